@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * log.h -- what the program tells on stderr, and the switches for those who work on it.
+ *
+ * GRAMME_LOGS=graph_breaks,+guards,-cache selects channels (rows of logs.def; "all" is every one; later entries win).
+ * GM_DEBUG=rjp names stages to dump, GM_STRESS=rollback,arena names things to force.  Each variable is read once.
+ */
+#ifndef GM_BASE_LOG_H
+#define GM_BASE_LOG_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+typedef enum {
+#define LOG(NAME, ...) GM_LOG_##NAME,
+#include "core/base/logs.def"
+  GM_N_LOGS,
+} GmLogChannel;
+
+typedef struct {
+  const char *name; /* as in GRAMME_LOGS */
+  const char *help;
+} GmLogInfo;
+extern const GmLogInfo gm_logs[GM_N_LOGS];
+
+/* Cheap enough to ask before building a message.  Thread: any. */
+bool gm_log_on (GmLogChannel ch);
+/* Applies a list such as "guards,-cache" on top of what is on.  False and GM_ERROR_VALUE (the message names the channels) at
+ * an unknown name; what stood before it is applied. */
+bool gm_log_set (const char *list, GError **error);
+
+/* One message, possibly of several lines; each line gets the prefix "[gramme:<channel>] ".  Nothing if the channel is off. */
+void gm_log (GmLogChannel ch, const char *format, ...) G_GNUC_PRINTF (2, 3);
+/* Always printed, "[gramme] warning: ...". */
+void gm_log_warn (const char *format, ...) G_GNUC_PRINTF (1, 2);
+
+/* Is the stage letter c in GM_DEBUG? */
+bool gm_debug_letter (char c);
+/* Is `what` in the comma list GM_STRESS? */
+bool gm_stress (const char *what);
+
+#endif

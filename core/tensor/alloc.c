@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * alloc.c -- memory for tensors: caching, by size class, 64-byte aligned.
+ *
+ * A training step asks for the same sizes again and again, and a fresh page costs more than most kernels that write it.
+ * So freed blocks are kept, by class:
+ *
+ *      class             8 of 64 bytes up to 512, then 8 to each doubling: at most 1/8 is wasted
+ *      small, <= 64 KiB  a list per thread and class, no lock; refilled from and flushed to the central list in batches;
+ *                        carved from chunks, which are never given back
+ *      large             central lists under the lock; 2 MiB and more are mapped at 2 MiB boundaries for huge pages; what is
+ *                        cached stays below the largest number of bytes that was ever live, or 256 MiB
+ *
+ * The start of a mapped block is shifted by a few cache lines, differently each time: streams at equal distance from a page's start
+ * would fight for the same cache sets and make loads wait for unrelated stores.  gm_free finds the mapping by rounding down.
+ * Fork: the lock is held across it, so a child finds the lists whole.  Under AddressSanitizer nothing is cached,
+ * so that it sees every use after free.
+ * Rejected: malloc with mallopt.  It knows neither alignment nor huge pages, and gives big blocks back at once.
+ */
+#include "core/tensor/alloc.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+
+#include "core/tensor/tensor.h"
+
+#define N_SMALL 64               /* classes up to SMALL_MAX */
+#define SMALL_MAX (64 * 1024)
+#define N_CLASSES 312            /* up to 2^47 bytes */
+#define LARGEST ((size_t) 1 << 46)
+#define CHUNK_BYTES ((size_t) 1024 * 1024)
+#define HUGE_BYTES ((size_t) 2 * 1024 * 1024)
+#define SHIFT_STEP (2048 + 64)
+#define N_SHIFTS 8
+#define CACHE_FLOOR ((size_t) 256 * 1024 * 1024)
+
+#ifdef __SANITIZE_ADDRESS__
+#define CACHING 0
+#else
+#define CACHING 1
+#endif
+
+typedef struct Block {
+  struct Block *next;
+} Block;
+
+typedef struct {
+  Block *head;
+  uint32_t n, limit; /* beyond limit, half is flushed */
+} ThreadList;
+
+typedef struct {
+  ThreadList lists[N_SMALL];
+} ThreadCache;
+
+/* One pointer, so that the initial-exec model finds room for it in a library that is loaded late. */
+static __thread ThreadCache *thread_cache __attribute__ ((tls_model ("initial-exec")));
+static __thread bool thread_is_ending __attribute__ ((tls_model ("initial-exec")));
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t thread_key;
+static Block *central[N_CLASSES];
+static char *chunk, *chunk_end;
+static size_t cached_bytes; /* in central lists of large classes */
+static uint32_t next_shift;
+static size_t most_bytes; /* RAM and swap: more than this can never be backed */
+
+static size_t live_bytes, peak_bytes, highest_bytes; /* highest: never reset */
+static int64_t calls_until_failure;                  /* 0: none */
+
+/* -- Size classes ------------------------------------------------------------------------------------------ */
+
+static inline unsigned
+class_of (size_t bytes)
+{
+  if (bytes <= 512)
+    return bytes ? (unsigned) ((bytes - 1) >> 6) : 0;
+  unsigned top = 63 - (unsigned) __builtin_clzll (bytes - 1); /* 2^top <= bytes - 1 < 2^(top + 1) */
+  return (top - 8) * 8 + (unsigned) ((bytes - 1) >> (top - 3) & 7);
+}
+
+static inline size_t
+class_bytes (unsigned c)
+{
+  if (c < 8)
+    return (size_t) (c + 1) << 6;
+  return (size_t) (8 + (c & 7) + 1) << (c / 8 + 5);
+}
+
+G_STATIC_ASSERT (N_SMALL == (15 - 8) * 8 + 7 + 1); /* class_of (SMALL_MAX) + 1 */
+
+/* -- Small blocks ------------------------------------------------------------------------------------------ */
+
+static uint32_t
+batch_of (unsigned c)
+{
+  return (uint32_t) CLAMP (32 * 1024 / class_bytes (c), 1, 64);
+}
+
+/* Under the lock: up to n blocks in a chain, at least one unless memory is out. */
+static Block *
+central_take (unsigned c, uint32_t n)
+{
+  Block *chain = NULL;
+  size_t bytes = class_bytes (c);
+  for (uint32_t i = 0; i < n; i++) {
+    Block *b = central[c];
+    if (b)
+      central[c] = b->next;
+    else {
+      if ((size_t) (chunk_end - chunk) < bytes) {
+        if (chain)
+          break; /* what is there will do; the next call starts the chunk */
+        void *fresh;
+        if (posix_memalign (&fresh, 4096, CHUNK_BYTES))
+          break;
+        chunk = fresh;
+        chunk_end = chunk + CHUNK_BYTES;
+      }
+      b = (Block *) chunk;
+      chunk += bytes;
+    }
+    b->next = chain;
+    chain = b;
+  }
+  return chain;
+}
+
+static void
+thread_list_flush (ThreadList *l, unsigned c, uint32_t keep)
+{
+  pthread_mutex_lock (&lock);
+  while (l->n > keep) {
+    Block *b = l->head;
+    l->head = b->next;
+    l->n--;
+    b->next = central[c];
+    central[c] = b;
+  }
+  pthread_mutex_unlock (&lock);
+}
+
+static void
+thread_end (void *data)
+{
+  ThreadCache *tc = data;
+  thread_cache = NULL;
+  thread_is_ending = true; /* later destructors of this thread use the central lists */
+  for (unsigned c = 0; c < N_SMALL; c++)
+    thread_list_flush (&tc->lists[c], c, 0);
+  free (tc);
+}
+
+static void lock_take (void) { pthread_mutex_lock (&lock); }
+static void lock_give (void) { pthread_mutex_unlock (&lock); }
+
+static void
+start (void)
+{
+  pthread_key_create (&thread_key, thread_end);
+  pthread_atfork (lock_take, lock_give, lock_give);
+  struct sysinfo si;
+  most_bytes = sysinfo (&si) == 0 ? (si.totalram + si.totalswap) * si.mem_unit : SIZE_MAX;
+  const char *k = g_getenv ("GM_FAIL_ALLOC");
+  if (k)
+    gm_alloc_fail_at (g_ascii_strtoull (k, NULL, 10));
+}
+
+/* Reads GM_FAIL_ALLOC before the first allocation is counted. */
+__attribute__ ((constructor)) static void
+start_early (void)
+{
+  pthread_once (&once, start);
+}
+
+static ThreadCache *
+thread_cache_get (void)
+{
+  if (G_LIKELY (thread_cache))
+    return thread_cache;
+  pthread_once (&once, start);
+  if (thread_is_ending)
+    return NULL;
+  ThreadCache *tc = calloc (1, sizeof *tc);
+  if (!tc)
+    return NULL;
+  for (unsigned c = 0; c < N_SMALL; c++)
+    tc->lists[c].limit = 2 * batch_of (c);
+  if (pthread_setspecific (thread_key, tc)) {
+    free (tc);
+    return NULL;
+  }
+  return thread_cache = tc;
+}
+
+static void *
+small_take_slow (unsigned c)
+{
+  if (!CACHING) {
+    void *p;
+    return posix_memalign (&p, GM_ALLOC_ALIGN, class_bytes (c)) ? NULL : p;
+  }
+  ThreadCache *tc = thread_cache_get ();
+  pthread_mutex_lock (&lock);
+  Block *b = central_take (c, tc ? batch_of (c) : 1);
+  pthread_mutex_unlock (&lock);
+  if (!b || !tc)
+    return b;
+  ThreadList *l = &tc->lists[c];
+  for (Block *p = b->next; p; p = p->next)
+    l->n++;
+  l->head = b->next;
+  return b;
+}
+
+static inline void *
+small_take (unsigned c)
+{
+  ThreadCache *tc = thread_cache;
+  if (CACHING && G_LIKELY (tc)) {
+    ThreadList *l = &tc->lists[c];
+    Block *b = l->head;
+    if (G_LIKELY (b)) {
+      l->head = b->next;
+      l->n--;
+      return b;
+    }
+  }
+  return small_take_slow (c);
+}
+
+static void
+small_give_slow (Block *b, unsigned c)
+{
+  if (!CACHING) {
+    free (b);
+    return;
+  }
+  ThreadCache *tc = thread_cache_get ();
+  if (!tc) {
+    pthread_mutex_lock (&lock);
+    b->next = central[c];
+    central[c] = b;
+    pthread_mutex_unlock (&lock);
+    return;
+  }
+  ThreadList *l = &tc->lists[c];
+  b->next = l->head;
+  l->head = b;
+  if (++l->n > l->limit)
+    thread_list_flush (l, c, l->limit / 2);
+}
+
+static inline void
+small_give (void *p, unsigned c)
+{
+  ThreadCache *tc = thread_cache;
+  Block *b = p;
+  if (CACHING && G_LIKELY (tc && tc->lists[c].n < tc->lists[c].limit)) {
+    b->next = tc->lists[c].head;
+    tc->lists[c].head = b;
+    tc->lists[c].n++;
+    return;
+  }
+  small_give_slow (b, c);
+}
+
+void *
+gm_block_take (size_t bytes)
+{
+  g_assert (bytes <= SMALL_MAX);
+  void *p = small_take (class_of (bytes));
+  if (G_UNLIKELY (!p))
+    g_error ("gramme: no memory for %zu bytes of bookkeeping", bytes);
+  return p;
+}
+
+void
+gm_block_give (void *p, size_t bytes)
+{
+  small_give (p, class_of (bytes));
+}
+
+/* -- Large blocks ------------------------------------------------------------------------------------------ */
+
+static bool
+is_mapped (unsigned c)
+{
+  return class_bytes (c) >= HUGE_BYTES;
+}
+
+static size_t
+mapped_bytes (unsigned c)
+{
+  size_t need = class_bytes (c) + SHIFT_STEP * N_SHIFTS;
+  return (need + 4095) & ~(size_t) 4095;
+}
+
+static void *
+mapping_of (void *p)
+{
+  return (void *) ((uintptr_t) p & ~(uintptr_t) (HUGE_BYTES - 1));
+}
+
+static void
+large_release (void *p, unsigned c)
+{
+  if (is_mapped (c))
+    munmap (mapping_of (p), mapped_bytes (c));
+  else
+    free (p);
+}
+
+static void *
+large_fresh (unsigned c)
+{
+  void *p;
+  if (!is_mapped (c))
+    return posix_memalign (&p, GM_ALLOC_ALIGN, class_bytes (c)) ? NULL : p;
+  size_t bytes = mapped_bytes (c);
+  char *raw = mmap (NULL, bytes + HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (raw == MAP_FAILED)
+    return NULL;
+  char *at = mapping_of (raw + HUGE_BYTES - 1);
+  if (at > raw)
+    munmap (raw, (size_t) (at - raw));
+  munmap (at + bytes, (size_t) (raw + HUGE_BYTES - at));
+  madvise (at, bytes, MADV_HUGEPAGE); /* a wish: kernels without it are only slower */
+  uint32_t shift = __atomic_fetch_add (&next_shift, 1, __ATOMIC_RELAXED) % N_SHIFTS;
+  return at + shift * SHIFT_STEP;
+}
+
+/* Gives back cached blocks, the largest classes first, until at most `keep` bytes are cached. */
+static size_t
+trim_to (size_t keep)
+{
+  size_t given = 0;
+  pthread_mutex_lock (&lock);
+  for (unsigned c = N_CLASSES; c-- > N_SMALL && cached_bytes > keep;)
+    while (central[c] && cached_bytes > keep) {
+      Block *b = central[c];
+      central[c] = b->next;
+      cached_bytes -= class_bytes (c);
+      given += class_bytes (c);
+      large_release (b, c);
+    }
+  pthread_mutex_unlock (&lock);
+  return given;
+}
+
+size_t
+gm_alloc_trim (void)
+{
+  return trim_to (0);
+}
+
+static void *
+large_take (size_t bytes)
+{
+  pthread_once (&once, start);
+  if (bytes > LARGEST || bytes > most_bytes)
+    return NULL;
+  size_t live = __atomic_load_n (&live_bytes, __ATOMIC_RELAXED);
+  if (live > most_bytes - bytes)
+    return NULL;
+  unsigned c = class_of (bytes);
+  pthread_mutex_lock (&lock);
+  Block *b = central[c];
+  if (b) {
+    central[c] = b->next;
+    cached_bytes -= class_bytes (c);
+  }
+  pthread_mutex_unlock (&lock);
+  if (b)
+    return b;
+  void *p = large_fresh (c);
+  if (!p && trim_to (0))
+    p = large_fresh (c);
+  return p;
+}
+
+static void
+large_give (void *p, unsigned c)
+{
+  if (!CACHING) {
+    large_release (p, c);
+    return;
+  }
+  Block *b = p;
+  pthread_mutex_lock (&lock);
+  b->next = central[c];
+  central[c] = b;
+  cached_bytes += class_bytes (c);
+  size_t keep = MAX (CACHE_FLOOR, __atomic_load_n (&highest_bytes, __ATOMIC_RELAXED));
+  bool over = cached_bytes > keep;
+  pthread_mutex_unlock (&lock);
+  if (over)
+    trim_to (keep / 2);
+}
+
+/* -- The interface ----------------------------------------------------------------------------------------- */
+
+static inline void
+raise_to (size_t *mark, size_t value)
+{
+  size_t old = __atomic_load_n (mark, __ATOMIC_RELAXED);
+  while (G_UNLIKELY (value > old))
+    if (__atomic_compare_exchange_n (mark, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+      return;
+}
+
+static bool
+fails_now (void)
+{
+  return __atomic_fetch_sub (&calls_until_failure, 1, __ATOMIC_RELAXED) == 1;
+}
+
+void *
+gm_alloc (size_t bytes)
+{
+  /* Counts down to 0 and stays: only positive values are counted. */
+  if (G_UNLIKELY (__atomic_load_n (&calls_until_failure, __ATOMIC_RELAXED) > 0) && fails_now ())
+    return NULL;
+  void *p = G_LIKELY (bytes <= SMALL_MAX) ? small_take (class_of (bytes)) : large_take (bytes);
+  if (G_UNLIKELY (!p))
+    return NULL;
+  size_t live = __atomic_add_fetch (&live_bytes, bytes, __ATOMIC_RELAXED);
+  raise_to (&peak_bytes, live);
+  raise_to (&highest_bytes, live);
+  return p;
+}
+
+void
+gm_free (void *p, size_t bytes)
+{
+  if (!p)
+    return;
+  __atomic_sub_fetch (&live_bytes, bytes, __ATOMIC_RELAXED);
+  if (G_LIKELY (bytes <= SMALL_MAX))
+    small_give (p, class_of (bytes));
+  else
+    large_give (p, class_of (bytes));
+}
+
+size_t
+gm_alloc_live_bytes (void)
+{
+  return __atomic_load_n (&live_bytes, __ATOMIC_RELAXED);
+}
+
+size_t
+gm_alloc_peak_bytes (void)
+{
+  return __atomic_load_n (&peak_bytes, __ATOMIC_RELAXED);
+}
+
+void
+gm_alloc_reset_peak (void)
+{
+  __atomic_store_n (&peak_bytes, gm_alloc_live_bytes (), __ATOMIC_RELAXED);
+}
+
+void
+gm_alloc_fail_at (uint64_t k)
+{
+  __atomic_store_n (&calls_until_failure, (int64_t) MIN (k, (uint64_t) INT64_MAX), __ATOMIC_RELAXED);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * dtype.h -- element types, expanded from dtypes.def.
+ */
+#ifndef GM_TENSOR_DTYPE_H
+#define GM_TENSOR_DTYPE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum {
+#define DTYPE(code, NAME, ...) GM_##NAME = code,
+#include "core/tensor/dtypes.def"
+  GM_N_DTYPES,
+} GmDtype;
+
+typedef enum { GM_CATEGORY_BOOL, GM_CATEGORY_INT, GM_CATEGORY_FLOAT } GmCategory;
+
+typedef struct {
+  const char *text;       /* "f32": graphs, logs */
+  const char *torch_name; /* "float32": Python */
+  uint8_t size_bytes, bits, dlpack_code;
+  GmCategory category;
+  bool live;
+} GmDtypeInfo;
+
+extern const GmDtypeInfo gm_dtypes[GM_N_DTYPES];
+
+#define gm_dtype_size(d) (gm_dtypes[d].size_bytes)
+#define gm_dtype_is_float(d) (gm_dtypes[d].category == GM_CATEGORY_FLOAT)
+
+/* A number with its Python kind: what a Python scalar, an attribute or an element read from a tensor is. */
+typedef struct {
+  uint8_t kind; /* GmCategory */
+  union {
+    int64_t i; /* BOOL (0 or 1), INT */
+    double d;  /* FLOAT */
+  };
+} GmScalar;
+
+static inline GmScalar gm_scalar_int (int64_t i) { return (GmScalar){ .kind = GM_CATEGORY_INT, .i = i }; }
+static inline GmScalar gm_scalar_float (double d) { return (GmScalar){ .kind = GM_CATEGORY_FLOAT, .d = d }; }
+static inline GmScalar gm_scalar_bool (bool b) { return (GmScalar){ .kind = GM_CATEGORY_BOOL, .i = b }; }
+static inline double gm_scalar_as_double (GmScalar s) { return s.kind == GM_CATEGORY_FLOAT ? s.d : (double) s.i; }
+static inline int64_t gm_scalar_as_int (GmScalar s) { return s.kind == GM_CATEGORY_FLOAT ? (int64_t) s.d : s.i; }
+
+/* Stores `s` as one element of `d` at `out`, reads one element: C's conversions, float to bool is != 0. */
+void gm_scalar_store (GmScalar s, GmDtype d, void *out);
+GmScalar gm_scalar_load (GmDtype d, const void *in);
+
+/* The common dtype of two dtyped operands of equal priority.  Source: torch's promotion table
+ * (docs, "Tensor Attributes"): u8 with a signed type gives the next wider signed type. */
+GmDtype gm_dtype_promote (GmDtype a, GmDtype b);
+
+/* "f32" or "float32" to a dtype; false if there is no such name. */
+bool gm_dtype_parse (const char *name, size_t len, GmDtype *out);
+bool gm_dtype_from_dlpack (uint8_t code, uint8_t bits, GmDtype *out);
+
+/* The dtype of new floating tensors, per thread: f32 until gm_default_dtype_set. */
+GmDtype gm_default_dtype (void);
+void gm_default_dtype_set (GmDtype d);
+
+#endif

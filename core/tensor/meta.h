@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * meta.h -- what is known about a tensor without its data: an immutable value, passed and compared by value.
+ *
+ * Shape rules map metas to metas; a graph's values carry one; guards are made from one.  Sizes are elements; a
+ * size >= 0 is a number, a size < 0 is row `-1 - size` of the owner's size expressions (core/sym).  Strides
+ * are in elements and numbers.  Unused entries are zero, so that two metas compare by memcmp.
+ */
+#ifndef GM_TENSOR_META_H
+#define GM_TENSOR_META_H
+
+#include "core/tensor/dtype.h"
+
+#define GM_MAX_DIMS 8
+
+typedef enum { GM_DEVICE_CPU = 1, GM_DEVICE_CUDA = 2 } GmDeviceType; /* DLPack's codes */
+
+typedef struct {
+  uint8_t dtype; /* GmDtype */
+  uint8_t ndim;
+  uint8_t device;        /* GmDeviceType */
+  uint8_t requires_grad; /* as autograd sees it at this point */
+  uint32_t reserved;
+  int64_t sizes[GM_MAX_DIMS];
+  int64_t strides[GM_MAX_DIMS];
+} GmMeta;
+
+/* A contiguous (row-major) meta on the CPU.  ndim <= GM_MAX_DIMS. */
+GmMeta gm_meta_make (GmDtype dtype, int ndim, const int64_t *sizes);
+void gm_meta_set_contiguous (GmMeta *m);
+bool gm_meta_is_contiguous (const GmMeta *m);
+/* Some order of the dimensions makes it contiguous: no gaps, no overlap. */
+bool gm_meta_is_dense (const GmMeta *m);
+bool gm_meta_same_shape (const GmMeta *a, const GmMeta *b);
+/* Number of elements; assumes no symbolic size. */
+int64_t gm_meta_numel (const GmMeta *m);
+/* Elements from the first to one past the last that the meta can reach (0 if empty): storage needed. */
+int64_t gm_meta_extent (const GmMeta *m);
+
+/* Broadcasts shapes as torch does: sizes aligned at the end, 1 repeats.  Writes ndim and sizes of *out, nothing
+ * else.  False and GM_ERROR_RUNTIME with both shapes in the message if they do not fit. */
+bool gm_meta_broadcast (const GmMeta *a, const GmMeta *b, GmMeta *out, GError **error);
+
+/* "f32[64, 10]"; the shape alone is "[64, 10]".  Caller frees. */
+char *gm_meta_text (const GmMeta *m);
+char *gm_shape_text (int ndim, const int64_t *sizes);
+
+#endif

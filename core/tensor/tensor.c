@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tensor.c -- making, sharing and releasing tensors; single elements.
+ *
+ * Structs come from the allocator's per-thread lists, so a small tensor costs three list operations.  A view's base is always
+ * the tensor at the root, which keeps release flat: freeing a view frees at most one more tensor.
+ */
+#include "core/tensor/tensor.h"
+
+#include <string.h>
+
+#include "core/tensor/alloc.h"
+
+void (*gm_tensor_autograd_free) (GmAutograd *ag);
+
+/* gatomicrefcount counts up from 1; the builtins spare a call into GLib on the hottest path. */
+#define REF(rc) ((void) __atomic_fetch_add ((rc), 1, __ATOMIC_RELAXED))
+#define UNREF(rc) (__atomic_fetch_sub ((rc), 1, __ATOMIC_ACQ_REL) == 1)
+
+/* -- Storage ----------------------------------------------------------------------------------------------- */
+
+static GmStorage *
+storage_new (void *data, size_t bytes)
+{
+  GmStorage *s = gm_block_take (sizeof *s);
+  *s = (GmStorage){ .refs = 1, .data = data, .bytes = bytes };
+  return s;
+}
+
+static void
+storage_unref (GmStorage *s)
+{
+  if (!UNREF (&s->refs))
+    return;
+  if (s->release)
+    s->release (s->owner, s->data, s->bytes);
+  else
+    gm_free (s->data, s->bytes);
+  gm_block_give (s, sizeof *s);
+}
+
+/* -- Making ------------------------------------------------------------------------------------------------ */
+
+/* Takes the reference to `storage`. */
+static GmTensor *
+tensor_make (const GmMeta *m, int64_t offset, GmStorage *storage)
+{
+  GmTensor *t = gm_block_take (sizeof *t);
+  t->refs = 1;
+  t->meta = *m;
+  t->offset = offset;
+  t->storage = storage;
+  t->base = NULL;
+  t->autograd = NULL;
+  t->wrapper = NULL;
+  return t;
+}
+
+/* What the meta needs; false on overflow. */
+static inline bool
+meta_bytes (const GmMeta *m, size_t *out)
+{
+  int64_t n = 1;
+  bool fits = true;
+  for (int i = 0; i < m->ndim; i++) {
+    int64_t size = m->sizes[i];
+    g_assert (size >= 0);
+    if (size == 0) {
+      *out = 0;
+      return true;
+    }
+    fits &= !__builtin_mul_overflow (n, size, &n);
+  }
+  int64_t bytes;
+  fits &= !__builtin_mul_overflow (n, (int64_t) gm_dtype_size (m->dtype), &bytes);
+  *out = (size_t) bytes;
+  return fits;
+}
+
+static GmTensor *
+fail_memory (const GmMeta *m, GError **error)
+{
+  g_autofree char *text = gm_meta_text (m);
+  size_t bytes;
+  if (!meta_bytes (m, &bytes))
+    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY,
+                 "cannot make a tensor %s: its size in bytes does not fit in 63 bits; check the sizes", text);
+  else
+    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY,
+                 "cannot allocate %zu bytes for a tensor %s (%zu bytes are in use); make it smaller, or drop tensors "
+                 "that are no longer needed",
+                 bytes, text, gm_alloc_live_bytes ());
+  return NULL;
+}
+
+GmTensor *
+gm_tensor_new (const GmMeta *m, GError **error)
+{
+#ifdef GM_DEBUG_CHECKS
+  g_assert (gm_meta_is_dense (m));
+#endif
+  size_t bytes;
+  void *data = NULL;
+  if (G_UNLIKELY (!meta_bytes (m, &bytes)) || (bytes && G_UNLIKELY (!(data = gm_alloc (bytes)))))
+    return fail_memory (m, error);
+  GmTensor *t = tensor_make (m, 0, storage_new (data, bytes));
+  t->meta.requires_grad = 0;
+  return t;
+}
+
+GmTensor *
+gm_tensor_new_zeros (const GmMeta *m, GError **error)
+{
+  GmTensor *t = gm_tensor_new (m, error);
+  if (t && t->storage->bytes)
+    memset (t->storage->data, 0, t->storage->bytes);
+  return t;
+}
+
+GmTensor *
+gm_tensor_new_scalar (GmScalar s, GmDtype dtype, GError **error)
+{
+  GmMeta m = gm_meta_make (dtype, 0, NULL);
+  GmTensor *t = gm_tensor_new (&m, error);
+  if (t)
+    gm_scalar_store (s, dtype, t->storage->data);
+  return t;
+}
+
+GmTensor *
+gm_tensor_new_view (GmTensor *t, const GmMeta *m, int64_t offset)
+{
+  REF (&t->storage->refs);
+  GmTensor *v = tensor_make (m, offset, t->storage);
+  v->base = gm_tensor_ref (t->base ? t->base : t);
+  return v;
+}
+
+GmTensor *
+gm_tensor_new_alias (GmTensor *t)
+{
+  REF (&t->storage->refs);
+  GmTensor *a = tensor_make (&t->meta, t->offset, t->storage);
+  a->meta.requires_grad = 0;
+  return a;
+}
+
+GmTensor *
+gm_tensor_new_foreign (const GmMeta *m, void *data, size_t bytes, bool readonly,
+                       void (*release) (void *owner, void *data, size_t bytes), void *owner)
+{
+  GmStorage *s = storage_new (data, bytes);
+  s->readonly = readonly;
+  s->release = release;
+  s->owner = owner;
+  return tensor_make (m, 0, s);
+}
+
+/* -- Sharing ----------------------------------------------------------------------------------------------- */
+
+GmTensor *
+gm_tensor_ref (GmTensor *t)
+{
+  REF (&t->refs);
+  return t;
+}
+
+void
+gm_tensor_unref (GmTensor *t)
+{
+  if (!t || !UNREF (&t->refs))
+    return;
+  if (t->autograd) {
+    GmAutograd *ag = t->autograd;
+    t->autograd = NULL;
+    gm_tensor_autograd_free (ag);
+  }
+  storage_unref (t->storage);
+  GmTensor *base = t->base;
+  gm_block_give (t, sizeof *t);
+  gm_tensor_unref (base);
+}
+
+/* -- Elements ---------------------------------------------------------------------------------------------- */
+
+static char *
+element (const GmTensor *t, const int64_t *index)
+{
+  int64_t at = t->offset;
+  for (int i = 0; i < t->meta.ndim; i++) {
+    g_assert (index[i] >= 0 && index[i] < t->meta.sizes[i]);
+    at += index[i] * t->meta.strides[i];
+  }
+  return (char *) t->storage->data + at * (int64_t) gm_dtype_size (t->meta.dtype);
+}
+
+GmScalar
+gm_tensor_get (const GmTensor *t, const int64_t *index)
+{
+  return gm_scalar_load ((GmDtype) t->meta.dtype, element (t, index));
+}
+
+void
+gm_tensor_set (GmTensor *t, const int64_t *index, GmScalar s)
+{
+  gm_scalar_store (s, (GmDtype) t->meta.dtype, element (t, index));
+}
+
+/* The bytes that t can reach: [*lo, *hi).  Empty: equal. */
+static void
+reach (const GmTensor *t, uintptr_t *lo, uintptr_t *hi)
+{
+  const int64_t size = gm_dtype_size (t->meta.dtype);
+  int64_t first = t->offset, last = t->offset;
+  for (int i = 0; i < t->meta.ndim; i++) {
+    if (t->meta.sizes[i] == 0) {
+      *lo = *hi = 0;
+      return;
+    }
+    int64_t step = (t->meta.sizes[i] - 1) * t->meta.strides[i];
+    *(step < 0 ? &first : &last) += step;
+  }
+  *lo = (uintptr_t) t->storage->data + (uintptr_t) (first * size);
+  *hi = (uintptr_t) t->storage->data + (uintptr_t) ((last + 1) * size);
+}
+
+bool
+gm_tensor_may_overlap (const GmTensor *a, const GmTensor *b)
+{
+  /* Addresses, not storages: two storages may stand for the same foreign memory. */
+  uintptr_t a_lo, a_hi, b_lo, b_hi;
+  reach (a, &a_lo, &a_hi);
+  reach (b, &b_lo, &b_hi);
+  return a_lo < b_hi && b_lo < a_hi && a_lo != a_hi && b_lo != b_hi;
+}

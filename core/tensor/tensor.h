@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tensor.h -- strided tensors over shared, reference-counted storage.
+ *
+ * A tensor is a meta, an offset and a storage; views share the storage.  The version counter is the storage's:
+ * any write through any view advances it, and autograd compares it.  Autograd's own state hangs off
+ * `autograd`, which this room does not look into (core/autograd sets the destroy function).
+ * Threads: reference counts are atomic; contents and metadata are the caller's to protect (Python: the GIL).
+ */
+#ifndef GM_TENSOR_TENSOR_H
+#define GM_TENSOR_TENSOR_H
+
+#include "core/base/error.h"
+#include "core/tensor/meta.h"
+
+typedef struct GmStorage {
+  gatomicrefcount refs;
+  uint32_t version; /* advanced by every in-place write */
+  void *data;       /* NULL only if bytes == 0 */
+  size_t bytes;
+  bool readonly; /* e.g. a read-only buffer from Python: in-place ops on it are refused */
+  void (*release) (void *owner, void *data, size_t bytes); /* NULL: gm_alloc's */
+  void *owner;
+} GmStorage;
+
+typedef struct GmAutograd GmAutograd; /* core/autograd */
+
+typedef struct GmTensor {
+  gatomicrefcount refs;
+  GmMeta meta;
+  int64_t offset; /* elements from storage->data to element [0, ..., 0] */
+  GmStorage *storage;
+  struct GmTensor *base; /* owned; the tensor this is a view of (never itself a view), or NULL */
+  GmAutograd *autograd;  /* owned through gm_tensor_autograd_free; NULL until something needs it */
+  void *wrapper;         /* borrowed: the Python object of this tensor while one exists */
+} GmTensor;
+
+#define gm_tensor_data(t) \
+  ((void *) ((char *) (t)->storage->data + (t)->offset * (int64_t) gm_dtype_size ((t)->meta.dtype)))
+
+/* A new tensor with strides as in `m` (must be dense, non-overlapping) and uninitialised memory; reference count 1.
+ * Errors: GM_ERROR_MEMORY if the bytes overflow or cannot be had.  requires_grad of `m` is ignored (0). */
+GmTensor *gm_tensor_new (const GmMeta *m, GError **error);
+GmTensor *gm_tensor_new_zeros (const GmMeta *m, GError **error);
+/* A 0-d CPU tensor holding `s` as `dtype`.  Cannot fail but by lack of memory. */
+GmTensor *gm_tensor_new_scalar (GmScalar s, GmDtype dtype, GError **error);
+/* A view: shares storage, base = t->base or t.  offset in elements from the storage's start. */
+GmTensor *gm_tensor_new_view (GmTensor *t, const GmMeta *m, int64_t offset);
+/* Another tensor on the same storage with no base relation and no autograd state (detach, DLPack). */
+GmTensor *gm_tensor_new_alias (GmTensor *t);
+/* A tensor over foreign memory; release (owner, data, bytes) is called once, when the storage dies. */
+GmTensor *gm_tensor_new_foreign (const GmMeta *m, void *data, size_t bytes, bool readonly,
+                                 void (*release) (void *owner, void *data, size_t bytes), void *owner);
+GmTensor *gm_tensor_ref (GmTensor *t);
+void gm_tensor_unref (GmTensor *t); /* NULL is fine */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmTensor, gm_tensor_unref)
+
+/* Set once by core/autograd. */
+extern void (*gm_tensor_autograd_free) (GmAutograd *ag);
+
+/* Reads or writes the element at `index` (ndim entries, in range: asserted). */
+GmScalar gm_tensor_get (const GmTensor *t, const int64_t *index);
+void gm_tensor_set (GmTensor *t, const int64_t *index, GmScalar s);
+
+/* Whether memory of a and b can overlap: exact for "same storage and byte ranges meet", conservative inside. */
+bool gm_tensor_may_overlap (const GmTensor *a, const GmTensor *b);
+
+/* As torch prints it: tensor([[1., 2.], ...], dtype=...), summarised above 1000 elements.  `suffix` is put before the
+ * last parenthesis (", requires_grad=True"), NULL for none.  Caller frees. */
+char *gm_tensor_text (const GmTensor *t, const char *suffix);
+
+/* -- Memory (alloc.c) -------------------------------------------------------------------------------------- */
+
+/* 64-byte aligned memory from a caching allocator with size classes; NULL when there is none (never aborts).
+ * gm_free takes the size that was asked for.  Thread: any.  GM_FAIL_ALLOC=k makes the k-th call fail (tests). */
+void *gm_alloc (size_t bytes);
+void gm_free (void *p, size_t bytes);
+/* Bytes in live allocations now, and the highest since gm_alloc_reset_peak. */
+size_t gm_alloc_live_bytes (void);
+size_t gm_alloc_peak_bytes (void);
+void gm_alloc_reset_peak (void);
+
+#endif

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * prelude.h -- the neutral names of gramme-ops.def, on vectors of one register.
+ *
+ * Define GM_ISA_AVX2 or GM_ISA_AVX512 and include it; gcc's vector extensions do the rest.  For each element type T
+ * (f32, f64, i32, i64, u8; b1 shares u8's) there are
+ *
+ *      E_T   the element             A_T   the vector that + - * work on: unsigned for integers, so that overflow wraps
+ *      L_T   lanes                   C_T   the vector that comparisons work on: signed where the type is
+ *      M_T   a mask: a signed integer vector as wide as C_T, 0 or -1 in each lane
+ *
+ * and functions f_T for each neutral name f.  A file that expands rows of the op table sets GM_T to a type first;
+ * EXP (a), K (1) ... then mean that type's.  No <immintrin.h>: it costs more than a kernel to compile.
+ *
+ * Bits.  Each lane is computed alone and in the same way on every instruction set: IEEE operations, no contraction, SLEEF's
+ * deterministic functions (finz: the FMA form; all u10, that is, within 1.0 ulp).  Where several NaNs meet, which of their
+ * payloads and signs comes out is not specified; that the result is a NaN is.
+ *
+ * Choices, where C, Python and torch differ:
+ *   MAX, MIN      a NaN wins (torch).  Of two zeros the first stays.
+ *   SIGN          0 for NaN (torch).
+ *   ROUND         half to even.
+ *   FLOORDIV, REM Python's signs; x // 0.0 is x / 0.0, x % 0.0 is NaN.  Integers: x // 0 = x % 0 = 0, and the most negative
+ *                 number // -1 wraps to itself: nothing traps.
+ *   POW           integers by squaring, wrapping; a negative exponent gives 0, but 1 or -1 for the bases 1 and -1.
+ */
+#ifndef GM_TILES_PRELUDE_H
+#define GM_TILES_PRELUDE_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined GM_ISA_AVX512
+#define GM_VECTOR_BYTES 64
+#elif defined GM_ISA_AVX2
+#define GM_VECTOR_BYTES 32
+#else
+#error "define GM_ISA_AVX2 or GM_ISA_AVX512"
+#endif
+
+#define GM_INLINE static inline __attribute__ ((always_inline, unused))
+#define GM_CAT_(a, b) a##b
+#define GM_CAT(a, b) GM_CAT_ (a, b)
+#define GM_UNROLL _Pragma ("GCC unroll 16")
+
+/* -- Types ------------------------------------------------------------------------------------------------- */
+
+#define VECTOR(name, elem, bytes) \
+  typedef elem name __attribute__ ((vector_size (bytes))); \
+  typedef elem name##_u __attribute__ ((vector_size (bytes), aligned (1), may_alias)) /* anywhere in memory */
+VECTOR (vf32, float, GM_VECTOR_BYTES);
+VECTOR (vf64, double, GM_VECTOR_BYTES);
+VECTOR (vi32, int32_t, GM_VECTOR_BYTES);
+VECTOR (vi64, int64_t, GM_VECTOR_BYTES);
+VECTOR (vu32, uint32_t, GM_VECTOR_BYTES);
+VECTOR (vu64, uint64_t, GM_VECTOR_BYTES);
+VECTOR (vu8, uint8_t, GM_VECTOR_BYTES);
+VECTOR (vi8, int8_t, GM_VECTOR_BYTES);
+/* As many lanes as a vector of 64-bit elements has, but of 32 bits. */
+VECTOR (vf32h, float, GM_VECTOR_BYTES / 2);
+VECTOR (vi32h, int32_t, GM_VECTOR_BYTES / 2);
+
+/*                    E              A               C              M              lanes */
+typedef float E_f32;  typedef vf32 A_f32; typedef vf32 C_f32; typedef vi32 M_f32; enum { L_f32 = GM_VECTOR_BYTES / 4 };
+typedef double E_f64; typedef vf64 A_f64; typedef vf64 C_f64; typedef vi64 M_f64; enum { L_f64 = GM_VECTOR_BYTES / 8 };
+typedef int32_t E_i32; typedef vu32 A_i32; typedef vi32 C_i32; typedef vi32 M_i32; enum { L_i32 = GM_VECTOR_BYTES / 4 };
+typedef int64_t E_i64; typedef vu64 A_i64; typedef vi64 C_i64; typedef vi64 M_i64; enum { L_i64 = GM_VECTOR_BYTES / 8 };
+typedef uint8_t E_u8; typedef vu8 A_u8; typedef vu8 C_u8; typedef vi8 M_u8; enum { L_u8 = GM_VECTOR_BYTES };
+typedef uint8_t E_b1; typedef vu8 A_b1; typedef vu8 C_b1; typedef vi8 M_b1; enum { L_b1 = GM_VECTOR_BYTES };
+
+/* Unaligned access; (type) names one of the vectors above. */
+#define GM_LOAD(type, p) ((type) * (const type##_u *) (p))
+#define GM_STORE(type, p, v) ((void) (*(type##_u *) (p) = (v)))
+
+/* -- Parts of a vector ------------------------------------------------------------------------------------- */
+
+/* The first n lanes from memory, the others from `pad`; writes the first n lanes.  0 < n < lanes. */
+#ifdef GM_ISA_AVX512
+typedef int gm_v16si __attribute__ ((vector_size (64)));
+typedef long long gm_v8di __attribute__ ((vector_size (64)));
+typedef char gm_v64qi __attribute__ ((vector_size (64)));
+GM_INLINE vi32
+load_part_32 (const void *p, size_t n, vi32 pad)
+{
+  return (vi32) __builtin_ia32_loaddqusi512_mask ((const int *) p, (gm_v16si) pad, (unsigned short) ((1u << n) - 1));
+}
+GM_INLINE void
+store_part_32 (void *p, size_t n, vi32 v)
+{
+  __builtin_ia32_storedqusi512_mask ((int *) p, (gm_v16si) v, (unsigned short) ((1u << n) - 1));
+}
+GM_INLINE vi64
+load_part_64 (const void *p, size_t n, vi64 pad)
+{
+  return (vi64) __builtin_ia32_loaddqudi512_mask ((const long long *) p, (gm_v8di) pad, (unsigned char) ((1u << n) - 1));
+}
+GM_INLINE void
+store_part_64 (void *p, size_t n, vi64 v)
+{
+  __builtin_ia32_storedqudi512_mask ((long long *) p, (gm_v8di) v, (unsigned char) ((1u << n) - 1));
+}
+GM_INLINE vi8
+load_part_8 (const void *p, size_t n, vi8 pad)
+{
+  return (vi8) __builtin_ia32_loaddquqi512_mask ((const char *) p, (gm_v64qi) pad, (1ull << n) - 1);
+}
+GM_INLINE void
+store_part_8 (void *p, size_t n, vi8 v)
+{
+  __builtin_ia32_storedquqi512_mask ((char *) p, (gm_v64qi) v, (1ull << n) - 1);
+}
+#else
+typedef int gm_v8si __attribute__ ((vector_size (32)));
+typedef long long gm_v4di __attribute__ ((vector_size (32)));
+static const int32_t gm_part_masks[16] = { -1, -1, -1, -1, -1, -1, -1, -1 };
+GM_INLINE vi32
+part_mask_32 (size_t n)
+{
+  return GM_LOAD (vi32, gm_part_masks + 8 - n);
+}
+GM_INLINE vi64
+part_mask_64 (size_t n)
+{
+  return GM_LOAD (vi64, gm_part_masks + 8 - 2 * n);
+}
+GM_INLINE vi32
+load_part_32 (const void *p, size_t n, vi32 pad)
+{
+  vi32 m = part_mask_32 (n);
+  return (vi32) __builtin_ia32_maskloadd256 ((const gm_v8si *) p, (gm_v8si) m) | (~m & pad);
+}
+GM_INLINE void
+store_part_32 (void *p, size_t n, vi32 v)
+{
+  __builtin_ia32_maskstored256 ((gm_v8si *) p, (gm_v8si) part_mask_32 (n), (gm_v8si) v);
+}
+GM_INLINE vi64
+load_part_64 (const void *p, size_t n, vi64 pad)
+{
+  vi64 m = part_mask_64 (n);
+  return (vi64) __builtin_ia32_maskloadq256 ((const gm_v4di *) p, (gm_v4di) m) | (~m & pad);
+}
+GM_INLINE void
+store_part_64 (void *p, size_t n, vi64 v)
+{
+  __builtin_ia32_maskstoreq256 ((gm_v4di *) p, (gm_v4di) part_mask_64 (n), (gm_v4di) v);
+}
+GM_INLINE vi8
+load_part_8 (const void *p, size_t n, vi8 pad)
+{
+  memcpy (&pad, p, n);
+  return pad;
+}
+GM_INLINE void
+store_part_8 (void *p, size_t n, vi8 v)
+{
+  memcpy (p, &v, n);
+}
+#endif
+
+/*    type  vector  same-sized signed vector's bits */
+#define PARTS(T, V, bits) \
+  GM_INLINE V load_##T (const void *p) { return GM_LOAD (V, p); } \
+  GM_INLINE void store_##T (void *p, V v) { GM_STORE (V, p, v); } \
+  GM_INLINE V splat_##T (E_##T x) { return (V) (x - (C_##T){ 0 }); } /* x - 0 keeps -0.0 */ \
+  GM_INLINE V load_part_##T (const void *p, size_t n, V pad) \
+  { \
+    return (V) load_part_##bits (p, n, (vi##bits) pad); \
+  } \
+  GM_INLINE void store_part_##T (void *p, size_t n, V v) { store_part_##bits (p, n, (vi##bits) v); } \
+  GM_INLINE V sel_##T (M_##T m, V x, V y) { return (V) ((m & (M_##T) x) | (~m & (M_##T) y)); }
+PARTS (f32, vf32, 32)
+PARTS (f64, vf64, 64)
+PARTS (i32, vu32, 32)
+PARTS (i64, vu64, 64)
+PARTS (u8, vu8, 8)
+PARTS (b1, vu8, 8)
+#undef PARTS
+
+/* Each lane's own number, in the lanes of T. */
+#ifdef GM_ISA_AVX512
+GM_INLINE vi32 iota_f32 (void) { return (vi32){ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }; }
+GM_INLINE vi64 iota_f64 (void) { return (vi64){ 0, 1, 2, 3, 4, 5, 6, 7 }; }
+GM_INLINE bool gm_any_set (vi64 v) { return __builtin_ia32_ptestmq512 ((gm_v8di) v, (gm_v8di) v, (unsigned char) -1) != 0; }
+#else
+GM_INLINE vi32 iota_f32 (void) { return (vi32){ 0, 1, 2, 3, 4, 5, 6, 7 }; }
+GM_INLINE vi64 iota_f64 (void) { return (vi64){ 0, 1, 2, 3 }; }
+GM_INLINE bool gm_any_set (vi64 v) { return !__builtin_ia32_ptestz256 ((gm_v4di) v, (gm_v4di) v); }
+#endif
+GM_INLINE vi32 iota_i32 (void) { return iota_f32 (); }
+GM_INLINE vi64 iota_i64 (void) { return iota_f64 (); }
+#define EIGHT(n) n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7
+#ifdef GM_ISA_AVX512
+GM_INLINE vi8
+iota_u8 (void)
+{
+  return (vi8){ EIGHT (0), EIGHT (8), EIGHT (16), EIGHT (24), EIGHT (32), EIGHT (40), EIGHT (48), EIGHT (56) };
+}
+#else
+GM_INLINE vi8 iota_u8 (void) { return (vi8){ EIGHT (0), EIGHT (8), EIGHT (16), EIGHT (24) }; }
+#endif
+#undef EIGHT
+GM_INLINE vi8 iota_b1 (void) { return iota_u8 (); }
+
+/* -- Between widths ---------------------------------------------------------------------------------------- */
+
+/* u8 to and from lanes of 32 and 64 bits: widening is by zeros, narrowing takes the low byte.  `h`: 32-bit lanes, as many
+ * as there are 64-bit ones.  Written out for AVX2, where gcc 12 would go through the integer registers. */
+typedef char gm_v16qi __attribute__ ((vector_size (16)));
+typedef long long gm_v2di __attribute__ ((vector_size (16)));
+GM_INLINE gm_v16qi
+load_8_bytes (const void *p) /* through one integer: pieces of a vector in memory would stall */
+{
+  long long x;
+  memcpy (&x, p, 8);
+  return (gm_v16qi) (gm_v2di){ x, 0 };
+}
+GM_INLINE gm_v16qi
+load_4_bytes (const void *p)
+{
+  uint32_t x;
+  memcpy (&x, p, 4);
+  return (gm_v16qi) (gm_v2di){ x, 0 };
+}
+#ifdef GM_ISA_AVX512
+VECTOR (gm_bytes16, uint8_t, 16);
+GM_INLINE vi32
+load_u8_32 (const void *p)
+{
+  gm_v16qi x = (gm_v16qi) GM_LOAD (gm_bytes16, p);
+  return (vi32) __builtin_ia32_pmovzxbd512_mask (x, (gm_v16si){ 0 }, (unsigned short) -1);
+}
+GM_INLINE vi64
+load_u8_64 (const void *p)
+{
+  return (vi64) __builtin_ia32_pmovzxbq512_mask (load_8_bytes (p), (gm_v8di){ 0 }, (unsigned char) -1);
+}
+GM_INLINE vi32h load_u8_32h (const void *p) { return __builtin_convertvector (load_u8_64 (p), vi32h); }
+GM_INLINE void store_u8_32 (void *p, vi32 v) { GM_STORE (gm_bytes16, p, __builtin_convertvector (v, gm_bytes16)); }
+GM_INLINE void
+store_u8_64 (void *p, vi64 v)
+{
+  gm_v16qi b = (gm_v16qi) __builtin_ia32_pmovqb512_mask ((gm_v8di) v, (gm_v16qi){ 0 }, (unsigned char) -1);
+  memcpy (p, &b, 8);
+}
+GM_INLINE void store_u8_32h (void *p, vi32h v) { store_u8_64 (p, __builtin_convertvector (v, vi64)); }
+GM_INLINE vi32h narrow_64 (vi64 v) { return __builtin_convertvector (v, vi32h); }
+GM_INLINE vi64 widen_32h (vi32h v) { return __builtin_convertvector (v, vi64); }
+#else
+typedef short gm_v8hi __attribute__ ((vector_size (16)));
+typedef int gm_v4si __attribute__ ((vector_size (16)));
+GM_INLINE vi32 load_u8_32 (const void *p) { return (vi32) __builtin_ia32_pmovzxbd256 (load_8_bytes (p)); }
+GM_INLINE vi64 load_u8_64 (const void *p) { return (vi64) __builtin_ia32_pmovzxbq256 (load_4_bytes (p)); }
+GM_INLINE vi32h load_u8_32h (const void *p) { return (vi32h) __builtin_ia32_pmovzxbd128 (load_4_bytes (p)); }
+/* The low bytes of two times four lanes, packed into the low half. */
+GM_INLINE gm_v16qi
+pack_low_bytes (vi32h lo, vi32h hi)
+{
+  gm_v8hi words = (gm_v8hi) __builtin_ia32_packusdw128 ((gm_v4si) (lo & 255), (gm_v4si) (hi & 255));
+  return (gm_v16qi) __builtin_ia32_packuswb128 (words, words);
+}
+GM_INLINE void
+store_u8_32 (void *p, vi32 v)
+{
+  vi32h halves[2];
+  memcpy (halves, &v, sizeof v);
+  gm_v16qi b = pack_low_bytes (halves[0], halves[1]);
+  memcpy (p, &b, 8);
+}
+GM_INLINE void
+store_u8_32h (void *p, vi32h v)
+{
+  gm_v16qi b = pack_low_bytes (v, v);
+  memcpy (p, &b, 4);
+}
+GM_INLINE vi32h
+narrow_64 (vi64 v)
+{
+  vi32 even = __builtin_shuffle ((vi32) v, (vi32){ 0, 2, 4, 6, 0, 2, 4, 6 });
+  vi32h lo;
+  memcpy (&lo, &even, sizeof lo);
+  return lo;
+}
+GM_INLINE void store_u8_64 (void *p, vi64 v) { store_u8_32h (p, narrow_64 (v)); }
+GM_INLINE vi64 widen_32h (vi32h v) { return (vi64) __builtin_ia32_pmovsxdq256 ((gm_v4si) v); }
+#endif
+
+/* Masks in memory are bools: 0 or 1 in a byte.  The part forms touch n bytes only. */
+#define MASKS(T, LOAD, STORE, ZERO) \
+  GM_INLINE M_##T load_mask_##T (const void *p) { return (M_##T) (LOAD (p) != (ZERO)); } \
+  GM_INLINE void store_mask_##T (void *p, M_##T m) { STORE (p, m & 1); } \
+  GM_INLINE M_##T load_mask_part_##T (const void *p, size_t n) \
+  { \
+    uint8_t bytes[L_##T] = { 0 }; \
+    memcpy (bytes, p, n); \
+    return load_mask_##T (bytes); \
+  } \
+  GM_INLINE void store_mask_part_##T (void *p, size_t n, M_##T m) \
+  { \
+    uint8_t bytes[L_##T]; \
+    store_mask_##T (bytes, m); \
+    memcpy (p, bytes, n); \
+  }
+#define LOAD_BYTES(p) GM_LOAD (vi8, p)
+#define STORE_BYTES(p, v) GM_STORE (vi8, p, v)
+MASKS (f32, load_u8_32, store_u8_32, 0)
+MASKS (f64, load_u8_64, store_u8_64, 0)
+MASKS (i32, load_u8_32, store_u8_32, 0)
+MASKS (i64, load_u8_64, store_u8_64, 0)
+MASKS (u8, LOAD_BYTES, STORE_BYTES, 0)
+MASKS (b1, LOAD_BYTES, STORE_BYTES, 0)
+#undef MASKS
+#undef LOAD_BYTES
+#undef STORE_BYTES
+
+/* -- Elementary functions ---------------------------------------------------------------------------------- */
+
+#ifdef GM_ISA_AVX512
+#define GM_SLEEF_f32(f) GM_CAT (GM_CAT (Sleef_finz_, f), f16_u10avx512f)
+#define GM_SLEEF_f64(f) GM_CAT (GM_CAT (Sleef_finz_, f), d8_u10avx512f)
+#define GM_FMOD_f32 Sleef_finz_fmodf16_avx512f
+#define GM_FMOD_f64 Sleef_finz_fmodd8_avx512f
+#else
+#define GM_SLEEF_f32(f) GM_CAT (GM_CAT (Sleef_finz_, f), f8_u10avx2)
+#define GM_SLEEF_f64(f) GM_CAT (GM_CAT (Sleef_finz_, f), d4_u10avx2)
+#define GM_FMOD_f32 Sleef_finz_fmodf8_avx2
+#define GM_FMOD_f64 Sleef_finz_fmodd4_avx2
+#endif
+#define ELEMENTARY1(f) \
+  extern vf32 GM_SLEEF_f32 (f) (vf32) __attribute__ ((const)); \
+  extern vf64 GM_SLEEF_f64 (f) (vf64) __attribute__ ((const)); \
+  GM_INLINE vf32 f##_f32 (vf32 a) { return GM_SLEEF_f32 (f) (a); } \
+  GM_INLINE vf64 f##_f64 (vf64 a) { return GM_SLEEF_f64 (f) (a); }
+#define ELEMENTARY2(f) \
+  extern vf32 GM_SLEEF_f32 (f) (vf32, vf32) __attribute__ ((const)); \
+  extern vf64 GM_SLEEF_f64 (f) (vf64, vf64) __attribute__ ((const)); \
+  GM_INLINE vf32 f##_f32 (vf32 a, vf32 b) { return GM_SLEEF_f32 (f) (a, b); } \
+  GM_INLINE vf64 f##_f64 (vf64 a, vf64 b) { return GM_SLEEF_f64 (f) (a, b); }
+ELEMENTARY1 (exp)
+ELEMENTARY1 (exp2)
+ELEMENTARY1 (expm1)
+ELEMENTARY1 (log)
+ELEMENTARY1 (log2)
+ELEMENTARY1 (log10)
+ELEMENTARY1 (sin)
+ELEMENTARY1 (cos)
+ELEMENTARY1 (tan)
+ELEMENTARY1 (atan)
+ELEMENTARY1 (sinh)
+ELEMENTARY1 (cosh)
+ELEMENTARY1 (tanh)
+ELEMENTARY1 (erf)
+ELEMENTARY2 (pow)
+ELEMENTARY2 (atan2)
+#undef ELEMENTARY1
+#undef ELEMENTARY2
+
+/* Two of SLEEF's functions have holes.  log1p gives infinity for the last powers of two: there it is log.  fmod is wrong for
+ * subnormals and for quotients near the type's largest: those lanes get libm's, which is exact, as SLEEF's is elsewhere. */
+#define MENDED(T, suffix, LARGE, SMALL) \
+  extern A_##T GM_SLEEF_##T (log1p) (A_##T) __attribute__ ((const)); \
+  extern A_##T GM_FMOD_##T (A_##T, A_##T) __attribute__ ((const)); \
+  GM_INLINE A_##T log1p_##T (A_##T a) \
+  { \
+    A_##T r = GM_SLEEF_##T (log1p) (a); \
+    M_##T large = a > splat_##T (LARGE); \
+    return __builtin_expect (gm_any_set ((vi64) large), 0) ? sel_##T (large, log_##T (a), r) : r; \
+  } \
+  GM_INLINE A_##T fmod_##T (A_##T a, A_##T b) \
+  { \
+    A_##T r = GM_FMOD_##T (a, b), q = a / b, large = splat_##T (1e6f), small = splat_##T (SMALL); \
+    M_##T easy = (q < large) & (q > -large) & ((b > small) | (b < -small)) & ((a > small) | (a < -small)); \
+    if (__builtin_expect (!gm_any_set ((vi64) ~easy), 1)) \
+      return r; \
+    E_##T x[L_##T], y[L_##T]; \
+    memcpy (x, &a, sizeof a); \
+    memcpy (y, &b, sizeof b); \
+    for (int i = 0; i < L_##T; i++) \
+      x[i] = fmod##suffix (x[i], y[i]); \
+    memcpy (&r, x, sizeof r); \
+    return r; \
+  }
+MENDED (f32, f, 0x1p100f, 0x1p-60f)
+MENDED (f64, , 0x1p1000, 0x1p-500)
+#undef MENDED
+
+/* What the processor rounds correctly.  Modes of rounding: 0 nearest even, 1 down, 2 up, 3 to zero. */
+#ifdef GM_ISA_AVX512
+GM_INLINE vf32 sqrt_f32 (vf32 a) { return __builtin_ia32_sqrtps512_mask (a, a, (short) -1, 4); }
+GM_INLINE vf64 sqrt_f64 (vf64 a) { return __builtin_ia32_sqrtpd512_mask (a, a, (char) -1, 4); }
+GM_INLINE vf32 hw_max_f32 (vf32 a, vf32 b) { return __builtin_ia32_maxps512_mask (a, b, a, (short) -1, 4); }
+GM_INLINE vf64 hw_max_f64 (vf64 a, vf64 b) { return __builtin_ia32_maxpd512_mask (a, b, a, (char) -1, 4); }
+GM_INLINE vf32 hw_min_f32 (vf32 a, vf32 b) { return __builtin_ia32_minps512_mask (a, b, a, (short) -1, 4); }
+GM_INLINE vf64 hw_min_f64 (vf64 a, vf64 b) { return __builtin_ia32_minpd512_mask (a, b, a, (char) -1, 4); }
+#define HW_ROUND_f32(a, mode) __builtin_ia32_rndscaleps_mask (a, 8 | mode, a, (short) -1, 4)
+#define HW_ROUND_f64(a, mode) __builtin_ia32_rndscalepd_mask (a, 8 | mode, a, (char) -1, 4)
+#else
+GM_INLINE vf32 sqrt_f32 (vf32 a) { return __builtin_ia32_sqrtps256 (a); }
+GM_INLINE vf64 sqrt_f64 (vf64 a) { return __builtin_ia32_sqrtpd256 (a); }
+GM_INLINE vf32 hw_max_f32 (vf32 a, vf32 b) { return __builtin_ia32_maxps256 (a, b); }
+GM_INLINE vf64 hw_max_f64 (vf64 a, vf64 b) { return __builtin_ia32_maxpd256 (a, b); }
+GM_INLINE vf32 hw_min_f32 (vf32 a, vf32 b) { return __builtin_ia32_minps256 (a, b); }
+GM_INLINE vf64 hw_min_f64 (vf64 a, vf64 b) { return __builtin_ia32_minpd256 (a, b); }
+#define HW_ROUND_f32(a, mode) __builtin_ia32_roundps256 (a, 8 | mode)
+#define HW_ROUND_f64(a, mode) __builtin_ia32_roundpd256 (a, 8 | mode)
+#endif
+
+/* -- Arithmetic of each type ------------------------------------------------------------------------------- */
+
+/* The hardware's maximum gives its second operand when either is NaN and when both are zeros: with (b, a) a NaN in a and a
+ * zero in a stay, and only a NaN in b is left to put in; that test does not wait for the result of the last fold step. */
+#define FLOATS(T) \
+  GM_INLINE A_##T floor_##T (A_##T a) { return HW_ROUND_##T (a, 1); } \
+  GM_INLINE A_##T ceil_##T (A_##T a) { return HW_ROUND_##T (a, 2); } \
+  GM_INLINE A_##T round_##T (A_##T a) { return HW_ROUND_##T (a, 0); } \
+  GM_INLINE A_##T trunc_##T (A_##T a) { return HW_ROUND_##T (a, 3); } \
+  GM_INLINE A_##T max_##T (A_##T a, A_##T b) { return sel_##T (b != b, b, hw_max_##T (b, a)); } \
+  GM_INLINE A_##T min_##T (A_##T a, A_##T b) { return sel_##T (b != b, b, hw_min_##T (b, a)); } \
+  GM_INLINE A_##T signbit_##T (A_##T a) { return (A_##T) ((M_##T) a & (M_##T) splat_##T (-0.0)); } \
+  GM_INLINE A_##T abs_##T (A_##T a) { return (A_##T) ((M_##T) a & ~(M_##T) splat_##T (-0.0)); } \
+  GM_INLINE A_##T sign_##T (A_##T a) \
+  { \
+    A_##T one = splat_##T (1), zero = { 0 }; \
+    return sel_##T (a > zero, one, zero) - sel_##T (a < zero, one, zero); \
+  } \
+  GM_INLINE A_##T rem_##T (A_##T a, A_##T b) \
+  { \
+    A_##T zero = { 0 }, m = fmod_##T (a, b); \
+    return sel_##T ((m != zero) & ((b < zero) ^ (m < zero)), m + b, m); \
+  } \
+  GM_INLINE A_##T floordiv_##T (A_##T a, A_##T b) \
+  { \
+    A_##T zero = { 0 }, one = splat_##T (1), m = fmod_##T (a, b), q = (a - m) / b; \
+    q = sel_##T ((m != zero) & ((b < zero) ^ (m < zero)), q - one, q); \
+    A_##T f = floor_##T (q); \
+    f = sel_##T (q - f > splat_##T (0.5), f + one, f); /* (a - m) / b was rounded */ \
+    f = sel_##T (q != zero, f, signbit_##T (a / b)); \
+    return sel_##T (b == zero, a / b, f); \
+  }
+FLOATS (f32)
+FLOATS (f64)
+#undef FLOATS
+
+#define INTEGERS(T, U, NEGATIVE) \
+  GM_INLINE A_##T max_##T (A_##T a, A_##T b) { return sel_##T ((M_##T) ((C_##T) a > (C_##T) b), a, b); } \
+  GM_INLINE A_##T min_##T (A_##T a, A_##T b) { return sel_##T ((M_##T) ((C_##T) a < (C_##T) b), a, b); } \
+  GM_INLINE A_##T abs_##T (A_##T a) { return sel_##T ((M_##T) ((C_##T) a < (C_##T){ 0 }), -a, a); } \
+  GM_INLINE A_##T sign_##T (A_##T a) \
+  { \
+    return (A_##T) ((C_##T) a < (C_##T){ 0 }) - (A_##T) ((C_##T) a > (C_##T){ 0 }); /* a true mask is -1 */ \
+  } \
+  GM_INLINE E_##T rem1_##T (E_##T a, E_##T b) \
+  { \
+    if (b == 0 || NEGATIVE (b == (E_##T) -1)) \
+      return 0; \
+    E_##T m = (E_##T) (a % b); \
+    return m != 0 && NEGATIVE ((m < 0) != (b < 0)) ? (E_##T) (m + b) : m; \
+  } \
+  GM_INLINE E_##T floordiv1_##T (E_##T a, E_##T b) \
+  { \
+    if (b == 0) \
+      return 0; \
+    if (NEGATIVE (b == (E_##T) -1)) \
+      return (E_##T) (0 - (U) a); \
+    E_##T q = (E_##T) (a / b); \
+    return NEGATIVE (a % b != 0 && (a < 0) != (b < 0)) ? (E_##T) (q - 1) : q; \
+  } \
+  GM_INLINE E_##T pow1_##T (E_##T a, E_##T b) \
+  { \
+    if (NEGATIVE (b < 0)) \
+      return a == 1 ? 1 : a == (E_##T) -1 ? (b & 1 ? a : 1) : 0; \
+    U r = 1, base = (U) a; \
+    for (U e = (U) b; e; e >>= 1) { \
+      if (e & 1) \
+        r = (U) ((uint64_t) r * base); /* in 64 bits: small types must not become int */ \
+      base = (U) ((uint64_t) base * base); \
+    } \
+    return (E_##T) r; \
+  } \
+  LANES (T, rem) \
+  LANES (T, floordiv) \
+  LANES (T, pow)
+/* No instruction divides integer lanes: one after the other. */
+#define LANES(T, f) \
+  GM_INLINE A_##T f##_##T (A_##T a, A_##T b) \
+  { \
+    E_##T x[L_##T], y[L_##T]; \
+    memcpy (x, &a, sizeof a); \
+    memcpy (y, &b, sizeof b); \
+    for (int i = 0; i < L_##T; i++) \
+      x[i] = f##1_##T (x[i], y[i]); \
+    memcpy (&a, x, sizeof a); \
+    return a; \
+  }
+#define SIGNED(condition) (condition)
+#define UNSIGNED(condition) 0
+INTEGERS (i32, uint32_t, SIGNED)
+INTEGERS (i64, uint64_t, SIGNED)
+INTEGERS (u8, uint8_t, UNSIGNED)
+#undef INTEGERS
+#undef LANES
+#undef SIGNED
+#undef UNSIGNED
+
+#define GM_LOWEST_f32 (-INFINITY)
+#define GM_LOWEST_f64 (-(double) INFINITY)
+#define GM_LOWEST_i32 INT32_MIN
+#define GM_LOWEST_i64 INT64_MIN
+#define GM_LOWEST_u8 0
+#define GM_HIGHEST_f32 INFINITY
+#define GM_HIGHEST_f64 ((double) INFINITY)
+#define GM_HIGHEST_i32 INT32_MAX
+#define GM_HIGHEST_i64 INT64_MAX
+#define GM_HIGHEST_u8 255
+
+/* -- Neutral names, of the type GM_T ----------------------------------------------------------------------- */
+
+#define GM_N(f) GM_CAT (GM_CAT (f, _), GM_T)
+#define K(x) GM_N (splat) ((GM_N (E)) (x))
+#define LOWEST GM_N (splat) (GM_N (GM_LOWEST))
+#define HIGHEST GM_N (splat) (GM_N (GM_HIGHEST))
+#define SEL(m, x, y) GM_N (sel) (m, x, y)
+#define EXP(a) GM_N (exp) (a)
+#define EXP2(a) GM_N (exp2) (a)
+#define EXPM1(a) GM_N (expm1) (a)
+#define LOG(a) GM_N (log) (a)
+#define LOG2(a) GM_N (log2) (a)
+#define LOG10(a) GM_N (log10) (a)
+#define LOG1P(a) GM_N (log1p) (a)
+#define SIN(a) GM_N (sin) (a)
+#define COS(a) GM_N (cos) (a)
+#define TAN(a) GM_N (tan) (a)
+#define ATAN(a) GM_N (atan) (a)
+#define SINH(a) GM_N (sinh) (a)
+#define COSH(a) GM_N (cosh) (a)
+#define TANH(a) GM_N (tanh) (a)
+#define ERF(a) GM_N (erf) (a)
+#define ATAN2(a, b) GM_N (atan2) (a, b)
+#define POW(a, b) GM_N (pow) (a, b)
+#define SQRT(a) GM_N (sqrt) (a)
+#define FLOOR(a) GM_N (floor) (a)
+#define CEIL(a) GM_N (ceil) (a)
+#define ROUND(a) GM_N (round) (a)
+#define TRUNC(a) GM_N (trunc) (a)
+#define MAX(a, b) GM_N (max) (a, b)
+#define MIN(a, b) GM_N (min) (a, b)
+#define ABS(a) GM_N (abs) (a)
+#define SIGN(a) GM_N (sign) (a)
+#define FLOORDIV(a, b) GM_N (floordiv) (a, b)
+#define REM(a, b) GM_N (rem) (a, b)
+
+#endif

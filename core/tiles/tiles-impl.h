@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tiles-impl.h -- all tile primitives for one instruction set.
+ *
+ * tiles_avx2.c and tiles_avx512.c define GM_ISA_* and include it; it leaves one GmTiles, named by GM_TILES_TABLE.  The arithmetic
+ * rows come from gramme-ops.def (tiles-rows.h, once per element type); casts, random numbers and strided copies follow.
+ */
+#include "core/tiles/prelude.h"
+#include "core/tiles/tiles.h"
+
+#define GM_TILE_OPS 128 /* op codes are below it */
+
+enum {
+#define DTYPE(code, NAME, text, ...) GM_TILE_CODE_##NAME = code,
+#include "core/tensor/dtypes.def"
+  GM_TILE_DTYPES,
+  GM_TILE_b1 = GM_TILE_CODE_BOOL,
+  GM_TILE_u8 = GM_TILE_CODE_U8,
+  GM_TILE_i32 = GM_TILE_CODE_I32,
+  GM_TILE_i64 = GM_TILE_CODE_I64,
+  GM_TILE_f32 = GM_TILE_CODE_F32,
+  GM_TILE_f64 = GM_TILE_CODE_F64,
+};
+
+/* -- Rows, type by type ------------------------------------------------------------------------------------ */
+
+#define GM_ARITH 1
+#define GM_COMPARE 1
+#define GM_SELECT 1
+#define GM_LOGICAL 0
+
+#define GM_FLOAT 1
+#define GM_BITWISE 0
+#define GM_T f32
+#include "core/tiles/tiles-rows.h"
+#undef GM_T
+#define GM_T f64
+#include "core/tiles/tiles-rows.h"
+#undef GM_T
+#undef GM_FLOAT
+#undef GM_BITWISE
+
+#define GM_FLOAT 0
+#define GM_BITWISE 1
+#define GM_T i32
+#include "core/tiles/tiles-rows.h"
+#undef GM_T
+#define GM_T i64
+#include "core/tiles/tiles-rows.h"
+#undef GM_T
+#define GM_T u8
+#include "core/tiles/tiles-rows.h"
+#undef GM_T
+
+/* bool: only what u8 does not have; see `shared_with_u8`. */
+#undef GM_ARITH
+#undef GM_COMPARE
+#undef GM_SELECT
+#undef GM_LOGICAL
+#undef GM_BITWISE
+#define GM_ARITH 0
+#define GM_COMPARE 0
+#define GM_SELECT 0
+#define GM_LOGICAL 1
+#define GM_BITWISE 0
+#define GM_T b1
+#include "core/tiles/tiles-rows.h"
+#undef GM_T
+
+#include "core/tiles/tiles-casts.h"
+#include "core/tiles/tiles-random.h"
+
+/* -- Strided copies ---------------------------------------------------------------------------------------- */
+
+#define STRIDED(bits) \
+  static void gather_##bits (uint##bits##_t *out, const uint##bits##_t *in, ptrdiff_t stride, size_t n) \
+  { \
+    for (size_t i = 0; i < n; i++) \
+      out[i] = in[(ptrdiff_t) i * stride]; \
+  } \
+  static void scatter_##bits (uint##bits##_t *out, ptrdiff_t stride, const uint##bits##_t *in, size_t n) \
+  { \
+    for (size_t i = 0; i < n; i++) \
+      out[(ptrdiff_t) i * stride] = in[i]; \
+  } \
+  static void fill_##bits (uint##bits##_t *out, const uint##bits##_t *in, size_t n) \
+  { \
+    const uint##bits##_t x = *in; \
+    for (size_t i = 0; i < n; i++) \
+      out[i] = x; \
+  }
+STRIDED (8)
+STRIDED (16)
+STRIDED (32)
+STRIDED (64)
+#undef STRIDED
+
+#define BY_SIZE(elem_bytes, f) \
+  switch (elem_bytes) { \
+  case 1: f (8); break; \
+  case 2: f (16); break; \
+  case 4: f (32); break; \
+  case 8: f (64); break; \
+  }
+
+static void
+gather (void *out, const void *in, ptrdiff_t in_stride, size_t n, size_t elem_bytes)
+{
+#define FILL(bits) fill_##bits (out, in, n)
+#define GATHER(bits) gather_##bits (out, in, in_stride, n)
+  if (n == 0)
+    return;
+  if (in_stride == 1)
+    memcpy (out, in, n * elem_bytes);
+  else if (in_stride == 0)
+    BY_SIZE (elem_bytes, FILL)
+  else
+    BY_SIZE (elem_bytes, GATHER)
+#undef FILL
+#undef GATHER
+}
+
+static void
+scatter (void *out, ptrdiff_t out_stride, const void *in, size_t n, size_t elem_bytes)
+{
+#define SCATTER(bits) scatter_##bits (out, out_stride, in, n)
+  if (n == 0)
+    return;
+  if (out_stride == 1)
+    memcpy (out, in, n * elem_bytes);
+  else
+    BY_SIZE (elem_bytes, SCATTER)
+#undef SCATTER
+}
+#undef BY_SIZE
+
+/* -- Look-up ----------------------------------------------------------------------------------------------- */
+
+enum {
+#define NAMED(code, version, name, ...) GM_TILE_OP_##name = code,
+#define POINTWISE NAMED
+#define REDUCE NAMED
+#define ARGREDUCE NAMED
+#include "plugin-api/gramme-ops.def"
+#undef NAMED
+};
+
+/* Rows that mean the same for bytes that are 0 or 1 as for any others: bool has them from u8. */
+static bool
+shared_with_u8 (int op)
+{
+  switch (op) {
+#define SHARED_ARITH(code)
+#define SHARED_FLOAT(code)
+#define SHARED_LOGICAL(code)
+#define SHARED_COMPARE(code) case code:
+#define SHARED_BITWISE(code) case code:
+#define SHARED_SELECT(code) case code:
+#define POINTWISE(code, version, name, n, types, ...) SHARED_##types (code)
+#define ARGREDUCE(code, ...) case code:
+#include "plugin-api/gramme-ops.def"
+  case GM_TILE_OP_copy:
+  case GM_TILE_OP_maximum:
+  case GM_TILE_OP_minimum:
+  case GM_TILE_OP_amax:
+  case GM_TILE_OP_amin:
+    return true;
+  default:
+    return false;
+  }
+}
+
+#define LOOK_UP(Type, table) \
+  static Type look_up_##table (int op, int dtype) \
+  { \
+    if (op < 0 || op >= GM_TILE_OPS) \
+      return NULL; \
+    switch (dtype) { \
+    case GM_TILE_f32: return table##_f32[op]; \
+    case GM_TILE_f64: return table##_f64[op]; \
+    case GM_TILE_i32: return table##_i32[op]; \
+    case GM_TILE_i64: return table##_i64[op]; \
+    case GM_TILE_u8: return table##_u8[op]; \
+    case GM_TILE_b1: return shared_with_u8 (op) ? table##_u8[op] : table##_b1[op]; \
+    default: return NULL; \
+    } \
+  }
+LOOK_UP (GmTilePointwise, pointwise)
+LOOK_UP (GmTileFold, fold)
+LOOK_UP (GmTileFoldColumns, fold_columns)
+LOOK_UP (GmTileArgFold, arg_fold)
+#undef LOOK_UP
+
+static GmTileCast
+look_up_cast (int from, int to)
+{
+  return from >= 0 && from < GM_TILE_DTYPES && to >= 0 && to < GM_TILE_DTYPES ? casts[from][to] : NULL;
+}
+
+static void
+reduce_init (int op, int dtype, void *out)
+{
+  switch (dtype) {
+  case GM_TILE_f32: reduce_init_f32 (op, out); break;
+  case GM_TILE_f64: reduce_init_f64 (op, out); break;
+  case GM_TILE_i32: reduce_init_i32 (op, out); break;
+  case GM_TILE_i64: reduce_init_i64 (op, out); break;
+  case GM_TILE_u8: reduce_init_u8 (op, out); break;
+  case GM_TILE_b1:
+    if (op == GM_TILE_OP_amin)
+      *(uint8_t *) out = 1; /* u8's would be no bool */
+    else if (!reduce_init_b1 (op, out))
+      reduce_init_u8 (op, out);
+    break;
+  }
+}
+
+const GmTiles GM_TILES_TABLE = {
+  .isa = GM_TILES_ISA,
+  .pointwise = look_up_pointwise,
+  .cast = look_up_cast,
+  .fold = look_up_fold,
+  .fold_columns = look_up_fold_columns,
+  .arg_fold = look_up_arg_fold,
+  .reduce_init = reduce_init,
+  .gather = gather,
+  .scatter = scatter,
+  .uniform = uniform,
+  .normal = normal,
+  .philox = philox,
+};

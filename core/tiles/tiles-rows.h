@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tiles-rows.h -- the op table's arithmetic rows for one element type.
+ *
+ * Included once per type by tiles-impl.h, which sets GM_T and switches the classes of rows on: GM_ARITH, GM_FLOAT, GM_COMPARE,
+ * GM_LOGICAL, GM_BITWISE, GM_SELECT are 1 or 0.  Leaves the tables pointwise_T, fold_T, fold_columns_T, arg_fold_T, indexed
+ * by op code, and the inline functions value_<row>_T, which are the rows themselves.
+ */
+
+#define ELEM GM_N (E)
+#define VALS GM_N (A)
+#define CMPS GM_N (C)
+#define MASKS GM_N (M)
+#define LANES ((size_t) GM_N (L))
+
+/* -- Classes ----------------------------------------------------------------------------------------------- */
+
+/* IF_<class> (x) is x where this type has rows of the class.  FORM_<class> is the shape of such a row: values to values, values to
+ * a mask, or a mask and values to values. */
+#define IF_1(...) __VA_ARGS__
+#define IF_0(...)
+#define IF_ARITH(...) GM_CAT (IF_, GM_ARITH) (__VA_ARGS__)
+#define IF_FLOAT(...) GM_CAT (IF_, GM_FLOAT) (__VA_ARGS__)
+#define IF_COMPARE(...) GM_CAT (IF_, GM_COMPARE) (__VA_ARGS__)
+#define IF_LOGICAL(...) GM_CAT (IF_, GM_LOGICAL) (__VA_ARGS__)
+#define IF_BITWISE(...) GM_CAT (IF_, GM_BITWISE) (__VA_ARGS__)
+#define IF_SELECT(...) GM_CAT (IF_, GM_SELECT) (__VA_ARGS__)
+#define FORM_ARITH SAME
+#define FORM_FLOAT SAME
+#define FORM_LOGICAL SAME
+#define FORM_BITWISE SAME
+#define FORM_COMPARE MASK
+#define FORM_SELECT SELECT
+
+/* -- Values ------------------------------------------------------------------------------------------------ */
+
+#define VALUE_SAME(name, value) \
+  GM_INLINE VALS GM_N (value_##name) (VALS a, VALS b, VALS c) { (void) b, (void) c; return value; }
+#define VALUE_MASK(name, value) \
+  GM_INLINE MASKS GM_N (value_##name) (CMPS a, CMPS b, CMPS c) { (void) b, (void) c; return (MASKS) (value); }
+#define VALUE_SELECT(name, value) \
+  GM_INLINE VALS GM_N (value_##name) (MASKS a, VALS b, VALS c) { return value; }
+#define POINTWISE(code, version, name, n, types, value, ...) \
+  IF_##types (GM_CAT (VALUE_, FORM_##types) (name, value))
+#define REDUCE(code, version, name, types, init, combine, ...) \
+  IF_##types (VALUE_SAME (combine_##name, combine) \
+              GM_INLINE VALS GM_N (init_##name) (void) { return init; })
+#define ARGREDUCE(code, version, name, better) IF_COMPARE (VALUE_MASK (better_##name, better))
+#include "plugin-api/gramme-ops.def"
+
+/* -- Pointwise tiles --------------------------------------------------------------------------------------- */
+
+/* Operands that a row lacks are read as its first: no loads are left after inlining. */
+#define OPERAND_1(a, b, c) a, a, a
+#define OPERAND_2(a, b, c) a, b, b
+#define OPERAND_3(a, b, c) a, b, c
+
+#define TILE_BEGIN(name) \
+  static void GM_N (tile_##name) (void *out, const void *pa, const void *pb, const void *pc, size_t n) \
+  { \
+    ELEM *o = out; \
+    const ELEM *xa = pa, *xb = pb, *xc = pc; \
+    size_t i = 0; \
+    (void) o, (void) xb, (void) xc;
+/* The short rest of a row: padded with ones, which no row minds. */
+#define TILE_SAME(name, n_in) \
+  TILE_BEGIN (name) \
+    for (; i + LANES <= n; i += LANES) \
+      GM_N (store) (o + i, GM_N (value_##name) (OPERAND_##n_in (GM_N (load) (xa + i), GM_N (load) (xb + i), \
+                                                                GM_N (load) (xc + i)))); \
+    if (i < n) { \
+      size_t k = n - i; \
+      VALS one = K (1); \
+      VALS r = GM_N (value_##name) (OPERAND_##n_in (GM_N (load_part) (xa + i, k, one), GM_N (load_part) (xb + i, k, one), \
+                                                 GM_N (load_part) (xc + i, k, one))); \
+      GM_N (store_part) (o + i, k, r); \
+    } \
+  }
+#define TILE_MASK(name, n_in) \
+  TILE_BEGIN (name) \
+    uint8_t *ob = out; \
+    for (; i + LANES <= n; i += LANES) \
+      GM_N (store_mask) (ob + i, GM_N (value_##name) (OPERAND_##n_in ((CMPS) GM_N (load) (xa + i), \
+                                                                      (CMPS) GM_N (load) (xb + i), \
+                                                                      (CMPS) GM_N (load) (xc + i)))); \
+    if (i < n) { \
+      size_t k = n - i; \
+      VALS one = K (1); \
+      MASKS r = GM_N (value_##name) (OPERAND_##n_in ((CMPS) GM_N (load_part) (xa + i, k, one), \
+                                                     (CMPS) GM_N (load_part) (xb + i, k, one), \
+                                                     (CMPS) GM_N (load_part) (xc + i, k, one))); \
+      GM_N (store_mask_part) (ob + i, k, r); \
+    } \
+  }
+#define TILE_SELECT(name, n_in) \
+  TILE_BEGIN (name) \
+    const uint8_t *xm = pa; \
+    (void) xa; \
+    for (; i + LANES <= n; i += LANES) \
+      GM_N (store) (o + i, GM_N (value_##name) (GM_N (load_mask) (xm + i), GM_N (load) (xb + i), GM_N (load) (xc + i))); \
+    if (i < n) { \
+      size_t k = n - i; \
+      VALS one = K (1); \
+      VALS r = GM_N (value_##name) (GM_N (load_mask_part) (xm + i, k), GM_N (load_part) (xb + i, k, one), \
+                                 GM_N (load_part) (xc + i, k, one)); \
+      GM_N (store_part) (o + i, k, r); \
+    } \
+  }
+#define POINTWISE(code, version, name, n, types, ...) IF_##types (GM_CAT (TILE_, FORM_##types) (name, n))
+#include "plugin-api/gramme-ops.def"
+
+static const GmTilePointwise GM_N (pointwise)[GM_TILE_OPS] = {
+#define POINTWISE(code, version, name, n, types, ...) IF_##types ([code] = GM_N (tile_##name),)
+#include "plugin-api/gramme-ops.def"
+};
+
+/* -- Folds ------------------------------------------------------------------------------------------------- */
+
+/* The 16 partial results of the order in tiles.h lie in this many vectors.  Bytes have more lanes than that and use
+ * them all: their combines are exact, so their order cannot be seen. */
+#define N_PARTIALS (GM_N (L) >= 16 ? 1 : 16 / GM_N (L))
+
+/* Lane i + by comes to lane i. */
+GM_INLINE VALS
+GM_N (lanes_down) (VALS v, int by)
+{
+  MASKS index = GM_N (iota) () + ((MASKS){ 0 } + (__typeof__ (((MASKS){ 0 })[0])) by);
+  return __builtin_shuffle (v, index); /* modulo the lanes */
+}
+
+#define FOLD(name) \
+  static void GM_N (fold_##name) (void *acc, const void *px, size_t n) \
+  { \
+    const ELEM *x = px; \
+    const VALS init = GM_N (init_##name) (); \
+    VALS p[N_PARTIALS]; \
+    GM_UNROLL for (size_t k = 0; k < N_PARTIALS; k++) \
+      p[k] = init; \
+    size_t i = 0; \
+    for (; i + LANES * N_PARTIALS <= n; i += LANES * N_PARTIALS) { \
+      GM_UNROLL for (size_t k = 0; k < N_PARTIALS; k++) { \
+        VALS v = GM_N (load) (x + i + k * LANES); \
+        p[k] = GM_N (value_combine_##name) (p[k], v, v); \
+      } \
+    } \
+    GM_UNROLL for (size_t k = 0; k < N_PARTIALS; k++) { \
+      if (i < n) { \
+        VALS v = n - i < LANES ? GM_N (load_part) (x + i, n - i, init) : GM_N (load) (x + i); \
+        p[k] = GM_N (value_combine_##name) (p[k], v, v); \
+        i += LANES; \
+      } \
+    } \
+    GM_UNROLL for (size_t s = N_PARTIALS / 2; s > 0; s /= 2) \
+      GM_UNROLL for (size_t k = 0; k < s; k++) \
+        p[k] = GM_N (value_combine_##name) (p[k], p[k + s], p[k]); \
+    VALS v = p[0]; \
+    GM_UNROLL for (int by = GM_N (L) / 2; by > 0; by /= 2) { \
+      VALS w = GM_N (lanes_down) (v, by); \
+      v = GM_N (value_combine_##name) (v, w, w); \
+    } \
+    ELEM so_far; \
+    memcpy (&so_far, acc, sizeof (ELEM)); \
+    v = GM_N (value_combine_##name) (GM_N (splat) (so_far), v, v); \
+    memcpy (acc, &v, sizeof (ELEM)); \
+  }
+
+/* One vector of columns: the 16 partials are whole vectors, and the tree goes across them. */
+#define FOLD_COLUMNS(name) \
+  GM_INLINE VALS GM_N (columns_##name) (const char *x, ptrdiff_t stride, size_t rows, size_t k, VALS acc) \
+  { \
+    const VALS init = GM_N (init_##name) (); \
+    VALS p[16]; \
+    GM_UNROLL for (int i = 0; i < 16; i++) \
+      p[i] = init; \
+    size_t r = 0; \
+    for (; r + 16 <= rows; r += 16, x += 16 * stride) { \
+      GM_UNROLL for (int i = 0; i < 16; i++) { \
+        VALS v = k < LANES ? GM_N (load_part) (x + i * stride, k, init) : GM_N (load) (x + i * stride); \
+        p[i] = GM_N (value_combine_##name) (p[i], v, v); \
+      } \
+    } \
+    GM_UNROLL for (size_t i = 0; i < 15; i++) { \
+      if (r + i < rows) { \
+        const char *at = x + (ptrdiff_t) i * stride; \
+        VALS v = k < LANES ? GM_N (load_part) (at, k, init) : GM_N (load) (at); \
+        p[i] = GM_N (value_combine_##name) (p[i], v, v); \
+      } \
+    } \
+    GM_UNROLL for (int s = 8; s > 0; s /= 2) \
+      GM_UNROLL for (int i = 0; i < s; i++) \
+        p[i] = GM_N (value_combine_##name) (p[i], p[i + s], p[i]); \
+    return GM_N (value_combine_##name) (acc, p[0], p[0]); \
+  } \
+  static void GM_N (fold_columns_##name) (void *acc, const void *x, ptrdiff_t row_stride_bytes, size_t rows, \
+                                          size_t width) \
+  { \
+    ELEM *o = acc; \
+    const ELEM *in = x; \
+    size_t j = 0; \
+    for (; j + LANES <= width; j += LANES) \
+      GM_N (store) (o + j, GM_N (columns_##name) ((const char *) (in + j), row_stride_bytes, rows, LANES, \
+                                                  GM_N (load) (o + j))); \
+    if (j < width) { \
+      size_t k = width - j; \
+      VALS old = GM_N (load_part) (o + j, k, GM_N (init_##name) ()); \
+      GM_N (store_part) (o + j, k, GM_N (columns_##name) ((const char *) (in + j), row_stride_bytes, rows, k, \
+                                                          old)); \
+    } \
+  }
+
+#define REDUCE(code, version, name, types, ...) IF_##types (FOLD (name) FOLD_COLUMNS (name))
+#include "plugin-api/gramme-ops.def"
+
+static const GmTileFold GM_N (fold)[GM_TILE_OPS] = {
+#define REDUCE(code, version, name, types, ...) IF_##types ([code] = GM_N (fold_##name),)
+#include "plugin-api/gramme-ops.def"
+};
+
+static const GmTileFoldColumns GM_N (fold_columns)[GM_TILE_OPS] = {
+#define REDUCE(code, version, name, types, ...) IF_##types ([code] = GM_N (fold_columns_##name),)
+#include "plugin-api/gramme-ops.def"
+};
+
+static bool
+GM_N (reduce_init) (int op, void *out)
+{
+  VALS v;
+  switch (op) {
+#define REDUCE(code, version, name, types, ...) \
+  IF_##types (case code : v = GM_N (init_##name) (); break;)
+#include "plugin-api/gramme-ops.def"
+  default:
+    return false;
+  }
+  memcpy (out, &v, sizeof (ELEM));
+  return true;
+}
+
+/* -- Positions of extremes --------------------------------------------------------------------------------- */
+
+#if GM_COMPARE
+/* First the best value, then, if it beats what is known, the first place where it stands. */
+#define ARG_FOLD(name) \
+  static void GM_N (arg_fold_##name) (void *best, int64_t *index, const void *px, int64_t base, size_t n) \
+  { \
+    const ELEM *x = px; \
+    ELEM known; \
+    memcpy (&known, best, sizeof (ELEM)); \
+    if (n == 0 || (*index >= 0 && known != known)) \
+      return; \
+    ELEM first; \
+    memcpy (&first, x, sizeof (ELEM)); \
+    VALS found = GM_N (splat) (first); \
+    for (size_t i = 0; i < n; i += LANES) { \
+      CMPS f = (CMPS) found; \
+      CMPS v = (CMPS) (n - i < LANES ? GM_N (load_part) (x + i, n - i, GM_N (splat) (first)) : GM_N (load) (x + i)); \
+      found = GM_N (sel) (GM_N (value_better_##name) (v, f, f) | (MASKS) (v != v), (VALS) v, found); \
+    } \
+    ELEM lanes[LANES], top; \
+    memcpy (lanes, &found, sizeof found); \
+    top = lanes[0]; \
+    for (size_t k = 1; k < LANES; k++) { \
+      if (GM_N (better1_##name) (lanes[k], top) || lanes[k] != lanes[k]) \
+        top = lanes[k]; \
+    } \
+    if (*index >= 0 && !GM_N (better1_##name) (top, known) && top == top) \
+      return; \
+    size_t at = 0; \
+    for (; at + LANES <= n; at += LANES) { \
+      CMPS v = (CMPS) GM_N (load) (x + at); \
+      MASKS hit = top == top ? (MASKS) (v == (CMPS) GM_N (splat) (top)) : (MASKS) (v != v); \
+      if (gm_any_set ((vi64) hit)) \
+        break; \
+    } \
+    for (ELEM v; at < n; at++) { \
+      memcpy (&v, x + at, sizeof (ELEM)); \
+      if (top == top ? v == top : v != v) { \
+        memcpy (best, &v, sizeof (ELEM)); \
+        *index = base + (int64_t) at; \
+        return; \
+      } \
+    } \
+  }
+#define ARGREDUCE(code, version, name, better) \
+  GM_INLINE bool GM_N (better1_##name) (ELEM a, ELEM b) { return better; } \
+  ARG_FOLD (name)
+#include "plugin-api/gramme-ops.def"
+#endif
+
+static const GmTileArgFold GM_N (arg_fold)[GM_TILE_OPS] = {
+#define ARGREDUCE(code, version, name, ...) IF_COMPARE ([code] = GM_N (arg_fold_##name),)
+#include "plugin-api/gramme-ops.def"
+};
+
+#undef ARG_FOLD
+#undef FOLD
+#undef FOLD_COLUMNS
+#undef N_PARTIALS
+#undef TILE_BEGIN
+#undef TILE_SAME
+#undef TILE_MASK
+#undef TILE_SELECT
+#undef OPERAND_1
+#undef OPERAND_2
+#undef OPERAND_3
+#undef VALUE_SAME
+#undef VALUE_MASK
+#undef VALUE_SELECT
+#undef IF_1
+#undef IF_0
+#undef IF_ARITH
+#undef IF_FLOAT
+#undef IF_COMPARE
+#undef IF_LOGICAL
+#undef IF_BITWISE
+#undef IF_SELECT
+#undef FORM_ARITH
+#undef FORM_FLOAT
+#undef FORM_LOGICAL
+#undef FORM_BITWISE
+#undef FORM_COMPARE
+#undef FORM_SELECT
+#undef ELEM
+#undef VALS
+#undef CMPS
+#undef MASKS
+#undef LANES

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tiles.h -- the one place where arithmetic on tensors is written.
+ *
+ * A tile primitive works on contiguous runs of elements.  Eager calls them in loops; generated code calls them by
+ * address or inlines the same source; so their bits are everyone's bits.  tiles-impl.h is compiled once per
+ * instruction set (AVX2+FMA, AVX-512) with explicit vector types, -ffp-contract=off and no fast-math; a short tail is
+ * padded to a full vector, so the last elements see the same arithmetic.  Tables are chosen once by CPUID;
+ * GRAMME_ISA=avx2 forces the smaller set.  Depends on nothing but C and SLEEF: dtypes are the codes of dtypes.def.
+ *
+ * Reductions have one order, from the logical positions alone.  The reduced elements, in row-major order of the
+ * reduced dimensions, are cut in blocks of GM_TILE.  Within a block, 16 partial results start at the row's `init`, element
+ * i is combined into partial i % 16, and the partials are folded by a tree (k with k + 8, + 4, + 2, + 1).
+ * Blocks are combined one after the other into an accumulator that starts at `init`.
+ */
+#ifndef GM_TILES_TILES_H
+#define GM_TILES_TILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GM_TILE 512 /* elements: the block of reductions and the chunk that drivers work in */
+
+/* out[i] = value (a[i], b[i], c[i]) for i < n, any n.  Unused operands are NULL.  out may be the same pointer as an
+ * operand of the same element size, else must not overlap.  No alignment needed. */
+typedef void (*GmTilePointwise) (void *out, const void *a, const void *b, const void *c, size_t n);
+/* out[i] = (out type) in[i]. */
+typedef void (*GmTileCast) (void *out, const void *in, size_t n);
+/* *acc = combine (*acc, block (x[0..n))), n <= GM_TILE. */
+typedef void (*GmTileFold) (void *acc, const void *x, size_t n);
+/* For each column j < width: acc[j] = combine (acc[j], block (x[0..rows)[j])), rows <= GM_TILE; row r starts
+ * row_stride_bytes * r after x, its elements are contiguous.  Same bits as a Fold over each column. */
+typedef void (*GmTileFoldColumns) (void *acc, const void *x, ptrdiff_t row_stride_bytes, size_t rows, size_t width);
+/* If some x[i] is better than *best (or *index < 0), takes the first best: *best = x[i], *index = base + i.  NaN is
+ * better than every number; the first NaN stays. */
+typedef void (*GmTileArgFold) (void *best, int64_t *index, const void *x, int64_t base, size_t n);
+
+typedef struct {
+  const char *isa;   /* "avx2", "avx512" */
+  /* Indexed by op code (gramme-ops.def) and dtype code of the *operands* (SELECT: of b and c); NULL if undefined. */
+  GmTilePointwise (*pointwise) (int op, int dtype);
+  GmTileCast (*cast) (int from, int to);
+  GmTileFold (*fold) (int op, int dtype);
+  GmTileFoldColumns (*fold_columns) (int op, int dtype);
+  GmTileArgFold (*arg_fold) (int op, int dtype);
+  /* Writes the reduction's neutral element. */
+  void (*reduce_init) (int op, int dtype, void *out);
+  /* Strided copies of n elements of 1, 2, 4 or 8 bytes; strides in elements, any sign or 0. */
+  void (*gather) (void *out, const void *in, ptrdiff_t in_stride, size_t n, size_t elem_bytes);
+  void (*scatter) (void *out, ptrdiff_t out_stride, const void *in, size_t n, size_t elem_bytes);
+  /* Philox4x32-10: n values from element `first` of the stream (seed, draw offset).  dtype f32 or f64. */
+  void (*uniform) (void *out, int dtype, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
+  void (*normal) (void *out, int dtype, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
+  /* The raw generator: out[4 i .. 4 i + 3] is the block of counter {draw + i (64 bits), high (64 bits)} under `key`. */
+  void (*philox) (uint32_t *out, uint64_t key, uint64_t draw, uint64_t high, size_t draws);
+} GmTiles;
+
+/* The tables for this CPU.  NULL, with a reason in *why (static text), if the CPU lacks AVX2 and FMA. Thread: any. */
+const GmTiles *gm_tiles_get (const char **why);
+/* A named table ("avx2", "avx512"), or NULL if this CPU or build lacks it: for tests. */
+const GmTiles *gm_tiles_for (const char *isa);
+
+/* C = A B for one matrix pair through CBLAS, f32 or f64; integers by plain loops.  Sizes in elements; strides in elements, each operand
+ * needs one of its two strides to be 1 (else the caller copies).  C is row-major with row stride ldc.  The choice of
+ * transposition flags follows from the strides alone, so equal arguments give equal bits. k == 0 writes zeros. */
+void gm_tile_matmul (int dtype, int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row_stride,
+                     int64_t a_col_stride, const void *b, int64_t b_row_stride, int64_t b_col_stride, void *c,
+                     int64_t ldc);
+
+#endif
