@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * autograd.h -- the eager tape: what backward needs to know about each result, and the engine that walks it.
+ *
+ * A result that requires grad holds a node: the op, what its gradient reads (gm_op_saves), and edges to the nodes of its inputs.
+ * Leaves that require grad have an accumulating node.  The engine runs ready nodes by descending sequence number, and adds gradients in the
+ * order in which they arrive; core/aot/join.c mimics exactly that order, so compiled gradients have the same bits.
+ * Threads: grad mode is per thread.  A graph is walked by one thread at a time.
+ */
+#ifndef GM_AUTOGRAD_AUTOGRAD_H
+#define GM_AUTOGRAD_AUTOGRAD_H
+
+#include "core/ops/builder.h"
+
+typedef struct GmAgNode GmAgNode;
+
+/* A backward that is not an op's: the compiled function's, CopySlices, a user's Function. */
+typedef struct {
+  const char *name; /* "CompiledBackward" */
+  /* grads[i]: gradient of output i, NULL where none arrived.  result[i]: new reference per edge, NULL for none.
+   * create_graph: operations must be recorded (double backward); may refuse with an error. */
+  bool (*backward) (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error);
+  void (*release) (void *state); /* frees what is saved: after a backward without retain_graph, or when the node dies */
+} GmAgFunction;
+
+/* -- Modes ------------------------------------------------------------------------------------------------- */
+bool gm_grad_enabled (void);
+bool gm_grad_set_enabled (bool on); /* returns the old mode */
+
+/* -- Recording --------------------------------------------------------------------------------------------- */
+
+/* gm_op_run plus a tape entry where one is needed.  New reference or NULL. */
+GmTensor *gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error);
+/* dst's elements become op (in ...), with torch's rules: a leaf that requires grad is refused while grad mode is on, a view rewrites its base's
+ * history.  Runs without a temporary where it can.  Advances the version. */
+bool gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error);
+/* A node for a multi-output function: `outs` (fresh, without history) become its outputs, edges go to `in` (NULL entries: no edge).
+ * state is owned by the node from now on. */
+void gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in, GmTensor *const *outs, int n_outs);
+
+bool gm_tensor_requires_grad (const GmTensor *t);
+bool gm_tensor_is_leaf (const GmTensor *t);
+bool gm_tensor_set_requires_grad (GmTensor *t, bool on, GError **error); /* leaves only; floating only */
+GmTensor *gm_tensor_grad (GmTensor *t); /* borrowed or NULL */
+void gm_tensor_set_grad (GmTensor *t, GmTensor *grad); /* takes a new reference; NULL clears */
+void gm_tensor_retain_grad (GmTensor *t);
+GmTensor *gm_tensor_detach (GmTensor *t); /* shares storage and version, no history */
+/* Name of the grad_fn as torch shows it ("MulBackward0"), NULL for leaves. */
+const char *gm_tensor_grad_fn_name (const GmTensor *t);
+uint32_t gm_tensor_version (const GmTensor *t);
+
+/* A hook on the gradient of t: gets the gradient (borrowed), returns NULL (keep it) or a new reference that replaces it; *error on
+ * failure.  Hooks run in order of registration, before accumulation for leaves.  Returns an id for removal. */
+typedef GmTensor *(*GmTensorHook) (void *data, GmTensor *grad, GError **error);
+uint64_t gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data, void (*destroy) (void *data));
+bool gm_tensor_remove_hook (GmTensor *t, uint64_t id);
+
+/* -- The engine -------------------------------------------------------------------------------------------- */
+
+/* Accumulates into the leaves' grad.  grads[i] NULL: ones, for one-element roots only.
+ * Errors: a root without history; saved tensors changed in place (names op, shape, versions); freed graph. */
+bool gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, bool retain_graph, bool create_graph, GError **error);
+/* Gradients of roots with respect to `inputs`: result[i] a new reference or NULL (only with allow_unused). */
+bool gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs, int n_inputs,
+                       bool retain_graph, bool create_graph, bool allow_unused, GmTensor **result, GError **error);
+
+/* -- The executing builder (eager_builder.c) --------------------------------------------------------------- */
+
+typedef struct {
+  GmBuilder base;
+  GPtrArray *owned; /* every tensor made or wrapped, unreffed by clear */
+  GmTensor *inline_owned[8];
+  int n_inline;
+} GmEagerBuilder;
+void gm_eager_builder_init (GmEagerBuilder *b);
+void gm_eager_builder_clear (GmEagerBuilder *b); /* frees error too, if still there */
+#define gm_val_from_tensor(t) ((GmVal) (t)) /* the caller keeps the tensor alive while the builder is used */
+#define gm_tensor_from_val(v) ((GmTensor *) (v))
+
+#endif

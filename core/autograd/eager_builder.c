@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * eager_builder.c -- the builder that executes: a value is a tensor.
+ *
+ * It owns every tensor that it made, the first few without touching the heap, and drops them all in clear; a caller keeps a
+ * result by taking its own reference before that.  Ops go through the tape, so whether a program is differentiable is a
+ * matter of the grad mode alone.
+ */
+#include "core/autograd/autograd.h"
+
+static GmTensor *
+own (GmEagerBuilder *b, GmTensor *t)
+{
+  if (!t)
+    return NULL;
+  if (b->n_inline < (int) G_N_ELEMENTS (b->inline_owned)) {
+    b->inline_owned[b->n_inline++] = t;
+    return t;
+  }
+  if (!b->owned)
+    b->owned = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_tensor_unref);
+  g_ptr_array_add (b->owned, t);
+  return t;
+}
+
+static GmVal
+eager_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
+{
+  GmTensor *t = gm_autograd_op (op, (GmTensor *const *) in, n_in, attrs, &base->error);
+  return gm_val_from_tensor (own ((GmEagerBuilder *) base, t));
+}
+
+static const GmMeta *
+eager_meta (GmBuilder *base, GmVal v)
+{
+  return &gm_tensor_from_val (v)->meta;
+}
+
+static GmVal
+eager_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
+{
+  bool ok = gm_autograd_into (gm_tensor_from_val (dst), op, (GmTensor *const *) in, n_in, attrs, &base->error);
+  return ok ? dst : NULL;
+}
+
+/* The state is {seed, first draw}, so the attribute's offset is always 0 here. */
+static GmVal
+eager_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
+{
+  GmMeta m = gm_meta_make (GM_I64, 1, (const int64_t[]){ 2 });
+  GmTensor *state = gm_tensor_new (&m, &base->error);
+  *offset = 0;
+  if (!state)
+    return NULL;
+  int64_t *words = gm_tensor_data (state);
+  gm_random_get_state (words);
+  words[1] = (int64_t) gm_random_take (n_elements / 4 + (n_elements % 4 != 0));
+  return gm_val_from_tensor (own ((GmEagerBuilder *) base, state));
+}
+
+static GmVal
+eager_constant (GmBuilder *base, GmTensor *t)
+{
+  return gm_val_from_tensor (own ((GmEagerBuilder *) base, gm_tensor_ref (t)));
+}
+
+static bool
+eager_item (GmBuilder *base, GmVal v, GmScalar *out)
+{
+  GmTensor *t = gm_tensor_from_val (v);
+  static const int64_t origin[GM_MAX_DIMS];
+  if (gm_meta_numel (&t->meta) != 1) {
+    g_autofree char *text = gm_meta_text (&t->meta);
+    gm_b_fail (base, GM_ERROR_RUNTIME, "a tensor %s cannot be converted to a number: it must have exactly one element", text);
+    return false;
+  }
+  *out = gm_tensor_get (t, origin);
+  return true;
+}
+
+static const GmBuilderVtable eager_vtable = { eager_op, eager_meta, eager_into, eager_random, eager_constant, eager_item };
+
+void
+gm_eager_builder_init (GmEagerBuilder *b)
+{
+  b->base.vt = &eager_vtable;
+  b->base.error = NULL;
+  b->owned = NULL;
+  b->n_inline = 0;
+}
+
+void
+gm_eager_builder_clear (GmEagerBuilder *b)
+{
+  for (int i = 0; i < b->n_inline; i++)
+    gm_tensor_unref (b->inline_owned[i]);
+  b->n_inline = 0;
+  g_clear_pointer (&b->owned, g_ptr_array_unref);
+  g_clear_error (&b->base.error);
+}

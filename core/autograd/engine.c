@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * engine.c -- walks the tape backwards.
+ *
+ * First a pass over the reachable nodes counts, per node, the edges that will bring a gradient.  A node is ready when all have
+ * arrived (or turned out empty); among the ready ones that with the highest sequence number runs next, and leaves before all.
+ * Gradients for one node are added in order of arrival: first + second, then + third.
+ * What the walk knows of a node is a slot of its own, reached through node->slot; a walk inside a walk (a hook that
+ * calls backward) puts its slots on top and takes them off again.  Both passes use a stack on the heap: depth is not limited.
+ */
+#include "core/autograd/node.h"
+
+#include <string.h>
+
+typedef struct GmSlot {
+  struct Walk *walk;
+  struct GmSlot *outer; /* the slot of a walk around this one */
+  GmAgNode *node;
+  uint64_t arrived; /* order of becoming ready: breaks ties */
+  uint32_t waiting; /* edges that have not delivered */
+  bool needed;      /* something that was asked for lies at or behind this node */
+  bool captured;    /* a gradient that was asked for arrives here */
+  bool visited;     /* by the first pass */
+  GmTensor *one;    /* gradients, by output; many[] if there is more than one output */
+  GmTensor **many;
+} Slot;
+
+typedef struct { GmAgNode *node; uint32_t nr; int input; } Capture;
+
+typedef struct Walk {
+  GPtrArray *slots; /* owned */
+  GArray *heap;     /* Slot *: the ready ones, a max-heap by sequence number */
+  GmAgNode **pins;  /* roots and inputs, kept alive through the walk */
+  int n_pins;
+  Capture *captures;
+  int n_captures;
+  GmTensor **result; /* of the captures */
+  bool accumulate, retain, create;
+  uint64_t n_arrived;
+} Walk;
+
+/* -- Slots ------------------------------------------------------------------------------------------------- */
+
+static Slot *
+slot_find (const Walk *w, GmAgNode *n)
+{
+  return n->slot && n->slot->walk == w ? n->slot : NULL;
+}
+
+static Slot *
+slot_add (Walk *w, GmAgNode *n)
+{
+  Slot *s = g_slice_new0 (Slot);
+  s->walk = w;
+  s->node = n;
+  s->outer = n->slot;
+  s->needed = w->accumulate;
+  if (n->n_out > 1)
+    s->many = g_new0 (GmTensor *, n->n_out);
+  n->slot = s;
+  g_ptr_array_add (w->slots, s);
+  return s;
+}
+
+static GmTensor **
+slot_gradient (Slot *s, uint32_t nr)
+{
+  return s->many ? &s->many[nr] : &s->one;
+}
+
+static void
+slot_clear (Slot *s)
+{
+  for (uint32_t i = 0; i < s->node->n_out; i++) {
+    GmTensor **g = slot_gradient (s, i);
+    gm_tensor_unref (*g);
+    *g = NULL;
+  }
+}
+
+/* -- The heap -------------------------------------------------------------------------------------------------- */
+
+static bool
+runs_before (const Slot *a, const Slot *b)
+{
+  return a->node->seq != b->node->seq ? a->node->seq > b->node->seq : a->arrived < b->arrived;
+}
+
+static void
+heap_push (Walk *w, Slot *s)
+{
+  s->arrived = w->n_arrived++;
+  g_array_append_val (w->heap, s);
+  Slot **h = (Slot **) (void *) w->heap->data;
+  guint i = w->heap->len - 1;
+  for (; i && runs_before (s, h[(i - 1) / 2]); i = (i - 1) / 2)
+    h[i] = h[(i - 1) / 2];
+  h[i] = s;
+}
+
+static Slot *
+heap_pop (Walk *w)
+{
+  Slot **h = (Slot **) (void *) w->heap->data;
+  guint n = w->heap->len - 1, i = 0;
+  Slot *top = h[0], *last = h[n];
+  g_array_set_size (w->heap, n);
+  for (guint c; (c = 2 * i + 1) < n; i = c) {
+    if (c + 1 < n && runs_before (h[c + 1], h[c]))
+      c++;
+    if (!runs_before (h[c], last))
+      break;
+    h[i] = h[c];
+  }
+  if (n)
+    h[i] = last;
+  return top;
+}
+
+/* -- First pass: who waits for whom ------------------------------------------------------------------------------ */
+
+typedef struct { Slot *slot; uint32_t edge; } Frame;
+
+/* Depth first from `root`.  A node is needed if it is captured or an edge of it leads to a needed one. */
+static void
+visit (Walk *w, GmAgNode *root, GArray *stack)
+{
+  Slot *first = slot_find (w, root);
+  if (first && first->visited)
+    return;
+  first = first ? first : slot_add (w, root);
+  first->visited = true;
+  g_array_append_val (stack, ((Frame){ first, 0 }));
+  while (stack->len) {
+    Frame *f = &g_array_index (stack, Frame, stack->len - 1);
+    GmAgNode *n = f->slot->node;
+    if (f->edge == n->n_in) {
+      bool needed = f->slot->needed || f->slot->captured;
+      g_array_set_size (stack, stack->len - 1);
+      if (needed && stack->len)
+        g_array_index (stack, Frame, stack->len - 1).slot->needed = true;
+      continue;
+    }
+    GmAgNode *next = n->edges[f->edge++].node;
+    if (!next)
+      continue;
+    Slot *s = slot_find (w, next);
+    s = s ? s : slot_add (w, next);
+    s->waiting++;
+    if (s->visited) {
+      f->slot->needed |= s->needed || s->captured;
+      continue;
+    }
+    s->visited = true;
+    g_array_append_val (stack, ((Frame){ s, 0 }));
+  }
+}
+
+/* Captured nodes are marked first, so that they are known as such when a path reaches them. */
+static void
+mark_captured (Walk *w)
+{
+  for (int i = 0; i < w->n_captures; i++) {
+    GmAgNode *n = w->captures[i].node;
+    Slot *s = slot_find (w, n);
+    if (!s)
+      s = slot_add (w, n);
+    s->captured = true;
+  }
+}
+
+/* -- Delivering -------------------------------------------------------------------------------------------------- */
+
+static bool
+is_only_owner (const GmTensor *t)
+{
+  return __atomic_load_n (&t->refs, __ATOMIC_RELAXED) == 1 && __atomic_load_n (&t->storage->refs, __ATOMIC_RELAXED) == 1
+         && !t->autograd && !t->wrapper && !t->storage->release;
+}
+
+/* *sum += g, both owned. */
+static bool
+add_gradient (Walk *w, GmTensor **sum, GmTensor *g, GError **error)
+{
+  if (!*sum) {
+    *sum = g;
+    return true;
+  }
+  GmTensor *in[2] = { *sum, g };
+  if (!w->create && is_only_owner (*sum) && gm_meta_same_shape (&g->meta, &in[0]->meta) && gm_meta_is_dense (&in[0]->meta)) {
+    bool ok = gm_op_run_into (GM_OP_add, in, 2, NULL, *sum, error);
+    gm_tensor_unref (g);
+    return ok;
+  }
+  *sum = gm_autograd_op (GM_OP_add, in, 2, NULL, error);
+  gm_tensor_unref (in[0]);
+  gm_tensor_unref (g);
+  return *sum != NULL;
+}
+
+/* Takes g (NULL: nothing flows). */
+static bool
+deliver (Walk *w, GmEdge e, GmTensor *g, GError **error)
+{
+  Slot *s = e.node ? slot_find (w, e.node) : NULL;
+  if (!s) {
+    gm_tensor_unref (g);
+    return true;
+  }
+  bool wanted = s->needed || s->captured;
+  if (!wanted)
+    gm_tensor_unref (g);
+  else if (g && !add_gradient (w, slot_gradient (s, e.nr), g, error))
+    return false;
+  if (--s->waiting == 0 && wanted)
+    heap_push (w, s);
+  return true;
+}
+
+/* -- Running one node ---------------------------------------------------------------------------------------------- */
+
+static bool
+fail_freed (const GmAgNode *n, GError **error)
+{
+  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+               "backward went through %s a second time, but what it had saved was freed by the first; pass retain_graph=True "
+               "to the first backward if you need two",
+               gm_node_name (n));
+  return false;
+}
+
+static bool
+check_version (const GmAgNode *n, const GmSaved *s, int input, GError **error)
+{
+  if (!s->t || G_LIKELY (s->t->storage->version == s->version))
+    return true;
+  g_autofree char *text = gm_meta_text (&s->t->meta), *which = input < 0 ? g_strdup ("its result") : g_strdup_printf ("input %d", input);
+  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+               "a tensor that the gradient of %s needs was changed by an in-place operation: %s, %s, is at version %u; expected "
+               "version %u.  Change a clone () instead, or change it after backward",
+               gm_ops[n->op].name, which, text, s->t->storage->version, s->version);
+  return false;
+}
+
+/* A saved tensor as the forward saw it: with the history of that time, whatever happened to the tensor since. */
+static GmVal
+unpack (GmEagerBuilder *b, const GmSaved *s, GmEdge edge, bool create)
+{
+  GmTensor *t = s->t;
+  if (!t || !create)
+    return gm_val_from_tensor (t);
+  GmAgNode *now = t->autograd ? (t->autograd->node ? t->autograd->node : t->autograd->leaf) : NULL;
+  if (now == edge.node && (!now || now->kind == GM_NODE_LEAF || t->autograd->nr == edge.nr)
+      && t->meta.requires_grad == (edge.node != NULL))
+    return gm_val_from_tensor (t);
+  GmTensor *alias = gm_alias_with_edge (t, edge);
+  GmVal v = b->base.vt->constant (&b->base, alias);
+  gm_tensor_unref (alias);
+  return v;
+}
+
+static bool
+run_op (Walk *w, GmAgNode *n, GmTensor *grad, GmTensor **result, GError **error)
+{
+  int n_in = (int) n->n_in;
+  bool small = n_in <= GM_NODE_INLINE;
+  GmVal in_small[GM_NODE_INLINE], out_small[GM_NODE_INLINE];
+  const GmMeta *meta_small[GM_NODE_INLINE];
+  bool need_small[GM_NODE_INLINE];
+  GmVal *in = small ? in_small : g_new (GmVal, n_in), *out = small ? out_small : g_new (GmVal, n_in);
+  const GmMeta **metas = small ? meta_small : g_new (const GmMeta *, n_in);
+  bool *need = small ? need_small : g_new (bool, n_in);
+  bool ok = !n->released || fail_freed (n, error);
+  GmEagerBuilder b;
+  gm_eager_builder_init (&b);
+  for (int i = 0; i < n_in && ok; i++) {
+    ok = i >= GM_NODE_INLINE || check_version (n, &n->saved_in[i], i, error);
+    in[i] = i < GM_NODE_INLINE && ok ? unpack (&b, &n->saved_in[i], n->edges[i], w->create) : NULL;
+    metas[i] = n->extra ? &n->extra->in[i] : &grad->meta;
+    Slot *s = n->edges[i].node ? slot_find (w, n->edges[i].node) : NULL;
+    need[i] = s && (s->needed || s->captured);
+    out[i] = NULL;
+  }
+  ok = ok && check_version (n, &n->saved_out, -1, error);
+  if (ok) {
+    GmGradient x = { .b = &b.base, .op = (GmOp) n->op, .n_in = n_in, .in = in, .in_meta = metas, .out_meta = &grad->meta,
+                     .out = unpack (&b, &n->saved_out, (GmEdge){ n, 0 }, w->create),
+                     .attrs = n->extra ? &n->extra->attrs : NULL, .grad = gm_val_from_tensor (grad), .need = need, .result = out };
+    gm_op_gradient (&x);
+    if (b.base.error) {
+      g_propagate_prefixed_error (error, g_steal_pointer (&b.base.error), "%s: ", gm_node_name (n));
+      ok = false;
+    }
+    for (int i = 0; i < n_in; i++)
+      result[i] = ok && out[i] ? gm_tensor_ref (gm_tensor_from_val (out[i])) : NULL;
+  }
+  gm_eager_builder_clear (&b);
+  if (!small) {
+    g_free (in);
+    g_free (out);
+    g_free (metas);
+    g_free (need);
+  }
+  return ok;
+}
+
+/* A leaf's gradient is laid out as the leaf is, so that an optimiser's loop over both is one run. */
+static GmTensor *
+copy_as (GmTensor *g, const GmMeta *like, GError **error)
+{
+  GmMeta m = *like;
+  m.dtype = g->meta.dtype;
+  if (!gm_meta_is_dense (&m))
+    gm_meta_set_contiguous (&m);
+  GmTensor *t = gm_tensor_new (&m, error);
+  if (t && !gm_op_run_into (GM_OP_copy, &g, 1, NULL, t, error))
+    g_clear_pointer (&t, gm_tensor_unref);
+  return t;
+}
+
+static bool
+same_layout (const GmMeta *a, const GmMeta *b)
+{
+  return gm_meta_is_dense (a) && memcmp (a->strides, b->strides, sizeof a->strides) == 0;
+}
+
+/* The gradient becomes, or is added to, the leaf's.  The first one is taken over (*g is NULL then) if nobody else has it. */
+static bool
+accumulate (Walk *w, GmTensor *leaf, GmTensor **g, GError **error)
+{
+  GmAutograd *ag = gm_ag_get (leaf);
+  if (!leaf->meta.requires_grad)
+    return true;
+  if (!gm_meta_same_shape (&(*g)->meta, &leaf->meta)) {
+    g_autofree char *have = gm_meta_text (&(*g)->meta), *want = gm_meta_text (&leaf->meta);
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "a gradient of shape %s arrived at a leaf of shape %s", have, want);
+    return false;
+  }
+  if (ag->grad && !w->create) {
+    GmTensor *in[2] = { ag->grad, *g };
+    return gm_autograd_into (ag->grad, GM_OP_add, in, 2, NULL, error);
+  }
+  GmTensor *now;
+  if (ag->grad)
+    now = gm_autograd_op (GM_OP_add, (GmTensor *const[]){ ag->grad, *g }, 2, NULL, error);
+  else if (w->create)
+    now = gm_autograd_op (GM_OP_copy, g, 1, NULL, error);
+  else if (is_only_owner (*g) && same_layout (&(*g)->meta, &leaf->meta))
+    now = g_steal_pointer (g);
+  else
+    now = copy_as (*g, &leaf->meta, error);
+  if (!now)
+    return false;
+  gm_tensor_unref (ag->grad);
+  ag->grad = now;
+  return true;
+}
+
+/* Hooks, wishes to keep the gradient, captures: all that happens to a gradient before its node runs. */
+static bool
+arrive (Walk *w, Slot *s, GError **error)
+{
+  GmAgNode *n = s->node;
+  GArray *hooks = n->kind == GM_NODE_LEAF && n->saved_in[0].t->autograd ? n->saved_in[0].t->autograd->hooks : n->hooks;
+  for (uint32_t nr = 0; nr < n->n_out; nr++) {
+    GmTensor **g = slot_gradient (s, nr);
+    if (!gm_hooks_run (hooks, nr, g, error))
+      return false;
+    for (guint i = 0; n->retained && *g && w->accumulate && i < n->retained->len; i++) {
+      GmRetained *r = &g_array_index (n->retained, GmRetained, i);
+      if (r->nr != nr)
+        continue;
+      GmTensor *old = r->ag->grad;
+      GmTensor *both = old ? gm_autograd_op (GM_OP_add, (GmTensor *const[]){ old, *g }, 2, NULL, error) : gm_tensor_ref (*g);
+      if (!both)
+        return false;
+      r->ag->grad = both;
+      gm_tensor_unref (old);
+    }
+  }
+  for (int i = 0; s->captured && i < w->n_captures; i++)
+    if (w->captures[i].node == n) {
+      GmTensor *g = *slot_gradient (s, w->captures[i].nr);
+      w->result[w->captures[i].input] = g ? gm_tensor_ref (g) : NULL;
+    }
+  return true;
+}
+
+static bool
+run_node (Walk *w, Slot *s, GError **error)
+{
+  GmAgNode *n = s->node;
+  if (!arrive (w, s, error))
+    return false;
+  if (!s->needed) {
+    slot_clear (s);
+    return true;
+  }
+  if (n->kind == GM_NODE_LEAF) {
+    bool ok = !s->one || !w->accumulate || accumulate (w, n->saved_in[0].t, &s->one, error);
+    slot_clear (s);
+    return ok;
+  }
+  bool any = false, ok = true;
+  for (uint32_t i = 0; i < n->n_out; i++)
+    any |= *slot_gradient (s, i) != NULL;
+  GmTensor *small[GM_NODE_INLINE] = { NULL };
+  GmTensor **result = n->n_in <= GM_NODE_INLINE ? small : g_new0 (GmTensor *, n->n_in);
+  if (!any) {
+    /* nothing arrived, so nothing goes on; the nodes behind are told all the same */
+  } else if (n->kind == GM_NODE_OP) {
+    ok = run_op (w, n, s->one, result, error);
+  } else if (n->released) {
+    ok = fail_freed (n, error);
+  } else {
+    ok = n->fn->backward (n, n->state, s->many ? s->many : &s->one, result, w->create, error);
+  }
+  slot_clear (s);
+  if (ok && any && !w->retain)
+    gm_node_release (n);
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    if (ok)
+      ok = deliver (w, n->edges[i], result[i], error);
+    else
+      gm_tensor_unref (result[i]);
+  }
+  if (result != small)
+    g_free (result);
+  return ok;
+}
+
+/* -- The walk -------------------------------------------------------------------------------------------------------- */
+
+static GmTensor *
+root_gradient (GmTensor *root, GmTensor *grad, int i, GError **error)
+{
+  g_autofree char *want = gm_meta_text (&root->meta);
+  if (!grad) {
+    if (gm_meta_numel (&root->meta) == 1 && gm_dtype_is_float (root->meta.dtype)) {
+      GmAttrs at = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE, .n_list = root->meta.ndim,
+                     .dtype = root->meta.dtype, .value = gm_scalar_float (1) };
+      memcpy (at.list, root->meta.sizes, sizeof at.list);
+      return gm_op_run (GM_OP_full, NULL, 0, &at, error);
+    }
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "backward from %s: a gradient can be made up only for a result of one element; pass one of the same shape", want);
+    return NULL;
+  }
+  if (!gm_meta_same_shape (&grad->meta, &root->meta)) {
+    g_autofree char *have = gm_meta_text (&grad->meta);
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "backward: gradient %d is %s, but the result it belongs to is %s", i, have, want);
+    return NULL;
+  }
+  if (grad->meta.dtype == root->meta.dtype)
+    return gm_tensor_ref (grad);
+  GmAttrs at = { .mask = 1u << GM_ATTR_DTYPE, .dtype = root->meta.dtype };
+  return gm_autograd_op (GM_OP_cast, &grad, 1, &at, error);
+}
+
+static void
+walk_end (Walk *w)
+{
+  for (guint i = w->slots->len; i-- > 0;) {
+    Slot *s = g_ptr_array_index (w->slots, i);
+    slot_clear (s);
+    g_free (s->many);
+    s->node->slot = s->outer;
+    g_slice_free (Slot, s);
+  }
+  g_ptr_array_unref (w->slots);
+  g_array_unref (w->heap);
+  for (int i = 0; i < w->n_pins; i++)
+    gm_node_unref (w->pins[i]);
+}
+
+static bool
+walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GError **error)
+{
+  g_autofree GmEdge *edges = g_new (GmEdge, MAX (n, 1));
+  bool ok = true;
+  for (int i = 0; i < n; i++) {
+    edges[i] = gm_edge_to (roots[i]);
+    if (edges[i].node)
+      w->pins[w->n_pins++] = edges[i].node;
+  }
+  for (int i = 0; i < n; i++)
+    if (!edges[i].node) {
+      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                   "backward: result %d does not require grad and has no history; nothing it was computed from requires grad, or "
+                   "it was computed under no_grad ()",
+                   i);
+      return false;
+    }
+  mark_captured (w);
+  g_autoptr (GArray) stack = g_array_new (FALSE, FALSE, sizeof (Frame));
+  for (int i = 0; i < n; i++)
+    visit (w, edges[i].node, stack);
+  /* A root waits for its own first gradient too, so that it starts when all roots have delivered. */
+  for (int i = 0; i < n; i++)
+    slot_find (w, edges[i].node)->waiting++;
+  bool mode = gm_grad_set_enabled (w->create);
+  for (int i = 0; i < n && ok; i++) {
+    GmTensor *g = root_gradient (roots[i], grads ? grads[i] : NULL, i, error);
+    ok = g && deliver (w, edges[i], g, error);
+  }
+  while (ok && w->heap->len)
+    ok = run_node (w, heap_pop (w), error);
+  gm_grad_set_enabled (mode);
+  return ok;
+}
+
+bool
+gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, bool retain_graph, bool create_graph, GError **error)
+{
+  g_autofree GmAgNode **pins = g_new (GmAgNode *, MAX (n, 1));
+  Walk w = { .slots = g_ptr_array_new (), .heap = g_array_new (FALSE, FALSE, sizeof (Slot *)), .pins = pins,
+             .accumulate = true, .retain = retain_graph, .create = create_graph };
+  bool ok = walk_run (&w, roots, grads, n, error);
+  walk_end (&w);
+  return ok;
+}
+
+static bool
+check_used (GmTensor *const *result, int n, bool allow_unused, GError **error)
+{
+  for (int i = 0; i < n && !allow_unused; i++)
+    if (!result[i]) {
+      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                   "grad: no gradient reaches input %d, it was not used to compute the results; pass allow_unused=True if that is "
+                   "intended",
+                   i);
+      return false;
+    }
+  return true;
+}
+
+bool
+gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs, int n_inputs,
+                  bool retain_graph, bool create_graph, bool allow_unused, GmTensor **result, GError **error)
+{
+  g_autofree GmAgNode **pins = g_new (GmAgNode *, n + n_inputs + 1);
+  g_autofree Capture *captures = g_new (Capture, n_inputs + 1);
+  Walk w = { .slots = g_ptr_array_new (), .heap = g_array_new (FALSE, FALSE, sizeof (Slot *)), .pins = pins,
+             .captures = captures, .result = result, .retain = retain_graph, .create = create_graph };
+  bool ok = true;
+  memset (result, 0, (size_t) n_inputs * sizeof *result);
+  for (int i = 0; i < n_inputs && ok; i++) {
+    GmEdge e = gm_edge_to (inputs[i]);
+    if (!e.node) {
+      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "grad: input %d does not require grad", i);
+      ok = false;
+      break;
+    }
+    pins[w.n_pins++] = e.node;
+    captures[w.n_captures++] = (Capture){ e.node, e.nr, i };
+  }
+  ok = ok && walk_run (&w, roots, grads, n, error);
+  walk_end (&w);
+  ok = ok && check_used (result, n_inputs, allow_unused, error);
+  for (int i = 0; i < n_inputs && !ok; i++)
+    g_clear_pointer (&result[i], gm_tensor_unref);
+  return ok;
+}

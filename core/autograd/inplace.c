@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * inplace.c -- writes into tensors, and what they do to histories.
+ *
+ * Where no gradient is involved a write runs straight into the destination.  Otherwise the new contents are computed out of place,
+ * recorded as any op, and then copied in; the destination takes over their history.  If the destination is a view, its base
+ * takes a new history: the old one outside the view, the contents' inside (CopySlices).  Every other view of that base
+ * becomes stale; it gets its new history, a selection from the base's, when someone asks (gm_view_refresh).
+ * A selection is a list of positions among the base's elements, so any strided view is covered by one rule, and gradients
+ * of gradients too, since both backwards are programs over ops.
+ */
+#include "core/autograd/node.h"
+
+#include <string.h>
+
+/* -- Views as positions -------------------------------------------------------------------------------------- */
+
+/* Backward of "base with the view's elements replaced" and of "the view's elements of base". */
+typedef struct {
+  GmMeta base, view;
+  GmTensor *positions; /* i64[n]: element k of the view is element positions[k] of the base, both in row-major order */
+  GmTensor *sources;   /* i64[N]: for each element of the base, itself, or N + k where the view's element k replaces it */
+} Selection;
+
+static void
+selection_free (void *state)
+{
+  Selection *s = state;
+  if (!s)
+    return;
+  gm_tensor_unref (s->positions);
+  gm_tensor_unref (s->sources);
+  g_free (s);
+}
+
+/* Steps `at` to the next element of `m` in row-major order. */
+static void
+step (const GmMeta *m, int64_t *at)
+{
+  for (int d = m->ndim; d-- > 0;) {
+    if (++at[d] < m->sizes[d])
+      return;
+    at[d] = 0;
+  }
+}
+
+static int64_t
+address (const GmMeta *m, const int64_t *at)
+{
+  int64_t a = 0;
+  for (int d = 0; d < m->ndim; d++)
+    a += at[d] * m->strides[d];
+  return a;
+}
+
+static GmTensor *
+new_positions (int64_t n, GError **error)
+{
+  GmMeta m = gm_meta_make (GM_I64, 1, &n);
+  return gm_tensor_new (&m, error);
+}
+
+/* The base is dense wherever gramme made it; memory from outside may have gaps, so positions go by way of addresses. */
+static Selection *
+selection_new (GmTensor *base, GmTensor *view, GError **error)
+{
+  int64_t n_base = gm_meta_numel (&base->meta), n = gm_meta_numel (&view->meta);
+  int64_t extent = gm_meta_extent (&base->meta), at[GM_MAX_DIMS] = { 0 };
+  Selection *s = g_new0 (Selection, 1);
+  s->base = base->meta;
+  s->view = view->meta;
+  s->positions = new_positions (n, error);
+  s->sources = s->positions ? new_positions (n_base, error) : NULL;
+  g_autoptr (GmTensor) map = s->sources ? new_positions (extent, error) : NULL;
+  if (!map) {
+    selection_free (s);
+    return NULL;
+  }
+  int64_t *positions = gm_tensor_data (s->positions), *sources = gm_tensor_data (s->sources), *of = gm_tensor_data (map);
+  for (int64_t i = 0; i < n_base; i++, step (&base->meta, at)) {
+    of[address (&base->meta, at)] = i;
+    sources[i] = i;
+  }
+  memset (at, 0, sizeof at);
+  for (int64_t k = 0; k < n; k++, step (&view->meta, at)) {
+    positions[k] = of[view->offset - base->offset + address (&view->meta, at)];
+    sources[positions[k]] = n_base + k;
+  }
+  return s;
+}
+
+/* -- Their backwards ------------------------------------------------------------------------------------------- */
+
+static GmVal
+select_flat (GmBuilder *b, GmVal v, GmTensor *positions, const GmMeta *shape)
+{
+  int64_t n = gm_meta_numel (gm_b_meta (b, v));
+  GmAttrs at = { .mask = 1u << GM_ATTR_DIM };
+  GmVal flat = gm_b_reshape (b, v, 1, &n);
+  flat = gm_b_op (b, GM_OP_index_select, (const GmVal[]){ flat, gm_val_from_tensor (positions) }, 2, &at);
+  return gm_b_view (b, flat, shape->ndim, shape->sizes);
+}
+
+/* `outside` with the selection's elements taken from `inside`. */
+static GmVal
+replace (GmBuilder *b, const Selection *s, GmVal outside, GmVal inside)
+{
+  int64_t n_base = gm_meta_numel (&s->base), n = gm_meta_numel (&s->view);
+  GmAttrs at = { .mask = 1u << GM_ATTR_DIM };
+  GmVal both[2] = { gm_b_reshape (b, outside, 1, &n_base), gm_b_reshape (b, inside, 1, &n) };
+  return select_flat (b, gm_b_op (b, GM_OP_cat, both, 2, &at), s->sources, &s->base);
+}
+
+static GmVal
+zeros (GmBuilder *b, const GmMeta *m)
+{
+  return gm_b_full (b, gm_scalar_int (0), m->dtype, m->ndim, m->sizes);
+}
+
+/* Moves the builder's values into new references. */
+static bool
+finish (GmEagerBuilder *b, GmVal *values, int n, GmTensor **result, GError **error)
+{
+  bool ok = !b->base.error;
+  for (int i = 0; i < n; i++)
+    result[i] = ok && values[i] ? gm_tensor_ref (gm_tensor_from_val (values[i])) : NULL;
+  if (!ok)
+    g_propagate_error (error, g_steal_pointer (&b->base.error));
+  gm_eager_builder_clear (b);
+  return ok;
+}
+
+/* Edges: the base's old history, the new contents'. */
+static bool
+copy_slices_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
+{
+  const Selection *s = state;
+  GmEagerBuilder b;
+  gm_eager_builder_init (&b);
+  GmVal g = gm_val_from_tensor (grads[0]), r[2] = { NULL, NULL };
+  if (n->edges[0].node)
+    r[0] = replace (&b.base, s, g, zeros (&b.base, &s->view));
+  if (n->edges[1].node)
+    r[1] = select_flat (&b.base, g, s->positions, &s->view);
+  return finish (&b, r, 2, result, error);
+}
+
+static const GmAgFunction copy_slices = { "CopySlices", copy_slices_backward, selection_free };
+
+/* Edge: the base. */
+static bool
+select_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
+{
+  const Selection *s = state;
+  GmEagerBuilder b;
+  gm_eager_builder_init (&b);
+  GmVal r = replace (&b.base, s, zeros (&b.base, &s->base), gm_val_from_tensor (grads[0]));
+  return finish (&b, &r, 1, result, error);
+}
+
+static const GmAgFunction as_view = { "AsStridedBackward0", select_backward, selection_free };
+
+/* Edge: the destination as it was; nothing of it is left. */
+static bool
+overwritten_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
+{
+  GmMeta m = gm_meta_make ((GmDtype) grads[0]->meta.dtype, grads[0]->meta.ndim, grads[0]->meta.sizes);
+  return (result[0] = gm_tensor_new_zeros (&m, error)) != NULL;
+}
+
+static const GmAgFunction overwritten = { "CopyBackward0", overwritten_backward, NULL };
+
+/* -- Histories of views -------------------------------------------------------------------------------------- */
+
+void
+gm_view_refresh (GmTensor *view)
+{
+  GmTensor *base = view->base;
+  GmAutograd *ag = gm_ag_get (view);
+  ag->epoch = base->autograd->epoch;
+  if (!base->meta.requires_grad)
+    return;
+  GError *error = NULL;
+  Selection *s = selection_new (base, view, &error);
+  if (!s) /* the index of positions is bookkeeping that must exist: as with GLib's allocator */
+    g_error ("cannot rebuild the history of a view: %s", error->message);
+  GmAgNode *n = gm_function_node (&as_view, s, 1, 1);
+  n->edges[0] = gm_edge_to (base);
+  gm_history_set (view, n, 0);
+}
+
+/* The base's elements under `view` have become `contents`. */
+static bool
+rewrite_base (GmTensor *view, GmTensor *contents, GError **error)
+{
+  GmTensor *base = view->base;
+  if (!base->meta.requires_grad && !contents->meta.requires_grad)
+    return true;
+  Selection *s = selection_new (base, view, error);
+  if (!s)
+    return false;
+  GmAgNode *n = gm_function_node (&copy_slices, s, 2, 1);
+  n->edges[0] = gm_edge_to (base);
+  n->edges[1] = gm_edge_to (contents);
+  gm_history_set (base, n, 0);
+  base->autograd->epoch++;
+  return true;
+}
+
+/* -- The write --------------------------------------------------------------------------------------------------- */
+
+static bool
+check_writable (GmTensor *dst, GError **error)
+{
+  if (dst->storage->readonly) {
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "an in-place operation on memory that is read-only (it came from a read-only buffer); clone () it first");
+    return false;
+  }
+  for (int d = 0; d < dst->meta.ndim; d++)
+    if (dst->meta.strides[d] == 0 && dst->meta.sizes[d] > 1) {
+      g_autofree char *text = gm_meta_text (&dst->meta);
+      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                   "an in-place operation on %s, where more than one element refers to one place in memory (it was "
+                   "expanded); clone () it first",
+                   text);
+      return false;
+    }
+  return true;
+}
+
+static bool
+check_leaf (GmTensor *dst, GError **error)
+{
+  GmTensor *base = dst->base;
+  if (gm_tracked (dst) && gm_tensor_is_leaf (dst)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "a leaf tensor that requires grad is changed by an in-place operation; do it under no_grad (), or on a clone ()");
+    return false;
+  }
+  if (base && base->meta.requires_grad && gm_tensor_is_leaf (base)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "a view of a leaf tensor that requires grad is changed by an in-place operation; do it under no_grad (), or on a "
+                 "clone () of the leaf");
+    return false;
+  }
+  return true;
+}
+
+static bool
+check_fits (GmOp op, const GmMeta *result, const GmMeta *dst, GError **error)
+{
+  int lead = dst->ndim - result->ndim;
+  bool fits = lead >= 0;
+  for (int d = 0; fits && d < result->ndim; d++)
+    fits = result->sizes[d] == 1 || result->sizes[d] == dst->sizes[d + lead];
+  if (fits)
+    return true;
+  g_autofree char *have = gm_shape_text (dst->ndim, dst->sizes), *want = gm_shape_text (result->ndim, result->sizes);
+  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+               "in-place %s: the destination has shape %s, which the result's shape %s cannot be broadcast to", gm_ops[op].name,
+               have, want);
+  return false;
+}
+
+/* dst's memory takes src's values (any dtype, broadcast); no history. */
+static bool
+copy_values (GmTensor *dst, GmTensor *src, GError **error)
+{
+  if (src == dst)
+    return true;
+  g_autoptr (GmTensor) apart = NULL;
+  if (src->storage == dst->storage && gm_tensor_may_overlap (src, dst)) {
+    if (!(apart = gm_op_run (GM_OP_copy, &src, 1, NULL, error)))
+      return false;
+    src = apart;
+  }
+  GmTensor *done = gm_op_run (GM_OP_copy_, (GmTensor *const[]){ dst, src }, 2, NULL, error);
+  gm_tensor_unref (done);
+  return done != NULL;
+}
+
+/* Can op write into dst while it reads its inputs? */
+static bool
+can_run_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmMeta *result)
+{
+  if (result->dtype != dst->meta.dtype || !gm_meta_same_shape (result, &dst->meta))
+    return false;
+  if (gm_ops[op].family == GM_FAMILY_MOVEMENT)
+    return false;
+  for (int i = 0; i < n_in; i++)
+    if (in[i] == dst ? gm_ops[op].family != GM_FAMILY_POINTWISE
+                     : in[i]->storage == dst->storage && gm_tensor_may_overlap (in[i], dst))
+      return false;
+  return true;
+}
+
+static bool
+write_plain (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, const GmMeta *result, GError **error)
+{
+  if (can_run_into (dst, op, in, n_in, result)) {
+    if (!gm_op_run_into (op, in, n_in, attrs, dst, error))
+      return false;
+    dst->storage->version++;
+    return true;
+  }
+  g_autoptr (GmTensor) contents = gm_op_run (op, in, n_in, attrs, error);
+  return contents && copy_values (dst, contents, error);
+}
+
+/* The inputs of a recorded write.  What shares the destination's memory is replaced by an alias, so that the new history does not
+ * hold the tensor that holds it; and the destination's old value, if the gradient reads it, by a copy, as it is about to go. */
+static bool
+shield_inputs (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, GmTensor **out, GError **error)
+{
+  uint32_t need = 0;
+  for (int i = 0; i < n_in && i < 30; i++)
+    if (gm_op_is_differentiable (op, i) && gm_tracked (in[i]))
+      need |= 1u << i;
+  uint32_t saves = gm_op_saves (op, n_in, need);
+  for (int i = 0; i < n_in; i++) {
+    if (in[i]->storage != dst->storage) {
+      out[i] = gm_tensor_ref (in[i]);
+      continue;
+    }
+    GmEdge e = gm_edge_to (in[i]);
+    g_autoptr (GmTensor) copy = NULL;
+    if (in[i] == dst && i < 30 && saves >> i & 1 && !(copy = gm_op_run (GM_OP_copy, in + i, 1, NULL, error))) {
+      gm_node_unref (e.node);
+      return false;
+    }
+    out[i] = gm_alias_with_edge (copy ? copy : in[i], e);
+    gm_node_unref (e.node);
+  }
+  return true;
+}
+
+/* op (in ...) as recorded, in dst's dtype and shape: what dst is going to be. */
+static GmTensor *
+contents_new (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error)
+{
+  GmEagerBuilder b;
+  gm_eager_builder_init (&b);
+  GmVal v = gm_b_op (&b.base, op, (const GmVal *) in, n_in, attrs);
+  v = gm_b_cast (&b.base, v, (GmDtype) dst->meta.dtype);
+  v = gm_b_expand (&b.base, v, dst->meta.ndim, dst->meta.sizes);
+  GmTensor *contents = NULL;
+  finish (&b, &v, 1, &contents, error);
+  return contents;
+}
+
+static bool
+write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error)
+{
+  GmTensor *shielded[GM_NODE_INLINE] = { NULL };
+  GmTensor **safe = n_in <= GM_NODE_INLINE ? shielded : g_new0 (GmTensor *, n_in);
+  g_autoptr (GmTensor) contents = NULL;
+  if (shield_inputs (dst, op, in, n_in, safe, error))
+    contents = contents_new (dst, op, safe, n_in, attrs, error);
+  for (int i = 0; i < n_in; i++)
+    gm_tensor_unref (safe[i]);
+  if (safe != shielded)
+    g_free (safe);
+  if (!contents || !copy_values (dst, contents, error))
+    return false;
+  if (dst->base)
+    return rewrite_base (dst, contents, error) && (gm_tracked (dst), true);
+  GmEdge e = gm_edge_to (contents);
+  if (!e.node) { /* the destination required grad, its new contents do not */
+    GmAgNode *n = gm_function_node (&overwritten, NULL, 1, 1);
+    n->edges[0] = gm_edge_to (dst);
+    e = (GmEdge){ n, 0 };
+  }
+  gm_history_set (dst, e.node, e.nr);
+  dst->autograd->epoch++;
+  return true;
+}
+
+bool
+gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error)
+{
+  if (!check_writable (dst, error))
+    return false;
+  bool track = false;
+  if (gm_grad_enabled ()) {
+    if (!check_leaf (dst, error))
+      return false;
+    if (gm_dtype_is_float (dst->meta.dtype)) {
+      track = dst->meta.requires_grad || (dst->base && dst->base->meta.requires_grad);
+      for (int i = 0; i < n_in; i++)
+        track |= gm_op_is_differentiable (op, i) && gm_tracked (in[i]);
+    }
+  }
+  if (op == GM_OP_copy && !track) {
+    return check_fits (op, &in[0]->meta, &dst->meta, error) && copy_values (dst, in[0], error);
+  }
+  const GmMeta *small[8];
+  const GmMeta **metas = n_in <= 8 ? small : g_new (const GmMeta *, n_in);
+  for (int i = 0; i < n_in; i++)
+    metas[i] = &in[i]->meta;
+  GmMeta result;
+  bool ok = gm_op_infer (op, metas, n_in, attrs, &result, error);
+  if (metas != small)
+    g_free (metas);
+  if (!ok || !check_fits (op, &result, &dst->meta, error))
+    return false;
+  return track ? write_recorded (dst, op, in, n_in, attrs, error)
+               : write_plain (dst, op, in, n_in, attrs, &result, error);
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tape.c -- recording: which results get a node, and what a node keeps.
+ *
+ * An op whose inputs need no gradient costs one test per input on top of gm_op_run.  Otherwise the result gets a node with an
+ * edge per input and exactly the values that the gradient reads (gm_op_saves), each with its version.  Metas and attributes
+ * are kept only where a gradient cannot do without: not for pointwise ops whose inputs had the result's shape.
+ */
+#include "core/autograd/node.h"
+
+#include <string.h>
+
+/* -- Modes ------------------------------------------------------------------------------------------------- */
+
+static _Thread_local bool grad_off;
+
+bool
+gm_grad_enabled (void)
+{
+  return !grad_off;
+}
+
+bool
+gm_grad_set_enabled (bool on)
+{
+  bool old = !grad_off;
+  grad_off = !on;
+  return old;
+}
+
+/* -- Recording ----------------------------------------------------------------------------------------------- */
+
+/* A view whose base was rewritten after the view's own history was made. */
+static inline bool
+is_stale (const GmTensor *t)
+{
+  if (G_LIKELY (!t->base) || !t->base->autograd)
+    return false;
+  uint32_t epoch = t->base->autograd->epoch;
+  return epoch && epoch != (t->autograd ? t->autograd->epoch : 0);
+}
+
+bool
+gm_tracked (GmTensor *t)
+{
+  if (G_UNLIKELY (is_stale (t)))
+    gm_view_refresh (t);
+  return t->meta.requires_grad;
+}
+
+static GmNodeExtra *
+extra_make (GmTensor *const *in, int n_in, const GmAttrs *attrs)
+{
+  GmNodeExtra *x = g_malloc (sizeof *x + (size_t) n_in * sizeof (GmMeta));
+  if (attrs)
+    x->attrs = *attrs;
+  for (int i = 0; i < n_in; i++)
+    x->in[i] = in[i]->meta;
+  return x;
+}
+
+static bool
+needs_extra (GmOp op, GmTensor *const *in, int n_in, const GmMeta *out, uint32_t need)
+{
+  if (gm_ops[op].family != GM_FAMILY_POINTWISE)
+    return true;
+  for (int i = 0; i < n_in; i++)
+    if (need >> i & 1 && !gm_meta_same_shape (&in[i]->meta, out))
+      return true;
+  return false;
+}
+
+static void
+record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs)
+{
+  uint32_t need = 0;
+  GmAgNode *n = gm_node_new (GM_NODE_OP, n_in);
+  n->op = (uint8_t) op;
+  for (int i = 0; i < n_in; i++) {
+    n->edges[i] = gm_op_is_differentiable (op, i) ? gm_edge_to (in[i]) : (GmEdge){ NULL, 0 };
+    if (n->edges[i].node)
+      need |= 1u << MIN (i, 30);
+  }
+  uint32_t saves = gm_op_saves (op, n_in, need);
+  for (int i = 0; i < GM_NODE_INLINE && i < n_in; i++)
+    if (saves >> i & 1)
+      n->saved_in[i] = (GmSaved){ gm_tensor_ref (in[i]), in[i]->storage->version };
+  if (saves & GM_SAVES_OUT)
+    n->saved_out = (GmSaved){ gm_tensor_new_alias (out), out->storage->version };
+  if (needs_extra (op, in, n_in, &out->meta, need))
+    n->extra = extra_make (in, n_in, attrs);
+  gm_history_set (out, n, 0);
+}
+
+/* A result of a view op that was not recorded still has to know which history of its base it saw. */
+static void
+note_epoch (GmTensor *view)
+{
+  if (view->base && view->base->autograd && view->base->autograd->epoch)
+    gm_ag_get (view)->epoch = view->base->autograd->epoch;
+}
+
+static GmTensor *
+run_mutate (GmOp op, GmTensor *const *in, int n_in, GError **error)
+{
+  g_assert (op == GM_OP_copy_ && n_in == 2);
+  return gm_autograd_into (in[0], GM_OP_copy, in + 1, 1, NULL, error) ? gm_tensor_ref (in[0]) : NULL;
+}
+
+GmTensor *
+gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error)
+{
+  bool track = false;
+  if (!grad_off)
+    for (int i = 0; i < n_in; i++)
+      track |= (in[i]->meta.requires_grad || is_stale (in[i])) && gm_op_is_differentiable (op, i) && gm_tracked (in[i]);
+  uint8_t family = gm_ops[op].family;
+  if (G_UNLIKELY (family == GM_FAMILY_MUTATE))
+    return run_mutate (op, in, n_in, error);
+  if (G_UNLIKELY (op == GM_OP_detach) && n_in == 1)
+    return gm_tensor_detach (in[0]);
+  GmTensor *out = gm_op_run (op, in, n_in, attrs, error);
+  if (!out)
+    return NULL;
+  out->meta.requires_grad = 0;
+  if (track && gm_dtype_is_float (out->meta.dtype))
+    record (out, op, in, n_in, attrs);
+  else if (family == GM_FAMILY_MOVEMENT)
+    note_epoch (out);
+  return out;
+}
+
+void
+gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in, GmTensor *const *outs, int n_outs)
+{
+  GmAgNode *n = gm_function_node (fn, state, n_in, n_outs);
+  n->out_metas = g_new (GmMeta, MAX (n_outs, 1));
+  for (int i = 0; i < n_in; i++)
+    n->edges[i] = in[i] ? gm_edge_to (in[i]) : (GmEdge){ NULL, 0 };
+  for (int i = 0; i < n_outs; i++) {
+    n->out_metas[i] = outs[i] ? outs[i]->meta : (GmMeta){ 0 };
+    if (outs[i] && gm_dtype_is_float (outs[i]->meta.dtype))
+      gm_history_set (outs[i], gm_node_ref (n), (uint32_t) i);
+  }
+  gm_node_unref (n);
+}
+
+/* -- What a tensor says about itself --------------------------------------------------------------------------- */
+
+bool
+gm_tensor_requires_grad (const GmTensor *t)
+{
+  return gm_tracked ((GmTensor *) t);
+}
+
+bool
+gm_tensor_is_leaf (const GmTensor *t)
+{
+  return !gm_tracked ((GmTensor *) t) || !t->autograd || !t->autograd->node;
+}
+
+bool
+gm_tensor_set_requires_grad (GmTensor *t, bool on, GError **error)
+{
+  if (!gm_tensor_is_leaf (t)) {
+    if (on)
+      return true;
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "cannot switch requires_grad off on the result of %s: only leaves can change it; use detach ()",
+                 gm_tensor_grad_fn_name (t));
+    return false;
+  }
+  if (on && !gm_dtype_is_float (t->meta.dtype)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "only tensors of a floating point dtype can require gradients, and this one is %s",
+                 gm_dtypes[t->meta.dtype].torch_name);
+    return false;
+  }
+  t->meta.requires_grad = on;
+  return true;
+}
+
+GmTensor *
+gm_tensor_grad (GmTensor *t)
+{
+  return t->autograd ? t->autograd->grad : NULL;
+}
+
+void
+gm_tensor_set_grad (GmTensor *t, GmTensor *grad)
+{
+  if (!grad && !t->autograd)
+    return;
+  GmAutograd *ag = gm_ag_get (t);
+  GmTensor *old = ag->grad;
+  ag->grad = grad ? gm_tensor_ref (grad) : NULL;
+  gm_tensor_unref (old);
+}
+
+void
+gm_tensor_retain_grad (GmTensor *t)
+{
+  if (gm_tensor_is_leaf (t) || t->autograd->retain)
+    return;
+  GmAgNode *n = t->autograd->node;
+  if (!n->retained)
+    n->retained = g_array_new (FALSE, FALSE, sizeof (GmRetained));
+  g_array_append_val (n->retained, ((GmRetained){ t->autograd->nr, t->autograd }));
+  t->autograd->retain = true;
+}
+
+GmTensor *
+gm_tensor_detach (GmTensor *t)
+{
+  return gm_tensor_new_alias (t);
+}
+
+uint32_t
+gm_tensor_version (const GmTensor *t)
+{
+  return t->storage->version;
+}
+
+/* "index_select" to "IndexSelectBackward0". */
+static const char *
+op_backward_name (GmOp op)
+{
+  static const char *names[GM_N_OPS]; /* interned: threads that race store the same pointer */
+  const char *known = __atomic_load_n (&names[op], __ATOMIC_RELAXED);
+  if (known)
+    return known;
+  g_autoptr (GString) s = g_string_new (NULL);
+  bool upper = true;
+  for (const char *p = gm_ops[op].name; *p; p++) {
+    if (*p != '_')
+      g_string_append_c (s, upper ? g_ascii_toupper (*p) : *p);
+    upper = *p == '_';
+  }
+  g_string_append (s, "Backward0");
+  known = g_intern_string (s->str);
+  __atomic_store_n (&names[op], known, __ATOMIC_RELAXED);
+  return known;
+}
+
+const char *
+gm_node_name (const GmAgNode *n)
+{
+  switch ((GmNodeKind) n->kind) {
+  case GM_NODE_LEAF: return "AccumulateGrad";
+  case GM_NODE_FUNCTION: return n->fn->name;
+  case GM_NODE_OP: break;
+  }
+  return op_backward_name ((GmOp) n->op);
+}
+
+const char *
+gm_tensor_grad_fn_name (const GmTensor *t)
+{
+  return gm_tensor_is_leaf (t) ? NULL : gm_node_name (t->autograd->node);
+}
+
+/* -- Hooks ----------------------------------------------------------------------------------------------------- */
+
+/* A leaf's hooks hang on the leaf, others on the node: they must run even if the tensor is gone by then. */
+static GArray **
+hooks_of (GmTensor *t)
+{
+  GmAutograd *ag = gm_ag_get (t);
+  return ag->node ? &ag->node->hooks : &ag->hooks;
+}
+
+uint64_t
+gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data, void (*destroy) (void *data))
+{
+  static uint64_t next_id = 1;
+  gm_tracked (t);
+  GArray **hooks = hooks_of (t);
+  if (!*hooks)
+    *hooks = g_array_new (FALSE, FALSE, sizeof (GmAgHook));
+  GmAgHook h = { __atomic_fetch_add (&next_id, 1, __ATOMIC_RELAXED), t->autograd->nr, hook, data, destroy };
+  g_array_append_val (*hooks, h);
+  return h.id;
+}
+
+bool
+gm_tensor_remove_hook (GmTensor *t, uint64_t id)
+{
+  if (!t->autograd)
+    return false;
+  GArray *hooks = *hooks_of (t);
+  for (guint i = 0; hooks && i < hooks->len; i++) {
+    GmAgHook h = g_array_index (hooks, GmAgHook, i);
+    if (h.id != id)
+      continue;
+    g_array_remove_index (hooks, i);
+    if (h.destroy)
+      h.destroy (h.data);
+    return true;
+  }
+  return false;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * api.h -- torch's functions and methods, as programs over a builder.
+ *
+ * Python's eager calls and the recorder call the same rows: arguments become GmArg values, gm_api_call binds them to the row's
+ * signature and runs the row's function on a builder.  No Python here.  Each POINTWISE row of the op table is a function and
+ * method by itself; api.def holds what is more than one op or has another signature.
+ */
+#ifndef GM_OPS_API_H
+#define GM_OPS_API_H
+
+#include "core/ops/builder.h"
+
+typedef enum {
+  GM_ARG_NONE, GM_ARG_BOOL, GM_ARG_INT, GM_ARG_FLOAT, GM_ARG_STR, GM_ARG_DTYPE, GM_ARG_TENSOR, GM_ARG_LIST,
+  GM_ARG_SLICE, GM_ARG_ELLIPSIS,
+  GM_ARG_ABSENT, /* not given and without default */
+} GmArgKind;
+
+typedef struct GmArg {
+  uint8_t kind;
+  bool is_tuple;   /* LIST: came from, or shall become, a tuple */
+  uint16_t n;      /* LIST: length; SLICE: 3 (start, stop, step; NONE where absent) */
+  const char *fields; /* LIST as a result: NULL, or "max values indices": a named tuple */
+  union {
+    int64_t i;       /* BOOL, INT */
+    double d;        /* FLOAT */
+    const char *s;   /* STR, UTF-8 */
+    GmDtype dtype;
+    GmVal v;         /* TENSOR */
+    struct GmArg *items; /* LIST, SLICE */
+  };
+} GmArg;
+
+#define GM_API_MAX_ARGS 16
+
+typedef enum { GM_API_FUNCTION = 1, GM_API_METHOD = 2, GM_API_INPLACE = 4, GM_API_NN = 8 } GmApiWhere;
+/* FUNCTION: gramme.name.  METHOD: Tensor.name (self is the first argument).  INPLACE: also Tensor.name_, whose
+ * result is written into self.  NN: gramme.nn.functional.name. */
+
+typedef struct GmApi {
+  const char *name;
+  const char *signature; /* "input, dim=None, keepdim=False, *, dtype=None"; "*dims" takes the rest, or one list */
+  const char *doc;       /* shapes, dtypes, errors */
+  uint32_t where;
+  GmOp op; /* POINTWISE rows: the op; else GM_OP_NONE */
+  GmArg (*run) (const struct GmApi *api, GmBuilder *b, GmArg *args); /* args in signature order, defaults filled in */
+  /* parsed signature, filled at start */
+  int n_args, n_positional, star; /* star: index of "*rest" or -1 */
+  const char *arg_names[GM_API_MAX_ARGS];
+  GmArg defaults[GM_API_MAX_ARGS];
+} GmApi;
+
+/* All rows, sorted by name.  Thread: any. */
+const GmApi *gm_api_rows (size_t *n);
+const GmApi *gm_api_find (const char *name);
+
+/* Calls a row: `positional` then keywords `names[i] = keyword[i]`.  inplace: the "name_" form.  On failure b->error is set and the
+ * result is GM_ARG_NONE.  Lists in the result live in memory owned by the caller of gm_api_call's `scratch`
+ * arena-like buffer: free with gm_arg_clear. */
+GmArg gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *positional, int n_positional,
+                   const char *const *names, const GmArg *keywords, int n_keywords);
+void gm_arg_clear (GmArg *a); /* frees the items of a *result* list, recursively */
+
+#endif

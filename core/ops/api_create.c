@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * api_create.c -- new tensors from numbers, copies, casts, and the writes that fill.
+ */
+#include "core/ops/api_private.h"
+
+#include <math.h>
+
+#define FMT "%" G_GINT64_FORMAT
+
+/* The one device there is may be named. */
+static void
+check_device (const GmApi *api, GmBuilder *b, const GmArg *x)
+{
+  if (x->kind == GM_ARG_NONE || (x->kind == GM_ARG_STR && (!strcmp (x->s, "cpu") || !strcmp (x->s, "cpu:0"))))
+    return;
+  gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the device must be 'cpu', the only one there is, not %s", api->name,
+             x->kind == GM_ARG_STR ? x->s : gm_arg_kind_name (x));
+}
+
+static GmVal
+filled (const GmApi *api, GmBuilder *b, GmScalar s, GmDtype d, int n, const int64_t *sizes)
+{
+  for (int i = 0; i < n; i++)
+    if (sizes[i] < 0)
+      return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): cannot create a tensor with negative dimension " FMT, api->name, sizes[i]);
+  return gm_b_full (b, s, d, n, sizes);
+}
+
+static GmArg
+run_sized (const GmApi *api, GmBuilder *b, GmArg *a, int value)
+{
+  int64_t sizes[GM_MAX_DIMS];
+  int n = gm_arg_ints (api, b, a, 0, sizes);
+  GmDtype d = gm_arg_dtype (api, b, a, 1, gm_default_dtype ());
+  check_device (api, b, &a[2]);
+  CHECK ();
+  return gm_give (filled (api, b, gm_scalar_int (value), d, n, sizes));
+}
+
+RUN (zeros) { return run_sized (api, b, a, 0); }
+RUN (ones) { return run_sized (api, b, a, 1); }
+
+/* The dtype of a fill value: its kind, with floats in the default dtype. */
+static GmDtype
+dtype_of (GmScalar s)
+{
+  switch ((GmCategory) s.kind) {
+  case GM_CATEGORY_BOOL: return GM_BOOL;
+  case GM_CATEGORY_INT: return GM_I64;
+  case GM_CATEGORY_FLOAT: break;
+  }
+  return gm_default_dtype ();
+}
+
+RUN (full)
+{
+  int64_t sizes[GM_MAX_DIMS];
+  int n = gm_arg_ints (api, b, a, 0, sizes);
+  GmScalar s = SCALAR (1);
+  GmDtype d = gm_arg_dtype (api, b, a, 2, dtype_of (s));
+  check_device (api, b, &a[3]);
+  CHECK ();
+  return gm_give (filled (api, b, s, d, n, sizes));
+}
+
+static GmArg
+run_like (const GmApi *api, GmBuilder *b, GmArg *a, GmScalar s, int dtype_at)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  const GmMeta *m = META (v);
+  GmDtype d = gm_arg_dtype (api, b, a, dtype_at, (GmDtype) m->dtype);
+  check_device (api, b, &a[dtype_at + 1]);
+  CHECK ();
+  return gm_give (gm_b_full (b, s, d, m->ndim, m->sizes));
+}
+
+RUN (zeros_like) { return run_like (api, b, a, gm_scalar_int (0), 1); }
+RUN (ones_like) { return run_like (api, b, a, gm_scalar_int (1), 1); }
+RUN (full_like) { return run_like (api, b, a, SCALAR (1), 2); }
+
+static GmArg
+run_new (const GmApi *api, GmBuilder *b, GmArg *a, GmScalar s, int dtype_at)
+{
+  int64_t sizes[GM_MAX_DIMS];
+  GmVal v = TENSOR (0);
+  CHECK ();
+  int n = gm_arg_ints (api, b, a, 1, sizes);
+  GmDtype d = gm_arg_dtype (api, b, a, dtype_at, (GmDtype) META (v)->dtype);
+  check_device (api, b, &a[dtype_at + 1]);
+  CHECK ();
+  return gm_give (filled (api, b, s, d, n, sizes));
+}
+
+RUN (new_zeros) { return run_new (api, b, a, gm_scalar_int (0), 2); }
+RUN (new_ones) { return run_new (api, b, a, gm_scalar_int (1), 2); }
+RUN (new_full) { return run_new (api, b, a, SCALAR (2), 3); }
+
+/* -- Sequences ---------------------------------------------------------------------------------------------------------------- */
+
+static GmVal
+sequence (GmBuilder *b, GmScalar first, GmScalar step, int64_t n, GmDtype d)
+{
+  GmAttrs at = { .mask = BIT (SIZES) | BIT (DTYPE) | BIT (VALUE) | BIT (VALUE2), .n_list = 1, .list = { n }, .dtype = d,
+                 .value = first, .value2 = step };
+  return gm_b_op (b, GM_OP_arange, NULL, 0, &at);
+}
+
+GmVal
+gm_arange (GmBuilder *b, int64_t first, int64_t step, int64_t n, GmDtype dtype)
+{
+  return sequence (b, gm_scalar_int (first), gm_scalar_int (step), n, dtype);
+}
+
+RUN (arange)
+{
+  GmScalar start = SCALAR (0), end = start, step = SCALAR (2);
+  if (IS_NONE (1))
+    start = gm_scalar_int (0);
+  else
+    end = SCALAR (1);
+  bool whole = start.kind != GM_CATEGORY_FLOAT && end.kind != GM_CATEGORY_FLOAT && step.kind != GM_CATEGORY_FLOAT;
+  GmDtype d = gm_arg_dtype (api, b, a, 3, whole ? GM_I64 : gm_default_dtype ());
+  check_device (api, b, &a[4]);
+  CHECK ();
+  double from = gm_scalar_as_double (start), to = gm_scalar_as_double (end), by = gm_scalar_as_double (step);
+  if (by == 0)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "arange(): step must be nonzero"));
+  if ((by > 0 && to < from) || (by < 0 && to > from))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "arange(): upper bound and lower bound inconsistent with step sign"));
+  int64_t n;
+  if (whole)
+    n = (end.i - start.i + (step.i > 0 ? step.i - 1 : step.i + 1)) / step.i;
+  else {
+    double count = ceil ((to - from) / by);
+    if (!(count >= 0 && count < 9e15))
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "arange(): unsupported range: %g to %g by %g", from, to, by));
+    n = (int64_t) count;
+  }
+  if (gm_dtype_is_float (d)) {
+    start = gm_scalar_float (from);
+    step = gm_scalar_float (by);
+  } else {
+    start = gm_scalar_int (gm_scalar_as_int (start));
+    step = gm_scalar_int (gm_scalar_as_int (step));
+  }
+  return gm_give (sequence (b, start, step, n, d));
+}
+
+RUN (linspace)
+{
+  double from = FLOAT (0), to = FLOAT (1);
+  int64_t n = INT (2);
+  GmDtype d = gm_arg_dtype (api, b, a, 3, gm_default_dtype ());
+  check_device (api, b, &a[4]);
+  CHECK ();
+  if (n < 0)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "linspace(): number of steps must be non-negative, not " FMT, n));
+  if (n < 2)
+    return gm_give (gm_b_full (b, gm_scalar_float (from), d, 1, &n));
+  /* The second half counts down from the end, so that the end is exact. */
+  double step = (to - from) / (double) (n - 1);
+  int64_t low = n / 2, high = n - low;
+  GmVal first = sequence (b, gm_scalar_float (from), gm_scalar_float (step), low, GM_F64);
+  GmVal back = sequence (b, gm_scalar_float ((double) (high - 1)), gm_scalar_float (-1), high, GM_F64);
+  GmVal second = gm_num_apply (b, sub, to, gm_apply_num (b, mul, back, step));
+  return gm_give (gm_b_cast (b, gm_cat (b, (const GmVal[]){ first, second }, 2, 0), d));
+}
+
+RUN (eye)
+{
+  int64_t n = INT (0), m = IS_NONE (1) ? n : INT (1);
+  GmDtype d = gm_arg_dtype (api, b, a, 2, gm_default_dtype ());
+  check_device (api, b, &a[3]);
+  CHECK ();
+  if (n < 0 || m < 0)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "eye(): n and m must not be negative, but are " FMT " and " FMT, n, m));
+  GmVal hit = gm_b (b, eq, gm_unsqueeze (b, gm_arange (b, 0, 1, n, GM_I64), 1), gm_arange (b, 0, 1, m, GM_I64));
+  return gm_give (gm_b_cast (b, hit, d));
+}
+
+/* -- Copies and casts -------------------------------------------------------------------------------------------------------- */
+
+RUN (clone)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  return gm_give (gm_b (b, copy, v));
+}
+
+RUN (detach)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  return gm_give (gm_b (b, detach, v));
+}
+
+RUN (identity) { return gm_give (TENSOR (0)); }
+
+RUN (to)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  GmDtype d = gm_arg_dtype (api, b, a, 2, (GmDtype) META (v)->dtype);
+  check_device (api, b, &a[3]);
+  bool copy = FLAG (5);
+  for (int i = 0; i < a[1].n; i++) {
+    const GmArg *x = &a[1].items[i];
+    if (x->kind == GM_ARG_DTYPE)
+      d = x->dtype;
+    else if (x->kind == GM_ARG_TENSOR)
+      d = (GmDtype) META (x->v)->dtype;
+    else if (x->kind != GM_ARG_BOOL) /* non_blocking, copy by place: nothing to wait for */
+      check_device (api, b, x);
+  }
+  CHECK ();
+  return gm_give (copy && META (v)->dtype == d ? gm_b (b, copy, v) : gm_b_cast (b, v, d));
+}
+
+RUN (type_as)
+{
+  GmVal v = TENSOR (0), other = TENSOR (1);
+  CHECK ();
+  return gm_give (gm_b_cast (b, v, (GmDtype) META (other)->dtype));
+}
+
+static GmArg
+run_cast (const GmApi *api, GmBuilder *b, GmArg *a, GmDtype d)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  return gm_give (gm_b_cast (b, v, d));
+}
+
+RUN (to_float32) { return run_cast (api, b, a, GM_F32); }
+RUN (to_float64) { return run_cast (api, b, a, GM_F64); }
+RUN (to_int64) { return run_cast (api, b, a, GM_I64); }
+RUN (to_int32) { return run_cast (api, b, a, GM_I32); }
+RUN (to_uint8) { return run_cast (api, b, a, GM_U8); }
+RUN (to_bool) { return run_cast (api, b, a, GM_BOOL); }
+
+/* -- Writes ---------------------------------------------------------------------------------------------------------------- */
+
+static GmArg
+write_into (GmBuilder *b, GmVal dst, GmVal src)
+{
+  CHECK ();
+  return gm_give (b->vt->into (b, dst, GM_OP_copy, &src, 1, NULL));
+}
+
+RUN (copy_)
+{
+  GmVal dst = TENSOR (0);
+  GmVal src = gm_arg_is_number (&a[1]) && dst ? gm_as_dtype (b, &a[1], (GmDtype) META (dst)->dtype) : TENSOR (1);
+  return write_into (b, dst, src);
+}
+
+RUN (zero_)
+{
+  GmVal dst = TENSOR (0);
+  CHECK ();
+  return write_into (b, dst, gm_b_scalar (b, gm_scalar_int (0), (GmDtype) META (dst)->dtype));
+}
+
+RUN (fill_)
+{
+  GmVal dst = TENSOR (0);
+  CHECK ();
+  if (a[1].kind == GM_ARG_TENSOR && META (a[1].v)->ndim)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "fill_() takes a number or a 0-d tensor, not one of %d dimensions", META (a[1].v)->ndim));
+  if (a[1].kind != GM_ARG_TENSOR && !gm_arg_is_number (&a[1]))
+    return gm_give (gm_arg_fail (api, b, a, 1, "Number"));
+  return write_into (b, dst, gm_as_dtype (b, &a[1], (GmDtype) META (dst)->dtype));
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * api_pointwise.c -- arithmetic and comparisons whose signature says more than their op.
+ */
+#include "core/ops/api_private.h"
+
+#include <float.h>
+#include <math.h>
+
+static GmArg
+binary (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op, GmArg x, GmArg y)
+{
+  return gm_pointwise (api, b, a, op, (const GmArg[]){ x, y }, 2);
+}
+
+static GmArg
+unary (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
+{
+  return gm_pointwise (api, b, a, op, a, 1);
+}
+
+/* -- Arithmetic ------------------------------------------------------------------------------------------------ */
+
+/* alpha * x, or x itself. */
+static GmArg
+scaled (const GmApi *api, GmBuilder *b, const GmArg *x, const GmArg *alpha)
+{
+  bool is_one = (alpha->kind == GM_ARG_INT || alpha->kind == GM_ARG_BOOL) ? alpha->i == 1
+                : alpha->kind == GM_ARG_FLOAT                             ? alpha->d == 1
+                                                                          : false;
+  if (is_one)
+    return *x;
+  if (x->kind == GM_ARG_TENSOR) {
+    if (alpha->kind == GM_ARG_FLOAT && !gm_dtype_is_float (META (x->v)->dtype)) {
+      gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): for integral input tensors, argument alpha must not be a floating point number",
+                 api->name);
+      return *x;
+    }
+    return gm_give (gm_apply (b, GM_OP_mul, (const GmArg[]){ *x, *alpha }, 2));
+  }
+  if (x->kind == GM_ARG_INT && alpha->kind == GM_ARG_INT)
+    return (GmArg){ .kind = GM_ARG_INT, .i = x->i * alpha->i };
+  if (gm_arg_is_number (x) && gm_arg_is_number (alpha)) {
+    double p = x->kind == GM_ARG_FLOAT ? x->d : (double) x->i, q = alpha->kind == GM_ARG_FLOAT ? alpha->d : (double) alpha->i;
+    return gm_float_arg (p * q);
+  }
+  return *x;
+}
+
+RUN (add) { return binary (api, b, a, GM_OP_add, a[0], scaled (api, b, &a[1], &a[2])); }
+RUN (sub) { return binary (api, b, a, GM_OP_sub, a[0], scaled (api, b, &a[1], &a[2])); }
+RUN (rsub) { return binary (api, b, a, GM_OP_sub, a[1], scaled (api, b, &a[0], &a[2])); }
+RUN (multiply) { return binary (api, b, a, GM_OP_mul, a[0], a[1]); }
+RUN (true_divide) { return binary (api, b, a, GM_OP_div, a[0], a[1]); }
+RUN (negative) { return unary (api, b, a, GM_OP_neg); }
+RUN (absolute) { return unary (api, b, a, GM_OP_abs); }
+RUN (greater) { return binary (api, b, a, GM_OP_gt, a[0], a[1]); }
+RUN (less) { return binary (api, b, a, GM_OP_lt, a[0], a[1]); }
+RUN (not_equal) { return binary (api, b, a, GM_OP_ne, a[0], a[1]); }
+
+RUN (div)
+{
+  if (IS_NONE (2))
+    return binary (api, b, a, GM_OP_div, a[0], a[1]);
+  const char *mode = STR (2);
+  CHECK ();
+  if (!strcmp (mode, "floor"))
+    return binary (api, b, a, GM_OP_floor_divide, a[0], a[1]);
+  if (strcmp (mode, "trunc"))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): rounding_mode is None, 'trunc' or 'floor', not '%s'", api->name, mode));
+  GmDtype d = gm_result_type (b, a, 2);
+  if (gm_dtype_is_float (d))
+    return gm_give (gm_apply1 (b, trunc, gm_apply (b, GM_OP_div, a, 2)));
+  /* Integers: floor, and one more where it went below an inexact negative quotient. */
+  GmVal x = gm_as_dtype (b, &a[0], d), y = gm_as_dtype (b, &a[1], d);
+  GmVal q = gm_apply2 (b, floor_divide, x, y);
+  GmVal inexact = gm_b (b, ne, gm_apply2 (b, mul, q, y), gm_b_cast (b, x, d));
+  GmVal zero = gm_b_scalar (b, gm_scalar_int (0), d);
+  GmVal fix = gm_b (b, logical_and, inexact, gm_b (b, lt, q, zero));
+  return gm_give (gm_b (b, add, q, gm_b_cast (b, fix, d)));
+}
+
+RUN (pow)
+{
+  GmDtype d = gm_result_type (b, a, 2);
+  if (a[0].kind == GM_ARG_TENSOR && gm_arg_is_number (&a[1])) {
+    double e = a[1].kind == GM_ARG_FLOAT ? a[1].d : (double) a[1].i;
+    if (!gm_dtype_is_float (d) && e < 0)
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                                 "pow(): integers to negative integer powers are not allowed; cast the tensor to a floating dtype"));
+    bool float_input = gm_dtype_is_float (META (a[0].v)->dtype);
+    if (e == 2 && (float_input || a[1].kind != GM_ARG_FLOAT) && META (a[0].v)->dtype != GM_BOOL)
+      return unary (api, b, a, GM_OP_square);
+    if (float_input && e == 0.5)
+      return unary (api, b, a, GM_OP_sqrt);
+    if (float_input && e == -1)
+      return unary (api, b, a, GM_OP_reciprocal);
+    if (float_input && e == 1)
+      return unary (api, b, a, GM_OP_copy);
+  }
+  return binary (api, b, a, GM_OP_pow, a[0], a[1]);
+}
+
+RUN (lerp)
+{
+  GmVal d = gm_apply (b, GM_OP_sub, (const GmArg[]){ a[1], a[0] }, 2);
+  CHECK ();
+  GmVal step = gm_apply (b, GM_OP_mul, (const GmArg[]){ gm_tensor_arg (d), a[2] }, 2);
+  CHECK ();
+  return binary (api, b, a, GM_OP_add, a[0], gm_tensor_arg (step));
+}
+
+static GmArg
+add_term (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
+{
+  TENSOR (0), TENSOR (1), TENSOR (2);
+  CHECK ();
+  /* value first: what torch's optimisers divide, they have scaled. */
+  GmArg first = scaled (api, b, &a[1], &a[3]);
+  CHECK ();
+  GmVal term = gm_apply (b, op, (const GmArg[]){ first, a[2] }, 2);
+  CHECK ();
+  return binary (api, b, a, GM_OP_add, a[0], gm_tensor_arg (term));
+}
+
+RUN (addcmul) { return add_term (api, b, a, GM_OP_mul); }
+RUN (addcdiv) { return add_term (api, b, a, GM_OP_div); }
+
+RUN (bitwise_not)
+{
+  GmVal x = TENSOR (0);
+  CHECK ();
+  if (META (x)->dtype == GM_BOOL)
+    return unary (api, b, a, GM_OP_logical_not);
+  return binary (api, b, a, GM_OP_bitwise_xor, a[0], (GmArg){ .kind = GM_ARG_INT, .i = -1 });
+}
+
+/* -- Selection ----------------------------------------------------------------------------------------------------- */
+
+RUN (where)
+{
+  GmArg x[3] = { a[0], a[1], a[2] };
+  /* x.where (condition, other) puts the tensor before the condition. */
+  if (x[1].kind == GM_ARG_TENSOR && META (x[1].v)->dtype == GM_BOOL
+      && (x[0].kind != GM_ARG_TENSOR || META (x[0].v)->dtype != GM_BOOL)) {
+    x[0] = a[1];
+    x[1] = a[0];
+  }
+  return gm_pointwise (api, b, a, GM_OP_where, x, 3);
+}
+
+/* `bound` where `x op bound`, else x: so that NaN stays and the slope at the bound is 1. */
+static GmArg
+limit (GmBuilder *b, GmArg x, GmOp op, GmArg bound)
+{
+  GmVal beyond = gm_apply (b, op, (const GmArg[]){ x, bound }, 2);
+  if (!beyond)
+    return gm_give (NULL);
+  return gm_give (gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (beyond), bound, x }, 3));
+}
+
+static GmArg
+clamp_to (const GmApi *api, GmBuilder *b, const GmArg *x, const GmArg *min, const GmArg *max)
+{
+  GmArg y = *x;
+  const GmArg *bound[2] = { min, max };
+  for (int i = 0; i < 2; i++) {
+    if (!bound[i] || bound[i]->kind == GM_ARG_NONE)
+      continue;
+    if (bound[i]->kind != GM_ARG_TENSOR && !gm_arg_is_number (bound[i]))
+      return gm_give (gm_b_fail (b, GM_ERROR_TYPE, "%s(): argument '%s' must be Number or Tensor, not %s", api->name, i ? "max" : "min",
+                                 gm_arg_kind_name (bound[i])));
+    y = limit (b, y, i ? GM_OP_gt : GM_OP_lt, *bound[i]);
+    CHECK ();
+  }
+  return y;
+}
+
+RUN (clamp)
+{
+  TENSOR (0);
+  CHECK ();
+  if (IS_NONE (1) && IS_NONE (2))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): at least one of 'min' and 'max' must not be None", api->name));
+  return clamp_to (api, b, &a[0], &a[1], &a[2]);
+}
+
+RUN (clamp_min) { return clamp_to (api, b, &a[0], &a[1], NULL); }
+RUN (clamp_max) { return clamp_to (api, b, &a[0], NULL, &a[1]); }
+
+GmVal
+gm_clamp_min (GmBuilder *b, GmVal v, double least)
+{
+  GmArg y = v ? limit (b, gm_tensor_arg (v), GM_OP_lt, gm_float_arg (least)) : gm_give (NULL);
+  return y.kind == GM_ARG_TENSOR ? y.v : NULL;
+}
+
+/* -- Kinds of numbers -------------------------------------------------------------------------------------------- */
+
+static GmVal
+constant_bool (GmBuilder *b, GmVal like, bool value)
+{
+  const GmMeta *m = META (like);
+  return gm_b_full (b, gm_scalar_bool (value), GM_BOOL, m->ndim, m->sizes);
+}
+
+RUN (isnan)
+{
+  GmVal x = TENSOR (0);
+  CHECK ();
+  return gm_give (gm_dtype_is_float (META (x)->dtype) ? gm_b (b, ne, x, x) : constant_bool (b, x, false));
+}
+
+RUN (isinf)
+{
+  GmVal x = TENSOR (0);
+  CHECK ();
+  if (!gm_dtype_is_float (META (x)->dtype))
+    return gm_give (constant_bool (b, x, false));
+  return gm_give (gm_apply_num (b, eq, gm_b (b, abs, x), INFINITY));
+}
+
+RUN (isfinite)
+{
+  GmVal x = TENSOR (0);
+  CHECK ();
+  if (!gm_dtype_is_float (META (x)->dtype))
+    return gm_give (constant_bool (b, x, true));
+  return gm_give (gm_apply_num (b, lt, gm_b (b, abs, x), INFINITY));
+}
+
+RUN (nan_to_num)
+{
+  GmVal x = TENSOR (0);
+  CHECK ();
+  GmDtype d = (GmDtype) META (x)->dtype;
+  if (!gm_dtype_is_float (d))
+    return gm_give (x);
+  double largest = d == GM_F64 ? DBL_MAX : FLT_MAX;
+  double nan = IS_NONE (1) ? 0 : FLOAT (1), high = IS_NONE (2) ? largest : FLOAT (2), low = IS_NONE (3) ? -largest : FLOAT (3);
+  CHECK ();
+  GmVal y = gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (gm_b (b, ne, x, x)), gm_float_arg (nan), gm_tensor_arg (x) }, 3);
+  CHECK ();
+  GmVal above = gm_apply_num (b, eq, y, INFINITY), below = gm_apply_num (b, eq, y, -INFINITY);
+  CHECK ();
+  y = gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (above), gm_float_arg (high), gm_tensor_arg (y) }, 3);
+  CHECK ();
+  return gm_give (gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (below), gm_float_arg (low), gm_tensor_arg (y) }, 3));
+}

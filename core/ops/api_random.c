@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * api_random.c -- random numbers: all from the two ops `uniform` and `normal` over the builder's generator.
+ *
+ * The generator's state is a value, so a recorded program draws new numbers on each run, and the same ones as eager.
+ */
+#include "core/ops/api_private.h"
+
+#define FMT "%" G_GINT64_FORMAT
+
+static GmVal
+draw (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
+{
+  if (gm_b_failed (b))
+    return NULL;
+  for (int d = 0; d < ndim; d++)
+    if (sizes[d] < 0)
+      return gm_b_fail (b, GM_ERROR_RUNTIME, "cannot create a tensor with negative dimension " FMT, sizes[d]);
+  if (dtype != GM_F32 && dtype != GM_F64)
+    return gm_b_fail (b, GM_ERROR_RUNTIME, "random numbers are float32 or float64, not %s", gm_dtypes[dtype].torch_name);
+  GmMeta m = gm_meta_make (dtype, ndim, sizes);
+  GmAttrs at = { .mask = BIT (SIZES) | BIT (DTYPE) | BIT (OFFSET), .n_list = (uint8_t) ndim, .dtype = dtype };
+  memcpy (at.list, m.sizes, sizeof at.list);
+  GmVal state = b->vt->random (b, (uint64_t) gm_meta_numel (&m), &at.offset);
+  return gm_b_op (b, op, &state, 1, &at);
+}
+
+GmVal
+gm_uniform (GmBuilder *b, GmDtype dtype, int ndim, const int64_t *sizes)
+{
+  return draw (b, GM_OP_uniform, dtype, ndim, sizes);
+}
+
+static void
+check_device (const GmApi *api, GmBuilder *b, const GmArg *x)
+{
+  if (x->kind != GM_ARG_NONE && !(x->kind == GM_ARG_STR && g_str_has_prefix (x->s, "cpu")))
+    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the device must be 'cpu', the only one there is", api->name);
+}
+
+static GmArg
+run_sized (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
+{
+  int64_t sizes[GM_MAX_DIMS];
+  int n = gm_arg_ints (api, b, a, 0, sizes);
+  GmDtype d = gm_arg_dtype (api, b, a, 1, gm_default_dtype ());
+  check_device (api, b, &a[2]);
+  CHECK ();
+  return gm_give (draw (b, op, d, n, sizes));
+}
+
+RUN (rand) { return run_sized (api, b, a, GM_OP_uniform); }
+RUN (randn) { return run_sized (api, b, a, GM_OP_normal); }
+
+static GmArg
+run_like (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  const GmMeta *m = META (v);
+  GmDtype d = gm_arg_dtype (api, b, a, 1, (GmDtype) m->dtype);
+  check_device (api, b, &a[2]);
+  CHECK ();
+  return gm_give (draw (b, op, d, m->ndim, m->sizes));
+}
+
+RUN (rand_like) { return run_like (api, b, a, GM_OP_uniform); }
+RUN (randn_like) { return run_like (api, b, a, GM_OP_normal); }
+
+RUN (randint)
+{
+  /* randint (high, size) leaves out low. */
+  bool short_form = a[1].kind == GM_ARG_LIST && IS_NONE (2);
+  bool high_only = IS_NONE (1) || short_form;
+  int64_t low = high_only ? 0 : INT (0), high = high_only ? INT (0) : INT (1), sizes[GM_MAX_DIMS];
+  int n = gm_arg_ints (api, b, a, short_form ? 1 : 2, sizes);
+  GmDtype d = gm_arg_dtype (api, b, a, 3, GM_I64);
+  check_device (api, b, &a[4]);
+  CHECK ();
+  if (high <= low)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "randint(): expects 'from' to be less than 'to', but got from=" FMT " >= to=" FMT, low, high));
+  GmVal u = draw (b, GM_OP_uniform, GM_F64, n, sizes);
+  GmVal i = gm_b_cast (b, gm_b (b, floor, gm_apply_num (b, mul, u, (double) high - (double) low)), GM_I64);
+  return gm_give (gm_b_cast (b, gm_apply (b, GM_OP_add, (const GmArg[]){ gm_tensor_arg (i), { .kind = GM_ARG_INT, .i = low } }, 2), d));
+}
+
+RUN (randperm)
+{
+  int64_t n = INT (0);
+  GmDtype d = gm_arg_dtype (api, b, a, 1, GM_I64);
+  check_device (api, b, &a[2]);
+  CHECK ();
+  GmVal u = draw (b, GM_OP_uniform, GM_F64, 1, &n);
+  GmAttrs at = { .mask = BIT (DIM) | BIT (DESCENDING) };
+  return gm_give (gm_b_cast (b, gm_b_op (b, GM_OP_argsort, &u, 1, &at), d));
+}
+
+RUN (normal)
+{
+  GmMeta shape = { 0 };
+  GmDtype d = gm_default_dtype ();
+  if (!IS_NONE (2))
+    shape.ndim = (uint8_t) gm_arg_ints (api, b, a, 2, shape.sizes);
+  for (int i = 0; i < 2; i++) {
+    if (a[i].kind != GM_ARG_TENSOR)
+      continue;
+    GmMeta both = shape;
+    if (!gm_b_failed (b) && !gm_meta_broadcast (&shape, META (a[i].v), &both, &b->error))
+      return gm_give (NULL);
+    shape = both;
+    d = (GmDtype) META (a[i].v)->dtype;
+  }
+  if (IS_NONE (2) && a[0].kind != GM_ARG_TENSOR && a[1].kind != GM_ARG_TENSOR)
+    return gm_give (gm_b_fail (b, GM_ERROR_TYPE, "normal(): size is needed where mean and std are numbers"));
+  GmVal z = draw (b, GM_OP_normal, d, shape.ndim, shape.sizes);
+  z = gm_apply (b, GM_OP_mul, (const GmArg[]){ gm_tensor_arg (z), a[1] }, 2);
+  return gm_give (gm_apply (b, GM_OP_add, (const GmArg[]){ gm_tensor_arg (z), a[0] }, 2));
+}
+
+/* Uniform numbers of v's shape; double precision for integer tensors. */
+static GmVal
+uniform_like (GmBuilder *b, GmVal v)
+{
+  if (gm_b_failed (b))
+    return NULL;
+  const GmMeta *m = META (v);
+  return gm_uniform (b, gm_dtype_is_float (m->dtype) ? (GmDtype) m->dtype : GM_F64, m->ndim, m->sizes);
+}
+
+RUN (bernoulli)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  GmVal hit = gm_apply (b, GM_OP_lt, (const GmArg[]){ gm_tensor_arg (uniform_like (b, v)), IS_NONE (1) ? a[0] : a[1] }, 2);
+  CHECK ();
+  return gm_give (gm_b_cast (b, hit, (GmDtype) META (v)->dtype));
+}
+
+GmVal
+gm_dropout (GmBuilder *b, GmVal v, double p)
+{
+  if (gm_b_failed (b))
+    return NULL;
+  if (p == 1)
+    return gm_apply_num (b, mul, v, 0);
+  GmVal keep = gm_b_cast (b, gm_apply_num (b, ge, uniform_like (b, v), p), (GmDtype) META (v)->dtype);
+  return gm_b (b, mul, v, gm_apply_num (b, mul, keep, 1 / (1 - p)));
+}
+
+RUN (dropout)
+{
+  GmVal v = TENSOR (0);
+  double p = FLOAT (1);
+  bool training = FLAG (2), inplace = FLAG (3);
+  CHECK ();
+  if (!(p >= 0 && p <= 1))
+    return gm_give (gm_b_fail (b, GM_ERROR_VALUE, "dropout probability has to be between 0 and 1, but got %g", p));
+  if (!training || p == 0)
+    return gm_give (v);
+  GmVal out = gm_dropout (b, v, p);
+  CHECK ();
+  return gm_give (inplace ? b->vt->into (b, v, GM_OP_copy, &out, 1, NULL) : out);
+}
+
+/* -- Filling ---------------------------------------------------------------------------------------------------------------- */
+
+static GmArg
+fill (const GmApi *api, GmBuilder *b, GmVal dst, GmVal src)
+{
+  CHECK ();
+  return gm_give (b->vt->into (b, dst, GM_OP_copy, &src, 1, NULL));
+}
+
+RUN (uniform_)
+{
+  GmVal v = TENSOR (0);
+  double from = FLOAT (1), to = FLOAT (2);
+  CHECK ();
+  if (from > to)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "uniform_() expects to return a [from, to) range, but found from=%g > to=%g", from, to));
+  const GmMeta *m = META (v);
+  GmVal u = draw (b, GM_OP_uniform, (GmDtype) m->dtype, m->ndim, m->sizes);
+  return fill (api, b, v, gm_apply_num (b, add, gm_apply_num (b, mul, u, to - from), from));
+}
+
+RUN (normal_)
+{
+  GmVal v = TENSOR (0);
+  double mean = FLOAT (1), std = FLOAT (2);
+  CHECK ();
+  if (std < 0)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "normal_() expects std >= 0.0, but found std %g", std));
+  const GmMeta *m = META (v);
+  GmVal z = draw (b, GM_OP_normal, (GmDtype) m->dtype, m->ndim, m->sizes);
+  return fill (api, b, v, gm_apply_num (b, add, gm_apply_num (b, mul, z, std), mean));
+}
+
+RUN (bernoulli_)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  GmVal hit = gm_apply (b, GM_OP_lt, (const GmArg[]){ gm_tensor_arg (uniform_like (b, v)), a[1] }, 2);
+  return fill (api, b, v, hit);
+}

@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * api_shape.c -- functions that move elements and compute none.
+ *
+ * Most are views: programs of permute, expand, view and slice.  What torch returns as a view is a view here, but for
+ * diagonal, whose strides no op of the table can make.
+ */
+#include "core/ops/api_private.h"
+
+/* -- Sizes --------------------------------------------------------------------------------------------------------- */
+
+int
+gm_resolve_sizes (const GmApi *api, GmBuilder *b, const GmMeta *m, int64_t *sizes, int n)
+{
+  int64_t total = gm_meta_numel (m), known = 1, given[2 * GM_MAX_DIMS];
+  int unknown = -1;
+  memcpy (given, sizes, (size_t) n * sizeof *sizes);
+  bool bad = false, overflow = false;
+  for (int i = 0; i < n; i++) {
+    if (sizes[i] == -1 && unknown < 0)
+      unknown = i;
+    else if (sizes[i] < 0)
+      bad = true;
+    else
+      overflow |= __builtin_mul_overflow (known, sizes[i], &known);
+  }
+  if (unknown >= 0 && known > 0)
+    sizes[unknown] = total / known, bad |= total % known != 0;
+  else
+    bad |= unknown >= 0 || known != total;
+  if (bad || overflow) {
+    g_autofree char *from = gm_shape_text (m->ndim, m->sizes), *to = gm_shape_text (n, given);
+    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): shape '%s' is invalid for an input of shape %s with %" G_GINT64_FORMAT " elements",
+               api->name, to, from, total);
+    return 0;
+  }
+  return n;
+}
+
+static GmArg
+run_reshape (const GmApi *api, GmBuilder *b, GmArg *a, bool may_copy)
+{
+  int64_t sizes[GM_MAX_DIMS];
+  GmVal v = TENSOR (0);
+  int n = gm_arg_ints (api, b, a, 1, sizes);
+  CHECK ();
+  gm_resolve_sizes (api, b, META (v), sizes, n);
+  CHECK ();
+  return gm_give (may_copy ? gm_b_reshape (b, v, n, sizes) : gm_b_view (b, v, n, sizes));
+}
+
+RUN (reshape) { return run_reshape (api, b, a, true); }
+RUN (view) { return run_reshape (api, b, a, false); }
+
+RUN (view_as)
+{
+  GmVal v = TENSOR (0), other = TENSOR (1);
+  CHECK ();
+  return gm_give (gm_b_view (b, v, META (other)->ndim, META (other)->sizes));
+}
+
+RUN (reshape_as)
+{
+  GmVal v = TENSOR (0), other = TENSOR (1);
+  CHECK ();
+  return gm_give (gm_b_reshape (b, v, META (other)->ndim, META (other)->sizes));
+}
+
+RUN (flatten)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  const GmMeta *m = META (v);
+  int64_t sizes[GM_MAX_DIMS], one = 1;
+  int first = gm_arg_dim (api, b, a, 1, m->ndim), last = gm_arg_dim (api, b, a, 2, m->ndim), n = 0;
+  CHECK ();
+  if (m->ndim == 0)
+    return gm_give (gm_b_view (b, v, 1, &one));
+  if (first > last)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "flatten(): start_dim cannot come after end_dim"));
+  for (int d = 0; d < m->ndim; d++)
+    if (d > first && d <= last)
+      sizes[n - 1] *= m->sizes[d];
+    else
+      sizes[n++] = m->sizes[d];
+  return gm_give (gm_b_reshape (b, v, n, sizes));
+}
+
+RUN (ravel)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  int64_t n = gm_meta_numel (META (v));
+  return gm_give (gm_b_reshape (b, v, 1, &n));
+}
+
+RUN (unflatten)
+{
+  int64_t part[GM_MAX_DIMS], sizes[2 * GM_MAX_DIMS];
+  GmVal v = TENSOR (0);
+  CHECK ();
+  const GmMeta *m = META (v);
+  int dim = gm_arg_dim (api, b, a, 1, m->ndim), k = gm_arg_ints (api, b, a, 2, part), n = 0;
+  GmMeta piece = gm_meta_make ((GmDtype) m->dtype, 1, &m->sizes[dim]);
+  CHECK ();
+  gm_resolve_sizes (api, b, &piece, part, k);
+  CHECK ();
+  for (int d = 0; d < m->ndim; d++)
+    if (d == dim)
+      for (int i = 0; i < k; i++)
+        sizes[n++] = part[i];
+    else
+      sizes[n++] = m->sizes[d];
+  return gm_give (gm_b_view (b, v, n, sizes));
+}
+
+/* -- Order of dimensions ------------------------------------------------------------------------------------------- */
+
+RUN (permute)
+{
+  int64_t raw[GM_MAX_DIMS], dims[GM_MAX_DIMS];
+  GmVal v = TENSOR (0);
+  int n = gm_arg_ints (api, b, a, 1, raw);
+  CHECK ();
+  const GmMeta *m = META (v);
+  uint32_t seen = 0;
+  for (int i = 0; i < n; i++) {
+    dims[i] = gm_wrap_dim (api, b, raw[i], m->ndim);
+    seen |= 1u << dims[i];
+  }
+  CHECK ();
+  if (n != m->ndim || (m->ndim && seen != (1u << m->ndim) - 1)) {
+    g_autofree char *text = gm_shape_text (n, raw), *shape = gm_shape_text (m->ndim, m->sizes);
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "permute(): dims %s do not name each dimension of shape %s once", text, shape));
+  }
+  return gm_give (gm_b_permute (b, v, dims));
+}
+
+RUN (transpose)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  int ndim = META (v)->ndim, d0 = gm_arg_dim (api, b, a, 1, ndim), d1 = gm_arg_dim (api, b, a, 2, ndim);
+  CHECK ();
+  return gm_give (gm_b_transpose (b, v, d0, d1));
+}
+
+RUN (t)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  int ndim = META (v)->ndim;
+  if (ndim > 2)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "t() takes tensors of at most 2 dimensions, but this one has %d; use transpose",
+                               ndim));
+  return gm_give (ndim == 2 ? gm_b_transpose (b, v, 0, 1) : v);
+}
+
+RUN (movedim)
+{
+  int64_t from[GM_MAX_DIMS], to[GM_MAX_DIMS], dims[GM_MAX_DIMS];
+  GmVal v = TENSOR (0);
+  int n = gm_arg_ints (api, b, a, 1, from), k = gm_arg_ints (api, b, a, 2, to);
+  CHECK ();
+  int ndim = META (v)->ndim;
+  uint32_t moved = 0, filled = 0;
+  for (int i = 0; i < n && i < k; i++) {
+    from[i] = gm_wrap_dim (api, b, from[i], ndim);
+    to[i] = gm_wrap_dim (api, b, to[i], ndim);
+    moved |= 1u << from[i];
+    filled |= 1u << to[i];
+    dims[to[i]] = from[i];
+  }
+  CHECK ();
+  if (n != k || __builtin_popcount (moved) != n || __builtin_popcount (filled) != n)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "movedim(): source and destination must be as many dimensions, each named once"));
+  for (int d = 0, rest = 0; d < ndim; d++) {
+    if (filled >> d & 1)
+      continue;
+    while (moved >> rest & 1)
+      rest++;
+    dims[d] = rest++;
+  }
+  return gm_give (gm_b_permute (b, v, dims));
+}
+
+/* -- Dimensions of size 1 ------------------------------------------------------------------------------------------ */
+
+static GmVal
+squeeze_mask (GmBuilder *b, GmVal v, uint32_t mask)
+{
+  if (gm_b_failed (b))
+    return NULL;
+  const GmMeta *m = META (v);
+  int64_t sizes[GM_MAX_DIMS];
+  int n = 0;
+  for (int d = 0; d < m->ndim; d++)
+    if (!(mask >> d & 1) || m->sizes[d] != 1)
+      sizes[n++] = m->sizes[d];
+  return gm_b_view (b, v, n, sizes);
+}
+
+GmVal
+gm_squeeze (GmBuilder *b, GmVal v, int dim)
+{
+  return squeeze_mask (b, v, 1u << dim);
+}
+
+GmVal
+gm_unsqueeze (GmBuilder *b, GmVal v, int dim)
+{
+  if (gm_b_failed (b))
+    return NULL;
+  const GmMeta *m = META (v);
+  int64_t sizes[GM_MAX_DIMS + 1];
+  for (int d = 0, from = 0; d <= m->ndim; d++)
+    sizes[d] = d == dim ? 1 : m->sizes[from++];
+  return gm_b_view (b, v, m->ndim + 1, sizes);
+}
+
+RUN (squeeze)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  int64_t dims[GM_MAX_DIMS];
+  int n;
+  uint32_t mask = 0;
+  if (IS_NONE (1))
+    return gm_give (squeeze_mask (b, v, UINT32_MAX));
+  gm_arg_dims (api, b, a, 1, META (v)->ndim, dims, &n);
+  for (int i = 0; i < n; i++)
+    mask |= 1u << dims[i];
+  return gm_give (squeeze_mask (b, v, mask));
+}
+
+RUN (unsqueeze)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim + 1);
+  return gm_give (gm_unsqueeze (b, v, dim));
+}
+
+/* -- Repetition ----------------------------------------------------------------------------------------------------- */
+
+RUN (expand)
+{
+  int64_t sizes[GM_MAX_DIMS];
+  GmVal v = TENSOR (0);
+  int n = gm_arg_ints (api, b, a, 1, sizes);
+  CHECK ();
+  const GmMeta *m = META (v);
+  for (int i = 0, lead = n - m->ndim; i < n; i++)
+    if (sizes[i] == -1 && i >= lead)
+      sizes[i] = m->sizes[i - lead];
+  return gm_give (gm_b_expand (b, v, n, sizes));
+}
+
+RUN (expand_as)
+{
+  GmVal v = TENSOR (0), other = TENSOR (1);
+  CHECK ();
+  return gm_give (gm_b_expand (b, v, META (other)->ndim, META (other)->sizes));
+}
+
+static GmVal
+repeat_dims (const GmApi *api, GmBuilder *b, GmVal v, const int64_t *repeats, int n)
+{
+  const GmMeta *m = META (v);
+  int64_t sizes[GM_MAX_DIMS];
+  if (n < m->ndim)
+    return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %d repeats for a tensor of %d dimensions; give one for each", api->name, n, m->ndim);
+  for (int d = 0; d < n; d++)
+    sizes[d] = d < n - m->ndim ? 1 : m->sizes[d - (n - m->ndim)];
+  v = gm_b_view (b, v, n, sizes);
+  bool same = true;
+  for (int d = 0; d < n; d++) {
+    if (repeats[d] < 0)
+      return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): repeats must not be negative, but dimension %d has %" G_GINT64_FORMAT, api->name, d,
+                        repeats[d]);
+    if (repeats[d] == 1)
+      continue;
+    same = false;
+    if (repeats[d] == 0) {
+      v = gm_b_slice (b, v, d, 0, 0, 1);
+    } else if (n < GM_MAX_DIMS) { /* [..., s, ...] to [..., r, s, ...], merged */
+      int64_t wide[GM_MAX_DIMS + 1];
+      v = gm_unsqueeze (b, v, d);
+      if (gm_b_failed (b))
+        return NULL;
+      memcpy (wide, META (v)->sizes, sizeof (int64_t) * (size_t) (n + 1));
+      wide[d] = repeats[d];
+      sizes[d] *= repeats[d];
+      v = gm_b_reshape (b, gm_b_expand (b, v, n + 1, wide), n, sizes);
+    } else {
+      g_autofree GmVal *parts = g_new (GmVal, repeats[d]);
+      for (int64_t i = 0; i < repeats[d]; i++)
+        parts[i] = v;
+      v = gm_cat (b, parts, (int) repeats[d], d);
+    }
+  }
+  return same ? gm_apply1 (b, copy, v) : v;
+}
+
+RUN (repeat)
+{
+  int64_t repeats[GM_MAX_DIMS];
+  GmVal v = TENSOR (0);
+  int n = gm_arg_ints (api, b, a, 1, repeats);
+  CHECK ();
+  return gm_give (repeat_dims (api, b, v, repeats, n));
+}
+
+RUN (tile)
+{
+  int64_t given[GM_MAX_DIMS], repeats[GM_MAX_DIMS];
+  GmVal v = TENSOR (0);
+  int n = gm_arg_ints (api, b, a, 1, given);
+  CHECK ();
+  int lead = MAX (META (v)->ndim - n, 0);
+  for (int d = 0; d < lead + n; d++)
+    repeats[d] = d < lead ? 1 : given[d - lead];
+  return gm_give (repeat_dims (api, b, v, repeats, lead + n));
+}
+
+RUN (flip)
+{
+  int64_t dims[GM_MAX_DIMS];
+  int n;
+  GmVal v = TENSOR (0);
+  CHECK ();
+  gm_arg_dims (api, b, a, 1, META (v)->ndim, dims, &n);
+  for (int i = 0; i < n && !gm_b_failed (b); i++) {
+    int64_t size = META (v)->sizes[dims[i]];
+    v = gm_index_select (b, v, (int) dims[i], gm_arange (b, size - 1, -1, size, GM_I64));
+  }
+  return gm_give (n ? v : gm_apply1 (b, copy, v));
+}
+
+static GmVal
+roll_one (GmBuilder *b, GmVal v, int dim, int64_t shift)
+{
+  if (gm_b_failed (b))
+    return NULL;
+  int64_t size = META (v)->sizes[dim];
+  shift = size ? ((shift % size) + size) % size : 0;
+  if (shift == 0)
+    return gm_apply1 (b, copy, v);
+  GmVal parts[2] = { gm_b_slice (b, v, dim, size - shift, size, 1), gm_b_slice (b, v, dim, 0, size - shift, 1) };
+  return gm_cat (b, parts, 2, dim);
+}
+
+RUN (roll)
+{
+  int64_t shifts[GM_MAX_DIMS], dims[GM_MAX_DIMS];
+  GmVal v = TENSOR (0);
+  int n = gm_arg_ints (api, b, a, 1, shifts);
+  CHECK ();
+  GmMeta m = *META (v);
+  if (IS_NONE (2)) {
+    int64_t all = gm_meta_numel (&m);
+    v = roll_one (b, gm_b_reshape (b, v, 1, &all), 0, n ? shifts[0] : 0);
+    return gm_give (gm_b_view (b, v, m.ndim, m.sizes));
+  }
+  int k = gm_arg_ints (api, b, a, 2, dims);
+  CHECK ();
+  if (n != k)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "roll(): %d shifts for %d dims; give one for each", n, k));
+  for (int i = 0; i < n; i++) {
+    int dim = gm_wrap_dim (api, b, dims[i], m.ndim);
+    v = roll_one (b, v, dim, shifts[i]);
+  }
+  return gm_give (v);
+}
+
+/* -- Parts -------------------------------------------------------------------------------------------------------- */
+
+RUN (narrow)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim);
+  int64_t start = INT (2), length = INT (3), size = META (v)->sizes[dim];
+  CHECK ();
+  start += start < 0 ? size : 0;
+  if (META (v)->ndim == 0 || start < 0 || length < 0 || length > size - start)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "narrow(): start (%" G_GINT64_FORMAT ") + length (%" G_GINT64_FORMAT ") exceeds dimension size (%" G_GINT64_FORMAT ")",
+                               start, length, size));
+  return gm_give (gm_b_slice (b, v, dim, start, start + length, 1));
+}
+
+static GmVal
+select_at (GmBuilder *b, GmVal v, int dim, int64_t i)
+{
+  return gm_squeeze (b, gm_b_slice (b, v, dim, i, i + 1, 1), dim);
+}
+
+RUN (select)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  if (META (v)->ndim == 0)
+    return gm_give (gm_b_fail (b, GM_ERROR_INDEX, "select() cannot be applied to a 0-d tensor"));
+  int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim);
+  int64_t i = INT (2), size = META (v)->sizes[dim];
+  CHECK ();
+  if (i < -size || i >= size)
+    return gm_give (gm_b_fail (b, GM_ERROR_INDEX,
+                               "select(): index %" G_GINT64_FORMAT " out of range for dimension %d with size %" G_GINT64_FORMAT, i, dim, size));
+  return gm_give (select_at (b, v, dim, i < 0 ? i + size : i));
+}
+
+/* Views of `sizes` along dim, one after the other. */
+static GmArg
+cut (GmBuilder *b, GmVal v, int dim, const int64_t *sizes, int n, bool squeeze)
+{
+  g_autofree GmVal *parts = g_new (GmVal, MAX (n, 1));
+  int64_t at = 0;
+  for (int i = 0; i < n; i++) {
+    parts[i] = gm_b_slice (b, v, dim, at, at + sizes[i], 1);
+    parts[i] = squeeze ? gm_squeeze (b, parts[i], dim) : parts[i];
+    at += sizes[i];
+  }
+  CHECK ();
+  return gm_give_list (parts, n, true, NULL);
+}
+
+static GmArg
+cut_even (const GmApi *api, GmBuilder *b, GmVal v, int dim, int64_t size, bool squeeze)
+{
+  int64_t total = META (v)->sizes[dim];
+  int64_t n = size > 0 ? (total + size - 1) / size : 0;
+  if (n > UINT16_MAX)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %" G_GINT64_FORMAT " parts are too many", api->name, n));
+  n = squeeze ? n : MAX (n, 1);
+  g_autofree int64_t *sizes = g_new (int64_t, MAX (n, 1));
+  for (int64_t i = 0; i < n; i++)
+    sizes[i] = MIN (size, total - i * size);
+  return cut (b, v, dim, sizes, (int) n, squeeze);
+}
+
+static bool
+has_dim (const GmApi *api, GmBuilder *b, GmVal v)
+{
+  if (gm_b_failed (b) || META (v)->ndim)
+    return !gm_b_failed (b);
+  gm_b_fail (b, GM_ERROR_RUNTIME, "%s() expects at least a 1-dimensional tensor", api->name);
+  return false;
+}
+
+RUN (unbind)
+{
+  GmVal v = TENSOR (0);
+  if (!has_dim (api, b, v))
+    return gm_give (NULL);
+  int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim);
+  CHECK ();
+  return cut_even (api, b, v, dim, 1, true);
+}
+
+RUN (split)
+{
+  GmVal v = TENSOR (0);
+  if (!has_dim (api, b, v))
+    return gm_give (NULL);
+  int dim = gm_arg_dim (api, b, a, 2, META (v)->ndim);
+  CHECK ();
+  int64_t total = META (v)->sizes[dim], sum = 0;
+  if (a[1].kind != GM_ARG_LIST) {
+    int64_t size = INT (1);
+    CHECK ();
+    if (size < 0 || (size == 0 && total))
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "split(): split_size must be positive, not %" G_GINT64_FORMAT, size));
+    return cut_even (api, b, v, dim, MAX (size, 1), false);
+  }
+  int n = a[1].n;
+  g_autofree int64_t *sizes = g_new (int64_t, MAX (n, 1));
+  for (int i = 0; i < n; i++) {
+    const GmArg *x = &a[1].items[i];
+    if (x->kind != GM_ARG_INT || x->i < 0)
+      return gm_give (gm_b_fail (b, GM_ERROR_TYPE, "split(): section %d must be an int that is not negative", i));
+    sizes[i] = x->i;
+    sum += x->i;
+  }
+  if (sum != total)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "split(): the sections sum to %" G_GINT64_FORMAT ", but dimension %d has size %" G_GINT64_FORMAT, sum, dim,
+                               total));
+  return cut (b, v, dim, sizes, n, false);
+}
+
+RUN (chunk)
+{
+  GmVal v = TENSOR (0);
+  if (!has_dim (api, b, v))
+    return gm_give (NULL);
+  int dim = gm_arg_dim (api, b, a, 2, META (v)->ndim);
+  int64_t chunks = INT (1);
+  CHECK ();
+  if (chunks < 1)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "chunk() expects `chunks` to be greater than 0, got: %" G_GINT64_FORMAT, chunks));
+  int64_t total = META (v)->sizes[dim];
+  return cut_even (api, b, v, dim, MAX ((total + chunks - 1) / chunks, 1), false);
+}
+
+/* -- Joining -------------------------------------------------------------------------------------------------------- */
+
+GmVal
+gm_cat (GmBuilder *b, const GmVal *v, int n, int dim)
+{
+  GmAttrs at = { .mask = BIT (DIM), .dim = dim };
+  return gm_b_op (b, GM_OP_cat, v, n, &at);
+}
+
+/* The list in argument 0, promoted to one dtype.  Caller frees. */
+static GmVal *
+join_inputs (const GmApi *api, GmBuilder *b, const GmArg *a, int *n)
+{
+  GmVal *v = gm_arg_tensors (api, b, a, 0, n);
+  if (!v)
+    return NULL;
+  GmDtype d = gm_result_type (b, a[0].items, *n);
+  for (int i = 0; i < *n; i++)
+    v[i] = gm_b_cast (b, v[i], d);
+  return v;
+}
+
+RUN (cat)
+{
+  int n, kept = 0;
+  g_autofree GmVal *v = join_inputs (api, b, a, &n);
+  CHECK ();
+  /* torch skips what is empty and 1-d, whatever the others are. */
+  bool mixed = false;
+  for (int i = 1; i < n; i++)
+    mixed |= META (v[i])->ndim != META (v[0])->ndim;
+  for (int i = 0; i < n && mixed; i++)
+    if (META (v[i])->ndim != 1 || META (v[i])->sizes[0])
+      v[kept++] = v[i];
+  n = mixed && kept ? kept : n;
+  if (META (v[0])->ndim == 0)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): 0-d tensors cannot be joined; use stack", api->name));
+  int dim = gm_arg_dim (api, b, a, 1, META (v[0])->ndim);
+  CHECK ();
+  return gm_give (gm_cat (b, v, n, dim));
+}
+
+RUN (stack)
+{
+  int n;
+  g_autofree GmVal *v = join_inputs (api, b, a, &n);
+  CHECK ();
+  int dim = gm_arg_dim (api, b, a, 1, META (v[0])->ndim + 1);
+  for (int i = 1; i < n; i++)
+    if (!gm_meta_same_shape (META (v[0]), META (v[i]))) {
+      g_autofree char *x = gm_shape_text (META (v[0])->ndim, META (v[0])->sizes), *y = gm_shape_text (META (v[i])->ndim, META (v[i])->sizes);
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "stack() expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d",
+                                 x, y, i));
+    }
+  for (int i = 0; i < n; i++)
+    v[i] = gm_unsqueeze (b, v[i], dim);
+  return gm_give (gm_cat (b, v, n, dim));
+}
+
+/* Scalars become vectors; vectors become rows where rows are joined. */
+static GmArg
+run_hv_stack (const GmApi *api, GmBuilder *b, GmArg *a, bool vertical)
+{
+  int n, ndim = vertical ? 2 : 1;
+  g_autofree GmVal *v = join_inputs (api, b, a, &n);
+  CHECK ();
+  for (int i = 0; i < n; i++)
+    while (!gm_b_failed (b) && META (v[i])->ndim < ndim)
+      v[i] = gm_unsqueeze (b, v[i], 0);
+  CHECK ();
+  return gm_give (gm_cat (b, v, n, vertical || META (v[0])->ndim == 1 ? 0 : 1));
+}
+
+RUN (vstack) { return run_hv_stack (api, b, a, true); }
+RUN (hstack) { return run_hv_stack (api, b, a, false); }
+
+RUN (diagonal)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  GmMeta m = *META (v);
+  int64_t offset = INT (1), dims[GM_MAX_DIMS], sizes[GM_MAX_DIMS];
+  int d1 = gm_arg_dim (api, b, a, 2, m.ndim), d2 = gm_arg_dim (api, b, a, 3, m.ndim), n = 0;
+  CHECK ();
+  if (d1 == d2 || m.ndim < 2)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "diagonal(): dim1 and dim2 must be two dimensions, but are %d and %d of %d", d1, d2, m.ndim));
+  for (int d = 0; d < m.ndim; d++)
+    if (d != d1 && d != d2) {
+      sizes[n] = m.sizes[d];
+      dims[n++] = d;
+    }
+  dims[n] = d1;
+  dims[n + 1] = d2;
+  int64_t rows = m.sizes[d1], cols = m.sizes[d2];
+  int64_t length = offset >= 0 ? MIN (rows, cols - offset) : MIN (rows + offset, cols);
+  length = MAX (length, 0);
+  sizes[n] = rows * cols;
+  GmVal flat = gm_b_reshape (b, gm_b_permute (b, v, dims), n + 1, sizes);
+  return gm_give (gm_index_select (b, flat, n, gm_arange (b, length ? (offset >= 0 ? offset : -offset * cols) : 0, cols + 1, length, GM_I64)));
+}
+
+RUN (contiguous)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  return gm_give (gm_b_contiguous (b, v));
+}

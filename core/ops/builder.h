@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * builder.h -- programs over ops, written once, run or recorded.
+ *
+ * Gradients (gradients.c) and everything above single ops (api.c: torch's functions) are written against a builder.
+ * One implementation executes at once (core/autograd/eager_builder.c), one appends nodes to a graph
+ * (core/graph/graph_builder.c).  Errors are sticky: the first is kept in b->error, and after it every call returns NULL
+ * and does nothing, so programs are straight-line and the caller tests once, at the end.
+ */
+#ifndef GM_OPS_BUILDER_H
+#define GM_OPS_BUILDER_H
+
+#include "core/ops/ops.h"
+
+/* A value of some builder: opaque; owned by the builder; NULL is "none" (no gradient, or after an error). */
+typedef struct GmValue *GmVal;
+
+typedef struct GmBuilder GmBuilder;
+typedef struct {
+  GmVal (*op) (GmBuilder *b, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs);
+  const GmMeta *(*meta) (GmBuilder *b, GmVal v); /* borrowed, valid while the builder lives */
+  /* dst's elements become op (in ...), cast and broadcast to dst; returns dst as it is afterwards.  op may be GM_OP_copy. */
+  GmVal (*into) (GmBuilder *b, GmVal dst, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs);
+  /* The generator's state as a value for a RANDOM op with n elements, and the offset to put into its attributes. */
+  GmVal (*random) (GmBuilder *b, uint64_t n_elements, int64_t *offset);
+  /* A tensor that exists already (a default of a library function, a saved tensor) as a value. */
+  GmVal (*constant) (GmBuilder *b, GmTensor *t);
+  /* The one element of v as a number (item(), bool(), data-dependent sizes).  A recording builder may set an error. */
+  bool (*item) (GmBuilder *b, GmVal v, GmScalar *out);
+} GmBuilderVtable;
+
+struct GmBuilder {
+  const GmBuilderVtable *vt;
+  GError *error; /* the first; owned by the builder */
+};
+
+/* Sets the sticky error if there is none yet; returns NULL, so that `return gm_b_fail (...)` works. */
+GmVal gm_b_fail (GmBuilder *b, GmError code, const char *format, ...) G_GNUC_PRINTF (3, 4);
+#define gm_b_failed(b) ((b)->error != NULL)
+
+GmVal gm_b_op (GmBuilder *b, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs);
+/* gm_b (b, mul, x, y) */
+#define gm_b(b, name, ...) \
+  gm_b_op ((b), GM_OP_##name, (const GmVal[]){ __VA_ARGS__ }, sizeof ((const GmVal[]){ __VA_ARGS__ }) / sizeof (GmVal), NULL)
+const GmMeta *gm_b_meta (GmBuilder *b, GmVal v); /* a zero meta for NULL */
+
+/* Small programs that everything uses.  Each returns its input unchanged when there is nothing to do. */
+GmVal gm_b_scalar (GmBuilder *b, GmScalar s, GmDtype dtype); /* 0-d `full` */
+GmVal gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes);
+GmVal gm_b_zeros_like (GmBuilder *b, GmVal v);
+GmVal gm_b_cast (GmBuilder *b, GmVal v, GmDtype dtype);
+GmVal gm_b_permute (GmBuilder *b, GmVal v, const int64_t *dims);
+GmVal gm_b_transpose (GmBuilder *b, GmVal v, int dim0, int dim1); /* negative dims count from the end */
+GmVal gm_b_expand (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes);
+GmVal gm_b_view (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes); /* error if a copy were needed */
+GmVal gm_b_reshape (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes); /* view, or copy and view */
+GmVal gm_b_contiguous (GmBuilder *b, GmVal v);
+GmVal gm_b_slice (GmBuilder *b, GmVal v, int dim, int64_t start, int64_t stop, int64_t step);
+GmVal gm_b_reduce (GmBuilder *b, GmOp op, GmVal v, const int64_t *dims, int n_dims, bool keepdim);
+/* Sums v so that its shape is `shape`'s: the inverse of broadcasting. */
+GmVal gm_b_sum_to (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes);
+
+/* -- Gradients (gradients.c) ------------------------------------------------------------------------------- */
+
+/* One op's backward.  in[i], out may be NULL where gm_op_saves says that the value is not needed: metas are always there. */
+typedef struct {
+  GmBuilder *b;
+  GmOp op;
+  int n_in;
+  const GmVal *in;
+  GmVal out;
+  const GmMeta *const *in_meta;
+  const GmMeta *out_meta;
+  const GmAttrs *attrs;
+  GmVal grad;       /* of the result, same shape and dtype */
+  const bool *need; /* per input: is its gradient wanted */
+  GmVal *result;    /* per input: NULL means that nothing flows there */
+} GmGradient;
+
+void gm_op_gradient (GmGradient *x);
+/* What the gradient reads for the inputs in `need`: bit i = input i, GM_SAVES_OUT = the result.  Found once per op and
+ * need-mask by running the gradient on a builder that only watches, so it cannot disagree with the table. */
+#define GM_SAVES_OUT (1u << 31)
+uint32_t gm_op_saves (GmOp op, int n_in, uint32_t need_mask);
+bool gm_op_is_differentiable (GmOp op, int input);
+
+#endif

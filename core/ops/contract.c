@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * contract.c -- batched matrix products over gm_tile_matmul.
+ *
+ * Each batch entry is one BLAS call, but for one case: when b has no batch and a's batch and rows are evenly spaced,
+ * they are one long matrix (a linear layer on [batch, time, features]).  An operand whose matrices BLAS cannot read, neither row
+ * nor column contiguous, is copied first.  The result is written directly if its matrices are row-major.
+ * What is chosen follows from the metas alone, so equal metas give equal bits.
+ */
+#include "core/ops/kernels.h"
+
+#include <string.h>
+
+typedef struct {
+  int64_t rows, cols, row_stride, col_stride;
+} Matrix;
+
+/* BLAS wants one stride of 1 and the other no smaller than the length that it steps over.  Strides of dimensions with one element
+ * mean nothing and are chosen here. */
+static bool
+matrix_fits (const GmMeta *m, Matrix *out)
+{
+  int64_t rows = m->sizes[m->ndim - 2], cols = m->sizes[m->ndim - 1];
+  int64_t rs = m->strides[m->ndim - 2], cs = m->strides[m->ndim - 1];
+  if (cols <= 1)
+    cs = 1;
+  if (rows <= 1)
+    rs = cs == 1 ? MAX (cols, 1) : 1;
+  *out = (Matrix){ rows, cols, rs, cs };
+  return (cs == 1 && rs >= cols) || (rs == 1 && cs >= rows);
+}
+
+/* A new reference: x itself, or a row-major copy of it. */
+static GmTensor *
+fitting (GmTensor *x, Matrix *m, GError **error)
+{
+  if (matrix_fits (&x->meta, m))
+    return gm_tensor_ref (x);
+  GmMeta meta = x->meta;
+  gm_meta_set_contiguous (&meta);
+  GmTensor *copy = gm_tensor_new (&meta, error);
+  if (copy) {
+    gm_copy_strided (copy, x);
+    matrix_fits (&copy->meta, m);
+  }
+  return copy;
+}
+
+/* a's batch and rows as one dimension: b is one matrix, and each of a's batch dimensions spans the next one. */
+static bool
+fold_batch (const GmMeta *a, const GmMeta *b, const GmMeta *out, Matrix *ma, int64_t *ldc)
+{
+  if (b->ndim != 2 || a->ndim == 2 || ma->col_stride != 1 || !gm_meta_is_contiguous (out))
+    return false;
+  int64_t rows = 1, stride = a->strides[a->ndim - 2];
+  for (int d = a->ndim - 2; d >= 0; d--) {
+    if (rows == 1)
+      stride = a->strides[d];
+    else if (a->sizes[d] != 1 && a->strides[d] != stride * rows)
+      return false;
+    rows *= a->sizes[d];
+  }
+  if (rows > 1 && stride < ma->cols)
+    return false;
+  ma->rows = rows;
+  ma->row_stride = rows > 1 ? stride : MAX (ma->cols, 1);
+  *ldc = MAX (out->sizes[out->ndim - 1], 1);
+  return true;
+}
+
+static void
+init_batches (GmLoop *l, const GmMeta *a, const GmMeta *b, const GmMeta *out)
+{
+  GmMeta batch[3] = { *out, *a, *b };
+  for (int i = 0; i < 3; i++)
+    batch[i].ndim -= 2;
+  gm_loop_init_metas (l, 3, (const GmMeta *const[]){ &batch[0], &batch[1], &batch[2] });
+}
+
+static void
+run_batches (const GmTensor *a, const GmTensor *b, const Matrix *ma, const Matrix *mb, GmTensor *out)
+{
+  const GmMeta *m = &out->meta;
+  int64_t ldc = ma->rows > 1 ? m->strides[m->ndim - 2] : MAX (mb->cols, 1);
+  GmLoop l;
+  init_batches (&l, &a->meta, &b->meta, m);
+  char *at[3] = { gm_tensor_data (out), gm_tensor_data (a), gm_tensor_data (b) };
+  const ptrdiff_t *strides[3] = { l.strides[0], l.strides[1], l.strides[2] };
+  int64_t index[GM_MAX_DIMS] = { 0 };
+  do
+    gm_tile_matmul (m->dtype, ma->rows, mb->cols, ma->cols, at[1], ma->row_stride, ma->col_stride, at[2], mb->row_stride,
+                    mb->col_stride, at[0], ldc);
+  while (gm_odometer_next (index, l.ndim, l.sizes, 3, at, strides, l.elem));
+}
+
+static bool
+run_row_major (GmTensor *a, GmTensor *b, GmTensor *out, GError **error)
+{
+  Matrix ma, mb;
+  int64_t ldc;
+  g_autoptr (GmTensor) fa = fitting (a, &ma, error);
+  g_autoptr (GmTensor) fb = fa ? fitting (b, &mb, error) : NULL;
+  if (!fb)
+    return false;
+  if (fold_batch (&fa->meta, &fb->meta, &out->meta, &ma, &ldc))
+    gm_tile_matmul (out->meta.dtype, ma.rows, mb.cols, ma.cols, gm_tensor_data (fa), ma.row_stride, ma.col_stride,
+                    gm_tensor_data (fb), mb.row_stride, mb.col_stride, gm_tensor_data (out), ldc);
+  else
+    run_batches (fa, fb, &ma, &mb, out);
+  return true;
+}
+
+bool
+gm_contract_run (GmTensor *a, GmTensor *b, GmTensor *out, GError **error)
+{
+  const GmMeta *m = &out->meta;
+  if (gm_meta_numel (m) == 0)
+    return true;
+  int64_t rows = m->sizes[m->ndim - 2], cols = m->sizes[m->ndim - 1];
+  bool row_major = (cols == 1 || m->strides[m->ndim - 1] == 1) && (rows == 1 || m->strides[m->ndim - 2] >= cols);
+  if (row_major)
+    return run_row_major (a, b, out, error);
+  GmMeta meta = *m;
+  gm_meta_set_contiguous (&meta);
+  g_autoptr (GmTensor) temporary = gm_tensor_new (&meta, error);
+  if (!temporary || !run_row_major (a, b, temporary, error))
+    return false;
+  gm_copy_strided (out, temporary);
+  return true;
+}

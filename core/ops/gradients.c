@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gradients.c -- every op's backward, as a program over a builder.
+ *
+ * Pointwise gradients are the columns of plugin-api/gramme-ops.def, expanded here; the other families name one of the functions
+ * below.  A gradient is written once: eager autograd runs it, the joint graph records it, and with recording on it is
+ * differentiated again.  It may read values only through a, b, c, y (x->in, x->out); shapes come from the metas, which
+ * are always there.  saves.c relies on that: it runs the same code on a builder that only watches.
+ * A function is called for one input at a time and only if that input's gradient is wanted.
+ */
+#include "core/ops/builder.h"
+
+#include <string.h>
+
+#define BIT(key) (1u << GM_ATTR_##key)
+
+typedef GmVal (*Gradient) (const GmGradient *x, int i);
+
+static GmVal
+zeros (const GmGradient *x, const GmMeta *shape)
+{
+  return gm_b_full (x->b, gm_scalar_int (0), x->out_meta->dtype, shape->ndim, shape->sizes);
+}
+
+static GmVal
+number (const GmGradient *x, double d)
+{
+  return gm_b_scalar (x->b, gm_scalar_float (d), x->out_meta->dtype);
+}
+
+/* -- Pointwise: the table's columns --------------------------------------------------------------------------- */
+
+#define N(op, ...) gm_b (x->b, op, __VA_ARGS__)
+#define K(d) number (x, (d))
+#define ZERO zeros (x, x->in_meta[i])
+#define NONE NULL
+#define POINTWISE(code, version, name, arity, types, value, da, db, dc)                                      \
+  static GmVal name##_slope (const GmGradient *x, int i, GmVal a, GmVal b, GmVal c, GmVal y, GmVal g)        \
+  {                                                                                                          \
+    (void) a, (void) b, (void) c, (void) y, (void) g;                                                        \
+    switch (i) {                                                                                             \
+    case 0: return da;                                                                                       \
+    case 1: return db;                                                                                       \
+    default: return dc;                                                                                      \
+    }                                                                                                        \
+  }
+#include "plugin-api/gramme-ops.def"
+#undef N
+#undef K
+#undef ZERO
+#undef NONE
+
+typedef GmVal (*Slope) (const GmGradient *x, int i, GmVal a, GmVal b, GmVal c, GmVal y, GmVal g);
+static const Slope slopes[GM_N_OPS] = {
+#define POINTWISE(code, version, name, ...) [code] = name##_slope,
+#include "plugin-api/gramme-ops.def"
+};
+
+static GmVal
+pointwise_gradient (const GmGradient *x, int i)
+{
+  GmVal v[3] = { NULL, NULL, NULL };
+  for (int j = 0; j < x->n_in && j < 3; j++)
+    v[j] = x->in[j];
+  GmVal d = slopes[x->op](x, i, v[0], v[1], v[2], x->out, x->grad);
+  return d ? gm_b_sum_to (x->b, d, x->in_meta[i]->ndim, x->in_meta[i]->sizes) : NULL;
+}
+
+/* -- Casts and reductions ------------------------------------------------------------------------------------- */
+
+static GmVal
+cast_gradient (const GmGradient *x, int i)
+{
+  return gm_b_cast (x->b, x->grad, x->in_meta[i]->dtype);
+}
+
+/* bit d: dimension d is reduced.  No dimension in the attribute means all of them. */
+static uint32_t
+reduced_dims (const GmGradient *x)
+{
+  int ndim = x->in_meta[0]->ndim;
+  uint32_t mask = 0;
+  for (int k = 0; k < x->attrs->n_list; k++) {
+    int64_t d = x->attrs->list[k];
+    mask |= 1u << (d < 0 ? d + ndim : d);
+  }
+  return x->attrs->n_list ? mask : (1u << ndim) - 1;
+}
+
+/* v has the reduction's result shape; gives it back its reduced dimensions, with size 1. */
+static GmVal
+keep_dims (const GmGradient *x, GmVal v)
+{
+  const GmMeta *m = x->in_meta[0];
+  uint32_t reduced = reduced_dims (x);
+  int64_t sizes[GM_MAX_DIMS];
+  for (int d = 0; d < m->ndim; d++)
+    sizes[d] = reduced >> d & 1 ? 1 : m->sizes[d];
+  return gm_b_reshape (x->b, v, m->ndim, sizes);
+}
+
+static GmVal
+sum_gradient (const GmGradient *x, int i)
+{
+  return gm_b_expand (x->b, keep_dims (x, x->grad), x->in_meta[i]->ndim, x->in_meta[i]->sizes);
+}
+
+/* Elements that tie share the gradient evenly, as in torch's amax. */
+static GmVal
+extremum_gradient (const GmGradient *x, int i)
+{
+  GmBuilder *b = x->b;
+  GmVal hit = gm_b_cast (b, gm_b (b, eq, x->in[0], keep_dims (x, x->out)), x->out_meta->dtype);
+  GmVal count = gm_b_reduce (b, GM_OP_sum, hit, x->attrs->list, x->attrs->n_list, true);
+  return gm_b (b, div, gm_b (b, mul, hit, keep_dims (x, x->grad)), count);
+}
+
+static GmVal
+join (GmBuilder *b, GmVal first, GmVal second, int dim)
+{
+  GmAttrs at = { .mask = BIT (DIM), .dim = dim };
+  return gm_b_op (b, GM_OP_cat, (const GmVal[]){ first, second }, 2, &at);
+}
+
+/* Products of all elements before (or after) each one along the last dimension, by doubling: log2 (n) steps, no division, so
+ * zeros need no special case and it can be differentiated again. */
+static GmVal
+product_of_others (GmBuilder *b, GmVal v, int dim, int64_t n, GmVal one, bool after)
+{
+  v = after ? join (b, gm_b_slice (b, v, dim, 1, n, 1), one, dim)
+            : join (b, one, gm_b_slice (b, v, dim, 0, n - 1, 1), dim);
+  for (int64_t s = 1; s < n; s *= 2) {
+    GmVal low = gm_b_slice (b, v, dim, 0, n - s, 1), high = gm_b_slice (b, v, dim, s, n, 1);
+    GmVal both = gm_b (b, mul, low, high);
+    v = after ? join (b, both, gm_b_slice (b, v, dim, n - s, n, 1), dim)
+              : join (b, gm_b_slice (b, v, dim, 0, s, 1), both, dim);
+  }
+  return v;
+}
+
+static GmVal
+prod_gradient (const GmGradient *x, int i)
+{
+  GmBuilder *b = x->b;
+  const GmMeta *m = x->in_meta[0];
+  uint32_t reduced = reduced_dims (x);
+  int64_t order[GM_MAX_DIMS], back[GM_MAX_DIMS], split[GM_MAX_DIMS], flat[GM_MAX_DIMS + 1], n = 1;
+  int kept = 0, at = 0;
+  for (int d = 0; d < m->ndim; d++)
+    if (!(reduced >> d & 1)) {
+      flat[kept++] = m->sizes[d];
+      order[at++] = d;
+    }
+  for (int d = 0; d < m->ndim; d++)
+    if (reduced >> d & 1) {
+      n *= m->sizes[d];
+      order[at++] = d;
+    }
+  if (n == 0)
+    return zeros (x, m);
+  if (n == 1)
+    return gm_b_reshape (b, x->grad, m->ndim, m->sizes);
+  for (int d = 0; d < m->ndim; d++) {
+    back[order[d]] = d;
+    split[d] = m->sizes[order[d]];
+  }
+  flat[kept] = 1;
+  GmVal one = gm_b_full (b, gm_scalar_int (1), m->dtype, kept + 1, flat);
+  GmVal g = gm_b_reshape (b, x->grad, kept + 1, flat);
+  flat[kept] = n;
+  GmVal a = gm_b_reshape (b, gm_b_permute (b, x->in[0], order), kept + 1, flat);
+  GmVal others = gm_b (b, mul, product_of_others (b, a, kept, n, one, false),
+                       product_of_others (b, a, kept, n, one, true));
+  GmVal d = gm_b (b, mul, others, g);
+  return gm_b_permute (b, gm_b_view (b, d, m->ndim, split), back);
+}
+
+static GmVal
+cumsum_gradient (const GmGradient *x, int i)
+{
+  GmAttrs at = *x->attrs;
+  at.mask |= BIT (REVERSE);
+  at.reverse = !x->attrs->reverse;
+  return gm_b_op (x->b, GM_OP_cumsum, &x->grad, 1, &at);
+}
+
+/* -- Movement ------------------------------------------------------------------------------------------------- */
+
+static GmVal
+permute_gradient (const GmGradient *x, int i)
+{
+  int64_t back[GM_MAX_DIMS];
+  int ndim = x->in_meta[0]->ndim;
+  for (int d = 0; d < ndim; d++) {
+    int64_t from = x->attrs->list[d];
+    back[from < 0 ? from + ndim : from] = d;
+  }
+  return gm_b_permute (x->b, x->grad, back);
+}
+
+static GmVal
+expand_gradient (const GmGradient *x, int i)
+{
+  return gm_b_sum_to (x->b, x->grad, x->in_meta[0]->ndim, x->in_meta[0]->sizes);
+}
+
+static GmVal
+view_gradient (const GmGradient *x, int i)
+{
+  return gm_b_reshape (x->b, x->grad, x->in_meta[0]->ndim, x->in_meta[0]->sizes);
+}
+
+static GmVal
+scatter_slice (const GmGradient *x, GmVal into, GmVal src)
+{
+  return gm_b_op (x->b, GM_OP_slice_scatter, (const GmVal[]){ into, src }, 2, x->attrs);
+}
+
+static GmVal
+slice_gradient (const GmGradient *x, int i)
+{
+  return scatter_slice (x, zeros (x, x->in_meta[0]), x->grad);
+}
+
+/* -- Products ------------------------------------------------------------------------------------------------- */
+
+static GmVal
+matmul_gradient (const GmGradient *x, int i)
+{
+  GmBuilder *b = x->b;
+  const GmMeta *m = x->in_meta[i];
+  GmVal d = i == 0 ? gm_b (b, matmul, x->grad, gm_b_transpose (b, x->in[1], -2, -1))
+                   : gm_b (b, matmul, gm_b_transpose (b, x->in[0], -2, -1), x->grad);
+  return gm_b_sum_to (b, d, m->ndim, m->sizes);
+}
+
+/* -- Index ---------------------------------------------------------------------------------------------------- */
+
+static GmVal
+indexed (const GmGradient *x, GmOp op, GmVal target, GmVal index, GmVal src)
+{
+  GmAttrs at = { .mask = BIT (DIM), .dim = x->attrs->dim };
+  return gm_b_op (x->b, op, (const GmVal[]){ target, index, src }, src ? 3 : 2, &at);
+}
+
+static GmVal
+gather_gradient (const GmGradient *x, int i)
+{
+  return i == 0 ? indexed (x, GM_OP_scatter_add, zeros (x, x->in_meta[0]), x->in[1], x->grad) : NULL;
+}
+
+/* An index may be smaller than src: what it does not reach gets zeros. */
+static GmVal
+pad_to (const GmGradient *x, GmVal v, const GmMeta *want)
+{
+  GmMeta m = *want;
+  for (int d = 0; d < want->ndim; d++)
+    m.sizes[d] = x->in_meta[1]->sizes[d];
+  for (int d = 0; d < want->ndim; d++) {
+    int64_t size = m.sizes[d];
+    if (size == want->sizes[d])
+      continue;
+    m.sizes[d] = want->sizes[d];
+    GmAttrs at = { .mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP), .dim = d, .stop = size, .step = 1 };
+    v = gm_b_op (x->b, GM_OP_slice_scatter, (const GmVal[]){ zeros (x, &m), v }, 2, &at);
+  }
+  return v;
+}
+
+static GmVal
+scatter_add_gradient (const GmGradient *x, int i)
+{
+  if (i == 0)
+    return x->grad;
+  return i == 2 ? pad_to (x, indexed (x, GM_OP_gather, x->grad, x->in[1], NULL), x->in_meta[2]) : NULL;
+}
+
+static GmVal
+index_select_gradient (const GmGradient *x, int i)
+{
+  return i == 0 ? indexed (x, GM_OP_index_add, zeros (x, x->in_meta[0]), x->in[1], x->grad) : NULL;
+}
+
+static GmVal
+index_add_gradient (const GmGradient *x, int i)
+{
+  if (i == 0)
+    return x->grad;
+  return i == 2 ? indexed (x, GM_OP_index_select, x->grad, x->in[1], NULL) : NULL;
+}
+
+static GmVal
+slice_scatter_gradient (const GmGradient *x, int i)
+{
+  if (i == 0)
+    return scatter_slice (x, x->grad, zeros (x, x->in_meta[1]));
+  return gm_b_slice (x->b, x->grad, (int) x->attrs->dim, x->attrs->start, x->attrs->stop, x->attrs->step);
+}
+
+static GmVal
+cat_gradient (const GmGradient *x, int i)
+{
+  int ndim = x->in_meta[i]->ndim;
+  int dim = (int) (x->attrs->dim < 0 ? x->attrs->dim + ndim : x->attrs->dim);
+  int64_t start = 0;
+  for (int j = 0; j < i; j++)
+    start += x->in_meta[j]->sizes[dim];
+  return gm_b_slice (x->b, x->grad, dim, start, start + x->in_meta[i]->sizes[dim], 1);
+}
+
+/* -- Dispatch ------------------------------------------------------------------------------------------------- */
+
+#define NONE_gradient NULL
+static const Gradient gradients[GM_N_OPS] = {
+#define POINTWISE(code, ...) [code] = pointwise_gradient,
+#define CAST(code, ...) [code] = cast_gradient,
+#define REDUCE(code, version, name, types, init, combine, grad) [code] = grad##_gradient,
+#define MOVEMENT(code, version, name, grad) [code] = grad##_gradient,
+#define CONTRACT(code, version, name, grad) [code] = grad##_gradient,
+#define INDEX(code, version, name, arity, grad) [code] = grad##_gradient,
+#define SCAN(code, version, name, grad) [code] = grad##_gradient,
+#include "plugin-api/gramme-ops.def"
+};
+
+void
+gm_op_gradient (GmGradient *x)
+{
+  Gradient f = gradients[x->op];
+  for (int i = 0; i < x->n_in; i++)
+    x->result[i] = f && x->need[i] && !x->b->error ? f (x, i) : NULL;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * index.c -- elements and slices picked, added and joined by position.
+ *
+ * Positions are checked before anything is written, so a bad index leaves the result untouched.  Sums run over the index in its
+ * order along DIM; positions that differ elsewhere never meet, so the order of lines is free.
+ */
+#include "core/ops/kernels.h"
+
+#include <string.h>
+
+#define ROW_MIN 16 /* elements from which slices are moved as rows and not element by element */
+
+static inline void
+put (char *to, const char *from, size_t elem)
+{
+  switch (elem) {
+  case 1: memcpy (to, from, 1); break;
+  case 2: memcpy (to, from, 2); break;
+  case 4: memcpy (to, from, 4); break;
+  default: memcpy (to, from, 8); break;
+  }
+}
+
+static bool
+check_index (GmOp op, const GmTensor *index, const GmTensor *x, int64_t dim, GError **error)
+{
+  uint64_t size = x->meta.ndim ? (uint64_t) x->meta.sizes[dim] : 1;
+  GmLoop l;
+  GmCursor c;
+  int64_t tile[GM_TILE];
+  gm_loop_init_metas (&l, 1, (const GmMeta *const[]){ &index->meta });
+  gm_cursor_init (&c, &l, 0, gm_tensor_data (index));
+  for (int64_t pos = 0; pos < l.numel; pos += GM_TILE) {
+    size_t n = (size_t) MIN (GM_TILE, l.numel - pos);
+    const int64_t *v = gm_cursor_read (&c, tile, n);
+    for (size_t i = 0; i < n; i++)
+      if (G_UNLIKELY ((uint64_t) v[i] >= size)) {
+        g_set_error (error, GM_ERROR, GM_ERROR_INDEX,
+                     "%s: index %" G_GINT64_FORMAT " is out of bounds for dimension %" G_GINT64_FORMAT " with size %" G_GUINT64_FORMAT,
+                     gm_ops[op].name, v[i], dim, size);
+        return false;
+      }
+  }
+  return true;
+}
+
+/* -- Element by element ------------------------------------------------------------------------------------ */
+
+/* For each line along `dim` and each j: to[at j or index[j]] (+)= from[at index[j] or j].  Three operands walk together. */
+typedef struct {
+  GmTensor *walked; /* the shape that is walked is its shape */
+  GmTensor *index, *to, *from;
+  bool index_to;       /* positions are of `to`, else of `from` */
+  bool list;           /* the index has one dimension: the same for every line */
+  GmTilePointwise add; /* NULL: store */
+} Elements;
+
+static void
+run_elements (const Elements *e, int64_t dim)
+{
+  GmTensor *operands[4] = { e->walked, e->to, e->from, e->list ? e->walked : e->index };
+  int64_t along[4];
+  GmLoop l;
+  gm_lines_init (&l, 4, operands, dim, along);
+  int64_t n = e->walked->meta.ndim ? e->walked->meta.sizes[dim] : 1;
+  if (l.numel == 0 || n == 0)
+    return;
+  char *at[4];
+  const ptrdiff_t *strides[4];
+  int64_t position[GM_MAX_DIMS] = { 0 };
+  for (int i = 0; i < 4; i++) {
+    at[i] = gm_tensor_data (operands[i]);
+    strides[i] = l.strides[i];
+  }
+  size_t elem = l.elem[1];
+  ptrdiff_t to_bytes = along[1] * (ptrdiff_t) elem, from_bytes = along[2] * (ptrdiff_t) elem;
+  int64_t index_step = e->list ? (e->index->meta.ndim ? e->index->meta.strides[0] : 1) : along[3];
+  do {
+    const int64_t *index = e->list ? gm_tensor_data (e->index) : (const void *) at[3];
+    for (int64_t j = 0; j < n; j++) {
+      int64_t k = index[j * index_step];
+      char *to = at[1] + (e->index_to ? k : j) * to_bytes;
+      const char *from = at[2] + (e->index_to ? j : k) * from_bytes;
+      if (e->add)
+        e->add (to, to, from, NULL, 1);
+      else
+        put (to, from, elem);
+    }
+  } while (gm_odometer_next (position, l.ndim, l.sizes, 4, at, strides, l.elem));
+}
+
+/* -- Slices ------------------------------------------------------------------------------------------------ */
+
+/* index_select and index_add: whole rows where they are long, else elements.  walked: the tensor with one slice per index. */
+static void
+run_slices (const Elements *e, int64_t dim)
+{
+  GmTensor *operands[3] = { e->to, e->to, e->from };
+  int64_t along[3];
+  GmLoop l;
+  gm_lines_init (&l, 3, operands, dim, along);
+  int last = l.ndim - 1;
+  if (l.sizes[last] < ROW_MIN || l.strides[0][last] != 1 || l.strides[2][last] != 1) {
+    run_elements (e, dim);
+    return;
+  }
+  const int64_t *index = gm_tensor_data (e->index);
+  int64_t n = e->index->meta.sizes[0], step = e->index->meta.strides[0];
+  ptrdiff_t elem = (ptrdiff_t) l.elem[0];
+  if (!e->add) { /* a copy has one input: operand 1 drops out */
+    l.n = 2;
+    memcpy (l.strides[1], l.strides[2], sizeof l.strides[1]);
+  }
+  for (int64_t j = 0; j < n; j++) {
+    int64_t k = index[j * step];
+    char *to = (char *) gm_tensor_data (e->to) + (e->index_to ? k : j) * along[0] * elem;
+    char *from = (char *) gm_tensor_data (e->from) + (e->index_to ? j : k) * along[2] * elem;
+    gm_loop_run (&l, (GmLoopBody){ .pointwise = e->add }, e->add ? (char *const[]){ to, to, from } : (char *const[]){ to, from });
+  }
+}
+
+/* Copies src into out[..., start : start + n * step : step, ...] along dim. */
+static void
+store_slice (const GmTensor *src, GmTensor *out, int64_t dim, int64_t start, int64_t step)
+{
+  GmTensor window = *out; /* borrowed for this call: nothing refs it */
+  window.meta.sizes[dim] = src->meta.sizes[dim];
+  if (src->meta.sizes[dim] > 1)
+    window.meta.strides[dim] *= step;
+  window.offset += start * out->meta.strides[dim];
+  gm_copy_strided (&window, src);
+}
+
+/* -- The family -------------------------------------------------------------------------------------------- */
+
+bool
+gm_index_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error)
+{
+  GmTensor *x = in[0];
+  GmTilePointwise add = gm_run_tiles->pointwise (GM_OP_add, x->meta.dtype);
+  int at = gm_op_index_input (op);
+  if (at >= 0 && !check_index (op, in[at], x, attrs->dim, error))
+    return false;
+
+  switch (op) {
+  case GM_OP_gather:
+    run_elements (&(Elements){ .walked = out, .index = in[1], .to = out, .from = x }, attrs->dim);
+    return true;
+  case GM_OP_index_select:
+    run_slices (&(Elements){ .walked = out, .index = in[1], .to = out, .from = x, .list = true }, attrs->dim);
+    return true;
+  case GM_OP_scatter_add:
+    gm_copy_strided (out, x);
+    run_elements (&(Elements){ .walked = in[1], .index = in[1], .to = out, .from = in[2], .index_to = true, .add = add }, attrs->dim);
+    return true;
+  case GM_OP_index_add:
+    gm_copy_strided (out, x);
+    run_slices (&(Elements){ .walked = in[2], .index = in[1], .to = out, .from = in[2], .index_to = true, .list = true, .add = add },
+                attrs->dim);
+    return true;
+  case GM_OP_slice_scatter:
+    gm_copy_strided (out, x);
+    store_slice (in[1], out, attrs->dim, attrs->start, attrs->step);
+    return true;
+  case GM_OP_cat:
+    for (int64_t i = 0, start = 0; i < n_in; start += in[i++]->meta.sizes[attrs->dim])
+      store_slice (in[i], out, attrs->dim, start, 1);
+    return true;
+  case GM_OP_argsort: return gm_argsort_run (x, attrs, out, error);
+  default: g_assert_not_reached ();
+  }
+}

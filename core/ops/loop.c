@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * loop.c -- walks over strided operands: merge dimensions, then feed the tiles contiguous stretches.
+ *
+ * A loop's dimensions are sorted by the result's strides, so the result is written in memory order, and neighbours are
+ * merged where every operand allows it.  Then there are three ways, all with the same bits, as elementwise work does not
+ * depend on position: one call for everything, one call per inner stretch, or chunks of a tile into which strided
+ * operands are gathered.
+ */
+#include "core/ops/kernels.h"
+
+#include <string.h>
+
+#define LONG_RUN 64 /* elements from which an inner stretch is worth calls of its own */
+
+/* -- Making loops ------------------------------------------------------------------------------------------ */
+
+void
+gm_loop_init (GmLoop *l, int ndim, const int64_t *sizes, int n, const int64_t *const *strides, const size_t *elem, bool sorted)
+{
+  int order[GM_MAX_DIMS], kept = 0;
+  l->n = n;
+  l->numel = 1;
+  for (int i = 0; i < n; i++)
+    l->elem[i] = elem[i];
+  for (int d = 0; d < ndim; d++) {
+    l->numel *= sizes[d];
+    if (sizes[d] == 1)
+      continue;
+    int at = kept++;
+    for (; sorted && at > 0 && ABS (strides[0][order[at - 1]]) < ABS (strides[0][d]); at--)
+      order[at] = order[at - 1];
+    order[at] = d;
+  }
+  l->ndim = 0;
+  for (int k = 0; k < kept; k++) {
+    int d = order[k], last = l->ndim - 1;
+    bool merge = last >= 0;
+    for (int i = 0; merge && i < n; i++)
+      merge = l->strides[i][last] == strides[i][d] * sizes[d];
+    if (merge)
+      l->sizes[last] *= sizes[d];
+    else
+      l->sizes[last = l->ndim++] = sizes[d];
+    for (int i = 0; i < n; i++)
+      l->strides[i][last] = strides[i][d];
+  }
+  if (l->ndim == 0) { /* one element */
+    l->ndim = 1;
+    l->sizes[0] = 1;
+    for (int i = 0; i < n; i++)
+      l->strides[i][0] = 1;
+  }
+}
+
+void
+gm_loop_init_metas (GmLoop *l, int n, const GmMeta *const *operands)
+{
+  int64_t strides[GM_LOOP_OPERANDS][GM_MAX_DIMS];
+  const int64_t *rows[GM_LOOP_OPERANDS];
+  size_t elem[GM_LOOP_OPERANDS];
+  const GmMeta *shape = operands[0];
+  for (int i = 0; i < n; i++) {
+    const GmMeta *m = operands[i];
+    int shift = shape->ndim - m->ndim;
+    for (int d = 0; d < shape->ndim; d++)
+      strides[i][d] = d < shift || m->sizes[d - shift] == 1 ? 0 : m->strides[d - shift];
+    rows[i] = strides[i];
+    elem[i] = gm_dtype_size (m->dtype);
+  }
+  gm_loop_init (l, shape->ndim, shape->sizes, n, rows, elem, true);
+}
+
+/* All elements lie one after the other in the loop's order. */
+static bool
+is_linear (const GmLoop *l, int operand)
+{
+  int64_t expected = 1;
+  for (int d = l->ndim - 1; d >= 0; d--) {
+    if (l->strides[operand][d] != expected)
+      return false;
+    expected *= l->sizes[d];
+  }
+  return true;
+}
+
+static bool
+is_constant (const GmLoop *l, int operand)
+{
+  for (int d = 0; d < l->ndim; d++)
+    if (l->strides[operand][d] != 0)
+      return false;
+  return true;
+}
+
+/* -- Cursors ----------------------------------------------------------------------------------------------- */
+
+void
+gm_cursor_init (GmCursor *c, const GmLoop *l, int operand, const void *data)
+{
+  c->at = data;
+  c->ndim = l->ndim;
+  c->sizes = l->sizes;
+  c->strides = l->strides[operand];
+  c->elem = l->elem[operand];
+  memset (c->index, 0, sizeof c->index);
+}
+
+/* Goes n elements on within the innermost stretch, and over to the next where it ends. */
+static void
+cursor_advance (GmCursor *c, int64_t n)
+{
+  int last = c->ndim - 1;
+  c->at += c->strides[last] * (ptrdiff_t) c->elem * n;
+  c->index[last] += n;
+  if (c->index[last] < c->sizes[last])
+    return;
+  c->at -= c->strides[last] * (ptrdiff_t) c->elem * c->sizes[last];
+  c->index[last] = 0;
+  char *at = (char *) c->at;
+  gm_odometer_next (c->index, last, c->sizes, 1, &at, &c->strides, &c->elem);
+  c->at = at;
+}
+
+const void *
+gm_cursor_read (GmCursor *c, void *buffer, size_t n)
+{
+  int last = c->ndim - 1;
+  if (c->strides[last] == 1 && (int64_t) n <= c->sizes[last] - c->index[last]) {
+    const void *here = c->at;
+    cursor_advance (c, (int64_t) n);
+    return here;
+  }
+  for (char *to = buffer; n > 0;) {
+    size_t take = (size_t) MIN ((int64_t) n, c->sizes[last] - c->index[last]);
+    gm_run_tiles->gather (to, c->at, c->strides[last], take, c->elem);
+    cursor_advance (c, (int64_t) take);
+    to += take * c->elem;
+    n -= take;
+  }
+  return buffer;
+}
+
+void
+gm_cursor_write (GmCursor *c, const void *values, size_t n)
+{
+  int last = c->ndim - 1;
+  for (const char *from = values; n > 0;) {
+    size_t take = (size_t) MIN ((int64_t) n, c->sizes[last] - c->index[last]);
+    gm_run_tiles->scatter ((char *) c->at, c->strides[last], from, take, c->elem);
+    cursor_advance (c, (int64_t) take);
+    from += take * c->elem;
+    n -= take;
+  }
+}
+
+void
+gm_cursor_skip (GmCursor *c, size_t n)
+{
+  for (int last = c->ndim - 1; n > 0;) {
+    size_t take = (size_t) MIN ((int64_t) n, c->sizes[last] - c->index[last]);
+    cursor_advance (c, (int64_t) take);
+    n -= take;
+  }
+}
+
+/* -- Running them ------------------------------------------------------------------------------------------ */
+
+static inline void
+call (GmLoopBody body, void *out, const void *const *x, size_t n, size_t elem)
+{
+  if (body.pointwise)
+    body.pointwise (out, x[0], x[1], x[2], n);
+  else if (body.cast)
+    body.cast (out, x[0], n);
+  else if (out != x[0])
+    memcpy (out, x[0], n * elem);
+}
+
+/* One inner stretch: operands are contiguous, repeat one element, or are gathered. */
+typedef struct {
+  const GmLoop *l;
+  GmLoopBody body;
+  char (*tile)[GM_TILE_BYTES];
+  const char *splat[GM_LOOP_OPERANDS]; /* the element that fills the operand's tile now, or NULL */
+} Runner;
+
+static void
+run_stretch (Runner *r, char *const *at, int64_t n)
+{
+  const GmLoop *l = r->l;
+  int last = l->ndim - 1;
+  bool whole = true;
+  for (int i = 0; i < l->n; i++)
+    whole &= l->strides[i][last] == 1;
+  int64_t step = whole ? n : GM_TILE;
+  for (int64_t pos = 0; pos < n; pos += step) {
+    size_t take = (size_t) MIN (step, n - pos);
+    const void *x[3] = { NULL, NULL, NULL };
+    for (int i = 1; i < l->n; i++) {
+      ptrdiff_t stride = l->strides[i][last];
+      const char *from = at[i] + pos * stride * (ptrdiff_t) l->elem[i];
+      x[i - 1] = from;
+      if (stride == 1)
+        continue;
+      x[i - 1] = r->tile[i];
+      if (stride != 0 || r->splat[i] != from)
+        gm_run_tiles->gather (r->tile[i], from, stride, stride == 0 ? (size_t) MIN (n, GM_TILE) : take, l->elem[i]);
+      r->splat[i] = stride == 0 ? from : NULL;
+    }
+    ptrdiff_t stride = l->strides[0][last];
+    char *to = at[0] + pos * stride * (ptrdiff_t) l->elem[0];
+    call (r->body, stride == 1 ? to : r->tile[0], x, take, l->elem[0]);
+    if (stride != 1)
+      gm_run_tiles->scatter (to, stride, r->tile[0], take, l->elem[0]);
+  }
+}
+
+static void
+run_stretches (const GmLoop *l, GmLoopBody body, char *const *data)
+{
+  char tile[GM_LOOP_OPERANDS][GM_TILE_BYTES] __attribute__ ((aligned (64)));
+  Runner r = { .l = l, .body = body, .tile = tile };
+  char *at[GM_LOOP_OPERANDS];
+  const ptrdiff_t *strides[GM_LOOP_OPERANDS];
+  int64_t index[GM_MAX_DIMS] = { 0 };
+  for (int i = 0; i < l->n; i++) {
+    at[i] = data[i];
+    strides[i] = l->strides[i];
+  }
+  do
+    run_stretch (&r, at, l->sizes[l->ndim - 1]);
+  while (gm_odometer_next (index, l->ndim - 1, l->sizes, l->n, at, strides, l->elem));
+}
+
+/* Chunks of a tile across the ends of inner stretches. */
+static void
+run_chunks (const GmLoop *l, GmLoopBody body, char *const *data)
+{
+  char tile[GM_LOOP_OPERANDS][GM_TILE_BYTES] __attribute__ ((aligned (64)));
+  GmCursor cursor[GM_LOOP_OPERANDS];
+  bool linear[GM_LOOP_OPERANDS], constant[GM_LOOP_OPERANDS];
+  for (int i = 0; i < l->n; i++) {
+    linear[i] = is_linear (l, i);
+    constant[i] = !linear[i] && is_constant (l, i);
+    gm_cursor_init (&cursor[i], l, i, data[i]);
+    if (constant[i])
+      gm_run_tiles->gather (tile[i], data[i], 0, (size_t) MIN (l->numel, GM_TILE), l->elem[i]);
+  }
+  bool copies = !body.pointwise && !body.cast;
+  for (int64_t pos = 0; pos < l->numel; pos += GM_TILE) {
+    size_t take = (size_t) MIN (GM_TILE, l->numel - pos);
+    char *to = linear[0] ? data[0] + pos * (ptrdiff_t) l->elem[0] : tile[0];
+    const void *x[3] = { NULL, NULL, NULL };
+    for (int i = 1; i < l->n; i++) {
+      if (linear[i])
+        x[i - 1] = data[i] + pos * (ptrdiff_t) l->elem[i];
+      else if (constant[i])
+        x[i - 1] = tile[i];
+      else /* a copy gathers straight into the result */
+        x[i - 1] = gm_cursor_read (&cursor[i], copies ? to : tile[i], take);
+    }
+    if (copies && !linear[0]) {
+      gm_cursor_write (&cursor[0], x[0], take);
+      continue;
+    }
+    call (body, to, x, take, l->elem[0]);
+    if (!linear[0])
+      gm_cursor_write (&cursor[0], to, take);
+  }
+}
+
+void
+gm_loop_run (const GmLoop *l, GmLoopBody body, char *const *data)
+{
+  if (l->numel == 0)
+    return;
+  if (l->ndim == 1 || l->sizes[l->ndim - 1] >= LONG_RUN)
+    run_stretches (l, body, data);
+  else
+    run_chunks (l, body, data);
+}
+
+/* -- Copies and lines -------------------------------------------------------------------------------------- */
+
+void
+gm_copy_strided (GmTensor *dst, const GmTensor *src)
+{
+  GmLoop l;
+  gm_loop_init_metas (&l, 2, (const GmMeta *const[]){ &dst->meta, &src->meta });
+  GmLoopBody body = { 0 };
+  if (dst->meta.dtype != src->meta.dtype)
+    body.cast = gm_run_tiles->cast (src->meta.dtype, dst->meta.dtype);
+  gm_loop_run (&l, body, (char *const[]){ gm_tensor_data (dst), gm_tensor_data (src) });
+}
+
+void
+gm_lines_init (GmLoop *l, int n, GmTensor *const *operands, int64_t dim, int64_t *along)
+{
+  int64_t sizes[GM_MAX_DIMS], strides[GM_LOOP_OPERANDS][GM_MAX_DIMS];
+  const int64_t *rows[GM_LOOP_OPERANDS];
+  size_t elem[GM_LOOP_OPERANDS];
+  int ndim = 0;
+  for (int d = 0; d < operands[0]->meta.ndim; d++) {
+    if (d == dim)
+      continue;
+    sizes[ndim] = operands[0]->meta.sizes[d];
+    for (int i = 0; i < n; i++)
+      strides[i][ndim] = operands[i]->meta.strides[d];
+    ndim++;
+  }
+  for (int i = 0; i < n; i++) {
+    rows[i] = strides[i];
+    elem[i] = gm_dtype_size (operands[i]->meta.dtype);
+    along[i] = operands[i]->meta.ndim ? operands[i]->meta.strides[dim] : 1;
+  }
+  gm_loop_init (l, ndim, sizes, n, rows, elem, true);
+}

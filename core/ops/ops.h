@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ops.h -- the op table's C side: names, attributes, shape rules, eager execution.
+ *
+ * infer.c says what an op's result is from metas alone; the eager kernels, the recorder, the parser and the verifier
+ * all ask it, so a fake and a real tensor cannot disagree.  run.c executes one op on real tensors, without autograd
+ * (core/autograd records; everyone above calls that).
+ */
+#ifndef GM_OPS_OPS_H
+#define GM_OPS_OPS_H
+
+#include "core/tensor/tensor.h"
+
+typedef enum {
+  GM_OP_NONE = 0,
+#define GM_OP_ROW(code, version, name, ...) GM_OP_##name = code,
+#define POINTWISE GM_OP_ROW
+#define CAST GM_OP_ROW
+#define REDUCE GM_OP_ROW
+#define ARGREDUCE GM_OP_ROW
+#define MOVEMENT GM_OP_ROW
+#define CONTRACT GM_OP_ROW
+#define INDEX GM_OP_ROW
+#define SCAN GM_OP_ROW
+#define RANDOM GM_OP_ROW
+#define CREATE GM_OP_ROW
+#define MUTATE GM_OP_ROW
+#include "plugin-api/gramme-ops.def"
+#undef GM_OP_ROW
+  GM_N_OPS = 128,
+} GmOp;
+
+typedef enum {
+  GM_FAMILY_NONE, GM_FAMILY_POINTWISE, GM_FAMILY_CAST, GM_FAMILY_REDUCE, GM_FAMILY_ARGREDUCE, GM_FAMILY_MOVEMENT,
+  GM_FAMILY_CONTRACT, GM_FAMILY_INDEX, GM_FAMILY_SCAN, GM_FAMILY_RANDOM, GM_FAMILY_CREATE, GM_FAMILY_MUTATE,
+} GmFamily;
+
+typedef enum {
+  GM_TYPES_ANY, GM_TYPES_ARITH, GM_TYPES_FLOAT, GM_TYPES_COMPARE, GM_TYPES_LOGICAL, GM_TYPES_BITWISE, GM_TYPES_SELECT,
+} GmTypes;
+
+typedef struct {
+  const char *name; /* NULL: no such op */
+  const char *value; /* POINTWISE: its text; REDUCE: combine's text */
+  uint8_t family, types, version;
+  int8_t arity; /* -1: any number */
+} GmOpInfo;
+extern const GmOpInfo gm_ops[GM_N_OPS];
+
+GmOp gm_op_find (const char *name, size_t len); /* GM_OP_NONE if there is none */
+
+/* Attribute keys, expanded from ATTR rows: GM_ATTR_DIM = 1 ... */
+typedef enum {
+#define ATTR(code, NAME, type, field) GM_ATTR_##NAME = code,
+#include "plugin-api/gramme-ops.def"
+  GM_N_ATTRS,
+} GmAttrKey;
+
+/* The attributes of one op.  Fields not named by `mask` are zero, so that two compare by memcmp. */
+typedef struct {
+  uint32_t mask; /* bit k: key k is set */
+  uint8_t keepdim, reverse, descending, dtype, n_list;
+  int64_t dim, start, stop, step, offset;
+  int64_t list[GM_MAX_DIMS];
+  GmScalar value, value2;
+} GmAttrs;
+typedef struct { const char *name; char type; uint16_t offset; } GmAttrInfo; /* lower-case name; offsetof in GmAttrs */
+extern const GmAttrInfo gm_attrs[GM_N_ATTRS];
+/* Bit mask of the keys that a node of `op` must have. */
+uint32_t gm_op_attr_mask (GmOp op);
+/* Bit mask of the keys that it may have besides: ARGREDUCE's DIM (absent: all elements, in row-major order), and SIZES and
+ * DTYPE of `constant`, from which gm_op_infer makes a row-major meta. */
+uint32_t gm_op_attr_optional (GmOp op);
+/* Whether operands of `dtype` fit the row's types column (SELECT: b and c). */
+bool gm_op_accepts (GmOp op, GmDtype dtype);
+/* The input that holds positions (i64) and not values, or -1. */
+int gm_op_index_input (GmOp op);
+
+/* The result's meta (every op has one result).  Strides: POINTWISE and CAST take the strides of the first input that has the
+ * result's shape and is dense, else row-major; MOVEMENT gives the view's strides; all others are row-major.
+ * requires_grad of *out is the OR of the differentiable inputs', 0 for results that are not floating.
+ * Errors: GM_ERROR_RUNTIME, GM_ERROR_INDEX, GM_ERROR_TYPE with both shapes or dtypes in the message. */
+bool gm_op_infer (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GmMeta *out, GError **error);
+
+/* Runs one op on CPU tensors, without autograd: requires_grad of the result is 0.  MOVEMENT returns a view.  MUTATE writes in[0], advances its version and returns a
+ * new reference to it.  Result: a new reference, NULL on error.  attrs may be NULL when the op has none. */
+GmTensor *gm_op_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error);
+/* The same into an existing tensor whose meta equals the inferred one in shape and dtype (strides may differ).  Not for MOVEMENT and
+ * MUTATE.  `out` may be one of the inputs of a POINTWISE op if it is exactly that tensor; where it overlaps them otherwise, a
+ * temporary is made.  Refused: read-only storage, and an `out` whose own elements share memory (expanded).
+ * Does not advance versions. */
+bool gm_op_run_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error);
+/* The same for every op but MUTATE: what a MOVEMENT op gives is copied into `out`.  For hosts of foreign memory. */
+bool gm_op_run_copy_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error);
+/* Whether two elements of a tensor with this meta are the same memory for certain (a stride of 0 over more than one element). */
+bool gm_meta_overlaps_itself (const GmMeta *m);
+
+/* -- The generator (random.c) ------------------------------------------------------------------------------ */
+
+/* One per process.  A RANDOM op over n elements takes (n + 3) / 4 draws; take returns the offset of the first. */
+void gm_random_seed (uint64_t seed);
+uint64_t gm_random_current_seed (void);
+uint64_t gm_random_take (uint64_t draws);
+void gm_random_get_state (int64_t state[2]); /* {seed, next draw} */
+void gm_random_set_state (const int64_t state[2]);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * run.c -- one op on real tensors: infer, allocate, run the family's kernel.
+ *
+ * No autograd here: results have requires_grad 0, and core/autograd records around these calls.  Every eager op comes through
+ * gm_op_run, so its common case, elementwise on row-major tensors of one shape, is decided first and goes straight to the tile.
+ * Memory that is written is checked: never read-only storage, never a tensor whose own elements share memory, never an input
+ * that is still to be read.
+ */
+#include "core/ops/infer.h"
+#include "core/ops/kernels.h"
+
+#include <string.h>
+
+const GmTiles *gm_run_tiles;
+
+#define FEW 8 /* inputs whose metas need no allocation: all ops but a long cat */
+
+/* -- Checks ------------------------------------------------------------------------------------------------ */
+
+static bool
+fail_device (GmOp op, GError **error)
+{
+  return gm_infer_fail (error, GM_ERROR_UNSUPPORTED, "%s: eager execution is on CPU tensors only; move the inputs to the CPU",
+                        gm_ops[op].name);
+}
+
+/* The tables are constant once found: threads that race here store the same pointer. */
+static bool
+find_tiles (GError **error)
+{
+  const char *why = "unknown reason";
+  gm_run_tiles = gm_tiles_get (&why);
+  return gm_run_tiles
+         || gm_infer_fail (error, GM_ERROR_UNSUPPORTED, "this CPU cannot run gramme's tensor arithmetic: %s", why);
+}
+
+bool
+gm_meta_overlaps_itself (const GmMeta *m)
+{
+  bool repeats = false;
+  for (int d = 0; d < m->ndim; d++) {
+    if (m->sizes[d] == 0)
+      return false;
+    repeats |= m->sizes[d] > 1 && m->strides[d] == 0;
+  }
+  return repeats;
+}
+
+static bool
+check_writable (GmOp op, const GmTensor *out, GError **error)
+{
+  if (out->storage->readonly)
+    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: the written-to tensor is read-only memory; clone () it first",
+                          gm_ops[op].name);
+  if (gm_meta_overlaps_itself (&out->meta)) {
+    g_autofree char *shape = gm_shape_text (out->meta.ndim, out->meta.sizes);
+    g_autofree char *strides = gm_shape_text (out->meta.ndim, out->meta.strides);
+    return gm_infer_fail (error, GM_ERROR_RUNTIME,
+                          "%s: unsupported operation: more than one element of the written-to tensor (shape %s, strides %s) "
+                          "refers to a single memory location; clone () the tensor before performing the operation",
+                          gm_ops[op].name, shape, strides);
+  }
+  return true;
+}
+
+static bool
+identical (const GmTensor *a, const GmTensor *b)
+{
+  bool same = a->storage == b->storage && a->offset == b->offset && a->meta.dtype == b->meta.dtype
+              && a->meta.ndim == b->meta.ndim;
+  for (int d = 0; same && d < a->meta.ndim; d++)
+    same = a->meta.sizes[d] == b->meta.sizes[d] && a->meta.strides[d] == b->meta.strides[d];
+  return same;
+}
+
+/* Whether some input would be changed while it is still to be read. */
+static bool
+needs_temporary (GmOp op, GmTensor *const *in, int n_in, const GmTensor *out)
+{
+  for (int i = 0; i < n_in; i++)
+    if (gm_tensor_may_overlap (in[i], out) && !(gm_ops[op].family == GM_FAMILY_POINTWISE && identical (in[i], out)))
+      return true;
+  return false;
+}
+
+/* -- Metas ------------------------------------------------------------------------------------------------- */
+
+static bool
+infer_tensors (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmMeta *out, GError **error)
+{
+  const GmMeta *few[FEW] = { NULL };
+  size_t bytes = sizeof (GmMeta *) * (size_t) MAX (n_in, 0);
+  const GmMeta **metas = n_in <= FEW ? few : gm_alloc (bytes);
+  if (!metas)
+    return gm_infer_fail (error, GM_ERROR_MEMORY, "%s: no memory for a list of %d tensors", gm_ops[op].name, n_in);
+  for (int i = 0; i < n_in; i++)
+    metas[i] = &in[i]->meta;
+  bool ok = gm_op_infer (op, metas, n_in, attrs, out, error);
+  if (metas != few)
+    gm_free (metas, bytes);
+  if (ok && out->device != GM_DEVICE_CPU)
+    return fail_device (op, error);
+  return ok;
+}
+
+static bool
+check_result (GmOp op, const GmMeta *inferred, const GmMeta *out, GError **error)
+{
+  if (inferred->dtype == out->dtype && gm_meta_same_shape (inferred, out) && out->device == GM_DEVICE_CPU)
+    return true;
+  g_autofree char *a = gm_meta_text (inferred), *b = gm_meta_text (out);
+  return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: the result is %s and does not fit the given output %s", gm_ops[op].name, a, b);
+}
+
+/* -- Running ----------------------------------------------------------------------------------------------- */
+
+static bool
+dispatch (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error)
+{
+  switch ((GmFamily) gm_ops[op].family) {
+  case GM_FAMILY_POINTWISE: gm_pointwise_run (op, in, n_in, out); return true;
+  case GM_FAMILY_CAST: gm_copy_strided (out, in[0]); return true;
+  case GM_FAMILY_REDUCE: gm_reduce_run (op, in[0], attrs, out); return true;
+  case GM_FAMILY_ARGREDUCE: gm_argreduce_run (op, in[0], attrs, out); return true;
+  case GM_FAMILY_CONTRACT: return gm_contract_run (in[0], in[1], out, error);
+  case GM_FAMILY_INDEX: return gm_index_run (op, in, n_in, attrs, out, error);
+  case GM_FAMILY_SCAN: gm_cumsum_run (in[0], attrs, out); return true;
+  case GM_FAMILY_RANDOM: gm_random_run (op, in[0], attrs, out); return true;
+  case GM_FAMILY_CREATE: return gm_create_run (op, attrs, out, error);
+  case GM_FAMILY_MOVEMENT:
+  case GM_FAMILY_MUTATE:
+  case GM_FAMILY_NONE: break;
+  }
+  g_assert_not_reached ();
+}
+
+/* copy_: the one op that writes an input. */
+static GmTensor *
+run_mutate (GmOp op, GmTensor *dst, GmTensor *src, GError **error)
+{
+  if (!check_writable (op, dst, error))
+    return NULL;
+  if (!identical (dst, src)) {
+    g_autoptr (GmTensor) copy = NULL;
+    if (gm_tensor_may_overlap (dst, src)) {
+      copy = gm_op_run (GM_OP_copy, &src, 1, NULL, error);
+      if (!copy)
+        return NULL;
+    }
+    gm_copy_strided (dst, copy ? copy : src);
+  }
+  dst->storage->version++;
+  return gm_tensor_ref (dst);
+}
+
+/* The result of the common case, or NULL with no error set: then the long way decides. */
+static inline GmTensor *
+run_plain (GmOp op, GmTensor *const *in, int n_in, GError **error)
+{
+  const GmMeta *metas[3] = { &in[0]->meta };
+  GmMeta meta;
+  bool scalars = false;
+  for (int i = 1; i < n_in; i++) {
+    metas[i] = &in[i]->meta;
+    scalars |= in[i]->meta.ndim != in[0]->meta.ndim;
+  }
+  if (!gm_infer_plain (op, metas, n_in, &meta) || meta.device != GM_DEVICE_CPU)
+    return NULL;
+  GmTensor *out = gm_tensor_new (&meta, error);
+  if (!out)
+    return NULL;
+  if (scalars) {
+    gm_pointwise_run (op, in, n_in, out);
+    return out;
+  }
+  size_t n = 1;
+  for (int d = 0; d < meta.ndim; d++)
+    n *= (size_t) meta.sizes[d];
+  gm_run_tiles->pointwise (op, in[0]->meta.dtype) (gm_tensor_data (out), gm_tensor_data (in[0]),
+                                                   n_in > 1 ? gm_tensor_data (in[1]) : NULL,
+                                                   n_in > 2 ? gm_tensor_data (in[2]) : NULL, n);
+  return out;
+}
+
+GmTensor *
+gm_op_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error)
+{
+  if (G_UNLIKELY (!gm_run_tiles) && !find_tiles (error))
+    return NULL;
+  if (n_in >= 1 && n_in <= 3 && (unsigned) op < GM_N_OPS && gm_ops[op].family == GM_FAMILY_POINTWISE && (!attrs || !attrs->mask)) {
+    g_autoptr (GError) why = NULL;
+    GmTensor *out = run_plain (op, in, n_in, &why);
+    if (out)
+      return out;
+    if (why) {
+      g_propagate_error (error, g_steal_pointer (&why));
+      return NULL;
+    }
+  }
+  GmMeta meta;
+  if (!infer_tensors (op, in, n_in, attrs, &meta, error))
+    return NULL;
+  if (gm_ops[op].family == GM_FAMILY_MOVEMENT)
+    return gm_movement_run (op, in[0], attrs, &meta);
+  if (gm_ops[op].family == GM_FAMILY_MUTATE)
+    return run_mutate (op, in[0], in[1], error);
+  meta.requires_grad = 0;
+  GmTensor *out = gm_tensor_new (&meta, error);
+  if (out && !dispatch (op, in, n_in, attrs, out, error))
+    g_clear_pointer (&out, gm_tensor_unref);
+  return out;
+}
+
+bool
+gm_op_run_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error)
+{
+  GmMeta meta;
+  if (G_UNLIKELY (!gm_run_tiles) && !find_tiles (error))
+    return false;
+  if (!infer_tensors (op, in, n_in, attrs, &meta, error) || !check_result (op, &meta, &out->meta, error)
+      || !check_writable (op, out, error))
+    return false;
+  GmFamily family = (GmFamily) gm_ops[op].family;
+  g_return_val_if_fail (family != GM_FAMILY_MOVEMENT && family != GM_FAMILY_MUTATE, false);
+  if (!needs_temporary (op, in, n_in, out))
+    return dispatch (op, in, n_in, attrs, out, error);
+  g_autoptr (GmTensor) temporary = gm_op_run (op, in, n_in, attrs, error);
+  if (temporary)
+    gm_copy_strided (out, temporary);
+  return temporary != NULL;
+}
+
+bool
+gm_op_run_copy_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error)
+{
+  if ((unsigned) op >= GM_N_OPS || gm_ops[op].family != GM_FAMILY_MOVEMENT)
+    return gm_op_run_into (op, in, n_in, attrs, out, error);
+  g_autoptr (GmTensor) view = gm_op_run (op, in, n_in, attrs, error);
+  if (!view || !check_result (op, &view->meta, &out->meta, error))
+    return false;
+  return gm_op_run_into (GM_OP_copy, &view, 1, NULL, out, error);
+}

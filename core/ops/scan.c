@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * scan.c -- work along lines whose elements depend on their predecessors: cumulative sums, sorting.
+ *
+ * cumsum is sequential: result i = result i - 1 + x i in the tensor's own dtype, starting from 0, along DIM (from the end if
+ * REVERSE).  Up to a tile of neighbouring lines advance together, which changes no bits.
+ * argsort is a merge sort of (key, position) pairs: stable in both directions, every NaN equal and larger than all numbers.
+ */
+#include "core/ops/kernels.h"
+
+#include <string.h>
+
+/* -- Cumulative sums --------------------------------------------------------------------------------------- */
+
+typedef struct {
+  GmTilePointwise add;
+  int64_t n, first, step; /* positions first, first + step, ... along the line */
+  ptrdiff_t x_bytes, out_bytes;
+} Sum;
+
+static void
+sum_one_line (const Sum *s, const char *x, char *out)
+{
+  static const char zero[8] __attribute__ ((aligned (8)));
+  const char *acc = zero;
+  for (int64_t i = 0, k = s->first; i < s->n; i++, k += s->step) {
+    s->add (out + k * s->out_bytes, acc, x + k * s->x_bytes, NULL, 1);
+    acc = out + k * s->out_bytes;
+  }
+}
+
+/* `x` and `out` stand at the first of `width` neighbouring lines. */
+static void
+sum_lines (const Sum *s, const GmCursor *x, const GmCursor *out, size_t width)
+{
+  char acc[GM_TILE_BYTES] __attribute__ ((aligned (64))) = { 0 };
+  char tile[GM_TILE_BYTES] __attribute__ ((aligned (64)));
+  for (int64_t i = 0, k = s->first; i < s->n; i++, k += s->step) {
+    GmCursor from = *x, to = *out;
+    from.at += k * s->x_bytes;
+    to.at += k * s->out_bytes;
+    s->add (acc, acc, gm_cursor_read (&from, tile, width), NULL, width);
+    gm_cursor_write (&to, acc, width);
+  }
+}
+
+void
+gm_cumsum_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
+{
+  int64_t along[2];
+  GmLoop l;
+  gm_lines_init (&l, 2, (GmTensor *const[]){ out, (GmTensor *) x }, attrs->dim, along);
+  int64_t n = x->meta.ndim ? x->meta.sizes[attrs->dim] : 1;
+  if (l.numel == 0 || n == 0)
+    return;
+  Sum s = { .add = gm_run_tiles->pointwise (GM_OP_add, x->meta.dtype),
+            .n = n,
+            .first = attrs->reverse ? n - 1 : 0,
+            .step = attrs->reverse ? -1 : 1,
+            .out_bytes = along[0] * (ptrdiff_t) l.elem[0],
+            .x_bytes = along[1] * (ptrdiff_t) l.elem[1] };
+  GmCursor to, from;
+  gm_cursor_init (&to, &l, 0, gm_tensor_data (out));
+  gm_cursor_init (&from, &l, 1, gm_tensor_data (x));
+  if (l.numel == 1) {
+    sum_one_line (&s, from.at, (char *) to.at);
+    return;
+  }
+  for (int64_t pos = 0; pos < l.numel; pos += GM_TILE) {
+    size_t width = (size_t) MIN (GM_TILE, l.numel - pos);
+    sum_lines (&s, &from, &to, width);
+    gm_cursor_skip (&from, width);
+    gm_cursor_skip (&to, width);
+  }
+}
+
+/* -- Sorting ----------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  uint64_t key;
+  int64_t position;
+} Pair;
+
+/* An unsigned number that orders as the scalar does: -0 and 0 are equal, NaN is above everything. */
+static uint64_t
+key_of (GmScalar s)
+{
+  const uint64_t sign = (uint64_t) 1 << 63;
+  if (s.kind != GM_CATEGORY_FLOAT)
+    return (uint64_t) s.i ^ sign;
+  if (s.d != s.d)
+    return UINT64_MAX;
+  double d = s.d == 0 ? 0 : s.d;
+  uint64_t bits;
+  memcpy (&bits, &d, sizeof bits);
+  return bits & sign ? ~bits : bits | sign;
+}
+
+static void
+merge (const Pair *from, Pair *to, int64_t start, int64_t middle, int64_t stop)
+{
+  int64_t a = start, b = middle;
+  for (int64_t i = start; i < stop; i++)
+    to[i] = a < middle && (b >= stop || from[a].key <= from[b].key) ? from[a++] : from[b++];
+}
+
+/* Returns the half of the workspace that holds the sorted line. */
+static const Pair *
+sort (Pair *a, Pair *b, int64_t n)
+{
+  for (int64_t width = 1; width < n; width *= 2) {
+    for (int64_t start = 0; start < n; start += 2 * width)
+      merge (a, b, start, MIN (start + width, n), MIN (start + 2 * width, n));
+    Pair *t = a;
+    a = b;
+    b = t;
+  }
+  return a;
+}
+
+bool
+gm_argsort_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out, GError **error)
+{
+  int64_t along[2];
+  GmLoop l;
+  gm_lines_init (&l, 2, (GmTensor *const[]){ out, (GmTensor *) x }, attrs->dim, along);
+  int64_t n = x->meta.ndim ? x->meta.sizes[attrs->dim] : 1;
+  if (l.numel == 0 || n == 0)
+    return true;
+  size_t bytes;
+  Pair *pairs = __builtin_mul_overflow ((size_t) n, 2 * sizeof (Pair), &bytes) ? NULL : gm_alloc (bytes);
+  if (!pairs) {
+    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "argsort: no memory for sorting lines of %" G_GINT64_FORMAT " elements", n);
+    return false;
+  }
+  GmDtype dtype = (GmDtype) x->meta.dtype;
+  uint64_t flip = attrs->descending ? UINT64_MAX : 0; /* of the keys, so that equal ones keep their order */
+  char *at[2] = { gm_tensor_data (out), gm_tensor_data (x) };
+  const ptrdiff_t *strides[2] = { l.strides[0], l.strides[1] };
+  int64_t index[GM_MAX_DIMS] = { 0 };
+  do {
+    for (int64_t i = 0; i < n; i++)
+      pairs[i] = (Pair){ key_of (gm_scalar_load (dtype, at[1] + i * along[1] * (ptrdiff_t) l.elem[1])) ^ flip, i };
+    const Pair *sorted = sort (pairs, pairs + n, n);
+    for (int64_t i = 0; i < n; i++)
+      ((int64_t *) at[0])[i * along[0]] = sorted[i].position;
+  } while (gm_odometer_next (index, l.ndim, l.sizes, 2, at, strides, l.elem));
+  gm_free (pairs, bytes);
+  return true;
+}
