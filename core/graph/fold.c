@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fold.c -- rewrites of one node that change no bit of any result.
+ *
+ * Before you add a rule:
+ *  1. It holds for every input: NaN with its payload, -0, infinities, empty tensors.  x * 1 is not
+ * x for a signalling NaN, x + 0 is not x for -0: such rules are not here.
+ *  2. The result keeps its whole meta, strides included: the strides of what comes after follow
+ * from it, and with them the order in which a product is summed.
+ *  3. A rule that makes two values one may do so only if they were one memory already (views), or
+ * if nobody can see the difference: no member of either class escapes, and nothing in the graph
+ * writes (`mutates`).
+ *  4. A node whose result requires grad may be folded only when the graph will not be
+ * differentiated any more: gradients are summed in the order of nodes.
+ */
+#include "core/graph/simplify.h"
+
+#include <string.h>
+
+static const GmMeta *
+meta (const GmSimplifyWork *w, GmValueId v)
+{
+  return gm_graph_meta (w->g, v);
+}
+
+/* The node that makes v as it stands now, or NULL for an input. */
+static const GmNode *
+maker (const GmSimplifyWork *w, GmValueId v)
+{
+  uint32_t n = gm_graph_value (w->g, v)->node;
+  return n == GM_NO_ID ? NULL : &w->nodes[n];
+}
+
+/* -- Views ------------------------------------------------------------------------------------- */
+
+/* Whether x under `attrs` has exactly the result that node n has. */
+static bool
+gives_result (const GmSimplifyWork *w, const GmNode *n, GmValueId x, const GmAttrs *attrs)
+{
+  GmMeta is;
+  if (gm_graph_meta_is_symbolic (meta (w, x)) || gm_graph_meta_is_symbolic (meta (w, n->out)))
+    return false;
+  if (!gm_op_infer (n->op, (const GmMeta *[]){ meta (w, x) }, 1, attrs, &is, NULL))
+    return false;
+  is.requires_grad = meta (w, n->out)->requires_grad;
+  return !memcmp (&is, meta (w, n->out), sizeof is);
+}
+
+/* outer (inner (x)) as one op on x: permutations compose, the last sizes count, slices of one
+ * dimension nest. */
+static bool
+compose (const GmNode *inner, const GmNode *outer, GmAttrs *out)
+{
+  const GmAttrs *a = inner->attrs, *b = outer->attrs;
+  *out = *b;
+  switch (outer->op) {
+  case GM_OP_view:
+  case GM_OP_expand: return true;
+  case GM_OP_permute:
+    for (int i = 0; i < b->n_list; i++)
+      out->list[i] = a->list[b->list[i]];
+    return true;
+  case GM_OP_slice:
+    if (a->dim != b->dim || __builtin_mul_overflow (a->step, b->step, &out->step))
+      return false;
+    out->start = a->start + b->start * a->step;
+    out->stop = b->stop == b->start
+                  ? out->start
+                  : a->start + (b->stop - 1) * a->step + 1; /* one past the last that is taken */
+    return out->start <= a->stop;
+  default: return false;
+  }
+}
+
+static GmValueId
+fold_view (GmSimplifyWork *w, GmNode *n)
+{
+  const GmNode *inner = maker (w, n->in[0]);
+  GmAttrs both;
+  if (inner && inner->op == n->op && n->op != GM_OP_detach && compose (inner, n, &both)
+      && gives_result (w, n, inner->in[0], &both)) {
+    n->in = inner->in;
+    n->attrs = gm_arena_copy (w->arena, &both, sizeof both);
+  }
+  /* With its operand's meta a view is that operand, but for two: a permutation of equal dimensions
+   * is no identity, and slices of one shape can begin elsewhere. */
+  bool same_elements = true;
+  if (n->op == GM_OP_permute)
+    for (int i = 0; i < n->attrs->n_list; i++)
+      same_elements = same_elements && n->attrs->list[i] == i;
+  if (n->op == GM_OP_slice)
+    same_elements = n->attrs->start == 0;
+  if (same_elements && !w->output[n->out] && gm_simplify_same_meta (w, n->in[0], n->out))
+    return n->in[0];
+  return GM_NO_ID;
+}
+
+/* -- Copies ------------------------------------------------------------------------------------ */
+
+static GmValueId
+fold_copy (GmSimplifyWork *w, const GmNode *n)
+{
+  GmValueId x = n->in[0];
+  if (w->mutates || w->escapes[x] || w->escapes[n->out] || !gm_simplify_same_meta (w, x, n->out))
+    return GM_NO_ID;
+  return x;
+}
+
+/* -- Numbers ----------------------------------------------------------------------------------- */
+
+/* A 0-d tensor with the number that `full` node f fills its result with. */
+static GmTensor *
+number_of (const GmNode *f)
+{
+  GmAttrs a = *f->attrs;
+  a.n_list = 0;
+  memset (a.list, 0, sizeof a.list);
+  return gm_op_run (GM_OP_full, NULL, 0, &a, NULL);
+}
+
+/* An elementwise op on `full`s is a `full` of what eager makes of their numbers. */
+static void
+fold_numbers (GmSimplifyWork *w, GmNode *n)
+{
+  enum { MAX_IN = 3 };
+  g_autoptr (GmTensor) a = NULL, b = NULL, c = NULL, y = NULL;
+  GmTensor **in[MAX_IN] = { &a, &b, &c };
+  const GmMeta *m = meta (w, n->out);
+  GmMeta row_major = *m;
+  gm_meta_set_contiguous (&row_major);
+  if (w->mutates || n->n_in > MAX_IN || gm_graph_meta_is_symbolic (m) || m->requires_grad
+      || memcmp (&row_major, m, sizeof *m) || m->device != GM_DEVICE_CPU)
+    return;
+  for (uint32_t k = 0; k < n->n_in; k++) {
+    const GmNode *f = maker (w, n->in[k]);
+    if (!f || f->op != GM_OP_full || !(*in[k] = number_of (f)))
+      return;
+  }
+  y = gm_op_run (n->op, (GmTensor *[]){ a, b, c }, (int) n->n_in, n->attrs, NULL);
+  if (!y)
+    return;
+  GmAttrs full = { .mask = gm_op_attr_mask (GM_OP_full), .dtype = m->dtype, .n_list = m->ndim };
+  memcpy (full.list, m->sizes, sizeof full.list);
+  full.value = gm_scalar_load (m->dtype, gm_tensor_data (y));
+  uint64_t back = 0;
+  gm_scalar_store (full.value, m->dtype, &back);
+  if (memcmp (&back, gm_tensor_data (y),
+              gm_dtype_size (m->dtype))) /* a NaN that a number does not carry */
+    return;
+  n->op = GM_OP_full;
+  n->n_in = 0;
+  n->in = NULL;
+  n->attrs = gm_arena_copy (w->arena, &full, sizeof full);
+}
+
+/* -- The entry --------------------------------------------------------------------------------- */
+
+GmValueId
+gm_fold_node (GmSimplifyWork *w, uint32_t i)
+{
+  GmNode *n = &w->nodes[i];
+  if (meta (w, n->out)->requires_grad && !(w->what & GM_SIMPLIFY_CSE))
+    return GM_NO_ID;
+  switch ((GmFamily) gm_ops[n->op].family) {
+  case GM_FAMILY_MOVEMENT: return fold_view (w, n);
+  case GM_FAMILY_CAST: {
+    GmValueId v = fold_copy (w, n);
+    if (v == GM_NO_ID)
+      fold_numbers (w, n);
+    return v;
+  }
+  case GM_FAMILY_POINTWISE:
+    if (n->op == GM_OP_copy)
+      return fold_copy (w, n);
+    fold_numbers (w, n);
+    return GM_NO_ID;
+  default: return GM_NO_ID;
+  }
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * graph.h -- the graph: nodes in execution order over values, append-only.
+ *
+ * A value is an input of the graph or the one result of a node; its id is its place in `values`.  A node is an op with input ids and
+ * attributes.  The order of nodes is an execution order and a topological one.  Recording only appends, so that a rollback is a
+ * truncation (gm_graph_mark / gm_graph_truncate); rewrites build a new graph and leave the old one alone.
+ * MUTATE nodes may stand in recorded graphs; after stage f there are none.
+ * Everything is in the graph's arena.  Threads: one at a time.
+ */
+#ifndef GM_GRAPH_GRAPH_H
+#define GM_GRAPH_GRAPH_H
+
+#include "core/base/arena.h"
+#include "core/ops/builder.h"
+
+#define GM_NO_ID UINT32_MAX
+typedef uint32_t GmValueId;
+
+typedef struct {
+  GmMeta meta;
+  uint32_t node;    /* producer, or GM_NO_ID for an input */
+  const char *name; /* inputs: "x"; others NULL: printed as the node's number */
+} GmGraphValue;
+
+typedef struct {
+  GmOp op;
+  uint32_t n_in;
+  const GmValueId *in;
+  GmValueId out;
+  const GmAttrs *attrs; /* NULL if the op has none */
+  const char *where;    /* "train.py:12", or NULL */
+} GmNode;
+
+/* Printed as `%1`, `saved %1`, `grad %1`, `mut %1`; MUTATION: the new contents of an input that was written to. */
+typedef enum { GM_OUTPUT_USER, GM_OUTPUT_SAVED, GM_OUTPUT_GRAD, GM_OUTPUT_MUTATION } GmOutputKind;
+typedef struct { GmValueId value; uint8_t kind; /* GmOutputKind */ } GmGraphOutput;
+
+typedef struct {
+  GmArena *arena; /* owned or borrowed: see gm_graph_new */
+  const char *name; /* "forward", "backward", "graph" */
+  GArray *values;    /* GmGraphValue */
+  GArray *nodes;     /* GmNode */
+  GArray *inputs;    /* GmValueId */
+  GArray *outputs;   /* GmGraphOutput */
+  GPtrArray *constants; /* GmTensor, owned; `constant` nodes index it by OFFSET */
+  struct GmSym *sym; /* size expressions; NULL while all sizes are numbers */
+  bool owns_arena;
+} GmGraph;
+
+GmGraph *gm_graph_new (const char *name, GmArena *arena); /* arena NULL: one of its own */
+void gm_graph_free (GmGraph *g);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmGraph, gm_graph_free)
+
+#define gm_graph_value(g, id) (&g_array_index ((g)->values, GmGraphValue, (id)))
+#define gm_graph_node(g, i) (&g_array_index ((g)->nodes, GmNode, (i)))
+#define gm_graph_meta(g, id) (&gm_graph_value (g, id)->meta)
+
+GmValueId gm_graph_add_input (GmGraph *g, const char *name, const GmMeta *meta);
+/* Infers the result; GM_NO_ID and error if the inputs do not fit. attrs are copied; `where` must live as long as the arena. */
+GmValueId gm_graph_add_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs, const char *where, GError **error);
+/* The same for a result that is known already: copies of nodes, and graphs with symbolic sizes.  Nothing is checked. */
+GmValueId gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs, const char *where, const GmMeta *meta);
+GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where); /* takes a reference */
+void gm_graph_add_output (GmGraph *g, GmValueId v, GmOutputKind kind);
+
+typedef struct { uint32_t values, nodes, inputs, outputs, constants, sym_rows; } GmGraphMark;
+GmGraphMark gm_graph_mark (const GmGraph *g);
+void gm_graph_truncate (GmGraph *g, GmGraphMark m);
+
+/* -- Symbolic sizes ----------------------------------------------------------------------------
+ * A size < 0 is row -1 - size of g->sym, in metas and in the SIZES attribute.  Strides are numbers; only in a meta that has a
+ * symbolic size, a stride < 0 is such a row too.  Shape rules know numbers only: a node that touches a symbolic size is
+ * made by gm_graph_add_known (gm_graph_add_node refuses), and the verifier trusts its meta, except that the rows of POINTWISE and
+ * CAST operands must be those of the result. */
+struct GmSym *gm_graph_sym (GmGraph *g); /* made at the first call */
+bool gm_graph_meta_is_symbolic (const GmMeta *m);
+/* Row-major strides of m's sizes, as gm_meta_set_contiguous; may add rows to g->sym.  Keeps m's strides if nothing symbolic is new. */
+void gm_graph_meta_set_contiguous (GmGraph *g, GmMeta *m);
+/* What requires_grad of a node's result is unless gradients were off where it was recorded. */
+bool gm_graph_expects_grad (const GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmMeta *result);
+
+/* A builder that appends to g.  item() fails with GM_ERROR_UNSUPPORTED "data-dependent"; the recorder replaces vt->item and random. */
+typedef struct {
+  GmBuilder base;
+  GmGraph *graph;
+  const char *where;  /* put on every node */
+  GmValueId rng;      /* input that holds the generator's state; GM_NO_ID: random ops are refused */
+  uint64_t rng_taken; /* draws so far: the plan advances the generator by it */
+  GPtrArray *metas;   /* by value: the arena's copy that `meta` gave out; private */
+} GmGraphBuilder;
+void gm_graph_builder_init (GmGraphBuilder *b, GmGraph *g);
+void gm_graph_builder_clear (GmGraphBuilder *b);
+#define gm_val_from_id(id) ((GmVal) (uintptr_t) ((id) + 1u))
+#define gm_id_from_val(v) ((GmValueId) ((uintptr_t) (v) - 1u))
+
+/* -- Text (print.c, parse.c): printing what was parsed gives the same text ---------------------
+ *
+ *   forward (%x: f32[n, 64], %w: f32[64, 10] requires_grad) -> (%1, saved %0) {
+ *     const 0 : f32[2] = [1.0, 2.5]                # constants come first; large ones are left out and cannot be parsed
+ *     %0 = matmul %x %w : f32[n, 10]  # train.py:12
+ *     %1 = permute %0 dims=[1, 0] : f32[10, n]{1, 10}
+ *   }
+ *
+ * Braces give strides that are not row-major.  A type may be left out where shape rules can find it.  `requires_grad` stands after
+ * an input; a result has it from its operands unless ` no_grad` (or `requires_grad`) says otherwise.  `@cuda`: the device.  The
+ * comment after a node is its `where`; a comment on a line of its own is skipped. */
+char *gm_graph_text (const GmGraph *g); /* caller frees */
+/* One or more graphs.  Errors name line and column. */
+GPtrArray *gm_graph_parse (const char *text, GError **error); /* of GmGraph, with free function */
+/* The attributes of one node: "dims=[1] keepdim=true". */
+bool gm_graph_parse_attrs (const char *text, GmAttrs *out, GError **error);
+
+/* -- Checks and rewrites ----------------------------------------------------------------------- */
+/* Order, ids, arities, attributes, metas equal to what infer says; `functional`: no MUTATE.  Errors name the node. */
+bool gm_graph_verify (const GmGraph *g, bool functional, GError **error);
+
+/* What holds for every rewrite.  Inputs and outputs stay, and an output keeps a value of its own, so that no two tensors that the
+ * caller sees are merged.  In a graph with MUTATE nodes all of those stay and only rewrites of views are done.  Without CSE the graph
+ * is taken as one that may still be differentiated: nodes whose result requires grad are not folded, because that would
+ * change the order in which gradients are summed. */
+typedef enum { GM_SIMPLIFY_DEAD = 1, GM_SIMPLIFY_FOLD = 2, GM_SIMPLIFY_CSE = 4 } GmSimplify;
+/* A new graph in `arena`.  FOLD: exact rewrites only (identity casts, views of views, double transposition ...), never one that changes a bit.
+ * CSE changes the order in which gradients are summed, so it is for graphs that will not be differentiated any more. */
+GmGraph *gm_graph_simplify (const GmGraph *g, uint32_t what, GmArena *arena);
+/* Structural hash, up to names. */
+uint64_t gm_graph_hash (const GmGraph *g);
+
+/* -- The reference (interpret.c) --------------------------------------------------------------- */
+
+/* Runs the graph node by node through gm_op_run, without autograd.  inputs: one per graph input, of its dtype and shape; symbols get
+ * their values from them.  outputs: one new reference per graph output, which may alias inputs.  MUTATE nodes write. */
+bool gm_graph_interpret (const GmGraph *g, GmTensor *const *inputs, GmTensor **outputs, GError **error);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * graph_builder.c -- the builder that records: each call appends nodes.
+ *
+ * `meta` hands out copies in the arena, because the graph's array of values moves when it grows.  A
+ * copy is made once per value, and again if the value was truncated and its id taken by another.
+ */
+#include "core/graph/graph.h"
+
+#include <string.h>
+
+static GmVal
+append (GmGraphBuilder *b, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs)
+{
+  GmValueId id = gm_graph_add_node (b->graph, op, in, n_in, attrs, b->where, &b->base.error);
+  return id == GM_NO_ID ? NULL : gm_val_from_id (id);
+}
+
+static GmVal
+builder_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
+{
+  GmGraphBuilder *b = (GmGraphBuilder *) base;
+  GmValueId few[8], *ids = few;
+  g_autofree GmValueId *many = NULL;
+  if (base->error)
+    return NULL;
+  if ((size_t) n_in > G_N_ELEMENTS (few))
+    ids = many = g_new (GmValueId, (size_t) n_in);
+  for (int i = 0; i < n_in; i++) {
+    if (!in[i])
+      return gm_b_fail (base, GM_ERROR_TYPE, "%s: operand %d is no value", gm_ops[op].name, i);
+    ids[i] = gm_id_from_val (in[i]);
+  }
+  return append (b, op, ids, n_in, attrs);
+}
+
+static const GmMeta *
+builder_meta (GmBuilder *base, GmVal v)
+{
+  static const GmMeta none;
+  GmGraphBuilder *b = (GmGraphBuilder *) base;
+  if (!v)
+    return &none;
+  GmValueId id = gm_id_from_val (v);
+  const GmMeta *now = gm_graph_meta (b->graph, id);
+  if (id >= b->metas->len)
+    g_ptr_array_set_size (b->metas, (gint) id + 1);
+  const GmMeta *copy = g_ptr_array_index (b->metas, id);
+  if (!copy || memcmp (copy, now, sizeof *now))
+    g_ptr_array_index (b->metas, id) =
+        (gpointer) (copy = gm_arena_copy (b->graph->arena, now, sizeof *now));
+  return copy;
+}
+
+static GmVal
+builder_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
+{
+  if (base->error)
+    return NULL;
+  if (!dst)
+    return gm_b_fail (base, GM_ERROR_TYPE, "%s in place: there is no value to write to",
+                      gm_ops[op].name);
+  GmVal src = op == GM_OP_copy && n_in == 1
+                ? in[0]
+                : builder_op (base, op, in, n_in, attrs); /* copy_ copies by itself */
+  if (!src)
+    return NULL;
+  return builder_op (base, GM_OP_copy_, (const GmVal[]){ dst, src }, 2, NULL);
+}
+
+static GmVal
+builder_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
+{
+  GmGraphBuilder *b = (GmGraphBuilder *) base;
+  if (base->error)
+    return NULL;
+  if (b->rng == GM_NO_ID)
+    return gm_b_fail (base, GM_ERROR_UNSUPPORTED,
+                      "random numbers in the graph '%s': it has no input for the generator's state",
+                      b->graph->name);
+  *offset = (int64_t) b->rng_taken;
+  b->rng_taken += n_elements / 4 + (n_elements % 4 != 0);
+  return gm_val_from_id (b->rng);
+}
+
+static GmVal
+builder_constant (GmBuilder *base, GmTensor *t)
+{
+  GmGraphBuilder *b = (GmGraphBuilder *) base;
+  return base->error ? NULL : gm_val_from_id (gm_graph_add_constant (b->graph, t, b->where));
+}
+
+static bool
+builder_item (GmBuilder *base, GmVal v, GmScalar *out)
+{
+  (void) out;
+  if (base->error)
+    return false;
+  g_autofree char *text = gm_meta_text (builder_meta (base, v));
+  gm_b_fail (
+      base, GM_ERROR_UNSUPPORTED,
+      "data-dependent: the program asks for the number in a tensor (%s) that is not computed yet",
+      text);
+  return false;
+}
+
+static const GmBuilderVtable vtable = {
+  .op = builder_op,
+  .meta = builder_meta,
+  .into = builder_into,
+  .random = builder_random,
+  .constant = builder_constant,
+  .item = builder_item,
+};
+
+void
+gm_graph_builder_init (GmGraphBuilder *b, GmGraph *g)
+{
+  memset (b, 0, sizeof *b);
+  b->base.vt = &vtable;
+  b->graph = g;
+  b->rng = GM_NO_ID;
+  b->metas = g_ptr_array_new ();
+}
+
+void
+gm_graph_builder_clear (GmGraphBuilder *b)
+{
+  g_clear_error (&b->base.error);
+  g_clear_pointer (&b->metas, g_ptr_array_unref);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * image_private.h -- what the validator and the reader of images share.
+ */
+#ifndef GM_GRAPH_IMAGE_PRIVATE_H
+#define GM_GRAPH_IMAGE_PRIVATE_H
+
+#include "core/graph/image.h"
+
+/* A node's attributes.  False if a key, type, count or value is none of the table's.  Their rows
+ * must exist. */
+bool gm_image_read_attrs (const GrammeImage *img, const GrammeNode *n, GmAttrs *out);
+
+#endif

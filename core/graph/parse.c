@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * parse.c -- graph text to graphs, by recursive descent.  The form is described in graph.h.
+ *
+ * Every value's meta comes from the shape rules where these apply, and what the text says is
+ * compared with it; where a size is symbolic the text is believed.  The first error ends it, with
+ * line and column of the place where it was found.
+ */
+#include <stdarg.h>
+#include <string.h>
+
+#include "core/graph/graph.h"
+#include "core/graph/text.h"
+#include "core/sym/sym.h"
+
+typedef struct {
+  const char *text, *at;
+  GmGraph *g;
+  GHashTable *names; /* owned text -> value id + 1 */
+  GError **error;
+} Parser;
+
+/* -- Errors and tokens ------------------------------------------------------------------------- */
+
+static bool G_GNUC_PRINTF (3, 4) fail_at (Parser *p, const char *place, const char *format, ...)
+{
+  int line = 1, column = 1;
+  for (const char *c = p->text; c < place; c++) {
+    column++;
+    if (*c == '\n') {
+      line++;
+      column = 1;
+    }
+  }
+  va_list args;
+  va_start (args, format);
+  g_autofree char *what = g_strdup_vprintf (format, args);
+  va_end (args);
+  g_set_error (p->error, GM_ERROR, GM_ERROR_VALUE, "graph text, line %d, column %d: %s", line,
+               column, what);
+  return false;
+}
+
+static void
+skip_blanks (Parser *p)
+{
+  while (*p->at == ' ' || *p->at == '\t')
+    p->at++;
+}
+
+/* Blanks, ends of lines and comments. */
+static void
+skip_lines (Parser *p)
+{
+  for (;; p->at++) {
+    if (*p->at == '#')
+      while (*p->at && *p->at != '\n')
+        p->at++;
+    if (!*p->at || !g_ascii_isspace (*p->at))
+      return;
+  }
+}
+
+static bool
+take (Parser *p, const char *token)
+{
+  skip_blanks (p);
+  size_t n = strlen (token);
+  if (strncmp (p->at, token, n))
+    return false;
+  p->at += n;
+  return true;
+}
+
+static bool
+expect (Parser *p, const char *token)
+{
+  return take (p, token) || fail_at (p, p->at, "expected '%s'", token);
+}
+
+static size_t
+word_length (const char *s)
+{
+  size_t n = 0;
+  while (g_ascii_isalnum (s[n]) || s[n] == '_' || s[n] == '.')
+    n++;
+  return n;
+}
+
+static bool
+take_keyword (Parser *p, const char *word)
+{
+  skip_blanks (p);
+  size_t n = strlen (word);
+  if (word_length (p->at) != n || strncmp (p->at, word, n))
+    return false;
+  p->at += n;
+  return true;
+}
+
+static char *
+take_word (Parser *p, const char *what)
+{
+  skip_blanks (p);
+  size_t n = word_length (p->at);
+  if (!n) {
+    fail_at (p, p->at, "expected %s", what);
+    return NULL;
+  }
+  p->at += n;
+  return g_strndup (p->at - n, n);
+}
+
+/* -- Values ------------------------------------------------------------------------------------ */
+
+static bool
+parse_use (Parser *p, GmValueId *out)
+{
+  if (!expect (p, "%"))
+    return false;
+  const char *place = p->at;
+  g_autofree char *name = take_word (p, "the name of a value after '%'");
+  if (!name)
+    return false;
+  *out = GPOINTER_TO_UINT (g_hash_table_lookup (p->names, name)) - 1u;
+  return *out != GM_NO_ID
+      || fail_at (p, place, "no value %%%s has been made before this point", name);
+}
+
+static bool
+parse_name (Parser *p, char **out)
+{
+  if (!expect (p, "%"))
+    return false;
+  const char *place = p->at;
+  g_autofree char *name = take_word (p, "the name of a value after '%'");
+  if (!name)
+    return false;
+  if (g_hash_table_contains (p->names, name))
+    return fail_at (p, place, "the name %%%s is taken by another value", name);
+  *out = g_steal_pointer (&name);
+  return true;
+}
+
+static void
+define (Parser *p, char *name, GmValueId id)
+{
+  g_hash_table_insert (p->names, name, GUINT_TO_POINTER (id + 1));
+}
+
+/* -- Types ------------------------------------------------------------------------------------- */
+
+static bool
+parse_size (Parser *p, int64_t *out)
+{
+  skip_blanks (p);
+  const char *place = p->at;
+  if (g_ascii_isdigit (*place)) { /* the common case makes no GmSym */
+    GmScalar s;
+    const char *end = place;
+    if (gm_text_read_scalar (&end, &s) && s.kind == GM_CATEGORY_INT
+        && strspn (end, " \t") == strcspn (end, ",]}")) {
+      *out = s.i;
+      p->at = end;
+      return true;
+    }
+  }
+  g_autoptr (GError) why = NULL;
+  if (!gm_sym_parse (gm_graph_sym (p->g), &p->at, out, &why))
+    return fail_at (p, p->at, "%s", why->message);
+  if (gm_size_is_symbolic (*out)
+      && gm_sym_row (p->g->sym, gm_size_row (*out))->kind == GM_SYM_CONST)
+    return fail_at (p, place, "a size cannot be negative");
+  return true;
+}
+
+static bool
+parse_integer (Parser *p, int64_t *out)
+{
+  skip_blanks (p);
+  GmScalar s;
+  if (!gm_text_read_scalar (&p->at, &s) || s.kind != GM_CATEGORY_INT)
+    return fail_at (p, p->at, "expected an integer");
+  *out = s.i;
+  return true;
+}
+
+/* After the opening bracket, up to the closing one. */
+static bool
+parse_list (Parser *p, const char *close, bool sizes, int64_t *list, uint8_t *n)
+{
+  for (*n = 0; !take (p, close);) {
+    if (*n && !expect (p, ","))
+      return false;
+    if (*n == GM_MAX_DIMS)
+      return fail_at (p, p->at, "more than %d dimensions", GM_MAX_DIMS);
+    if (!(sizes ? parse_size (p, &list[*n]) : parse_integer (p, &list[*n])))
+      return false;
+    ++*n;
+  }
+  return true;
+}
+
+static bool
+parse_dtype (Parser *p, uint8_t *out)
+{
+  skip_blanks (p);
+  const char *place = p->at;
+  g_autofree char *name = take_word (p, "a dtype such as f32");
+  GmDtype d;
+  if (!name)
+    return false;
+  if (!gm_dtype_parse (name, strlen (name), &d) || !gm_dtypes[d].live)
+    return fail_at (p, place, "there are no tensors of dtype '%s'", name);
+  *out = (uint8_t) d;
+  return true;
+}
+
+static bool
+parse_type (Parser *p, GmMeta *m)
+{
+  memset (m, 0, sizeof *m);
+  m->device = GM_DEVICE_CPU;
+  if (!parse_dtype (p, &m->dtype) || !expect (p, "[")
+      || !parse_list (p, "]", true, m->sizes, &m->ndim))
+    return false;
+  int64_t n = gm_dtype_size (m->dtype);
+  for (int i = 0; i < m->ndim; i++)
+    if (!gm_size_is_symbolic (m->sizes[i]) && __builtin_mul_overflow (n, MAX (m->sizes[i], 1), &n))
+      return fail_at (p, p->at, "the number of bytes does not fit in 63 bits");
+  gm_graph_meta_set_contiguous (p->g, m);
+  if (*p->at == '{') {
+    const char *place = p->at++;
+    uint8_t n_strides;
+    if (!parse_list (p, "}", gm_graph_meta_is_symbolic (m), m->strides, &n_strides))
+      return false;
+    if (n_strides != m->ndim)
+      return fail_at (p, place, "%d strides for %d dimensions", n_strides, m->ndim);
+  }
+  if (take (p, "@")) {
+    if (!take_keyword (p, "cuda"))
+      return fail_at (p, p->at, "expected a device: cuda");
+    m->device = GM_DEVICE_CUDA;
+  }
+  return true;
+}
+
+/* -- Header ------------------------------------------------------------------------------------ */
+
+static bool
+parse_inputs (Parser *p)
+{
+  if (!expect (p, "("))
+    return false;
+  for (bool first = true; !take (p, ")"); first = false) {
+    g_autofree char *name = NULL;
+    GmMeta m;
+    if ((!first && !expect (p, ",")) || !parse_name (p, &name) || !expect (p, ":")
+        || !parse_type (p, &m))
+      return false;
+    const char *place = p->at;
+    m.requires_grad = take_keyword (p, "requires_grad");
+    if (m.requires_grad && !gm_dtype_is_float (m.dtype))
+      return fail_at (p, place, "only a floating point tensor can require grad");
+    GmValueId id = gm_graph_add_input (p->g, name, &m);
+    define (p, g_steal_pointer (&name), id);
+  }
+  return true;
+}
+
+/* Outputs stand before the nodes that make them: skipped here, read after the body. */
+static bool
+skip_outputs (Parser *p, const char **start)
+{
+  if (!expect (p, "->") || !expect (p, "("))
+    return false;
+  *start = p->at;
+  const char *end = strpbrk (p->at, ")\n");
+  if (!end || *end != ')')
+    return fail_at (p, p->at, "expected ')' after the outputs");
+  p->at = end + 1;
+  return true;
+}
+
+static bool
+parse_outputs (Parser *p)
+{
+  for (bool first = true; !take (p, ")"); first = false) {
+    if (!first && !expect (p, ","))
+      return false;
+    GmOutputKind kind = take_keyword (p, "saved") ? GM_OUTPUT_SAVED
+                      : take_keyword (p, "grad")  ? GM_OUTPUT_GRAD
+                      : take_keyword (p, "mut")   ? GM_OUTPUT_MUTATION
+                                                  : GM_OUTPUT_USER;
+    GmValueId v;
+    if (!parse_use (p, &v))
+      return false;
+    gm_graph_add_output (p->g, v, kind);
+  }
+  return true;
+}
+
+/* -- Constants --------------------------------------------------------------------------------- */
+
+static GmTensor *
+new_constant (const GmMeta *m, GError **error)
+{
+  if (gm_meta_is_dense (m))
+    return gm_tensor_new_zeros (m, error);
+  int64_t extent = gm_meta_extent (m);
+  GmMeta flat = gm_meta_make (m->dtype, 1, &extent);
+  g_autoptr (GmTensor) whole = gm_tensor_new_zeros (&flat, error);
+  return whole ? gm_tensor_new_view (whole, m, 0) : NULL;
+}
+
+/* Forward only, and not so far that a few elements of text take much memory. */
+static bool
+strides_are_sane (const GmMeta *m)
+{
+  int64_t extent = 1;
+  for (int i = 0; i < m->ndim; i++)
+    if (m->sizes[i] > 1) {
+      if (m->strides[i] < 0 || m->strides[i] > GM_TEXT_MAX_CONSTANT)
+        return false;
+      extent += m->strides[i] * (m->sizes[i] - 1);
+    }
+  return extent <= 16 * GM_TEXT_MAX_CONSTANT;
+}
+
+static bool
+parse_elements (Parser *p, GmTensor *t)
+{
+  int64_t n = gm_meta_numel (&t->meta), index[GM_MAX_DIMS] = { 0 };
+  if (!expect (p, "["))
+    return false;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = t->offset;
+    for (int d = 0; d < t->meta.ndim; d++)
+      at += index[d] * t->meta.strides[d];
+    if (i && !expect (p, ","))
+      return false;
+    skip_lines (p);
+    if (!gm_text_read_element (&p->at, t->meta.dtype,
+                               (char *) t->storage->data
+                                   + at * (int64_t) gm_dtype_size (t->meta.dtype)))
+      return fail_at (p, p->at,
+                      "expected element %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
+                      ", a number of dtype %s",
+                      i, n, gm_dtypes[t->meta.dtype].text);
+    for (int d = t->meta.ndim - 1; d >= 0 && ++index[d] == t->meta.sizes[d]; d--)
+      index[d] = 0;
+  }
+  return expect (p, "]");
+}
+
+static bool
+parse_constant (Parser *p)
+{
+  skip_blanks (p);
+  const char *place = p->at;
+  int64_t row;
+  GmMeta m;
+  if (!parse_integer (p, &row) || !expect (p, ":") || !parse_type (p, &m) || !expect (p, "="))
+    return false;
+  if (row != (int64_t) p->g->constants->len)
+    return fail_at (p, place, "constants are numbered in order: expected %u", p->g->constants->len);
+  if (take (p, "..."))
+    return fail_at (p, place,
+                    "the elements of constant %" G_GINT64_FORMAT
+                    " were left out of the text; write them in [ ]",
+                    row);
+  if (gm_graph_meta_is_symbolic (&m) || m.device != GM_DEVICE_CPU
+      || gm_meta_numel (&m) > GM_TEXT_MAX_CONSTANT || !strides_are_sane (&m))
+    return fail_at (
+        p, place,
+        "a constant is on the CPU, has at most %d elements and strides that are not negative",
+        GM_TEXT_MAX_CONSTANT);
+  g_autoptr (GmTensor) t = new_constant (&m, p->error);
+  if (!t || !parse_elements (p, t))
+    return false;
+  g_ptr_array_add (p->g->constants, g_steal_pointer (&t));
+  return true;
+}
+
+/* -- Nodes ------------------------------------------------------------------------------------- */
+
+static bool
+parse_attr_value (Parser *p, int key, GmAttrs *a)
+{
+  char *field = (char *) a + gm_attrs[key].offset;
+  skip_blanks (p);
+  switch (gm_attrs[key].type) {
+  case 'I': return parse_integer (p, (int64_t *) field);
+  case 'B':
+    if (take_keyword (p, "true"))
+      *(uint8_t *) field = 1;
+    else if (!take_keyword (p, "false"))
+      return fail_at (p, p->at, "expected true or false");
+    return true;
+  case 'D': return parse_dtype (p, (uint8_t *) field);
+  case 'S':
+    return gm_text_read_scalar (&p->at, (GmScalar *) field)
+        || fail_at (p, p->at, "expected a number, true or false");
+  case 'L':
+    return expect (p, "[") && parse_list (p, "]", key == GM_ATTR_SIZES, a->list, &a->n_list);
+  default: g_assert_not_reached ();
+  }
+}
+
+/* Whether an attribute stands here: a word and '='. */
+static bool
+at_attr (Parser *p)
+{
+  skip_blanks (p);
+  size_t n = word_length (p->at);
+  return n && p->at[n] == '=';
+}
+
+static bool
+parse_attr (Parser *p, GmAttrs *a)
+{
+  const char *place = p->at;
+  g_autofree char *name = take_word (p, "an attribute");
+  p->at++; /* '=' */
+  for (int k = 1; k < GM_N_ATTRS; k++)
+    if (!strcmp (gm_attrs[k].name, name)) {
+      if (a->mask & 1u << k)
+        return fail_at (p, place, "the attribute %s is given twice", name);
+      a->mask |= 1u << k;
+      return parse_attr_value (p, k, a);
+    }
+  return fail_at (p, place, "there is no attribute '%s'", name);
+}
+
+static char *
+parse_where (Parser *p)
+{
+  if (!take (p, "#"))
+    return NULL;
+  skip_blanks (p);
+  size_t n = strcspn (p->at, "\n");
+  g_autofree char *s = g_strndup (p->at, n);
+  p->at += n;
+  g_strchomp (s);
+  return *s ? gm_arena_strdup (p->g->arena, s) : NULL;
+}
+
+typedef struct {
+  GmOp op;
+  GArray *in; /* GmValueId */
+  GmAttrs attrs;
+  GmMeta said;
+  bool has_type, no_grad, grad;
+  const char *where, *place;
+} NodeText;
+
+static bool
+add_constant_node (Parser *p, const NodeText *t, GmValueId *out)
+{
+  if (t->attrs.mask != 1u << GM_ATTR_OFFSET || t->attrs.offset < 0
+      || t->attrs.offset >= (int64_t) p->g->constants->len)
+    return fail_at (
+        p, t->place,
+        "constant needs one attribute, offset: a row of the constants above (there are %u)",
+        p->g->constants->len);
+  *out =
+      gm_graph_add_constant (p->g, g_ptr_array_index (p->g->constants, t->attrs.offset), t->where);
+  return true;
+}
+
+/* What the shape rules say; what the text says where they cannot. */
+static bool
+add_node (Parser *p, NodeText *t, GmValueId *out)
+{
+  const GmValueId *in = (const GmValueId *) t->in->data;
+  int n_in = (int) t->in->len;
+  if (t->op == GM_OP_constant)
+    return add_constant_node (p, t, out);
+  g_autoptr (GError) why = NULL;
+  *out =
+      gm_graph_add_node (p->g, t->op, in, n_in, t->attrs.mask ? &t->attrs : NULL, t->where, &why);
+  if (*out != GM_NO_ID)
+    return true;
+  if (!g_error_matches (why, GM_ERROR, GM_ERROR_UNSUPPORTED) || !p->g->sym)
+    return fail_at (p, t->place, "%s", why->message);
+  if (!t->has_type)
+    return fail_at (p, t->place, "%s; write its type", why->message);
+  if (gm_ops[t->op].arity >= 0 && gm_ops[t->op].arity != n_in)
+    return fail_at (p, t->place, "%s takes %d inputs, not %d", gm_ops[t->op].name,
+                    gm_ops[t->op].arity, n_in);
+  t->said.requires_grad = gm_graph_expects_grad (p->g, t->op, in, n_in, &t->said);
+  *out = gm_graph_add_known (p->g, t->op, in, n_in, t->attrs.mask ? &t->attrs : NULL, t->where,
+                             &t->said);
+  return true;
+}
+
+static bool
+check_said (Parser *p, const NodeText *t, GmValueId id)
+{
+  GmMeta *m = gm_graph_meta (p->g, id), said = t->said;
+  said.requires_grad = m->requires_grad;
+  if (t->has_type && memcmp (m, &said, sizeof said)) {
+    g_autofree char *is = gm_meta_text (m), *strides = gm_shape_text (m->ndim, m->strides);
+    return fail_at (p, t->place, "the result of %s is %s with strides %s, not what the text says",
+                    gm_ops[t->op].name, is, strides);
+  }
+  if (t->grad && !gm_dtype_is_float (m->dtype))
+    return fail_at (p, t->place, "only a floating point tensor can require grad");
+  if (t->no_grad || t->grad)
+    m->requires_grad = t->grad;
+  return true;
+}
+
+static bool
+parse_node_text (Parser *p, NodeText *t)
+{
+  skip_blanks (p);
+  t->place = p->at;
+  g_autofree char *op = take_word (p, "an op");
+  if (!op)
+    return false;
+  t->op = gm_op_find (op, strlen (op));
+  if (t->op == GM_OP_NONE)
+    return fail_at (p, t->place, "there is no op '%s'", op);
+  for (skip_blanks (p); *p->at == '%'; skip_blanks (p)) {
+    GmValueId v;
+    if (!parse_use (p, &v))
+      return false;
+    g_array_append_val (t->in, v);
+  }
+  while (at_attr (p))
+    if (!parse_attr (p, &t->attrs))
+      return false;
+  if (take (p, ":")) {
+    t->has_type = true;
+    if (!parse_type (p, &t->said))
+      return false;
+  }
+  t->no_grad = take_keyword (p, "no_grad");
+  t->grad = !t->no_grad && take_keyword (p, "requires_grad");
+  t->where = parse_where (p);
+  skip_blanks (p);
+  return !*p->at || *p->at == '\n' || *p->at == '\r' || *p->at == '}'
+      || fail_at (p, p->at, "expected the end of the line");
+}
+
+static bool
+parse_node (Parser *p)
+{
+  g_autoptr (GArray) in = g_array_new (FALSE, FALSE, sizeof (GmValueId));
+  NodeText t = { .in = in };
+  g_autofree char *name = NULL;
+  GmValueId id;
+  if (!parse_name (p, &name) || !expect (p, "=") || !parse_node_text (p, &t)
+      || !add_node (p, &t, &id) || !check_said (p, &t, id))
+    return false;
+  define (p, g_steal_pointer (&name), id);
+  return true;
+}
+
+/* -- Graphs ------------------------------------------------------------------------------------ */
+
+static bool
+parse_body (Parser *p)
+{
+  if (!expect (p, "{"))
+    return false;
+  for (;;) {
+    skip_lines (p);
+    if (take (p, "}"))
+      return true;
+    if (!*p->at)
+      return fail_at (p, p->at, "the text ends inside the graph '%s'; expected '}'", p->g->name);
+    if (!(take_keyword (p, "const") ? parse_constant (p) : parse_node (p)))
+      return false;
+  }
+}
+
+static bool
+parse_graph (Parser *p, GPtrArray *out)
+{
+  g_autofree char *name = take_word (p, "the name of a graph");
+  if (!name)
+    return false;
+  p->g = gm_graph_new (name, NULL);
+  g_ptr_array_add (out, p->g);
+  const char *outputs, *end;
+  if (!parse_inputs (p) || !skip_outputs (p, &outputs) || !parse_body (p))
+    return false;
+  end = p->at;
+  p->at = outputs;
+  if (!parse_outputs (p))
+    return false;
+  p->at = end;
+  return true;
+}
+
+GPtrArray *
+gm_graph_parse (const char *text, GError **error)
+{
+  g_autoptr (GPtrArray) out = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_graph_free);
+  Parser p = { .text = text, .at = text, .error = error };
+  for (skip_lines (&p); *p.at; skip_lines (&p)) {
+    p.names = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+    bool ok = parse_graph (&p, out);
+    g_hash_table_unref (p.names);
+    if (!ok)
+      return NULL;
+  }
+  if (!out->len) {
+    fail_at (&p, p.at,
+             "there is no graph here; it looks like: graph (%%x: f32[2]) -> (%%0) { ... }");
+    return NULL;
+  }
+  return g_steal_pointer (&out);
+}
+
+bool
+gm_graph_parse_attrs (const char *text, GmAttrs *out, GError **error)
+{
+  Parser p = { .text = text, .at = text, .error = error };
+  *out = (GmAttrs){ 0 };
+  while (at_attr (&p))
+    if (!parse_attr (&p, out))
+      return false;
+  skip_lines (&p);
+  return !*p.at || fail_at (&p, p.at, "expected an attribute, such as dim=1");
+}

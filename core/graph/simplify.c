@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * simplify.c -- stage s: fold, common subexpressions, dead code.
+ *
+ * One walk forward folds and finds equal nodes, one backward finds what is live, one forward emits
+ * the new graph.  What may be merged is narrower than "equal": see graph.h and fold.c. Requires: a
+ * graph that verifies.  Keeps: inputs and their order, outputs and their kinds, `where` of every
+ * node that stays.
+ */
+#include "core/graph/simplify.h"
+
+#include <string.h>
+
+#include "core/sym/sym.h"
+
+bool
+gm_simplify_same_meta (const GmSimplifyWork *w, GmValueId a, GmValueId b)
+{
+  return !memcmp (gm_graph_meta (w->g, a), gm_graph_meta (w->g, b), sizeof (GmMeta));
+}
+
+/* -- Common subexpressions --------------------------------------------------------------------- */
+
+typedef struct {
+  GmSimplifyWork *w;
+  uint32_t *slots; /* node + 1, open addressing */
+  uint32_t mask;
+} CseTable;
+
+static bool
+same_attrs (const GmAttrs *a, const GmAttrs *b)
+{
+  return a == b || (a && b && !memcmp (a, b, sizeof *a));
+}
+
+static bool
+same_node (const GmSimplifyWork *w, const GmNode *a, const GmNode *b)
+{
+  return a->op == b->op && a->n_in == b->n_in
+      && (!a->n_in || !memcmp (a->in, b->in, a->n_in * sizeof *a->in))
+      && same_attrs (a->attrs, b->attrs) && gm_simplify_same_meta (w, a->out, b->out);
+}
+
+static uint64_t
+hash_node (const GmNode *n)
+{
+  uint64_t h = (uint64_t) n->op;
+  for (uint32_t k = 0; k < n->n_in; k++)
+    h = (h ^ n->in[k]) * UINT64_C (0x9e3779b97f4a7c15);
+  if (n->attrs) { /* what tells nodes apart most often; same_node compares the rest */
+    h = (h ^ (uint64_t) n->attrs->value.i ^ (uint64_t) n->attrs->dim << 32)
+      * UINT64_C (0x9e3779b97f4a7c15);
+    h = (h ^ (uint64_t) n->attrs->list[0] ^ (uint64_t) n->attrs->offset << 24)
+      * UINT64_C (0x9e3779b97f4a7c15);
+    h = (h ^ (uint64_t) n->attrs->start ^ (uint64_t) n->attrs->stop << 20)
+      * UINT64_C (0x9e3779b97f4a7c15);
+  }
+  return h ^ h >> 32;
+}
+
+/* Whether node n's value may be that of another node: not if the caller sees it, or its memory
+ * through a view.  Equal views and equal constants are one memory anyway, so only outputs
+ * themselves stay apart. */
+static bool
+may_merge (const GmSimplifyWork *w, const GmNode *n)
+{
+  bool one_memory = gm_ops[n->op].family == GM_FAMILY_MOVEMENT || n->op == GM_OP_constant;
+  return !w->output[n->out] && (one_memory || !w->escapes[n->out]);
+}
+
+/* An equal, earlier node's value, or GM_NO_ID; then the node is remembered. */
+static GmValueId
+find_equal (CseTable *t, uint32_t i)
+{
+  const GmNode *n = &t->w->nodes[i];
+  uint32_t at = (uint32_t) hash_node (n) & t->mask;
+  for (; t->slots[at]; at = (at + 1) & t->mask)
+    if (same_node (t->w, &t->w->nodes[t->slots[at] - 1], n))
+      return may_merge (t->w, n) ? t->w->nodes[t->slots[at] - 1].out : GM_NO_ID;
+  t->slots[at] = i + 1;
+  return GM_NO_ID;
+}
+
+static void
+cse_init (CseTable *t, GmSimplifyWork *w)
+{
+  uint32_t n = 16;
+  while (n < w->g->nodes->len * 2)
+    n *= 2;
+  t->w = w;
+  t->slots = g_new0 (uint32_t, n);
+  t->mask = n - 1;
+}
+
+/* -- The walk forward -------------------------------------------------------------------------- */
+
+static void
+look_up_operands (GmSimplifyWork *w, GmNode *n)
+{
+  bool changed = false;
+  for (uint32_t k = 0; k < n->n_in; k++)
+    changed = changed || w->same[n->in[k]] != n->in[k];
+  if (!changed)
+    return;
+  GmValueId *in = gm_arena_copy (w->arena, n->in, n->n_in * sizeof *in);
+  for (uint32_t k = 0; k < n->n_in; k++)
+    in[k] = w->same[in[k]];
+  n->in = in;
+}
+
+static void
+rewrite (GmSimplifyWork *w)
+{
+  CseTable cse = { 0 };
+  bool do_cse =
+      w->what & GM_SIMPLIFY_CSE && !w->mutates; /* equal nodes around a write are not equal */
+  if (do_cse)
+    cse_init (&cse, w);
+  for (uint32_t i = 0; i < w->g->nodes->len; i++) {
+    GmNode *n = &w->nodes[i];
+    look_up_operands (w, n);
+    GmValueId v = w->what & GM_SIMPLIFY_FOLD ? gm_fold_node (w, i) : GM_NO_ID;
+    if (v == GM_NO_ID && do_cse)
+      v = find_equal (&cse, i);
+    if (v != GM_NO_ID)
+      w->same[n->out] = v;
+  }
+  g_free (cse.slots);
+}
+
+/* -- What escapes ------------------------------------------------------------------------------ */
+
+/* Values that share memory are one class, named by its root; if one member is an input, a constant
+ * or an output, all escape. */
+static void
+find_escapes (GmSimplifyWork *w)
+{
+  const GmGraph *g = w->g;
+  g_autofree GmValueId *root = g_new (GmValueId, g->values->len + 1);
+  for (uint32_t v = 0; v < g->values->len; v++) {
+    root[v] = v;
+    w->escapes[v] = gm_graph_value (g, v)->node == GM_NO_ID;
+  }
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    GmFamily family = gm_ops[n->op].family;
+    if (family == GM_FAMILY_MOVEMENT || family == GM_FAMILY_MUTATE)
+      root[n->out] = root[n->in[0]];
+    if (n->op == GM_OP_constant)
+      w->escapes[n->out] = true;
+  }
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    GmValueId v = g_array_index (g->outputs, GmGraphOutput, i).value;
+    w->output[v] = true;
+    w->escapes[root[v]] = true;
+  }
+  for (uint32_t v = 0; v < g->values->len; v++)
+    w->escapes[v] = w->escapes[root[v]];
+}
+
+/* -- Dead code and emission -------------------------------------------------------------------- */
+
+static void
+find_live (const GmSimplifyWork *w, bool *live)
+{
+  const GmGraph *g = w->g;
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    live[g_array_index (g->outputs, GmGraphOutput, i).value] = true;
+  for (uint32_t i = g->nodes->len; i-- > 0;) {
+    const GmNode *n = &w->nodes[i];
+    bool keep = live[n->out] || gm_ops[n->op].family == GM_FAMILY_MUTATE
+             || (!(w->what & GM_SIMPLIFY_DEAD) && w->same[n->out] == n->out);
+    live[n->out] = keep;
+    for (uint32_t k = 0; keep && k < n->n_in; k++)
+      live[n->in[k]] = true;
+  }
+}
+
+static const char *
+carry_where (GmGraph *to, const GmGraph *from, const char *where, const char **last_from,
+             const char **last_to)
+{
+  if (!where || to->arena == from->arena)
+    return where;
+  if (where != *last_from) { /* neighbours come from one line most of the time */
+    *last_from = where;
+    *last_to = gm_arena_strdup (to->arena, where);
+  }
+  return *last_to;
+}
+
+static GmGraph *
+emit (const GmSimplifyWork *w, const bool *live, GmArena *arena)
+{
+  const GmGraph *g = w->g;
+  GmGraph *to = gm_graph_new (g->name, arena);
+  const char *last_from = NULL, *last_to = NULL;
+  g_autofree GmValueId *map = g_new (GmValueId, g->values->len + 1);
+  g_autofree GmValueId *in = NULL;
+  uint32_t most = 0;
+  if (g->sym)
+    to->sym = gm_sym_copy (g->sym);
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    GmValueId v = g_array_index (g->inputs, GmValueId, i);
+    map[v] = gm_graph_add_input (to, gm_graph_value (g, v)->name, gm_graph_meta (g, v));
+  }
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = &w->nodes[i];
+    if (!live[n->out])
+      continue;
+    const char *where = carry_where (to, g, n->where, &last_from, &last_to);
+    if (n->op == GM_OP_constant) {
+      map[n->out] =
+          gm_graph_add_constant (to, g_ptr_array_index (g->constants, n->attrs->offset), where);
+      gm_graph_meta (to, map[n->out])->requires_grad = gm_graph_meta (g, n->out)->requires_grad;
+      continue;
+    }
+    if (n->n_in > most)
+      in = g_renew (GmValueId, in, most = n->n_in);
+    for (uint32_t k = 0; k < n->n_in; k++)
+      in[k] = map[n->in[k]];
+    map[n->out] = gm_graph_add_known (to, n->op, in, (int) n->n_in, n->attrs, where,
+                                      gm_graph_meta (g, n->out));
+  }
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
+    gm_graph_add_output (to, map[o->value], o->kind);
+  }
+  return to;
+}
+
+GmGraph *
+gm_graph_simplify (const GmGraph *g, uint32_t what, GmArena *arena)
+{
+  g_autoptr (GmArena) scratch = gm_arena_new ();
+  g_autofree bool *output = g_new0 (bool, g->values->len + 1),
+                  *escapes = g_new0 (bool, g->values->len + 1),
+                  *live = g_new0 (bool, g->values->len + 1);
+  g_autofree GmValueId *same = g_new (GmValueId, g->values->len + 1);
+  GmSimplifyWork w = {
+    .g = g, .arena = scratch, .what = what, .same = same, .output = output, .escapes = escapes
+  };
+  w.nodes = gm_arena_newn (scratch, GmNode, g->nodes->len + 1);
+  for (uint32_t v = 0; v < g->values->len; v++)
+    same[v] = v;
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    w.nodes[i] = *gm_graph_node (g, i);
+    w.mutates = w.mutates || gm_ops[w.nodes[i].op].family == GM_FAMILY_MUTATE;
+  }
+  find_escapes (&w);
+  rewrite (&w);
+  find_live (&w, live);
+  return emit (&w, live, arena);
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * verify.c -- whether a graph is one: what every stage may rely on, and must leave behind.
+ *
+ * Every value is an input or the one result of one node; operands are made before they are used;
+ * attributes are those of the op's row; a result's meta is what the shape rules say.  Sizes that
+ * are not numbers: see graph.h.
+ */
+#include <stdarg.h>
+#include <string.h>
+
+#include "core/graph/graph.h"
+#include "core/sym/sym.h"
+
+typedef struct {
+  const GmGraph *g;
+  uint32_t node; /* the one at hand, or GM_NO_ID */
+  GError **error;
+} Verifier;
+
+static bool G_GNUC_PRINTF (2, 3) fail (Verifier *v, const char *format, ...)
+{
+  va_list args;
+  va_start (args, format);
+  g_autofree char *what = g_strdup_vprintf (format, args);
+  va_end (args);
+  const char *name = v->g->name ? v->g->name : "?";
+  if (v->node == GM_NO_ID) {
+    g_set_error (v->error, GM_ERROR, GM_ERROR_VALUE, "graph '%s': %s", name, what);
+    return false;
+  }
+  const GmNode *n = gm_graph_node (v->g, v->node);
+  const char *op = n->op < GM_N_OPS && gm_ops[n->op].name ? gm_ops[n->op].name : "?";
+  g_set_error (v->error, GM_ERROR, GM_ERROR_VALUE, "graph '%s', node %%%u (%s)%s%s: %s", name,
+               v->node, op, n->where ? " from " : "", n->where ? n->where : "", what);
+  return false;
+}
+
+/* -- Values ------------------------------------------------------------------------------------ */
+
+static bool
+check_size (Verifier *v, int64_t size)
+{
+  uint32_t rows = v->g->sym ? gm_sym_n_rows (v->g->sym) : 0;
+  if (size >= 0)
+    return true;
+  if (gm_size_row (size) >= rows)
+    return fail (v, "size %" G_GINT64_FORMAT " is no row of the graph's %u size expressions", size,
+                 rows);
+  const GmSymRow *r = gm_sym_row (v->g->sym, gm_size_row (size));
+  return r->kind != GM_SYM_CONST
+      || fail (v, "a size that is the number %" G_GINT64_FORMAT, r->value);
+}
+
+static bool
+check_meta (Verifier *v, const GmMeta *m)
+{
+  if (m->dtype >= GM_N_DTYPES || !gm_dtypes[m->dtype].live)
+    return fail (v, "dtype %d does not exist", m->dtype);
+  if (m->ndim > GM_MAX_DIMS)
+    return fail (v, "%d dimensions", m->ndim);
+  if (m->device != GM_DEVICE_CPU && m->device != GM_DEVICE_CUDA)
+    return fail (v, "device %d does not exist", m->device);
+  if (m->requires_grad > gm_dtype_is_float (m->dtype))
+    return fail (v, "a tensor of dtype %s cannot require grad", gm_dtypes[m->dtype].text);
+  for (int i = 0; i < GM_MAX_DIMS; i++) {
+    if (i >= m->ndim && (m->sizes[i] || m->strides[i]))
+      return fail (v, "unused dimension %d is not zero", i);
+    if (!check_size (v, m->sizes[i]))
+      return false;
+  }
+  if (gm_graph_meta_is_symbolic (m))
+    for (int i = 0; i < m->ndim; i++)
+      if (!check_size (v, m->strides[i]))
+        return false;
+  return true;
+}
+
+static bool
+check_inputs (Verifier *v)
+{
+  const GmGraph *g = v->g;
+  uint32_t without_node = 0;
+  for (uint32_t i = 0; i < g->values->len; i++)
+    without_node += gm_graph_value (g, i)->node == GM_NO_ID;
+  if (without_node != g->inputs->len)
+    return fail (v, "%u inputs, but %u values that no node makes", g->inputs->len, without_node);
+  g_autofree bool *seen = g_new0 (bool, g->values->len + 1);
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    GmValueId id = g_array_index (g->inputs, GmValueId, i);
+    if (id >= g->values->len || gm_graph_value (g, id)->node != GM_NO_ID || seen[id])
+      return fail (v, "input %u is value %u, which %s", i, id,
+                   id >= g->values->len ? "does not exist"
+                   : seen[id]           ? "is one already"
+                                        : "a node makes");
+    seen[id] = true;
+    if (!check_meta (v, gm_graph_meta (g, id)))
+      return false;
+  }
+  return true;
+}
+
+/* -- Nodes ------------------------------------------------------------------------------------- */
+
+static bool
+check_attrs (Verifier *v, const GmNode *n)
+{
+  static const GmAttrs none;
+  const GmAttrs *a = n->attrs ? n->attrs : &none;
+  uint32_t need = gm_op_attr_mask (n->op), may = need | gm_op_attr_optional (n->op);
+  if (need & ~a->mask || a->mask & ~may) {
+    for (int k = 1; k < GM_N_ATTRS; k++)
+      if ((need & ~a->mask) >> k & 1)
+        return fail (v, "the attribute %s is missing", gm_attrs[k].name);
+      else if ((a->mask & ~may) >> k & 1)
+        return fail (v, "the op has no attribute %s", gm_attrs[k].name);
+    return fail (v, "attributes with unknown keys: mask %x", a->mask);
+  }
+  if (a->n_list > GM_MAX_DIMS)
+    return fail (v, "a list of %d", a->n_list);
+  for (int i = 0; a->mask & 1u << GM_ATTR_SIZES && i < a->n_list; i++)
+    if (!check_size (v, a->list[i]))
+      return false;
+  return true;
+}
+
+static bool
+check_constant (Verifier *v, const GmNode *n, const GmMeta *m)
+{
+  if (n->attrs->offset < 0 || n->attrs->offset >= (int64_t) v->g->constants->len)
+    return fail (v, "row %" G_GINT64_FORMAT " of %u constants", n->attrs->offset,
+                 v->g->constants->len);
+  const GmTensor *t = g_ptr_array_index (v->g->constants, n->attrs->offset);
+  GmMeta is = t->meta;
+  is.requires_grad = m->requires_grad;
+  return !memcmp (&is, m, sizeof is) || fail (v, "its type is not that of the constant");
+}
+
+/* The sizes that an op was asked for are the result's; the row of a POINTWISE or CAST operand,
+ * aligned at the end, is the result's or 1; else nothing is known. */
+static bool
+check_symbolic (Verifier *v, const GmNode *n, const GmMeta *m)
+{
+  GmFamily family = gm_ops[n->op].family;
+  if (n->attrs && n->attrs->mask & 1u << GM_ATTR_SIZES
+      && (n->attrs->n_list != m->ndim
+          || memcmp (n->attrs->list, m->sizes, sizeof *m->sizes * m->ndim)))
+    return fail (v, "the result has other sizes than the attribute");
+  if (family != GM_FAMILY_POINTWISE && family != GM_FAMILY_CAST)
+    return true;
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    const GmMeta *x = gm_graph_meta (v->g, n->in[i]);
+    int shift = m->ndim - x->ndim;
+    for (int d = 0; d < x->ndim; d++)
+      if (shift < 0 || (x->sizes[d] != m->sizes[d + shift] && x->sizes[d] != 1))
+        return fail (v, "dimension %d of operand %u does not fit the result", d, i);
+  }
+  return true;
+}
+
+static bool
+check_result (Verifier *v, const GmNode *n)
+{
+  const GmGraph *g = v->g;
+  const GmMeta *m = gm_graph_meta (g, n->out);
+  bool symbolic = gm_graph_meta_is_symbolic (m);
+  g_autofree const GmMeta **in = g_new (const GmMeta *, n->n_in + 1);
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    in[i] = gm_graph_meta (g, n->in[i]);
+    symbolic = symbolic || gm_graph_meta_is_symbolic (in[i]);
+  }
+  for (int i = 0; n->attrs && n->attrs->mask & 1u << GM_ATTR_SIZES && i < n->attrs->n_list; i++)
+    symbolic = symbolic || gm_size_is_symbolic (n->attrs->list[i]);
+  if (!check_meta (v, m))
+    return false;
+  if (m->requires_grad && n->op != GM_OP_constant
+      && !gm_graph_expects_grad (g, n->op, n->in, (int) n->n_in, m))
+    return fail (v, "the result requires grad, but no operand from which it could have that");
+  if (n->op == GM_OP_constant)
+    return check_constant (v, n, m);
+  if (symbolic)
+    return check_symbolic (v, n, m);
+  GmMeta is;
+  g_autoptr (GError) why = NULL;
+  if (!gm_op_infer (n->op, in, (int) n->n_in, n->attrs, &is, &why))
+    return fail (v, "%s", why->message);
+  is.requires_grad = m->requires_grad;
+  if (memcmp (&is, m, sizeof is)) {
+    g_autofree char *a = gm_meta_text (&is), *b = gm_meta_text (m),
+                    *sa = gm_shape_text (is.ndim, is.strides),
+                    *sb = gm_shape_text (m->ndim, m->strides);
+    return fail (v, "the result should be %s with strides %s, the graph has %s with strides %s", a,
+                 sa, b, sb);
+  }
+  return true;
+}
+
+static bool
+check_node (Verifier *v, bool functional)
+{
+  const GmGraph *g = v->g;
+  const GmNode *n = gm_graph_node (g, v->node);
+  if (n->op <= GM_OP_NONE || n->op >= GM_N_OPS || !gm_ops[n->op].name)
+    return fail (v, "there is no op with code %d", (int) n->op);
+  if (functional && gm_ops[n->op].family == GM_FAMILY_MUTATE)
+    return fail (v, "a write in place in a graph that should have none");
+  int arity = gm_ops[n->op].arity;
+  if (arity >= 0 ? n->n_in != (uint32_t) arity : n->n_in < 1)
+    return fail (v, "%u operands", n->n_in);
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    if (n->in[i] >= g->values->len)
+      return fail (v, "operand %u is value %u of %u", i, n->in[i], g->values->len);
+    uint32_t made = gm_graph_value (g, n->in[i])->node;
+    if (made != GM_NO_ID && made >= v->node)
+      return fail (v, "operand %u is made by node %u, which comes later", i, made);
+  }
+  if (n->out >= g->values->len || gm_graph_value (g, n->out)->node != v->node)
+    return fail (v, "its result is value %u, which does not name it as its maker", n->out);
+  return check_attrs (v, n) && check_result (v, n);
+}
+
+bool
+gm_graph_verify (const GmGraph *g, bool functional, GError **error)
+{
+  Verifier v = { .g = g, .node = GM_NO_ID, .error = error };
+  if (g->values->len != g->inputs->len + g->nodes->len)
+    return fail (&v, "%u values for %u inputs and %u nodes", g->values->len, g->inputs->len,
+                 g->nodes->len);
+  if (!check_inputs (&v))
+    return false;
+  for (v.node = 0; v.node < g->nodes->len; v.node++)
+    if (!check_node (&v, functional))
+      return false;
+  v.node = GM_NO_ID;
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
+    if (o->value >= g->values->len || o->kind > GM_OUTPUT_MUTATION)
+      return fail (&v, "output %u is value %u of %u, kind %d", i, o->value, g->values->len,
+                   o->kind);
+  }
+  return true;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sym.h -- sizes that are not numbers yet: hash-consed expressions over named symbols.
+ *
+ * A size is an int64_t as in GmMeta: >= 0 is the number itself, < 0 is row `-1 - size` of a GmSym.
+ * Rows are append-only and use earlier rows only, so that evaluating them in order evaluates
+ * everything, a rollback is a truncation, and equal expressions (after folding of constants) are
+ * equal integers. Folded: constants, x + 0, x * 1, x * 0, x // 1, x % 1, min and max of equals, (x
+ * + c) + d, (x * c) * d, x * c + x * d.  No further algebra: two sizes that differ here may still
+ * be equal at run time. Threads: one at a time.
+ */
+#ifndef GM_SYM_SYM_H
+#define GM_SYM_SYM_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct GmSym GmSym;
+
+/* The image's codes (GRAMME_SIZE_...). */
+typedef enum {
+  GM_SYM_CONST,
+  GM_SYM_SYMBOL,
+  GM_SYM_ADD,
+  GM_SYM_MUL,
+  GM_SYM_FLOORDIV, /* to minus infinity, as Python's // */
+  GM_SYM_MOD,      /* the sign of the divisor, as Python's % */
+  GM_SYM_MIN,
+  GM_SYM_MAX,
+  GM_N_SYM_KINDS,
+} GmSymKind;
+
+typedef struct {
+  uint8_t kind;
+  uint32_t a, b;                 /* operands: rows; SYMBOL: a is its number */
+  int64_t value;                 /* CONST */
+  const char *name;              /* SYMBOL: owned by the GmSym */
+  int64_t min, max, multiple_of; /* what is known: bounds inclusive; symbols and constants only */
+} GmSymRow;
+
+#define gm_size_is_symbolic(size) ((size) < 0)
+#define gm_size_row(size) ((uint32_t) (-1 - (size)))
+#define gm_size_from_row(row) (-1 - (int64_t) (row))
+
+GmSym *gm_sym_new (void);
+void gm_sym_free (GmSym *s); /* NULL is fine */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmSym, gm_sym_free)
+
+GmSym *gm_sym_copy (const GmSym *s);
+
+uint32_t gm_sym_n_rows (const GmSym *s);
+const GmSymRow *gm_sym_row (const GmSym *s, uint32_t row); /* valid until the next row is added */
+uint32_t gm_sym_n_symbols (const GmSym *s);
+/* Forgets all rows from n_rows on. */
+void gm_sym_truncate (GmSym *s, uint32_t n_rows);
+
+/* The symbol of this name, made if it is new: sizes are >= 0 until told otherwise. */
+int64_t gm_sym_symbol (GmSym *s, const char *name);
+/* Narrows what is known of a symbol.  False if nothing is left: the facts stay as they were. */
+bool gm_sym_assume (GmSym *s, int64_t symbol, int64_t min, int64_t max, int64_t multiple_of);
+/* A number as a size: itself, or a row for a negative one (which occurs inside expressions only).
+ */
+int64_t gm_sym_const (GmSym *s, int64_t value);
+/* kind is ADD .. MAX.  What would overflow or divide by zero is not folded: evaluation reports it.
+ */
+int64_t gm_sym_op (GmSym *s, GmSymKind kind, int64_t a, int64_t b);
+
+/* "n*2 + 1".  Caller frees. */
+char *gm_sym_text (const GmSym *s, int64_t size);
+/* Parses one expression at *text and moves it past; numbers, names, + - * // %, min (a, b), max (a,
+ * b), parentheses. Errors: GM_ERROR_VALUE; *text is left where the trouble is. */
+bool gm_sym_parse (GmSym *s, const char **text, int64_t *out, GError **error);
+
+/* symbols[i]: the value of symbol number i.  Errors: GM_ERROR_VALUE on overflow or division by
+ * zero, names the expression. */
+bool gm_sym_eval (const GmSym *s, int64_t size, const int64_t *symbols, int64_t *out,
+                  GError **error);
+/* All rows at once: values has gm_sym_n_rows entries. */
+bool gm_sym_eval_all (const GmSym *s, const int64_t *symbols, int64_t *values, GError **error);
+
+#endif

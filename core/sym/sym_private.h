@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sym_private.h -- what sym.c and sym_text.c share.
+ */
+#ifndef GM_SYM_SYM_PRIVATE_H
+#define GM_SYM_SYM_PRIVATE_H
+
+#include "core/sym/sym.h"
+
+struct GmSym {
+  GArray *rows; /* GmSymRow */
+  uint32_t n_symbols;
+  uint32_t *slots;  /* row + 1, or 0 */
+  uint32_t n_slots; /* a power of two */
+};
+
+/* a `kind` b; false if that overflows or divides by zero. */
+bool gm_sym_compute (GmSymKind kind, int64_t a, int64_t b, int64_t *out);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mutate_image.h -- graph images with a few things changed: random bytes do not come far, these do.
+ */
+#ifndef GM_TESTS_FUZZ_MUTATE_IMAGE_H
+#define GM_TESTS_FUZZ_MUTATE_IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Changes bytes[0 .. n), n >= 8, in place, and returns the new length, at most n.  The same state
+ * gives the same mutant. */
+size_t gm_mutate_image (uint64_t *state, uint8_t *bytes, size_t n);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * random_graph.h -- random valid graphs, inputs for them, and how results are compared: what every
+ * back end, rewrite and transformation is tried on against gm_graph_interpret.
+ *
+ * A graph is functional, over every family of the op table, with small shapes (empty ones too),
+ * views, strides, broadcasting, repeated operands and constants.  It is valid for every input:
+ * positions are taken modulo the size that they index.  The same options give the same graph,
+ * everywhere; print the seed when something fails.
+ */
+#ifndef GM_TESTS_FUZZ_RANDOM_GRAPH_H
+#define GM_TESTS_FUZZ_RANDOM_GRAPH_H
+
+#include "core/graph/graph.h"
+
+typedef struct {
+  uint64_t seed;
+  int n_nodes;     /* about how many; 0: between 1 and 40 */
+  uint32_t dtypes; /* bit d: dtype d may occur (indices and masks need i64 and bool anyway); 0: all
+                      that live */
+  uint32_t families; /* bit f: family f may occur; 0: all but MUTATE */
+  bool grad;         /* floating inputs require grad, most of them */
+  bool strided;      /* inputs may be transposed, sliced and expanded */
+  bool defined_only; /* no float to integer casts and no integer division, whose results for odd
+                        operands are the machine's */
+  bool no_empty;     /* no dimension of size 0 */
+} GmRandomGraph;
+
+GmGraph *gm_random_graph (const GmRandomGraph *options, GmArena *arena);
+
+/* How odd the numbers are. */
+typedef enum {
+  GM_RANDOM_TAME, /* floats in (-2, 2) away from zero, integers in -9 .. 9: for gradients and
+                     comparisons with a tolerance */
+  GM_RANDOM_WILD, /* also -0, infinities, NaN, denormals, huge ones, the ends of the integers */
+} GmRandomNumbers;
+
+/* One tensor of the type that the graph says for each input (numbers only), new references. */
+void gm_random_inputs (const GmGraph *g, uint64_t seed, GmRandomNumbers numbers, GmTensor **inputs);
+
+/* Whether dtype, shape and all elements are equal; NaNs are equal, whatever their payload, unless
+ * `payloads`.  Strides may differ. Otherwise *why (if not NULL) says where; free it. */
+bool gm_random_equal (const GmTensor *a, const GmTensor *b, bool payloads, char **why);
+
+#endif
