@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * functionalize.c -- in-place writes become values.
+ *
+ * Each tensor that owns memory (a root) has a current value, and a count of the writes to it.
+ * A write to a root replaces its value; a write to a view is scattered back into what it is a
+ * view of, by the inverse of that view, up to the root.  Other views of the root notice that
+ * the count moved and are taken again from the new value when they are next read.  What was
+ * written to an input leaves the graph as one more output, and the shim copies it into the real
+ * tensor.
+ *
+ * Invariant: a root's value always has the root's shape, dtype and, where they are dense,
+ * strides.  Results downstream then get the strides that the plain program gives them, and
+ * matrix products the same BLAS call, hence the same bits.
+ * Requires: a verified graph; inputs that do not overlap where one of them is written (plan.c
+ * checks).
+ * Rejected: taking views again at the write.  Most are never read after it.
+ */
+#include "core/aot/aot.h"
+#include "core/autograd/autograd.h"
+
+#include <string.h>
+
+/* -- Graph ------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const GmGraph *g;
+  GmGraphBuilder b; /* appends to the new graph */
+  GmVal *now;       /* per object of g: its value in the new graph */
+  uint32_t *seen;   /* per object: the count of writes to its root when `now` was taken */
+  uint32_t *writes; /* per root: the count */
+} Rewrite;
+
+static GmVal
+add (Rewrite *r, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
+{
+  return gm_b_op (&r->b.base, op, in, n_in, attrs);
+}
+
+/* v as the result of n: without history if n ran with gradients off. */
+static GmVal
+as_recorded (Rewrite *r, const GmNode *n, GmVal v)
+{
+  if (v && gm_views_no_grad (r->g, n))
+    gm_graph_meta (r->b.graph, gm_id_from_val (v))->requires_grad = 0;
+  return v;
+}
+
+/* v in memory laid out like `want`, if that is dense: permuted so that rows are rows, made
+ * contiguous, permuted back. */
+static GmVal
+with_strides_of (Rewrite *r, GmVal v, const GmMeta *want)
+{
+  const GmMeta *m = gm_b_meta (&r->b.base, v);
+  int64_t order[GM_MAX_DIMS], inverse[GM_MAX_DIMS];
+
+  if (!v || memcmp (m->strides, want->strides, sizeof m->strides) == 0 || !gm_meta_is_dense (want))
+    return v;
+  /* insertion sort: the largest stride first, of equal ones the larger size */
+  for (int i = 0; i < want->ndim; i++) {
+    int k = i;
+    for (; k > 0; k--) {
+      int64_t d = order[k - 1];
+      if (want->strides[d] > want->strides[i] ||
+          (want->strides[d] == want->strides[i] && want->sizes[d] >= want->sizes[i]))
+        break;
+      order[k] = d;
+    }
+    order[k] = i;
+  }
+  for (int i = 0; i < want->ndim; i++)
+    inverse[order[i]] = i;
+  return gm_b_permute (&r->b.base,
+                       gm_b_contiguous (&r->b.base, gm_b_permute (&r->b.base, v, order)), inverse);
+}
+
+static const GmNode *
+producer (const GmGraph *g, GmValueId v)
+{
+  uint32_t node = gm_graph_value (g, v)->node;
+
+  return node == GM_NO_ID ? NULL : gm_graph_node (g, node);
+}
+
+/* The view `n` of `base`.  A value may be laid out otherwise than the tensor that was recorded,
+ * so `view` may have to copy. */
+static GmVal
+take_view (Rewrite *r, const GmNode *n, GmVal base)
+{
+  if (n->op == GM_OP_view && gm_views_no_grad (r->g, n))
+    base = add (r, GM_OP_detach, &base, 1, NULL); /* the reshape may be two nodes, or none */
+  if (n->op == GM_OP_view)
+    return gm_b_reshape (&r->b.base, base, n->attrs->n_list, n->attrs->list);
+  return as_recorded (r, n, add (r, n->op, &base, 1, n->attrs));
+}
+
+static GmVal
+current (Rewrite *r, GmValueId v)
+{
+  GmValueId object = gm_views_object (r->g, v), parent = gm_views_parent (r->g, object);
+  uint32_t writes = r->writes[gm_views_root (r->g, object)];
+
+  if (parent != GM_NO_ID && (!r->now[object] || r->seen[object] != writes)) {
+    r->now[object] = take_view (r, producer (r->g, object), current (r, parent));
+    r->seen[object] = writes;
+  }
+  return r->now[object];
+}
+
+static GmVal
+refuse (Rewrite *r, const GmNode *n, const char *what)
+{
+  return gm_b_fail (&r->b.base, GM_ERROR_UNSUPPORTED,
+                    "cannot compile the in-place write %s (%s, the tensor comes from %s): write to "
+                    "a clone () instead, or keep this statement out of the compiled function",
+                    what, r->b.where ? r->b.where : "line unknown", gm_ops[n->op].name);
+}
+
+/* What the operand of view `n` becomes when the view's elements become `elements`. */
+static GmVal
+scatter_back (Rewrite *r, const GmNode *n, GmVal base, GmVal elements)
+{
+  GmBuilder *b = &r->b.base;
+  const GmMeta *m = gm_b_meta (b, base);
+  int64_t inverse[GM_MAX_DIMS];
+
+  switch (n->op) {
+  case GM_OP_permute:
+    for (int i = 0; i < n->attrs->n_list; i++)
+      inverse[n->attrs->list[i]] = i;
+    return gm_b_permute (b, elements, inverse);
+  case GM_OP_view:
+    return gm_b_reshape (b, elements, m->ndim, m->sizes);
+  case GM_OP_slice:
+    return add (r, GM_OP_slice_scatter, (const GmVal[]){ base, elements }, 2, n->attrs);
+  case GM_OP_expand:
+    if (gm_meta_same_shape (m, gm_b_meta (b, elements)))
+      return elements;
+    return refuse (r, n, "to an expanded tensor, where several elements are one place in memory");
+  case GM_OP_detach:
+    if (m->requires_grad || gm_b_meta (b, elements)->requires_grad)
+      return refuse (r, n, "through detach () to a tensor that takes part in the gradient");
+    return elements;
+  default:
+    return refuse (r, n, "through a view without inverse");
+  }
+}
+
+/* The object `v` now holds `elements`, which have its shape and dtype. */
+static void
+store (Rewrite *r, GmValueId v, GmVal elements)
+{
+  GmValueId object = gm_views_object (r->g, v), parent = gm_views_parent (r->g, object);
+  const GmNode *n = producer (r->g, object);
+
+  if (parent != GM_NO_ID) {
+    store (r, parent, scatter_back (r, n, current (r, parent), elements));
+  } else if (n && n->op == GM_OP_constant) {
+    refuse (r, n, "to a constant of the graph");
+  } else {
+    r->now[object] = with_strides_of (r, elements, gm_graph_meta (r->g, object));
+    r->writes[object]++;
+  }
+}
+
+static void
+rewrite_node (Rewrite *r, const GmNode *n)
+{
+  GmBuilder *b = &r->b.base;
+  const GmMeta *m = gm_graph_meta (r->g, n->out);
+
+  r->b.where = n->where;
+  if (gm_ops[n->op].family == GM_FAMILY_MUTATE) { /* copy_ (dst, src) */
+    GmVal src = gm_b_expand (b, gm_b_cast (b, current (r, n->in[1]), m->dtype), m->ndim, m->sizes);
+    if (gm_views_no_grad (r->g, n)) {
+      if (gm_b_meta (b, current (r, gm_views_root (r->g, n->in[0])))->requires_grad)
+        refuse (r, n, "with gradients off to a tensor that takes part in the gradient");
+      src = add (r, GM_OP_detach, &src, 1, NULL);
+    }
+    store (r, n->in[0], src);
+  } else if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT) {
+    current (r, n->out);
+  } else if (n->op == GM_OP_constant) {
+    GmTensor *t = g_ptr_array_index (r->g->constants, n->attrs->offset);
+    r->now[n->out] = gm_val_from_id (gm_graph_add_constant (r->b.graph, t, n->where));
+  } else {
+    GmVal in[n->n_in + 1];
+
+    for (uint32_t i = 0; i < n->n_in; i++)
+      in[i] = current (r, n->in[i]);
+    GmVal out = as_recorded (r, n, add (r, n->op, in, (int) n->n_in, n->attrs));
+    r->now[n->out] = with_strides_of (r, out, m);
+  }
+}
+
+static void
+add_outputs (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
+{
+  const GmGraph *g = r->g;
+  GmMutation *mutations = gm_arena_newn (arena, GmMutation, g->inputs->len);
+
+  *layer = (GmFunctionalLayer){ .n_outer = g->outputs->len, .mutations = mutations };
+  for (uint32_t i = 0; i < g->outputs->len && !gm_b_failed (&r->b.base); i++) {
+    const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
+    GmVal v = current (r, o->value);
+    if (v)
+      gm_graph_add_output (r->b.graph, gm_id_from_val (v), o->kind);
+  }
+  for (uint32_t i = 0; i < g->inputs->len && !gm_b_failed (&r->b.base); i++) {
+    GmValueId input = g_array_index (g->inputs, GmValueId, i);
+    if (r->writes[input] == 0)
+      continue;
+    mutations[layer->n_mutations++] = (GmMutation){ { i }, { r->b.graph->outputs->len } };
+    gm_graph_add_output (r->b.graph, gm_id_from_val (r->now[input]), GM_OUTPUT_MUTATION);
+  }
+}
+
+GmGraph *
+gm_functionalize (const GmGraph *g, bool differentiate, GmArena *arena, GmFunctionalLayer *layer,
+                  GError **error)
+{
+  g_autoptr (GmGraph) out = gm_graph_new (g->name, arena);
+  Rewrite r = { .g = g,
+                .now = gm_arena_newn (arena, GmVal, g->values->len),
+                .seen = gm_arena_newn (arena, uint32_t, g->values->len),
+                .writes = gm_arena_newn (arena, uint32_t, g->values->len) };
+
+  gm_graph_builder_init (&r.b, out);
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    GmValueId input = g_array_index (g->inputs, GmValueId, i);
+    GmMeta m = *gm_graph_meta (g, input);
+
+    m.requires_grad &= differentiate;
+    r.now[input] = gm_val_from_id (gm_graph_add_input (out, gm_graph_value (g, input)->name, &m));
+  }
+  for (uint32_t i = 0; i < g->nodes->len && !gm_b_failed (&r.b.base); i++)
+    rewrite_node (&r, gm_graph_node (g, i));
+  add_outputs (&r, arena, layer);
+  if (gm_b_failed (&r.b.base)) {
+    g_propagate_error (error, g_steal_pointer (&r.b.base.error));
+    gm_graph_builder_clear (&r.b);
+    return NULL;
+  }
+  gm_graph_builder_clear (&r.b);
+  return g_steal_pointer (&out);
+}
+
+/* -- Run time ---------------------------------------------------------------------------------- */
+
+bool
+gm_functionalize_write_back (const GmFunctionalLayer *l, GmTensor *const *inputs,
+                             GmTensor *const *inner, GError **error)
+{
+  for (uint32_t i = 0; i < l->n_mutations; i++) {
+    GmTensor *new_contents = inner[l->mutations[i].output.i];
+
+    if (!gm_autograd_into (inputs[l->mutations[i].input.i], GM_OP_copy, &new_contents, 1, NULL,
+                           error))
+      return false;
+  }
+  return true;
+}

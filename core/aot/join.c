@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * join.c -- the joint graph: a function together with its gradient.
+ *
+ * The eager engine (core/autograd/engine.c) runs the ready node with the highest sequence
+ * number.  Every reader of a value came later than its maker, so the highest number left is
+ * always ready: the engine's order is the order of the nodes, backwards. Here it is that loop.
+ * Contributions to one gradient are added as they arrive, first one kept, later ones on its
+ * right, and a node's contributions arrive in the order of its operands.  So a compiled
+ * gradient has the bits of an eager one.  That holds only while no two nodes are merged: cse
+ * comes after this stage, never before.
+ * Requires: a functional graph.  The gradients themselves are rows of the op table
+ * (gm_op_gradient).
+ */
+#include "core/aot/aot.h"
+
+typedef struct {
+  GmGraphBuilder b;
+  GmVal *grad; /* per value of the function: the sum so far, NULL for none */
+} Join;
+
+static void
+accumulate (Join *j, GmValueId v, GmVal g)
+{
+  j->grad[v] = j->grad[v] ? gm_b (&j->b.base, add, j->grad[v], g) : g;
+}
+
+/* Sends the gradient of n's result on to its operands. */
+static void
+differentiate_node (Join *j, const GmGraph *g, const GmNode *n)
+{
+  GmVal in[n->n_in + 1], result[n->n_in + 1];
+  const GmMeta *in_meta[n->n_in + 1];
+  bool need[n->n_in + 1], any = false;
+
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    in[i] = gm_val_from_id (n->in[i]);
+    in_meta[i] = gm_graph_meta (g, n->in[i]);
+    need[i] = in_meta[i]->requires_grad && gm_op_is_differentiable (n->op, (int) i);
+    result[i] = NULL;
+    any |= need[i];
+  }
+  if (!any)
+    return;
+  j->b.where = n->where;
+  gm_op_gradient (&(GmGradient){ .b = &j->b.base, .op = n->op, .n_in = (int) n->n_in, .in = in,
+                                 .out = gm_val_from_id (n->out), .in_meta = in_meta,
+                                 .out_meta = gm_graph_meta (g, n->out), .attrs = n->attrs,
+                                 .grad = j->grad[n->out], .need = need, .result = result });
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if (need[i] && result[i])
+      accumulate (j, n->in[i], result[i]);
+}
+
+/* One tangent per output that requires grad; a value that is given out twice gets two, and
+ * their sum. */
+static void
+add_tangents (Join *j, const GmGraph *g, GmArena *arena, GmJoint *joint)
+{
+  GmInnerOutput *tangents = gm_arena_newn (arena, GmInnerOutput, g->outputs->len);
+
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    GmValueId v = g_array_index (g->outputs, GmGraphOutput, i).value;
+    GmMeta m = *gm_graph_meta (g, v);
+
+    if (!m.requires_grad)
+      continue;
+    m.requires_grad = 0;
+    if (!gm_meta_is_dense (&m))
+      gm_meta_set_contiguous (&m);
+    const char *name = gm_copy_fresh_name (joint->graph, "tangent", joint->n_tangents);
+    accumulate (j, v, gm_val_from_id (gm_graph_add_input (joint->graph, name, &m)));
+    tangents[joint->n_tangents++] = (GmInnerOutput){ i };
+  }
+  joint->tangents = tangents;
+}
+
+static void
+add_gradients (const Join *j, const GmGraph *g, GmArena *arena, GmJoint *joint)
+{
+  GmInnerInput *grads = gm_arena_newn (arena, GmInnerInput, g->inputs->len);
+
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    GmValueId v = g_array_index (g->inputs, GmValueId, i);
+
+    if (!gm_graph_meta (g, v)->requires_grad || !j->grad[v])
+      continue;
+    gm_graph_add_output (joint->graph, gm_id_from_val (j->grad[v]), GM_OUTPUT_GRAD);
+    grads[joint->n_grads++] = (GmInnerInput){ i };
+  }
+  joint->grads = grads;
+}
+
+bool
+gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
+{
+  g_autoptr (GmGraph) out = gm_graph_new ("joint", arena);
+  Join j = { .grad = gm_arena_newn (arena, GmVal, g->values->len) };
+
+  *joint = (GmJoint){ .graph = out, .n_inputs = g->inputs->len, .n_outputs = g->outputs->len };
+  if (!gm_copy_values (out, g, error))
+    return false;
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
+    gm_graph_add_output (out, o->value, o->kind);
+  }
+  gm_graph_builder_init (&j.b, out);
+  add_tangents (&j, g, arena, joint);
+  for (uint32_t i = g->nodes->len; i-- > 0 && !gm_b_failed (&j.b.base);) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (j.grad[n->out])
+      differentiate_node (&j, g, n);
+  }
+  if (gm_b_failed (&j.b.base)) {
+    g_propagate_error (error, g_steal_pointer (&j.b.base.error));
+    gm_graph_builder_clear (&j.b);
+    return false;
+  }
+  add_gradients (&j, g, arena, joint);
+  gm_graph_builder_clear (&j.b);
+  g_steal_pointer (&out);
+  return true;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * plan.h -- a compiled function: everything that has to happen around the back end's code,
+ * decided in advance.
+ *
+ * A plan knows no back end: it calls `run` of what it was given.  It is made once, never
+ * written to afterwards, and counted, because a history that will be walked backwards keeps it
+ * alive.
+ * Threads: a plan may be run by several threads if its executable may.
+ */
+#ifndef GM_AOT_PLAN_H
+#define GM_AOT_PLAN_H
+
+#include "core/aot/aot.h"
+
+typedef struct GmPlan GmPlan;
+
+/* What a back end made.  run: role 0 is the forward, 1 the backward; outputs are allocated by
+ * the caller; false with *error set. */
+typedef struct {
+  void *data;
+  bool (*run) (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
+               GError **error);
+  void (*unref) (void *data);
+} GmPlanExec;
+
+/* The generator's state is an input of the graph that no caller passes: the plan takes `draws`
+ * draws from the process's generator, and hands over {seed, the first of them}. */
+typedef struct {
+  bool used;
+  GmInnerInput input;
+  uint64_t draws;
+} GmPlanRandom;
+
+typedef struct {
+  const GmAliasLayer *alias;
+  const GmFunctionalLayer *functional;
+  const GmJoint *joint;
+  const GmParts *parts;
+  GmPlanRandom random;
+  GmPlanExec exec; /* the plan owns exec.data from gm_plan_new on */
+} GmPlanSpec;
+
+/* Copies all it needs: the arena of the compilation may die. */
+GmPlan *gm_plan_new (const GmPlanSpec *spec);
+GmPlan *gm_plan_ref (GmPlan *p);
+void gm_plan_unref (GmPlan *p); /* NULL is fine */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmPlan, gm_plan_unref)
+
+int gm_plan_n_inputs (const GmPlan *p);  /* as callers pass them: without the generator's state */
+int gm_plan_n_outputs (const GmPlan *p);
+bool gm_plan_has_backward (const GmPlan *p);
+/* The meta that input i must have (dtype, shape, strides). */
+const GmMeta *gm_plan_input_meta (const GmPlan *p, int i);
+/* Whether gm_plan_run may get these: number, dtypes, shapes, strides; GM_ERROR_RUNTIME says
+ * which one does not fit. The guards of a traced function have done this already, so
+ * gm_plan_run does not. */
+bool gm_plan_check (const GmPlan *p, GmTensor *const *inputs, int n, GError **error);
+
+/* Runs the function on `inputs` (borrowed), which gm_plan_check would accept.  outputs[i]: new
+ * references, in the order of the recorded outputs; NULL all of them on error.  Inputs that the
+ * function writes to have been written to. A plan with a backward ties its outputs into
+ * autograd; backward through it works once, or more often with retain_graph, and fails with
+ * GM_ERROR_RUNTIME if a saved tensor was changed in place; create_graph is refused.
+ * Errors: the back end's; GM_ERROR_MEMORY; GM_ERROR_RUNTIME where the plain program would
+ * refuse a write; GM_ERROR_UNSUPPORTED if an input that is written to may overlap with another
+ * input. */
+bool gm_plan_run (GmPlan *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error);
+
+#endif

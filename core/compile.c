@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * compile.c -- the spine: the stages that a function goes through, in order.
+ *
+ *   function > instructions > graph > joint graph > forward, backward > plugin > guarded code
+ *
+ * Read the table `stages`: each row is a stage, with the letter that selects it (GM_DEBUG=rjp
+ * prints what those stages made, `gramme opt -s fjp` runs them), what it reads, what it writes,
+ * and the room where the work is done.  The loop in gm_compile_run is all that runs them; dump,
+ * verifier and timing come with the row.  Between the two stand the adaptors: they take what a
+ * stage needs out of a GmCompile, so that no room below has to know it.
+ *
+ * Invariant: a stage leaves what it reads alone and writes its own part once.
+ */
+#include "core/compile.h"
+
+#include "core/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- Adaptors ---------------------------------------------------------------------------------- */
+
+static struct {
+  GmStageFn decode, record, assemble;
+  char *(*text) (const GmCompile *c, char letter);
+} frontend;
+
+static bool
+decode (GmCompile *c, GError **error)
+{
+  return frontend.decode (c, error);
+}
+
+static bool
+record (GmCompile *c, GError **error)
+{
+  return frontend.record (c, error);
+}
+
+/* Dead code only.  Folding views would lose tensors that the caller may hold (output_alias.c),
+ * merging equal nodes would change the order in which gradients are summed (join.c): both are
+ * for partition.c, when gradients are settled. */
+static bool
+simplify (GmCompile *c, GError **error)
+{
+  (void) error;
+  c->simplify.graph = gm_graph_simplify (c->record.graph, GM_SIMPLIFY_DEAD, c->arena);
+  return true;
+}
+
+static bool
+functionalize (GmCompile *c, GError **error)
+{
+  g_autoptr (GmGraph) roots =
+    gm_output_alias (c->simplify.graph, c->arena, &c->functionalize.alias, error);
+
+  if (!roots)
+    return false;
+  c->functionalize.graph =
+    gm_functionalize (roots, c->ask.differentiate, c->arena, &c->functionalize.writes, error);
+  return c->functionalize.graph != NULL;
+}
+
+static bool
+join (GmCompile *c, GError **error)
+{
+  return gm_join (c->functionalize.graph, c->arena, &c->join, error);
+}
+
+static bool
+partition (GmCompile *c, GError **error)
+{
+  return gm_partition (&c->join, &c->functionalize.writes, c->arena, &c->partition, error);
+}
+
+static bool
+run_exec (void *exec, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
+          GError **error)
+{
+  return gm_exec_run (exec, role, in, n_in, out, n_out, error);
+}
+
+static void
+unref_exec (void *exec)
+{
+  gm_exec_unref (exec);
+}
+
+static bool
+check_sizes (const GmGraph *g, GError **error)
+{
+  for (guint i = 0; i < g->values->len; i++) {
+    const GmMeta *m = gm_graph_meta (g, i);
+    for (int d = 0; d < m->ndim; d++)
+      if (m->sizes[d] < 0) {
+        g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                     "cannot lower the graph '%s': value %u has a symbolic size; give numbers to "
+                     "its inputs' shapes",
+                     g->name, i);
+        return false;
+      }
+  }
+  return true;
+}
+
+/* A part without outputs (a function that only takes views, a backward that only passes on)
+ * needs no code. */
+static bool
+lower (GmCompile *c, GError **error)
+{
+  const GmGraph *forward = c->partition.forward, *backward = c->partition.backward;
+
+  if (!check_sizes (forward, error))
+    return false;
+  if (backward && backward->outputs->len == 0)
+    backward = NULL;
+  if (forward->outputs->len > 0) {
+    c->lower.exec = gm_backend_compile (c->ask.backend, forward, backward, c->ask.options, error);
+    if (!c->lower.exec)
+      return false;
+  }
+  c->lower.plan = gm_plan_new (&(GmPlanSpec){ .alias = &c->functionalize.alias,
+                                              .functional = &c->functionalize.writes,
+                                              .joint = &c->join,
+                                              .parts = &c->partition,
+                                              .random = c->record.random,
+                                              .exec = { c->lower.exec, run_exec, unref_exec } });
+  return true;
+}
+
+static bool
+assemble (GmCompile *c, GError **error)
+{
+  return frontend.assemble (c, error);
+}
+
+/* -- The table --------------------------------------------------------------------------------- */
+
+enum {
+  CODE = 1 << 0,     /* a code object, with the frame's arguments */
+  INSNS = 1 << 1,    /* its instructions, the same form on every CPython version */
+  GRAPH = 1 << 2,    /* what the program computes, with views and in-place writes */
+  GUARDS = 1 << 3,   /* what was assumed about the arguments */
+  JOURNAL = 1 << 4,  /* side effects, in their order */
+  RESIDUE = 1 << 5,  /* what is left to do in Python */
+  LAYERS = 1 << 6,   /* what the plan must do around the back end's code */
+  JOINT = 1 << 7,    /* the function and its gradient, one graph */
+  FORWARD = 1 << 8,
+  BACKWARD = 1 << 9,
+  SAVED = 1 << 10,   /* what the one hands to the other */
+  EXECS = 1 << 11,   /* the back end's code */
+  PLAN = 1 << 12,    /* the call, inputs to outputs */
+  GUARDED = 1 << 13, /* the entry in the code object's cache */
+};
+
+typedef struct {
+  char letter;
+  const char *name;
+  GmStageFn run;
+  uint32_t reads, writes;
+  int log; /* GmLogChannel that also shows what it wrote, or -1 */
+} GmStage;
+
+/* clang-format off */
+#define RECORDED (GRAPH | GUARDS | JOURNAL | RESIDUE)
+#define PARTS (FORWARD | BACKWARD | SAVED)
+static const GmStage stages[] = {
+  /*    name             run            reads                          writes          log                     where */
+  { 'd', "decode",        decode,        CODE,                         INSNS,          -1 },                /* python/ */
+  { 'r', "record",        record,        INSNS,                        RECORDED,       GM_LOG_GRAPH_CODE }, /* trace/  */
+  { 's', "simplify",      simplify,      GRAPH,                        GRAPH,          -1 },                /* graph/  */
+  { 'f', "functionalize", functionalize, GRAPH,                        GRAPH | LAYERS, -1 },                /* aot/    */
+  { 'j', "join",          join,          GRAPH,                        JOINT,          GM_LOG_AOT_GRAPHS }, /* aot/    */
+  { 'p', "partition",     partition,     JOINT | LAYERS,               PARTS,          GM_LOG_AOT_GRAPHS }, /* aot/    */
+  { 'l', "lower",         lower,         PARTS | LAYERS,               EXECS | PLAN,   -1 },                /* plugin/ */
+  { 'a', "assemble",      assemble,      GUARDS|JOURNAL|RESIDUE|PLAN,  GUARDED,        -1 },                /* python/ */
+};
+/* clang-format on */
+G_STATIC_ASSERT (G_N_ELEMENTS (stages) == G_N_ELEMENTS (((GmCompile *) 0)->stage_ms));
+
+static const GmStage *
+find_stage (char letter)
+{
+  for (const GmStage *s = stages; s < stages + G_N_ELEMENTS (stages); s++)
+    if (s->letter == letter)
+      return s;
+  g_assert_not_reached ();
+}
+
+/* -- Looking at a stage's work ----------------------------------------------------------------- */
+
+/* The graphs that stage `letter` wrote; returns how many. */
+static int
+graphs_of (const GmCompile *c, char letter, const GmGraph *graphs[2])
+{
+  const GmGraph *first = letter == 'r'   ? c->record.graph
+                         : letter == 's' ? c->simplify.graph
+                         : letter == 'f' ? c->functionalize.graph
+                         : letter == 'j' ? c->join.graph
+                         : letter == 'p' ? c->partition.forward
+                                         : NULL;
+
+  graphs[0] = first;
+  graphs[1] = letter == 'p' ? c->partition.backward : NULL;
+  return (first != NULL) + (graphs[1] != NULL);
+}
+
+char *
+gm_compile_text (const GmCompile *c, char letter)
+{
+  const GmGraph *graphs[2];
+  int n = graphs_of (c, letter, graphs);
+  GString *text = g_string_new (NULL);
+
+  for (int i = 0; i < n; i++) {
+    g_autofree char *graph = gm_graph_text (graphs[i]);
+    g_string_append (text, graph);
+  }
+  if (n == 0 && letter == 'l' && c->lower.exec) {
+    const char *fallback = gm_exec_fallback_reason (c->lower.exec);
+    g_string_append_printf (text, "compiled by %s in %.3f ms%s%s\n",
+                            gm_backend_name (c->ask.backend), gm_exec_compile_ms (c->lower.exec),
+                            fallback ? "; in eager: " : "", fallback ? fallback : "");
+  } else if (n == 0 && frontend.text) {
+    g_autofree char *own = frontend.text (c, letter);
+    g_string_append (text, own ? own : "");
+  }
+  return g_string_free (text, text->len == 0);
+}
+
+static void
+dump (const GmCompile *c, const GmStage *s)
+{
+  bool debug = gm_debug_letter (s->letter), log = s->log >= 0 && gm_log_on ((GmLogChannel) s->log);
+  g_autofree char *text = debug || log ? gm_compile_text (c, s->letter) : NULL;
+
+  if (debug)
+    fprintf (stderr, "# %c: %s, %.3f ms\n%s", s->letter, s->name, c->stage_ms[s - stages],
+             text ? text : "");
+  if (log && text)
+    gm_log ((GmLogChannel) s->log, "after %s:\n%s", s->name, text);
+  if (gm_log_on (GM_LOG_TIMINGS))
+    gm_log (GM_LOG_TIMINGS, "%s %.3f ms", s->name, c->stage_ms[s - stages]);
+}
+
+/* A graph that does not verify is a fault of the stage that wrote it: ours, so no error for the
+ * caller. */
+static void
+verify (const GmCompile *c, const GmStage *s)
+{
+  const GmGraph *graphs[2];
+  int n = graphs_of (c, s->letter, graphs);
+
+#ifndef GM_DEBUG_CHECKS
+  if (!getenv ("GM_STRESS"))
+    return;
+#endif
+  for (int i = 0; i < n; i++) {
+    g_autoptr (GError) error = NULL;
+    if (gm_graph_verify (graphs[i], strchr ("fjp", s->letter) != NULL, &error))
+      continue;
+    g_autofree char *text = gm_graph_text (graphs[i]);
+    g_error ("stage %c (%s) wrote a graph that is wrong: %s\n%s", s->letter, s->name,
+             error->message, text);
+  }
+}
+
+/* -- The loop ---------------------------------------------------------------------------------- */
+
+bool
+gm_compile_run (GmCompile *c, char from, char to, GError **error)
+{
+  for (const GmStage *s = find_stage (from), *last = find_stage (to); s <= last && !c->stopped;
+       s++) {
+    gint64 start_us = g_get_monotonic_time ();
+
+    g_assert ((s->reads & ~c->filled) == 0);
+    if (!s->run (c, error))
+      return false;
+    c->stage_ms[s - stages] = (double) (g_get_monotonic_time () - start_us) / 1000;
+    c->filled |= s->writes;
+    if (c->stopped)
+      break;
+    dump (c, s);
+    verify (c, s);
+  }
+  return true;
+}
+
+/* -- Life -------------------------------------------------------------------------------------- */
+
+GmCompile *
+gm_compile_new (void)
+{
+  GmCompile *c = g_new0 (GmCompile, 1);
+
+  c->arena = gm_arena_new ();
+  c->ask.differentiate = true;
+  c->filled = CODE;
+  return c;
+}
+
+void
+gm_compile_free (GmCompile *c)
+{
+  if (!c)
+    return;
+  gm_plan_unref (c->lower.plan);
+  g_clear_pointer (&c->partition.backward, gm_graph_free);
+  g_clear_pointer (&c->partition.forward, gm_graph_free);
+  g_clear_pointer (&c->join.graph, gm_graph_free);
+  g_clear_pointer (&c->functionalize.graph, gm_graph_free);
+  g_clear_pointer (&c->simplify.graph, gm_graph_free);
+  g_clear_pointer (&c->record.graph, gm_graph_free);
+  gm_arena_free (c->arena);
+  g_free (c);
+}
+
+void
+gm_compile_set_graph (GmCompile *c, GmGraph *g)
+{
+  c->record.graph = g;
+  c->filled |= GRAPH | LAYERS; /* no layers, for who enters after f */
+}
+
+void
+gm_compile_set_frontend (const GmStageFn fns[3], char *(*text) (const GmCompile *c, char letter))
+{
+  frontend.decode = fns[0];
+  frontend.record = fns[1];
+  frontend.assemble = fns[2];
+  frontend.text = text;
+}
+
+double
+gm_compile_stage_ms (const GmCompile *c, char letter)
+{
+  return c->stage_ms[find_stage (letter) - stages];
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * compile.h -- one compilation: what the stages hand on to each other.
+ *
+ * A GmCompile has one part per stage; a stage writes its own part and reads earlier ones, as
+ * its row in compile.c says.  A Python frame enters at d, a C program's graph at s, `gramme opt`
+ * anywhere.  Everything lives in `arena` and dies with it; what survives is the plan, which is
+ * counted.  Rooms below this file know nothing of GmCompile.
+ */
+#ifndef GM_COMPILE_H
+#define GM_COMPILE_H
+
+#include "core/aot/plan.h"
+#include "core/plugin/backend.h"
+
+typedef struct GmCompile GmCompile;
+
+/* False and *error: the world failed.  "This cannot be traced" is no failure: set c->stopped
+ * and return true. */
+typedef bool (*GmStageFn) (GmCompile *c, GError **error);
+
+struct GmCompile {
+  GmArena *arena; /* owned */
+  void *front;    /* the front end's own: code, instructions, guards, journal, residue */
+
+  struct { /* by whoever starts the compilation */
+    GmBackend *backend;
+    const char *const *options; /* borrowed: "key=value", NULL at the end; or NULL */
+    bool differentiate;         /* inputs that require grad get gradients */
+  } ask;
+  struct { /* r, or the caller */
+    GmGraph *graph;
+    GmPlanRandom random;
+  } record;
+  struct { /* s */
+    GmGraph *graph;
+  } simplify;
+  struct { /* f */
+    GmAliasLayer alias;
+    GmFunctionalLayer writes;
+    GmGraph *graph;
+  } functionalize;
+  GmJoint join;      /* j */
+  GmParts partition; /* p */
+  struct {           /* l */
+    GmExec *exec;    /* the plan's */
+    GmPlan *plan;
+  } lower;
+
+  uint32_t filled;    /* which parts are there: bits of compile.c's table */
+  bool stopped;       /* the front end met something that it cannot trace */
+  const char *why;    /* the reason, if stopped; the front end's */
+  double stage_ms[8]; /* per stage, in the order of the table */
+};
+
+GmCompile *gm_compile_new (void);
+void gm_compile_free (GmCompile *c); /* NULL is fine */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmCompile, gm_compile_free)
+
+/* Enters with a graph (takes it, its arena included): the compilation starts at stage s, or later. */
+void gm_compile_set_graph (GmCompile *c, GmGraph *g);
+
+/* Runs the stages from letter `from` to letter `to`, both included, unless a break stops it
+ * before.  False on an error. */
+bool gm_compile_run (GmCompile *c, char from, char to, GError **error);
+
+/* What stage `letter` wrote, in the text that gm_graph_parse reads where it is a graph.  NULL:
+ * nothing.  Caller frees. */
+char *gm_compile_text (const GmCompile *c, char letter);
+
+/* The stages d, r, a, and their text for dumps (NULL: none).  Called once, when the Python
+ * extension is loaded. */
+void gm_compile_set_frontend (const GmStageFn fns[3],
+                              char *(*text) (const GmCompile *c, char letter));
+
+/* Milliseconds of the stage in this compilation, 0 if it did not run. */
+double gm_compile_stage_ms (const GmCompile *c, char letter);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gramme.h -- gramme for C programs: make a graph, compile it with a back end, run it and its
+ * gradient.
+ *
+ *   GrammeGraph *g = gramme_graph_new ("square");
+ *   GrammeValue x = gramme_graph_add_input (g, "x", "f32", 1, (int64_t[]){ 16 }, TRUE, &error);
+ *   GrammeValue y = gramme_graph_add_op (g, "mul", (GrammeValue[]){ x, x }, 2, NULL, &error);
+ *   gramme_graph_add_output (g, y, &error);
+ *   GrammeFunction *f = gramme_compile (g, "tcc", NULL, TRUE, &error);
+ *   gramme_function_run (f, (GrammeTensorObject *[]){ tx }, 1, &ty, 1, &error);
+ *
+ * Needs C11 (or C++11) and GLib; pkg-config: gramme.  No Python takes part.  examples/c/train.c
+ * is a whole program.
+ *
+ * What holds for every function here, unless it says otherwise:
+ * Errors:  a GError of the domain "gramme" says what was tried, on what, and what to do; NULL,
+ *          FALSE or GRAMME_NO_VALUE is returned, and nothing is left behind.  `error` may be NULL.
+ * Owner:   arguments are borrowed for the call.  What a function returns is the caller's, through
+ *          the type's _unref or _free; what is not says "borrowed".
+ * NULL:    only where it is allowed in words.
+ * Threads: different objects may be used by different threads.  One graph, or one tensor that is
+ *          written to, belongs to one thread at a time.  Functions and tensors may be referenced
+ *          and unreferenced by any thread.
+ * Numbers: sizes are elements, at most 8 dimensions.  Dtypes: "f32" "f64" "i32" "i64" "u8" "b1".
+ */
+#ifndef GRAMME_H
+#define GRAMME_H
+
+#include <glib.h>
+#include <stddef.h>
+#include <stdint.h>
+
+G_BEGIN_DECLS
+
+typedef struct GrammeGraph GrammeGraph;               /* a program over tensors; not counted */
+typedef struct GrammeFunction GrammeFunction;         /* a compiled graph; counted, immutable */
+typedef struct GrammeTensorObject GrammeTensorObject; /* a tensor on the CPU; counted */
+typedef uint32_t GrammeValue; /* a value of one graph: an input, or an op's result */
+
+#define GRAMME_NO_VALUE UINT32_MAX
+
+/* -- Back ends --------------------------------------------------------------------------------- */
+
+/* The names of the installed back ends that may be loaded, in order of search; runs none of
+ * their code.  NULL-terminated, free with g_strfreev.  Thread: any. */
+char **gramme_list_backends (void);
+
+/* -- Graphs ------------------------------------------------------------------------------------ */
+
+/* An empty graph.  name: letters, digits and '_'; copied. */
+GrammeGraph *gramme_graph_new (const char *name);
+void gramme_graph_free (GrammeGraph *g); /* NULL is fine */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GrammeGraph, gramme_graph_free)
+
+/* Adds an input of a fixed, row-major shape.  name: unique in the graph; copied.
+ * requires_grad: its gradient is wanted (floating dtypes only; ignored for others).  Inputs are
+ * passed to the compiled function in the order of these calls. */
+GrammeValue gramme_graph_add_input (GrammeGraph *g, const char *name, const char *dtype, int ndim,
+                                    const int64_t *sizes, gboolean requires_grad, GError **error);
+/* Adds an operator: `op` is a name of gramme-ops.def, `in` n_in earlier values (NULL if n_in is
+ * 0), attributes the op's attributes as graph text writes them ("dims=[1] keepdim=true"), or
+ * NULL if it has none.  Operands need one dtype: there is no promotion here, add a `cast`.
+ * Shapes broadcast.
+ * Errors: no such op or attribute; an attribute is missing; shapes or dtypes do not fit, both
+ * named. */
+GrammeValue gramme_graph_add_op (GrammeGraph *g, const char *op, const GrammeValue *in, int n_in,
+                                 const char *attributes, GError **error);
+/* Makes v the next output.  An output may be an input, a view of one, or given out twice. */
+gboolean gramme_graph_add_output (GrammeGraph *g, GrammeValue v, GError **error);
+
+/* A graph from text, as gramme_graph_print writes it; the text holds exactly one.  Errors name
+ * line and column. */
+GrammeGraph *gramme_graph_parse (const char *text, GError **error);
+/* The graph as text; parsing it gives an equal graph.  Free with g_free. */
+char *gramme_graph_print (const GrammeGraph *g);
+
+/* -- Tensors ----------------------------------------------------------------------------------- */
+
+/* A row-major tensor of zeros.  sizes: ndim of them, NULL if ndim is 0.  Errors: unknown dtype;
+ * no memory. */
+GrammeTensorObject *gramme_tensor_new (const char *dtype, int ndim, const int64_t *sizes,
+                                       GError **error);
+GrammeTensorObject *gramme_tensor_ref (GrammeTensorObject *t);
+void gramme_tensor_unref (GrammeTensorObject *t); /* NULL is fine */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GrammeTensorObject, gramme_tensor_unref)
+
+/* The first element; valid while a reference is held.  May be written to, but not between a run
+ * and its backward if the function saved the tensor: unlike writes by compiled code, these are
+ * not noticed. */
+void *gramme_tensor_data (GrammeTensorObject *t);
+const char *gramme_tensor_dtype (const GrammeTensorObject *t); /* static */
+int gramme_tensor_ndim (const GrammeTensorObject *t);
+const int64_t *gramme_tensor_sizes (const GrammeTensorObject *t);   /* borrowed, ndim of them */
+const int64_t *gramme_tensor_strides (const GrammeTensorObject *t); /* likewise; in elements */
+/* Asks for gradients with respect to t.  Errors: not a floating dtype; t is the result of a run. */
+gboolean gramme_tensor_set_requires_grad (GrammeTensorObject *t, gboolean on, GError **error);
+
+/* -- Functions --------------------------------------------------------------------------------- */
+
+/* Compiles g, which stays the caller's and may be changed or freed afterwards.  backend: a name
+ * of gramme_list_backends.  options: "key=value" strings for the back end, NULL at the end; or
+ * NULL.  with_backward: also compile the gradient, if an input requires grad.  Errors: no such
+ * back end (the near and the installed names are listed); it refused; it failed.  Thread: any. */
+GrammeFunction *gramme_compile (const GrammeGraph *g, const char *backend,
+                                const char *const *options, gboolean with_backward, GError **error);
+GrammeFunction *gramme_function_ref (GrammeFunction *f);
+void gramme_function_unref (GrammeFunction *f); /* NULL is fine */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GrammeFunction, gramme_function_unref)
+
+int gramme_function_n_inputs (const GrammeFunction *f);
+int gramme_function_n_outputs (const GrammeFunction *f);
+double gramme_function_compile_ms (const GrammeFunction *f); /* the back end's work included */
+
+/* Runs f.  inputs: n_inputs tensors of the graph's dtypes, shapes and strides.  outputs: room
+ * for n_outputs; each gets a new reference, or NULL on error.  Inputs that the graph writes to
+ * are changed.  If f has a backward, outputs remember what gramme_function_backward needs.
+ * Thread: any, if the back end allows concurrent runs. */
+gboolean gramme_function_run (GrammeFunction *f, GrammeTensorObject *const *inputs, int n_inputs,
+                              GrammeTensorObject **outputs, int n_outputs, GError **error);
+
+/* Gradients of outputs of a run with respect to tensors that were its inputs and require grad
+ * (gramme_tensor_set_requires_grad, before the run).  outputs: n_outputs results, of one run or
+ * several that feed each other.  tangents: the gradient of the final number with respect to
+ * each output, of its shape; NULL, or an entry NULL: one, for outputs with one element only.
+ * gradients: room for n_inputs; each gets a new reference to a tensor laid out as the input is
+ * (it may be the tangent itself), or NULL if nothing flows there.  A run can be walked backwards
+ * once.  Errors: a second time; an input that does not require grad; a saved tensor that was
+ * written to in between; no memory. */
+gboolean gramme_function_backward (GrammeTensorObject *const *outputs,
+                                   GrammeTensorObject *const *tangents, int n_outputs,
+                                   GrammeTensorObject *const *inputs,
+                                   GrammeTensorObject **gradients, int n_inputs, GError **error);
+
+G_END_DECLS
+
+#endif
