@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * backend.h -- back ends as the rest of the house uses them: get one by name, compile graphs, run.
+ *
+ * gm_backend_compile asks the plugin about every node first.  If it says NO to one, or its compile
+ * fails as unsupported, the host's own eager executor runs the whole request: the result is right,
+ * the reason is kept (gm_exec_fallback_reason), logged on the channel graph_breaks and counted.  An
+ * error of a run is raised, never hidden by running again.
+ */
+#ifndef GM_PLUGIN_BACKEND_H
+#define GM_PLUGIN_BACKEND_H
+
+#include "core/graph/graph.h"
+
+typedef struct GmBackend GmBackend; /* a plugin that was loaded and opened; process lifetime */
+typedef struct GmExec
+    GmExec; /* a compiled forward and perhaps backward; immutable, reference counted */
+
+/* Loads on first use.  name: a plugin's name or id.  Borrowed.  Errors: GM_ERROR_VALUE lists the
+ * near and the installed names, or says why the file is refused; GM_ERROR_BACKEND if it could not
+ * be started.  Thread: any. */
+GmBackend *gm_backend_get (const char *name, GError **error);
+const char *gm_backend_name (const GmBackend *b);
+
+/* Checks "key=value" options against the manifest; NULL: none.  GM_ERROR_VALUE. */
+bool gm_backend_check_options (const GmBackend *b, const char *const *options, GError **error);
+
+/* Both graphs are functional and borrowed for the call; backward may be NULL.  options: NULL, or a
+ * NULL-terminated list.  New reference. Errors: GM_ERROR_VALUE (options), GM_ERROR_MEMORY,
+ * GM_ERROR_BACKEND (the plugin's message).  Thread: any. */
+GmExec *gm_backend_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
+                            const char *const *options, GError **error);
+
+enum { GM_EXEC_FORWARD = 0, GM_EXEC_BACKWARD = 1 };
+
+/* in, out: as the graph's inputs and outputs, in order, with their sizes, strides and dtypes
+ * (checked).  Outputs are the caller's memory; they overlap neither each other nor the inputs.
+ * Errors: GM_ERROR_RUNTIME if a tensor does not fit, GM_ERROR_BACKEND, GM_ERROR_INDEX,
+ * GM_ERROR_MEMORY from the run.  Thread: any, also at once on one exec. */
+bool gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const *out,
+                  int n_out, GError **error);
+
+GmExec *gm_exec_ref (GmExec *e);
+void gm_exec_unref (GmExec *e); /* NULL is fine */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmExec, gm_exec_unref)
+
+/* NULL, or why the host's eager executor runs it. */
+const char *gm_exec_fallback_reason (const GmExec *e);
+double gm_exec_compile_ms (const GmExec *e);
+const char *gm_exec_backend_name (const GmExec *e);
+/* Bytes that a run takes from gm_alloc, kept from one run to the next. */
+uint64_t gm_exec_workspace_bytes (const GmExec *e, int role);
+/* Requests that fell back since the process began. */
+uint64_t gm_backend_fallbacks (void);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * elf.h -- what a plugin file's ELF headers say, read through a descriptor with every offset
+ * checked.
+ *
+ * The file is hostile until proved otherwise: nothing is mapped (a truncated mapping raises
+ * SIGBUS), every position is compared with the file's size before it is used, and sizes have
+ * limits.
+ */
+#ifndef GM_PLUGIN_ELF_H
+#define GM_PLUGIN_ELF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <glib.h>
+
+#define GM_PLUGIN_QUERY_SYMBOL "gramme_plugin_query_v0"
+
+typedef enum {
+  GM_REFUSAL_NONE = 0,
+#define REFUSAL(NAME, text) GM_REFUSAL_##NAME,
+#include "core/plugin/refusals.def"
+  GM_N_REFUSALS,
+} GmRefusal;
+
+extern const char *const gm_refusal_texts[GM_N_REFUSALS]; /* NONE: "" */
+/* The row's name: "NOT_ELF".  For --json and tests. */
+extern const char *const gm_refusal_names[GM_N_REFUSALS];
+
+/* Why a file is refused: the row, and a whole sentence without the file's name.  Zeroed: not
+ * refused. */
+typedef struct {
+  GmRefusal code;
+  char *text; /* owned */
+} GmRefused;
+
+/* Sets *r unless it is set; text is the row's, then ": " and the detail.  Always returns false. */
+bool gm_refuse (GmRefused *r, GmRefusal code, const char *detail, ...) G_GNUC_PRINTF (3, 4);
+void gm_refused_clear (GmRefused *r);
+
+/* Checks headers, segments, stack, relocations and run path of the plugin open at fd; false and
+ * *why if it is not to be loaded. */
+bool gm_elf_check (int fd, GmRefused *why);
+/* The manifest in the note .note.gramme.plugin: NUL-terminated text that the caller frees, or NULL
+ * and *why.  Needs no earlier check. */
+char *gm_elf_read_manifest (int fd, GmRefused *why);
+
+#endif

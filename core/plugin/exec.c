@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * exec.c -- the warm call: check the tensors, describe them, call the plugin.
+ *
+ * This is on the path of every call of a compiled function, so it allocates nothing: descriptions
+ * are on the stack, and the workspace is a block that one run takes from the exec by an atomic
+ * exchange and leaves there for the next.  A second run at the same time finds none and takes a
+ * fresh block, so runs need no lock. What reaches a plugin was checked: counts, shapes, strides,
+ * dtypes, no NULL, no read-only output.
+ */
+#include "core/plugin/exec.h"
+
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/plugin/status.h"
+
+/* -- Checks ------------------------------------------------------------------------------------ */
+
+static inline bool
+fits (const GmTensor *t, const GmMeta *m)
+{
+  if (!t || t->meta.dtype != m->dtype || t->meta.ndim != m->ndim || t->meta.device != m->device)
+    return false;
+  for (int i = 0; i < m->ndim; i++)
+    if (t->meta.sizes[i] != m->sizes[i] || t->meta.strides[i] != m->strides[i])
+      return false;
+  return true;
+}
+
+static char *
+meta_text (const GmMeta *m)
+{
+  g_autofree char *type = gm_meta_text (m), *strides = gm_shape_text (m->ndim, m->strides);
+  return g_strdup_printf ("%s with strides %s", type, strides);
+}
+
+G_GNUC_NO_INLINE static bool
+fail_tensor (const GmExec *e, int role, const char *kind, uint32_t i, const GmTensor *t,
+             const GmMeta *m, GError **error)
+{
+  g_autofree char *want = meta_text (m), *have = t ? meta_text (&t->meta) : g_strdup ("NULL");
+  g_set_error (
+      error, GM_ERROR, GM_ERROR_RUNTIME,
+      "compiled %s (%s): %s %u is %s, it was compiled for %s%s; compile again for these tensors",
+      role == GM_EXEC_BACKWARD ? "backward" : "forward", e->backend->name, kind, i, have, want,
+      t && t->storage->readonly ? ", writable" : "");
+  return false;
+}
+
+G_GNUC_NO_INLINE static bool
+fail_count (const GmExec *e, int role, int n_in, int n_out, GError **error)
+{
+  const GmExecRole *r = &e->roles[role];
+  const char *name = role == GM_EXEC_BACKWARD ? "backward" : "forward";
+  if (!r->present)
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "compiled %s (%s): it was compiled without one",
+                 name, e->backend->name);
+  else
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "compiled %s (%s): got %d inputs and %d outputs, it has %u and %u", name,
+                 e->backend->name, n_in, n_out, r->n_in, r->n_out);
+  return false;
+}
+
+static inline bool
+check (const GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
+       GError **error)
+{
+  const GmExecRole *r = &e->roles[role];
+  if (G_UNLIKELY (!r->present || (uint32_t) n_in != r->n_in || (uint32_t) n_out != r->n_out))
+    return fail_count (e, role, n_in, n_out, error);
+  for (uint32_t i = 0; i < r->n_in; i++)
+    if (G_UNLIKELY (!fits (in[i], &r->metas[i])))
+      return fail_tensor (e, role, "input", i, in[i], &r->metas[i], error);
+  for (uint32_t i = 0; i < r->n_out; i++)
+    if (G_UNLIKELY (!fits (out[i], &r->metas[r->n_in + i]) || out[i]->storage->readonly))
+      return fail_tensor (e, role, "output", i, out[i], &r->metas[r->n_in + i], error);
+  return true;
+}
+
+/* -- The plugin's run -------------------------------------------------------------------------- */
+
+/* What the plugin does to the floating-point mode would change all later results of this thread. */
+static int32_t
+run_checked (const GmExec *e, const GrammeRunArgs *args, GrammeStatus *status)
+{
+#ifdef GM_DEBUG_CHECKS
+  GmFpuControl before = gm_fpu_get ();
+  int32_t code = e->backend->plugin->api.run (e->executable, args, status);
+  if (!gm_fpu_equal (before, gm_fpu_get ())) {
+    gm_fpu_set (before);
+    gm_log_warn ("back end %s changed the floating-point mode in a run; it is restored",
+                 e->backend->name);
+  }
+  return code;
+#else
+  return e->backend->plugin->api.run (e->executable, args, status);
+#endif
+}
+
+static inline void *
+block_take (GmExecRole *r)
+{
+  void *block = __atomic_exchange_n (&r->spare, NULL, __ATOMIC_ACQUIRE);
+  return block ? block : gm_alloc (r->block_bytes);
+}
+
+static inline void
+block_give (GmExecRole *r, void *block)
+{
+  void *none = NULL;
+  if (!__atomic_compare_exchange_n (&r->spare, &none, block, false, __ATOMIC_RELEASE,
+                                    __ATOMIC_RELAXED))
+    gm_free (block, r->block_bytes);
+}
+
+static bool
+run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, GError **error)
+{
+  GmExecRole *r = &e->roles[role];
+  GrammeTensor stack[GM_EXEC_STACK_TENSORS], *tensors = stack;
+  void *block = NULL;
+  if (r->block_bytes) {
+    block = block_take (r);
+    if (!block) {
+      g_set_error (error, GM_ERROR, GM_ERROR_MEMORY,
+                   "no memory for the %zu bytes that a run of back end %s needs", r->block_bytes,
+                   e->backend->name);
+      return false;
+    }
+    if (r->block_bytes > r->workspace_bytes)
+      tensors = (GrammeTensor *) ((char *) block + r->workspace_bytes);
+  }
+  for (uint32_t i = 0; i < r->n_in; i++)
+    gm_exec_describe (&tensors[i], in[i]);
+  for (uint32_t i = 0; i < r->n_inner; i++)
+    gm_exec_describe (&tensors[r->n_in + i], out[r->inner[i]]);
+
+  const GrammeRunArgs args = {
+    .struct_size = sizeof args,
+    .role = (uint32_t) role,
+    .inputs = tensors,
+    .outputs = tensors + r->n_in,
+    .n_inputs = r->n_in,
+    .n_outputs = r->n_inner,
+    .workspace = block,
+    .workspace_bytes = r->workspace_bytes,
+  };
+  GrammeStatus status;
+  gm_status_clear (&status);
+  bool serial = !e->backend->run_concurrent;
+  if (serial)
+    g_mutex_lock (&e->run_lock);
+  int32_t code = run_checked (e, &args, &status);
+  if (serial)
+    g_mutex_unlock (&e->run_lock);
+  if (block)
+    block_give (r, block);
+  if (G_LIKELY (code == GRAMME_OK))
+    return true;
+  gm_status_to_error (&status, code, e->backend->name,
+                      role == GM_EXEC_BACKWARD ? "run of the backward" : "run", error);
+  return false;
+}
+
+/* -- The host's own ---------------------------------------------------------------------------- */
+
+static bool
+copy_into (GmTensor *from, GmTensor *to, GError **error)
+{
+  return gm_op_run_into (GM_OP_copy, &from, 1, NULL, to, error);
+}
+
+/* The fallback: node by node, then into the caller's memory. */
+static bool
+run_eager (const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GError **error)
+{
+  g_autofree GmTensor **made = g_new0 (GmTensor *, r->n_inner + 1);
+  bool good = gm_graph_interpret (r->eager, in, made, error);
+  for (uint32_t i = 0; i < r->n_inner; i++) {
+    good = good && copy_into (made[i], out[r->inner[i]], error);
+    gm_tensor_unref (made[i]);
+  }
+  return good;
+}
+
+static bool
+run_copies (const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GError **error)
+{
+  for (guint i = 0; i < r->copies->len; i++) {
+    const GmExecCopy *c = &g_array_index (r->copies, GmExecCopy, i);
+    if (!copy_into (c->from_input ? in[c->from] : out[c->from], out[c->out], error))
+      return false;
+  }
+  return true;
+}
+
+bool
+gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
+             GError **error)
+{
+  g_assert (role == GM_EXEC_FORWARD || role == GM_EXEC_BACKWARD);
+  GmExecRole *r = &e->roles[role];
+  if (!check (e, role, in, n_in, out, n_out, error))
+    return false;
+  if (r->n_inner > 0 && !(G_UNLIKELY (r->eager != NULL) ? run_eager (r, in, out, error)
+                                                        : run_plugin (e, role, in, out, error)))
+    return false;
+  return !r->copies || run_copies (r, in, out, error);
+}
+
+/* -- Life -------------------------------------------------------------------------------------- */
+
+GmExec *
+gm_exec_ref (GmExec *e)
+{
+  g_atomic_ref_count_inc (&e->refs);
+  return e;
+}
+
+static void
+role_clear (GmExecRole *r)
+{
+  if (r->spare)
+    gm_free (r->spare, r->block_bytes);
+  if (r->copies)
+    g_array_unref (r->copies);
+  if (r->eager)
+    gm_graph_free (r->eager);
+  g_free (r->metas);
+  g_free (r->inner);
+}
+
+void
+gm_exec_unref (GmExec *e)
+{
+  if (!e || !g_atomic_ref_count_dec (&e->refs))
+    return;
+  if (e->executable)
+    e->backend->plugin->api.destroy (e->executable);
+  role_clear (&e->roles[GM_EXEC_FORWARD]);
+  role_clear (&e->roles[GM_EXEC_BACKWARD]);
+  g_mutex_clear (&e->run_lock);
+  g_free (e->fallback_reason);
+  g_free (e);
+}
+
+const char *
+gm_exec_fallback_reason (const GmExec *e)
+{
+  return e->fallback_reason;
+}
+
+double
+gm_exec_compile_ms (const GmExec *e)
+{
+  return e->compile_ms;
+}
+
+const char *
+gm_exec_backend_name (const GmExec *e)
+{
+  return e->backend->name;
+}
+
+uint64_t
+gm_exec_workspace_bytes (const GmExec *e, int role)
+{
+  return e->roles[role].workspace_bytes;
+}

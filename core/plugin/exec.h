@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * exec.h -- the inside of GmExec, which backend.c makes and exec.c runs.
+ */
+#ifndef GM_PLUGIN_EXEC_H
+#define GM_PLUGIN_EXEC_H
+
+#include "core/plugin/backend.h"
+#include "core/plugin/loader.h"
+
+struct GmBackend {
+  const GmPlugin *plugin;
+  GrammeBackend *instance;
+  const char *name;
+  GMutex compile_lock; /* taken only if the manifest says compile-serial */
+  bool compile_serial, run_concurrent;
+};
+
+/* An output that no code needs to compute: it is an input, or the same value as an earlier output.
+ * */
+typedef struct {
+  uint32_t out, from;
+  bool from_input;
+} GmExecCopy;
+
+/* One graph of a request, ready to run.  Immutable but for `spare`. */
+typedef struct {
+  bool present;
+  uint32_t n_in, n_out;
+  GmMeta *metas;    /* n_in, then n_out */
+  uint32_t n_inner; /* outputs that the executable writes */
+  uint32_t *inner;  /* their places among the n_out */
+  GArray *copies;   /* GmExecCopy */
+  GmGraph *eager;   /* not NULL: the host runs this graph itself; its outputs are the inner ones */
+  size_t workspace_bytes,
+      block_bytes; /* block: the workspace, then tensors if they are too many for the stack */
+  void *spare;     /* atomic: a block for the next run, or NULL while a run has it */
+} GmExecRole;
+
+struct GmExec {
+  gatomicrefcount refs;
+  GmBackend *backend;
+  GrammeExecutable *executable; /* NULL if nothing was given to the plugin */
+  GMutex run_lock;              /* taken only if the plugin does not say run-concurrent */
+  GmExecRole roles[2];
+  char *fallback_reason;
+  double compile_ms;
+};
+
+/* Up to so many tensors of a run are described on the stack. */
+#define GM_EXEC_STACK_TENSORS 32
+
+/* The caller's tensor as the plugin sees it: points into t. */
+static inline void
+gm_exec_describe (GrammeTensor *out, const GmTensor *t)
+{
+  const GmDtypeInfo *d = &gm_dtypes[t->meta.dtype];
+  out->data = gm_tensor_data (t);
+  out->device_type = t->meta.device;
+  out->device_id = 0;
+  out->ndim = t->meta.ndim;
+  out->dtype_code = d->dlpack_code;
+  out->dtype_bits = d->bits;
+  out->dtype_lanes = 1;
+  out->shape = (int64_t *) t->meta.sizes;
+  out->strides = (int64_t *) t->meta.strides;
+  out->byte_offset = 0;
+}
+
+#endif

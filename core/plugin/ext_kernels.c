@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ext_kernels.c -- the extension gramme.kernels/0: eager's kernels, one node of an image at a time.
+ *
+ * A kernel is a node decoded: op, attributes, and the metas of inputs and result.  Running one puts
+ * tensor headers on the stack over the caller's memory and calls the op's eager kernel, so bits are
+ * eager's because the code is.  The headers start with one reference of the stack's own, which
+ * nobody drops; what a kernel takes besides, it gives back before it returns.
+ */
+#include <string.h>
+
+#include "core/ops/ops.h"
+#include "core/plugin/host.h"
+#include "core/plugin/status.h"
+#include "core/tiles/tiles.h"
+
+#define STACK_TENSORS 8 /* operands and result of nearly all ops; `cat` of many takes memory */
+
+struct GrammeKernel {
+  GmOp op;
+  uint32_t n_in;
+  bool has_attrs;
+  /* At most one of the two is set: then the op is this tile over n contiguous elements. */
+  GmTilePointwise tile;
+  GmTileCast cast;
+  size_t n;
+  GmAttrs attrs;
+  GmMeta metas[]; /* n_in, then the result's */
+};
+
+/* A tensor over memory that is not ours. */
+typedef struct {
+  GmTensor tensor;
+  GmStorage storage;
+} Header;
+
+/* -- Decoding ---------------------------------------------------------------------------------- */
+
+static bool
+decode_dtype (uint32_t triple, uint8_t *out)
+{
+  GmDtype d;
+  if (triple >> 16 != 1 || !gm_dtype_from_dlpack ((uint8_t) triple, (uint8_t) (triple >> 8), &d) ||
+      !gm_dtypes[d].live)
+    return false;
+  *out = (uint8_t) d;
+  return true;
+}
+
+static bool
+decode_meta (const GrammeImage *image, uint32_t value, GmMeta *out)
+{
+  const GrammeValue *v = gramme_image_value (image, value);
+  memset (out, 0, sizeof *out);
+  if (v->ndim > GM_MAX_DIMS || !decode_dtype (GRAMME_DTYPE_OF (v), &out->dtype))
+    return false;
+  out->ndim = (uint8_t) v->ndim;
+  out->device = GM_DEVICE_CPU;
+  for (uint32_t i = 0; i < v->ndim; i++) {
+    out->sizes[i] = gramme_value_size (image, v, i);
+    out->strides[i] = gramme_value_stride (image, v, i);
+    if (out->sizes[i] < 0 || (v->flags & GRAMME_VALUE_SYMBOLIC_STRIDES))
+      return false; /* symbolic: there is nothing to run it on before its numbers are known */
+  }
+  return v->device_type == GM_DEVICE_CPU;
+}
+
+static bool
+decode_attr (const GrammeImage *image, const GrammeAttr *a, GmAttrs *out)
+{
+  if (a->key >= GM_N_ATTRS || !gm_attrs[a->key].name || (char) a->type != gm_attrs[a->key].type)
+    return false;
+  char *field = (char *) out + gm_attrs[a->key].offset;
+  out->mask |= 1u << a->key;
+  switch (a->type) {
+  case GRAMME_TYPE_I:
+    *(int64_t *) field = gramme_attr_int (image, a, 0);
+    return true;
+  case GRAMME_TYPE_B:
+    *(uint8_t *) field = gramme_attr_int (image, a, 0) != 0;
+    return true;
+  case GRAMME_TYPE_D:
+    return decode_dtype ((uint32_t) gramme_attr_int (image, a, 0), (uint8_t *) field);
+  case GRAMME_TYPE_S: {
+    GmScalar s = { .kind = (uint8_t) gramme_attr_scalar_kind (image, a) };
+    if (s.kind == GRAMME_SCALAR_FLOAT)
+      s.d = gramme_attr_scalar_double (image, a);
+    else
+      s.i = gramme_attr_int (image, a, 1);
+    *(GmScalar *) field = s;
+    return s.kind <= GRAMME_SCALAR_FLOAT;
+  }
+  case GRAMME_TYPE_L:
+    if (a->count > GM_MAX_DIMS)
+      return false;
+    out->n_list = (uint8_t) a->count;
+    for (uint32_t i = 0; i < a->count; i++)
+      out->list[i] = gramme_attr_int (image, a, i);
+    return true;
+  }
+  return false;
+}
+
+static int32_t
+decode (const GrammeImage *image, uint32_t node, GrammeKernel **out, GrammeStatus *status)
+{
+  const GrammeNode *n = gramme_image_node (image, node);
+  if (n->op >= GM_N_OPS || !gm_ops[n->op].name || n->op_version > gm_ops[n->op].version)
+    return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node, "op %u version %u is unknown",
+                          n->op, n->op_version);
+  g_autofree GrammeKernel *k =
+      g_malloc0 (sizeof *k + (n->n_in + 1) * sizeof (GmMeta)); /* sized by the program's text */
+  k->op = (GmOp) n->op;
+  k->n_in = n->n_in;
+  k->has_attrs = n->n_attrs > 0;
+  for (uint32_t i = 0; i < n->n_attrs; i++)
+    if (!decode_attr (image, gramme_image_attr (image, n->first_attr + i), &k->attrs))
+      return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
+                            "attribute %u of %s is unknown", i, gm_ops[k->op].name);
+  for (uint32_t i = 0; i <= n->n_in; i++)
+    if (!decode_meta (image, i < n->n_in ? gramme_node_in (image, n, i) : n->out, &k->metas[i]))
+      return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
+                            "%s: operand %u has a dtype, device or size that eager does not run",
+                            gm_ops[k->op].name, i);
+  *out = g_steal_pointer (&k);
+  return GRAMME_OK;
+}
+
+/* The image's result is what the op gives: the one check that a run does not repeat. */
+static int32_t
+check_result (const GrammeKernel *k, int32_t node, GrammeStatus *status)
+{
+  const GmMeta **in = g_newa (const GmMeta *, k->n_in + 1);
+  GmMeta inferred;
+  g_autoptr (GError) error = NULL;
+  for (uint32_t i = 0; i < k->n_in; i++)
+    in[i] = &k->metas[i];
+  if (!gm_op_infer (k->op, in, (int) k->n_in, k->has_attrs ? &k->attrs : NULL, &inferred, &error))
+    return gm_status_set (status, GRAMME_INVALID, node, "%s", error->message);
+  if (inferred.dtype != k->metas[k->n_in].dtype ||
+      !gm_meta_same_shape (&inferred, &k->metas[k->n_in]))
+    return gm_status_set (status, GRAMME_INVALID, node,
+                          "%s: its result has another shape or dtype than the image says",
+                          gm_ops[k->op].name);
+  return GRAMME_OK;
+}
+
+/* Finds the tile for elementwise ops whose operands lie in memory as the result does, without gaps.
+ * */
+static void
+find_tile (GrammeKernel *k)
+{
+  const char *why;
+  const GmTiles *tiles = gm_tiles_get (&why);
+  const GmMeta *out = &k->metas[k->n_in];
+  if (!tiles || k->n_in == 0 || k->n_in > 3 || !gm_meta_is_dense (out))
+    return;
+  for (uint32_t i = 0; i < k->n_in; i++)
+    if (!gm_meta_same_shape (&k->metas[i], out) ||
+        memcmp (k->metas[i].strides, out->strides, sizeof out->strides) != 0)
+      return;
+  k->n = (size_t) gm_meta_numel (out);
+  if (gm_ops[k->op].family == GM_FAMILY_POINTWISE && !k->has_attrs)
+    k->tile = tiles->pointwise (
+        k->op, k->metas[k->n_in - 1].dtype); /* of the last operand: `where` has a mask first */
+  else if (gm_ops[k->op].family == GM_FAMILY_CAST)
+    k->cast = tiles->cast (k->metas[0].dtype, out->dtype);
+}
+
+static bool
+is_kernel_op (GmOp op)
+{
+  return op != GM_OP_constant && gm_ops[op].family != GM_FAMILY_MOVEMENT &&
+         gm_ops[op].family != GM_FAMILY_MUTATE;
+}
+
+static int32_t
+kernels_prepare (void *ctx, const GrammeImage *image, uint32_t node, GrammeKernel **out,
+                 GrammeStatus *status)
+{
+  g_autofree GrammeKernel *k = NULL;
+  int32_t code = decode (image, node, &k, status);
+  if (code != GRAMME_OK)
+    return code;
+  if (!is_kernel_op (k->op))
+    return gm_status_set (status, GRAMME_INVALID, (int32_t) node,
+                          "%s computes nothing: it is a view or a constant", gm_ops[k->op].name);
+  code = check_result (k, (int32_t) node, status);
+  if (code != GRAMME_OK)
+    return code;
+  find_tile (k);
+  *out = g_steal_pointer (&k);
+  return GRAMME_OK;
+}
+
+static int32_t
+kernels_prepare_copy (void *ctx, const GrammeImage *image, uint32_t from, uint32_t to,
+                      GrammeKernel **out, GrammeStatus *status)
+{
+  g_autofree GrammeKernel *k = g_malloc0 (sizeof *k + 2 * sizeof (GmMeta));
+  k->op = GM_OP_copy;
+  k->n_in = 1;
+  if (!decode_meta (image, from, &k->metas[0]) || !decode_meta (image, to, &k->metas[1]))
+    return gm_status_set (status, GRAMME_UNSUPPORTED, -1,
+                          "values %u and %u cannot be copied by eager", from, to);
+  int32_t code = check_result (k, -1, status);
+  if (code == GRAMME_OK)
+    *out = g_steal_pointer (&k);
+  return code;
+}
+
+static void
+kernels_release (GrammeKernel *k)
+{
+  g_free (k);
+}
+
+/* -- Running ----------------------------------------------------------------------------------- */
+
+static inline void
+header_init (Header *h, const GmMeta *meta, void *data)
+{
+  h->storage.version = 0;
+  h->storage.data = data;
+  h->storage.bytes = (size_t) gm_meta_extent (meta) * gm_dtype_size (meta->dtype);
+  h->storage.readonly = false;
+  h->storage.release = NULL;
+  h->storage.owner = NULL;
+  g_atomic_ref_count_init (&h->storage.refs);
+  h->tensor.meta = *meta;
+  h->tensor.offset = 0;
+  h->tensor.storage = &h->storage;
+  h->tensor.base = NULL;
+  h->tensor.autograd = NULL;
+  h->tensor.wrapper = NULL;
+  g_atomic_ref_count_init (&h->tensor.refs);
+}
+
+static int32_t
+run_on (const GrammeKernel *k, Header *headers, GmTensor **tensors, void *const *data,
+        GrammeStatus *status)
+{
+  for (uint32_t i = 0; i <= k->n_in; i++) {
+    header_init (&headers[i], &k->metas[i], data[i]);
+    tensors[i] = &headers[i].tensor;
+  }
+  GError *error = NULL;
+  if (gm_op_run_into (k->op, tensors, (int) k->n_in, k->has_attrs ? &k->attrs : NULL,
+                      tensors[k->n_in], &error))
+    return GRAMME_OK;
+  return gm_status_take_error (status, error);
+}
+
+static int32_t
+kernels_run (GrammeKernel *k, void *const *data, GrammeStatus *status)
+{
+  if (k->tile) {
+    k->tile (data[k->n_in], data[0], k->n_in > 1 ? data[1] : NULL, k->n_in > 2 ? data[2] : NULL,
+             k->n);
+    return GRAMME_OK;
+  }
+  if (k->cast) {
+    k->cast (data[1], data[0], k->n);
+    return GRAMME_OK;
+  }
+  if (k->n_in < STACK_TENSORS) {
+    Header headers[STACK_TENSORS];
+    GmTensor *tensors[STACK_TENSORS];
+    return run_on (k, headers, tensors, data, status);
+  }
+  size_t n = k->n_in + 1, bytes = n * (sizeof (Header) + sizeof (GmTensor *));
+  Header *headers = gm_alloc (bytes);
+  if (!headers)
+    return gm_status_set (status, GRAMME_NO_MEMORY, -1, "no memory for %zu operands of %s", n,
+                          gm_ops[k->op].name);
+  int32_t code = run_on (k, headers, (GmTensor **) (headers + n), data, status);
+  gm_free (headers, bytes);
+  return code;
+}
+
+/* -- Unprepared -------------------------------------------------------------------------------- */
+
+/* A tensor's own strides in the place of the image's. */
+static bool
+take_tensor (GmMeta *meta, const GrammeTensor *t)
+{
+  uint8_t dtype;
+  if (!decode_dtype (GRAMME_DTYPE_OF (t), &dtype) || dtype != meta->dtype ||
+      t->ndim != meta->ndim || t->device_type != GM_DEVICE_CPU)
+    return false;
+  if (memcmp (t->shape, meta->sizes, meta->ndim * sizeof (int64_t)) != 0)
+    return false;
+  memcpy (meta->strides, t->strides, meta->ndim * sizeof (int64_t));
+  return true;
+}
+
+static int32_t
+kernels_run_node (void *ctx, const GrammeImage *image, uint32_t node, const GrammeTensor *in,
+                  uint32_t n_in, const GrammeTensor *out, GrammeStatus *status)
+{
+  g_autofree GrammeKernel *k = NULL;
+  int32_t code = kernels_prepare (ctx, image, node, &k, status);
+  if (code != GRAMME_OK)
+    return code;
+  k->tile = NULL; /* these were found for the image's strides, and the tensors have their own */
+  k->cast = NULL;
+  if (n_in != k->n_in)
+    return gm_status_set (status, GRAMME_INVALID, (int32_t) node,
+                          "%s takes %u inputs, %u were given", gm_ops[k->op].name, k->n_in, n_in);
+  g_autofree void **data = g_new (void *, n_in + 1);
+  for (uint32_t i = 0; i <= n_in; i++) {
+    const GrammeTensor *t = i < n_in ? &in[i] : out;
+    if (!take_tensor (&k->metas[i], t))
+      return gm_status_set (status, GRAMME_INVALID, (int32_t) node,
+                            "%s: tensor %u has another shape or dtype than the image's value",
+                            gm_ops[k->op].name, i);
+    data[i] = (char *) t->data + t->byte_offset;
+  }
+  return kernels_run (k, data, status);
+}
+
+static int32_t
+kernels_view_offset (void *ctx, const GrammeImage *image, uint32_t node, int64_t *bytes,
+                     GrammeStatus *status)
+{
+  g_autofree GrammeKernel *k = NULL;
+  int32_t code = decode (image, node, &k, status);
+  if (code != GRAMME_OK)
+    return code;
+  if (gm_ops[k->op].family != GM_FAMILY_MOVEMENT || k->n_in != 1)
+    return gm_status_set (status, GRAMME_INVALID, (int32_t) node, "%s is no view",
+                          gm_ops[k->op].name);
+  Header h;
+  header_init (&h, &k->metas[0], NULL); /* views do not look at the data */
+  GmTensor *in = &h.tensor;
+  GError *error = NULL;
+  GmTensor *view = gm_op_run (k->op, &in, 1, k->has_attrs ? &k->attrs : NULL, &error);
+  if (!view)
+    return gm_status_take_error (status, error);
+  bool same = memcmp (view->meta.strides, k->metas[1].strides, sizeof view->meta.strides) == 0 &&
+              gm_meta_same_shape (&view->meta, &k->metas[1]);
+  *bytes = view->offset * (int64_t) gm_dtype_size (view->meta.dtype);
+  gm_tensor_unref (view);
+  if (!same)
+    return gm_status_set (status, GRAMME_INVALID, (int32_t) node,
+                          "%s: the image's strides are not the view's", gm_ops[k->op].name);
+  return GRAMME_OK;
+}
+
+const GrammeKernels *
+gm_host_kernels (void)
+{
+  static const GrammeKernels table = {
+    .struct_size = sizeof table,
+    .run_node = kernels_run_node,
+    .prepare = kernels_prepare,
+    .prepare_copy = kernels_prepare_copy,
+    .run = kernels_run,
+    .release = kernels_release,
+    .view_offset = kernels_view_offset,
+  };
+  return &table;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * manifest.h -- what a plugin says about itself without being run: the key file in its ELF note,
+ * parsed.
+ *
+ * Unknown keys and groups are ignored, so that a newer plugin can be listed.  The options here are
+ * what users' options are checked against.
+ */
+#ifndef GM_PLUGIN_MANIFEST_H
+#define GM_PLUGIN_MANIFEST_H
+
+#include "core/plugin/elf.h"
+
+typedef enum { GM_OPTION_STRING, GM_OPTION_INT, GM_OPTION_BOOL, GM_OPTION_CHOICE } GmOptionType;
+
+typedef struct {
+  char *key, *fallback, *help; /* fallback: the default, NULL if there is none */
+  char **values;               /* CHOICE: what may be given */
+  GmOptionType type;
+  int64_t min, max; /* INT */
+} GmPluginOption;
+
+typedef struct {
+  char *text; /* the whole manifest, as in the file */
+  char *id, *name, *version, *license;
+  char **devices, **dtypes, **flags, **needs; /* never NULL */
+  GPtrArray *options;                         /* GmPluginOption */
+  GHashTable *reasons;                        /* GUINT_TO_POINTER (code) -> text */
+  int32_t abi_major, abi_minor, min_host_minor, rank;
+  bool bit_exact;
+} GmManifest;
+
+/* Takes text.  NULL and *why: MANIFEST, ABI or HOST_MINOR.  With `partial` given, a manifest whose
+ * version does not fit is still handed out there, for listings. */
+GmManifest *gm_manifest_parse (char *text, GmManifest **partial, GmRefused *why);
+void gm_manifest_free (GmManifest *m); /* NULL is fine */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmManifest, gm_manifest_free)
+
+bool gm_manifest_has_flag (const GmManifest *m, const char *flag);
+const GmPluginOption *gm_manifest_option (const GmManifest *m, const char *key);
+/* Why a plugin said NO: the standard reason's or its own text. */
+const char *gm_manifest_reason (const GmManifest *m, uint32_t reason);
+
+/* "key=value" against the manifest.  GM_ERROR_VALUE names the key, the near ones and what the value
+ * may be. */
+bool gm_manifest_check_option (const GmManifest *m, const char *key, const char *value,
+                               GError **error);
+
+#endif

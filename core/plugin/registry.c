@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * registry.c -- the scan of the plugin folders, and the choice of one by name.
+ */
+#include "core/plugin/registry.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/plugin/near.h"
+#include "core/plugin/trust.h"
+
+#ifndef PLUGINDIR
+#error "define PLUGINDIR, the folder of installed plugins"
+#endif
+
+#define PREFIX "libgramme-"
+#define SUFFIX ".so"
+
+/* file -> GmRefused: loads that failed in this process. */
+static GMutex failures_lock;
+static GHashTable *failures;
+
+/* -- Scanning ---------------------------------------------------------------------------------- */
+
+char **
+gm_registry_folders (void)
+{
+  GPtrArray *folders = g_ptr_array_new ();
+  if (!gm_trust_is_secure_mode ()) {
+    const char *path = secure_getenv ("GRAMME_PLUGIN_PATH");
+    g_auto (GStrv) entries = g_strsplit (path ? path : "", ":", -1);
+    for (char **e = entries; *e; e++)
+      if (g_path_is_absolute (*e)) /* a relative one would mean another folder after each chdir */
+        g_ptr_array_add (folders, g_strdup (*e));
+      else if (**e)
+        gm_log (GM_LOG_PLUGINS, "GRAMME_PLUGIN_PATH: \"%s\" is not absolute and not searched", *e);
+    g_ptr_array_add (folders,
+                     g_build_filename (g_get_user_data_dir (), "gramme", "plugins-1", NULL));
+  }
+  g_ptr_array_add (folders, g_strdup (PLUGINDIR));
+  g_ptr_array_add (folders, NULL);
+  return (char **) g_ptr_array_free (folders, FALSE);
+}
+
+static void
+info_free (void *p)
+{
+  GmPluginInfo *info = p;
+  g_free (info->file);
+  g_free (info->name);
+  gm_manifest_free (info->manifest);
+  gm_refused_clear (&info->refused);
+  g_free (info);
+}
+
+/* For a listing only: the manifest of a file that is refused, if it can be read at all. */
+static GmManifest *
+read_for_show (const char *file)
+{
+  int fd = open (file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0)
+    return NULL;
+  GmRefused ignored = { 0 };
+  GmManifest *partial = NULL;
+  char *text = gm_elf_read_manifest (fd, &ignored);
+  GmManifest *m = text ? gm_manifest_parse (text, &partial, &ignored) : NULL;
+  gm_refused_clear (&ignored);
+  close (fd);
+  return m ? m : partial;
+}
+
+static char *
+name_from_file (const char *file)
+{
+  g_autofree char *base = g_path_get_basename (file);
+  char *name = g_strndup (base + strlen (PREFIX), strlen (base) - strlen (PREFIX SUFFIX));
+  return g_strcanon (name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.",
+                     '?'); /* it reaches terminals */
+}
+
+static GmPluginInfo *
+examine (const char *file)
+{
+  GmPluginInfo *info = g_new0 (GmPluginInfo, 1);
+  int fd = gm_trust_open (file, &info->file, &info->refused);
+  if (!info->file)
+    info->file = g_strdup (file);
+  if (fd >= 0) {
+    char *text = gm_elf_read_manifest (fd, &info->refused);
+    GmManifest *partial = NULL;
+    GmManifest *whole = text ? gm_manifest_parse (text, &partial, &info->refused) : NULL;
+    info->manifest = whole ? whole : partial;
+    close (fd);
+  } else {
+    info->manifest = read_for_show (file);
+  }
+  info->name = info->manifest && info->manifest->name ? g_strdup (info->manifest->name)
+                                                      : name_from_file (file);
+
+  g_mutex_lock (&failures_lock);
+  const GmRefused *failed = failures ? g_hash_table_lookup (failures, info->file) : NULL;
+  if (failed && info->refused.code == GM_REFUSAL_NONE)
+    info->refused = (GmRefused){ failed->code, g_strdup (failed->text) };
+  g_mutex_unlock (&failures_lock);
+  return info;
+}
+
+/* The first file of an id wins; of two ids with one name neither is chosen by that name. */
+static void
+settle (GPtrArray *plugins)
+{
+  for (guint i = 0; i < plugins->len; i++) {
+    GmPluginInfo *later = plugins->pdata[i];
+    for (guint k = 0; k < i && later->refused.code == GM_REFUSAL_NONE; k++) {
+      GmPluginInfo *first = plugins->pdata[k];
+      if (first->refused.code != GM_REFUSAL_NONE && first->refused.code != GM_REFUSAL_NAME_TAKEN)
+        continue;
+      if (strcmp (first->manifest->id, later->manifest->id) == 0) {
+        gm_refuse (&later->refused, GM_REFUSAL_SHADOWED, "%s, found earlier, is %s too",
+                   first->file, later->manifest->id);
+      } else if (strcmp (first->name, later->name) == 0) {
+        gm_refuse (&first->refused, GM_REFUSAL_NAME_TAKEN, "%s (%s); ask for it by its id %s",
+                   later->file, later->manifest->id, first->manifest->id);
+        gm_refuse (&later->refused, GM_REFUSAL_NAME_TAKEN, "%s (%s); ask for it by its id %s",
+                   first->file, first->manifest->id, later->manifest->id);
+      }
+    }
+  }
+}
+
+static int
+by_string (const void *a, const void *b)
+{
+  return strcmp (*(char *const *) a, *(char *const *) b);
+}
+
+GPtrArray *
+gm_registry_scan (void)
+{
+  GPtrArray *plugins = g_ptr_array_new_with_free_func (info_free);
+  g_auto (GStrv) folders = gm_registry_folders ();
+  for (char **f = folders; *f; f++) {
+    g_autoptr (GDir) dir = g_dir_open (*f, 0, NULL);
+    gm_log (GM_LOG_PLUGINS, "%s: %s", *f, dir ? "searched" : "not there");
+    if (!dir)
+      continue;
+    /* A folder has no order of its own: sort, so that every run finds the same one first. */
+    g_autoptr (GPtrArray) files = g_ptr_array_new_with_free_func (g_free);
+    for (const char *name = g_dir_read_name (dir); name; name = g_dir_read_name (dir))
+      if (g_str_has_prefix (name, PREFIX) && g_str_has_suffix (name, SUFFIX) &&
+          strlen (name) > strlen (PREFIX SUFFIX))
+        g_ptr_array_add (files, g_build_filename (*f, name, NULL));
+    g_ptr_array_sort (files, by_string);
+    for (guint i = 0; i < files->len; i++) {
+      GmPluginInfo *info = examine (files->pdata[i]);
+      bool again = false; /* one folder named twice, or a link to a file that was found already */
+      for (guint k = 0; k < plugins->len && !again; k++)
+        again = strcmp (((GmPluginInfo *) plugins->pdata[k])->file, info->file) == 0;
+      if (again)
+        info_free (info);
+      else
+        g_ptr_array_add (plugins, info);
+    }
+  }
+  settle (plugins);
+  return plugins;
+}
+
+void
+gm_registry_note_failure (const char *file, const GmRefused *why)
+{
+  g_mutex_lock (&failures_lock);
+  if (!failures)
+    failures = g_hash_table_new (g_str_hash, g_str_equal);
+  GmRefused *copy = g_new (GmRefused, 1);
+  *copy = (GmRefused){ why->code, g_strdup (why->text) };
+  g_hash_table_insert (failures, g_strdup (file), copy); /* process lifetime */
+  g_mutex_unlock (&failures_lock);
+}
+
+/* -- Finding ----------------------------------------------------------------------------------- */
+
+static bool
+answers_to (const GmPluginInfo *info, const char *name)
+{
+  return strcmp (info->name, name) == 0 ||
+         (info->manifest && info->manifest->id && strcmp (info->manifest->id, name) == 0);
+}
+
+static void
+fail_unknown (const GPtrArray *plugins, const char *name, GError **error)
+{
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  for (guint i = 0; i < plugins->len; i++) {
+    const GmPluginInfo *info = plugins->pdata[i];
+    if (info->refused.code == GM_REFUSAL_NONE)
+      g_ptr_array_add (names, info->name);
+  }
+  g_ptr_array_sort (names, by_string);
+  g_ptr_array_add (names, NULL);
+  g_autofree char *near = gm_near_text (name, (const char *const *) names->pdata);
+  g_autofree char *all = g_strjoinv (", ", (char **) names->pdata);
+  g_auto (GStrv) folders = gm_registry_folders ();
+  g_autofree char *searched = g_strjoinv (", ", folders);
+  g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
+               "there is no back end \"%s\"%s; installed: %s (searched %s)", name, near,
+               all[0] ? all : "none", searched);
+}
+
+const GmPluginInfo *
+gm_registry_find (const GPtrArray *plugins, const char *name, GError **error)
+{
+  const GmPluginInfo *refused = NULL;
+  for (guint i = 0; i < plugins->len; i++) {
+    const GmPluginInfo *info = plugins->pdata[i];
+    if (!answers_to (info, name))
+      continue;
+    bool by_id = info->manifest && info->manifest->id && strcmp (info->manifest->id, name) == 0;
+    if (info->refused.code == GM_REFUSAL_NONE ||
+        (info->refused.code == GM_REFUSAL_NAME_TAKEN && by_id))
+      return info;
+    if (!refused)
+      refused = info;
+  }
+  if (refused)
+    g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "back end \"%s\" is installed but refused: %s %s",
+                 name, refused->file, refused->refused.text);
+  else
+    fail_unknown (plugins, name, error);
+  return NULL;
+}

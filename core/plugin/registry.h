@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * registry.h -- which plugins are installed, found without running any of their code.
+ *
+ * Folders, in this order; the first file with an id wins, later ones are shown as hidden:
+ *   GRAMME_PLUGIN_PATH      absolute folders, separated by ':'
+ *   $XDG_DATA_HOME/gramme/plugins-1
+ *   the install folder      PLUGINDIR, fixed when gramme was built
+ * Files: libgramme-*.so, not in subfolders.  A scan reads manifests and headers, some 20 us a file,
+ * and keeps nothing but failed loads.
+ */
+#ifndef GM_PLUGIN_REGISTRY_H
+#define GM_PLUGIN_REGISTRY_H
+
+#include "core/plugin/manifest.h"
+
+typedef struct {
+  char *file;           /* absolute, without links where it could be resolved */
+  char *name;           /* the manifest's, or from the file's name if there is none */
+  GmManifest *manifest; /* NULL if it could not be read */
+  GmRefused refused;    /* code NONE: this one may be loaded */
+} GmPluginInfo;
+
+/* All plugin files, in search order.  Free with g_ptr_array_unref.  Thread: any. */
+GPtrArray *gm_registry_scan (void);
+/* The folders that a scan looks into, NULL-terminated; the caller frees. */
+char **gm_registry_folders (void);
+
+/* The plugin to load for a name or id: in `plugins`, borrowed.  NULL and GM_ERROR_VALUE: no such
+ * back end (with the near and the installed names) or refused (with the reason), or two ids with
+ * one name. */
+const GmPluginInfo *gm_registry_find (const GPtrArray *plugins, const char *name, GError **error);
+
+/* Remembers, for later scans of this process, that loading this file failed. */
+void gm_registry_note_failure (const char *file, const GmRefused *why);
+
+#endif

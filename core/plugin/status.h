@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * status.h -- between the boundary's status and our GError, in both directions.
+ */
+#ifndef GM_PLUGIN_STATUS_H
+#define GM_PLUGIN_STATUS_H
+
+#include <glib.h>
+
+#include "plugin-api/gramme-plugin.h"
+
+/* What the caller of a plugin does first: the head and message[0], not the whole half kilobyte. */
+static inline void
+gm_status_clear (GrammeStatus *s)
+{
+  s->struct_size = sizeof *s;
+  s->code = GRAMME_OK;
+  s->node = -1;
+  s->flags = 0;
+  s->message[0] = 0;
+}
+
+/* Fills *s (NULL is fine) within its struct_size; returns code. */
+int32_t gm_status_set (GrammeStatus *s, int32_t code, int32_t node, const char *format, ...)
+    G_GNUC_PRINTF (4, 5);
+/* The same from an error of ours, which it frees. */
+int32_t gm_status_take_error (GrammeStatus *s, GError *error);
+
+/* A failed call of a plugin as a GError: "back end "tcc": <doing>: <message>".  code: what the
+ * function returned. */
+void gm_status_to_error (const GrammeStatus *s, int32_t code, const char *backend,
+                         const char *doing, GError **error);
+/* The message, terminated even if the plugin forgot to, or the code's own text. */
+const char *gm_status_text (const GrammeStatus *s, int32_t code);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * trust.c -- the walk from a plugin file up to the root, judging owners and modes.
+ *
+ * Links are resolved first and the walk follows the real path, so a link passes if and only if its
+ * target does.
+ */
+#include "core/plugin/trust.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool
+gm_trust_is_secure_mode (void)
+{
+  return getauxval (AT_SECURE) != 0;
+}
+
+/* The owner's own group, without other members: writing by it is writing by the owner. */
+static bool
+is_private_group (gid_t gid, uid_t owner)
+{
+  char room_user[4096], room_group[16384];
+  struct passwd user, *u = NULL;
+  struct group group, *g = NULL;
+  if (getpwuid_r (owner, &user, room_user, sizeof room_user, &u) != 0 || !u || u->pw_gid != gid)
+    return false;
+  if (getgrgid_r (gid, &group, room_group, sizeof room_group, &g) != 0 || !g ||
+      strcmp (g->gr_name, u->pw_name) != 0)
+    return false;
+  for (char **m = g->gr_mem; *m; m++)
+    if (strcmp (*m, u->pw_name) != 0)
+      return false;
+  return true;
+}
+
+static bool
+owner_is_trusted (uid_t uid)
+{
+  return uid == 0 || (uid == geteuid () && !gm_trust_is_secure_mode ());
+}
+
+/* vouched: below GRAMME_PLUGIN_TRUST. */
+static bool
+others_may_write (const struct stat *st, bool vouched)
+{
+  if (st->st_mode & S_IWOTH)
+    return true;
+  return (st->st_mode & S_IWGRP) && !vouched && !is_private_group (st->st_gid, st->st_uid);
+}
+
+/* The folder that the user vouches for, without links, or NULL. */
+static char *
+vouched_folder (void)
+{
+  const char *folder = gm_trust_is_secure_mode () ? NULL : secure_getenv ("GRAMME_PLUGIN_TRUST");
+  return folder && folder[0] == '/' ? realpath (folder, NULL) : NULL;
+}
+
+static bool
+lies_in (const char *path, const char *folder)
+{
+  size_t n = strlen (folder);
+  while (n > 1 && folder[n - 1] == '/')
+    n--;
+  return strncmp (path, folder, n) == 0 && (path[n] == '/' || path[n] == 0 || n == 1);
+}
+
+static bool
+check_parents (const char *path, const char *vouched, GmRefused *why)
+{
+  g_autofree char *folder = g_path_get_dirname (path);
+  for (;;) {
+    struct stat st;
+    if (lstat (folder, &st) != 0 || !S_ISDIR (st.st_mode))
+      return gm_refuse (why, GM_REFUSAL_PARENT, "%s cannot be examined: %s", folder,
+                        g_strerror (errno));
+    if (!owner_is_trusted (st.st_uid))
+      return gm_refuse (why, GM_REFUSAL_PARENT, "%s belongs to user %u, not to root or you", folder,
+                        st.st_uid);
+    if (others_may_write (&st, vouched != NULL))
+      return gm_refuse (
+          why, GM_REFUSAL_PARENT,
+          "%s has mode %04o; %s%s, or vouch for a folder below it with GRAMME_PLUGIN_TRUST", folder,
+          st.st_mode & 07777, st.st_mode & S_ISVTX ? "move the plugin out of " : "chmod go-w ",
+          folder);
+    if (strcmp (folder, "/") == 0 || (vouched && strcmp (folder, vouched) == 0))
+      return true;
+    char *up = g_path_get_dirname (folder);
+    g_free (folder);
+    folder = up;
+  }
+}
+
+static bool
+check_file (int fd, const char *path, const char *vouched, GmRefused *why)
+{
+  struct stat st;
+  if (fstat (fd, &st) != 0)
+    return gm_refuse (why, GM_REFUSAL_OPEN, "%s", g_strerror (errno));
+  if (!S_ISREG (st.st_mode))
+    return gm_refuse (why, GM_REFUSAL_NOT_REGULAR, "a plugin is a shared object");
+  if (!owner_is_trusted (st.st_uid))
+    return gm_refuse (why, GM_REFUSAL_OWNER, "user %u, not root or you; chown it if you trust it",
+                      st.st_uid);
+  if (others_may_write (&st, vouched != NULL))
+    return gm_refuse (why, GM_REFUSAL_MODE, "mode %04o; chmod go-w %s", st.st_mode & 07777, path);
+  return check_parents (path, vouched, why) && gm_elf_check (fd, why);
+}
+
+int
+gm_trust_open (const char *path, char **canonical, GmRefused *why)
+{
+  char *real = realpath (path, NULL); /* malloc's; g_free is free */
+  *canonical = real;
+  if (!real) {
+    gm_refuse (why, GM_REFUSAL_OPEN, "%s", g_strerror (errno));
+    return -1;
+  }
+  /* O_NONBLOCK: opening a fifo does not wait. */
+  int fd = open (real, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) {
+    gm_refuse (why, GM_REFUSAL_OPEN, "%s", g_strerror (errno));
+    return -1;
+  }
+  char *vouched = vouched_folder ();
+  bool below = vouched && lies_in (real, vouched);
+  bool good = check_file (fd, real, below ? vouched : NULL, why);
+  free (vouched);
+  if (!good) {
+    close (fd);
+    return -1;
+  }
+  return fd;
+}

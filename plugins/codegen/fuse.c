@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fuse.c -- from an image to steps: which nodes share a loop.
+ *
+ * Nodes are taken in order.  A pointwise node, or a reduction over trailing dimensions, joins the first loop in which all that it reads is
+ * there already: made before that loop, or inside of it at the same point of its space.  A reduction splits its loop's space in
+ * rows and what is reduced; from then on values that have one element per row live in the loop too (CG_ROW), and while a row fits
+ * in a tile the whole row may use them.  That is how a softmax over 512 columns becomes one loop.
+ *
+ * Invariant: a step reads memory that earlier steps have written, and tiles of its own.
+ * Rejected: recomputing values in several loops.  It would save memory traffic, and costs time when functions are accurate.
+ */
+#include "plugins/codegen/program.h"
+
+#include <stdlib.h>
+
+#define LOOK_BACK 8 /* loops that a node without ties to any is tried on: bounds the work, and lifetimes */
+
+/* -- Values ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t
+skip_detach (const CgProgram *p, uint32_t value)
+{
+  while (p->values[value].view_of != CG_NONE
+         && gramme_image_node (p->image, p->values[value].node)->op == GRAMME_OP_detach)
+    value = p->values[value].view_of;
+  return value;
+}
+
+static uint64_t
+element_bits (uint32_t dtype, uint32_t kind, int64_t i, double d)
+{
+  union {
+    uint64_t u;
+    double f64;
+    float f32;
+    int32_t i32;
+    uint8_t u8;
+  } e = { 0 };
+  bool real = kind == GRAMME_SCALAR_FLOAT;
+  if (dtype == GRAMME_DTYPE_F32)
+    e.f32 = real ? (float) d : (float) i;
+  else if (dtype == GRAMME_DTYPE_F64)
+    e.f64 = real ? d : (double) i;
+  else if (dtype == GRAMME_DTYPE_I32)
+    e.i32 = (int32_t) (real ? (int64_t) d : i);
+  else if (dtype == GRAMME_DTYPE_I64)
+    e.u = (uint64_t) (real ? (int64_t) d : i);
+  else if (dtype == GRAMME_DTYPE_BOOL)
+    e.u8 = real ? d != 0 : i != 0;
+  else
+    e.u8 = (uint8_t) (real ? (int64_t) d : i);
+  return e.u;
+}
+
+static int32_t
+read_values (CgProgram *p, GrammeStatus *status)
+{
+  const GrammeImage *img = p->image;
+  for (uint32_t i = 0; i < img->values.count; i++) {
+    const GrammeValue *from = gramme_image_value (img, i);
+    CgValue *v = &p->values[i];
+    v->dtype = GRAMME_DTYPE_OF (from);
+    v->elem_bytes = from->dtype_bits / 8;
+    v->ndim = from->ndim;
+    v->numel = 1;
+    v->node = from->producer;
+    v->view_of = v->step = CG_NONE;
+    v->root = i;
+    for (uint32_t d = 0; d < from->ndim; d++) {
+      v->sizes[d] = gramme_value_size (img, from, d);
+      v->strides[d] = gramme_value_stride (img, from, d);
+      if (v->sizes[d] < 0)
+        return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "a size of value %u is symbolic", i);
+      v->numel *= v->sizes[d];
+    }
+  }
+  for (uint32_t i = 0; i < img->inputs.count; i++) {
+    CgValue *v = &p->values[gramme_image_input (img, i)->value];
+    v->memory = CG_MEMORY_INPUT;
+    v->index = i;
+  }
+  return GRAMME_OK;
+}
+
+static int32_t
+add_const (CgProgram *p, CgValue *v, uint64_t bytes, GrammeStatus *status)
+{
+  void *data = aligned_alloc (64, (bytes + 127) / 64 * 64);
+  if (!data)
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for a constant of %llu bytes", (unsigned long long) bytes);
+  v->memory = CG_MEMORY_CONST;
+  v->index = p->n_consts;
+  p->consts[p->n_consts].data = data;
+  p->consts[p->n_consts++].bytes = bytes;
+  return GRAMME_OK;
+}
+
+/* Whoever calls this reads `value` as memory. */
+static int32_t
+need_memory (CgProgram *p, uint32_t value, GrammeStatus *status)
+{
+  CgValue *root = &p->values[p->values[value].root];
+  root->stored = true;
+  if (!root->literal || root->memory != CG_MEMORY_NONE)
+    return GRAMME_OK;
+  int32_t code = add_const (p, root, (uint64_t) root->numel * root->elem_bytes, status);
+  if (code == GRAMME_OK) {
+    GrammeTileFn gather = p->tiles->find (p->tiles->ctx, GRAMME_TILE_GATHER, 0, 0, 0, NULL);
+    ((GrammeTileGather) gather) (p->consts[root->index].data, &root->bits, 0, (size_t) root->numel, root->elem_bytes);
+  }
+  return code;
+}
+
+static bool
+made_before (const CgProgram *p, uint32_t value, uint32_t step)
+{
+  uint32_t at = p->values[p->values[value].root].step;
+  return at == CG_NONE || at < step;
+}
+
+/* -- Joining a loop ----------------------------------------------------------------------------------------------- */
+
+/* Is what a node reads at `value` a tile of step s? */
+static bool
+is_inside (const CgProgram *p, uint32_t s, uint32_t value)
+{
+  const CgValue *v = &p->values[skip_detach (p, value)];
+  return v->view_of == CG_NONE && v->step == s && v->role == CG_FULL && p->steps[s].kind == CG_LOOP;
+}
+
+static bool
+full_operand_fits (const CgProgram *p, uint32_t s, uint32_t value, int split)
+{
+  const CgStep *step = &p->steps[s];
+  int64_t strides[8], run;
+  if (codegen_literal (p, value) != CG_NONE || is_inside (p, s, value))
+    return true;
+  if (codegen_row_value (p, s, value, false) != CG_NONE)
+    return step->inner <= p->tiles->tile_elems;
+  return made_before (p, value, s) && codegen_strides (p, step, value, false, strides)
+         && (split < 0 || codegen_collapses (step->sizes, strides, split, (int) step->ndim, &run));
+}
+
+static bool
+same_sizes (const CgStep *s, const CgValue *v)
+{
+  if (v->ndim != s->ndim)
+    return false;
+  for (uint32_t d = 0; d < v->ndim; d++)
+    if (v->sizes[d] != s->sizes[d])
+      return false;
+  return true;
+}
+
+static bool
+joins_as_full (const CgProgram *p, uint32_t s, const GrammeNode *n)
+{
+  const CgStep *step = &p->steps[s];
+  int64_t strides[8], run;
+  if (!same_sizes (step, &p->values[n->out]))
+    return false;
+  if (step->split >= 0
+      && !(codegen_strides (p, step, n->out, false, strides)
+           && codegen_collapses (step->sizes, strides, step->split, (int) step->ndim, &run)))
+    return false;
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if (!full_operand_fits (p, s, gramme_node_in (p->image, n, i), step->split))
+      return false;
+  return true;
+}
+
+static bool
+joins_as_row (const CgProgram *p, uint32_t s, const GrammeNode *n)
+{
+  const CgStep *step = &p->steps[s];
+  int64_t strides[8];
+  bool tied = false;
+  if (step->split < 0 || !codegen_strides (p, step, n->out, true, strides) || p->values[n->out].numel != step->rows)
+    return false;
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    uint32_t value = gramme_node_in (p->image, n, i);
+    if (codegen_literal (p, value) != CG_NONE)
+      continue;
+    if (codegen_row_value (p, s, value, true) != CG_NONE)
+      tied = true;
+    else if (!made_before (p, value, s) || !codegen_strides (p, step, value, true, strides))
+      return false;
+  }
+  return tied;
+}
+
+/* A reduction over [split, ndim) joins if the loop has that split, or none yet and all that it touches is one run there. */
+static bool
+joins_as_reduce (const CgProgram *p, uint32_t s, uint32_t value, int split)
+{
+  const CgStep *step = &p->steps[s];
+  int64_t strides[8], run;
+  if (!same_sizes (step, &p->values[value]) || codegen_literal (p, value) != CG_NONE
+      || codegen_row_value (p, s, value, false) != CG_NONE || !full_operand_fits (p, s, value, split))
+    return false;
+  if (step->split >= 0)
+    return step->split == split;
+  for (uint32_t m = 0; m < step->n_members; m++) {
+    const GrammeNode *n = gramme_image_node (p->image, step->members[m]);
+    if (!codegen_strides (p, step, n->out, false, strides)
+        || !codegen_collapses (step->sizes, strides, split, (int) step->ndim, &run))
+      return false;
+    for (uint32_t i = 0; i < n->n_in; i++)
+      if (!full_operand_fits (p, s, gramme_node_in (p->image, n, i), split))
+        return false;
+  }
+  return true;
+}
+
+static void
+set_split (CgStep *s, int split)
+{
+  s->split = split;
+  s->rows = s->inner = 1;
+  for (int d = 0; d < (int) s->ndim; d++)
+    *(d < split ? &s->rows : &s->inner) *= s->sizes[d];
+}
+
+static uint32_t
+add_step (CgProgram *p, uint8_t kind, uint32_t node)
+{
+  CgStep *s = &p->steps[p->n_steps];
+  s->kind = kind;
+  s->node = node;
+  s->split = -1;
+  return p->n_steps++;
+}
+
+static uint32_t
+add_loop (CgProgram *p, const CgValue *space)
+{
+  uint32_t s = add_step (p, CG_LOOP, CG_NONE);
+  p->steps[s].ndim = space->ndim;
+  for (uint32_t d = 0; d < space->ndim; d++)
+    p->steps[s].sizes[d] = space->sizes[d];
+  return s;
+}
+
+static int32_t
+add_member (CgProgram *p, uint32_t s, uint32_t node, CgRole role, GrammeStatus *status)
+{
+  CgStep *step = &p->steps[s];
+  const GrammeNode *n = gramme_image_node (p->image, node);
+  step->members[step->n_members++] = node;
+  p->values[n->out].step = s;
+  p->values[n->out].role = role;
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    uint32_t value = gramme_node_in (p->image, n, i);
+    if (codegen_literal (p, value) == CG_NONE && made_before (p, value, s)) {
+      int32_t code = need_memory (p, value, status);
+      if (code)
+        return code;
+    }
+  }
+  return GRAMME_OK;
+}
+
+static int32_t
+add_call (CgProgram *p, uint32_t node, GrammeStatus *status)
+{
+  const GrammeNode *n = gramme_image_node (p->image, node);
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    int32_t code = need_memory (p, gramme_node_in (p->image, n, i), status);
+    if (code)
+      return code;
+  }
+  p->values[n->out].step = add_step (p, CG_CALL, node);
+  p->values[n->out].stored = true;
+  return GRAMME_OK;
+}
+
+/* The first step that may hold a node that reads these values. */
+static uint32_t
+earliest (const CgProgram *p, const GrammeNode *n)
+{
+  uint32_t first = p->n_steps > LOOK_BACK ? p->n_steps - LOOK_BACK : 0;
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    uint32_t at = p->values[p->values[gramme_node_in (p->image, n, i)].root].step;
+    if (at != CG_NONE && at > first)
+      first = at;
+  }
+  return first;
+}
+
+static int32_t
+place_pointwise (CgProgram *p, uint32_t node, GrammeStatus *status)
+{
+  const GrammeNode *n = gramme_image_node (p->image, node);
+  for (uint32_t s = earliest (p, n); s < p->n_steps; s++) {
+    if (p->steps[s].kind != CG_LOOP || p->steps[s].n_members == CG_MAX_MEMBERS)
+      continue;
+    if (joins_as_full (p, s, n))
+      return add_member (p, s, node, CG_FULL, status);
+    if (joins_as_row (p, s, n))
+      return add_member (p, s, node, CG_ROW, status);
+  }
+  uint32_t s = add_loop (p, &p->values[n->out]);
+  if (joins_as_full (p, s, n))
+    return add_member (p, s, node, CG_FULL, status);
+  p->n_steps--;
+  return add_call (p, node, status);
+}
+
+/* -- Reductions --------------------------------------------------------------------------------------------------- */
+
+/* Which dimensions a REDUCE node sums over; none listed means all. */
+static uint32_t
+reduced_dims (const CgProgram *p, const GrammeNode *n, uint32_t ndim)
+{
+  const GrammeAttr *dims = gramme_node_attr (p->image, n, GRAMME_ATTR_DIMS);
+  if (!dims || dims->count == 0)
+    return (1u << ndim) - 1;
+  uint32_t mask = 0;
+  for (uint32_t i = 0; i < dims->count; i++) {
+    int64_t d = gramme_attr_int (p->image, dims, i);
+    mask |= 1u << (d < 0 ? d + ndim : d);
+  }
+  return mask;
+}
+
+/* Kept dimensions first, reduced ones last (sizes of 1 count as either): where the reduced ones begin; else -1. */
+static int
+trailing_split (const CgValue *v, uint32_t mask)
+{
+  int split = (int) v->ndim;
+  while (split > 0 && (mask >> (split - 1) & 1 || v->sizes[split - 1] == 1))
+    split--;
+  for (int d = 0; d < split; d++)
+    if (mask >> d & 1 && v->sizes[d] != 1)
+      return -1;
+  return split;
+}
+
+/* Reduced dimensions first, kept ones last and contiguous: fills in a COLUMNS step. */
+static bool
+column_geometry (const CgValue *v, uint32_t mask, CgStep *s)
+{
+  int split = 0;
+  int64_t kept_stride;
+  while (split < (int) v->ndim && (mask >> split & 1 || v->sizes[split] == 1))
+    split++;
+  s->n_rows = s->width = 1;
+  for (int d = 0; d < (int) v->ndim; d++) {
+    if (d >= split && mask >> d & 1 && v->sizes[d] != 1)
+      return false;
+    *(d < split ? &s->n_rows : &s->width) *= v->sizes[d];
+  }
+  return codegen_collapses (v->sizes, v->strides, 0, split, &s->row_stride)
+         && codegen_collapses (v->sizes, v->strides, split, (int) v->ndim, &kept_stride)
+         && (kept_stride == 1 || s->width <= 1);
+}
+
+static int32_t
+place_reduce (CgProgram *p, uint32_t node, GrammeStatus *status)
+{
+  const GrammeNode *n = gramme_image_node (p->image, node);
+  uint32_t value = skip_detach (p, gramme_node_in (p->image, n, 0));
+  const CgValue *v = &p->values[value];
+  uint32_t mask = reduced_dims (p, n, v->ndim);
+  int split = v->numel == 0 ? -1 : trailing_split (v, mask);
+  if (split >= 0) {
+    for (uint32_t s = earliest (p, n); s < p->n_steps; s++)
+      if (p->steps[s].kind == CG_LOOP && p->steps[s].n_members < CG_MAX_MEMBERS && joins_as_reduce (p, s, value, split)) {
+        set_split (&p->steps[s], split);
+        return add_member (p, s, node, CG_ROW, status);
+      }
+    uint32_t s = add_loop (p, v);
+    if (joins_as_reduce (p, s, value, split)) {
+      set_split (&p->steps[s], split);
+      return add_member (p, s, node, CG_ROW, status);
+    }
+    p->n_steps--;
+  }
+  CgStep columns = { 0 };
+  if (v->numel > 0 && column_geometry (v, mask, &columns)
+      && p->tiles->find (p->tiles->ctx, GRAMME_TILE_FOLD_COLUMNS, n->op, v->dtype, 0, NULL)) {
+    int32_t code = need_memory (p, value, status);
+    if (code)
+      return code;
+    uint32_t s = add_step (p, CG_COLUMNS, node);
+    p->steps[s].n_rows = columns.n_rows;
+    p->steps[s].width = columns.width;
+    p->steps[s].row_stride = columns.row_stride;
+    p->values[n->out].step = s;
+    p->values[n->out].stored = true;
+    return GRAMME_OK;
+  }
+  return add_call (p, node, status);
+}
+
+/* -- The program -------------------------------------------------------------------------------------------------- */
+
+static int32_t
+place_constant (CgProgram *p, uint32_t node, GrammeStatus *status)
+{
+  const GrammeNode *n = gramme_image_node (p->image, node);
+  CgValue *v = &p->values[n->out];
+  for (uint32_t i = 0; i < p->image->constants.count; i++) {
+    const GrammeConstant *c = gramme_image_constant (p->image, i);
+    if (c->value != n->out)
+      continue;
+    const GrammeTensor *t = &p->constants[c->slot];
+    uint64_t bytes = (uint64_t) gramme_value_extent (p->image, gramme_image_value (p->image, n->out)) * v->elem_bytes;
+    int32_t code = add_const (p, v, bytes, status);
+    if (code == GRAMME_OK && bytes)
+      memcpy (p->consts[v->index].data, gramme_tensor_data (t), bytes);
+    v->stored = true;
+    return code;
+  }
+  return gramme_fail (status, GRAMME_INVALID, (int32_t) node, "the constant of node %u is not in the constants table", node);
+}
+
+static int32_t
+place_node (CgProgram *p, uint32_t node, GrammeStatus *status)
+{
+  const GrammeNode *n = gramme_image_node (p->image, node);
+  CgValue *out = &p->values[n->out];
+  uint32_t family = gramme_op_facts (n->op).family;
+  if (family == GRAMME_FAMILY_MOVEMENT) {
+    uint32_t from = gramme_node_in (p->image, n, 0);
+    int64_t bytes = 0;
+    int32_t code = p->kernels->view_offset (p->kernels->ctx, p->image, node, &bytes, status);
+    out->view_of = from;
+    out->root = p->values[from].root;
+    out->view_bytes = p->values[from].view_bytes + bytes;
+    return code;
+  }
+  if (n->op == GRAMME_OP_constant)
+    return place_constant (p, node, status);
+  if (n->op == GRAMME_OP_full) {
+    const GrammeAttr *a = gramme_node_attr (p->image, n, GRAMME_ATTR_VALUE);
+    out->literal = true;
+    out->bits = element_bits (out->dtype, gramme_attr_scalar_kind (p->image, a), gramme_attr_int (p->image, a, 1),
+                              gramme_attr_scalar_double (p->image, a));
+    return GRAMME_OK;
+  }
+  if (out->numel > 0 && n->n_in > 0 && codegen_tile (p, node, NULL)) {
+    if (family == GRAMME_FAMILY_REDUCE)
+      return place_reduce (p, node, status);
+    return place_pointwise (p, node, status);
+  }
+  return add_call (p, node, status);
+}
+
+static int32_t
+place_outputs (CgProgram *p, GrammeStatus *status)
+{
+  for (uint32_t i = 0; i < p->image->outputs.count; i++) {
+    uint32_t value = gramme_image_output (p->image, i)->value;
+    CgValue *v = &p->values[value];
+    if (v->view_of == CG_NONE && !v->literal && v->memory == CG_MEMORY_NONE) {
+      v->memory = CG_MEMORY_OUTPUT;
+      v->index = i;
+      v->stored = true;
+      continue;
+    }
+    int32_t code = need_memory (p, value, status);
+    if (code)
+      return code;
+    uint32_t s = add_step (p, CG_COPY, CG_NONE);
+    p->steps[s].from = value;
+    p->steps[s].to = i;
+  }
+  for (uint32_t v = 0; v < p->n_values; v++)
+    if (p->values[v].stored && p->values[v].root == v && p->values[v].memory == CG_MEMORY_NONE)
+      p->values[v].memory = CG_MEMORY_TEMP;
+  return GRAMME_OK;
+}
+
+int32_t
+codegen_build (CgProgram *p, const GrammeImage *image, const GrammeTensor *constants, const GrammeTiles *tiles,
+               const GrammeKernels *kernels, GrammeStatus *status)
+{
+  *p = (CgProgram){ .image = image, .tiles = tiles, .kernels = kernels, .constants = constants,
+                    .n_values = image->values.count };
+  p->values = calloc (p->n_values + 1, sizeof (CgValue));
+  p->steps = calloc (image->nodes.count + image->outputs.count + 1, sizeof (CgStep));
+  p->consts = calloc (p->n_values + 1, sizeof *p->consts);
+  if (!p->values || !p->steps || !p->consts)
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to read a graph of %u nodes", image->nodes.count);
+  int32_t code = read_values (p, status);
+  for (uint32_t i = 0; i < image->nodes.count && code == GRAMME_OK; i++)
+    code = place_node (p, i, status);
+  if (code == GRAMME_OK)
+    code = place_outputs (p, status);
+  return code == GRAMME_OK ? codegen_plan_memory (p, status) : code;
+}
+
+void
+codegen_free (CgProgram *p)
+{
+  for (uint32_t i = 0; i < p->n_consts; i++)
+    free (p->consts[i].data);
+  free (p->values);
+  free (p->steps);
+  free (p->consts);
+  *p = (CgProgram){ 0 };
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * memory.c -- places for temporaries in one workspace.
+ *
+ * Every temporary lives from the step that makes it to the last step that reads it, both included: a step never writes where it
+ * reads.  They are placed in the order in which they are made, each at the lowest offset that is free for its whole life (first fit).
+ */
+#include "plugins/codegen/program.h"
+
+#include <stdlib.h>
+
+#define ALIGN 64u
+
+typedef struct {
+  uint32_t value, first, last;
+  uint64_t bytes, offset;
+} Life;
+
+static void
+extend (const CgProgram *p, Life *lives, const uint32_t *life_of, uint32_t value, uint32_t step)
+{
+  uint32_t l = life_of[p->values[value].root];
+  if (l != CG_NONE && lives[l].last < step)
+    lives[l].last = step;
+}
+
+static void
+extend_node (const CgProgram *p, Life *lives, const uint32_t *life_of, uint32_t node, uint32_t step)
+{
+  const GrammeNode *n = gramme_image_node (p->image, node);
+  for (uint32_t i = 0; i < n->n_in; i++)
+    extend (p, lives, life_of, gramme_node_in (p->image, n, i), step);
+}
+
+static uint64_t
+first_fit (const Life *lives, uint32_t n, const Life *fresh)
+{
+  uint64_t at = 0;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (uint32_t i = 0; i < n; i++) {
+      const Life *l = &lives[i];
+      bool together = l->first <= fresh->last && fresh->first <= l->last;
+      if (together && at < l->offset + l->bytes && l->offset < at + fresh->bytes) {
+        at = l->offset + l->bytes;
+        moved = true;
+      }
+    }
+  }
+  return at;
+}
+
+int32_t
+codegen_plan_memory (CgProgram *p, GrammeStatus *status)
+{
+  Life *lives = calloc (p->n_values + 1, sizeof (Life));
+  uint32_t *life_of = malloc ((p->n_values + 1) * sizeof (uint32_t));
+  uint32_t n = 0;
+  if (!lives || !life_of) {
+    free (lives);
+    free (life_of);
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to plan the workspace");
+  }
+  /* Values are numbered in the order of nodes, steps are not quite: sort by step. */
+  for (uint32_t v = 0; v < p->n_values; v++)
+    life_of[v] = CG_NONE;
+  for (uint32_t s = 0; s < p->n_steps; s++)
+    for (uint32_t v = 0; v < p->n_values; v++) {
+      const CgValue *value = &p->values[v];
+      if (value->step != s || value->memory != CG_MEMORY_TEMP || value->root != v)
+        continue;
+      uint64_t elems = 1;
+      for (uint32_t d = 0; d < value->ndim; d++)
+        elems += value->sizes[d] > 0 ? (uint64_t) (value->sizes[d] - 1) * (uint64_t) value->strides[d] : 0;
+      life_of[v] = n;
+      lives[n++] = (Life){ .value = v, .first = s, .last = s,
+                           .bytes = (elems * value->elem_bytes + ALIGN - 1) / ALIGN * ALIGN };
+    }
+  for (uint32_t s = 0; s < p->n_steps; s++) {
+    const CgStep *step = &p->steps[s];
+    if (step->kind == CG_COPY)
+      extend (p, lives, life_of, step->from, s);
+    else if (step->kind != CG_LOOP)
+      extend_node (p, lives, life_of, step->node, s);
+    for (uint32_t m = 0; step->kind == CG_LOOP && m < step->n_members; m++)
+      extend_node (p, lives, life_of, step->members[m], s);
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    lives[i].offset = first_fit (lives, i, &lives[i]);
+    p->values[lives[i].value].offset = lives[i].offset;
+    if (p->temp_bytes < lives[i].offset + lives[i].bytes)
+      p->temp_bytes = lives[i].offset + lives[i].bytes;
+  }
+  free (lives);
+  free (life_of);
+  return GRAMME_OK;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * eager.c -- the back end "eager": the host's kernels, one node after the other, over places that
+ * were planned at compile time.
+ *
+ * It is what other back ends are compared with, and the first that a new op runs on: it supports
+ * whatever the host's kernels do. Compared with running the program eagerly it saves the allocation
+ * of every value in between, the copies that views would not need, and all that is decided per call
+ * in Python.
+ */
+#include <stdlib.h>
+
+#include "plugins/eager/plan.h"
+
+struct GrammeBackend {
+  const GrammeHost *host;
+  const GrammeKernels *kernels;
+};
+
+struct GrammeExecutable {
+  const GrammeBackend *backend;
+  Plan plans[2]; /* by role */
+};
+
+/* -- Life -------------------------------------------------------------------------------------- */
+
+static int32_t
+eager_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options,
+            GrammeBackend **out, GrammeStatus *status)
+{
+  (void) options;
+  (void) n_options; /* the manifest lists none, so none arrive */
+  const GrammeKernels *kernels =
+      (const GrammeKernels *) host->get_extension (host->ctx, GRAMME_KERNELS_ID);
+  if (!kernels)
+    return gramme_fail (status, GRAMME_INCOMPATIBLE, -1, "this host has no %s", GRAMME_KERNELS_ID);
+  GrammeBackend *b = malloc (sizeof *b);
+  if (!b)
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to open");
+  *b = (GrammeBackend){ host, kernels };
+  *out = b;
+  return GRAMME_OK;
+}
+
+static void
+eager_close (GrammeBackend *b)
+{
+  free (b);
+}
+
+/* -- Support ----------------------------------------------------------------------------------- */
+
+static uint32_t
+value_reason (const GrammeImage *image, uint32_t value)
+{
+  const GrammeValue *v = gramme_image_value (image, value);
+  switch (GRAMME_DTYPE_OF (v)) {
+  case GRAMME_DTYPE_BOOL:
+  case GRAMME_DTYPE_U8:
+  case GRAMME_DTYPE_I32:
+  case GRAMME_DTYPE_I64:
+  case GRAMME_DTYPE_F32:
+  case GRAMME_DTYPE_F64:
+    break;
+  default:
+    return GRAMME_REASON_DTYPE;
+  }
+  if (v->device_type != 1)
+    return GRAMME_REASON_DEVICE;
+  return gramme_value_numel (image, v) < 0 ? GRAMME_REASON_DYNAMIC : GRAMME_REASON_NONE;
+}
+
+static uint32_t
+node_reason (const GrammeImage *image, const GrammeNode *n)
+{
+  GrammeOpFacts op = gramme_op_facts (n->op);
+  if (op.family == GRAMME_FAMILY_NONE)
+    return GRAMME_REASON_OP;
+  if (n->op_version > op.version)
+    return GRAMME_REASON_OP_VERSION;
+  uint32_t reason = value_reason (image, n->out);
+  for (uint32_t i = 0; i < n->n_in && reason == GRAMME_REASON_NONE; i++)
+    reason = value_reason (image, gramme_node_in (image, n, i));
+  return reason;
+}
+
+static int32_t
+eager_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts,
+                   uint32_t stride, GrammeStatus *status)
+{
+  (void) b;
+  (void) status;
+  for (uint32_t i = 0; i < image->nodes.count; i++) {
+    GrammeVerdict *v = (GrammeVerdict *) (void *) ((char *) verdicts + (size_t) i * stride);
+    v->reason = node_reason (image, gramme_image_node (image, i));
+    v->support = v->reason == GRAMME_REASON_NONE ? GRAMME_YES : GRAMME_NO;
+    v->cluster = 0;
+    v->cost = 1;
+  }
+  return GRAMME_OK;
+}
+
+/* -- Compile ----------------------------------------------------------------------------------- */
+
+static void
+eager_destroy (GrammeExecutable *e)
+{
+  for (int role = 0; role < 2; role++)
+    plan_clear (&e->plans[role], e->backend->host, e->backend->kernels);
+  free (e);
+}
+
+static int32_t
+eager_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out,
+               GrammeStatus *status)
+{
+  GrammeExecutable *e = calloc (1, sizeof *e);
+  if (!e)
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to compile");
+  e->backend = b;
+  int32_t code = plan_make (&e->plans[GRAMME_FORWARD], b->host, b->kernels, request->forward,
+                            request->constants, status);
+  if (code == GRAMME_OK && request->backward)
+    code = plan_make (&e->plans[GRAMME_BACKWARD], b->host, b->kernels, request->backward,
+                      request->constants + request->n_forward_constants, status);
+  if (code != GRAMME_OK) {
+    eager_destroy (e);
+    return code;
+  }
+  *out = e;
+  return GRAMME_OK;
+}
+
+static int32_t
+eager_exec_info (GrammeExecutable *e, GrammeExecInfo *out, GrammeStatus *status)
+{
+  (void) status;
+  if (GRAMME_HAS (out, GrammeExecInfo, constant_bytes))
+    out->constant_bytes = e->plans[0].constant_bytes + e->plans[1].constant_bytes;
+  return GRAMME_OK;
+}
+
+/* -- Run --------------------------------------------------------------------------------------- */
+
+/* The workspace holds the temporaries, then the table of bases, then the addresses of all operands.
+ * */
+static int32_t
+eager_workspace (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_t *bytes,
+                 GrammeStatus *status)
+{
+  (void) sizes;
+  (void) status;
+  const Plan *p = &e->plans[role];
+  *bytes = p->temporary_bytes + ((uint64_t) PLAN_BASES (p) + p->n_operands) * sizeof (void *);
+  return GRAMME_OK;
+}
+
+static int32_t
+eager_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
+{
+  const Plan *p = &e->plans[args->role];
+  uintptr_t *bases = (uintptr_t *) (void *) ((char *) args->workspace + p->temporary_bytes);
+  void **data = (void **) (bases + PLAN_BASES (p));
+  for (uint32_t i = 0; i < p->n_in; i++)
+    bases[i] = (uintptr_t) gramme_tensor_data (&args->inputs[i]);
+  for (uint32_t i = 0; i < p->n_out; i++)
+    bases[p->n_in + i] = (uintptr_t) gramme_tensor_data (&args->outputs[i]);
+  bases[PLAN_WORKSPACE (p)] = (uintptr_t) args->workspace;
+  bases[PLAN_CONSTANTS (p)] = (uintptr_t) p->constants;
+  for (uint32_t i = 0; i < p->n_operands; i++)
+    data[i] = (void *) (bases[p->operands[i].base] + (uintptr_t) p->operands[i].offset);
+
+  const GrammeKernels *kernels = e->backend->kernels;
+  for (uint32_t i = 0; i < p->n_steps; i++) {
+    int32_t code = kernels->run (p->steps[i].kernel, data + p->steps[i].first_operand, status);
+    if (code != GRAMME_OK) {
+      if (status && p->steps[i].node != GRAMME_NONE)
+        status->node = (int32_t) p->steps[i].node;
+      return code;
+    }
+  }
+  return GRAMME_OK;
+}
+
+static const GrammeBackendApi api = {
+  .struct_size = sizeof (GrammeBackendApi),
+  .open = eager_open,
+  .close = eager_close,
+  .get_support = eager_get_support,
+  .compile = eager_compile,
+  .exec_info = eager_exec_info,
+  .workspace = eager_workspace,
+  .run = eager_run,
+  .destroy = eager_destroy,
+};
+
+GRAMME_PLUGIN_DEFINE (api, "id=org.gramme.eager\n"
+                           "name=eager\n"
+                           "version=0.1.0\n"
+                           "license=Apache-2.0\n"
+                           "rank=10\n"
+                           "bit-exact=true\n"
+                           "devices=cpu;\n"
+                           "dtypes=b1;u8;i32;i64;f32;f64;\n"
+                           "flags=backward;run-concurrent;\n");

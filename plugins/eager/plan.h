@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * plan.h -- where every value of an image lives while it runs, decided once at compile time.
+ *
+ * A run has a table of base addresses: the inputs, the outputs, the workspace, the constants.  A
+ * value is a base and a number of bytes after it.  A view has its input's base, so MOVEMENT nodes
+ * cost nothing at run time.  Values in between share the workspace by lifetime.
+ */
+#ifndef EAGER_PLAN_H
+#define EAGER_PLAN_H
+
+#include "plugin-api/gramme-ext.h"
+#include "plugin-api/gramme-plugin-util.h"
+
+typedef struct {
+  uint32_t base;
+  int64_t offset; /* bytes */
+} Place;
+
+typedef struct {
+  GrammeKernel *kernel;
+  uint32_t first_operand; /* in operands: the inputs, then the result */
+  uint32_t node;          /* of the image, for messages; GRAMME_NONE: the copy of an output */
+} Step;
+
+typedef struct {
+  uint32_t n_in, n_out, n_steps, n_operands;
+  Step *steps;
+  Place *operands;
+  uint64_t temporary_bytes; /* values in the workspace */
+  void *constants;          /* of host->alloc: the bytes of all constants */
+  uint64_t constant_bytes;
+} Plan;
+
+/* Bases: inputs 0 .. n_in - 1, then n_out outputs, then these two. */
+#define PLAN_WORKSPACE(p) ((p)->n_in + (p)->n_out)
+#define PLAN_CONSTANTS(p) ((p)->n_in + (p)->n_out + 1)
+#define PLAN_BASES(p) ((p)->n_in + (p)->n_out + 2)
+
+/* Fills a zeroed plan, which is to be cleared also after an error.  constants: by slot of this
+ * image. */
+int32_t plan_make (Plan *p, const GrammeHost *host, const GrammeKernels *kernels,
+                   const GrammeImage *image, const GrammeTensor *constants, GrammeStatus *status);
+void plan_clear (Plan *p, const GrammeHost *host, const GrammeKernels *kernels);
+
+#endif

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# Back ends.  A plugin sees plugin-api/ alone; codegen is shared by those that generate code.
+
+PLUGIN_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-undefined \
+  -export-symbols-regex '^gramme_plugin_query_v0$$' \
+  -Wl,-z,nodelete -Wl,-z,noexecstack -Wl,-z,relro -Wl,-z,now -Wl,-z,defs
+PLUGIN_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+
+plugin_LTLIBRARIES += plugins/libgramme-eager.la plugins/libgramme-null.la
+plugins_libgramme_eager_la_SOURCES = $(EAGER_SOURCES)
+plugins_libgramme_eager_la_CPPFLAGS = $(PLUGIN_CPPFLAGS)
+plugins_libgramme_eager_la_CFLAGS = $(PLUGIN_CFLAGS)
+plugins_libgramme_eager_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_libgramme_null_la_SOURCES = $(NULL_SOURCES)
+plugins_libgramme_null_la_CPPFLAGS = $(PLUGIN_CPPFLAGS)
+plugins_libgramme_null_la_CFLAGS = $(PLUGIN_CFLAGS)
+plugins_libgramme_null_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+
+EAGER_SOURCES = plugins/eager/eager.c plugins/eager/plan.c plugins/eager/plan.h
+NULL_SOURCES = plugins/null/null.c
+CODEGEN_SOURCES = plugins/codegen/fuse.c plugins/codegen/geometry.c plugins/codegen/memory.c plugins/codegen/print_c.c \
+  plugins/codegen/print_c.h plugins/codegen/program.h
+TCC_SOURCES = plugins/tcc/tcc.c plugins/tcc/jit.c plugins/tcc/jit.h plugins/tcc/glue.c $(CODEGEN_SOURCES)
+PLUGIN_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugin-api
+
+if HAVE_TCC
+plugin_LTLIBRARIES += plugins/libgramme-tcc.la
+plugins_libgramme_tcc_la_SOURCES = $(TCC_SOURCES)
+plugins_libgramme_tcc_la_CPPFLAGS = $(PLUGIN_CPPFLAGS)
+plugins_libgramme_tcc_la_CFLAGS = $(PLUGIN_CFLAGS)
+# libtcc.a is not position-independent: its globals must be local (exclude-libs), and three names of libc are redirected
+# to hidden variables that plugins/tcc/glue.c fills.
+plugins_libgramme_tcc_la_LDFLAGS = $(PLUGIN_LDFLAGS) -Wl,--wrap=stdout -Wl,--wrap=stderr -Wl,--wrap=environ -Wl,--exclude-libs,libtcc.a
+plugins_libgramme_tcc_la_LIBADD = -ltcc -ldl -lpthread
+else
+EXTRA_DIST += $(TCC_SOURCES)
+endif

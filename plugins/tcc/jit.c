@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * jit.c -- see jit.h.
+ *
+ * No library and no header of tcc's is used (-nostdlib -nostdinc), so the plugin works where the tcc package is not installed.  The
+ * code goes to pages of its own: tcc_relocate makes them writable and executable, and the last step takes the writing away.
+ */
+#include "plugins/tcc/jit.h"
+
+#include <libtcc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <pthread.h>
+
+/* Debian's libtcc has a semaphore of its own; other builds may not. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void
+on_message (void *data, const char *text)
+{
+  GrammeStatus *said = data;
+  if (!said->message[0])
+    snprintf (said->message, sizeof said->message, "%s", text);
+}
+
+static int32_t
+translate (TCCState *s, TccCode *code, const CgText *t, const char *name, const GrammeStatus *said, GrammeStatus *status)
+{
+  tcc_set_options (s, "-nostdlib -nostdinc");
+  tcc_set_output_type (s, TCC_OUTPUT_MEMORY);
+  for (uint32_t i = 0; i < t->n_symbols; i++)
+    tcc_add_symbol (s, t->symbols[i].name, t->symbols[i].address);
+  if (tcc_compile_string (s, t->text) < 0 || said->message[0])
+    return gramme_fail (status, GRAMME_INTERNAL, -1, "libtcc does not accept generated text: %s", said->message);
+  int size = tcc_relocate (s, NULL);
+  if (size < 0 || said->message[0])
+    return gramme_fail (status, GRAMME_INTERNAL, -1, "libtcc cannot link generated text: %s", said->message);
+  size_t page = (size_t) sysconf (_SC_PAGESIZE);
+  code->bytes = ((size_t) size + page - 1) / page * page;
+  code->pages = mmap (NULL, code->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (code->pages == MAP_FAILED) {
+    code->pages = NULL;
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for %zu bytes of code", code->bytes);
+  }
+  if (tcc_relocate (s, code->pages) < 0)
+    return gramme_fail (status, GRAMME_TOOLCHAIN, -1,
+                        "libtcc cannot make code in memory: a security policy may forbid writable, executable pages; use another "
+                        "back end (%s)",
+                        said->message);
+  code->entry = tcc_get_symbol (s, name);
+  if (mprotect (code->pages, code->bytes, PROT_READ | PROT_EXEC) != 0 || !code->entry)
+    return gramme_fail (status, GRAMME_TOOLCHAIN, -1, "the code's pages cannot be made read-only and executable");
+  return GRAMME_OK;
+}
+
+int32_t
+tcc_jit (TccCode *code, const CgText *t, const char *name, const GrammeHost *host, void *job, GrammeStatus *status)
+{
+  GrammeStatus said;
+  gramme_status_init (&said);
+  *code = (TccCode){ 0 };
+  pthread_mutex_lock (&lock);
+  TCCState *s = tcc_new ();
+  int32_t result;
+  if (!s) {
+    result = gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for libtcc");
+  } else {
+    tcc_set_error_func (s, &said, on_message);
+    result = translate (s, code, t, name, &said, status);
+    tcc_delete (s);
+  }
+  pthread_mutex_unlock (&lock);
+  if (said.message[0] && GRAMME_HAS_FN (host, GrammeHost, diag))
+    host->diag (job, GRAMME_LOG_ERROR, -1, said.message, strlen (said.message));
+  if (result != GRAMME_OK)
+    tcc_jit_free (code);
+  return result;
+}
+
+void
+tcc_jit_free (TccCode *code)
+{
+  if (code->pages)
+    munmap (code->pages, code->bytes);
+  *code = (TccCode){ 0 };
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tcc.c -- the back end "tcc": a C driver over the host's tiles, compiled in memory in a fraction of a millisecond.
+ *
+ * Pointwise chains and reductions run fused, through tiles that stay in the first-level cache; what is no such thing (matrix products,
+ * gathers, random numbers) is the host's own kernel.  The arithmetic is the host's in both cases, so the bits are eager's.
+ */
+#include "plugins/tcc/jit.h"
+
+#include <stdlib.h>
+
+struct GrammeBackend {
+  const GrammeHost *host;
+  const GrammeTiles *tiles;
+  const GrammeKernels *kernels;
+};
+
+typedef int (*Entry) (void *const *in, void *const *out, char *ws, void *status);
+
+typedef struct {
+  CgProgram program; /* its constants are used by the code */
+  CgText text;       /* its fills and kernels too; the text itself is dropped */
+  TccCode code;
+} Role;
+
+struct GrammeExecutable {
+  const GrammeBackend *backend;
+  Role roles[2];
+};
+
+/* -- Life --------------------------------------------------------------------------------------------------------- */
+
+static int32_t
+tcc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options, GrammeBackend **out, GrammeStatus *status)
+{
+  (void) options;
+  (void) n_options; /* the manifest lists none, so none arrive */
+  const GrammeTiles *tiles = host->get_extension (host->ctx, GRAMME_TILES_ID);
+  const GrammeKernels *kernels = host->get_extension (host->ctx, GRAMME_KERNELS_ID);
+  if (!tiles || !kernels)
+    return gramme_fail (status, GRAMME_INCOMPATIBLE, -1, "this host has no %s", tiles ? GRAMME_KERNELS_ID : GRAMME_TILES_ID);
+  GrammeBackend *b = malloc (sizeof *b);
+  if (!b)
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to open");
+  *b = (GrammeBackend){ host, tiles, kernels };
+  *out = b;
+  return GRAMME_OK;
+}
+
+static void
+tcc_close (GrammeBackend *b)
+{
+  free (b);
+}
+
+static int32_t
+tcc_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts, uint32_t stride, GrammeStatus *status)
+{
+  (void) b;
+  (void) status;
+  gramme_kernels_support (image, verdicts, stride);
+  return GRAMME_OK;
+}
+
+/* -- Compile ------------------------------------------------------------------------------------------------------ */
+
+static void
+clear_role (Role *r, const GrammeKernels *kernels)
+{
+  tcc_jit_free (&r->code);
+  codegen_text_free (&r->text, kernels);
+  codegen_free (&r->program);
+}
+
+static void
+tcc_destroy (GrammeExecutable *e)
+{
+  for (int role = 0; role < 2; role++)
+    clear_role (&e->roles[role], e->backend->kernels);
+  free (e);
+}
+
+static int32_t
+compile_role (const GrammeBackend *b, Role *r, const char *name, const GrammeImage *image, const GrammeTensor *constants,
+              void *job, GrammeStatus *status)
+{
+  const GrammeHost *host = b->host;
+  int32_t code = codegen_build (&r->program, image, constants, b->tiles, b->kernels, status);
+  if (code == GRAMME_OK)
+    code = codegen_print_c (&r->program, name, &r->text, status);
+  if (code != GRAMME_OK)
+    return code;
+  if (host->log_enabled (host->ctx, GRAMME_LOG_INFO, "output_code"))
+    host->log (host->ctx, GRAMME_LOG_INFO, "output_code", r->text.text, r->text.len);
+  code = tcc_jit (&r->code, &r->text, name, host, job, status);
+  /* What was only needed on the way. */
+  r->program.image = NULL;
+  r->program.constants = NULL;
+  free (r->text.text);
+  r->text.text = NULL;
+  return code;
+}
+
+static int32_t
+tcc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out, GrammeStatus *status)
+{
+  GrammeExecutable *e = calloc (1, sizeof *e);
+  if (!e)
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to compile");
+  e->backend = b;
+  int32_t code = compile_role (b, &e->roles[GRAMME_FORWARD], "forward", request->forward, request->constants, request->job, status);
+  if (code == GRAMME_OK && request->backward)
+    code = compile_role (b, &e->roles[GRAMME_BACKWARD], "backward", request->backward,
+                         request->constants + request->n_forward_constants, request->job, status);
+  if (code != GRAMME_OK) {
+    tcc_destroy (e);
+    return code;
+  }
+  *out = e;
+  return GRAMME_OK;
+}
+
+static int32_t
+tcc_exec_info (GrammeExecutable *e, GrammeExecInfo *out, GrammeStatus *status)
+{
+  (void) status;
+  if (GRAMME_HAS (out, GrammeExecInfo, code_bytes))
+    out->code_bytes = e->roles[0].code.bytes + e->roles[1].code.bytes;
+  if (GRAMME_HAS (out, GrammeExecInfo, constant_bytes))
+    for (int role = 0; role < 2; role++)
+      for (uint32_t i = 0; i < e->roles[role].program.n_consts; i++)
+        out->constant_bytes += e->roles[role].program.consts[i].bytes;
+  return GRAMME_OK;
+}
+
+/* -- Run ---------------------------------------------------------------------------------------------------------- */
+
+static int32_t
+tcc_workspace (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_t *bytes, GrammeStatus *status)
+{
+  (void) sizes;
+  (void) status;
+  *bytes = e->roles[role].text.ws_bytes;
+  return GRAMME_OK;
+}
+
+static int32_t
+tcc_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
+{
+  const Role *r = &e->roles[args->role];
+  void *in[args->n_inputs + 1], *out[args->n_outputs + 1];
+  if (!r->code.entry)
+    return gramme_fail (status, GRAMME_STATE, -1, "role %u was not compiled", args->role);
+  for (uint32_t i = 0; i < args->n_inputs; i++)
+    in[i] = gramme_tensor_data (&args->inputs[i]);
+  for (uint32_t i = 0; i < args->n_outputs; i++)
+    out[i] = gramme_tensor_data (&args->outputs[i]);
+  return ((Entry) r->code.entry) (in, out, args->workspace, status);
+}
+
+static const GrammeBackendApi api = {
+  .struct_size = sizeof (GrammeBackendApi),
+  .open = tcc_open,
+  .close = tcc_close,
+  .get_support = tcc_get_support,
+  .compile = tcc_compile,
+  .exec_info = tcc_exec_info,
+  .workspace = tcc_workspace,
+  .run = tcc_run,
+  .destroy = tcc_destroy,
+};
+
+GRAMME_PLUGIN_DEFINE (api,
+                      "id=org.gramme.tcc\n"
+                      "name=tcc\n"
+                      "version=0.1.0\n"
+                      "license=Apache-2.0\n"
+                      "summary=fused drivers over the host's tiles, compiled in memory by libtcc\n"
+                      "rank=200\n"
+                      "bit-exact=true\n"
+                      "devices=cpu;\n"
+                      "dtypes=b1;u8;i32;i64;f32;f64;\n"
+                      "flags=backward;run-concurrent;compile-serial;\n");

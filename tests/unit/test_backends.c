@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_backends.c -- every installed back end against the reference, to the bit, on random graphs.
+ *
+ * GM_FUZZ_GRAPHS sets the number of graphs per back end and kind (default 400), GM_FUZZ_SEED the first seed: a failure prints the seed, the
+ * graph and the first element that differs.
+ */
+#include "core/base/log.h"
+#include "core/plugin/backend.h"
+#include "core/plugin/registry.h"
+#include "tests/fuzz/random_graph.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *backends[] = { "eager", "tcc" };
+
+static uint64_t
+number_from_env (const char *name, uint64_t absent)
+{
+  const char *text = g_getenv (name);
+  return text ? g_ascii_strtoull (text, NULL, 10) : absent;
+}
+
+static bool
+is_installed (const char *name)
+{
+  g_autoptr (GPtrArray) plugins = gm_registry_scan ();
+  for (uint32_t i = 0; i < plugins->len; i++) {
+    const GmPluginInfo *info = plugins->pdata[i];
+    if (strcmp (info->name, name) == 0 && !info->refused.code)
+      return true;
+  }
+  return false;
+}
+
+static void
+fail_with (const char *backend, uint64_t seed, const GmGraph *g, const char *what)
+{
+  g_autofree char *text = gm_graph_text (g);
+  ck_abort_msg ("back end %s, seed %" G_GUINT64_FORMAT ": %s\n%s", backend, seed, what, text);
+}
+
+/* An output is memory of its own: one that repeats or skips elements is given out as a copy, as the layers above see to. */
+static void
+make_outputs_dense (GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
+    if (!gm_meta_is_dense (gm_graph_meta (g, o->value)))
+      o->value = gm_graph_add_node (g, GM_OP_copy, &o->value, 1, NULL, NULL, NULL);
+  }
+}
+
+/* One graph: reference, then the back end twice (the second run finds a used workspace). */
+static void
+compare_one (const char *name, const GmRandomGraph *options, GmRandomNumbers numbers)
+{
+  g_autoptr (GmArena) arena = gm_arena_new ();
+  GmGraph *g = gm_random_graph (options, arena);
+  make_outputs_dense (g);
+  uint32_t n_in = g->inputs->len, n_out = g->outputs->len;
+  GmTensor **in = g_new0 (GmTensor *, n_in + 1), **want = g_new0 (GmTensor *, n_out + 1), **got = g_new0 (GmTensor *, n_out + 1);
+  GError *error = NULL;
+  gm_random_inputs (g, options->seed, numbers, in);
+  if (!gm_graph_interpret (g, in, want, &error))
+    fail_with (name, options->seed, g, error->message);
+  GmBackend *b = gm_backend_get (name, &error);
+  ck_assert_msg (b != NULL, "%s", error ? error->message : "");
+  GmExec *e = gm_backend_compile (b, g, NULL, NULL, &error);
+  if (!e)
+    fail_with (name, options->seed, g, error->message);
+  if (gm_exec_fallback_reason (e))
+    fail_with (name, options->seed, g, gm_exec_fallback_reason (e));
+  for (int round = 0; round < 2; round++) {
+    for (uint32_t i = 0; i < n_out; i++) {
+      gm_tensor_unref (got[i]);
+      got[i] = gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value), &error);
+      if (got[i]->storage->bytes)
+        memset (got[i]->storage->data, 0xa5, got[i]->storage->bytes);
+    }
+    if (!gm_exec_run (e, 0, in, (int) n_in, got, (int) n_out, &error))
+      fail_with (name, options->seed, g, error->message);
+    for (uint32_t i = 0; i < n_out; i++) {
+      g_autofree char *why = NULL;
+      if (!gm_random_equal (want[i], got[i], false, &why)) {
+        g_autofree char *text = g_strdup_printf ("output %u differs in run %d: %s", i, round, why);
+        fail_with (name, options->seed, g, text);
+      }
+    }
+  }
+  gm_exec_unref (e);
+  for (uint32_t i = 0; i < n_in; i++)
+    gm_tensor_unref (in[i]);
+  for (uint32_t i = 0; i < n_out; i++) {
+    gm_tensor_unref (want[i]);
+    gm_tensor_unref (got[i]);
+  }
+  g_free (in);
+  g_free (want);
+  g_free (got);
+}
+
+static void
+compare_many (const char *name, GmRandomGraph options, GmRandomNumbers numbers)
+{
+  uint64_t n = number_from_env ("GM_FUZZ_GRAPHS", 400), first = number_from_env ("GM_FUZZ_SEED", 1);
+  if (!is_installed (name)) {
+    fprintf (stderr, "SKIPPED: back end %s is not installed\n", name);
+    return;
+  }
+  for (uint64_t seed = first; seed < first + n; seed++) {
+    options.seed = seed;
+    compare_one (name, &options, numbers);
+  }
+}
+
+START_TEST (every_family_gives_the_reference_bits)
+{
+  compare_many (backends[_i], (GmRandomGraph){ .strided = true, .defined_only = true }, GM_RANDOM_WILD);
+}
+END_TEST
+
+START_TEST (pointwise_chains_and_reductions_give_the_reference_bits)
+{
+  compare_many (backends[_i],
+                (GmRandomGraph){ .strided = true,
+                                 .defined_only = true,
+                                 .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE | 1u << GM_FAMILY_CAST
+                                             | 1u << GM_FAMILY_MOVEMENT | 1u << GM_FAMILY_CREATE },
+                GM_RANDOM_WILD);
+}
+END_TEST
+
+/* Rows longer than a tile, in one and in several dimensions: written out, because random shapes are small. */
+static const char *const long_rows[] = {
+  "forward (%x: f32[3, 1300]) -> (%5, %1) {\n"
+  "  %0 = amax %x dims=[1] keepdim=true : f32[3, 1]\n"
+  "  %1 = sub %x %0 : f32[3, 1300]\n"
+  "  %2 = exp %1 : f32[3, 1300]\n"
+  "  %3 = sum %2 dims=[1] keepdim=true : f32[3, 1]\n"
+  "  %4 = log %3 : f32[3, 1]\n"
+  "  %5 = sub %1 %4 : f32[3, 1300]\n"
+  "}\n",
+  "forward (%x: f32[5, 512]) -> (%5) {\n"
+  "  %0 = amax %x dims=[1] keepdim=true : f32[5, 1]\n"
+  "  %1 = sub %x %0 : f32[5, 512]\n"
+  "  %2 = exp %1 : f32[5, 512]\n"
+  "  %3 = sum %2 dims=[1] keepdim=true : f32[5, 1]\n"
+  "  %4 = log %3 : f32[5, 1]\n"
+  "  %5 = sub %1 %4 : f32[5, 512]\n"
+  "}\n",
+  "forward (%x: f32[1100, 70], %w: f32[70]) -> (%1, %2, %3) {\n"
+  "  %0 = mul %x %w : f32[1100, 70]\n"
+  "  %1 = sum %0 dims=[0] keepdim=false : f32[70]\n"
+  "  %2 = sum %0 dims=[0, 1] keepdim=false : f32[]\n"
+  "  %3 = sum %0 dims=[1] keepdim=false : f32[1100]\n"
+  "}\n",
+  "forward (%x: f64[2, 30, 40]) -> (%3, %2) {\n"
+  "  %0 = tanh %x : f64[2, 30, 40]\n"
+  "  %1 = square %0 : f64[2, 30, 40]\n"
+  "  %2 = sum %1 dims=[1, 2] keepdim=false : f64[2]\n"
+  "  %3 = sqrt %2 : f64[2]\n"
+  "}\n",
+};
+
+static void
+compare_text (const char *name, const char *text)
+{
+  GError *error = NULL;
+  g_autoptr (GPtrArray) graphs = gm_graph_parse (text, &error);
+  ck_assert_msg (graphs != NULL, "%s", error ? error->message : "");
+  GmGraph *g = graphs->pdata[0];
+  GmTensor *in[4], *want[4], *got[4];
+  gm_random_inputs (g, 7, GM_RANDOM_TAME, in);
+  ck_assert (gm_graph_interpret (g, in, want, &error));
+  GmExec *e = gm_backend_compile (gm_backend_get (name, NULL), g, NULL, NULL, &error);
+  ck_assert_msg (e != NULL, "%s", error ? error->message : "");
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    got[i] = gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value), NULL);
+  ck_assert (gm_exec_run (e, 0, in, (int) g->inputs->len, got, (int) g->outputs->len, &error));
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    g_autofree char *why = NULL;
+    ck_assert_msg (gm_random_equal (want[i], got[i], true, &why), "%s, output %u: %s\n%s", name, i, why, text);
+    gm_tensor_unref (want[i]);
+    gm_tensor_unref (got[i]);
+  }
+  for (uint32_t i = 0; i < g->inputs->len; i++)
+    gm_tensor_unref (in[i]);
+  gm_exec_unref (e);
+}
+
+START_TEST (rows_longer_than_a_tile_give_the_reference_bits)
+{
+  if (!is_installed (backends[_i]))
+    return;
+  for (size_t i = 0; i < G_N_ELEMENTS (long_rows); i++)
+    compare_text (backends[_i], long_rows[i]);
+}
+END_TEST
+
+int
+main (void)
+{
+  Suite *s = suite_create ("backends");
+  TCase *t = tcase_create ("against the reference");
+  tcase_set_timeout (t, 600);
+  tcase_add_loop_test (t, every_family_gives_the_reference_bits, 0, G_N_ELEMENTS (backends));
+  tcase_add_loop_test (t, pointwise_chains_and_reductions_give_the_reference_bits, 0, G_N_ELEMENTS (backends));
+  tcase_add_loop_test (t, rows_longer_than_a_tile_give_the_reference_bits, 0, G_N_ELEMENTS (backends));
+  suite_add_tcase (s, t);
+  SRunner *sr = srunner_create (s);
+  srunner_run_all (sr, CK_NORMAL);
+  int failures = srunner_ntests_failed (sr);
+  srunner_free (sr);
+  return failures ? 1 : 0;
+}
