@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs benchmark cases by name: gramme bench [--list] [--json FILE] [--rounds N] [CASE...]
+
+Sides of a case are measured in one process, interleaved (A B A B ...), for several rounds; minimum and median are reported, and the ratio
+of the minima to the case's first side.  Ratios hold on a noisy machine, single times do not.  Rows that lose are printed as losing.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import cases  # noqa: E402
+
+
+def describe():
+    import gramme
+
+    model = "?"
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "?")
+    except OSError:
+        pass
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "isa": gramme._core.isa(),
+        "python": platform.python_version(),
+        "gramme": gramme.__version__,
+    }
+
+
+def text_of(ns):
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.2f} {unit}"
+    return f"{ns:.1f} ns"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("case", nargs="*", help="names, default: all")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--rounds", type=int, default=15)
+    args = parser.parse_args()
+    if args.list:
+        for name, case in cases.CASES.items():
+            print(f"{name:18} {(case.__doc__ or '').strip().splitlines()[0]}")
+        return 0
+    unknown = [name for name in args.case if name not in cases.CASES]
+    if unknown:
+        parser.error(f"no case named {', '.join(unknown)}; there are {', '.join(cases.CASES)}")
+    machine = describe()
+    print(", ".join(f"{key} {value}" for key, value in machine.items()))
+    report = {"machine": machine, "rounds": args.rounds, "cases": {}}
+    for name in args.case or cases.CASES:
+        rows = cases.CASES[name](args.rounds)
+        first = rows[0]["min_ns"]
+        print(f"\n{name}: {(cases.CASES[name].__doc__ or '').strip().splitlines()[0]}")
+        for row in rows:
+            row["ratio"] = row["min_ns"] / first if first else None
+            limit = f"  limit {text_of(row['limit_ns'])}" if row.get("limit_ns") else ""
+            verdict = "" if not limit else "  ok" if row["min_ns"] <= row["limit_ns"] else "  MISSED"
+            print(f"  {row['side']:34} min {text_of(row['min_ns']):>10}  median {text_of(row['median_ns']):>10}  x{row['ratio']:.3f}{limit}{verdict}")
+        report["cases"][name] = rows
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+            file.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# libgramme: everything but trace and python.  The extension: these two.
+
+lib_LTLIBRARIES += libgramme.la
+libgramme_la_SOURCES = $(CORE_SOURCES)
+libgramme_la_LIBADD = libtiles_avx2.la libtiles_avx512.la $(GLIB_LIBS) $(SLEEF_LIBS) $(BLAS_LIBS) -ldl -lpthread -lm
+libgramme_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined -export-symbols-regex '^(gramme|gm)_' -Wl,-z,relro,-z,now
+
+# The same source, once for each instruction set.
+noinst_LTLIBRARIES += libtiles_avx2.la libtiles_avx512.la
+libtiles_avx2_la_SOURCES = core/tiles/tiles_avx2.c
+libtiles_avx2_la_CFLAGS = $(AM_CFLAGS) -O3 -mavx2 -mfma
+libtiles_avx512_la_SOURCES = core/tiles/tiles_avx512.c
+libtiles_avx512_la_CFLAGS = $(AM_CFLAGS) -O3 -mavx512f -mavx512vl -mavx512bw -mavx512dq -mavx2 -mfma -mprefer-vector-width=512
+
+# What others include: the plugin API, and the C API.
+apidir = $(includedir)/gramme-1
+api_HEADERS = core/gramme.h plugin-api/gramme-plugin.h plugin-api/gramme-graph.h plugin-api/gramme-ext.h \
+  plugin-api/gramme-plugin-util.h plugin-api/gramme-ops.def
+pkgconfigdir = $(libdir)/pkgconfig
+pkgconfig_DATA = core/gramme.pc plugin-api/gramme-plugin-1.pc
+
+# The extension lies inside the package; libpython is not linked (the interpreter has these symbols).
+corepydir = $(pyexecdir)/gramme
+corepy_LTLIBRARIES = _core.la
+_core_la_SOURCES = $(EXTENSION_SOURCES)
+_core_la_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)
+_core_la_LIBADD = libgramme.la $(GLIB_LIBS) -lm
+_core_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shrext $(PYTHON_EXT_SUFFIX) \
+  -export-symbols-regex '^PyInit__core$$' -Wl,-rpath,$(libdir)
+
+# The package as Python wants to see it, of links into the trees: ./in-tree uses it, an installation does not.
+noinst_DATA += pkg/stamp
+pkg/stamp: _core.la $(plugin_LTLIBRARIES) core/core.mk
+	$(AM_V_GEN)rm -rf pkg && mkdir -p pkg/gramme pkg/plugins
+	$(AM_V_at)cd $(srcdir)/core/python/gramme && find . -name __pycache__ -prune -o -type d -print | (cd "$(abs_builddir)/pkg/gramme" && xargs mkdir -p)
+	$(AM_V_at)cd $(srcdir)/core/python/gramme && here=`pwd` && find . -name '*.py' -print | while read f; do $(LN_S) "$$here/$$f" "$(abs_builddir)/pkg/gramme/$$f"; done
+	$(AM_V_at)$(LN_S) "$(abs_builddir)/.libs/_core$(PYTHON_EXT_SUFFIX)" pkg/gramme/
+	$(AM_V_at)for p in $(plugin_LTLIBRARIES); do b=`basename $$p .la`; cp plugins/.libs/$$b.so pkg/plugins/ 2>/dev/null || cp .libs/$$b.so pkg/plugins/; done
+	$(AM_V_at)chmod 755 pkg pkg/plugins pkg/plugins/*.so && echo > $@
+
+clean-local: clean-pkg
+clean-pkg:
+	rm -rf pkg
+
+install-exec-hook:
+	rm -f $(DESTDIR)$(corepydir)/_core.la
+	for p in $(plugin_LTLIBRARIES); do rm -f $(DESTDIR)$(plugindir)/`basename $$p`; done
+
+uninstall-local:
+	rm -f $(DESTDIR)$(corepydir)/_core$(PYTHON_EXT_SUFFIX)
+	for p in $(plugin_LTLIBRARIES); do rm -f $(DESTDIR)$(plugindir)/`basename $$p .la`.so; done

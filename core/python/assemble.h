@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * assemble.h -- from residual instructions to a code object (stage a).
+ */
+#ifndef GM_PYTHON_ASSEMBLE_H
+#define GM_PYTHON_ASSEMBLE_H
+
+#include "core/trace/trace.h"
+
+/* The code object of a residual: all arguments positional, free variables those of `original`, whose file name, name and
+ * first line it bears.  New reference, or NULL with a Python exception.  Thread: holds the GIL. */
+PyCodeObject *gm_assemble_residual (const GmResidual *res, PyCodeObject *original);
+
+#endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * autograd_py.c -- autograd from Python: backward, grad, hooks, modes.
+ *
+ * A hook is Python code that the engine calls in the middle of a walk.  What it raises is parked
+ * (errors.c), stops the walk and comes out of backward() as it was raised.
+ */
+#include "core/python/autograd_py.h"
+
+#include <stddef.h>
+
+/* -- Lists of tensors -------------------------------------------------------------------------- */
+
+/* A tensor or a sequence of tensors (and of None, if allowed), as borrowed pointers.  `keep` owns
+ * the sequence. */
+typedef struct {
+  PyObject *keep;
+  GmTensor **items;
+  int n;
+} List;
+
+static bool
+list_init (List *l, PyObject *o, bool none_allowed, const char *what)
+{
+  *l = (List){0};
+  if (gm_py_tensor_check (o)) {
+    l->keep = PyTuple_Pack (1, o);
+  } else if (PyList_Check (o)) {
+    l->keep = PyList_AsTuple (o); /* a hook may change the list */
+  } else {
+    l->keep = PySequence_Tuple (o);
+  }
+  if (!l->keep)
+    return false;
+  l->n = (int) PyTuple_GET_SIZE (l->keep);
+  l->items = g_new0 (GmTensor *, l->n + 1);
+  for (int i = 0; i < l->n; i++) {
+    PyObject *item = PyTuple_GET_ITEM (l->keep, i);
+    l->items[i] = gm_py_tensor_get (item);
+    if (!l->items[i] && !(none_allowed && item == Py_None)) {
+      PyErr_Format (PyExc_TypeError, "%s must be tensors, but item %d is a %s", what, i,
+                    Py_TYPE (item)->tp_name);
+      return false;
+    }
+  }
+  return true;
+}
+
+static void
+list_clear (List *l)
+{
+  g_free (l->items);
+  Py_CLEAR (l->keep);
+}
+
+/* The gradients that belong to n roots: NULL items where none was given. */
+static bool
+grads_init (List *l, PyObject *o, int n, const char *what)
+{
+  if (o == Py_None) {
+    *l = (List){.n = n, .items = g_new0 (GmTensor *, n + 1)};
+    return true;
+  }
+  if (!list_init (l, o, true, what))
+    return false;
+  if (l->n == n)
+    return true;
+  PyErr_Format (PyExc_RuntimeError, "got %d %s for %d tensors: give one, or None, for each", l->n,
+                what, n);
+  return false;
+}
+
+/* retain_graph=None means create_graph. */
+static int
+retain (PyObject *retain_graph, int create_graph)
+{
+  return retain_graph == Py_None ? create_graph : PyObject_IsTrue (retain_graph);
+}
+
+/* -- Walks ------------------------------------------------------------------------------------- */
+
+static PyObject *
+run_backward (PyObject *tensors, PyObject *grads, PyObject *retain_graph, int create_graph)
+{
+  List roots, given = {0};
+  GError *error = NULL;
+  bool ok = list_init (&roots, tensors, false, "tensors") &&
+            grads_init (&given, grads, roots.n, "gradients");
+  int keep = ok ? retain (retain_graph, create_graph) : -1;
+  ok = keep >= 0;
+  if (ok && !gm_autograd_backward (roots.items, given.items, roots.n, keep, create_graph, &error)) {
+    gm_py_raise (error);
+    ok = false;
+  }
+  list_clear (&given);
+  list_clear (&roots);
+  return ok ? Py_NewRef (Py_None) : NULL;
+}
+
+PyObject *
+gm_py_tensor_backward (PyObject *self, PyObject *args, PyObject *kwargs)
+{
+  static char *keywords[] = {"gradient", "retain_graph", "create_graph", NULL};
+  PyObject *gradient = Py_None, *retain_graph = Py_None;
+  int create_graph = 0;
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|OOp:backward", keywords, &gradient,
+                                    &retain_graph, &create_graph))
+    return NULL;
+  return run_backward (self, gradient, retain_graph, create_graph);
+}
+
+static PyObject *
+autograd_backward (PyObject *module, PyObject *args, PyObject *kwargs)
+{
+  static char *keywords[] = {"tensors", "grad_tensors", "retain_graph", "create_graph", NULL};
+  PyObject *tensors, *grads = Py_None, *retain_graph = Py_None;
+  int create_graph = 0;
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|OOp:backward", keywords, &tensors, &grads,
+                                    &retain_graph, &create_graph))
+    return NULL;
+  return run_backward (tensors, grads, retain_graph, create_graph);
+}
+
+static PyObject *
+autograd_grad (PyObject *module, PyObject *args, PyObject *kwargs)
+{
+  static char *keywords[] = {
+      "outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "allow_unused", NULL};
+  PyObject *outputs, *inputs, *grads = Py_None, *retain_graph = Py_None;
+  int create_graph = 0, allow_unused = 0;
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "OO|OOpp:grad", keywords, &outputs, &inputs,
+                                    &grads, &retain_graph, &create_graph, &allow_unused))
+    return NULL;
+  List roots, given = {0}, leaves = {0};
+  GError *error = NULL;
+  bool ok = list_init (&roots, outputs, false, "outputs") &&
+            grads_init (&given, grads, roots.n, "grad_outputs") &&
+            list_init (&leaves, inputs, false, "inputs");
+  int keep = ok ? retain (retain_graph, create_graph) : -1;
+  ok = keep >= 0;
+  g_autofree GmTensor **results = g_new0 (GmTensor *, leaves.n + 1);
+  if (ok && !gm_autograd_grad (roots.items, given.items, roots.n, leaves.items, leaves.n, keep,
+                               create_graph, allow_unused, results, &error)) {
+    gm_py_raise (error);
+    ok = false;
+  }
+  PyObject *tuple = ok ? PyTuple_New (leaves.n) : NULL;
+  for (int i = 0; ok && i < leaves.n; i++) {
+    PyObject *o = results[i] ? gm_py_tensor_take (results[i]) : Py_NewRef (Py_None);
+    if (o && tuple) {
+      PyTuple_SET_ITEM (tuple, i, o);
+    } else {
+      Py_XDECREF (o);
+      Py_CLEAR (tuple);
+    }
+  }
+  list_clear (&leaves);
+  list_clear (&given);
+  list_clear (&roots);
+  return tuple;
+}
+
+/* -- grad_fn ----------------------------------------------------------------------------------- */
+
+typedef struct {
+  PyObject_HEAD GmTensor *t; /* owned: the result whose history this stands for */
+} GradFn;
+
+static PyObject *
+grad_fn_name (PyObject *self, PyObject *unused)
+{
+  const char *name = gm_tensor_grad_fn_name (((GradFn *) self)->t);
+  return PyUnicode_FromString (name ? name : "None");
+}
+
+static PyObject *
+grad_fn_repr (PyObject *self)
+{
+  const char *name = gm_tensor_grad_fn_name (((GradFn *) self)->t);
+  return PyUnicode_FromFormat ("<%s>", name ? name : "None");
+}
+
+static void
+grad_fn_dealloc (PyObject *self)
+{
+  gm_tensor_unref (((GradFn *) self)->t);
+  PyObject_Free (self);
+}
+
+static PyMethodDef grad_fn_methods[] = {
+    {"name", grad_fn_name, METH_NOARGS,
+     "name()\n\nThe name of the backward function, such as \"MulBackward0\"."},
+    {0},
+};
+
+static PyTypeObject grad_fn_type = {
+    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.GradFn",
+    .tp_basicsize = sizeof (GradFn),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = grad_fn_dealloc,
+    .tp_repr = grad_fn_repr,
+    .tp_methods = grad_fn_methods,
+};
+
+PyObject *
+gm_py_tensor_grad_fn (PyObject *self, void *closure)
+{
+  GmTensor *t = gm_py_tensor_get (self);
+  if (!gm_tensor_grad_fn_name (t))
+    Py_RETURN_NONE;
+  GradFn *o = PyObject_New (GradFn, &grad_fn_type);
+  if (o)
+    o->t = gm_tensor_ref (t);
+  return (PyObject *) o;
+}
+
+/* -- Hooks ------------------------------------------------------------------------------------- */
+
+typedef struct {
+  PyObject_HEAD GmTensor *t; /* owned; NULL once removed */
+  uint64_t id;
+} HookHandle;
+
+static PyObject *
+handle_remove (PyObject *self, PyObject *unused)
+{
+  HookHandle *h = (HookHandle *) self;
+  GmTensor *t = h->t;
+  h->t = NULL;
+  if (t)
+    gm_tensor_remove_hook (t, h->id);
+  gm_tensor_unref (t);
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+handle_enter (PyObject *self, PyObject *unused)
+{
+  return Py_NewRef (self);
+}
+
+static PyObject *
+handle_exit (PyObject *self, PyObject *args)
+{
+  return handle_remove (self, NULL);
+}
+
+static void
+handle_dealloc (PyObject *self)
+{
+  gm_tensor_unref (((HookHandle *) self)->t);
+  PyObject_Free (self);
+}
+
+static PyMethodDef handle_methods[] = {
+    {"remove", handle_remove, METH_NOARGS,
+     "remove()\n\nTakes the hook off its tensor; doing it again is harmless."},
+    {"__enter__", handle_enter, METH_NOARGS, NULL},
+    {"__exit__", handle_exit, METH_VARARGS, NULL},
+    {0},
+};
+
+static PyTypeObject handle_type = {
+    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.HookHandle",
+    .tp_basicsize = sizeof (HookHandle),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = handle_dealloc,
+    .tp_methods = handle_methods,
+};
+
+static GmTensor *
+call_hook (void *data, GmTensor *grad, GError **error)
+{
+  PyGILState_STATE gil = PyGILState_Ensure ();
+  GmTensor *replacement = NULL;
+  PyObject *o = gm_py_tensor_wrap (grad);
+  PyObject *result = o ? PyObject_CallOneArg (data, o) : NULL;
+  if (!result) {
+    gm_py_error_set (error);
+  } else if (gm_py_tensor_check (result)) {
+    replacement = gm_tensor_ref (gm_py_tensor_get (result));
+  } else if (result != Py_None) {
+    PyErr_Format (PyExc_TypeError, "a hook must return a Tensor or None, not %s",
+                  Py_TYPE (result)->tp_name);
+    gm_py_error_set (error);
+  }
+  Py_XDECREF (result);
+  Py_XDECREF (o);
+  PyGILState_Release (gil);
+  return replacement;
+}
+
+static void
+drop_hook (void *data)
+{
+  if (!Py_IsInitialized ())
+    return;
+  PyGILState_STATE gil = PyGILState_Ensure ();
+  Py_DECREF ((PyObject *) data);
+  PyGILState_Release (gil);
+}
+
+PyObject *
+gm_py_tensor_register_hook (PyObject *self, PyObject *hook)
+{
+  GmTensor *t = gm_py_tensor_get (self);
+  if (!PyCallable_Check (hook)) {
+    PyErr_Format (PyExc_TypeError, "a hook must be callable, not %s", Py_TYPE (hook)->tp_name);
+    return NULL;
+  }
+  if (!gm_tensor_requires_grad (t)) {
+    PyErr_SetString (
+        PyExc_RuntimeError,
+        "cannot register a hook on a tensor that does not require grad: no gradient will come");
+    return NULL;
+  }
+  HookHandle *h = PyObject_New (HookHandle, &handle_type);
+  if (!h)
+    return NULL;
+  h->t = gm_tensor_ref (t);
+  h->id = gm_tensor_add_hook (t, call_hook, Py_NewRef (hook), drop_hook);
+  return (PyObject *) h;
+}
+
+/* -- grad -------------------------------------------------------------------------------------- */
+
+PyObject *
+gm_py_tensor_get_grad (PyObject *self, void *closure)
+{
+  GmTensor *grad = gm_tensor_grad (gm_py_tensor_get (self));
+  return grad ? gm_py_tensor_wrap (grad) : Py_NewRef (Py_None);
+}
+
+int
+gm_py_tensor_set_grad (PyObject *self, PyObject *value, void *closure)
+{
+  GmTensor *t = gm_py_tensor_get (self);
+  if (!value || value == Py_None) {
+    gm_tensor_set_grad (t, NULL);
+    return 0;
+  }
+  GmTensor *grad = gm_py_tensor_get (value);
+  if (!grad) {
+    PyErr_Format (PyExc_TypeError, "grad must be a Tensor or None, not %s",
+                  Py_TYPE (value)->tp_name);
+    return -1;
+  }
+  if (grad == t || grad->meta.dtype != t->meta.dtype ||
+      !gm_meta_same_shape (&grad->meta, &t->meta)) {
+    g_autofree char *want = gm_meta_text (&t->meta), *got = gm_meta_text (&grad->meta);
+    PyErr_Format (
+        PyExc_RuntimeError,
+        "the grad of a tensor %s must be another tensor of the same shape and dtype, not %s", want,
+        got);
+    return -1;
+  }
+  gm_tensor_set_grad (t, grad);
+  return 0;
+}
+
+/* -- Modes ------------------------------------------------------------------------------------- */
+
+static PyObject *
+set_grad_enabled (PyObject *module, PyObject *mode)
+{
+  int on = PyObject_IsTrue (mode);
+  return on < 0 ? NULL : PyBool_FromLong (gm_grad_set_enabled (on));
+}
+
+static PyObject *
+is_grad_enabled (PyObject *module, PyObject *unused)
+{
+  return PyBool_FromLong (gm_grad_enabled ());
+}
+
+PyMethodDef gm_py_autograd_functions[] = {
+    {"autograd_backward", (PyCFunction) (void *) autograd_backward, METH_VARARGS | METH_KEYWORDS,
+     "backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False)\n\n"
+     "Adds the gradients of `tensors` to the grad of the leaves that they came from."},
+    {"autograd_grad", (PyCFunction) (void *) autograd_grad, METH_VARARGS | METH_KEYWORDS,
+     "grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, "
+     "allow_unused=False)\n\n"
+     "The gradients of `outputs` with respect to `inputs`, as a tuple; touches no grad attribute."},
+    {"set_grad_enabled", set_grad_enabled, METH_O,
+     "set_grad_enabled(mode)\n\nSets this thread's grad mode; returns the old one."},
+    {"is_grad_enabled", is_grad_enabled, METH_NOARGS,
+     "is_grad_enabled()\n\nWhether operations are recorded on this thread."},
+    {0},
+};
+
+int
+gm_py_init_autograd (PyObject *module)
+{
+  return PyType_Ready (&grad_fn_type) < 0 || PyType_Ready (&handle_type) < 0 ? -1 : 0;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * autograd_py.h -- autograd's Python face: Tensor attributes and methods, and the functions of
+ * gramme.autograd.
+ */
+#ifndef GM_PYTHON_AUTOGRAD_PY_H
+#define GM_PYTHON_AUTOGRAD_PY_H
+
+#include "core/python/tensor_object.h"
+
+PyObject *gm_py_tensor_backward (PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *gm_py_tensor_register_hook (PyObject *self, PyObject *hook);
+PyObject *gm_py_tensor_grad_fn (PyObject *self, void *closure);
+PyObject *gm_py_tensor_get_grad (PyObject *self, void *closure);
+int gm_py_tensor_set_grad (PyObject *self, PyObject *value, void *closure);
+
+extern PyMethodDef gm_py_autograd_functions[];
+
+int gm_py_init_autograd (PyObject *module);
+
+#endif

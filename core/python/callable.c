@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * callable.c -- the steady state of a compiled function.
+ *
+ * A call binds its arguments, walks the entries on the code object, and runs the first one whose guards hold: no frame, no
+ * Python code.  A miss goes to gm_frontend_compile; what cannot be traced runs as the plain function it was.
+ * Nothing here is process-wide: grad mode and the default dtype are the calling thread's, configuration is this object's.
+ */
+#include "core/python/cpython.h"
+#include <structmember.h>
+
+#include "core/python/bind.h"
+#include "core/python/callable.h"
+#include "core/python/frontend.h"
+#include "core/python/report.h"
+#include "core/python/tensor_object.h"
+
+GmCallEnv
+gm_compiled_env (const GmCompiled *self)
+{
+  return (GmCallEnv){ .backend = self->config,
+                      .modes = (gm_grad_enabled () ? GM_MODE_GRAD : 0) | (self->fullgraph ? GM_MODE_FULLGRAPH : 0)
+                               | (uint32_t) gm_default_dtype () << GM_MODE_DTYPE_SHIFT };
+}
+
+/* -- Running an entry ------------------------------------------------------------------------------------------- */
+
+static PyObject *
+finish_long (GmCompiled *self, GmEntry *e, PyObject **slots, PyObject **outputs)
+{
+  PyObject *fn = PyFunction_New ((PyObject *) e->residual, self->func->func_globals);
+  if (!fn)
+    return NULL;
+  if (e->residual->co_nfreevars)
+    ((PyFunctionObject *) fn)->func_closure = Py_XNewRef (self->func->func_closure);
+  uint32_t n = e->n_in_slots + e->n_outputs;
+  PyObject **args = g_newa (PyObject *, n + 1);
+  for (uint32_t i = 0; i < e->n_in_slots; i++)
+    args[i] = Py_NewRef (slots[e->in_slots[i]]);
+  memcpy (args + e->n_in_slots, outputs, e->n_outputs * sizeof (PyObject *));
+  PyObject *result = PyObject_Vectorcall (fn, args, n, NULL);
+  for (uint32_t i = 0; i < e->n_in_slots; i++)
+    Py_DECREF (args[i]);
+  Py_DECREF (fn);
+  return result;
+}
+
+/* slots are borrowed from objects that the arguments keep alive; the plan runs no Python code. */
+static PyObject *
+run_entry (GmCompiled *self, GmEntry *e, PyObject **slots)
+{
+  gm_entry_ref (e); /* Python code in the ending may reset the cache */
+  e->hits++;
+  PyObject **outputs = g_newa (PyObject *, e->n_outputs + 1);
+  PyObject *result = NULL;
+  uint32_t n_wrapped = 0;
+  if (e->plan) {
+    GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1), **out = g_newa (GmTensor *, e->n_outputs + 1);
+    for (uint32_t i = 0; i < e->n_inputs; i++)
+      in[i] = ((GmPyTensor *) slots[e->input_slots[i]])->t;
+    GError *error = NULL;
+    if (!gm_plan_run (e->plan, in, (int) e->n_inputs, out, &error)) {
+      gm_entry_unref (e);
+      return gm_py_raise (error);
+    }
+    for (; n_wrapped < e->n_outputs; n_wrapped++) {
+      outputs[n_wrapped] = gm_py_tensor_take (out[n_wrapped]);
+      if (!outputs[n_wrapped]) {
+        for (uint32_t k = n_wrapped + 1; k < e->n_outputs; k++)
+          gm_tensor_unref (out[k]);
+        goto out;
+      }
+    }
+  }
+  result = e->ret ? gm_return_build (e->ret, slots, outputs) : finish_long (self, e, slots, outputs);
+out:
+  while (n_wrapped > 0)
+    Py_DECREF (outputs[--n_wrapped]);
+  gm_entry_unref (e);
+  return result;
+}
+
+/* -- The call ---------------------------------------------------------------------------------------------------- */
+
+static PyObject *
+call_plain (GmCompiled *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+  return PyObject_Vectorcall (self->original, args, nargsf, kwnames);
+}
+
+/* The function's __code__ can be replaced: entries belong to the code, not to the function. */
+static GmCodeCache *
+cache_of (GmCompiled *self)
+{
+  PyCodeObject *code = (PyCodeObject *) self->func->func_code;
+  if (G_LIKELY (code == self->code))
+    return self->cache;
+  GmCodeCache *cache = gm_code_cache_get (code);
+  if (!cache)
+    return NULL;
+  Py_INCREF (code);
+  Py_XSETREF (self->code, code);
+  return self->cache = cache;
+}
+
+static PyObject *
+compiled_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+  GmCompiled *self = (GmCompiled *) callable;
+  GmCodeCache *cache = cache_of (self);
+  if (!cache)
+    return NULL;
+  if (G_UNLIKELY (!cache->decoded)) {
+    g_autoptr (GError) error = NULL;
+    if (!gm_code_cache_decode (cache->code, &error))
+      return call_plain (self, args, nargsf, kwnames);
+  }
+  GmBound bound;
+  if (!gm_bind (&bound, cache->decoded, self->func, self->self, args, (size_t) PyVectorcall_NARGS (nargsf), kwnames))
+    return call_plain (self, args, nargsf, kwnames);
+
+  GmCallEnv env = gm_compiled_env (self);
+  GmEntry *hit = NULL;
+  PyObject **slots = NULL;
+  const GmSnapshot *s = cache->snapshot;
+  for (uint32_t i = 0; i < s->n && !hit; i++) {
+    GmEntry *e = s->entries[i];
+    if (e->config != self->config)
+      continue;
+    slots = g_newa (PyObject *, gm_guards_n_slots (e->guards) + 1);
+    if (gm_guards_check (e->guards, &env, bound.locals, self->func, slots))
+      hit = e;
+  }
+  PyObject *result;
+  if (hit) {
+    result = run_entry (self, hit, slots);
+  } else {
+    hit = gm_frontend_compile (self, cache, &env, bound.locals);
+    if (hit) {
+      slots = g_newa (PyObject *, gm_guards_n_slots (hit->guards) + 1);
+      bool fresh = gm_guards_check (hit->guards, &env, bound.locals, self->func, slots);
+      g_assert (fresh); /* the recorder checked them on this very frame */
+      result = run_entry (self, hit, slots);
+      gm_entry_unref (hit);
+    } else {
+      result = PyErr_Occurred () ? NULL : call_plain (self, args, nargsf, kwnames);
+    }
+  }
+  gm_bind_clear (&bound);
+  return result;
+}
+
+/* -- The type ------------------------------------------------------------------------------------------------------ */
+
+static int
+compiled_traverse (PyObject *o, visitproc visit, void *arg)
+{
+  GmCompiled *self = (GmCompiled *) o;
+  Py_VISIT (self->func);
+  Py_VISIT (self->self);
+  Py_VISIT (self->original);
+  Py_VISIT (self->dict);
+  return 0;
+}
+
+static int
+compiled_clear (PyObject *o)
+{
+  GmCompiled *self = (GmCompiled *) o;
+  Py_CLEAR (self->func);
+  Py_CLEAR (self->self);
+  Py_CLEAR (self->original);
+  Py_CLEAR (self->code);
+  Py_CLEAR (self->dict);
+  self->cache = NULL;
+  return 0;
+}
+
+static void
+compiled_dealloc (PyObject *o)
+{
+  PyObject_GC_UnTrack (o);
+  if (((GmCompiled *) o)->weakrefs)
+    PyObject_ClearWeakRefs (o);
+  compiled_clear (o);
+  Py_TYPE (o)->tp_free (o);
+}
+
+/* CompiledFunction (fn, backend, options=None, fullgraph=False); options: a list of "key=value". */
+static PyObject *
+compiled_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+  static char *names[] = { "fn", "backend", "options", "fullgraph", NULL };
+  PyObject *fn, *options = Py_None;
+  const char *backend;
+  int fullgraph = 0;
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "Os|Op", names, &fn, &backend, &options, &fullgraph))
+    return NULL;
+  PyObject *func = PyMethod_Check (fn) ? PyMethod_GET_FUNCTION (fn) : fn;
+  if (!PyFunction_Check (func)) {
+    PyErr_Format (PyExc_TypeError, "gramme.compile() takes a Python function, method or nn.Module, not %.100s",
+                  Py_TYPE (fn)->tp_name);
+    return NULL;
+  }
+  g_auto (GStrv) list = NULL;
+  if (options != Py_None) {
+    PyObject *fast = PySequence_Fast (options, "options must be a list of 'key=value' strings");
+    if (!fast)
+      return NULL;
+    Py_ssize_t n = PySequence_Fast_GET_SIZE (fast);
+    list = g_new0 (char *, n + 1);
+    for (Py_ssize_t i = 0; i < n; i++) {
+      const char *text = PyUnicode_AsUTF8 (PySequence_Fast_GET_ITEM (fast, i));
+      if (!text) {
+        Py_DECREF (fast);
+        return NULL;
+      }
+      list[i] = g_strdup (text);
+    }
+    Py_DECREF (fast);
+  }
+  GmCompiled *self = (GmCompiled *) type->tp_alloc (type, 0);
+  if (!self)
+    return NULL;
+  self->vectorcall = compiled_call;
+  self->original = Py_NewRef (fn);
+  self->func = (PyFunctionObject *) Py_NewRef (func);
+  self->self = PyMethod_Check (fn) ? Py_NewRef (PyMethod_GET_SELF (fn)) : NULL;
+  self->config = gm_config_get (backend, list);
+  self->fullgraph = fullgraph;
+  return (PyObject *) self;
+}
+
+static PyObject *
+compiled_get (PyObject *self, PyObject *instance, PyObject *owner)
+{
+  if (!instance || instance == Py_None)
+    return Py_NewRef (self);
+  return PyMethod_New (self, instance);
+}
+
+static PyObject *
+compiled_repr (PyObject *o)
+{
+  GmCompiled *self = (GmCompiled *) o;
+  return PyUnicode_FromFormat ("<compiled %R, back end %s>", self->original, self->config->text);
+}
+
+static PyObject *
+compiled_reset (PyObject *o, PyObject *unused)
+{
+  GmCodeCache *cache = cache_of ((GmCompiled *) o);
+  if (!cache)
+    return NULL;
+  gm_code_cache_reset (cache);
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+compiled_status (PyObject *o, PyObject *unused)
+{
+  GmCompiled *self = (GmCompiled *) o;
+  GmCodeCache *cache = cache_of (self);
+  return cache ? gm_report_status (cache, self->config) : NULL;
+}
+
+static PyObject *
+compiled_entries (PyObject *o, PyObject *unused)
+{
+  GmCompiled *self = (GmCompiled *) o;
+  GmCodeCache *cache = cache_of (self);
+  return cache ? gm_report_entries (cache, self->config) : NULL;
+}
+
+static PyObject *
+get_backend (PyObject *o, void *closure)
+{
+  return PyUnicode_FromString (((GmCompiled *) o)->config->text);
+}
+
+static PyMethodDef methods[] = {
+  { "status", compiled_status, METH_NOARGS,
+    "status() -> dict\n\nWhat this function's back end and options have led to so far: graphs (compiled entries), hits, misses,\n"
+    "breaks (reports of what could not be traced), nodes, compile_ms in all, and stages, the milliseconds of each stage by its\n"
+    "letter (d decode, r record, s simplify, f functionalize, j join, p partition, l lower, a assemble)." },
+  { "entries", compiled_entries, METH_NOARGS,
+    "entries() -> list of dict\n\nOne dict per compiled entry, newest first: graph (text), guards (text), reason (why a new entry was needed),\n"
+    "fallback (why the host runs it instead of the back end, or None), hits, effects, stages." },
+  { "reset", compiled_reset, METH_NOARGS, "reset()\n\nForgets all that was compiled for this function's code." },
+  { NULL },
+};
+
+static PyGetSetDef getset[] = {
+  { "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict },
+  { "backend", get_backend, NULL, "The back end's name, with the options." },
+  { NULL },
+};
+
+static PyMemberDef members[] = {
+  { "__wrapped__", T_OBJECT, offsetof (GmCompiled, original), READONLY, "The function that was given to gramme.compile." },
+  { NULL },
+};
+
+PyTypeObject gm_py_compiled_type = {
+  PyVarObject_HEAD_INIT (NULL, 0)
+  .tp_name = "gramme._core.CompiledFunction",
+  .tp_doc = "CompiledFunction(fn, backend, options=None, fullgraph=False)\n\nWhat gramme.compile returns.",
+  .tp_basicsize = sizeof (GmCompiled),
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+  .tp_new = compiled_new,
+  .tp_dealloc = compiled_dealloc,
+  .tp_traverse = compiled_traverse,
+  .tp_clear = compiled_clear,
+  .tp_call = PyVectorcall_Call,
+  .tp_vectorcall_offset = offsetof (GmCompiled, vectorcall),
+  .tp_descr_get = compiled_get,
+  .tp_repr = compiled_repr,
+  .tp_methods = methods,
+  .tp_getset = getset,
+  .tp_members = members,
+  .tp_dictoffset = offsetof (GmCompiled, dict),
+  .tp_weaklistoffset = offsetof (GmCompiled, weakrefs),
+  .tp_getattro = PyObject_GenericGetAttr,
+  .tp_setattro = PyObject_GenericSetAttr,
+};
+
+int
+gm_py_init_callable (PyObject *module)
+{
+  return PyModule_AddType (module, &gm_py_compiled_type);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * code_cache.c -- see code_cache.h.  The cache hangs in the code object's extra slot, which frees it with the code.
+ */
+#include "core/python/cpython.h"
+
+#include "core/python/code_cache.h"
+#include "core/python/decode.h"
+#include "core/python/errors.h"
+
+#include <string.h>
+
+static Py_ssize_t extra_index = -1;
+static GHashTable *live_caches; /* set of GmCodeCache */
+static GHashTable *configs;     /* text -> GmConfig, for ever */
+
+/* -- Configurations -------------------------------------------------------------------------------------------- */
+
+static int
+compare_strings (const void *a, const void *b)
+{
+  return strcmp (*(char *const *) a, *(char *const *) b);
+}
+
+const GmConfig *
+gm_config_get (const char *backend, char **options)
+{
+  g_auto (GStrv) sorted = options && options[0] ? g_strdupv (options) : NULL;
+  if (sorted)
+    qsort (sorted, g_strv_length (sorted), sizeof (char *), compare_strings);
+  g_autofree char *joined = sorted ? g_strjoinv (", ", sorted) : NULL;
+  g_autofree char *text = joined ? g_strdup_printf ("%s(%s)", backend, joined) : g_strdup (backend);
+  GmConfig *config = g_hash_table_lookup (configs, text);
+  if (config)
+    return config;
+  config = g_new0 (GmConfig, 1);
+  config->backend = g_strdup (backend);
+  config->options = g_steal_pointer (&sorted);
+  config->text = g_steal_pointer (&text);
+  g_hash_table_insert (configs, config->text, config);
+  return config;
+}
+
+/* -- Entries ----------------------------------------------------------------------------------------------------- */
+
+GmEntry *
+gm_entry_ref (GmEntry *e)
+{
+  g_atomic_ref_count_inc (&e->refs);
+  return e;
+}
+
+void
+gm_entry_unref (GmEntry *e)
+{
+  if (!e || !g_atomic_ref_count_dec (&e->refs))
+    return;
+  gm_guards_unref (e->guards);
+  if (e->plan)
+    gm_plan_unref (e->plan);
+  if (e->ret)
+    gm_return_free (e->ret);
+  Py_XDECREF (e->residual);
+  g_free (e->input_slots);
+  g_free (e->in_slots);
+  g_free (e->graph_text);
+  g_free (e->reason);
+  g_free (e->fallback);
+  g_free (e);
+}
+
+/* -- Caches ------------------------------------------------------------------------------------------------------- */
+
+static GmSnapshot *
+snapshot_new (uint32_t n)
+{
+  GmSnapshot *s = g_malloc0 (sizeof (GmSnapshot) + n * sizeof (GmEntry *));
+  s->n = n;
+  return s;
+}
+
+static void
+snapshot_free (GmSnapshot *s)
+{
+  for (uint32_t i = 0; i < s->n; i++)
+    gm_entry_unref (s->entries[i]);
+  g_free (s);
+}
+
+static void
+break_clear (void *data)
+{
+  g_free (((GmBreakRecord *) data)->text);
+}
+
+static void
+cache_free (void *data)
+{
+  GmCodeCache *cache = data;
+  g_hash_table_remove (live_caches, cache);
+  snapshot_free (cache->snapshot);
+  gm_code_free (cache->decoded);
+  g_array_free (cache->breaks, TRUE);
+  g_free (cache);
+}
+
+GmCodeCache *
+gm_code_cache_get (PyCodeObject *code)
+{
+  void *extra = NULL;
+  if (GM_CODE_GET_EXTRA (code, extra_index, &extra) < 0)
+    return NULL;
+  if (extra)
+    return extra;
+  GmCodeCache *cache = g_new0 (GmCodeCache, 1);
+  cache->code = code;
+  cache->snapshot = snapshot_new (0);
+  cache->breaks = g_array_new (FALSE, TRUE, sizeof (GmBreakRecord));
+  g_array_set_clear_func (cache->breaks, break_clear);
+  g_hash_table_add (live_caches, cache);
+  if (GM_CODE_SET_EXTRA (code, extra_index, cache) < 0) {
+    cache_free (cache);
+    return NULL;
+  }
+  return cache;
+}
+
+const GmCode *
+gm_code_cache_decode (PyCodeObject *code, GError **error)
+{
+  GmCodeCache *cache = gm_code_cache_get (code);
+  if (!cache) {
+    gm_py_error_set (error);
+    return NULL;
+  }
+  if (!cache->decoded)
+    cache->decoded = gm_decode_new (code, error);
+  return cache->decoded;
+}
+
+/* The old array is freed at once: whoever walked it holds the GIL no more, or has taken its entry. */
+static void
+publish (GmCodeCache *cache, GmSnapshot *next)
+{
+  GmSnapshot *old = cache->snapshot;
+  cache->snapshot = next;
+  snapshot_free (old);
+}
+
+void
+gm_code_cache_add (GmCodeCache *cache, GmEntry *entry)
+{
+  const GmSnapshot *old = cache->snapshot;
+  GmSnapshot *next = snapshot_new (old->n + 1);
+  next->entries[0] = entry; /* the newest first: what was just compiled is likely to be called again */
+  for (uint32_t i = 0; i < old->n; i++)
+    next->entries[i + 1] = gm_entry_ref (old->entries[i]);
+  publish (cache, next);
+}
+
+uint32_t
+gm_code_cache_count (const GmCodeCache *cache, const GmConfig *config)
+{
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < cache->snapshot->n; i++)
+    n += cache->snapshot->entries[i]->config == config;
+  return n;
+}
+
+void
+gm_code_cache_reset (GmCodeCache *cache)
+{
+  publish (cache, snapshot_new (0));
+  g_array_set_size (cache->breaks, 0);
+  cache->misses = 0;
+  cache->limit_warned = false;
+}
+
+void
+gm_code_cache_reset_all (void)
+{
+  /* Freeing entries can free code objects, and so caches: walk a copy, and look each one up again. */
+  g_autoptr (GList) all = g_hash_table_get_keys (live_caches);
+  for (GList *l = all; l; l = l->next)
+    if (g_hash_table_contains (live_caches, l->data))
+      gm_code_cache_reset (l->data);
+}
+
+bool
+gm_code_cache_foreach (bool (*fn) (GmCodeCache *cache, const GmConfig *config, void *data), void *data)
+{
+  g_autoptr (GList) caches = g_hash_table_get_keys (live_caches), all = g_hash_table_get_values (configs);
+  for (GList *l = caches; l; l = l->next)
+    for (GList *k = all; k; k = k->next) {
+      GmCodeCache *cache = l->data;
+      const GmConfig *config = k->data;
+      if (!g_hash_table_contains (live_caches, cache))
+        break;
+      bool any = gm_code_cache_count (cache, config) > 0;
+      for (uint32_t i = 0; i < cache->breaks->len && !any; i++)
+        any = g_array_index (cache->breaks, GmBreakRecord, i).config == config;
+      if (any && !fn (cache, config, data))
+        return false;
+    }
+  return true;
+}
+
+int
+gm_py_init_code_cache (void)
+{
+  configs = g_hash_table_new (g_str_hash, g_str_equal);
+  live_caches = g_hash_table_new (NULL, NULL);
+  extra_index = GM_CODE_EXTRA_INDEX (cache_free);
+  if (extra_index < 0) {
+    PyErr_SetString (PyExc_RuntimeError, "no slot is left on code objects: too many tools use them in this process");
+    return -1;
+  }
+  return 0;
+}

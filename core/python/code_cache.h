@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * code_cache.h -- what is kept on a code object: its decoded form, and the compiled entries of all back ends.
+ *
+ * Entries are immutable once published, and a snapshot is an immutable array of them: adding one makes a new array and
+ * swaps one pointer.  Readers walk a snapshot without a lock, and take a reference to the entry they chose before anything
+ * can run that might publish (Python code, a release of the GIL).
+ * Requires: the GIL, everywhere.
+ */
+#ifndef GM_PYTHON_CODE_CACHE_H
+#define GM_PYTHON_CODE_CACHE_H
+
+#include "core/aot/plan.h"
+#include "core/trace/trace.h"
+
+#define GM_MAX_ENTRIES 8 /* per code object and configuration */
+
+/* Back end and options, interned: equal configurations are one object, for ever.  Its address is BACKEND_MATCH's key. */
+typedef struct {
+  char *backend;  /* "tcc" */
+  char **options; /* NULL or "key=value" strings, sorted */
+  char *text;     /* "tcc(opt=1)": for guards and logs */
+} GmConfig;
+const GmConfig *gm_config_get (const char *backend, char **options);
+
+typedef struct {
+  char letter;
+  double ms;
+} GmStageTime;
+
+typedef struct GmEntry {
+  gatomicrefcount refs;
+  const GmConfig *config;
+  uint32_t modes; /* of the call that made it: fullgraph and the rest */
+  GmGuards *guards;
+  GmPlan *plan;            /* NULL if the graph computes nothing */
+  uint32_t n_inputs, n_outputs;
+  uint32_t *input_slots;   /* per plan input: the guards' slot that holds the tensor */
+  GmReturn *ret;           /* the short ending, or NULL */
+  PyCodeObject *residual;  /* else the long one: called with slots[in_slots[0]] ..., then the outputs */
+  uint32_t n_in_slots;
+  uint32_t *in_slots;
+  /* for explain and status */
+  char *graph_text;
+  char *reason; /* why the entries before it did not fit; NULL for the first */
+  char *fallback;
+  uint32_t n_nodes, n_effects, n_frames;
+  GmStageTime times[8];
+  uint64_t hits;
+} GmEntry;
+GmEntry *gm_entry_ref (GmEntry *e);
+void gm_entry_unref (GmEntry *e);
+
+typedef struct {
+  uint32_t n;
+  GmEntry *entries[];
+} GmSnapshot;
+
+/* A break that was met, kept for explain, and so that the user is warned once. */
+typedef struct {
+  const GmConfig *config;
+  GmBreak id;
+  char *text; /* whole report: place, caret, reason, hint */
+  uint32_t count;
+} GmBreakRecord;
+
+typedef struct GmCodeCache {
+  PyCodeObject *code; /* borrowed: it owns us */
+  GmCode *decoded;    /* NULL until asked for */
+  GmSnapshot *snapshot; /* never NULL */
+  GArray *breaks;     /* GmBreakRecord */
+  uint32_t misses;
+  bool limit_warned;
+} GmCodeCache;
+
+/* The cache of a code object, made on first use; lives as long as the code object.  NULL with an exception. */
+GmCodeCache *gm_code_cache_get (PyCodeObject *code);
+/* The decoded form, from the cache.  Fits GmTraceHost.decode. */
+const GmCode *gm_code_cache_decode (PyCodeObject *code, GError **error);
+/* Publishes; takes the reference. */
+void gm_code_cache_add (GmCodeCache *cache, GmEntry *entry);
+uint32_t gm_code_cache_count (const GmCodeCache *cache, const GmConfig *config);
+/* Drops all entries and breaks, of one code object or of all that live. */
+void gm_code_cache_reset (GmCodeCache *cache);
+void gm_code_cache_reset_all (void);
+
+/* For each live cache and each configuration that has entries or breaks there; stops at false.  fn may run Python code. */
+bool gm_code_cache_foreach (bool (*fn) (GmCodeCache *cache, const GmConfig *config, void *data), void *data);
+
+int gm_py_init_code_cache (void);
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * dlpack.c -- DLPack both ways, unversioned and versioned (1.x).
+ *
+ * A capsule named "dltensor" owns its managed tensor until a consumer renames it to
+ * "used_dltensor"; then the consumer does, and must call the deleter once.  A capsule that nobody
+ * consumed runs the deleter when it dies. Source: DLPack 1.0, include/dlpack/dlpack.h, and the
+ * Python specification of its documentation.  The structures are an ABI: their layout is checked
+ * below the declarations.
+ */
+#include "core/python/dlpack.h"
+
+#include <stddef.h>
+#include <string.h>
+
+typedef struct {
+  int32_t type, id;
+} Device;
+
+typedef struct {
+  void *data;
+  Device device;
+  int32_t ndim;
+  uint8_t code, bits;
+  uint16_t lanes;
+  int64_t *shape, *strides; /* in elements; strides NULL: row-major */
+  uint64_t byte_offset;
+} DlTensor;
+
+typedef struct Managed {
+  DlTensor tensor;
+  void *context;
+  void (*deleter) (struct Managed *self);
+} Managed;
+
+typedef struct ManagedVersioned {
+  uint32_t major, minor;
+  void *context;
+  void (*deleter) (struct ManagedVersioned *self);
+  uint64_t flags;
+  DlTensor tensor;
+} ManagedVersioned;
+
+#define FLAG_READ_ONLY 1u
+#define FLAG_IS_COPIED 2u
+
+static_assert (sizeof (DlTensor) == 48 && offsetof (DlTensor, shape) == 24, "DLPack's DLTensor");
+static_assert (sizeof (Managed) == 64 && offsetof (ManagedVersioned, tensor) == 32,
+               "DLPack's managed tensors");
+
+/* -- Out --------------------------------------------------------------------------------------- */
+
+/* What a managed tensor of ours points to: one block. */
+typedef struct {
+  union {
+    Managed plain;
+    ManagedVersioned versioned;
+  };
+  GmTensor *t; /* owned.  Reference counts are atomic: deleters need no GIL for it, but the last one
+                  may free buffers */
+  int64_t sizes[GM_MAX_DIMS], strides[GM_MAX_DIMS];
+} Export;
+
+static void
+delete_export (Export *x)
+{
+  gm_tensor_unref (x->t);
+  g_free (x);
+}
+
+static void
+delete_plain (Managed *self)
+{
+  delete_export (self->context);
+}
+
+static void
+delete_versioned (ManagedVersioned *self)
+{
+  delete_export (self->context);
+}
+
+static void
+destroy_capsule (PyObject *capsule)
+{
+  if (PyCapsule_IsValid (capsule, "dltensor")) {
+    Managed *m = PyCapsule_GetPointer (capsule, "dltensor");
+    m->deleter (m);
+  } else if (PyCapsule_IsValid (capsule, "dltensor_versioned")) {
+    ManagedVersioned *m = PyCapsule_GetPointer (capsule, "dltensor_versioned");
+    m->deleter (m);
+  }
+}
+
+static void
+describe (Export *x, DlTensor *d)
+{
+  const GmTensor *t = x->t;
+  const GmDtypeInfo *info = &gm_dtypes[t->meta.dtype];
+  memcpy (x->sizes, t->meta.sizes, sizeof x->sizes);
+  memcpy (x->strides, t->meta.strides, sizeof x->strides);
+  *d = (DlTensor){.data = t->storage->data ? gm_tensor_data (t) : NULL,
+                  .device = {t->meta.device, 0},
+                  .ndim = t->meta.ndim,
+                  .code = info->dlpack_code,
+                  .bits = info->bits,
+                  .lanes = 1,
+                  .shape = x->sizes,
+                  .strides = x->strides};
+}
+
+/* Whether `max_version`, None or (major, minor), asks for a versioned capsule; -1 with an
+ * exception. */
+static int
+wants_versioned (PyObject *max_version)
+{
+  if (max_version == Py_None)
+    return 0;
+  int major, minor;
+  if (!PyTuple_Check (max_version) || !PyArg_ParseTuple (max_version, "ii", &major, &minor)) {
+    PyErr_SetString (PyExc_TypeError, "max_version must be a tuple (major, minor)");
+    return -1;
+  }
+  return major >= 1;
+}
+
+PyObject *
+gm_py_tensor_dlpack (PyObject *self, PyObject *args, PyObject *kwargs)
+{
+  static char *keywords[] = {"stream", "max_version", "dl_device", "copy", NULL};
+  PyObject *stream = Py_None, *max_version = Py_None, *device = Py_None, *copy = Py_None;
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|$OOOO:__dlpack__", keywords, &stream,
+                                    &max_version, &device, &copy))
+    return NULL;
+  GmTensor *t = gm_py_tensor_get (self);
+  int versioned = wants_versioned (max_version), device_type = GM_DEVICE_CPU, device_id = 0;
+  if (versioned < 0 ||
+      (device != Py_None && !PyArg_ParseTuple (device, "ii", &device_type, &device_id)))
+    return NULL;
+  const char *why = gm_tensor_requires_grad (t)
+                        ? "this tensor requires grad, and others would not record operations: use "
+                          "tensor.detach()"
+                    : stream != Py_None ? "a tensor on the CPU has no stream: pass None"
+                    : device_type != GM_DEVICE_CPU
+                        ? "the tensor is on the CPU and cannot be handed out elsewhere"
+                    : t->storage->readonly && !versioned && copy != Py_True
+                        ? "the tensor's memory is read-only, which an unversioned DLPack capsule "
+                          "cannot say: use max_version=(1, 0)"
+                        : NULL;
+  if (why) {
+    PyErr_SetString (PyExc_BufferError, why);
+    return NULL;
+  }
+  GError *error = NULL;
+  GmTensor *given =
+      copy == Py_True ? gm_op_run (GM_OP_copy, &t, 1, NULL, &error) : gm_tensor_ref (t);
+  if (!given)
+    return gm_py_raise (error);
+  Export *x = g_new0 (Export, 1);
+  x->t = given;
+  if (versioned) {
+    describe (x, &x->versioned.tensor);
+    x->versioned.major = 1;
+    x->versioned.context = x;
+    x->versioned.deleter = delete_versioned;
+    x->versioned.flags =
+        (given->storage->readonly ? FLAG_READ_ONLY : 0) | (copy == Py_True ? FLAG_IS_COPIED : 0);
+  } else {
+    describe (x, &x->plain.tensor);
+    x->plain.context = x;
+    x->plain.deleter = delete_plain;
+  }
+  PyObject *capsule =
+      PyCapsule_New (x, versioned ? "dltensor_versioned" : "dltensor", destroy_capsule);
+  if (!capsule)
+    delete_export (x);
+  return capsule;
+}
+
+PyObject *
+gm_py_tensor_dlpack_device (PyObject *self, PyObject *unused)
+{
+  return Py_BuildValue ("(ii)", (int) gm_py_tensor_get (self)->meta.device, 0);
+}
+
+/* -- In ---------------------------------------------------------------------------------------- */
+
+static void
+release_plain (void *owner, void *data, size_t bytes)
+{
+  Managed *m = owner;
+  PyGILState_STATE gil = PyGILState_Ensure (); /* producers written in Python expect it */
+  if (m->deleter)
+    m->deleter (m);
+  PyGILState_Release (gil);
+}
+
+static void
+release_versioned (void *owner, void *data, size_t bytes)
+{
+  ManagedVersioned *m = owner;
+  PyGILState_STATE gil = PyGILState_Ensure ();
+  if (m->deleter)
+    m->deleter (m);
+  PyGILState_Release (gil);
+}
+
+/* Device, dtype and rank can be ours; false with BufferError. */
+static bool
+read_kind (const DlTensor *d, GmDtype *dtype)
+{
+  if (d->device.type != GM_DEVICE_CPU)
+    PyErr_Format (PyExc_BufferError,
+                  "the tensor is on DLPack device %d; only the CPU (1) can be shared",
+                  d->device.type);
+  else if (d->lanes != 1 || !gm_dtype_from_dlpack (d->code, d->bits, dtype) ||
+           !gm_dtypes[*dtype].live)
+    PyErr_Format (PyExc_BufferError, "DLPack dtype code %d, %d bits, %d lanes has no gramme dtype",
+                  d->code, d->bits, d->lanes);
+  else if (d->ndim < 0 || d->ndim > GM_MAX_DIMS)
+    PyErr_Format (PyExc_BufferError, "%d dimensions do not fit a tensor, which has at most %d",
+                  d->ndim, GM_MAX_DIMS);
+  else
+    return true;
+  return false;
+}
+
+/* The meta of a foreign tensor and the bytes it reaches; false with BufferError. */
+static bool
+read_tensor (const DlTensor *d, GmMeta *meta, size_t *bytes)
+{
+  GmDtype dtype;
+  if (!read_kind (d, &dtype))
+    return false;
+  *meta = gm_meta_make (dtype, 0, NULL);
+  meta->ndim = (uint8_t) d->ndim;
+  int64_t last = 0;
+  bool empty = false, bad = false;
+  for (int i = 0; i < d->ndim; i++) {
+    meta->sizes[i] = d->shape[i];
+    bad |= d->shape[i] < 0;
+    empty |= d->shape[i] == 0;
+  }
+  if (!bad)
+    gm_meta_set_contiguous (meta);
+  for (int i = 0; i < d->ndim && !bad && !empty; i++) {
+    if (d->strides && meta->sizes[i] > 1)
+      meta->strides[i] = d->strides[i];
+    int64_t reach;
+    bad |= meta->strides[i] < 0 ||
+           __builtin_mul_overflow (meta->strides[i], meta->sizes[i] - 1, &reach) ||
+           __builtin_add_overflow (last, reach, &last);
+  }
+  size_t size = gm_dtype_size (dtype);
+  if (bad || (uint64_t) last > PTRDIFF_MAX / size - 1) {
+    PyErr_SetString (PyExc_BufferError,
+                     "the tensor has negative strides or sizes that do not fit memory");
+    return false;
+  }
+  *bytes = empty ? 0 : (size_t) (last + 1) * size;
+  return true;
+}
+
+static PyObject *
+from_capsule (PyObject *capsule)
+{
+  bool versioned = PyCapsule_IsValid (capsule, "dltensor_versioned");
+  if (!versioned && !PyCapsule_IsValid (capsule, "dltensor")) {
+    PyErr_SetString (
+        PyExc_ValueError,
+        "this is no DLPack capsule, or it was consumed before: each can be taken once");
+    return NULL;
+  }
+  void *owner = PyCapsule_GetPointer (capsule, versioned ? "dltensor_versioned" : "dltensor");
+  const ManagedVersioned *v = versioned ? owner : NULL;
+  if (v && v->major > 1) {
+    PyErr_Format (PyExc_BufferError,
+                  "DLPack version %u.%u is newer than 1.x, which is understood here", v->major,
+                  v->minor);
+    return NULL;
+  }
+  const DlTensor *d = versioned ? &v->tensor : &((Managed *) owner)->tensor;
+  GmMeta meta;
+  size_t bytes;
+  if (!read_tensor (d, &meta, &bytes))
+    return NULL;
+  GmTensor *t = gm_tensor_new_foreign (&meta, (char *) d->data + d->byte_offset, bytes,
+                                       v && (v->flags & FLAG_READ_ONLY),
+                                       versioned ? release_versioned : release_plain, owner);
+  if (!t)
+    return PyErr_NoMemory ();
+  PyCapsule_SetName (capsule, versioned ? "used_dltensor_versioned" : "used_dltensor");
+  return gm_py_tensor_take (t);
+}
+
+static PyObject *
+from_dlpack (PyObject *module, PyObject *o)
+{
+  if (PyCapsule_CheckExact (o))
+    return from_capsule (o);
+  PyObject *method = PyObject_GetAttrString (o, "__dlpack__");
+  if (!method) {
+    PyErr_Format (PyExc_TypeError,
+                  "from_dlpack() takes a DLPack capsule or an object with __dlpack__, not %s",
+                  Py_TYPE (o)->tp_name);
+    return NULL;
+  }
+  PyObject *none = PyTuple_New (0), *version = Py_BuildValue ("{s(ii)}", "max_version", 1, 0),
+           *capsule = NULL;
+  if (none && version)
+    capsule = PyObject_Call (method, none, version);
+  if (!capsule && PyErr_ExceptionMatches (PyExc_TypeError)) { /* a producer from before version 1 */
+    PyErr_Clear ();
+    capsule = PyObject_CallNoArgs (method);
+  }
+  Py_XDECREF (none);
+  Py_XDECREF (version);
+  Py_DECREF (method);
+  PyObject *result = capsule ? from_capsule (capsule) : NULL;
+  Py_XDECREF (capsule);
+  return result;
+}
+
+PyMethodDef gm_py_dlpack_functions[] = {
+    {"from_dlpack", from_dlpack, METH_O,
+     "from_dlpack(object)\n\nA tensor that shares the memory of a DLPack capsule or of an object "
+     "with __dlpack__.\n"
+     "Raises BufferError for memory that is not on the CPU or of an unknown dtype."},
+    {0},
+};

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * errors.c -- GError to Python exception, in one table.
+ *
+ * Rooms below know no Python: they fail with a GError, and the last C function before the
+ * interpreter hands it to gm_py_raise.  Where such a room calls back into Python (hooks), an
+ * exception is parked here and a GError of a private domain carries it outwards.  One exception is
+ * parked at a time: an engine stops at the first error, and a second one that arrives while the
+ * first is still parked replaces it, as a raise in an `except` block would.
+ */
+#include "core/python/errors.h"
+
+PyObject *gm_py_backend_error;
+
+static struct {
+  PyObject *type, *value, *traceback;
+} parked;
+
+static GQuark
+parked_quark (void)
+{
+  static GQuark quark;
+  if (!quark)
+    quark = g_quark_from_static_string ("gm-python-exception");
+  return quark;
+}
+
+bool
+gm_py_error_set (GError **error)
+{
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch (&type, &value, &traceback);
+  if (!error) { /* the caller does not want to know */
+    Py_XDECREF (type);
+    Py_XDECREF (value);
+    Py_XDECREF (traceback);
+    return false;
+  }
+  Py_XSETREF (parked.type, type);
+  Py_XSETREF (parked.value, value);
+  Py_XSETREF (parked.traceback, traceback);
+  g_set_error_literal (error, parked_quark (), 0, "a Python callback raised");
+  return false;
+}
+
+static PyObject *
+exception_of (const GError *error)
+{
+  if (error->domain != GM_ERROR)
+    return error->domain == G_FILE_ERROR ? PyExc_OSError : PyExc_RuntimeError;
+  switch ((GmError) error->code) {
+  case GM_ERROR_TYPE:
+    return PyExc_TypeError;
+  case GM_ERROR_VALUE:
+    return PyExc_ValueError;
+  case GM_ERROR_INDEX:
+    return PyExc_IndexError;
+  case GM_ERROR_RUNTIME:
+    return PyExc_RuntimeError;
+  case GM_ERROR_MEMORY:
+    return PyExc_MemoryError;
+  case GM_ERROR_UNSUPPORTED:
+    return PyExc_NotImplementedError;
+  case GM_ERROR_BACKEND:
+    return gm_py_backend_error;
+  case GM_ERROR_IO:
+    return PyExc_OSError;
+  }
+  return PyExc_RuntimeError;
+}
+
+PyObject *
+gm_py_raise (GError *error)
+{
+  g_assert (error);
+  if (error->domain == parked_quark () && parked.type) {
+    PyErr_Restore (parked.type, parked.value, parked.traceback);
+    parked.type = parked.value = parked.traceback = NULL;
+  } else {
+    PyErr_SetString (exception_of (error), error->message);
+  }
+  g_error_free (error);
+  return NULL;
+}
+
+int
+gm_py_init_errors (PyObject *module)
+{
+  gm_py_backend_error = PyErr_NewExceptionWithDoc (
+      "gramme.compiler.BackendError",
+      "A back end refused a graph, or compiling or running through it failed.", PyExc_RuntimeError,
+      NULL);
+  if (!gm_py_backend_error)
+    return -1;
+  return PyModule_AddObjectRef (module, "BackendError", gm_py_backend_error);
+}

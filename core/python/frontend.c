@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * frontend.c -- the three stages that know Python: decode, record, assemble.
+ *
+ * gm_frontend_compile is one compilation, d to a.  What it decides besides: how often a function that broke is tried again, when
+ * there are enough entries, and what the user is told, once.  A function that cannot be traced keeps the entries that it
+ * has and otherwise runs as plain Python.
+ */
+#include "core/python/cpython.h"
+
+#include "core/base/log.h"
+#include "core/compile.h"
+#include "core/plugin/registry.h"
+#include "core/python/api_object.h"
+#include "core/python/args.h"
+#include "core/python/assemble.h"
+#include "core/python/frontend.h"
+#include "core/python/measure.h"
+#include "core/python/report.h"
+#include "core/python/types.h"
+
+#define MAX_BREAKS 4 /* different arguments may take another path: try this often, then leave the function alone */
+
+PyObject *gm_py_unsupported, *gm_py_break_warning;
+
+/* What GmCompile.front points to. */
+typedef struct {
+  GmCompiled *self;
+  GmCodeCache *cache;
+  const GmCallEnv *env;
+  PyObject *const *locals;
+  const GmCode *code;
+  GmRecording *rec;
+  GmEntry *entry;
+} Job;
+
+/* -- d: decode --------------------------------------------------------------------------------------------------- */
+
+static bool
+decode (GmCompile *c, GError **error)
+{
+  Job *job = c->front;
+  job->code = gm_code_cache_decode (job->cache->code, error);
+  return job->code != NULL;
+}
+
+/* -- r: record --------------------------------------------------------------------------------------------------- */
+
+static bool
+record (GmCompile *c, GError **error)
+{
+  Job *job = c->front;
+  GmRecordRequest request = { .func = job->self->func, .code = job->code, .locals = job->locals, .env = *job->env,
+                              .backend_text = job->self->config->text };
+  job->rec = gm_record_function (&request);
+  if (job->rec->stop) {
+    c->stopped = true;
+    c->why = job->rec->stop->message;
+    return true;
+  }
+  c->record.graph = g_steal_pointer (&job->rec->graph);
+  for (uint32_t i = 0; i < job->rec->n_inputs; i++)
+    if (job->rec->inputs[i].slot == GM_SLOT_RNG)
+      c->record.random = (GmPlanRandom){ .used = true, .input = { i }, .draws = job->rec->rng_taken };
+  return true;
+}
+
+/* -- a: assemble ------------------------------------------------------------------------------------------------- */
+
+static bool
+assemble (GmCompile *c, GError **error)
+{
+  Job *job = c->front;
+  GmRecording *rec = job->rec;
+  GmEntry *e = g_new0 (GmEntry, 1);
+  g_atomic_ref_count_init (&e->refs);
+  job->entry = e;
+  e->config = job->self->config;
+  e->modes = job->env->modes;
+  e->guards = gm_guards_ref (rec->guards);
+  e->plan = g_steal_pointer (&c->lower.plan);
+  e->n_outputs = e->plan ? (uint32_t) gm_plan_n_outputs (e->plan) : 0;
+  e->input_slots = g_new (uint32_t, rec->n_inputs + 1);
+  for (uint32_t i = 0; i < rec->n_inputs; i++)
+    if (rec->inputs[i].slot != GM_SLOT_RNG)
+      e->input_slots[e->n_inputs++] = rec->inputs[i].slot;
+  e->ret = g_steal_pointer (&rec->ret);
+  if (!e->ret) {
+    e->residual = gm_assemble_residual (rec->residual, job->cache->code);
+    if (!e->residual)
+      return gm_py_error_set (error);
+    e->n_in_slots = rec->residual->n_in_slots;
+    e->in_slots = g_memdup2 (rec->residual->in_slots, e->n_in_slots * sizeof (uint32_t));
+  }
+  e->graph_text = gm_graph_text (c->record.graph);
+  e->n_nodes = c->record.graph->nodes->len;
+  e->n_effects = rec->n_effects;
+  e->n_frames = rec->n_frames_inlined;
+  if (c->lower.exec)
+    e->fallback = g_strdup (gm_exec_fallback_reason (c->lower.exec));
+  return true;
+}
+
+static char *
+stage_text (const GmCompile *c, char letter)
+{
+  const Job *job = c->front;
+  if (letter == 'd')
+    return gm_code_text (job->code);
+  if (letter == 'a') {
+    g_autofree char *guards = gm_guards_text (job->entry->guards);
+    return g_strdup_printf ("guards:\n%s%s\n", guards,
+                            job->entry->ret ? "the value returned is built directly" : "a residual function finishes the call");
+  }
+  return NULL;
+}
+
+/* -- What the recorder asks about Python ------------------------------------------------------------------------- */
+
+static const GmApi *
+api_get (PyObject *o, bool *inplace)
+{
+  *inplace = ((GmPyApi *) o)->inplace;
+  return ((GmPyApi *) o)->api;
+}
+
+static GmDtype
+dtype_get (PyObject *o)
+{
+  return ((GmPyDtype *) o)->dtype;
+}
+
+static PyObject *
+dtype_object (GmDtype d)
+{
+  PyObject *o = gm_py_dtype (d);
+  Py_DECREF (o); /* the one object of a dtype lives for ever */
+  return o;
+}
+
+static PyObject *
+device_object (int device)
+{
+  PyObject *o = gm_py_device_cpu ();
+  Py_DECREF (o);
+  return o;
+}
+
+static PyObject *
+fields_type (const char *fields)
+{
+  PyTypeObject *type = gm_py_fields_type (fields);
+  PyErr_Clear ();
+  return (PyObject *) type;
+}
+
+/* Borrowed from the package, which lives as long as the process; NULL, without an exception, if it is not there. */
+static PyObject *
+package_attr (const char *module, const char *name)
+{
+  PyObject *m = PyImport_ImportModule (module);
+  PyObject *o = m ? PyObject_GetAttrString (m, name) : NULL;
+  Py_XDECREF (m);
+  PyErr_Clear ();
+  Py_XDECREF (o);
+  return o;
+}
+
+/* Once, at the first compilation: by then the package has been imported. */
+static void
+set_host (void)
+{
+  static bool done;
+  if (done)
+    return;
+  done = true;
+  gm_trace_set_host (&(GmTraceHost){
+    .tensor_type = &gm_py_tensor_type,
+    .tensor_offset = offsetof (GmPyTensor, t),
+    .parameter_type = (PyTypeObject *) package_attr ("gramme.nn", "Parameter"),
+    .api_type = &gm_py_api_function_type,
+    .api_method_type = &gm_py_api_method_type,
+    .api_get = api_get,
+    .dtype_type = (PyTypeObject *) Py_TYPE (dtype_object (GM_F32)),
+    .dtype_get = dtype_get,
+    .dtype_object = dtype_object,
+    .device_type = &gm_py_device_type,
+    .device_object = device_object,
+    .size_type = &gm_py_size_type,
+    .no_grad = package_attr ("gramme", "no_grad"),
+    .enable_grad = package_attr ("gramme", "enable_grad"),
+    .set_grad_enabled = package_attr ("gramme", "set_grad_enabled"),
+    .is_grad_enabled = package_attr ("gramme", "is_grad_enabled"),
+    .fields_type = fields_type,
+    .is_compiling = package_attr ("gramme.compiler", "is_compiling"),
+    .compiled_type = (PyObject *) &gm_py_compiled_type,
+    .decode = gm_code_cache_decode,
+  });
+}
+
+/* -- What the user is told --------------------------------------------------------------------------------------- */
+
+static uint32_t
+break_count (const GmCodeCache *cache, const GmConfig *config)
+{
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < cache->breaks->len; i++) {
+    const GmBreakRecord *b = &g_array_index (cache->breaks, GmBreakRecord, i);
+    n += b->config == config ? b->count : 0;
+  }
+  return n;
+}
+
+/* Remembers a break; raises for fullgraph, else warns the first time.  Takes text. */
+static void
+tell_break (Job *job, GmBreak id, char *text)
+{
+  const GmConfig *config = job->self->config;
+  gm_log (GM_LOG_GRAPH_BREAKS, "%s", text);
+  for (uint32_t i = 0; i < job->cache->breaks->len; i++) {
+    GmBreakRecord *b = &g_array_index (job->cache->breaks, GmBreakRecord, i);
+    if (b->config == config && b->id == id && strcmp (b->text, text) == 0) {
+      b->count++;
+      if (job->self->fullgraph)
+        PyErr_SetString (gm_py_unsupported, b->text);
+      g_free (text);
+      return;
+    }
+  }
+  GmBreakRecord b = { .config = config, .id = id, .text = text, .count = 1 };
+  g_array_append_val (job->cache->breaks, b);
+  if (job->self->fullgraph) {
+    PyErr_SetString (gm_py_unsupported, text);
+    return;
+  }
+  PyErr_WarnFormat (gm_py_break_warning, 1, "%s\n  the function runs as plain Python", text); /* may raise, if the user wants that */
+}
+
+/* Why the entries that exist do not fit this call; NULL if there is none of this configuration. */
+static char *
+recompile_reason (const Job *job)
+{
+  const GmSnapshot *s = job->cache->snapshot;
+  for (uint32_t i = 0; i < s->n; i++)
+    if (s->entries[i]->config == job->self->config)
+      return gm_guards_explain (s->entries[i]->guards, job->env, job->locals, job->self->func);
+  if (s->n > 0)
+    return g_strdup_printf ("BACKEND_MATCH: expected %s, found %s", s->entries[0]->config->text, job->self->config->text);
+  return NULL;
+}
+
+static bool
+past_limit (Job *job, const char *reason)
+{
+  if (gm_code_cache_count (job->cache, job->self->config) < GM_MAX_ENTRIES)
+    return false;
+  if (!job->cache->limit_warned) {
+    job->cache->limit_warned = true;
+    PyErr_WarnFormat (gm_py_break_warning, 1,
+                      "%U() has been compiled for %d different kinds of calls, and no more will be: these stay in use, other calls run as plain "
+                      "Python. The last one did not fit because of %s. Pass what varies as a tensor.",
+                      job->cache->code->co_qualname, GM_MAX_ENTRIES, reason ? reason : "its guards");
+  }
+  return true;
+}
+
+/* -- One compilation --------------------------------------------------------------------------------------------- */
+
+static GmEntry *
+finish (Job *job, GmCompile *c, char *reason)
+{
+  static const char letters[] = "drsfjpla";
+  GmEntry *e = g_steal_pointer (&job->entry);
+  for (size_t i = 0; i < G_N_ELEMENTS (e->times); i++)
+    e->times[i] = (GmStageTime){ letters[i], gm_compile_stage_ms (c, letters[i]) };
+  e->reason = reason;
+  if (gm_log_on (GM_LOG_GUARDS)) {
+    g_autofree char *text = gm_guards_text (e->guards);
+    gm_log (GM_LOG_GUARDS, "%s", text);
+  }
+  gm_code_cache_add (job->cache, gm_entry_ref (e));
+  return e;
+}
+
+GmEntry *
+gm_frontend_compile (GmCompiled *self, GmCodeCache *cache, const GmCallEnv *env, PyObject *const *locals)
+{
+  Job job = { .self = self, .cache = cache, .env = env, .locals = locals };
+  cache->misses++;
+  if (!self->fullgraph && break_count (cache, self->config) >= MAX_BREAKS)
+    return NULL;
+  g_autofree char *reason = recompile_reason (&job);
+  if (past_limit (&job, reason))
+    return NULL;
+  if (reason)
+    gm_log (GM_LOG_RECOMPILES, "%s: %s", PyUnicode_AsUTF8 (cache->code->co_qualname), reason);
+  set_host ();
+
+  GError *error = NULL;
+  GmCompile *c = gm_compile_new ();
+  c->front = &job;
+  c->ask.options = (const char *const *) self->config->options;
+  c->ask.differentiate = env->modes & GM_MODE_GRAD;
+  c->ask.backend = gm_backend_get (self->config->backend, &error);
+  GmEntry *entry = NULL;
+  if (c->ask.backend && gm_compile_run (c, 'd', 'a', &error) && !c->stopped)
+    entry = finish (&job, c, g_steal_pointer (&reason));
+  else if (c->stopped)
+    tell_break (&job, job.rec->stop->id, gm_report_break_text (job.rec->stop));
+  else if (error && g_error_matches (error, GM_ERROR, GM_ERROR_UNSUPPORTED))
+    tell_break (&job, GM_BREAK_NONE, g_strdup_printf ("gramme cannot compile %s(): %s",
+                                                      PyUnicode_AsUTF8 (cache->code->co_qualname), error->message));
+  else
+    gm_py_raise (g_steal_pointer (&error));
+  g_clear_error (&error);
+  gm_entry_unref (job.entry);
+  gm_compile_free (c);
+  gm_recording_free (job.rec);
+  return entry;
+}
+
+/* -- The module's functions -------------------------------------------------------------------------------------- */
+
+static PyObject *
+list_backends (PyObject *module, PyObject *unused)
+{
+  g_autoptr (GPtrArray) plugins = gm_registry_scan ();
+  PyObject *names = PyList_New (0);
+  for (uint32_t i = 0; names && i < plugins->len; i++) {
+    const GmPluginInfo *info = plugins->pdata[i];
+    if (info->refused.code)
+      continue;
+    PyObject *name = PyUnicode_FromString (info->name);
+    if (!name || PyList_Append (names, name) < 0)
+      Py_CLEAR (names);
+    Py_XDECREF (name);
+  }
+  if (names && PyList_Sort (names) < 0)
+    Py_CLEAR (names);
+  return names;
+}
+
+static PyObject *
+check_backend (PyObject *module, PyObject *arg)
+{
+  const char *name = PyUnicode_AsUTF8 (arg);
+  if (!name)
+    return NULL;
+  GError *error = NULL;
+  g_autoptr (GPtrArray) plugins = gm_registry_scan ();
+  if (!gm_registry_find (plugins, name, &error))
+    return gm_py_raise (error);
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+reset_all (PyObject *module, PyObject *unused)
+{
+  gm_code_cache_reset_all ();
+  Py_RETURN_NONE;
+}
+
+static bool
+add_report (GmCodeCache *cache, const GmConfig *config, void *data)
+{
+  PyObject *status = gm_report_status (cache, config), *entries = gm_report_entries (cache, config);
+  PyObject *row = status && entries ? Py_BuildValue ("(OOO)", cache->code->co_qualname, status, entries) : NULL;
+  int r = row ? PyList_Append (data, row) : -1;
+  Py_XDECREF (row);
+  Py_XDECREF (status);
+  Py_XDECREF (entries);
+  return r == 0;
+}
+
+static PyObject *
+live_functions (PyObject *module, PyObject *unused)
+{
+  PyObject *list = PyList_New (0);
+  if (list && !gm_code_cache_foreach (add_report, list))
+    Py_CLEAR (list);
+  return list;
+}
+
+static PyMethodDef functions[] = {
+  { "list_backends", list_backends, METH_NOARGS, "list_backends() -> list of str: installed and usable, nothing is loaded." },
+  { "check_backend", check_backend, METH_O, "check_backend(name): ValueError, with names that are near, unless it is installed and trusted." },
+  { "reset_all", reset_all, METH_NOARGS, "reset_all(): forgets all compiled entries of the process." },
+  { "live_functions", live_functions, METH_NOARGS, "live_functions() -> list of (name, status, entries) of all compiled functions." },
+  { NULL },
+};
+
+int
+gm_py_init_frontend (PyObject *module)
+{
+  static const GmStageFn stages[3] = { decode, record, assemble };
+  gm_compile_set_frontend (stages, stage_text);
+  gm_py_unsupported = PyErr_NewExceptionWithDoc (
+    "gramme.compiler.Unsupported", "Raised by a function compiled with fullgraph=True that cannot be traced.", PyExc_RuntimeError, NULL);
+  gm_py_break_warning = PyErr_NewExceptionWithDoc (
+    "gramme.compiler.GraphBreakWarning", "A compiled function runs as plain Python, for the reason given.", PyExc_UserWarning, NULL);
+  if (!gm_py_unsupported || !gm_py_break_warning || PyModule_AddObjectRef (module, "Unsupported", gm_py_unsupported) < 0
+      || PyModule_AddObjectRef (module, "GraphBreakWarning", gm_py_break_warning) < 0)
+    return -1;
+  if (gm_py_init_code_cache () < 0 || gm_py_init_callable (module) < 0 || gm_py_init_measure (module) < 0)
+    return -1;
+  return PyModule_AddFunctions (module, functions);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * frontend.h -- the stages d, r and a: from a call that no entry fits to a published entry.
+ */
+#ifndef GM_PYTHON_FRONTEND_H
+#define GM_PYTHON_FRONTEND_H
+
+#include "core/python/callable.h"
+
+/* Records and compiles the function for this call, and publishes the entry.  New reference to it; or NULL: with an exception
+ * (the back end failed; fullgraph and it cannot be traced), or without one: run the plain function, the user has been told why.
+ * locals: bound arguments.  Requires: the GIL. */
+GmEntry *gm_frontend_compile (GmCompiled *self, GmCodeCache *cache, const GmCallEnv *env, PyObject *const *locals);
+
+/* gramme.compiler.Unsupported (RuntimeError) and GraphBreakWarning (UserWarning). */
+extern PyObject *gm_py_unsupported, *gm_py_break_warning;
+
+int gm_py_init_frontend (PyObject *module);
+
+#endif

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gramme: tensors, autograd and compiled functions.
+
+The API uses torch's names: `import gramme as torch` runs what exists here.
+"""
+
+from math import e, inf, nan, pi
+
+from gramme import _core
+from gramme._core import (
+    Size,
+    Tensor,
+    __version__,
+    as_tensor,
+    asarray,
+    device,
+    dtype,
+    from_dlpack,
+    from_numpy,
+    frombuffer,
+    get_default_dtype,
+    get_rng_state,
+    initial_seed,
+    is_tensor,
+    manual_seed,
+    promote_types,
+    set_default_dtype,
+    set_rng_state,
+    tensor,
+)
+
+globals().update(_core.functions)  # add, matmul, zeros ...: one function for each row of the API table
+globals().update(_core.dtypes)  # float32, int64 ... and their aliases; from here on `float` is a dtype
+
+from gramme import autograd, compiler, nn, optim
+from gramme._compile import compile
+from gramme.compare import allclose, equal, is_floating_point, isclose, numel
+from gramme.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+
+
+def __getattr__(name):
+    """Modules that few programs need are imported when they are first used."""
+    if name in ("testing", "serialization"):
+        import importlib
+
+        return importlib.import_module("gramme." + name)
+    if name in ("save", "load"):
+        from gramme import serialization
+
+        return getattr(serialization, name)
+    raise AttributeError(f"module 'gramme' has no attribute {name!r}")

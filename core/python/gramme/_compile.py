@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gramme.compile: chooses a back end and wraps a function.  Everything that happens per call is in C."""
+
+import os
+
+from gramme import _core
+
+
+def default_backend():
+    """The back end used when none is named: GRAMME_BACKEND, else tcc where it is installed, else eager."""
+    name = os.environ.get("GRAMME_BACKEND")
+    if name:
+        return name
+    return "tcc" if "tcc" in _core.list_backends() else "eager"
+
+
+def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=False):
+    """Compiles a function, method or nn.Module; also a decorator.
+
+    The result is called like the function and gives the same results, bit for bit on the CPU.  The first call records the
+    function into a graph, differentiates it if an argument requires grad, and hands it to the back end; later calls check
+    guards and run.  What cannot be traced runs as plain Python, with one warning that says why.
+
+    model: a Python function or method; an nn.Module is compiled in place (its forward) and returned.
+    backend: a name of gramme.compiler.list_backends(); default GRAMME_BACKEND, else tcc, else eager.
+    options: dict of the back end's options (`gramme inspect NAME` lists them).
+    fullgraph: raise gramme.compiler.Unsupported instead of running as plain Python.
+    disable: return `model` as it is.
+    Raises ValueError for a back end that is not installed (the message lists names), TypeError for what is no function.
+    """
+    if model is None:
+        return lambda fn: compile(fn, backend=backend, options=options, fullgraph=fullgraph, disable=disable)
+    if disable:
+        return model
+    name = default_backend() if backend is None else backend
+    if not isinstance(name, str):
+        raise TypeError(f"backend must be the name of an installed back end, not {type(name).__name__}")
+    _core.check_backend(name)
+    words = [f"{key}={value}" for key, value in options.items()] if options else None
+    if hasattr(model, "forward") and not isinstance(model, type):
+        if isinstance(model.forward, _core.CompiledFunction):
+            model.forward = model.forward.__wrapped__
+        model.forward = _core.CompiledFunction(model.forward, name, words, fullgraph)
+        return model
+    if isinstance(model, _core.CompiledFunction):
+        model = model.__wrapped__
+    compiled = _core.CompiledFunction(model, name, words, fullgraph)
+    for attribute in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
+        value = getattr(model, attribute, None)
+        if value is not None:
+            setattr(compiled, attribute, value)
+    return compiled

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether operations are recorded for backward: contexts that are also decorators."""
+
+from gramme import _core
+
+
+class _Mode:
+    """Sets this thread's grad mode to `mode` inside a `with` block or a decorated function."""
+
+    mode = True
+
+    def __new__(cls, function=None):
+        self = object.__new__(cls)
+        return self if function is None else self(function)  # @no_grad and @no_grad()
+
+    def __enter__(self):
+        self.previous = _core.set_grad_enabled(self.mode)
+        return self
+
+    def __exit__(self, *exception):
+        _core.set_grad_enabled(self.previous)
+
+    def __call__(self, function):
+        import functools
+
+        kind = type(self)
+
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            with kind():
+                return function(*args, **kwargs)
+
+        return wrapper
+
+
+class no_grad(_Mode):
+    """Nothing is recorded inside: results do not require grad."""
+
+    mode = False
+
+
+class enable_grad(_Mode):
+    """Operations are recorded inside, also within no_grad."""
+
+
+inference_mode = no_grad
+
+
+class set_grad_enabled:
+    """set_grad_enabled(mode): sets the mode at once; as a context it puts the old one back at the end."""
+
+    def __init__(self, mode):
+        self.mode = mode
+        self.previous = _core.set_grad_enabled(mode)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        _core.set_grad_enabled(self.previous)
+
+
+is_grad_enabled = _core.is_grad_enabled

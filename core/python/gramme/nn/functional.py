@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions behind the layers: every row of the API table that belongs here."""
+
+from gramme import _core
+
+globals().update(_core.nn_functions)

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mask_index.c -- bool masks in subscripts, as the positions they select.
+ *
+ * How many elements x[mask] has is in the mask's data, which a graph does not know; so the API
+ * table has no such row. Eager Python has the data: here the mask becomes index tensors, and
+ * everything after that (gradients, views) is indexing by integers.
+ */
+#include "core/python/mask_index.h"
+
+/* An index tensor per dimension of the mask, into out.  False with MemoryError. */
+static bool
+positions (const GmTensor *mask, GmTensor **out)
+{
+  const GmMeta *m = &mask->meta;
+  int64_t index[GM_MAX_DIMS] = {0}, n = gm_meta_numel (m), count = 0;
+  GError *error = NULL;
+  for (int pass = 0; pass < 2; pass++) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < n; i++) {
+      int64_t at = mask->offset;
+      for (int d = 0; d < m->ndim; d++)
+        at += index[d] * m->strides[d];
+      if (((const uint8_t *) mask->storage->data)[at]) {
+        for (int d = 0; pass && d < m->ndim; d++)
+          ((int64_t *) gm_tensor_data (out[d]))[found] = index[d];
+        found++;
+      }
+      for (int d = m->ndim - 1; d >= 0 && ++index[d] == m->sizes[d]; d--)
+        index[d] = 0;
+    }
+    count = found;
+    GmMeta meta = gm_meta_make (GM_I64, 1, &count);
+    for (int d = 0; !pass && d < m->ndim; d++)
+      if (!(out[d] = gm_tensor_new (&meta, &error))) {
+        gm_py_raise (error);
+        return false;
+      }
+  }
+  return true;
+}
+
+static const GmTensor *
+mask_of (const GmArg *a)
+{
+  const GmTensor *t = a->kind == GM_ARG_TENSOR ? gm_tensor_from_val (a->v) : NULL;
+  return t && t->meta.dtype == GM_BOOL && t->meta.ndim ? t : NULL;
+}
+
+/* Dimensions of the tensor that one item of a key stands for. */
+static int
+consumed (const GmArg *a)
+{
+  const GmTensor *mask = mask_of (a);
+  return mask ? mask->meta.ndim
+         : a->kind == GM_ARG_NONE || a->kind == GM_ARG_ELLIPSIS || a->kind == GM_ARG_BOOL ? 0
+                                                                                          : 1;
+}
+
+static bool
+fits (const GmTensor *mask, const GmTensor *t, int dim)
+{
+  bool ok = dim + mask->meta.ndim <= t->meta.ndim;
+  for (int d = 0; ok && d < mask->meta.ndim; d++)
+    ok = mask->meta.sizes[d] == t->meta.sizes[dim + d];
+  if (ok)
+    return true;
+  g_autofree char *m = gm_shape_text (mask->meta.ndim, mask->meta.sizes),
+                  *s = gm_shape_text (t->meta.ndim, t->meta.sizes);
+  PyErr_Format (PyExc_IndexError,
+                "a mask of shape %s at dimension %d does not fit a tensor of shape %s", m, dim, s);
+  return false;
+}
+
+bool
+gm_py_mask_expand (GmPyArgs *x, const GmTensor *t, GmArg *key)
+{
+  bool list = key->kind == GM_ARG_LIST;
+  GmArg *items = list ? key->items : key;
+  int n = list ? key->n : 1, total = 0, masks = 0, n_out = 0, dim = 0;
+  for (int i = 0; i < n; i++) {
+    total += consumed (&items[i]);
+    masks += mask_of (&items[i]) != NULL;
+  }
+  if (!masks)
+    return true;
+  GmArg *out = gm_py_args_take (x, n + masks * (GM_MAX_DIMS - 1));
+  if (!out)
+    return false;
+  for (int i = 0; i < n; i++) {
+    const GmTensor *mask = mask_of (&items[i]);
+    if (mask) {
+      GmTensor *index[GM_MAX_DIMS] = {NULL};
+      bool ok = fits (mask, t, dim) && positions (mask, index);
+      for (int d = 0; d < mask->meta.ndim; d++) {
+        GmTensor *kept = ok ? gm_py_args_keep (x, gm_py_tensor_take (index[d]))
+                            : (gm_tensor_unref (index[d]), NULL);
+        ok = kept != NULL;
+        out[n_out++] = (GmArg){.kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (kept)};
+      }
+      if (!ok)
+        return false;
+    } else {
+      out[n_out++] = items[i];
+    }
+    dim += items[i].kind == GM_ARG_ELLIPSIS ? MAX (t->meta.ndim - total, 0) : consumed (&items[i]);
+  }
+  *key = (GmArg){.kind = GM_ARG_LIST, .is_tuple = true, .n = (uint16_t) n_out, .items = out};
+  return true;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * measure.h -- see measure.c.
+ */
+#ifndef GM_PYTHON_MEASURE_H
+#define GM_PYTHON_MEASURE_H
+
+#include <Python.h>
+
+int gm_py_init_measure (PyObject *module);
+
+#endif

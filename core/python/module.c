@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * module.c -- the extension module gramme._core: what is in it, in one table.
+ *
+ * Each file of this room that has something to show Python has an initialiser here.  The order is
+ * that of need: errors before all, the Tensor type before the API objects that add methods to it.
+ */
+#include "core/python/api_object.h"
+#include "core/python/autograd_py.h"
+#include "core/python/construct.h"
+#include "core/python/dlpack.h"
+#include "core/python/tensor_number.h"
+#include "core/python/types.h"
+
+#include "core/tiles/tiles.h"
+
+/* The front end's: capture and gramme.compile.  Weak, so that an extension without it is a tensor
+ * library. */
+int gm_py_init_frontend (PyObject *module) __attribute__ ((weak));
+
+/* -- Functions of the process ------------------------------------------------------------------ */
+
+static PyObject *
+live_bytes (PyObject *module, PyObject *unused)
+{
+  return PyLong_FromSize_t (gm_alloc_live_bytes ());
+}
+
+static PyObject *
+peak_bytes (PyObject *module, PyObject *unused)
+{
+  return PyLong_FromSize_t (gm_alloc_peak_bytes ());
+}
+
+static PyObject *
+reset_peak_bytes (PyObject *module, PyObject *unused)
+{
+  gm_alloc_reset_peak ();
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+manual_seed (PyObject *module, PyObject *seed)
+{
+  PyObject *index = PyNumber_Index (seed);
+  if (!index)
+    return NULL;
+  uint64_t value = PyLong_AsUnsignedLongLongMask (index);
+  Py_DECREF (index);
+  if (PyErr_Occurred ())
+    return NULL;
+  gm_random_seed (value);
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+initial_seed (PyObject *module, PyObject *unused)
+{
+  return PyLong_FromUnsignedLongLong (gm_random_current_seed ());
+}
+
+static PyObject *
+get_rng_state (PyObject *module, PyObject *unused)
+{
+  int64_t two = 2;
+  GmMeta meta = gm_meta_make (GM_I64, 1, &two);
+  GError *error = NULL;
+  GmTensor *t = gm_tensor_new (&meta, &error);
+  if (!t)
+    return gm_py_raise (error);
+  gm_random_get_state (gm_tensor_data (t));
+  return gm_py_tensor_take (t);
+}
+
+static PyObject *
+set_rng_state (PyObject *module, PyObject *state)
+{
+  const GmTensor *t = gm_py_tensor_get (state);
+  if (!t || t->meta.dtype != GM_I64 || t->meta.ndim != 1 || t->meta.sizes[0] != 2) {
+    PyErr_SetString (
+        PyExc_TypeError,
+        "the generator's state is an int64 tensor of 2 elements, as get_rng_state() returns it");
+    return NULL;
+  }
+  int64_t values[2];
+  for (int64_t i = 0; i < 2; i++)
+    values[i] = gm_tensor_get (t, &i).i;
+  gm_random_set_state (values);
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+get_default_dtype (PyObject *module, PyObject *unused)
+{
+  return gm_py_dtype (gm_default_dtype ());
+}
+
+static PyObject *
+set_default_dtype (PyObject *module, PyObject *o)
+{
+  GmDtype dtype;
+  if (!gm_py_dtype_get (o, &dtype))
+    return NULL;
+  if (!gm_dtype_is_float (dtype)) {
+    PyErr_Format (PyExc_TypeError, "the default dtype must be a floating one, not gramme.%s",
+                  gm_dtypes[dtype].torch_name);
+    return NULL;
+  }
+  gm_default_dtype_set (dtype);
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+is_tensor (PyObject *module, PyObject *o)
+{
+  return PyBool_FromLong (gm_py_tensor_check (o));
+}
+
+static PyObject *
+promote_types (PyObject *module, PyObject *args)
+{
+  PyObject *a, *b;
+  GmDtype x, y;
+  if (!PyArg_ParseTuple (args, "OO:promote_types", &a, &b) || !gm_py_dtype_get (a, &x) ||
+      !gm_py_dtype_get (b, &y))
+    return NULL;
+  return gm_py_dtype (gm_dtype_promote (x, y));
+}
+
+static PyMethodDef functions[] = {
+    {"live_bytes", live_bytes, METH_NOARGS, "live_bytes()\n\nBytes of tensor memory in use."},
+    {"peak_bytes", peak_bytes, METH_NOARGS,
+     "peak_bytes()\n\nThe highest live_bytes() since reset_peak_bytes()."},
+    {"reset_peak_bytes", reset_peak_bytes, METH_NOARGS, "reset_peak_bytes()"},
+    {"manual_seed", manual_seed, METH_O,
+     "manual_seed(seed)\n\nStarts the generator of random numbers anew."},
+    {"initial_seed", initial_seed, METH_NOARGS,
+     "initial_seed()\n\nThe seed that the generator was started with."},
+    {"get_rng_state", get_rng_state, METH_NOARGS,
+     "get_rng_state()\n\nThe generator's state, an int64 tensor of 2 elements."},
+    {"set_rng_state", set_rng_state, METH_O,
+     "set_rng_state(state)\n\nRestores a state of get_rng_state()."},
+    {"get_default_dtype", get_default_dtype, METH_NOARGS,
+     "get_default_dtype()\n\nThe dtype of new floating tensors."},
+    {"set_default_dtype", set_default_dtype, METH_O,
+     "set_default_dtype(dtype)\n\nSets the dtype of new floating tensors."},
+    {"is_tensor", is_tensor, METH_O, "is_tensor(object)\n\nWhether it is a gramme.Tensor."},
+    {"promote_types", promote_types, METH_VARARGS,
+     "promote_types(a, b)\n\nThe dtype of an operation on tensors of both dtypes."},
+    {0},
+};
+
+static int
+init_functions (PyObject *module)
+{
+  PyMethodDef *const tables[] = {functions, gm_py_construct_functions, gm_py_dlpack_functions,
+                                 gm_py_autograd_functions};
+  for (size_t i = 0; i < G_N_ELEMENTS (tables); i++)
+    if (PyModule_AddFunctions (module, tables[i]) < 0)
+      return -1;
+  return PyModule_AddStringConstant (module, "__version__", PACKAGE_VERSION);
+}
+
+/* -- The module -------------------------------------------------------------------------------- */
+
+/* Without AVX2 there is no arithmetic: said at import, not at the first addition. */
+static int
+check_cpu (PyObject *module)
+{
+  const char *why = NULL;
+  if (gm_tiles_get (&why))
+    return 0;
+  PyErr_Format (PyExc_ImportError, "gramme cannot run on this CPU: %s",
+                why ? why : "unknown reason");
+  return -1;
+}
+
+static int (*const initialisers[]) (PyObject *module) = {
+    check_cpu,      gm_py_init_errors,   gm_py_init_types, gm_py_init_tensor,   gm_py_init_number,
+    gm_py_init_api, gm_py_init_autograd, init_functions,   gm_py_init_frontend,
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "gramme._core",
+    .m_doc = "The C side of gramme.  Use the package gramme.",
+    .m_size = -1,
+};
+
+PyMODINIT_FUNC
+PyInit__core (void)
+{
+  PyObject *module = PyModule_Create (&definition);
+  for (size_t i = 0; module && i < G_N_ELEMENTS (initialisers); i++)
+    if (initialisers[i] && initialisers[i](module) < 0)
+      Py_CLEAR (module);
+  return module;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * report.c -- see report.h.  One record feeds the log, the warning and explain, so that they cannot disagree.
+ */
+#include "core/python/cpython.h"
+
+#include "core/python/report.h"
+
+#include "core/trace/break.h"
+
+/* The source line as linecache knows it, without its newline; NULL if there is none. */
+static char *
+source_line (const char *file, int line)
+{
+  char *text = NULL;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch (&type, &value, &traceback);
+  PyObject *linecache = PyImport_ImportModule ("linecache");
+  PyObject *s = linecache ? PyObject_CallMethod (linecache, "getline", "si", file, line) : NULL;
+  const char *utf8 = s && PyUnicode_Check (s) ? PyUnicode_AsUTF8 (s) : NULL;
+  if (utf8 && *utf8)
+    text = g_strchomp (g_strdup (utf8));
+  Py_XDECREF (s);
+  Py_XDECREF (linecache);
+  PyErr_Restore (type, value, traceback);
+  return text;
+}
+
+char *
+gm_report_break_text (const GmBreakInfo *stop)
+{
+  GString *s = g_string_new (NULL);
+  g_string_append_printf (s, "%s:%d", stop->file, stop->line);
+  if (stop->col >= 0)
+    g_string_append_printf (s, ":%d", stop->col + 1);
+  g_string_append_printf (s, ": gramme cannot trace %s(): %s\n", stop->function, stop->message);
+  g_autofree char *line = source_line (stop->file, stop->line);
+  if (line) {
+    const char *start = line;
+    while (*start == ' ' || *start == '\t')
+      start++;
+    g_string_append_printf (s, "    %s\n", start);
+    int first = stop->col - (int) (start - line);
+    int last = stop->end_line == stop->line && stop->end_col > stop->col ? stop->end_col - (int) (start - line)
+                                                                          : (int) strlen (start);
+    if (stop->col >= 0 && first >= 0 && last > first && last <= (int) strlen (start))
+      g_string_append_printf (s, "    %*s%.*s\n", first, "", last - first,
+                              "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^");
+  }
+  g_string_append_printf (s, "  hint: %s [%s]", stop->hint, gm_breaks[stop->id].id);
+  if (stop->stack && *stop->stack)
+    g_string_append_printf (s, "\n  called from:\n%s", stop->stack);
+  return g_string_free (s, FALSE);
+}
+
+static int
+set_steal (PyObject *dict, const char *key, PyObject *value)
+{
+  int r = value ? PyDict_SetItemString (dict, key, value) : -1;
+  Py_XDECREF (value);
+  return r;
+}
+
+static PyObject *
+text_or_none (const char *s)
+{
+  return s ? PyUnicode_FromString (s) : Py_NewRef (Py_None);
+}
+
+/* Adds the stages' times of one entry to a dict of sums. */
+static int
+add_times (PyObject *stages, const GmEntry *e, double *total)
+{
+  for (size_t i = 0; i < G_N_ELEMENTS (e->times); i++) {
+    if (!e->times[i].letter)
+      continue;
+    char key[2] = { e->times[i].letter, 0 };
+    PyObject *old = PyDict_GetItemString (stages, key);
+    *total += e->times[i].ms;
+    if (set_steal (stages, key, PyFloat_FromDouble (e->times[i].ms + (old ? PyFloat_AS_DOUBLE (old) : 0))) < 0)
+      return -1;
+  }
+  return 0;
+}
+
+PyObject *
+gm_report_status (const GmCodeCache *cache, const GmConfig *config)
+{
+  PyObject *status = PyDict_New (), *stages = PyDict_New (), *breaks = PyList_New (0);
+  uint64_t graphs = 0, hits = 0, nodes = 0;
+  double total = 0;
+  if (!status || !stages || !breaks)
+    goto failed;
+  for (uint32_t i = 0; i < cache->snapshot->n; i++) {
+    const GmEntry *e = cache->snapshot->entries[i];
+    if (e->config != config)
+      continue;
+    graphs++;
+    hits += e->hits;
+    nodes += e->n_nodes;
+    if (add_times (stages, e, &total) < 0)
+      goto failed;
+  }
+  for (uint32_t i = 0; i < cache->breaks->len; i++) {
+    const GmBreakRecord *b = &g_array_index (cache->breaks, GmBreakRecord, i);
+    if (b->config != config)
+      continue;
+    PyObject *text = PyUnicode_FromString (b->text);
+    int r = text ? PyList_Append (breaks, text) : -1;
+    Py_XDECREF (text);
+    if (r < 0)
+      goto failed;
+  }
+  if (set_steal (status, "backend", PyUnicode_FromString (config->text)) < 0
+      || set_steal (status, "graphs", PyLong_FromUnsignedLongLong (graphs)) < 0
+      || set_steal (status, "nodes", PyLong_FromUnsignedLongLong (nodes)) < 0
+      || set_steal (status, "hits", PyLong_FromUnsignedLongLong (hits)) < 0
+      || set_steal (status, "misses", PyLong_FromUnsignedLong (cache->misses)) < 0
+      || set_steal (status, "compile_ms", PyFloat_FromDouble (total)) < 0
+      || PyDict_SetItemString (status, "stages", stages) < 0 || PyDict_SetItemString (status, "breaks", breaks) < 0)
+    goto failed;
+  Py_DECREF (stages);
+  Py_DECREF (breaks);
+  return status;
+failed:
+  Py_XDECREF (status);
+  Py_XDECREF (stages);
+  Py_XDECREF (breaks);
+  return NULL;
+}
+
+static PyObject *
+entry_dict (const GmEntry *e)
+{
+  PyObject *d = PyDict_New (), *stages = PyDict_New ();
+  g_autofree char *guards = gm_guards_text (e->guards);
+  double total = 0;
+  if (!d || !stages || add_times (stages, e, &total) < 0 || PyDict_SetItemString (d, "stages", stages) < 0
+      || set_steal (d, "backend", PyUnicode_FromString (e->config->text)) < 0
+      || set_steal (d, "graph", text_or_none (e->graph_text)) < 0 || set_steal (d, "guards", text_or_none (guards)) < 0
+      || set_steal (d, "n_guards", PyLong_FromUnsignedLong (gm_guards_n_checks (e->guards))) < 0
+      || set_steal (d, "reason", text_or_none (e->reason)) < 0 || set_steal (d, "fallback", text_or_none (e->fallback)) < 0
+      || set_steal (d, "nodes", PyLong_FromUnsignedLong (e->n_nodes)) < 0
+      || set_steal (d, "effects", PyLong_FromUnsignedLong (e->n_effects)) < 0
+      || set_steal (d, "frames_inlined", PyLong_FromUnsignedLong (e->n_frames)) < 0
+      || set_steal (d, "hits", PyLong_FromUnsignedLongLong (e->hits)) < 0
+      || set_steal (d, "compile_ms", PyFloat_FromDouble (total)) < 0)
+    Py_CLEAR (d);
+  Py_XDECREF (stages);
+  return d;
+}
+
+PyObject *
+gm_report_entries (const GmCodeCache *cache, const GmConfig *config)
+{
+  PyObject *list = PyList_New (0);
+  for (uint32_t i = 0; list && i < cache->snapshot->n; i++) {
+    const GmEntry *e = cache->snapshot->entries[i];
+    if (config && e->config != config)
+      continue;
+    PyObject *d = entry_dict (e);
+    if (!d || PyList_Append (list, d) < 0)
+      Py_CLEAR (list);
+    Py_XDECREF (d);
+  }
+  return list;
+}

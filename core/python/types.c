@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * types.c -- gramme.dtype, gramme.device and gramme.Size.
+ *
+ * A dtype is a singleton, so `is` and `==` agree and a guard can compare pointers.  dtypes.def says
+ * which are live: the objects of the others exist, so that programs can name them, and using one
+ * says that it is reserved.
+ */
+#include "core/python/types.h"
+
+#include <string.h>
+
+/* -- dtype ------------------------------------------------------------------------------------- */
+
+static GmPyDtype dtypes[GM_N_DTYPES];
+
+PyObject *
+gm_py_dtype (GmDtype d)
+{
+  return Py_NewRef ((PyObject *) &dtypes[d]);
+}
+
+bool
+gm_py_dtype_get (PyObject *o, GmDtype *out)
+{
+  if (Py_TYPE (o) == &gm_py_dtype_type) {
+    GmDtype d = ((GmPyDtype *) o)->dtype;
+    if (!gm_dtypes[d].live) {
+      PyErr_Format (
+          PyExc_NotImplementedError,
+          "gramme.%s is reserved: tensors of it cannot be made yet; use float32 or float64",
+          gm_dtypes[d].torch_name);
+      return false;
+    }
+    *out = d;
+    return true;
+  }
+  if (o == (PyObject *) &PyFloat_Type)
+    *out = GM_F64;
+  else if (o == (PyObject *) &PyLong_Type)
+    *out = GM_I64;
+  else if (o == (PyObject *) &PyBool_Type)
+    *out = GM_BOOL;
+  else {
+    PyErr_Format (PyExc_TypeError, "dtype must be a gramme.dtype such as gramme.float32, not %s",
+                  Py_TYPE (o)->tp_name);
+    return false;
+  }
+  return true;
+}
+
+static PyObject *
+dtype_repr (PyObject *self)
+{
+  return PyUnicode_FromFormat ("gramme.%s", gm_dtypes[((GmPyDtype *) self)->dtype].torch_name);
+}
+
+static PyObject *
+dtype_name (PyObject *self, void *closure)
+{
+  return PyUnicode_FromString (gm_dtypes[((GmPyDtype *) self)->dtype].torch_name);
+}
+
+static PyObject *
+dtype_is_floating_point (PyObject *self, void *closure)
+{
+  return PyBool_FromLong (gm_dtype_is_float (((GmPyDtype *) self)->dtype));
+}
+
+static PyObject *
+dtype_is_signed (PyObject *self, void *closure)
+{
+  GmDtype d = ((GmPyDtype *) self)->dtype;
+  return PyBool_FromLong (d != GM_BOOL && d != GM_U8);
+}
+
+static PyObject *
+dtype_itemsize (PyObject *self, void *closure)
+{
+  return PyLong_FromLong (gm_dtype_size (((GmPyDtype *) self)->dtype));
+}
+
+static PyObject *
+dtype_reduce (PyObject *self, PyObject *unused)
+{
+  /* A string means "the global of this name in the type's module": copy and pickle keep the
+   * singleton. */
+  return dtype_name (self, NULL);
+}
+
+static PyGetSetDef dtype_getset[] = {
+    {"name", dtype_name, NULL, "The name after \"gramme.\".", NULL},
+    {"is_floating_point", dtype_is_floating_point, NULL, "Whether it is a floating dtype.", NULL},
+    {"is_signed", dtype_is_signed, NULL, "Whether it has negative values.", NULL},
+    {"itemsize", dtype_itemsize, NULL, "Bytes of one element.", NULL},
+    {0},
+};
+
+static PyMethodDef dtype_methods[] = {
+    {"__reduce__", dtype_reduce, METH_NOARGS, NULL},
+    {0},
+};
+
+PyTypeObject gm_py_dtype_type = {
+    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.dtype",
+    .tp_doc =
+        "The type of a tensor's elements.  Each is a singleton: gramme.float32, gramme.int64 ...",
+    .tp_basicsize = sizeof (GmPyDtype),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_repr = dtype_repr,
+    .tp_getset = dtype_getset,
+    .tp_methods = dtype_methods,
+};
+
+/* torch's second names. */
+static const struct {
+  const char *alias;
+  GmDtype dtype;
+} aliases[] = {
+    {"float", GM_F32}, {"double", GM_F64}, {"half", GM_F16},
+    {"long", GM_I64},  {"int", GM_I32},    {"short", GM_I16},
+};
+
+static int
+add_dtypes (PyObject *module)
+{
+  PyObject *names = PyDict_New ();
+  if (!names)
+    return -1;
+  int bad = 0;
+  for (int d = 0; d < GM_N_DTYPES && !bad; d++) {
+    PyObject_Init ((PyObject *) &dtypes[d], &gm_py_dtype_type);
+    dtypes[d].dtype = (GmDtype) d;
+    bad = PyDict_SetItemString (names, gm_dtypes[d].torch_name, (PyObject *) &dtypes[d]);
+  }
+  for (size_t i = 0; i < G_N_ELEMENTS (aliases) && !bad; i++)
+    bad = PyDict_SetItemString (names, aliases[i].alias, (PyObject *) &dtypes[aliases[i].dtype]);
+  if (!bad)
+    bad = PyModule_AddObjectRef (module, "dtypes", names);
+  Py_DECREF (names);
+  return bad;
+}
+
+/* -- device ------------------------------------------------------------------------------------ */
+
+static PyObject *cpu;
+
+PyObject *
+gm_py_device_cpu (void)
+{
+  return Py_NewRef (cpu);
+}
+
+bool
+gm_py_device_check (PyObject *o)
+{
+  if (o == Py_None || o == cpu)
+    return true;
+  if (PyUnicode_Check (o)) {
+    const char *name = PyUnicode_AsUTF8 (o);
+    if (!name)
+      return false;
+    if (strcmp (name, "cpu") == 0 || strcmp (name, "cpu:0") == 0)
+      return true;
+    PyErr_Format (PyExc_RuntimeError, "there is no device '%U': tensors live on 'cpu'", o);
+    return false;
+  }
+  PyErr_Format (PyExc_TypeError, "device must be a gramme.device or a name such as 'cpu', not %s",
+                Py_TYPE (o)->tp_name);
+  return false;
+}
+
+static PyObject *
+device_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+  static char *keywords[] = {"type", "index", NULL};
+  PyObject *name, *index = Py_None;
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|O:device", keywords, &name, &index))
+    return NULL;
+  return gm_py_device_check (name) ? gm_py_device_cpu () : NULL;
+}
+
+static PyObject *
+device_repr (PyObject *self)
+{
+  return PyUnicode_FromString ("device(type='cpu')");
+}
+
+static PyObject *
+device_str (PyObject *self)
+{
+  return PyUnicode_FromString ("cpu");
+}
+
+static PyObject *
+device_get_type (PyObject *self, void *closure)
+{
+  return device_str (self);
+}
+
+static PyObject *
+device_index (PyObject *self, void *closure)
+{
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+device_reduce (PyObject *self, PyObject *unused)
+{
+  return Py_BuildValue ("O(s)", (PyObject *) &gm_py_device_type, "cpu");
+}
+
+static PyGetSetDef device_getset[] = {
+    {"type", device_get_type, NULL, "The kind of device: \"cpu\".", NULL},
+    {"index", device_index, NULL, "Which of several; None here.", NULL},
+    {0},
+};
+
+static PyMethodDef device_methods[] = {
+    {"__reduce__", device_reduce, METH_NOARGS, NULL},
+    {0},
+};
+
+PyTypeObject gm_py_device_type = {
+    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.device",
+    .tp_doc = "device(type)\n\nWhere a tensor's memory is.  The CPU is the one device.",
+    .tp_basicsize = sizeof (PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = device_new,
+    .tp_repr = device_repr,
+    .tp_str = device_str,
+    .tp_getset = device_getset,
+    .tp_methods = device_methods,
+};
+
+/* -- Size -------------------------------------------------------------------------------------- */
+
+PyObject *
+gm_py_size (int ndim, const int64_t *sizes)
+{
+  PyObject *o = gm_py_size_type.tp_alloc (&gm_py_size_type, ndim);
+  if (!o)
+    return NULL;
+  for (int i = 0; i < ndim; i++) {
+    PyObject *n = PyLong_FromLongLong (sizes[i]);
+    if (!n) {
+      Py_DECREF (o);
+      return NULL;
+    }
+    PyTuple_SET_ITEM (o, i, n);
+  }
+  return o;
+}
+
+static PyObject *
+size_repr (PyObject *self)
+{
+  PyObject *list = PySequence_List (self);
+  PyObject *text = list ? PyUnicode_FromFormat ("gramme.Size(%R)", list) : NULL;
+  Py_XDECREF (list);
+  return text;
+}
+
+static PyObject *
+size_numel (PyObject *self, PyObject *unused)
+{
+  int64_t n = 1;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (self); i++) {
+    int64_t size = PyLong_AsLongLong (PyTuple_GET_ITEM (self, i));
+    if (size == -1 && PyErr_Occurred ())
+      return NULL;
+    if (__builtin_mul_overflow (n, size, &n)) {
+      PyErr_SetString (PyExc_OverflowError, "the number of elements does not fit 64 bits");
+      return NULL;
+    }
+  }
+  return PyLong_FromLongLong (n);
+}
+
+static PyMethodDef size_methods[] = {
+    {"numel", size_numel, METH_NOARGS, "numel()\n\nThe product of the sizes."},
+    {0},
+};
+
+PyTypeObject gm_py_size_type = {
+    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.Size",
+    .tp_doc = "A tensor's shape: a tuple of ints.",
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_base = &PyTuple_Type,
+    .tp_repr = size_repr,
+    .tp_methods = size_methods,
+};
+
+int
+gm_py_init_types (PyObject *module)
+{
+  PyTypeObject *const types[] = {&gm_py_dtype_type, &gm_py_device_type, &gm_py_size_type};
+  for (size_t i = 0; i < G_N_ELEMENTS (types); i++)
+    if (PyType_Ready (types[i]) < 0 || PyModule_AddType (module, types[i]) < 0)
+      return -1;
+  cpu = gm_py_device_type.tp_alloc (&gm_py_device_type, 0);
+  return cpu ? add_dtypes (module) : -1;
+}

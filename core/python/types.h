@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * types.h -- the small Python values around a tensor: gramme.dtype, gramme.device, gramme.Size.
+ */
+#ifndef GM_PYTHON_TYPES_H
+#define GM_PYTHON_TYPES_H
+
+#include "core/python/errors.h"
+#include "core/tensor/meta.h"
+
+typedef struct {
+  PyObject_HEAD GmDtype dtype;
+} GmPyDtype;
+
+extern PyTypeObject gm_py_dtype_type, gm_py_device_type, gm_py_size_type;
+
+/* The one object of a dtype.  New reference; cannot fail. */
+PyObject *gm_py_dtype (GmDtype d);
+/* gramme.dtype, or bool, int, float as Python's own types.  TypeError for others,
+ * NotImplementedError for reserved dtypes. */
+bool gm_py_dtype_get (PyObject *o, GmDtype *out);
+
+PyObject *gm_py_device_cpu (void); /* new reference */
+/* A device object or name.  Raises unless it is the CPU, the one device there is. */
+bool gm_py_device_check (PyObject *o);
+
+PyObject *gm_py_size (int ndim, const int64_t *sizes); /* new gramme.Size, NULL on error */
+
+int gm_py_init_types (PyObject *module);
+
+#endif

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * api.c -- calls of gramme's functions become graph nodes, through the same rows of the API table that eager runs.
+ *
+ * The recorder's builder is the graph's, with three entries of its own: `op` marks results as free of gradients while grad mode is off, `into` refuses in-place
+ * writes that have no functional form and notes the others, `item` and `random` become a break and an input.  So what is recorded cannot differ
+ * from what eager does by more than the builder.
+ */
+#include "core/trace/recorder.h"
+
+#include <string.h>
+
+#define recorder_of(b) ((GmRecorder *) ((char *) (b) - offsetof (GmRecorder, builder)))
+
+static const GmBuilderVtable *graph_vtable;
+
+/* -- The builder ------------------------------------------------------------------------------------------------------ */
+
+/* The value whose memory v looks at: through views and in-place writes. */
+static GmValueId
+root_of (const GmGraph *g, GmValueId v)
+{
+  for (;;) {
+    uint32_t node = gm_graph_value (g, v)->node;
+    if (node == GM_NO_ID)
+      return v;
+    const GmNode *n = gm_graph_node (g, node);
+    uint8_t family = gm_ops[n->op].family;
+    if (family != GM_FAMILY_MOVEMENT && family != GM_FAMILY_MUTATE)
+      return v;
+    v = n->in[0];
+  }
+}
+
+static bool
+has_views (const GmGraph *g, GmValueId root)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT && root_of (g, n->out) == root)
+      return true;
+  }
+  return false;
+}
+
+static GmVal
+record_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
+{
+  GmRecorder *r = recorder_of (base);
+  GmVal v = graph_vtable->op (base, op, in, n_in, attrs);
+  if (v && !gm_grad_mode_get (r))
+    gm_graph_meta (r->graph, gm_id_from_val (v))->requires_grad = 0;
+  return v;
+}
+
+static GmVal
+record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
+{
+  GmRecorder *r = recorder_of (base);
+  if (base->error || dst == NULL)
+    return NULL;
+  GmGraph *g = r->graph;
+  GmValueId id = gm_id_from_val (dst), root = root_of (g, id);
+  bool is_input = gm_graph_value (g, root)->node == GM_NO_ID;
+  bool had = gm_graph_meta (g, id)->requires_grad, root_had = gm_graph_meta (g, root)->requires_grad;
+  bool on = gm_grad_mode_get (r), gains = false;
+  for (int i = 0; i < n_in && on; i++)
+    gains |= in[i] && gm_graph_meta (g, gm_id_from_val (in[i]))->requires_grad;
+  bool constant = !is_input && gm_graph_node (g, gm_graph_value (g, root)->node)->op == GM_OP_constant;
+  bool refused = constant || (is_input && (root_had || had || gains)) || (!is_input && !on && (root_had || had)) ||
+                 (!is_input && gains && !had && (id != root || has_views (g, root)));
+  if (refused) {
+    gm_record_break (r, GM_BREAK_TENSOR_INPLACE_GRAD, gm_ops[op].name);
+    return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
+  }
+  GmVal v = graph_vtable->into (base, dst, op, in, n_in, attrs);
+  if (v)
+    g_array_append_val (r->mutated, root);
+  return v;
+}
+
+static GmVal
+record_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
+{
+  GmRecorder *r = recorder_of (base);
+  if (base->error)
+    return NULL;
+  if (r->builder.rng == GM_NO_ID) {
+    GmMeta m = gm_meta_make (GM_I64, 1, (const int64_t[]){ 2 });
+    r->builder.rng = gm_graph_add_input (r->graph, "generator", &m);
+    GmInput in = { r->builder.rng, NULL };
+    g_array_append_val (r->inputs, in);
+  }
+  return graph_vtable->random (base, n_elements, offset);
+}
+
+static bool
+record_item (GmBuilder *base, GmVal v, GmScalar *out)
+{
+  if (base->error == NULL) {
+    gm_record_break (recorder_of (base), GM_BREAK_DATA_DEPENDENT_VALUE, "this call");
+    gm_b_fail (base, GM_ERROR_UNSUPPORTED, "data-dependent");
+  }
+  return false;
+}
+
+void
+gm_api_builder_init (GmRecorder *r)
+{
+  gm_graph_builder_init (&r->builder, r->graph);
+  graph_vtable = r->builder.base.vt; /* the same for all recorders */
+  r->vtable = *graph_vtable;
+  r->vtable.op = record_op;
+  r->vtable.into = record_into;
+  r->vtable.random = record_random;
+  r->vtable.item = record_item;
+  r->builder.base.vt = &r->vtable;
+}
+
+/* -- Values to arguments -------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  GmRecorder *r;
+  const char *name;  /* of the function, for messages */
+  bool index;        /* a subscript: lists would become index tensors */
+  GPtrArray *tensors; /* trackers of the tensors passed, in order */
+} Conversion;
+
+static bool to_arg (Conversion *c, const GmTracker *t, GmArg *out);
+
+static bool
+refuse (Conversion *c, const GmTracker *t)
+{
+  gm_record_break (c->r, GM_BREAK_TENSOR_ARGUMENT, c->name, gm_type_text (c->r, t));
+  return false;
+}
+
+static bool
+to_list (Conversion *c, const GmTracker *const *items, uint32_t n, bool is_tuple, GmArg *out)
+{
+  GmArg *args = gm_arena_newn (c->r->arena, GmArg, n ? n : 1);
+  for (uint32_t i = 0; i < n; i++)
+    if (!to_arg (c, items[i], &args[i]))
+      return false;
+  *out = (GmArg){ .kind = GM_ARG_LIST, .is_tuple = is_tuple, .n = (uint16_t) n, .items = args };
+  return n <= UINT16_MAX;
+}
+
+static bool
+constant_to_arg (Conversion *c, const GmTracker *t, GmArg *out)
+{
+  PyObject *o = t->real;
+  if (o == Py_None)
+    *out = (GmArg){ .kind = GM_ARG_NONE };
+  else if (PyBool_Check (o))
+    *out = (GmArg){ .kind = GM_ARG_BOOL, .i = o == Py_True };
+  else if (PyLong_Check (o)) {
+    int64_t i;
+    if (!gm_constant_int (c->r, t, &i))
+      return refuse (c, t);
+    *out = (GmArg){ .kind = GM_ARG_INT, .i = i };
+  } else if (PyFloat_Check (o))
+    *out = (GmArg){ .kind = GM_ARG_FLOAT, .d = PyFloat_AS_DOUBLE (o) };
+  else if (PyUnicode_Check (o)) {
+    const char *s = PyUnicode_AsUTF8 (o);
+    if (s == NULL)
+      return refuse (c, t);
+    *out = (GmArg){ .kind = GM_ARG_STR, .s = s };
+  } else if (o == Py_Ellipsis)
+    *out = (GmArg){ .kind = GM_ARG_ELLIPSIS };
+  else if (Py_TYPE (o) == gm_host.dtype_type) {
+    GmDtype d = gm_host.dtype_get (o);
+    if (!gm_dtypes[d].live)
+      return refuse (c, t);
+    *out = (GmArg){ .kind = GM_ARG_DTYPE, .dtype = d };
+  } else if (gm_host.device_type && Py_TYPE (o) == gm_host.device_type)
+    *out = (GmArg){ .kind = GM_ARG_STR, .s = "cpu" };
+  else
+    return refuse (c, t);
+  return true;
+}
+
+static bool
+to_arg (Conversion *c, const GmTracker *t, GmArg *out)
+{
+  GmRecorder *r = c->r;
+  t = gm_realize (r, t);
+  if (r->stop)
+    return false;
+  if (t->kind == &gm_kind_tensor) {
+    g_ptr_array_add (c->tensors, (gpointer) t);
+    *out = (GmArg){ .kind = GM_ARG_TENSOR, .v = gm_val_from_id ((GmValueId) gm_contents_of (r, t)->number) };
+    return true;
+  }
+  if (t->kind == &gm_kind_constant)
+    return constant_to_arg (c, t, out);
+  if (t->kind == &gm_kind_tuple)
+    return to_list (c, t->items, t->n, true, out);
+  if (t->kind == &gm_kind_list && !c->index) {
+    const GmTracker *contents = gm_contents_of (r, t);
+    return to_list (c, contents->items, contents->n, false, out);
+  }
+  if (t->kind == &gm_kind_slice) {
+    if (!to_list (c, t->items, 3, false, out))
+      return false;
+    out->kind = GM_ARG_SLICE;
+    return true;
+  }
+  if (t->real == (PyObject *) &PyFloat_Type || t->real == (PyObject *) &PyLong_Type || t->real == (PyObject *) &PyBool_Type) {
+    *out = (GmArg){ .kind = GM_ARG_DTYPE, .dtype = t->real == (PyObject *) &PyFloat_Type ? GM_F64
+                                                   : t->real == (PyObject *) &PyLong_Type ? GM_I64 : GM_BOOL };
+    return true;
+  }
+  return refuse (c, t);
+}
+
+/* -- Results --------------------------------------------------------------------------------------------------------- */
+
+static const GmTracker *
+from_arg (Conversion *c, const GmArg *a)
+{
+  GmRecorder *r = c->r;
+  switch ((GmArgKind) a->kind) {
+  case GM_ARG_TENSOR: {
+    GmValueId id = gm_id_from_val (a->v);
+    for (uint32_t i = 0; i < c->tensors->len; i++) { /* what a function hands back is the object that it got */
+      const GmTracker *t = c->tensors->pdata[i];
+      if ((GmValueId) gm_contents_of (r, t)->number == id)
+        return t;
+    }
+    return gm_tensor_new_tracker (r, id);
+  }
+  case GM_ARG_BOOL:
+    return gm_from_bool (r, a->i != 0);
+  case GM_ARG_INT:
+    return gm_from_int (r, a->i);
+  case GM_ARG_FLOAT:
+    return gm_from_constant_take (r, PyFloat_FromDouble (a->d));
+  case GM_ARG_STR:
+    return gm_from_constant_take (r, PyUnicode_FromString (a->s));
+  case GM_ARG_DTYPE:
+    return gm_from_constant (r, gm_host.dtype_object (a->dtype));
+  case GM_ARG_LIST: {
+    const GmTracker **items = gm_tracker_array (r, a->n);
+    for (uint32_t i = 0; i < a->n; i++)
+      items[i] = from_arg (c, &a->items[i]);
+    if (a->fields) /* a named tuple of the library: its fields are known, its type is made where it leaves */
+      return gm_tracker (r, .kind = &gm_kind_tuple, .items = items, .n = a->n, .number = 1,
+                         .data = gm_arena_strdup (r->arena, a->fields));
+    return a->is_tuple ? gm_tuple_new (r, items, a->n) : gm_list_new (r, items, a->n);
+  }
+  case GM_ARG_NONE:
+  case GM_ARG_ABSENT:
+    return gm_none (r);
+  default:
+    return gm_record_break (r, GM_BREAK_TENSOR_ARGUMENT, c->name, "result of unknown kind");
+  }
+}
+
+/* -- Calls ----------------------------------------------------------------------------------------------------------- */
+
+/* device= and requires_grad= of functions that make tensors: 1 taken, 0 not one of them, -1 a break. */
+static int
+take_extra (Conversion *c, const GmApi *api, const char *name, const GmTracker *value)
+{
+  GmRecorder *r = c->r;
+  bool device = strcmp (name, "device") == 0;
+  if (!device && strcmp (name, "requires_grad") != 0)
+    return 0;
+  for (int i = 0; i < api->n_args; i++)
+    if (strcmp (api->arg_names[i], name) == 0)
+      return 0;
+  PyObject *o = gm_constant (r, value);
+  if (device) {
+    if (o && (o == Py_None || (gm_host.device_type && Py_TYPE (o) == gm_host.device_type) ||
+              (PyUnicode_Check (o) && (PyUnicode_CompareWithASCIIString (o, "cpu") == 0 || PyUnicode_CompareWithASCIIString (o, "cpu:0") == 0))))
+      return 1;
+  } else if (o == Py_False || o == Py_None) {
+    return 1;
+  }
+  refuse (c, value);
+  return -1;
+}
+
+const GmTracker *
+gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *args)
+{
+  uint32_t n_named = gm_args_n_named (args);
+  g_autoptr (GPtrArray) tensors = g_ptr_array_new ();
+  Conversion c = { r, api->name, strcmp (api->name, "getitem") == 0 || strcmp (api->name, "setitem") == 0, tensors };
+  if (r->stop)
+    return &gm_tracker_poison;
+  GmArg *positional = gm_arena_newn (r->arena, GmArg, args->n + 1);
+  GmArg *keywords = gm_arena_newn (r->arena, GmArg, n_named + 1);
+  const char **names = gm_arena_newn (r->arena, const char *, n_named + 1);
+  int n_keywords = 0;
+  for (uint32_t i = 0; i < args->n; i++) {
+    if (c.index && i == 2)
+      c.index = false; /* the value stored */
+    if (!to_arg (&c, args->args[i], &positional[i]))
+      return &gm_tracker_poison;
+  }
+  for (uint32_t i = 0; i < n_named; i++) {
+    const char *name = PyUnicode_AsUTF8 (PyTuple_GET_ITEM (args->names, i));
+    const GmTracker *value = args->args[args->n + i];
+    int extra = take_extra (&c, api, name, value);
+    if (extra < 0)
+      return &gm_tracker_poison;
+    if (extra)
+      continue;
+    names[n_keywords] = name;
+    if (!to_arg (&c, value, &keywords[n_keywords++]))
+      return &gm_tracker_poison;
+  }
+  r->builder.where = gm_record_where (r);
+  GmArg result = gm_api_call (api, inplace, &r->builder.base, positional, (int) args->n, names, keywords, n_keywords);
+  if (r->builder.base.error) {
+    gm_record_break (r, GM_BREAK_TENSOR_ERROR, api->name, r->builder.base.error->message);
+    g_clear_error (&r->builder.base.error);
+    gm_arg_clear (&result);
+    return &gm_tracker_poison;
+  }
+  const GmTracker *t;
+  if (inplace && result.kind == GM_ARG_TENSOR && tensors->len) { /* the same object, whose value is another one from now on */
+    t = tensors->pdata[0];
+    gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_id_from_val (result.v)));
+  } else {
+    t = from_arg (&c, &result);
+  }
+  gm_arg_clear (&result);
+  return t;
+}
+
+const GmTracker *
+gm_call_api_name (GmRecorder *r, const char *name, const GmTracker *const *args, uint32_t n, bool inplace)
+{
+  const GmApi *api = gm_api_find (name);
+  if (api == NULL)
+    return gm_record_break (r, GM_BREAK_CALL_C, name);
+  return gm_call_api (r, api, inplace, &(GmCallArgs){ args, n, NULL });
+}
+
+/* -- Function objects of rows ---------------------------------------------------------------------------------------- */
+
+const GmTracker *
+gm_wrap_api (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  gm_guard (r, IS, source, .obj = real);
+  bool inplace;
+  const GmApi *api = gm_host.api_get (real, &inplace);
+  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_api, .real = real, .source = source, .data = api, .number = inplace);
+  gm_know (r, t);
+  return t;
+}
+
+/* Plain, or bound: items[0] is self. */
+static const GmTracker *
+call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  GmCallArgs all = *args;
+  if (t->n) {
+    uint32_t n = args->n + gm_args_n_named (args);
+    const GmTracker **with_self = gm_tracker_array (r, n + 1);
+    with_self[0] = t->items[0];
+    memcpy (with_self + 1, args->args, n * sizeof *with_self);
+    all.args = with_self;
+    all.n++;
+  }
+  return gm_call_api (r, t->data, t->number != 0, &all);
+}
+
+static const GmTracker *
+getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  const GmApi *api = t->data;
+  if (PyUnicode_CompareWithASCIIString (name, "__name__") == 0)
+    return gm_from_constant_take (r, PyUnicode_FromFormat ("%s%s", api->name, t->number ? "_" : ""));
+  return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "function of gramme");
+}
+
+static int
+truth (GmRecorder *r, const GmTracker *t)
+{
+  return 1;
+}
+
+static bool
+build (GmResidualBuilder *b, const GmTracker *t)
+{
+  if (t->n || t->real == NULL)
+    return false;
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
+  return true;
+}
+
+const GmTrackerKind gm_kind_api = { .name = "gramme function", .call = call, .getattr = getattr, .truth = truth, .build = build };

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * attrs.c -- stored names in the heap; globals.
+ *
+ * The globals of a module and the attributes of the module object are one thing here, keyed by the dict.
+ */
+#include "core/trace/attrs.h"
+
+#include <string.h>
+
+const GmTracker *
+gm_attrs_get (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  for (uint32_t i = 0; contents && i < contents->n; i += 2)
+    if (_PyUnicode_EQ (contents->items[i]->real, name))
+      return contents->items[i + 1];
+  return NULL;
+}
+
+void
+gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
+{
+  const GmTracker *old = gm_contents_of (r, t);
+  uint32_t n = old ? old->n : 0, at = 0;
+  while (at < n && !_PyUnicode_EQ (old->items[at]->real, name))
+    at += 2;
+  if (at < n && old->items[at + 1] == &gm_tracker_null && value) { /* deleted and set again: it goes to the end */
+    const GmTracker **moved = gm_tracker_array (r, n);
+    memcpy (moved, old->items, at * sizeof *moved);
+    memcpy (moved + at, old->items + at + 2, (n - at - 2) * sizeof *moved);
+    moved[n - 2] = old->items[at];
+    moved[n - 1] = value;
+    gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = moved, .n = n));
+    return;
+  }
+  uint32_t total = at < n ? n : n + 2;
+  const GmTracker **items = gm_tracker_array (r, total);
+  if (n)
+    memcpy (items, old->items, n * sizeof *items);
+  items[at] = at < n ? old->items[at] : gm_from_constant (r, name);
+  items[at + 1] = value ? value : &gm_tracker_null;
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = total));
+}
+
+/* -- Globals --------------------------------------------------------------------------------------------------------- */
+
+static const GmTracker *
+globals_of (GmRecorder *r, PyObject *dict)
+{
+  const GmTracker *t = g_hash_table_lookup (r->by_real, dict);
+  if (t && t->kind != &gm_kind_contents) {
+    gm_record_break (r, GM_BREAK_GLOBALS_FOREIGN, "a function whose globals are used as a dict");
+    return NULL;
+  }
+  if (t)
+    return t;
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_contents, .real = dict, .id = id });
+  gm_know (r, t);
+  return t;
+}
+
+const GmTracker *
+gm_global_load (GmRecorder *r, PyObject *dict, PyObject *name)
+{
+  const GmTracker *globals = globals_of (r, dict);
+  if (globals == NULL)
+    return &gm_tracker_poison;
+  const GmTracker *stored = gm_attrs_get (r, globals, name);
+  if (stored)
+    return stored == &gm_tracker_null ? NULL : stored;
+  PyObject *value = PyDict_GetItemWithError (dict, name);
+  if (value)
+    return gm_wrap_lazy (r, value, gm_source_global (r, dict, name));
+  PyErr_Clear ();
+  gm_guard (r, GLOBAL_ABSENT, NULL, .obj = dict, .key = name);
+  return NULL;
+}
+
+void
+gm_global_store (GmRecorder *r, PyObject *dict, PyObject *name, const GmTracker *value)
+{
+  const GmTracker *globals = globals_of (r, dict);
+  if (globals == NULL)
+    return;
+  gm_attrs_set (r, globals, name, value);
+  gm_effect (r, GM_EFFECT_GLOBAL, dict, name, &value, 1);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * attrs.h -- names bound to values on something that lives in the heap: instance attributes, module globals.
+ *
+ * Contents are name, value, name, value ...: what was stored in the region, in the order of the first store; the value NULL tracker means deleted.  What is not
+ * there has the value that the real object has.
+ */
+#ifndef GM_TRACE_ATTRS_H
+#define GM_TRACE_ATTRS_H
+
+#include "core/trace/recorder.h"
+
+/* NULL: nothing stored; &gm_tracker_null: deleted. */
+const GmTracker *gm_attrs_get (GmRecorder *r, const GmTracker *t, PyObject *name);
+void gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
+
+/* Globals, by their dict.  load: NULL if there is none (guarded). */
+const GmTracker *gm_global_load (GmRecorder *r, PyObject *dict, PyObject *name);
+void gm_global_store (GmRecorder *r, PyObject *dict, PyObject *name, const GmTracker *value);
+
+#endif

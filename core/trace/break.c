@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * break.c -- the table of reasons, expanded.
+ */
+#include "core/trace/break.h"
+
+const GmBreakRow gm_breaks[GM_N_BREAKS] = {
+  [GM_BREAK_NONE] = { "NONE", "", "" },
+#define BREAK(ID, message, hint) [GM_BREAK_##ID] = { #ID, message, hint },
+#include "core/breaks.def"
+};

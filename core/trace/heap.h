@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * heap.h -- what mutable Python objects contain while a frame is recorded.
+ *
+ * A tracker with identity holds an object id; that object's contents are here, in (object, key) slots.  Frames are objects too: their keys are local
+ * variables and stack places.  A slot holds a tracker or NULL.  Each write is journaled first, so undoing is replaying the journal's tail backwards.
+ */
+#ifndef GM_TRACE_HEAP_H
+#define GM_TRACE_HEAP_H
+
+#include "core/base/journal.h"
+
+#include <stdbool.h>
+
+typedef struct GmTracker GmTracker;
+
+typedef struct { uint32_t first, n; } GmHeapObject;
+
+typedef struct {
+  GArray *objects; /* GmHeapObject */
+  GPtrArray *slots; /* of GmTracker; each object's are adjacent */
+  GmJournal journal;
+} GmHeap;
+
+typedef struct { uint32_t objects, slots, writes; } GmHeapMark;
+
+void gm_heap_init (GmHeap *h);
+void gm_heap_clear (GmHeap *h);
+/* A new object with n empty slots; returns its id. */
+uint32_t gm_heap_add (GmHeap *h, uint32_t n);
+const GmTracker *gm_heap_load (const GmHeap *h, uint32_t object, uint32_t key);
+void gm_heap_store (GmHeap *h, uint32_t object, uint32_t key, const GmTracker *value);
+/* True if the object was written since `m`, or is younger. */
+bool gm_heap_changed_since (const GmHeap *h, GmHeapMark m, uint32_t object);
+
+GmHeapMark gm_heap_mark (const GmHeap *h);
+void gm_heap_rollback (GmHeap *h, GmHeapMark m);
+
+#endif

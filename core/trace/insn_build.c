@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * insn_build.c -- instructions that make and take apart tuples, lists, sets, dicts, slices and strings.
+ */
+#include "core/trace/insns.h"
+
+#include <string.h>
+
+/* The top n values, bottom first, popped. */
+static const GmTracker **
+pop_many (GmRecorder *r, uint32_t n)
+{
+  const GmTracker **items = gm_tracker_array (r, n);
+  for (uint32_t k = n; k-- > 0;)
+    items[k] = gm_pop (r);
+  return items;
+}
+
+void
+gm_insn_build_tuple (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker **items = pop_many (r, i->arg);
+  gm_push (r, gm_tuple_new (r, items, i->arg));
+}
+
+void
+gm_insn_build_list (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker **items = pop_many (r, i->arg);
+  gm_push (r, gm_list_new (r, items, i->arg));
+}
+
+void
+gm_insn_build_set (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker **items = pop_many (r, i->arg);
+  gm_push (r, gm_set_new (r, items, i->arg));
+}
+
+void
+gm_insn_build_map (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker **items = pop_many (r, 2 * i->arg);
+  const GmTracker *d = gm_dict_new (r);
+  for (uint32_t k = 0; k < i->arg && !r->stop; k++)
+    gm_dict_store (r, d, items[2 * k], items[2 * k + 1]);
+  gm_push (r, d);
+}
+
+void
+gm_insn_build_key_map (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker *keys = gm_realize (r, gm_pop (r));
+  const GmTracker **values = pop_many (r, i->arg);
+  const GmTracker *d = gm_dict_new (r);
+  for (uint32_t k = 0; k < i->arg && !r->stop; k++)
+    gm_dict_store (r, d, keys->items[k], values[k]);
+  gm_push (r, d);
+}
+
+void
+gm_insn_build_slice (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker *step = i->arg == 3 ? gm_pop (r) : gm_none (r), *stop = gm_pop (r), *start = gm_pop (r);
+  gm_push (r, gm_slice_new (r, start, stop, step));
+}
+
+/* -- Strings ------------------------------------------------------------------------------------------------------------ */
+
+void
+gm_insn_build_string (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker **items = pop_many (r, i->arg);
+  PyObject *parts = gm_record_take (r, PyTuple_New (i->arg));
+  for (uint32_t k = 0; k < i->arg && !r->stop; k++)
+    PyTuple_SET_ITEM (parts, k, Py_NewRef (gm_realize (r, items[k])->real));
+  if (r->stop)
+    return;
+  PyObject *empty = gm_record_take (r, PyUnicode_FromString (""));
+  gm_push (r, gm_from_constant_take (r, PyUnicode_Join (empty, parts)));
+}
+
+void
+gm_insn_format_value (GmRecorder *r, const GmInsn *i)
+{
+  PyObject *spec = i->arg & 4 ? gm_constant (r, gm_pop (r)) : NULL;
+  const GmTracker *t = gm_pop (r);
+  PyObject *o = gm_constant (r, t);
+  if (o == NULL || ((i->arg & 4) && spec == NULL)) {
+    gm_record_break (r, GM_BREAK_CALL_METHOD, "__format__", gm_type_text (r, t));
+    return;
+  }
+  if (i->arg & 3)
+    o = (i->arg & 3) == 1 ? PyObject_Str (o) : (i->arg & 3) == 2 ? PyObject_Repr (o) : PyObject_ASCII (o);
+  else
+    Py_INCREF (o);
+  if (o)
+    gm_record_take (r, o);
+  gm_push (r, gm_from_constant_take (r, o ? PyObject_Format (o, spec) : NULL));
+}
+
+/* -- Additions to what is on the stack ------------------------------------------------------------------------------------ */
+
+static const GmTracker *
+method (GmRecorder *r, const GmTracker *t, const char *name)
+{
+  return gm_getattr (r, t, gm_record_take (r, PyUnicode_InternFromString (name)));
+}
+
+static void
+add_to (GmRecorder *r, const GmInsn *i, const char *name)
+{
+  const GmTracker *value = gm_pop (r);
+  const GmTracker *t = gm_peek (r, i->arg);
+  gm_call_n (r, method (r, t, name), &value, 1);
+}
+
+void
+gm_insn_list_append (GmRecorder *r, const GmInsn *i)
+{
+  add_to (r, i, "append");
+}
+
+void
+gm_insn_list_extend (GmRecorder *r, const GmInsn *i)
+{
+  add_to (r, i, "extend");
+}
+
+void
+gm_insn_list_to_tuple (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker *contents = gm_contents_of (r, gm_pop (r));
+  if (!r->stop)
+    gm_push (r, gm_tuple_new (r, contents->items, contents->n));
+}
+
+void
+gm_insn_set_add (GmRecorder *r, const GmInsn *i)
+{
+  add_to (r, i, "add");
+}
+
+void
+gm_insn_set_update (GmRecorder *r, const GmInsn *i)
+{
+  add_to (r, i, "update");
+}
+
+void
+gm_insn_map_add (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker *value = gm_pop (r), *key = gm_pop (r);
+  if (!r->stop)
+    gm_dict_store (r, gm_peek (r, i->arg), key, value);
+}
+
+void
+gm_insn_dict_update (GmRecorder *r, const GmInsn *i)
+{
+  add_to (r, i, "update");
+}
+
+/* ** in a call: a key that is there already is an error. */
+void
+gm_insn_dict_merge (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker *from = gm_realize (r, gm_pop (r)), *to = gm_peek (r, i->arg);
+  if (!r->stop && from->kind != &gm_kind_dict) {
+    gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "** of something that is no dict");
+    return;
+  }
+  g_autoptr (GPtrArray) keys = gm_iterate (r, from);
+  for (uint32_t k = 0; keys && k < keys->len && !r->stop; k++)
+    if (gm_truth (r, gm_contains (r, to, keys->pdata[k])))
+      gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "a keyword argument is given twice");
+  if (!r->stop)
+    gm_call_n (r, method (r, to, "update"), &from, 1);
+}
+
+/* -- Unpacking --------------------------------------------------------------------------------------------------------------- */
+
+void
+gm_insn_unpack_sequence (GmRecorder *r, const GmInsn *i)
+{
+  g_autoptr (GPtrArray) all = gm_iterate (r, gm_pop (r));
+  if (all == NULL)
+    return;
+  if (all->len != i->arg) {
+    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "ValueError: the number of values to unpack differs");
+    return;
+  }
+  for (uint32_t k = all->len; k-- > 0;)
+    gm_push (r, all->pdata[k]);
+}
+
+void
+gm_insn_unpack_ex (GmRecorder *r, const GmInsn *i)
+{
+  uint32_t before = i->arg & 255, after = i->arg >> 8;
+  g_autoptr (GPtrArray) all = gm_iterate (r, gm_pop (r));
+  if (all == NULL)
+    return;
+  if (all->len < before + after) {
+    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "ValueError: not enough values to unpack");
+    return;
+  }
+  const GmTracker *const *items = (const GmTracker *const *) all->pdata;
+  for (uint32_t k = 0; k < after; k++)
+    gm_push (r, items[all->len - 1 - k]);
+  gm_push (r, gm_list_new (r, items + before, all->len - before - after));
+  for (uint32_t k = before; k-- > 0;)
+    gm_push (r, items[k]);
+}

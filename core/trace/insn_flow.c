@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * insn_flow.c -- jumps and loops: a branch is decided here and now, a loop is unrolled.
+ */
+#include "core/trace/insns.h"
+
+void
+gm_insn_jump (GmRecorder *r, const GmInsn *i)
+{
+  r->pc = i->target;
+}
+
+void
+gm_insn_jump_if_false (GmRecorder *r, const GmInsn *i)
+{
+  if (!gm_truth (r, gm_pop (r)))
+    r->pc = i->target;
+}
+
+void
+gm_insn_jump_if_true (GmRecorder *r, const GmInsn *i)
+{
+  if (gm_truth (r, gm_pop (r)))
+    r->pc = i->target;
+}
+
+static bool
+is_none (GmRecorder *r, const GmTracker *t)
+{
+  return gm_is (r, t, gm_none (r))->real == Py_True;
+}
+
+void
+gm_insn_jump_if_none (GmRecorder *r, const GmInsn *i)
+{
+  if (is_none (r, gm_pop (r)))
+    r->pc = i->target;
+}
+
+void
+gm_insn_jump_if_not_none (GmRecorder *r, const GmInsn *i)
+{
+  if (!is_none (r, gm_pop (r)))
+    r->pc = i->target;
+}
+
+void
+gm_insn_false_or_pop (GmRecorder *r, const GmInsn *i)
+{
+  if (!gm_truth (r, gm_peek (r, 1)))
+    r->pc = i->target;
+  else
+    gm_pop (r);
+}
+
+void
+gm_insn_true_or_pop (GmRecorder *r, const GmInsn *i)
+{
+  if (gm_truth (r, gm_peek (r, 1)))
+    r->pc = i->target;
+  else
+    gm_pop (r);
+}
+
+void
+gm_insn_get_iter (GmRecorder *r, const GmInsn *i)
+{
+  gm_push (r, gm_iter (r, gm_pop (r)));
+}
+
+void
+gm_insn_for_iter (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker *item = gm_next (r, gm_peek (r, 1));
+  if (item) {
+    gm_push (r, item);
+  } else {
+    gm_pop (r);
+    r->pc = i->target;
+  }
+}
+
+void
+gm_insn_get_len (GmRecorder *r, const GmInsn *i)
+{
+  gm_push (r, gm_from_int (r, gm_len (r, gm_peek (r, 1))));
+}
+
+void
+gm_insn_match_sequence (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker *t = gm_realize (r, gm_peek (r, 1));
+  if (t->kind == &gm_kind_list || t->kind == &gm_kind_tuple)
+    gm_push (r, gm_from_bool (r, true));
+  else if (t->kind == &gm_kind_dict || t->kind == &gm_kind_tensor || (t->kind == &gm_kind_constant && !PyRange_Check (t->real)))
+    gm_push (r, gm_from_bool (r, false));
+  else
+    gm_record_break (r, GM_BREAK_UNSUPPORTED_INSN, "MATCH_SEQUENCE");
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * recorder.c -- the loop over instructions, marks and rollback, the sticky break.
+ *
+ * Invariant: after gm_record_rollback (r, m) everything that gm_record_hash sees equals what it saw when m was taken.
+ * GM_STRESS=rollback tests it: each instruction is executed, undone, executed again, and the hashes are compared.
+ */
+#include "core/trace/recorder.h"
+
+#include "core/base/log.h"
+#include "core/trace/insns.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+GmTraceHost gm_host;
+
+void
+gm_trace_set_host (const GmTraceHost *host)
+{
+  gm_host = *host;
+}
+
+/* -- Marks -------------------------------------------------------------------------------------------------------- */
+
+GmMark
+gm_record_mark (const GmRecorder *r)
+{
+  return (GmMark){
+    .frame = r->frame, .pc = r->pc, .depth = r->depth, .n_executed = r->n_executed, .n_frames = r->n_frames,
+    .heap = gm_heap_mark (&r->heap), .guards = r->guards->len, .effects = r->effects->len, .inputs = r->inputs->len,
+    .sources = r->sources->len, .wrapped = r->wrapped->len, .mutated = r->mutated->len, .graph = gm_graph_mark (r->graph),
+    .rng = r->builder.rng, .rng_taken = r->builder.rng_taken,
+  };
+}
+
+void
+gm_record_rollback (GmRecorder *r, GmMark m)
+{
+  gm_heap_rollback (&r->heap, m.heap);
+  for (uint32_t i = m.guards; i < r->guards->len; i++)
+    g_hash_table_remove (r->guard_index, &g_array_index (r->guards, GmGuard, i));
+  for (uint32_t i = m.sources; i < r->sources->len; i++)
+    g_hash_table_remove (r->source_index, r->sources->pdata[i]);
+  for (uint32_t i = m.wrapped; i < r->wrapped->len; i++)
+    g_hash_table_remove (r->by_real, ((const GmTracker *) r->wrapped->pdata[i])->real);
+  g_array_set_size (r->guards, m.guards);
+  g_array_set_size (r->effects, m.effects);
+  g_array_set_size (r->inputs, m.inputs);
+  g_array_set_size (r->mutated, m.mutated);
+  g_ptr_array_set_size (r->sources, (int) m.sources);
+  g_ptr_array_set_size (r->wrapped, (int) m.wrapped);
+  gm_graph_truncate (r->graph, m.graph);
+  r->builder.rng = m.rng;
+  r->builder.rng_taken = m.rng_taken;
+  r->frame = m.frame;
+  r->pc = m.pc;
+  r->depth = m.depth;
+  r->n_executed = m.n_executed;
+  r->n_frames = m.n_frames;
+}
+
+/* -- Structural hash ---------------------------------------------------------------------------------------------- */
+
+static uint64_t
+mix (uint64_t h, uint64_t x)
+{
+  h ^= x + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
+  return h * 0xff51afd7ed558ccdu;
+}
+
+static uint64_t
+hash_value (PyObject *o)
+{
+  uint64_t h = (uintptr_t) Py_TYPE (o);
+  if (PyFloat_CheckExact (o)) { /* a NaN hashes by address */
+    double d = PyFloat_AS_DOUBLE (o);
+    uint64_t bits;
+    memcpy (&bits, &d, sizeof bits);
+    return mix (h, bits);
+  }
+  if (PyLong_CheckExact (o) || PyUnicode_CheckExact (o) || PyBytes_CheckExact (o))
+    return mix (h, (uint64_t) PyObject_Hash (o));
+  return mix (h, (uintptr_t) o);
+}
+
+static uint64_t
+hash_source (const GmSource *s)
+{
+  return s ? mix (mix (s->number + 1, s->kind), (uint64_t) s->index) : 0;
+}
+
+static uint64_t
+hash_tracker (const GmTracker *t)
+{
+  if (t == NULL)
+    return 1;
+  uint64_t h = (uintptr_t) t->kind;
+  h = mix (h, hash_source (t->source));
+  h = mix (h, t->id);
+  h = mix (h, (uint64_t) t->number);
+  if (t->real)
+    h = mix (h, t->kind == &gm_kind_constant ? hash_value (t->real) : (uintptr_t) t->real);
+  h = mix (h, t->n);
+  for (uint32_t i = 0; i < t->n; i++)
+    h = mix (h, hash_tracker (t->items[i]));
+  return h;
+}
+
+uint64_t
+gm_record_hash (const GmRecorder *r)
+{
+  uint64_t h = mix ((uintptr_t) r->frame ? r->frame->id + 1 : 0, ((uint64_t) r->pc << 32) | r->depth);
+  h = mix (h, r->heap.objects->len);
+  for (uint32_t i = 0; i < r->heap.slots->len; i++)
+    h = mix (h, hash_tracker (r->heap.slots->pdata[i]));
+  for (uint32_t i = 0; i < r->guards->len; i++)
+    h = mix (h, gm_guard_hash (&g_array_index (r->guards, GmGuard, i)));
+  for (uint32_t i = 0; i < r->effects->len; i++) {
+    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
+    h = mix (mix (h, e->kind), (uintptr_t) e->name ^ (uintptr_t) e->fn);
+    for (uint32_t k = 0; k < e->n; k++)
+      h = mix (h, hash_tracker (e->args[k]));
+  }
+  for (uint32_t i = 0; i < r->sources->len; i++)
+    h = mix (h, g_str_hash (((const GmSource *) r->sources->pdata[i])->name));
+  for (uint32_t i = 0; i < r->inputs->len; i++) {
+    const GmInput *in = &g_array_index (r->inputs, GmInput, i);
+    h = mix (mix (h, in->value), g_str_hash (gm_graph_value (r->graph, in->value)->name));
+  }
+  for (uint32_t i = 0; i < r->mutated->len; i++)
+    h = mix (h, g_array_index (r->mutated, GmValueId, i));
+  h = mix (h, r->wrapped->len);
+  h = mix (h, mix (r->builder.rng, r->builder.rng_taken));
+  return mix (h, gm_graph_hash (r->graph));
+}
+
+/* -- Breaks and kept objects -------------------------------------------------------------------------------------- */
+
+static const GmInsn *
+current_insn (const GmRecorder *r)
+{
+  if (r->frame == NULL || r->pc == 0)
+    return NULL;
+  return &r->frame->code->insns[r->pc - 1];
+}
+
+int
+gm_record_line (const GmRecorder *r)
+{
+  const GmInsn *i = current_insn (r);
+  return i ? i->line : -1;
+}
+
+const char *
+gm_record_where (GmRecorder *r)
+{
+  if (r->frame == NULL)
+    return NULL;
+  const char *file = PyUnicode_AsUTF8 (r->frame->code->code->co_filename);
+  const char *slash = strrchr (file, '/');
+  return gm_arena_printf (r->graph->arena, "%s:%d", slash ? slash + 1 : file, gm_record_line (r));
+}
+
+static const char *
+stack_text (GmRecorder *r)
+{
+  const GmFrame *chain[GM_MAX_DEPTH + 2];
+  uint32_t pcs[GM_MAX_DEPTH + 2], n = 0;
+  uint32_t pc = r->pc;
+  for (const GmFrame *f = r->frame; f && n < G_N_ELEMENTS (chain); f = f->parent) {
+    chain[n] = f;
+    pcs[n++] = pc;
+    pc = f->return_pc;
+  }
+  g_autoptr (GString) s = g_string_new (NULL);
+  while (n-- > 0) {
+    PyCodeObject *co = chain[n]->code->code;
+    g_string_append_printf (s, "  %s:%d in %s\n", PyUnicode_AsUTF8 (co->co_filename),
+                            pcs[n] ? chain[n]->code->insns[pcs[n] - 1].line : co->co_firstlineno, PyUnicode_AsUTF8 (co->co_name));
+  }
+  return gm_arena_strdup (r->arena, s->str);
+}
+
+const GmTracker *
+gm_record_break (GmRecorder *r, GmBreak why, ...)
+{
+  if (r->stop) /* the first reason is the true one */
+    return &gm_tracker_poison;
+  va_list args;
+  va_start (args, why);
+  g_autofree char *message = g_strdup_vprintf (gm_breaks[why].message, args);
+  va_end (args);
+  PyErr_Clear ();
+  GmBreakInfo *b = gm_arena_new0 (r->arena, GmBreakInfo);
+  b->id = why;
+  b->message = gm_arena_strdup (r->arena, message);
+  b->hint = gm_breaks[why].hint;
+  b->line = b->col = b->end_line = b->end_col = -1;
+  if (r->frame) {
+    b->file = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (r->frame->code->code->co_filename));
+    b->function = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (r->frame->code->code->co_name));
+    const GmInsn *i = current_insn (r);
+    if (i) {
+      b->line = i->line;
+      b->col = i->col;
+      b->end_line = i->end_line;
+      b->end_col = i->end_col;
+    }
+    b->stack = stack_text (r);
+  }
+  r->stop = b;
+  return &gm_tracker_poison;
+}
+
+const GmTracker *
+gm_record_break_exception (GmRecorder *r)
+{
+  PyObject *type, *value, *tb;
+  PyErr_Fetch (&type, &value, &tb);
+  PyErr_NormalizeException (&type, &value, &tb);
+  PyObject *text = value ? PyObject_Str (value) : NULL;
+  const char *utf8 = text ? PyUnicode_AsUTF8 (text) : NULL;
+  g_autofree char *message = g_strdup_printf ("%s: %s", type ? ((PyTypeObject *) type)->tp_name : "?", utf8 ? utf8 : "");
+  Py_XDECREF (text);
+  Py_XDECREF (type);
+  Py_XDECREF (value);
+  Py_XDECREF (tb);
+  PyErr_Clear ();
+  return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, message);
+}
+
+PyObject *
+gm_record_keep (GmRecorder *r, PyObject *o)
+{
+  return gm_record_take (r, Py_NewRef (o));
+}
+
+PyObject *
+gm_record_take (GmRecorder *r, PyObject *o)
+{
+  g_ptr_array_add (r->refs, o);
+  return o;
+}
+
+/* -- Stack and variables ------------------------------------------------------------------------------------------- */
+
+void
+gm_push (GmRecorder *r, const GmTracker *t)
+{
+  if (r->stop)
+    return;
+  g_assert (t != NULL);
+  gm_heap_store (&r->heap, r->frame->id, r->frame->code->n_slots + r->depth++, t);
+}
+
+const GmTracker *
+gm_pop (GmRecorder *r)
+{
+  if (r->stop)
+    return &gm_tracker_poison;
+  g_assert (r->depth > 0);
+  uint32_t key = r->frame->code->n_slots + --r->depth;
+  const GmTracker *t = gm_heap_load (&r->heap, r->frame->id, key);
+  gm_heap_store (&r->heap, r->frame->id, key, NULL);
+  return t;
+}
+
+const GmTracker *
+gm_peek (GmRecorder *r, uint32_t from_top)
+{
+  if (r->stop)
+    return &gm_tracker_poison;
+  g_assert (from_top >= 1 && from_top <= r->depth);
+  return gm_heap_load (&r->heap, r->frame->id, r->frame->code->n_slots + r->depth - from_top);
+}
+
+void
+gm_poke (GmRecorder *r, uint32_t from_top, const GmTracker *t)
+{
+  if (r->stop)
+    return;
+  g_assert (from_top >= 1 && from_top <= r->depth);
+  gm_heap_store (&r->heap, r->frame->id, r->frame->code->n_slots + r->depth - from_top, t);
+}
+
+const GmTracker *
+gm_local (GmRecorder *r, uint32_t slot)
+{
+  return gm_heap_load (&r->heap, r->frame->id, slot);
+}
+
+void
+gm_local_set (GmRecorder *r, uint32_t slot, const GmTracker *t)
+{
+  if (!r->stop)
+    gm_heap_store (&r->heap, r->frame->id, slot, t);
+}
+
+bool
+gm_grad_mode_get (const GmRecorder *r)
+{
+  return gm_heap_load (&r->heap, r->modes_id, 0)->number != 0;
+}
+
+void
+gm_grad_mode_set (GmRecorder *r, bool on)
+{
+  gm_heap_store (&r->heap, r->modes_id, 0, gm_tracker (r, .kind = &gm_kind_contents, .number = on));
+}
+
+/* -- The loop ------------------------------------------------------------------------------------------------------ */
+
+typedef void (*Handler) (GmRecorder *r, const GmInsn *i);
+static const Handler handlers[GM_N_INSNS] = {
+#define INSN(NAME, handler, ...) [GM_INSN_##NAME] = gm_insn_##handler,
+#include "core/trace/insns.def"
+};
+
+/* A handler that belongs to `with` is left by the normal path; one of `try` might catch what the graph raises later. */
+static bool
+in_try (const GmCode *code, const GmInsn *i)
+{
+  if (i->handler == 0)
+    return false;
+  uint32_t target = code->handlers[i->handler - 1].target;
+  return !(target + 1 < code->n_insns && code->insns[target].op == GM_INSN_PUSH_EXC_INFO &&
+           code->insns[target + 1].op == GM_INSN_WITH_EXCEPT_START);
+}
+
+static void
+execute (GmRecorder *r)
+{
+  const GmFrame *f = r->frame;
+  g_assert (r->pc < f->code->n_insns);
+  const GmInsn *i = &f->code->insns[r->pc++];
+  r->n_executed++;
+  if (G_UNLIKELY (i->handler != 0) && in_try (f->code, i)) {
+    gm_record_break (r, GM_BREAK_TRY_BLOCK);
+    return;
+  }
+  uint32_t depth = r->depth;
+  uint32_t next = r->pc;
+  handlers[i->op] (r, i);
+  if (!r->stop && r->frame == f)
+    g_assert_cmpint (r->depth, ==, (int) depth + gm_insn_effect (i->op, i->arg, r->pc != next));
+}
+
+static void
+execute_twice (GmRecorder *r)
+{
+  GmMark m = gm_record_mark (r);
+  const char *name = gm_insns[r->frame->code->insns[r->pc].op].name;
+  uint64_t before = gm_record_hash (r);
+  execute (r);
+  if (r->stop)
+    return;
+  uint64_t once = gm_record_hash (r);
+  gm_record_rollback (r, m);
+  if (gm_record_hash (r) != before) {
+    gm_record_break (r, GM_BREAK_STATE_DIFFERS, name);
+    return;
+  }
+  execute (r);
+  if (!r->stop && gm_record_hash (r) != once)
+    gm_record_break (r, GM_BREAK_STATE_DIFFERS, name);
+}
+
+void
+gm_record_loop (GmRecorder *r, const GmFrame *until)
+{
+  uint32_t max = r->request->max_insns ? r->request->max_insns : 1000000;
+  uint32_t max_nodes = r->request->max_nodes ? r->request->max_nodes : 100000;
+  bool seal = gm_stress ("arena");
+  while (!r->stop && r->frame && r->frame->level >= until->level) {
+    if (r->stress)
+      execute_twice (r);
+    else
+      execute (r);
+    if (seal)
+      gm_arena_seal (r->arena);
+    if (G_UNLIKELY (r->n_executed > max)) {
+      g_autofree char *n = g_strdup_printf ("%u", max);
+      gm_record_break (r, GM_BREAK_LOOP_LIMIT, n);
+    }
+    if (G_UNLIKELY (r->graph->nodes->len > max_nodes)) {
+      g_autofree char *n = g_strdup_printf ("%u", max_nodes);
+      gm_record_break (r, GM_BREAK_GRAPH_LIMIT, n);
+    }
+  }
+}
+
+/* -- Entry ----------------------------------------------------------------------------------------------------------- */
+
+static void
+unref_object (gpointer o)
+{
+  Py_DECREF ((PyObject *) o);
+}
+
+static void
+recorder_init (GmRecorder *r, const GmRecordRequest *req)
+{
+  r->request = req;
+  r->arena = gm_arena_new ();
+  gm_heap_init (&r->heap);
+  r->guards = g_array_new (FALSE, TRUE, sizeof (GmGuard));
+  r->effects = g_array_new (FALSE, TRUE, sizeof (GmEffect));
+  r->inputs = g_array_new (FALSE, TRUE, sizeof (GmInput));
+  r->mutated = g_array_new (FALSE, TRUE, sizeof (GmValueId));
+  r->sources = g_ptr_array_new ();
+  r->wrapped = g_ptr_array_new ();
+  r->refs = g_ptr_array_new_with_free_func (unref_object);
+  r->buffers = g_ptr_array_new_with_free_func (g_free);
+  r->by_real = g_hash_table_new (NULL, NULL);
+  r->source_index = g_hash_table_new (gm_source_hash, gm_source_equal);
+  r->guard_index = g_hash_table_new_full (gm_guard_hash, gm_guard_equal, NULL, NULL);
+  r->graph = gm_graph_new ("graph", NULL); /* it outlives the recorder: stages after r take it */
+  r->stress = gm_stress ("rollback");
+  gm_api_builder_init (r);
+  r->modes_id = gm_heap_add (&r->heap, 1);
+  gm_grad_mode_set (r, (req->env.modes & GM_MODE_GRAD) != 0);
+}
+
+static void
+recorder_free (void *data)
+{
+  GmRecorder *r = data;
+  gm_graph_builder_clear (&r->builder);
+  g_clear_pointer (&r->graph, gm_graph_free);
+  gm_heap_clear (&r->heap);
+  g_array_unref (r->guards);
+  g_array_unref (r->effects);
+  g_array_unref (r->inputs);
+  g_array_unref (r->mutated);
+  g_ptr_array_unref (r->sources);
+  g_ptr_array_unref (r->wrapped);
+  g_hash_table_unref (r->by_real);
+  g_hash_table_unref (r->source_index);
+  g_hash_table_unref (r->guard_index);
+  g_ptr_array_unref (r->refs);
+  g_ptr_array_unref (r->buffers);
+  gm_arena_free (r->arena);
+  g_free (r);
+}
+
+/* The root's frame: arguments are lazy; the prologue's MAKE_CELL and COPY_FREE_VARS make the cells. */
+static void
+enter_root (GmRecorder *r)
+{
+  const GmRecordRequest *req = r->request;
+  const GmCode *code = req->code;
+  GmFrame *f = gm_arena_new0 (r->arena, GmFrame);
+  f->code = code;
+  f->globals = req->func->func_globals;
+  f->builtins = req->func->func_builtins;
+  f->id = gm_heap_add (&r->heap, code->n_slots + code->stack_size);
+  f->after = GM_AFTER_STOP;
+  r->frame = f;
+  for (uint32_t i = 0; i < code->n_args; i++)
+    gm_local_set (r, i, gm_wrap_lazy (r, req->locals[i], gm_source_local (r, i)));
+}
+
+GmRecording *
+gm_record_function (const GmRecordRequest *req)
+{
+  GmRecorder *r = g_new0 (GmRecorder, 1);
+  recorder_init (r, req);
+  GmRecording *rec = g_new0 (GmRecording, 1);
+  rec->owner = r;
+  gm_guard (r, BACKEND_MATCH, NULL, .ptr = req->env.backend, .obj = NULL);
+  gm_guard (r, MODES, NULL, .index = req->env.modes);
+  gm_guard (r, ROOT_GLOBALS, NULL, .obj = req->func->func_globals, .key = req->func->func_builtins);
+  enter_root (r);
+  if (req->code->flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
+    gm_record_break (r, GM_BREAK_GENERATOR, PyUnicode_AsUTF8 (req->code->code->co_name));
+  const GmFrame *root = r->frame;
+  gm_record_loop (r, root);
+  if (!r->stop) {
+    r->frame = NULL;
+    gm_residual_finish (r, r->stopped_value, rec);
+  }
+  rec->stop = r->stop;
+  rec->n_insns_executed = r->n_executed;
+  rec->n_frames_inlined = r->n_frames;
+  return rec;
+}
+
+void
+gm_recording_free (GmRecording *rec)
+{
+  if (rec == NULL)
+    return;
+  g_clear_pointer (&rec->graph, gm_graph_free);
+  gm_guards_unref (rec->guards);
+  gm_return_free (rec->ret);
+  recorder_free (rec->owner);
+  g_free (rec);
+}

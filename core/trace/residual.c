@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * residual.c -- what remains of a call after its graph has run: side effects, new objects, the value returned.
+ *
+ * Everything that existed before is loaded by the guard program, before the first effect, and arrives as an argument; so effects replay in the order in which they
+ * were recorded, and none can change what another one reads.  A new object is built once, at its first use, from what it holds at the end; objects
+ * are allocated before they are filled, so they may refer to each other.  Objects that nothing refers to any more are never built.
+ * Where there are no effects and the value is a tree, a GmReturn says the same without bytecode.
+ */
+#include "core/trace/guard.h"
+#include "core/trace/recorder.h"
+
+#include <string.h>
+
+/* Variables are numbered when all are known; until then an operand is a class and an index. */
+typedef enum { VAR_IN = 1u << 24, VAR_OUT = 2u << 24, VAR_TEMP = 3u << 24, VAR_CELL = 4u << 24, VAR_FREE = 5u << 24 } VarClass;
+#define VAR_CLASS(x) ((x) & 0xff000000u)
+#define VAR_INDEX(x) ((x) & 0x00ffffffu)
+
+struct GmResidualBuilder {
+  GmRecorder *r;
+  GArray *insns;       /* GmInsn */
+  GPtrArray *sources;  /* GmSource: the arguments */
+  GPtrArray *outputs;  /* GmTracker: tensors made in the region */
+  GHashTable *temps;   /* GmTracker -> 1 + index */
+  GHashTable *cells;   /* GmTracker -> 1 + index */
+  GPtrArray *unfilled; /* GmTracker: cells whose contents are still to be stored */
+  GHashTable *busy;    /* tuples being built: a tuple cannot be allocated before its items */
+  int depth, max_depth, line;
+};
+
+GmRecorder *
+gm_residual_recorder (GmResidualBuilder *b)
+{
+  return b->r;
+}
+
+void
+gm_residual_emit (GmResidualBuilder *b, GmInsnOp op, uint32_t arg, PyObject *obj)
+{
+  GmInsn i = { .op = (uint8_t) op, .arg = arg, .obj = obj, .line = b->line, .col = -1, .end_line = -1, .end_col = -1 };
+  if (obj)
+    gm_record_keep (b->r, obj);
+  g_array_append_val (b->insns, i);
+  b->depth += gm_insn_effect (op, arg, false);
+  b->max_depth = MAX (b->max_depth, b->depth);
+}
+
+static uint32_t
+index_in (GPtrArray *list, gconstpointer p)
+{
+  for (uint32_t i = 0; i < list->len; i++)
+    if (list->pdata[i] == p)
+      return i;
+  g_ptr_array_add (list, (gpointer) p);
+  return list->len - 1;
+}
+
+uint32_t
+gm_residual_output (GmResidualBuilder *b, const GmTracker *tensor)
+{
+  return VAR_OUT | index_in (b->outputs, tensor);
+}
+
+bool
+gm_residual_cached (GmResidualBuilder *b, const GmTracker *t)
+{
+  uint32_t k = GPOINTER_TO_UINT (g_hash_table_lookup (b->temps, t));
+  if (k)
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, VAR_TEMP | (k - 1), NULL);
+  return k != 0;
+}
+
+void
+gm_residual_allocated (GmResidualBuilder *b, const GmTracker *t)
+{
+  uint32_t k = g_hash_table_size (b->temps);
+  g_hash_table_insert (b->temps, (gpointer) t, GUINT_TO_POINTER (k + 1));
+  gm_residual_emit (b, GM_INSN_STORE_FAST, VAR_TEMP | k, NULL);
+}
+
+uint32_t
+gm_residual_temp (GmResidualBuilder *b, const GmTracker *t)
+{
+  return VAR_TEMP | (GPOINTER_TO_UINT (g_hash_table_lookup (b->temps, t)) - 1);
+}
+
+uint32_t
+gm_residual_cell (GmResidualBuilder *b, const GmTracker *cell)
+{
+  uint32_t k = GPOINTER_TO_UINT (g_hash_table_lookup (b->cells, cell));
+  if (k == 0) {
+    k = g_hash_table_size (b->cells) + 1;
+    g_hash_table_insert (b->cells, (gpointer) cell, GUINT_TO_POINTER (k));
+    g_ptr_array_add (b->unfilled, (gpointer) cell);
+  }
+  return VAR_CELL | (k - 1);
+}
+
+void
+gm_residual_value (GmResidualBuilder *b, const GmTracker *t)
+{
+  GmRecorder *r = b->r;
+  if (r->stop)
+    return;
+  const GmSource *s = t->source;
+  if (s && s->kind == GM_SOURCE_FREE_CELL) {
+    gm_residual_emit (b, GM_INSN_LOAD_CLOSURE, VAR_FREE | (uint32_t) s->index, NULL);
+    return;
+  }
+  if (s && s->kind == GM_SOURCE_CONST && t->real) {
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
+    return;
+  }
+  if (s) {
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, VAR_IN | index_in (b->sources, s), NULL);
+    return;
+  }
+  bool tuple = t->kind == &gm_kind_tuple;
+  if ((tuple && !g_hash_table_add (b->busy, (gpointer) t)) || t->kind->build == NULL || !t->kind->build (b, t))
+    gm_record_break (r, GM_BREAK_ESCAPE, gm_type_text (r, t));
+  if (tuple)
+    g_hash_table_remove (b->busy, t);
+}
+
+/* -- Effects ------------------------------------------------------------------------------------------------------------ */
+
+static bool
+same_place (const GmEffect *a, const GmEffect *b)
+{
+  switch (a->kind) {
+  case GM_EFFECT_SETATTR:
+  case GM_EFFECT_DELATTR:
+    return (b->kind == GM_EFFECT_SETATTR || b->kind == GM_EFFECT_DELATTR) && a->args[0] == b->args[0] && _PyUnicode_EQ (a->name, b->name);
+  case GM_EFFECT_GLOBAL:
+    return b->kind == GM_EFFECT_GLOBAL && a->fn == b->fn && _PyUnicode_EQ (a->name, b->name);
+  case GM_EFFECT_CELL:
+    return b->kind == GM_EFFECT_CELL && a->args[0] == b->args[0];
+  default:
+    return false;
+  }
+}
+
+static bool
+deletes (const GmEffect *e)
+{
+  return e->kind == GM_EFFECT_DELATTR || (e->kind == GM_EFFECT_CELL && e->args[1] == &gm_tracker_null);
+}
+
+/* Stores to one place become one store of the last value, at the first one's time; with deletes among them all are replayed, unless
+ * the attribute neither existed before nor exists after.  NULL: effect i needs no code. */
+static const GmEffect *
+effective (GmRecorder *r, uint32_t i)
+{
+  const GmEffect *e = &g_array_index (r->effects, GmEffect, i), *last = e;
+  bool first = true, any_delete = deletes (e);
+  for (uint32_t k = 0; k < r->effects->len; k++) {
+    const GmEffect *x = &g_array_index (r->effects, GmEffect, k);
+    if (k == i || !same_place (e, x))
+      continue;
+    first &= k > i;
+    any_delete |= deletes (x);
+    if (k > i)
+      last = x;
+  }
+  if (!any_delete)
+    return first ? last : NULL;
+  if (last->kind == GM_EFFECT_DELATTR) {
+    const GmTracker *t = last->args[0];
+    PyObject **dict = _PyObject_GetDictPtr (t->real);
+    if (dict && *dict && !PyDict_Contains (*dict, last->name) && t->kind == &gm_kind_object && _PyType_Lookup (Py_TYPE (t->real), last->name) == NULL)
+      return NULL;
+  }
+  return e;
+}
+
+static void
+emit_cell_store (GmResidualBuilder *b, const GmEffect *e)
+{
+  const GmTracker *cell = e->args[0];
+  bool del = e->args[1] == &gm_tracker_null;
+  if (!del)
+    gm_residual_value (b, e->args[1]);
+  if (cell->source->kind == GM_SOURCE_FREE_CELL) {
+    gm_residual_emit (b, del ? GM_INSN_DELETE_DEREF : GM_INSN_STORE_DEREF, VAR_FREE | (uint32_t) cell->source->index, NULL);
+    return;
+  }
+  gm_residual_value (b, cell);
+  PyObject *name = gm_record_take (b->r, PyUnicode_InternFromString ("cell_contents"));
+  gm_residual_emit (b, del ? GM_INSN_DELETE_ATTR : GM_INSN_STORE_ATTR, 0, name);
+}
+
+static void
+emit_effect (GmResidualBuilder *b, const GmEffect *e)
+{
+  b->line = e->line;
+  switch (e->kind) {
+  case GM_EFFECT_CALL:
+    gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, e->fn);
+    for (uint32_t k = 0; k < e->n; k++)
+      gm_residual_value (b, e->args[k]);
+    gm_residual_emit (b, GM_INSN_CALL, e->n, NULL);
+    gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
+    break;
+  case GM_EFFECT_SETITEM:
+    gm_residual_value (b, e->args[2]);
+    gm_residual_value (b, e->args[0]);
+    gm_residual_value (b, e->args[1]);
+    gm_residual_emit (b, GM_INSN_STORE_SUBSCR, 0, NULL);
+    break;
+  case GM_EFFECT_DELITEM:
+    gm_residual_value (b, e->args[0]);
+    gm_residual_value (b, e->args[1]);
+    gm_residual_emit (b, GM_INSN_DELETE_SUBSCR, 0, NULL);
+    break;
+  case GM_EFFECT_SETATTR:
+    gm_residual_value (b, e->args[1]);
+    gm_residual_value (b, e->args[0]);
+    gm_residual_emit (b, GM_INSN_STORE_ATTR, 0, e->name);
+    break;
+  case GM_EFFECT_DELATTR:
+    gm_residual_value (b, e->args[0]);
+    gm_residual_emit (b, GM_INSN_DELETE_ATTR, 0, e->name);
+    break;
+  case GM_EFFECT_GLOBAL:
+    gm_residual_value (b, e->args[0]);
+    if (e->fn == b->r->request->func->func_globals) {
+      gm_residual_emit (b, GM_INSN_STORE_GLOBAL, 0, e->name);
+    } else {
+      gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, e->fn);
+      gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, e->name);
+      gm_residual_emit (b, GM_INSN_STORE_SUBSCR, 0, NULL);
+    }
+    break;
+  case GM_EFFECT_CELL:
+    emit_cell_store (b, e);
+    break;
+  }
+}
+
+/* Contents of new cells, once all functions that capture them can be built. */
+static void
+fill_cells (GmResidualBuilder *b)
+{
+  for (uint32_t i = 0; i < b->unfilled->len && !b->r->stop; i++) { /* grows meanwhile */
+    const GmTracker *cell = b->unfilled->pdata[i], *contents = gm_contents_of (b->r, cell);
+    if (contents == &gm_tracker_null)
+      continue;
+    gm_residual_value (b, contents);
+    gm_residual_emit (b, GM_INSN_STORE_DEREF, gm_residual_cell (b, cell), NULL);
+  }
+}
+
+/* -- Numbering ------------------------------------------------------------------------------------------------------------ */
+
+static void
+add_slots (GmRecorder *r, GmSlot *slots, uint32_t first, uint32_t n, const char *stem, uint8_t kind)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    g_autofree char *name = g_strdup_printf ("%s%u", stem, i);
+    slots[first + i] = (GmSlot){ gm_record_take (r, PyUnicode_InternFromString (name)), kind };
+  }
+}
+
+static GmResidual *
+number (GmResidualBuilder *b)
+{
+  GmRecorder *r = b->r;
+  const GmCode *code = r->request->code;
+  GmResidual *res = gm_arena_new0 (r->arena, GmResidual);
+  uint32_t n_in = b->sources->len, n_out = b->outputs->len, n_temp = g_hash_table_size (b->temps),
+           n_cell = g_hash_table_size (b->cells);
+  uint32_t first[6] = { 0, 0, n_in, n_in + n_out, n_in + n_out + n_temp, n_in + n_out + n_temp + n_cell };
+  res->n_in_slots = n_in;
+  res->n_args = n_in + n_out;
+  res->n_free = code->n_free;
+  res->first_free = first[5];
+  res->n_slots = first[5] + code->n_free;
+  res->slots = gm_arena_newn (r->arena, GmSlot, res->n_slots + 1);
+  add_slots (r, res->slots, first[1], n_in, "in", GM_SLOT_ARG | GM_SLOT_LOCAL);
+  add_slots (r, res->slots, first[2], n_out, "out", GM_SLOT_ARG | GM_SLOT_LOCAL);
+  add_slots (r, res->slots, first[3], n_temp, "t", GM_SLOT_LOCAL);
+  add_slots (r, res->slots, first[4], n_cell, "c", GM_SLOT_CELL);
+  /* A cell keeps no name of the user's: functions that capture it know it by position. */
+  for (uint32_t i = 0; i < code->n_free; i++)
+    res->slots[res->first_free + i] = (GmSlot){ code->slots[code->first_free + i].name, GM_SLOT_FREE };
+  res->n_insns = b->insns->len;
+  res->insns = gm_arena_copy (r->arena, b->insns->data, b->insns->len * sizeof (GmInsn));
+  for (uint32_t i = 0; i < res->n_insns; i++)
+    if (gm_insns[res->insns[i].op].operand == GM_OPERAND_SLOT)
+      res->insns[i].arg = first[VAR_CLASS (res->insns[i].arg) >> 24] + VAR_INDEX (res->insns[i].arg);
+  res->stack_size = (uint32_t) b->max_depth + 2;
+  return res;
+}
+
+/* -- The short form ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  GmResidualBuilder *b;
+  GHashTable *seen; /* containers: one that occurs twice needs the long form */
+} Tree;
+
+static bool
+to_tree (Tree *k, const GmTracker *t, GmReturn *out)
+{
+  GmRecorder *r = k->b->r;
+  const GmSource *s = t->source;
+  if (s && s->kind != GM_SOURCE_CONST) {
+    *out = (GmReturn){ .kind = GM_RETURN_SLOT, .index = index_in (k->b->sources, s) };
+    return s->kind != GM_SOURCE_FREE_CELL;
+  }
+  if (t->kind == &gm_kind_constant || (t->real && (t->kind == &gm_kind_class || t->kind == &gm_kind_module))) {
+    *out = (GmReturn){ .kind = GM_RETURN_CONST, .obj = Py_NewRef (t->real) };
+    return true;
+  }
+  if (t->kind == &gm_kind_tensor) {
+    *out = (GmReturn){ .kind = GM_RETURN_OUTPUT, .index = VAR_INDEX (gm_residual_output (k->b, t)) };
+    return true;
+  }
+  const GmTracker *contents = t;
+  if (t->kind == &gm_kind_tuple && t->data == NULL && t->number == 0)
+    out->kind = GM_RETURN_TUPLE;
+  else if (t->kind == &gm_kind_list)
+    out->kind = GM_RETURN_LIST;
+  else if (t->kind == &gm_kind_dict)
+    out->kind = GM_RETURN_DICT;
+  else
+    return false;
+  if (t->n == 0 && t->kind == &gm_kind_tuple) { /* the one empty tuple */
+    *out = (GmReturn){ .kind = GM_RETURN_CONST, .obj = PyTuple_New (0) };
+    return true;
+  }
+  if (t->kind != &gm_kind_tuple)
+    contents = gm_contents_of (r, t);
+  if (!g_hash_table_add (k->seen, (gpointer) t))
+    return false;
+  out->items = g_new0 (GmReturn, MAX (contents->n, 1));
+  for (uint32_t i = 0; i < contents->n; i++) {
+    out->n = i + 1;
+    if (!to_tree (k, contents->items[i], &out->items[i]))
+      return false;
+  }
+  out->n = contents->n;
+  return true;
+}
+
+static GmReturn *
+short_form (GmResidualBuilder *b, const GmTracker *value)
+{
+  g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL);
+  GmReturn *ret = g_new0 (GmReturn, 1);
+  if (b->r->effects->len == 0 && to_tree (&(Tree){ b, seen }, value, ret))
+    return ret;
+  gm_return_free (ret);
+  g_ptr_array_set_size (b->sources, 0);
+  g_ptr_array_set_size (b->outputs, 0);
+  return NULL;
+}
+
+static void
+slots_in_tree (GmReturn *ret, const uint32_t *slots)
+{
+  if (ret->kind == GM_RETURN_SLOT)
+    ret->index = slots[ret->index];
+  for (uint32_t i = 0; i < ret->n; i++)
+    slots_in_tree (&ret->items[i], slots);
+}
+
+/* -- What mutation asks of the guards -------------------------------------------------------------------------------------------- */
+
+static bool
+is_mutated (const GmRecorder *r, GmValueId value)
+{
+  for (uint32_t i = 0; i < r->mutated->len; i++)
+    if (g_array_index (r->mutated, GmValueId, i) == value)
+      return true;
+  return false;
+}
+
+/* A tensor that is written to must not share memory with another input: then the graph's order of reads and writes would lie. */
+static void
+guard_overlap (GmRecorder *r)
+{
+  for (uint32_t i = 0; i < r->inputs->len; i++) {
+    const GmInput *a = &g_array_index (r->inputs, GmInput, i);
+    for (uint32_t k = 0; k < r->inputs->len && a->tracker && is_mutated (r, a->value); k++) {
+      const GmInput *b = &g_array_index (r->inputs, GmInput, k);
+      if (k == i || b->tracker == NULL)
+        continue;
+      if (gm_tensor_may_overlap (gm_host_tensor (a->tracker->real), gm_host_tensor (b->tracker->real)))
+        gm_record_break (r, GM_BREAK_TENSOR_OVERLAP, a->tracker->source->name, b->tracker->source->name);
+      gm_guard (r, NO_OVERLAP, a->tracker->source, .other = b->tracker->source);
+    }
+  }
+}
+
+/* Objects that were told apart must stay apart, if one of them is changed. */
+static void
+guard_distinct (GmRecorder *r)
+{
+  for (uint32_t i = 0; i < r->effects->len; i++) {
+    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
+    const GmTracker *t = e->kind == GM_EFFECT_GLOBAL ? NULL : e->args[0];
+    for (uint32_t k = 0; t && t->source && k < r->wrapped->len; k++) {
+      const GmTracker *o = r->wrapped->pdata[k];
+      if (o != t && o->source && o->kind == t->kind && Py_TYPE (o->real) == Py_TYPE (t->real))
+        gm_guard (r, DISTINCT, t->source, .other = o->source);
+    }
+  }
+}
+
+/* -- The end of a recording --------------------------------------------------------------------------------------------------------- */
+
+static void
+finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *slots)
+{
+  g_autofree uint32_t *slot_of = g_new (uint32_t, r->sources->len + 1);
+  g_autoptr (GPtrArray) extra = g_ptr_array_new ();
+  for (uint32_t i = 0; i < r->inputs->len; i++) {
+    const GmTracker *t = g_array_index (r->inputs, GmInput, i).tracker;
+    if (t)
+      g_ptr_array_add (extra, (gpointer) t->source);
+  }
+  for (uint32_t i = 0; i < b->sources->len; i++)
+    g_ptr_array_add (extra, b->sources->pdata[i]);
+  rec->guards = gm_guards_new (r, (const GmSource *const *) extra->pdata, extra->len, slot_of);
+  for (uint32_t i = 0; i < b->sources->len; i++)
+    slots[i] = slot_of[((const GmSource *) b->sources->pdata[i])->number];
+  rec->n_inputs = r->inputs->len;
+  rec->inputs = gm_arena_newn (r->arena, GmRecordInput, r->inputs->len + 1);
+  for (uint32_t i = 0; i < r->inputs->len; i++) {
+    const GmInput *in = &g_array_index (r->inputs, GmInput, i);
+    const GmSource *s = in->tracker ? in->tracker->source : NULL;
+    rec->inputs[i] = (GmRecordInput){ in->value, s ? slot_of[s->number] : GM_SLOT_RNG, s ? s->name : "the generator",
+                                      is_mutated (r, in->value) };
+  }
+  const GmRecordRequest *req = r->request;
+  g_autofree char *failed = gm_guards_explain (rec->guards, &req->env, req->locals, req->func);
+  if (failed)
+    gm_record_break (r, GM_BREAK_GUARD_FAILED_AT_BIRTH, failed);
+}
+
+void
+gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
+{
+  GmResidualBuilder b = {
+    .r = r, .insns = g_array_new (FALSE, TRUE, sizeof (GmInsn)), .sources = g_ptr_array_new (), .outputs = g_ptr_array_new (),
+    .temps = g_hash_table_new (NULL, NULL), .cells = g_hash_table_new (NULL, NULL), .unfilled = g_ptr_array_new (),
+    .busy = g_hash_table_new (NULL, NULL), .line = r->request->code->code->co_firstlineno,
+  };
+  if (gm_grad_mode_get (r) != ((r->request->env.modes & GM_MODE_GRAD) != 0))
+    gm_record_break (r, GM_BREAK_SIDE_EFFECT, "a change of the grad mode that outlasts the function");
+  guard_overlap (r);
+  guard_distinct (r);
+  rec->ret = short_form (&b, value);
+  if (rec->ret == NULL) {
+    for (uint32_t i = 0; i < r->effects->len && !r->stop; i++) {
+      const GmEffect *e = effective (r, i);
+      if (e) {
+        emit_effect (&b, e);
+        rec->n_effects++;
+      }
+    }
+    gm_residual_value (&b, value);
+    fill_cells (&b);
+    gm_residual_emit (&b, GM_INSN_RETURN_VALUE, 0, NULL);
+  }
+  for (uint32_t i = 0; i < b.outputs->len; i++)
+    gm_graph_add_output (r->graph, (GmValueId) gm_contents_of (r, b.outputs->pdata[i])->number, GM_OUTPUT_USER);
+  uint32_t *slots = gm_arena_newn (r->arena, uint32_t, b.sources->len + 1);
+  if (!r->stop)
+    finish_guards (r, &b, rec, slots);
+  if (!r->stop && rec->ret)
+    slots_in_tree (rec->ret, slots);
+  else if (!r->stop) {
+    rec->residual = number (&b);
+    rec->residual->in_slots = slots;
+  }
+  if (r->stop) {
+    g_clear_pointer (&rec->guards, gm_guards_unref);
+    g_clear_pointer (&rec->ret, gm_return_free);
+    rec->n_inputs = 0;
+  } else {
+    rec->rng_taken = r->builder.rng_taken;
+    rec->graph = g_steal_pointer (&r->graph);
+  }
+  g_array_unref (b.insns);
+  g_ptr_array_unref (b.sources);
+  g_ptr_array_unref (b.outputs);
+  g_hash_table_unref (b.temps);
+  g_hash_table_unref (b.cells);
+  g_ptr_array_unref (b.unfilled);
+  g_hash_table_unref (b.busy);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * source.c -- interned paths to values.
+ */
+#include "core/trace/recorder.h"
+
+#include <stdarg.h>
+
+guint
+gm_source_hash (gconstpointer p)
+{
+  const GmSource *s = p;
+  /* keys may be equal constants of different identity; they are interned by identity, which only costs a duplicate */
+  return g_direct_hash (s->base) * 31 + s->kind * 17 + g_direct_hash (s->obj) * 7 + g_direct_hash (s->key) +
+         (guint) s->index * 101;
+}
+
+gboolean
+gm_source_equal (gconstpointer p, gconstpointer q)
+{
+  const GmSource *a = p, *b = q;
+  return a->kind == b->kind && a->base == b->base && a->obj == b->obj && a->key == b->key && a->index == b->index;
+}
+
+const GmSource *
+gm_source_add (GmRecorder *r, const GmSource *init, const char *format, ...)
+{
+  GmSource *s = g_hash_table_lookup (r->source_index, init);
+  if (s)
+    return s;
+  s = gm_arena_copy (r->arena, init, sizeof *init);
+  va_list args;
+  va_start (args, format);
+  g_autofree char *name = g_strdup_vprintf (format, args);
+  va_end (args);
+  s->name = gm_arena_strdup (r->arena, name);
+  s->number = r->sources->len;
+  if (s->obj)
+    gm_record_keep (r, s->obj);
+  if (s->key)
+    gm_record_keep (r, s->key);
+  g_ptr_array_add (r->sources, s);
+  g_hash_table_add (r->source_index, s);
+  return s;
+}
+
+/* A constant as a short text for names. */
+static char *
+key_text (PyObject *key)
+{
+  PyObject *text = PyObject_Repr (key);
+  char *s = g_strdup (text ? PyUnicode_AsUTF8 (text) : "?");
+  PyErr_Clear ();
+  Py_XDECREF (text);
+  return s;
+}
+
+const GmSource *
+gm_source_local (GmRecorder *r, uint32_t slot)
+{
+  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_LOCAL, .index = slot }, "L['%s']",
+                        PyUnicode_AsUTF8 (r->request->code->slots[slot].name));
+}
+
+const GmSource *
+gm_source_free (GmRecorder *r, uint32_t i, bool cell)
+{
+  const GmCode *code = r->request->code;
+  const char *name = PyUnicode_AsUTF8 (code->slots[code->first_free + i].name);
+  if (cell)
+    return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_FREE_CELL, .index = i }, "cell of L['%s']", name);
+  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_FREE, .index = i }, "L['%s']", name);
+}
+
+const GmSource *
+gm_source_global (GmRecorder *r, PyObject *dict, PyObject *name)
+{
+  const char *text = PyUnicode_AsUTF8 (name);
+  if (dict == r->request->func->func_globals)
+    return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_GLOBAL, .obj = dict, .key = name }, "G['%s']", text);
+  if (dict == r->request->func->func_builtins)
+    return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_GLOBAL, .obj = dict, .key = name }, "builtins['%s']", text);
+  PyObject *module = PyDict_GetItemString (dict, "__name__");
+  const char *module_name = module && PyUnicode_Check (module) ? PyUnicode_AsUTF8 (module) : "?";
+  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_GLOBAL, .obj = dict, .key = name }, "G(%s)['%s']", module_name, text);
+}
+
+const GmSource *
+gm_source_const (GmRecorder *r, PyObject *value, const char *name)
+{
+  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_CONST, .obj = value }, "%s", name);
+}
+
+const GmSource *
+gm_source_attr (GmRecorder *r, const GmSource *base, PyObject *name)
+{
+  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_ATTR, .base = base, .key = name }, "%s.%s", base->name,
+                        PyUnicode_AsUTF8 (name));
+}
+
+const GmSource *
+gm_source_member (GmRecorder *r, const GmSource *base, int64_t offset, PyObject *name)
+{
+  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_MEMBER, .base = base, .index = offset }, "%s.%s", base->name,
+                        PyUnicode_AsUTF8 (name));
+}
+
+const GmSource *
+gm_source_class_attr (GmRecorder *r, PyTypeObject *type, PyObject *name)
+{
+  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_CLASS_ATTR, .obj = (PyObject *) type, .key = name }, "%s.%s",
+                        type->tp_name, PyUnicode_AsUTF8 (name));
+}
+
+const GmSource *
+gm_source_item (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t index)
+{
+  return gm_source_add (r, &(GmSource){ .kind = (uint8_t) kind, .base = base, .index = index }, "%s[%" G_GINT64_FORMAT "]",
+                        base->name, index);
+}
+
+const GmSource *
+gm_source_dict_item (GmRecorder *r, const GmSource *base, PyObject *key)
+{
+  g_autofree char *text = key_text (key);
+  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_DICT_ITEM, .base = base, .key = key }, "%s[%s]", base->name, text);
+}
+
+const GmSource *
+gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t index, PyObject *key)
+{
+  GmSource s = { .kind = (uint8_t) kind, .base = base, .index = index, .key = key };
+  switch (kind) {
+  case GM_SOURCE_CELL:
+    return gm_source_add (r, &s, "%s.__closure__[%" G_GINT64_FORMAT "]", base->name, index);
+  case GM_SOURCE_CONTENTS:
+    if (base->kind == GM_SOURCE_FREE_CELL) /* one accessor, and the name of a plain local */
+      return gm_source_free (r, (uint32_t) base->index, false);
+    return gm_source_add (r, &s, "%s.cell_contents", base->name);
+  case GM_SOURCE_DEFAULT:
+    return gm_source_add (r, &s, "%s.__defaults__[%" G_GINT64_FORMAT "]", base->name, index);
+  case GM_SOURCE_KWDEFAULT:
+    return gm_source_add (r, &s, "%s.__kwdefaults__['%s']", base->name, PyUnicode_AsUTF8 (key));
+  case GM_SOURCE_METHOD_FUNC:
+    return gm_source_add (r, &s, "%s.__func__", base->name);
+  case GM_SOURCE_METHOD_SELF:
+    return gm_source_add (r, &s, "%s.__self__", base->name);
+  default:
+    g_assert_not_reached ();
+  }
+}

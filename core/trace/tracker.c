@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tracker.c -- dispatch of operations on trackers to their kinds, and the kinds that stand for no Python value.
+ *
+ * Each operation realizes lazy trackers first, so kinds never meet one; a kind without an entry breaks with the operation's row.
+ */
+#include "core/trace/recorder.h"
+
+#include <string.h>
+
+/* -- Making -------------------------------------------------------------------------------------------------------- */
+
+const GmTracker *
+gm_tracker_add (GmRecorder *r, const GmTracker *init)
+{
+  return gm_arena_copy (r->arena, init, sizeof *init);
+}
+
+const GmTracker **
+gm_tracker_array (GmRecorder *r, uint32_t n)
+{
+  return gm_arena_newn (r->arena, const GmTracker *, n ? n : 1);
+}
+
+const GmTracker *
+gm_contents (GmRecorder *r, const GmTracker *const *items, uint32_t n)
+{
+  const GmTracker **copy = gm_tracker_array (r, n);
+  if (n)
+    memcpy (copy, items, n * sizeof *copy);
+  return gm_tracker (r, .kind = &gm_kind_contents, .items = copy, .n = n);
+}
+
+const GmTracker *
+gm_contents_of (GmRecorder *r, const GmTracker *t)
+{
+  return gm_heap_load (&r->heap, t->id, 0);
+}
+
+void
+gm_contents_set (GmRecorder *r, const GmTracker *t, const GmTracker *contents)
+{
+  if (!r->stop)
+    gm_heap_store (&r->heap, t->id, 0, contents);
+}
+
+/* -- Internal kinds ------------------------------------------------------------------------------------------------ */
+
+static bool
+build_null (GmResidualBuilder *b, const GmTracker *t)
+{
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  return true;
+}
+
+const GmTrackerKind gm_kind_null = { .name = "NULL", .build = build_null };
+const GmTrackerKind gm_kind_poison = { .name = "poison" };
+const GmTrackerKind gm_kind_lazy = { .name = "lazy" };
+const GmTrackerKind gm_kind_contents = { .name = "contents" };
+
+const GmTracker gm_tracker_null = { .kind = &gm_kind_null, .id = GM_NO_OBJECT };
+const GmTracker gm_tracker_poison = { .kind = &gm_kind_poison, .id = GM_NO_OBJECT };
+
+#define POISON (&gm_tracker_poison)
+
+/* -- Dispatch ------------------------------------------------------------------------------------------------------- */
+
+PyTypeObject *
+gm_type_of (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_realize (r, t);
+  if (t->kind->type)
+    return t->kind->type (r, t);
+  return t->real ? Py_TYPE (t->real) : NULL;
+}
+
+const char *
+gm_type_text (GmRecorder *r, const GmTracker *t)
+{
+  PyTypeObject *type = gm_type_of (r, t);
+  if (type == NULL)
+    return t->kind->name;
+  const char *dot = strrchr (type->tp_name, '.');
+  return dot ? dot + 1 : type->tp_name;
+}
+
+int
+gm_truth (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_realize (r, t);
+  if (r->stop)
+    return 0;
+  if (t->kind->truth)
+    return t->kind->truth (r, t);
+  if (t->kind->len)
+    return gm_len (r, t) != 0;
+  gm_record_break (r, GM_BREAK_TRUTH, gm_type_text (r, t));
+  return 0;
+}
+
+const GmTracker *
+gm_iter (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_realize (r, t);
+  if (r->stop)
+    return POISON;
+  if (t->kind->iter)
+    return t->kind->iter (r, t);
+  return gm_record_break (r, GM_BREAK_ITERATION, gm_type_text (r, t));
+}
+
+const GmTracker *
+gm_next (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_realize (r, t);
+  if (r->stop)
+    return NULL;
+  if (t->kind->next == NULL) {
+    gm_record_break (r, GM_BREAK_ITERATION, gm_type_text (r, t));
+    return NULL;
+  }
+  const GmTracker *item = t->kind->next (r, t);
+  return r->stop ? NULL : item;
+}
+
+GPtrArray *
+gm_iterate (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *it = gm_iter (r, t);
+  GPtrArray *all = g_ptr_array_new ();
+  const GmTracker *item;
+  while (!r->stop && (item = gm_next (r, it)) != NULL) {
+    g_ptr_array_add (all, (gpointer) item);
+    if (all->len > 1000000)
+      gm_record_break (r, GM_BREAK_LOOP_LIMIT, "1000000");
+  }
+  if (r->stop)
+    g_clear_pointer (&all, g_ptr_array_unref);
+  return all;
+}
+
+const GmTracker *
+gm_call (GmRecorder *r, const GmTracker *f, const GmCallArgs *args)
+{
+  f = gm_realize (r, f);
+  if (r->stop)
+    return POISON;
+  if (f->kind->call)
+    return f->kind->call (r, f, args);
+  return gm_record_break (r, GM_BREAK_CALL_OBJECT, gm_type_text (r, f));
+}
+
+const GmTracker *
+gm_call_n (GmRecorder *r, const GmTracker *f, const GmTracker *const *args, uint32_t n)
+{
+  return gm_call (r, f, &(GmCallArgs){ args, n, NULL });
+}
+
+const GmTracker *
+gm_getattr_opt (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  t = gm_realize (r, t);
+  if (r->stop)
+    return POISON;
+  if (PyUnicode_CompareWithASCIIString (name, "__class__") == 0) {
+    PyTypeObject *type = gm_type_of (r, t);
+    if (type)
+      return gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name));
+  }
+  if (t->kind->getattr)
+    return t->kind->getattr (r, t, name);
+  return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
+}
+
+const GmTracker *
+gm_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  const GmTracker *v = gm_getattr_opt (r, t, name);
+  if (v)
+    return v;
+  return gm_record_break (r, GM_BREAK_ATTRIBUTE_MISSING, gm_type_text (r, t), PyUnicode_AsUTF8 (name));
+}
+
+void
+gm_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
+{
+  t = gm_realize (r, t);
+  if (r->stop)
+    return;
+  if (t->kind->setattr)
+    t->kind->setattr (r, t, name, value);
+  else
+    gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
+}
+
+const GmTracker *
+gm_getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
+{
+  t = gm_realize (r, t);
+  if (r->stop)
+    return POISON;
+  if (t->kind->getitem)
+    return t->kind->getitem (r, t, key);
+  return gm_record_break (r, GM_BREAK_SUBSCRIPT, gm_type_text (r, t), gm_type_text (r, key));
+}
+
+void
+gm_setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
+{
+  t = gm_realize (r, t);
+  if (r->stop)
+    return;
+  if (t->kind->setitem)
+    t->kind->setitem (r, t, key, value);
+  else
+    gm_record_break (r, GM_BREAK_SUBSCRIPT_STORE, gm_type_text (r, t), gm_type_text (r, key));
+}
+
+static const char *const binary_names[GM_N_BIN] = { "+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^" };
+
+const GmTracker *
+gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b, bool inplace)
+{
+  a = gm_realize (r, a);
+  b = gm_realize (r, b);
+  if (r->stop)
+    return POISON;
+  const GmTracker *v = NULL;
+  if (b->kind == &gm_kind_tensor && a->kind != &gm_kind_tensor && a->kind->binary == NULL)
+    v = b->kind->binary (r, op, b, a, true, false);
+  if (v == NULL && a->kind->binary)
+    v = a->kind->binary (r, op, a, b, false, inplace);
+  if (v == NULL && !r->stop && b->kind->binary)
+    v = b->kind->binary (r, op, b, a, true, false);
+  if (v)
+    return v;
+  return gm_record_break (r, GM_BREAK_OPERATOR, binary_names[op], gm_type_text (r, a), gm_type_text (r, b));
+}
+
+const GmTracker *
+gm_unary (GmRecorder *r, GmUnary op, const GmTracker *t)
+{
+  static const char *const names[] = { "+", "-", "~" };
+  t = gm_realize (r, t);
+  if (r->stop)
+    return POISON;
+  const GmTracker *v = t->kind->unary ? t->kind->unary (r, op, t) : NULL;
+  if (v)
+    return v;
+  return gm_record_break (r, GM_BREAK_UNARY, names[op], gm_type_text (r, t));
+}
+
+const GmTracker *
+gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
+{
+  static const char *const names[] = { "<", "<=", "==", "!=", ">", ">=" };
+  static const int swapped[] = { Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE };
+  a = gm_realize (r, a);
+  b = gm_realize (r, b);
+  if (r->stop)
+    return POISON;
+  const GmTracker *v = NULL;
+  if (a->kind->compare)
+    v = a->kind->compare (r, op, a, b);
+  if (v == NULL && !r->stop && b->kind->compare)
+    v = b->kind->compare (r, swapped[op], b, a);
+  if (v)
+    return v;
+  /* What no side implements: identity, for values whose kinds cannot be equal otherwise. */
+  if (!r->stop && (op == Py_EQ || op == Py_NE) && a->kind != b->kind &&
+      (a->real == Py_None || b->real == Py_None))
+    return gm_from_bool (r, op == Py_NE);
+  return gm_record_break (r, GM_BREAK_OPERATOR, names[op], gm_type_text (r, a), gm_type_text (r, b));
+}
+
+static bool
+is_singleton (PyObject *o)
+{
+  return o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || o == Py_NotImplemented ||
+         Py_TYPE (o) == gm_host.dtype_type;
+}
+
+const GmTracker *
+gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b)
+{
+  for (int side = 0; side < 2; side++) { /* `x is None` asks for the type alone */
+    const GmTracker *x = side ? b : a, *y = side ? a : b;
+    if (x->kind == &gm_kind_lazy && y->kind == &gm_kind_constant && is_singleton (y->real)) {
+      if (x->real == y->real)
+        gm_guard (r, IS, x->source, .obj = y->real);
+      else if (Py_TYPE (x->real) == Py_TYPE (y->real))
+        gm_guard (r, IS, x->source, .obj = x->real);
+      else
+        gm_guard (r, TYPE, x->source, .obj = (PyObject *) Py_TYPE (x->real));
+      return gm_from_bool (r, x->real == y->real);
+    }
+  }
+  a = gm_realize (r, a);
+  b = gm_realize (r, b);
+  if (r->stop)
+    return POISON;
+  if (a == b && a->kind != &gm_kind_constant)
+    return gm_from_bool (r, true);
+  if (a->kind == &gm_kind_constant && b->kind == &gm_kind_constant) {
+    if (Py_TYPE (a->real) != Py_TYPE (b->real) || is_singleton (a->real) || is_singleton (b->real))
+      return gm_from_bool (r, a->real == b->real);
+    return gm_record_break (r, GM_BREAK_IDENTITY, gm_type_text (r, a), gm_type_text (r, b));
+  }
+  if (a->kind != b->kind)
+    return gm_from_bool (r, false);
+  if (a->kind == &gm_kind_method || a->kind == &gm_kind_api || a->kind == &gm_kind_slice || a->kind == &gm_kind_view)
+    return gm_record_break (r, GM_BREAK_IDENTITY, gm_type_text (r, a), gm_type_text (r, b));
+  if ((a->kind == &gm_kind_tuple && (a->n == 0 || b->n == 0)))
+    return gm_record_break (r, GM_BREAK_IDENTITY, "tuple", "tuple");
+  if (a->source && b->source && a->kind != &gm_kind_class && a->kind != &gm_kind_builtin && a->kind != &gm_kind_module)
+    gm_guard (r, DISTINCT, a->source, .other = b->source);
+  return gm_from_bool (r, false);
+}
+
+int64_t
+gm_len (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_realize (r, t);
+  if (r->stop)
+    return 0;
+  if (t->kind->len)
+    return t->kind->len (r, t);
+  gm_record_break (r, GM_BREAK_LENGTH, gm_type_text (r, t));
+  return 0;
+}
+
+const GmTracker *
+gm_contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
+{
+  t = gm_realize (r, t);
+  if (r->stop)
+    return POISON;
+  if (t->kind->contains)
+    return t->kind->contains (r, t, item);
+  return gm_record_break (r, GM_BREAK_CONTAINS, gm_type_text (r, t));
+}
+
+PyObject *
+gm_constant (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_realize (r, t);
+  if (r->stop || t->kind->constant == NULL)
+    return NULL;
+  PyObject *o = t->kind->constant (r, t);
+  return o ? gm_record_take (r, o) : NULL;
+}
+
+bool
+gm_constant_int (GmRecorder *r, const GmTracker *t, int64_t *out)
+{
+  t = gm_realize (r, t);
+  if (r->stop || t->kind != &gm_kind_constant || !PyLong_Check (t->real))
+    return false;
+  int overflow;
+  *out = PyLong_AsLongLongAndOverflow (t->real, &overflow);
+  return !overflow;
+}
+
+const GmTracker *
+gm_call_special (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *const *args, uint32_t n)
+{
+  PyTypeObject *type = gm_type_of (r, t);
+  PyObject *key = gm_record_take (r, PyUnicode_InternFromString (name));
+  if (type == NULL)
+    return NULL;
+  PyObject *found = _PyType_Lookup (type, key);
+  gm_guard (r, CLASS_LOOKUP, NULL, .obj = (PyObject *) type, .key = key, .ptr = found);
+  if (found == NULL || found == Py_None)
+    return NULL;
+  if (!PyFunction_Check (found))
+    return NULL;
+  const GmTracker *f = gm_wrap (r, found, gm_source_class_attr (r, type, key));
+  const GmTracker **all = gm_tracker_array (r, n + 1);
+  all[0] = t;
+  memcpy (all + 1, args, n * sizeof *all);
+  return gm_call_n (r, f, all, n + 1);
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tracker_builtin.c -- functions, methods and types of C: those that have a model, those that only compute on constants, and the rest.
+ *
+ * A tracker of this kind is a row of a kind's method table bound to a value (number 1), a method of a constant (number 2, real is its name), or an
+ * existing C function (number 0).  A function without a model is called only if it is known to compute from its arguments alone and all of them
+ * are constants; otherwise it breaks.
+ */
+#include "core/trace/builtin.h"
+#include "core/trace/cell.h"
+#include "core/trace/iterator.h"
+
+#include <string.h>
+
+const GmTracker *
+gm_wrap_builtin (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  gm_guard (r, IS, source, .obj = real);
+  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_builtin, .real = real, .source = source);
+  gm_know (r, t);
+  return t;
+}
+
+const GmTracker *
+gm_builtin_method (GmRecorder *r, const char *name, const GmTracker *self)
+{
+  const GmTracker **items = gm_tracker_array (r, 1);
+  items[0] = self;
+  return gm_tracker (r, .kind = &gm_kind_builtin, .items = items, .n = 1, .number = 2,
+                     .real = gm_record_take (r, PyUnicode_InternFromString (name)));
+}
+
+const GmTracker *
+gm_builtin_fold (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
+{
+  uint32_t n = args->n + gm_args_n_named (args);
+  g_autofree PyObject **values = g_new0 (PyObject *, n + 1);
+  for (uint32_t i = 0; i < n; i++)
+    if ((values[i] = gm_constant (r, args->args[i])) == NULL)
+      return NULL;
+  return gm_from_constant_take (r, PyObject_Vectorcall (fn, values, args->n, args->names));
+}
+
+/* -- Functions with a model ------------------------------------------------------------------------------------------------- */
+
+typedef const GmTracker *(*Model) (GmRecorder *r, const GmCallArgs *args);
+
+#define PLAIN(name, min, max) \
+  if (!gm_args_plain (r, name, args, min, max)) \
+    return &gm_tracker_poison
+
+static const GmTracker *
+call_len (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("len", 1, 1);
+  return gm_from_int (r, gm_len (r, args->args[0]));
+}
+
+static const GmTracker *
+call_isinstance (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("isinstance", 2, 2);
+  return gm_from_bool (r, gm_is_instance (r, args->args[0], args->args[1]));
+}
+
+static const GmTracker *
+call_issubclass (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("issubclass", 2, 2);
+  const GmTracker *a = gm_realize (r, args->args[0]), *b = gm_realize (r, args->args[1]);
+  if (a->kind != &gm_kind_class || b->kind != &gm_kind_class || Py_TYPE (b->real) != &PyType_Type)
+    return gm_record_break (r, GM_BREAK_CALL_C, "issubclass()");
+  return gm_from_bool (r, PyType_IsSubtype ((PyTypeObject *) a->real, (PyTypeObject *) b->real));
+}
+
+static PyObject *
+name_of (GmRecorder *r, const GmTracker *t)
+{
+  PyObject *name = gm_constant (r, t);
+  if (name && PyUnicode_CheckExact (name)) {
+    Py_INCREF (name); /* interned: keys of guards are compared by identity first */
+    PyUnicode_InternInPlace (&name);
+    return gm_record_take (r, name);
+  }
+  gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "an attribute name that is no constant string");
+  return NULL;
+}
+
+static const GmTracker *
+call_getattr (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("getattr", 2, 3);
+  PyObject *name = name_of (r, args->args[1]);
+  if (name == NULL)
+    return &gm_tracker_poison;
+  if (args->n == 2)
+    return gm_getattr (r, args->args[0], name);
+  const GmTracker *v = gm_getattr_opt (r, args->args[0], name);
+  return v ? v : args->args[2];
+}
+
+static const GmTracker *
+call_hasattr (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("hasattr", 2, 2);
+  PyObject *name = name_of (r, args->args[1]);
+  return name ? gm_from_bool (r, gm_getattr_opt (r, args->args[0], name) != NULL) : &gm_tracker_poison;
+}
+
+static const GmTracker *
+call_setattr (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("setattr", 3, 3);
+  PyObject *name = name_of (r, args->args[1]);
+  if (name)
+    gm_setattr (r, args->args[0], name, args->args[2]);
+  return gm_none (r);
+}
+
+static const GmTracker *
+call_abs (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("abs", 1, 1);
+  const GmTracker *t = gm_realize (r, args->args[0]);
+  if (t->kind == &gm_kind_tensor)
+    return gm_call_api_name (r, "abs", &t, 1, false);
+  PyObject *o = gm_constant (r, t);
+  return o ? gm_from_constant_take (r, PyNumber_Absolute (o)) : gm_record_break (r, GM_BREAK_UNARY, "abs()", gm_type_text (r, t));
+}
+
+static const GmTracker *
+call_sum (GmRecorder *r, const GmCallArgs *args)
+{
+  static const char *const names[] = { "iterable", "start" };
+  const GmTracker *in[2];
+  if (!gm_args_take (r, "sum", args, names, 2, in) || in[0] == NULL)
+    return &gm_tracker_poison;
+  const GmTracker *total = in[1] ? in[1] : gm_from_int (r, 0), *item;
+  const GmTracker *it = gm_iter (r, in[0]);
+  while (!r->stop && (item = gm_next (r, it)) != NULL)
+    total = gm_binary (r, GM_BIN_ADD, total, item, false);
+  return total;
+}
+
+static const GmTracker *
+any_or_all (GmRecorder *r, const GmCallArgs *args, bool any)
+{
+  PLAIN (any ? "any" : "all", 1, 1);
+  const GmTracker *it = gm_iter (r, args->args[0]), *item;
+  while (!r->stop && (item = gm_next (r, it)) != NULL)
+    if ((gm_truth (r, item) != 0) == any)
+      return gm_from_bool (r, any);
+  return gm_from_bool (r, !any);
+}
+
+static const GmTracker *
+call_any (GmRecorder *r, const GmCallArgs *args)
+{
+  return any_or_all (r, args, true);
+}
+
+static const GmTracker *
+call_all (GmRecorder *r, const GmCallArgs *args)
+{
+  return any_or_all (r, args, false);
+}
+
+static const GmTracker *
+call_iter (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("iter", 1, 1);
+  return gm_iter (r, args->args[0]);
+}
+
+static const GmTracker *
+call_next (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("next", 1, 2);
+  const GmTracker *item = gm_next (r, args->args[0]);
+  if (item == NULL && args->n == 2)
+    return args->args[1];
+  return item ? item : gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "StopIteration");
+}
+
+static const GmTracker *
+call_callable (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("callable", 1, 1);
+  const GmTracker *t = gm_realize (r, args->args[0]);
+  if (t->kind == &gm_kind_object)
+    return gm_from_bool (r, ((PyTypeObject *) t->data)->tp_call != NULL);
+  return gm_from_bool (r, t->kind->call != NULL);
+}
+
+static const GmTracker *
+call_print (GmRecorder *r, const GmCallArgs *args)
+{
+  return gm_record_break (r, GM_BREAK_CALL_PRINT, "print()");
+}
+
+static const GmTracker *
+call_id (GmRecorder *r, const GmCallArgs *args)
+{
+  return gm_record_break (r, GM_BREAK_CALL_ID, "id()");
+}
+
+static const GmTracker *
+call_is_grad_enabled (GmRecorder *r, const GmCallArgs *args)
+{
+  return gm_from_bool (r, gm_grad_mode_get (r));
+}
+
+/* `fold`: computes from its arguments alone; called on constants. */
+static const struct {
+  const char *name;
+  Model model;
+} functions[] = {
+  { "len", call_len },         { "isinstance", call_isinstance }, { "issubclass", call_issubclass }, { "getattr", call_getattr },
+  { "hasattr", call_hasattr }, { "setattr", call_setattr },       { "abs", call_abs },               { "sum", call_sum },
+  { "any", call_any },         { "all", call_all },               { "iter", call_iter },             { "next", call_next },
+  { "callable", call_callable }, { "print", call_print },         { "id", call_id },
+  { "min", NULL },   { "max", NULL },  { "sorted", NULL }, { "divmod", NULL }, { "pow", NULL }, { "round", NULL }, { "chr", NULL },
+  { "ord", NULL },   { "hex", NULL },  { "oct", NULL },    { "bin", NULL },    { "repr", NULL }, { "format", NULL }, { "ascii", NULL },
+};
+
+static bool
+is_pure_module (PyObject *fn)
+{
+  PyObject *module = PyCFunction_Check (fn) ? ((PyCFunctionObject *) fn)->m_module : NULL;
+  return module && PyUnicode_Check (module) && PyUnicode_CompareWithASCIIString (module, "math") == 0;
+}
+
+static const GmTracker *
+call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
+{
+  const GmTracker *v = NULL;
+  const char *name = PyCFunction_Check (fn) ? ((PyCFunctionObject *) fn)->m_ml->ml_name : Py_TYPE (fn)->tp_name;
+  if (fn == gm_host.is_grad_enabled)
+    return call_is_grad_enabled (r, args);
+  for (size_t i = 0; i < G_N_ELEMENTS (functions); i++)
+    if (fn == PyDict_GetItemString (PyEval_GetBuiltins (), functions[i].name)) {
+      v = functions[i].model ? functions[i].model (r, args) : gm_builtin_fold (r, fn, args);
+      return v ? v : gm_record_break (r, GM_BREAK_CALL_C, functions[i].name);
+    }
+  if (is_pure_module (fn))
+    v = gm_builtin_fold (r, fn, args);
+  return v ? v : gm_record_break (r, GM_BREAK_CALL_C, name);
+}
+
+/* -- Builtin classes ---------------------------------------------------------------------------------------------------------- */
+
+static const GmTracker *
+convert_number (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
+{
+  const GmTracker *t = args->n ? gm_realize (r, args->args[0]) : NULL;
+  if (type == &PyBool_Type && args->n == 1 && args->names == NULL)
+    return gm_from_bool (r, gm_truth (r, t));
+  if (t && t->kind == &gm_kind_tensor) {
+    g_autofree char *what = g_strdup_printf ("%s()", type->tp_name);
+    return gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, what);
+  }
+  const GmTracker *v = gm_builtin_fold (r, (PyObject *) type, args);
+  return v ? v : gm_record_break (r, GM_BREAK_CALL_C, type->tp_name);
+}
+
+static const GmTracker *
+make_sequence (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
+{
+  PLAIN (type->tp_name, 0, 1);
+  if (args->n == 0)
+    return type == &PyList_Type ? gm_list_new (r, NULL, 0) : type == &PyTuple_Type ? gm_tuple_new (r, NULL, 0) : gm_set_new (r, NULL, 0);
+  const GmTracker *t = gm_realize (r, args->args[0]);
+  if (type == &PyTuple_Type && t->kind == &gm_kind_tuple && t->data == NULL && !t->number)
+    return t; /* tuple (t) is t */
+  g_autoptr (GPtrArray) all = gm_iterate (r, t);
+  if (all == NULL)
+    return &gm_tracker_poison;
+  const GmTracker *const *items = (const GmTracker *const *) all->pdata;
+  return type == &PyList_Type ? gm_list_new (r, items, all->len) : type == &PyTuple_Type ? gm_tuple_new (r, items, all->len)
+                                                                                          : gm_set_new (r, items, all->len);
+}
+
+static const GmTracker *
+make_dict (GmRecorder *r, const GmCallArgs *args)
+{
+  const GmTracker *d = gm_dict_new (r);
+  gm_call (r, gm_getattr (r, d, gm_record_take (r, PyUnicode_InternFromString ("update"))), args);
+  return d;
+}
+
+static const GmTracker *
+make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
+{
+  if (type == &PyEnum_Type) {
+    static const char *const names[] = { "iterable", "start" };
+    const GmTracker *in[2];
+    int64_t start = 0;
+    if (!gm_args_take (r, "enumerate", args, names, 2, in) || in[0] == NULL || (in[1] && !gm_constant_int (r, in[1], &start)))
+      return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "enumerate() with a start that is no int");
+    const GmTracker *it = gm_iter (r, in[0]);
+    return gm_iterator_new (r, GM_ITER_ENUMERATE, &it, 1, start);
+  }
+  if (args->names)
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "zip() or map() with named arguments");
+  if (type == &PyReversed_Type) {
+    PLAIN ("reversed", 1, 1);
+    const GmTracker *t = gm_realize (r, args->args[0]);
+    if (t->kind != &gm_kind_list && t->kind != &gm_kind_tuple && t->kind != &gm_kind_constant)
+      return gm_record_break (r, GM_BREAK_ITERATION, "reversed object");
+    return gm_iterator_new (r, GM_ITER_REVERSED, &t, 1, gm_len (r, t) - 1);
+  }
+  bool keeps_first = type == &PyMap_Type || type == &PyFilter_Type;
+  if (keeps_first && (args->n < 2 || (type == &PyFilter_Type && args->n != 2)))
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "map() and filter() take a function and iterables");
+  const GmTracker **items = gm_tracker_array (r, args->n);
+  for (uint32_t i = 0; i < args->n; i++)
+    items[i] = i == 0 && keeps_first ? args->args[0] : gm_iter (r, args->args[i]);
+  GmIterKind kind = type == &PyMap_Type ? GM_ITER_MAP : type == &PyFilter_Type ? GM_ITER_FILTER : GM_ITER_ZIP;
+  return gm_iterator_new (r, kind, items, args->n, 0);
+}
+
+/* super () takes the class from the frame's __class__ cell and the object from its first argument. */
+static const GmTracker *
+make_super (GmRecorder *r, const GmCallArgs *args)
+{
+  const GmTracker *cls = NULL, *self = NULL;
+  if (args->n == 0) {
+    const GmCode *code = r->frame->code;
+    self = code->n_args ? gm_local (r, 0) : NULL;
+    if (self && self->kind == &gm_kind_cell)
+      self = gm_cell_load (r, self);
+    for (uint32_t i = code->first_free; i < code->n_slots; i++)
+      if (PyUnicode_CompareWithASCIIString (code->slots[i].name, "__class__") == 0)
+        cls = gm_cell_load (r, gm_local (r, i));
+  } else if (args->n == 2) {
+    cls = args->args[0];
+    self = args->args[1];
+  }
+  if (cls == NULL || self == NULL)
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "super() without a class or an object");
+  cls = gm_realize (r, cls);
+  PyTypeObject *type = gm_type_of (r, self);
+  if (r->stop || cls->kind != &gm_kind_class || type == NULL || !PyType_IsSubtype (type, (PyTypeObject *) cls->real))
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "super() of a class and something else than its instance");
+  return gm_super_new (r, (PyTypeObject *) cls->real, self);
+}
+
+static const GmTracker *
+make_slice (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("slice", 1, 3);
+  const GmTracker *none = gm_none (r);
+  if (args->n == 1)
+    return gm_slice_new (r, none, args->args[0], none);
+  return gm_slice_new (r, args->args[0], args->args[1], args->n == 3 ? args->args[2] : none);
+}
+
+const GmTracker *
+gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
+{
+  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyUnicode_Type || type == &PyBytes_Type ||
+      type == &PyRange_Type || type == &PyFrozenSet_Type)
+    return convert_number (r, type, args);
+  if (type == &PyList_Type || type == &PyTuple_Type || type == &PySet_Type)
+    return make_sequence (r, type, args);
+  if (type == &PyDict_Type)
+    return make_dict (r, args);
+  if (type == &PyEnum_Type || type == &PyZip_Type || type == &PyMap_Type || type == &PyFilter_Type || type == &PyReversed_Type)
+    return make_iterator (r, type, args);
+  if (type == &PySuper_Type)
+    return make_super (r, args);
+  if (type == &PySlice_Type)
+    return make_slice (r, args);
+  if (type == &PyType_Type && args->n == 1 && args->names == NULL) {
+    PyTypeObject *of = gm_type_of (r, args->args[0]);
+    if (of == NULL)
+      return gm_record_break (r, GM_BREAK_CALL_C, "type()");
+    return gm_wrap (r, (PyObject *) of, gm_source_const (r, (PyObject *) of, of->tp_name));
+  }
+  if (type == &PyBaseObject_Type && args->n == 0 && args->names == NULL)
+    return gm_object_new (r, type);
+  return NULL;
+}
+
+/* -- The kind ------------------------------------------------------------------------------------------------------------------- */
+
+static PyTypeObject *
+type (GmRecorder *r, const GmTracker *t)
+{
+  return t->number == 0 ? Py_TYPE (t->real) : &PyCFunction_Type;
+}
+
+static int
+truth (GmRecorder *r, const GmTracker *t)
+{
+  return 1;
+}
+
+static const GmTracker *
+call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (t->number == 1)
+    return ((const GmMethodRow *) t->data)->run (r, t->items[0], args);
+  if (t->number == 0)
+    return call_function (r, t->real, args);
+  PyObject *method = gm_record_take (r, PyObject_GetAttr (t->items[0]->real, t->real));
+  const GmTracker *v = gm_builtin_fold (r, method, args);
+  return v ? v : gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (t->real), gm_type_text (r, t->items[0]));
+}
+
+static const GmTracker *
+getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "builtin function");
+}
+
+static bool
+build (GmResidualBuilder *b, const GmTracker *t)
+{
+  if (t->number)
+    return false;
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
+  return true;
+}
+
+const GmTrackerKind gm_kind_builtin = {
+  .name = "builtin function", .type = type, .truth = truth, .call = call, .getattr = getattr, .build = build,
+};

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tracker_dict.c -- dicts and their views.
+ *
+ * Contents are key, value, key, value ... in insertion order.  An existing dict is read entry by entry, each read guarded by presence or absence of its
+ * key alone; the first operation that sees order, length or all keys, or that writes, loads it whole under a DICT_KEYS guard.
+ */
+#include "core/trace/recorder.h"
+
+#include <string.h>
+
+static const GmTracker *
+dict_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *contents)
+{
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_dict, .real = real, .source = source, .id = id });
+  gm_contents_set (r, t, contents);
+  return t;
+}
+
+const GmTracker *
+gm_dict_new (GmRecorder *r)
+{
+  return dict_add (r, NULL, NULL, gm_contents (r, NULL, 0));
+}
+
+const GmTracker *
+gm_wrap_dict (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  gm_guard (r, TYPE, source, .obj = (PyObject *) &PyDict_Type);
+  const GmTracker *t = dict_add (r, real, source, NULL);
+  gm_know (r, t);
+  return t;
+}
+
+static PyTypeObject *
+type (GmRecorder *r, const GmTracker *t)
+{
+  return &PyDict_Type;
+}
+
+/* The contents, loaded if this is the first look at the whole; poison after a break. */
+static const GmTracker *
+whole (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  if (contents)
+    return contents;
+  uint32_t n = (uint32_t) PyDict_GET_SIZE (t->real), i = 0;
+  const GmTracker **items = gm_tracker_array (r, 2 * n);
+  PyObject *keys = gm_record_take (r, PyTuple_New (n));
+  Py_ssize_t pos = 0;
+  PyObject *key, *value;
+  while (PyDict_Next (t->real, &pos, &key, &value)) {
+    if (!gm_is_constant_type (Py_TYPE (key)))
+      return gm_record_break (r, GM_BREAK_VALUE_KIND, "dict with keys other than str, int, float, bytes and None");
+    PyTuple_SET_ITEM (keys, i, Py_NewRef (key));
+    items[2 * i] = gm_from_constant (r, key);
+    items[2 * i + 1] = gm_wrap_lazy (r, value, gm_source_dict_item (r, t->source, key));
+    i++;
+  }
+  gm_guard (r, DICT_KEYS, t->source, .obj = keys);
+  contents = gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = 2 * n);
+  gm_contents_set (r, t, contents);
+  return contents;
+}
+
+/* -- Keys ------------------------------------------------------------------------------------------------------------- */
+
+static bool
+is_identity_key (const GmTracker *k)
+{
+  return k->kind == &gm_kind_tensor || k->kind == &gm_kind_function || k->kind == &gm_kind_class ||
+         k->kind == &gm_kind_builtin || k->kind == &gm_kind_module;
+}
+
+static bool
+key_known (GmRecorder *r, const GmTracker *key)
+{
+  key = gm_realize (r, key);
+  if (r->stop)
+    return false;
+  if (is_identity_key (key))
+    return true;
+  PyObject *o = gm_constant (r, key);
+  if (o && PyObject_Hash (o) != -1)
+    return true;
+  if (PyErr_Occurred ())
+    gm_record_break_exception (r);
+  return false;
+}
+
+static bool
+key_equals (GmRecorder *r, const GmTracker *a, const GmTracker *b)
+{
+  a = gm_realize (r, a);
+  b = gm_realize (r, b);
+  if (a == b)
+    return true;
+  if (is_identity_key (a) || is_identity_key (b))
+    return false;
+  PyObject *x = gm_constant (r, a), *y = gm_constant (r, b);
+  int same = x && y ? PyObject_RichCompareBool (x, y, Py_EQ) : 0;
+  if (same < 0)
+    gm_record_break_exception (r);
+  return same == 1;
+}
+
+/* Place of the key in the contents, or -1. */
+static int64_t
+find (GmRecorder *r, const GmTracker *contents, const GmTracker *key)
+{
+  for (uint32_t i = 0; i < contents->n && !r->stop; i += 2)
+    if (key_equals (r, contents->items[i], key))
+      return i;
+  return -1;
+}
+
+/* The value, or NULL if there is no such key (or after a break). */
+static const GmTracker *
+lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
+{
+  if (!key_known (r, key)) {
+    gm_record_break (r, GM_BREAK_SUBSCRIPT, "dict", gm_type_text (r, key));
+    return NULL;
+  }
+  const GmTracker *contents = gm_contents_of (r, t);
+  key = gm_realize (r, key);
+  if (contents == NULL && key->kind == &gm_kind_constant) {
+    PyObject *value = PyDict_GetItemWithError (t->real, key->real);
+    if (value)
+      return gm_wrap_lazy (r, value, gm_source_dict_item (r, t->source, key->real));
+    PyErr_Clear ();
+    gm_guard (r, DICT_ABSENT, t->source, .key = key->real);
+    return NULL;
+  }
+  contents = whole (r, t);
+  int64_t at = r->stop ? -1 : find (r, contents, key);
+  return at < 0 ? NULL : contents->items[at + 1];
+}
+
+/* -- Writes ------------------------------------------------------------------------------------------------------------ */
+
+void
+gm_dict_store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
+{
+  if (!key_known (r, key)) {
+    gm_record_break (r, GM_BREAK_SUBSCRIPT_STORE, "dict", gm_type_text (r, key));
+    return;
+  }
+  const GmTracker *old = whole (r, t);
+  if (r->stop)
+    return;
+  int64_t at = find (r, old, key);
+  uint32_t n = at < 0 ? old->n + 2 : old->n;
+  const GmTracker **items = gm_tracker_array (r, n);
+  memcpy (items, old->items, old->n * sizeof *items);
+  if (at < 0) {
+    items[old->n] = gm_realize (r, key);
+    items[old->n + 1] = value;
+  } else {
+    items[at + 1] = value; /* the first key stays */
+  }
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = n));
+}
+
+static void
+store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
+{
+  gm_dict_store (r, t, key, value);
+  if (t->real)
+    gm_effect (r, GM_EFFECT_SETITEM, NULL, NULL, (const GmTracker *const[]){ t, key, value }, 3);
+}
+
+/* Removes a key that is there; the value. */
+static const GmTracker *
+drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
+{
+  const GmTracker *old = whole (r, t);
+  int64_t at = r->stop ? -1 : find (r, old, key);
+  if (at < 0)
+    return NULL;
+  const GmTracker **items = gm_tracker_array (r, old->n - 2);
+  memcpy (items, old->items, (size_t) at * sizeof *items);
+  memcpy (items + at, old->items + at + 2, (old->n - (size_t) at - 2) * sizeof *items);
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n - 2));
+  if (t->real)
+    gm_effect (r, GM_EFFECT_DELITEM, NULL, NULL, (const GmTracker *const[]){ t, key }, 2);
+  return old->items[at + 1];
+}
+
+/* -- Operations ---------------------------------------------------------------------------------------------------------- */
+
+static const GmTracker *
+key_error (GmRecorder *r, const GmTracker *key)
+{
+  PyObject *o = gm_constant (r, key);
+  PyObject *text = o ? PyObject_Repr (o) : NULL;
+  g_autofree char *message = g_strdup_printf ("KeyError: %s", text ? PyUnicode_AsUTF8 (text) : "");
+  Py_XDECREF (text);
+  return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, message);
+}
+
+static const GmTracker *
+getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
+{
+  const GmTracker *v = lookup (r, t, key);
+  return v ? v : key_error (r, key);
+}
+
+static void
+setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
+{
+  if (value)
+    store (r, t, key, value);
+  else if (key_known (r, key) && drop (r, t, key) == NULL)
+    key_error (r, key);
+}
+
+static int64_t
+len (GmRecorder *r, const GmTracker *t)
+{
+  return whole (r, t)->n / 2;
+}
+
+static const GmTracker *
+iter (GmRecorder *r, const GmTracker *t)
+{
+  whole (r, t);
+  return gm_iterator_over (r, t);
+}
+
+static const GmTracker *
+contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
+{
+  return gm_from_bool (r, lookup (r, t, item) != NULL);
+}
+
+static const GmTracker *
+view_new (GmRecorder *r, const GmTracker *t, int which, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "keys, values or items", args, 0, 0))
+    return &gm_tracker_poison;
+  const GmTracker **items = gm_tracker_array (r, 1);
+  items[0] = t;
+  return gm_tracker (r, .kind = &gm_kind_view, .items = items, .n = 1, .number = which);
+}
+
+static const GmTracker *
+method_keys (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return view_new (r, t, 0, args);
+}
+
+static const GmTracker *
+method_values (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return view_new (r, t, 1, args);
+}
+
+static const GmTracker *
+method_items (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return view_new (r, t, 2, args);
+}
+
+static const GmTracker *
+method_get (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "get", args, 1, 2))
+    return &gm_tracker_poison;
+  const GmTracker *v = lookup (r, t, args->args[0]);
+  return v ? v : args->n == 2 ? args->args[1] : gm_none (r);
+}
+
+static const GmTracker *
+method_setdefault (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "setdefault", args, 1, 2))
+    return &gm_tracker_poison;
+  const GmTracker *v = lookup (r, t, args->args[0]);
+  if (v)
+    return v;
+  v = args->n == 2 ? args->args[1] : gm_none (r);
+  store (r, t, args->args[0], v);
+  return v;
+}
+
+static const GmTracker *
+method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "pop", args, 1, 2))
+    return &gm_tracker_poison;
+  if (!key_known (r, args->args[0]))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "pop", "dict");
+  const GmTracker *v = drop (r, t, args->args[0]);
+  return v ? v : args->n == 2 ? args->args[1] : key_error (r, args->args[0]);
+}
+
+static const GmTracker *
+method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "clear", args, 0, 0))
+    return &gm_tracker_poison;
+  whole (r, t);
+  gm_contents_set (r, t, gm_contents (r, NULL, 0));
+  if (t->real)
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (PyDict_Type.tp_dict, "clear"), NULL, &t, 1);
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "copy", args, 0, 0))
+    return &gm_tracker_poison;
+  const GmTracker *contents = whole (r, t);
+  return r->stop ? &gm_tracker_poison : dict_add (r, NULL, NULL, contents);
+}
+
+/* Entries of a dict, or of an iterable of pairs, then named ones. */
+static const GmTracker *
+method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (args->n > 1)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "update", "dict");
+  if (args->n) {
+    const GmTracker *from = gm_realize (r, args->args[0]);
+    if (from->kind == &gm_kind_dict) {
+      const GmTracker *contents = whole (r, from);
+      for (uint32_t i = 0; i < contents->n && !r->stop; i += 2)
+        store (r, t, contents->items[i], contents->items[i + 1]);
+    } else {
+      g_autoptr (GPtrArray) pairs = gm_iterate (r, from);
+      for (uint32_t i = 0; pairs && i < pairs->len && !r->stop; i++) {
+        g_autoptr (GPtrArray) pair = gm_iterate (r, pairs->pdata[i]);
+        if (pair && pair->len != 2)
+          gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "dictionary update sequence element is no pair");
+        else if (pair)
+          store (r, t, pair->pdata[0], pair->pdata[1]);
+      }
+    }
+  }
+  for (uint32_t i = 0; i < gm_args_n_named (args) && !r->stop; i++)
+    store (r, t, gm_from_constant (r, PyTuple_GET_ITEM (args->names, i)), args->args[args->n + i]);
+  return r->stop ? &gm_tracker_poison : gm_none (r);
+}
+
+static const GmMethodRow methods[] = {
+  { "keys", method_keys },   { "values", method_values }, { "items", method_items }, { "get", method_get },
+  { "pop", method_pop },     { "setdefault", method_setdefault }, { "clear", method_clear }, { "copy", method_copy },
+  { "update", method_update }, { NULL, NULL },
+};
+
+static const GmTracker *
+getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  const GmTracker *bound = gm_method_row (r, methods, t, name);
+  if (bound)
+    return bound;
+  if (_PyType_Lookup (&PyDict_Type, name) == NULL)
+    return NULL;
+  return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "dict");
+}
+
+static const GmTracker *
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+{
+  if (op != GM_BIN_OR || reflected || other->kind != &gm_kind_dict)
+    return NULL;
+  const GmTracker *to = inplace ? t : dict_add (r, NULL, NULL, whole (r, t));
+  method_update (r, to, &(GmCallArgs){ &other, 1, NULL });
+  return to;
+}
+
+static const GmTracker *
+compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
+{
+  if (other->kind != &gm_kind_dict || (op != Py_EQ && op != Py_NE))
+    return NULL;
+  const GmTracker *a = whole (r, t), *b = whole (r, other);
+  bool same = a->n == b->n;
+  for (uint32_t i = 0; i < a->n && same && !r->stop; i += 2) {
+    int64_t at = find (r, b, a->items[i]);
+    same = at >= 0 && (a->items[i + 1] == b->items[at + 1] ||
+                       gm_truth (r, gm_compare (r, Py_EQ, a->items[i + 1], b->items[at + 1])));
+  }
+  return gm_from_bool (r, same == (op == Py_EQ));
+}
+
+static PyObject *
+constant (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *contents = whole (r, t);
+  PyObject *dict = PyDict_New ();
+  for (uint32_t i = 0; i < contents->n; i += 2) {
+    PyObject *key = gm_constant (r, contents->items[i]), *value = gm_constant (r, contents->items[i + 1]);
+    if (key == NULL || value == NULL || PyDict_SetItem (dict, key, value) < 0) {
+      PyErr_Clear ();
+      Py_CLEAR (dict);
+      break;
+    }
+  }
+  return dict;
+}
+
+static bool
+build (GmResidualBuilder *b, const GmTracker *t)
+{
+  if (gm_residual_cached (b, t))
+    return true;
+  const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);
+  gm_residual_emit (b, GM_INSN_BUILD_MAP, 0, NULL);
+  gm_residual_allocated (b, t);
+  for (uint32_t i = 0; i < contents->n; i += 2) {
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+    gm_residual_value (b, contents->items[i]);
+    gm_residual_value (b, contents->items[i + 1]);
+    gm_residual_emit (b, GM_INSN_MAP_ADD, 1, NULL);
+    gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
+  }
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  return true;
+}
+
+const GmTrackerKind gm_kind_dict = {
+  .name = "dict", .type = type, .iter = iter, .getattr = getattr, .getitem = getitem, .setitem = setitem, .binary = binary,
+  .compare = compare, .len = len, .contains = contains, .constant = constant, .build = build,
+};
+
+/* -- Views ---------------------------------------------------------------------------------------------------------------- */
+
+static int64_t
+view_len (GmRecorder *r, const GmTracker *t)
+{
+  return len (r, t->items[0]);
+}
+
+static const GmTracker *
+view_iter (GmRecorder *r, const GmTracker *t)
+{
+  whole (r, t->items[0]);
+  return gm_iterator_over (r, t);
+}
+
+static const GmTracker *
+view_contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
+{
+  if (t->number == 0)
+    return contains (r, t->items[0], item);
+  g_autoptr (GPtrArray) all = gm_iterate (r, t);
+  for (uint32_t i = 0; all && i < all->len && !r->stop; i++)
+    if (all->pdata[i] == item || gm_truth (r, gm_compare (r, Py_EQ, all->pdata[i], item)))
+      return gm_from_bool (r, true);
+  return gm_from_bool (r, false);
+}
+
+const GmTrackerKind gm_kind_view = { .name = "dict view", .len = view_len, .iter = view_iter, .contains = view_contains };

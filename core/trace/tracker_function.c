@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tracker_function.c -- Python functions, existing or made in the region, and bound methods.
+ *
+ * An existing function is guarded by its code and globals, not by identity: a new closure of the same code is the same to us, and what its cells and
+ * defaults contain is guarded when it is read.
+ */
+#include "core/trace/cell.h"
+
+#include <string.h>
+
+/* What MAKE_FUNCTION knows; items of the tracker: closure (tuple), defaults (tuple), kwdefaults (dict), annotations; NULL tracker where absent. */
+typedef struct {
+  PyObject *code, *globals, *builtins;
+} Made;
+
+enum { CLOSURE, DEFAULTS, KWDEFAULTS, ANNOTATIONS, N_ITEMS };
+
+const GmTracker *
+gm_function_new (GmRecorder *r, PyObject *code, const GmTracker *closure, const GmTracker *defaults, const GmTracker *kwdefaults,
+                 const GmTracker *annotations)
+{
+  Made made = { code, r->frame->globals, r->frame->builtins };
+  const GmTracker **items = gm_tracker_array (r, N_ITEMS);
+  items[CLOSURE] = closure ? closure : &gm_tracker_null;
+  items[DEFAULTS] = defaults ? defaults : &gm_tracker_null;
+  items[KWDEFAULTS] = kwdefaults ? kwdefaults : &gm_tracker_null;
+  items[ANNOTATIONS] = annotations ? annotations : &gm_tracker_null;
+  /* A heap object without contents: the identity that the residual's cache knows it by. */
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_function, .items = items, .n = N_ITEMS, .id = id,
+                                          .data = gm_arena_copy (r->arena, &made, sizeof made) });
+}
+
+const GmTracker *
+gm_wrap_function (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  PyFunctionObject *f = (PyFunctionObject *) real;
+  gm_guard (r, FUNCTION, source, .obj = f->func_code, .key = f->func_globals);
+  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_function, .real = real, .source = source);
+  gm_know (r, t);
+  return t;
+}
+
+const GmCode *
+gm_function_code (GmRecorder *r, const GmTracker *t, PyObject **globals, PyObject **builtins)
+{
+  PyCodeObject *code;
+  if (t->real) {
+    PyFunctionObject *f = (PyFunctionObject *) t->real;
+    code = (PyCodeObject *) f->func_code;
+    *globals = f->func_globals;
+    *builtins = f->func_builtins;
+  } else {
+    const Made *made = t->data;
+    code = (PyCodeObject *) made->code;
+    *globals = made->globals;
+    *builtins = made->builtins;
+  }
+  if (!PyDict_CheckExact (*globals) || !PyDict_CheckExact (*builtins)) {
+    gm_record_break (r, GM_BREAK_GLOBALS_FOREIGN, PyUnicode_AsUTF8 (code->co_qualname));
+    return NULL;
+  }
+  g_autoptr (GError) error = NULL;
+  const GmCode *decoded = gm_host.decode (code, &error);
+  if (decoded == NULL)
+    gm_record_break (r, GM_BREAK_DECODE, PyUnicode_AsUTF8 (code->co_qualname), error ? error->message : "");
+  return decoded;
+}
+
+/* The value of a parameter that no argument was given for; NULL if there is none. */
+const GmTracker *
+gm_function_default (GmRecorder *r, const GmTracker *t, uint32_t slot, const GmCode *code)
+{
+  bool positional = slot < code->n_pos;
+  PyObject *name = code->slots[slot].name;
+  if (t->real) {
+    PyFunctionObject *f = (PyFunctionObject *) t->real;
+    if (positional) {
+      int64_t n = f->func_defaults ? PyTuple_GET_SIZE (f->func_defaults) : 0;
+      int64_t i = (int64_t) slot - ((int64_t) code->n_pos - n);
+      gm_guard (r, N_DEFAULTS, t->source, .index = n);
+      return i < 0 ? NULL
+                   : gm_wrap_lazy (r, PyTuple_GET_ITEM (f->func_defaults, i),
+                                   gm_source_part (r, t->source, GM_SOURCE_DEFAULT, i, NULL));
+    }
+    PyObject *value = f->func_kwdefaults ? PyDict_GetItemWithError (f->func_kwdefaults, name) : NULL;
+    return value ? gm_wrap_lazy (r, value, gm_source_part (r, t->source, GM_SOURCE_KWDEFAULT, 0, name)) : NULL;
+  }
+  const GmTracker *defaults = gm_realize (r, t->items[positional ? DEFAULTS : KWDEFAULTS]);
+  if (defaults == &gm_tracker_null)
+    return NULL;
+  if (!positional) {
+    const GmTracker *key = gm_from_constant (r, name);
+    return gm_truth (r, gm_contains (r, defaults, key)) ? gm_getitem (r, defaults, key) : NULL;
+  }
+  int64_t i = (int64_t) slot - ((int64_t) code->n_pos - defaults->n);
+  return i < 0 ? NULL : defaults->items[i];
+}
+
+const GmTracker *
+gm_function_cell (GmRecorder *r, const GmTracker *t, uint32_t i)
+{
+  if (t == NULL) { /* the root: cells come from the function object, which every call has */
+    PyObject *cell = PyTuple_GET_ITEM (r->request->func->func_closure, i);
+    return gm_wrap_cell (r, cell, gm_source_free (r, i, true));
+  }
+  if (t->real) {
+    PyObject *cell = PyTuple_GET_ITEM (((PyFunctionObject *) t->real)->func_closure, i);
+    return gm_wrap_cell (r, cell, gm_source_part (r, t->source, GM_SOURCE_CELL, i, NULL));
+  }
+  return t->items[CLOSURE]->items[i];
+}
+
+static PyTypeObject *
+type (GmRecorder *r, const GmTracker *t)
+{
+  return &PyFunction_Type;
+}
+
+static int
+truth (GmRecorder *r, const GmTracker *t)
+{
+  return 1;
+}
+
+static const GmTracker *
+call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_frame_run (r, t, args);
+}
+
+/* Attributes that someone put on an existing function; what every function has is not modelled but for its name. */
+static const GmTracker *
+getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  if (t->real && _PyType_Lookup (&PyFunction_Type, name) == NULL) {
+    PyObject **dict = _PyObject_GetDictPtr (t->real);
+    PyObject *value = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
+    if (value)
+      return gm_wrap_lazy (r, value, gm_source_attr (r, t->source, name));
+    gm_guard (r, ATTR_ABSENT, t->source, .key = name);
+    return NULL;
+  }
+  if (!t->real && PyUnicode_CompareWithASCIIString (name, "__name__") == 0)
+    return gm_from_constant (r, ((PyCodeObject *) ((const Made *) t->data)->code)->co_name);
+  return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "function");
+}
+
+/* MAKE_FUNCTION again, with the cells of the residual. */
+static bool
+build (GmResidualBuilder *b, const GmTracker *t)
+{
+  GmRecorder *r = gm_residual_recorder (b);
+  const Made *made = t->data;
+  uint32_t flags = 0;
+  if (gm_residual_cached (b, t))
+    return true;
+  if (made->globals != r->request->func->func_globals)
+    return false;
+  static const struct { int item; uint32_t flag; } parts[] = { { DEFAULTS, 1 }, { KWDEFAULTS, 2 }, { ANNOTATIONS, 4 }, { CLOSURE, 8 } };
+  for (size_t i = 0; i < G_N_ELEMENTS (parts); i++)
+    if (t->items[parts[i].item] != &gm_tracker_null) {
+      gm_residual_value (b, t->items[parts[i].item]);
+      flags |= parts[i].flag;
+    }
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, made->code);
+  gm_residual_emit (b, GM_INSN_MAKE_FUNCTION, flags, NULL);
+  gm_residual_allocated (b, t);
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  return true;
+}
+
+const GmTrackerKind gm_kind_function = {
+  .name = "function", .type = type, .truth = truth, .call = call, .getattr = getattr, .build = build,
+};
+
+/* -- Bound methods ------------------------------------------------------------------------------------------------------ */
+
+const GmTracker *
+gm_method_new (GmRecorder *r, const GmTracker *func, const GmTracker *self)
+{
+  const GmTracker **items = gm_tracker_array (r, 2);
+  items[0] = func;
+  items[1] = self;
+  return gm_tracker (r, .kind = &gm_kind_method, .items = items, .n = 2);
+}
+
+const GmTracker *
+gm_wrap_method (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  gm_guard (r, TYPE, source, .obj = (PyObject *) &PyMethod_Type);
+  const GmTracker **items = gm_tracker_array (r, 2);
+  items[0] = gm_wrap_lazy (r, PyMethod_GET_FUNCTION (real), gm_source_part (r, source, GM_SOURCE_METHOD_FUNC, 0, NULL));
+  items[1] = gm_wrap_lazy (r, PyMethod_GET_SELF (real), gm_source_part (r, source, GM_SOURCE_METHOD_SELF, 0, NULL));
+  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_method, .real = real, .source = source, .items = items, .n = 2);
+  gm_know (r, t);
+  return t;
+}
+
+static PyTypeObject *
+method_type (GmRecorder *r, const GmTracker *t)
+{
+  return &PyMethod_Type;
+}
+
+static const GmTracker *
+method_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  uint32_t n = args->n + gm_args_n_named (args);
+  const GmTracker **all = gm_tracker_array (r, n + 1);
+  all[0] = t->items[1];
+  memcpy (all + 1, args->args, n * sizeof *all);
+  return gm_call (r, t->items[0], &(GmCallArgs){ all, args->n + 1, args->names });
+}
+
+static const GmTracker *
+method_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  if (PyUnicode_CompareWithASCIIString (name, "__func__") == 0)
+    return t->items[0];
+  if (PyUnicode_CompareWithASCIIString (name, "__self__") == 0)
+    return t->items[1];
+  return gm_getattr_opt (r, t->items[0], name);
+}
+
+static bool
+method_build (GmResidualBuilder *b, const GmTracker *t)
+{
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) &PyMethod_Type);
+  gm_residual_value (b, t->items[0]);
+  gm_residual_value (b, t->items[1]);
+  gm_residual_emit (b, GM_INSN_CALL, 2, NULL);
+  return true;
+}
+
+const GmTrackerKind gm_kind_method = {
+  .name = "method", .type = method_type, .truth = truth, .call = method_call, .getattr = method_getattr, .build = method_build,
+};

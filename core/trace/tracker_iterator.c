@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tracker_iterator.c -- iterators made while recording: a kind, operands, and a position in the heap.
+ *
+ * An exhausted iterator stays exhausted (position -1), as in CPython.  A list is read live, as CPython's list iterator does; a dict whose size
+ * changed is an error there and a break here.
+ */
+#include "core/trace/iterator.h"
+
+const GmTracker *
+gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items, uint32_t n, int64_t start)
+{
+  const GmTracker **copy = gm_tracker_array (r, n);
+  for (uint32_t i = 0; i < n; i++)
+    copy[i] = items[i];
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_iterator, .items = copy, .n = n, .id = id, .number = kind });
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = start));
+  return t;
+}
+
+const GmTracker *
+gm_iterator_over (GmRecorder *r, const GmTracker *sequence)
+{
+  const GmTracker *of = sequence->kind == &gm_kind_view ? sequence->items[0] : sequence;
+  const GmTracker *t = gm_iterator_new (r, GM_ITER_SEQUENCE, &sequence, 1, 0);
+  if (of->kind == &gm_kind_dict && !r->stop) /* remember the size */
+    gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = 0, .n = 0,
+                                       .data = GSIZE_TO_POINTER (gm_contents_of (r, of)->n)));
+  return t;
+}
+
+static void
+move (GmRecorder *r, const GmTracker *t, int64_t position)
+{
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = position, .data = gm_contents_of (r, t)->data));
+}
+
+static const GmTracker *
+dict_next (GmRecorder *r, const GmTracker *t, const GmTracker *of, int which)
+{
+  const GmTracker *state = gm_contents_of (r, t), *contents = gm_contents_of (r, of);
+  if (contents->n != GPOINTER_TO_SIZE (state->data)) {
+    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "RuntimeError: dictionary changed size during iteration");
+    return NULL;
+  }
+  uint32_t i = 2 * (uint32_t) state->number;
+  if (i >= contents->n)
+    return NULL;
+  move (r, t, state->number + 1);
+  return which == 2 ? gm_tuple_new (r, &contents->items[i], 2) : contents->items[i + (which == 1)];
+}
+
+/* Item `i` of a sequence, or NULL past either end. */
+static const GmTracker *
+item_at (GmRecorder *r, const GmTracker *of, int64_t i)
+{
+  if (i < 0)
+    return NULL;
+  if (of->kind == &gm_kind_tuple)
+    return i < of->n ? of->items[i] : NULL;
+  if (of->kind == &gm_kind_list) {
+    const GmTracker *contents = gm_contents_of (r, of);
+    return i < contents->n ? contents->items[i] : NULL;
+  }
+  if (i >= PyObject_Size (of->real))
+    return NULL;
+  return gm_from_constant_take (r, PySequence_GetItem (of->real, i));
+}
+
+static const GmTracker *
+zip_next (GmRecorder *r, const GmTracker *t, uint32_t first)
+{
+  const GmTracker **items = gm_tracker_array (r, t->n);
+  for (uint32_t i = first; i < t->n; i++)
+    if ((items[i - first] = gm_next (r, t->items[i])) == NULL)
+      return NULL;
+  return t->n == first ? NULL : gm_tuple_new (r, items, t->n - first);
+}
+
+static const GmTracker *
+advance (GmRecorder *r, const GmTracker *t, int64_t at)
+{
+  const GmTracker *of = t->items[0], *item;
+  switch ((GmIterKind) t->number) {
+  case GM_ITER_SEQUENCE:
+    if (of->kind == &gm_kind_dict)
+      return dict_next (r, t, of, 0);
+    if (of->kind == &gm_kind_view)
+      return dict_next (r, t, of->items[0], (int) of->number);
+    if ((item = item_at (r, of, at)) != NULL)
+      move (r, t, at + 1);
+    return item;
+  case GM_ITER_REVERSED:
+    if ((item = item_at (r, of, at)) != NULL)
+      move (r, t, at - 1); /* below 0 is the end */
+    return item;
+  case GM_ITER_ENUMERATE: {
+    const GmTracker *pair[2] = { gm_from_int (r, at), gm_next (r, of) };
+    if (pair[1] == NULL)
+      return NULL;
+    move (r, t, at + 1);
+    return gm_tuple_new (r, pair, 2);
+  }
+  case GM_ITER_ZIP:
+    return t->n ? zip_next (r, t, 0) : NULL;
+  case GM_ITER_MAP: {
+    const GmTracker *args = zip_next (r, t, 1);
+    return args ? gm_call_n (r, of, args->items, args->n) : NULL;
+  }
+  case GM_ITER_FILTER:
+    while (!r->stop && (item = gm_next (r, t->items[1])) != NULL) {
+      bool none = gm_realize (r, of)->real == Py_None;
+      if (gm_truth (r, none ? item : gm_call_n (r, of, &item, 1)))
+        return item;
+    }
+    return NULL;
+  }
+  return NULL;
+}
+
+static const GmTracker *
+next (GmRecorder *r, const GmTracker *t)
+{
+  int64_t at = gm_contents_of (r, t)->number;
+  bool counts = t->number == GM_ITER_ENUMERATE; /* its position is a number of the user's */
+  if (gm_contents_of (r, t)->items != NULL || (at < 0 && !counts))
+    return NULL;
+  const GmTracker *item = advance (r, t, at);
+  if (item == NULL && !r->stop) /* for good: a contents with items says so */
+    gm_contents_set (r, t, gm_contents (r, NULL, 0));
+  return item;
+}
+
+static const GmTracker *
+iter (GmRecorder *r, const GmTracker *t)
+{
+  return t;
+}
+
+static int
+truth (GmRecorder *r, const GmTracker *t)
+{
+  return 1;
+}
+
+const GmTrackerKind gm_kind_iterator = { .name = "iterator", .truth = truth, .iter = iter, .next = next };

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tracker_list.c -- lists: contents in the heap, methods, slices, replay.
+ *
+ * The heap slot holds a contents tracker that is never written; a store makes a new one.  Appending shares memory with the old contents as long as
+ * nothing else has been appended to them, so a loop of appends costs O(1) each.  Mutating an existing list appends the same operation to the
+ * effects, to be replayed after the graph; a new list is built once, from what it holds at the end.
+ */
+#include "core/trace/recorder.h"
+
+#include <string.h>
+
+/* Growing memory: `used` counts what the longest contents see; only places past it are ever written. */
+typedef struct {
+  uint32_t used, cap;
+  const GmTracker *items[];
+} Buffer;
+
+static const GmTracker *
+list_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *contents)
+{
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_list, .real = real, .source = source, .id = id });
+  gm_contents_set (r, t, contents);
+  return t;
+}
+
+const GmTracker *
+gm_list_new (GmRecorder *r, const GmTracker *const *items, uint32_t n)
+{
+  return list_add (r, NULL, NULL, gm_contents (r, items, n));
+}
+
+const GmTracker *
+gm_wrap_list (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  uint32_t n = (uint32_t) PyList_GET_SIZE (real);
+  gm_guard (r, TYPE, source, .obj = (PyObject *) &PyList_Type);
+  gm_guard (r, LIST_LEN, source, .index = n);
+  const GmTracker **items = gm_tracker_array (r, n);
+  for (uint32_t i = 0; i < n; i++)
+    items[i] = gm_wrap_lazy (r, PyList_GET_ITEM (real, i), gm_source_item (r, source, GM_SOURCE_LIST_ITEM, i));
+  const GmTracker *t = list_add (r, real, source, gm_contents (r, items, n));
+  gm_know (r, t);
+  return t;
+}
+
+static PyTypeObject *
+type (GmRecorder *r, const GmTracker *t)
+{
+  return &PyList_Type;
+}
+
+static int64_t
+len (GmRecorder *r, const GmTracker *t)
+{
+  return gm_contents_of (r, t)->n;
+}
+
+static const GmTracker *
+iter (GmRecorder *r, const GmTracker *t)
+{
+  return gm_iterator_over (r, t);
+}
+
+/* The list method `name` of CPython, for replay. */
+static void
+effect (GmRecorder *r, const char *name, const GmTracker *const *args, uint32_t n)
+{
+  if (args[0]->real)
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (PyList_Type.tp_dict, name), NULL, args, n);
+}
+
+static void
+append (GmRecorder *r, const GmTracker *t, const GmTracker *item)
+{
+  const GmTracker *old = gm_contents_of (r, t);
+  Buffer *b = (Buffer *) old->data;
+  if (b == NULL || b->used != old->n || b->used == b->cap) {
+    uint32_t cap = old->n < 4 ? 8 : old->n * 2;
+    b = g_malloc (sizeof (Buffer) + cap * sizeof b->items[0]);
+    b->cap = cap;
+    b->used = old->n;
+    if (old->n)
+      memcpy (b->items, old->items, old->n * sizeof b->items[0]);
+    g_ptr_array_add (r->buffers, b);
+  }
+  b->items[b->used++] = item;
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = b->items, .n = old->n + 1, .data = b));
+}
+
+/* Replaces `count` items from `at` by `n` others. */
+static void
+splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, const GmTracker *const *items, uint32_t n)
+{
+  const GmTracker *old = gm_contents_of (r, t);
+  uint32_t total = old->n - count + n;
+  const GmTracker **all = gm_tracker_array (r, total);
+  memcpy (all, old->items, at * sizeof *all);
+  if (n)
+    memcpy (all + at, items, n * sizeof *all);
+  memcpy (all + at + n, old->items + at + count, (old->n - at - count) * sizeof *all);
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = all, .n = total));
+}
+
+/* -- Subscripts -------------------------------------------------------------------------------------------------------- */
+
+static bool
+find_index (GmRecorder *r, const GmTracker *t, const GmTracker *key, uint32_t *out)
+{
+  int64_t i, n = gm_contents_of (r, t)->n;
+  if (!gm_constant_int (r, key, &i))
+    return false;
+  if (i < -n || i >= n) {
+    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "IndexError: list index out of range");
+    return false;
+  }
+  *out = (uint32_t) (i < 0 ? i + n : i);
+  return true;
+}
+
+static const GmTracker *
+getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  uint32_t i;
+  key = gm_realize (r, key);
+  if (find_index (r, t, key, &i))
+    return contents->items[i];
+  PyObject *slice = key->kind == &gm_kind_slice ? gm_constant (r, key) : NULL;
+  Py_ssize_t start, stop, step;
+  if (slice == NULL || PySlice_Unpack (slice, &start, &stop, &step) < 0)
+    return gm_record_break (r, GM_BREAK_SUBSCRIPT, "list", gm_type_text (r, key));
+  Py_ssize_t n = PySlice_AdjustIndices (contents->n, &start, &stop, step);
+  const GmTracker **items = gm_tracker_array (r, (uint32_t) n);
+  for (Py_ssize_t k = 0; k < n; k++)
+    items[k] = contents->items[start + k * step];
+  return gm_list_new (r, items, (uint32_t) n);
+}
+
+static void
+setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
+{
+  uint32_t i;
+  key = gm_realize (r, key);
+  if (find_index (r, t, key, &i)) {
+    splice (r, t, i, 1, &value, value ? 1 : 0);
+  } else {
+    PyObject *slice = key->kind == &gm_kind_slice ? gm_constant (r, key) : NULL;
+    Py_ssize_t start, stop, step;
+    if (slice == NULL || PySlice_Unpack (slice, &start, &stop, &step) < 0 || step != 1) {
+      gm_record_break (r, GM_BREAK_SUBSCRIPT_STORE, "list", gm_type_text (r, key));
+      return;
+    }
+    Py_ssize_t n = PySlice_AdjustIndices (gm_contents_of (r, t)->n, &start, &stop, 1);
+    g_autoptr (GPtrArray) items = value ? gm_iterate (r, value) : g_ptr_array_new ();
+    if (r->stop)
+      return;
+    splice (r, t, (uint32_t) start, (uint32_t) n, (const GmTracker *const *) items->pdata, items->len);
+    if (value) /* an iterator is used up: replay the values */
+      value = gm_list_new (r, (const GmTracker *const *) items->pdata, items->len);
+  }
+  if (t->real) {
+    const GmTracker *args[3] = { t, key, value };
+    gm_effect (r, value ? GM_EFFECT_SETITEM : GM_EFFECT_DELITEM, NULL, NULL, args, value ? 3 : 2);
+  }
+}
+
+/* -- Methods ----------------------------------------------------------------------------------------------------------- */
+
+static const GmTracker *
+method_append (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "append", args, 1, 1))
+    return &gm_tracker_poison;
+  append (r, t, args->args[0]);
+  effect (r, "append", (const GmTracker *const[]){ t, args->args[0] }, 2);
+  return gm_none (r);
+}
+
+static bool
+extend (GmRecorder *r, const GmTracker *t, const GmTracker *values)
+{
+  g_autoptr (GPtrArray) items = gm_iterate (r, values);
+  if (items == NULL)
+    return false;
+  for (uint32_t i = 0; i < items->len; i++)
+    append (r, t, items->pdata[i]);
+  if (t->real)
+    effect (r, "extend", (const GmTracker *const[]){ t, gm_tuple_new (r, (const GmTracker *const *) items->pdata, items->len) }, 2);
+  return true;
+}
+
+static const GmTracker *
+method_extend (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "extend", args, 1, 1) || !extend (r, t, args->args[0]))
+    return &gm_tracker_poison;
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_insert (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  int64_t at, n = gm_contents_of (r, t)->n;
+  if (!gm_args_plain (r, "insert", args, 2, 2))
+    return &gm_tracker_poison;
+  if (!gm_constant_int (r, args->args[0], &at))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "insert", "list");
+  at = CLAMP (at < 0 ? at + n : at, 0, n);
+  splice (r, t, (uint32_t) at, 0, &args->args[1], 1);
+  effect (r, "insert", (const GmTracker *const[]){ t, gm_from_int (r, at), args->args[1] }, 3);
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  const GmTracker *key = args->n ? args->args[0] : gm_from_int (r, -1);
+  uint32_t i;
+  if (!gm_args_plain (r, "pop", args, 0, 1))
+    return &gm_tracker_poison;
+  if (!find_index (r, t, key, &i))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "pop", "list");
+  const GmTracker *item = gm_contents_of (r, t)->items[i];
+  splice (r, t, i, 1, NULL, 0);
+  effect (r, "pop", (const GmTracker *const[]){ t, gm_from_int (r, i) }, 2);
+  return item;
+}
+
+static int64_t
+find (GmRecorder *r, const GmTracker *t, const GmTracker *item)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  item = gm_realize (r, item);
+  for (uint32_t i = 0; i < contents->n && !r->stop; i++) {
+    const GmTracker *a = gm_realize (r, contents->items[i]);
+    if (a == item || gm_truth (r, gm_compare (r, Py_EQ, a, item)))
+      return i;
+  }
+  return -1;
+}
+
+static const GmTracker *
+method_index (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "index", args, 1, 1))
+    return &gm_tracker_poison;
+  int64_t i = find (r, t, args->args[0]);
+  return i < 0 ? gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "ValueError: the value is not in the list") : gm_from_int (r, i);
+}
+
+static const GmTracker *
+method_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "remove", args, 1, 1))
+    return &gm_tracker_poison;
+  int64_t i = find (r, t, args->args[0]);
+  if (i < 0)
+    return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "ValueError: list.remove(x): x not in list");
+  splice (r, t, (uint32_t) i, 1, NULL, 0);
+  effect (r, "pop", (const GmTracker *const[]){ t, gm_from_int (r, i) }, 2);
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "clear", args, 0, 0))
+    return &gm_tracker_poison;
+  gm_contents_set (r, t, gm_contents (r, NULL, 0));
+  effect (r, "clear", &t, 1);
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  return gm_args_plain (r, "copy", args, 0, 0) ? gm_list_new (r, contents->items, contents->n) : &gm_tracker_poison;
+}
+
+static const GmTracker *
+method_reverse (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  if (!gm_args_plain (r, "reverse", args, 0, 0))
+    return &gm_tracker_poison;
+  const GmTracker **items = gm_tracker_array (r, contents->n);
+  for (uint32_t i = 0; i < contents->n; i++)
+    items[i] = contents->items[contents->n - 1 - i];
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = contents->n));
+  effect (r, "reverse", &t, 1);
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  PyObject *all = gm_constant (r, t), *item = args->n == 1 ? gm_constant (r, args->args[0]) : NULL;
+  if (all == NULL || item == NULL)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "count", "list");
+  return gm_from_constant_take (r, PyObject_CallMethod (all, "count", "O", item));
+}
+
+static const GmTracker *
+method_sort (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  PyObject *all = gm_constant (r, t);
+  if (all == NULL || args->n || args->names)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "sort", "list");
+  if (PyList_Sort (all) < 0)
+    return gm_record_break_exception (r);
+  const GmTracker *sorted = gm_from_constant (r, all);
+  const GmTracker *contents = gm_contents_of (r, sorted);
+  gm_contents_set (r, t, contents);
+  effect (r, "sort", &t, 1);
+  return gm_none (r);
+}
+
+static const GmMethodRow methods[] = {
+  { "append", method_append }, { "extend", method_extend }, { "insert", method_insert }, { "pop", method_pop },
+  { "index", method_index },   { "remove", method_remove }, { "clear", method_clear },   { "copy", method_copy },
+  { "reverse", method_reverse }, { "count", method_count }, { "sort", method_sort },     { NULL, NULL },
+};
+
+static const GmTracker *
+getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  const GmTracker *bound = gm_method_row (r, methods, t, name);
+  if (bound)
+    return bound;
+  if (_PyType_Lookup (&PyList_Type, name) == NULL)
+    return NULL;
+  return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "list");
+}
+
+/* -- Operators ---------------------------------------------------------------------------------------------------------- */
+
+static const GmTracker *
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  int64_t times;
+  if (op == GM_BIN_ADD && inplace && !reflected)
+    return extend (r, t, other) ? t : &gm_tracker_poison;
+  if (op == GM_BIN_ADD && !reflected && other->kind == &gm_kind_list) {
+    const GmTracker *more = gm_contents_of (r, other);
+    const GmTracker **items = gm_tracker_array (r, contents->n + more->n);
+    memcpy (items, contents->items, contents->n * sizeof *items);
+    memcpy (items + contents->n, more->items, more->n * sizeof *items);
+    return gm_list_new (r, items, contents->n + more->n);
+  }
+  if (op == GM_BIN_MUL && !inplace && gm_constant_int (r, other, &times) && times <= 10000) {
+    uint32_t n = times > 0 ? (uint32_t) times * contents->n : 0;
+    const GmTracker **items = gm_tracker_array (r, n);
+    for (uint32_t i = 0; i < n; i++)
+      items[i] = contents->items[i % contents->n];
+    return gm_list_new (r, items, n);
+  }
+  return NULL;
+}
+
+static const GmTracker *
+compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
+{
+  if (other->kind != &gm_kind_list)
+    return NULL;
+  const GmTracker *a = gm_contents_of (r, t), *b = gm_contents_of (r, other);
+  return gm_compare (r, op, gm_tuple_new (r, a->items, a->n), gm_tuple_new (r, b->items, b->n));
+}
+
+static const GmTracker *
+contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
+{
+  return gm_from_bool (r, find (r, t, item) >= 0);
+}
+
+static PyObject *
+constant (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  PyObject *list = PyList_New (contents->n);
+  for (uint32_t i = 0; i < contents->n; i++) {
+    PyObject *o = gm_constant (r, contents->items[i]);
+    if (o == NULL) {
+      Py_DECREF (list);
+      return NULL;
+    }
+    PyList_SET_ITEM (list, i, Py_NewRef (o));
+  }
+  return list;
+}
+
+static bool
+build (GmResidualBuilder *b, const GmTracker *t)
+{
+  if (gm_residual_cached (b, t))
+    return true;
+  const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);
+  gm_residual_emit (b, GM_INSN_BUILD_LIST, 0, NULL);
+  gm_residual_allocated (b, t);
+  for (uint32_t i = 0; i < contents->n; i++) { /* filled after it exists: it may hold itself */
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+    gm_residual_value (b, contents->items[i]);
+    gm_residual_emit (b, GM_INSN_LIST_APPEND, 1, NULL);
+    gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
+  }
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  return true;
+}
+
+const GmTrackerKind gm_kind_list = {
+  .name = "list", .type = type, .iter = iter, .getattr = getattr, .getitem = getitem, .setitem = setitem, .binary = binary,
+  .compare = compare, .len = len, .contains = contains, .constant = constant, .build = build,
+};

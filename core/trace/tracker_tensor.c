@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tracker_tensor.c -- tensors: a value of the graph, and an identity.
+ *
+ * Which value a tensor is stands in the heap, because an in-place operation changes it; its metadata is that value's in the graph, never kept here.
+ * Guards are made from the real tensor's metadata at entry, which nothing in a recording can change.
+ */
+#include "core/trace/recorder.h"
+
+#include <string.h>
+
+static GmValueId
+value_of (GmRecorder *r, const GmTracker *t)
+{
+  return (GmValueId) gm_contents_of (r, t)->number;
+}
+
+static const GmMeta *
+meta_of (GmRecorder *r, const GmTracker *t)
+{
+  return gm_graph_meta (r->graph, value_of (r, t));
+}
+
+/* -- Making --------------------------------------------------------------------------------------------------------- */
+
+static const GmTracker *
+tensor_add (GmRecorder *r, PyObject *real, const GmSource *source, GmValueId value)
+{
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_tensor, .real = real, .source = source, .id = id });
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = value));
+  return t;
+}
+
+const GmTracker *
+gm_tensor_new_tracker (GmRecorder *r, GmValueId value)
+{
+  return tensor_add (r, NULL, NULL, value);
+}
+
+/* "L['self'].fc.weight" becomes "self_fc_weight"; unique among the inputs. */
+static const char *
+input_name (GmRecorder *r, const char *source)
+{
+  g_autoptr (GString) s = g_string_new (NULL);
+  if (g_str_has_prefix (source, "L['") || g_str_has_prefix (source, "G['"))
+    source += 3;
+  for (const char *p = source; *p; p++) {
+    if (g_ascii_isalnum (*p))
+      g_string_append_c (s, *p);
+    else if (s->len && s->str[s->len - 1] != '_')
+      g_string_append_c (s, '_');
+  }
+  while (s->len && s->str[s->len - 1] == '_')
+    g_string_truncate (s, s->len - 1);
+  if (s->len == 0 || g_ascii_isdigit (s->str[0]))
+    g_string_prepend (s, "t");
+  size_t stem = s->len;
+  for (uint32_t k = 1, i = 0; i < r->graph->inputs->len; i++) {
+    const char *other = gm_graph_value (r->graph, g_array_index (r->graph->inputs, GmValueId, i))->name;
+    if (strcmp (other, s->str) == 0) {
+      g_string_truncate (s, stem);
+      g_string_append_printf (s, "_%u", k++);
+      i = UINT32_MAX; /* from the start again */
+    }
+  }
+  return gm_arena_strdup (r->graph->arena, s->str);
+}
+
+const GmTracker *
+gm_wrap_tensor (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  GmTensor *tensor = gm_host_tensor (real);
+  if (Py_TYPE (real) != gm_host.tensor_type && Py_TYPE (real) != gm_host.parameter_type)
+    return gm_record_break (r, GM_BREAK_TENSOR_LAYOUT, source->name, "it is of a subclass of Tensor");
+  if (tensor == NULL)
+    return gm_record_break (r, GM_BREAK_TENSOR_LAYOUT, source->name, "it has no data");
+  GmMeta *meta = gm_arena_copy (r->arena, &tensor->meta, sizeof tensor->meta);
+  gm_guard (r, TENSOR, source, .obj = (PyObject *) Py_TYPE (real), .ptr = meta);
+  GmValueId value = gm_graph_add_input (r->graph, input_name (r, source->name), meta);
+  const GmTracker *t = tensor_add (r, real, source, value);
+  gm_know (r, t);
+  GmInput in = { value, t };
+  g_array_append_val (r->inputs, in);
+  return t;
+}
+
+/* -- Attributes and methods that ask about a tensor --------------------------------------------------------------- */
+
+static const GmTracker *
+sizes_tuple (GmRecorder *r, const int64_t *numbers, uint32_t n, PyTypeObject *type)
+{
+  const GmTracker **items = gm_tracker_array (r, n);
+  for (uint32_t i = 0; i < n; i++)
+    items[i] = gm_from_int (r, numbers[i]);
+  return type && type != &PyTuple_Type ? gm_tuple_new_of (r, type, items, n) : gm_tuple_new (r, items, n);
+}
+
+static const GmTracker *
+size_or_stride (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, bool strides)
+{
+  static const char *const names[] = { "dim" };
+  const GmTracker *dim;
+  if (!gm_args_take (r, strides ? "stride" : "size", args, names, 1, &dim))
+    return &gm_tracker_poison;
+  const GmMeta m = *meta_of (r, t);
+  const int64_t *numbers = strides ? m.strides : m.sizes;
+  int64_t d;
+  if (dim == NULL || gm_constant (r, dim) == Py_None)
+    return sizes_tuple (r, numbers, m.ndim, strides ? NULL : gm_host.size_type);
+  if (!gm_constant_int (r, dim, &d) || d < -m.ndim || d >= m.ndim)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, strides ? "stride" : "size", "tensor");
+  return gm_from_int (r, numbers[d < 0 ? d + m.ndim : d]);
+}
+
+static const GmTracker *
+method_size (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return size_or_stride (r, t, args, false);
+}
+
+static const GmTracker *
+method_stride (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return size_or_stride (r, t, args, true);
+}
+
+#define PLAIN_METHOD(name, value) \
+  static const GmTracker *method_##name (GmRecorder *r, const GmTracker *t, const GmCallArgs *args) \
+  { \
+    if (!gm_args_plain (r, #name, args, 0, 0)) \
+      return &gm_tracker_poison; \
+    const GmMeta *m = meta_of (r, t); \
+    (void) m; \
+    return value; \
+  }
+PLAIN_METHOD (dim, gm_from_int (r, m->ndim))
+PLAIN_METHOD (numel, gm_from_int (r, gm_meta_numel (m)))
+PLAIN_METHOD (element_size, gm_from_int (r, gm_dtype_size (m->dtype)))
+PLAIN_METHOD (is_contiguous, gm_from_bool (r, gm_meta_is_contiguous (m)))
+PLAIN_METHOD (is_floating_point, gm_from_bool (r, gm_dtype_is_float (m->dtype)))
+PLAIN_METHOD (cpu, t)
+PLAIN_METHOD (item, gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, "item()"))
+PLAIN_METHOD (tolist, gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, "tolist()"))
+
+static const GmTracker *
+add_op (GmRecorder *r, const GmTracker *t, GmOp op, const GmAttrs *attrs)
+{
+  r->builder.where = gm_record_where (r);
+  GmVal in = gm_val_from_id (value_of (r, t));
+  GmVal v = gm_b_op (&r->builder.base, op, &in, 1, attrs);
+  if (v)
+    return gm_tensor_new_tracker (r, gm_id_from_val (v));
+  gm_record_break (r, GM_BREAK_TENSOR_ERROR, gm_ops[op].name, r->builder.base.error->message);
+  g_clear_error (&r->builder.base.error);
+  return &gm_tracker_poison;
+}
+
+static const GmTracker *
+method_detach (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_args_plain (r, "detach", args, 0, 0) ? add_op (r, t, GM_OP_detach, NULL) : &gm_tracker_poison;
+}
+
+/* to (dtype), to (device), to (device, dtype), to (other): the tensor itself where nothing changes. */
+static const GmTracker *
+method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  GmDtype from = meta_of (r, t)->dtype, to = from;
+  bool copy = false;
+  uint32_t n = args->n + gm_args_n_named (args);
+  for (uint32_t i = 0; i < n; i++) {
+    const GmTracker *a = gm_realize (r, args->args[i]);
+    const char *name = i < args->n ? "" : PyUnicode_AsUTF8 (PyTuple_GET_ITEM (args->names, i - args->n));
+    if (r->stop)
+      return &gm_tracker_poison;
+    if (strcmp (name, "copy") == 0 && a->kind == &gm_kind_constant && PyBool_Check (a->real))
+      copy = a->real == Py_True;
+    else if (a->kind == &gm_kind_tensor && i < args->n)
+      to = meta_of (r, a)->dtype;
+    else if (a->kind == &gm_kind_constant && Py_TYPE (a->real) == gm_host.dtype_type && gm_dtypes[gm_host.dtype_get (a->real)].live)
+      to = gm_host.dtype_get (a->real);
+    else if (a->kind == &gm_kind_constant && ((gm_host.device_type && Py_TYPE (a->real) == gm_host.device_type) ||
+                                              (PyUnicode_Check (a->real) && PyUnicode_CompareWithASCIIString (a->real, "cpu") == 0)))
+      continue;
+    else
+      return gm_record_break (r, GM_BREAK_CALL_METHOD, "to", "tensor");
+  }
+  if (to == from)
+    return copy ? add_op (r, t, GM_OP_copy, NULL) : t;
+  GmAttrs attrs = { .mask = 1u << GM_ATTR_DTYPE, .dtype = (uint8_t) to };
+  return add_op (r, t, GM_OP_cast, &attrs);
+}
+
+static const GmMethodRow methods[] = {
+  { "size", method_size },
+  { "stride", method_stride },
+  { "dim", method_dim },
+  { "ndimension", method_dim },
+  { "numel", method_numel },
+  { "nelement", method_numel },
+  { "element_size", method_element_size },
+  { "is_contiguous", method_is_contiguous },
+  { "is_floating_point", method_is_floating_point },
+  { "cpu", method_cpu },
+  { "item", method_item },
+  { "tolist", method_tolist },
+  { "detach", method_detach },
+  { "to", method_to },
+  { NULL, NULL },
+};
+
+static const GmTracker *
+transposed (GmRecorder *r, const GmTracker *t, bool matrix)
+{
+  int n = meta_of (r, t)->ndim, first = matrix ? n - 2 : 0;
+  if (first < 0)
+    return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "mT of a tensor of less than 2 dimensions");
+  GmAttrs attrs = { .mask = 1u << GM_ATTR_DIMS, .n_list = (uint8_t) n };
+  for (int i = 0; i < n; i++)
+    attrs.list[i] = i < first ? i : n - 1 - (i - first);
+  return add_op (r, t, GM_OP_permute, &attrs);
+}
+
+static const GmTracker *
+getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  const char *s = PyUnicode_AsUTF8 (name);
+  const GmMeta *m = meta_of (r, t);
+  if (strcmp (s, "shape") == 0)
+    return sizes_tuple (r, gm_arena_copy (r->arena, m->sizes, sizeof m->sizes), m->ndim, gm_host.size_type);
+  if (strcmp (s, "dtype") == 0)
+    return gm_from_constant (r, gm_host.dtype_object (m->dtype));
+  if (strcmp (s, "device") == 0 && gm_host.device_object)
+    return gm_from_constant (r, gm_host.device_object (m->device));
+  if (strcmp (s, "ndim") == 0)
+    return gm_from_int (r, m->ndim);
+  if (strcmp (s, "itemsize") == 0)
+    return gm_from_int (r, gm_dtype_size (m->dtype));
+  if (strcmp (s, "requires_grad") == 0)
+    return gm_from_bool (r, m->requires_grad);
+  if (strcmp (s, "T") == 0 || strcmp (s, "mT") == 0)
+    return transposed (r, t, s[0] == 'm');
+  const GmTracker *bound = gm_method_row (r, methods, t, name);
+  if (bound)
+    return bound;
+  PyTypeObject *type = t->real ? Py_TYPE (t->real) : gm_host.tensor_type;
+  PyObject *found = _PyType_Lookup (type, name);
+  if (found && gm_host.api_type && (Py_TYPE (found) == gm_host.api_type || Py_TYPE (found) == gm_host.api_method_type)) {
+    bool inplace;
+    const GmApi *api = gm_host.api_get (found, &inplace);
+    const GmTracker **self = gm_tracker_array (r, 1);
+    self[0] = t;
+    return gm_tracker (r, .kind = &gm_kind_api, .items = self, .n = 1, .data = api, .number = inplace);
+  }
+  if (found == NULL) {
+    PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
+    if (t->real == NULL || dict == NULL || *dict == NULL || PyDict_GET_SIZE (*dict) == 0)
+      return gm_record_break (r, GM_BREAK_ATTRIBUTE_MISSING, "Tensor", s);
+  }
+  return gm_record_break (r, GM_BREAK_TENSOR_ATTRIBUTE, s);
+}
+
+static void
+setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
+{
+  gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, PyUnicode_AsUTF8 (name), "tensor");
+}
+
+/* -- Operators ------------------------------------------------------------------------------------------------------- */
+
+static bool
+computes_with (GmRecorder *r, const GmTracker *t)
+{
+  return t->kind == &gm_kind_tensor ||
+         (t->kind == &gm_kind_constant && (PyLong_Check (t->real) || PyFloat_Check (t->real)));
+}
+
+static const GmTracker *
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+{
+  static const char *const rows[GM_N_BIN] = {
+    "add", "bitwise_and", "floor_divide", NULL, "matmul", "mul", "remainder", "bitwise_or", "pow", NULL, "sub", "div", "bitwise_xor",
+  };
+  if (rows[op] == NULL || !computes_with (r, other))
+    return NULL;
+  const GmTracker *args[2] = { reflected ? other : t, reflected ? t : other };
+  return gm_call_api_name (r, rows[op], args, 2, inplace && !reflected && op != GM_BIN_MATMUL);
+}
+
+static const GmTracker *
+unary (GmRecorder *r, GmUnary op, const GmTracker *t)
+{
+  if (op == GM_UN_POS)
+    return t;
+  return gm_call_api_name (r, op == GM_UN_NEG ? "neg" : "bitwise_not", &t, 1, false);
+}
+
+static const GmTracker *
+compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
+{
+  static const char *const rows[] = { "lt", "le", "eq", "ne", "gt", "ge" };
+  if (!computes_with (r, other))
+    return NULL;
+  const GmTracker *args[2] = { t, other };
+  return gm_call_api_name (r, rows[op], args, 2, false);
+}
+
+static const GmTracker *
+getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
+{
+  const GmTracker *args[2] = { t, key };
+  return gm_call_api_name (r, "getitem", args, 2, false);
+}
+
+static void
+setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
+{
+  const GmTracker *args[3] = { t, key, value };
+  if (value == NULL)
+    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "elements of a tensor cannot be deleted");
+  else
+    gm_call_api_name (r, "setitem", args, 3, false);
+}
+
+static int
+truth (GmRecorder *r, const GmTracker *t)
+{
+  g_autofree char *text = gm_meta_text (meta_of (r, t));
+  gm_record_break (r, GM_BREAK_DATA_DEPENDENT_BRANCH, text);
+  return 0;
+}
+
+static int64_t
+len (GmRecorder *r, const GmTracker *t)
+{
+  const GmMeta *m = meta_of (r, t);
+  if (m->ndim == 0)
+    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "len() of a 0-d tensor");
+  return m->ndim ? m->sizes[0] : 0;
+}
+
+static const GmTracker *
+iter (GmRecorder *r, const GmTracker *t)
+{
+  if (meta_of (r, t)->ndim == 0)
+    return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "iteration over a 0-d tensor");
+  return gm_iter (r, gm_call_api_name (r, "unbind", &t, 1, false));
+}
+
+static PyTypeObject *
+type (GmRecorder *r, const GmTracker *t)
+{
+  return t->real ? Py_TYPE (t->real) : gm_host.tensor_type;
+}
+
+static bool
+build (GmResidualBuilder *b, const GmTracker *t)
+{
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_output (b, t), NULL);
+  return true;
+}
+
+const GmTrackerKind gm_kind_tensor = {
+  .name = "tensor", .type = type, .truth = truth, .iter = iter, .getattr = getattr, .setattr = setattr, .getitem = getitem,
+  .setitem = setitem, .binary = binary, .unary = unary, .compare = compare, .len = len, .build = build,
+};

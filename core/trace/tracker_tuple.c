@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tracker_tuple.c -- tuples: plain ones, gramme.Size, named tuples (collections.namedtuple and the library's own results).
+ *
+ * Items are in the tracker: a tuple never changes.  number 0: `data` is the type, NULL for tuple; number 1: `data` is the text "max values
+ * indices" of a result type of the library, whose object only the host can make.
+ */
+#include "core/trace/recorder.h"
+
+#include <string.h>
+
+const GmTracker *
+gm_tuple_new_of (GmRecorder *r, PyTypeObject *type, const GmTracker *const *items, uint32_t n)
+{
+  const GmTracker **copy = gm_tracker_array (r, n);
+  memcpy (copy, items, n * sizeof *copy);
+  return gm_tracker (r, .kind = &gm_kind_tuple, .items = copy, .n = n, .data = type);
+}
+
+const GmTracker *
+gm_tuple_new (GmRecorder *r, const GmTracker *const *items, uint32_t n)
+{
+  return gm_tuple_new_of (r, NULL, items, n);
+}
+
+/* The names of a namedtuple class's fields, borrowed; NULL if it is none. */
+static PyObject *
+fields_of (PyTypeObject *type)
+{
+  PyObject *fields = type->tp_base == &PyTuple_Type && type->tp_dict ? PyDict_GetItemString (type->tp_dict, "_fields") : NULL;
+  return fields && PyTuple_CheckExact (fields) ? fields : NULL;
+}
+
+const GmTracker *
+gm_wrap_tuple (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  PyTypeObject *type = Py_TYPE (real);
+  if (type != &PyTuple_Type && type != gm_host.size_type && fields_of (type) == NULL)
+    return gm_record_break (r, GM_BREAK_VALUE_KIND, type->tp_name);
+  uint32_t n = (uint32_t) PyTuple_GET_SIZE (real);
+  gm_guard (r, TYPE, source, .obj = (PyObject *) type);
+  gm_guard (r, TUPLE_LEN, source, .index = n);
+  const GmTracker **items = gm_tracker_array (r, n);
+  for (uint32_t i = 0; i < n; i++)
+    items[i] = gm_wrap_lazy (r, PyTuple_GET_ITEM (real, i), gm_source_item (r, source, GM_SOURCE_TUPLE_ITEM, i));
+  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_tuple, .real = real, .source = source, .items = items, .n = n,
+                                   .data = type == &PyTuple_Type ? NULL : type);
+  gm_know (r, t);
+  return t;
+}
+
+static PyTypeObject *
+type (GmRecorder *r, const GmTracker *t)
+{
+  if (t->number)
+    return NULL;
+  return t->data ? (PyTypeObject *) t->data : &PyTuple_Type;
+}
+
+static int64_t
+len (GmRecorder *r, const GmTracker *t)
+{
+  return t->n;
+}
+
+static const GmTracker *
+iter (GmRecorder *r, const GmTracker *t)
+{
+  return gm_iterator_over (r, t);
+}
+
+static const GmTracker *
+getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
+{
+  int64_t i;
+  key = gm_realize (r, key);
+  if (gm_constant_int (r, key, &i)) {
+    if (i < -(int64_t) t->n || i >= (int64_t) t->n)
+      return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "IndexError: tuple index out of range");
+    return t->items[i < 0 ? i + t->n : i];
+  }
+  PyObject *slice = key->kind == &gm_kind_slice ? gm_constant (r, key) : NULL;
+  Py_ssize_t start, stop, step;
+  if (slice == NULL || t->number || PySlice_Unpack (slice, &start, &stop, &step) < 0)
+    return gm_record_break (r, GM_BREAK_SUBSCRIPT, gm_type_text (r, t), gm_type_text (r, key));
+  Py_ssize_t n = PySlice_AdjustIndices (t->n, &start, &stop, step);
+  const GmTracker **items = gm_tracker_array (r, (uint32_t) n);
+  for (Py_ssize_t k = 0; k < n; k++)
+    items[k] = t->items[start + k * step];
+  /* A slice of Size is a Size; one of a named tuple is a tuple. */
+  return t->data == gm_host.size_type ? gm_tuple_new_of (r, gm_host.size_type, items, (uint32_t) n)
+                                      : gm_tuple_new (r, items, (uint32_t) n);
+}
+
+static const GmTracker *
+index_or_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, bool count)
+{
+  PyObject *all = gm_constant (r, t), *item = args->n == 1 && !args->names ? gm_constant (r, args->args[0]) : NULL;
+  if (all == NULL || item == NULL)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, count ? "count" : "index", "tuple");
+  return gm_from_constant_take (r, PyObject_CallMethod (all, count ? "count" : "index", "O", item));
+}
+
+static const GmTracker *
+method_index (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return index_or_count (r, t, args, false);
+}
+
+static const GmTracker *
+method_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return index_or_count (r, t, args, true);
+}
+
+static const GmTracker *
+method_numel (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  int64_t n = 1, size;
+  for (uint32_t i = 0; i < t->n; i++) {
+    if (!gm_constant_int (r, t->items[i], &size))
+      return gm_record_break (r, GM_BREAK_CALL_METHOD, "numel", "Size");
+    n *= size;
+  }
+  return gm_from_int (r, n);
+}
+
+static const GmMethodRow methods[] = { { "index", method_index }, { "count", method_count }, { NULL, NULL } };
+static const GmMethodRow size_methods[] = { { "numel", method_numel }, { NULL, NULL } };
+
+static const GmTracker *
+getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  if (t->number) {
+    g_auto (GStrv) words = g_strsplit (t->data, " ", -1);
+    for (uint32_t i = 0; i < t->n && words[i + 1]; i++)
+      if (PyUnicode_CompareWithASCIIString (name, words[i + 1]) == 0)
+        return t->items[i];
+  } else if (t->data) {
+    PyTypeObject *type = (PyTypeObject *) t->data;
+    PyObject *fields = fields_of (type);
+    for (Py_ssize_t i = 0; fields && i < PyTuple_GET_SIZE (fields) && i < t->n; i++)
+      if (_PyUnicode_EQ (PyTuple_GET_ITEM (fields, i), name))
+        return t->items[i];
+    const GmTracker *bound = type == gm_host.size_type ? gm_method_row (r, size_methods, t, name) : NULL;
+    if (bound)
+      return bound;
+    PyObject *found = fields ? _PyType_Lookup (type, name) : NULL;
+    if (found && PyFunction_Check (found)) {
+      gm_guard (r, CLASS_LOOKUP, NULL, .obj = (PyObject *) type, .key = name, .ptr = found);
+      return gm_method_new (r, gm_wrap (r, found, gm_source_class_attr (r, type, name)), t);
+    }
+  }
+  const GmTracker *bound = gm_method_row (r, methods, t, name);
+  if (bound)
+    return bound;
+  if (_PyType_Lookup (&PyTuple_Type, name) == NULL && t->data == NULL)
+    return NULL;
+  return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
+}
+
+static const GmTracker *
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+{
+  int64_t times;
+  if (t->number || (t->data && t->data != gm_host.size_type))
+    return NULL;
+  if (op == GM_BIN_ADD && !reflected && other->kind == &gm_kind_tuple && !other->number &&
+      (other->data == NULL || other->data == gm_host.size_type)) {
+    const GmTracker **items = gm_tracker_array (r, t->n + other->n);
+    memcpy (items, t->items, t->n * sizeof *items);
+    memcpy (items + t->n, other->items, other->n * sizeof *items);
+    if (t->data || other->data) /* what Size + tuple is, Size decides */
+      return NULL;
+    return gm_tuple_new (r, items, t->n + other->n);
+  }
+  if (op == GM_BIN_MUL && t->data == NULL && gm_constant_int (r, other, &times) && times <= 10000) {
+    uint32_t n = times > 0 ? (uint32_t) times * t->n : 0;
+    const GmTracker **items = gm_tracker_array (r, n);
+    for (uint32_t i = 0; i < n; i++)
+      items[i] = t->items[i % t->n];
+    return gm_tuple_new (r, items, n);
+  }
+  return NULL;
+}
+
+static PyObject *
+constant (GmRecorder *r, const GmTracker *t)
+{
+  if (t->number || t->data)
+    return t->data == gm_host.size_type && t->real ? Py_NewRef (t->real) : NULL;
+  PyObject *tuple = PyTuple_New (t->n);
+  for (uint32_t i = 0; i < t->n; i++) {
+    PyObject *o = gm_constant (r, t->items[i]);
+    if (o == NULL) {
+      Py_DECREF (tuple);
+      return NULL;
+    }
+    PyTuple_SET_ITEM (tuple, i, Py_NewRef (o));
+  }
+  return tuple;
+}
+
+/* Items are equal if they are one tracker, or equal constants; anything else is not decided here. */
+static const GmTracker *
+compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
+{
+  if (other->kind != &gm_kind_tuple)
+    return NULL;
+  if (op != Py_EQ && op != Py_NE) {
+    PyObject *a = gm_constant (r, t), *b = gm_constant (r, other);
+    return a && b ? gm_from_constant_take (r, PyObject_RichCompare (a, b, op)) : NULL;
+  }
+  bool same = t->n == other->n;
+  for (uint32_t i = 0; i < t->n && same; i++) {
+    const GmTracker *a = gm_realize (r, t->items[i]), *b = gm_realize (r, other->items[i]);
+    if (r->stop)
+      return &gm_tracker_poison;
+    same = a == b || gm_truth (r, gm_compare (r, Py_EQ, a, b));
+  }
+  return gm_from_bool (r, same == (op == Py_EQ));
+}
+
+static const GmTracker *
+contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
+{
+  item = gm_realize (r, item);
+  for (uint32_t i = 0; i < t->n && !r->stop; i++) {
+    const GmTracker *a = gm_realize (r, t->items[i]);
+    if (a == item || gm_truth (r, gm_compare (r, Py_EQ, a, item)))
+      return gm_from_bool (r, !r->stop);
+  }
+  return gm_from_bool (r, false);
+}
+
+static bool
+build (GmResidualBuilder *b, const GmTracker *t)
+{
+  PyObject *maker = NULL;
+  GmRecorder *r = gm_residual_recorder (b);
+  if (gm_residual_cached (b, t))
+    return true;
+  if (t->number) {
+    maker = gm_host.fields_type ? gm_host.fields_type (t->data) : NULL;
+    if (maker == NULL)
+      return false;
+  } else if (t->data) {
+    maker = (PyObject *) t->data;
+  }
+  if (maker && !t->number && t->data != gm_host.size_type) { /* tuple.__new__ (type, items): the class's own __new__ is not run again */
+    gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (r, PyObject_GetAttrString ((PyObject *) &PyTuple_Type, "__new__")));
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, maker);
+  } else if (maker) {
+    gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, maker);
+  }
+  for (uint32_t i = 0; i < t->n; i++)
+    gm_residual_value (b, t->items[i]);
+  gm_residual_emit (b, GM_INSN_BUILD_TUPLE, t->n, NULL);
+  if (maker)
+    gm_residual_emit (b, GM_INSN_CALL, t->number || t->data == gm_host.size_type ? 1 : 2, NULL);
+  gm_residual_allocated (b, t);
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  return true;
+}
+
+const GmTrackerKind gm_kind_tuple = {
+  .name = "tuple", .type = type, .iter = iter, .getattr = getattr, .getitem = getitem, .binary = binary, .compare = compare,
+  .len = len, .contains = contains, .constant = constant, .build = build,
+};

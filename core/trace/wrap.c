@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * wrap.c -- from an existing object and its source to a tracker; objects known by identity; side effects.
+ *
+ * Invariant: one existing object with identity has one tracker, whatever the paths to it; a second path costs a SAME guard.  A tracker other than a lazy
+ * one exists only after the guards that make its kind and type certain.
+ */
+#include "core/trace/recorder.h"
+
+#include <string.h>
+
+const GmTracker *
+gm_known (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  const GmTracker *t = g_hash_table_lookup (r->by_real, real);
+  if (t == NULL || source == NULL || t->source == source || t->source == NULL)
+    return t;
+  if (t->kind == &gm_kind_class || t->kind == &gm_kind_builtin || t->kind == &gm_kind_module || t->kind == &gm_kind_api)
+    gm_guard (r, IS, source, .obj = real);
+  else
+    gm_guard (r, SAME, source, .other = t->source);
+  return t;
+}
+
+void
+gm_know (GmRecorder *r, const GmTracker *t)
+{
+  g_assert (t->real);
+  gm_record_keep (r, t->real);
+  g_hash_table_insert (r->by_real, t->real, (gpointer) t);
+  g_ptr_array_add (r->wrapped, (gpointer) t);
+}
+
+const GmTracker *
+gm_wrap_lazy (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  gm_record_keep (r, real);
+  return gm_tracker (r, .kind = &gm_kind_lazy, .real = real, .source = source);
+}
+
+static bool
+is_builtin_callable (PyObject *o)
+{
+  return PyCFunction_Check (o) || Py_IS_TYPE (o, &PyMethodDescr_Type) || Py_IS_TYPE (o, &PyWrapperDescr_Type) ||
+         Py_IS_TYPE (o, &PyClassMethodDescr_Type) || Py_IS_TYPE (o, &_PyMethodWrapper_Type);
+}
+
+/* A compiled function called from a compiled one is inlined like the function that it wraps. */
+static const GmTracker *
+wrap_compiled (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  PyObject *inner = PyObject_GetAttrString (real, "__wrapped__");
+  if (inner == NULL)
+    return gm_record_break_exception (r);
+  gm_record_take (r, inner);
+  gm_guard (r, IS, source, .obj = real);
+  if (!PyFunction_Check (inner))
+    return gm_record_break (r, GM_BREAK_CALL_OBJECT, Py_TYPE (inner)->tp_name);
+  return gm_wrap (r, inner, gm_source_const (r, inner, source->name));
+}
+
+const GmTracker *
+gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  g_assert (source != NULL);
+  if (r->stop)
+    return &gm_tracker_poison;
+  PyTypeObject *type = Py_TYPE (real);
+  if (gm_is_constant_type (type) || type == gm_host.dtype_type || (gm_host.device_type && type == gm_host.device_type))
+    return gm_wrap_constant (r, real, source);
+  const GmTracker *t = gm_known (r, real, source);
+  if (t)
+    return t;
+  if (gm_host.tensor_type && PyType_IsSubtype (type, gm_host.tensor_type))
+    return gm_wrap_tensor (r, real, source);
+  if (PyTuple_Check (real))
+    return gm_wrap_tuple (r, real, source);
+  if (type == &PyList_Type)
+    return gm_wrap_list (r, real, source);
+  if (type == &PyDict_Type)
+    return gm_wrap_dict (r, real, source);
+  if (type == &PySet_Type || type == &PyFrozenSet_Type)
+    return gm_wrap_set (r, real, source);
+  if (type == &PyFunction_Type)
+    return gm_wrap_function (r, real, source);
+  if (type == &PyMethod_Type)
+    return gm_wrap_method (r, real, source);
+  if (gm_host.api_type && (type == gm_host.api_type || type == gm_host.api_method_type))
+    return gm_wrap_api (r, real, source);
+  if (gm_host.compiled_type && (PyObject *) type == gm_host.compiled_type)
+    return wrap_compiled (r, real, source);
+  if (is_builtin_callable (real))
+    return gm_wrap_builtin (r, real, source);
+  if (PyType_Check (real))
+    return gm_wrap_class (r, real, source);
+  if (type == &PyModule_Type)
+    return gm_wrap_module (r, real, source);
+  if (type == &PyCell_Type)
+    return gm_wrap_cell (r, real, source);
+  return gm_wrap_object (r, real, source);
+}
+
+const GmTracker *
+gm_realize (GmRecorder *r, const GmTracker *t)
+{
+  if (t->kind != &gm_kind_lazy)
+    return t;
+  return gm_wrap (r, t->real, t->source);
+}
+
+void
+gm_effect (GmRecorder *r, GmEffectKind kind, PyObject *fn, PyObject *name, const GmTracker *const *args, uint32_t n)
+{
+  if (r->stop)
+    return;
+  const GmTracker **copy = gm_tracker_array (r, n);
+  memcpy (copy, args, n * sizeof *copy);
+  GmEffect e = { kind, fn, name, copy, n, gm_record_line (r) };
+  if (fn)
+    gm_record_keep (r, fn);
+  if (name)
+    gm_record_keep (r, name);
+  g_array_append_val (r->effects, e);
+}

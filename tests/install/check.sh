@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# make installcheck: an installation from a user's side.
+# Arguments: DESTDIR bindir libdir includedir pythondir exampledir
+set -eu
+dest=$1 bin=$1$2 lib=$1$3 include=$1$4 python_dir=$1$5 examples=$1$6
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0
+ok () {
+  passed=$((passed + 1))
+  echo "ok: $*"
+}
+
+PKG_CONFIG_PATH=$lib/pkgconfig
+export PKG_CONFIG_PATH
+[ -z "$dest" ] || { PKG_CONFIG_SYSROOT_DIR=$dest; export PKG_CONFIG_SYSROOT_DIR; }
+LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+GRAMME_PLUGIN_PATH=$lib/gramme/plugins-1
+GRAMME_PLUGIN_TRUST=$lib/gramme/plugins-1
+PYTHONPATH=$python_dir
+export LD_LIBRARY_PATH GRAMME_PLUGIN_PATH GRAMME_PLUGIN_TRUST PYTHONPATH
+
+cp "$examples/c/train.c" "$examples/c/Makefile" "$work/"
+make -C "$work" CC="$CC" train >/dev/null
+ok "examples/c/train.c builds with pkg-config"
+
+backends=$("$bin/gramme" inspect | awk 'NR > 1 { print $1 }')
+for backend in eager $(echo "$backends" | grep -x tcc || true); do
+  "$work/train" "$backend" >"$work/$backend.out"
+  ok "train $backend: $(tail -n 1 "$work/$backend.out")"
+done
+if [ -f "$work/tcc.out" ]; then
+  [ "$(tail -n 1 "$work/eager.out" | sed 's/^[a-z]*//')" = "$(tail -n 1 "$work/tcc.out" | sed 's/^[a-z]*//')" ]
+  ok "both give the same weights"
+fi
+
+echo "$backends" | grep -qx eager
+ok "gramme inspect finds the installed plugins"
+cd "$work"
+"$PYTHON" -c 'import gramme; assert "eager" in gramme.compiler.list_backends(); print(gramme.__file__)'
+ok "import gramme"
+cat >"$work/script.py" <<'END'
+import gramme
+f = gramme.compile(lambda x: (x * 2).sum())
+assert f(gramme.ones(3)).item() == 6.0
+print(f.backend)
+END
+[ "$("$bin/gramme" run --backend eager "$work/script.py")" = eager ]
+ok "gramme run sets the default back end"
+"$bin/gramme" inspect eager | grep -q eager
+ok "gramme inspect NAME"
+[ -f "$include/gramme-1/gramme-plugin.h" ] && pkg-config --cflags gramme-plugin-1 >/dev/null
+ok "headers and pkg-config file for plugins"
+echo "$passed passed, 0 failed"

@@ -1,0 +1,13 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs the Python tests of one folder (argument: its name below tests/) with pytest, against the build tree.
+# Without pytest it says so and counts as skipped.
+folder=$1
+src=${top_srcdir:-.}
+python=${PYTHON:-/usr/bin/python3}
+if ! "$python" -c 'import pytest' 2>/dev/null; then
+  echo "SKIP: no pytest for $python: apt-get install python3-pytest"
+  exit 77
+fi
+"$python" -c 'import numpy' 2>/dev/null || echo "SKIP: no numpy for $python: tests that need it are skipped"
+exec "$python" -B -m pytest -q -p no:cacheprovider "$src/tests/$folder"

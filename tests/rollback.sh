@@ -1,0 +1,6 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The traced programs once more, with every instruction executed, undone and executed again.
+GM_STRESS=rollback
+export GM_STRESS
+exec sh "${top_srcdir:-.}/tests/pytest.sh" trace

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# make check: the C tests (Check), the Python tests (pytest), golden graphs, headers, includes.  All run through ./in-tree, so
+# that they find the libraries, the package and the plugins of this build.
+
+TEST_EXTENSIONS = .sh .py
+LOG_COMPILER = ./in-tree
+SH_LOG_COMPILER = ./in-tree sh
+PY_LOG_COMPILER = ./in-tree python3 -B
+AM_TESTS_ENVIRONMENT = top_srcdir='$(abs_top_srcdir)'; top_builddir='$(abs_top_builddir)'; PYTHON='$(PYTHON)'; \
+  CC='$(CC)'; CXX='$(CXX)'; PYTHONDONTWRITEBYTECODE=1; export top_srcdir top_builddir PYTHON CC CXX PYTHONDONTWRITEBYTECODE;
+
+if HAVE_CHECK
+check_PROGRAMS += $(UNIT_TESTS)
+TESTS += $(UNIT_TESTS)
+endif
+AM_CPPFLAGS += $(CHECK_CFLAGS) -DTOP_SRCDIR='"$(abs_top_srcdir)"'
+LDADD = libgramme.la $(GLIB_LIBS) $(CHECK_LIBS) -lm
+
+# Python programs, plain and compiled; the same once more with every instruction undone and done again.
+TESTS += tests/python.sh tests/trace.sh tests/rollback.sh tests/graph/run.py tests/plugin/headers.sh tests/style/floors.py
+EXTRA_DIST += $(TEST_FILES)
+
+# Long campaigns: run by hand, results in bench/RESULTS.md.
+check-nightly: all $(check_PROGRAMS)
+	GM_FUZZ_GRAPHS=$${GM_FUZZ_GRAPHS:-50000} CK_DEFAULT_TIMEOUT=0 ./in-tree tests/unit/test_backends
+	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh trace
+
+# The counts of all tests, in one line that programs read; after `make check`, failed or not.
+tally:
+	@$(PYTHON) $(srcdir)/tests/tally.py $(TEST_LOGS)
+
+.PHONY: check-nightly tally

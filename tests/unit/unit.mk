@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+# Test programs; tests/README.md says what each folder holds.
+
+UNIT_TESTS = \
+  tests/unit/test_alloc \
+  tests/unit/test_api \
+  tests/unit/test_arena \
+  tests/unit/test_autograd \
+  tests/unit/test_backend \
+  tests/unit/test_backends \
+  tests/unit/test_capi \
+  tests/unit/test_compile \
+  tests/unit/test_dtype \
+  tests/unit/test_functionalize \
+  tests/unit/test_gradients \
+  tests/unit/test_graph \
+  tests/unit/test_host \
+  tests/unit/test_image \
+  tests/unit/test_infer \
+  tests/unit/test_join \
+  tests/unit/test_journal \
+  tests/unit/test_loader \
+  tests/unit/test_log \
+  tests/unit/test_manifest \
+  tests/unit/test_meta \
+  tests/unit/test_partition \
+  tests/unit/test_plan \
+  tests/unit/test_print \
+  tests/unit/test_random \
+  tests/unit/test_run \
+  tests/unit/test_simplify \
+  tests/unit/test_sym \
+  tests/unit/test_tensor \
+  tests/unit/test_tensor_text \
+  tests/unit/test_tiles \
+  tests/unit/test_trust \
+  tests/unit/test_verify \
+  tests/ops/test_ops
+
+tests_unit_test_alloc_SOURCES = tests/unit/test_alloc.c
+tests_unit_test_api_SOURCES = tests/unit/test_api.c tests/unit/api_values.inc tests/unit/api_text.h
+tests_unit_test_arena_SOURCES = tests/unit/test_arena.c
+tests_unit_test_autograd_SOURCES = tests/unit/test_autograd.c tests/unit/grad_check.h
+tests_unit_test_backend_SOURCES = tests/unit/test_backend.c tests/plugin/hostile.h tests/plugin/hostile.c
+tests_unit_test_backends_SOURCES = tests/unit/test_backends.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_capi_SOURCES = tests/unit/test_capi.c
+tests_unit_test_compile_SOURCES = tests/unit/test_compile.c tests/unit/aot_test.h
+tests_unit_test_dtype_SOURCES = tests/unit/test_dtype.c
+tests_unit_test_functionalize_SOURCES = tests/unit/test_functionalize.c tests/unit/aot_test.h
+tests_unit_test_gradients_SOURCES = tests/unit/test_gradients.c tests/unit/grad_check.h
+tests_unit_test_graph_SOURCES = tests/unit/test_graph.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_host_SOURCES = tests/unit/test_host.c
+tests_unit_test_image_SOURCES = tests/unit/test_image.c tests/fuzz/mutate_image.h tests/fuzz/mutate_image.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_infer_SOURCES = tests/unit/test_infer.c
+tests_unit_test_join_SOURCES = tests/unit/test_join.c tests/unit/aot_test.h tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_journal_SOURCES = tests/unit/test_journal.c
+tests_unit_test_loader_SOURCES = tests/unit/test_loader.c tests/plugin/hostile.h tests/plugin/hostile.c
+tests_unit_test_log_SOURCES = tests/unit/test_log.c
+tests_unit_test_manifest_SOURCES = tests/unit/test_manifest.c
+tests_unit_test_meta_SOURCES = tests/unit/test_meta.c
+tests_unit_test_partition_SOURCES = tests/unit/test_partition.c tests/unit/aot_test.h tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_plan_SOURCES = tests/unit/test_plan.c tests/unit/aot_test.h
+tests_unit_test_print_SOURCES = tests/unit/test_print.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_random_SOURCES = tests/unit/test_random.c
+tests_unit_test_run_SOURCES = tests/unit/test_run.c tests/ops/op_fixture.h
+tests_unit_test_simplify_SOURCES = tests/unit/test_simplify.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_sym_SOURCES = tests/unit/test_sym.c
+tests_unit_test_tensor_SOURCES = tests/unit/test_tensor.c
+tests_unit_test_tensor_text_SOURCES = tests/unit/test_tensor_text.c
+tests_unit_test_tiles_SOURCES = tests/unit/test_tiles.c
+tests_unit_test_trust_SOURCES = tests/unit/test_trust.c tests/plugin/hostile.h tests/plugin/hostile.c
+tests_unit_test_verify_SOURCES = tests/unit/test_verify.c
+tests_ops_test_ops_SOURCES = tests/ops/test_ops.c
+
+TEST_FILES = \
+  tests/pytest.sh \
+  tests/python.sh \
+  tests/rollback.sh \
+  tests/tally.py \
+  tests/trace.sh \
+  tests/fuzz/fuzz_image.c \
+  tests/fuzz/mutate_image.c \
+  tests/fuzz/mutate_image.h \
+  tests/fuzz/random_graph.c \
+  tests/fuzz/random_graph.h \
+  tests/graph/bad-shape.gm \
+  tests/graph/bad-shape.want \
+  tests/graph/bad-write.gm \
+  tests/graph/bad-write.want \
+  tests/graph/cse.gm \
+  tests/graph/cse.want \
+  tests/graph/dead.gm \
+  tests/graph/dead.want \
+  tests/graph/fold.gm \
+  tests/graph/fold.want \
+  tests/graph/functionalize.gm \
+  tests/graph/functionalize.want \
+  tests/graph/image.gm \
+  tests/graph/image.want \
+  tests/graph/joint.gm \
+  tests/graph/joint.want \
+  tests/graph/linear.gm \
+  tests/graph/linear.want \
+  tests/graph/run.py \
+  tests/graph/text.gm \
+  tests/graph/text.want \
+  tests/install/check.sh \
+  tests/ops/op_fixture.h \
+  tests/ops/test_ops.c \
+  tests/plugin/fuzz_backend.c \
+  tests/plugin/headers.sh \
+  tests/plugin/hostile.c \
+  tests/plugin/hostile.h \
+  tests/python/conftest.py \
+  tests/python/test_autograd.py \
+  tests/python/test_memory.py \
+  tests/python/test_nn.py \
+  tests/python/test_operators.py \
+  tests/python/test_optim.py \
+  tests/python/test_tensor.py \
+  tests/python/test_testing.py \
+  tests/style/floors.py \
+  tests/unit/aot_test.h \
+  tests/unit/api_text.h \
+  tests/unit/api_values.inc \
+  tests/unit/api_values.py \
+  tests/unit/grad_check.h
