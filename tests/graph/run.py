@@ -48,7 +48,7 @@ def check(gramme, source, accept):
 def main(args):
     accept = "--accept" in args
     args = [a for a in args if a != "--accept"]
-    gramme, names = args[0], args[1:]
+    gramme, names = (args[0], args[1:]) if args else ("gramme", [])
     sources = [HERE / f"{n}.gm" for n in names] or sorted(HERE.glob("*.gm"))
     failed = 0
     for source in sources:
