@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * eager_builder.c -- the builder that executes: a value is a tensor.
  *
- * It owns every tensor that it made, the first few without touching the heap, and drops them all in clear; a caller keeps a
- * result by taking its own reference before that.  Ops go through the tape, so whether a program is differentiable is a
- * matter of the grad mode alone.
+ * It owns every tensor that it made, the first few without touching the heap, and drops them all in
+ * clear; a caller keeps a result by taking its own reference before that.  Ops go through the tape,
+ * so whether a program is differentiable is a matter of the grad mode alone.
  */
 #include "core/autograd/autograd.h"
 
@@ -25,7 +25,12 @@ own (GmEagerBuilder *b, GmTensor *t)
 static GmVal
 eager_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
 {
-  GmTensor *t = gm_autograd_op (op, (GmTensor *const *) in, n_in, attrs, &base->error);
+  GmTensor *t;
+  if (op == GM_OP_full && attrs->n_list == 0 &&
+      gm_dtypes[attrs->dtype].live) /* numbers in programs: no rules to ask */
+    t = gm_tensor_new_scalar (attrs->value, (GmDtype) attrs->dtype, &base->error);
+  else
+    t = gm_autograd_op (op, (GmTensor *const *) in, n_in, attrs, &base->error);
   return gm_val_from_tensor (own ((GmEagerBuilder *) base, t));
 }
 
@@ -38,7 +43,8 @@ eager_meta (GmBuilder *base, GmVal v)
 static GmVal
 eager_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
 {
-  bool ok = gm_autograd_into (gm_tensor_from_val (dst), op, (GmTensor *const *) in, n_in, attrs, &base->error);
+  bool ok = gm_autograd_into (gm_tensor_from_val (dst), op, (GmTensor *const *) in, n_in, attrs,
+                              &base->error);
   return ok ? dst : NULL;
 }
 
@@ -46,7 +52,7 @@ eager_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, cons
 static GmVal
 eager_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
 {
-  GmMeta m = gm_meta_make (GM_I64, 1, (const int64_t[]){ 2 });
+  GmMeta m = gm_meta_make (GM_I64, 1, (const int64_t[]){2});
   GmTensor *state = gm_tensor_new (&m, &base->error);
   *offset = 0;
   if (!state)
@@ -70,14 +76,17 @@ eager_item (GmBuilder *base, GmVal v, GmScalar *out)
   static const int64_t origin[GM_MAX_DIMS];
   if (gm_meta_numel (&t->meta) != 1) {
     g_autofree char *text = gm_meta_text (&t->meta);
-    gm_b_fail (base, GM_ERROR_RUNTIME, "a tensor %s cannot be converted to a number: it must have exactly one element", text);
+    gm_b_fail (base, GM_ERROR_RUNTIME,
+               "a tensor %s cannot be converted to a number: it must have exactly one element",
+               text);
     return false;
   }
   *out = gm_tensor_get (t, origin);
   return true;
 }
 
-static const GmBuilderVtable eager_vtable = { eager_op, eager_meta, eager_into, eager_random, eager_constant, eager_item };
+static const GmBuilderVtable eager_vtable = {eager_op,     eager_meta,     eager_into,
+                                             eager_random, eager_constant, eager_item};
 
 void
 gm_eager_builder_init (GmEagerBuilder *b)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * engine.c -- walks the tape backwards.
  *
- * First a pass over the reachable nodes counts, per node, the edges that will bring a gradient.  A node is ready when all have
- * arrived (or turned out empty); among the ready ones that with the highest sequence number runs next, and leaves before all.
- * Gradients for one node are added in order of arrival: first + second, then + third.
- * What the walk knows of a node is a slot of its own, reached through node->slot; a walk inside a walk (a hook that
- * calls backward) puts its slots on top and takes them off again.  Both passes use a stack on the heap: depth is not limited.
+ * First a pass over the reachable nodes counts, per node, the edges that will bring a gradient.  A
+ * node is ready when all have arrived (or turned out empty); among the ready ones that with the
+ * highest sequence number runs next, and leaves before all. Gradients for one node are added in
+ * order of arrival: first + second, then + third. What the walk knows of a node is a slot of its
+ * own, reached through node->slot; a walk inside a walk (a hook that calls backward) puts its slots
+ * on top and takes them off again.  Both passes use a stack on the heap: depth is not limited.
  */
 #include "core/autograd/node.h"
 
@@ -24,7 +25,11 @@ typedef struct GmSlot {
   GmTensor **many;
 } Slot;
 
-typedef struct { GmAgNode *node; uint32_t nr; int input; } Capture;
+typedef struct {
+  GmAgNode *node;
+  uint32_t nr;
+  int input;
+} Capture;
 
 typedef struct Walk {
   GPtrArray *slots; /* owned */
@@ -38,7 +43,7 @@ typedef struct Walk {
   uint64_t n_arrived;
 } Walk;
 
-/* -- Slots ------------------------------------------------------------------------------------------------- */
+/* -- Slots ------------------------------------------------------------------------------------- */
 
 static Slot *
 slot_find (const Walk *w, GmAgNode *n)
@@ -77,7 +82,7 @@ slot_clear (Slot *s)
   }
 }
 
-/* -- The heap -------------------------------------------------------------------------------------------------- */
+/* -- The heap ---------------------------------------------------------------------------------- */
 
 static bool
 runs_before (const Slot *a, const Slot *b)
@@ -116,11 +121,15 @@ heap_pop (Walk *w)
   return top;
 }
 
-/* -- First pass: who waits for whom ------------------------------------------------------------------------------ */
+/* -- First pass: who waits for whom ------------------------------------------------------------ */
 
-typedef struct { Slot *slot; uint32_t edge; } Frame;
+typedef struct {
+  Slot *slot;
+  uint32_t edge;
+} Frame;
 
-/* Depth first from `root`.  A node is needed if it is captured or an edge of it leads to a needed one. */
+/* Depth first from `root`.  A node is needed if it is captured or an edge of it leads to a needed
+ * one. */
 static void
 visit (Walk *w, GmAgNode *root, GArray *stack)
 {
@@ -129,7 +138,7 @@ visit (Walk *w, GmAgNode *root, GArray *stack)
     return;
   first = first ? first : slot_add (w, root);
   first->visited = true;
-  g_array_append_val (stack, ((Frame){ first, 0 }));
+  g_array_append_val (stack, ((Frame){first, 0}));
   while (stack->len) {
     Frame *f = &g_array_index (stack, Frame, stack->len - 1);
     GmAgNode *n = f->slot->node;
@@ -151,7 +160,7 @@ visit (Walk *w, GmAgNode *root, GArray *stack)
       continue;
     }
     s->visited = true;
-    g_array_append_val (stack, ((Frame){ s, 0 }));
+    g_array_append_val (stack, ((Frame){s, 0}));
   }
 }
 
@@ -168,13 +177,33 @@ mark_captured (Walk *w)
   }
 }
 
-/* -- Delivering -------------------------------------------------------------------------------------------------- */
+/* -- Delivering -------------------------------------------------------------------------------- */
 
 static bool
 is_only_owner (const GmTensor *t)
 {
-  return __atomic_load_n (&t->refs, __ATOMIC_RELAXED) == 1 && __atomic_load_n (&t->storage->refs, __ATOMIC_RELAXED) == 1
-         && !t->autograd && !t->wrapper && !t->storage->release;
+  return __atomic_load_n (&t->refs, __ATOMIC_RELAXED) == 1 &&
+         __atomic_load_n (&t->storage->refs, __ATOMIC_RELAXED) == 1 && !t->autograd &&
+         !t->wrapper && !t->storage->release;
+}
+
+/* A view that is all that is left of a result of the same memory: that memory as a tensor of its
+ * own, else NULL.  Takes *g then. */
+static GmTensor *
+own_memory (GmTensor **g)
+{
+  GmTensor *t = *g, *base = t->base;
+  if (!base || t->autograd || t->wrapper || base->autograd || base->wrapper || t->storage->release)
+    return NULL;
+  if (__atomic_load_n (&t->refs, __ATOMIC_RELAXED) != 1 ||
+      __atomic_load_n (&base->refs, __ATOMIC_RELAXED) != 1 ||
+      __atomic_load_n (&t->storage->refs, __ATOMIC_RELAXED) != 2 ||
+      gm_meta_numel (&t->meta) != gm_meta_numel (&base->meta))
+    return NULL;
+  GmTensor *alone = gm_tensor_new_alias (t);
+  gm_tensor_unref (t);
+  *g = NULL;
+  return alone;
 }
 
 /* *sum += g, both owned. */
@@ -185,8 +214,9 @@ add_gradient (Walk *w, GmTensor **sum, GmTensor *g, GError **error)
     *sum = g;
     return true;
   }
-  GmTensor *in[2] = { *sum, g };
-  if (!w->create && is_only_owner (*sum) && gm_meta_same_shape (&g->meta, &in[0]->meta) && gm_meta_is_dense (&in[0]->meta)) {
+  GmTensor *in[2] = {*sum, g};
+  if (!w->create && is_only_owner (*sum) && gm_meta_same_shape (&g->meta, &in[0]->meta) &&
+      gm_meta_is_dense (&in[0]->meta)) {
     bool ok = gm_op_run_into (GM_OP_add, in, 2, NULL, *sum, error);
     gm_tensor_unref (g);
     return ok;
@@ -216,13 +246,14 @@ deliver (Walk *w, GmEdge e, GmTensor *g, GError **error)
   return true;
 }
 
-/* -- Running one node ---------------------------------------------------------------------------------------------- */
+/* -- Running one node -------------------------------------------------------------------------- */
 
 static bool
 fail_freed (const GmAgNode *n, GError **error)
 {
   g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-               "backward went through %s a second time, but what it had saved was freed by the first; pass retain_graph=True "
+               "backward went through %s a second time, but what it had saved was freed by the "
+               "first; pass retain_graph=True "
                "to the first backward if you need two",
                gm_node_name (n));
   return false;
@@ -233,15 +264,19 @@ check_version (const GmAgNode *n, const GmSaved *s, int input, GError **error)
 {
   if (!s->t || G_LIKELY (s->t->storage->version == s->version))
     return true;
-  g_autofree char *text = gm_meta_text (&s->t->meta), *which = input < 0 ? g_strdup ("its result") : g_strdup_printf ("input %d", input);
+  g_autofree char *text = gm_meta_text (&s->t->meta),
+                  *which =
+                      input < 0 ? g_strdup ("its result") : g_strdup_printf ("input %d", input);
   g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-               "a tensor that the gradient of %s needs was changed by an in-place operation: %s, %s, is at version %u; expected "
+               "a tensor that the gradient of %s needs was changed by an in-place operation: %s, "
+               "%s, is at version %u; expected "
                "version %u.  Change a clone () instead, or change it after backward",
                gm_ops[n->op].name, which, text, s->t->storage->version, s->version);
   return false;
 }
 
-/* A saved tensor as the forward saw it: with the history of that time, whatever happened to the tensor since. */
+/* A saved tensor as the forward saw it: with the history of that time, whatever happened to the
+ * tensor since. */
 static GmVal
 unpack (GmEagerBuilder *b, const GmSaved *s, GmEdge edge, bool create)
 {
@@ -249,8 +284,8 @@ unpack (GmEagerBuilder *b, const GmSaved *s, GmEdge edge, bool create)
   if (!t || !create)
     return gm_val_from_tensor (t);
   GmAgNode *now = t->autograd ? (t->autograd->node ? t->autograd->node : t->autograd->leaf) : NULL;
-  if (now == edge.node && (!now || now->kind == GM_NODE_LEAF || t->autograd->nr == edge.nr)
-      && t->meta.requires_grad == (edge.node != NULL))
+  if (now == edge.node && (!now || now->kind == GM_NODE_LEAF || t->autograd->nr == edge.nr) &&
+      t->meta.requires_grad == (edge.node != NULL))
     return gm_val_from_tensor (t);
   GmTensor *alias = gm_alias_with_edge (t, edge);
   GmVal v = b->base.vt->constant (&b->base, alias);
@@ -266,7 +301,8 @@ run_op (Walk *w, GmAgNode *n, GmTensor *grad, GmTensor **result, GError **error)
   GmVal in_small[GM_NODE_INLINE], out_small[GM_NODE_INLINE];
   const GmMeta *meta_small[GM_NODE_INLINE];
   bool need_small[GM_NODE_INLINE];
-  GmVal *in = small ? in_small : g_new (GmVal, n_in), *out = small ? out_small : g_new (GmVal, n_in);
+  GmVal *in = small ? in_small : g_new (GmVal, n_in),
+        *out = small ? out_small : g_new (GmVal, n_in);
   const GmMeta **metas = small ? meta_small : g_new (const GmMeta *, n_in);
   bool *need = small ? need_small : g_new (bool, n_in);
   bool ok = !n->released || fail_freed (n, error);
@@ -282,9 +318,17 @@ run_op (Walk *w, GmAgNode *n, GmTensor *grad, GmTensor **result, GError **error)
   }
   ok = ok && check_version (n, &n->saved_out, -1, error);
   if (ok) {
-    GmGradient x = { .b = &b.base, .op = (GmOp) n->op, .n_in = n_in, .in = in, .in_meta = metas, .out_meta = &grad->meta,
-                     .out = unpack (&b, &n->saved_out, (GmEdge){ n, 0 }, w->create),
-                     .attrs = n->extra ? &n->extra->attrs : NULL, .grad = gm_val_from_tensor (grad), .need = need, .result = out };
+    GmGradient x = {.b = &b.base,
+                    .op = (GmOp) n->op,
+                    .n_in = n_in,
+                    .in = in,
+                    .in_meta = metas,
+                    .out_meta = &grad->meta,
+                    .out = unpack (&b, &n->saved_out, (GmEdge){n, 0}, w->create),
+                    .attrs = n->extra ? &n->extra->attrs : NULL,
+                    .grad = gm_val_from_tensor (grad),
+                    .need = need,
+                    .result = out};
     gm_op_gradient (&x);
     if (b.base.error) {
       g_propagate_prefixed_error (error, g_steal_pointer (&b.base.error), "%s: ", gm_node_name (n));
@@ -303,7 +347,8 @@ run_op (Walk *w, GmAgNode *n, GmTensor *grad, GmTensor **result, GError **error)
   return ok;
 }
 
-/* A leaf's gradient is laid out as the leaf is, so that an optimiser's loop over both is one run. */
+/* A leaf's gradient is laid out as the leaf is, so that an optimiser's loop over both is one run.
+ */
 static GmTensor *
 copy_as (GmTensor *g, const GmMeta *like, GError **error)
 {
@@ -323,7 +368,8 @@ same_layout (const GmMeta *a, const GmMeta *b)
   return gm_meta_is_dense (a) && memcmp (a->strides, b->strides, sizeof a->strides) == 0;
 }
 
-/* The gradient becomes, or is added to, the leaf's.  The first one is taken over (*g is NULL then) if nobody else has it. */
+/* The gradient becomes, or is added to, the leaf's.  The first one is taken over (*g is NULL then)
+ * if nobody else has it. */
 static bool
 accumulate (Walk *w, GmTensor *leaf, GmTensor **g, GError **error)
 {
@@ -332,21 +378,22 @@ accumulate (Walk *w, GmTensor *leaf, GmTensor **g, GError **error)
     return true;
   if (!gm_meta_same_shape (&(*g)->meta, &leaf->meta)) {
     g_autofree char *have = gm_meta_text (&(*g)->meta), *want = gm_meta_text (&leaf->meta);
-    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "a gradient of shape %s arrived at a leaf of shape %s", have, want);
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "a gradient of shape %s arrived at a leaf of shape %s", have, want);
     return false;
   }
   if (ag->grad && !w->create) {
-    GmTensor *in[2] = { ag->grad, *g };
+    GmTensor *in[2] = {ag->grad, *g};
     return gm_autograd_into (ag->grad, GM_OP_add, in, 2, NULL, error);
   }
   GmTensor *now;
   if (ag->grad)
-    now = gm_autograd_op (GM_OP_add, (GmTensor *const[]){ ag->grad, *g }, 2, NULL, error);
+    now = gm_autograd_op (GM_OP_add, (GmTensor *const[]){ag->grad, *g}, 2, NULL, error);
   else if (w->create)
     now = gm_autograd_op (GM_OP_copy, g, 1, NULL, error);
   else if (is_only_owner (*g) && same_layout (&(*g)->meta, &leaf->meta))
     now = g_steal_pointer (g);
-  else
+  else if (!same_layout (&(*g)->meta, &leaf->meta) || !(now = own_memory (g)))
     now = copy_as (*g, &leaf->meta, error);
   if (!now)
     return false;
@@ -355,12 +402,15 @@ accumulate (Walk *w, GmTensor *leaf, GmTensor **g, GError **error)
   return true;
 }
 
-/* Hooks, wishes to keep the gradient, captures: all that happens to a gradient before its node runs. */
+/* Hooks, wishes to keep the gradient, captures: all that happens to a gradient before its node
+ * runs. */
 static bool
 arrive (Walk *w, Slot *s, GError **error)
 {
   GmAgNode *n = s->node;
-  GArray *hooks = n->kind == GM_NODE_LEAF && n->saved_in[0].t->autograd ? n->saved_in[0].t->autograd->hooks : n->hooks;
+  GArray *hooks = n->kind == GM_NODE_LEAF && n->saved_in[0].t->autograd
+                      ? n->saved_in[0].t->autograd->hooks
+                      : n->hooks;
   for (uint32_t nr = 0; nr < n->n_out; nr++) {
     GmTensor **g = slot_gradient (s, nr);
     if (!gm_hooks_run (hooks, nr, g, error))
@@ -370,7 +420,9 @@ arrive (Walk *w, Slot *s, GError **error)
       if (r->nr != nr)
         continue;
       GmTensor *old = r->ag->grad;
-      GmTensor *both = old ? gm_autograd_op (GM_OP_add, (GmTensor *const[]){ old, *g }, 2, NULL, error) : gm_tensor_ref (*g);
+      GmTensor *both =
+          old ? gm_autograd_op (GM_OP_add, (GmTensor *const[]){old, *g}, 2, NULL, error)
+              : gm_tensor_ref (*g);
       if (!both)
         return false;
       r->ag->grad = both;
@@ -403,7 +455,7 @@ run_node (Walk *w, Slot *s, GError **error)
   bool any = false, ok = true;
   for (uint32_t i = 0; i < n->n_out; i++)
     any |= *slot_gradient (s, i) != NULL;
-  GmTensor *small[GM_NODE_INLINE] = { NULL };
+  GmTensor *small[GM_NODE_INLINE] = {NULL};
   GmTensor **result = n->n_in <= GM_NODE_INLINE ? small : g_new0 (GmTensor *, n->n_in);
   if (!any) {
     /* nothing arrived, so nothing goes on; the nodes behind are told all the same */
@@ -428,7 +480,7 @@ run_node (Walk *w, Slot *s, GError **error)
   return ok;
 }
 
-/* -- The walk -------------------------------------------------------------------------------------------------------- */
+/* -- The walk ---------------------------------------------------------------------------------- */
 
 static GmTensor *
 root_gradient (GmTensor *root, GmTensor *grad, int i, GError **error)
@@ -436,23 +488,28 @@ root_gradient (GmTensor *root, GmTensor *grad, int i, GError **error)
   g_autofree char *want = gm_meta_text (&root->meta);
   if (!grad) {
     if (gm_meta_numel (&root->meta) == 1 && gm_dtype_is_float (root->meta.dtype)) {
-      GmAttrs at = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE, .n_list = root->meta.ndim,
-                     .dtype = root->meta.dtype, .value = gm_scalar_float (1) };
+      GmAttrs at = {.mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE,
+                    .n_list = root->meta.ndim,
+                    .dtype = root->meta.dtype,
+                    .value = gm_scalar_float (1)};
       memcpy (at.list, root->meta.sizes, sizeof at.list);
       return gm_op_run (GM_OP_full, NULL, 0, &at, error);
     }
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "backward from %s: a gradient can be made up only for a result of one element; pass one of the same shape", want);
+                 "backward from %s: a gradient can be made up only for a result of one element; "
+                 "pass one of the same shape",
+                 want);
     return NULL;
   }
   if (!gm_meta_same_shape (&grad->meta, &root->meta)) {
     g_autofree char *have = gm_meta_text (&grad->meta);
-    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "backward: gradient %d is %s, but the result it belongs to is %s", i, have, want);
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "backward: gradient %d is %s, but the result it belongs to is %s", i, have, want);
     return NULL;
   }
   if (grad->meta.dtype == root->meta.dtype)
     return gm_tensor_ref (grad);
-  GmAttrs at = { .mask = 1u << GM_ATTR_DTYPE, .dtype = root->meta.dtype };
+  GmAttrs at = {.mask = 1u << GM_ATTR_DTYPE, .dtype = root->meta.dtype};
   return gm_autograd_op (GM_OP_cast, &grad, 1, &at, error);
 }
 
@@ -485,7 +542,8 @@ walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GError
   for (int i = 0; i < n; i++)
     if (!edges[i].node) {
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                   "backward: result %d does not require grad and has no history; nothing it was computed from requires grad, or "
+                   "backward: result %d does not require grad and has no history; nothing it was "
+                   "computed from requires grad, or "
                    "it was computed under no_grad ()",
                    i);
       return false;
@@ -494,7 +552,8 @@ walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GError
   g_autoptr (GArray) stack = g_array_new (FALSE, FALSE, sizeof (Frame));
   for (int i = 0; i < n; i++)
     visit (w, edges[i].node, stack);
-  /* A root waits for its own first gradient too, so that it starts when all roots have delivered. */
+  /* A root waits for its own first gradient too, so that it starts when all roots have delivered.
+   */
   for (int i = 0; i < n; i++)
     slot_find (w, edges[i].node)->waiting++;
   bool mode = gm_grad_set_enabled (w->create);
@@ -509,11 +568,16 @@ walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GError
 }
 
 bool
-gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, bool retain_graph, bool create_graph, GError **error)
+gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, bool retain_graph,
+                      bool create_graph, GError **error)
 {
   g_autofree GmAgNode **pins = g_new (GmAgNode *, MAX (n, 1));
-  Walk w = { .slots = g_ptr_array_new (), .heap = g_array_new (FALSE, FALSE, sizeof (Slot *)), .pins = pins,
-             .accumulate = true, .retain = retain_graph, .create = create_graph };
+  Walk w = {.slots = g_ptr_array_new (),
+            .heap = g_array_new (FALSE, FALSE, sizeof (Slot *)),
+            .pins = pins,
+            .accumulate = true,
+            .retain = retain_graph,
+            .create = create_graph};
   bool ok = walk_run (&w, roots, grads, n, error);
   walk_end (&w);
   return ok;
@@ -525,7 +589,8 @@ check_used (GmTensor *const *result, int n, bool allow_unused, GError **error)
   for (int i = 0; i < n && !allow_unused; i++)
     if (!result[i]) {
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                   "grad: no gradient reaches input %d, it was not used to compute the results; pass allow_unused=True if that is "
+                   "grad: no gradient reaches input %d, it was not used to compute the results; "
+                   "pass allow_unused=True if that is "
                    "intended",
                    i);
       return false;
@@ -534,13 +599,19 @@ check_used (GmTensor *const *result, int n, bool allow_unused, GError **error)
 }
 
 bool
-gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs, int n_inputs,
-                  bool retain_graph, bool create_graph, bool allow_unused, GmTensor **result, GError **error)
+gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs,
+                  int n_inputs, bool retain_graph, bool create_graph, bool allow_unused,
+                  GmTensor **result, GError **error)
 {
   g_autofree GmAgNode **pins = g_new (GmAgNode *, n + n_inputs + 1);
   g_autofree Capture *captures = g_new (Capture, n_inputs + 1);
-  Walk w = { .slots = g_ptr_array_new (), .heap = g_array_new (FALSE, FALSE, sizeof (Slot *)), .pins = pins,
-             .captures = captures, .result = result, .retain = retain_graph, .create = create_graph };
+  Walk w = {.slots = g_ptr_array_new (),
+            .heap = g_array_new (FALSE, FALSE, sizeof (Slot *)),
+            .pins = pins,
+            .captures = captures,
+            .result = result,
+            .retain = retain_graph,
+            .create = create_graph};
   bool ok = true;
   memset (result, 0, (size_t) n_inputs * sizeof *result);
   for (int i = 0; i < n_inputs && ok; i++) {
@@ -551,7 +622,7 @@ gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTenso
       break;
     }
     pins[w.n_pins++] = e.node;
-    captures[w.n_captures++] = (Capture){ e.node, e.nr, i };
+    captures[w.n_captures++] = (Capture){e.node, e.nr, i};
   }
   ok = ok && walk_run (&w, roots, grads, n, error);
   walk_end (&w);

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  * inplace.c -- writes into tensors, and what they do to histories.
  *
- * Where no gradient is involved a write runs straight into the destination.  Otherwise the new contents are computed out of place,
- * recorded as any op, and then copied in; the destination takes over their history.  If the destination is a view, its base
- * takes a new history: the old one outside the view, the contents' inside (CopySlices).  Every other view of that base
- * becomes stale; it gets its new history, a selection from the base's, when someone asks (gm_view_refresh).
- * A selection is a list of positions among the base's elements, so any strided view is covered by one rule, and gradients
- * of gradients too, since both backwards are programs over ops.
+ * Where no gradient is involved a write runs straight into the destination.  Otherwise the new
+ * contents are computed out of place, recorded as any op, and then copied in; the destination takes
+ * over their history.  If the destination is a view, its base takes a new history: the old one
+ * outside the view, the contents' inside (CopySlices).  Every other view of that base becomes
+ * stale; it gets its new history, a selection from the base's, when someone asks (gm_view_refresh).
+ * A selection is a list of positions among the base's elements, so any strided view is covered by
+ * one rule, and gradients of gradients too, since both backwards are programs over ops.
  */
 #include "core/autograd/node.h"
 
 #include <string.h>
 
-/* -- Views as positions -------------------------------------------------------------------------------------- */
+/* -- Views as positions ------------------------------------------------------------------------ */
 
 /* Backward of "base with the view's elements replaced" and of "the view's elements of base". */
 typedef struct {
   GmMeta base, view;
-  GmTensor *positions; /* i64[n]: element k of the view is element positions[k] of the base, both in row-major order */
-  GmTensor *sources;   /* i64[N]: for each element of the base, itself, or N + k where the view's element k replaces it */
+  GmTensor *positions; /* i64[n]: element k of the view is element positions[k] of the base, both in
+                          row-major order */
+  GmTensor *sources;   /* i64[N]: for each element of the base, itself, or N + k where the view's
+                          element k replaces it */
 } Selection;
 
 static void
@@ -59,12 +62,13 @@ new_positions (int64_t n, GError **error)
   return gm_tensor_new (&m, error);
 }
 
-/* The base is dense wherever gramme made it; memory from outside may have gaps, so positions go by way of addresses. */
+/* The base is dense wherever gramme made it; memory from outside may have gaps, so positions go by
+ * way of addresses. */
 static Selection *
 selection_new (GmTensor *base, GmTensor *view, GError **error)
 {
   int64_t n_base = gm_meta_numel (&base->meta), n = gm_meta_numel (&view->meta);
-  int64_t extent = gm_meta_extent (&base->meta), at[GM_MAX_DIMS] = { 0 };
+  int64_t extent = gm_meta_extent (&base->meta), at[GM_MAX_DIMS] = {0};
   Selection *s = g_new0 (Selection, 1);
   s->base = base->meta;
   s->view = view->meta;
@@ -75,7 +79,8 @@ selection_new (GmTensor *base, GmTensor *view, GError **error)
     selection_free (s);
     return NULL;
   }
-  int64_t *positions = gm_tensor_data (s->positions), *sources = gm_tensor_data (s->sources), *of = gm_tensor_data (map);
+  int64_t *positions = gm_tensor_data (s->positions), *sources = gm_tensor_data (s->sources),
+          *of = gm_tensor_data (map);
   for (int64_t i = 0; i < n_base; i++, step (&base->meta, at)) {
     of[address (&base->meta, at)] = i;
     sources[i] = i;
@@ -88,15 +93,16 @@ selection_new (GmTensor *base, GmTensor *view, GError **error)
   return s;
 }
 
-/* -- Their backwards ------------------------------------------------------------------------------------------- */
+/* -- Their backwards --------------------------------------------------------------------------- */
 
 static GmVal
 select_flat (GmBuilder *b, GmVal v, GmTensor *positions, const GmMeta *shape)
 {
   int64_t n = gm_meta_numel (gm_b_meta (b, v));
-  GmAttrs at = { .mask = 1u << GM_ATTR_DIM };
+  GmAttrs at = {.mask = 1u << GM_ATTR_DIM};
   GmVal flat = gm_b_reshape (b, v, 1, &n);
-  flat = gm_b_op (b, GM_OP_index_select, (const GmVal[]){ flat, gm_val_from_tensor (positions) }, 2, &at);
+  flat = gm_b_op (b, GM_OP_index_select, (const GmVal[]){flat, gm_val_from_tensor (positions)}, 2,
+                  &at);
   return gm_b_view (b, flat, shape->ndim, shape->sizes);
 }
 
@@ -105,8 +111,8 @@ static GmVal
 replace (GmBuilder *b, const Selection *s, GmVal outside, GmVal inside)
 {
   int64_t n_base = gm_meta_numel (&s->base), n = gm_meta_numel (&s->view);
-  GmAttrs at = { .mask = 1u << GM_ATTR_DIM };
-  GmVal both[2] = { gm_b_reshape (b, outside, 1, &n_base), gm_b_reshape (b, inside, 1, &n) };
+  GmAttrs at = {.mask = 1u << GM_ATTR_DIM};
+  GmVal both[2] = {gm_b_reshape (b, outside, 1, &n_base), gm_b_reshape (b, inside, 1, &n)};
   return select_flat (b, gm_b_op (b, GM_OP_cat, both, 2, &at), s->sources, &s->base);
 }
 
@@ -131,12 +137,13 @@ finish (GmEagerBuilder *b, GmVal *values, int n, GmTensor **result, GError **err
 
 /* Edges: the base's old history, the new contents'. */
 static bool
-copy_slices_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
+copy_slices_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
+                      bool create_graph, GError **error)
 {
   const Selection *s = state;
   GmEagerBuilder b;
   gm_eager_builder_init (&b);
-  GmVal g = gm_val_from_tensor (grads[0]), r[2] = { NULL, NULL };
+  GmVal g = gm_val_from_tensor (grads[0]), r[2] = {NULL, NULL};
   if (n->edges[0].node)
     r[0] = replace (&b.base, s, g, zeros (&b.base, &s->view));
   if (n->edges[1].node)
@@ -144,11 +151,12 @@ copy_slices_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor
   return finish (&b, r, 2, result, error);
 }
 
-static const GmAgFunction copy_slices = { "CopySlices", copy_slices_backward, selection_free };
+static const GmAgFunction copy_slices = {"CopySlices", copy_slices_backward, selection_free};
 
 /* Edge: the base. */
 static bool
-select_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
+select_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
+                 bool create_graph, GError **error)
 {
   const Selection *s = state;
   GmEagerBuilder b;
@@ -157,19 +165,21 @@ select_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **re
   return finish (&b, &r, 1, result, error);
 }
 
-static const GmAgFunction as_view = { "AsStridedBackward0", select_backward, selection_free };
+static const GmAgFunction as_view = {"AsStridedBackward0", select_backward, selection_free};
 
 /* Edge: the destination as it was; nothing of it is left. */
 static bool
-overwritten_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
+overwritten_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
+                      bool create_graph, GError **error)
 {
-  GmMeta m = gm_meta_make ((GmDtype) grads[0]->meta.dtype, grads[0]->meta.ndim, grads[0]->meta.sizes);
+  GmMeta m =
+      gm_meta_make ((GmDtype) grads[0]->meta.dtype, grads[0]->meta.ndim, grads[0]->meta.sizes);
   return (result[0] = gm_tensor_new_zeros (&m, error)) != NULL;
 }
 
-static const GmAgFunction overwritten = { "CopyBackward0", overwritten_backward, NULL };
+static const GmAgFunction overwritten = {"CopyBackward0", overwritten_backward, NULL};
 
-/* -- Histories of views -------------------------------------------------------------------------------------- */
+/* -- Histories of views ------------------------------------------------------------------------ */
 
 void
 gm_view_refresh (GmTensor *view)
@@ -206,21 +216,23 @@ rewrite_base (GmTensor *view, GmTensor *contents, GError **error)
   return true;
 }
 
-/* -- The write --------------------------------------------------------------------------------------------------- */
+/* -- The write --------------------------------------------------------------------------------- */
 
 static bool
 check_writable (GmTensor *dst, GError **error)
 {
   if (dst->storage->readonly) {
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "an in-place operation on memory that is read-only (it came from a read-only buffer); clone () it first");
+                 "an in-place operation on memory that is read-only (it came from a read-only "
+                 "buffer); clone () it first");
     return false;
   }
   for (int d = 0; d < dst->meta.ndim; d++)
     if (dst->meta.strides[d] == 0 && dst->meta.sizes[d] > 1) {
       g_autofree char *text = gm_meta_text (&dst->meta);
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                   "an in-place operation on %s, where more than one element refers to one place in memory (it was "
+                   "an in-place operation on %s, where more than one element refers to one place "
+                   "in memory (it was "
                    "expanded); clone () it first",
                    text);
       return false;
@@ -234,12 +246,14 @@ check_leaf (GmTensor *dst, GError **error)
   GmTensor *base = dst->base;
   if (gm_tracked (dst) && gm_tensor_is_leaf (dst)) {
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "a leaf tensor that requires grad is changed by an in-place operation; do it under no_grad (), or on a clone ()");
+                 "a leaf tensor that requires grad is changed by an in-place operation; do it "
+                 "under no_grad (), or on a clone ()");
     return false;
   }
   if (base && base->meta.requires_grad && gm_tensor_is_leaf (base)) {
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "a view of a leaf tensor that requires grad is changed by an in-place operation; do it under no_grad (), or on a "
+                 "a view of a leaf tensor that requires grad is changed by an in-place operation; "
+                 "do it under no_grad (), or on a "
                  "clone () of the leaf");
     return false;
   }
@@ -255,10 +269,12 @@ check_fits (GmOp op, const GmMeta *result, const GmMeta *dst, GError **error)
     fits = result->sizes[d] == 1 || result->sizes[d] == dst->sizes[d + lead];
   if (fits)
     return true;
-  g_autofree char *have = gm_shape_text (dst->ndim, dst->sizes), *want = gm_shape_text (result->ndim, result->sizes);
+  g_autofree char *have = gm_shape_text (dst->ndim, dst->sizes),
+                  *want = gm_shape_text (result->ndim, result->sizes);
   g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-               "in-place %s: the destination has shape %s, which the result's shape %s cannot be broadcast to", gm_ops[op].name,
-               have, want);
+               "in-place %s: the destination has shape %s, which the result's shape %s cannot be "
+               "broadcast to",
+               gm_ops[op].name, have, want);
   return false;
 }
 
@@ -274,7 +290,7 @@ copy_values (GmTensor *dst, GmTensor *src, GError **error)
       return false;
     src = apart;
   }
-  GmTensor *done = gm_op_run (GM_OP_copy_, (GmTensor *const[]){ dst, src }, 2, NULL, error);
+  GmTensor *done = gm_op_run (GM_OP_copy_, (GmTensor *const[]){dst, src}, 2, NULL, error);
   gm_tensor_unref (done);
   return done != NULL;
 }
@@ -295,7 +311,8 @@ can_run_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmMet
 }
 
 static bool
-write_plain (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, const GmMeta *result, GError **error)
+write_plain (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
+             const GmMeta *result, GError **error)
 {
   if (can_run_into (dst, op, in, n_in, result)) {
     if (!gm_op_run_into (op, in, n_in, attrs, dst, error))
@@ -307,10 +324,12 @@ write_plain (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttr
   return contents && copy_values (dst, contents, error);
 }
 
-/* The inputs of a recorded write.  What shares the destination's memory is replaced by an alias, so that the new history does not
- * hold the tensor that holds it; and the destination's old value, if the gradient reads it, by a copy, as it is about to go. */
+/* The inputs of a recorded write.  What shares the destination's memory is replaced by an alias, so
+ * that the new history does not hold the tensor that holds it; and the destination's old value, if
+ * the gradient reads it, by a copy, as it is about to go. */
 static bool
-shield_inputs (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, GmTensor **out, GError **error)
+shield_inputs (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, GmTensor **out,
+               GError **error)
 {
   uint32_t need = 0;
   for (int i = 0; i < n_in && i < 30; i++)
@@ -324,7 +343,8 @@ shield_inputs (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, GmTensor *
     }
     GmEdge e = gm_edge_to (in[i]);
     g_autoptr (GmTensor) copy = NULL;
-    if (in[i] == dst && i < 30 && saves >> i & 1 && !(copy = gm_op_run (GM_OP_copy, in + i, 1, NULL, error))) {
+    if (in[i] == dst && i < 30 && saves >> i & 1 &&
+        !(copy = gm_op_run (GM_OP_copy, in + i, 1, NULL, error))) {
       gm_node_unref (e.node);
       return false;
     }
@@ -336,7 +356,8 @@ shield_inputs (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, GmTensor *
 
 /* op (in ...) as recorded, in dst's dtype and shape: what dst is going to be. */
 static GmTensor *
-contents_new (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error)
+contents_new (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
+              GError **error)
 {
   GmEagerBuilder b;
   gm_eager_builder_init (&b);
@@ -349,9 +370,10 @@ contents_new (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAtt
 }
 
 static bool
-write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error)
+write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
+                GError **error)
 {
-  GmTensor *shielded[GM_NODE_INLINE] = { NULL };
+  GmTensor *shielded[GM_NODE_INLINE] = {NULL};
   GmTensor **safe = n_in <= GM_NODE_INLINE ? shielded : g_new0 (GmTensor *, n_in);
   g_autoptr (GmTensor) contents = NULL;
   if (shield_inputs (dst, op, in, n_in, safe, error))
@@ -368,7 +390,7 @@ write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmA
   if (!e.node) { /* the destination required grad, its new contents do not */
     GmAgNode *n = gm_function_node (&overwritten, NULL, 1, 1);
     n->edges[0] = gm_edge_to (dst);
-    e = (GmEdge){ n, 0 };
+    e = (GmEdge){n, 0};
   }
   gm_history_set (dst, e.node, e.nr);
   dst->autograd->epoch++;
@@ -376,7 +398,8 @@ write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmA
 }
 
 bool
-gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error)
+gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
+                  GError **error)
 {
   if (!check_writable (dst, error))
     return false;

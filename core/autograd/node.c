@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * node.c -- making, sharing and freeing the tape's nodes and the tensors' autograd records.
  *
- * Invariant: freeing is a loop.  A node whose last reference goes is put on this thread's list of the dead; whoever started the
- * first free works the list off, and what dies meanwhile (edges, saved tensors and through them other nodes) joins it.
- * Both kinds of record come from a per-thread free list, because a training step makes and frees thousands of them.
+ * Invariant: freeing is a loop.  A node whose last reference goes is put on this thread's list of
+ * the dead; whoever started the first free works the list off, and what dies meanwhile (edges,
+ * saved tensors and through them other nodes) joins it. Both kinds of record come from a per-thread
+ * free list, because a training step makes and frees thousands of them.
  */
 #include "core/autograd/node.h"
 
@@ -31,7 +32,8 @@ pool_drain (void *data)
     next = (GmAutograd *) a->node;
     g_free (a);
   }
-  pool = (Pool){ .n_nodes = MAX_SPARE, .n_records = MAX_SPARE }; /* later frees go straight to the system */
+  pool = (Pool){.n_nodes = MAX_SPARE,
+                .n_records = MAX_SPARE}; /* later frees go straight to the system */
 }
 
 /* GLib runs this when a thread ends that used its pool. */
@@ -44,7 +46,7 @@ pool_register (void)
   g_private_set (&pool_owner, &pool);
 }
 
-/* -- Nodes ------------------------------------------------------------------------------------------------- */
+/* -- Nodes ------------------------------------------------------------------------------------- */
 
 static uint64_t next_seq = 1;
 
@@ -169,7 +171,7 @@ gm_function_node (const GmAgFunction *fn, void *state, int n_in, int n_out)
   return n;
 }
 
-/* -- Tensors' records ---------------------------------------------------------------------------------------- */
+/* -- Tensors' records -------------------------------------------------------------------------- */
 
 static void
 ag_free (GmAutograd *ag)
@@ -220,16 +222,16 @@ GmEdge
 gm_edge_to (GmTensor *t)
 {
   if (!gm_tracked (t))
-    return (GmEdge){ NULL, 0 };
+    return (GmEdge){NULL, 0};
   GmAutograd *ag = gm_ag_get (t);
   if (ag->node)
-    return (GmEdge){ gm_node_ref (ag->node), ag->nr };
+    return (GmEdge){gm_node_ref (ag->node), ag->nr};
   if (ag->leaf)
-    return (GmEdge){ gm_node_ref (ag->leaf), 0 };
+    return (GmEdge){gm_node_ref (ag->leaf), 0};
   GmAgNode *leaf = gm_node_new (GM_NODE_LEAF, 0);
   leaf->saved_in[0].t = gm_tensor_ref (t);
   ag->leaf = leaf;
-  return (GmEdge){ leaf, 0 };
+  return (GmEdge){leaf, 0};
 }
 
 void
@@ -245,7 +247,7 @@ gm_history_set (GmTensor *t, GmAgNode *n, uint32_t nr)
     if (n) {
       if (!n->retained)
         n->retained = g_array_new (FALSE, FALSE, sizeof (GmRetained));
-      g_array_append_val (n->retained, ((GmRetained){ nr, ag }));
+      g_array_append_val (n->retained, ((GmRetained){nr, ag}));
     }
   }
   ag->node = n;
@@ -288,10 +290,12 @@ gm_hooks_run (const GArray *hooks, uint32_t nr, GmTensor **g, GError **error)
     }
     if (!replaced)
       continue;
-    if (!gm_meta_same_shape (&replaced->meta, &(*g)->meta) || replaced->meta.dtype != (*g)->meta.dtype) {
+    if (!gm_meta_same_shape (&replaced->meta, &(*g)->meta) ||
+        replaced->meta.dtype != (*g)->meta.dtype) {
       g_autofree char *got = gm_meta_text (&replaced->meta), *want = gm_meta_text (&(*g)->meta);
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                   "a hook on a gradient returned %s where the gradient is %s; return the same shape and dtype, or None",
+                   "a hook on a gradient returned %s where the gradient is %s; return the same "
+                   "shape and dtype, or None",
                    got, want);
       gm_tensor_unref (replaced);
       return false;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * node.h -- the tape's parts, for the files of this room only.
  *
- * A node owns its edges (references to the nodes of its inputs) and what its gradient reads.  Nodes never own the tensor they
- * produced: a saved result is an alias without history, so no reference goes round in a circle.  A leaf's node owns the leaf, the leaf
- * knows its node weakly.  Chains may be a million nodes long: nothing here recurses on edges, freeing included.
+ * A node owns its edges (references to the nodes of its inputs) and what its gradient reads.  Nodes
+ * never own the tensor they produced: a saved result is an alias without history, so no reference
+ * goes round in a circle.  A leaf's node owns the leaf, the leaf knows its node weakly.  Chains may
+ * be a million nodes long: nothing here recurses on edges, freeing included.
  */
 #ifndef GM_AUTOGRAD_NODE_H
 #define GM_AUTOGRAD_NODE_H
@@ -12,8 +13,14 @@
 
 typedef enum { GM_NODE_OP, GM_NODE_LEAF, GM_NODE_FUNCTION } GmNodeKind;
 
-typedef struct { GmAgNode *node; uint32_t nr; } GmEdge; /* node NULL: nothing flows there */
-typedef struct { GmTensor *t; uint32_t version; } GmSaved;
+typedef struct {
+  GmAgNode *node;
+  uint32_t nr;
+} GmEdge; /* node NULL: nothing flows there */
+typedef struct {
+  GmTensor *t;
+  uint32_t version;
+} GmSaved;
 
 typedef struct {
   uint64_t id;
@@ -24,7 +31,10 @@ typedef struct {
 } GmAgHook;
 
 /* What only the gradients of some ops need. */
-typedef struct { GmAttrs attrs; GmMeta in[]; } GmNodeExtra;
+typedef struct {
+  GmAttrs attrs;
+  GmMeta in[];
+} GmNodeExtra;
 
 enum { GM_NODE_INLINE = 3 };
 
@@ -33,11 +43,11 @@ struct GmAgNode {
   uint8_t kind, op;
   bool released; /* a backward has freed what was saved */
   uint32_t n_in, n_out;
-  uint64_t seq;          /* order of creation; leaves: UINT64_MAX */
-  GmEdge *edges;         /* n_in; own_edges where they fit */
-  struct GmSlot *slot;   /* the engine's, while it walks */
-  GArray *hooks;         /* GmAgHook, in order of registration; NULL: none */
-  GArray *retained;      /* GmRetained: tensors that want this node's incoming gradient; NULL: none */
+  uint64_t seq;        /* order of creation; leaves: UINT64_MAX */
+  GmEdge *edges;       /* n_in; own_edges where they fit */
+  struct GmSlot *slot; /* the engine's, while it walks */
+  GArray *hooks;       /* GmAgHook, in order of registration; NULL: none */
+  GArray *retained;    /* GmRetained: tensors that want this node's incoming gradient; NULL: none */
   union {
     struct {
       GmSaved saved_in[GM_NODE_INLINE], saved_out; /* LEAF: saved_in[0].t is the leaf */
@@ -46,7 +56,8 @@ struct GmAgNode {
     struct {
       const GmAgFunction *fn;
       void *state;
-      GmMeta *out_metas; /* n_out: shapes for gradients that did not arrive are the function's affair, checks are ours */
+      GmMeta *out_metas; /* n_out: shapes for gradients that did not arrive are the function's
+                            affair, checks are ours */
     };
   };
   GmEdge own_edges[GM_NODE_INLINE];
@@ -57,23 +68,29 @@ struct GmAgNode {
 struct GmAutograd {
   GmAgNode *node; /* owned; NULL for leaves */
   uint32_t nr;    /* which of its outputs this is */
-  uint32_t epoch; /* of a base: how often its history was rewritten; of a view: the base's epoch its history belongs to */
+  uint32_t epoch; /* of a base: how often its history was rewritten; of a view: the base's epoch its
+                     history belongs to */
   GmTensor *grad; /* owned */
   GmAgNode *leaf; /* weak: the accumulating node, while someone has an edge to it */
   GArray *hooks;  /* of a leaf */
   bool retain;
 };
 
-typedef struct { uint32_t nr; GmAutograd *ag; } GmRetained;
+typedef struct {
+  uint32_t nr;
+  GmAutograd *ag;
+} GmRetained;
 
 /* node.c */
 GmAgNode *gm_node_new (GmNodeKind kind, int n_in);
 GmAgNode *gm_node_ref (GmAgNode *n);
 void gm_node_unref (GmAgNode *n); /* NULL is fine */
-void gm_node_release (GmAgNode *n); /* drops what is saved, after a backward that does not retain the graph */
+void gm_node_release (
+    GmAgNode *n); /* drops what is saved, after a backward that does not retain the graph */
 GmAutograd *gm_ag_get (GmTensor *t); /* makes it if need be */
 
-/* The edge through which gradients reach t: its history, or its leaf node (made if need be).  A new reference. */
+/* The edge through which gradients reach t: its history, or its leaf node (made if need be).  A new
+ * reference. */
 GmEdge gm_edge_to (GmTensor *t);
 /* t's history becomes output `nr` of n (takes the reference). */
 void gm_history_set (GmTensor *t, GmAgNode *n, uint32_t nr);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tape.c -- recording: which results get a node, and what a node keeps.
  *
- * An op whose inputs need no gradient costs one test per input on top of gm_op_run.  Otherwise the result gets a node with an
- * edge per input and exactly the values that the gradient reads (gm_op_saves), each with its version.  Metas and attributes
- * are kept only where a gradient cannot do without: not for pointwise ops whose inputs had the result's shape.
+ * An op whose inputs need no gradient costs one test per input on top of gm_op_run.  Otherwise the
+ * result gets a node with an edge per input and exactly the values that the gradient reads
+ * (gm_op_saves), each with its version.  Metas and attributes are kept only where a gradient cannot
+ * do without: not for pointwise ops whose inputs had the result's shape.
  */
 #include "core/autograd/node.h"
 
 #include <string.h>
 
-/* -- Modes ------------------------------------------------------------------------------------------------- */
+/* -- Modes ------------------------------------------------------------------------------------- */
 
 static _Thread_local bool grad_off;
 
@@ -27,7 +28,7 @@ gm_grad_set_enabled (bool on)
   return old;
 }
 
-/* -- Recording ----------------------------------------------------------------------------------------------- */
+/* -- Recording --------------------------------------------------------------------------------- */
 
 /* A view whose base was rewritten after the view's own history was made. */
 static inline bool
@@ -76,22 +77,23 @@ record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *at
   GmAgNode *n = gm_node_new (GM_NODE_OP, n_in);
   n->op = (uint8_t) op;
   for (int i = 0; i < n_in; i++) {
-    n->edges[i] = gm_op_is_differentiable (op, i) ? gm_edge_to (in[i]) : (GmEdge){ NULL, 0 };
+    n->edges[i] = gm_op_is_differentiable (op, i) ? gm_edge_to (in[i]) : (GmEdge){NULL, 0};
     if (n->edges[i].node)
       need |= 1u << MIN (i, 30);
   }
   uint32_t saves = gm_op_saves (op, n_in, need);
   for (int i = 0; i < GM_NODE_INLINE && i < n_in; i++)
     if (saves >> i & 1)
-      n->saved_in[i] = (GmSaved){ gm_tensor_ref (in[i]), in[i]->storage->version };
+      n->saved_in[i] = (GmSaved){gm_tensor_ref (in[i]), in[i]->storage->version};
   if (saves & GM_SAVES_OUT)
-    n->saved_out = (GmSaved){ gm_tensor_new_alias (out), out->storage->version };
+    n->saved_out = (GmSaved){gm_tensor_new_alias (out), out->storage->version};
   if (needs_extra (op, in, n_in, &out->meta, need))
     n->extra = extra_make (in, n_in, attrs);
   gm_history_set (out, n, 0);
 }
 
-/* A result of a view op that was not recorded still has to know which history of its base it saw. */
+/* A result of a view op that was not recorded still has to know which history of its base it saw.
+ */
 static void
 note_epoch (GmTensor *view)
 {
@@ -103,7 +105,8 @@ static GmTensor *
 run_mutate (GmOp op, GmTensor *const *in, int n_in, GError **error)
 {
   g_assert (op == GM_OP_copy_ && n_in == 2);
-  return gm_autograd_into (in[0], GM_OP_copy, in + 1, 1, NULL, error) ? gm_tensor_ref (in[0]) : NULL;
+  return gm_autograd_into (in[0], GM_OP_copy, in + 1, 1, NULL, error) ? gm_tensor_ref (in[0])
+                                                                      : NULL;
 }
 
 GmTensor *
@@ -112,7 +115,8 @@ gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GE
   bool track = false;
   if (!grad_off)
     for (int i = 0; i < n_in; i++)
-      track |= (in[i]->meta.requires_grad || is_stale (in[i])) && gm_op_is_differentiable (op, i) && gm_tracked (in[i]);
+      track |= (in[i]->meta.requires_grad || is_stale (in[i])) && gm_op_is_differentiable (op, i) &&
+               gm_tracked (in[i]);
   uint8_t family = gm_ops[op].family;
   if (G_UNLIKELY (family == GM_FAMILY_MUTATE))
     return run_mutate (op, in, n_in, error);
@@ -130,21 +134,22 @@ gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GE
 }
 
 void
-gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in, GmTensor *const *outs, int n_outs)
+gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in,
+                    GmTensor *const *outs, int n_outs)
 {
   GmAgNode *n = gm_function_node (fn, state, n_in, n_outs);
   n->out_metas = g_new (GmMeta, MAX (n_outs, 1));
   for (int i = 0; i < n_in; i++)
-    n->edges[i] = in[i] ? gm_edge_to (in[i]) : (GmEdge){ NULL, 0 };
+    n->edges[i] = in[i] ? gm_edge_to (in[i]) : (GmEdge){NULL, 0};
   for (int i = 0; i < n_outs; i++) {
-    n->out_metas[i] = outs[i] ? outs[i]->meta : (GmMeta){ 0 };
+    n->out_metas[i] = outs[i] ? outs[i]->meta : (GmMeta){0};
     if (outs[i] && gm_dtype_is_float (outs[i]->meta.dtype))
       gm_history_set (outs[i], gm_node_ref (n), (uint32_t) i);
   }
   gm_node_unref (n);
 }
 
-/* -- What a tensor says about itself --------------------------------------------------------------------------- */
+/* -- What a tensor says about itself ----------------------------------------------------------- */
 
 bool
 gm_tensor_requires_grad (const GmTensor *t)
@@ -165,7 +170,8 @@ gm_tensor_set_requires_grad (GmTensor *t, bool on, GError **error)
     if (on)
       return true;
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "cannot switch requires_grad off on the result of %s: only leaves can change it; use detach ()",
+                 "cannot switch requires_grad off on the result of %s: only leaves can change it; "
+                 "use detach ()",
                  gm_tensor_grad_fn_name (t));
     return false;
   }
@@ -204,7 +210,7 @@ gm_tensor_retain_grad (GmTensor *t)
   GmAgNode *n = t->autograd->node;
   if (!n->retained)
     n->retained = g_array_new (FALSE, FALSE, sizeof (GmRetained));
-  g_array_append_val (n->retained, ((GmRetained){ t->autograd->nr, t->autograd }));
+  g_array_append_val (n->retained, ((GmRetained){t->autograd->nr, t->autograd}));
   t->autograd->retain = true;
 }
 
@@ -245,9 +251,12 @@ const char *
 gm_node_name (const GmAgNode *n)
 {
   switch ((GmNodeKind) n->kind) {
-  case GM_NODE_LEAF: return "AccumulateGrad";
-  case GM_NODE_FUNCTION: return n->fn->name;
-  case GM_NODE_OP: break;
+  case GM_NODE_LEAF:
+    return "AccumulateGrad";
+  case GM_NODE_FUNCTION:
+    return n->fn->name;
+  case GM_NODE_OP:
+    break;
   }
   return op_backward_name ((GmOp) n->op);
 }
@@ -258,9 +267,10 @@ gm_tensor_grad_fn_name (const GmTensor *t)
   return gm_tensor_is_leaf (t) ? NULL : gm_node_name (t->autograd->node);
 }
 
-/* -- Hooks ----------------------------------------------------------------------------------------------------- */
+/* -- Hooks ------------------------------------------------------------------------------------- */
 
-/* A leaf's hooks hang on the leaf, others on the node: they must run even if the tensor is gone by then. */
+/* A leaf's hooks hang on the leaf, others on the node: they must run even if the tensor is gone by
+ * then. */
 static GArray **
 hooks_of (GmTensor *t)
 {
@@ -276,7 +286,8 @@ gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data, void (*destroy) 
   GArray **hooks = hooks_of (t);
   if (!*hooks)
     *hooks = g_array_new (FALSE, FALSE, sizeof (GmAgHook));
-  GmAgHook h = { __atomic_fetch_add (&next_id, 1, __ATOMIC_RELAXED), t->autograd->nr, hook, data, destroy };
+  GmAgHook h = {__atomic_fetch_add (&next_id, 1, __ATOMIC_RELAXED), t->autograd->nr, hook, data,
+                destroy};
   g_array_append_val (*hooks, h);
   return h.id;
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api.c -- the rows of torch's functions, their signatures, and the call.
  *
- * Rows come from two tables: api.def, and every POINTWISE row of the op table whose name is not there.  A signature is text
- * ("input, dim=None, *, dtype=None"), parsed once; binding follows Python's rules and complains in Python's words.
- * A call makes no copy of its arguments but for their order: items of a "*rest" are the caller's own.
+ * Rows come from two tables: api.def, and every POINTWISE row of the op table whose name is not
+ * there.  A signature is text
+ * ("input, dim=None, *, dtype=None"), parsed once; binding follows Python's rules and complains in
+ * Python's words. A call makes no copy of its arguments but for their order: items of a "*rest" are
+ * the caller's own.
  */
 #include "core/ops/api_private.h"
 
 #include <stdlib.h>
 
-/* -- Rows ---------------------------------------------------------------------------------------------------- */
+/* -- Rows -------------------------------------------------------------------------------------- */
 
 static GmArg
 run_pointwise (const GmApi *api, GmBuilder *b, GmArg *a)
@@ -22,8 +24,12 @@ run_pointwise (const GmApi *api, GmBuilder *b, GmArg *a)
 #define I GM_API_INPLACE
 #define NN GM_API_NN
 static const GmApi named_rows[] = {
-#define API(row_name, row_run, row_where, row_signature, row_doc) \
-  { .name = #row_name, .signature = row_signature, .doc = row_doc, .where = row_where, .run = gm_run_##row_run },
+#define API(row_name, row_run, row_where, row_signature, row_doc)                                  \
+  {.name = #row_name,                                                                              \
+   .signature = row_signature,                                                                     \
+   .doc = row_doc,                                                                                 \
+   .where = row_where,                                                                             \
+   .run = gm_run_##row_run},
 #include "core/ops/api.def"
 };
 #undef F
@@ -34,26 +40,26 @@ static const GmApi named_rows[] = {
 static GmApi *rows;
 static size_t n_rows;
 
-/* -- Signatures ---------------------------------------------------------------------------------------------- */
+/* -- Signatures -------------------------------------------------------------------------------- */
 
 static GmArg
 parse_default (const char *text)
 {
   if (!strcmp (text, "None"))
-    return (GmArg){ .kind = GM_ARG_NONE };
+    return (GmArg){.kind = GM_ARG_NONE};
   if (!strcmp (text, "True") || !strcmp (text, "False"))
-    return (GmArg){ .kind = GM_ARG_BOOL, .i = text[0] == 'T' };
+    return (GmArg){.kind = GM_ARG_BOOL, .i = text[0] == 'T'};
   if (!strcmp (text, "()"))
-    return (GmArg){ .kind = GM_ARG_LIST, .is_tuple = true };
+    return (GmArg){.kind = GM_ARG_LIST, .is_tuple = true};
   if (text[0] == '\'') {
     char *s = g_strndup (text + 1, strlen (text) - 2);
-    GmArg a = { .kind = GM_ARG_STR, .s = g_intern_string (s) };
+    GmArg a = {.kind = GM_ARG_STR, .s = g_intern_string (s)};
     g_free (s);
     return a;
   }
   if (strpbrk (text, ".e") || !strcmp (text, "inf"))
-    return (GmArg){ .kind = GM_ARG_FLOAT, .d = g_ascii_strtod (text, NULL) };
-  return (GmArg){ .kind = GM_ARG_INT, .i = g_ascii_strtoll (text, NULL, 10) };
+    return (GmArg){.kind = GM_ARG_FLOAT, .d = g_ascii_strtod (text, NULL)};
+  return (GmArg){.kind = GM_ARG_INT, .i = g_ascii_strtoll (text, NULL, 10)};
 }
 
 static void
@@ -71,7 +77,7 @@ parse_signature (GmApi *row)
     }
     g_assert (row->n_args < GM_API_MAX_ARGS);
     int i = row->n_args++;
-    GmArg none = { .kind = GM_ARG_ABSENT };
+    GmArg none = {.kind = GM_ARG_ABSENT};
     if (part[0] == '*') {
       row->star = i;
       row->n_positional = i;
@@ -87,7 +93,7 @@ parse_signature (GmApi *row)
     row->n_positional = row->n_args;
 }
 
-/* -- The table, made once --------------------------------------------------------------------------------------- */
+/* -- The table, made once ---------------------------------------------------------------------- */
 
 static int
 by_name (const void *x, const void *y)
@@ -99,13 +105,14 @@ static const char *
 pointwise_doc (GmOp op)
 {
   static const char *const types[] = {
-    [GM_TYPES_ANY] = "any dtype",
-    [GM_TYPES_ARITH] = "numeric dtypes; the result has the promoted dtype of the operands",
-    [GM_TYPES_FLOAT] = "floating dtypes; integers and bools are taken as the default dtype",
-    [GM_TYPES_COMPARE] = "any dtype, operands are promoted to one; the result is bool",
-    [GM_TYPES_LOGICAL] = "any dtype, taken as bool (nonzero is True); the result is bool",
-    [GM_TYPES_BITWISE] = "integers and bool; floating dtypes are an error",
-    [GM_TYPES_SELECT] = "a bool condition; the other two are promoted to one dtype, which is the result's",
+      [GM_TYPES_ANY] = "any dtype",
+      [GM_TYPES_ARITH] = "numeric dtypes; the result has the promoted dtype of the operands",
+      [GM_TYPES_FLOAT] = "floating dtypes; integers and bools are taken as the default dtype",
+      [GM_TYPES_COMPARE] = "any dtype, operands are promoted to one; the result is bool",
+      [GM_TYPES_LOGICAL] = "any dtype, taken as bool (nonzero is True); the result is bool",
+      [GM_TYPES_BITWISE] = "integers and bool; floating dtypes are an error",
+      [GM_TYPES_SELECT] =
+          "a bool condition; the other two are promoted to one dtype, which is the result's",
   };
   const GmOpInfo *info = &gm_ops[op];
   g_autofree char *text = g_strdup_printf (
@@ -118,7 +125,7 @@ pointwise_doc (GmOp op)
 static const GmApi *
 search (const GmApi *in, size_t n, const char *name)
 {
-  GmApi key = { .name = name };
+  GmApi key = {.name = name};
   return bsearch (&key, in, n, sizeof *in, by_name);
 }
 
@@ -130,12 +137,17 @@ rows_make (size_t *n)
   memcpy (r, named_rows, sizeof named_rows);
   qsort (r, named, sizeof *r, by_name);
   for (int op = 1; op < GM_N_OPS; op++) {
-    static const char *const signatures[] = { "", "input", "input, other", "condition, input, other" };
+    static const char *const signatures[] = {"", "input", "input, other",
+                                             "condition, input, other"};
     const GmOpInfo *info = &gm_ops[op];
     if (!info->name || info->family != GM_FAMILY_POINTWISE || search (r, named, info->name))
       continue;
-    r[total++] = (GmApi){ .name = info->name, .signature = signatures[info->arity], .doc = pointwise_doc ((GmOp) op),
-                          .where = GM_API_FUNCTION | GM_API_METHOD | GM_API_INPLACE, .op = (GmOp) op, .run = run_pointwise };
+    r[total++] = (GmApi){.name = info->name,
+                         .signature = signatures[info->arity],
+                         .doc = pointwise_doc ((GmOp) op),
+                         .where = GM_API_FUNCTION | GM_API_METHOD | GM_API_INPLACE,
+                         .op = (GmOp) op,
+                         .run = run_pointwise};
   }
   qsort (r, total, sizeof *r, by_name);
   for (size_t i = 0; i < total; i++) {
@@ -167,7 +179,7 @@ gm_api_find (const char *name)
   return search (r, n, name);
 }
 
-/* -- Binding ------------------------------------------------------------------------------------------------- */
+/* -- Binding ----------------------------------------------------------------------------------- */
 
 static int
 find_argument (const GmApi *api, const char *name)
@@ -182,8 +194,11 @@ find_argument (const GmApi *api, const char *name)
 static int
 find_alias (const GmApi *api, const char *name)
 {
-  static const char *const alias[][2] = { { "axis", "dim" }, { "axis", "dims" }, { "keepdims", "keepdim" }, { "x", "input" },
-                                          { "self", "input" } };
+  static const char *const alias[][2] = {{"axis", "dim"},
+                                         {"axis", "dims"},
+                                         {"keepdims", "keepdim"},
+                                         {"x", "input"},
+                                         {"self", "input"}};
   for (size_t k = 0; k < G_N_ELEMENTS (alias); k++)
     if (!strcmp (name, alias[k][0])) {
       int i = find_argument (api, alias[k][1]);
@@ -200,11 +215,11 @@ fail_count (const GmApi *api, GmBuilder *b, int given)
   while (least < api->n_positional && api->defaults[least].kind == GM_ARG_ABSENT)
     least++;
   if (least == api->n_positional)
-    gm_b_fail (b, GM_ERROR_TYPE, "%s() takes %d positional argument%s but %d %s given", api->name, least,
-               least == 1 ? "" : "s", given, given == 1 ? "was" : "were");
+    gm_b_fail (b, GM_ERROR_TYPE, "%s() takes %d positional argument%s but %d %s given", api->name,
+               least, least == 1 ? "" : "s", given, given == 1 ? "was" : "were");
   else
-    gm_b_fail (b, GM_ERROR_TYPE, "%s() takes from %d to %d positional arguments but %d were given", api->name, least,
-               api->n_positional, given);
+    gm_b_fail (b, GM_ERROR_TYPE, "%s() takes from %d to %d positional arguments but %d were given",
+               api->name, least, api->n_positional, given);
 }
 
 /* The positionals from the star on: one list, or each of them. */
@@ -213,11 +228,12 @@ rest (const GmArg *x, int n)
 {
   if (n == 1 && x[0].kind == GM_ARG_LIST)
     return x[0];
-  return (GmArg){ .kind = GM_ARG_LIST, .is_tuple = true, .n = (uint16_t) n, .items = (GmArg *) x };
+  return (GmArg){.kind = GM_ARG_LIST, .is_tuple = true, .n = (uint16_t) n, .items = (GmArg *) x};
 }
 
 static bool
-bind (const GmApi *api, GmBuilder *b, GmArg *out, const GmArg *x, int n, const char *const *names, const GmArg *keywords, int n_keywords)
+bind (const GmApi *api, GmBuilder *b, GmArg *out, const GmArg *x, int n, const char *const *names,
+      const GmArg *keywords, int n_keywords)
 {
   int direct = MIN (n, api->n_positional);
   uint32_t given = 0;
@@ -235,12 +251,13 @@ bind (const GmApi *api, GmBuilder *b, GmArg *out, const GmArg *x, int n, const c
     int i = find_argument (api, names[k]);
     i = i < 0 ? find_alias (api, names[k]) : i;
     if (i < 0) {
-      gm_b_fail (b, GM_ERROR_TYPE, "%s() got an unexpected keyword argument '%s'; it is %s(%s)", api->name, names[k], api->name,
-                 api->signature);
+      gm_b_fail (b, GM_ERROR_TYPE, "%s() got an unexpected keyword argument '%s'; it is %s(%s)",
+                 api->name, names[k], api->name, api->signature);
       return false;
     }
     if (given >> i & 1) {
-      gm_b_fail (b, GM_ERROR_TYPE, "%s() got multiple values for argument '%s'", api->name, names[k]);
+      gm_b_fail (b, GM_ERROR_TYPE, "%s() got multiple values for argument '%s'", api->name,
+                 names[k]);
       return false;
     }
     out[i] = i == api->star ? rest (&keywords[k], 1) : keywords[k];
@@ -251,15 +268,16 @@ bind (const GmApi *api, GmBuilder *b, GmArg *out, const GmArg *x, int n, const c
       continue;
     out[i] = i == api->star ? rest (NULL, 0) : api->defaults[i];
     if (out[i].kind == GM_ARG_ABSENT) {
-      gm_b_fail (b, GM_ERROR_TYPE, "%s() missing required argument: '%s' (position %d); it is %s(%s)", api->name, api->arg_names[i],
-                 i + 1, api->name, api->signature);
+      gm_b_fail (b, GM_ERROR_TYPE,
+                 "%s() missing required argument: '%s' (position %d); it is %s(%s)", api->name,
+                 api->arg_names[i], i + 1, api->name, api->signature);
       return false;
     }
   }
   return true;
 }
 
-/* -- The call -------------------------------------------------------------------------------------------------- */
+/* -- The call ---------------------------------------------------------------------------------- */
 
 /* The result of a row that knows nothing of in-place forms, written into the first argument. */
 static GmArg
@@ -269,19 +287,21 @@ write_back (const GmApi *api, GmBuilder *b, GmArg *a, GmArg result)
     return gm_give (NULL);
   GmDtype from = (GmDtype) META (result.v)->dtype, to = (GmDtype) META (a[0].v)->dtype;
   if (gm_dtypes[from].category > gm_dtypes[to].category)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s_(): the result has dtype %s, which cannot be written into a tensor of dtype %s",
-                               api->name, gm_dtypes[from].torch_name, gm_dtypes[to].torch_name));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "%s_(): the result has dtype %s, which cannot be written into a tensor of dtype %s",
+        api->name, gm_dtypes[from].torch_name, gm_dtypes[to].torch_name));
   return gm_give (b->vt->into (b, a[0].v, GM_OP_copy, &result.v, 1, NULL));
 }
 
 GmArg
-gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *positional, int n_positional, const char *const *names,
-             const GmArg *keywords, int n_keywords)
+gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *positional,
+             int n_positional, const char *const *names, const GmArg *keywords, int n_keywords)
 {
   GmArg a[GM_API_MAX_ARGS + 1];
   if (gm_b_failed (b) || !bind (api, b, a, positional, n_positional, names, keywords, n_keywords))
     return gm_give (NULL);
-  a[GM_API_MAX_ARGS] = (GmArg){ .kind = GM_ARG_INT, .i = inplace ? GM_CALL_INPLACE : GM_CALL_FRESH };
+  a[GM_API_MAX_ARGS] = (GmArg){.kind = GM_ARG_INT, .i = inplace ? GM_CALL_INPLACE : GM_CALL_FRESH};
   if (inplace && a[0].kind != GM_ARG_TENSOR)
     return gm_give (gm_arg_fail (api, b, a, 0, "Tensor"));
   GmArg result = api->run (api, b, a);
@@ -302,13 +322,17 @@ gm_arg_clear (GmArg *a)
       gm_arg_clear (&a->items[i]);
     g_free (a->items);
   }
-  *a = (GmArg){ .kind = GM_ARG_NONE };
+  *a = (GmArg){.kind = GM_ARG_NONE};
 }
 
 GmArg
 gm_give_list (const GmVal *v, int n, bool tuple, const char *fields)
 {
-  GmArg list = { .kind = GM_ARG_LIST, .is_tuple = tuple, .n = (uint16_t) n, .fields = fields, .items = g_new0 (GmArg, MAX (n, 1)) };
+  GmArg list = {.kind = GM_ARG_LIST,
+                .is_tuple = tuple,
+                .n = (uint16_t) n,
+                .fields = fields,
+                .items = g_new0 (GmArg, MAX (n, 1))};
   for (int i = 0; i < n; i++)
     list.items[i] = gm_give (v[i]);
   return list;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_args.c -- reading a row's arguments: what kind each must be, and the complaint if it is not.
  *
- * The rows' signatures name no types: a row's function says what it takes by how it reads it.  Messages have torch's form,
- * "sum(): argument 'dim' must be int, not str".
+ * The rows' signatures name no types: a row's function says what it takes by how it reads it.
+ * Messages have torch's form, "sum(): argument 'dim' must be int, not str".
  */
 #include "core/ops/api_private.h"
 
@@ -11,16 +11,26 @@ gm_arg_kind_name (const GmArg *a)
 {
   switch ((GmArgKind) a->kind) {
   case GM_ARG_NONE:
-  case GM_ARG_ABSENT: return "NoneType";
-  case GM_ARG_BOOL: return "bool";
-  case GM_ARG_INT: return "int";
-  case GM_ARG_FLOAT: return "float";
-  case GM_ARG_STR: return "str";
-  case GM_ARG_DTYPE: return "dtype";
-  case GM_ARG_TENSOR: return "Tensor";
-  case GM_ARG_LIST: return a->is_tuple ? "tuple" : "list";
-  case GM_ARG_SLICE: return "slice";
-  case GM_ARG_ELLIPSIS: return "ellipsis";
+  case GM_ARG_ABSENT:
+    return "NoneType";
+  case GM_ARG_BOOL:
+    return "bool";
+  case GM_ARG_INT:
+    return "int";
+  case GM_ARG_FLOAT:
+    return "float";
+  case GM_ARG_STR:
+    return "str";
+  case GM_ARG_DTYPE:
+    return "dtype";
+  case GM_ARG_TENSOR:
+    return "Tensor";
+  case GM_ARG_LIST:
+    return a->is_tuple ? "tuple" : "list";
+  case GM_ARG_SLICE:
+    return "slice";
+  case GM_ARG_ELLIPSIS:
+    return "ellipsis";
   }
   return "object";
 }
@@ -28,8 +38,8 @@ gm_arg_kind_name (const GmArg *a)
 GmVal
 gm_arg_fail (const GmApi *api, GmBuilder *b, const GmArg *a, int i, const char *wanted)
 {
-  return gm_b_fail (b, GM_ERROR_TYPE, "%s(): argument '%s' must be %s, not %s", api->name, api->arg_names[i], wanted,
-                    gm_arg_kind_name (&a[i]));
+  return gm_b_fail (b, GM_ERROR_TYPE, "%s(): argument '%s' must be %s, not %s", api->name,
+                    api->arg_names[i], wanted, gm_arg_kind_name (&a[i]));
 }
 
 bool
@@ -57,7 +67,8 @@ gm_arg_int (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
   GmScalar s;
   if (a[i].kind == GM_ARG_INT || a[i].kind == GM_ARG_BOOL)
     return a[i].i;
-  if (a[i].kind == GM_ARG_TENSOR && !gm_b_failed (b) && !gm_dtype_is_float (META (a[i].v)->dtype) && item (b, &a[i], &s))
+  if (a[i].kind == GM_ARG_TENSOR && !gm_b_failed (b) && !gm_dtype_is_float (META (a[i].v)->dtype) &&
+      item (b, &a[i], &s))
     return s.i;
   gm_arg_fail (api, b, a, i, "int");
   return 0;
@@ -100,10 +111,14 @@ gm_arg_scalar (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
 {
   GmScalar s = gm_scalar_int (0);
   switch (a[i].kind) {
-  case GM_ARG_BOOL: return gm_scalar_bool (a[i].i != 0);
-  case GM_ARG_INT: return gm_scalar_int (a[i].i);
-  case GM_ARG_FLOAT: return gm_scalar_float (a[i].d);
-  default: break;
+  case GM_ARG_BOOL:
+    return gm_scalar_bool (a[i].i != 0);
+  case GM_ARG_INT:
+    return gm_scalar_int (a[i].i);
+  case GM_ARG_FLOAT:
+    return gm_scalar_float (a[i].d);
+  default:
+    break;
   }
   if (!item (b, &a[i], &s))
     gm_arg_fail (api, b, a, i, "Number");
@@ -132,20 +147,23 @@ gm_arg_ints (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int64_t out[
     return 0;
   }
   if (a[i].n > GM_MAX_DIMS) {
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): argument '%s' has %d entries; a tensor has at most %d dimensions", api->name,
+    gm_b_fail (b, GM_ERROR_RUNTIME,
+               "%s(): argument '%s' has %d entries; a tensor has at most %d dimensions", api->name,
                api->arg_names[i], a[i].n, GM_MAX_DIMS);
     return 0;
   }
   for (int k = 0; k < a[i].n; k++) {
     const GmArg *x = &a[i].items[k];
-    GmScalar s = { 0 };
+    GmScalar s = {0};
     if (x->kind == GM_ARG_INT || x->kind == GM_ARG_BOOL)
       out[k] = x->i;
     else if (x->kind == GM_ARG_TENSOR && !gm_dtype_is_float (META (x->v)->dtype) && item (b, x, &s))
       out[k] = s.i;
     else {
-      gm_b_fail (b, GM_ERROR_TYPE, "%s(): argument '%s' must be tuple of ints, but found element of type %s at pos %d", api->name,
-                 api->arg_names[i], gm_arg_kind_name (x), k);
+      gm_b_fail (
+          b, GM_ERROR_TYPE,
+          "%s(): argument '%s' must be tuple of ints, but found element of type %s at pos %d",
+          api->name, api->arg_names[i], gm_arg_kind_name (x), k);
       return 0;
     }
   }
@@ -167,8 +185,10 @@ gm_arg_tensors (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int *n)
   GmVal *v = g_new (GmVal, a[i].n);
   for (int k = 0; k < a[i].n; k++) {
     if (a[i].items[k].kind != GM_ARG_TENSOR) {
-      gm_b_fail (b, GM_ERROR_TYPE, "%s(): argument '%s' must be tuple of Tensors, but found element of type %s at pos %d", api->name,
-                 api->arg_names[i], gm_arg_kind_name (&a[i].items[k]), k);
+      gm_b_fail (
+          b, GM_ERROR_TYPE,
+          "%s(): argument '%s' must be tuple of Tensors, but found element of type %s at pos %d",
+          api->name, api->arg_names[i], gm_arg_kind_name (&a[i].items[k]), k);
       g_free (v);
       return NULL;
     }
@@ -184,9 +204,11 @@ gm_wrap_dim (const GmApi *api, GmBuilder *b, int64_t dim, int ndim)
   int range = MAX (ndim, 1);
   if (dim >= -range && dim < range)
     return (int) (dim < 0 ? dim + range : dim);
-  gm_b_fail (b, GM_ERROR_INDEX,
-             "%s(): dimension out of range (expected to be in range of [%d, %d], but got %" G_GINT64_FORMAT ")", api->name, -range,
-             range - 1, dim);
+  gm_b_fail (
+      b, GM_ERROR_INDEX,
+      "%s(): dimension out of range (expected to be in range of [%d, %d], but got %" G_GINT64_FORMAT
+      ")",
+      api->name, -range, range - 1, dim);
   return 0;
 }
 
@@ -198,7 +220,8 @@ gm_arg_dim (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int ndim)
 }
 
 void
-gm_arg_dims (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int ndim, int64_t out[GM_MAX_DIMS], int *n)
+gm_arg_dims (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int ndim,
+             int64_t out[GM_MAX_DIMS], int *n)
 {
   int64_t raw[GM_MAX_DIMS];
   uint32_t seen = 0;
@@ -209,7 +232,8 @@ gm_arg_dims (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int ndim, in
   for (int k = 0; k < given && !gm_b_failed (b); k++) {
     int d = gm_wrap_dim (api, b, raw[k], ndim);
     if (seen >> d & 1)
-      gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): dim %d appears multiple times in the list of dims", api->name, d);
+      gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): dim %d appears multiple times in the list of dims",
+                 api->name, d);
     seen |= 1u << d;
   }
   for (int d = 0; d < ndim; d++) /* a 0-d tensor's dimension 0 is "all" */

@@ -11,10 +11,11 @@
 static void
 check_device (const GmApi *api, GmBuilder *b, const GmArg *x)
 {
-  if (x->kind == GM_ARG_NONE || (x->kind == GM_ARG_STR && (!strcmp (x->s, "cpu") || !strcmp (x->s, "cpu:0"))))
+  if (x->kind == GM_ARG_NONE ||
+      (x->kind == GM_ARG_STR && (!strcmp (x->s, "cpu") || !strcmp (x->s, "cpu:0"))))
     return;
-  gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the device must be 'cpu', the only one there is, not %s", api->name,
-             x->kind == GM_ARG_STR ? x->s : gm_arg_kind_name (x));
+  gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the device must be 'cpu', the only one there is, not %s",
+             api->name, x->kind == GM_ARG_STR ? x->s : gm_arg_kind_name (x));
 }
 
 static GmVal
@@ -22,7 +23,9 @@ filled (const GmApi *api, GmBuilder *b, GmScalar s, GmDtype d, int n, const int6
 {
   for (int i = 0; i < n; i++)
     if (sizes[i] < 0)
-      return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): cannot create a tensor with negative dimension " FMT, api->name, sizes[i]);
+      return gm_b_fail (b, GM_ERROR_RUNTIME,
+                        "%s(): cannot create a tensor with negative dimension " FMT, api->name,
+                        sizes[i]);
   return gm_b_full (b, s, d, n, sizes);
 }
 
@@ -45,9 +48,12 @@ static GmDtype
 dtype_of (GmScalar s)
 {
   switch ((GmCategory) s.kind) {
-  case GM_CATEGORY_BOOL: return GM_BOOL;
-  case GM_CATEGORY_INT: return GM_I64;
-  case GM_CATEGORY_FLOAT: break;
+  case GM_CATEGORY_BOOL:
+    return GM_BOOL;
+  case GM_CATEGORY_INT:
+    return GM_I64;
+  case GM_CATEGORY_FLOAT:
+    break;
   }
   return gm_default_dtype ();
 }
@@ -96,13 +102,17 @@ RUN (new_zeros) { return run_new (api, b, a, gm_scalar_int (0), 2); }
 RUN (new_ones) { return run_new (api, b, a, gm_scalar_int (1), 2); }
 RUN (new_full) { return run_new (api, b, a, SCALAR (2), 3); }
 
-/* -- Sequences ---------------------------------------------------------------------------------------------------------------- */
+/* -- Sequences --------------------------------------------------------------------------------- */
 
 static GmVal
 sequence (GmBuilder *b, GmScalar first, GmScalar step, int64_t n, GmDtype d)
 {
-  GmAttrs at = { .mask = BIT (SIZES) | BIT (DTYPE) | BIT (VALUE) | BIT (VALUE2), .n_list = 1, .list = { n }, .dtype = d,
-                 .value = first, .value2 = step };
+  GmAttrs at = {.mask = BIT (SIZES) | BIT (DTYPE) | BIT (VALUE) | BIT (VALUE2),
+                .n_list = 1,
+                .list = {n},
+                .dtype = d,
+                .value = first,
+                .value2 = step};
   return gm_b_op (b, GM_OP_arange, NULL, 0, &at);
 }
 
@@ -119,22 +129,26 @@ RUN (arange)
     start = gm_scalar_int (0);
   else
     end = SCALAR (1);
-  bool whole = start.kind != GM_CATEGORY_FLOAT && end.kind != GM_CATEGORY_FLOAT && step.kind != GM_CATEGORY_FLOAT;
+  bool whole = start.kind != GM_CATEGORY_FLOAT && end.kind != GM_CATEGORY_FLOAT &&
+               step.kind != GM_CATEGORY_FLOAT;
   GmDtype d = gm_arg_dtype (api, b, a, 3, whole ? GM_I64 : gm_default_dtype ());
   check_device (api, b, &a[4]);
   CHECK ();
-  double from = gm_scalar_as_double (start), to = gm_scalar_as_double (end), by = gm_scalar_as_double (step);
+  double from = gm_scalar_as_double (start), to = gm_scalar_as_double (end),
+         by = gm_scalar_as_double (step);
   if (by == 0)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "arange(): step must be nonzero"));
   if ((by > 0 && to < from) || (by < 0 && to > from))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "arange(): upper bound and lower bound inconsistent with step sign"));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME, "arange(): upper bound and lower bound inconsistent with step sign"));
   int64_t n;
   if (whole)
     n = (end.i - start.i + (step.i > 0 ? step.i - 1 : step.i + 1)) / step.i;
   else {
     double count = ceil ((to - from) / by);
     if (!(count >= 0 && count < 9e15))
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "arange(): unsupported range: %g to %g by %g", from, to, by));
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "arange(): unsupported range: %g to %g by %g",
+                                 from, to, by));
     n = (int64_t) count;
   }
   if (gm_dtype_is_float (d)) {
@@ -155,16 +169,18 @@ RUN (linspace)
   check_device (api, b, &a[4]);
   CHECK ();
   if (n < 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "linspace(): number of steps must be non-negative, not " FMT, n));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "linspace(): number of steps must be non-negative, not " FMT, n));
   if (n < 2)
     return gm_give (gm_b_full (b, gm_scalar_float (from), d, 1, &n));
   /* The second half counts down from the end, so that the end is exact. */
   double step = (to - from) / (double) (n - 1);
   int64_t low = n / 2, high = n - low;
   GmVal first = sequence (b, gm_scalar_float (from), gm_scalar_float (step), low, GM_F64);
-  GmVal back = sequence (b, gm_scalar_float ((double) (high - 1)), gm_scalar_float (-1), high, GM_F64);
+  GmVal back =
+      sequence (b, gm_scalar_float ((double) (high - 1)), gm_scalar_float (-1), high, GM_F64);
   GmVal second = gm_num_apply (b, sub, to, gm_apply_num (b, mul, back, step));
-  return gm_give (gm_b_cast (b, gm_cat (b, (const GmVal[]){ first, second }, 2, 0), d));
+  return gm_give (gm_b_cast (b, gm_cat (b, (const GmVal[]){first, second}, 2, 0), d));
 }
 
 RUN (eye)
@@ -174,12 +190,15 @@ RUN (eye)
   check_device (api, b, &a[3]);
   CHECK ();
   if (n < 0 || m < 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "eye(): n and m must not be negative, but are " FMT " and " FMT, n, m));
-  GmVal hit = gm_b (b, eq, gm_unsqueeze (b, gm_arange (b, 0, 1, n, GM_I64), 1), gm_arange (b, 0, 1, m, GM_I64));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "eye(): n and m must not be negative, but are " FMT " and " FMT, n,
+                               m));
+  GmVal hit = gm_b (b, eq, gm_unsqueeze (b, gm_arange (b, 0, 1, n, GM_I64), 1),
+                    gm_arange (b, 0, 1, m, GM_I64));
   return gm_give (gm_b_cast (b, hit, d));
 }
 
-/* -- Copies and casts -------------------------------------------------------------------------------------------------------- */
+/* -- Copies and casts -------------------------------------------------------------------------- */
 
 RUN (clone)
 {
@@ -239,7 +258,7 @@ RUN (to_int32) { return run_cast (api, b, a, GM_I32); }
 RUN (to_uint8) { return run_cast (api, b, a, GM_U8); }
 RUN (to_bool) { return run_cast (api, b, a, GM_BOOL); }
 
-/* -- Writes ---------------------------------------------------------------------------------------------------------------- */
+/* -- Writes ------------------------------------------------------------------------------------ */
 
 static GmArg
 write_into (GmBuilder *b, GmVal dst, GmVal src)
@@ -251,7 +270,8 @@ write_into (GmBuilder *b, GmVal dst, GmVal src)
 RUN (copy_)
 {
   GmVal dst = TENSOR (0);
-  GmVal src = gm_arg_is_number (&a[1]) && dst ? gm_as_dtype (b, &a[1], (GmDtype) META (dst)->dtype) : TENSOR (1);
+  GmVal src = gm_arg_is_number (&a[1]) && dst ? gm_as_dtype (b, &a[1], (GmDtype) META (dst)->dtype)
+                                              : TENSOR (1);
   return write_into (b, dst, src);
 }
 
@@ -267,7 +287,9 @@ RUN (fill_)
   GmVal dst = TENSOR (0);
   CHECK ();
   if (a[1].kind == GM_ARG_TENSOR && META (a[1].v)->ndim)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "fill_() takes a number or a 0-d tensor, not one of %d dimensions", META (a[1].v)->ndim));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "fill_() takes a number or a 0-d tensor, not one of %d dimensions",
+                               META (a[1].v)->ndim));
   if (a[1].kind != GM_ARG_TENSOR && !gm_arg_is_number (&a[1]))
     return gm_give (gm_arg_fail (api, b, a, 1, "Number"));
   return write_into (b, dst, gm_as_dtype (b, &a[1], (GmDtype) META (dst)->dtype));

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_getitem.c -- subscripts: x[key] and x[key] = value.
  *
- * A key is a tuple of ints, slices, None, one Ellipsis, lists of ints and integer tensors.  First the basic part is taken, as views;
- * the tensors stand at dimensions of that view.  One tensor is an index_select with its own shape put in.  Several are
- * broadcast and taken one after the other: the first selects, each next one gathers along its dimension, so that every
- * index is checked against its own size.  As in torch, their shape comes first if something stands between them.
- * A bool mask is for assignment only: how many elements it selects depends on data.
+ * A key is a tuple of ints, slices, None, one Ellipsis, lists of ints and integer tensors.  First
+ * the basic part is taken, as views; the tensors stand at dimensions of that view.  One tensor is
+ * an index_select with its own shape put in.  Several are broadcast and taken one after the other:
+ * the first selects, each next one gathers along its dimension, so that every index is checked
+ * against its own size.  As in torch, their shape comes first if something stands between them. A
+ * bool mask is for assignment only: how many elements it selects depends on data.
  */
 #include "core/ops/api_private.h"
 
 #define FMT "%" G_GINT64_FORMAT
 
 typedef struct {
-  GmVal view;                  /* after ints, slices and None */
-  GmVal index[GM_MAX_DIMS];    /* int64 tensors, */
-  int at[GM_MAX_DIMS];         /* the dimensions of `view` they stand at, */
-  int place[GM_MAX_DIMS];      /* and their places in the key */
+  GmVal view;               /* after ints, slices and None */
+  GmVal index[GM_MAX_DIMS]; /* int64 tensors, */
+  int at[GM_MAX_DIMS];      /* the dimensions of `view` they stand at, */
+  int place[GM_MAX_DIMS];   /* and their places in the key */
   int n;
-  GmVal mask;                  /* a bool tensor, alone in the key; or NULL */
+  GmVal mask; /* a bool tensor, alone in the key; or NULL */
 } Subscript;
 
-/* -- Parsing a key ------------------------------------------------------------------------------------------------------ */
+/* -- Parsing a key ----------------------------------------------------------------------------- */
 
 /* How many dimensions of the input a part takes. */
 static int
@@ -28,9 +29,12 @@ takes (GmBuilder *b, const GmArg *k)
 {
   switch (k->kind) {
   case GM_ARG_NONE:
-  case GM_ARG_ELLIPSIS: return 0;
-  case GM_ARG_TENSOR: return META (k->v)->dtype == GM_BOOL ? META (k->v)->ndim : 1;
-  default: return 1;
+  case GM_ARG_ELLIPSIS:
+    return 0;
+  case GM_ARG_TENSOR:
+    return META (k->v)->dtype == GM_BOOL ? META (k->v)->ndim : 1;
+  default:
+    return 1;
   }
 }
 
@@ -41,9 +45,11 @@ slice_bound (GmBuilder *b, const GmArg *x, int64_t or_else, int64_t size)
     return or_else;
   int64_t i = x->i;
   if (x->kind != GM_ARG_INT && x->kind != GM_ARG_BOOL) {
-    GmScalar s = { 0 };
-    if (x->kind != GM_ARG_TENSOR || gm_dtype_is_float (META (x->v)->dtype) || !b->vt->item (b, x->v, &s))
-      gm_b_fail (b, GM_ERROR_TYPE, "slice indices must be integers or None, not %s", gm_arg_kind_name (x));
+    GmScalar s = {0};
+    if (x->kind != GM_ARG_TENSOR || gm_dtype_is_float (META (x->v)->dtype) ||
+        !b->vt->item (b, x->v, &s))
+      gm_b_fail (b, GM_ERROR_TYPE, "slice indices must be integers or None, not %s",
+                 gm_arg_kind_name (x));
     i = s.i;
   }
   i += i < 0 ? size : 0;
@@ -54,13 +60,17 @@ static GmVal
 take_slice (GmBuilder *b, GmVal v, int dim, const GmArg *k)
 {
   int64_t size = META (v)->sizes[dim];
-  int64_t start = slice_bound (b, &k->items[0], 0, size), stop = slice_bound (b, &k->items[1], size, size), step = 1;
+  int64_t start = slice_bound (b, &k->items[0], 0, size),
+          stop = slice_bound (b, &k->items[1], size, size), step = 1;
   if (k->items[2].kind == GM_ARG_INT || k->items[2].kind == GM_ARG_BOOL)
     step = k->items[2].i;
   else if (k->items[2].kind != GM_ARG_NONE)
-    gm_b_fail (b, GM_ERROR_TYPE, "slice indices must be integers or None, not %s", gm_arg_kind_name (&k->items[2]));
+    gm_b_fail (b, GM_ERROR_TYPE, "slice indices must be integers or None, not %s",
+               gm_arg_kind_name (&k->items[2]));
   if (step <= 0)
-    return gm_b_fail (b, GM_ERROR_VALUE, "slice step must be greater than zero, not " FMT "; use flip to reverse", step);
+    return gm_b_fail (b, GM_ERROR_VALUE,
+                      "slice step must be greater than zero, not " FMT "; use flip to reverse",
+                      step);
   return gm_b_slice (b, v, dim, start, MAX (start, stop), step);
 }
 
@@ -69,7 +79,9 @@ take_int (GmBuilder *b, GmVal v, int dim, int64_t i)
 {
   int64_t size = META (v)->sizes[dim];
   if (i < -size || i >= size)
-    return gm_b_fail (b, GM_ERROR_INDEX, "index " FMT " is out of bounds for dimension %d with size " FMT, i, dim, size);
+    return gm_b_fail (b, GM_ERROR_INDEX,
+                      "index " FMT " is out of bounds for dimension %d with size " FMT, i, dim,
+                      size);
   i += i < 0 ? size : 0;
   return gm_squeeze (b, gm_b_slice (b, v, dim, i, i + 1, 1), dim);
 }
@@ -79,13 +91,14 @@ static GmVal
 wrap_index (GmBuilder *b, GmVal index, int64_t size)
 {
   GmVal low = gm_b (b, lt, index, gm_b_scalar (b, gm_scalar_int (0), GM_I64));
-  return gm_b (b, where, low, gm_b (b, add, index, gm_b_scalar (b, gm_scalar_int (size), GM_I64)), index);
+  return gm_b (b, where, low, gm_b (b, add, index, gm_b_scalar (b, gm_scalar_int (size), GM_I64)),
+               index);
 }
 
 static GmVal
 list_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
 {
-  GmMeta m = gm_meta_make (GM_I64, 1, (const int64_t[]){ k->n });
+  GmMeta m = gm_meta_make (GM_I64, 1, (const int64_t[]){k->n});
   GError *error = NULL;
   g_autoptr (GmTensor) t = gm_tensor_new (&m, &error);
   if (!t) {
@@ -95,9 +108,13 @@ list_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
   for (int i = 0; i < k->n; i++) {
     const GmArg *x = &k->items[i];
     if (x->kind != GM_ARG_INT)
-      return gm_b_fail (b, GM_ERROR_INDEX, "a list used as an index must hold ints, but element %d is %s", i, gm_arg_kind_name (x));
+      return gm_b_fail (b, GM_ERROR_INDEX,
+                        "a list used as an index must hold ints, but element %d is %s", i,
+                        gm_arg_kind_name (x));
     if (x->i < -size || x->i >= size)
-      return gm_b_fail (b, GM_ERROR_INDEX, "index " FMT " is out of bounds for dimension %d with size " FMT, x->i, dim, size);
+      return gm_b_fail (b, GM_ERROR_INDEX,
+                        "index " FMT " is out of bounds for dimension %d with size " FMT, x->i, dim,
+                        size);
     ((int64_t *) gm_tensor_data (t))[i] = x->i < 0 ? x->i + size : x->i;
   }
   return b->vt->constant (b, t);
@@ -112,7 +129,9 @@ take_index (GmBuilder *b, Subscript *s, const GmArg *k, int dim, int place)
   } else {
     GmDtype d = (GmDtype) META (k->v)->dtype;
     if (gm_dtypes[d].category != GM_CATEGORY_INT) {
-      gm_b_fail (b, GM_ERROR_INDEX, "tensors used as indices must be int32, int64, uint8 or bool tensors, not %s", gm_dtypes[d].torch_name);
+      gm_b_fail (b, GM_ERROR_INDEX,
+                 "tensors used as indices must be int32, int64, uint8 or bool tensors, not %s",
+                 gm_dtypes[d].torch_name);
       return;
     }
     s->index[s->n] = wrap_index (b, gm_b_cast (b, k->v, GM_I64), size);
@@ -127,7 +146,7 @@ parse (GmBuilder *b, GmVal v, const GmArg *key, Subscript *s)
   bool is_tuple = key->kind == GM_ARG_LIST && key->is_tuple;
   const GmArg *k = is_tuple ? key->items : key;
   int n = is_tuple ? key->n : 1, ndim = META (v)->ndim, used = 0, dots = 0, dim = 0;
-  *s = (Subscript){ .view = v };
+  *s = (Subscript){.view = v};
   for (int i = 0; i < n; i++) {
     used += takes (b, &k[i]);
     dots += k[i].kind == GM_ARG_ELLIPSIS;
@@ -141,15 +160,26 @@ parse (GmBuilder *b, GmVal v, const GmArg *key, Subscript *s)
   }
   for (int i = 0; i < n && !gm_b_failed (b); i++) {
     switch (k[i].kind) {
-    case GM_ARG_NONE: s->view = gm_unsqueeze (b, s->view, dim++); break;
-    case GM_ARG_ELLIPSIS: dim += ndim - used; break;
-    case GM_ARG_INT: s->view = take_int (b, s->view, dim, k[i].i); break;
-    case GM_ARG_SLICE: s->view = take_slice (b, s->view, dim++, &k[i]); break;
-    case GM_ARG_LIST: take_index (b, s, &k[i], dim++, i); break;
+    case GM_ARG_NONE:
+      s->view = gm_unsqueeze (b, s->view, dim++);
+      break;
+    case GM_ARG_ELLIPSIS:
+      dim += ndim - used;
+      break;
+    case GM_ARG_INT:
+      s->view = take_int (b, s->view, dim, k[i].i);
+      break;
+    case GM_ARG_SLICE:
+      s->view = take_slice (b, s->view, dim++, &k[i]);
+      break;
+    case GM_ARG_LIST:
+      take_index (b, s, &k[i], dim++, i);
+      break;
     case GM_ARG_TENSOR:
       if (META (k[i].v)->dtype == GM_BOOL) {
         if (n > 1) {
-          gm_b_fail (b, GM_ERROR_UNSUPPORTED, "a bool mask must be the only index; use where or masked_fill");
+          gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+                     "a bool mask must be the only index; use where or masked_fill");
           return false;
         }
         s->mask = k[i].v;
@@ -158,14 +188,16 @@ parse (GmBuilder *b, GmVal v, const GmArg *key, Subscript *s)
       }
       break;
     default:
-      gm_b_fail (b, GM_ERROR_INDEX, "only integers, slices (`:`), ellipsis (`...`), None and integer or bool tensors are valid indices, not %s",
+      gm_b_fail (b, GM_ERROR_INDEX,
+                 "only integers, slices (`:`), ellipsis (`...`), None and integer or bool tensors "
+                 "are valid indices, not %s",
                  gm_arg_kind_name (&k[i]));
     }
   }
   return !gm_b_failed (b);
 }
 
-/* -- Reading --------------------------------------------------------------------------------------------------------------- */
+/* -- Reading ----------------------------------------------------------------------------------- */
 
 /* One index tensor of any shape: its shape takes the place of the dimension. */
 static GmVal
@@ -205,7 +237,8 @@ broadcast_indices (GmBuilder *b, Subscript *s, GmMeta *shape)
   return !gm_b_failed (b);
 }
 
-/* Several index tensors.  Their dimensions go to the front, the first is selected, each other gathered from. */
+/* Several index tensors.  Their dimensions go to the front, the first is selected, each other
+ * gathered from. */
 static GmVal
 select_many (GmBuilder *b, Subscript *s)
 {
@@ -228,14 +261,15 @@ select_many (GmBuilder *b, Subscript *s)
   v = gm_index_select (b, v, 0, gm_b_reshape (b, s->index[0], 1, &n));
   for (int i = 1; i < s->n && !gm_b_failed (b); i++) { /* v: [n, size of this index, ...] */
     GmMeta m = *META (v);
-    int64_t ones[GM_MAX_DIMS] = { n, 1, 1, 1, 1, 1, 1, 1 };
+    int64_t ones[GM_MAX_DIMS] = {n, 1, 1, 1, 1, 1, 1, 1};
     GmVal at = gm_b_view (b, gm_b_reshape (b, s->index[i], 1, &n), m.ndim, ones);
     m.sizes[1] = 1;
     v = gm_squeeze (b, gm_gather (b, v, 1, gm_b_expand (b, at, m.ndim, m.sizes)), 1);
   }
   if (gm_b_failed (b))
     return NULL;
-  /* [n, rest] to [shape, rest], and the shape back to where the indices stood if they stood together. */
+  /* [n, rest] to [shape, rest], and the shape back to where the indices stood if they stood
+   * together. */
   int64_t sizes[2 * GM_MAX_DIMS], back[2 * GM_MAX_DIMS];
   int k = 0, lead = together ? s->at[0] : 0;
   for (int d = 0; d < shape.ndim; d++)
@@ -256,16 +290,18 @@ RUN (getitem)
     return gm_give (NULL);
   if (s.mask)
     return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
-                               "x[mask]: the size of the result depends on the mask's data; use where (mask, x, other) or masked_fill"));
+                               "x[mask]: the size of the result depends on the mask's data; use "
+                               "where (mask, x, other) or masked_fill"));
   if (s.n == 0)
     return gm_give (s.view);
   return gm_give (s.n == 1 ? select_one (b, s.view, s.at[0], s.index[0]) : select_many (b, &s));
 }
 
-/* -- Writing ------------------------------------------------------------------------------------------------------------------ */
+/* -- Writing ----------------------------------------------------------------------------------- */
 
-/* `v` with the slices at `index` along dim replaced by `value`; of equal indices the last one counts.  For every position of the
- * dimension the last index that names it is found by comparing all with all, so nothing depends on data but data. */
+/* `v` with the slices at `index` along dim replaced by `value`; of equal indices the last one
+ * counts.  For every position of the dimension the last index that names it is found by comparing
+ * all with all, so nothing depends on data but data. */
 static GmVal
 replaced (GmBuilder *b, GmVal v, int dim, GmVal index, GmVal value)
 {
@@ -290,9 +326,12 @@ replaced (GmBuilder *b, GmVal v, int dim, GmVal index, GmVal value)
   index = gm_index_select (b, self, 0, index);
   GmVal hit = gm_b (b, eq, gm_unsqueeze (b, index, 1), self);
   GmVal source = gm_unsqueeze (b, gm_arange (b, size, 1, n, GM_I64), 1);
-  GmVal last = gm_b_reduce (b, GM_OP_amax, gm_b (b, where, hit, source, gm_b_scalar (b, gm_scalar_int (-1), GM_I64)), (const int64_t[]){ 0 }, 1, false);
-  GmVal from = gm_b (b, where, gm_b (b, lt, last, gm_b_scalar (b, gm_scalar_int (0), GM_I64)), self, last);
-  return gm_index_select (b, gm_cat (b, (const GmVal[]){ v, value }, 2, dim), dim, from);
+  GmVal last = gm_b_reduce (
+      b, GM_OP_amax, gm_b (b, where, hit, source, gm_b_scalar (b, gm_scalar_int (-1), GM_I64)),
+      (const int64_t[]){0}, 1, false);
+  GmVal from =
+      gm_b (b, where, gm_b (b, lt, last, gm_b_scalar (b, gm_scalar_int (0), GM_I64)), self, last);
+  return gm_index_select (b, gm_cat (b, (const GmVal[]){v, value}, 2, dim), dim, from);
 }
 
 /* Leading dimensions of size 1 beyond the destination's are dropped, as torch does. */
@@ -313,19 +352,23 @@ set_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value)
     fits = m.sizes[d] == x.sizes[d];
   if (!fits) {
     g_autofree char *ms = gm_shape_text (m.ndim, m.sizes), *xs = gm_shape_text (x.ndim, x.sizes);
-    return gm_give (gm_b_fail (b, GM_ERROR_INDEX, "the shape of the mask %s does not match the shape of the indexed tensor %s", ms, xs));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_INDEX,
+        "the shape of the mask %s does not match the shape of the indexed tensor %s", ms, xs));
   }
-  /* The value must be the same for all places along the mask, or its length would depend on data. */
+  /* The value must be the same for all places along the mask, or its length would depend on data.
+   */
   if (META (value)->ndim > x.ndim - m.ndim && gm_meta_numel (META (value)) != 1)
     return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
-                               "x[mask] = value: the value must broadcast to the dimensions after the mask; use where or masked_fill"));
+                               "x[mask] = value: the value must broadcast to the dimensions after "
+                               "the mask; use where or masked_fill"));
   if (gm_meta_numel (META (value)) == 1)
     value = gm_b_reshape (b, value, 0, NULL);
   for (int d = m.ndim; d < x.ndim; d++)
     m.sizes[d] = 1;
   mask = gm_b_view (b, mask, x.ndim, m.sizes);
   CHECK ();
-  return gm_give (b->vt->into (b, v, GM_OP_where, (const GmVal[]){ mask, value, v }, 3, NULL));
+  return gm_give (b->vt->into (b, v, GM_OP_where, (const GmVal[]){mask, value, v}, 3, NULL));
 }
 
 RUN (setitem)
@@ -341,7 +384,9 @@ RUN (setitem)
   if (s.mask)
     return set_masked (b, v, s.mask, value);
   if (s.n > 1)
-    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "assignment through several index tensors at once is not supported; index one dimension"));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_UNSUPPORTED,
+        "assignment through several index tensors at once is not supported; index one dimension"));
   int index_dims = s.n ? META (s.index[0])->ndim - 1 : 0;
   value = fit_value (b, value, META (s.view)->ndim + index_dims);
   CHECK ();

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_index.c -- functions whose positions come from data: gather, scatter, sort, masks.  Subscripts are in api_getitem.c.
+ * api_index.c -- functions whose positions come from data: gather, scatter, sort, masks. Subscripts
+ * are in api_getitem.c.
  */
 #include "core/ops/api_private.h"
 
-/* -- Gather and scatter --------------------------------------------------------------------------------------------- */
+/* -- Gather and scatter ------------------------------------------------------------------------ */
 
 static GmVal
 indexed (GmBuilder *b, GmOp op, GmVal x, int dim, GmVal index, GmVal src)
 {
-  GmAttrs at = { .mask = BIT (DIM), .dim = dim };
-  return gm_b_op (b, op, (const GmVal[]){ x, index, src }, src ? 3 : 2, &at);
+  GmAttrs at = {.mask = BIT (DIM), .dim = dim};
+  return gm_b_op (b, op, (const GmVal[]){x, index, src}, src ? 3 : 2, &at);
 }
 
 GmVal
@@ -32,8 +33,9 @@ index_arg (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
     return NULL;
   GmDtype d = (GmDtype) META (v)->dtype;
   if (gm_dtypes[d].category != GM_CATEGORY_INT)
-    return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): expected dtype int32 or int64 for argument '%s', but found %s", api->name,
-                      api->arg_names[i], gm_dtypes[d].torch_name);
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "%s(): expected dtype int32 or int64 for argument '%s', but found %s",
+                      api->name, api->arg_names[i], gm_dtypes[d].torch_name);
   return gm_b_cast (b, v, GM_I64);
 }
 
@@ -78,7 +80,7 @@ RUN (index_add)
   CHECK ();
   int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim);
   if (!(a[4].kind == GM_ARG_INT && a[4].i == 1))
-    src = gm_apply (b, GM_OP_mul, (const GmArg[]){ a[3], a[4] }, 2);
+    src = gm_apply (b, GM_OP_mul, (const GmArg[]){a[3], a[4]}, 2);
   CHECK ();
   return gm_give (indexed (b, GM_OP_index_add, v, dim, index, src));
 }
@@ -106,8 +108,10 @@ RUN (take_along_dim)
   int dim = gm_arg_dim (api, b, a, 2, META (v)->ndim);
   CHECK ();
   if (META (v)->ndim != META (index)->ndim)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "take_along_dim(): input and indices must have as many dimensions, but have %d and %d",
-                               META (v)->ndim, META (index)->ndim));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "take_along_dim(): input and indices must have as many dimensions, but have %d and %d",
+        META (v)->ndim, META (index)->ndim));
   GmMeta x = *META (v), i = *META (index), shape;
   x.sizes[dim] = i.sizes[dim] = 1;
   GError *error = NULL;
@@ -115,15 +119,17 @@ RUN (take_along_dim)
     b->error = error;
     return gm_give (NULL);
   }
-  return gm_give (gm_gather (b, broadcast_but (b, v, &shape, dim), dim, broadcast_but (b, index, &shape, dim)));
+  return gm_give (
+      gm_gather (b, broadcast_but (b, v, &shape, dim), dim, broadcast_but (b, index, &shape, dim)));
 }
 
-/* -- Triangles -------------------------------------------------------------------------------------------------------- */
+/* -- Triangles --------------------------------------------------------------------------------- */
 
 GmVal
 gm_lower_mask (GmBuilder *b, int64_t rows, int64_t cols, int64_t diagonal)
 {
-  GmVal r = gm_unsqueeze (b, gm_arange (b, diagonal, 1, rows, GM_I64), 1), c = gm_arange (b, 0, 1, cols, GM_I64);
+  GmVal r = gm_unsqueeze (b, gm_arange (b, diagonal, 1, rows, GM_I64), 1),
+        c = gm_arange (b, 0, 1, cols, GM_I64);
   return gm_b (b, ge, r, c);
 }
 
@@ -135,9 +141,13 @@ run_triangle (const GmApi *api, GmBuilder *b, GmArg *a, bool lower)
   CHECK ();
   const GmMeta *m = META (v);
   if (m->ndim < 2)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the input must have at least 2 dimensions, but has %d", api->name, m->ndim));
-  /* Above a diagonal is where "not above it" does not hold: the upper triangle from d on excludes the lower one up to d - 1. */
-  GmVal mask = gm_lower_mask (b, m->sizes[m->ndim - 2], m->sizes[m->ndim - 1], lower ? diagonal : diagonal - 1);
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "%s(): the input must have at least 2 dimensions, but has %d",
+                               api->name, m->ndim));
+  /* Above a diagonal is where "not above it" does not hold: the upper triangle from d on excludes
+   * the lower one up to d - 1. */
+  GmVal mask = gm_lower_mask (b, m->sizes[m->ndim - 2], m->sizes[m->ndim - 1],
+                              lower ? diagonal : diagonal - 1);
   GmVal zero = gm_b_scalar (b, gm_scalar_int (0), (GmDtype) m->dtype);
   return gm_give (lower ? gm_b (b, where, mask, v, zero) : gm_b (b, where, mask, zero, v));
 }
@@ -145,12 +155,12 @@ run_triangle (const GmApi *api, GmBuilder *b, GmArg *a, bool lower)
 RUN (tril) { return run_triangle (api, b, a, true); }
 RUN (triu) { return run_triangle (api, b, a, false); }
 
-/* -- Order ---------------------------------------------------------------------------------------------------------------- */
+/* -- Order ------------------------------------------------------------------------------------- */
 
 static GmVal
 argsort (GmBuilder *b, GmVal v, int dim, bool descending)
 {
-  GmAttrs at = { .mask = BIT (DIM) | BIT (DESCENDING), .dim = dim, .descending = descending };
+  GmAttrs at = {.mask = BIT (DIM) | BIT (DESCENDING), .dim = dim, .descending = descending};
   return gm_b_op (b, GM_OP_argsort, &v, 1, &at);
 }
 
@@ -172,7 +182,7 @@ RUN (sort)
   bool descending = FLAG (2);
   CHECK ();
   GmVal index = argsort (b, v, dim, descending);
-  GmVal both[2] = { gm_gather (b, v, dim, index), index };
+  GmVal both[2] = {gm_gather (b, v, dim, index), index};
   CHECK ();
   return gm_give_list (both, 2, true, "sort values indices");
 }
@@ -186,29 +196,35 @@ RUN (topk)
   bool largest = FLAG (3);
   CHECK ();
   if (k < 0 || k > size)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "topk(): k = %" G_GINT64_FORMAT " is not in [0, %" G_GINT64_FORMAT "], the size of dimension %d",
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "topk(): k = %" G_GINT64_FORMAT " is not in [0, %" G_GINT64_FORMAT
+                               "], the size of dimension %d",
                                k, size, dim));
   GmVal index = argsort (b, v, dim, largest);
   index = META (v)->ndim ? gm_b_slice (b, index, dim, 0, k, 1) : index;
-  GmVal both[2] = { gm_gather (b, v, dim, index), index };
+  GmVal both[2] = {gm_gather (b, v, dim, index), index};
   CHECK ();
   return gm_give_list (both, 2, true, "topk values indices");
 }
 
-/* -- Masks and classes -------------------------------------------------------------------------------------------------------- */
+/* -- Masks and classes ------------------------------------------------------------------------- */
 
 RUN (masked_fill)
 {
   GmVal v = TENSOR (0), mask = TENSOR (1);
   CHECK ();
   if (META (mask)->dtype != GM_BOOL)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "masked_fill(): the mask must be bool, not %s", gm_dtypes[META (mask)->dtype].torch_name));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "masked_fill(): the mask must be bool, not %s",
+                               gm_dtypes[META (mask)->dtype].torch_name));
   if (a[2].kind == GM_ARG_TENSOR && META (a[2].v)->ndim)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "masked_fill(): the value must be a number or a 0-d tensor, not one of %d dimensions",
-                               META (a[2].v)->ndim));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "masked_fill(): the value must be a number or a 0-d tensor, not one of %d dimensions",
+        META (a[2].v)->ndim));
   GmVal value = gm_as_dtype (b, &a[2], (GmDtype) META (v)->dtype);
   CHECK ();
-  return gm_pointwise (api, b, a, GM_OP_where, (const GmArg[]){ a[1], gm_tensor_arg (value), a[0] }, 3);
+  return gm_pointwise (api, b, a, GM_OP_where, (const GmArg[]){a[1], gm_tensor_arg (value), a[0]},
+                       3);
 }
 
 RUN (one_hot)
@@ -219,15 +235,20 @@ RUN (one_hot)
   if (classes == -1) {
     GmScalar top;
     if (gm_meta_numel (META (v)) == 0)
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "one_hot(): num_classes cannot be told from an empty tensor; pass it"));
+      return gm_give (
+          gm_b_fail (b, GM_ERROR_RUNTIME,
+                     "one_hot(): num_classes cannot be told from an empty tensor; pass it"));
     GmVal most = gm_b_reduce (b, GM_OP_amax, v, NULL, 0, false);
     if (gm_b_failed (b) || !b->vt->item (b, most, &top))
       return gm_give (NULL);
     classes = top.i + 1;
   }
   if (classes < 1)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "one_hot(): num_classes must be positive, not %" G_GINT64_FORMAT, classes));
-  GmVal hit = gm_b (b, eq, gm_unsqueeze (b, v, META (v)->ndim), gm_arange (b, 0, 1, classes, GM_I64));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "one_hot(): num_classes must be positive, not %" G_GINT64_FORMAT,
+                               classes));
+  GmVal hit =
+      gm_b (b, eq, gm_unsqueeze (b, v, META (v)->ndim), gm_arange (b, 0, 1, classes, GM_I64));
   return gm_give (gm_b_cast (b, hit, GM_I64));
 }
 
@@ -238,9 +259,12 @@ RUN (embedding)
   GmMeta m = *META (index);
   const GmMeta *w = META (weight);
   if (w->ndim != 2)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "embedding(): 'weight' must be 2-D, but has %d dimensions", w->ndim));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME, "embedding(): 'weight' must be 2-D, but has %d dimensions", w->ndim));
   if (m.ndim >= GM_MAX_DIMS)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "embedding(): the result would have more than %d dimensions", GM_MAX_DIMS));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "embedding(): the result would have more than %d dimensions",
+                               GM_MAX_DIMS));
   int64_t n = gm_meta_numel (&m), rows = w->sizes[0];
   GmVal flat = gm_b_reshape (b, index, 1, &n);
   GmVal out = gm_index_select (b, weight, 0, flat);
@@ -248,10 +272,13 @@ RUN (embedding)
     int64_t padding = INT (2);
     CHECK ();
     if (padding < -rows || padding >= rows)
-      return gm_give (gm_b_fail (b, GM_ERROR_INDEX, "embedding(): padding_idx %" G_GINT64_FORMAT " is out of range for %" G_GINT64_FORMAT " rows",
+      return gm_give (gm_b_fail (b, GM_ERROR_INDEX,
+                                 "embedding(): padding_idx %" G_GINT64_FORMAT
+                                 " is out of range for %" G_GINT64_FORMAT " rows",
                                  padding, rows));
     padding += padding < 0 ? rows : 0;
-    GmVal is_padding = gm_unsqueeze (b, gm_b (b, eq, flat, gm_b_scalar (b, gm_scalar_int (padding), GM_I64)), 1);
+    GmVal is_padding =
+        gm_unsqueeze (b, gm_b (b, eq, flat, gm_b_scalar (b, gm_scalar_int (padding), GM_I64)), 1);
     out = gm_b (b, where, is_padding, gm_b (b, detach, out), out);
   }
   m.sizes[m.ndim] = w->sizes[1];

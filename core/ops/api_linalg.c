@@ -10,7 +10,8 @@ fail_shapes (const GmApi *api, GmBuilder *b, const char *wanted, GmVal x, GmVal 
 {
   const GmMeta *m = META (x), *k = META (y);
   g_autofree char *xs = gm_shape_text (m->ndim, m->sizes), *ys = gm_shape_text (k->ndim, k->sizes);
-  return gm_b_fail (b, GM_ERROR_RUNTIME, "%s() expects %s, but the shapes are %s and %s", api->name, wanted, xs, ys);
+  return gm_b_fail (b, GM_ERROR_RUNTIME, "%s() expects %s, but the shapes are %s and %s", api->name,
+                    wanted, xs, ys);
 }
 
 /* [..., m, k] x [k, n] as one product of matrices. */
@@ -18,7 +19,7 @@ static GmVal
 matmul_rows (GmBuilder *b, GmVal x, GmVal y)
 {
   GmMeta m = *META (x);
-  int64_t flat[2] = { 1, m.sizes[m.ndim - 1] };
+  int64_t flat[2] = {1, m.sizes[m.ndim - 1]};
   for (int d = 0; d < m.ndim - 1; d++)
     flat[0] *= m.sizes[d];
   GmVal out = gm_b (b, matmul, gm_b_reshape (b, x, 2, flat), y);
@@ -35,7 +36,8 @@ gm_matmul (const GmApi *api, GmBuilder *b, GmVal x, GmVal y)
   if (nx == 0 || ny == 0)
     return fail_shapes (api, b, "tensors of at least one dimension", x, y);
   if (META (x)->sizes[nx - 1] != META (y)->sizes[ny == 1 ? 0 : ny - 2])
-    return fail_shapes (api, b, "the last size of the first to be the last but one of the second", x, y);
+    return fail_shapes (api, b, "the last size of the first to be the last but one of the second",
+                        x, y);
   if (nx == 2 && ny == 2)
     return gm_b (b, matmul, x, y);
   if (nx > 2 && ny == 2)
@@ -62,7 +64,7 @@ RUN (matmul)
 static GmVal
 exact (const GmApi *api, GmBuilder *b, GmVal x, GmVal y, int nx, int ny)
 {
-  static const char *const wanted[] = { NULL, "a vector", "a matrix", "a batch of matrices" };
+  static const char *const wanted[] = {NULL, "a vector", "a matrix", "a batch of matrices"};
   if (gm_b_failed (b))
     return NULL;
   if (META (x)->ndim != nx || META (y)->ndim != ny) {
@@ -111,9 +113,9 @@ run_add_product (const GmApi *api, GmBuilder *b, GmArg *a, int ndim)
   GmVal p = exact (api, b, x, y, ndim, ndim);
   CHECK ();
   if (!is_one (&a[4]))
-    p = gm_apply (b, GM_OP_mul, (const GmArg[]){ gm_tensor_arg (p), a[4] }, 2);
+    p = gm_apply (b, GM_OP_mul, (const GmArg[]){gm_tensor_arg (p), a[4]}, 2);
   if (!is_one (&a[3]))
-    in = gm_apply (b, GM_OP_mul, (const GmArg[]){ a[0], a[3] }, 2);
+    in = gm_apply (b, GM_OP_mul, (const GmArg[]){a[0], a[3]}, 2);
   return gm_give (gm_apply2 (b, add, in, p));
 }
 
@@ -131,7 +133,7 @@ RUN (linear)
   return gm_give (bias ? gm_apply2 (b, add, y, bias) : y);
 }
 
-/* -- Attention ------------------------------------------------------------------------------------------------------------- */
+/* -- Attention --------------------------------------------------------------------------------- */
 
 static GmVal
 add_mask (const GmApi *api, GmBuilder *b, GmVal scores, GmVal mask)
@@ -140,7 +142,9 @@ add_mask (const GmApi *api, GmBuilder *b, GmVal scores, GmVal mask)
     return NULL;
   if (META (mask)->dtype != GM_BOOL)
     return gm_apply2 (b, add, scores, mask);
-  return gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (mask), gm_tensor_arg (scores), gm_float_arg (-INFINITY) }, 3);
+  return gm_apply (
+      b, GM_OP_where,
+      (const GmArg[]){gm_tensor_arg (mask), gm_tensor_arg (scores), gm_float_arg (-INFINITY)}, 3);
 }
 
 RUN (scaled_dot_product_attention)
@@ -154,8 +158,10 @@ RUN (scaled_dot_product_attention)
   if (nq < 2 || nk < 2 || META (v)->ndim < 2)
     return gm_give (fail_shapes (api, b, "query, key and value of at least two dimensions", q, k));
   if (causal && mask)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): attn_mask and is_causal exclude each other", api->name));
-  int64_t rows = META (q)->sizes[nq - 2], cols = META (k)->sizes[nk - 2], e = META (q)->sizes[nq - 1];
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "%s(): attn_mask and is_causal exclude each other", api->name));
+  int64_t rows = META (q)->sizes[nq - 2], cols = META (k)->sizes[nk - 2],
+          e = META (q)->sizes[nq - 1];
   double scale = IS_NONE (6) ? 1 / sqrt ((double) e) : FLOAT (6);
   GmVal scores = gm_matmul (api, b, q, gm_b_transpose (b, k, -2, -1));
   scores = gm_apply_num (b, mul, scores, scale);

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_loss.c -- losses of gramme.nn.functional, composed of ops that differentiate through the table.
+ * api_loss.c -- losses of gramme.nn.functional, composed of ops that differentiate through the
+ * table.
  */
 #include "core/ops/api_private.h"
 
 #include <math.h>
 
-/* -- Reductions ------------------------------------------------------------------------------------------------------------- */
+/* -- Reductions -------------------------------------------------------------------------------- */
 
 typedef enum { NO_REDUCTION, MEAN, SUM, BATCHMEAN } Reduction;
 
 /* The argument `reduction`, or the older pair size_average, reduce. */
 static Reduction
-reduction_arg (const GmApi *api, GmBuilder *b, const GmArg *a, int at, int average_at, int reduce_at)
+reduction_arg (const GmApi *api, GmBuilder *b, const GmArg *a, int at, int average_at,
+               int reduce_at)
 {
   if (average_at >= 0 && (!IS_NONE (average_at) || !IS_NONE (reduce_at))) {
-    bool average = IS_NONE (average_at) || FLAG (average_at), reduce = IS_NONE (reduce_at) || FLAG (reduce_at);
+    bool average = IS_NONE (average_at) || FLAG (average_at),
+         reduce = IS_NONE (reduce_at) || FLAG (reduce_at);
     return !reduce ? NO_REDUCTION : average ? MEAN : SUM;
   }
   const char *name = STR (at);
@@ -25,7 +28,9 @@ reduction_arg (const GmApi *api, GmBuilder *b, const GmArg *a, int at, int avera
   if (!strcmp (name, "batchmean") && !strcmp (api->name, "kl_div"))
     return BATCHMEAN;
   if (strcmp (name, "none"))
-    gm_b_fail (b, GM_ERROR_VALUE, "%s(): '%s' is not a valid value for reduction; it is 'mean', 'sum' or 'none'", api->name, name);
+    gm_b_fail (b, GM_ERROR_VALUE,
+               "%s(): '%s' is not a valid value for reduction; it is 'mean', 'sum' or 'none'",
+               api->name, name);
   return NO_REDUCTION;
 }
 
@@ -37,16 +42,18 @@ reduce (GmBuilder *b, GmVal v, Reduction how)
   if (how == MEAN)
     return gm_mean (b, v, NULL, 0, false);
   GmVal sum = gm_b_reduce (b, GM_OP_sum, v, NULL, 0, false);
-  return how == BATCHMEAN && META (v)->ndim ? gm_apply_num (b, div, sum, (double) META (v)->sizes[0]) : sum;
+  return how == BATCHMEAN && META (v)->ndim
+             ? gm_apply_num (b, div, sum, (double) META (v)->sizes[0])
+             : sum;
 }
 
 static GmVal
 pick (GmBuilder *b, GmVal mask, GmArg x, GmArg y)
 {
-  return gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (mask), x, y }, 3);
+  return gm_apply (b, GM_OP_where, (const GmArg[]){gm_tensor_arg (mask), x, y}, 3);
 }
 
-/* -- Distances --------------------------------------------------------------------------------------------------------------- */
+/* -- Distances --------------------------------------------------------------------------------- */
 
 static GmVal
 difference (const GmApi *api, GmBuilder *b, const GmArg *a)
@@ -88,8 +95,11 @@ RUN (smooth_l1_loss)
   GmVal d = difference (api, b, a);
   CHECK ();
   if (beta < 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "smooth_l1_loss does not support negative values for beta (%g)", beta));
-  return gm_give (reduce (b, beta == 0 ? gm_apply1 (b, abs, d) : quadratic_then_linear (b, d, beta, 1 / beta, 1), how));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "smooth_l1_loss does not support negative values for beta (%g)",
+                               beta));
+  return gm_give (reduce (
+      b, beta == 0 ? gm_apply1 (b, abs, d) : quadratic_then_linear (b, d, beta, 1 / beta, 1), how));
 }
 
 RUN (huber_loss)
@@ -99,11 +109,13 @@ RUN (huber_loss)
   GmVal d = difference (api, b, a);
   CHECK ();
   if (delta <= 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "huber_loss does not support non-positive values for delta (%g)", delta));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "huber_loss does not support non-positive values for delta (%g)",
+                               delta));
   return gm_give (reduce (b, quadratic_then_linear (b, d, delta, 1, delta), how));
 }
 
-/* -- Two classes ---------------------------------------------------------------------------------------------------------------- */
+/* -- Two classes ------------------------------------------------------------------------------- */
 
 static GmVal
 weighted (GmBuilder *b, GmVal loss, GmVal weight)
@@ -116,8 +128,10 @@ check_same (const GmApi *api, GmBuilder *b, GmVal x, GmVal y)
 {
   if (gm_b_failed (b) || gm_meta_same_shape (META (x), META (y)))
     return !gm_b_failed (b);
-  g_autofree char *xs = gm_shape_text (META (x)->ndim, META (x)->sizes), *ys = gm_shape_text (META (y)->ndim, META (y)->sizes);
-  gm_b_fail (b, GM_ERROR_VALUE, "%s(): target size (%s) must be the same as input size (%s)", api->name, ys, xs);
+  g_autofree char *xs = gm_shape_text (META (x)->ndim, META (x)->sizes),
+                  *ys = gm_shape_text (META (y)->ndim, META (y)->sizes);
+  gm_b_fail (b, GM_ERROR_VALUE, "%s(): target size (%s) must be the same as input size (%s)",
+             api->name, ys, xs);
   return false;
 }
 
@@ -127,14 +141,17 @@ RUN (binary_cross_entropy)
   Reduction how = reduction_arg (api, b, a, 5, 3, 4);
   if (!check_same (api, b, x, t))
     return gm_give (NULL);
-  GmVal yes = gm_clamp_min (b, gm_b (b, log, x), -100), no = gm_clamp_min (b, gm_b (b, log, gm_num_apply (b, sub, 1, x)), -100);
-  GmVal loss = gm_apply2 (b, add, gm_apply2 (b, mul, t, yes), gm_apply2 (b, mul, gm_num_apply (b, sub, 1, t), no));
+  GmVal yes = gm_clamp_min (b, gm_b (b, log, x), -100),
+        no = gm_clamp_min (b, gm_b (b, log, gm_num_apply (b, sub, 1, x)), -100);
+  GmVal loss = gm_apply2 (b, add, gm_apply2 (b, mul, t, yes),
+                          gm_apply2 (b, mul, gm_num_apply (b, sub, 1, t), no));
   return gm_give (reduce (b, weighted (b, gm_b (b, neg, loss), weight), how));
 }
 
 RUN (binary_cross_entropy_with_logits)
 {
-  GmVal x = TENSOR (0), t = TENSOR (1), weight = OPTIONAL_TENSOR (2), positive = OPTIONAL_TENSOR (6);
+  GmVal x = TENSOR (0), t = TENSOR (1), weight = OPTIONAL_TENSOR (2),
+        positive = OPTIONAL_TENSOR (6);
   Reduction how = reduction_arg (api, b, a, 5, 3, 4);
   if (!check_same (api, b, x, t))
     return gm_give (NULL);
@@ -142,7 +159,9 @@ RUN (binary_cross_entropy_with_logits)
   GmVal soft = gm_b (b, log1p, gm_b (b, exp, gm_b (b, neg, gm_b (b, abs, x))));
   soft = gm_b (b, add, soft, gm_apply_num (b, maximum, gm_b (b, neg, x), 0));
   if (positive)
-    soft = gm_apply2 (b, mul, soft, gm_apply_num (b, add, gm_apply2 (b, mul, gm_apply_num (b, sub, positive, 1), t), 1));
+    soft = gm_apply2 (
+        b, mul, soft,
+        gm_apply_num (b, add, gm_apply2 (b, mul, gm_apply_num (b, sub, positive, 1), t), 1));
   GmVal loss = gm_apply2 (b, add, gm_apply2 (b, mul, gm_num_apply (b, sub, 1, t), x), soft);
   return gm_give (reduce (b, weighted (b, loss, weight), how));
 }
@@ -157,11 +176,12 @@ RUN (kl_div)
     return gm_give (reduce (b, gm_b (b, mul, gm_b (b, exp, t), gm_apply2 (b, sub, t, x)), how));
   /* t log t is 0 at 0: the logarithm is taken of 1 there. */
   GmVal positive = gm_apply_num (b, gt, t, 0);
-  GmVal entropy = gm_apply2 (b, mul, t, gm_b (b, log, pick (b, positive, gm_tensor_arg (t), gm_float_arg (1))));
+  GmVal entropy =
+      gm_apply2 (b, mul, t, gm_b (b, log, pick (b, positive, gm_tensor_arg (t), gm_float_arg (1))));
   return gm_give (reduce (b, gm_apply2 (b, sub, entropy, gm_apply2 (b, mul, t, x)), how));
 }
 
-/* -- Classes -------------------------------------------------------------------------------------------------------------------- */
+/* -- Classes ----------------------------------------------------------------------------------- */
 
 /* Log probabilities [n, c, d ...] (or [c]) with class indices [n, d ...]. */
 typedef struct {
@@ -183,12 +203,18 @@ check_classes (const GmApi *api, GmBuilder *b, Classes *c)
     fits = d == c->dim || m->sizes[d] == t->sizes[k++];
   if (!fits || gm_dtypes[t->dtype].category != GM_CATEGORY_INT) {
     g_autofree char *x = gm_meta_text (m), *y = gm_meta_text (t);
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): an input %s does not go with a target %s; targets are int64 class indices of the input's shape "
-               "without dimension %d", api->name, x, y, c->dim);
+    gm_b_fail (b, GM_ERROR_RUNTIME,
+               "%s(): an input %s does not go with a target %s; targets are int64 class indices of "
+               "the input's shape "
+               "without dimension %d",
+               api->name, x, y, c->dim);
     return false;
   }
-  if (c->weight && (META (c->weight)->ndim != 1 || META (c->weight)->sizes[0] != m->sizes[c->dim])) {
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): weight must have one element per class, %" G_GINT64_FORMAT, api->name, m->sizes[c->dim]);
+  if (c->weight &&
+      (META (c->weight)->ndim != 1 || META (c->weight)->sizes[0] != m->sizes[c->dim])) {
+    gm_b_fail (b, GM_ERROR_RUNTIME,
+               "%s(): weight must have one element per class, %" G_GINT64_FORMAT, api->name,
+               m->sizes[c->dim]);
     return false;
   }
   c->target = gm_b_cast (b, c->target, GM_I64);
@@ -205,7 +231,7 @@ typedef struct {
 static Targets
 targets_of (GmBuilder *b, const Classes *c)
 {
-  Targets t = { 0 };
+  Targets t = {0};
   GmDtype d = (GmDtype) META (c->log_p)->dtype;
   t.counted = gm_b (b, ne, c->target, gm_b_scalar (b, gm_scalar_int (c->ignore), GM_I64));
   t.safe = gm_b (b, where, t.counted, c->target, gm_b_scalar (b, gm_scalar_int (0), GM_I64));
@@ -232,12 +258,14 @@ reduce_classes (GmBuilder *b, GmVal loss, GmVal w, Reduction how)
 static GmVal
 nll (GmBuilder *b, const Classes *c, const Targets *t)
 {
-  GmVal picked = gm_squeeze (b, gm_gather (b, c->log_p, c->dim, gm_unsqueeze (b, t->safe, c->dim)), c->dim);
+  GmVal picked =
+      gm_squeeze (b, gm_gather (b, c->log_p, c->dim, gm_unsqueeze (b, t->safe, c->dim)), c->dim);
   GmVal loss = gm_b (b, neg, picked);
   if (c->weight)
     loss = gm_b (b, mul, loss, t->w);
   /* `where`, not a product: an infinite loss that is ignored is 0. */
-  loss = gm_b (b, where, t->counted, loss, gm_b_scalar (b, gm_scalar_int (0), (GmDtype) META (c->log_p)->dtype));
+  loss = gm_b (b, where, t->counted, loss,
+               gm_b_scalar (b, gm_scalar_int (0), (GmDtype) META (c->log_p)->dtype));
   return reduce_classes (b, loss, t->w, c->how);
 }
 
@@ -246,19 +274,21 @@ static GmVal
 smooth (GmBuilder *b, const Classes *c, const Targets *t)
 {
   GmVal p = c->log_p;
-  int64_t dim = c->dim, sizes[GM_MAX_DIMS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+  int64_t dim = c->dim, sizes[GM_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
   if (c->weight) {
     sizes[dim] = META (c->weight)->sizes[0];
     p = gm_b (b, mul, p, gm_b_view (b, c->weight, META (p)->ndim, sizes));
   }
   GmVal loss = gm_b (b, neg, gm_b_reduce (b, GM_OP_sum, p, &dim, 1, false));
-  loss = gm_b (b, where, t->counted, loss, gm_b_scalar (b, gm_scalar_int (0), (GmDtype) META (c->log_p)->dtype));
+  loss = gm_b (b, where, t->counted, loss,
+               gm_b_scalar (b, gm_scalar_int (0), (GmDtype) META (c->log_p)->dtype));
   return reduce_classes (b, loss, t->w, c->how);
 }
 
 RUN (nll_loss)
 {
-  Classes c = { .log_p = TENSOR (0), .target = TENSOR (1), .weight = OPTIONAL_TENSOR (2), .ignore = INT (4) };
+  Classes c = {
+      .log_p = TENSOR (0), .target = TENSOR (1), .weight = OPTIONAL_TENSOR (2), .ignore = INT (4)};
   c.how = reduction_arg (api, b, a, 6, 3, 5);
   if (gm_b_failed (b) || !check_classes (api, b, &c))
     return gm_give (NULL);
@@ -272,10 +302,12 @@ static GmVal
 soft_cross_entropy (GmBuilder *b, Classes *c, double smoothing)
 {
   const GmMeta *m = META (c->log_p);
-  int64_t dim = c->dim, classes = m->sizes[dim], n = 1, sizes[GM_MAX_DIMS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+  int64_t dim = c->dim, classes = m->sizes[dim], n = 1,
+          sizes[GM_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
   GmVal p = c->target;
   if (smoothing > 0)
-    p = gm_apply_num (b, add, gm_apply_num (b, mul, p, 1 - smoothing), smoothing / (double) classes);
+    p = gm_apply_num (b, add, gm_apply_num (b, mul, p, 1 - smoothing),
+                      smoothing / (double) classes);
   GmVal terms = gm_b (b, mul, c->log_p, p);
   if (c->weight) {
     sizes[dim] = classes;
@@ -292,12 +324,15 @@ soft_cross_entropy (GmBuilder *b, Classes *c, double smoothing)
 
 RUN (cross_entropy)
 {
-  Classes c = { .log_p = TENSOR (0), .target = TENSOR (1), .weight = OPTIONAL_TENSOR (2), .ignore = INT (4) };
+  Classes c = {
+      .log_p = TENSOR (0), .target = TENSOR (1), .weight = OPTIONAL_TENSOR (2), .ignore = INT (4)};
   double smoothing = FLOAT (7);
   c.how = reduction_arg (api, b, a, 6, 3, 5);
   CHECK ();
   if (!(smoothing >= 0 && smoothing <= 1))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "cross_entropy(): label_smoothing must be between 0.0 and 1.0, but is %g", smoothing));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "cross_entropy(): label_smoothing must be between 0.0 and 1.0, but is %g", smoothing));
   const GmMeta *m = META (c.log_p), *t = META (c.target);
   c.dim = m->ndim == 1 ? 0 : 1;
   bool soft = gm_dtype_is_float (t->dtype) && gm_meta_same_shape (m, t) && m->ndim;
@@ -313,5 +348,6 @@ RUN (cross_entropy)
   if (smoothing == 0)
     return gm_give (loss);
   double share = smoothing / (double) META (c.log_p)->sizes[c.dim];
-  return gm_give (gm_b (b, add, gm_apply_num (b, mul, loss, 1 - smoothing), gm_apply_num (b, mul, smooth (b, &c, &targets), share)));
+  return gm_give (gm_b (b, add, gm_apply_num (b, mul, loss, 1 - smoothing),
+                        gm_apply_num (b, mul, smooth (b, &c, &targets), share)));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_nn.c -- activations and normalisations of gramme.nn.functional.
  *
- * Branches are `where`, and the branch that is not taken is kept finite first: a gradient of 0 times infinity would be NaN.
+ * Branches are `where`, and the branch that is not taken is kept finite first: a gradient of 0
+ * times infinity would be NaN.
  */
 #include "core/ops/api_private.h"
 
@@ -20,7 +21,7 @@ activation (const GmApi *api, GmBuilder *b, GmArg *a, GmVal out, int inplace_at)
 static GmVal
 pick (GmBuilder *b, GmVal mask, GmArg x, GmArg y)
 {
-  return gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (mask), x, y }, 3);
+  return gm_apply (b, GM_OP_where, (const GmArg[]){gm_tensor_arg (mask), x, y}, 3);
 }
 
 RUN (relu)
@@ -44,9 +45,12 @@ RUN (gelu)
     inner = gm_b (b, erf, gm_apply_num (b, mul, x, 0.70710678118654752));
   else if (!strcmp (kind, "tanh")) {
     GmVal cube = gm_b (b, mul, gm_b (b, square, x), x);
-    inner = gm_b (b, tanh, gm_apply_num (b, mul, gm_b (b, add, x, gm_apply_num (b, mul, cube, 0.044715)), 0.79788456080286536));
+    inner = gm_b (b, tanh,
+                  gm_apply_num (b, mul, gm_b (b, add, x, gm_apply_num (b, mul, cube, 0.044715)),
+                                0.79788456080286536));
   } else
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "gelu(): approximate is 'none' or 'tanh', not '%s'", kind));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME, "gelu(): approximate is 'none' or 'tanh', not '%s'", kind));
   return gm_give (gm_b (b, mul, gm_apply_num (b, mul, x, 0.5), gm_apply_num (b, add, inner, 1)));
 }
 
@@ -72,7 +76,8 @@ RUN (softplus)
   CHECK ();
   GmVal scaled = beta == 1 ? x : gm_apply_num (b, mul, x, beta);
   GmVal large = gm_apply_num (b, gt, scaled, threshold);
-  GmVal soft = gm_b (b, log1p, gm_b (b, exp, pick (b, large, gm_float_arg (0), gm_tensor_arg (scaled))));
+  GmVal soft =
+      gm_b (b, log1p, gm_b (b, exp, pick (b, large, gm_float_arg (0), gm_tensor_arg (scaled))));
   if (beta != 1)
     soft = gm_apply_num (b, div, soft, beta);
   return gm_give (pick (b, large, a[0], gm_tensor_arg (soft)));
@@ -112,7 +117,8 @@ RUN (hardtanh)
   double low = FLOAT (1), high = FLOAT (2);
   CHECK ();
   if (low > high)
-    return gm_give (gm_b_fail (b, GM_ERROR_VALUE, "hardtanh(): min_val %g is above max_val %g", low, high));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_VALUE, "hardtanh(): min_val %g is above max_val %g", low, high));
   return activation (api, b, a, hard_limits (b, x, low, high), 3);
 }
 
@@ -123,7 +129,7 @@ RUN (relu6)
   return activation (api, b, a, hard_limits (b, x, 0, 6), 1);
 }
 
-/* -- Normalisation --------------------------------------------------------------------------------------------------------- */
+/* -- Normalisation ----------------------------------------------------------------------------- */
 
 /* The dimensions of normalized_shape, which must be the input's last ones.  Returns how many. */
 static int
@@ -141,8 +147,10 @@ last_dims (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal x, int64_t dims
   }
   if (!fits) {
     g_autofree char *want = gm_shape_text (n, sizes), *have = gm_shape_text (m->ndim, m->sizes);
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): given normalized_shape=%s, expected an input whose last sizes are these, but got %s", api->name,
-               want, have);
+    gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "%s(): given normalized_shape=%s, expected an input whose last sizes are these, but got %s",
+        api->name, want, have);
   }
   return n;
 }
@@ -186,11 +194,13 @@ RUN (rms_norm)
 static GmVal
 per_channel (const GmApi *api, GmBuilder *b, GmVal v, const GmMeta *x, const char *name)
 {
-  int64_t sizes[GM_MAX_DIMS] = { 1, x->sizes[1], 1, 1, 1, 1, 1, 1 };
+  int64_t sizes[GM_MAX_DIMS] = {1, x->sizes[1], 1, 1, 1, 1, 1, 1};
   if (!v || gm_b_failed (b))
     return NULL;
   if (META (v)->ndim != 1 || META (v)->sizes[0] != x->sizes[1])
-    return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %s must have %" G_GINT64_FORMAT " elements, one per channel", api->name, name, x->sizes[1]);
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "%s(): %s must have %" G_GINT64_FORMAT " elements, one per channel",
+                      api->name, name, x->sizes[1]);
   return gm_b_view (b, v, x->ndim, sizes);
 }
 
@@ -201,9 +211,12 @@ update_running (GmBuilder *b, GmVal running, GmVal batch, double momentum)
   if (!running || gm_b_failed (b))
     return;
   batch = gm_b_reshape (b, gm_b (b, detach, batch), 1, META (running)->sizes);
-  GmVal kept = gm_apply_num (b, mul, running, 1 - momentum), fresh = gm_apply_num (b, mul, batch, momentum);
+  GmVal kept = gm_apply_num (b, mul, running, 1 - momentum),
+        fresh = gm_apply_num (b, mul, batch, momentum);
   if (!gm_b_failed (b))
-    b->vt->into (b, running, GM_OP_add, (const GmVal[]){ kept, gm_b_cast (b, fresh, (GmDtype) META (running)->dtype) }, 2, NULL);
+    b->vt->into (b, running, GM_OP_add,
+                 (const GmVal[]){kept, gm_b_cast (b, fresh, (GmDtype) META (running)->dtype)}, 2,
+                 NULL);
 }
 
 RUN (batch_norm)
@@ -215,15 +228,21 @@ RUN (batch_norm)
   CHECK ();
   GmMeta m = *META (x);
   if (m.ndim < 2)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "batch_norm(): the input must be [n, c, ...], but has %d dimensions", m.ndim));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "batch_norm(): the input must be [n, c, ...], but has %d dimensions",
+                               m.ndim));
   weight = per_channel (api, b, weight, &m, "weight");
   bias = per_channel (api, b, bias, &m, "bias");
-  GmVal mean = per_channel (api, b, run_mean, &m, "running_mean"), var = per_channel (api, b, run_var, &m, "running_var");
+  GmVal mean = per_channel (api, b, run_mean, &m, "running_mean"),
+        var = per_channel (api, b, run_var, &m, "running_var");
   CHECK ();
   if (!training) {
     if (!mean || !var)
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "batch_norm(): running_mean and running_var must be given in evaluation mode"));
-    GmVal y = gm_b (b, mul, gm_b (b, sub, x, mean), gm_b (b, rsqrt, gm_apply_num (b, add, var, eps)));
+      return gm_give (gm_b_fail (
+          b, GM_ERROR_RUNTIME,
+          "batch_norm(): running_mean and running_var must be given in evaluation mode"));
+    GmVal y =
+        gm_b (b, mul, gm_b (b, sub, x, mean), gm_b (b, rsqrt, gm_apply_num (b, add, var, eps)));
     return gm_give (scale_shift (b, y, weight, bias));
   }
   int64_t dims[GM_MAX_DIMS], n = m.sizes[0];
@@ -234,7 +253,8 @@ RUN (batch_norm)
     n *= m.sizes[d];
   }
   if (n < 2)
-    return gm_give (gm_b_fail (b, GM_ERROR_VALUE, "batch_norm(): expected more than 1 value per channel when training"));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_VALUE, "batch_norm(): expected more than 1 value per channel when training"));
   mean = gm_mean (b, x, dims, k, true);
   GmVal off = gm_b (b, sub, x, mean);
   var = gm_mean (b, gm_b (b, square, off), dims, k, true);
@@ -244,7 +264,7 @@ RUN (batch_norm)
   return gm_give (scale_shift (b, y, weight, bias));
 }
 
-/* -- Lengths and angles ------------------------------------------------------------------------------------------------------- */
+/* -- Lengths and angles ------------------------------------------------------------------------ */
 
 static GmVal
 length (GmBuilder *b, GmVal x, double p, int dim, double eps)
@@ -268,14 +288,15 @@ RUN (cosine_similarity)
   GmVal x = TENSOR (0), y = TENSOR (1);
   double eps = FLOAT (3);
   CHECK ();
-  GmMeta both = { 0 };
+  GmMeta both = {0};
   if (!gm_meta_broadcast (META (x), META (y), &both, &b->error))
     return gm_give (NULL);
   int dim = gm_arg_dim (api, b, a, 2, both.ndim);
   CHECK ();
   x = gm_b_expand (b, x, both.ndim, both.sizes);
   y = gm_b_expand (b, y, both.ndim, both.sizes);
-  GmVal cx = gm_b (b, div, x, length (b, x, 2, dim, eps)), cy = gm_b (b, div, y, length (b, y, 2, dim, eps));
+  GmVal cx = gm_b (b, div, x, length (b, x, 2, dim, eps)),
+        cy = gm_b (b, div, y, length (b, y, 2, dim, eps));
   int64_t d = dim;
   return gm_give (gm_b_reduce (b, GM_OP_sum, gm_b (b, mul, cx, cy), &d, 1, false));
 }

@@ -9,7 +9,7 @@
 static GmArg
 binary (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op, GmArg x, GmArg y)
 {
-  return gm_pointwise (api, b, a, op, (const GmArg[]){ x, y }, 2);
+  return gm_pointwise (api, b, a, op, (const GmArg[]){x, y}, 2);
 }
 
 static GmArg
@@ -18,7 +18,7 @@ unary (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   return gm_pointwise (api, b, a, op, a, 1);
 }
 
-/* -- Arithmetic ------------------------------------------------------------------------------------------------ */
+/* -- Arithmetic -------------------------------------------------------------------------------- */
 
 /* alpha * x, or x itself. */
 static GmArg
@@ -31,16 +31,19 @@ scaled (const GmApi *api, GmBuilder *b, const GmArg *x, const GmArg *alpha)
     return *x;
   if (x->kind == GM_ARG_TENSOR) {
     if (alpha->kind == GM_ARG_FLOAT && !gm_dtype_is_float (META (x->v)->dtype)) {
-      gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): for integral input tensors, argument alpha must not be a floating point number",
-                 api->name);
+      gm_b_fail (
+          b, GM_ERROR_RUNTIME,
+          "%s(): for integral input tensors, argument alpha must not be a floating point number",
+          api->name);
       return *x;
     }
-    return gm_give (gm_apply (b, GM_OP_mul, (const GmArg[]){ *x, *alpha }, 2));
+    return gm_give (gm_apply (b, GM_OP_mul, (const GmArg[]){*x, *alpha}, 2));
   }
   if (x->kind == GM_ARG_INT && alpha->kind == GM_ARG_INT)
-    return (GmArg){ .kind = GM_ARG_INT, .i = x->i * alpha->i };
+    return (GmArg){.kind = GM_ARG_INT, .i = x->i * alpha->i};
   if (gm_arg_is_number (x) && gm_arg_is_number (alpha)) {
-    double p = x->kind == GM_ARG_FLOAT ? x->d : (double) x->i, q = alpha->kind == GM_ARG_FLOAT ? alpha->d : (double) alpha->i;
+    double p = x->kind == GM_ARG_FLOAT ? x->d : (double) x->i,
+           q = alpha->kind == GM_ARG_FLOAT ? alpha->d : (double) alpha->i;
     return gm_float_arg (p * q);
   }
   return *x;
@@ -66,7 +69,9 @@ RUN (div)
   if (!strcmp (mode, "floor"))
     return binary (api, b, a, GM_OP_floor_divide, a[0], a[1]);
   if (strcmp (mode, "trunc"))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): rounding_mode is None, 'trunc' or 'floor', not '%s'", api->name, mode));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "%s(): rounding_mode is None, 'trunc' or 'floor', not '%s'",
+                               api->name, mode));
   GmDtype d = gm_result_type (b, a, 2);
   if (gm_dtype_is_float (d))
     return gm_give (gm_apply1 (b, trunc, gm_apply (b, GM_OP_div, a, 2)));
@@ -86,7 +91,8 @@ RUN (pow)
     double e = a[1].kind == GM_ARG_FLOAT ? a[1].d : (double) a[1].i;
     if (!gm_dtype_is_float (d) && e < 0)
       return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
-                                 "pow(): integers to negative integer powers are not allowed; cast the tensor to a floating dtype"));
+                                 "pow(): integers to negative integer powers are not allowed; cast "
+                                 "the tensor to a floating dtype"));
     bool float_input = gm_dtype_is_float (META (a[0].v)->dtype);
     if (e == 2 && (float_input || a[1].kind != GM_ARG_FLOAT) && META (a[0].v)->dtype != GM_BOOL)
       return unary (api, b, a, GM_OP_square);
@@ -102,9 +108,9 @@ RUN (pow)
 
 RUN (lerp)
 {
-  GmVal d = gm_apply (b, GM_OP_sub, (const GmArg[]){ a[1], a[0] }, 2);
+  GmVal d = gm_apply (b, GM_OP_sub, (const GmArg[]){a[1], a[0]}, 2);
   CHECK ();
-  GmVal step = gm_apply (b, GM_OP_mul, (const GmArg[]){ gm_tensor_arg (d), a[2] }, 2);
+  GmVal step = gm_apply (b, GM_OP_mul, (const GmArg[]){gm_tensor_arg (d), a[2]}, 2);
   CHECK ();
   return binary (api, b, a, GM_OP_add, a[0], gm_tensor_arg (step));
 }
@@ -117,7 +123,7 @@ add_term (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   /* value first: what torch's optimisers divide, they have scaled. */
   GmArg first = scaled (api, b, &a[1], &a[3]);
   CHECK ();
-  GmVal term = gm_apply (b, op, (const GmArg[]){ first, a[2] }, 2);
+  GmVal term = gm_apply (b, op, (const GmArg[]){first, a[2]}, 2);
   CHECK ();
   return binary (api, b, a, GM_OP_add, a[0], gm_tensor_arg (term));
 }
@@ -131,17 +137,17 @@ RUN (bitwise_not)
   CHECK ();
   if (META (x)->dtype == GM_BOOL)
     return unary (api, b, a, GM_OP_logical_not);
-  return binary (api, b, a, GM_OP_bitwise_xor, a[0], (GmArg){ .kind = GM_ARG_INT, .i = -1 });
+  return binary (api, b, a, GM_OP_bitwise_xor, a[0], (GmArg){.kind = GM_ARG_INT, .i = -1});
 }
 
-/* -- Selection ----------------------------------------------------------------------------------------------------- */
+/* -- Selection --------------------------------------------------------------------------------- */
 
 RUN (where)
 {
-  GmArg x[3] = { a[0], a[1], a[2] };
+  GmArg x[3] = {a[0], a[1], a[2]};
   /* x.where (condition, other) puts the tensor before the condition. */
-  if (x[1].kind == GM_ARG_TENSOR && META (x[1].v)->dtype == GM_BOOL
-      && (x[0].kind != GM_ARG_TENSOR || META (x[0].v)->dtype != GM_BOOL)) {
+  if (x[1].kind == GM_ARG_TENSOR && META (x[1].v)->dtype == GM_BOOL &&
+      (x[0].kind != GM_ARG_TENSOR || META (x[0].v)->dtype != GM_BOOL)) {
     x[0] = a[1];
     x[1] = a[0];
   }
@@ -152,23 +158,24 @@ RUN (where)
 static GmArg
 limit (GmBuilder *b, GmArg x, GmOp op, GmArg bound)
 {
-  GmVal beyond = gm_apply (b, op, (const GmArg[]){ x, bound }, 2);
+  GmVal beyond = gm_apply (b, op, (const GmArg[]){x, bound}, 2);
   if (!beyond)
     return gm_give (NULL);
-  return gm_give (gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (beyond), bound, x }, 3));
+  return gm_give (gm_apply (b, GM_OP_where, (const GmArg[]){gm_tensor_arg (beyond), bound, x}, 3));
 }
 
 static GmArg
 clamp_to (const GmApi *api, GmBuilder *b, const GmArg *x, const GmArg *min, const GmArg *max)
 {
   GmArg y = *x;
-  const GmArg *bound[2] = { min, max };
+  const GmArg *bound[2] = {min, max};
   for (int i = 0; i < 2; i++) {
     if (!bound[i] || bound[i]->kind == GM_ARG_NONE)
       continue;
     if (bound[i]->kind != GM_ARG_TENSOR && !gm_arg_is_number (bound[i]))
-      return gm_give (gm_b_fail (b, GM_ERROR_TYPE, "%s(): argument '%s' must be Number or Tensor, not %s", api->name, i ? "max" : "min",
-                                 gm_arg_kind_name (bound[i])));
+      return gm_give (gm_b_fail (b, GM_ERROR_TYPE,
+                                 "%s(): argument '%s' must be Number or Tensor, not %s", api->name,
+                                 i ? "max" : "min", gm_arg_kind_name (bound[i])));
     y = limit (b, y, i ? GM_OP_gt : GM_OP_lt, *bound[i]);
     CHECK ();
   }
@@ -180,7 +187,8 @@ RUN (clamp)
   TENSOR (0);
   CHECK ();
   if (IS_NONE (1) && IS_NONE (2))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): at least one of 'min' and 'max' must not be None", api->name));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME, "%s(): at least one of 'min' and 'max' must not be None", api->name));
   return clamp_to (api, b, &a[0], &a[1], &a[2]);
 }
 
@@ -194,7 +202,7 @@ gm_clamp_min (GmBuilder *b, GmVal v, double least)
   return y.kind == GM_ARG_TENSOR ? y.v : NULL;
 }
 
-/* -- Kinds of numbers -------------------------------------------------------------------------------------------- */
+/* -- Kinds of numbers -------------------------------------------------------------------------- */
 
 static GmVal
 constant_bool (GmBuilder *b, GmVal like, bool value)
@@ -207,7 +215,8 @@ RUN (isnan)
 {
   GmVal x = TENSOR (0);
   CHECK ();
-  return gm_give (gm_dtype_is_float (META (x)->dtype) ? gm_b (b, ne, x, x) : constant_bool (b, x, false));
+  return gm_give (gm_dtype_is_float (META (x)->dtype) ? gm_b (b, ne, x, x)
+                                                      : constant_bool (b, x, false));
 }
 
 RUN (isinf)
@@ -236,13 +245,20 @@ RUN (nan_to_num)
   if (!gm_dtype_is_float (d))
     return gm_give (x);
   double largest = d == GM_F64 ? DBL_MAX : FLT_MAX;
-  double nan = IS_NONE (1) ? 0 : FLOAT (1), high = IS_NONE (2) ? largest : FLOAT (2), low = IS_NONE (3) ? -largest : FLOAT (3);
+  double nan = IS_NONE (1) ? 0 : FLOAT (1), high = IS_NONE (2) ? largest : FLOAT (2),
+         low = IS_NONE (3) ? -largest : FLOAT (3);
   CHECK ();
-  GmVal y = gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (gm_b (b, ne, x, x)), gm_float_arg (nan), gm_tensor_arg (x) }, 3);
+  GmVal y = gm_apply (
+      b, GM_OP_where,
+      (const GmArg[]){gm_tensor_arg (gm_b (b, ne, x, x)), gm_float_arg (nan), gm_tensor_arg (x)},
+      3);
   CHECK ();
   GmVal above = gm_apply_num (b, eq, y, INFINITY), below = gm_apply_num (b, eq, y, -INFINITY);
   CHECK ();
-  y = gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (above), gm_float_arg (high), gm_tensor_arg (y) }, 3);
+  y = gm_apply (b, GM_OP_where,
+                (const GmArg[]){gm_tensor_arg (above), gm_float_arg (high), gm_tensor_arg (y)}, 3);
   CHECK ();
-  return gm_give (gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (below), gm_float_arg (low), gm_tensor_arg (y) }, 3));
+  return gm_give (
+      gm_apply (b, GM_OP_where,
+                (const GmArg[]){gm_tensor_arg (below), gm_float_arg (low), gm_tensor_arg (y)}, 3));
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_private.h -- what the rows' functions (api_*.c) share.
  *
- * A row's function is RUN (name): `api` is the row, `b` the builder, `a` the arguments in signature order.  The macros below
- * read one of them and set the builder's sticky error, in torch's words, if it is of the wrong kind.
+ * A row's function is RUN (name): `api` is the row, `b` the builder, `a` the arguments in signature
+ * order.  The macros below read one of them and set the builder's sticky error, in torch's words,
+ * if it is of the wrong kind.
  */
 #ifndef GM_OPS_API_PRIVATE_H
 #define GM_OPS_API_PRIVATE_H
@@ -19,7 +20,7 @@
 enum { GM_CALL_FRESH, GM_CALL_INPLACE, GM_CALL_INPLACE_DONE };
 #define GM_CALL_MODE(a) ((a)[GM_API_MAX_ARGS].i)
 
-/* -- Reading arguments (api_args.c) ------------------------------------------------------------------------- */
+/* -- Reading arguments (api_args.c) ------------------------------------------------------------ */
 GmVal gm_arg_tensor (const GmApi *api, GmBuilder *b, const GmArg *a, int i);
 int64_t gm_arg_int (const GmApi *api, GmBuilder *b, const GmArg *a, int i);
 double gm_arg_float (const GmApi *api, GmBuilder *b, const GmArg *a, int i);
@@ -34,7 +35,8 @@ GmVal *gm_arg_tensors (const GmApi *api, GmBuilder *b, const GmArg *a, int i, in
 /* A dimension, counted from the end if negative; 0-d tensors have a dimension 0. */
 int gm_arg_dim (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int ndim);
 /* None or () means all: *n is 0 then.  Sorted, without repeats. */
-void gm_arg_dims (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int ndim, int64_t out[GM_MAX_DIMS], int *n);
+void gm_arg_dims (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int ndim,
+                  int64_t out[GM_MAX_DIMS], int *n);
 bool gm_arg_is_number (const GmArg *a);
 const char *gm_arg_kind_name (const GmArg *a);
 GmVal gm_arg_fail (const GmApi *api, GmBuilder *b, const GmArg *a, int i, const char *wanted);
@@ -51,62 +53,70 @@ int gm_wrap_dim (const GmApi *api, GmBuilder *b, int64_t dim, int ndim);
 #define META(v) gm_b_meta (b, (v))
 #define BIT(key) (1u << GM_ATTR_##key)
 /* Leaves the function after an error: only where going on would read what is not there. */
-#define CHECK()                              \
-  do {                                       \
-    if (gm_b_failed (b))                     \
-      return (GmArg){ .kind = GM_ARG_NONE }; \
+#define CHECK()                                                                                    \
+  do {                                                                                             \
+    if (gm_b_failed (b))                                                                           \
+      return (GmArg){.kind = GM_ARG_NONE};                                                         \
   } while (0)
 
-/* -- Results -------------------------------------------------------------------------------------------------- */
+/* -- Results ----------------------------------------------------------------------------------- */
 static inline GmArg
 gm_give (GmVal v)
 {
-  return (GmArg){ .kind = v ? GM_ARG_TENSOR : GM_ARG_NONE, .v = v };
+  return (GmArg){.kind = v ? GM_ARG_TENSOR : GM_ARG_NONE, .v = v};
 }
 GmArg gm_give_list (const GmVal *v, int n, bool tuple, const char *fields);
 static inline GmArg
 gm_tensor_arg (GmVal v)
 {
-  return (GmArg){ .kind = GM_ARG_TENSOR, .v = v };
+  return (GmArg){.kind = GM_ARG_TENSOR, .v = v};
 }
 static inline GmArg
 gm_float_arg (double d)
 {
-  return (GmArg){ .kind = GM_ARG_FLOAT, .d = d };
+  return (GmArg){.kind = GM_ARG_FLOAT, .d = d};
 }
 
-/* -- Promotion (api_promote.c) --------------------------------------------------------------------------------- */
-/* torch's result_type of tensors and numbers: dimensioned tensors before 0-d ones before numbers, within a category. */
+/* -- Promotion (api_promote.c) ----------------------------------------------------------------- */
+/* torch's result_type of tensors and numbers: dimensioned tensors before 0-d ones before numbers,
+ * within a category. */
 GmDtype gm_result_type (GmBuilder *b, const GmArg *x, int n);
 /* A tensor cast to, or a number made, `dtype`. */
 GmVal gm_as_dtype (GmBuilder *b, const GmArg *x, GmDtype dtype);
-/* A POINTWISE op over tensors and numbers with torch's promotion; written into x[0] if the call is in place. */
+/* A POINTWISE op over tensors and numbers with torch's promotion; written into x[0] if the call is
+ * in place. */
 GmArg gm_pointwise (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op, const GmArg *x, int n);
 /* The same, always fresh; for programs of several ops. */
 GmVal gm_apply (GmBuilder *b, GmOp op, const GmArg *x, int n);
-#define gm_apply1(b, op, x) gm_apply ((b), GM_OP_##op, (const GmArg[]){ gm_tensor_arg (x) }, 1)
-#define gm_apply2(b, op, x, y) gm_apply ((b), GM_OP_##op, (const GmArg[]){ gm_tensor_arg (x), gm_tensor_arg (y) }, 2)
+#define gm_apply1(b, op, x) gm_apply ((b), GM_OP_##op, (const GmArg[]){gm_tensor_arg (x)}, 1)
+#define gm_apply2(b, op, x, y)                                                                     \
+  gm_apply ((b), GM_OP_##op, (const GmArg[]){gm_tensor_arg (x), gm_tensor_arg (y)}, 2)
 /* Tensor with a Python number, number first or second. */
-#define gm_apply_num(b, op, x, d) gm_apply ((b), GM_OP_##op, (const GmArg[]){ gm_tensor_arg (x), gm_float_arg (d) }, 2)
-#define gm_num_apply(b, op, d, x) gm_apply ((b), GM_OP_##op, (const GmArg[]){ gm_float_arg (d), gm_tensor_arg (x) }, 2)
+#define gm_apply_num(b, op, x, d)                                                                  \
+  gm_apply ((b), GM_OP_##op, (const GmArg[]){gm_tensor_arg (x), gm_float_arg (d)}, 2)
+#define gm_num_apply(b, op, d, x)                                                                  \
+  gm_apply ((b), GM_OP_##op, (const GmArg[]){gm_float_arg (d), gm_tensor_arg (x)}, 2)
 
-/* -- Programs that several files use ----------------------------------------------------------------------------- */
-GmVal gm_mean (GmBuilder *b, GmVal v, const int64_t *dims, int n, bool keepdim);         /* api_reduce.c */
-GmVal gm_sqrt_safe (GmBuilder *b, GmVal v);          /* slope 0, not infinite, where v is 0 */
+/* -- Programs that several files use ----------------------------------------------------------- */
+GmVal gm_mean (GmBuilder *b, GmVal v, const int64_t *dims, int n, bool keepdim); /* api_reduce.c */
+GmVal gm_sqrt_safe (GmBuilder *b, GmVal v); /* slope 0, not infinite, where v is 0 */
 GmVal gm_norm (GmBuilder *b, GmVal v, double p, const int64_t *dims, int n, bool keepdim);
 GmVal gm_softmax (GmBuilder *b, GmVal v, int dim, bool log);
-GmVal gm_arg_extremum (GmBuilder *b, GmOp op, GmVal v, int dim, bool keepdim); /* dim < 0: of all elements */
-GmVal gm_squeeze (GmBuilder *b, GmVal v, int dim);                                      /* api_shape.c */
-GmVal gm_unsqueeze (GmBuilder *b, GmVal v, int dim);                                    /* dim in [0, ndim] */
+GmVal gm_arg_extremum (GmBuilder *b, GmOp op, GmVal v, int dim,
+                       bool keepdim);                /* dim < 0: of all elements */
+GmVal gm_squeeze (GmBuilder *b, GmVal v, int dim);   /* api_shape.c */
+GmVal gm_unsqueeze (GmBuilder *b, GmVal v, int dim); /* dim in [0, ndim] */
 GmVal gm_cat (GmBuilder *b, const GmVal *v, int n, int dim);
-int gm_resolve_sizes (const GmApi *api, GmBuilder *b, const GmMeta *m, int64_t *sizes, int n); /* one size may be -1 */
-GmVal gm_gather (GmBuilder *b, GmVal v, int dim, GmVal index);                          /* api_index.c */
+int gm_resolve_sizes (const GmApi *api, GmBuilder *b, const GmMeta *m, int64_t *sizes,
+                      int n);                                  /* one size may be -1 */
+GmVal gm_gather (GmBuilder *b, GmVal v, int dim, GmVal index); /* api_index.c */
 GmVal gm_index_select (GmBuilder *b, GmVal v, int dim, GmVal index);
-GmVal gm_arange (GmBuilder *b, int64_t first, int64_t step, int64_t n, GmDtype dtype);   /* api_create.c */
-GmVal gm_uniform (GmBuilder *b, GmDtype dtype, int ndim, const int64_t *sizes);         /* api_random.c */
+GmVal gm_arange (GmBuilder *b, int64_t first, int64_t step, int64_t n,
+                 GmDtype dtype);                                                /* api_create.c */
+GmVal gm_uniform (GmBuilder *b, GmDtype dtype, int ndim, const int64_t *sizes); /* api_random.c */
 GmVal gm_dropout (GmBuilder *b, GmVal v, double p);
-GmVal gm_lower_mask (GmBuilder *b, int64_t rows, int64_t cols, int64_t diagonal);        /* api_index.c */
-GmVal gm_matmul (const GmApi *api, GmBuilder *b, GmVal x, GmVal y);                     /* api_linalg.c */
-GmVal gm_clamp_min (GmBuilder *b, GmVal v, double least);                               /* api_pointwise.c */
+GmVal gm_lower_mask (GmBuilder *b, int64_t rows, int64_t cols, int64_t diagonal); /* api_index.c */
+GmVal gm_matmul (const GmApi *api, GmBuilder *b, GmVal x, GmVal y);               /* api_linalg.c */
+GmVal gm_clamp_min (GmBuilder *b, GmVal v, double least); /* api_pointwise.c */
 
 #endif

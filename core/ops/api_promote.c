@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_promote.c -- torch's type promotion, and pointwise ops over tensors and Python numbers.
  *
- * Operands are in three classes: tensors with dimensions, 0-d tensors, numbers.  A lower class matters only if its category
- * (bool < int < float) is higher.  Ops of the table see inputs of one dtype; what each kind of row makes of the promoted
- * dtype (FLOAT rows take integers as the default dtype, LOGICAL rows take everything as bool ...) is decided here, once.
- * Source: torch's documentation, "Tensor Attributes", and the behaviour of torch.result_type.
+ * Operands are in three classes: tensors with dimensions, 0-d tensors, numbers.  A lower class
+ * matters only if its category (bool < int < float) is higher.  Ops of the table see inputs of one
+ * dtype; what each kind of row makes of the promoted dtype (FLOAT rows take integers as the default
+ * dtype, LOGICAL rows take everything as bool ...) is decided here, once. Source: torch's
+ * documentation, "Tensor Attributes", and the behaviour of torch.result_type.
  */
 #include "core/ops/api_private.h"
 
@@ -39,10 +40,17 @@ gm_result_type (GmBuilder *b, const GmArg *x, int n)
       *class = promote (*class, m->dtype);
       break;
     }
-    case GM_ARG_BOOL: number = promote (number, GM_BOOL); break;
-    case GM_ARG_INT: number = promote (number, GM_I64); break;
-    case GM_ARG_FLOAT: number = promote (number, gm_default_dtype ()); break;
-    default: break;
+    case GM_ARG_BOOL:
+      number = promote (number, GM_BOOL);
+      break;
+    case GM_ARG_INT:
+      number = promote (number, GM_I64);
+      break;
+    case GM_ARG_FLOAT:
+      number = promote (number, gm_default_dtype ());
+      break;
+    default:
+      break;
     }
   }
   int d = combine (dims, combine (zero, number));
@@ -53,15 +61,21 @@ GmVal
 gm_as_dtype (GmBuilder *b, const GmArg *x, GmDtype dtype)
 {
   switch (x->kind) {
-  case GM_ARG_TENSOR: return gm_b_cast (b, x->v, dtype);
-  case GM_ARG_BOOL: return gm_b_scalar (b, gm_scalar_bool (x->i != 0), dtype);
-  case GM_ARG_INT: return gm_b_scalar (b, gm_scalar_int (x->i), dtype);
-  case GM_ARG_FLOAT: return gm_b_scalar (b, gm_scalar_float (x->d), dtype);
-  default: return gm_b_fail (b, GM_ERROR_TYPE, "expected a Tensor or a number, but found %s", gm_arg_kind_name (x));
+  case GM_ARG_TENSOR:
+    return gm_b_cast (b, x->v, dtype);
+  case GM_ARG_BOOL:
+    return gm_b_scalar (b, gm_scalar_bool (x->i != 0), dtype);
+  case GM_ARG_INT:
+    return gm_b_scalar (b, gm_scalar_int (x->i), dtype);
+  case GM_ARG_FLOAT:
+    return gm_b_scalar (b, gm_scalar_float (x->d), dtype);
+  default:
+    return gm_b_fail (b, GM_ERROR_TYPE, "expected a Tensor or a number, but found %s",
+                      gm_arg_kind_name (x));
   }
 }
 
-/* -- What a row makes of the promoted dtype -------------------------------------------------------------------- */
+/* -- What a row makes of the promoted dtype ---------------------------------------------------- */
 
 /* Arithmetic on bools: some ops have a logical twin, others mean nothing. */
 static GmOp
@@ -69,14 +83,18 @@ bool_twin (GmOp op)
 {
   switch (op) {
   case GM_OP_add:
-  case GM_OP_maximum: return GM_OP_logical_or;
+  case GM_OP_maximum:
+    return GM_OP_logical_or;
   case GM_OP_mul:
-  case GM_OP_minimum: return GM_OP_logical_and;
+  case GM_OP_minimum:
+    return GM_OP_logical_and;
   case GM_OP_abs:
   case GM_OP_sign:
   case GM_OP_square:
-  case GM_OP_copy: return GM_OP_copy;
-  default: return GM_OP_NONE;
+  case GM_OP_copy:
+    return GM_OP_copy;
+  default:
+    return GM_OP_NONE;
   }
 }
 
@@ -104,19 +122,26 @@ settle (GmBuilder *b, GmOp *op, GmDtype *d)
     if (category != GM_CATEGORY_BOOL || *op == GM_OP_copy)
       return true;
     if (bool_twin (*op) == GM_OP_NONE) {
-      const char *hint = *op == GM_OP_sub ? "; use logical_xor" : *op == GM_OP_neg ? "; use logical_not" : "; cast them first";
-      gm_b_fail (b, GM_ERROR_RUNTIME, "%s is not supported for bool tensors%s", gm_ops[*op].name, hint);
+      const char *hint = *op == GM_OP_sub   ? "; use logical_xor"
+                         : *op == GM_OP_neg ? "; use logical_not"
+                                            : "; cast them first";
+      gm_b_fail (b, GM_ERROR_RUNTIME, "%s is not supported for bool tensors%s", gm_ops[*op].name,
+                 hint);
       return false;
     }
     *op = bool_twin (*op);
     return true;
-  case GM_TYPES_LOGICAL: *d = GM_BOOL; return true;
+  case GM_TYPES_LOGICAL:
+    *d = GM_BOOL;
+    return true;
   case GM_TYPES_BITWISE:
     if (category != GM_CATEGORY_FLOAT)
       return true;
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s takes integers and bools, not %s", gm_ops[*op].name, gm_dtypes[*d].torch_name);
+    gm_b_fail (b, GM_ERROR_RUNTIME, "%s takes integers and bools, not %s", gm_ops[*op].name,
+               gm_dtypes[*d].torch_name);
     return false;
-  default: return true;
+  default:
+    return true;
   }
 }
 
@@ -127,8 +152,10 @@ prepare (GmBuilder *b, GmOp *op, const GmArg *x, int n, GmVal in[3])
   int first = 0;
   if (gm_ops[*op].types == GM_TYPES_SELECT) {
     if (x[0].kind != GM_ARG_TENSOR || META (x[0].v)->dtype != GM_BOOL) {
-      gm_b_fail (b, GM_ERROR_RUNTIME, "%s expected the condition to be a bool tensor, but found %s", gm_ops[*op].name,
-                 x[0].kind == GM_ARG_TENSOR ? gm_dtypes[META (x[0].v)->dtype].torch_name : gm_arg_kind_name (&x[0]));
+      gm_b_fail (b, GM_ERROR_RUNTIME, "%s expected the condition to be a bool tensor, but found %s",
+                 gm_ops[*op].name,
+                 x[0].kind == GM_ARG_TENSOR ? gm_dtypes[META (x[0].v)->dtype].torch_name
+                                            : gm_arg_kind_name (&x[0]));
       return 0;
     }
     in[0] = x[0].v;
@@ -160,14 +187,14 @@ check_operands (const GmApi *api, GmBuilder *b, const GmArg *x, int n)
     any |= x[i].kind == GM_ARG_TENSOR;
     if (x[i].kind != GM_ARG_TENSOR && !gm_arg_is_number (&x[i])) {
       const char *name = i < api->n_args ? api->arg_names[i] : "other";
-      gm_b_fail (b, GM_ERROR_TYPE, "%s(): argument '%s' must be Tensor or Number, not %s", api->name, name,
-                 gm_arg_kind_name (&x[i]));
+      gm_b_fail (b, GM_ERROR_TYPE, "%s(): argument '%s' must be Tensor or Number, not %s",
+                 api->name, name, gm_arg_kind_name (&x[i]));
       return false;
     }
   }
   if (!any && n)
-    gm_b_fail (b, GM_ERROR_TYPE, "%s(): argument '%s' must be Tensor, not %s", api->name, api->arg_names[0],
-               gm_arg_kind_name (&x[0]));
+    gm_b_fail (b, GM_ERROR_TYPE, "%s(): argument '%s' must be Tensor, not %s", api->name,
+               api->arg_names[0], gm_arg_kind_name (&x[0]));
   return any;
 }
 
@@ -183,8 +210,10 @@ gm_pointwise (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op, const GmArg *x,
   GmDtype from = gm_ops[op].types == GM_TYPES_COMPARE ? GM_BOOL : (GmDtype) META (in[n - 1])->dtype;
   GmDtype to = (GmDtype) META (a[0].v)->dtype;
   if (gm_dtypes[from].category > gm_dtypes[to].category)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s_(): the result has dtype %s, which cannot be written into a tensor of dtype %s",
-                               api->name, gm_dtypes[from].torch_name, gm_dtypes[to].torch_name));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "%s_(): the result has dtype %s, which cannot be written into a tensor of dtype %s",
+        api->name, gm_dtypes[from].torch_name, gm_dtypes[to].torch_name));
   GM_CALL_MODE (a) = GM_CALL_INPLACE_DONE;
   return gm_give (b->vt->into (b, a[0].v, op, in, n, NULL));
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_random.c -- random numbers: all from the two ops `uniform` and `normal` over the builder's generator.
+ * api_random.c -- random numbers: all from the two ops `uniform` and `normal` over the builder's
+ * generator.
  *
- * The generator's state is a value, so a recorded program draws new numbers on each run, and the same ones as eager.
+ * The generator's state is a value, so a recorded program draws new numbers on each run, and the
+ * same ones as eager.
  */
 #include "core/ops/api_private.h"
 
@@ -14,11 +16,14 @@ draw (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
     return NULL;
   for (int d = 0; d < ndim; d++)
     if (sizes[d] < 0)
-      return gm_b_fail (b, GM_ERROR_RUNTIME, "cannot create a tensor with negative dimension " FMT, sizes[d]);
+      return gm_b_fail (b, GM_ERROR_RUNTIME, "cannot create a tensor with negative dimension " FMT,
+                        sizes[d]);
   if (dtype != GM_F32 && dtype != GM_F64)
-    return gm_b_fail (b, GM_ERROR_RUNTIME, "random numbers are float32 or float64, not %s", gm_dtypes[dtype].torch_name);
+    return gm_b_fail (b, GM_ERROR_RUNTIME, "random numbers are float32 or float64, not %s",
+                      gm_dtypes[dtype].torch_name);
   GmMeta m = gm_meta_make (dtype, ndim, sizes);
-  GmAttrs at = { .mask = BIT (SIZES) | BIT (DTYPE) | BIT (OFFSET), .n_list = (uint8_t) ndim, .dtype = dtype };
+  GmAttrs at = {
+      .mask = BIT (SIZES) | BIT (DTYPE) | BIT (OFFSET), .n_list = (uint8_t) ndim, .dtype = dtype};
   memcpy (at.list, m.sizes, sizeof at.list);
   GmVal state = b->vt->random (b, (uint64_t) gm_meta_numel (&m), &at.offset);
   return gm_b_op (b, op, &state, 1, &at);
@@ -34,7 +39,8 @@ static void
 check_device (const GmApi *api, GmBuilder *b, const GmArg *x)
 {
   if (x->kind != GM_ARG_NONE && !(x->kind == GM_ARG_STR && g_str_has_prefix (x->s, "cpu")))
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the device must be 'cpu', the only one there is", api->name);
+    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the device must be 'cpu', the only one there is",
+               api->name);
 }
 
 static GmArg
@@ -77,10 +83,18 @@ RUN (randint)
   check_device (api, b, &a[4]);
   CHECK ();
   if (high <= low)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "randint(): expects 'from' to be less than 'to', but got from=" FMT " >= to=" FMT, low, high));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "randint(): expects 'from' to be less than 'to', but got from=" FMT
+                               " >= to=" FMT,
+                               low, high));
   GmVal u = draw (b, GM_OP_uniform, GM_F64, n, sizes);
-  GmVal i = gm_b_cast (b, gm_b (b, floor, gm_apply_num (b, mul, u, (double) high - (double) low)), GM_I64);
-  return gm_give (gm_b_cast (b, gm_apply (b, GM_OP_add, (const GmArg[]){ gm_tensor_arg (i), { .kind = GM_ARG_INT, .i = low } }, 2), d));
+  GmVal i = gm_b_cast (b, gm_b (b, floor, gm_apply_num (b, mul, u, (double) high - (double) low)),
+                       GM_I64);
+  return gm_give (
+      gm_b_cast (b,
+                 gm_apply (b, GM_OP_add,
+                           (const GmArg[]){gm_tensor_arg (i), {.kind = GM_ARG_INT, .i = low}}, 2),
+                 d));
 }
 
 RUN (randperm)
@@ -90,13 +104,13 @@ RUN (randperm)
   check_device (api, b, &a[2]);
   CHECK ();
   GmVal u = draw (b, GM_OP_uniform, GM_F64, 1, &n);
-  GmAttrs at = { .mask = BIT (DIM) | BIT (DESCENDING) };
+  GmAttrs at = {.mask = BIT (DIM) | BIT (DESCENDING)};
   return gm_give (gm_b_cast (b, gm_b_op (b, GM_OP_argsort, &u, 1, &at), d));
 }
 
 RUN (normal)
 {
-  GmMeta shape = { 0 };
+  GmMeta shape = {0};
   GmDtype d = gm_default_dtype ();
   if (!IS_NONE (2))
     shape.ndim = (uint8_t) gm_arg_ints (api, b, a, 2, shape.sizes);
@@ -110,10 +124,11 @@ RUN (normal)
     d = (GmDtype) META (a[i].v)->dtype;
   }
   if (IS_NONE (2) && a[0].kind != GM_ARG_TENSOR && a[1].kind != GM_ARG_TENSOR)
-    return gm_give (gm_b_fail (b, GM_ERROR_TYPE, "normal(): size is needed where mean and std are numbers"));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_TYPE, "normal(): size is needed where mean and std are numbers"));
   GmVal z = draw (b, GM_OP_normal, d, shape.ndim, shape.sizes);
-  z = gm_apply (b, GM_OP_mul, (const GmArg[]){ gm_tensor_arg (z), a[1] }, 2);
-  return gm_give (gm_apply (b, GM_OP_add, (const GmArg[]){ gm_tensor_arg (z), a[0] }, 2));
+  z = gm_apply (b, GM_OP_mul, (const GmArg[]){gm_tensor_arg (z), a[1]}, 2);
+  return gm_give (gm_apply (b, GM_OP_add, (const GmArg[]){gm_tensor_arg (z), a[0]}, 2));
 }
 
 /* Uniform numbers of v's shape; double precision for integer tensors. */
@@ -123,14 +138,17 @@ uniform_like (GmBuilder *b, GmVal v)
   if (gm_b_failed (b))
     return NULL;
   const GmMeta *m = META (v);
-  return gm_uniform (b, gm_dtype_is_float (m->dtype) ? (GmDtype) m->dtype : GM_F64, m->ndim, m->sizes);
+  return gm_uniform (b, gm_dtype_is_float (m->dtype) ? (GmDtype) m->dtype : GM_F64, m->ndim,
+                     m->sizes);
 }
 
 RUN (bernoulli)
 {
   GmVal v = TENSOR (0);
   CHECK ();
-  GmVal hit = gm_apply (b, GM_OP_lt, (const GmArg[]){ gm_tensor_arg (uniform_like (b, v)), IS_NONE (1) ? a[0] : a[1] }, 2);
+  GmVal hit =
+      gm_apply (b, GM_OP_lt,
+                (const GmArg[]){gm_tensor_arg (uniform_like (b, v)), IS_NONE (1) ? a[0] : a[1]}, 2);
   CHECK ();
   return gm_give (gm_b_cast (b, hit, (GmDtype) META (v)->dtype));
 }
@@ -142,7 +160,8 @@ gm_dropout (GmBuilder *b, GmVal v, double p)
     return NULL;
   if (p == 1)
     return gm_apply_num (b, mul, v, 0);
-  GmVal keep = gm_b_cast (b, gm_apply_num (b, ge, uniform_like (b, v), p), (GmDtype) META (v)->dtype);
+  GmVal keep =
+      gm_b_cast (b, gm_apply_num (b, ge, uniform_like (b, v), p), (GmDtype) META (v)->dtype);
   return gm_b (b, mul, v, gm_apply_num (b, mul, keep, 1 / (1 - p)));
 }
 
@@ -153,7 +172,8 @@ RUN (dropout)
   bool training = FLAG (2), inplace = FLAG (3);
   CHECK ();
   if (!(p >= 0 && p <= 1))
-    return gm_give (gm_b_fail (b, GM_ERROR_VALUE, "dropout probability has to be between 0 and 1, but got %g", p));
+    return gm_give (gm_b_fail (b, GM_ERROR_VALUE,
+                               "dropout probability has to be between 0 and 1, but got %g", p));
   if (!training || p == 0)
     return gm_give (v);
   GmVal out = gm_dropout (b, v, p);
@@ -161,7 +181,7 @@ RUN (dropout)
   return gm_give (inplace ? b->vt->into (b, v, GM_OP_copy, &out, 1, NULL) : out);
 }
 
-/* -- Filling ---------------------------------------------------------------------------------------------------------------- */
+/* -- Filling ----------------------------------------------------------------------------------- */
 
 static GmArg
 fill (const GmApi *api, GmBuilder *b, GmVal dst, GmVal src)
@@ -176,7 +196,9 @@ RUN (uniform_)
   double from = FLOAT (1), to = FLOAT (2);
   CHECK ();
   if (from > to)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "uniform_() expects to return a [from, to) range, but found from=%g > to=%g", from, to));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "uniform_() expects to return a [from, to) range, but found from=%g > to=%g", from, to));
   const GmMeta *m = META (v);
   GmVal u = draw (b, GM_OP_uniform, (GmDtype) m->dtype, m->ndim, m->sizes);
   return fill (api, b, v, gm_apply_num (b, add, gm_apply_num (b, mul, u, to - from), from));
@@ -188,7 +210,8 @@ RUN (normal_)
   double mean = FLOAT (1), std = FLOAT (2);
   CHECK ();
   if (std < 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "normal_() expects std >= 0.0, but found std %g", std));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME, "normal_() expects std >= 0.0, but found std %g", std));
   const GmMeta *m = META (v);
   GmVal z = draw (b, GM_OP_normal, (GmDtype) m->dtype, m->ndim, m->sizes);
   return fill (api, b, v, gm_apply_num (b, add, gm_apply_num (b, mul, z, std), mean));
@@ -198,6 +221,6 @@ RUN (bernoulli_)
 {
   GmVal v = TENSOR (0);
   CHECK ();
-  GmVal hit = gm_apply (b, GM_OP_lt, (const GmArg[]){ gm_tensor_arg (uniform_like (b, v)), a[1] }, 2);
+  GmVal hit = gm_apply (b, GM_OP_lt, (const GmArg[]){gm_tensor_arg (uniform_like (b, v)), a[1]}, 2);
   return fill (api, b, v, hit);
 }

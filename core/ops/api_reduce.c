@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_reduce.c -- sums, means, extrema, norms, softmax: everything that makes fewer elements out of many, or needs it.
+ * api_reduce.c -- sums, means, extrema, norms, softmax: everything that makes fewer elements out of
+ * many, or needs it.
  *
- * Exponentials are taken of differences from the largest element, which is read through `detach`: no gradient flows there, as
- * it would cancel.
+ * Exponentials are taken of differences from the largest element, which is read through `detach`:
+ * no gradient flows there, as it would cancel.
  */
 #include "core/ops/api_private.h"
 
 #include <math.h>
 
-typedef struct { int64_t dims[GM_MAX_DIMS]; int n; } Dims;
+typedef struct {
+  int64_t dims[GM_MAX_DIMS];
+  int n;
+} Dims;
 
 static Dims
 dims_of (const GmApi *api, GmBuilder *b, const GmArg *a, int i, GmVal v)
@@ -37,7 +41,8 @@ sum_input (const GmApi *api, GmBuilder *b, const GmArg *a, int dtype_at)
   if (!v)
     return NULL;
   GmDtype own = (GmDtype) META (v)->dtype;
-  return gm_b_cast (b, v, gm_arg_dtype (api, b, a, dtype_at, gm_dtype_is_float (own) ? own : GM_I64));
+  return gm_b_cast (b, v,
+                    gm_arg_dtype (api, b, a, dtype_at, gm_dtype_is_float (own) ? own : GM_I64));
 }
 
 RUN (sum)
@@ -61,8 +66,9 @@ require_float (const GmApi *api, GmBuilder *b, GmVal v)
 {
   if (!v || gm_dtype_is_float (META (v)->dtype))
     return v;
-  return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the input must have a floating point dtype, not %s; cast it first", api->name,
-                    gm_dtypes[META (v)->dtype].torch_name);
+  return gm_b_fail (b, GM_ERROR_RUNTIME,
+                    "%s(): the input must have a floating point dtype, not %s; cast it first",
+                    api->name, gm_dtypes[META (v)->dtype].torch_name);
 }
 
 GmVal
@@ -78,13 +84,14 @@ RUN (mean)
 {
   GmVal v = TENSOR (0);
   CHECK ();
-  v = require_float (api, b, gm_b_cast (b, v, gm_arg_dtype (api, b, a, 3, (GmDtype) META (v)->dtype)));
+  v = require_float (api, b,
+                     gm_b_cast (b, v, gm_arg_dtype (api, b, a, 3, (GmDtype) META (v)->dtype)));
   CHECK ();
   Dims d = dims_of (api, b, a, 1, v);
   return gm_give (gm_mean (b, v, d.dims, d.n, FLAG (2)));
 }
 
-/* -- Extrema ------------------------------------------------------------------------------------------------------ */
+/* -- Extrema ----------------------------------------------------------------------------------- */
 
 /* Bools are compared as 0 and 1. */
 static GmVal
@@ -104,7 +111,7 @@ gm_arg_extremum (GmBuilder *b, GmOp op, GmVal v, int dim, bool keepdim)
     return NULL;
   if (META (v)->dtype == GM_BOOL)
     v = gm_b_cast (b, v, GM_U8);
-  GmAttrs at = { .mask = BIT (KEEPDIM), .keepdim = keepdim };
+  GmAttrs at = {.mask = BIT (KEEPDIM), .keepdim = keepdim};
   if (dim >= 0) {
     at.mask |= BIT (DIM);
     at.dim = dim;
@@ -132,17 +139,18 @@ run_max (const GmApi *api, GmBuilder *b, GmArg *a, GmOp all, GmOp arg, GmOp pair
   CHECK ();
   int other = a[3].kind == GM_ARG_TENSOR ? 3 : a[1].kind == GM_ARG_TENSOR ? 1 : -1;
   if (other > 0)
-    return gm_pointwise (api, b, a, pair, (const GmArg[]){ a[0], a[other] }, 2);
+    return gm_pointwise (api, b, a, pair, (const GmArg[]){a[0], a[other]}, 2);
   if (IS_NONE (1))
-    return gm_give (extremum (b, all, v, &(Dims){ .n = 0 }, false));
+    return gm_give (extremum (b, all, v, &(Dims){.n = 0}, false));
   int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim);
   bool keepdim = FLAG (2);
   GmVal index = gm_arg_extremum (b, arg, v, dim, true);
-  GmVal both[2] = { gm_gather (b, v, dim, index), index };
+  GmVal both[2] = {gm_gather (b, v, dim, index), index};
   for (int i = 0; i < 2 && !keepdim; i++)
     both[i] = gm_squeeze (b, both[i], dim);
   CHECK ();
-  return gm_give_list (both, 2, true, api->name[1] == 'a' ? "max values indices" : "min values indices");
+  return gm_give_list (both, 2, true,
+                       api->name[1] == 'a' ? "max values indices" : "min values indices");
 }
 
 RUN (max) { return run_max (api, b, a, GM_OP_amax, GM_OP_argmax, GM_OP_maximum); }
@@ -177,34 +185,38 @@ RUN (count_nonzero)
   GmVal v = TENSOR (0);
   CHECK ();
   Dims d = dims_of (api, b, a, 1, v);
-  return gm_give (gm_b_reduce (b, GM_OP_sum, gm_b_cast (b, gm_b_cast (b, v, GM_BOOL), GM_I64), d.dims, d.n, false));
+  return gm_give (gm_b_reduce (b, GM_OP_sum, gm_b_cast (b, gm_b_cast (b, v, GM_BOOL), GM_I64),
+                               d.dims, d.n, false));
 }
 
-/* -- Variance and norms -------------------------------------------------------------------------------------------- */
+/* -- Variance and norms ------------------------------------------------------------------------ */
 
 GmVal
 gm_sqrt_safe (GmBuilder *b, GmVal v)
 {
-  /* sqrt's slope at 0 is infinite; times the slope 0 of a square it would be NaN, and torch says 0. */
+  /* sqrt's slope at 0 is infinite; times the slope 0 of a square it would be NaN, and torch says 0.
+   */
   GmVal zero = gm_apply_num (b, eq, v, 0);
-  GmArg pick[3] = { gm_tensor_arg (zero), gm_float_arg (1), gm_tensor_arg (v) };
+  GmArg pick[3] = {gm_tensor_arg (zero), gm_float_arg (1), gm_tensor_arg (v)};
   GmVal root = gm_b (b, sqrt, gm_apply (b, GM_OP_where, pick, 3));
   pick[1] = gm_float_arg (0);
   pick[2] = gm_tensor_arg (root);
   return gm_apply (b, GM_OP_where, pick, 3);
 }
 
-typedef struct { GmVal var, mean; } Moments;
+typedef struct {
+  GmVal var, mean;
+} Moments;
 
 static Moments
 moments (const GmApi *api, GmBuilder *b, const GmArg *a)
 {
   GmVal v = require_float (api, b, TENSOR (0));
   if (!v)
-    return (Moments){ NULL, NULL };
+    return (Moments){NULL, NULL};
   /* var (x, unbiased) */
   bool flag_first = a[1].kind == GM_ARG_BOOL;
-  Dims d = { .n = 0 };
+  Dims d = {.n = 0};
   if (!flag_first)
     d = dims_of (api, b, a, 1, v);
   bool unbiased = flag_first ? a[1].i != 0 : FLAG (2);
@@ -214,7 +226,7 @@ moments (const GmApi *api, GmBuilder *b, const GmArg *a)
   GmVal off = gm_b (b, sub, v, mean);
   GmVal sum = gm_b_reduce (b, GM_OP_sum, gm_b (b, square, off), d.dims, d.n, keepdim);
   double n = gm_b_failed (b) ? 1 : (double) count (b, v, d.dims, d.n);
-  Moments r = { gm_apply_num (b, div, sum, MAX (n - correction, 0)), mean };
+  Moments r = {gm_apply_num (b, div, sum, MAX (n - correction, 0)), mean};
   if (!gm_b_failed (b))
     r.mean = gm_b_reshape (b, mean, META (r.var)->ndim, META (r.var)->sizes);
   return r;
@@ -227,7 +239,7 @@ RUN (var_mean)
 {
   Moments m = moments (api, b, a);
   CHECK ();
-  return gm_give_list ((const GmVal[]){ m.var, m.mean }, 2, true, NULL);
+  return gm_give_list ((const GmVal[]){m.var, m.mean}, 2, true, NULL);
 }
 
 GmVal
@@ -243,8 +255,11 @@ gm_norm (GmBuilder *b, GmVal v, double p, const int64_t *dims, int n, bool keepd
   if (gm_b_failed (b))
     return NULL;
   if (p == 0)
-    return gm_b_reduce (b, GM_OP_sum, gm_b_cast (b, gm_apply_num (b, ne, v, 0), (GmDtype) META (v)->dtype), dims, n, keepdim);
-  return gm_apply_num (b, pow, gm_b_reduce (b, GM_OP_sum, gm_apply_num (b, pow, size, p), dims, n, keepdim), 1 / p);
+    return gm_b_reduce (b, GM_OP_sum,
+                        gm_b_cast (b, gm_apply_num (b, ne, v, 0), (GmDtype) META (v)->dtype), dims,
+                        n, keepdim);
+  return gm_apply_num (
+      b, pow, gm_b_reduce (b, GM_OP_sum, gm_apply_num (b, pow, size, p), dims, n, keepdim), 1 / p);
 }
 
 RUN (norm)
@@ -253,20 +268,22 @@ RUN (norm)
   CHECK ();
   double p = 2;
   if (a[1].kind == GM_ARG_STR && strcmp (a[1].s, "fro"))
-    return gm_give (gm_b_fail (b, GM_ERROR_VALUE, "norm(): p is a number or 'fro', not '%s'", a[1].s));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_VALUE, "norm(): p is a number or 'fro', not '%s'", a[1].s));
   if (a[1].kind != GM_ARG_STR && !IS_NONE (1))
     p = FLOAT (1);
   Dims d = dims_of (api, b, a, 2, v);
   return gm_give (gm_norm (b, v, p, d.dims, d.n, FLAG (3)));
 }
 
-/* -- Scans and softmax ------------------------------------------------------------------------------------------- */
+/* -- Scans and softmax ------------------------------------------------------------------------- */
 
 RUN (cumsum)
 {
   GmVal v = sum_input (api, b, a, 2);
   CHECK ();
-  GmAttrs at = { .mask = BIT (DIM) | BIT (REVERSE), .dim = gm_arg_dim (api, b, a, 1, META (v)->ndim) };
+  GmAttrs at = {.mask = BIT (DIM) | BIT (REVERSE),
+                .dim = gm_arg_dim (api, b, a, 1, META (v)->ndim)};
   return gm_give (gm_b_op (b, GM_OP_cumsum, &v, 1, &at));
 }
 
@@ -283,17 +300,20 @@ RUN (logsumexp)
 {
   GmVal v = TENSOR (0);
   CHECK ();
-  v = gm_apply1 (b, copy, gm_dtype_is_float (META (v)->dtype) ? v : gm_b_cast (b, v, gm_default_dtype ()));
+  v = gm_apply1 (b, copy,
+                 gm_dtype_is_float (META (v)->dtype) ? v : gm_b_cast (b, v, gm_default_dtype ()));
   CHECK ();
   Dims d = dims_of (api, b, a, 1, v);
   GmVal top = largest (b, v, d.dims, d.n);
   /* An infinite largest element would give inf - inf. */
   GmVal infinite = gm_apply_num (b, eq, gm_b (b, abs, top), INFINITY);
-  GmArg pick[3] = { gm_tensor_arg (infinite), gm_float_arg (0), gm_tensor_arg (top) };
+  GmArg pick[3] = {gm_tensor_arg (infinite), gm_float_arg (0), gm_tensor_arg (top)};
   top = gm_apply (b, GM_OP_where, pick, 3);
-  GmVal sum = gm_b_reduce (b, GM_OP_sum, gm_b (b, exp, gm_b (b, sub, v, top)), d.dims, d.n, FLAG (2));
+  GmVal sum =
+      gm_b_reduce (b, GM_OP_sum, gm_b (b, exp, gm_b (b, sub, v, top)), d.dims, d.n, FLAG (2));
   CHECK ();
-  return gm_give (gm_b (b, add, gm_b (b, log, sum), gm_b_reshape (b, top, META (sum)->ndim, META (sum)->sizes)));
+  return gm_give (gm_b (b, add, gm_b (b, log, sum),
+                        gm_b_reshape (b, top, META (sum)->ndim, META (sum)->sizes)));
 }
 
 GmVal
@@ -316,10 +336,13 @@ run_softmax (const GmApi *api, GmBuilder *b, GmArg *a, bool log)
 {
   GmVal v = TENSOR (0);
   CHECK ();
-  v = require_float (api, b, gm_b_cast (b, v, gm_arg_dtype (api, b, a, 2, (GmDtype) META (v)->dtype)));
+  v = require_float (api, b,
+                     gm_b_cast (b, v, gm_arg_dtype (api, b, a, 2, (GmDtype) META (v)->dtype)));
   CHECK ();
   int ndim = META (v)->ndim;
-  int dim = !IS_NONE (1) ? gm_arg_dim (api, b, a, 1, ndim) : ndim == 0 || ndim == 1 || ndim == 3 ? 0 : 1;
+  int dim = !IS_NONE (1)                          ? gm_arg_dim (api, b, a, 1, ndim)
+            : ndim == 0 || ndim == 1 || ndim == 3 ? 0
+                                                  : 1;
   return gm_give (gm_softmax (b, v, dim, log));
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_shape.c -- functions that move elements and compute none.
  *
- * Most are views: programs of permute, expand, view and slice.  What torch returns as a view is a view here, but for
- * diagonal, whose strides no op of the table can make.
+ * Most are views: programs of permute, expand, view and slice.  What torch returns as a view is a
+ * view here, but for diagonal, whose strides no op of the table can make.
  */
 #include "core/ops/api_private.h"
 
-/* -- Sizes --------------------------------------------------------------------------------------------------------- */
+/* -- Sizes ------------------------------------------------------------------------------------- */
 
 int
 gm_resolve_sizes (const GmApi *api, GmBuilder *b, const GmMeta *m, int64_t *sizes, int n)
@@ -29,7 +29,9 @@ gm_resolve_sizes (const GmApi *api, GmBuilder *b, const GmMeta *m, int64_t *size
     bad |= unknown >= 0 || known != total;
   if (bad || overflow) {
     g_autofree char *from = gm_shape_text (m->ndim, m->sizes), *to = gm_shape_text (n, given);
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): shape '%s' is invalid for an input of shape %s with %" G_GINT64_FORMAT " elements",
+    gm_b_fail (b, GM_ERROR_RUNTIME,
+               "%s(): shape '%s' is invalid for an input of shape %s with %" G_GINT64_FORMAT
+               " elements",
                api->name, to, from, total);
     return 0;
   }
@@ -76,7 +78,8 @@ RUN (flatten)
   if (m->ndim == 0)
     return gm_give (gm_b_view (b, v, 1, &one));
   if (first > last)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "flatten(): start_dim cannot come after end_dim"));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME, "flatten(): start_dim cannot come after end_dim"));
   for (int d = 0; d < m->ndim; d++)
     if (d > first && d <= last)
       sizes[n - 1] *= m->sizes[d];
@@ -113,7 +116,7 @@ RUN (unflatten)
   return gm_give (gm_b_view (b, v, n, sizes));
 }
 
-/* -- Order of dimensions ------------------------------------------------------------------------------------------- */
+/* -- Order of dimensions ----------------------------------------------------------------------- */
 
 RUN (permute)
 {
@@ -130,7 +133,9 @@ RUN (permute)
   CHECK ();
   if (n != m->ndim || (m->ndim && seen != (1u << m->ndim) - 1)) {
     g_autofree char *text = gm_shape_text (n, raw), *shape = gm_shape_text (m->ndim, m->sizes);
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "permute(): dims %s do not name each dimension of shape %s once", text, shape));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "permute(): dims %s do not name each dimension of shape %s once",
+                               text, shape));
   }
   return gm_give (gm_b_permute (b, v, dims));
 }
@@ -139,7 +144,8 @@ RUN (transpose)
 {
   GmVal v = TENSOR (0);
   CHECK ();
-  int ndim = META (v)->ndim, d0 = gm_arg_dim (api, b, a, 1, ndim), d1 = gm_arg_dim (api, b, a, 2, ndim);
+  int ndim = META (v)->ndim, d0 = gm_arg_dim (api, b, a, 1, ndim),
+      d1 = gm_arg_dim (api, b, a, 2, ndim);
   CHECK ();
   return gm_give (gm_b_transpose (b, v, d0, d1));
 }
@@ -150,8 +156,9 @@ RUN (t)
   CHECK ();
   int ndim = META (v)->ndim;
   if (ndim > 2)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "t() takes tensors of at most 2 dimensions, but this one has %d; use transpose",
-                               ndim));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "t() takes tensors of at most 2 dimensions, but this one has %d; use transpose", ndim));
   return gm_give (ndim == 2 ? gm_b_transpose (b, v, 0, 1) : v);
 }
 
@@ -172,7 +179,9 @@ RUN (movedim)
   }
   CHECK ();
   if (n != k || __builtin_popcount (moved) != n || __builtin_popcount (filled) != n)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "movedim(): source and destination must be as many dimensions, each named once"));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "movedim(): source and destination must be as many dimensions, each named once"));
   for (int d = 0, rest = 0; d < ndim; d++) {
     if (filled >> d & 1)
       continue;
@@ -183,7 +192,7 @@ RUN (movedim)
   return gm_give (gm_b_permute (b, v, dims));
 }
 
-/* -- Dimensions of size 1 ------------------------------------------------------------------------------------------ */
+/* -- Dimensions of size 1 ---------------------------------------------------------------------- */
 
 static GmVal
 squeeze_mask (GmBuilder *b, GmVal v, uint32_t mask)
@@ -240,7 +249,7 @@ RUN (unsqueeze)
   return gm_give (gm_unsqueeze (b, v, dim));
 }
 
-/* -- Repetition ----------------------------------------------------------------------------------------------------- */
+/* -- Repetition -------------------------------------------------------------------------------- */
 
 RUN (expand)
 {
@@ -268,15 +277,19 @@ repeat_dims (const GmApi *api, GmBuilder *b, GmVal v, const int64_t *repeats, in
   const GmMeta *m = META (v);
   int64_t sizes[GM_MAX_DIMS];
   if (n < m->ndim)
-    return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %d repeats for a tensor of %d dimensions; give one for each", api->name, n, m->ndim);
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "%s(): %d repeats for a tensor of %d dimensions; give one for each",
+                      api->name, n, m->ndim);
   for (int d = 0; d < n; d++)
     sizes[d] = d < n - m->ndim ? 1 : m->sizes[d - (n - m->ndim)];
   v = gm_b_view (b, v, n, sizes);
   bool same = true;
   for (int d = 0; d < n; d++) {
     if (repeats[d] < 0)
-      return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): repeats must not be negative, but dimension %d has %" G_GINT64_FORMAT, api->name, d,
-                        repeats[d]);
+      return gm_b_fail (
+          b, GM_ERROR_RUNTIME,
+          "%s(): repeats must not be negative, but dimension %d has %" G_GINT64_FORMAT, api->name,
+          d, repeats[d]);
     if (repeats[d] == 1)
       continue;
     same = false;
@@ -345,7 +358,8 @@ roll_one (GmBuilder *b, GmVal v, int dim, int64_t shift)
   shift = size ? ((shift % size) + size) % size : 0;
   if (shift == 0)
     return gm_apply1 (b, copy, v);
-  GmVal parts[2] = { gm_b_slice (b, v, dim, size - shift, size, 1), gm_b_slice (b, v, dim, 0, size - shift, 1) };
+  GmVal parts[2] = {gm_b_slice (b, v, dim, size - shift, size, 1),
+                    gm_b_slice (b, v, dim, 0, size - shift, 1)};
   return gm_cat (b, parts, 2, dim);
 }
 
@@ -364,7 +378,8 @@ RUN (roll)
   int k = gm_arg_ints (api, b, a, 2, dims);
   CHECK ();
   if (n != k)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "roll(): %d shifts for %d dims; give one for each", n, k));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME, "roll(): %d shifts for %d dims; give one for each", n, k));
   for (int i = 0; i < n; i++) {
     int dim = gm_wrap_dim (api, b, dims[i], m.ndim);
     v = roll_one (b, v, dim, shifts[i]);
@@ -372,7 +387,7 @@ RUN (roll)
   return gm_give (v);
 }
 
-/* -- Parts -------------------------------------------------------------------------------------------------------- */
+/* -- Parts ------------------------------------------------------------------------------------- */
 
 RUN (narrow)
 {
@@ -384,7 +399,8 @@ RUN (narrow)
   start += start < 0 ? size : 0;
   if (META (v)->ndim == 0 || start < 0 || length < 0 || length > size - start)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
-                               "narrow(): start (%" G_GINT64_FORMAT ") + length (%" G_GINT64_FORMAT ") exceeds dimension size (%" G_GINT64_FORMAT ")",
+                               "narrow(): start (%" G_GINT64_FORMAT ") + length (%" G_GINT64_FORMAT
+                               ") exceeds dimension size (%" G_GINT64_FORMAT ")",
                                start, length, size));
   return gm_give (gm_b_slice (b, v, dim, start, start + length, 1));
 }
@@ -406,7 +422,9 @@ RUN (select)
   CHECK ();
   if (i < -size || i >= size)
     return gm_give (gm_b_fail (b, GM_ERROR_INDEX,
-                               "select(): index %" G_GINT64_FORMAT " out of range for dimension %d with size %" G_GINT64_FORMAT, i, dim, size));
+                               "select(): index %" G_GINT64_FORMAT
+                               " out of range for dimension %d with size %" G_GINT64_FORMAT,
+                               i, dim, size));
   return gm_give (select_at (b, v, dim, i < 0 ? i + size : i));
 }
 
@@ -431,7 +449,8 @@ cut_even (const GmApi *api, GmBuilder *b, GmVal v, int dim, int64_t size, bool s
   int64_t total = META (v)->sizes[dim];
   int64_t n = size > 0 ? (total + size - 1) / size : 0;
   if (n > UINT16_MAX)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %" G_GINT64_FORMAT " parts are too many", api->name, n));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %" G_GINT64_FORMAT " parts are too many",
+                               api->name, n));
   n = squeeze ? n : MAX (n, 1);
   g_autofree int64_t *sizes = g_new (int64_t, MAX (n, 1));
   for (int64_t i = 0; i < n; i++)
@@ -470,7 +489,9 @@ RUN (split)
     int64_t size = INT (1);
     CHECK ();
     if (size < 0 || (size == 0 && total))
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "split(): split_size must be positive, not %" G_GINT64_FORMAT, size));
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                                 "split(): split_size must be positive, not %" G_GINT64_FORMAT,
+                                 size));
     return cut_even (api, b, v, dim, MAX (size, 1), false);
   }
   int n = a[1].n;
@@ -478,14 +499,16 @@ RUN (split)
   for (int i = 0; i < n; i++) {
     const GmArg *x = &a[1].items[i];
     if (x->kind != GM_ARG_INT || x->i < 0)
-      return gm_give (gm_b_fail (b, GM_ERROR_TYPE, "split(): section %d must be an int that is not negative", i));
+      return gm_give (gm_b_fail (b, GM_ERROR_TYPE,
+                                 "split(): section %d must be an int that is not negative", i));
     sizes[i] = x->i;
     sum += x->i;
   }
   if (sum != total)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
-                               "split(): the sections sum to %" G_GINT64_FORMAT ", but dimension %d has size %" G_GINT64_FORMAT, sum, dim,
-                               total));
+                               "split(): the sections sum to %" G_GINT64_FORMAT
+                               ", but dimension %d has size %" G_GINT64_FORMAT,
+                               sum, dim, total));
   return cut (b, v, dim, sizes, n, false);
 }
 
@@ -498,17 +521,19 @@ RUN (chunk)
   int64_t chunks = INT (1);
   CHECK ();
   if (chunks < 1)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "chunk() expects `chunks` to be greater than 0, got: %" G_GINT64_FORMAT, chunks));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "chunk() expects `chunks` to be greater than 0, got: %" G_GINT64_FORMAT, chunks));
   int64_t total = META (v)->sizes[dim];
   return cut_even (api, b, v, dim, MAX ((total + chunks - 1) / chunks, 1), false);
 }
 
-/* -- Joining -------------------------------------------------------------------------------------------------------- */
+/* -- Joining ----------------------------------------------------------------------------------- */
 
 GmVal
 gm_cat (GmBuilder *b, const GmVal *v, int n, int dim)
 {
-  GmAttrs at = { .mask = BIT (DIM), .dim = dim };
+  GmAttrs at = {.mask = BIT (DIM), .dim = dim};
   return gm_b_op (b, GM_OP_cat, v, n, &at);
 }
 
@@ -539,7 +564,8 @@ RUN (cat)
       v[kept++] = v[i];
   n = mixed && kept ? kept : n;
   if (META (v[0])->ndim == 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): 0-d tensors cannot be joined; use stack", api->name));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): 0-d tensors cannot be joined; use stack",
+                               api->name));
   int dim = gm_arg_dim (api, b, a, 1, META (v[0])->ndim);
   CHECK ();
   return gm_give (gm_cat (b, v, n, dim));
@@ -553,9 +579,12 @@ RUN (stack)
   int dim = gm_arg_dim (api, b, a, 1, META (v[0])->ndim + 1);
   for (int i = 1; i < n; i++)
     if (!gm_meta_same_shape (META (v[0]), META (v[i]))) {
-      g_autofree char *x = gm_shape_text (META (v[0])->ndim, META (v[0])->sizes), *y = gm_shape_text (META (v[i])->ndim, META (v[i])->sizes);
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "stack() expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d",
-                                 x, y, i));
+      g_autofree char *x = gm_shape_text (META (v[0])->ndim, META (v[0])->sizes),
+                      *y = gm_shape_text (META (v[i])->ndim, META (v[i])->sizes);
+      return gm_give (gm_b_fail (
+          b, GM_ERROR_RUNTIME,
+          "stack() expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d",
+          x, y, i));
     }
   for (int i = 0; i < n; i++)
     v[i] = gm_unsqueeze (b, v[i], dim);
@@ -588,7 +617,10 @@ RUN (diagonal)
   int d1 = gm_arg_dim (api, b, a, 2, m.ndim), d2 = gm_arg_dim (api, b, a, 3, m.ndim), n = 0;
   CHECK ();
   if (d1 == d2 || m.ndim < 2)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "diagonal(): dim1 and dim2 must be two dimensions, but are %d and %d of %d", d1, d2, m.ndim));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME,
+                   "diagonal(): dim1 and dim2 must be two dimensions, but are %d and %d of %d", d1,
+                   d2, m.ndim));
   for (int d = 0; d < m.ndim; d++)
     if (d != d1 && d != d2) {
       sizes[n] = m.sizes[d];
@@ -601,7 +633,10 @@ RUN (diagonal)
   length = MAX (length, 0);
   sizes[n] = rows * cols;
   GmVal flat = gm_b_reshape (b, gm_b_permute (b, v, dims), n + 1, sizes);
-  return gm_give (gm_index_select (b, flat, n, gm_arange (b, length ? (offset >= 0 ? offset : -offset * cols) : 0, cols + 1, length, GM_I64)));
+  return gm_give (
+      gm_index_select (b, flat, n,
+                       gm_arange (b, length ? (offset >= 0 ? offset : -offset * cols) : 0, cols + 1,
+                                  length, GM_I64)));
 }
 
 RUN (contiguous)

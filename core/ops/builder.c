@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * builder.c -- the small programs that gradients and torch's functions are made of.
  *
- * Each one looks at metas, drops what has nothing to do, and emits at most a few ops.  So a gradient may say "sum this back to
- * that shape" without asking first, and the recorded graph holds no identity nodes.
- * Errors are sticky: after the first, every call returns NULL and emits nothing.
+ * Each one looks at metas, drops what has nothing to do, and emits at most a few ops.  So a
+ * gradient may say "sum this back to that shape" without asking first, and the recorded graph holds
+ * no identity nodes. Errors are sticky: after the first, every call returns NULL and emits nothing.
  */
 #include "core/ops/builder.h"
 
@@ -38,20 +38,26 @@ gm_b_meta (GmBuilder *b, GmVal v)
   return v ? b->vt->meta (b, v) : &none;
 }
 
-/* -- Constants --------------------------------------------------------------------------------------------- */
+/* -- Constants --------------------------------------------------------------------------------- */
 
 GmVal
 gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes)
 {
-  GmAttrs at = { .mask = BIT (SIZES) | BIT (DTYPE) | BIT (VALUE), .n_list = (uint8_t) ndim };
+  GmAttrs at = {.mask = BIT (SIZES) | BIT (DTYPE) | BIT (VALUE), .n_list = (uint8_t) ndim};
   at.dtype = dtype;
   if (ndim)
     memcpy (at.list, sizes, (size_t) ndim * sizeof *sizes);
   /* The attribute has the dtype's own kind, so that equal constants are equal attributes. */
   switch (gm_dtypes[dtype].category) {
-  case GM_CATEGORY_FLOAT: at.value = gm_scalar_float (gm_scalar_as_double (s)); break;
-  case GM_CATEGORY_INT: at.value = gm_scalar_int (gm_scalar_as_int (s)); break;
-  case GM_CATEGORY_BOOL: at.value = gm_scalar_bool (gm_scalar_as_double (s) != 0); break;
+  case GM_CATEGORY_FLOAT:
+    at.value = gm_scalar_float (gm_scalar_as_double (s));
+    break;
+  case GM_CATEGORY_INT:
+    at.value = gm_scalar_int (gm_scalar_as_int (s));
+    break;
+  case GM_CATEGORY_BOOL:
+    at.value = gm_scalar_bool (gm_scalar_as_double (s) != 0);
+    break;
   }
   return gm_b_op (b, GM_OP_full, NULL, 0, &at);
 }
@@ -76,16 +82,16 @@ gm_b_cast (GmBuilder *b, GmVal v, GmDtype dtype)
 {
   if (b->error || gm_b_meta (b, v)->dtype == dtype)
     return b->error ? NULL : v;
-  GmAttrs at = { .mask = BIT (DTYPE), .dtype = dtype };
+  GmAttrs at = {.mask = BIT (DTYPE), .dtype = dtype};
   return gm_b_op (b, GM_OP_cast, &v, 1, &at);
 }
 
-/* -- Movement ---------------------------------------------------------------------------------------------- */
+/* -- Movement ---------------------------------------------------------------------------------- */
 
 static GmVal
 movement (GmBuilder *b, GmOp op, GmVal v, uint32_t key, int n, const int64_t *list)
 {
-  GmAttrs at = { .mask = key, .n_list = (uint8_t) n };
+  GmAttrs at = {.mask = key, .n_list = (uint8_t) n};
   if (n)
     memcpy (at.list, list, (size_t) n * sizeof *list);
   return gm_b_op (b, op, &v, 1, &at);
@@ -96,8 +102,8 @@ too_many_dims (GmBuilder *b, int ndim)
 {
   if (ndim <= GM_MAX_DIMS)
     return false;
-  gm_b_fail (b, GM_ERROR_RUNTIME, "a tensor of %d dimensions was asked for; at most %d are possible", ndim,
-             GM_MAX_DIMS);
+  gm_b_fail (b, GM_ERROR_RUNTIME,
+             "a tensor of %d dimensions was asked for; at most %d are possible", ndim, GM_MAX_DIMS);
   return true;
 }
 
@@ -122,8 +128,10 @@ gm_b_transpose (GmBuilder *b, GmVal v, int dim0, int dim1)
   int64_t dims[GM_MAX_DIMS];
   int n = m->ndim, range = n ? n : 1; /* a scalar has a dimension 0 and -1, as in torch */
   if (dim0 < -range || dim0 >= range || dim1 < -range || dim1 >= range)
-    return gm_b_fail (b, GM_ERROR_INDEX,
-                      "transpose: dimension out of range (got %d and %d for a tensor of %d dimensions)", dim0, dim1, n);
+    return gm_b_fail (
+        b, GM_ERROR_INDEX,
+        "transpose: dimension out of range (got %d and %d for a tensor of %d dimensions)", dim0,
+        dim1, n);
   if (n == 0)
     return v;
   for (int i = 0; i < n; i++)
@@ -138,7 +146,8 @@ gm_b_transpose (GmBuilder *b, GmVal v, int dim0, int dim1)
 static bool
 has_shape (const GmMeta *m, int ndim, const int64_t *sizes)
 {
-  return m->ndim == ndim && (ndim == 0 || memcmp (m->sizes, sizes, (size_t) ndim * sizeof *sizes) == 0);
+  return m->ndim == ndim &&
+         (ndim == 0 || memcmp (m->sizes, sizes, (size_t) ndim * sizeof *sizes) == 0);
 }
 
 GmVal
@@ -167,7 +176,7 @@ gm_b_contiguous (GmBuilder *b, GmVal v)
   if (b->error || gm_meta_is_contiguous (gm_b_meta (b, v)))
     return b->error ? NULL : v;
   /* `copy` keeps a dense input's strides; a join of one tensor is always row-major. */
-  GmAttrs at = { .mask = BIT (DIM) };
+  GmAttrs at = {.mask = BIT (DIM)};
   return gm_b_op (b, GM_OP_cat, &v, 1, &at);
 }
 
@@ -182,7 +191,7 @@ gm_b_reshape (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes)
   if (too_many_dims (b, ndim))
     return NULL;
   if (!gm_meta_is_contiguous (m)) {
-    GmAttrs at = { .mask = BIT (SIZES), .n_list = (uint8_t) ndim };
+    GmAttrs at = {.mask = BIT (SIZES), .n_list = (uint8_t) ndim};
     if (ndim)
       memcpy (at.list, sizes, (size_t) ndim * sizeof *sizes);
     GmMeta out;
@@ -200,19 +209,22 @@ gm_b_slice (GmBuilder *b, GmVal v, int dim, int64_t start, int64_t stop, int64_t
   const GmMeta *m = gm_b_meta (b, v);
   if (start == 0 && step == 1 && stop == m->sizes[dim])
     return v;
-  GmAttrs at = { .mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP),
-                 .dim = dim, .start = start, .stop = stop, .step = step };
+  GmAttrs at = {.mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP),
+                .dim = dim,
+                .start = start,
+                .stop = stop,
+                .step = step};
   return gm_b_op (b, GM_OP_slice, &v, 1, &at);
 }
 
-/* -- Reductions -------------------------------------------------------------------------------------------- */
+/* -- Reductions -------------------------------------------------------------------------------- */
 
 GmVal
 gm_b_reduce (GmBuilder *b, GmOp op, GmVal v, const int64_t *dims, int n_dims, bool keepdim)
 {
   if (b->error)
     return NULL;
-  GmAttrs at = { .mask = BIT (DIMS) | BIT (KEEPDIM), .keepdim = keepdim, .n_list = (uint8_t) n_dims };
+  GmAttrs at = {.mask = BIT (DIMS) | BIT (KEEPDIM), .keepdim = keepdim, .n_list = (uint8_t) n_dims};
   if (n_dims)
     memcpy (at.list, dims, (size_t) n_dims * sizeof *dims);
   return gm_b_op (b, op, &v, 1, &at);

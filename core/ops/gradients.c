@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * gradients.c -- every op's backward, as a program over a builder.
  *
- * Pointwise gradients are the columns of plugin-api/gramme-ops.def, expanded here; the other families name one of the functions
- * below.  A gradient is written once: eager autograd runs it, the joint graph records it, and with recording on it is
- * differentiated again.  It may read values only through a, b, c, y (x->in, x->out); shapes come from the metas, which
- * are always there.  saves.c relies on that: it runs the same code on a builder that only watches.
- * A function is called for one input at a time and only if that input's gradient is wanted.
+ * Pointwise gradients are the columns of plugin-api/gramme-ops.def, expanded here; the other
+ * families name one of the functions below.  A gradient is written once: eager autograd runs it,
+ * the joint graph records it, and with recording on it is differentiated again.  It may read values
+ * only through a, b, c, y (x->in, x->out); shapes come from the metas, which are always there.
+ * saves.c relies on that: it runs the same code on a builder that only watches. A function is
+ * called for one input at a time and only if that input's gradient is wanted.
  */
 #include "core/ops/builder.h"
 
@@ -27,21 +28,25 @@ number (const GmGradient *x, double d)
   return gm_b_scalar (x->b, gm_scalar_float (d), x->out_meta->dtype);
 }
 
-/* -- Pointwise: the table's columns --------------------------------------------------------------------------- */
+/* -- Pointwise: the table's columns ------------------------------------------------------------ */
 
 #define N(op, ...) gm_b (x->b, op, __VA_ARGS__)
 #define K(d) number (x, (d))
 #define ZERO zeros (x, x->in_meta[i])
 #define NONE NULL
-#define POINTWISE(code, version, name, arity, types, value, da, db, dc)                                      \
-  static GmVal name##_slope (const GmGradient *x, int i, GmVal a, GmVal b, GmVal c, GmVal y, GmVal g)        \
-  {                                                                                                          \
-    (void) a, (void) b, (void) c, (void) y, (void) g;                                                        \
-    switch (i) {                                                                                             \
-    case 0: return da;                                                                                       \
-    case 1: return db;                                                                                       \
-    default: return dc;                                                                                      \
-    }                                                                                                        \
+#define POINTWISE(code, version, name, arity, types, value, da, db, dc)                            \
+  static GmVal name##_slope (const GmGradient *x, int i, GmVal a, GmVal b, GmVal c, GmVal y,       \
+                             GmVal g)                                                              \
+  {                                                                                                \
+    (void) a, (void) b, (void) c, (void) y, (void) g;                                              \
+    switch (i) {                                                                                   \
+    case 0:                                                                                        \
+      return da;                                                                                   \
+    case 1:                                                                                        \
+      return db;                                                                                   \
+    default:                                                                                       \
+      return dc;                                                                                   \
+    }                                                                                              \
   }
 #include "plugin-api/gramme-ops.def"
 #undef N
@@ -58,14 +63,14 @@ static const Slope slopes[GM_N_OPS] = {
 static GmVal
 pointwise_gradient (const GmGradient *x, int i)
 {
-  GmVal v[3] = { NULL, NULL, NULL };
+  GmVal v[3] = {NULL, NULL, NULL};
   for (int j = 0; j < x->n_in && j < 3; j++)
     v[j] = x->in[j];
   GmVal d = slopes[x->op](x, i, v[0], v[1], v[2], x->out, x->grad);
   return d ? gm_b_sum_to (x->b, d, x->in_meta[i]->ndim, x->in_meta[i]->sizes) : NULL;
 }
 
-/* -- Casts and reductions ------------------------------------------------------------------------------------- */
+/* -- Casts and reductions ---------------------------------------------------------------------- */
 
 static GmVal
 cast_gradient (const GmGradient *x, int i)
@@ -117,12 +122,12 @@ extremum_gradient (const GmGradient *x, int i)
 static GmVal
 join (GmBuilder *b, GmVal first, GmVal second, int dim)
 {
-  GmAttrs at = { .mask = BIT (DIM), .dim = dim };
-  return gm_b_op (b, GM_OP_cat, (const GmVal[]){ first, second }, 2, &at);
+  GmAttrs at = {.mask = BIT (DIM), .dim = dim};
+  return gm_b_op (b, GM_OP_cat, (const GmVal[]){first, second}, 2, &at);
 }
 
-/* Products of all elements before (or after) each one along the last dimension, by doubling: log2 (n) steps, no division, so
- * zeros need no special case and it can be differentiated again. */
+/* Products of all elements before (or after) each one along the last dimension, by doubling: log2
+ * (n) steps, no division, so zeros need no special case and it can be differentiated again. */
 static GmVal
 product_of_others (GmBuilder *b, GmVal v, int dim, int64_t n, GmVal one, bool after)
 {
@@ -183,7 +188,7 @@ cumsum_gradient (const GmGradient *x, int i)
   return gm_b_op (x->b, GM_OP_cumsum, &x->grad, 1, &at);
 }
 
-/* -- Movement ------------------------------------------------------------------------------------------------- */
+/* -- Movement ---------------------------------------------------------------------------------- */
 
 static GmVal
 permute_gradient (const GmGradient *x, int i)
@@ -212,7 +217,7 @@ view_gradient (const GmGradient *x, int i)
 static GmVal
 scatter_slice (const GmGradient *x, GmVal into, GmVal src)
 {
-  return gm_b_op (x->b, GM_OP_slice_scatter, (const GmVal[]){ into, src }, 2, x->attrs);
+  return gm_b_op (x->b, GM_OP_slice_scatter, (const GmVal[]){into, src}, 2, x->attrs);
 }
 
 static GmVal
@@ -221,31 +226,48 @@ slice_gradient (const GmGradient *x, int i)
   return scatter_slice (x, zeros (x, x->in_meta[0]), x->grad);
 }
 
-/* -- Products ------------------------------------------------------------------------------------------------- */
+/* -- Products ---------------------------------------------------------------------------------- */
 
+static bool
+is_transposed (const GmMeta *m)
+{
+  int64_t row = m->strides[m->ndim - 2], col = m->strides[m->ndim - 1];
+  return row == 1 && col > 1;
+}
+
+/* The product is formed in the input's own layout: the gradient of a transposed weight, transposed
+ * back, is row-major as the weight is, and can be kept without a copy. */
 static GmVal
 matmul_gradient (const GmGradient *x, int i)
 {
   GmBuilder *b = x->b;
   const GmMeta *m = x->in_meta[i];
-  GmVal d = i == 0 ? gm_b (b, matmul, x->grad, gm_b_transpose (b, x->in[1], -2, -1))
-                   : gm_b (b, matmul, gm_b_transpose (b, x->in[0], -2, -1), x->grad);
+  GmVal d, other = x->in[!i];
+  if (is_transposed (m)) {
+    GmVal g = gm_b_transpose (b, x->grad, -2, -1);
+    d = gm_b_transpose (b, i == 0 ? gm_b (b, matmul, other, g) : gm_b (b, matmul, g, other), -2,
+                        -1);
+  } else {
+    other = gm_b_transpose (b, other, -2, -1);
+    d = i == 0 ? gm_b (b, matmul, x->grad, other) : gm_b (b, matmul, other, x->grad);
+  }
   return gm_b_sum_to (b, d, m->ndim, m->sizes);
 }
 
-/* -- Index ---------------------------------------------------------------------------------------------------- */
+/* -- Index ------------------------------------------------------------------------------------- */
 
 static GmVal
 indexed (const GmGradient *x, GmOp op, GmVal target, GmVal index, GmVal src)
 {
-  GmAttrs at = { .mask = BIT (DIM), .dim = x->attrs->dim };
-  return gm_b_op (x->b, op, (const GmVal[]){ target, index, src }, src ? 3 : 2, &at);
+  GmAttrs at = {.mask = BIT (DIM), .dim = x->attrs->dim};
+  return gm_b_op (x->b, op, (const GmVal[]){target, index, src}, src ? 3 : 2, &at);
 }
 
 static GmVal
 gather_gradient (const GmGradient *x, int i)
 {
-  return i == 0 ? indexed (x, GM_OP_scatter_add, zeros (x, x->in_meta[0]), x->in[1], x->grad) : NULL;
+  return i == 0 ? indexed (x, GM_OP_scatter_add, zeros (x, x->in_meta[0]), x->in[1], x->grad)
+                : NULL;
 }
 
 /* An index may be smaller than src: what it does not reach gets zeros. */
@@ -260,8 +282,11 @@ pad_to (const GmGradient *x, GmVal v, const GmMeta *want)
     if (size == want->sizes[d])
       continue;
     m.sizes[d] = want->sizes[d];
-    GmAttrs at = { .mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP), .dim = d, .stop = size, .step = 1 };
-    v = gm_b_op (x->b, GM_OP_slice_scatter, (const GmVal[]){ zeros (x, &m), v }, 2, &at);
+    GmAttrs at = {.mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP),
+                  .dim = d,
+                  .stop = size,
+                  .step = 1};
+    v = gm_b_op (x->b, GM_OP_slice_scatter, (const GmVal[]){zeros (x, &m), v}, 2, &at);
   }
   return v;
 }
@@ -271,7 +296,8 @@ scatter_add_gradient (const GmGradient *x, int i)
 {
   if (i == 0)
     return x->grad;
-  return i == 2 ? pad_to (x, indexed (x, GM_OP_gather, x->grad, x->in[1], NULL), x->in_meta[2]) : NULL;
+  return i == 2 ? pad_to (x, indexed (x, GM_OP_gather, x->grad, x->in[1], NULL), x->in_meta[2])
+                : NULL;
 }
 
 static GmVal
@@ -293,7 +319,8 @@ slice_scatter_gradient (const GmGradient *x, int i)
 {
   if (i == 0)
     return scatter_slice (x, x->grad, zeros (x, x->in_meta[1]));
-  return gm_b_slice (x->b, x->grad, (int) x->attrs->dim, x->attrs->start, x->attrs->stop, x->attrs->step);
+  return gm_b_slice (x->b, x->grad, (int) x->attrs->dim, x->attrs->start, x->attrs->stop,
+                     x->attrs->step);
 }
 
 static GmVal
@@ -307,7 +334,7 @@ cat_gradient (const GmGradient *x, int i)
   return gm_b_slice (x->b, x->grad, dim, start, start + x->in_meta[i]->sizes[dim], 1);
 }
 
-/* -- Dispatch ------------------------------------------------------------------------------------------------- */
+/* -- Dispatch ---------------------------------------------------------------------------------- */
 
 #define NONE_gradient NULL
 static const Gradient gradients[GM_N_OPS] = {

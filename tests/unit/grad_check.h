@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * grad_check.h -- gradients against central finite differences, in f64, first and second order.
  *
- * A program maps tensors to one tensor.  Its result is weighted with fixed numbers that are all different and summed, so that no
- * two slopes can cancel; the gradient with respect to each floating input is compared with the difference quotient of every element.
- * The second order compares the gradient of (first gradients, weighted and summed) with the difference quotient of that.
+ * A program maps tensors to one tensor.  Its result is weighted with fixed numbers that are all
+ * different and summed, so that no two slopes can cancel; the gradient with respect to each
+ * floating input is compared with the difference quotient of every element. The second order
+ * compares the gradient of (first gradients, weighted and summed) with the difference quotient of
+ * that.
  */
 #ifndef GRAD_CHECK_H
 #define GRAD_CHECK_H
@@ -37,7 +39,8 @@ random_f64 (uint64_t seed, double low, double high, int ndim, const int64_t *siz
   uint64_t x = seed * 0x9E3779B97F4A7C15u + 1;
   for (int64_t i = 0; i < gm_meta_numel (&t->meta); i++) {
     x ^= x >> 12, x ^= x << 25, x ^= x >> 27;
-    elements (t)[i] = low + (high - low) * ((double) (x * 0x2545F4914F6CDD1Du >> 11) / 9007199254740992.0);
+    elements (t)[i] =
+        low + (high - low) * ((double) (x * 0x2545F4914F6CDD1Du >> 11) / 9007199254740992.0);
   }
   return t;
 }
@@ -79,9 +82,11 @@ loss_of (Program f, const void *data, GmTensor *const *in)
   return t;
 }
 
-/* The gradients of the loss, and of their weighted sum if `second`: one per floating input, new references. */
+/* The gradients of the loss, and of their weighted sum if `second`: one per floating input, new
+ * references. */
 static inline GmTensor *
-gradients_of (Program f, const void *data, GmTensor *const *in, int n, GmTensor **grads, bool create)
+gradients_of (Program f, const void *data, GmTensor *const *in, int n, GmTensor **grads,
+              bool create)
 {
   GError *error = NULL;
   GmTensor *wanted[8], *got[8];
@@ -122,19 +127,22 @@ unref_all (GmTensor **t, int n)
 }
 
 static inline void
-expect_close (const char *name, int order, int input, int64_t element, double got, double want, double tolerance)
+expect_close (const char *name, int order, int input, int64_t element, double got, double want,
+              double tolerance)
 {
   double bound = tolerance * (1 + fabs (want));
-  ck_assert_msg (fabs (got - want) <= bound, "%s: order %d, input %d, element %d: gradient %.12g, finite difference %.12g", name, order,
-                 input, (int) element, got, want);
+  ck_assert_msg (fabs (got - want) <= bound,
+                 "%s: order %d, input %d, element %d: gradient %.12g, finite difference %.12g",
+                 name, order, input, (int) element, got, want);
 }
 
 static inline void
-check_gradients (const char *name, Program f, const void *data, GmTensor *const *in, int n, bool second)
+check_gradients (const char *name, Program f, const void *data, GmTensor *const *in, int n,
+                 bool second)
 {
   const double h = 1e-6;
   GError *error = NULL;
-  GmTensor *grads[8], *ignored[8], *again[8] = { NULL };
+  GmTensor *grads[8], *ignored[8], *again[8] = {NULL};
   for (int i = 0; i < n; i++)
     if (gm_dtype_is_float (in[i]->meta.dtype))
       gm_tensor_set_requires_grad (in[i], true, NULL);
@@ -154,14 +162,15 @@ check_gradients (const char *name, Program f, const void *data, GmTensor *const 
     if (!gm_dtype_is_float (in[i]->meta.dtype))
       continue;
     if (grads[i])
-      ck_assert_msg (gm_meta_same_shape (&grads[i]->meta, &in[i]->meta), "%s: the gradient of input %d has another shape", name, i);
+      ck_assert_msg (gm_meta_same_shape (&grads[i]->meta, &in[i]->meta),
+                     "%s: the gradient of input %d has another shape", name, i);
     GmEagerBuilder b;
     gm_eager_builder_init (&b);
     GmVal flat = grads[i] ? gm_b_contiguous (&b.base, gm_val_from_tensor (grads[i])) : NULL;
     GmVal flat2 = again[i] ? gm_b_contiguous (&b.base, gm_val_from_tensor (again[i])) : NULL;
     no_error (b.base.error);
     for (int64_t e = 0; e < gm_meta_numel (&in[i]->meta); e++) {
-      double *x = &elements (in[i])[e], old = *x, value[2], slope[2] = { 0, 0 };
+      double *x = &elements (in[i])[e], old = *x, value[2], slope[2] = {0, 0};
       for (int side = 0; side < 2; side++) {
         *x = side ? old + h : old - h;
         g_autoptr (GmTensor) loss = loss_of (f, data, in);
@@ -173,9 +182,11 @@ check_gradients (const char *name, Program f, const void *data, GmTensor *const 
         }
       }
       *x = old;
-      expect_close (name, 1, i, e, flat ? elements (gm_tensor_from_val (flat))[e] : 0, (value[1] - value[0]) / (2 * h), 2e-7);
+      expect_close (name, 1, i, e, flat ? elements (gm_tensor_from_val (flat))[e] : 0,
+                    (value[1] - value[0]) / (2 * h), 2e-7);
       if (second)
-        expect_close (name, 2, i, e, flat2 ? elements (gm_tensor_from_val (flat2))[e] : 0, (slope[1] - slope[0]) / (2 * h), 2e-6);
+        expect_close (name, 2, i, e, flat2 ? elements (gm_tensor_from_val (flat2))[e] : 0,
+                      (slope[1] - slope[0]) / (2 * h), 2e-6);
     }
     gm_eager_builder_clear (&b);
   }

@@ -8,6 +8,7 @@ UNIT_TESTS = \
   tests/unit/test_autograd \
   tests/unit/test_backend \
   tests/unit/test_backends \
+  tests/unit/test_builder \
   tests/unit/test_capi \
   tests/unit/test_compile \
   tests/unit/test_dtype \
@@ -43,6 +44,7 @@ tests_unit_test_arena_SOURCES = tests/unit/test_arena.c
 tests_unit_test_autograd_SOURCES = tests/unit/test_autograd.c tests/unit/grad_check.h
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c tests/plugin/hostile.h tests/plugin/hostile.c
 tests_unit_test_backends_SOURCES = tests/unit/test_backends.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_builder_SOURCES = tests/unit/test_builder.c tests/unit/grad_check.h
 tests_unit_test_capi_SOURCES = tests/unit/test_capi.c
 tests_unit_test_compile_SOURCES = tests/unit/test_compile.c tests/unit/aot_test.h
 tests_unit_test_dtype_SOURCES = tests/unit/test_dtype.c
@@ -120,6 +122,11 @@ TEST_FILES = \
   tests/python/test_tensor.py \
   tests/python/test_testing.py \
   tests/style/floors.py \
+  tests/trace/conftest.py \
+  tests/trace/programs_basic.py \
+  tests/trace/programs_functions.py \
+  tests/trace/programs_objects.py \
+  tests/trace/test_programs.py \
   tests/unit/aot_test.h \
   tests/unit/api_text.h \
   tests/unit/api_values.inc \
