@@ -48,8 +48,9 @@ gm_code_text (const GmCode *code)
     case GM_OPERAND_CALL:
       g_string_append_printf (s, "%u", i->arg);
       if (i->obj == NULL)
-        break; /* fall through: the names */
+        break;
       g_string_append_c (s, ' ');
+      G_GNUC_FALLTHROUGH; /* the names */
     case GM_OPERAND_CONST:
     case GM_OPERAND_NAME:
       if (i->obj) {

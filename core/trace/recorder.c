@@ -78,7 +78,7 @@ hash_value (PyObject *o)
     memcpy (&bits, &d, sizeof bits);
     return mix (h, bits);
   }
-  if (PyLong_CheckExact (o) || PyUnicode_CheckExact (o) || PyBytes_CheckExact (o))
+  if (PyLong_CheckExact (o) || PyUnicode_CheckExact (o) || PyBytes_CheckExact (o) || PyRange_Check (o))
     return mix (h, (uint64_t) PyObject_Hash (o));
   return mix (h, (uintptr_t) o);
 }
@@ -113,8 +113,17 @@ gm_record_hash (const GmRecorder *r)
   h = mix (h, r->heap.objects->len);
   for (uint32_t i = 0; i < r->heap.slots->len; i++)
     h = mix (h, hash_tracker (r->heap.slots->pdata[i]));
-  for (uint32_t i = 0; i < r->guards->len; i++)
-    h = mix (h, gm_guard_hash (&g_array_index (r->guards, GmGuard, i)));
+  for (uint32_t i = 0; i < r->guards->len; i++) {
+    GmGuard g = g_array_index (r->guards, GmGuard, i);
+    if (g.kind == GM_GUARD_DICT_KEYS || g.kind == GM_GUARD_SET_EQUALS) { /* a collection made for the guard: by value */
+      h = mix (h, (uint64_t) PyObject_Hash (g.obj));
+      g.obj = NULL;
+    } else if (g.obj && gm_is_constant_type (Py_TYPE (g.obj))) {
+      h = mix (h, hash_value (g.obj));
+      g.obj = NULL;
+    }
+    h = mix (h, gm_guard_hash (&g));
+  }
   for (uint32_t i = 0; i < r->effects->len; i++) {
     const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
     h = mix (mix (h, e->kind), (uintptr_t) e->name ^ (uintptr_t) e->fn);

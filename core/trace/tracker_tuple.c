@@ -86,9 +86,7 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   const GmTracker **items = gm_tracker_array (r, (uint32_t) n);
   for (Py_ssize_t k = 0; k < n; k++)
     items[k] = t->items[start + k * step];
-  /* A slice of Size is a Size; one of a named tuple is a tuple. */
-  return t->data == gm_host.size_type ? gm_tuple_new_of (r, gm_host.size_type, items, (uint32_t) n)
-                                      : gm_tuple_new (r, items, (uint32_t) n);
+  return gm_tuple_new (r, items, (uint32_t) n); /* also of a Size and of a named tuple, as tuple's own subscript does */
 }
 
 static const GmTracker *

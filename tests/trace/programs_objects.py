@@ -1,0 +1,549 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects, attributes, classes, modules; side effects and their replay; in-place operations."""
+
+import collections
+import dataclasses
+
+import gramme as G
+from gramme import nn
+
+
+class Point:
+    kind = "point"
+
+    def __init__(self, x, y):
+        self.x = x
+        self.y = y
+
+    def total(self):
+        return self.x + self.y
+
+    @property
+    def norm(self):
+        return (self.x * self.x + self.y * self.y).sqrt()
+
+    @staticmethod
+    def twice(v):
+        return v * 2
+
+    @classmethod
+    def make(cls, v):
+        return cls(v, v)
+
+    def __add__(self, other):
+        return Point(self.x + other.x, self.y + other.y)
+
+    def __getitem__(self, i):
+        return (self.x, self.y)[i]
+
+    def __len__(self):
+        return 2
+
+    def __call__(self, v):
+        return self.total() * v
+
+
+class Point3(Point):
+    def __init__(self, x, y, z):
+        super().__init__(x, y)
+        self.z = z
+
+    def total(self):
+        return super().total() + self.z
+
+
+Pair = collections.namedtuple("Pair", "first second", defaults=[7])
+
+
+@dataclasses.dataclass
+class Config:
+    width: int
+    scale: float = 0.5
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+    def __init__(self, a):
+        self.a = a
+
+
+class Hooked:
+    def __getattr__(self, name):
+        return len(name)
+
+
+class Guarded:
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value)
+
+
+# expect: graphs=1 breaks=0
+def case_attributes_and_methods(compile):
+    p = Point(G.ones(2), G.arange(2.0))
+    f = compile(lambda p: (p.total(), p.norm, p.twice(p.x), p.kind, p[1], len(p), p(3), getattr(p, "x"), hasattr(p, "q"), getattr(p, "q", 5)))
+    return f(p), f(p)
+
+
+# expect: graphs=2 breaks=0
+def case_attribute_value_is_guarded(compile):
+    p = Point(G.ones(2), 2)
+    f = compile(lambda p: p.x * p.y)
+    a = f(p)
+    p.y = 3
+    return a, f(p), f(Point(G.ones(2), 2))
+
+
+# expect: graphs=2 breaks=0
+def case_attribute_absence_is_guarded(compile):
+    p = Point(G.ones(2), 2)
+    f = compile(lambda p: p.x * len(p.kind))
+    a = f(p)
+    p.kind = "pt"
+    return a, f(p)
+
+
+# expect: graphs=2 breaks=0
+def case_class_attribute_is_guarded(compile):
+    p = Point(G.ones(2), 2)
+    f = compile(lambda p: p.x * len(p.kind))
+    a = f(p)
+    Point.kind = "p"
+    b = f(p)
+    Point.kind = "point"
+    return a, b
+
+
+# expect: graphs=2 breaks=0
+def case_method_replaced_on_class(compile):
+    class A:
+        def run(self, x):
+            return x + 1
+
+    a = A()
+    f = compile(lambda x: a.run(x))
+    first = f(G.ones(2))
+    A.run = lambda self, x: x - 1
+    return first, f(G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_super_and_inheritance(compile):
+    f = compile(lambda p: (p.total(), isinstance(p, Point), type(p) is Point3))
+    return f(Point3(G.ones(2), 1, 2))
+
+
+# SIDE-07: an instance made in the region is rebuilt without running __init__ again
+# expect: graphs=1 breaks=0
+def case_side_07_new_object(compile):
+    runs = []
+
+    class Counted:
+        def __init__(self, v):
+            runs.append(1)
+            self.v = v
+
+    def root(x):
+        c = Counted(x + 1)
+        c.w = [c]
+        return c
+
+    c = compile(root)(G.ones(2))
+    return c.v, c.w[0] is c, len(runs), type(c) is Counted
+
+
+# expect: graphs=1 breaks=0
+def case_new_objects_inside(compile):
+    def root(x):
+        p = Point(x, x * 2) + Point.make(x)
+        q = Point3(x, 1, 2)
+        return p, q.total(), p.norm
+
+    return compile(root)(G.ones(2))
+
+
+# SIDE-13: an object that nothing refers to is not built
+# expect: graphs=1 breaks=0
+def case_side_13_dead_object(compile):
+    def root(x):
+        p = Point(x, x)
+        p.me = p
+        return p.total()
+
+    return compile(root)(G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_named_tuples(compile):
+    def root(p, x):
+        q = Pair(x, p.second)
+        r = Pair(first=x)
+        a, b = p
+        return q, q.first + p[0], r.second, a * b
+
+    return compile(root)(Pair(G.ones(2), 3), G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_dataclass(compile):
+    f = compile(lambda c, x: (x * c.scale + c.width, Config(3).scale, c == Config(4, 0.5)))
+    return f(Config(4), G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_slots(compile):
+    def root(s, x):
+        s.b = x + s.a
+        return hasattr(s, "b"), s.b * 2
+
+    s = Slotted(2)
+    y = compile(root)(s, G.ones(2))
+    return y, s.a, s.b
+
+
+# expect: graphs=1 breaks=0
+def case_getattr_hook(compile):
+    return compile(lambda h, x: x * h.abc)(Hooked(), G.ones(2))
+
+
+# SIDE-11: a class that overrides __setattr__ is never changed silently
+# expect: graphs=0 breaks=1
+def case_side_11_setattr_override_breaks(compile):
+    g = Guarded()
+
+    def root(g, x):
+        g.v = x + 1
+        return x
+
+    return compile(root)(g, G.ones(2)), g.v
+
+
+# SIDE-01: a list argument is changed in place
+# expect: graphs=1 breaks=0
+def case_side_01_list_mutation(compile):
+    def root(xs, x):
+        xs.append(x + 1)
+        xs.extend([1, 2])
+        xs.insert(0, "a")
+        xs[1] = 5
+        xs.pop()
+        xs += [x]
+        del xs[2]
+        xs.reverse()
+        return len(xs), xs
+
+    xs = [3, 4]
+    alias = xs
+    y = compile(root)(xs, G.ones(2))
+    return y, xs, alias is xs, y[1] is xs
+
+
+# SIDE-02: a dict argument keeps eager's key order
+# expect: graphs=1 breaks=0
+def case_side_02_dict_mutation(compile):
+    def root(d, x):
+        d["new"] = x * 2
+        d["a"] = 10
+        del d["b"]
+        d["b"] = 3
+        d.update(z=1)
+        d.pop("c")
+        d.setdefault("y", x)
+        return list(d)
+
+    d = {"a": 1, "b": 2, "c": 3}
+    return compile(root)(d, G.ones(2)), d
+
+
+# SIDE-03: an attribute is stored once, with the last value
+# expect: graphs=1 breaks=0
+def case_side_03_attribute_store(compile):
+    def root(p, x):
+        p.x = x + 1
+        p.x = p.x * 2
+        p.fresh = "new"
+        return p.x + p.y
+
+    p = Point(G.zeros(2), 1)
+    return compile(root)(p, G.ones(2)), p
+
+
+# SIDE-04, SIDE-05: deleted attributes
+# expect: graphs=1 breaks=0
+def case_side_04_delete_attribute(compile):
+    def root(p, x):
+        p.temp = x
+        del p.temp
+        del p.y
+        return hasattr(p, "y"), hasattr(p, "temp"), x + 1
+
+    p = Point(1, 2)
+    return compile(root)(p, G.ones(2)), vars(p)
+
+
+# expect: graphs=0 breaks=1
+def case_side_05_read_deleted_attribute(compile):
+    def root(p):
+        del p.y
+        return p.y
+
+    return compile(root)(Point(1, 2))
+
+
+# SIDE-08: all values are loaded before the first store
+# expect: graphs=1 breaks=0
+def case_side_08_swaps(compile):
+    def root(p, q, a, b):
+        p.x, q.x = q.x, p.x
+        a[0], b[0] = b[0], a[0]
+        p.me = p
+        return p.x + q.x
+
+    p, q, a, b = Point(G.ones(2), 0), Point(G.zeros(2), 0), ["a"], ["b"]
+    y = compile(root)(p, q, a, b)
+    return y, p.x, q.x, a, b, p.me is p
+
+
+# SIDE-14: built once however often it is referred to
+# expect: graphs=1 breaks=0
+def case_side_14_new_object_in_three_places(compile):
+    def root(xs, d, x):
+        n = [x + 1]
+        xs.append(n)
+        d["n"] = n
+        n.append(2)
+        return n
+
+    xs, d = [], {}
+    n = compile(root)(xs, d, G.ones(2))
+    return n, xs[0] is n, d["n"] is n
+
+
+# SIDE-09: temporaries are never confused
+# expect: graphs=1 breaks=0
+def case_side_09_many_temporaries(compile):
+    def root(x):
+        keep = []
+        for i in range(500):
+            t = [i]
+            if i % 100 == 0:
+                keep.append(t)
+        return x + len(keep), keep
+
+    return compile(root)(G.ones(2))
+
+
+# expect: graphs=2 breaks=0
+def case_aliased_lists(compile):
+    def root(a, b, x):
+        a.append(x)
+        return len(b), x + 1
+
+    f = compile(root)
+    p, q = [1], [1]
+    first = f(p, q, G.ones(2))
+    r = [1]
+    return first, f(r, r, G.ones(2)), p, q, r
+
+
+# expect: graphs=1 breaks=0
+def case_property_setter(compile):
+    class A:
+        def __init__(self):
+            self._v = 0
+
+        @property
+        def v(self):
+            return self._v
+
+        @v.setter
+        def v(self, value):
+            self._v = value * 2
+
+    def root(a, x):
+        a.v = x + 1
+        return a.v
+
+    a = A()
+    return compile(root)(a, G.ones(2)), a._v
+
+
+# expect: graphs=1 breaks=0
+def case_inplace_on_argument(compile):
+    def root(x):
+        y = x * 2
+        x.add_(1)
+        x.mul_(y)
+        return x + y, x
+
+    x = G.arange(3.0)
+    y = compile(root)(x)
+    return y, x, y[1] is x
+
+
+# expect: graphs=1 breaks=0
+def case_inplace_on_new_tensor(compile):
+    def root(x):
+        y = x + 1
+        z = y.view(-1)
+        y += x
+        y *= 2
+        z[0] = 7
+        y[1:] = 3.0
+        return y, z
+
+    return compile(root)(G.arange(3.0))
+
+
+# expect: graphs=1 breaks=0
+def case_inplace_through_view_of_argument(compile):
+    def root(x):
+        x[0].add_(5)
+        x[:, 1] = 0
+        return x.sum()
+
+    x = G.ones(2, 2)
+    return compile(root)(x), x
+
+
+# expect: graphs=1 breaks=1
+def case_overlap_with_mutated_argument_breaks(compile):
+    def root(x, y):
+        x.mul_(2)
+        return x + y
+
+    f = compile(root)
+    base = G.arange(6.0)
+    a = f(G.ones(4), G.ones(4))
+    return a, f(base[:4], base[2:6]), base
+
+
+# expect: graphs=0 breaks=1
+def case_inplace_on_parameter_breaks(compile):
+    w = G.ones(2, requires_grad=True)
+
+    def root(w):
+        w.add_(1)
+        return w
+
+    return compile(root)(w)
+
+
+# expect: graphs=1 breaks=0
+def case_counter_on_object(compile):
+    class Net:
+        def __init__(self):
+            self.calls = []
+            self.weight = G.ones(2)
+
+        def forward(self, x):
+            self.calls.append(x.shape[0])
+            self.last = x * self.weight
+            return self.last.sum()
+
+    n = Net()
+    y = compile(lambda x: n.forward(x))(G.ones(2))
+    return y, n.calls, n.last
+
+
+# expect: graphs=1 breaks=0
+def case_linear_module(compile):
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    x = G.randn(3, 4)
+    y = compile(lambda x: net(x))(x)
+    y.sum().backward()
+    return y, [p.grad for p in net.parameters()]
+
+
+# expect: graphs=1 breaks=0
+def case_module_with_submodules(compile):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = [nn.Linear(3, 3), nn.Linear(3, 3)]
+            self.scale = 0.5
+            self.act = nn.Tanh()
+
+        def forward(self, x, *, flip=False):
+            for layer in self.layers:
+                x = self.act(layer(x)) * self.scale
+            return -x if flip else x
+
+    net = Net()
+    return compile(lambda x: net(x, flip=True))(G.randn(2, 3))
+
+
+# expect: graphs=2 breaks=0
+def case_training_flag_is_guarded(compile):
+    class Net(nn.Module):
+        def forward(self, x):
+            return x * 2 if self.training else x
+
+    net = Net()
+    f = compile(lambda x: net(x))
+    a = f(G.ones(2))
+    net.eval()
+    return a, f(G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_loss_function(compile):
+    from gramme.nn import functional as F
+
+    def root(x, w, t):
+        return F.cross_entropy(x @ w, t)
+
+    w = G.randn(4, 3).requires_grad_()
+    loss = compile(root)(G.randn(5, 4), w, G.tensor([0, 1, 2, 1, 0]))
+    loss.backward()
+    return loss, w.grad
+
+
+# CKPT-07: the guard is on the metadata at entry
+# expect: graphs=1 breaks=0
+def case_ckpt_07_entry_metadata(compile):
+    def root(x):
+        x.add_(1)
+        return x * 2
+
+    f = compile(root)
+    return f(G.ones(3)), f(G.ones(3))
+
+
+# expect: graphs=1 breaks=0
+def case_module_global_tensor(compile):
+    return compile(lambda x: x * TABLE[0] + TABLE[1])(G.ones(2))
+
+
+TABLE = [G.full((2,), 3.0), G.arange(2.0)]
+
+
+# expect: graphs=0 breaks=1
+def case_escaping_iterator_breaks(compile):
+    f = compile(lambda x: (x + 1, iter([1, 2])))
+    y, it = f(G.ones(2))
+    return y, list(it)
+
+
+# expect: graphs=1 breaks=0
+def case_escaping_bound_method(compile):
+    f = compile(lambda p, x: (x + 1, p.total))
+    y, m = f(Point(1, 2), G.ones(2))
+    return y, m()
+
+
+# expect: graphs=0 breaks=1
+def case_eq_override_with_dispatch(compile):
+    class Odd:
+        def __eq__(self, other):
+            raise ValueError("no")
+
+    o = Odd()
+    return compile(lambda x: (x + 1, o == 3))(G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_none_and_identity_of_objects(compile):
+    p = Point(1, 2)
+    f = compile(lambda p, q, x: (p is q, p is None, p == p, p != q, x + 1))
+    return f(p, Point(1, 2), G.ones(2))

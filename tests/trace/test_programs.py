@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs each case of programs_*.py twice, plain and compiled, and compares everything that the case can see.
+
+A case is a function `case_*(compile)` that returns what is to be compared; `compile` is gramme.compile, or leaves functions as they are.  The line above a case says
+what the compiled run must show, summed over the functions that it compiled:  # expect: graphs=1 breaks=0
+Values are compared to the last bit, with their types and with the pattern of identities; exceptions by type and text.
+"""
+
+import glob
+import importlib.util
+import os
+import re
+import warnings
+
+import pytest
+
+import gramme
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def load_cases():
+    cases = []
+    for path in sorted(glob.glob(os.path.join(HERE, "programs_*.py"))):
+        name = os.path.splitext(os.path.basename(path))[0]
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        with open(path) as file:
+            text = file.read()
+        found = re.findall(r"^# expect: (.*)\ndef (case_\w+)\(compile\)", text, re.M)
+        names = [case for _, case in found]
+        assert sorted(names) == sorted(n for n in vars(module) if n.startswith("case_")), f"{path}: a case without # expect:"
+        assert len(set(names)) == len(names), f"{path}: two cases of one name"
+        for expect, case in found:
+            wants = {key: int(value) for key, value in (item.split("=") for item in expect.split())}
+            cases.append(pytest.param(getattr(module, case), wants, id=f"{name[9:]}-{case[5:]}"))
+    return cases
+
+
+def describe(value, seen):
+    """A value as nested tuples: equal for equal values, types and sharing."""
+    if isinstance(value, (int, str, bytes, bool, type(None), type(Ellipsis))):
+        return (type(value).__name__, value)
+    if isinstance(value, float):
+        return ("float", value.hex())
+    if id(value) in seen:
+        return ("again", seen[id(value)][0])
+    seen[id(value)] = (len(seen), value)  # keeps it alive: no id is used twice
+    kind = type(value).__name__
+    if isinstance(value, gramme.Tensor):
+        grad = None if value.grad is None else describe(value.grad, seen)
+        data = value.detach().numpy()
+        return (kind, str(value.dtype), tuple(value.shape), value.stride(), value.requires_grad, data.tobytes(), grad)
+    if isinstance(value, (list, tuple)):
+        return (kind, [describe(item, seen) for item in value])
+    if isinstance(value, dict):
+        return (kind, [(describe(k, seen), describe(v, seen)) for k, v in value.items()])
+    if isinstance(value, (set, frozenset)):
+        return (kind, [describe(item, seen) for item in value])
+    if isinstance(value, BaseException):
+        return (kind, str(value))
+    if callable(value) and hasattr(value, "__name__"):
+        return ("callable", value.__name__)
+    if hasattr(value, "__dict__"):
+        return (kind, describe(vars(value), seen))
+    return (kind, repr(value))
+
+
+def outcome(case, compile):
+    gramme.manual_seed(7)
+    try:
+        result = case(compile)
+    except Exception as error:
+        result = error
+    return describe(result, {})
+
+
+@pytest.mark.parametrize("case, wants", load_cases())
+def test_program(case, wants):
+    made = []
+
+    def compiled(fn):
+        c = gramme.compile(fn, backend="eager")
+        made.append(c)
+        return c
+
+    plain = outcome(case, lambda fn: fn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        got = outcome(case, compiled)
+    reasons = [reason for c in made for reason in c.status()["breaks"]]
+    assert got == plain, reasons
+    found = {"graphs": sum(c.status()["graphs"] for c in made), "breaks": len(reasons)}
+    assert found == wants, reasons
