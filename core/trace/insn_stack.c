@@ -52,7 +52,8 @@ slot_name (GmRecorder *r, uint32_t slot)
 void
 gm_insn_load_const (GmRecorder *r, const GmInsn *i)
 {
-  gm_push (r, gm_from_constant (r, i->obj));
+  /* A tuple of the code is one object in all calls; the other constants are, too, but nobody can tell. */
+  gm_push (r, PyTuple_CheckExact (i->obj) ? gm_tuple_constant (r, i->obj) : gm_from_constant (r, i->obj));
 }
 
 void

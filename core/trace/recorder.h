@@ -9,6 +9,7 @@
 
 #include "core/trace/tracker.h"
 
+#define GM_MAX_NESTING 100 /* containers in containers, where a value is looked at as a whole; one may hold itself */
 #define GM_MAX_DEPTH 100 /* inlined frames; CPython's own limit is far above */
 
 /* What happens with the value that an inlined frame returns. */
@@ -90,6 +91,7 @@ struct GmRecorder {
   GmBuilderVtable vtable;
   uint32_t n_frames;
   const GmTracker *stopped_value; /* result of a nested run; set and read at once */
+  uint32_t nesting; /* of containers being looked through; back to what it was when an operation ends */
   /* sticky */
   GmBreakInfo *stop;
   bool stress;

@@ -309,7 +309,7 @@ to_tree (Tree *k, const GmTracker *t, GmReturn *out)
     *out = (GmReturn){ .kind = GM_RETURN_SLOT, .index = index_in (k->b->sources, s) };
     return s->kind != GM_SOURCE_FREE_CELL;
   }
-  if (t->kind == &gm_kind_constant || (t->real && (t->kind == &gm_kind_class || t->kind == &gm_kind_module))) {
+  if (t->kind == &gm_kind_constant || (s && t->real)) {
     *out = (GmReturn){ .kind = GM_RETURN_CONST, .obj = Py_NewRef (t->real) };
     return true;
   }

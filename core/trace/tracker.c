@@ -258,15 +258,19 @@ gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
   b = gm_realize (r, b);
   if (r->stop)
     return POISON;
+  if (r->nesting >= GM_MAX_NESTING)
+    return gm_record_break (r, GM_BREAK_OPERATOR, names[op], gm_type_text (r, a), gm_type_text (r, b));
   const GmTracker *v = NULL;
+  r->nesting++;
   if (a->kind->compare)
     v = a->kind->compare (r, op, a, b);
   if (v == NULL && !r->stop && b->kind->compare)
     v = b->kind->compare (r, swapped[op], b, a);
+  r->nesting--;
   if (v)
     return v;
-  /* What no side implements: identity, for values whose kinds cannot be equal otherwise. */
-  if (!r->stop && (op == Py_EQ || op == Py_NE) && a->kind != b->kind &&
+  /* What no side implements is identity.  An object's class may have an __eq__ of C, which object.compare does not know. */
+  if (!r->stop && (op == Py_EQ || op == Py_NE) && a->kind != b->kind && a->kind != &gm_kind_object && b->kind != &gm_kind_object &&
       (a->real == Py_None || b->real == Py_None))
     return gm_from_bool (r, op == Py_NE);
   return gm_record_break (r, GM_BREAK_OPERATOR, names[op], gm_type_text (r, a), gm_type_text (r, b));
@@ -345,7 +349,11 @@ gm_constant (GmRecorder *r, const GmTracker *t)
   t = gm_realize (r, t);
   if (r->stop || t->kind->constant == NULL)
     return NULL;
+  if (r->nesting >= GM_MAX_NESTING)
+    return NULL;
+  r->nesting++;
   PyObject *o = t->kind->constant (r, t);
+  r->nesting--;
   return o ? gm_record_take (r, o) : NULL;
 }
 

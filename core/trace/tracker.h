@@ -97,6 +97,7 @@ const GmTracker *gm_none (GmRecorder *r);
 
 const GmTracker *gm_tuple_new (GmRecorder *r, const GmTracker *const *items, uint32_t n); /* items are copied */
 const GmTracker *gm_tuple_new_of (GmRecorder *r, PyTypeObject *type, const GmTracker *const *items, uint32_t n);
+const GmTracker *gm_tuple_constant (GmRecorder *r, PyObject *tuple); /* of a code object's constants: keeps its identity */
 const GmTracker *gm_list_new (GmRecorder *r, const GmTracker *const *items, uint32_t n);
 const GmTracker *gm_dict_new (GmRecorder *r); /* empty */
 void gm_dict_store (GmRecorder *r, const GmTracker *dict, const GmTracker *key, const GmTracker *value); /* no effect recorded: new dicts */

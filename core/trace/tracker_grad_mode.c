@@ -9,7 +9,8 @@ static const GmTracker *
 context_new (GmRecorder *r, bool on, bool acts)
 {
   uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_grad_mode, .id = id, .number = on });
+  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_grad_mode, .id = id, .number = on,
+                                                        .data = acts ? &gm_kind_grad_mode : NULL });
   gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_grad_mode_get (r), .n = 0));
   if (acts)
     gm_grad_mode_set (r, on);
@@ -42,8 +43,7 @@ gm_grad_mode_enter (GmRecorder *r, const GmTracker *t)
 {
   static const GmMethodRow rows[] = { { "__exit__", leave }, { NULL, NULL } };
   PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("__exit__"));
-  /* set_grad_enabled noted the old mode when it was made; entering sets the mode once more, to the same. */
-  if (gm_grad_mode_get (r) != (t->number != 0)) {
+  if (t->data == NULL) { /* set_grad_enabled noted the old mode when it was made, and acted then */
     gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_grad_mode_get (r)));
     gm_grad_mode_set (r, t->number != 0);
   }

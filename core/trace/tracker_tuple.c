@@ -48,6 +48,23 @@ gm_wrap_tuple (GmRecorder *r, PyObject *real, const GmSource *source)
   return t;
 }
 
+const GmTracker *
+gm_tuple_constant (GmRecorder *r, PyObject *tuple)
+{
+  const GmTracker *t = gm_known (r, tuple, NULL);
+  if (t)
+    return t;
+  uint32_t n = (uint32_t) PyTuple_GET_SIZE (tuple);
+  const GmTracker **items = gm_tracker_array (r, n);
+  for (uint32_t i = 0; i < n; i++) {
+    PyObject *item = PyTuple_GET_ITEM (tuple, i);
+    items[i] = PyTuple_CheckExact (item) ? gm_tuple_constant (r, item) : gm_from_constant (r, item);
+  }
+  t = gm_tracker (r, .kind = &gm_kind_tuple, .real = tuple, .source = gm_source_const (r, tuple, "a constant"), .items = items, .n = n);
+  gm_know (r, t);
+  return t;
+}
+
 static PyTypeObject *
 type (GmRecorder *r, const GmTracker *t)
 {

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guard list of an entry, the reasons for recompiling, and what a compiled function keeps alive."""
+
+import gc
+import types
+import warnings
+import weakref
+
+import pytest
+
+import gramme as G
+
+
+def compiled(fn, **options):
+    return G.compile(fn, backend="eager", **options)
+
+
+def fresh(fn):
+    """The function with a code object of its own, hence with a cache of its own."""
+    return types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+
+
+def guards(c, index=0):
+    return c.entries()[index]["guards"].splitlines()
+
+
+def test_backend_match_and_modes_come_first():  # BACKEND-06
+    f = compiled(lambda x: x + 1)
+    f(G.ones(2))
+    lines = guards(f)
+    assert lines[0] == "BACKEND_MATCH('eager')"
+    assert lines[1] == "GRAD_MODE on, FULLGRAPH off, DEFAULT_DTYPE f32"
+
+
+def test_texts_name_source_and_line():
+    def root(x, n, name, items, table):
+        return x * n + len(name) + items[0] + table["k"]
+
+    f = compiled(root)
+    f(G.ones(2), 3, "ab", [1.5], {"k": G.ones(2, requires_grad=True)})
+    text = "\n".join(guards(f))
+    assert "L['x']: TENSOR f32[2]" in text
+    assert "L['n'] == 3" in text
+    assert "L['name'] == 'ab'" in text
+    assert "L['items']: LIST_LEN len == 1" in text
+    assert "L['items'][0] == 1.5" in text
+    assert "L['table']['k']: TENSOR f32[2] requires_grad" in text
+    line = root.__code__.co_firstlineno + 1
+    assert all(f"test_guards.py:{line}" in guard for guard in guards(f)[2:])
+
+
+def test_cell_07_contents_have_the_name_of_a_local():  # CELL-07
+    z = 1
+    f = compiled(lambda x: x + z)
+    f(G.ones(2))
+    cell = [line.split("  #")[0] for line in guards(f) if "z" in line]
+    assert cell == ["L['z'] == 1"]
+
+    g = compiled(lambda x, z: x + z)
+    g(G.ones(2), 1)
+    assert cell == [line.split("  #")[0] for line in guards(g) if "z" in line]
+
+
+def test_cell_08_fresh_cells_of_equal_contents_hit():  # CELL-08
+    def make(z):
+        def bump():
+            nonlocal z
+            z += 1
+
+        def root(x):
+            bump()
+            return x + z
+
+        return root
+
+    f, g = compiled(make(1)), compiled(make(1))
+    assert f(G.ones(1)).item() == g(G.ones(1)).item() == 3
+    assert f.status()["graphs"] == 1
+    # that two names share a cell is a relation between cells of one call, not a guard on a cell
+    on_cells = [line.split("  #")[0] for line in guards(f) if line.startswith("cell of") or "__closure__[0]:" in line]
+    assert all(": SAME " in line or ": DISTINCT " in line for line in on_cells)
+
+
+@pytest.mark.parametrize("second, reason", [
+    ((lambda: G.ones(3)), "TENSOR L['x']: expected f32[2], found f32[3]"),
+    ((lambda: G.ones(2, dtype=G.float64)), "TENSOR L['x']: expected f32[2], found f64[2]"),
+    ((lambda: G.ones(2, requires_grad=True)), "TENSOR L['x']: expected f32[2], found f32[2] requires_grad"),
+    ((lambda: 5), "TENSOR L['x']: expected f32[2], found a int"),
+])
+def test_reasons_show_expected_and_found(second, reason):
+    f = compiled(fresh(lambda x: x * 2))
+    f(G.ones(2))
+    f(second())
+    assert f.entries()[0]["reason"].split("  #")[0] == reason
+
+
+def test_ckpt_07_guard_text_does_not_depend_on_the_body():  # CKPT-07
+    f, g = compiled(lambda x: x + 1), compiled(lambda x: x.add_(1).mul_(2))
+    f(G.ones(2, 2))
+    g(G.ones(2, 2))
+    strip = lambda c: [line.split("  #")[0] for line in guards(c)]
+    assert strip(f) == strip(g)
+
+
+def test_no_guard_on_what_is_not_read():
+    f = compiled(lambda x, d: (x + 1, d))
+    f(G.ones(2), {"a": [1, 2]})
+    assert not any("L['d']" in line for line in guards(f))
+
+
+def test_membership_needs_one_key():
+    f = compiled(lambda x, d: x + d["a"])
+    f(G.ones(2), {"a": 1, "b": object()})
+    assert not any("DICT_KEYS" in line for line in guards(f))
+
+
+class Holder:
+    def __init__(self):
+        self.w = G.ones(2)
+        self.items = [1]
+
+
+def test_side_18_no_reference_to_inputs():  # SIDE-18
+    def root(h, x):
+        h.items.append(x)
+        h.y = x * h.w
+        return h.y
+
+    f = compiled(root)
+    h, x = Holder(), G.ones(2)
+    f(h, x)
+    f(h, x)
+    dead = [weakref.ref(h), weakref.ref(x), weakref.ref(h.w)]
+    gc.disable()
+    try:
+        del h, x
+        assert [r() for r in dead] == [None, None, None]
+    finally:
+        gc.enable()
+    assert f.status()["graphs"] >= 1
+
+
+def test_failed_recordings_keep_nothing():
+    def root(h, x):
+        h.items.append(x)
+        return h.w * float(x.sum())
+
+    f = compiled(root)
+    h, x = Holder(), G.ones(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        f(h, x)
+    assert len(h.items) == 2  # the recording itself changed nothing
+    dead = weakref.ref(x)
+    h.items.clear()
+    del x
+    assert dead() is None
+
+
+def test_fullgraph_raises_with_reason_hint_and_line():
+    def root(x):
+        if x.sum() > 0:
+            return x
+        return -x
+
+    f = compiled(root, fullgraph=True)
+    with pytest.raises(G.compiler.Unsupported) as error:
+        f(G.ones(2))
+    text = str(error.value)
+    assert "branch on the value of a tensor" in text
+    assert "gramme.where" in text
+    assert f"test_guards.py:{root.__code__.co_firstlineno + 1}" in text
+
+
+def test_break_inside_a_callee_names_its_line():
+    def inner(x):
+        return x.sum().item()
+
+    def root(x):
+        return inner(x) + 1
+
+    f = compiled(root, fullgraph=True)
+    with pytest.raises(G.compiler.Unsupported) as error:
+        f(G.ones(2))
+    assert f"test_guards.py:{inner.__code__.co_firstlineno + 1}" in str(error.value)
+
+
+def test_side_17_no_effects_no_residual():  # SIDE-17
+    f = compiled(lambda x: {"y": [x + 1, (x, 2)]})
+    f(G.ones(2))
+    assert f.entries()[0]["effects"] == 0
+
+
+def test_graph_text_has_user_lines():
+    def root(x):
+        y = x * 2
+        return y.tanh()
+
+    f = compiled(root)
+    f(G.ones(2))
+    lines = f.entries()[0]["graph"].splitlines()
+    first = root.__code__.co_firstlineno
+    assert any("mul" in line and f"test_guards.py:{first + 1}" in line for line in lines)
+    assert any("tanh" in line and f"test_guards.py:{first + 2}" in line for line in lines)
