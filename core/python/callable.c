@@ -49,7 +49,6 @@ static PyObject *
 run_entry (GmCompiled *self, GmEntry *e, PyObject **slots)
 {
   gm_entry_ref (e); /* Python code in the ending may reset the cache */
-  e->hits++;
   PyObject **outputs = g_newa (PyObject *, e->n_outputs + 1);
   PyObject *result = NULL;
   uint32_t n_wrapped = 0;
@@ -132,6 +131,7 @@ compiled_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObjec
   }
   PyObject *result;
   if (hit) {
+    hit->hits++;
     result = run_entry (self, hit, slots);
   } else {
     hit = gm_frontend_compile (self, cache, &env, bound.locals);

@@ -47,7 +47,9 @@ gm_report_break_text (const GmBreakInfo *stop)
                               "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^");
   }
   g_string_append_printf (s, "  hint: %s [%s]", stop->hint, gm_breaks[stop->id].id);
-  if (stop->stack && *stop->stack)
+  /* One frame is the place itself. */
+  const char *second = stop->stack ? strchr (stop->stack, '\n') : NULL;
+  if (second && second[1])
     g_string_append_printf (s, "\n  called from:\n%s", stop->stack);
   return g_string_free (s, FALSE);
 }
