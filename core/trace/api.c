@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api.c -- calls of gramme's functions become graph nodes, through the same rows of the API table that eager runs.
+ * api.c -- calls of gramme's functions become graph nodes, through the same rows of the API table
+ * that eager runs.
  *
- * The recorder's builder is the graph's, with three entries of its own: `op` marks results as free of gradients while grad mode is off, `into` refuses in-place
- * writes that have no functional form and notes the others, `item` and `random` become a break and an input.  So what is recorded cannot differ
- * from what eager does by more than the builder.
+ * The recorder's builder is the graph's, with three entries of its own: `op` marks results as free
+ * of gradients while grad mode is off, `into` refuses in-place writes that have no functional form
+ * and notes the others, `item` and `random` become a break and an input.  So what is recorded
+ * cannot differ from what eager does by more than the builder.
  */
 #include "core/trace/recorder.h"
 
 #include <string.h>
 
-#define recorder_of(b) ((GmRecorder *) ((char *) (b) - offsetof (GmRecorder, builder)))
+#define recorder_of(b) ((GmRecorder *) ((char *) (b) -offsetof (GmRecorder, builder)))
 
 static const GmBuilderVtable *graph_vtable;
 
-/* -- The builder ------------------------------------------------------------------------------------------------------ */
+/* -- The builder ----------------------------------------------------------- */
 
 /* The value whose memory v looks at: through views and in-place writes. */
 static GmValueId
@@ -61,12 +63,15 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
   GmGraph *g = r->graph;
   GmValueId id = gm_id_from_val (dst), root = root_of (g, id);
   bool is_input = gm_graph_value (g, root)->node == GM_NO_ID;
-  bool had = gm_graph_meta (g, id)->requires_grad, root_had = gm_graph_meta (g, root)->requires_grad;
+  bool had = gm_graph_meta (g, id)->requires_grad,
+       root_had = gm_graph_meta (g, root)->requires_grad;
   bool on = gm_grad_mode_get (r), gains = false;
   for (int i = 0; i < n_in && on; i++)
     gains |= in[i] && gm_graph_meta (g, gm_id_from_val (in[i]))->requires_grad;
-  bool constant = !is_input && gm_graph_node (g, gm_graph_value (g, root)->node)->op == GM_OP_constant;
-  bool refused = constant || (is_input && (root_had || had || gains)) || (!is_input && !on && (root_had || had)) ||
+  bool constant = !is_input &&
+                  gm_graph_node (g, gm_graph_value (g, root)->node)->op == GM_OP_constant;
+  bool refused = constant || (is_input && (root_had || had || gains)) ||
+                 (!is_input && !on && (root_had || had)) ||
                  (!is_input && gains && !had && (id != root || has_views (g, root)));
   if (refused) {
     gm_record_break (r, GM_BREAK_TENSOR_INPLACE_GRAD, gm_ops[op].name);
@@ -116,12 +121,12 @@ gm_api_builder_init (GmRecorder *r)
   r->builder.base.vt = &r->vtable;
 }
 
-/* -- Values to arguments -------------------------------------------------------------------------------------------- */
+/* -- Values to arguments --------------------------------------------------- */
 
 typedef struct {
   GmRecorder *r;
-  const char *name;  /* of the function, for messages */
-  bool index;        /* a subscript: lists would become index tensors */
+  const char *name;   /* of the function, for messages */
+  bool index;         /* a subscript: lists would become index tensors */
   GPtrArray *tensors; /* trackers of the tensors passed, in order */
 } Conversion;
 
@@ -188,7 +193,8 @@ to_arg (Conversion *c, const GmTracker *t, GmArg *out)
     return false;
   if (t->kind == &gm_kind_tensor) {
     g_ptr_array_add (c->tensors, (gpointer) t);
-    *out = (GmArg){ .kind = GM_ARG_TENSOR, .v = gm_val_from_id ((GmValueId) gm_contents_of (r, t)->number) };
+    *out = (GmArg){ .kind = GM_ARG_TENSOR,
+                    .v = gm_val_from_id ((GmValueId) gm_contents_of (r, t)->number) };
     return true;
   }
   if (t->kind == &gm_kind_constant)
@@ -205,15 +211,18 @@ to_arg (Conversion *c, const GmTracker *t, GmArg *out)
     out->kind = GM_ARG_SLICE;
     return true;
   }
-  if (t->real == (PyObject *) &PyFloat_Type || t->real == (PyObject *) &PyLong_Type || t->real == (PyObject *) &PyBool_Type) {
-    *out = (GmArg){ .kind = GM_ARG_DTYPE, .dtype = t->real == (PyObject *) &PyFloat_Type ? GM_F64
-                                                   : t->real == (PyObject *) &PyLong_Type ? GM_I64 : GM_BOOL };
+  if (t->real == (PyObject *) &PyFloat_Type || t->real == (PyObject *) &PyLong_Type ||
+      t->real == (PyObject *) &PyBool_Type) {
+    *out = (GmArg){ .kind = GM_ARG_DTYPE,
+                    .dtype = t->real == (PyObject *) &PyFloat_Type  ? GM_F64
+                             : t->real == (PyObject *) &PyLong_Type ? GM_I64
+                                                                    : GM_BOOL };
     return true;
   }
   return refuse (c, t);
 }
 
-/* -- Results --------------------------------------------------------------------------------------------------------- */
+/* -- Results --------------------------------------------------------------- */
 
 static const GmTracker *
 from_arg (Conversion *c, const GmArg *a)
@@ -222,7 +231,8 @@ from_arg (Conversion *c, const GmArg *a)
   switch ((GmArgKind) a->kind) {
   case GM_ARG_TENSOR: {
     GmValueId id = gm_id_from_val (a->v);
-    for (uint32_t i = 0; i < c->tensors->len; i++) { /* what a function hands back is the object that it got */
+    for (uint32_t i = 0; i < c->tensors->len;
+         i++) { /* what a function hands back is the object that it got */
       const GmTracker *t = c->tensors->pdata[i];
       if ((GmValueId) gm_contents_of (r, t)->number == id)
         return t;
@@ -243,7 +253,8 @@ from_arg (Conversion *c, const GmArg *a)
     const GmTracker **items = gm_tracker_array (r, a->n);
     for (uint32_t i = 0; i < a->n; i++)
       items[i] = from_arg (c, &a->items[i]);
-    if (a->fields) /* a named tuple of the library: its fields are known, its type is made where it leaves */
+    if (a->fields) /* a named tuple of the library: its fields are known, its type is made where it
+                      leaves */
       return gm_tracker (r, .kind = &gm_kind_tuple, .items = items, .n = a->n, .number = 1,
                          .data = gm_arena_strdup (r->arena, a->fields));
     return a->is_tuple ? gm_tuple_new (r, items, a->n) : gm_list_new (r, items, a->n);
@@ -256,9 +267,11 @@ from_arg (Conversion *c, const GmArg *a)
   }
 }
 
-/* -- Calls ----------------------------------------------------------------------------------------------------------- */
+/* -- Calls ----------------------------------------------------------------- */
 
-/* device= and requires_grad= of functions that make tensors: 1 taken, 0 not one of them, -1 a break. */
+/* requires_grad= is set on the result by whoever calls a row, and what is made in a graph is no
+ * leaf: only False is traced.  device= of a row that does not know it must be the CPU.  1 taken, 0
+ * an argument of the row's, -1 a break. */
 static int
 take_extra (Conversion *c, const GmApi *api, const char *name, const GmTracker *value)
 {
@@ -266,18 +279,19 @@ take_extra (Conversion *c, const GmApi *api, const char *name, const GmTracker *
   bool device = strcmp (name, "device") == 0;
   if (!device && strcmp (name, "requires_grad") != 0)
     return 0;
-  for (int i = 0; i < api->n_args; i++)
+  for (int i = 0; i < api->n_args && device; i++)
     if (strcmp (api->arg_names[i], name) == 0)
       return 0;
   PyObject *o = gm_constant (r, value);
-  if (device) {
-    if (o && (o == Py_None || (gm_host.device_type && Py_TYPE (o) == gm_host.device_type) ||
-              (PyUnicode_Check (o) && (PyUnicode_CompareWithASCIIString (o, "cpu") == 0 || PyUnicode_CompareWithASCIIString (o, "cpu:0") == 0))))
-      return 1;
-  } else if (o == Py_False || o == Py_None) {
+  bool cpu = o && (o == Py_None || (gm_host.device_type && Py_TYPE (o) == gm_host.device_type) ||
+                   (PyUnicode_Check (o) && (PyUnicode_CompareWithASCIIString (o, "cpu") == 0 ||
+                                            PyUnicode_CompareWithASCIIString (o, "cpu:0") == 0)));
+  if (device ? cpu : o == Py_False || o == Py_None)
     return 1;
-  }
-  refuse (c, value);
+  if (device)
+    refuse (c, value);
+  else
+    gm_record_break (r, GM_BREAK_TENSOR_LEAF, api->name);
   return -1;
 }
 
@@ -286,7 +300,9 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
 {
   uint32_t n_named = gm_args_n_named (args);
   g_autoptr (GPtrArray) tensors = g_ptr_array_new ();
-  Conversion c = { r, api->name, strcmp (api->name, "getitem") == 0 || strcmp (api->name, "setitem") == 0, tensors };
+  Conversion c = { r, api->name,
+                   strcmp (api->name, "getitem") == 0 || strcmp (api->name, "setitem") == 0,
+                   tensors };
   if (r->stop)
     return &gm_tracker_poison;
   GmArg *positional = gm_arena_newn (r->arena, GmArg, args->n + 1);
@@ -312,7 +328,8 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
       return &gm_tracker_poison;
   }
   r->builder.where = gm_record_where (r);
-  GmArg result = gm_api_call (api, inplace, &r->builder.base, positional, (int) args->n, names, keywords, n_keywords);
+  GmArg result = gm_api_call (api, inplace, &r->builder.base, positional, (int) args->n, names,
+                              keywords, n_keywords);
   if (r->builder.base.error) {
     gm_record_break (r, GM_BREAK_TENSOR_ERROR, api->name, r->builder.base.error->message);
     g_clear_error (&r->builder.base.error);
@@ -320,9 +337,11 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
     return &gm_tracker_poison;
   }
   const GmTracker *t;
-  if (inplace && result.kind == GM_ARG_TENSOR && tensors->len) { /* the same object, whose value is another one from now on */
+  if (inplace && result.kind == GM_ARG_TENSOR &&
+      tensors->len) { /* the same object, whose value is another one from now on */
     t = tensors->pdata[0];
-    gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_id_from_val (result.v)));
+    gm_contents_set (
+        r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_id_from_val (result.v)));
   } else {
     t = from_arg (&c, &result);
   }
@@ -331,7 +350,8 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
 }
 
 const GmTracker *
-gm_call_api_name (GmRecorder *r, const char *name, const GmTracker *const *args, uint32_t n, bool inplace)
+gm_call_api_name (GmRecorder *r, const char *name, const GmTracker *const *args, uint32_t n,
+                  bool inplace)
 {
   const GmApi *api = gm_api_find (name);
   if (api == NULL)
@@ -339,7 +359,7 @@ gm_call_api_name (GmRecorder *r, const char *name, const GmTracker *const *args,
   return gm_call_api (r, api, inplace, &(GmCallArgs){ args, n, NULL });
 }
 
-/* -- Function objects of rows ---------------------------------------------------------------------------------------- */
+/* -- Function objects of rows ---------------------------------------------- */
 
 const GmTracker *
 gm_wrap_api (GmRecorder *r, PyObject *real, const GmSource *source)
@@ -347,7 +367,8 @@ gm_wrap_api (GmRecorder *r, PyObject *real, const GmSource *source)
   gm_guard (r, IS, source, .obj = real);
   bool inplace;
   const GmApi *api = gm_host.api_get (real, &inplace);
-  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_api, .real = real, .source = source, .data = api, .number = inplace);
+  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_api, .real = real, .source = source,
+                                   .data = api, .number = inplace);
   gm_know (r, t);
   return t;
 }
@@ -361,7 +382,7 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     uint32_t n = args->n + gm_args_n_named (args);
     const GmTracker **with_self = gm_tracker_array (r, n + 1);
     with_self[0] = t->items[0];
-    memcpy (with_self + 1, args->args, n * sizeof *with_self);
+    gm_tracker_copy (with_self + 1, args->args, n);
     all.args = with_self;
     all.n++;
   }
@@ -373,7 +394,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
   const GmApi *api = t->data;
   if (PyUnicode_CompareWithASCIIString (name, "__name__") == 0)
-    return gm_from_constant_take (r, PyUnicode_FromFormat ("%s%s", api->name, t->number ? "_" : ""));
+    return gm_from_constant_take (r,
+                                  PyUnicode_FromFormat ("%s%s", api->name, t->number ? "_" : ""));
   return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "function of gramme");
 }
 
@@ -392,4 +414,6 @@ build (GmResidualBuilder *b, const GmTracker *t)
   return true;
 }
 
-const GmTrackerKind gm_kind_api = { .name = "gramme function", .call = call, .getattr = getattr, .truth = truth, .build = build };
+const GmTrackerKind gm_kind_api = {
+  .name = "gramme function", .call = call, .getattr = getattr, .truth = truth, .build = build
+};

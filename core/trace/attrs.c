@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * attrs.c -- stored names in the heap; globals.
  *
- * The globals of a module and the attributes of the module object are one thing here, keyed by the dict.
+ * The globals of a module and the attributes of the module object are one thing here, keyed by the
+ * dict.
  */
 #include "core/trace/attrs.h"
-
-#include <string.h>
 
 const GmTracker *
 gm_attrs_get (GmRecorder *r, const GmTracker *t, PyObject *name)
@@ -24,10 +23,11 @@ gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker
   uint32_t n = old ? old->n : 0, at = 0;
   while (at < n && !_PyUnicode_EQ (old->items[at]->real, name))
     at += 2;
-  if (at < n && old->items[at + 1] == &gm_tracker_null && value) { /* deleted and set again: it goes to the end */
+  if (at < n && old->items[at + 1] == &gm_tracker_null &&
+      value) { /* deleted and set again: it goes to the end */
     const GmTracker **moved = gm_tracker_array (r, n);
-    memcpy (moved, old->items, at * sizeof *moved);
-    memcpy (moved + at, old->items + at + 2, (n - at - 2) * sizeof *moved);
+    gm_tracker_copy (moved, old->items, at);
+    gm_tracker_copy (moved + at, old->items + at + 2, n - at - 2);
     moved[n - 2] = old->items[at];
     moved[n - 1] = value;
     gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = moved, .n = n));
@@ -35,14 +35,14 @@ gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker
   }
   uint32_t total = at < n ? n : n + 2;
   const GmTracker **items = gm_tracker_array (r, total);
-  if (n)
-    memcpy (items, old->items, n * sizeof *items);
+  if (old)
+    gm_tracker_copy (items, old->items, n);
   items[at] = at < n ? old->items[at] : gm_from_constant (r, name);
   items[at + 1] = value ? value : &gm_tracker_null;
   gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = total));
 }
 
-/* -- Globals --------------------------------------------------------------------------------------------------------- */
+/* -- Globals --------------------------------------------------------------- */
 
 static const GmTracker *
 globals_of (GmRecorder *r, PyObject *dict)

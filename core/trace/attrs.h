@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * attrs.h -- names bound to values on something that lives in the heap: instance attributes, module globals.
+ * attrs.h -- names bound to values on something that lives in the heap: instance attributes, module
+ * globals.
  *
- * Contents are name, value, name, value ...: what was stored in the region, in the order of the first store; the value NULL tracker means deleted.  What is not
- * there has the value that the real object has.
+ * Contents are name, value, name, value ...: what was stored in the region, in the order of the
+ * first store; the value NULL tracker means deleted.  What is not there has the value that the real
+ * object has.
  */
 #ifndef GM_TRACE_ATTRS_H
 #define GM_TRACE_ATTRS_H

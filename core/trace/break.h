@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * break.h -- the reasons for which something cannot be traced, expanded from core/breaks.def.  No Python here.
+ * break.h -- the reasons for which something cannot be traced, expanded from core/breaks.def.  No
+ * Python here.
  */
 #ifndef GM_TRACE_BREAK_H
 #define GM_TRACE_BREAK_H

@@ -7,6 +7,7 @@
 #include "core/trace/recorder.h"
 
 const GmTracker *gm_cell_load (GmRecorder *r, const GmTracker *cell); /* NULL: empty */
-void gm_cell_store (GmRecorder *r, const GmTracker *cell, const GmTracker *value); /* NULL: delete */
+void gm_cell_store (GmRecorder *r, const GmTracker *cell,
+                    const GmTracker *value); /* NULL: delete */
 
 #endif

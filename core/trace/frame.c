@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
- * frame.c -- calls of Python functions: arguments are bound as CPython binds them, and the callee's frame is entered.
+ * frame.c -- calls of Python functions: arguments are bound as CPython binds them, and the callee's
+ * frame is entered.
  *
- * Frames are immutable and linked to their parents; variables and stack are heap objects, so a rollback may cross calls and returns.  A frame
- * that an instruction enters continues in the loop; one that a builtin needs at once (map, property, sum ...) runs in a nested loop.
+ * Frames are immutable and linked to their parents; variables and stack are heap objects, so a
+ * rollback may cross calls and returns.  A frame that an instruction enters continues in the loop;
+ * one that a builtin needs at once (map, property, sum ...) runs in a nested loop.
  */
 #include "core/trace/recorder.h"
 
-#include <string.h>
-
-/* -- Arguments -------------------------------------------------------------------------------------------------------- */
+/* -- Arguments ------------------------------------------------------------- */
 
 bool
 gm_args_plain (GmRecorder *r, const char *name, const GmCallArgs *args, uint32_t min, uint32_t max)
 {
   if (args->n >= min && args->n <= max && gm_args_n_named (args) == 0)
     return true;
-  g_autofree char *message = g_strdup_printf ("%s() with %u positional and %u named arguments", name, args->n, gm_args_n_named (args));
+  g_autofree char *message = g_strdup_printf ("%s() with %u positional and %u named arguments",
+                                              name, args->n, gm_args_n_named (args));
   gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, message);
   return false;
 }
 
 bool
-gm_args_take (GmRecorder *r, const char *name, const GmCallArgs *args, const char *const *names, uint32_t n_names,
-              const GmTracker **out)
+gm_args_take (GmRecorder *r, const char *name, const GmCallArgs *args, const char *const *names,
+              uint32_t n_names, const GmTracker **out)
 {
   bool ok = args->n <= n_names;
   for (uint32_t i = 0; i < n_names; i++)
     out[i] = i < args->n ? args->args[i] : NULL;
   for (uint32_t k = 0; k < gm_args_n_named (args) && ok; k++) {
     uint32_t i = 0;
-    while (i < n_names && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (args->names, k), names[i]) != 0)
+    while (i < n_names &&
+           PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (args->names, k), names[i]) != 0)
       i++;
     ok = i < n_names && out[i] == NULL;
     if (ok)
@@ -49,32 +51,36 @@ gm_method_row (GmRecorder *r, const GmMethodRow *rows, const GmTracker *self, Py
     if (PyUnicode_CompareWithASCIIString (name, row->name) == 0) {
       const GmTracker **items = gm_tracker_array (r, 1);
       items[0] = self;
-      return gm_tracker (r, .kind = &gm_kind_builtin, .items = items, .n = 1, .data = row, .number = 1);
+      return gm_tracker (r, .kind = &gm_kind_builtin, .items = items, .n = 1, .data = row,
+                         .number = 1);
     }
   return NULL;
 }
 
-/* -- Binding ----------------------------------------------------------------------------------------------------------- */
+/* -- Binding --------------------------------------------------------------- */
 
 static bool
 complain (GmRecorder *r, const GmCode *code, const char *what)
 {
-  g_autofree char *message = g_strdup_printf ("%s() %s", PyUnicode_AsUTF8 (code->code->co_qualname), what);
+  g_autofree char *message = g_strdup_printf ("%s() %s", PyUnicode_AsUTF8 (code->code->co_qualname),
+                                              what);
   gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, message);
   return false;
 }
 
 /* What the function tracker knows of defaults, in tracker_function.c. */
-extern const GmTracker *gm_function_default (GmRecorder *r, const GmTracker *func, uint32_t slot, const GmCode *code);
+extern const GmTracker *gm_function_default (GmRecorder *r, const GmTracker *func, uint32_t slot,
+                                             const GmCode *code);
 
 /* slots[0 .. n_args) in localsplus order. */
 static bool
-bind (GmRecorder *r, const GmTracker *func, const GmCode *code, const GmCallArgs *args, const GmTracker **slots)
+bind (GmRecorder *r, const GmTracker *func, const GmCode *code, const GmCallArgs *args,
+      const GmTracker **slots)
 {
   uint32_t n_named = gm_args_n_named (args), n_params = code->n_pos + code->n_kwonly;
   uint32_t varargs_slot = n_params, varkw_slot = n_params + code->varargs;
   uint32_t n = MIN (args->n, code->n_pos);
-  memcpy (slots, args->args, n * sizeof *slots);
+  gm_tracker_copy (slots, args->args, n);
   if (args->n > n && !code->varargs)
     return complain (r, code, "takes fewer positional arguments");
   if (code->varargs)
@@ -103,12 +109,14 @@ bind (GmRecorder *r, const GmTracker *func, const GmCode *code, const GmCallArgs
   return !r->stop;
 }
 
-/* -- Entering and leaving ------------------------------------------------------------------------------------------------ */
+/* -- Entering and leaving -------------------------------------------------- */
 
-extern const GmCode *gm_function_code (GmRecorder *r, const GmTracker *func, PyObject **globals, PyObject **builtins);
+extern const GmCode *gm_function_code (GmRecorder *r, const GmTracker *func, PyObject **globals,
+                                       PyObject **builtins);
 
 bool
-gm_frame_enter (GmRecorder *r, const GmTracker *func, const GmCallArgs *args, GmAfter after, const GmTracker *init_object)
+gm_frame_enter (GmRecorder *r, const GmTracker *func, const GmCallArgs *args, GmAfter after,
+                const GmTracker *init_object)
 {
   if (r->stop)
     return false;

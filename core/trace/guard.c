@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * guard.c -- guards as they are made, and the flat program that checks them.
  *
- * A guard is appended once (guard_index knows which exist); at the end all are compiled, in order, to records, each preceded by the loads that
- * its source needs.  Checking is one loop with one switch, expanded from guards.def.  Invariant: a record reads only slots that an
- * earlier record wrote.
+ * A guard is appended once (guard_index knows which exist); at the end all are compiled, in order,
+ * to records, each preceded by the loads that its source needs.  Checking is one loop with one
+ * switch, expanded from guards.def.  Invariant: a record reads only slots that an earlier record
+ * wrote.
  */
 #include "core/trace/guard.h"
 
@@ -11,13 +12,14 @@
 
 #include <string.h>
 
-/* -- While recording --------------------------------------------------------------------------------------------- */
+/* -- While recording ------------------------------------------------------- */
 
 guint
 gm_guard_hash (gconstpointer p)
 {
   const GmGuard *g = p;
-  guint h = g->kind * 131 + (g->source ? g->source->number * 31 + 1 : 0) + (g->other ? g->other->number * 17 + 1 : 0);
+  guint h = g->kind * 131 + (g->source ? g->source->number * 31 + 1 : 0) +
+            (g->other ? g->other->number * 17 + 1 : 0);
   return h + g_direct_hash (g->obj) * 3 + g_direct_hash (g->key) * 5 + (guint) g->index * 11;
 }
 
@@ -27,8 +29,8 @@ gm_guard_equal (gconstpointer p, gconstpointer q)
   const GmGuard *a = p, *b = q;
   if (a->kind == GM_GUARD_TENSOR) /* one meta per source, at entry: ptr is a copy of it */
     return b->kind == a->kind && a->source == b->source;
-  return a->kind == b->kind && a->source == b->source && a->other == b->other && a->obj == b->obj && a->key == b->key &&
-         a->index == b->index && a->ptr == b->ptr;
+  return a->kind == b->kind && a->source == b->source && a->other == b->other && a->obj == b->obj &&
+         a->key == b->key && a->index == b->index && a->ptr == b->ptr;
 }
 
 void
@@ -47,7 +49,7 @@ gm_guard_add (GmRecorder *r, const GmGuard *init)
   g_hash_table_add (r->guard_index, gm_arena_copy (r->arena, &g, sizeof g));
 }
 
-/* -- What the statements use --------------------------------------------------------------------------------------- */
+/* -- What the statements use ----------------------------------------------- */
 
 static inline PyObject *
 dict_get (PyObject *dict, PyObject *key, Py_hash_t hash)
@@ -55,7 +57,8 @@ dict_get (PyObject *dict, PyObject *key, Py_hash_t hash)
   return _PyDict_GetItem_KnownHash (dict, key, hash);
 }
 
-/* The instance dict's entry.  Making the dict of an object that keeps its attributes inline happens once per object. */
+/* The instance dict's entry.  Making the dict of an object that keeps its attributes inline happens
+ * once per object. */
 static inline PyObject *
 attr_get (PyObject *o, PyObject *key, Py_hash_t hash)
 {
@@ -99,7 +102,8 @@ constant_equals (PyObject *a, PyObject *b)
 static bool
 key_equals (PyObject *a, PyObject *b)
 {
-  return a == b || (Py_TYPE (a) == Py_TYPE (b) && gm_is_constant_type (Py_TYPE (a)) && constant_equals (a, b));
+  return a == b || (Py_TYPE (a) == Py_TYPE (b) && gm_is_constant_type (Py_TYPE (a)) &&
+                    constant_equals (a, b));
 }
 
 static bool
@@ -145,32 +149,33 @@ tensor_matches (const GmTensor *t, const GmMeta *m)
   if (t == NULL || memcmp (&t->meta, m, offsetof (GmMeta, sizes)) != 0)
     return false;
   size_t bytes = m->ndim * sizeof (int64_t);
-  return memcmp (t->meta.sizes, m->sizes, bytes) == 0 && memcmp (t->meta.strides, m->strides, bytes) == 0;
+  return memcmp (t->meta.sizes, m->sizes, bytes) == 0 &&
+         memcmp (t->meta.strides, m->strides, bytes) == 0;
 }
 
-/* -- The check ------------------------------------------------------------------------------------------------------- */
+/* -- The check ------------------------------------------------------------- */
 
 static inline bool
-check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func, PyObject **slots,
-       uint32_t *failed)
+check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func,
+       PyObject **slots, uint32_t *failed)
 {
   const GmCheck *end = g->checks + g->n;
   for (const GmCheck *c = g->checks; c < end; c++) {
     switch ((GmRecordKind) c->kind) {
 #define v (slots[c->in])
-#define OK(x) \
-  if (G_UNLIKELY (!(x))) \
-    goto miss
-#define GOT(x) \
-  if (G_UNLIKELY ((slots[c->out] = (PyObject *) (x)) == NULL)) \
-    goto miss
-#define LOAD(NAME, statement) \
-  case GM_SOURCE_##NAME: \
-    statement; \
+#define OK(x)                                                                                      \
+  if (G_UNLIKELY (!(x)))                                                                           \
+  goto miss
+#define GOT(x)                                                                                     \
+  if (G_UNLIKELY ((slots[c->out] = (PyObject *) (x)) == NULL))                                     \
+  goto miss
+#define LOAD(NAME, statement)                                                                      \
+  case GM_SOURCE_##NAME:                                                                           \
+    statement;                                                                                     \
     break;
-#define GUARD(NAME, cost, statement, text) \
-  case GM_GUARD_##NAME: \
-    statement; \
+#define GUARD(NAME, cost, statement, text)                                                         \
+  case GM_GUARD_##NAME:                                                                            \
+    statement;                                                                                     \
     break;
 #include "core/trace/guards.def"
 #undef v
@@ -189,8 +194,8 @@ check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunct
 }
 
 bool
-gm_guards_check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func,
-                 PyObject **slots)
+gm_guards_check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
+                 PyFunctionObject *func, PyObject **slots)
 {
   return check (g, env, locals, func, slots, NULL);
 }
@@ -207,14 +212,15 @@ gm_guards_n_checks (const GmGuards *g)
   return g->n_guards;
 }
 
-/* -- Text -------------------------------------------------------------------------------------------------------------- */
+/* -- Text ------------------------------------------------------------------ */
 
 static char *
 value_text (PyObject *o)
 {
   if (PyType_Check (o))
     return g_strdup (((PyTypeObject *) o)->tp_name);
-  if (o == Py_None || gm_is_constant_type (Py_TYPE (o)) || PyAnySet_Check (o) || Py_TYPE (o) == gm_host.dtype_type) {
+  if (o == Py_None || gm_is_constant_type (Py_TYPE (o)) || PyAnySet_Check (o) ||
+      Py_TYPE (o) == gm_host.dtype_type) {
     PyObject *text = PyObject_Repr (o);
     const char *utf8 = text ? PyUnicode_AsUTF8 (text) : NULL;
     char *s = g_strdup (utf8 ? utf8 : "?");
@@ -226,8 +232,9 @@ value_text (PyObject *o)
     return gm_meta_text (&gm_host_tensor (o)->meta);
   PyObject *name = PyObject_GetAttrString (o, "__name__");
   PyErr_Clear ();
-  char *s = name && PyUnicode_Check (name) ? g_strdup_printf ("%s %s", Py_TYPE (o)->tp_name, PyUnicode_AsUTF8 (name))
-                                           : g_strdup_printf ("a %s", Py_TYPE (o)->tp_name);
+  char *s = name && PyUnicode_Check (name)
+                ? g_strdup_printf ("%s %s", Py_TYPE (o)->tp_name, PyUnicode_AsUTF8 (name))
+                : g_strdup_printf ("a %s", Py_TYPE (o)->tp_name);
   Py_XDECREF (name);
   return s;
 }
@@ -235,8 +242,10 @@ value_text (PyObject *o)
 static char *
 modes_text (uint32_t modes)
 {
-  return g_strdup_printf ("GRAD_MODE %s, FULLGRAPH %s, DEFAULT_DTYPE %s", modes & GM_MODE_GRAD ? "on" : "off",
-                          modes & GM_MODE_FULLGRAPH ? "on" : "off", gm_dtypes[(modes >> GM_MODE_DTYPE_SHIFT) & 15].text);
+  return g_strdup_printf ("GRAD_MODE %s, FULLGRAPH %s, DEFAULT_DTYPE %s",
+                          modes & GM_MODE_GRAD ? "on" : "off",
+                          modes & GM_MODE_FULLGRAPH ? "on" : "off",
+                          gm_dtypes[(modes >> GM_MODE_DTYPE_SHIFT) & 15].text);
 }
 
 static char *
@@ -277,7 +286,8 @@ static char *
 lookup_text (PyObject *type, PyObject *name, const void *expected)
 {
   g_autofree char *value = expected ? value_text ((PyObject *) expected) : g_strdup ("nothing");
-  return g_strdup_printf ("%s.%s is %s", ((PyTypeObject *) type)->tp_name, PyUnicode_AsUTF8 (name), value);
+  return g_strdup_printf ("%s.%s is %s", ((PyTypeObject *) type)->tp_name, PyUnicode_AsUTF8 (name),
+                          value);
 }
 
 static char *
@@ -299,8 +309,8 @@ expected_text (const GmCheck *c)
 #define LOAD(NAME, statement) case GM_SOURCE_##NAME:
 #include "core/trace/guards.def"
     return g_strdup ("a value");
-#define GUARD(NAME, cost, statement, text) \
-  case GM_GUARD_##NAME: \
+#define GUARD(NAME, cost, statement, text)                                                         \
+  case GM_GUARD_##NAME:                                                                            \
     return (text);
 #include "core/trace/guards.def"
   default:
@@ -320,8 +330,9 @@ found_text (const GmCheck *c, const GmCallEnv *env, PyObject *const *slots)
     PyObject *o = slots[c->in];
     if (PyObject_TypeCheck (o, gm_host.tensor_type) && gm_host_tensor (o)) {
       g_autofree char *meta = tensor_text (&gm_host_tensor (o)->meta);
-      return Py_TYPE (o) == (PyTypeObject *) c->obj ? g_steal_pointer (&meta)
-                                                   : g_strdup_printf ("%s of type %s", meta, Py_TYPE (o)->tp_name);
+      return Py_TYPE (o) == (PyTypeObject *) c->obj
+                 ? g_steal_pointer (&meta)
+                 : g_strdup_printf ("%s of type %s", meta, Py_TYPE (o)->tp_name);
     }
     return g_strdup_printf ("a %s", Py_TYPE (o)->tp_name);
   }
@@ -350,7 +361,8 @@ found_text (const GmCheck *c, const GmCallEnv *env, PyObject *const *slots)
 }
 
 char *
-gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func)
+gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
+                   PyFunctionObject *func)
 {
   g_autofree PyObject **slots = g_new0 (PyObject *, g->n_slots + 1);
   uint32_t failed;
@@ -359,9 +371,10 @@ gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *const *loc
   const GmCheck *c = &g->checks[failed];
   g_autofree char *expected = expected_text (c);
   g_autofree char *found = found_text (c, env, slots);
-  g_autofree char *where = g->wheres[failed] ? g_strdup_printf ("  # %s", g->wheres[failed]) : g_strdup ("");
-  return g_strdup_printf ("%s %s: expected %s, found %s%s", kind_names[c->kind], g->sources[failed] ? g->sources[failed] : "",
-                          expected, found, where);
+  g_autofree char *where = g->wheres[failed] ? g_strdup_printf ("  # %s", g->wheres[failed])
+                                             : g_strdup ("");
+  return g_strdup_printf ("%s %s: expected %s, found %s%s", kind_names[c->kind],
+                          g->sources[failed] ? g->sources[failed] : "", expected, found, where);
 }
 
 char *
@@ -397,7 +410,8 @@ gm_guards_text (const GmGuards *g)
       break;
     default:
       expected = expected_text (c);
-      g_string_append_printf (s, "%s: %s %s", g->sources[i] ? g->sources[i] : "", kind_names[c->kind], expected);
+      g_string_append_printf (s, "%s: %s %s", g->sources[i] ? g->sources[i] : "",
+                              kind_names[c->kind], expected);
     }
     if (g->wheres[i])
       g_string_append_printf (s, "  # %s", g->wheres[i]);
@@ -406,7 +420,7 @@ gm_guards_text (const GmGuards *g)
   return g_string_free (s, FALSE);
 }
 
-/* -- Compilation to records --------------------------------------------------------------------------------------------- */
+/* -- Compilation to records ------------------------------------------------ */
 
 typedef struct {
   GmRecorder *r;
@@ -436,7 +450,10 @@ load (Compiler *k, const GmSource *s)
   uint32_t in = s->base ? load (k, s->base) : 0;
   uint32_t out = k->g->n_slots++;
   k->slot_of[s->number] = out;
-  add (k, (GmCheck){ .kind = s->kind, .in = in, .out = out, .index = s->index, .obj = s->obj, .key = s->key }, s->name, NULL);
+  add (k,
+       (GmCheck){
+           .kind = s->kind, .in = in, .out = out, .index = s->index, .obj = s->obj, .key = s->key },
+       s->name, NULL);
   return out;
 }
 
@@ -446,12 +463,17 @@ gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, ui
   GmGuards *g = g_new0 (GmGuards, 1);
   g_atomic_ref_count_init (&g->refs);
   g->text = g_string_chunk_new (256);
-  Compiler k = { r, g, g_array_new (FALSE, TRUE, sizeof (GmCheck)), g_ptr_array_new (), g_ptr_array_new (), slot_of };
+  Compiler k = {
+    r,      g, g_array_new (FALSE, TRUE, sizeof (GmCheck)), g_ptr_array_new (), g_ptr_array_new (),
+    slot_of
+  };
   for (uint32_t i = 0; i < r->sources->len; i++)
     slot_of[i] = UINT32_MAX;
   for (uint32_t i = 0; i < r->guards->len; i++) {
     const GmGuard *gd = &g_array_index (r->guards, GmGuard, i);
-    GmCheck c = { .kind = gd->kind, .index = gd->index, .obj = gd->obj, .key = gd->key, .ptr = gd->ptr };
+    GmCheck c = {
+      .kind = gd->kind, .index = gd->index, .obj = gd->obj, .key = gd->key, .ptr = gd->ptr
+    };
     if (gd->source)
       c.in = load (&k, gd->source);
     if (gd->other) {
@@ -459,12 +481,15 @@ gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, ui
       c.ptr2 = g_string_chunk_insert (g->text, gd->other->name);
     }
     if (gd->kind == GM_GUARD_BACKEND_MATCH)
-      c.ptr2 = g_string_chunk_insert (g->text, r->request->backend_text ? r->request->backend_text : "");
+      c.ptr2 = g_string_chunk_insert (g->text,
+                                      r->request->backend_text ? r->request->backend_text : "");
     else if (gd->kind == GM_GUARD_TENSOR)
       c.ptr = g_memdup2 (gd->ptr, sizeof (GmMeta));
     else if (gd->kind == GM_GUARD_CLASS_LOOKUP || gd->kind == GM_GUARD_CLASS_DICT)
       Py_XINCREF ((PyObject *) gd->ptr);
-    g_autofree char *where = gd->file && gd->line > 0 ? g_strdup_printf ("%s:%d", gd->file, gd->line) : NULL;
+    g_autofree char *where = gd->file && gd->line > 0
+                                 ? g_strdup_printf ("%s:%d", gd->file, gd->line)
+                                 : NULL;
     add (&k, c, gd->source ? gd->source->name : NULL, where);
     g->n_guards++;
   }

@@ -7,13 +7,14 @@
 #include "core/trace/source.h"
 
 typedef struct {
-  uint8_t kind;    /* GmRecordKind */
-  uint32_t in;     /* the slot that is looked at: a load's base, a check's value */
-  uint32_t out;    /* a load's slot */
+  uint8_t kind; /* GmRecordKind */
+  uint32_t in;  /* the slot that is looked at: a load's base, a check's value */
+  uint32_t out; /* a load's slot */
   int64_t index;
   PyObject *obj, *key; /* strong */
   Py_hash_t hash;      /* of key */
-  const void *ptr;     /* TENSOR: GmMeta; CLASS_LOOKUP, CLASS_DICT: strong reference or NULL; BACKEND_MATCH: the key */
+  const void *ptr;     /* TENSOR: GmMeta; CLASS_LOOKUP, CLASS_DICT: strong reference or NULL;
+                          BACKEND_MATCH: the key */
   const char *ptr2;    /* a name for texts */
 } GmCheck;
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * heap.c -- object contents over the journal.
  *
- * Invariant: (objects, slots, writes) of a mark describe the heap completely: what is younger is cut off, what is older and was overwritten is
- * restored from the journal.  The cost of a rollback is that of the writes undone.  Knows neither nodes nor guards.
- * Rejected: contents inside trackers.  Every write then had to be repeated in each live copy.
+ * Invariant: (objects, slots, writes) of a mark describe the heap completely: what is younger is
+ * cut off, what is older and was overwritten is restored from the journal.  The cost of a rollback
+ * is that of the writes undone.  Knows neither nodes nor guards. Rejected: contents inside
+ * trackers.  Every write then had to be repeated in each live copy.
  */
 #include "core/trace/heap.h"
 
@@ -66,7 +67,7 @@ gm_heap_changed_since (const GmHeap *h, GmHeapMark m, uint32_t object)
   return false;
 }
 
-/* -- Rollback --------------------------------------------------------------------------------------------------- */
+/* -- Rollback -------------------------------------------------------------- */
 
 GmHeapMark
 gm_heap_mark (const GmHeap *h)

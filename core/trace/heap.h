@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * heap.h -- what mutable Python objects contain while a frame is recorded.
  *
- * A tracker with identity holds an object id; that object's contents are here, in (object, key) slots.  Frames are objects too: their keys are local
- * variables and stack places.  A slot holds a tracker or NULL.  Each write is journaled first, so undoing is replaying the journal's tail backwards.
+ * A tracker with identity holds an object id; that object's contents are here, in (object, key)
+ * slots.  Frames are objects too: their keys are local variables and stack places.  A slot holds a
+ * tracker or NULL.  Each write is journaled first, so undoing is replaying the journal's tail
+ * backwards.
  */
 #ifndef GM_TRACE_HEAP_H
 #define GM_TRACE_HEAP_H
@@ -13,15 +15,19 @@
 
 typedef struct GmTracker GmTracker;
 
-typedef struct { uint32_t first, n; } GmHeapObject;
+typedef struct {
+  uint32_t first, n;
+} GmHeapObject;
 
 typedef struct {
-  GArray *objects; /* GmHeapObject */
+  GArray *objects;  /* GmHeapObject */
   GPtrArray *slots; /* of GmTracker; each object's are adjacent */
   GmJournal journal;
 } GmHeap;
 
-typedef struct { uint32_t objects, slots, writes; } GmHeapMark;
+typedef struct {
+  uint32_t objects, slots, writes;
+} GmHeapMark;
 
 void gm_heap_init (GmHeap *h);
 void gm_heap_clear (GmHeap *h);

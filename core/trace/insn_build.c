@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * insn_build.c -- instructions that make and take apart tuples, lists, sets, dicts, slices and strings.
+ * insn_build.c -- instructions that make and take apart tuples, lists, sets, dicts, slices and
+ * strings.
  */
 #include "core/trace/insns.h"
 
@@ -60,11 +61,12 @@ gm_insn_build_key_map (GmRecorder *r, const GmInsn *i)
 void
 gm_insn_build_slice (GmRecorder *r, const GmInsn *i)
 {
-  const GmTracker *step = i->arg == 3 ? gm_pop (r) : gm_none (r), *stop = gm_pop (r), *start = gm_pop (r);
+  const GmTracker *step = i->arg == 3 ? gm_pop (r) : gm_none (r), *stop = gm_pop (r),
+                  *start = gm_pop (r);
   gm_push (r, gm_slice_new (r, start, stop, step));
 }
 
-/* -- Strings ------------------------------------------------------------------------------------------------------------ */
+/* -- Strings --------------------------------------------------------------- */
 
 void
 gm_insn_build_string (GmRecorder *r, const GmInsn *i)
@@ -90,7 +92,9 @@ gm_insn_format_value (GmRecorder *r, const GmInsn *i)
     return;
   }
   if (i->arg & 3)
-    o = (i->arg & 3) == 1 ? PyObject_Str (o) : (i->arg & 3) == 2 ? PyObject_Repr (o) : PyObject_ASCII (o);
+    o = (i->arg & 3) == 1   ? PyObject_Str (o)
+        : (i->arg & 3) == 2 ? PyObject_Repr (o)
+                            : PyObject_ASCII (o);
   else
     Py_INCREF (o);
   if (o)
@@ -98,7 +102,7 @@ gm_insn_format_value (GmRecorder *r, const GmInsn *i)
   gm_push (r, gm_from_constant_take (r, o ? PyObject_Format (o, spec) : NULL));
 }
 
-/* -- Additions to what is on the stack ------------------------------------------------------------------------------------ */
+/* -- Additions to what is on the stack ------------------------------------- */
 
 static const GmTracker *
 method (GmRecorder *r, const GmTracker *t, const char *name)
@@ -177,7 +181,7 @@ gm_insn_dict_merge (GmRecorder *r, const GmInsn *i)
     gm_call_n (r, method (r, to, "update"), &from, 1);
 }
 
-/* -- Unpacking --------------------------------------------------------------------------------------------------------------- */
+/* -- Unpacking ------------------------------------------------------------- */
 
 void
 gm_insn_unpack_sequence (GmRecorder *r, const GmInsn *i)
@@ -186,7 +190,8 @@ gm_insn_unpack_sequence (GmRecorder *r, const GmInsn *i)
   if (all == NULL)
     return;
   if (all->len != i->arg) {
-    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "ValueError: the number of values to unpack differs");
+    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
+                     "ValueError: the number of values to unpack differs");
     return;
   }
   for (uint32_t k = all->len; k-- > 0;)

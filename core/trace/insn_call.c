@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * insn_call.c -- calls, returns, functions being made, `with`.
  *
- * A call of a Python function, a method, an object's __call__ or a class of the user's enters the frame, and the loop goes on inside it; everything else is
- * computed at once.
+ * A call of a Python function, a method, an object's __call__ or a class of the user's enters the
+ * frame, and the loop goes on inside it; everything else is computed at once.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/insns.h"
-
-#include <string.h>
 
 static void
 prepend (GmRecorder *r, GmCallArgs *args, const GmTracker *self)
@@ -15,7 +13,7 @@ prepend (GmRecorder *r, GmCallArgs *args, const GmTracker *self)
   uint32_t n = args->n + gm_args_n_named (args);
   const GmTracker **all = gm_tracker_array (r, n + 1);
   all[0] = self;
-  memcpy (all + 1, args->args, n * sizeof *all);
+  gm_tracker_copy (all + 1, args->args, n);
   args->args = all;
   args->n++;
 }
@@ -24,8 +22,9 @@ prepend (GmRecorder *r, GmCallArgs *args, const GmTracker *self)
 static bool
 is_user_class (PyTypeObject *type)
 {
-  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_new == PyBaseObject_Type.tp_new && (PyObject *) type != gm_host.no_grad &&
-         (PyObject *) type != gm_host.enable_grad && (PyObject *) type != gm_host.set_grad_enabled;
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_new == PyBaseObject_Type.tp_new &&
+         (PyObject *) type != gm_host.no_grad && (PyObject *) type != gm_host.enable_grad &&
+         (PyObject *) type != gm_host.set_grad_enabled;
 }
 
 static void
@@ -80,7 +79,8 @@ gm_insn_call (GmRecorder *r, const GmInsn *i)
 void
 gm_insn_call_ex (GmRecorder *r, const GmInsn *i)
 {
-  const GmTracker *kwargs = i->arg & 1 ? gm_realize (r, gm_pop (r)) : NULL, *rest = gm_pop (r), *f = gm_pop (r);
+  const GmTracker *kwargs = i->arg & 1 ? gm_realize (r, gm_pop (r)) : NULL, *rest = gm_pop (r),
+                  *f = gm_pop (r);
   gm_pop (r); /* NULL */
   g_autoptr (GPtrArray) all = gm_iterate (r, rest);
   if (all == NULL)
@@ -109,8 +109,7 @@ gm_insn_call_ex (GmRecorder *r, const GmInsn *i)
       args.names = NULL;
   }
   const GmTracker **values = gm_tracker_array (r, all->len);
-  if (all->len)
-    memcpy (values, all->pdata, all->len * sizeof *values);
+  gm_tracker_copy (values, (const GmTracker *const *) all->pdata, all->len);
   args.args = values;
   do_call (r, f, args);
 }
@@ -121,13 +120,16 @@ gm_insn_return_value (GmRecorder *r, const GmInsn *i)
   gm_frame_leave (r, gm_pop (r));
 }
 
-/* arg bits, in the order of the stack from below: 1 defaults, 2 keyword defaults, 4 annotations, 8 closure. */
+/* arg bits, in the order of the stack from below: 1 defaults, 2 keyword defaults, 4 annotations, 8
+ * closure. */
 void
 gm_insn_make_function (GmRecorder *r, const GmInsn *i)
 {
   const GmTracker *code = gm_realize (r, gm_pop (r));
-  const GmTracker *closure = i->arg & 8 ? gm_pop (r) : NULL, *annotations = i->arg & 4 ? gm_pop (r) : NULL;
-  const GmTracker *kwdefaults = i->arg & 2 ? gm_pop (r) : NULL, *defaults = i->arg & 1 ? gm_realize (r, gm_pop (r)) : NULL;
+  const GmTracker *closure = i->arg & 8 ? gm_pop (r) : NULL,
+                  *annotations = i->arg & 4 ? gm_pop (r) : NULL;
+  const GmTracker *kwdefaults = i->arg & 2 ? gm_pop (r) : NULL,
+                  *defaults = i->arg & 1 ? gm_realize (r, gm_pop (r)) : NULL;
   if (!r->stop)
     gm_push (r, gm_function_new (r, code->real, closure, defaults, kwdefaults, annotations));
 }

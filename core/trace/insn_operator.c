@@ -100,7 +100,7 @@ gm_insn_store_slice (GmRecorder *r, const GmInsn *i)
   gm_setitem (r, t, gm_slice_new (r, start, stop, gm_none (r)), value);
 }
 
-/* -- Attributes -------------------------------------------------------------------------------------------------------- */
+/* -- Attributes ------------------------------------------------------------ */
 
 void
 gm_insn_load_attr (GmRecorder *r, const GmInsn *i)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * insn_stack.c -- instructions on the stack, variables, cells and globals.
  *
- * One slot table: a slot that is a cell variable or free variable holds a cell tracker once the prologue has run.
+ * One slot table: a slot that is a cell variable or free variable holds a cell tracker once the
+ * prologue has run.
  */
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"
@@ -41,7 +42,7 @@ gm_insn_swap (GmRecorder *r, const GmInsn *i)
   gm_poke (r, i->arg, top);
 }
 
-/* -- Variables ------------------------------------------------------------------------------------------------------ */
+/* -- Variables ------------------------------------------------------------- */
 
 static const char *
 slot_name (GmRecorder *r, uint32_t slot)
@@ -52,8 +53,10 @@ slot_name (GmRecorder *r, uint32_t slot)
 void
 gm_insn_load_const (GmRecorder *r, const GmInsn *i)
 {
-  /* A tuple of the code is one object in all calls; the other constants are, too, but nobody can tell. */
-  gm_push (r, PyTuple_CheckExact (i->obj) ? gm_tuple_constant (r, i->obj) : gm_from_constant (r, i->obj));
+  /* A tuple of the code is one object in all calls; the other constants are, too, but nobody can
+   * tell. */
+  gm_push (r, PyTuple_CheckExact (i->obj) ? gm_tuple_constant (r, i->obj)
+                                          : gm_from_constant (r, i->obj));
 }
 
 void
@@ -90,7 +93,7 @@ gm_insn_delete_fast (GmRecorder *r, const GmInsn *i)
     gm_record_break (r, GM_BREAK_UNBOUND, slot_name (r, i->arg));
 }
 
-/* -- Cells ---------------------------------------------------------------------------------------------------------- */
+/* -- Cells ----------------------------------------------------------------- */
 
 void
 gm_insn_make_cell (GmRecorder *r, const GmInsn *i)
@@ -138,7 +141,7 @@ gm_insn_delete_deref (GmRecorder *r, const GmInsn *i)
     gm_record_break (r, GM_BREAK_UNBOUND, slot_name (r, i->arg));
 }
 
-/* -- Globals ---------------------------------------------------------------------------------------------------------- */
+/* -- Globals --------------------------------------------------------------- */
 
 void
 gm_insn_load_global (GmRecorder *r, const GmInsn *i)
@@ -158,7 +161,7 @@ gm_insn_store_global (GmRecorder *r, const GmInsn *i)
   gm_global_store (r, r->frame->globals, i->obj, gm_pop (r));
 }
 
-/* -- Imports: only of what is loaded already, without side effects -------------------------------------------------------- */
+/* -- Imports: only of what is loaded already, without side effects --------- */
 
 void
 gm_insn_import_name (GmRecorder *r, const GmInsn *i)
@@ -170,8 +173,9 @@ gm_insn_import_name (GmRecorder *r, const GmInsn *i)
   PyObject *importer = PyDict_GetItemString (r->frame->builtins, "__import__");
   PyObject *module = PyDict_GetItemWithError (modules, i->obj);
   bool dotted = strchr (name, '.') != NULL;
-  if (!gm_constant_int (r, depth, &level) || level != 0 || module == NULL || !PyModule_CheckExact (module) ||
-      (dotted && from->real == Py_None) || importer == NULL || !PyCFunction_Check (importer)) {
+  if (!gm_constant_int (r, depth, &level) || level != 0 || module == NULL ||
+      !PyModule_CheckExact (module) || (dotted && from->real == Py_None) || importer == NULL ||
+      !PyCFunction_Check (importer)) {
     gm_record_break (r, GM_BREAK_IMPORT, name);
     return;
   }

@@ -4,7 +4,7 @@
 #include "core/trace/insns.h"
 
 const GmInsnInfo gm_insns[GM_N_INSNS] = {
-#define INSN(NAME, handler, operands, effect, jump_effect, first, last) \
+#define INSN(NAME, handler, operands, effect, jump_effect, first, last)                            \
   [GM_INSN_##NAME] = { #NAME, GM_OPERAND_##operands, first, last },
 #include "core/trace/insns.def"
 };
@@ -16,8 +16,8 @@ gm_insn_effect (GmInsnOp op, uint32_t arg, bool jumps)
 {
   (void) arg; /* not every row reads it */
   switch (op) {
-#define INSN(NAME, handler, operands, effect, jump_effect, first, last) \
-  case GM_INSN_##NAME: \
+#define INSN(NAME, handler, operands, effect, jump_effect, first, last)                            \
+  case GM_INSN_##NAME:                                                                             \
     return jumps ? (jump_effect) : (effect);
 #include "core/trace/insns.def"
   default:
@@ -29,9 +29,10 @@ char *
 gm_code_text (const GmCode *code)
 {
   GString *s = g_string_new (NULL);
-  g_string_append_printf (s, "code %s (%s:%d), %u slots, stack %u\n", PyUnicode_AsUTF8 (code->code->co_qualname),
-                          PyUnicode_AsUTF8 (code->code->co_filename), code->code->co_firstlineno, code->n_slots,
-                          code->stack_size);
+  g_string_append_printf (s, "code %s (%s:%d), %u slots, stack %u\n",
+                          PyUnicode_AsUTF8 (code->code->co_qualname),
+                          PyUnicode_AsUTF8 (code->code->co_filename), code->code->co_firstlineno,
+                          code->n_slots, code->stack_size);
   for (uint32_t k = 0; k < code->n_insns; k++) {
     const GmInsn *i = &code->insns[k];
     g_string_append_printf (s, "%5u  %5d  %-22s", k, i->line, gm_insns[i->op].name);
@@ -68,7 +69,7 @@ gm_code_text (const GmCode *code)
   return g_string_free (s, FALSE);
 }
 
-/* -- What is not traced ------------------------------------------------------------------------------------------- */
+/* -- What is not traced ---------------------------------------------------- */
 
 void
 gm_insn_unsupported (GmRecorder *r, const GmInsn *i)

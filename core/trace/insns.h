@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * insns.h -- the handlers of insns.def.  A handler runs with r->pc at the following instruction; a jump overwrites it.
+ * insns.h -- the handlers of insns.def.  A handler runs with r->pc at the following instruction; a
+ * jump overwrites it.
  */
 #ifndef GM_TRACE_INSNS_H
 #define GM_TRACE_INSNS_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * recorder.c -- the loop over instructions, marks and rollback, the sticky break.
  *
- * Invariant: after gm_record_rollback (r, m) everything that gm_record_hash sees equals what it saw when m was taken.
- * GM_STRESS=rollback tests it: each instruction is executed, undone, executed again, and the hashes are compared.
+ * Invariant: after gm_record_rollback (r, m) everything that gm_record_hash sees equals what it saw
+ * when m was taken. GM_STRESS=rollback tests it: each instruction is executed, undone, executed
+ * again, and the hashes are compared.
  */
 #include "core/trace/recorder.h"
 
@@ -20,16 +21,27 @@ gm_trace_set_host (const GmTraceHost *host)
   gm_host = *host;
 }
 
-/* -- Marks -------------------------------------------------------------------------------------------------------- */
+/* -- Marks ----------------------------------------------------------------- */
 
 GmMark
 gm_record_mark (const GmRecorder *r)
 {
   return (GmMark){
-    .frame = r->frame, .pc = r->pc, .depth = r->depth, .n_executed = r->n_executed, .n_frames = r->n_frames,
-    .heap = gm_heap_mark (&r->heap), .guards = r->guards->len, .effects = r->effects->len, .inputs = r->inputs->len,
-    .sources = r->sources->len, .wrapped = r->wrapped->len, .mutated = r->mutated->len, .graph = gm_graph_mark (r->graph),
-    .rng = r->builder.rng, .rng_taken = r->builder.rng_taken,
+    .frame = r->frame,
+    .pc = r->pc,
+    .depth = r->depth,
+    .n_executed = r->n_executed,
+    .n_frames = r->n_frames,
+    .heap = gm_heap_mark (&r->heap),
+    .guards = r->guards->len,
+    .effects = r->effects->len,
+    .inputs = r->inputs->len,
+    .sources = r->sources->len,
+    .wrapped = r->wrapped->len,
+    .mutated = r->mutated->len,
+    .graph = gm_graph_mark (r->graph),
+    .rng = r->builder.rng,
+    .rng_taken = r->builder.rng_taken,
   };
 }
 
@@ -59,7 +71,7 @@ gm_record_rollback (GmRecorder *r, GmMark m)
   r->n_frames = m.n_frames;
 }
 
-/* -- Structural hash ---------------------------------------------------------------------------------------------- */
+/* -- Structural hash ------------------------------------------------------- */
 
 static uint64_t
 mix (uint64_t h, uint64_t x)
@@ -78,7 +90,8 @@ hash_value (PyObject *o)
     memcpy (&bits, &d, sizeof bits);
     return mix (h, bits);
   }
-  if (PyLong_CheckExact (o) || PyUnicode_CheckExact (o) || PyBytes_CheckExact (o) || PyRange_Check (o))
+  if (PyLong_CheckExact (o) || PyUnicode_CheckExact (o) || PyBytes_CheckExact (o) ||
+      PyRange_Check (o))
     return mix (h, (uint64_t) PyObject_Hash (o));
   return mix (h, (uintptr_t) o);
 }
@@ -109,13 +122,15 @@ hash_tracker (const GmTracker *t)
 uint64_t
 gm_record_hash (const GmRecorder *r)
 {
-  uint64_t h = mix ((uintptr_t) r->frame ? r->frame->id + 1 : 0, ((uint64_t) r->pc << 32) | r->depth);
+  uint64_t h = mix ((uintptr_t) r->frame ? r->frame->id + 1 : 0,
+                    ((uint64_t) r->pc << 32) | r->depth);
   h = mix (h, r->heap.objects->len);
   for (uint32_t i = 0; i < r->heap.slots->len; i++)
     h = mix (h, hash_tracker (r->heap.slots->pdata[i]));
   for (uint32_t i = 0; i < r->guards->len; i++) {
     GmGuard g = g_array_index (r->guards, GmGuard, i);
-    if (g.kind == GM_GUARD_DICT_KEYS || g.kind == GM_GUARD_SET_EQUALS) { /* a collection made for the guard: by value */
+    if (g.kind == GM_GUARD_DICT_KEYS ||
+        g.kind == GM_GUARD_SET_EQUALS) { /* a collection made for the guard: by value */
       h = mix (h, (uint64_t) PyObject_Hash (g.obj));
       g.obj = NULL;
     } else if (g.obj && gm_is_constant_type (Py_TYPE (g.obj))) {
@@ -143,7 +158,7 @@ gm_record_hash (const GmRecorder *r)
   return mix (h, gm_graph_hash (r->graph));
 }
 
-/* -- Breaks and kept objects -------------------------------------------------------------------------------------- */
+/* -- Breaks and kept objects ----------------------------------------------- */
 
 static const GmInsn *
 current_insn (const GmRecorder *r)
@@ -185,7 +200,8 @@ stack_text (GmRecorder *r)
   while (n-- > 0) {
     PyCodeObject *co = chain[n]->code->code;
     g_string_append_printf (s, "  %s:%d in %s\n", PyUnicode_AsUTF8 (co->co_filename),
-                            pcs[n] ? chain[n]->code->insns[pcs[n] - 1].line : co->co_firstlineno, PyUnicode_AsUTF8 (co->co_name));
+                            pcs[n] ? chain[n]->code->insns[pcs[n] - 1].line : co->co_firstlineno,
+                            PyUnicode_AsUTF8 (co->co_name));
   }
   return gm_arena_strdup (r->arena, s->str);
 }
@@ -229,7 +245,8 @@ gm_record_break_exception (GmRecorder *r)
   PyErr_NormalizeException (&type, &value, &tb);
   PyObject *text = value ? PyObject_Str (value) : NULL;
   const char *utf8 = text ? PyUnicode_AsUTF8 (text) : NULL;
-  g_autofree char *message = g_strdup_printf ("%s: %s", type ? ((PyTypeObject *) type)->tp_name : "?", utf8 ? utf8 : "");
+  g_autofree char *message = g_strdup_printf (
+      "%s: %s", type ? ((PyTypeObject *) type)->tp_name : "?", utf8 ? utf8 : "");
   Py_XDECREF (text);
   Py_XDECREF (type);
   Py_XDECREF (value);
@@ -251,7 +268,7 @@ gm_record_take (GmRecorder *r, PyObject *o)
   return o;
 }
 
-/* -- Stack and variables ------------------------------------------------------------------------------------------- */
+/* -- Stack and variables --------------------------------------------------- */
 
 void
 gm_push (GmRecorder *r, const GmTracker *t)
@@ -317,7 +334,7 @@ gm_grad_mode_set (GmRecorder *r, bool on)
   gm_heap_store (&r->heap, r->modes_id, 0, gm_tracker (r, .kind = &gm_kind_contents, .number = on));
 }
 
-/* -- The loop ------------------------------------------------------------------------------------------------------ */
+/* -- The loop -------------------------------------------------------------- */
 
 typedef void (*Handler) (GmRecorder *r, const GmInsn *i);
 static const Handler handlers[GM_N_INSNS] = {
@@ -325,7 +342,8 @@ static const Handler handlers[GM_N_INSNS] = {
 #include "core/trace/insns.def"
 };
 
-/* A handler that belongs to `with` is left by the normal path; one of `try` might catch what the graph raises later. */
+/* A handler that belongs to `with` is left by the normal path; one of `try` might catch what the
+ * graph raises later. */
 static bool
 in_try (const GmCode *code, const GmInsn *i)
 {
@@ -349,7 +367,7 @@ execute (GmRecorder *r)
   }
   uint32_t depth = r->depth;
   uint32_t next = r->pc;
-  handlers[i->op] (r, i);
+  handlers[i->op](r, i);
   if (!r->stop && r->frame == f)
     g_assert_cmpint (r->depth, ==, (int) depth + gm_insn_effect (i->op, i->arg, r->pc != next));
 }
@@ -398,7 +416,7 @@ gm_record_loop (GmRecorder *r, const GmFrame *until)
   }
 }
 
-/* -- Entry ----------------------------------------------------------------------------------------------------------- */
+/* -- Entry ----------------------------------------------------------------- */
 
 static void
 unref_object (gpointer o)
@@ -452,7 +470,8 @@ recorder_free (void *data)
   g_free (r);
 }
 
-/* The root's frame: arguments are lazy; the prologue's MAKE_CELL and COPY_FREE_VARS make the cells. */
+/* The root's frame: arguments are lazy; the prologue's MAKE_CELL and COPY_FREE_VARS make the cells.
+ */
 static void
 enter_root (GmRecorder *r)
 {

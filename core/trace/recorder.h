@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  * recorder.h -- the state of a recording, and what may be done to it.
  *
- * Every mutable thing here is append-only, journaled in the heap, or a field of the mark: that is why a mark is a few integers and a rollback is
- * truncation plus undoing the journal's tail.  Whoever adds a field decides which of the three it is.
+ * Every mutable thing here is append-only, journaled in the heap, or a field of the mark: that is
+ * why a mark is a few integers and a rollback is truncation plus undoing the journal's tail.
+ * Whoever adds a field decides which of the three it is.
  */
 #ifndef GM_TRACE_RECORDER_H
 #define GM_TRACE_RECORDER_H
 
 #include "core/trace/tracker.h"
 
-#define GM_MAX_NESTING 100 /* containers in containers, where a value is looked at as a whole; one may hold itself */
+#define GM_MAX_NESTING                                                                             \
+  100 /* containers in containers, where a value is looked at as a whole; one may hold itself */
 #define GM_MAX_DEPTH 100 /* inlined frames; CPython's own limit is far above */
 
 /* What happens with the value that an inlined frame returns. */
 typedef enum { GM_AFTER_PUSH, GM_AFTER_INIT, GM_AFTER_STOP } GmAfter;
 
-/* A frame: immutable; its variables and stack are heap object `id`: n_slots variables, then the stack. */
+/* A frame: immutable; its variables and stack are heap object `id`: n_slots variables, then the
+ * stack. */
 typedef struct GmFrame {
   const struct GmFrame *parent; /* NULL: the root */
   const GmCode *code;
-  const GmTracker *func; /* NULL for the root */
+  const GmTracker *func;        /* NULL for the root */
   PyObject *globals, *builtins; /* dicts, borrowed */
   uint32_t id;
   uint32_t level;
   uint32_t return_pc, return_depth; /* of the parent */
   GmAfter after;
-  const GmTracker *init_object; /* GM_AFTER_INIT: pushed instead of the None that __init__ returns */
+  const GmTracker
+      *init_object; /* GM_AFTER_INIT: pushed instead of the None that __init__ returns */
 } GmFrame;
 
 typedef enum {
@@ -48,7 +52,7 @@ typedef struct {
 
 /* A guard as made; compiled to flat records at the end. */
 typedef struct {
-  uint8_t kind; /* GM_GUARD_* */
+  uint8_t kind;           /* GM_GUARD_* */
   const GmSource *source; /* NULL for those on the call's state */
   const GmSource *other;  /* SAME, DISTINCT, NO_OVERLAP */
   PyObject *obj, *key;
@@ -59,9 +63,15 @@ typedef struct {
 } GmGuard;
 
 /* Another source under which an object was reached. */
-typedef struct { const GmTracker *tracker; const GmSource *source; } GmAlias;
+typedef struct {
+  const GmTracker *tracker;
+  const GmSource *source;
+} GmAlias;
 
-typedef struct { GmValueId value; const GmTracker *tracker; } GmInput; /* tracker NULL: the generator's state */
+typedef struct {
+  GmValueId value;
+  const GmTracker *tracker;
+} GmInput; /* tracker NULL: the generator's state */
 
 struct GmRecorder {
   const GmRecordRequest *request;
@@ -74,24 +84,24 @@ struct GmRecorder {
   GmHeap heap;
   uint32_t modes_id; /* heap object: key 0 = constant tracker of the grad mode */
   /* append-only */
-  GArray *guards;    /* GmGuard */
-  GArray *effects;   /* GmEffect */
-  GArray *inputs;    /* GmInput */
+  GArray *guards;     /* GmGuard */
+  GArray *effects;    /* GmEffect */
+  GArray *inputs;     /* GmInput */
   GPtrArray *sources; /* GmSource */
   GPtrArray *wrapped; /* GmTracker with real objects and identity, in order */
-  GArray *mutated;   /* GmValueId that were written in place */
-  GPtrArray *refs;   /* PyObject: everything that must live as long as the recorder */
-  GPtrArray *buffers; /* memory of growing lists; contents are append-only, see gm_list_append */
+  GArray *mutated;    /* GmValueId that were written in place */
+  GPtrArray *refs;    /* PyObject: everything that must live as long as the recorder */
+  GPtrArray *buffers; /* memory of growing lists; contents are append-only, see tracker_list.c */
   /* indices of the append-only tables, cut with them */
-  GHashTable *by_real;     /* PyObject -> GmTracker */
+  GHashTable *by_real;      /* PyObject -> GmTracker */
   GHashTable *source_index; /* GmSource set */
-  GHashTable *guard_index;  /* GmGuard copies -> position + 1 */
+  GHashTable *guard_index;  /* GmGuard set */
   GmGraph *graph;
   GmGraphBuilder builder; /* rng, rng_taken: fields of the mark */
   GmBuilderVtable vtable;
   uint32_t n_frames;
   const GmTracker *stopped_value; /* result of a nested run; set and read at once */
-  uint32_t nesting; /* of containers being looked through; back to what it was when an operation ends */
+  uint32_t nesting; /* containers being looked through; as before when an operation ends */
   /* sticky */
   GmBreakInfo *stop;
   bool stress;
@@ -107,7 +117,7 @@ typedef struct {
   uint64_t rng_taken;
 } GmMark;
 
-/* -- recorder.c ------------------------------------------------------------------------------------------------- */
+/* -- recorder.c ------------------------------------------------------------ */
 GmMark gm_record_mark (const GmRecorder *r);
 void gm_record_rollback (GmRecorder *r, GmMark m);
 /* Structural hash of everything that a mark covers: trackers, heap, graph, guards, names. */
@@ -130,9 +140,10 @@ void gm_poke (GmRecorder *r, uint32_t from_top, const GmTracker *t);
 const GmTracker *gm_local (GmRecorder *r, uint32_t slot);
 void gm_local_set (GmRecorder *r, uint32_t slot, const GmTracker *t);
 
-/* -- frame.c ---------------------------------------------------------------------------------------------------- */
+/* -- frame.c --------------------------------------------------------------- */
 /* Binds and enters a function tracker's code; the loop goes on inside.  False after a break. */
-bool gm_frame_enter (GmRecorder *r, const GmTracker *func, const GmCallArgs *args, GmAfter after, const GmTracker *init_object);
+bool gm_frame_enter (GmRecorder *r, const GmTracker *func, const GmCallArgs *args, GmAfter after,
+                     const GmTracker *init_object);
 /* Leaves the current frame with a value. */
 void gm_frame_leave (GmRecorder *r, const GmTracker *value);
 /* Enters and runs until it returns. */
@@ -140,16 +151,20 @@ const GmTracker *gm_frame_run (GmRecorder *r, const GmTracker *func, const GmCal
 /* Runs the loop until the frame that is current now has returned, or a break. */
 void gm_record_loop (GmRecorder *r, const GmFrame *until);
 
-/* -- guard.c ---------------------------------------------------------------------------------------------------- */
+/* -- guard.c --------------------------------------------------------------- */
 void gm_guard_add (GmRecorder *r, const GmGuard *g);
-#define gm_guard(r, k, src, ...) gm_guard_add ((r), &(GmGuard){ .kind = GM_GUARD_##k, .source = (src), __VA_ARGS__ })
+#define gm_guard(r, k, src, ...)                                                                   \
+  gm_guard_add ((r), &(GmGuard){ .kind = GM_GUARD_##k, .source = (src), __VA_ARGS__ })
 guint gm_guard_hash (gconstpointer g);
 gboolean gm_guard_equal (gconstpointer a, gconstpointer b);
-/* Compiles guards and the sources that inputs and residual use into a program.  slot_of[source->number] is filled: slots, or UINT32_MAX. */
-GmGuards *gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, uint32_t *slot_of);
+/* Compiles guards and the sources that inputs and residual use into a program.
+ * slot_of[source->number] is filled: slots, or UINT32_MAX. */
+GmGuards *gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra,
+                         uint32_t *slot_of);
 
-/* -- source.c --------------------------------------------------------------------------------------------------- */
-const GmSource *gm_source_add (GmRecorder *r, const GmSource *init, const char *format, ...) G_GNUC_PRINTF (3, 4);
+/* -- source.c -------------------------------------------------------------- */
+const GmSource *gm_source_add (GmRecorder *r, const GmSource *init, const char *format, ...)
+    G_GNUC_PRINTF (3, 4);
 guint gm_source_hash (gconstpointer s);
 gboolean gm_source_equal (gconstpointer a, gconstpointer b);
 /* L['a'], G['a'], base.a ... ; NULL base where there is none. */
@@ -158,38 +173,47 @@ const GmSource *gm_source_free (GmRecorder *r, uint32_t i, bool cell);
 const GmSource *gm_source_global (GmRecorder *r, PyObject *dict, PyObject *name);
 const GmSource *gm_source_const (GmRecorder *r, PyObject *value, const char *name);
 const GmSource *gm_source_attr (GmRecorder *r, const GmSource *base, PyObject *name);
-const GmSource *gm_source_member (GmRecorder *r, const GmSource *base, int64_t offset, PyObject *name);
+const GmSource *gm_source_member (GmRecorder *r, const GmSource *base, int64_t offset,
+                                  PyObject *name);
 const GmSource *gm_source_class_attr (GmRecorder *r, PyTypeObject *type, PyObject *name);
-const GmSource *gm_source_item (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t index);
+const GmSource *gm_source_item (GmRecorder *r, const GmSource *base, GmRecordKind kind,
+                                int64_t index);
 const GmSource *gm_source_dict_item (GmRecorder *r, const GmSource *base, PyObject *key);
-const GmSource *gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t index, PyObject *key);
+const GmSource *gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind,
+                                int64_t index, PyObject *key);
 
-/* -- wrap.c, effects -------------------------------------------------------------------------------------------- */
-const GmTracker *gm_known (GmRecorder *r, PyObject *real, const GmSource *source); /* interned, or NULL; guards SAME */
-void gm_know (GmRecorder *r, const GmTracker *t); /* interns t->real */
-void gm_effect (GmRecorder *r, GmEffectKind kind, PyObject *fn, PyObject *name, const GmTracker *const *args, uint32_t n);
+/* -- wrap.c, effects ------------------------------------------------------- */
+const GmTracker *gm_known (GmRecorder *r, PyObject *real,
+                           const GmSource *source); /* interned, or NULL; guards SAME */
+void gm_know (GmRecorder *r, const GmTracker *t);   /* interns t->real */
+void gm_effect (GmRecorder *r, GmEffectKind kind, PyObject *fn, PyObject *name,
+                const GmTracker *const *args, uint32_t n);
 
-/* -- api.c ------------------------------------------------------------------------------------------------------- */
+/* -- api.c ----------------------------------------------------------------- */
 /* Calls an API row; a failure is a break. */
-const GmTracker *gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *args);
-const GmTracker *gm_call_api_name (GmRecorder *r, const char *name, const GmTracker *const *args, uint32_t n, bool inplace);
+const GmTracker *gm_call_api (GmRecorder *r, const GmApi *api, bool inplace,
+                              const GmCallArgs *args);
+const GmTracker *gm_call_api_name (GmRecorder *r, const char *name, const GmTracker *const *args,
+                                   uint32_t n, bool inplace);
 void gm_api_builder_init (GmRecorder *r);
 
 bool gm_grad_mode_get (const GmRecorder *r);
 void gm_grad_mode_set (GmRecorder *r, bool on);
 
-/* -- residual.c --------------------------------------------------------------------------------------------------- */
+/* -- residual.c ------------------------------------------------------------ */
 /* Fills rec from the finished recorder and the value returned. */
 void gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec);
 /* For `build` functions: */
-void gm_residual_value (GmResidualBuilder *b, const GmTracker *t);      /* pushes it */
+void gm_residual_value (GmResidualBuilder *b, const GmTracker *t); /* pushes it */
 void gm_residual_emit (GmResidualBuilder *b, GmInsnOp op, uint32_t arg, PyObject *obj);
 GmRecorder *gm_residual_recorder (GmResidualBuilder *b);
-/* False the first time for a new object with identity: allocate it, call _allocated (which pops it into a temporary), then fill. */
+/* False the first time for a new object with identity: allocate it, call _allocated (which pops it
+ * into a temporary), then fill. */
 bool gm_residual_cached (GmResidualBuilder *b, const GmTracker *t);
 void gm_residual_allocated (GmResidualBuilder *b, const GmTracker *t);
 uint32_t gm_residual_temp (GmResidualBuilder *b, const GmTracker *t);
-uint32_t gm_residual_cell (GmResidualBuilder *b, const GmTracker *cell); /* slot of a new cell's variable, filled */
+uint32_t gm_residual_cell (GmResidualBuilder *b,
+                           const GmTracker *cell); /* slot of a new cell's variable, filled */
 uint32_t gm_residual_output (GmResidualBuilder *b, const GmTracker *tensor);
 
 #endif

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * residual.c -- what remains of a call after its graph has run: side effects, new objects, the value returned.
+ * residual.c -- what remains of a call after its graph has run: side effects, new objects, the
+ * value returned.
  *
- * Everything that existed before is loaded by the guard program, before the first effect, and arrives as an argument; so effects replay in the order in which they
- * were recorded, and none can change what another one reads.  A new object is built once, at its first use, from what it holds at the end; objects
- * are allocated before they are filled, so they may refer to each other.  Objects that nothing refers to any more are never built.
- * Where there are no effects and the value is a tree, a GmReturn says the same without bytecode.
+ * Everything that existed before is loaded by the guard program, before the first effect, and
+ * arrives as an argument; so effects replay in the order in which they were recorded, and none can
+ * change what another one reads.  A new object is built once, at its first use, from what it holds
+ * at the end; objects are allocated before they are filled, so they may refer to each other.
+ * Objects that nothing refers to any more are never built. Where there are no effects and the value
+ * is a tree, a GmReturn says the same without bytecode.
  */
 #include "core/trace/guard.h"
 #include "core/trace/recorder.h"
@@ -12,9 +15,15 @@
 #include <string.h>
 
 /* Variables are numbered when all are known; until then an operand is a class and an index. */
-typedef enum { VAR_IN = 1u << 24, VAR_OUT = 2u << 24, VAR_TEMP = 3u << 24, VAR_CELL = 4u << 24, VAR_FREE = 5u << 24 } VarClass;
-#define VAR_CLASS(x) ((x) & 0xff000000u)
-#define VAR_INDEX(x) ((x) & 0x00ffffffu)
+typedef enum {
+  VAR_IN = 1u << 24,
+  VAR_OUT = 2u << 24,
+  VAR_TEMP = 3u << 24,
+  VAR_CELL = 4u << 24,
+  VAR_FREE = 5u << 24
+} VarClass;
+#define VAR_CLASS(x) ((x) &0xff000000u)
+#define VAR_INDEX(x) ((x) &0x00ffffffu)
 
 struct GmResidualBuilder {
   GmRecorder *r;
@@ -37,7 +46,13 @@ gm_residual_recorder (GmResidualBuilder *b)
 void
 gm_residual_emit (GmResidualBuilder *b, GmInsnOp op, uint32_t arg, PyObject *obj)
 {
-  GmInsn i = { .op = (uint8_t) op, .arg = arg, .obj = obj, .line = b->line, .col = -1, .end_line = -1, .end_col = -1 };
+  GmInsn i = { .op = (uint8_t) op,
+               .arg = arg,
+               .obj = obj,
+               .line = b->line,
+               .col = -1,
+               .end_line = -1,
+               .end_col = -1 };
   if (obj)
     gm_record_keep (b->r, obj);
   g_array_append_val (b->insns, i);
@@ -116,13 +131,14 @@ gm_residual_value (GmResidualBuilder *b, const GmTracker *t)
     return;
   }
   bool tuple = t->kind == &gm_kind_tuple;
-  if ((tuple && !g_hash_table_add (b->busy, (gpointer) t)) || t->kind->build == NULL || !t->kind->build (b, t))
+  if ((tuple && !g_hash_table_add (b->busy, (gpointer) t)) || t->kind->build == NULL ||
+      !t->kind->build (b, t))
     gm_record_break (r, GM_BREAK_ESCAPE, gm_type_text (r, t));
   if (tuple)
     g_hash_table_remove (b->busy, t);
 }
 
-/* -- Effects ------------------------------------------------------------------------------------------------------------ */
+/* -- Effects --------------------------------------------------------------- */
 
 static bool
 same_place (const GmEffect *a, const GmEffect *b)
@@ -130,7 +146,8 @@ same_place (const GmEffect *a, const GmEffect *b)
   switch (a->kind) {
   case GM_EFFECT_SETATTR:
   case GM_EFFECT_DELATTR:
-    return (b->kind == GM_EFFECT_SETATTR || b->kind == GM_EFFECT_DELATTR) && a->args[0] == b->args[0] && _PyUnicode_EQ (a->name, b->name);
+    return (b->kind == GM_EFFECT_SETATTR || b->kind == GM_EFFECT_DELATTR) &&
+           a->args[0] == b->args[0] && _PyUnicode_EQ (a->name, b->name);
   case GM_EFFECT_GLOBAL:
     return b->kind == GM_EFFECT_GLOBAL && a->fn == b->fn && _PyUnicode_EQ (a->name, b->name);
   case GM_EFFECT_CELL:
@@ -143,11 +160,13 @@ same_place (const GmEffect *a, const GmEffect *b)
 static bool
 deletes (const GmEffect *e)
 {
-  return e->kind == GM_EFFECT_DELATTR || (e->kind == GM_EFFECT_CELL && e->args[1] == &gm_tracker_null);
+  return e->kind == GM_EFFECT_DELATTR ||
+         (e->kind == GM_EFFECT_CELL && e->args[1] == &gm_tracker_null);
 }
 
-/* Stores to one place become one store of the last value, at the first one's time; with deletes among them all are replayed, unless
- * the attribute neither existed before nor exists after.  NULL: effect i needs no code. */
+/* Stores to one place become one store of the last value, at the first one's time; with deletes
+ * among them all are replayed, unless the attribute neither existed before nor exists after.  NULL:
+ * effect i needs no code. */
 static const GmEffect *
 effective (GmRecorder *r, uint32_t i)
 {
@@ -167,7 +186,8 @@ effective (GmRecorder *r, uint32_t i)
   if (last->kind == GM_EFFECT_DELATTR) {
     const GmTracker *t = last->args[0];
     PyObject **dict = _PyObject_GetDictPtr (t->real);
-    if (dict && *dict && !PyDict_Contains (*dict, last->name) && t->kind == &gm_kind_object && _PyType_Lookup (Py_TYPE (t->real), last->name) == NULL)
+    if (dict && *dict && !PyDict_Contains (*dict, last->name) && t->kind == &gm_kind_object &&
+        _PyType_Lookup (Py_TYPE (t->real), last->name) == NULL)
       return NULL;
   }
   return e;
@@ -181,7 +201,8 @@ emit_cell_store (GmResidualBuilder *b, const GmEffect *e)
   if (!del)
     gm_residual_value (b, e->args[1]);
   if (cell->source->kind == GM_SOURCE_FREE_CELL) {
-    gm_residual_emit (b, del ? GM_INSN_DELETE_DEREF : GM_INSN_STORE_DEREF, VAR_FREE | (uint32_t) cell->source->index, NULL);
+    gm_residual_emit (b, del ? GM_INSN_DELETE_DEREF : GM_INSN_STORE_DEREF,
+                      VAR_FREE | (uint32_t) cell->source->index, NULL);
     return;
   }
   gm_residual_value (b, cell);
@@ -251,7 +272,7 @@ fill_cells (GmResidualBuilder *b)
   }
 }
 
-/* -- Numbering ------------------------------------------------------------------------------------------------------------ */
+/* -- Numbering ------------------------------------------------------------- */
 
 static void
 add_slots (GmRecorder *r, GmSlot *slots, uint32_t first, uint32_t n, const char *stem, uint8_t kind)
@@ -270,7 +291,9 @@ number (GmResidualBuilder *b)
   GmResidual *res = gm_arena_new0 (r->arena, GmResidual);
   uint32_t n_in = b->sources->len, n_out = b->outputs->len, n_temp = g_hash_table_size (b->temps),
            n_cell = g_hash_table_size (b->cells);
-  uint32_t first[6] = { 0, 0, n_in, n_in + n_out, n_in + n_out + n_temp, n_in + n_out + n_temp + n_cell };
+  uint32_t first[6] = {
+    0, 0, n_in, n_in + n_out, n_in + n_out + n_temp, n_in + n_out + n_temp + n_cell
+  };
   res->n_in_slots = n_in;
   res->n_args = n_in + n_out;
   res->n_free = code->n_free;
@@ -283,17 +306,19 @@ number (GmResidualBuilder *b)
   add_slots (r, res->slots, first[4], n_cell, "c", GM_SLOT_CELL);
   /* A cell keeps no name of the user's: functions that capture it know it by position. */
   for (uint32_t i = 0; i < code->n_free; i++)
-    res->slots[res->first_free + i] = (GmSlot){ code->slots[code->first_free + i].name, GM_SLOT_FREE };
+    res->slots[res->first_free + i] = (GmSlot){ code->slots[code->first_free + i].name,
+                                                GM_SLOT_FREE };
   res->n_insns = b->insns->len;
   res->insns = gm_arena_copy (r->arena, b->insns->data, b->insns->len * sizeof (GmInsn));
   for (uint32_t i = 0; i < res->n_insns; i++)
     if (gm_insns[res->insns[i].op].operand == GM_OPERAND_SLOT)
-      res->insns[i].arg = first[VAR_CLASS (res->insns[i].arg) >> 24] + VAR_INDEX (res->insns[i].arg);
+      res->insns[i].arg = first[VAR_CLASS (res->insns[i].arg) >> 24] +
+                          VAR_INDEX (res->insns[i].arg);
   res->stack_size = (uint32_t) b->max_depth + 2;
   return res;
 }
 
-/* -- The short form ----------------------------------------------------------------------------------------------------------- */
+/* -- The short form -------------------------------------------------------- */
 
 typedef struct {
   GmResidualBuilder *b;
@@ -314,7 +339,8 @@ to_tree (Tree *k, const GmTracker *t, GmReturn *out)
     return true;
   }
   if (t->kind == &gm_kind_tensor) {
-    *out = (GmReturn){ .kind = GM_RETURN_OUTPUT, .index = VAR_INDEX (gm_residual_output (k->b, t)) };
+    *out = (GmReturn){ .kind = GM_RETURN_OUTPUT,
+                       .index = VAR_INDEX (gm_residual_output (k->b, t)) };
     return true;
   }
   const GmTracker *contents = t;
@@ -366,7 +392,7 @@ slots_in_tree (GmReturn *ret, const uint32_t *slots)
     slots_in_tree (&ret->items[i], slots);
 }
 
-/* -- What mutation asks of the guards -------------------------------------------------------------------------------------------- */
+/* -- What mutation asks of the guards -------------------------------------- */
 
 static bool
 is_mutated (const GmRecorder *r, GmValueId value)
@@ -377,7 +403,8 @@ is_mutated (const GmRecorder *r, GmValueId value)
   return false;
 }
 
-/* A tensor that is written to must not share memory with another input: then the graph's order of reads and writes would lie. */
+/* A tensor that is written to must not share memory with another input: then the graph's order of
+ * reads and writes would lie. */
 static void
 guard_overlap (GmRecorder *r)
 {
@@ -387,8 +414,10 @@ guard_overlap (GmRecorder *r)
       const GmInput *b = &g_array_index (r->inputs, GmInput, k);
       if (k == i || b->tracker == NULL)
         continue;
-      if (gm_tensor_may_overlap (gm_host_tensor (a->tracker->real), gm_host_tensor (b->tracker->real)))
-        gm_record_break (r, GM_BREAK_TENSOR_OVERLAP, a->tracker->source->name, b->tracker->source->name);
+      if (gm_tensor_may_overlap (gm_host_tensor (a->tracker->real),
+                                 gm_host_tensor (b->tracker->real)))
+        gm_record_break (r, GM_BREAK_TENSOR_OVERLAP, a->tracker->source->name,
+                         b->tracker->source->name);
       gm_guard (r, NO_OVERLAP, a->tracker->source, .other = b->tracker->source);
     }
   }
@@ -409,7 +438,7 @@ guard_distinct (GmRecorder *r)
   }
 }
 
-/* -- The end of a recording --------------------------------------------------------------------------------------------------------- */
+/* -- The end of a recording ------------------------------------------------ */
 
 static void
 finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *slots)
@@ -431,8 +460,8 @@ finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *
   for (uint32_t i = 0; i < r->inputs->len; i++) {
     const GmInput *in = &g_array_index (r->inputs, GmInput, i);
     const GmSource *s = in->tracker ? in->tracker->source : NULL;
-    rec->inputs[i] = (GmRecordInput){ in->value, s ? slot_of[s->number] : GM_SLOT_RNG, s ? s->name : "the generator",
-                                      is_mutated (r, in->value) };
+    rec->inputs[i] = (GmRecordInput){ in->value, s ? slot_of[s->number] : GM_SLOT_RNG,
+                                      s ? s->name : "the generator", is_mutated (r, in->value) };
   }
   const GmRecordRequest *req = r->request;
   g_autofree char *failed = gm_guards_explain (rec->guards, &req->env, req->locals, req->func);
@@ -444,12 +473,19 @@ void
 gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
 {
   GmResidualBuilder b = {
-    .r = r, .insns = g_array_new (FALSE, TRUE, sizeof (GmInsn)), .sources = g_ptr_array_new (), .outputs = g_ptr_array_new (),
-    .temps = g_hash_table_new (NULL, NULL), .cells = g_hash_table_new (NULL, NULL), .unfilled = g_ptr_array_new (),
-    .busy = g_hash_table_new (NULL, NULL), .line = r->request->code->code->co_firstlineno,
+    .r = r,
+    .insns = g_array_new (FALSE, TRUE, sizeof (GmInsn)),
+    .sources = g_ptr_array_new (),
+    .outputs = g_ptr_array_new (),
+    .temps = g_hash_table_new (NULL, NULL),
+    .cells = g_hash_table_new (NULL, NULL),
+    .unfilled = g_ptr_array_new (),
+    .busy = g_hash_table_new (NULL, NULL),
+    .line = r->request->code->code->co_firstlineno,
   };
   if (gm_grad_mode_get (r) != ((r->request->env.modes & GM_MODE_GRAD) != 0))
-    gm_record_break (r, GM_BREAK_SIDE_EFFECT, "a change of the grad mode that outlasts the function");
+    gm_record_break (r, GM_BREAK_SIDE_EFFECT,
+                     "a change of the grad mode that outlasts the function");
   guard_overlap (r);
   guard_distinct (r);
   rec->ret = short_form (&b, value);
@@ -466,7 +502,8 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
     gm_residual_emit (&b, GM_INSN_RETURN_VALUE, 0, NULL);
   }
   for (uint32_t i = 0; i < b.outputs->len; i++)
-    gm_graph_add_output (r->graph, (GmValueId) gm_contents_of (r, b.outputs->pdata[i])->number, GM_OUTPUT_USER);
+    gm_graph_add_output (r->graph, (GmValueId) gm_contents_of (r, b.outputs->pdata[i])->number,
+                         GM_OUTPUT_USER);
   uint32_t *slots = gm_arena_newn (r->arena, uint32_t, b.sources->len + 1);
   if (!r->stop)
     finish_guards (r, &b, rec, slots);

@@ -9,16 +9,18 @@ guint
 gm_source_hash (gconstpointer p)
 {
   const GmSource *s = p;
-  /* keys may be equal constants of different identity; they are interned by identity, which only costs a duplicate */
-  return g_direct_hash (s->base) * 31 + s->kind * 17 + g_direct_hash (s->obj) * 7 + g_direct_hash (s->key) +
-         (guint) s->index * 101;
+  /* keys may be equal constants of different identity; they are interned by identity, which only
+   * costs a duplicate */
+  return g_direct_hash (s->base) * 31 + s->kind * 17 + g_direct_hash (s->obj) * 7 +
+         g_direct_hash (s->key) + (guint) s->index * 101;
 }
 
 gboolean
 gm_source_equal (gconstpointer p, gconstpointer q)
 {
   const GmSource *a = p, *b = q;
-  return a->kind == b->kind && a->base == b->base && a->obj == b->obj && a->key == b->key && a->index == b->index;
+  return a->kind == b->kind && a->base == b->base && a->obj == b->obj && a->key == b->key &&
+         a->index == b->index;
 }
 
 const GmSource *
@@ -67,7 +69,8 @@ gm_source_free (GmRecorder *r, uint32_t i, bool cell)
   const GmCode *code = r->request->code;
   const char *name = PyUnicode_AsUTF8 (code->slots[code->first_free + i].name);
   if (cell)
-    return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_FREE_CELL, .index = i }, "cell of L['%s']", name);
+    return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_FREE_CELL, .index = i },
+                          "cell of L['%s']", name);
   return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_FREE, .index = i }, "L['%s']", name);
 }
 
@@ -76,12 +79,15 @@ gm_source_global (GmRecorder *r, PyObject *dict, PyObject *name)
 {
   const char *text = PyUnicode_AsUTF8 (name);
   if (dict == r->request->func->func_globals)
-    return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_GLOBAL, .obj = dict, .key = name }, "G['%s']", text);
+    return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_GLOBAL, .obj = dict, .key = name },
+                          "G['%s']", text);
   if (dict == r->request->func->func_builtins)
-    return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_GLOBAL, .obj = dict, .key = name }, "builtins['%s']", text);
+    return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_GLOBAL, .obj = dict, .key = name },
+                          "builtins['%s']", text);
   PyObject *module = PyDict_GetItemString (dict, "__name__");
   const char *module_name = module && PyUnicode_Check (module) ? PyUnicode_AsUTF8 (module) : "?";
-  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_GLOBAL, .obj = dict, .key = name }, "G(%s)['%s']", module_name, text);
+  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_GLOBAL, .obj = dict, .key = name },
+                        "G(%s)['%s']", module_name, text);
 }
 
 const GmSource *
@@ -93,40 +99,43 @@ gm_source_const (GmRecorder *r, PyObject *value, const char *name)
 const GmSource *
 gm_source_attr (GmRecorder *r, const GmSource *base, PyObject *name)
 {
-  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_ATTR, .base = base, .key = name }, "%s.%s", base->name,
-                        PyUnicode_AsUTF8 (name));
+  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_ATTR, .base = base, .key = name },
+                        "%s.%s", base->name, PyUnicode_AsUTF8 (name));
 }
 
 const GmSource *
 gm_source_member (GmRecorder *r, const GmSource *base, int64_t offset, PyObject *name)
 {
-  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_MEMBER, .base = base, .index = offset }, "%s.%s", base->name,
-                        PyUnicode_AsUTF8 (name));
+  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_MEMBER, .base = base, .index = offset },
+                        "%s.%s", base->name, PyUnicode_AsUTF8 (name));
 }
 
 const GmSource *
 gm_source_class_attr (GmRecorder *r, PyTypeObject *type, PyObject *name)
 {
-  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_CLASS_ATTR, .obj = (PyObject *) type, .key = name }, "%s.%s",
-                        type->tp_name, PyUnicode_AsUTF8 (name));
+  return gm_source_add (
+      r, &(GmSource){ .kind = GM_SOURCE_CLASS_ATTR, .obj = (PyObject *) type, .key = name },
+      "%s.%s", type->tp_name, PyUnicode_AsUTF8 (name));
 }
 
 const GmSource *
 gm_source_item (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t index)
 {
-  return gm_source_add (r, &(GmSource){ .kind = (uint8_t) kind, .base = base, .index = index }, "%s[%" G_GINT64_FORMAT "]",
-                        base->name, index);
+  return gm_source_add (r, &(GmSource){ .kind = (uint8_t) kind, .base = base, .index = index },
+                        "%s[%" G_GINT64_FORMAT "]", base->name, index);
 }
 
 const GmSource *
 gm_source_dict_item (GmRecorder *r, const GmSource *base, PyObject *key)
 {
   g_autofree char *text = key_text (key);
-  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_DICT_ITEM, .base = base, .key = key }, "%s[%s]", base->name, text);
+  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_DICT_ITEM, .base = base, .key = key },
+                        "%s[%s]", base->name, text);
 }
 
 const GmSource *
-gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t index, PyObject *key)
+gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t index,
+                PyObject *key)
 {
   GmSource s = { .kind = (uint8_t) kind, .base = base, .index = index, .key = key };
   switch (kind) {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trace.h -- the recorder's boundary: what goes in (decoded code, arguments, a host), what comes out.
+ * trace.h -- the recorder's boundary: what goes in (decoded code, arguments, a host), what comes
+ * out.
  *
- * core/python decodes a function, fills a request and calls gm_record_function.  The recorder executes the instructions
- * symbolically and returns a recording: a graph, a guard program, and how to finish a call once the graph has run.  What it cannot
- * trace is a row of core/breaks.def; then `stop` is set, the rest of the recording is empty, and the function runs as Python.
- * The recorder runs no user code and changes no user object.
- * Threads: the GIL is held by every caller of every function here.
+ * core/python decodes a function, fills a request and calls gm_record_function.  The recorder
+ * executes the instructions symbolically and returns a recording: a graph, a guard program, and how
+ * to finish a call once the graph has run.  What it cannot trace is a row of core/breaks.def; then
+ * `stop` is set, the rest of the recording is empty, and the function runs as Python. The recorder
+ * runs no user code and changes no user object. Threads: the GIL is held by every caller of every
+ * function here.
  */
 #ifndef GM_TRACE_TRACE_H
 #define GM_TRACE_TRACE_H
@@ -17,7 +19,7 @@
 #include "core/ops/api.h"
 #include "core/trace/break.h"
 
-/* -- Decoded code --------------------------------------------------------------------------------------------- */
+/* -- Decoded code ---------------------------------------------------------- */
 
 typedef enum {
 #define INSN(NAME, ...) GM_INSN_##NAME,
@@ -26,24 +28,32 @@ typedef enum {
 } GmInsnOp;
 
 typedef enum {
-  GM_OPERAND_NONE, GM_OPERAND_SLOT, GM_OPERAND_CONST, GM_OPERAND_NAME, GM_OPERAND_COUNT, GM_OPERAND_JUMP, GM_OPERAND_CALL,
+  GM_OPERAND_NONE,
+  GM_OPERAND_SLOT,
+  GM_OPERAND_CONST,
+  GM_OPERAND_NAME,
+  GM_OPERAND_COUNT,
+  GM_OPERAND_JUMP,
+  GM_OPERAND_CALL,
 } GmOperand;
 
 typedef struct {
   const char *name;
-  uint8_t operand; /* GmOperand */
+  uint8_t operand;      /* GmOperand */
   uint16_t first, last; /* CPython versions, 311 ... */
 } GmInsnInfo;
 extern const GmInsnInfo gm_insns[GM_N_INSNS];
 /* Change of the stack depth by an instruction, when it falls through or when it jumps. */
 int gm_insn_effect (GmInsnOp op, uint32_t arg, bool jumps);
 
-/* One instruction.  Meaning of arg, obj, target: insns.def.  obj is borrowed from the code object (or the residual). */
+/* One instruction.  Meaning of arg, obj, target: insns.def.  obj is borrowed from the code object
+ * (or the residual). */
 typedef struct {
   uint8_t op; /* GmInsnOp */
   uint32_t arg;
   uint32_t target;
-  uint32_t handler; /* 1 + index of the innermost entry of GmCode.handlers that covers it; 0: none */
+  uint32_t
+      handler; /* 1 + index of the innermost entry of GmCode.handlers that covers it; 0: none */
   PyObject *obj;
   int32_t line, col, end_line, end_col; /* 1-based lines, 0-based columns; -1 where unknown */
 } GmInsn;
@@ -61,16 +71,19 @@ typedef struct {
   uint8_t kind;   /* GmSlotKind bits: an argument that is a cell variable has ARG | LOCAL | CELL */
 } GmSlot;
 
-/* A decoded code object.  Borrowed from the decoder's cache, immutable, valid as long as the code object lives. */
+/* A decoded code object.  Borrowed from the decoder's cache, immutable, valid as long as the code
+ * object lives. */
 typedef struct GmCode {
   PyCodeObject *code;
   const GmInsn *insns;
   uint32_t n_insns;
-  const GmSlot *slots; /* CPython's localsplus order: arguments, locals, cells that are no locals, free variables */
+  const GmSlot *slots; /* CPython's localsplus order: arguments, locals, cells that are no locals,
+                          free variables */
   uint32_t n_slots;
   uint32_t n_pos, n_posonly, n_kwonly; /* n_pos counts the positional-only ones */
   bool varargs, varkw;
-  uint32_t n_args;  /* slots that hold arguments: n_pos + n_kwonly + varargs + varkw, in this order */
+  uint32_t
+      n_args; /* slots that hold arguments: n_pos + n_kwonly + varargs + varkw, in this order */
   uint32_t n_free, first_free;
   uint32_t stack_size;
   uint32_t flags; /* co_flags */
@@ -81,76 +94,91 @@ typedef struct GmCode {
 /* Text of one instruction or of all, for dumps ("r" and "d" of GM_DEBUG).  Caller frees. */
 char *gm_code_text (const GmCode *code);
 
-/* -- The host: what core/python knows and the recorder must ask --------------------------------------------------- */
+/* -- The host: what core/python knows and the recorder must ask ------------ */
 
 typedef struct {
-  /* Tensors.  An instance of tensor_type or of a subclass has its GmTensor * at tensor_offset bytes (NULL is not a tensor yet). */
+  /* Tensors.  An instance of tensor_type or of a subclass has its GmTensor * at tensor_offset bytes
+   * (NULL is not a tensor yet). */
   PyTypeObject *tensor_type;
   size_t tensor_offset;
-  PyTypeObject *parameter_type; /* gramme.nn.Parameter or NULL while the package is being imported */
+  PyTypeObject
+      *parameter_type; /* gramme.nn.Parameter or NULL while the package is being imported */
   /* Functions and methods that are API rows: *inplace for the "name_" form. */
   PyTypeObject *api_type, *api_method_type; /* the second is a subtype of the first */
   const GmApi *(*api_get) (PyObject *o, bool *inplace);
   /* dtypes and devices: singletons, compared by identity. */
   PyTypeObject *dtype_type;
   GmDtype (*dtype_get) (PyObject *o);
-  PyObject *(*dtype_object) (GmDtype d); /* borrowed */
-  PyTypeObject *device_type;             /* or NULL */
+  PyObject *(*dtype_object) (GmDtype d);   /* borrowed */
+  PyTypeObject *device_type;               /* or NULL */
   PyObject *(*device_object) (int device); /* borrowed, GmDeviceType; or NULL */
-  PyTypeObject *size_type;               /* the type of Tensor.shape: a tuple subclass, or tuple itself */
+  PyTypeObject *size_type; /* the type of Tensor.shape: a tuple subclass, or tuple itself */
   /* Context managers and functions that set the grad mode; borrowed, NULL where there is none. */
   PyObject *no_grad, *enable_grad, *set_grad_enabled, *is_grad_enabled;
-  /* The type of the library's own named tuples, "max values indices": called with a tuple of the values.  Borrowed; NULL if there is none. */
+  /* The type of the library's own named tuples, "max values indices": called with a tuple of the
+   * values.  Borrowed; NULL if there is none. */
   PyObject *(*fields_type) (const char *fields);
-  PyObject *is_compiling; /* gramme.compiler.is_compiling: true while recording */
-  PyObject *compiled_type; /* the type of gramme.compile's result; its __wrapped__ is traced through.  Or NULL */
+  PyObject *is_compiling;  /* gramme.compiler.is_compiling: true while recording */
+  PyObject *compiled_type; /* the type of gramme.compile's result; its __wrapped__ is traced
+                              through.  Or NULL */
   const GmCode *(*decode) (PyCodeObject *code, GError **error);
 } GmTraceHost;
 
-/* Called once when the extension is loaded, and again when a field becomes known.  The struct is copied. */
+/* Called once when the extension is loaded, and again when a field becomes known.  The struct is
+ * copied. */
 void gm_trace_set_host (const GmTraceHost *host);
 extern GmTraceHost gm_host;
 
 #define gm_host_tensor(o) (*(GmTensor *const *) ((const char *) (o) + gm_host.tensor_offset))
 
-/* -- Guards ------------------------------------------------------------------------------------------------------- */
+/* -- Guards ---------------------------------------------------------------- */
 
 /* The state that a call runs under, compared as a whole before anything else. */
 typedef struct {
-  const void *backend; /* an interned key of back end and options: equal pointers, equal configuration */
-  uint32_t modes;      /* GmMode bits */
+  const void
+      *backend;   /* an interned key of back end and options: equal pointers, equal configuration */
+  uint32_t modes; /* GmMode bits */
 } GmCallEnv;
 typedef enum {
-  GM_MODE_GRAD = 1,      /* grad mode is on */
-  GM_MODE_FULLGRAPH = 2, /* a break is an error */
+  GM_MODE_GRAD = 1,        /* grad mode is on */
+  GM_MODE_FULLGRAPH = 2,   /* a break is an error */
   GM_MODE_DTYPE_SHIFT = 8, /* the default dtype stands in bits 8 to 15 */
 } GmMode;
 
-/* A flat program of loads and checks.  Immutable; reference-counted; holds no reference to tensors or to user instances. */
+/* A flat program of loads and checks.  Immutable; reference-counted; holds no reference to tensors
+ * or to user instances. */
 typedef struct GmGuards GmGuards;
 GmGuards *gm_guards_ref (GmGuards *g);
 void gm_guards_unref (GmGuards *g);
-/* Number of values that a successful check leaves in `slots` (the caller gives room for so many). */
+/* Number of values that a successful check leaves in `slots` (the caller gives room for so many).
+ */
 uint32_t gm_guards_n_slots (const GmGuards *g);
 uint32_t gm_guards_n_checks (const GmGuards *g);
-/* True if the recording holds for this call.  locals: the bound arguments in localsplus order (NULL beyond is fine).  slots[i] is then the value of source i,
- * borrowed: take references before anything that runs Python code or releases the GIL.
- * Makes no Python object, runs no Python code, sets no exception. */
-bool gm_guards_check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func, PyObject **slots);
-/* NULL if it holds, else the first check that fails: "TENSOR L['x']: expected f32[16], found f32[17]".  Caller frees. */
-char *gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func);
-/* One line per check, BACKEND_MATCH first, each with the user's line that asked for it.  Caller frees. */
+/* True if the recording holds for this call.  locals: the bound arguments in localsplus order (NULL
+ * beyond is fine).  slots[i] is then the value of source i, borrowed: take references before
+ * anything that runs Python code or releases the GIL. Makes no Python object, runs no Python code,
+ * sets no exception. */
+bool gm_guards_check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
+                      PyFunctionObject *func, PyObject **slots);
+/* NULL if it holds, else the first check that fails: "TENSOR L['x']: expected f32[16], found
+ * f32[17]".  Caller frees. */
+char *gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
+                         PyFunctionObject *func);
+/* One line per check, BACKEND_MATCH first, each with the user's line that asked for it.  Caller
+ * frees. */
 char *gm_guards_text (const GmGuards *g);
 
-/* -- How a call ends ---------------------------------------------------------------------------------------------- */
+/* -- How a call ends ------------------------------------------------------- */
 
-/* Short form: the value returned, when there are no side effects and nothing needs bytecode: a tree. */
+/* Short form: the value returned, when there are no side effects and nothing needs bytecode: a
+ * tree. */
 typedef enum {
   GM_RETURN_CONST,  /* obj, one object for all calls */
   GM_RETURN_OUTPUT, /* graph output `index`: the same Python tensor wherever the index recurs */
   GM_RETURN_SLOT,   /* slots[index] */
-  GM_RETURN_TUPLE, GM_RETURN_LIST, /* items */
-  GM_RETURN_DICT,   /* items are key, value, key, value ... */
+  GM_RETURN_TUPLE,
+  GM_RETURN_LIST, /* items */
+  GM_RETURN_DICT, /* items are key, value, key, value ... */
 } GmReturnKind;
 typedef struct GmReturn {
   uint8_t kind;
@@ -162,10 +190,12 @@ typedef struct GmReturn {
 PyObject *gm_return_build (const GmReturn *ret, PyObject *const *slots, PyObject *const *outputs);
 void gm_return_free (GmReturn *ret);
 
-/* Long form: a function to call after the graph has run.  Its arguments, all positional: slots[in_slots[0]], ..., then the wrapped graph
- * outputs in order.  It replays the side effects in their order and returns the value.  Straight-line code: no jumps.
- * Slots: the arguments (GM_SLOT_ARG | GM_SLOT_LOCAL), temporaries (LOCAL), new cells (CELL: the assembler emits MAKE_CELL), then the free variables of the
- * original code in their order (FREE; closure: the called function's own). */
+/* Long form: a function to call after the graph has run.  Its arguments, all positional:
+ * slots[in_slots[0]], ..., then the wrapped graph outputs in order.  It replays the side effects in
+ * their order and returns the value.  Straight-line code: no jumps. Slots: the arguments
+ * (GM_SLOT_ARG | GM_SLOT_LOCAL), temporaries (LOCAL), new cells (CELL: the assembler emits
+ * MAKE_CELL), then the free variables of the original code in their order (FREE; closure: the
+ * called function's own). */
 typedef struct {
   uint32_t n_in_slots;
   const uint32_t *in_slots;
@@ -178,9 +208,10 @@ typedef struct {
   uint32_t stack_size;
 } GmResidual;
 
-/* -- Recording ---------------------------------------------------------------------------------------------------- */
+/* -- Recording ------------------------------------------------------------- */
 
-#define GM_SLOT_RNG UINT32_MAX /* an input that is no Python value: the generator's state, i64[2] */
+#define GM_SLOT_RNG UINT32_MAX /* an input that is no Python value: the generator's state, i64[2]  \
+                                */
 
 typedef struct {
   GmValueId value;
@@ -208,23 +239,25 @@ typedef struct {
   uint32_t max_nodes;       /* limit of graph nodes; 0: 100,000 */
 } GmRecordRequest;
 
-/* Owned by the caller; all that it points to lives until gm_recording_free, except what is taken. */
+/* Owned by the caller; all that it points to lives until gm_recording_free, except what is taken.
+ */
 typedef struct {
   const GmBreakInfo *stop; /* not NULL: it cannot be traced; all below is empty */
-  GmGraph *graph;          /* outputs are GM_OUTPUT_USER, in the order of gm_return_build's and the residual's `outputs` */
+  GmGraph *graph;          /* outputs are GM_OUTPUT_USER, in the order of gm_return_build's and the
+                              residual's `outputs` */
   GmRecordInput *inputs;   /* one per graph input, in order */
   uint32_t n_inputs;
-  uint64_t rng_taken;      /* draws by which the plan advances the generator */
-  GmGuards *guards;        /* gm_guards_ref it to keep it */
-  GmReturn *ret;           /* the short form, or NULL: set to NULL to take it */
-  GmResidual *residual;    /* the long form, or NULL */
-  uint32_t n_effects;      /* side effects replayed by the residual */
+  uint64_t rng_taken;   /* draws by which the plan advances the generator */
+  GmGuards *guards;     /* gm_guards_ref it to keep it */
+  GmReturn *ret;        /* the short form, or NULL: set to NULL to take it */
+  GmResidual *residual; /* the long form, or NULL */
+  uint32_t n_effects;   /* side effects replayed by the residual */
   uint32_t n_insns_executed, n_frames_inlined;
   void *owner;
 } GmRecording;
 
-/* Never NULL.  Sets no Python exception.  The new guards were checked once against the request: a set that is not true on the frame that made it is
- * reported as a break (GUARD_FAILED_AT_BIRTH). */
+/* Never NULL.  Sets no Python exception.  The new guards were checked once against the request: a
+ * set that is not true on the frame that made it is reported as a break (GUARD_FAILED_AT_BIRTH). */
 GmRecording *gm_record_function (const GmRecordRequest *req);
 void gm_recording_free (GmRecording *rec);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmRecording, gm_recording_free)

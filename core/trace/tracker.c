@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker.c -- dispatch of operations on trackers to their kinds, and the kinds that stand for no Python value.
+ * tracker.c -- dispatch of operations on trackers to their kinds, and the kinds that stand for no
+ * Python value.
  *
- * Each operation realizes lazy trackers first, so kinds never meet one; a kind without an entry breaks with the operation's row.
+ * Each operation realizes lazy trackers first, so kinds never meet one; a kind without an entry
+ * breaks with the operation's row.
  */
 #include "core/trace/recorder.h"
 
 #include <string.h>
 
-/* -- Making -------------------------------------------------------------------------------------------------------- */
+/* -- Making ---------------------------------------------------------------- */
 
 const GmTracker *
 gm_tracker_add (GmRecorder *r, const GmTracker *init)
@@ -25,8 +27,7 @@ const GmTracker *
 gm_contents (GmRecorder *r, const GmTracker *const *items, uint32_t n)
 {
   const GmTracker **copy = gm_tracker_array (r, n);
-  if (n)
-    memcpy (copy, items, n * sizeof *copy);
+  gm_tracker_copy (copy, items, n);
   return gm_tracker (r, .kind = &gm_kind_contents, .items = copy, .n = n);
 }
 
@@ -43,7 +44,7 @@ gm_contents_set (GmRecorder *r, const GmTracker *t, const GmTracker *contents)
     gm_heap_store (&r->heap, t->id, 0, contents);
 }
 
-/* -- Internal kinds ------------------------------------------------------------------------------------------------ */
+/* -- Internal kinds -------------------------------------------------------- */
 
 static bool
 build_null (GmResidualBuilder *b, const GmTracker *t)
@@ -62,7 +63,7 @@ const GmTracker gm_tracker_poison = { .kind = &gm_kind_poison, .id = GM_NO_OBJEC
 
 #define POISON (&gm_tracker_poison)
 
-/* -- Dispatch ------------------------------------------------------------------------------------------------------- */
+/* -- Dispatch -------------------------------------------------------------- */
 
 PyTypeObject *
 gm_type_of (GmRecorder *r, const GmTracker *t)
@@ -177,7 +178,8 @@ gm_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   const GmTracker *v = gm_getattr_opt (r, t, name);
   if (v)
     return v;
-  return gm_record_break (r, GM_BREAK_ATTRIBUTE_MISSING, gm_type_text (r, t), PyUnicode_AsUTF8 (name));
+  return gm_record_break (r, GM_BREAK_ATTRIBUTE_MISSING, gm_type_text (r, t),
+                          PyUnicode_AsUTF8 (name));
 }
 
 void
@@ -215,7 +217,8 @@ gm_setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTra
     gm_record_break (r, GM_BREAK_SUBSCRIPT_STORE, gm_type_text (r, t), gm_type_text (r, key));
 }
 
-static const char *const binary_names[GM_N_BIN] = { "+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^" };
+static const char *const binary_names[GM_N_BIN] = { "+", "&",  "//", "<<", "@", "*", "%",
+                                                    "|", "**", ">>", "-",  "/", "^" };
 
 const GmTracker *
 gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b, bool inplace)
@@ -233,7 +236,8 @@ gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b, b
     v = b->kind->binary (r, op, b, a, true, false);
   if (v)
     return v;
-  return gm_record_break (r, GM_BREAK_OPERATOR, binary_names[op], gm_type_text (r, a), gm_type_text (r, b));
+  return gm_record_break (r, GM_BREAK_OPERATOR, binary_names[op], gm_type_text (r, a),
+                          gm_type_text (r, b));
 }
 
 const GmTracker *
@@ -259,7 +263,8 @@ gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
   if (r->stop)
     return POISON;
   if (r->nesting >= GM_MAX_NESTING)
-    return gm_record_break (r, GM_BREAK_OPERATOR, names[op], gm_type_text (r, a), gm_type_text (r, b));
+    return gm_record_break (r, GM_BREAK_OPERATOR, names[op], gm_type_text (r, a),
+                            gm_type_text (r, b));
   const GmTracker *v = NULL;
   r->nesting++;
   if (a->kind->compare)
@@ -269,18 +274,21 @@ gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
   r->nesting--;
   if (v)
     return v;
-  /* What no side implements is identity.  An object's class may have an __eq__ of C, which object.compare does not know. */
-  if (!r->stop && (op == Py_EQ || op == Py_NE) && a->kind != b->kind && a->kind != &gm_kind_object && b->kind != &gm_kind_object &&
+  /* What no side implements is identity.  An object's class may have an __eq__ of C, which
+   * object.compare does not know. */
+  if (!r->stop && (op == Py_EQ || op == Py_NE) && a->kind != b->kind &&
+      a->kind != &gm_kind_object && b->kind != &gm_kind_object &&
       (a->real == Py_None || b->real == Py_None))
     return gm_from_bool (r, op == Py_NE);
-  return gm_record_break (r, GM_BREAK_OPERATOR, names[op], gm_type_text (r, a), gm_type_text (r, b));
+  return gm_record_break (r, GM_BREAK_OPERATOR, names[op], gm_type_text (r, a),
+                          gm_type_text (r, b));
 }
 
 static bool
 is_singleton (PyObject *o)
 {
-  return o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || o == Py_NotImplemented ||
-         Py_TYPE (o) == gm_host.dtype_type;
+  return o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis ||
+         o == Py_NotImplemented || Py_TYPE (o) == gm_host.dtype_type;
 }
 
 const GmTracker *
@@ -311,11 +319,13 @@ gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b)
   }
   if (a->kind != b->kind)
     return gm_from_bool (r, false);
-  if (a->kind == &gm_kind_method || a->kind == &gm_kind_api || a->kind == &gm_kind_slice || a->kind == &gm_kind_view)
+  if (a->kind == &gm_kind_method || a->kind == &gm_kind_api || a->kind == &gm_kind_slice ||
+      a->kind == &gm_kind_view)
     return gm_record_break (r, GM_BREAK_IDENTITY, gm_type_text (r, a), gm_type_text (r, b));
   if ((a->kind == &gm_kind_tuple && (a->n == 0 || b->n == 0)))
     return gm_record_break (r, GM_BREAK_IDENTITY, "tuple", "tuple");
-  if (a->source && b->source && a->kind != &gm_kind_class && a->kind != &gm_kind_builtin && a->kind != &gm_kind_module)
+  if (a->source && b->source && a->kind != &gm_kind_class && a->kind != &gm_kind_builtin &&
+      a->kind != &gm_kind_module)
     gm_guard (r, DISTINCT, a->source, .other = b->source);
   return gm_from_bool (r, false);
 }
@@ -369,7 +379,8 @@ gm_constant_int (GmRecorder *r, const GmTracker *t, int64_t *out)
 }
 
 const GmTracker *
-gm_call_special (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *const *args, uint32_t n)
+gm_call_special (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *const *args,
+                 uint32_t n)
 {
   PyTypeObject *type = gm_type_of (r, t);
   PyObject *key = gm_record_take (r, PyUnicode_InternFromString (name));
@@ -384,6 +395,6 @@ gm_call_special (GmRecorder *r, const GmTracker *t, const char *name, const GmTr
   const GmTracker *f = gm_wrap (r, found, gm_source_class_attr (r, type, key));
   const GmTracker **all = gm_tracker_array (r, n + 1);
   all[0] = t;
-  memcpy (all + 1, args, n * sizeof *all);
+  gm_tracker_copy (all + 1, args, n);
   return gm_call_n (r, f, all, n + 1);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker.h -- what the recorder knows about a Python value: immutable, in the arena.
  *
- * A tracker is never written after it is made.  What has identity and changes has an object id, and its contents are in the heap, so that any number of
- * trackers and containers may hold the value without copies to keep in step.  Values with identity are interned: one Python object, one
- * tracker, so `is` compares pointers.  The operations below dispatch on the kind; each returns poison (truth 0, NULL) after a break, so
- * callers go straight on and the loop tests once an instruction.
+ * A tracker is never written after it is made.  What has identity and changes has an object id, and
+ * its contents are in the heap, so that any number of trackers and containers may hold the value
+ * without copies to keep in step.  Values with identity are interned: one Python object, one
+ * tracker, so `is` compares pointers.  The operations below dispatch on the kind; each returns
+ * poison (truth 0, NULL) after a break, so callers go straight on and the loop tests once an
+ * instruction.
  */
 #ifndef GM_TRACE_TRACKER_H
 #define GM_TRACE_TRACKER_H
@@ -20,27 +22,39 @@ typedef struct GmResidualBuilder GmResidualBuilder;
 
 struct GmTracker {
   const GmTrackerKind *kind;
-  const GmSource *source;      /* NULL: made in the region */
-  PyObject *real;              /* a constant's value; the existing object; kept alive by the recorder */
+  const GmSource *source; /* NULL: made in the region */
+  PyObject *real;         /* a constant's value; the existing object; kept alive by the recorder */
   const GmTracker *const *items;
-  uint32_t n;                  /* of items */
-  uint32_t id;                 /* heap object or GM_NO_OBJECT */
-  int64_t number;              /* a kind's small integer */
-  const void *data;            /* a kind's immutable rest */
+  uint32_t n;       /* of items */
+  uint32_t id;      /* heap object or GM_NO_OBJECT */
+  int64_t number;   /* a kind's small integer */
+  const void *data; /* a kind's immutable rest */
 };
 
 /* Arguments of a call: positional, then the values of `names` (a tuple of str, or NULL). */
 typedef struct {
   const GmTracker *const *args;
-  uint32_t n;    /* positional */
+  uint32_t n; /* positional */
   PyObject *names;
 } GmCallArgs;
 #define gm_args_n_named(a) ((a)->names ? (uint32_t) PyTuple_GET_SIZE ((a)->names) : 0)
 
 /* CPython's NB_* numbers without the in-place half. */
 typedef enum {
-  GM_BIN_ADD, GM_BIN_AND, GM_BIN_FLOORDIV, GM_BIN_LSHIFT, GM_BIN_MATMUL, GM_BIN_MUL, GM_BIN_MOD, GM_BIN_OR, GM_BIN_POW,
-  GM_BIN_RSHIFT, GM_BIN_SUB, GM_BIN_DIV, GM_BIN_XOR, GM_N_BIN,
+  GM_BIN_ADD,
+  GM_BIN_AND,
+  GM_BIN_FLOORDIV,
+  GM_BIN_LSHIFT,
+  GM_BIN_MATMUL,
+  GM_BIN_MUL,
+  GM_BIN_MOD,
+  GM_BIN_OR,
+  GM_BIN_POW,
+  GM_BIN_RSHIFT,
+  GM_BIN_SUB,
+  GM_BIN_DIV,
+  GM_BIN_XOR,
+  GM_N_BIN,
 } GmBinary;
 typedef enum { GM_UN_POS, GM_UN_NEG, GM_UN_INVERT } GmUnary;
 
@@ -51,19 +65,27 @@ struct GmTrackerKind {
   const GmTracker *(*iter) (GmRecorder *r, const GmTracker *t);
   const GmTracker *(*next) (GmRecorder *r, const GmTracker *t); /* NULL at the end */
   const GmTracker *(*call) (GmRecorder *r, const GmTracker *t, const GmCallArgs *args);
-  const GmTracker *(*getattr) (GmRecorder *r, const GmTracker *t, PyObject *name); /* NULL: there is none, and no break */
-  void (*setattr) (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value); /* value NULL: delete */
+  const GmTracker *(*getattr) (GmRecorder *r, const GmTracker *t,
+                               PyObject *name); /* NULL: there is none, and no break */
+  void (*setattr) (GmRecorder *r, const GmTracker *t, PyObject *name,
+                   const GmTracker *value); /* value NULL: delete */
   const GmTracker *(*getitem) (GmRecorder *r, const GmTracker *t, const GmTracker *key);
-  void (*setitem) (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value); /* value NULL: delete */
-  /* One operand at least is of this kind; `reflected`: t is the right one.  NULL: not implemented here. */
-  const GmTracker *(*binary) (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace);
+  void (*setitem) (GmRecorder *r, const GmTracker *t, const GmTracker *key,
+                   const GmTracker *value); /* value NULL: delete */
+  /* One operand at least is of this kind; `reflected`: t is the right one.  NULL: not implemented
+   * here. */
+  const GmTracker *(*binary) (GmRecorder *r, GmBinary op, const GmTracker *t,
+                              const GmTracker *other, bool reflected, bool inplace);
   const GmTracker *(*unary) (GmRecorder *r, GmUnary op, const GmTracker *t);
-  const GmTracker *(*compare) (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other); /* NULL: not implemented */
+  const GmTracker *(*compare) (GmRecorder *r, int op, const GmTracker *t,
+                               const GmTracker *other); /* NULL: not implemented */
   int64_t (*len) (GmRecorder *r, const GmTracker *t);
   const GmTracker *(*contains) (GmRecorder *r, const GmTracker *t, const GmTracker *item);
-  /* New reference to the value if it is known completely and made of exact builtin types, else NULL without a break. */
+  /* New reference to the value if it is known completely and made of exact builtin types, else NULL
+   * without a break. */
   PyObject *(*constant) (GmRecorder *r, const GmTracker *t);
-  /* Emits instructions that leave the value on the residual's stack; false: cannot leave the region. */
+  /* Emits instructions that leave the value on the residual's stack; false: cannot leave the
+   * region. */
   bool (*build) (GmResidualBuilder *b, const GmTracker *t);
 };
 
@@ -72,11 +94,17 @@ struct GmTrackerKind {
 
 extern const GmTracker gm_tracker_null, gm_tracker_poison;
 
-/* -- Making ---------------------------------------------------------------------------------------------------- */
+/* -- Making ---------------------------------------------------------------- */
 /* `init` is copied into the arena. */
 const GmTracker *gm_tracker_add (GmRecorder *r, const GmTracker *init);
 #define gm_tracker(r, ...) gm_tracker_add ((r), &(GmTracker){ .id = GM_NO_OBJECT, __VA_ARGS__ })
 const GmTracker **gm_tracker_array (GmRecorder *r, uint32_t n);
+static inline void
+gm_tracker_copy (const GmTracker **to, const GmTracker *const *from, uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++) /* either may be NULL when n is 0 */
+    to[i] = from[i];
+}
 /* A new object with one slot of contents. */
 const GmTracker *gm_contents (GmRecorder *r, const GmTracker *const *items, uint32_t n);
 const GmTracker *gm_contents_of (GmRecorder *r, const GmTracker *t);
@@ -88,21 +116,30 @@ const GmTracker *gm_wrap_lazy (GmRecorder *r, PyObject *real, const GmSource *so
 const GmTracker *gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source);
 /* What stands behind a lazy tracker; others are returned as they are. */
 const GmTracker *gm_realize (GmRecorder *r, const GmTracker *t);
-/* A value of exact builtin types, made while tracing (owner: a reference is taken): constants, tuples, new lists, dicts ... */
+/* A value of exact builtin types, made while tracing (owner: a reference is taken): constants,
+ * tuples, new lists, dicts ... */
 const GmTracker *gm_from_constant (GmRecorder *r, PyObject *value);
-const GmTracker *gm_from_constant_take (GmRecorder *r, PyObject *value); /* steals; NULL: a pending exception becomes a break */
+const GmTracker *
+gm_from_constant_take (GmRecorder *r,
+                       PyObject *value); /* steals; NULL: a pending exception becomes a break */
 const GmTracker *gm_from_bool (GmRecorder *r, bool b);
 const GmTracker *gm_from_int (GmRecorder *r, int64_t i);
 const GmTracker *gm_none (GmRecorder *r);
 
-const GmTracker *gm_tuple_new (GmRecorder *r, const GmTracker *const *items, uint32_t n); /* items are copied */
-const GmTracker *gm_tuple_new_of (GmRecorder *r, PyTypeObject *type, const GmTracker *const *items, uint32_t n);
-const GmTracker *gm_tuple_constant (GmRecorder *r, PyObject *tuple); /* of a code object's constants: keeps its identity */
+const GmTracker *gm_tuple_new (GmRecorder *r, const GmTracker *const *items,
+                               uint32_t n); /* items are copied */
+const GmTracker *gm_tuple_new_of (GmRecorder *r, PyTypeObject *type, const GmTracker *const *items,
+                                  uint32_t n);
+const GmTracker *
+gm_tuple_constant (GmRecorder *r,
+                   PyObject *tuple); /* of a code object's constants: keeps its identity */
 const GmTracker *gm_list_new (GmRecorder *r, const GmTracker *const *items, uint32_t n);
 const GmTracker *gm_dict_new (GmRecorder *r); /* empty */
-void gm_dict_store (GmRecorder *r, const GmTracker *dict, const GmTracker *key, const GmTracker *value); /* no effect recorded: new dicts */
+void gm_dict_store (GmRecorder *r, const GmTracker *dict, const GmTracker *key,
+                    const GmTracker *value); /* no effect recorded: new dicts */
 const GmTracker *gm_set_new (GmRecorder *r, const GmTracker *const *items, uint32_t n);
-const GmTracker *gm_slice_new (GmRecorder *r, const GmTracker *start, const GmTracker *stop, const GmTracker *step);
+const GmTracker *gm_slice_new (GmRecorder *r, const GmTracker *start, const GmTracker *stop,
+                               const GmTracker *step);
 const GmTracker *gm_builtin_method (GmRecorder *r, const char *name, const GmTracker *self);
 const GmTracker *gm_method_new (GmRecorder *r, const GmTracker *func, const GmTracker *self);
 const GmTracker *gm_cell_new (GmRecorder *r, const GmTracker *contents);
@@ -133,29 +170,36 @@ typedef struct {
   const GmTracker *(*run) (GmRecorder *r, const GmTracker *self, const GmCallArgs *args);
 } GmMethodRow;
 /* NULL if no row (the table ends with a NULL name) is called so. */
-const GmTracker *gm_method_row (GmRecorder *r, const GmMethodRow *rows, const GmTracker *self, PyObject *name);
+const GmTracker *gm_method_row (GmRecorder *r, const GmMethodRow *rows, const GmTracker *self,
+                                PyObject *name);
 /* Positional arguments only, min to max of them: else a break that names the method. */
-bool gm_args_plain (GmRecorder *r, const char *name, const GmCallArgs *args, uint32_t min, uint32_t max);
+bool gm_args_plain (GmRecorder *r, const char *name, const GmCallArgs *args, uint32_t min,
+                    uint32_t max);
 /* Positional and named arguments as out[n_names]; NULL where not given.  False after a break. */
-bool gm_args_take (GmRecorder *r, const char *name, const GmCallArgs *args, const char *const *names, uint32_t n_names, const GmTracker **out);
+bool gm_args_take (GmRecorder *r, const char *name, const GmCallArgs *args,
+                   const char *const *names, uint32_t n_names, const GmTracker **out);
 
-/* -- Operations (dispatch) -------------------------------------------------------------------------------------- */
-PyTypeObject *gm_type_of (GmRecorder *r, const GmTracker *t); /* borrowed; NULL after a break or if nobody may ask */
-const char *gm_type_text (GmRecorder *r, const GmTracker *t);  /* for messages */
+/* -- Operations (dispatch) ------------------------------------------------- */
+PyTypeObject *
+gm_type_of (GmRecorder *r,
+            const GmTracker *t); /* borrowed; NULL after a break or if nobody may ask */
+const char *gm_type_text (GmRecorder *r, const GmTracker *t); /* for messages */
 int gm_truth (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_iter (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_next (GmRecorder *r, const GmTracker *it); /* NULL: exhausted, or a break */
 /* All values of an iterable; NULL after a break. */
 GPtrArray *gm_iterate (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_call (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
-const GmTracker *gm_call_n (GmRecorder *r, const GmTracker *f, const GmTracker *const *args, uint32_t n);
+const GmTracker *gm_call_n (GmRecorder *r, const GmTracker *f, const GmTracker *const *args,
+                            uint32_t n);
 /* NULL: absent without a break.  gm_getattr breaks then. */
 const GmTracker *gm_getattr_opt (GmRecorder *r, const GmTracker *t, PyObject *name);
 const GmTracker *gm_getattr (GmRecorder *r, const GmTracker *t, PyObject *name);
 void gm_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
 const GmTracker *gm_getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key);
 void gm_setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value);
-const GmTracker *gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b, bool inplace);
+const GmTracker *gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b,
+                            bool inplace);
 const GmTracker *gm_unary (GmRecorder *r, GmUnary op, const GmTracker *t);
 const GmTracker *gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b);
 const GmTracker *gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b);
@@ -163,9 +207,12 @@ int64_t gm_len (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_contains (GmRecorder *r, const GmTracker *t, const GmTracker *item);
 /* Borrowed (the recorder keeps it) or NULL: not a constant. */
 PyObject *gm_constant (GmRecorder *r, const GmTracker *t);
-bool gm_constant_int (GmRecorder *r, const GmTracker *t, int64_t *out); /* exact int or bool in 64 bits, no break */
+bool gm_constant_int (GmRecorder *r, const GmTracker *t,
+                      int64_t *out); /* exact int or bool in 64 bits, no break */
 
-/* A method of a class found by type lookup and bound to t, called: "__add__" ...  NULL if the class has none. */
-const GmTracker *gm_call_special (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *const *args, uint32_t n);
+/* A method of a class found by type lookup and bound to t, called: "__add__" ...  NULL if the class
+ * has none. */
+const GmTracker *gm_call_special (GmRecorder *r, const GmTracker *t, const char *name,
+                                  const GmTracker *const *args, uint32_t n);
 
 #endif

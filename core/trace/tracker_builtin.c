@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_builtin.c -- functions, methods and types of C: those that have a model, those that only compute on constants, and the rest.
+ * tracker_builtin.c -- functions, methods and types of C: those that have a model, those that only
+ * compute on constants, and the rest.
  *
- * A tracker of this kind is a row of a kind's method table bound to a value (number 1), a method of a constant (number 2, real is its name), or an
- * existing C function (number 0).  A function without a model is called only if it is known to compute from its arguments alone and all of them
+ * A tracker of this kind is a row of a kind's method table bound to a value (number 1), a method of
+ * a constant (number 2, real is its name), or an existing C function (number 0).  A function
+ * without a model is called only if it is known to compute from its arguments alone and all of them
  * are constants; otherwise it breaks.
  */
 #include "core/trace/builtin.h"
@@ -40,13 +42,13 @@ gm_builtin_fold (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   return gm_from_constant_take (r, PyObject_Vectorcall (fn, values, args->n, args->names));
 }
 
-/* -- Functions with a model ------------------------------------------------------------------------------------------------- */
+/* -- Functions with a model ------------------------------------------------ */
 
 typedef const GmTracker *(*Model) (GmRecorder *r, const GmCallArgs *args);
 
-#define PLAIN(name, min, max) \
-  if (!gm_args_plain (r, name, args, min, max)) \
-    return &gm_tracker_poison
+#define PLAIN(name, min, max)                                                                      \
+  if (!gm_args_plain (r, name, args, min, max))                                                    \
+  return &gm_tracker_poison
 
 static const GmTracker *
 call_len (GmRecorder *r, const GmCallArgs *args)
@@ -103,7 +105,8 @@ call_hasattr (GmRecorder *r, const GmCallArgs *args)
 {
   PLAIN ("hasattr", 2, 2);
   PyObject *name = name_of (r, args->args[1]);
-  return name ? gm_from_bool (r, gm_getattr_opt (r, args->args[0], name) != NULL) : &gm_tracker_poison;
+  return name ? gm_from_bool (r, gm_getattr_opt (r, args->args[0], name) != NULL)
+              : &gm_tracker_poison;
 }
 
 static const GmTracker *
@@ -124,7 +127,8 @@ call_abs (GmRecorder *r, const GmCallArgs *args)
   if (t->kind == &gm_kind_tensor)
     return gm_call_api_name (r, "abs", &t, 1, false);
   PyObject *o = gm_constant (r, t);
-  return o ? gm_from_constant_take (r, PyNumber_Absolute (o)) : gm_record_break (r, GM_BREAK_UNARY, "abs()", gm_type_text (r, t));
+  return o ? gm_from_constant_take (r, PyNumber_Absolute (o))
+           : gm_record_break (r, GM_BREAK_UNARY, "abs()", gm_type_text (r, t));
 }
 
 static const GmTracker *
@@ -162,6 +166,68 @@ static const GmTracker *
 call_all (GmRecorder *r, const GmCallArgs *args)
 {
   return any_or_all (r, args, false);
+}
+
+/* All values of an iterable as a list of constants, new reference; NULL if one is none. */
+static PyObject *
+constants_of (GmRecorder *r, const GmTracker *t)
+{
+  g_autoptr (GPtrArray) items = gm_iterate (r, t);
+  PyObject *list = items ? PyList_New (items->len) : NULL;
+  for (uint32_t i = 0; list && i < items->len; i++) {
+    PyObject *o = gm_constant (r, items->pdata[i]);
+    if (o)
+      PyList_SET_ITEM (list, i, Py_NewRef (o));
+    else
+      Py_CLEAR (list);
+  }
+  return list;
+}
+
+static const GmTracker *
+call_sorted (GmRecorder *r, const GmCallArgs *args)
+{
+  static const char *const names[] = { "iterable", "reverse" };
+  const GmTracker *in[2];
+  if (args->n != 1 || !gm_args_take (r, "sorted", args, names, 2, in))
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "sorted() with a key");
+  int reverse = in[1] ? gm_truth (r, in[1]) : 0;
+  PyObject *list = constants_of (r, in[0]);
+  if (list == NULL)
+    return gm_record_break (r, GM_BREAK_CALL_C, "sorted");
+  gm_record_take (r, list);
+  /* A stable sort in descending order: reverse, sort, reverse. */
+  if ((reverse && PyList_Reverse (list) < 0) || PyList_Sort (list) < 0 ||
+      (reverse && PyList_Reverse (list) < 0))
+    return gm_record_break_exception (r);
+  return gm_from_constant (r, list);
+}
+
+static const GmTracker *
+min_or_max (GmRecorder *r, const GmCallArgs *args, const char *name)
+{
+  PyObject *fn = PyDict_GetItemString (PyEval_GetBuiltins (), name);
+  const GmTracker *v = NULL;
+  if (args->n == 1 && args->names == NULL) {
+    PyObject *list = constants_of (r, args->args[0]);
+    if (list)
+      v = gm_from_constant_take (r, PyObject_CallOneArg (fn, gm_record_take (r, list)));
+  } else {
+    v = gm_builtin_fold (r, fn, args);
+  }
+  return v ? v : gm_record_break (r, GM_BREAK_CALL_C, name);
+}
+
+static const GmTracker *
+call_min (GmRecorder *r, const GmCallArgs *args)
+{
+  return min_or_max (r, args, "min");
+}
+
+static const GmTracker *
+call_max (GmRecorder *r, const GmCallArgs *args)
+{
+  return min_or_max (r, args, "max");
 }
 
 static const GmTracker *
@@ -214,26 +280,51 @@ static const struct {
   const char *name;
   Model model;
 } functions[] = {
-  { "len", call_len },         { "isinstance", call_isinstance }, { "issubclass", call_issubclass }, { "getattr", call_getattr },
-  { "hasattr", call_hasattr }, { "setattr", call_setattr },       { "abs", call_abs },               { "sum", call_sum },
-  { "any", call_any },         { "all", call_all },               { "iter", call_iter },             { "next", call_next },
-  { "callable", call_callable }, { "print", call_print },         { "id", call_id },
-  { "min", NULL },   { "max", NULL },  { "sorted", NULL }, { "divmod", NULL }, { "pow", NULL }, { "round", NULL }, { "chr", NULL },
-  { "ord", NULL },   { "hex", NULL },  { "oct", NULL },    { "bin", NULL },    { "repr", NULL }, { "format", NULL }, { "ascii", NULL },
+  { "len", call_len },
+  { "isinstance", call_isinstance },
+  { "issubclass", call_issubclass },
+  { "getattr", call_getattr },
+  { "hasattr", call_hasattr },
+  { "setattr", call_setattr },
+  { "abs", call_abs },
+  { "sum", call_sum },
+  { "any", call_any },
+  { "all", call_all },
+  { "iter", call_iter },
+  { "next", call_next },
+  { "callable", call_callable },
+  { "print", call_print },
+  { "id", call_id },
+  { "min", call_min },
+  { "max", call_max },
+  { "sorted", call_sorted },
+  { "divmod", NULL },
+  { "pow", NULL },
+  { "round", NULL },
+  { "chr", NULL },
+  { "ord", NULL },
+  { "hex", NULL },
+  { "oct", NULL },
+  { "bin", NULL },
+  { "repr", NULL },
+  { "format", NULL },
+  { "ascii", NULL },
 };
 
 static bool
 is_pure_module (PyObject *fn)
 {
   PyObject *module = PyCFunction_Check (fn) ? ((PyCFunctionObject *) fn)->m_module : NULL;
-  return module && PyUnicode_Check (module) && PyUnicode_CompareWithASCIIString (module, "math") == 0;
+  return module && PyUnicode_Check (module) &&
+         PyUnicode_CompareWithASCIIString (module, "math") == 0;
 }
 
 static const GmTracker *
 call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
   const GmTracker *v = NULL;
-  const char *name = PyCFunction_Check (fn) ? ((PyCFunctionObject *) fn)->m_ml->ml_name : Py_TYPE (fn)->tp_name;
+  const char *name = PyCFunction_Check (fn) ? ((PyCFunctionObject *) fn)->m_ml->ml_name
+                                            : Py_TYPE (fn)->tp_name;
   if (fn == gm_host.is_grad_enabled)
     return call_is_grad_enabled (r, args);
   for (size_t i = 0; i < G_N_ELEMENTS (functions); i++)
@@ -246,7 +337,7 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   return v ? v : gm_record_break (r, GM_BREAK_CALL_C, name);
 }
 
-/* -- Builtin classes ---------------------------------------------------------------------------------------------------------- */
+/* -- Builtin classes ------------------------------------------------------- */
 
 static const GmTracker *
 convert_number (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
@@ -267,7 +358,9 @@ make_sequence (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 {
   PLAIN (type->tp_name, 0, 1);
   if (args->n == 0)
-    return type == &PyList_Type ? gm_list_new (r, NULL, 0) : type == &PyTuple_Type ? gm_tuple_new (r, NULL, 0) : gm_set_new (r, NULL, 0);
+    return type == &PyList_Type    ? gm_list_new (r, NULL, 0)
+           : type == &PyTuple_Type ? gm_tuple_new (r, NULL, 0)
+                                   : gm_set_new (r, NULL, 0);
   const GmTracker *t = gm_realize (r, args->args[0]);
   if (type == &PyTuple_Type && t->kind == &gm_kind_tuple && t->data == NULL && !t->number)
     return t; /* tuple (t) is t */
@@ -275,8 +368,9 @@ make_sequence (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   if (all == NULL)
     return &gm_tracker_poison;
   const GmTracker *const *items = (const GmTracker *const *) all->pdata;
-  return type == &PyList_Type ? gm_list_new (r, items, all->len) : type == &PyTuple_Type ? gm_tuple_new (r, items, all->len)
-                                                                                          : gm_set_new (r, items, all->len);
+  return type == &PyList_Type    ? gm_list_new (r, items, all->len)
+         : type == &PyTuple_Type ? gm_tuple_new (r, items, all->len)
+                                 : gm_set_new (r, items, all->len);
 }
 
 static const GmTracker *
@@ -294,8 +388,10 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     static const char *const names[] = { "iterable", "start" };
     const GmTracker *in[2];
     int64_t start = 0;
-    if (!gm_args_take (r, "enumerate", args, names, 2, in) || in[0] == NULL || (in[1] && !gm_constant_int (r, in[1], &start)))
-      return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "enumerate() with a start that is no int");
+    if (!gm_args_take (r, "enumerate", args, names, 2, in) || in[0] == NULL ||
+        (in[1] && !gm_constant_int (r, in[1], &start)))
+      return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                              "enumerate() with a start that is no int");
     const GmTracker *it = gm_iter (r, in[0]);
     return gm_iterator_new (r, GM_ITER_ENUMERATE, &it, 1, start);
   }
@@ -310,15 +406,19 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   }
   bool keeps_first = type == &PyMap_Type || type == &PyFilter_Type;
   if (keeps_first && (args->n < 2 || (type == &PyFilter_Type && args->n != 2)))
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "map() and filter() take a function and iterables");
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                            "map() and filter() take a function and iterables");
   const GmTracker **items = gm_tracker_array (r, args->n);
   for (uint32_t i = 0; i < args->n; i++)
     items[i] = i == 0 && keeps_first ? args->args[0] : gm_iter (r, args->args[i]);
-  GmIterKind kind = type == &PyMap_Type ? GM_ITER_MAP : type == &PyFilter_Type ? GM_ITER_FILTER : GM_ITER_ZIP;
+  GmIterKind kind = type == &PyMap_Type      ? GM_ITER_MAP
+                    : type == &PyFilter_Type ? GM_ITER_FILTER
+                                             : GM_ITER_ZIP;
   return gm_iterator_new (r, kind, items, args->n, 0);
 }
 
-/* super () takes the class from the frame's __class__ cell and the object from its first argument. */
+/* super () takes the class from the frame's __class__ cell and the object from its first argument.
+ */
 static const GmTracker *
 make_super (GmRecorder *r, const GmCallArgs *args)
 {
@@ -339,8 +439,10 @@ make_super (GmRecorder *r, const GmCallArgs *args)
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "super() without a class or an object");
   cls = gm_realize (r, cls);
   PyTypeObject *type = gm_type_of (r, self);
-  if (r->stop || cls->kind != &gm_kind_class || type == NULL || !PyType_IsSubtype (type, (PyTypeObject *) cls->real))
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "super() of a class and something else than its instance");
+  if (r->stop || cls->kind != &gm_kind_class || type == NULL ||
+      !PyType_IsSubtype (type, (PyTypeObject *) cls->real))
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                            "super() of a class and something else than its instance");
   return gm_super_new (r, (PyTypeObject *) cls->real, self);
 }
 
@@ -357,14 +459,16 @@ make_slice (GmRecorder *r, const GmCallArgs *args)
 const GmTracker *
 gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 {
-  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyUnicode_Type || type == &PyBytes_Type ||
-      type == &PyRange_Type || type == &PyFrozenSet_Type)
+  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
+      type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type ||
+      type == &PyFrozenSet_Type)
     return convert_number (r, type, args);
   if (type == &PyList_Type || type == &PyTuple_Type || type == &PySet_Type)
     return make_sequence (r, type, args);
   if (type == &PyDict_Type)
     return make_dict (r, args);
-  if (type == &PyEnum_Type || type == &PyZip_Type || type == &PyMap_Type || type == &PyFilter_Type || type == &PyReversed_Type)
+  if (type == &PyEnum_Type || type == &PyZip_Type || type == &PyMap_Type ||
+      type == &PyFilter_Type || type == &PyReversed_Type)
     return make_iterator (r, type, args);
   if (type == &PySuper_Type)
     return make_super (r, args);
@@ -381,7 +485,7 @@ gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args
   return NULL;
 }
 
-/* -- The kind ------------------------------------------------------------------------------------------------------------------- */
+/* -- The kind -------------------------------------------------------------- */
 
 static PyTypeObject *
 type (GmRecorder *r, const GmTracker *t)
@@ -404,7 +508,9 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return call_function (r, t->real, args);
   PyObject *method = gm_record_take (r, PyObject_GetAttr (t->items[0]->real, t->real));
   const GmTracker *v = gm_builtin_fold (r, method, args);
-  return v ? v : gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (t->real), gm_type_text (r, t->items[0]));
+  return v ? v
+           : gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (t->real),
+                              gm_type_text (r, t->items[0]));
 }
 
 static const GmTracker *
@@ -423,5 +529,10 @@ build (GmResidualBuilder *b, const GmTracker *t)
 }
 
 const GmTrackerKind gm_kind_builtin = {
-  .name = "builtin function", .type = type, .truth = truth, .call = call, .getattr = getattr, .build = build,
+  .name = "builtin function",
+  .type = type,
+  .truth = truth,
+  .call = call,
+  .getattr = getattr,
+  .build = build,
 };

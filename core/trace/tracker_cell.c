@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_cell.c -- the one kind of cell: of the root frame, of inlined frames, of functions that existed before.
+ * tracker_cell.c -- the one kind of cell: of the root frame, of inlined frames, of functions that
+ * existed before.
  *
- * Contents are in the heap, so all who share a cell see each write.  A guard is only ever made on contents, when they are read; a write to an existing cell
- * is a side effect.  The heap slot is NULL while an existing cell has not been looked into, and the NULL tracker when it is empty.
+ * Contents are in the heap, so all who share a cell see each write.  A guard is only ever made on
+ * contents, when they are read; a write to an existing cell is a side effect.  The heap slot is
+ * NULL while an existing cell has not been looked into, and the NULL tracker when it is empty.
  */
 #include "core/trace/cell.h"
 
@@ -22,7 +24,8 @@ gm_wrap_cell (GmRecorder *r, PyObject *real, const GmSource *source)
   if (t)
     return t;
   uint32_t id = gm_heap_add (&r->heap, 1);
-  t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_cell, .real = real, .source = source, .id = id });
+  t = gm_tracker_add (
+      r, &(GmTracker){ .kind = &gm_kind_cell, .real = real, .source = source, .id = id });
   gm_know (r, t);
   return t;
 }
@@ -49,7 +52,8 @@ gm_cell_store (GmRecorder *r, const GmTracker *t, const GmTracker *value)
 {
   gm_contents_set (r, t, value ? value : &gm_tracker_null);
   if (t->real)
-    gm_effect (r, GM_EFFECT_CELL, NULL, NULL, (const GmTracker *const[]){ t, value ? value : &gm_tracker_null }, 2);
+    gm_effect (r, GM_EFFECT_CELL, NULL, NULL,
+               (const GmTracker *const[]){ t, value ? value : &gm_tracker_null }, 2);
 }
 
 static const GmTracker *

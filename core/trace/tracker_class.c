@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_class.c -- classes: their attributes, their calls, and super.
  *
- * A class is guarded by identity.  Calling a class of the user's makes an object in the heap and inlines __init__; classes with a __new__, a metaclass
- * or a C layout of their own break.
+ * A class is guarded by identity.  Calling a class of the user's makes an object in the heap and
+ * inlines __init__; classes with a __new__, a metaclass or a C layout of their own break.
  */
 #include "core/trace/builtin.h"
 
@@ -28,7 +28,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
   PyTypeObject *type = (PyTypeObject *) t->real;
   if (Py_TYPE (t->real) != &PyType_Type)
-    return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, Py_TYPE (t->real)->tp_name, "how classes work");
+    return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, Py_TYPE (t->real)->tp_name,
+                            "how classes work");
   if (PyUnicode_CompareWithASCIIString (name, "__name__") == 0)
     return gm_from_constant_take (r, PyObject_GetAttr (t->real, name));
   PyObject *meta = _PyType_Lookup (&PyType_Type, name);
@@ -41,7 +42,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   return meta ? gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "class") : NULL;
 }
 
-/* -- Calls --------------------------------------------------------------------------------------------------------------- */
+/* -- Calls ----------------------------------------------------------------- */
 
 static PyObject *
 lookup (GmRecorder *r, PyTypeObject *type, const char *name, PyObject **key)
@@ -67,7 +68,9 @@ named_tuple (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     return &gm_tracker_poison;
   for (uint32_t i = 0; i < n; i++)
     if (items[i] == NULL) {
-      PyObject *value = defaults && PyDict_CheckExact (defaults) ? PyDict_GetItemString (defaults, names[i]) : NULL;
+      PyObject *value = defaults && PyDict_CheckExact (defaults)
+                            ? PyDict_GetItemString (defaults, names[i])
+                            : NULL;
       if (value == NULL)
         return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "a named tuple misses an item");
       items[i] = gm_wrap (r, value, gm_source_const (r, value, names[i]));
@@ -77,7 +80,8 @@ named_tuple (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 }
 
 const GmTracker *
-gm_class_allocate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, const GmTracker **init)
+gm_class_allocate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args,
+                   const GmTracker **init)
 {
   PyTypeObject *type = (PyTypeObject *) t->real;
   PyObject *key;
@@ -88,7 +92,9 @@ gm_class_allocate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, co
     return gm_record_break (r, GM_BREAK_CALL_C, type->tp_name);
   if (type->tp_new != PyBaseObject_Type.tp_new)
     return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name,
-                            PyExceptionClass_Check (t->real) ? "it is an exception" : "it has a __new__ or a C layout of its own");
+                            PyExceptionClass_Check (t->real)
+                                ? "it is an exception"
+                                : "it has a __new__ or a C layout of its own");
   if (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT)
     return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name, "it is abstract");
   if (type->tp_del || type->tp_finalize)
@@ -98,9 +104,11 @@ gm_class_allocate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, co
   if (found && PyFunction_Check (found))
     *init = gm_method_new (r, gm_wrap (r, found, gm_source_class_attr (r, type, key)), object);
   else if (found != PyDict_GetItemString (PyBaseObject_Type.tp_dict, "__init__"))
-    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name, "its __init__ is not a Python function");
+    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name,
+                            "its __init__ is not a Python function");
   else if (args->n || args->names)
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "a class without __init__ takes no arguments");
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                            "a class without __init__ takes no arguments");
   return object;
 }
 
@@ -108,7 +116,8 @@ static const GmTracker *
 call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   PyTypeObject *type = (PyTypeObject *) t->real;
-  if (t->real == gm_host.no_grad || t->real == gm_host.enable_grad || t->real == gm_host.set_grad_enabled)
+  if (t->real == gm_host.no_grad || t->real == gm_host.enable_grad ||
+      t->real == gm_host.set_grad_enabled)
     return gm_grad_mode_class_call (r, t->real, args);
   const GmTracker *v = gm_builtin_class_call (r, type, args);
   if (v || r->stop)
@@ -118,7 +127,8 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return named_tuple (r, type, args);
   const GmTracker *init, *object = gm_class_allocate (r, t, args, &init);
   if (init && gm_realize (r, gm_call (r, init, args))->real != Py_None)
-    return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "TypeError: __init__() should return None");
+    return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
+                            "TypeError: __init__() should return None");
   return object;
 }
 
@@ -131,7 +141,8 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 static const GmTracker *
 compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {
-  if (other->kind != &gm_kind_class || (op != Py_EQ && op != Py_NE) || Py_TYPE (t->real) != &PyType_Type)
+  if (other->kind != &gm_kind_class || (op != Py_EQ && op != Py_NE) ||
+      Py_TYPE (t->real) != &PyType_Type)
     return NULL;
   return gm_from_bool (r, (t->real == other->real) == (op == Py_EQ));
 }
@@ -144,7 +155,13 @@ build (GmResidualBuilder *b, const GmTracker *t)
 }
 
 const GmTrackerKind gm_kind_class = {
-  .name = "class", .truth = truth, .call = call, .getattr = getattr, .getitem = getitem, .compare = compare, .build = build,
+  .name = "class",
+  .truth = truth,
+  .call = call,
+  .getattr = getattr,
+  .getitem = getitem,
+  .compare = compare,
+  .build = build,
 };
 
 /* isinstance with a class or a tuple of classes. */
@@ -168,7 +185,7 @@ gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls)
   return PyType_IsSubtype (type, (PyTypeObject *) cls->real);
 }
 
-/* -- super ------------------------------------------------------------------------------------------------------------------ */
+/* -- super ----------------------------------------------------------------- */
 
 const GmTracker *
 gm_super_new (GmRecorder *r, PyTypeObject *type, const GmTracker *self)
@@ -203,8 +220,10 @@ super_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
       g_autofree char *label = g_strdup_printf ("%s.%s", base->tp_name, PyUnicode_AsUTF8 (name));
       return gm_method_new (r, gm_wrap (r, found, gm_source_const (r, found, label)), t->items[0]);
     }
-    const GmTracker *row = base == &PyBaseObject_Type ? gm_method_row (r, rows, t->items[0], name) : NULL;
-    return row ? row : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "super object");
+    const GmTracker *row = base == &PyBaseObject_Type ? gm_method_row (r, rows, t->items[0], name)
+                                                      : NULL;
+    return row ? row
+               : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "super object");
   }
   return NULL;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_constant.c -- values known completely: None, bool, int, float, str, bytes, Ellipsis, range, code, dtypes, devices.
+ * tracker_constant.c -- values known completely: None, bool, int, float, str, bytes, Ellipsis,
+ * range, code, dtypes, devices.
  *
- * An operation on constants runs CPython's own on the values: they are of exact builtin types, so no user code runs.  If it raises, plain
- * Python will raise the same: a break.
+ * An operation on constants runs CPython's own on the values: they are of exact builtin types, so
+ * no user code runs.  If it raises, plain Python will raise the same: a break.
  */
 #include "core/trace/recorder.h"
 
@@ -11,9 +12,10 @@
 bool
 gm_is_constant_type (PyTypeObject *type)
 {
-  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyUnicode_Type ||
-         type == &PyBytes_Type || type == Py_TYPE (Py_None) || type == &PyEllipsis_Type || type == &PyRange_Type ||
-         type == &PyCode_Type || type == Py_TYPE (Py_NotImplemented);
+  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
+         type == &PyUnicode_Type || type == &PyBytes_Type || type == Py_TYPE (Py_None) ||
+         type == &PyEllipsis_Type || type == &PyRange_Type || type == &PyCode_Type ||
+         type == Py_TYPE (Py_NotImplemented);
 }
 
 const GmTracker *
@@ -50,13 +52,15 @@ gm_from_constant (GmRecorder *r, PyObject *value)
   if (r->stop)
     return &gm_tracker_poison;
   PyTypeObject *type = Py_TYPE (value);
-  if (gm_is_constant_type (type) || type == gm_host.dtype_type || (gm_host.device_type && type == gm_host.device_type)) {
+  if (gm_is_constant_type (type) || type == gm_host.dtype_type ||
+      (gm_host.device_type && type == gm_host.device_type)) {
     gm_record_keep (r, value);
     return gm_tracker (r, .kind = &gm_kind_constant, .real = value);
   }
   if (type == &PySlice_Type) {
     PySliceObject *s = (PySliceObject *) value;
-    return gm_slice_new (r, gm_from_constant (r, s->start), gm_from_constant (r, s->stop), gm_from_constant (r, s->step));
+    return gm_slice_new (r, gm_from_constant (r, s->start), gm_from_constant (r, s->stop),
+                         gm_from_constant (r, s->step));
   }
   if (type == &PyTuple_Type || type == &PyList_Type) {
     uint32_t n = (uint32_t) PySequence_Fast_GET_SIZE (value);
@@ -83,7 +87,8 @@ gm_from_constant (GmRecorder *r, PyObject *value)
     const GmTracker *s = gm_set_new (r, (const GmTracker *const *) items->pdata, items->len);
     if (type == &PyFrozenSet_Type) { /* a code constant: immutable, keeps its own iteration order */
       gm_record_keep (r, value);
-      return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_set, .real = value, .id = s->id, .number = 1 });
+      return gm_tracker_add (
+          r, &(GmTracker){ .kind = &gm_kind_set, .real = value, .id = s->id, .number = 1 });
     }
     return s;
   }
@@ -107,7 +112,8 @@ gm_from_bool (GmRecorder *r, bool b)
 const GmTracker *
 gm_from_int (GmRecorder *r, int64_t i)
 {
-  return gm_tracker (r, .kind = &gm_kind_constant, .real = gm_record_take (r, PyLong_FromLongLong (i)));
+  return gm_tracker (r, .kind = &gm_kind_constant,
+                     .real = gm_record_take (r, PyLong_FromLongLong (i)));
 }
 
 const GmTracker *
@@ -116,7 +122,7 @@ gm_none (GmRecorder *r)
   return gm_tracker (r, .kind = &gm_kind_constant, .real = Py_None);
 }
 
-/* -- Operations -------------------------------------------------------------------------------------------------- */
+/* -- Operations ------------------------------------------------------------ */
 
 static int
 truth (GmRecorder *r, const GmTracker *t)
@@ -171,26 +177,41 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 }
 
 static const GmTracker *
-binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+        bool inplace)
 {
   typedef PyObject *(*Function) (PyObject *, PyObject *);
   static const Function functions[GM_N_BIN] = {
-    PyNumber_Add, PyNumber_And, PyNumber_FloorDivide, PyNumber_Lshift, PyNumber_MatrixMultiply, PyNumber_Multiply,
-    PyNumber_Remainder, PyNumber_Or, NULL, PyNumber_Rshift, PyNumber_Subtract, PyNumber_TrueDivide, PyNumber_Xor,
+    PyNumber_Add,
+    PyNumber_And,
+    PyNumber_FloorDivide,
+    PyNumber_Lshift,
+    PyNumber_MatrixMultiply,
+    PyNumber_Multiply,
+    PyNumber_Remainder,
+    PyNumber_Or,
+    NULL,
+    PyNumber_Rshift,
+    PyNumber_Subtract,
+    PyNumber_TrueDivide,
+    PyNumber_Xor,
   };
-  if (other->kind != &gm_kind_constant && !(op == GM_BIN_MOD && PyUnicode_Check (t->real) && !reflected))
+  if (other->kind != &gm_kind_constant &&
+      !(op == GM_BIN_MOD && PyUnicode_Check (t->real) && !reflected))
     return NULL;
   PyObject *o = gm_constant (r, other);
   if (o == NULL)
     return NULL;
   PyObject *a = reflected ? o : t->real, *b = reflected ? t->real : o;
-  if (op == GM_BIN_POW || op == GM_BIN_LSHIFT || op == GM_BIN_MUL) { /* values that grow without bound stay Python's affair */
+  if (op == GM_BIN_POW || op == GM_BIN_LSHIFT ||
+      op == GM_BIN_MUL) { /* values that grow without bound stay Python's affair */
     int64_t x, y;
-    if (gm_constant_int (r, other, &x) && gm_constant_int (r, t, &y) && PyLong_Check (a) && PyLong_Check (b) &&
-        op != GM_BIN_MUL && (x > 4096 || y > (int64_t) 1 << 32))
+    if (gm_constant_int (r, other, &x) && gm_constant_int (r, t, &y) && PyLong_Check (a) &&
+        PyLong_Check (b) && op != GM_BIN_MUL && (x > 4096 || y > (int64_t) 1 << 32))
       return NULL;
     if (op == GM_BIN_MUL && (PySequence_Check (a) || PySequence_Check (b)) &&
-        ((gm_constant_int (r, other, &x) && x > 100000) || (gm_constant_int (r, t, &y) && y > 100000)))
+        ((gm_constant_int (r, other, &x) && x > 100000) ||
+         (gm_constant_int (r, t, &y) && y > 100000)))
       return NULL;
   }
   if (op == GM_BIN_POW)
@@ -201,7 +222,8 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
 static const GmTracker *
 unary (GmRecorder *r, GmUnary op, const GmTracker *t)
 {
-  static PyObject *(*const functions[]) (PyObject *) = { PyNumber_Positive, PyNumber_Negative, PyNumber_Invert };
+  static PyObject *(*const functions[]) (PyObject *) = { PyNumber_Positive, PyNumber_Negative,
+                                                         PyNumber_Invert };
   return gm_from_constant_take (r, functions[op](t->real));
 }
 
@@ -237,6 +259,16 @@ build (GmResidualBuilder *b, const GmTracker *t)
 }
 
 const GmTrackerKind gm_kind_constant = {
-  .name = "constant", .truth = truth, .iter = iter, .getattr = getattr, .getitem = getitem, .binary = binary,
-  .unary = unary, .compare = compare, .len = len, .contains = contains, .constant = constant, .build = build,
+  .name = "constant",
+  .truth = truth,
+  .iter = iter,
+  .getattr = getattr,
+  .getitem = getitem,
+  .binary = binary,
+  .unary = unary,
+  .compare = compare,
+  .len = len,
+  .contains = contains,
+  .constant = constant,
+  .build = build,
 };

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_dict.c -- dicts and their views.
  *
- * Contents are key, value, key, value ... in insertion order.  An existing dict is read entry by entry, each read guarded by presence or absence of its
- * key alone; the first operation that sees order, length or all keys, or that writes, loads it whole under a DICT_KEYS guard.
+ * Contents are key, value, key, value ... in insertion order.  An existing dict is read entry by
+ * entry, each read guarded by presence or absence of its key alone; the first operation that sees
+ * order, length or all keys, or that writes, loads it whole under a DICT_KEYS guard.
  */
 #include "core/trace/recorder.h"
-
-#include <string.h>
 
 static const GmTracker *
 dict_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *contents)
 {
   uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_dict, .real = real, .source = source, .id = id });
+  const GmTracker *t = gm_tracker_add (
+      r, &(GmTracker){ .kind = &gm_kind_dict, .real = real, .source = source, .id = id });
   gm_contents_set (r, t, contents);
   return t;
 }
@@ -52,7 +52,8 @@ whole (GmRecorder *r, const GmTracker *t)
   PyObject *key, *value;
   while (PyDict_Next (t->real, &pos, &key, &value)) {
     if (!gm_is_constant_type (Py_TYPE (key)))
-      return gm_record_break (r, GM_BREAK_VALUE_KIND, "dict with keys other than str, int, float, bytes and None");
+      return gm_record_break (r, GM_BREAK_VALUE_KIND,
+                              "dict with keys other than str, int, float, bytes and None");
     PyTuple_SET_ITEM (keys, i, Py_NewRef (key));
     items[2 * i] = gm_from_constant (r, key);
     items[2 * i + 1] = gm_wrap_lazy (r, value, gm_source_dict_item (r, t->source, key));
@@ -64,7 +65,7 @@ whole (GmRecorder *r, const GmTracker *t)
   return contents;
 }
 
-/* -- Keys ------------------------------------------------------------------------------------------------------------- */
+/* -- Keys ------------------------------------------------------------------ */
 
 static bool
 is_identity_key (const GmTracker *k)
@@ -138,7 +139,7 @@ lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   return at < 0 ? NULL : contents->items[at + 1];
 }
 
-/* -- Writes ------------------------------------------------------------------------------------------------------------ */
+/* -- Writes ---------------------------------------------------------------- */
 
 void
 gm_dict_store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
@@ -153,7 +154,7 @@ gm_dict_store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const Gm
   int64_t at = find (r, old, key);
   uint32_t n = at < 0 ? old->n + 2 : old->n;
   const GmTracker **items = gm_tracker_array (r, n);
-  memcpy (items, old->items, old->n * sizeof *items);
+  gm_tracker_copy (items, old->items, old->n);
   if (at < 0) {
     items[old->n] = gm_realize (r, key);
     items[old->n + 1] = value;
@@ -180,15 +181,16 @@ drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   if (at < 0)
     return NULL;
   const GmTracker **items = gm_tracker_array (r, old->n - 2);
-  memcpy (items, old->items, (size_t) at * sizeof *items);
-  memcpy (items + at, old->items + at + 2, (old->n - (size_t) at - 2) * sizeof *items);
-  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n - 2));
+  gm_tracker_copy (items, old->items, (uint32_t) at);
+  gm_tracker_copy (items + at, old->items + at + 2, old->n - (uint32_t) at - 2);
+  gm_contents_set (r, t,
+                   gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n - 2));
   if (t->real)
     gm_effect (r, GM_EFFECT_DELITEM, NULL, NULL, (const GmTracker *const[]){ t, key }, 2);
   return old->items[at + 1];
 }
 
-/* -- Operations ---------------------------------------------------------------------------------------------------------- */
+/* -- Operations ------------------------------------------------------------ */
 
 static const GmTracker *
 key_error (GmRecorder *r, const GmTracker *key)
@@ -334,7 +336,8 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       for (uint32_t i = 0; pairs && i < pairs->len && !r->stop; i++) {
         g_autoptr (GPtrArray) pair = gm_iterate (r, pairs->pdata[i]);
         if (pair && pair->len != 2)
-          gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "dictionary update sequence element is no pair");
+          gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
+                           "dictionary update sequence element is no pair");
         else if (pair)
           store (r, t, pair->pdata[0], pair->pdata[1]);
       }
@@ -346,8 +349,10 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 }
 
 static const GmMethodRow methods[] = {
-  { "keys", method_keys },   { "values", method_values }, { "items", method_items }, { "get", method_get },
-  { "pop", method_pop },     { "setdefault", method_setdefault }, { "clear", method_clear }, { "copy", method_copy },
+  { "keys", method_keys },     { "values", method_values },
+  { "items", method_items },   { "get", method_get },
+  { "pop", method_pop },       { "setdefault", method_setdefault },
+  { "clear", method_clear },   { "copy", method_copy },
   { "update", method_update }, { NULL, NULL },
 };
 
@@ -363,7 +368,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 }
 
 static const GmTracker *
-binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+        bool inplace)
 {
   if (op != GM_BIN_OR || reflected || other->kind != &gm_kind_dict)
     return NULL;
@@ -393,7 +399,8 @@ constant (GmRecorder *r, const GmTracker *t)
   const GmTracker *contents = whole (r, t);
   PyObject *dict = PyDict_New ();
   for (uint32_t i = 0; i < contents->n; i += 2) {
-    PyObject *key = gm_constant (r, contents->items[i]), *value = gm_constant (r, contents->items[i + 1]);
+    PyObject *key = gm_constant (r, contents->items[i]),
+             *value = gm_constant (r, contents->items[i + 1]);
     if (key == NULL || value == NULL || PyDict_SetItem (dict, key, value) < 0) {
       PyErr_Clear ();
       Py_CLEAR (dict);
@@ -423,11 +430,21 @@ build (GmResidualBuilder *b, const GmTracker *t)
 }
 
 const GmTrackerKind gm_kind_dict = {
-  .name = "dict", .type = type, .iter = iter, .getattr = getattr, .getitem = getitem, .setitem = setitem, .binary = binary,
-  .compare = compare, .len = len, .contains = contains, .constant = constant, .build = build,
+  .name = "dict",
+  .type = type,
+  .iter = iter,
+  .getattr = getattr,
+  .getitem = getitem,
+  .setitem = setitem,
+  .binary = binary,
+  .compare = compare,
+  .len = len,
+  .contains = contains,
+  .constant = constant,
+  .build = build,
 };
 
-/* -- Views ---------------------------------------------------------------------------------------------------------------- */
+/* -- Views ----------------------------------------------------------------- */
 
 static int64_t
 view_len (GmRecorder *r, const GmTracker *t)
@@ -454,4 +471,6 @@ view_contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
   return gm_from_bool (r, false);
 }
 
-const GmTrackerKind gm_kind_view = { .name = "dict view", .len = view_len, .iter = view_iter, .contains = view_contains };
+const GmTrackerKind gm_kind_view = {
+  .name = "dict view", .len = view_len, .iter = view_iter, .contains = view_contains
+};

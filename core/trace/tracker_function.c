@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_function.c -- Python functions, existing or made in the region, and bound methods.
  *
- * An existing function is guarded by its code and globals, not by identity: a new closure of the same code is the same to us, and what its cells and
- * defaults contain is guarded when it is read.
+ * An existing function is guarded by its code and globals, not by identity: a new closure of the
+ * same code is the same to us, and what its cells and defaults contain is guarded when it is read.
  */
 #include "core/trace/cell.h"
 
-#include <string.h>
-
-/* What MAKE_FUNCTION knows; items of the tracker: closure (tuple), defaults (tuple), kwdefaults (dict), annotations; NULL tracker where absent. */
+/* What MAKE_FUNCTION knows; items of the tracker: closure (tuple), defaults (tuple), kwdefaults
+ * (dict), annotations; NULL tracker where absent. */
 typedef struct {
   PyObject *code, *globals, *builtins;
 } Made;
@@ -16,8 +15,8 @@ typedef struct {
 enum { CLOSURE, DEFAULTS, KWDEFAULTS, ANNOTATIONS, N_ITEMS };
 
 const GmTracker *
-gm_function_new (GmRecorder *r, PyObject *code, const GmTracker *closure, const GmTracker *defaults, const GmTracker *kwdefaults,
-                 const GmTracker *annotations)
+gm_function_new (GmRecorder *r, PyObject *code, const GmTracker *closure, const GmTracker *defaults,
+                 const GmTracker *kwdefaults, const GmTracker *annotations)
 {
   Made made = { code, r->frame->globals, r->frame->builtins };
   const GmTracker **items = gm_tracker_array (r, N_ITEMS);
@@ -27,7 +26,10 @@ gm_function_new (GmRecorder *r, PyObject *code, const GmTracker *closure, const 
   items[ANNOTATIONS] = annotations ? annotations : &gm_tracker_null;
   /* A heap object without contents: the identity that the residual's cache knows it by. */
   uint32_t id = gm_heap_add (&r->heap, 1);
-  return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_function, .items = items, .n = N_ITEMS, .id = id,
+  return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_function,
+                                          .items = items,
+                                          .n = N_ITEMS,
+                                          .id = id,
                                           .data = gm_arena_copy (r->arena, &made, sizeof made) });
 }
 
@@ -63,7 +65,8 @@ gm_function_code (GmRecorder *r, const GmTracker *t, PyObject **globals, PyObjec
   g_autoptr (GError) error = NULL;
   const GmCode *decoded = gm_host.decode (code, &error);
   if (decoded == NULL)
-    gm_record_break (r, GM_BREAK_DECODE, PyUnicode_AsUTF8 (code->co_qualname), error ? error->message : "");
+    gm_record_break (r, GM_BREAK_DECODE, PyUnicode_AsUTF8 (code->co_qualname),
+                     error ? error->message : "");
   return decoded;
 }
 
@@ -83,8 +86,11 @@ gm_function_default (GmRecorder *r, const GmTracker *t, uint32_t slot, const GmC
                    : gm_wrap_lazy (r, PyTuple_GET_ITEM (f->func_defaults, i),
                                    gm_source_part (r, t->source, GM_SOURCE_DEFAULT, i, NULL));
     }
-    PyObject *value = f->func_kwdefaults ? PyDict_GetItemWithError (f->func_kwdefaults, name) : NULL;
-    return value ? gm_wrap_lazy (r, value, gm_source_part (r, t->source, GM_SOURCE_KWDEFAULT, 0, name)) : NULL;
+    PyObject *value = f->func_kwdefaults ? PyDict_GetItemWithError (f->func_kwdefaults, name)
+                                         : NULL;
+    return value ? gm_wrap_lazy (r, value,
+                                 gm_source_part (r, t->source, GM_SOURCE_KWDEFAULT, 0, name))
+                 : NULL;
   }
   const GmTracker *defaults = gm_realize (r, t->items[positional ? DEFAULTS : KWDEFAULTS]);
   if (defaults == &gm_tracker_null)
@@ -129,7 +135,8 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_frame_run (r, t, args);
 }
 
-/* Attributes that someone put on an existing function; what every function has is not modelled but for its name. */
+/* Attributes that someone put on an existing function; what every function has is not modelled but
+ * for its name. */
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -157,7 +164,10 @@ build (GmResidualBuilder *b, const GmTracker *t)
     return true;
   if (made->globals != r->request->func->func_globals)
     return false;
-  static const struct { int item; uint32_t flag; } parts[] = { { DEFAULTS, 1 }, { KWDEFAULTS, 2 }, { ANNOTATIONS, 4 }, { CLOSURE, 8 } };
+  static const struct {
+    int item;
+    uint32_t flag;
+  } parts[] = { { DEFAULTS, 1 }, { KWDEFAULTS, 2 }, { ANNOTATIONS, 4 }, { CLOSURE, 8 } };
   for (size_t i = 0; i < G_N_ELEMENTS (parts); i++)
     if (t->items[parts[i].item] != &gm_tracker_null) {
       gm_residual_value (b, t->items[parts[i].item]);
@@ -171,10 +181,15 @@ build (GmResidualBuilder *b, const GmTracker *t)
 }
 
 const GmTrackerKind gm_kind_function = {
-  .name = "function", .type = type, .truth = truth, .call = call, .getattr = getattr, .build = build,
+  .name = "function",
+  .type = type,
+  .truth = truth,
+  .call = call,
+  .getattr = getattr,
+  .build = build,
 };
 
-/* -- Bound methods ------------------------------------------------------------------------------------------------------ */
+/* -- Bound methods --------------------------------------------------------- */
 
 const GmTracker *
 gm_method_new (GmRecorder *r, const GmTracker *func, const GmTracker *self)
@@ -190,9 +205,12 @@ gm_wrap_method (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   gm_guard (r, TYPE, source, .obj = (PyObject *) &PyMethod_Type);
   const GmTracker **items = gm_tracker_array (r, 2);
-  items[0] = gm_wrap_lazy (r, PyMethod_GET_FUNCTION (real), gm_source_part (r, source, GM_SOURCE_METHOD_FUNC, 0, NULL));
-  items[1] = gm_wrap_lazy (r, PyMethod_GET_SELF (real), gm_source_part (r, source, GM_SOURCE_METHOD_SELF, 0, NULL));
-  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_method, .real = real, .source = source, .items = items, .n = 2);
+  items[0] = gm_wrap_lazy (r, PyMethod_GET_FUNCTION (real),
+                           gm_source_part (r, source, GM_SOURCE_METHOD_FUNC, 0, NULL));
+  items[1] = gm_wrap_lazy (r, PyMethod_GET_SELF (real),
+                           gm_source_part (r, source, GM_SOURCE_METHOD_SELF, 0, NULL));
+  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_method, .real = real, .source = source,
+                                   .items = items, .n = 2);
   gm_know (r, t);
   return t;
 }
@@ -209,7 +227,7 @@ method_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   uint32_t n = args->n + gm_args_n_named (args);
   const GmTracker **all = gm_tracker_array (r, n + 1);
   all[0] = t->items[1];
-  memcpy (all + 1, args->args, n * sizeof *all);
+  gm_tracker_copy (all + 1, args->args, n);
   return gm_call (r, t->items[0], &(GmCallArgs){ all, args->n + 1, args->names });
 }
 
@@ -235,5 +253,10 @@ method_build (GmResidualBuilder *b, const GmTracker *t)
 }
 
 const GmTrackerKind gm_kind_method = {
-  .name = "method", .type = method_type, .truth = truth, .call = method_call, .getattr = method_getattr, .build = method_build,
+  .name = "method",
+  .type = method_type,
+  .truth = truth,
+  .call = method_call,
+  .getattr = method_getattr,
+  .build = method_build,
 };

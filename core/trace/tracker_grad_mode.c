@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_grad_mode.c -- no_grad, enable_grad and set_grad_enabled while recording.
  *
- * The mode itself is journaled in the recorder; a context keeps the mode that it found in its heap slot.  set_grad_enabled acts when it is made.
+ * The mode itself is journaled in the recorder; a context keeps the mode that it found in its heap
+ * slot.  set_grad_enabled acts when it is made.
  */
 #include "core/trace/builtin.h"
 
@@ -9,9 +10,12 @@ static const GmTracker *
 context_new (GmRecorder *r, bool on, bool acts)
 {
   uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_grad_mode, .id = id, .number = on,
+  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_grad_mode,
+                                                        .id = id,
+                                                        .number = on,
                                                         .data = acts ? &gm_kind_grad_mode : NULL });
-  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_grad_mode_get (r), .n = 0));
+  gm_contents_set (
+      r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_grad_mode_get (r), .n = 0));
   if (acts)
     gm_grad_mode_set (r, on);
   return t;
@@ -23,11 +27,13 @@ gm_grad_mode_class_call (GmRecorder *r, PyObject *cls, const GmCallArgs *args)
   if (cls == gm_host.set_grad_enabled) {
     PyObject *on = args->n == 1 && args->names == NULL ? gm_constant (r, args->args[0]) : NULL;
     if (on == NULL || !PyBool_Check (on))
-      return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "set_grad_enabled() with something other than True or False");
+      return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                              "set_grad_enabled() with something other than True or False");
     return context_new (r, on == Py_True, true);
   }
   if (args->n || args->names)
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "a grad mode as a decorator inside the compiled function");
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                            "a grad mode as a decorator inside the compiled function");
   return context_new (r, cls == gm_host.enable_grad, false);
 }
 
@@ -44,7 +50,8 @@ gm_grad_mode_enter (GmRecorder *r, const GmTracker *t)
   static const GmMethodRow rows[] = { { "__exit__", leave }, { NULL, NULL } };
   PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("__exit__"));
   if (t->data == NULL) { /* set_grad_enabled noted the old mode when it was made, and acted then */
-    gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_grad_mode_get (r)));
+    gm_contents_set (r, t,
+                     gm_tracker (r, .kind = &gm_kind_contents, .number = gm_grad_mode_get (r)));
     gm_grad_mode_set (r, t->number != 0);
   }
   gm_push (r, gm_method_row (r, rows, t, name));

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_iterator.c -- iterators made while recording: a kind, operands, and a position in the heap.
+ * tracker_iterator.c -- iterators made while recording: a kind, operands, and a position in the
+ * heap.
  *
- * An exhausted iterator stays exhausted (position -1), as in CPython.  A list is read live, as CPython's list iterator does; a dict whose size
- * changed is an error there and a break here.
+ * An exhausted iterator stays exhausted (position -1), as in CPython.  A list is read live, as
+ * CPython's list iterator does; a dict whose size changed is an error there and a break here.
  */
 #include "core/trace/iterator.h"
 
 const GmTracker *
-gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items, uint32_t n, int64_t start)
+gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items, uint32_t n,
+                 int64_t start)
 {
   const GmTracker **copy = gm_tracker_array (r, n);
   for (uint32_t i = 0; i < n; i++)
     copy[i] = items[i];
   uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_iterator, .items = copy, .n = n, .id = id, .number = kind });
+  const GmTracker *t = gm_tracker_add (
+      r,
+      &(GmTracker){ .kind = &gm_kind_iterator, .items = copy, .n = n, .id = id, .number = kind });
   gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = start));
   return t;
 }
@@ -24,15 +28,18 @@ gm_iterator_over (GmRecorder *r, const GmTracker *sequence)
   const GmTracker *of = sequence->kind == &gm_kind_view ? sequence->items[0] : sequence;
   const GmTracker *t = gm_iterator_new (r, GM_ITER_SEQUENCE, &sequence, 1, 0);
   if (of->kind == &gm_kind_dict && !r->stop) /* remember the size */
-    gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = 0, .n = 0,
-                                       .data = GSIZE_TO_POINTER (gm_contents_of (r, of)->n)));
+    gm_contents_set (r, t,
+                     gm_tracker (r, .kind = &gm_kind_contents, .number = 0, .n = 0,
+                                 .data = GSIZE_TO_POINTER (gm_contents_of (r, of)->n)));
   return t;
 }
 
 static void
 move (GmRecorder *r, const GmTracker *t, int64_t position)
 {
-  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = position, .data = gm_contents_of (r, t)->data));
+  gm_contents_set (r, t,
+                   gm_tracker (r, .kind = &gm_kind_contents, .number = position,
+                               .data = gm_contents_of (r, t)->data));
 }
 
 static const GmTracker *
@@ -40,7 +47,8 @@ dict_next (GmRecorder *r, const GmTracker *t, const GmTracker *of, int which)
 {
   const GmTracker *state = gm_contents_of (r, t), *contents = gm_contents_of (r, of);
   if (contents->n != GPOINTER_TO_SIZE (state->data)) {
-    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "RuntimeError: dictionary changed size during iteration");
+    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
+                     "RuntimeError: dictionary changed size during iteration");
     return NULL;
   }
   uint32_t i = 2 * (uint32_t) state->number;
@@ -143,4 +151,6 @@ truth (GmRecorder *r, const GmTracker *t)
   return 1;
 }
 
-const GmTrackerKind gm_kind_iterator = { .name = "iterator", .truth = truth, .iter = iter, .next = next };
+const GmTrackerKind gm_kind_iterator = {
+  .name = "iterator", .truth = truth, .iter = iter, .next = next
+};

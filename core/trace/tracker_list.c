@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_list.c -- lists: contents in the heap, methods, slices, replay.
  *
- * The heap slot holds a contents tracker that is never written; a store makes a new one.  Appending shares memory with the old contents as long as
- * nothing else has been appended to them, so a loop of appends costs O(1) each.  Mutating an existing list appends the same operation to the
- * effects, to be replayed after the graph; a new list is built once, from what it holds at the end.
+ * The heap slot holds a contents tracker that is never written; a store makes a new one.  Appending
+ * shares memory with the old contents as long as nothing else has been appended to them, so a loop
+ * of appends costs O(1) each.  Mutating an existing list appends the same operation to the effects,
+ * to be replayed after the graph; a new list is built once, from what it holds at the end.
  */
 #include "core/trace/recorder.h"
 
-#include <string.h>
-
-/* Growing memory: `used` counts what the longest contents see; only places past it are ever written. */
+/* Growing memory: `used` counts what the longest contents see; only places past it are ever
+ * written. */
 typedef struct {
   uint32_t used, cap;
   const GmTracker *items[];
@@ -19,7 +19,8 @@ static const GmTracker *
 list_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *contents)
 {
   uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_list, .real = real, .source = source, .id = id });
+  const GmTracker *t = gm_tracker_add (
+      r, &(GmTracker){ .kind = &gm_kind_list, .real = real, .source = source, .id = id });
   gm_contents_set (r, t, contents);
   return t;
 }
@@ -38,7 +39,8 @@ gm_wrap_list (GmRecorder *r, PyObject *real, const GmSource *source)
   gm_guard (r, LIST_LEN, source, .index = n);
   const GmTracker **items = gm_tracker_array (r, n);
   for (uint32_t i = 0; i < n; i++)
-    items[i] = gm_wrap_lazy (r, PyList_GET_ITEM (real, i), gm_source_item (r, source, GM_SOURCE_LIST_ITEM, i));
+    items[i] = gm_wrap_lazy (r, PyList_GET_ITEM (real, i),
+                             gm_source_item (r, source, GM_SOURCE_LIST_ITEM, i));
   const GmTracker *t = list_add (r, real, source, gm_contents (r, items, n));
   gm_know (r, t);
   return t;
@@ -80,29 +82,30 @@ append (GmRecorder *r, const GmTracker *t, const GmTracker *item)
     b = g_malloc (sizeof (Buffer) + cap * sizeof b->items[0]);
     b->cap = cap;
     b->used = old->n;
-    if (old->n)
-      memcpy (b->items, old->items, old->n * sizeof b->items[0]);
+    gm_tracker_copy (b->items, old->items, old->n);
     g_ptr_array_add (r->buffers, b);
   }
   b->items[b->used++] = item;
-  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = b->items, .n = old->n + 1, .data = b));
+  gm_contents_set (
+      r, t,
+      gm_tracker (r, .kind = &gm_kind_contents, .items = b->items, .n = old->n + 1, .data = b));
 }
 
 /* Replaces `count` items from `at` by `n` others. */
 static void
-splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, const GmTracker *const *items, uint32_t n)
+splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count,
+        const GmTracker *const *items, uint32_t n)
 {
   const GmTracker *old = gm_contents_of (r, t);
   uint32_t total = old->n - count + n;
   const GmTracker **all = gm_tracker_array (r, total);
-  memcpy (all, old->items, at * sizeof *all);
-  if (n)
-    memcpy (all + at, items, n * sizeof *all);
-  memcpy (all + at + n, old->items + at + count, (old->n - at - count) * sizeof *all);
+  gm_tracker_copy (all, old->items, at);
+  gm_tracker_copy (all + at, items, n);
+  gm_tracker_copy (all + at + n, old->items + at + count, old->n - at - count);
   gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = all, .n = total));
 }
 
-/* -- Subscripts -------------------------------------------------------------------------------------------------------- */
+/* -- Subscripts ------------------------------------------------------------ */
 
 static bool
 find_index (GmRecorder *r, const GmTracker *t, const GmTracker *key, uint32_t *out)
@@ -155,7 +158,8 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
     g_autoptr (GPtrArray) items = value ? gm_iterate (r, value) : g_ptr_array_new ();
     if (r->stop)
       return;
-    splice (r, t, (uint32_t) start, (uint32_t) n, (const GmTracker *const *) items->pdata, items->len);
+    splice (r, t, (uint32_t) start, (uint32_t) n, (const GmTracker *const *) items->pdata,
+            items->len);
     if (value) /* an iterator is used up: replay the values */
       value = gm_list_new (r, (const GmTracker *const *) items->pdata, items->len);
   }
@@ -165,7 +169,7 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
   }
 }
 
-/* -- Methods ----------------------------------------------------------------------------------------------------------- */
+/* -- Methods --------------------------------------------------------------- */
 
 static const GmTracker *
 method_append (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
@@ -186,7 +190,10 @@ extend (GmRecorder *r, const GmTracker *t, const GmTracker *values)
   for (uint32_t i = 0; i < items->len; i++)
     append (r, t, items->pdata[i]);
   if (t->real)
-    effect (r, "extend", (const GmTracker *const[]){ t, gm_tuple_new (r, (const GmTracker *const *) items->pdata, items->len) }, 2);
+    effect (r, "extend",
+            (const GmTracker *const[]){
+                t, gm_tuple_new (r, (const GmTracker *const *) items->pdata, items->len) },
+            2);
   return true;
 }
 
@@ -246,7 +253,9 @@ method_index (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (!gm_args_plain (r, "index", args, 1, 1))
     return &gm_tracker_poison;
   int64_t i = find (r, t, args->args[0]);
-  return i < 0 ? gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "ValueError: the value is not in the list") : gm_from_int (r, i);
+  return i < 0 ? gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
+                                  "ValueError: the value is not in the list")
+               : gm_from_int (r, i);
 }
 
 static const GmTracker *
@@ -256,7 +265,8 @@ method_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return &gm_tracker_poison;
   int64_t i = find (r, t, args->args[0]);
   if (i < 0)
-    return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "ValueError: list.remove(x): x not in list");
+    return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
+                            "ValueError: list.remove(x): x not in list");
   splice (r, t, (uint32_t) i, 1, NULL, 0);
   effect (r, "pop", (const GmTracker *const[]){ t, gm_from_int (r, i) }, 2);
   return gm_none (r);
@@ -276,7 +286,8 @@ static const GmTracker *
 method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   const GmTracker *contents = gm_contents_of (r, t);
-  return gm_args_plain (r, "copy", args, 0, 0) ? gm_list_new (r, contents->items, contents->n) : &gm_tracker_poison;
+  return gm_args_plain (r, "copy", args, 0, 0) ? gm_list_new (r, contents->items, contents->n)
+                                               : &gm_tracker_poison;
 }
 
 static const GmTracker *
@@ -288,7 +299,8 @@ method_reverse (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   const GmTracker **items = gm_tracker_array (r, contents->n);
   for (uint32_t i = 0; i < contents->n; i++)
     items[i] = contents->items[contents->n - 1 - i];
-  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = contents->n));
+  gm_contents_set (r, t,
+                   gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = contents->n));
   effect (r, "reverse", &t, 1);
   return gm_none (r);
 }
@@ -318,9 +330,10 @@ method_sort (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 }
 
 static const GmMethodRow methods[] = {
-  { "append", method_append }, { "extend", method_extend }, { "insert", method_insert }, { "pop", method_pop },
-  { "index", method_index },   { "remove", method_remove }, { "clear", method_clear },   { "copy", method_copy },
-  { "reverse", method_reverse }, { "count", method_count }, { "sort", method_sort },     { NULL, NULL },
+  { "append", method_append }, { "extend", method_extend }, { "insert", method_insert },
+  { "pop", method_pop },       { "index", method_index },   { "remove", method_remove },
+  { "clear", method_clear },   { "copy", method_copy },     { "reverse", method_reverse },
+  { "count", method_count },   { "sort", method_sort },     { NULL, NULL },
 };
 
 static const GmTracker *
@@ -334,10 +347,11 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "list");
 }
 
-/* -- Operators ---------------------------------------------------------------------------------------------------------- */
+/* -- Operators ------------------------------------------------------------- */
 
 static const GmTracker *
-binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+        bool inplace)
 {
   const GmTracker *contents = gm_contents_of (r, t);
   int64_t times;
@@ -346,8 +360,8 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   if (op == GM_BIN_ADD && !reflected && other->kind == &gm_kind_list) {
     const GmTracker *more = gm_contents_of (r, other);
     const GmTracker **items = gm_tracker_array (r, contents->n + more->n);
-    memcpy (items, contents->items, contents->n * sizeof *items);
-    memcpy (items + contents->n, more->items, more->n * sizeof *items);
+    gm_tracker_copy (items, contents->items, contents->n);
+    gm_tracker_copy (items + contents->n, more->items, more->n);
     return gm_list_new (r, items, contents->n + more->n);
   }
   if (op == GM_BIN_MUL && !inplace && gm_constant_int (r, other, &times) && times <= 10000) {
@@ -410,6 +424,16 @@ build (GmResidualBuilder *b, const GmTracker *t)
 }
 
 const GmTrackerKind gm_kind_list = {
-  .name = "list", .type = type, .iter = iter, .getattr = getattr, .getitem = getitem, .setitem = setitem, .binary = binary,
-  .compare = compare, .len = len, .contains = contains, .constant = constant, .build = build,
+  .name = "list",
+  .type = type,
+  .iter = iter,
+  .getattr = getattr,
+  .getitem = getitem,
+  .setitem = setitem,
+  .binary = binary,
+  .compare = compare,
+  .len = len,
+  .contains = contains,
+  .constant = constant,
+  .build = build,
 };

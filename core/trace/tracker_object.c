@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_object.c -- instances of Python classes, existing or made in the region, and modules.
  *
- * Attributes are found as object.__getattribute__ finds them: data descriptor, instance dict, other descriptor or class attribute, __getattr__.  Each step
- * is guarded: the class's lookup by identity, the instance's entry by presence and value or by absence.  Stores go to the heap and, for existing objects, to
- * the effects.  A class that overrides how attributes work breaks.
+ * Attributes are found as object.__getattribute__ finds them: data descriptor, instance dict, other
+ * descriptor or class attribute, __getattr__.  Each step is guarded: the class's lookup by
+ * identity, the instance's entry by presence and value or by absence.  Stores go to the heap and,
+ * for existing objects, to the effects.  A class that overrides how attributes work breaks.
  */
 #include "core/trace/attrs.h"
 
@@ -16,7 +17,9 @@ gm_wrap_object (GmRecorder *r, PyObject *real, const GmSource *source)
   PyTypeObject *type = Py_TYPE (real);
   gm_guard (r, TYPE, source, .obj = (PyObject *) type);
   uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_object, .real = real, .source = source, .id = id, .data = type });
+  const GmTracker *t = gm_tracker_add (
+      r, &(GmTracker){
+             .kind = &gm_kind_object, .real = real, .source = source, .id = id, .data = type });
   gm_know (r, t);
   return t;
 }
@@ -25,7 +28,8 @@ const GmTracker *
 gm_object_new (GmRecorder *r, PyTypeObject *type)
 {
   uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_object, .id = id, .data = type });
+  const GmTracker *t = gm_tracker_add (
+      r, &(GmTracker){ .kind = &gm_kind_object, .id = id, .data = type });
   gm_record_keep (r, (PyObject *) type);
   gm_contents_set (r, t, gm_contents (r, NULL, 0));
   return t;
@@ -37,7 +41,7 @@ type (GmRecorder *r, const GmTracker *t)
   return (PyTypeObject *) t->data;
 }
 
-/* -- Class lookups ------------------------------------------------------------------------------------------------------- */
+/* -- Class lookups --------------------------------------------------------- */
 
 /* The attribute of the class, guarded; NULL if there is none. */
 static PyObject *
@@ -63,12 +67,15 @@ plain_lookup (GmRecorder *r, PyTypeObject *type)
   if (type->tp_getattro == PyObject_GenericGetAttr)
     return true;
   PyObject *generic = PyDict_GetItemString (PyBaseObject_Type.tp_dict, "__getattribute__");
-  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && class_lookup_text (r, type, "__getattribute__") == generic;
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
+         class_lookup_text (r, type, "__getattribute__") == generic;
 }
 
-/* What a class attribute is when it is read through an instance (self) or the class (self NULL); `owner` for classmethods. */
+/* What a class attribute is when it is read through an instance (self) or the class (self NULL);
+ * `owner` for classmethods. */
 const GmTracker *
-gm_class_value (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *found, const GmTracker *self)
+gm_class_value (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *found,
+                const GmTracker *self)
 {
   const char *text = PyUnicode_AsUTF8 (name);
   if (PyFunction_Check (found)) {
@@ -81,7 +88,9 @@ gm_class_value (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *fou
     const GmTracker *f = gm_wrap (r, inner, gm_source_const (r, inner, label));
     if (Py_IS_TYPE (found, &PyStaticMethod_Type))
       return f;
-    return gm_method_new (r, f, gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name)));
+    return gm_method_new (
+        r, f,
+        gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name)));
   }
   if (Py_TYPE (found)->tp_descr_get == NULL || PyType_Check (found) || PyCFunction_Check (found) ||
       (gm_host.api_type && Py_TYPE (found) == gm_host.api_type))
@@ -93,7 +102,7 @@ gm_class_value (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *fou
   return gm_record_break (r, GM_BREAK_ATTRIBUTE, text, type->tp_name);
 }
 
-/* -- Reading -------------------------------------------------------------------------------------------------------------- */
+/* -- Reading --------------------------------------------------------------- */
 
 static const GmTracker *
 property_get (GmRecorder *r, const GmTracker *t, PyObject *property, const char *name)
@@ -169,7 +178,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   return hook ? gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, type->tp_name, "__getattr__") : NULL;
 }
 
-/* -- Writing -------------------------------------------------------------------------------------------------------------- */
+/* -- Writing --------------------------------------------------------------- */
 
 static bool
 has_dict (PyTypeObject *type)
@@ -196,12 +205,14 @@ setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *val
       gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, text, gm_type_text (r, t));
     return;
   }
-  bool member = found && Py_IS_TYPE (found, &PyMemberDescr_Type) && ((PyMemberDescrObject *) found)->d_member->type == T_OBJECT_EX;
+  bool member = found && Py_IS_TYPE (found, &PyMemberDescr_Type) &&
+                ((PyMemberDescrObject *) found)->d_member->type == T_OBJECT_EX;
   if ((found && Py_TYPE (found)->tp_descr_set && !member) || (!member && !has_dict (type))) {
     gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, text, gm_type_text (r, t));
     return;
   }
-  if (value == NULL && (member ? member_get (r, t, found, name) : instance_get (r, t, name)) == NULL) {
+  if (value == NULL &&
+      (member ? member_get (r, t, found, name) : instance_get (r, t, name)) == NULL) {
     gm_record_break (r, GM_BREAK_ATTRIBUTE_MISSING, gm_type_text (r, t), text);
     return;
   }
@@ -212,10 +223,11 @@ setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *val
   }
 }
 
-/* -- Operations through the class's methods -------------------------------------------------------------------------------- */
+/* -- Operations through the class's methods -------------------------------- */
 
 static const GmTracker *
-special (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *const *args, uint32_t n)
+special (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *const *args,
+         uint32_t n)
 {
   const GmTracker *v = gm_call_special (r, t, name, args, n);
   return v && v->real == Py_NotImplemented ? NULL : v;
@@ -230,7 +242,8 @@ truth (GmRecorder *r, const GmTracker *t)
     return v ? gm_truth (r, v) : (gm_record_break (r, GM_BREAK_TRUTH, gm_type_text (r, t)), 0);
   }
   class_lookup_text (r, type, "__bool__");
-  if ((type->tp_as_mapping && type->tp_as_mapping->mp_length) || (type->tp_as_sequence && type->tp_as_sequence->sq_length))
+  if ((type->tp_as_mapping && type->tp_as_mapping->mp_length) ||
+      (type->tp_as_sequence && type->tp_as_sequence->sq_length))
     return gm_len (r, t) != 0;
   class_lookup_text (r, type, "__len__");
   return 1;
@@ -263,14 +276,16 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   PyObject *found = class_lookup (r, type, key);
   if (found == NULL || !PyFunction_Check (found))
     return gm_record_break (r, GM_BREAK_CALL_OBJECT, gm_type_text (r, t));
-  return gm_call (r, gm_method_new (r, gm_wrap (r, found, gm_source_class_attr (r, type, key)), t), args);
+  return gm_call (r, gm_method_new (r, gm_wrap (r, found, gm_source_class_attr (r, type, key)), t),
+                  args);
 }
 
 static const GmTracker *
 getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
   const GmTracker *v = special (r, t, "__getitem__", &key, 1);
-  return v ? v : gm_record_break (r, GM_BREAK_SUBSCRIPT, gm_type_text (r, t), gm_type_text (r, key));
+  return v ? v
+           : gm_record_break (r, GM_BREAK_SUBSCRIPT, gm_type_text (r, t), gm_type_text (r, key));
 }
 
 static void
@@ -285,14 +300,17 @@ static const GmTracker *
 contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
   const GmTracker *v = special (r, t, "__contains__", &item, 1);
-  return v ? gm_from_bool (r, gm_truth (r, v)) : gm_record_break (r, GM_BREAK_CONTAINS, gm_type_text (r, t));
+  return v ? gm_from_bool (r, gm_truth (r, v))
+           : gm_record_break (r, GM_BREAK_CONTAINS, gm_type_text (r, t));
 }
 
 static const GmTracker *
-binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+        bool inplace)
 {
   static const char *const names[GM_N_BIN] = {
-    "add", "and", "floordiv", "lshift", "matmul", "mul", "mod", "or", "pow", "rshift", "sub", "truediv", "xor",
+    "add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
+    "or",  "pow", "rshift",   "sub",    "truediv", "xor",
   };
   char name[32];
   if (!reflected && other->kind == &gm_kind_object && other->data != t->data &&
@@ -322,7 +340,8 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   PyTypeObject *type = (PyTypeObject *) t->data;
   if (type->tp_richcompare == PyBaseObject_Type.tp_richcompare && (op == Py_EQ || op == Py_NE)) {
     class_lookup_text (r, type, names[op]);
-    if (other->kind == &gm_kind_object && ((PyTypeObject *) other->data)->tp_richcompare != PyBaseObject_Type.tp_richcompare)
+    if (other->kind == &gm_kind_object &&
+        ((PyTypeObject *) other->data)->tp_richcompare != PyBaseObject_Type.tp_richcompare)
       return NULL;
     const GmTracker *same = gm_is (r, t, other);
     return op == Py_EQ || r->stop ? same : gm_from_bool (r, !gm_truth (r, same));
@@ -343,7 +362,9 @@ build (GmResidualBuilder *b, const GmTracker *t)
     return true;
   GmRecorder *r = gm_residual_recorder (b);
   gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
-  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (r, PyObject_GetAttrString ((PyObject *) &PyBaseObject_Type, "__new__")));
+  gm_residual_emit (
+      b, GM_INSN_LOAD_CONST, 0,
+      gm_record_take (r, PyObject_GetAttrString ((PyObject *) &PyBaseObject_Type, "__new__")));
   gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) t->data);
   gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
   gm_residual_allocated (b, t);
@@ -359,12 +380,24 @@ build (GmResidualBuilder *b, const GmTracker *t)
 }
 
 const GmTrackerKind gm_kind_object = {
-  .name = "object", .type = type, .truth = truth, .iter = iter, .call = call, .getattr = getattr, .setattr = setattr,
-  .getitem = getitem, .setitem = setitem, .binary = binary, .unary = unary, .compare = compare, .len = len,
-  .contains = contains, .build = build,
+  .name = "object",
+  .type = type,
+  .truth = truth,
+  .iter = iter,
+  .call = call,
+  .getattr = getattr,
+  .setattr = setattr,
+  .getitem = getitem,
+  .setitem = setitem,
+  .binary = binary,
+  .unary = unary,
+  .compare = compare,
+  .len = len,
+  .contains = contains,
+  .build = build,
 };
 
-/* -- Modules ---------------------------------------------------------------------------------------------------------------- */
+/* -- Modules --------------------------------------------------------------- */
 
 const GmTracker *
 gm_wrap_module (GmRecorder *r, PyObject *real, const GmSource *source)
@@ -400,5 +433,8 @@ module_truth (GmRecorder *r, const GmTracker *t)
 }
 
 const GmTrackerKind gm_kind_module = {
-  .name = "module", .truth = module_truth, .getattr = module_getattr, .setattr = module_setattr,
+  .name = "module",
+  .truth = module_truth,
+  .getattr = module_getattr,
+  .setattr = module_setattr,
 };

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_set.c -- sets of constants.
  *
- * Contents are the elements in the order of insertion.  What Python iterates over is an order of its own, which depends on that history; so a set is
- * iterated only if it was made here and nothing was removed (a real set filled in the same order then has the same order), or is a constant of the
- * code.  number 1: a frozenset that exists.
+ * Contents are the elements in the order of insertion.  What Python iterates over is an order of
+ * its own, which depends on that history; so a set is iterated only if it was made here and nothing
+ * was removed (a real set filled in the same order then has the same order), or is a constant of
+ * the code.  number 1: a frozenset that exists.
  */
 #include "core/trace/recorder.h"
 
-#include <string.h>
-
 static const GmTracker *
-set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *const *items, uint32_t n)
+set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *const *items,
+         uint32_t n)
 {
   uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_set, .real = real, .source = source, .id = id,
-                                                        .number = real && PyFrozenSet_Check (real) });
+  const GmTracker *t = gm_tracker_add (r,
+                                       &(GmTracker){ .kind = &gm_kind_set,
+                                                     .real = real,
+                                                     .source = source,
+                                                     .id = id,
+                                                     .number = real && PyFrozenSet_Check (real) });
   gm_contents_set (r, t, gm_contents (r, items, n));
   return t;
 }
@@ -57,9 +61,11 @@ add (GmRecorder *r, const GmTracker *t, const GmTracker *item)
     return;
   const GmTracker *old = gm_contents_of (r, t);
   const GmTracker **items = gm_tracker_array (r, old->n + 1);
-  memcpy (items, old->items, old->n * sizeof *items);
+  gm_tracker_copy (items, old->items, old->n);
   items[old->n] = gm_realize (r, item);
-  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n + 1, .number = old->number));
+  gm_contents_set (r, t,
+                   gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n + 1,
+                               .number = old->number));
 }
 
 const GmTracker *
@@ -85,7 +91,8 @@ gm_wrap_set (GmRecorder *r, PyObject *real, const GmSource *source)
   }
   gm_guard (r, TYPE, source, .obj = (PyObject *) Py_TYPE (real));
   gm_guard (r, SET_EQUALS, source, .obj = gm_record_take (r, PyFrozenSet_New (real)));
-  const GmTracker *t = set_add (r, real, source, (const GmTracker *const *) items->pdata, items->len);
+  const GmTracker *t = set_add (r, real, source, (const GmTracker *const *) items->pdata,
+                                items->len);
   gm_know (r, t);
   return t;
 }
@@ -156,7 +163,9 @@ method_discard (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     for (uint32_t i = 0, k = 0; i < old->n; i++)
       if (i != at)
         items[k++] = old->items[i];
-    gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n - 1, .number = 1));
+    gm_contents_set (
+        r, t,
+        gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n - 1, .number = 1));
     if (t->real)
       gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (PySet_Type.tp_dict, "discard"), NULL,
                  (const GmTracker *const[]){ t, args->args[0] }, 2);
@@ -176,7 +185,10 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 }
 
 static const GmMethodRow methods[] = {
-  { "add", method_add }, { "discard", method_discard }, { "update", method_update }, { NULL, NULL },
+  { "add", method_add },
+  { "discard", method_discard },
+  { "update", method_update },
+  { NULL, NULL },
 };
 
 static const GmTracker *
@@ -216,6 +228,13 @@ build (GmResidualBuilder *b, const GmTracker *t)
 }
 
 const GmTrackerKind gm_kind_set = {
-  .name = "set", .type = type, .iter = iter, .getattr = getattr, .compare = compare, .len = len, .contains = contains,
-  .constant = constant, .build = build,
+  .name = "set",
+  .type = type,
+  .iter = iter,
+  .getattr = getattr,
+  .compare = compare,
+  .len = len,
+  .contains = contains,
+  .constant = constant,
+  .build = build,
 };

@@ -55,5 +55,10 @@ build (GmResidualBuilder *b, const GmTracker *t)
 }
 
 const GmTrackerKind gm_kind_slice = {
-  .name = "slice", .type = type, .truth = truth, .getattr = getattr, .constant = constant, .build = build,
+  .name = "slice",
+  .type = type,
+  .truth = truth,
+  .getattr = getattr,
+  .constant = constant,
+  .build = build,
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_tensor.c -- tensors: a value of the graph, and an identity.
  *
- * Which value a tensor is stands in the heap, because an in-place operation changes it; its metadata is that value's in the graph, never kept here.
- * Guards are made from the real tensor's metadata at entry, which nothing in a recording can change.
+ * Which value a tensor is stands in the heap, because an in-place operation changes it; its
+ * metadata is that value's in the graph, never kept here. Guards are made from the real tensor's
+ * metadata at entry, which nothing in a recording can change.
  */
 #include "core/trace/recorder.h"
 
@@ -20,13 +21,14 @@ meta_of (GmRecorder *r, const GmTracker *t)
   return gm_graph_meta (r->graph, value_of (r, t));
 }
 
-/* -- Making --------------------------------------------------------------------------------------------------------- */
+/* -- Making ---------------------------------------------------------------- */
 
 static const GmTracker *
 tensor_add (GmRecorder *r, PyObject *real, const GmSource *source, GmValueId value)
 {
   uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_tensor, .real = real, .source = source, .id = id });
+  const GmTracker *t = gm_tracker_add (
+      r, &(GmTracker){ .kind = &gm_kind_tensor, .real = real, .source = source, .id = id });
   gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = value));
   return t;
 }
@@ -56,7 +58,8 @@ input_name (GmRecorder *r, const char *source)
     g_string_prepend (s, "t");
   size_t stem = s->len;
   for (uint32_t k = 1, i = 0; i < r->graph->inputs->len; i++) {
-    const char *other = gm_graph_value (r->graph, g_array_index (r->graph->inputs, GmValueId, i))->name;
+    const char *other =
+        gm_graph_value (r->graph, g_array_index (r->graph->inputs, GmValueId, i))->name;
     if (strcmp (other, s->str) == 0) {
       g_string_truncate (s, stem);
       g_string_append_printf (s, "_%u", k++);
@@ -71,7 +74,8 @@ gm_wrap_tensor (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   GmTensor *tensor = gm_host_tensor (real);
   if (Py_TYPE (real) != gm_host.tensor_type && Py_TYPE (real) != gm_host.parameter_type)
-    return gm_record_break (r, GM_BREAK_TENSOR_LAYOUT, source->name, "it is of a subclass of Tensor");
+    return gm_record_break (r, GM_BREAK_TENSOR_LAYOUT, source->name,
+                            "it is of a subclass of Tensor");
   if (tensor == NULL)
     return gm_record_break (r, GM_BREAK_TENSOR_LAYOUT, source->name, "it has no data");
   GmMeta *meta = gm_arena_copy (r->arena, &tensor->meta, sizeof tensor->meta);
@@ -84,7 +88,7 @@ gm_wrap_tensor (GmRecorder *r, PyObject *real, const GmSource *source)
   return t;
 }
 
-/* -- Attributes and methods that ask about a tensor --------------------------------------------------------------- */
+/* -- Attributes and methods that ask about a tensor ------------------------ */
 
 static const GmTracker *
 sizes_tuple (GmRecorder *r, const int64_t *numbers, uint32_t n, PyTypeObject *type)
@@ -92,7 +96,8 @@ sizes_tuple (GmRecorder *r, const int64_t *numbers, uint32_t n, PyTypeObject *ty
   const GmTracker **items = gm_tracker_array (r, n);
   for (uint32_t i = 0; i < n; i++)
     items[i] = gm_from_int (r, numbers[i]);
-  return type && type != &PyTuple_Type ? gm_tuple_new_of (r, type, items, n) : gm_tuple_new (r, items, n);
+  return type && type != &PyTuple_Type ? gm_tuple_new_of (r, type, items, n)
+                                       : gm_tuple_new (r, items, n);
 }
 
 static const GmTracker *
@@ -124,14 +129,15 @@ method_stride (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return size_or_stride (r, t, args, true);
 }
 
-#define PLAIN_METHOD(name, value) \
-  static const GmTracker *method_##name (GmRecorder *r, const GmTracker *t, const GmCallArgs *args) \
-  { \
-    if (!gm_args_plain (r, #name, args, 0, 0)) \
-      return &gm_tracker_poison; \
-    const GmMeta *m = meta_of (r, t); \
-    (void) m; \
-    return value; \
+#define PLAIN_METHOD(name, value)                                                                  \
+  static const GmTracker *method_##name (GmRecorder *r, const GmTracker *t,                        \
+                                         const GmCallArgs *args)                                   \
+  {                                                                                                \
+    if (!gm_args_plain (r, #name, args, 0, 0))                                                     \
+      return &gm_tracker_poison;                                                                   \
+    const GmMeta *m = meta_of (r, t);                                                              \
+    (void) m;                                                                                      \
+    return value;                                                                                  \
   }
 PLAIN_METHOD (dim, gm_from_int (r, m->ndim))
 PLAIN_METHOD (numel, gm_from_int (r, gm_meta_numel (m)))
@@ -158,10 +164,12 @@ add_op (GmRecorder *r, const GmTracker *t, GmOp op, const GmAttrs *attrs)
 static const GmTracker *
 method_detach (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  return gm_args_plain (r, "detach", args, 0, 0) ? add_op (r, t, GM_OP_detach, NULL) : &gm_tracker_poison;
+  return gm_args_plain (r, "detach", args, 0, 0) ? add_op (r, t, GM_OP_detach, NULL)
+                                                 : &gm_tracker_poison;
 }
 
-/* to (dtype), to (device), to (device, dtype), to (other): the tensor itself where nothing changes. */
+/* to (dtype), to (device), to (device, dtype), to (other): the tensor itself where nothing changes.
+ */
 static const GmTracker *
 method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -170,17 +178,21 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   uint32_t n = args->n + gm_args_n_named (args);
   for (uint32_t i = 0; i < n; i++) {
     const GmTracker *a = gm_realize (r, args->args[i]);
-    const char *name = i < args->n ? "" : PyUnicode_AsUTF8 (PyTuple_GET_ITEM (args->names, i - args->n));
+    const char *name = i < args->n ? ""
+                                   : PyUnicode_AsUTF8 (PyTuple_GET_ITEM (args->names, i - args->n));
     if (r->stop)
       return &gm_tracker_poison;
     if (strcmp (name, "copy") == 0 && a->kind == &gm_kind_constant && PyBool_Check (a->real))
       copy = a->real == Py_True;
     else if (a->kind == &gm_kind_tensor && i < args->n)
       to = meta_of (r, a)->dtype;
-    else if (a->kind == &gm_kind_constant && Py_TYPE (a->real) == gm_host.dtype_type && gm_dtypes[gm_host.dtype_get (a->real)].live)
+    else if (a->kind == &gm_kind_constant && Py_TYPE (a->real) == gm_host.dtype_type &&
+             gm_dtypes[gm_host.dtype_get (a->real)].live)
       to = gm_host.dtype_get (a->real);
-    else if (a->kind == &gm_kind_constant && ((gm_host.device_type && Py_TYPE (a->real) == gm_host.device_type) ||
-                                              (PyUnicode_Check (a->real) && PyUnicode_CompareWithASCIIString (a->real, "cpu") == 0)))
+    else if (a->kind == &gm_kind_constant &&
+             ((gm_host.device_type && Py_TYPE (a->real) == gm_host.device_type) ||
+              (PyUnicode_Check (a->real) &&
+               PyUnicode_CompareWithASCIIString (a->real, "cpu") == 0)))
       continue;
     else
       return gm_record_break (r, GM_BREAK_CALL_METHOD, "to", "tensor");
@@ -214,7 +226,8 @@ transposed (GmRecorder *r, const GmTracker *t, bool matrix)
 {
   int n = meta_of (r, t)->ndim, first = matrix ? n - 2 : 0;
   if (first < 0)
-    return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "mT of a tensor of less than 2 dimensions");
+    return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
+                            "mT of a tensor of less than 2 dimensions");
   GmAttrs attrs = { .mask = 1u << GM_ATTR_DIMS, .n_list = (uint8_t) n };
   for (int i = 0; i < n; i++)
     attrs.list[i] = i < first ? i : n - 1 - (i - first);
@@ -227,7 +240,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   const char *s = PyUnicode_AsUTF8 (name);
   const GmMeta *m = meta_of (r, t);
   if (strcmp (s, "shape") == 0)
-    return sizes_tuple (r, gm_arena_copy (r->arena, m->sizes, sizeof m->sizes), m->ndim, gm_host.size_type);
+    return sizes_tuple (r, gm_arena_copy (r->arena, m->sizes, sizeof m->sizes), m->ndim,
+                        gm_host.size_type);
   if (strcmp (s, "dtype") == 0)
     return gm_from_constant (r, gm_host.dtype_object (m->dtype));
   if (strcmp (s, "device") == 0 && gm_host.device_object)
@@ -245,12 +259,14 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return bound;
   PyTypeObject *type = t->real ? Py_TYPE (t->real) : gm_host.tensor_type;
   PyObject *found = _PyType_Lookup (type, name);
-  if (found && gm_host.api_type && (Py_TYPE (found) == gm_host.api_type || Py_TYPE (found) == gm_host.api_method_type)) {
+  if (found && gm_host.api_type &&
+      (Py_TYPE (found) == gm_host.api_type || Py_TYPE (found) == gm_host.api_method_type)) {
     bool inplace;
     const GmApi *api = gm_host.api_get (found, &inplace);
     const GmTracker **self = gm_tracker_array (r, 1);
     self[0] = t;
-    return gm_tracker (r, .kind = &gm_kind_api, .items = self, .n = 1, .data = api, .number = inplace);
+    return gm_tracker (r, .kind = &gm_kind_api, .items = self, .n = 1, .data = api,
+                       .number = inplace);
   }
   if (found == NULL) {
     PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
@@ -266,7 +282,7 @@ setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *val
   gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, PyUnicode_AsUTF8 (name), "tensor");
 }
 
-/* -- Operators ------------------------------------------------------------------------------------------------------- */
+/* -- Operators ------------------------------------------------------------- */
 
 static bool
 computes_with (GmRecorder *r, const GmTracker *t)
@@ -276,10 +292,12 @@ computes_with (GmRecorder *r, const GmTracker *t)
 }
 
 static const GmTracker *
-binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+        bool inplace)
 {
   static const char *const rows[GM_N_BIN] = {
-    "add", "bitwise_and", "floor_divide", NULL, "matmul", "mul", "remainder", "bitwise_or", "pow", NULL, "sub", "div", "bitwise_xor",
+    "add",        "bitwise_and", "floor_divide", NULL,  "matmul", "mul",         "remainder",
+    "bitwise_or", "pow",         NULL,           "sub", "div",    "bitwise_xor",
   };
   if (rows[op] == NULL || !computes_with (r, other))
     return NULL;
@@ -361,6 +379,17 @@ build (GmResidualBuilder *b, const GmTracker *t)
 }
 
 const GmTrackerKind gm_kind_tensor = {
-  .name = "tensor", .type = type, .truth = truth, .iter = iter, .getattr = getattr, .setattr = setattr, .getitem = getitem,
-  .setitem = setitem, .binary = binary, .unary = unary, .compare = compare, .len = len, .build = build,
+  .name = "tensor",
+  .type = type,
+  .truth = truth,
+  .iter = iter,
+  .getattr = getattr,
+  .setattr = setattr,
+  .getitem = getitem,
+  .setitem = setitem,
+  .binary = binary,
+  .unary = unary,
+  .compare = compare,
+  .len = len,
+  .build = build,
 };

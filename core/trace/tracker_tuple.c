@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_tuple.c -- tuples: plain ones, gramme.Size, named tuples (collections.namedtuple and the library's own results).
+ * tracker_tuple.c -- tuples: plain ones, gramme.Size, named tuples (collections.namedtuple and the
+ * library's own results).
  *
- * Items are in the tracker: a tuple never changes.  number 0: `data` is the type, NULL for tuple; number 1: `data` is the text "max values
- * indices" of a result type of the library, whose object only the host can make.
+ * Items are in the tracker: a tuple never changes.  number 0: `data` is the type, NULL for tuple;
+ * number 1: `data` is the text "max values indices" of a result type of the library, whose object
+ * only the host can make.
  */
 #include "core/trace/recorder.h"
 
@@ -12,7 +14,7 @@ const GmTracker *
 gm_tuple_new_of (GmRecorder *r, PyTypeObject *type, const GmTracker *const *items, uint32_t n)
 {
   const GmTracker **copy = gm_tracker_array (r, n);
-  memcpy (copy, items, n * sizeof *copy);
+  gm_tracker_copy (copy, items, n);
   return gm_tracker (r, .kind = &gm_kind_tuple, .items = copy, .n = n, .data = type);
 }
 
@@ -26,7 +28,9 @@ gm_tuple_new (GmRecorder *r, const GmTracker *const *items, uint32_t n)
 static PyObject *
 fields_of (PyTypeObject *type)
 {
-  PyObject *fields = type->tp_base == &PyTuple_Type && type->tp_dict ? PyDict_GetItemString (type->tp_dict, "_fields") : NULL;
+  PyObject *fields = type->tp_base == &PyTuple_Type && type->tp_dict
+                         ? PyDict_GetItemString (type->tp_dict, "_fields")
+                         : NULL;
   return fields && PyTuple_CheckExact (fields) ? fields : NULL;
 }
 
@@ -41,8 +45,10 @@ gm_wrap_tuple (GmRecorder *r, PyObject *real, const GmSource *source)
   gm_guard (r, TUPLE_LEN, source, .index = n);
   const GmTracker **items = gm_tracker_array (r, n);
   for (uint32_t i = 0; i < n; i++)
-    items[i] = gm_wrap_lazy (r, PyTuple_GET_ITEM (real, i), gm_source_item (r, source, GM_SOURCE_TUPLE_ITEM, i));
-  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_tuple, .real = real, .source = source, .items = items, .n = n,
+    items[i] = gm_wrap_lazy (r, PyTuple_GET_ITEM (real, i),
+                             gm_source_item (r, source, GM_SOURCE_TUPLE_ITEM, i));
+  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_tuple, .real = real, .source = source,
+                                   .items = items, .n = n,
                                    .data = type == &PyTuple_Type ? NULL : type);
   gm_know (r, t);
   return t;
@@ -60,7 +66,8 @@ gm_tuple_constant (GmRecorder *r, PyObject *tuple)
     PyObject *item = PyTuple_GET_ITEM (tuple, i);
     items[i] = PyTuple_CheckExact (item) ? gm_tuple_constant (r, item) : gm_from_constant (r, item);
   }
-  t = gm_tracker (r, .kind = &gm_kind_tuple, .real = tuple, .source = gm_source_const (r, tuple, "a constant"), .items = items, .n = n);
+  t = gm_tracker (r, .kind = &gm_kind_tuple, .real = tuple,
+                  .source = gm_source_const (r, tuple, "a constant"), .items = items, .n = n);
   gm_know (r, t);
   return t;
 }
@@ -103,13 +110,16 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   const GmTracker **items = gm_tracker_array (r, (uint32_t) n);
   for (Py_ssize_t k = 0; k < n; k++)
     items[k] = t->items[start + k * step];
-  return gm_tuple_new (r, items, (uint32_t) n); /* also of a Size and of a named tuple, as tuple's own subscript does */
+  return gm_tuple_new (
+      r, items,
+      (uint32_t) n); /* also of a Size and of a named tuple, as tuple's own subscript does */
 }
 
 static const GmTracker *
 index_or_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, bool count)
 {
-  PyObject *all = gm_constant (r, t), *item = args->n == 1 && !args->names ? gm_constant (r, args->args[0]) : NULL;
+  PyObject *all = gm_constant (r, t),
+           *item = args->n == 1 && !args->names ? gm_constant (r, args->args[0]) : NULL;
   if (all == NULL || item == NULL)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, count ? "count" : "index", "tuple");
   return gm_from_constant_take (r, PyObject_CallMethod (all, count ? "count" : "index", "O", item));
@@ -139,7 +149,9 @@ method_numel (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_from_int (r, n);
 }
 
-static const GmMethodRow methods[] = { { "index", method_index }, { "count", method_count }, { NULL, NULL } };
+static const GmMethodRow methods[] = { { "index", method_index },
+                                       { "count", method_count },
+                                       { NULL, NULL } };
 static const GmMethodRow size_methods[] = { { "numel", method_numel }, { NULL, NULL } };
 
 static const GmTracker *
@@ -156,7 +168,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     for (Py_ssize_t i = 0; fields && i < PyTuple_GET_SIZE (fields) && i < t->n; i++)
       if (_PyUnicode_EQ (PyTuple_GET_ITEM (fields, i), name))
         return t->items[i];
-    const GmTracker *bound = type == gm_host.size_type ? gm_method_row (r, size_methods, t, name) : NULL;
+    const GmTracker *bound = type == gm_host.size_type ? gm_method_row (r, size_methods, t, name)
+                                                       : NULL;
     if (bound)
       return bound;
     PyObject *found = fields ? _PyType_Lookup (type, name) : NULL;
@@ -174,7 +187,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 }
 
 static const GmTracker *
-binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+        bool inplace)
 {
   int64_t times;
   if (t->number || (t->data && t->data != gm_host.size_type))
@@ -182,8 +196,8 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   if (op == GM_BIN_ADD && !reflected && other->kind == &gm_kind_tuple && !other->number &&
       (other->data == NULL || other->data == gm_host.size_type)) {
     const GmTracker **items = gm_tracker_array (r, t->n + other->n);
-    memcpy (items, t->items, t->n * sizeof *items);
-    memcpy (items + t->n, other->items, other->n * sizeof *items);
+    gm_tracker_copy (items, t->items, t->n);
+    gm_tracker_copy (items + t->n, other->items, other->n);
     if (t->data || other->data) /* what Size + tuple is, Size decides */
       return NULL;
     return gm_tuple_new (r, items, t->n + other->n);
@@ -215,7 +229,8 @@ constant (GmRecorder *r, const GmTracker *t)
   return tuple;
 }
 
-/* Items are equal if they are one tracker, or equal constants; anything else is not decided here. */
+/* Items are equal if they are one tracker, or equal constants; anything else is not decided here.
+ */
 static const GmTracker *
 compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {
@@ -261,9 +276,13 @@ build (GmResidualBuilder *b, const GmTracker *t)
   } else if (t->data) {
     maker = (PyObject *) t->data;
   }
-  if (maker && !t->number && t->data != gm_host.size_type) { /* tuple.__new__ (type, items): the class's own __new__ is not run again */
+  if (maker && !t->number &&
+      t->data != gm_host.size_type) { /* tuple.__new__ (type, items): the class's own __new__ is not
+                                         run again */
     gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
-    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (r, PyObject_GetAttrString ((PyObject *) &PyTuple_Type, "__new__")));
+    gm_residual_emit (
+        b, GM_INSN_LOAD_CONST, 0,
+        gm_record_take (r, PyObject_GetAttrString ((PyObject *) &PyTuple_Type, "__new__")));
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, maker);
   } else if (maker) {
     gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
@@ -280,6 +299,15 @@ build (GmResidualBuilder *b, const GmTracker *t)
 }
 
 const GmTrackerKind gm_kind_tuple = {
-  .name = "tuple", .type = type, .iter = iter, .getattr = getattr, .getitem = getitem, .binary = binary, .compare = compare,
-  .len = len, .contains = contains, .constant = constant, .build = build,
+  .name = "tuple",
+  .type = type,
+  .iter = iter,
+  .getattr = getattr,
+  .getitem = getitem,
+  .binary = binary,
+  .compare = compare,
+  .len = len,
+  .contains = contains,
+  .constant = constant,
+  .build = build,
 };

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * wrap.c -- from an existing object and its source to a tracker; objects known by identity; side effects.
+ * wrap.c -- from an existing object and its source to a tracker; objects known by identity; side
+ * effects.
  *
- * Invariant: one existing object with identity has one tracker, whatever the paths to it; a second path costs a SAME guard.  A tracker other than a lazy
- * one exists only after the guards that make its kind and type certain.
+ * Invariant: one existing object with identity has one tracker, whatever the paths to it; a second
+ * path costs a SAME guard.  A tracker other than a lazy one exists only after the guards that make
+ * its kind and type certain.
  */
 #include "core/trace/recorder.h"
-
-#include <string.h>
 
 const GmTracker *
 gm_known (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   const GmTracker *t = g_hash_table_lookup (r->by_real, real);
+  if (t && t->kind == &gm_kind_contents) /* a module's globals, which attrs.c keeps by name */
+    return gm_record_break (r, GM_BREAK_GLOBALS_FOREIGN,
+                            "code that uses a module's dict as a value");
   if (t == NULL || source == NULL || t->source == source || t->source == NULL)
     return t;
-  if (t->kind == &gm_kind_class || t->kind == &gm_kind_builtin || t->kind == &gm_kind_module || t->kind == &gm_kind_api)
+  if (t->kind == &gm_kind_class || t->kind == &gm_kind_builtin || t->kind == &gm_kind_module ||
+      t->kind == &gm_kind_api)
     gm_guard (r, IS, source, .obj = real);
   else
     gm_guard (r, SAME, source, .other = t->source);
@@ -40,8 +44,9 @@ gm_wrap_lazy (GmRecorder *r, PyObject *real, const GmSource *source)
 static bool
 is_builtin_callable (PyObject *o)
 {
-  return PyCFunction_Check (o) || Py_IS_TYPE (o, &PyMethodDescr_Type) || Py_IS_TYPE (o, &PyWrapperDescr_Type) ||
-         Py_IS_TYPE (o, &PyClassMethodDescr_Type) || Py_IS_TYPE (o, &_PyMethodWrapper_Type);
+  return PyCFunction_Check (o) || Py_IS_TYPE (o, &PyMethodDescr_Type) ||
+         Py_IS_TYPE (o, &PyWrapperDescr_Type) || Py_IS_TYPE (o, &PyClassMethodDescr_Type) ||
+         Py_IS_TYPE (o, &_PyMethodWrapper_Type);
 }
 
 /* A compiled function called from a compiled one is inlined like the function that it wraps. */
@@ -65,7 +70,8 @@ gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
   if (r->stop)
     return &gm_tracker_poison;
   PyTypeObject *type = Py_TYPE (real);
-  if (gm_is_constant_type (type) || type == gm_host.dtype_type || (gm_host.device_type && type == gm_host.device_type))
+  if (gm_is_constant_type (type) || type == gm_host.dtype_type ||
+      (gm_host.device_type && type == gm_host.device_type))
     return gm_wrap_constant (r, real, source);
   const GmTracker *t = gm_known (r, real, source);
   if (t)
@@ -108,12 +114,13 @@ gm_realize (GmRecorder *r, const GmTracker *t)
 }
 
 void
-gm_effect (GmRecorder *r, GmEffectKind kind, PyObject *fn, PyObject *name, const GmTracker *const *args, uint32_t n)
+gm_effect (GmRecorder *r, GmEffectKind kind, PyObject *fn, PyObject *name,
+           const GmTracker *const *args, uint32_t n)
 {
   if (r->stop)
     return;
   const GmTracker **copy = gm_tracker_array (r, n);
-  memcpy (copy, args, n * sizeof *copy);
+  gm_tracker_copy (copy, args, n);
   GmEffect e = { kind, fn, name, copy, n, gm_record_line (r) };
   if (fn)
     gm_record_keep (r, fn);

@@ -565,3 +565,66 @@ def case_class_statement_breaks(compile):
 def case_no_tensor_at_all(compile):
     f = compile(lambda a, b: (a + b, [a, b]))
     return f(1, 2), f(1, 2)
+
+
+# expect: graphs=0 breaks=1
+def case_new_leaf_breaks(compile):
+    return compile(lambda x: G.zeros(x.shape, requires_grad=True))(G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_creation_arguments(compile):
+    f = compile(lambda x: (G.zeros(x.shape, dtype=x.dtype, device="cpu", requires_grad=False), G.ones(2, 3, dtype=float), G.zeros_like(x, device=x.device)))
+    return f(G.ones(2, dtype=G.float64))
+
+
+# expect: graphs=1 breaks=0
+def case_code_constants_keep_identity(compile):
+    f = compile(lambda x: (x + 1, ("s", None), [("s", None)]))
+    a, b = f(G.ones(2)), f(G.ones(2))
+    return a, b, a[1] is b[1]
+
+
+# expect: graphs=0 breaks=1
+def case_comparison_with_numpy_is_numpys(compile):
+    import numpy as np
+
+    f = compile(lambda x, y: (x + 1, [bool(v) for v in (y == None)]))  # noqa: E711
+    return f(G.ones(2), np.ones(2))
+
+
+# expect: graphs=0 breaks=1
+def case_list_that_holds_itself_compared(compile):
+    def g(x, a, b):
+        return x + 1, a == b
+
+    a, b = [], []
+    a.append(b)
+    b.append(a)
+    return compile(g)(G.ones(2), a, b)
+
+
+# expect: graphs=1 breaks=0
+def case_sorted_min_max_of_containers(compile):
+    f = compile(lambda x, d: (x + 1, sorted(d), sorted([3, 1, 2], reverse=True), max(d), min(3, 2), max([1, 5])))
+    return f(G.ones(2), {"b": x_of(1), "a": x_of(2)})
+
+
+def x_of(n):
+    return G.full((2,), float(n))
+
+
+# expect: graphs=0 breaks=1
+def case_mask_index_breaks(compile):
+    return compile(lambda x: x[x > 0])(G.arange(3.0))
+
+
+# expect: graphs=0 breaks=1
+def case_backward_inside_breaks(compile):
+    w = G.ones(2, requires_grad=True)
+
+    def g(x):
+        (x * w).sum().backward()
+        return w.grad
+
+    return compile(g)(G.ones(2))

@@ -409,3 +409,53 @@ def case_compiled_calls_compiled(compile):
     inner = compile(lambda x: x * 3)
     outer = compile(lambda x: inner(x) + 1)
     return outer(G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_set_grad_enabled(compile):
+    w = G.ones(2, requires_grad=True)
+
+    def root(x):
+        with G.set_grad_enabled(False):
+            a = x * w
+            with G.set_grad_enabled(True):
+                b = x * w
+        off = G.no_grad()
+        with G.enable_grad(), off:
+            c = x * w
+        return a, b, c, x * w, a.requires_grad, c.requires_grad
+
+    return compile(root)(G.ones(2))
+
+
+# expect: graphs=0 breaks=1
+def case_grad_mode_left_changed_breaks(compile):
+    def root(x):
+        G.set_grad_enabled(False)
+        return x + 1
+
+    y = compile(root)(G.ones(2))
+    mode = G.is_grad_enabled()
+    G.set_grad_enabled(True)
+    return y, mode
+
+
+# expect: graphs=1 breaks=0
+def case_return_inside_no_grad(compile):
+    w = G.ones(2, requires_grad=True)
+
+    def root(x):
+        with G.no_grad():
+            return x * w
+
+    return compile(root)(G.ones(2)), G.is_grad_enabled()
+
+
+# expect: graphs=1 breaks=0
+def case_mutable_default(compile):
+    def h(x, seen=[]):
+        seen.append(len(seen))
+        return x + len(seen)
+
+    f = compile(lambda x: (h(x), h(x)))
+    return f(G.ones(2)), h.__defaults__

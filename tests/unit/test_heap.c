@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_heap.c -- contents of objects under marks and rollbacks, against a plain model that copies everything.
+ * test_heap.c -- contents of objects under marks and rollbacks, against a plain model that copies
+ * everything.
  *
- * CKPT-01: what a mark covers is as before after a rollback.  CKPT-05: undoing costs what was written.
+ * CKPT-01: what a mark covers is as before after a rollback.  CKPT-05: undoing costs what was
+ * written.
  */
 #include "core/trace/heap.h"
 
@@ -62,7 +64,7 @@ START_TEST (a_rollback_restores_overwritten_values_and_removes_young_objects)
 }
 END_TEST
 
-/* -- Random walks against a model ----------------------------------------------------------------------------------------- */
+/* -- Random walks against a model ------------------------------------------ */
 
 #define MAX_OBJECTS 200
 #define MAX_SLOTS 4

@@ -15,6 +15,7 @@ UNIT_TESTS = \
   tests/unit/test_functionalize \
   tests/unit/test_gradients \
   tests/unit/test_graph \
+  tests/unit/test_heap \
   tests/unit/test_host \
   tests/unit/test_image \
   tests/unit/test_infer \
@@ -51,16 +52,17 @@ tests_unit_test_dtype_SOURCES = tests/unit/test_dtype.c
 tests_unit_test_functionalize_SOURCES = tests/unit/test_functionalize.c tests/unit/aot_test.h
 tests_unit_test_gradients_SOURCES = tests/unit/test_gradients.c tests/unit/grad_check.h
 tests_unit_test_graph_SOURCES = tests/unit/test_graph.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_heap_SOURCES = tests/unit/test_heap.c core/trace/heap.c
 tests_unit_test_host_SOURCES = tests/unit/test_host.c
 tests_unit_test_image_SOURCES = tests/unit/test_image.c tests/fuzz/mutate_image.h tests/fuzz/mutate_image.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_infer_SOURCES = tests/unit/test_infer.c
-tests_unit_test_join_SOURCES = tests/unit/test_join.c tests/unit/aot_test.h tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_join_SOURCES = tests/unit/test_join.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
 tests_unit_test_journal_SOURCES = tests/unit/test_journal.c
 tests_unit_test_loader_SOURCES = tests/unit/test_loader.c tests/plugin/hostile.h tests/plugin/hostile.c
 tests_unit_test_log_SOURCES = tests/unit/test_log.c
 tests_unit_test_manifest_SOURCES = tests/unit/test_manifest.c
 tests_unit_test_meta_SOURCES = tests/unit/test_meta.c
-tests_unit_test_partition_SOURCES = tests/unit/test_partition.c tests/unit/aot_test.h tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_partition_SOURCES = tests/unit/test_partition.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c tests/unit/aot_test.h
 tests_unit_test_print_SOURCES = tests/unit/test_print.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_random_SOURCES = tests/unit/test_random.c
@@ -75,6 +77,7 @@ tests_unit_test_verify_SOURCES = tests/unit/test_verify.c
 tests_ops_test_ops_SOURCES = tests/ops/test_ops.c
 
 TEST_FILES = \
+  tests/README.md \
   tests/pytest.sh \
   tests/python.sh \
   tests/rollback.sh \
@@ -126,7 +129,9 @@ TEST_FILES = \
   tests/trace/programs_basic.py \
   tests/trace/programs_functions.py \
   tests/trace/programs_objects.py \
+  tests/trace/test_guards.py \
   tests/trace/test_programs.py \
+  tests/trace/test_random_programs.py \
   tests/unit/aot_test.h \
   tests/unit/api_text.h \
   tests/unit/api_values.inc \
