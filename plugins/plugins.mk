@@ -18,7 +18,8 @@ plugins_libgramme_null_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
 EAGER_SOURCES = plugins/eager/eager.c plugins/eager/plan.c plugins/eager/plan.h
 NULL_SOURCES = plugins/null/null.c
-CODEGEN_SOURCES = plugins/codegen/fuse.c plugins/codegen/geometry.c plugins/codegen/memory.c plugins/codegen/print_c.c \
+CODEGEN_SOURCES = plugins/codegen/fuse.c plugins/codegen/geometry.c plugins/codegen/loop_plan.c \
+  plugins/codegen/loop_plan.h plugins/codegen/memory.c plugins/codegen/print_c.c \
   plugins/codegen/print_c.h plugins/codegen/program.h
 TCC_SOURCES = plugins/tcc/tcc.c plugins/tcc/jit.c plugins/tcc/jit.h plugins/tcc/glue.c $(CODEGEN_SOURCES)
 PLUGIN_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugin-api

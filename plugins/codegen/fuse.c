@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fuse.c -- from an image to steps: which nodes share a loop.
  *
- * Nodes are taken in order.  A pointwise node, or a reduction over trailing dimensions, joins the first loop in which all that it reads is
- * there already: made before that loop, or inside of it at the same point of its space.  A reduction splits its loop's space in
- * rows and what is reduced; from then on values that have one element per row live in the loop too (CG_ROW), and while a row fits
- * in a tile the whole row may use them.  That is how a softmax over 512 columns becomes one loop.
+ * Nodes are taken in order.  A pointwise node, or a reduction over trailing dimensions, joins the
+ * first loop in which all that it reads is there already: made before that loop, or inside of it at
+ * the same point of its space.  A reduction splits its loop's space in rows and what is reduced;
+ * from then on values that have one element per row live in the loop too (CG_ROW), and while a row
+ * fits in a tile the whole row may use them.  That is how a softmax over 512 columns becomes one
+ * loop.
  *
  * Invariant: a step reads memory that earlier steps have written, and tiles of its own.
- * Rejected: recomputing values in several loops.  It would save memory traffic, and costs time when functions are accurate.
+ * Rejected: recomputing values in several loops.  It would save memory traffic, and costs time when
+ * functions are accurate.
  */
 #include "plugins/codegen/program.h"
 
 #include <stdlib.h>
 
-#define LOOK_BACK 8 /* loops that a node without ties to any is tried on: bounds the work, and lifetimes */
+#define LOOK_BACK                                                                                  \
+  8 /* loops that a node without ties to any is tried on: bounds the work, and lifetimes */
 
-/* -- Values ------------------------------------------------------------------------------------------------------- */
+/* -- Values ------------------------------------------------------------------------------------ */
 
 static uint32_t
 skip_detach (const CgProgram *p, uint32_t value)
@@ -87,7 +91,8 @@ add_const (CgProgram *p, CgValue *v, uint64_t bytes, GrammeStatus *status)
 {
   void *data = aligned_alloc (64, (bytes + 127) / 64 * 64);
   if (!data)
-    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for a constant of %llu bytes", (unsigned long long) bytes);
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for a constant of %llu bytes",
+                        (unsigned long long) bytes);
   v->memory = CG_MEMORY_CONST;
   v->index = p->n_consts;
   p->consts[p->n_consts].data = data;
@@ -106,7 +111,8 @@ need_memory (CgProgram *p, uint32_t value, GrammeStatus *status)
   int32_t code = add_const (p, root, (uint64_t) root->numel * root->elem_bytes, status);
   if (code == GRAMME_OK) {
     GrammeTileFn gather = p->tiles->find (p->tiles->ctx, GRAMME_TILE_GATHER, 0, 0, 0, NULL);
-    ((GrammeTileGather) gather) (p->consts[root->index].data, &root->bits, 0, (size_t) root->numel, root->elem_bytes);
+    ((GrammeTileGather) gather) (p->consts[root->index].data, &root->bits, 0, (size_t) root->numel,
+                                 root->elem_bytes);
   }
   return code;
 }
@@ -118,7 +124,7 @@ made_before (const CgProgram *p, uint32_t value, uint32_t step)
   return at == CG_NONE || at < step;
 }
 
-/* -- Joining a loop ----------------------------------------------------------------------------------------------- */
+/* -- Joining a loop ---------------------------------------------------------------------------- */
 
 /* Is what a node reads at `value` a tile of step s? */
 static bool
@@ -175,7 +181,8 @@ joins_as_row (const CgProgram *p, uint32_t s, const GrammeNode *n)
   const CgStep *step = &p->steps[s];
   int64_t strides[8];
   bool tied = false;
-  if (step->split < 0 || !codegen_strides (p, step, n->out, true, strides) || p->values[n->out].numel != step->rows)
+  if (step->split < 0 || !codegen_strides (p, step, n->out, true, strides)
+      || p->values[n->out].numel != step->rows)
     return false;
   for (uint32_t i = 0; i < n->n_in; i++) {
     uint32_t value = gramme_node_in (p->image, n, i);
@@ -189,14 +196,16 @@ joins_as_row (const CgProgram *p, uint32_t s, const GrammeNode *n)
   return tied;
 }
 
-/* A reduction over [split, ndim) joins if the loop has that split, or none yet and all that it touches is one run there. */
+/* A reduction over [split, ndim) joins if the loop has that split, or none yet and all that it
+ * touches is one run there. */
 static bool
 joins_as_reduce (const CgProgram *p, uint32_t s, uint32_t value, int split)
 {
   const CgStep *step = &p->steps[s];
   int64_t strides[8], run;
   if (!same_sizes (step, &p->values[value]) || codegen_literal (p, value) != CG_NONE
-      || codegen_row_value (p, s, value, false) != CG_NONE || !full_operand_fits (p, s, value, split))
+      || codegen_row_value (p, s, value, false) != CG_NONE
+      || !full_operand_fits (p, s, value, split))
     return false;
   if (step->split >= 0)
     return step->split == split;
@@ -306,7 +315,7 @@ place_pointwise (CgProgram *p, uint32_t node, GrammeStatus *status)
   return add_call (p, node, status);
 }
 
-/* -- Reductions --------------------------------------------------------------------------------------------------- */
+/* -- Reductions -------------------------------------------------------------------------------- */
 
 /* Which dimensions a REDUCE node sums over; none listed means all. */
 static uint32_t
@@ -323,7 +332,8 @@ reduced_dims (const CgProgram *p, const GrammeNode *n, uint32_t ndim)
   return mask;
 }
 
-/* Kept dimensions first, reduced ones last (sizes of 1 count as either): where the reduced ones begin; else -1. */
+/* Kept dimensions first, reduced ones last (sizes of 1 count as either): where the reduced ones
+ * begin; else -1. */
 static int
 trailing_split (const CgValue *v, uint32_t mask)
 {
@@ -365,7 +375,8 @@ place_reduce (CgProgram *p, uint32_t node, GrammeStatus *status)
   int split = v->numel == 0 ? -1 : trailing_split (v, mask);
   if (split >= 0) {
     for (uint32_t s = earliest (p, n); s < p->n_steps; s++)
-      if (p->steps[s].kind == CG_LOOP && p->steps[s].n_members < CG_MAX_MEMBERS && joins_as_reduce (p, s, value, split)) {
+      if (p->steps[s].kind == CG_LOOP && p->steps[s].n_members < CG_MAX_MEMBERS
+          && joins_as_reduce (p, s, value, split)) {
         set_split (&p->steps[s], split);
         return add_member (p, s, node, CG_ROW, status);
       }
@@ -393,7 +404,7 @@ place_reduce (CgProgram *p, uint32_t node, GrammeStatus *status)
   return add_call (p, node, status);
 }
 
-/* -- The program -------------------------------------------------------------------------------------------------- */
+/* -- The program ------------------------------------------------------------------------------- */
 
 static int32_t
 place_constant (CgProgram *p, uint32_t node, GrammeStatus *status)
@@ -405,14 +416,17 @@ place_constant (CgProgram *p, uint32_t node, GrammeStatus *status)
     if (c->value != n->out)
       continue;
     const GrammeTensor *t = &p->constants[c->slot];
-    uint64_t bytes = (uint64_t) gramme_value_extent (p->image, gramme_image_value (p->image, n->out)) * v->elem_bytes;
+    uint64_t bytes =
+        (uint64_t) gramme_value_extent (p->image, gramme_image_value (p->image, n->out))
+        * v->elem_bytes;
     int32_t code = add_const (p, v, bytes, status);
     if (code == GRAMME_OK && bytes)
       memcpy (p->consts[v->index].data, gramme_tensor_data (t), bytes);
     v->stored = true;
     return code;
   }
-  return gramme_fail (status, GRAMME_INVALID, (int32_t) node, "the constant of node %u is not in the constants table", node);
+  return gramme_fail (status, GRAMME_INVALID, (int32_t) node,
+                      "the constant of node %u is not in the constants table", node);
 }
 
 static int32_t
@@ -435,8 +449,9 @@ place_node (CgProgram *p, uint32_t node, GrammeStatus *status)
   if (n->op == GRAMME_OP_full) {
     const GrammeAttr *a = gramme_node_attr (p->image, n, GRAMME_ATTR_VALUE);
     out->literal = true;
-    out->bits = element_bits (out->dtype, gramme_attr_scalar_kind (p->image, a), gramme_attr_int (p->image, a, 1),
-                              gramme_attr_scalar_double (p->image, a));
+    out->bits =
+        element_bits (out->dtype, gramme_attr_scalar_kind (p->image, a),
+                      gramme_attr_int (p->image, a, 1), gramme_attr_scalar_double (p->image, a));
     return GRAMME_OK;
   }
   if (out->numel > 0 && n->n_in > 0 && codegen_tile (p, node, NULL)) {
@@ -473,16 +488,20 @@ place_outputs (CgProgram *p, GrammeStatus *status)
 }
 
 int32_t
-codegen_build (CgProgram *p, const GrammeImage *image, const GrammeTensor *constants, const GrammeTiles *tiles,
-               const GrammeKernels *kernels, GrammeStatus *status)
+codegen_build (CgProgram *p, const GrammeImage *image, const GrammeTensor *constants,
+               const GrammeTiles *tiles, const GrammeKernels *kernels, GrammeStatus *status)
 {
-  *p = (CgProgram){ .image = image, .tiles = tiles, .kernels = kernels, .constants = constants,
+  *p = (CgProgram){ .image = image,
+                    .tiles = tiles,
+                    .kernels = kernels,
+                    .constants = constants,
                     .n_values = image->values.count };
   p->values = calloc (p->n_values + 1, sizeof (CgValue));
   p->steps = calloc (image->nodes.count + image->outputs.count + 1, sizeof (CgStep));
   p->consts = calloc (p->n_values + 1, sizeof *p->consts);
   if (!p->values || !p->steps || !p->consts)
-    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to read a graph of %u nodes", image->nodes.count);
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to read a graph of %u nodes",
+                        image->nodes.count);
   int32_t code = read_values (p, status);
   for (uint32_t i = 0; i < image->nodes.count && code == GRAMME_OK; i++)
     code = place_node (p, i, status);

@@ -13,7 +13,8 @@ codegen_tile (const CgProgram *p, uint32_t node, char *name)
   if (family == GRAMME_FAMILY_POINTWISE)
     return p->tiles->find (p->tiles->ctx, GRAMME_TILE_POINTWISE, n->op, operand, 0, name);
   if (family == GRAMME_FAMILY_CAST)
-    return p->tiles->find (p->tiles->ctx, GRAMME_TILE_CAST, n->op, p->values[n->out].dtype, operand, name);
+    return p->tiles->find (p->tiles->ctx, GRAMME_TILE_CAST, n->op, p->values[n->out].dtype, operand,
+                           name);
   if (family == GRAMME_FAMILY_REDUCE)
     return p->tiles->find (p->tiles->ctx, GRAMME_TILE_FOLD, n->op, operand, 0, name);
   return NULL;
@@ -36,7 +37,8 @@ row_major (uint32_t ndim, const int64_t *sizes, int64_t *strides)
   }
 }
 
-/* Strides of `value` in terms of a row number, if each of its elements is one row of the row value at the end of its views. */
+/* Strides of `value` in terms of a row number, if each of its elements is one row of the row value
+ * at the end of its views. */
 static uint32_t
 follow_rows (const CgProgram *p, uint32_t step, uint32_t value, int64_t strides[8])
 {
@@ -112,7 +114,8 @@ codegen_row_value (const CgProgram *p, uint32_t step, uint32_t value, bool as_ro
 }
 
 bool
-codegen_strides (const CgProgram *p, const CgStep *s, uint32_t value, bool as_row, int64_t strides[8])
+codegen_strides (const CgProgram *p, const CgStep *s, uint32_t value, bool as_row,
+                 int64_t strides[8])
 {
   const CgValue *v = &p->values[value];
   if (!as_row) {
@@ -127,7 +130,8 @@ codegen_strides (const CgProgram *p, const CgStep *s, uint32_t value, bool as_ro
     }
     return true;
   }
-  /* Row operands: one element (broadcast), or one per row: match the dimensions that are not 1, from the left. */
+  /* Row operands: one element (broadcast), or one per row: match the dimensions that are not 1,
+   * from the left. */
   for (uint32_t d = 0; d < 8; d++)
     strides[d] = 0;
   if (v->numel == 1)

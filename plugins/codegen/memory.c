@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * memory.c -- places for temporaries in one workspace.
  *
- * Every temporary lives from the step that makes it to the last step that reads it, both included: a step never writes where it
- * reads.  They are placed in the order in which they are made, each at the lowest offset that is free for its whole life (first fit).
+ * Every temporary lives from the step that makes it to the last step that reads it, both included:
+ * a step never writes where it reads.  They are placed in the order in which they are made, each at
+ * the lowest offset that is free for its whole life (first fit).
  */
 #include "plugins/codegen/program.h"
 
@@ -29,6 +30,15 @@ extend_node (const CgProgram *p, Life *lives, const uint32_t *life_of, uint32_t 
   const GrammeNode *n = gramme_image_node (p->image, node);
   for (uint32_t i = 0; i < n->n_in; i++)
     extend (p, lives, life_of, gramme_node_in (p->image, n, i), step);
+}
+
+static int
+compare_lives (const void *a, const void *b)
+{
+  const Life *x = a, *y = b;
+  if (x->first != y->first)
+    return x->first < y->first ? -1 : 1;
+  return x->value < y->value ? -1 : 1;
 }
 
 static uint64_t
@@ -60,21 +70,21 @@ codegen_plan_memory (CgProgram *p, GrammeStatus *status)
     free (life_of);
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to plan the workspace");
   }
-  /* Values are numbered in the order of nodes, steps are not quite: sort by step. */
-  for (uint32_t v = 0; v < p->n_values; v++)
+  for (uint32_t v = 0; v < p->n_values; v++) {
+    const CgValue *value = &p->values[v];
     life_of[v] = CG_NONE;
-  for (uint32_t s = 0; s < p->n_steps; s++)
-    for (uint32_t v = 0; v < p->n_values; v++) {
-      const CgValue *value = &p->values[v];
-      if (value->step != s || value->memory != CG_MEMORY_TEMP || value->root != v)
-        continue;
-      uint64_t elems = 1;
-      for (uint32_t d = 0; d < value->ndim; d++)
-        elems += value->sizes[d] > 0 ? (uint64_t) (value->sizes[d] - 1) * (uint64_t) value->strides[d] : 0;
-      life_of[v] = n;
-      lives[n++] = (Life){ .value = v, .first = s, .last = s,
-                           .bytes = (elems * value->elem_bytes + ALIGN - 1) / ALIGN * ALIGN };
-    }
+    if (value->memory != CG_MEMORY_TEMP || value->root != v)
+      continue;
+    uint64_t elems = 1;
+    for (uint32_t d = 0; d < value->ndim; d++)
+      if (value->sizes[d] > 0)
+        elems += (uint64_t) (value->sizes[d] - 1) * (uint64_t) value->strides[d];
+    life_of[v] = n;
+    lives[n++] = (Life){ .value = v,
+                         .first = value->step,
+                         .last = value->step,
+                         .bytes = (elems * value->elem_bytes + ALIGN - 1) / ALIGN * ALIGN };
+  }
   for (uint32_t s = 0; s < p->n_steps; s++) {
     const CgStep *step = &p->steps[s];
     if (step->kind == CG_COPY)
@@ -84,6 +94,8 @@ codegen_plan_memory (CgProgram *p, GrammeStatus *status)
     for (uint32_t m = 0; step->kind == CG_LOOP && m < step->n_members; m++)
       extend_node (p, lives, life_of, step->members[m], s);
   }
+  /* Values are numbered in the order of nodes, which is nearly that of steps. */
+  qsort (lives, n, sizeof (Life), compare_lives);
   for (uint32_t i = 0; i < n; i++) {
     lives[i].offset = first_fit (lives, i, &lives[i]);
     p->values[lives[i].value].offset = lives[i].offset;

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * program.h -- a graph image as steps over buffers: what code generators print.
  *
- * codegen_build (fuse.c) reads an image once and makes a program: an ordered list of steps.  A LOOP step holds pointwise nodes, and reductions
- * over trailing dimensions, that share one iteration space: their values live in tiles of 512 elements and reach memory only
- * if somebody outside of the step reads them.  COLUMNS is a reduction over leading dimensions.  Everything else is a CALL of the
- * host's own kernel for the node.  memory.c then gives every stored value a place in one workspace.
+ * codegen_build (fuse.c) reads an image once and makes a program: an ordered list of steps.  A LOOP
+ * step holds pointwise nodes, and reductions over trailing dimensions, that share one iteration
+ * space: their values live in tiles of 512 elements and reach memory only if somebody outside of
+ * the step reads them.  COLUMNS is a reduction over leading dimensions.  Everything else is a CALL
+ * of the host's own kernel for the node.  memory.c then gives every stored value a place in one
+ * workspace.
  *
- * Views cost nothing: a MOVEMENT node's value is its root's memory with an offset and strides of its own.
- * Requires: a valid image whose sizes are numbers.  Owner: all memory is the program's, freed by codegen_free.
+ * Views cost nothing: a MOVEMENT node's value is its root's memory with an offset and strides of
+ * its own.
+ * Requires: a valid image whose sizes are numbers.  Owner: all memory is the program's,
+ * freed by codegen_free.
  */
 #ifndef CODEGEN_PROGRAM_H
 #define CODEGEN_PROGRAM_H
@@ -35,15 +39,15 @@ typedef struct {
   uint32_t dtype, elem_bytes, ndim; /* dtype: GRAMME_DTYPE number */
   int64_t sizes[8], strides[8];     /* elements */
   int64_t numel;
-  uint32_t node;    /* producer, or CG_NONE for an input */
-  uint32_t view_of; /* the MOVEMENT node's input, or CG_NONE */
-  uint32_t root;    /* where the memory is: itself unless it is a view */
+  uint32_t node;      /* producer, or CG_NONE for an input */
+  uint32_t view_of;   /* the MOVEMENT node's input, or CG_NONE */
+  uint32_t root;      /* where the memory is: itself unless it is a view */
   int64_t view_bytes; /* from the root's first element */
   /* of roots */
-  uint8_t memory; /* CgMemory */
-  uint8_t role;   /* CgRole */
-  bool literal;   /* a `full` node: the element's bits are in `bits` */
-  bool stored;    /* must be in memory */
+  uint8_t memory;       /* CgMemory */
+  uint8_t role;         /* CgRole */
+  bool literal;         /* a `full` node: the element's bits are in `bits` */
+  bool stored;          /* must be in memory */
   uint32_t index, step; /* step: that makes it; CG_NONE: there from the start */
   uint64_t offset, bits;
 } CgValue;
@@ -53,13 +57,13 @@ typedef enum { CG_LOOP, CG_COLUMNS, CG_CALL, CG_COPY } CgKind;
 typedef struct {
   uint8_t kind;
   uint32_t ndim;
-  int64_t sizes[8]; /* LOOP: the iteration space */
-  int split;        /* LOOP: dimensions from here on are reduced; -1: no reduction */
+  int64_t sizes[8];    /* LOOP: the iteration space */
+  int split;           /* LOOP: dimensions from here on are reduced; -1: no reduction */
   int64_t rows, inner; /* LOOP with a split: products of the two parts */
   uint32_t n_members, first_member; /* into program.members: nodes, in order */
   uint32_t members[CG_MAX_MEMBERS];
-  uint32_t node;           /* COLUMNS, CALL */
-  uint32_t from, to;       /* COPY: a value to an output number */
+  uint32_t node;                     /* COLUMNS, CALL */
+  uint32_t from, to;                 /* COPY: a value to an output number */
   int64_t width, n_rows, row_stride; /* COLUMNS, in elements */
 } CgStep;
 
@@ -72,31 +76,41 @@ typedef struct {
   uint32_t n_values;
   CgStep *steps;
   uint32_t n_steps;
-  /* Memory known at compile time, 64-byte aligned: constant tensors, and `full` nodes that somebody reads as memory. */
-  struct { void *data; uint64_t bytes; } *consts;
+  /* Memory known at compile time, 64-byte aligned: constant tensors, and `full` nodes that somebody
+   * reads as memory. */
+  struct {
+    void *data;
+    uint64_t bytes;
+  } * consts;
   uint32_t n_consts;
   uint64_t temp_bytes; /* of the workspace, before the printer's tiles */
 } CgProgram;
 
-/* GRAMME_OK; UNSUPPORTED or NO_MEMORY with the status filled in.  `constants`: by slot of the image. */
-int32_t codegen_build (CgProgram *p, const GrammeImage *image, const GrammeTensor *constants, const GrammeTiles *tiles,
-                       const GrammeKernels *kernels, GrammeStatus *status);
+/* GRAMME_OK; UNSUPPORTED or NO_MEMORY with the status filled in.  `constants`: by slot of the
+ * image. */
+int32_t codegen_build (CgProgram *p, const GrammeImage *image, const GrammeTensor *constants,
+                       const GrammeTiles *tiles, const GrammeKernels *kernels,
+                       GrammeStatus *status);
 void codegen_free (CgProgram *p);
 
 /* memory.c: offsets of temporaries, so that those which live at different times share bytes. */
 int32_t codegen_plan_memory (CgProgram *p, GrammeStatus *status);
 
-/* -- Questions (geometry.c) ------------------------------------------------------------------------------------ */
+/* -- Questions (geometry.c) -------------------------------------------------------------------- */
 
 /* The tile primitive of a POINTWISE, CAST or REDUCE (fold) node; NULL: there is none. */
 GrammeTileFn codegen_tile (const CgProgram *p, uint32_t node, char *name);
 /* The value behind views, if it is a `full` node; else CG_NONE. */
 uint32_t codegen_literal (const CgProgram *p, uint32_t value);
-/* The row value of step `s` that `value` is at every point of the space (rows of it if `as_row`), seen through views that only repeat it; CG_NONE: it is none. */
+/* The row value of step `s` that `value` is at every point of the space (rows of it if `as_row`),
+ * seen through views that only repeat it; CG_NONE: it is none. */
 uint32_t codegen_row_value (const CgProgram *p, uint32_t s, uint32_t value, bool as_row);
-/* Strides of `value` over the dimensions of the step's space, 0 where it is broadcast; of a row operand over the first `split` dimensions. */
-bool codegen_strides (const CgProgram *p, const CgStep *s, uint32_t value, bool as_row, int64_t strides[8]);
+/* Strides of `value` over the dimensions of the step's space, 0 where it is broadcast; of a row
+ * operand over the first `split` dimensions. */
+bool codegen_strides (const CgProgram *p, const CgStep *s, uint32_t value, bool as_row,
+                      int64_t strides[8]);
 /* Whether dimensions [from, to) are one run for these strides; the run's stride goes to *stride. */
-bool codegen_collapses (const int64_t *sizes, const int64_t *strides, int from, int to, int64_t *stride);
+bool codegen_collapses (const int64_t *sizes, const int64_t *strides, int from, int to,
+                        int64_t *stride);
 
 #endif

@@ -49,53 +49,13 @@ eager_close (GrammeBackend *b)
 
 /* -- Support ----------------------------------------------------------------------------------- */
 
-static uint32_t
-value_reason (const GrammeImage *image, uint32_t value)
-{
-  const GrammeValue *v = gramme_image_value (image, value);
-  switch (GRAMME_DTYPE_OF (v)) {
-  case GRAMME_DTYPE_BOOL:
-  case GRAMME_DTYPE_U8:
-  case GRAMME_DTYPE_I32:
-  case GRAMME_DTYPE_I64:
-  case GRAMME_DTYPE_F32:
-  case GRAMME_DTYPE_F64:
-    break;
-  default:
-    return GRAMME_REASON_DTYPE;
-  }
-  if (v->device_type != 1)
-    return GRAMME_REASON_DEVICE;
-  return gramme_value_numel (image, v) < 0 ? GRAMME_REASON_DYNAMIC : GRAMME_REASON_NONE;
-}
-
-static uint32_t
-node_reason (const GrammeImage *image, const GrammeNode *n)
-{
-  GrammeOpFacts op = gramme_op_facts (n->op);
-  if (op.family == GRAMME_FAMILY_NONE)
-    return GRAMME_REASON_OP;
-  if (n->op_version > op.version)
-    return GRAMME_REASON_OP_VERSION;
-  uint32_t reason = value_reason (image, n->out);
-  for (uint32_t i = 0; i < n->n_in && reason == GRAMME_REASON_NONE; i++)
-    reason = value_reason (image, gramme_node_in (image, n, i));
-  return reason;
-}
-
 static int32_t
 eager_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts,
                    uint32_t stride, GrammeStatus *status)
 {
   (void) b;
   (void) status;
-  for (uint32_t i = 0; i < image->nodes.count; i++) {
-    GrammeVerdict *v = (GrammeVerdict *) (void *) ((char *) verdicts + (size_t) i * stride);
-    v->reason = node_reason (image, gramme_image_node (image, i));
-    v->support = v->reason == GRAMME_REASON_NONE ? GRAMME_YES : GRAMME_NO;
-    v->cluster = 0;
-    v->cost = 1;
-  }
+  gramme_kernels_support (image, verdicts, stride);
   return GRAMME_OK;
 }
 

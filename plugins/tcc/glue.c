@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * glue.c -- what lets the static libtcc.a live in a shared object.
  *
- * The archive is not position-independent: it takes the addresses of libc's stdout, stderr and environ relative to its own code, which a
- * shared object cannot do.  The linker's --wrap sends the three names here, to hidden variables that are filled once.
- * No other file of this plugin may use the three names.
+ * The archive is not position-independent: it takes the addresses of libc's stdout, stderr and
+ * environ relative to its own code, which a shared object cannot do.  The linker's --wrap sends the
+ * three names here, to hidden variables that are filled once. No other file of this plugin may use
+ * the three names.
  */
 #include <stdio.h>
 

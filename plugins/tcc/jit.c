@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * jit.c -- see jit.h.
  *
- * No library and no header of tcc's is used (-nostdlib -nostdinc), so the plugin works where the tcc package is not installed.  The
- * code goes to pages of its own: tcc_relocate makes them writable and executable, and the last step takes the writing away.
+ * No library and no header of tcc's is used (-nostdlib -nostdinc), so the plugin works where the
+ * tcc package is not installed.  The code goes to pages of its own: tcc_relocate makes them
+ * writable and executable, and the last step takes the writing away.
  */
 #include "plugins/tcc/jit.h"
 
@@ -24,37 +25,45 @@ on_message (void *data, const char *text)
 }
 
 static int32_t
-translate (TCCState *s, TccCode *code, const CgText *t, const char *name, const GrammeStatus *said, GrammeStatus *status)
+translate (TCCState *s, TccCode *code, const CgText *t, const char *name, const GrammeStatus *said,
+           GrammeStatus *status)
 {
   tcc_set_options (s, "-nostdlib -nostdinc");
   tcc_set_output_type (s, TCC_OUTPUT_MEMORY);
   for (uint32_t i = 0; i < t->n_symbols; i++)
     tcc_add_symbol (s, t->symbols[i].name, t->symbols[i].address);
   if (tcc_compile_string (s, t->text) < 0 || said->message[0])
-    return gramme_fail (status, GRAMME_INTERNAL, -1, "libtcc does not accept generated text: %s", said->message);
+    return gramme_fail (status, GRAMME_INTERNAL, -1, "libtcc does not accept generated text: %s",
+                        said->message);
   int size = tcc_relocate (s, NULL);
   if (size < 0 || said->message[0])
-    return gramme_fail (status, GRAMME_INTERNAL, -1, "libtcc cannot link generated text: %s", said->message);
+    return gramme_fail (status, GRAMME_INTERNAL, -1, "libtcc cannot link generated text: %s",
+                        said->message);
   size_t page = (size_t) sysconf (_SC_PAGESIZE);
   code->bytes = ((size_t) size + page - 1) / page * page;
-  code->pages = mmap (NULL, code->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  code->pages =
+      mmap (NULL, code->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (code->pages == MAP_FAILED) {
     code->pages = NULL;
-    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for %zu bytes of code", code->bytes);
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for %zu bytes of code",
+                        code->bytes);
   }
   if (tcc_relocate (s, code->pages) < 0)
     return gramme_fail (status, GRAMME_TOOLCHAIN, -1,
-                        "libtcc cannot make code in memory: a security policy may forbid writable, executable pages; use another "
+                        "libtcc cannot make code in memory: a security policy may forbid writable, "
+                        "executable pages; use another "
                         "back end (%s)",
                         said->message);
   code->entry = tcc_get_symbol (s, name);
   if (mprotect (code->pages, code->bytes, PROT_READ | PROT_EXEC) != 0 || !code->entry)
-    return gramme_fail (status, GRAMME_TOOLCHAIN, -1, "the code's pages cannot be made read-only and executable");
+    return gramme_fail (status, GRAMME_TOOLCHAIN, -1,
+                        "the code's pages cannot be made read-only and executable");
   return GRAMME_OK;
 }
 
 int32_t
-tcc_jit (TccCode *code, const CgText *t, const char *name, const GrammeHost *host, void *job, GrammeStatus *status)
+tcc_jit (TccCode *code, const CgText *t, const char *name, const GrammeHost *host, void *job,
+         GrammeStatus *status)
 {
   GrammeStatus said;
   gramme_status_init (&said);

@@ -12,9 +12,11 @@ typedef struct {
   void *entry;
 } TccCode;
 
-/* Compiles t->text with its symbols and looks `name` up.  The code is read-only and executable; the pages are its own.
- * GRAMME_INTERNAL if libtcc says anything at all: generated text compiles without a word.  Thread: any (libtcc serialises). */
-int32_t tcc_jit (TccCode *code, const CgText *t, const char *name, const GrammeHost *host, void *job, GrammeStatus *status);
+/* Compiles t->text with its symbols and looks `name` up.  The code is read-only and executable; the
+ * pages are its own. GRAMME_INTERNAL if libtcc says anything at all: generated text compiles
+ * without a word.  Thread: any (libtcc serialises). */
+int32_t tcc_jit (TccCode *code, const CgText *t, const char *name, const GrammeHost *host,
+                 void *job, GrammeStatus *status);
 void tcc_jit_free (TccCode *code);
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tcc.c -- the back end "tcc": a C driver over the host's tiles, compiled in memory in a fraction of a millisecond.
+ * tcc.c -- the back end "tcc": a C driver over the host's tiles, compiled in memory in a fraction
+ * of a millisecond.
  *
- * Pointwise chains and reductions run fused, through tiles that stay in the first-level cache; what is no such thing (matrix products,
- * gathers, random numbers) is the host's own kernel.  The arithmetic is the host's in both cases, so the bits are eager's.
+ * Pointwise chains and reductions run fused, through tiles that stay in the first-level cache; what
+ * is no such thing (matrix products, gathers, random numbers) is the host's own kernel.  The
+ * arithmetic is the host's in both cases, so the bits are eager's.
  */
 #include "plugins/tcc/jit.h"
 
@@ -27,17 +29,19 @@ struct GrammeExecutable {
   Role roles[2];
 };
 
-/* -- Life --------------------------------------------------------------------------------------------------------- */
+/* -- Life -------------------------------------------------------------------------------------- */
 
 static int32_t
-tcc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options, GrammeBackend **out, GrammeStatus *status)
+tcc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options,
+          GrammeBackend **out, GrammeStatus *status)
 {
   (void) options;
   (void) n_options; /* the manifest lists none, so none arrive */
   const GrammeTiles *tiles = host->get_extension (host->ctx, GRAMME_TILES_ID);
   const GrammeKernels *kernels = host->get_extension (host->ctx, GRAMME_KERNELS_ID);
   if (!tiles || !kernels)
-    return gramme_fail (status, GRAMME_INCOMPATIBLE, -1, "this host has no %s", tiles ? GRAMME_KERNELS_ID : GRAMME_TILES_ID);
+    return gramme_fail (status, GRAMME_INCOMPATIBLE, -1, "this host has no %s",
+                        tiles ? GRAMME_KERNELS_ID : GRAMME_TILES_ID);
   GrammeBackend *b = malloc (sizeof *b);
   if (!b)
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to open");
@@ -53,7 +57,8 @@ tcc_close (GrammeBackend *b)
 }
 
 static int32_t
-tcc_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts, uint32_t stride, GrammeStatus *status)
+tcc_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts,
+                 uint32_t stride, GrammeStatus *status)
 {
   (void) b;
   (void) status;
@@ -61,7 +66,7 @@ tcc_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verd
   return GRAMME_OK;
 }
 
-/* -- Compile ------------------------------------------------------------------------------------------------------ */
+/* -- Compile ----------------------------------------------------------------------------------- */
 
 static void
 clear_role (Role *r, const GrammeKernels *kernels)
@@ -80,8 +85,8 @@ tcc_destroy (GrammeExecutable *e)
 }
 
 static int32_t
-compile_role (const GrammeBackend *b, Role *r, const char *name, const GrammeImage *image, const GrammeTensor *constants,
-              void *job, GrammeStatus *status)
+compile_role (const GrammeBackend *b, Role *r, const char *name, const GrammeImage *image,
+              const GrammeTensor *constants, void *job, GrammeStatus *status)
 {
   const GrammeHost *host = b->host;
   int32_t code = codegen_build (&r->program, image, constants, b->tiles, b->kernels, status);
@@ -101,13 +106,15 @@ compile_role (const GrammeBackend *b, Role *r, const char *name, const GrammeIma
 }
 
 static int32_t
-tcc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out, GrammeStatus *status)
+tcc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out,
+             GrammeStatus *status)
 {
   GrammeExecutable *e = calloc (1, sizeof *e);
   if (!e)
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to compile");
   e->backend = b;
-  int32_t code = compile_role (b, &e->roles[GRAMME_FORWARD], "forward", request->forward, request->constants, request->job, status);
+  int32_t code = compile_role (b, &e->roles[GRAMME_FORWARD], "forward", request->forward,
+                               request->constants, request->job, status);
   if (code == GRAMME_OK && request->backward)
     code = compile_role (b, &e->roles[GRAMME_BACKWARD], "backward", request->backward,
                          request->constants + request->n_forward_constants, request->job, status);
@@ -132,10 +139,11 @@ tcc_exec_info (GrammeExecutable *e, GrammeExecInfo *out, GrammeStatus *status)
   return GRAMME_OK;
 }
 
-/* -- Run ---------------------------------------------------------------------------------------------------------- */
+/* -- Run --------------------------------------------------------------------------------------- */
 
 static int32_t
-tcc_workspace (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_t *bytes, GrammeStatus *status)
+tcc_workspace (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_t *bytes,
+               GrammeStatus *status)
 {
   (void) sizes;
   (void) status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_backends.c -- every installed back end against the reference, to the bit, on random graphs.
  *
- * GM_FUZZ_GRAPHS sets the number of graphs per back end and kind (default 400), GM_FUZZ_SEED the first seed: a failure prints the seed, the
- * graph and the first element that differs.
+ * GM_FUZZ_GRAPHS sets the number of graphs per back end and kind (default 400), GM_FUZZ_SEED the
+ * first seed: a failure prints the seed, the graph and the first element that differs.
  */
 #include "core/base/log.h"
 #include "core/plugin/backend.h"
@@ -42,7 +42,8 @@ fail_with (const char *backend, uint64_t seed, const GmGraph *g, const char *wha
   ck_abort_msg ("back end %s, seed %" G_GUINT64_FORMAT ": %s\n%s", backend, seed, what, text);
 }
 
-/* An output is memory of its own: one that repeats or skips elements is given out as a copy, as the layers above see to. */
+/* An output is memory of its own: one that repeats or skips elements is given out as a copy, as the
+ * layers above see to. */
 static void
 make_outputs_dense (GmGraph *g)
 {
@@ -61,7 +62,8 @@ compare_one (const char *name, const GmRandomGraph *options, GmRandomNumbers num
   GmGraph *g = gm_random_graph (options, arena);
   make_outputs_dense (g);
   uint32_t n_in = g->inputs->len, n_out = g->outputs->len;
-  GmTensor **in = g_new0 (GmTensor *, n_in + 1), **want = g_new0 (GmTensor *, n_out + 1), **got = g_new0 (GmTensor *, n_out + 1);
+  GmTensor **in = g_new0 (GmTensor *, n_in + 1), **want = g_new0 (GmTensor *, n_out + 1),
+           **got = g_new0 (GmTensor *, n_out + 1);
   GError *error = NULL;
   gm_random_inputs (g, options->seed, numbers, in);
   if (!gm_graph_interpret (g, in, want, &error))
@@ -76,7 +78,8 @@ compare_one (const char *name, const GmRandomGraph *options, GmRandomNumbers num
   for (int round = 0; round < 2; round++) {
     for (uint32_t i = 0; i < n_out; i++) {
       gm_tensor_unref (got[i]);
-      got[i] = gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value), &error);
+      got[i] = gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value),
+                              &error);
       if (got[i]->storage->bytes)
         memset (got[i]->storage->data, 0xa5, got[i]->storage->bytes);
     }
@@ -118,7 +121,8 @@ compare_many (const char *name, GmRandomGraph options, GmRandomNumbers numbers)
 
 START_TEST (every_family_gives_the_reference_bits)
 {
-  compare_many (backends[_i], (GmRandomGraph){ .strided = true, .defined_only = true }, GM_RANDOM_WILD);
+  compare_many (backends[_i], (GmRandomGraph){ .strided = true, .defined_only = true },
+                GM_RANDOM_WILD);
 }
 END_TEST
 
@@ -127,13 +131,15 @@ START_TEST (pointwise_chains_and_reductions_give_the_reference_bits)
   compare_many (backends[_i],
                 (GmRandomGraph){ .strided = true,
                                  .defined_only = true,
-                                 .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE | 1u << GM_FAMILY_CAST
-                                             | 1u << GM_FAMILY_MOVEMENT | 1u << GM_FAMILY_CREATE },
+                                 .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE
+                                             | 1u << GM_FAMILY_CAST | 1u << GM_FAMILY_MOVEMENT
+                                             | 1u << GM_FAMILY_CREATE },
                 GM_RANDOM_WILD);
 }
 END_TEST
 
-/* Rows longer than a tile, in one and in several dimensions: written out, because random shapes are small. */
+/* Rows longer than a tile, in one and in several dimensions: written out, because random shapes are
+ * small. */
 static const char *const long_rows[] = {
   "forward (%x: f32[3, 1300]) -> (%5, %1) {\n"
   "  %0 = amax %x dims=[1] keepdim=true : f32[3, 1]\n"
@@ -178,11 +184,13 @@ compare_text (const char *name, const char *text)
   GmExec *e = gm_backend_compile (gm_backend_get (name, NULL), g, NULL, NULL, &error);
   ck_assert_msg (e != NULL, "%s", error ? error->message : "");
   for (uint32_t i = 0; i < g->outputs->len; i++)
-    got[i] = gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value), NULL);
+    got[i] =
+        gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value), NULL);
   ck_assert (gm_exec_run (e, 0, in, (int) g->inputs->len, got, (int) g->outputs->len, &error));
   for (uint32_t i = 0; i < g->outputs->len; i++) {
     g_autofree char *why = NULL;
-    ck_assert_msg (gm_random_equal (want[i], got[i], true, &why), "%s, output %u: %s\n%s", name, i, why, text);
+    ck_assert_msg (gm_random_equal (want[i], got[i], true, &why), "%s, output %u: %s\n%s", name, i,
+                   why, text);
     gm_tensor_unref (want[i]);
     gm_tensor_unref (got[i]);
   }
@@ -207,8 +215,10 @@ main (void)
   TCase *t = tcase_create ("against the reference");
   tcase_set_timeout (t, 600);
   tcase_add_loop_test (t, every_family_gives_the_reference_bits, 0, G_N_ELEMENTS (backends));
-  tcase_add_loop_test (t, pointwise_chains_and_reductions_give_the_reference_bits, 0, G_N_ELEMENTS (backends));
-  tcase_add_loop_test (t, rows_longer_than_a_tile_give_the_reference_bits, 0, G_N_ELEMENTS (backends));
+  tcase_add_loop_test (t, pointwise_chains_and_reductions_give_the_reference_bits, 0,
+                       G_N_ELEMENTS (backends));
+  tcase_add_loop_test (t, rows_longer_than_a_tile_give_the_reference_bits, 0,
+                       G_N_ELEMENTS (backends));
   suite_add_tcase (s, t);
   SRunner *sr = srunner_create (s);
   srunner_run_all (sr, CK_NORMAL);

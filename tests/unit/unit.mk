@@ -54,7 +54,7 @@ tests_unit_test_gradients_SOURCES = tests/unit/test_gradients.c tests/unit/grad_
 tests_unit_test_graph_SOURCES = tests/unit/test_graph.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_heap_SOURCES = tests/unit/test_heap.c core/trace/heap.c
 tests_unit_test_host_SOURCES = tests/unit/test_host.c
-tests_unit_test_image_SOURCES = tests/unit/test_image.c tests/fuzz/mutate_image.h tests/fuzz/mutate_image.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_image_SOURCES = tests/unit/test_image.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/fuzz/mutate_image.h tests/fuzz/mutate_image.c
 tests_unit_test_infer_SOURCES = tests/unit/test_infer.c
 tests_unit_test_join_SOURCES = tests/unit/test_join.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
 tests_unit_test_journal_SOURCES = tests/unit/test_journal.c
@@ -112,7 +112,6 @@ TEST_FILES = \
   tests/install/check.sh \
   tests/ops/op_fixture.h \
   tests/ops/test_ops.c \
-  tests/plugin/fuzz_backend.c \
   tests/plugin/headers.sh \
   tests/plugin/hostile.c \
   tests/plugin/hostile.h \

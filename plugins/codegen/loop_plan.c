@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * loop_plan.c -- see loop_plan.h.
+ */
+#include "plugins/codegen/loop_plan.h"
+
+const GrammeNode *
+loop_member (const Loop *l, uint32_t m)
+{
+  return gramme_image_node (l->p->image, l->s->members[m]);
+}
+
+static uint32_t
+through_detach (const Loop *l, uint32_t value)
+{
+  while (l->p->values[value].view_of != CG_NONE
+         && gramme_image_node (l->p->image, l->p->values[value].node)->op == GRAMME_OP_detach)
+    value = l->p->values[value].view_of;
+  return value;
+}
+
+/* The member that makes this value, or -1. */
+static int
+maker (const Loop *l, uint32_t value)
+{
+  for (uint32_t m = 0; m < l->s->n_members; m++)
+    if (loop_member (l, m)->out == value)
+      return (int) m;
+  return -1;
+}
+
+bool
+loop_is_row (const Loop *l, uint32_t m)
+{
+  return l->p->values[loop_member (l, m)->out].role == CG_ROW;
+}
+
+bool
+loop_is_fold (const Loop *l, uint32_t m)
+{
+  return gramme_op_facts (loop_member (l, m)->op).family == GRAMME_FAMILY_REDUCE;
+}
+
+/* Does member m read its operands at every point (and not once a row)? */
+bool
+loop_reads_full (const Loop *l, uint32_t m)
+{
+  return !loop_is_row (l, m) || loop_is_fold (l, m);
+}
+
+int
+loop_access (Loop *l, uint32_t value, bool as_row, bool store)
+{
+  for (uint32_t i = 0; i < l->n_access; i++)
+    if (l->access[i].value == value && l->access[i].as_row == as_row && l->access[i].store == store)
+      return (int) i;
+  Access *a = &l->access[l->n_access];
+  *a = (Access){ .value = value, .as_row = as_row, .store = store, .tile = -1 };
+  codegen_strides (l->p, l->s, value, as_row, a->strides);
+  return (int) l->n_access++;
+}
+
+From
+loop_operand (Loop *l, uint32_t m, uint32_t value, int *which)
+{
+  uint32_t literal = codegen_literal (l->p, value), inside = through_detach (l, value);
+  if (literal != CG_NONE) {
+    *which = (int) literal;
+    return FROM_LITERAL;
+  }
+  bool full = loop_reads_full (l, m);
+  *which = maker (l, inside);
+  if (*which >= 0 && full && !loop_is_row (l, (uint32_t) *which))
+    return FROM_TILE;
+  uint32_t row = codegen_row_value (l->p, l->step, value, !full);
+  if (row != CG_NONE) {
+    *which = maker (l, row);
+    return FROM_ROW;
+  }
+  *which = loop_access (l, value, !full, false);
+  return FROM_MEMORY;
+}
+
+static void
+collect (Loop *l)
+{
+  int which;
+  for (uint32_t m = 0; m < l->s->n_members; m++) {
+    const GrammeNode *n = loop_member (l, m);
+    for (uint32_t i = 0; i < n->n_in; i++)
+      loop_operand (l, m, gramme_node_in (l->p->image, n, i), &which);
+    if (l->p->values[n->out].stored)
+      loop_access (l, n->out, loop_is_row (l, m), true);
+  }
+}
+
+/* Sorts the dimensions of a loop without a split so that the first store's memory is walked in
+ * order: the order of points does not matter where nothing is reduced. */
+static void
+sort_dims (Loop *l, int64_t *sizes, int n)
+{
+  const int64_t *key = NULL;
+  for (uint32_t i = 0; i < l->n_access && !key; i++)
+    if (l->access[i].store)
+      key = l->access[i].strides;
+  for (int i = 1; key && i < n; i++)
+    for (int d = i; d > 0 && key[d - 1] < key[d]; d--) {
+      int64_t size = sizes[d];
+      sizes[d] = sizes[d - 1];
+      sizes[d - 1] = size;
+      for (uint32_t k = 0; k < l->n_access; k++) {
+        int64_t stride = l->access[k].strides[d];
+        l->access[k].strides[d] = l->access[k].strides[d - 1];
+        l->access[k].strides[d - 1] = stride;
+      }
+    }
+}
+
+/* Merges dimensions [0, n) where all accesses allow it; returns how many are left. */
+static int
+merge_dims (Loop *l, int64_t *sizes, int n)
+{
+  int left = 0;
+  for (int d = 0; d < n; d++) {
+    if (sizes[d] == 1)
+      continue;
+    bool merges = left > 0;
+    for (uint32_t k = 0; k < l->n_access && merges; k++)
+      merges = l->access[k].strides[left - 1] == l->access[k].strides[d] * sizes[d];
+    int to = merges ? left - 1 : left++;
+    sizes[to] = merges ? sizes[to] * sizes[d] : sizes[d];
+    for (uint32_t k = 0; k < l->n_access; k++)
+      l->access[k].strides[to] = l->access[k].strides[d];
+  }
+  return left;
+}
+
+static void
+plan_dims (Loop *l)
+{
+  int64_t sizes[8];
+  const CgStep *s = l->s;
+  memcpy (sizes, s->sizes, sizeof sizes);
+  if (s->split >= 0) {
+    for (uint32_t k = 0; k < l->n_access; k++)
+      if (!l->access[k].as_row)
+        codegen_collapses (s->sizes, l->access[k].strides, s->split, (int) s->ndim,
+                           &l->access[k].inner);
+    l->n_outer = merge_dims (l, sizes, s->split);
+    l->n = s->inner;
+  } else {
+    sort_dims (l, sizes, (int) s->ndim);
+    int left = merge_dims (l, sizes, (int) s->ndim);
+    l->n_outer = left > 0 ? left - 1 : 0;
+    l->n = left > 0 ? sizes[left - 1] : 1;
+    for (uint32_t k = 0; k < l->n_access; k++)
+      l->access[k].inner = left > 0 ? l->access[k].strides[left - 1] : 0;
+  }
+  memcpy (l->outer, sizes, sizeof sizes);
+  for (uint32_t k = 0; k < l->n_access; k++) {
+    Access *a = &l->access[k];
+    a->everywhere = !a->store && (a->inner == 0 || l->n == 1);
+    for (int d = 0; d < l->n_outer; d++)
+      a->everywhere = a->everywhere && a->strides[d] == 0;
+  }
+}
+
+static bool
+is_direct (const Loop *l, const Access *a)
+{
+  return a->as_row || a->inner == 1 || l->n == 1;
+}
+
+static int
+take_tile (Loop *l)
+{
+  for (int i = 0; i < l->n_tiles; i++)
+    if (!l->tile_used[i]) {
+      l->tile_used[i] = 1;
+      return i;
+    }
+  l->tile_used[l->n_tiles] = 1;
+  return l->n_tiles++;
+}
+
+/* The last member that reads member m's tile. */
+static uint32_t
+last_reader (Loop *l, uint32_t m)
+{
+  uint32_t last = m;
+  for (uint32_t r = m + 1; r < l->s->n_members; r++) {
+    const GrammeNode *n = loop_member (l, r);
+    for (uint32_t i = 0; i < n->n_in; i++)
+      if (through_detach (l, gramme_node_in (l->p->image, n, i)) == loop_member (l, m)->out)
+        last = r;
+  }
+  return last;
+}
+
+/* Does a member read row value m at every point? */
+static bool
+is_spread (Loop *l, uint32_t m)
+{
+  for (uint32_t r = m + 1; r < l->s->n_members; r++) {
+    const GrammeNode *n = loop_member (l, r);
+    for (uint32_t i = 0; loop_reads_full (l, r) && i < n->n_in; i++) {
+      int which;
+      if (loop_operand (l, r, gramme_node_in (l->p->image, n, i), &which) == FROM_ROW
+          && which == (int) m)
+        return true;
+    }
+  }
+  return false;
+}
+
+/* Slots: gathered operands and row values spread over a tile keep theirs; members' tiles are reused
+ * after the last reader. */
+static void
+plan_tiles (Loop *l)
+{
+  const CgStep *s = l->s;
+  for (uint32_t k = 0; k < l->n_access; k++)
+    if (!l->access[k].store && !is_direct (l, &l->access[k]))
+      l->access[k].tile = take_tile (l);
+  for (uint32_t m = 0; m < s->n_members; m++) {
+    l->tiles[m] = l->rows[m] = l->spread[m] = -1;
+    if (loop_is_row (l, m))
+      l->rows[m] = l->n_rows++;
+  }
+  for (uint32_t m = 0; m < s->n_members; m++) {
+    const GrammeNode *n = loop_member (l, m);
+    if (loop_is_row (l, m) && is_spread (l, m))
+      l->spread[m] =
+          take_tile (l); /* now: it is written when the row is done, not when it is read */
+    if (!loop_is_row (l, m)) {
+      int store = l->p->values[n->out].stored ? loop_access (l, n->out, false, true) : -1;
+      if (store < 0 || !is_direct (l, &l->access[store])) {
+        l->tiles[m] = take_tile (l);
+        if (store >= 0)
+          l->access[store].tile = l->tiles[m];
+      }
+    }
+    for (uint32_t k = 0; k <= m; k++)
+      if (l->tiles[k] >= 0 && last_reader (l, k) == m)
+        l->tile_used[l->tiles[k]] = 0;
+  }
+  /* One member that touches no tile needs no chunks: its primitive takes any length. */
+  bool tiles = l->n_tiles > 0 || s->n_members > 1 || s->split >= 0;
+  const GrammeNode *only = loop_member (l, 0);
+  for (uint32_t i = 0; i < only->n_in && !tiles; i++)
+    tiles = codegen_literal (l->p, gramme_node_in (l->p->image, only, i)) != CG_NONE;
+  l->chunked = tiles && l->n > (int64_t) l->p->tiles->tile_elems;
+}
+
+void
+loop_plan (Loop *l, const CgProgram *p, uint32_t step)
+{
+  *l = (Loop){ .p = p, .step = step, .s = &p->steps[step] };
+  collect (l);
+  plan_dims (l);
+  plan_tiles (l);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * loop_plan.h -- a LOOP step in detail: dimensions to loop over, memory accessed, tiles used.
+ *
+ * A loop is printed from three lists: accesses (memory that it reads or stores), members (tile
+ * calls, in order) and tiles.  Its outer dimensions are merged where all accesses allow it; the
+ * inner one is walked in chunks of a tile.  Where memory is contiguous along the inner dimension no
+ * tile is used for it: primitives read and write memory directly.
+ */
+#ifndef CODEGEN_LOOP_PLAN_H
+#define CODEGEN_LOOP_PLAN_H
+
+#include "plugins/codegen/program.h"
+
+typedef struct {
+  uint32_t value;
+  bool as_row, store;
+  int64_t strides[8]; /* over the loop's dimensions, then over the merged ones */
+  int64_t inner;      /* stride along the inner dimension */
+  int tile;           /* slot it is gathered into, or scattered from; -1: memory is used directly */
+  bool everywhere;    /* the same element at all points: gathered once */
+} Access;
+
+typedef struct {
+  const CgProgram *p;
+  uint32_t step;
+  const CgStep *s;
+  Access access[CG_MAX_MEMBERS * 4];
+  uint32_t n_access;
+  int n_outer;
+  int64_t outer[8], n; /* merged outer dimensions; length of the inner one */
+  bool chunked;
+  uint8_t tile_used[CG_MAX_MEMBERS * 6];
+  int n_tiles, n_rows;
+  /* per member, slots or -1: its tile, its row's element, and that one spread over a tile */
+  int tiles[CG_MAX_MEMBERS], rows[CG_MAX_MEMBERS], spread[CG_MAX_MEMBERS];
+} Loop;
+
+/* What operand `value` of member m is. */
+typedef enum { FROM_LITERAL, FROM_TILE, FROM_ROW, FROM_MEMORY } From;
+
+void loop_plan (Loop *l, const CgProgram *p, uint32_t step);
+
+/* -- Questions, valid after loop_plan ---------------------------------------------------------- */
+
+const GrammeNode *loop_member (const Loop *l, uint32_t m);
+/* Has the member's result one element per row?  Is it a reduction?  Does it read its operands at
+ * every point (and not once a row)? */
+bool loop_is_row (const Loop *l, uint32_t m);
+bool loop_is_fold (const Loop *l, uint32_t m);
+bool loop_reads_full (const Loop *l, uint32_t m);
+/* The place of an access in l->access. */
+int loop_access (Loop *l, uint32_t value, bool as_row, bool store);
+/* Where member m finds operand `value`.  *which: the literal's value, the member that makes it, or
+ * the access. */
+From loop_operand (Loop *l, uint32_t m, uint32_t value, int *which);
+
+#endif
