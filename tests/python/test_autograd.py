@@ -276,3 +276,11 @@ def test_a_long_chain_is_freed_without_recursion():
     for _ in range(100_000):
         y = y * 1
     del y
+
+
+def test_gradients_are_added_from_the_youngest_operation_to_the_oldest():
+    """The order decides the bits: (-1e8 + 1e8) + 1 is 1, (1 + 1e8) - 1e8 is 0 in float32."""
+    x = gramme.ones(1, requires_grad=True)
+    a, b, c = x * 1.0, x * 1e8, x * -1e8
+    (a + b + c).sum().backward()
+    assert x.grad.item() == 1.0

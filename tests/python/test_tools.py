@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `gramme` program, as a user types it."""
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+import gramme
+
+
+def run(*args, check=True, **env):
+    done = subprocess.run(["gramme", *args], capture_output=True, text=True, env={**os.environ, **env})
+    if check:
+        assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_inspect_lists_every_plugin_with_its_state():
+    lines = run("inspect").stdout.splitlines()
+    rows = {line.split()[0]: line for line in lines[1:]}
+    assert set(gramme.compiler.list_backends()) == {name for name, line in rows.items() if " ok " in line}
+    assert "eager" in rows and "null" in rows
+
+
+def test_inspect_describes_one_plugin():
+    text = run("inspect", "eager").stdout
+    for word in ("org.gramme.eager", "dtypes", "f32", "libgramme-eager.so"):
+        assert word in text
+
+
+def test_inspect_speaks_json():
+    rows = json.loads(run("inspect", "--json").stdout)
+    names = {row["name"] for row in (rows["plugins"] if isinstance(rows, dict) else rows)}
+    assert "eager" in names
+
+
+@pytest.mark.parametrize("damage, word", [("truncated", "truncated"), ("writable", "chmod"), ("no-note", "manifest")])
+def test_inspect_says_why_a_file_is_refused(tmp_path, damage, word):
+    source = os.path.join(os.environ["GRAMME_PLUGIN_PATH"], "libgramme-eager.so")
+    file = tmp_path / "libgramme-broken.so"
+    shutil.copy(source, file)
+    file.chmod(0o755)
+    if damage == "truncated":
+        os.truncate(file, 300)
+    elif damage == "writable":
+        file.chmod(0o777)
+    else:
+        subprocess.run(["strip", "--remove-section=.note.gramme.plugin", str(file)], check=True)
+    tmp_path.chmod(0o755)
+    done = run("inspect", GRAMME_PLUGIN_PATH=str(tmp_path), GRAMME_PLUGIN_TRUST=str(tmp_path))
+    row = next(line for line in done.stdout.splitlines() if str(file) in line)
+    assert " ok " not in row
+    assert word.lower() in done.stdout.lower()
+
+
+def test_run_sets_the_default_back_end_and_passes_arguments_and_status(tmp_path):
+    script = tmp_path / "s.py"
+    script.write_text("import sys, gramme\nprint(gramme.compile(lambda x: x).backend, sys.argv[1:])\nsys.exit(7)\n")
+    done = run("run", "--backend", "eager", str(script), "a", "b", check=False)
+    assert done.stdout == "eager ['a', 'b']\n"
+    assert done.returncode == 7
+
+
+def test_run_refuses_an_unknown_back_end_and_names_the_near_one(tmp_path):
+    done = run("run", "--backend", "eagr", str(tmp_path / "s.py"), check=False)
+    assert done.returncode != 0
+    assert 'did you mean "eager"' in done.stderr
+
+
+def test_explain_shows_graph_guards_and_breaks(tmp_path):
+    script = tmp_path / "s.py"
+    script.write_text(
+        "import gramme, warnings\nwarnings.simplefilter('ignore')\n"
+        "f = gramme.compile(lambda x: x + 1)\nf(gramme.ones(2))\n"
+        "g = gramme.compile(lambda x: x if x.sum() > 0 else -x)\ng(gramme.ones(2))\n"
+    )
+    text = run("explain", str(script)).stdout
+    for word in ("add %x", "L['x']: TENSOR f32[2]", "DATA_DEPENDENT_BRANCH", "hint:"):
+        assert word in text
+
+
+def test_opt_prints_what_it_parsed():
+    graph = "graph (%x: f32[2]) -> (%0) {\n  %0 = tanh %x : f32[2]\n}\n"
+    done = subprocess.run(["gramme", "opt", "-"], input=graph, capture_output=True, text=True)
+    assert done.stdout == graph, done.stderr
+
+
+def test_bench_lists_and_runs_a_case_by_name(tmp_path):
+    bench = os.path.join(os.environ["top_srcdir"], "bench")
+    assert "warm_call" in run("bench", "--list", GM_BENCHDIR=bench).stdout
+    report = tmp_path / "r.json"
+    run("bench", "--json", str(report), "--rounds", "1", "mark", GM_BENCHDIR=bench)
+    rows = json.loads(report.read_text())["cases"]["mark"]
+    assert [row["side"] for row in rows] == [f"{n} live variables" for n in (10, 1000, 100000)]
+
+
+def test_an_unknown_subcommand_lists_the_known_ones():
+    done = run("frobnicate", check=False)
+    assert done.returncode != 0
+    assert "inspect" in done.stderr + done.stdout
