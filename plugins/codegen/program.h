@@ -16,8 +16,8 @@
 #ifndef CODEGEN_PROGRAM_H
 #define CODEGEN_PROGRAM_H
 
-#include "gramme-ext.h"
-#include "gramme-plugin-util.h"
+#include <gramme-ext.h>
+#include <gramme-plugin-util.h>
 
 #include <stdbool.h>
 

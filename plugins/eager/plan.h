@@ -8,8 +8,8 @@
 #ifndef EAGER_PLAN_H
 #define EAGER_PLAN_H
 
-#include "plugin-api/gramme-ext.h"
-#include "plugin-api/gramme-plugin-util.h"
+#include <gramme-ext.h>
+#include <gramme-plugin-util.h>
 
 typedef struct {
   uint32_t base;

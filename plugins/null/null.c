@@ -5,19 +5,21 @@
  * It loads, is listed, checks its option, and says NO to every node, so the host runs everything
  * itself and tells the user why.  To make a back end of it:
  *   1. Give it an id and a name of your own in the manifest below; the file is libgramme-NAME.so.
- *      Outside gramme's tree, include <gramme-plugin-util.h> and build with
+ *      Build it with
  *        gcc -std=c11 -shared -fPIC $(pkg-config --cflags gramme-plugin-1) -fvisibility=hidden
  *            -Wl,-z,nodelete,-z,noexecstack,-z,relro,-z,now,-z,defs -o libgramme-NAME.so *.c
- *   2. Put it into a folder that only you can write to and name that folder in GRAMME_PLUGIN_PATH;
- *   `gramme inspect` shows it. 3. Answer YES to an op in node_reason.  Compile it in null_compile,
- *   run it in null_run. 4. Run a program with GRAMME_LOGS=graph_breaks: it names the first node
- *   that sends a graph back to the host.
+ *   2. Put it into a folder that only you can write to and name that folder in
+ *      GRAMME_PLUGIN_PATH; `gramme inspect` shows it.
+ *   3. Answer YES to an op in node_reason.  Compile it in null_compile, run it in null_run.
+ *   4. Run a program with GRAMME_LOGS=graph_breaks: it names the first node that sends a graph
+ *      back to the host.
+ *
  * On the CPU, host->get_extension gives the host's kernels and tiles (gramme-ext.h), whose results
  * are eager's to the last bit.
  */
 #include <stdlib.h>
 
-#include "plugin-api/gramme-plugin-util.h"
+#include <gramme-plugin-util.h>
 
 /* What an opened instance knows.  There may be several; keep nothing in static variables. */
 struct GrammeBackend {
