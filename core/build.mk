@@ -9,9 +9,9 @@ libgramme_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined -export-s
 # The same source, once for each instruction set.
 noinst_LTLIBRARIES += libtiles_avx2.la libtiles_avx512.la
 libtiles_avx2_la_SOURCES = core/tiles/tiles_avx2.c
-libtiles_avx2_la_CFLAGS = $(AM_CFLAGS) -O3 -mavx2 -mfma
+libtiles_avx2_la_CFLAGS = $(AM_CFLAGS) -O3 -mavx2 -mfma -mf16c
 libtiles_avx512_la_SOURCES = core/tiles/tiles_avx512.c
-libtiles_avx512_la_CFLAGS = $(AM_CFLAGS) -O3 -mavx512f -mavx512vl -mavx512bw -mavx512dq -mavx2 -mfma -mprefer-vector-width=512
+libtiles_avx512_la_CFLAGS = $(AM_CFLAGS) -O3 -mavx512f -mavx512vl -mavx512bw -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
 
 # What others include: the plugin API, and the C API.
 apidir = $(includedir)/gramme-1

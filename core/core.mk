@@ -130,6 +130,7 @@ CORE_SOURCES += \
   core/tiles/matmul.c \
   core/tiles/tiles.c \
   core/tiles/prelude.h \
+  core/tiles/prelude-small.h \
   core/tiles/tiles-casts.h \
   core/tiles/tiles-impl.h \
   core/tiles/tiles-random.h \
@@ -234,6 +235,7 @@ package_PYTHON = \
   core/python/gramme/_compile.py \
   core/python/gramme/autograd.py \
   core/python/gramme/compare.py \
+  core/python/gramme/limits.py \
   core/python/gramme/compiler.py \
   core/python/gramme/grad_mode.py \
   core/python/gramme/serialization.py \

@@ -79,7 +79,8 @@ make_meta (const char *dtype, int ndim, const int64_t *sizes, GmMeta *out, GErro
 
   if (!gm_dtype_parse (dtype, strlen (dtype), &d) || !gm_dtypes[d].live) {
     g_set_error (error, GM_ERROR, GM_ERROR_TYPE,
-                 "there are no tensors of dtype \"%s\"; there are f32, f64, i32, i64, u8, b1",
+                 "there are no tensors of dtype \"%s\"; there are f32, f64, f16, bf16, f8e4m3, "
+                 "f8e5m2, i8, i16, i32, i64, u8, b1",
                  dtype);
     return false;
   }

@@ -21,7 +21,8 @@
  * Threads: different objects may be used by different threads.  One graph, or one tensor that is
  *          written to, belongs to one thread at a time.  Functions and tensors may be referenced
  *          and unreferenced by any thread.
- * Numbers: sizes are elements, at most 8 dimensions.  Dtypes: "f32" "f64" "i32" "i64" "u8" "b1".
+ * Numbers: sizes are elements, at most 8 dimensions.  Dtypes: "f64" "f32" "f16"
+ * "bf16" "i64" "i32" "i16" "i8" "u8" "b1", and "f8e4m3" "f8e5m2", which are stored and cast only.
  */
 #ifndef GRAMME_H
 #define GRAMME_H

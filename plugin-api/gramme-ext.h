@@ -64,17 +64,25 @@ typedef void (*GrammeTilePointwise) (void *out, const void *a, const void *b, co
                                      size_t n);
 /* out[i] = (out's type) in[i]. */
 typedef void (*GrammeTileCast) (void *out, const void *in, size_t n);
-/* *acc = combine (*acc, block (x[0..n))), n <= tile_elems: one block of a reduction, in the order
- * that makes bits equal.  A reduction of N elements starts at reduce_init and folds blocks of
- * tile_elems one after the other, the last one shorter. */
+/* The dtype of accumulators: f16 and bf16 are summed in f32 and cast when all is folded, every
+ * other dtype in itself. */
+static inline uint32_t
+gramme_tile_accumulator (uint32_t dtype)
+{
+  return dtype == GRAMME_DTYPE_F16 || dtype == GRAMME_DTYPE_BF16 ? GRAMME_DTYPE_F32 : dtype;
+}
+/* *acc = combine (*acc, block (x[0..n))), n <= tile_elems, *acc of the accumulator's dtype: one
+ * block of a reduction, in the order that makes bits equal.  A reduction of N elements starts at
+ * reduce_init and folds blocks of tile_elems one after the other, the last one shorter. */
 typedef void (*GrammeTileFold) (void *acc, const void *x, size_t n);
 /* For each column j < width: acc[j] = combine (acc[j], block (x[0..rows)[j])), rows <= tile_elems;
  * row r begins row_stride_bytes * r after x, its elements are contiguous.  The same bits as a Fold
  * over each column. */
 typedef void (*GrammeTileFoldColumns) (void *acc, const void *x, ptrdiff_t row_stride_bytes,
                                        size_t rows, size_t width);
-/* If some x[i] is better than *best, or *index < 0: *best = x[i], *index = base + i, of the first
- * best.  NaN is better than every number; the first NaN stays. */
+/* *best is of the accumulator's dtype.  If some x[i] is better than *best, or *index < 0: *best =
+ * x[i], *index = base + i, of the first best.  NaN is better than every number; the first NaN
+ * stays. */
 typedef void (*GrammeTileArgFold) (void *best, int64_t *index, const void *x, int64_t base,
                                    size_t n);
 /* Strided copies of n elements of 1, 2, 4 or 8 bytes; strides in elements, any sign or 0. */
@@ -121,7 +129,8 @@ typedef struct {
    * GRAMME_TILE_NAME_BYTES at most: a C identifier, one per primitive ("gm_tile_tanh_f32"). */
   GrammeTileFn (*find) (void *ctx, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from,
                         char *name);
-  /* Writes the neutral element of a reduction, one element of dtype.  OK or NOT_FOUND. */
+  /* Writes the neutral element of a reduction of dtype, one element of the accumulator's dtype.  OK
+   * or NOT_FOUND. */
   int32_t (*reduce_init) (void *ctx, uint32_t op, uint32_t dtype, void *out);
 } GrammeTiles;
 

@@ -199,8 +199,14 @@ gramme_kernels_value_reason (const GrammeImage *image, uint32_t value)
   switch (GRAMME_DTYPE_OF (v)) {
   case GRAMME_DTYPE_BOOL:
   case GRAMME_DTYPE_U8:
+  case GRAMME_DTYPE_I8:
+  case GRAMME_DTYPE_I16:
   case GRAMME_DTYPE_I32:
   case GRAMME_DTYPE_I64:
+  case GRAMME_DTYPE_F8E4M3:
+  case GRAMME_DTYPE_F8E5M2:
+  case GRAMME_DTYPE_F16:
+  case GRAMME_DTYPE_BF16:
   case GRAMME_DTYPE_F32:
   case GRAMME_DTYPE_F64:
     break;

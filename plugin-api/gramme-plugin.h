@@ -90,10 +90,15 @@ typedef struct {
 #define GRAMME_DTYPE(code, bits) ((uint32_t) (code) | (uint32_t) (bits) << 8 | 1u << 16)
 #define GRAMME_DTYPE_OF(p) \
   ((uint32_t) (p)->dtype_code | (uint32_t) (p)->dtype_bits << 8 | (uint32_t) (p)->dtype_lanes << 16)
+#define GRAMME_DTYPE_BYTES(dtype) (((dtype) >> 8 & 0xff) / 8) /* of one element */
 #define GRAMME_DTYPE_BOOL GRAMME_DTYPE (6, 8)
 #define GRAMME_DTYPE_U8 GRAMME_DTYPE (1, 8)
+#define GRAMME_DTYPE_I8 GRAMME_DTYPE (0, 8)
+#define GRAMME_DTYPE_I16 GRAMME_DTYPE (0, 16)
 #define GRAMME_DTYPE_I32 GRAMME_DTYPE (0, 32)
 #define GRAMME_DTYPE_I64 GRAMME_DTYPE (0, 64)
+#define GRAMME_DTYPE_F8E4M3 GRAMME_DTYPE (10, 8) /* e4m3fn: no infinities */
+#define GRAMME_DTYPE_F8E5M2 GRAMME_DTYPE (12, 8)
 #define GRAMME_DTYPE_F16 GRAMME_DTYPE (2, 16)
 #define GRAMME_DTYPE_BF16 GRAMME_DTYPE (4, 16)
 #define GRAMME_DTYPE_F32 GRAMME_DTYPE (2, 32)

@@ -54,19 +54,36 @@ gm_text_scalar (GString *out, GmScalar s)
     g_string_append_printf (out, "nan(0x%" G_GINT64_MODIFIER "x)", bits_of (s.d));
 }
 
+/* Floats whose NaNs a double does not carry. */
+static bool
+is_narrow (GmDtype d)
+{
+  return gm_dtype_is_float (d) && d != GM_F64;
+}
+
+static uint32_t
+usual_nan (GmDtype d)
+{
+  uint32_t bits = 0;
+  if (d == GM_F32)
+    return USUAL_NAN_F32;
+  gm_scalar_store (gm_scalar_float (NAN), d, &bits);
+  return bits;
+}
+
 void
 gm_text_element (GString *out, GmDtype d, const void *p)
 {
-  uint32_t narrow;
+  uint32_t narrow = 0;
   GmScalar s = gm_scalar_load (d, p);
-  if (d != GM_F32) {
+  if (!is_narrow (d)) {
     gm_text_scalar (out, s);
     return;
   }
-  memcpy (&narrow, p, sizeof narrow);
+  memcpy (&narrow, p, gm_dtype_size (d));
   if (!isnan (s.d))
     print_float (out, s.d, true);
-  else if (narrow == USUAL_NAN_F32)
+  else if (narrow == usual_nan (d))
     g_string_append (out, "nan");
   else
     g_string_append_printf (out, "nan(0x%x)", narrow);
@@ -155,9 +172,9 @@ gm_text_read_element (const char **text, GmDtype d, void *p)
 {
   uint64_t nan_bits;
   GmScalar s;
-  if (d == GM_F32 && take_nan (text, &nan_bits)) {
-    uint32_t narrow = nan_bits ? (uint32_t) nan_bits : USUAL_NAN_F32;
-    memcpy (p, &narrow, sizeof narrow);
+  if (is_narrow (d) && take_nan (text, &nan_bits)) {
+    uint32_t narrow = nan_bits ? (uint32_t) nan_bits : usual_nan (d);
+    memcpy (p, &narrow, gm_dtype_size (d));
     return true;
   }
   if (!gm_text_read_scalar (text, &s) || s.kind != (uint8_t) gm_dtypes[d].category)

@@ -253,8 +253,12 @@ run_cast (const GmApi *api, GmBuilder *b, GmArg *a, GmDtype d)
 
 RUN (to_float32) { return run_cast (api, b, a, GM_F32); }
 RUN (to_float64) { return run_cast (api, b, a, GM_F64); }
+RUN (to_float16) { return run_cast (api, b, a, GM_F16); }
+RUN (to_bfloat16) { return run_cast (api, b, a, GM_BF16); }
 RUN (to_int64) { return run_cast (api, b, a, GM_I64); }
 RUN (to_int32) { return run_cast (api, b, a, GM_I32); }
+RUN (to_int16) { return run_cast (api, b, a, GM_I16); }
+RUN (to_int8) { return run_cast (api, b, a, GM_I8); }
 RUN (to_uint8) { return run_cast (api, b, a, GM_U8); }
 RUN (to_bool) { return run_cast (api, b, a, GM_BOOL); }
 

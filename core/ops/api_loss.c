@@ -251,8 +251,13 @@ reduce_classes (GmBuilder *b, GmVal loss, GmVal w, Reduction how)
 {
   if (how == NO_REDUCTION)
     return loss;
-  GmVal sum = gm_b_reduce (b, GM_OP_sum, loss, NULL, 0, false);
-  return how == SUM ? sum : gm_b (b, div, sum, gm_b_reduce (b, GM_OP_sum, w, NULL, 0, false));
+  if (gm_b_failed (b))
+    return NULL;
+  GmDtype own = (GmDtype) META (loss)->dtype;
+  GmVal sum = gm_b_reduce (b, GM_OP_sum, gm_widen (b, loss), NULL, 0, false);
+  if (how == MEAN)
+    sum = gm_b (b, div, sum, gm_b_reduce (b, GM_OP_sum, gm_widen (b, w), NULL, 0, false));
+  return gm_narrow (b, sum, own);
 }
 
 static GmVal
@@ -318,8 +323,11 @@ soft_cross_entropy (GmBuilder *b, Classes *c, double smoothing)
   GmVal loss = gm_b (b, neg, gm_b_reduce (b, GM_OP_sum, terms, &dim, 1, false));
   if (c->how == NO_REDUCTION)
     return loss;
-  GmVal sum = gm_b_reduce (b, GM_OP_sum, loss, NULL, 0, false);
-  return c->how == SUM ? sum : gm_apply_num (b, div, sum, (double) n);
+  if (gm_b_failed (b))
+    return NULL;
+  GmDtype own = (GmDtype) META (loss)->dtype;
+  GmVal sum = gm_b_reduce (b, GM_OP_sum, gm_widen (b, loss), NULL, 0, false);
+  return gm_narrow (b, c->how == SUM ? sum : gm_apply_num (b, div, sum, (double) n), own);
 }
 
 RUN (cross_entropy)

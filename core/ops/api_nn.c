@@ -6,8 +6,18 @@
  */
 #include "core/ops/api_private.h"
 
-#include <float.h>
 #include <math.h>
+
+/* The input as gm_widen has it, and its own dtype. */
+static GmVal
+wide_input (const GmApi *api, GmBuilder *b, const GmArg *a, GmDtype *own)
+{
+  GmVal x = TENSOR (0);
+  if (gm_b_failed (b))
+    return NULL;
+  *own = (GmDtype) META (x)->dtype;
+  return gm_widen (b, x);
+}
 
 /* The result of an activation, written into the input if its `inplace` says so. */
 static GmArg
@@ -37,7 +47,8 @@ RUN (tanh) { return gm_pointwise (api, b, a, GM_OP_tanh, a, 1); }
 
 RUN (gelu)
 {
-  GmVal x = TENSOR (0);
+  GmDtype own = GM_F32;
+  GmVal x = wide_input (api, b, a, &own);
   const char *kind = STR (1);
   CHECK ();
   GmVal inner;
@@ -51,27 +62,31 @@ RUN (gelu)
   } else
     return gm_give (
         gm_b_fail (b, GM_ERROR_RUNTIME, "gelu(): approximate is 'none' or 'tanh', not '%s'", kind));
-  return gm_give (gm_b (b, mul, gm_apply_num (b, mul, x, 0.5), gm_apply_num (b, add, inner, 1)));
+  return gm_give (gm_narrow (
+      b, gm_b (b, mul, gm_apply_num (b, mul, x, 0.5), gm_apply_num (b, add, inner, 1)), own));
 }
 
 RUN (silu)
 {
-  GmVal x = TENSOR (0);
+  GmDtype own = GM_F32;
+  GmVal x = wide_input (api, b, a, &own);
   CHECK ();
-  return activation (api, b, a, gm_b (b, mul, x, gm_b (b, sigmoid, x)), 1);
+  return activation (api, b, a, gm_narrow (b, gm_b (b, mul, x, gm_b (b, sigmoid, x)), own), 1);
 }
 
 RUN (logsigmoid)
 {
-  GmVal x = TENSOR (0);
+  GmDtype own = GM_F32;
+  GmVal x = wide_input (api, b, a, &own);
   CHECK ();
   GmVal tail = gm_b (b, log1p, gm_b (b, exp, gm_b (b, neg, gm_b (b, abs, x))));
-  return gm_give (gm_b (b, sub, gm_apply_num (b, minimum, x, 0), tail));
+  return gm_give (gm_narrow (b, gm_b (b, sub, gm_apply_num (b, minimum, x, 0), tail), own));
 }
 
 RUN (softplus)
 {
-  GmVal x = TENSOR (0);
+  GmDtype own = GM_F32;
+  GmVal x = wide_input (api, b, a, &own);
   double beta = FLOAT (1), threshold = FLOAT (2);
   CHECK ();
   GmVal scaled = beta == 1 ? x : gm_apply_num (b, mul, x, beta);
@@ -80,7 +95,7 @@ RUN (softplus)
       gm_b (b, log1p, gm_b (b, exp, pick (b, large, gm_float_arg (0), gm_tensor_arg (scaled))));
   if (beta != 1)
     soft = gm_apply_num (b, div, soft, beta);
-  return gm_give (pick (b, large, a[0], gm_tensor_arg (soft)));
+  return gm_give (gm_narrow (b, pick (b, large, gm_tensor_arg (x), gm_tensor_arg (soft)), own));
 }
 
 RUN (leaky_relu)
@@ -94,14 +109,16 @@ RUN (leaky_relu)
 
 RUN (elu)
 {
-  GmVal x = TENSOR (0);
+  GmDtype own = GM_F32;
+  GmVal x = wide_input (api, b, a, &own);
   double alpha = FLOAT (1);
   CHECK ();
   GmVal positive = gm_apply_num (b, gt, x, 0);
-  GmVal low = gm_b (b, expm1, pick (b, positive, gm_float_arg (0), a[0]));
+  GmVal low = gm_b (b, expm1, pick (b, positive, gm_float_arg (0), gm_tensor_arg (x)));
   if (alpha != 1)
     low = gm_apply_num (b, mul, low, alpha);
-  return activation (api, b, a, pick (b, positive, a[0], gm_tensor_arg (low)), 2);
+  return activation (
+      api, b, a, gm_narrow (b, pick (b, positive, gm_tensor_arg (x), gm_tensor_arg (low)), own), 2);
 }
 
 static GmVal
@@ -171,10 +188,12 @@ RUN (layer_norm)
   CHECK ();
   int n = last_dims (api, b, a, x, dims);
   CHECK ();
+  GmDtype own = (GmDtype) META (x)->dtype;
+  x = gm_widen (b, x);
   GmVal off = gm_b (b, sub, x, gm_mean (b, x, dims, n, true));
   GmVal var = gm_mean (b, gm_b (b, square, off), dims, n, true);
   GmVal y = gm_b (b, mul, off, gm_b (b, rsqrt, gm_apply_num (b, add, var, eps)));
-  return gm_give (scale_shift (b, y, weight, bias));
+  return gm_give (gm_narrow (b, scale_shift (b, y, weight, bias), own));
 }
 
 RUN (rms_norm)
@@ -182,12 +201,14 @@ RUN (rms_norm)
   int64_t dims[GM_MAX_DIMS];
   GmVal x = TENSOR (0), weight = OPTIONAL_TENSOR (2);
   CHECK ();
-  double eps = IS_NONE (3) ? (META (x)->dtype == GM_F64 ? DBL_EPSILON : FLT_EPSILON) : FLOAT (3);
+  GmDtype own = (GmDtype) META (x)->dtype;
+  double eps = !IS_NONE (3) ? FLOAT (3) : gm_dtype_epsilon (gm_dtype_is_float (own) ? own : GM_F32);
   int n = last_dims (api, b, a, x, dims);
   CHECK ();
+  x = gm_widen (b, x);
   GmVal power = gm_mean (b, gm_b (b, square, x), dims, n, true);
   GmVal y = gm_b (b, mul, x, gm_b (b, rsqrt, gm_apply_num (b, add, power, eps)));
-  return gm_give (scale_shift (b, y, weight, NULL));
+  return gm_give (gm_narrow (b, scale_shift (b, y, weight, NULL), own));
 }
 
 /* [c] as [1, c, 1 ...]. */
@@ -236,6 +257,10 @@ RUN (batch_norm)
   GmVal mean = per_channel (api, b, run_mean, &m, "running_mean"),
         var = per_channel (api, b, run_var, &m, "running_var");
   CHECK ();
+  x = gm_widen (b, x);
+  mean = gm_widen (b, mean);
+  var = gm_widen (b, var);
+  CHECK ();
   if (!training) {
     if (!mean || !var)
       return gm_give (gm_b_fail (
@@ -243,7 +268,7 @@ RUN (batch_norm)
           "batch_norm(): running_mean and running_var must be given in evaluation mode"));
     GmVal y =
         gm_b (b, mul, gm_b (b, sub, x, mean), gm_b (b, rsqrt, gm_apply_num (b, add, var, eps)));
-    return gm_give (scale_shift (b, y, weight, bias));
+    return gm_give (gm_narrow (b, scale_shift (b, y, weight, bias), (GmDtype) m.dtype));
   }
   int64_t dims[GM_MAX_DIMS], n = m.sizes[0];
   int k = 0;
@@ -261,7 +286,7 @@ RUN (batch_norm)
   update_running (b, run_mean, mean, momentum);
   update_running (b, run_var, gm_apply_num (b, mul, var, (double) n / (double) (n - 1)), momentum);
   GmVal y = gm_b (b, mul, off, gm_b (b, rsqrt, gm_apply_num (b, add, var, eps)));
-  return gm_give (scale_shift (b, y, weight, bias));
+  return gm_give (gm_narrow (b, scale_shift (b, y, weight, bias), (GmDtype) m.dtype));
 }
 
 /* -- Lengths and angles ------------------------------------------------------------------------ */

@@ -3,7 +3,6 @@
  */
 #include "core/ops/api_private.h"
 
-#include <float.h>
 #include <math.h>
 
 static GmArg
@@ -146,8 +145,8 @@ RUN (where)
 {
   GmArg x[3] = {a[0], a[1], a[2]};
   /* x.where (condition, other) puts the tensor before the condition. */
-  if (x[1].kind == GM_ARG_TENSOR && META (x[1].v)->dtype == GM_BOOL &&
-      (x[0].kind != GM_ARG_TENSOR || META (x[0].v)->dtype != GM_BOOL)) {
+  if (x[1].kind == GM_ARG_TENSOR && META (x[1].v)->dtype == GM_BOOL
+      && (x[0].kind != GM_ARG_TENSOR || META (x[0].v)->dtype != GM_BOOL)) {
     x[0] = a[1];
     x[1] = a[0];
   }
@@ -244,7 +243,7 @@ RUN (nan_to_num)
   GmDtype d = (GmDtype) META (x)->dtype;
   if (!gm_dtype_is_float (d))
     return gm_give (x);
-  double largest = d == GM_F64 ? DBL_MAX : FLT_MAX;
+  double largest = gm_dtype_largest (d);
   double nan = IS_NONE (1) ? 0 : FLOAT (1), high = IS_NONE (2) ? largest : FLOAT (2),
          low = IS_NONE (3) ? -largest : FLOAT (3);
   CHECK ();

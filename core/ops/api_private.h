@@ -83,6 +83,11 @@ gm_float_arg (double d)
 GmDtype gm_result_type (GmBuilder *b, const GmArg *x, int n);
 /* A tensor cast to, or a number made, `dtype`. */
 GmVal gm_as_dtype (GmBuilder *b, const GmArg *x, GmDtype dtype);
+/* v in the type that its dtype is computed in, and a result back in a tensor's own: what torch has
+ * as one kernel is rounded once for f16 and bf16, though it is several ops here.  For every other
+ * dtype both give v itself. */
+GmVal gm_widen (GmBuilder *b, GmVal v);
+GmVal gm_narrow (GmBuilder *b, GmVal v, GmDtype own);
 /* A POINTWISE op over tensors and numbers with torch's promotion; written into x[0] if the call is
  * in place. */
 GmArg gm_pointwise (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op, const GmArg *x, int n);

@@ -75,7 +75,25 @@ gm_as_dtype (GmBuilder *b, const GmArg *x, GmDtype dtype)
   }
 }
 
-/* -- What a row makes of the promoted dtype ---------------------------------------------------- */
+GmVal
+gm_widen (GmBuilder *b, GmVal v)
+{
+  if (!v || gm_b_failed (b))
+    return NULL;
+  GmDtype own = (GmDtype) META (v)->dtype;
+  return gm_dtype_computes (own) ? gm_b_cast (b, v, gm_dtype_compute (own)) : v;
+}
+
+GmVal
+gm_narrow (GmBuilder *b, GmVal v, GmDtype own)
+{
+  return !v || gm_b_failed (b)                                      ? NULL
+         : gm_dtype_computes (own) && gm_dtype_compute (own) != own ? gm_b_cast (b, v, own)
+                                                                    : v;
+}
+
+/* -- What a row makes of the promoted dtype
+ * -------------------------------------------------------------------- */
 
 /* Arithmetic on bools: some ops have a logical twin, others mean nothing. */
 static GmOp

@@ -9,8 +9,9 @@
 
 #define FMT "%" G_GINT64_FORMAT
 
+/* In f32 or f64. */
 static GmVal
-draw (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
+draw_wide (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
 {
   if (gm_b_failed (b))
     return NULL;
@@ -18,15 +19,31 @@ draw (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
     if (sizes[d] < 0)
       return gm_b_fail (b, GM_ERROR_RUNTIME, "cannot create a tensor with negative dimension " FMT,
                         sizes[d]);
-  if (dtype != GM_F32 && dtype != GM_F64)
-    return gm_b_fail (b, GM_ERROR_RUNTIME, "random numbers are float32 or float64, not %s",
-                      gm_dtypes[dtype].torch_name);
   GmMeta m = gm_meta_make (dtype, ndim, sizes);
   GmAttrs at = {
       .mask = BIT (SIZES) | BIT (DTYPE) | BIT (OFFSET), .n_list = (uint8_t) ndim, .dtype = dtype};
   memcpy (at.list, m.sizes, sizeof at.list);
   GmVal state = b->vt->random (b, (uint64_t) gm_meta_numel (&m), &at.offset);
   return gm_b_op (b, op, &state, 1, &at);
+}
+
+/* f16 and bf16 are drawn in f32.  A uniform number keeps as many bits as the dtype has for [0.5,
+ * 1): rounding could give 1. */
+static GmVal
+draw (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
+{
+  if (!gm_b_failed (b) && !(gm_dtype_is_float (dtype) && gm_dtype_computes (dtype)))
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "random numbers are of a floating dtype that has arithmetic, not %s",
+                      gm_dtypes[dtype].torch_name);
+  GmVal v = draw_wide (b, op, gm_dtype_compute (dtype), ndim, sizes);
+  if (!v || gm_dtype_compute (dtype) == dtype)
+    return v;
+  if (op == GM_OP_uniform) {
+    double steps = 2 / gm_dtype_epsilon (dtype);
+    v = gm_apply_num (b, mul, gm_apply1 (b, floor, gm_apply_num (b, mul, v, steps)), 1 / steps);
+  }
+  return gm_narrow (b, v, dtype);
 }
 
 GmVal
@@ -131,15 +148,18 @@ RUN (normal)
   return gm_give (gm_apply (b, GM_OP_add, (const GmArg[]){gm_tensor_arg (z), a[0]}, 2));
 }
 
-/* Uniform numbers of v's shape; double precision for integer tensors. */
+/* Uniform numbers of v's shape to compare with: f32 at least, double precision for integer tensors.
+ */
 static GmVal
 uniform_like (GmBuilder *b, GmVal v)
 {
   if (gm_b_failed (b))
     return NULL;
   const GmMeta *m = META (v);
-  return gm_uniform (b, gm_dtype_is_float (m->dtype) ? (GmDtype) m->dtype : GM_F64, m->ndim,
-                     m->sizes);
+  GmDtype d = !gm_dtype_is_float (m->dtype)  ? GM_F64
+              : gm_dtype_computes (m->dtype) ? gm_dtype_compute (m->dtype)
+                                             : GM_F32;
+  return gm_uniform (b, d, m->ndim, m->sizes);
 }
 
 RUN (bernoulli)

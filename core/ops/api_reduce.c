@@ -76,8 +76,13 @@ gm_mean (GmBuilder *b, GmVal v, const int64_t *dims, int n, bool keepdim)
 {
   if (gm_b_failed (b))
     return NULL;
+  GmDtype own = (GmDtype) META (v)->dtype;
   int64_t c = count (b, v, dims, n);
-  return gm_apply_num (b, div, gm_b_reduce (b, GM_OP_sum, v, dims, n, keepdim), (double) c);
+  return gm_narrow (b,
+                    gm_apply_num (b, div,
+                                  gm_b_reduce (b, GM_OP_sum, gm_widen (b, v), dims, n, keepdim),
+                                  (double) c),
+                    own);
 }
 
 RUN (mean)
@@ -206,14 +211,17 @@ gm_sqrt_safe (GmBuilder *b, GmVal v)
 
 typedef struct {
   GmVal var, mean;
-} Moments;
+  GmDtype own;
+} Moments; /* values are wide, for a result of dtype own */
 
 static Moments
 moments (const GmApi *api, GmBuilder *b, const GmArg *a)
 {
   GmVal v = require_float (api, b, TENSOR (0));
   if (!v)
-    return (Moments){NULL, NULL};
+    return (Moments){NULL, NULL, GM_F32};
+  GmDtype own = (GmDtype) META (v)->dtype;
+  v = gm_widen (b, v);
   /* var (x, unbiased) */
   bool flag_first = a[1].kind == GM_ARG_BOOL;
   Dims d = {.n = 0};
@@ -226,24 +234,35 @@ moments (const GmApi *api, GmBuilder *b, const GmArg *a)
   GmVal off = gm_b (b, sub, v, mean);
   GmVal sum = gm_b_reduce (b, GM_OP_sum, gm_b (b, square, off), d.dims, d.n, keepdim);
   double n = gm_b_failed (b) ? 1 : (double) count (b, v, d.dims, d.n);
-  Moments r = {gm_apply_num (b, div, sum, MAX (n - correction, 0)), mean};
+  Moments r = {gm_apply_num (b, div, sum, MAX (n - correction, 0)), mean, own};
   if (!gm_b_failed (b))
     r.mean = gm_b_reshape (b, mean, META (r.var)->ndim, META (r.var)->sizes);
   return r;
 }
 
-RUN (var) { return gm_give (moments (api, b, a).var); }
-RUN (std) { return gm_give (gm_sqrt_safe (b, moments (api, b, a).var)); }
+RUN (var)
+{
+  Moments m = moments (api, b, a);
+  return gm_give (gm_narrow (b, m.var, m.own));
+}
+
+RUN (std)
+{
+  Moments m = moments (api, b, a);
+  return gm_give (gm_narrow (b, gm_sqrt_safe (b, m.var), m.own));
+}
 
 RUN (var_mean)
 {
   Moments m = moments (api, b, a);
   CHECK ();
-  return gm_give_list ((const GmVal[]){m.var, m.mean}, 2, true, NULL);
+  GmVal both[2] = {gm_narrow (b, m.var, m.own), gm_narrow (b, m.mean, m.own)};
+  CHECK ();
+  return gm_give_list (both, 2, true, NULL);
 }
 
-GmVal
-gm_norm (GmBuilder *b, GmVal v, double p, const int64_t *dims, int n, bool keepdim)
+static GmVal
+norm (GmBuilder *b, GmVal v, double p, const int64_t *dims, int n, bool keepdim)
 {
   if (p == 2)
     return gm_sqrt_safe (b, gm_b_reduce (b, GM_OP_sum, gm_b (b, square, v), dims, n, keepdim));
@@ -260,6 +279,15 @@ gm_norm (GmBuilder *b, GmVal v, double p, const int64_t *dims, int n, bool keepd
                         n, keepdim);
   return gm_apply_num (
       b, pow, gm_b_reduce (b, GM_OP_sum, gm_apply_num (b, pow, size, p), dims, n, keepdim), 1 / p);
+}
+
+GmVal
+gm_norm (GmBuilder *b, GmVal v, double p, const int64_t *dims, int n, bool keepdim)
+{
+  if (gm_b_failed (b))
+    return NULL;
+  GmDtype own = (GmDtype) META (v)->dtype;
+  return gm_narrow (b, norm (b, gm_widen (b, v), p, dims, n, keepdim), own);
 }
 
 RUN (norm)
@@ -304,6 +332,8 @@ RUN (logsumexp)
                  gm_dtype_is_float (META (v)->dtype) ? v : gm_b_cast (b, v, gm_default_dtype ()));
   CHECK ();
   Dims d = dims_of (api, b, a, 1, v);
+  GmDtype own = (GmDtype) META (v)->dtype;
+  v = gm_widen (b, v);
   GmVal top = largest (b, v, d.dims, d.n);
   /* An infinite largest element would give inf - inf. */
   GmVal infinite = gm_apply_num (b, eq, gm_b (b, abs, top), INFINITY);
@@ -312,8 +342,9 @@ RUN (logsumexp)
   GmVal sum =
       gm_b_reduce (b, GM_OP_sum, gm_b (b, exp, gm_b (b, sub, v, top)), d.dims, d.n, FLAG (2));
   CHECK ();
-  return gm_give (gm_b (b, add, gm_b (b, log, sum),
-                        gm_b_reshape (b, top, META (sum)->ndim, META (sum)->sizes)));
+  GmVal y =
+      gm_b (b, add, gm_b (b, log, sum), gm_b_reshape (b, top, META (sum)->ndim, META (sum)->sizes));
+  return gm_give (gm_narrow (b, y, own));
 }
 
 GmVal
@@ -325,10 +356,12 @@ gm_softmax (GmBuilder *b, GmVal v, int dim, bool log)
   int n = META (v)->ndim ? 1 : 0; /* a scalar's one dimension is all of it */
   if (gm_meta_numel (META (v)) == 0)
     return gm_apply1 (b, copy, v);
+  GmDtype own = (GmDtype) META (v)->dtype;
+  v = gm_widen (b, v);
   GmVal off = gm_b (b, sub, v, largest (b, v, &d, n));
   GmVal e = gm_b (b, exp, off);
   GmVal sum = gm_b_reduce (b, GM_OP_sum, e, &d, n, true);
-  return log ? gm_b (b, sub, off, gm_b (b, log, sum)) : gm_b (b, div, e, sum);
+  return gm_narrow (b, log ? gm_b (b, sub, off, gm_b (b, log, sum)) : gm_b (b, div, e, sum), own);
 }
 
 static GmArg

@@ -4,6 +4,7 @@
  * Each batch entry is one BLAS call, but for one case: when b has no batch and a's batch and rows are evenly spaced,
  * they are one long matrix (a linear layer on [batch, time, features]).  An operand whose matrices BLAS cannot read, neither row
  * nor column contiguous, is copied first.  The result is written directly if its matrices are row-major.
+ * f16 and bf16 are cast to f32, multiplied there and rounded once.
  * What is chosen follows from the metas alone, so equal metas give equal bits.
  */
 #include "core/ops/kernels.h"
@@ -109,12 +110,41 @@ run_row_major (GmTensor *a, GmTensor *b, GmTensor *out, GError **error)
   return true;
 }
 
+/* A new tensor of x's shape in another dtype: in x's order if it is dense, else row-major; with x's
+ * elements if `fill`. */
+static GmTensor *
+cast (const GmTensor *x, GmDtype dtype, bool fill, GError **error)
+{
+  GmMeta meta = x->meta;
+  meta.dtype = dtype;
+  if (!gm_meta_is_dense (&meta))
+    gm_meta_set_contiguous (&meta);
+  GmTensor *t = gm_tensor_new (&meta, error);
+  if (t && fill)
+    gm_copy_strided (t, x);
+  return t;
+}
+
+static bool
+run_wide (GmTensor *a, GmTensor *b, GmTensor *out, GmDtype wide, GError **error)
+{
+  g_autoptr (GmTensor) wa = cast (a, wide, true, error),
+                       wb = wa ? cast (b, wide, true, error) : NULL;
+  g_autoptr (GmTensor) wo = wb ? cast (out, wide, false, error) : NULL;
+  if (!wo || !gm_contract_run (wa, wb, wo, error))
+    return false;
+  gm_copy_strided (out, wo);
+  return true;
+}
+
 bool
 gm_contract_run (GmTensor *a, GmTensor *b, GmTensor *out, GError **error)
 {
   const GmMeta *m = &out->meta;
   if (gm_meta_numel (m) == 0)
     return true;
+  if (gm_dtype_compute (m->dtype) != (GmDtype) m->dtype)
+    return run_wide (a, b, out, gm_dtype_compute (m->dtype), error);
   int64_t rows = m->sizes[m->ndim - 2], cols = m->sizes[m->ndim - 1];
   bool row_major = (cols == 1 || m->strides[m->ndim - 1] == 1) && (rows == 1 || m->strides[m->ndim - 2] >= cols);
   if (row_major)

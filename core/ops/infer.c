@@ -70,14 +70,20 @@ gm_infer_same_dtype (GmOp op, const GmMeta *a, const GmMeta *b, GError **error)
                            gm_ops[op].name, gm_dtypes[a->dtype].torch_name, gm_dtypes[b->dtype].torch_name);
 }
 
-static bool
-check_accepts (GmOp op, const GmMeta *x, GError **error)
+bool
+gm_infer_accepts (GmOp op, const GmMeta *x, GError **error)
 {
   static const char *const wanted[] = {
     [GM_TYPES_ANY] = "a",      [GM_TYPES_ARITH] = "a numeric",   [GM_TYPES_FLOAT] = "a floating point",
     [GM_TYPES_COMPARE] = "a",  [GM_TYPES_LOGICAL] = "a bool",    [GM_TYPES_BITWISE] = "an integer or bool",
     [GM_TYPES_SELECT] = "a",
   };
+  if (gm_dtypes[x->dtype].live && !gm_dtype_computes (x->dtype)
+      && !gm_op_accepts (op, (GmDtype) x->dtype))
+    return gm_infer_fail (
+        error, GM_ERROR_RUNTIME,
+        "%s: %s tensors are stored and cast, nothing else; cast to float32 or bfloat16 first",
+        gm_ops[op].name, gm_dtypes[x->dtype].torch_name);
   return gm_op_accepts (op, (GmDtype) x->dtype)
          || gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: expected %s tensor, but found dtype %s", gm_ops[op].name,
                            wanted[gm_ops[op].types], gm_dtypes[x->dtype].torch_name);
@@ -121,7 +127,7 @@ infer_pointwise (GmOp op, const GmMeta *const *in, int n_in, GmMeta *out, GError
   if (first && in[0]->dtype != GM_BOOL)
     return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: expected a bool condition, but found dtype %s", gm_ops[op].name,
                           gm_dtypes[in[0]->dtype].torch_name);
-  if (!check_accepts (op, in[first], error))
+  if (!gm_infer_accepts (op, in[first], error))
     return false;
   for (int i = first + 1; i < n_in; i++)
     if (!gm_infer_same_dtype (op, in[first], in[i], error))
@@ -209,7 +215,7 @@ check_not_empty (GmOp op, const GmMeta *x, uint32_t reduced, GError **error)
 static bool
 infer_reduce (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError **error)
 {
-  if (!check_accepts (op, x, error))
+  if (!gm_infer_accepts (op, x, error))
     return false;
   uint32_t reduced = 0;
   for (int i = 0; i < attrs->n_list; i++) {
@@ -233,7 +239,8 @@ static bool
 infer_argreduce (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError **error)
 {
   bool all = !(attrs->mask & 1u << GM_ATTR_DIM);
-  if (!check_accepts (op, x, error) || (!all && !gm_infer_check_dim (op, attrs->dim, x, true, error)))
+  if (!gm_infer_accepts (op, x, error)
+      || (!all && !gm_infer_check_dim (op, attrs->dim, x, true, error)))
     return false;
   uint32_t reduced = all ? (1u << x->ndim) - 1 : 1u << attrs->dim;
   if (!check_not_empty (op, x, reduced, error))
@@ -246,7 +253,7 @@ infer_argreduce (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GE
 static bool
 infer_scan (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError **error)
 {
-  if (!check_accepts (op, x, error) || !gm_infer_check_dim (op, attrs->dim, x, true, error))
+  if (!gm_infer_accepts (op, x, error) || !gm_infer_check_dim (op, attrs->dim, x, true, error))
     return false;
   *out = *x;
   gm_meta_set_contiguous (out);
@@ -282,8 +289,9 @@ infer_create (GmOp op, const GmAttrs *attrs, GmMeta *out, GError **error)
 {
   if (op == GM_OP_arange && attrs->n_list != 1)
     return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: expected one size, but found %d", gm_ops[op].name, attrs->n_list);
-  if (op == GM_OP_arange && attrs->dtype == GM_BOOL)
-    return gm_infer_fail (error, GM_ERROR_UNSUPPORTED, "%s: not defined for dtype bool", gm_ops[op].name);
+  if (op == GM_OP_arange && (attrs->dtype == GM_BOOL || !gm_dtype_computes (attrs->dtype)))
+    return gm_infer_fail (error, GM_ERROR_UNSUPPORTED, "%s: not defined for dtype %s",
+                          gm_ops[op].name, gm_dtypes[attrs->dtype].torch_name);
   uint32_t whole = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE;
   if (op == GM_OP_constant && (attrs->mask & whole) != whole)
     return gm_infer_fail (error, GM_ERROR_RUNTIME,
@@ -304,7 +312,7 @@ infer_family (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, 
   case GM_FAMILY_ARGREDUCE: return infer_argreduce (op, in[0], attrs, out, error);
   case GM_FAMILY_MOVEMENT: return gm_infer_movement (op, in[0], attrs, out, error);
   case GM_FAMILY_CONTRACT:
-    return check_accepts (op, in[0], error) && gm_infer_contract (op, in, out, error);
+    return gm_infer_accepts (op, in[0], error) && gm_infer_contract (op, in, out, error);
   case GM_FAMILY_INDEX: return gm_infer_index (op, in, n_in, attrs, out, error);
   case GM_FAMILY_SCAN: return infer_scan (op, in[0], attrs, out, error);
   case GM_FAMILY_RANDOM: return infer_random (op, in[0], attrs, out, error);

@@ -13,6 +13,8 @@ bool gm_infer_fail (GError **error, GmError code, const char *format, ...) G_GNU
 bool gm_infer_check_dim (GmOp op, int64_t dim, const GmMeta *x, bool scalar_ok, GError **error);
 /* Whether sizes from attributes are numbers whose product fits. */
 bool gm_infer_check_sizes (GmOp op, int ndim, const int64_t *sizes, GError **error);
+/* Whether the row takes x's dtype. */
+bool gm_infer_accepts (GmOp op, const GmMeta *x, GError **error);
 bool gm_infer_same_dtype (GmOp op, const GmMeta *a, const GmMeta *b, GError **error);
 
 /* infer_shape.c: *out comes with dtype and device of in[0] and is otherwise zero. */

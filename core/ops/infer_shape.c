@@ -285,6 +285,8 @@ gm_infer_index (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs
   if (op != GM_OP_slice_scatter && op != GM_OP_cat
       && !gm_infer_check_dim (op, attrs->dim, x, pointwise_index || op == GM_OP_argsort, error))
     return false;
+  if (!gm_infer_accepts (op, x, error))
+    return false;
   if ((op == GM_OP_scatter_add || op == GM_OP_index_add)
       && (!gm_infer_same_dtype (op, x, in[2], error)
           || (x->dtype == GM_BOOL && !gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: not defined for dtype bool", gm_ops[op].name))))

@@ -151,14 +151,20 @@ bool
 gm_op_accepts (GmOp op, GmDtype dtype)
 {
   GmCategory c = gm_dtypes[dtype].category;
+  bool computes = gm_dtype_computes (dtype);
   if (!gm_dtypes[dtype].live)
     return false;
   switch ((GmTypes) gm_ops[op].types) {
   case GM_TYPES_ANY:
+    return computes || !(op == GM_OP_scatter_add || op == GM_OP_index_add || op == GM_OP_argsort);
   case GM_TYPES_SELECT:
-  case GM_TYPES_COMPARE: return true;
-  case GM_TYPES_ARITH: return c != GM_CATEGORY_BOOL || op == GM_OP_copy;
-  case GM_TYPES_FLOAT: return c == GM_CATEGORY_FLOAT;
+    return true;
+  case GM_TYPES_COMPARE:
+    return computes;
+  case GM_TYPES_ARITH:
+    return (c != GM_CATEGORY_BOOL && computes) || op == GM_OP_copy;
+  case GM_TYPES_FLOAT:
+    return c == GM_CATEGORY_FLOAT && computes;
   case GM_TYPES_LOGICAL: return c == GM_CATEGORY_BOOL;
   case GM_TYPES_BITWISE: return c != GM_CATEGORY_FLOAT;
   }

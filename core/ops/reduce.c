@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * reduce.c -- reductions over dimensions, in the one order that core/tiles states.
  *
- * The reduced elements of one result, in row-major order of the reduced dimensions, are cut in blocks of GM_TILE that are folded one
- * after the other.  How they lie in memory chooses the way, never the order:
- *   rows     they are contiguous, or are gathered block by block
- *   columns  the innermost kept dimension is the contiguous one: neighbouring results advance together
- * so every way gives the same bits.  Reduced dimensions may be merged but never reordered; kept ones may be both.
+ * The reduced elements of one result, in row-major order of the reduced dimensions, are cut in
+ * blocks of GM_TILE that are folded one after the other.  How they lie in memory chooses the way,
+ * never the order: rows     they are contiguous, or are gathered block by block columns  the
+ * innermost kept dimension is the contiguous one: neighbouring results advance together so every
+ * way gives the same bits.  f16 and bf16 are accumulated in f32 and rounded when all is folded.
+ * Reduced dimensions may be merged but never reordered; kept ones may be both.
  */
 #include "core/ops/kernels.h"
 
@@ -52,6 +53,27 @@ enum { X, OUT }; /* operands of Split.kept */
 
 /* -- Rows -------------------------------------------------------------------------------------------------- */
 
+/* How an op folds a dtype. */
+typedef struct {
+  GmTileFold row;
+  GmTileFoldColumns columns;
+  GmTileCast finish;  /* from the accumulator's type to the result's; NULL: it is the same */
+  size_t accum_bytes; /* of one accumulator */
+  char init[8] __attribute__ ((aligned (8)));
+} Fold;
+
+static Fold
+fold_of (GmOp op, GmDtype dtype)
+{
+  GmDtype accum = gm_dtype_compute (dtype);
+  Fold f = { .row = gm_run_tiles->fold (op, dtype),
+             .columns = gm_run_tiles->fold_columns (op, dtype),
+             .finish = accum == dtype ? NULL : gm_run_tiles->cast (accum, dtype),
+             .accum_bytes = gm_dtype_size (accum) };
+  gm_run_tiles->reduce_init (op, dtype, f.init);
+  return f;
+}
+
 static void
 fold_row (GmTileFold fold, const GmLoop *reduced, const char *x, void *acc)
 {
@@ -71,15 +93,19 @@ fold_row (GmTileFold fold, const GmLoop *reduced, const char *x, void *acc)
 }
 
 static void
-run_rows (GmTileFold fold, const Split *s, const void *init, const char *x, char *out)
+run_rows (const Fold *f, const Split *s, const char *x, char *out)
 {
+  char accum[8] __attribute__ ((aligned (8)));
   const GmLoop *kept = &s->kept;
   char *at[2] = { (char *) x, out };
   const ptrdiff_t *strides[2] = { kept->strides[X], kept->strides[OUT] };
   int64_t index[GM_MAX_DIMS] = { 0 };
   do {
-    memcpy (at[OUT], init, kept->elem[OUT]);
-    fold_row (fold, &s->reduced, at[X], at[OUT]);
+    char *acc = f->finish ? accum : at[OUT];
+    memcpy (acc, f->init, f->accum_bytes);
+    fold_row (f->row, &s->reduced, at[X], acc);
+    if (f->finish)
+      f->finish (at[OUT], acc, 1);
   } while (gm_odometer_next (index, kept->ndim, kept->sizes, 2, at, strides, kept->elem));
 }
 
@@ -93,19 +119,41 @@ columns_fit (const Split *s)
 }
 
 static void
-run_columns (GmTileFoldColumns fold, const Split *s, const void *init, const char *x, char *out)
+fold_columns (const Fold *f, const Split *s, const char *x, char *acc, size_t width)
+{
+  ptrdiff_t row_bytes = s->reduced.strides[0][0] * (ptrdiff_t) s->kept.elem[X];
+  gm_run_tiles->gather (acc, f->init, 0, width, f->accum_bytes);
+  for (int64_t row = 0; row < s->reduced.numel; row += GM_TILE)
+    f->columns (acc, x + row * row_bytes, row_bytes, (size_t) MIN (GM_TILE, s->reduced.numel - row),
+                width);
+}
+
+/* The same by way of accumulators of another type, a tile of columns at a time. */
+static void
+fold_columns_and_finish (const Fold *f, const Split *s, const char *x, char *out, size_t width)
+{
+  char acc[GM_TILE_BYTES] __attribute__ ((aligned (64)));
+  for (size_t j = 0; j < width; j += GM_TILE) {
+    size_t take = MIN (GM_TILE, width - j);
+    fold_columns (f, s, x + j * s->kept.elem[X], acc, take);
+    f->finish (out + j * s->kept.elem[OUT], acc, take);
+  }
+}
+
+static void
+run_columns (const Fold *f, const Split *s, const char *x, char *out)
 {
   const GmLoop *kept = &s->kept;
   int last = kept->ndim - 1;
   size_t width = (size_t) kept->sizes[last];
-  ptrdiff_t row_bytes = s->reduced.strides[0][0] * (ptrdiff_t) kept->elem[X];
   char *at[2] = { (char *) x, out };
   const ptrdiff_t *strides[2] = { kept->strides[X], kept->strides[OUT] };
   int64_t index[GM_MAX_DIMS] = { 0 };
   do {
-    gm_run_tiles->gather (at[OUT], init, 0, width, kept->elem[OUT]);
-    for (int64_t row = 0; row < s->reduced.numel; row += GM_TILE)
-      fold (at[OUT], at[X] + row * row_bytes, row_bytes, (size_t) MIN (GM_TILE, s->reduced.numel - row), width);
+    if (f->finish)
+      fold_columns_and_finish (f, s, at[X], at[OUT], width);
+    else
+      fold_columns (f, s, at[X], at[OUT], width);
   } while (gm_odometer_next (index, last, kept->sizes, 2, at, strides, kept->elem));
 }
 
@@ -116,13 +164,11 @@ gm_reduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
   split (&x->meta, reduced_dims (&x->meta, attrs), attrs->keepdim, &out->meta, &s);
   if (s.kept.numel == 0)
     return;
-  char init[8] __attribute__ ((aligned (8)));
-  gm_run_tiles->reduce_init (op, x->meta.dtype, init);
-  GmTileFoldColumns columns = columns_fit (&s) ? gm_run_tiles->fold_columns (op, x->meta.dtype) : NULL;
-  if (columns)
-    run_columns (columns, &s, init, gm_tensor_data (x), gm_tensor_data (out));
+  Fold f = fold_of (op, (GmDtype) x->meta.dtype);
+  if (f.columns && columns_fit (&s))
+    run_columns (&f, &s, gm_tensor_data (x), gm_tensor_data (out));
   else
-    run_rows (gm_run_tiles->fold (op, x->meta.dtype), &s, init, gm_tensor_data (x), gm_tensor_data (out));
+    run_rows (&f, &s, gm_tensor_data (x), gm_tensor_data (out));
 }
 
 /* -- Positions of extrema ---------------------------------------------------------------------------------- */

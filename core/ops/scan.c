@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * scan.c -- work along lines whose elements depend on their predecessors: cumulative sums, sorting.
  *
- * cumsum is sequential: result i = result i - 1 + x i in the tensor's own dtype, starting from 0, along DIM (from the end if
- * REVERSE).  Up to a tile of neighbouring lines advance together, which changes no bits.
- * argsort is a merge sort of (key, position) pairs: stable in both directions, every NaN equal and larger than all numbers.
+ * cumsum is sequential: sum i = sum i - 1 + x i in the type that the dtype is computed in, starting
+ * from 0, along DIM (from the end if REVERSE); f16 and bf16 round each result and go on with the
+ * sum that was not rounded.  Up to a tile of neighbouring lines advance together, which changes no
+ * bits. argsort is a merge sort of (key, position) pairs: stable in both directions, every NaN
+ * equal and larger than all numbers.
  */
 #include "core/ops/kernels.h"
 
@@ -13,6 +15,7 @@
 
 typedef struct {
   GmTilePointwise add;
+  GmTileCast widen, narrow; /* both NULL: sums have the tensor's dtype */
   int64_t n, first, step; /* positions first, first + step, ... along the line */
   ptrdiff_t x_bytes, out_bytes;
 } Sum;
@@ -34,12 +37,22 @@ sum_lines (const Sum *s, const GmCursor *x, const GmCursor *out, size_t width)
 {
   char acc[GM_TILE_BYTES] __attribute__ ((aligned (64))) = { 0 };
   char tile[GM_TILE_BYTES] __attribute__ ((aligned (64)));
+  char other[GM_TILE_BYTES] __attribute__ ((aligned (64)));
   for (int64_t i = 0, k = s->first; i < s->n; i++, k += s->step) {
     GmCursor from = *x, to = *out;
     from.at += k * s->x_bytes;
     to.at += k * s->out_bytes;
-    s->add (acc, acc, gm_cursor_read (&from, tile, width), NULL, width);
-    gm_cursor_write (&to, acc, width);
+    const void *values = gm_cursor_read (&from, tile, width), *sums = acc;
+    if (s->widen) {
+      s->widen (other, values, width);
+      values = other;
+    }
+    s->add (acc, acc, values, NULL, width);
+    if (s->narrow) {
+      s->narrow (tile, acc, width);
+      sums = tile;
+    }
+    gm_cursor_write (&to, sums, width);
   }
 }
 
@@ -52,7 +65,10 @@ gm_cumsum_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
   int64_t n = x->meta.ndim ? x->meta.sizes[attrs->dim] : 1;
   if (l.numel == 0 || n == 0)
     return;
-  Sum s = { .add = gm_run_tiles->pointwise (GM_OP_add, x->meta.dtype),
+  GmDtype dtype = (GmDtype) x->meta.dtype, sum = gm_dtype_compute (dtype);
+  Sum s = { .add = gm_run_tiles->pointwise (GM_OP_add, sum),
+            .widen = sum == dtype ? NULL : gm_run_tiles->cast (dtype, sum),
+            .narrow = sum == dtype ? NULL : gm_run_tiles->cast (sum, dtype),
             .n = n,
             .first = attrs->reverse ? n - 1 : 0,
             .step = attrs->reverse ? -1 : 1,
@@ -61,7 +77,7 @@ gm_cumsum_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
   GmCursor to, from;
   gm_cursor_init (&to, &l, 0, gm_tensor_data (out));
   gm_cursor_init (&from, &l, 1, gm_tensor_data (x));
-  if (l.numel == 1) {
+  if (l.numel == 1 && !s.widen) {
     sum_one_line (&s, from.at, (char *) to.at);
     return;
   }

@@ -130,7 +130,7 @@ find (void *ctx, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from, char
     tile_name (name, "normal", "", "", d_name);
     break;
   case GRAMME_TILE_MATMUL:
-    f.matmul = d == GM_BOOL ? NULL : matmuls[d];
+    f.matmul = d == GM_BOOL || gm_dtype_compute (d) != d ? NULL : matmuls[d];
     tile_name (name, "matmul", "", "", d_name);
     break;
   }

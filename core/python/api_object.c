@@ -50,7 +50,7 @@ fill_direct (void)
           category != GM_CATEGORY_FLOAT)
         ok = false; /* division by zero and negative powers of integers are checked on the long way
                      */
-      if (ok)
+      if (ok && gm_op_accepts ((GmOp) op, (GmDtype) d))
         direct[op] |= (uint16_t) (1u << d);
     }
 }

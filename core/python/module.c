@@ -100,8 +100,9 @@ set_default_dtype (PyObject *module, PyObject *o)
   GmDtype dtype;
   if (!gm_py_dtype_get (o, &dtype))
     return NULL;
-  if (!gm_dtype_is_float (dtype)) {
-    PyErr_Format (PyExc_TypeError, "the default dtype must be a floating one, not gramme.%s",
+  if (!gm_dtype_is_float (dtype) || !gm_dtype_computes (dtype)) {
+    PyErr_Format (PyExc_TypeError,
+                  "the default dtype must be a floating one that has arithmetic, not gramme.%s",
                   gm_dtypes[dtype].torch_name);
     return NULL;
   }
@@ -126,6 +127,21 @@ promote_types (PyObject *module, PyObject *args)
   return gm_py_dtype (gm_dtype_promote (x, y));
 }
 
+static PyObject *
+float_limits (PyObject *module, PyObject *o)
+{
+  GmDtype dtype;
+  if (!gm_py_dtype_get (o, &dtype))
+    return NULL;
+  if (!gm_dtype_is_float (dtype)) {
+    PyErr_Format (PyExc_TypeError, "gramme.%s is not a floating dtype",
+                  gm_dtypes[dtype].torch_name);
+    return NULL;
+  }
+  return Py_BuildValue ("ddd", gm_dtype_largest (dtype), gm_dtype_epsilon (dtype),
+                        gm_dtype_smallest_normal (dtype));
+}
+
 static PyMethodDef functions[] = {
     {"live_bytes", live_bytes, METH_NOARGS, "live_bytes()\n\nBytes of tensor memory in use."},
     {"peak_bytes", peak_bytes, METH_NOARGS,
@@ -146,6 +162,8 @@ static PyMethodDef functions[] = {
     {"is_tensor", is_tensor, METH_O, "is_tensor(object)\n\nWhether it is a gramme.Tensor."},
     {"promote_types", promote_types, METH_VARARGS,
      "promote_types(a, b)\n\nThe dtype of an operation on tensors of both dtypes."},
+    {"float_limits", float_limits, METH_O,
+     "float_limits(dtype)\n\n(largest, epsilon, smallest normal number) of a floating dtype."},
     {0},
 };
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * numpy.c -- the buffer protocol both ways; numpy arrays are its most frequent users.
  *
+ * bfloat16 and the 8-bit floats have no format there: such tensors give their bytes to whoever
+ * asks for bytes, and nothing to who asks for elements.
  * A tensor over foreign memory owns a Py_buffer, which keeps the exporter alive and its memory in
  * place until the storage dies.  A buffer over a tensor keeps the tensor's object alive.  So
  * neither side can free what the other reads, and numpy itself is imported only when a user asks
@@ -236,8 +238,8 @@ export_buffer (PyObject *self, Py_buffer *view, int flags)
   const char *format = dtype_format ((GmDtype) m->dtype), *why = NULL;
   if (gm_tensor_requires_grad (t))
     why = grad_message;
-  else if (!format)
-    why = "this dtype has no buffer format";
+  else if (!format && (flags & PyBUF_FORMAT))
+    why = "this dtype has no buffer format; only its bytes can be had, without one";
   else if ((flags & PyBUF_WRITABLE) && t->storage->readonly)
     why = "the tensor's memory is read-only";
   else if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !gm_meta_is_contiguous (m))
@@ -287,6 +289,13 @@ as_array (PyObject *self, PyObject *dtype)
 {
   if (gm_tensor_requires_grad (gm_py_tensor_get (self))) {
     PyErr_SetString (PyExc_RuntimeError, grad_message);
+    return NULL;
+  }
+  GmDtype own = (GmDtype) gm_py_tensor_get (self)->meta.dtype;
+  if (!dtype_format (own)) {
+    PyErr_Format (PyExc_TypeError,
+                  "numpy has no %s; convert the tensor first: tensor.float().numpy()",
+                  gm_dtypes[own].torch_name);
     return NULL;
   }
   PyObject *numpy = PyImport_ImportModule ("numpy");

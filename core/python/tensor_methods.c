@@ -244,10 +244,22 @@ type (PyObject *self, PyObject *args)
     return PyUnicode_FromString ("gramme.BoolTensor");
   case GM_U8:
     return PyUnicode_FromString ("gramme.ByteTensor");
+  case GM_I8:
+    return PyUnicode_FromString ("gramme.CharTensor");
+  case GM_I16:
+    return PyUnicode_FromString ("gramme.ShortTensor");
   case GM_I32:
     return PyUnicode_FromString ("gramme.IntTensor");
   case GM_I64:
     return PyUnicode_FromString ("gramme.LongTensor");
+  case GM_F8E4M3:
+    return PyUnicode_FromString ("gramme.Float8_e4m3fnTensor");
+  case GM_F8E5M2:
+    return PyUnicode_FromString ("gramme.Float8_e5m2Tensor");
+  case GM_F16:
+    return PyUnicode_FromString ("gramme.HalfTensor");
+  case GM_BF16:
+    return PyUnicode_FromString ("gramme.BFloat16Tensor");
   case GM_F64:
     return PyUnicode_FromString ("gramme.DoubleTensor");
   default:

@@ -1,18 +1,109 @@
 /* SPDX-License-Identifier: Apache-2.0
  * dtype.c -- the dtype table, single elements, promotion, names.
  *
- * Conversions of one element agree with the casts of core/tiles: what x86 does.  A float that does not fit gives the most
- * negative integer of 32 or 64 bits; u8 takes the low byte of the 32-bit result; NaN is a true bool.
+ * Conversions of one element agree with the casts of core/tiles: what x86 does.  A float that does
+ * not fit gives the most negative integer of 32 or 64 bits; 8 and 16 bits take the low ones of the
+ * 32-bit result; NaN is a true bool. The floats below 32 bits are converted here by arithmetic on
+ * their format, in the tiles by their bits: two ways, one result.
  */
 #include "core/tensor/dtype.h"
 
+#include <math.h>
 #include <string.h>
 
 const GmDtypeInfo gm_dtypes[GM_N_DTYPES] = {
-#define DTYPE(code, NAME, text, torch_name, ctype, bits, dlpack_code, category, live) \
-  [GM_##NAME] = { text, torch_name, sizeof (ctype), bits, dlpack_code, GM_CATEGORY_##category, live },
+#define DTYPE(code, NAME, text, torch_name, ctype, bits, dlpack_code, category, compute, live)     \
+  [GM_##NAME] = { text,         torch_name,  sizeof (ctype),                                       \
+                  bits,         dlpack_code, GM_CATEGORY_##category,                               \
+                  GM_##compute, live },
 #include "core/tensor/dtypes.def"
 };
+
+/* -- Floating formats -------------------------------------------------------------------------- */
+
+GmFloatFormat
+gm_dtype_float_format (GmDtype d)
+{
+  switch (d) {
+  case GM_F8E4M3:
+    return (GmFloatFormat){ 4, 3, false };
+  case GM_F8E5M2:
+    return (GmFloatFormat){ 5, 2, true };
+  case GM_F16:
+    return (GmFloatFormat){ 5, 10, true };
+  case GM_BF16:
+    return (GmFloatFormat){ 8, 7, true };
+  case GM_F32:
+    return (GmFloatFormat){ 8, 23, true };
+  case GM_F64:
+    return (GmFloatFormat){ 11, 52, true };
+  default:
+    g_assert_not_reached ();
+  }
+}
+
+double
+gm_dtype_largest (GmDtype d)
+{
+  GmFloatFormat f = gm_dtype_float_format (d);
+  int bias = (1 << (f.exponent_bits - 1)) - 1,
+      unused = f.infinities ? 0 : 1; /* all ones is a NaN, one below is a number */
+  return ldexp (2 - (1 + unused) * ldexp (1, -f.fraction_bits), bias + unused);
+}
+
+double
+gm_dtype_epsilon (GmDtype d)
+{
+  return ldexp (1, -gm_dtype_float_format (d).fraction_bits);
+}
+
+double
+gm_dtype_smallest_normal (GmDtype d)
+{
+  return ldexp (1, 2 - (1 << (gm_dtype_float_format (d).exponent_bits - 1)));
+}
+
+/* The nearest code of a format of at most 16 bits: fractions are counted in units of their last
+ * place, so a carry out of them is the next exponent's first code. */
+static uint32_t
+small_float_encode (float x, GmFloatFormat f)
+{
+  uint32_t sign = (uint32_t) (signbit (x) != 0) << (f.exponent_bits + f.fraction_bits);
+  uint32_t all_ones = (1u << (f.exponent_bits + f.fraction_bits)) - 1;
+  uint32_t infinity = all_ones >> f.fraction_bits << f.fraction_bits;
+  uint32_t nan =
+      f.exponent_bits + f.fraction_bits == 7 ? all_ones : infinity | 1u << (f.fraction_bits - 1);
+  uint32_t beyond = f.infinities ? infinity : nan; /* the first code that is no finite number */
+  int lowest = 2 - (1 << (f.exponent_bits - 1)), exponent;
+  if (isnan (x))
+    return sign | nan;
+  if (isinf (x))
+    return sign | beyond;
+  if (x == 0)
+    return sign;
+  frexpf (x, &exponent);
+  exponent = MAX (exponent - 1, lowest);
+  double units = nearbyint (ldexp (fabsf (x), f.fraction_bits - exponent));
+  if (exponent - lowest > (int) (all_ones >> f.fraction_bits))
+    return sign | beyond;
+  uint32_t code = ((uint32_t) (exponent - lowest) << f.fraction_bits) + (uint32_t) units;
+  return sign | MIN (code, beyond);
+}
+
+static float
+small_float_decode (uint32_t code, GmFloatFormat f)
+{
+  uint32_t all_ones = (1u << (f.exponent_bits + f.fraction_bits)) - 1, size = code & all_ones;
+  uint32_t field = size >> f.fraction_bits, fraction = size & ((1u << f.fraction_bits) - 1);
+  bool negative = code > all_ones, top = field == all_ones >> f.fraction_bits;
+  int lowest = 2 - (1 << (f.exponent_bits - 1));
+  double d =
+      field ? ldexp (fraction + (1u << f.fraction_bits), (int) field - 1 + lowest - f.fraction_bits)
+            : ldexp (fraction, lowest - f.fraction_bits);
+  if (f.infinities ? top : size == all_ones)
+    d = f.infinities && !fraction ? INFINITY : NAN;
+  return (float) (negative ? -d : d);
+}
 
 /* -- Single elements --------------------------------------------------------------------------------------- */
 
@@ -40,11 +131,25 @@ gm_scalar_store (GmScalar s, GmDtype d, void *out)
   case GM_U8:
     STORE (uint8_t, f ? (int64_t) (int32_t) s.d : s.i);
     return;
+  case GM_I8:
+    STORE (int8_t, f ? (int64_t) (int32_t) s.d : s.i);
+    return;
+  case GM_I16:
+    STORE (int16_t, f ? (int64_t) (int32_t) s.d : s.i);
+    return;
   case GM_I32:
     STORE (int32_t, f ? (int32_t) s.d : (int32_t) s.i);
     return;
   case GM_I64:
     STORE (int64_t, f ? (int64_t) s.d : s.i);
+    return;
+  case GM_F8E4M3:
+  case GM_F8E5M2:
+    STORE (uint8_t, small_float_encode (f ? (float) s.d : (float) s.i, gm_dtype_float_format (d)));
+    return;
+  case GM_F16:
+  case GM_BF16:
+    STORE (uint16_t, small_float_encode (f ? (float) s.d : (float) s.i, gm_dtype_float_format (d)));
     return;
   case GM_F32:
     if (f)
@@ -76,10 +181,23 @@ gm_scalar_load (GmDtype d, const void *in)
     return gm_scalar_bool (*(const uint8_t *) in != 0);
   case GM_U8:
     return gm_scalar_int (*(const uint8_t *) in);
+  case GM_I8:
+    return gm_scalar_int (*(const int8_t *) in);
+  case GM_I16:
+    LOAD (int16_t, gm_scalar_int);
   case GM_I32:
     LOAD (int32_t, gm_scalar_int);
   case GM_I64:
     LOAD (int64_t, gm_scalar_int);
+  case GM_F8E4M3:
+  case GM_F8E5M2:
+    return gm_scalar_float (small_float_decode (*(const uint8_t *) in, gm_dtype_float_format (d)));
+  case GM_F16:
+  case GM_BF16: {
+    uint16_t code;
+    memcpy (&code, in, sizeof code);
+    return gm_scalar_float (small_float_decode (code, gm_dtype_float_format (d)));
+  }
   case GM_F32:
     LOAD (float, gm_scalar_float);
   case GM_F64:

@@ -13,6 +13,7 @@ typedef enum {
 #define DTYPE(code, NAME, ...) GM_##NAME = code,
 #include "core/tensor/dtypes.def"
   GM_N_DTYPES,
+  GM_NONE = GM_N_DTYPES, /* the `compute` of what is only stored */
 } GmDtype;
 
 typedef enum { GM_CATEGORY_BOOL, GM_CATEGORY_INT, GM_CATEGORY_FLOAT } GmCategory;
@@ -22,6 +23,7 @@ typedef struct {
   const char *torch_name; /* "float32": Python */
   uint8_t size_bytes, bits, dlpack_code;
   GmCategory category;
+  uint8_t compute; /* a GmDtype, or GM_NONE */
   bool live;
 } GmDtypeInfo;
 
@@ -29,6 +31,12 @@ extern const GmDtypeInfo gm_dtypes[GM_N_DTYPES];
 
 #define gm_dtype_size(d) (gm_dtypes[d].size_bytes)
 #define gm_dtype_is_float(d) (gm_dtypes[d].category == GM_CATEGORY_FLOAT)
+/* What arithmetic on `d` is done and accumulated in: `d` itself, f32 for f16 and bf16, or GM_NONE.
+ */
+#define gm_dtype_compute(d) ((GmDtype) gm_dtypes[d].compute)
+/* Whether ops with arithmetic and comparisons take it: all but the 8-bit floats, which are stored
+ * and cast. */
+#define gm_dtype_computes(d) (gm_dtypes[d].compute != GM_NONE)
 
 /* A number with its Python kind: what a Python scalar, an attribute or an element read from a tensor is. */
 typedef struct {
@@ -45,9 +53,22 @@ static inline GmScalar gm_scalar_bool (bool b) { return (GmScalar){ .kind = GM_C
 static inline double gm_scalar_as_double (GmScalar s) { return s.kind == GM_CATEGORY_FLOAT ? s.d : (double) s.i; }
 static inline int64_t gm_scalar_as_int (GmScalar s) { return s.kind == GM_CATEGORY_FLOAT ? (int64_t) s.d : s.i; }
 
-/* Stores `s` as one element of `d` at `out`, reads one element: C's conversions, float to bool is != 0. */
+/* Stores `s` as one element of `d` at `out`, reads one element: C's conversions, float to bool is
+ * != 0.  What becomes one of the floats below 32 bits is rounded to f32 first and then to the
+ * nearest, ties to even: torch's two steps. */
 void gm_scalar_store (GmScalar s, GmDtype d, void *out);
 GmScalar gm_scalar_load (GmDtype d, const void *in);
+
+/* How a floating dtype is laid out: sign, exponent, fraction.  f8e4m3 has no infinities: its
+ * highest exponent holds numbers, and only all ones is a NaN. */
+typedef struct {
+  uint8_t exponent_bits, fraction_bits;
+  bool infinities;
+} GmFloatFormat;
+GmFloatFormat gm_dtype_float_format (GmDtype d);
+double gm_dtype_largest (GmDtype d); /* the largest finite number of a floating dtype */
+double gm_dtype_epsilon (GmDtype d); /* from 1 to the next number */
+double gm_dtype_smallest_normal (GmDtype d);
 
 /* The common dtype of two dtyped operands of equal priority.  Source: torch's promotion table
  * (docs, "Tensor Attributes"): u8 with a signed type gives the next wider signed type. */

@@ -57,7 +57,7 @@ as_blas (int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, CBL
 /* -- Plain loops ------------------------------------------------------------------------------------------- */
 
 /* Row by row of b, so that the inner loop runs along rows where b is row-major. */
-#define PLAIN(name, T) \
+#define PLAIN(name, T, P) \
   static void plain_##name (int64_t m, int64_t n, int64_t k, const T *a, int64_t ar, int64_t ac, const T *b, int64_t br, \
                             int64_t bc, T *c, int64_t ldc) \
   { \
@@ -70,18 +70,19 @@ as_blas (int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, CBL
         const T *y = b + l * br; \
         if (bc == 1) \
           for (int64_t j = 0; j < n; j++) \
-            row[j] = (T) (row[j] + (T) (x * y[j])); \
+            row[j] = (T) (row[j] + (T) ((P) x * y[j])); \
         else \
           for (int64_t j = 0; j < n; j++) \
-            row[j] = (T) (row[j] + (T) (x * y[j * bc])); \
+            row[j] = (T) (row[j] + (T) ((P) x * y[j * bc])); \
       } \
     } \
   }
-PLAIN (u8, uint8_t)
-PLAIN (u32, uint32_t) /* unsigned: overflow wraps */
-PLAIN (u64, uint64_t)
-PLAIN (f32, float)
-PLAIN (f64, double)
+PLAIN (u8, uint8_t, uint32_t)
+PLAIN (u16, uint16_t, uint32_t) /* P: two of them must not become int */
+PLAIN (u32, uint32_t, uint32_t) /* unsigned: overflow wraps */
+PLAIN (u64, uint64_t, uint64_t)
+PLAIN (f32, float, float)
+PLAIN (f64, double, double)
 #undef PLAIN
 
 /* -- The interface ----------------------------------------------------------------------------------------- */
@@ -119,6 +120,10 @@ gm_tile_matmul (int dtype, int64_t m, int64_t n, int64_t k, const void *a, int64
   case TYPE_I64:
     plain_u64 (m, n, k, a, a_row_stride, a_col_stride, b, b_row_stride, b_col_stride, c, ldc);
     break;
+  case TYPE_I16:
+    plain_u16 (m, n, k, a, a_row_stride, a_col_stride, b, b_row_stride, b_col_stride, c, ldc);
+    break;
+  case TYPE_I8:
   case TYPE_U8:
     plain_u8 (m, n, k, a, a_row_stride, a_col_stride, b, b_row_stride, b_col_stride, c, ldc);
     break;

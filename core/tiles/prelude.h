@@ -2,13 +2,14 @@
  * prelude.h -- the neutral names of gramme-ops.def, on vectors of one register.
  *
  * Define GM_ISA_AVX2 or GM_ISA_AVX512 and include it; gcc's vector extensions do the rest.  For each element type T
- * (f32, f64, i32, i64, u8; b1 shares u8's) there are
+ * (f32, f64, i8, i16, i32, i64, u8; b1 shares u8's) there are
  *
  *      E_T   the element             A_T   the vector that + - * work on: unsigned for integers, so that overflow wraps
  *      L_T   lanes                   C_T   the vector that comparisons work on: signed where the type is
  *      M_T   a mask: a signed integer vector as wide as C_T, 0 or -1 in each lane
  *
- * and functions f_T for each neutral name f.  A file that expands rows of the op table sets GM_T to a type first;
+ * and functions f_T for each neutral name f.  f16 and bf16 have E_T, the element in memory, load_T and store_T; what is between
+ * them is f32's (prelude-small.h): GM_V (f) is the function f of the type that GM_T's values are worked on in.  A file that expands rows of the op table sets GM_T to a type first;
  * EXP (a), K (1) ... then mean that type's.  No <immintrin.h>: it costs more than a kernel to compile.
  *
  * Bits.  Each lane is computed alone and in the same way on every instruction set: IEEE operations, no contraction, SLEEF's
@@ -58,6 +59,8 @@ VECTOR (vu32, uint32_t, GM_VECTOR_BYTES);
 VECTOR (vu64, uint64_t, GM_VECTOR_BYTES);
 VECTOR (vu8, uint8_t, GM_VECTOR_BYTES);
 VECTOR (vi8, int8_t, GM_VECTOR_BYTES);
+VECTOR (vu16, uint16_t, GM_VECTOR_BYTES);
+VECTOR (vi16, int16_t, GM_VECTOR_BYTES);
 /* As many lanes as a vector of 64-bit elements has, but of 32 bits. */
 VECTOR (vf32h, float, GM_VECTOR_BYTES / 2);
 VECTOR (vi32h, int32_t, GM_VECTOR_BYTES / 2);
@@ -67,8 +70,11 @@ typedef float E_f32;  typedef vf32 A_f32; typedef vf32 C_f32; typedef vi32 M_f32
 typedef double E_f64; typedef vf64 A_f64; typedef vf64 C_f64; typedef vi64 M_f64; enum { L_f64 = GM_VECTOR_BYTES / 8 };
 typedef int32_t E_i32; typedef vu32 A_i32; typedef vi32 C_i32; typedef vi32 M_i32; enum { L_i32 = GM_VECTOR_BYTES / 4 };
 typedef int64_t E_i64; typedef vu64 A_i64; typedef vi64 C_i64; typedef vi64 M_i64; enum { L_i64 = GM_VECTOR_BYTES / 8 };
+typedef int16_t E_i16; typedef vu16 A_i16; typedef vi16 C_i16; typedef vi16 M_i16; enum { L_i16 = GM_VECTOR_BYTES / 2 };
+typedef int8_t E_i8; typedef vu8 A_i8; typedef vi8 C_i8; typedef vi8 M_i8; enum { L_i8 = GM_VECTOR_BYTES };
 typedef uint8_t E_u8; typedef vu8 A_u8; typedef vu8 C_u8; typedef vi8 M_u8; enum { L_u8 = GM_VECTOR_BYTES };
 typedef uint8_t E_b1; typedef vu8 A_b1; typedef vu8 C_b1; typedef vi8 M_b1; enum { L_b1 = GM_VECTOR_BYTES };
+typedef uint16_t E_f16; typedef uint16_t E_bf16; typedef uint8_t E_e4m3; typedef uint8_t E_e5m2; /* in memory only */
 
 /* Unaligned access; (type) names one of the vectors above. */
 #define GM_LOAD(type, p) ((type) * (const type##_u *) (p))
@@ -81,6 +87,7 @@ typedef uint8_t E_b1; typedef vu8 A_b1; typedef vu8 C_b1; typedef vi8 M_b1; enum
 typedef int gm_v16si __attribute__ ((vector_size (64)));
 typedef long long gm_v8di __attribute__ ((vector_size (64)));
 typedef char gm_v64qi __attribute__ ((vector_size (64)));
+typedef short gm_v32hi __attribute__ ((vector_size (64)));
 GM_INLINE vi32
 load_part_32 (const void *p, size_t n, vi32 pad)
 {
@@ -100,6 +107,16 @@ GM_INLINE void
 store_part_64 (void *p, size_t n, vi64 v)
 {
   __builtin_ia32_storedqudi512_mask ((long long *) p, (gm_v8di) v, (unsigned char) ((1u << n) - 1));
+}
+GM_INLINE vi16
+load_part_16 (const void *p, size_t n, vi16 pad)
+{
+  return (vi16) __builtin_ia32_loaddquhi512_mask ((const short *) p, (gm_v32hi) pad, (1u << n) - 1);
+}
+GM_INLINE void
+store_part_16 (void *p, size_t n, vi16 v)
+{
+  __builtin_ia32_storedquhi512_mask ((short *) p, (gm_v32hi) v, (1u << n) - 1);
 }
 GM_INLINE vi8
 load_part_8 (const void *p, size_t n, vi8 pad)
@@ -147,6 +164,17 @@ store_part_64 (void *p, size_t n, vi64 v)
 {
   __builtin_ia32_maskstoreq256 ((gm_v4di *) p, (gm_v4di) part_mask_64 (n), (gm_v4di) v);
 }
+GM_INLINE vi16
+load_part_16 (const void *p, size_t n, vi16 pad)
+{
+  memcpy (&pad, p, 2 * n);
+  return pad;
+}
+GM_INLINE void
+store_part_16 (void *p, size_t n, vi16 v)
+{
+  memcpy (p, &v, 2 * n);
+}
 GM_INLINE vi8
 load_part_8 (const void *p, size_t n, vi8 pad)
 {
@@ -175,9 +203,12 @@ PARTS (f32, vf32, 32)
 PARTS (f64, vf64, 64)
 PARTS (i32, vu32, 32)
 PARTS (i64, vu64, 64)
+PARTS (i16, vu16, 16)
+PARTS (i8, vu8, 8)
 PARTS (u8, vu8, 8)
 PARTS (b1, vu8, 8)
 #undef PARTS
+GM_INLINE vi32 sel_i32_bits (vi32 m, vi32 x, vi32 y) { return (m & x) | (~m & y); }
 
 /* Each lane's own number, in the lanes of T. */
 #ifdef GM_ISA_AVX512
@@ -198,11 +229,14 @@ iota_u8 (void)
 {
   return (vi8){ EIGHT (0), EIGHT (8), EIGHT (16), EIGHT (24), EIGHT (32), EIGHT (40), EIGHT (48), EIGHT (56) };
 }
+GM_INLINE vi16 iota_i16 (void) { return (vi16){ EIGHT (0), EIGHT (8), EIGHT (16), EIGHT (24) }; }
 #else
 GM_INLINE vi8 iota_u8 (void) { return (vi8){ EIGHT (0), EIGHT (8), EIGHT (16), EIGHT (24) }; }
+GM_INLINE vi16 iota_i16 (void) { return (vi16){ EIGHT (0), EIGHT (8) }; }
 #endif
 #undef EIGHT
 GM_INLINE vi8 iota_b1 (void) { return iota_u8 (); }
+GM_INLINE vi8 iota_i8 (void) { return iota_u8 (); }
 
 /* -- Between widths ---------------------------------------------------------------------------------------- */
 
@@ -287,6 +321,35 @@ GM_INLINE void store_u8_64 (void *p, vi64 v) { store_u8_32h (p, narrow_64 (v)); 
 GM_INLINE vi64 widen_32h (vi32h v) { return (vi64) __builtin_ia32_pmovsxdq256 ((gm_v4si) v); }
 #endif
 
+/* u8 to and from lanes of 16 bits, for masks. */
+#ifdef GM_ISA_AVX512
+typedef char gm_v32qi __attribute__ ((vector_size (32)));
+VECTOR (gm_bytes32, char, 32);
+GM_INLINE vi16
+load_u8_16 (const void *p)
+{
+  return (vi16) __builtin_ia32_pmovzxbw512_mask ((gm_v32qi) GM_LOAD (gm_bytes32, p), (gm_v32hi){ 0 }, ~0u);
+}
+GM_INLINE void
+store_u8_16 (void *p, vi16 v)
+{
+  GM_STORE (gm_bytes32, p, (gm_bytes32) __builtin_ia32_pmovwb512_mask ((gm_v32hi) v, (gm_v32qi){ 0 }, ~0u));
+}
+#else
+VECTOR (gm_bytes16, char, 16);
+GM_INLINE vi16 load_u8_16 (const void *p) { return (vi16) __builtin_ia32_pmovzxbw256 ((gm_v16qi) GM_LOAD (gm_bytes16, p)); }
+GM_INLINE void
+store_u8_16 (void *p, vi16 v)
+{
+  gm_v8hi halves[2];
+  v &= 255;
+  memcpy (halves, &v, sizeof v);
+  GM_STORE (gm_bytes16, p, (gm_bytes16) __builtin_ia32_packuswb128 (halves[0], halves[1]));
+}
+#endif
+
+#include "core/tiles/prelude-small.h"
+
 /* Masks in memory are bools: 0 or 1 in a byte.  The part forms touch n bytes only. */
 #define MASKS(T, LOAD, STORE, ZERO) \
   GM_INLINE M_##T load_mask_##T (const void *p) { return (M_##T) (LOAD (p) != (ZERO)); } \
@@ -309,6 +372,8 @@ MASKS (f32, load_u8_32, store_u8_32, 0)
 MASKS (f64, load_u8_64, store_u8_64, 0)
 MASKS (i32, load_u8_32, store_u8_32, 0)
 MASKS (i64, load_u8_64, store_u8_64, 0)
+MASKS (i16, load_u8_16, store_u8_16, 0)
+MASKS (i8, LOAD_BYTES, STORE_BYTES, 0)
 MASKS (u8, LOAD_BYTES, STORE_BYTES, 0)
 MASKS (b1, LOAD_BYTES, STORE_BYTES, 0)
 #undef MASKS
@@ -498,6 +563,8 @@ FLOATS (f64)
 #define UNSIGNED(condition) 0
 INTEGERS (i32, uint32_t, SIGNED)
 INTEGERS (i64, uint64_t, SIGNED)
+INTEGERS (i16, uint16_t, SIGNED)
+INTEGERS (i8, uint8_t, SIGNED)
 INTEGERS (u8, uint8_t, UNSIGNED)
 #undef INTEGERS
 #undef LANES
@@ -508,47 +575,62 @@ INTEGERS (u8, uint8_t, UNSIGNED)
 #define GM_LOWEST_f64 (-(double) INFINITY)
 #define GM_LOWEST_i32 INT32_MIN
 #define GM_LOWEST_i64 INT64_MIN
+#define GM_LOWEST_i16 INT16_MIN
+#define GM_LOWEST_i8 INT8_MIN
 #define GM_LOWEST_u8 0
 #define GM_HIGHEST_f32 INFINITY
 #define GM_HIGHEST_f64 ((double) INFINITY)
 #define GM_HIGHEST_i32 INT32_MAX
 #define GM_HIGHEST_i64 INT64_MAX
+#define GM_HIGHEST_i16 INT16_MAX
+#define GM_HIGHEST_i8 INT8_MAX
 #define GM_HIGHEST_u8 255
 
 /* -- Neutral names, of the type GM_T ----------------------------------------------------------------------- */
 
+#define GM_WORKED_f32 f32
+#define GM_WORKED_f64 f64
+#define GM_WORKED_i8 i8
+#define GM_WORKED_i16 i16
+#define GM_WORKED_i32 i32
+#define GM_WORKED_i64 i64
+#define GM_WORKED_u8 u8
+#define GM_WORKED_b1 b1
+#define GM_WORKED_f16 f32
+#define GM_WORKED_bf16 f32
 #define GM_N(f) GM_CAT (GM_CAT (f, _), GM_T)
-#define K(x) GM_N (splat) ((GM_N (E)) (x))
-#define LOWEST GM_N (splat) (GM_N (GM_LOWEST))
-#define HIGHEST GM_N (splat) (GM_N (GM_HIGHEST))
-#define SEL(m, x, y) GM_N (sel) (m, x, y)
-#define EXP(a) GM_N (exp) (a)
-#define EXP2(a) GM_N (exp2) (a)
-#define EXPM1(a) GM_N (expm1) (a)
-#define LOG(a) GM_N (log) (a)
-#define LOG2(a) GM_N (log2) (a)
-#define LOG10(a) GM_N (log10) (a)
-#define LOG1P(a) GM_N (log1p) (a)
-#define SIN(a) GM_N (sin) (a)
-#define COS(a) GM_N (cos) (a)
-#define TAN(a) GM_N (tan) (a)
-#define ATAN(a) GM_N (atan) (a)
-#define SINH(a) GM_N (sinh) (a)
-#define COSH(a) GM_N (cosh) (a)
-#define TANH(a) GM_N (tanh) (a)
-#define ERF(a) GM_N (erf) (a)
-#define ATAN2(a, b) GM_N (atan2) (a, b)
-#define POW(a, b) GM_N (pow) (a, b)
-#define SQRT(a) GM_N (sqrt) (a)
-#define FLOOR(a) GM_N (floor) (a)
-#define CEIL(a) GM_N (ceil) (a)
-#define ROUND(a) GM_N (round) (a)
-#define TRUNC(a) GM_N (trunc) (a)
-#define MAX(a, b) GM_N (max) (a, b)
-#define MIN(a, b) GM_N (min) (a, b)
-#define ABS(a) GM_N (abs) (a)
-#define SIGN(a) GM_N (sign) (a)
-#define FLOORDIV(a, b) GM_N (floordiv) (a, b)
-#define REM(a, b) GM_N (rem) (a, b)
+#define GM_V(f) GM_CAT (GM_CAT (f, _), GM_CAT (GM_WORKED_, GM_T))
+#define K(x) GM_V (splat) ((GM_V (E)) (x))
+#define LOWEST GM_V (splat) (GM_V (GM_LOWEST))
+#define HIGHEST GM_V (splat) (GM_V (GM_HIGHEST))
+#define SEL(m, x, y) GM_V (sel) (m, x, y)
+#define EXP(a) GM_V (exp) (a)
+#define EXP2(a) GM_V (exp2) (a)
+#define EXPM1(a) GM_V (expm1) (a)
+#define LOG(a) GM_V (log) (a)
+#define LOG2(a) GM_V (log2) (a)
+#define LOG10(a) GM_V (log10) (a)
+#define LOG1P(a) GM_V (log1p) (a)
+#define SIN(a) GM_V (sin) (a)
+#define COS(a) GM_V (cos) (a)
+#define TAN(a) GM_V (tan) (a)
+#define ATAN(a) GM_V (atan) (a)
+#define SINH(a) GM_V (sinh) (a)
+#define COSH(a) GM_V (cosh) (a)
+#define TANH(a) GM_V (tanh) (a)
+#define ERF(a) GM_V (erf) (a)
+#define ATAN2(a, b) GM_V (atan2) (a, b)
+#define POW(a, b) GM_V (pow) (a, b)
+#define SQRT(a) GM_V (sqrt) (a)
+#define FLOOR(a) GM_V (floor) (a)
+#define CEIL(a) GM_V (ceil) (a)
+#define ROUND(a) GM_V (round) (a)
+#define TRUNC(a) GM_V (trunc) (a)
+#define MAX(a, b) GM_V (max) (a, b)
+#define MIN(a, b) GM_V (min) (a, b)
+#define ABS(a) GM_V (abs) (a)
+#define SIGN(a) GM_V (sign) (a)
+#define FLOORDIV(a, b) GM_V (floordiv) (a, b)
+#define REM(a, b) GM_V (rem) (a, b)
 
 #endif

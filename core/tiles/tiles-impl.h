@@ -15,8 +15,14 @@ enum {
   GM_TILE_DTYPES,
   GM_TILE_b1 = GM_TILE_CODE_BOOL,
   GM_TILE_u8 = GM_TILE_CODE_U8,
+  GM_TILE_i8 = GM_TILE_CODE_I8,
+  GM_TILE_i16 = GM_TILE_CODE_I16,
   GM_TILE_i32 = GM_TILE_CODE_I32,
   GM_TILE_i64 = GM_TILE_CODE_I64,
+  GM_TILE_e4m3 = GM_TILE_CODE_F8E4M3,
+  GM_TILE_e5m2 = GM_TILE_CODE_F8E5M2,
+  GM_TILE_f16 = GM_TILE_CODE_F16,
+  GM_TILE_bf16 = GM_TILE_CODE_BF16,
   GM_TILE_f32 = GM_TILE_CODE_F32,
   GM_TILE_f64 = GM_TILE_CODE_F64,
 };
@@ -36,6 +42,17 @@ enum {
 #define GM_T f64
 #include "core/tiles/tiles-rows.h"
 #undef GM_T
+/* f16 and bf16: what only moves elements they have from i16, so that every NaN stays as it is; see `moves`. */
+#undef GM_SELECT
+#define GM_SELECT 0
+#define GM_T f16
+#include "core/tiles/tiles-rows.h"
+#undef GM_T
+#define GM_T bf16
+#include "core/tiles/tiles-rows.h"
+#undef GM_T
+#undef GM_SELECT
+#define GM_SELECT 1
 #undef GM_FLOAT
 #undef GM_BITWISE
 
@@ -45,6 +62,12 @@ enum {
 #include "core/tiles/tiles-rows.h"
 #undef GM_T
 #define GM_T i64
+#include "core/tiles/tiles-rows.h"
+#undef GM_T
+#define GM_T i16
+#include "core/tiles/tiles-rows.h"
+#undef GM_T
+#define GM_T i8
 #include "core/tiles/tiles-rows.h"
 #undef GM_T
 #define GM_T u8
@@ -169,6 +192,26 @@ shared_with_u8 (int op)
   }
 }
 
+/* Rows without arithmetic: elements of any type go through them as bytes. */
+static bool
+moves (int op)
+{
+  switch (op) {
+#define MOVES_ARITH(code)
+#define MOVES_FLOAT(code)
+#define MOVES_LOGICAL(code)
+#define MOVES_COMPARE(code)
+#define MOVES_BITWISE(code)
+#define MOVES_SELECT(code) case code:
+#define POINTWISE(code, version, name, n, types, ...) MOVES_##types (code)
+#include "plugin-api/gramme-ops.def"
+  case GM_TILE_OP_copy:
+    return true;
+  default:
+    return false;
+  }
+}
+
 #define LOOK_UP(Type, table) \
   static Type look_up_##table (int op, int dtype) \
   { \
@@ -177,6 +220,12 @@ shared_with_u8 (int op)
     switch (dtype) { \
     case GM_TILE_f32: return table##_f32[op]; \
     case GM_TILE_f64: return table##_f64[op]; \
+    case GM_TILE_f16: return moves (op) ? table##_i16[op] : table##_f16[op]; \
+    case GM_TILE_bf16: return moves (op) ? table##_i16[op] : table##_bf16[op]; \
+    case GM_TILE_e4m3: \
+    case GM_TILE_e5m2: return moves (op) ? table##_u8[op] : NULL; \
+    case GM_TILE_i8: return table##_i8[op]; \
+    case GM_TILE_i16: return table##_i16[op]; \
     case GM_TILE_i32: return table##_i32[op]; \
     case GM_TILE_i64: return table##_i64[op]; \
     case GM_TILE_u8: return table##_u8[op]; \
@@ -202,6 +251,10 @@ reduce_init (int op, int dtype, void *out)
   switch (dtype) {
   case GM_TILE_f32: reduce_init_f32 (op, out); break;
   case GM_TILE_f64: reduce_init_f64 (op, out); break;
+  case GM_TILE_f16: reduce_init_f16 (op, out); break;
+  case GM_TILE_bf16: reduce_init_bf16 (op, out); break;
+  case GM_TILE_i8: reduce_init_i8 (op, out); break;
+  case GM_TILE_i16: reduce_init_i16 (op, out); break;
   case GM_TILE_i32: reduce_init_i32 (op, out); break;
   case GM_TILE_i64: reduce_init_i64 (op, out); break;
   case GM_TILE_u8: reduce_init_u8 (op, out); break;

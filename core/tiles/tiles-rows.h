@@ -7,10 +7,11 @@
  */
 
 #define ELEM GM_N (E)
-#define VALS GM_N (A)
-#define CMPS GM_N (C)
-#define MASKS GM_N (M)
-#define LANES ((size_t) GM_N (L))
+#define VALS GM_V (A)
+#define CMPS GM_V (C)
+#define MASKS GM_V (M)
+#define ACCUM GM_V (E) /* the element of VALS: what reductions are accumulated in */
+#define LANES ((size_t) GM_V (L))
 
 /* -- Classes ----------------------------------------------------------------------------------------------- */
 
@@ -79,7 +80,7 @@
   TILE_BEGIN (name) \
     uint8_t *ob = out; \
     for (; i + LANES <= n; i += LANES) \
-      GM_N (store_mask) (ob + i, GM_N (value_##name) (OPERAND_##n_in ((CMPS) GM_N (load) (xa + i), \
+      GM_V (store_mask) (ob + i, GM_N (value_##name) (OPERAND_##n_in ((CMPS) GM_N (load) (xa + i), \
                                                                       (CMPS) GM_N (load) (xb + i), \
                                                                       (CMPS) GM_N (load) (xc + i)))); \
     if (i < n) { \
@@ -88,7 +89,7 @@
       MASKS r = GM_N (value_##name) (OPERAND_##n_in ((CMPS) GM_N (load_part) (xa + i, k, one), \
                                                      (CMPS) GM_N (load_part) (xb + i, k, one), \
                                                      (CMPS) GM_N (load_part) (xc + i, k, one))); \
-      GM_N (store_mask_part) (ob + i, k, r); \
+      GM_V (store_mask_part) (ob + i, k, r); \
     } \
   }
 #define TILE_SELECT(name, n_in) \
@@ -96,11 +97,11 @@
     const uint8_t *xm = pa; \
     (void) xa; \
     for (; i + LANES <= n; i += LANES) \
-      GM_N (store) (o + i, GM_N (value_##name) (GM_N (load_mask) (xm + i), GM_N (load) (xb + i), GM_N (load) (xc + i))); \
+      GM_N (store) (o + i, GM_N (value_##name) (GM_V (load_mask) (xm + i), GM_N (load) (xb + i), GM_N (load) (xc + i))); \
     if (i < n) { \
       size_t k = n - i; \
       VALS one = K (1); \
-      VALS r = GM_N (value_##name) (GM_N (load_mask_part) (xm + i, k), GM_N (load_part) (xb + i, k, one), \
+      VALS r = GM_N (value_##name) (GM_V (load_mask_part) (xm + i, k), GM_N (load_part) (xb + i, k, one), \
                                  GM_N (load_part) (xc + i, k, one)); \
       GM_N (store_part) (o + i, k, r); \
     } \
@@ -117,13 +118,13 @@ static const GmTilePointwise GM_N (pointwise)[GM_TILE_OPS] = {
 
 /* The 16 partial results of the order in tiles.h lie in this many vectors.  Bytes have more lanes than that and use
  * them all: their combines are exact, so their order cannot be seen. */
-#define N_PARTIALS (GM_N (L) >= 16 ? 1 : 16 / GM_N (L))
+#define N_PARTIALS (GM_V (L) >= 16 ? 1 : 16 / GM_V (L))
 
 /* Lane i + by comes to lane i. */
 GM_INLINE VALS
 GM_N (lanes_down) (VALS v, int by)
 {
-  MASKS index = GM_N (iota) () + ((MASKS){ 0 } + (__typeof__ (((MASKS){ 0 })[0])) by);
+  MASKS index = GM_V (iota) () + ((MASKS){ 0 } + (__typeof__ (((MASKS){ 0 })[0])) by);
   return __builtin_shuffle (v, index); /* modulo the lanes */
 }
 
@@ -153,14 +154,14 @@ GM_N (lanes_down) (VALS v, int by)
       GM_UNROLL for (size_t k = 0; k < s; k++) \
         p[k] = GM_N (value_combine_##name) (p[k], p[k + s], p[k]); \
     VALS v = p[0]; \
-    GM_UNROLL for (int by = GM_N (L) / 2; by > 0; by /= 2) { \
+    GM_UNROLL for (int by = GM_V (L) / 2; by > 0; by /= 2) { \
       VALS w = GM_N (lanes_down) (v, by); \
       v = GM_N (value_combine_##name) (v, w, w); \
     } \
-    ELEM so_far; \
-    memcpy (&so_far, acc, sizeof (ELEM)); \
-    v = GM_N (value_combine_##name) (GM_N (splat) (so_far), v, v); \
-    memcpy (acc, &v, sizeof (ELEM)); \
+    ACCUM so_far; \
+    memcpy (&so_far, acc, sizeof (ACCUM)); \
+    v = GM_N (value_combine_##name) (GM_V (splat) (so_far), v, v); \
+    memcpy (acc, &v, sizeof (ACCUM)); \
   }
 
 /* One vector of columns: the 16 partials are whole vectors, and the tree goes across them. */
@@ -193,16 +194,16 @@ GM_N (lanes_down) (VALS v, int by)
   static void GM_N (fold_columns_##name) (void *acc, const void *x, ptrdiff_t row_stride_bytes, size_t rows, \
                                           size_t width) \
   { \
-    ELEM *o = acc; \
+    ACCUM *o = acc; \
     const ELEM *in = x; \
     size_t j = 0; \
     for (; j + LANES <= width; j += LANES) \
-      GM_N (store) (o + j, GM_N (columns_##name) ((const char *) (in + j), row_stride_bytes, rows, LANES, \
-                                                  GM_N (load) (o + j))); \
+      GM_V (store) (o + j, GM_N (columns_##name) ((const char *) (in + j), row_stride_bytes, rows, LANES, \
+                                                  GM_V (load) (o + j))); \
     if (j < width) { \
       size_t k = width - j; \
-      VALS old = GM_N (load_part) (o + j, k, GM_N (init_##name) ()); \
-      GM_N (store_part) (o + j, k, GM_N (columns_##name) ((const char *) (in + j), row_stride_bytes, rows, k, \
+      VALS old = GM_V (load_part) (o + j, k, GM_N (init_##name) ()); \
+      GM_V (store_part) (o + j, k, GM_N (columns_##name) ((const char *) (in + j), row_stride_bytes, rows, k, \
                                                           old)); \
     } \
   }
@@ -231,7 +232,7 @@ GM_N (reduce_init) (int op, void *out)
   default:
     return false;
   }
-  memcpy (out, &v, sizeof (ELEM));
+  memcpy (out, &v, sizeof (ACCUM));
   return true;
 }
 
@@ -243,19 +244,19 @@ GM_N (reduce_init) (int op, void *out)
   static void GM_N (arg_fold_##name) (void *best, int64_t *index, const void *px, int64_t base, size_t n) \
   { \
     const ELEM *x = px; \
-    ELEM known; \
-    memcpy (&known, best, sizeof (ELEM)); \
+    ACCUM known, lanes[LANES], top; \
+    memcpy (&known, best, sizeof (ACCUM)); \
     if (n == 0 || (*index >= 0 && known != known)) \
       return; \
-    ELEM first; \
-    memcpy (&first, x, sizeof (ELEM)); \
-    VALS found = GM_N (splat) (first); \
+    VALS v = GM_N (load_part) (x, 1, (VALS){ 0 }); \
+    memcpy (&top, &v, sizeof (ACCUM)); \
+    const VALS first = GM_V (splat) (top); \
+    VALS found = first; \
     for (size_t i = 0; i < n; i += LANES) { \
       CMPS f = (CMPS) found; \
-      CMPS v = (CMPS) (n - i < LANES ? GM_N (load_part) (x + i, n - i, GM_N (splat) (first)) : GM_N (load) (x + i)); \
-      found = GM_N (sel) (GM_N (value_better_##name) (v, f, f) | (MASKS) (v != v), (VALS) v, found); \
+      CMPS w = (CMPS) (n - i < LANES ? GM_N (load_part) (x + i, n - i, first) : GM_N (load) (x + i)); \
+      found = GM_V (sel) (GM_N (value_better_##name) (w, f, f) | (MASKS) (w != w), (VALS) w, found); \
     } \
-    ELEM lanes[LANES], top; \
     memcpy (lanes, &found, sizeof found); \
     top = lanes[0]; \
     for (size_t k = 1; k < LANES; k++) { \
@@ -266,22 +267,23 @@ GM_N (reduce_init) (int op, void *out)
       return; \
     size_t at = 0; \
     for (; at + LANES <= n; at += LANES) { \
-      CMPS v = (CMPS) GM_N (load) (x + at); \
-      MASKS hit = top == top ? (MASKS) (v == (CMPS) GM_N (splat) (top)) : (MASKS) (v != v); \
+      CMPS w = (CMPS) GM_N (load) (x + at); \
+      MASKS hit = top == top ? (MASKS) (w == (CMPS) GM_V (splat) (top)) : (MASKS) (w != w); \
       if (gm_any_set ((vi64) hit)) \
         break; \
     } \
-    for (ELEM v; at < n; at++) { \
-      memcpy (&v, x + at, sizeof (ELEM)); \
-      if (top == top ? v == top : v != v) { \
-        memcpy (best, &v, sizeof (ELEM)); \
-        *index = base + (int64_t) at; \
+    v = n - at < LANES ? GM_N (load_part) (x + at, n - at, first) : GM_N (load) (x + at); \
+    memcpy (lanes, &v, sizeof v); \
+    for (size_t k = 0; k < LANES && at + k < n; k++) { \
+      if (top == top ? lanes[k] == top : lanes[k] != lanes[k]) { \
+        memcpy (best, &lanes[k], sizeof (ACCUM)); \
+        *index = base + (int64_t) (at + k); \
         return; \
       } \
     } \
   }
 #define ARGREDUCE(code, version, name, better) \
-  GM_INLINE bool GM_N (better1_##name) (ELEM a, ELEM b) { return better; } \
+  GM_INLINE bool GM_N (better1_##name) (ACCUM a, ACCUM b) { return better; } \
   ARG_FOLD (name)
 #include "plugin-api/gramme-ops.def"
 #endif
@@ -320,6 +322,7 @@ static const GmTileArgFold GM_N (arg_fold)[GM_TILE_OPS] = {
 #undef FORM_COMPARE
 #undef FORM_SELECT
 #undef ELEM
+#undef ACCUM
 #undef VALS
 #undef CMPS
 #undef MASKS

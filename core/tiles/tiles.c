@@ -6,16 +6,25 @@
  */
 #include "core/tiles/tiles.h"
 
+#include <cpuid.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/tiles/tiles-tables.h"
 
+/* gcc 12's __builtin_cpu_supports has no name for F16C: CPUID leaf 1, ECX bit 29. */
+static bool
+has_f16c (void)
+{
+  unsigned a, b, c, d;
+  return __get_cpuid (1, &a, &b, &c, &d) && (c >> 29 & 1);
+}
+
 static bool
 has_avx2 (void)
 {
-  return __builtin_cpu_supports ("avx2") && __builtin_cpu_supports ("fma");
+  return __builtin_cpu_supports ("avx2") && __builtin_cpu_supports ("fma") && has_f16c ();
 }
 
 static bool
@@ -49,7 +58,7 @@ choose (const char **why)
   if (!t)
     t = gm_tiles_for ("avx2");
   if (!t)
-    *why = "this processor lacks AVX2 or FMA, which gramme's arithmetic needs";
+    *why = "this processor lacks AVX2, FMA or F16C, which gramme's arithmetic needs";
   return t;
 }
 

@@ -3,7 +3,7 @@
  *
  * A tile primitive works on contiguous runs of elements.  Eager calls them in loops; generated code calls them by
  * address or inlines the same source; so their bits are everyone's bits.  tiles-impl.h is compiled once per
- * instruction set (AVX2+FMA, AVX-512) with explicit vector types, -ffp-contract=off and no fast-math; a short tail is
+ * instruction set (AVX2+FMA+F16C, AVX-512) with explicit vector types, -ffp-contract=off and no fast-math; a short tail is
  * padded to a full vector, so the last elements see the same arithmetic.  Tables are chosen once by CPUID;
  * GRAMME_ISA=avx2 forces the smaller set.  Depends on nothing but C and SLEEF: dtypes are the codes of dtypes.def.
  *
@@ -11,6 +11,9 @@
  * reduced dimensions, are cut in blocks of GM_TILE.  Within a block, 16 partial results start at the row's `init`, element
  * i is combined into partial i % 16, and the partials are folded by a tree (k with k + 8, + 4, + 2, + 1).
  * Blocks are combined one after the other into an accumulator that starts at `init`.
+ *
+ * f16 and bf16 are computed in f32: a pointwise row widens its operands and rounds its result once.  Accumulators (and `init`, and
+ * the best of an ArgFold) are of the dtype's `compute` type in dtypes.def, f32 for these: the caller rounds them when all is done.
  */
 #ifndef GM_TILES_TILES_H
 #define GM_TILES_TILES_H
@@ -42,7 +45,7 @@ typedef struct {
   GmTileFold (*fold) (int op, int dtype);
   GmTileFoldColumns (*fold_columns) (int op, int dtype);
   GmTileArgFold (*arg_fold) (int op, int dtype);
-  /* Writes the reduction's neutral element. */
+  /* Writes the reduction's neutral element, of the accumulator's type. */
   void (*reduce_init) (int op, int dtype, void *out);
   /* Strided copies of n elements of 1, 2, 4 or 8 bytes; strides in elements, any sign or 0. */
   void (*gather) (void *out, const void *in, ptrdiff_t in_stride, size_t n, size_t elem_bytes);
@@ -54,12 +57,13 @@ typedef struct {
   void (*philox) (uint32_t *out, uint64_t key, uint64_t draw, uint64_t high, size_t draws);
 } GmTiles;
 
-/* The tables for this CPU.  NULL, with a reason in *why (static text), if the CPU lacks AVX2 and FMA. Thread: any. */
+/* The tables for this CPU.  NULL, with a reason in *why (static text), if the CPU lacks AVX2, FMA or F16C. Thread: any. */
 const GmTiles *gm_tiles_get (const char **why);
 /* A named table ("avx2", "avx512"), or NULL if this CPU or build lacks it: for tests. */
 const GmTiles *gm_tiles_for (const char *isa);
 
-/* C = A B for one matrix pair through CBLAS, f32 or f64; integers by plain loops.  Sizes in elements; strides in elements, each operand
+/* C = A B for one matrix pair through CBLAS, f32 or f64; integers by plain loops; no other
+ * dtypes: f16 and bf16 are products of f32.  Sizes in elements; strides in elements, each operand
  * needs one of its two strides to be 1 (else the caller copies).  C is row-major with row stride ldc.  The choice of
  * transposition flags follows from the strides alone, so equal arguments give equal bits. k == 0 writes zeros. */
 void gm_tile_matmul (int dtype, int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row_stride,

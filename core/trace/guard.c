@@ -435,7 +435,8 @@ add (Compiler *k, GmCheck c, const char *source, const char *where)
 {
   Py_XINCREF (c.obj);
   Py_XINCREF (c.key);
-  if (c.key && (PyUnicode_CheckExact (c.key) || gm_is_constant_type (Py_TYPE (c.key))))
+  if (c.key && (PyUnicode_CheckExact (c.key) || gm_is_constant_type (Py_TYPE (c.key)) ||
+                Py_TYPE (c.key) == gm_host.dtype_type))
     c.hash = PyObject_Hash (c.key);
   g_array_append_val (k->checks, c);
   g_ptr_array_add (k->sources, source ? g_string_chunk_insert (k->g->text, source) : NULL);

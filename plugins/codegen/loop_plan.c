@@ -47,6 +47,19 @@ loop_reads_full (const Loop *l, uint32_t m)
   return !loop_is_row (l, m) || loop_is_fold (l, m);
 }
 
+uint32_t
+loop_accum_dtype (const Loop *l, uint32_t m)
+{
+  return gramme_tile_accumulator (l->p->values[loop_member (l, m)->out].dtype);
+}
+
+bool
+loop_casts_at_end (const Loop *l, uint32_t m)
+{
+  return loop_is_fold (l, m)
+         && loop_accum_dtype (l, m) != l->p->values[loop_member (l, m)->out].dtype;
+}
+
 int
 loop_access (Loop *l, uint32_t value, bool as_row, bool store)
 {
@@ -222,9 +235,11 @@ plan_tiles (Loop *l)
     if (!l->access[k].store && !is_direct (l, &l->access[k]))
       l->access[k].tile = take_tile (l);
   for (uint32_t m = 0; m < s->n_members; m++) {
-    l->tiles[m] = l->rows[m] = l->spread[m] = -1;
+    l->tiles[m] = l->rows[m] = l->accums[m] = l->spread[m] = -1;
     if (loop_is_row (l, m))
-      l->rows[m] = l->n_rows++;
+      l->rows[m] = l->accums[m] = l->n_rows++;
+    if (loop_casts_at_end (l, m))
+      l->accums[m] = l->n_rows++;
   }
   for (uint32_t m = 0; m < s->n_members; m++) {
     const GrammeNode *n = loop_member (l, m);

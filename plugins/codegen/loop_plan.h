@@ -31,8 +31,9 @@ typedef struct {
   bool chunked;
   uint8_t tile_used[CG_MAX_MEMBERS * 6];
   int n_tiles, n_rows;
-  /* per member, slots or -1: its tile, its row's element, and that one spread over a tile */
-  int tiles[CG_MAX_MEMBERS], rows[CG_MAX_MEMBERS], spread[CG_MAX_MEMBERS];
+  /* per member, slots or -1: its tile, its row's element, where that is accumulated (its own place,
+   * unless it is cast at the end), and the element spread over a tile */
+  int tiles[CG_MAX_MEMBERS], rows[CG_MAX_MEMBERS], accums[CG_MAX_MEMBERS], spread[CG_MAX_MEMBERS];
 } Loop;
 
 /* What operand `value` of member m is. */
@@ -48,6 +49,9 @@ const GrammeNode *loop_member (const Loop *l, uint32_t m);
 bool loop_is_row (const Loop *l, uint32_t m);
 bool loop_is_fold (const Loop *l, uint32_t m);
 bool loop_reads_full (const Loop *l, uint32_t m);
+/* The dtype that a reduction is accumulated in; is it another than its result's? */
+uint32_t loop_accum_dtype (const Loop *l, uint32_t m);
+bool loop_casts_at_end (const Loop *l, uint32_t m);
 /* The place of an access in l->access. */
 int loop_access (Loop *l, uint32_t value, bool as_row, bool store);
 /* Where member m finds operand `value`.  *which: the literal's value, the member that makes it, or

@@ -12,6 +12,11 @@
 #define TILE_BYTES (512 * 8 + 64)
 #define ROW_BYTES 64
 
+/* What holds an element's bits, by its size. */
+static const char *const elem_types[] = {
+  [1] = "unsigned char", [2] = "unsigned short", [4] = "unsigned", [8] = "unsigned long"
+};
+
 /* -- Text and symbols -------------------------------------------------------------------------- */
 
 static void GRAMME_PRINTF (2, 3) put (CgText *t, const char *format, ...)
@@ -68,6 +73,14 @@ add_tile (CgText *t, const CgProgram *p, uint32_t kind, uint32_t op, uint32_t dt
 {
   GrammeTileFn fn = p->tiles->find (p->tiles->ctx, kind, op, dtype, 0, name);
   add_symbol (t, name, kind, (const void *) (uintptr_t) fn);
+}
+
+static void
+add_cast (CgText *t, const CgProgram *p, uint32_t from, uint32_t to,
+          char name[GRAMME_TILE_NAME_BYTES])
+{
+  GrammeTileFn fn = p->tiles->find (p->tiles->ctx, GRAMME_TILE_CAST, 0, to, from, name);
+  add_symbol (t, name, GRAMME_TILE_CAST, (const void *) (uintptr_t) fn);
 }
 
 /* A tile's worth of one value, as the symbol k<index>. */
@@ -142,11 +155,17 @@ put_tile (CgText *t, Loop *l, int slot)
 }
 
 static void
-put_row (CgText *t, Loop *l, uint32_t m)
+put_row_slot (CgText *t, Loop *l, int slot)
 {
   put (t, "ws + %llu",
        (unsigned long long) (l->p->temp_bytes + (uint64_t) l->n_tiles * TILE_BYTES
-                             + (uint64_t) l->rows[m] * ROW_BYTES));
+                             + (uint64_t) slot * ROW_BYTES));
+}
+
+static void
+put_row (CgText *t, Loop *l, uint32_t m)
+{
+  put_row_slot (t, l, l->rows[m]);
 }
 
 /* Where access k's elements of this chunk are. */
@@ -224,22 +243,28 @@ put_operand (CgText *t, Loop *l, uint32_t m, uint32_t value)
   }
 }
 
-/* Copies a row value to memory, and over a tile for members that read it at every point. */
+/* Rounds what was accumulated; copies a row value to memory, and over a tile for members that read
+ * it at every point. */
 static void
 put_row_done (CgText *t, Loop *l, uint32_t m)
 {
   const CgValue *v = &l->p->values[loop_member (l, m)->out];
-  static const char *const types[] = {
-    [1] = "unsigned char", [2] = "unsigned short", [4] = "unsigned", [8] = "unsigned long"
-  };
+  char name[GRAMME_TILE_NAME_BYTES];
+  if (loop_casts_at_end (l, m)) {
+    add_cast (t, l->p, loop_accum_dtype (l, m), v->dtype, name);
+    put (t, "    %s (", name);
+    put_row (t, l, m);
+    put (t, ", ");
+    put_row_slot (t, l, l->accums[m]);
+    put (t, ", 1);\n");
+  }
   if (v->stored) {
-    put (t, "    *(%s *) p%d = *(%s *) (", types[v->elem_bytes],
-         loop_access (l, loop_member (l, m)->out, true, true), types[v->elem_bytes]);
+    put (t, "    *(%s *) p%d = *(%s *) (", elem_types[v->elem_bytes],
+         loop_access (l, loop_member (l, m)->out, true, true), elem_types[v->elem_bytes]);
     put_row (t, l, m);
     put (t, ");\n");
   }
   if (l->spread[m] >= 0) {
-    char name[GRAMME_TILE_NAME_BYTES];
     add_tile (t, l->p, GRAMME_TILE_GATHER, 0, 0, name);
     put (t, "    %s (", name);
     put_tile (t, l, l->spread[m]);
@@ -263,7 +288,7 @@ put_member (CgText *t, Loop *l, uint32_t m)
   add_symbol (t, name, kind, (const void *) (uintptr_t) fn);
   put (t, "    %s (", name);
   if (loop_is_row (l, m))
-    put_row (t, l, m);
+    put_row_slot (t, l, l->accums[m]);
   else if (l->tiles[m] >= 0)
     put_tile (t, l, l->tiles[m]);
   else
@@ -320,10 +345,8 @@ put_fold_starts (CgText *t, Loop *l)
     const CgValue *v = &l->p->values[loop_member (l, m)->out];
     uint64_t bits = 0;
     l->p->tiles->reduce_init (l->p->tiles->ctx, loop_member (l, m)->op, v->dtype, &bits);
-    put (t, v->elem_bytes == 8   ? "    *(unsigned long *) ("
-            : v->elem_bytes == 4 ? "    *(unsigned *) ("
-                                 : "    *(unsigned char *) (");
-    put_row (t, l, m);
+    put (t, "    *(%s *) (", elem_types[GRAMME_DTYPE_BYTES (loop_accum_dtype (l, m))]);
+    put_row_slot (t, l, l->accums[m]);
     put (t, ") = 0x%llxul;\n", (unsigned long long) bits);
   }
 }
@@ -392,6 +415,30 @@ put_loop (CgText *t, const CgProgram *p, uint32_t step)
 
 /* -- Other steps ------------------------------------------------------------------------------- */
 
+/* Columns by way of accumulators of another dtype: a tile of columns at a time. */
+static void
+put_columns_and_cast (CgText *t, const CgProgram *p, const CgStep *s, const char *fold,
+                      uint32_t fill, uint32_t dtype)
+{
+  uint32_t accum = gramme_tile_accumulator (dtype), tile = p->tiles->tile_elems;
+  uint32_t elem = GRAMME_DTYPE_BYTES (dtype);
+  char gather[GRAMME_TILE_NAME_BYTES], cast[GRAMME_TILE_NAME_BYTES];
+  add_tile (t, p, GRAMME_TILE_GATHER, 0, 0, gather);
+  add_cast (t, p, accum, dtype, cast);
+  put (t, ", *a = ws + %llu;\n", (unsigned long long) p->temp_bytes);
+  put (t, "    for (unsigned long j = 0; j < %lld; j += %u) {\n", (long long) s->width, tile);
+  put (t, "      unsigned long n = %lld - j < %u ? %lld - j : %u;\n", (long long) s->width, tile,
+       (long long) s->width, tile);
+  put (t, "      %s (a, k%u, 0, n, %u);\n", gather, fill, (uint32_t) GRAMME_DTYPE_BYTES (accum));
+  put (t, "      for (unsigned long r = 0; r < %lld; r += %u)\n", (long long) s->n_rows, tile);
+  put (t, "        %s (a, x + r * %lld + j * %u, %lld, %lld - r < %u ? %lld - r : %u, n);\n", fold,
+       (long long) s->row_stride * elem, elem, (long long) s->row_stride * elem,
+       (long long) s->n_rows, tile, (long long) s->n_rows, tile);
+  put (t, "      %s (y + j * %u, a, n);\n    }\n  }\n", cast, elem);
+  if (t->ws_bytes < p->temp_bytes + TILE_BYTES)
+    t->ws_bytes = p->temp_bytes + TILE_BYTES;
+}
+
 static void
 put_columns (CgText *t, const CgProgram *p, uint32_t step)
 {
@@ -401,15 +448,20 @@ put_columns (CgText *t, const CgProgram *p, uint32_t step)
   uint32_t tile = p->tiles->tile_elems;
   char gather[GRAMME_TILE_NAME_BYTES], fold[GRAMME_TILE_NAME_BYTES];
   uint64_t bits = 0;
-  p->tiles->reduce_init (p->tiles->ctx, n->op, p->values[from].dtype, &bits);
-  uint32_t fill = add_fill (t, p, bits, elem);
+  uint32_t dtype = p->values[from].dtype, accum = gramme_tile_accumulator (dtype);
+  p->tiles->reduce_init (p->tiles->ctx, n->op, dtype, &bits);
+  uint32_t fill = add_fill (t, p, bits, GRAMME_DTYPE_BYTES (accum));
   add_tile (t, p, GRAMME_TILE_GATHER, 0, 0, gather);
-  add_tile (t, p, GRAMME_TILE_FOLD_COLUMNS, n->op, p->values[from].dtype, fold);
+  add_tile (t, p, GRAMME_TILE_FOLD_COLUMNS, n->op, dtype, fold);
   put (t, "  { /* %u: %s of %lld columns */\n    char *x = ", step, gramme_op_facts (n->op).name,
        (long long) s->width);
   put_address (t, p, from);
   put (t, ", *y = ");
   put_address (t, p, n->out);
+  if (accum != dtype) {
+    put_columns_and_cast (t, p, s, fold, fill, dtype);
+    return;
+  }
   put (t, ";\n    %s (y, k%u, 0, %lld, %u);\n", gather, fill, (long long) s->width, elem);
   put (t, "    for (unsigned long r = 0; r < %lld; r += %u)\n", (long long) s->n_rows, tile);
   put (t, "      %s (y, x + r * %lld, %lld, %lld - r < %u ? %lld - r : %u, %lld);\n  }\n", fold,

@@ -160,5 +160,5 @@ GRAMME_PLUGIN_DEFINE (api, "id=org.gramme.eager\n"
                            "rank=10\n"
                            "bit-exact=true\n"
                            "devices=cpu;\n"
-                           "dtypes=b1;u8;i32;i64;f32;f64;\n"
+                           "dtypes=b1;u8;i8;i16;i32;i64;f8e4m3;f8e5m2;f16;bf16;f32;f64;\n"
                            "flags=backward;run-concurrent;\n");

@@ -186,5 +186,5 @@ GRAMME_PLUGIN_DEFINE (api,
                       "rank=200\n"
                       "bit-exact=true\n"
                       "devices=cpu;\n"
-                      "dtypes=b1;u8;i32;i64;f32;f64;\n"
+                      "dtypes=b1;u8;i8;i16;i32;i64;f8e4m3;f8e5m2;f16;bf16;f32;f64;\n"
                       "flags=backward;run-concurrent;compile-serial;\n");

@@ -58,8 +58,9 @@ some_dtype (Maker *m)
 {
   for (;;) {
     GmDtype d = (GmDtype) below (m, GM_N_DTYPES);
-    if (m->dtypes >> d & 1
-        && (gm_dtype_is_float (d) || chance (m, 50))) /* floats are what it is about */
+    /* Arithmetic on floats is what it is about. */
+    int often = !gm_dtype_computes (d) ? 15 : gm_dtype_is_float (d) ? 100 : 50;
+    if (m->dtypes >> d & 1 && chance (m, often))
       return d;
   }
 }
@@ -644,7 +645,9 @@ gm_random_graph (const GmRandomGraph *options, GmArena *arena)
               .rng = GM_NO_ID };
   int64_t sizes[GM_MAX_DIMS];
   for (int d = 0; d < GM_N_DTYPES; d++)
-    if (gm_dtypes[d].live && (!options->dtypes || options->dtypes >> d & 1))
+    if (gm_dtypes[d].live && (!options->dtypes || options->dtypes >> d & 1)
+        && (!options->grad
+            || gm_dtype_computes (d))) /* gradients of what is only stored cannot be added */
       m.dtypes |= 1u << d;
   g_return_val_if_fail (m.dtypes, NULL);
   for (int i = 0, n = 1 + below (&m, 4); i < n; i++) {

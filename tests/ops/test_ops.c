@@ -142,23 +142,28 @@ combiner (GmOp op)
   }
 }
 
-/* The stated order, one element at a time: blocks of GM_TILE, 16 partials, a tree, block after block. */
+/* The stated order, one element at a time, in the type that `dtype` is computed in: blocks of
+ * GM_TILE, 16 partials, a tree, block after block. */
 static void
 model_fold (GmOp op, GmDtype dtype, char (*x)[8], int64_t n, char *acc)
 {
+  GmDtype from = dtype;
+  dtype = gm_dtype_compute (from);
   GmTilePointwise combine = tiles->pointwise (combiner (op), dtype);
-  char partial[16][8];
+  char partial[16][8], wide[8];
   tiles->reduce_init (op, dtype, acc);
   for (int64_t block = 0; block < n; block += GM_TILE) {
     for (int k = 0; k < 16; k++)
       tiles->reduce_init (op, dtype, partial[k]);
     for (int64_t i = 0; i < MIN (GM_TILE, n - block); i++)
-      combine (partial[i % 16], partial[i % 16], x[block + i], NULL, 1);
+      tiles->cast (from, dtype) (wide, x[block + i], 1),
+          combine (partial[i % 16], partial[i % 16], wide, NULL, 1);
     for (int s = 8; s > 0; s /= 2)
       for (int k = 0; k < s; k++)
         combine (partial[k], partial[k], partial[k + s], NULL, 1);
     combine (acc, acc, partial[0], NULL, 1);
   }
+  tiles->cast (dtype, from) (acc, acc, 1); /* one element: read before it is written */
 }
 
 /* The elements that are reduced into result element `i`, in row-major order of the reduced dimensions. */
@@ -310,18 +315,22 @@ START_TEST (scan_rows_are_sequential)
             g_autoptr (GmTensor) x = new_filled (dtype, shapes[s].ndim, shapes[s].sizes, lcg () % N_LAYOUTS, some_or_tame ());
             GmAttrs attrs = { .mask = gm_op_attr_mask (op), .dim = dim, .reverse = reverse };
             g_autoptr (GmTensor) y = run_all_ways (op, &x, 1, &attrs);
-            GmTilePointwise add = tiles->pointwise (GM_OP_add, dtype);
+            GmDtype sum = gm_dtype_compute (dtype);
+            GmTilePointwise add = tiles->pointwise (GM_OP_add, sum);
             uint32_t mask = x->meta.ndim ? 1u << dim : 0;
             GmMeta kept = kept_shape (&x->meta, mask);
             char (*xs)[8] = g_malloc (8 * 2048), (*ys)[8] = g_malloc (8 * 2048);
             for (int64_t i = 0, n = numel (&kept); i < n; i++) {
               int64_t count = collect (x, mask, &kept, i, xs);
               collect (y, mask, &kept, i, ys);
-              char acc[8] = { 0 };
+              char acc[8] = { 0 }, wide[8], want[8];
               for (int64_t k = 0; k < count; k++) {
                 int64_t at = reverse ? count - 1 - k : k;
-                add (acc, acc, xs[at], NULL, 1);
-                demand (same_element (dtype, acc, ys[at]), "%s of %s", gm_ops[op].name, gm_dtypes[dtype].text);
+                tiles->cast (dtype, sum) (wide, xs[at], 1);
+                add (acc, acc, wide, NULL, 1);
+                tiles->cast (sum, dtype) (want, acc, 1);
+                demand (same_element (dtype, want, ys[at]), "%s of %s", gm_ops[op].name,
+                        gm_dtypes[dtype].text);
               }
             }
             g_free (xs);
@@ -451,9 +460,16 @@ check_matmul (GmDtype dtype, GmTensor *a, GmTensor *b)
       magnitude += ABS (product);
     }
     double got = gm_scalar_as_double (gm_scalar_load (dtype, nth (y, i)));
-    if (dtype == GM_U8)
-      sum = (double) (uint8_t) sum;
-    double tolerance = gm_dtype_is_float (dtype) ? magnitude * (dtype == GM_F32 ? 1e-6 : 1e-14) : 0;
+    if (gm_dtypes[dtype].category == GM_CATEGORY_INT && gm_dtypes[dtype].bits < 32) {
+      char wrapped[8];
+      gm_scalar_store (gm_scalar_int ((int64_t) sum), dtype, wrapped);
+      sum = (double) gm_scalar_load (dtype, wrapped).i;
+    }
+    double tolerance = 0;
+    if (gm_dtype_is_float (dtype)) /* of the sums, and of the one rounding of the result */
+      tolerance = magnitude * (gm_dtype_compute (dtype) == GM_F32 ? 1e-6 : 1e-14)
+                  + (sum < 0 ? -sum : sum) * gm_dtype_epsilon (dtype) / 2
+                  + (dtype == GM_F16 ? 0x1p-25 : 0);
     demand (ABS (got - sum) <= tolerance, "%s: element %d is %g, not %g", what, (int) i, got, sum);
   }
 }

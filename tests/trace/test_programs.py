@@ -50,8 +50,8 @@ def describe(value, seen):
     kind = type(value).__name__
     if isinstance(value, gramme.Tensor):
         grad = None if value.grad is None else describe(value.grad, seen)
-        data = value.detach().numpy()
-        return (kind, str(value.dtype), tuple(value.shape), value.stride(), value.requires_grad, data.tobytes(), grad)
+        data = b"".join([value.detach().contiguous()])
+        return (kind, str(value.dtype), tuple(value.shape), value.stride(), value.requires_grad, data, grad)
     if isinstance(value, (list, tuple)):
         return (kind, [describe(item, seen) for item in value])
     if isinstance(value, dict):

@@ -59,7 +59,7 @@ static void
 compare_one (const char *name, const GmRandomGraph *options, GmRandomNumbers numbers)
 {
   g_autoptr (GmArena) arena = gm_arena_new ();
-  GmGraph *g = gm_random_graph (options, arena);
+  g_autoptr (GmGraph) g = gm_random_graph (options, arena);
   make_outputs_dense (g);
   uint32_t n_in = g->inputs->len, n_out = g->outputs->len;
   GmTensor **in = g_new0 (GmTensor *, n_in + 1), **want = g_new0 (GmTensor *, n_out + 1),
@@ -138,6 +138,17 @@ START_TEST (pointwise_chains_and_reductions_give_the_reference_bits)
 }
 END_TEST
 
+/* Mostly values that are rounded after each op, or wrap early. */
+START_TEST (small_dtypes_give_the_reference_bits)
+{
+  uint32_t small =
+      1u << GM_F16 | 1u << GM_BF16 | 1u << GM_I8 | 1u << GM_I16 | 1u << GM_F8E4M3 | 1u << GM_F8E5M2;
+  compare_many (backends[_i],
+                (GmRandomGraph){ .strided = true, .defined_only = true, .dtypes = small },
+                GM_RANDOM_WILD);
+}
+END_TEST
+
 /* Rows longer than a tile, in one and in several dimensions: written out, because random shapes are
  * small. */
 static const char *const long_rows[] = {
@@ -162,6 +173,34 @@ static const char *const long_rows[] = {
   "  %1 = sum %0 dims=[0] keepdim=false : f32[70]\n"
   "  %2 = sum %0 dims=[0, 1] keepdim=false : f32[]\n"
   "  %3 = sum %0 dims=[1] keepdim=false : f32[1100]\n"
+  "}\n",
+  "forward (%x: f16[3, 1300]) -> (%6, %1, %3) {\n"
+  "  %0 = amax %x dims=[1] keepdim=true : f16[3, 1]\n"
+  "  %1 = sub %x %0 : f16[3, 1300]\n"
+  "  %2 = exp %1 : f16[3, 1300]\n"
+  "  %3 = sum %2 dims=[1] keepdim=true : f16[3, 1]\n"
+  "  %4 = log %3 : f16[3, 1]\n"
+  "  %5 = sub %1 %4 : f16[3, 1300]\n"
+  "  %6 = tanh %5 : f16[3, 1300]\n"
+  "}\n",
+  "forward (%x: bf16[5, 512]) -> (%3) {\n"
+  "  %0 = exp %x : bf16[5, 512]\n"
+  "  %1 = sum %0 dims=[1] keepdim=true : bf16[5, 1]\n"
+  "  %2 = log %1 : bf16[5, 1]\n"
+  "  %3 = sub %x %2 : bf16[5, 512]\n"
+  "}\n",
+  "forward (%x: bf16[1100, 700], %w: bf16[700]) -> (%1, %2, %3) {\n"
+  "  %0 = mul %x %w : bf16[1100, 700]\n"
+  "  %1 = sum %0 dims=[0] keepdim=false : bf16[700]\n"
+  "  %2 = sum %0 dims=[0, 1] keepdim=false : bf16[]\n"
+  "  %3 = sum %0 dims=[1] keepdim=false : bf16[1100]\n"
+  "}\n",
+  "forward (%x: i16[40, 600], %y: i8[40, 600]) -> (%2, %3, %4) {\n"
+  "  %0 = cast %y dtype=i16 : i16[40, 600]\n"
+  "  %1 = mul %x %0 : i16[40, 600]\n"
+  "  %2 = sum %1 dims=[1] keepdim=false : i16[40]\n"
+  "  %3 = prod %y dims=[1] keepdim=false : i8[40]\n"
+  "  %4 = amax %1 dims=[0] keepdim=false : i16[600]\n"
   "}\n",
   "forward (%x: f64[2, 30, 40]) -> (%3, %2) {\n"
   "  %0 = tanh %x : f64[2, 30, 40]\n"
@@ -217,6 +256,7 @@ main (void)
   tcase_add_loop_test (t, every_family_gives_the_reference_bits, 0, G_N_ELEMENTS (backends));
   tcase_add_loop_test (t, pointwise_chains_and_reductions_give_the_reference_bits, 0,
                        G_N_ELEMENTS (backends));
+  tcase_add_loop_test (t, small_dtypes_give_the_reference_bits, 0, G_N_ELEMENTS (backends));
   tcase_add_loop_test (t, rows_longer_than_a_tile_give_the_reference_bits, 0,
                        G_N_ELEMENTS (backends));
   suite_add_tcase (s, t);

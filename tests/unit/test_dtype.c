@@ -11,7 +11,7 @@
 
 START_TEST (the_table_agrees_with_c)
 {
-#define DTYPE(code, NAME, text, torch, ctype, nbits, dl, cat, is_live) \
+#define DTYPE(code, NAME, text, torch, ctype, nbits, dl, cat, compute_in, is_live) \
   ck_assert_uint_eq (gm_dtypes[GM_##NAME].bits, sizeof (ctype) * 8); \
   ck_assert_uint_eq (gm_dtype_size (GM_##NAME), sizeof (ctype)); \
   ck_assert_uint_eq (gm_dtypes[code].dlpack_code, dl);
@@ -59,10 +59,18 @@ START_TEST (elements_are_converted_as_x86_does)
     int64_t i64;
     int32_t i32;
     uint8_t u8, b;
+    int16_t i16;
   } cases[] = {
-    { 1.9, 1, 1, 1, 1 },     { -1.9, -1, -1, 255, 1 }, { 300.7, 300, 300, 44, 1 },
-    { 0, 0, 0, 0, 0 },       { -0.0, 0, 0, 0, 0 },     { 3e9, 3000000000, INT32_MIN, 0, 1 },
-    { 1e300, INT64_MIN, INT32_MIN, 0, 1 }, { NAN, INT64_MIN, INT32_MIN, 0, 1 }, { 0.25, 0, 0, 0, 1 },
+    { 1.9, 1, 1, 1, 1, 1 },
+    { -1.9, -1, -1, 255, 1, -1 },
+    { 300.7, 300, 300, 44, 1, 300 },
+    { 0, 0, 0, 0, 0, 0 },
+    { -0.0, 0, 0, 0, 0, 0 },
+    { 3e9, 3000000000, INT32_MIN, 0, 1, 0 },
+    { 1e300, INT64_MIN, INT32_MIN, 0, 1, 0 },
+    { NAN, INT64_MIN, INT32_MIN, 0, 1, 0 },
+    { 0.25, 0, 0, 0, 1, 0 },
+    { 40000, 40000, 40000, 64, 1, -25536 },
   };
   for (size_t k = 0; k < G_N_ELEMENTS (cases); k++) {
     int64_t i64;
@@ -76,6 +84,12 @@ START_TEST (elements_are_converted_as_x86_does)
     ck_assert_int_eq (i64, cases[k].i64);
     ck_assert_int_eq (i32, cases[k].i32);
     ck_assert_uint_eq (u8, cases[k].u8);
+    int8_t i8;
+    int16_t i16;
+    gm_scalar_store (s, GM_I8, &i8);
+    gm_scalar_store (s, GM_I16, &i16);
+    ck_assert_int_eq (i8, (int8_t) cases[k].u8);
+    ck_assert_int_eq (i16, cases[k].i16);
     ck_assert_uint_eq (b, cases[k].b);
   }
 }

@@ -77,9 +77,29 @@ END_TEST
 
 /* -- Tiles ------------------------------------------------------------------------------------- */
 
-static const uint32_t dtypes[] = { GRAMME_DTYPE_BOOL, GRAMME_DTYPE_U8,  GRAMME_DTYPE_I32,
-                                   GRAMME_DTYPE_I64,  GRAMME_DTYPE_F32, GRAMME_DTYPE_F64 };
-static const int codes[] = { GM_BOOL, GM_U8, GM_I32, GM_I64, GM_F32, GM_F64 };
+static const uint32_t dtypes[] = {
+#define DTYPE(code, NAME, ...) GRAMME_DTYPE_##NAME,
+#include "core/tensor/dtypes.def"
+};
+static const int codes[] = {
+#define DTYPE(code, NAME, ...) GM_##NAME,
+#include "core/tensor/dtypes.def"
+};
+
+START_TEST (the_abi_names_every_dtype_and_what_it_is_accumulated_in)
+{
+  for (unsigned d = 0; d < G_N_ELEMENTS (dtypes); d++) {
+    const GmDtypeInfo *info = &gm_dtypes[codes[d]];
+    ck_assert_uint_eq (dtypes[d], GRAMME_DTYPE (info->dlpack_code, info->bits));
+    ck_assert_uint_eq (GRAMME_DTYPE_BYTES (dtypes[d]), info->size_bytes);
+    if (gm_dtype_computes (codes[d])) {
+      const GmDtypeInfo *in = &gm_dtypes[gm_dtype_compute (codes[d])];
+      ck_assert_uint_eq (gramme_tile_accumulator (dtypes[d]),
+                         GRAMME_DTYPE (in->dlpack_code, in->bits));
+    }
+  }
+}
+END_TEST
 
 START_TEST (tiles_are_the_hosts_and_their_names_are_unique_identifiers)
 {
@@ -111,8 +131,8 @@ START_TEST (tiles_are_the_hosts_and_their_names_are_unique_identifiers)
         g_hash_table_insert (names, g_strdup (name), (void *) f);
       }
   ck_assert_uint_gt (g_hash_table_size (names), 200);
-  ck_assert (t->find (t->ctx, GRAMME_TILE_POINTWISE, GRAMME_OP_add, GRAMME_DTYPE_F16, 0, NULL) ==
-             NULL);
+  ck_assert (!t->find (t->ctx, GRAMME_TILE_POINTWISE, GRAMME_OP_add, GRAMME_DTYPE_F8E4M3, 0, NULL));
+  ck_assert (!t->find (t->ctx, GRAMME_TILE_MATMUL, 0, GRAMME_DTYPE_F16, 0, NULL));
   ck_assert (t->find (t->ctx, GRAMME_TILE_POINTWISE, GRAMME_OP_add, 0, 0, NULL) == NULL);
   ck_assert (t->find (t->ctx, 99, GRAMME_OP_add, GRAMME_DTYPE_F32, 0, NULL) == NULL);
 }
@@ -249,6 +269,7 @@ main (void)
   tcase_add_test (t, the_table_is_complete_and_of_this_version);
   tcase_add_test (t, memory_has_the_alignment_asked_for);
   tcase_add_test (t, progress_asks_whether_to_stop_and_diagnostics_are_kept);
+  tcase_add_test (t, the_abi_names_every_dtype_and_what_it_is_accumulated_in);
   tcase_add_test (t, tiles_are_the_hosts_and_their_names_are_unique_identifiers);
   tcase_add_test (t, tiles_with_a_dtype_of_their_own_compute);
   tcase_add_test (t, a_node_runs_unprepared_on_other_strides_than_the_images);

@@ -263,8 +263,30 @@ START_TEST (calls_that_are_no_calls)
   refuse (GM_OP_sum, IN (&x), NULL, GM_ERROR_TYPE, SAYS ("sum", "dims"));
   GmAttrs extra = { .mask = 1u << GM_ATTR_STEP };
   refuse (GM_OP_neg, IN (&x), &extra, GM_ERROR_TYPE, SAYS ("neg", "step"));
-  GmAttrs half = { .mask = 1u << GM_ATTR_DTYPE, .dtype = GM_F16 };
-  refuse (GM_OP_cast, IN (&x), &half, GM_ERROR_UNSUPPORTED, SAYS ("float16"));
+  GmAttrs none = { .mask = 1u << GM_ATTR_DTYPE, .dtype = GM_N_DTYPES };
+  refuse (GM_OP_cast, IN (&x), &none, GM_ERROR_UNSUPPORTED, SAYS ("cast", "dtype"));
+}
+END_TEST
+
+START_TEST (what_is_only_stored_is_refused_by_name)
+{
+  GmMeta x = meta (GM_F8E4M3, SIZES (2, 3)), i = meta (GM_I64, SIZES (2, 3));
+  GmAttrs sum = { .mask = 1u << GM_ATTR_DIMS | 1u << GM_ATTR_KEEPDIM },
+          dim = { .mask = 1u << GM_ATTR_DIM };
+  GmAttrs range = {
+    .mask = gm_op_attr_mask (GM_OP_arange), .dtype = GM_F8E5M2, .n_list = 1, .list = { 3 }
+  };
+  refuse (GM_OP_add, IN (&x, &x), NULL, GM_ERROR_RUNTIME,
+          SAYS ("add", "float8_e4m3fn", "cast to float32"));
+  refuse (GM_OP_eq, IN (&x, &x), NULL, GM_ERROR_RUNTIME,
+          SAYS ("eq", "float8_e4m3fn", "cast to float32"));
+  refuse (GM_OP_matmul, IN (&x, &x), NULL, GM_ERROR_RUNTIME,
+          SAYS ("matmul", "float8_e4m3fn", "cast to float32"));
+  refuse (GM_OP_sum, IN (&x), &sum, GM_ERROR_RUNTIME,
+          SAYS ("sum", "float8_e4m3fn", "cast to float32"));
+  refuse (GM_OP_scatter_add, IN (&x, &i, &x), &dim, GM_ERROR_RUNTIME,
+          SAYS ("scatter_add", "float8_e4m3fn", "cast to float32"));
+  refuse (GM_OP_arange, NULL, 0, &range, GM_ERROR_UNSUPPORTED, SAYS ("arange", "float8_e5m2"));
 }
 END_TEST
 
@@ -288,6 +310,7 @@ main (void)
   tcase_add_test (t, reductions_out_of_range);
   tcase_add_test (t, indexing_that_does_not_fit);
   tcase_add_test (t, calls_that_are_no_calls);
+  tcase_add_test (t, what_is_only_stored_is_refused_by_name);
   suite_add_tcase (s, t);
   SRunner *sr = srunner_create (s);
   srunner_run_all (sr, CK_NORMAL);

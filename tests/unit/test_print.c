@@ -161,6 +161,24 @@ START_TEST (floats_keep_their_bits)
 }
 END_TEST
 
+START_TEST (every_small_float_keeps_its_bits)
+{
+  static const GmDtype small[] = { GM_F16, GM_BF16, GM_F8E4M3, GM_F8E5M2 };
+  GString *s = g_string_new (NULL);
+  for (size_t k = 0; k < G_N_ELEMENTS (small); k++)
+    for (uint32_t code = 0; code < 1u << gm_dtypes[small[k]].bits; code++) {
+      uint32_t back = 0;
+      g_string_truncate (s, 0);
+      gm_text_element (s, small[k], &code);
+      const char *text = s->str;
+      if (!gm_text_read_element (&text, small[k], &back) || *text || back != code)
+        ck_abort_msg ("%s: %x is printed as %s and read as %x", gm_dtypes[small[k]].text, code,
+                      s->str, back);
+    }
+  g_string_free (s, TRUE);
+}
+END_TEST
+
 START_TEST (random_graphs_survive_their_text)
 {
   for (uint64_t seed = 0; seed < 500; seed++) {
@@ -220,6 +238,7 @@ main (void)
   tcase_add_test (t, errors_name_line_and_column);
   tcase_add_test (t, odd_names_are_mended);
   tcase_add_test (t, floats_keep_their_bits);
+  tcase_add_test (t, every_small_float_keeps_its_bits);
   tcase_add_test (t, random_graphs_survive_their_text);
   tcase_add_test (t, mutated_text_never_crashes);
   suite_add_tcase (suite, t);

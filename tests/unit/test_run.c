@@ -174,7 +174,9 @@ comes_before (GmScalar a, GmScalar b) /* strictly, NaN last */
 START_TEST (argsort_is_stable_with_nan_last)
 {
   for (GmDtype dtype = 0; dtype < GM_N_DTYPES; dtype++)
-    for (int descending = 0; descending < 2 && gm_dtypes[dtype].live; descending++)
+    for (int descending = 0;
+         descending < 2 && gm_dtypes[dtype].live && gm_op_accepts (GM_OP_argsort, dtype);
+         descending++)
       for (int dim = 0; dim < 2; dim++) {
         g_autoptr (GmTensor) x = new_filled (dtype, 2, (int64_t[]){ 37, 41 }, lcg () % N_LAYOUTS, some_value);
         GmAttrs attrs = ATTRS (GM_OP_argsort, .dim = dim, .descending = descending);

@@ -61,7 +61,7 @@ break_dtype (GmGraph *g)
 static void
 break_dead_dtype (GmGraph *g)
 {
-  gm_graph_meta (g, 1)->dtype = GM_F16;
+  gm_graph_meta (g, 1)->dtype = GM_N_DTYPES;
 }
 static void
 break_unused (GmGraph *g)

@@ -34,6 +34,7 @@ UNIT_TESTS = \
   tests/unit/test_sym \
   tests/unit/test_tensor \
   tests/unit/test_tensor_text \
+  tests/unit/test_small_floats \
   tests/unit/test_tiles \
   tests/unit/test_trust \
   tests/unit/test_verify \
@@ -71,6 +72,7 @@ tests_unit_test_simplify_SOURCES = tests/unit/test_simplify.c tests/fuzz/random_
 tests_unit_test_sym_SOURCES = tests/unit/test_sym.c
 tests_unit_test_tensor_SOURCES = tests/unit/test_tensor.c
 tests_unit_test_tensor_text_SOURCES = tests/unit/test_tensor_text.c
+tests_unit_test_small_floats_SOURCES = tests/unit/test_small_floats.c
 tests_unit_test_tiles_SOURCES = tests/unit/test_tiles.c
 tests_unit_test_trust_SOURCES = tests/unit/test_trust.c tests/plugin/hostile.h tests/plugin/hostile.c
 tests_unit_test_verify_SOURCES = tests/unit/test_verify.c
@@ -117,6 +119,7 @@ TEST_FILES = \
   tests/plugin/hostile.h \
   tests/python/conftest.py \
   tests/python/test_autograd.py \
+  tests/python/test_dtypes.py \
   tests/python/test_memory.py \
   tests/python/test_nn.py \
   tests/python/test_operators.py \
@@ -126,6 +129,7 @@ TEST_FILES = \
   tests/style/floors.py \
   tests/trace/conftest.py \
   tests/trace/programs_basic.py \
+  tests/trace/programs_dtypes.py \
   tests/trace/programs_functions.py \
   tests/trace/programs_objects.py \
   tests/trace/test_guards.py \

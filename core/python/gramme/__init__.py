@@ -36,6 +36,7 @@ from gramme import autograd, compiler, nn, optim
 from gramme._compile import compile
 from gramme.compare import allclose, equal, is_floating_point, isclose, numel
 from gramme.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from gramme.limits import finfo, iinfo
 
 
 def __getattr__(name):

@@ -10,8 +10,14 @@ from gramme._core import Tensor
 _NAMES = {
     gramme.float32: "F32",
     gramme.float64: "F64",
+    gramme.float16: "F16",
+    gramme.bfloat16: "BF16",
+    gramme.float8_e4m3fn: "F8_E4M3",
+    gramme.float8_e5m2: "F8_E5M2",
     gramme.int64: "I64",
     gramme.int32: "I32",
+    gramme.int16: "I16",
+    gramme.int8: "I8",
     gramme.uint8: "U8",
     gramme.bool: "BOOL",
 }
@@ -36,7 +42,7 @@ def save(tensors, path, metadata=None):
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for tensor in tensors.values():
-            file.write(memoryview(tensor.detach()).tobytes())
+            file.write(tensor.detach().contiguous())
 
 
 def _integer(value):

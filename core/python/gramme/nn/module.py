@@ -275,6 +275,16 @@ class Module:
 
         return self.to(float64)
 
+    def half(self):
+        from gramme import float16
+
+        return self.to(float16)
+
+    def bfloat16(self):
+        from gramme import bfloat16
+
+        return self.to(bfloat16)
+
     def cpu(self):
         return self
 
