@@ -127,6 +127,19 @@ def mark(rounds):
     return rows
 
 
+@case
+def plan_overhead(rounds):
+    """What the call plan of relu(x * y + z) on 16 floats adds to the back end's own call, without and with gradients."""
+    rows = []
+    for name in backends():
+        for grad, limit in ((False, 300), (True, 800)):
+            pairs = [gramme._core.measure_plan(name, grad, 5_000) for _ in range(rounds)]
+            added = [plan - alone for plan, alone in pairs]
+            side = f"{name}, {'forward and backward' if grad else 'forward'} ({min(alone for _, alone in pairs):.0f} ns alone)"
+            rows.append({"side": side, "min_ns": min(added), "median_ns": statistics.median(added), "limit_ns": limit})
+    return rows
+
+
 class Classifier(nn.Module):
     def __init__(self):
         super().__init__()
@@ -195,3 +208,59 @@ def softmax_1024(rounds):
     for name in backends():
         sides[name] = lambda compiled=gramme.compile(f, backend=name): compiled(x)
     return interleave(sides, rounds, 10)
+
+
+class Block(nn.Module):
+    """A transformer's: attention and a perceptron, both on normalised inputs, both added to what came in."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        h = self.norm1(x)
+        x = x + self.attention(h, h, h, is_causal=True)[0]
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+def square_loss(model, x):
+    return (model(x) ** 2).mean()
+
+
+@case
+def block_memory(rounds):
+    """A training step of a transformer block (batch 8, length 128, width 256): time, and peak bytes in all."""
+    gramme.manual_seed(1)
+    model = Block(256, 4)
+    x = gramme.randn(8, 128, 256, requires_grad=True)
+    leaves = [x, *model.parameters()]
+
+    def clear():
+        for leaf in leaves:
+            leaf.grad = None
+
+    def step(fn):
+        clear()
+        fn(model, x).backward()
+
+    def peak(fn):
+        step(fn)
+        clear()
+        gramme._core.reset_peak_bytes()
+        fn(model, x).backward()
+        return gramme._core.peak_bytes()
+
+    forms = {"plain eager": square_loss}
+    for name in backends():
+        forms[name] = gramme.compile(square_loss, backend=name)
+        for option, value in (("partition", "min-cut"), ("memory-budget", 0.9)):
+            forms[f"{name}, {option}={value}"] = gramme.compile(square_loss, backend=name, options={option: value})
+    peaks = {name: peak(fn) for name, fn in forms.items()}
+    rows = interleave({name: lambda fn=fn: step(fn) for name, fn in forms.items()}, rounds, 2)
+    for row in rows:
+        row["peak_bytes"] = peaks[row["side"]]
+        row["side"] += f" ({row['peak_bytes'] / 1e6:.1f} MB, x{row['peak_bytes'] / peaks['plain eager']:.2f})"
+        row["limit_ns"] = 1.05 * rows[0]["min_ns"]
+    return rows

@@ -19,6 +19,62 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* -- Options ----------------------------------------------------------------------------------- */
+
+static bool
+take_partition (GmCompile *c, const char *value)
+{
+  c->ask.partition.mode =
+    strcmp (value, "min-cut") == 0 ? GM_PARTITION_MIN_CUT : GM_PARTITION_DEFAULT;
+  return c->ask.partition.mode == GM_PARTITION_MIN_CUT || strcmp (value, "default") == 0;
+}
+
+/* A budget is one of the minimum cut, so it asks for it. */
+static bool
+take_budget (GmCompile *c, const char *value)
+{
+  char *end;
+  double budget = g_ascii_strtod (value, &end);
+
+  c->ask.partition = (GmPartitionOptions){ GM_PARTITION_MIN_CUT, budget };
+  return end > value && *end == 0 && budget >= 0 && budget <= 1;
+}
+
+static const struct {
+  const char *key;
+  bool (*take) (GmCompile *c, const char *value);
+  const char *values;
+} host_options[] = {
+  { "partition", take_partition, "default or min-cut" },
+  { "memory-budget", take_budget, "a number from 0 to 1" },
+};
+
+/* Users give options of the host and of the back end in one list.  The host's are taken out here,
+ * once, before the first stage runs: a plugin sees its own alone. */
+static bool
+read_options (GmCompile *c, GError **error)
+{
+  g_autoptr (GPtrArray) others = g_ptr_array_new_with_free_func (g_free);
+
+  for (const char *const *o = c->ask.options; o && *o; o++) {
+    const char *value = strchr (*o, '=');
+    size_t i = 0, n = value ? (size_t) (value - *o) : 0;
+    while (i < G_N_ELEMENTS (host_options) &&
+           !(strncmp (host_options[i].key, *o, n) == 0 && host_options[i].key[n] == 0))
+      i++;
+    if (i == G_N_ELEMENTS (host_options)) {
+      g_ptr_array_add (others, g_strdup (*o));
+    } else if (!host_options[i].take (c, value + 1)) {
+      g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "option %s: the value of %s is %s", *o,
+                   host_options[i].key, host_options[i].values);
+      return false;
+    }
+  }
+  g_ptr_array_add (others, NULL);
+  c->ask.for_backend = (char **) g_ptr_array_steal (others, NULL);
+  return true;
+}
+
 /* -- Adaptors ---------------------------------------------------------------------------------- */
 
 static struct {
@@ -71,7 +127,8 @@ join (GmCompile *c, GError **error)
 static bool
 partition (GmCompile *c, GError **error)
 {
-  return gm_partition (&c->join, &c->functionalize.writes, c->arena, &c->partition, error);
+  return gm_partition (&c->join, &c->functionalize.writes, &c->ask.partition, c->arena,
+                       &c->partition, error);
 }
 
 static bool
@@ -116,7 +173,8 @@ lower (GmCompile *c, GError **error)
   if (backward && backward->outputs->len == 0)
     backward = NULL;
   if (forward->outputs->len > 0) {
-    c->lower.exec = gm_backend_compile (c->ask.backend, forward, backward, c->ask.options, error);
+    c->lower.exec = gm_backend_compile (c->ask.backend, forward, backward,
+                                        (const char *const *) c->ask.for_backend, error);
     if (!c->lower.exec)
       return false;
   }
@@ -271,6 +329,8 @@ verify (const GmCompile *c, const GmStage *s)
 bool
 gm_compile_run (GmCompile *c, char from, char to, GError **error)
 {
+  if (!c->ask.for_backend && !read_options (c, error))
+    return false;
   for (const GmStage *s = find_stage (from), *last = find_stage (to); s <= last && !c->stopped;
        s++) {
     gint64 start_us = g_get_monotonic_time ();
@@ -297,6 +357,7 @@ gm_compile_new (void)
 
   c->arena = gm_arena_new ();
   c->ask.differentiate = true;
+  c->ask.partition = (GmPartitionOptions){ GM_PARTITION_DEFAULT, 1 };
   c->filled = CODE;
   return c;
 }
@@ -313,6 +374,7 @@ gm_compile_free (GmCompile *c)
   g_clear_pointer (&c->functionalize.graph, gm_graph_free);
   g_clear_pointer (&c->simplify.graph, gm_graph_free);
   g_clear_pointer (&c->record.graph, gm_graph_free);
+  g_strfreev (c->ask.for_backend);
   gm_arena_free (c->arena);
   g_free (c);
 }

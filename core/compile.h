@@ -26,6 +26,8 @@ struct GmCompile {
     GmBackend *backend;
     const char *const *options; /* borrowed: "key=value", NULL at the end; or NULL */
     bool differentiate;         /* inputs that require grad get gradients */
+    GmPartitionOptions partition; /* host options set it, too: see compile.c */
+    char **for_backend;           /* private: what of `options` the back end gets */
   } ask;
   struct { /* r, or the caller */
     GmGraph *graph;

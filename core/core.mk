@@ -61,6 +61,7 @@ CORE_SOURCES += \
   core/ops/ops.h \
   core/ops/api.def
 CORE_SOURCES += \
+  core/autograd/checkpoint.c \
   core/autograd/eager_builder.c \
   core/autograd/engine.c \
   core/autograd/inplace.c \
@@ -93,14 +94,19 @@ CORE_SOURCES += \
   core/graph/simplify.h \
   core/graph/text.h
 CORE_SOURCES += \
+  core/aot/budget.c \
+  core/aot/choose.c \
   core/aot/copy.c \
   core/aot/functionalize.c \
   core/aot/join.c \
+  core/aot/mincut.c \
   core/aot/output_alias.c \
   core/aot/partition.c \
   core/aot/plan.c \
   core/aot/views.c \
   core/aot/aot.h \
+  core/aot/mincut.h \
+  core/aot/partition.h \
   core/aot/plan.h
 CORE_SOURCES += \
   core/plugin/backend.c \
@@ -250,6 +256,10 @@ package_nn_PYTHON = \
   core/python/gramme/nn/layers.py \
   core/python/gramme/nn/module.py \
   core/python/gramme/nn/parameter.py
+package_utilsdir = $(pythondir)/gramme/utils
+package_utils_PYTHON = \
+  core/python/gramme/utils/__init__.py \
+  core/python/gramme/utils/checkpoint.py
 package_optimdir = $(pythondir)/gramme/optim
 package_optim_PYTHON = \
   core/python/gramme/optim/__init__.py \

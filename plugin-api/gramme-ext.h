@@ -44,7 +44,8 @@ typedef struct {
   int32_t (*prepare_copy) (void *ctx, const GrammeImage *image, uint32_t from, uint32_t to,
                            GrammeKernel **out, GrammeStatus *status);
   /* data: the addresses of the first elements of the inputs, then of the result.  The result
-   * overlaps no input. */
+   * overlaps no input; that of a POINTWISE node may be an input: the same address, dtype, sizes and
+   * strides. */
   int32_t (*run) (GrammeKernel *kernel, void *const *data, GrammeStatus *status);
   void (*release) (GrammeKernel *kernel);
   /* How far, in bytes, a MOVEMENT node's result begins after its input's first element; its strides

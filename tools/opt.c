@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * opt.c -- `gramme opt`: text graphs in, stages of the spine run on them, text graphs out.
  *
- *   gramme opt [--stages s,f,j,p] [--rewrite dead,fold,cse] [--verify] [--emit text|image] [FILE|-]
+ *   gramme opt [--stages s,f,j,p] [--rewrite dead,fold,cse] [--option KEY=VALUE] [--verify]
+ *              [--emit text|image] [FILE|-]
  *
  * What a dump (GM_DEBUG=sfjp) shows can be put into a file, edited, and sent through any span of
  * stages again: tests/graph is made of that.  Stages may be written as letters, too ("sfjp").  They
@@ -20,6 +21,8 @@ typedef struct {
   uint32_t rewrites;
   bool verify, image;
   const char *file;
+  const char *list[9]; /* of the compilation: partition=min-cut, memory-budget=0.5 */
+  int n_list;
 } Options;
 
 /* -- Command line ------------------------------------------------------------------------------ */
@@ -92,6 +95,10 @@ read_options (Options *o, int argc, char **argv)
       if (strcmp (value, "text") && strcmp (value, "image"))
         return gm_tool_misused ("opt", "cannot emit '%s': there are text and image", value);
       o->image = !strcmp (value, "image");
+    } else if ((value = value_of ("--option", argc, argv, &i))) {
+      if (!strchr (value, '=') || o->n_list + 1 == G_N_ELEMENTS (o->list))
+        return gm_tool_misused ("opt", "--option takes KEY=VALUE, eight times at most, not '%s'", value);
+      o->list[o->n_list++] = value;
     } else if (!strcmp (argv[i], "--verify"))
       o->verify = true;
     else if (argv[i][0] == '-' && argv[i][1])
@@ -187,6 +194,7 @@ run_stages (const Options *o, GmGraph *g, GError **error)
 {
   g_autoptr (GmCompile) c = gm_compile_new ();
   char first = o->stages[0], last = o->stages[strlen (o->stages) - 1];
+  c->ask.options = o->list;
   enter (c, g, first);
   if (!gm_compile_run (c, first, last, error))
     return false;

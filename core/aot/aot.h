@@ -11,8 +11,9 @@
  *   (the back end's graph)
  *
  * After the layers, join differentiates the functional graph and partition cuts the result in
- * two.  Each stage reads a graph, leaves it alone and builds a new one in `arena`; results live
- * as long as the arena.  gm_plan_new (plan.h) copies what is needed at run time.
+ * two (choose.c, mincut.c and budget.c decide where).  Each stage reads a graph, leaves it alone
+ * and builds a new one in `arena`; results live as long as the arena.  gm_plan_new (plan.h) copies
+ * what is needed at run time.
  * Threads: one at a time per arena.
  */
 #ifndef GM_AOT_AOT_H
@@ -129,9 +130,19 @@ typedef struct {
   const GmGradSource *sources; /* per gradient of the joint graph */
 } GmParts;
 
+/* DEFAULT saves what the backward reads and computes nothing twice that costs arithmetic.  MIN_CUT
+ * saves what weighs least and computes the rest again, if that is cheap; of what it would save, a
+ * budget below 1 drops what is cheapest to compute again, down to nothing but inputs at 0. */
+typedef enum { GM_PARTITION_DEFAULT, GM_PARTITION_MIN_CUT } GmPartitionMode;
+typedef struct { GmPartitionMode mode; double memory_budget; /* 0 to 1 */ } GmPartitionOptions;
+
 /* `writes`: which inputs are overwritten after the forward, so that they cannot be saved as
- * they are; NULL for none. */
-bool gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes, GmArena *arena,
-                   GmParts *parts, GError **error);
+ * they are; NULL for none.  `options`: NULL for { DEFAULT, 1 }.  The bits of all outputs and
+ * gradients are the same for all options and tags. */
+bool gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
+                   const GmPartitionOptions *options, GmArena *arena, GmParts *parts,
+                   GError **error);
+/* Bytes that the forward allocates for the backward alone: its outputs of kind SAVED. */
+uint64_t gm_partition_saved_bytes (const GmParts *parts);
 
 #endif

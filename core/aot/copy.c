@@ -20,7 +20,10 @@ gm_copy_node (GmGraph *to, const GmGraph *from, const GmNode *n, const GmValueId
                                   n->where);
   for (uint32_t i = 0; i < n->n_in; i++)
     in[i] = map ? map[n->in[i]] : n->in[i];
-  return gm_graph_add_node (to, n->op, in, (int) n->n_in, n->attrs, n->where, error);
+  GmValueId v = gm_graph_add_node (to, n->op, in, (int) n->n_in, n->attrs, n->where, error);
+  if (v != GM_NO_ID)
+    gm_graph_set_tag (to, v, n->tag);
+  return v;
 }
 
 bool

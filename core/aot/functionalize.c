@@ -169,6 +169,7 @@ rewrite_node (Rewrite *r, const GmNode *n)
   const GmMeta *m = gm_graph_meta (r->g, n->out);
 
   r->b.where = n->where;
+  r->b.tag = (GmNodeTag) n->tag;
   if (gm_ops[n->op].family == GM_FAMILY_MUTATE) { /* copy_ (dst, src) */
     GmVal src = gm_b_expand (b, gm_b_cast (b, current (r, n->in[1]), m->dtype), m->ndim, m->sizes);
     if (gm_views_no_grad (r->g, n)) {

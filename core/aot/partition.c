@@ -1,111 +1,150 @@
 /* SPDX-License-Identifier: Apache-2.0
  * partition.c -- the joint graph, cut into forward and backward.
  *
- * The forward is what the function's outputs need; the backward is what the gradients need
- * beside it; saved is where the one reads the other.  What is saved, the first that fits:
- *   an input that is not written to   saved as it is: no copy, no memory
- *   a view, a number, a constant      never saved: made again in the backward, views from their base
- *   anything else                     saved, once, and not again if it is an output already
- * Nothing that costs arithmetic is recomputed.  Order is that of inputs and nodes: equal
- * graphs, equal cuts.
+ * The forward is what the function's outputs need, and what is saved; the backward is what the
+ * gradients need beside it.  Which values are saved is chosen in choose.c; whatever it chooses:
+ *   an input that is not written to   is saved as it is: no copy, no memory
+ *   a view, a number, a constant      is never saved: made again in the backward
+ *   anything else that is saved       once, and not again if it is an output already
+ *   what is needed and not saved      is computed again, just before the first node that reads it;
+ *                                     twice, if a matrix product would keep it in memory (forget)
+ * Both graphs keep the order of the joint graph, the backward's the order of the eager engine; so
+ * results have the same bits whatever is saved.  Equal graphs, equal cuts.
  *
  * Here gradients are settled, so merging equal nodes is allowed at last, and a detach is only
  * another name for its operand.  Invariant of both results: every output is the result of a
  * node that owns its memory, no value is given out twice, so a back end may write each output
  * straight into the tensor that it is given.
  */
-#include "core/aot/aot.h"
+#include "core/aot/partition.h"
 
 #include <string.h>
 
-enum { FORWARD = 1, BACKWARD = 2, SAVED = 4 };
-
 typedef struct {
-  const GmGraph *g; /* the joint graph, simplified */
-  const GmJoint *joint;
-  const GmFunctionalLayer *writes;
-  uint8_t *flags;  /* per value of g */
+  GmCut cut;
   GmValueId *fmap; /* per value: in the forward graph */
-  GmValueId *bmap; /* per value: in the backward graph */
-  GmArena *arena;
+  GmValueId *bmap; /* per value: in the backward graph, or GM_NO_ID */
+  GArray *stack;   /* GmValueId: what is to be computed */
+  GArray *again;   /* GmValueId: computed again for the node at hand, in order */
   GmParts *parts;
-} Cut;
-
-static const GmNode *
-producer (const GmGraph *g, GmValueId v)
-{
-  uint32_t node = gm_graph_value (g, v)->node;
-
-  return node == GM_NO_ID ? NULL : gm_graph_node (g, node);
-}
+  GmGradSource *sources; /* parts->sources, while they are written */
+} Build;
 
 static GmValueId
-resolve (const GmGraph *g, GmValueId v)
+output_of (const GmCut *c, uint32_t i)
 {
-  for (const GmNode *n = producer (g, v); n && n->op == GM_OP_detach; n = producer (g, v))
-    v = n->in[0];
-  return v;
-}
-
-static bool
-is_free (const GmNode *n)
-{
-  return gm_ops[n->op].family == GM_FAMILY_MOVEMENT || gm_ops[n->op].family == GM_FAMILY_CREATE;
-}
-
-static GmValueId
-output_of (const Cut *c, uint32_t i)
-{
-  return resolve (c->g, g_array_index (c->g->outputs, GmGraphOutput, i).value);
+  return gm_cut_value (c->g, g_array_index (c->g->outputs, GmGraphOutput, i).value);
 }
 
 /* -- What goes where --------------------------------------------------------------------------- */
 
+/* Everything that FORWARD values are made from. */
 static void
-mark_forward (Cut *c)
+spread_forward (GmCut *c)
 {
-  for (uint32_t i = 0; i < c->joint->n_outputs; i++)
-    c->flags[output_of (c, i)] |= FORWARD;
   for (uint32_t i = c->g->nodes->len; i-- > 0;) {
     const GmNode *n = gm_graph_node (c->g, i);
-    for (uint32_t k = 0; c->flags[n->out] & FORWARD && k < n->n_in; k++)
-      c->flags[resolve (c->g, n->in[k])] |= FORWARD;
+    for (uint32_t k = 0; c->flags[n->out] & GM_CUT_FORWARD && k < n->n_in; k++)
+      c->flags[gm_cut_value (c->g, n->in[k])] |= GM_CUT_FORWARD;
   }
 }
 
-/* Requires: mark_forward.  A value of the forward that the backward reads is SAVED unless it is
- * free to make again. */
 static void
-mark_backward (Cut *c)
+mark_written (GmCut *c, const GmFunctionalLayer *writes)
 {
-  for (uint32_t i = c->joint->n_outputs; i < c->g->outputs->len; i++)
-    c->flags[output_of (c, i)] |= BACKWARD;
-  for (uint32_t i = c->g->nodes->len; i-- > 0;) {
-    const GmNode *n = gm_graph_node (c->g, i);
+  for (uint32_t i = 0; writes && i < writes->n_mutations; i++)
+    c->flags[g_array_index (c->g->inputs, GmValueId, writes->mutations[i].input.i)] |=
+        GM_CUT_WRITTEN;
+}
 
-    if (!(c->flags[n->out] & BACKWARD))
-      continue;
-    if (c->flags[n->out] & FORWARD && !is_free (n)) {
-      c->flags[n->out] |= SAVED;
-      continue;
-    }
+static void
+mark_tangents (GmCut *c)
+{
+  for (uint32_t i = c->joint->n_inputs; i < c->g->inputs->len; i++)
+    c->flags[g_array_index (c->g->inputs, GmValueId, i)] |= GM_CUT_TANGENT;
+  for (uint32_t i = 0; i < c->g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (c->g, i);
     for (uint32_t k = 0; k < n->n_in; k++)
-      c->flags[resolve (c->g, n->in[k])] |= BACKWARD;
+      c->flags[n->out] |= c->flags[gm_cut_value (c->g, n->in[k])] & GM_CUT_TANGENT;
   }
-  for (uint32_t i = 0; i < c->joint->n_inputs; i++) {
-    GmValueId v = g_array_index (c->g->inputs, GmValueId, i);
-    if (c->flags[v] & BACKWARD)
-      c->flags[v] |= SAVED;
+}
+
+/* Nodes that no gradient needs are gone, so every TANGENT one runs in the backward. */
+static void
+mark_wanted (GmCut *c)
+{
+  for (uint32_t i = 0; i < c->g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (c->g, i);
+    for (uint32_t k = 0; c->flags[n->out] & GM_CUT_TANGENT && k < n->n_in; k++) {
+      GmValueId v = gm_cut_value (c->g, n->in[k]);
+      c->flags[v] |= c->flags[v] & GM_CUT_TANGENT ? GM_CUT_BACKWARD : GM_CUT_WANTED;
+    }
   }
+  for (uint32_t i = c->joint->n_outputs; i < c->g->outputs->len; i++) {
+    GmValueId v = output_of (c, i);
+    c->flags[v] |= c->flags[v] & GM_CUT_TANGENT ? GM_CUT_BACKWARD : GM_CUT_WANTED;
+  }
+}
+
+void
+gm_cut_mark (GmCut *c, const GmFunctionalLayer *writes)
+{
+  mark_written (c, writes);
+  for (uint32_t i = 0; i < c->joint->n_outputs; i++)
+    c->flags[output_of (c, i)] |= GM_CUT_FORWARD | GM_CUT_OUTPUT;
+  spread_forward (c);
+  mark_tangents (c);
+  mark_wanted (c);
+}
+
+/* From readers to operands: what is WANTED, and what that is computed from. */
+void
+gm_cut_demand (GmCut *c)
+{
+  const GmGraph *g = c->g;
+
+  for (uint32_t v = 0; v < g->values->len; v++)
+    if (!(c->flags[v] & GM_CUT_TANGENT)) {
+      c->flags[v] &= (uint8_t) ~GM_CUT_BACKWARD;
+      if (c->flags[v] & GM_CUT_WANTED)
+        c->flags[v] |= GM_CUT_BACKWARD;
+    }
+  for (uint32_t i = g->nodes->len; i-- > 0;) {
+    const GmNode *n = gm_graph_node (g, i);
+    uint8_t flags = c->flags[n->out];
+    bool computed = flags & GM_CUT_BACKWARD && !(flags & (GM_CUT_TANGENT | GM_CUT_SAVED));
+    for (uint32_t k = 0; computed && k < n->n_in; k++)
+      c->flags[gm_cut_value (g, n->in[k])] |= GM_CUT_BACKWARD;
+  }
+  for (uint32_t i = 0; i < c->joint->n_inputs; i++)
+    c->flags[g_array_index (g->inputs, GmValueId, i)] |= GM_CUT_SAVED;
+  for (uint32_t v = 0; v < g->values->len; v++)
+    if (!(c->flags[v] & GM_CUT_BACKWARD))
+      c->flags[v] &= (uint8_t) ~GM_CUT_SAVED;
+}
+
+static void
+decide (GmCut *c)
+{
+  gm_cut_choose (c);
+  gm_cut_demand (c);
+  if (c->options->memory_budget < 1) {
+    gm_cut_budget (c);
+    gm_cut_demand (c);
+  }
+  for (uint32_t v = 0; v < c->g->values->len; v++)
+    if (c->flags[v] & GM_CUT_SAVED)
+      c->flags[v] |= GM_CUT_FORWARD;
+  spread_forward (c);
 }
 
 /* -- The two graphs ---------------------------------------------------------------------------- */
 
 static bool
-copy_node (const Cut *c, GmGraph *to, const GmNode *n, GmValueId *map, GError **error)
+copy_node (const GmCut *c, GmGraph *to, const GmNode *n, GmValueId *map, GError **error)
 {
   for (uint32_t k = 0; k < n->n_in; k++)
-    map[n->in[k]] = map[resolve (c->g, n->in[k])];
+    map[n->in[k]] = map[gm_cut_value (c->g, n->in[k])];
   map[n->out] = gm_copy_node (to, c->g, n, map, error);
   return map[n->out] != GM_NO_ID;
 }
@@ -123,10 +162,10 @@ find_output (const GmGraph *g, GmValueId v)
 static bool
 add_owned_output (GmGraph *g, GmValueId v, GmOutputKind kind, GError **error)
 {
-  const GmNode *n = producer (g, v);
+  const GmNode *n = gm_cut_producer (g, v);
 
-  if (!n || gm_ops[n->op].family == GM_FAMILY_MOVEMENT || n->op == GM_OP_constant ||
-      find_output (g, v) != GM_NO_ID)
+  if (!n || gm_ops[n->op].family == GM_FAMILY_MOVEMENT || n->op == GM_OP_constant
+      || find_output (g, v) != GM_NO_ID)
     v = gm_graph_add_node (g, GM_OP_copy, &v, 1, NULL, n ? n->where : NULL, error);
   if (v == GM_NO_ID)
     return false;
@@ -135,165 +174,299 @@ add_owned_output (GmGraph *g, GmValueId v, GmOutputKind kind, GError **error)
 }
 
 static bool
-build_forward (Cut *c, GError **error)
+build_forward (Build *b, GError **error)
 {
-  GmGraph *f = c->parts->forward;
+  GmGraph *f = b->parts->forward;
+  const GmCut *c = &b->cut;
 
   for (uint32_t i = 0; i < c->joint->n_inputs; i++) {
     GmValueId v = g_array_index (c->g->inputs, GmValueId, i);
-    c->fmap[v] = gm_graph_add_input (f, gm_graph_value (c->g, v)->name, gm_graph_meta (c->g, v));
+    b->fmap[v] = gm_graph_add_input (f, gm_graph_value (c->g, v)->name, gm_graph_meta (c->g, v));
   }
   for (uint32_t i = 0; i < c->g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (c->g, i);
-    if (c->flags[n->out] & FORWARD && !copy_node (c, f, n, c->fmap, error))
+    if (c->flags[n->out] & GM_CUT_FORWARD && !copy_node (c, f, n, b->fmap, error))
       return false;
   }
   for (uint32_t i = 0; i < c->joint->n_outputs; i++)
-    if (!add_owned_output (f, c->fmap[output_of (c, i)],
+    if (!add_owned_output (f, b->fmap[output_of (c, i)],
                            g_array_index (c->g->outputs, GmGraphOutput, i).kind, error))
       return false;
   return true;
 }
 
-static bool
-is_written (const Cut *c, uint32_t input)
-{
-  for (uint32_t i = 0; c->writes && i < c->writes->n_mutations; i++)
-    if (c->writes->mutations[i].input.i == input)
-      return true;
-  return false;
-}
-
 /* Makes v an output of the forward, unless it is one, and the next input of the backward. */
 static bool
-save (Cut *c, GmValueId v, const char *name, GmSavedValue *saved, GError **error)
+save (Build *b, GmValueId v, const char *name, GmSavedValue *saved, GError **error)
 {
-  GmGraph *f = c->parts->forward, *b = c->parts->backward;
-  uint32_t index = find_output (f, c->fmap[v]);
+  GmGraph *f = b->parts->forward;
+  uint32_t index = find_output (f, b->fmap[v]);
 
   if (index == GM_NO_ID) {
     index = f->outputs->len;
-    if (!add_owned_output (f, c->fmap[v], GM_OUTPUT_SAVED, error))
+    if (!add_owned_output (f, b->fmap[v], GM_OUTPUT_SAVED, error))
       return false;
   }
   GmValueId out = g_array_index (f->outputs, GmGraphOutput, index).value;
-  c->bmap[v] = gm_graph_add_input (b, name, gm_graph_meta (f, out));
-  saved[c->parts->n_saved++] = (GmSavedValue){ false, index };
+  b->bmap[v] = gm_graph_add_input (b->parts->backward, name, gm_graph_meta (f, out));
+  saved[b->parts->n_saved++] = (GmSavedValue){ false, index };
   return true;
 }
 
 static bool
-add_saved (Cut *c, GError **error)
+add_saved (Build *b, GError **error)
 {
-  GmGraph *b = c->parts->backward;
+  const GmCut *c = &b->cut;
   GmSavedValue *saved = gm_arena_newn (c->arena, GmSavedValue, c->g->values->len);
 
-  c->parts->saved = saved;
+  b->parts->saved = saved;
   for (uint32_t i = 0; i < c->joint->n_inputs; i++) {
     GmValueId v = g_array_index (c->g->inputs, GmValueId, i);
     const char *name = gm_graph_value (c->g, v)->name;
 
-    if (!(c->flags[v] & SAVED))
+    if (!(c->flags[v] & GM_CUT_SAVED))
       continue;
-    if (is_written (c, i)) {
-      if (!save (c, v, name, saved, error))
+    if (c->flags[v] & GM_CUT_WRITTEN) {
+      if (!save (b, v, name, saved, error))
         return false;
     } else {
-      c->bmap[v] = gm_graph_add_input (b, name, gm_graph_meta (c->g, v));
-      saved[c->parts->n_saved++] = (GmSavedValue){ true, i };
+      b->bmap[v] = gm_graph_add_input (b->parts->backward, name, gm_graph_meta (c->g, v));
+      saved[b->parts->n_saved++] = (GmSavedValue){ true, i };
     }
   }
   for (uint32_t i = 0; i < c->g->nodes->len; i++) {
     GmValueId v = gm_graph_node (c->g, i)->out;
-    if (c->flags[v] & SAVED &&
-        !save (c, v, gm_copy_fresh_name (c->g, "saved", c->parts->n_saved), saved, error))
+    if (c->flags[v] & GM_CUT_SAVED
+        && !save (b, v, gm_copy_fresh_name (c->g, "saved", b->parts->n_saved), saved, error))
       return false;
   }
   return true;
 }
 
 static void
-add_tangents (Cut *c)
+add_tangents (Build *b)
 {
+  const GmCut *c = &b->cut;
   uint32_t *tangents = gm_arena_newn (c->arena, uint32_t, c->joint->n_tangents);
 
-  c->parts->tangents = tangents;
+  b->parts->tangents = tangents;
   for (uint32_t i = 0; i < c->joint->n_tangents; i++) {
     GmValueId v = g_array_index (c->g->inputs, GmValueId, c->joint->n_inputs + i);
-    if (!(c->flags[v] & BACKWARD))
+    if (!(c->flags[v] & GM_CUT_BACKWARD))
       continue;
-    c->bmap[v] = gm_graph_add_input (c->parts->backward, gm_graph_value (c->g, v)->name,
+    b->bmap[v] = gm_graph_add_input (b->parts->backward, gm_graph_value (c->g, v)->name,
                                      gm_graph_meta (c->g, v));
-    tangents[c->parts->n_tangents++] = i;
+    tangents[b->parts->n_tangents++] = i;
   }
 }
 
+/* Pushes what n reads and the backward does not have yet; returns whether there was any. */
 static bool
-add_gradients (Cut *c, GError **error)
+push_missing (Build *b, const GmNode *n)
 {
-  GmGraph *b = c->parts->backward;
-  GmGradSource *sources = gm_arena_newn (c->arena, GmGradSource, c->joint->n_grads);
+  guint before = b->stack->len;
 
-  c->parts->sources = sources;
-  c->parts->n_grads = c->joint->n_grads;
-  for (uint32_t i = 0; i < c->joint->n_grads; i++) {
-    GmValueId v = c->bmap[output_of (c, c->joint->n_outputs + i)];
-    uint32_t index = find_output (b, v);
+  for (uint32_t k = 0; k < n->n_in; k++) {
+    GmValueId v = gm_cut_value (b->cut.g, n->in[k]);
+    if (b->bmap[v] == GM_NO_ID)
+      g_array_append_val (b->stack, v);
+  }
+  return b->stack->len > before;
+}
 
-    /* a tangent that is a gradient needs no copy */
-    for (uint32_t k = 0; k < c->parts->n_tangents; k++)
-      if (g_array_index (b->inputs, GmValueId, c->parts->n_saved + k) == v)
-        sources[i] = (GmGradSource){ true, c->parts->n_saved + k };
-    if (sources[i].is_input)
+/* Computes v in the backward, and before it what it needs. */
+static bool
+compute (Build *b, GmValueId v, GError **error)
+{
+  g_array_append_val (b->stack, v);
+  while (b->stack->len > 0) {
+    v = g_array_index (b->stack, GmValueId, b->stack->len - 1);
+    const GmNode *n = gm_cut_producer (b->cut.g, v);
+    if (b->bmap[v] == GM_NO_ID && push_missing (b, n))
       continue;
-    sources[i].index = index != GM_NO_ID ? index : b->outputs->len;
-    if (index == GM_NO_ID && !add_owned_output (b, v, GM_OUTPUT_GRAD, error))
+    g_array_set_size (b->stack, b->stack->len - 1);
+    if (b->bmap[v] != GM_NO_ID)
+      continue;
+    if (!copy_node (&b->cut, b->parts->backward, n, b->bmap, error))
+      return false;
+    if (!(b->cut.flags[v] & GM_CUT_TANGENT))
+      g_array_append_val (b->again, v);
+  }
+  return true;
+}
+
+/* Whether n reads v, or a view of it. */
+static bool
+reads (const GmGraph *g, const GmNode *n, GmValueId v)
+{
+  for (uint32_t k = 0; k < n->n_in; k++) {
+    GmValueId in = gm_cut_value (g, n->in[k]);
+    for (const GmNode *m;
+         in != v && (m = gm_cut_producer (g, in)) && gm_ops[m->op].family == GM_FAMILY_MOVEMENT;)
+      in = gm_cut_value (g, m->in[0]);
+    if (in == v)
+      return true;
+  }
+  return false;
+}
+
+/* A matrix product needs its operands in memory, but not what these were computed from.  That
+ * would stay there for its next reader: so it is forgotten, and computed once more for that one.
+ * Values that are small, or more than an elementwise operation, are kept; so is what is tagged. */
+static void
+forget (Build *b, const GmNode *reader)
+{
+  const GmGraph *g = b->cut.g;
+
+  for (guint i = 0; i < b->again->len; i++) {
+    GmValueId v = g_array_index (b->again, GmValueId, i);
+    const GmNode *n = gm_cut_producer (g, v);
+    uint8_t family = gm_ops[n->op].family;
+
+    if (n->tag != GM_TAG_NONE || reads (g, reader, v))
+      continue;
+    if (family == GM_FAMILY_MOVEMENT
+            ? b->bmap[gm_cut_value (g, n->in[0])] == GM_NO_ID
+            : (family == GM_FAMILY_POINTWISE || family == GM_FAMILY_CAST)
+                  && gm_cut_bytes (g, v) * GM_CUT_SMALL >= gm_cut_bytes (g, reader->in[0]))
+      b->bmap[v] = GM_NO_ID;
+  }
+}
+
+/* Gradient i, of which the backward has the value: an output of the backward, unless it is a
+ * tangent or was given out already. */
+static bool
+add_gradient (Build *b, uint32_t i, GError **error)
+{
+  GmGraph *to = b->parts->backward;
+  GmGradSource *source = &b->sources[i];
+  GmValueId v = output_of (&b->cut, b->cut.joint->n_outputs + i);
+
+  for (uint32_t k = 0; k < b->parts->n_tangents; k++)
+    if (g_array_index (to->inputs, GmValueId, b->parts->n_saved + k) == b->bmap[v])
+      *source = (GmGradSource){ true, b->parts->n_saved + k };
+  for (uint32_t k = 0; k < i && !source->is_input; k++)
+    if (output_of (&b->cut, b->cut.joint->n_outputs + k) == v) {
+      *source = b->sources[k];
+      return true;
+    }
+  if (source->is_input)
+    return true;
+  source->index = to->outputs->len;
+  return add_owned_output (to, b->bmap[v], GM_OUTPUT_GRAD, error);
+}
+
+/* Gradients are given out as soon as they are there.  One that is a view is copied, and what it is
+ * a view of need not stay until the end. */
+static bool
+add_gradients_of (Build *b, GmValueId v, GError **error)
+{
+  const GmCut *c = &b->cut;
+
+  for (uint32_t i = 0; i < c->joint->n_grads; i++)
+    if (output_of (c, c->joint->n_outputs + i) == v && !add_gradient (b, i, error))
+      return false;
+  return true;
+}
+
+/* The gradients that no node of the backward makes: tangents, and what does not depend on one. */
+static bool
+add_other_gradients (Build *b, GError **error)
+{
+  const GmCut *c = &b->cut;
+
+  for (uint32_t i = 0; i < c->joint->n_grads; i++) {
+    GmValueId v = output_of (c, c->joint->n_outputs + i);
+    bool done = c->flags[v] & GM_CUT_TANGENT && gm_cut_producer (c->g, v);
+    if (!done && (!compute (b, v, error) || !add_gradient (b, i, error)))
       return false;
   }
   return true;
 }
 
 static bool
-build_backward (Cut *c, GError **error)
+build_backward (Build *b, GError **error)
 {
-  if (!add_saved (c, error))
+  const GmCut *c = &b->cut;
+  g_autofree bool *grads = g_new0 (bool, c->g->values->len + 1); /* is it one? */
+
+  b->parts->n_grads = c->joint->n_grads;
+  b->parts->sources = b->sources = gm_arena_newn (c->arena, GmGradSource, c->joint->n_grads);
+  for (uint32_t i = 0; i < c->joint->n_grads; i++)
+    grads[output_of (c, c->joint->n_outputs + i)] = true;
+  if (!add_saved (b, error))
     return false;
-  add_tangents (c);
+  add_tangents (b);
   for (uint32_t i = 0; i < c->g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (c->g, i);
-    if (c->flags[n->out] & BACKWARD && !(c->flags[n->out] & SAVED) &&
-        !copy_node (c, c->parts->backward, n, c->bmap, error))
+    if (!(c->flags[n->out] & GM_CUT_TANGENT) || n->op == GM_OP_detach)
+      continue;
+    g_array_set_size (b->again, 0);
+    if (!compute (b, n->out, error) || (grads[n->out] && !add_gradients_of (b, n->out, error)))
       return false;
+    if (gm_ops[n->op].family == GM_FAMILY_CONTRACT)
+      forget (b, n);
   }
-  return add_gradients (c, error);
+  return add_other_gradients (b, error);
+}
+
+static bool
+check_options (const GmPartitionOptions *o, GError **error)
+{
+  if (o->memory_budget >= 0 && o->memory_budget <= 1)
+    return true;
+  g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "memory-budget=%g: it is a number from 0 to 1",
+               o->memory_budget);
+  return false;
 }
 
 bool
-gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes, GmArena *arena, GmParts *parts,
-              GError **error)
+gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
+              const GmPartitionOptions *options, GmArena *arena, GmParts *parts, GError **error)
 {
-  g_autoptr (GmGraph) g =
-    gm_graph_simplify (joint->graph, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena);
+  static const GmPartitionOptions plain = { GM_PARTITION_DEFAULT, 1 };
+  g_autoptr (GmGraph) g = gm_graph_simplify (
+      joint->graph, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena);
+  g_autoptr (GArray) stack = g_array_new (FALSE, FALSE, sizeof (GmValueId));
+  g_autoptr (GArray) again = g_array_new (FALSE, FALSE, sizeof (GmValueId));
   uint32_t n = g->values->len;
-  Cut c = { .g = g,
-            .joint = joint,
-            .writes = writes,
-            .flags = gm_arena_newn (arena, uint8_t, n),
-            .fmap = gm_arena_newn (arena, GmValueId, n),
-            .bmap = gm_arena_newn (arena, GmValueId, n),
-            .arena = arena,
-            .parts = parts };
+  Build b = { .cut = { g, joint, options ? options : &plain, arena,
+                       gm_arena_newn (arena, uint8_t, n) },
+              .fmap = gm_arena_newn (arena, GmValueId, n),
+              .bmap = gm_arena_newn (arena, GmValueId, n),
+              .stack = stack,
+              .again = again,
+              .parts = parts };
 
-  g_assert (g->inputs->len == joint->graph->inputs->len &&
-            g->outputs->len == joint->graph->outputs->len);
-  *parts = (GmParts){ .forward = gm_graph_new ("forward", arena), .n_outputs = joint->n_outputs };
+  g_assert (g->inputs->len == joint->graph->inputs->len
+            && g->outputs->len == joint->graph->outputs->len);
+  *parts = (GmParts){ .n_outputs = joint->n_outputs };
+  if (!check_options (b.cut.options, error))
+    return false;
+  memset (b.bmap, 0xff, n * sizeof *b.bmap);
+  parts->forward = gm_graph_new ("forward", arena);
   if (joint->n_grads > 0)
     parts->backward = gm_graph_new ("backward", arena);
-  mark_forward (&c);
-  mark_backward (&c);
-  if (build_forward (&c, error) && (!parts->backward || build_backward (&c, error)))
+  gm_cut_mark (&b.cut, writes);
+  if (parts->backward)
+    decide (&b.cut);
+  if (build_forward (&b, error) && (!parts->backward || build_backward (&b, error)))
     return true;
   g_clear_pointer (&parts->forward, gm_graph_free);
   g_clear_pointer (&parts->backward, gm_graph_free);
   return false;
+}
+
+uint64_t
+gm_partition_saved_bytes (const GmParts *parts)
+{
+  const GmGraph *f = parts->forward;
+  uint64_t bytes = 0;
+
+  for (uint32_t i = 0; i < f->outputs->len; i++) {
+    const GmGraphOutput *o = &g_array_index (f->outputs, GmGraphOutput, i);
+    if (o->kind == GM_OUTPUT_SAVED)
+      bytes += gm_cut_bytes (f, o->value);
+  }
+  return bytes;
 }

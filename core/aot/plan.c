@@ -17,6 +17,7 @@
 #include "core/aot/plan.h"
 
 #include "core/autograd/autograd.h"
+#include "core/tensor/alloc.h"
 
 #include <string.h>
 
@@ -33,6 +34,7 @@ struct GmPlan {
   int n_forward;       /* outputs of the forward: those, then what is saved */
   int n_saved, n_tangents, n_grads, n_backward;
   int n_joint_tangents;
+  bool shares_grads; /* some output of the backward is the gradient of several inputs */
   const GmMeta *in_metas, *forward_metas, *backward_metas; /* of the outputs, but for in_metas */
   const GmMeta *tangent_metas;                              /* n_tangents */
   const GmSavedValue *saved;
@@ -75,6 +77,16 @@ is_direct (const GmPlan *p)
   return same;
 }
 
+static bool
+shares_grads (const GmPlan *p)
+{
+  int n = 0;
+
+  for (int i = 0; i < p->n_grads; i++)
+    n += !p->sources[i].is_input;
+  return n != p->n_backward;
+}
+
 GmPlan *
 gm_plan_new (const GmPlanSpec *s)
 {
@@ -112,6 +124,7 @@ gm_plan_new (const GmPlanSpec *s)
   }
 #undef KEEP
   p->direct = is_direct (p);
+  p->shares_grads = shares_grads (p);
   return p;
 }
 
@@ -197,15 +210,30 @@ typedef struct {
   struct { GmTensor *t; uint32_t version; } saved[];
 } History;
 
+/* From the lists that tensors' headers come from, unless it is huge. */
+enum { MAX_BLOCK = 4096 };
+
+static size_t
+history_bytes (const GmPlan *p)
+{
+  return sizeof (History) + sizeof ((History *) 0)->saved[0] * (size_t) p->n_saved;
+}
+
 static void
 history_free (void *data)
 {
   History *h = data;
 
-  for (int i = 0; i < h->plan->n_saved; i++)
+  GmPlan *p = h->plan;
+  size_t bytes = history_bytes (p);
+
+  for (int i = 0; i < p->n_saved; i++)
     gm_tensor_unref (h->saved[i].t);
-  gm_plan_unref (h->plan);
-  g_free (h);
+  gm_plan_unref (p);
+  if (bytes <= MAX_BLOCK)
+    gm_block_give (h, bytes);
+  else
+    g_free (h);
 }
 
 static bool
@@ -293,10 +321,14 @@ run_backward (GmPlan *p, GmTensor *const *in, GmTensor **result, GError **error)
     unref_all (out, p->n_backward);
     return false;
   }
-  for (int i = 0; i < p->n_grads; i++)
-    result[i] =
-      gm_tensor_ref (p->sources[i].is_input ? in[p->sources[i].index] : out[p->sources[i].index]);
-  unref_all (out, p->n_backward);
+  for (int i = 0; i < p->n_grads; i++) {
+    GmGradSource s = p->sources[i];
+    result[i] = s.is_input ? in[s.index] : out[s.index];
+    if (s.is_input || p->shares_grads)
+      gm_tensor_ref (result[i]);
+  }
+  if (p->shares_grads)
+    unref_all (out, p->n_backward);
   return true;
 }
 
@@ -321,14 +353,14 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
   if (!check_versions (h, error))
     return false;
   for (; n_in < p->n_saved; n_in++)
-    in[n_in] = gm_tensor_ref (h->saved[n_in].t);
+    in[n_in] = h->saved[n_in].t;
   for (int i = 0; ok && i < p->n_tangents; i++) {
     in[n_in] = tangent (&p->tangent_metas[i], grads[p->tangents[i]], error);
     ok = in[n_in] != NULL;
     n_in += ok;
   }
   ok = ok && run_backward (p, in, result, error);
-  unref_all (in, n_in);
+  unref_all (in + p->n_saved, n_in - p->n_saved);
   return ok;
 }
 
@@ -345,7 +377,8 @@ static const GmAgFunction compiled_function = {
 static History *
 attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
 {
-  History *h = g_malloc0 (sizeof *h + sizeof h->saved[0] * (size_t) p->n_saved);
+  size_t bytes = history_bytes (p);
+  History *h = bytes <= MAX_BLOCK ? gm_block_take (bytes) : g_malloc (bytes);
   GmTensor *edges[p->n_grads + 1], *outs[p->n_joint_tangents + 1];
 
   h->plan = gm_plan_ref (p);

@@ -54,6 +54,20 @@ typedef GmTensor *(*GmTensorHook) (void *data, GmTensor *grad, GError **error);
 uint64_t gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data, void (*destroy) (void *data));
 bool gm_tensor_remove_hook (GmTensor *t, uint64_t id);
 
+/* -- Regions that are computed again (checkpoint.c) --------------------------------------------------------- */
+
+/* Runs the function once more, on the inputs of the first time; its results are of no interest. */
+typedef bool (*GmRegionRun) (void *data, GError **error);
+typedef struct GmRegion GmRegion;
+/* What is recorded between open and close (same thread, properly nested) keeps no intermediate results for the backward: `run` makes
+ * them again, with the generator's state of the time of open.  The nodes hold the region; unref when it is closed. */
+GmRegion *gm_region_new (GmRegionRun run, void *data, void (*destroy) (void *data));
+/* `run` reads t: changing it in place before the backward is an error. */
+void gm_region_watch (GmRegion *r, GmTensor *t);
+void gm_region_open (GmRegion *r);
+void gm_region_close (GmRegion *r);
+void gm_region_unref (GmRegion *r); /* NULL is fine */
+
 /* -- The engine -------------------------------------------------------------------------------------------- */
 
 /* Accumulates into the leaves' grad.  grads[i] NULL: ones, for one-element roots only.

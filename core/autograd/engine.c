@@ -9,6 +9,7 @@
  * on top and takes them off again.  Both passes use a stack on the heap: depth is not limited.
  */
 #include "core/autograd/node.h"
+#include "core/tensor/alloc.h"
 
 #include <string.h>
 
@@ -21,6 +22,8 @@ typedef struct GmSlot {
   bool needed;      /* something that was asked for lies at or behind this node */
   bool captured;    /* a gradient that was asked for arrives here */
   bool visited;     /* by the first pass */
+  uint32_t edge;    /* of the first pass: which to follow next */
+  struct GmSlot *reader, *before; /* from where the first pass came; the slot made before this */
   GmTensor *one;    /* gradients, by output; many[] if there is more than one output */
   GmTensor **many;
 } Slot;
@@ -31,9 +34,13 @@ typedef struct {
   int input;
 } Capture;
 
+enum { FEW = 16 };
+
 typedef struct Walk {
-  GPtrArray *slots; /* owned */
-  GArray *heap;     /* Slot *: the ready ones, a max-heap by sequence number */
+  Slot *last;       /* the slot made last; `before` leads to all */
+  Slot **heap;      /* the ready ones, a max-heap by sequence number; few, or allocated */
+  Slot *few[FEW];
+  uint32_t n_heap, heap_room;
   GmAgNode **pins;  /* roots and inputs, kept alive through the walk */
   int n_pins;
   Capture *captures;
@@ -54,7 +61,8 @@ slot_find (const Walk *w, GmAgNode *n)
 static Slot *
 slot_add (Walk *w, GmAgNode *n)
 {
-  Slot *s = g_slice_new0 (Slot);
+  Slot *s = gm_block_take (sizeof *s);
+  memset (s, 0, sizeof *s);
   s->walk = w;
   s->node = n;
   s->outer = n->slot;
@@ -62,7 +70,8 @@ slot_add (Walk *w, GmAgNode *n)
   if (n->n_out > 1)
     s->many = g_new0 (GmTensor *, n->n_out);
   n->slot = s;
-  g_ptr_array_add (w->slots, s);
+  s->before = w->last;
+  w->last = s;
   return s;
 }
 
@@ -94,9 +103,15 @@ static void
 heap_push (Walk *w, Slot *s)
 {
   s->arrived = w->n_arrived++;
-  g_array_append_val (w->heap, s);
-  Slot **h = (Slot **) (void *) w->heap->data;
-  guint i = w->heap->len - 1;
+  if (w->n_heap == w->heap_room) {
+    w->heap_room *= 2;
+    Slot **old = w->heap;
+    w->heap = g_renew (Slot *, old == w->few ? NULL : old, w->heap_room);
+    if (old == w->few)
+      memcpy (w->heap, w->few, sizeof w->few);
+  }
+  Slot **h = w->heap;
+  uint32_t i = w->n_heap++;
   for (; i && runs_before (s, h[(i - 1) / 2]); i = (i - 1) / 2)
     h[i] = h[(i - 1) / 2];
   h[i] = s;
@@ -105,11 +120,10 @@ heap_push (Walk *w, Slot *s)
 static Slot *
 heap_pop (Walk *w)
 {
-  Slot **h = (Slot **) (void *) w->heap->data;
-  guint n = w->heap->len - 1, i = 0;
+  Slot **h = w->heap;
+  uint32_t n = --w->n_heap, i = 0;
   Slot *top = h[0], *last = h[n];
-  g_array_set_size (w->heap, n);
-  for (guint c; (c = 2 * i + 1) < n; i = c) {
+  for (uint32_t c; (c = 2 * i + 1) < n; i = c) {
     if (c + 1 < n && runs_before (h[c + 1], h[c]))
       c++;
     if (!runs_before (h[c], last))
@@ -123,44 +137,36 @@ heap_pop (Walk *w)
 
 /* -- First pass: who waits for whom ------------------------------------------------------------ */
 
-typedef struct {
-  Slot *slot;
-  uint32_t edge;
-} Frame;
-
-/* Depth first from `root`.  A node is needed if it is captured or an edge of it leads to a needed
- * one. */
+/* Depth first from `root`; the way back is in the slots.  A node is needed if it is captured or an
+ * edge of it leads to a needed one. */
 static void
-visit (Walk *w, GmAgNode *root, GArray *stack)
+visit (Walk *w, GmAgNode *root)
 {
-  Slot *first = slot_find (w, root);
-  if (first && first->visited)
+  Slot *s = slot_find (w, root);
+  if (s && s->visited)
     return;
-  first = first ? first : slot_add (w, root);
-  first->visited = true;
-  g_array_append_val (stack, ((Frame){first, 0}));
-  while (stack->len) {
-    Frame *f = &g_array_index (stack, Frame, stack->len - 1);
-    GmAgNode *n = f->slot->node;
-    if (f->edge == n->n_in) {
-      bool needed = f->slot->needed || f->slot->captured;
-      g_array_set_size (stack, stack->len - 1);
-      if (needed && stack->len)
-        g_array_index (stack, Frame, stack->len - 1).slot->needed = true;
+  s = s ? s : slot_add (w, root);
+  s->visited = true;
+  while (s) {
+    if (s->edge == s->node->n_in) {
+      if (s->reader)
+        s->reader->needed |= s->needed || s->captured;
+      s = s->reader;
       continue;
     }
-    GmAgNode *next = n->edges[f->edge++].node;
+    GmAgNode *next = s->node->edges[s->edge++].node;
     if (!next)
       continue;
-    Slot *s = slot_find (w, next);
-    s = s ? s : slot_add (w, next);
-    s->waiting++;
-    if (s->visited) {
-      f->slot->needed |= s->needed || s->captured;
+    Slot *to = slot_find (w, next);
+    to = to ? to : slot_add (w, next);
+    to->waiting++;
+    if (to->visited) {
+      s->needed |= to->needed || to->captured;
       continue;
     }
-    s->visited = true;
-    g_array_append_val (stack, ((Frame){s, 0}));
+    to->visited = true;
+    to->reader = s;
+    s = to;
   }
 }
 
@@ -306,6 +312,7 @@ run_op (Walk *w, GmAgNode *n, GmTensor *grad, GmTensor **result, GError **error)
   const GmMeta **metas = small ? meta_small : g_new (const GmMeta *, n_in);
   bool *need = small ? need_small : g_new (bool, n_in);
   bool ok = !n->released || fail_freed (n, error);
+  ok = ok && (G_LIKELY (!n->region) || gm_region_give (n, error));
   GmEagerBuilder b;
   gm_eager_builder_init (&b);
   for (int i = 0; i < n_in && ok; i++) {
@@ -485,7 +492,6 @@ run_node (Walk *w, Slot *s, GError **error)
 static GmTensor *
 root_gradient (GmTensor *root, GmTensor *grad, int i, GError **error)
 {
-  g_autofree char *want = gm_meta_text (&root->meta);
   if (!grad) {
     if (gm_meta_numel (&root->meta) == 1 && gm_dtype_is_float (root->meta.dtype)) {
       GmAttrs at = {.mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE,
@@ -495,6 +501,7 @@ root_gradient (GmTensor *root, GmTensor *grad, int i, GError **error)
       memcpy (at.list, root->meta.sizes, sizeof at.list);
       return gm_op_run (GM_OP_full, NULL, 0, &at, error);
     }
+    g_autofree char *want = gm_meta_text (&root->meta);
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
                  "backward from %s: a gradient can be made up only for a result of one element; "
                  "pass one of the same shape",
@@ -502,7 +509,7 @@ root_gradient (GmTensor *root, GmTensor *grad, int i, GError **error)
     return NULL;
   }
   if (!gm_meta_same_shape (&grad->meta, &root->meta)) {
-    g_autofree char *have = gm_meta_text (&grad->meta);
+    g_autofree char *have = gm_meta_text (&grad->meta), *want = gm_meta_text (&root->meta);
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
                  "backward: gradient %d is %s, but the result it belongs to is %s", i, have, want);
     return NULL;
@@ -516,15 +523,15 @@ root_gradient (GmTensor *root, GmTensor *grad, int i, GError **error)
 static void
 walk_end (Walk *w)
 {
-  for (guint i = w->slots->len; i-- > 0;) {
-    Slot *s = g_ptr_array_index (w->slots, i);
+  for (Slot *s = w->last, *before; s; s = before) {
+    before = s->before;
     slot_clear (s);
     g_free (s->many);
     s->node->slot = s->outer;
-    g_slice_free (Slot, s);
+    gm_block_give (s, sizeof *s);
   }
-  g_ptr_array_unref (w->slots);
-  g_array_unref (w->heap);
+  if (w->heap != w->few)
+    g_free (w->heap); /* NULL: the walk never began */
   for (int i = 0; i < w->n_pins; i++)
     gm_node_unref (w->pins[i]);
 }
@@ -532,8 +539,12 @@ walk_end (Walk *w)
 static bool
 walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GError **error)
 {
-  g_autofree GmEdge *edges = g_new (GmEdge, MAX (n, 1));
+  GmEdge few[FEW];
+  g_autofree GmEdge *many = n > FEW ? g_new (GmEdge, n) : NULL;
+  GmEdge *edges = many ? many : few;
   bool ok = true;
+  w->heap = w->few;
+  w->heap_room = FEW;
   for (int i = 0; i < n; i++) {
     edges[i] = gm_edge_to (roots[i]);
     if (edges[i].node)
@@ -549,9 +560,8 @@ walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GError
       return false;
     }
   mark_captured (w);
-  g_autoptr (GArray) stack = g_array_new (FALSE, FALSE, sizeof (Frame));
   for (int i = 0; i < n; i++)
-    visit (w, edges[i].node, stack);
+    visit (w, edges[i].node);
   /* A root waits for its own first gradient too, so that it starts when all roots have delivered.
    */
   for (int i = 0; i < n; i++)
@@ -561,7 +571,7 @@ walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GError
     GmTensor *g = root_gradient (roots[i], grads ? grads[i] : NULL, i, error);
     ok = g && deliver (w, edges[i], g, error);
   }
-  while (ok && w->heap->len)
+  while (ok && w->n_heap)
     ok = run_node (w, heap_pop (w), error);
   gm_grad_set_enabled (mode);
   return ok;
@@ -571,10 +581,9 @@ bool
 gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, bool retain_graph,
                       bool create_graph, GError **error)
 {
-  g_autofree GmAgNode **pins = g_new (GmAgNode *, MAX (n, 1));
-  Walk w = {.slots = g_ptr_array_new (),
-            .heap = g_array_new (FALSE, FALSE, sizeof (Slot *)),
-            .pins = pins,
+  GmAgNode *few[FEW];
+  g_autofree GmAgNode **many = n > FEW ? g_new (GmAgNode *, n) : NULL;
+  Walk w = {.pins = many ? many : few,
             .accumulate = true,
             .retain = retain_graph,
             .create = create_graph};
@@ -605,9 +614,7 @@ gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTenso
 {
   g_autofree GmAgNode **pins = g_new (GmAgNode *, n + n_inputs + 1);
   g_autofree Capture *captures = g_new (Capture, n_inputs + 1);
-  Walk w = {.slots = g_ptr_array_new (),
-            .heap = g_array_new (FALSE, FALSE, sizeof (Slot *)),
-            .pins = pins,
+  Walk w = {.pins = pins,
             .captures = captures,
             .result = result,
             .retain = retain_graph,

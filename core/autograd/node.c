@@ -97,6 +97,10 @@ gm_node_release (GmAgNode *n)
       n->saved_in[i].t = NULL;
       n->released = true;
     }
+  if (n->region) {
+    g_clear_pointer (&n->region, gm_region_unref);
+    n->released = true;
+  }
   if (n->saved_out.t) {
     gm_tensor_unref (n->saved_out.t);
     n->saved_out.t = NULL;
@@ -130,7 +134,8 @@ node_free (GmAgNode *n)
     gm_tensor_unref (leaf);
   } else {
     gm_node_release (n);
-    g_free (n->kind == GM_NODE_OP ? (void *) n->extra : (void *) n->out_metas);
+    if (n->kind == GM_NODE_OP)
+      g_free (n->extra);
   }
   hooks_free (n->hooks);
   if (n->retained)

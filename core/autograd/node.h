@@ -48,6 +48,8 @@ struct GmAgNode {
   struct GmSlot *slot; /* the engine's, while it walks */
   GArray *hooks;       /* GmAgHook, in order of registration; NULL: none */
   GArray *retained;    /* GmRetained: tensors that want this node's incoming gradient; NULL: none */
+  GmRegion *region;    /* owned: has what this node saved, at `place`; NULL: the node has it */
+  uint32_t place;
   union {
     struct {
       GmSaved saved_in[GM_NODE_INLINE], saved_out; /* LEAF: saved_in[0].t is the leaf */
@@ -56,8 +58,6 @@ struct GmAgNode {
     struct {
       const GmAgFunction *fn;
       void *state;
-      GmMeta *out_metas; /* n_out: shapes for gradients that did not arrive are the function's
-                            affair, checks are ours */
     };
   };
   GmEdge own_edges[GM_NODE_INLINE];
@@ -97,6 +97,12 @@ void gm_history_set (GmTensor *t, GmAgNode *n, uint32_t nr);
 /* An alias of t whose history is `edge` (NULL node: none). */
 GmTensor *gm_alias_with_edge (GmTensor *t, GmEdge edge);
 GmAgNode *gm_function_node (const GmAgFunction *fn, void *state, int n_in, int n_out);
+
+/* checkpoint.c */
+extern _Thread_local GmRegion *gm_region_now; /* the open one, innermost; NULL: none */
+void gm_region_take (GmAgNode *n);            /* n was recorded while one was open */
+/* Brings back what n saved. */
+bool gm_region_give (GmAgNode *n, GError **error);
 
 /* tape.c */
 bool gm_tracked (GmTensor *t); /* requires grad, after bringing a view's history up to date */

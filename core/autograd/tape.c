@@ -89,6 +89,8 @@ record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *at
     n->saved_out = (GmSaved){gm_tensor_new_alias (out), out->storage->version};
   if (needs_extra (op, in, n_in, &out->meta, need))
     n->extra = extra_make (in, n_in, attrs);
+  if (G_UNLIKELY (gm_region_now != NULL))
+    gm_region_take (n);
   gm_history_set (out, n, 0);
 }
 
@@ -138,11 +140,9 @@ gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, in
                     GmTensor *const *outs, int n_outs)
 {
   GmAgNode *n = gm_function_node (fn, state, n_in, n_outs);
-  n->out_metas = g_new (GmMeta, MAX (n_outs, 1));
   for (int i = 0; i < n_in; i++)
     n->edges[i] = in[i] ? gm_edge_to (in[i]) : (GmEdge){NULL, 0};
   for (int i = 0; i < n_outs; i++) {
-    n->out_metas[i] = outs[i] ? outs[i]->meta : (GmMeta){0};
     if (outs[i] && gm_dtype_is_float (outs[i]->meta.dtype))
       gm_history_set (outs[i], gm_node_ref (n), (uint32_t) i);
   }

@@ -161,6 +161,13 @@ gm_graph_add_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmA
   return gm_graph_add_known (g, op, in, n_in, attrs, where, &out);
 }
 
+void
+gm_graph_set_tag (GmGraph *g, GmValueId v, GmNodeTag tag)
+{
+  g_return_if_fail (v < g->values->len && gm_graph_value (g, v)->node != GM_NO_ID);
+  gm_graph_node (g, gm_graph_value (g, v)->node)->tag = (uint8_t) tag;
+}
+
 GmValueId
 gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where)
 {

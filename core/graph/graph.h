@@ -22,8 +22,13 @@ typedef struct {
   const char *name; /* inputs: "x"; others NULL: printed as the node's number */
 } GmGraphValue;
 
+/* What the program wants of a node's value where the graph is cut in two (core/aot/partition.c).  Rewrites keep it, images do not
+ * have it. */
+typedef enum { GM_TAG_NONE, GM_TAG_SAVE, GM_TAG_RECOMPUTE, GM_N_TAGS } GmNodeTag;
+
 typedef struct {
   GmOp op;
+  uint8_t tag; /* GmNodeTag */
   uint32_t n_in;
   const GmValueId *in;
   GmValueId out;
@@ -60,6 +65,8 @@ GmValueId gm_graph_add_input (GmGraph *g, const char *name, const GmMeta *meta);
 GmValueId gm_graph_add_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs, const char *where, GError **error);
 /* The same for a result that is known already: copies of nodes, and graphs with symbolic sizes.  Nothing is checked. */
 GmValueId gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs, const char *where, const GmMeta *meta);
+/* The tag of the node that makes v; v is no input. */
+void gm_graph_set_tag (GmGraph *g, GmValueId v, GmNodeTag tag);
 GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where); /* takes a reference */
 void gm_graph_add_output (GmGraph *g, GmValueId v, GmOutputKind kind);
 
@@ -84,6 +91,7 @@ typedef struct {
   GmBuilder base;
   GmGraph *graph;
   const char *where;  /* put on every node */
+  GmNodeTag tag;      /* the same: RECOMPUTE inside of a checkpointed region */
   GmValueId rng;      /* input that holds the generator's state; GM_NO_ID: random ops are refused */
   uint64_t rng_taken; /* draws so far: the plan advances the generator by it */
   GPtrArray *metas;   /* by value: the arena's copy that `meta` gave out; private */
@@ -102,7 +110,8 @@ void gm_graph_builder_clear (GmGraphBuilder *b);
  *   }
  *
  * Braces give strides that are not row-major.  A type may be left out where shape rules can find it.  `requires_grad` stands after
- * an input; a result has it from its operands unless ` no_grad` (or `requires_grad`) says otherwise.  `@cuda`: the device.  The
+ * an input; a result has it from its operands unless ` no_grad` (or `requires_grad`) says otherwise.  `!save` and `!recompute` are
+ * tags.  `@cuda`: the device.  The
  * comment after a node is its `where`; a comment on a line of its own is skipped. */
 char *gm_graph_text (const GmGraph *g); /* caller frees */
 /* One or more graphs.  Errors name line and column. */

@@ -12,7 +12,10 @@ static GmVal
 append (GmGraphBuilder *b, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs)
 {
   GmValueId id = gm_graph_add_node (b->graph, op, in, n_in, attrs, b->where, &b->base.error);
-  return id == GM_NO_ID ? NULL : gm_val_from_id (id);
+  if (id == GM_NO_ID)
+    return NULL;
+  gm_graph_set_tag (b->graph, id, b->tag);
+  return gm_val_from_id (id);
 }
 
 static GmVal

@@ -450,6 +450,7 @@ typedef struct {
   GmAttrs attrs;
   GmMeta said;
   bool has_type, no_grad, grad;
+  GmNodeTag tag;
   const char *where, *place;
 } NodeText;
 
@@ -537,6 +538,14 @@ parse_node_text (Parser *p, NodeText *t)
   }
   t->no_grad = take_keyword (p, "no_grad");
   t->grad = !t->no_grad && take_keyword (p, "requires_grad");
+  const char *mark = p->at;
+  if (take (p, "!")) {
+    t->tag = take_keyword (p, "save")        ? GM_TAG_SAVE
+             : take_keyword (p, "recompute") ? GM_TAG_RECOMPUTE
+                                             : GM_TAG_NONE;
+    if (t->tag == GM_TAG_NONE)
+      return fail_at (p, mark, "expected a tag: !save or !recompute");
+  }
   t->where = parse_where (p);
   skip_blanks (p);
   return !*p->at || *p->at == '\n' || *p->at == '\r' || *p->at == '}'
@@ -549,10 +558,11 @@ parse_node (Parser *p)
   g_autoptr (GArray) in = g_array_new (FALSE, FALSE, sizeof (GmValueId));
   NodeText t = { .in = in };
   g_autofree char *name = NULL;
-  GmValueId id;
+  GmValueId id = GM_NO_ID;
   if (!parse_name (p, &name) || !expect (p, "=") || !parse_node_text (p, &t)
       || !add_node (p, &t, &id) || !check_said (p, &t, id))
     return false;
+  gm_graph_set_tag (p->g, id, t.tag);
   define (p, g_steal_pointer (&name), id);
   return true;
 }

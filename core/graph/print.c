@@ -216,6 +216,10 @@ print_node (Printer *p, const GmNode *n)
   g_string_append (p->out, " : ");
   print_type (p, m);
   g_string_append (p->out, grad_mark (p, n, m));
+  if (n->tag)
+    g_string_append_printf (p->out, " !%s", n->tag == GM_TAG_SAVE        ? "save"
+                                            : n->tag == GM_TAG_RECOMPUTE ? "recompute"
+                                                                         : "?");
   if (n->where && *n->where)
     g_string_append_printf (p->out, "  # %s", n->where);
   g_string_append_c (p->out, '\n');

@@ -203,6 +203,8 @@ check_node (Verifier *v, bool functional)
     return fail (v, "there is no op with code %d", (int) n->op);
   if (functional && gm_ops[n->op].family == GM_FAMILY_MUTATE)
     return fail (v, "a write in place in a graph that should have none");
+  if (n->tag >= GM_N_TAGS)
+    return fail (v, "there is no tag %d", n->tag);
   int arity = gm_ops[n->op].arity;
   if (arity >= 0 ? n->n_in != (uint32_t) arity : n->n_in < 1)
     return fail (v, "%u operands", n->n_in);

@@ -66,8 +66,8 @@ check_writable (GmOp op, const GmTensor *out, GError **error)
 static bool
 identical (const GmTensor *a, const GmTensor *b)
 {
-  bool same = a->storage == b->storage && a->offset == b->offset && a->meta.dtype == b->meta.dtype
-              && a->meta.ndim == b->meta.ndim;
+  bool same = gm_tensor_data (a) == gm_tensor_data (b) && a->meta.dtype == b->meta.dtype
+              && a->meta.ndim == b->meta.ndim; /* two storages may stand for the same foreign memory */
   for (int d = 0; same && d < a->meta.ndim; d++)
     same = a->meta.sizes[d] == b->meta.sizes[d] && a->meta.strides[d] == b->meta.strides[d];
   return same;

@@ -3,7 +3,7 @@
  *
  * This is on the path of every call of a compiled function, so it allocates nothing: descriptions
  * are on the stack, and the workspace is a block that one run takes from the exec by an atomic
- * exchange and leaves there for the next.  A second run at the same time finds none and takes a
+ * exchange and leaves there for the next, unless it is large.  A second run at the same time finds none and takes a
  * fresh block, so runs need no lock. What reaches a plugin was checked: counts, shapes, strides,
  * dtypes, no NULL, no read-only output.
  */
@@ -78,6 +78,10 @@ check (const GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const
   return true;
 }
 
+/* A larger block costs little beside the run that needs it, and would be missed elsewhere: the
+ * backward's by the forward. */
+#define KEPT_BYTES ((size_t) 64 * 1024)
+
 /* -- The plugin's run -------------------------------------------------------------------------- */
 
 /* What the plugin does to the floating-point mode would change all later results of this thread. */
@@ -109,7 +113,7 @@ static inline void
 block_give (GmExecRole *r, void *block)
 {
   void *none = NULL;
-  if (!__atomic_compare_exchange_n (&r->spare, &none, block, false, __ATOMIC_RELEASE,
+  if (r->block_bytes > KEPT_BYTES || !__atomic_compare_exchange_n (&r->spare, &none, block, false, __ATOMIC_RELEASE,
                                     __ATOMIC_RELAXED))
     gm_free (block, r->block_bytes);
 }

@@ -321,6 +321,69 @@ gm_py_tensor_register_hook (PyObject *self, PyObject *hook)
   return (PyObject *) h;
 }
 
+/* -- Regions that are computed again ----------------------------------------------------------- */
+
+typedef struct {
+  PyObject *function, *args, *kwargs; /* kwargs: a dict or NULL */
+} Region;
+
+static bool
+region_run (void *data, GError **error)
+{
+  Region *r = data;
+  PyGILState_STATE gil = PyGILState_Ensure ();
+  PyObject *result = PyObject_Call (r->function, r->args, r->kwargs);
+  bool ok = result || gm_py_error_set (error);
+  Py_XDECREF (result);
+  PyGILState_Release (gil);
+  return ok;
+}
+
+static void
+region_destroy (void *data)
+{
+  Region *r = data;
+  if (Py_IsInitialized ()) {
+    PyGILState_STATE gil = PyGILState_Ensure ();
+    Py_DECREF (r->function);
+    Py_DECREF (r->args);
+    Py_XDECREF (r->kwargs);
+    PyGILState_Release (gil);
+  }
+  g_free (r);
+}
+
+static void
+region_watch (GmRegion *r, PyObject *o)
+{
+  GmTensor *t = gm_py_tensor_get (o);
+  if (t)
+    gm_region_watch (r, t);
+}
+
+static PyObject *
+checkpoint (PyObject *module, PyObject *args)
+{
+  PyObject *function, *positional, *keywords = NULL, *key, *value;
+  if (!PyArg_ParseTuple (args, "OO!|O!:checkpoint", &function, &PyTuple_Type, &positional,
+                         &PyDict_Type, &keywords))
+    return NULL;
+  if (!gm_grad_enabled ())
+    return PyObject_Call (function, positional, keywords);
+  Region *data = g_new (Region, 1);
+  *data = (Region){Py_NewRef (function), Py_NewRef (positional), Py_XNewRef (keywords)};
+  GmRegion *r = gm_region_new (region_run, data, region_destroy);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (positional); i++)
+    region_watch (r, PyTuple_GET_ITEM (positional, i));
+  for (Py_ssize_t at = 0; keywords && PyDict_Next (keywords, &at, &key, &value);)
+    region_watch (r, value);
+  gm_region_open (r);
+  PyObject *result = PyObject_Call (function, positional, keywords);
+  gm_region_close (r);
+  gm_region_unref (r);
+  return result;
+}
+
 /* -- grad -------------------------------------------------------------------------------------- */
 
 PyObject *
@@ -380,6 +443,9 @@ PyMethodDef gm_py_autograd_functions[] = {
      "grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, "
      "allow_unused=False)\n\n"
      "The gradients of `outputs` with respect to `inputs`, as a tuple; touches no grad attribute."},
+    {"checkpoint", checkpoint, METH_VARARGS,
+     "checkpoint(function, args, kwargs={})\n\n"
+     "function(*args, **kwargs) as a region that is computed again in the backward."},
     {"set_grad_enabled", set_grad_enabled, METH_O,
      "set_grad_enabled(mode)\n\nSets this thread's grad mode; returns the old one."},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS,

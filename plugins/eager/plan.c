@@ -3,11 +3,12 @@
  * the steps in their order.
  *
  * Passes, each over the nodes once:
- *   roots      each value's root (the value that owns the memory) and its distance from it
- *   outputs    a root that an output looks at entirely lives in that output's memory; other outputs
- *   become copies steps      a kernel per computing node, copies right after what they copy is
- *   there; last uses storage    temporaries by first fit in the order of steps: a result's place is
- *   found before its operands' are given back
+ *   roots     each value's root (the value that owns the memory) and its distance from it
+ *   outputs   a root that an output looks at entirely lives in that output's memory; other outputs
+ *             become copies
+ *   steps     a kernel per computing node, copies right after what they copy is there; last uses
+ *   storage   temporaries by first fit in the order of steps: a result's place is found before its
+ *             operands' are given back, but an elementwise result may take over an operand's
  */
 #include "plugins/eager/plan.h"
 
@@ -273,6 +274,53 @@ give_operands (Work *w, uint32_t s, uint32_t end)
   }
 }
 
+static bool
+same_layout (const GrammeImage *image, uint32_t a, uint32_t b)
+{
+  const GrammeValue *x = gramme_image_value (image, a), *y = gramme_image_value (image, b);
+  if (GRAMME_DTYPE_OF (x) != GRAMME_DTYPE_OF (y) || x->ndim != y->ndim)
+    return false;
+  for (uint32_t d = 0; d < x->ndim; d++)
+    if (gramme_value_size (image, x, d) != gramme_value_size (image, y, d) ||
+        gramme_value_stride (image, x, d) != gramme_value_stride (image, y, d))
+      return false;
+  return true;
+}
+
+/* Whether step s, which ends at operand `end`, may write its result over `value`: a temporary that
+ * it reads for the last time, element by element and in no other way. */
+static bool
+may_overwrite (const Work *w, uint32_t s, uint32_t end, uint32_t value, uint32_t result)
+{
+  const Step *step = &w->p->steps[s];
+  uint32_t root = w->values[value].root;
+  if (step->node == GRAMME_NONE || root != value || w->values[root].last != s ||
+      w->values[root].base != PLAN_WORKSPACE (w->p) ||
+      gramme_op_facts (gramme_image_node (w->image, step->node)->op).family !=
+          GRAMME_FAMILY_POINTWISE)
+    return false;
+  for (uint32_t i = step->first_operand; i + 1 < end; i++)
+    if (w->operand_values[i] != value && w->values[w->operand_values[i]].root == root)
+      return false;
+  return same_layout (w->image, value, result);
+}
+
+static void
+place_result (Work *w, uint32_t s, uint32_t end, uint32_t result)
+{
+  Value *v = &w->values[result];
+  v->base = PLAN_WORKSPACE (w->p);
+  for (uint32_t i = w->p->steps[s].first_operand; i + 1 < end; i++) {
+    uint32_t value = w->operand_values[i];
+    if (!may_overwrite (w, s, end, value, result))
+      continue;
+    v->at = w->values[value].at;
+    w->values[value].last = NOWHERE; /* its place is not given back: it goes on as the result's */
+    return;
+  }
+  v->at = take (w, round_up (value_bytes (w->image, result)));
+}
+
 static void
 place_temporaries (Work *w)
 {
@@ -280,10 +328,8 @@ place_temporaries (Work *w)
   for (uint32_t s = 0; s < p->n_steps; s++) {
     uint32_t end = s + 1 < p->n_steps ? p->steps[s + 1].first_operand : p->n_operands;
     uint32_t result = w->operand_values[end - 1];
-    if (result != NOWHERE && w->values[result].base == NOWHERE) {
-      w->values[result].base = PLAN_WORKSPACE (p);
-      w->values[result].at = take (w, round_up (value_bytes (w->image, result)));
-    }
+    if (result != NOWHERE && w->values[result].base == NOWHERE)
+      place_result (w, s, end, result);
     for (uint32_t i = p->steps[s].first_operand; i < end; i++) {
       uint32_t value = w->operand_values[i];
       if (value != NOWHERE) {

@@ -247,6 +247,42 @@ START_TEST (rows_longer_than_a_tile_give_the_reference_bits)
 }
 END_TEST
 
+/* A result takes the place of an operand that nobody reads any more, if that is read element by
+ * element. */
+START_TEST (eager_writes_over_what_it_has_read)
+{
+  static const struct {
+    const char *text;
+    uint64_t places; /* of 4096 bytes */
+  } cases[] = {
+    { "f (%x: f32[32, 32]) -> (%4) { \n %0 = sin %x \n %1 = tanh %0 \n %2 = mul %1 %x \n %3 = exp %2 \n "
+      "%4 = neg %3 \n }",
+      1 },
+    { "f (%x: f32[32, 32]) -> (%3) { \n %0 = sin %x \n %1 = tanh %0 \n %2 = mul %1 %0 \n %3 = neg %2 \n }",
+      2 },
+    /* read twice, once across: not over it */
+    { "f (%x: f32[32, 32]) -> (%3) { \n %0 = sin %x \n %1 = permute %0 dims=[1, 0] \n %2 = add %0 %1 \n "
+      "%3 = neg %2 \n }",
+      2 },
+    /* not element by element */
+    { "f (%x: f32[32, 32]) -> (%2) { \n %0 = sin %x \n %1 = matmul %0 %0 \n %2 = neg %1 \n }", 2 },
+    { "f (%x: f32[32, 32]) -> (%2) { \n %0 = sin %x \n %1 = cumsum %0 dim=0 reverse=false \n %2 = neg %1 \n }",
+      2 },
+  };
+  for (size_t i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (GError) error = NULL;
+    g_autoptr (GPtrArray) graphs = gm_graph_parse (cases[i].text, &error);
+    ck_assert_msg (graphs != NULL, "%s", error ? error->message : "");
+    GmBackend *b = gm_backend_get ("eager", NULL);
+    ck_assert_ptr_nonnull (b);
+    g_autoptr (GmExec) e = gm_backend_compile (b, graphs->pdata[0], NULL, NULL, NULL);
+    ck_assert_msg (gm_exec_workspace_bytes (e, 0) / 4096 == cases[i].places,
+                   "%s\n%" G_GUINT64_FORMAT " bytes", cases[i].text, gm_exec_workspace_bytes (e, 0));
+    compare_text ("eager", cases[i].text);
+  }
+}
+END_TEST
+
 int
 main (void)
 {
@@ -259,6 +295,7 @@ main (void)
   tcase_add_loop_test (t, small_dtypes_give_the_reference_bits, 0, G_N_ELEMENTS (backends));
   tcase_add_loop_test (t, rows_longer_than_a_tile_give_the_reference_bits, 0,
                        G_N_ELEMENTS (backends));
+  tcase_add_test (t, eager_writes_over_what_it_has_read);
   suite_add_tcase (s, t);
   SRunner *sr = srunner_create (s);
   srunner_run_all (sr, CK_NORMAL);

@@ -119,6 +119,84 @@ START_TEST (gradient_is_the_slope)
 }
 END_TEST
 
+/* -- Second derivatives ------------------------------------------------------------------------ */
+
+/* The joint graph of a program is a program: outputs and gradients of its inputs and tangents. */
+static GmGraph *
+gradient_program (const GmGraph *g)
+{
+  TestExec *e;
+  g_autoptr (GmPlan) p = plan_of (g, &e);
+  GmGraph *joint = gm_graph_simplify (e->joint.graph, GM_SIMPLIFY_DEAD, NULL);
+
+  for (uint32_t i = 0; i < joint->outputs->len; i++)
+    g_array_index (joint->outputs, GmGraphOutput, i).kind = GM_OUTPUT_USER;
+  return joint;
+}
+
+START_TEST (joint_graphs_can_be_joined_again)
+{
+  int n = 400, same = 0, deep = 0;
+
+  n_exact = 0;
+  for (int seed = 0; seed < n; seed++) {
+    g_autoptr (GmGraph) g = random_program ((uint32_t) seed + 20000, false),
+                        first = gradient_program (g);
+    TestExec *e;
+    partition_options.mode = seed % 2 ? GM_PARTITION_MIN_CUT : GM_PARTITION_DEFAULT;
+    g_autoptr (GmPlan) p = plan_of (first, &e);
+    same += check_same (first, p, false);
+    for (uint32_t i = g->outputs->len; i < first->outputs->len; i++) {
+      GmValueId v = g_array_index (first->outputs, GmGraphOutput, i).value;
+      deep += gm_graph_meta (first, v)->requires_grad;
+    }
+  }
+  partition_options.mode = GM_PARTITION_DEFAULT;
+  ck_assert_int_eq (same, n);
+  ck_assert_int_gt (n_exact, n / 8);
+  ck_assert_int_gt (deep, 10); /* gradients that have gradients */
+}
+END_TEST
+
+/* d/dx of |df/dx|^2 / 2, against the tape's own double backward. */
+START_TEST (second_derivative_is_that_of_double_backward)
+{
+  g_autoptr (GmGraph) g = graph_of (smooth[_i]), first = gradient_program (g);
+  g_autoptr (GmPlan) p = plan_of (first, NULL);
+  GmTensor *in[3], *leaves[2], *out, *grads[2], *want[2], *outs[3], *has[2];
+
+  for (int i = 0; i < 3; i++) {
+    const GmMeta *m = gm_graph_meta (first, g_array_index (first->inputs, GmValueId, i));
+    in[i] = filled (m, 5 + (uint32_t) i);
+    if (i < 2)
+      gm_tensor_set_requires_grad (leaves[i] = in[i], true, NULL);
+  }
+  ck_assert (eager_run (g, in, &out, NULL));
+  if (strstr (smooth[_i], "copy_")) { /* the tape has no second derivative of a write */
+    gm_tensor_unref (out);
+    for (int i = 0; i < 3; i++)
+      gm_tensor_unref (in[i]);
+    return;
+  }
+  ck_assert (gm_autograd_grad (&out, &in[2], 1, leaves, 2, true, true, false, grads, NULL));
+  ck_assert (gm_autograd_grad (grads, grads, 2, leaves, 2, false, false, false, want, NULL));
+  ck_assert (gm_plan_run (p, in, 3, outs, NULL));
+  ck_assert (gm_autograd_grad (outs + 1, outs + 1, 2, leaves, 2, false, false, false, has, NULL));
+  for (int i = 0; i < 2; i++) {
+    ck_assert (same_elements (grads[i], outs[i + 1], false, 0));
+    ck_assert (same_elements (want[i], has[i], true, 1e-14));
+    gm_tensor_unref (grads[i]);
+    gm_tensor_unref (want[i]);
+    gm_tensor_unref (has[i]);
+  }
+  gm_tensor_unref (out);
+  for (int i = 0; i < 3; i++) {
+    gm_tensor_unref (in[i]);
+    gm_tensor_unref (outs[i]);
+  }
+}
+END_TEST
+
 /* -- What the joint graph looks like ----------------------------------------------------------- */
 
 START_TEST (only_what_requires_grad_takes_part)
@@ -168,6 +246,9 @@ main (void)
   tcase_add_test (t, every_operator_in_random_graphs);
   tcase_add_test (t, contributions_are_added_in_the_engines_order);
   tcase_add_loop_test (t, gradient_is_the_slope, 0, G_N_ELEMENTS (smooth));
+  tcase_add_test (t, joint_graphs_can_be_joined_again);
+  tcase_add_loop_test (t, second_derivative_is_that_of_double_backward, 0,
+                       G_N_ELEMENTS (smooth));
   tcase_add_test (t, only_what_requires_grad_takes_part);
   tcase_add_test (t, nothing_to_differentiate_gives_no_backward);
   suite_add_tcase (s, t);

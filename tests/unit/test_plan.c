@@ -394,6 +394,50 @@ START_TEST (lack_of_memory_at_any_point_is_an_error)
 }
 END_TEST
 
+/* How many calls of gm_alloc a run makes: the least k for which failing the k-th changes nothing. */
+static uint64_t
+count_allocations (Fixture *f)
+{
+  for (uint64_t k = 1;; k++) {
+    gm_alloc_fail_at (k);
+    bool ok = run (f);
+    gm_alloc_fail_at (0);
+    for (int i = 0; i < 4; i++)
+      g_clear_pointer (&f->out[i], gm_tensor_unref);
+    g_clear_error (&f->error);
+    if (ok)
+      return k - 1;
+  }
+}
+
+/* Outputs, and what is saved beside them: no more. */
+START_TEST (a_run_allocates_its_outputs_and_nothing_else)
+{
+  static const struct { const char *program; uint64_t n; } cases[] = {
+    { "graph (%x: f32[4], %y: f32[4], %z: f32[4]) -> (%2) { \n %0 = mul %x %y \n %1 = add %0 %z \n %2 "
+      "= relu %1 \n }",
+      1 },
+    { "graph (%x: f32[4], %y: f32[4]) -> (%0, %2) { \n %0 = mul %x %y \n %1 = view %x sizes=[2, 2] \n "
+      "%2 = exp %1 \n }",
+      2 },
+    { "graph (%x: f32[4] requires_grad, %y: f32[4], %z: f32[4]) -> (%2) { \n %0 = mul %x %y \n %1 = "
+      "add %0 %z \n %2 = relu %1 \n }",
+      1 },
+    { "graph (%x: f32[4] requires_grad, %y: f32[4]) -> (%2) { \n %0 = mul %x %y \n %1 = sin %0 \n %2 = "
+      "neg %1 \n }",
+      2 },
+  };
+
+  for (size_t i = 0; i < G_N_ELEMENTS (cases); i++) {
+    Fixture f;
+    begin (&f, cases[i].program);
+    f.e->bare = true; /* what the test's own executor allocates does not count */
+    ck_assert_uint_eq (count_allocations (&f), cases[i].n);
+    end (&f);
+  }
+}
+END_TEST
+
 START_TEST (inputs_that_were_not_compiled_for_are_named)
 {
   Fixture f;
@@ -431,6 +475,7 @@ main (void)
   tcase_add_test (t, random_numbers_are_the_ones_of_the_plain_program);
   tcase_add_test (t, errors_of_the_back_end_come_through_and_leave_nothing);
   tcase_add_test (t, lack_of_memory_at_any_point_is_an_error);
+  tcase_add_test (t, a_run_allocates_its_outputs_and_nothing_else);
   tcase_add_test (t, inputs_that_were_not_compiled_for_are_named);
   suite_add_tcase (s, t);
   srunner_run_all (sr, CK_NORMAL);

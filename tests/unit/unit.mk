@@ -25,6 +25,7 @@ UNIT_TESTS = \
   tests/unit/test_log \
   tests/unit/test_manifest \
   tests/unit/test_meta \
+  tests/unit/test_mincut \
   tests/unit/test_partition \
   tests/unit/test_plan \
   tests/unit/test_print \
@@ -63,6 +64,7 @@ tests_unit_test_loader_SOURCES = tests/unit/test_loader.c tests/plugin/hostile.h
 tests_unit_test_log_SOURCES = tests/unit/test_log.c
 tests_unit_test_manifest_SOURCES = tests/unit/test_manifest.c
 tests_unit_test_meta_SOURCES = tests/unit/test_meta.c
+tests_unit_test_mincut_SOURCES = tests/unit/test_mincut.c tests/unit/aot_test.h tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_partition_SOURCES = tests/unit/test_partition.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c tests/unit/aot_test.h
 tests_unit_test_print_SOURCES = tests/unit/test_print.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
@@ -90,8 +92,12 @@ TEST_FILES = \
   tests/fuzz/mutate_image.h \
   tests/fuzz/random_graph.c \
   tests/fuzz/random_graph.h \
+  tests/graph/bad-budget.gm \
+  tests/graph/bad-budget.want \
   tests/graph/bad-shape.gm \
   tests/graph/bad-shape.want \
+  tests/graph/bad-tag.gm \
+  tests/graph/bad-tag.want \
   tests/graph/bad-write.gm \
   tests/graph/bad-write.want \
   tests/graph/cse.gm \
@@ -108,7 +114,11 @@ TEST_FILES = \
   tests/graph/joint.want \
   tests/graph/linear.gm \
   tests/graph/linear.want \
+  tests/graph/min-cut.gm \
+  tests/graph/min-cut.want \
   tests/graph/run.py \
+  tests/graph/tags.gm \
+  tests/graph/tags.want \
   tests/graph/text.gm \
   tests/graph/text.want \
   tests/install/check.sh \
@@ -119,11 +129,13 @@ TEST_FILES = \
   tests/plugin/hostile.h \
   tests/python/conftest.py \
   tests/python/test_autograd.py \
+  tests/python/test_checkpoint.py \
   tests/python/test_dtypes.py \
   tests/python/test_memory.py \
   tests/python/test_nn.py \
   tests/python/test_operators.py \
   tests/python/test_optim.py \
+  tests/python/test_partition.py \
   tests/python/test_tensor.py \
   tests/python/test_testing.py \
   tests/style/floors.py \

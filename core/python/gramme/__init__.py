@@ -41,7 +41,7 @@ from gramme.limits import finfo, iinfo
 
 def __getattr__(name):
     """Modules that few programs need are imported when they are first used."""
-    if name in ("testing", "serialization"):
+    if name in ("testing", "serialization", "utils"):
         import importlib
 
         return importlib.import_module("gramme." + name)

@@ -23,7 +23,8 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=
 
     model: a Python function or method; an nn.Module is compiled in place (its forward) and returned.
     backend: a name of gramme.compiler.list_backends(); default GRAMME_BACKEND, else tcc, else eager.
-    options: dict of the back end's options (`gramme inspect NAME` lists them).
+    options: dict of the back end's options (`gramme inspect NAME` lists them) and of these: "partition": "min-cut" saves
+        less for the backward and computes the rest again, "memory-budget": 0 to 1 saves that part of it.
     fullgraph: raise gramme.compiler.Unsupported instead of running as plain Python.
     disable: return `model` as it is.
     Raises ValueError for a back end that is not installed (the message lists names), TypeError for what is no function.

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * partition.h -- what the files that cut a joint graph share; private to this room and its tests.
+ *
+ *   partition.c  marks what belongs where, and builds the two graphs
+ *   choose.c     which values to save: the rules, and the weights for the minimum cut
+ *   mincut.c     the minimum cut
+ *   budget.c     which of these to drop when memory is short
+ *
+ * Values are seen through `detach`: gm_cut_value gives the one that stands for another.
+ */
+#ifndef GM_AOT_PARTITION_H
+#define GM_AOT_PARTITION_H
+
+#include "core/aot/aot.h"
+#include "core/aot/mincut.h"
+
+enum {
+  GM_CUT_FORWARD = 1,  /* the function's outputs need it, or it is saved: the forward computes it */
+  GM_CUT_TANGENT = 2,  /* computed from a tangent: the backward alone can compute it */
+  GM_CUT_WANTED = 4,   /* not TANGENT, and read by what is, or a gradient itself */
+  GM_CUT_BACKWARD = 8, /* in the backward graph: an input of it, or computed there */
+  GM_CUT_SAVED = 16,   /* and it is an input of it */
+  GM_CUT_OUTPUT = 32,  /* an output of the function, or of the same memory as one */
+  GM_CUT_WRITTEN = 64, /* an input that is overwritten: saving it takes a copy */
+};
+
+typedef struct {
+  const GmGraph *g; /* the joint graph, simplified */
+  const GmJoint *joint;
+  const GmPartitionOptions *options;
+  GmArena *arena;
+  uint8_t *flags; /* per value of g */
+} GmCut;
+
+static inline const GmNode *
+gm_cut_producer (const GmGraph *g, GmValueId v)
+{
+  uint32_t node = gm_graph_value (g, v)->node;
+
+  return node == GM_NO_ID ? NULL : gm_graph_node (g, node);
+}
+
+static inline GmValueId
+gm_cut_value (const GmGraph *g, GmValueId v)
+{
+  for (const GmNode *n = gm_cut_producer (g, v); n && n->op == GM_OP_detach;
+       n = gm_cut_producer (g, v))
+    v = n->in[0];
+  return v;
+}
+
+/* A view, a number, a constant: nothing to compute, so never saved. */
+static inline bool
+gm_cut_is_free (const GmNode *n)
+{
+  return gm_ops[n->op].family == GM_FAMILY_MOVEMENT || gm_ops[n->op].family == GM_FAMILY_CREATE;
+}
+
+/* A value of so many times fewer bytes is small beside another. */
+enum { GM_CUT_SMALL = 4 };
+
+/* As much as a back end would allocate for v. */
+uint64_t gm_cut_bytes (const GmGraph *g, GmValueId v);
+
+/* Sets SAVED on what is to be saved if the backward turns out to need it. Requires: all flags but
+ * BACKWARD and SAVED. */
+void gm_cut_choose (GmCut *c);
+/* Takes SAVED away from what does not fit the budget. */
+void gm_cut_budget (GmCut *c);
+/* Sets BACKWARD on what is WANTED and on all that it is computed from, up to what is SAVED or an
+ * input.  Inputs that it meets become SAVED, values that it does not meet are SAVED no more. */
+void gm_cut_demand (GmCut *c);
+
+/* The problem that choose.c gives to the minimum cut; its arrays are in c->arena. */
+void gm_cut_problem (const GmCut *c, GmCutProblem *p);
+/* Everything before the choice.  For tests. */
+void gm_cut_mark (GmCut *c, const GmFunctionalLayer *writes);
+
+#endif

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Less memory for more time: functions whose intermediate results are computed again in the backward."""
+
+from gramme import _core
+
+
+def checkpoint(function, *args, use_reentrant=False, preserve_rng_state=True, **kwargs):
+    """function(*args, **kwargs), which keeps no intermediate results for the backward and runs once more there.
+
+    Results, gradients and the order in which they are added are those of the plain call, to the bit.  The second run
+    draws the same random numbers, whatever preserve_rng_state says.  The function must do the same again: depend on
+    nothing but its arguments, and not change them.  Raises RuntimeError in the backward if an argument was changed in
+    place since, or if the second run did something else.  use_reentrant is there for torch's sake and changes nothing.
+    """
+    return _core.checkpoint(function, args, kwargs)
+
+
+def checkpoint_sequential(functions, segments, input, use_reentrant=False, preserve_rng_state=True):
+    """The functions, one after the other, in `segments` checkpointed parts; the last part is not checkpointed, because it
+    would run again at once.
+
+    functions: a sequence of callables (nn.Sequential is one).
+    """
+    functions = list(functions)
+    if not 1 <= segments <= max(len(functions), 1):
+        raise ValueError(f"segments must be between 1 and the {len(functions)} functions, not {segments}")
+
+    def part(start, stop):
+        def run(x):
+            for function in functions[start:stop]:
+                x = function(x)
+            return x
+
+        return run
+
+    size = len(functions) // segments
+    for k in range(segments - 1):
+        input = checkpoint(part(k * size, (k + 1) * size), input)
+    return part((segments - 1) * size, len(functions))(input)
