@@ -108,13 +108,8 @@ simplify (GmCompile *c, GError **error)
 static bool
 functionalize (GmCompile *c, GError **error)
 {
-  g_autoptr (GmGraph) roots =
-    gm_output_alias (c->simplify.graph, c->arena, &c->functionalize.alias, error);
-
-  if (!roots)
-    return false;
-  c->functionalize.graph =
-    gm_functionalize (roots, c->ask.differentiate, c->arena, &c->functionalize.writes, error);
+  c->functionalize.graph = gm_layers_apply (c->simplify.graph, c->ask.differentiate, c->arena,
+                                            &c->functionalize.layers, error);
   return c->functionalize.graph != NULL;
 }
 
@@ -127,7 +122,7 @@ join (GmCompile *c, GError **error)
 static bool
 partition (GmCompile *c, GError **error)
 {
-  return gm_partition (&c->join, &c->functionalize.writes, &c->ask.partition, c->arena,
+  return gm_partition (&c->join, &c->functionalize.layers.functional, &c->ask.partition, c->arena,
                        &c->partition, error);
 }
 
@@ -178,12 +173,11 @@ lower (GmCompile *c, GError **error)
     if (!c->lower.exec)
       return false;
   }
-  c->lower.plan = gm_plan_new (&(GmPlanSpec){ .alias = &c->functionalize.alias,
-                                              .functional = &c->functionalize.writes,
+  c->lower.plan = gm_plan_new (&(GmPlanSpec){.layers = &c->functionalize.layers,
                                               .joint = &c->join,
                                               .parts = &c->partition,
                                               .random = c->record.random,
-                                              .exec = { c->lower.exec, run_exec, unref_exec } });
+                                              .exec = { c->lower.exec, run_exec, unref_exec, NULL } });
   return true;
 }
 

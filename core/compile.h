@@ -37,8 +37,7 @@ struct GmCompile {
     GmGraph *graph;
   } simplify;
   struct { /* f */
-    GmAliasLayer alias;
-    GmFunctionalLayer writes;
+    GmLayers layers;
     GmGraph *graph;
   } functionalize;
   GmJoint join;      /* j */

@@ -66,6 +66,7 @@ CORE_SOURCES += \
   core/autograd/engine.c \
   core/autograd/inplace.c \
   core/autograd/node.c \
+  core/autograd/set.c \
   core/autograd/tape.c \
   core/autograd/autograd.h \
   core/autograd/node.h
@@ -75,6 +76,7 @@ CORE_SOURCES += \
   core/sym/sym.h \
   core/sym/sym_private.h
 CORE_SOURCES += \
+  core/graph/alias.c \
   core/graph/fold.c \
   core/graph/graph.c \
   core/graph/graph_builder.c \
@@ -88,6 +90,7 @@ CORE_SOURCES += \
   core/graph/simplify.c \
   core/graph/text.c \
   core/graph/verify.c \
+  core/graph/alias.h \
   core/graph/graph.h \
   core/graph/image.h \
   core/graph/image_private.h \
@@ -97,14 +100,22 @@ CORE_SOURCES += \
   core/aot/budget.c \
   core/aot/choose.c \
   core/aot/copy.c \
+  core/aot/dedupe.c \
+  core/aot/facts.c \
   core/aot/functionalize.c \
+  core/aot/geometry.c \
   core/aot/join.c \
+  core/aot/layers.c \
+  core/aot/metadata.c \
   core/aot/mincut.c \
   core/aot/output_alias.c \
+  core/aot/overlap.c \
   core/aot/partition.c \
   core/aot/plan.c \
+  core/aot/synthetic_base.c \
   core/aot/views.c \
   core/aot/aot.h \
+  core/aot/facts.h \
   core/aot/mincut.h \
   core/aot/partition.h \
   core/aot/plan.h

@@ -268,6 +268,20 @@ gramme_tensor_set_requires_grad (GrammeTensorObject *t, gboolean on, GError **er
   return gm_tensor_set_requires_grad (inner (t), on, error);
 }
 
+gboolean
+gramme_graph_describe_inputs (GrammeGraph *g, GrammeTensorObject *const *inputs, int n_inputs,
+                              GError **error)
+{
+  g_return_val_if_fail (g && (n_inputs == 0 || inputs), FALSE);
+  if ((guint) n_inputs != g->g->inputs->len) {
+    g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "the graph '%s' has %u inputs, %d were given",
+                 g->g->name, g->g->inputs->len, n_inputs);
+    return FALSE;
+  }
+  gm_overlap_describe (g->g, (GmTensor *const *) inputs);
+  return gm_graph_verify (g->g, false, error);
+}
+
 /* -- Functions --------------------------------------------------------------------------------- */
 
 /* The compilation gets a graph of its own, in its own arena. */
@@ -299,6 +313,8 @@ gramme_compile (const GrammeGraph *g, const char *backend, const char *const *op
   if (!c->ask.backend || !(graph = copy_graph (g->g, c->arena, error)))
     return NULL;
   gm_compile_set_graph (c, graph);
+  if (!gm_graph_verify (graph, false, error))
+    return NULL;
   if (!gm_compile_run (c, 's', 'l', error))
     return NULL;
   f = g_new0 (GrammeFunction, 1);

@@ -69,6 +69,12 @@ GrammeValue gramme_graph_add_op (GrammeGraph *g, const char *op, const GrammeVal
 /* Makes v the next output.  An output may be an input, a view of one, or given out twice. */
 gboolean gramme_graph_add_output (GrammeGraph *g, GrammeValue v, GError **error);
 
+/* From now on the graph is for tensors whose memory lies as that of `inputs` does, one per input of the graph, of its shapes: the
+ * same tensor twice, or memory that overlaps.  Without this call, no input shares memory with one that the graph writes to, and
+ * gramme_function_run refuses those that do.  Errors: another number of tensors. */
+gboolean gramme_graph_describe_inputs (GrammeGraph *g, GrammeTensorObject *const *inputs, int n_inputs,
+                                       GError **error);
+
 /* A graph from text, as gramme_graph_print writes it; the text holds exactly one.  Errors name
  * line and column. */
 GrammeGraph *gramme_graph_parse (const char *text, GError **error);

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * aot.h -- from a recorded graph to a forward and a backward that a back end can compile.
  *
- * A recorded graph may hold views and in-place writes, and its outputs may share memory with
- * its inputs.  Back ends see none of that: two layers take it off, one file each, with two
- * halves that stand together, the rewrite of the graph before compilation and the shim around
- * every call.  From the outside in:
+ * A recorded graph may hold views, in-place writes and tensors that change their shape, its inputs
+ * may share memory, and so may its outputs.  Back ends see none of that: layers take it off, one
+ * file each, with two halves that stand together, the rewrite of the graph before compilation and
+ * the shim around every call.  gm_layers_apply (layers.c) runs the graph halves, a plan the others.
+ * From the outside in:
  *
+ *   metadata        tensors that change shape or memory in place (t_, set_) do so at the end
+ *   dedupe          a tensor that is passed twice becomes one input
  *   output_alias    outputs that are views or inputs are not computed: the view is taken again
+ *   synthetic_base  inputs that overlap where one is written become one input, their base
  *   functionalize   in-place writes become values; written inputs become extra outputs
  *   (the back end's graph)
+ *
+ * No layer knows what another one adds.  What a decision took for granted about the memory of the
+ * caller's inputs is written down (GmOverlap) for whoever guards it.
  *
  * After the layers, join differentiates the functional graph and partition cuts the result in
  * two (choose.c, mincut.c and budget.c decide where).  Each stage reads a graph, leaves it alone
@@ -23,9 +30,51 @@
 
 /* Positions, as the layer at hand sees them: outer is towards the caller, inner towards the
  * back end.  Different types, so that a shim which mixes them does not compile. */
+typedef struct { uint32_t i; } GmOuterInput;
+typedef struct { uint32_t i; } GmInnerInput;
 typedef struct { uint32_t i; } GmOuterOutput;
 typedef struct { uint32_t i; } GmInnerOutput;
-typedef struct { uint32_t i; } GmInnerInput;
+
+/* -- What was taken for granted (overlap.c) ---------------------------------------------------- */
+
+/* About two of the caller's inputs, a and b. */
+typedef enum {
+  GM_OVERLAP_SAME,      /* they are one tensor */
+  GM_OVERLAP_DISTINCT,  /* they are two tensors, wherever their memory is */
+  GM_OVERLAP_APART,     /* they have no byte in common */
+  GM_OVERLAP_AT,        /* one storage; b's first element is `offset` elements after a's */
+  GM_OVERLAP_VIEW,      /* b is a view of a, as autograd sees it, at `offset` */
+  GM_OVERLAP_BASE,      /* a == b: it is a view of a tensor like `base`, at `offset` */
+  GM_OVERLAP_ONE_BASE,  /* they are views of one tensor */
+} GmOverlapKind;
+
+typedef struct {
+  GmOverlapKind kind;
+  GmOuterInput a, b;
+  int64_t offset;
+  GmMeta base;
+} GmOverlap;
+
+/* Whether it is so.  inputs: the caller's; that their metas are those of the graph is checked
+ * elsewhere. */
+bool gm_overlap_holds (const GmOverlap *o, GmTensor *const *inputs);
+/* "inputs 0 and 2 have no byte in common"; caller frees. */
+char *gm_overlap_text (const GmOverlap *o);
+void gm_overlap_add (GArray *overlaps, GmOverlapKind kind, GmOuterInput a, GmOuterInput b,
+                     int64_t offset, const GmMeta *base);
+
+/* Writes into g what is true of the memory of these inputs, one per input of g (NULL: nothing is
+ * known): from then on the graph is for inputs like them. */
+void gm_overlap_describe (GmGraph *g, GmTensor *const *inputs);
+
+/* -- Strided views as geometry (geometry.c) ---------------------------------------------------- */
+
+/* Whether b, whose first element is `distance` elements after a's, has an element in common with a.
+ * Exact, unless that takes too long: then true. */
+bool gm_geometry_overlaps (const GmMeta *a, const GmMeta *b, int64_t distance);
+/* The elements of `flat` (one dimension) that `want` says, from `offset` on, as a chain of views.
+ * Fails with GM_ERROR_UNSUPPORTED where there is none: dimensions that cross each other. */
+GmVal gm_geometry_view (GmBuilder *b, GmVal flat, int64_t offset, const GmMeta *want);
 
 /* -- Values that are the same memory (views.c) ------------------------------------------------- */
 
@@ -49,8 +98,51 @@ GmValueId gm_copy_node (GmGraph *to, const GmGraph *from, const GmNode *n, const
                         GError **error);
 /* Adds all inputs and nodes of `from` to the empty graph `to`, under the same ids.  No outputs. */
 bool gm_copy_values (GmGraph *to, const GmGraph *from, GError **error);
+/* Adds all nodes of `from` to `to`; map has its inputs, and gets the results.  What requires grad
+ * stays as it was recorded. */
+bool gm_copy_nodes (GmGraph *to, const GmGraph *from, GmValueId *map, GError **error);
 /* A name for an input that no input of g has: "tangent0".  In g's arena. */
 const char *gm_copy_fresh_name (const GmGraph *g, const char *stem, uint32_t number);
+
+/* -- Layer: tensors that change shape or memory (metadata.c) ----------------------------------- */
+
+/* An object that has become another tensor by the end of the function. */
+typedef struct {
+  bool is_input;
+  GmOuterInput input;     /* it is that input, or */
+  GmInnerOutput object;   /* that output */
+  GmInnerOutput becomes;
+  uint32_t node;          /* of the recorded graph: the set_ */
+} GmRenamed;
+
+typedef struct {
+  uint32_t n_outer, n_inner; /* outputs */
+  uint32_t n_renamed;
+  const GmRenamed *renamed; /* in the order in which they have to be done */
+} GmMetadataLayer;
+
+bool gm_metadata_applies (const GmGraph *g);
+/* The graph without set_: who names the tensor afterwards names what it has become.  Inner outputs
+ * are the outer ones, then what tensors become.  Errors: GM_ERROR_UNSUPPORTED where gradients were
+ * off, or would go along to other memory. */
+GmGraph *gm_metadata (const GmGraph *g, GmArena *arena, GmMetadataLayer *layer, GArray *overlaps,
+                      GError **error);
+/* Makes the outer outputs of the inner ones, taking the references; objects become what they
+ * should. */
+bool gm_metadata_leave (const GmMetadataLayer *layer, GmTensor *const *inputs, GmTensor **inner,
+                        GmTensor **outer, GError **error);
+
+/* -- Layer: a tensor passed twice (dedupe.c) --------------------------------------------------- */
+
+typedef struct {
+  uint32_t n_outer, n_inner; /* inputs */
+  const GmOuterInput *from;  /* per inner input: the first outer one that is it */
+} GmDedupeLayer;
+
+bool gm_dedupe_applies (const GmGraph *g);
+GmGraph *gm_dedupe (const GmGraph *g, GmArena *arena, GmDedupeLayer *layer, GArray *overlaps,
+                    GError **error);
+void gm_dedupe_enter (const GmDedupeLayer *layer, GmTensor *const *outer, GmTensor **inner);
 
 /* -- Layer: outputs that are views (output_alias.c) -------------------------------------------- */
 
@@ -79,24 +171,88 @@ GmGraph *gm_output_alias (const GmGraph *g, GmArena *arena, GmAliasLayer *layer,
 bool gm_output_alias_replay (const GmAliasLayer *layer, GmTensor *const *inputs,
                              GmTensor *const *inner, GmTensor **outer, GError **error);
 
+/* -- Layer: inputs that overlap (synthetic_base.c) --------------------------------------------- */
+
+typedef enum {
+  GM_BASE_CALLER, /* what is passed */
+  GM_BASE_OF,     /* what the tensor that is passed is a view of */
+  GM_BASE_RAW,    /* memory as one dimension, from `offset` elements after what is passed */
+} GmBaseKind;
+
+/* Where an inner input comes from. */
+typedef struct {
+  GmBaseKind kind;
+  GmOuterInput input;
+  int64_t offset;
+  GmMeta meta; /* RAW: as what */
+} GmBaseSource;
+
+/* An outer input whose contents are brought up to date by themselves, not with all of the base. */
+typedef struct { GmOuterInput target; GmInnerOutput contents; } GmPiece;
+
+typedef struct {
+  uint32_t n_outer, n_inner, n_bases; /* inputs: bases, then the others, in order of appearance */
+  uint32_t n_outputs, n_pieces;       /* inner outputs are the outer ones, then one per piece */
+  const GmBaseSource *sources;        /* n_inner */
+  const GmPiece *pieces;
+  const uint32_t *first;     /* inner input i is made of outer[first[i]] .. outer[first[i + 1]] */
+  const GmOuterInput *outer; /* each once */
+  const bool *in_pieces;     /* per inner input: its contents are given out as pieces */
+} GmBaseLayer;
+
+/* Which inputs have to be merged; NULL: none. What that rests on is added to `overlaps`. */
+typedef struct GmBasePlan GmBasePlan;
+GmBasePlan *gm_synthetic_base_plan (const GmGraph *g, bool differentiate, GmArena *arena,
+                                    GArray *overlaps, GError **error);
+/* The graph over bases, with the merged inputs as views of them.  Errors: GM_ERROR_UNSUPPORTED
+ * where the inputs have no one base to differentiate, or no one dtype. */
+GmGraph *gm_synthetic_base (const GmGraph *g, const GmBasePlan *plan, GmArena *arena,
+                            GmBaseLayer *layer, GError **error);
+/* inner[i]: borrowed, but for the first n_bases, which are references to drop. */
+void gm_synthetic_base_enter (const GmBaseLayer *layer, GmTensor *const *outer, GmTensor **inner);
+/* Copies pieces into the inputs that they are of, with history. */
+bool gm_synthetic_base_leave (const GmBaseLayer *layer, GmTensor *const *outer,
+                              GmTensor *const *inner_outputs, GError **error);
+
 /* -- Layer: in-place writes (functionalize.c) -------------------------------------------------- */
 
+/* output GM_NO_ID: input is written, but another layer gives out what. */
 typedef struct { GmInnerInput input; GmInnerOutput output; } GmMutation;
 
 typedef struct {
-  uint32_t n_outer, n_mutations; /* inner outputs are the outer ones, then one per mutation */
+  uint32_t n_outer, n_mutations; /* inner outputs are the outer ones, then those of mutations */
   const GmMutation *mutations;   /* in the order of the inputs */
 } GmFunctionalLayer;
 
 /* The graph without MUTATE nodes.  `differentiate` false: nothing requires grad any more.
  * Errors: GM_ERROR_UNSUPPORTED for a write that has no functional form (through an expand;
  * through a detach or with gradients off to what takes part in the gradient; to a constant),
- * naming the line. */
-GmGraph *gm_functionalize (const GmGraph *g, bool differentiate, GmArena *arena,
-                           GmFunctionalLayer *layer, GError **error);
+ * naming the line.  elsewhere: inputs whose new contents another layer gives out; NULL for none. */
+GmGraph *gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere,
+                           GmArena *arena, GmFunctionalLayer *layer, GError **error);
 /* Copies what was computed for the mutated inputs into them, with history. */
 bool gm_functionalize_write_back (const GmFunctionalLayer *layer, GmTensor *const *inputs,
                                   GmTensor *const *inner, GError **error);
+
+/* -- All layers (layers.c) --------------------------------------------------------------------- */
+
+typedef struct {
+  bool has_metadata, has_dedupe, has_bases; /* the other two always are */
+  GmMetadataLayer metadata;
+  GmDedupeLayer dedupe;
+  GmAliasLayer alias;
+  GmBaseLayer bases;
+  GmFunctionalLayer functional;
+  uint32_t n_inputs, n_outputs; /* the caller's */
+  const GmMeta *inputs;
+  uint32_t n_overlaps;
+  const GmOverlap *overlaps; /* numbered as the caller's inputs are */
+} GmLayers;
+
+/* From a recorded graph to a functional one.  Debug builds derive what is true of each layer's
+ * result once more from the graph (facts.c) and compare. */
+GmGraph *gm_layers_apply (const GmGraph *g, bool differentiate, GmArena *arena, GmLayers *layers,
+                          GError **error);
 
 /* -- Joint graph (join.c) ---------------------------------------------------------------------- */
 

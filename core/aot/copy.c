@@ -27,6 +27,20 @@ gm_copy_node (GmGraph *to, const GmGraph *from, const GmNode *n, const GmValueId
 }
 
 bool
+gm_copy_nodes (GmGraph *to, const GmGraph *from, GmValueId *map, GError **error)
+{
+  for (uint32_t i = 0; i < from->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (from, i);
+
+    map[n->out] = gm_copy_node (to, from, n, map, error);
+    if (map[n->out] == GM_NO_ID)
+      return false;
+    gm_graph_meta (to, map[n->out])->requires_grad = gm_graph_meta (from, n->out)->requires_grad;
+  }
+  return true;
+}
+
+bool
 gm_copy_values (GmGraph *to, const GmGraph *from, GError **error)
 {
   g_assert (to->values->len == 0);
@@ -40,6 +54,7 @@ gm_copy_values (GmGraph *to, const GmGraph *from, GError **error)
     g_assert (copy == id);
     gm_graph_meta (to, id)->requires_grad = v->meta.requires_grad; /* gradients may have been off */
   }
+  gm_graph_carry_aliases (to, from, NULL);
   return true;
 }
 

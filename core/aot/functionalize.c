@@ -11,11 +11,11 @@
  * Invariant: a root's value always has the root's shape, dtype and, where they are dense,
  * strides.  Results downstream then get the strides that the plain program gives them, and
  * matrix products the same BLAS call, hence the same bits.
- * Requires: a verified graph; inputs that do not overlap where one of them is written (plan.c
- * checks).
+ * Requires: a verified graph without set_; inputs that do not overlap where one of them is written
+ * (synthetic_base.c).
  * Rejected: taking views again at the write.  Most are never read after it.
  */
-#include "core/aot/aot.h"
+#include "core/aot/facts.h"
 #include "core/autograd/autograd.h"
 
 #include <string.h>
@@ -28,6 +28,8 @@ typedef struct {
   GmVal *now;       /* per object of g: its value in the new graph */
   uint32_t *seen;   /* per object: the count of writes to its root when `now` was taken */
   uint32_t *writes; /* per root: the count */
+  GmVal *written;   /* per object: what the last write to it stored, or NULL */
+  uint32_t *when;   /* per object: the count of writes to its root after that */
 } Rewrite;
 
 static GmVal
@@ -60,8 +62,8 @@ with_strides_of (Rewrite *r, GmVal v, const GmMeta *want)
     int k = i;
     for (; k > 0; k--) {
       int64_t d = order[k - 1];
-      if (want->strides[d] > want->strides[i] ||
-          (want->strides[d] == want->strides[i] && want->sizes[d] >= want->sizes[i]))
+      if (want->strides[d] > want->strides[i]
+          || (want->strides[d] == want->strides[i] && want->sizes[d] >= want->sizes[i]))
         break;
       order[k] = d;
     }
@@ -152,6 +154,8 @@ store (Rewrite *r, GmValueId v, GmVal elements)
   GmValueId object = gm_views_object (r->g, v), parent = gm_views_parent (r->g, object);
   const GmNode *n = producer (r->g, object);
 
+  r->written[object] = elements;
+  r->when[object] = r->writes[gm_views_root (r->g, object)] + 1;
   if (parent != GM_NO_ID) {
     store (r, parent, scatter_back (r, n, current (r, parent), elements));
   } else if (n && n->op == GM_OP_constant) {
@@ -193,8 +197,20 @@ rewrite_node (Rewrite *r, const GmNode *n)
   }
 }
 
+/* What v holds at the end, if only its elements matter: what was written to it last, unless its
+ * memory was written to since. */
+static GmVal
+final_elements (Rewrite *r, GmValueId v)
+{
+  GmValueId object = gm_views_object (r->g, v);
+
+  if (r->written[object] && r->when[object] == r->writes[gm_views_root (r->g, object)])
+    return r->written[object];
+  return current (r, v);
+}
+
 static void
-add_outputs (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
+add_outputs (Rewrite *r, const bool *elsewhere, GmArena *arena, GmFunctionalLayer *layer)
 {
   const GmGraph *g = r->g;
   GmMutation *mutations = gm_arena_newn (arena, GmMutation, g->inputs->len);
@@ -202,7 +218,7 @@ add_outputs (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
   *layer = (GmFunctionalLayer){ .n_outer = g->outputs->len, .mutations = mutations };
   for (uint32_t i = 0; i < g->outputs->len && !gm_b_failed (&r->b.base); i++) {
     const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
-    GmVal v = current (r, o->value);
+    GmVal v = o->kind == GM_OUTPUT_MUTATION ? final_elements (r, o->value) : current (r, o->value);
     if (v)
       gm_graph_add_output (r->b.graph, gm_id_from_val (v), o->kind);
   }
@@ -210,20 +226,26 @@ add_outputs (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
     GmValueId input = g_array_index (g->inputs, GmValueId, i);
     if (r->writes[input] == 0)
       continue;
+    if (elsewhere && elsewhere[i]) {
+      mutations[layer->n_mutations++] = (GmMutation){ { i }, { GM_NO_ID } };
+      continue;
+    }
     mutations[layer->n_mutations++] = (GmMutation){ { i }, { r->b.graph->outputs->len } };
     gm_graph_add_output (r->b.graph, gm_id_from_val (r->now[input]), GM_OUTPUT_MUTATION);
   }
 }
 
 GmGraph *
-gm_functionalize (const GmGraph *g, bool differentiate, GmArena *arena, GmFunctionalLayer *layer,
-                  GError **error)
+gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere, GmArena *arena,
+                  GmFunctionalLayer *layer, GError **error)
 {
   g_autoptr (GmGraph) out = gm_graph_new (g->name, arena);
   Rewrite r = { .g = g,
                 .now = gm_arena_newn (arena, GmVal, g->values->len),
                 .seen = gm_arena_newn (arena, uint32_t, g->values->len),
-                .writes = gm_arena_newn (arena, uint32_t, g->values->len) };
+                .writes = gm_arena_newn (arena, uint32_t, g->values->len),
+                .written = gm_arena_newn (arena, GmVal, g->values->len),
+                .when = gm_arena_newn (arena, uint32_t, g->values->len) };
 
   gm_graph_builder_init (&r.b, out);
   for (uint32_t i = 0; i < g->inputs->len; i++) {
@@ -235,7 +257,7 @@ gm_functionalize (const GmGraph *g, bool differentiate, GmArena *arena, GmFuncti
   }
   for (uint32_t i = 0; i < g->nodes->len && !gm_b_failed (&r.b.base); i++)
     rewrite_node (&r, gm_graph_node (g, i));
-  add_outputs (&r, arena, layer);
+  add_outputs (&r, elsewhere, arena, layer);
   if (gm_b_failed (&r.b.base)) {
     g_propagate_error (error, g_steal_pointer (&r.b.base.error));
     gm_graph_builder_clear (&r.b);
@@ -245,6 +267,39 @@ gm_functionalize (const GmGraph *g, bool differentiate, GmArena *arena, GmFuncti
   return g_steal_pointer (&out);
 }
 
+/* -- What must be true of the result ------------------------------------------------------------
+ */
+
+/* Outputs: the outer ones, then the new contents of written inputs; nothing is written any more. */
+GmFacts *
+gm_functionalize_expect (const GmGraph *g, const GmFunctionalLayer *l, bool differentiate,
+                         GmArena *arena)
+{
+  const GmFacts *before = gm_facts_derive (g, arena);
+  uint32_t n_outputs = l->n_outer, n_written = 0;
+
+  for (uint32_t m = 0; m < l->n_mutations; m++)
+    n_outputs += l->mutations[m].output.i != GM_NO_ID;
+  GmFacts *f = gm_facts_new (arena, before->n_inputs, n_outputs);
+  f->outputs_are_new = true;
+  g_assert (before->n_outputs == l->n_outer);
+  for (uint32_t i = 0; i < f->n_inputs; i++) {
+    f->inputs[i] = before->inputs[i];
+    f->inputs[i].meta.requires_grad &= differentiate;
+    f->inputs[i].data = false;
+    n_written += before->inputs[i].data;
+  }
+  g_assert (n_written == l->n_mutations);
+  for (uint32_t i = 0; i < l->n_outer; i++)
+    f->outputs[i] = before->outputs[i];
+  for (uint32_t m = 0; m < l->n_mutations; m++)
+    if (l->mutations[m].output.i != GM_NO_ID)
+      f->outputs[l->mutations[m].output.i] =
+          (GmOutputFact){ .meta = before->inputs[l->mutations[m].input.i].meta,
+                          .kind = GM_OUTPUT_MUTATION };
+  return f;
+}
+
 /* -- Run time ---------------------------------------------------------------------------------- */
 
 bool
@@ -252,10 +307,12 @@ gm_functionalize_write_back (const GmFunctionalLayer *l, GmTensor *const *inputs
                              GmTensor *const *inner, GError **error)
 {
   for (uint32_t i = 0; i < l->n_mutations; i++) {
-    GmTensor *new_contents = inner[l->mutations[i].output.i];
+    uint32_t output = l->mutations[i].output.i;
+    GmTensor *new_contents = output == GM_NO_ID ? NULL : inner[output];
 
-    if (!gm_autograd_into (inputs[l->mutations[i].input.i], GM_OP_copy, &new_contents, 1, NULL,
-                           error))
+    if (new_contents
+        && !gm_autograd_into (inputs[l->mutations[i].input.i], GM_OP_copy, &new_contents, 1, NULL,
+                              error))
       return false;
   }
   return true;

@@ -2,11 +2,14 @@
  * plan.c -- one call of a compiled function, from the caller's tensors to the caller's tensors.
  *
  * From the outside in and out again:
+ *   overlaps are as they were                                                     (overlap.c)
  *   the generator's state joins the inputs                                        (enter_random)
+ *   inputs are merged                                               (dedupe.c, synthetic_base.c)
  *     outputs are allocated, the back end runs
  *     outputs that require grad get the compiled backward as their history        (attach)
- *     mutated inputs are written                                                  (functionalize.c)
+ *   mutated inputs are written                             (functionalize.c, synthetic_base.c)
  *   outputs that are views are taken                                              (output_alias.c)
+ *   tensors become others                                                         (metadata.c)
  *
  * The common case (nothing mutated, no views, no gradients) allocates the tensors that the
  * caller gets and nothing else.  Pointers live on the stack, in arrays whose lengths the plan
@@ -23,20 +26,21 @@
 
 struct GmPlan {
   gatomicrefcount refs;
-  GmArena *arena; /* owns all arrays below */
-  GmAliasLayer alias;
-  GmFunctionalLayer functional;
+  GmArena *arena;   /* owns all arrays below */
+  GmLayers layers;  /* overlaps numbered as callers pass inputs */
+  const bool *keep; /* per input of the recorded graph: needed after the forward */
   GmPlanRandom random;
   GmPlanExec exec;
-  bool direct;         /* the caller's outputs are the function's, one to one */
-  int n_inputs;        /* inner: with the generator's state */
-  int n_function;      /* outputs of the function (user outputs and mutations) */
-  int n_forward;       /* outputs of the forward: those, then what is saved */
+  bool direct;    /* the caller's outputs are the function's, one to one */
+  int n_inputs;   /* of the recorded graph: with the generator's state */
+  int n_inner;    /* of the forward */
+  int n_function; /* outputs of the function (user outputs and mutations) */
+  int n_forward;  /* outputs of the forward: those, then what is saved */
   int n_saved, n_tangents, n_grads, n_backward;
   int n_joint_tangents;
   bool shares_grads; /* some output of the backward is the gradient of several inputs */
-  const GmMeta *in_metas, *forward_metas, *backward_metas; /* of the outputs, but for in_metas */
-  const GmMeta *tangent_metas;                              /* n_tangents */
+  const GmMeta *forward_metas, *backward_metas; /* of the outputs */
+  const GmMeta *tangent_metas;                  /* n_tangents */
   const GmSavedValue *saved;
   const uint32_t *tangents;
   const GmGradSource *sources;
@@ -69,12 +73,99 @@ output_metas (GmPlan *p, const GmGraph *g)
 static bool
 is_direct (const GmPlan *p)
 {
-  bool same = p->alias.n_replays == 0 && p->functional.n_mutations == 0 &&
-              p->alias.n_outer == p->alias.n_inner && p->n_forward == p->n_function;
+  const GmLayers *l = &p->layers;
+  const GmAliasLayer *alias = &l->alias;
+  bool same = alias->n_replays == 0 && l->functional.n_mutations == 0
+              && alias->n_outer == alias->n_inner && p->n_forward == p->n_function
+              && !l->has_metadata && !l->has_dedupe && !l->has_bases;
 
-  for (uint32_t i = 0; same && i < p->alias.n_outer; i++)
-    same = p->alias.slots[i] == p->alias.n_inputs + i;
+  for (uint32_t i = 0; same && i < alias->n_outer; i++)
+    same = alias->slots[i] == alias->n_inputs + i;
   return same;
+}
+
+#define KEEP(array, n) gm_arena_copy (p->arena, (array), sizeof *(array) * (size_t) (n))
+
+/* What was found about the recorded graph's inputs, about the caller's: the generator's state
+ * shares memory with nothing. */
+static void
+copy_overlaps (GmPlan *p, const GmLayers *from)
+{
+  GmOverlap *o = KEEP (from->overlaps, from->n_overlaps);
+  uint32_t n = 0, state = p->random.used ? p->random.input.i : GM_NO_ID;
+
+  for (uint32_t i = 0; i < from->n_overlaps; i++) {
+    if (o[i].a.i == state || o[i].b.i == state)
+      continue;
+    o[n] = o[i];
+    o[n].a.i -= o[i].a.i > state;
+    o[n++].b.i -= o[i].b.i > state;
+  }
+  p->layers.overlaps = o;
+  p->layers.n_overlaps = n;
+}
+
+static void
+copy_layers (GmPlan *p, const GmLayers *from)
+{
+  GmLayers *l = &p->layers;
+
+  *l = *from;
+  l->inputs = KEEP (l->inputs, l->n_inputs);
+  l->alias.replays = KEEP (l->alias.replays, l->alias.n_replays);
+  l->alias.slots = KEEP (l->alias.slots, l->alias.n_outer);
+  l->functional.mutations = KEEP (l->functional.mutations, l->functional.n_mutations);
+  if (l->has_metadata)
+    l->metadata.renamed = KEEP (l->metadata.renamed, l->metadata.n_renamed);
+  if (l->has_dedupe)
+    l->dedupe.from = KEEP (l->dedupe.from, l->dedupe.n_inner);
+  if (l->has_bases) {
+    l->bases.sources = KEEP (l->bases.sources, l->bases.n_inner);
+    l->bases.pieces = KEEP (l->bases.pieces, l->bases.n_pieces);
+    l->bases.first = KEEP (l->bases.first, l->bases.n_inner + 1);
+    l->bases.outer = KEEP (l->bases.outer, l->bases.n_outer);
+    l->bases.in_pieces = KEEP (l->bases.in_pieces, l->bases.n_inner);
+  }
+  copy_overlaps (p, from);
+}
+
+/* The recorded graph's inputs that inner input i is made of are needed after the forward. */
+static void
+keep_inner (const GmPlan *p, bool *keep, uint32_t i)
+{
+  const GmLayers *l = &p->layers;
+  uint32_t from = l->has_bases ? l->bases.first[i] : i,
+           to = l->has_bases ? l->bases.first[i + 1] : i + 1;
+
+  for (; from < to; from++) {
+    uint32_t k = l->has_bases ? l->bases.outer[from].i : from;
+    keep[l->has_dedupe ? l->dedupe.from[k].i : k] = true;
+  }
+}
+
+static void
+find_kept (GmPlan *p, const GmPlanSpec *s)
+{
+  const GmLayers *l = &p->layers;
+  bool *keep = gm_arena_newn (p->arena, bool, l->n_inputs);
+
+  for (uint32_t i = 0; i < l->functional.n_mutations; i++)
+    keep_inner (p, keep, l->functional.mutations[i].input.i);
+  for (uint32_t i = 0; i < s->joint->n_grads; i++)
+    keep_inner (p, keep, s->joint->grads[i].i);
+  for (uint32_t i = 0; s->parts->backward && i < s->parts->n_saved; i++)
+    if (s->parts->saved[i].is_input)
+      keep_inner (p, keep, s->parts->saved[i].index);
+  for (uint32_t i = 0; i < l->alias.n_outer + l->alias.n_replays; i++) {
+    uint32_t slot =
+        i < l->alias.n_outer ? l->alias.slots[i] : l->alias.replays[i - l->alias.n_outer].slot;
+    if (slot < l->alias.n_inputs)
+      keep[l->has_dedupe ? l->dedupe.from[slot].i : slot] = true;
+  }
+  for (uint32_t i = 0; l->has_metadata && i < l->metadata.n_renamed; i++)
+    if (l->metadata.renamed[i].is_input)
+      keep[l->metadata.renamed[i].input.i] = true;
+  p->keep = keep;
 }
 
 static bool
@@ -95,18 +186,14 @@ gm_plan_new (const GmPlanSpec *s)
 
   g_atomic_ref_count_init (&p->refs);
   p->arena = gm_arena_new ();
-#define KEEP(array, n) gm_arena_copy (p->arena, (array), sizeof *(array) * (size_t) (n))
-  p->alias = *s->alias;
-  p->alias.replays = KEEP (s->alias->replays, s->alias->n_replays);
-  p->alias.slots = KEEP (s->alias->slots, s->alias->n_outer);
-  p->functional = *s->functional;
-  p->functional.mutations = KEEP (s->functional->mutations, s->functional->n_mutations);
   p->random = s->random;
   p->exec = s->exec;
-  p->n_inputs = (int) s->joint->n_inputs;
+  copy_layers (p, s->layers);
+  find_kept (p, s);
+  p->n_inputs = (int) s->layers->n_inputs;
+  p->n_inner = (int) s->joint->n_inputs;
   p->n_function = (int) s->joint->n_outputs;
   p->n_forward = (int) parts->forward->outputs->len;
-  p->in_metas = input_metas (p, parts->forward, 0, s->joint->n_inputs);
   p->forward_metas = output_metas (p, parts->forward);
   if (parts->backward) {
     p->n_saved = (int) parts->n_saved;
@@ -157,7 +244,7 @@ gm_plan_n_inputs (const GmPlan *p)
 int
 gm_plan_n_outputs (const GmPlan *p)
 {
-  return (int) p->alias.n_outer;
+  return (int) p->layers.n_outputs;
 }
 
 bool
@@ -169,7 +256,7 @@ gm_plan_has_backward (const GmPlan *p)
 const GmMeta *
 gm_plan_input_meta (const GmPlan *p, int i)
 {
-  return &p->in_metas[i + (p->random.used && (uint32_t) i >= p->random.input.i)];
+  return &p->layers.inputs[i + (p->random.used && (uint32_t) i >= p->random.input.i)];
 }
 
 static bool
@@ -177,8 +264,33 @@ same_layout (const GmMeta *a, const GmMeta *b)
 {
   if (a->dtype != b->dtype || a->ndim != b->ndim || a->device != b->device)
     return false;
-  return memcmp (a->sizes, b->sizes, sizeof *a->sizes * a->ndim) == 0 &&
-         memcmp (a->strides, b->strides, sizeof *a->strides * a->ndim) == 0;
+  return memcmp (a->sizes, b->sizes, sizeof *a->sizes * a->ndim) == 0
+         && memcmp (a->strides, b->strides, sizeof *a->strides * a->ndim) == 0;
+}
+
+const GmOverlap *
+gm_plan_overlaps (const GmPlan *p, uint32_t *n)
+{
+  *n = p->layers.n_overlaps;
+  return p->layers.overlaps;
+}
+
+static bool
+check_overlaps (const GmPlan *p, GmTensor *const *inputs, int code, GError **error)
+{
+  for (uint32_t i = 0; i < p->layers.n_overlaps; i++) {
+    const GmOverlap *o = &p->layers.overlaps[i];
+    if (gm_overlap_holds (o, inputs))
+      continue;
+    g_autofree char *text = gm_overlap_text (o);
+    g_set_error (error, GM_ERROR, code,
+                 "the compiled function is for calls where %s, because it changes one of the "
+                 "tensors in place, and here it is otherwise: compile again for such inputs, or "
+                 "pass a clone ()",
+                 text);
+    return false;
+  }
+  return true;
 }
 
 bool
@@ -200,14 +312,17 @@ gm_plan_check (const GmPlan *p, GmTensor *const *inputs, int n, GError **error)
                  i, wants, has, strcmp (has, wants) == 0 ? " with other strides" : "");
     return false;
   }
-  return true;
+  return check_overlaps (p, inputs, GM_ERROR_RUNTIME, error);
 }
 
 /* -- Backward ---------------------------------------------------------------------------------- */
 
 typedef struct {
   GmPlan *plan;
-  struct { GmTensor *t; uint32_t version; } saved[];
+  struct {
+    GmTensor *t;
+    uint32_t version;
+  } saved[];
 } History;
 
 /* From the lists that tensors' headers come from, unless it is huge. */
@@ -254,8 +369,8 @@ check_versions (const History *h, GError **error)
   return true;
 }
 
-/* The gradient of an output that got none: zeros, and negative ones, because x + -0 is x for every x,
- * -0 included, so that a sum has the bits that it has where nothing arrived. */
+/* The gradient of an output that got none: zeros, and negative ones, because x + -0 is x for every
+ * x, -0 included, so that a sum has the bits that it has where nothing arrived. */
 static GmTensor *
 no_gradient (const GmMeta *want, GError **error)
 {
@@ -316,8 +431,9 @@ run_backward (GmPlan *p, GmTensor *const *in, GmTensor **result, GError **error)
 
   if (!allocate (p->backward_metas, p->n_backward, out, error))
     return false;
-  if (p->n_backward > 0 &&
-      !p->exec.run (p->exec.data, 1, in, p->n_saved + p->n_tangents, out, p->n_backward, error)) {
+  if (p->n_backward > 0
+      && !p->exec.run (p->exec.data, 1, in, p->n_saved + p->n_tangents, out, p->n_backward,
+                       error)) {
     unref_all (out, p->n_backward);
     return false;
   }
@@ -384,7 +500,7 @@ attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
   h->plan = gm_plan_ref (p);
   for (int i = 0; i < p->n_saved; i++)
     h->saved[i].t =
-      gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index] : out[p->saved[i].index]);
+        gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index] : out[p->saved[i].index]);
   for (int i = 0; i < p->n_grads; i++)
     edges[i] = in[p->grad_of[i].i];
   for (int i = 0; i < p->n_joint_tangents; i++)
@@ -393,44 +509,95 @@ attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
   return h;
 }
 
-/* What was written to an input must not have been read through another one: the graph took them
- * for separate memory. */
-static bool
-check_overlap (const GmPlan *p, GmTensor *const *in, GError **error)
+/* The inputs of a call: the recorded graph's, and those of each layer further in, borrowed but for
+ * `owned`, the bases. */
+typedef struct {
+  GmTensor *const *recorded, **single, **inner;
+  int n_owned;
+} Inputs;
+
+static void
+enter_layers (const GmPlan *p, Inputs *in)
 {
-  for (uint32_t m = 0; m < p->functional.n_mutations; m++) {
-    int written = (int) p->functional.mutations[m].input.i;
-    for (int i = 0; i < p->n_inputs; i++) {
-      if (i == written || in[i]->storage != in[written]->storage ||
-          !gm_tensor_may_overlap (in[i], in[written]))
-        continue;
-      g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                   "the compiled function writes to input %d, which may share memory with input "
-                   "%d: pass a clone () of one of them, or do not compile this function",
-                   written, i);
-      return false;
-    }
+  const GmLayers *l = &p->layers;
+
+  if (l->has_dedupe)
+    gm_dedupe_enter (&l->dedupe, in->recorded, in->single);
+  else
+    memcpy (in->single, in->recorded, sizeof *in->single * l->n_inputs);
+  if (l->has_bases) {
+    gm_synthetic_base_enter (&l->bases, in->single, in->inner);
+    in->n_owned = (int) l->bases.n_bases;
+  } else {
+    memcpy (in->inner, in->single, sizeof *in->inner * (size_t) p->n_inner);
   }
-  return true;
 }
 
-/* From real inputs, the generator's state among them, to the caller's outputs. */
+/* After the forward: writes, views, shapes. */
 static bool
-run (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
+leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs,
+              GError **error)
 {
-  GmTensor *out[p->n_forward + 1];
+  const GmLayers *l = &p->layers;
+  GmTensor *results[l->alias.n_outer + 1], **given = l->has_metadata ? results : outputs;
+
+  if (!gm_functionalize_write_back (&l->functional, in->inner, out, error)
+      || (l->has_bases && !gm_synthetic_base_leave (&l->bases, in->single, out, error))
+      || !gm_output_alias_replay (&l->alias, in->single, out, given, error))
+    return false;
+  return !l->has_metadata
+         || gm_metadata_leave (&l->metadata, in->recorded, results, outputs, error);
+}
+
+/* A boxed call's references to inputs: drops those that nobody needs any more. */
+static void
+drop_inputs (const GmPlan *p, GmTensor **boxed, bool all)
+{
+  for (int i = 0; boxed && i < p->n_inputs; i++)
+    if (all || !p->keep[i])
+      g_clear_pointer (&boxed[i], gm_tensor_unref);
+}
+
+/* boxed: NULL, or references that the caller has given away. */
+static bool
+run_forward (GmPlan *p, const Inputs *in, GmTensor **boxed, GmTensor *const *out, GError **error)
+{
+  GmTensor *given[p->n_inner + 1];
+  bool ok;
+
+  if (!p->n_forward)
+    return true;
+  if (!boxed || !p->exec.run_boxed)
+    return p->exec.run (p->exec.data, 0, in->inner, p->n_inner, out, p->n_forward, error);
+  for (int i = 0; i < p->n_inner; i++)
+    given[i] = gm_tensor_ref (in->inner[i]);
+  drop_inputs (p, boxed, false);
+  ok = p->exec.run_boxed (p->exec.data, given, p->n_inner, out, p->n_forward, error);
+  for (int i = 0; i < p->n_inner; i++)
+    gm_tensor_unref (given[i]);
+  return ok;
+}
+
+/* From the recorded graph's inputs to the caller's outputs. */
+static bool
+run (GmPlan *p, GmTensor *const *recorded, GmTensor **boxed, GmTensor **outputs, GError **error)
+{
+  GmTensor *out[p->n_forward + 1], *single[p->n_inputs + 1], *inner[p->n_inner + 1];
+  Inputs in = { recorded, single, inner, 0 };
   History *h = NULL;
   bool ok;
 
-  if (!check_overlap (p, in, error) || !allocate (p->forward_metas, p->n_forward, out, error))
+  if (!allocate (p->forward_metas, p->n_forward, out, error))
     return false;
-  ok = !p->n_forward || p->exec.run (p->exec.data, 0, in, p->n_inputs, out, p->n_forward, error);
+  enter_layers (p, &in);
+  ok = run_forward (p, &in, boxed, out, error);
+  drop_inputs (p, boxed, false);
   if (ok && p->n_grads > 0)
-    h = attach (p, in, out);
-  ok = ok && gm_functionalize_write_back (&p->functional, in, out, error);
+    h = attach (p, inner, out);
+  ok = ok && leave_layers (p, &in, out, outputs, error);
   for (int i = 0; h && i < p->n_saved; i++)
     h->saved[i].version = gm_tensor_version (h->saved[i].t);
-  ok = ok && gm_output_alias_replay (&p->alias, in, out, outputs, error);
+  unref_all (inner, in.n_owned);
   unref_all (out, p->n_forward);
   return ok;
 }
@@ -440,8 +607,8 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
 {
   if (!allocate (p->forward_metas, p->n_forward, outputs, error))
     return false;
-  if (p->n_forward > 0 &&
-      !p->exec.run (p->exec.data, 0, in, p->n_inputs, outputs, p->n_forward, error)) {
+  if (p->n_forward > 0
+      && !p->exec.run (p->exec.data, 0, in, p->n_inner, outputs, p->n_forward, error)) {
     unref_all (outputs, p->n_forward);
     return false;
   }
@@ -458,7 +625,7 @@ static GmTensor *
 enter_random (const GmPlan *p, GmTensor *const *inputs, GmTensor **in, GError **error)
 {
   int64_t *state;
-  GmTensor *t = gm_tensor_new (&p->in_metas[p->random.input.i], error);
+  GmTensor *t = gm_tensor_new (&p->layers.inputs[p->random.input.i], error);
 
   if (!t)
     return NULL;
@@ -470,21 +637,63 @@ enter_random (const GmPlan *p, GmTensor *const *inputs, GmTensor **in, GError **
   return t;
 }
 
+static bool
+run_checked (GmPlan *p, GmTensor *const *inputs, GmTensor **boxed, GmTensor **outputs,
+             GError **error)
+{
+  if (!check_overlaps (p, inputs, GM_ERROR_UNSUPPORTED, error))
+    return false;
+  if (p->direct && !boxed && !p->random.used)
+    return run_direct (p, inputs, outputs, error);
+  if (!p->random.used)
+    return run (p, inputs, boxed, outputs, error);
+  GmTensor *in[p->n_inputs];
+  GmTensor *state = enter_random (p, inputs, in, error);
+  if (!state)
+    return false;
+  if (!boxed) {
+    bool ok = run (p, in, NULL, outputs, error);
+    gm_tensor_unref (state);
+    return ok;
+  }
+  /* with the state among them, the references stand in other places */
+  GmTensor *given[p->n_inputs];
+  memcpy (given, in, sizeof given);
+  memset (boxed, 0, sizeof *boxed * (size_t) gm_plan_n_inputs (p));
+  bool ok = run (p, in, given, outputs, error);
+  drop_inputs (p, given, true);
+  return ok;
+}
+
 bool
 gm_plan_run (GmPlan *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error)
 {
   bool ok;
 
   g_assert (n == gm_plan_n_inputs (p));
-  if (!p->random.used) {
-    ok = p->direct ? run_direct (p, inputs, outputs, error) : run (p, inputs, outputs, error);
-  } else {
-    GmTensor *in[p->n_inputs];
-    GmTensor *state = enter_random (p, inputs, in, error);
-    ok = state && run (p, in, outputs, error);
-    gm_tensor_unref (state);
-  }
+  if (p->direct && !p->random.used)
+    ok = run_direct (p, inputs, outputs, error);
+  else
+    ok = run_checked (p, inputs, NULL, outputs, error);
   if (!ok)
-    memset (outputs, 0, sizeof *outputs * p->alias.n_outer);
+    memset (outputs, 0, sizeof *outputs * p->layers.n_outputs);
+  return ok;
+}
+
+bool
+gm_plan_run_boxed (GmPlan *p, GmTensor **inputs, int n, GmTensor **outputs, GError **error)
+{
+  GmTensor *borrowed[n + 1], *boxed[n + 1];
+  bool ok;
+
+  g_assert (n == gm_plan_n_inputs (p));
+  memcpy (borrowed, inputs, sizeof *inputs * (size_t) n);
+  memcpy (boxed, inputs, sizeof *inputs * (size_t) n);
+  memset (inputs, 0, sizeof *inputs * (size_t) n);
+  ok = run_checked (p, borrowed, boxed, outputs, error);
+  for (int i = 0; i < n; i++)
+    gm_tensor_unref (boxed[i]);
+  if (!ok)
+    memset (outputs, 0, sizeof *outputs * p->layers.n_outputs);
   return ok;
 }

@@ -21,19 +21,22 @@ typedef struct {
   bool (*run) (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
                GError **error);
   void (*unref) (void *data);
+  /* Role 0 for a boxed call, or NULL: in[i] are references that are given away.  It may drop each
+   * as soon as it has read it, and set it to NULL; the caller drops the rest. */
+  bool (*run_boxed) (void *data, GmTensor **in, int n_in, GmTensor *const *out, int n_out,
+                     GError **error);
 } GmPlanExec;
 
 /* The generator's state is an input of the graph that no caller passes: the plan takes `draws`
  * draws from the process's generator, and hands over {seed, the first of them}. */
 typedef struct {
   bool used;
-  GmInnerInput input;
+  GmOuterInput input; /* of the recorded graph */
   uint64_t draws;
 } GmPlanRandom;
 
 typedef struct {
-  const GmAliasLayer *alias;
-  const GmFunctionalLayer *functional;
+  const GmLayers *layers;
   const GmJoint *joint;
   const GmParts *parts;
   GmPlanRandom random;
@@ -46,24 +49,30 @@ GmPlan *gm_plan_ref (GmPlan *p);
 void gm_plan_unref (GmPlan *p); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmPlan, gm_plan_unref)
 
-int gm_plan_n_inputs (const GmPlan *p);  /* as callers pass them: without the generator's state */
+int gm_plan_n_inputs (const GmPlan *p); /* as callers pass them: without the generator's state */
 int gm_plan_n_outputs (const GmPlan *p);
 bool gm_plan_has_backward (const GmPlan *p);
 /* The meta that input i must have (dtype, shape, strides). */
 const GmMeta *gm_plan_input_meta (const GmPlan *p, int i);
-/* Whether gm_plan_run may get these: number, dtypes, shapes, strides; GM_ERROR_RUNTIME says
- * which one does not fit. The guards of a traced function have done this already, so
- * gm_plan_run does not. */
+/* What was taken for granted about where the inputs' memory lies, beside their metas: what a front
+ * end has to guard.  Inputs are numbered as callers pass them.  The plan's. */
+const GmOverlap *gm_plan_overlaps (const GmPlan *p, uint32_t *n);
+/* Whether gm_plan_run may get these: number, dtypes, shapes, strides, and how they overlap;
+ * GM_ERROR_RUNTIME says which one does not fit. */
 bool gm_plan_check (const GmPlan *p, GmTensor *const *inputs, int n, GError **error);
 
-/* Runs the function on `inputs` (borrowed), which gm_plan_check would accept.  outputs[i]: new
- * references, in the order of the recorded outputs; NULL all of them on error.  Inputs that the
- * function writes to have been written to. A plan with a backward ties its outputs into
- * autograd; backward through it works once, or more often with retain_graph, and fails with
- * GM_ERROR_RUNTIME if a saved tensor was changed in place; create_graph is refused.
- * Errors: the back end's; GM_ERROR_MEMORY; GM_ERROR_RUNTIME where the plain program would
- * refuse a write; GM_ERROR_UNSUPPORTED if an input that is written to may overlap with another
- * input. */
+/* Runs the function on `inputs` (borrowed), which gm_plan_check would accept; of that it looks
+ * again at overlaps alone.  outputs[i]: new references, in the order of the recorded outputs; NULL
+ * all of them on error.  Inputs that the function writes to have been written to, and those that it
+ * gives another shape have it. A plan with a backward ties its outputs into autograd; backward
+ * through it works once, or more often with retain_graph, and fails with GM_ERROR_RUNTIME if a
+ * saved tensor was changed in place; create_graph is refused. Errors: the back end's;
+ * GM_ERROR_MEMORY; GM_ERROR_RUNTIME where the plain program would refuse a write;
+ * GM_ERROR_UNSUPPORTED if inputs overlap otherwise than the function was compiled for. */
 bool gm_plan_run (GmPlan *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error);
+/* The same, but takes the references: inputs[i] are NULL before the function is entered, and a
+ * tensor that nobody else holds is freed as soon as nothing needs it, in the middle of the function
+ * if the executable can. */
+bool gm_plan_run_boxed (GmPlan *p, GmTensor **inputs, int n, GmTensor **outputs, GError **error);
 
 #endif

@@ -33,6 +33,10 @@ GmTensor *gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs 
 /* dst's elements become op (in ...), with torch's rules: a leaf that requires grad is refused while grad mode is on, a view rewrites its base's
  * history.  Runs without a temporary where it can.  Advances the version. */
 bool gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error);
+/* dst becomes src in all but identity (t_, squeeze_, set_ ...): shape, strides, memory and history.  src is a view of dst with the
+ * same elements, or lies in other memory.  dst's base stays its base where the memory stays; its leaf-ness follows torch's rules for in-place
+ * operations.  In its own memory the version advances. */
+bool gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error);
 /* A node for a multi-output function: `outs` (fresh, without history) become its outputs, edges go to `in` (NULL entries: no edge).
  * state is owned by the node from now on. */
 void gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in, GmTensor *const *outs, int n_outs);

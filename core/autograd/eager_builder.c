@@ -85,8 +85,14 @@ eager_item (GmBuilder *base, GmVal v, GmScalar *out)
   return true;
 }
 
-static const GmBuilderVtable eager_vtable = {eager_op,     eager_meta,     eager_into,
-                                             eager_random, eager_constant, eager_item};
+static GmVal
+eager_set (GmBuilder *base, GmVal dst, GmVal src)
+{
+  return gm_autograd_set (gm_tensor_from_val (dst), gm_tensor_from_val (src), &base->error) ? dst : NULL;
+}
+
+static const GmBuilderVtable eager_vtable = {eager_op,       eager_meta, eager_into, eager_random,
+                                             eager_constant, eager_item, eager_set};
 
 void
 gm_eager_builder_init (GmEagerBuilder *b)

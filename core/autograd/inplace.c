@@ -81,13 +81,22 @@ selection_new (GmTensor *base, GmTensor *view, GError **error)
   }
   int64_t *positions = gm_tensor_data (s->positions), *sources = gm_tensor_data (s->sources),
           *of = gm_tensor_data (map);
+  memset (of, 0xff, sizeof *of * (size_t) extent);
   for (int64_t i = 0; i < n_base; i++, step (&base->meta, at)) {
     of[address (&base->meta, at)] = i;
     sources[i] = i;
   }
   memset (at, 0, sizeof at);
   for (int64_t k = 0; k < n; k++, step (&view->meta, at)) {
-    positions[k] = of[view->offset - base->offset + address (&view->meta, at)];
+    int64_t where = view->offset - base->offset + address (&view->meta, at);
+    positions[k] = where >= 0 && where < extent ? of[where] : -1;
+    if (positions[k] < 0) {
+      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                   "a view no longer lies inside the tensor that it was taken of, because set_ () "
+                   "changed that tensor; take the view again");
+      selection_free (s);
+      return NULL;
+    }
     sources[positions[k]] = n_base + k;
   }
   return s;
@@ -184,13 +193,17 @@ static const GmAgFunction overwritten = {"CopyBackward0", overwritten_backward, 
 void
 gm_view_refresh (GmTensor *view)
 {
-  GmTensor *base = view->base;
+  GmTensor *base = gm_tensor_view_base (view);
   GmAutograd *ag = gm_ag_get (view);
   ag->epoch = base->autograd->epoch;
   if (!base->meta.requires_grad)
     return;
   GError *error = NULL;
   Selection *s = selection_new (base, view, &error);
+  if (g_error_matches (error, GM_ERROR, GM_ERROR_RUNTIME)) { /* outside of its base by now */
+    g_error_free (error);
+    return;
+  }
   if (!s) /* the index of positions is bookkeeping that must exist: as with GLib's allocator */
     g_error ("cannot rebuild the history of a view: %s", error->message);
   GmAgNode *n = gm_function_node (&as_view, s, 1, 1);
@@ -202,7 +215,7 @@ gm_view_refresh (GmTensor *view)
 static bool
 rewrite_base (GmTensor *view, GmTensor *contents, GError **error)
 {
-  GmTensor *base = view->base;
+  GmTensor *base = gm_tensor_view_base (view);
   if (!base->meta.requires_grad && !contents->meta.requires_grad)
     return true;
   Selection *s = selection_new (base, view, error);
@@ -240,10 +253,10 @@ check_writable (GmTensor *dst, GError **error)
   return true;
 }
 
-static bool
-check_leaf (GmTensor *dst, GError **error)
+bool
+gm_check_leaf (GmTensor *dst, GError **error)
 {
-  GmTensor *base = dst->base;
+  GmTensor *base = gm_tensor_view_base (dst);
   if (gm_tracked (dst) && gm_tensor_is_leaf (dst)) {
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
                  "a leaf tensor that requires grad is changed by an in-place operation; do it "
@@ -384,7 +397,7 @@ write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmA
     g_free (safe);
   if (!contents || !copy_values (dst, contents, error))
     return false;
-  if (dst->base)
+  if (gm_tensor_view_base (dst))
     return rewrite_base (dst, contents, error) && (gm_tracked (dst), true);
   GmEdge e = gm_edge_to (contents);
   if (!e.node) { /* the destination required grad, its new contents do not */
@@ -405,10 +418,11 @@ gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const G
     return false;
   bool track = false;
   if (gm_grad_enabled ()) {
-    if (!check_leaf (dst, error))
+    if (!gm_check_leaf (dst, error))
       return false;
     if (gm_dtype_is_float (dst->meta.dtype)) {
-      track = dst->meta.requires_grad || (dst->base && dst->base->meta.requires_grad);
+      GmTensor *base = gm_tensor_view_base (dst);
+      track = dst->meta.requires_grad || (base && base->meta.requires_grad);
       for (int i = 0; i < n_in; i++)
         track |= gm_op_is_differentiable (op, i) && gm_tracked (in[i]);
     }

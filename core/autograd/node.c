@@ -257,8 +257,9 @@ gm_history_set (GmTensor *t, GmAgNode *n, uint32_t nr)
   }
   ag->node = n;
   ag->nr = nr;
-  if (t->base && t->base->autograd)
-    ag->epoch = t->base->autograd->epoch;
+  GmTensor *base = gm_tensor_view_base (t);
+  if (base && base->autograd)
+    ag->epoch = base->autograd->epoch;
   t->meta.requires_grad = n != NULL;
   gm_node_unref (old);
 }

@@ -108,6 +108,9 @@ bool gm_region_give (GmAgNode *n, GError **error);
 bool gm_tracked (GmTensor *t); /* requires grad, after bringing a view's history up to date */
 const char *gm_node_name (const GmAgNode *n);
 
+/* inplace.c: whether grad mode allows dst to be changed in place; says so if it does not. */
+bool gm_check_leaf (GmTensor *dst, GError **error);
+
 /* inplace.c: gives a view whose base's history was rewritten the history that follows from it. */
 void gm_view_refresh (GmTensor *view);
 

@@ -34,7 +34,7 @@ gm_grad_set_enabled (bool on)
 static inline bool
 is_stale (const GmTensor *t)
 {
-  if (G_LIKELY (!t->base) || !t->base->autograd)
+  if (G_LIKELY (!t->base) || !t->base->autograd || t->base->storage != t->storage)
     return false;
   uint32_t epoch = t->base->autograd->epoch;
   return epoch && epoch != (t->autograd ? t->autograd->epoch : 0);
@@ -70,6 +70,16 @@ needs_extra (GmOp op, GmTensor *const *in, int n_in, const GmMeta *out, uint32_t
   return false;
 }
 
+/* What a node keeps of an input: the leaf itself, whose history never changes, else an alias.  A
+ * result that is overwritten later by something made of it would otherwise hold the node that holds
+ * it; and an alias keeps its shape when the tensor changes its own. */
+static GmTensor *
+saved_input (GmTensor *t)
+{
+  bool is_leaf = t->meta.requires_grad && !(t->autograd && t->autograd->node);
+  return is_leaf ? gm_tensor_ref (t) : gm_tensor_new_alias (t);
+}
+
 static void
 record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs)
 {
@@ -84,7 +94,7 @@ record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *at
   uint32_t saves = gm_op_saves (op, n_in, need);
   for (int i = 0; i < GM_NODE_INLINE && i < n_in; i++)
     if (saves >> i & 1)
-      n->saved_in[i] = (GmSaved){gm_tensor_ref (in[i]), in[i]->storage->version};
+      n->saved_in[i] = (GmSaved){saved_input (in[i]), in[i]->storage->version};
   if (saves & GM_SAVES_OUT)
     n->saved_out = (GmSaved){gm_tensor_new_alias (out), out->storage->version};
   if (needs_extra (op, in, n_in, &out->meta, need))
@@ -99,16 +109,18 @@ record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *at
 static void
 note_epoch (GmTensor *view)
 {
-  if (view->base && view->base->autograd && view->base->autograd->epoch)
-    gm_ag_get (view)->epoch = view->base->autograd->epoch;
+  GmTensor *base = gm_tensor_view_base (view);
+  if (base && base->autograd && base->autograd->epoch)
+    gm_ag_get (view)->epoch = base->autograd->epoch;
 }
 
 static GmTensor *
 run_mutate (GmOp op, GmTensor *const *in, int n_in, GError **error)
 {
-  g_assert (op == GM_OP_copy_ && n_in == 2);
-  return gm_autograd_into (in[0], GM_OP_copy, in + 1, 1, NULL, error) ? gm_tensor_ref (in[0])
-                                                                      : NULL;
+  g_assert (n_in == 2);
+  bool ok = op == GM_OP_set_ ? gm_autograd_set (in[0], in[1], error)
+                             : gm_autograd_into (in[0], GM_OP_copy, in + 1, 1, NULL, error);
+  return ok ? gm_tensor_ref (in[0]) : NULL;
 }
 
 GmTensor *

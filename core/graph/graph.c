@@ -99,6 +99,7 @@ add_value (GmGraph *g, const GmMeta *meta, uint32_t node, const char *name)
   v->meta = *meta;
   v->node = node;
   v->name = name;
+  v->alias = NULL;
   return g->values->len - 1;
 }
 

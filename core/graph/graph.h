@@ -4,7 +4,8 @@
  * A value is an input of the graph or the one result of a node; its id is its place in `values`.  A node is an op with input ids and
  * attributes.  The order of nodes is an execution order and a topological one.  Recording only appends, so that a rollback is a
  * truncation (gm_graph_mark / gm_graph_truncate); rewrites build a new graph and leave the old one alone.
- * MUTATE nodes may stand in recorded graphs; after stage f there are none.
+ * MUTATE nodes may stand in recorded graphs; after stage f there are none.  Their result is their first operand, written to; after
+ * set_ the operand's older names must not be used any more, because the tensor has another shape now.
  * Everything is in the graph's arena.  Threads: one at a time.
  */
 #ifndef GM_GRAPH_GRAPH_H
@@ -16,10 +17,23 @@
 #define GM_NO_ID UINT32_MAX
 typedef uint32_t GmValueId;
 
+/* What is known of an input's memory (alias.c).  GM_NO_ID: nothing of the kind. */
+typedef struct {
+  GmValueId same;      /* it is that input, the very tensor, which is itself no other one */
+  GmValueId shares;    /* it lies in the memory of that input ... */
+  int64_t offset;      /* ... its first element so many elements after that one's first */
+  GmValueId base;      /* that input is the tensor that it is a view of, as autograd sees it; then shares == base */
+  bool has_base_meta;  /* what it is a view of is no input, but a tensor like base_meta ... */
+  GmMeta base_meta;
+  int64_t base_offset; /* ... its first element so many elements after that one's first */
+  bool leaf;           /* requires grad, and no operation made it */
+} GmGraphAlias;
+
 typedef struct {
   GmMeta meta;
   uint32_t node;    /* producer, or GM_NO_ID for an input */
   const char *name; /* inputs: "x"; others NULL: printed as the node's number */
+  const GmGraphAlias *alias; /* inputs: what is known of their memory, in the arena; NULL: nothing */
 } GmGraphValue;
 
 /* What the program wants of a node's value where the graph is cut in two (core/aot/partition.c).  Rewrites keep it, images do not
@@ -68,6 +82,10 @@ GmValueId gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in
 /* The tag of the node that makes v; v is no input. */
 void gm_graph_set_tag (GmGraph *g, GmValueId v, GmNodeTag tag);
 GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where); /* takes a reference */
+/* Copied; NULL: nothing is known any more. */
+void gm_graph_set_alias (GmGraph *g, GmValueId input, const GmGraphAlias *alias);
+/* What `from` knows of its inputs' memory, for `to`; map: their ids there, NULL if they are the same. */
+void gm_graph_carry_aliases (GmGraph *to, const GmGraph *from, const GmValueId *map);
 void gm_graph_add_output (GmGraph *g, GmValueId v, GmOutputKind kind);
 
 typedef struct { uint32_t values, nodes, inputs, outputs, constants, sym_rows; } GmGraphMark;
@@ -93,6 +111,7 @@ typedef struct {
   const char *where;  /* put on every node */
   GmNodeTag tag;      /* the same: RECOMPUTE inside of a checkpointed region */
   GmValueId rng;      /* input that holds the generator's state; GM_NO_ID: random ops are refused */
+  bool may_set;       /* whoever records follows tensors that become others (gm_b_set); false: refused */
   uint64_t rng_taken; /* draws so far: the plan advances the generator by it */
   GPtrArray *metas;   /* by value: the arena's copy that `meta` gave out; private */
 } GmGraphBuilder;
@@ -110,7 +129,8 @@ void gm_graph_builder_clear (GmGraphBuilder *b);
  *   }
  *
  * Braces give strides that are not row-major.  A type may be left out where shape rules can find it.  `requires_grad` stands after
- * an input; a result has it from its operands unless ` no_grad` (or `requires_grad`) says otherwise.  `!save` and `!recompute` are
+ * an input, then ` leaf`, then what is known of its memory: ` is %a`, ` aliases %a+4`, ` view %a+4`, ` view f32[8]+4 aliases %a-2`;
+ * a result has it from its operands unless ` no_grad` (or `requires_grad`) says otherwise.  `!save` and `!recompute` are
  * tags.  `@cuda`: the device.  The
  * comment after a node is its `where`; a comment on a line of its own is skipped. */
 char *gm_graph_text (const GmGraph *g); /* caller frees */

@@ -106,13 +106,24 @@ builder_item (GmBuilder *base, GmVal v, GmScalar *out)
   return false;
 }
 
+static GmVal
+builder_set (GmBuilder *base, GmVal dst, GmVal src)
+{
+  if (!((GmGraphBuilder *) base)->may_set)
+    return gm_b_fail (base, GM_ERROR_UNSUPPORTED,
+                      "a change of a tensor's shape or memory in place: this recording keeps no "
+                      "track of it");
+  return builder_op (base, GM_OP_set_, (const GmVal[]){dst, src}, 2, NULL);
+}
+
 static const GmBuilderVtable vtable = {
   .op = builder_op,
   .meta = builder_meta,
   .into = builder_into,
   .random = builder_random,
   .constant = builder_constant,
-  .item = builder_item,
+    .item = builder_item,
+    .set = builder_set,
 };
 
 void

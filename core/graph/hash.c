@@ -127,6 +127,19 @@ place_of (const uint32_t *input_place, const GmGraph *g, GmValueId v)
   return node == GM_NO_ID ? UINT64_C (1) << 32 | input_place[v] : node;
 }
 
+static void
+mix_alias (Hasher *s, const GmGraphAlias *a, const uint32_t *input_place, uint32_t i)
+{
+  GmValueId others[] = { a->same, a->shares, a->base };
+  mix (s, (uint64_t) i << 2 | (uint64_t) a->leaf << 1 | a->has_base_meta);
+  for (size_t k = 0; k < G_N_ELEMENTS (others); k++)
+    mix (s, others[k] == GM_NO_ID ? UINT64_MAX : input_place[others[k]]);
+  mix (s, (uint64_t) a->offset);
+  mix (s, (uint64_t) a->base_offset);
+  if (a->has_base_meta)
+    mix_meta (s, &a->base_meta);
+}
+
 uint64_t
 gm_graph_hash (const GmGraph *g)
 {
@@ -138,6 +151,11 @@ gm_graph_hash (const GmGraph *g)
     GmValueId v = g_array_index (g->inputs, GmValueId, i);
     input_place[v] = i;
     mix_meta (&s, gm_graph_meta (g, v));
+  }
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    GmValueId v = g_array_index (g->inputs, GmValueId, i);
+    if (gm_graph_value (g, v)->alias)
+      mix_alias (&s, gm_graph_value (g, v)->alias, input_place, i);
   }
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "core/graph/graph.h"
+#include "core/graph/alias.h"
 #include "core/graph/text.h"
 #include "core/sym/sym.h"
 
@@ -244,11 +244,125 @@ parse_type (Parser *p, GmMeta *m)
   return true;
 }
 
+/* -- Memory of inputs: is %a, aliases %a+4, view %a+4, view f32[8]+4 ---------------------------- */
+
+/* An input may name one that comes later: looked up when all are there. */
+typedef struct {
+  GmValueId input;
+  GmGraphAlias alias;
+  char *same, *shares; /* owned names */
+  bool is_base;
+  const char *place;
+} AliasText;
+
+static void
+alias_text_clear (void *data)
+{
+  AliasText *t = data;
+  g_free (t->same);
+  g_free (t->shares);
+}
+
+static bool
+parse_distance (Parser *p, int64_t *out)
+{
+  skip_blanks (p);
+  const char *place = p->at;
+  bool minus = *place == '-';
+  if (*place != '+' && !minus)
+    return fail_at (p, place, "expected a distance in elements, such as +4");
+  p->at++;
+  if (!g_ascii_isdigit (*p->at) || !parse_integer (p, out))
+    return fail_at (p, place, "expected a distance in elements, such as +4");
+  *out = minus ? -*out : *out;
+  return true;
+}
+
+static bool
+parse_other (Parser *p, char **name, int64_t *distance)
+{
+  g_clear_pointer (name, g_free);
+  return expect (p, "%") && (*name = take_word (p, "the name of an input after '%'")) &&
+         (!distance || parse_distance (p, distance));
+}
+
+static bool
+parse_base (Parser *p, AliasText *t)
+{
+  skip_blanks (p);
+  if (*p->at == '%') {
+    t->is_base = true;
+    return parse_other (p, &t->shares, &t->alias.offset);
+  }
+  t->alias.has_base_meta = true;
+  if (!parse_type (p, &t->alias.base_meta))
+    return false;
+  t->alias.base_meta.requires_grad = take_keyword (p, "requires_grad");
+  return parse_distance (p, &t->alias.base_offset);
+}
+
+static bool
+parse_alias (Parser *p, GmValueId input, GArray *texts)
+{
+  AliasText t = {.input = input,
+                  .alias = { .same = GM_NO_ID, .shares = GM_NO_ID, .base = GM_NO_ID },
+                  .place = p->at };
+  bool ok = true, any = false;
+  for (bool more = true; ok && more; any |= more) {
+    if (take_keyword (p, "leaf"))
+      t.alias.leaf = true;
+    else if (take_keyword (p, "is"))
+      ok = parse_other (p, &t.same, NULL);
+    else if (take_keyword (p, "aliases"))
+      ok = parse_other (p, &t.shares, &t.alias.offset);
+    else if (take_keyword (p, "view"))
+      ok = parse_base (p, &t);
+    else
+      more = false;
+  }
+  if (any && ok)
+    g_array_append_val (texts, t);
+  else
+    alias_text_clear (&t);
+  return ok;
+}
+
+static bool
+find_input (Parser *p, const AliasText *t, const char *name, GmValueId *out)
+{
+  if (!name)
+    return true;
+  *out = GPOINTER_TO_UINT (g_hash_table_lookup (p->names, name)) - 1u;
+  return *out != GM_NO_ID || fail_at (p, t->place, "there is no input %%%s", name);
+}
+
+static bool
+resolve_aliases (Parser *p, GArray *texts)
+{
+  for (guint i = 0; i < texts->len; i++) {
+    AliasText *t = &g_array_index (texts, AliasText, i);
+    if (!find_input (p, t, t->same, &t->alias.same) ||
+        !find_input (p, t, t->shares, &t->alias.shares))
+      return false;
+    t->alias.base = t->is_base ? t->alias.shares : GM_NO_ID;
+    gm_graph_set_alias (p->g, t->input, &t->alias);
+  }
+  for (guint i = 0; i < texts->len; i++) {
+    const AliasText *t = &g_array_index (texts, AliasText, i);
+    const char *problem = gm_graph_alias_problem (p->g, t->input);
+    if (problem)
+      return fail_at (p, t->place, "the input %s", problem);
+  }
+  return true;
+}
+
 /* -- Header ------------------------------------------------------------------------------------ */
 
 static bool
 parse_inputs (Parser *p)
 {
+  g_autoptr (GArray) texts = g_array_new (FALSE, FALSE, sizeof (AliasText));
+  g_array_set_clear_func (texts, alias_text_clear);
   if (!expect (p, "("))
     return false;
   for (bool first = true; !take (p, ")"); first = false) {
@@ -263,8 +377,10 @@ parse_inputs (Parser *p)
       return fail_at (p, place, "only a floating point tensor can require grad");
     GmValueId id = gm_graph_add_input (p->g, name, &m);
     define (p, g_steal_pointer (&name), id);
+    if (!parse_alias (p, id, texts))
+      return false;
   }
-  return true;
+  return resolve_aliases (p, texts);
 }
 
 /* Outputs stand before the nodes that make them: skipped here, read after the body. */

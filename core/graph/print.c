@@ -226,6 +226,35 @@ print_node (Printer *p, const GmNode *n)
 }
 
 static void
+print_distance (Printer *p, int64_t elements)
+{
+  g_string_append_printf (p->out, "%+" G_GINT64_FORMAT, elements);
+}
+
+static void
+print_alias (Printer *p, const GmGraphAlias *a)
+{
+  if (a->leaf)
+    g_string_append (p->out, " leaf");
+  if (a->has_base_meta) {
+    g_string_append (p->out, " view ");
+    print_type (p, &a->base_meta);
+    if (a->base_meta.requires_grad)
+      g_string_append (p->out, " requires_grad ");
+    print_distance (p, a->base_offset);
+  }
+  if (a->same != GM_NO_ID) {
+    g_string_append (p->out, " is ");
+    print_value (p, a->same);
+  }
+  if (a->shares != GM_NO_ID) {
+    g_string_append (p->out, a->base != GM_NO_ID ? " view " : " aliases ");
+    print_value (p, a->shares);
+    print_distance (p, a->offset);
+  }
+}
+
+static void
 print_header (Printer *p)
 {
   static const char *const kinds[] = { "", "saved ", "grad ", "mut " };
@@ -239,6 +268,8 @@ print_header (Printer *p)
     print_type (p, gm_graph_meta (p->g, v));
     if (gm_graph_meta (p->g, v)->requires_grad)
       g_string_append (p->out, " requires_grad");
+    if (gm_graph_value (p->g, v)->alias)
+      print_alias (p, gm_graph_value (p->g, v)->alias);
   }
   g_string_append (p->out, ") -> (");
   for (uint32_t i = 0; i < p->g->outputs->len; i++) {

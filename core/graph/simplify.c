@@ -147,6 +147,10 @@ find_escapes (GmSimplifyWork *w)
       root[n->out] = root[n->in[0]];
     if (n->op == GM_OP_constant)
       w->escapes[n->out] = true;
+    if (n->op == GM_OP_set_) { /* two memories under one name */
+      root[n->out] = root[n->in[1]];
+      w->escapes[root[n->in[0]]] = w->escapes[root[n->in[1]]] = true;
+    }
   }
   for (uint32_t i = 0; i < g->outputs->len; i++) {
     GmValueId v = g_array_index (g->outputs, GmGraphOutput, i).value;
@@ -203,6 +207,7 @@ emit (const GmSimplifyWork *w, const bool *live, GmArena *arena)
     GmValueId v = g_array_index (g->inputs, GmValueId, i);
     map[v] = gm_graph_add_input (to, gm_graph_value (g, v)->name, gm_graph_meta (g, v));
   }
+  gm_graph_carry_aliases (to, g, map);
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = &w->nodes[i];
     if (!live[n->out])

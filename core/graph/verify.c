@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "core/graph/graph.h"
+#include "core/graph/alias.h"
 #include "core/sym/sym.h"
 
 typedef struct {
@@ -95,6 +95,12 @@ check_inputs (Verifier *v)
     seen[id] = true;
     if (!check_meta (v, gm_graph_meta (g, id)))
       return false;
+  }
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    GmValueId id = g_array_index (g->inputs, GmValueId, i);
+    const char *problem = gm_graph_alias_problem (g, id);
+    if (problem)
+      return fail (v, "input %u (%s) %s", i, gm_graph_value (g, id)->name, problem);
   }
   return true;
 }
@@ -220,6 +226,51 @@ check_node (Verifier *v, bool functional)
   return check_attrs (v, n) && check_result (v, n);
 }
 
+/* -- Names of tensors that became others ------------------------------------------------------- */
+
+/* After set_ a tensor has another shape, so its older names lie about it: no node and no output may
+ * use them. */
+static bool
+check_names (Verifier *v)
+{
+  const GmGraph *g = v->g;
+  g_autofree GmValueId *object = g_new (GmValueId, g->values->len + 1),
+                       *latest = g_new0 (GmValueId, g->values->len + 1);
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    GmValueId id = g_array_index (g->inputs, GmValueId, i);
+    const GmGraphAlias *a = gm_graph_value (g, id)->alias;
+    object[id] = a && a->same != GM_NO_ID ? a->same : id;
+  }
+  for (v->node = 0; v->node < g->nodes->len; v->node++) {
+    const GmNode *n = gm_graph_node (g, v->node);
+    bool mutates = gm_ops[n->op].family == GM_FAMILY_MUTATE;
+    for (uint32_t k = 0; k < n->n_in; k++)
+      if (n->in[k] < latest[object[n->in[k]]])
+        return fail (v, "operand %u names a tensor that set_ has changed since: use the result of "
+                        "that", k);
+    object[n->out] = mutates ? object[n->in[0]] : n->out;
+    if (n->op == GM_OP_set_)
+      latest[object[n->out]] = n->out;
+  }
+  v->node = GM_NO_ID;
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    GmValueId id = g_array_index (g->outputs, GmGraphOutput, i).value;
+    if (id < latest[object[id]])
+      return fail (v, "output %u names a tensor that set_ has changed since: use the result of "
+                      "that", i);
+  }
+  return true;
+}
+
+static bool
+has_set (const GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++)
+    if (gm_graph_node (g, i)->op == GM_OP_set_)
+      return true;
+  return false;
+}
+
 bool
 gm_graph_verify (const GmGraph *g, bool functional, GError **error)
 {
@@ -239,5 +290,5 @@ gm_graph_verify (const GmGraph *g, bool functional, GError **error)
       return fail (&v, "output %u is value %u of %u, kind %d", i, o->value, g->values->len,
                    o->kind);
   }
-  return true;
+  return !has_set (g) || check_names (&v);
 }

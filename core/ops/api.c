@@ -23,6 +23,7 @@ run_pointwise (const GmApi *api, GmBuilder *b, GmArg *a)
 #define M GM_API_METHOD
 #define I GM_API_INPLACE
 #define NN GM_API_NN
+#define V (GM_API_INPLACE | GM_API_RESHAPES)
 static const GmApi named_rows[] = {
 #define API(row_name, row_run, row_where, row_signature, row_doc)                                  \
   {.name = #row_name,                                                                              \
@@ -36,6 +37,7 @@ static const GmApi named_rows[] = {
 #undef M
 #undef I
 #undef NN
+#undef V
 
 static GmApi *rows;
 static size_t n_rows;
@@ -285,6 +287,8 @@ write_back (const GmApi *api, GmBuilder *b, GmArg *a, GmArg result)
 {
   if (gm_b_failed (b) || result.kind != GM_ARG_TENSOR)
     return gm_give (NULL);
+  if (api->where & GM_API_RESHAPES)
+    return gm_give (gm_b_set (b, a[0].v, result.v));
   GmDtype from = (GmDtype) META (result.v)->dtype, to = (GmDtype) META (a[0].v)->dtype;
   if (gm_dtypes[from].category > gm_dtypes[to].category)
     return gm_give (gm_b_fail (

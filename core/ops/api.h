@@ -33,9 +33,9 @@ typedef struct GmArg {
 
 #define GM_API_MAX_ARGS 16
 
-typedef enum { GM_API_FUNCTION = 1, GM_API_METHOD = 2, GM_API_INPLACE = 4, GM_API_NN = 8 } GmApiWhere;
+typedef enum { GM_API_FUNCTION = 1, GM_API_METHOD = 2, GM_API_INPLACE = 4, GM_API_NN = 8, GM_API_RESHAPES = 16 } GmApiWhere;
 /* FUNCTION: gramme.name.  METHOD: Tensor.name (self is the first argument).  INPLACE: also Tensor.name_, whose
- * result is written into self.  NN: gramme.nn.functional.name. */
+ * result is written into self.  NN: gramme.nn.functional.name.  RESHAPES: Tensor.name_ does not write: self becomes the result. */
 
 typedef struct GmApi {
   const char *name;

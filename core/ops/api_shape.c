@@ -249,6 +249,37 @@ RUN (unsqueeze)
   return gm_give (gm_unsqueeze (b, v, dim));
 }
 
+/* -- What a tensor becomes (resize_, set_) --------------------------------------------------------------------------- */
+
+RUN (resize)
+{
+  int64_t sizes[GM_MAX_DIMS];
+  GmVal v = TENSOR (0);
+  int n = gm_arg_ints (api, b, a, 1, sizes);
+  CHECK ();
+  GmMeta to = gm_meta_make ((GmDtype) META (v)->dtype, n, sizes);
+  if (META (v)->requires_grad)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "resize_(): a tensor that requires grad cannot be resized; use view or reshape"));
+  if (gm_meta_numel (&to) != gm_meta_numel (META (v)) || !gm_meta_is_contiguous (META (v))) {
+    g_autofree char *from = gm_shape_text (META (v)->ndim, META (v)->sizes), *want = gm_shape_text (n, sizes);
+    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+                               "resize_(): from shape %s to %s: only a row-major tensor to a shape with as many elements; use "
+                               "contiguous (), or make a new tensor",
+                               from, want));
+  }
+  return gm_give (gm_b_view (b, v, n, sizes));
+}
+
+RUN (set)
+{
+  GmVal v = TENSOR (0), source = TENSOR (1);
+  CHECK ();
+  if (META (v)->dtype != META (source)->dtype)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "set_(): a tensor of dtype %s cannot become one of dtype %s",
+                               gm_dtypes[META (v)->dtype].torch_name, gm_dtypes[META (source)->dtype].torch_name));
+  return gm_give (source);
+}
+
 /* -- Repetition -------------------------------------------------------------------------------- */
 
 RUN (expand)

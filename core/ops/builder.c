@@ -31,6 +31,16 @@ gm_b_op (GmBuilder *b, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
   return b->vt->op (b, op, in, n_in, attrs);
 }
 
+GmVal
+gm_b_set (GmBuilder *b, GmVal dst, GmVal src)
+{
+  if (b->error || dst == src)
+    return b->error ? NULL : dst;
+  if (!b->vt->set)
+    return gm_b_fail (b, GM_ERROR_UNSUPPORTED, "a change of a tensor's shape or memory in place cannot be recorded here");
+  return b->vt->set (b, dst, src);
+}
+
 const GmMeta *
 gm_b_meta (GmBuilder *b, GmVal v)
 {

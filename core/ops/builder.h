@@ -26,6 +26,9 @@ typedef struct {
   GmVal (*constant) (GmBuilder *b, GmTensor *t);
   /* The one element of v as a number (item(), bool(), data-dependent sizes).  A recording builder may set an error. */
   bool (*item) (GmBuilder *b, GmVal v, GmScalar *out);
+  /* dst becomes src (a view of dst, or another tensor of its dtype) in all but identity; returns dst as it is afterwards.  NULL: this
+   * builder cannot. */
+  GmVal (*set) (GmBuilder *b, GmVal dst, GmVal src);
 } GmBuilderVtable;
 
 struct GmBuilder {
@@ -41,6 +44,7 @@ GmVal gm_b_op (GmBuilder *b, GmOp op, const GmVal *in, int n_in, const GmAttrs *
 /* gm_b (b, mul, x, y) */
 #define gm_b(b, name, ...) \
   gm_b_op ((b), GM_OP_##name, (const GmVal[]){ __VA_ARGS__ }, sizeof ((const GmVal[]){ __VA_ARGS__ }) / sizeof (GmVal), NULL)
+GmVal gm_b_set (GmBuilder *b, GmVal dst, GmVal src);
 const GmMeta *gm_b_meta (GmBuilder *b, GmVal v); /* a zero meta for NULL */
 
 /* Small programs that everything uses.  Each returns its input unchanged when there is nothing to do. */

@@ -170,6 +170,14 @@ static bool
 infer_mutate (GmOp op, const GmMeta *const *in, GmMeta *out, GError **error)
 {
   const GmMeta *dst = in[0], *src = in[1];
+  if (op == GM_OP_set_) {
+    if (dst->dtype != src->dtype || dst->device != src->device) {
+      g_autofree char *a = gm_meta_text (dst), *b = gm_meta_text (src);
+      return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: a tensor %s cannot become %s: dtype and device stay", gm_ops[op].name, a, b);
+    }
+    *out = *src;
+    return true;
+  }
   int shift = dst->ndim - src->ndim;
   bool fits = shift >= 0;
   for (int d = 0; fits && d < src->ndim; d++)

@@ -195,7 +195,7 @@ static const uint8_t slopes[GM_N_OPS] = {
 #define CONTRACT(code, version, name, grad) WHOLE (code, grad)
 #define INDEX(code, version, name, arity, grad) WHOLE (code, grad)
 #define SCAN(code, version, name, grad) WHOLE (code, grad)
-#define MUTATE(code, version, name) [code] = 3,
+#define MUTATE(code, version, name) [code] = (code) == GM_OP_set_ ? 2 : 3, /* what dst was is gone */
 #include "plugin-api/gramme-ops.def"
 #undef WHOLE
 #undef SLOPE

@@ -134,10 +134,14 @@ dispatch (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor
   g_assert_not_reached ();
 }
 
-/* copy_: the one op that writes an input. */
+/* copy_ writes elements; set_ writes none, but counts as a write to the memory that dst still has. */
 static GmTensor *
 run_mutate (GmOp op, GmTensor *dst, GmTensor *src, GError **error)
 {
+  if (op == GM_OP_set_) {
+    gm_tensor_become (dst, src);
+    return gm_tensor_ref (dst);
+  }
   if (!check_writable (op, dst, error))
     return NULL;
   if (!identical (dst, src)) {

@@ -144,6 +144,22 @@ gm_tensor_new_alias (GmTensor *t)
   return a;
 }
 
+void
+gm_tensor_become (GmTensor *t, const GmTensor *src)
+{
+  GmStorage *old = t->storage;
+  uint8_t requires_grad = t->meta.requires_grad;
+  g_assert (t->meta.dtype == src->meta.dtype);
+  REF (&src->storage->refs);
+  t->storage = src->storage;
+  t->meta = src->meta;
+  t->meta.requires_grad = requires_grad;
+  t->offset = src->offset;
+  if (t->storage == old)
+    old->version++;
+  storage_unref (old);
+}
+
 GmTensor *
 gm_tensor_new_foreign (const GmMeta *m, void *data, size_t bytes, bool readonly,
                        void (*release) (void *owner, void *data, size_t bytes), void *owner)

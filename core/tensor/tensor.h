@@ -34,6 +34,13 @@ typedef struct GmTensor {
   void *wrapper;         /* borrowed: the Python object of this tensor while one exists */
 } GmTensor;
 
+/* The tensor that t is a view of, or NULL: a base that has moved to other memory since is none. */
+static inline struct GmTensor *
+gm_tensor_view_base (const struct GmTensor *t)
+{
+  return t->base && t->base->storage == t->storage ? t->base : NULL;
+}
+
 #define gm_tensor_data(t) \
   ((void *) ((char *) (t)->storage->data + (t)->offset * (int64_t) gm_dtype_size ((t)->meta.dtype)))
 
@@ -47,6 +54,9 @@ GmTensor *gm_tensor_new_scalar (GmScalar s, GmDtype dtype, GError **error);
 GmTensor *gm_tensor_new_view (GmTensor *t, const GmMeta *m, int64_t offset);
 /* Another tensor on the same storage with no base relation and no autograd state (detach, DLPack). */
 GmTensor *gm_tensor_new_alias (GmTensor *t);
+/* t keeps its identity, its autograd state, requires_grad and its base; its memory, offset, shape and strides become those of `src`, of one
+ * dtype.  In its own memory that advances the version, as a write does; other memory has its own. */
+void gm_tensor_become (GmTensor *t, const GmTensor *src);
 /* A tensor over foreign memory; release (owner, data, bytes) is called once, when the storage dies. */
 GmTensor *gm_tensor_new_foreign (const GmMeta *m, void *data, size_t bytes, bool readonly,
                                  void (*release) (void *owner, void *data, size_t bytes), void *owner);

@@ -96,6 +96,33 @@ START_TEST (inputs_that_the_graph_writes_to_are_changed)
 }
 END_TEST
 
+/* AOT-02, AOT-19: a graph compiled for one tensor twice, and for two */
+START_TEST (graph_is_for_inputs_that_lie_as_they_were_described)
+{
+  static const char text[] =
+    "f (%x: f32[4], %y: f32[4]) -> (%2) { \n %0 = neg %x \n %1 = copy_ %x %0 \n %2 = mul %1 %y \n }";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GrammeGraph) g = gramme_graph_parse (text, NULL);
+  g_autoptr (GrammeTensorObject) x = numbers (4, 1, 1), y = numbers (4, 1, 1), out = NULL;
+  GrammeTensorObject *twice[2] = { x, x }, *two[2] = { x, y };
+
+  ck_assert (!gramme_graph_describe_inputs (g, twice, 1, &error));
+  g_clear_error (&error);
+  ck_assert (gramme_graph_describe_inputs (g, twice, 2, &error));
+  g_autoptr (GrammeFunction) one = gramme_compile (g, "eager", NULL, FALSE, &error);
+  g_autoptr (GrammeFunction) other = compile_text (text, "eager");
+  ck_assert (!gramme_function_run (one, two, 2, &out, 1, &error));
+  ck_assert_msg (strstr (error->message, "one tensor") != NULL, "%s", error->message);
+  g_clear_error (&error);
+  ck_assert (!gramme_function_run (other, twice, 2, &out, 1, &error));
+  ck_assert (gramme_function_run (one, twice, 2, &out, 1, NULL));
+  for (int i = 0; i < 4; i++) { /* both operands of the product are the negative */
+    ck_assert_float_eq (((float *) gramme_tensor_data (x))[i], -1 - (float) i);
+    ck_assert_float_eq (((float *) gramme_tensor_data (out))[i], (1 + (float) i) * (1 + (float) i));
+  }
+}
+END_TEST
+
 START_TEST (text_goes_both_ways)
 {
   static const char text[] = "net (%x: f32[2, 3] requires_grad) -> (%0) {\n  %0 = sum %x dims=[1] "
@@ -252,6 +279,7 @@ main (void)
   tcase_add_test (t, graph_made_by_calls_computes_value_and_gradient);
   tcase_add_test (t, gradients_are_laid_out_as_their_inputs);
   tcase_add_test (t, inputs_that_the_graph_writes_to_are_changed);
+  tcase_add_test (t, graph_is_for_inputs_that_lie_as_they_were_described);
   tcase_add_test (t, text_goes_both_ways);
   tcase_add_test (t, installed_back_ends_give_the_same_bits);
   tcase_add_test (t, wrong_arguments_are_named);

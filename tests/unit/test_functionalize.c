@@ -111,7 +111,7 @@ START_TEST (functional_graph_has_one_output_per_written_input)
     " %2 = slice %z dim=0 start=0 stop=2 step=1 \n %3 = neg %2 \n %4 = copy_ %2 %3 \n }");
   GmArena *arena = gm_arena_new ();
   GmFunctionalLayer writes;
-  g_autoptr (GmGraph) f = gm_functionalize (g, true, arena, &writes, NULL);
+  g_autoptr (GmGraph) f = gm_functionalize (g, true, NULL, arena, &writes, NULL);
 
   ck_assert (gm_graph_verify (f, true, NULL));
   ck_assert_uint_eq (writes.n_outer, 1);

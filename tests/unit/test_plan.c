@@ -249,7 +249,7 @@ START_TEST (overlapping_inputs_are_refused_only_where_one_is_written_to)
 
   begin (&f, "graph (%x: f32[4], %y: f32[4]) -> (%1) { \n %0 = sin %y \n %1 = copy_ %x %0 \n }");
   assert_error (&f, gm_plan_run (f.p, views, 2, f.out, &f.error), GM_ERROR_UNSUPPORTED,
-                "share memory");
+                "in common");
   end (&f);
   begin (&f, "graph (%x: f32[4], %y: f32[4]) -> (%0) { \n %0 = mul %x %y \n }");
   ck_assert (gm_plan_run (f.p, views, 2, f.out, &f.error));
@@ -340,18 +340,15 @@ START_TEST (errors_of_the_back_end_come_through_and_leave_nothing)
 
   for (int k = 0; k < 2; k++) {
     Fixture f;
-    GmAliasLayer alias;
-    GmFunctionalLayer writes;
+    GmLayers layers;
     begin (&f, texts[k]);
     GmArena *arena = gm_arena_new ();
-    g_autoptr (GmGraph) roots = gm_output_alias (f.g, arena, &alias, NULL);
-    g_autoptr (GmGraph) functional = gm_functionalize (roots, true, arena, &writes, NULL);
-    g_autoptr (GmPlan) p = gm_plan_new (&(GmPlanSpec){ &alias,
-                                                       &writes,
+    g_autoptr (GmGraph) functional = gm_layers_apply (f.g, true, arena, &layers, NULL);
+    g_autoptr (GmPlan) p = gm_plan_new (&(GmPlanSpec){ &layers,
                                                        &f.e->joint,
                                                        &f.e->parts,
                                                        { .used = false },
-                                                       { arena, failing_run, no_unref } });
+                                                       { arena, failing_run, no_unref, NULL } });
     size_t before = gm_alloc_live_bytes ();
 
     assert_error (&f, gm_plan_run (p, f.in, 2, f.out, &f.error), GM_ERROR_BACKEND, "role 0");
@@ -359,7 +356,6 @@ START_TEST (errors_of_the_back_end_come_through_and_leave_nothing)
     ck_assert_uint_eq (gm_alloc_live_bytes (), before);
     ck_assert_uint_eq (gm_tensor_version (f.in[0]), 0);
     g_clear_pointer (&functional, gm_graph_free);
-    g_clear_pointer (&roots, gm_graph_free);
     gm_arena_free (arena);
     end (&f);
   }

@@ -2,6 +2,7 @@
 # Test programs; tests/README.md says what each folder holds.
 
 UNIT_TESTS = \
+  tests/unit/test_alias \
   tests/unit/test_alloc \
   tests/unit/test_api \
   tests/unit/test_arena \
@@ -11,6 +12,7 @@ UNIT_TESTS = \
   tests/unit/test_builder \
   tests/unit/test_capi \
   tests/unit/test_compile \
+  tests/unit/test_dedupe \
   tests/unit/test_dtype \
   tests/unit/test_functionalize \
   tests/unit/test_gradients \
@@ -25,14 +27,17 @@ UNIT_TESTS = \
   tests/unit/test_log \
   tests/unit/test_manifest \
   tests/unit/test_meta \
+  tests/unit/test_metadata \
   tests/unit/test_mincut \
   tests/unit/test_partition \
   tests/unit/test_plan \
   tests/unit/test_print \
   tests/unit/test_random \
   tests/unit/test_run \
+  tests/unit/test_set \
   tests/unit/test_simplify \
   tests/unit/test_sym \
+  tests/unit/test_synthetic_base \
   tests/unit/test_tensor \
   tests/unit/test_tensor_text \
   tests/unit/test_small_floats \
@@ -41,6 +46,7 @@ UNIT_TESTS = \
   tests/unit/test_verify \
   tests/ops/test_ops
 
+tests_unit_test_alias_SOURCES = tests/unit/test_alias.c tests/unit/alias_test.h tests/unit/aot_test.h
 tests_unit_test_alloc_SOURCES = tests/unit/test_alloc.c
 tests_unit_test_api_SOURCES = tests/unit/test_api.c tests/unit/api_values.inc tests/unit/api_text.h
 tests_unit_test_arena_SOURCES = tests/unit/test_arena.c
@@ -50,6 +56,7 @@ tests_unit_test_backends_SOURCES = tests/unit/test_backends.c tests/fuzz/random_
 tests_unit_test_builder_SOURCES = tests/unit/test_builder.c tests/unit/grad_check.h
 tests_unit_test_capi_SOURCES = tests/unit/test_capi.c
 tests_unit_test_compile_SOURCES = tests/unit/test_compile.c tests/unit/aot_test.h
+tests_unit_test_dedupe_SOURCES = tests/unit/test_dedupe.c tests/unit/alias_test.h tests/unit/aot_test.h
 tests_unit_test_dtype_SOURCES = tests/unit/test_dtype.c
 tests_unit_test_functionalize_SOURCES = tests/unit/test_functionalize.c tests/unit/aot_test.h
 tests_unit_test_gradients_SOURCES = tests/unit/test_gradients.c tests/unit/grad_check.h
@@ -64,14 +71,17 @@ tests_unit_test_loader_SOURCES = tests/unit/test_loader.c tests/plugin/hostile.h
 tests_unit_test_log_SOURCES = tests/unit/test_log.c
 tests_unit_test_manifest_SOURCES = tests/unit/test_manifest.c
 tests_unit_test_meta_SOURCES = tests/unit/test_meta.c
+tests_unit_test_metadata_SOURCES = tests/unit/test_metadata.c tests/unit/alias_test.h tests/unit/aot_test.h
 tests_unit_test_mincut_SOURCES = tests/unit/test_mincut.c tests/unit/aot_test.h tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_partition_SOURCES = tests/unit/test_partition.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c tests/unit/aot_test.h
 tests_unit_test_print_SOURCES = tests/unit/test_print.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_random_SOURCES = tests/unit/test_random.c
 tests_unit_test_run_SOURCES = tests/unit/test_run.c tests/ops/op_fixture.h
+tests_unit_test_set_SOURCES = tests/unit/test_set.c
 tests_unit_test_simplify_SOURCES = tests/unit/test_simplify.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_sym_SOURCES = tests/unit/test_sym.c
+tests_unit_test_synthetic_base_SOURCES = tests/unit/test_synthetic_base.c tests/unit/alias_test.h tests/unit/aot_test.h
 tests_unit_test_tensor_SOURCES = tests/unit/test_tensor.c
 tests_unit_test_tensor_text_SOURCES = tests/unit/test_tensor_text.c
 tests_unit_test_small_floats_SOURCES = tests/unit/test_small_floats.c
@@ -92,6 +102,16 @@ TEST_FILES = \
   tests/fuzz/mutate_image.h \
   tests/fuzz/random_graph.c \
   tests/fuzz/random_graph.h \
+  tests/graph/alias-text.gm \
+  tests/graph/alias-text.want \
+  tests/graph/bad-alias.gm \
+  tests/graph/bad-alias.want \
+  tests/graph/bad-name.gm \
+  tests/graph/bad-name.want \
+  tests/graph/bases.gm \
+  tests/graph/bases.want \
+  tests/graph/p6a.gm \
+  tests/graph/p6a.want \
   tests/graph/bad-budget.gm \
   tests/graph/bad-budget.want \
   tests/graph/bad-shape.gm \
@@ -135,6 +155,7 @@ TEST_FILES = \
   tests/python/test_nn.py \
   tests/python/test_operators.py \
   tests/python/test_optim.py \
+  tests/python/test_reshape_in_place.py \
   tests/python/test_partition.py \
   tests/python/test_tensor.py \
   tests/python/test_testing.py \
@@ -147,6 +168,7 @@ TEST_FILES = \
   tests/trace/test_guards.py \
   tests/trace/test_programs.py \
   tests/trace/test_random_programs.py \
+  tests/unit/alias_test.h \
   tests/unit/aot_test.h \
   tests/unit/api_text.h \
   tests/unit/api_values.inc \

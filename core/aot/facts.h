@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * facts.h -- what is true of a graph's inputs and outputs, derived from the graph (facts.c) and
+ * foretold by each layer for its result; for the files of this room.
+ */
+#ifndef GM_AOT_FACTS_H
+#define GM_AOT_FACTS_H
+
+#include "core/aot/aot.h"
+
+typedef struct {
+  GmMeta meta;
+  bool data;  /* its elements are written */
+  bool shape; /* it becomes another tensor */
+} GmInputFact;
+
+typedef struct {
+  GmMeta meta;
+  GmOutputKind kind;
+  bool of_input, is_view; /* whose memory it is */
+  uint32_t input;         /* of_input: which */
+} GmOutputFact;
+
+typedef struct {
+  uint32_t n_inputs, n_outputs;
+  GmInputFact *inputs;
+  GmOutputFact *outputs;
+  bool outputs_are_new; /* the layer computes other values: only their types are foretold */
+} GmFacts;
+
+GmFacts *gm_facts_new (GmArena *arena, uint32_t n_inputs, uint32_t n_outputs);
+GmFacts *gm_facts_derive (const GmGraph *g, GmArena *arena);
+/* What is true of value v as an output, at the place where it is given out. */
+GmOutputFact gm_facts_of_output (const GmGraph *g, GmValueId v, GmOutputKind kind);
+/* A difference between what was foretold and what is, as text; NULL: none.  Types are compared to
+ * the last stride that matters.  Caller frees. */
+char *gm_facts_difference (const GmFacts *foretold, const GmGraph *g, GmArena *arena);
+
+/* Each layer's prophecy, in its own file: from the graph before it and what it noted, never from
+ * its result. */
+GmFacts *gm_metadata_expect (const GmGraph *before, const GmMetadataLayer *l, GmArena *arena);
+GmFacts *gm_dedupe_expect (const GmGraph *before, const GmDedupeLayer *l, GmArena *arena);
+GmFacts *gm_synthetic_base_expect (const GmGraph *before, const GmBaseLayer *l, GmArena *arena);
+GmFacts *gm_functionalize_expect (const GmGraph *before, const GmFunctionalLayer *l,
+                                  bool differentiate, GmArena *arena);
+
+#ifdef GM_DEBUG_CHECKS
+#define GM_FACTS_COMPARE(foretold, graph, layer)                                                   \
+  gm_facts_compare ((foretold), (graph), w->arena, (layer))
+/* A difference is a bug of the layer's. */
+void gm_facts_compare (const GmFacts *foretold, const GmGraph *g, GmArena *arena,
+                       const char *layer);
+#else
+#define GM_FACTS_COMPARE(foretold, graph, layer) ((void) 0)
+#endif
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * layers.c -- stage f: the graph halves of all layers, in order.
+ *
+ * metadata goes first, so that no other layer meets a tensor that changes its shape; dedupe and
+ * then synthetic_base settle who shares memory; output_alias stands between them, because a view
+ * that is given out is taken of the caller's tensor and not of a base.  A layer that has nothing to
+ * do is left out, here and in each call.
+ */
+#include "core/aot/aot.h"
+#include "core/aot/facts.h"
+
+typedef struct {
+  GmArena *arena;
+  GmLayers *layers;
+  const GmGraph *at; /* what the last layer left */
+  GmGraph *owned;    /* at, unless that is the caller's graph */
+} Way;
+
+/* The layer's result is where the next one starts. */
+static bool
+go_on (Way *w, GmGraph *next)
+{
+  if (!next)
+    return false;
+  gm_graph_free (w->owned);
+  w->at = w->owned = next;
+  return true;
+}
+
+static bool
+run_metadata (Way *w, GArray *overlaps, GError **error)
+{
+  GmMetadataLayer *l = &w->layers->metadata;
+  if (!(w->layers->has_metadata = gm_metadata_applies (w->at)))
+    return true;
+  GmGraph *next = gm_metadata (w->at, w->arena, l, overlaps, error);
+  if (next)
+    GM_FACTS_COMPARE (gm_metadata_expect (w->at, l, w->arena), next, "metadata");
+  return go_on (w, next);
+}
+
+static bool
+run_dedupe (Way *w, GArray *overlaps, GError **error)
+{
+  GmDedupeLayer *l = &w->layers->dedupe;
+  if (!(w->layers->has_dedupe = gm_dedupe_applies (w->at)))
+    return true;
+  GmGraph *next = gm_dedupe (w->at, w->arena, l, overlaps, error);
+  if (next)
+    GM_FACTS_COMPARE (gm_dedupe_expect (w->at, l, w->arena), next, "dedupe");
+  return go_on (w, next);
+}
+
+/* The numbers of the caller's inputs, for facts that were found behind dedupe. */
+static void
+number_as_caller (const GmLayers *l, GArray *overlaps, guint from)
+{
+  for (guint i = from; l->has_dedupe && i < overlaps->len; i++) {
+    GmOverlap *o = &g_array_index (overlaps, GmOverlap, i);
+    o->a = l->dedupe.from[o->a.i];
+    o->b = l->dedupe.from[o->b.i];
+  }
+}
+
+static bool
+run_bases (Way *w, bool differentiate, GArray *overlaps, GError **error)
+{
+  GmBaseLayer *l = &w->layers->bases;
+  GError *why = NULL;
+  guint from = overlaps->len;
+  GmBasePlan *plan = gm_synthetic_base_plan (w->at, differentiate, w->arena, overlaps, &why);
+
+  number_as_caller (w->layers, overlaps, from);
+  if (why) {
+    g_propagate_error (error, why);
+    return false;
+  }
+  if (!(w->layers->has_bases = plan != NULL))
+    return true;
+  GmGraph *next = gm_synthetic_base (w->at, plan, w->arena, l, error);
+  if (next)
+    GM_FACTS_COMPARE (gm_synthetic_base_expect (w->at, l, w->arena), next, "synthetic_base");
+  return go_on (w, next);
+}
+
+static bool
+run_functionalize (Way *w, bool differentiate, GError **error)
+{
+  GmFunctionalLayer *l = &w->layers->functional;
+  const bool *elsewhere = w->layers->has_bases ? w->layers->bases.in_pieces : NULL;
+  GmGraph *next = gm_functionalize (w->at, differentiate, elsewhere, w->arena, l, error);
+
+  if (next)
+    GM_FACTS_COMPARE (gm_functionalize_expect (w->at, l, differentiate, w->arena), next,
+                      "functionalize");
+  return go_on (w, next);
+}
+
+static void
+note_inputs (const GmGraph *g, GmArena *arena, GmLayers *l)
+{
+  GmMeta *metas = gm_arena_newn (arena, GmMeta, g->inputs->len);
+
+  for (uint32_t i = 0; i < g->inputs->len; i++)
+    metas[i] = *gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i));
+  l->inputs = metas;
+  l->n_inputs = g->inputs->len;
+  l->n_outputs = g->outputs->len;
+}
+
+GmGraph *
+gm_layers_apply (const GmGraph *g, bool differentiate, GmArena *arena, GmLayers *l, GError **error)
+{
+  g_autoptr (GArray) overlaps = g_array_new (FALSE, FALSE, sizeof (GmOverlap));
+  Way w = { .arena = arena, .layers = l, .at = g };
+
+  *l = (GmLayers){ .has_metadata = false };
+  note_inputs (g, arena, l);
+  if (run_metadata (&w, overlaps, error) && run_dedupe (&w, overlaps, error)
+      && go_on (&w, gm_output_alias (w.at, arena, &l->alias, error))
+      && run_bases (&w, differentiate, overlaps, error)
+      && run_functionalize (&w, differentiate, error)) {
+    l->n_overlaps = overlaps->len;
+    l->overlaps = gm_arena_copy (arena, overlaps->data, overlaps->len * sizeof (GmOverlap));
+    return w.owned;
+  }
+  gm_graph_free (w.owned);
+  return NULL;
+}

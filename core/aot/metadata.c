@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * metadata.c -- tensors that become others in place: t_, squeeze_, set_.
+ *
+ * In a graph set_ (dst, src) only says which value a name stands for from then on, so it goes: its
+ * result is src.  What is left to do is to the objects: the caller's tensor, or one that the
+ * function made and gives out, must have become what src is when the call is over.  So what it
+ * becomes leaves the graph as one more output, which the inner layers take for any other, and the
+ * shim makes the object that, last of all.  A write to the elements may go to a base; this never.
+ *
+ * Requires: older names of a changed tensor are not used (the verifier).
+ * Breaks: nothing; no later layer meets set_.
+ * Rejected: noting the new shape and applying it at run time.  The history would have to be made
+ * up; the view that src is has it.
+ */
+#include "core/aot/facts.h"
+#include "core/autograd/autograd.h"
+
+/* -- Graph ------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const GmGraph *g;
+  GmGraph *out;
+  GmValueId *map; /* per value of g */
+  bool *changes;  /* per object of g */
+  GArray *sets;   /* uint32_t: the set_ nodes that matter, in order */
+} Rewrite;
+
+bool
+gm_metadata_applies (const GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++)
+    if (gm_graph_node (g, i)->op == GM_OP_set_)
+      return true;
+  return false;
+}
+
+/* The object, where one input may be another. */
+static GmValueId
+object_of (const GmGraph *g, GmValueId v)
+{
+  v = gm_views_object (g, v);
+  const GmGraphAlias *a = gm_graph_value (g, v)->alias;
+  return a && a->same != GM_NO_ID ? a->same : v;
+}
+
+/* The memory that v looks at in the new graph. */
+static GmValueId
+memory_of (const Rewrite *r, GmValueId v)
+{
+  return gm_views_root (r->out, r->map[v]);
+}
+
+/* Other memory comes with a history of its own, which a later write through another name would not
+ * change: no graph says that. */
+static bool
+takes_history_along (const Rewrite *r, const GmNode *n)
+{
+  return gm_graph_meta (r->g, n->in[1])->requires_grad
+         && memory_of (r, n->in[0]) != memory_of (r, n->in[1]);
+}
+
+static bool
+rewrite_set (Rewrite *r, uint32_t node, GError **error)
+{
+  const GmNode *n = gm_graph_node (r->g, node);
+  GmValueId object = object_of (r->g, n->in[0]);
+  const GmMeta *dst = gm_graph_meta (r->g, n->in[0]), *src = gm_graph_meta (r->g, n->in[1]),
+               *out = gm_graph_meta (r->g, n->out);
+
+  if (src->requires_grad != out->requires_grad || (dst->requires_grad && !out->requires_grad)
+      || takes_history_along (r, n)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "cannot compile a change of shape or memory in place (%s) of a tensor that takes "
+                 "part in the gradient, with gradients off or to other memory: keep this statement "
+                 "out of the compiled function",
+                 n->where ? n->where : "line unknown");
+    return false;
+  }
+  /* within one memory, the last change says all; to other memory and back is not the same as never
+   */
+  for (uint32_t i = r->sets->len; i-- > 0;) {
+    uint32_t last = g_array_index (r->sets, uint32_t, i);
+    if (object_of (r->g, gm_graph_node (r->g, last)->in[0]) != object)
+      continue;
+    if (memory_of (r, n->in[0]) == memory_of (r, n->in[1]))
+      g_array_remove_index (r->sets, i);
+    break;
+  }
+  g_array_append_val (r->sets, node);
+  r->map[n->out] = r->map[n->in[1]];
+  r->changes[object] = true;
+  return true;
+}
+
+static bool
+rewrite_values (Rewrite *r, GError **error)
+{
+  const GmGraph *g = r->g;
+
+  for (GmValueId v = 0; v < g->values->len; v++) {
+    const GmGraphValue *value = gm_graph_value (g, v);
+    const GmNode *n = value->node == GM_NO_ID ? NULL : gm_graph_node (g, value->node);
+
+    if (n && n->op == GM_OP_set_) {
+      if (!rewrite_set (r, value->node, error))
+        return false;
+      continue;
+    }
+    r->map[v] = n ? gm_copy_node (r->out, g, n, r->map, error)
+                  : gm_graph_add_input (r->out, value->name, &value->meta);
+    if (r->map[v] == GM_NO_ID)
+      return false;
+    gm_graph_meta (r->out, r->map[v])->requires_grad = value->meta.requires_grad;
+  }
+  gm_graph_carry_aliases (r->out, g, r->map);
+  return true;
+}
+
+static uint32_t
+input_index (const GmGraph *g, GmValueId v)
+{
+  for (uint32_t i = 0; i < g->inputs->len; i++)
+    if (g_array_index (g->inputs, GmValueId, i) == v)
+      return i;
+  return GM_NO_ID;
+}
+
+/* An object that has changed is given out as it was: identity is what matters, the shim does the
+ * rest. */
+static void
+add_outer_outputs (Rewrite *r)
+{
+  for (uint32_t i = 0; i < r->g->outputs->len; i++) {
+    const GmGraphOutput *o = &g_array_index (r->g->outputs, GmGraphOutput, i);
+    GmValueId object = object_of (r->g, o->value);
+    bool changed = r->changes[object];
+
+    gm_graph_add_output (r->out, r->map[changed ? object : o->value], o->kind);
+  }
+}
+
+static uint32_t
+output_of (const GmGraph *g, GmValueId object)
+{
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    if (object_of (g, g_array_index (g->outputs, GmGraphOutput, i).value) == object)
+      return i;
+  return GM_NO_ID;
+}
+
+/* What the caller can see of the changes: those of inputs and outputs. */
+static void
+add_renamed (Rewrite *r, GmArena *arena, GmMetadataLayer *layer)
+{
+  GmRenamed *renamed = gm_arena_newn (arena, GmRenamed, r->sets->len);
+
+  for (uint32_t k = 0; k < r->sets->len; k++) {
+    uint32_t node = g_array_index (r->sets, uint32_t, k);
+    const GmNode *n = gm_graph_node (r->g, node);
+    GmValueId object = object_of (r->g, n->in[0]);
+    uint32_t input = input_index (r->g, object), output = output_of (r->g, object);
+
+    if (input == GM_NO_ID && output == GM_NO_ID)
+      continue;
+    renamed[layer->n_renamed++] = (GmRenamed){ .is_input = input != GM_NO_ID,
+                                               .input = { input },
+                                               .object = { output },
+                                               .becomes = { r->out->outputs->len },
+                                               .node = node };
+    gm_graph_add_output (r->out, r->map[n->out], GM_OUTPUT_USER);
+  }
+  layer->renamed = renamed;
+}
+
+/* A second name of the same tensor would have to change with it. */
+static void
+note_distinct (const GmGraph *g, const GmMetadataLayer *layer, GArray *overlaps)
+{
+  for (uint32_t k = 0; k < layer->n_renamed; k++)
+    for (uint32_t i = 0; i < g->inputs->len && layer->renamed[k].is_input; i++)
+      if (object_of (g, g_array_index (g->inputs, GmValueId, i))
+          != g_array_index (g->inputs, GmValueId, layer->renamed[k].input.i))
+        gm_overlap_add (overlaps, GM_OVERLAP_DISTINCT, layer->renamed[k].input, (GmOuterInput){ i },
+                        0, NULL);
+}
+
+GmGraph *
+gm_metadata (const GmGraph *g, GmArena *arena, GmMetadataLayer *layer, GArray *overlaps,
+             GError **error)
+{
+  g_autoptr (GmGraph) out = gm_graph_new (g->name, arena);
+  g_autoptr (GArray) sets = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  Rewrite r = { g, out, gm_arena_newn (arena, GmValueId, g->values->len),
+                gm_arena_newn (arena, bool, g->values->len), sets };
+
+  if (!rewrite_values (&r, error))
+    return NULL;
+  *layer = (GmMetadataLayer){ .n_outer = g->outputs->len };
+  add_outer_outputs (&r);
+  add_renamed (&r, arena, layer);
+  layer->n_inner = out->outputs->len;
+  note_distinct (g, layer, overlaps);
+  g_assert (!gm_metadata_applies (out) && layer->n_inner == layer->n_outer + layer->n_renamed);
+  return g_steal_pointer (&out);
+}
+
+/* -- What must be true of the result ------------------------------------------------------------
+ */
+
+static bool
+is_set (const GmGraph *g, GmValueId object)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (n->op == GM_OP_set_ && object_of (g, n->in[0]) == object)
+      return true;
+  }
+  return false;
+}
+
+GmFacts *
+gm_metadata_expect (const GmGraph *g, const GmMetadataLayer *l, GmArena *arena)
+{
+  const GmFacts *before = gm_facts_derive (g, arena);
+  GmFacts *f = gm_facts_new (arena, before->n_inputs, l->n_outer + l->n_renamed);
+
+  g_assert (before->n_outputs == l->n_outer && f->n_outputs == l->n_inner);
+  for (uint32_t i = 0; i < f->n_inputs; i++) {
+    f->inputs[i] = before->inputs[i];
+    f->inputs[i].shape = false;
+  }
+  for (uint32_t i = 0; i < l->n_outer; i++) {
+    const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
+    GmValueId object = object_of (g, o->value);
+    f->outputs[i] =
+        is_set (g, object) ? gm_facts_of_output (g, object, o->kind) : before->outputs[i];
+  }
+  for (uint32_t k = 0; k < l->n_renamed; k++) {
+    const GmRenamed *r = &l->renamed[k];
+    f->outputs[r->becomes.i] =
+        gm_facts_of_output (g, gm_graph_node (g, r->node)->out, GM_OUTPUT_USER);
+  }
+  return f;
+}
+
+/* -- Run time ---------------------------------------------------------------------------------- */
+
+bool
+gm_metadata_leave (const GmMetadataLayer *l, GmTensor *const *inputs, GmTensor **inner,
+                   GmTensor **outer, GError **error)
+{
+  bool ok = true;
+
+  for (uint32_t k = 0; ok && k < l->n_renamed; k++) {
+    const GmRenamed *r = &l->renamed[k];
+    ok = gm_autograd_set (r->is_input ? inputs[r->input.i] : inner[r->object.i],
+                          inner[r->becomes.i], error);
+  }
+  for (uint32_t i = ok ? l->n_outer : 0; i < l->n_inner; i++)
+    gm_tensor_unref (inner[i]);
+  for (uint32_t i = 0; ok && i < l->n_outer; i++)
+    outer[i] = inner[i];
+  return ok;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * set.c -- a tensor object that becomes another tensor: t_, squeeze_, resize_, set_.
+ *
+ * No element is written.  What the object was, a shape over memory and a history, is replaced by
+ * what `src` is; the object, its base and whoever waits for its gradient stay.  Nodes keep aliases
+ * of what they saved (tape.c), so nothing that was recorded before sees another shape.
+ */
+#include "core/autograd/node.h"
+
+static bool
+fail (GError **error, const char *what)
+{
+  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+               "changing a tensor's shape or memory in place: %s", what);
+  return false;
+}
+
+/* Views of dst find their elements by where they lie in it: these must stay where they are. */
+static bool
+keeps_elements (const GmTensor *dst, const GmTensor *src)
+{
+  return dst->offset == src->offset && !gm_meta_overlaps_itself (&src->meta)
+         && gm_meta_numel (&dst->meta) == gm_meta_numel (&src->meta)
+         && gm_meta_extent (&dst->meta) == gm_meta_extent (&src->meta);
+}
+
+static bool
+check (GmTensor *dst, GmTensor *src, GError **error)
+{
+  bool tracked = gm_tracked (dst);
+  if (dst->meta.dtype != src->meta.dtype || dst->meta.device != src->meta.device) {
+    g_autofree char *a = gm_meta_text (&dst->meta), *b = gm_meta_text (&src->meta);
+    g_autofree char *what = g_strdup_printf ("%s cannot become %s: dtype and device stay", a, b);
+    return fail (error, what);
+  }
+  if (gm_grad_enabled ()) {
+    if (!gm_check_leaf (dst, error))
+      return false;
+  } else if (tracked && !gm_tensor_is_leaf (dst)) {
+    return fail (error,
+                 "with gradients off, a tensor that has a history would keep one for its old "
+                 "shape; do it with gradients on, or on a detach ()");
+  }
+  if (dst->storage == src->storage && dst != src && !keeps_elements (dst, src))
+    return fail (error,
+                 "within its own memory it must keep all of its elements and take no others; "
+                 "assign a view to the variable instead");
+  return true;
+}
+
+bool
+gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
+{
+  if (dst == src)
+    return true;
+  if (!check (dst, src, error))
+    return false;
+  bool is_on = gm_grad_enabled ();
+  GmEdge history = is_on ? gm_edge_to (src) : (GmEdge){ NULL, 0 };
+  bool had = dst->meta.requires_grad;
+  gm_tensor_become (dst, src);
+  if (history.node)
+    gm_history_set (dst, history.node, history.nr);
+  else if (is_on && had)
+    gm_history_set (dst, NULL, 0);
+  return true;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * alias.c -- what a graph knows of the memory of its inputs.
+ *
+ * Most graphs know nothing, and then no input shares memory with another one that is written to.
+ * Whoever recorded the graph has seen real tensors and may say more: this input is that one, lies
+ * in its memory, is a view of it.  Rewrites carry it along; core/aot acts on it, and gives out
+ * what it took for granted.
+ */
+#include <string.h>
+
+#include "core/graph/alias.h"
+
+void
+gm_graph_set_alias (GmGraph *g, GmValueId input, const GmGraphAlias *alias)
+{
+  g_return_if_fail (input < g->values->len && gm_graph_value (g, input)->node == GM_NO_ID);
+  gm_graph_value (g, input)->alias = alias ? gm_arena_copy (g->arena, alias, sizeof *alias) : NULL;
+}
+
+void
+gm_graph_carry_aliases (GmGraph *to, const GmGraph *from, const GmValueId *map)
+{
+  for (uint32_t i = 0; i < from->inputs->len; i++) {
+    GmValueId v = g_array_index (from->inputs, GmValueId, i);
+    const GmGraphAlias *old = gm_graph_value (from, v)->alias;
+    if (!old)
+      continue;
+    GmGraphAlias a = *old;
+    a.same = map && a.same != GM_NO_ID ? map[a.same] : a.same;
+    a.shares = map && a.shares != GM_NO_ID ? map[a.shares] : a.shares;
+    a.base = map && a.base != GM_NO_ID ? map[a.base] : a.base;
+    gm_graph_set_alias (to, map ? map[v] : v, &a);
+  }
+}
+
+/* -- Checks ------------------------------------------------------------------------------------ */
+
+static bool
+is_input (const GmGraph *g, GmValueId v)
+{
+  return v < g->values->len && gm_graph_value (g, v)->node == GM_NO_ID;
+}
+
+/* What is wrong with input v's alias, or NULL. */
+static const char *
+problem (const GmGraph *g, GmValueId v, const GmGraphAlias *a)
+{
+  const GmMeta *m = gm_graph_meta (g, v);
+  GmValueId others[] = { a->same, a->shares, a->base };
+  for (size_t k = 0; k < G_N_ELEMENTS (others); k++)
+    if (others[k] != GM_NO_ID && (!is_input (g, others[k]) || others[k] == v))
+      return "shares memory with something that is no other input";
+  if (a->same != GM_NO_ID) {
+    const GmGraphAlias *b = gm_graph_value (g, a->same)->alias;
+    if (a->shares != GM_NO_ID || a->base != GM_NO_ID || a->has_base_meta)
+      return "is another input and has memory of its own";
+    if (b && b->same != GM_NO_ID)
+      return "is an input that is itself another one: name that";
+    if (memcmp (m, gm_graph_meta (g, a->same), sizeof *m))
+      return "is another input, but of another type";
+  }
+  if (a->leaf && !m->requires_grad)
+    return "is a leaf of the gradient, but does not require grad";
+  if (a->base != GM_NO_ID && (a->base != a->shares || a->has_base_meta))
+    return "has two bases";
+  if (a->has_base_meta && (a->base_meta.dtype != m->dtype || a->base_offset < 0))
+    return "does not lie in its base";
+  return NULL;
+}
+
+const char *
+gm_graph_alias_problem (const GmGraph *g, GmValueId v)
+{
+  const GmGraphAlias *a = gm_graph_value (g, v)->alias;
+  return a ? problem (g, v, a) : NULL;
+}

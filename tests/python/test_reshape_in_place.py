@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""t_, transpose_, squeeze_, unsqueeze_, resize_ and set_: a tensor that becomes another in place."""
+import numpy as np
+import pytest
+
+import gramme as torch
+
+
+def test_each_form_gives_the_tensor_itself_in_its_new_shape():
+    x = torch.arange(6).reshape(2, 3)
+    y = x
+    assert x.t_() is y and y.shape == (3, 2) and y.stride() == (1, 3)
+    assert x.unsqueeze_(0).shape == (1, 3, 2)
+    assert x.transpose_(0, 1).shape == (3, 1, 2)
+    assert x.squeeze_().shape == (3, 2)
+    assert x.swapaxes_(0, 1).shape == (2, 3)
+    assert x.resize_(6).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_other_views_stay_and_see_the_elements():
+    x = torch.zeros(2, 3)
+    row = x[0]
+    x.t_()
+    x[0] = torch.tensor([1.0, 2.0])
+    assert row.tolist() == [1, 0, 0] and row.shape == (3,)
+
+
+def test_set_takes_the_memory_of_another():
+    x, y = torch.zeros(3), torch.ones(2, 2)
+    x.set_(y)
+    y.mul_(5)
+    assert x.tolist() == [[5, 5], [5, 5]]
+    with pytest.raises(RuntimeError, match="dtype"):
+        x.set_(torch.arange(3))
+
+
+def test_gradients_go_through_the_new_shape():
+    w = torch.arange(6).reshape(2, 3).float().requires_grad_()
+    scale = torch.arange(6).reshape(3, 2).float()
+    (w * 1).t_().mul(scale).sum().backward()
+    assert np.array_equal(w.grad.numpy(), scale.numpy().T)
+
+
+def test_what_torch_refuses_is_refused():
+    w = torch.randn(2, 3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf"):
+        w.t_()
+    with pytest.raises(RuntimeError, match="requires grad"):
+        w.resize_(6)
+    with torch.no_grad():
+        w.t_()
+    assert w.shape == (3, 2) and w.is_leaf
+
+
+def test_compiled_functions_give_the_same():
+    def f(x):
+        x.t_()
+        return x + 1
+
+    a, b = torch.arange(6).reshape(2, 3), torch.arange(6).reshape(2, 3)
+    assert torch.equal(f(a), torch.compile(f)(b))
+    assert a.shape == b.shape and a.stride() == b.stride()
