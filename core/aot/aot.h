@@ -216,8 +216,9 @@ bool gm_synthetic_base_leave (const GmBaseLayer *layer, GmTensor *const *outer,
 
 /* -- Layer: in-place writes (functionalize.c) -------------------------------------------------- */
 
-/* output GM_NO_ID: input is written, but another layer gives out what. */
-typedef struct { GmInnerInput input; GmInnerOutput output; } GmMutation;
+/* output GM_NO_ID: input is written, but another layer gives out what.  n_writes: how often the
+ * plain program writes to it, and so advances its version. */
+typedef struct { GmInnerInput input; GmInnerOutput output; uint32_t n_writes; } GmMutation;
 
 typedef struct {
   uint32_t n_outer, n_mutations; /* inner outputs are the outer ones, then those of mutations */

@@ -227,10 +227,11 @@ add_outputs (Rewrite *r, const bool *elsewhere, GmArena *arena, GmFunctionalLaye
     if (r->writes[input] == 0)
       continue;
     if (elsewhere && elsewhere[i]) {
-      mutations[layer->n_mutations++] = (GmMutation){ { i }, { GM_NO_ID } };
+      mutations[layer->n_mutations++] = (GmMutation){ { i }, { GM_NO_ID }, r->writes[input] };
       continue;
     }
-    mutations[layer->n_mutations++] = (GmMutation){ { i }, { r->b.graph->outputs->len } };
+    mutations[layer->n_mutations++] =
+        (GmMutation){ { i }, { r->b.graph->outputs->len }, r->writes[input] };
     gm_graph_add_output (r->b.graph, gm_id_from_val (r->now[input]), GM_OUTPUT_MUTATION);
   }
 }
@@ -307,13 +308,15 @@ gm_functionalize_write_back (const GmFunctionalLayer *l, GmTensor *const *inputs
                              GmTensor *const *inner, GError **error)
 {
   for (uint32_t i = 0; i < l->n_mutations; i++) {
-    uint32_t output = l->mutations[i].output.i;
-    GmTensor *new_contents = output == GM_NO_ID ? NULL : inner[output];
+    const GmMutation *m = &l->mutations[i];
+    GmTensor *input = inputs[m->input.i];
 
-    if (new_contents
-        && !gm_autograd_into (inputs[l->mutations[i].input.i], GM_OP_copy, &new_contents, 1, NULL,
-                              error))
+    if (m->output.i == GM_NO_ID)
+      continue;
+    if (!gm_autograd_into (input, GM_OP_copy, (GmTensor *const[]){ inner[m->output.i] }, 1, NULL,
+                           error))
       return false;
+    input->storage->version += m->n_writes - 1;
   }
   return true;
 }

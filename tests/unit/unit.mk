@@ -167,6 +167,7 @@ TEST_FILES = \
   tests/trace/programs_objects.py \
   tests/trace/test_guards.py \
   tests/trace/test_programs.py \
+  tests/trace/test_versions.py \
   tests/trace/test_random_programs.py \
   tests/unit/alias_test.h \
   tests/unit/aot_test.h \
