@@ -208,6 +208,7 @@ EXTENSION_SOURCES = \
   core/python/assemble.c \
   core/python/autograd_py.c \
   core/python/bind.c \
+  core/python/bytecode.c \
   core/python/callable.c \
   core/python/code_cache.c \
   core/python/construct.c \
@@ -229,6 +230,7 @@ EXTENSION_SOURCES = \
   core/python/assemble.h \
   core/python/autograd_py.h \
   core/python/bind.h \
+  core/python/bytecode.h \
   core/python/callable.h \
   core/python/code_cache.h \
   core/python/construct.h \
@@ -240,6 +242,7 @@ EXTENSION_SOURCES = \
   core/python/mask_index.h \
   core/python/measure.h \
   core/python/numpy.h \
+  core/python/opcodes.h \
   core/python/report.h \
   core/python/tensor_number.h \
   core/python/tensor_object.h \

@@ -6,7 +6,7 @@ folder=$1
 src=${top_srcdir:-.}
 python=${PYTHON:-/usr/bin/python3}
 if ! "$python" -c 'import pytest' 2>/dev/null; then
-  echo "SKIP: no pytest for $python: apt-get install python3-pytest"
+  echo "SKIP: no pytest for $python: apt-get install python3-pytest, or $python -m pip install pytest"
   exit 77
 fi
 "$python" -c 'import numpy' 2>/dev/null || echo "SKIP: no numpy for $python: tests that need it are skipped"

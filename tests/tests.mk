@@ -25,8 +25,12 @@ check-nightly: all $(check_PROGRAMS)
 	GM_FUZZ_GRAPHS=$${GM_FUZZ_GRAPHS:-50000} CK_DEFAULT_TIMEOUT=0 ./in-tree tests/unit/test_backends
 	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh trace
 
+# The Python tests with every CPython that is there: see the script.  PYTHONS="A B" names them.
+check-pythons:
+	$(srcdir)/build-aux/check-pythons "$(abs_builddir)/pythons"
+
 # The counts of all tests, in one line that programs read; after `make check`, failed or not.
 tally:
 	@$(PYTHON) $(srcdir)/tests/tally.py $(TEST_LOGS)
 
-.PHONY: check-nightly tally
+.PHONY: check-nightly check-pythons tally

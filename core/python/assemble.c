@@ -1,40 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0
  * assemble.c -- from residual instructions to a code object.
  *
- * Residual code is straight: no jumps, no handlers.  So one pass lays it out: prologue (COPY_FREE_VARS, MAKE_CELL, RESUME), then
- * each instruction with its EXTENDED_ARGs and the zero units of its caches.  The interpreter has no verifier: the stack depth is
- * summed from insns.def's effects, and a depth below zero is our bug.
+ * Residual code is straight: no jumps, no handlers.  So one pass lays it out: prologue
+ * (COPY_FREE_VARS, MAKE_CELL, RESUME), then each instruction with its EXTENDED_ARGs and the zero
+ * units of its caches.  The interpreter has no verifier: the stack depth is summed from insns.def's
+ * effects, and a depth below zero is our bug. Since 3.13 the NULL of a call lies above the
+ * callable, internally below: nulls_place finds where the callable is complete.
  */
 #include "core/python/cpython.h"
+#if PY_VERSION_HEX < 0x030d0000
 #define NEED_OPCODE_TABLES
 #include <internal/pycore_opcode.h>
+#else
+#define NEED_OPCODE_METADATA
+#include <internal/pycore_opcode_metadata.h>
+#endif
 
 #include "core/python/assemble.h"
-
-typedef enum { ASM_NONE, ASM_SAME, ASM_GLOBAL } AsmHow;
-#define ASM_HOW_SAME ASM_SAME
-#define ASM_HOW_GLOBAL ASM_GLOBAL
-#define ASM_HOW_FORWARD ASM_NONE
-#define ASM_HOW_BACKWARD ASM_NONE
-#define ASM_HOW_CALL ASM_NONE
-#define ASM_HOW_KWNAMES ASM_NONE
-#define ASM_HOW_DROP ASM_NONE
-
-static const struct {
-  uint8_t opcode, internal, how;
-} rows[] = {
-#define OPCODE(cpython, internal, how) { cpython, GM_INSN_##internal, ASM_HOW_##how },
-#include "core/python/opcodes.def"
-};
+#include "core/python/opcodes.h"
 
 typedef struct {
   GByteArray *bytes, *lines;
-  PyObject *consts, *names; /* lists */
-  int line;                 /* of the last entry of the line table */
-  const uint32_t *place;    /* per residual slot: its place in localsplus */
+  PyObject *consts, *names;      /* lists */
+  int line;                      /* of the last entry of the line table */
+  const uint32_t *place;         /* per residual slot: its place in localsplus */
+  uint32_t *nulls;               /* per instruction: NULLs to push after it */
+  uint8_t opcode_of[GM_N_INSNS]; /* 0: none */
+  uint8_t how_of[GM_N_INSNS];
 } Assembler;
 
-/* Place of `o` in `list`, appended if it is new; -1 with an exception.  By identity: 1, 1.0 and True are three constants. */
+/* The table of opcodes, read from right to left. */
+static void
+opcodes_reverse (Assembler *a)
+{
+  for (int k = 0; k < 256; k++) {
+    const GmOpcode *row = &gm_opcodes[k];
+    switch (row->how) {
+    case GM_HOW_FAST:
+      a->opcode_of[GM_INSN_LOAD_CLOSURE] = (uint8_t) k;
+      G_GNUC_FALLTHROUGH;
+    case GM_HOW_SAME:
+    case GM_HOW_GLOBAL:
+    case GM_HOW_ATTR:
+    case GM_HOW_SUPER:
+    case GM_HOW_NULL_ABOVE:
+    case GM_HOW_COMPARE_4:
+    case GM_HOW_COMPARE_5:
+    case GM_HOW_FUNCTION:
+    case GM_HOW_CALL:
+      a->opcode_of[row->op] = (uint8_t) k;
+      a->how_of[row->op] = row->how;
+      break;
+    default:
+      break;
+    }
+  }
+}
+
+/* PUSH_NULL, SWAP 2 on top of a callable: the decoder's form of a PUSH_NULL that is where 3.13
+ * wants it. */
+static bool
+null_is_above (const GmResidual *res, uint32_t i)
+{
+  return res->insns[i].op == GM_INSN_PUSH_NULL && i + 1 < res->n_insns
+         && res->insns[i + 1].op == GM_INSN_SWAP && res->insns[i + 1].arg == 2;
+}
+
+/* A NULL belongs behind the last instruction that leaves its callable on top, the NULL counted: all
+ * later ones, up to the call, work on the arguments. */
+static void
+nulls_place (Assembler *a, const GmResidual *res)
+{
+  typedef struct {
+    int depth;      /* with the NULL */
+    uint32_t after; /* the callable is complete here, as far as is known */
+  } Null;
+  g_autoptr (GArray) open = g_array_new (FALSE, FALSE, sizeof (Null));
+  int depth = 0;
+  for (uint32_t i = 0; i < res->n_insns; i++) {
+    depth += gm_insn_effect (res->insns[i].op, res->insns[i].arg, false);
+    for (; open->len; g_array_set_size (open, open->len - 1)) {
+      Null *top = &g_array_index (open, Null, open->len - 1);
+      if (depth == top->depth + 1)
+        top->after = i;
+      if (depth > top->depth)
+        break;
+      a->nulls[top->after]++;
+    }
+    if (null_is_above (res, i)) {
+      a->nulls[i]++;
+    } else if (res->insns[i].op == GM_INSN_PUSH_NULL) {
+      Null null = { depth, i };
+      g_array_append_val (open, null);
+    }
+  }
+}
+
+/* Place of `o` in `list`, appended if it is new; -1 with an exception.  By identity: 1, 1.0 and
+ * True are three constants. */
 static int
 intern (PyObject *list, PyObject *o)
 {
@@ -44,7 +107,8 @@ intern (PyObject *list, PyObject *o)
   return PyList_Append (list, o) < 0 ? -1 : (int) PyList_GET_SIZE (list) - 1;
 }
 
-/* One entry of the line table for `units` code units: kind 13 is a line delta, 15 says that there is no place. */
+/* One entry of the line table for `units` code units: kind 13 is a line delta, 15 says that there
+ * is no place. */
 static void
 put_line (Assembler *a, uint32_t units, int line)
 {
@@ -82,47 +146,137 @@ put (Assembler *a, uint8_t opcode, uint32_t arg, int line)
 }
 
 static bool
-put_insn (Assembler *a, const GmInsn *insn)
+put_const (Assembler *a, uint8_t opcode, PyObject *obj, int line)
+{
+  int k = intern (a->consts, obj);
+  if (k >= 0)
+    put (a, opcode, (uint32_t) k, line);
+  return k >= 0;
+}
+
+static bool
+put_call (Assembler *a, const GmInsn *insn)
+{
+#if PY_VERSION_HEX < 0x030d0000
+  if (insn->obj && !put_const (a, KW_NAMES, insn->obj, insn->line))
+    return false;
+#if PY_VERSION_HEX < 0x030c0000
+  put (a, PRECALL, insn->arg, insn->line);
+#endif
+  put (a, CALL, insn->arg, insn->line);
+#else
+  if (insn->obj && !put_const (a, LOAD_CONST, insn->obj, insn->line))
+    return false;
+  put (a, insn->obj ? CALL_KW : CALL, insn->arg, insn->line);
+#endif
+  return true;
+}
+
+/* What has no opcode of its own.  False: nor has it another form. */
+static bool
+put_other (Assembler *a, const GmInsn *insn)
+{
+#if PY_VERSION_HEX >= 0x030c0000
+  for (int arity = 1; arity <= 2; arity++)
+    for (uint32_t k = 0; k < GM_N_INTRINSICS; k++) {
+      const GmOpcode *row = &gm_intrinsics[arity - 1][k];
+      if (row->how != GM_HOW_SAME || row->op != insn->op)
+        continue;
+      put (a, arity == 1 ? CALL_INTRINSIC_1 : CALL_INTRINSIC_2, k, insn->line);
+      return true;
+    }
+#endif
+#if PY_VERSION_HEX >= 0x030d0000
+  if (insn->op == GM_INSN_FORMAT_VALUE && (insn->arg & 4) == 0) {
+    if (insn->arg & 3)
+      put (a, CONVERT_VALUE, insn->arg & 3, insn->line);
+    put (a, FORMAT_SIMPLE, 0, insn->line);
+    return true;
+  }
+  if (insn->op == GM_INSN_FORMAT_VALUE && insn->arg == 4) {
+    put (a, FORMAT_WITH_SPEC, 0, insn->line);
+    return true;
+  }
+#endif
+  return false;
+}
+
+/* The operand that insns.def describes, as CPython has it before `how` packs it; -1 with an
+ * exception. */
+static int64_t
+operand_of (Assembler *a, const GmInsn *insn)
+{
+  switch (gm_insns[insn->op].operand) {
+  case GM_OPERAND_CONST:
+    return intern (a->consts, insn->obj);
+  case GM_OPERAND_NAME:
+    return intern (a->names, insn->obj);
+  case GM_OPERAND_SLOT:
+    return a->place[insn->arg];
+  default:
+    return insn->arg;
+  }
+}
+
+/* The low bits of COMPARE_OP by operator: less 2, greater 4, equal 8, unordered 1.  Specialised
+ * code reads them. */
+static const uint8_t compare_masks[6] = { 2, 2 | 8, 8, 1 | 2 | 4, 4, 4 | 8 };
+
+/* `nulls`: how many are to be pushed after it; less by one if the instruction does that itself. */
+static bool
+put_insn (Assembler *a, const GmInsn *insn, uint32_t *nulls)
 {
   int line = insn->line;
-  if (insn->op == GM_INSN_CALL) {
-    if (insn->obj) {
-      int k = intern (a->consts, insn->obj);
-      if (k < 0)
-        return false;
-      put (a, KW_NAMES, (uint32_t) k, line);
-    }
-    put (a, PRECALL, insn->arg, line);
-    put (a, CALL, insn->arg, line);
+  uint8_t opcode = a->opcode_of[insn->op];
+  int64_t k = operand_of (a, insn);
+  if (k < 0)
+    return false;
+  uint32_t arg = (uint32_t) k;
+  if (insn->op == GM_INSN_LOAD_METHOD && !opcode) {
+    put (a, LOAD_ATTR, arg << 1 | 1, line);
     return true;
   }
-  for (size_t r = 0; r < G_N_ELEMENTS (rows); r++) {
-    if (rows[r].internal != insn->op || rows[r].how == ASM_NONE)
-      continue;
-    uint32_t arg = insn->arg;
-    int k = 0;
-    switch (gm_insns[insn->op].operand) {
-    case GM_OPERAND_CONST:
-      arg = (uint32_t) (k = intern (a->consts, insn->obj));
-      break;
-    case GM_OPERAND_NAME:
-      arg = (uint32_t) (k = intern (a->names, insn->obj));
-      if (rows[r].how == ASM_GLOBAL)
-        arg <<= 1;
-      break;
-    case GM_OPERAND_SLOT:
-      arg = a->place[insn->arg];
-      break;
-    default:
-      break;
-    }
-    if (k < 0)
-      return false;
-    put (a, rows[r].opcode, arg, line);
-    return true;
+  if (!opcode) {
+    if (put_other (a, insn))
+      return true;
+    PyErr_Format (PyExc_SystemError, "residual code holds %s, which cannot be assembled",
+                  gm_insns[insn->op].name);
+    return false;
   }
-  PyErr_Format (PyExc_SystemError, "residual code holds %s, which cannot be assembled", gm_insns[insn->op].name);
-  return false;
+  switch (a->how_of[insn->op]) {
+  case GM_HOW_NULL_ABOVE: /* stands elsewhere: nulls_place */
+    return true;
+  case GM_HOW_CALL:
+    return put_call (a, insn);
+  case GM_HOW_GLOBAL:
+    arg = arg << 1 | (*nulls > 0);
+    *nulls -= *nulls > 0;
+    break;
+  case GM_HOW_ATTR:
+    arg <<= 1;
+    break;
+  case GM_HOW_SUPER:
+    arg = arg << 2 | insn->arg << 1;
+    break;
+  case GM_HOW_COMPARE_4:
+    arg = arg << 4 | compare_masks[arg];
+    break;
+  case GM_HOW_COMPARE_5:
+    arg = arg << 5 | compare_masks[arg];
+    break;
+  case GM_HOW_FUNCTION:
+#if PY_VERSION_HEX >= 0x030d0000
+    put (a, MAKE_FUNCTION, 0, line);
+    for (uint32_t flag = 8; flag; flag >>= 1)
+      if (arg & flag)
+        put (a, SET_FUNCTION_ATTRIBUTE, flag, line);
+    return true;
+#endif
+  default:
+    break;
+  }
+  put (a, opcode, arg, line);
+  return true;
 }
 
 static int
@@ -144,7 +298,8 @@ names_of (const GmResidual *res, uint32_t kind, uint32_t not_kind)
   for (uint32_t i = 0; list && i < res->n_slots; i++) {
     if (!(res->slots[i].kind & kind) || (res->slots[i].kind & not_kind))
       continue;
-    /* Temporaries may share a name with an argument; localsplus only needs names, not different ones. */
+    /* Temporaries may share a name with an argument; localsplus only needs names, not different
+     * ones. */
     if (PyList_Append (list, res->slots[i].name) < 0)
       Py_CLEAR (list);
   }
@@ -153,7 +308,8 @@ names_of (const GmResidual *res, uint32_t kind, uint32_t not_kind)
   return tuple;
 }
 
-/* localsplus is locals, then cells that are no locals, then free variables, each in the residual's order. */
+/* localsplus is locals, then cells that are no locals, then free variables, each in the residual's
+ * order. */
 static uint32_t *
 places_of (const GmResidual *res)
 {
@@ -172,12 +328,23 @@ PyCodeObject *
 gm_assemble_residual (const GmResidual *res, PyCodeObject *original)
 {
   uint32_t *place = places_of (res);
-  Assembler a = { .bytes = g_byte_array_new (), .lines = g_byte_array_new (), .consts = PyList_New (0),
-                  .names = PyList_New (0), .line = original->co_firstlineno, .place = place };
+  Assembler a = { .bytes = g_byte_array_new (),
+                  .lines = g_byte_array_new (),
+                  .consts = PyList_New (0),
+                  .names = PyList_New (0),
+                  .line = original->co_firstlineno,
+                  .place = place,
+                  .nulls = g_new0 (uint32_t, MAX (res->n_insns, 1)) };
   PyCodeObject *code = NULL;
-  PyObject *bytes = NULL, *lines = NULL, *consts = NULL, *names = NULL, *handlers = PyBytes_FromString ("");
-  PyObject *locals = names_of (res, GM_SLOT_LOCAL, GM_SLOT_FREE), *cells = names_of (res, GM_SLOT_CELL, GM_SLOT_FREE);
+  PyObject *bytes = NULL, *lines = NULL, *consts = NULL, *names = NULL,
+           *handlers = PyBytes_FromString ("");
+  PyObject *locals = names_of (res, GM_SLOT_LOCAL, GM_SLOT_FREE),
+           *cells = names_of (res, GM_SLOT_CELL, GM_SLOT_FREE);
   PyObject *frees = names_of (res, GM_SLOT_FREE, 0);
+  opcodes_reverse (&a);
+  bool above = a.how_of[GM_INSN_PUSH_NULL] == GM_HOW_NULL_ABOVE;
+  if (above)
+    nulls_place (&a, res);
   if (!a.consts || !a.names || !handlers || !locals || !cells || !frees)
     goto out;
   if (res->n_free)
@@ -186,9 +353,14 @@ gm_assemble_residual (const GmResidual *res, PyCodeObject *original)
     if (res->slots[i].kind & GM_SLOT_CELL)
       put (&a, MAKE_CELL, place[i], 0);
   put (&a, RESUME, 0, original->co_firstlineno);
-  for (uint32_t i = 0; i < res->n_insns; i++)
-    if (!put_insn (&a, &res->insns[i]))
+  for (uint32_t i = 0; i < res->n_insns; i++) {
+    if (!put_insn (&a, &res->insns[i], &a.nulls[i]))
       goto out;
+    for (uint32_t k = 0; k < a.nulls[i]; k++)
+      put (&a, PUSH_NULL, 0, res->insns[i].line);
+    if (above && null_is_above (res, i))
+      i++; /* without the SWAP */
+  }
   bytes = PyBytes_FromStringAndSize ((char *) a.bytes->data, a.bytes->len);
   lines = PyBytes_FromStringAndSize ((char *) a.lines->data, a.lines->len);
   consts = PyList_AsTuple (a.consts);
@@ -196,9 +368,10 @@ gm_assemble_residual (const GmResidual *res, PyCodeObject *original)
   if (!bytes || !lines || !consts || !names)
     goto out;
   int flags = CO_OPTIMIZED | CO_NEWLOCALS | (res->n_free ? CO_NESTED : 0);
-  code = GM_CODE_NEW ((int) res->n_args, 0, 0, (int) PyTuple_GET_SIZE (locals), depth_of (res) + 1, flags, bytes, consts,
-                      names, locals, frees, cells, original->co_filename, original->co_name, original->co_qualname,
-                      original->co_firstlineno, lines, handlers);
+  code = GM_CODE_NEW ((int) res->n_args, 0, 0, (int) PyTuple_GET_SIZE (locals), depth_of (res) + 1,
+                      flags, bytes, consts, names, locals, frees, cells, original->co_filename,
+                      original->co_name, original->co_qualname, original->co_firstlineno, lines,
+                      handlers);
 out:
   Py_XDECREF (bytes);
   Py_XDECREF (lines);
@@ -212,6 +385,7 @@ out:
   Py_XDECREF (a.names);
   g_byte_array_free (a.bytes, TRUE);
   g_byte_array_free (a.lines, TRUE);
+  g_free (a.nulls);
   g_free (place);
   return code;
 }

@@ -1,25 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cpython.h -- the one place that knows which CPython this is: includes in the order that works, and names for what
- * moved between versions.  3.11 is known; another version needs a column here, rows in opcodes.def, and an audit.
+ * cpython.h -- the one place that knows which CPython this is: includes in the order that works,
+ * and names for what moved between versions.  3.11, 3.12 and 3.13 are known; another version needs
+ * a look at every line here, rows in opcodes.def, and an audit.  Elsewhere only assemble.c and
+ * opcodes.def ask for the version.
  */
 #ifndef GM_PYTHON_CPYTHON_H
 #define GM_PYTHON_CPYTHON_H
 
 #define PY_SSIZE_T_CLEAN
-#ifndef Py_BUILD_CORE_MODULE /* not Py_BUILD_CORE: that refers to symbols which the interpreter hides */
+/* Not Py_BUILD_CORE: that refers to symbols which the interpreter hides. */
+#ifndef Py_BUILD_CORE_MODULE
 #define Py_BUILD_CORE_MODULE 1
 #endif
 #include <Python.h>
 #include <opcode.h>
 
-#if PY_VERSION_HEX < 0x030b0000 || PY_VERSION_HEX >= 0x030c0000
-#error "the recorder knows CPython 3.11; see opcodes.def for what another version needs"
+#if PY_VERSION_HEX < 0x030b0000 || PY_VERSION_HEX >= 0x030e0000
+#error "the recorder knows CPython 3.11, 3.12 and 3.13; opcodes.def says what others need"
+#endif
+#ifdef Py_GIL_DISABLED
+#error "the recorder needs the GIL; this is a free-threaded build of CPython"
 #endif
 
+#if PY_VERSION_HEX < 0x030c0000
 #define GM_CODE_EXTRA_INDEX(free_fn) _PyEval_RequestCodeExtraIndex (free_fn)
 #define GM_CODE_GET_EXTRA(code, index, out) _PyCode_GetExtra ((PyObject *) (code), (index), (out))
 /* Frees the old value itself. */
-#define GM_CODE_SET_EXTRA(code, index, value) _PyCode_SetExtra ((PyObject *) (code), (index), (value))
+#define GM_CODE_SET_EXTRA(code, index, value)                                                      \
+  _PyCode_SetExtra ((PyObject *) (code), (index), (value))
 #define GM_CODE_NEW PyCode_NewWithPosOnlyArgs
+#define GM_TYPE_GET_DICT(type) Py_XNewRef ((type)->tp_dict) /* new reference */
+#else
+#include <internal/pycore_intrinsics.h>
+#define GM_CODE_EXTRA_INDEX(free_fn) PyUnstable_Eval_RequestCodeExtraIndex (free_fn)
+#define GM_CODE_GET_EXTRA(code, index, out)                                                        \
+  PyUnstable_Code_GetExtra ((PyObject *) (code), (index), (out))
+#define GM_CODE_SET_EXTRA(code, index, value)                                                      \
+  PyUnstable_Code_SetExtra ((PyObject *) (code), (index), (value))
+#define GM_CODE_NEW PyUnstable_Code_NewWithPosOnlyArgs
+#define GM_TYPE_GET_DICT(type) PyType_GetDict (type)
+#endif
 
 #endif

@@ -1,31 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
- * decode.c -- from a code object's bytes to internal instructions, with resolved arguments (stage d).
+ * decode.c -- from a code object's bytes to internal instructions, with resolved arguments (stage
+ * d).
  *
- * Two passes.  The first walks the code units: CACHE and EXTENDED_ARG disappear, every other instruction becomes one or
- * two GmInsn, and `index` remembers which instruction a unit has become.  The second turns jump targets and the exception
- * table from units into indices.  Bytes come from PyCode_GetCode, which undoes specialisation.
- * Invariant: a jump into something dropped lands on the next instruction that is there.
+ * Two passes.  The first walks the code units: CACHE and EXTENDED_ARG disappear, every other
+ * instruction becomes up to three GmInsn (or completes the one before it), and `index` remembers
+ * which instruction a unit has become.  The second turns jump targets and the exception table from
+ * units into indices.  Bytes come from PyCode_GetCode, which undoes specialisation. Invariant: a
+ * jump into something dropped lands on the next instruction that is there.
  */
 #include "core/python/cpython.h"
+#include <internal/pycore_code.h>
 
 #include "core/python/decode.h"
+#include "core/python/opcodes.h"
 
 #include "core/base/error.h"
 
-typedef enum { NO_ROW, SAME, FORWARD, BACKWARD, GLOBAL, CALL_ROW, KWNAMES, DROP } How;
-#define HOW_SAME SAME
-#define HOW_FORWARD FORWARD
-#define HOW_BACKWARD BACKWARD
-#define HOW_GLOBAL GLOBAL
-#define HOW_CALL CALL_ROW
-#define HOW_KWNAMES KWNAMES
-#define HOW_DROP DROP
-
-static const struct {
-  const char *name;
-  uint8_t op, how;
-} rows[256] = {
-#define OPCODE(cpython, internal, how) [cpython] = { #cpython, GM_INSN_##internal, HOW_##how },
+const GmOpcode gm_opcodes[256] = {
+#define OPCODE(cpython, internal, how) [cpython] = { #cpython, GM_INSN_##internal, GM_HOW_##how },
+#include "core/python/opcodes.def"
+};
+const GmOpcode gm_intrinsics[2][GM_N_INTRINSICS] = {
+#define INTRINSIC(arity, cpython, internal, how)                                                   \
+  [arity - 1][INTRINSIC_##cpython] = { #cpython, GM_INSN_##internal, GM_HOW_##how },
 #include "core/python/opcodes.def"
 };
 
@@ -36,6 +33,10 @@ typedef struct {
   GArray *insns;   /* GmInsn */
   uint32_t *index; /* per unit, and one past the last: the instruction it is, or the next one */
   PyObject *kwnames;
+  bool returns_const; /* a RETURN_CONST needed no room on the stack; its LOAD_CONST does */
+  /* the instruction at hand */
+  uint32_t at, first; /* its unit; what it becomes begins at this instruction */
+  GmInsn place;       /* its line and columns */
 } Decoder;
 
 static PyObject *
@@ -46,94 +47,214 @@ item_of (PyObject *tuple, uint32_t i)
 
 /* Line and columns of the unit at `at`. */
 static void
-locate (Decoder *d, uint32_t at, GmInsn *insn)
+locate (Decoder *d, uint32_t at)
 {
   int line, col, end_line, end_col;
   if (!PyCode_Addr2Location (d->co, (int) at * 2, &line, &col, &end_line, &end_col)) {
     line = end_line = col = end_col = -1;
   }
-  insn->line = line;
-  insn->col = col;
-  insn->end_line = end_line;
-  insn->end_col = end_col;
+  d->place = (GmInsn){ .line = line, .col = col, .end_line = end_line, .end_col = end_col };
 }
 
-static void
-append (Decoder *d, GmInsn insn)
+static GmInsn *
+append (Decoder *d, GmInsnOp op, uint32_t arg, PyObject *obj)
 {
+  GmInsn insn = d->place;
+  insn.op = op;
+  insn.arg = arg;
+  insn.obj = obj;
   g_array_append_val (d->insns, insn);
+  return &g_array_index (d->insns, GmInsn, d->insns->len - 1);
 }
 
-/* Appends what the instruction at `at` is.  `next`: the unit after it and its caches; jumps count from there.
- * A jump's target is left as a unit. */
-static bool
-decode_one (Decoder *d, uint32_t at, uint32_t next, uint8_t opcode, uint32_t arg, GError **error)
+static const char *
+name_at (const Decoder *d)
 {
-  GmInsn insn = { .op = rows[opcode].op, .arg = arg };
-  locate (d, at, &insn);
-  switch (rows[opcode].how) {
-  case DROP:
-    return true;
-  case KWNAMES:
-    d->kwnames = item_of (d->co->co_consts, arg);
-    return true;
-  case NO_ROW:
-    insn.op = GM_INSN_UNKNOWN;
-    append (d, insn);
-    return true;
-  case GLOBAL:
-    if (arg & 1) {
-      GmInsn null = insn;
-      null.op = GM_INSN_PUSH_NULL;
-      null.arg = 0;
-      append (d, null);
-    }
-    insn.arg = arg >> 1;
-    break;
-  case FORWARD:
-    insn.target = next + arg;
-    break;
-  case BACKWARD:
-    insn.target = next - arg;
-    break;
-  case CALL_ROW:
-    insn.obj = d->kwnames;
-    d->kwnames = NULL;
-    append (d, insn);
-    return true;
-  }
-  switch (gm_insns[insn.op].operand) {
+  return gm_opcodes[d->bytes[2 * d->at]].name;
+}
+
+/* Appends an instruction whose operand insns.def describes, looked up where it is an index. */
+static bool
+append_same (Decoder *d, GmInsnOp op, uint32_t arg, GError **error)
+{
+  PyObject *obj = NULL;
+  switch (gm_insns[op].operand) {
   case GM_OPERAND_CONST:
-    insn.obj = item_of (d->co->co_consts, insn.arg);
+    obj = item_of (d->co->co_consts, arg);
     break;
   case GM_OPERAND_NAME:
-    insn.obj = item_of (d->co->co_names, insn.arg);
+    obj = item_of (d->co->co_names, arg);
     break;
   case GM_OPERAND_SLOT:
-    if (insn.arg >= (uint32_t) d->co->co_nlocalsplus) {
-      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "%s at unit %u names slot %u of %d", rows[opcode].name, at,
-                   insn.arg, d->co->co_nlocalsplus);
-      return false;
-    }
-    append (d, insn);
-    return true;
-  case GM_OPERAND_JUMP:
-    if (insn.target >= d->n_units) {
-      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "%s at unit %u jumps out of the code", rows[opcode].name, at);
-      return false;
-    }
-    append (d, insn);
-    return true;
+    if (arg < (uint32_t) d->co->co_nlocalsplus)
+      break;
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "%s at unit %u names slot %u of %d",
+                 name_at (d), d->at, arg, d->co->co_nlocalsplus);
+    return false;
   default:
-    append (d, insn);
-    return true;
+    break;
   }
-  if (!insn.obj) {
-    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "%s at unit %u has no operand %u", rows[opcode].name, at, insn.arg);
+  if (!obj
+      && (gm_insns[op].operand == GM_OPERAND_CONST || gm_insns[op].operand == GM_OPERAND_NAME)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "%s at unit %u has no operand %u", name_at (d),
+                 d->at, arg);
     return false;
   }
-  append (d, insn);
+  append (d, op, arg, obj);
   return true;
+}
+
+/* The variable itself, or the cell that lies in its place. */
+static bool
+append_fast (Decoder *d, uint32_t slot, GError **error)
+{
+  bool cell =
+      slot < (uint32_t) d->co->co_nlocalsplus
+      && PyBytes_AS_STRING (d->co->co_localspluskinds)[slot] & (CO_FAST_CELL | CO_FAST_FREE);
+  return append_same (d, cell ? GM_INSN_LOAD_CLOSURE : GM_INSN_LOAD_FAST, slot, error);
+}
+
+static bool
+append_jump (Decoder *d, GmInsnOp op, uint32_t target, GError **error)
+{
+  if (target >= d->n_units) {
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "%s at unit %u jumps out of the code",
+                 name_at (d), d->at);
+    return false;
+  }
+  append (d, op, 0, NULL)->target = target; /* a unit, until decode_units resolves it */
+  return true;
+}
+
+/* The instruction before this one, if it is an `op`: this one is to become a part of it. */
+static GmInsn *
+before (Decoder *d, GmInsnOp op, GError **error)
+{
+  GmInsn *last = d->insns->len ? &g_array_index (d->insns, GmInsn, d->insns->len - 1) : NULL;
+  if (last && last->op == op) {
+    d->first = d->insns->len - 1;
+    return last;
+  }
+  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "%s at unit %u does not follow a %s", name_at (d),
+               d->at, gm_insns[op].name);
+  return NULL;
+}
+
+static bool
+append_intrinsic (Decoder *d, GmInsnOp op, uint32_t arg)
+{
+  const GmOpcode *row =
+      arg < GM_N_INTRINSICS ? &gm_intrinsics[op == GM_INSN_INTRINSIC_2][arg] : NULL;
+  if (!row || row->how == GM_HOW_NONE) {
+    append (d, op, arg, NULL);
+    return true;
+  }
+  append (d, row->op, 0, NULL);
+  if (row->how == GM_HOW_VOID)
+    append (d, GM_INSN_LOAD_CONST, 0, Py_None);
+  return true;
+}
+
+/* Appends what the instruction at d->at is.  `next`: the unit after it and its caches; jumps count
+ * from there. */
+static bool
+decode_one (Decoder *d, uint32_t next, const GmOpcode *row, uint32_t arg, GError **error)
+{
+  GmInsn *last;
+  switch ((GmHow) row->how) {
+  case GM_HOW_NONE:
+    append (d, GM_INSN_UNKNOWN, arg, NULL);
+    return true;
+  case GM_HOW_SAME:
+  case GM_HOW_ALIAS:
+  case GM_HOW_FUNCTION:
+    return append_same (d, row->op, arg, error);
+  case GM_HOW_DROP:
+  case GM_HOW_DROP_TWO:
+    return true;
+  case GM_HOW_FORWARD:
+    return append_jump (d, row->op, next + arg, error);
+  case GM_HOW_BACKWARD:
+    return append_jump (d, row->op, next - arg, error);
+  case GM_HOW_FORWARD_PAST:
+    return append_jump (d, row->op, next + arg + 1, error);
+  case GM_HOW_GLOBAL:
+    if (arg & 1)
+      append (d, GM_INSN_PUSH_NULL, 0, NULL);
+    return append_same (d, row->op, arg >> 1, error);
+  case GM_HOW_ATTR:
+    return append_same (d, arg & 1 ? GM_INSN_LOAD_METHOD : row->op, arg >> 1, error);
+  case GM_HOW_SUPER:
+    if (!append_same (d, row->op, arg >> 2, error))
+      return false;
+    g_array_index (d->insns, GmInsn, d->insns->len - 1).arg = arg >> 1 & 1;
+    if (arg & 1) {
+      append (d, GM_INSN_PUSH_NULL, 0, NULL);
+      append (d, GM_INSN_SWAP, 2, NULL);
+    }
+    return true;
+  case GM_HOW_NULL_ABOVE:
+    append (d, row->op, 0, NULL);
+    append (d, GM_INSN_SWAP, 2, NULL);
+    return true;
+  case GM_HOW_COMPARE_4:
+    append (d, row->op, arg >> 4, NULL);
+    return true;
+  case GM_HOW_COMPARE_5:
+    append (d, row->op, arg >> 5, NULL);
+    if (arg & 16)
+      append (d, GM_INSN_TO_BOOL, 0, NULL);
+    return true;
+  case GM_HOW_FAST:
+    return append_fast (d, arg, error);
+  case GM_HOW_FAST_LOAD:
+    return (row->op == GM_INSN_LOAD_FAST ? append_fast (d, arg >> 4, error)
+                                         : append_same (d, row->op, arg >> 4, error))
+           && append_fast (d, arg & 15, error);
+  case GM_HOW_FAST_STORE:
+    return append_same (d, row->op, arg >> 4, error) && append_same (d, row->op, arg & 15, error);
+  case GM_HOW_RETURN_CONST:
+    if (!append_same (d, GM_INSN_LOAD_CONST, arg, error))
+      return false;
+    append (d, row->op, 0, NULL);
+    d->returns_const = true;
+    return true;
+  case GM_HOW_CALL:
+    append (d, row->op, arg, d->kwnames);
+    d->kwnames = NULL;
+    return true;
+  case GM_HOW_KWNAMES:
+    d->kwnames = item_of (d->co->co_consts, arg);
+    return true;
+  case GM_HOW_CALL_KW:
+    last = before (d, GM_INSN_LOAD_CONST, error);
+    if (!last)
+      return false;
+    d->place.op = row->op;
+    d->place.arg = arg;
+    d->place.obj = last->obj;
+    *last = d->place;
+    return true;
+  case GM_HOW_FUNCTION_FLAG:
+    last = before (d, row->op, error);
+    if (!last)
+      return false;
+    last->arg |= arg;
+    return true;
+  case GM_HOW_FORMAT_0: /* nothing more after a conversion: what that makes is a str */
+    last = d->insns->len ? &g_array_index (d->insns, GmInsn, d->insns->len - 1) : NULL;
+    if (!last || last->op != row->op || !(last->arg & 3))
+      append (d, row->op, 0, NULL);
+    return true;
+  case GM_HOW_FORMAT_4:
+    append (d, row->op, 4, NULL);
+    return true;
+  case GM_HOW_INTRINSIC:
+    return append_intrinsic (d, row->op, arg);
+  case GM_HOW_VOID:
+    break;
+  }
+  g_assert_not_reached ();
 }
 
 static bool
@@ -156,11 +277,16 @@ decode_units (Decoder *d, GError **error)
     uint32_t next = at + 1;
     while (next < d->n_units && d->bytes[2 * next] == CACHE)
       next++;
-    uint32_t first = d->insns->len;
-    if (!decode_one (d, at, next, opcode, arg, error))
+    d->at = at;
+    d->first = d->insns->len;
+    locate (d, at);
+    const GmOpcode *row = &gm_opcodes[opcode];
+    if (!decode_one (d, next, row, arg, error))
       return false;
     for (uint32_t u = start; u <= at; u++)
-      d->index[u] = first;
+      d->index[u] = d->first;
+    if (row->how == GM_HOW_DROP_TWO && at + 1 < d->n_units)
+      d->index[++at] = d->insns->len;
     arg = 0;
   }
   d->index[d->n_units] = d->insns->len;
@@ -172,7 +298,8 @@ decode_units (Decoder *d, GError **error)
   return true;
 }
 
-/* A number of the exception table: 6-bit groups, the most significant first, 0x40 on all bytes but the last. */
+/* A number of the exception table: 6-bit groups, the most significant first, 0x40 on all bytes but
+ * the last. */
 static uint32_t
 varint (const uint8_t **p, const uint8_t *end)
 {
@@ -193,11 +320,15 @@ decode_handlers (Decoder *d)
   const uint8_t *p = (const uint8_t *) PyBytes_AS_STRING (d->co->co_exceptiontable);
   const uint8_t *end = p + PyBytes_GET_SIZE (d->co->co_exceptiontable);
   while (p < end) {
-    uint32_t start = varint (&p, end), length = varint (&p, end), target = varint (&p, end), depth = varint (&p, end);
+    uint32_t start = varint (&p, end), length = varint (&p, end), target = varint (&p, end),
+             depth = varint (&p, end);
     if (start + length > d->n_units || target >= d->n_units)
       break;
-    GmHandler h = { .start = d->index[start], .end = d->index[start + length], .target = d->index[target],
-                    .depth = depth >> 1, .lasti = depth & 1 };
+    GmHandler h = { .start = d->index[start],
+                    .end = d->index[start + length],
+                    .target = d->index[target],
+                    .depth = depth >> 1,
+                    .lasti = depth & 1 };
     g_array_append_val (handlers, h);
     for (uint32_t i = h.start; i < h.end; i++)
       g_array_index (d->insns, GmInsn, i).handler = handlers->len;
@@ -213,9 +344,9 @@ decode_slots (PyCodeObject *co, uint32_t n_args)
   const char *kinds = PyBytes_AS_STRING (co->co_localspluskinds);
   for (uint32_t i = 0; i < n; i++) {
     slots[i].name = PyTuple_GET_ITEM (co->co_localsplusnames, i);
-    /* CPython's CO_FAST_LOCAL 0x20, CO_FAST_CELL 0x40, CO_FAST_FREE 0x80 */
-    slots[i].kind = (i < n_args ? GM_SLOT_ARG : 0) | (kinds[i] & 0x20 ? GM_SLOT_LOCAL : 0)
-                    | (kinds[i] & 0x40 ? GM_SLOT_CELL : 0) | (kinds[i] & 0x80 ? GM_SLOT_FREE : 0);
+    slots[i].kind = (i < n_args ? GM_SLOT_ARG : 0) | (kinds[i] & CO_FAST_LOCAL ? GM_SLOT_LOCAL : 0)
+                    | (kinds[i] & CO_FAST_CELL ? GM_SLOT_CELL : 0)
+                    | (kinds[i] & CO_FAST_FREE ? GM_SLOT_FREE : 0);
   }
   return slots;
 }
@@ -229,7 +360,9 @@ gm_decode_new (PyCodeObject *co, GError **error)
     g_set_error_literal (error, GM_ERROR, GM_ERROR_MEMORY, "no memory for a copy of the bytecode");
     return NULL;
   }
-  Decoder d = { .co = co, .bytes = (const uint8_t *) PyBytes_AS_STRING (bytes), .n_units = PyBytes_GET_SIZE (bytes) / 2,
+  Decoder d = { .co = co,
+                .bytes = (const uint8_t *) PyBytes_AS_STRING (bytes),
+                .n_units = PyBytes_GET_SIZE (bytes) / 2,
                 .insns = g_array_new (FALSE, TRUE, sizeof (GmInsn)) };
   d.index = g_new0 (uint32_t, d.n_units + 1);
   GmCode *code = NULL;
@@ -251,7 +384,7 @@ gm_decode_new (PyCodeObject *co, GError **error)
     code->slots = decode_slots (co, code->n_args);
     code->n_free = (uint32_t) co->co_nfreevars;
     code->first_free = code->n_slots - code->n_free;
-    code->stack_size = (uint32_t) co->co_stacksize;
+    code->stack_size = (uint32_t) co->co_stacksize + d.returns_const;
     code->insns = (GmInsn *) g_array_free (d.insns, FALSE);
   } else {
     g_array_free (d.insns, TRUE);

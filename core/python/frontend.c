@@ -165,6 +165,14 @@ package_attr (const char *module, const char *name)
   return o;
 }
 
+static PyObject *
+type_dict (PyTypeObject *type)
+{
+  PyObject *dict = GM_TYPE_GET_DICT (type);
+  Py_XDECREF (dict); /* the type keeps it */
+  return dict;
+}
+
 /* Once, at the first compilation: by then the package has been imported. */
 static void
 set_host (void)
@@ -173,6 +181,7 @@ set_host (void)
   if (done)
     return;
   done = true;
+  PyObject *wrapper = PyObject_GetAttrString (Py_None, "__repr__");
   gm_trace_set_host (&(GmTraceHost){
     .tensor_type = &gm_py_tensor_type,
     .tensor_offset = offsetof (GmPyTensor, t),
@@ -191,10 +200,13 @@ set_host (void)
     .set_grad_enabled = package_attr ("gramme", "set_grad_enabled"),
     .is_grad_enabled = package_attr ("gramme", "is_grad_enabled"),
     .fields_type = fields_type,
+    .type_dict = type_dict,
+    .method_wrapper_type = Py_TYPE (wrapper),
     .is_compiling = package_attr ("gramme.compiler", "is_compiling"),
     .compiled_type = (PyObject *) &gm_py_compiled_type,
     .decode = gm_code_cache_decode,
   });
+  Py_DECREF (wrapper);
 }
 
 /* -- What the user is told --------------------------------------------------------------------------------------- */

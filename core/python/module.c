@@ -6,6 +6,7 @@
  */
 #include "core/python/api_object.h"
 #include "core/python/autograd_py.h"
+#include "core/python/bytecode.h"
 #include "core/python/construct.h"
 #include "core/python/dlpack.h"
 #include "core/python/tensor_number.h"
@@ -171,7 +172,7 @@ static int
 init_functions (PyObject *module)
 {
   PyMethodDef *const tables[] = {functions, gm_py_construct_functions, gm_py_dlpack_functions,
-                                 gm_py_autograd_functions};
+                                 gm_py_autograd_functions, gm_py_bytecode_functions};
   for (size_t i = 0; i < G_N_ELEMENTS (tables); i++)
     if (PyModule_AddFunctions (module, tables[i]) < 0)
       return -1;

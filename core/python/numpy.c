@@ -182,7 +182,8 @@ gm_py_from_bytes (PyObject *o, GmDtype dtype, int64_t count, int64_t offset)
   else if (count == -1 && room % size)
     PyErr_Format (PyExc_ValueError, "%lld bytes are no whole number of elements of %lld bytes",
                   (long long) room, (long long) size);
-  else if (((uintptr_t) view->buf + (uintptr_t) offset) % (uintptr_t) size)
+  else if (count != 0 && room >= size &&
+           ((uintptr_t) view->buf + (uintptr_t) offset) % (uintptr_t) size)
     PyErr_Format (PyExc_ValueError, "offset %lld is not aligned to elements of %lld bytes",
                   (long long) offset, (long long) size);
   else

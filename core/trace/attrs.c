@@ -11,7 +11,7 @@ gm_attrs_get (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
   const GmTracker *contents = gm_contents_of (r, t);
   for (uint32_t i = 0; contents && i < contents->n; i += 2)
-    if (_PyUnicode_EQ (contents->items[i]->real, name))
+    if (gm_str_equal (contents->items[i]->real, name))
       return contents->items[i + 1];
   return NULL;
 }
@@ -21,7 +21,7 @@ gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker
 {
   const GmTracker *old = gm_contents_of (r, t);
   uint32_t n = old ? old->n : 0, at = 0;
-  while (at < n && !_PyUnicode_EQ (old->items[at]->real, name))
+  while (at < n && !gm_str_equal (old->items[at]->real, name))
     at += 2;
   if (at < n && old->items[at + 1] == &gm_tracker_null &&
       value) { /* deleted and set again: it goes to the end */

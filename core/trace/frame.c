@@ -91,7 +91,7 @@ bind (GmRecorder *r, const GmTracker *func, const GmCode *code, const GmCallArgs
     PyObject *name = PyTuple_GET_ITEM (args->names, k);
     const GmTracker *value = args->args[args->n + k];
     uint32_t i = code->n_posonly;
-    while (i < n_params && !_PyUnicode_EQ (code->slots[i].name, name))
+    while (i < n_params && !gm_str_equal (code->slots[i].name, name))
       i++;
     if (i < n_params) {
       if (slots[i])

@@ -83,12 +83,6 @@ float_bits (PyObject *v)
   return bits;
 }
 
-static inline bool
-str_equals (PyObject *a, PyObject *b)
-{
-  return _PyUnicode_EQ (a, b);
-}
-
 /* Values of one exact builtin type. */
 static bool
 constant_equals (PyObject *a, PyObject *b)

@@ -125,9 +125,10 @@ gm_insn_load_method (GmRecorder *r, const GmInsn *i)
 void
 gm_insn_load_super_attr (GmRecorder *r, const GmInsn *i)
 {
-  const GmTracker *self = gm_pop (r), *cls = gm_pop (r), *super = gm_pop (r);
+  const GmTracker *self = gm_pop (r), *cls = gm_pop (r), *super = gm_realize (r, gm_pop (r));
   const GmTracker *args[2] = { cls, self };
-  gm_push (r, gm_getattr (r, gm_call_n (r, super, args, 2), i->obj));
+  uint32_t n = i->arg || super->real == (PyObject *) &PySuper_Type ? 2 : 0;
+  gm_push (r, gm_getattr (r, gm_call_n (r, super, args, n), i->obj));
 }
 
 void

@@ -343,15 +343,18 @@ static const Handler handlers[GM_N_INSNS] = {
 };
 
 /* A handler that belongs to `with` is left by the normal path; one of `try` might catch what the
- * graph raises later. */
+ * graph raises later.  One without PUSH_EXC_INFO cleans up after an inlined comprehension and
+ * raises again: what counts is the handler that covers it. */
 static bool
 in_try (const GmCode *code, const GmInsn *i)
 {
-  if (i->handler == 0)
-    return false;
-  uint32_t target = code->handlers[i->handler - 1].target;
-  return !(target + 1 < code->n_insns && code->insns[target].op == GM_INSN_PUSH_EXC_INFO &&
-           code->insns[target + 1].op == GM_INSN_WITH_EXCEPT_START);
+  while (i->handler != 0) {
+    const GmInsn *target = &code->insns[code->handlers[i->handler - 1].target];
+    if (target->op == GM_INSN_PUSH_EXC_INFO)
+      return target[1].op != GM_INSN_WITH_EXCEPT_START;
+    i = target;
+  }
+  return false;
 }
 
 static void

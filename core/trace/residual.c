@@ -147,9 +147,9 @@ same_place (const GmEffect *a, const GmEffect *b)
   case GM_EFFECT_SETATTR:
   case GM_EFFECT_DELATTR:
     return (b->kind == GM_EFFECT_SETATTR || b->kind == GM_EFFECT_DELATTR) &&
-           a->args[0] == b->args[0] && _PyUnicode_EQ (a->name, b->name);
+           a->args[0] == b->args[0] && gm_str_equal (a->name, b->name);
   case GM_EFFECT_GLOBAL:
-    return b->kind == GM_EFFECT_GLOBAL && a->fn == b->fn && _PyUnicode_EQ (a->name, b->name);
+    return b->kind == GM_EFFECT_GLOBAL && a->fn == b->fn && gm_str_equal (a->name, b->name);
   case GM_EFFECT_CELL:
     return b->kind == GM_EFFECT_CELL && a->args[0] == b->args[0];
   default:

@@ -14,6 +14,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <string.h>
 
 #include "core/graph/graph.h"
 #include "core/ops/api.h"
@@ -118,6 +119,8 @@ typedef struct {
   /* The type of the library's own named tuples, "max values indices": called with a tuple of the
    * values.  Borrowed; NULL if there is none. */
   PyObject *(*fields_type) (const char *fields);
+  PyObject *(*type_dict) (PyTypeObject *type); /* borrowed; of a type whose tp_dict is NULL */
+  PyTypeObject *method_wrapper_type; /* of None.__repr__; CPython does not export it since 3.13 */
   PyObject *is_compiling;  /* gramme.compiler.is_compiling: true while recording */
   PyObject *compiled_type; /* the type of gramme.compile's result; its __wrapped__ is traced
                               through.  Or NULL */
@@ -130,6 +133,26 @@ void gm_trace_set_host (const GmTraceHost *host);
 extern GmTraceHost gm_host;
 
 #define gm_host_tensor(o) (*(GmTensor *const *) ((const char *) (o) + gm_host.tensor_offset))
+
+/* Two strings, whose types are str or a subclass. */
+static inline bool
+gm_str_equal (PyObject *a, PyObject *b)
+{
+  Py_ssize_t n = PyUnicode_GET_LENGTH (a);
+  return a == b
+         || (n == PyUnicode_GET_LENGTH (b) && PyUnicode_KIND (a) == PyUnicode_KIND (b)
+             && memcmp (PyUnicode_DATA (a), PyUnicode_DATA (b), (size_t) n * PyUnicode_KIND (a)) == 0);
+}
+
+/* A type's own dict, borrowed.  Builtin static types keep it elsewhere since 3.12. */
+static inline PyObject *
+gm_type_dict (PyTypeObject *type)
+{
+  return G_LIKELY (type->tp_dict) ? type->tp_dict : gm_host.type_dict (type);
+}
+
+/* Exported by every version, but since 3.13 declared in an internal header only. */
+int _PySet_NextEntry (PyObject *set, Py_ssize_t *pos, PyObject **key, Py_hash_t *hash);
 
 /* -- Guards ---------------------------------------------------------------- */
 

@@ -57,8 +57,8 @@ lookup (GmRecorder *r, PyTypeObject *type, const char *name, PyObject **key)
 static const GmTracker *
 named_tuple (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 {
-  PyObject *fields = PyDict_GetItemString (type->tp_dict, "_fields");
-  PyObject *defaults = PyDict_GetItemString (type->tp_dict, "_field_defaults");
+  PyObject *fields = PyDict_GetItemString (gm_type_dict (type), "_fields");
+  PyObject *defaults = PyDict_GetItemString (gm_type_dict (type), "_field_defaults");
   uint32_t n = (uint32_t) PyTuple_GET_SIZE (fields);
   const char **names = gm_arena_newn (r->arena, const char *, n + 1);
   for (uint32_t i = 0; i < n; i++)
@@ -103,7 +103,7 @@ gm_class_allocate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args,
   PyObject *found = lookup (r, type, "__init__", &key);
   if (found && PyFunction_Check (found))
     *init = gm_method_new (r, gm_wrap (r, found, gm_source_class_attr (r, type, key)), object);
-  else if (found != PyDict_GetItemString (PyBaseObject_Type.tp_dict, "__init__"))
+  else if (found != PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), "__init__"))
     return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name,
                             "its __init__ is not a Python function");
   else if (args->n || args->names)
@@ -122,8 +122,8 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   const GmTracker *v = gm_builtin_class_call (r, type, args);
   if (v || r->stop)
     return v ? v : &gm_tracker_poison;
-  if (type->tp_base == &PyTuple_Type && PyDict_GetItemString (type->tp_dict, "_field_defaults") &&
-      PyDict_GetItemString (type->tp_dict, "_fields"))
+  if (type->tp_base == &PyTuple_Type && PyDict_GetItemString (gm_type_dict (type), "_field_defaults") &&
+      PyDict_GetItemString (gm_type_dict (type), "_fields"))
     return named_tuple (r, type, args);
   const GmTracker *init, *object = gm_class_allocate (r, t, args, &init);
   if (init && gm_realize (r, gm_call (r, init, args))->real != Py_None)
@@ -212,7 +212,7 @@ super_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     i++;
   for (i++; i < n; i++) {
     PyTypeObject *base = (PyTypeObject *) PyTuple_GET_ITEM (mro, i);
-    PyObject *found = PyDict_GetItemWithError (base->tp_dict, name);
+    PyObject *found = PyDict_GetItemWithError (gm_type_dict (base), name);
     gm_guard (r, CLASS_DICT, NULL, .obj = (PyObject *) base, .key = name, .ptr = found);
     if (found == NULL)
       continue;

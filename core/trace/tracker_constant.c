@@ -171,7 +171,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   gm_record_take (r, v);
   if (gm_is_constant_type (Py_TYPE (v)))
     return gm_from_constant (r, v);
-  if (PyCFunction_Check (v) || Py_IS_TYPE (v, &_PyMethodWrapper_Type))
+  if (PyCFunction_Check (v) || Py_IS_TYPE (v, gm_host.method_wrapper_type))
     return gm_builtin_method (r, PyUnicode_AsUTF8 (name), t);
   return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
 }

@@ -306,7 +306,7 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   whole (r, t);
   gm_contents_set (r, t, gm_contents (r, NULL, 0));
   if (t->real)
-    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (PyDict_Type.tp_dict, "clear"), NULL, &t, 1);
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PyDict_Type), "clear"), NULL, &t, 1);
   return gm_none (r);
 }
 

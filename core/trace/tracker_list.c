@@ -69,7 +69,7 @@ static void
 effect (GmRecorder *r, const char *name, const GmTracker *const *args, uint32_t n)
 {
   if (args[0]->real)
-    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (PyList_Type.tp_dict, name), NULL, args, n);
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PyList_Type), name), NULL, args, n);
 }
 
 static void

@@ -66,7 +66,7 @@ plain_lookup (GmRecorder *r, PyTypeObject *type)
 {
   if (type->tp_getattro == PyObject_GenericGetAttr)
     return true;
-  PyObject *generic = PyDict_GetItemString (PyBaseObject_Type.tp_dict, "__getattribute__");
+  PyObject *generic = PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), "__getattribute__");
   return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
          class_lookup_text (r, type, "__getattribute__") == generic;
 }

@@ -145,7 +145,7 @@ method_add (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return &gm_tracker_poison;
   add (r, t, args->args[0]);
   if (t->real)
-    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (PySet_Type.tp_dict, "add"), NULL,
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PySet_Type), "add"), NULL,
                (const GmTracker *const[]){ t, args->args[0] }, 2);
   return gm_none (r);
 }
@@ -167,7 +167,7 @@ method_discard (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
         r, t,
         gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n - 1, .number = 1));
     if (t->real)
-      gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (PySet_Type.tp_dict, "discard"), NULL,
+      gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PySet_Type), "discard"), NULL,
                  (const GmTracker *const[]){ t, args->args[0] }, 2);
   }
   return gm_none (r);

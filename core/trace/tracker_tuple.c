@@ -28,8 +28,8 @@ gm_tuple_new (GmRecorder *r, const GmTracker *const *items, uint32_t n)
 static PyObject *
 fields_of (PyTypeObject *type)
 {
-  PyObject *fields = type->tp_base == &PyTuple_Type && type->tp_dict
-                         ? PyDict_GetItemString (type->tp_dict, "_fields")
+  PyObject *fields = type->tp_base == &PyTuple_Type && gm_type_dict (type)
+                         ? PyDict_GetItemString (gm_type_dict (type), "_fields")
                          : NULL;
   return fields && PyTuple_CheckExact (fields) ? fields : NULL;
 }
@@ -166,7 +166,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     PyTypeObject *type = (PyTypeObject *) t->data;
     PyObject *fields = fields_of (type);
     for (Py_ssize_t i = 0; fields && i < PyTuple_GET_SIZE (fields) && i < t->n; i++)
-      if (_PyUnicode_EQ (PyTuple_GET_ITEM (fields, i), name))
+      if (gm_str_equal (PyTuple_GET_ITEM (fields, i), name))
         return t->items[i];
     const GmTracker *bound = type == gm_host.size_type ? gm_method_row (r, size_methods, t, name)
                                                        : NULL;

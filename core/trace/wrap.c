@@ -46,7 +46,7 @@ is_builtin_callable (PyObject *o)
 {
   return PyCFunction_Check (o) || Py_IS_TYPE (o, &PyMethodDescr_Type) ||
          Py_IS_TYPE (o, &PyWrapperDescr_Type) || Py_IS_TYPE (o, &PyClassMethodDescr_Type) ||
-         Py_IS_TYPE (o, &_PyMethodWrapper_Type);
+         Py_IS_TYPE (o, gm_host.method_wrapper_type);
 }
 
 /* A compiled function called from a compiled one is inlined like the function that it wraps. */
