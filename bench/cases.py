@@ -210,6 +210,35 @@ def softmax_1024(rounds):
     return interleave(sides, rounds, 10)
 
 
+class Tower(nn.Module):
+    """n small layers, one after the other."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(n)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@case
+def guards_modules(rounds):
+    """One check of all guards of a model, without running it, for 10 and for 1,000 modules; per module in the third row."""
+    rows, x = [], gramme.randn(1, 2)
+    for n in (10, 1000):
+        model = gramme.compile(Tower(n), backend="eager")
+        with gramme.no_grad():
+            model(x)
+            samples = [model.forward.guard_ns(20000 // n, x) for _ in range(rounds)]
+        guards = model.forward.entries()[0]["n_guards"]
+        rows.append({"side": f"{n} modules ({guards} guards)", "min_ns": min(samples), "median_ns": statistics.median(samples)})
+    slope = [(rows[1][key] - rows[0][key]) / 990 for key in ("min_ns", "median_ns")]
+    rows.append({"side": "each further module", "min_ns": slope[0], "median_ns": slope[1]})
+    return rows
+
+
 class Block(nn.Module):
     """A transformer's: attention and a perceptron, both on normalised inputs, both added to what came in."""
 

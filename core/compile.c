@@ -167,17 +167,22 @@ lower (GmCompile *c, GError **error)
     return false;
   if (backward && backward->outputs->len == 0)
     backward = NULL;
-  if (forward->outputs->len > 0) {
+  GmPlanExec exec = { NULL, run_exec, unref_exec };
+  if (forward->outputs->len > 0 && c->ask.make_exec) {
+    if (!c->ask.make_exec (c->ask.make_exec_data, forward, backward, &exec, error))
+      return false;
+  } else if (forward->outputs->len > 0) {
     c->lower.exec = gm_backend_compile (c->ask.backend, forward, backward,
                                         (const char *const *) c->ask.for_backend, error);
     if (!c->lower.exec)
       return false;
+    exec.data = c->lower.exec;
   }
   c->lower.plan = gm_plan_new (&(GmPlanSpec){.layers = &c->functionalize.layers,
                                               .joint = &c->join,
                                               .parts = &c->partition,
                                               .random = c->record.random,
-                                              .exec = { c->lower.exec, run_exec, unref_exec, NULL } });
+                                              .exec = exec });
   return true;
 }
 
@@ -340,6 +345,13 @@ gm_compile_run (GmCompile *c, char from, char to, GError **error)
     verify (c, s);
   }
   return true;
+}
+
+void
+gm_compile_skip (GmCompile *c, char from, char to)
+{
+  for (const GmStage *s = find_stage (from), *last = find_stage (to); s <= last; s++)
+    c->filled |= s->writes;
 }
 
 /* -- Life -------------------------------------------------------------------------------------- */

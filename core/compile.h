@@ -24,6 +24,10 @@ struct GmCompile {
 
   struct { /* by whoever starts the compilation */
     GmBackend *backend;
+    /* Instead of `backend`: makes the plan's executable from both graphs (backward may be NULL). */
+    bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward,
+                       GmPlanExec *out, GError **error);
+    const void *make_exec_data;
     const char *const *options; /* borrowed: "key=value", NULL at the end; or NULL */
     bool differentiate;         /* inputs that require grad get gradients */
     GmPartitionOptions partition; /* host options set it, too: see compile.c */
@@ -63,6 +67,9 @@ void gm_compile_set_graph (GmCompile *c, GmGraph *g);
 /* Runs the stages from letter `from` to letter `to`, both included, unless a break stops it
  * before.  False on an error. */
 bool gm_compile_run (GmCompile *c, char from, char to, GError **error);
+
+/* For a front end that does the work of these stages by itself: the ones after them may run. */
+void gm_compile_skip (GmCompile *c, char from, char to);
 
 /* What stage `letter` wrote, in the text that gm_graph_parse reads where it is a graph.  NULL:
  * nothing.  Caller frees. */

@@ -159,6 +159,7 @@ EXTENSION_SOURCES = \
   core/trace/api.c \
   core/trace/attrs.c \
   core/trace/break.c \
+  core/trace/comptime.c \
   core/trace/frame.c \
   core/trace/guard.c \
   core/trace/heap.c \
@@ -177,6 +178,7 @@ EXTENSION_SOURCES = \
   core/trace/tracker_cell.c \
   core/trace/tracker_class.c \
   core/trace/tracker_constant.c \
+  core/trace/tracker_control.c \
   core/trace/tracker_dict.c \
   core/trace/tracker_function.c \
   core/trace/tracker_grad_mode.c \
@@ -192,6 +194,7 @@ EXTENSION_SOURCES = \
   core/trace/break.h \
   core/trace/builtin.h \
   core/trace/cell.h \
+  core/trace/control.h \
   core/trace/guard.h \
   core/trace/heap.h \
   core/trace/insns.h \
@@ -210,12 +213,15 @@ EXTENSION_SOURCES = \
   core/python/bind.c \
   core/python/bytecode.c \
   core/python/callable.c \
+  core/python/callable_backend.c \
   core/python/code_cache.c \
   core/python/construct.c \
+  core/python/control.c \
   core/python/decode.c \
   core/python/dlpack.c \
   core/python/errors.c \
   core/python/frontend.c \
+  core/python/graph_object.c \
   core/python/mask_index.c \
   core/python/measure.c \
   core/python/module.c \
@@ -232,13 +238,16 @@ EXTENSION_SOURCES = \
   core/python/bind.h \
   core/python/bytecode.h \
   core/python/callable.h \
+  core/python/callable_backend.h \
   core/python/code_cache.h \
   core/python/construct.h \
+  core/python/control.h \
   core/python/cpython.h \
   core/python/decode.h \
   core/python/dlpack.h \
   core/python/errors.h \
   core/python/frontend.h \
+  core/python/graph_object.h \
   core/python/mask_index.h \
   core/python/measure.h \
   core/python/numpy.h \
@@ -260,6 +269,13 @@ package_PYTHON = \
   core/python/gramme/grad_mode.py \
   core/python/gramme/serialization.py \
   core/python/gramme/testing.py
+package__dynamodir = $(pythondir)/gramme/_dynamo
+package__dynamo_PYTHON = \
+  core/python/gramme/_dynamo/__init__.py \
+  core/python/gramme/_dynamo/comptime.py \
+  core/python/gramme/_dynamo/config.py
+package_fxdir = $(pythondir)/gramme/fx
+package_fx_PYTHON = core/python/gramme/fx/__init__.py
 package_nndir = $(pythondir)/gramme/nn
 package_nn_PYTHON = \
   core/python/gramme/nn/__init__.py \

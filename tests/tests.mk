@@ -17,7 +17,7 @@ AM_CPPFLAGS += $(CHECK_CFLAGS) -DTOP_SRCDIR='"$(abs_top_srcdir)"'
 LDADD = libgramme.la $(GLIB_LIBS) $(CHECK_LIBS) -lm
 
 # Python programs, plain and compiled; the same once more with every instruction undone and done again.
-TESTS += tests/python.sh tests/trace.sh tests/rollback.sh tests/graph/run.py tests/plugin/headers.sh tests/style/floors.py
+TESTS += tests/python.sh tests/trace.sh tests/rollback.sh tests/graph/run.py tests/plugin/headers.sh tests/style/floors.py tests/style/statements.py
 EXTRA_DIST += $(TEST_FILES)
 
 # Long campaigns: run by hand, results in bench/RESULTS.md.

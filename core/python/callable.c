@@ -10,6 +10,8 @@
 
 #include "core/python/bind.h"
 #include "core/python/callable.h"
+#include "core/python/callable_backend.h"
+#include "core/python/control.h"
 #include "core/python/frontend.h"
 #include "core/python/report.h"
 #include "core/python/tensor_object.h"
@@ -52,14 +54,21 @@ run_entry (GmCompiled *self, GmEntry *e, PyObject **slots)
   PyObject **outputs = g_newa (PyObject *, e->n_outputs + 1);
   PyObject *result = NULL;
   uint32_t n_wrapped = 0;
-  if (e->plan) {
+  uint32_t n_held = e->config->callable ? gm_guards_n_slots (e->guards) : 0;
+  for (uint32_t i = 0; i < n_held; i++) /* a back end in Python may drop what keeps them alive */
+    Py_INCREF (slots[i]);
+  if (e->direct) {
+    if (!gm_direct_run (e->direct, slots, outputs))
+      goto out;
+    n_wrapped = e->n_outputs;
+  } else if (e->plan) {
     GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1), **out = g_newa (GmTensor *, e->n_outputs + 1);
     for (uint32_t i = 0; i < e->n_inputs; i++)
       in[i] = ((GmPyTensor *) slots[e->input_slots[i]])->t;
     GError *error = NULL;
     if (!gm_plan_run (e->plan, in, (int) e->n_inputs, out, &error)) {
-      gm_entry_unref (e);
-      return gm_py_raise (error);
+      gm_py_raise (error);
+      goto out;
     }
     for (; n_wrapped < e->n_outputs; n_wrapped++) {
       outputs[n_wrapped] = gm_py_tensor_take (out[n_wrapped]);
@@ -74,6 +83,8 @@ run_entry (GmCompiled *self, GmEntry *e, PyObject **slots)
 out:
   while (n_wrapped > 0)
     Py_DECREF (outputs[--n_wrapped]);
+  for (uint32_t i = 0; i < n_held; i++)
+    Py_DECREF (slots[i]);
   gm_entry_unref (e);
   return result;
 }
@@ -105,6 +116,9 @@ static PyObject *
 compiled_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
   GmCompiled *self = (GmCompiled *) callable;
+  const GmControl *control = gm_control ();
+  if (G_UNLIKELY (control->off || control->stance == GM_STANCE_FORCE_EAGER))
+    return call_plain (self, args, nargsf, kwnames);
   GmCodeCache *cache = cache_of (self);
   if (!cache)
     return NULL;
@@ -133,13 +147,17 @@ compiled_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObjec
   if (hit) {
     hit->hits++;
     result = run_entry (self, hit, slots);
+  } else if (G_UNLIKELY (control->stance != GM_STANCE_DEFAULT)) {
+    result = control->stance == GM_STANCE_FAIL_ON_RECOMPILE ? gm_frontend_refuse (self, cache, &env, bound.locals)
+                                                            : call_plain (self, args, nargsf, kwnames);
   } else {
     hit = gm_frontend_compile (self, cache, &env, bound.locals);
     if (hit) {
       slots = g_newa (PyObject *, gm_guards_n_slots (hit->guards) + 1);
       bool fresh = gm_guards_check (hit->guards, &env, bound.locals, self->func, slots);
-      g_assert (fresh); /* the recorder checked them on this very frame */
-      result = run_entry (self, hit, slots);
+      /* The recorder checked them on this very frame; but what compiling ran may have let an object die. */
+      g_assert (fresh || gm_guards_dead (hit->guards));
+      result = fresh ? run_entry (self, hit, slots) : call_plain (self, args, nargsf, kwnames);
       gm_entry_unref (hit);
     } else {
       result = PyErr_Occurred () ? NULL : call_plain (self, args, nargsf, kwnames);
@@ -171,6 +189,7 @@ compiled_clear (PyObject *o)
   Py_CLEAR (self->original);
   Py_CLEAR (self->code);
   Py_CLEAR (self->dict);
+  g_clear_pointer (&self->config, gm_config_unref);
   self->cache = NULL;
   return 0;
 }
@@ -185,15 +204,15 @@ compiled_dealloc (PyObject *o)
   Py_TYPE (o)->tp_free (o);
 }
 
-/* CompiledFunction (fn, backend, options=None, fullgraph=False); options: a list of "key=value". */
+/* CompiledFunction (fn, backend, options=None, fullgraph=False, kwargs=None); options: a list of "key=value"; kwargs: for a
+ * backend that is a callable. */
 static PyObject *
 compiled_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-  static char *names[] = { "fn", "backend", "options", "fullgraph", NULL };
-  PyObject *fn, *options = Py_None;
-  const char *backend;
+  static char *names[] = { "fn", "backend", "options", "fullgraph", "kwargs", NULL };
+  PyObject *fn, *backend, *options = Py_None, *extra = Py_None;
   int fullgraph = 0;
-  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "Os|Op", names, &fn, &backend, &options, &fullgraph))
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "OO|OpO", names, &fn, &backend, &options, &fullgraph, &extra))
     return NULL;
   PyObject *func = PyMethod_Check (fn) ? PyMethod_GET_FUNCTION (fn) : fn;
   if (!PyFunction_Check (func)) {
@@ -218,14 +237,20 @@ compiled_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     Py_DECREF (fast);
   }
-  GmCompiled *self = (GmCompiled *) type->tp_alloc (type, 0);
-  if (!self)
+  const char *text = PyUnicode_Check (backend) ? PyUnicode_AsUTF8 (backend) : NULL;
+  if (PyErr_Occurred ())
     return NULL;
+  const GmConfig *config = text ? gm_config_get (text, list) : gm_config_for (backend, extra == Py_None ? NULL : extra, list);
+  GmCompiled *self = config ? (GmCompiled *) type->tp_alloc (type, 0) : NULL;
+  if (!self) {
+    gm_config_unref (config);
+    return NULL;
+  }
   self->vectorcall = compiled_call;
   self->original = Py_NewRef (fn);
   self->func = (PyFunctionObject *) Py_NewRef (func);
   self->self = PyMethod_Check (fn) ? Py_NewRef (PyMethod_GET_SELF (fn)) : NULL;
-  self->config = gm_config_get (backend, list);
+  self->config = config;
   self->fullgraph = fullgraph;
   return (PyObject *) self;
 }
@@ -260,6 +285,8 @@ compiled_status (PyObject *o, PyObject *unused)
 {
   GmCompiled *self = (GmCompiled *) o;
   GmCodeCache *cache = cache_of (self);
+  if (cache)
+    gm_code_cache_prune (cache);
   return cache ? gm_report_status (cache, self->config) : NULL;
 }
 
@@ -268,7 +295,40 @@ compiled_entries (PyObject *o, PyObject *unused)
 {
   GmCompiled *self = (GmCompiled *) o;
   GmCodeCache *cache = cache_of (self);
+  if (cache)
+    gm_code_cache_prune (cache);
   return cache ? gm_report_entries (cache, self->config) : NULL;
+}
+
+/* guard_ns (times, *args): for benchmarks. */
+static PyObject *
+compiled_guard_ns (PyObject *o, PyObject *const *args, Py_ssize_t n)
+{
+  GmCompiled *self = (GmCompiled *) o;
+  GmCodeCache *cache = cache_of (self);
+  Py_ssize_t times = n > 0 ? PyLong_AsSsize_t (args[0]) : 0;
+  GmBound bound;
+  if (!cache || (times < 1 && PyErr_Occurred ()))
+    return NULL;
+  if (times < 1 || !cache->decoded || !gm_bind (&bound, cache->decoded, self->func, self->self, args + 1, (size_t) n - 1, NULL)) {
+    PyErr_SetString (PyExc_ValueError, "guard_ns(times, *args) needs arguments of a call that has been made");
+    return NULL;
+  }
+  GmCallEnv env = gm_compiled_env (self);
+  PyObject *result = NULL;
+  for (uint32_t i = 0; i < cache->snapshot->n && !result; i++) {
+    const GmEntry *e = cache->snapshot->entries[i];
+    PyObject **slots = g_new (PyObject *, gm_guards_n_slots (e->guards) + 1);
+    gint64 start_us = g_get_monotonic_time ();
+    Py_ssize_t k = 0;
+    while (k < times && e->config == self->config && gm_guards_check (e->guards, &env, bound.locals, self->func, slots))
+      k++;
+    if (k == times)
+      result = PyFloat_FromDouble ((double) (g_get_monotonic_time () - start_us) * 1000 / (double) times);
+    g_free (slots);
+  }
+  gm_bind_clear (&bound);
+  return result ? result : PyErr_Format (PyExc_ValueError, "no entry fits these arguments");
 }
 
 static PyObject *
@@ -285,6 +345,8 @@ static PyMethodDef methods[] = {
   { "entries", compiled_entries, METH_NOARGS,
     "entries() -> list of dict\n\nOne dict per compiled entry, newest first: graph (text), guards (text), reason (why a new entry was needed),\n"
     "fallback (why the host runs it instead of the back end, or None), hits, effects, stages." },
+  { "guard_ns", (PyCFunction) (void (*) (void)) compiled_guard_ns, METH_FASTCALL,
+    "guard_ns(times, *args) -> float\n\nNanoseconds of one check of all guards of the entry that fits, over `times` checks in a row." },
   { "reset", compiled_reset, METH_NOARGS, "reset()\n\nForgets all that was compiled for this function's code." },
   { NULL },
 };

@@ -14,7 +14,7 @@ typedef struct {
   PyObject *original;     /* what was given to gramme.compile: called when nothing fits */
   GmCodeCache *cache;     /* of func's code object when it was last looked up; func keeps the code alive */
   PyCodeObject *code;     /* the code object that `cache` belongs to, owned */
-  const GmConfig *config;
+  const GmConfig *config; /* owned */
   bool fullgraph;
   PyObject *dict, *weakrefs;
 } GmCompiled;

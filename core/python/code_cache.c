@@ -3,7 +3,7 @@
  */
 #include "core/python/cpython.h"
 
-#include "core/python/code_cache.h"
+#include "core/python/callable_backend.h"
 #include "core/python/decode.h"
 #include "core/python/errors.h"
 
@@ -11,7 +11,7 @@
 
 static Py_ssize_t extra_index = -1;
 static GHashTable *live_caches; /* set of GmCodeCache */
-static GHashTable *configs;     /* text -> GmConfig, for ever */
+static GHashTable *configs;     /* key -> GmConfig, of those that live */
 
 /* -- Configurations -------------------------------------------------------------------------------------------- */
 
@@ -21,23 +21,79 @@ compare_strings (const void *a, const void *b)
   return strcmp (*(char *const *) a, *(char *const *) b);
 }
 
-const GmConfig *
-gm_config_get (const char *backend, char **options)
+static GmConfig *
+intern (const char *backend, char **options, const void *callable)
 {
   g_auto (GStrv) sorted = options && options[0] ? g_strdupv (options) : NULL;
   if (sorted)
     qsort (sorted, g_strv_length (sorted), sizeof (char *), compare_strings);
   g_autofree char *joined = sorted ? g_strjoinv (", ", sorted) : NULL;
   g_autofree char *text = joined ? g_strdup_printf ("%s(%s)", backend, joined) : g_strdup (backend);
-  GmConfig *config = g_hash_table_lookup (configs, text);
+  g_autofree char *key = callable ? g_strdup_printf ("%s at %p", text, callable) : g_strdup (text);
+  GmConfig *config = g_hash_table_lookup (configs, key);
   if (config)
     return config;
   config = g_new0 (GmConfig, 1);
+  config->refs = 1;
   config->backend = g_strdup (backend);
+  config->key = g_strdup (key);
   config->options = g_steal_pointer (&sorted);
   config->text = g_steal_pointer (&text);
-  g_hash_table_insert (configs, config->text, config);
+  g_hash_table_insert (configs, config->key, config);
   return config;
+}
+
+const GmConfig *
+gm_config_get (const char *backend, char **options)
+{
+  GmConfig *config = intern (backend, options, NULL);
+  config->refs++; /* the table's own is never given up */
+  return config;
+}
+
+/* Two callables of one name are two back ends: the address is part of the key, and stays taken while the configuration lives. */
+const GmConfig *
+gm_config_for (PyObject *callable, PyObject *kwargs, char **options)
+{
+  PyObject *named = PyObject_GetAttrString (callable, "__name__");
+  if (!named)
+    PyErr_Clear ();
+  const char *name = named && PyUnicode_Check (named) ? PyUnicode_AsUTF8 (named) : Py_TYPE (callable)->tp_name;
+  GmConfig *config = name ? intern (name, options, callable) : NULL;
+  Py_XDECREF (named);
+  if (!config)
+    return NULL;
+  if (config->callable) {
+    config->refs++;
+    return config;
+  }
+  config->callable = Py_NewRef (callable);
+  config->kwargs = Py_XNewRef (kwargs);
+  return config;
+}
+
+const GmConfig *
+gm_config_ref (const GmConfig *config)
+{
+  ((GmConfig *) config)->refs++;
+  return config;
+}
+
+void
+gm_config_unref (const GmConfig *shared)
+{
+  GmConfig *config = (GmConfig *) shared;
+  if (!config || --config->refs > 0)
+    return;
+  g_hash_table_remove (configs, config->key);
+  PyObject *callable = config->callable, *kwargs = config->kwargs;
+  g_free (config->key);
+  g_free (config->backend);
+  g_strfreev (config->options);
+  g_free (config->text);
+  g_free (config);
+  Py_XDECREF (callable);
+  Py_XDECREF (kwargs);
 }
 
 /* -- Entries ----------------------------------------------------------------------------------------------------- */
@@ -65,6 +121,8 @@ gm_entry_unref (GmEntry *e)
   g_free (e->graph_text);
   g_free (e->reason);
   g_free (e->fallback);
+  gm_direct_free (e->direct);
+  gm_config_unref (e->config);
   g_free (e);
 }
 
@@ -90,6 +148,7 @@ static void
 break_clear (void *data)
 {
   g_free (((GmBreakRecord *) data)->text);
+  gm_config_unref (((GmBreakRecord *) data)->config);
 }
 
 static void
@@ -157,6 +216,23 @@ gm_code_cache_add (GmCodeCache *cache, GmEntry *entry)
   publish (cache, next);
 }
 
+void
+gm_code_cache_prune (GmCodeCache *cache)
+{
+  const GmSnapshot *old = cache->snapshot;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < old->n; i++)
+    n += !gm_guards_dead (old->entries[i]->guards);
+  if (n == old->n)
+    return;
+  GmSnapshot *next = snapshot_new (n);
+  n = 0;
+  for (uint32_t i = 0; i < old->n; i++)
+    if (!gm_guards_dead (old->entries[i]->guards))
+      next->entries[n++] = gm_entry_ref (old->entries[i]);
+  publish (cache, next);
+}
+
 uint32_t
 gm_code_cache_count (const GmCodeCache *cache, const GmConfig *config)
 {
@@ -189,8 +265,11 @@ bool
 gm_code_cache_foreach (bool (*fn) (GmCodeCache *cache, const GmConfig *config, void *data), void *data)
 {
   g_autoptr (GList) caches = g_hash_table_get_keys (live_caches), all = g_hash_table_get_values (configs);
-  for (GList *l = caches; l; l = l->next)
-    for (GList *k = all; k; k = k->next) {
+  bool ok = true;
+  for (GList *k = all; k; k = k->next) /* fn may run code that drops the last use of one */
+    gm_config_ref (k->data);
+  for (GList *l = caches; l && ok; l = l->next)
+    for (GList *k = all; k && ok; k = k->next) {
       GmCodeCache *cache = l->data;
       const GmConfig *config = k->data;
       if (!g_hash_table_contains (live_caches, cache))
@@ -198,10 +277,11 @@ gm_code_cache_foreach (bool (*fn) (GmCodeCache *cache, const GmConfig *config, v
       bool any = gm_code_cache_count (cache, config) > 0;
       for (uint32_t i = 0; i < cache->breaks->len && !any; i++)
         any = g_array_index (cache->breaks, GmBreakRecord, i).config == config;
-      if (any && !fn (cache, config, data))
-        return false;
+      ok = !any || fn (cache, config, data);
     }
-  return true;
+  for (GList *k = all; k; k = k->next)
+    gm_config_unref (k->data);
+  return ok;
 }
 
 int

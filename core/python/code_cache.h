@@ -14,25 +14,36 @@
 
 #define GM_MAX_ENTRIES 8 /* per code object and configuration */
 
-/* Back end and options, interned: equal configurations are one object, for ever.  Its address is BACKEND_MATCH's key. */
+/* Back end and options, interned: equal configurations are one object.  Its address is BACKEND_MATCH's key.  Those of installed
+ * back ends live for ever, those of Python callables as long as a compiled function or an entry refers to them. */
 typedef struct {
-  char *backend;  /* "tcc" */
+  uint32_t refs;
+  char *key;      /* what is interned */
+  PyObject *callable, *kwargs; /* a back end in Python and what else it is called with; or NULL */
+  char *backend;  /* "tcc"; a callable's name */
   char **options; /* NULL or "key=value" strings, sorted */
   char *text;     /* "tcc(opt=1)": for guards and logs */
 } GmConfig;
+/* New references. */
 const GmConfig *gm_config_get (const char *backend, char **options);
+const GmConfig *gm_config_for (PyObject *callable, PyObject *kwargs_or_null, char **options); /* NULL with an exception */
+const GmConfig *gm_config_ref (const GmConfig *config);
+void gm_config_unref (const GmConfig *config); /* NULL is fine */
 
 typedef struct {
   char letter;
   double ms;
 } GmStageTime;
 
+typedef struct GmDirect GmDirect;
+
 typedef struct GmEntry {
   gatomicrefcount refs;
-  const GmConfig *config;
+  const GmConfig *config; /* owned */
   uint32_t modes; /* of the call that made it: fullgraph and the rest */
   GmGuards *guards;
   GmPlan *plan;            /* NULL if the graph computes nothing */
+  GmDirect *direct;        /* instead of a plan: what a back end in Python made of the recorded graph */
   uint32_t n_inputs, n_outputs;
   uint32_t *input_slots;   /* per plan input: the guards' slot that holds the tensor */
   GmReturn *ret;           /* the short ending, or NULL */
@@ -46,6 +57,7 @@ typedef struct GmEntry {
   uint32_t n_nodes, n_effects, n_frames;
   GmStageTime times[8];
   uint64_t hits;
+  double guard_ns, guard_cold_ns; /* one check of all guards when the entry was made: the best of a few, and the first */
 } GmEntry;
 GmEntry *gm_entry_ref (GmEntry *e);
 void gm_entry_unref (GmEntry *e);
@@ -57,7 +69,7 @@ typedef struct {
 
 /* A break that was met, kept for explain, and so that the user is warned once. */
 typedef struct {
-  const GmConfig *config;
+  const GmConfig *config; /* owned */
   GmBreak id;
   char *text; /* whole report: place, caret, reason, hint */
   uint32_t count;
@@ -78,6 +90,8 @@ GmCodeCache *gm_code_cache_get (PyCodeObject *code);
 const GmCode *gm_code_cache_decode (PyCodeObject *code, GError **error);
 /* Publishes; takes the reference. */
 void gm_code_cache_add (GmCodeCache *cache, GmEntry *entry);
+/* Drops the entries that can never fit again. */
+void gm_code_cache_prune (GmCodeCache *cache);
 uint32_t gm_code_cache_count (const GmCodeCache *cache, const GmConfig *config);
 /* Drops all entries and breaks, of one code object or of all that live. */
 void gm_code_cache_reset (GmCodeCache *cache);

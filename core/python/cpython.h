@@ -28,6 +28,15 @@
 /* Frees the old value itself. */
 #define GM_CODE_SET_EXTRA(code, index, value)                                                      \
   _PyCode_SetExtra ((PyObject *) (code), (index), (value))
+/* Every write to a dict gives it a version that no dict had before; an object whose attributes are not in a dict yet gets one.
+ * Not on versions where attributes can change without a write to the dict. */
+static inline uint64_t
+gm_attrs_version (PyObject *o)
+{
+  PyObject **dict = _PyObject_GetDictPtr (o);
+  return dict && *dict ? ((PyDictObject *) *dict)->ma_version_tag : 0;
+}
+#define GM_ATTRS_VERSION gm_attrs_version
 #define GM_CODE_NEW PyCode_NewWithPosOnlyArgs
 #define GM_TYPE_GET_DICT(type) Py_XNewRef ((type)->tp_dict) /* new reference */
 #else
@@ -39,6 +48,7 @@
   PyUnstable_Code_SetExtra ((PyObject *) (code), (index), (value))
 #define GM_CODE_NEW PyUnstable_Code_NewWithPosOnlyArgs
 #define GM_TYPE_GET_DICT(type) PyType_GetDict (type)
+#define GM_ATTRS_VERSION NULL
 #endif
 
 #endif

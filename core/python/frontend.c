@@ -13,10 +13,15 @@
 #include "core/python/api_object.h"
 #include "core/python/args.h"
 #include "core/python/assemble.h"
+#include "core/python/callable_backend.h"
+#include "core/python/control.h"
 #include "core/python/frontend.h"
+#include "core/python/graph_object.h"
 #include "core/python/measure.h"
 #include "core/python/report.h"
 #include "core/python/types.h"
+
+#include <time.h>
 
 #define MAX_BREAKS 4 /* different arguments may take another path: try this often, then leave the function alone */
 
@@ -30,7 +35,9 @@ typedef struct {
   PyObject *const *locals;
   const GmCode *code;
   GmRecording *rec;
+  GmDirect *direct;
   GmEntry *entry;
+  char effects; /* the policy */
 } Job;
 
 /* -- d: decode --------------------------------------------------------------------------------------------------- */
@@ -50,7 +57,7 @@ record (GmCompile *c, GError **error)
 {
   Job *job = c->front;
   GmRecordRequest request = { .func = job->self->func, .code = job->code, .locals = job->locals, .env = *job->env,
-                              .backend_text = job->self->config->text };
+                              .backend_text = job->self->config->text, .effect_stacks = job->effects != 's' };
   job->rec = gm_record_function (&request);
   if (job->rec->stop) {
     c->stopped = true;
@@ -74,11 +81,12 @@ assemble (GmCompile *c, GError **error)
   GmEntry *e = g_new0 (GmEntry, 1);
   g_atomic_ref_count_init (&e->refs);
   job->entry = e;
-  e->config = job->self->config;
+  e->config = gm_config_ref (job->self->config);
   e->modes = job->env->modes;
   e->guards = gm_guards_ref (rec->guards);
   e->plan = g_steal_pointer (&c->lower.plan);
-  e->n_outputs = e->plan ? (uint32_t) gm_plan_n_outputs (e->plan) : 0;
+  e->direct = g_steal_pointer (&job->direct);
+  e->n_outputs = e->plan ? (uint32_t) gm_plan_n_outputs (e->plan) : e->direct ? e->direct->n_outputs : 0;
   e->input_slots = g_new (uint32_t, rec->n_inputs + 1);
   for (uint32_t i = 0; i < rec->n_inputs; i++)
     if (rec->inputs[i].slot != GM_SLOT_RNG)
@@ -202,9 +210,11 @@ set_host (void)
     .fields_type = fields_type,
     .type_dict = type_dict,
     .method_wrapper_type = Py_TYPE (wrapper),
-    .is_compiling = package_attr ("gramme.compiler", "is_compiling"),
+    .marked_type = &gm_py_marked_type,
+    .graph_module = gm_py_graph_module,
     .compiled_type = (PyObject *) &gm_py_compiled_type,
     .decode = gm_code_cache_decode,
+    .attrs_version = GM_ATTRS_VERSION,
   });
   Py_DECREF (wrapper);
 }
@@ -238,7 +248,7 @@ tell_break (Job *job, GmBreak id, char *text)
       return;
     }
   }
-  GmBreakRecord b = { .config = config, .id = id, .text = text, .count = 1 };
+  GmBreakRecord b = { .config = gm_config_ref (config), .id = id, .text = text, .count = 1 };
   g_array_append_val (job->cache->breaks, b);
   if (job->self->fullgraph) {
     PyErr_SetString (gm_py_unsupported, text);
@@ -260,6 +270,35 @@ recompile_reason (const Job *job)
   return NULL;
 }
 
+/* One line for each entry that does not fit: its number and the first guard that fails. */
+static void
+log_recompile (const Job *job)
+{
+  const GmSnapshot *s = job->cache->snapshot;
+  PyCodeObject *code = job->cache->code;
+  g_autoptr (GString) text = g_string_new (NULL);
+  for (uint32_t i = 0; i < s->n; i++) {
+    const GmEntry *e = s->entries[i];
+    g_autofree char *why = e->config == job->self->config ? gm_guards_explain (e->guards, job->env, job->locals, job->self->func)
+                                                          : g_strdup_printf ("BACKEND_MATCH: expected %s, found %s", e->config->text,
+                                                                             job->self->config->text);
+    g_string_append_printf (text, "\n  entry %u: %s", s->n - 1 - i, why ? why : "it fits");
+  }
+  if (s->n > 0)
+    gm_log (GM_LOG_RECOMPILES, "%s at %s:%d is compiled again, because none of its entries fits%s", PyUnicode_AsUTF8 (code->co_qualname),
+            PyUnicode_AsUTF8 (code->co_filename), code->co_firstlineno, text->str);
+}
+
+PyObject *
+gm_frontend_refuse (GmCompiled *self, GmCodeCache *cache, const GmCallEnv *env, PyObject *const *locals)
+{
+  Job job = { .self = self, .cache = cache, .env = env, .locals = locals };
+  g_autofree char *reason = recompile_reason (&job);
+  PyErr_Format (PyExc_RuntimeError, "%U() would have to be compiled%s, and the stance is fail_on_recompile: %s", cache->code->co_qualname,
+                cache->snapshot->n ? " again" : "", reason ? reason : "it has not been compiled yet");
+  return NULL;
+}
+
 static bool
 past_limit (Job *job, const char *reason)
 {
@@ -268,14 +307,64 @@ past_limit (Job *job, const char *reason)
   if (!job->cache->limit_warned) {
     job->cache->limit_warned = true;
     PyErr_WarnFormat (gm_py_break_warning, 1,
-                      "%U() has been compiled for %d different kinds of calls, and no more will be: these stay in use, other calls run as plain "
-                      "Python. The last one did not fit because of %s. Pass what varies as a tensor.",
+                      "%U() has been compiled for %d different kinds of calls, and no more will be (the recompile limit): these stay in "
+                      "use, other calls run as plain Python. The last one did not fit because of %s. Pass what varies as a tensor.",
                       job->cache->code->co_qualname, GM_MAX_ENTRIES, reason ? reason : "its guards");
   }
   return true;
 }
 
+/* What gramme._dynamo.config.side_effect_replay_policy says, as its first letter: silent, info, warn, error. */
+static char
+effect_policy (void)
+{
+  PyObject *config = PyImport_ImportModule ("gramme._dynamo.config");
+  PyObject *policy = config ? PyObject_GetAttrString (config, "side_effect_replay_policy") : NULL;
+  const char *text = policy && PyUnicode_Check (policy) ? PyUnicode_AsUTF8 (policy) : NULL;
+  char letter = text && *text ? *text : 's';
+  PyErr_Clear ();
+  Py_XDECREF (policy);
+  Py_XDECREF (config);
+  return letter;
+}
+
+/* False with an exception, where the policy or a filter of warnings wants one. */
+static bool
+tell_effects (const Job *job, char policy)
+{
+  g_autofree char *text = policy == 's' ? NULL : gm_recording_effects_text (job->rec);
+  if (!text || !*text)
+    return true;
+  PyObject *name = job->cache->code->co_qualname;
+  if (policy == 'e') {
+    PyErr_Format (PyExc_RuntimeError, "%U() changes objects that existed before the call, and side_effect_replay_policy is \"error\":\n%s",
+                  name, text);
+    return false;
+  }
+  if (policy == 'w')
+    return PyErr_WarnFormat (PyExc_UserWarning, 1, "%U() changes objects that existed before the call; the changes are made after its graph:\n%s",
+                             name, text) == 0;
+  gm_log_warn ("%s() changes objects that existed before the call; the changes are made after its graph:\n%s", PyUnicode_AsUTF8 (name), text);
+  return true;
+}
+
 /* -- One compilation --------------------------------------------------------------------------------------------- */
+
+/* The first check has cold caches: that is what a program pays between two steps of other work. */
+static void
+measure_guards (const Job *job, GmEntry *e)
+{
+  PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (e->guards) + 1);
+  for (int i = 0; i < 4; i++) {
+    struct timespec start, end;
+    clock_gettime (CLOCK_MONOTONIC, &start);
+    gm_guards_check (e->guards, job->env, job->locals, job->self->func, slots);
+    clock_gettime (CLOCK_MONOTONIC, &end);
+    double ns = (double) (end.tv_sec - start.tv_sec) * 1e9 + (double) (end.tv_nsec - start.tv_nsec);
+    e->guard_ns = i == 0 ? ns : MIN (e->guard_ns, ns);
+    e->guard_cold_ns = i == 0 ? ns : e->guard_cold_ns;
+  }
+}
 
 static GmEntry *
 finish (Job *job, GmCompile *c, char *reason)
@@ -289,8 +378,50 @@ finish (Job *job, GmCompile *c, char *reason)
     g_autofree char *text = gm_guards_text (e->guards);
     gm_log (GM_LOG_GUARDS, "%s", text);
   }
+  measure_guards (job, e);
   gm_code_cache_add (job->cache, gm_entry_ref (e));
   return e;
+}
+
+/* A back end in Python that takes the recorded graph as it is: what comes between recording and assembling is its own affair. */
+static bool
+run_direct (Job *job, GmCompile *c, GError **error)
+{
+  if (!gm_compile_run (c, 'd', 's', error))
+    return false;
+  if (c->stopped)
+    return true;
+  const GmGraph *g = c->simplify.graph;
+  if (g->nodes->len > 0 || g->outputs->len > 0) {
+    PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (job->rec->guards) + 1);
+    bool holds = gm_guards_check (job->rec->guards, job->env, job->locals, job->self->func, slots);
+    if (!holds) { /* the recorder checked them on this very frame, so they do, unless an object has died since */
+      c->stopped = true;
+      return true;
+    }
+    job->direct = gm_callable_compile (job->self->config, job->rec, g, slots);
+    if (!job->direct)
+      return gm_py_error_set (error);
+  }
+  gm_compile_skip (c, 'f', 'l');
+  return gm_compile_run (c, 'a', 'a', error);
+}
+
+static bool
+run_stages (Job *job, GmCompile *c, GError **error)
+{
+  const GmConfig *config = job->self->config;
+  if (config->callable && !gm_callable_is_aot (config->callable))
+    return run_direct (job, c, error);
+  if (config->callable) {
+    c->ask.make_exec = gm_callable_make_exec;
+    c->ask.make_exec_data = config;
+  } else {
+    c->ask.backend = gm_backend_get (config->backend, error);
+    if (!c->ask.backend)
+      return false;
+  }
+  return gm_compile_run (c, 'd', 'a', error);
 }
 
 GmEntry *
@@ -298,13 +429,14 @@ gm_frontend_compile (GmCompiled *self, GmCodeCache *cache, const GmCallEnv *env,
 {
   Job job = { .self = self, .cache = cache, .env = env, .locals = locals };
   cache->misses++;
+  gm_code_cache_prune (cache);
   if (!self->fullgraph && break_count (cache, self->config) >= MAX_BREAKS)
     return NULL;
   g_autofree char *reason = recompile_reason (&job);
   if (past_limit (&job, reason))
     return NULL;
-  if (reason)
-    gm_log (GM_LOG_RECOMPILES, "%s: %s", PyUnicode_AsUTF8 (cache->code->co_qualname), reason);
+  if (gm_log_on (GM_LOG_RECOMPILES))
+    log_recompile (&job);
   set_host ();
 
   GError *error = NULL;
@@ -312,19 +444,22 @@ gm_frontend_compile (GmCompiled *self, GmCodeCache *cache, const GmCallEnv *env,
   c->front = &job;
   c->ask.options = (const char *const *) self->config->options;
   c->ask.differentiate = env->modes & GM_MODE_GRAD;
-  c->ask.backend = gm_backend_get (self->config->backend, &error);
   GmEntry *entry = NULL;
-  if (c->ask.backend && gm_compile_run (c, 'd', 'a', &error) && !c->stopped)
+  job.effects = effect_policy ();
+  if (run_stages (&job, c, &error) && !c->stopped && tell_effects (&job, job.effects))
     entry = finish (&job, c, g_steal_pointer (&reason));
-  else if (c->stopped)
+  else if (c->stopped && job.rec->raised)
+    PyErr_SetObject ((PyObject *) Py_TYPE (job.rec->raised), job.rec->raised);
+  else if (c->stopped && job.rec->stop)
     tell_break (&job, job.rec->stop->id, gm_report_break_text (job.rec->stop));
   else if (error && g_error_matches (error, GM_ERROR, GM_ERROR_UNSUPPORTED))
     tell_break (&job, GM_BREAK_NONE, g_strdup_printf ("gramme cannot compile %s(): %s",
                                                       PyUnicode_AsUTF8 (cache->code->co_qualname), error->message));
-  else
+  else if (error)
     gm_py_raise (g_steal_pointer (&error));
   g_clear_error (&error);
   gm_entry_unref (job.entry);
+  gm_direct_free (job.direct);
   gm_compile_free (c);
   gm_recording_free (job.rec);
   return entry;

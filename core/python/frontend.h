@@ -11,6 +11,9 @@
  * locals: bound arguments.  Requires: the GIL. */
 GmEntry *gm_frontend_compile (GmCompiled *self, GmCodeCache *cache, const GmCallEnv *env, PyObject *const *locals);
 
+/* A call that no entry fits, in a thread that allows no compilation: always NULL, with RuntimeError that says why none fits. */
+PyObject *gm_frontend_refuse (GmCompiled *self, GmCodeCache *cache, const GmCallEnv *env, PyObject *const *locals);
+
 /* gramme.compiler.Unsupported (RuntimeError) and GraphBreakWarning (UserWarning). */
 extern PyObject *gm_py_unsupported, *gm_py_break_warning;
 

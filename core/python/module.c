@@ -4,6 +4,9 @@
  * Each file of this room that has something to show Python has an initialiser here.  The order is
  * that of need: errors before all, the Tensor type before the API objects that add methods to it.
  */
+#include "core/python/callable_backend.h"
+#include "core/python/control.h"
+#include "core/python/graph_object.h"
 #include "core/python/api_object.h"
 #include "core/python/autograd_py.h"
 #include "core/python/bytecode.h"
@@ -196,6 +199,7 @@ check_cpu (PyObject *module)
 static int (*const initialisers[]) (PyObject *module) = {
     check_cpu,      gm_py_init_errors,   gm_py_init_types, gm_py_init_tensor,   gm_py_init_number,
     gm_py_init_api, gm_py_init_autograd, init_functions,   gm_py_init_frontend,
+    gm_py_init_control, gm_py_init_graph, gm_py_init_callable_backend,
 };
 
 static struct PyModuleDef definition = {

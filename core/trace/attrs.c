@@ -71,7 +71,7 @@ gm_global_load (GmRecorder *r, PyObject *dict, PyObject *name)
     return stored == &gm_tracker_null ? NULL : stored;
   PyObject *value = PyDict_GetItemWithError (dict, name);
   if (value)
-    return gm_wrap_lazy (r, value, gm_source_global (r, dict, name));
+    return gm_wrap_present (r, value, gm_source_global (r, dict, name));
   PyErr_Clear ();
   gm_guard (r, GLOBAL_ABSENT, NULL, .obj = dict, .key = name);
   return NULL;

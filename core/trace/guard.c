@@ -66,6 +66,29 @@ attr_get (PyObject *o, PyObject *key, Py_hash_t hash)
   return dict && *dict ? _PyDict_GetItem_KnownHash (*dict, key, hash) : NULL;
 }
 
+static inline uint64_t
+attrs_version (PyObject *o)
+{
+  return gm_host.attrs_version (o);
+}
+
+/* The run's last record: the loop goes on behind it. */
+static inline const GmCheck *
+recall (const GmCheck *memo, PyObject **slots)
+{
+  for (uint32_t i = 1; i <= memo->out; i++)
+    slots[memo[i].out] = (PyObject *) memo[i].ptr;
+  return memo + memo->index;
+}
+
+static inline void
+save (GmCheck *memo, uint64_t version, PyObject **slots)
+{
+  memo->hash = (Py_hash_t) version;
+  for (uint32_t i = 1; i <= memo->out; i++)
+    memo[i].ptr = slots[memo[i].out];
+}
+
 static inline bool
 int_equals (PyObject *v, int64_t i)
 {
@@ -142,9 +165,10 @@ tensor_matches (const GmTensor *t, const GmMeta *m)
 {
   if (t == NULL || memcmp (&t->meta, m, offsetof (GmMeta, sizes)) != 0)
     return false;
-  size_t bytes = m->ndim * sizeof (int64_t);
-  return memcmp (t->meta.sizes, m->sizes, bytes) == 0 &&
-         memcmp (t->meta.strides, m->strides, bytes) == 0;
+  for (int i = 0; i < m->ndim; i++)
+    if (t->meta.sizes[i] != m->sizes[i] || t->meta.strides[i] != m->strides[i])
+      return false;
+  return true;
 }
 
 /* -- The check ------------------------------------------------------------- */
@@ -154,6 +178,11 @@ check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunct
        PyObject **slots, uint32_t *failed)
 {
   const GmCheck *end = g->checks + g->n;
+  if (G_UNLIKELY (*g->dead)) {
+    if (failed)
+      *failed = UINT32_MAX;
+    return false;
+  }
   for (const GmCheck *c = g->checks; c < end; c++) {
     switch ((GmRecordKind) c->kind) {
 #define v (slots[c->in])
@@ -192,6 +221,12 @@ gm_guards_check (const GmGuards *g, const GmCallEnv *env, PyObject *const *local
                  PyFunctionObject *func, PyObject **slots)
 {
   return check (g, env, locals, func, slots, NULL);
+}
+
+bool
+gm_guards_dead (const GmGuards *g)
+{
+  return *g->dead;
 }
 
 uint32_t
@@ -362,6 +397,8 @@ gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *const *loc
   uint32_t failed;
   if (check (g, env, locals, func, slots, &failed))
     return NULL;
+  if (failed == UINT32_MAX)
+    return g_strdup ("the death of an object that it was recorded with");
   const GmCheck *c = &g->checks[failed];
   g_autofree char *expected = expected_text (c);
   g_autofree char *found = found_text (c, env, slots);
@@ -375,7 +412,9 @@ char *
 gm_guards_text (const GmGuards *g)
 {
   GString *s = g_string_new (NULL);
-  for (uint32_t i = 0; i < g->n; i++) {
+  if (*g->dead)
+    g_string_append (s, "an object that it was recorded with has died\n");
+  for (uint32_t i = 0; i < g->n && !*g->dead; i++) {
     const GmCheck *c = &g->checks[i];
     g_autofree char *expected = NULL;
     switch ((GmRecordKind) c->kind) {
@@ -422,13 +461,63 @@ typedef struct {
   GArray *checks; /* GmCheck */
   GPtrArray *sources, *wheres;
   uint32_t *slot_of;
+  GHashTable *seen;   /* what is held already */
+  PyObject *callback; /* of weak references */
 } Compiler;
+
+static PyObject *
+object_died (PyObject *capsule, PyObject *weakref)
+{
+  *(bool *) PyCapsule_GetPointer (capsule, NULL) = true;
+  Py_RETURN_NONE;
+}
+
+static void
+flag_free (PyObject *capsule)
+{
+  g_rc_box_release (PyCapsule_GetPointer (capsule, NULL));
+}
+
+/* A function of Python that sets the flag. */
+static PyObject *
+callback_new (bool *dead)
+{
+  static PyMethodDef method = { "object_died", object_died, METH_O, NULL };
+  PyObject *capsule = PyCapsule_New (g_rc_box_acquire (dead), NULL, flag_free);
+  PyObject *callback = capsule ? PyCFunction_New (&method, capsule) : NULL;
+  Py_XDECREF (capsule);
+  return callback;
+}
+
+/* What dies with a program's own modules and functions is held weakly; what the guards made (constants, tuples of keys), or what cannot be referred to
+ * weakly, strongly. */
+static void
+hold (Compiler *k, PyObject *o, bool may_be_weak)
+{
+  PyObject *ref = NULL;
+  if (!o)
+    return;
+  gpointer how = g_hash_table_lookup (k->seen, o); /* 1: weakly where it can be, 2: strongly */
+  if (how && (may_be_weak || GPOINTER_TO_INT (how) == 2))
+    return;
+  g_hash_table_insert (k->seen, o, GINT_TO_POINTER (may_be_weak ? 1 : 2));
+  bool lasting = PyType_Check (o) && !(((PyTypeObject *) o)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  if (may_be_weak && !lasting && PyType_SUPPORTS_WEAKREFS (Py_TYPE (o)) && k->callback)
+    ref = PyWeakref_NewRef (o, k->callback);
+  PyErr_Clear ();
+  g_ptr_array_add (k->g->held, ref ? ref : Py_NewRef (o));
+}
 
 static void
 add (Compiler *k, GmCheck c, const char *source, const char *where)
 {
-  Py_XINCREF (c.obj);
-  Py_XINCREF (c.key);
+  /* Others' objects are the guards' own, or perhaps nobody else's. */
+  bool of_program = c.kind == GM_GUARD_TYPE || c.kind == GM_GUARD_IS || c.kind == GM_GUARD_FUNCTION || c.kind == GM_GUARD_CLASS_LOOKUP ||
+                    c.kind == GM_GUARD_CLASS_DICT || c.kind == GM_SOURCE_CLASS_ATTR;
+  hold (k, c.obj, of_program);
+  hold (k, c.key, false);
+  if (c.kind == GM_GUARD_CLASS_LOOKUP || c.kind == GM_GUARD_CLASS_DICT)
+    hold (k, (PyObject *) c.ptr, true);
   if (c.key && (PyUnicode_CheckExact (c.key) || gm_is_constant_type (Py_TYPE (c.key)) ||
                 Py_TYPE (c.key) == gm_host.dtype_type))
     c.hash = PyObject_Hash (c.key);
@@ -452,6 +541,73 @@ load (Compiler *k, const GmSource *s)
   return out;
 }
 
+static bool
+asks_dict (const GmCheck *c)
+{
+  return c->kind == GM_SOURCE_ATTR || c->kind == GM_GUARD_ATTR_ABSENT;
+}
+
+static void
+move (Compiler *to, const Compiler *from, uint32_t i)
+{
+  g_array_append_val (to->checks, g_array_index (from->checks, GmCheck, i));
+  g_ptr_array_add (to->sources, from->sources->pdata[i]);
+  g_ptr_array_add (to->wheres, from->wheres->pdata[i]);
+}
+
+/* Gathers what asks one object's dict where the first of it stands, loads before absences, and puts a memo around it.  Moving a
+ * lookup forward is safe: the object's type is certain there already, and a lookup looks at nothing else. */
+static void
+gather (Compiler *k)
+{
+  uint32_t n = k->checks->len;
+  g_autofree uint32_t *first = g_new (uint32_t, k->g->n_slots + 1), *last = g_new (uint32_t, k->g->n_slots + 1),
+                      *next = g_new (uint32_t, n + 1);
+  Compiler to = *k;
+  to.checks = g_array_new (FALSE, TRUE, sizeof (GmCheck));
+  to.sources = g_ptr_array_new ();
+  to.wheres = g_ptr_array_new ();
+  for (uint32_t s = 0; s < k->g->n_slots; s++)
+    first[s] = UINT32_MAX;
+  for (uint32_t i = 0; i < n; i++) {
+    const GmCheck *c = &g_array_index (k->checks, GmCheck, i);
+    next[i] = UINT32_MAX;
+    if (!asks_dict (c))
+      continue;
+    if (first[c->in] == UINT32_MAX)
+      first[c->in] = i;
+    else
+      next[last[c->in]] = i;
+    last[c->in] = i;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    const GmCheck *c = &g_array_index (k->checks, GmCheck, i);
+    if (!asks_dict (c) || next[first[c->in]] == UINT32_MAX) {
+      move (&to, k, i);
+      continue;
+    }
+    if (first[c->in] != i)
+      continue;
+    uint32_t at = to.checks->len, loads = 0;
+    add (&to, (GmCheck){ .kind = GM_SOURCE_MEMO, .in = c->in }, NULL, NULL);
+    for (int kind = 0; kind < 2; kind++)
+      for (uint32_t m = i; m != UINT32_MAX; m = next[m])
+        if ((g_array_index (k->checks, GmCheck, m).kind == GM_SOURCE_ATTR) == (kind == 0)) {
+          move (&to, k, m);
+          loads += kind == 0;
+        }
+    uint32_t length = to.checks->len - at;
+    add (&to, (GmCheck){ .kind = GM_SOURCE_MEMO_SAVE, .in = c->in, .index = length }, NULL, NULL);
+    GmCheck *memo = &g_array_index (to.checks, GmCheck, at);
+    memo->index = length;
+    memo->out = loads;
+  }
+  g_array_free (k->checks, TRUE);
+  g_ptr_array_free (k->sources, TRUE);
+  g_ptr_array_free (k->wheres, TRUE);
+  *k = to;
+}
+
 GmGuards *
 gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, uint32_t *slot_of)
 {
@@ -460,12 +616,19 @@ gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, ui
   g->text = g_string_chunk_new (256);
   Compiler k = {
     r,      g, g_array_new (FALSE, TRUE, sizeof (GmCheck)), g_ptr_array_new (), g_ptr_array_new (),
-    slot_of
+    slot_of, g_hash_table_new (NULL, NULL), NULL
   };
+  g->dead = g_rc_box_new0 (bool);
+  g->held = g_ptr_array_new ();
+  k.callback = callback_new (g->dead);
   for (uint32_t i = 0; i < r->sources->len; i++)
     slot_of[i] = UINT32_MAX;
   for (uint32_t i = 0; i < r->guards->len; i++) {
     const GmGuard *gd = &g_array_index (r->guards, GmGuard, i);
+    if (gd->kind == GM_GUARD_PRESENT) {
+      load (&k, gd->source);
+      continue;
+    }
     GmCheck c = {
       .kind = gd->kind, .index = gd->index, .obj = gd->obj, .key = gd->key, .ptr = gd->ptr
     };
@@ -480,8 +643,6 @@ gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, ui
                                       r->request->backend_text ? r->request->backend_text : "");
     else if (gd->kind == GM_GUARD_TENSOR)
       c.ptr = g_memdup2 (gd->ptr, sizeof (GmMeta));
-    else if (gd->kind == GM_GUARD_CLASS_LOOKUP || gd->kind == GM_GUARD_CLASS_DICT)
-      Py_XINCREF ((PyObject *) gd->ptr);
     g_autofree char *where = gd->file && gd->line > 0
                                  ? g_strdup_printf ("%s:%d", gd->file, gd->line)
                                  : NULL;
@@ -490,10 +651,15 @@ gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, ui
   }
   for (uint32_t i = 0; i < n_extra; i++)
     load (&k, extra[i]);
+  if (gm_host.attrs_version)
+    gather (&k);
   g->n = k.checks->len;
   g->checks = (GmCheck *) g_array_free (k.checks, FALSE);
   g->sources = (char **) g_ptr_array_free (k.sources, FALSE);
   g->wheres = (char **) g_ptr_array_free (k.wheres, FALSE);
+  g_hash_table_unref (k.seen);
+  Py_XDECREF (k.callback);
+  PyErr_Clear ();
   return g;
 }
 
@@ -511,13 +677,13 @@ gm_guards_unref (GmGuards *g)
     return;
   for (uint32_t i = 0; i < g->n; i++) {
     GmCheck *c = &g->checks[i];
-    Py_XDECREF (c->obj);
-    Py_XDECREF (c->key);
     if (c->kind == GM_GUARD_TENSOR)
       g_free ((void *) c->ptr);
-    else if (c->kind == GM_GUARD_CLASS_LOOKUP || c->kind == GM_GUARD_CLASS_DICT)
-      Py_XDECREF ((PyObject *) c->ptr);
   }
+  for (uint32_t i = 0; i < g->held->len; i++)
+    Py_DECREF ((PyObject *) g->held->pdata[i]);
+  g_ptr_array_free (g->held, TRUE);
+  g_rc_box_release (g->dead);
   g_free (g->checks);
   g_free (g->sources);
   g_free (g->wheres);

@@ -185,8 +185,8 @@ gm_record_where (GmRecorder *r)
   return gm_arena_printf (r->graph->arena, "%s:%d", slash ? slash + 1 : file, gm_record_line (r));
 }
 
-static const char *
-stack_text (GmRecorder *r)
+const char *
+gm_record_stack (GmRecorder *r)
 {
   const GmFrame *chain[GM_MAX_DEPTH + 2];
   uint32_t pcs[GM_MAX_DEPTH + 2], n = 0;
@@ -225,13 +225,19 @@ gm_record_break (GmRecorder *r, GmBreak why, ...)
     b->file = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (r->frame->code->code->co_filename));
     b->function = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (r->frame->code->code->co_name));
     const GmInsn *i = current_insn (r);
+    b->line = r->frame->code->code->co_firstlineno;
     if (i) {
       b->line = i->line;
       b->col = i->col;
       b->end_line = i->end_line;
       b->end_col = i->end_col;
     }
-    b->stack = stack_text (r);
+    b->stack = gm_record_stack (r);
+  } else { /* the function has returned: the reason is in how the call would end */
+    PyCodeObject *code = r->request->code->code;
+    b->file = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (code->co_filename));
+    b->function = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (code->co_name));
+    b->line = code->co_firstlineno;
   }
   r->stop = b;
   return &gm_tracker_poison;
@@ -467,6 +473,8 @@ recorder_free (void *data)
   g_hash_table_unref (r->by_real);
   g_hash_table_unref (r->source_index);
   g_hash_table_unref (r->guard_index);
+  Py_XDECREF (r->raised);
+  Py_XDECREF (r->comptime);
   g_ptr_array_unref (r->refs);
   g_ptr_array_unref (r->buffers);
   gm_arena_free (r->arena);
@@ -511,6 +519,7 @@ gm_record_function (const GmRecordRequest *req)
     gm_residual_finish (r, r->stopped_value, rec);
   }
   rec->stop = r->stop;
+  rec->raised = r->raised;
   rec->n_insns_executed = r->n_executed;
   rec->n_frames_inlined = r->n_frames;
   return rec;

@@ -48,6 +48,7 @@ typedef struct {
   const GmTracker *const *args;
   uint32_t n;
   int line;
+  const char *stack; /* the user's frames, if the request asks for it; or NULL */
 } GmEffect;
 
 /* A guard as made; compiled to flat records at the end. */
@@ -102,7 +103,11 @@ struct GmRecorder {
   uint32_t n_frames;
   const GmTracker *stopped_value; /* result of a nested run; set and read at once */
   uint32_t nesting; /* containers being looked through; as before when an operation ends */
+  /* comptime: the session of the call that runs now; the instruction that ran the last one, which no rollback forgets */
+  PyObject *comptime;
+  uint32_t comptime_done;
   /* sticky */
+  PyObject *raised; /* what comptime code raised, or NULL */
   GmBreakInfo *stop;
   bool stress;
 };
@@ -131,6 +136,7 @@ const GmTracker *gm_record_break_exception (GmRecorder *r);
 PyObject *gm_record_keep (GmRecorder *r, PyObject *o);
 PyObject *gm_record_take (GmRecorder *r, PyObject *o);
 int gm_record_line (const GmRecorder *r);
+const char *gm_record_stack (GmRecorder *r); /* "  file:line in function\n" for each frame, outermost first; in the arena */
 const char *gm_record_where (GmRecorder *r); /* "train.py:12", in the graph's arena */
 
 void gm_push (GmRecorder *r, const GmTracker *t);
@@ -139,6 +145,10 @@ const GmTracker *gm_peek (GmRecorder *r, uint32_t from_top); /* 1 = top */
 void gm_poke (GmRecorder *r, uint32_t from_top, const GmTracker *t);
 const GmTracker *gm_local (GmRecorder *r, uint32_t slot);
 void gm_local_set (GmRecorder *r, uint32_t slot, const GmTracker *t);
+
+/* -- tracker_function.c ---------------------------------------------------- */
+const GmCode *gm_function_code (GmRecorder *r, const GmTracker *t, PyObject **globals,
+                                PyObject **builtins);
 
 /* -- frame.c --------------------------------------------------------------- */
 /* Binds and enters a function tracker's code; the loop goes on inside.  False after a break. */

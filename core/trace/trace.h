@@ -121,10 +121,14 @@ typedef struct {
   PyObject *(*fields_type) (const char *fields);
   PyObject *(*type_dict) (PyTypeObject *type); /* borrowed; of a type whose tp_dict is NULL */
   PyTypeObject *method_wrapper_type; /* of None.__repr__; CPython does not export it since 3.13 */
-  PyObject *is_compiling;  /* gramme.compiler.is_compiling: true while recording */
+  PyTypeObject *marked_type; /* of functions with a mark, see control.h; or NULL */
+  PyObject *(*graph_module) (const GmGraph *g); /* an object for comptime code; new reference */
   PyObject *compiled_type; /* the type of gramme.compile's result; its __wrapped__ is traced
                               through.  Or NULL */
   const GmCode *(*decode) (PyCodeObject *code, GError **error);
+  /* A number that no two states of any object's instance dict share, 0 if there is none.  NULL where the interpreter has no such
+   * number. */
+  uint64_t (*attrs_version) (PyObject *o);
 } GmTraceHost;
 
 /* Called once when the extension is loaded, and again when a field becomes known.  The struct is
@@ -168,8 +172,8 @@ typedef enum {
   GM_MODE_DTYPE_SHIFT = 8, /* the default dtype stands in bits 8 to 15 */
 } GmMode;
 
-/* A flat program of loads and checks.  Immutable; reference-counted; holds no reference to tensors
- * or to user instances. */
+/* A flat program of loads and checks.  Reference-counted; keeps no tensor, user instance, class, function or module
+ * alive: when one that it compares with dies, it is dead, and so is the entry. */
 typedef struct GmGuards GmGuards;
 GmGuards *gm_guards_ref (GmGuards *g);
 void gm_guards_unref (GmGuards *g);
@@ -183,6 +187,8 @@ uint32_t gm_guards_n_checks (const GmGuards *g);
  * sets no exception. */
 bool gm_guards_check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
                       PyFunctionObject *func, PyObject **slots);
+/* Whether something that it was recorded with has died: it will never hold again. */
+bool gm_guards_dead (const GmGuards *g);
 /* NULL if it holds, else the first check that fails: "TENSOR L['x']: expected f32[16], found
  * f32[17]".  Caller frees. */
 char *gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
@@ -258,6 +264,7 @@ typedef struct {
   PyObject *const *locals; /* n_args bound arguments in localsplus order, all non-NULL */
   GmCallEnv env;
   const char *backend_text; /* for BACKEND_MATCH: "tcc" or "tcc(level=2)" */
+  bool effect_stacks;       /* gm_recording_effects_text will be asked for */
   uint32_t max_insns;       /* limit of executed instructions; 0: 1,000,000 */
   uint32_t max_nodes;       /* limit of graph nodes; 0: 100,000 */
 } GmRecordRequest;
@@ -266,6 +273,7 @@ typedef struct {
  */
 typedef struct {
   const GmBreakInfo *stop; /* not NULL: it cannot be traced; all below is empty */
+  PyObject *raised;        /* then: what comptime code raised, to be raised; or NULL.  Borrowed */
   GmGraph *graph;          /* outputs are GM_OUTPUT_USER, in the order of gm_return_build's and the
                               residual's `outputs` */
   GmRecordInput *inputs;   /* one per graph input, in order */
@@ -282,6 +290,8 @@ typedef struct {
 /* Never NULL.  Sets no Python exception.  The new guards were checked once against the request: a
  * set that is not true on the frame that made it is reported as a break (GUARD_FAILED_AT_BIRTH). */
 GmRecording *gm_record_function (const GmRecordRequest *req);
+/* What the residual will do to objects that existed before the call, each with the user's frames; "" if nothing.  Caller frees. */
+char *gm_recording_effects_text (const GmRecording *rec);
 void gm_recording_free (GmRecording *rec);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmRecording, gm_recording_free)
 

@@ -112,6 +112,8 @@ void gm_contents_set (GmRecorder *r, const GmTracker *t, const GmTracker *conten
 
 /* An existing object reached through `source`: lazy, no guard. */
 const GmTracker *gm_wrap_lazy (GmRecorder *r, PyObject *real, const GmSource *source);
+/* The same for what was found by asking whether it is there: that it is there is guarded. */
+const GmTracker *gm_wrap_present (GmRecorder *r, PyObject *real, const GmSource *source);
 /* The same, looked at: makes the guards that its kind needs. */
 const GmTracker *gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source);
 /* What stands behind a lazy tracker; others are returned as they are. */

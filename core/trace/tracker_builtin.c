@@ -8,6 +8,7 @@
  * are constants; otherwise it breaks.
  */
 #include "core/trace/builtin.h"
+#include "core/trace/control.h"
 #include "core/trace/cell.h"
 #include "core/trace/iterator.h"
 
@@ -325,6 +326,8 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   const GmTracker *v = NULL;
   const char *name = PyCFunction_Check (fn) ? ((PyCFunctionObject *) fn)->m_ml->ml_name
                                             : Py_TYPE (fn)->tp_name;
+  if ((v = gm_control_call (r, fn, args)) != NULL)
+    return v;
   if (fn == gm_host.is_grad_enabled)
     return call_is_grad_enabled (r, args);
   for (size_t i = 0; i < G_N_ELEMENTS (functions); i++)

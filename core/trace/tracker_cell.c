@@ -37,7 +37,7 @@ gm_cell_load (GmRecorder *r, const GmTracker *t)
   if (v == NULL) { /* the first look into an existing cell */
     PyObject *contents = PyCell_GET (t->real);
     if (contents) {
-      v = gm_wrap_lazy (r, contents, gm_source_part (r, t->source, GM_SOURCE_CONTENTS, 0, NULL));
+      v = gm_wrap_present (r, contents, gm_source_part (r, t->source, GM_SOURCE_CONTENTS, 0, NULL));
     } else {
       gm_guard (r, UNBOUND, t->source);
       v = &gm_tracker_null;

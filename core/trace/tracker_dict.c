@@ -129,7 +129,7 @@ lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   if (contents == NULL && key->kind == &gm_kind_constant) {
     PyObject *value = PyDict_GetItemWithError (t->real, key->real);
     if (value)
-      return gm_wrap_lazy (r, value, gm_source_dict_item (r, t->source, key->real));
+      return gm_wrap_present (r, value, gm_source_dict_item (r, t->source, key->real));
     PyErr_Clear ();
     gm_guard (r, DICT_ABSENT, t->source, .key = key->real);
     return NULL;

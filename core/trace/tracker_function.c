@@ -88,7 +88,7 @@ gm_function_default (GmRecorder *r, const GmTracker *t, uint32_t slot, const GmC
     }
     PyObject *value = f->func_kwdefaults ? PyDict_GetItemWithError (f->func_kwdefaults, name)
                                          : NULL;
-    return value ? gm_wrap_lazy (r, value,
+    return value ? gm_wrap_present (r, value,
                                  gm_source_part (r, t->source, GM_SOURCE_KWDEFAULT, 0, name))
                  : NULL;
   }
@@ -144,7 +144,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     PyObject **dict = _PyObject_GetDictPtr (t->real);
     PyObject *value = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
     if (value)
-      return gm_wrap_lazy (r, value, gm_source_attr (r, t->source, name));
+      return gm_wrap_present (r, value, gm_source_attr (r, t->source, name));
     gm_guard (r, ATTR_ABSENT, t->source, .key = name);
     return NULL;
   }

@@ -95,7 +95,8 @@ gm_class_value (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *fou
   if (Py_TYPE (found)->tp_descr_get == NULL || PyType_Check (found) || PyCFunction_Check (found) ||
       (gm_host.api_type && Py_TYPE (found) == gm_host.api_type))
     return gm_wrap_lazy (r, found, gm_source_class_attr (r, type, name));
-  if (gm_host.compiled_type && (PyObject *) Py_TYPE (found) == gm_host.compiled_type) {
+  if ((gm_host.compiled_type && (PyObject *) Py_TYPE (found) == gm_host.compiled_type) ||
+      (gm_host.marked_type && Py_TYPE (found) == gm_host.marked_type)) {
     const GmTracker *f = gm_wrap (r, found, gm_source_class_attr (r, type, name));
     return self ? gm_method_new (r, f, self) : f;
   }
@@ -126,7 +127,7 @@ member_get (GmRecorder *r, const GmTracker *t, PyObject *descriptor, PyObject *n
     return stored == &gm_tracker_null ? NULL : stored;
   PyObject *value = t->real ? *(PyObject **) ((char *) t->real + m->offset) : NULL;
   if (value)
-    return gm_wrap_lazy (r, value, gm_source_member (r, t->source, m->offset, name));
+    return gm_wrap_present (r, value, gm_source_member (r, t->source, m->offset, name));
   if (t->real)
     gm_guard (r, MEMBER_ABSENT, t->source, .index = m->offset, .key = name);
   return NULL;
@@ -143,7 +144,7 @@ instance_get (GmRecorder *r, const GmTracker *t, PyObject *name)
   PyObject **dict = _PyObject_GetDictPtr (t->real);
   PyObject *value = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
   if (value)
-    return gm_wrap_lazy (r, value, gm_source_attr (r, t->source, name));
+    return gm_wrap_present (r, value, gm_source_attr (r, t->source, name));
   PyErr_Clear ();
   gm_guard (r, ATTR_ABSENT, t->source, .key = name);
   return NULL;

@@ -6,7 +6,7 @@
  * path costs a SAME guard.  A tracker other than a lazy one exists only after the guards that make
  * its kind and type certain.
  */
-#include "core/trace/recorder.h"
+#include "core/trace/control.h"
 
 const GmTracker *
 gm_known (GmRecorder *r, PyObject *real, const GmSource *source)
@@ -39,6 +39,13 @@ gm_wrap_lazy (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   gm_record_keep (r, real);
   return gm_tracker (r, .kind = &gm_kind_lazy, .real = real, .source = source);
+}
+
+const GmTracker *
+gm_wrap_present (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  gm_guard_add (r, &(GmGuard){ .kind = GM_GUARD_PRESENT, .source = source });
+  return gm_wrap_lazy (r, real, source);
 }
 
 static bool
@@ -94,6 +101,8 @@ gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
     return gm_wrap_api (r, real, source);
   if (gm_host.compiled_type && (PyObject *) type == gm_host.compiled_type)
     return wrap_compiled (r, real, source);
+  if (gm_host.marked_type && type == gm_host.marked_type)
+    return gm_wrap_marked (r, real, source);
   if (is_builtin_callable (real))
     return gm_wrap_builtin (r, real, source);
   if (PyType_Check (real))
@@ -121,10 +130,29 @@ gm_effect (GmRecorder *r, GmEffectKind kind, PyObject *fn, PyObject *name,
     return;
   const GmTracker **copy = gm_tracker_array (r, n);
   gm_tracker_copy (copy, args, n);
-  GmEffect e = { kind, fn, name, copy, n, gm_record_line (r) };
+  GmEffect e = { kind, fn, name, copy, n, gm_record_line (r), r->request->effect_stacks ? gm_record_stack (r) : NULL };
   if (fn)
     gm_record_keep (r, fn);
   if (name)
     gm_record_keep (r, name);
   g_array_append_val (r->effects, e);
+}
+
+char *
+gm_recording_effects_text (const GmRecording *rec)
+{
+  static const char *const what[] = {
+    [GM_EFFECT_CALL] = "a call",          [GM_EFFECT_SETITEM] = "an item is stored", [GM_EFFECT_DELITEM] = "an item is deleted",
+    [GM_EFFECT_SETATTR] = "an attribute", [GM_EFFECT_DELATTR] = "an attribute is deleted", [GM_EFFECT_GLOBAL] = "a global",
+    [GM_EFFECT_CELL] = "a captured variable",
+  };
+  const GmRecorder *r = rec->owner;
+  GString *s = g_string_new (NULL);
+  for (uint32_t i = 0; i < r->effects->len; i++) {
+    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
+    const char *on = e->n && e->args[0]->source ? e->args[0]->source->name : NULL;
+    g_string_append_printf (s, "%s%s%s%s%s, line %d\n%s", what[e->kind], e->name ? " " : "", e->name ? PyUnicode_AsUTF8 (e->name) : "",
+                            on ? " of " : "", on ? on : "", e->line, e->stack ? e->stack : "");
+  }
+  return g_string_free (s, FALSE);
 }

@@ -202,3 +202,51 @@ def test_graph_text_has_user_lines():
     first = root.__code__.co_firstlineno
     assert any("mul" in line and f"test_guards.py:{first + 1}" in line for line in lines)
     assert any("tanh" in line and f"test_guards.py:{first + 2}" in line for line in lines)
+
+
+def test_an_entry_dies_with_a_class_that_it_compares_with():  # GU-6
+    def local_class():
+        class Local:
+            w = 2
+
+            def scaled(self, x):
+                return x * self.w
+
+        return Local
+
+    f = compiled(fresh(lambda v, x: v.scaled(x)))
+    cls = local_class()
+    f(cls(), G.ones(2))
+    f(cls(), G.ones(2))
+    assert f.status()["graphs"] == 1 and f.status()["hits"] == 1
+    dead = weakref.ref(cls)
+    del cls
+    gc.collect()
+    assert dead() is None
+    assert f.status()["graphs"] == 0
+    for _ in range(20):  # far more classes than the limit of entries: the dead do not count
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert f(local_class()(), G.ones(2)).tolist() == [2, 2]
+        gc.collect()
+
+
+def test_an_entry_dies_with_a_function_that_a_class_held():
+    class Local:
+        def scaled(self, x):
+            return x * 2
+
+    f = compiled(fresh(lambda v, x: v.scaled(x)))
+    f(Local(), G.ones(2))
+    Local.scaled = lambda self, x: x * 3
+    gc.collect()
+    assert f(Local(), G.ones(2)).tolist() == [3, 3]
+    assert f.status()["graphs"] == 1
+
+
+def test_reasons_when_an_object_has_died():
+    f = compiled(fresh(lambda v, x: v(x)))
+    f(type("Local", (), {"__call__": lambda self, x: x + 1})(), G.ones(2))
+    gc.collect()
+    f(type("Local", (), {"__call__": lambda self, x: x + 2})(), G.ones(2))
+    assert f.status()["graphs"] == 1

@@ -160,11 +160,18 @@ TEST_FILES = \
   tests/python/test_tensor.py \
   tests/python/test_testing.py \
   tests/style/floors.py \
+  tests/style/statements.py \
+  tests/style/statements.txt \
   tests/trace/conftest.py \
   tests/trace/programs_basic.py \
   tests/trace/programs_dtypes.py \
   tests/trace/programs_functions.py \
   tests/trace/programs_objects.py \
+  tests/trace/test_breaks.py \
+  tests/trace/test_callable_backends.py \
+  tests/trace/test_comptime.py \
+  tests/trace/test_control.py \
+  tests/trace/test_fact_table.py \
   tests/trace/test_guards.py \
   tests/trace/test_programs.py \
   tests/trace/test_versions.py \

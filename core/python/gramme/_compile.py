@@ -6,6 +6,9 @@ import os
 from gramme import _core
 
 
+registered = {}  # name -> callable: gramme.compiler.register_backend
+
+
 def default_backend():
     """The back end used when none is named: GRAMME_BACKEND, else tcc where it is installed, else eager."""
     name = os.environ.get("GRAMME_BACKEND")
@@ -22,9 +25,12 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=
     guards and run.  What cannot be traced runs as plain Python, with one warning that says why.
 
     model: a Python function or method; an nn.Module is compiled in place (its forward) and returned.
-    backend: a name of gramme.compiler.list_backends(); default GRAMME_BACKEND, else tcc, else eager.
+    backend: a name of gramme.compiler.list_backends(); default GRAMME_BACKEND, else tcc, else eager.  Or a callable that gets a
+    gramme.fx.GraphModule and example inputs, and returns a callable of the inputs that returns a tuple of tensors; see
+    gramme.compiler.register_backend.
     options: dict of the back end's options (`gramme inspect NAME` lists them) and of these: "partition": "min-cut" saves
-        less for the backward and computes the rest again, "memory-budget": 0 to 1 saves that part of it.
+        less for the backward and computes the rest again, "memory-budget": 0 to 1 saves that part of it.  A callable gets it as the argument
+        `options`.
     fullgraph: raise gramme.compiler.Unsupported instead of running as plain Python.
     disable: return `model` as it is.
     Raises ValueError for a back end that is not installed (the message lists names), TypeError for what is no function.
@@ -33,19 +39,25 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=
         return lambda fn: compile(fn, backend=backend, options=options, fullgraph=fullgraph, disable=disable)
     if disable:
         return model
-    name = default_backend() if backend is None else backend
-    if not isinstance(name, str):
-        raise TypeError(f"backend must be the name of an installed back end, not {type(name).__name__}")
-    _core.check_backend(name)
+    if isinstance(model, _core.Marked) and model.disables:
+        return model
+    backend = default_backend() if backend is None else backend
+    if isinstance(backend, str):
+        backend = registered.get(backend, backend)
+    if isinstance(backend, str):
+        _core.check_backend(backend)
+    elif not callable(backend):
+        raise TypeError(f"backend must be the name of an installed back end or a callable, not {type(backend).__name__}")
+    extra = {"options": dict(options)} if options and not isinstance(backend, str) else None
     words = [f"{key}={value}" for key, value in options.items()] if options else None
     if hasattr(model, "forward") and not isinstance(model, type):
         if isinstance(model.forward, _core.CompiledFunction):
             model.forward = model.forward.__wrapped__
-        model.forward = _core.CompiledFunction(model.forward, name, words, fullgraph)
+        model.forward = _core.CompiledFunction(model.forward, backend, words, fullgraph, extra)
         return model
     if isinstance(model, _core.CompiledFunction):
         model = model.__wrapped__
-    compiled = _core.CompiledFunction(model, name, words, fullgraph)
+    compiled = _core.CompiledFunction(model, backend, words, fullgraph, extra)
     for attribute in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
         value = getattr(model, attribute, None)
         if value is not None:

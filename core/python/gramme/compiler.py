@@ -5,14 +5,70 @@ import atexit
 import os
 
 from gramme import _core
-from gramme._core import BackendError, GraphBreakWarning, Unsupported
+from gramme._compile import registered as _registered
+from gramme._core import BackendCompilerFailed, BackendError, GraphBreakWarning, Unsupported, is_compiling
 
-__all__ = ["BackendError", "GraphBreakWarning", "Unsupported", "explain", "is_compiling", "list_backends", "reset"]
+__all__ = [
+    "BackendCompilerFailed",
+    "BackendError",
+    "GraphBreakWarning",
+    "Unsupported",
+    "allow_in_graph",
+    "assume_constant_result",
+    "disable",
+    "explain",
+    "is_compiling",
+    "list_backends",
+    "mark_static",
+    "register_backend",
+    "reset",
+    "set_stance",
+    "substitute_in_graph",
+]
 
 
-def list_backends():
-    """Names of the back ends that can be used, sorted.  Found through the plugins' manifests: loads nothing."""
-    return _core.list_backends()
+# -- Back ends
+
+
+def list_backends(exclude_tags=("debug",)):
+    """Names of the back ends that can be used, sorted.  Found through the plugins' manifests: loads nothing.
+
+    Those of register_backend() are among them, unless they have one of exclude_tags.
+    """
+    own = [name for name, fn in _registered.items() if not set(getattr(fn, "tags", ())) & set(exclude_tags or ())]
+    return sorted(set(_core.list_backends()) | set(own))
+
+
+def register_backend(fn=None, name=None, tags=(), aot=None):
+    """Makes a callable a back end that can be named; also a decorator.
+
+    fn(graph, example_inputs) gets a gramme.fx.GraphModule and tensors like those of the call, and returns a callable of the
+    inputs that returns a tuple of tensors: `graph` itself is one.  Plainly, fn gets the graph as it was recorded, and what it
+    returns may be differentiated.  With aot=True (or an attribute `aot` on fn) it gets graphs without in-place writes, forward and,
+    where gradients are needed, backward, each by itself.
+    """
+    if fn is None:
+        return lambda fn: register_backend(fn, name=name, tags=tags, aot=aot)
+    if not callable(fn):
+        raise TypeError(f"a back end must be callable, not {type(fn).__name__}")
+    if tags:
+        fn.tags = tuple(tags)
+    if aot is not None:
+        fn.aot = aot
+    name = name or fn.__name__
+    if name in _core.list_backends() or _registered.get(name, fn) is not fn:
+        raise ValueError(f"there is a back end named {name!r} already")
+    _registered[name] = fn
+    return fn
+
+
+@register_backend(tags=("debug",), aot=True)
+def aot_eager(graph, example_inputs):
+    """Forward and backward graphs, run by eager."""
+    return graph
+
+
+# -- Control
 
 
 def reset(fn=None):
@@ -23,9 +79,110 @@ def reset(fn=None):
         fn.reset()
 
 
-def is_compiling():
-    """False here; True inside a function while it is being recorded."""
-    return False
+def _copy_names(to, fn):
+    for attribute in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
+        value = getattr(fn, attribute, None)
+        if value is not None:
+            setattr(to, attribute, value)
+    return to
+
+
+def disable(fn=None, recursive=True, *, reason=None):
+    """The function is never recorded: a compiled function that calls it breaks its graph there.  Also a decorator.
+
+    recursive: compiled functions that it calls run as plain Python too.  An nn.Module is changed in place.
+    """
+    if fn is None:
+        return lambda fn: disable(fn, recursive, reason=reason)
+    if hasattr(fn, "forward") and not isinstance(fn, type):
+        fn.forward = disable(fn.forward, recursive, reason=reason)
+        return fn
+    fn = fn.__wrapped__ if isinstance(fn, _core.CompiledFunction) else fn
+    return _copy_names(_core.Marked(fn, "disable" if recursive else "disable_one", reason or ""), fn)
+
+
+def assume_constant_result(fn):
+    """The function is called while a call of it is recorded, and its result becomes a constant of the graph.
+
+    Nothing guards that it would be the same in a later call: that is the promise.  Its arguments must be known while recording.
+    """
+    return _copy_names(_core.Marked(fn, "constant"), fn)
+
+
+def allow_in_graph(fn):
+    """Returns fn, or a list or tuple of functions, as it is: gramme's own functions are operations of the graph already, and
+    every other Python function is recorded through, call by call, to the operations that it is made of."""
+    for one in fn if isinstance(fn, (list, tuple)) else (fn,):
+        if not callable(one):
+            raise TypeError(f"allow_in_graph takes functions, not {type(one).__name__}")
+    return fn
+
+
+def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False):
+    """Decorator: calls of original_fn, a function of C that cannot be recorded, are recorded as calls of the Python function.
+
+    Both must give the same results.  Plain Python goes on calling original_fn.
+    """
+    import inspect
+
+    def decorator(stand_in):
+        if not skip_signature_check:
+            try:
+                wanted = inspect.signature(original_fn)
+            except (TypeError, ValueError):
+                wanted = None
+            if wanted is not None and list(wanted.parameters) != list(inspect.signature(stand_in).parameters):
+                raise TypeError(f"{stand_in.__qualname__}{inspect.signature(stand_in)} has other parameters than the original: {wanted}")
+        _core.substitute(original_fn, stand_in)
+        return stand_in
+
+    return decorator
+
+
+class set_stance:
+    """What this thread wants of compiled functions: at once, inside a `with` block, or inside a decorated function.
+
+    "default": compile what has no entry.  "force_eager": run everything as plain Python.  "eager_on_recompile": use the entries that fit, run
+    other calls as plain Python.  "fail_on_recompile": use the entries that fit, RuntimeError for other calls.
+    """
+
+    def __init__(self, stance="default"):
+        self.stance = stance
+        self.previous = _core.set_stance(stance)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        _core.set_stance(self.previous)
+
+    def __call__(self, function):
+        import functools
+
+        _core.set_stance(self.previous)  # as a decorator it acts inside calls alone
+        stance = self.stance
+
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            with set_stance(stance):
+                return function(*args, **kwargs)
+
+        return wrapper
+
+
+def mark_static(tensor, index=None):
+    """The sizes of a tensor (or one, or those of a list of dimensions) are never to become symbolic: they are fixed in each entry."""
+    if not isinstance(tensor, _core.Tensor):
+        raise TypeError(f"mark_static takes a tensor, not {type(tensor).__name__}")
+    dims = range(tensor.dim()) if index is None else index if isinstance(index, (list, tuple)) else (index,)
+    for dim in dims:
+        if not -tensor.dim() <= dim < tensor.dim():
+            raise IndexError(f"dimension {dim} of a tensor with {tensor.dim()} dimensions")
+    marked = getattr(tensor, "_dynamo_static_indices", frozenset())
+    tensor._dynamo_static_indices = marked | {dim % tensor.dim() for dim in dims}
+
+
+# -- Looking
 
 
 class Explanation:
@@ -48,7 +205,8 @@ class Explanation:
             f"{self.status['hits']} hits, {self.status['misses']} misses"
         ]
         for i, entry in enumerate(reversed(self.entries)):
-            lines.append(f"graph {i}: {entry['nodes']} nodes, {entry['n_guards']} guards, {entry['hits']} hits, "
+            lines.append(f"graph {i}: {entry['nodes']} nodes, {entry['n_guards']} guards ({entry['guard_ns']:.0f} ns a check, "
+                         f"{entry['guard_cold_ns']:.0f} ns the first), {entry['hits']} hits, "
                          f"{entry['effects']} side effects, {entry['frames_inlined']} calls inlined")
             if entry["reason"]:
                 lines.append(f"  compiled because: {entry['reason']}")

@@ -98,3 +98,20 @@ def assert_bits_equal(actual, expected):
         f"{len(wrong)} of {expected.numel()} elements differ in their bits; the first, at {_position(at, expected.shape)}, is "
         f"{_flat(actual)[at]!r} and should be {_flat(expected)[at]!r}"
     )
+
+
+class CompileCounter:
+    """A back end that runs the graphs as they are, and counts: frame_count graphs, op_count operations in them."""
+
+    def __init__(self):
+        self.clear()
+
+    def clear(self):
+        self.frame_count = self.op_count = 0
+        self.graphs = []
+
+    def __call__(self, graph, example_inputs):
+        self.frame_count += 1
+        self.op_count += sum(node.op == "call_function" for node in graph.nodes)
+        self.graphs.append(graph)
+        return graph

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * callable_backend.c -- see callable_backend.h.
+ *
+ * What a callable returns is not trusted: number, type, shape and dtype of its results are compared with the graph's before
+ * anything else sees them.  Whatever goes wrong while it compiles is one exception, with the back end's name, the first
+ * exception as its cause, and `inner_exception`.
+ */
+#include "core/python/cpython.h"
+
+#include "core/python/callable_backend.h"
+
+#include "core/python/graph_object.h"
+
+PyObject *gm_py_backend_failed;
+
+/* -- Failures ---------------------------------------------------------------------------------- */
+
+/* Wraps the pending exception.  KeyboardInterrupt and the like pass as they are. */
+static void
+raise_failed (const char *name)
+{
+  PyObject *type, *inner, *traceback;
+  if (!PyErr_ExceptionMatches (PyExc_Exception))
+    return;
+  PyErr_Fetch (&type, &inner, &traceback);
+  PyErr_NormalizeException (&type, &inner, &traceback);
+  if (traceback)
+    PyException_SetTraceback (inner, traceback);
+  PyObject *text = PyUnicode_FromFormat ("the back end %s failed: %s: %S\n  it was called with a graph and example inputs, "
+                                         "and must return a callable; gramme.compile(f, backend=\"eager\") leaves it out",
+                                         name, ((PyTypeObject *) type)->tp_name, inner);
+  PyObject *failed = text ? PyObject_CallOneArg (gm_py_backend_failed, text) : NULL;
+  PyObject *named = failed ? PyUnicode_FromString (name) : NULL;
+  if (named && PyObject_SetAttrString (failed, "backend_name", named) == 0
+      && PyObject_SetAttrString (failed, "inner_exception", inner) == 0) {
+    PyException_SetCause (failed, Py_NewRef (inner));
+    PyErr_SetObject (gm_py_backend_failed, failed);
+  }
+  Py_XDECREF (named);
+  Py_XDECREF (failed);
+  Py_XDECREF (text);
+  Py_XDECREF (type);
+  Py_XDECREF (inner);
+  Py_XDECREF (traceback);
+}
+
+/* -- Compiling --------------------------------------------------------------------------------- */
+
+bool
+gm_callable_is_aot (PyObject *fn)
+{
+  PyObject *mark = PyObject_GetAttrString (fn, "aot");
+  bool aot = mark && PyObject_IsTrue (mark) == 1;
+  Py_XDECREF (mark);
+  PyErr_Clear ();
+  return aot;
+}
+
+/* fn (graph, examples, **options); takes examples.  NULL with BackendCompilerFailed. */
+static PyObject *
+call_backend (const GmConfig *config, const GmGraph *graph, PyObject *examples)
+{
+  PyObject *module = examples ? gm_py_graph_module (graph) : NULL, *made = NULL;
+  PyObject *args = module ? PyTuple_Pack (2, module, examples) : NULL;
+  if (args)
+    made = PyObject_Call (config->callable, args, config->kwargs);
+  if (made && !PyCallable_Check (made)) {
+    PyErr_Format (PyExc_TypeError, "it returned a %.100s, which cannot be called", Py_TYPE (made)->tp_name);
+    Py_CLEAR (made);
+  }
+  Py_XDECREF (args);
+  Py_XDECREF (module);
+  Py_XDECREF (examples);
+  if (!made)
+    raise_failed (config->text);
+  return made;
+}
+
+static PyObject *
+random_state (uint64_t draws)
+{
+  GError *error = NULL;
+  GmMeta m = gm_meta_make (GM_I64, 1, (const int64_t[]){ 2 });
+  GmTensor *t = gm_tensor_new (&m, &error);
+  if (!t)
+    return gm_py_raise (error);
+  int64_t *words = gm_tensor_data (t);
+  words[0] = (int64_t) gm_random_current_seed ();
+  words[1] = (int64_t) gm_random_take (draws);
+  return gm_py_tensor_take (t);
+}
+
+static PyObject *
+inputs_list (const GmDirect *d, PyObject *const *slots, uint64_t draws)
+{
+  PyObject *list = PyList_New (d->n_inputs);
+  for (uint32_t i = 0; list && i < d->n_inputs; i++) {
+    PyObject *o = d->slots[i] == GM_SLOT_RNG ? random_state (draws) : Py_NewRef (slots[d->slots[i]]);
+    if (!o)
+      Py_CLEAR (list);
+    else
+      PyList_SET_ITEM (list, i, o);
+  }
+  return list;
+}
+
+GmDirect *
+gm_callable_compile (const GmConfig *config, const GmRecording *rec, const GmGraph *graph, PyObject *const *slots)
+{
+  GmDirect *d = g_new0 (GmDirect, 1);
+  d->name = g_strdup (config->text);
+  d->n_inputs = rec->n_inputs;
+  d->slots = g_new (uint32_t, rec->n_inputs + 1);
+  for (uint32_t i = 0; i < rec->n_inputs; i++)
+    d->slots[i] = rec->inputs[i].slot;
+  d->rng_draws = rec->rng_taken;
+  d->n_outputs = graph->outputs->len;
+  d->outputs = g_new (GmMeta, d->n_outputs + 1);
+  for (uint32_t i = 0; i < d->n_outputs; i++)
+    d->outputs[i] = *gm_graph_meta (graph, g_array_index (graph->outputs, GmGraphOutput, i).value);
+  /* The example of the generator's state draws nothing: compiling must not change what the program computes. */
+  d->fn = call_backend (config, graph, inputs_list (d, slots, 0));
+  if (!d->fn)
+    g_clear_pointer (&d, gm_direct_free);
+  return d;
+}
+
+void
+gm_direct_free (GmDirect *d)
+{
+  if (!d)
+    return;
+  Py_XDECREF (d->fn);
+  g_free (d->name);
+  g_free (d->slots);
+  g_free (d->outputs);
+  g_free (d);
+}
+
+/* -- Running ----------------------------------------------------------------------------------- */
+
+static bool
+same_value (const GmTensor *t, const GmMeta *m)
+{
+  return t->meta.dtype == m->dtype && t->meta.ndim == m->ndim
+         && memcmp (t->meta.sizes, m->sizes, m->ndim * sizeof (int64_t)) == 0;
+}
+
+/* The results as a fast sequence of n tensors of the right kind; takes `result`. */
+static PyObject *
+check_results (const char *name, PyObject *result, const GmMeta *metas, uint32_t n)
+{
+  if (!result)
+    return NULL;
+  if (!PyTuple_Check (result) && !PyList_Check (result)) {
+    PyErr_Format (gm_py_backend_error, "what the back end %s compiled must return a tuple of %u tensors, not a %.100s", name,
+                  (unsigned) n, Py_TYPE (result)->tp_name);
+    goto failed;
+  }
+  if (PySequence_Fast_GET_SIZE (result) != (Py_ssize_t) n) {
+    PyErr_Format (gm_py_backend_error, "what the back end %s compiled must return %u tensors, not %zd", name, (unsigned) n,
+                  PySequence_Fast_GET_SIZE (result));
+    goto failed;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    PyObject *o = PySequence_Fast_GET_ITEM (result, i);
+    const GmTensor *t = gm_py_tensor_get (o);
+    if (t && same_value (t, &metas[i]))
+      continue;
+    g_autofree char *want = gm_meta_text (&metas[i]), *have = t ? gm_meta_text (&t->meta) : g_strdup (Py_TYPE (o)->tp_name);
+    PyErr_Format (gm_py_backend_error, "result %u of what the back end %s compiled is %s, the graph's is %s", (unsigned) i, name,
+                  have, want);
+    goto failed;
+  }
+  return result;
+failed:
+  Py_DECREF (result);
+  return NULL;
+}
+
+bool
+gm_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs)
+{
+  PyObject *list = inputs_list (d, slots, d->rng_draws);
+  if (!list)
+    return false;
+  PyObject *result = PyObject_Vectorcall (d->fn, &PyList_GET_ITEM (list, 0), d->n_inputs, NULL);
+  Py_DECREF (list);
+  result = check_results (d->name, result, d->outputs, d->n_outputs);
+  if (!result)
+    return false;
+  for (uint32_t i = 0; i < d->n_outputs; i++)
+    outputs[i] = Py_NewRef (PySequence_Fast_GET_ITEM (result, i));
+  Py_DECREF (result);
+  return true;
+}
+
+/* -- Forward and backward through a plan ------------------------------------------------------- */
+
+typedef struct {
+  PyObject *fn[2]; /* by role; NULL: there is none */
+  char *name;
+} Exec;
+
+static void
+exec_unref (void *data)
+{
+  Exec *x = data;
+  PyGILState_STATE gil = PyGILState_Ensure ();
+  Py_XDECREF (x->fn[0]);
+  Py_XDECREF (x->fn[1]);
+  PyGILState_Release (gil);
+  g_free (x->name);
+  g_free (x);
+}
+
+/* The plan has allocated the outputs: results are copied there.  Nothing is differentiated: the plan ties the history. */
+static bool
+exec_run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+{
+  Exec *x = data;
+  PyGILState_STATE gil = PyGILState_Ensure ();
+  bool was = gm_grad_set_enabled (false), ok = false;
+  PyObject *result = NULL, *args = PyTuple_New (n_in);
+  g_autofree GmMeta *metas = g_new (GmMeta, n_out + 1);
+  for (int i = 0; args && i < n_in; i++) {
+    /* An alias: a back end in Python may keep or wrap what it is given, the plan's own tensors are not to be touched. */
+    PyObject *o = gm_py_tensor_take (gm_tensor_detach (in[i]));
+    if (!o)
+      Py_CLEAR (args);
+    else
+      PyTuple_SET_ITEM (args, i, o);
+  }
+  for (int i = 0; i < n_out; i++)
+    metas[i] = out[i]->meta;
+  if (args)
+    result = check_results (x->name, PyObject_CallObject (x->fn[role], args), metas, (uint32_t) n_out);
+  if (result) {
+    ok = true;
+    for (int i = 0; ok && i < n_out; i++) {
+      GmTensor *t = gm_py_tensor_get (PySequence_Fast_GET_ITEM (result, i));
+      ok = gm_op_run_into (GM_OP_copy, &t, 1, NULL, out[i], error);
+    }
+  } else
+    gm_py_error_set (error);
+  Py_XDECREF (result);
+  Py_XDECREF (args);
+  gm_grad_set_enabled (was);
+  PyGILState_Release (gil);
+  return ok;
+}
+
+/* Zeros of the inputs' metas. */
+static PyObject *
+examples_of (const GmGraph *g)
+{
+  PyObject *list = PyList_New (g->inputs->len);
+  for (uint32_t i = 0; list && i < g->inputs->len; i++) {
+    GmMeta m = *gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i));
+    GError *error = NULL;
+    GmAttrs attrs = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE,
+                      .n_list = m.ndim, .dtype = m.dtype, .value = gm_scalar_int (0) };
+    memcpy (attrs.list, m.sizes, sizeof attrs.list);
+    m.requires_grad = 0;
+    GmTensor *t = gm_tensor_new (&m, &error);
+    if (t && !gm_op_run_into (GM_OP_full, NULL, 0, &attrs, t, &error))
+      g_clear_pointer (&t, gm_tensor_unref);
+    PyObject *o = t ? gm_py_tensor_take (t) : gm_py_raise (error);
+    if (!o)
+      Py_CLEAR (list);
+    else
+      PyList_SET_ITEM (list, i, o);
+  }
+  return list;
+}
+
+bool
+gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *backward, GmPlanExec *out, GError **error)
+{
+  const GmConfig *config = data;
+  Exec *x = g_new0 (Exec, 1);
+  x->name = g_strdup (config->text);
+  const GmGraph *graphs[2] = { forward, backward };
+  for (int role = 0; role < 2; role++) {
+    if (!graphs[role])
+      continue;
+    x->fn[role] = call_backend (config, graphs[role], examples_of (graphs[role]));
+    if (!x->fn[role]) {
+      PyObject *type, *value, *traceback;
+      PyErr_Fetch (&type, &value, &traceback); /* dropping the first callable may run code */
+      exec_unref (x);
+      PyErr_Restore (type, value, traceback);
+      return gm_py_error_set (error);
+    }
+  }
+  *out = (GmPlanExec){ x, exec_run, exec_unref };
+  return true;
+}
+
+int
+gm_py_init_callable_backend (PyObject *module)
+{
+  gm_py_backend_failed = PyErr_NewExceptionWithDoc (
+    "gramme.compiler.BackendCompilerFailed",
+    "A back end written in Python raised while it compiled.  backend_name: its name; inner_exception: what it raised.",
+    gm_py_backend_error, NULL);
+  return gm_py_backend_failed ? PyModule_AddObjectRef (module, "BackendCompilerFailed", gm_py_backend_failed) : -1;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * control.c -- see control.h.  Marked functions and stances belong to the calling thread alone: what one thread asks for
+ * changes nothing in another.
+ */
+#include "core/python/cpython.h"
+#include <structmember.h>
+
+#include "core/python/control.h"
+
+#include "core/trace/control.h"
+
+static _Thread_local GmControl control;
+
+GmControl *
+gm_control (void)
+{
+  return &control;
+}
+
+/* -- Stances ----------------------------------------------------------------------------------- */
+
+static const char *const stances[] = { "default", "force_eager", "eager_on_recompile", "fail_on_recompile" };
+
+/* Returns the old one. */
+static PyObject *
+set_stance (PyObject *module, PyObject *arg)
+{
+  const char *name = PyUnicode_AsUTF8 (arg);
+  if (!name)
+    return NULL;
+  for (size_t i = 0; i < G_N_ELEMENTS (stances); i++)
+    if (strcmp (name, stances[i]) == 0) {
+      GmStance old = control.stance;
+      control.stance = (GmStance) i;
+      return PyUnicode_FromString (stances[old]);
+    }
+  return PyErr_Format (PyExc_ValueError, "there is no stance %R: default, force_eager, eager_on_recompile, fail_on_recompile", arg);
+}
+
+/* -- Marked functions -------------------------------------------------------------------------- */
+
+static PyObject *
+marked_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+  const GmMarked *self = (const GmMarked *) callable;
+  bool off = self->kind == GM_MARK_DISABLE;
+  control.off += off;
+  PyObject *result = PyObject_Vectorcall (self->fn, args, nargsf, kwnames);
+  control.off -= off;
+  return result;
+}
+
+/* Marked (fn, kind, reason=''); kind: "disable", "disable_one", "constant". */
+static PyObject *
+marked_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+  static const char *const kinds[] = { "disable", "disable_one", "constant" };
+  PyObject *fn, *reason = NULL;
+  const char *kind;
+  if (!PyArg_ParseTuple (args, "Os|U:Marked", &fn, &kind, &reason))
+    return NULL;
+  size_t k = 0;
+  while (k < G_N_ELEMENTS (kinds) && strcmp (kind, kinds[k]) != 0)
+    k++;
+  if (k == G_N_ELEMENTS (kinds) || !PyCallable_Check (fn))
+    return PyErr_Format (PyExc_TypeError, "only something that can be called can be marked, not a %.100s", Py_TYPE (fn)->tp_name);
+  GmMarked *self = (GmMarked *) type->tp_alloc (type, 0);
+  if (!self)
+    return NULL;
+  self->vectorcall = marked_call;
+  self->fn = Py_NewRef (fn);
+  self->reason = reason ? Py_NewRef (reason) : PyUnicode_FromString ("");
+  self->kind = (uint8_t) k;
+  return (PyObject *) self;
+}
+
+static int
+marked_traverse (PyObject *o, visitproc visit, void *arg)
+{
+  Py_VISIT (((GmMarked *) o)->fn);
+  Py_VISIT (((GmMarked *) o)->dict);
+  return 0;
+}
+
+static int
+marked_clear (PyObject *o)
+{
+  Py_CLEAR (((GmMarked *) o)->fn);
+  Py_CLEAR (((GmMarked *) o)->dict);
+  return 0;
+}
+
+static void
+marked_dealloc (PyObject *o)
+{
+  PyObject_GC_UnTrack (o);
+  if (((GmMarked *) o)->weakrefs)
+    PyObject_ClearWeakRefs (o);
+  marked_clear (o);
+  Py_CLEAR (((GmMarked *) o)->reason);
+  Py_TYPE (o)->tp_free (o);
+}
+
+static PyObject *
+marked_get (PyObject *self, PyObject *instance, PyObject *owner)
+{
+  return instance && instance != Py_None ? PyMethod_New (self, instance) : Py_NewRef (self);
+}
+
+static PyObject *
+marked_repr (PyObject *o)
+{
+  return PyUnicode_FromFormat ("<%s %R>", ((GmMarked *) o)->kind == GM_MARK_CONSTANT ? "constant" : "not compiled", ((GmMarked *) o)->fn);
+}
+
+static PyObject *
+marked_disables (PyObject *o, void *closure)
+{
+  return PyBool_FromLong (((GmMarked *) o)->kind != GM_MARK_CONSTANT);
+}
+
+static PyGetSetDef getset[] = {
+  { "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict },
+  { "disables", marked_disables, NULL, "Whether gramme.compile leaves it as it is." },
+  { NULL },
+};
+
+static PyMemberDef members[] = {
+  { "__wrapped__", T_OBJECT, offsetof (GmMarked, fn), READONLY, "The function that was marked." },
+  { NULL },
+};
+
+PyTypeObject gm_py_marked_type = {
+  PyVarObject_HEAD_INIT (NULL, 0)
+  .tp_name = "gramme._core.Marked",
+  .tp_doc = "Marked(fn, kind, reason='')\n\nWhat gramme.compiler.disable and assume_constant_result return.",
+  .tp_basicsize = sizeof (GmMarked),
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+  .tp_new = marked_new,
+  .tp_dealloc = marked_dealloc,
+  .tp_traverse = marked_traverse,
+  .tp_clear = marked_clear,
+  .tp_call = PyVectorcall_Call,
+  .tp_vectorcall_offset = offsetof (GmMarked, vectorcall),
+  .tp_descr_get = marked_get,
+  .tp_repr = marked_repr,
+  .tp_getset = getset,
+  .tp_members = members,
+  .tp_dictoffset = offsetof (GmMarked, dict),
+  .tp_weaklistoffset = offsetof (GmMarked, weakrefs),
+};
+
+static PyMethodDef functions[] = {
+  { "set_stance", set_stance, METH_O, "set_stance(name) -> str: sets this thread's stance, returns the old one." },
+  { NULL },
+};
+
+int
+gm_py_init_control (PyObject *module)
+{
+  if (PyModule_AddType (module, &gm_py_marked_type) < 0 || PyType_Ready (&gm_comptime_session_type) < 0
+      || PyModule_AddType (module, &gm_comptime_value_type) < 0)
+    return -1;
+  return PyModule_AddFunctions (module, functions) < 0 ? -1 : PyModule_AddFunctions (module, gm_control_functions);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * control.h -- what this thread wants of compiled functions, and the type of marked functions.
+ */
+#ifndef GM_PYTHON_CONTROL_H
+#define GM_PYTHON_CONTROL_H
+
+#include "core/python/errors.h"
+
+typedef enum { GM_STANCE_DEFAULT, GM_STANCE_FORCE_EAGER, GM_STANCE_EAGER_ON_RECOMPILE, GM_STANCE_FAIL_ON_RECOMPILE } GmStance;
+
+/* Of the calling thread. */
+typedef struct {
+  uint32_t off; /* nesting of functions that are not to be compiled: nothing is while it is not 0 */
+  GmStance stance;
+} GmControl;
+GmControl *gm_control (void);
+
+extern PyTypeObject gm_py_marked_type;
+int gm_py_init_control (PyObject *module);
+
+#endif

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * graph_object.c -- a recorded graph as a Python object: its nodes as plain data, and a way to run it.
+ *
+ * Running goes through the tape, op by op, so that gradients flow through a graph exactly as they do through the
+ * function it was recorded from.  The graph is a copy and immutable: whoever holds it holds nothing of a compilation.
+ * gramme.fx makes the objects that users see from what `nodes` returns.
+ */
+#include "core/python/graph_object.h"
+
+#include <string.h>
+
+#include "core/python/args.h"
+#include "core/python/types.h"
+
+typedef struct {
+  PyObject_HEAD GmGraph *g; /* owned */
+} GmPyGraph;
+
+/* -- Reading ----------------------------------------------------------------------------------- */
+
+static PyObject *
+ints (int n, const int64_t *list)
+{
+  PyObject *t = PyTuple_New (n);
+  for (int i = 0; t && i < n; i++) {
+    PyObject *o = PyLong_FromLongLong (list[i]);
+    if (!o)
+      Py_CLEAR (t);
+    else
+      PyTuple_SET_ITEM (t, i, o);
+  }
+  return t;
+}
+
+/* {"shape", "stride", "dtype", "requires_grad", "where"} */
+static PyObject *
+meta_dict (const GmMeta *m, const char *where)
+{
+  return Py_BuildValue ("{s:N,s:N,s:N,s:N,s:z}", "shape", gm_py_size (m->ndim, m->sizes), "stride",
+                        ints (m->ndim, m->strides), "dtype", gm_py_dtype (m->dtype), "requires_grad",
+                        PyBool_FromLong (m->requires_grad), "where", where && *where ? where : NULL);
+}
+
+static PyObject *
+attr_value (int key, const GmAttrs *a)
+{
+  const char *field = (const char *) a + gm_attrs[key].offset;
+  switch (gm_attrs[key].type) {
+  case 'I':
+    return PyLong_FromLongLong (*(const int64_t *) field);
+  case 'B':
+    return PyBool_FromLong (*(const uint8_t *) field);
+  case 'D':
+    return gm_py_dtype (*(const uint8_t *) field);
+  case 'S':
+    return gm_py_from_scalar (*(const GmScalar *) field);
+  default:
+    return ints (a->n_list, a->list);
+  }
+}
+
+static PyObject *
+attrs_dict (const GmAttrs *a)
+{
+  PyObject *d = PyDict_New ();
+  for (int k = 1; d && a && k < GM_N_ATTRS; k++) {
+    if (!(a->mask & 1u << k))
+      continue;
+    PyObject *v = attr_value (k, a);
+    if (!v || PyDict_SetItemString (d, gm_attrs[k].name, v) < 0)
+      Py_CLEAR (d);
+    Py_XDECREF (v);
+  }
+  return d;
+}
+
+/* Names are unique: inputs keep theirs, a second one of the same name and a node get their value's number. */
+static PyObject *
+value_name (const GmGraph *g, GmValueId v)
+{
+  const GmGraphValue *value = gm_graph_value (g, v);
+  if (value->node != GM_NO_ID)
+    return PyUnicode_FromFormat ("%s_%u", gm_ops[gm_graph_node (g, value->node)->op].name,
+                                 (unsigned) value->node);
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    GmValueId other = g_array_index (g->inputs, GmValueId, i);
+    if (other != v && g_strcmp0 (gm_graph_value (g, other)->name, value->name) == 0 && other < v)
+      return PyUnicode_FromFormat ("%s_%u", value->name, (unsigned) v);
+  }
+  return PyUnicode_FromString (value->name ? value->name : "input");
+}
+
+static PyObject *
+names_of (const GmGraph *g, const GmValueId *values, uint32_t n)
+{
+  PyObject *t = PyTuple_New (n);
+  for (uint32_t i = 0; t && i < n; i++) {
+    PyObject *name = value_name (g, values[i]);
+    if (!name)
+      Py_CLEAR (t);
+    else
+      PyTuple_SET_ITEM (t, i, name);
+  }
+  return t;
+}
+
+/* (op, name, target, args, attrs, meta), steals nothing; all arguments but the texts are new references that it takes. */
+static int
+append_row (PyObject *list, const char *op, PyObject *name, const char *target, PyObject *args,
+            PyObject *attrs, PyObject *meta)
+{
+  PyObject *row = name && args && attrs && meta
+                      ? Py_BuildValue ("(sOsOOO)", op, name, target, args, attrs, meta)
+                      : NULL;
+  int r = row ? PyList_Append (list, row) : -1;
+  Py_XDECREF (row);
+  Py_XDECREF (name);
+  Py_XDECREF (args);
+  Py_XDECREF (attrs);
+  Py_XDECREF (meta);
+  return r;
+}
+
+static PyObject *
+graph_nodes (PyObject *self, PyObject *unused)
+{
+  const GmGraph *g = ((GmPyGraph *) self)->g;
+  PyObject *list = PyList_New (0);
+  int bad = !list;
+  for (uint32_t i = 0; i < g->inputs->len && !bad; i++) {
+    GmValueId v = g_array_index (g->inputs, GmValueId, i);
+    bad = append_row (list, "placeholder", value_name (g, v), gm_graph_value (g, v)->name ? gm_graph_value (g, v)->name : "input",
+                      PyTuple_New (0), PyDict_New (), meta_dict (gm_graph_meta (g, v), NULL));
+  }
+  for (uint32_t i = 0; i < g->nodes->len && !bad; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    PyObject *attrs = attrs_dict (n->op == GM_OP_constant ? NULL : n->attrs);
+    if (attrs && n->op == GM_OP_constant) {
+      PyObject *t = gm_py_tensor_wrap (g_ptr_array_index (g->constants, n->attrs->offset));
+      if (!t || PyDict_SetItemString (attrs, "tensor", t) < 0)
+        Py_CLEAR (attrs);
+      Py_XDECREF (t);
+    }
+    bad = append_row (list, "call_function", value_name (g, n->out), gm_ops[n->op].name,
+                      names_of (g, n->in, n->n_in), attrs, meta_dict (gm_graph_meta (g, n->out), n->where));
+  }
+  g_autofree GmValueId *out = g_new (GmValueId, g->outputs->len + 1);
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    out[i] = g_array_index (g->outputs, GmGraphOutput, i).value;
+  if (!bad)
+    bad = append_row (list, "output", PyUnicode_FromString ("output"), "output", names_of (g, out, g->outputs->len),
+                      PyDict_New (), PyDict_New ());
+  if (bad)
+    Py_CLEAR (list);
+  return list;
+}
+
+static PyObject *
+graph_text (PyObject *self, PyObject *unused)
+{
+  g_autofree char *text = gm_graph_text (((GmPyGraph *) self)->g);
+  return PyUnicode_FromString (text);
+}
+
+/* -- Running ----------------------------------------------------------------------------------- */
+
+/* One node.  A node that was recorded while gradients were off is run so: its result would require grad else. */
+static GmTensor *
+run_node (const GmGraph *g, const GmNode *n, GmTensor *const *in, GError **error)
+{
+  const GmMeta *m = gm_graph_meta (g, n->out);
+  if (n->op == GM_OP_constant)
+    return gm_tensor_ref (g_ptr_array_index (g->constants, n->attrs->offset));
+  bool off = !m->requires_grad && gm_graph_expects_grad (g, n->op, n->in, (int) n->n_in, m);
+  bool was = off ? gm_grad_set_enabled (false) : false;
+  GmTensor *t;
+  if (gm_ops[n->op].family == GM_FAMILY_MUTATE)
+    t = gm_autograd_into (in[0], GM_OP_copy, in + 1, 1, NULL, error) ? gm_tensor_ref (in[0]) : NULL;
+  else
+    t = gm_autograd_op (n->op, in, (int) n->n_in, n->attrs, error);
+  if (off)
+    gm_grad_set_enabled (was);
+  return t;
+}
+
+static bool
+run_nodes (const GmGraph *g, GmTensor **values, GError **error)
+{
+  g_autofree uint32_t *last_use = g_new0 (uint32_t, g->values->len + 1);
+  for (uint32_t i = 0; i < g->nodes->len; i++)
+    for (uint32_t k = 0; k < gm_graph_node (g, i)->n_in; k++)
+      last_use[gm_graph_node (g, i)->in[k]] = i;
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    last_use[g_array_index (g->outputs, GmGraphOutput, i).value] = GM_NO_ID;
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    g_autofree GmTensor **in = g_new (GmTensor *, n->n_in + 1);
+    for (uint32_t k = 0; k < n->n_in; k++)
+      in[k] = values[n->in[k]];
+    values[n->out] = run_node (g, n, in, error);
+    if (!values[n->out]) {
+      g_prefix_error (error, "%s%s%s: ", gm_ops[n->op].name, n->where ? " from " : "", n->where ? n->where : "");
+      return false;
+    }
+    for (uint32_t k = 0; k < n->n_in; k++)
+      if (last_use[n->in[k]] == i)
+        g_clear_pointer (&values[n->in[k]], gm_tensor_unref);
+  }
+  return true;
+}
+
+static PyObject *
+graph_run (PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+  const GmGraph *g = ((GmPyGraph *) self)->g;
+  if (n != (Py_ssize_t) g->inputs->len)
+    return PyErr_Format (PyExc_TypeError, "the graph takes %u tensors, %zd were given", (unsigned) g->inputs->len, n);
+  g_autofree GmTensor **values = g_new0 (GmTensor *, g->values->len + 1);
+  PyObject *result = NULL;
+  GError *error = NULL;
+  for (Py_ssize_t i = 0; i < n; i++) {
+    GmTensor *t = gm_py_tensor_get (args[i]);
+    if (!t) {
+      PyErr_Format (PyExc_TypeError, "input %zd of the graph is a %.100s, not a Tensor", i, Py_TYPE (args[i])->tp_name);
+      goto out;
+    }
+    values[g_array_index (g->inputs, GmValueId, i)] = gm_tensor_ref (t);
+  }
+  if (!run_nodes (g, values, &error)) {
+    gm_py_raise (error);
+    goto out;
+  }
+  result = PyTuple_New (g->outputs->len);
+  for (uint32_t i = 0; result && i < g->outputs->len; i++) {
+    PyObject *o = gm_py_tensor_wrap (values[g_array_index (g->outputs, GmGraphOutput, i).value]);
+    if (!o)
+      Py_CLEAR (result);
+    else
+      PyTuple_SET_ITEM (result, i, o);
+  }
+out:
+  for (uint32_t v = 0; v < g->values->len; v++)
+    gm_tensor_unref (values[v]);
+  return result;
+}
+
+/* run_op (graph, i, *inputs): node i alone, for interpreters written in Python. */
+static PyObject *
+graph_run_node (PyObject *self, PyObject *const *args, Py_ssize_t n_args)
+{
+  const GmGraph *g = ((GmPyGraph *) self)->g;
+  Py_ssize_t i = n_args > 0 ? PyLong_AsSsize_t (args[0]) : -1;
+  if (i < 0 || i >= (Py_ssize_t) g->nodes->len)
+    return PyErr_Occurred () ? NULL : PyErr_Format (PyExc_IndexError, "the graph has no node %zd", i);
+  const GmNode *n = gm_graph_node (g, i);
+  if (n_args - 1 != (Py_ssize_t) n->n_in)
+    return PyErr_Format (PyExc_TypeError, "%s takes %u tensors, %zd were given", gm_ops[n->op].name, (unsigned) n->n_in, n_args - 1);
+  g_autofree GmTensor **in = g_new (GmTensor *, n->n_in + 1);
+  for (uint32_t k = 0; k < n->n_in; k++)
+    if (!(in[k] = gm_py_tensor_get (args[1 + k])))
+      return PyErr_Format (PyExc_TypeError, "operand %u of %s is no Tensor", (unsigned) k, gm_ops[n->op].name);
+  GError *error = NULL;
+  GmTensor *t = run_node (g, n, in, &error);
+  return t ? gm_py_tensor_take (t) : gm_py_raise (error);
+}
+
+/* -- The type ---------------------------------------------------------------------------------- */
+
+static void
+graph_dealloc (PyObject *self)
+{
+  g_clear_pointer (&((GmPyGraph *) self)->g, gm_graph_free);
+  Py_TYPE (self)->tp_free (self);
+}
+
+static PyMethodDef graph_methods[] = {
+    {"nodes", graph_nodes, METH_NOARGS,
+     "nodes() -> list of (op, name, target, args, attrs, meta), in execution order: placeholders, calls, one output."},
+    {"text", graph_text, METH_NOARGS, "text() -> str: the graph as `gramme opt` reads it."},
+    {"run", (PyCFunction) (void (*) (void)) graph_run, METH_FASTCALL,
+     "run(*tensors) -> tuple of tensors: executes node by node; gradients flow through."},
+    {"run_node", (PyCFunction) (void (*) (void)) graph_run_node, METH_FASTCALL,
+     "run_node(i, *tensors) -> tensor: executes call i of the graph."},
+    {0},
+};
+
+static PyTypeObject graph_type = {
+    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.Graph",
+    .tp_doc = "A recorded graph; see gramme.fx.GraphModule.",
+    .tp_basicsize = sizeof (GmPyGraph),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = graph_dealloc,
+    .tp_methods = graph_methods,
+};
+
+PyObject *
+gm_py_graph_new (const GmGraph *g)
+{
+  GmPyGraph *self = PyObject_New (GmPyGraph, &graph_type);
+  if (self)
+    self->g = gm_graph_simplify (g, 0, NULL); /* nothing to simplify: a copy */
+  return (PyObject *) self;
+}
+
+PyObject *
+gm_py_graph_module (const GmGraph *g)
+{
+  PyObject *fx = PyImport_ImportModule ("gramme.fx"), *graph = fx ? gm_py_graph_new (g) : NULL;
+  PyObject *made = graph ? PyObject_CallMethod (fx, "GraphModule", "O", graph) : NULL;
+  Py_XDECREF (graph);
+  Py_XDECREF (fx);
+  return made;
+}
+
+int
+gm_py_init_graph (PyObject *module)
+{
+  return PyModule_AddType (module, &graph_type);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * graph_object.h -- gramme._core.Graph: a recorded graph that Python can read and run.
+ */
+#ifndef GM_PYTHON_GRAPH_OBJECT_H
+#define GM_PYTHON_GRAPH_OBJECT_H
+
+#include "core/graph/graph.h"
+#include "core/python/tensor_object.h"
+
+/* A new object around a copy of g. */
+PyObject *gm_py_graph_new (const GmGraph *g);
+/* gramme.fx.GraphModule (graph), NULL with an exception. */
+PyObject *gm_py_graph_module (const GmGraph *g);
+
+int gm_py_init_graph (PyObject *module);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * control.h -- what a program says to the recorder: disabled functions, asked-for breaks, code that runs while recording.
+ */
+#ifndef GM_TRACE_CONTROL_H
+#define GM_TRACE_CONTROL_H
+
+#include "core/trace/recorder.h"
+
+typedef enum {
+  GM_MARK_DISABLE,      /* a call of it is a break; nothing inside is compiled */
+  GM_MARK_DISABLE_ONE,  /* the same, but compiled functions inside stay so */
+  GM_MARK_CONSTANT,     /* it is called while recording, and its result is a constant */
+} GmMarkKind;
+
+/* gramme._core.Marked: a function with a mark.  Called as Python calls it, it is the function. */
+typedef struct {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject *fn, *reason; /* owned; reason: a str */
+  uint8_t kind;
+  PyObject *dict, *weakrefs;
+} GmMarked;
+
+/* The call of a builtin function that is one of this file's, or that has a stand-in; NULL: none of them. */
+const GmTracker *gm_control_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
+const GmTracker *gm_wrap_marked (GmRecorder *r, PyObject *real, const GmSource *source);
+
+/* graph_break, is_compiling, comptime, substitute: for the module's table. */
+extern PyMethodDef gm_control_functions[];
+/* A type of the objects that comptime code gets. */
+extern PyTypeObject gm_comptime_session_type, gm_comptime_value_type;
+
+/* comptime.c: runs fn (context, *values) now.  False: it raised, r->raised is set. */
+bool gm_comptime_run (GmRecorder *r, PyObject *fn, const GmTracker *const *values, uint32_t n);
+/* A value as an object for comptime code; new reference. */
+PyObject *gm_comptime_value (PyObject *session, const GmTracker *t);
+PyObject *gm_comptime_session (GmRecorder *r);
+
+#endif

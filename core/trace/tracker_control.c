@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tracker_control.c -- functions that mean something to the recorder: graph_break, is_compiling, comptime, marked
+ * functions, and stand-ins for functions of C.
+ *
+ * They are known by address, so that no name can be in the way.  While nothing is recorded each is an ordinary function
+ * that does what plain Python should see: nothing, False, the fallback, the function itself.
+ */
+#include "core/trace/control.h"
+
+#include "core/trace/builtin.h"
+#include "core/trace/cell.h"
+
+/* -- As plain Python sees them ----------------------------------------------------------------- */
+
+static PyObject *substitutes; /* dict: callable of C -> Python function */
+
+static PyObject *
+py_graph_break (PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+py_is_compiling (PyObject *module, PyObject *unused)
+{
+  Py_RETURN_FALSE;
+}
+
+static PyObject *
+py_comptime (PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+  if (n < 2) {
+    PyErr_SetString (PyExc_TypeError, "comptime() takes a function and its fallback");
+    return NULL;
+  }
+  if (args[1] == Py_None)
+    Py_RETURN_NONE;
+  return PyObject_Vectorcall (args[1], args + 2, (size_t) n - 2, NULL);
+}
+
+static PyObject *
+py_substitute (PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+  if (n != 2 || !PyFunction_Check (args[1])) {
+    PyErr_SetString (PyExc_TypeError, "substitute() takes a callable and a Python function");
+    return NULL;
+  }
+  if (!substitutes && !(substitutes = PyDict_New ()))
+    return NULL;
+  if (PyDict_SetItem (substitutes, args[0], args[1]) < 0)
+    return NULL;
+  Py_RETURN_NONE;
+}
+
+#define FAST(f) ((PyCFunction) (void (*) (void)) (f))
+PyMethodDef gm_control_functions[] = {
+  { "graph_break", FAST (py_graph_break), METH_FASTCALL | METH_KEYWORDS,
+    "graph_break(msg='')\n\nThe graph that is being recorded ends here, and a new one begins after it.  Nothing in plain Python." },
+  { "is_compiling", py_is_compiling, METH_NOARGS, "is_compiling()\n\nTrue inside a function while it is being recorded, else False." },
+  { "comptime", FAST (py_comptime), METH_FASTCALL, "comptime(fn, fallback, *values)\n\nSee gramme._dynamo.comptime." },
+  { "substitute", FAST (py_substitute), METH_FASTCALL,
+    "substitute(original, stand_in)\n\nCalls of `original`, a function of C, are recorded as calls of `stand_in`." },
+  { NULL },
+};
+
+/* -- As the recorder sees them ----------------------------------------------------------------- */
+
+static PyObject *
+cell_for (GmRecorder *r, PyObject *session, const GmTracker *cell)
+{
+  const GmTracker *t = gm_cell_load (r, cell);
+  if (t == NULL || t == &gm_tracker_null)
+    return PyCell_New (NULL);
+  /* An object that was there before the call is itself, so that comptime code can talk to the program; a tensor is what the graph
+   * knows of it. */
+  bool known = t->real && !(gm_host.tensor_type && PyObject_TypeCheck (t->real, gm_host.tensor_type));
+  PyObject *value = known ? Py_NewRef (t->real) : gm_comptime_value (session, t);
+  PyObject *made = value ? PyCell_New (value) : NULL;
+  Py_XDECREF (value);
+  return made;
+}
+
+/* A function that can be called now.  One that was made while recording gets its free variables as the recorder knows them: what
+ * existed before the call as it is, everything else as comptime values. */
+static PyObject *
+callable_of (GmRecorder *r, const GmTracker *t)
+{
+  if (t->real)
+    return Py_NewRef (t->real);
+  PyObject *globals, *builtins;
+  const GmCode *code = t->kind == &gm_kind_function ? gm_function_code (r, t, &globals, &builtins) : NULL;
+  if (!code)
+    return NULL;
+  PyObject *fn = PyFunction_New ((PyObject *) code->code, globals), *closure = PyTuple_New (code->n_free);
+  PyObject *session = gm_comptime_session (r);
+  for (uint32_t i = 0; fn && closure && session && i < code->n_free; i++) {
+    PyObject *cell = cell_for (r, session, gm_function_cell (r, t, i));
+    if (!cell)
+      Py_CLEAR (closure);
+    else
+      PyTuple_SET_ITEM (closure, i, cell);
+  }
+  if (!fn || !closure || !session || (code->n_free && PyFunction_SetClosure (fn, closure) < 0))
+    Py_CLEAR (fn);
+  Py_XDECREF (closure);
+  Py_XDECREF (session);
+  return fn;
+}
+
+static const GmTracker *
+call_comptime (GmRecorder *r, const GmCallArgs *args)
+{
+  if (args->n < 2 || args->names)
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "comptime() takes a function and its fallback");
+  /* Once per compilation, also where an instruction is undone and done again. */
+  if (r->comptime_done == r->n_executed && r->stress)
+    return gm_none (r);
+  r->comptime_done = r->n_executed;
+  GmMark before = gm_record_mark (r); /* looking at the recording leaves no trace in it */
+  PyObject *fn = callable_of (r, args->args[0]);
+  if (!fn) {
+    PyErr_Clear ();
+    return gm_record_break (r, GM_BREAK_CALL_OBJECT, "what comptime() was given");
+  }
+  if (!gm_comptime_run (r, fn, args->args + 2, args->n - 2))
+    gm_record_break (r, GM_BREAK_COMPTIME_RAISED);
+  gm_record_rollback (r, before);
+  Py_DECREF (fn);
+  return r->stop ? &gm_tracker_poison : gm_none (r);
+}
+
+static const GmTracker *
+call_substitute (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
+{
+  PyObject *to = substitutes ? PyDict_GetItemWithError (substitutes, fn) : NULL;
+  PyErr_Clear ();
+  if (!to)
+    return NULL;
+  return gm_call (r, gm_wrap (r, to, gm_source_const (r, to, PyUnicode_AsUTF8 (((PyFunctionObject *) to)->func_name))), args);
+}
+
+const GmTracker *
+gm_control_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
+{
+  PyCFunction address = PyCFunction_Check (fn) ? PyCFunction_GET_FUNCTION (fn) : NULL;
+  if (address == FAST (py_graph_break)) {
+    PyObject *message = args->n + gm_args_n_named (args) == 1 ? gm_constant (r, args->args[0]) : NULL;
+    g_autofree char *why = message && PyUnicode_Check (message) && PyUnicode_GET_LENGTH (message) > 0
+                             ? g_strdup_printf (": %s", PyUnicode_AsUTF8 (message)) : g_strdup ("");
+    return gm_record_break (r, GM_BREAK_ASKED_FOR, why);
+  }
+  if (address == py_is_compiling)
+    return gm_from_bool (r, true);
+  if (address == FAST (py_comptime))
+    return call_comptime (r, args);
+  return call_substitute (r, fn, args);
+}
+
+/* -- Marked functions -------------------------------------------------------------------------- */
+
+const GmTracker *
+gm_wrap_marked (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  gm_guard (r, IS, source, .obj = real);
+  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_control, .real = real, .source = source);
+  gm_know (r, t);
+  return t;
+}
+
+static PyTypeObject *
+type (GmRecorder *r, const GmTracker *t)
+{
+  return Py_TYPE (t->real);
+}
+
+static int
+truth (GmRecorder *r, const GmTracker *t)
+{
+  return 1;
+}
+
+/* The mark promises that the result depends on the arguments alone, and they must be known. */
+static const GmTracker *
+call_constant (GmRecorder *r, const GmMarked *m, const GmCallArgs *args)
+{
+  uint32_t n = args->n + gm_args_n_named (args);
+  PyObject **values = g_newa (PyObject *, n + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    const GmTracker *t = gm_realize (r, args->args[i]);
+    values[i] = gm_constant (r, t);
+    if (!values[i] && t->real && t->kind == &gm_kind_object) { /* self: its identity, not what is in it */
+      gm_guard (r, IS, t->source, .obj = t->real);
+      values[i] = t->real;
+    }
+    if (r->stop)
+      return &gm_tracker_poison;
+    if (!values[i])
+      return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                              "an argument of a function marked with assume_constant_result is not known while recording");
+  }
+  PyObject *result = PyObject_Vectorcall (m->fn, values, args->n, args->names);
+  if (!result)
+    return gm_record_break_exception (r);
+  gm_record_take (r, result);
+  return gm_wrap (r, result, gm_source_const (r, result, "a constant result"));
+}
+
+static const GmTracker *
+call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  const GmMarked *m = (const GmMarked *) t->real;
+  if (m->kind == GM_MARK_CONSTANT)
+    return call_constant (r, m, args);
+  PyObject *name = PyObject_GetAttrString (m->fn, "__qualname__");
+  const char *text = name && PyUnicode_Check (name) ? PyUnicode_AsUTF8 (name) : Py_TYPE (m->fn)->tp_name;
+  const char *reason = PyUnicode_AsUTF8 (m->reason);
+  g_autofree char *why = reason && *reason ? g_strdup_printf (": %s", reason) : g_strdup ("");
+  gm_record_break (r, GM_BREAK_DISABLED, text, why);
+  PyErr_Clear ();
+  Py_XDECREF (name);
+  return &gm_tracker_poison;
+}
+
+static bool
+build (GmResidualBuilder *b, const GmTracker *t)
+{
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
+  return true;
+}
+
+const GmTrackerKind gm_kind_control = { .name = "marked function", .type = type, .truth = truth, .call = call, .build = build };

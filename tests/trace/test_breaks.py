@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each reason of core/breaks.def that a program can meet: its id, the user's line with carets, and a hint."""
+
+import os
+import re
+import struct
+import warnings
+
+import pytest
+
+import gramme as G
+
+X = G.arange(6, dtype=G.float32).reshape(2, 3)
+W = G.ones(3, requires_grad=True)
+STRESSED = "rollback" in os.environ.get("GM_STRESS", "")
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Plain:
+    pass
+
+
+class Hooked:
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value)
+
+    def __getattribute__(self, name):
+        return object.__getattribute__(self, name)
+
+
+class Allocated:
+    def __new__(cls, *args):
+        return object.__new__(cls)
+
+
+def generator(x):
+    yield x
+
+
+def endless(x):
+    return endless(x + 1)
+
+
+def spin(x):
+    n = 0
+    while n < 10_000_000:
+        n += 1
+    return x
+
+
+def many_nodes(x):
+    for _ in range(200_000):
+        x = x + 1
+    return x
+
+
+def missing_local(x):
+    if x.shape[0] == 99:
+        y = 1
+    return x + y
+
+
+def store_in_an_object(x):
+    Plain()[0] = x
+    return x
+
+
+def import_something(x):
+    import wave
+
+    return x
+
+
+@G.compiler.disable
+def disabled(x):
+    return x
+
+
+# id -> a function of X that meets it, with other arguments where X is not enough
+PROGRAMS = {
+    "DATA_DEPENDENT_BRANCH": lambda x: x if x.sum() > 0 else -x,
+    "DATA_DEPENDENT_VALUE": lambda x: x * float(x.sum()),
+    "GENERATOR": generator,
+    "EXCEPTION_RAISED": lambda x: x + 1 % 0,
+    "IMPORT": import_something,
+    "CALL_C": lambda x: x + struct.calcsize("i"),
+    "CALL_METHOD": lambda x: x.no_method() if x is None else x + "a".translate({97: x}),
+    "CALL_PRINT": lambda x: print(x),
+    "CALL_ID": lambda x: x + id(x),
+    "RECURSION": endless,
+    "LOOP_LIMIT": spin,
+    "GRAPH_LIMIT": many_nodes,
+    "ATTRIBUTE_MISSING": lambda x: x + Plain().nothing,
+    "ATTRIBUTE_HOOK": (lambda x, h: setattr(h, "a", 1) or x, X, Hooked()),
+    "OPERATOR": lambda x: x + (Plain() + 1),
+    "UNARY": lambda x: x + (-Plain()),
+    "SUBSCRIPT": lambda x: x + Plain()[0],
+    "SUBSCRIPT_STORE": store_in_an_object,
+    "CONTAINS": lambda x: x + (1 in Plain()),
+    "LENGTH": lambda x: x + len(Plain()),
+    "IDENTITY": lambda x: x + (x.sin is x.sin),
+    "ATTRIBUTE": lambda x: x + generator.__code__.co_argcount,
+    "ITERATION": lambda x: [x for _ in 3],
+    "UNBOUND": missing_local,
+    "GLOBAL_MISSING": lambda x: x + no_such_global,  # noqa: F821
+    "TENSOR_ERROR": lambda x: x @ x,
+    "TENSOR_ATTRIBUTE": lambda x: (x * 2).grad_fn,
+    "TENSOR_INPLACE_GRAD": (lambda x, w: w.mul_(2), X, W),
+    "TENSOR_LEAF": lambda x: G.ones(3, requires_grad=True) * x,
+    "TENSOR_OVERLAP": (lambda a, b: a.mul_(2) + b, X.reshape(6)[:4], X.reshape(6)[2:]),
+    "TENSOR_ARGUMENT": lambda x: G.add(x, Plain()),
+    "ASKED_FOR": lambda x: G._dynamo.graph_break() or x,
+    "DISABLED": lambda x: disabled(x),
+    "CALL_ARGUMENTS": lambda x: (lambda a: a)(x, x),
+    "CALL_OBJECT": (lambda x, v: v(x), X, Plain()),
+    "CALL_CLASS": lambda x: Allocated(x),
+}
+
+# What no small program meets for certain, or what others' tests show
+ELSEWHERE = {
+    "COMPTIME_RAISED": "its exception is raised instead: test_comptime.py",
+    "DECODE": "code objects are well-formed unless someone damages them",
+    "GUARD_FAILED_AT_BIRTH": "a fault of ours",
+    "STATE_DIFFERS": "a fault of ours, found by GM_STRESS=rollback",
+    "TENSOR_LAYOUT": "tensors of Python have at most 8 dimensions",
+}
+
+
+def rows():
+    with open(os.path.join(HERE, "..", "..", "core", "breaks.def")) as file:
+        return re.findall(r"^BREAK \((\w+),", file.read(), re.M)
+
+
+def reports(program):
+    f, *args = program if isinstance(program, tuple) else (program, X)
+    with pytest.raises(G.compiler.Unsupported) as error:
+        G.compile(f, backend="eager", fullgraph=True)(*args)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("reason", PROGRAMS)
+def test_reason(reason):
+    if STRESSED and reason in ("LOOP_LIMIT", "GRAPH_LIMIT"):
+        pytest.skip("a hash of the whole state after each of a million instructions takes hours")
+    text = reports(PROGRAMS[reason])
+    assert re.search(rf"hint: .+ \[{reason}\]", text), text
+    assert re.match(r".*test_breaks\.py:\d+(:\d+)?: gramme cannot trace \S+\(\): ", text), text
+
+
+def test_the_line_and_the_carets():
+    def f(x):
+        y = x + 1
+        return y * float(y.sum())
+
+    text = reports(f)
+    lines = text.splitlines()
+    at = next(i for i, line in enumerate(lines) if "return y * float(y.sum())" in line)
+    assert lines[0].startswith(f"{__file__}:{f.__code__.co_firstlineno + 2}:20: gramme cannot trace f()")
+    start = lines[at].index("float(y.sum())")
+    assert lines[at + 1] == " " * start + "^" * len("float(y.sum())")
+
+
+def test_the_calls_that_lead_there_are_named():
+    def inner(x):
+        return float(x.sum())
+
+    def outer(x):
+        return inner(x) + 1
+
+    text = reports(lambda x: outer(x))
+    assert "called from:" in text
+    assert text.index("in <lambda>") < text.index("in outer") < text.index("in inner")
+
+
+def test_the_reasons_are_those_of_the_table():
+    known = set(PROGRAMS) | set(ELSEWHERE)
+    assert known <= set(rows()), known - set(rows())
+    print("no program here for", sorted(set(rows()) - known))
+
+
+def test_breaks_are_told_once_and_listed():
+    f = lambda x: x * float(x.sum())
+    compiled = G.compile(f, backend="eager")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            assert (compiled(X) == f(X)).all()
+    assert len([w for w in caught if issubclass(w.category, G.compiler.GraphBreakWarning)]) == 1
+    assert len(compiled.status()["breaks"]) == 1

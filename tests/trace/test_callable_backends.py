@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Back ends that are Python callables, and one cache per back end."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import types
+import warnings
+import weakref
+
+import pytest
+
+import gramme as G
+from gramme.testing import CompileCounter, assert_bits_equal
+
+X = G.arange(6, dtype=G.float32).reshape(2, 3)
+
+
+def fresh(fn):
+    """The function with a code object of its own, hence with a cache of its own."""
+    return types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+
+
+def net(x, w):
+    y = (x @ w).tanh() + 0.5
+    y.mul_(2.0)
+    return y.sum(dim=1), y
+
+
+def gradients(f, w):
+    w.grad = None
+    result = f(X, w)
+    result[0].sum().backward()
+    return [result[0].detach(), result[1].detach(), w.grad.clone()]
+
+
+# -- The graph
+
+
+def test_graph_and_examples():
+    got = {}
+
+    def backend(graph, examples):
+        got["graph"], got["examples"] = graph, examples
+        return graph
+
+    w = G.ones(3, 4)
+    compiled = G.compile(fresh(net), backend=backend)
+    result = compiled(X, w)
+    for a, b in zip(result, net(X, w)):
+        assert_bits_equal(a, b)
+    graph = got["graph"]
+    assert [tuple(e.shape) for e in got["examples"]] == [(2, 3), (3, 4)]
+    assert [n.name for n in graph.nodes if n.op == "placeholder"] == ["x", "w"]
+    matmul = next(n for n in graph.nodes if n.target == "matmul")
+    assert [a.name for a in matmul.args] == ["x", "w"]
+    assert tuple(matmul.meta["shape"]) == (2, 4) and matmul.meta["dtype"] is G.float32
+    assert matmul.meta["where"].startswith("test_callable_backends.py:")
+    total = next(n for n in graph.nodes if n.target == "sum")
+    assert total.kwargs == {"dims": (1,), "keepdim": False}
+    assert graph.nodes[-1].op == "output" and len(graph.nodes[-1].args) == 2
+    text = graph.print_readable(print_output=False)
+    assert "matmul_0 = matmul(x, w) : gramme.float32[2, 4]" in text
+    assert len({n.name for n in graph.nodes}) == len(graph.nodes)
+    for a, b in zip(graph(X, w), net(X, w)):
+        assert_bits_equal(a, b)
+
+
+def test_an_interpreter_sees_every_value():
+    ops = []
+
+    class Watch(G.fx.Interpreter):
+        def run_node(self, node, args):
+            ops.append(node.target)
+            return super().run_node(node, args)
+
+    w = G.randn(3, 4, requires_grad=True)
+    want = gradients(net, w)
+    got = gradients(G.compile(fresh(net), backend=lambda graph, examples: Watch(graph).run), w)
+    for a, b in zip(got, want):
+        assert_bits_equal(a, b)
+    assert ops[0] == "matmul" and "tanh" in ops
+
+
+def test_gradients_flow_through_the_ops_that_run():
+    w = G.randn(3, 4, requires_grad=True)
+    want = gradients(net, w)
+    for backend in (lambda graph, examples: graph, "aot_eager"):
+        for a, b in zip(gradients(G.compile(fresh(net), backend=backend), w), want):
+            assert_bits_equal(a, b)
+
+
+def test_aot_gets_forward_and_backward():
+    graphs = []
+
+    def backend(graph, examples):
+        graphs.append([n.target for n in graph.nodes if n.op == "call_function"])
+        return graph
+
+    backend.aot = True
+    compiled = G.compile(fresh(net), backend=backend)
+    compiled(X, G.ones(3, 4))
+    assert len(graphs) == 1 and "copy_" not in graphs[0]
+    w = G.randn(3, 4, requires_grad=True)
+    for a, b in zip(gradients(compiled, w), gradients(net, w)):
+        assert_bits_equal(a, b)
+    assert len(graphs) == 3 and "matmul" in graphs[2]
+
+
+def test_random_numbers_and_regions_without_gradient():
+    def f(x, w):
+        with G.no_grad():
+            scale = (w * 2).sum()
+        return x * G.rand(2, 3) * scale + w.sum()
+
+    w = G.ones(3, requires_grad=True)
+    outcomes = []
+    for call in (f, G.compile(f, backend=CompileCounter()), G.compile(f, backend="aot_eager"), G.compile(f, backend="eager")):
+        G.manual_seed(5)
+        w.grad = None
+        result = call(X, w)
+        result.sum().backward()
+        outcomes.append((result.detach().numpy().tobytes(), w.grad.numpy().tobytes(), G.get_rng_state().tolist()))
+    assert len(set(map(str, outcomes))) == 1
+
+
+def test_a_function_without_operations_needs_no_back_end():
+    counter = CompileCounter()
+    assert G.compile(lambda x: (x, 1), backend=counter)(X)[1] == 1
+    assert counter.frame_count == 0
+
+
+def test_options_reach_the_callable():
+    got = {}
+
+    def backend(graph, examples, **kwargs):
+        got.update(kwargs)
+        return graph
+
+    compiled = G.compile(lambda x: x + 1, backend=backend, options={"level": 3})
+    compiled(X)
+    assert got == {"options": {"level": 3}}
+    assert compiled.backend == "backend(level=3)"
+
+
+# -- Failures
+
+
+def test_a_failure_has_name_and_cause():
+    def broken(graph, examples):
+        raise KeyError("inside")
+
+    with pytest.raises(G.compiler.BackendCompilerFailed) as error:
+        G.compile(lambda x: x + 1, backend=broken)(X)
+    assert isinstance(error.value, G.compiler.BackendError)
+    assert error.value.backend_name == "broken" and "broken" in str(error.value)
+    assert isinstance(error.value.__cause__, KeyError) and error.value.inner_exception is error.value.__cause__
+    assert error.value.__cause__.__traceback__ is not None
+
+
+@pytest.mark.parametrize("aot", [False, True])
+def test_what_is_returned_must_be_callable(aot):
+    def broken(graph, examples):
+        return 3
+
+    broken.aot = aot
+    with pytest.raises(G.compiler.BackendCompilerFailed, match="cannot be called"):
+        G.compile(lambda x: x + 1, backend=broken)(X)
+
+
+@pytest.mark.parametrize("aot", [False, True])
+@pytest.mark.parametrize("wrong, text", [
+    (lambda x: x + 1, "must return a tuple"),
+    (lambda x: (x + 1, x), "must return 1 tensors, not 2"),
+    (lambda x: ("a",), "the graph's is f32"),
+    (lambda x: (x.sum(),), "the graph's is f32"),
+    (lambda x: (x.to(G.float64),), "the graph's is f32"),
+])
+def test_results_are_checked(aot, wrong, text):
+    def backend(graph, examples):
+        return wrong
+
+    backend.aot = aot
+    with pytest.raises(G.compiler.BackendError, match=text):
+        G.compile(lambda x: x + 1, backend=backend)(X)
+
+
+def test_what_the_compiled_code_raises_comes_out_as_it_is():
+    def backend(graph, examples):
+        def run(*inputs):
+            raise ZeroDivisionError("at run time")
+
+        return run
+
+    compiled = G.compile(lambda x: x + 1, backend=backend)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match="at run time"):
+            compiled(X)
+
+
+def test_no_back_end_of_that_kind():
+    with pytest.raises(TypeError):
+        G.compile(lambda x: x, backend=3)
+    with pytest.raises(ValueError):
+        G.compile(lambda x: x, backend="no_such_back_end")
+
+
+def test_register_backend():
+    @G.compiler.register_backend(name="mine_for_a_test")
+    def mine(graph, examples):
+        return graph
+
+    assert "mine_for_a_test" in G.compiler.list_backends()
+    assert "aot_eager" not in G.compiler.list_backends() and "aot_eager" in G.compiler.list_backends(exclude_tags=())
+    assert (G.compile(lambda x: x + 1, backend="mine_for_a_test")(X) == X + 1).all()
+    with pytest.raises(ValueError, match="already"):
+        G.compiler.register_backend(lambda g, e: g, name="mine_for_a_test")
+
+
+def test_a_back_end_dies_with_what_it_compiled():
+    class Backend:
+        def __call__(self, graph, examples):
+            return graph
+
+    backend = Backend()
+    dead = weakref.ref(backend)
+    compiled = G.compile(fresh(lambda x: x + 1), backend=backend)
+    compiled(X)
+    del backend
+    assert dead() is not None
+    compiled.reset()
+    del compiled
+    gc.collect()
+    assert dead() is None
+
+
+def test_the_back_end_may_drop_what_the_arguments_hold():
+    holder = [G.ones(3)]
+
+    def backend(graph, examples):
+        def run(*inputs):
+            holder.clear()
+            holder.append(None)
+            return graph(*inputs)
+
+        return run
+
+    compiled = G.compile(lambda h: (h[0] * 2, h[0]), backend=backend)
+    doubled, kept = compiled(holder)
+    assert doubled.tolist() == [2, 2, 2] and kept.tolist() == [1, 1, 1]
+
+
+# -- One cache per back end
+
+
+class Counted:
+    """A back end that knows when its code runs."""
+
+    def __init__(self):
+        self.compiled = self.ran = 0
+
+    def __call__(self, graph, examples, **kwargs):
+        self.compiled += 1
+
+        def run(*inputs):
+            self.ran += 1
+            return graph(*inputs)
+
+        return run
+
+
+def test_backend_01_each_back_end_runs_its_own_code():  # BACKEND-01
+    f, a, b = fresh(lambda x: x + 1), Counted(), Counted()
+    G.compile(f, backend=a)(X)
+    G.compile(f, backend=b)(X)
+    assert (a.compiled, a.ran, b.compiled, b.ran) == (1, 1, 1, 1)
+
+
+def test_backend_02_a_b_a_b_compiles_twice():  # BACKEND-02
+    f, a, b = fresh(lambda x: x + 1), Counted(), Counted()
+    for _ in range(2):
+        for backend in (a, b):
+            G.compile(f, backend=backend)(X)
+    assert (a.compiled, b.compiled, a.ran, b.ran) == (1, 1, 2, 2)
+    g, c = fresh(lambda x: x + 1), Counted()
+    for _ in range(2):
+        for level in (1, 2):
+            G.compile(g, backend=c, options={"level": level})(X)
+    assert c.compiled == 2 and c.ran == 4
+
+
+def test_backend_03_other_threads_use_the_entry():  # BACKEND-03
+    a, failures = Counted(), []
+    compiled = G.compile(fresh(lambda x: x + 1), backend=a)
+    compiled(X)
+
+    def call():
+        try:
+            compiled(X)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures and (a.compiled, a.ran) == (1, 5)
+
+
+def test_backend_04_no_switch_and_no_warning():  # BACKEND-04
+    assert not hasattr(G._dynamo.config, "raise_on_backend_change")
+    f = fresh(lambda x: x + 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        G.compile(f, backend="eager")(X)
+        G.compile(f, backend=Counted())(X)
+        G.compile(f, backend="eager")(X)
+
+
+def test_backend_05_fullgraph_does_not_use_an_entry_with_breaks():  # BACKEND-05
+    def f(x):
+        y = x * 2
+        G._dynamo.graph_break()
+        return y + 1
+
+    f = fresh(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert (G.compile(f, backend="eager")(X) == X * 2 + 1).all()
+    with pytest.raises(G.compiler.Unsupported, match="ASKED_FOR"):
+        G.compile(f, backend="eager", fullgraph=True)(X)
+    whole = fresh(lambda x: x + 1)
+    G.compile(whole, backend="eager")(X)
+    strict = G.compile(whole, backend="eager", fullgraph=True)
+    strict(X)
+    assert "FULLGRAPH on" in strict.entries()[0]["guards"] and "FULLGRAPH" in strict.entries()[0]["reason"]
+
+
+def test_backend_06_guard_list_and_reason_name_the_back_end():  # BACKEND-06
+    f = fresh(lambda x: x + 1)
+
+    def first_backend(graph, examples):
+        return graph
+
+    G.compile(f, backend=first_backend)(X)
+    second = G.compile(f, backend="eager")
+    second(X)
+    entry = second.entries()[0]
+    assert entry["guards"].splitlines()[0] == "BACKEND_MATCH('eager')"
+    assert entry["reason"] == "BACKEND_MATCH: expected first_backend, found eager"
+
+
+def test_the_recompile_log_has_a_line_for_each_entry():
+    program = """
+import gramme as G
+f = G.compile(lambda x, n: x * n, backend="eager")
+for n in (1, 2, 3):
+    f(G.ones(2), n)
+G.compile(f.__wrapped__, backend=lambda g, e: g)(G.ones(2), 1)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "GRAMME_LOGS": "recompiles"})
+    assert done.returncode == 0, done.stderr
+    text = done.stderr
+    assert "entry 0: INT L['n']: expected 1, found 3" in text and "entry 1: INT L['n']: expected 2, found 3" in text
+    assert "BACKEND_MATCH: expected eager, found <lambda>" in text
+
+
+def test_explain_shows_what_the_guards_cost():
+    explanation = G.compiler.explain(G.compile(fresh(lambda x: x + 1), backend="eager"))(X)  # GU-9
+    assert " ns a check" in str(explanation)
+    assert 0 < explanation.entries[0]["guard_ns"] <= explanation.entries[0]["guard_cold_ns"]
