@@ -250,3 +250,15 @@ def test_reasons_when_an_object_has_died():
     gc.collect()
     f(type("Local", (), {"__call__": lambda self, x: x + 2})(), G.ones(2))
     assert f.status()["graphs"] == 1
+
+
+def test_the_number_of_defaults_is_a_fact():
+    """(1,) and (1, 7) begin alike, but the second gives k another value."""
+
+    def helper(y, k=1):
+        return y * k
+
+    fn = G.compile(lambda x: helper(x), backend="eager")
+    assert fn(G.ones(1)).item() == 1
+    helper.__defaults__ = (1, 7)
+    assert fn(G.ones(1)).item() == 7

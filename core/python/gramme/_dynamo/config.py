@@ -3,8 +3,6 @@
 
 side_effect_replay_policy: what to do when a compiled function changes objects that existed before the call.  "silent"; "info" writes each
 change with its place to the log, "warn" warns, "error" raises RuntimeError.
-suppress_errors: a back end in Python that fails to compile leaves the function as plain Python, with a warning.
 """
 
 side_effect_replay_policy = "silent"
-suppress_errors = False
