@@ -159,31 +159,45 @@ EXTENSION_SOURCES = \
   core/trace/api.c \
   core/trace/attrs.c \
   core/trace/break.c \
+  core/trace/exception.c \
   core/trace/comptime.c \
   core/trace/frame.c \
   core/trace/guard.c \
+  core/trace/functools.c \
   core/trace/heap.c \
   core/trace/insn_build.c \
   core/trace/insn_call.c \
+  core/trace/insn_exception.c \
   core/trace/insn_flow.c \
+  core/trace/insn_match.c \
   core/trace/insn_operator.c \
   core/trace/insn_stack.c \
   core/trace/insns.c \
+  core/trace/itertools.c \
+  core/trace/object_attrs.c \
+  core/trace/operators.c \
   core/trace/recorder.c \
   core/trace/residual.c \
   core/trace/return.c \
+  core/trace/sort.c \
   core/trace/source.c \
+  core/trace/subclass.c \
+  core/trace/text.c \
   core/trace/tracker.c \
   core/trace/tracker_builtin.c \
   core/trace/tracker_cell.c \
   core/trace/tracker_class.c \
   core/trace/tracker_constant.c \
+  core/trace/tracker_deque.c \
   core/trace/tracker_control.c \
   core/trace/tracker_dict.c \
+  core/trace/tracker_exception.c \
   core/trace/tracker_function.c \
+  core/trace/tracker_generator.c \
   core/trace/tracker_grad_mode.c \
   core/trace/tracker_iterator.c \
   core/trace/tracker_list.c \
+  core/trace/tracker_module.c \
   core/trace/tracker_object.c \
   core/trace/tracker_set.c \
   core/trace/tracker_slice.c \
@@ -194,11 +208,13 @@ EXTENSION_SOURCES = \
   core/trace/break.h \
   core/trace/builtin.h \
   core/trace/cell.h \
+  core/trace/exception.h \
   core/trace/control.h \
   core/trace/guard.h \
   core/trace/heap.h \
   core/trace/insns.h \
   core/trace/iterator.h \
+  core/trace/object.h \
   core/trace/recorder.h \
   core/trace/source.h \
   core/trace/trace.h \

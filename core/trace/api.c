@@ -7,7 +7,7 @@
  * and notes the others, `item` and `random` become a break and an input.  So what is recorded
  * cannot differ from what eager does by more than the builder.
  */
-#include "core/trace/recorder.h"
+#include "core/trace/exception.h"
 
 #include <string.h>
 
@@ -44,10 +44,27 @@ has_views (const GmGraph *g, GmValueId root)
   return false;
 }
 
+/* Operations that raise because of what a tensor holds: when the graph runs, too late for `except`.
+ */
+static bool
+fails_on_values (GmRecorder *r, GmOp op, const GmVal *in, int n_in)
+{
+  if (op == GM_OP_gather || op == GM_OP_index_select || op == GM_OP_scatter_add
+      || op == GM_OP_index_add)
+    return true;
+  bool divides = op == GM_OP_floor_divide || op == GM_OP_remainder;
+  return divides && n_in > 1 && in[1]
+         && !gm_dtype_is_float (gm_graph_meta (r->graph, gm_id_from_val (in[1]))->dtype);
+}
+
 static GmVal
 record_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
 {
   GmRecorder *r = recorder_of (base);
+  if (fails_on_values (r, op, in, n_in) && !base->error && gm_exception_guarded (r)) {
+    gm_record_break (r, GM_BREAK_TRY_BLOCK, gm_ops[op].name);
+    return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in a try block");
+  }
   GmVal v = graph_vtable->op (base, op, in, n_in, attrs);
   if (v && !gm_grad_mode_get (r))
     gm_graph_meta (r->graph, gm_id_from_val (v))->requires_grad = 0;
@@ -68,11 +85,11 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
   bool on = gm_grad_mode_get (r), gains = false;
   for (int i = 0; i < n_in && on; i++)
     gains |= in[i] && gm_graph_meta (g, gm_id_from_val (in[i]))->requires_grad;
-  bool constant = !is_input &&
-                  gm_graph_node (g, gm_graph_value (g, root)->node)->op == GM_OP_constant;
-  bool refused = constant || (is_input && (root_had || had || gains)) ||
-                 (!is_input && !on && (root_had || had)) ||
-                 (!is_input && gains && !had && (id != root || has_views (g, root)));
+  bool constant =
+      !is_input && gm_graph_node (g, gm_graph_value (g, root)->node)->op == GM_OP_constant;
+  bool refused = constant || (is_input && (root_had || had || gains))
+                 || (!is_input && !on && (root_had || had))
+                 || (!is_input && gains && !had && (id != root || has_views (g, root)));
   if (refused) {
     gm_record_break (r, GM_BREAK_TENSOR_INPLACE_GRAD, gm_ops[op].name);
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
@@ -184,6 +201,19 @@ constant_to_arg (Conversion *c, const GmTracker *t, GmArg *out)
   return true;
 }
 
+/* A list of ints in a subscript: one of bools is a mask, one of lists a tensor. */
+static bool
+is_index_list (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  for (uint32_t i = 0; i < contents->n; i++) {
+    const GmTracker *item = gm_realize (r, contents->items[i]);
+    if (item->kind != &gm_kind_constant || !PyLong_CheckExact (item->real))
+      return false;
+  }
+  return contents->n > 0;
+}
+
 static bool
 to_arg (Conversion *c, const GmTracker *t, GmArg *out)
 {
@@ -201,7 +231,7 @@ to_arg (Conversion *c, const GmTracker *t, GmArg *out)
     return constant_to_arg (c, t, out);
   if (t->kind == &gm_kind_tuple)
     return to_list (c, t->items, t->n, true, out);
-  if (t->kind == &gm_kind_list && !c->index) {
+  if (t->kind == &gm_kind_list && (!c->index || is_index_list (r, t))) {
     const GmTracker *contents = gm_contents_of (r, t);
     return to_list (c, contents->items, contents->n, false, out);
   }
@@ -211,8 +241,8 @@ to_arg (Conversion *c, const GmTracker *t, GmArg *out)
     out->kind = GM_ARG_SLICE;
     return true;
   }
-  if (t->real == (PyObject *) &PyFloat_Type || t->real == (PyObject *) &PyLong_Type ||
-      t->real == (PyObject *) &PyBool_Type) {
+  if (t->real == (PyObject *) &PyFloat_Type || t->real == (PyObject *) &PyLong_Type
+      || t->real == (PyObject *) &PyBool_Type) {
     *out = (GmArg){ .kind = GM_ARG_DTYPE,
                     .dtype = t->real == (PyObject *) &PyFloat_Type  ? GM_F64
                              : t->real == (PyObject *) &PyLong_Type ? GM_I64
@@ -283,9 +313,11 @@ take_extra (Conversion *c, const GmApi *api, const char *name, const GmTracker *
     if (strcmp (api->arg_names[i], name) == 0)
       return 0;
   PyObject *o = gm_constant (r, value);
-  bool cpu = o && (o == Py_None || (gm_host.device_type && Py_TYPE (o) == gm_host.device_type) ||
-                   (PyUnicode_Check (o) && (PyUnicode_CompareWithASCIIString (o, "cpu") == 0 ||
-                                            PyUnicode_CompareWithASCIIString (o, "cpu:0") == 0)));
+  bool cpu = o
+             && (o == Py_None || (gm_host.device_type && Py_TYPE (o) == gm_host.device_type)
+                 || (PyUnicode_Check (o)
+                     && (PyUnicode_CompareWithASCIIString (o, "cpu") == 0
+                         || PyUnicode_CompareWithASCIIString (o, "cpu:0") == 0)));
   if (device ? cpu : o == Py_False || o == Py_None)
     return 1;
   if (device)
@@ -337,8 +369,8 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
     return &gm_tracker_poison;
   }
   const GmTracker *t;
-  if (inplace && result.kind == GM_ARG_TENSOR &&
-      tensors->len) { /* the same object, whose value is another one from now on */
+  if (inplace && result.kind == GM_ARG_TENSOR
+      && tensors->len) { /* the same object, whose value is another one from now on */
     t = tensors->pdata[0];
     gm_contents_set (
         r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_id_from_val (result.v)));

@@ -6,6 +6,8 @@
 
 #include "core/trace/recorder.h"
 
+#include <string.h>
+
 /* The call of a builtin class: int (x), list (xs), enumerate (xs) ...  NULL, without a break, if
  * there is no model of it. */
 const GmTracker *gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
@@ -13,11 +15,45 @@ const GmTracker *gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const
  * no constant. */
 const GmTracker *gm_builtin_fold (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 
+/* `t.__getitem__`, `t.__len__` ... of a builtin kind, or NULL. */
+const GmTracker *gm_operator_method (GmRecorder *r, const GmTracker *t, PyObject *name);
+/* Calls of objects of C that have a model (functools.partial); NULL without a break: none. */
+const GmTracker *gm_special_object_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args);
+/* t.__call__, a method of Python, or a break. */
+const GmTracker *gm_object_call_method (GmRecorder *r, const GmTracker *t);
+bool gm_is_partial (PyTypeObject *type);
+const GmTracker *gm_partial_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
+bool gm_partial_build (GmResidualBuilder *b, const GmTracker *t);
+const GmTracker *gm_reduce (GmRecorder *r, const GmCallArgs *args);
+/* A function of the module operator; NULL without a break: no model. */
+const GmTracker *gm_operator_function (GmRecorder *r, const char *name, const GmCallArgs *args);
+/* sorted, with the named arguments key and reverse of `args`: a new list. */
+const GmTracker *gm_sorted (GmRecorder *r, const GmTracker *const *items, uint32_t n,
+                            const char *name, const GmCallArgs *args);
+const GmTracker *gm_min_or_max (GmRecorder *r, const GmCallArgs *args, bool max);
+const GmTracker *gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec);
+/* A class method of C, bound; NULL: no model. */
+const GmTracker *gm_class_method (GmRecorder *r, const GmTracker *cls, PyObject *name);
+/* collections.deque, called. */
+const GmTracker *gm_deque_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
+/* `str (t)` and `repr (t)`. */
+const GmTracker *gm_text_of (GmRecorder *r, const GmTracker *t, bool repr);
+
 /* tracker_class.c */
 const GmTracker *gm_super_new (GmRecorder *r, PyTypeObject *type, const GmTracker *self);
+bool gm_is_subclass (GmRecorder *r, PyTypeObject *type, PyObject *cls, const char *hook);
+/* object.__new__ (type), list.__new__ (type) ... */
+const GmTracker *gm_class_new_instance (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
+const GmTracker *gm_object_method (GmRecorder *r, const GmTracker *self, PyObject *name);
+static inline bool
+gm_is_defaultdict (PyTypeObject *type)
+{
+  return strcmp (type->tp_name, "collections.defaultdict") == 0;
+}
 bool gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls);
 /* tracker_object.c, tracker_function.c */
 const GmTracker *gm_object_new (GmRecorder *r, PyTypeObject *type);
+const GmTracker *gm_object_new_with (GmRecorder *r, PyTypeObject *type, const GmTracker *storage);
 const GmTracker *gm_class_value (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *found,
                                  const GmTracker *self);
 const GmTracker *gm_function_new (GmRecorder *r, PyObject *code, const GmTracker *closure,

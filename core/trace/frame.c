@@ -124,7 +124,7 @@ gm_frame_enter (GmRecorder *r, const GmTracker *func, const GmCallArgs *args, Gm
   const GmCode *code = gm_function_code (r, func, &globals, &builtins);
   if (code == NULL)
     return false;
-  if (code->flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) {
+  if (code->flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR)) {
     gm_record_break (r, GM_BREAK_GENERATOR, PyUnicode_AsUTF8 (code->code->co_name));
     return false;
   }
@@ -143,6 +143,7 @@ gm_frame_enter (GmRecorder *r, const GmTracker *func, const GmCallArgs *args, Gm
   f->builtins = builtins;
   f->id = gm_heap_add (&r->heap, code->n_slots + code->stack_size);
   f->level = r->frame->level + 1;
+  f->handled_id = r->frame->handled_id;
   f->return_pc = r->pc;
   f->return_depth = r->depth;
   f->after = after;

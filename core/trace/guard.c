@@ -57,6 +57,28 @@ dict_get (PyObject *dict, PyObject *key, Py_hash_t hash)
   return _PyDict_GetItem_KnownHash (dict, key, hash);
 }
 
+/* The deque holds the item, so the reference that its C code hands out is not needed. */
+static inline PyObject *
+deque_item (PyObject *deque, Py_ssize_t i)
+{
+  PyObject *item = i < Py_SIZE (deque) ? Py_TYPE (deque)->tp_as_sequence->sq_item (deque, i) : NULL;
+  if (item)
+    Py_DECREF (item);
+  return item;
+}
+
+/* The getter of C makes an int, which goes again. */
+static bool
+deque_max_equals (PyObject *deque, PyObject *want)
+{
+  PyObject *max = PyObject_GetAttrString (deque, "maxlen");
+  bool same = max && (max == want || (PyLong_Check (max) && PyLong_Check (want) &&
+                                      PyLong_AsLong (max) == PyLong_AsLong (want)));
+  PyErr_Clear ();
+  Py_XDECREF (max);
+  return same;
+}
+
 /* The instance dict's entry.  Making the dict of an object that keeps its attributes inline happens
  * once per object. */
 static inline PyObject *
@@ -110,6 +132,10 @@ float_bits (PyObject *v)
 static bool
 constant_equals (PyObject *a, PyObject *b)
 {
+  if (PyComplex_CheckExact (a) && PyComplex_CheckExact (b)) { /* to the bit: signs of zero, NaN */
+    Py_complex x = PyComplex_AsCComplex (a), y = PyComplex_AsCComplex (b);
+    return memcmp (&x, &y, sizeof x) == 0;
+  }
   int same = PyObject_RichCompareBool (a, b, Py_EQ);
   if (same < 0)
     PyErr_Clear ();
@@ -136,6 +162,26 @@ dict_keys_match (PyObject *dict, PyObject *keys)
   return i == n;
 }
 
+/* An OrderedDict has an order of its own, seen through an iterator of C: the one object made here.
+ */
+static bool
+ordered_keys_match (PyObject *dict, PyObject *keys)
+{
+  Py_ssize_t n = PyTuple_GET_SIZE (keys), i = 0;
+  PyObject *it = PyDict_GET_SIZE (dict) == n ? PyODict_Type.tp_iter (dict) : NULL, *key;
+  while (it && (key = PyIter_Next (it)) != NULL) {
+    bool same = i < n && key_equals (key, PyTuple_GET_ITEM (keys, i));
+    Py_DECREF (key);
+    i = same ? i + 1 : n + 1;
+    if (!same)
+      break;
+  }
+  bool all = it && i == n && PyErr_Occurred () == NULL;
+  PyErr_Clear ();
+  Py_XDECREF (it);
+  return all;
+}
+
 static bool
 set_equals (PyObject *set, PyObject *want)
 {
@@ -151,6 +197,18 @@ set_equals (PyObject *set, PyObject *want)
       return false;
   }
   return true;
+}
+
+static bool
+set_order_matches (PyObject *set, PyObject *want)
+{
+  Py_ssize_t pos = 0, i = 0, n = PyTuple_GET_SIZE (want);
+  PyObject *key;
+  Py_hash_t hash;
+  while (_PySet_NextEntry (set, &pos, &key, &hash))
+    if (i >= n || !key_equals (key, PyTuple_GET_ITEM (want, i++)))
+      return false;
+  return i == n;
 }
 
 static inline int64_t

@@ -2,6 +2,8 @@
  * insn_build.c -- instructions that make and take apart tuples, lists, sets, dicts, slices and
  * strings.
  */
+#include "core/trace/builtin.h"
+#include "core/trace/exception.h"
 #include "core/trace/insns.h"
 
 #include <string.h>
@@ -86,20 +88,9 @@ gm_insn_format_value (GmRecorder *r, const GmInsn *i)
 {
   PyObject *spec = i->arg & 4 ? gm_constant (r, gm_pop (r)) : NULL;
   const GmTracker *t = gm_pop (r);
-  PyObject *o = gm_constant (r, t);
-  if (o == NULL || ((i->arg & 4) && spec == NULL)) {
+  if ((i->arg & 4) && spec == NULL)
     gm_record_break (r, GM_BREAK_CALL_METHOD, "__format__", gm_type_text (r, t));
-    return;
-  }
-  if (i->arg & 3)
-    o = (i->arg & 3) == 1   ? PyObject_Str (o)
-        : (i->arg & 3) == 2 ? PyObject_Repr (o)
-                            : PyObject_ASCII (o);
-  else
-    Py_INCREF (o);
-  if (o)
-    gm_record_take (r, o);
-  gm_push (r, gm_from_constant_take (r, o ? PyObject_Format (o, spec) : NULL));
+  gm_push (r, gm_format (r, t, i->arg & 3, spec));
 }
 
 /* -- Additions to what is on the stack ------------------------------------- */
@@ -183,15 +174,32 @@ gm_insn_dict_merge (GmRecorder *r, const GmInsn *i)
 
 /* -- Unpacking ------------------------------------------------------------- */
 
+/* The first n values: an iterator is not read further. */
+static GPtrArray *
+iterate_up_to (GmRecorder *r, const GmTracker *t, uint32_t n)
+{
+  const GmTracker *it = gm_iter (r, t), *item;
+  GPtrArray *all = g_ptr_array_new ();
+  while (all->len < n && !r->stop && (item = gm_next (r, it)) != NULL)
+    g_ptr_array_add (all, (gpointer) item);
+  if (r->stop)
+    g_clear_pointer (&all, g_ptr_array_unref);
+  return all;
+}
+
 void
 gm_insn_unpack_sequence (GmRecorder *r, const GmInsn *i)
 {
-  g_autoptr (GPtrArray) all = gm_iterate (r, gm_pop (r));
+  g_autoptr (GPtrArray) all = iterate_up_to (r, gm_pop (r), i->arg + 1);
   if (all == NULL)
     return;
-  if (all->len != i->arg) {
-    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
-                     "ValueError: the number of values to unpack differs");
+  if (all->len < i->arg) {
+    gm_raise_new (r, PyExc_ValueError, "not enough values to unpack (expected %u, got %u)", i->arg,
+                  all->len);
+    return;
+  }
+  if (all->len > i->arg) {
+    gm_raise_new (r, PyExc_ValueError, "too many values to unpack (expected %u)", i->arg);
     return;
   }
   for (uint32_t k = all->len; k-- > 0;)
@@ -206,7 +214,8 @@ gm_insn_unpack_ex (GmRecorder *r, const GmInsn *i)
   if (all == NULL)
     return;
   if (all->len < before + after) {
-    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "ValueError: not enough values to unpack");
+    gm_raise_new (r, PyExc_ValueError, "not enough values to unpack (expected at least %u, got %u)",
+                  before + after, all->len);
     return;
   }
   const GmTracker *const *items = (const GmTracker *const *) all->pdata;

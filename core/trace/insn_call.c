@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * insn_call.c -- calls, returns, functions being made, `with`.
+ * insn_call.c -- calls, returns, functions being made.
  *
  * A call of a Python function, a method, an object's __call__ or a class of the user's enters the
  * frame, and the loop goes on inside it; everything else is computed at once.
@@ -22,9 +22,9 @@ prepend (GmRecorder *r, GmCallArgs *args, const GmTracker *self)
 static bool
 is_user_class (PyTypeObject *type)
 {
-  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_new == PyBaseObject_Type.tp_new &&
-         (PyObject *) type != gm_host.no_grad && (PyObject *) type != gm_host.enable_grad &&
-         (PyObject *) type != gm_host.set_grad_enabled;
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_new == PyBaseObject_Type.tp_new
+         && (PyObject *) type != gm_host.no_grad && (PyObject *) type != gm_host.enable_grad
+         && (PyObject *) type != gm_host.set_grad_enabled;
 }
 
 static void
@@ -39,6 +39,10 @@ do_call (GmRecorder *r, const GmTracker *f, GmCallArgs args)
     if (f->kind == &gm_kind_method) {
       prepend (r, &args, f->items[1]);
       f = f->items[0];
+      continue;
+    }
+    if (f->kind == &gm_kind_object && !gm_is_partial ((PyTypeObject *) f->data)) {
+      f = gm_object_call_method (r, f);
       continue;
     }
     if (f->kind == &gm_kind_class && is_user_class ((PyTypeObject *) f->real)) {
@@ -132,22 +136,4 @@ gm_insn_make_function (GmRecorder *r, const GmInsn *i)
                   *defaults = i->arg & 1 ? gm_realize (r, gm_pop (r)) : NULL;
   if (!r->stop)
     gm_push (r, gm_function_new (r, code->real, closure, defaults, kwdefaults, annotations));
-}
-
-void
-gm_insn_before_with (GmRecorder *r, const GmInsn *i)
-{
-  const GmTracker *t = gm_realize (r, gm_pop (r));
-  if (t->kind == &gm_kind_grad_mode)
-    gm_grad_mode_enter (r, t);
-  else
-    gm_record_break (r, GM_BREAK_WITH_BLOCK, gm_type_text (r, t));
-}
-
-void
-gm_insn_raise_varargs (GmRecorder *r, const GmInsn *i)
-{
-  const GmTracker *cause = i->arg == 2 ? gm_pop (r) : NULL, *exception = i->arg ? gm_pop (r) : NULL;
-  (void) cause;
-  gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, exception ? gm_type_text (r, exception) : "raise");
 }

@@ -84,16 +84,3 @@ gm_insn_get_len (GmRecorder *r, const GmInsn *i)
 {
   gm_push (r, gm_from_int (r, gm_len (r, gm_peek (r, 1))));
 }
-
-void
-gm_insn_match_sequence (GmRecorder *r, const GmInsn *i)
-{
-  const GmTracker *t = gm_realize (r, gm_peek (r, 1));
-  if (t->kind == &gm_kind_list || t->kind == &gm_kind_tuple)
-    gm_push (r, gm_from_bool (r, true));
-  else if (t->kind == &gm_kind_dict || t->kind == &gm_kind_tensor ||
-           (t->kind == &gm_kind_constant && !PyRange_Check (t->real)))
-    gm_push (r, gm_from_bool (r, false));
-  else
-    gm_record_break (r, GM_BREAK_UNSUPPORTED_INSN, "MATCH_SEQUENCE");
-}

@@ -7,6 +7,7 @@
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"
 #include "core/trace/cell.h"
+#include "core/trace/exception.h"
 #include "core/trace/insns.h"
 
 #include <string.h>
@@ -44,10 +45,19 @@ gm_insn_swap (GmRecorder *r, const GmInsn *i)
 
 /* -- Variables ------------------------------------------------------------- */
 
-static const char *
-slot_name (GmRecorder *r, uint32_t slot)
+static void
+raise_unbound (GmRecorder *r, uint32_t slot)
 {
-  return PyUnicode_AsUTF8 (r->frame->code->slots[slot].name);
+  const char *name = PyUnicode_AsUTF8 (r->frame->code->slots[slot].name);
+  if (r->frame->code->slots[slot].kind & GM_SLOT_FREE)
+    gm_raise_new (r, PyExc_NameError,
+                  "cannot access free variable '%s' where it is not associated with a value in "
+                  "enclosing scope",
+                  name);
+  else
+    gm_raise_new (r, PyExc_UnboundLocalError,
+                  "cannot access local variable '%s' where it is not associated with a value",
+                  name);
 }
 
 void
@@ -66,7 +76,7 @@ gm_insn_load_fast (GmRecorder *r, const GmInsn *i)
   if (t)
     gm_push (r, t);
   else
-    gm_record_break (r, GM_BREAK_UNBOUND, slot_name (r, i->arg));
+    raise_unbound (r, i->arg);
 }
 
 void
@@ -90,7 +100,7 @@ gm_insn_delete_fast (GmRecorder *r, const GmInsn *i)
   if (gm_local (r, i->arg))
     gm_local_set (r, i->arg, NULL);
   else
-    gm_record_break (r, GM_BREAK_UNBOUND, slot_name (r, i->arg));
+    raise_unbound (r, i->arg);
 }
 
 /* -- Cells ----------------------------------------------------------------- */
@@ -122,7 +132,7 @@ gm_insn_load_deref (GmRecorder *r, const GmInsn *i)
   if (v)
     gm_push (r, v);
   else
-    gm_record_break (r, GM_BREAK_UNBOUND, slot_name (r, i->arg));
+    raise_unbound (r, i->arg);
 }
 
 void
@@ -138,7 +148,7 @@ gm_insn_delete_deref (GmRecorder *r, const GmInsn *i)
   if (gm_cell_load (r, cell))
     gm_cell_store (r, cell, NULL);
   else
-    gm_record_break (r, GM_BREAK_UNBOUND, slot_name (r, i->arg));
+    raise_unbound (r, i->arg);
 }
 
 /* -- Globals --------------------------------------------------------------- */
@@ -152,7 +162,7 @@ gm_insn_load_global (GmRecorder *r, const GmInsn *i)
   if (v)
     gm_push (r, v);
   else
-    gm_record_break (r, GM_BREAK_GLOBAL_MISSING, PyUnicode_AsUTF8 (i->obj));
+    gm_raise_new (r, PyExc_NameError, "name '%s' is not defined", PyUnicode_AsUTF8 (i->obj));
 }
 
 void
@@ -173,9 +183,9 @@ gm_insn_import_name (GmRecorder *r, const GmInsn *i)
   PyObject *importer = PyDict_GetItemString (r->frame->builtins, "__import__");
   PyObject *module = PyDict_GetItemWithError (modules, i->obj);
   bool dotted = strchr (name, '.') != NULL;
-  if (!gm_constant_int (r, depth, &level) || level != 0 || module == NULL ||
-      !PyModule_CheckExact (module) || (dotted && from->real == Py_None) || importer == NULL ||
-      !PyCFunction_Check (importer)) {
+  if (!gm_constant_int (r, depth, &level) || level != 0 || module == NULL
+      || !PyModule_CheckExact (module) || (dotted && from->real == Py_None) || importer == NULL
+      || !PyCFunction_Check (importer)) {
     gm_record_break (r, GM_BREAK_IMPORT, name);
     return;
   }
@@ -192,5 +202,6 @@ gm_insn_import_from (GmRecorder *r, const GmInsn *i)
 void
 gm_insn_assertion_error (GmRecorder *r, const GmInsn *i)
 {
-  gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "AssertionError");
+  PyObject *error = PyExc_AssertionError;
+  gm_push (r, gm_wrap (r, error, gm_source_const (r, error, "AssertionError")));
 }

@@ -75,9 +75,6 @@ void
 gm_insn_unsupported (GmRecorder *r, const GmInsn *i)
 {
   switch (i->op) {
-  case GM_INSN_RETURN_GENERATOR:
-  case GM_INSN_YIELD_VALUE:
-  case GM_INSN_SEND:
   case GM_INSN_GET_AWAITABLE:
     gm_record_break (r, GM_BREAK_GENERATOR, PyUnicode_AsUTF8 (r->frame->code->code->co_name));
     return;
@@ -90,11 +87,4 @@ gm_insn_unsupported (GmRecorder *r, const GmInsn *i)
   default:
     gm_record_break (r, GM_BREAK_UNSUPPORTED_INSN, gm_insns[i->op].name);
   }
-}
-
-/* Instructions of exception handlers: no traced path leads to one. */
-void
-gm_insn_never (GmRecorder *r, const GmInsn *i)
-{
-  gm_record_break (r, GM_BREAK_UNSUPPORTED_INSN, gm_insns[i->op].name);
 }

@@ -7,15 +7,39 @@
 #include "core/trace/recorder.h"
 
 typedef enum {
-  GM_ITER_SEQUENCE,  /* items[0]: a constant, tuple, list, dict or view */
-  GM_ITER_REVERSED,  /* items[0]: a constant, tuple or list */
-  GM_ITER_ENUMERATE, /* items[0]: an iterator */
-  GM_ITER_ZIP,       /* items: iterators */
-  GM_ITER_MAP,       /* items[0]: a function, the others iterators */
-  GM_ITER_FILTER,    /* items[0]: a function or None; items[1]: an iterator */
+  GM_ITER_SEQUENCE,   /* items[0]: a constant, tuple, list, dict or view */
+  GM_ITER_REVERSED,   /* items[0]: a constant, tuple or list */
+  GM_ITER_ENUMERATE,  /* items[0]: an iterator */
+  GM_ITER_ZIP,        /* items: iterators */
+  GM_ITER_MAP,        /* items[0]: a function, the others iterators */
+  GM_ITER_FILTER,     /* items[0]: a function or None; items[1]: an iterator */
+  GM_ITER_DEQUE,      /* items: a deque and its contents when it began */
+  GM_ITER_GETITEM,    /* items[0]: an object with __getitem__ alone */
+  GM_ITER_CALLABLE,   /* items[0]: a function, items[1]: the value that ends it */
+  GM_ITER_COUNT,      /* items[0]: start, items[1]: step */
+  GM_ITER_CYCLE,      /* items[0]: an iterator */
+  GM_ITER_REPEAT,     /* items[0]: an object; start is the number of times, -1 for ever */
+  GM_ITER_CHAIN,      /* items[0]: an iterator over iterables */
+  GM_ITER_LONGEST,    /* items: iterators, then the value that fills */
+  GM_ITER_SLICE,      /* items: an iterator, first, last or None, step */
+  GM_ITER_ACCUMULATE, /* items: an iterator, a function or None, the first value or NULL */
+  GM_ITER_STARMAP,    /* items[0]: a function, items[1]: an iterator */
+  GM_ITER_TAKEWHILE,
+  GM_ITER_DROPWHILE,
+  GM_ITER_FILTERFALSE,
+  GM_ITER_COMPRESS, /* items: two iterators */
+  GM_ITER_PAIRWISE, /* items[0]: an iterator */
 } GmIterKind;
 
 /* `start`: the first position, or enumerate's first number. */
+/* A class of the module itertools, called; NULL without a break: no model of it. */
+const GmTracker *gm_itertools_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
+/* chain.from_iterable. */
+const GmTracker *gm_iterator_chain (GmRecorder *r, const GmTracker *iterables);
+/* The next value of the kinds of itertools. */
+const GmTracker *gm_itertools_next (GmRecorder *r, const GmTracker *t, int64_t at);
+void gm_iterator_move (GmRecorder *r, const GmTracker *t, int64_t position);
+
 const GmTracker *gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items,
                                   uint32_t n, int64_t start);
 

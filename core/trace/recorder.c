@@ -8,6 +8,7 @@
 #include "core/trace/recorder.h"
 
 #include "core/base/log.h"
+#include "core/trace/exception.h"
 #include "core/trace/insns.h"
 
 #include <stdarg.h>
@@ -90,6 +91,12 @@ hash_value (PyObject *o)
     memcpy (&bits, &d, sizeof bits);
     return mix (h, bits);
   }
+  if (PyComplex_CheckExact (o)) {
+    Py_complex c = PyComplex_AsCComplex (o);
+    uint64_t bits[2];
+    memcpy (bits, &c, sizeof bits);
+    return mix (mix (h, bits[0]), bits[1]);
+  }
   if (PyLong_CheckExact (o) || PyUnicode_CheckExact (o) || PyBytes_CheckExact (o) ||
       PyRange_Check (o))
     return mix (h, (uint64_t) PyObject_Hash (o));
@@ -111,7 +118,8 @@ hash_tracker (const GmTracker *t)
   h = mix (h, hash_source (t->source));
   h = mix (h, t->id);
   h = mix (h, (uint64_t) t->number);
-  if (t->real)
+  bool value = t->kind == &gm_kind_set && t->source == NULL; /* its elements are in the heap */
+  if (t->real && !value)
     h = mix (h, t->kind == &gm_kind_constant ? hash_value (t->real) : (uintptr_t) t->real);
   h = mix (h, t->n);
   for (uint32_t i = 0; i < t->n; i++)
@@ -129,7 +137,8 @@ gm_record_hash (const GmRecorder *r)
     h = mix (h, hash_tracker (r->heap.slots->pdata[i]));
   for (uint32_t i = 0; i < r->guards->len; i++) {
     GmGuard g = g_array_index (r->guards, GmGuard, i);
-    if (g.kind == GM_GUARD_DICT_KEYS ||
+    if (g.kind == GM_GUARD_DICT_KEYS || g.kind == GM_GUARD_ORDERED_KEYS ||
+        g.kind == GM_GUARD_SET_ORDER ||
         g.kind == GM_GUARD_SET_EQUALS) { /* a collection made for the guard: by value */
       h = mix (h, (uint64_t) PyObject_Hash (g.obj));
       g.obj = NULL;
@@ -246,19 +255,7 @@ gm_record_break (GmRecorder *r, GmBreak why, ...)
 const GmTracker *
 gm_record_break_exception (GmRecorder *r)
 {
-  PyObject *type, *value, *tb;
-  PyErr_Fetch (&type, &value, &tb);
-  PyErr_NormalizeException (&type, &value, &tb);
-  PyObject *text = value ? PyObject_Str (value) : NULL;
-  const char *utf8 = text ? PyUnicode_AsUTF8 (text) : NULL;
-  g_autofree char *message = g_strdup_printf (
-      "%s: %s", type ? ((PyTypeObject *) type)->tp_name : "?", utf8 ? utf8 : "");
-  Py_XDECREF (text);
-  Py_XDECREF (type);
-  Py_XDECREF (value);
-  Py_XDECREF (tb);
-  PyErr_Clear ();
-  return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, message);
+  return gm_raise_pending (r);
 }
 
 PyObject *
@@ -348,46 +345,29 @@ static const Handler handlers[GM_N_INSNS] = {
 #include "core/trace/insns.def"
 };
 
-/* A handler that belongs to `with` is left by the normal path; one of `try` might catch what the
- * graph raises later.  One without PUSH_EXC_INFO cleans up after an inlined comprehension and
- * raises again: what counts is the handler that covers it. */
-static bool
-in_try (const GmCode *code, const GmInsn *i)
-{
-  while (i->handler != 0) {
-    const GmInsn *target = &code->insns[code->handlers[i->handler - 1].target];
-    if (target->op == GM_INSN_PUSH_EXC_INFO)
-      return target[1].op != GM_INSN_WITH_EXCEPT_START;
-    i = target;
-  }
-  return false;
-}
-
 static void
-execute (GmRecorder *r)
+execute (GmRecorder *r, const GmFrame *until)
 {
   const GmFrame *f = r->frame;
   g_assert (r->pc < f->code->n_insns);
   const GmInsn *i = &f->code->insns[r->pc++];
   r->n_executed++;
-  if (G_UNLIKELY (i->handler != 0) && in_try (f->code, i)) {
-    gm_record_break (r, GM_BREAK_TRY_BLOCK);
-    return;
-  }
   uint32_t depth = r->depth;
   uint32_t next = r->pc;
   handlers[i->op](r, i);
-  if (!r->stop && r->frame == f)
+  if (G_UNLIKELY (r->pending != NULL))
+    gm_exception_unwind (r, until, r->frame == f ? next - 1 : r->pc - 1);
+  else if (!r->stop && r->frame == f)
     g_assert_cmpint (r->depth, ==, (int) depth + gm_insn_effect (i->op, i->arg, r->pc != next));
 }
 
 static void
-execute_twice (GmRecorder *r)
+execute_twice (GmRecorder *r, const GmFrame *until)
 {
   GmMark m = gm_record_mark (r);
   const char *name = gm_insns[r->frame->code->insns[r->pc].op].name;
   uint64_t before = gm_record_hash (r);
-  execute (r);
+  execute (r, until);
   if (r->stop)
     return;
   uint64_t once = gm_record_hash (r);
@@ -396,7 +376,7 @@ execute_twice (GmRecorder *r)
     gm_record_break (r, GM_BREAK_STATE_DIFFERS, name);
     return;
   }
-  execute (r);
+  execute (r, until);
   if (!r->stop && gm_record_hash (r) != once)
     gm_record_break (r, GM_BREAK_STATE_DIFFERS, name);
 }
@@ -409,9 +389,9 @@ gm_record_loop (GmRecorder *r, const GmFrame *until)
   bool seal = gm_stress ("arena");
   while (!r->stop && r->frame && r->frame->level >= until->level) {
     if (r->stress)
-      execute_twice (r);
+      execute_twice (r, until);
     else
-      execute (r);
+      execute (r, until);
     if (seal)
       gm_arena_seal (r->arena);
     if (G_UNLIKELY (r->n_executed > max)) {
@@ -454,6 +434,7 @@ recorder_init (GmRecorder *r, const GmRecordRequest *req)
   r->stress = gm_stress ("rollback");
   gm_api_builder_init (r);
   r->modes_id = gm_heap_add (&r->heap, 1);
+  r->generators_id = gm_heap_add (&r->heap, 1);
   gm_grad_mode_set (r, (req->env.modes & GM_MODE_GRAD) != 0);
 }
 
@@ -493,6 +474,7 @@ enter_root (GmRecorder *r)
   f->globals = req->func->func_globals;
   f->builtins = req->func->func_builtins;
   f->id = gm_heap_add (&r->heap, code->n_slots + code->stack_size);
+  f->handled_id = gm_heap_add (&r->heap, 1);
   f->after = GM_AFTER_STOP;
   r->frame = f;
   for (uint32_t i = 0; i < code->n_args; i++)

@@ -23,9 +23,11 @@ typedef struct GmFrame {
   const struct GmFrame *parent; /* NULL: the root */
   const GmCode *code;
   const GmTracker *func;        /* NULL for the root */
+  const GmTracker *generator;   /* that runs in this frame, or NULL */
   PyObject *globals, *builtins; /* dicts, borrowed */
   uint32_t id;
   uint32_t level;
+  uint32_t handled_id; /* heap object: the exception that is being handled, or NULL */
   uint32_t return_pc, return_depth; /* of the parent */
   GmAfter after;
   const GmTracker
@@ -84,6 +86,7 @@ struct GmRecorder {
   /* journaled */
   GmHeap heap;
   uint32_t modes_id; /* heap object: key 0 = constant tracker of the grad mode */
+  uint32_t generators_id; /* heap object: the list of all generators that were made */
   /* append-only */
   GArray *guards;     /* GmGuard */
   GArray *effects;    /* GmEffect */
@@ -106,9 +109,10 @@ struct GmRecorder {
   /* comptime: the session of the call that runs now; the instruction that ran the last one, which no rollback forgets */
   PyObject *comptime;
   uint32_t comptime_done;
-  /* sticky */
+  /* sticky; taken back where an exception is caught */
   PyObject *raised; /* what comptime code raised, or NULL */
   GmBreakInfo *stop;
+  const GmTracker *pending; /* the exception that `stop` stands for, within one instruction */
   bool stress;
 };
 
@@ -130,7 +134,7 @@ uint64_t gm_record_hash (const GmRecorder *r);
 
 /* Sets the break unless there is one; all arguments are strings.  Returns poison. */
 const GmTracker *gm_record_break (GmRecorder *r, GmBreak why, ...);
-/* A pending Python exception becomes EXCEPTION_RAISED (and is cleared). */
+/* A pending Python exception is raised in the region (and cleared). */
 const GmTracker *gm_record_break_exception (GmRecorder *r);
 /* Keeps a reference until the recorder is freed; returns o.  _take steals. */
 PyObject *gm_record_keep (GmRecorder *r, PyObject *o);
@@ -198,6 +202,11 @@ const GmTracker *gm_known (GmRecorder *r, PyObject *real,
 void gm_know (GmRecorder *r, const GmTracker *t);   /* interns t->real */
 void gm_effect (GmRecorder *r, GmEffectKind kind, PyObject *fn, PyObject *name,
                 const GmTracker *const *args, uint32_t n);
+
+/* A store into a container (value NULL: a delete) that existed before, to be replayed: as an
+ * instruction, or through the method of `owner`, if the real class may override it. */
+void gm_effect_item (GmRecorder *r, PyTypeObject *owner, const GmTracker *t, const GmTracker *key,
+                     const GmTracker *value);
 
 /* -- api.c ----------------------------------------------------------------- */
 /* Calls an API row; a failure is a break. */

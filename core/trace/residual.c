@@ -9,6 +9,7 @@
  * Objects that nothing refers to any more are never built. Where there are no effects and the value
  * is a tree, a GmReturn says the same without bytecode.
  */
+#include "core/trace/exception.h"
 #include "core/trace/guard.h"
 #include "core/trace/recorder.h"
 
@@ -432,7 +433,8 @@ guard_distinct (GmRecorder *r)
     const GmTracker *t = e->kind == GM_EFFECT_GLOBAL ? NULL : e->args[0];
     for (uint32_t k = 0; t && t->source && k < r->wrapped->len; k++) {
       const GmTracker *o = r->wrapped->pdata[k];
-      if (o != t && o->source && o->kind == t->kind && Py_TYPE (o->real) == Py_TYPE (t->real))
+      if (o->real != t->real && o->source && (o->kind == t->kind || gm_storage (o)) &&
+          Py_TYPE (o->real) == Py_TYPE (t->real))
         gm_guard (r, DISTINCT, t->source, .other = o->source);
     }
   }
@@ -486,6 +488,7 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
   if (gm_grad_mode_get (r) != ((r->request->env.modes & GM_MODE_GRAD) != 0))
     gm_record_break (r, GM_BREAK_SIDE_EFFECT,
                      "a change of the grad mode that outlasts the function");
+  gm_generators_finish (r);
   guard_overlap (r);
   guard_distinct (r);
   rec->ret = short_form (&b, value);

@@ -49,6 +49,8 @@ gm_source_add (GmRecorder *r, const GmSource *init, const char *format, ...)
 static char *
 key_text (PyObject *key)
 {
+  if (!gm_is_constant_type (Py_TYPE (key))) /* its repr is the user's */
+    return g_strdup (Py_TYPE (key)->tp_name);
   PyObject *text = PyObject_Repr (key);
   char *s = g_strdup (text ? PyUnicode_AsUTF8 (text) : "?");
   PyErr_Clear ();

@@ -5,8 +5,9 @@
  * Each operation realizes lazy trackers first, so kinds never meet one; a kind without an entry
  * breaks with the operation's row.
  */
-#include "core/trace/recorder.h"
+#include "core/trace/exception.h"
 
+#include <math.h>
 #include <string.h>
 
 /* -- Making ---------------------------------------------------------------- */
@@ -178,8 +179,24 @@ gm_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   const GmTracker *v = gm_getattr_opt (r, t, name);
   if (v)
     return v;
-  return gm_record_break (r, GM_BREAK_ATTRIBUTE_MISSING, gm_type_text (r, t),
-                          PyUnicode_AsUTF8 (name));
+  if (r->stop)
+    return POISON;
+  t = gm_realize (r, t);
+  const char *text = PyUnicode_AsUTF8 (name);
+  PyTypeObject *type = gm_type_of (r, t);
+  if (t->kind == &gm_kind_module) {
+    PyObject *module = PyDict_GetItemString (PyModule_GetDict (t->real), "__name__");
+    if (module && PyUnicode_Check (module))
+      return gm_raise_new (r, PyExc_AttributeError, "module '%s' has no attribute '%s'",
+                           PyUnicode_AsUTF8 (module), text);
+  }
+  if (t->kind == &gm_kind_class)
+    return gm_raise_new (r, PyExc_AttributeError, "type object '%s' has no attribute '%s'",
+                         ((PyTypeObject *) t->real)->tp_name, text);
+  if (type == NULL || t->kind == &gm_kind_tensor)
+    return gm_record_break (r, GM_BREAK_ATTRIBUTE_MISSING, gm_type_text (r, t), text);
+  return gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'", type->tp_name,
+                       text);
 }
 
 void
@@ -253,6 +270,32 @@ gm_unary (GmRecorder *r, GmUnary op, const GmTracker *t)
   return gm_record_break (r, GM_BREAK_UNARY, names[op], gm_type_text (r, t));
 }
 
+/* Kinds whose compare knows all that the type's does; NULL from it is NotImplemented. */
+static bool
+compares_fully (const GmTracker *t)
+{
+  return t->kind == &gm_kind_constant || t->kind == &gm_kind_list || t->kind == &gm_kind_tuple
+         || t->kind == &gm_kind_dict || t->kind == &gm_kind_object || t->kind == &gm_kind_function
+         || t->kind == &gm_kind_module || t->kind == &gm_kind_generator
+         || (t->kind == &gm_kind_class && Py_TYPE (t->real) == &PyType_Type);
+}
+
+bool
+gm_same_or_equal (GmRecorder *r, const GmTracker *a, const GmTracker *b)
+{
+  a = gm_realize (r, a);
+  b = gm_realize (r, b);
+  if (r->stop || (a == b && !(a->kind == &gm_kind_constant && PyFloat_Check (a->real))))
+    return !r->stop;
+  if (a->kind == &gm_kind_constant && b->kind == &gm_kind_constant && PyFloat_Check (a->real)
+      && PyFloat_Check (b->real) && isnan (PyFloat_AS_DOUBLE (a->real))
+      && isnan (PyFloat_AS_DOUBLE (b->real))) { /* one NaN object equals itself in a container */
+    gm_record_break (r, GM_BREAK_IDENTITY, "NaN", "NaN");
+    return false;
+  }
+  return gm_truth (r, gm_compare (r, Py_EQ, a, b)) && !r->stop;
+}
+
 const GmTracker *
 gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
 {
@@ -267,19 +310,23 @@ gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
                             gm_type_text (r, b));
   const GmTracker *v = NULL;
   r->nesting++;
-  if (a->kind->compare)
+  bool swap = a->kind == &gm_kind_object && b->kind == &gm_kind_object && a->data != b->data
+              && PyType_IsSubtype ((PyTypeObject *) b->data, (PyTypeObject *) a->data);
+  if (swap) /* a subclass is asked first */
+    v = b->kind->compare (r, swapped[op], b, a);
+  if (v == NULL && !r->stop && a->kind->compare)
     v = a->kind->compare (r, op, a, b);
-  if (v == NULL && !r->stop && b->kind->compare)
+  if (v == NULL && !r->stop && b->kind->compare && !swap)
     v = b->kind->compare (r, swapped[op], b, a);
   r->nesting--;
   if (v)
     return v;
-  /* What no side implements is identity.  An object's class may have an __eq__ of C, which
-   * object.compare does not know. */
-  if (!r->stop && (op == Py_EQ || op == Py_NE) && a->kind != b->kind &&
-      a->kind != &gm_kind_object && b->kind != &gm_kind_object &&
-      (a->real == Py_None || b->real == Py_None))
-    return gm_from_bool (r, op == Py_NE);
+  /* What no side implements is identity. */
+  if (!r->stop && (op == Py_EQ || op == Py_NE)
+      && (a->real == Py_None || b->real == Py_None || (compares_fully (a) && compares_fully (b)))) {
+    v = gm_is (r, a, b);
+    return r->stop ? POISON : gm_from_bool (r, (v->real == Py_True) == (op == Py_EQ));
+  }
   return gm_record_break (r, GM_BREAK_OPERATOR, names[op], gm_type_text (r, a),
                           gm_type_text (r, b));
 }
@@ -287,8 +334,8 @@ gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
 static bool
 is_singleton (PyObject *o)
 {
-  return o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis ||
-         o == Py_NotImplemented || Py_TYPE (o) == gm_host.dtype_type;
+  return o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || o == Py_NotImplemented
+         || Py_TYPE (o) == gm_host.dtype_type;
 }
 
 const GmTracker *
@@ -319,13 +366,13 @@ gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b)
   }
   if (a->kind != b->kind)
     return gm_from_bool (r, false);
-  if (a->kind == &gm_kind_method || a->kind == &gm_kind_api || a->kind == &gm_kind_slice ||
-      a->kind == &gm_kind_view)
+  if (a->kind == &gm_kind_method || a->kind == &gm_kind_api || a->kind == &gm_kind_slice
+      || a->kind == &gm_kind_view)
     return gm_record_break (r, GM_BREAK_IDENTITY, gm_type_text (r, a), gm_type_text (r, b));
   if ((a->kind == &gm_kind_tuple && (a->n == 0 || b->n == 0)))
     return gm_record_break (r, GM_BREAK_IDENTITY, "tuple", "tuple");
-  if (a->source && b->source && a->kind != &gm_kind_class && a->kind != &gm_kind_builtin &&
-      a->kind != &gm_kind_module)
+  if (a->source && b->source && a->kind != &gm_kind_class && a->kind != &gm_kind_builtin
+      && a->kind != &gm_kind_module)
     gm_guard (r, DISTINCT, a->source, .other = b->source);
   return gm_from_bool (r, false);
 }
@@ -350,6 +397,13 @@ gm_contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
     return POISON;
   if (t->kind->contains)
     return t->kind->contains (r, t, item);
+  if (t->kind->next) { /* an iterator is read until it is found */
+    const GmTracker *x;
+    while (!r->stop && (x = gm_next (r, t)) != NULL)
+      if (gm_same_or_equal (r, x, item))
+        return gm_from_bool (r, true);
+    return gm_from_bool (r, false);
+  }
   return gm_record_break (r, GM_BREAK_CONTAINS, gm_type_text (r, t));
 }
 

@@ -94,11 +94,26 @@ struct GmTrackerKind {
 
 extern const GmTracker gm_tracker_null, gm_tracker_poison;
 
+/* What an object of a class with a C layout holds beside its attributes: a list, dict, set, tuple
+ * or exception.  NULL for plain objects. */
+static inline const GmTracker *
+gm_storage (const GmTracker *t)
+{
+  return t->kind == &gm_kind_object && t->n ? t->items[0] : NULL;
+}
+
 /* -- Making ---------------------------------------------------------------- */
 /* `init` is copied into the arena. */
 const GmTracker *gm_tracker_add (GmRecorder *r, const GmTracker *init);
 #define gm_tracker(r, ...) gm_tracker_add ((r), &(GmTracker){ .id = GM_NO_OBJECT, __VA_ARGS__ })
 const GmTracker **gm_tracker_array (GmRecorder *r, uint32_t n);
+/* For arrays that are filled while code of the user's runs in between: the arena may be sealed by
+ * then.  The caller frees it. */
+static inline const GmTracker **
+gm_tracker_array_own (uint32_t n)
+{
+  return g_new0 (const GmTracker *, n + 1);
+}
 static inline void
 gm_tracker_copy (const GmTracker **to, const GmTracker *const *from, uint32_t n)
 {
@@ -137,6 +152,7 @@ gm_tuple_constant (GmRecorder *r,
                    PyObject *tuple); /* of a code object's constants: keeps its identity */
 const GmTracker *gm_list_new (GmRecorder *r, const GmTracker *const *items, uint32_t n);
 const GmTracker *gm_dict_new (GmRecorder *r); /* empty */
+const GmTracker *gm_dict_new_storage (GmRecorder *r, bool ordered);
 void gm_dict_store (GmRecorder *r, const GmTracker *dict, const GmTracker *key,
                     const GmTracker *value); /* no effect recorded: new dicts */
 const GmTracker *gm_set_new (GmRecorder *r, const GmTracker *const *items, uint32_t n);
@@ -155,6 +171,7 @@ const GmTracker *gm_wrap_tensor (GmRecorder *r, PyObject *real, const GmSource *
 const GmTracker *gm_wrap_tuple (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_list (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_dict (GmRecorder *r, PyObject *real, const GmSource *source);
+const GmTracker *gm_wrap_deque (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_set (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_function (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_method (GmRecorder *r, PyObject *real, const GmSource *source);
@@ -165,6 +182,14 @@ const GmTracker *gm_wrap_object (GmRecorder *r, PyObject *real, const GmSource *
 const GmTracker *gm_wrap_cell (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_api (GmRecorder *r, PyObject *real, const GmSource *source);
 bool gm_is_constant_type (PyTypeObject *type);
+/* The container inside of an instance of a subclass; its type is guarded already. */
+const GmTracker *gm_list_storage (GmRecorder *r, PyObject *real, const GmSource *source);
+const GmTracker *gm_dict_storage (GmRecorder *r, PyObject *real, const GmSource *source);
+const GmTracker *gm_tuple_storage (GmRecorder *r, PyObject *real, const GmSource *source);
+const GmTracker *gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source);
+/* The value under a key; NULL: there is none, or a break. */
+const GmTracker *gm_dict_of (GmRecorder *r, const GmTracker *t);
+const GmTracker *gm_dict_lookup (GmRecorder *r, const GmTracker *dict, const GmTracker *key);
 
 /* A method of a builtin kind: a row of the kind's table, bound to a value. */
 typedef struct {
@@ -205,6 +230,8 @@ const GmTracker *gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, cons
 const GmTracker *gm_unary (GmRecorder *r, GmUnary op, const GmTracker *t);
 const GmTracker *gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b);
 const GmTracker *gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b);
+/* As containers compare: the same object, or equal.  False after a break. */
+bool gm_same_or_equal (GmRecorder *r, const GmTracker *a, const GmTracker *b);
 int64_t gm_len (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_contains (GmRecorder *r, const GmTracker *t, const GmTracker *item);
 /* Borrowed (the recorder keeps it) or NULL: not a constant. */

@@ -10,7 +10,9 @@
 #include "core/trace/builtin.h"
 #include "core/trace/control.h"
 #include "core/trace/cell.h"
+#include "core/trace/exception.h"
 #include "core/trace/iterator.h"
+#include "core/trace/object.h"
 
 #include <string.h>
 
@@ -70,9 +72,16 @@ call_issubclass (GmRecorder *r, const GmCallArgs *args)
 {
   PLAIN ("issubclass", 2, 2);
   const GmTracker *a = gm_realize (r, args->args[0]), *b = gm_realize (r, args->args[1]);
-  if (a->kind != &gm_kind_class || b->kind != &gm_kind_class || Py_TYPE (b->real) != &PyType_Type)
+  if (r->stop || a->kind != &gm_kind_class)
     return gm_record_break (r, GM_BREAK_CALL_C, "issubclass()");
-  return gm_from_bool (r, PyType_IsSubtype ((PyTypeObject *) a->real, (PyTypeObject *) b->real));
+  bool found = false;
+  for (uint32_t i = 0; i < (b->kind == &gm_kind_tuple ? b->n : 1) && !found; i++) {
+    const GmTracker *c = b->kind == &gm_kind_tuple ? gm_realize (r, b->items[i]) : b;
+    if (r->stop || c->kind != &gm_kind_class)
+      return gm_record_break (r, GM_BREAK_CALL_C, "issubclass()");
+    found = gm_is_subclass (r, (PyTypeObject *) a->real, c->real, "__subclasscheck__");
+  }
+  return gm_from_bool (r, found);
 }
 
 static PyObject *
@@ -98,6 +107,8 @@ call_getattr (GmRecorder *r, const GmCallArgs *args)
   if (args->n == 2)
     return gm_getattr (r, args->args[0], name);
   const GmTracker *v = gm_getattr_opt (r, args->args[0], name);
+  if (gm_exception_caught (r, PyExc_AttributeError))
+    v = NULL;
   return v ? v : args->args[2];
 }
 
@@ -106,8 +117,12 @@ call_hasattr (GmRecorder *r, const GmCallArgs *args)
 {
   PLAIN ("hasattr", 2, 2);
   PyObject *name = name_of (r, args->args[1]);
-  return name ? gm_from_bool (r, gm_getattr_opt (r, args->args[0], name) != NULL)
-              : &gm_tracker_poison;
+  if (name == NULL)
+    return &gm_tracker_poison;
+  const GmTracker *v = gm_getattr_opt (r, args->args[0], name);
+  if (gm_exception_caught (r, PyExc_AttributeError))
+    v = NULL;
+  return gm_from_bool (r, v != NULL);
 }
 
 static const GmTracker *
@@ -118,6 +133,33 @@ call_setattr (GmRecorder *r, const GmCallArgs *args)
   if (name)
     gm_setattr (r, args->args[0], name, args->args[2]);
   return gm_none (r);
+}
+
+static const GmTracker *
+call_delattr (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("delattr", 2, 2);
+  PyObject *name = name_of (r, args->args[1]);
+  if (name)
+    gm_setattr (r, args->args[0], name, NULL);
+  return gm_none (r);
+}
+
+static const GmTracker *
+call_repr (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("repr", 1, 1);
+  return gm_text_of (r, args->args[0], true);
+}
+
+static const GmTracker *
+call_format (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("format", 1, 2);
+  PyObject *spec = args->n == 2 ? gm_constant (r, args->args[1]) : NULL;
+  if (args->n == 2 && (spec == NULL || !PyUnicode_CheckExact (spec)))
+    return gm_record_break (r, GM_BREAK_CALL_C, "format");
+  return gm_format (r, args->args[0], 0, spec);
 }
 
 static const GmTracker *
@@ -169,83 +211,53 @@ call_all (GmRecorder *r, const GmCallArgs *args)
   return any_or_all (r, args, false);
 }
 
-/* All values of an iterable as a list of constants, new reference; NULL if one is none. */
-static PyObject *
-constants_of (GmRecorder *r, const GmTracker *t)
-{
-  g_autoptr (GPtrArray) items = gm_iterate (r, t);
-  PyObject *list = items ? PyList_New (items->len) : NULL;
-  for (uint32_t i = 0; list && i < items->len; i++) {
-    PyObject *o = gm_constant (r, items->pdata[i]);
-    if (o)
-      PyList_SET_ITEM (list, i, Py_NewRef (o));
-    else
-      Py_CLEAR (list);
-  }
-  return list;
-}
-
 static const GmTracker *
 call_sorted (GmRecorder *r, const GmCallArgs *args)
 {
-  static const char *const names[] = { "iterable", "reverse" };
-  const GmTracker *in[2];
-  if (args->n != 1 || !gm_args_take (r, "sorted", args, names, 2, in))
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "sorted() with a key");
-  int reverse = in[1] ? gm_truth (r, in[1]) : 0;
-  PyObject *list = constants_of (r, in[0]);
-  if (list == NULL)
-    return gm_record_break (r, GM_BREAK_CALL_C, "sorted");
-  gm_record_take (r, list);
-  /* A stable sort in descending order: reverse, sort, reverse. */
-  if ((reverse && PyList_Reverse (list) < 0) || PyList_Sort (list) < 0 ||
-      (reverse && PyList_Reverse (list) < 0))
-    return gm_record_break_exception (r);
-  return gm_from_constant (r, list);
-}
-
-static const GmTracker *
-min_or_max (GmRecorder *r, const GmCallArgs *args, const char *name)
-{
-  PyObject *fn = PyDict_GetItemString (PyEval_GetBuiltins (), name);
-  const GmTracker *v = NULL;
-  if (args->n == 1 && args->names == NULL) {
-    PyObject *list = constants_of (r, args->args[0]);
-    if (list)
-      v = gm_from_constant_take (r, PyObject_CallOneArg (fn, gm_record_take (r, list)));
-  } else {
-    v = gm_builtin_fold (r, fn, args);
+  if (args->n != 1)
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "sorted()");
+  const GmTracker *t = gm_realize (r, args->args[0]);
+  if (!r->stop && t->kind == &gm_kind_set && args->names == NULL) { /* whatever its order is */
+    const GmTracker *contents = gm_contents_of (r, t);
+    return gm_sorted (r, contents->items, contents->n, "sorted", args);
   }
-  return v ? v : gm_record_break (r, GM_BREAK_CALL_C, name);
+  g_autoptr (GPtrArray) items = gm_iterate (r, t);
+  return items ? gm_sorted (r, (const GmTracker *const *) items->pdata, items->len, "sorted", args)
+               : &gm_tracker_poison;
 }
 
 static const GmTracker *
 call_min (GmRecorder *r, const GmCallArgs *args)
 {
-  return min_or_max (r, args, "min");
+  return gm_min_or_max (r, args, false);
 }
 
 static const GmTracker *
 call_max (GmRecorder *r, const GmCallArgs *args)
 {
-  return min_or_max (r, args, "max");
+  return gm_min_or_max (r, args, true);
 }
 
 static const GmTracker *
 call_iter (GmRecorder *r, const GmCallArgs *args)
 {
-  PLAIN ("iter", 1, 1);
-  return gm_iter (r, args->args[0]);
+  PLAIN ("iter", 1, 2);
+  return args->n == 2 ? gm_iterator_new (r, GM_ITER_CALLABLE, args->args, 2, 0)
+                      : gm_iter (r, args->args[0]);
 }
 
 static const GmTracker *
 call_next (GmRecorder *r, const GmCallArgs *args)
 {
   PLAIN ("next", 1, 2);
-  const GmTracker *item = gm_next (r, args->args[0]);
-  if (item == NULL && args->n == 2)
+  const GmTracker *it = gm_realize (r, args->args[0]), *item = gm_next (r, it);
+  if (item || r->stop)
+    return item ? item : &gm_tracker_poison;
+  if (args->n == 2)
     return args->args[1];
-  return item ? item : gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "StopIteration");
+  bool valued = it->kind == &gm_kind_generator || it->kind == &gm_kind_object;
+  const GmTracker *value = valued ? gm_realize (r, r->stopped_value) : NULL;
+  return gm_raise_value (r, PyExc_StopIteration, value && value->real != Py_None ? value : NULL);
 }
 
 static const GmTracker *
@@ -307,24 +319,119 @@ static const struct {
   { "hex", NULL },
   { "oct", NULL },
   { "bin", NULL },
-  { "repr", NULL },
-  { "format", NULL },
+  { "repr", call_repr },
+  { "format", call_format },
+  { "delattr", call_delattr },
   { "ascii", NULL },
 };
 
-static bool
-is_pure_module (PyObject *fn)
+static const char *
+module_of (PyObject *fn)
 {
   PyObject *module = PyCFunction_Check (fn) ? ((PyCFunctionObject *) fn)->m_module : NULL;
-  return module && PyUnicode_Check (module) &&
-         PyUnicode_CompareWithASCIIString (module, "math") == 0;
+  return module && PyUnicode_Check (module) ? PyUnicode_AsUTF8 (module) : "";
+}
+
+/* object.__new__, list.__new__ ...: the class to make is the first argument. */
+static const GmTracker *
+call_new (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
+{
+  const GmTracker *cls = args->n ? gm_realize (r, args->args[0]) : NULL;
+  PyObject *base = PyCFunction_GET_SELF (fn);
+  if (r->stop || cls == NULL || cls->kind != &gm_kind_class || base == NULL || !PyType_Check (base)
+      || !PyType_IsSubtype ((PyTypeObject *) cls->real, (PyTypeObject *) base))
+    return NULL;
+  PyTypeObject *type = (PyTypeObject *) cls->real;
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE))
+    return NULL;
+  if (type->tp_base == &PyTuple_Type && PyDict_GetItemString (gm_type_dict (type), "_fields")
+      && args->n == 2) { /* a named tuple's own __new__ */
+    g_autoptr (GPtrArray) items = gm_iterate (r, args->args[1]);
+    return items ? gm_tuple_new_of (r, type, (const GmTracker *const *) items->pdata, items->len)
+                 : &gm_tracker_poison;
+  }
+  return gm_class_new_instance (r, type, &(GmCallArgs){ args->args + 1, args->n - 1, args->names });
+}
+
+/* What Counter is filled with; a class with a `get` or `__setitem__` of its own is left alone. */
+static const GmTracker *
+call_count_elements (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("_count_elements", 2, 2);
+  const GmTracker *t = gm_realize (r, args->args[0]);
+  const GmTracker *dict = gm_storage (t);
+  if (r->stop || dict == NULL || dict->kind != &gm_kind_dict
+      || gm_object_how (r, t, "get", NULL) != GM_HOW_C
+      || gm_object_how (r, t, "__setitem__", NULL) != GM_HOW_C)
+    return NULL;
+  const GmTracker *it = gm_iter (r, args->args[1]), *item, *one = gm_from_int (r, 1);
+  while (!r->stop && (item = gm_next (r, it)) != NULL) {
+    const GmTracker *n = gm_dict_lookup (r, dict, item);
+    gm_setitem (r, dict, item, n ? gm_binary (r, GM_BIN_ADD, n, one, false) : one);
+  }
+  return gm_none (r);
+}
+
+/* -- Class methods of C ---------------------------------------------------- */
+
+static const GmTracker *
+chain_from_iterable (GmRecorder *r, const GmTracker *cls, const GmCallArgs *args)
+{
+  PLAIN ("from_iterable", 1, 1);
+  return gm_iterator_chain (r, args->args[0]);
+}
+
+static const GmTracker *
+dict_fromkeys (GmRecorder *r, const GmTracker *cls, const GmCallArgs *args)
+{
+  PLAIN ("fromkeys", 1, 2);
+  const GmTracker *d = gm_dict_new (r), *value = args->n == 2 ? args->args[1] : gm_none (r);
+  g_autoptr (GPtrArray) keys = gm_iterate (r, args->args[0]);
+  for (uint32_t i = 0; keys && i < keys->len && !r->stop; i++)
+    gm_dict_store (r, d, keys->pdata[i], value);
+  return d;
+}
+
+const GmTracker *
+gm_class_method (GmRecorder *r, const GmTracker *cls, PyObject *name)
+{
+  static const GmMethodRow chain[] = { { "from_iterable", chain_from_iterable }, { NULL, NULL } };
+  static const GmMethodRow dict[] = { { "fromkeys", dict_fromkeys }, { NULL, NULL } };
+  if (cls->real == (PyObject *) &PyDict_Type)
+    return gm_method_row (r, dict, cls, name);
+  return strcmp (((PyTypeObject *) cls->real)->tp_name, "itertools.chain") == 0
+             ? gm_method_row (r, chain, cls, name)
+             : NULL;
+}
+
+/* list.append (xs, 1): a method of a class of C, called with its object. */
+static const GmTracker *
+call_unbound (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
+{
+  PyDescrObject *d = (PyDescrObject *) fn;
+  const GmTracker *self = args->n ? gm_realize (r, args->args[0]) : NULL;
+  PyTypeObject *type = self ? gm_type_of (r, self) : NULL;
+  if (r->stop || type == NULL || !PyType_IsSubtype (type, d->d_type))
+    return NULL;
+  const GmTracker *bound, *storage = gm_storage (self);
+  if (d->d_type == &PyBaseObject_Type)
+    bound = gm_object_method (r, self, d->d_name);
+  else if (storage)
+    bound = gm_getattr_opt (r, storage, d->d_name);
+  else
+    bound = self->kind == &gm_kind_object ? NULL : gm_getattr_opt (r, self, d->d_name);
+  return bound && !r->stop
+             ? gm_call (r, bound, &(GmCallArgs){ args->args + 1, args->n - 1, args->names })
+             : NULL;
 }
 
 static const GmTracker *
 call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
   const GmTracker *v = NULL;
+  bool descriptor = Py_IS_TYPE (fn, &PyMethodDescr_Type) || Py_IS_TYPE (fn, &PyWrapperDescr_Type);
   const char *name = PyCFunction_Check (fn) ? ((PyCFunctionObject *) fn)->m_ml->ml_name
+                     : descriptor           ? PyUnicode_AsUTF8 (((PyDescrObject *) fn)->d_name)
                                             : Py_TYPE (fn)->tp_name;
   if ((v = gm_control_call (r, fn, args)) != NULL)
     return v;
@@ -335,8 +442,19 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
       v = functions[i].model ? functions[i].model (r, args) : gm_builtin_fold (r, fn, args);
       return v ? v : gm_record_break (r, GM_BREAK_CALL_C, functions[i].name);
     }
-  if (is_pure_module (fn))
+  const char *module = module_of (fn);
+  if (strcmp (module, "math") == 0)
     v = gm_builtin_fold (r, fn, args);
+  else if (strcmp (module, "_operator") == 0)
+    v = gm_operator_function (r, name, args);
+  else if (strcmp (module, "_functools") == 0 && strcmp (name, "reduce") == 0)
+    v = gm_reduce (r, args);
+  else if (strcmp (module, "_collections") == 0 && strcmp (name, "_count_elements") == 0)
+    v = call_count_elements (r, args);
+  else if (PyCFunction_Check (fn) && strcmp (name, "__new__") == 0)
+    v = call_new (r, fn, args);
+  else if (Py_IS_TYPE (fn, &PyMethodDescr_Type) || Py_IS_TYPE (fn, &PyWrapperDescr_Type))
+    v = call_unbound (r, fn, args);
   return v ? v : gm_record_break (r, GM_BREAK_CALL_C, name);
 }
 
@@ -352,7 +470,16 @@ convert_number (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     g_autofree char *what = g_strdup_printf ("%s()", type->tp_name);
     return gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, what);
   }
+  if (type == &PyUnicode_Type && args->n == 1 && args->names == NULL)
+    return gm_text_of (r, t, false);
   const GmTracker *v = gm_builtin_fold (r, (PyObject *) type, args);
+  if (v == NULL && t && t->kind == &gm_kind_object && args->n == 1 && args->names == NULL
+      && (type == &PyLong_Type || type == &PyFloat_Type)) {
+    const char *name = type == &PyLong_Type ? "__int__" : "__float__";
+    v = gm_call_special (r, t, name, NULL, 0);
+    if (v && !r->stop && (v = gm_realize (r, v)) && !(v->real && Py_IS_TYPE (v->real, type)))
+      v = NULL;
+  }
   return v ? v : gm_record_break (r, GM_BREAK_CALL_C, type->tp_name);
 }
 
@@ -391,8 +518,8 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     static const char *const names[] = { "iterable", "start" };
     const GmTracker *in[2];
     int64_t start = 0;
-    if (!gm_args_take (r, "enumerate", args, names, 2, in) || in[0] == NULL ||
-        (in[1] && !gm_constant_int (r, in[1], &start)))
+    if (!gm_args_take (r, "enumerate", args, names, 2, in) || in[0] == NULL
+        || (in[1] && !gm_constant_int (r, in[1], &start)))
       return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
                               "enumerate() with a start that is no int");
     const GmTracker *it = gm_iter (r, in[0]);
@@ -403,6 +530,16 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   if (type == &PyReversed_Type) {
     PLAIN ("reversed", 1, 1);
     const GmTracker *t = gm_realize (r, args->args[0]);
+    if (t->kind == &gm_kind_dict || t->kind == &gm_kind_view) { /* a copy: a change of size is seen
+                                                                    by nobody */
+      g_autoptr (GPtrArray) all = gm_iterate (r, t);
+      t = all ? gm_tuple_new (r, (const GmTracker *const *) all->pdata, all->len) : t;
+    }
+    if (t->kind == &gm_kind_object) {
+      const GmTracker *own = gm_call_special (r, t, "__reversed__", NULL, 0);
+      if (own)
+        return own;
+    }
     if (t->kind != &gm_kind_list && t->kind != &gm_kind_tuple && t->kind != &gm_kind_constant)
       return gm_record_break (r, GM_BREAK_ITERATION, "reversed object");
     return gm_iterator_new (r, GM_ITER_REVERSED, &t, 1, gm_len (r, t) - 1);
@@ -411,7 +548,7 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   if (keeps_first && (args->n < 2 || (type == &PyFilter_Type && args->n != 2)))
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
                             "map() and filter() take a function and iterables");
-  const GmTracker **items = gm_tracker_array (r, args->n);
+  g_autofree const GmTracker **items = gm_tracker_array_own (args->n);
   for (uint32_t i = 0; i < args->n; i++)
     items[i] = i == 0 && keeps_first ? args->args[0] : gm_iter (r, args->args[i]);
   GmIterKind kind = type == &PyMap_Type      ? GM_ITER_MAP
@@ -441,9 +578,12 @@ make_super (GmRecorder *r, const GmCallArgs *args)
   if (cls == NULL || self == NULL)
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "super() without a class or an object");
   cls = gm_realize (r, cls);
+  self = gm_realize (r, self);
   PyTypeObject *type = gm_type_of (r, self);
-  if (r->stop || cls->kind != &gm_kind_class || type == NULL ||
-      !PyType_IsSubtype (type, (PyTypeObject *) cls->real))
+  if (!r->stop && self->kind == &gm_kind_class)
+    type = (PyTypeObject *) self->real;
+  if (r->stop || cls->kind != &gm_kind_class || type == NULL
+      || !PyType_IsSubtype (type, (PyTypeObject *) cls->real))
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
                             "super() of a class and something else than its instance");
   return gm_super_new (r, (PyTypeObject *) cls->real, self);
@@ -462,17 +602,26 @@ make_slice (GmRecorder *r, const GmCallArgs *args)
 const GmTracker *
 gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 {
-  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
-      type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type ||
-      type == &PyFrozenSet_Type)
+  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type
+      || type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type
+      || type == &PyFrozenSet_Type)
     return convert_number (r, type, args);
   if (type == &PyList_Type || type == &PyTuple_Type || type == &PySet_Type)
     return make_sequence (r, type, args);
   if (type == &PyDict_Type)
     return make_dict (r, args);
-  if (type == &PyEnum_Type || type == &PyZip_Type || type == &PyMap_Type ||
-      type == &PyFilter_Type || type == &PyReversed_Type)
+  if (type == &PyEnum_Type || type == &PyZip_Type || type == &PyMap_Type || type == &PyFilter_Type
+      || type == &PyReversed_Type)
     return make_iterator (r, type, args);
+  const GmTracker *made = gm_itertools_call (r, type, args);
+  if (made || r->stop)
+    return made;
+  if (strcmp (type->tp_name, "collections.deque") == 0 && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE))
+    return gm_deque_new (r, type, args);
+  if (gm_is_partial (type))
+    return gm_partial_new (r, type, args);
+  if (type == &PyMethod_Type && args->n == 2 && args->names == NULL)
+    return gm_method_new (r, args->args[0], args->args[1]);
   if (type == &PySuper_Type)
     return make_super (r, args);
   if (type == &PySlice_Type)
@@ -511,6 +660,14 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return call_function (r, t->real, args);
   PyObject *method = gm_record_take (r, PyObject_GetAttr (t->items[0]->real, t->real));
   const GmTracker *v = gm_builtin_fold (r, method, args);
+  if (v == NULL && args->n == 1 && !args->names && !r->stop
+      && PyUnicode_CompareWithASCIIString (t->real, "join") == 0) { /* any iterable of strings */
+    g_autoptr (GPtrArray) parts = gm_iterate (r, args->args[0]);
+    if (parts == NULL)
+      return &gm_tracker_poison;
+    const GmTracker *all = gm_tuple_new (r, (const GmTracker *const *) parts->pdata, parts->len);
+    v = gm_builtin_fold (r, method, &(GmCallArgs){ &all, 1, NULL });
+  }
   return v ? v
            : gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (t->real),
                               gm_type_text (r, t->items[0]));

@@ -2,9 +2,12 @@
  * tracker_class.c -- classes: their attributes, their calls, and super.
  *
  * A class is guarded by identity.  Calling a class of the user's makes an object in the heap and
- * inlines __init__; classes with a __new__, a metaclass or a C layout of their own break.
+ * inlines __new__ and __init__; a metaclass with a __call__ or a C layout without a model breaks.
  */
+#include "core/trace/attrs.h"
 #include "core/trace/builtin.h"
+#include "core/trace/exception.h"
+#include "core/trace/object.h"
 
 #include <string.h>
 
@@ -20,38 +23,68 @@ gm_wrap_class (GmRecorder *r, PyObject *real, const GmSource *source)
 static int
 truth (GmRecorder *r, const GmTracker *t)
 {
+  PyTypeObject *meta = Py_TYPE (t->real);
+  if (meta != &PyType_Type
+      && (gm_class_lookup_text (r, meta, "__bool__") || gm_class_lookup_text (r, meta, "__len__")))
+    gm_record_break (r, GM_BREAK_TRUTH, "class with a metaclass");
   return 1;
+}
+
+/* The metaclass's method of Python `name`, bound to the class; NULL: it leaves the matter to type.
+ */
+static const GmTracker *
+meta_method (GmRecorder *r, const GmTracker *t, const char *name)
+{
+  PyTypeObject *meta = Py_TYPE (t->real);
+  if (meta == &PyType_Type)
+    return NULL;
+  PyObject *key = gm_record_take (r, PyUnicode_InternFromString (name));
+  PyObject *found = gm_class_lookup (r, meta, key);
+  if (found == NULL || !PyFunction_Check (found))
+    return NULL;
+  return gm_method_new (r, gm_wrap (r, found, gm_source_class_attr (r, meta, key)), t);
 }
 
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
-  PyTypeObject *type = (PyTypeObject *) t->real;
-  if (Py_TYPE (t->real) != &PyType_Type)
-    return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, Py_TYPE (t->real)->tp_name,
-                            "how classes work");
-  if (PyUnicode_CompareWithASCIIString (name, "__name__") == 0)
+  PyTypeObject *type = (PyTypeObject *) t->real, *metatype = Py_TYPE (t->real);
+  const char *text = PyUnicode_AsUTF8 (name);
+  if (metatype->tp_getattro != PyType_Type.tp_getattro
+      && gm_class_lookup_text (r, metatype, "__getattribute__")
+             != PyDict_GetItemString (gm_type_dict (&PyType_Type), "__getattribute__"))
+    return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, metatype->tp_name, "how classes work");
+  if (strcmp (text, "__name__") == 0 || strcmp (text, "__qualname__") == 0)
     return gm_from_constant_take (r, PyObject_GetAttr (t->real, name));
-  PyObject *meta = _PyType_Lookup (&PyType_Type, name);
-  if (meta && Py_TYPE (meta)->tp_descr_set)
-    return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "class");
-  PyObject *found = _PyType_Lookup (type, name);
-  gm_guard (r, CLASS_LOOKUP, NULL, .obj = t->real, .key = name, .ptr = found);
+  if (strcmp (text, "__module__") == 0) {
+    PyObject *module = gm_class_lookup (r, type, name);
+    if (module && PyUnicode_CheckExact (module))
+      return gm_from_constant (r, module);
+  }
+  if (strcmp (text, "__doc__") == 0) {
+    PyObject *doc = gm_class_lookup (r, type, name);
+    if (doc && (doc == Py_None || PyUnicode_CheckExact (doc)))
+      return gm_from_constant (r, doc);
+  }
+  PyObject *meta = gm_class_lookup (r, metatype, name);
+  if (meta && Py_TYPE (meta)->tp_descr_set) {
+    if (Py_IS_TYPE (meta, &PyProperty_Type))
+      return gm_descriptor_get (r, metatype, metatype, name, meta, t);
+    return gm_record_break (r, GM_BREAK_ATTRIBUTE, text, "class");
+  }
+  PyObject *found = gm_class_lookup (r, type, name);
   if (found)
-    return gm_class_value (r, type, name, gm_record_keep (r, found), NULL);
-  return meta ? gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "class") : NULL;
+    return gm_descriptor_get (r, type, type, name, found, NULL);
+  if (meta && PyFunction_Check (meta))
+    return gm_method_new (r, gm_wrap (r, meta, gm_source_class_attr (r, metatype, name)), t);
+  if (meta)
+    return gm_record_break (r, GM_BREAK_ATTRIBUTE, text, "class");
+  const GmTracker *hook = meta_method (r, t, "__getattr__");
+  const GmTracker *arg = hook ? gm_from_constant (r, name) : NULL;
+  return hook ? gm_call_n (r, hook, &arg, 1) : NULL;
 }
 
 /* -- Calls ----------------------------------------------------------------- */
-
-static PyObject *
-lookup (GmRecorder *r, PyTypeObject *type, const char *name, PyObject **key)
-{
-  *key = gm_record_take (r, PyUnicode_InternFromString (name));
-  PyObject *found = _PyType_Lookup (type, *key);
-  gm_guard (r, CLASS_LOOKUP, NULL, .obj = (PyObject *) type, .key = *key, .ptr = found);
-  return found;
-}
 
 /* A class made by collections.namedtuple: its items by position and name. */
 static const GmTracker *
@@ -79,36 +112,112 @@ named_tuple (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   return gm_tuple_new_of (r, type, items, n);
 }
 
+/* Why instances of the class cannot be made while recording; NULL: they can. */
+static const char *
+refusal (PyTypeObject *type)
+{
+  PyTypeObject *layout = gm_layout_of (type);
+  if (Py_TYPE (type)->tp_call != PyType_Type.tp_call)
+    return "its metaclass decides how it is called";
+  if (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT)
+    return "it is abstract";
+  if (type->tp_del || type->tp_finalize)
+    return "it has a finalizer";
+  if (PyType_IsSubtype (type, (PyTypeObject *) PyExc_BaseException))
+    return gm_exception_is_plain (type) ? NULL : "it holds more than an exception's arguments";
+  if (layout == &PyBaseObject_Type || layout == &PyList_Type || layout == &PyDict_Type
+      || layout == &PySet_Type || layout == &PyTuple_Type || layout == &PyODict_Type
+      || gm_is_defaultdict (layout))
+    return NULL;
+  return "it has a C layout of its own";
+}
+
+/* What object.__new__, list.__new__ ... give. */
+const GmTracker *
+gm_class_new_instance (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
+{
+  const char *why = refusal (type);
+  if (why)
+    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name, why);
+  if (PyType_IsSubtype (type, (PyTypeObject *) PyExc_BaseException)) {
+    return gm_exception_new (r, type, args->args, args->n);
+  }
+  const GmTracker *storage = gm_storage_new (r, type, args);
+  return r->stop ? &gm_tracker_poison : gm_object_new_with (r, type, storage);
+}
+
+/* Runs what C's __init__ does with the arguments; */
+static void
+builtin_init (GmRecorder *r, PyTypeObject *type, const GmTracker *object, PyObject *found,
+              const GmCallArgs *args)
+{
+  const GmTracker *storage = gm_storage (object);
+  if (found == gm_object_default ("__init__")) {
+    PyObject *new = gm_class_lookup_text (r, type, "__new__");
+    if ((args->n || args->names) && new == gm_object_default ("__new__"))
+      gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "a class without __init__ takes no arguments");
+    return;
+  }
+  if (storage == NULL || storage->kind == &gm_kind_tuple) {
+    gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name,
+                     "its __init__ is not a Python function");
+    return;
+  }
+  if (storage->kind == &gm_kind_exception && args->names) {
+    gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "named arguments of an exception");
+    return;
+  }
+  GmCallArgs rest = *args;
+  if (gm_is_defaultdict (gm_layout_of (type))) { /* the factory comes first */
+    PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("default_factory"));
+    gm_attrs_set (r, object, name, args->n ? args->args[0] : gm_none (r));
+    if (args->n) {
+      rest.args++;
+      rest.n--;
+    }
+  }
+  PyObject *init = gm_record_take (r, PyUnicode_InternFromString ("__init__"));
+  gm_call (r, gm_getattr (r, storage, init), &rest);
+}
+
 const GmTracker *
 gm_class_allocate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args,
                    const GmTracker **init)
 {
   PyTypeObject *type = (PyTypeObject *) t->real;
-  PyObject *key;
+  PyObject *key = gm_record_take (r, PyUnicode_InternFromString ("__new__")), *found;
+  const GmTracker *object;
   *init = NULL;
-  if (Py_TYPE (type) != &PyType_Type)
-    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name, "it has a metaclass");
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE))
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyExceptionClass_Check (t->real)
+      && type != &PyODict_Type && !gm_is_defaultdict (type))
     return gm_record_break (r, GM_BREAK_CALL_C, type->tp_name);
-  if (type->tp_new != PyBaseObject_Type.tp_new)
-    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name,
-                            PyExceptionClass_Check (t->real)
-                                ? "it is an exception"
-                                : "it has a __new__ or a C layout of its own");
-  if (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT)
-    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name, "it is abstract");
-  if (type->tp_del || type->tp_finalize)
-    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name, "it has a finalizer");
-  const GmTracker *object = gm_object_new (r, type);
-  PyObject *found = lookup (r, type, "__init__", &key);
+  if (Py_TYPE (type)->tp_call != PyType_Type.tp_call)
+    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name, refusal (type));
+  found = gm_class_lookup (r, type, key);
+  if (found && Py_IS_TYPE (found, &PyStaticMethod_Type)) { /* a __new__ of the user's */
+    const GmTracker *make = gm_class_value (r, type, key, found, NULL);
+    uint32_t n = args->n + gm_args_n_named (args);
+    const GmTracker **all = gm_tracker_array (r, n + 1);
+    all[0] = t;
+    gm_tracker_copy (all + 1, args->args, n);
+    object = gm_realize (r, gm_call (r, make, &(GmCallArgs){ all, args->n + 1, args->names }));
+    PyTypeObject *got = r->stop ? NULL : gm_type_of (r, object);
+    if (r->stop || got == NULL || !PyType_IsSubtype (got, type))
+      return got || r->stop ? object
+                            : gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name,
+                                               "its __new__ gives something else");
+    type = got;
+  } else {
+    object = gm_class_new_instance (r, type, args);
+  }
+  if (r->stop || object->kind != &gm_kind_object)
+    return r->stop ? &gm_tracker_poison : object;
+  key = gm_record_take (r, PyUnicode_InternFromString ("__init__"));
+  found = gm_class_lookup (r, type, key);
   if (found && PyFunction_Check (found))
     *init = gm_method_new (r, gm_wrap (r, found, gm_source_class_attr (r, type, key)), object);
-  else if (found != PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), "__init__"))
-    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name,
-                            "its __init__ is not a Python function");
-  else if (args->n || args->names)
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
-                            "a class without __init__ takes no arguments");
+  else
+    builtin_init (r, type, object, found, args);
   return object;
 }
 
@@ -116,17 +225,20 @@ static const GmTracker *
 call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   PyTypeObject *type = (PyTypeObject *) t->real;
-  if (t->real == gm_host.no_grad || t->real == gm_host.enable_grad ||
-      t->real == gm_host.set_grad_enabled)
+  if (t->real == gm_host.no_grad || t->real == gm_host.enable_grad
+      || t->real == gm_host.set_grad_enabled)
     return gm_grad_mode_class_call (r, t->real, args);
   const GmTracker *v = gm_builtin_class_call (r, type, args);
   if (v || r->stop)
     return v ? v : &gm_tracker_poison;
-  if (type->tp_base == &PyTuple_Type && PyDict_GetItemString (gm_type_dict (type), "_field_defaults") &&
-      PyDict_GetItemString (gm_type_dict (type), "_fields"))
+  if (type->tp_base == &PyTuple_Type && PyDict_GetItemString (gm_type_dict (type), "_field_defaults")
+      && PyDict_GetItemString (gm_type_dict (type), "_fields"))
     return named_tuple (r, type, args);
+  v = meta_method (r, t, "__call__");
+  if (v)
+    return gm_call (r, v, args);
   const GmTracker *init, *object = gm_class_allocate (r, t, args, &init);
-  if (init && gm_realize (r, gm_call (r, init, args))->real != Py_None)
+  if (init && gm_realize (r, gm_call (r, init, args))->real != Py_None && !r->stop)
     return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
                             "TypeError: __init__() should return None");
   return object;
@@ -135,14 +247,42 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
-  return gm_record_break (r, GM_BREAK_SUBSCRIPT, "class", gm_type_text (r, key));
+  const GmTracker *method = meta_method (r, t, "__getitem__");
+  return method ? gm_call_n (r, method, &key, 1)
+                : gm_record_break (r, GM_BREAK_SUBSCRIPT, "class", gm_type_text (r, key));
+}
+
+static const GmTracker *
+iter (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *method = meta_method (r, t, "__iter__");
+  return method ? gm_iter (r, gm_call_n (r, method, NULL, 0))
+                : gm_record_break (r, GM_BREAK_ITERATION, "class");
+}
+
+static int64_t
+len (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *method = meta_method (r, t, "__len__");
+  int64_t n = 0;
+  if (method == NULL || !gm_constant_int (r, gm_call_n (r, method, NULL, 0), &n))
+    gm_record_break (r, GM_BREAK_LENGTH, "class");
+  return n;
+}
+
+static const GmTracker *
+contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
+{
+  const GmTracker *method = meta_method (r, t, "__contains__");
+  return method ? gm_from_bool (r, gm_truth (r, gm_call_n (r, method, &item, 1)))
+                : gm_record_break (r, GM_BREAK_CONTAINS, "class");
 }
 
 static const GmTracker *
 compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {
-  if (other->kind != &gm_kind_class || (op != Py_EQ && op != Py_NE) ||
-      Py_TYPE (t->real) != &PyType_Type)
+  if (other->kind != &gm_kind_class || (op != Py_EQ && op != Py_NE)
+      || Py_TYPE (t->real) != &PyType_Type)
     return NULL;
   return gm_from_bool (r, (t->real == other->real) == (op == Py_EQ));
 }
@@ -157,9 +297,12 @@ build (GmResidualBuilder *b, const GmTracker *t)
 const GmTrackerKind gm_kind_class = {
   .name = "class",
   .truth = truth,
+  .iter = iter,
   .call = call,
   .getattr = getattr,
   .getitem = getitem,
+  .len = len,
+  .contains = contains,
   .compare = compare,
   .build = build,
 };
@@ -178,15 +321,45 @@ gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls)
     return false;
   }
   PyTypeObject *type = gm_type_of (r, t);
-  if (type == NULL || cls->kind != &gm_kind_class || Py_TYPE (cls->real) != &PyType_Type) {
+  if (type == NULL || cls->kind != &gm_kind_class) {
     gm_record_break (r, GM_BREAK_CALL_C, "isinstance() with a class that decides by itself");
     return false;
   }
-  return PyType_IsSubtype (type, (PyTypeObject *) cls->real);
+  return gm_is_subclass (r, type, cls->real, "__instancecheck__");
+}
+
+/* issubclass, or isinstance by the object's type. */
+bool
+gm_is_subclass (GmRecorder *r, PyTypeObject *type, PyObject *cls, const char *hook)
+{
+  bool plain = PyType_IsSubtype (type, (PyTypeObject *) cls);
+  PyTypeObject *meta = Py_TYPE (cls);
+  if (meta == &PyType_Type)
+    return plain;
+  PyObject *found = gm_class_lookup_text (r, meta, hook);
+  if (found == PyDict_GetItemString (gm_type_dict (&PyType_Type), hook))
+    return plain;
+  PyObject *module = PyObject_GetAttrString (cls, "__module__");
+  const char *where = module && PyUnicode_Check (module) ? PyUnicode_AsUTF8 (module) : "";
+  bool abc = strcmp (meta->tp_name, "ABCMeta") == 0;
+  bool library = abc && (strcmp (where, "collections.abc") == 0 || strcmp (where, "numbers") == 0);
+  int answer = -1;
+  if (library) /* the library's own, which look at the methods of the type */
+    answer = PyObject_IsSubclass ((PyObject *) type, cls);
+  else if (abc && plain
+           && gm_class_lookup_text (r, (PyTypeObject *) cls, "__subclasshook__")
+                  == gm_object_default ("__subclasshook__"))
+    answer = 1;
+  PyErr_Clear ();
+  Py_XDECREF (module);
+  if (answer < 0)
+    gm_record_break (r, GM_BREAK_CALL_C, "isinstance() with a class that decides by itself");
+  return answer > 0;
 }
 
 /* -- super ----------------------------------------------------------------- */
 
+/* `self` is an instance, or a class in a classmethod. */
 const GmTracker *
 gm_super_new (GmRecorder *r, PyTypeObject *type, const GmTracker *self)
 {
@@ -202,10 +375,48 @@ object_init (GmRecorder *r, const GmTracker *self, const GmCallArgs *args)
 }
 
 static const GmTracker *
+object_setattr (GmRecorder *r, const GmTracker *self, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "__setattr__", args, 2, 2))
+    return &gm_tracker_poison;
+  PyObject *name = gm_constant (r, args->args[0]);
+  if (name == NULL || !PyUnicode_CheckExact (name) || self->kind != &gm_kind_object)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "__setattr__", gm_type_text (r, self));
+  Py_INCREF (name);
+  PyUnicode_InternInPlace (&name);
+  gm_object_store (r, self, gm_record_take (r, name), args->args[1]);
+  return gm_none (r);
+}
+
+static const GmTracker *
+object_delattr (GmRecorder *r, const GmTracker *self, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "__delattr__", args, 1, 1))
+    return &gm_tracker_poison;
+  PyObject *name = gm_constant (r, args->args[0]);
+  if (name == NULL || !PyUnicode_CheckExact (name) || self->kind != &gm_kind_object)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "__delattr__", gm_type_text (r, self));
+  gm_object_store (r, self, name, NULL);
+  return gm_none (r);
+}
+
+/* Methods of `object` itself, bound; NULL: there is no model. */
+const GmTracker *
+gm_object_method (GmRecorder *r, const GmTracker *self, PyObject *name)
+{
+  static const GmMethodRow rows[] = { { "__init__", object_init },
+                                      { "__setattr__", object_setattr },
+                                      { "__delattr__", object_delattr },
+                                      { NULL, NULL } };
+  return gm_method_row (r, rows, self, name);
+}
+
+static const GmTracker *
 super_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
-  static const GmMethodRow rows[] = { { "__init__", object_init }, { NULL, NULL } };
-  PyTypeObject *self_type = gm_type_of (r, t->items[0]);
+  const GmTracker *self = gm_realize (r, t->items[0]);
+  bool class_bound = self->kind == &gm_kind_class;
+  PyTypeObject *self_type = class_bound ? (PyTypeObject *) self->real : gm_type_of (r, self);
   PyObject *mro = self_type ? self_type->tp_mro : NULL;
   Py_ssize_t i = 0, n = mro ? PyTuple_GET_SIZE (mro) : 0;
   while (i < n && PyTuple_GET_ITEM (mro, i) != t->real)
@@ -216,14 +427,15 @@ super_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     gm_guard (r, CLASS_DICT, NULL, .obj = (PyObject *) base, .key = name, .ptr = found);
     if (found == NULL)
       continue;
-    if (PyFunction_Check (found)) {
-      g_autofree char *label = g_strdup_printf ("%s.%s", base->tp_name, PyUnicode_AsUTF8 (name));
-      return gm_method_new (r, gm_wrap (r, found, gm_source_const (r, found, label)), t->items[0]);
+    gm_record_keep (r, found);
+    if (base == &PyBaseObject_Type && !class_bound) {
+      const GmTracker *row = gm_object_method (r, self, name);
+      if (row)
+        return row;
     }
-    const GmTracker *row = base == &PyBaseObject_Type ? gm_method_row (r, rows, t->items[0], name)
-                                                      : NULL;
-    return row ? row
-               : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "super object");
+    if (PyUnicode_CompareWithASCIIString (name, "__new__") == 0 && PyCFunction_Check (found))
+      return gm_wrap (r, found, gm_source_const (r, found, "__new__"));
+    return gm_descriptor_get (r, base, self_type, name, found, class_bound ? NULL : self);
   }
   return NULL;
 }

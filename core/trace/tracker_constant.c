@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_constant.c -- values known completely: None, bool, int, float, str, bytes, Ellipsis,
- * range, code, dtypes, devices.
+ * tracker_constant.c -- values known completely: None, bool, int, float, complex, str, bytes,
+ * Ellipsis, range, code, dtypes, devices.
  *
  * An operation on constants runs CPython's own on the values: they are of exact builtin types, so
  * no user code runs.  If it raises, plain Python will raise the same: a break.
@@ -12,10 +12,10 @@
 bool
 gm_is_constant_type (PyTypeObject *type)
 {
-  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
-         type == &PyUnicode_Type || type == &PyBytes_Type || type == Py_TYPE (Py_None) ||
-         type == &PyEllipsis_Type || type == &PyRange_Type || type == &PyCode_Type ||
-         type == Py_TYPE (Py_NotImplemented);
+  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type
+         || type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyComplex_Type
+         || type == Py_TYPE (Py_None) || type == &PyEllipsis_Type || type == &PyRange_Type
+         || type == &PyCode_Type || type == Py_TYPE (Py_NotImplemented);
 }
 
 const GmTracker *
@@ -38,7 +38,7 @@ gm_wrap_constant (GmRecorder *r, PyObject *real, const GmSource *source)
     gm_guard (r, FLOAT, source, .index = bits, .obj = real);
   } else if (PyUnicode_CheckExact (real)) {
     gm_guard (r, STR, source, .obj = real);
-  } else if (PyBytes_CheckExact (real) || PyRange_Check (real)) {
+  } else if (PyBytes_CheckExact (real) || PyComplex_CheckExact (real) || PyRange_Check (real)) {
     gm_guard (r, EQUALS, source, .obj = real);
   } else {
     gm_guard (r, IS, source, .obj = real);
@@ -52,8 +52,8 @@ gm_from_constant (GmRecorder *r, PyObject *value)
   if (r->stop)
     return &gm_tracker_poison;
   PyTypeObject *type = Py_TYPE (value);
-  if (gm_is_constant_type (type) || type == gm_host.dtype_type ||
-      (gm_host.device_type && type == gm_host.device_type)) {
+  if (gm_is_constant_type (type) || type == gm_host.dtype_type
+      || (gm_host.device_type && type == gm_host.device_type)) {
     gm_record_keep (r, value);
     return gm_tracker (r, .kind = &gm_kind_constant, .real = value);
   }
@@ -196,22 +196,22 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
     PyNumber_TrueDivide,
     PyNumber_Xor,
   };
-  if (other->kind != &gm_kind_constant &&
-      !(op == GM_BIN_MOD && PyUnicode_Check (t->real) && !reflected))
+  if (other->kind != &gm_kind_constant
+      && !(op == GM_BIN_MOD && PyUnicode_Check (t->real) && !reflected))
     return NULL;
   PyObject *o = gm_constant (r, other);
   if (o == NULL)
     return NULL;
   PyObject *a = reflected ? o : t->real, *b = reflected ? t->real : o;
-  if (op == GM_BIN_POW || op == GM_BIN_LSHIFT ||
-      op == GM_BIN_MUL) { /* values that grow without bound stay Python's affair */
+  if (op == GM_BIN_POW || op == GM_BIN_LSHIFT
+      || op == GM_BIN_MUL) { /* values that grow without bound stay Python's affair */
     int64_t x, y;
-    if (gm_constant_int (r, other, &x) && gm_constant_int (r, t, &y) && PyLong_Check (a) &&
-        PyLong_Check (b) && op != GM_BIN_MUL && (x > 4096 || y > (int64_t) 1 << 32))
+    if (gm_constant_int (r, other, &x) && gm_constant_int (r, t, &y) && PyLong_Check (a)
+        && PyLong_Check (b) && op != GM_BIN_MUL && (x > 4096 || y > (int64_t) 1 << 32))
       return NULL;
-    if (op == GM_BIN_MUL && (PySequence_Check (a) || PySequence_Check (b)) &&
-        ((gm_constant_int (r, other, &x) && x > 100000) ||
-         (gm_constant_int (r, t, &y) && y > 100000)))
+    if (op == GM_BIN_MUL && (PySequence_Check (a) || PySequence_Check (b))
+        && ((gm_constant_int (r, other, &x) && x > 100000)
+            || (gm_constant_int (r, t, &y) && y > 100000)))
       return NULL;
   }
   if (op == GM_BIN_POW)

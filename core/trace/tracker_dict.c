@@ -5,7 +5,11 @@
  * entry, each read guarded by presence or absence of its key alone; the first operation that sees
  * order, length or all keys, or that writes, loads it whole under a DICT_KEYS guard.
  */
-#include "core/trace/recorder.h"
+#include "core/trace/builtin.h"
+#include "core/trace/exception.h"
+#include "core/trace/object.h"
+
+#include <string.h>
 
 static const GmTracker *
 dict_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *contents)
@@ -24,6 +28,28 @@ gm_dict_new (GmRecorder *r)
 }
 
 const GmTracker *
+gm_dict_new_storage (GmRecorder *r, bool ordered)
+{
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  const GmTracker *t =
+      gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_dict, .id = id, .number = ordered });
+  gm_contents_set (r, t, gm_contents (r, NULL, 0));
+  return t;
+}
+
+/* number 1: an OrderedDict, whose order is not that of the table inside. */
+const GmTracker *
+gm_dict_storage (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_dict,
+                                          .real = real,
+                                          .source = source,
+                                          .id = id,
+                                          .number = PyODict_Check (real) });
+}
+
+const GmTracker *
 gm_wrap_dict (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   gm_guard (r, TYPE, source, .obj = (PyObject *) &PyDict_Type);
@@ -38,6 +64,19 @@ type (GmRecorder *r, const GmTracker *t)
   return &PyDict_Type;
 }
 
+/* The dict inside, if a value is a dict or an instance of a subclass that is iterated as a dict. */
+const GmTracker *
+gm_dict_of (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *storage = gm_storage (t);
+  if (t->kind == &gm_kind_dict)
+    return t;
+  if (storage == NULL || storage->kind != &gm_kind_dict)
+    return NULL;
+  PyObject *found;
+  return gm_object_how (r, t, "__iter__", &found) == GM_HOW_C ? storage : NULL;
+}
+
 /* The contents, loaded if this is the first look at the whole; poison after a break. */
 static const GmTracker *
 whole (GmRecorder *r, const GmTracker *t)
@@ -48,18 +87,36 @@ whole (GmRecorder *r, const GmTracker *t)
   uint32_t n = (uint32_t) PyDict_GET_SIZE (t->real), i = 0;
   const GmTracker **items = gm_tracker_array (r, 2 * n);
   PyObject *keys = gm_record_take (r, PyTuple_New (n));
+  PyObject *order = t->number ? PyObject_CallOneArg ((PyObject *) &PyList_Type, t->real) : NULL;
+  if (t->number && (order == NULL || Py_TYPE (t->real)->tp_iter != PyODict_Type.tp_iter)) {
+    PyErr_Clear ();
+    Py_XDECREF (order);
+    return gm_record_break (r, GM_BREAK_ITERATION, "OrderedDict with an __iter__ of its own");
+  }
+  if (order)
+    gm_record_take (r, order);
   Py_ssize_t pos = 0;
   PyObject *key, *value;
-  while (PyDict_Next (t->real, &pos, &key, &value)) {
-    if (!gm_is_constant_type (Py_TYPE (key)))
+  while (order ? i < n && (key = PyList_GET_ITEM (order, i)) != NULL
+                     && (value = PyDict_GetItemWithError (t->real, key)) != NULL
+               : PyDict_Next (t->real, &pos, &key, &value)) {
+    bool member = PyObject_TypeCheck (Py_TYPE (key), &PyType_Type)
+                  && strncmp (Py_TYPE (Py_TYPE (key))->tp_name, "Enum", 4) == 0;
+    if (!gm_is_constant_type (Py_TYPE (key)) && !member && !PyFunction_Check (key)
+        && Py_TYPE (key) != &PyType_Type)
       return gm_record_break (r, GM_BREAK_VALUE_KIND,
                               "dict with keys other than str, int, float, bytes and None");
     PyTuple_SET_ITEM (keys, i, Py_NewRef (key));
-    items[2 * i] = gm_from_constant (r, key);
+    items[2 * i] = gm_is_constant_type (Py_TYPE (key))
+                       ? gm_from_constant (r, key)
+                       : gm_wrap (r, key, gm_source_const (r, key, "a key"));
     items[2 * i + 1] = gm_wrap_lazy (r, value, gm_source_dict_item (r, t->source, key));
     i++;
   }
-  gm_guard (r, DICT_KEYS, t->source, .obj = keys);
+  if (t->number)
+    gm_guard (r, ORDERED_KEYS, t->source, .obj = keys);
+  else
+    gm_guard (r, DICT_KEYS, t->source, .obj = keys);
   contents = gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = 2 * n);
   gm_contents_set (r, t, contents);
   return contents;
@@ -67,11 +124,28 @@ whole (GmRecorder *r, const GmTracker *t)
 
 /* -- Keys ------------------------------------------------------------------ */
 
+/* An object that is equal to nothing but itself: its class has object's __eq__, and its __hash__ or
+ * that of Enum. */
 static bool
-is_identity_key (const GmTracker *k)
+is_identity_object (GmRecorder *r, const GmTracker *k)
 {
-  return k->kind == &gm_kind_tensor || k->kind == &gm_kind_function || k->kind == &gm_kind_class ||
-         k->kind == &gm_kind_builtin || k->kind == &gm_kind_module;
+  PyObject *eq, *hash;
+  if (k->kind != &gm_kind_object || gm_storage (k))
+    return false;
+  gm_object_how (r, k, "__eq__", &eq);
+  GmHow how = gm_object_how (r, k, "__hash__", &hash);
+  if (eq != gm_object_default ("__eq__"))
+    return false;
+  return hash == gm_object_default ("__hash__")
+         || (how == GM_HOW_PYTHON && strcmp (Py_TYPE (k->data)->tp_name, "EnumType") == 0)
+         || (how == GM_HOW_PYTHON && strcmp (Py_TYPE (k->data)->tp_name, "EnumMeta") == 0);
+}
+
+static bool
+is_identity_key (GmRecorder *r, const GmTracker *k)
+{
+  return is_identity_object (r, k) || k->kind == &gm_kind_tensor || k->kind == &gm_kind_function
+         || k->kind == &gm_kind_class || k->kind == &gm_kind_builtin || k->kind == &gm_kind_module;
 }
 
 static bool
@@ -80,13 +154,15 @@ key_known (GmRecorder *r, const GmTracker *key)
   key = gm_realize (r, key);
   if (r->stop)
     return false;
-  if (is_identity_key (key))
+  if (is_identity_key (r, key))
     return true;
   PyObject *o = gm_constant (r, key);
   if (o && PyObject_Hash (o) != -1)
     return true;
   if (PyErr_Occurred ())
     gm_record_break_exception (r);
+  else if (key->kind == &gm_kind_list || key->kind == &gm_kind_dict)
+    gm_raise_new (r, PyExc_TypeError, "unhashable type: '%s'", gm_type_text (r, key));
   return false;
 }
 
@@ -97,7 +173,7 @@ key_equals (GmRecorder *r, const GmTracker *a, const GmTracker *b)
   b = gm_realize (r, b);
   if (a == b)
     return true;
-  if (is_identity_key (a) || is_identity_key (b))
+  if (is_identity_key (r, a) || is_identity_key (r, b))
     return false;
   PyObject *x = gm_constant (r, a), *y = gm_constant (r, b);
   int same = x && y ? PyObject_RichCompareBool (x, y, Py_EQ) : 0;
@@ -117,8 +193,8 @@ find (GmRecorder *r, const GmTracker *contents, const GmTracker *key)
 }
 
 /* The value, or NULL if there is no such key (or after a break). */
-static const GmTracker *
-lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
+const GmTracker *
+gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
   if (!key_known (r, key)) {
     gm_record_break (r, GM_BREAK_SUBSCRIPT, "dict", gm_type_text (r, key));
@@ -137,6 +213,13 @@ lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   contents = whole (r, t);
   int64_t at = r->stop ? -1 : find (r, contents, key);
   return at < 0 ? NULL : contents->items[at + 1];
+}
+
+/* The class whose methods replay what was done. */
+static PyTypeObject *
+owner_of (const GmTracker *t)
+{
+  return t->number ? &PyODict_Type : &PyDict_Type;
 }
 
 /* -- Writes ---------------------------------------------------------------- */
@@ -168,8 +251,7 @@ static void
 store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
 {
   gm_dict_store (r, t, key, value);
-  if (t->real)
-    gm_effect (r, GM_EFFECT_SETITEM, NULL, NULL, (const GmTracker *const[]){ t, key, value }, 3);
+  gm_effect_item (r, owner_of (t), t, key, value);
 }
 
 /* Removes a key that is there; the value. */
@@ -185,8 +267,7 @@ drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   gm_tracker_copy (items + at, old->items + at + 2, old->n - (uint32_t) at - 2);
   gm_contents_set (r, t,
                    gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n - 2));
-  if (t->real)
-    gm_effect (r, GM_EFFECT_DELITEM, NULL, NULL, (const GmTracker *const[]){ t, key }, 2);
+  gm_effect_item (r, owner_of (t), t, key, NULL);
   return old->items[at + 1];
 }
 
@@ -195,17 +276,13 @@ drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 static const GmTracker *
 key_error (GmRecorder *r, const GmTracker *key)
 {
-  PyObject *o = gm_constant (r, key);
-  PyObject *text = o ? PyObject_Repr (o) : NULL;
-  g_autofree char *message = g_strdup_printf ("KeyError: %s", text ? PyUnicode_AsUTF8 (text) : "");
-  Py_XDECREF (text);
-  return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, message);
+  return gm_raise_value (r, PyExc_KeyError, key);
 }
 
 static const GmTracker *
 getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
-  const GmTracker *v = lookup (r, t, key);
+  const GmTracker *v = gm_dict_lookup (r, t, key);
   return v ? v : key_error (r, key);
 }
 
@@ -234,7 +311,7 @@ iter (GmRecorder *r, const GmTracker *t)
 static const GmTracker *
 contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
-  return gm_from_bool (r, lookup (r, t, item) != NULL);
+  return gm_from_bool (r, gm_dict_lookup (r, t, item) != NULL);
 }
 
 static const GmTracker *
@@ -270,7 +347,7 @@ method_get (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "get", args, 1, 2))
     return &gm_tracker_poison;
-  const GmTracker *v = lookup (r, t, args->args[0]);
+  const GmTracker *v = gm_dict_lookup (r, t, args->args[0]);
   return v ? v : args->n == 2 ? args->args[1] : gm_none (r);
 }
 
@@ -279,7 +356,7 @@ method_setdefault (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "setdefault", args, 1, 2))
     return &gm_tracker_poison;
-  const GmTracker *v = lookup (r, t, args->args[0]);
+  const GmTracker *v = gm_dict_lookup (r, t, args->args[0]);
   if (v)
     return v;
   v = args->n == 2 ? args->args[1] : gm_none (r);
@@ -306,7 +383,8 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   whole (r, t);
   gm_contents_set (r, t, gm_contents (r, NULL, 0));
   if (t->real)
-    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PyDict_Type), "clear"), NULL, &t, 1);
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (owner_of (t)), "clear"), NULL, &t,
+               1);
   return gm_none (r);
 }
 
@@ -327,6 +405,11 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "update", "dict");
   if (args->n) {
     const GmTracker *from = gm_realize (r, args->args[0]);
+    if (gm_dict_of (r, from))
+      from = gm_dict_of (r, from);
+    if (!r->stop && from->kind == &gm_kind_object
+        && gm_getattr_opt (r, from, gm_record_take (r, PyUnicode_InternFromString ("keys"))))
+      return gm_record_break (r, GM_BREAK_CALL_METHOD, "update", "dict");
     if (from->kind == &gm_kind_dict) {
       const GmTracker *contents = whole (r, from);
       for (uint32_t i = 0; i < contents->n && !r->stop; i += 2)
@@ -336,8 +419,9 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       for (uint32_t i = 0; pairs && i < pairs->len && !r->stop; i++) {
         g_autoptr (GPtrArray) pair = gm_iterate (r, pairs->pdata[i]);
         if (pair && pair->len != 2)
-          gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
-                           "dictionary update sequence element is no pair");
+          gm_raise_new (r, PyExc_ValueError,
+                        "dictionary update sequence element #%u has length %u; 2 is required", i,
+                        pair->len);
         else if (pair)
           store (r, t, pair->pdata[0], pair->pdata[1]);
       }
@@ -348,12 +432,65 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : gm_none (r);
 }
 
+static const GmTracker *
+method_init (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return method_update (r, t, args);
+}
+
+/* The last pair, or the first of an OrderedDict. */
+static const GmTracker *
+method_popitem (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  static const char *const names[] = { "last" };
+  const GmTracker *last;
+  if (!gm_args_take (r, "popitem", args, names, t->number ? 1 : 0, &last))
+    return &gm_tracker_poison;
+  bool first = t->number && last && !gm_truth (r, last);
+  const GmTracker *contents = whole (r, t);
+  if (r->stop)
+    return &gm_tracker_poison;
+  if (contents->n == 0)
+    return gm_raise_new (r, PyExc_KeyError,
+                         t->number ? "dictionary is empty" : "popitem(): dictionary is empty");
+  const GmTracker *pair = gm_tuple_new (r, &contents->items[first ? 0 : contents->n - 2], 2);
+  drop (r, t, pair->items[0]);
+  return pair;
+}
+
+static const GmTracker *
+method_move_to_end (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  static const char *const names[] = { "key", "last" };
+  const GmTracker *in[2];
+  if (!gm_args_take (r, "move_to_end", args, names, 2, in) || in[0] == NULL)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "move_to_end", "OrderedDict");
+  bool last = in[1] == NULL || gm_truth (r, in[1]);
+  const GmTracker *old = whole (r, t);
+  if (r->stop || !key_known (r, in[0]))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "move_to_end", "OrderedDict");
+  int64_t at = find (r, old, in[0]);
+  if (at < 0)
+    return key_error (r, in[0]);
+  const GmTracker **items = gm_tracker_array (r, old->n), **rest = items + (last ? 0 : 2);
+  gm_tracker_copy (rest, old->items, (uint32_t) at);
+  gm_tracker_copy (rest + at, old->items + at + 2, old->n - (uint32_t) at - 2);
+  gm_tracker_copy (last ? items + old->n - 2 : items, old->items + at, 2);
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n));
+  if (t->real)
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PyODict_Type), "move_to_end"), NULL,
+               (const GmTracker *const[]){ t, in[0], gm_from_bool (r, last) }, 3);
+  return gm_none (r);
+}
+
+static const GmMethodRow ordered_methods[] = { { "move_to_end", method_move_to_end },
+                                               { NULL, NULL } };
+
 static const GmMethodRow methods[] = {
-  { "keys", method_keys },     { "values", method_values },
-  { "items", method_items },   { "get", method_get },
-  { "pop", method_pop },       { "setdefault", method_setdefault },
-  { "clear", method_clear },   { "copy", method_copy },
-  { "update", method_update }, { NULL, NULL },
+  { "__init__", method_init }, { "popitem", method_popitem },       { "keys", method_keys },
+  { "values", method_values }, { "items", method_items },           { "get", method_get },
+  { "pop", method_pop },       { "setdefault", method_setdefault }, { "clear", method_clear },
+  { "copy", method_copy },     { "update", method_update },         { NULL, NULL },
 };
 
 static const GmTracker *
@@ -362,8 +499,10 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   const GmTracker *bound = gm_method_row (r, methods, t, name);
   if (bound)
     return bound;
-  if (_PyType_Lookup (&PyDict_Type, name) == NULL)
-    return NULL;
+  if ((bound = gm_operator_method (r, t, name)) != NULL
+      || (t->number && (bound = gm_method_row (r, ordered_methods, t, name)) != NULL)
+      || _PyType_Lookup (owner_of (t), name) == NULL)
+    return bound;
   return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "dict");
 }
 
@@ -387,8 +526,9 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   bool same = a->n == b->n;
   for (uint32_t i = 0; i < a->n && same && !r->stop; i += 2) {
     int64_t at = find (r, b, a->items[i]);
-    same = at >= 0 && (a->items[i + 1] == b->items[at + 1] ||
-                       gm_truth (r, gm_compare (r, Py_EQ, a->items[i + 1], b->items[at + 1])));
+    same = at >= 0
+           && (a->items[i + 1] == b->items[at + 1]
+               || gm_truth (r, gm_compare (r, Py_EQ, a->items[i + 1], b->items[at + 1])));
   }
   return gm_from_bool (r, same == (op == Py_EQ));
 }

@@ -4,7 +4,11 @@
  * An existing function is guarded by its code and globals, not by identity: a new closure of the
  * same code is the same to us, and what its cells and defaults contain is guarded when it is read.
  */
+#include "core/trace/attrs.h"
 #include "core/trace/cell.h"
+
+#include <stddef.h>
+#include <string.h>
 
 /* What MAKE_FUNCTION knows; items of the tracker: closure (tuple), defaults (tuple), kwdefaults
  * (dict), annotations; NULL tracker where absent. */
@@ -24,7 +28,6 @@ gm_function_new (GmRecorder *r, PyObject *code, const GmTracker *closure, const 
   items[DEFAULTS] = defaults ? defaults : &gm_tracker_null;
   items[KWDEFAULTS] = kwdefaults ? kwdefaults : &gm_tracker_null;
   items[ANNOTATIONS] = annotations ? annotations : &gm_tracker_null;
-  /* A heap object without contents: the identity that the residual's cache knows it by. */
   uint32_t id = gm_heap_add (&r->heap, 1);
   return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_function,
                                           .items = items,
@@ -38,7 +41,9 @@ gm_wrap_function (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   PyFunctionObject *f = (PyFunctionObject *) real;
   gm_guard (r, FUNCTION, source, .obj = f->func_code, .key = f->func_globals);
-  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_function, .real = real, .source = source);
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  const GmTracker *t = gm_tracker_add (
+      r, &(GmTracker){ .kind = &gm_kind_function, .real = real, .source = source, .id = id });
   gm_know (r, t);
   return t;
 }
@@ -86,8 +91,8 @@ gm_function_default (GmRecorder *r, const GmTracker *t, uint32_t slot, const GmC
                    : gm_wrap_lazy (r, PyTuple_GET_ITEM (f->func_defaults, i),
                                    gm_source_part (r, t->source, GM_SOURCE_DEFAULT, i, NULL));
     }
-    PyObject *value = f->func_kwdefaults ? PyDict_GetItemWithError (f->func_kwdefaults, name)
-                                         : NULL;
+    PyObject *value =
+        f->func_kwdefaults ? PyDict_GetItemWithError (f->func_kwdefaults, name) : NULL;
     return value ? gm_wrap_present (r, value,
                                  gm_source_part (r, t->source, GM_SOURCE_KWDEFAULT, 0, name))
                  : NULL;
@@ -135,12 +140,45 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_frame_run (r, t, args);
 }
 
-/* Attributes that someone put on an existing function; what every function has is not modelled but
- * for its name. */
+/* Attributes that CPython keeps in members of the function object. */
+static const struct {
+  const char *name;
+  size_t offset;
+} members[] = {
+  { "__name__", offsetof (PyFunctionObject, func_name) },
+  { "__qualname__", offsetof (PyFunctionObject, func_qualname) },
+  { "__doc__", offsetof (PyFunctionObject, func_doc) },
+  { "__module__", offsetof (PyFunctionObject, func_module) },
+};
+
+static const GmTracker *
+member_get (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  const char *s = PyUnicode_AsUTF8 (name);
+  if (t->real == NULL) {
+    PyCodeObject *code = (PyCodeObject *) ((const Made *) t->data)->code;
+    return strcmp (s, "__name__") == 0       ? gm_from_constant (r, code->co_name)
+           : strcmp (s, "__qualname__") == 0 ? gm_from_constant (r, code->co_qualname)
+                                             : NULL;
+  }
+  for (size_t i = 0; i < G_N_ELEMENTS (members); i++) {
+    PyObject *value = *(PyObject **) ((char *) t->real + members[i].offset);
+    if (strcmp (s, members[i].name) == 0 && value)
+      return gm_wrap_lazy (r, value,
+                           gm_source_member (r, t->source, (int64_t) members[i].offset, name));
+  }
+  return NULL;
+}
+
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
-  if (t->real && _PyType_Lookup (&PyFunction_Type, name) == NULL) {
+  const GmTracker *stored = gm_attrs_get (r, t, name);
+  if (stored)
+    return stored == &gm_tracker_null ? NULL : stored;
+  bool own = _PyType_Lookup (&PyFunction_Type, name) != NULL
+             || PyUnicode_CompareWithASCIIString (name, "__module__") == 0;
+  if (t->real && !own) {
     PyObject **dict = _PyObject_GetDictPtr (t->real);
     PyObject *value = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
     if (value)
@@ -148,9 +186,24 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     gm_guard (r, ATTR_ABSENT, t->source, .key = name);
     return NULL;
   }
-  if (!t->real && PyUnicode_CompareWithASCIIString (name, "__name__") == 0)
-    return gm_from_constant (r, ((PyCodeObject *) ((const Made *) t->data)->code)->co_name);
-  return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "function");
+  const GmTracker *v = own ? member_get (r, t, name) : NULL;
+  return v || !own ? v
+                   : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "function");
+}
+
+/* Names that someone puts on a function; what every function has is left alone. */
+static void
+setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
+{
+  if (_PyType_Lookup (&PyFunction_Type, name) || value == NULL
+      || PyUnicode_CompareWithASCIIString (name, "__module__") == 0) {
+    gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, PyUnicode_AsUTF8 (name), "function");
+    return;
+  }
+  gm_attrs_set (r, t, name, value);
+  const GmTracker *args[2] = { t, value };
+  if (t->real)
+    gm_effect (r, GM_EFFECT_SETATTR, NULL, name, args, 2);
 }
 
 /* MAKE_FUNCTION again, with the cells of the residual. */
@@ -176,6 +229,12 @@ build (GmResidualBuilder *b, const GmTracker *t)
   gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, made->code);
   gm_residual_emit (b, GM_INSN_MAKE_FUNCTION, flags, NULL);
   gm_residual_allocated (b, t);
+  const GmTracker *attrs = gm_contents_of (r, t);
+  for (uint32_t i = 0; attrs && i < attrs->n; i += 2) {
+    gm_residual_value (b, attrs->items[i + 1]);
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+    gm_residual_emit (b, GM_INSN_STORE_ATTR, 0, attrs->items[i]->real);
+  }
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
   return true;
 }
@@ -186,6 +245,7 @@ const GmTrackerKind gm_kind_function = {
   .truth = truth,
   .call = call,
   .getattr = getattr,
+  .setattr = setattr,
   .build = build,
 };
 

@@ -7,6 +7,8 @@
  */
 #include "core/trace/iterator.h"
 
+#include "core/trace/exception.h"
+
 const GmTracker *
 gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items, uint32_t n,
                  int64_t start)
@@ -14,7 +16,7 @@ gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items, 
   const GmTracker **copy = gm_tracker_array (r, n);
   for (uint32_t i = 0; i < n; i++)
     copy[i] = items[i];
-  uint32_t id = gm_heap_add (&r->heap, 1);
+  uint32_t id = gm_heap_add (&r->heap, 2); /* position, and what itertools keep */
   const GmTracker *t = gm_tracker_add (
       r,
       &(GmTracker){ .kind = &gm_kind_iterator, .items = copy, .n = n, .id = id, .number = kind });
@@ -34,8 +36,8 @@ gm_iterator_over (GmRecorder *r, const GmTracker *sequence)
   return t;
 }
 
-static void
-move (GmRecorder *r, const GmTracker *t, int64_t position)
+void
+gm_iterator_move (GmRecorder *r, const GmTracker *t, int64_t position)
 {
   gm_contents_set (r, t,
                    gm_tracker (r, .kind = &gm_kind_contents, .number = position,
@@ -47,14 +49,13 @@ dict_next (GmRecorder *r, const GmTracker *t, const GmTracker *of, int which)
 {
   const GmTracker *state = gm_contents_of (r, t), *contents = gm_contents_of (r, of);
   if (contents->n != GPOINTER_TO_SIZE (state->data)) {
-    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
-                     "RuntimeError: dictionary changed size during iteration");
+    gm_raise_new (r, PyExc_RuntimeError, "dictionary changed size during iteration");
     return NULL;
   }
   uint32_t i = 2 * (uint32_t) state->number;
   if (i >= contents->n)
     return NULL;
-  move (r, t, state->number + 1);
+  gm_iterator_move (r, t, state->number + 1);
   return which == 2 ? gm_tuple_new (r, &contents->items[i], 2) : contents->items[i + (which == 1)];
 }
 
@@ -78,7 +79,7 @@ item_at (GmRecorder *r, const GmTracker *of, int64_t i)
 static const GmTracker *
 zip_next (GmRecorder *r, const GmTracker *t, uint32_t first)
 {
-  const GmTracker **items = gm_tracker_array (r, t->n);
+  g_autofree const GmTracker **items = gm_tracker_array_own (t->n);
   for (uint32_t i = first; i < t->n; i++)
     if ((items[i - first] = gm_next (r, t->items[i])) == NULL)
       return NULL;
@@ -96,17 +97,17 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
     if (of->kind == &gm_kind_view)
       return dict_next (r, t, of->items[0], (int) of->number);
     if ((item = item_at (r, of, at)) != NULL)
-      move (r, t, at + 1);
+      gm_iterator_move (r, t, at + 1);
     return item;
   case GM_ITER_REVERSED:
     if ((item = item_at (r, of, at)) != NULL)
-      move (r, t, at - 1); /* below 0 is the end */
+      gm_iterator_move (r, t, at - 1); /* below 0 is the end */
     return item;
   case GM_ITER_ENUMERATE: {
     const GmTracker *pair[2] = { gm_from_int (r, at), gm_next (r, of) };
     if (pair[1] == NULL)
       return NULL;
-    move (r, t, at + 1);
+    gm_iterator_move (r, t, at + 1);
     return gm_tuple_new (r, pair, 2);
   }
   case GM_ITER_ZIP:
@@ -122,19 +123,41 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
         return item;
     }
     return NULL;
+  case GM_ITER_DEQUE:
+    if (gm_contents_of (r, of) != t->items[1]) { /* any change counts, also one of no size */
+      gm_raise_new (r, PyExc_RuntimeError, "deque mutated during iteration");
+      return NULL;
+    }
+    if (at >= t->items[1]->n)
+      return NULL;
+    gm_iterator_move (r, t, at + 1);
+    return t->items[1]->items[at];
+  case GM_ITER_GETITEM:
+    item = gm_getitem (r, of, gm_from_int (r, at));
+    if (gm_exception_caught (r, PyExc_IndexError) || gm_exception_caught (r, PyExc_StopIteration))
+      return NULL;
+    gm_iterator_move (r, t, at + 1);
+    return r->stop ? NULL : item;
+  case GM_ITER_CALLABLE:
+    item = gm_call_n (r, of, NULL, 0);
+    if (gm_exception_caught (r, PyExc_StopIteration) || r->stop)
+      return NULL;
+    return gm_same_or_equal (r, item, t->items[1]) ? NULL : item;
+  default:
+    return gm_itertools_next (r, t, at);
   }
-  return NULL;
 }
 
 static const GmTracker *
 next (GmRecorder *r, const GmTracker *t)
 {
   int64_t at = gm_contents_of (r, t)->number;
-  bool counts = t->number == GM_ITER_ENUMERATE; /* its position is a number of the user's */
+  bool counts = t->number == GM_ITER_ENUMERATE || /* its position is a number of the user's */
+                t->number == GM_ITER_REPEAT;
   if (gm_contents_of (r, t)->items != NULL || (at < 0 && !counts))
     return NULL;
   const GmTracker *item = advance (r, t, at);
-  if (item == NULL && !r->stop) /* for good: a contents with items says so */
+  if (item == NULL && !r->stop && t->number != GM_ITER_CYCLE) /* for good: items say so */
     gm_contents_set (r, t, gm_contents (r, NULL, 0));
   return item;
 }
@@ -151,6 +174,22 @@ truth (GmRecorder *r, const GmTracker *t)
   return 1;
 }
 
+static const GmTracker *
+method_next (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  const GmTracker *item = gm_next (r, t);
+  return item || r->stop ? item : gm_raise_value (r, PyExc_StopIteration, NULL);
+}
+
+static const GmTracker *
+getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  static const GmMethodRow rows[] = { { "__next__", method_next }, { NULL, NULL } };
+  const GmTracker *bound = gm_method_row (r, rows, t, name);
+  return bound ? bound
+               : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "iterator");
+}
+
 const GmTrackerKind gm_kind_iterator = {
-  .name = "iterator", .truth = truth, .iter = iter, .next = next
+  .name = "iterator", .truth = truth, .iter = iter, .next = next, .getattr = getattr
 };

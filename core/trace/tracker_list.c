@@ -6,7 +6,8 @@
  * of appends costs O(1) each.  Mutating an existing list appends the same operation to the effects,
  * to be replayed after the graph; a new list is built once, from what it holds at the end.
  */
-#include "core/trace/recorder.h"
+#include "core/trace/builtin.h"
+#include "core/trace/exception.h"
 
 /* Growing memory: `used` counts what the longest contents see; only places past it are ever
  * written. */
@@ -32,16 +33,22 @@ gm_list_new (GmRecorder *r, const GmTracker *const *items, uint32_t n)
 }
 
 const GmTracker *
-gm_wrap_list (GmRecorder *r, PyObject *real, const GmSource *source)
+gm_list_storage (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   uint32_t n = (uint32_t) PyList_GET_SIZE (real);
-  gm_guard (r, TYPE, source, .obj = (PyObject *) &PyList_Type);
   gm_guard (r, LIST_LEN, source, .index = n);
   const GmTracker **items = gm_tracker_array (r, n);
   for (uint32_t i = 0; i < n; i++)
     items[i] = gm_wrap_lazy (r, PyList_GET_ITEM (real, i),
                              gm_source_item (r, source, GM_SOURCE_LIST_ITEM, i));
-  const GmTracker *t = list_add (r, real, source, gm_contents (r, items, n));
+  return list_add (r, real, source, gm_contents (r, items, n));
+}
+
+const GmTracker *
+gm_wrap_list (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  gm_guard (r, TYPE, source, .obj = (PyObject *) &PyList_Type);
+  const GmTracker *t = gm_list_storage (r, real, source);
   gm_know (r, t);
   return t;
 }
@@ -108,13 +115,14 @@ splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count,
 /* -- Subscripts ------------------------------------------------------------ */
 
 static bool
-find_index (GmRecorder *r, const GmTracker *t, const GmTracker *key, uint32_t *out)
+find_index (GmRecorder *r, const GmTracker *t, const GmTracker *key, const char *complaint,
+            uint32_t *out)
 {
   int64_t i, n = gm_contents_of (r, t)->n;
   if (!gm_constant_int (r, key, &i))
     return false;
   if (i < -n || i >= n) {
-    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "IndexError: list index out of range");
+    gm_raise_new (r, PyExc_IndexError, "%s", complaint);
     return false;
   }
   *out = (uint32_t) (i < 0 ? i + n : i);
@@ -127,7 +135,7 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   const GmTracker *contents = gm_contents_of (r, t);
   uint32_t i;
   key = gm_realize (r, key);
-  if (find_index (r, t, key, &i))
+  if (find_index (r, t, key, "list index out of range", &i))
     return contents->items[i];
   PyObject *slice = key->kind == &gm_kind_slice ? gm_constant (r, key) : NULL;
   Py_ssize_t start, stop, step;
@@ -145,7 +153,7 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
 {
   uint32_t i;
   key = gm_realize (r, key);
-  if (find_index (r, t, key, &i)) {
+  if (find_index (r, t, key, "list assignment index out of range", &i)) {
     splice (r, t, i, 1, &value, value ? 1 : 0);
   } else {
     PyObject *slice = key->kind == &gm_kind_slice ? gm_constant (r, key) : NULL;
@@ -163,10 +171,7 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
     if (value) /* an iterator is used up: replay the values */
       value = gm_list_new (r, (const GmTracker *const *) items->pdata, items->len);
   }
-  if (t->real) {
-    const GmTracker *args[3] = { t, key, value };
-    gm_effect (r, value ? GM_EFFECT_SETITEM : GM_EFFECT_DELITEM, NULL, NULL, args, value ? 3 : 2);
-  }
+  gm_effect_item (r, &PyList_Type, t, key, value);
 }
 
 /* -- Methods --------------------------------------------------------------- */
@@ -226,7 +231,8 @@ method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   uint32_t i;
   if (!gm_args_plain (r, "pop", args, 0, 1))
     return &gm_tracker_poison;
-  if (!find_index (r, t, key, &i))
+  bool empty = gm_contents_of (r, t)->n == 0;
+  if (!find_index (r, t, key, empty ? "pop from empty list" : "pop index out of range", &i))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "pop", "list");
   const GmTracker *item = gm_contents_of (r, t)->items[i];
   splice (r, t, i, 1, NULL, 0);
@@ -240,8 +246,7 @@ find (GmRecorder *r, const GmTracker *t, const GmTracker *item)
   const GmTracker *contents = gm_contents_of (r, t);
   item = gm_realize (r, item);
   for (uint32_t i = 0; i < contents->n && !r->stop; i++) {
-    const GmTracker *a = gm_realize (r, contents->items[i]);
-    if (a == item || gm_truth (r, gm_compare (r, Py_EQ, a, item)))
+    if (gm_same_or_equal (r, contents->items[i], item))
       return i;
   }
   return -1;
@@ -253,9 +258,12 @@ method_index (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (!gm_args_plain (r, "index", args, 1, 1))
     return &gm_tracker_poison;
   int64_t i = find (r, t, args->args[0]);
-  return i < 0 ? gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
-                                  "ValueError: the value is not in the list")
-               : gm_from_int (r, i);
+  if (i >= 0 || r->stop)
+    return gm_from_int (r, i);
+  const GmTracker *text = gm_text_of (r, args->args[0], true);
+  return r->stop ? text
+                 : gm_raise_new (r, PyExc_ValueError, "%s is not in list",
+                                 PyUnicode_AsUTF8 (text->real));
 }
 
 static const GmTracker *
@@ -265,8 +273,7 @@ method_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return &gm_tracker_poison;
   int64_t i = find (r, t, args->args[0]);
   if (i < 0)
-    return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
-                            "ValueError: list.remove(x): x not in list");
+    return gm_raise_new (r, PyExc_ValueError, "list.remove(x): x not in list");
   splice (r, t, (uint32_t) i, 1, NULL, 0);
   effect (r, "pop", (const GmTracker *const[]){ t, gm_from_int (r, i) }, 2);
   return gm_none (r);
@@ -308,32 +315,62 @@ method_reverse (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 method_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  PyObject *all = gm_constant (r, t), *item = args->n == 1 ? gm_constant (r, args->args[0]) : NULL;
-  if (all == NULL || item == NULL)
-    return gm_record_break (r, GM_BREAK_CALL_METHOD, "count", "list");
-  return gm_from_constant_take (r, PyObject_CallMethod (all, "count", "O", item));
+  const GmTracker *contents = gm_contents_of (r, t);
+  int64_t n = 0;
+  if (!gm_args_plain (r, "count", args, 1, 1))
+    return &gm_tracker_poison;
+  for (uint32_t i = 0; i < contents->n && !r->stop; i++)
+    n += gm_same_or_equal (r, contents->items[i], args->args[0]);
+  return gm_from_int (r, n);
 }
 
+/* Replayed as the order that was found: keys and comparisons have run. */
 static const GmTracker *
 method_sort (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  PyObject *all = gm_constant (r, t);
-  if (all == NULL || args->n || args->names)
+  if (args->n)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "sort", "list");
-  if (PyList_Sort (all) < 0)
-    return gm_record_break_exception (r);
-  const GmTracker *sorted = gm_from_constant (r, all);
+  const GmTracker *old = gm_contents_of (r, t);
+  const GmTracker *sorted = gm_sorted (r, old->items, old->n, "sort", args);
+  if (r->stop)
+    return &gm_tracker_poison;
   const GmTracker *contents = gm_contents_of (r, sorted);
   gm_contents_set (r, t, contents);
-  effect (r, "sort", &t, 1);
+  if (t->real) {
+    const GmTracker *none = gm_none (r);
+    gm_effect_item (r, &PyList_Type, t, gm_slice_new (r, none, none, none),
+                    gm_list_new (r, contents->items, contents->n));
+  }
+  return gm_none (r);
+}
+
+/* list.__init__: what the list held is gone. */
+static const GmTracker *
+method_init (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "list", args, 0, 1))
+    return &gm_tracker_poison;
+  if (gm_contents_of (r, t)->n)
+    method_clear (r, t, &(GmCallArgs){ 0 });
+  if (args->n && !extend (r, t, args->args[0]))
+    return &gm_tracker_poison;
   return gm_none (r);
 }
 
 static const GmMethodRow methods[] = {
-  { "append", method_append }, { "extend", method_extend }, { "insert", method_insert },
-  { "pop", method_pop },       { "index", method_index },   { "remove", method_remove },
-  { "clear", method_clear },   { "copy", method_copy },     { "reverse", method_reverse },
-  { "count", method_count },   { "sort", method_sort },     { NULL, NULL },
+  { "append", method_append },
+  { "extend", method_extend },
+  { "insert", method_insert },
+  { "pop", method_pop },
+  { "index", method_index },
+  { "remove", method_remove },
+  { "clear", method_clear },
+  { "copy", method_copy },
+  { "reverse", method_reverse },
+  { "count", method_count },
+  { "sort", method_sort },
+  { "__init__", method_init },
+  { NULL, NULL },
 };
 
 static const GmTracker *
@@ -342,8 +379,9 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   const GmTracker *bound = gm_method_row (r, methods, t, name);
   if (bound)
     return bound;
-  if (_PyType_Lookup (&PyList_Type, name) == NULL)
-    return NULL;
+  if ((bound = gm_operator_method (r, t, name)) != NULL
+      || _PyType_Lookup (&PyList_Type, name) == NULL)
+    return bound;
   return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "list");
 }
 
@@ -363,6 +401,14 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
     gm_tracker_copy (items, contents->items, contents->n);
     gm_tracker_copy (items + contents->n, more->items, more->n);
     return gm_list_new (r, items, contents->n + more->n);
+  }
+  if (op == GM_BIN_MUL && inplace && !reflected && gm_constant_int (r, other, &times)
+      && times <= 10000) {
+    for (int64_t k = 1; k < times; k++)
+      extend (r, t, gm_tuple_new (r, contents->items, contents->n));
+    if (times <= 0)
+      method_clear (r, t, &(GmCallArgs){ 0 });
+    return t;
   }
   if (op == GM_BIN_MUL && !inplace && gm_constant_int (r, other, &times) && times <= 10000) {
     uint32_t n = times > 0 ? (uint32_t) times * contents->n : 0;

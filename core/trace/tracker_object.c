@@ -1,38 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_object.c -- instances of Python classes, existing or made in the region, and modules.
+ * tracker_object.c -- instances of Python classes, existing or made in the region: operations
+ * through the methods of the class.
  *
- * Attributes are found as object.__getattribute__ finds them: data descriptor, instance dict, other
- * descriptor or class attribute, __getattr__.  Each step is guarded: the class's lookup by
- * identity, the instance's entry by presence and value or by absence.  Stores go to the heap and,
- * for existing objects, to the effects.  A class that overrides how attributes work breaks.
+ * An operation that the class does in Python is inlined; one that it leaves to the list, dict, set,
+ * tuple or exception inside goes to the storage; any other operation of C breaks.  Attributes are
+ * object_attrs.c, storage is subclass.c.
  */
 #include "core/trace/attrs.h"
+#include "core/trace/builtin.h"
+#include "core/trace/exception.h"
+#include "core/trace/iterator.h"
+#include "core/trace/object.h"
 
-#include <structmember.h>
 #include <string.h>
+
+static const GmTracker *
+object_add (GmRecorder *r, PyObject *real, const GmSource *source, PyTypeObject *type,
+            const GmTracker *storage)
+{
+  const GmTracker **items = gm_tracker_array (r, 1);
+  items[0] = storage;
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  gm_record_keep (r, (PyObject *) type);
+  return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_object,
+                                          .real = real,
+                                          .source = source,
+                                          .items = items,
+                                          .n = storage != NULL,
+                                          .id = id,
+                                          .data = type });
+}
 
 const GmTracker *
 gm_wrap_object (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   PyTypeObject *type = Py_TYPE (real);
   gm_guard (r, TYPE, source, .obj = (PyObject *) type);
-  uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *t = gm_tracker_add (
-      r, &(GmTracker){
-             .kind = &gm_kind_object, .real = real, .source = source, .id = id, .data = type });
+  const GmTracker *storage = gm_storage_wrap (r, real, source);
+  if (r->stop)
+    return &gm_tracker_poison;
+  const GmTracker *t = object_add (r, real, source, type, storage);
   gm_know (r, t);
+  return t;
+}
+
+const GmTracker *
+gm_object_new_with (GmRecorder *r, PyTypeObject *type, const GmTracker *storage)
+{
+  const GmTracker *t = object_add (r, NULL, NULL, type, storage);
+  gm_contents_set (r, t, gm_contents (r, NULL, 0));
   return t;
 }
 
 const GmTracker *
 gm_object_new (GmRecorder *r, PyTypeObject *type)
 {
-  uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *t = gm_tracker_add (
-      r, &(GmTracker){ .kind = &gm_kind_object, .id = id, .data = type });
-  gm_record_keep (r, (PyObject *) type);
-  gm_contents_set (r, t, gm_contents (r, NULL, 0));
-  return t;
+  return gm_object_new_with (r, type, NULL);
 }
 
 static PyTypeObject *
@@ -41,268 +64,265 @@ type (GmRecorder *r, const GmTracker *t)
   return (PyTypeObject *) t->data;
 }
 
-/* -- Class lookups --------------------------------------------------------- */
-
-/* The attribute of the class, guarded; NULL if there is none. */
-static PyObject *
-class_lookup (GmRecorder *r, PyTypeObject *type, PyObject *name)
-{
-  PyObject *found = _PyType_Lookup (type, name);
-  if (found)
-    gm_record_keep (r, found);
-  gm_guard (r, CLASS_LOOKUP, NULL, .obj = (PyObject *) type, .key = name, .ptr = found);
-  return found;
-}
-
-static PyObject *
-class_lookup_text (GmRecorder *r, PyTypeObject *type, const char *name)
-{
-  return class_lookup (r, type, gm_record_take (r, PyUnicode_InternFromString (name)));
-}
-
-/* True if attributes of the class are found in the usual way, but for __getattr__. */
-static bool
-plain_lookup (GmRecorder *r, PyTypeObject *type)
-{
-  if (type->tp_getattro == PyObject_GenericGetAttr)
-    return true;
-  PyObject *generic = PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), "__getattribute__");
-  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
-         class_lookup_text (r, type, "__getattribute__") == generic;
-}
-
-/* What a class attribute is when it is read through an instance (self) or the class (self NULL);
- * `owner` for classmethods. */
-const GmTracker *
-gm_class_value (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *found,
-                const GmTracker *self)
-{
-  const char *text = PyUnicode_AsUTF8 (name);
-  if (PyFunction_Check (found)) {
-    const GmTracker *f = gm_wrap (r, found, gm_source_class_attr (r, type, name));
-    return self ? gm_method_new (r, f, self) : f;
-  }
-  if (Py_IS_TYPE (found, &PyStaticMethod_Type) || Py_IS_TYPE (found, &PyClassMethod_Type)) {
-    PyObject *inner = gm_record_take (r, PyObject_GetAttrString (found, "__func__"));
-    g_autofree char *label = g_strdup_printf ("%s.%s", type->tp_name, text);
-    const GmTracker *f = gm_wrap (r, inner, gm_source_const (r, inner, label));
-    if (Py_IS_TYPE (found, &PyStaticMethod_Type))
-      return f;
-    return gm_method_new (
-        r, f,
-        gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name)));
-  }
-  if (Py_TYPE (found)->tp_descr_get == NULL || PyType_Check (found) || PyCFunction_Check (found) ||
-      (gm_host.api_type && Py_TYPE (found) == gm_host.api_type))
-    return gm_wrap_lazy (r, found, gm_source_class_attr (r, type, name));
-  if ((gm_host.compiled_type && (PyObject *) Py_TYPE (found) == gm_host.compiled_type) ||
-      (gm_host.marked_type && Py_TYPE (found) == gm_host.marked_type)) {
-    const GmTracker *f = gm_wrap (r, found, gm_source_class_attr (r, type, name));
-    return self ? gm_method_new (r, f, self) : f;
-  }
-  return gm_record_break (r, GM_BREAK_ATTRIBUTE, text, type->tp_name);
-}
-
-/* -- Reading --------------------------------------------------------------- */
-
-static const GmTracker *
-property_get (GmRecorder *r, const GmTracker *t, PyObject *property, const char *name)
-{
-  PyObject *getter = gm_record_take (r, PyObject_GetAttrString (property, "fget"));
-  if (!PyFunction_Check (getter))
-    return gm_record_break (r, GM_BREAK_ATTRIBUTE, name, gm_type_text (r, t));
-  const GmTracker *f = gm_wrap (r, getter, gm_source_const (r, getter, name));
-  return gm_call_n (r, f, &t, 1);
-}
-
-/* A slot of __slots__: a place in the object. */
-static const GmTracker *
-member_get (GmRecorder *r, const GmTracker *t, PyObject *descriptor, PyObject *name)
-{
-  PyMemberDef *m = ((PyMemberDescrObject *) descriptor)->d_member;
-  if (m->type != T_OBJECT_EX)
-    return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
-  const GmTracker *stored = gm_attrs_get (r, t, name);
-  if (stored)
-    return stored == &gm_tracker_null ? NULL : stored;
-  PyObject *value = t->real ? *(PyObject **) ((char *) t->real + m->offset) : NULL;
-  if (value)
-    return gm_wrap_present (r, value, gm_source_member (r, t->source, m->offset, name));
-  if (t->real)
-    gm_guard (r, MEMBER_ABSENT, t->source, .index = m->offset, .key = name);
-  return NULL;
-}
-
-static const GmTracker *
-instance_get (GmRecorder *r, const GmTracker *t, PyObject *name)
-{
-  const GmTracker *stored = gm_attrs_get (r, t, name);
-  if (stored)
-    return stored == &gm_tracker_null ? NULL : stored;
-  if (t->real == NULL)
-    return NULL;
-  PyObject **dict = _PyObject_GetDictPtr (t->real);
-  PyObject *value = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
-  if (value)
-    return gm_wrap_present (r, value, gm_source_attr (r, t->source, name));
-  PyErr_Clear ();
-  gm_guard (r, ATTR_ABSENT, t->source, .key = name);
-  return NULL;
-}
-
-static const GmTracker *
-getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
-{
-  PyTypeObject *type = (PyTypeObject *) t->data;
-  const char *text = PyUnicode_AsUTF8 (name);
-  if (!plain_lookup (r, type))
-    return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, type->tp_name, "__getattribute__");
-  PyObject *found = class_lookup (r, type, name);
-  if (found && Py_TYPE (found)->tp_descr_set) {
-    if (Py_IS_TYPE (found, &PyProperty_Type))
-      return property_get (r, t, found, text);
-    if (Py_IS_TYPE (found, &PyMemberDescr_Type))
-      return member_get (r, t, found, name);
-    return gm_record_break (r, GM_BREAK_ATTRIBUTE, text, gm_type_text (r, t));
-  }
-  const GmTracker *v = instance_get (r, t, name);
-  if (v)
-    return v;
-  if (found)
-    return gm_class_value (r, type, name, found, t);
-  PyObject *hook = class_lookup_text (r, type, "__getattr__");
-  if (hook && PyFunction_Check (hook)) {
-    PyObject *key = gm_record_take (r, PyUnicode_InternFromString ("__getattr__"));
-    const GmTracker *args[2] = { t, gm_from_constant (r, name) };
-    return gm_call_n (r, gm_wrap (r, hook, gm_source_class_attr (r, type, key)), args, 2);
-  }
-  return hook ? gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, type->tp_name, "__getattr__") : NULL;
-}
-
-/* -- Writing --------------------------------------------------------------- */
-
-static bool
-has_dict (PyTypeObject *type)
-{
-  return type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
-}
-
-static void
-setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
-{
-  PyTypeObject *type = (PyTypeObject *) t->data;
-  const char *text = PyUnicode_AsUTF8 (name);
-  if (type->tp_setattro != PyObject_GenericSetAttr) {
-    gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, type->tp_name, "__setattr__");
-    return;
-  }
-  PyObject *found = class_lookup (r, type, name);
-  if (found && Py_IS_TYPE (found, &PyProperty_Type)) {
-    PyObject *setter = gm_record_take (r, PyObject_GetAttrString (found, value ? "fset" : "fdel"));
-    const GmTracker *args[2] = { t, value };
-    if (PyFunction_Check (setter))
-      gm_call_n (r, gm_wrap (r, setter, gm_source_const (r, setter, text)), args, value ? 2 : 1);
-    else
-      gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, text, gm_type_text (r, t));
-    return;
-  }
-  bool member = found && Py_IS_TYPE (found, &PyMemberDescr_Type) &&
-                ((PyMemberDescrObject *) found)->d_member->type == T_OBJECT_EX;
-  if ((found && Py_TYPE (found)->tp_descr_set && !member) || (!member && !has_dict (type))) {
-    gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, text, gm_type_text (r, t));
-    return;
-  }
-  if (value == NULL &&
-      (member ? member_get (r, t, found, name) : instance_get (r, t, name)) == NULL) {
-    gm_record_break (r, GM_BREAK_ATTRIBUTE_MISSING, gm_type_text (r, t), text);
-    return;
-  }
-  gm_attrs_set (r, t, name, value);
-  if (t->real) {
-    const GmTracker *args[2] = { t, value };
-    gm_effect (r, value ? GM_EFFECT_SETATTR : GM_EFFECT_DELATTR, NULL, name, args, value ? 2 : 1);
-  }
-}
-
-/* -- Operations through the class's methods -------------------------------- */
-
+/* What the class does for `name`: Python's result, or NULL with *how for the caller to go on. */
 static const GmTracker *
 special (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *const *args,
-         uint32_t n)
+         uint32_t n, GmHow *how)
 {
-  const GmTracker *v = gm_call_special (r, t, name, args, n);
-  return v && v->real == Py_NotImplemented ? NULL : v;
+  PyObject *found;
+  *how = gm_object_how (r, t, name, &found);
+  if (r->stop)
+    return &gm_tracker_poison;
+  if (*how == GM_HOW_OTHER)
+    return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, gm_type_text (r, t), name);
+  if (*how != GM_HOW_PYTHON)
+    return NULL;
+  PyTypeObject *type = (PyTypeObject *) t->data;
+  PyObject *key = gm_record_take (r, PyUnicode_InternFromString (name));
+  const GmTracker **all = gm_tracker_array (r, n + 1);
+  all[0] = t;
+  gm_tracker_copy (all + 1, args, n);
+  return gm_realize (
+      r, gm_call_n (r, gm_wrap (r, found, gm_source_class_attr (r, type, key)), all, n + 1));
+}
+
+/* The container inside, for an operation that is left to C; NULL: a break, there is no model. */
+static const GmTracker *
+left_to_storage (GmRecorder *r, const GmTracker *t, const char *name)
+{
+  const GmTracker *storage = gm_storage (t);
+  if (storage && storage->kind != &gm_kind_exception)
+    return storage;
+  gm_record_break (r, GM_BREAK_CALL_METHOD, name, gm_type_text (r, t));
+  return NULL;
+}
+
+/* -- Truth, length, iteration ---------------------------------------------- */
+
+static int64_t
+len (GmRecorder *r, const GmTracker *t)
+{
+  GmHow how;
+  int64_t n = 0;
+  const GmTracker *v = special (r, t, "__len__", NULL, 0, &how);
+  if (r->stop)
+    return 0;
+  if (v) {
+    if (!gm_constant_int (r, v, &n) || n < 0)
+      gm_record_break (r, GM_BREAK_LENGTH, gm_type_text (r, t));
+    return n;
+  }
+  if (how == GM_HOW_ABSENT) {
+    gm_raise_new (r, PyExc_TypeError, "object of type '%s' has no len()",
+                  ((PyTypeObject *) t->data)->tp_name);
+    return 0;
+  }
+  const GmTracker *storage = left_to_storage (r, t, "__len__");
+  return storage ? gm_len (r, storage) : 0;
 }
 
 static int
 truth (GmRecorder *r, const GmTracker *t)
 {
-  PyTypeObject *type = (PyTypeObject *) t->data;
-  if (type->tp_as_number && type->tp_as_number->nb_bool) {
-    const GmTracker *v = special (r, t, "__bool__", NULL, 0);
-    return v ? gm_truth (r, v) : (gm_record_break (r, GM_BREAK_TRUTH, gm_type_text (r, t)), 0);
+  GmHow how;
+  const GmTracker *v = special (r, t, "__bool__", NULL, 0, &how);
+  if (r->stop)
+    return 0;
+  if (v) {
+    if (v->kind == &gm_kind_constant && PyBool_Check (v->real))
+      return v->real == Py_True;
+    gm_record_break (r, GM_BREAK_TRUTH, gm_type_text (r, t));
+    return 0;
   }
-  class_lookup_text (r, type, "__bool__");
-  if ((type->tp_as_mapping && type->tp_as_mapping->mp_length) ||
-      (type->tp_as_sequence && type->tp_as_sequence->sq_length))
-    return gm_len (r, t) != 0;
-  class_lookup_text (r, type, "__len__");
-  return 1;
-}
-
-static int64_t
-len (GmRecorder *r, const GmTracker *t)
-{
-  const GmTracker *v = special (r, t, "__len__", NULL, 0);
-  int64_t n = 0;
-  if (v == NULL || !gm_constant_int (r, v, &n) || n < 0)
-    gm_record_break (r, GM_BREAK_LENGTH, gm_type_text (r, t));
-  return n;
+  if (how == GM_HOW_C) {
+    gm_record_break (r, GM_BREAK_TRUTH, gm_type_text (r, t));
+    return 0;
+  }
+  if (gm_object_how (r, t, "__len__", NULL) == GM_HOW_ABSENT)
+    return 1;
+  return len (r, t) != 0;
 }
 
 static const GmTracker *
 iter (GmRecorder *r, const GmTracker *t)
 {
-  const GmTracker *v = special (r, t, "__iter__", NULL, 0);
-  if (v == NULL || gm_realize (r, v)->kind == &gm_kind_object)
+  GmHow how;
+  const GmTracker *v = special (r, t, "__iter__", NULL, 0, &how);
+  if (r->stop)
+    return &gm_tracker_poison;
+  if (v) {
+    if (v->kind->next
+        && (v->kind != &gm_kind_object || gm_object_how (r, v, "__next__", NULL) == GM_HOW_PYTHON))
+      return v;
     return gm_record_break (r, GM_BREAK_ITERATION, gm_type_text (r, t));
-  return gm_iter (r, v);
+  }
+  if (how == GM_HOW_ABSENT) {
+    if (gm_object_how (r, t, "__getitem__", NULL) == GM_HOW_PYTHON)
+      return gm_iterator_new (r, GM_ITER_GETITEM, &t, 1, 0);
+    return gm_raise_new (r, PyExc_TypeError, "'%s' object is not iterable",
+                         ((PyTypeObject *) t->data)->tp_name);
+  }
+  const GmTracker *storage = left_to_storage (r, t, "__iter__");
+  return storage ? gm_iter (r, storage) : &gm_tracker_poison;
+}
+
+static const GmTracker *
+next (GmRecorder *r, const GmTracker *t)
+{
+  GmHow how;
+  const GmTracker *v = special (r, t, "__next__", NULL, 0, &how);
+  const GmTracker *raised = r->pending;
+  if (raised && gm_exception_caught (r, PyExc_StopIteration)) {
+    const GmTracker *args = gm_heap_load (&r->heap, gm_exception_storage (raised)->id, GM_EXC_ARGS);
+    r->stopped_value = args->n ? args->items[0] : gm_none (r);
+    return NULL;
+  }
+  if (v || r->stop)
+    return v;
+  if (how == GM_HOW_ABSENT)
+    gm_raise_new (r, PyExc_TypeError, "'%s' object is not an iterator",
+                  ((PyTypeObject *) t->data)->tp_name);
+  else
+    gm_record_break (r, GM_BREAK_ITERATION, gm_type_text (r, t));
+  return NULL;
+}
+
+/* -- Calls and items ------------------------------------------------------- */
+
+const GmTracker *
+gm_object_call_method (GmRecorder *r, const GmTracker *t)
+{
+  PyTypeObject *type = (PyTypeObject *) t->data;
+  PyObject *key = gm_record_take (r, PyUnicode_InternFromString ("__call__"));
+  PyObject *found = gm_class_lookup (r, type, key);
+  if (found && PyFunction_Check (found))
+    return gm_method_new (r, gm_wrap (r, found, gm_source_class_attr (r, type, key)), t);
+  if (found == NULL)
+    return gm_raise_new (r, PyExc_TypeError, "'%s' object is not callable", type->tp_name);
+  return gm_record_break (r, GM_BREAK_CALL_OBJECT, gm_type_text (r, t));
 }
 
 static const GmTracker *
 call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  PyTypeObject *type = (PyTypeObject *) t->data;
-  PyObject *key = gm_record_take (r, PyUnicode_InternFromString ("__call__"));
-  PyObject *found = class_lookup (r, type, key);
-  if (found == NULL || !PyFunction_Check (found))
-    return gm_record_break (r, GM_BREAK_CALL_OBJECT, gm_type_text (r, t));
-  return gm_call (r, gm_method_new (r, gm_wrap (r, found, gm_source_class_attr (r, type, key)), t),
-                  args);
+  const GmTracker *special = gm_special_object_call (r, t, args);
+  if (special || r->stop)
+    return special ? special : &gm_tracker_poison;
+  const GmTracker *method = gm_object_call_method (r, t);
+  return r->stop ? &gm_tracker_poison : gm_call (r, method, args);
+}
+
+/* A key that a dict subclass does not hold: __missing__, where defaultdict has its factory. */
+static const GmTracker *
+missing (GmRecorder *r, const GmTracker *t, const GmTracker *key)
+{
+  GmHow how;
+  const GmTracker *v = special (r, t, "__missing__", &key, 1, &how);
+  if (v || r->stop)
+    return v ? v : &gm_tracker_poison;
+  if (how == GM_HOW_ABSENT)
+    return gm_raise_value (r, PyExc_KeyError, key);
+  PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("default_factory"));
+  const GmTracker *factory = gm_realize (r, gm_getattr (r, t, name));
+  if (r->stop)
+    return &gm_tracker_poison;
+  if (factory->real == Py_None)
+    return gm_raise_value (r, PyExc_KeyError, key);
+  v = gm_call_n (r, factory, NULL, 0);
+  if (!r->stop)
+    gm_setitem (r, t, key, v);
+  return v;
 }
 
 static const GmTracker *
 getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
-  const GmTracker *v = special (r, t, "__getitem__", &key, 1);
-  return v ? v
-           : gm_record_break (r, GM_BREAK_SUBSCRIPT, gm_type_text (r, t), gm_type_text (r, key));
+  GmHow how;
+  const GmTracker *v = special (r, t, "__getitem__", &key, 1, &how);
+  if (v || r->stop)
+    return v ? v : &gm_tracker_poison;
+  if (how == GM_HOW_ABSENT)
+    return gm_raise_new (r, PyExc_TypeError, "'%s' object is not subscriptable",
+                         ((PyTypeObject *) t->data)->tp_name);
+  const GmTracker *storage = left_to_storage (r, t, "__getitem__");
+  if (storage == NULL)
+    return &gm_tracker_poison;
+  if (storage->kind != &gm_kind_dict)
+    return gm_getitem (r, storage, key);
+  v = gm_dict_lookup (r, storage, key);
+  return v || r->stop ? v : missing (r, t, key);
 }
 
 static void
 setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
 {
   const GmTracker *args[2] = { key, value };
-  if (special (r, t, value ? "__setitem__" : "__delitem__", args, value ? 2 : 1) == NULL)
+  const char *name = value ? "__setitem__" : "__delitem__";
+  GmHow how;
+  if (special (r, t, name, args, value ? 2 : 1, &how) || r->stop)
+    return;
+  const GmTracker *storage = how == GM_HOW_C ? left_to_storage (r, t, name) : NULL;
+  if (storage)
+    gm_setitem (r, storage, key, value);
+  else
     gm_record_break (r, GM_BREAK_SUBSCRIPT_STORE, gm_type_text (r, t), gm_type_text (r, key));
 }
 
 static const GmTracker *
 contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
-  const GmTracker *v = special (r, t, "__contains__", &item, 1);
-  return v ? gm_from_bool (r, gm_truth (r, v))
-           : gm_record_break (r, GM_BREAK_CONTAINS, gm_type_text (r, t));
+  GmHow how;
+  const GmTracker *v = special (r, t, "__contains__", &item, 1, &how);
+  if (r->stop)
+    return &gm_tracker_poison;
+  if (v)
+    return gm_from_bool (r, gm_truth (r, v));
+  if (how == GM_HOW_C) {
+    const GmTracker *storage = left_to_storage (r, t, "__contains__");
+    return storage ? gm_contains (r, storage, item) : &gm_tracker_poison;
+  }
+  if (gm_object_how (r, t, "__iter__", NULL) == GM_HOW_ABSENT
+      && gm_object_how (r, t, "__getitem__", NULL) == GM_HOW_ABSENT)
+    return gm_raise_new (r, PyExc_TypeError, "argument of type '%s' is not iterable",
+                         ((PyTypeObject *) t->data)->tp_name);
+  const GmTracker *it = gm_iter (r, t), *x;
+  while (!r->stop && (x = gm_next (r, it)) != NULL)
+    if (gm_same_or_equal (r, x, item))
+      return gm_from_bool (r, true);
+  return gm_from_bool (r, false);
+}
+
+/* -- Operators ------------------------------------------------------------- */
+
+static const GmTracker *
+storage_or_self (const GmTracker *t)
+{
+  const GmTracker *storage = gm_storage (t);
+  return storage && storage->kind != &gm_kind_exception ? storage : t;
+}
+
+static const GmTracker *
+declined (const GmTracker *v)
+{
+  return v && v->real == Py_NotImplemented ? NULL : v;
+}
+
+static const GmTracker *
+one_operator (GmRecorder *r, GmBinary op, const char *name, const GmTracker *t,
+              const GmTracker *other, bool reflected, bool inplace)
+{
+  GmHow how;
+  const GmTracker *v = special (r, t, name, &other, 1, &how);
+  if (v || r->stop || how == GM_HOW_ABSENT)
+    return r->stop ? &gm_tracker_poison : declined (v);
+  const GmTracker *storage = left_to_storage (r, t, name);
+  if (storage == NULL)
+    return &gm_tracker_poison;
+  if (storage->kind->binary == NULL)
+    return NULL;
+  v = storage->kind->binary (r, op, storage, storage_or_self (gm_realize (r, other)), reflected,
+                             inplace);
+  return v == storage ? t : v;
 }
 
 static const GmTracker *
@@ -314,45 +334,65 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
     "or",  "pow", "rshift",   "sub",    "truediv", "xor",
   };
   char name[32];
-  if (!reflected && other->kind == &gm_kind_object && other->data != t->data &&
-      PyType_IsSubtype ((PyTypeObject *) other->data, (PyTypeObject *) t->data))
-    return NULL; /* the reflected method of a subclass comes first: the caller asks it, or breaks */
   if (inplace && !reflected) {
     g_snprintf (name, sizeof name, "__i%s__", names[op]);
-    const GmTracker *v = special (r, t, name, &other, 1);
+    const GmTracker *v = one_operator (r, op, name, t, other, false, true);
     if (v || r->stop)
       return v;
   }
-  g_snprintf (name, sizeof name, reflected ? "__r%s__" : "__%s__", names[op]);
-  return special (r, t, name, &other, 1);
+  bool object = other->kind == &gm_kind_object;
+  if (reflected && object && other->data == t->data)
+    return NULL; /* of one class: its method was asked already */
+  g_snprintf (name, sizeof name, "__r%s__", names[op]);
+  if (!reflected && object && other->data != t->data
+      && PyType_IsSubtype ((PyTypeObject *) other->data, (PyTypeObject *) t->data)) {
+    PyObject *own = gm_class_lookup_text (r, (PyTypeObject *) t->data, name),
+             *theirs = gm_class_lookup_text (r, (PyTypeObject *) other->data, name);
+    if (theirs && theirs != own) { /* the reflected method of a subclass comes first */
+      const GmTracker *v = one_operator (r, op, name, other, t, true, false);
+      if (v || r->stop)
+        return v;
+    }
+  }
+  if (!reflected)
+    g_snprintf (name, sizeof name, "__%s__", names[op]);
+  return one_operator (r, op, name, t, other, reflected, false);
 }
 
 static const GmTracker *
 unary (GmRecorder *r, GmUnary op, const GmTracker *t)
 {
   static const char *const names[] = { "__pos__", "__neg__", "__invert__" };
-  return special (r, t, names[op], NULL, 0);
+  GmHow how;
+  return special (r, t, names[op], NULL, 0, &how);
 }
 
 static const GmTracker *
 compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {
   static const char *const names[] = { "__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__" };
-  PyTypeObject *type = (PyTypeObject *) t->data;
-  if (type->tp_richcompare == PyBaseObject_Type.tp_richcompare && (op == Py_EQ || op == Py_NE)) {
-    class_lookup_text (r, type, names[op]);
-    if (other->kind == &gm_kind_object &&
-        ((PyTypeObject *) other->data)->tp_richcompare != PyBaseObject_Type.tp_richcompare)
+  GmHow how;
+  PyObject *found;
+  const GmTracker *v = special (r, t, names[op], &other, 1, &how);
+  if (r->stop)
+    return &gm_tracker_poison;
+  if (v)
+    return declined (v);
+  how = gm_object_how (r, t, names[op], &found);
+  if (found == gm_object_default (names[op])) {
+    if (op == Py_EQ)
+      return t == other ? gm_from_bool (r, true) : NULL;
+    if (op != Py_NE)
       return NULL;
-    const GmTracker *same = gm_is (r, t, other);
-    return op == Py_EQ || r->stop ? same : gm_from_bool (r, !gm_truth (r, same));
+    v = compare (r, Py_EQ, t, other); /* object.__ne__ inverts __eq__ */
+    return v && !r->stop ? gm_from_bool (r, !gm_truth (r, v)) : v;
   }
-  const GmTracker *v = special (r, t, names[op], &other, 1);
-  if (v == NULL && op == Py_NE && !r->stop) { /* object.__ne__ inverts __eq__ */
-    v = special (r, t, "__eq__", &other, 1);
-    return v ? gm_from_bool (r, !gm_truth (r, v)) : NULL;
-  }
-  return v;
+  const GmTracker *storage = left_to_storage (r, t, names[op]);
+  if (storage == NULL)
+    return &gm_tracker_poison;
+  return storage->kind->compare
+             ? storage->kind->compare (r, op, storage, storage_or_self (gm_realize (r, other)))
+             : NULL;
 }
 
 /* Allocated without its __init__ or __new__, then filled: both have run while recording. */
@@ -362,20 +402,33 @@ build (GmResidualBuilder *b, const GmTracker *t)
   if (gm_residual_cached (b, t))
     return true;
   GmRecorder *r = gm_residual_recorder (b);
-  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
-  gm_residual_emit (
-      b, GM_INSN_LOAD_CONST, 0,
-      gm_record_take (r, PyObject_GetAttrString ((PyObject *) &PyBaseObject_Type, "__new__")));
-  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) t->data);
-  gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
-  gm_residual_allocated (b, t);
+  if (gm_is_partial ((PyTypeObject *) t->data)) {
+    if (!gm_partial_build (b, t))
+      return false;
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+    return true;
+  }
+  if (!gm_storage_build (b, t))
+    return false;
+  bool plain = ((PyTypeObject *) t->data)->tp_setattro == PyObject_GenericSetAttr;
   const GmTracker *contents = gm_contents_of (r, t);
-  for (uint32_t i = 0; i < contents->n; i += 2)
-    if (contents->items[i + 1] != &gm_tracker_null) {
+  for (uint32_t i = 0; i < contents->n; i += 2) {
+    if (contents->items[i + 1] == &gm_tracker_null)
+      continue;
+    if (plain) {
       gm_residual_value (b, contents->items[i + 1]);
       gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
       gm_residual_emit (b, GM_INSN_STORE_ATTR, 0, contents->items[i]->real);
+      continue;
     }
+    gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_object_default ("__setattr__"));
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, contents->items[i]->real);
+    gm_residual_value (b, contents->items[i + 1]);
+    gm_residual_emit (b, GM_INSN_CALL, 3, NULL);
+    gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
+  }
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
   return true;
 }
@@ -385,9 +438,10 @@ const GmTrackerKind gm_kind_object = {
   .type = type,
   .truth = truth,
   .iter = iter,
+  .next = next,
   .call = call,
-  .getattr = getattr,
-  .setattr = setattr,
+  .getattr = gm_object_getattr,
+  .setattr = gm_object_setattr,
   .getitem = getitem,
   .setitem = setitem,
   .binary = binary,
@@ -396,46 +450,4 @@ const GmTrackerKind gm_kind_object = {
   .len = len,
   .contains = contains,
   .build = build,
-};
-
-/* -- Modules --------------------------------------------------------------- */
-
-const GmTracker *
-gm_wrap_module (GmRecorder *r, PyObject *real, const GmSource *source)
-{
-  gm_guard (r, IS, source, .obj = real);
-  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_module, .real = real, .source = source);
-  gm_know (r, t);
-  return t;
-}
-
-static const GmTracker *
-module_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
-{
-  const GmTracker *v = gm_global_load (r, PyModule_GetDict (t->real), name);
-  if (v)
-    return v;
-  return gm_record_break (r, GM_BREAK_ATTRIBUTE_MISSING, "module", PyUnicode_AsUTF8 (name));
-}
-
-static void
-module_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
-{
-  if (value)
-    gm_global_store (r, PyModule_GetDict (t->real), name, value);
-  else
-    gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, PyUnicode_AsUTF8 (name), "module");
-}
-
-static int
-module_truth (GmRecorder *r, const GmTracker *t)
-{
-  return 1;
-}
-
-const GmTrackerKind gm_kind_module = {
-  .name = "module",
-  .truth = module_truth,
-  .getattr = module_getattr,
-  .setattr = module_setattr,
 };

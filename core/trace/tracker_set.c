@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_set.c -- sets of constants.
  *
- * Contents are the elements in the order of insertion.  What Python iterates over is an order of
- * its own, which depends on that history; so a set is iterated only if it was made here and nothing
- * was removed (a real set filled in the same order then has the same order), or is a constant of
- * the code.  number 1: a frozenset that exists.
+ * Contents are the elements in the order of insertion, those of an existing set in the order of its
+ * table, which is guarded if it is seen.  What Python iterates over depends on the whole history;
+ * so a set is iterated only if it existed and was not changed, or was made here from values one by
+ * one and nothing was removed (a real set filled in the same order then has the same order).
+ * Contents with number 1: the order is not known.  Trackers with number 1: a frozenset that exists.
  */
-#include "core/trace/recorder.h"
+#include "core/trace/builtin.h"
+#include "core/trace/exception.h"
 
 static const GmTracker *
 set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *const *items,
          uint32_t n)
 {
   uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *t = gm_tracker_add (r,
-                                       &(GmTracker){ .kind = &gm_kind_set,
-                                                     .real = real,
-                                                     .source = source,
-                                                     .id = id,
-                                                     .number = real && PyFrozenSet_Check (real) });
+  const GmTracker *t =
+      gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_set,
+                                       .real = real,
+                                       .source = source,
+                                       .id = id,
+                                       .number = real && PyFrozenSet_Check (real) });
   gm_contents_set (r, t, gm_contents (r, items, n));
   return t;
 }
@@ -65,7 +67,7 @@ add (GmRecorder *r, const GmTracker *t, const GmTracker *item)
   items[old->n] = gm_realize (r, item);
   gm_contents_set (r, t,
                    gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n + 1,
-                               .number = old->number));
+                               .number = old->number || t->real));
 }
 
 const GmTracker *
@@ -78,7 +80,7 @@ gm_set_new (GmRecorder *r, const GmTracker *const *items, uint32_t n)
 }
 
 const GmTracker *
-gm_wrap_set (GmRecorder *r, PyObject *real, const GmSource *source)
+gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   g_autoptr (GPtrArray) items = g_ptr_array_new ();
   Py_ssize_t pos = 0;
@@ -89,12 +91,57 @@ gm_wrap_set (GmRecorder *r, PyObject *real, const GmSource *source)
       return gm_record_break (r, GM_BREAK_VALUE_KIND, "set with elements other than str and int");
     g_ptr_array_add (items, (gpointer) gm_from_constant (r, key));
   }
-  gm_guard (r, TYPE, source, .obj = (PyObject *) Py_TYPE (real));
   gm_guard (r, SET_EQUALS, source, .obj = gm_record_take (r, PyFrozenSet_New (real)));
-  const GmTracker *t = set_add (r, real, source, (const GmTracker *const *) items->pdata,
-                                items->len);
-  gm_know (r, t);
+  return set_add (r, real, source, (const GmTracker *const *) items->pdata, items->len);
+}
+
+const GmTracker *
+gm_wrap_set (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  gm_guard (r, TYPE, source, .obj = (PyObject *) Py_TYPE (real));
+  const GmTracker *t = gm_set_storage (r, real, source);
+  if (!r->stop)
+    gm_know (r, t);
   return t;
+}
+
+/* A set that an operation made: its order is not known. */
+static const GmTracker *
+set_result (GmRecorder *r, const GmTracker *like, PyObject *result)
+{
+  g_autoptr (GPtrArray) items = g_ptr_array_new ();
+  Py_ssize_t pos = 0;
+  PyObject *key;
+  Py_hash_t hash;
+  gm_record_take (r, result);
+  while (_PySet_NextEntry (result, &pos, &key, &hash))
+    g_ptr_array_add (items, (gpointer) gm_from_constant (r, key));
+  bool frozen = PyFrozenSet_Check (result);
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  const GmTracker *t = gm_tracker_add (
+      r, &(GmTracker){
+             .kind = &gm_kind_set, .real = frozen ? result : NULL, .id = id, .number = frozen });
+  const GmTracker *c = gm_contents (r, (const GmTracker *const *) items->pdata, items->len);
+  gm_contents_set (
+      r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = c->items, .n = c->n, .number = 1));
+  return t;
+}
+
+/* The values of an iterable whose order does not matter here. */
+static GPtrArray *
+iterate_unordered (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_realize (r, t);
+  const GmTracker *storage = gm_storage (t);
+  if (storage && storage->kind == &gm_kind_set)
+    t = storage;
+  if (r->stop || t->kind != &gm_kind_set)
+    return gm_iterate (r, t);
+  const GmTracker *contents = gm_contents_of (r, t);
+  GPtrArray *all = g_ptr_array_new ();
+  for (uint32_t i = 0; i < contents->n; i++)
+    g_ptr_array_add (all, (gpointer) contents->items[i]);
+  return all;
 }
 
 static PyTypeObject *
@@ -109,8 +156,9 @@ len (GmRecorder *r, const GmTracker *t)
   return gm_contents_of (r, t)->n;
 }
 
+/* A real set of the same elements, in an order of its own. */
 static PyObject *
-constant (GmRecorder *r, const GmTracker *t)
+real_set (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *contents = gm_contents_of (r, t);
   if (t->number)
@@ -121,12 +169,29 @@ constant (GmRecorder *r, const GmTracker *t)
   return set;
 }
 
+/* Its text shows the order, so only where that is known. */
+static PyObject *
+constant (GmRecorder *r, const GmTracker *t)
+{
+  if (gm_contents_of (r, t)->number || (t->source && !t->number))
+    return NULL;
+  if (t->source)
+    gm_guard (r, SET_ORDER, t->source, .obj = gm_record_take (r, PySequence_Tuple (t->real)));
+  return real_set (r, t);
+}
+
 static const GmTracker *
 iter (GmRecorder *r, const GmTracker *t)
 {
-  if (t->source || gm_contents_of (r, t)->number)
+  const GmTracker *contents = gm_contents_of (r, t);
+  if (contents->number)
     return gm_record_break (r, GM_BREAK_ITERATION, "set whose order is not known");
-  PyObject *set = gm_record_take (r, constant (r, t));
+  if (t->source || t->number) { /* the contents are in the order of the real one's table */
+    if (t->source)
+      gm_guard (r, SET_ORDER, t->source, .obj = gm_record_take (r, PySequence_Tuple (t->real)));
+    return gm_iter (r, gm_tuple_new (r, contents->items, contents->n));
+  }
+  PyObject *set = gm_record_take (r, real_set (r, t));
   PyObject *list = PySequence_List (set);
   return gm_iter (r, gm_from_constant_take (r, list));
 }
@@ -177,25 +242,167 @@ static const GmTracker *
 method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   for (uint32_t i = 0; i < args->n && !r->stop; i++) {
-    g_autoptr (GPtrArray) items = gm_iterate (r, args->args[i]);
+    const GmTracker *from = gm_realize (r, args->args[i]);
+    bool unordered = !r->stop && (from->kind == &gm_kind_set || from->kind == &gm_kind_dict);
+    g_autoptr (GPtrArray) items = iterate_unordered (r, from);
+    if (items && unordered && !t->real) { /* a set is merged in the order of its table */
+      const GmTracker *c = gm_contents_of (r, t);
+      gm_contents_set (
+          r, t,
+          gm_tracker (r, .kind = &gm_kind_contents, .items = c->items, .n = c->n, .number = 1));
+    } else if (items && unordered) {
+      gm_record_break (r, GM_BREAK_CALL_METHOD, "update", "set");
+      return &gm_tracker_poison;
+    }
     for (uint32_t k = 0; items && k < items->len; k++)
       method_add (r, t, &(GmCallArgs){ (const GmTracker *const *) &items->pdata[k], 1, NULL });
   }
   return gm_none (r);
 }
 
+static const GmTracker *
+method_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "remove", args, 1, 1))
+    return &gm_tracker_poison;
+  PyObject *o = element (r, args->args[0]);
+  if (o && find (r, t, o) < 0)
+    return gm_raise_value (r, PyExc_KeyError, args->args[0]);
+  return method_discard (r, t, args);
+}
+
+static const GmTracker *
+method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "clear", args, 0, 0))
+    return &gm_tracker_poison;
+  gm_contents_set (r, t, gm_contents (r, NULL, 0));
+  if (t->real)
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PySet_Type), "clear"), NULL, &t, 1);
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "copy", args, 0, 0))
+    return &gm_tracker_poison;
+  return t->number ? t : set_result (r, t, real_set (r, t));
+}
+
+/* A question about two sets, or a new set of two: CPython's own, on real sets.  What order a new
+ * one is iterated in depends on how its operands came about: it is taken as not known. */
+static const GmTracker *
+on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *args)
+{
+  PyObject *self = real_set (r, t);
+  if (self)
+    gm_record_take (r, self);
+  if (self == NULL || args->names)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, name, "set");
+  PyObject *method = gm_record_take (r, PyObject_GetAttrString (self, name));
+  g_autofree PyObject **values = g_new0 (PyObject *, args->n + 1);
+  for (uint32_t i = 0; i < args->n; i++) {
+    g_autoptr (GPtrArray) items = iterate_unordered (r, args->args[i]);
+    if (items == NULL)
+      return &gm_tracker_poison;
+    values[i] = gm_record_take (r, PyList_New (0));
+    for (uint32_t k = 0; k < items->len; k++) {
+      PyObject *o = element (r, items->pdata[k]);
+      if (o == NULL)
+        return &gm_tracker_poison;
+      PyList_Append (values[i], o);
+    }
+  }
+  PyObject *result = PyObject_Vectorcall (method, values, args->n, NULL);
+  if (result && PyAnySet_Check (result))
+    return set_result (r, t, result);
+  return gm_from_constant_take (r, result);
+}
+
+#define ON_REAL(name)                                                                              \
+  static const GmTracker *method_##name (GmRecorder *r, const GmTracker *t,                        \
+                                         const GmCallArgs *args)                                   \
+  {                                                                                                \
+    return on_real (r, t, #name, args);                                                            \
+  }
+ON_REAL (union)
+ON_REAL (intersection)
+ON_REAL (difference)
+ON_REAL (symmetric_difference)
+ON_REAL (issubset)
+ON_REAL (issuperset)
+ON_REAL (isdisjoint)
+
+/* set.__init__ of a new set. */
+static const GmTracker *
+method_init (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (t->real || gm_contents_of (r, t)->n)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "__init__", "set");
+  return method_update (r, t, args);
+}
+
 static const GmMethodRow methods[] = {
   { "add", method_add },
   { "discard", method_discard },
   { "update", method_update },
+  { "remove", method_remove },
+  { "clear", method_clear },
+  { "__init__", method_init },
+  { NULL, NULL },
+};
+
+static const GmMethodRow both_methods[] = {
+  { "copy", method_copy },
+  { "union", method_union },
+  { "intersection", method_intersection },
+  { "difference", method_difference },
+  { "symmetric_difference", method_symmetric_difference },
+  { "issubset", method_issubset },
+  { "issuperset", method_issuperset },
+  { "isdisjoint", method_isdisjoint },
   { NULL, NULL },
 };
 
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
-  const GmTracker *bound = t->number ? NULL : gm_method_row (r, methods, t, name);
-  return bound ? bound : gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "set");
+  const GmTracker *bound = gm_method_row (r, both_methods, t, name);
+  if (bound == NULL && !t->number)
+    bound = gm_method_row (r, methods, t, name);
+  if (bound || (bound = gm_operator_method (r, t, name)) != NULL
+      || _PyType_Lookup (type (r, t), name) == NULL)
+    return bound;
+  return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "set");
+}
+
+static const GmTracker *
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+        bool inplace)
+{
+  const char *name = op == GM_BIN_OR    ? "union"
+                     : op == GM_BIN_AND ? "intersection"
+                     : op == GM_BIN_SUB ? "difference"
+                     : op == GM_BIN_XOR ? "symmetric_difference"
+                                        : NULL;
+  if (name == NULL || reflected || other->kind != &gm_kind_set)
+    return NULL;
+  if (!inplace || t->number)
+    return on_real (r, t, name, &(GmCallArgs){ &other, 1, NULL });
+  if (op == GM_BIN_OR) {
+    method_update (r, t, &(GmCallArgs){ &other, 1, NULL });
+    return t;
+  }
+  if (op == GM_BIN_XOR || other == t)
+    return NULL;
+  const GmTracker *old = gm_contents_of (r, t); /* what goes is discarded, one by one */
+  for (uint32_t i = 0; i < old->n && !r->stop; i++) {
+    PyObject *o = element (r, old->items[i]);
+    if (o && (find (r, other, o) >= 0) == (op == GM_BIN_SUB))
+      method_discard (r, t, &(GmCallArgs){ &old->items[i], 1, NULL });
+  }
+  return t;
 }
 
 static const GmTracker *
@@ -203,8 +410,8 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {
   if (other->kind != &gm_kind_set)
     return NULL;
-  PyObject *a = gm_constant (r, t), *b = gm_constant (r, other);
-  return a && b ? gm_from_constant_take (r, PyObject_RichCompare (a, b, op)) : NULL;
+  PyObject *a = gm_record_take (r, real_set (r, t)), *b = gm_record_take (r, real_set (r, other));
+  return gm_from_constant_take (r, PyObject_RichCompare (a, b, op));
 }
 
 static bool
@@ -232,6 +439,7 @@ const GmTrackerKind gm_kind_set = {
   .type = type,
   .iter = iter,
   .getattr = getattr,
+  .binary = binary,
   .compare = compare,
   .len = len,
   .contains = contains,

@@ -5,7 +5,7 @@
  * metadata is that value's in the graph, never kept here. Guards are made from the real tensor's
  * metadata at entry, which nothing in a recording can change.
  */
-#include "core/trace/recorder.h"
+#include "core/trace/exception.h"
 
 #include <string.h>
 
@@ -178,21 +178,21 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   uint32_t n = args->n + gm_args_n_named (args);
   for (uint32_t i = 0; i < n; i++) {
     const GmTracker *a = gm_realize (r, args->args[i]);
-    const char *name = i < args->n ? ""
-                                   : PyUnicode_AsUTF8 (PyTuple_GET_ITEM (args->names, i - args->n));
+    const char *name =
+        i < args->n ? "" : PyUnicode_AsUTF8 (PyTuple_GET_ITEM (args->names, i - args->n));
     if (r->stop)
       return &gm_tracker_poison;
     if (strcmp (name, "copy") == 0 && a->kind == &gm_kind_constant && PyBool_Check (a->real))
       copy = a->real == Py_True;
     else if (a->kind == &gm_kind_tensor && i < args->n)
       to = meta_of (r, a)->dtype;
-    else if (a->kind == &gm_kind_constant && Py_TYPE (a->real) == gm_host.dtype_type &&
-             gm_dtypes[gm_host.dtype_get (a->real)].live)
+    else if (a->kind == &gm_kind_constant && Py_TYPE (a->real) == gm_host.dtype_type
+             && gm_dtypes[gm_host.dtype_get (a->real)].live)
       to = gm_host.dtype_get (a->real);
-    else if (a->kind == &gm_kind_constant &&
-             ((gm_host.device_type && Py_TYPE (a->real) == gm_host.device_type) ||
-              (PyUnicode_Check (a->real) &&
-               PyUnicode_CompareWithASCIIString (a->real, "cpu") == 0)))
+    else if (a->kind == &gm_kind_constant
+             && ((gm_host.device_type && Py_TYPE (a->real) == gm_host.device_type)
+                 || (PyUnicode_Check (a->real)
+                     && PyUnicode_CompareWithASCIIString (a->real, "cpu") == 0)))
       continue;
     else
       return gm_record_break (r, GM_BREAK_CALL_METHOD, "to", "tensor");
@@ -259,8 +259,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return bound;
   PyTypeObject *type = t->real ? Py_TYPE (t->real) : gm_host.tensor_type;
   PyObject *found = _PyType_Lookup (type, name);
-  if (found && gm_host.api_type &&
-      (Py_TYPE (found) == gm_host.api_type || Py_TYPE (found) == gm_host.api_method_type)) {
+  if (found && gm_host.api_type
+      && (Py_TYPE (found) == gm_host.api_type || Py_TYPE (found) == gm_host.api_method_type)) {
     bool inplace;
     const GmApi *api = gm_host.api_get (found, &inplace);
     const GmTracker **self = gm_tracker_array (r, 1);
@@ -268,10 +268,16 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return gm_tracker (r, .kind = &gm_kind_api, .items = self, .n = 1, .data = api,
                        .number = inplace);
   }
-  if (found == NULL) {
+  if (found == NULL) { /* what someone put on the tensor */
     PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
-    if (t->real == NULL || dict == NULL || *dict == NULL || PyDict_GET_SIZE (*dict) == 0)
-      return gm_record_break (r, GM_BREAK_ATTRIBUTE_MISSING, "Tensor", s);
+    PyObject *value = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
+    if (value)
+      return gm_wrap_present (r, value, gm_source_attr (r, t->source, name));
+    PyErr_Clear ();
+    if (t->real)
+      gm_guard (r, ATTR_ABSENT, t->source, .key = name);
+    return gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'",
+                         type->tp_name, s);
   }
   return gm_record_break (r, GM_BREAK_TENSOR_ATTRIBUTE, s);
 }
@@ -287,8 +293,8 @@ setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *val
 static bool
 computes_with (GmRecorder *r, const GmTracker *t)
 {
-  return t->kind == &gm_kind_tensor ||
-         (t->kind == &gm_kind_constant && (PyLong_Check (t->real) || PyFloat_Check (t->real)));
+  return t->kind == &gm_kind_tensor
+         || (t->kind == &gm_kind_constant && (PyLong_Check (t->real) || PyFloat_Check (t->real)));
 }
 
 static const GmTracker *

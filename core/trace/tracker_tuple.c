@@ -6,7 +6,8 @@
  * number 1: `data` is the text "max values indices" of a result type of the library, whose object
  * only the host can make.
  */
-#include "core/trace/recorder.h"
+#include "core/trace/builtin.h"
+#include "core/trace/exception.h"
 
 #include <string.h>
 
@@ -39,7 +40,9 @@ gm_wrap_tuple (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   PyTypeObject *type = Py_TYPE (real);
   if (type != &PyTuple_Type && type != gm_host.size_type && fields_of (type) == NULL)
-    return gm_record_break (r, GM_BREAK_VALUE_KIND, type->tp_name);
+    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE)
+               ? gm_wrap_object (r, real, source)
+               : gm_record_break (r, GM_BREAK_VALUE_KIND, type->tp_name);
   uint32_t n = (uint32_t) PyTuple_GET_SIZE (real);
   gm_guard (r, TYPE, source, .obj = (PyObject *) type);
   gm_guard (r, TUPLE_LEN, source, .index = n);
@@ -47,11 +50,23 @@ gm_wrap_tuple (GmRecorder *r, PyObject *real, const GmSource *source)
   for (uint32_t i = 0; i < n; i++)
     items[i] = gm_wrap_lazy (r, PyTuple_GET_ITEM (real, i),
                              gm_source_item (r, source, GM_SOURCE_TUPLE_ITEM, i));
-  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_tuple, .real = real, .source = source,
-                                   .items = items, .n = n,
-                                   .data = type == &PyTuple_Type ? NULL : type);
+  const GmTracker *t =
+      gm_tracker (r, .kind = &gm_kind_tuple, .real = real, .source = source, .items = items, .n = n,
+                  .data = type == &PyTuple_Type ? NULL : type);
   gm_know (r, t);
   return t;
+}
+
+const GmTracker *
+gm_tuple_storage (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  uint32_t n = (uint32_t) PyTuple_GET_SIZE (real);
+  gm_guard (r, TUPLE_LEN, source, .index = n);
+  const GmTracker **items = gm_tracker_array (r, n);
+  for (uint32_t i = 0; i < n; i++)
+    items[i] = gm_wrap_lazy (r, PyTuple_GET_ITEM (real, i),
+                             gm_source_item (r, source, GM_SOURCE_TUPLE_ITEM, i));
+  return gm_tuple_new (r, items, n);
 }
 
 const GmTracker *
@@ -99,7 +114,7 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   key = gm_realize (r, key);
   if (gm_constant_int (r, key, &i)) {
     if (i < -(int64_t) t->n || i >= (int64_t) t->n)
-      return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "IndexError: tuple index out of range");
+      return gm_raise_new (r, PyExc_IndexError, "tuple index out of range");
     return t->items[i < 0 ? i + t->n : i];
   }
   PyObject *slice = key->kind == &gm_kind_slice ? gm_constant (r, key) : NULL;
@@ -107,6 +122,8 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   if (slice == NULL || t->number || PySlice_Unpack (slice, &start, &stop, &step) < 0)
     return gm_record_break (r, GM_BREAK_SUBSCRIPT, gm_type_text (r, t), gm_type_text (r, key));
   Py_ssize_t n = PySlice_AdjustIndices (t->n, &start, &stop, step);
+  if (start == 0 && step == 1 && n == t->n && t->data == NULL) /* one object, as in CPython */
+    return t;
   const GmTracker **items = gm_tracker_array (r, (uint32_t) n);
   for (Py_ssize_t k = 0; k < n; k++)
     items[k] = t->items[start + k * step];
@@ -118,11 +135,17 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 static const GmTracker *
 index_or_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, bool count)
 {
-  PyObject *all = gm_constant (r, t),
-           *item = args->n == 1 && !args->names ? gm_constant (r, args->args[0]) : NULL;
-  if (all == NULL || item == NULL)
-    return gm_record_break (r, GM_BREAK_CALL_METHOD, count ? "count" : "index", "tuple");
-  return gm_from_constant_take (r, PyObject_CallMethod (all, count ? "count" : "index", "O", item));
+  int64_t n = 0;
+  if (!gm_args_plain (r, count ? "count" : "index", args, 1, 1))
+    return &gm_tracker_poison;
+  for (uint32_t i = 0; i < t->n && !r->stop; i++) {
+    bool same = gm_same_or_equal (r, t->items[i], args->args[0]);
+    if (same && !count)
+      return gm_from_int (r, i);
+    n += same;
+  }
+  return count ? gm_from_int (r, n)
+               : gm_raise_new (r, PyExc_ValueError, "tuple.index(x): x not in tuple");
 }
 
 static const GmTracker *
@@ -168,21 +191,22 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     for (Py_ssize_t i = 0; fields && i < PyTuple_GET_SIZE (fields) && i < t->n; i++)
       if (gm_str_equal (PyTuple_GET_ITEM (fields, i), name))
         return t->items[i];
-    const GmTracker *bound = type == gm_host.size_type ? gm_method_row (r, size_methods, t, name)
-                                                       : NULL;
+    const GmTracker *bound =
+        type == gm_host.size_type ? gm_method_row (r, size_methods, t, name) : NULL;
     if (bound)
       return bound;
     PyObject *found = fields ? _PyType_Lookup (type, name) : NULL;
-    if (found && PyFunction_Check (found)) {
+    if (found
+        && (PyFunction_Check (found) || Py_IS_TYPE (found, &PyClassMethod_Type)
+            || PyTuple_CheckExact (found))) {
       gm_guard (r, CLASS_LOOKUP, NULL, .obj = (PyObject *) type, .key = name, .ptr = found);
-      return gm_method_new (r, gm_wrap (r, found, gm_source_class_attr (r, type, name)), t);
+      return gm_class_value (r, type, name, found, t);
     }
   }
   const GmTracker *bound = gm_method_row (r, methods, t, name);
-  if (bound)
+  if (bound || (bound = gm_operator_method (r, t, name)) != NULL
+      || (_PyType_Lookup (&PyTuple_Type, name) == NULL && t->data == NULL))
     return bound;
-  if (_PyType_Lookup (&PyTuple_Type, name) == NULL && t->data == NULL)
-    return NULL;
   return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
 }
 
@@ -193,17 +217,21 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   int64_t times;
   if (t->number || (t->data && t->data != gm_host.size_type))
     return NULL;
-  if (op == GM_BIN_ADD && !reflected && other->kind == &gm_kind_tuple && !other->number &&
-      (other->data == NULL || other->data == gm_host.size_type)) {
+  if (op == GM_BIN_ADD && !reflected && other->kind == &gm_kind_tuple && !other->number
+      && (other->data == NULL || other->data == gm_host.size_type)) {
     const GmTracker **items = gm_tracker_array (r, t->n + other->n);
     gm_tracker_copy (items, t->items, t->n);
     gm_tracker_copy (items + t->n, other->items, other->n);
     if (t->data || other->data) /* what Size + tuple is, Size decides */
       return NULL;
+    if (t->n == 0 || other->n == 0)
+      return t->n ? t : other;
     return gm_tuple_new (r, items, t->n + other->n);
   }
   if (op == GM_BIN_MUL && t->data == NULL && gm_constant_int (r, other, &times) && times <= 10000) {
     uint32_t n = times > 0 ? (uint32_t) times * t->n : 0;
+    if (times == 1)
+      return t;
     const GmTracker **items = gm_tracker_array (r, n);
     for (uint32_t i = 0; i < n; i++)
       items[i] = t->items[i % t->n];
@@ -245,7 +273,7 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
     const GmTracker *a = gm_realize (r, t->items[i]), *b = gm_realize (r, other->items[i]);
     if (r->stop)
       return &gm_tracker_poison;
-    same = a == b || gm_truth (r, gm_compare (r, Py_EQ, a, b));
+    same = gm_same_or_equal (r, a, b);
   }
   return gm_from_bool (r, same == (op == Py_EQ));
 }
@@ -256,7 +284,7 @@ contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
   item = gm_realize (r, item);
   for (uint32_t i = 0; i < t->n && !r->stop; i++) {
     const GmTracker *a = gm_realize (r, t->items[i]);
-    if (a == item || gm_truth (r, gm_compare (r, Py_EQ, a, item)))
+    if (gm_same_or_equal (r, a, item))
       return gm_from_bool (r, !r->stop);
   }
   return gm_from_bool (r, false);
@@ -276,9 +304,9 @@ build (GmResidualBuilder *b, const GmTracker *t)
   } else if (t->data) {
     maker = (PyObject *) t->data;
   }
-  if (maker && !t->number &&
-      t->data != gm_host.size_type) { /* tuple.__new__ (type, items): the class's own __new__ is not
-                                         run again */
+  if (maker && !t->number
+      && t->data != gm_host.size_type) { /* tuple.__new__ (type, items): the class's own __new__ is
+                                            not run again */
     gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
     gm_residual_emit (
         b, GM_INSN_LOAD_CONST, 0,

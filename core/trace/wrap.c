@@ -8,6 +8,8 @@
  */
 #include "core/trace/control.h"
 
+#include <string.h>
+
 const GmTracker *
 gm_known (GmRecorder *r, PyObject *real, const GmSource *source)
 {
@@ -17,8 +19,8 @@ gm_known (GmRecorder *r, PyObject *real, const GmSource *source)
                             "code that uses a module's dict as a value");
   if (t == NULL || source == NULL || t->source == source || t->source == NULL)
     return t;
-  if (t->kind == &gm_kind_class || t->kind == &gm_kind_builtin || t->kind == &gm_kind_module ||
-      t->kind == &gm_kind_api)
+  if (t->kind == &gm_kind_class || t->kind == &gm_kind_builtin || t->kind == &gm_kind_module
+      || t->kind == &gm_kind_api)
     gm_guard (r, IS, source, .obj = real);
   else
     gm_guard (r, SAME, source, .other = t->source);
@@ -77,8 +79,8 @@ gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
   if (r->stop)
     return &gm_tracker_poison;
   PyTypeObject *type = Py_TYPE (real);
-  if (gm_is_constant_type (type) || type == gm_host.dtype_type ||
-      (gm_host.device_type && type == gm_host.device_type))
+  if (gm_is_constant_type (type) || type == gm_host.dtype_type
+      || (gm_host.device_type && type == gm_host.device_type))
     return gm_wrap_constant (r, real, source);
   const GmTracker *t = gm_known (r, real, source);
   if (t)
@@ -93,6 +95,8 @@ gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
     return gm_wrap_dict (r, real, source);
   if (type == &PySet_Type || type == &PyFrozenSet_Type)
     return gm_wrap_set (r, real, source);
+  if (strcmp (type->tp_name, "collections.deque") == 0 && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE))
+    return gm_wrap_deque (r, real, source);
   if (type == &PyFunction_Type)
     return gm_wrap_function (r, real, source);
   if (type == &PyMethod_Type)
@@ -136,6 +140,22 @@ gm_effect (GmRecorder *r, GmEffectKind kind, PyObject *fn, PyObject *name,
   if (name)
     gm_record_keep (r, name);
   g_array_append_val (r->effects, e);
+}
+
+void
+gm_effect_item (GmRecorder *r, PyTypeObject *owner, const GmTracker *t, const GmTracker *key,
+                const GmTracker *value)
+{
+  const GmTracker *args[3] = { t, key, value };
+  uint32_t n = value ? 3 : 2;
+  if (t->real == NULL)
+    return;
+  if (Py_TYPE (t->real) == owner)
+    gm_effect (r, value ? GM_EFFECT_SETITEM : GM_EFFECT_DELITEM, NULL, NULL, args, n);
+  else
+    gm_effect (r, GM_EFFECT_CALL,
+               PyDict_GetItemString (gm_type_dict (owner), value ? "__setitem__" : "__delitem__"), NULL,
+               args, n);
 }
 
 char *

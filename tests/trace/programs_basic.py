@@ -248,14 +248,14 @@ def case_comprehensions(compile):
     return compile(g)(G.ones(2))
 
 
-# expect: graphs=0 breaks=1
-def case_generator_expression_breaks(compile):
+# expect: graphs=1 breaks=0
+def case_generator_expression(compile):
     f = compile(lambda x: sum(x * i for i in range(3)))
     return f(G.ones(2))
 
 
-# expect: graphs=0 breaks=1
-def case_try_breaks(compile):
+# expect: graphs=1 breaks=0
+def case_try_block(compile):
     def g(x):
         try:
             return x + 1

@@ -68,8 +68,8 @@ def case_comprehension_inside_a_with_block(compile):
     return compile(root)(G.ones(2, requires_grad=True))
 
 
-# expect: graphs=0 breaks=1
-def case_comprehension_inside_a_try_block_breaks(compile):
+# expect: graphs=1 breaks=0
+def case_comprehension_inside_a_try_block(compile):
     def root(x):
         try:
             ys = [x * i for i in range(3)]

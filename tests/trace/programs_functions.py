@@ -377,8 +377,8 @@ def case_grad_mode_is_guarded(compile):
     return a, b, f(G.ones(2))
 
 
-# expect: graphs=0 breaks=1
-def case_with_on_other_objects_breaks(compile):
+# expect: graphs=1 breaks=0
+def case_with_on_other_objects(compile):
     class Manager:
         def __enter__(self):
             return 2

@@ -208,8 +208,8 @@ def case_getattr_hook(compile):
 
 
 # SIDE-11: a class that overrides __setattr__ is never changed silently
-# expect: graphs=0 breaks=1
-def case_side_11_setattr_override_breaks(compile):
+# expect: graphs=1 breaks=0
+def case_side_11_setattr_override(compile):
     g = Guarded()
 
     def root(g, x):

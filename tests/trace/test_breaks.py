@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each reason of core/breaks.def that a program can meet: its id, the user's line with carets, and a hint."""
 
+import functools
 import os
 import re
 import struct
@@ -21,16 +22,35 @@ class Plain:
 
 
 class Hooked:
-    def __setattr__(self, name, value):
-        object.__setattr__(self, name, value)
-
     def __getattribute__(self, name):
         return object.__getattribute__(self, name)
 
 
-class Allocated:
-    def __new__(cls, *args):
-        return object.__new__(cls)
+class CalledOtherwise(type):
+    def __call__(cls, *args):
+        return args
+
+
+class Called(metaclass=CalledOtherwise):
+    pass
+
+
+@functools.lru_cache
+def remembers(x):
+    return x
+
+
+def with_no_manager(x):
+    with Plain():
+        return x
+
+
+def index_in_a_try(x, i):
+    try:
+        with G.no_grad():
+            return x[i]
+    except IndexError:
+        return x
 
 
 def generator(x):
@@ -52,12 +72,6 @@ def many_nodes(x):
     for _ in range(200_000):
         x = x + 1
     return x
-
-
-def missing_local(x):
-    if x.shape[0] == 99:
-        y = 1
-    return x + y
 
 
 def store_in_an_object(x):
@@ -90,19 +104,17 @@ PROGRAMS = {
     "RECURSION": endless,
     "LOOP_LIMIT": spin,
     "GRAPH_LIMIT": many_nodes,
-    "ATTRIBUTE_MISSING": lambda x: x + Plain().nothing,
-    "ATTRIBUTE_HOOK": (lambda x, h: setattr(h, "a", 1) or x, X, Hooked()),
+    "ATTRIBUTE_MISSING": lambda x: delattr(Plain(), "nothing"),
+    "ATTRIBUTE_HOOK": (lambda x, h: x + h.a, X, Hooked()),
     "OPERATOR": lambda x: x + (Plain() + 1),
     "UNARY": lambda x: x + (-Plain()),
-    "SUBSCRIPT": lambda x: x + Plain()[0],
+    "SUBSCRIPT": lambda x: x + [1][1.5],
     "SUBSCRIPT_STORE": store_in_an_object,
-    "CONTAINS": lambda x: x + (1 in Plain()),
-    "LENGTH": lambda x: x + len(Plain()),
+    "CONTAINS": lambda x: x in "abc",
+    "LENGTH": lambda x: x + len(G.relu),
     "IDENTITY": lambda x: x + (x.sin is x.sin),
     "ATTRIBUTE": lambda x: x + generator.__code__.co_argcount,
     "ITERATION": lambda x: [x for _ in 3],
-    "UNBOUND": missing_local,
-    "GLOBAL_MISSING": lambda x: x + no_such_global,  # noqa: F821
     "TENSOR_ERROR": lambda x: x @ x,
     "TENSOR_ATTRIBUTE": lambda x: (x * 2).grad_fn,
     "TENSOR_INPLACE_GRAD": (lambda x, w: w.mul_(2), X, W),
@@ -112,8 +124,10 @@ PROGRAMS = {
     "ASKED_FOR": lambda x: G._dynamo.graph_break() or x,
     "DISABLED": lambda x: disabled(x),
     "CALL_ARGUMENTS": lambda x: (lambda a: a)(x, x),
-    "CALL_OBJECT": (lambda x, v: v(x), X, Plain()),
-    "CALL_CLASS": lambda x: Allocated(x),
+    "CALL_OBJECT": lambda x: remembers(x),
+    "WITH_BLOCK": with_no_manager,
+    "TRY_BLOCK": (index_in_a_try, X, G.tensor([0])),
+    "CALL_CLASS": lambda x: Called(x),
 }
 
 # What no small program meets for certain, or what others' tests show

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * object.h -- what instances of classes share between their files: lookups on the class,
+ * attributes.
+ */
+#ifndef GM_TRACE_OBJECT_H
+#define GM_TRACE_OBJECT_H
+
+#include "core/trace/recorder.h"
+
+/* How a class does an operation: not at all, by a function of Python, by one of C. */
+typedef enum { GM_HOW_ABSENT, GM_HOW_PYTHON, GM_HOW_C, GM_HOW_OTHER } GmHow;
+GmHow gm_object_how (GmRecorder *r, const GmTracker *t, const char *name, PyObject **found);
+
+/* The attribute of the class, guarded; NULL if there is none. */
+PyObject *gm_class_lookup (GmRecorder *r, PyTypeObject *type, PyObject *name);
+PyObject *gm_class_lookup_text (GmRecorder *r, PyTypeObject *type, const char *name);
+/* type's text for C's PyBaseObject_Type.tp_dict["__eq__"] and the like. */
+PyObject *gm_object_default (const char *name);
+
+const GmTracker *gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject *name);
+void gm_object_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
+/* As object.__setattr__ does it, whatever the class overrides. */
+void gm_object_store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
+/* `found`, a descriptor or a value in the dict of a class, read through `self` (NULL: the class).
+ */
+const GmTracker *gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type,
+                                    PyObject *name, PyObject *found, const GmTracker *self);
+
+/* subclass.c: the storage of instances of list, dict, set, tuple subclasses. */
+/* Storage for an existing object; NULL: its class has none; `known` false: one without a model. */
+const GmTracker *gm_storage_wrap (GmRecorder *r, PyObject *real, const GmSource *source);
+/* The builtin class that lays out instances of `type`: object, list, dict, BaseException ... */
+PyTypeObject *gm_layout_of (PyTypeObject *type);
+/* Empty storage for a new object of the type; NULL where none is needed or there is no model. */
+const GmTracker *gm_storage_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
+bool gm_storage_build (GmResidualBuilder *b, const GmTracker *t);
+
+#endif

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * object_attrs.c -- attributes of instances, found and stored as object.__getattribute__ and
+ * object.__setattr__ do it.
+ *
+ * The order is: data descriptor, instance dict, other descriptor or class attribute, __getattr__.
+ * Each step is guarded: the class's lookup by identity, the instance's entry by presence and value
+ * or by absence.  Properties, descriptors and overridden hooks of the user's are inlined, so what
+ * is replayed are the plain stores that they did, never the hooks again.
+ */
+#include "core/trace/attrs.h"
+#include "core/trace/builtin.h"
+#include "core/trace/exception.h"
+#include "core/trace/object.h"
+
+#include <structmember.h>
+#include <string.h>
+
+/* -- Class lookups --------------------------------------------------------- */
+
+PyObject *
+gm_class_lookup (GmRecorder *r, PyTypeObject *type, PyObject *name)
+{
+  PyObject *found = _PyType_Lookup (type, name);
+  if (found)
+    gm_record_keep (r, found);
+  gm_guard (r, CLASS_LOOKUP, NULL, .obj = (PyObject *) type, .key = name, .ptr = found);
+  return found;
+}
+
+PyObject *
+gm_class_lookup_text (GmRecorder *r, PyTypeObject *type, const char *name)
+{
+  return gm_class_lookup (r, type, gm_record_take (r, PyUnicode_InternFromString (name)));
+}
+
+PyObject *
+gm_object_default (const char *name)
+{
+  return PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), name);
+}
+
+static bool
+is_c_descriptor (PyObject *o)
+{
+  return Py_IS_TYPE (o, &PyWrapperDescr_Type) || Py_IS_TYPE (o, &PyMethodDescr_Type)
+         || Py_IS_TYPE (o, &PyGetSetDescr_Type) || Py_IS_TYPE (o, &PyMemberDescr_Type)
+         || Py_IS_TYPE (o, &PyClassMethodDescr_Type) || PyCFunction_Check (o);
+}
+
+GmHow
+gm_object_how (GmRecorder *r, const GmTracker *t, const char *name, PyObject **found)
+{
+  PyObject *o = gm_class_lookup_text (r, (PyTypeObject *) t->data, name);
+  if (found)
+    *found = o;
+  if (o == NULL)
+    return GM_HOW_ABSENT;
+  if (PyFunction_Check (o))
+    return GM_HOW_PYTHON;
+  return is_c_descriptor (o) ? GM_HOW_C : GM_HOW_OTHER;
+}
+
+/* A method of C that is nothing but this function: object's own, or list's ... of the same. */
+static bool
+wraps (PyObject *found, void *function)
+{
+  return found && Py_IS_TYPE (found, &PyWrapperDescr_Type)
+         && ((PyWrapperDescrObject *) found)->d_wrapped == function;
+}
+
+/* True if attributes of the class are found in the usual way, but for __getattr__. */
+static bool
+plain_lookup (GmRecorder *r, PyTypeObject *type)
+{
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE))
+    return type->tp_getattro == PyObject_GenericGetAttr;
+  return wraps (gm_class_lookup_text (r, type, "__getattribute__"), PyObject_GenericGetAttr);
+}
+
+static const GmTracker *
+class_tracker (GmRecorder *r, PyTypeObject *type)
+{
+  return gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name));
+}
+
+/* -- Descriptors ----------------------------------------------------------- */
+
+static const GmTracker *
+property_get (GmRecorder *r, const GmTracker *self, PyObject *property, PyObject *name)
+{
+  PyObject *getter = gm_record_take (r, PyObject_GetAttrString (property, "fget"));
+  if (!PyFunction_Check (getter))
+    return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, self));
+  return gm_call_n (r, gm_wrap (r, getter, gm_source_const (r, getter, PyUnicode_AsUTF8 (name))),
+                    &self, 1);
+}
+
+/* functools.cached_property: computes once and stores beside the other attributes. */
+static const GmTracker *
+cached_get (GmRecorder *r, const GmTracker *self, PyObject *descriptor, PyObject *name)
+{
+  PyObject *func = PyObject_GetAttrString (descriptor, "func"),
+           *stored = PyObject_GetAttrString (descriptor, "attrname");
+  const GmTracker *v = NULL;
+  if (func && stored && PyFunction_Check (func) && PyUnicode_CheckExact (stored)) {
+    gm_record_keep (r, func);
+    v = gm_call_n (r, gm_wrap (r, func, gm_source_const (r, func, PyUnicode_AsUTF8 (name))), &self,
+                   1);
+    gm_object_store (r, self, gm_record_keep (r, stored), v);
+  }
+  PyErr_Clear ();
+  Py_XDECREF (func);
+  Py_XDECREF (stored);
+  return v ? v : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "object");
+}
+
+static bool
+is_named (PyTypeObject *type, const char *module, const char *name)
+{
+  const char *dot = strrchr (type->tp_name, '.');
+  if (strcmp (dot ? dot + 1 : type->tp_name, name) != 0)
+    return false;
+  PyObject *dict = gm_type_dict (type);
+  PyObject *m = dict ? PyDict_GetItemString (dict, "__module__") : NULL;
+  return m && PyUnicode_Check (m) && PyUnicode_CompareWithASCIIString (m, module) == 0;
+}
+
+/* A descriptor whose class is Python: __get__ (descriptor, instance or None, class). */
+static const GmTracker *
+user_get (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *found, const GmTracker *self)
+{
+  PyTypeObject *kind = Py_TYPE (found);
+  PyObject *get = gm_class_lookup_text (r, kind, "__get__");
+  if (get == NULL || !PyFunction_Check (get))
+    return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), type->tp_name);
+  const GmTracker *args[3] = { gm_wrap (r, found, gm_source_class_attr (r, type, name)),
+                               self ? self : gm_none (r), class_tracker (r, type) };
+  PyObject *key = gm_record_take (r, PyUnicode_InternFromString ("__get__"));
+  return gm_call_n (r, gm_wrap (r, get, gm_source_class_attr (r, kind, key)), args, 3);
+}
+
+const GmTracker *
+gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObject *name,
+                   PyObject *found, const GmTracker *self)
+{
+  const char *text = PyUnicode_AsUTF8 (name);
+  PyTypeObject *kind = Py_TYPE (found);
+  g_autofree char *label = g_strdup_printf ("%s.%s", owner->tp_name, text);
+  const GmSource *source =
+      owner == type ? gm_source_class_attr (r, type, name) : gm_source_const (r, found, label);
+  if (PyFunction_Check (found)
+      || (gm_host.compiled_type && (PyObject *) kind == gm_host.compiled_type)
+      || (gm_host.marked_type && kind == gm_host.marked_type)) {
+    const GmTracker *f = gm_wrap (r, found, source);
+    return self ? gm_method_new (r, f, self) : f;
+  }
+  if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) {
+    PyObject *inner = gm_record_take (r, PyObject_GetAttrString (found, "__func__"));
+    const GmTracker *f = gm_wrap (r, inner, gm_source_const (r, inner, label));
+    return kind == &PyStaticMethod_Type ? f : gm_method_new (r, f, class_tracker (r, type));
+  }
+  if (kind == &PyProperty_Type && self)
+    return property_get (r, self, found, name);
+  if (kind->tp_descr_get == NULL || PyType_Check (found) || PyCFunction_Check (found)
+      || (gm_host.api_type && kind == gm_host.api_type))
+    return gm_wrap_lazy (r, found, source);
+  if (self && is_named (kind, "functools", "cached_property"))
+    return cached_get (r, self, found, name);
+  if (self == NULL && kind == &PyClassMethodDescr_Type) { /* dict.fromkeys */
+    const GmTracker *bound = gm_class_method (r, class_tracker (r, type), name);
+    return bound ? bound : gm_record_break (r, GM_BREAK_ATTRIBUTE, text, type->tp_name);
+  }
+  if (self == NULL && (kind == &PyWrapperDescr_Type || kind == &PyMethodDescr_Type))
+    return gm_wrap (r, found, source); /* list.append: a function of C */
+  const GmTracker *storage = self ? gm_storage (self) : NULL;
+  if (storage && is_c_descriptor (found) && storage->kind->getattr) {
+    const GmTracker *v = storage->kind->getattr (r, storage, name);
+    if (v || r->stop)
+      return v;
+  }
+  if (kind->tp_flags & Py_TPFLAGS_HEAPTYPE)
+    return user_get (r, type, name, found, self);
+  return gm_record_break (r, GM_BREAK_ATTRIBUTE, text, type->tp_name);
+}
+
+const GmTracker *
+gm_class_value (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *found,
+                const GmTracker *self)
+{
+  return gm_descriptor_get (r, type, type, name, found, self);
+}
+
+/* -- Reading --------------------------------------------------------------- */
+
+/* A slot of __slots__: a place in the object. */
+static const GmTracker *
+member_get (GmRecorder *r, const GmTracker *t, PyObject *descriptor, PyObject *name)
+{
+  PyMemberDef *m = ((PyMemberDescrObject *) descriptor)->d_member;
+  if (m->type != T_OBJECT_EX && m->type != T_OBJECT)
+    return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
+  const GmTracker *stored = gm_attrs_get (r, t, name);
+  if (stored)
+    return stored == &gm_tracker_null ? NULL : stored;
+  PyObject *value = t->real ? *(PyObject **) ((char *) t->real + m->offset) : NULL;
+  if (value)
+    return gm_wrap_present (r, value, gm_source_member (r, t->source, m->offset, name));
+  if (t->real)
+    gm_guard (r, MEMBER_ABSENT, t->source, .index = m->offset, .key = name);
+  return m->type == T_OBJECT ? gm_none (r) : NULL;
+}
+
+static const GmTracker *
+instance_get (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  const GmTracker *stored = gm_attrs_get (r, t, name);
+  if (stored)
+    return stored == &gm_tracker_null ? NULL : stored;
+  if (t->real == NULL)
+    return NULL;
+  PyObject **dict = _PyObject_GetDictPtr (t->real);
+  PyObject *value = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
+  if (value)
+    return gm_wrap_present (r, value, gm_source_attr (r, t->source, name));
+  PyErr_Clear ();
+  if (dict)
+    gm_guard (r, ATTR_ABSENT, t->source, .key = name);
+  return NULL;
+}
+
+/* The item of a named tuple's subclass; -1 if the name is none of its fields. */
+static const GmTracker *
+field_of (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  const GmTracker *storage = gm_storage (t);
+  PyObject *fields = storage && storage->kind == &gm_kind_tuple
+                         ? gm_class_lookup_text (r, (PyTypeObject *) t->data, "_fields")
+                         : NULL;
+  for (Py_ssize_t i = 0;
+       fields && PyTuple_CheckExact (fields) && i < PyTuple_GET_SIZE (fields) && i < storage->n;
+       i++)
+    if (gm_str_equal (PyTuple_GET_ITEM (fields, i), name))
+      return storage->items[i];
+  return NULL;
+}
+
+static const GmTracker *
+data_descriptor_get (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name)
+{
+  const GmTracker *storage = gm_storage (t);
+  PyTypeObject *type = (PyTypeObject *) t->data;
+  if (Py_IS_TYPE (found, &PyProperty_Type))
+    return property_get (r, t, found, name);
+  if (Py_IS_TYPE (found, &PyMemberDescr_Type)
+      && !(storage && storage->kind == &gm_kind_exception
+           && !(((PyDescrObject *) found)->d_type->tp_flags & Py_TPFLAGS_HEAPTYPE)))
+    return member_get (r, t, found, name);
+  if (Py_TYPE (found)->tp_flags & Py_TPFLAGS_HEAPTYPE)
+    return user_get (r, type, name, found, t);
+  if (is_named (Py_TYPE (found), "collections", "_tuplegetter")
+      || strcmp (Py_TYPE (found)->tp_name, "_collections._tuplegetter") == 0) {
+    const GmTracker *field = field_of (r, t, name);
+    if (field)
+      return field;
+  }
+  if (storage && is_c_descriptor (found) && storage->kind->getattr)
+    return storage->kind->getattr (r, storage, name);
+  return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
+}
+
+/* Without __getattr__.  NULL: there is none. */
+static const GmTracker *
+generic_get (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  PyTypeObject *type = (PyTypeObject *) t->data;
+  PyObject *found = gm_class_lookup (r, type, name);
+  if (found && Py_TYPE (found)->tp_descr_set)
+    return data_descriptor_get (r, t, found, name);
+  const GmTracker *v = instance_get (r, t, name);
+  if (v)
+    return v;
+  return found ? gm_descriptor_get (r, type, type, name, found, t) : NULL;
+}
+
+const GmTracker *
+gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  PyTypeObject *type = (PyTypeObject *) t->data;
+  if (!plain_lookup (r, type))
+    return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, type->tp_name, "__getattribute__");
+  const GmTracker *v = generic_get (r, t, name);
+  if (r->pending) { /* an AttributeError of a property asks __getattr__, too */
+    PyObject *hook =
+        _PyType_Lookup (type, gm_record_take (r, PyUnicode_InternFromString ("__getattr__")));
+    if (hook == NULL || !gm_exception_caught (r, PyExc_AttributeError))
+      return v;
+    v = NULL;
+  }
+  if (v || r->stop)
+    return v;
+  PyObject *hook = gm_class_lookup_text (r, type, "__getattr__");
+  if (hook && PyFunction_Check (hook)) {
+    PyObject *key = gm_record_take (r, PyUnicode_InternFromString ("__getattr__"));
+    const GmTracker *args[2] = { t, gm_from_constant (r, name) };
+    return gm_call_n (r, gm_wrap (r, hook, gm_source_class_attr (r, type, key)), args, 2);
+  }
+  return hook ? gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, type->tp_name, "__getattr__") : NULL;
+}
+
+/* -- Writing --------------------------------------------------------------- */
+
+static bool
+has_dict (PyTypeObject *type)
+{
+  return type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
+}
+
+/* A data descriptor of the user's: __set__ (descriptor, instance, value). */
+static void
+user_set (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name,
+          const GmTracker *value)
+{
+  PyTypeObject *type = (PyTypeObject *) t->data, *kind = Py_TYPE (found);
+  PyObject *key = gm_record_take (r, PyUnicode_InternFromString (value ? "__set__" : "__delete__"));
+  PyObject *set = gm_class_lookup (r, kind, key);
+  if (set == NULL || !PyFunction_Check (set)) {
+    gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
+    return;
+  }
+  const GmTracker *args[3] = { gm_wrap (r, found, gm_source_class_attr (r, type, name)), t, value };
+  gm_call_n (r, gm_wrap (r, set, gm_source_class_attr (r, kind, key)), args, value ? 3 : 2);
+}
+
+static void
+property_set (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name,
+              const GmTracker *value)
+{
+  PyObject *setter = gm_record_take (r, PyObject_GetAttrString (found, value ? "fset" : "fdel"));
+  const GmTracker *args[2] = { t, value };
+  const char *text = PyUnicode_AsUTF8 (name);
+  if (PyFunction_Check (setter))
+    gm_call_n (r, gm_wrap (r, setter, gm_source_const (r, setter, text)), args, value ? 2 : 1);
+  else if (setter == Py_None)
+    gm_raise_new (r, PyExc_AttributeError, "property '%s' of '%s' object has no %s", text,
+                  ((PyTypeObject *) t->data)->tp_name, value ? "setter" : "deleter");
+  else
+    gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, text, gm_type_text (r, t));
+}
+
+/* The class may override how attributes are stored: then the replay must not go that way again. */
+static void
+store_effect (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
+{
+  if (((PyTypeObject *) t->data)->tp_setattro == PyObject_GenericSetAttr) {
+    const GmTracker *args[2] = { t, value };
+    gm_effect (r, value ? GM_EFFECT_SETATTR : GM_EFFECT_DELATTR, NULL, name, args, value ? 2 : 1);
+    return;
+  }
+  const GmTracker *args[3] = { t, gm_from_constant (r, name), value };
+  gm_effect (r, GM_EFFECT_CALL, gm_object_default (value ? "__setattr__" : "__delattr__"), NULL,
+             args, value ? 3 : 2);
+}
+
+void
+gm_object_store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
+{
+  PyTypeObject *type = (PyTypeObject *) t->data;
+  const GmTracker *storage = gm_storage (t);
+  const char *text = PyUnicode_AsUTF8 (name);
+  PyObject *found = gm_class_lookup (r, type, name);
+  if (r->stop)
+    return;
+  bool member = found && Py_IS_TYPE (found, &PyMemberDescr_Type)
+                && ((PyMemberDescrObject *) found)->d_member->type == T_OBJECT_EX;
+  if (found && Py_TYPE (found)->tp_descr_set && !member) {
+    if (Py_IS_TYPE (found, &PyProperty_Type))
+      property_set (r, t, found, name, value);
+    else if (Py_TYPE (found)->tp_flags & Py_TPFLAGS_HEAPTYPE)
+      user_set (r, t, found, name, value);
+    else if (storage && storage->kind->setattr)
+      storage->kind->setattr (r, storage, name, value);
+    else
+      gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, text, gm_type_text (r, t));
+    return;
+  }
+  if (!member && !has_dict (type)) {
+    if (found)
+      gm_raise_new (r, PyExc_AttributeError, "'%s' object attribute '%s' is read-only",
+                    type->tp_name, text);
+    else
+      gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'", type->tp_name,
+                    text);
+    return;
+  }
+  if (value == NULL
+      && (member ? member_get (r, t, found, name) : instance_get (r, t, name)) == NULL) {
+    gm_record_break (r, GM_BREAK_ATTRIBUTE_MISSING, gm_type_text (r, t), text);
+    return;
+  }
+  gm_attrs_set (r, t, name, value);
+  if (t->real)
+    store_effect (r, t, name, value);
+}
+
+void
+gm_object_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
+{
+  PyTypeObject *type = (PyTypeObject *) t->data;
+  const char *hook = value ? "__setattr__" : "__delattr__";
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_setattro != PyObject_GenericSetAttr) {
+    PyObject *found = gm_class_lookup_text (r, type, hook);
+    if (found && PyFunction_Check (found)) {
+      PyObject *key = gm_record_take (r, PyUnicode_InternFromString (hook));
+      const GmTracker *args[3] = { t, gm_from_constant (r, name), value };
+      gm_call_n (r, gm_wrap (r, found, gm_source_class_attr (r, type, key)), args, value ? 3 : 2);
+      return;
+    }
+    if (!wraps (found, PyObject_GenericSetAttr)) {
+      gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, type->tp_name, hook);
+      return;
+    }
+  }
+  gm_object_store (r, t, name, value);
+}

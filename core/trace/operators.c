@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * operators.c -- operators as functions: the module `operator`, and the methods `__getitem__`,
+ * `__len__` ... of builtin kinds.
+ */
+#include "core/trace/builtin.h"
+#include "core/trace/exception.h"
+
+#include <string.h>
+
+/* One function of what an operator's name says; n operands.  NULL: there is no such operator. */
+static const GmTracker *
+operate (GmRecorder *r, const char *name, const GmTracker *const *a, uint32_t n)
+{
+  static const char *const binary[GM_N_BIN] = { "add", "and_",    "floordiv", "lshift", "matmul",
+                                                "mul", "mod",     "or_",      "pow",    "rshift",
+                                                "sub", "truediv", "xor" };
+  static const char *const compare[] = { "lt", "le", "eq", "ne", "gt", "ge" };
+  static const char *const unary[] = { "pos", "neg", "invert" };
+  for (int i = 0; i < GM_N_BIN && n == 2; i++) {
+    size_t plain = strcspn (binary[i], "_");
+    if (strcmp (name, binary[i]) == 0
+        || (strncmp (name, binary[i], plain) == 0 && name[plain] == 0 && binary[i][plain]))
+      return gm_binary (r, (GmBinary) i, a[0], a[1], false);
+    if (name[0] == 'i' && strncmp (name + 1, binary[i], plain) == 0 && name[1 + plain] == 0)
+      return gm_binary (r, (GmBinary) i, a[0], a[1], true);
+  }
+  for (int i = 0; i < 6 && n == 2; i++)
+    if (strcmp (name, compare[i]) == 0)
+      return gm_compare (r, i, a[0], a[1]);
+  for (int i = 0; i < 3 && n == 1; i++)
+    if (strcmp (name, unary[i]) == 0)
+      return gm_unary (r, (GmUnary) i, a[0]);
+  if (n == 1 && (strcmp (name, "not_") == 0 || strcmp (name, "truth") == 0))
+    return gm_from_bool (r, (gm_truth (r, a[0]) != 0) == (name[0] == 't'));
+  if (n == 2 && (strcmp (name, "is_") == 0 || strcmp (name, "is_not") == 0)) {
+    const GmTracker *same = gm_is (r, a[0], a[1]);
+    return r->stop ? same : gm_from_bool (r, (same->real == Py_True) == (name[3] == 0));
+  }
+  if (n == 2 && strcmp (name, "getitem") == 0)
+    return gm_getitem (r, a[0], a[1]);
+  if (n == 2 && strcmp (name, "contains") == 0)
+    return gm_contains (r, a[0], a[1]);
+  if (n == 3 && strcmp (name, "setitem") == 0) {
+    gm_setitem (r, a[0], a[1], a[2]);
+    return gm_none (r);
+  }
+  if (n == 2 && strcmp (name, "delitem") == 0) {
+    gm_setitem (r, a[0], a[1], NULL);
+    return gm_none (r);
+  }
+  if (n == 1 && strcmp (name, "index") == 0) {
+    int64_t i;
+    return gm_constant_int (r, a[0], &i) ? gm_from_int (r, i) : NULL;
+  }
+  return NULL;
+}
+
+const GmTracker *
+gm_operator_function (GmRecorder *r, const char *name, const GmCallArgs *args)
+{
+  return args->names ? NULL : operate (r, name, args->args, args->n);
+}
+
+/* -- Methods --------------------------------------------------------------- */
+
+static const GmTracker *
+method_len (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_args_plain (r, "__len__", args, 0, 0) ? gm_from_int (r, gm_len (r, t))
+                                                  : &gm_tracker_poison;
+}
+
+static const GmTracker *
+method_iter (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_args_plain (r, "__iter__", args, 0, 0) ? gm_iter (r, t) : &gm_tracker_poison;
+}
+
+static const GmTracker *
+method_getitem (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_args_plain (r, "__getitem__", args, 1, 1) ? gm_getitem (r, t, args->args[0])
+                                                      : &gm_tracker_poison;
+}
+
+static const GmTracker *
+method_setitem (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "__setitem__", args, 2, 2))
+    return &gm_tracker_poison;
+  gm_setitem (r, t, args->args[0], args->args[1]);
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_delitem (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "__delitem__", args, 1, 1))
+    return &gm_tracker_poison;
+  gm_setitem (r, t, args->args[0], NULL);
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_contains (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_args_plain (r, "__contains__", args, 1, 1) ? gm_contains (r, t, args->args[0])
+                                                       : &gm_tracker_poison;
+}
+
+const GmTracker *
+gm_operator_method (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  static const GmMethodRow rows[] = {
+    { "__len__", method_len },
+    { "__iter__", method_iter },
+    { "__getitem__", method_getitem },
+    { "__contains__", method_contains },
+    { NULL, NULL },
+  };
+  static const GmMethodRow writing[] = { { "__setitem__", method_setitem },
+                                         { "__delitem__", method_delitem },
+                                         { NULL, NULL } };
+  const GmTracker *bound = gm_method_row (r, rows, t, name);
+  if (bound == NULL && t->kind->setitem)
+    bound = gm_method_row (r, writing, t, name);
+  return bound;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * subclass.c -- instances of subclasses of list, dict, set and tuple: an object with a container
+ * inside.
+ *
+ * The object has the attributes and the methods of its class; its storage is a tracker of the
+ * container's kind, with the same source if the object existed.  What a class does not override
+ * goes to the storage; what is replayed or rebuilt calls the container's own methods, never
+ * overrides.
+ */
+#include "core/trace/builtin.h"
+#include "core/trace/exception.h"
+#include "core/trace/object.h"
+
+PyTypeObject *
+gm_layout_of (PyTypeObject *type)
+{
+  while ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_base)
+    type = type->tp_base;
+  return type;
+}
+
+const GmTracker *
+gm_storage_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  PyTypeObject *layout = gm_layout_of (Py_TYPE (real));
+  if (layout == &PyList_Type)
+    return gm_list_storage (r, real, source);
+  if (PyDict_Check (real))
+    return gm_dict_storage (r, real, source);
+  if (layout == &PyTuple_Type)
+    return gm_tuple_storage (r, real, source);
+  if (layout == &PySet_Type)
+    return gm_set_storage (r, real, source);
+  return NULL;
+}
+
+const GmTracker *
+gm_storage_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
+{
+  PyTypeObject *layout = gm_layout_of (type);
+  if (layout == &PyList_Type)
+    return gm_list_new (r, NULL, 0);
+  if (PyType_IsSubtype (layout, &PyDict_Type))
+    return gm_dict_new_storage (r, PyType_IsSubtype (layout, &PyODict_Type));
+  if (layout == &PySet_Type)
+    return gm_set_new (r, NULL, 0);
+  if (layout == &PyTuple_Type) {
+    g_autoptr (GPtrArray) items = args->n ? gm_iterate (r, args->args[0]) : g_ptr_array_new ();
+    return items ? gm_tuple_new (r, (const GmTracker *const *) items->pdata, items->len)
+                 : &gm_tracker_poison;
+  }
+  return NULL;
+}
+
+/* -- Building -------------------------------------------------------------- */
+
+static void
+emit_new (GmResidualBuilder *b, PyTypeObject *type)
+{
+  GmRecorder *r = gm_residual_recorder (b);
+  PyTypeObject *base = type; /* the class of C whose __new__ it has */
+  while (base->tp_base && (base->tp_flags & Py_TPFLAGS_HEAPTYPE))
+    base = base->tp_base;
+  while (base->tp_base && base->tp_base->tp_new == base->tp_new)
+    base = base->tp_base;
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0,
+                    gm_record_take (r, PyObject_GetAttrString ((PyObject *) base, "__new__")));
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) type);
+}
+
+/* method (object, first, second), popped. */
+static void
+emit_call (GmResidualBuilder *b, PyTypeObject *layout, const char *method, const GmTracker *t,
+           const GmTracker *const *items, uint32_t n)
+{
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, PyDict_GetItemString (gm_type_dict (layout), method));
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  for (uint32_t i = 0; i < n; i++)
+    gm_residual_value (b, items[i]);
+  gm_residual_emit (b, GM_INSN_CALL, n + 1, NULL);
+  gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
+}
+
+/* Allocates the object without its __new__ and __init__ and fills its storage. */
+bool
+gm_storage_build (GmResidualBuilder *b, const GmTracker *t)
+{
+  GmRecorder *r = gm_residual_recorder (b);
+  PyTypeObject *type = (PyTypeObject *) t->data, *layout = gm_layout_of (type);
+  const GmTracker *storage = gm_storage (t);
+  if (storage == NULL) {
+    emit_new (b, type);
+    gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
+    gm_residual_allocated (b, t);
+    return true;
+  }
+  emit_new (b, type);
+  if (storage->kind == &gm_kind_exception) {
+    if (!storage->kind->build (b, storage))
+      return false;
+    gm_residual_emit (b, GM_INSN_CALL, 1 + gm_heap_load (&r->heap, storage->id, GM_EXC_ARGS)->n,
+                      NULL);
+    gm_residual_allocated (b, t);
+    return true;
+  }
+  if (storage->kind == &gm_kind_tuple) {
+    for (uint32_t i = 0; i < storage->n; i++)
+      gm_residual_value (b, storage->items[i]);
+    gm_residual_emit (b, GM_INSN_BUILD_TUPLE, storage->n, NULL);
+    gm_residual_emit (b, GM_INSN_CALL, 2, NULL);
+    gm_residual_allocated (b, t);
+    return true;
+  }
+  gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
+  gm_residual_allocated (b, t);
+  const GmTracker *contents = gm_contents_of (r, storage);
+  if (storage->kind == &gm_kind_dict) {
+    PyTypeObject *owner = PyType_IsSubtype (layout, &PyODict_Type) ? &PyODict_Type : &PyDict_Type;
+    for (uint32_t i = 0; i < contents->n; i += 2)
+      emit_call (b, owner, "__setitem__", t, &contents->items[i], 2);
+    return true;
+  }
+  if (storage->kind == &gm_kind_set && contents->number)
+    return false; /* elements were removed: the order is not known */
+  for (uint32_t i = 0; i < contents->n; i++)
+    emit_call (b, layout, storage->kind == &gm_kind_set ? "add" : "append", t, &contents->items[i],
+               1);
+  return true;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tracker_deque.c -- collections.deque: contents in the heap, and a greatest length.
+ *
+ * number is the maxlen, -1 for none; data is the class.  What falls off at the other end of a full
+ * deque falls off in the replay as well: the same methods run in the same order.
+ */
+#include "core/trace/builtin.h"
+#include "core/trace/exception.h"
+#include "core/trace/iterator.h"
+
+static const GmTracker *
+deque_add (GmRecorder *r, PyObject *real, const GmSource *source, PyTypeObject *type,
+           int64_t maxlen)
+{
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_deque,
+                                                        .real = real,
+                                                        .source = source,
+                                                        .id = id,
+                                                        .number = maxlen,
+                                                        .data = type });
+  gm_contents_set (r, t, gm_contents (r, NULL, 0));
+  return t;
+}
+
+const GmTracker *
+gm_wrap_deque (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  uint32_t n = (uint32_t) Py_SIZE (real);
+  PyObject *maxlen = gm_record_take (r, PyObject_GetAttrString (real, "maxlen"));
+  gm_guard (r, TYPE, source, .obj = (PyObject *) Py_TYPE (real));
+  gm_guard (r, DEQUE_LEN, source, .index = n);
+  gm_guard (r, DEQUE_MAX, source, .obj = maxlen);
+  const GmTracker *t = deque_add (r, real, source, Py_TYPE (real),
+                                  maxlen == Py_None ? -1 : PyLong_AsLongLong (maxlen));
+  const GmTracker **items = gm_tracker_array (r, n);
+  for (uint32_t i = 0; i < n; i++)
+    items[i] = gm_wrap_lazy (r, gm_record_take (r, PySequence_GetItem (real, i)),
+                             gm_source_item (r, source, GM_SOURCE_DEQUE_ITEM, i));
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = n));
+  gm_know (r, t);
+  return t;
+}
+
+static PyTypeObject *
+type (GmRecorder *r, const GmTracker *t)
+{
+  return (PyTypeObject *) t->data;
+}
+
+static int64_t
+len (GmRecorder *r, const GmTracker *t)
+{
+  return gm_contents_of (r, t)->n;
+}
+
+static void
+set_items (GmRecorder *r, const GmTracker *t, const GmTracker *const *items, uint32_t n)
+{
+  gm_contents_set (r, t, gm_contents (r, items, n));
+}
+
+static void
+effect (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *arg)
+{
+  const GmTracker *args[2] = { t, arg };
+  if (t->real)
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (((PyTypeObject *) t->data)), name),
+               NULL, args, arg ? 2 : 1);
+}
+
+/* At one end; from a full one the item at the other end falls. */
+static void
+push (GmRecorder *r, const GmTracker *t, const GmTracker *item, bool left)
+{
+  const GmTracker *old = gm_contents_of (r, t);
+  uint32_t n = old->n;
+  if (t->number == 0)
+    return;
+  const GmTracker **items = gm_tracker_array (r, n + 1);
+  gm_tracker_copy (items + left, old->items, n);
+  items[left ? 0 : n] = item;
+  bool full = t->number >= 0 && n + 1 > t->number;
+  set_items (r, t, items + (full && !left), full ? n : n + 1);
+}
+
+static const GmTracker *
+add_all (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, const char *name, bool many,
+         bool left)
+{
+  if (!gm_args_plain (r, name, args, 1, 1))
+    return &gm_tracker_poison;
+  if (!many) {
+    push (r, t, args->args[0], left);
+    effect (r, t, name, args->args[0]);
+    return gm_none (r);
+  }
+  g_autoptr (GPtrArray) all = gm_iterate (r, args->args[0]);
+  for (uint32_t i = 0; all && i < all->len; i++)
+    push (r, t, all->pdata[i], left);
+  if (all)
+    effect (r, t, name, gm_tuple_new (r, (const GmTracker *const *) all->pdata, all->len));
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_append (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return add_all (r, t, args, "append", false, false);
+}
+
+static const GmTracker *
+method_appendleft (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return add_all (r, t, args, "appendleft", false, true);
+}
+
+static const GmTracker *
+method_extend (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return add_all (r, t, args, "extend", true, false);
+}
+
+static const GmTracker *
+method_extendleft (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return add_all (r, t, args, "extendleft", true, true);
+}
+
+static const GmTracker *
+take (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, bool left)
+{
+  const GmTracker *old = gm_contents_of (r, t);
+  if (!gm_args_plain (r, left ? "popleft" : "pop", args, 0, 0))
+    return &gm_tracker_poison;
+  if (old->n == 0)
+    return gm_raise_new (r, PyExc_IndexError, "pop from an empty deque");
+  set_items (r, t, old->items + left, old->n - 1);
+  effect (r, t, left ? "popleft" : "pop", NULL);
+  return old->items[left ? 0 : old->n - 1];
+}
+
+static const GmTracker *
+method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return take (r, t, args, false);
+}
+
+static const GmTracker *
+method_popleft (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return take (r, t, args, true);
+}
+
+static const GmTracker *
+method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "clear", args, 0, 0))
+    return &gm_tracker_poison;
+  if (gm_contents_of (r, t)->n)
+    set_items (r, t, NULL, 0);
+  effect (r, t, "clear", NULL);
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_rotate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  int64_t by = 1;
+  const GmTracker *old = gm_contents_of (r, t);
+  if (!gm_args_plain (r, "rotate", args, 0, 1))
+    return &gm_tracker_poison;
+  if (args->n && !gm_constant_int (r, args->args[0], &by))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "rotate", "deque");
+  const GmTracker **items = gm_tracker_array (r, old->n);
+  int64_t n = old->n, shift = n ? ((by % n) + n) % n : 0;
+  for (int64_t i = 0; i < n; i++)
+    items[(i + shift) % n] = old->items[i];
+  if (shift)
+    set_items (r, t, items, old->n);
+  effect (r, t, "rotate", gm_from_int (r, by));
+  return gm_none (r);
+}
+
+static const GmMethodRow methods[] = {
+  { "append", method_append },
+  { "appendleft", method_appendleft },
+  { "extend", method_extend },
+  { "extendleft", method_extendleft },
+  { "pop", method_pop },
+  { "popleft", method_popleft },
+  { "clear", method_clear },
+  { "rotate", method_rotate },
+  { NULL, NULL },
+};
+
+static const GmTracker *
+getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  if (PyUnicode_CompareWithASCIIString (name, "maxlen") == 0)
+    return t->number < 0 ? gm_none (r) : gm_from_int (r, t->number);
+  const GmTracker *bound = gm_method_row (r, methods, t, name);
+  if (bound || _PyType_Lookup ((PyTypeObject *) t->data, name) == NULL)
+    return bound;
+  return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "deque");
+}
+
+static const GmTracker *
+getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  int64_t i, n = contents->n;
+  if (!gm_constant_int (r, key, &i))
+    return gm_record_break (r, GM_BREAK_SUBSCRIPT, "deque", gm_type_text (r, key));
+  if (i < -n || i >= n)
+    return gm_raise_new (r, PyExc_IndexError, "deque index out of range");
+  return contents->items[i < 0 ? i + n : i];
+}
+
+static const GmTracker *
+iter (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *items[2] = { t, gm_contents_of (r, t) };
+  return gm_iterator_new (r, GM_ITER_DEQUE, items, 2, 0);
+}
+
+static const GmTracker *
+contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  for (uint32_t i = 0; i < contents->n && !r->stop; i++)
+    if (gm_same_or_equal (r, contents->items[i], item))
+      return gm_from_bool (r, true);
+  return gm_from_bool (r, false);
+}
+
+static const GmTracker *
+compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
+{
+  if (other->kind != &gm_kind_deque)
+    return NULL;
+  const GmTracker *a = gm_contents_of (r, t), *b = gm_contents_of (r, other);
+  return gm_compare (r, op, gm_tuple_new (r, a->items, a->n), gm_tuple_new (r, b->items, b->n));
+}
+
+const GmTracker *
+gm_deque_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
+{
+  static const char *const names[] = { "iterable", "maxlen" };
+  const GmTracker *in[2];
+  int64_t maxlen = -1;
+  if (!gm_args_take (r, "deque", args, names, 2, in))
+    return &gm_tracker_poison;
+  if (in[1] && gm_realize (r, in[1])->real != Py_None
+      && (!gm_constant_int (r, in[1], &maxlen) || maxlen < 0))
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "deque() with a maxlen that is none");
+  gm_record_keep (r, (PyObject *) type);
+  const GmTracker *t = deque_add (r, NULL, NULL, type, maxlen);
+  if (in[0])
+    add_all (r, t, &(GmCallArgs){ in, 1, NULL }, "extend", true, false);
+  return t;
+}
+
+/* deque ((), maxlen), then its items one by one: it may hold itself. */
+static bool
+build (GmResidualBuilder *b, const GmTracker *t)
+{
+  if (gm_residual_cached (b, t))
+    return true;
+  GmRecorder *r = gm_residual_recorder (b);
+  const GmTracker *contents = gm_contents_of (r, t);
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) t->data);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (r, PyTuple_New (0)));
+  gm_residual_value (b, t->number < 0 ? gm_none (r) : gm_from_int (r, t->number));
+  gm_residual_emit (b, GM_INSN_CALL, 2, NULL);
+  gm_residual_allocated (b, t);
+  for (uint32_t i = 0; i < contents->n; i++) {
+    gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0,
+                      PyDict_GetItemString (gm_type_dict (((PyTypeObject *) t->data)), "append"));
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+    gm_residual_value (b, contents->items[i]);
+    gm_residual_emit (b, GM_INSN_CALL, 2, NULL);
+    gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
+  }
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  return true;
+}
+
+const GmTrackerKind gm_kind_deque = {
+  .name = "deque",
+  .type = type,
+  .iter = iter,
+  .getattr = getattr,
+  .getitem = getitem,
+  .compare = compare,
+  .len = len,
+  .contains = contains,
+  .build = build,
+};

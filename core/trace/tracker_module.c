@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tracker_module.c -- Python modules: guarded by identity; their attributes are the globals of
+ * attrs.c.
+ */
+#include "core/trace/attrs.h"
+#include "core/trace/exception.h"
+
+const GmTracker *
+gm_wrap_module (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  gm_guard (r, IS, source, .obj = real);
+  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_module, .real = real, .source = source);
+  gm_know (r, t);
+  return t;
+}
+
+static const GmTracker *
+module_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  const GmTracker *v = gm_global_load (r, PyModule_GetDict (t->real), name);
+  if (v)
+    return v;
+  if (_PyType_Lookup (&PyModule_Type, name)
+      || PyDict_GetItemString (PyModule_GetDict (t->real), "__getattr__"))
+    return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "module");
+  return NULL;
+}
+
+static void
+module_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
+{
+  if (value)
+    gm_global_store (r, PyModule_GetDict (t->real), name, value);
+  else
+    gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, PyUnicode_AsUTF8 (name), "module");
+}
+
+static int
+module_truth (GmRecorder *r, const GmTracker *t)
+{
+  return 1;
+}
+
+const GmTrackerKind gm_kind_module = {
+  .name = "module",
+  .truth = module_truth,
+  .getattr = module_getattr,
+  .setattr = module_setattr,
+};

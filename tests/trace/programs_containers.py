@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs with containers, builtin functions, itertools, operator, texts, unpacking, subscripts of tensors."""
+
+import collections
+import functools
+import itertools
+import math
+import operator
+
+import gramme as G
+
+
+# SE-2: exact in contents and order, with a greatest length
+# expect: graphs=1 breaks=0
+def case_se_2_deque(compile):
+    q, bounded = collections.deque([1, 2]), collections.deque([1, 2, 3], maxlen=3)
+
+    def root(q, b, x):
+        q.append(x)
+        q.appendleft(0)
+        q.rotate(1)
+        b.extend([4, 5])
+        b.appendleft("front")
+        first, last = q.popleft(), b.pop()
+        new = collections.deque((1, 2, 3), 2)
+        new.extendleft("ab")
+        out = [first, last, len(q), 2 in q, q[-1], list(b), b.maxlen, new, [v for v in new], bool(q), new == collections.deque("ba")]
+        try:
+            collections.deque().pop()
+        except IndexError as e:
+            out.append(str(e))
+        try:
+            for v in new:
+                new.append(v)
+        except RuntimeError as e:
+            out.append(str(e))
+        return x * 2, out
+
+    return compile(root)(q, bounded, G.ones(2)), list(q), list(bounded), bounded.maxlen
+
+
+# expect: graphs=2 breaks=0
+def case_deque_guards(compile):
+    f = compile(lambda q, x: (q[0], len(q), x + 1))
+    return f(collections.deque([1, 2]), G.ones(2)), f(collections.deque([1, 2, 3]), G.ones(2)), f(collections.deque([5, 2]), G.ones(2)), f(collections.deque([1, 7]), G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_sorting(compile):
+    def root(x):
+        words = ["pear", "fig", "apple", "kiwi"]
+        rows = [{"n": 3, "t": x}, {"n": 1, "t": x + 1}, {"n": 3, "t": x + 2}]
+        words.sort(key=len, reverse=True)
+        return (words, sorted(words, key=lambda w: (len(w), w)), sorted(rows, key=lambda r: r["n"]), max(rows, key=lambda r: r["n"])["t"], min(words, key=len, default=1),
+                sorted(rows, key=operator.itemgetter("n")) if False else 0, sorted({3, 1, 2}), sorted("bca"), sorted([(2, "b"), (1, "z"), (2, "a")], reverse=True), min(3, 1, 2), max((), default="none"))
+
+    return compile(root)(G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_sorting_an_argument(compile):
+    xs = [3, 1, 2]
+
+    def root(xs, x):
+        xs.sort(key=lambda v: -v)
+        return x + xs[0]
+
+    return compile(root)(xs, G.ones(2)), xs
+
+
+# expect: graphs=1 breaks=0
+def case_set_algebra(compile):
+    def root(s, x):
+        a, b = {1, 2, 3}, frozenset((3, 4))
+        a.remove(1)
+        a.update([7, 8])
+        c = s | {9}
+        out = [5 in c, len(c), a & b == {3}, (a - b) == {2, 7, 8}, a ^ b == {2, 4, 7, 8}, {2} < a, a.issuperset([7]), a.isdisjoint({0}), sorted(a.union(b, [0])), a.copy() == a, b | b == b, list({"k"})]
+        try:
+            a.remove(55)
+        except KeyError as e:
+            out.append(e.args)
+        s.add(11)
+        s.discard(1)
+        return x + len(s), out
+
+    s = {1, 2}
+    return compile(root)(s, G.ones(2)), sorted(s)
+
+
+# The order of an existing set is seen, and guarded
+# expect: graphs=2 breaks=0
+def case_set_iteration(compile):
+    f = compile(lambda s, x: (list(s), [v for v in frozenset("a")], x + 1))
+    a, b = {8, 16, 0}, {16, 0, 8}
+    for order in ((0, 8, 16), (16, 8, 0)):
+        b = set(order)
+        if list(b) != list(a):
+            break
+    return f(a, G.ones(2)), f(set(a) | {3}, G.ones(2)), f(a, G.ones(2))
+
+
+# expect: graphs=0 breaks=1
+def case_set_iteration_after_a_union_breaks(compile):
+    return compile(lambda s, x: (list(s | {3}), x + 1))({1, 2}, G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_itertools(compile):
+    def root(x):
+        return (x + 1, list(itertools.chain([1], "ab", (x,))), list(itertools.chain.from_iterable([[1], [2, 3]])), list(itertools.islice(itertools.count(5, 2), 3)), list(itertools.islice("abcdef", 1, 5, 2)),
+                list(itertools.islice(itertools.cycle("ab"), 5)), list(itertools.repeat(7, 3)), list(itertools.accumulate([x, x + 1, x * 2])), list(itertools.accumulate([1, 2, 3], operator.mul, initial=10)),
+                list(itertools.product("ab", [x, 1])), list(itertools.product([0, 1], repeat=2)), list(itertools.combinations("abc", 2)), list(itertools.permutations([1, 2])), list(itertools.pairwise("abc")),
+                list(itertools.zip_longest("ab", [1], fillvalue=x)), list(itertools.starmap(pow, [(2, 3), (3, 2)])), list(itertools.takewhile(lambda v: v < 3, [1, 2, 3, 1])), list(itertools.dropwhile(lambda v: v < 3, [1, 3, 1])),
+                list(itertools.filterfalse(None, [0, 1, ""])), list(itertools.compress("abc", [1, 0, 1])), next(itertools.count(2.5)), dict(zip("ab", itertools.count())))
+
+    return compile(root)(G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_iterators_share_their_position(compile):
+    def root(x):
+        it = iter([1, 2, 3, 4, 5])
+        pairs = list(zip(it, it))
+        rest = list(it)
+        cut = itertools.islice(src := iter("abcdef"), 2)
+        return x * 2, pairs, rest, list(cut), next(src), list(src)
+
+    return compile(root)(G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_operator_and_math(compile):
+    def root(x):
+        return (operator.add(x, 1), operator.mul(2, 3), operator.not_(0), operator.is_(None, None), operator.contains([1], 1), operator.getitem([5, 6], 1), operator.lt(1, 2), operator.neg(3), operator.iadd([1], [2]),
+                operator.and_(6, 3), operator.truth([]), operator.index(True), math.sqrt(2.0), math.floor(2.5), math.gcd(12, 18), math.inf, math.isclose(1.0, 1.0 + 1e-12), math.prod([1, 2, 3]), divmod(7, 2), round(2.567, 2))
+
+    return compile(root)(G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_texts(compile):
+    def root(x, n, name):
+        width = 8
+        return (x + n, f"{name}:{n:>{width}.2f}|{n!r}|{name!a}|{name:<5}|{n=}", "%s-%03d" % (name, 7), "{} {k}".format(name, k=n), ",".join(str(v) for v in (1, n)), name.upper().center(9, "*"), "a,b".split(","), name[::-1],
+                name.startswith(("x", "n")), "é".encode(), b"ab" + bytes([1]), b"xyz"[1:], bytes(2), str([1, "q", None]), repr((1,)), ("a" "b") in name, name * 2, "x" < "y", ascii("é"), chr(97), f"{x.shape}" if False else "")
+
+    return compile(root)(G.ones(2), 2.5, "nám")
+
+
+# expect: graphs=1 breaks=0
+def case_complex_and_big_numbers(compile):
+    def root(x, z, big):
+        return x + 1, z * 2, z.real, abs(z), (1 + 2j) ** 2, z == 3 + 4j, big + 1, big // 7, -7 // 2, -7 % 3, 2**70, 1e308 * 10, int("ff", 16), float("1e3"), bool([]), 0.1 + 0.2, round(-2.5), 7 & 3 | 8, ~5, 1 << 10
+
+    return compile(root)(G.ones(2), 3 + 4j, 2**80)
+
+
+# expect: graphs=2 breaks=0
+def case_complex_is_guarded_to_the_bit(compile):
+    f = compile(lambda z, x: (z, z.imag, x + 1))
+    return f(complex(0.0, 0.0), G.ones(2)), f(complex(0.0, -0.0), G.ones(2)), f(complex(0.0, 0.0), G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_unpacking_and_slices(compile):
+    def pack(*args, **kwargs):
+        return args, kwargs
+
+    def root(x, xs, d):
+        a, *b, c = xs
+        (p, q), r = (1, 2), 3
+        *init, last = "abc"
+        xs[1:2] = [x, x * 2]
+        del xs[0]
+        m = {**d, "z": 1, **{"k": 5}}
+        total = 0
+        if (n := len(xs)) > 2:
+            total += n
+        return a, b, c, p, q, r, init, last, [*xs, *d], (*xs[:1], 0), m, pack(1, *xs[:1], k=2, **d), xs[::-1], "abcdef"[1:-1:2], (1, 2, 3)[-2:], total, x + 1
+
+    xs = [1, 2, 3, 4]
+    return compile(root)(G.ones(2), xs, {"q": 1}), xs
+
+
+# expect: graphs=1 breaks=0
+def case_tensor_subscripts(compile):
+    def root(x, i):
+        return x[[2, 0]], x[1, [0, 1]], x[..., None, 0], x[i], x[-1:], x[:, ::2], x[[True, False, True]] if False else 0, x[i, 0]
+
+    return compile(root)(G.arange(12.0).reshape(3, 4), G.tensor([0, 2]))
+
+
+# expect: graphs=0 breaks=1
+def case_tensor_mask_subscript_breaks(compile):
+    return compile(lambda x: x[x > 1])(G.arange(4.0))
+
+
+# expect: graphs=0 breaks=1
+def case_tensor_list_mask_breaks(compile):
+    return compile(lambda x: x[[True, False, True]])(G.arange(3.0))
+
+
+# expect: graphs=2 breaks=0
+def case_attributes_on_tensors(compile):
+    def root(x):
+        try:
+            note = x.note
+        except AttributeError as e:
+            note = str(e)
+        return x + 1, note, hasattr(x, "other"), getattr(x, "scale", 3)
+
+    f = compile(root)
+    x, y = G.ones(2), G.ones(2)
+    x.note = "mine"
+    x.scale = 2
+    return f(x), f(y), f(x)
+
+
+# expect: graphs=1 breaks=0
+def case_dtype_and_device_arguments(compile):
+    def root(x, dtype):
+        y = x.to(dtype)
+        return y, y.dtype is dtype, G.zeros(2, dtype=x.dtype, device=x.device), G.ones(2, dtype=dtype), dtype == G.float64, {G.float32: "f", G.float64: "d"}[dtype]
+
+    return compile(root)(G.ones(2), G.float64)
+
+
+# expect: graphs=1 breaks=0
+def case_dict_methods(compile):
+    def root(d, x):
+        d["new"] = x
+        popped = d.popitem()
+        first = d.pop("a")
+        d |= {"m": 1}
+        return popped, first, list(reversed(d)), dict.fromkeys("ab", 0), d | {"z": 2}, dict([("p", 1)], q=2), d == {"b": 2, "m": 1}, {k: v for k, v in zip("xy", (x, 1))}, (1, 2) in {(1, 2): 3}.items(), d.setdefault("s", []), list(d.values())[:1]
+
+    d = {"a": 1, "b": 2}
+    return compile(root)(d, G.ones(2)), d
+
+
+# expect: graphs=1 breaks=0
+def case_functions_of_functions(compile):
+    def decorate(fn):
+        @functools.wraps(fn)
+        def wrapper(*args, **kwargs):
+            return fn(*args, **kwargs) + 1
+
+        return wrapper
+
+    @decorate
+    def twice(x):
+        "Doubles."
+        return x * 2
+
+    def root(x):
+        return twice(x), twice.__name__, twice.__doc__, twice.__wrapped__(x), [f(x) for f in (operator.neg, lambda v: v, twice)], callable(twice), (lambda *a, k=1: (a, k))(1, k=2)
+
+    return compile(root)(G.ones(2))
+
+
+# expect: graphs=0 breaks=1
+def case_random_module_breaks(compile):
+    import random
+
+    def root(x):
+        return x + random.random()
+
+    random.seed(3)
+    return compile(root)(G.ones(2)), random.random()
+
+
+# One object that stands for itself in a container, which may be NaN
+# expect: graphs=1 breaks=0
+def case_identity_before_equality(compile):
+    class Never:
+        def __eq__(self, other):
+            return False
+
+    n = Never()
+    return compile(lambda x: (n in [n], [n] == [n], [n].index(n), (n,) == (n,), n == n, [n].count(n), x + 1))(G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_counter(compile):
+    def root(c, x):
+        c.update("ab")
+        c["z"] += 2
+        new = collections.Counter(["k", "k", "m"])
+        return x + 1, c["a"], c["never"], new, new["k"], sorted(c)
+
+    c = collections.Counter("aab")
+    return compile(root)(c, G.ones(2)), c, list(c)
+
+
+# expect: graphs=1 breaks=0
+def case_set_in_place(compile):
+    def root(s, x):
+        t = s
+        s -= {1}
+        s &= {2, 3, 9}
+        return x + len(s), s is t, 2 in (v for v in (1, 2, 3))
+
+    s = {1, 2, 3, 4}
+    return compile(root)(s, G.ones(2)), sorted(s)
