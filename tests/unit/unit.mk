@@ -91,6 +91,12 @@ tests_unit_test_verify_SOURCES = tests/unit/test_verify.c
 tests_ops_test_ops_SOURCES = tests/ops/test_ops.c
 
 TEST_FILES = \
+  tests/trace/programs_exceptions.py \
+  tests/trace/programs_containers.py \
+  tests/trace/programs_classes.py \
+  tests/trace/programs_bytecode.py \
+  tests/python/test_tools.py \
+  tests/python/test_bytecode.py \
   tests/README.md \
   tests/pytest.sh \
   tests/python.sh \
