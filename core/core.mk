@@ -173,11 +173,13 @@ EXTENSION_SOURCES = \
   core/trace/insn_operator.c \
   core/trace/insn_stack.c \
   core/trace/insns.c \
+  core/trace/liveness.c \
   core/trace/itertools.c \
   core/trace/object_attrs.c \
   core/trace/operators.c \
   core/trace/recorder.c \
   core/trace/residual.c \
+  core/trace/resume.c \
   core/trace/return.c \
   core/trace/sort.c \
   core/trace/source.c \
@@ -214,6 +216,7 @@ EXTENSION_SOURCES = \
   core/trace/heap.h \
   core/trace/insns.h \
   core/trace/iterator.h \
+  core/trace/liveness.h \
   core/trace/object.h \
   core/trace/recorder.h \
   core/trace/source.h \
@@ -238,11 +241,15 @@ EXTENSION_SOURCES = \
   core/python/errors.c \
   core/python/frontend.c \
   core/python/graph_object.c \
+  core/python/hook.c \
   core/python/mask_index.c \
   core/python/measure.c \
   core/python/module.c \
   core/python/numpy.c \
   core/python/report.c \
+  core/python/resume_call.c \
+  core/python/resume_code.c \
+  core/python/resume_point.c \
   core/python/tensor_methods.c \
   core/python/tensor_number.c \
   core/python/tensor_object.c \
@@ -264,11 +271,14 @@ EXTENSION_SOURCES = \
   core/python/errors.h \
   core/python/frontend.h \
   core/python/graph_object.h \
+  core/python/hook.h \
   core/python/mask_index.h \
   core/python/measure.h \
   core/python/numpy.h \
   core/python/opcodes.h \
   core/python/report.h \
+  core/python/resume_call.h \
+  core/python/resume_code.h \
   core/python/tensor_number.h \
   core/python/tensor_object.h \
   core/python/types.h \

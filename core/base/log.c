@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/error.h"
@@ -146,4 +147,18 @@ gm_stress (const char *what)
     p += n + (p[n] == ',');
   }
   return false;
+}
+
+uint32_t
+gm_stress_number (const char *what)
+{
+  read_environment ();
+  size_t len = strlen (what);
+  for (const char *p = stress_list; p && *p;) {
+    size_t n = strcspn (p, ",");
+    if (n >= len && !memcmp (p, what, len) && (n == len || p[len] == ':'))
+      return n == len ? 1 : (uint32_t) strtoul (p + len + 1, NULL, 10);
+    p += n + (p[n] == ',');
+  }
+  return 0;
 }

@@ -9,6 +9,7 @@
 
 #include <glib.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef enum {
 #define LOG(NAME, ...) GM_LOG_##NAME,
@@ -37,5 +38,7 @@ void gm_log_warn (const char *format, ...) G_GNUC_PRINTF (1, 2);
 bool gm_debug_letter (char c);
 /* Is `what` in the comma list GM_STRESS? */
 bool gm_stress (const char *what);
+/* The number after it: 7 for "what:7", 1 for "what" alone, 0 if it is not in the list. */
+uint32_t gm_stress_number (const char *what);
 
 #endif

@@ -389,3 +389,9 @@ out:
   g_free (place);
   return code;
 }
+
+uint32_t
+gm_assemble_caches (uint8_t opcode)
+{
+  return _PyOpcode_Caches[opcode];
+}

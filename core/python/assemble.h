@@ -10,4 +10,7 @@
  * first line it bears.  New reference, or NULL with a Python exception.  Thread: holds the GIL. */
 PyCodeObject *gm_assemble_residual (const GmResidual *res, PyCodeObject *original);
 
+/* Units of inline caches behind the opcode. */
+uint32_t gm_assemble_caches (uint8_t opcode);
+
 #endif

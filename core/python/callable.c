@@ -13,33 +13,37 @@
 #include "core/python/callable_backend.h"
 #include "core/python/control.h"
 #include "core/python/frontend.h"
+#include "core/python/hook.h"
 #include "core/python/report.h"
+#include "core/python/resume_call.h"
 #include "core/python/tensor_object.h"
 
 GmCallEnv
-gm_compiled_env (const GmCompiled *self)
+gm_target_env (const GmTarget *target)
 {
-  return (GmCallEnv){ .backend = self->config,
-                      .modes = (gm_grad_enabled () ? GM_MODE_GRAD : 0) | (self->fullgraph ? GM_MODE_FULLGRAPH : 0)
+  return (GmCallEnv){ .backend = target->config,
+                      .modes = (gm_grad_enabled () ? GM_MODE_GRAD : 0) | (target->fullgraph ? GM_MODE_FULLGRAPH : 0)
                                | (uint32_t) gm_default_dtype () << GM_MODE_DTYPE_SHIFT };
 }
 
 /* -- Running an entry ------------------------------------------------------------------------------------------- */
 
 static PyObject *
-finish_long (GmCompiled *self, GmEntry *e, PyObject **slots, PyObject **outputs)
+finish_long (const GmTarget *target, GmEntry *e, PyObject **slots, PyObject **outputs)
 {
-  PyObject *fn = PyFunction_New ((PyObject *) e->residual, self->func->func_globals);
+  PyObject *fn = PyFunction_New ((PyObject *) e->residual, target->func->func_globals);
   if (!fn)
     return NULL;
   if (e->residual->co_nfreevars)
-    ((PyFunctionObject *) fn)->func_closure = Py_XNewRef (self->func->func_closure);
+    ((PyFunctionObject *) fn)->func_closure = Py_XNewRef (target->func->func_closure);
   uint32_t n = e->n_in_slots + e->n_outputs;
   PyObject **args = g_newa (PyObject *, n + 1);
   for (uint32_t i = 0; i < e->n_in_slots; i++)
     args[i] = Py_NewRef (slots[e->in_slots[i]]);
   memcpy (args + e->n_in_slots, outputs, e->n_outputs * sizeof (PyObject *));
+  gm_hook_suspend (); /* what it does was recorded */
   PyObject *result = PyObject_Vectorcall (fn, args, n, NULL);
+  gm_hook_unsuspend ();
   for (uint32_t i = 0; i < e->n_in_slots; i++)
     Py_DECREF (args[i]);
   Py_DECREF (fn);
@@ -48,7 +52,7 @@ finish_long (GmCompiled *self, GmEntry *e, PyObject **slots, PyObject **outputs)
 
 /* slots are borrowed from objects that the arguments keep alive; the plan runs no Python code. */
 static PyObject *
-run_entry (GmCompiled *self, GmEntry *e, PyObject **slots)
+run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail)
 {
   gm_entry_ref (e); /* Python code in the ending may reset the cache */
   PyObject **outputs = g_newa (PyObject *, e->n_outputs + 1);
@@ -58,7 +62,10 @@ run_entry (GmCompiled *self, GmEntry *e, PyObject **slots)
   for (uint32_t i = 0; i < n_held; i++) /* a back end in Python may drop what keeps them alive */
     Py_INCREF (slots[i]);
   if (e->direct) {
-    if (!gm_direct_run (e->direct, slots, outputs))
+    gm_hook_suspend ();
+    bool ran = gm_direct_run (e->direct, slots, outputs);
+    gm_hook_unsuspend ();
+    if (!ran)
       goto out;
     n_wrapped = e->n_outputs;
   } else if (e->plan) {
@@ -66,7 +73,10 @@ run_entry (GmCompiled *self, GmEntry *e, PyObject **slots)
     for (uint32_t i = 0; i < e->n_inputs; i++)
       in[i] = ((GmPyTensor *) slots[e->input_slots[i]])->t;
     GError *error = NULL;
-    if (!gm_plan_run (e->plan, in, (int) e->n_inputs, out, &error)) {
+    gm_hook_suspend (); /* a back end may be Python code */
+    bool ran = gm_plan_run (e->plan, in, (int) e->n_inputs, out, &error);
+    gm_hook_unsuspend ();
+    if (!ran) {
       gm_py_raise (error);
       goto out;
     }
@@ -79,12 +89,16 @@ run_entry (GmCompiled *self, GmEntry *e, PyObject **slots)
       }
     }
   }
-  result = e->ret ? gm_return_build (e->ret, slots, outputs) : finish_long (self, e, slots, outputs);
+  result = e->ret ? gm_return_build (e->ret, slots, outputs) : finish_long (target, e, slots, outputs);
 out:
   while (n_wrapped > 0)
     Py_DECREF (outputs[--n_wrapped]);
   for (uint32_t i = 0; i < n_held; i++)
     Py_DECREF (slots[i]);
+  if (result && e->sets_grad)
+    gm_grad_set_enabled (e->grad);
+  if (result && e->rest)
+    result = gm_continuation_run (e, result, tail);
   gm_entry_unref (e);
   return result;
 }
@@ -112,6 +126,49 @@ cache_of (GmCompiled *self)
   return self->cache = cache;
 }
 
+PyObject *
+gm_target_call (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool *plain)
+{
+  GmCallEnv env = gm_target_env (target);
+  GmEntry *hit = NULL;
+  PyObject **slots = NULL;
+  const GmSnapshot *s = target->cache->snapshot;
+  const GmControl *control = gm_control ();
+  *plain = control->off || control->stance == GM_STANCE_FORCE_EAGER;
+  if (G_UNLIKELY (*plain))
+    return NULL;
+  for (uint32_t i = 0; i < s->n && !hit; i++) {
+    GmEntry *e = s->entries[i];
+    if (e->config != target->config)
+      continue;
+    slots = g_newa (PyObject *, gm_guards_n_slots (e->guards) + 1);
+    if (gm_guards_check (e->guards, &env, locals, target->func, slots))
+      hit = e;
+  }
+  if (hit) {
+    hit->hits++;
+    return run_entry (target, hit, slots, tail);
+  }
+  if (G_UNLIKELY (control->stance == GM_STANCE_FAIL_ON_RECOMPILE))
+    return gm_frontend_refuse (target, &env, locals);
+  *plain = control->stance != GM_STANCE_DEFAULT;
+  if (G_UNLIKELY (*plain))
+    return NULL;
+  hit = gm_frontend_compile (target, &env, locals);
+  if (!hit) {
+    *plain = !PyErr_Occurred ();
+    return NULL;
+  }
+  slots = g_newa (PyObject *, gm_guards_n_slots (hit->guards) + 1);
+  bool fresh = gm_guards_check (hit->guards, &env, locals, target->func, slots);
+  /* The recorder checked them on this very frame; but what compiling ran may have let an object die. */
+  g_assert (fresh || gm_guards_dead (hit->guards));
+  *plain = !fresh;
+  PyObject *result = fresh ? run_entry (target, hit, slots, tail) : NULL;
+  gm_entry_unref (hit);
+  return result;
+}
+
 static PyObject *
 compiled_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
@@ -130,40 +187,19 @@ compiled_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObjec
   GmBound bound;
   if (!gm_bind (&bound, cache->decoded, self->func, self->self, args, (size_t) PyVectorcall_NARGS (nargsf), kwnames))
     return call_plain (self, args, nargsf, kwnames);
-
-  GmCallEnv env = gm_compiled_env (self);
-  GmEntry *hit = NULL;
-  PyObject **slots = NULL;
-  const GmSnapshot *s = cache->snapshot;
-  for (uint32_t i = 0; i < s->n && !hit; i++) {
-    GmEntry *e = s->entries[i];
-    if (e->config != self->config)
-      continue;
-    slots = g_newa (PyObject *, gm_guards_n_slots (e->guards) + 1);
-    if (gm_guards_check (e->guards, &env, bound.locals, self->func, slots))
-      hit = e;
-  }
-  PyObject *result;
-  if (hit) {
-    hit->hits++;
-    result = run_entry (self, hit, slots);
-  } else if (G_UNLIKELY (control->stance != GM_STANCE_DEFAULT)) {
-    result = control->stance == GM_STANCE_FAIL_ON_RECOMPILE ? gm_frontend_refuse (self, cache, &env, bound.locals)
-                                                            : call_plain (self, args, nargsf, kwnames);
-  } else {
-    hit = gm_frontend_compile (self, cache, &env, bound.locals);
-    if (hit) {
-      slots = g_newa (PyObject *, gm_guards_n_slots (hit->guards) + 1);
-      bool fresh = gm_guards_check (hit->guards, &env, bound.locals, self->func, slots);
-      /* The recorder checked them on this very frame; but what compiling ran may have let an object die. */
-      g_assert (fresh || gm_guards_dead (hit->guards));
-      result = fresh ? run_entry (self, hit, slots) : call_plain (self, args, nargsf, kwnames);
-      gm_entry_unref (hit);
-    } else {
-      result = PyErr_Occurred () ? NULL : call_plain (self, args, nargsf, kwnames);
-    }
-  }
+  GmTarget target = { self->func, cache, self->config, self->fullgraph, false };
+  GmTail tail = { 0 };
+  bool plain;
+  PyObject *result = gm_target_call (&target, bound.locals, &tail, &plain);
   gm_bind_clear (&bound);
+  if (G_UNLIKELY (plain)) {
+    GmHookScope scope = gm_hook_begin (self->config, self->code);
+    result = call_plain (self, args, nargsf, kwnames);
+    gm_hook_end (scope);
+    return result;
+  }
+  if (G_UNLIKELY (tail.point))
+    return gm_tail_run (self->config, &tail);
   return result;
 }
 
@@ -314,7 +350,8 @@ compiled_guard_ns (PyObject *o, PyObject *const *args, Py_ssize_t n)
     PyErr_SetString (PyExc_ValueError, "guard_ns(times, *args) needs arguments of a call that has been made");
     return NULL;
   }
-  GmCallEnv env = gm_compiled_env (self);
+  GmTarget target = { self->func, cache, self->config, self->fullgraph, false };
+  GmCallEnv env = gm_target_env (&target);
   PyObject *result = NULL;
   for (uint32_t i = 0; i < cache->snapshot->n && !result; i++) {
     const GmEntry *e = cache->snapshot->entries[i];

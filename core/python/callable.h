@@ -6,6 +6,15 @@
 
 #include "core/python/code_cache.h"
 
+/* What is called: the object of gramme.compile without its Python side, or a resume function.  All borrowed. */
+typedef struct {
+  PyFunctionObject *func;
+  GmCodeCache *cache; /* of func's code */
+  const GmConfig *config;
+  bool fullgraph;
+  bool hooked; /* nobody asked for it by name: found by the hook, so no warnings */
+} GmTarget;
+
 typedef struct {
   PyObject_HEAD
   vectorcallfunc vectorcall;
@@ -21,8 +30,12 @@ typedef struct {
 
 extern PyTypeObject gm_py_compiled_type;
 
-/* The modes of a call made now through `self`, as guards compare them. */
-GmCallEnv gm_compiled_env (const GmCompiled *self);
+/* The modes of a call made now, as guards compare them. */
+GmCallEnv gm_target_env (const GmTarget *target);
+/* Calls with bound arguments: the first entry that fits, or a new one.  New reference; NULL with an exception, or with the rest in *tail; or
+ * NULL with *plain set: nothing has happened, call the plain function. */
+struct GmTail;
+PyObject *gm_target_call (const GmTarget *target, PyObject *const *locals, struct GmTail *tail, bool *plain);
 
 int gm_py_init_callable (PyObject *module);
 

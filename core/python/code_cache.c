@@ -6,6 +6,8 @@
 #include "core/python/callable_backend.h"
 #include "core/python/decode.h"
 #include "core/python/errors.h"
+#include "core/python/resume_call.h"
+#include "core/python/resume_code.h"
 
 #include <string.h>
 
@@ -116,6 +118,7 @@ gm_entry_unref (GmEntry *e)
   if (e->ret)
     gm_return_free (e->ret);
   Py_XDECREF (e->residual);
+  gm_continuation_free (e->rest);
   g_free (e->input_slots);
   g_free (e->in_slots);
   g_free (e->graph_text);
@@ -156,6 +159,8 @@ cache_free (void *data)
 {
   GmCodeCache *cache = data;
   g_hash_table_remove (live_caches, cache);
+  gm_resume_table_free (cache->resumes);
+  gm_origin_free (cache->origin);
   snapshot_free (cache->snapshot);
   gm_code_free (cache->decoded);
   g_array_free (cache->breaks, TRUE);
@@ -249,6 +254,11 @@ gm_code_cache_reset (GmCodeCache *cache)
   g_array_set_size (cache->breaks, 0);
   cache->misses = 0;
   cache->limit_warned = false;
+  if (!cache->resumes)
+    return;
+  g_autoptr (GPtrArray) parts = gm_resume_table_caches (cache->resumes);
+  for (uint32_t i = 0; i < parts->len; i++)
+    gm_code_cache_reset (parts->pdata[i]);
 }
 
 void

@@ -50,6 +50,8 @@ typedef struct GmEntry {
   PyCodeObject *residual;  /* else the long one: called with slots[in_slots[0]] ..., then the outputs */
   uint32_t n_in_slots;
   uint32_t *in_slots;
+  struct GmContinuation *rest; /* the ending gave the values of a call that goes on in Python; NULL: it gave the call's value */
+  bool sets_grad, grad;        /* the grad mode after the ending */
   /* for explain and status */
   char *graph_text;
   char *reason; /* why the entries before it did not fit; NULL for the first */
@@ -72,6 +74,7 @@ typedef struct {
   const GmConfig *config; /* owned */
   GmBreak id;
   char *text; /* whole report: place, caret, reason, hint */
+  bool plain; /* nothing could be kept: the function ran as plain Python */
   uint32_t count;
 } GmBreakRecord;
 
@@ -82,6 +85,9 @@ typedef struct GmCodeCache {
   GArray *breaks;     /* GmBreakRecord */
   uint32_t misses;
   bool limit_warned;
+  uint8_t hook;            /* what the hook has decided about frames of this code: see hook.c */
+  GHashTable *resumes;     /* of an original code object: its points, see resume_code.h; or NULL */
+  struct GmOrigin *origin; /* of a resume function's: what it was made from; or NULL */
 } GmCodeCache;
 
 /* The cache of a code object, made on first use; lives as long as the code object.  NULL with an exception. */

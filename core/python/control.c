@@ -6,6 +6,7 @@
 #include <structmember.h>
 
 #include "core/python/control.h"
+#include "core/python/hook.h"
 
 #include "core/trace/control.h"
 
@@ -44,9 +45,14 @@ marked_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObject 
 {
   const GmMarked *self = (const GmMarked *) callable;
   bool off = self->kind == GM_MARK_DISABLE;
+  GmHookScope scope = { 0 };
+  if (off)
+    scope = gm_hook_begin (NULL, NULL);
   control.off += off;
   PyObject *result = PyObject_Vectorcall (self->fn, args, nargsf, kwnames);
   control.off -= off;
+  if (off)
+    gm_hook_end (scope);
   return result;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cpython.h -- the one place that knows which CPython this is: includes in the order that works,
  * and names for what moved between versions.  3.11, 3.12 and 3.13 are known; another version needs
- * a look at every line here, rows in opcodes.def, and an audit.  Elsewhere only assemble.c and
- * opcodes.def ask for the version.
+ * a look at every line here, rows in opcodes.def, and an audit.  Elsewhere only assemble.c,
+ * hook.c, resume_code.c and opcodes.def ask for the version.
  */
 #ifndef GM_PYTHON_CPYTHON_H
 #define GM_PYTHON_CPYTHON_H
@@ -41,6 +41,7 @@ gm_attrs_version (PyObject *o)
 #define GM_TYPE_GET_DICT(type) Py_XNewRef ((type)->tp_dict) /* new reference */
 #else
 #include <internal/pycore_intrinsics.h>
+#define PRECALL NOP /* gone; resume_code.c is for 3.11 */
 #define GM_CODE_EXTRA_INDEX(free_fn) PyUnstable_Eval_RequestCodeExtraIndex (free_fn)
 #define GM_CODE_GET_EXTRA(code, index, out)                                                        \
   PyUnstable_Code_GetExtra ((PyObject *) (code), (index), (out))

@@ -15,6 +15,7 @@
 #include "core/python/opcodes.h"
 
 #include "core/base/error.h"
+#include "core/trace/liveness.h"
 
 const GmOpcode gm_opcodes[256] = {
 #define OPCODE(cpython, internal, how) [cpython] = { #cpython, GM_INSN_##internal, GM_HOW_##how },
@@ -53,7 +54,7 @@ locate (Decoder *d, uint32_t at)
   if (!PyCode_Addr2Location (d->co, (int) at * 2, &line, &col, &end_line, &end_col)) {
     line = end_line = col = end_col = -1;
   }
-  d->place = (GmInsn){ .line = line, .col = col, .end_line = end_line, .end_col = end_col };
+  d->place = (GmInsn){ .unit = at, .line = line, .col = col, .end_line = end_line, .end_col = end_col };
 }
 
 static GmInsn *
@@ -399,6 +400,7 @@ gm_code_free (GmCode *code)
 {
   if (!code)
     return;
+  gm_liveness_free (code->liveness);
   g_free ((void *) code->insns);
   g_free ((void *) code->handlers);
   g_free ((void *) code->slots);

@@ -17,8 +17,10 @@
 #include "core/python/control.h"
 #include "core/python/frontend.h"
 #include "core/python/graph_object.h"
+#include "core/python/hook.h"
 #include "core/python/measure.h"
 #include "core/python/report.h"
+#include "core/python/resume_call.h"
 #include "core/python/types.h"
 
 #include <time.h>
@@ -29,12 +31,14 @@ PyObject *gm_py_unsupported, *gm_py_break_warning;
 
 /* What GmCompile.front points to. */
 typedef struct {
-  GmCompiled *self;
+  const GmTarget *target;
   GmCodeCache *cache;
   const GmCallEnv *env;
   PyObject *const *locals;
   const GmCode *code;
   GmRecording *rec;
+  const GmBreakInfo *stop; /* it cannot be compiled */
+  GmContinuation *rest;    /* it breaks off, and goes on so */
   GmDirect *direct;
   GmEntry *entry;
   char effects; /* the policy */
@@ -52,19 +56,45 @@ decode (GmCompile *c, GError **error)
 
 /* -- r: record --------------------------------------------------------------------------------------------------- */
 
+/* The mode of the call says it for most graphs; but the region may have turned gradients on. */
+static bool
+any_requires_grad (const GmGraph *g)
+{
+  for (guint i = 0; i < g->nodes->len; i++)
+    if (gm_graph_meta (g, g_array_index (g->nodes, GmNode, i).out)->requires_grad)
+      return true;
+  return false;
+}
+
 static bool
 record (GmCompile *c, GError **error)
 {
   Job *job = c->front;
-  GmRecordRequest request = { .func = job->self->func, .code = job->code, .locals = job->locals, .env = *job->env,
-                              .backend_text = job->self->config->text, .effect_stacks = job->effects != 's' };
+  GmRecordRequest request = { .func = job->target->func, .code = job->code, .locals = job->locals, .env = *job->env,
+                              .backend_text = job->target->config->text,
+                              .resumable = !job->target->fullgraph && gm_resume_code_known (),
+                              .n_prefix = gm_origin_n_prefix (job->cache->origin, job->code),
+                              .origin_slots = gm_origin_slots (job->cache->origin), .effect_stacks = job->effects != 's' };
   job->rec = gm_record_function (&request);
-  if (job->rec->stop) {
+  job->stop = job->rec->stop;
+  if (job->rec->point) {
+    const char *why;
+    job->rest = gm_continuation_new (job->rec->point, &why);
+    if (!job->rest && !why)
+      return gm_py_error_set (error);
+    if (!job->rest) {
+      gm_log (GM_LOG_GRAPH_BREAKS, "no way to go on after the break: %s", why);
+      static const GmBreakInfo forced = { .message = "GM_STRESS=break" };
+      job->stop = job->rec->broke ? job->rec->broke : &forced;
+    }
+  }
+  if (job->stop) {
     c->stopped = true;
-    c->why = job->rec->stop->message;
+    c->why = job->stop->message;
     return true;
   }
   c->record.graph = g_steal_pointer (&job->rec->graph);
+  c->ask.differentiate |= any_requires_grad (c->record.graph);
   for (uint32_t i = 0; i < job->rec->n_inputs; i++)
     if (job->rec->inputs[i].slot == GM_SLOT_RNG)
       c->record.random = (GmPlanRandom){ .used = true, .input = { i }, .draws = job->rec->rng_taken };
@@ -81,7 +111,7 @@ assemble (GmCompile *c, GError **error)
   GmEntry *e = g_new0 (GmEntry, 1);
   g_atomic_ref_count_init (&e->refs);
   job->entry = e;
-  e->config = gm_config_ref (job->self->config);
+  e->config = gm_config_ref (job->target->config);
   e->modes = job->env->modes;
   e->guards = gm_guards_ref (rec->guards);
   e->plan = g_steal_pointer (&c->lower.plan);
@@ -92,6 +122,9 @@ assemble (GmCompile *c, GError **error)
     if (rec->inputs[i].slot != GM_SLOT_RNG)
       e->input_slots[e->n_inputs++] = rec->inputs[i].slot;
   e->ret = g_steal_pointer (&rec->ret);
+  e->rest = g_steal_pointer (&job->rest);
+  e->sets_grad = rec->sets_grad || e->rest || !e->ret; /* the long ending may set it */
+  e->grad = rec->grad;
   if (!e->ret) {
     e->residual = gm_assemble_residual (rec->residual, job->cache->code);
     if (!e->residual)
@@ -189,6 +222,7 @@ set_host (void)
   if (done)
     return;
   done = true;
+  gm_hook_set_module (package_attr ("gramme.nn", "Module"));
   PyObject *wrapper = PyObject_GetAttrString (Py_None, "__repr__");
   gm_trace_set_host (&(GmTraceHost){
     .tensor_type = &gm_py_tensor_type,
@@ -207,6 +241,7 @@ set_host (void)
     .enable_grad = package_attr ("gramme", "enable_grad"),
     .set_grad_enabled = package_attr ("gramme", "set_grad_enabled"),
     .is_grad_enabled = package_attr ("gramme", "is_grad_enabled"),
+    .set_grad_mode = package_attr ("gramme._core", "set_grad_enabled"),
     .fields_type = fields_type,
     .type_dict = type_dict,
     .method_wrapper_type = Py_TYPE (wrapper),
@@ -227,34 +262,56 @@ break_count (const GmCodeCache *cache, const GmConfig *config)
   uint32_t n = 0;
   for (uint32_t i = 0; i < cache->breaks->len; i++) {
     const GmBreakRecord *b = &g_array_index (cache->breaks, GmBreakRecord, i);
-    n += b->config == config ? b->count : 0;
+    n += b->config == config && b->plain ? b->count : 0;
   }
   return n;
 }
 
-/* Remembers a break; raises for fullgraph, else warns the first time.  Takes text. */
 static void
-tell_break (Job *job, GmBreak id, char *text)
+remember_break (Job *job, GmBreak id, const char *text, bool plain)
 {
-  const GmConfig *config = job->self->config;
-  gm_log (GM_LOG_GRAPH_BREAKS, "%s", text);
+  const GmConfig *config = job->target->config;
   for (uint32_t i = 0; i < job->cache->breaks->len; i++) {
     GmBreakRecord *b = &g_array_index (job->cache->breaks, GmBreakRecord, i);
-    if (b->config == config && b->id == id && strcmp (b->text, text) == 0) {
+    if (b->config == config && b->id == id && b->plain == plain && strcmp (b->text, text) == 0) {
       b->count++;
-      if (job->self->fullgraph)
-        PyErr_SetString (gm_py_unsupported, b->text);
-      g_free (text);
       return;
     }
   }
-  GmBreakRecord b = { .config = gm_config_ref (config), .id = id, .text = text, .count = 1 };
+  GmBreakRecord b = { .config = gm_config_ref (config), .id = id, .text = g_strdup (text), .plain = plain, .count = 1 };
   g_array_append_val (job->cache->breaks, b);
-  if (job->self->fullgraph) {
-    PyErr_SetString (gm_py_unsupported, text);
+}
+
+/* A loop that was left in its middle has a real iterator afterwards: each round's FOR_ITER breaks, because of the break before. */
+static bool
+is_consequence (const Job *job, const GmBreakInfo *why)
+{
+  const GmBreakFrame *f = &job->rec->point->frames[0];
+  return why->id == GM_BREAK_ITERATION && job->cache->origin && f->code->insns[f->insn].op == GM_INSN_FOR_ITER;
+}
+
+/* A break that ended the recording early: logged. */
+static void
+tell_break (Job *job, const GmBreakInfo *why)
+{
+  if (is_consequence (job, why))
     return;
-  }
-  PyErr_WarnFormat (gm_py_break_warning, 1, "%s\n  the function runs as plain Python", text); /* may raise, if the user wants that */
+  g_autofree char *text = gm_report_break_text (why);
+  gm_log (GM_LOG_GRAPH_BREAKS, "%s", text);
+  remember_break (job, why->id, text, false);
+}
+
+/* A break after which nothing is left but plain Python: raises for fullgraph, else warns, the first time. */
+static void
+tell_stop (Job *job, GmBreak id, const char *text)
+{
+  gm_log (GM_LOG_GRAPH_BREAKS, "%s", text);
+  uint32_t before = job->cache->breaks->len;
+  remember_break (job, id, text, true);
+  if (job->target->fullgraph)
+    PyErr_SetString (gm_py_unsupported, text);
+  else if (job->cache->breaks->len > before && !job->cache->origin && !job->target->hooked) /* raises, if the user wants that */
+    PyErr_WarnFormat (gm_py_break_warning, 1, "%s\n  the function runs as plain Python", text);
 }
 
 /* Why the entries that exist do not fit this call; NULL if there is none of this configuration. */
@@ -263,10 +320,10 @@ recompile_reason (const Job *job)
 {
   const GmSnapshot *s = job->cache->snapshot;
   for (uint32_t i = 0; i < s->n; i++)
-    if (s->entries[i]->config == job->self->config)
-      return gm_guards_explain (s->entries[i]->guards, job->env, job->locals, job->self->func);
+    if (s->entries[i]->config == job->target->config)
+      return gm_guards_explain (s->entries[i]->guards, job->env, job->locals, job->target->func);
   if (s->n > 0)
-    return g_strdup_printf ("BACKEND_MATCH: expected %s, found %s", s->entries[0]->config->text, job->self->config->text);
+    return g_strdup_printf ("BACKEND_MATCH: expected %s, found %s", s->entries[0]->config->text, job->target->config->text);
   return NULL;
 }
 
@@ -279,9 +336,9 @@ log_recompile (const Job *job)
   g_autoptr (GString) text = g_string_new (NULL);
   for (uint32_t i = 0; i < s->n; i++) {
     const GmEntry *e = s->entries[i];
-    g_autofree char *why = e->config == job->self->config ? gm_guards_explain (e->guards, job->env, job->locals, job->self->func)
+    g_autofree char *why = e->config == job->target->config ? gm_guards_explain (e->guards, job->env, job->locals, job->target->func)
                                                           : g_strdup_printf ("BACKEND_MATCH: expected %s, found %s", e->config->text,
-                                                                             job->self->config->text);
+                                                                             job->target->config->text);
     g_string_append_printf (text, "\n  entry %u: %s", s->n - 1 - i, why ? why : "it fits");
   }
   if (s->n > 0)
@@ -290,9 +347,10 @@ log_recompile (const Job *job)
 }
 
 PyObject *
-gm_frontend_refuse (GmCompiled *self, GmCodeCache *cache, const GmCallEnv *env, PyObject *const *locals)
+gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
 {
-  Job job = { .self = self, .cache = cache, .env = env, .locals = locals };
+  GmCodeCache *cache = target->cache;
+  Job job = { .target = target, .cache = cache, .env = env, .locals = locals };
   g_autofree char *reason = recompile_reason (&job);
   PyErr_Format (PyExc_RuntimeError, "%U() would have to be compiled%s, and the stance is fail_on_recompile: %s", cache->code->co_qualname,
                 cache->snapshot->n ? " again" : "", reason ? reason : "it has not been compiled yet");
@@ -302,9 +360,9 @@ gm_frontend_refuse (GmCompiled *self, GmCodeCache *cache, const GmCallEnv *env, 
 static bool
 past_limit (Job *job, const char *reason)
 {
-  if (gm_code_cache_count (job->cache, job->self->config) < GM_MAX_ENTRIES)
+  if (gm_code_cache_count (job->cache, job->target->config) < GM_MAX_ENTRIES)
     return false;
-  if (!job->cache->limit_warned) {
+  if (!job->cache->limit_warned && !job->target->hooked) {
     job->cache->limit_warned = true;
     PyErr_WarnFormat (gm_py_break_warning, 1,
                       "%U() has been compiled for %d different kinds of calls, and no more will be (the recompile limit): these stay in "
@@ -358,7 +416,7 @@ measure_guards (const Job *job, GmEntry *e)
   for (int i = 0; i < 4; i++) {
     struct timespec start, end;
     clock_gettime (CLOCK_MONOTONIC, &start);
-    gm_guards_check (e->guards, job->env, job->locals, job->self->func, slots);
+    gm_guards_check (e->guards, job->env, job->locals, job->target->func, slots);
     clock_gettime (CLOCK_MONOTONIC, &end);
     double ns = (double) (end.tv_sec - start.tv_sec) * 1e9 + (double) (end.tv_nsec - start.tv_nsec);
     e->guard_ns = i == 0 ? ns : MIN (e->guard_ns, ns);
@@ -371,6 +429,8 @@ finish (Job *job, GmCompile *c, char *reason)
 {
   static const char letters[] = "drsfjpla";
   GmEntry *e = g_steal_pointer (&job->entry);
+  if (job->rec->broke)
+    tell_break (job, job->rec->broke);
   for (size_t i = 0; i < G_N_ELEMENTS (e->times); i++)
     e->times[i] = (GmStageTime){ letters[i], gm_compile_stage_ms (c, letters[i]) };
   e->reason = reason;
@@ -394,12 +454,12 @@ run_direct (Job *job, GmCompile *c, GError **error)
   const GmGraph *g = c->simplify.graph;
   if (g->nodes->len > 0 || g->outputs->len > 0) {
     PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (job->rec->guards) + 1);
-    bool holds = gm_guards_check (job->rec->guards, job->env, job->locals, job->self->func, slots);
+    bool holds = gm_guards_check (job->rec->guards, job->env, job->locals, job->target->func, slots);
     if (!holds) { /* the recorder checked them on this very frame, so they do, unless an object has died since */
       c->stopped = true;
       return true;
     }
-    job->direct = gm_callable_compile (job->self->config, job->rec, g, slots);
+    job->direct = gm_callable_compile (job->target->config, job->rec, g, slots);
     if (!job->direct)
       return gm_py_error_set (error);
   }
@@ -410,7 +470,7 @@ run_direct (Job *job, GmCompile *c, GError **error)
 static bool
 run_stages (Job *job, GmCompile *c, GError **error)
 {
-  const GmConfig *config = job->self->config;
+  const GmConfig *config = job->target->config;
   if (config->callable && !gm_callable_is_aot (config->callable))
     return run_direct (job, c, error);
   if (config->callable) {
@@ -424,13 +484,14 @@ run_stages (Job *job, GmCompile *c, GError **error)
   return gm_compile_run (c, 'd', 'a', error);
 }
 
-GmEntry *
-gm_frontend_compile (GmCompiled *self, GmCodeCache *cache, const GmCallEnv *env, PyObject *const *locals)
+static GmEntry *
+compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
 {
-  Job job = { .self = self, .cache = cache, .env = env, .locals = locals };
+  GmCodeCache *cache = target->cache;
+  Job job = { .target = target, .cache = cache, .env = env, .locals = locals };
   cache->misses++;
   gm_code_cache_prune (cache);
-  if (!self->fullgraph && break_count (cache, self->config) >= MAX_BREAKS)
+  if (!target->fullgraph && break_count (cache, target->config) >= MAX_BREAKS)
     return NULL;
   g_autofree char *reason = recompile_reason (&job);
   if (past_limit (&job, reason))
@@ -442,7 +503,7 @@ gm_frontend_compile (GmCompiled *self, GmCodeCache *cache, const GmCallEnv *env,
   GError *error = NULL;
   GmCompile *c = gm_compile_new ();
   c->front = &job;
-  c->ask.options = (const char *const *) self->config->options;
+  c->ask.options = (const char *const *) target->config->options;
   c->ask.differentiate = env->modes & GM_MODE_GRAD;
   GmEntry *entry = NULL;
   job.effects = effect_policy ();
@@ -450,18 +511,30 @@ gm_frontend_compile (GmCompiled *self, GmCodeCache *cache, const GmCallEnv *env,
     entry = finish (&job, c, g_steal_pointer (&reason));
   else if (c->stopped && job.rec->raised)
     PyErr_SetObject ((PyObject *) Py_TYPE (job.rec->raised), job.rec->raised);
-  else if (c->stopped && job.rec->stop)
-    tell_break (&job, job.rec->stop->id, gm_report_break_text (job.rec->stop));
-  else if (error && g_error_matches (error, GM_ERROR, GM_ERROR_UNSUPPORTED))
-    tell_break (&job, GM_BREAK_NONE, g_strdup_printf ("gramme cannot compile %s(): %s",
-                                                      PyUnicode_AsUTF8 (cache->code->co_qualname), error->message));
-  else if (error)
+  else if (c->stopped && job.stop && job.stop->id != GM_BREAK_NONE) {
+    g_autofree char *text = gm_report_break_text (job.stop);
+    tell_stop (&job, job.stop->id, text);
+  } else if (error && g_error_matches (error, GM_ERROR, GM_ERROR_UNSUPPORTED)) {
+    g_autofree char *text = g_strdup_printf ("gramme cannot compile %s(): %s", PyUnicode_AsUTF8 (cache->code->co_qualname),
+                                             error->message);
+    tell_stop (&job, GM_BREAK_NONE, text);
+  } else if (error)
     gm_py_raise (g_steal_pointer (&error));
   g_clear_error (&error);
   gm_entry_unref (job.entry);
   gm_direct_free (job.direct);
   gm_compile_free (c);
+  gm_continuation_free (job.rest);
   gm_recording_free (job.rec);
+  return entry;
+}
+
+GmEntry *
+gm_frontend_compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
+{
+  gm_hook_suspend ();
+  GmEntry *entry = compile (target, env, locals);
+  gm_hook_unsuspend ();
   return entry;
 }
 
@@ -509,6 +582,8 @@ reset_all (PyObject *module, PyObject *unused)
 static bool
 add_report (GmCodeCache *cache, const GmConfig *config, void *data)
 {
+  if (cache->origin) /* a resume function: told with the function that it belongs to */
+    return true;
   PyObject *status = gm_report_status (cache, config), *entries = gm_report_entries (cache, config);
   PyObject *row = status && entries ? Py_BuildValue ("(OOO)", cache->code->co_qualname, status, entries) : NULL;
   int r = row ? PyList_Append (data, row) : -1;
@@ -547,7 +622,8 @@ gm_py_init_frontend (PyObject *module)
   if (!gm_py_unsupported || !gm_py_break_warning || PyModule_AddObjectRef (module, "Unsupported", gm_py_unsupported) < 0
       || PyModule_AddObjectRef (module, "GraphBreakWarning", gm_py_break_warning) < 0)
     return -1;
-  if (gm_py_init_code_cache () < 0 || gm_py_init_callable (module) < 0 || gm_py_init_measure (module) < 0)
+  if (gm_py_init_code_cache () < 0 || gm_py_init_callable (module) < 0 || gm_py_init_resume_point () < 0 || gm_py_init_resume_call () < 0 || gm_py_init_hook (module) < 0
+      || gm_py_init_measure (module) < 0)
     return -1;
   return PyModule_AddFunctions (module, functions);
 }

@@ -9,10 +9,10 @@
 /* Records and compiles the function for this call, and publishes the entry.  New reference to it; or NULL: with an exception
  * (the back end failed; fullgraph and it cannot be traced), or without one: run the plain function, the user has been told why.
  * locals: bound arguments.  Requires: the GIL. */
-GmEntry *gm_frontend_compile (GmCompiled *self, GmCodeCache *cache, const GmCallEnv *env, PyObject *const *locals);
+GmEntry *gm_frontend_compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals);
 
 /* A call that no entry fits, in a thread that allows no compilation: always NULL, with RuntimeError that says why none fits. */
-PyObject *gm_frontend_refuse (GmCompiled *self, GmCodeCache *cache, const GmCallEnv *env, PyObject *const *locals);
+PyObject *gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals);
 
 /* gramme.compiler.Unsupported (RuntimeError) and GraphBreakWarning (UserWarning). */
 extern PyObject *gm_py_unsupported, *gm_py_break_warning;

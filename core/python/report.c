@@ -4,6 +4,7 @@
 #include "core/python/cpython.h"
 
 #include "core/python/report.h"
+#include "core/python/resume_call.h"
 
 #include "core/trace/break.h"
 
@@ -84,32 +85,67 @@ add_times (PyObject *stages, const GmEntry *e, double *total)
   return 0;
 }
 
-PyObject *
-gm_report_status (const GmCodeCache *cache, const GmConfig *config)
+/* The cache and those of all resume functions that its entries lead to, each once. */
+static GPtrArray *
+caches_of (const GmCodeCache *cache, const GmConfig *config)
 {
-  PyObject *status = PyDict_New (), *stages = PyDict_New (), *breaks = PyList_New (0);
-  uint64_t graphs = 0, hits = 0, nodes = 0;
-  double total = 0;
-  if (!status || !stages || !breaks)
-    goto failed;
-  for (uint32_t i = 0; i < cache->snapshot->n; i++) {
-    const GmEntry *e = cache->snapshot->entries[i];
-    if (e->config != config)
-      continue;
-    graphs++;
-    hits += e->hits;
-    nodes += e->n_nodes;
-    if (add_times (stages, e, &total) < 0)
-      goto failed;
+  GPtrArray *all = g_ptr_array_new ();
+  g_ptr_array_add (all, (void *) cache);
+  for (uint32_t k = 0; k < all->len; k++) {
+    const GmSnapshot *s = ((const GmCodeCache *) all->pdata[k])->snapshot;
+    for (uint32_t i = 0; i < s->n; i++)
+      if (!config || s->entries[i]->config == config)
+        gm_continuation_caches (s->entries[i]->rest, all);
   }
+  return all;
+}
+
+/* An entry that computes nothing is a graph only where it is the whole of a function. */
+static bool
+is_graph (const GmCodeCache *cache, const GmEntry *e)
+{
+  return e->n_nodes > 0 || (!cache->origin && !e->rest);
+}
+
+static int
+add_breaks (PyObject *breaks, const GmCodeCache *cache, const GmConfig *config)
+{
   for (uint32_t i = 0; i < cache->breaks->len; i++) {
     const GmBreakRecord *b = &g_array_index (cache->breaks, GmBreakRecord, i);
     if (b->config != config)
       continue;
     PyObject *text = PyUnicode_FromString (b->text);
-    int r = text ? PyList_Append (breaks, text) : -1;
+    int known = text ? PySequence_Contains (breaks, text) : -1;
+    int r = known == 0 ? PyList_Append (breaks, text) : known;
     Py_XDECREF (text);
     if (r < 0)
+      return -1;
+  }
+  return 0;
+}
+
+PyObject *
+gm_report_status (const GmCodeCache *cache, const GmConfig *config)
+{
+  PyObject *status = PyDict_New (), *stages = PyDict_New (), *breaks = PyList_New (0);
+  g_autoptr (GPtrArray) all = caches_of (cache, config);
+  uint64_t graphs = 0, hits = 0, nodes = 0;
+  double total = 0;
+  if (!status || !stages || !breaks)
+    goto failed;
+  for (uint32_t k = 0; k < all->len; k++) {
+    const GmCodeCache *part = all->pdata[k];
+    for (uint32_t i = 0; i < part->snapshot->n; i++) {
+      const GmEntry *e = part->snapshot->entries[i];
+      if (e->config != config)
+        continue;
+      graphs += is_graph (part, e);
+      hits += part == cache ? e->hits : 0;
+      nodes += e->n_nodes;
+      if (add_times (stages, e, &total) < 0)
+        goto failed;
+    }
+    if (add_breaks (breaks, part, config) < 0)
       goto failed;
   }
   if (set_steal (status, "backend", PyUnicode_FromString (config->text)) < 0
@@ -156,14 +192,18 @@ PyObject *
 gm_report_entries (const GmCodeCache *cache, const GmConfig *config)
 {
   PyObject *list = PyList_New (0);
-  for (uint32_t i = 0; list && i < cache->snapshot->n; i++) {
-    const GmEntry *e = cache->snapshot->entries[i];
-    if (config && e->config != config)
-      continue;
-    PyObject *d = entry_dict (e);
-    if (!d || PyList_Append (list, d) < 0)
-      Py_CLEAR (list);
-    Py_XDECREF (d);
+  g_autoptr (GPtrArray) all = caches_of (cache, config);
+  for (uint32_t k = all->len; list && k-- > 0;) { /* resume functions came after what breaks */
+    const GmCodeCache *part = all->pdata[k];
+    for (uint32_t i = 0; list && i < part->snapshot->n; i++) {
+      const GmEntry *e = part->snapshot->entries[i];
+      if ((config && e->config != config) || !is_graph (part, e))
+        continue;
+      PyObject *d = entry_dict (e);
+      if (!d || PyList_Append (list, d) < 0)
+        Py_CLEAR (list);
+      Py_XDECREF (d);
+    }
   }
   return list;
 }

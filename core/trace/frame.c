@@ -191,6 +191,6 @@ gm_frame_run (GmRecorder *r, const GmTracker *func, const GmCallArgs *args)
 {
   if (!gm_frame_enter (r, func, args, GM_AFTER_STOP, NULL))
     return &gm_tracker_poison;
-  gm_record_loop (r, r->frame);
+  gm_record_loop (r, r->frame, NULL);
   return r->stop ? &gm_tracker_poison : r->stopped_value;
 }

@@ -56,7 +56,7 @@ gm_insn_build_key_map (GmRecorder *r, const GmInsn *i)
   const GmTracker **values = pop_many (r, i->arg);
   const GmTracker *d = gm_dict_new (r);
   for (uint32_t k = 0; k < i->arg && !r->stop; k++)
-    gm_dict_store (r, d, keys->items[k], values[k]);
+    gm_dict_store (r, d, gm_realize (r, keys->items[k]), values[k]);
   gm_push (r, d);
 }
 
@@ -124,9 +124,9 @@ gm_insn_list_extend (GmRecorder *r, const GmInsn *i)
 void
 gm_insn_list_to_tuple (GmRecorder *r, const GmInsn *i)
 {
-  const GmTracker *contents = gm_contents_of (r, gm_pop (r));
-  if (!r->stop)
-    gm_push (r, gm_tuple_new (r, contents->items, contents->n));
+  g_autoptr (GPtrArray) all = gm_iterate (r, gm_pop (r));
+  if (all)
+    gm_push (r, gm_tuple_new (r, (const GmTracker *const *) all->pdata, all->len));
 }
 
 void
@@ -146,7 +146,7 @@ gm_insn_map_add (GmRecorder *r, const GmInsn *i)
 {
   const GmTracker *value = gm_pop (r), *key = gm_pop (r);
   if (!r->stop)
-    gm_dict_store (r, gm_peek (r, i->arg), key, value);
+    gm_setitem (r, gm_peek (r, i->arg), key, value);
 }
 
 void

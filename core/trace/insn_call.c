@@ -124,13 +124,24 @@ gm_insn_return_value (GmRecorder *r, const GmInsn *i)
   gm_frame_leave (r, gm_pop (r));
 }
 
+/* The tuple of a closure; its cells may have come as arguments of a resume function. */
+static const GmTracker *
+closure_of (GmRecorder *r, const GmTracker *tuple)
+{
+  tuple = gm_realize (r, tuple);
+  const GmTracker **cells = gm_tracker_array (r, tuple->n);
+  for (uint32_t k = 0; k < tuple->n; k++)
+    cells[k] = gm_realize (r, tuple->items[k]);
+  return r->stop ? tuple : gm_tuple_new (r, cells, tuple->n);
+}
+
 /* arg bits, in the order of the stack from below: 1 defaults, 2 keyword defaults, 4 annotations, 8
  * closure. */
 void
 gm_insn_make_function (GmRecorder *r, const GmInsn *i)
 {
   const GmTracker *code = gm_realize (r, gm_pop (r));
-  const GmTracker *closure = i->arg & 8 ? gm_pop (r) : NULL,
+  const GmTracker *closure = i->arg & 8 ? closure_of (r, gm_pop (r)) : NULL,
                   *annotations = i->arg & 4 ? gm_pop (r) : NULL;
   const GmTracker *kwdefaults = i->arg & 2 ? gm_pop (r) : NULL,
                   *defaults = i->arg & 1 ? gm_realize (r, gm_pop (r)) : NULL;

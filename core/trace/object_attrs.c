@@ -175,7 +175,9 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
   const GmTracker *storage = self ? gm_storage (self) : NULL;
   if (storage && is_c_descriptor (found) && storage->kind->getattr) {
     const GmTracker *v = storage->kind->getattr (r, storage, name);
-    if (v || r->stop)
+    if (v && !r->stop)
+      return gm_builtin_of (r, v, found, self);
+    if (r->stop)
       return v;
   }
   if (kind->tp_flags & Py_TPFLAGS_HEAPTYPE)

@@ -206,11 +206,19 @@ gm_record_stack (GmRecorder *r)
     pc = f->return_pc;
   }
   g_autoptr (GString) s = g_string_new (NULL);
-  while (n-- > 0) {
+  for (uint32_t repeats = 0; n-- > 0;) {
     PyCodeObject *co = chain[n]->code->code;
-    g_string_append_printf (s, "  %s:%d in %s\n", PyUnicode_AsUTF8 (co->co_filename),
+    if (n > 0 && chain[n - 1]->code == chain[n]->code && pcs[n - 1] == pcs[n]) {
+      repeats++;
+      continue;
+    }
+    g_string_append_printf (s, "  %s:%d in %s", PyUnicode_AsUTF8 (co->co_filename),
                             pcs[n] ? chain[n]->code->insns[pcs[n] - 1].line : co->co_firstlineno,
                             PyUnicode_AsUTF8 (co->co_name));
+    if (repeats)
+      g_string_append_printf (s, ", %u times", repeats + 1);
+    g_string_append_c (s, '\n');
+    repeats = 0;
   }
   return gm_arena_strdup (r->arena, s->str);
 }
@@ -382,12 +390,17 @@ execute_twice (GmRecorder *r, const GmFrame *until)
 }
 
 void
-gm_record_loop (GmRecorder *r, const GmFrame *until)
+gm_record_loop (GmRecorder *r, const GmFrame *until, GmRecording *rec)
 {
   uint32_t max = r->request->max_insns ? r->request->max_insns : 1000000;
   uint32_t max_nodes = r->request->max_nodes ? r->request->max_nodes : 100000;
   bool seal = gm_stress ("arena");
   while (!r->stop && r->frame && r->frame->level >= until->level) {
+    if (rec && gm_resume_mark (r)) {
+      GmMark here = r->mark;
+      if (gm_resume_at (r, &here, GM_RESUME_AT, rec))
+        return;
+    }
     if (r->stress)
       execute_twice (r, until);
     else
@@ -432,6 +445,7 @@ recorder_init (GmRecorder *r, const GmRecordRequest *req)
   r->guard_index = g_hash_table_new_full (gm_guard_hash, gm_guard_equal, NULL, NULL);
   r->graph = gm_graph_new ("graph", NULL); /* it outlives the recorder: stages after r take it */
   r->stress = gm_stress ("rollback");
+  r->break_every = req->resumable ? gm_stress_number ("break") : 0;
   gm_api_builder_init (r);
   r->modes_id = gm_heap_add (&r->heap, 1);
   r->generators_id = gm_heap_add (&r->heap, 1);
@@ -495,11 +509,13 @@ gm_record_function (const GmRecordRequest *req)
   if (req->code->flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
     gm_record_break (r, GM_BREAK_GENERATOR, PyUnicode_AsUTF8 (req->code->code->co_name));
   const GmFrame *root = r->frame;
-  gm_record_loop (r, root);
-  if (!r->stop) {
+  gm_record_loop (r, root, rec);
+  if (!r->stop && rec->point == NULL) {
     r->frame = NULL;
     gm_residual_finish (r, r->stopped_value, rec);
   }
+  if (r->stop && req->resumable && !r->raised)
+    gm_resume_after_break (r, rec);
   rec->stop = r->stop;
   rec->raised = r->raised;
   rec->n_insns_executed = r->n_executed;

@@ -76,6 +76,18 @@ typedef struct {
   const GmTracker *tracker;
 } GmInput; /* tracker NULL: the generator's state */
 
+typedef struct {
+  const GmFrame *frame;
+  uint32_t pc, depth, n_executed, n_frames;
+  GmHeapMark heap;
+  uint32_t guards, effects, inputs, sources, wrapped, mutated;
+  GmGraphMark graph;
+  GmValueId rng;
+  uint64_t rng_taken;
+} GmMark;
+
+#define GM_N_STATEMENTS 32 /* marks of statements that are kept, the newest ones */
+
 struct GmRecorder {
   const GmRecordRequest *request;
   GmArena *arena;
@@ -114,17 +126,13 @@ struct GmRecorder {
   GmBreakInfo *stop;
   const GmTracker *pending; /* the exception that `stop` stands for, within one instruction */
   bool stress;
+  /* where a break may go back to: see resume.c */
+  bool marked;
+  GmMark mark;                        /* before the step that is executed now */
+  GmMark statements[GM_N_STATEMENTS]; /* where the root began a statement, a ring */
+  uint32_t n_statements;
+  uint32_t break_every, n_steps; /* GM_STRESS=break:n; 0: never */
 };
-
-typedef struct {
-  const GmFrame *frame;
-  uint32_t pc, depth, n_executed, n_frames;
-  GmHeapMark heap;
-  uint32_t guards, effects, inputs, sources, wrapped, mutated;
-  GmGraphMark graph;
-  GmValueId rng;
-  uint64_t rng_taken;
-} GmMark;
 
 /* -- recorder.c ------------------------------------------------------------ */
 GmMark gm_record_mark (const GmRecorder *r);
@@ -162,8 +170,19 @@ bool gm_frame_enter (GmRecorder *r, const GmTracker *func, const GmCallArgs *arg
 void gm_frame_leave (GmRecorder *r, const GmTracker *value);
 /* Enters and runs until it returns. */
 const GmTracker *gm_frame_run (GmRecorder *r, const GmTracker *func, const GmCallArgs *args);
-/* Runs the loop until the frame that is current now has returned, or a break. */
-void gm_record_loop (GmRecorder *r, const GmFrame *until);
+/* Runs the loop until the frame that is current now has returned, or a break.  rec: of the root's
+ * loop, for breaks that are forced; NULL in a loop inside an instruction. */
+void gm_record_loop (GmRecorder *r, const GmFrame *until, GmRecording *rec);
+
+/* -- resume.c -------------------------------------------------------------- */
+/* Called before each instruction of the outermost loop: remembers where a break here goes back to.
+ * True: GM_STRESS wants a break here. */
+bool gm_resume_mark (GmRecorder *r);
+/* Goes back to the mark and fills rec with what was recorded until there and how to go on; false,
+ * with r as it was at the mark, if that cannot be. */
+bool gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording *rec);
+/* After a break: keeps what can be kept of the recording.  r->stop stays set if nothing can. */
+void gm_resume_after_break (GmRecorder *r, GmRecording *rec);
 
 /* -- guard.c --------------------------------------------------------------- */
 void gm_guard_add (GmRecorder *r, const GmGuard *g);

@@ -333,7 +333,7 @@ to_tree (Tree *k, const GmTracker *t, GmReturn *out)
   const GmSource *s = t->source;
   if (s && s->kind != GM_SOURCE_CONST) {
     *out = (GmReturn){ .kind = GM_RETURN_SLOT, .index = index_in (k->b->sources, s) };
-    return s->kind != GM_SOURCE_FREE_CELL;
+    return true;
   }
   if (t->kind == &gm_kind_constant || (s && t->real)) {
     *out = (GmReturn){ .kind = GM_RETURN_CONST, .obj = Py_NewRef (t->real) };
@@ -485,9 +485,9 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
     .busy = g_hash_table_new (NULL, NULL),
     .line = r->request->code->code->co_firstlineno,
   };
-  if (gm_grad_mode_get (r) != ((r->request->env.modes & GM_MODE_GRAD) != 0))
-    gm_record_break (r, GM_BREAK_SIDE_EFFECT,
-                     "a change of the grad mode that outlasts the function");
+  rec->grad = gm_grad_mode_get (r);
+  rec->sets_grad = rec->grad != ((r->request->env.modes & GM_MODE_GRAD) != 0);
+  rec->n_effects = 0;
   gm_generators_finish (r);
   guard_overlap (r);
   guard_distinct (r);

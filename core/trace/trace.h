@@ -57,6 +57,7 @@ typedef struct {
       handler; /* 1 + index of the innermost entry of GmCode.handlers that covers it; 0: none */
   PyObject *obj;
   int32_t line, col, end_line, end_col; /* 1-based lines, 0-based columns; -1 where unknown */
+  uint32_t unit; /* code unit of the opcode that it was decoded from: those of one are one step */
 } GmInsn;
 
 /* An entry of the exception table, in indices of instructions. */
@@ -90,6 +91,7 @@ typedef struct GmCode {
   uint32_t flags; /* co_flags */
   const GmHandler *handlers;
   uint32_t n_handlers;
+  struct GmLiveness *liveness; /* made on first use, see liveness.h; freed with the code */
 } GmCode;
 
 /* Text of one instruction or of all, for dumps ("r" and "d" of GM_DEBUG).  Caller frees. */
@@ -116,6 +118,7 @@ typedef struct {
   PyTypeObject *size_type; /* the type of Tensor.shape: a tuple subclass, or tuple itself */
   /* Context managers and functions that set the grad mode; borrowed, NULL where there is none. */
   PyObject *no_grad, *enable_grad, *set_grad_enabled, *is_grad_enabled;
+  PyObject *set_grad_mode; /* the C function that they call */
   /* The type of the library's own named tuples, "max values indices": called with a tuple of the
    * values.  Borrowed; NULL if there is none. */
   PyObject *(*fields_type) (const char *fields);
@@ -237,6 +240,35 @@ typedef struct {
   uint32_t stack_size;
 } GmResidual;
 
+/* -- Where a recording breaks off ------------------------------------------ */
+
+typedef enum {
+  GM_RESUME_AFTER, /* Python executes the instruction, a resume function goes on after it */
+  GM_RESUME_AT,    /* a resume function starts with the instruction (GM_STRESS=break) */
+  GM_RESUME_PLAIN, /* the same, and what is left runs as plain Python */
+} GmResumeMode;
+
+/* A frame as it is at the break.  Its values, in the order of `locals`, then the stack bottom to
+ * top without the NULLs, then the cells of all cell and free variables in slot order, stand next to
+ * each other in the tuple that the recording returns. */
+typedef struct {
+  const GmCode *code;
+  PyObject *globals; /* borrowed */
+  uint32_t insn;     /* the first of the step to execute; in a caller: its call, operands popped */
+  uint32_t depth;    /* stack entries */
+  uint64_t nulls;    /* bit k: entry k is a NULL */
+  const uint32_t *locals; /* slots of the variables that are bound and live, ascending in the
+                             original code */
+  uint32_t n_locals, n_stack, n_cells;
+  bool init; /* the frame is an __init__: its caller gets the object, one more value at the end */
+} GmBreakFrame;
+
+typedef struct {
+  GmResumeMode mode; /* of frames[0]; callers go on after their call */
+  uint32_t n_frames;
+  const GmBreakFrame *frames; /* innermost first */
+} GmBreakPoint;
+
 /* -- Recording ------------------------------------------------------------- */
 
 #define GM_SLOT_RNG UINT32_MAX /* an input that is no Python value: the generator's state, i64[2]  \
@@ -264,6 +296,9 @@ typedef struct {
   PyObject *const *locals; /* n_args bound arguments in localsplus order, all non-NULL */
   GmCallEnv env;
   const char *backend_text; /* for BACKEND_MATCH: "tcc" or "tcc(level=2)" */
+  bool resumable;           /* a break may end the recording early; else it stops it */
+  uint32_t n_prefix;        /* instructions of a resume function before the user's */
+  const uint32_t *origin_slots; /* of a resume function: its slots in the original code; or NULL */
   bool effect_stacks;       /* gm_recording_effects_text will be asked for */
   uint32_t max_insns;       /* limit of executed instructions; 0: 1,000,000 */
   uint32_t max_nodes;       /* limit of graph nodes; 0: 100,000 */
@@ -273,6 +308,9 @@ typedef struct {
  */
 typedef struct {
   const GmBreakInfo *stop; /* not NULL: it cannot be traced; all below is empty */
+  const GmBreakInfo *broke; /* not NULL: it was traced up to here, and goes on at `point` */
+  const GmBreakPoint *point;
+  bool sets_grad, grad; /* the grad mode after the graph, where it is not that of the entry */
   PyObject *raised;        /* then: what comptime code raised, to be raised; or NULL.  Borrowed */
   GmGraph *graph;          /* outputs are GM_OUTPUT_USER, in the order of gm_return_build's and the
                               residual's `outputs` */

@@ -159,6 +159,10 @@ const GmTracker *gm_set_new (GmRecorder *r, const GmTracker *const *items, uint3
 const GmTracker *gm_slice_new (GmRecorder *r, const GmTracker *start, const GmTracker *stop,
                                const GmTracker *step);
 const GmTracker *gm_builtin_method (GmRecorder *r, const char *name, const GmTracker *self);
+/* `bound`, if it is a row of a method table, as what `descriptor` of a base class gives for the object: rebuilt without
+ * a look at what the object's own class has under that name. */
+const GmTracker *gm_builtin_of (GmRecorder *r, const GmTracker *bound, PyObject *descriptor,
+                                const GmTracker *self);
 const GmTracker *gm_method_new (GmRecorder *r, const GmTracker *func, const GmTracker *self);
 const GmTracker *gm_cell_new (GmRecorder *r, const GmTracker *contents);
 const GmTracker *gm_tensor_new_tracker (GmRecorder *r, GmValueId value);

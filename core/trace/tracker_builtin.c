@@ -2,9 +2,9 @@
  * tracker_builtin.c -- functions, methods and types of C: those that have a model, those that only
  * compute on constants, and the rest.
  *
- * A tracker of this kind is a row of a kind's method table bound to a value (number 1), a method of
- * a constant (number 2, real is its name), or an existing C function (number 0).  A function
- * without a model is called only if it is known to compute from its arguments alone and all of them
+ * A tracker of this kind is a row of a kind's method table bound to a value (number 1; with a second
+ * item: found in a base class, real is the descriptor and the item the object), a method of a
+ * constant (number 2, real is its name), or an existing C function (number 0).  A function without a model is called only if it is known to compute from its arguments alone and all of them
  * are constants; otherwise it breaks.
  */
 #include "core/trace/builtin.h"
@@ -32,6 +32,18 @@ gm_builtin_method (GmRecorder *r, const char *name, const GmTracker *self)
   items[0] = self;
   return gm_tracker (r, .kind = &gm_kind_builtin, .items = items, .n = 1, .number = 2,
                      .real = gm_record_take (r, PyUnicode_InternFromString (name)));
+}
+
+const GmTracker *
+gm_builtin_of (GmRecorder *r, const GmTracker *bound, PyObject *descriptor, const GmTracker *self)
+{
+  if (bound->kind != &gm_kind_builtin || bound->number != 1)
+    return bound;
+  const GmTracker **items = gm_tracker_array (r, 2);
+  items[0] = bound->items[0];
+  items[1] = self;
+  return gm_tracker (r, .kind = &gm_kind_builtin, .items = items, .n = 2, .number = 1,
+                     .data = bound->data, .real = descriptor);
 }
 
 const GmTracker *
@@ -288,6 +300,16 @@ call_is_grad_enabled (GmRecorder *r, const GmCallArgs *args)
   return gm_from_bool (r, gm_grad_mode_get (r));
 }
 
+/* The function below the contexts of that name: sets, and returns the old mode. */
+static const GmTracker *
+call_set_grad_enabled (GmRecorder *r, const GmCallArgs *args)
+{
+  bool old = gm_grad_mode_get (r);
+  PLAIN ("set_grad_enabled", 1, 1);
+  gm_grad_mode_set (r, gm_truth (r, args->args[0]));
+  return gm_from_bool (r, old);
+}
+
 /* `fold`: computes from its arguments alone; called on constants. */
 static const struct {
   const char *name;
@@ -437,6 +459,8 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     return v;
   if (fn == gm_host.is_grad_enabled)
     return call_is_grad_enabled (r, args);
+  if (fn == gm_host.set_grad_mode)
+    return call_set_grad_enabled (r, args);
   for (size_t i = 0; i < G_N_ELEMENTS (functions); i++)
     if (fn == PyDict_GetItemString (PyEval_GetBuiltins (), functions[i].name)) {
       v = functions[i].model ? functions[i].model (r, args) : gm_builtin_fold (r, fn, args);
@@ -682,8 +706,26 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
-  if (t->number)
-    return false;
+  if (t->n == 2) { /* list.append.__get__ (object), whatever the object's class has made of it */
+    gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
+    gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0,
+                      gm_record_take (gm_residual_recorder (b),
+                                      PyUnicode_InternFromString ("__get__")));
+    gm_residual_value (b, t->items[1]);
+    gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
+    return true;
+  }
+  if (t->number) { /* a method, bound to its value */
+    PyObject *name = t->number == 2
+                         ? t->real
+                         : gm_record_take (
+                               gm_residual_recorder (b),
+                               PyUnicode_InternFromString (((const GmMethodRow *) t->data)->name));
+    gm_residual_value (b, t->items[0]);
+    gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0, name);
+    return true;
+  }
   gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
   return true;
 }

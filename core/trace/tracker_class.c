@@ -431,7 +431,7 @@ super_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     if (base == &PyBaseObject_Type && !class_bound) {
       const GmTracker *row = gm_object_method (r, self, name);
       if (row)
-        return row;
+        return gm_builtin_of (r, row, found, self);
     }
     if (PyUnicode_CompareWithASCIIString (name, "__new__") == 0 && PyCFunction_Check (found))
       return gm_wrap (r, found, gm_source_const (r, found, "__new__"));
@@ -440,4 +440,17 @@ super_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   return NULL;
 }
 
-const GmTrackerKind gm_kind_super = { .name = "super", .getattr = super_getattr };
+static bool
+super_build (GmResidualBuilder *b, const GmTracker *t)
+{
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) &PySuper_Type);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
+  gm_residual_value (b, t->items[0]);
+  gm_residual_emit (b, GM_INSN_CALL, 2, NULL);
+  return true;
+}
+
+const GmTrackerKind gm_kind_super = { .name = "super",
+                                      .getattr = super_getattr,
+                                      .build = super_build };

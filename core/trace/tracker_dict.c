@@ -611,6 +611,20 @@ view_contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
   return gm_from_bool (r, false);
 }
 
-const GmTrackerKind gm_kind_view = {
-  .name = "dict view", .len = view_len, .iter = view_iter, .contains = view_contains
-};
+static bool
+view_build (GmResidualBuilder *b, const GmTracker *t)
+{
+  static const char *const names[] = { "keys", "values", "items" };
+  PyObject *name = PyUnicode_InternFromString (names[t->number]);
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_value (b, t->items[0]);
+  gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0, gm_record_take (gm_residual_recorder (b), name));
+  gm_residual_emit (b, GM_INSN_CALL, 0, NULL);
+  return true;
+}
+
+const GmTrackerKind gm_kind_view = { .name = "dict view",
+                                     .len = view_len,
+                                     .iter = view_iter,
+                                     .contains = view_contains,
+                                     .build = view_build };

@@ -125,7 +125,7 @@ resume (GmRecorder *r, const GmTracker *t, const GmTracker *value, const GmTrack
     gm_push (r, value);
   }
   if (runs)
-    gm_record_loop (r, f);
+    gm_record_loop (r, f, NULL);
   if (r->stop) {
     set_state (r, t, DONE, 0, 0);
     if (r->pending)

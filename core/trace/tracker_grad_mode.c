@@ -58,4 +58,30 @@ gm_grad_mode_enter (GmRecorder *r, const GmTracker *t)
   gm_push (r, t);
 }
 
-const GmTrackerKind gm_kind_grad_mode = { .name = "grad mode" };
+/* The real context as if it had been entered: what its exit puts back is the mode that it found.
+ * Making set_grad_enabled sets the mode; the mode after the region is set behind all this. */
+static bool
+build (GmResidualBuilder *b, const GmTracker *t)
+{
+  GmRecorder *r = gm_residual_recorder (b);
+  PyObject *cls = t->data     ? gm_host.set_grad_enabled
+                  : t->number ? gm_host.enable_grad
+                              : gm_host.no_grad;
+  if (gm_residual_cached (b, t))
+    return true;
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, cls);
+  if (t->data)
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->number ? Py_True : Py_False);
+  gm_residual_emit (b, GM_INSN_CALL, t->data != NULL, NULL);
+  gm_residual_allocated (b, t);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0,
+                    gm_contents_of (r, t)->number ? Py_True : Py_False);
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  gm_residual_emit (b, GM_INSN_STORE_ATTR, 0,
+                    gm_record_take (r, PyUnicode_InternFromString ("previous")));
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  return true;
+}
+
+const GmTrackerKind gm_kind_grad_mode = { .name = "grad mode", .build = build };

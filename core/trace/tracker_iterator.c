@@ -174,6 +174,100 @@ truth (GmRecorder *r, const GmTracker *t)
   return 1;
 }
 
+/* -- Leaving the region ---------------------------------------------------- */
+
+#define MAX_STEPS 1000 /* of a dict's iterator, which can only be moved step by step */
+
+static void
+emit_int (GmResidualBuilder *b, int64_t i)
+{
+  GmRecorder *r = gm_residual_recorder (b);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (r, PyLong_FromLongLong (i)));
+}
+
+/* Calls a method of the iterator that was just allocated, and drops the result. */
+static void
+emit_method (GmResidualBuilder *b, const GmTracker *t, const char *name, int64_t arg, uint32_t n)
+{
+  GmRecorder *r = gm_residual_recorder (b);
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0,
+                    gm_record_take (r, PyUnicode_InternFromString (name)));
+  if (n)
+    emit_int (b, arg);
+  gm_residual_emit (b, GM_INSN_CALL, n, NULL);
+  gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
+}
+
+/* A new iterator of type (items ...), or iter (items[0]) where there is no type. */
+static void
+emit_new (GmResidualBuilder *b, const GmTracker *t, PyTypeObject *type, const int64_t *start)
+{
+  if (type) {
+    gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) type);
+  }
+  for (uint32_t i = 0; i < t->n; i++)
+    gm_residual_value (b, t->items[i]);
+  if (start)
+    emit_int (b, *start);
+  if (type)
+    gm_residual_emit (b, GM_INSN_CALL, t->n + (start != NULL), NULL);
+  else
+    gm_residual_emit (b, GM_INSN_GET_ITER, 0, NULL);
+  gm_residual_allocated (b, t);
+}
+
+static bool
+emit_at_position (GmResidualBuilder *b, const GmTracker *t, int64_t at)
+{
+  const GmTracker *of = t->items[0];
+  bool reversed = t->number == GM_ITER_REVERSED, range = of->real && PyRange_Check (of->real);
+  bool dict = of->kind == &gm_kind_dict || of->kind == &gm_kind_view;
+  if (dict && at > MAX_STEPS)
+    return false;
+  emit_new (b, t, reversed ? &PyReversed_Type : NULL, NULL);
+  if (dict)
+    for (int64_t i = 0; i < at; i++)
+      emit_method (b, t, "__next__", 0, 0);
+  else if (reversed && range)
+    emit_method (b, t, "__setstate__", PyObject_Size (of->real) - 1 - at, 1);
+  else if (reversed || at > 0)
+    emit_method (b, t, "__setstate__", at, 1);
+  return true;
+}
+
+static bool
+build (GmResidualBuilder *b, const GmTracker *t)
+{
+  GmRecorder *r = gm_residual_recorder (b);
+  if (gm_residual_cached (b, t))
+    return true;
+  if (t->number > GM_ITER_FILTER)
+    return false;
+  const GmTracker *state = gm_contents_of (r, t);
+  int64_t at = state->number;
+  if (state->items != NULL || (at < 0 && t->number != GM_ITER_ENUMERATE)) { /* exhausted */
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (r, PyTuple_New (0)));
+    gm_residual_emit (b, GM_INSN_GET_ITER, 0, NULL);
+    gm_residual_allocated (b, t);
+  } else if (t->number == GM_ITER_SEQUENCE || t->number == GM_ITER_REVERSED) {
+    if (!emit_at_position (b, t, at))
+      return false;
+  } else {
+    bool counts = t->number == GM_ITER_ENUMERATE;
+    emit_new (b, t,
+              counts                        ? &PyEnum_Type
+              : t->number == GM_ITER_ZIP    ? &PyZip_Type
+              : t->number == GM_ITER_MAP    ? &PyMap_Type
+                                            : &PyFilter_Type,
+              counts ? &at : NULL);
+  }
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  return true;
+}
+
 static const GmTracker *
 method_next (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -191,5 +285,5 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 }
 
 const GmTrackerKind gm_kind_iterator = {
-  .name = "iterator", .truth = truth, .iter = iter, .next = next, .getattr = getattr
+  .name = "iterator", .truth = truth, .iter = iter, .next = next, .getattr = getattr, .build = build
 };

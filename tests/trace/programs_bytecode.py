@@ -47,7 +47,7 @@ def case_comprehension_restores_what_it_hides(compile):
     return compile(root)(G.ones(2), 7)
 
 
-# expect: graphs=0 breaks=1
+# expect: graphs=1 breaks=1
 def case_comprehension_leaves_an_unbound_name_unbound(compile):
     def root(x):
         a = [later for later in range(2)]

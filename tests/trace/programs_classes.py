@@ -480,7 +480,7 @@ def case_methods_with_everything(compile):
     return result[:4], vars(result[4].kids[1].kids[0])
 
 
-# expect: graphs=0 breaks=1
+# expect: graphs=1 breaks=1
 def case_getattribute_override_breaks(compile):
     class Odd:
         def __getattribute__(self, name):
@@ -489,7 +489,7 @@ def case_getattribute_override_breaks(compile):
     return compile(lambda o, x: (o.foo, x + 1))(Odd(), G.ones(2))
 
 
-# expect: graphs=0 breaks=1
+# expect: graphs=1 breaks=2
 def case_class_statement_breaks(compile):
     def root(x):
         class Inner:
@@ -500,7 +500,7 @@ def case_class_statement_breaks(compile):
     return compile(root)(G.ones(2))
 
 
-# expect: graphs=0 breaks=1
+# expect: graphs=1 breaks=1
 def case_lru_cache_breaks(compile):
     log = []
 

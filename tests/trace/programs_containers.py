@@ -191,7 +191,7 @@ def case_tensor_subscripts(compile):
     return compile(root)(G.arange(12.0).reshape(3, 4), G.tensor([0, 2]))
 
 
-# expect: graphs=0 breaks=1
+# expect: graphs=1 breaks=1
 def case_tensor_mask_subscript_breaks(compile):
     return compile(lambda x: x[x > 1])(G.arange(4.0))
 
@@ -259,7 +259,7 @@ def case_functions_of_functions(compile):
     return compile(root)(G.ones(2))
 
 
-# expect: graphs=0 breaks=1
+# expect: graphs=1 breaks=1
 def case_random_module_breaks(compile):
     import random
 

@@ -534,7 +534,7 @@ def case_handled_exception_across_yield(compile):
     return compile(root)(G.ones(2))
 
 
-# expect: graphs=0 breaks=1
+# expect: graphs=0 breaks=2
 def case_exception_groups_break(compile):
     def root(x):
         try:

@@ -428,8 +428,8 @@ def case_set_grad_enabled(compile):
     return compile(root)(G.ones(2))
 
 
-# expect: graphs=0 breaks=1
-def case_grad_mode_left_changed_breaks(compile):
+# expect: graphs=1 breaks=0
+def case_grad_mode_left_changed(compile):
     def root(x):
         G.set_grad_enabled(False)
         return x + 1

@@ -5,6 +5,7 @@ import functools
 import os
 import re
 import struct
+import sys
 import warnings
 
 import pytest
@@ -199,5 +200,7 @@ def test_breaks_are_told_once_and_listed():
         warnings.simplefilter("always")
         for _ in range(3):
             assert (compiled(X) == f(X)).all()
-    assert len([w for w in caught if issubclass(w.category, G.compiler.GraphBreakWarning)]) == 1
+    # one that resumes is logged and listed; without resume functions the whole runs as plain Python, with a warning
+    warned = len([w for w in caught if issubclass(w.category, G.compiler.GraphBreakWarning)])
+    assert warned == (0 if sys.version_info < (3, 12) else 1)
     assert len(compiled.status()["breaks"]) == 1

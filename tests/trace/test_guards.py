@@ -2,6 +2,7 @@
 """The guard list of an entry, the reasons for recompiling, and what a compiled function keeps alive."""
 
 import gc
+import os
 import types
 import warnings
 import weakref
@@ -9,6 +10,8 @@ import weakref
 import pytest
 
 import gramme as G
+
+pytestmark = pytest.mark.skipif("break" in os.environ.get("GM_STRESS", ""), reason="asks what one entry guards")
 
 
 def compiled(fn, **options):

@@ -10,6 +10,7 @@ import glob
 import importlib.util
 import os
 import re
+import sys
 import warnings
 
 import pytest
@@ -91,5 +92,9 @@ def test_program(case, wants):
         got = outcome(case, compiled)
     reasons = [reason for c in made for reason in c.status()["breaks"]]
     assert got == plain, reasons
+    if "break" in os.environ.get("GM_STRESS", ""):
+        return  # breaks where nobody asked for one
+    if reasons and sys.version_info >= (3, 12):
+        return  # no resume functions for these versions: the whole runs as plain Python
     found = {"graphs": sum(c.status()["graphs"] for c in made), "breaks": len(reasons)}
     assert found == wants, reasons

@@ -91,18 +91,8 @@ tests_unit_test_verify_SOURCES = tests/unit/test_verify.c
 tests_ops_test_ops_SOURCES = tests/ops/test_ops.c
 
 TEST_FILES = \
-  tests/trace/programs_exceptions.py \
-  tests/trace/programs_containers.py \
-  tests/trace/programs_classes.py \
-  tests/trace/programs_bytecode.py \
-  tests/python/test_tools.py \
-  tests/python/test_bytecode.py \
   tests/README.md \
-  tests/pytest.sh \
-  tests/python.sh \
-  tests/rollback.sh \
-  tests/tally.py \
-  tests/trace.sh \
+  tests/breaks.sh \
   tests/fuzz/fuzz_image.c \
   tests/fuzz/mutate_image.c \
   tests/fuzz/mutate_image.h \
@@ -112,20 +102,18 @@ TEST_FILES = \
   tests/graph/alias-text.want \
   tests/graph/bad-alias.gm \
   tests/graph/bad-alias.want \
-  tests/graph/bad-name.gm \
-  tests/graph/bad-name.want \
-  tests/graph/bases.gm \
-  tests/graph/bases.want \
-  tests/graph/p6a.gm \
-  tests/graph/p6a.want \
   tests/graph/bad-budget.gm \
   tests/graph/bad-budget.want \
+  tests/graph/bad-name.gm \
+  tests/graph/bad-name.want \
   tests/graph/bad-shape.gm \
   tests/graph/bad-shape.want \
   tests/graph/bad-tag.gm \
   tests/graph/bad-tag.want \
   tests/graph/bad-write.gm \
   tests/graph/bad-write.want \
+  tests/graph/bases.gm \
+  tests/graph/bases.want \
   tests/graph/cse.gm \
   tests/graph/cse.want \
   tests/graph/dead.gm \
@@ -142,6 +130,8 @@ TEST_FILES = \
   tests/graph/linear.want \
   tests/graph/min-cut.gm \
   tests/graph/min-cut.want \
+  tests/graph/p6a.gm \
+  tests/graph/p6a.want \
   tests/graph/run.py \
   tests/graph/tags.gm \
   tests/graph/tags.want \
@@ -153,24 +143,36 @@ TEST_FILES = \
   tests/plugin/headers.sh \
   tests/plugin/hostile.c \
   tests/plugin/hostile.h \
+  tests/pytest.sh \
+  tests/python.sh \
   tests/python/conftest.py \
   tests/python/test_autograd.py \
+  tests/python/test_bytecode.py \
   tests/python/test_checkpoint.py \
   tests/python/test_dtypes.py \
   tests/python/test_memory.py \
   tests/python/test_nn.py \
   tests/python/test_operators.py \
   tests/python/test_optim.py \
-  tests/python/test_reshape_in_place.py \
   tests/python/test_partition.py \
+  tests/python/test_reshape_in_place.py \
   tests/python/test_tensor.py \
   tests/python/test_testing.py \
+  tests/python/test_tools.py \
+  tests/rollback.sh \
   tests/style/floors.py \
   tests/style/statements.py \
   tests/style/statements.txt \
+  tests/tally.py \
+  tests/trace.sh \
   tests/trace/conftest.py \
   tests/trace/programs_basic.py \
+  tests/trace/programs_breaks.py \
+  tests/trace/programs_bytecode.py \
+  tests/trace/programs_classes.py \
+  tests/trace/programs_containers.py \
   tests/trace/programs_dtypes.py \
+  tests/trace/programs_exceptions.py \
   tests/trace/programs_functions.py \
   tests/trace/programs_objects.py \
   tests/trace/test_breaks.py \
@@ -180,8 +182,9 @@ TEST_FILES = \
   tests/trace/test_fact_table.py \
   tests/trace/test_guards.py \
   tests/trace/test_programs.py \
-  tests/trace/test_versions.py \
   tests/trace/test_random_programs.py \
+  tests/trace/test_resume.py \
+  tests/trace/test_versions.py \
   tests/unit/alias_test.h \
   tests/unit/aot_test.h \
   tests/unit/api_text.h \

@@ -22,7 +22,9 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=
 
     The result is called like the function and gives the same results, bit for bit on the CPU.  The first call records the
     function into a graph, differentiates it if an argument requires grad, and hands it to the back end; later calls check
-    guards and run.  What cannot be traced runs as plain Python, with one warning that says why.
+    guards and run.  What cannot be traced is a graph break: that step runs as plain Python, what stands before and behind it is
+    compiled.  GRAMME_LOGS=graph_breaks shows them; where nothing can be kept, the function runs as plain Python, with one warning
+    that says why.
 
     model: a Python function or method; an nn.Module is compiled in place (its forward) and returned.
     backend: a name of gramme.compiler.list_backends(); default GRAMME_BACKEND, else tcc, else eager.  Or a callable that gets a
@@ -31,7 +33,7 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=
     options: dict of the back end's options (`gramme inspect NAME` lists them) and of these: "partition": "min-cut" saves
         less for the backward and computes the rest again, "memory-budget": 0 to 1 saves that part of it.  A callable gets it as the argument
         `options`.
-    fullgraph: raise gramme.compiler.Unsupported instead of running as plain Python.
+    fullgraph: raise gramme.compiler.Unsupported where a graph breaks.
     disable: return `model` as it is.
     Raises ValueError for a back end that is not installed (the message lists names), TypeError for what is no function.
     """

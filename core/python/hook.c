@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * hook.c -- see hook.h.
+ *
+ * The hook sees each Python frame bound and not yet running.  One that may be worth it (the user's code, a tensor among the
+ * arguments) is called like a compiled function; then its value is returned and the frame never runs.  All others go to the
+ * function that was there before us, at once.  Invariant: installed if and only if some scope with a configuration is open.
+ */
+#include "core/python/cpython.h"
+#include <internal/pycore_frame.h>
+#include <internal/pycore_interp.h>
+#include <internal/pycore_pystate.h>
+
+#include "core/python/hook.h"
+#include "core/python/resume_call.h"
+#include "core/python/tensor_object.h"
+
+#include <string.h>
+
+/* Only 3.11 leaves clearing and popping of a frame that did not run to the caller of the hook; on a version that does not, callees are not
+ * captured until this file clears and pops them. */
+#define HOOK_MAY_REPLACE_FRAME (PY_VERSION_HEX < 0x030c0000)
+
+static __thread struct {
+  const GmConfig *config;
+  PyCodeObject *pass;
+  int suspended;
+} thread;
+
+static uint32_t n_scopes, n_captured; /* under the GIL */
+static char *library;                 /* the folder of the standard library */
+static PyTypeObject *module_type;     /* gramme.nn.Module, borrowed; NULL until the package is there */
+
+/* -- What is worth capturing --------------------------------------------------------------------------------------- */
+
+typedef enum { HOOK_UNKNOWN, HOOK_SKIP, HOOK_CANDIDATE } HookState;
+
+static bool
+is_ours (PyObject *globals)
+{
+  PyObject *name = PyDict_GetItemString (globals, "__name__");
+  const char *s = name && PyUnicode_Check (name) ? PyUnicode_AsUTF8 (name) : NULL;
+  return s && g_str_has_prefix (s, "gramme") && (s[6] == 0 || s[6] == '.') && !g_str_has_prefix (s, "gramme.nn");
+}
+
+static G_GNUC_UNUSED HookState
+judge (PyCodeObject *code, PyObject *globals)
+{
+  const char *file = PyUnicode_AsUTF8 (code->co_filename);
+  const int unfit = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR, needed = CO_OPTIMIZED | CO_NEWLOCALS;
+  if ((code->co_flags & unfit) || (code->co_flags & needed) != needed)
+    return HOOK_SKIP;
+  if (!file || g_str_has_prefix (file, "<frozen") || (library && g_str_has_prefix (file, library)) || is_ours (globals))
+    return HOOK_SKIP;
+  return HOOK_CANDIDATE;
+}
+
+#define MAX_LOOK 8 /* items of a container among the arguments */
+
+static G_GNUC_UNUSED bool
+holds_tensor (PyObject *o, int depth)
+{
+  if (!o)
+    return false;
+  if (gm_py_tensor_check (o) || (module_type && PyObject_TypeCheck (o, module_type)))
+    return true;
+  if (depth == 0)
+    return false;
+  if (PyTuple_Check (o) || PyList_Check (o)) {
+    Py_ssize_t n = MIN (MAX_LOOK, Py_SIZE (o));
+    for (Py_ssize_t i = 0; i < n; i++)
+      if (holds_tensor (PySequence_Fast_GET_ITEM (o, i), depth - 1))
+        return true;
+  } else if (PyDict_Check (o)) {
+    PyObject *key, *value;
+    Py_ssize_t pos = 0;
+    for (int i = 0; i < MAX_LOOK && PyDict_Next (o, &pos, &key, &value); i++)
+      if (holds_tensor (value, depth - 1))
+        return true;
+  }
+  return false;
+}
+
+/* -- The hook ------------------------------------------------------------------------------------------------------ */
+
+#if HOOK_MAY_REPLACE_FRAME
+
+static _PyFrameEvalFunction before;
+
+/* The cache of the frame's code if it is to be captured, else NULL. */
+static GmCodeCache *
+candidate (PyThreadState *ts, struct _PyInterpreterFrame *f)
+{
+  PyCodeObject *code = f->f_code;
+  if (code == thread.pass) {
+    thread.pass = NULL;
+    return NULL;
+  }
+  if (f->owner != FRAME_OWNED_BY_THREAD || f->f_locals || ts->cframe->use_tracing)
+    return NULL;
+  GmCodeCache *cache = gm_code_cache_get (code);
+  if (!cache) {
+    PyErr_Clear ();
+    return NULL;
+  }
+  if (cache->hook == HOOK_UNKNOWN)
+    cache->hook = cache->origin ? HOOK_SKIP : judge (code, f->f_globals);
+  if (cache->hook == HOOK_SKIP)
+    return NULL;
+  bool any = false;
+  uint32_t n = (uint32_t) (code->co_argcount + code->co_kwonlyargcount) + !!(code->co_flags & CO_VARARGS)
+               + !!(code->co_flags & CO_VARKEYWORDS);
+  for (uint32_t i = 0; i < n && !any; i++)
+    any = holds_tensor (f->localsplus[i], 1);
+  return any ? cache : NULL;
+}
+
+static PyObject *
+evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
+{
+  const GmConfig *config = thread.config;
+  GmCodeCache *cache = NULL;
+  if (config && !thread.suspended && !throwflag)
+    cache = candidate (ts, f);
+  g_autoptr (GError) error = NULL;
+  if (!cache || (!cache->decoded && !gm_code_cache_decode (cache->code, &error)))
+    return before (ts, f, throwflag);
+  GmTarget target = { .func = f->f_func, .cache = cache, .config = config, .hooked = true };
+  GmTail tail = { 0 };
+  bool plain;
+  PyObject *result = gm_target_call (&target, f->localsplus, &tail, &plain);
+  if (plain)
+    return before (ts, f, 0);
+  const GmSnapshot *s = cache->snapshot;
+  if (s->n == 1 && s->entries[0]->n_nodes == 0 && !s->entries[0]->rest)
+    cache->hook = HOOK_SKIP; /* it computes nothing with tensors */
+  n_captured++;
+  return tail.point ? gm_tail_run (config, &tail) : result;
+}
+
+static void
+install (bool on)
+{
+  PyInterpreterState *interp = PyInterpreterState_Get ();
+  if (on)
+    before = _PyInterpreterState_GetEvalFrameFunc (interp);
+  _PyInterpreterState_SetEvalFrameFunc (interp, on ? evaluate : before);
+}
+
+#else
+
+static void
+install (bool on)
+{
+}
+
+#endif
+
+/* -- Scopes -------------------------------------------------------------------------------------------------------- */
+
+GmHookScope
+gm_hook_begin (const GmConfig *config, PyCodeObject *pass)
+{
+  GmHookScope old = { thread.config, thread.pass };
+  thread.config = config;
+  thread.pass = pass;
+  if (n_scopes++ == 0)
+    install (true);
+  return old;
+}
+
+void
+gm_hook_end (GmHookScope scope)
+{
+  thread.config = scope.config;
+  thread.pass = scope.pass;
+  if (--n_scopes == 0)
+    install (false);
+}
+
+void
+gm_hook_suspend (void)
+{
+  thread.suspended++;
+}
+
+void
+gm_hook_unsuspend (void)
+{
+  thread.suspended--;
+}
+
+void
+gm_hook_skip (PyCodeObject *code)
+{
+  GmCodeCache *cache = gm_code_cache_get (code);
+  if (cache)
+    cache->hook = HOOK_SKIP;
+  else
+    PyErr_Clear ();
+}
+
+void
+gm_hook_set_module (PyObject *type)
+{
+  module_type = type && PyType_Check (type) ? (PyTypeObject *) type : NULL;
+}
+
+/* -- The module's functions ------------------------------------------------------------------------------------------ */
+
+static PyObject *
+hook_state (PyObject *module, PyObject *unused)
+{
+  return Py_BuildValue ("(II)", n_scopes, n_captured);
+}
+
+static PyMethodDef functions[] = {
+  { "hook_state", hook_state, METH_NOARGS, "hook_state() -> (scopes that are open now, calls of inner functions that were captured)." },
+  { NULL },
+};
+
+int
+gm_py_init_hook (PyObject *module)
+{
+  PyObject *os = PyImport_ImportModule ("os"), *file = os ? PyObject_GetAttrString (os, "__file__") : NULL;
+  const char *path = file && PyUnicode_Check (file) ? PyUnicode_AsUTF8 (file) : NULL;
+  if (path) {
+    g_autofree char *folder = g_path_get_dirname (path);
+    library = g_strconcat (folder, "/", NULL);
+  }
+  Py_XDECREF (file);
+  Py_XDECREF (os);
+  PyErr_Clear (); /* without a file all library code is a candidate */
+  return PyModule_AddFunctions (module, functions);
+}

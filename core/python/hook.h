@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * hook.h -- functions that a broken call reaches from Python are captured as well.
+ *
+ * PEP 523: while a call runs as Python that was meant to be compiled, frames of this thread pass through here.  The hook is installed only
+ * while some thread needs it, so the rest of the process pays nothing.
+ */
+#ifndef GM_PYTHON_HOOK_H
+#define GM_PYTHON_HOOK_H
+
+#include "core/python/callable.h"
+
+/* What was in force before; on the caller's C stack. */
+typedef struct {
+  const GmConfig *config;
+  PyCodeObject *pass;
+} GmHookScope;
+
+/* Frames that this thread enters from now on are captured with `config`, but for the next one of `pass` (borrowed, or NULL): the
+ * function that is about to run as Python.  NULL config: nothing is captured, as in code that the user has excluded. */
+GmHookScope gm_hook_begin (const GmConfig *config, PyCodeObject *pass);
+void gm_hook_end (GmHookScope scope);
+
+/* Between these two nothing is captured on this thread: the compiler's own Python code. */
+void gm_hook_suspend (void);
+void gm_hook_unsuspend (void);
+
+/* Frames of this code object run as they are. */
+void gm_hook_skip (PyCodeObject *code);
+
+/* gramme.nn.Module (borrowed; it lives as long as the process): calls that take one may be captured. */
+void gm_hook_set_module (PyObject *type);
+
+int gm_py_init_hook (PyObject *module);
+
+#endif

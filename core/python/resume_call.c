@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * resume_call.c -- see resume_call.h.
+ *
+ * The innermost frame's function executes the step that broke, in its own Python frame with its own handlers, and returns what
+ * the rest of the function starts with.  The rest is a compiled function: it is called from here, outside of all handlers, so a
+ * raise is handled once, and tracebacks show one frame for each of the user's.  The function of a caller's frame calls a Chain,
+ * which runs the frames inside of it and gives their value.
+ */
+#include "core/python/cpython.h"
+
+#include "core/python/callable.h"
+#include "core/python/hook.h"
+#include "core/python/resume_call.h"
+
+typedef struct {
+  GmResumePoint *point;
+  PyObject *globals;
+  uint32_t first, n_args, n_cells; /* in the values */
+  bool init, plain;
+} Part;
+
+struct GmContinuation {
+  uint32_t n;
+  Part parts[]; /* innermost first */
+};
+
+/* -- Making ------------------------------------------------------------------------------------------------------ */
+
+GmContinuation *
+gm_continuation_new (const GmBreakPoint *point, const char **why)
+{
+  GmContinuation *c = g_malloc0 (sizeof *c + point->n_frames * sizeof (Part));
+  uint32_t next = 0;
+  for (uint32_t i = 0; i < point->n_frames; i++) {
+    const GmBreakFrame *f = &point->frames[i];
+    GmPointKind kind = i > 0 ? GM_POINT_CALL : point->mode == GM_RESUME_AFTER ? GM_POINT_STEP : GM_POINT_REST;
+    Part *p = &c->parts[i];
+    p->point = gm_resume_point_get (f, kind, why);
+    if (!p->point) {
+      gm_continuation_free (c);
+      return NULL;
+    }
+    p->globals = Py_NewRef (f->globals);
+    p->first = next;
+    p->n_args = f->n_locals + f->n_stack;
+    p->n_cells = f->n_cells;
+    p->init = f->init;
+    p->plain = i == 0 && point->mode == GM_RESUME_PLAIN;
+    next += p->n_args + p->n_cells + p->init;
+    c->n++;
+  }
+  return c;
+}
+
+void
+gm_continuation_free (GmContinuation *c)
+{
+  for (uint32_t i = 0; c && i < c->n; i++) {
+    gm_resume_point_unref (c->parts[i].point);
+    Py_XDECREF (c->parts[i].globals);
+  }
+  g_free (c);
+}
+
+void
+gm_continuation_caches (const GmContinuation *c, GPtrArray *caches)
+{
+  for (uint32_t i = 0; c && i < c->n; i++) {
+    const GmResumePoint *p = c->parts[i].point, *rests[3] = { p->kind == GM_POINT_REST ? p : NULL, p->next[0], p->next[1] };
+    for (int k = 0; k < 3; k++) {
+      GmCodeCache *cache = rests[k] ? gm_code_cache_get (rests[k]->code) : NULL;
+      if (cache && !g_ptr_array_find (caches, cache, NULL))
+        g_ptr_array_add (caches, cache);
+    }
+  }
+}
+
+/* -- Running ----------------------------------------------------------------------------------------------------- */
+
+/* New reference.  A function without free variables is made once. */
+static PyObject *
+function_of (GmResumePoint *point, PyObject *globals, PyObject *closure)
+{
+  if (point->function && ((PyFunctionObject *) point->function)->func_globals == globals)
+    return Py_NewRef (point->function);
+  PyObject *f = PyFunction_New ((PyObject *) point->code, globals);
+  if (!f)
+    return NULL;
+  if (closure)
+    ((PyFunctionObject *) f)->func_closure = Py_NewRef (closure);
+  else
+    Py_XSETREF (point->function, Py_NewRef (f));
+  return f;
+}
+
+static void
+tail_clear (GmTail *tail)
+{
+  gm_resume_point_unref (tail->point);
+  Py_XDECREF (tail->globals);
+  Py_XDECREF (tail->closure);
+  Py_XDECREF (tail->args);
+  *tail = (GmTail){ 0 };
+}
+
+static PyObject *
+run_tail_once (const GmConfig *config, GmTail *now, GmTail *next)
+{
+  PyObject *f = function_of (now->point, now->globals, now->closure);
+  if (!f)
+    return NULL;
+  PyObject *const *locals = &PyTuple_GET_ITEM (now->args, now->first);
+  PyObject *result = NULL;
+  bool plain = now->plain;
+  if (!plain) {
+    GmTarget target = { (PyFunctionObject *) f, gm_code_cache_get (now->point->code), config, false, false };
+    result = target.cache ? gm_target_call (&target, locals, next, &plain) : NULL;
+  }
+  if (plain) {
+    GmHookScope scope = gm_hook_begin (config, now->point->code);
+    result = PyObject_Vectorcall (f, locals, now->point->n_args, NULL);
+    gm_hook_end (scope);
+  }
+  Py_DECREF (f);
+  return result;
+}
+
+PyObject *
+gm_tail_run (const GmConfig *config, GmTail *tail)
+{
+  PyObject *result = NULL;
+  while (tail->point) {
+    GmTail now = *tail;
+    *tail = (GmTail){ 0 };
+    result = run_tail_once (config, &now, tail);
+    tail_clear (&now);
+  }
+  return result;
+}
+
+/* -- Frames inside of frames -------------------------------------------------------------------------------------- */
+
+typedef struct {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  GmEntry *entry;
+  uint32_t part;
+  PyObject *values;
+} Chain;
+
+static PyTypeObject chain_type;
+static PyObject *chain_call (PyObject *o, PyObject *const *unused, size_t n, PyObject *names);
+
+static PyObject *
+closure_of (const Part *p, PyObject *values)
+{
+  PyObject *closure = PyTuple_New (p->n_cells);
+  for (uint32_t i = 0; closure && i < p->n_cells; i++)
+    PyTuple_SET_ITEM (closure, i, Py_NewRef (PyTuple_GET_ITEM (values, p->first + p->n_args + i)));
+  return closure;
+}
+
+/* 0 or 1 if a step has come to its end there, else -1. */
+static int
+marker_of (PyObject *result)
+{
+  if (!result || !PyTuple_CheckExact (result) || PyTuple_GET_SIZE (result) == 0)
+    return -1;
+  PyObject *first = PyTuple_GET_ITEM (result, 0);
+  return first == gm_resume_marker[0] ? 0 : first == gm_resume_marker[1] ? 1 : -1;
+}
+
+static PyObject *
+call_part (GmEntry *e, uint32_t k, PyObject *values, PyObject *closure)
+{
+  const Part *p = &e->rest->parts[k];
+  PyObject *f = function_of (p->point, p->globals, closure);
+  if (!f)
+    return NULL;
+  PyObject **items = &PyTuple_GET_ITEM (values, p->first), *result = NULL;
+  GmHookScope scope = gm_hook_begin (e->config, p->point->code);
+  if (k == 0) {
+    result = PyObject_Vectorcall (f, items, p->n_args, NULL);
+  } else {
+    Chain *chain = PyObject_New (Chain, &chain_type);
+    PyObject **args = g_newa (PyObject *, p->n_args + 1);
+    for (uint32_t i = 0; i < p->n_args; i++)
+      args[i] = items[i];
+    args[p->n_args] = (PyObject *) chain;
+    if (chain) {
+      chain->vectorcall = chain_call;
+      chain->entry = gm_entry_ref (e);
+      chain->part = k - 1;
+      chain->values = Py_NewRef (values);
+      result = PyObject_Vectorcall (f, args, p->n_args + 1, NULL);
+      Py_DECREF (chain);
+    }
+  }
+  gm_hook_end (scope);
+  Py_DECREF (f);
+  return result;
+}
+
+static PyObject *
+run_part (GmEntry *e, uint32_t k, PyObject *values, GmTail *tail)
+{
+  const Part *p = &e->rest->parts[k];
+  PyObject *closure = NULL, *result = NULL;
+  if (p->n_cells && !(closure = closure_of (p, values)))
+    return NULL;
+  if (p->point->kind == GM_POINT_REST) {
+    *tail = (GmTail){ gm_resume_point_ref (p->point), Py_NewRef (p->globals), closure, Py_NewRef (values), p->first, p->plain };
+    return NULL;
+  }
+  result = call_part (e, k, values, closure);
+  int marker = marker_of (result);
+  if (marker < 0) {
+    Py_XDECREF (closure);
+    return result;
+  }
+  *tail = (GmTail){ gm_resume_point_ref (p->point->next[marker]), Py_NewRef (p->globals), closure, result, 1, false };
+  return NULL;
+}
+
+PyObject *
+gm_continuation_run (GmEntry *e, PyObject *values, GmTail *tail)
+{
+  PyObject *result = run_part (e, e->rest->n - 1, values, tail);
+  Py_DECREF (values);
+  return result;
+}
+
+static PyObject *
+chain_call (PyObject *o, PyObject *const *unused, size_t n, PyObject *names)
+{
+  Chain *chain = (Chain *) o;
+  const Part *p = &chain->entry->rest->parts[chain->part];
+  GmTail tail = { 0 };
+  PyObject *result = run_part (chain->entry, chain->part, chain->values, &tail);
+  if (tail.point)
+    result = gm_tail_run (chain->entry->config, &tail);
+  if (!result || !p->init)
+    return result;
+  bool none = result == Py_None;
+  if (!none)
+    PyErr_Format (PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE (result)->tp_name);
+  Py_DECREF (result);
+  return none ? Py_NewRef (PyTuple_GET_ITEM (chain->values, p->first + p->n_args + p->n_cells)) : NULL;
+}
+
+static void
+chain_dealloc (PyObject *o)
+{
+  Chain *chain = (Chain *) o;
+  gm_entry_unref (chain->entry);
+  Py_XDECREF (chain->values);
+  PyObject_Free (o);
+}
+
+static PyTypeObject chain_type = {
+  PyVarObject_HEAD_INIT (NULL, 0)
+  .tp_name = "gramme._core.Chain",
+  .tp_doc = "The frames inside of a frame that a graph break has left.",
+  .tp_basicsize = sizeof (Chain),
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+  .tp_dealloc = chain_dealloc,
+  .tp_call = PyVectorcall_Call,
+  .tp_vectorcall_offset = offsetof (Chain, vectorcall),
+};
+
+int
+gm_py_init_resume_call (void)
+{
+  return PyType_Ready (&chain_type);
+}

@@ -1,0 +1,653 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * resume_code.c -- see resume_code.h.  A new code object is a prefix and the complete original.
+ *
+ *   COPY_FREE_VARS, RESUME, the stack                    every kind
+ *   JUMP_FORWARD to the instruction                      REST
+ *   a copy of the instruction, or a call                 STEP, CALL: covered by the handlers of the original instruction
+ *   store the stack; marker, variables, stack; RETURN    once where it falls through, once where it jumps
+ *   the original                                         its prologue a NOP, its variables renumbered
+ *
+ * Variables are renumbered: arguments first (variables, stack), other plain variables, places of the stack that are no arguments, then the cells,
+ * which are free here.  The original's handlers run in this frame when the copy raises, and what follows them, too.
+ * Sizes change (EXTENDED_ARG), so the whole is laid out until nothing grows; lines and columns are written anew from the
+ * original's.  Invariant: nothing of the prefix behind the copy is covered by a handler.
+ */
+#include "core/python/cpython.h"
+
+#include "core/python/assemble.h"
+#include "core/python/code_cache.h"
+#include "core/python/hook.h"
+#include "core/python/opcodes.h"
+#include "core/python/resume_code.h"
+
+#include <string.h>
+
+/* -- Opcodes of this version ------------------------------------------------------------------------------------- */
+
+bool
+gm_resume_code_known (void)
+{
+  return PY_MINOR_VERSION == 11;
+}
+
+static bool
+names_slot (uint8_t opcode)
+{
+  return gm_opcodes[opcode].how != GM_HOW_NONE && gm_insns[gm_opcodes[opcode].op].operand == GM_OPERAND_SLOT;
+}
+
+/* The same jump, forward. */
+static uint8_t
+forward (uint8_t opcode)
+{
+  for (uint32_t i = 0; gm_opcodes[opcode].how == GM_HOW_BACKWARD && i < 256; i++)
+    if (gm_opcodes[i].op == gm_opcodes[opcode].op && gm_opcodes[i].how == GM_HOW_FORWARD)
+      return (uint8_t) i;
+  return opcode;
+}
+
+/* -- Instructions of the original and of the new code -------------------------------------------------------------- */
+
+typedef struct {
+  int line, col, end_line, end_col;
+} Place;
+
+typedef struct {
+  uint8_t opcode;
+  uint32_t arg;
+  int32_t target; /* of a jump: index of an instruction; -1 */
+  Place place;
+  uint32_t unit;  /* original: where it begins, its EXTENDED_ARGs included */
+  uint32_t at;    /* original: the opcode's own unit */
+  uint32_t start; /* new: where it begins */
+  uint32_t units; /* new: with EXTENDED_ARGs and caches */
+} Raw;
+
+typedef struct {
+  uint32_t start, end, target, depth; /* units */
+  bool lasti;
+} Range;
+
+typedef struct {
+  const GmCode *code; /* decoded, of the original */
+  PyCodeObject *co;
+  GArray *raw;    /* Raw */
+  GArray *ranges; /* Range */
+  uint32_t n_units;
+} Original;
+
+static uint32_t
+varint (const uint8_t **p, const uint8_t *end)
+{
+  uint32_t v = 0;
+  while (*p < end) {
+    uint8_t byte = *(*p)++;
+    v = v << 6 | (byte & 0x3f);
+    if (!(byte & 0x40))
+      break;
+  }
+  return v;
+}
+
+static void
+read_ranges (Original *o)
+{
+  const uint8_t *p = (const uint8_t *) PyBytes_AS_STRING (o->co->co_exceptiontable);
+  const uint8_t *end = p + PyBytes_GET_SIZE (o->co->co_exceptiontable);
+  while (p < end) {
+    Range r = { .start = varint (&p, end) };
+    r.end = r.start + varint (&p, end);
+    r.target = varint (&p, end);
+    uint32_t depth = varint (&p, end);
+    r.depth = depth >> 1;
+    r.lasti = depth & 1;
+    g_array_append_val (o->ranges, r);
+  }
+}
+
+/* The instruction that begins at or after `unit`. */
+static uint32_t
+raw_at (const Original *o, uint32_t unit)
+{
+  uint32_t lo = 0, hi = o->raw->len;
+  while (lo < hi) {
+    uint32_t mid = (lo + hi) / 2;
+    if (g_array_index (o->raw, Raw, mid).at < unit)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo;
+}
+
+static bool
+read_original (Original *o, const char **why)
+{
+  PyObject *bytes = PyCode_GetCode (o->co);
+  if (!bytes)
+    return false;
+  const uint8_t *b = (const uint8_t *) PyBytes_AS_STRING (bytes);
+  o->n_units = (uint32_t) PyBytes_GET_SIZE (bytes) / 2;
+  uint32_t arg = 0, unit = 0;
+  bool fresh = true;
+  for (uint32_t at = 0; at < o->n_units; at++) {
+    uint8_t opcode = b[2 * at];
+    if (opcode == CACHE)
+      continue;
+    if (fresh)
+      unit = at;
+    arg = arg << 8 | b[2 * at + 1];
+    fresh = opcode != EXTENDED_ARG;
+    if (!fresh)
+      continue;
+    Raw raw = { .opcode = opcode, .arg = arg, .target = -1, .unit = unit, .at = at };
+    Place *p = &raw.place;
+    if (!PyCode_Addr2Location (o->co, (int) at * 2, &p->line, &p->col, &p->end_line, &p->end_col))
+      *p = (Place){ -1, -1, -1, -1 };
+    uint32_t next = at + 1 + gm_assemble_caches (opcode);
+    if (gm_opcodes[opcode].how == GM_HOW_NONE)
+      *why = "an opcode without a row";
+    if (gm_opcodes[opcode].how == GM_HOW_FORWARD)
+      raw.target = (int32_t) (next + arg);
+    else if (gm_opcodes[opcode].how == GM_HOW_BACKWARD)
+      raw.target = (int32_t) (next - arg);
+    g_array_append_val (o->raw, raw);
+    arg = 0;
+  }
+  Py_DECREF (bytes);
+  for (uint32_t i = 0; i < o->raw->len; i++) {
+    Raw *raw = &g_array_index (o->raw, Raw, i);
+    if (raw->target >= 0)
+      raw->target = (int32_t) raw_at (o, (uint32_t) raw->target);
+  }
+  read_ranges (o);
+  return *why == NULL;
+}
+
+/* -- Writing ----------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const Original *o;
+  const GmResumePoint *point;
+  const char *why;
+  GArray *out; /* Raw; targets are indices of `out` once it is complete */
+  uint32_t first; /* where the original begins in `out` */
+  uint32_t copy_first, copy_end; /* the copy of the step, indices of `out` */
+  uint32_t n_locals, n_places; /* plain variables; places of the stack */
+  uint32_t *slot;   /* of the original -> new */
+  uint32_t *place;  /* of the stack -> new slot */
+  PyObject *consts; /* list */
+  Place here;
+} Writer;
+
+static uint32_t
+put (Writer *w, uint8_t opcode, uint32_t arg)
+{
+  Raw raw = { .opcode = opcode, .arg = arg, .target = -1, .place = { w->here.line, -1, -1, -1 } };
+  g_array_append_val (w->out, raw);
+  return w->out->len - 1;
+}
+
+static bool
+is_null (uint64_t nulls, uint32_t k)
+{
+  return k < 64 && nulls >> k & 1;
+}
+
+/* Pushes the stack as it is at the point. */
+static void
+put_stack (Writer *w)
+{
+  for (uint32_t k = 0; k < w->point->depth; k++) {
+    if (is_null (w->point->nulls, k)) {
+      put (w, PUSH_NULL, 0);
+      continue;
+    }
+    put (w, LOAD_FAST, w->place[k]);
+    put (w, DELETE_FAST, w->place[k]); /* nothing but the stack keeps it alive, as in the original */
+  }
+}
+
+/* The call of a caller's continuation. */
+static void
+put_call (Writer *w, uint32_t slot)
+{
+  put (w, PUSH_NULL, 0);
+  put (w, LOAD_FAST, slot);
+  put (w, DELETE_FAST, slot);
+  w->copy_first = w->out->len;
+  put (w, PRECALL, 0);
+  put (w, CALL, 0);
+  w->copy_end = w->out->len;
+}
+
+/* The units of the step: from the end of the decoded instruction before it (KW_NAMES and PRECALL belong to CALL). */
+static void
+step_range (const Original *o, uint32_t insn, uint32_t *first, uint32_t *last)
+{
+  const GmInsn *i = &o->code->insns[insn];
+  *last = raw_at (o, i->unit);
+  *first = insn == 0 ? 0 : raw_at (o, o->code->insns[insn - 1].unit) + 1;
+  while (*first < *last && g_array_index (o->raw, Raw, *first).opcode == RESUME)
+    ++*first;
+}
+
+/* Copies the step; the index in `out` of what may jump, or -1. */
+static int
+put_step (Writer *w)
+{
+  uint32_t first, last;
+  int jump = -1;
+  step_range (w->o, w->point->insn, &first, &last);
+  w->copy_first = w->out->len;
+  for (uint32_t k = first; k <= last; k++) {
+    Raw raw = g_array_index (w->o->raw, Raw, k);
+    if (gm_opcodes[raw.opcode].op == GM_INSN_LOAD_METHOD) { /* whether it pushes NULL is known at run time only: make it sure */
+      raw.opcode = LOAD_ATTR;
+      g_array_append_val (w->out, raw);
+      put (w, PUSH_NULL, 0);
+      put (w, SWAP, 2);
+      continue;
+    }
+    if (names_slot (raw.opcode))
+      raw.arg = w->slot[raw.arg];
+    if (raw.target >= 0) {
+      jump = (int) w->out->len;
+      raw.opcode = forward (raw.opcode);
+    }
+    g_array_append_val (w->out, raw);
+  }
+  w->copy_end = w->out->len;
+  return jump;
+}
+
+static bool
+put_const (Writer *w, PyObject *o)
+{
+  put (w, LOAD_CONST, (uint32_t) PyList_GET_SIZE (w->consts));
+  return PyList_Append (w->consts, o) == 0;
+}
+
+/* Returns the marker, then the arguments of next[k]. */
+static bool
+put_return (Writer *w, int k)
+{
+  const GmResumePoint *next = w->point->next[k];
+  for (uint32_t d = next->depth; d-- > 0;)
+    put (w, STORE_FAST, w->place[d]);
+  if (!put_const (w, gm_resume_marker[k]))
+    return false;
+  uint32_t n = 1;
+  for (uint32_t i = 0; i < next->n_locals; i++, n++)
+    put (w, LOAD_FAST, w->slot[next->locals[i]]);
+  for (uint32_t d = 0; d < next->depth; d++)
+    if (!is_null (next->nulls, d)) {
+      put (w, LOAD_FAST, w->place[d]);
+      n++;
+    }
+  put (w, BUILD_TUPLE, n);
+  put (w, RETURN_VALUE, 0);
+  return true;
+}
+
+static void
+put_original (Writer *w)
+{
+  w->first = w->out->len;
+  for (uint32_t k = 0; k < w->o->raw->len; k++) {
+    Raw raw = g_array_index (w->o->raw, Raw, k);
+    if (raw.opcode == MAKE_CELL || raw.opcode == COPY_FREE_VARS) {
+      raw.opcode = NOP;
+      raw.arg = 0;
+    }
+    if (names_slot (raw.opcode))
+      raw.arg = w->slot[raw.arg];
+    if (raw.target >= 0)
+      raw.target += (int32_t) w->first;
+    g_array_append_val (w->out, raw);
+  }
+}
+
+static uint32_t
+size_of (uint8_t opcode, uint32_t arg)
+{
+  return 1 + (arg > 0xff) + (arg > 0xffff) + (arg > 0xffffff) + gm_assemble_caches (opcode);
+}
+
+/* Gives every instruction its place; jumps get their distances.  Only ever grows, so it ends. */
+static void
+lay_out (Writer *w)
+{
+  Raw *raw = (Raw *) (void *) w->out->data;
+  for (uint32_t i = 0; i < w->out->len; i++)
+    raw[i].units = size_of (raw[i].opcode, raw[i].target >= 0 ? 0 : raw[i].arg);
+  for (bool again = true; again;) {
+    again = false;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < w->out->len; i++) {
+      raw[i].start = at;
+      at += raw[i].units;
+    }
+    for (uint32_t i = 0; i < w->out->len; i++) {
+      if (raw[i].target < 0)
+        continue;
+      uint32_t end = raw[i].start + raw[i].units, target = raw[raw[i].target].start;
+      raw[i].arg = target >= end ? target - end : end - target;
+      uint32_t units = size_of (raw[i].opcode, raw[i].arg);
+      again |= units > raw[i].units;
+      raw[i].units = MAX (units, raw[i].units);
+    }
+  }
+}
+
+static PyObject *
+bytes_of (Writer *w)
+{
+  g_autoptr (GByteArray) bytes = g_byte_array_new ();
+  for (uint32_t i = 0; i < w->out->len; i++) {
+    const Raw *raw = &g_array_index (w->out, Raw, i);
+    uint32_t n_extended = raw->units - 1 - gm_assemble_caches (raw->opcode);
+    for (uint32_t k = n_extended; k > 0; k--) {
+      uint8_t unit[2] = { EXTENDED_ARG, (uint8_t) (raw->arg >> 8 * k) };
+      g_byte_array_append (bytes, unit, 2);
+    }
+    uint8_t unit[2] = { raw->opcode, (uint8_t) raw->arg };
+    g_byte_array_append (bytes, unit, 2);
+    static const uint8_t zero[2];
+    for (uint32_t k = 0; k < gm_assemble_caches (raw->opcode); k++)
+      g_byte_array_append (bytes, zero, 2);
+  }
+  return PyBytes_FromStringAndSize ((char *) bytes->data, bytes->len);
+}
+
+/* -- Tables -------------------------------------------------------------------------------------------------------- */
+
+static void
+put_low_first (GByteArray *b, uint32_t v)
+{
+  do {
+    uint8_t byte = (v & 0x3f) | (v > 0x3f ? 0x40 : 0);
+    g_byte_array_append (b, &byte, 1);
+    v >>= 6;
+  } while (v);
+}
+
+static void
+put_signed (GByteArray *b, int v)
+{
+  put_low_first (b, v < 0 ? (uint32_t) -v << 1 | 1 : (uint32_t) v << 1);
+}
+
+/* Kinds 13: a line; 14: lines and columns; 15: no place. */
+static PyObject *
+lines_of (Writer *w)
+{
+  g_autoptr (GByteArray) b = g_byte_array_new ();
+  int line = w->o->co->co_firstlineno;
+  for (uint32_t i = 0; i < w->out->len; i++) {
+    const Raw *raw = &g_array_index (w->out, Raw, i);
+    const Place *p = &raw->place;
+    int kind = p->line < 0 ? 15 : p->col < 0 || p->end_line < p->line || p->end_col < 0 ? 13 : 14;
+    for (uint32_t units = raw->units; units > 0; units -= MIN (units, 8)) {
+      uint8_t first = 0x80 | (uint8_t) (kind << 3) | (MIN (units, 8) - 1);
+      g_byte_array_append (b, &first, 1);
+      if (kind == 15)
+        continue;
+      put_signed (b, p->line - line);
+      line = p->line;
+      if (kind == 14) {
+        put_low_first (b, (uint32_t) (p->end_line - p->line));
+        put_low_first (b, (uint32_t) p->col + 1);
+        put_low_first (b, (uint32_t) p->end_col + 1);
+      }
+    }
+  }
+  return PyBytes_FromStringAndSize ((char *) b->data, b->len);
+}
+
+static void
+put_high_first (GByteArray *b, uint32_t v, uint8_t mark)
+{
+  int shift = 0;
+  while (v >> shift > 0x3f)
+    shift += 6;
+  for (; shift >= 0; shift -= 6, mark = 0) {
+    uint8_t byte = (v >> shift & 0x3f) | (shift > 0 ? 0x40 : 0) | mark;
+    g_byte_array_append (b, &byte, 1);
+  }
+}
+
+static void
+put_range (GByteArray *b, uint32_t start, uint32_t end, uint32_t target, const Range *r)
+{
+  if (start == end)
+    return;
+  put_high_first (b, start, 0x80);
+  put_high_first (b, end - start, 0);
+  put_high_first (b, target, 0);
+  put_high_first (b, r->depth << 1 | r->lasti, 0);
+}
+
+static uint32_t
+new_unit (const Writer *w, uint32_t original_unit)
+{
+  uint32_t k = w->first + raw_at (w->o, original_unit);
+  if (k < w->out->len)
+    return g_array_index (w->out, Raw, k).start;
+  const Raw *last = &g_array_index (w->out, Raw, w->out->len - 1);
+  return last->start + last->units;
+}
+
+static PyObject *
+handlers_of (Writer *w)
+{
+  g_autoptr (GByteArray) b = g_byte_array_new ();
+  if (w->copy_end > w->copy_first) {
+    uint32_t unit = w->o->code->insns[w->point->insn].unit;
+    uint32_t start = g_array_index (w->out, Raw, w->copy_first).start;
+    uint32_t end = g_array_index (w->out, Raw, w->copy_end).start;
+    for (uint32_t i = 0; i < w->o->ranges->len; i++) {
+      const Range *r = &g_array_index (w->o->ranges, Range, i);
+      if (r->start <= unit && unit < r->end) {
+        put_range (b, start, end, new_unit (w, r->target), r);
+        break;
+      }
+    }
+  }
+  for (uint32_t i = 0; i < w->o->ranges->len; i++) {
+    const Range *r = &g_array_index (w->o->ranges, Range, i);
+    put_range (b, new_unit (w, r->start), new_unit (w, r->end), new_unit (w, r->target), r);
+  }
+  return PyBytes_FromStringAndSize ((char *) b->data, b->len);
+}
+
+/* -- Variables ----------------------------------------------------------------------------------------------------- */
+
+static bool
+is_cell (const GmSlot *s)
+{
+  return s->kind & (GM_SLOT_CELL | GM_SLOT_FREE);
+}
+
+/* A name that is none of the user's: it is unbound while the user's code runs. */
+static bool
+append_place (PyObject *names, uint32_t k)
+{
+  PyObject *name = PyUnicode_FromFormat ("<stack %u>", k);
+  bool failed = !name || PyList_Append (names, name) < 0;
+  Py_XDECREF (name);
+  return failed;
+}
+
+/* Fills slot and place; *varnames and *freenames are new tuples, or NULL with an exception. */
+static void
+number (Writer *w, PyObject **varnames, PyObject **freenames)
+{
+  const GmCode *code = w->o->code;
+  const GmResumePoint *p = w->point;
+  PyObject *vars = PyList_New (0), *frees = PyList_New (0);
+  uint32_t next = 0, n_places = p->depth;
+  int failed = !vars || !frees;
+  for (int k = 0; k < 2; k++)
+    n_places = p->next[k] ? MAX (n_places, p->next[k]->depth) : n_places;
+  for (uint32_t i = 0; i < code->n_slots; i++)
+    w->slot[i] = UINT32_MAX;
+  for (uint32_t i = 0; i < p->n_locals && !failed; i++) {
+    w->slot[p->locals[i]] = next++;
+    failed |= PyList_Append (vars, code->slots[p->locals[i]].name) < 0;
+  }
+  w->place = g_new (uint32_t, n_places + 1);
+  for (int pass = 0; pass < 2; pass++) { /* arguments, then the others */
+    for (uint32_t k = 0; k < n_places && !failed; k++) {
+      bool argument = k < p->depth && !is_null (p->nulls, k);
+      if (argument != (pass == 0))
+        continue;
+      w->place[k] = next++;
+      failed |= append_place (vars, k);
+    }
+    if (pass == 0 && p->kind == GM_POINT_CALL && !failed) {
+      w->place[n_places] = next++;
+      failed |= append_place (vars, n_places);
+    }
+  }
+  w->n_places = n_places;
+  for (uint32_t i = 0; i < code->n_slots && !failed; i++)
+    if (!is_cell (&code->slots[i]) && w->slot[i] == UINT32_MAX) {
+      w->slot[i] = next++;
+      failed |= PyList_Append (vars, code->slots[i].name) < 0;
+    }
+  w->n_locals = next;
+  for (uint32_t i = 0; i < code->n_slots && !failed; i++)
+    if (is_cell (&code->slots[i])) {
+      w->slot[i] = next++;
+      failed |= PyList_Append (frees, code->slots[i].name) < 0;
+    }
+  *varnames = failed ? NULL : PyList_AsTuple (vars);
+  *freenames = failed ? NULL : PyList_AsTuple (frees);
+  Py_XDECREF (vars);
+  Py_XDECREF (frees);
+}
+
+/* -- A code object ------------------------------------------------------------------------------------------------- */
+
+static GmOrigin *
+origin_new (const Writer *w)
+{
+  GmOrigin *origin = g_new0 (GmOrigin, 1);
+  const Raw *last = &g_array_index (w->out, Raw, w->out->len - 1);
+  origin->code = w->o->co;
+  origin->n_units = last->start + last->units;
+  origin->unit = g_new (uint32_t, origin->n_units);
+  memset (origin->unit, 0xff, origin->n_units * sizeof (uint32_t));
+  origin->first_unit = g_array_index (w->out, Raw, w->first).start;
+  for (uint32_t k = w->first; k < w->out->len; k++) {
+    const Raw *raw = &g_array_index (w->out, Raw, k);
+    uint32_t at = raw->start + raw->units - 1 - gm_assemble_caches (raw->opcode);
+    origin->unit[at] = g_array_index (w->o->raw, Raw, k - w->first).at;
+  }
+  uint32_t n = w->n_locals;
+  for (uint32_t i = 0; i < w->o->code->n_slots; i++)
+    n += is_cell (&w->o->code->slots[i]);
+  origin->n_slots = n;
+  origin->slot = g_new (uint32_t, n + 1);
+  memset (origin->slot, 0xff, n * sizeof (uint32_t));
+  for (uint32_t i = 0; i < w->o->code->n_slots; i++)
+    origin->slot[w->slot[i]] = i;
+  return origin;
+}
+
+/* The prefix; false with an exception. */
+static bool
+put_prefix (Writer *w, uint32_t n_free)
+{
+  const GmResumePoint *p = w->point;
+  w->here = g_array_index (w->o->raw, Raw, raw_at (w->o, w->o->code->insns[p->insn].unit)).place;
+  if (n_free)
+    put (w, COPY_FREE_VARS, n_free);
+  put (w, RESUME, 0);
+  put_stack (w);
+  if (p->kind == GM_POINT_REST) {
+    uint32_t first, last, jump = put (w, JUMP_FORWARD, 0);
+    step_range (w->o, p->insn, &first, &last);
+    g_array_index (w->out, Raw, jump).target = (int32_t) (w->out->len + first);
+    return true;
+  }
+  int jump = -1;
+  if (p->kind == GM_POINT_CALL)
+    put_call (w, w->place[w->n_places]);
+  else
+    jump = put_step (w);
+  if (p->next[0] && !put_return (w, 0))
+    return false;
+  if (!p->next[0]) /* it never falls through, but there must be something behind it */
+    put (w, NOP, 0);
+  if (jump < 0)
+    return true;
+  g_array_index (w->out, Raw, (uint32_t) jump).target = (int32_t) w->out->len;
+  return put_return (w, 1);
+}
+
+static PyCodeObject *
+new_code (Writer *w, PyObject *varnames, PyObject *freenames)
+{
+  PyCodeObject *co = w->o->co, *made = NULL;
+  PyObject *none = PyTuple_New (0), *consts = PyList_AsTuple (w->consts);
+  lay_out (w);
+  PyObject *bytes = bytes_of (w), *lines = lines_of (w), *handlers = handlers_of (w);
+  uint32_t n_free = (uint32_t) PyTuple_GET_SIZE (freenames);
+  int flags = co->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS | CO_NESTED);
+  flags |= CO_OPTIMIZED | CO_NEWLOCALS | (n_free ? CO_NESTED : 0);
+  int stack = MAX ((int) w->point->depth + co->co_stacksize + 3, (int) (w->n_places + w->n_locals) + 3);
+  if (none && consts && bytes && lines && handlers)
+    made = GM_CODE_NEW ((int) w->point->n_args, 0, 0, (int) PyTuple_GET_SIZE (varnames), stack, flags, bytes, consts, co->co_names,
+                        varnames, freenames, none, co->co_filename, co->co_name, co->co_qualname, co->co_firstlineno, lines,
+                        handlers);
+  Py_XDECREF (none);
+  Py_XDECREF (consts);
+  Py_XDECREF (bytes);
+  Py_XDECREF (lines);
+  Py_XDECREF (handlers);
+  return made;
+}
+
+static PyCodeObject *
+write_code (const Original *o, const GmResumePoint *point)
+{
+  Writer w = { .o = o, .point = point, .out = g_array_new (FALSE, TRUE, sizeof (Raw)), .consts = PySequence_List (o->co->co_consts) };
+  PyObject *varnames = NULL, *freenames = NULL;
+  PyCodeObject *code = NULL;
+  w.slot = g_new (uint32_t, o->code->n_slots + 1);
+  if (w.consts)
+    number (&w, &varnames, &freenames);
+  if (varnames && freenames && put_prefix (&w, (uint32_t) PyTuple_GET_SIZE (freenames))) {
+    put_original (&w);
+    code = new_code (&w, varnames, freenames);
+  }
+  if (code)
+    gm_hook_skip (code);
+  GmCodeCache *cache = code && point->kind == GM_POINT_REST ? gm_code_cache_get (code) : NULL;
+  if (cache)
+    cache->origin = origin_new (&w);
+  Py_XDECREF (varnames);
+  Py_XDECREF (freenames);
+  Py_XDECREF (w.consts);
+  g_array_unref (w.out);
+  g_free (w.slot);
+  g_free (w.place);
+  return code;
+}
+
+PyCodeObject *
+gm_resume_code_new (const GmCode *code, const GmResumePoint *point, const char **why)
+{
+  if (!gm_resume_code_known ()) {
+    *why = "resume functions are not known for this version of CPython";
+    return NULL;
+  }
+  Original o = { .code = code, .co = code->code, .raw = g_array_new (FALSE, TRUE, sizeof (Raw)),
+                 .ranges = g_array_new (FALSE, TRUE, sizeof (Range)) };
+  PyCodeObject *made = read_original (&o, why) ? write_code (&o, point) : NULL;
+  g_array_unref (o.raw);
+  g_array_unref (o.ranges);
+  return made;
+}

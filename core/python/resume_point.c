@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * resume_point.c -- the points at which a code object is taken up, and how its resume functions lead back to it.
+ *
+ * A point's key is in terms of the original code: a break in a resume function is translated first, so that all paths to one
+ * place share one point, and no resume function is made from another one.  Invariant: a point that goes on has, when it is made,
+ * the points that it goes on to.
+ */
+#include "core/python/cpython.h"
+
+#include "core/python/code_cache.h"
+#include "core/python/resume_code.h"
+#include "core/trace/liveness.h"
+
+#include <string.h>
+
+PyObject *gm_resume_marker[2];
+
+/* -- What a resume function was made from -------------------------------------------------------------------------- */
+
+void
+gm_origin_free (GmOrigin *origin)
+{
+  if (!origin)
+    return;
+  g_free (origin->unit);
+  g_free (origin->slot);
+  g_free (origin);
+}
+
+uint32_t
+gm_origin_n_prefix (const GmOrigin *origin, const GmCode *decoded)
+{
+  uint32_t n = 0;
+  while (origin && n < decoded->n_insns && decoded->insns[n].unit < origin->first_unit)
+    n++;
+  return n;
+}
+
+const uint32_t *
+gm_origin_slots (const GmOrigin *origin)
+{
+  return origin ? origin->slot : NULL;
+}
+
+/* -- Points -------------------------------------------------------------------------------------------------------- */
+
+static guint
+point_hash (gconstpointer p)
+{
+  const GmResumePoint *a = p;
+  guint h = a->kind + 7 * a->insn + 131 * a->depth + 31 * (guint) a->nulls + 17 * (guint) (a->nulls >> 32);
+  for (uint32_t i = 0; i < a->n_locals; i++)
+    h = h * 33 + a->locals[i];
+  return h;
+}
+
+static gboolean
+point_equal (gconstpointer p, gconstpointer q)
+{
+  const GmResumePoint *a = p, *b = q;
+  return a->kind == b->kind && a->insn == b->insn && a->depth == b->depth && a->nulls == b->nulls && a->n_locals == b->n_locals
+         && memcmp (a->locals, b->locals, a->n_locals * sizeof (uint32_t)) == 0;
+}
+
+GmResumePoint *
+gm_resume_point_ref (GmResumePoint *point)
+{
+  g_atomic_ref_count_inc (&point->refs);
+  return point;
+}
+
+void
+gm_resume_point_unref (GmResumePoint *point)
+{
+  if (!point || !g_atomic_ref_count_dec (&point->refs))
+    return;
+  for (int k = 0; k < 2; k++)
+    gm_resume_point_unref (point->next[k]);
+  Py_XDECREF (point->function);
+  Py_XDECREF (point->code);
+  g_free (point->locals);
+  g_free (point);
+}
+
+GPtrArray *
+gm_resume_table_caches (GHashTable *table)
+{
+  GPtrArray *caches = g_ptr_array_new ();
+  GHashTableIter iter;
+  void *value;
+  g_hash_table_iter_init (&iter, table);
+  while (g_hash_table_iter_next (&iter, NULL, &value)) {
+    const GmResumePoint *p = value;
+    GmCodeCache *cache = p->kind == GM_POINT_REST ? gm_code_cache_get (p->code) : NULL;
+    if (cache)
+      g_ptr_array_add (caches, cache);
+  }
+  return caches;
+}
+
+void
+gm_resume_table_free (GHashTable *table)
+{
+  if (!table)
+    return;
+  g_autoptr (GPtrArray) caches = gm_resume_table_caches (table);
+  for (uint32_t i = 0; i < caches->len; i++) {
+    GmCodeCache *cache = caches->pdata[i];
+    if (cache->origin)
+      cache->origin->code = NULL; /* a frame may still run the code: it can break no more */
+    gm_code_cache_reset (cache);  /* its entries may hold the point that holds the code */
+  }
+  g_hash_table_unref (table);
+}
+
+static GmResumePoint *point_get (const GmCode *code, GmCodeCache *cache, const GmResumePoint *key, const char **why);
+
+static bool
+is_null (uint64_t nulls, uint32_t k)
+{
+  return k < 64 && nulls >> k & 1;
+}
+
+/* NULLs after the step: those below what it takes, and what it leaves of the call protocol. */
+static uint64_t
+nulls_after (const GmInsn *i, uint64_t nulls, uint32_t depth)
+{
+  if (depth < 64)
+    nulls &= (1ull << depth) - 1;
+  if (i->op == GM_INSN_CALL || i->op == GM_INSN_CALL_FUNCTION_EX)
+    nulls &= ~(1ull << (depth - 1));
+  if (i->op == GM_INSN_LOAD_METHOD)
+    nulls |= 1ull << (depth - 2);
+  if (i->op == GM_INSN_PUSH_NULL)
+    nulls |= 1ull << (depth - 1);
+  return nulls;
+}
+
+static GmResumePoint *
+next_point (const GmCode *code, GmCodeCache *cache, const GmResumePoint *p, uint32_t insn, uint32_t depth, uint64_t nulls,
+            const char **why)
+{
+  const GmLiveness *live = gm_liveness_get (code);
+  g_autofree uint32_t *locals = g_new (uint32_t, p->n_locals + 1);
+  GmResumePoint key = { .kind = GM_POINT_REST, .insn = insn, .depth = depth, .nulls = nulls, .locals = locals };
+  if (depth > 63 || insn >= code->n_insns) {
+    *why = "the stack is too deep";
+    return NULL;
+  }
+  for (uint32_t i = 0; i < p->n_locals; i++)
+    if (gm_liveness_live (live, insn, p->locals[i]))
+      locals[key.n_locals++] = p->locals[i];
+  return point_get (code, cache, &key, why);
+}
+
+/* Where a step or a call goes on. */
+static bool
+make_next (const GmCode *code, GmCodeCache *cache, GmResumePoint *p, const char **why)
+{
+  const GmInsn *insns = code->insns;
+  uint32_t depth = p->depth, k = p->insn;
+  uint64_t nulls = p->nulls;
+  if (p->kind == GM_POINT_CALL) {
+    p->next[0] = next_point (code, cache, p, k + 1, depth + 1, nulls, why);
+    return p->next[0] != NULL;
+  }
+  for (; k + 1 < code->n_insns && insns[k + 1].unit == insns[k].unit; k++) {
+    depth += (uint32_t) gm_insn_effect (insns[k].op, insns[k].arg, false);
+    nulls = nulls_after (&insns[k], nulls, depth);
+  }
+  const GmInsn *i = &insns[k];
+  if (i->op == GM_INSN_RETURN_VALUE || i->op == GM_INSN_RAISE_VARARGS || i->op == GM_INSN_RERAISE)
+    return true;
+  uint32_t fall = depth + (uint32_t) gm_insn_effect (i->op, i->arg, false);
+  p->next[0] = next_point (code, cache, p, k + 1, fall, nulls_after (i, nulls, fall), why);
+  if (!p->next[0])
+    return false;
+  if (gm_insns[i->op].operand != GM_OPERAND_JUMP)
+    return true;
+  uint32_t jumped = depth + (uint32_t) gm_insn_effect (i->op, i->arg, true);
+  p->next[1] = next_point (code, cache, p, i->target, jumped, nulls_after (i, nulls, jumped), why);
+  return p->next[1] != NULL;
+}
+
+static GmResumePoint *
+point_get (const GmCode *code, GmCodeCache *cache, const GmResumePoint *key, const char **why)
+{
+  if (!cache->resumes)
+    cache->resumes = g_hash_table_new_full (point_hash, point_equal, NULL, (GDestroyNotify) gm_resume_point_unref);
+  GmResumePoint *p = g_hash_table_lookup (cache->resumes, key);
+  if (p)
+    return gm_resume_point_ref (p);
+  p = g_new (GmResumePoint, 1);
+  *p = *key;
+  g_atomic_ref_count_init (&p->refs);
+  p->locals = g_memdup2 (key->locals, key->n_locals * sizeof (uint32_t));
+  p->n_args = p->n_locals + (p->kind == GM_POINT_CALL);
+  for (uint32_t k = 0; k < p->depth; k++)
+    p->n_args += !is_null (p->nulls, k);
+  bool ok = p->kind == GM_POINT_REST || make_next (code, cache, p, why);
+  if (ok)
+    p->code = gm_resume_code_new (code, p, why);
+  if (!p->code) {
+    gm_resume_point_unref (p);
+    return NULL;
+  }
+  g_hash_table_insert (cache->resumes, p, gm_resume_point_ref (p));
+  return p;
+}
+
+/* The first decoded instruction of a unit. */
+static uint32_t
+insn_of (const GmCode *code, uint32_t unit)
+{
+  uint32_t lo = 0, hi = code->n_insns;
+  while (lo < hi) {
+    uint32_t mid = (lo + hi) / 2;
+    if (code->insns[mid].unit < unit)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo;
+}
+
+GmResumePoint *
+gm_resume_point_get (const GmBreakFrame *frame, GmPointKind kind, const char **why)
+{
+  *why = NULL;
+  GmCodeCache *own = gm_code_cache_get (frame->code->code), *cache = own;
+  if (!own)
+    return NULL;
+  g_autofree uint32_t *locals = g_memdup2 (frame->locals, (frame->n_locals + 1) * sizeof (uint32_t));
+  GmResumePoint key = { .kind = kind, .insn = frame->insn, .depth = frame->depth, .nulls = frame->nulls, .n_locals = frame->n_locals,
+                        .locals = locals };
+  const GmCode *code = frame->code;
+  if (own->origin) { /* in terms of the original */
+    const GmOrigin *origin = own->origin;
+    uint32_t unit = origin->unit[code->insns[frame->insn].unit];
+    if (!origin->code || unit == UINT32_MAX) {
+      *why = "the function that it belongs to is gone";
+      return NULL;
+    }
+    cache = gm_code_cache_get (origin->code);
+    code = cache ? gm_code_cache_decode (origin->code, NULL) : NULL;
+    if (!code) {
+      *why = "its code cannot be decoded";
+      return NULL;
+    }
+    key.insn = insn_of (code, unit);
+    for (uint32_t i = 0; i < frame->n_locals; i++)
+      locals[i] = origin->slot[frame->locals[i]];
+  }
+  if (code->n_slots > 0 && (code->slots[0].kind & GM_SLOT_CELL))
+    for (uint32_t i = 0; i < code->n_free; i++)
+      if (PyUnicode_CompareWithASCIIString (code->slots[code->first_free + i].name, "__class__") == 0) {
+        *why = "super() needs a first argument that is no cell";
+        return NULL;
+      }
+  return point_get (code, cache, &key, why);
+}
+
+int
+gm_py_init_resume_point (void)
+{
+  for (int k = 0; k < 2; k++) {
+    gm_resume_marker[k] = PyObject_CallNoArgs ((PyObject *) &PyBaseObject_Type);
+    if (!gm_resume_marker[k])
+      return -1;
+  }
+  return 0;
+}

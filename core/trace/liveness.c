@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * liveness.c -- backward data flow over decoded instructions, and a forward one for handlers.
+ *
+ * A variable is live before an instruction that reads it, and before one whose successor needs it
+ * unless the instruction writes it.  Any instruction that a handler covers may go there, before it
+ * has written anything.  Cells are always passed on and are not looked at.  Code that can see its
+ * own variables by name (locals, eval, exec, vars, dir) keeps them all.
+ * Invariant: a variable that is not live may be left unbound, and nobody can tell.
+ */
+#include "core/trace/liveness.h"
+
+#include <string.h>
+
+struct GmLiveness {
+  uint32_t n_insns, n_words;
+  bool all;        /* variables are read by name */
+  uint64_t *live;  /* n_insns rows of n_words */
+  uint8_t *levels; /* exceptions being handled, plus 1; 0: never reached */
+};
+
+/* -- Flow ------------------------------------------------------------------ */
+
+static bool
+falls_through (const GmInsn *i)
+{
+  return i->op != GM_INSN_JUMP && i->op != GM_INSN_RETURN_VALUE && i->op != GM_INSN_RERAISE &&
+         i->op != GM_INSN_RAISE_VARARGS;
+}
+
+static bool
+merge (uint64_t *row, const uint64_t *from, uint32_t n)
+{
+  uint64_t changed = 0;
+  for (uint32_t w = 0; w < n; w++) {
+    changed |= from[w] & ~row[w];
+    row[w] |= from[w];
+  }
+  return changed != 0;
+}
+
+static bool
+visit (GmLiveness *l, const GmCode *code, uint32_t k, uint64_t *row)
+{
+  const GmInsn *i = &code->insns[k];
+  memset (row, 0, l->n_words * sizeof *row);
+  if (falls_through (i) && k + 1 < code->n_insns)
+    merge (row, l->live + (size_t) (k + 1) * l->n_words, l->n_words);
+  if (gm_insns[i->op].operand == GM_OPERAND_JUMP)
+    merge (row, l->live + (size_t) i->target * l->n_words, l->n_words);
+  uint64_t bit = 1ull << (i->arg % 64);
+  switch (i->op) {
+  case GM_INSN_STORE_FAST:
+    row[i->arg / 64] &= ~bit;
+    break;
+  case GM_INSN_LOAD_FAST:
+  case GM_INSN_LOAD_FAST_AND_CLEAR:
+  case GM_INSN_DELETE_FAST:
+    row[i->arg / 64] |= bit;
+    break;
+  default:
+    break;
+  }
+  if (i->handler)
+    merge (row, l->live + (size_t) code->handlers[i->handler - 1].target * l->n_words, l->n_words);
+  return merge (l->live + (size_t) k * l->n_words, row, l->n_words);
+}
+
+static void
+flow_live (GmLiveness *l, const GmCode *code)
+{
+  g_autofree uint64_t *row = g_new (uint64_t, l->n_words);
+  for (bool again = true; again;) {
+    again = false;
+    for (uint32_t k = code->n_insns; k-- > 0;)
+      again |= visit (l, code, k, row);
+  }
+}
+
+static void
+reach (GmLiveness *l, GArray *work, uint32_t k, uint8_t level)
+{
+  if (k >= l->n_insns || l->levels[k] >= level)
+    return;
+  l->levels[k] = level;
+  g_array_append_val (work, k);
+}
+
+static void
+flow_levels (GmLiveness *l, const GmCode *code)
+{
+  g_autoptr (GArray) work = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  reach (l, work, 0, 1);
+  while (work->len > 0) {
+    uint32_t k = g_array_index (work, uint32_t, work->len - 1);
+    g_array_set_size (work, work->len - 1);
+    const GmInsn *i = &code->insns[k];
+    uint8_t level = l->levels[k];
+    if (i->handler)
+      reach (l, work, code->handlers[i->handler - 1].target, level);
+    if (i->op == GM_INSN_PUSH_EXC_INFO && level < 200)
+      level++;
+    if (i->op == GM_INSN_POP_EXCEPT && level > 1)
+      level--;
+    if (falls_through (i))
+      reach (l, work, k + 1, level);
+    if (gm_insns[i->op].operand == GM_OPERAND_JUMP)
+      reach (l, work, i->target, level);
+  }
+}
+
+/* -- The analysis ---------------------------------------------------------- */
+
+static bool
+reads_by_name (PyCodeObject *co)
+{
+  static const char *const names[] = { "locals", "eval", "exec", "vars", "dir", "_getframe" };
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (co->co_names); i++)
+    for (size_t k = 0; k < G_N_ELEMENTS (names); k++)
+      if (PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (co->co_names, i), names[k]) == 0)
+        return true;
+  return false;
+}
+
+/* super () without arguments reads the first argument out of the frame. */
+static bool
+uses_super (const GmCode *code)
+{
+  for (uint32_t i = 0; i < code->n_free; i++)
+    if (PyUnicode_CompareWithASCIIString (code->slots[code->first_free + i].name, "__class__") == 0)
+      return true;
+  return false;
+}
+
+const GmLiveness *
+gm_liveness_get (const GmCode *code)
+{
+  if (code->liveness)
+    return code->liveness;
+  GmLiveness *l = g_new0 (GmLiveness, 1);
+  l->n_insns = code->n_insns;
+  l->n_words = MAX (1, (code->n_slots + 63) / 64);
+  l->all = reads_by_name (code->code);
+  l->live = g_new0 (uint64_t, (size_t) l->n_words * MAX (1, l->n_insns));
+  l->levels = g_new0 (uint8_t, MAX (1, l->n_insns));
+  if (!l->all)
+    flow_live (l, code);
+  for (uint32_t k = 0; k < l->n_insns && uses_super (code); k++)
+    l->live[(size_t) k * l->n_words] |= 1;
+  flow_levels (l, code);
+  ((GmCode *) code)->liveness = l;
+  return l;
+}
+
+void
+gm_liveness_free (GmLiveness *l)
+{
+  if (l == NULL)
+    return;
+  g_free (l->live);
+  g_free (l->levels);
+  g_free (l);
+}
+
+bool
+gm_liveness_live (const GmLiveness *l, uint32_t insn, uint32_t slot)
+{
+  if (l->all)
+    return true;
+  return l->live[(size_t) insn * l->n_words + slot / 64] >> (slot % 64) & 1;
+}
+
+bool
+gm_liveness_handling (const GmLiveness *l, uint32_t insn)
+{
+  return l->levels[insn] > 1;
+}

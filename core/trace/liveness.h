@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * liveness.h -- which variables a code object still reads after each of its instructions, and where
+ * it handles an exception.
+ */
+#ifndef GM_TRACE_LIVENESS_H
+#define GM_TRACE_LIVENESS_H
+
+#include "core/trace/trace.h"
+
+typedef struct GmLiveness GmLiveness;
+
+/* The analysis of a decoded code, made on first use and kept in it. */
+const GmLiveness *gm_liveness_get (const GmCode *code);
+void gm_liveness_free (GmLiveness *l); /* NULL is fine */
+
+/* True if the variable's value may be read by `insn` or later, handlers included. */
+bool gm_liveness_live (const GmLiveness *l, uint32_t insn, uint32_t slot);
+/* True if an exception is being handled when `insn` runs: state that is not on the stack alone. */
+bool gm_liveness_handling (const GmLiveness *l, uint32_t insn);
+
+#endif

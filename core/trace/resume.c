@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * resume.c -- where a recording may break off, and what the rest of the function needs.
+ *
+ * Before each step of the root's loop a mark is taken.  A break goes back to the mark of its own
+ * step: all that was recorded until there stays, and is finished like a whole function that returns
+ * one tuple, the live variables, stack and cells of each frame, innermost first.  core/python makes
+ * the functions that take it up.  Where the state cannot be rebuilt, or an exception is being
+ * handled, the recording is cut at the last statement of the root where it can, and the rest runs
+ * as plain Python; and where nothing useful was recorded, the break stays a stop.
+ * Invariant: a value that is dead at the break is neither an output of the graph nor in the tuple.
+ * Rejected: recording once more from the start up to the break; it cost time for each break.
+ */
+#include "core/base/log.h"
+#include "core/trace/liveness.h"
+#include "core/trace/recorder.h"
+
+/* -- Marks ----------------------------------------------------------------- */
+
+bool
+gm_resume_mark (GmRecorder *r)
+{
+  const GmFrame *f = r->frame;
+  const GmInsn *i = &f->code->insns[r->pc];
+  if (r->marked && r->pc > 0 && i[-1].unit == i->unit) /* the rest of one step */
+    return false;
+  if (f->level == 0 && r->pc < r->request->n_prefix)
+    return false;
+  r->mark = gm_record_mark (r);
+  r->marked = true;
+  if (f->level == 0 && r->depth == 0) {
+    const GmMark *last = &r->statements[(r->n_statements + GM_N_STATEMENTS - 1) % GM_N_STATEMENTS];
+    if (r->n_statements == 0 || f->code->insns[last->pc].line != i->line)
+      r->statements[r->n_statements++ % GM_N_STATEMENTS] = r->mark;
+  }
+  r->n_steps++;
+  return r->break_every && r->n_steps > r->break_every &&
+         (r->n_steps - 1) % r->break_every == 0;
+}
+
+/* -- The state of the frames ----------------------------------------------- */
+
+static const uint32_t generator_flags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+
+/* The slots of the bound, live variables, in the order that they have in the original code. */
+static uint32_t
+live_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t *locals)
+{
+  const GmCode *code = f->code;
+  const GmLiveness *live = gm_liveness_get (code);
+  const uint32_t *rank = f->level == 0 ? r->request->origin_slots : NULL;
+  uint32_t n = 0;
+  for (uint32_t s = 0; s < code->n_slots; s++) {
+    const GmTracker *t = gm_heap_load (&r->heap, f->id, s);
+    if ((code->slots[s].kind & (GM_SLOT_CELL | GM_SLOT_FREE)) || t == NULL ||
+        t == &gm_tracker_null || !gm_liveness_live (live, insn, s))
+      continue;
+    uint32_t at = n++;
+    for (; rank && at > 0 && rank[locals[at - 1]] > rank[s]; at--)
+      locals[at] = locals[at - 1];
+    locals[at] = s;
+  }
+  return n;
+}
+
+/* Appends the frame's values; false if the frame cannot be left and taken up at `insn`. */
+static bool
+frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, GPtrArray *values,
+             GmBreakFrame *out)
+{
+  const GmCode *code = f->code;
+  const GmLiveness *live = gm_liveness_get (code);
+  if (depth > 64 || (code->flags & generator_flags) || gm_liveness_handling (live, insn))
+    return false;
+  uint32_t *locals = gm_arena_newn (r->arena, uint32_t, code->n_slots + 1);
+  *out = (GmBreakFrame){
+    .code = code, .globals = f->globals, .insn = insn, .depth = depth, .locals = locals
+  };
+  out->n_locals = live_locals (r, f, insn, locals);
+  for (uint32_t i = 0; i < out->n_locals; i++)
+    g_ptr_array_add (values, (gpointer) gm_heap_load (&r->heap, f->id, locals[i]));
+  for (uint32_t k = 0; k < depth; k++) {
+    const GmTracker *t = gm_heap_load (&r->heap, f->id, code->n_slots + k);
+    if (t == &gm_tracker_null) {
+      out->nulls |= 1ull << k;
+      continue;
+    }
+    out->n_stack++;
+    g_ptr_array_add (values, (gpointer) t);
+  }
+  for (uint32_t s = 0; s < code->n_slots; s++) {
+    if (!(code->slots[s].kind & (GM_SLOT_CELL | GM_SLOT_FREE)))
+      continue;
+    const GmTracker *t = gm_heap_load (&r->heap, f->id, s);
+    if (t == NULL || t->kind != &gm_kind_cell) /* the prologue has not run */
+      return false;
+    out->n_cells++;
+    g_ptr_array_add (values, (gpointer) t);
+  }
+  return true;
+}
+
+/* All frames from the current one to the root; NULL if one of them cannot be taken up. */
+static GmBreakPoint *
+describe (GmRecorder *r, GmResumeMode mode, GPtrArray *values)
+{
+  GmBreakPoint *point = gm_arena_new0 (r->arena, GmBreakPoint);
+  GmBreakFrame *frames = gm_arena_newn (r->arena, GmBreakFrame, r->frame->level + 1);
+  point->mode = mode;
+  point->frames = frames;
+  uint32_t insn = r->pc, depth = r->depth;
+  /* The exception that is being handled is no value of the frame: a resume function would lose it. */
+  const GmTracker *handled = gm_heap_load (&r->heap, r->frame->handled_id, 0);
+  if (handled != NULL && handled != &gm_tracker_null && handled->real != Py_None)
+    return NULL;
+  for (const GmFrame *f = r->frame; f; f = f->parent) {
+    if (f->generator)
+      return NULL;
+    GmBreakFrame *out = &frames[point->n_frames++];
+    if (!frame_state (r, f, insn, depth, values, out))
+      return NULL;
+    if (f->parent == NULL)
+      break;
+    if (f->after != GM_AFTER_PUSH && f->after != GM_AFTER_INIT)
+      return NULL;
+    if (f->after == GM_AFTER_INIT) {
+      out->init = true;
+      g_ptr_array_add (values, (gpointer) f->init_object);
+    }
+    insn = f->return_pc - 1;
+    depth = f->return_depth;
+  }
+  return point;
+}
+
+/* -- Breaking off ---------------------------------------------------------- */
+
+bool
+gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording *rec)
+{
+  gm_record_rollback (r, *mark);
+  r->stop = NULL;
+  r->pending = NULL;
+  r->nesting = 0;
+  if (mode == GM_RESUME_PLAIN && r->graph->nodes->len == 0)
+    return false;
+  g_autoptr (GPtrArray) values = g_ptr_array_new ();
+  GmBreakPoint *point = describe (r, mode, values);
+  if (point == NULL)
+    return false;
+  const GmTracker *all = gm_tuple_new (r, (const GmTracker *const *) values->pdata, values->len);
+  r->frame = NULL;
+  gm_residual_finish (r, all, rec);
+  if (r->stop) {
+    gm_record_rollback (r, *mark);
+    r->stop = NULL;
+    return false;
+  }
+  rec->point = point;
+  return true;
+}
+
+/* Reasons that going on after the instruction would only meet again, or that are our own faults. */
+static bool
+is_final (GmBreak id)
+{
+  return id == GM_BREAK_LOOP_LIMIT || id == GM_BREAK_GRAPH_LIMIT || id == GM_BREAK_STATE_DIFFERS ||
+         id == GM_BREAK_GUARD_FAILED_AT_BIRTH;
+}
+
+void
+gm_resume_after_break (GmRecorder *r, GmRecording *rec)
+{
+  GmBreakInfo *why = r->stop;
+  if (is_final (why->id) || !r->marked)
+    return;
+  GmResumeMode mode = why->id == GM_BREAK_TRY_BLOCK ? GM_RESUME_PLAIN : GM_RESUME_AFTER;
+  GmMark mark = r->mark;
+  bool done = gm_resume_at (r, &mark, mode, rec);
+  for (uint32_t k = 0; !done && k < MIN (r->n_statements, GM_N_STATEMENTS); k++) {
+    GmMark statement = r->statements[(r->n_statements - 1 - k) % GM_N_STATEMENTS];
+    if (statement.n_executed <= mark.n_executed)
+      done = gm_resume_at (r, &statement, GM_RESUME_PLAIN, rec);
+  }
+  if (done)
+    rec->broke = why;
+  else
+    r->stop = why;
+}
