@@ -66,6 +66,7 @@ CORE_SOURCES += \
   core/autograd/engine.c \
   core/autograd/inplace.c \
   core/autograd/node.c \
+  core/autograd/saved.c \
   core/autograd/set.c \
   core/autograd/tape.c \
   core/autograd/autograd.h \
@@ -240,6 +241,7 @@ EXTENSION_SOURCES = \
   core/python/dlpack.c \
   core/python/errors.c \
   core/python/frontend.c \
+  core/python/function_py.c \
   core/python/graph_object.c \
   core/python/hook.c \
   core/python/mask_index.c \
@@ -270,6 +272,7 @@ EXTENSION_SOURCES = \
   core/python/dlpack.h \
   core/python/errors.h \
   core/python/frontend.h \
+  core/python/function_py.h \
   core/python/graph_object.h \
   core/python/hook.h \
   core/python/mask_index.h \
@@ -288,13 +291,17 @@ packagedir = $(pythondir)/gramme
 package_PYTHON = \
   core/python/gramme/__init__.py \
   core/python/gramme/_compile.py \
-  core/python/gramme/autograd.py \
   core/python/gramme/compare.py \
   core/python/gramme/limits.py \
   core/python/gramme/compiler.py \
   core/python/gramme/grad_mode.py \
   core/python/gramme/serialization.py \
   core/python/gramme/testing.py
+package_autograddir = $(pythondir)/gramme/autograd
+package_autograd_PYTHON = \
+  core/python/gramme/autograd/__init__.py \
+  core/python/gramme/autograd/function.py \
+  core/python/gramme/autograd/graph.py
 package__dynamodir = $(pythondir)/gramme/_dynamo
 package__dynamo_PYTHON = \
   core/python/gramme/_dynamo/__init__.py \

@@ -41,6 +41,7 @@ struct GmPlan {
   bool shares_grads; /* some output of the backward is the gradient of several inputs */
   const GmMeta *forward_metas, *backward_metas; /* of the outputs */
   const GmMeta *tangent_metas;                  /* n_tangents */
+  const GmMeta *saved_metas;                    /* n_saved */
   const GmSavedValue *saved;
   const uint32_t *tangents;
   const GmGradSource *sources;
@@ -203,6 +204,7 @@ gm_plan_new (const GmPlanSpec *s)
     p->n_backward = (int) parts->backward->outputs->len;
     p->backward_metas = output_metas (p, parts->backward);
     p->tangent_metas = input_metas (p, parts->backward, parts->n_saved, parts->n_tangents);
+    p->saved_metas = input_metas (p, parts->backward, 0, parts->n_saved);
     p->saved = KEEP (parts->saved, parts->n_saved);
     p->tangents = KEEP (parts->tangents, parts->n_tangents);
     p->sources = KEEP (parts->sources, parts->n_grads);
@@ -319,10 +321,7 @@ gm_plan_check (const GmPlan *p, GmTensor *const *inputs, int n, GError **error)
 
 typedef struct {
   GmPlan *plan;
-  struct {
-    GmTensor *t;
-    uint32_t version;
-  } saved[];
+  GmSaved saved[];
 } History;
 
 /* From the lists that tensors' headers come from, unless it is huge. */
@@ -343,7 +342,7 @@ history_free (void *data)
   size_t bytes = history_bytes (p);
 
   for (int i = 0; i < p->n_saved; i++)
-    gm_tensor_unref (h->saved[i].t);
+    gm_saved_clear (&h->saved[i]);
   gm_plan_unref (p);
   if (bytes <= MAX_BLOCK)
     gm_block_give (h, bytes);
@@ -355,6 +354,8 @@ static bool
 check_versions (const History *h, GError **error)
 {
   for (int i = 0; i < h->plan->n_saved; i++) {
+    if (h->saved[i].is_packed)
+      continue;
     uint32_t now = gm_tensor_version (h->saved[i].t);
     if (now == h->saved[i].version)
       continue;
@@ -448,6 +449,52 @@ run_backward (GmPlan *p, GmTensor *const *in, GmTensor **result, GError **error)
   return true;
 }
 
+static void
+drop_unpacked (const History *h, GmTensor **in, int n)
+{
+  for (int i = 0; i < n; i++)
+    if (h->saved[i].is_packed)
+      gm_tensor_unref (in[i]);
+}
+
+/* What unpack made, laid out as the compiled backward expects it. */
+static GmTensor *
+unpack_as (const GmSaved *s, const GmMeta *want, GError **error)
+{
+  GmTensor *t = gm_saved_get (s, error), *fit = NULL;
+
+  if (!t)
+    return NULL;
+  if (t->meta.dtype == want->dtype && gm_meta_same_shape (&t->meta, want)) {
+    fit = tangent (want, t, error);
+  } else {
+    g_autofree char *have = gm_meta_text (&t->meta), *expected = gm_meta_text (want);
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "an unpack hook gave %s for a tensor that was saved as %s; give back the shape and "
+                 "the dtype that pack was called with",
+                 have, expected);
+  }
+  gm_tensor_unref (t);
+  return fit;
+}
+
+/* The saved tensors, borrowed but for those that were packed. */
+static bool
+unpack_saved (const History *h, GmTensor **in, GError **error)
+{
+  const GmPlan *p = h->plan;
+
+  for (int i = 0; i < p->n_saved; i++) {
+    const GmSaved *s = &h->saved[i];
+    in[i] = G_LIKELY (!s->is_packed) ? s->t : unpack_as (s, &p->saved_metas[i], error);
+    if (!in[i]) {
+      drop_unpacked (h, in, i);
+      return false;
+    }
+  }
+  return true;
+}
+
 static bool
 compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **result,
                    bool create_graph, GError **error)
@@ -468,8 +515,9 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
   }
   if (!check_versions (h, error))
     return false;
-  for (; n_in < p->n_saved; n_in++)
-    in[n_in] = h->saved[n_in].t;
+  if (!unpack_saved (h, in, error))
+    return false;
+  n_in = p->n_saved;
   for (int i = 0; ok && i < p->n_tangents; i++) {
     in[n_in] = tangent (&p->tangent_metas[i], grads[p->tangents[i]], error);
     ok = in[n_in] != NULL;
@@ -477,6 +525,7 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
   }
   ok = ok && run_backward (p, in, result, error);
   unref_all (in + p->n_saved, n_in - p->n_saved);
+  drop_unpacked (h, in, p->n_saved);
   return ok;
 }
 
@@ -499,14 +548,34 @@ attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
 
   h->plan = gm_plan_ref (p);
   for (int i = 0; i < p->n_saved; i++)
-    h->saved[i].t =
-        gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index] : out[p->saved[i].index]);
+    h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index]
+                                                                           : out[p->saved[i].index]) };
   for (int i = 0; i < p->n_grads; i++)
     edges[i] = in[p->grad_of[i].i];
   for (int i = 0; i < p->n_joint_tangents; i++)
     outs[i] = out[p->tangent_of[i].i];
   gm_autograd_attach (&compiled_function, h, edges, p->n_grads, outs, p->n_joint_tangents);
   return h;
+}
+
+static void
+note_versions (History *h)
+{
+  for (int i = 0; i < h->plan->n_saved; i++)
+    if (!h->saved[i].is_packed)
+      h->saved[i].version = gm_tensor_version (h->saved[i].t);
+}
+
+/* Hands what the forward saved to the hooks, in order. */
+static bool
+pack_saved (History *h, GError **error)
+{
+  if (G_LIKELY (gm_saved_hooks_top () == NULL))
+    return true;
+  for (int i = 0; i < h->plan->n_saved; i++)
+    if (!gm_saved_pack (&h->saved[i], error))
+      return false;
+  return true;
 }
 
 /* The inputs of a call: the recorded graph's, and those of each layer further in, borrowed but for
@@ -592,11 +661,13 @@ run (GmPlan *p, GmTensor *const *recorded, GmTensor **boxed, GmTensor **outputs,
   enter_layers (p, &in);
   ok = run_forward (p, &in, boxed, out, error);
   drop_inputs (p, boxed, false);
-  if (ok && p->n_grads > 0)
+  if (ok && p->n_grads > 0) {
     h = attach (p, inner, out);
+    ok = pack_saved (h, error);
+  }
   ok = ok && leave_layers (p, &in, out, outputs, error);
-  for (int i = 0; h && i < p->n_saved; i++)
-    h->saved[i].version = gm_tensor_version (h->saved[i].t);
+  if (h && ok)
+    note_versions (h);
   unref_all (inner, in.n_owned);
   unref_all (out, p->n_forward);
   return ok;
@@ -614,8 +685,11 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
   }
   if (p->n_grads > 0) {
     History *h = attach (p, in, outputs);
-    for (int i = 0; i < p->n_saved; i++)
-      h->saved[i].version = gm_tensor_version (h->saved[i].t);
+    note_versions (h);
+    if (!pack_saved (h, error)) {
+      unref_all (outputs, p->n_forward);
+      return false;
+    }
   }
   return true;
 }

@@ -38,8 +38,13 @@ bool gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, co
  * operations.  In its own memory the version advances. */
 bool gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error);
 /* A node for a multi-output function: `outs` (fresh, without history) become its outputs, edges go to `in` (NULL entries: no edge).
- * state is owned by the node from now on. */
-void gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in, GmTensor *const *outs, int n_outs);
+ * state is owned by the node from now on.  The node, borrowed: the outputs keep it alive. */
+GmAgNode *gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in, GmTensor *const *outs, int n_outs);
+
+/* An alias of t that has t's history as it is now: a leaf stays itself.  It does not follow what happens to t later. */
+GmTensor *gm_autograd_freeze (GmTensor *t);
+/* An alias of t whose history is output `nr` of n. */
+GmTensor *gm_autograd_as_output (GmTensor *t, GmAgNode *n, int nr);
 
 bool gm_tensor_requires_grad (const GmTensor *t);
 bool gm_tensor_is_leaf (const GmTensor *t);
@@ -57,6 +62,40 @@ uint32_t gm_tensor_version (const GmTensor *t);
 typedef GmTensor *(*GmTensorHook) (void *data, GmTensor *grad, GError **error);
 uint64_t gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data, void (*destroy) (void *data));
 bool gm_tensor_remove_hook (GmTensor *t, uint64_t id);
+
+/* -- Saved tensors (saved.c) --------------------------------------------------------------------------------- */
+
+/* A pair of hooks that keeps something else in a saved tensor's place. */
+typedef struct {
+  /* What stands for t (borrowed, an alias without history) until the backward; NULL: *error is set.  Called once per tensor. */
+  void *(*pack) (void *data, GmTensor *t, GError **error);
+  /* The tensor that `packed` stands for, a new reference; NULL: *error is set.  Called once per backward that reads it. */
+  GmTensor *(*unpack) (void *data, void *packed, GError **error);
+  void (*drop) (void *packed);
+  void (*destroy) (void *data);
+} GmSavedHooksType;
+/* Puts a pair on this thread's stack: the innermost one takes all that is saved from now on.  data is owned from success on. */
+bool gm_saved_hooks_push (const GmSavedHooksType *type, void *data, GError **error);
+bool gm_saved_hooks_pop (void); /* false: there was none */
+/* data of the innermost pair, NULL if there is none: its identity. */
+const void *gm_saved_hooks_top (void);
+/* From now on a push fails with this text; NULL: it does not.  Returns the text of before. */
+const char *gm_saved_hooks_refuse (const char *why);
+
+typedef struct GmPacked GmPacked;
+typedef struct {
+  union {
+    GmTensor *t; /* owned; NULL: nothing is saved */
+    GmPacked *packed;
+  };
+  uint32_t version; /* of t when it was saved */
+  bool is_packed;
+} GmSaved;
+/* Hands t to the innermost hooks, if there are any. */
+bool gm_saved_pack (GmSaved *s, GError **error);
+/* A new reference to the tensor, unpacked if need be; NULL: *error is set.  Not for an empty one. */
+GmTensor *gm_saved_get (const GmSaved *s, GError **error);
+void gm_saved_clear (GmSaved *s);
 
 /* -- Regions that are computed again (checkpoint.c) --------------------------------------------------------- */
 

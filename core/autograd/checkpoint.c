@@ -38,6 +38,7 @@ struct GmRegion {
   bool filling, filled;
   const char *differs; /* in the second run: what was not as in the first, or NULL */
   GmRegion *outer;     /* while open or filling */
+  GmSavedHooks *hooks; /* of before, while open: saved-tensor hooks further out see nothing of it */
 };
 
 _Thread_local GmRegion *gm_region_now;
@@ -92,7 +93,7 @@ gm_region_unref (GmRegion *r)
 void
 gm_region_watch (GmRegion *r, GmTensor *t)
 {
-  GmSaved s = { gm_tensor_new_alias (t), t->storage->version };
+  GmSaved s = { .t = gm_tensor_new_alias (t), .version = t->storage->version };
 
   g_array_append_val (r->watched, s);
 }
@@ -103,6 +104,8 @@ gm_region_open (GmRegion *r)
   gm_random_get_state (r->random);
   r->outer = gm_region_now;
   gm_region_now = r;
+  r->hooks = gm_saved_hooks_now;
+  gm_saved_hooks_now = NULL;
 }
 
 void
@@ -111,6 +114,8 @@ gm_region_close (GmRegion *r)
   g_assert (gm_region_now == r);
   gm_region_now = r->outer;
   r->outer = NULL;
+  gm_saved_hooks_now = r->hooks;
+  r->hooks = NULL;
 }
 
 /* -- Recording --------------------------------------------------------------------------------- */
@@ -137,7 +142,7 @@ drop (GmRegion *r, GmAgNode *n)
 
   for (int i = 0; i <= GM_NODE_INLINE; i++) {
     GmSaved *s = saved_of (n, i);
-    if (!s->t || (i < GM_NODE_INLINE && !may_drop (r, n, i)))
+    if (!s->t || s->is_packed || (i < GM_NODE_INLINE && !may_drop (r, n, i)))
       continue;
     place.dropped |= 1u << i;
     g_clear_pointer (&s->t, gm_tensor_unref);
@@ -164,9 +169,9 @@ fill (GmRegion *r, GmAgNode *n)
     GmSaved *s = saved_of (n, i);
     if (!(place->dropped >> i & 1))
       continue;
-    if (s->t && !place->saved[i].t)
-      place->saved[i] = (GmSaved){ gm_tensor_new_alias (s->t), s->version };
-    else if (!s->t)
+    if (s->t && !s->is_packed && !place->saved[i].t)
+      place->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (s->t), .version = s->version };
+    else if (!s->t || s->is_packed)
       r->differs = gm_ops[n->op].name;
   }
 }
@@ -231,7 +236,9 @@ run_again (GmRegion *r, GError **error)
   r->n_filled = 0;
   r->differs = NULL;
   r->outer = gm_region_now;
+  r->hooks = gm_saved_hooks_now;
   gm_region_now = r;
+  gm_saved_hooks_now = NULL;
   ok = r->run (r->data, error);
   gm_region_close (r);
   r->filling = false;
@@ -254,7 +261,8 @@ gm_region_give (GmAgNode *n, GError **error)
   Place *place = &g_array_index (r->places, Place, n->place);
   for (int i = 0; i <= GM_NODE_INLINE; i++)
     if (place->dropped >> i & 1)
-      *saved_of (n, i) = (GmSaved){ g_steal_pointer (&place->saved[i].t), place->saved[i].version };
+      *saved_of (n, i) =
+          (GmSaved){ .t = g_steal_pointer (&place->saved[i].t), .version = place->saved[i].version };
   n->region = NULL;
   gm_region_unref (r);
   return true;

@@ -268,7 +268,7 @@ fail_freed (const GmAgNode *n, GError **error)
 static bool
 check_version (const GmAgNode *n, const GmSaved *s, int input, GError **error)
 {
-  if (!s->t || G_LIKELY (s->t->storage->version == s->version))
+  if (!s->t || s->is_packed || G_LIKELY (s->t->storage->version == s->version))
     return true;
   g_autofree char *text = gm_meta_text (&s->t->meta),
                   *which =
@@ -281,22 +281,38 @@ check_version (const GmAgNode *n, const GmSaved *s, int input, GError **error)
   return false;
 }
 
-/* A saved tensor as the forward saw it: with the history of that time, whatever happened to the
- * tensor since. */
+/* The builder keeps t until the gradient is made. */
 static GmVal
-unpack (GmEagerBuilder *b, const GmSaved *s, GmEdge edge, bool create)
+keep_for (GmEagerBuilder *b, GmTensor *t)
 {
+  GmVal v = b->base.vt->constant (&b->base, t);
+  gm_tensor_unref (t);
+  return v;
+}
+
+/* A saved tensor as the forward saw it: with the history of that time, whatever happened to the
+ * tensor since.  NULL: nothing is saved, or *error is set. */
+static GmVal
+unpack (GmEagerBuilder *b, const GmSaved *s, GmEdge edge, bool create, GError **error)
+{
+  if (!s->t)
+    return NULL;
   GmTensor *t = s->t;
-  if (!t || !create)
+  if (G_UNLIKELY (s->is_packed)) {
+    t = gm_saved_get (s, error);
+    if (!t)
+      return NULL;
+    keep_for (b, t);
+    if (create)
+      return keep_for (b, gm_alias_with_edge (t, edge));
+  }
+  if (!create)
     return gm_val_from_tensor (t);
   GmAgNode *now = t->autograd ? (t->autograd->node ? t->autograd->node : t->autograd->leaf) : NULL;
   if (now == edge.node && (!now || now->kind == GM_NODE_LEAF || t->autograd->nr == edge.nr) &&
       t->meta.requires_grad == (edge.node != NULL))
     return gm_val_from_tensor (t);
-  GmTensor *alias = gm_alias_with_edge (t, edge);
-  GmVal v = b->base.vt->constant (&b->base, alias);
-  gm_tensor_unref (alias);
-  return v;
+  return keep_for (b, gm_alias_with_edge (t, edge));
 }
 
 static bool
@@ -316,14 +332,23 @@ run_op (Walk *w, GmAgNode *n, GmTensor *grad, GmTensor **result, GError **error)
   GmEagerBuilder b;
   gm_eager_builder_init (&b);
   for (int i = 0; i < n_in && ok; i++) {
-    ok = i >= GM_NODE_INLINE || check_version (n, &n->saved_in[i], i, error);
-    in[i] = i < GM_NODE_INLINE && ok ? unpack (&b, &n->saved_in[i], n->edges[i], w->create) : NULL;
+    in[i] = NULL;
+    if (i < GM_NODE_INLINE && n->saved_in[i].t) {
+      ok = check_version (n, &n->saved_in[i], i, error);
+      in[i] = ok ? unpack (&b, &n->saved_in[i], n->edges[i], w->create, error) : NULL;
+      ok = in[i] != NULL;
+    }
     metas[i] = n->extra ? &n->extra->in[i] : &grad->meta;
     Slot *s = n->edges[i].node ? slot_find (w, n->edges[i].node) : NULL;
     need[i] = s && (s->needed || s->captured);
     out[i] = NULL;
   }
-  ok = ok && check_version (n, &n->saved_out, -1, error);
+  GmVal saved_out = NULL;
+  if (ok && n->saved_out.t) {
+    ok = check_version (n, &n->saved_out, -1, error);
+    saved_out = ok ? unpack (&b, &n->saved_out, (GmEdge){n, 0}, w->create, error) : NULL;
+    ok = saved_out != NULL;
+  }
   if (ok) {
     GmGradient x = {.b = &b.base,
                     .op = (GmOp) n->op,
@@ -331,7 +356,7 @@ run_op (Walk *w, GmAgNode *n, GmTensor *grad, GmTensor **result, GError **error)
                     .in = in,
                     .in_meta = metas,
                     .out_meta = &grad->meta,
-                    .out = unpack (&b, &n->saved_out, (GmEdge){n, 0}, w->create),
+                    .out = saved_out,
                     .attrs = n->extra ? &n->extra->attrs : NULL,
                     .grad = gm_val_from_tensor (grad),
                     .need = need,

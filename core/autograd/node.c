@@ -93,8 +93,7 @@ gm_node_release (GmAgNode *n)
   }
   for (int i = 0; i < GM_NODE_INLINE; i++)
     if (n->saved_in[i].t) {
-      gm_tensor_unref (n->saved_in[i].t);
-      n->saved_in[i].t = NULL;
+      gm_saved_clear (&n->saved_in[i]);
       n->released = true;
     }
   if (n->region) {
@@ -102,8 +101,7 @@ gm_node_release (GmAgNode *n)
     n->released = true;
   }
   if (n->saved_out.t) {
-    gm_tensor_unref (n->saved_out.t);
-    n->saved_out.t = NULL;
+    gm_saved_clear (&n->saved_out);
     n->released = true;
   }
 }

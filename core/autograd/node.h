@@ -17,10 +17,6 @@ typedef struct {
   GmAgNode *node;
   uint32_t nr;
 } GmEdge; /* node NULL: nothing flows there */
-typedef struct {
-  GmTensor *t;
-  uint32_t version;
-} GmSaved;
 
 typedef struct {
   uint64_t id;
@@ -97,6 +93,10 @@ void gm_history_set (GmTensor *t, GmAgNode *n, uint32_t nr);
 /* An alias of t whose history is `edge` (NULL node: none). */
 GmTensor *gm_alias_with_edge (GmTensor *t, GmEdge edge);
 GmAgNode *gm_function_node (const GmAgFunction *fn, void *state, int n_in, int n_out);
+
+/* saved.c */
+typedef struct GmSavedHooks GmSavedHooks;
+extern _Thread_local GmSavedHooks *gm_saved_hooks_now; /* the innermost pair; NULL: none */
 
 /* checkpoint.c */
 extern _Thread_local GmRegion *gm_region_now; /* the open one, innermost; NULL: none */

@@ -80,8 +80,18 @@ saved_input (GmTensor *t)
   return is_leaf ? gm_tensor_ref (t) : gm_tensor_new_alias (t);
 }
 
-static void
-record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs)
+/* Hands what n saved to the hooks. */
+static bool
+pack_all (GmAgNode *n, GError **error)
+{
+  bool ok = true;
+  for (int i = 0; i < GM_NODE_INLINE && ok; i++)
+    ok = gm_saved_pack (&n->saved_in[i], error);
+  return ok && gm_saved_pack (&n->saved_out, error);
+}
+
+static bool
+record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error)
 {
   uint32_t need = 0;
   GmAgNode *n = gm_node_new (GM_NODE_OP, n_in);
@@ -94,14 +104,19 @@ record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *at
   uint32_t saves = gm_op_saves (op, n_in, need);
   for (int i = 0; i < GM_NODE_INLINE && i < n_in; i++)
     if (saves >> i & 1)
-      n->saved_in[i] = (GmSaved){saved_input (in[i]), in[i]->storage->version};
+      n->saved_in[i] = (GmSaved){.t = saved_input (in[i]), .version = in[i]->storage->version};
   if (saves & GM_SAVES_OUT)
-    n->saved_out = (GmSaved){gm_tensor_new_alias (out), out->storage->version};
+    n->saved_out = (GmSaved){.t = gm_tensor_new_alias (out), .version = out->storage->version};
   if (needs_extra (op, in, n_in, &out->meta, need))
     n->extra = extra_make (in, n_in, attrs);
+  if (G_UNLIKELY (gm_saved_hooks_now != NULL) && !pack_all (n, error)) {
+    gm_node_unref (n);
+    return false;
+  }
   if (G_UNLIKELY (gm_region_now != NULL))
     gm_region_take (n);
   gm_history_set (out, n, 0);
+  return true;
 }
 
 /* A result of a view op that was not recorded still has to know which history of its base it saw.
@@ -140,14 +155,16 @@ gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GE
   if (!out)
     return NULL;
   out->meta.requires_grad = 0;
-  if (track && gm_dtype_is_float (out->meta.dtype))
-    record (out, op, in, n_in, attrs);
-  else if (family == GM_FAMILY_MOVEMENT)
+  if (track && gm_dtype_is_float (out->meta.dtype)) {
+    if (!record (out, op, in, n_in, attrs, error))
+      g_clear_pointer (&out, gm_tensor_unref);
+  } else if (family == GM_FAMILY_MOVEMENT) {
     note_epoch (out);
+  }
   return out;
 }
 
-void
+GmAgNode *
 gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in,
                     GmTensor *const *outs, int n_outs)
 {
@@ -159,6 +176,21 @@ gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, in
       gm_history_set (outs[i], gm_node_ref (n), (uint32_t) i);
   }
   gm_node_unref (n);
+  return n;
+}
+
+GmTensor *
+gm_autograd_freeze (GmTensor *t)
+{
+  if (gm_tensor_is_leaf (t))
+    return t->meta.requires_grad ? gm_tensor_ref (t) : gm_tensor_new_alias (t);
+  return gm_alias_with_edge (t, (GmEdge){t->autograd->node, t->autograd->nr});
+}
+
+GmTensor *
+gm_autograd_as_output (GmTensor *t, GmAgNode *n, int nr)
+{
+  return gm_alias_with_edge (t, (GmEdge){n, (uint32_t) nr});
 }
 
 /* -- What a tensor says about itself ----------------------------------------------------------- */

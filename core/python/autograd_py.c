@@ -321,6 +321,85 @@ gm_py_tensor_register_hook (PyObject *self, PyObject *hook)
   return (PyObject *) h;
 }
 
+/* -- Saved-tensor hooks ------------------------------------------------------------------------ */
+
+typedef struct {
+  PyObject *pack, *unpack;
+} SavedHooks;
+
+static void *
+call_pack (void *data, GmTensor *t, GError **error)
+{
+  PyGILState_STATE gil = PyGILState_Ensure ();
+  PyObject *o = gm_py_tensor_wrap (t);
+  PyObject *packed = o ? PyObject_CallOneArg (((SavedHooks *) data)->pack, o) : NULL;
+  if (!packed)
+    gm_py_error_set (error);
+  Py_XDECREF (o);
+  PyGILState_Release (gil);
+  return packed;
+}
+
+static GmTensor *
+call_unpack (void *data, void *packed, GError **error)
+{
+  PyGILState_STATE gil = PyGILState_Ensure ();
+  PyObject *o = PyObject_CallOneArg (((SavedHooks *) data)->unpack, packed);
+  GmTensor *t = o ? gm_py_tensor_get (o) : NULL;
+  if (t)
+    gm_tensor_ref (t);
+  else if (o)
+    PyErr_Format (PyExc_TypeError, "an unpack hook must return a Tensor, not %s", Py_TYPE (o)->tp_name);
+  if (!t)
+    gm_py_error_set (error);
+  Py_XDECREF (o);
+  PyGILState_Release (gil);
+  return t;
+}
+
+static void
+destroy_saved_hooks (void *data)
+{
+  SavedHooks *h = data;
+  drop_hook (h->pack);
+  drop_hook (h->unpack);
+  g_free (h);
+}
+
+static const GmSavedHooksType saved_hooks_type = { call_pack, call_unpack, drop_hook, destroy_saved_hooks };
+
+static PyObject *
+saved_hooks_push (PyObject *module, PyObject *args)
+{
+  PyObject *pack, *unpack;
+  GError *error = NULL;
+  if (!PyArg_ParseTuple (args, "OO:saved_tensors_hooks", &pack, &unpack))
+    return NULL;
+  SavedHooks *h = g_new (SavedHooks, 1);
+  *h = (SavedHooks){ Py_NewRef (pack), Py_NewRef (unpack) };
+  if (gm_saved_hooks_push (&saved_hooks_type, h, &error))
+    Py_RETURN_NONE;
+  destroy_saved_hooks (h);
+  return gm_py_raise (error);
+}
+
+static PyObject *
+saved_hooks_pop (PyObject *module, PyObject *unused)
+{
+  gm_saved_hooks_pop ();
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+saved_hooks_refuse (PyObject *module, PyObject *why)
+{
+  const char *text = why == Py_None ? NULL : PyUnicode_AsUTF8 (why);
+  if (!text && PyErr_Occurred ())
+    return NULL;
+  const char *old = gm_saved_hooks_refuse (text);
+  return old ? PyUnicode_FromString (old) : Py_NewRef (Py_None);
+}
+
 /* -- Regions that are computed again ----------------------------------------------------------- */
 
 typedef struct {
@@ -446,6 +525,11 @@ PyMethodDef gm_py_autograd_functions[] = {
     {"checkpoint", checkpoint, METH_VARARGS,
      "checkpoint(function, args, kwargs={})\n\n"
      "function(*args, **kwargs) as a region that is computed again in the backward."},
+    {"saved_hooks_push", saved_hooks_push, METH_VARARGS,
+     "saved_hooks_push(pack, unpack)\n\nPuts a pair of saved-tensor hooks on this thread's stack."},
+    {"saved_hooks_pop", saved_hooks_pop, METH_NOARGS, "saved_hooks_pop()\n\nTakes the innermost pair off."},
+    {"saved_hooks_refuse", saved_hooks_refuse, METH_O,
+     "saved_hooks_refuse(text)\n\nA push raises RuntimeError(text) from now on; None: it does not.  Returns the old text."},
     {"set_grad_enabled", set_grad_enabled, METH_O,
      "set_grad_enabled(mode)\n\nSets this thread's grad mode; returns the old one."},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS,

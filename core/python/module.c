@@ -12,6 +12,7 @@
 #include "core/python/bytecode.h"
 #include "core/python/construct.h"
 #include "core/python/dlpack.h"
+#include "core/python/function_py.h"
 #include "core/python/tensor_number.h"
 #include "core/python/types.h"
 
@@ -198,7 +199,7 @@ check_cpu (PyObject *module)
 
 static int (*const initialisers[]) (PyObject *module) = {
     check_cpu,      gm_py_init_errors,   gm_py_init_types, gm_py_init_tensor,   gm_py_init_number,
-    gm_py_init_api, gm_py_init_autograd, init_functions,   gm_py_init_frontend,
+    gm_py_init_api, gm_py_init_autograd, gm_py_init_function, init_functions,   gm_py_init_frontend,
     gm_py_init_control, gm_py_init_graph, gm_py_init_callable_backend,
 };
 
