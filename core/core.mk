@@ -164,16 +164,20 @@ EXTENSION_SOURCES = \
   core/trace/comptime.c \
   core/trace/frame.c \
   core/trace/guard.c \
+  core/trace/class_made.c \
   core/trace/functools.c \
   core/trace/heap.c \
+  core/trace/instance_dict.c \
   core/trace/insn_build.c \
   core/trace/insn_call.c \
   core/trace/insn_exception.c \
   core/trace/insn_flow.c \
+  core/trace/insn_class.c \
   core/trace/insn_match.c \
   core/trace/insn_operator.c \
   core/trace/insn_stack.c \
   core/trace/insns.c \
+  core/trace/keys.c \
   core/trace/liveness.c \
   core/trace/itertools.c \
   core/trace/object_attrs.c \
@@ -193,6 +197,7 @@ EXTENSION_SOURCES = \
   core/trace/tracker_constant.c \
   core/trace/tracker_deque.c \
   core/trace/tracker_control.c \
+  core/trace/tracker_descriptor.c \
   core/trace/tracker_dict.c \
   core/trace/tracker_exception.c \
   core/trace/tracker_function.c \
@@ -210,6 +215,8 @@ EXTENSION_SOURCES = \
   core/trace/attrs.h \
   core/trace/break.h \
   core/trace/builtin.h \
+  core/trace/class_made.h \
+  core/trace/keys.h \
   core/trace/cell.h \
   core/trace/exception.h \
   core/trace/control.h \

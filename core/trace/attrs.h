@@ -4,7 +4,7 @@
  *
  * Contents are name, value, name, value ...: what was stored in the region, in the order of the
  * first store; the value NULL tracker means deleted.  What is not there has the value that the real
- * object has.
+ * object has.  Number 1: a name was deleted and stored again.
  */
 #ifndef GM_TRACE_ATTRS_H
 #define GM_TRACE_ATTRS_H

@@ -6,6 +6,7 @@
  * switch, expanded from guards.def.  Invariant: a record reads only slots that an earlier record
  * wrote.
  */
+#include "core/trace/class_made.h"
 #include "core/trace/guard.h"
 
 #include "core/trace/recorder.h"
@@ -38,6 +39,11 @@ gm_guard_add (GmRecorder *r, const GmGuard *init)
 {
   if (r->stop || g_hash_table_contains (r->guard_index, init))
     return;
+  if (G_UNLIKELY (r->made != NULL) && init->obj && gm_class_made (r, init->obj)) {
+    if (init->kind == GM_GUARD_CLASS_LOOKUP) /* what its bases answer is guarded */
+      gm_class_lookup_made (r, (PyTypeObject *) init->obj, init->key);
+    return;
+  }
   GmGuard g = *init;
   g.line = gm_record_line (r);
   g.file = r->frame ? PyUnicode_AsUTF8 (r->frame->code->code->co_filename) : NULL;
@@ -86,6 +92,16 @@ attr_get (PyObject *o, PyObject *key, Py_hash_t hash)
 {
   PyObject **dict = _PyObject_GetDictPtr (o);
   return dict && *dict ? _PyDict_GetItem_KnownHash (*dict, key, hash) : NULL;
+}
+
+static inline PyObject *
+instance_dict (PyObject *o)
+{
+  static PyObject *empty;
+  PyObject **dict = _PyObject_GetDictPtr (o);
+  if (dict && *dict)
+    return *dict;
+  return empty ? empty : (empty = PyDict_New ());
 }
 
 static inline uint64_t

@@ -7,6 +7,7 @@
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
 #include "core/trace/insns.h"
+#include "core/trace/object.h"
 
 /* An instance to raise, from an instance or a class. */
 static const GmTracker *
@@ -107,8 +108,7 @@ special (GmRecorder *r, const GmTracker *t, const char *name)
   PyTypeObject *type = gm_type_of (r, t);
   if (type == NULL || t->kind != &gm_kind_object)
     return NULL;
-  PyObject *found = _PyType_Lookup (type, key);
-  gm_guard (r, CLASS_LOOKUP, NULL, .obj = (PyObject *) type, .key = key, .ptr = found);
+  PyObject *found = gm_class_lookup (r, type, key);
   return found ? gm_class_value (r, type, key, found, t) : NULL;
 }
 

@@ -78,9 +78,6 @@ gm_insn_unsupported (GmRecorder *r, const GmInsn *i)
   case GM_INSN_GET_AWAITABLE:
     gm_record_break (r, GM_BREAK_GENERATOR, PyUnicode_AsUTF8 (r->frame->code->code->co_name));
     return;
-  case GM_INSN_LOAD_BUILD_CLASS:
-    gm_record_break (r, GM_BREAK_CLASS_STATEMENT);
-    return;
   case GM_INSN_UNKNOWN:
     gm_record_break (r, GM_BREAK_UNSUPPORTED_INSN, i->obj ? PyUnicode_AsUTF8 (i->obj) : "?");
     return;

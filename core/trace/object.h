@@ -21,6 +21,17 @@ const GmTracker *gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject 
 void gm_object_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
 /* As object.__setattr__ does it, whatever the class overrides. */
 void gm_object_store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
+/* What the instance itself has, stored or real; NULL: nothing, guarded. */
+const GmTracker *gm_instance_get (GmRecorder *r, const GmTracker *t, PyObject *name);
+/* The heap slots of an object or a function: its attributes, its instance dict. */
+enum { GM_SLOT_ATTRIBUTES, GM_SLOT_INSTANCE_DICT, GM_N_OBJECT_SLOTS };
+/* instance_dict.c: `t.__dict__`, a dict tracker with the object as its one item. */
+const GmTracker *gm_instance_dict (GmRecorder *r, const GmTracker *t);
+const GmTracker *gm_instance_dict_contents (GmRecorder *r, const GmTracker *dict);
+const GmTracker *gm_instance_dict_get (GmRecorder *r, const GmTracker *dict, PyObject *name);
+void gm_instance_dict_store (GmRecorder *r, const GmTracker *dict, const GmTracker *key,
+                             const GmTracker *value); /* value NULL: delete */
+bool gm_instance_dict_build (GmResidualBuilder *b, const GmTracker *dict);
 /* `found`, a descriptor or a value in the dict of a class, read through `self` (NULL: the class).
  */
 const GmTracker *gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type,

@@ -9,6 +9,7 @@
  */
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"
+#include "core/trace/class_made.h"
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
 
@@ -20,6 +21,10 @@
 PyObject *
 gm_class_lookup (GmRecorder *r, PyTypeObject *type, PyObject *name)
 {
+  if (G_UNLIKELY (r->made || r->classes_written) && gm_class_changed (r, type)) {
+    PyObject *stored = gm_class_lookup_made (r, type, name);
+    return stored ? gm_record_keep (r, stored) : NULL;
+  }
   PyObject *found = _PyType_Lookup (type, name);
   if (found)
     gm_record_keep (r, found);
@@ -212,8 +217,8 @@ member_get (GmRecorder *r, const GmTracker *t, PyObject *descriptor, PyObject *n
   return m->type == T_OBJECT ? gm_none (r) : NULL;
 }
 
-static const GmTracker *
-instance_get (GmRecorder *r, const GmTracker *t, PyObject *name)
+const GmTracker *
+gm_instance_get (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
   const GmTracker *stored = gm_attrs_get (r, t, name);
   if (stored)
@@ -228,6 +233,12 @@ instance_get (GmRecorder *r, const GmTracker *t, PyObject *name)
   if (dict)
     gm_guard (r, ATTR_ABSENT, t->source, .key = name);
   return NULL;
+}
+
+static bool
+has_dict (PyTypeObject *type)
+{
+  return type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
 }
 
 /* The item of a named tuple's subclass; -1 if the name is none of its fields. */
@@ -253,6 +264,9 @@ data_descriptor_get (GmRecorder *r, const GmTracker *t, PyObject *found, PyObjec
   PyTypeObject *type = (PyTypeObject *) t->data;
   if (Py_IS_TYPE (found, &PyProperty_Type))
     return property_get (r, t, found, name);
+  if (Py_IS_TYPE (found, &PyGetSetDescr_Type) && has_dict (type) && !gm_is_partial (type)
+      && PyUnicode_CompareWithASCIIString (name, "__dict__") == 0)
+    return gm_instance_dict (r, t);
   if (Py_IS_TYPE (found, &PyMemberDescr_Type)
       && !(storage && storage->kind == &gm_kind_exception
            && !(((PyDescrObject *) found)->d_type->tp_flags & Py_TPFLAGS_HEAPTYPE)))
@@ -278,7 +292,7 @@ generic_get (GmRecorder *r, const GmTracker *t, PyObject *name)
   PyObject *found = gm_class_lookup (r, type, name);
   if (found && Py_TYPE (found)->tp_descr_set)
     return data_descriptor_get (r, t, found, name);
-  const GmTracker *v = instance_get (r, t, name);
+  const GmTracker *v = gm_instance_get (r, t, name);
   if (v)
     return v;
   return found ? gm_descriptor_get (r, type, type, name, found, t) : NULL;
@@ -310,12 +324,6 @@ gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 }
 
 /* -- Writing --------------------------------------------------------------- */
-
-static bool
-has_dict (PyTypeObject *type)
-{
-  return type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
-}
 
 /* A data descriptor of the user's: __set__ (descriptor, instance, value). */
 static void
@@ -395,7 +403,7 @@ gm_object_store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTrac
     return;
   }
   if (value == NULL
-      && (member ? member_get (r, t, found, name) : instance_get (r, t, name)) == NULL) {
+      && (member ? member_get (r, t, found, name) : gm_instance_get (r, t, name)) == NULL) {
     gm_record_break (r, GM_BREAK_ATTRIBUTE_MISSING, gm_type_text (r, t), text);
     return;
   }

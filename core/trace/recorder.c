@@ -5,6 +5,7 @@
  * when m was taken. GM_STRESS=rollback tests it: each instruction is executed, undone, executed
  * again, and the hashes are compared.
  */
+#include "core/trace/class_made.h"
 #include "core/trace/recorder.h"
 
 #include "core/base/log.h"
@@ -119,6 +120,8 @@ hash_tracker (const GmTracker *t)
   h = mix (h, t->id);
   h = mix (h, (uint64_t) t->number);
   bool value = t->kind == &gm_kind_set && t->source == NULL; /* its elements are in the heap */
+  value |= t->kind == &gm_kind_class && t->data; /* its shadow is made anew */
+  value |= t->kind == &gm_kind_super && t->number;
   if (t->real && !value)
     h = mix (h, t->kind == &gm_kind_constant ? hash_value (t->real) : (uintptr_t) t->real);
   h = mix (h, t->n);
@@ -471,6 +474,7 @@ recorder_free (void *data)
   Py_XDECREF (r->raised);
   Py_XDECREF (r->comptime);
   g_ptr_array_unref (r->refs);
+  gm_classes_free (r);
   g_ptr_array_unref (r->buffers);
   gm_arena_free (r->arena);
   g_free (r);

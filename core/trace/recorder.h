@@ -24,6 +24,7 @@ typedef struct GmFrame {
   const GmCode *code;
   const GmTracker *func;        /* NULL for the root */
   const GmTracker *generator;   /* that runs in this frame, or NULL */
+  const GmTracker *names;       /* of a class body: its namespace; else NULL */
   PyObject *globals, *builtins; /* dicts, borrowed */
   uint32_t id;
   uint32_t level;
@@ -107,6 +108,11 @@ struct GmRecorder {
   GPtrArray *wrapped; /* GmTracker with real objects and identity, in order */
   GArray *mutated;    /* GmValueId that were written in place */
   GPtrArray *refs;    /* PyObject: everything that must live as long as the recorder */
+  /* see class_made.c: NULL until needed; nothing refers to what a rollback leaves in them */
+  GHashTable *made;        /* PyTypeObject -> GmTracker */
+  GHashTable *stand_ins;   /* PyObject -> GmTracker */
+  GHashTable *stand_in_of; /* and back */
+  bool classes_written;    /* sticky: lookups must ask the heap */
   GPtrArray *buffers; /* memory of growing lists; contents are append-only, see tracker_list.c */
   /* indices of the append-only tables, cut with them */
   GHashTable *by_real;      /* PyObject -> GmTracker */
@@ -161,6 +167,9 @@ void gm_local_set (GmRecorder *r, uint32_t slot, const GmTracker *t);
 /* -- tracker_function.c ---------------------------------------------------- */
 const GmCode *gm_function_code (GmRecorder *r, const GmTracker *t, PyObject **globals,
                                 PyObject **builtins);
+
+/* A function of the library that is called as a whole, never inlined. */
+bool gm_function_left_alone (PyCodeObject *code, PyObject *globals);
 
 /* -- frame.c --------------------------------------------------------------- */
 /* Binds and enters a function tracker's code; the loop goes on inside.  False after a break. */

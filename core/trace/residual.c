@@ -349,7 +349,7 @@ to_tree (Tree *k, const GmTracker *t, GmReturn *out)
     out->kind = GM_RETURN_TUPLE;
   else if (t->kind == &gm_kind_list)
     out->kind = GM_RETURN_LIST;
-  else if (t->kind == &gm_kind_dict)
+  else if (t->kind == &gm_kind_dict && t->n == 0)
     out->kind = GM_RETURN_DICT;
   else
     return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * source.c -- interned paths to values.
  */
+#include "core/trace/class_made.h"
 #include "core/trace/recorder.h"
 
 #include <stdarg.h>
@@ -115,6 +116,11 @@ gm_source_member (GmRecorder *r, const GmSource *base, int64_t offset, PyObject 
 const GmSource *
 gm_source_class_attr (GmRecorder *r, PyTypeObject *type, PyObject *name)
 {
+  if (G_UNLIKELY (r->made || r->classes_written) && gm_class_changed (r, type)) { /* found by gm_class_lookup_made: it is guarded */
+    PyObject *found = gm_class_lookup_made (r, type, name);
+    if (found)
+      return gm_source_const (r, found, PyUnicode_AsUTF8 (name));
+  }
   return gm_source_add (
       r, &(GmSource){ .kind = GM_SOURCE_CLASS_ATTR, .obj = (PyObject *) type, .key = name },
       "%s.%s", type->tp_name, PyUnicode_AsUTF8 (name));
@@ -149,6 +155,8 @@ gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t 
     return gm_source_add (r, &s, "%s.cell_contents", base->name);
   case GM_SOURCE_DEFAULT:
     return gm_source_add (r, &s, "%s.__defaults__[%" G_GINT64_FORMAT "]", base->name, index);
+  case GM_SOURCE_INSTANCE_DICT:
+    return gm_source_add (r, &s, "%s.__dict__", base->name);
   case GM_SOURCE_KWDEFAULT:
     return gm_source_add (r, &s, "%s.__kwdefaults__['%s']", base->name, PyUnicode_AsUTF8 (key));
   case GM_SOURCE_METHOD_FUNC:

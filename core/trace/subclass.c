@@ -8,13 +8,21 @@
  * overrides.
  */
 #include "core/trace/builtin.h"
+#include "core/trace/class_made.h"
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
 
 PyTypeObject *
 gm_layout_of (PyTypeObject *type)
 {
-  while ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_base)
+  static destructor of_python; /* what class statements give: classes of C have another one */
+  if (of_python == NULL) {
+    PyObject *o = PyObject_CallFunction ((PyObject *) &PyType_Type, "s(){}", "object");
+    g_assert (o != NULL);
+    of_python = ((PyTypeObject *) o)->tp_dealloc;
+    Py_DECREF (o);
+  }
+  while (type->tp_dealloc == of_python && type->tp_base)
     type = type->tp_base;
   return type;
 }
@@ -58,15 +66,13 @@ static void
 emit_new (GmResidualBuilder *b, PyTypeObject *type)
 {
   GmRecorder *r = gm_residual_recorder (b);
-  PyTypeObject *base = type; /* the class of C whose __new__ it has */
-  while (base->tp_base && (base->tp_flags & Py_TPFLAGS_HEAPTYPE))
-    base = base->tp_base;
+  PyTypeObject *base = gm_layout_of (type); /* the class of C whose __new__ it has */
   while (base->tp_base && base->tp_base->tp_new == base->tp_new)
     base = base->tp_base;
   gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
   gm_residual_emit (b, GM_INSN_LOAD_CONST, 0,
                     gm_record_take (r, PyObject_GetAttrString ((PyObject *) base, "__new__")));
-  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) type);
+  gm_residual_class (b, type);
 }
 
 /* method (object, first, second), popped. */
@@ -122,7 +128,7 @@ gm_storage_build (GmResidualBuilder *b, const GmTracker *t)
       emit_call (b, owner, "__setitem__", t, &contents->items[i], 2);
     return true;
   }
-  if (storage->kind == &gm_kind_set && contents->number)
+  if (storage->kind == &gm_kind_set && contents->number && contents->n)
     return false; /* elements were removed: the order is not known */
   for (uint32_t i = 0; i < contents->n; i++)
     emit_call (b, layout, storage->kind == &gm_kind_set ? "add" : "append", t, &contents->items[i],

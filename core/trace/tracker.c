@@ -5,6 +5,7 @@
  * Each operation realizes lazy trackers first, so kinds never meet one; a kind without an entry
  * breaks with the operation's row.
  */
+#include "core/trace/object.h"
 #include "core/trace/exception.h"
 
 #include <math.h>
@@ -440,8 +441,7 @@ gm_call_special (GmRecorder *r, const GmTracker *t, const char *name, const GmTr
   PyObject *key = gm_record_take (r, PyUnicode_InternFromString (name));
   if (type == NULL)
     return NULL;
-  PyObject *found = _PyType_Lookup (type, key);
-  gm_guard (r, CLASS_LOOKUP, NULL, .obj = (PyObject *) type, .key = key, .ptr = found);
+  PyObject *found = gm_class_lookup (r, type, key);
   if (found == NULL || found == Py_None)
     return NULL;
   if (!PyFunction_Check (found))

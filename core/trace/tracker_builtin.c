@@ -8,10 +8,12 @@
  * are constants; otherwise it breaks.
  */
 #include "core/trace/builtin.h"
+#include "core/trace/class_made.h"
 #include "core/trace/control.h"
 #include "core/trace/cell.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
+#include "core/trace/keys.h"
 #include "core/trace/object.h"
 
 #include <string.h>
@@ -155,6 +157,23 @@ call_delattr (GmRecorder *r, const GmCallArgs *args)
   if (name)
     gm_setattr (r, args->args[0], name, NULL);
   return gm_none (r);
+}
+
+static const GmTracker *
+call_vars (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("vars", 1, 1);
+  return gm_getattr (r, args->args[0], gm_record_take (r, PyUnicode_InternFromString ("__dict__")));
+}
+
+static const GmTracker *
+call_hash (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("hash", 1, 1);
+  Py_hash_t hash;
+  if (gm_key_hash (r, args->args[0], &hash))
+    return gm_from_int (r, hash);
+  return gm_record_break (r, GM_BREAK_CALL_ID, "hash()");
 }
 
 static const GmTracker *
@@ -344,6 +363,8 @@ static const struct {
   { "repr", call_repr },
   { "format", call_format },
   { "delattr", call_delattr },
+  { "vars", call_vars },
+  { "hash", call_hash },
   { "ascii", NULL },
 };
 
@@ -475,6 +496,8 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     v = gm_reduce (r, args);
   else if (strcmp (module, "_collections") == 0 && strcmp (name, "_count_elements") == 0)
     v = call_count_elements (r, args);
+  else if (strcmp (module, "builtins") == 0 && strcmp (name, "__build_class__") == 0)
+    v = gm_class_statement (r, args);
   else if (PyCFunction_Check (fn) && strcmp (name, "__new__") == 0)
     v = call_new (r, fn, args);
   else if (Py_IS_TYPE (fn, &PyMethodDescr_Type) || Py_IS_TYPE (fn, &PyWrapperDescr_Type))
@@ -646,6 +669,9 @@ gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args
     return gm_partial_new (r, type, args);
   if (type == &PyMethod_Type && args->n == 2 && args->names == NULL)
     return gm_method_new (r, args->args[0], args->args[1]);
+  const GmTracker *descriptor = gm_descriptor_new (r, type, args);
+  if (descriptor)
+    return descriptor;
   if (type == &PySuper_Type)
     return make_super (r, args);
   if (type == &PySlice_Type)

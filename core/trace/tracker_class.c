@@ -6,6 +6,7 @@
  */
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"
+#include "core/trace/class_made.h"
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
 
@@ -15,7 +16,9 @@ const GmTracker *
 gm_wrap_class (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   gm_guard (r, IS, source, .obj = real);
-  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_class, .real = real, .source = source);
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  const GmTracker *t = gm_tracker_add (
+      r, &(GmTracker){ .kind = &gm_kind_class, .real = real, .source = source, .id = id });
   gm_know (r, t);
   return t;
 }
@@ -290,6 +293,8 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
+  if (t->data)
+    return gm_class_made_build (b, t);
   gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
   return true;
 }
@@ -300,6 +305,7 @@ const GmTrackerKind gm_kind_class = {
   .iter = iter,
   .call = call,
   .getattr = getattr,
+  .setattr = gm_class_setattr,
   .getitem = getitem,
   .len = len,
   .contains = contains,
@@ -365,7 +371,8 @@ gm_super_new (GmRecorder *r, PyTypeObject *type, const GmTracker *self)
 {
   const GmTracker **items = gm_tracker_array (r, 1);
   items[0] = self;
-  return gm_tracker (r, .kind = &gm_kind_super, .items = items, .n = 1, .real = (PyObject *) type);
+  return gm_tracker (r, .kind = &gm_kind_super, .items = items, .n = 1, .real = (PyObject *) type,
+                     .number = gm_class_made (r, (PyObject *) type) != NULL);
 }
 
 static const GmTracker *
@@ -423,8 +430,7 @@ super_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     i++;
   for (i++; i < n; i++) {
     PyTypeObject *base = (PyTypeObject *) PyTuple_GET_ITEM (mro, i);
-    PyObject *found = PyDict_GetItemWithError (gm_type_dict (base), name);
-    gm_guard (r, CLASS_DICT, NULL, .obj = (PyObject *) base, .key = name, .ptr = found);
+    PyObject *found = gm_class_own (r, base, name);
     if (found == NULL)
       continue;
     gm_record_keep (r, found);
@@ -445,7 +451,7 @@ super_build (GmResidualBuilder *b, const GmTracker *t)
 {
   gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
   gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) &PySuper_Type);
-  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
+  gm_residual_class (b, (PyTypeObject *) t->real);
   gm_residual_value (b, t->items[0]);
   gm_residual_emit (b, GM_INSN_CALL, 2, NULL);
   return true;

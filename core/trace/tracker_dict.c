@@ -7,6 +7,7 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
+#include "core/trace/keys.h"
 #include "core/trace/object.h"
 
 #include <string.h>
@@ -81,6 +82,8 @@ gm_dict_of (GmRecorder *r, const GmTracker *t)
 static const GmTracker *
 whole (GmRecorder *r, const GmTracker *t)
 {
+  if (t->n)
+    return gm_instance_dict_contents (r, t);
   const GmTracker *contents = gm_contents_of (r, t);
   if (contents)
     return contents;
@@ -124,70 +127,12 @@ whole (GmRecorder *r, const GmTracker *t)
 
 /* -- Keys ------------------------------------------------------------------ */
 
-/* An object that is equal to nothing but itself: its class has object's __eq__, and its __hash__ or
- * that of Enum. */
-static bool
-is_identity_object (GmRecorder *r, const GmTracker *k)
-{
-  PyObject *eq, *hash;
-  if (k->kind != &gm_kind_object || gm_storage (k))
-    return false;
-  gm_object_how (r, k, "__eq__", &eq);
-  GmHow how = gm_object_how (r, k, "__hash__", &hash);
-  if (eq != gm_object_default ("__eq__"))
-    return false;
-  return hash == gm_object_default ("__hash__")
-         || (how == GM_HOW_PYTHON && strcmp (Py_TYPE (k->data)->tp_name, "EnumType") == 0)
-         || (how == GM_HOW_PYTHON && strcmp (Py_TYPE (k->data)->tp_name, "EnumMeta") == 0);
-}
-
-static bool
-is_identity_key (GmRecorder *r, const GmTracker *k)
-{
-  return is_identity_object (r, k) || k->kind == &gm_kind_tensor || k->kind == &gm_kind_function
-         || k->kind == &gm_kind_class || k->kind == &gm_kind_builtin || k->kind == &gm_kind_module;
-}
-
-static bool
-key_known (GmRecorder *r, const GmTracker *key)
-{
-  key = gm_realize (r, key);
-  if (r->stop)
-    return false;
-  if (is_identity_key (r, key))
-    return true;
-  PyObject *o = gm_constant (r, key);
-  if (o && PyObject_Hash (o) != -1)
-    return true;
-  if (PyErr_Occurred ())
-    gm_record_break_exception (r);
-  else if (key->kind == &gm_kind_list || key->kind == &gm_kind_dict)
-    gm_raise_new (r, PyExc_TypeError, "unhashable type: '%s'", gm_type_text (r, key));
-  return false;
-}
-
-static bool
-key_equals (GmRecorder *r, const GmTracker *a, const GmTracker *b)
-{
-  a = gm_realize (r, a);
-  b = gm_realize (r, b);
-  if (a == b)
-    return true;
-  if (is_identity_key (r, a) || is_identity_key (r, b))
-    return false;
-  PyObject *x = gm_constant (r, a), *y = gm_constant (r, b);
-  int same = x && y ? PyObject_RichCompareBool (x, y, Py_EQ) : 0;
-  if (same < 0)
-    gm_record_break_exception (r);
-  return same == 1;
-}
-
 /* Place of the key in the contents, or -1. */
 static int64_t
 find (GmRecorder *r, const GmTracker *contents, const GmTracker *key)
 {
   for (uint32_t i = 0; i < contents->n && !r->stop; i += 2)
-    if (key_equals (r, contents->items[i], key))
+    if (gm_key_equals (r, contents->items[i], key))
       return i;
   return -1;
 }
@@ -196,13 +141,18 @@ find (GmRecorder *r, const GmTracker *contents, const GmTracker *key)
 const GmTracker *
 gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
-  if (!key_known (r, key)) {
+  if (!gm_key_known (r, key)) {
     gm_record_break (r, GM_BREAK_SUBSCRIPT, "dict", gm_type_text (r, key));
     return NULL;
   }
   const GmTracker *contents = gm_contents_of (r, t);
   key = gm_realize (r, key);
-  if (contents == NULL && key->kind == &gm_kind_constant) {
+  if (t->n && key->kind == &gm_kind_constant && PyUnicode_CheckExact (key->real)) {
+    PyObject *name = Py_NewRef (key->real);
+    PyUnicode_InternInPlace (&name);
+    return gm_instance_dict_get (r, t, gm_record_take (r, name));
+  }
+  if (t->n == 0 && contents == NULL && key->kind == &gm_kind_constant) {
     PyObject *value = PyDict_GetItemWithError (t->real, key->real);
     if (value)
       return gm_wrap_present (r, value, gm_source_dict_item (r, t->source, key->real));
@@ -227,8 +177,12 @@ owner_of (const GmTracker *t)
 void
 gm_dict_store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
 {
-  if (!key_known (r, key)) {
+  if (!gm_key_known (r, key)) {
     gm_record_break (r, GM_BREAK_SUBSCRIPT_STORE, "dict", gm_type_text (r, key));
+    return;
+  }
+  if (t->n) {
+    gm_instance_dict_store (r, t, key, value);
     return;
   }
   const GmTracker *old = whole (r, t);
@@ -262,6 +216,10 @@ drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   int64_t at = r->stop ? -1 : find (r, old, key);
   if (at < 0)
     return NULL;
+  if (t->n) {
+    gm_instance_dict_store (r, t, key, NULL);
+    return old->items[at + 1];
+  }
   const GmTracker **items = gm_tracker_array (r, old->n - 2);
   gm_tracker_copy (items, old->items, (uint32_t) at);
   gm_tracker_copy (items + at, old->items + at + 2, old->n - (uint32_t) at - 2);
@@ -291,7 +249,7 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
 {
   if (value)
     store (r, t, key, value);
-  else if (key_known (r, key) && drop (r, t, key) == NULL)
+  else if (gm_key_known (r, key) && drop (r, t, key) == NULL)
     key_error (r, key);
 }
 
@@ -369,7 +327,7 @@ method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "pop", args, 1, 2))
     return &gm_tracker_poison;
-  if (!key_known (r, args->args[0]))
+  if (!gm_key_known (r, args->args[0]))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "pop", "dict");
   const GmTracker *v = drop (r, t, args->args[0]);
   return v ? v : args->n == 2 ? args->args[1] : key_error (r, args->args[0]);
@@ -380,7 +338,12 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "clear", args, 0, 0))
     return &gm_tracker_poison;
-  whole (r, t);
+  const GmTracker *old = whole (r, t);
+  if (t->n) {
+    for (uint32_t i = 0; i < old->n && !r->stop; i += 2)
+      gm_instance_dict_store (r, t, old->items[i], NULL);
+    return gm_none (r);
+  }
   gm_contents_set (r, t, gm_contents (r, NULL, 0));
   if (t->real)
     gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (owner_of (t)), "clear"), NULL, &t,
@@ -467,7 +430,7 @@ method_move_to_end (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "move_to_end", "OrderedDict");
   bool last = in[1] == NULL || gm_truth (r, in[1]);
   const GmTracker *old = whole (r, t);
-  if (r->stop || !key_known (r, in[0]))
+  if (r->stop || !gm_key_known (r, in[0]))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "move_to_end", "OrderedDict");
   int64_t at = find (r, old, in[0]);
   if (at < 0)
@@ -553,6 +516,8 @@ constant (GmRecorder *r, const GmTracker *t)
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
+  if (t->n)
+    return gm_instance_dict_build (b, t);
   if (gm_residual_cached (b, t))
     return true;
   const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);

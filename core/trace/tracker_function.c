@@ -6,6 +6,8 @@
  */
 #include "core/trace/attrs.h"
 #include "core/trace/cell.h"
+#include "core/trace/exception.h"
+#include "core/trace/object.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -28,7 +30,7 @@ gm_function_new (GmRecorder *r, PyObject *code, const GmTracker *closure, const 
   items[DEFAULTS] = defaults ? defaults : &gm_tracker_null;
   items[KWDEFAULTS] = kwdefaults ? kwdefaults : &gm_tracker_null;
   items[ANNOTATIONS] = annotations ? annotations : &gm_tracker_null;
-  uint32_t id = gm_heap_add (&r->heap, 1);
+  uint32_t id = gm_heap_add (&r->heap, GM_N_OBJECT_SLOTS);
   return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_function,
                                           .items = items,
                                           .n = N_ITEMS,
@@ -41,11 +43,48 @@ gm_wrap_function (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   PyFunctionObject *f = (PyFunctionObject *) real;
   gm_guard (r, FUNCTION, source, .obj = f->func_code, .key = f->func_globals);
-  uint32_t id = gm_heap_add (&r->heap, 1);
+  uint32_t id = gm_heap_add (&r->heap, GM_N_OBJECT_SLOTS);
   const GmTracker *t = gm_tracker_add (
       r, &(GmTracker){ .kind = &gm_kind_function, .real = real, .source = source, .id = id });
   gm_know (r, t);
   return t;
+}
+
+/* What makes classes, walks frames or talks to the world: inlined it would break in many places. */
+static const struct {
+  const char *name, *module;
+} left_alone[] = {
+  { "_process_class", "dataclasses" },
+  { "make_dataclass", "dataclasses" },
+  { "namedtuple", "collections" },
+  { "NamedTuple", "typing" },
+  { "get_type_hints", "typing" },
+  { "EnumType.__new__", "enum" },
+  { "signature", "inspect" },
+  { "getsource", "inspect" },
+  { "_compile", "re" },
+  { "format_exc", "traceback" },
+  { "print_exc", "traceback" },
+  { "getLogger", "logging" },
+  { "Logger.debug", "logging" },
+  { "Logger.info", "logging" },
+  { "Logger.warning", "logging" },
+  { "Logger.error", "logging" },
+  { "Logger.exception", "logging" },
+  { "Logger.log", "logging" },
+};
+
+bool
+gm_function_left_alone (PyCodeObject *code, PyObject *globals)
+{
+  const char *name = PyUnicode_AsUTF8 (code->co_qualname);
+  for (size_t i = 0; i < G_N_ELEMENTS (left_alone); i++)
+    if (strcmp (name, left_alone[i].name) == 0) {
+      PyObject *module = PyDict_GetItemString (globals, "__name__");
+      return module && PyUnicode_Check (module)
+             && PyUnicode_CompareWithASCIIString (module, left_alone[i].module) == 0;
+    }
+  return false;
 }
 
 const GmCode *
@@ -151,59 +190,184 @@ static const struct {
   { "__module__", offsetof (PyFunctionObject, func_module) },
 };
 
+static int
+member_index (PyObject *name)
+{
+  for (size_t i = 0; i < G_N_ELEMENTS (members); i++)
+    if (PyUnicode_CompareWithASCIIString (name, members[i].name) == 0)
+      return (int) i;
+  return -1;
+}
+
+/* What MAKE_FUNCTION gives the members of a new function. */
+static const GmTracker *
+made_member (GmRecorder *r, const GmTracker *t, const char *name)
+{
+  const Made *made = t->data;
+  PyCodeObject *code = (PyCodeObject *) made->code;
+  if (strcmp (name, "__name__") == 0)
+    return gm_from_constant (r, code->co_name);
+  if (strcmp (name, "__qualname__") == 0)
+    return gm_from_constant (r, code->co_qualname);
+  if (strcmp (name, "__doc__") == 0) {
+    PyObject *consts = code->co_consts;
+    PyObject *first = PyTuple_GET_SIZE (consts) ? PyTuple_GET_ITEM (consts, 0) : NULL;
+    return first && PyUnicode_CheckExact (first) ? gm_from_constant (r, first) : gm_none (r);
+  }
+  const GmTracker *module = gm_global_load (
+      r, made->globals, gm_record_take (r, PyUnicode_InternFromString ("__name__")));
+  return module ? module : gm_none (r);
+}
+
 static const GmTracker *
 member_get (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
-  const char *s = PyUnicode_AsUTF8 (name);
-  if (t->real == NULL) {
-    PyCodeObject *code = (PyCodeObject *) ((const Made *) t->data)->code;
-    return strcmp (s, "__name__") == 0       ? gm_from_constant (r, code->co_name)
-           : strcmp (s, "__qualname__") == 0 ? gm_from_constant (r, code->co_qualname)
-                                             : NULL;
+  int i = member_index (name);
+  if (i < 0)
+    return NULL;
+  if (t->real == NULL)
+    return made_member (r, t, members[i].name);
+  PyObject *value = *(PyObject **) ((char *) t->real + members[i].offset);
+  return value ? gm_wrap_lazy (r, value,
+                               gm_source_member (r, t->source, (int64_t) members[i].offset, name))
+               : NULL;
+}
+
+/* A new dict is made of what MAKE_FUNCTION got at the first look, and stays. */
+static const GmTracker *
+annotations_get (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *pairs = t->items[ANNOTATIONS], *dict = gm_dict_new (r);
+  if (pairs != &gm_tracker_null) {
+    pairs = gm_realize (r, pairs);
+    if (r->stop || pairs->kind != &gm_kind_tuple)
+      return NULL;
+    for (uint32_t i = 0; i + 1 < pairs->n; i += 2)
+      gm_dict_store (r, dict, pairs->items[i], pairs->items[i + 1]);
   }
-  for (size_t i = 0; i < G_N_ELEMENTS (members); i++) {
-    PyObject *value = *(PyObject **) ((char *) t->real + members[i].offset);
-    if (strcmp (s, members[i].name) == 0 && value)
-      return gm_wrap_lazy (r, value,
-                           gm_source_member (r, t->source, (int64_t) members[i].offset, name));
-  }
-  return NULL;
+  gm_attrs_set (r, t, gm_record_take (r, PyUnicode_InternFromString ("__annotations__")), dict);
+  return dict;
+}
+
+static const GmTracker *
+code_get (GmRecorder *r, const GmTracker *t)
+{
+  const Made *made = t->data;
+  PyObject *code = t->real ? ((PyFunctionObject *) t->real)->func_code : made->code;
+  return gm_from_constant (r, code); /* guarded with the function */
+}
+
+static const GmTracker *
+method_get (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "__get__", args, 1, 2))
+    return &gm_tracker_poison;
+  const GmTracker *self = gm_realize (r, args->args[0]);
+  return r->stop || self->real == Py_None ? t : gm_method_new (r, t, self);
+}
+
+static const GmTracker *
+method_call_self (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_call (r, t, args);
 }
 
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
-  const GmTracker *stored = gm_attrs_get (r, t, name);
+  static const GmMethodRow rows[] = { { "__get__", method_get },
+                                      { "__call__", method_call_self },
+                                      { NULL, NULL } };
+  const GmTracker *stored = gm_attrs_get (r, t, name), *v;
   if (stored)
     return stored == &gm_tracker_null ? NULL : stored;
+  if (PyUnicode_CompareWithASCIIString (name, "__dict__") == 0)
+    return gm_instance_dict (r, t);
+  if (PyUnicode_CompareWithASCIIString (name, "__code__") == 0)
+    return code_get (r, t);
   bool own = _PyType_Lookup (&PyFunction_Type, name) != NULL
              || PyUnicode_CompareWithASCIIString (name, "__module__") == 0;
-  if (t->real && !own) {
-    PyObject **dict = _PyObject_GetDictPtr (t->real);
-    PyObject *value = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
-    if (value)
-      return gm_wrap_present (r, value, gm_source_attr (r, t->source, name));
-    gm_guard (r, ATTR_ABSENT, t->source, .key = name);
-    return NULL;
-  }
-  const GmTracker *v = own ? member_get (r, t, name) : NULL;
-  return v || !own ? v
-                   : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "function");
+  if (!own)
+    return t->real ? gm_instance_get (r, t, name) : NULL;
+  v = gm_method_row (r, rows, t, name);
+  if (v == NULL)
+    v = member_get (r, t, name);
+  if (v == NULL && t->real == NULL
+      && PyUnicode_CompareWithASCIIString (name, "__annotations__") == 0)
+    v = annotations_get (r, t);
+  return v ? v : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "function");
 }
 
-/* Names that someone puts on a function; what every function has is left alone. */
+/* Names that someone puts on a function, and the members of one that was made here. */
 static void
 setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
-  if (_PyType_Lookup (&PyFunction_Type, name) || value == NULL
-      || PyUnicode_CompareWithASCIIString (name, "__module__") == 0) {
-    gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, PyUnicode_AsUTF8 (name), "function");
+  const char *text = PyUnicode_AsUTF8 (name);
+  bool own = _PyType_Lookup (&PyFunction_Type, name) || strcmp (text, "__module__") == 0;
+  bool member = member_index (name) >= 0 || strcmp (text, "__annotations__") == 0;
+  if (value && member && t->real == NULL) {
+    const GmTracker *v = gm_realize (r, value);
+    bool named = strcmp (text, "__name__") == 0 || strcmp (text, "__qualname__") == 0;
+    if (!r->stop && (!named || (v->kind == &gm_kind_constant && PyUnicode_CheckExact (v->real))))
+      own = false;
+  }
+  if (own) {
+    gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, text, "function");
+    return;
+  }
+  if (value == NULL && gm_instance_dict_get (r, gm_instance_dict (r, t), name) == NULL) {
+    gm_raise_new (r, PyExc_AttributeError, "'function' object has no attribute '%s'", text);
     return;
   }
   gm_attrs_set (r, t, name, value);
   const GmTracker *args[2] = { t, value };
   if (t->real)
-    gm_effect (r, GM_EFFECT_SETATTR, NULL, name, args, 2);
+    gm_effect (r, value ? GM_EFFECT_SETATTR : GM_EFFECT_DELATTR, NULL, name, args, value ? 2 : 1);
+}
+
+static bool
+build_attrs (GmResidualBuilder *b, const GmTracker *t)
+{
+  const GmTracker *attrs = gm_contents_of (gm_residual_recorder (b), t);
+  for (uint32_t i = 0; attrs && i < attrs->n; i += 2) {
+    if (attrs->items[i + 1] == &gm_tracker_null)
+      continue;
+    gm_residual_value (b, attrs->items[i + 1]);
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+    gm_residual_emit (b, GM_INSN_STORE_ATTR, 0, attrs->items[i]->real);
+  }
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  return true;
+}
+
+/* FunctionType (code, globals, name, defaults, closure), for the globals of another module. */
+static bool
+build_foreign (GmResidualBuilder *b, const GmTracker *t)
+{
+  GmRecorder *r = gm_residual_recorder (b);
+  const Made *made = t->data;
+  if (t->items[ANNOTATIONS] != &gm_tracker_null)
+    return false;
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) &PyFunction_Type);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, made->code);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, made->globals);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, ((PyCodeObject *) made->code)->co_name);
+  const GmTracker *parts[2] = { t->items[DEFAULTS], t->items[CLOSURE] };
+  for (int k = 0; k < 2; k++)
+    if (parts[k] == &gm_tracker_null)
+      gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, Py_None);
+    else
+      gm_residual_value (b, parts[k]);
+  gm_residual_emit (b, GM_INSN_CALL, 5, NULL);
+  gm_residual_allocated (b, t);
+  if (t->items[KWDEFAULTS] != &gm_tracker_null) {
+    gm_residual_value (b, t->items[KWDEFAULTS]);
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+    gm_residual_emit (b, GM_INSN_STORE_ATTR, 0,
+                      gm_record_take (r, PyUnicode_InternFromString ("__kwdefaults__")));
+  }
+  return true;
 }
 
 /* MAKE_FUNCTION again, with the cells of the residual. */
@@ -216,7 +380,7 @@ build (GmResidualBuilder *b, const GmTracker *t)
   if (gm_residual_cached (b, t))
     return true;
   if (made->globals != r->request->func->func_globals)
-    return false;
+    return build_foreign (b, t) && build_attrs (b, t);
   static const struct {
     int item;
     uint32_t flag;
@@ -229,14 +393,7 @@ build (GmResidualBuilder *b, const GmTracker *t)
   gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, made->code);
   gm_residual_emit (b, GM_INSN_MAKE_FUNCTION, flags, NULL);
   gm_residual_allocated (b, t);
-  const GmTracker *attrs = gm_contents_of (r, t);
-  for (uint32_t i = 0; attrs && i < attrs->n; i += 2) {
-    gm_residual_value (b, attrs->items[i + 1]);
-    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
-    gm_residual_emit (b, GM_INSN_STORE_ATTR, 0, attrs->items[i]->real);
-  }
-  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
-  return true;
+  return build_attrs (b, t);
 }
 
 const GmTrackerKind gm_kind_function = {

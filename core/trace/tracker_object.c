@@ -20,7 +20,7 @@ object_add (GmRecorder *r, PyObject *real, const GmSource *source, PyTypeObject 
 {
   const GmTracker **items = gm_tracker_array (r, 1);
   items[0] = storage;
-  uint32_t id = gm_heap_add (&r->heap, 1);
+  uint32_t id = gm_heap_add (&r->heap, GM_N_OBJECT_SLOTS);
   gm_record_keep (r, (PyObject *) type);
   return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_object,
                                           .real = real,

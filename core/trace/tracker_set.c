@@ -9,6 +9,7 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
+#include "core/trace/keys.h"
 
 static const GmTracker *
 set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *const *items,
@@ -26,45 +27,45 @@ set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker 
 }
 
 static int64_t
-find (GmRecorder *r, const GmTracker *t, PyObject *o)
+find (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
   const GmTracker *contents = gm_contents_of (r, t);
-  for (uint32_t i = 0; i < contents->n; i++) {
-    PyObject *x = gm_constant (r, contents->items[i]);
-    int same = x ? PyObject_RichCompareBool (x, o, Py_EQ) : 0;
-    if (same < 0)
-      gm_record_break_exception (r);
-    if (same > 0)
+  for (uint32_t i = 0; i < contents->n && !r->stop; i++)
+    if (gm_key_equals (r, contents->items[i], item))
       return i;
-  }
   return -1;
 }
 
-/* An element's value, hashable; NULL after a break. */
-static PyObject *
+/* The element, hashable; NULL after a break. */
+static const GmTracker *
 element (GmRecorder *r, const GmTracker *item)
 {
-  PyObject *o = gm_constant (r, item);
-  if (o == NULL) {
-    gm_record_break (r, GM_BREAK_VALUE_KIND, "set with elements that are no constants");
-    return NULL;
-  }
-  if (PyObject_Hash (o) != -1)
-    return o;
-  gm_record_break_exception (r);
+  item = gm_realize (r, item);
+  if (gm_key_known (r, item))
+    return item;
+  gm_record_break (r, GM_BREAK_VALUE_KIND, "set with elements whose hash is not known");
   return NULL;
+}
+
+static PyObject *
+constant_element (GmRecorder *r, const GmTracker *item)
+{
+  PyObject *o = element (r, item) ? gm_constant (r, item) : NULL;
+  if (o == NULL)
+    gm_record_break (r, GM_BREAK_VALUE_KIND, "set with elements that are no constants");
+  return o;
 }
 
 static void
 add (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
-  PyObject *o = element (r, item);
-  if (o == NULL || find (r, t, o) >= 0)
+  item = element (r, item);
+  if (item == NULL || find (r, t, item) >= 0 || r->stop)
     return;
   const GmTracker *old = gm_contents_of (r, t);
   const GmTracker **items = gm_tracker_array (r, old->n + 1);
   gm_tracker_copy (items, old->items, old->n);
-  items[old->n] = gm_realize (r, item);
+  items[old->n] = item;
   gm_contents_set (r, t,
                    gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n + 1,
                                .number = old->number || t->real));
@@ -156,7 +157,7 @@ len (GmRecorder *r, const GmTracker *t)
   return gm_contents_of (r, t)->n;
 }
 
-/* A real set of the same elements, in an order of its own. */
+/* A real set of the same elements, in an order of its own; NULL: not all are constants. */
 static PyObject *
 real_set (GmRecorder *r, const GmTracker *t)
 {
@@ -164,9 +165,25 @@ real_set (GmRecorder *r, const GmTracker *t)
   if (t->number)
     return Py_NewRef (t->real);
   PyObject *set = PySet_New (NULL);
-  for (uint32_t i = 0; i < contents->n; i++)
-    PySet_Add (set, gm_constant (r, contents->items[i]));
+  for (uint32_t i = 0; i < contents->n; i++) {
+    PyObject *o = gm_constant (r, contents->items[i]);
+    if (o == NULL || PySet_Add (set, o) < 0) {
+      PyErr_Clear ();
+      Py_CLEAR (set);
+      break;
+    }
+  }
   return set;
+}
+
+/* Hashed by address, so that no order of its set is the right one. */
+static bool
+any_identity (GmRecorder *r, const GmTracker *contents)
+{
+  for (uint32_t i = 0; i < contents->n; i++)
+    if (gm_key_is_identity (r, contents->items[i]))
+      return true;
+  return false;
 }
 
 /* Its text shows the order, so only where that is known. */
@@ -191,7 +208,11 @@ iter (GmRecorder *r, const GmTracker *t)
       gm_guard (r, SET_ORDER, t->source, .obj = gm_record_take (r, PySequence_Tuple (t->real)));
     return gm_iter (r, gm_tuple_new (r, contents->items, contents->n));
   }
-  PyObject *set = gm_record_take (r, real_set (r, t));
+  PyObject *set = real_set (r, t);
+  if (set == NULL)
+    return contents->n == 1 ? gm_iter (r, gm_tuple_new (r, contents->items, 1))
+                            : gm_record_break (r, GM_BREAK_ITERATION, "set of objects");
+  gm_record_take (r, set);
   PyObject *list = PySequence_List (set);
   return gm_iter (r, gm_from_constant_take (r, list));
 }
@@ -199,8 +220,8 @@ iter (GmRecorder *r, const GmTracker *t)
 static const GmTracker *
 contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
-  PyObject *o = element (r, item);
-  return gm_from_bool (r, o && find (r, t, o) >= 0);
+  item = element (r, item);
+  return gm_from_bool (r, item && find (r, t, item) >= 0);
 }
 
 static const GmTracker *
@@ -220,8 +241,8 @@ method_discard (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "discard", args, 1, 1))
     return &gm_tracker_poison;
-  PyObject *o = element (r, args->args[0]);
-  int64_t at = o ? find (r, t, o) : -1;
+  const GmTracker *item = element (r, args->args[0]);
+  int64_t at = item ? find (r, t, item) : -1;
   if (at >= 0) {
     const GmTracker *old = gm_contents_of (r, t);
     const GmTracker **items = gm_tracker_array (r, old->n);
@@ -265,8 +286,8 @@ method_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "remove", args, 1, 1))
     return &gm_tracker_poison;
-  PyObject *o = element (r, args->args[0]);
-  if (o && find (r, t, o) < 0)
+  const GmTracker *item = element (r, args->args[0]);
+  if (item && find (r, t, item) < 0 && !r->stop)
     return gm_raise_value (r, PyExc_KeyError, args->args[0]);
   return method_discard (r, t, args);
 }
@@ -287,7 +308,10 @@ method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "copy", args, 0, 0))
     return &gm_tracker_poison;
-  return t->number ? t : set_result (r, t, real_set (r, t));
+  PyObject *set = t->number ? NULL : real_set (r, t);
+  if (set)
+    return set_result (r, t, set);
+  return t->number ? t : gm_record_break (r, GM_BREAK_CALL_METHOD, "copy", "set");
 }
 
 /* A question about two sets, or a new set of two: CPython's own, on real sets.  What order a new
@@ -308,7 +332,7 @@ on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *
       return &gm_tracker_poison;
     values[i] = gm_record_take (r, PyList_New (0));
     for (uint32_t k = 0; k < items->len; k++) {
-      PyObject *o = element (r, items->pdata[k]);
+      PyObject *o = constant_element (r, items->pdata[k]);
       if (o == NULL)
         return &gm_tracker_poison;
       PyList_Append (values[i], o);
@@ -398,11 +422,29 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
     return NULL;
   const GmTracker *old = gm_contents_of (r, t); /* what goes is discarded, one by one */
   for (uint32_t i = 0; i < old->n && !r->stop; i++) {
-    PyObject *o = element (r, old->items[i]);
-    if (o && (find (r, other, o) >= 0) == (op == GM_BIN_SUB))
+    const GmTracker *o = old->items[i];
+    if ((find (r, other, o) >= 0) == (op == GM_BIN_SUB))
       method_discard (r, t, &(GmCallArgs){ &old->items[i], 1, NULL });
   }
   return t;
+}
+
+/* By the elements, for sets of objects: each is looked up in the larger set. */
+static const GmTracker *
+compare_elements (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
+{
+  if (op == Py_GT || op == Py_GE)
+    return compare_elements (r, op == Py_GT ? Py_LT : Py_LE, b, a);
+  const GmTracker *items = gm_contents_of (r, a);
+  int64_t n = items->n, m = len (r, b);
+  bool inside = n <= m;
+  for (uint32_t i = 0; i < n && inside && !r->stop; i++)
+    inside = find (r, b, items->items[i]) >= 0;
+  bool same = inside && n == m;
+  return gm_from_bool (r, op == Py_EQ   ? same
+                          : op == Py_NE ? !same
+                          : op == Py_LT ? inside && n < m
+                                        : inside);
 }
 
 static const GmTracker *
@@ -410,7 +452,14 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {
   if (other->kind != &gm_kind_set)
     return NULL;
-  PyObject *a = gm_record_take (r, real_set (r, t)), *b = gm_record_take (r, real_set (r, other));
+  PyObject *a = real_set (r, t), *b = real_set (r, other);
+  if (a == NULL || b == NULL) {
+    Py_XDECREF (a);
+    Py_XDECREF (b);
+    return compare_elements (r, op, t, other);
+  }
+  gm_record_take (r, a);
+  gm_record_take (r, b);
   return gm_from_constant_take (r, PyObject_RichCompare (a, b, op));
 }
 
@@ -424,8 +473,8 @@ build (GmResidualBuilder *b, const GmTracker *t)
     return true;
   }
   const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);
-  if (contents->number) /* elements were removed: its order is not known */
-    return false;
+  if (contents->number && !any_identity (gm_residual_recorder (b), contents))
+    return false; /* elements were removed: its order is not known */
   for (uint32_t i = 0; i < contents->n; i++)
     gm_residual_value (b, contents->items[i]);
   gm_residual_emit (b, GM_INSN_BUILD_SET, contents->n, NULL);

@@ -6,6 +6,7 @@
  * path costs a SAME guard.  A tracker other than a lazy one exists only after the guards that make
  * its kind and type certain.
  */
+#include "core/trace/class_made.h"
 #include "core/trace/control.h"
 
 #include <string.h>
@@ -39,6 +40,9 @@ gm_know (GmRecorder *r, const GmTracker *t)
 const GmTracker *
 gm_wrap_lazy (GmRecorder *r, PyObject *real, const GmSource *source)
 {
+  const GmTracker *stands_for = gm_stand_in (r, real);
+  if (G_UNLIKELY (stands_for != NULL))
+    return stands_for;
   gm_record_keep (r, real);
   return gm_tracker (r, .kind = &gm_kind_lazy, .real = real, .source = source);
 }
@@ -78,6 +82,9 @@ gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
   g_assert (source != NULL);
   if (r->stop)
     return &gm_tracker_poison;
+  const GmTracker *stands_for = gm_stand_in (r, real);
+  if (G_UNLIKELY (stands_for != NULL))
+    return stands_for;
   PyTypeObject *type = Py_TYPE (real);
   if (gm_is_constant_type (type) || type == gm_host.dtype_type
       || (gm_host.device_type && type == gm_host.device_type))

@@ -3,6 +3,7 @@
 
 import collections
 import dataclasses
+import functools
 
 import gramme as G
 from gramme import nn
@@ -548,3 +549,222 @@ def case_none_and_identity_of_objects(compile):
     p = Point(1, 2)
     f = compile(lambda p, q, x: (p is q, p is None, p == p, p != q, x + 1))
     return f(p, Point(1, 2), G.ones(2))
+
+
+# -- The instance dict ----
+
+
+class Settings:
+    def __init__(self, **entries):
+        self.__dict__.update(entries)
+
+    def get(self, name, default=None):
+        return getattr(self, name, default)
+
+
+# expect: graphs=1 breaks=0
+def case_config_object_filled_through_its_dict(compile):
+    def f(x):
+        c = Settings(width=3, name="q")
+        c.depth = 2
+        return x * c.width, c.name, c.get("none", 7), c.get("depth"), c, list(c.__dict__), dict(**vars(c))
+
+    return compile(f)(G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_instance_dict_of_an_argument(compile):
+    def f(c, x):
+        c.new = 1
+        del c.a
+        c.__dict__["late"] = x
+        d = vars(c)
+        d["b"] = 20
+        return list(d), dict(d), len(d), "a" in d, d.get("zz"), d is c.__dict__, c.b, {k: v for k, v in c.__dict__.items() if k != "late"}
+
+    c = Settings(a=1, b=2, c=3)
+    return compile(f)(c, G.ones(2)), list(vars(c)), c.b, c.late
+
+
+# expect: graphs=3 breaks=0
+def case_gu_3_names_of_an_instance_dict_are_guarded(compile):
+    f = compile(lambda c, x: (x, sorted(vars(c))))
+    a, b = Settings(p=1), Settings(p=1, q=2)
+    first = f(a, G.ones(2)), f(b, G.ones(2)), f(a, G.ones(2))
+    a.r = 4
+    return first, f(a, G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_stores_by_dict_and_by_attribute_keep_their_order(compile):
+    def f(c, x):
+        c.v = 1
+        c.__dict__["v"] = 2
+        c.v = 3
+        c.__dict__["w"] = c.v + 1
+        c.__dict__.pop("gone")
+        return c.v, x + c.w
+
+    c = Settings(gone=1)
+    return compile(f)(c, G.ones(2)), vars(c)
+
+
+class Logged:
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, instance, owner):
+        return self if instance is None else instance.__dict__.get(self.name, "unset")
+
+    def __set__(self, instance, value):
+        instance.__dict__[self.name] = value
+
+    def __delete__(self, instance):
+        del instance.__dict__[self.name]
+
+
+class WithLogged:
+    field = Logged()
+    other = Logged()
+
+
+# expect: graphs=1 breaks=0
+def case_data_descriptor_that_stores_in_the_instance_dict(compile):
+    def f(o, x):
+        before = o.field
+        o.field = 4
+        o.other = x
+        mid = o.field
+        del o.field
+        new = WithLogged()
+        new.field = 9
+        return before, mid, o.field, new, new.field, vars(o)
+
+    o = WithLogged()
+    return compile(f)(o, G.ones(2)), vars(o)
+
+
+# expect: graphs=1 breaks=0
+def case_named_parameters_of_a_module(compile):
+    m = G.nn.Linear(3, 3)
+
+    def f(x):
+        return m(x), [n for n, _ in m.named_parameters()], sum(p.numel() for p in m.parameters()), [n for n, _ in m.named_modules()]
+
+    return compile(f)(G.ones(2, 3))
+
+
+# -- Objects as keys ----
+
+
+class Key:
+    def __init__(self, k, tag=None):
+        self.k, self.tag = k, tag
+
+    def __hash__(self):
+        return hash(self.k)
+
+    def __eq__(self, other):
+        return isinstance(other, Key) and self.k == other.k
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    rows: int
+    cols: int = 2
+
+
+# expect: graphs=1 breaks=0
+def case_keys_with_hash_and_eq_of_the_user(compile):
+    def f(x):
+        d = {Key(1, "first"): "a"}
+        d[Key(1, "second")] = "b"
+        d[Key(2)] = x
+        s = {Key(2), Key(2), Key(3)}
+        s.discard(Key(3))
+        return (
+            [d[Key(1)], len(d), [k.tag for k in d], Key(9) in d, Key(2) in s, len(s), {Key(2)} == s, {Key(2)} < {Key(2), Key(4)}],
+            [{Shape(1): 5}[Shape(1, 2)], hash(Shape(3)) == hash(Shape(3)), Shape(1) in {Shape(1), Shape(2)}],
+            d,
+        )
+
+    (first, second, d) = compile(f)(G.ones(2))
+    return first, second, d[Key(1)], d[Key(2)]
+
+
+# expect: graphs=1 breaks=0
+def case_tensors_and_objects_in_sets(compile):
+    def f(x, y):
+        seen = set()
+        order = []
+        o = Settings(a=1)
+        for v in (x, y, x, o, o, f):
+            if v not in seen:
+                seen.add(v)
+                order.append(v)
+        seen.remove(y)
+        return len(seen), len(order), x in seen, y in seen, o in seen, {x: 1}[x], x + y
+
+    return compile(f)(G.ones(2), G.zeros(2))
+
+
+# A __hash__ that changes something would run twice: it breaks.
+# expect: graphs=2 breaks=2
+def case_hash_with_side_effects(compile):
+    log = []
+
+    class Noisy:
+        def __hash__(self):
+            log.append("h")
+            return 1
+
+        def __eq__(self, other):
+            return self is other
+
+    k = Noisy()
+
+    def f(x):
+        y = x + 1
+        d = {k: 3}
+        return y * 2, d[k]
+
+    first = compile(f)(G.ones(2))
+    return first, log
+
+
+# -- Functions made in the region ----
+
+
+# expect: graphs=1 breaks=0
+def case_functools_wraps_in_the_region(compile):
+    def f(x):
+        def twice(fn):
+            @functools.wraps(fn)
+            def wrapper(*args, **kwargs):
+                return fn(*args, **kwargs) * 2
+
+            wrapper.calls = 0
+            return wrapper
+
+        @twice
+        def inner(v: int, *, k=1):
+            "what it does"
+            return v + k
+
+        inner.calls += 1
+        return inner, inner(x), inner.__name__, inner.__doc__, inner.__wrapped__.__name__, inner.calls, vars(inner)["calls"]
+
+    g, *rest = compile(f)(G.ones(2))
+    return rest, g(3), g.__name__, g.__qualname__, g.__module__, g.__doc__, g.__wrapped__(1), g.__annotations__, g.calls
+
+
+# expect: graphs=1 breaks=0
+def case_partialmethod(compile):
+    class A:
+        def f(self, a, b=0):
+            return self, a, b
+
+        g = functools.partialmethod(f, 1, b=5)
+
+    a = A()
+    return compile(lambda x: (x, a.g()[1:], a.g(b=2)[1:]))(G.ones(2))

@@ -114,7 +114,7 @@ PROGRAMS = {
     "CONTAINS": lambda x: x in "abc",
     "LENGTH": lambda x: x + len(G.relu),
     "IDENTITY": lambda x: x + (x.sin is x.sin),
-    "ATTRIBUTE": lambda x: x + generator.__code__.co_argcount,
+    "ATTRIBUTE": lambda x: x + generator.__closure__[0],
     "ITERATION": lambda x: [x for _ in 3],
     "TENSOR_ERROR": lambda x: x @ x,
     "TENSOR_ATTRIBUTE": lambda x: (x * 2).grad_fn,

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * keys.c -- keys of dicts and elements of sets: what may be one, and when two are the same.
+ *
+ * A key is a constant, something that is equal to itself alone, or an object whose class has
+ * __hash__ and __eq__ of Python: these are inlined, and must change nothing, for the residual runs
+ * them again when it makes the dict or set.  As in CPython the stored key is asked, and only if
+ * the hashes are equal.
+ */
+#include "core/trace/exception.h"
+#include "core/trace/keys.h"
+#include "core/trace/object.h"
+
+#include <string.h>
+
+/* An object that is equal to nothing but itself: its class has object's __eq__, and its __hash__ or
+ * that of Enum. */
+static bool
+is_identity_object (GmRecorder *r, const GmTracker *k)
+{
+  PyObject *eq, *hash;
+  if (k->kind != &gm_kind_object || gm_storage (k))
+    return false;
+  gm_object_how (r, k, "__eq__", &eq);
+  GmHow how = gm_object_how (r, k, "__hash__", &hash);
+  if (eq != gm_object_default ("__eq__"))
+    return false;
+  return hash == gm_object_default ("__hash__")
+         || (how == GM_HOW_PYTHON && strcmp (Py_TYPE (k->data)->tp_name, "EnumType") == 0)
+         || (how == GM_HOW_PYTHON && strcmp (Py_TYPE (k->data)->tp_name, "EnumMeta") == 0);
+}
+
+bool
+gm_key_is_identity (GmRecorder *r, const GmTracker *k)
+{
+  return is_identity_object (r, k) || k->kind == &gm_kind_tensor || k->kind == &gm_kind_function
+         || k->kind == &gm_kind_class || k->kind == &gm_kind_builtin || k->kind == &gm_kind_module;
+}
+
+/* -- Keys of the user's ---------------------------------------------------- */
+
+/* Breaks if anything that is older than `m` was changed; a first look into an old container writes
+ * to a slot that was NULL. */
+static void
+check_unchanged (GmRecorder *r, GmHeapMark m, uint32_t n_effects, const GmTracker *k)
+{
+  bool same = r->effects->len == n_effects;
+  for (uint32_t i = m.writes; i < r->heap.journal.len && same; i++) {
+    const GmWrite *w = &r->heap.journal.writes[i];
+    same = w->container >= m.objects || w->old == 0;
+  }
+  if (!same)
+    gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, gm_type_text (r, k), "__hash__ or __eq__ with side effects");
+}
+
+/* False without a break: the class does not say it in Python. */
+static bool
+user_hash (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
+{
+  if (k->kind != &gm_kind_object || gm_object_how (r, k, "__hash__", NULL) != GM_HOW_PYTHON
+      || gm_object_how (r, k, "__eq__", NULL) != GM_HOW_PYTHON)
+    return false;
+  GmHeapMark m = gm_heap_mark (&r->heap);
+  uint32_t n_effects = r->effects->len;
+  const GmTracker *v = gm_call_special (r, k, "__hash__", NULL, 0);
+  PyObject *o = v && !r->stop ? gm_constant (r, v) : NULL;
+  if (o == NULL || !PyLong_Check (o))
+    return false;
+  check_unchanged (r, m, n_effects, k);
+  *hash = PyLong_Type.tp_hash (o);
+  if (PyLong_CheckExact (o)) { /* as slot_tp_hash: what fits is taken as it is */
+    Py_ssize_t h = PyLong_AsSsize_t (o);
+    if (h == -1 && PyErr_Occurred ())
+      PyErr_Clear ();
+    else
+      *hash = h;
+  }
+  if (*hash == -1)
+    *hash = -2;
+  return !r->stop;
+}
+
+bool
+gm_key_hash (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
+{
+  k = gm_realize (r, k);
+  if (r->stop)
+    return false;
+  PyObject *o = gm_constant (r, k);
+  if (o == NULL)
+    return user_hash (r, k, hash);
+  *hash = PyObject_Hash (o);
+  if (*hash != -1)
+    return true;
+  gm_record_break_exception (r);
+  return false;
+}
+
+/* -- The rest asks --------------------------------------------------------- */
+
+bool
+gm_key_known (GmRecorder *r, const GmTracker *key)
+{
+  Py_hash_t hash;
+  key = gm_realize (r, key);
+  if (r->stop)
+    return false;
+  if (gm_key_is_identity (r, key) || gm_key_hash (r, key, &hash))
+    return true;
+  bool unhashable = key->kind == &gm_kind_list || key->kind == &gm_kind_dict
+                    || (key->kind == &gm_kind_set && !key->number);
+  if (!r->stop && unhashable)
+    gm_raise_new (r, PyExc_TypeError, "unhashable type: '%s'", gm_type_text (r, key));
+  return false;
+}
+
+bool
+gm_key_equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key)
+{
+  stored = gm_realize (r, stored);
+  key = gm_realize (r, key);
+  if (stored == key)
+    return true;
+  if (r->stop || gm_key_is_identity (r, stored) || gm_key_is_identity (r, key))
+    return false;
+  PyObject *x = gm_constant (r, stored), *y = gm_constant (r, key);
+  if (x && y) {
+    int same = PyObject_RichCompareBool (x, y, Py_EQ);
+    if (same < 0)
+      gm_record_break_exception (r);
+    return same == 1;
+  }
+  Py_hash_t a, b;
+  if (!gm_key_hash (r, stored, &a) || !gm_key_hash (r, key, &b)) {
+    gm_record_break (r, GM_BREAK_SUBSCRIPT, "dict or set", gm_type_text (r, key));
+    return false;
+  }
+  if (a != b)
+    return false;
+  GmHeapMark m = gm_heap_mark (&r->heap);
+  uint32_t n_effects = r->effects->len;
+  bool same = gm_truth (r, gm_compare (r, Py_EQ, stored, key)) != 0;
+  check_unchanged (r, m, n_effects, key);
+  return same && !r->stop;
+}

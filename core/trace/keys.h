@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * keys.h -- keys of dicts and elements of sets.
+ */
+#ifndef GM_TRACE_KEYS_H
+#define GM_TRACE_KEYS_H
+
+#include "core/trace/recorder.h"
+
+/* Whether the value may be a key here; false with a break or an exception, or without: the caller
+ * breaks. */
+bool gm_key_known (GmRecorder *r, const GmTracker *key);
+/* Equal to nothing but itself, and hashed by its address. */
+bool gm_key_is_identity (GmRecorder *r, const GmTracker *key);
+/* Whether a look-up of `key` finds the entry of `stored`; both are known. */
+bool gm_key_equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key);
+/* hash (key) where it depends on no address; false without a break: it does. */
+bool gm_key_hash (GmRecorder *r, const GmTracker *key, Py_hash_t *hash);
+
+#endif
