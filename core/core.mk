@@ -78,6 +78,7 @@ CORE_SOURCES += \
   core/sym/sym_private.h
 CORE_SOURCES += \
   core/graph/alias.c \
+  core/graph/custom.c \
   core/graph/fold.c \
   core/graph/graph.c \
   core/graph/graph_builder.c \
@@ -101,6 +102,7 @@ CORE_SOURCES += \
   core/aot/budget.c \
   core/aot/choose.c \
   core/aot/copy.c \
+  core/aot/custom.c \
   core/aot/dedupe.c \
   core/aot/facts.c \
   core/aot/functionalize.c \
@@ -159,7 +161,9 @@ CORE_SOURCES += \
 EXTENSION_SOURCES = \
   core/trace/api.c \
   core/trace/attrs.c \
+  core/trace/body.c \
   core/trace/break.c \
+  core/trace/custom.c \
   core/trace/exception.c \
   core/trace/comptime.c \
   core/trace/frame.c \
@@ -213,6 +217,7 @@ EXTENSION_SOURCES = \
   core/trace/tracker_tuple.c \
   core/trace/wrap.c \
   core/trace/attrs.h \
+  core/trace/body.h \
   core/trace/break.h \
   core/trace/builtin.h \
   core/trace/class_made.h \
@@ -220,6 +225,7 @@ EXTENSION_SOURCES = \
   core/trace/cell.h \
   core/trace/exception.h \
   core/trace/control.h \
+  core/trace/custom.h \
   core/trace/guard.h \
   core/trace/heap.h \
   core/trace/insns.h \

@@ -225,6 +225,11 @@ typedef struct {
   const GmMutation *mutations;   /* in the order of the inputs */
 } GmFunctionalLayer;
 
+/* custom.c: functions that bring their gradient.  Whether node i, a `custom` one, is where it is computed, and something arrived. */
+bool gm_custom_is_next (const GmGraph *g, uint32_t i, GmVal *const grad);
+/* result[k]: the gradient of argument k of the function whose first node is i; grad: per value of g. */
+void gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal *const grad, GmVal *result);
+
 /* The graph without MUTATE nodes.  `differentiate` false: nothing requires grad any more.
  * Errors: GM_ERROR_UNSUPPORTED for a write that has no functional form (through an expand;
  * through a detach or with gradients off to what takes part in the gradient; to a constant),

@@ -55,6 +55,7 @@ gm_copy_values (GmGraph *to, const GmGraph *from, GError **error)
     gm_graph_meta (to, id)->requires_grad = v->meta.requires_grad; /* gradients may have been off */
   }
   gm_graph_carry_aliases (to, from, NULL);
+  gm_graph_share_customs (to, from);
   return true;
 }
 

@@ -248,6 +248,7 @@ gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere, G
                 .written = gm_arena_newn (arena, GmVal, g->values->len),
                 .when = gm_arena_newn (arena, uint32_t, g->values->len) };
 
+  gm_graph_share_customs (out, g);
   gm_graph_builder_init (&r.b, out);
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmValueId input = g_array_index (g->inputs, GmValueId, i);

@@ -51,6 +51,21 @@ differentiate_node (Join *j, const GmGraph *g, const GmNode *n)
       accumulate (j, n->in[i], result[i]);
 }
 
+/* The same for a function that brings its gradient: i is the first of its nodes. */
+static void
+differentiate_custom (Join *j, const GmGraph *g, uint32_t i)
+{
+  const GmNode *n = gm_graph_node (g, i);
+  uint32_t n_args = gm_graph_custom (g, n)->outputs->len;
+  g_autofree GmVal *result = g_new0 (GmVal, n_args + 1);
+
+  j->b.where = n->where;
+  gm_custom_differentiate (g, i, &j->b.base, j->grad, result);
+  for (uint32_t k = 0; k < n_args; k++)
+    if (gm_graph_meta (g, n->in[1 + k])->requires_grad && result[k])
+      accumulate (j, n->in[1 + k], result[k]);
+}
+
 /* One tangent per output that requires grad; a value that is given out twice gets two, and
  * their sum. */
 static void
@@ -107,8 +122,8 @@ gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
   add_tangents (&j, g, arena, joint);
   for (uint32_t i = g->nodes->len; i-- > 0 && !gm_b_failed (&j.b.base);) {
     const GmNode *n = gm_graph_node (g, i);
-    if (j.grad[n->out])
-      differentiate_node (&j, g, n);
+    if (n->op == GM_OP_custom ? gm_custom_is_next (g, i, j.grad) : j.grad[n->out] != NULL)
+      n->op == GM_OP_custom ? differentiate_custom (&j, g, i) : differentiate_node (&j, g, n);
   }
   if (gm_b_failed (&j.b.base)) {
     g_propagate_error (error, g_steal_pointer (&j.b.base.error));

@@ -193,6 +193,7 @@ gm_metadata (const GmGraph *g, GmArena *arena, GmMetadataLayer *layer, GArray *o
   Rewrite r = { g, out, gm_arena_newn (arena, GmValueId, g->values->len),
                 gm_arena_newn (arena, bool, g->values->len), sets };
 
+  gm_graph_share_customs (out, g);
   if (!rewrite_values (&r, error))
     return NULL;
   *layer = (GmMetadataLayer){ .n_outer = g->outputs->len };

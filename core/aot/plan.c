@@ -321,6 +321,7 @@ gm_plan_check (const GmPlan *p, GmTensor *const *inputs, int n, GError **error)
 
 typedef struct {
   GmPlan *plan;
+  GmAgNode *node; /* that owns this */
   GmSaved saved[];
 } History;
 
@@ -533,6 +534,7 @@ static const GmAgFunction compiled_function = {
   .name = "CompiledBackward",
   .backward = compiled_backward,
   .release = history_free,
+  .again = true,
 };
 
 /* -- Forward ----------------------------------------------------------------------------------- */
@@ -554,16 +556,18 @@ attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
     edges[i] = in[p->grad_of[i].i];
   for (int i = 0; i < p->n_joint_tangents; i++)
     outs[i] = out[p->tangent_of[i].i];
-  gm_autograd_attach (&compiled_function, h, edges, p->n_grads, outs, p->n_joint_tangents);
+  h->node = gm_autograd_attach (&compiled_function, h, edges, p->n_grads, outs, p->n_joint_tangents);
   return h;
 }
 
+/* The end of a forward: the writes are done.  h may be gone afterwards. */
 static void
 note_versions (History *h)
 {
   for (int i = 0; i < h->plan->n_saved; i++)
     if (!h->saved[i].is_packed)
       h->saved[i].version = gm_tensor_version (h->saved[i].t);
+  gm_autograd_attached (h->node);
 }
 
 /* Hands what the forward saved to the hooks, in order. */
@@ -685,11 +689,11 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
   }
   if (p->n_grads > 0) {
     History *h = attach (p, in, outputs);
-    note_versions (h);
     if (!pack_saved (h, error)) {
       unref_all (outputs, p->n_forward);
       return false;
     }
+    note_versions (h);
   }
   return true;
 }

@@ -20,6 +20,7 @@ typedef struct {
    * create_graph: operations must be recorded (double backward); may refuse with an error. */
   bool (*backward) (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error);
   void (*release) (void *state); /* frees what is saved: after a backward without retain_graph, or when the node dies */
+  bool again; /* the state of a second, equal run serves this node as well: inside of a region nothing is kept */
 } GmAgFunction;
 
 /* -- Modes ------------------------------------------------------------------------------------------------- */
@@ -41,6 +42,8 @@ bool gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error);
  * state is owned by the node from now on.  The node, borrowed: the outputs keep it alive. */
 GmAgNode *gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in, GmTensor *const *outs, int n_outs);
 
+/* The state of a node that was just attached is complete: an open region may take it.  It may be gone afterwards. */
+void gm_autograd_attached (GmAgNode *n);
 /* An alias of t that has t's history as it is now: a leaf stays itself.  It does not follow what happens to t later. */
 GmTensor *gm_autograd_freeze (GmTensor *t);
 /* An alias of t whose history is output `nr` of n. */

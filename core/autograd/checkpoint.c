@@ -23,6 +23,9 @@ typedef struct {
   uint8_t op;
   uint8_t dropped; /* bit i: saved_in[i]; bit GM_NODE_INLINE: saved_out */
   GmSaved saved[GM_NODE_INLINE + 1];
+  const GmAgFunction *fn; /* of a function's node, else NULL */
+  void *state;            /* its state in the second run */
+  uint32_t n_in;
 } Place;
 
 struct GmRegion {
@@ -72,6 +75,9 @@ place_clear (Place *p)
 {
   for (int i = 0; i <= GM_NODE_INLINE; i++)
     g_clear_pointer (&p->saved[i].t, gm_tensor_unref);
+  if (p->state)
+    p->fn->release (p->state);
+  p->state = NULL;
 }
 
 void
@@ -136,6 +142,35 @@ may_drop (const GmRegion *r, const GmAgNode *n, int i)
 }
 
 static void
+drop_function (GmRegion *r, GmAgNode *n)
+{
+  Place place = { .fn = n->fn, .n_in = n->n_in };
+
+  if (n->fn->again) {
+    n->fn->release (n->state);
+    n->state = NULL;
+    n->region = region_ref (r);
+    n->place = r->places->len;
+  }
+  g_array_append_val (r->places, place);
+}
+
+static void
+fill_function (GmRegion *r, GmAgNode *n)
+{
+  Place *place =
+      r->n_filled < r->places->len ? &g_array_index (r->places, Place, r->n_filled) : NULL;
+
+  r->n_filled++;
+  if (!place || place->fn != n->fn || place->n_in != n->n_in) {
+    r->differs = r->differs ? r->differs : n->fn->name;
+  } else if (n->fn->again && !place->state) {
+    place->state = g_steal_pointer (&n->state);
+    n->released = true;
+  }
+}
+
+static void
 drop (GmRegion *r, GmAgNode *n)
 {
   Place place = { .op = n->op };
@@ -161,7 +196,7 @@ fill (GmRegion *r, GmAgNode *n)
       r->n_filled < r->places->len ? &g_array_index (r->places, Place, r->n_filled) : NULL;
 
   r->n_filled++;
-  if (!place || place->op != n->op) {
+  if (!place || place->fn || place->op != n->op) {
     r->differs = r->differs ? r->differs : gm_ops[n->op].name;
     return;
   }
@@ -181,10 +216,10 @@ gm_region_take (GmAgNode *n)
 {
   GmRegion *r = gm_region_now;
 
-  if (r->filling)
-    fill (r, n);
+  if (n->kind == GM_NODE_FUNCTION)
+    r->filling ? fill_function (r, n) : drop_function (r, n);
   else
-    drop (r, n);
+    r->filling ? fill (r, n) : drop (r, n);
 }
 
 /* -- The second run ---------------------------------------------------------------------------- */
@@ -259,6 +294,8 @@ gm_region_give (GmAgNode *n, GError **error)
   if (!r->filled && !run_again (r, error))
     return false;
   Place *place = &g_array_index (r->places, Place, n->place);
+  if (place->fn)
+    n->state = g_steal_pointer (&place->state);
   for (int i = 0; i <= GM_NODE_INLINE; i++)
     if (place->dropped >> i & 1)
       *saved_of (n, i) =

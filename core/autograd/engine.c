@@ -496,7 +496,8 @@ run_node (Walk *w, Slot *s, GError **error)
   } else if (n->released) {
     ok = fail_freed (n, error);
   } else {
-    ok = n->fn->backward (n, n->state, s->many ? s->many : &s->one, result, w->create, error);
+    ok = (G_LIKELY (!n->region) || gm_region_give (n, error))
+         && n->fn->backward (n, n->state, s->many ? s->many : &s->one, result, w->create, error);
   }
   slot_clear (s);
   if (ok && any && !w->retain)

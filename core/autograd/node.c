@@ -85,8 +85,9 @@ gm_node_release (GmAgNode *n)
   if (n->kind == GM_NODE_LEAF)
     return;
   if (n->kind == GM_NODE_FUNCTION) {
-    if (!n->released && n->fn->release)
+    if (!n->released && n->state && n->fn->release)
       n->fn->release (n->state);
+    g_clear_pointer (&n->region, gm_region_unref);
     n->released = true;
     n->state = NULL;
     return;

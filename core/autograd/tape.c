@@ -179,6 +179,13 @@ gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, in
   return n;
 }
 
+void
+gm_autograd_attached (GmAgNode *n)
+{
+  if (G_UNLIKELY (gm_region_now != NULL))
+    gm_region_take (n);
+}
+
 GmTensor *
 gm_autograd_freeze (GmTensor *t)
 {

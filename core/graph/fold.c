@@ -30,6 +30,27 @@ maker (const GmSimplifyWork *w, GmValueId v)
   return n == GM_NO_ID ? NULL : &w->nodes[n];
 }
 
+/* -- Gradients of one's own --------------------------------------------------------------------- */
+
+/* When nothing will be differentiated any more, a custom result is the result as computed; a copy
+ * of it where the caller sees both. */
+static GmValueId
+fold_custom (GmSimplifyWork *w, GmNode *n)
+{
+  GmValueId v = n->in[0];
+  if (!(w->what & GM_SIMPLIFY_CSE))
+    return GM_NO_ID;
+  if (!w->escapes[v]) { /* nobody sees it but through this node */
+    w->output[v] = w->output[n->out];
+    w->escapes[v] = w->escapes[n->out];
+    return v;
+  }
+  n->op = GM_OP_copy;
+  n->n_in = 1;
+  n->attrs = NULL;
+  return GM_NO_ID;
+}
+
 /* -- Views ------------------------------------------------------------------------------------- */
 
 /* Whether x under `attrs` has exactly the result that node n has. */
@@ -162,6 +183,7 @@ gm_fold_node (GmSimplifyWork *w, uint32_t i)
     return GM_NO_ID;
   switch ((GmFamily) gm_ops[n->op].family) {
   case GM_FAMILY_MOVEMENT: return fold_view (w, n);
+  case GM_FAMILY_CUSTOM: return fold_custom (w, n);
   case GM_FAMILY_CAST: {
     GmValueId v = fold_copy (w, n);
     if (v == GM_NO_ID)

@@ -36,6 +36,7 @@ gm_graph_free (GmGraph *g)
   g_array_unref (g->inputs);
   g_array_unref (g->outputs);
   g_ptr_array_unref (g->constants);
+  g_clear_pointer (&g->customs, g_ptr_array_unref);
   gm_sym_free (g->sym);
   if (g->owns_arena)
     gm_arena_free (g->arena);
@@ -201,6 +202,7 @@ gm_graph_mark (const GmGraph *g)
                         .inputs = g->inputs->len,
                         .outputs = g->outputs->len,
                         .constants = g->constants->len,
+                        .customs = g->customs ? g->customs->len : 0,
                         .sym_rows = g->sym ? gm_sym_n_rows (g->sym) : 0 };
 }
 
@@ -212,6 +214,8 @@ gm_graph_truncate (GmGraph *g, GmGraphMark m)
   g_array_set_size (g->inputs, m.inputs);
   g_array_set_size (g->outputs, m.outputs);
   g_ptr_array_set_size (g->constants, (gint) m.constants);
+  if (g->customs)
+    g_ptr_array_set_size (g->customs, (gint) m.customs);
   if (g->sym)
     gm_sym_truncate (g->sym, m.sym_rows);
 }

@@ -62,6 +62,7 @@ typedef struct {
   GArray *inputs;    /* GmValueId */
   GArray *outputs;   /* GmGraphOutput */
   GPtrArray *constants; /* GmTensor, owned; `constant` nodes index it by OFFSET */
+  GPtrArray *customs;   /* GmGraph: what `custom` nodes have as gradient, see gm_graph_add_custom; shared with rewrites; NULL: none */
   struct GmSym *sym; /* size expressions; NULL while all sizes are numbers */
   bool owns_arena;
 } GmGraph;
@@ -82,13 +83,23 @@ GmValueId gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in
 /* The tag of the node that makes v; v is no input. */
 void gm_graph_set_tag (GmGraph *g, GmValueId v, GmNodeTag tag);
 GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where); /* takes a reference */
+/* Gradients that the program gives (core/graph/custom.c).  A function whose results are r0 .. and whose gradient is `backward` is
+ * recorded as one `custom` node per result that has a gradient: operands are the result as computed (where nothing
+ * requires grad), the arguments that get a gradient, and what the gradient reads beside; OFFSET is the row, DIM the number of the result
+ * among them.  backward's inputs: a gradient per such result, then what it reads; its outputs: a gradient per argument; it is
+ * functional. */
+uint32_t gm_graph_add_custom (GmGraph *g, GmGraph *backward); /* takes it; returns its row */
+const GmGraph *gm_graph_custom (const GmGraph *g, const GmNode *n); /* NULL if the table has no such row */
+/* How many results, and arguments, the function of a node has. */
+uint32_t gm_graph_custom_n_results (const GmGraph *g, const GmNode *n);
+void gm_graph_share_customs (GmGraph *to, const GmGraph *from);
 /* Copied; NULL: nothing is known any more. */
 void gm_graph_set_alias (GmGraph *g, GmValueId input, const GmGraphAlias *alias);
 /* What `from` knows of its inputs' memory, for `to`; map: their ids there, NULL if they are the same. */
 void gm_graph_carry_aliases (GmGraph *to, const GmGraph *from, const GmValueId *map);
 void gm_graph_add_output (GmGraph *g, GmValueId v, GmOutputKind kind);
 
-typedef struct { uint32_t values, nodes, inputs, outputs, constants, sym_rows; } GmGraphMark;
+typedef struct { uint32_t values, nodes, inputs, outputs, constants, customs, sym_rows; } GmGraphMark;
 GmGraphMark gm_graph_mark (const GmGraph *g);
 void gm_graph_truncate (GmGraph *g, GmGraphMark m);
 

@@ -79,6 +79,13 @@ number_node (Writer *w, const GmNode *n, uint32_t row, GError **error)
         w->g->name, gm_ops[n->op].name, n->where ? " at " : "", n->where ? n->where : "");
     return false;
   }
+  if (gm_ops[n->op].family == GM_FAMILY_CUSTOM) {
+    g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
+                 "image of the graph '%s': it has a gradient of its own (%s%s%s); differentiate and "
+                 "partition it first (stages j and p)",
+                 w->g->name, gm_ops[n->op].name, n->where ? " at " : "", n->where ? n->where : "");
+    return false;
+  }
   w->n_refs += n->n_in;
   for (int k = 1; n->attrs && k < GM_N_ATTRS; k++)
     if (n->attrs->mask & 1u << k) {

@@ -281,6 +281,19 @@ print_header (Printer *p)
   g_string_append (p->out, ") {\n");
 }
 
+/* The gradients of `custom` nodes, as comments: the text form has one graph after another, and none inside of another. */
+static void
+print_customs (Printer *p)
+{
+  for (uint32_t i = 0; p->g->customs && i < p->g->customs->len; i++) {
+    g_autofree char *text = gm_graph_text (p->g->customs->pdata[i]);
+    g_auto (GStrv) lines = g_strsplit (g_strchomp (text), "\n", -1);
+    g_string_append_printf (p->out, "  # gradient of custom %u:\n", i);
+    for (uint32_t k = 0; lines[k]; k++)
+      g_string_append_printf (p->out, "  #   %s\n", lines[k]);
+  }
+}
+
 char *
 gm_graph_text (const GmGraph *g)
 {
@@ -291,6 +304,7 @@ gm_graph_text (const GmGraph *g)
     print_constant (&p, i);
   for (uint32_t i = 0; i < g->nodes->len; i++)
     print_node (&p, gm_graph_node (g, i));
+  print_customs (&p);
   g_string_append (p.out, "}\n");
   g_ptr_array_unref (p.names);
   return g_string_free (p.out, FALSE);

@@ -168,7 +168,7 @@ find_live (const GmSimplifyWork *w, bool *live)
 {
   const GmGraph *g = w->g;
   for (uint32_t i = 0; i < g->outputs->len; i++)
-    live[g_array_index (g->outputs, GmGraphOutput, i).value] = true;
+    live[w->same[g_array_index (g->outputs, GmGraphOutput, i).value]] = true;
   for (uint32_t i = g->nodes->len; i-- > 0;) {
     const GmNode *n = &w->nodes[i];
     bool keep = live[n->out] || gm_ops[n->op].family == GM_FAMILY_MUTATE
@@ -208,6 +208,7 @@ emit (const GmSimplifyWork *w, const bool *live, GmArena *arena)
     map[v] = gm_graph_add_input (to, gm_graph_value (g, v)->name, gm_graph_meta (g, v));
   }
   gm_graph_carry_aliases (to, g, map);
+  gm_graph_share_customs (to, g);
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = &w->nodes[i];
     if (!live[n->out])
@@ -229,7 +230,7 @@ emit (const GmSimplifyWork *w, const bool *live, GmArena *arena)
   }
   for (uint32_t i = 0; i < g->outputs->len; i++) {
     const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
-    gm_graph_add_output (to, map[o->value], o->kind);
+    gm_graph_add_output (to, map[w->same[o->value]], o->kind);
   }
   return to;
 }

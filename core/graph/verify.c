@@ -209,6 +209,14 @@ check_node (Verifier *v, bool functional)
     return fail (v, "there is no op with code %d", (int) n->op);
   if (functional && gm_ops[n->op].family == GM_FAMILY_MUTATE)
     return fail (v, "a write in place in a graph that should have none");
+  if (n->op == GM_OP_custom) {
+    const GmGraph *backward = gm_graph_custom (g, n);
+    if (!backward)
+      return fail (v, "the graph has no gradient for it");
+    if (n->n_in < 1 + backward->outputs->len || n->n_in - 1 - backward->outputs->len > backward->inputs->len
+        || n->attrs->dim < 0 || n->attrs->dim >= (int64_t) gm_graph_custom_n_results (g, n))
+      return fail (v, "%u operands do not fit its gradient", n->n_in);
+  }
   if (n->tag >= GM_N_TAGS)
     return fail (v, "there is no tag %d", n->tag);
   int arity = gm_ops[n->op].arity;

@@ -326,6 +326,7 @@ infer_family (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, 
   case GM_FAMILY_RANDOM: return infer_random (op, in[0], attrs, out, error);
   case GM_FAMILY_CREATE: return infer_create (op, attrs, out, error);
   case GM_FAMILY_MUTATE: return infer_mutate (op, in, out, error);
+  case GM_FAMILY_CUSTOM: *out = *in[0]; return true;
   case GM_FAMILY_NONE: break;
   }
   g_assert_not_reached ();

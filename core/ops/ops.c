@@ -24,6 +24,7 @@ const GmOpInfo gm_ops[GM_N_OPS] = {
 #define RANDOM(code, version, name)                            ROW (code, version, name, NULL, RANDOM, ANY, 1)
 #define CREATE(code, version, name)                            ROW (code, version, name, NULL, CREATE, ANY, 0)
 #define MUTATE(code, version, name)                            ROW (code, version, name, NULL, MUTATE, ANY, 2)
+#define CUSTOM(code, version, name)                            ROW (code, version, name, NULL, CUSTOM, ANY, -1)
 #include "plugin-api/gramme-ops.def"
 #undef ROW
 };
@@ -47,6 +48,7 @@ codes_are_unique (GmOp op)
 #define RANDOM ROW
 #define CREATE ROW
 #define MUTATE ROW
+#define CUSTOM ROW
 #include "plugin-api/gramme-ops.def"
 #undef ROW
     break;
@@ -115,6 +117,7 @@ gm_op_attr_mask (GmOp op)
   case GM_FAMILY_POINTWISE:
   case GM_FAMILY_CONTRACT:
   case GM_FAMILY_MUTATE: return 0;
+  case GM_FAMILY_CUSTOM: return BIT (DIM) | BIT (OFFSET);
   case GM_FAMILY_MOVEMENT:
   case GM_FAMILY_INDEX:
   case GM_FAMILY_CREATE: break;
@@ -196,6 +199,7 @@ static const uint8_t slopes[GM_N_OPS] = {
 #define INDEX(code, version, name, arity, grad) WHOLE (code, grad)
 #define SCAN(code, version, name, grad) WHOLE (code, grad)
 #define MUTATE(code, version, name) [code] = (code) == GM_OP_set_ ? 2 : 3, /* what dst was is gone */
+#define CUSTOM(code, version, name) [code] = 6, /* the arguments; what made the result is not asked */
 #include "plugin-api/gramme-ops.def"
 #undef WHOLE
 #undef SLOPE

@@ -24,6 +24,7 @@ typedef enum {
 #define RANDOM GM_OP_ROW
 #define CREATE GM_OP_ROW
 #define MUTATE GM_OP_ROW
+#define CUSTOM GM_OP_ROW
 #include "plugin-api/gramme-ops.def"
 #undef GM_OP_ROW
   GM_N_OPS = 128,
@@ -32,6 +33,7 @@ typedef enum {
 typedef enum {
   GM_FAMILY_NONE, GM_FAMILY_POINTWISE, GM_FAMILY_CAST, GM_FAMILY_REDUCE, GM_FAMILY_ARGREDUCE, GM_FAMILY_MOVEMENT,
   GM_FAMILY_CONTRACT, GM_FAMILY_INDEX, GM_FAMILY_SCAN, GM_FAMILY_RANDOM, GM_FAMILY_CREATE, GM_FAMILY_MUTATE,
+  GM_FAMILY_CUSTOM,
 } GmFamily;
 
 typedef enum {

@@ -170,7 +170,7 @@ static bool
 is_kernel_op (GmOp op)
 {
   return op != GM_OP_constant && gm_ops[op].family != GM_FAMILY_MOVEMENT &&
-         gm_ops[op].family != GM_FAMILY_MUTATE;
+         gm_ops[op].family < GM_FAMILY_MUTATE;
 }
 
 static int32_t

@@ -5,6 +5,7 @@
  * (errors.c), stops the walk and comes out of backward() as it was raised.
  */
 #include "core/python/autograd_py.h"
+#include "core/python/hook.h"
 
 #include <stddef.h>
 
@@ -411,7 +412,9 @@ region_run (void *data, GError **error)
 {
   Region *r = data;
   PyGILState_STATE gil = PyGILState_Ensure ();
+  gm_hook_suspend ();
   PyObject *result = PyObject_Call (r->function, r->args, r->kwargs);
+  gm_hook_unsuspend ();
   bool ok = result || gm_py_error_set (error);
   Py_XDECREF (result);
   PyGILState_Release (gil);
@@ -457,7 +460,9 @@ checkpoint (PyObject *module, PyObject *args)
   for (Py_ssize_t at = 0; keywords && PyDict_Next (keywords, &at, &key, &value);)
     region_watch (r, value);
   gm_region_open (r);
+  gm_hook_suspend (); /* both runs must record the same, and nothing says that both are captured */
   PyObject *result = PyObject_Call (function, positional, keywords);
+  gm_hook_unsuspend ();
   gm_region_close (r);
   gm_region_unref (r);
   return result;

@@ -368,9 +368,10 @@ context_new (PyObject *function, PyObject *args)
     GmTensor *t = gm_py_tensor_get (PyTuple_GET_ITEM (args, i));
     PyTuple_SET_ITEM (c->needs_input_grad, i, PyBool_FromLong (t && gm_tensor_requires_grad (t)));
   }
-  if (!c->needs_input_grad)
-    g_clear_pointer ((PyObject **) &c, Py_DecRef);
-  return c;
+  if (c->needs_input_grad)
+    return c;
+  Py_DECREF (c);
+  return NULL;
 }
 
 static bool

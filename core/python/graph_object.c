@@ -171,6 +171,11 @@ run_node (const GmGraph *g, const GmNode *n, GmTensor *const *in, GError **error
   const GmMeta *m = gm_graph_meta (g, n->out);
   if (n->op == GM_OP_constant)
     return gm_tensor_ref (g_ptr_array_index (g->constants, n->attrs->offset));
+  if (n->op == GM_OP_custom) {
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "a graph with the gradient of an autograd.Function is not run node by node");
+    return NULL;
+  }
   bool off = !m->requires_grad && gm_graph_expects_grad (g, n->op, n->in, (int) n->n_in, m);
   bool was = off ? gm_grad_set_enabled (false) : false;
   GmTensor *t;

@@ -80,42 +80,51 @@ gm_insn_call (GmRecorder *r, const GmInsn *i)
     do_call (r, f, args);
 }
 
+bool
+gm_args_unpack (GmRecorder *r, const GmTracker *rest, const GmTracker *kwargs, GmCallArgs *args)
+{
+  g_autoptr (GPtrArray) all = gm_iterate (r, rest);
+  if (all == NULL)
+    return false;
+  *args = (GmCallArgs){ NULL, all->len, NULL };
+  kwargs = kwargs ? gm_realize (r, kwargs) : NULL;
+  if (kwargs) {
+    if (kwargs->kind != &gm_kind_dict) {
+      gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "** of something that is no dict");
+      return false;
+    }
+    gm_len (r, kwargs); /* loads it whole */
+    const GmTracker *contents = gm_contents_of (r, kwargs);
+    if (r->stop)
+      return false;
+    args->names = gm_record_take (r, PyTuple_New (contents->n / 2));
+    for (uint32_t k = 0; k < contents->n; k += 2) {
+      PyObject *name = gm_constant (r, contents->items[k]);
+      if (name == NULL || !PyUnicode_CheckExact (name)) {
+        gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "** of a dict with keys that are no strings");
+        return false;
+      }
+      PyTuple_SET_ITEM (args->names, k / 2, Py_NewRef (name));
+      g_ptr_array_add (all, (gpointer) contents->items[k + 1]);
+    }
+    if (contents->n == 0)
+      args->names = NULL;
+  }
+  const GmTracker **values = gm_tracker_array (r, all->len);
+  gm_tracker_copy (values, (const GmTracker *const *) all->pdata, all->len);
+  args->args = values;
+  return true;
+}
+
 void
 gm_insn_call_ex (GmRecorder *r, const GmInsn *i)
 {
   const GmTracker *kwargs = i->arg & 1 ? gm_realize (r, gm_pop (r)) : NULL, *rest = gm_pop (r),
                   *f = gm_pop (r);
   gm_pop (r); /* NULL */
-  g_autoptr (GPtrArray) all = gm_iterate (r, rest);
-  if (all == NULL)
-    return;
-  GmCallArgs args = { NULL, all->len, NULL };
-  if (kwargs) {
-    if (kwargs->kind != &gm_kind_dict) {
-      gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "** of something that is no dict");
-      return;
-    }
-    gm_len (r, kwargs); /* loads it whole */
-    const GmTracker *contents = gm_contents_of (r, kwargs);
-    if (r->stop)
-      return;
-    args.names = gm_record_take (r, PyTuple_New (contents->n / 2));
-    for (uint32_t k = 0; k < contents->n; k += 2) {
-      PyObject *name = gm_constant (r, contents->items[k]);
-      if (name == NULL || !PyUnicode_CheckExact (name)) {
-        gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "** of a dict with keys that are no strings");
-        return;
-      }
-      PyTuple_SET_ITEM (args.names, k / 2, Py_NewRef (name));
-      g_ptr_array_add (all, (gpointer) contents->items[k + 1]);
-    }
-    if (contents->n == 0)
-      args.names = NULL;
-  }
-  const GmTracker **values = gm_tracker_array (r, all->len);
-  gm_tracker_copy (values, (const GmTracker *const *) all->pdata, all->len);
-  args.args = values;
-  do_call (r, f, args);
+  GmCallArgs args;
+  if (gm_args_unpack (r, rest, kwargs, &args))
+    do_call (r, f, args);
 }
 
 void

@@ -9,6 +9,7 @@
  */
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"
+#include "core/trace/custom.h"
 #include "core/trace/class_made.h"
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
@@ -304,6 +305,11 @@ gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   PyTypeObject *type = (PyTypeObject *) t->data;
   if (!plain_lookup (r, type))
     return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, type->tp_name, "__getattribute__");
+  if ((PyObject *) type == gm_host.context_type) {
+    const GmTracker *own = gm_context_getattr (r, t, name);
+    if (own)
+      return own;
+  }
   const GmTracker *v = generic_get (r, t, name);
   if (r->pending) { /* an AttributeError of a property asks __getattr__, too */
     PyObject *hook =

@@ -96,6 +96,10 @@ gm_storage_build (GmResidualBuilder *b, const GmTracker *t)
   GmRecorder *r = gm_residual_recorder (b);
   PyTypeObject *type = (PyTypeObject *) t->data, *layout = gm_layout_of (type);
   const GmTracker *storage = gm_storage (t);
+  if ((PyObject *) type == gm_host.context_type) {
+    gm_record_break (r, GM_BREAK_CONTEXT_ESCAPES);
+    return false;
+  }
   if (storage == NULL) {
     emit_new (b, type);
     gm_residual_emit (b, GM_INSN_CALL, 1, NULL);

@@ -119,6 +119,8 @@ typedef struct {
   /* Context managers and functions that set the grad mode; borrowed, NULL where there is none. */
   PyObject *no_grad, *enable_grad, *set_grad_enabled, *is_grad_enabled;
   PyObject *set_grad_mode; /* the C function that they call */
+  PyObject *function_apply, *context_type; /* of autograd.Function; borrowed, or NULL */
+  PyObject *checkpoint;    /* the C function behind gramme.utils.checkpoint; borrowed, or NULL */
   /* The type of the library's own named tuples, "max values indices": called with a tuple of the
    * values.  Borrowed; NULL if there is none. */
   PyObject *(*fields_type) (const char *fields);

@@ -203,6 +203,9 @@ typedef struct {
 /* NULL if no row (the table ends with a NULL name) is called so. */
 const GmTracker *gm_method_row (GmRecorder *r, const GmMethodRow *rows, const GmTracker *self,
                                 PyObject *name);
+/* The arguments of f (*rest, **kwargs); kwargs NULL: none.  False after a break. */
+bool gm_args_unpack (GmRecorder *r, const GmTracker *rest, const GmTracker *kwargs,
+                     GmCallArgs *args);
 /* Positional arguments only, min to max of them: else a break that names the method. */
 bool gm_args_plain (GmRecorder *r, const char *name, const GmCallArgs *args, uint32_t min,
                     uint32_t max);

@@ -7,6 +7,7 @@
  * constant (number 2, real is its name), or an existing C function (number 0).  A function without a model is called only if it is known to compute from its arguments alone and all of them
  * are constants; otherwise it breaks.
  */
+#include "core/trace/body.h"
 #include "core/trace/builtin.h"
 #include "core/trace/class_made.h"
 #include "core/trace/control.h"
@@ -476,7 +477,7 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   const char *name = PyCFunction_Check (fn) ? ((PyCFunctionObject *) fn)->m_ml->ml_name
                      : descriptor           ? PyUnicode_AsUTF8 (((PyDescrObject *) fn)->d_name)
                                             : Py_TYPE (fn)->tp_name;
-  if ((v = gm_control_call (r, fn, args)) != NULL)
+  if ((v = gm_control_call (r, fn, args)) != NULL || (v = gm_body_call (r, fn, args)) != NULL)
     return v;
   if (fn == gm_host.is_grad_enabled)
     return call_is_grad_enabled (r, args);

@@ -28,6 +28,7 @@ static const GmOp all_ops[] = {
 #define RANDOM ROW
 #define CAST ROW
 #define MUTATE ROW
+#define CUSTOM ROW
 #include "plugin-api/gramme-ops.def"
 #undef ROW
 };

@@ -169,6 +169,7 @@ TEST_FILES = \
   tests/trace.sh \
   tests/trace/conftest.py \
   tests/trace/programs_basic.py \
+  tests/trace/programs_bodies.py \
   tests/trace/programs_breaks.py \
   tests/trace/programs_bytecode.py \
   tests/trace/programs_classes.py \
@@ -177,6 +178,7 @@ TEST_FILES = \
   tests/trace/programs_exceptions.py \
   tests/trace/programs_functions.py \
   tests/trace/programs_objects.py \
+  tests/trace/test_bodies.py \
   tests/trace/test_breaks.py \
   tests/trace/test_callable_backends.py \
   tests/trace/test_comptime.py \

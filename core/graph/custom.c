@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * custom.c -- functions with a gradient of their own, in graphs.
+ *
+ * What such a function computes stands in the graph as ordinary nodes that require no grad; `custom`
+ * nodes behind it tie its results to its arguments.  All that the gradient reads is an operand, so
+ * every rewrite that maps operands maps it too, and only differentiation (core/aot/custom.c) and the
+ * last simplification know the op.  Rejected: subgraphs as values.  Each rewrite would have to look
+ * into them.
+ */
+#include "core/graph/graph.h"
+
+uint32_t
+gm_graph_add_custom (GmGraph *g, GmGraph *backward)
+{
+  if (!g->customs)
+    g->customs = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_graph_free);
+  g_ptr_array_add (g->customs, backward);
+  return g->customs->len - 1;
+}
+
+const GmGraph *
+gm_graph_custom (const GmGraph *g, const GmNode *n)
+{
+  int64_t row = n->attrs ? n->attrs->offset : -1;
+
+  return g->customs && row >= 0 && row < g->customs->len ? g->customs->pdata[row] : NULL;
+}
+
+uint32_t
+gm_graph_custom_n_results (const GmGraph *g, const GmNode *n)
+{
+  const GmGraph *backward = gm_graph_custom (g, n);
+  uint32_t captured = n->n_in - 1 - backward->outputs->len;
+
+  return backward->inputs->len - captured;
+}
+
+void
+gm_graph_share_customs (GmGraph *to, const GmGraph *from)
+{
+  g_clear_pointer (&to->customs, g_ptr_array_unref);
+  to->customs = from->customs ? g_ptr_array_ref (from->customs) : NULL;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * body.c -- functions that a higher-order operator runs.
+ *
+ * Such a function may be run another number of times than the program says, or at another time: a
+ * checkpointed one once more in the backward.  So it may read what it likes, but what existed
+ * before it must be afterwards as it was: the journal's tail says what was written, and each
+ * object in it is compared with what it held.  Setting a flag and setting it back is no effect.
+ * Rejected: to refuse the store itself; then every context manager that keeps state would break.
+ */
+#include "core/trace/body.h"
+
+#include "core/trace/attrs.h"
+#include "core/trace/custom.h"
+
+#include <string.h>
+
+/* -- What was changed -------------------------------------------------------------------------- */
+
+static bool
+same_value (const GmTracker *a, const GmTracker *b)
+{
+  if (a == b)
+    return true;
+  if (!a || !b || a->kind != b->kind)
+    return false;
+  if (a->kind == &gm_kind_constant)
+    return Py_TYPE (a->real) == Py_TYPE (b->real)
+           && (a->real == b->real
+               || (PyUnicode_CheckExact (a->real) && gm_str_equal (a->real, b->real))
+               || ((PyLong_CheckExact (a->real) || PyFloat_CheckExact (a->real))
+                   && PyObject_RichCompareBool (a->real, b->real, Py_EQ) == 1));
+  return a->id == b->id && a->id != GM_NO_OBJECT;
+}
+
+static bool
+same_contents (const GmTracker *a, const GmTracker *b)
+{
+  if (same_value (a, b))
+    return true;
+  if (!a || !b || a->kind != &gm_kind_contents || b->kind != &gm_kind_contents || a->n != b->n || a->number != b->number
+      || a->real != b->real)
+    return false;
+  for (uint32_t i = 0; i < a->n; i++)
+    if (!same_value (a->items[i], b->items[i]))
+      return false;
+  return true;
+}
+
+/* What the object's attribute or the global was before anything was stored: NULL if there was none. */
+static PyObject *
+real_value (PyObject *owner, PyObject *name)
+{
+  if (!owner)
+    return NULL;
+  if (PyDict_Check (owner))
+    return PyDict_GetItemWithError (owner, name);
+  PyObject **dict = _PyObject_GetDictPtr (owner);
+  return dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
+}
+
+static bool
+is_real (const GmTracker *t, PyObject *value)
+{
+  if (t == &gm_tracker_null)
+    return value == NULL;
+  if (!value || !t->real)
+    return false;
+  if (t->real == value)
+    return true;
+  return t->kind == &gm_kind_constant && Py_TYPE (t->real) == Py_TYPE (value)
+         && (PyLong_CheckExact (value) || PyFloat_CheckExact (value) || PyUnicode_CheckExact (value))
+         && PyObject_RichCompareBool (t->real, value, Py_EQ) == 1;
+}
+
+static const GmTracker *
+named (const GmTracker *contents, PyObject *name)
+{
+  for (uint32_t i = 0; contents && i < contents->n; i += 2)
+    if (gm_str_equal (contents->items[i]->real, name))
+      return contents->items[i + 1];
+  return NULL;
+}
+
+static char *
+value_text (GmRecorder *r, const GmTracker *t, PyObject *real)
+{
+  if (!t && !real)
+    return g_strdup ("nothing");
+  PyObject *o = t ? t->real : real;
+  if (t == &gm_tracker_null)
+    return g_strdup ("nothing");
+  if (o && (!t || t->kind == &gm_kind_constant)) {
+    PyObject *repr = PyObject_Repr (o);
+    char *text = g_strdup (repr ? PyUnicode_AsUTF8 (repr) : Py_TYPE (o)->tp_name);
+    Py_XDECREF (repr);
+    PyErr_Clear ();
+    return text;
+  }
+  return g_strdup_printf ("a %s", gm_type_text (r, t));
+}
+
+/* The first name whose value is another one than before; NULL: all are as they were.  Stored names and values, `before` and `now`, over
+ * the real object or dict `owner`. */
+static char *
+changed_name (GmRecorder *r, const GmTracker *before, const GmTracker *now, PyObject *owner)
+{
+  for (uint32_t i = 0; now && i + 1 < now->n; i += 2) {
+    PyObject *name = now->items[i]->real;
+    const GmTracker *old = named (before, name), *value = now->items[i + 1];
+    PyObject *real = old ? NULL : real_value (owner, name);
+    if (old ? same_value (old, value) : is_real (value, real))
+      continue;
+    g_autofree char *from = value_text (r, old, real), *to = value_text (r, value, NULL);
+    return g_strdup_printf ("%s from %s to %s", PyUnicode_AsUTF8 (name), from, to);
+  }
+  return NULL;
+}
+
+/* -- Which object it was ----------------------------------------------------------------------- */
+
+static const GmEffect *
+effect_on (const GmRecorder *r, uint32_t from, uint32_t object)
+{
+  for (uint32_t i = from; i < r->effects->len; i++) {
+    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
+    if (e->kind != GM_EFFECT_GLOBAL && e->n && e->args[0]->id == object)
+      return e;
+  }
+  return NULL;
+}
+
+/* The dict of globals that the heap object stands for, or NULL. */
+static PyObject *
+globals_with (const GmRecorder *r, uint32_t object)
+{
+  for (uint32_t i = 0; i < r->wrapped->len; i++) {
+    const GmTracker *t = r->wrapped->pdata[i];
+    if (t->kind == &gm_kind_contents && t->id == object)
+      return t->real;
+  }
+  return NULL;
+}
+
+/* What is changed on the object, as words; NULL: it is as it was. */
+static char *
+change_of (GmRecorder *r, const GmTracker *before, uint32_t from, uint32_t object)
+{
+  const GmTracker *now = gm_heap_load (&r->heap, object, 0);
+  PyObject *globals = globals_with (r, object);
+  const GmEffect *e = effect_on (r, from, object);
+  const GmTracker *t = e ? e->args[0] : NULL;
+
+  if (same_contents (before, now))
+    return NULL;
+  if (globals) {
+    g_autofree char *name = changed_name (r, before, now, globals);
+    return name ? g_strdup_printf ("the global %s", name) : NULL;
+  }
+  if (t && t->kind == &gm_kind_object && (e->kind == GM_EFFECT_SETATTR || e->kind == GM_EFFECT_DELATTR)) {
+    g_autofree char *name = changed_name (r, before, now, t->real);
+    return name ? g_strdup_printf ("the attribute %s of a %s", name, gm_type_text (r, t)) : NULL;
+  }
+  if (e && e->kind == GM_EFFECT_CELL) {
+    g_autofree char *from_text = value_text (r, before, NULL), *to = value_text (r, now, NULL);
+    return g_strdup_printf ("a variable of a function around it, from %s to %s", from_text, to);
+  }
+  return t ? g_strdup_printf ("a %s", gm_type_text (r, t)) : g_strdup ("an object that was made outside of it");
+}
+
+/* Whether the slot belongs to the recorder and not to the program. */
+static bool
+is_own (const GmRecorder *r, uint32_t object)
+{
+  if (object == r->generators_id)
+    return true;
+  for (const GmFrame *f = r->frame; f; f = f->parent)
+    if (object == f->id || object == f->handled_id)
+      return true;
+  return false;
+}
+
+/* What the object held when the body began; for a container that nothing had looked at until then, what was found in it.  Stored names
+ * begin with none. */
+static const GmTracker *
+held_before (const GmRecorder *r, GmHeapMark m, uint32_t from, uint32_t object)
+{
+  const GmEffect *e = effect_on (r, from, object);
+  if (object >= m.objects && (e == NULL || e->args[0]->kind == &gm_kind_object))
+    return NULL;
+  for (uint32_t i = m.writes; i < r->heap.journal.len; i++) {
+    const GmWrite *w = &r->heap.journal.writes[i];
+    if (w->container == object && w->key == 0 && (w->old || object < m.objects))
+      return (const GmTracker *) w->old;
+  }
+  return NULL;
+}
+
+/* The objects that existed before and were written to: older ones that are in the journal, and younger ones with an effect. */
+static GArray *
+written_objects (const GmRecorder *r, GmHeapMark m, uint32_t from, uint32_t exempt)
+{
+  g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL);
+  GArray *all = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  for (uint32_t i = m.writes; i < r->heap.journal.len; i++) {
+    uint32_t object = (uint32_t) r->heap.journal.writes[i].container;
+    if (object < m.objects && object != exempt && !is_own (r, object) && g_hash_table_add (seen, GUINT_TO_POINTER (object)))
+      g_array_append_val (all, object);
+  }
+  for (uint32_t i = from; i < r->effects->len; i++) {
+    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
+    uint32_t object = e->kind != GM_EFFECT_GLOBAL && e->n ? e->args[0]->id : GM_NO_OBJECT;
+    if (object != GM_NO_OBJECT && object >= m.objects && object != exempt && g_hash_table_add (seen, GUINT_TO_POINTER (object)))
+      g_array_append_val (all, object);
+  }
+  for (uint32_t i = from; i < r->effects->len; i++) {
+    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
+    const GmTracker *t = e->kind == GM_EFFECT_GLOBAL ? g_hash_table_lookup (r->by_real, e->fn) : NULL;
+    if (t && t->id >= m.objects && g_hash_table_add (seen, GUINT_TO_POINTER (t->id)))
+      g_array_append_val (all, t->id);
+  }
+  return all;
+}
+
+static bool
+check (GmRecorder *r, const char *op, GmHeapMark m, uint32_t from, uint32_t exempt)
+{
+  g_autoptr (GArray) objects = written_objects (r, m, from, exempt);
+  for (uint32_t i = 0; i < objects->len && !r->stop; i++) {
+    uint32_t object = g_array_index (objects, uint32_t, i);
+    const GmTracker *before = held_before (r, m, from, object);
+    g_autofree char *what = object != r->modes_id                                           ? change_of (r, before, from, object)
+                            : same_contents (before, gm_heap_load (&r->heap, object, 0)) ? NULL
+                                                                                            : g_strdup ("the grad mode");
+    if (what)
+      gm_record_break (r, GM_BREAK_BODY_EFFECT, op, what);
+  }
+  return r->stop == NULL;
+}
+
+const GmTracker *
+gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt)
+{
+  GmHeapMark m = gm_heap_mark (&r->heap);
+  uint32_t from = r->effects->len;
+  const GmTracker *result = gm_call (r, fn, args);
+  return !r->stop && check (r, op, m, from, exempt) ? result : &gm_tracker_poison;
+}
+
+/* -- checkpoint -------------------------------------------------------------------------------- */
+
+/* checkpoint (function, args, kwargs): what the function computes is computed again in the backward. */
+static const GmTracker *
+call_checkpoint (GmRecorder *r, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "checkpoint", args, 2, 3))
+    return &gm_tracker_poison;
+  GmCallArgs inner;
+  if (!gm_args_unpack (r, args->args[1], args->n > 2 ? args->args[2] : NULL, &inner))
+    return &gm_tracker_poison;
+  if (!gm_grad_mode_get (r))
+    return gm_call (r, args->args[0], &inner);
+  GmNodeTag tag = r->builder.tag;
+  r->builder.tag = GM_TAG_RECOMPUTE;
+  const GmTracker *result = gm_body_run (r, "checkpoint", args->args[0], &inner, GM_NO_OBJECT);
+  r->builder.tag = tag;
+  return result;
+}
+
+const GmTracker *
+gm_body_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
+{
+  if (fn == gm_host.checkpoint)
+    return call_checkpoint (r, args);
+  if (fn == gm_host.function_apply)
+    return gm_custom_apply (r, args);
+  return NULL;
+}

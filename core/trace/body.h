@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * body.h -- functions that a higher-order operator runs: checkpoint, autograd.Function.
+ */
+#ifndef GM_TRACE_BODY_H
+#define GM_TRACE_BODY_H
+
+#include "core/trace/recorder.h"
+
+/* fn (*args) as the body of `op` ("checkpoint"): inlined, and a break if it leaves anything changed that existed before it.
+ * exempt: heap object that it may change, or GM_NO_OBJECT. */
+const GmTracker *gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt);
+
+/* The call of a function of gramme._core that runs a body; NULL: fn is none. */
+const GmTracker *gm_body_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * custom.h -- autograd.Function while recording.
+ */
+#ifndef GM_TRACE_CUSTOM_H
+#define GM_TRACE_CUSTOM_H
+
+#include "core/trace/recorder.h"
+
+/* function_apply (class, setup_context, args) of gramme._core. */
+const GmTracker *gm_custom_apply (GmRecorder *r, const GmCallArgs *args);
+/* What the type of contexts itself has under a name; NULL, without a break: nothing. */
+const GmTracker *gm_context_getattr (GmRecorder *r, const GmTracker *ctx, PyObject *name);
+
+#endif
