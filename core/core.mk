@@ -258,6 +258,7 @@ EXTENSION_SOURCES = \
   core/python/graph_object.c \
   core/python/hook.c \
   core/python/mask_index.c \
+  core/python/lines.c \
   core/python/measure.c \
   core/python/module.c \
   core/python/numpy.c \
@@ -289,6 +290,7 @@ EXTENSION_SOURCES = \
   core/python/graph_object.h \
   core/python/hook.h \
   core/python/mask_index.h \
+  core/python/lines.h \
   core/python/measure.h \
   core/python/numpy.h \
   core/python/opcodes.h \

@@ -209,6 +209,9 @@ gm_graph_mark (const GmGraph *g)
 void
 gm_graph_truncate (GmGraph *g, GmGraphMark m)
 {
+  if (g->values->len == m.values && g->nodes->len == m.nodes && g->inputs->len == m.inputs && g->outputs->len == m.outputs
+      && g->constants->len == m.constants && !g->sym)
+    return; /* most instructions record nothing */
   g_array_set_size (g->values, m.values);
   g_array_set_size (g->nodes, m.nodes);
   g_array_set_size (g->inputs, m.inputs);

@@ -67,7 +67,8 @@ null_is_above (const GmResidual *res, uint32_t i)
 }
 
 /* A NULL belongs behind the last instruction that leaves its callable on top, the NULL counted: all
- * later ones, up to the call, work on the arguments. */
+ * later ones, up to the call, work on the arguments.  Before that the stack may fall back to the
+ * NULL, where parts of the callable go through variables. */
 static void
 nulls_place (Assembler *a, const GmResidual *res)
 {
@@ -78,12 +79,14 @@ nulls_place (Assembler *a, const GmResidual *res)
   g_autoptr (GArray) open = g_array_new (FALSE, FALSE, sizeof (Null));
   int depth = 0;
   for (uint32_t i = 0; i < res->n_insns; i++) {
-    depth += gm_insn_effect (res->insns[i].op, res->insns[i].arg, false);
+    GmInsnOp op = res->insns[i].op;
+    bool calls = op == GM_INSN_CALL || op == GM_INSN_CALL_FUNCTION_EX;
+    depth += gm_insn_effect (op, res->insns[i].arg, false);
     for (; open->len; g_array_set_size (open, open->len - 1)) {
       Null *top = &g_array_index (open, Null, open->len - 1);
       if (depth == top->depth + 1)
         top->after = i;
-      if (depth > top->depth)
+      if (depth > top->depth || (depth == top->depth && !calls))
         break;
       a->nulls[top->after]++;
     }

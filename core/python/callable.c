@@ -306,6 +306,14 @@ compiled_repr (PyObject *o)
   return PyUnicode_FromFormat ("<compiled %R, back end %s>", self->original, self->config->text);
 }
 
+/* A name of its module, as a plain function is, or what its attribute __reduced__ says. */
+static PyObject *
+compiled_reduce (PyObject *o, PyObject *unused)
+{
+  PyObject *dict = ((GmCompiled *) o)->dict, *said = dict ? PyDict_GetItemString (dict, "__reduced__") : NULL;
+  return said ? Py_NewRef (said) : PyObject_GetAttrString (o, "__qualname__");
+}
+
 static PyObject *
 compiled_reset (PyObject *o, PyObject *unused)
 {
@@ -384,6 +392,7 @@ static PyMethodDef methods[] = {
     "fallback (why the host runs it instead of the back end, or None), hits, effects, stages." },
   { "guard_ns", (PyCFunction) (void (*) (void)) compiled_guard_ns, METH_FASTCALL,
     "guard_ns(times, *args) -> float\n\nNanoseconds of one check of all guards of the entry that fits, over `times` checks in a row." },
+  { "__reduce__", compiled_reduce, METH_NOARGS, NULL },
   { "reset", compiled_reset, METH_NOARGS, "reset()\n\nForgets all that was compiled for this function's code." },
   { NULL },
 };

@@ -56,7 +56,7 @@ typedef struct GmEntry {
   char *graph_text;
   char *reason; /* why the entries before it did not fit; NULL for the first */
   char *fallback;
-  uint32_t n_nodes, n_effects, n_frames;
+  uint32_t n_nodes, n_effects, n_frames, n_insns;
   GmStageTime times[8];
   uint64_t hits;
   double guard_ns, guard_cold_ns; /* one check of all guards when the entry was made: the best of a few, and the first */

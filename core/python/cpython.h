@@ -41,7 +41,6 @@ gm_attrs_version (PyObject *o)
 #define GM_TYPE_GET_DICT(type) Py_XNewRef ((type)->tp_dict) /* new reference */
 #else
 #include <internal/pycore_intrinsics.h>
-#define PRECALL NOP /* gone; resume_code.c is for 3.11 */
 #define GM_CODE_EXTRA_INDEX(free_fn) PyUnstable_Eval_RequestCodeExtraIndex (free_fn)
 #define GM_CODE_GET_EXTRA(code, index, out)                                                        \
   PyUnstable_Code_GetExtra ((PyObject *) (code), (index), (out))

@@ -12,6 +12,7 @@
 #include <internal/pycore_code.h>
 
 #include "core/python/decode.h"
+#include "core/python/lines.h"
 #include "core/python/opcodes.h"
 
 #include "core/base/error.h"
@@ -37,6 +38,7 @@ typedef struct {
   bool returns_const; /* a RETURN_CONST needed no room on the stack; its LOAD_CONST does */
   /* the instruction at hand */
   uint32_t at, first; /* its unit; what it becomes begins at this instruction */
+  GmLines lines;
   GmInsn place;       /* its line and columns */
 } Decoder;
 
@@ -51,10 +53,8 @@ static void
 locate (Decoder *d, uint32_t at)
 {
   int line, col, end_line, end_col;
-  if (!PyCode_Addr2Location (d->co, (int) at * 2, &line, &col, &end_line, &end_col)) {
-    line = end_line = col = end_col = -1;
-  }
-  d->place = (GmInsn){ .unit = at, .line = line, .col = col, .end_line = end_line, .end_col = end_col };
+  gm_lines_at (&d->lines, at, &line, &col, &end_line, &end_col);
+  d->place = (GmInsn){ .step = 2 * at, .line = line, .col = col, .end_line = end_line, .end_col = end_col };
 }
 
 static GmInsn *
@@ -66,6 +66,13 @@ append (Decoder *d, GmInsnOp op, uint32_t arg, PyObject *obj)
   insn.obj = obj;
   g_array_append_val (d->insns, insn);
   return &g_array_index (d->insns, GmInsn, d->insns->len - 1);
+}
+
+/* What follows is a step of its own. */
+static void
+second_half (Decoder *d)
+{
+  d->place.step |= 1;
 }
 
 static const char *
@@ -164,7 +171,7 @@ decode_one (Decoder *d, uint32_t next, const GmOpcode *row, uint32_t arg, GError
   GmInsn *last;
   switch ((GmHow) row->how) {
   case GM_HOW_NONE:
-    append (d, GM_INSN_UNKNOWN, arg, NULL);
+    append (d, GM_INSN_UNKNOWN, d->bytes[2 * d->at], NULL);
     return true;
   case GM_HOW_SAME:
   case GM_HOW_ALIAS:
@@ -203,17 +210,23 @@ decode_one (Decoder *d, uint32_t next, const GmOpcode *row, uint32_t arg, GError
     return true;
   case GM_HOW_COMPARE_5:
     append (d, row->op, arg >> 5, NULL);
+    second_half (d);
     if (arg & 16)
       append (d, GM_INSN_TO_BOOL, 0, NULL);
     return true;
   case GM_HOW_FAST:
     return append_fast (d, arg, error);
   case GM_HOW_FAST_LOAD:
-    return (row->op == GM_INSN_LOAD_FAST ? append_fast (d, arg >> 4, error)
-                                         : append_same (d, row->op, arg >> 4, error))
-           && append_fast (d, arg & 15, error);
+    if (!(row->op == GM_INSN_LOAD_FAST ? append_fast (d, arg >> 4, error)
+                                       : append_same (d, row->op, arg >> 4, error)))
+      return false;
+    second_half (d);
+    return append_fast (d, arg & 15, error);
   case GM_HOW_FAST_STORE:
-    return append_same (d, row->op, arg >> 4, error) && append_same (d, row->op, arg & 15, error);
+    if (!append_same (d, row->op, arg >> 4, error))
+      return false;
+    second_half (d);
+    return append_same (d, row->op, arg & 15, error);
   case GM_HOW_RETURN_CONST:
     if (!append_same (d, GM_INSN_LOAD_CONST, arg, error))
       return false;
@@ -241,10 +254,13 @@ decode_one (Decoder *d, uint32_t next, const GmOpcode *row, uint32_t arg, GError
     if (!last)
       return false;
     last->arg |= arg;
+    last->step = d->place.step; /* all of them are one */
     return true;
   case GM_HOW_FORMAT_0: /* nothing more after a conversion: what that makes is a str */
     last = d->insns->len ? &g_array_index (d->insns, GmInsn, d->insns->len - 1) : NULL;
-    if (!last || last->op != row->op || !(last->arg & 3))
+    if (last && last->op == row->op && (last->arg & 3))
+      last->step = d->place.step;
+    else
       append (d, row->op, 0, NULL);
     return true;
   case GM_HOW_FORMAT_4:
@@ -364,7 +380,8 @@ gm_decode_new (PyCodeObject *co, GError **error)
   Decoder d = { .co = co,
                 .bytes = (const uint8_t *) PyBytes_AS_STRING (bytes),
                 .n_units = PyBytes_GET_SIZE (bytes) / 2,
-                .insns = g_array_new (FALSE, TRUE, sizeof (GmInsn)) };
+                .insns = g_array_sized_new (FALSE, TRUE, sizeof (GmInsn), (guint) (PyBytes_GET_SIZE (bytes) / 4) + 8) };
+  gm_lines_init (&d.lines, co);
   d.index = g_new0 (uint32_t, d.n_units + 1);
   GmCode *code = NULL;
   if (decode_units (&d, error)) {

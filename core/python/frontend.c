@@ -72,7 +72,7 @@ record (GmCompile *c, GError **error)
   Job *job = c->front;
   GmRecordRequest request = { .func = job->target->func, .code = job->code, .locals = job->locals, .env = *job->env,
                               .backend_text = job->target->config->text,
-                              .resumable = !job->target->fullgraph && gm_resume_code_known (),
+                              .resumable = !job->target->fullgraph,
                               .n_prefix = gm_origin_n_prefix (job->cache->origin, job->code),
                               .origin_slots = gm_origin_slots (job->cache->origin), .effect_stacks = job->effects != 's' };
   job->rec = gm_record_function (&request);
@@ -136,6 +136,7 @@ assemble (GmCompile *c, GError **error)
   e->n_nodes = c->record.graph->nodes->len;
   e->n_effects = rec->n_effects;
   e->n_frames = rec->n_frames_inlined;
+  e->n_insns = rec->n_insns_executed;
   if (c->lower.exec)
     e->fallback = g_strdup (gm_exec_fallback_reason (c->lower.exec));
   return true;

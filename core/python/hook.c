@@ -6,6 +6,9 @@
  * function that was there before us, at once.  Invariant: installed if and only if some scope with a configuration is open.
  */
 #include "core/python/cpython.h"
+#if PY_VERSION_HEX >= 0x030d0000
+#include <internal/pycore_ceval.h>
+#endif
 #include <internal/pycore_frame.h>
 #include <internal/pycore_interp.h>
 #include <internal/pycore_pystate.h>
@@ -14,11 +17,115 @@
 #include "core/python/resume_call.h"
 #include "core/python/tensor_object.h"
 
+#include <pthread.h>
 #include <string.h>
 
-/* Only 3.11 leaves clearing and popping of a frame that did not run to the caller of the hook; on a version that does not, callees are not
- * captured until this file clears and pops them. */
-#define HOOK_MAY_REPLACE_FRAME (PY_VERSION_HEX < 0x030c0000)
+/* -- Frames by version --------------------------------------------------------------------------------------------- */
+
+#if PY_VERSION_HEX >= 0x030d0000
+#define FRAME_CODE(f) ((PyCodeObject *) (f)->f_executable)
+#else
+#define FRAME_CODE(f) ((f)->f_code)
+#endif
+
+#if PY_VERSION_HEX < 0x030c0000
+
+#define FRAME_FUNC(f) ((f)->f_func)
+
+static bool
+is_traced (PyThreadState *ts)
+{
+  return ts->cframe->use_tracing;
+}
+
+/* Whoever called the hook clears and pops the frame. */
+static void
+frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
+{
+}
+
+#else
+
+#define FRAME_FUNC(f) ((PyFunctionObject *) (f)->f_funcobj)
+
+static bool
+is_traced (PyThreadState *ts)
+{
+  const _Py_GlobalMonitors *monitors = &ts->interp->monitors;
+  uint8_t any = 0;
+  for (size_t i = 0; i < G_N_ELEMENTS (monitors->tools); i++)
+    any |= monitors->tools[i];
+  return any;
+}
+
+/* A frame that has not run: nothing but its references and its place on the thread's stack. */
+static void
+frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
+{
+#if PY_VERSION_HEX >= 0x030d0000
+  _PyEval_FrameClearAndPop (ts, f);
+#else /* the same, which this version keeps to itself */
+  PyCodeObject *code = f->f_code;
+  for (int i = 0; i < f->stacktop; i++)
+    Py_XDECREF (f->localsplus[i]);
+  Py_XDECREF (f->f_locals);
+  Py_DECREF (f->f_funcobj);
+  Py_DECREF (code);
+  _PyStackChunk *chunk = ts->datastack_chunk, *previous = chunk->previous;
+  if ((PyObject **) f != &chunk->data[0]) {
+    ts->datastack_top = (PyObject **) f;
+    return;
+  }
+  ts->datastack_top = &previous->data[previous->top];
+  ts->datastack_chunk = previous;
+  ts->datastack_limit = (PyObject **) ((char *) previous + previous->size);
+  PyObjectArenaAllocator arena;
+  PyObject_GetArenaAllocator (&arena);
+  arena.free (arena.ctx, chunk, chunk->size);
+#endif
+}
+
+#endif
+
+/* -- Depth --------------------------------------------------------------------------------------------------------- */
+
+/* Since 3.12 calls that go through C are counted apart, whatever the thread's stack holds, and 3.12.1 ends at 750 of them.  A frame that
+ * passes the hook, or that a compiled function enters, is such a call, and would be none in the plain program.  So what they take is given
+ * back while the stack has room; the limit on Python's own recursion stays. */
+static int
+depth_lend (PyThreadState *ts)
+{
+#if PY_VERSION_HEX >= 0x030c0000
+  enum { LOW = 1000, LENT = 10, MARGIN_BYTES = 2 << 20 };
+  static __thread char *end; /* of the thread's stack: it grows down */
+  if (G_LIKELY (ts->c_recursion_remaining > LOW))
+    return 0;
+  if (!end) {
+    pthread_attr_t attr;
+    void *base;
+    size_t size_bytes;
+    if (pthread_getattr_np (pthread_self (), &attr) != 0)
+      return 0;
+    if (pthread_attr_getstack (&attr, &base, &size_bytes) == 0)
+      end = base;
+    pthread_attr_destroy (&attr);
+  }
+  if (!end || (char *) __builtin_frame_address (0) - end < MARGIN_BYTES)
+    return 0;
+  ts->c_recursion_remaining += LENT;
+  return LENT;
+#else
+  return 0;
+#endif
+}
+
+static void
+depth_return (PyThreadState *ts, int lent)
+{
+#if PY_VERSION_HEX >= 0x030c0000
+  ts->c_recursion_remaining -= lent;
+#endif
+}
 
 static __thread struct {
   const GmConfig *config;
@@ -42,7 +149,7 @@ is_ours (PyObject *globals)
   return s && g_str_has_prefix (s, "gramme") && (s[6] == 0 || s[6] == '.') && !g_str_has_prefix (s, "gramme.nn");
 }
 
-static G_GNUC_UNUSED HookState
+static HookState
 judge (PyCodeObject *code, PyObject *globals)
 {
   const char *file = PyUnicode_AsUTF8 (code->co_filename);
@@ -56,7 +163,7 @@ judge (PyCodeObject *code, PyObject *globals)
 
 #define MAX_LOOK 8 /* items of a container among the arguments */
 
-static G_GNUC_UNUSED bool
+static bool
 holds_tensor (PyObject *o, int depth)
 {
   if (!o)
@@ -82,20 +189,18 @@ holds_tensor (PyObject *o, int depth)
 
 /* -- The hook ------------------------------------------------------------------------------------------------------ */
 
-#if HOOK_MAY_REPLACE_FRAME
-
 static _PyFrameEvalFunction before;
 
 /* The cache of the frame's code if it is to be captured, else NULL. */
 static GmCodeCache *
 candidate (PyThreadState *ts, struct _PyInterpreterFrame *f)
 {
-  PyCodeObject *code = f->f_code;
+  PyCodeObject *code = FRAME_CODE (f);
   if (code == thread.pass) {
     thread.pass = NULL;
     return NULL;
   }
-  if (f->owner != FRAME_OWNED_BY_THREAD || f->f_locals || ts->cframe->use_tracing)
+  if (f->owner != FRAME_OWNED_BY_THREAD || f->f_locals || is_traced (ts))
     return NULL;
   GmCodeCache *cache = gm_code_cache_get (code);
   if (!cache) {
@@ -115,6 +220,15 @@ candidate (PyThreadState *ts, struct _PyInterpreterFrame *f)
 }
 
 static PyObject *
+run_frame (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
+{
+  int lent = depth_lend (ts);
+  PyObject *result = before (ts, f, throwflag);
+  depth_return (ts, lent);
+  return result;
+}
+
+static PyObject *
 evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 {
   const GmConfig *config = thread.config;
@@ -123,17 +237,18 @@ evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
     cache = candidate (ts, f);
   g_autoptr (GError) error = NULL;
   if (!cache || (!cache->decoded && !gm_code_cache_decode (cache->code, &error)))
-    return before (ts, f, throwflag);
-  GmTarget target = { .func = f->f_func, .cache = cache, .config = config, .hooked = true };
+    return run_frame (ts, f, throwflag);
+  GmTarget target = { .func = FRAME_FUNC (f), .cache = cache, .config = config, .hooked = true };
   GmTail tail = { 0 };
   bool plain;
   PyObject *result = gm_target_call (&target, f->localsplus, &tail, &plain);
   if (plain)
-    return before (ts, f, 0);
+    return run_frame (ts, f, 0);
   const GmSnapshot *s = cache->snapshot;
   if (s->n == 1 && s->entries[0]->n_nodes == 0 && !s->entries[0]->rest)
     cache->hook = HOOK_SKIP; /* it computes nothing with tensors */
   n_captured++;
+  frame_drop (ts, f);
   return tail.point ? gm_tail_run (config, &tail) : result;
 }
 
@@ -146,21 +261,12 @@ install (bool on)
   _PyInterpreterState_SetEvalFrameFunc (interp, on ? evaluate : before);
 }
 
-#else
-
-static void
-install (bool on)
-{
-}
-
-#endif
-
 /* -- Scopes -------------------------------------------------------------------------------------------------------- */
 
 GmHookScope
 gm_hook_begin (const GmConfig *config, PyCodeObject *pass)
 {
-  GmHookScope old = { thread.config, thread.pass };
+  GmHookScope old = { thread.config, thread.pass, depth_lend (PyThreadState_Get ()) };
   thread.config = config;
   thread.pass = pass;
   if (n_scopes++ == 0)
@@ -173,6 +279,7 @@ gm_hook_end (GmHookScope scope)
 {
   thread.config = scope.config;
   thread.pass = scope.pass;
+  depth_return (PyThreadState_Get (), scope.lent);
   if (--n_scopes == 0)
     install (false);
 }

@@ -13,6 +13,7 @@
 typedef struct {
   const GmConfig *config;
   PyCodeObject *pass;
+  int lent; /* of the interpreter's depth of calls */
 } GmHookScope;
 
 /* Frames that this thread enters from now on are captured with `config`, but for the next one of `pass` (borrowed, or NULL): the

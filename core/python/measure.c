@@ -29,8 +29,8 @@ fill (GmRecorder *r, uint32_t n)
 static PyObject *
 measure_mark (PyObject *module, PyObject *args)
 {
-  unsigned live, times;
-  if (!PyArg_ParseTuple (args, "II", &live, &times) || times == 0)
+  unsigned live, times, writes = 8;
+  if (!PyArg_ParseTuple (args, "II|I", &live, &times, &writes) || times == 0)
     return NULL;
   g_autoptr (GArray) none = g_array_new (FALSE, FALSE, 1);
   g_autoptr (GPtrArray) nothing = g_ptr_array_new ();
@@ -38,15 +38,15 @@ measure_mark (PyObject *module, PyObject *args)
                    .mutated = none, .sources = nothing, .wrapped = nothing };
   gm_heap_init (&r.heap);
   fill (&r, live);
-  uint32_t object = gm_heap_add (&r.heap, 8);
+  uint32_t object = gm_heap_add (&r.heap, writes + 1);
   gint64 best = G_MAXINT64;
   for (int round = 0; round < 5; round++) {
     gint64 start_us = g_get_monotonic_time ();
     for (unsigned i = 0; i < times; i++) {
       GmMark m = gm_record_mark (&r);
-      for (uint32_t key = 0; key < 8; key++)
+      for (uint32_t key = 0; key < writes; key++)
         gm_heap_store (&r.heap, object, key, &gm_tracker_poison);
-      gm_heap_rollback (&r.heap, m.heap);
+      gm_record_rollback (&r, m);
     }
     best = MIN (best, g_get_monotonic_time () - start_us);
   }
@@ -184,7 +184,7 @@ measure_plan (PyObject *module, PyObject *args)
 static PyMethodDef functions[] = {
   { "isa", isa, METH_NOARGS, "isa() -> str: the instruction set that the tiles use, \"avx2\" or \"avx512\"." },
   { "measure_mark", measure_mark, METH_VARARGS,
-    "measure_mark(live, times) -> float: ns for one mark, eight writes and their rollback, with `live` variables in the recorder's heap." },
+    "measure_mark(live, times, writes=8) -> float: ns for one mark, the writes and their rollback, with `live` variables in the recorder's heap." },
   { "measure_plan", measure_plan, METH_VARARGS,
     "measure_plan(backend, grad, times) -> (float, float)\n\nns for one call of relu(x * y + z) on 16 floats through its call plan, and for the back\n"
     "end's own call; with grad, for forward and backward." },

@@ -17,6 +17,7 @@
 #include "core/python/assemble.h"
 #include "core/python/code_cache.h"
 #include "core/python/hook.h"
+#include "core/python/lines.h"
 #include "core/python/opcodes.h"
 #include "core/python/resume_code.h"
 
@@ -24,11 +25,8 @@
 
 /* -- Opcodes of this version ------------------------------------------------------------------------------------- */
 
-bool
-gm_resume_code_known (void)
-{
-  return PY_MINOR_VERSION == 11;
-}
+/* Where the NULL of a call lies: on its callable, or below. */
+#define NULL_IS_ABOVE (PY_VERSION_HEX >= 0x030d0000)
 
 static bool
 names_slot (uint8_t opcode)
@@ -57,8 +55,7 @@ typedef struct {
   uint32_t arg;
   int32_t target; /* of a jump: index of an instruction; -1 */
   Place place;
-  uint32_t unit;  /* original: where it begins, its EXTENDED_ARGs included */
-  uint32_t at;    /* original: the opcode's own unit */
+  uint32_t step;  /* original: as in GmInsn */
   uint32_t start; /* new: where it begins */
   uint32_t units; /* new: with EXTENDED_ARGs and caches */
 } Raw;
@@ -105,19 +102,51 @@ read_ranges (Original *o)
   }
 }
 
-/* The instruction that begins at or after `unit`. */
+/* The first instruction of a step, or of the next one that there is. */
 static uint32_t
-raw_at (const Original *o, uint32_t unit)
+raw_at (const Original *o, uint32_t step)
 {
   uint32_t lo = 0, hi = o->raw->len;
   while (lo < hi) {
     uint32_t mid = (lo + hi) / 2;
-    if (g_array_index (o->raw, Raw, mid).at < unit)
+    if (g_array_index (o->raw, Raw, mid).step < step)
       lo = mid + 1;
     else
       hi = mid;
   }
   return lo;
+}
+
+/* What does two things becomes two: the numbers of its variables may not fit any more, and each half is a step. */
+static void
+append_raw (Original *o, Raw raw)
+{
+  Raw second = raw;
+  bool two = false;
+  second.step++;
+  switch (gm_opcodes[raw.opcode].how) {
+  case GM_HOW_FAST_LOAD:
+  case GM_HOW_FAST_STORE:
+    two = true;
+    second.opcode = gm_opcodes[raw.opcode].how == GM_HOW_FAST_LOAD ? LOAD_FAST : STORE_FAST;
+    second.arg = raw.arg & 15;
+    raw.opcode = gm_opcodes[raw.opcode].op == GM_INSN_LOAD_FAST ? LOAD_FAST : STORE_FAST;
+    raw.arg >>= 4;
+    break;
+#if PY_VERSION_HEX >= 0x030d0000
+  case GM_HOW_COMPARE_5:
+    two = raw.arg & 16;
+    second.opcode = TO_BOOL;
+    second.arg = 0;
+    raw.arg &= ~16u;
+    break;
+#endif
+  default:
+    break;
+  }
+  g_array_append_val (o->raw, raw);
+  if (two)
+    g_array_append_val (o->raw, second);
 }
 
 static bool
@@ -128,37 +157,34 @@ read_original (Original *o, const char **why)
     return false;
   const uint8_t *b = (const uint8_t *) PyBytes_AS_STRING (bytes);
   o->n_units = (uint32_t) PyBytes_GET_SIZE (bytes) / 2;
-  uint32_t arg = 0, unit = 0;
-  bool fresh = true;
+  GmLines lines;
+  gm_lines_init (&lines, o->co);
+  uint32_t arg = 0;
   for (uint32_t at = 0; at < o->n_units; at++) {
     uint8_t opcode = b[2 * at];
     if (opcode == CACHE)
       continue;
-    if (fresh)
-      unit = at;
     arg = arg << 8 | b[2 * at + 1];
-    fresh = opcode != EXTENDED_ARG;
-    if (!fresh)
+    if (opcode == EXTENDED_ARG)
       continue;
-    Raw raw = { .opcode = opcode, .arg = arg, .target = -1, .unit = unit, .at = at };
+    Raw raw = { .opcode = opcode, .arg = arg, .target = -1, .step = 2 * at };
     Place *p = &raw.place;
-    if (!PyCode_Addr2Location (o->co, (int) at * 2, &p->line, &p->col, &p->end_line, &p->end_col))
-      *p = (Place){ -1, -1, -1, -1 };
+    gm_lines_at (&lines, at, &p->line, &p->col, &p->end_line, &p->end_col);
     uint32_t next = at + 1 + gm_assemble_caches (opcode);
     if (gm_opcodes[opcode].how == GM_HOW_NONE)
       *why = "an opcode without a row";
-    if (gm_opcodes[opcode].how == GM_HOW_FORWARD)
+    if (gm_opcodes[opcode].how == GM_HOW_FORWARD || gm_opcodes[opcode].how == GM_HOW_FORWARD_PAST)
       raw.target = (int32_t) (next + arg);
     else if (gm_opcodes[opcode].how == GM_HOW_BACKWARD)
       raw.target = (int32_t) (next - arg);
-    g_array_append_val (o->raw, raw);
+    append_raw (o, raw);
     arg = 0;
   }
   Py_DECREF (bytes);
   for (uint32_t i = 0; i < o->raw->len; i++) {
     Raw *raw = &g_array_index (o->raw, Raw, i);
     if (raw->target >= 0)
-      raw->target = (int32_t) raw_at (o, (uint32_t) raw->target);
+      raw->target = (int32_t) raw_at (o, 2 * (uint32_t) raw->target);
   }
   read_ranges (o);
   return *why == NULL;
@@ -189,22 +215,65 @@ put (Writer *w, uint8_t opcode, uint32_t arg)
 }
 
 static bool
-is_null (uint64_t nulls, uint32_t k)
+is_cell (const GmSlot *s)
 {
-  return k < 64 && nulls >> k & 1;
+  return s->kind & (GM_SLOT_CELL | GM_SLOT_FREE);
+}
+
+/* The entry that lies at place d of the interpreter's stack. */
+static uint32_t
+entry_at (uint64_t nulls, uint32_t d)
+{
+  if (NULL_IS_ABOVE && gm_point_bit (nulls, d))
+    return d + 1;
+  if (NULL_IS_ABOVE && d > 0 && gm_point_bit (nulls, d - 1))
+    return d - 1;
+  return d;
+}
+
+/* Nothing but the stack keeps it alive, as in the original. */
+static void
+put_move (Writer *w, uint32_t slot)
+{
+  put (w, LOAD_FAST, slot);
+  put (w, DELETE_FAST, slot);
 }
 
 /* Pushes the stack as it is at the point. */
 static void
 put_stack (Writer *w)
 {
-  for (uint32_t k = 0; k < w->point->depth; k++) {
-    if (is_null (w->point->nulls, k)) {
+  for (uint32_t d = 0; d < w->point->depth; d++) {
+    uint32_t k = entry_at (w->point->nulls, d);
+    if (gm_point_bit (w->point->nulls, k)) {
       put (w, PUSH_NULL, 0);
       continue;
     }
-    put (w, LOAD_FAST, w->place[k]);
-    put (w, DELETE_FAST, w->place[k]); /* nothing but the stack keeps it alive, as in the original */
+#if PY_VERSION_HEX >= 0x030c0000
+    if (gm_point_bit (w->point->unbound, k)) { /* the recorder tells it from the NULL of a call */
+      put (w, LOAD_FAST_AND_CLEAR, w->place[k]);
+      continue;
+    }
+#endif
+    put_move (w, w->place[k]);
+  }
+}
+
+/* Variables in the slots of cells that are on the stack, or nothing. */
+static void
+put_away (Writer *w)
+{
+  const GmResumePoint *p = w->point;
+  for (uint32_t s = 0, cell = 0; p->away && s < w->o->code->n_slots; s++) {
+    if (!is_cell (&w->o->code->slots[s]) || !gm_point_bit (p->away, cell++))
+      continue;
+    bool bound = false;
+    for (uint32_t i = 0; i < p->n_locals; i++)
+      if (p->locals[i] == s) {
+        put_move (w, i);
+        bound = true;
+      }
+    put (w, bound ? STORE_FAST : DELETE_FAST, w->slot[s]);
   }
 }
 
@@ -212,24 +281,48 @@ put_stack (Writer *w)
 static void
 put_call (Writer *w, uint32_t slot)
 {
-  put (w, PUSH_NULL, 0);
-  put (w, LOAD_FAST, slot);
-  put (w, DELETE_FAST, slot);
+  if (!NULL_IS_ABOVE)
+    put (w, PUSH_NULL, 0);
+  put_move (w, slot);
+  if (NULL_IS_ABOVE)
+    put (w, PUSH_NULL, 0);
   w->copy_first = w->out->len;
+#if PY_VERSION_HEX < 0x030c0000
   put (w, PRECALL, 0);
+#endif
   put (w, CALL, 0);
   w->copy_end = w->out->len;
 }
 
-/* The units of the step: from the end of the decoded instruction before it (KW_NAMES and PRECALL belong to CALL). */
+/* Whether `next` is only the rest of what `raw` begins: the decoder makes one instruction of them. */
+static bool
+leads (const Raw *raw, const Raw *next)
+{
+  const GmOpcode *a = &gm_opcodes[raw->opcode], *b = &gm_opcodes[next->opcode];
+  switch (b->how) {
+  case GM_HOW_CALL:
+    return a->how == GM_HOW_DROP || a->how == GM_HOW_KWNAMES; /* PRECALL */
+  case GM_HOW_DROP:
+    return a->how == GM_HOW_KWNAMES;
+  case GM_HOW_CALL_KW:
+    return a->op == GM_INSN_LOAD_CONST;
+  case GM_HOW_FUNCTION_FLAG:
+    return a->how == GM_HOW_FUNCTION || a->how == GM_HOW_FUNCTION_FLAG;
+  case GM_HOW_FORMAT_0:
+    return a->op == GM_INSN_FORMAT_VALUE && a->how == GM_HOW_ALIAS;
+  default:
+    return false;
+  }
+}
+
+/* The instructions of the step that begins with `insn`. */
 static void
 step_range (const Original *o, uint32_t insn, uint32_t *first, uint32_t *last)
 {
-  const GmInsn *i = &o->code->insns[insn];
-  *last = raw_at (o, i->unit);
-  *first = insn == 0 ? 0 : raw_at (o, o->code->insns[insn - 1].unit) + 1;
-  while (*first < *last && g_array_index (o->raw, Raw, *first).opcode == RESUME)
-    ++*first;
+  *first = raw_at (o, o->code->insns[insn].step);
+  *last = raw_at (o, o->code->insns[gm_resume_step_end (o->code, insn)].step);
+  while (*first > 0 && leads (&g_array_index (o->raw, Raw, *first - 1), &g_array_index (o->raw, Raw, *first)))
+    --*first;
 }
 
 /* Copies the step; the index in `out` of what may jump, or -1. */
@@ -242,11 +335,17 @@ put_step (Writer *w)
   w->copy_first = w->out->len;
   for (uint32_t k = first; k <= last; k++) {
     Raw raw = g_array_index (w->o->raw, Raw, k);
-    if (gm_opcodes[raw.opcode].op == GM_INSN_LOAD_METHOD) { /* whether it pushes NULL is known at run time only: make it sure */
-      raw.opcode = LOAD_ATTR;
+    const GmOpcode *row = &gm_opcodes[raw.opcode];
+    bool old = row->op == GM_INSN_LOAD_METHOD;
+    if (old || ((row->how == GM_HOW_ATTR || row->how == GM_HOW_SUPER) && (raw.arg & 1))) {
+      if (old) /* whether it pushes NULL is known at run time only: make it sure */
+        raw.opcode = LOAD_ATTR;
+      else
+        raw.arg &= ~1u;
       g_array_append_val (w->out, raw);
       put (w, PUSH_NULL, 0);
-      put (w, SWAP, 2);
+      if (!NULL_IS_ABOVE)
+        put (w, SWAP, 2);
       continue;
     }
     if (names_slot (raw.opcode))
@@ -274,14 +373,14 @@ put_return (Writer *w, int k)
 {
   const GmResumePoint *next = w->point->next[k];
   for (uint32_t d = next->depth; d-- > 0;)
-    put (w, STORE_FAST, w->place[d]);
+    put (w, STORE_FAST, w->place[entry_at (next->nulls, d)]);
   if (!put_const (w, gm_resume_marker[k]))
     return false;
   uint32_t n = 1;
   for (uint32_t i = 0; i < next->n_locals; i++, n++)
     put (w, LOAD_FAST, w->slot[next->locals[i]]);
   for (uint32_t d = 0; d < next->depth; d++)
-    if (!is_null (next->nulls, d)) {
+    if (!gm_point_bit (next->nulls | next->unbound, d)) {
       put (w, LOAD_FAST, w->place[d]);
       n++;
     }
@@ -293,10 +392,12 @@ put_return (Writer *w, int k)
 static void
 put_original (Writer *w)
 {
+  bool prologue = true;
   w->first = w->out->len;
   for (uint32_t k = 0; k < w->o->raw->len; k++) {
     Raw raw = g_array_index (w->o->raw, Raw, k);
-    if (raw.opcode == MAKE_CELL || raw.opcode == COPY_FREE_VARS) {
+    prologue &= raw.opcode != RESUME;
+    if (prologue && (raw.opcode == MAKE_CELL || raw.opcode == COPY_FREE_VARS)) {
       raw.opcode = NOP;
       raw.arg = 0;
     }
@@ -343,7 +444,7 @@ lay_out (Writer *w)
 static PyObject *
 bytes_of (Writer *w)
 {
-  g_autoptr (GByteArray) bytes = g_byte_array_new ();
+  g_autoptr (GByteArray) bytes = g_byte_array_sized_new (4 * w->out->len);
   for (uint32_t i = 0; i < w->out->len; i++) {
     const Raw *raw = &g_array_index (w->out, Raw, i);
     uint32_t n_extended = raw->units - 1 - gm_assemble_caches (raw->opcode);
@@ -382,7 +483,7 @@ put_signed (GByteArray *b, int v)
 static PyObject *
 lines_of (Writer *w)
 {
-  g_autoptr (GByteArray) b = g_byte_array_new ();
+  g_autoptr (GByteArray) b = g_byte_array_sized_new (8 * w->out->len);
   int line = w->o->co->co_firstlineno;
   for (uint32_t i = 0; i < w->out->len; i++) {
     const Raw *raw = &g_array_index (w->out, Raw, i);
@@ -431,7 +532,7 @@ put_range (GByteArray *b, uint32_t start, uint32_t end, uint32_t target, const R
 static uint32_t
 new_unit (const Writer *w, uint32_t original_unit)
 {
-  uint32_t k = w->first + raw_at (w->o, original_unit);
+  uint32_t k = w->first + raw_at (w->o, 2 * original_unit);
   if (k < w->out->len)
     return g_array_index (w->out, Raw, k).start;
   const Raw *last = &g_array_index (w->out, Raw, w->out->len - 1);
@@ -443,7 +544,7 @@ handlers_of (Writer *w)
 {
   g_autoptr (GByteArray) b = g_byte_array_new ();
   if (w->copy_end > w->copy_first) {
-    uint32_t unit = w->o->code->insns[w->point->insn].unit;
+    uint32_t unit = w->o->code->insns[w->point->insn].step / 2;
     uint32_t start = g_array_index (w->out, Raw, w->copy_first).start;
     uint32_t end = g_array_index (w->out, Raw, w->copy_end).start;
     for (uint32_t i = 0; i < w->o->ranges->len; i++) {
@@ -462,12 +563,6 @@ handlers_of (Writer *w)
 }
 
 /* -- Variables ----------------------------------------------------------------------------------------------------- */
-
-static bool
-is_cell (const GmSlot *s)
-{
-  return s->kind & (GM_SLOT_CELL | GM_SLOT_FREE);
-}
 
 /* A name that is none of the user's: it is unbound while the user's code runs. */
 static bool
@@ -492,14 +587,16 @@ number (Writer *w, PyObject **varnames, PyObject **freenames)
     n_places = p->next[k] ? MAX (n_places, p->next[k]->depth) : n_places;
   for (uint32_t i = 0; i < code->n_slots; i++)
     w->slot[i] = UINT32_MAX;
-  for (uint32_t i = 0; i < p->n_locals && !failed; i++) {
-    w->slot[p->locals[i]] = next++;
-    failed |= PyList_Append (vars, code->slots[p->locals[i]].name) < 0;
+  for (uint32_t i = 0; i < p->n_locals && !failed; i++, next++) {
+    const GmSlot *s = &code->slots[p->locals[i]];
+    if (!is_cell (s))
+      w->slot[p->locals[i]] = next;
+    failed |= is_cell (s) ? append_place (vars, n_places + 1 + i) : PyList_Append (vars, s->name) < 0;
   }
   w->place = g_new (uint32_t, n_places + 1);
   for (int pass = 0; pass < 2; pass++) { /* arguments, then the others */
     for (uint32_t k = 0; k < n_places && !failed; k++) {
-      bool argument = k < p->depth && !is_null (p->nulls, k);
+      bool argument = k < p->depth && !gm_point_bit (p->nulls | p->unbound, k);
       if (argument != (pass == 0))
         continue;
       w->place[k] = next++;
@@ -537,13 +634,13 @@ origin_new (const Writer *w)
   const Raw *last = &g_array_index (w->out, Raw, w->out->len - 1);
   origin->code = w->o->co;
   origin->n_units = last->start + last->units;
-  origin->unit = g_new (uint32_t, origin->n_units);
-  memset (origin->unit, 0xff, origin->n_units * sizeof (uint32_t));
+  origin->step = g_new (uint32_t, origin->n_units);
+  memset (origin->step, 0xff, origin->n_units * sizeof (uint32_t));
   origin->first_unit = g_array_index (w->out, Raw, w->first).start;
   for (uint32_t k = w->first; k < w->out->len; k++) {
     const Raw *raw = &g_array_index (w->out, Raw, k);
     uint32_t at = raw->start + raw->units - 1 - gm_assemble_caches (raw->opcode);
-    origin->unit[at] = g_array_index (w->o->raw, Raw, k - w->first).at;
+    origin->step[at] = g_array_index (w->o->raw, Raw, k - w->first).step;
   }
   uint32_t n = w->n_locals;
   for (uint32_t i = 0; i < w->o->code->n_slots; i++)
@@ -556,15 +653,30 @@ origin_new (const Writer *w)
   return origin;
 }
 
+/* What the end of a loop skips. */
+static void
+put_end_for (Writer *w, uint8_t jump)
+{
+#if PY_VERSION_HEX >= 0x030c0000
+  if (jump == FOR_ITER)
+    put (w, END_FOR, 0);
+#endif
+#if PY_VERSION_HEX >= 0x030d0000
+  if (jump == FOR_ITER)
+    put (w, POP_TOP, 0);
+#endif
+}
+
 /* The prefix; false with an exception. */
 static bool
 put_prefix (Writer *w, uint32_t n_free)
 {
   const GmResumePoint *p = w->point;
-  w->here = g_array_index (w->o->raw, Raw, raw_at (w->o, w->o->code->insns[p->insn].unit)).place;
+  w->here = g_array_index (w->o->raw, Raw, raw_at (w->o, w->o->code->insns[p->insn].step)).place;
   if (n_free)
     put (w, COPY_FREE_VARS, n_free);
   put (w, RESUME, 0);
+  put_away (w);
   put_stack (w);
   if (p->kind == GM_POINT_REST) {
     uint32_t first, last, jump = put (w, JUMP_FORWARD, 0);
@@ -584,6 +696,7 @@ put_prefix (Writer *w, uint32_t n_free)
   if (jump < 0)
     return true;
   g_array_index (w->out, Raw, (uint32_t) jump).target = (int32_t) w->out->len;
+  put_end_for (w, g_array_index (w->out, Raw, (uint32_t) jump).opcode);
   return put_return (w, 1);
 }
 
@@ -613,7 +726,7 @@ new_code (Writer *w, PyObject *varnames, PyObject *freenames)
 static PyCodeObject *
 write_code (const Original *o, const GmResumePoint *point)
 {
-  Writer w = { .o = o, .point = point, .out = g_array_new (FALSE, TRUE, sizeof (Raw)), .consts = PySequence_List (o->co->co_consts) };
+  Writer w = { .o = o, .point = point, .out = g_array_sized_new (FALSE, TRUE, sizeof (Raw), o->raw->len + 64), .consts = PySequence_List (o->co->co_consts) };
   PyObject *varnames = NULL, *freenames = NULL;
   PyCodeObject *code = NULL;
   w.slot = g_new (uint32_t, o->code->n_slots + 1);
@@ -640,11 +753,7 @@ write_code (const Original *o, const GmResumePoint *point)
 PyCodeObject *
 gm_resume_code_new (const GmCode *code, const GmResumePoint *point, const char **why)
 {
-  if (!gm_resume_code_known ()) {
-    *why = "resume functions are not known for this version of CPython";
-    return NULL;
-  }
-  Original o = { .code = code, .co = code->code, .raw = g_array_new (FALSE, TRUE, sizeof (Raw)),
+  Original o = { .code = code, .co = code->code, .raw = g_array_sized_new (FALSE, TRUE, sizeof (Raw), code->n_insns),
                  .ranges = g_array_new (FALSE, TRUE, sizeof (Range)) };
   PyCodeObject *made = read_original (&o, why) ? write_code (&o, point) : NULL;
   g_array_unref (o.raw);

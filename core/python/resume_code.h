@@ -22,7 +22,7 @@ typedef struct GmResumePoint {
   uint8_t kind;
   /* the key, in terms of the original code */
   uint32_t insn, depth;
-  uint64_t nulls;
+  uint64_t nulls, unbound, away; /* as in GmBreakFrame */
   uint32_t n_locals;
   uint32_t *locals; /* slots, ascending */
   /* what it made */
@@ -34,11 +34,17 @@ typedef struct GmResumePoint {
 
 extern PyObject *gm_resume_marker[2];
 
+static inline bool
+gm_point_bit (uint64_t bits, uint32_t k)
+{
+  return k < 64 && bits >> k & 1;
+}
+
 /* The point for a frame of a recording; `kind` and `depth` as in the frame.  New reference.  NULL: it cannot be made, with *why
  * (static text), or with a Python exception and *why NULL. */
 GmResumePoint *gm_resume_point_get (const GmBreakFrame *frame, GmPointKind kind, const char **why);
-/* Whether this version of CPython is one that they can be written for. */
-bool gm_resume_code_known (void);
+/* The last instruction of the step that begins with `insn`.  A TO_BOOL is executed together with the jump that it is for. */
+uint32_t gm_resume_step_end (const GmCode *code, uint32_t insn);
 /* Writes the code object of a point (kind, key, n_args, next are set).  New reference, or NULL as above. */
 PyCodeObject *gm_resume_code_new (const GmCode *code, const GmResumePoint *point, const char **why);
 GmResumePoint *gm_resume_point_ref (GmResumePoint *point);
@@ -48,7 +54,7 @@ void gm_resume_point_unref (GmResumePoint *point);
 typedef struct GmOrigin {
   PyCodeObject *code; /* borrowed: NULL when it has died */
   uint32_t n_units, first_unit; /* first_unit: where the original begins */
-  uint32_t *unit;   /* new unit of an opcode -> the original's; UINT32_MAX in the prefix */
+  uint32_t *step;   /* new unit of an opcode -> the original's step; UINT32_MAX in the prefix */
   uint32_t n_slots;
   uint32_t *slot;   /* new -> original, UINT32_MAX for places of the stack */
 } GmOrigin;

@@ -22,7 +22,7 @@ gm_origin_free (GmOrigin *origin)
 {
   if (!origin)
     return;
-  g_free (origin->unit);
+  g_free (origin->step);
   g_free (origin->slot);
   g_free (origin);
 }
@@ -31,7 +31,7 @@ uint32_t
 gm_origin_n_prefix (const GmOrigin *origin, const GmCode *decoded)
 {
   uint32_t n = 0;
-  while (origin && n < decoded->n_insns && decoded->insns[n].unit < origin->first_unit)
+  while (origin && n < decoded->n_insns && decoded->insns[n].step < 2 * origin->first_unit)
     n++;
   return n;
 }
@@ -48,7 +48,8 @@ static guint
 point_hash (gconstpointer p)
 {
   const GmResumePoint *a = p;
-  guint h = a->kind + 7 * a->insn + 131 * a->depth + 31 * (guint) a->nulls + 17 * (guint) (a->nulls >> 32);
+  uint64_t bits = a->nulls ^ a->unbound << 1 ^ a->away << 2;
+  guint h = a->kind + 7 * a->insn + 131 * a->depth + 31 * (guint) bits + 17 * (guint) (bits >> 32);
   for (uint32_t i = 0; i < a->n_locals; i++)
     h = h * 33 + a->locals[i];
   return h;
@@ -58,7 +59,8 @@ static gboolean
 point_equal (gconstpointer p, gconstpointer q)
 {
   const GmResumePoint *a = p, *b = q;
-  return a->kind == b->kind && a->insn == b->insn && a->depth == b->depth && a->nulls == b->nulls && a->n_locals == b->n_locals
+  return a->kind == b->kind && a->insn == b->insn && a->depth == b->depth && a->nulls == b->nulls && a->unbound == b->unbound
+         && a->away == b->away && a->n_locals == b->n_locals
          && memcmp (a->locals, b->locals, a->n_locals * sizeof (uint32_t)) == 0;
 }
 
@@ -115,42 +117,91 @@ gm_resume_table_free (GHashTable *table)
 
 static GmResumePoint *point_get (const GmCode *code, GmCodeCache *cache, const GmResumePoint *key, const char **why);
 
-static bool
-is_null (uint64_t nulls, uint32_t k)
+/* What is known of a stack: its depth, and which entries are NULL, of either kind. */
+typedef struct {
+  uint32_t depth;
+  uint64_t nulls, unbound;
+} Stack;
+
+static uint64_t
+swapped (uint64_t bits, uint32_t a, uint32_t b)
 {
-  return k < 64 && nulls >> k & 1;
+  return gm_point_bit (bits, a) == gm_point_bit (bits, b) ? bits : bits ^ (1ull << a | 1ull << b);
 }
 
-/* NULLs after the step: those below what it takes, and what it leaves of the call protocol. */
-static uint64_t
-nulls_after (const GmInsn *i, uint64_t nulls, uint32_t depth)
+static bool
+has_local (const GmResumePoint *p, uint32_t slot)
 {
-  if (depth < 64)
-    nulls &= (1ull << depth) - 1;
-  if (i->op == GM_INSN_CALL || i->op == GM_INSN_CALL_FUNCTION_EX)
-    nulls &= ~(1ull << (depth - 1));
-  if (i->op == GM_INSN_LOAD_METHOD)
-    nulls |= 1ull << (depth - 2);
-  if (i->op == GM_INSN_PUSH_NULL)
-    nulls |= 1ull << (depth - 1);
-  return nulls;
+  for (uint32_t i = 0; i < p->n_locals; i++)
+    if (p->locals[i] == slot)
+      return true;
+  return false;
+}
+
+/* NULLs below what the instruction takes stay where they are; some push new ones. */
+static Stack
+stack_after (const GmResumePoint *p, const GmInsn *i, Stack s, bool jumps)
+{
+  s.depth += (uint32_t) gm_insn_effect (i->op, i->arg, jumps);
+  if (s.depth == 0 || s.depth > 63)
+    return (Stack){ .depth = s.depth }; /* next_point refuses what is too deep */
+  uint64_t top = 1ull << (s.depth - 1);
+  s.nulls &= top | (top - 1);
+  s.unbound &= top | (top - 1);
+  switch (i->op) {
+  case GM_INSN_CALL:
+  case GM_INSN_CALL_FUNCTION_EX:
+    s.nulls &= ~top;
+    break;
+  case GM_INSN_LOAD_METHOD:
+    s.nulls |= top >> 1;
+    break;
+  case GM_INSN_PUSH_NULL:
+    s.nulls |= top;
+    break;
+  case GM_INSN_LOAD_FAST_AND_CLEAR:
+    s.unbound |= has_local (p, i->arg) ? 0 : top;
+    break;
+  case GM_INSN_SWAP:
+    s.nulls = swapped (s.nulls, s.depth - 1, s.depth - i->arg);
+    s.unbound = swapped (s.unbound, s.depth - 1, s.depth - i->arg);
+    break;
+  default:
+    break;
+  }
+  return s;
 }
 
 static GmResumePoint *
-next_point (const GmCode *code, GmCodeCache *cache, const GmResumePoint *p, uint32_t insn, uint32_t depth, uint64_t nulls,
-            const char **why)
+next_point (const GmCode *code, GmCodeCache *cache, const GmResumePoint *p, uint32_t insn, Stack stack, const char **why)
 {
   const GmLiveness *live = gm_liveness_get (code);
   g_autofree uint32_t *locals = g_new (uint32_t, p->n_locals + 1);
-  GmResumePoint key = { .kind = GM_POINT_REST, .insn = insn, .depth = depth, .nulls = nulls, .locals = locals };
-  if (depth > 63 || insn >= code->n_insns) {
+  GmResumePoint key = { .kind = GM_POINT_REST, .insn = insn, .depth = stack.depth, .nulls = stack.nulls, .unbound = stack.unbound,
+                        .away = p->away, .locals = locals };
+  if (stack.depth > 63 || insn >= code->n_insns) {
     *why = "the stack is too deep";
     return NULL;
   }
+  /* Where it jumps to: the ways that lead there share the point. */
+  for (uint32_t hops = 0; code->insns[key.insn].op == GM_INSN_JUMP && hops < 8; hops++)
+    key.insn = code->insns[key.insn].target;
   for (uint32_t i = 0; i < p->n_locals; i++)
-    if (gm_liveness_live (live, insn, p->locals[i]))
+    if (gm_liveness_live (live, key.insn, p->locals[i]))
       locals[key.n_locals++] = p->locals[i];
   return point_get (code, cache, &key, why);
+}
+
+uint32_t
+gm_resume_step_end (const GmCode *code, uint32_t insn)
+{
+  const GmInsn *insns = code->insns;
+  uint32_t k = insn;
+  while (k + 1 < code->n_insns && insns[k + 1].step == insns[k].step)
+    k++;
+  bool jumps = insns[k].op == GM_INSN_TO_BOOL && k + 1 < code->n_insns
+               && (insns[k + 1].op == GM_INSN_POP_JUMP_IF_FALSE || insns[k + 1].op == GM_INSN_POP_JUMP_IF_TRUE);
+  return jumps ? k + 1 : k;
 }
 
 /* Where a step or a call goes on. */
@@ -158,27 +209,24 @@ static bool
 make_next (const GmCode *code, GmCodeCache *cache, GmResumePoint *p, const char **why)
 {
   const GmInsn *insns = code->insns;
-  uint32_t depth = p->depth, k = p->insn;
-  uint64_t nulls = p->nulls;
+  Stack stack = { p->depth, p->nulls, p->unbound };
+  uint32_t k = p->insn;
   if (p->kind == GM_POINT_CALL) {
-    p->next[0] = next_point (code, cache, p, k + 1, depth + 1, nulls, why);
+    stack.depth++;
+    p->next[0] = next_point (code, cache, p, k + 1, stack, why);
     return p->next[0] != NULL;
   }
-  for (; k + 1 < code->n_insns && insns[k + 1].unit == insns[k].unit; k++) {
-    depth += (uint32_t) gm_insn_effect (insns[k].op, insns[k].arg, false);
-    nulls = nulls_after (&insns[k], nulls, depth);
-  }
+  for (uint32_t end = gm_resume_step_end (code, k); k < end; k++)
+    stack = stack_after (p, &insns[k], stack, false);
   const GmInsn *i = &insns[k];
   if (i->op == GM_INSN_RETURN_VALUE || i->op == GM_INSN_RAISE_VARARGS || i->op == GM_INSN_RERAISE)
     return true;
-  uint32_t fall = depth + (uint32_t) gm_insn_effect (i->op, i->arg, false);
-  p->next[0] = next_point (code, cache, p, k + 1, fall, nulls_after (i, nulls, fall), why);
+  p->next[0] = next_point (code, cache, p, k + 1, stack_after (p, i, stack, false), why);
   if (!p->next[0])
     return false;
   if (gm_insns[i->op].operand != GM_OPERAND_JUMP)
     return true;
-  uint32_t jumped = depth + (uint32_t) gm_insn_effect (i->op, i->arg, true);
-  p->next[1] = next_point (code, cache, p, i->target, jumped, nulls_after (i, nulls, jumped), why);
+  p->next[1] = next_point (code, cache, p, i->target, stack_after (p, i, stack, true), why);
   return p->next[1] != NULL;
 }
 
@@ -196,7 +244,7 @@ point_get (const GmCode *code, GmCodeCache *cache, const GmResumePoint *key, con
   p->locals = g_memdup2 (key->locals, key->n_locals * sizeof (uint32_t));
   p->n_args = p->n_locals + (p->kind == GM_POINT_CALL);
   for (uint32_t k = 0; k < p->depth; k++)
-    p->n_args += !is_null (p->nulls, k);
+    p->n_args += !gm_point_bit (p->nulls | p->unbound, k);
   bool ok = p->kind == GM_POINT_REST || make_next (code, cache, p, why);
   if (ok)
     p->code = gm_resume_code_new (code, p, why);
@@ -208,14 +256,14 @@ point_get (const GmCode *code, GmCodeCache *cache, const GmResumePoint *key, con
   return p;
 }
 
-/* The first decoded instruction of a unit. */
+/* The first decoded instruction of a step. */
 static uint32_t
-insn_of (const GmCode *code, uint32_t unit)
+insn_of (const GmCode *code, uint32_t step)
 {
   uint32_t lo = 0, hi = code->n_insns;
   while (lo < hi) {
     uint32_t mid = (lo + hi) / 2;
-    if (code->insns[mid].unit < unit)
+    if (code->insns[mid].step < step)
       lo = mid + 1;
     else
       hi = mid;
@@ -231,13 +279,13 @@ gm_resume_point_get (const GmBreakFrame *frame, GmPointKind kind, const char **w
   if (!own)
     return NULL;
   g_autofree uint32_t *locals = g_memdup2 (frame->locals, (frame->n_locals + 1) * sizeof (uint32_t));
-  GmResumePoint key = { .kind = kind, .insn = frame->insn, .depth = frame->depth, .nulls = frame->nulls, .n_locals = frame->n_locals,
-                        .locals = locals };
+  GmResumePoint key = { .kind = kind, .insn = frame->insn, .depth = frame->depth, .nulls = frame->nulls, .unbound = frame->unbound,
+                        .away = frame->away, .n_locals = frame->n_locals, .locals = locals };
   const GmCode *code = frame->code;
   if (own->origin) { /* in terms of the original */
     const GmOrigin *origin = own->origin;
-    uint32_t unit = origin->unit[code->insns[frame->insn].unit];
-    if (!origin->code || unit == UINT32_MAX) {
+    uint32_t step = origin->step[code->insns[frame->insn].step / 2];
+    if (!origin->code || step == UINT32_MAX) {
       *why = "the function that it belongs to is gone";
       return NULL;
     }
@@ -247,7 +295,7 @@ gm_resume_point_get (const GmBreakFrame *frame, GmPointKind kind, const char **w
       *why = "its code cannot be decoded";
       return NULL;
     }
-    key.insn = insn_of (code, unit);
+    key.insn = insn_of (code, step);
     for (uint32_t i = 0; i < frame->n_locals; i++)
       locals[i] = origin->slot[frame->locals[i]];
   }

@@ -301,6 +301,28 @@ deepcopy (PyObject *self, PyObject *memo)
   return o;
 }
 
+/* What pickle and copy do with a tensor is Python: gramme.serialization. */
+static PyObject *
+serialized (PyObject *self, const char *by)
+{
+  PyObject *module = PyImport_ImportModule ("gramme.serialization");
+  PyObject *result = module ? PyObject_CallMethod (module, by, "O", self) : NULL;
+  Py_XDECREF (module);
+  return result;
+}
+
+static PyObject *
+reduce (PyObject *self, PyObject *protocol)
+{
+  return serialized (self, "_reduce");
+}
+
+static PyObject *
+copy (PyObject *self, PyObject *unused)
+{
+  return serialized (self, "_copy");
+}
+
 /* -- Autograd ---------------------------------------------------------------------------------- */
 
 static PyObject *
@@ -445,6 +467,8 @@ PyMethodDef gm_py_tensor_methods[] = {
     {"__format__", format, METH_O, NULL},
     {"type", type, METH_VARARGS, "type(dtype=None)\n\nThe name of the tensor's type, or a cast."},
     {"__deepcopy__", deepcopy, METH_O, NULL},
+    {"__copy__", copy, METH_NOARGS, NULL},
+    {"__reduce_ex__", reduce, METH_O, NULL},
     {"retain_grad", retain_grad, METH_NOARGS,
      "retain_grad()\n\nKeeps the gradient of a result in its grad, as of a leaf."},
     {"requires_grad_", KEYWORDS (requires_grad_),

@@ -85,5 +85,7 @@ gm_global_store (GmRecorder *r, PyObject *dict, PyObject *name, const GmTracker 
   if (globals == NULL)
     return;
   gm_attrs_set (r, globals, name, value);
+  if (value == NULL)
+    value = &gm_tracker_null;
   gm_effect (r, GM_EFFECT_GLOBAL, dict, name, &value, 1);
 }

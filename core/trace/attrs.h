@@ -17,6 +17,7 @@ void gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTr
 
 /* Globals, by their dict.  load: NULL if there is none (guarded). */
 const GmTracker *gm_global_load (GmRecorder *r, PyObject *dict, PyObject *name);
+/* value NULL: deletes it; there must be one. */
 void gm_global_store (GmRecorder *r, PyObject *dict, PyObject *name, const GmTracker *value);
 
 #endif

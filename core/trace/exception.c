@@ -105,7 +105,7 @@ gm_raise_pending (GmRecorder *r)
     return &gm_tracker_poison;
   PyObject *args = value ? ((PyBaseExceptionObject *) value)->args : NULL;
   bool plain = args && PyTuple_CheckExact (args) && gm_exception_is_plain ((PyTypeObject *) type)
-               && !(((PyTypeObject *) type)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+               && !gm_is_user_type ((PyTypeObject *) type);
   for (Py_ssize_t i = 0; plain && i < PyTuple_GET_SIZE (args); i++)
     plain = gm_is_constant_type (Py_TYPE (PyTuple_GET_ITEM (args, i)));
   if (!plain) { /* it carries more than its arguments say: left to plain Python */

@@ -56,6 +56,8 @@ char *gm_exception_message (GmRecorder *r, const GmTracker *t);
 /* The generator of the current frame, which has run its prologue. */
 const GmTracker *gm_generator_new (GmRecorder *r);
 void gm_generator_yield (GmRecorder *r, const GmTracker *value);
+/* What a generator raises instead of a StopIteration that leaves it. */
+const GmTracker *gm_exception_from_stop (GmRecorder *r, const GmTracker *stop);
 /* The value yielded; NULL: it returned r->stopped_value, or raised, or a break. */
 const GmTracker *gm_generator_send (GmRecorder *r, const GmTracker *t, const GmTracker *value);
 /* A break if a generator was left behind in a block that Python would run the end of. */

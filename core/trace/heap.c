@@ -84,7 +84,10 @@ undo (void *owner, const GmWrite *w)
 void
 gm_heap_rollback (GmHeap *h, GmHeapMark m)
 {
-  gm_journal_rollback (&h->journal, m.writes, undo, h);
-  g_array_set_size (h->objects, m.objects);
-  g_ptr_array_set_size (h->slots, (int) m.slots);
+  if (h->journal.len != m.writes)
+    gm_journal_rollback (&h->journal, m.writes, undo, h);
+  if (h->objects->len != m.objects)
+    g_array_set_size (h->objects, m.objects);
+  if (h->slots->len != m.slots)
+    g_ptr_array_set_size (h->slots, (int) m.slots);
 }

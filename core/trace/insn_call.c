@@ -22,7 +22,7 @@ prepend (GmRecorder *r, GmCallArgs *args, const GmTracker *self)
 static bool
 is_user_class (PyTypeObject *type)
 {
-  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_new == PyBaseObject_Type.tp_new
+  return gm_is_user_type (type) && type->tp_new == PyBaseObject_Type.tp_new
          && (PyObject *) type != gm_host.no_grad && (PyObject *) type != gm_host.enable_grad
          && (PyObject *) type != gm_host.set_grad_enabled;
 }

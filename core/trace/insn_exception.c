@@ -169,6 +169,44 @@ gm_insn_get_yield_from_iter (GmRecorder *r, const GmInsn *i)
   gm_push (r, gm_iter (r, gm_pop (r)));
 }
 
+void
+gm_insn_end_send (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker *value = gm_pop (r);
+  gm_pop (r);
+  gm_push (r, value);
+}
+
+static bool
+is_stop (GmRecorder *r, const GmTracker *e)
+{
+  PyTypeObject *type = gm_type_of (r, e);
+  return type && PyType_IsSubtype (type, (PyTypeObject *) PyExc_StopIteration);
+}
+
+/* What was thrown into the inner iterator has come out of it: its end, or an exception. */
+void
+gm_insn_cleanup_throw (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker *e = gm_pop (r);
+  gm_pop (r);
+  gm_pop (r);
+  if (!is_stop (r, e)) {
+    gm_raise_again (r, e);
+    return;
+  }
+  PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("value"));
+  gm_push (r, gm_none (r));
+  gm_push (r, gm_getattr (r, e, name));
+}
+
+void
+gm_insn_stop_iteration_error (GmRecorder *r, const GmInsn *i)
+{
+  const GmTracker *e = gm_pop (r);
+  gm_push (r, is_stop (r, e) ? gm_exception_from_stop (r, e) : e);
+}
+
 /* iterator, value -> iterator, what it gives; at its end: its result, and a jump. */
 void
 gm_insn_send (GmRecorder *r, const GmInsn *i)

@@ -83,7 +83,7 @@ void
 gm_insn_load_fast_clear (GmRecorder *r, const GmInsn *i)
 {
   const GmTracker *t = gm_local (r, i->arg);
-  gm_push (r, t ? t : &gm_tracker_null);
+  gm_push (r, t ? t : &gm_tracker_unbound);
   gm_local_set (r, i->arg, NULL);
 }
 
@@ -91,7 +91,7 @@ void
 gm_insn_store_fast (GmRecorder *r, const GmInsn *i)
 {
   const GmTracker *t = gm_pop (r);
-  gm_local_set (r, i->arg, t == &gm_tracker_null ? NULL : t);
+  gm_local_set (r, i->arg, t == &gm_tracker_unbound ? NULL : t);
 }
 
 void
@@ -104,6 +104,13 @@ gm_insn_delete_fast (GmRecorder *r, const GmInsn *i)
 }
 
 /* -- Cells ----------------------------------------------------------------- */
+
+/* It may have come as an argument of a resume function: a comprehension had put it on the stack. */
+static const GmTracker *
+cell_in (GmRecorder *r, uint32_t slot)
+{
+  return gm_realize (r, gm_local (r, slot));
+}
 
 void
 gm_insn_make_cell (GmRecorder *r, const GmInsn *i)
@@ -128,7 +135,7 @@ gm_insn_load_closure (GmRecorder *r, const GmInsn *i)
 void
 gm_insn_load_deref (GmRecorder *r, const GmInsn *i)
 {
-  const GmTracker *v = gm_cell_load (r, gm_local (r, i->arg));
+  const GmTracker *v = gm_cell_load (r, cell_in (r, i->arg));
   if (v)
     gm_push (r, v);
   else
@@ -138,13 +145,14 @@ gm_insn_load_deref (GmRecorder *r, const GmInsn *i)
 void
 gm_insn_store_deref (GmRecorder *r, const GmInsn *i)
 {
-  gm_cell_store (r, gm_local (r, i->arg), gm_pop (r));
+  const GmTracker *v = gm_pop (r);
+  gm_cell_store (r, cell_in (r, i->arg), v);
 }
 
 void
 gm_insn_delete_deref (GmRecorder *r, const GmInsn *i)
 {
-  const GmTracker *cell = gm_local (r, i->arg);
+  const GmTracker *cell = cell_in (r, i->arg);
   if (gm_cell_load (r, cell))
     gm_cell_store (r, cell, NULL);
   else
@@ -169,6 +177,15 @@ void
 gm_insn_store_global (GmRecorder *r, const GmInsn *i)
 {
   gm_global_store (r, r->frame->globals, i->obj, gm_pop (r));
+}
+
+void
+gm_insn_delete_global (GmRecorder *r, const GmInsn *i)
+{
+  if (gm_global_load (r, r->frame->globals, i->obj) != NULL)
+    gm_global_store (r, r->frame->globals, i->obj, NULL);
+  else
+    gm_raise_new (r, PyExc_NameError, "name '%s' is not defined", PyUnicode_AsUTF8 (i->obj));
 }
 
 /* -- Imports: only of what is loaded already, without side effects --------- */

@@ -79,7 +79,9 @@ gm_insn_unsupported (GmRecorder *r, const GmInsn *i)
     gm_record_break (r, GM_BREAK_GENERATOR, PyUnicode_AsUTF8 (r->frame->code->code->co_name));
     return;
   case GM_INSN_UNKNOWN:
-    gm_record_break (r, GM_BREAK_UNSUPPORTED_INSN, i->obj ? PyUnicode_AsUTF8 (i->obj) : "?");
+    gm_record_break (r, GM_BREAK_UNSUPPORTED_INSN,
+                     gm_arena_printf (r->arena, "number %u of CPython %d.%d", i->arg,
+                                      PY_MAJOR_VERSION, PY_MINOR_VERSION));
     return;
   default:
     gm_record_break (r, GM_BREAK_UNSUPPORTED_INSN, gm_insns[i->op].name);

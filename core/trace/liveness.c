@@ -53,6 +53,7 @@ visit (GmLiveness *l, const GmCode *code, uint32_t k, uint64_t *row)
     row[i->arg / 64] &= ~bit;
     break;
   case GM_INSN_LOAD_FAST:
+  case GM_INSN_LOAD_CLOSURE: /* the variable that stands where a cell was, see resume.c */
   case GM_INSN_LOAD_FAST_AND_CLEAR:
   case GM_INSN_DELETE_FAST:
     row[i->arg / 64] |= bit;

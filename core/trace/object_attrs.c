@@ -78,7 +78,7 @@ wraps (PyObject *found, void *function)
 static bool
 plain_lookup (GmRecorder *r, PyTypeObject *type)
 {
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE))
+  if (!gm_is_user_type (type))
     return type->tp_getattro == PyObject_GenericGetAttr;
   return wraps (gm_class_lookup_text (r, type, "__getattribute__"), PyObject_GenericGetAttr);
 }
@@ -186,7 +186,7 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
     if (r->stop)
       return v;
   }
-  if (kind->tp_flags & Py_TPFLAGS_HEAPTYPE)
+  if (gm_is_user_type (kind))
     return user_get (r, type, name, found, self);
   return gm_record_break (r, GM_BREAK_ATTRIBUTE, text, type->tp_name);
 }
@@ -270,9 +270,9 @@ data_descriptor_get (GmRecorder *r, const GmTracker *t, PyObject *found, PyObjec
     return gm_instance_dict (r, t);
   if (Py_IS_TYPE (found, &PyMemberDescr_Type)
       && !(storage && storage->kind == &gm_kind_exception
-           && !(((PyDescrObject *) found)->d_type->tp_flags & Py_TPFLAGS_HEAPTYPE)))
+           && !gm_is_user_type (((PyDescrObject *) found)->d_type)))
     return member_get (r, t, found, name);
-  if (Py_TYPE (found)->tp_flags & Py_TPFLAGS_HEAPTYPE)
+  if (gm_is_user_type (Py_TYPE (found)))
     return user_get (r, type, name, found, t);
   if (is_named (Py_TYPE (found), "collections", "_tuplegetter")
       || strcmp (Py_TYPE (found)->tp_name, "_collections._tuplegetter") == 0) {
@@ -391,7 +391,7 @@ gm_object_store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTrac
   if (found && Py_TYPE (found)->tp_descr_set && !member) {
     if (Py_IS_TYPE (found, &PyProperty_Type))
       property_set (r, t, found, name, value);
-    else if (Py_TYPE (found)->tp_flags & Py_TPFLAGS_HEAPTYPE)
+    else if (gm_is_user_type (Py_TYPE (found)))
       user_set (r, t, found, name, value);
     else if (storage && storage->kind->setattr)
       storage->kind->setattr (r, storage, name, value);
@@ -423,7 +423,7 @@ gm_object_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTr
 {
   PyTypeObject *type = (PyTypeObject *) t->data;
   const char *hook = value ? "__setattr__" : "__delattr__";
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_setattro != PyObject_GenericSetAttr) {
+  if (gm_is_user_type (type) || type->tp_setattro != PyObject_GenericSetAttr) {
     PyObject *found = gm_class_lookup_text (r, type, hook);
     if (found && PyFunction_Check (found)) {
       PyObject *key = gm_record_take (r, PyUnicode_InternFromString (hook));

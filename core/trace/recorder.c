@@ -47,6 +47,21 @@ gm_record_mark (const GmRecorder *r)
   };
 }
 
+/* Most marks are taken where nothing is appended before the next: asking costs less than a call that does nothing. */
+static inline void
+cut (GArray *a, uint32_t n)
+{
+  if (G_UNLIKELY (a->len != n))
+    g_array_set_size (a, n);
+}
+
+static inline void
+cut_pointers (GPtrArray *a, uint32_t n)
+{
+  if (G_UNLIKELY (a->len != n))
+    g_ptr_array_set_size (a, (int) n);
+}
+
 void
 gm_record_rollback (GmRecorder *r, GmMark m)
 {
@@ -57,12 +72,12 @@ gm_record_rollback (GmRecorder *r, GmMark m)
     g_hash_table_remove (r->source_index, r->sources->pdata[i]);
   for (uint32_t i = m.wrapped; i < r->wrapped->len; i++)
     g_hash_table_remove (r->by_real, ((const GmTracker *) r->wrapped->pdata[i])->real);
-  g_array_set_size (r->guards, m.guards);
-  g_array_set_size (r->effects, m.effects);
-  g_array_set_size (r->inputs, m.inputs);
-  g_array_set_size (r->mutated, m.mutated);
-  g_ptr_array_set_size (r->sources, (int) m.sources);
-  g_ptr_array_set_size (r->wrapped, (int) m.wrapped);
+  cut (r->guards, m.guards);
+  cut (r->effects, m.effects);
+  cut (r->inputs, m.inputs);
+  cut (r->mutated, m.mutated);
+  cut_pointers (r->sources, m.sources);
+  cut_pointers (r->wrapped, m.wrapped);
   gm_graph_truncate (r->graph, m.graph);
   r->builder.rng = m.rng;
   r->builder.rng_taken = m.rng_taken;
@@ -437,6 +452,7 @@ recorder_init (GmRecorder *r, const GmRecordRequest *req)
   gm_heap_init (&r->heap);
   r->guards = g_array_new (FALSE, TRUE, sizeof (GmGuard));
   r->effects = g_array_new (FALSE, TRUE, sizeof (GmEffect));
+  r->places = g_ptr_array_new ();
   r->inputs = g_array_new (FALSE, TRUE, sizeof (GmInput));
   r->mutated = g_array_new (FALSE, TRUE, sizeof (GmValueId));
   r->sources = g_ptr_array_new ();
@@ -464,6 +480,7 @@ recorder_free (void *data)
   gm_heap_clear (&r->heap);
   g_array_unref (r->guards);
   g_array_unref (r->effects);
+  g_ptr_array_unref (r->places);
   g_array_unref (r->inputs);
   g_array_unref (r->mutated);
   g_ptr_array_unref (r->sources);

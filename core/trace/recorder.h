@@ -103,6 +103,7 @@ struct GmRecorder {
   /* append-only */
   GArray *guards;     /* GmGuard */
   GArray *effects;    /* GmEffect */
+  GPtrArray *places;  /* of the effects, while a recording is finished: see residual.c */
   GArray *inputs;     /* GmInput */
   GPtrArray *sources; /* GmSource */
   GPtrArray *wrapped; /* GmTracker with real objects and identity, in order */

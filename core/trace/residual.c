@@ -141,28 +141,80 @@ gm_residual_value (GmResidualBuilder *b, const GmTracker *t)
 
 /* -- Effects --------------------------------------------------------------- */
 
+/* The object or dict, and the name in it, that an effect stores to; false if it is no store to a place. */
 static bool
-same_place (const GmEffect *a, const GmEffect *b)
+place_of (const GmEffect *e, const void **owner)
 {
-  switch (a->kind) {
+  switch (e->kind) {
   case GM_EFFECT_SETATTR:
   case GM_EFFECT_DELATTR:
-    return (b->kind == GM_EFFECT_SETATTR || b->kind == GM_EFFECT_DELATTR) &&
-           a->args[0] == b->args[0] && gm_str_equal (a->name, b->name);
-  case GM_EFFECT_GLOBAL:
-    return b->kind == GM_EFFECT_GLOBAL && a->fn == b->fn && gm_str_equal (a->name, b->name);
   case GM_EFFECT_CELL:
-    return b->kind == GM_EFFECT_CELL && a->args[0] == b->args[0];
+    *owner = e->args[0];
+    return true;
+  case GM_EFFECT_GLOBAL:
+    *owner = e->fn;
+    return true;
   default:
     return false;
   }
+}
+
+static guint
+place_hash (gconstpointer p)
+{
+  const GmEffect *e = p;
+  const void *owner = NULL;
+  place_of (e, &owner);
+  return g_direct_hash (owner) ^ (guint) (e->name ? PyUnicode_Type.tp_hash (e->name) : 0);
+}
+
+static gboolean
+place_equal (gconstpointer p, gconstpointer q)
+{
+  const GmEffect *a = p, *b = q;
+  const void *of_a = NULL, *of_b = NULL;
+  place_of (a, &of_a);
+  place_of (b, &of_b);
+  bool global = a->kind == GM_EFFECT_GLOBAL, cell = a->kind == GM_EFFECT_CELL;
+  return of_a == of_b && global == (b->kind == GM_EFFECT_GLOBAL) && cell == (b->kind == GM_EFFECT_CELL)
+         && (cell || gm_str_equal (a->name, b->name));
 }
 
 static bool
 deletes (const GmEffect *e)
 {
   return e->kind == GM_EFFECT_DELATTR ||
-         (e->kind == GM_EFFECT_CELL && e->args[1] == &gm_tracker_null);
+         (e->kind == GM_EFFECT_CELL && e->args[1] == &gm_tracker_null) ||
+         (e->kind == GM_EFFECT_GLOBAL && e->args[0] == &gm_tracker_null);
+}
+
+/* All effects on one place. */
+typedef struct {
+  const GmEffect *first, *last;
+  bool any_delete;
+} Place;
+
+/* Fills r->places: for each effect its Place, or NULL. */
+static void
+find_places (GmRecorder *r)
+{
+  g_autoptr (GHashTable) known = g_hash_table_new (place_hash, place_equal);
+  g_ptr_array_set_size (r->places, 0);
+  for (uint32_t i = 0; i < r->effects->len; i++) {
+    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
+    const void *owner;
+    Place *p = NULL;
+    if (place_of (e, &owner) && !(p = g_hash_table_lookup (known, e))) {
+      p = gm_arena_new0 (r->arena, Place);
+      p->first = e;
+      g_hash_table_insert (known, (gpointer) e, p);
+    }
+    if (p) {
+      p->last = e;
+      p->any_delete |= deletes (e);
+    }
+    g_ptr_array_add (r->places, p);
+  }
 }
 
 /* Stores to one place become one store of the last value, at the first one's time; with deletes
@@ -173,14 +225,11 @@ effective (GmRecorder *r, uint32_t i)
 {
   const GmEffect *e = &g_array_index (r->effects, GmEffect, i), *last = e;
   bool first = true, any_delete = deletes (e);
-  for (uint32_t k = 0; k < r->effects->len; k++) {
-    const GmEffect *x = &g_array_index (r->effects, GmEffect, k);
-    if (k == i || !same_place (e, x))
-      continue;
-    first &= k > i;
-    any_delete |= deletes (x);
-    if (k > i)
-      last = x;
+  const Place *p = r->places->pdata[i];
+  if (p) {
+    first = p->first == e;
+    last = p->last;
+    any_delete = p->any_delete;
   }
   if (!any_delete)
     return first ? last : NULL;
@@ -209,6 +258,21 @@ emit_cell_store (GmResidualBuilder *b, const GmEffect *e)
   gm_residual_value (b, cell);
   PyObject *name = gm_record_take (b->r, PyUnicode_InternFromString ("cell_contents"));
   gm_residual_emit (b, del ? GM_INSN_DELETE_ATTR : GM_INSN_STORE_ATTR, 0, name);
+}
+
+static void
+emit_global (GmResidualBuilder *b, const GmEffect *e)
+{
+  bool del = deletes (e);
+  if (!del)
+    gm_residual_value (b, e->args[0]);
+  if (e->fn == b->r->request->func->func_globals) {
+    gm_residual_emit (b, del ? GM_INSN_DELETE_GLOBAL : GM_INSN_STORE_GLOBAL, 0, e->name);
+    return;
+  }
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, e->fn);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, e->name);
+  gm_residual_emit (b, del ? GM_INSN_DELETE_SUBSCR : GM_INSN_STORE_SUBSCR, 0, NULL);
 }
 
 static void
@@ -245,14 +309,7 @@ emit_effect (GmResidualBuilder *b, const GmEffect *e)
     gm_residual_emit (b, GM_INSN_DELETE_ATTR, 0, e->name);
     break;
   case GM_EFFECT_GLOBAL:
-    gm_residual_value (b, e->args[0]);
-    if (e->fn == b->r->request->func->func_globals) {
-      gm_residual_emit (b, GM_INSN_STORE_GLOBAL, 0, e->name);
-    } else {
-      gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, e->fn);
-      gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, e->name);
-      gm_residual_emit (b, GM_INSN_STORE_SUBSCR, 0, NULL);
-    }
+    emit_global (b, e);
     break;
   case GM_EFFECT_CELL:
     emit_cell_store (b, e);
@@ -428,9 +485,12 @@ guard_overlap (GmRecorder *r)
 static void
 guard_distinct (GmRecorder *r)
 {
+  g_autoptr (GHashTable) done = g_hash_table_new (NULL, NULL);
   for (uint32_t i = 0; i < r->effects->len; i++) {
     const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
     const GmTracker *t = e->kind == GM_EFFECT_GLOBAL ? NULL : e->args[0];
+    if (t && !g_hash_table_add (done, (gpointer) t))
+      continue;
     for (uint32_t k = 0; t && t->source && k < r->wrapped->len; k++) {
       const GmTracker *o = r->wrapped->pdata[k];
       if (o->real != t->real && o->source && (o->kind == t->kind || gm_storage (o)) &&
@@ -489,6 +549,7 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
   rec->sets_grad = rec->grad != ((r->request->env.modes & GM_MODE_GRAD) != 0);
   rec->n_effects = 0;
   gm_generators_finish (r);
+  find_places (r);
   guard_overlap (r);
   guard_distinct (r);
   rec->ret = short_form (&b, value);

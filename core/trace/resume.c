@@ -11,6 +11,7 @@
  * Rejected: recording once more from the start up to the break; it cost time for each break.
  */
 #include "core/base/log.h"
+#include "core/trace/cell.h"
 #include "core/trace/liveness.h"
 #include "core/trace/recorder.h"
 
@@ -21,7 +22,7 @@ gm_resume_mark (GmRecorder *r)
 {
   const GmFrame *f = r->frame;
   const GmInsn *i = &f->code->insns[r->pc];
-  if (r->marked && r->pc > 0 && i[-1].unit == i->unit) /* the rest of one step */
+  if (r->marked && r->pc > 0 && i[-1].step == i->step) /* the rest of one step */
     return false;
   if (f->level == 0 && r->pc < r->request->n_prefix)
     return false;
@@ -41,6 +42,22 @@ gm_resume_mark (GmRecorder *r)
 
 static const uint32_t generator_flags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
 
+static bool
+is_cell_slot (const GmCode *code, uint32_t slot)
+{
+  return code->slots[slot].kind & (GM_SLOT_CELL | GM_SLOT_FREE);
+}
+
+/* The cell in a slot of one, or NULL: it is on the stack, because an inlined comprehension has a
+ * variable of the same name. */
+static const GmTracker *
+cell_in (GmRecorder *r, const GmFrame *f, uint32_t slot)
+{
+  const GmTracker *t = gm_heap_load (&r->heap, f->id, slot);
+  t = t ? gm_realize (r, t) : NULL;
+  return t && t->kind == &gm_kind_cell ? t : NULL;
+}
+
 /* The slots of the bound, live variables, in the order that they have in the original code. */
 static uint32_t
 live_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t *locals)
@@ -51,8 +68,8 @@ live_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t *locals)
   uint32_t n = 0;
   for (uint32_t s = 0; s < code->n_slots; s++) {
     const GmTracker *t = gm_heap_load (&r->heap, f->id, s);
-    if ((code->slots[s].kind & (GM_SLOT_CELL | GM_SLOT_FREE)) || t == NULL ||
-        t == &gm_tracker_null || !gm_liveness_live (live, insn, s))
+    if (t == NULL || !gm_liveness_live (live, insn, s) ||
+        (is_cell_slot (code, s) && cell_in (r, f, s)))
       continue;
     uint32_t at = n++;
     for (; rank && at > 0 && rank[locals[at - 1]] > rank[s]; at--)
@@ -69,7 +86,10 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, GPt
 {
   const GmCode *code = f->code;
   const GmLiveness *live = gm_liveness_get (code);
-  if (depth > 64 || (code->flags & generator_flags) || gm_liveness_handling (live, insn))
+  bool prologue = code->insns[insn].op == GM_INSN_MAKE_CELL ||
+                  code->insns[insn].op == GM_INSN_COPY_FREE_VARS;
+  if (depth > 64 || prologue || (code->flags & generator_flags) ||
+      gm_liveness_handling (live, insn))
     return false;
   uint32_t *locals = gm_arena_newn (r->arena, uint32_t, code->n_slots + 1);
   *out = (GmBreakFrame){
@@ -80,23 +100,25 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, GPt
     g_ptr_array_add (values, (gpointer) gm_heap_load (&r->heap, f->id, locals[i]));
   for (uint32_t k = 0; k < depth; k++) {
     const GmTracker *t = gm_heap_load (&r->heap, f->id, code->n_slots + k);
-    if (t == &gm_tracker_null) {
-      out->nulls |= 1ull << k;
+    if (t->kind == &gm_kind_null) {
+      *(t == &gm_tracker_null ? &out->nulls : &out->unbound) |= 1ull << k;
       continue;
     }
     out->n_stack++;
     g_ptr_array_add (values, (gpointer) t);
   }
   for (uint32_t s = 0; s < code->n_slots; s++) {
-    if (!(code->slots[s].kind & (GM_SLOT_CELL | GM_SLOT_FREE)))
+    if (!is_cell_slot (code, s))
       continue;
-    const GmTracker *t = gm_heap_load (&r->heap, f->id, s);
-    if (t == NULL || t->kind != &gm_kind_cell) /* the prologue has not run */
+    const GmTracker *t = cell_in (r, f, s);
+    if (t == NULL && out->n_cells >= 64)
       return false;
+    if (t == NULL)
+      out->away |= 1ull << out->n_cells;
     out->n_cells++;
-    g_ptr_array_add (values, (gpointer) t);
+    g_ptr_array_add (values, (gpointer) (t ? t : gm_cell_new (r, NULL)));
   }
-  return true;
+  return r->stop == NULL;
 }
 
 /* All frames from the current one to the root; NULL if one of them cannot be taken up. */

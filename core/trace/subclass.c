@@ -15,14 +15,7 @@
 PyTypeObject *
 gm_layout_of (PyTypeObject *type)
 {
-  static destructor of_python; /* what class statements give: classes of C have another one */
-  if (of_python == NULL) {
-    PyObject *o = PyObject_CallFunction ((PyObject *) &PyType_Type, "s(){}", "object");
-    g_assert (o != NULL);
-    of_python = ((PyTypeObject *) o)->tp_dealloc;
-    Py_DECREF (o);
-  }
-  while (type->tp_dealloc == of_python && type->tp_base)
+  while (gm_is_user_type (type) && type->tp_base)
     type = type->tp_base;
   return type;
 }
@@ -66,7 +59,9 @@ static void
 emit_new (GmResidualBuilder *b, PyTypeObject *type)
 {
   GmRecorder *r = gm_residual_recorder (b);
-  PyTypeObject *base = gm_layout_of (type); /* the class of C whose __new__ it has */
+  PyTypeObject *base = type; /* the class of C whose __new__ it has */
+  while (base->tp_base && gm_is_user_type (base))
+    base = base->tp_base;
   while (base->tp_base && base->tp_base->tp_new == base->tp_new)
     base = base->tp_base;
   gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);

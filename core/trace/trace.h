@@ -57,7 +57,8 @@ typedef struct {
       handler; /* 1 + index of the innermost entry of GmCode.handlers that covers it; 0: none */
   PyObject *obj;
   int32_t line, col, end_line, end_col; /* 1-based lines, 0-based columns; -1 where unknown */
-  uint32_t unit; /* code unit of the opcode that it was decoded from: those of one are one step */
+  uint32_t step; /* twice the code unit of the opcode that it was decoded from, plus 1 in the second
+                    half of one that does two things; those of one step are executed together */
 } GmInsn;
 
 /* An entry of the exception table, in indices of instructions. */
@@ -160,6 +161,13 @@ gm_type_dict (PyTypeObject *type)
   return G_LIKELY (type->tp_dict) ? type->tp_dict : gm_host.type_dict (type);
 }
 
+/* A class made in Python.  C extensions make classes on the heap, too, but nobody can change those. */
+static inline bool
+gm_is_user_type (PyTypeObject *type)
+{
+  return (type->tp_flags & (Py_TPFLAGS_HEAPTYPE | Py_TPFLAGS_IMMUTABLETYPE)) == Py_TPFLAGS_HEAPTYPE;
+}
+
 /* Exported by every version, but since 3.13 declared in an internal header only. */
 int _PySet_NextEntry (PyObject *set, Py_ssize_t *pos, PyObject **key, Py_hash_t *hash);
 
@@ -258,7 +266,9 @@ typedef struct {
   PyObject *globals; /* borrowed */
   uint32_t insn;     /* the first of the step to execute; in a caller: its call, operands popped */
   uint32_t depth;    /* stack entries */
-  uint64_t nulls;    /* bit k: entry k is a NULL */
+  uint64_t nulls;    /* bit k: entry k is the NULL of a call */
+  uint64_t unbound;  /* bit k: entry k is a variable without a value, saved by a comprehension */
+  uint64_t away;     /* bit i: the i-th cell is on the stack, and its slot is a plain variable */
   const uint32_t *locals; /* slots of the variables that are bound and live, ascending in the
                              original code */
   uint32_t n_locals, n_stack, n_cells;

@@ -92,7 +92,8 @@ struct GmTrackerKind {
 #define TRACKER(name, file) extern const GmTrackerKind gm_kind_##name;
 #include "core/trace/trackers.def"
 
-extern const GmTracker gm_tracker_null, gm_tracker_poison;
+/* null: of the call protocol; unbound: a variable without a value, on the stack. */
+extern const GmTracker gm_tracker_null, gm_tracker_unbound, gm_tracker_poison;
 
 /* What an object of a class with a C layout holds beside its attributes: a list, dict, set, tuple
  * or exception.  NULL for plain objects. */

@@ -386,7 +386,7 @@ call_new (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
       || !PyType_IsSubtype ((PyTypeObject *) cls->real, (PyTypeObject *) base))
     return NULL;
   PyTypeObject *type = (PyTypeObject *) cls->real;
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE))
+  if (!gm_is_user_type (type))
     return NULL;
   if (type->tp_base == &PyTuple_Type && PyDict_GetItemString (gm_type_dict (type), "_fields")
       && args->n == 2) { /* a named tuple's own __new__ */
@@ -664,7 +664,7 @@ gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args
   const GmTracker *made = gm_itertools_call (r, type, args);
   if (made || r->stop)
     return made;
-  if (strcmp (type->tp_name, "collections.deque") == 0 && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE))
+  if (strcmp (type->tp_name, "collections.deque") == 0 && !gm_is_user_type (type))
     return gm_deque_new (r, type, args);
   if (gm_is_partial (type))
     return gm_partial_new (r, type, args);

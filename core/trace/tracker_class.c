@@ -191,7 +191,7 @@ gm_class_allocate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args,
   PyObject *key = gm_record_take (r, PyUnicode_InternFromString ("__new__")), *found;
   const GmTracker *object;
   *init = NULL;
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyExceptionClass_Check (t->real)
+  if (!gm_is_user_type (type) && !PyExceptionClass_Check (t->real)
       && type != &PyODict_Type && !gm_is_defaultdict (type))
     return gm_record_break (r, GM_BREAK_CALL_C, type->tp_name);
   if (Py_TYPE (type)->tp_call != PyType_Type.tp_call)

@@ -21,7 +21,7 @@ gm_exception_is_plain (PyTypeObject *type)
   if (!PyType_IsSubtype (type, base) || type->tp_new != base->tp_new)
     return false;
   for (PyTypeObject *t = type; t; t = t->tp_base) {
-    if (t->tp_flags & Py_TPFLAGS_HEAPTYPE)
+    if (gm_is_user_type (t))
       continue;
     if (t->tp_init == base->tp_init)
       return true;
@@ -72,7 +72,7 @@ args_of (GmRecorder *r, const GmTracker *storage)
 static PyTypeObject *
 builtin_base (PyTypeObject *type)
 {
-  while (type->tp_flags & Py_TPFLAGS_HEAPTYPE)
+  while (gm_is_user_type (type))
     type = type->tp_base;
   return type;
 }

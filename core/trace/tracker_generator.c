@@ -63,20 +63,25 @@ gm_generator_yield (GmRecorder *r, const GmTracker *value)
 
 /* -- Running --------------------------------------------------------------- */
 
-/* A StopIteration that leaves a generator would be taken for its end. */
+/* A StopIteration that leaves a generator would be taken for its end.  Since 3.12 the generator's own code sees to it. */
 static void
 stop_iteration_to_error (GmRecorder *r)
 {
   const GmTracker *stop = r->pending;
-  if (!gm_exception_caught (r, PyExc_StopIteration))
-    return;
+  if (gm_exception_caught (r, PyExc_StopIteration))
+    gm_raise_again (r, gm_exception_from_stop (r, stop));
+}
+
+const GmTracker *
+gm_exception_from_stop (GmRecorder *r, const GmTracker *stop)
+{
   const GmTracker *text =
       gm_from_constant_take (r, PyUnicode_FromString ("generator raised StopIteration"));
   const GmTracker *error = gm_exception_new (r, (PyTypeObject *) PyExc_RuntimeError, &text, 1);
   PyObject *cause = gm_record_take (r, PyUnicode_InternFromString ("__cause__"));
   gm_setattr (r, error, cause, stop);
   gm_heap_store (&r->heap, gm_exception_storage (error)->id, GM_EXC_CONTEXT, stop);
-  gm_raise_again (r, error);
+  return error;
 }
 
 /* Goes on after the yield: with a value, or with an exception raised there (NULL value). */
@@ -119,6 +124,7 @@ resume (GmRecorder *r, const GmTracker *t, const GmTracker *value, const GmTrack
   r->depth = DEPTH (state);
   bool runs = true;
   if (thrown) {
+    gm_push (r, gm_none (r)); /* handlers may count the value that the yield would have given */
     gm_raise (r, thrown);
     runs = gm_exception_unwind (r, f, r->pc - 1);
   } else {

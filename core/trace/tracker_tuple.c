@@ -40,7 +40,7 @@ gm_wrap_tuple (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   PyTypeObject *type = Py_TYPE (real);
   if (type != &PyTuple_Type && type != gm_host.size_type && fields_of (type) == NULL)
-    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE)
+    return gm_is_user_type (type)
                ? gm_wrap_object (r, real, source)
                : gm_record_break (r, GM_BREAK_VALUE_KIND, type->tp_name);
   uint32_t n = (uint32_t) PyTuple_GET_SIZE (real);

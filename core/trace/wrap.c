@@ -102,7 +102,7 @@ gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
     return gm_wrap_dict (r, real, source);
   if (type == &PySet_Type || type == &PyFrozenSet_Type)
     return gm_wrap_set (r, real, source);
-  if (strcmp (type->tp_name, "collections.deque") == 0 && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE))
+  if (strcmp (type->tp_name, "collections.deque") == 0 && !gm_is_user_type (type))
     return gm_wrap_deque (r, real, source);
   if (type == &PyFunction_Type)
     return gm_wrap_function (r, real, source);

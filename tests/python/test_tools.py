@@ -93,7 +93,7 @@ def test_bench_lists_and_runs_a_case_by_name(tmp_path):
     report = tmp_path / "r.json"
     run("bench", "--json", str(report), "--rounds", "1", "mark", GM_BENCHDIR=bench)
     rows = json.loads(report.read_text())["cases"]["mark"]
-    assert [row["side"] for row in rows] == [f"{n} live variables" for n in (10, 1000, 100000)]
+    assert [row["side"] for row in rows] == [f"{w} writes, {n} live variables" for w in ("no", 8) for n in (10, 1000, 100000)]
 
 
 def test_an_unknown_subcommand_lists_the_known_ones():

@@ -200,7 +200,7 @@ def test_breaks_are_told_once_and_listed():
         warnings.simplefilter("always")
         for _ in range(3):
             assert (compiled(X) == f(X)).all()
-    # one that resumes is logged and listed; without resume functions the whole runs as plain Python, with a warning
+    # one that resumes is logged and listed, and no warning
     warned = len([w for w in caught if issubclass(w.category, G.compiler.GraphBreakWarning)])
-    assert warned == (0 if sys.version_info < (3, 12) else 1)
+    assert warned == 0
     assert len(compiled.status()["breaks"]) == 1

@@ -16,8 +16,6 @@ import pytest
 import gramme as G
 from gramme import _core
 
-HOOKED = sys.version_info < (3, 12)
-pytestmark = pytest.mark.skipif(sys.version_info >= (3, 12), reason="no resume functions for this version")
 STRESS = "break" in os.environ.get("GM_STRESS", "")
 
 
@@ -345,7 +343,6 @@ def through_cache(inner):
     return f
 
 
-@pytest.mark.skipif(not HOOKED, reason="callees are captured on 3.11")
 def test_functions_called_from_c_are_captured():
     def inner(x):
         return x * 2 + 1
@@ -357,7 +354,6 @@ def test_functions_called_from_c_are_captured():
     assert any("through_cache" in name and "lambda" in name for name in captured())
 
 
-@pytest.mark.skipif(not HOOKED, reason="callees are captured on 3.11")
 def test_functions_behind_a_plain_function_are_captured():
     def inner(x):
         return x * 2 + 1
@@ -442,7 +438,6 @@ def test_tracing_tools_see_every_call():
     assert seen.count("inner") == 1
 
 
-@pytest.mark.skipif(not HOOKED, reason="callees are captured on 3.11")
 def test_library_code_is_left_alone():
     import collections
 

@@ -2,6 +2,7 @@
 """gramme.compile: chooses a back end and wraps a function.  Everything that happens per call is in C."""
 
 import os
+import types
 
 from gramme import _core
 
@@ -17,6 +18,66 @@ def default_backend():
     return "tcc" if "tcc" in _core.list_backends() else "eager"
 
 
+_NAMES = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__")
+
+
+def copy_names(to, fn):
+    """Gives a compiled or marked function the names of the one that it stands for."""
+    for attribute in _NAMES:
+        value = getattr(fn, attribute, None)
+        if value is not None:
+            setattr(to, attribute, value)
+    return to
+
+
+def _module_call(name, compile_function):
+    """Module._call_impl compiled, or disabled, for one module.  It has a code object of its own: compiled entries live on the code, and those
+    of one model are no business of another's."""
+    from gramme.nn.module import Module
+
+    plain = Module._call_impl
+    own = types.FunctionType(plain.__code__.replace(), plain.__globals__, plain.__name__)
+    made = compile_function(own)
+    made.__name__ = made.__qualname__ = name
+    made.__reduced__ = (type(None), ())  # where a class's own __getstate__ lets it into a pickle
+    return made
+
+
+def compile_module(model, compile_function):
+    """In place.  model: an nn.Module, or a class of such: then all its instances."""
+    if isinstance(model, type):
+        model._compiled_call = staticmethod(_module_call(model.__qualname__, compile_function))
+    else:
+        model._compiled_call = None  # the old one goes first
+        model._compiled_call = _module_call(type(model).__qualname__, compile_function)
+    return model
+
+
+def compiled_form(fn, **options):
+    """A CompiledFunction of a function or module, and the arguments that stand before the caller's: (compiled, (model,)).  That of fn if it
+    is compiled already; else one of its own, and fn stays as it is."""
+    from gramme.nn.module import Module
+
+    if isinstance(fn, _core.CompiledFunction):
+        return fn, ()
+    if not isinstance(fn, Module):
+        return compile(fn, **options), ()
+    compiled = fn._compiled_call
+    if not isinstance(compiled, _core.CompiledFunction):
+        compiled = _module_call(type(fn).__qualname__, lambda plain: compile(plain, **options))
+    return compiled, (fn,)
+
+
+def _function_of(model):
+    """The Python function or method that is compiled for a callable."""
+    if isinstance(model, _core.CompiledFunction):
+        return model.__wrapped__
+    call = getattr(type(model), "__call__", None)
+    if isinstance(call, types.FunctionType) and not isinstance(model, (types.FunctionType, types.MethodType, type)):
+        return model.__call__  # an object that is called like a function
+    return model
+
+
 def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=False):
     """Compiles a function, method or nn.Module; also a decorator.
 
@@ -26,7 +87,8 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=
     compiled.  GRAMME_LOGS=graph_breaks shows them; where nothing can be kept, the function runs as plain Python, with one warning
     that says why.
 
-    model: a Python function or method; an nn.Module is compiled in place (its forward) and returned.
+    model: a Python function or method, also inside of a staticmethod, classmethod or property, or an object with a method __call__.  An
+        nn.Module is compiled in place and returned: see nn.Module.compile.  A class of modules likewise, for all its instances.
     backend: a name of gramme.compiler.list_backends(); default GRAMME_BACKEND, else tcc, else eager.  Or a callable that gets a
     gramme.fx.GraphModule and example inputs, and returns a callable of the inputs that returns a tuple of tensors; see
     gramme.compiler.register_backend.
@@ -52,16 +114,14 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=
         raise TypeError(f"backend must be the name of an installed back end or a callable, not {type(backend).__name__}")
     extra = {"options": dict(options)} if options and not isinstance(backend, str) else None
     words = [f"{key}={value}" for key, value in options.items()] if options else None
-    if hasattr(model, "forward") and not isinstance(model, type):
-        if isinstance(model.forward, _core.CompiledFunction):
-            model.forward = model.forward.__wrapped__
-        model.forward = _core.CompiledFunction(model.forward, backend, words, fullgraph, extra)
-        return model
-    if isinstance(model, _core.CompiledFunction):
-        model = model.__wrapped__
-    compiled = _core.CompiledFunction(model, backend, words, fullgraph, extra)
-    for attribute in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
-        value = getattr(model, attribute, None)
-        if value is not None:
-            setattr(compiled, attribute, value)
-    return compiled
+    from gramme.nn.module import Module
+
+    if isinstance(model, Module) or isinstance(model, type) and issubclass(model, Module):
+        return compile_module(model, lambda fn: _core.CompiledFunction(fn, backend, words, fullgraph, extra))
+    again = lambda fn: fn and compile(fn, backend=backend, options=options, fullgraph=fullgraph)
+    if isinstance(model, (staticmethod, classmethod)):
+        return type(model)(again(model.__func__))
+    if isinstance(model, property):
+        return property(again(model.fget), again(model.fset), again(model.fdel), model.__doc__)
+    model = _function_of(model)
+    return copy_names(_core.CompiledFunction(model, backend, words, fullgraph, extra), model)

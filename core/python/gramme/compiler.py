@@ -5,6 +5,7 @@ import atexit
 import os
 
 from gramme import _core
+from gramme._compile import compile_module, compiled_form, copy_names
 from gramme._compile import registered as _registered
 from gramme._core import BackendCompilerFailed, BackendError, GraphBreakWarning, Unsupported, is_compiling
 
@@ -72,19 +73,11 @@ def aot_eager(graph, example_inputs):
 
 
 def reset(fn=None):
-    """Forgets everything compiled: of one compiled function, or of all."""
+    """Forgets everything compiled: of one compiled function or module, or of all."""
     if fn is None:
         _core.reset_all()
     else:
-        fn.reset()
-
-
-def _copy_names(to, fn):
-    for attribute in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
-        value = getattr(fn, attribute, None)
-        if value is not None:
-            setattr(to, attribute, value)
-    return to
+        compiled_form(fn)[0].reset()
 
 
 def disable(fn=None, recursive=True, *, reason=None):
@@ -94,11 +87,15 @@ def disable(fn=None, recursive=True, *, reason=None):
     """
     if fn is None:
         return lambda fn: disable(fn, recursive, reason=reason)
-    if hasattr(fn, "forward") and not isinstance(fn, type):
-        fn.forward = disable(fn.forward, recursive, reason=reason)
-        return fn
+    from gramme.nn.module import Module
+
+    kind = "disable" if recursive else "disable_one"
+    if isinstance(fn, Module) or isinstance(fn, type) and issubclass(fn, Module):
+        return compile_module(fn, lambda plain: _core.Marked(plain, kind, reason or ""))
+    if isinstance(fn, (staticmethod, classmethod)):
+        return type(fn)(disable(fn.__func__, recursive, reason=reason))
     fn = fn.__wrapped__ if isinstance(fn, _core.CompiledFunction) else fn
-    return _copy_names(_core.Marked(fn, "disable" if recursive else "disable_one", reason or ""), fn)
+    return copy_names(_core.Marked(fn, kind, reason or ""), fn)
 
 
 def assume_constant_result(fn):
@@ -106,7 +103,7 @@ def assume_constant_result(fn):
 
     Nothing guards that it would be the same in a later call: that is the promise.  Its arguments must be known while recording.
     """
-    return _copy_names(_core.Marked(fn, "constant"), fn)
+    return copy_names(_core.Marked(fn, "constant"), fn)
 
 
 def allow_in_graph(fn):
@@ -227,15 +224,13 @@ class Explanation:
 def explain(fn, *, backend=None):
     """explain(fn)(*args) calls fn compiled, and returns an Explanation: graphs, guards, breaks with reasons and hints.
 
-    fn: a function, or a function that is compiled already (then its own entries are shown, those of earlier calls included).
+    fn: a function or module, or one that is compiled already (then its own entries are shown, those of earlier calls included).
     """
-    from gramme._compile import compile
-
-    compiled = fn if isinstance(fn, _core.CompiledFunction) else compile(fn, backend=backend)
+    compiled, before = compiled_form(fn, backend=backend)
 
     def run(*args, **kwargs):
-        result = compiled(*args, **kwargs)
-        return Explanation(getattr(fn, "__name__", repr(fn)), result, compiled.status(), compiled.entries())
+        result = compiled(*before, *args, **kwargs)
+        return Explanation(getattr(fn, "__name__", compiled.__name__), result, compiled.status(), compiled.entries())
 
     return run
 

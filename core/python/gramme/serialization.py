@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""save() and load(): tensors in files of the safetensors format.  Nothing in such a file is executed.
+"""save() and load(): tensors in files of the safetensors format.  Nothing in such a file is executed.  Also how tensors are pickled.
 
 The format: 8 bytes little-endian n, n bytes of JSON {name: {dtype, shape, data_offsets}}, then the elements.
 """
@@ -88,3 +88,27 @@ def load(path):
             piece = data[start + first : start + first + size]
             result[name] = gramme.frombuffer(piece, dtype=dtype).reshape(shape)
     return result
+
+
+# -- pickle and copy
+
+
+def _rebuild(cls, dtype, shape, data, requires_grad):
+    tensor = gramme.frombuffer(bytearray(data), dtype=dtype) if data else gramme.empty(0, dtype=dtype)
+    return Tensor._make_subclass(cls, tensor.reshape(shape), requires_grad)
+
+
+def _reduce(tensor):
+    """What __reduce_ex__ returns: values, dtype, shape, requires_grad, and the attributes that a user set; each tensor has memory of its own."""
+    if not tensor.is_leaf:
+        raise RuntimeError("only tensors without history can be pickled: use detach() first")
+    data = b"".join([tensor.detach().contiguous()]) if tensor.numel() else b""
+    arguments = (type(tensor), tensor.dtype, tuple(tensor.shape), data, tensor.requires_grad)
+    return (_rebuild, arguments, vars(tensor)) if vars(tensor) else (_rebuild, arguments)
+
+
+def _copy(tensor):
+    """What copy.copy() returns: another tensor over the same memory."""
+    made = Tensor._make_subclass(type(tensor), tensor, tensor.requires_grad)
+    vars(made).update(vars(tensor))
+    return made

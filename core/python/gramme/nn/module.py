@@ -47,6 +47,7 @@ class Module:
     _forward_pre_hooks = None
     _forward_hooks = None
     _buffer_names = None  # name -> persistent
+    _compiled_call = None  # what calls run instead of _call_impl: compile() and gramme.compiler.disable() set it
 
     def __init__(self):
         self.training = True
@@ -55,9 +56,30 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} defines no forward()")
 
     def __call__(self, *args, **kwargs):
+        if self._compiled_call is not None:
+            return self._compiled_call(self, *args, **kwargs)
         if self._forward_pre_hooks or self._forward_hooks:
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
+
+    def _call_impl(self, *args, **kwargs):
+        """What is compiled: forward() with the hooks around it."""
+        if self._forward_pre_hooks or self._forward_hooks:
+            return self._call_with_hooks(args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def compile(self, **options):
+        """Compiles the module in place; the arguments are gramme.compile's.  Calls of the module run compiled, hooks included.
+
+        Type, signature, state_dict(), repr() and pickles are as before; a copy, or what is read from a pickle, is not compiled.
+        """
+        from gramme._compile import compile
+
+        compile(self, **options)
+
+    def __getstate__(self):
+        """What copy and pickle take: all but the compiled form, which belongs to this process and this module."""
+        return {name: value for name, value in vars(self).items() if name != "_compiled_call"}
 
     def _call_with_hooks(self, args, kwargs):
         for entry in list(self._forward_pre_hooks or ()):
