@@ -182,7 +182,8 @@ lower (GmCompile *c, GError **error)
                                               .joint = &c->join,
                                               .parts = &c->partition,
                                               .random = c->record.random,
-                                              .exec = exec });
+                                              .exec = exec,
+                                              .graph = c->functionalize.graph });
   return true;
 }
 

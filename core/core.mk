@@ -116,12 +116,14 @@ CORE_SOURCES += \
   core/aot/partition.c \
   core/aot/plan.c \
   core/aot/synthetic_base.c \
+  core/aot/unfold.c \
   core/aot/views.c \
   core/aot/aot.h \
   core/aot/facts.h \
   core/aot/mincut.h \
   core/aot/partition.h \
-  core/aot/plan.h
+  core/aot/plan.h \
+  core/aot/unfold.h
 CORE_SOURCES += \
   core/plugin/backend.c \
   core/plugin/elf.c \

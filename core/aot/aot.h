@@ -115,10 +115,18 @@ typedef struct {
   uint32_t node;          /* of the recorded graph: the set_ */
 } GmRenamed;
 
+/* A change of shape that nobody sees any more has advanced the version of this memory. */
+typedef struct {
+  bool is_input;
+  GmOuterInput input;   /* it is that input's, or */
+  GmInnerOutput output; /* that output's */
+} GmTouched;
+
 typedef struct {
   uint32_t n_outer, n_inner; /* outputs */
-  uint32_t n_renamed;
+  uint32_t n_renamed, n_touched;
   const GmRenamed *renamed; /* in the order in which they have to be done */
+  const GmTouched *touched;
 } GmMetadataLayer;
 
 bool gm_metadata_applies (const GmGraph *g);
@@ -218,11 +226,18 @@ bool gm_synthetic_base_leave (const GmBaseLayer *layer, GmTensor *const *outer,
 
 /* output GM_NO_ID: input is written, but another layer gives out what.  n_writes: how often the
  * plain program writes to it, and so advances its version. */
-typedef struct { GmInnerInput input; GmInnerOutput output; uint32_t n_writes; } GmMutation;
+typedef struct {
+  GmInnerInput input;
+  GmInnerOutput output;
+  uint32_t n_writes;
+  bool no_grad; /* the elements change, the history does not */
+} GmMutation;
 
 typedef struct {
   uint32_t n_outer, n_mutations; /* inner outputs are the outer ones, then those of mutations */
   const GmMutation *mutations;   /* in the order of the inputs */
+  const uint32_t *n_writes;      /* per outer output: how often the plain program writes to it; NULL:
+                                    to none */
 } GmFunctionalLayer;
 
 /* custom.c: functions that bring their gradient.  Whether node i, a `custom` one, is where it is computed, and something arrived. */
@@ -232,7 +247,8 @@ void gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal 
 
 /* The graph without MUTATE nodes.  `differentiate` false: nothing requires grad any more.
  * Errors: GM_ERROR_UNSUPPORTED for a write that has no functional form (through an expand;
- * through a detach or with gradients off to what takes part in the gradient; to a constant),
+ * through a detach or with gradients off to what takes part in the gradient and is no input, or is
+ * read afterwards; to a constant),
  * naming the line.  elsewhere: inputs whose new contents another layer gives out; NULL for none. */
 GmGraph *gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere,
                            GmArena *arena, GmFunctionalLayer *layer, GError **error);
@@ -270,6 +286,7 @@ typedef struct {
   uint32_t n_inputs, n_outputs, n_tangents, n_grads;
   const GmInnerOutput *tangents; /* per tangent: the output it belongs to */
   const GmInnerInput *grads;     /* per gradient: the input it belongs to */
+  const uint32_t *n_terms;       /* per gradient: of how many it is the sum */
 } GmJoint;
 
 bool gm_join (const GmGraph *functional, GmArena *arena, GmJoint *joint, GError **error);
@@ -290,6 +307,7 @@ typedef struct {
   const GmSavedValue *saved;        /* the backward's inputs 0 .. n_saved */
   const uint32_t *tangents;    /* then these tangents of the joint graph, the ones that are read */
   const GmGradSource *sources; /* per gradient of the joint graph */
+  const uint32_t *places; /* per value of the joint graph: which saved value it is, or GM_NO_ID */
 } GmParts;
 
 /* DEFAULT saves what the backward reads and computes nothing twice that costs arithmetic.  MIN_CUT

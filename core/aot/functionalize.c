@@ -30,6 +30,9 @@ typedef struct {
   uint32_t *writes; /* per root: the count */
   GmVal *written;   /* per object: what the last write to it stored, or NULL */
   uint32_t *when;   /* per object: the count of writes to its root after that */
+  bool *quiet;      /* per input that requires grad: its elements were written behind autograd's
+                       back, so its history is no longer that of its value here */
+  bool differentiate;
 } Rewrite;
 
 static GmVal
@@ -139,12 +142,27 @@ scatter_back (Rewrite *r, const GmNode *n, GmVal base, GmVal elements)
       return elements;
     return refuse (r, n, "to an expanded tensor, where several elements are one place in memory");
   case GM_OP_detach:
-    if (m->requires_grad || gm_b_meta (b, elements)->requires_grad)
-      return refuse (r, n, "through detach () to a tensor that takes part in the gradient");
+    if (gm_b_meta (b, elements)->requires_grad)
+      return refuse (r, n, "through detach () of what takes part in the gradient");
     return elements;
   default:
     return refuse (r, n, "through a view without inverse");
   }
+}
+
+/* Whether a write to v leaves the history of what v is a view of alone. */
+static bool
+is_quiet (const Rewrite *r, const GmNode *write)
+{
+  const GmGraph *g = r->g;
+
+  if (gm_views_no_grad (g, write))
+    return true;
+  for (GmValueId v = gm_views_object (g, write->in[0]), parent;
+       (parent = gm_views_parent (g, v)) != GM_NO_ID; v = parent)
+    if (producer (g, v)->op == GM_OP_detach)
+      return true;
+  return false;
 }
 
 /* The object `v` now holds `elements`, which have its shape and dtype. */
@@ -166,22 +184,77 @@ store (Rewrite *r, GmValueId v, GmVal elements)
   }
 }
 
+/* `elements`, which have no history, in the place of `old`, which has one: as in eager, the result
+ * still requires grad, and zeros go back. */
+static GmVal
+overwrite (Rewrite *r, GmVal old, GmVal elements)
+{
+  GmBuilder *b = &r->b.base;
+  const GmMeta m = *gm_b_meta (b, old);
+  GmAttrs all = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_START | 1u << GM_ATTR_STOP | 1u << GM_ATTR_STEP,
+                  .dim = 0, .start = 0, .stop = 1, .step = 1 };
+  int64_t one = 1;
+
+  if (m.ndim > 0) {
+    all.stop = m.sizes[0];
+    return add (r, GM_OP_slice_scatter, (const GmVal[]){ old, elements }, 2, &all);
+  }
+  GmVal in[2] = { gm_b_view (b, old, 1, &one), gm_b_view (b, elements, 1, &one) };
+  return gm_b_view (b, add (r, GM_OP_slice_scatter, in, 2, &all), 0, NULL);
+}
+
+/* Operand i of n is read as something with a history that it no longer has. */
+static void
+check_quiet (Rewrite *r, const GmNode *n, uint32_t i)
+{
+  const GmGraph *g = r->g;
+
+  if (r->quiet[gm_views_root (g, n->in[i])] && gm_graph_meta (g, n->in[i])->requires_grad
+      && gm_graph_meta (g, n->out)->requires_grad && gm_op_is_differentiable (n->op, (int) i))
+    refuse (r, n, "with gradients off to a tensor whose gradient is asked for afterwards");
+}
+
+/* copy_ (dst, src).  A write behind autograd's back may go to an input that is not read with
+ * gradients afterwards: what it holds then has no history in this graph. */
+static void
+rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
+{
+  GmBuilder *b = &r->b.base;
+  GmValueId root = gm_views_root (r->g, n->in[0]);
+  bool is_input = gm_graph_value (r->g, root)->node == GM_NO_ID;
+  bool quiet = is_quiet (r, n);
+  bool protects = gm_graph_meta (r->g, root)->requires_grad && r->differentiate;
+
+  check_quiet (r, n, 1);
+  GmVal src = gm_b_expand (b, gm_b_cast (b, current (r, n->in[1]), m->dtype), m->ndim, m->sizes);
+  if (gm_views_no_grad (r->g, n))
+    src = add (r, GM_OP_detach, &src, 1, NULL);
+  if (r->quiet[root] && !quiet)
+    refuse (r, n, "of something with a history, after a write with gradients off");
+  if (quiet && !is_input && gm_b_meta (b, current (r, root))->requires_grad)
+    refuse (r, n, "with gradients off to a tensor that takes part in the gradient");
+  if (quiet && is_input && protects && r->writes[root] > 0 && !r->quiet[root])
+    refuse (r, n, "with gradients off, after one with a history");
+  GmVal old = current (r, n->in[0]);
+  if (!quiet && old && gm_b_meta (b, old)->requires_grad && !gm_b_meta (b, src)->requires_grad)
+    src = overwrite (r, old, src);
+  store (r, n->in[0], src);
+  if (!quiet || !is_input || !protects || gm_b_failed (b))
+    return;
+  r->quiet[root] = true;
+  if (gm_b_meta (b, r->now[root])->requires_grad)
+    r->now[root] = add (r, GM_OP_detach, &r->now[root], 1, NULL);
+}
+
 static void
 rewrite_node (Rewrite *r, const GmNode *n)
 {
-  GmBuilder *b = &r->b.base;
   const GmMeta *m = gm_graph_meta (r->g, n->out);
 
   r->b.where = n->where;
   r->b.tag = (GmNodeTag) n->tag;
   if (gm_ops[n->op].family == GM_FAMILY_MUTATE) { /* copy_ (dst, src) */
-    GmVal src = gm_b_expand (b, gm_b_cast (b, current (r, n->in[1]), m->dtype), m->ndim, m->sizes);
-    if (gm_views_no_grad (r->g, n)) {
-      if (gm_b_meta (b, current (r, gm_views_root (r->g, n->in[0])))->requires_grad)
-        refuse (r, n, "with gradients off to a tensor that takes part in the gradient");
-      src = add (r, GM_OP_detach, &src, 1, NULL);
-    }
-    store (r, n->in[0], src);
+    rewrite_write (r, n, m);
   } else if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT) {
     current (r, n->out);
   } else if (n->op == GM_OP_constant) {
@@ -190,8 +263,10 @@ rewrite_node (Rewrite *r, const GmNode *n)
   } else {
     GmVal in[n->n_in + 1];
 
-    for (uint32_t i = 0; i < n->n_in; i++)
+    for (uint32_t i = 0; i < n->n_in; i++) {
+      check_quiet (r, n, i);
       in[i] = current (r, n->in[i]);
+    }
     GmVal out = as_recorded (r, n, add (r, n->op, in, (int) n->n_in, n->attrs));
     r->now[n->out] = with_strides_of (r, out, m);
   }
@@ -209,13 +284,29 @@ final_elements (Rewrite *r, GmValueId v)
   return current (r, v);
 }
 
+static const uint32_t *
+count_writes (const Rewrite *r, GmArena *arena)
+{
+  const GmGraph *g = r->g;
+  uint32_t *n = gm_arena_newn (arena, uint32_t, g->outputs->len), any = 0;
+
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    GmValueId root = gm_views_root (g, g_array_index (g->outputs, GmGraphOutput, i).value);
+    bool is_input = gm_graph_value (g, root)->node == GM_NO_ID;
+    any |= n[i] = is_input ? 0 : r->writes[root];
+  }
+  return any ? n : NULL;
+}
+
 static void
 add_outputs (Rewrite *r, const bool *elsewhere, GmArena *arena, GmFunctionalLayer *layer)
 {
   const GmGraph *g = r->g;
   GmMutation *mutations = gm_arena_newn (arena, GmMutation, g->inputs->len);
 
-  *layer = (GmFunctionalLayer){ .n_outer = g->outputs->len, .mutations = mutations };
+  *layer = (GmFunctionalLayer){ .n_outer = g->outputs->len,
+                                .mutations = mutations,
+                                .n_writes = count_writes (r, arena) };
   for (uint32_t i = 0; i < g->outputs->len && !gm_b_failed (&r->b.base); i++) {
     const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
     GmVal v = o->kind == GM_OUTPUT_MUTATION ? final_elements (r, o->value) : current (r, o->value);
@@ -227,11 +318,16 @@ add_outputs (Rewrite *r, const bool *elsewhere, GmArena *arena, GmFunctionalLaye
     if (r->writes[input] == 0)
       continue;
     if (elsewhere && elsewhere[i]) {
-      mutations[layer->n_mutations++] = (GmMutation){ { i }, { GM_NO_ID }, r->writes[input] };
+      if (r->quiet[input])
+        gm_b_fail (&r->b.base, GM_ERROR_UNSUPPORTED,
+                   "cannot compile a write with gradients off to inputs that share memory and take "
+                   "part in the gradient: keep it out of the compiled function");
+      mutations[layer->n_mutations++] = (GmMutation){ { i }, { GM_NO_ID }, r->writes[input], false };
       continue;
     }
-    mutations[layer->n_mutations++] =
-        (GmMutation){ { i }, { r->b.graph->outputs->len }, r->writes[input] };
+    mutations[layer->n_mutations++] = (GmMutation){
+      { i }, { r->b.graph->outputs->len }, r->writes[input], r->quiet[input]
+    };
     gm_graph_add_output (r->b.graph, gm_id_from_val (r->now[input]), GM_OUTPUT_MUTATION);
   }
 }
@@ -246,7 +342,9 @@ gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere, G
                 .seen = gm_arena_newn (arena, uint32_t, g->values->len),
                 .writes = gm_arena_newn (arena, uint32_t, g->values->len),
                 .written = gm_arena_newn (arena, GmVal, g->values->len),
-                .when = gm_arena_newn (arena, uint32_t, g->values->len) };
+                .when = gm_arena_newn (arena, uint32_t, g->values->len),
+                .quiet = gm_arena_newn (arena, bool, g->values->len),
+                .differentiate = differentiate };
 
   gm_graph_share_customs (out, g);
   gm_graph_builder_init (&r.b, out);
@@ -308,14 +406,21 @@ bool
 gm_functionalize_write_back (const GmFunctionalLayer *l, GmTensor *const *inputs,
                              GmTensor *const *inner, GError **error)
 {
+  for (uint32_t i = 0; l->n_writes && i < l->n_outer; i++)
+    inner[i]->storage->version += l->n_writes[i];
   for (uint32_t i = 0; i < l->n_mutations; i++) {
     const GmMutation *m = &l->mutations[i];
     GmTensor *input = inputs[m->input.i];
 
-    if (m->output.i == GM_NO_ID)
+    if (m->output.i == GM_NO_ID) { /* whoever gives the contents out counts none */
+      input->storage->version += m->n_writes;
       continue;
-    if (!gm_autograd_into (input, GM_OP_copy, (GmTensor *const[]){ inner[m->output.i] }, 1, NULL,
-                           error))
+    }
+    bool was = gm_grad_set_enabled (gm_grad_enabled () && !m->no_grad);
+    bool ok = gm_autograd_into (input, GM_OP_copy, (GmTensor *const[]){ inner[m->output.i] }, 1,
+                                NULL, error);
+    gm_grad_set_enabled (was);
+    if (!ok)
       return false;
     input->storage->version += m->n_writes - 1;
   }

@@ -16,11 +16,13 @@
 typedef struct {
   GmGraphBuilder b;
   GmVal *grad; /* per value of the function: the sum so far, NULL for none */
+  uint32_t *n_terms; /* per value of the function: of how many */
 } Join;
 
 static void
 accumulate (Join *j, GmValueId v, GmVal g)
 {
+  j->n_terms[v]++;
   j->grad[v] = j->grad[v] ? gm_b (&j->b.base, add, j->grad[v], g) : g;
 }
 
@@ -93,6 +95,7 @@ static void
 add_gradients (const Join *j, const GmGraph *g, GmArena *arena, GmJoint *joint)
 {
   GmInnerInput *grads = gm_arena_newn (arena, GmInnerInput, g->inputs->len);
+  uint32_t *n_terms = gm_arena_newn (arena, uint32_t, g->inputs->len);
 
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmValueId v = g_array_index (g->inputs, GmValueId, i);
@@ -100,16 +103,19 @@ add_gradients (const Join *j, const GmGraph *g, GmArena *arena, GmJoint *joint)
     if (!gm_graph_meta (g, v)->requires_grad || !j->grad[v])
       continue;
     gm_graph_add_output (joint->graph, gm_id_from_val (j->grad[v]), GM_OUTPUT_GRAD);
+    n_terms[joint->n_grads] = j->n_terms[v];
     grads[joint->n_grads++] = (GmInnerInput){ i };
   }
   joint->grads = grads;
+  joint->n_terms = n_terms;
 }
 
 bool
 gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
 {
   g_autoptr (GmGraph) out = gm_graph_new ("joint", arena);
-  Join j = { .grad = gm_arena_newn (arena, GmVal, g->values->len) };
+  Join j = { .grad = gm_arena_newn (arena, GmVal, g->values->len),
+             .n_terms = gm_arena_newn (arena, uint32_t, g->values->len) };
 
   *joint = (GmJoint){ .graph = out, .n_inputs = g->inputs->len, .n_outputs = g->outputs->len };
   if (!gm_copy_values (out, g, error))

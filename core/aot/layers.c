@@ -83,6 +83,30 @@ run_bases (Way *w, bool differentiate, GArray *overlaps, GError **error)
   return go_on (w, next);
 }
 
+/* A view that was taken with gradients off gets a history when what it is a view of gets another
+ * one; one that is taken again after the call does not. */
+static bool
+check_quiet_views (const Way *w, GError **error)
+{
+  const GmLayers *l = w->layers;
+
+  for (uint32_t k = 0; l->has_bases && k < l->alias.n_replays; k++) {
+    uint32_t slot = l->alias.replays[k].slot;
+    while (slot >= l->alias.n_inputs + l->alias.n_inner)
+      slot = l->alias.replays[slot - l->alias.n_inputs - l->alias.n_inner].slot;
+    for (uint32_t b = 0; l->alias.replays[k].no_grad && b < l->bases.n_bases; b++)
+      for (uint32_t i = l->bases.first[b]; i < l->bases.first[b + 1]; i++)
+        if (l->bases.outer[i].i == slot && l->bases.sources[b].meta.requires_grad) {
+          g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                       "a view that is taken with gradients off is given out, and its memory, which "
+                       "takes part in the gradient, is written to under another name: keep the "
+                       "write out of the compiled function");
+          return false;
+        }
+  }
+  return true;
+}
+
 static bool
 run_functionalize (Way *w, bool differentiate, GError **error)
 {
@@ -118,7 +142,7 @@ gm_layers_apply (const GmGraph *g, bool differentiate, GmArena *arena, GmLayers 
   note_inputs (g, arena, l);
   if (run_metadata (&w, overlaps, error) && run_dedupe (&w, overlaps, error)
       && go_on (&w, gm_output_alias (w.at, arena, &l->alias, error))
-      && run_bases (&w, differentiate, overlaps, error)
+      && run_bases (&w, differentiate, overlaps, error) && check_quiet_views (&w, error)
       && run_functionalize (&w, differentiate, error)) {
     l->n_overlaps = overlaps->len;
     l->overlaps = gm_arena_copy (arena, overlaps->data, overlaps->len * sizeof (GmOverlap));

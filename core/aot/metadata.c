@@ -18,11 +18,17 @@
 /* -- Graph ------------------------------------------------------------------------------------- */
 
 typedef struct {
+  uint32_t node; /* set_ */
+  bool within;   /* the object stays in its memory, so that this advances its version */
+} Change;
+
+typedef struct {
   const GmGraph *g;
   GmGraph *out;
   GmValueId *map; /* per value of g */
   bool *changes;  /* per object of g */
-  GArray *sets;   /* uint32_t: the set_ nodes that matter, in order */
+  GArray *sets;   /* Change: those that matter, in order */
+  GArray *lost;   /* GmValueId of `out`: memory in which some do not, once each */
 } Rewrite;
 
 bool
@@ -59,6 +65,14 @@ takes_history_along (const Rewrite *r, const GmNode *n)
          && memory_of (r, n->in[0]) != memory_of (r, n->in[1]);
 }
 
+/* A change in the memory that n's object has is not made by itself. */
+static void
+lose (Rewrite *r, const GmNode *n)
+{
+  GmValueId memory = memory_of (r, n->in[0]);
+  g_array_append_val (r->lost, memory);
+}
+
 static bool
 rewrite_set (Rewrite *r, uint32_t node, GError **error)
 {
@@ -78,15 +92,19 @@ rewrite_set (Rewrite *r, uint32_t node, GError **error)
   }
   /* within one memory, the last change says all; to other memory and back is not the same as never
    */
+  Change change = { node, memory_of (r, n->in[0]) == memory_of (r, n->in[1]) };
   for (uint32_t i = r->sets->len; i-- > 0;) {
-    uint32_t last = g_array_index (r->sets, uint32_t, i);
-    if (object_of (r->g, gm_graph_node (r->g, last)->in[0]) != object)
+    Change last = g_array_index (r->sets, Change, i);
+    if (object_of (r->g, gm_graph_node (r->g, last.node)->in[0]) != object)
       continue;
-    if (memory_of (r, n->in[0]) == memory_of (r, n->in[1]))
+    if (change.within) {
+      lose (r, n);
+      change.within = last.within;
       g_array_remove_index (r->sets, i);
+    }
     break;
   }
-  g_array_append_val (r->sets, node);
+  g_array_append_val (r->sets, change);
   r->map[n->out] = r->map[n->in[1]];
   r->changes[object] = true;
   return true;
@@ -125,6 +143,35 @@ input_index (const GmGraph *g, GmValueId v)
   return GM_NO_ID;
 }
 
+/* A view of an object that has taken other memory has that object as its base, and would get the
+ * other tensor. */
+static bool
+check_views_of_moved (const Rewrite *r, GError **error)
+{
+  const GmGraph *g = r->g;
+
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    GmValueId v = g_array_index (g->outputs, GmGraphOutput, i).value;
+    bool is_view = false;
+    for (uint32_t node; (node = gm_graph_value (g, v)->node) != GM_NO_ID;) {
+      const GmNode *n = gm_graph_node (g, node);
+      GmFamily family = gm_ops[n->op].family;
+      if (family != GM_FAMILY_MOVEMENT && family != GM_FAMILY_MUTATE)
+        break;
+      is_view |= family == GM_FAMILY_MOVEMENT;
+      if (n->op == GM_OP_set_ && is_view && memory_of (r, n->in[0]) != memory_of (r, n->in[1])) {
+        g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                     "cannot compile a function that gives out a view of a tensor after giving it "
+                     "other memory (%s): keep set_ () out of the compiled function",
+                     n->where ? n->where : "line unknown");
+        return false;
+      }
+      v = n->in[0];
+    }
+  }
+  return true;
+}
+
 /* An object that has changed is given out as it was: identity is what matters, the shim does the
  * rest. */
 static void
@@ -155,21 +202,42 @@ add_renamed (Rewrite *r, GmArena *arena, GmMetadataLayer *layer)
   GmRenamed *renamed = gm_arena_newn (arena, GmRenamed, r->sets->len);
 
   for (uint32_t k = 0; k < r->sets->len; k++) {
-    uint32_t node = g_array_index (r->sets, uint32_t, k);
-    const GmNode *n = gm_graph_node (r->g, node);
+    Change change = g_array_index (r->sets, Change, k);
+    const GmNode *n = gm_graph_node (r->g, change.node);
     GmValueId object = object_of (r->g, n->in[0]);
     uint32_t input = input_index (r->g, object), output = output_of (r->g, object);
 
-    if (input == GM_NO_ID && output == GM_NO_ID)
+    if (input == GM_NO_ID && output == GM_NO_ID) {
+      if (change.within)
+        lose (r, n);
       continue;
+    }
     renamed[layer->n_renamed++] = (GmRenamed){ .is_input = input != GM_NO_ID,
                                                .input = { input },
                                                .object = { output },
                                                .becomes = { r->out->outputs->len },
-                                               .node = node };
+                                               .node = change.node };
     gm_graph_add_output (r->out, r->map[n->out], GM_OUTPUT_USER);
   }
   layer->renamed = renamed;
+}
+
+static void
+add_touched (const Rewrite *r, GmArena *arena, GmMetadataLayer *layer)
+{
+  GmTouched *touched = gm_arena_newn (arena, GmTouched, r->lost->len);
+
+  for (uint32_t k = 0; k < r->lost->len; k++) {
+    GmValueId memory = g_array_index (r->lost, GmValueId, k);
+    uint32_t input = input_index (r->out, memory), i = 0;
+    while (i < r->out->outputs->len
+           && gm_views_root (r->out, g_array_index (r->out->outputs, GmGraphOutput, i).value)
+                  != memory)
+      i++;
+    if (input != GM_NO_ID || i < r->out->outputs->len)
+      touched[layer->n_touched++] = (GmTouched){ input != GM_NO_ID, { input }, { i } };
+  }
+  layer->touched = touched;
 }
 
 /* A second name of the same tensor would have to change with it. */
@@ -189,16 +257,18 @@ gm_metadata (const GmGraph *g, GmArena *arena, GmMetadataLayer *layer, GArray *o
              GError **error)
 {
   g_autoptr (GmGraph) out = gm_graph_new (g->name, arena);
-  g_autoptr (GArray) sets = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  g_autoptr (GArray) sets = g_array_new (FALSE, FALSE, sizeof (Change));
+  g_autoptr (GArray) lost = g_array_new (FALSE, FALSE, sizeof (GmValueId));
   Rewrite r = { g, out, gm_arena_newn (arena, GmValueId, g->values->len),
-                gm_arena_newn (arena, bool, g->values->len), sets };
+                gm_arena_newn (arena, bool, g->values->len), sets, lost };
 
   gm_graph_share_customs (out, g);
-  if (!rewrite_values (&r, error))
+  if (!rewrite_values (&r, error) || !check_views_of_moved (&r, error))
     return NULL;
   *layer = (GmMetadataLayer){ .n_outer = g->outputs->len };
   add_outer_outputs (&r);
   add_renamed (&r, arena, layer);
+  add_touched (&r, arena, layer);
   layer->n_inner = out->outputs->len;
   note_distinct (g, layer, overlaps);
   g_assert (!gm_metadata_applies (out) && layer->n_inner == layer->n_outer + layer->n_renamed);
@@ -252,6 +322,10 @@ gm_metadata_leave (const GmMetadataLayer *l, GmTensor *const *inputs, GmTensor *
 {
   bool ok = true;
 
+  for (uint32_t k = 0; k < l->n_touched; k++) {
+    const GmTouched *t = &l->touched[k];
+    (t->is_input ? inputs[t->input.i] : inner[t->output.i])->storage->version++;
+  }
   for (uint32_t k = 0; ok && k < l->n_renamed; k++) {
     const GmRenamed *r = &l->renamed[k];
     ok = gm_autograd_set (r->is_input ? inputs[r->input.i] : inner[r->object.i],

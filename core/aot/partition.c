@@ -24,6 +24,7 @@ typedef struct {
   GmCut cut;
   GmValueId *fmap; /* per value: in the forward graph */
   GmValueId *bmap; /* per value: in the backward graph, or GM_NO_ID */
+  uint32_t *saved_as; /* per SAVED value: its place among them */
   GArray *stack;   /* GmValueId: what is to be computed */
   GArray *again;   /* GmValueId: computed again for the node at hand, in order */
   GmParts *parts;
@@ -209,6 +210,7 @@ save (Build *b, GmValueId v, const char *name, GmSavedValue *saved, GError **err
   }
   GmValueId out = g_array_index (f->outputs, GmGraphOutput, index).value;
   b->bmap[v] = gm_graph_add_input (b->parts->backward, name, gm_graph_meta (f, out));
+  b->saved_as[v] = b->parts->n_saved;
   saved[b->parts->n_saved++] = (GmSavedValue){ false, index };
   return true;
 }
@@ -231,6 +233,7 @@ add_saved (Build *b, GError **error)
         return false;
     } else {
       b->bmap[v] = gm_graph_add_input (b->parts->backward, name, gm_graph_meta (c->g, v));
+      b->saved_as[v] = b->parts->n_saved;
       saved[b->parts->n_saved++] = (GmSavedValue){ true, i };
     }
   }
@@ -241,6 +244,21 @@ add_saved (Build *b, GError **error)
       return false;
   }
   return true;
+}
+
+/* Where each value of the joint graph, as it came, is among the saved ones. */
+static const uint32_t *
+find_places (const Build *b, const GmValueId *map)
+{
+  uint32_t n = b->cut.joint->graph->values->len;
+  uint32_t *places = gm_arena_newn (b->cut.arena, uint32_t, n);
+
+  for (uint32_t v = 0; v < n; v++) {
+    GmValueId now = map[v] == GM_NO_ID ? GM_NO_ID : gm_cut_value (b->cut.g, map[v]);
+    bool saved = now != GM_NO_ID && b->cut.flags[now] & GM_CUT_SAVED;
+    places[v] = saved ? b->saved_as[now] : GM_NO_ID;
+  }
+  return places;
 }
 
 static void
@@ -425,8 +443,9 @@ gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
               const GmPartitionOptions *options, GmArena *arena, GmParts *parts, GError **error)
 {
   static const GmPartitionOptions plain = { GM_PARTITION_DEFAULT, 1 };
-  g_autoptr (GmGraph) g = gm_graph_simplify (
-      joint->graph, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena);
+  GmValueId *map = gm_arena_newn (arena, GmValueId, joint->graph->values->len);
+  g_autoptr (GmGraph) g = gm_graph_simplify_mapped (
+      joint->graph, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, map);
   g_autoptr (GArray) stack = g_array_new (FALSE, FALSE, sizeof (GmValueId));
   g_autoptr (GArray) again = g_array_new (FALSE, FALSE, sizeof (GmValueId));
   uint32_t n = g->values->len;
@@ -434,6 +453,7 @@ gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
                        gm_arena_newn (arena, uint8_t, n) },
               .fmap = gm_arena_newn (arena, GmValueId, n),
               .bmap = gm_arena_newn (arena, GmValueId, n),
+              .saved_as = gm_arena_newn (arena, uint32_t, n),
               .stack = stack,
               .again = again,
               .parts = parts };
@@ -450,8 +470,10 @@ gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
   gm_cut_mark (&b.cut, writes);
   if (parts->backward)
     decide (&b.cut);
-  if (build_forward (&b, error) && (!parts->backward || build_backward (&b, error)))
+  if (build_forward (&b, error) && (!parts->backward || build_backward (&b, error))) {
+    parts->places = parts->backward ? find_places (&b, map) : NULL;
     return true;
+  }
   g_clear_pointer (&parts->forward, gm_graph_free);
   g_clear_pointer (&parts->backward, gm_graph_free);
   return false;

@@ -19,7 +19,7 @@
  */
 #include "core/aot/plan.h"
 
-#include "core/autograd/autograd.h"
+#include "core/aot/unfold.h"
 #include "core/tensor/alloc.h"
 
 #include <string.h>
@@ -47,6 +47,9 @@ struct GmPlan {
   const GmGradSource *sources;
   const GmInnerOutput *tangent_of;
   const GmInnerInput *grad_of;
+  const uint32_t *n_terms; /* per gradient */
+  GmGraph *graph;          /* owned; NULL: no backward but the compiled one */
+  GmUnfold unfold;
 };
 
 /* -- Making one -------------------------------------------------------------------------------- */
@@ -77,6 +80,7 @@ is_direct (const GmPlan *p)
   const GmLayers *l = &p->layers;
   const GmAliasLayer *alias = &l->alias;
   bool same = alias->n_replays == 0 && l->functional.n_mutations == 0
+              && !l->functional.n_writes
               && alias->n_outer == alias->n_inner && p->n_forward == p->n_function
               && !l->has_metadata && !l->has_dedupe && !l->has_bases;
 
@@ -116,8 +120,12 @@ copy_layers (GmPlan *p, const GmLayers *from)
   l->alias.replays = KEEP (l->alias.replays, l->alias.n_replays);
   l->alias.slots = KEEP (l->alias.slots, l->alias.n_outer);
   l->functional.mutations = KEEP (l->functional.mutations, l->functional.n_mutations);
+  if (l->functional.n_writes)
+    l->functional.n_writes = KEEP (l->functional.n_writes, l->functional.n_outer);
   if (l->has_metadata)
     l->metadata.renamed = KEEP (l->metadata.renamed, l->metadata.n_renamed);
+  if (l->has_metadata)
+    l->metadata.touched = KEEP (l->metadata.touched, l->metadata.n_touched);
   if (l->has_dedupe)
     l->dedupe.from = KEEP (l->dedupe.from, l->dedupe.n_inner);
   if (l->has_bases) {
@@ -179,6 +187,18 @@ shares_grads (const GmPlan *p)
   return n != p->n_backward;
 }
 
+static void
+keep_graph (GmPlan *p, const GmPlanSpec *s)
+{
+  if (!s->graph || s->graph->customs) /* a gradient of the program's own is no row of the op table */
+    return;
+  p->graph = gm_graph_simplify (s->graph, 0, p->arena); /* a copy, under the same numbers */
+  g_assert (p->graph->values->len == s->graph->values->len);
+  p->unfold = (GmUnfold){ p->graph,   KEEP (s->parts->places, s->graph->values->len),
+                          p->tangent_of, p->grad_of,
+                          s->joint->n_tangents, s->joint->n_grads };
+}
+
 GmPlan *
 gm_plan_new (const GmPlanSpec *s)
 {
@@ -210,8 +230,10 @@ gm_plan_new (const GmPlanSpec *s)
     p->sources = KEEP (parts->sources, parts->n_grads);
     p->tangent_of = KEEP (s->joint->tangents, s->joint->n_tangents);
     p->grad_of = KEEP (s->joint->grads, s->joint->n_grads);
+    p->n_terms = KEEP (s->joint->n_terms, s->joint->n_grads);
+    keep_graph (p, s);
   }
-#undef KEEP
+
   p->direct = is_direct (p);
   p->shares_grads = shares_grads (p);
   return p;
@@ -231,6 +253,7 @@ gm_plan_unref (GmPlan *p)
     return;
   if (p->exec.data)
     p->exec.unref (p->exec.data);
+  gm_graph_free (p->graph);
   gm_arena_free (p->arena);
   g_free (p);
 }
@@ -322,6 +345,7 @@ gm_plan_check (const GmPlan *p, GmTensor *const *inputs, int n, GError **error)
 typedef struct {
   GmPlan *plan;
   GmAgNode *node; /* that owns this */
+  uint64_t seq; /* the number of the first operation, were they recorded one by one */
   GmSaved saved[];
 } History;
 
@@ -349,6 +373,23 @@ history_free (void *data)
     gm_block_give (h, bytes);
   else
     g_free (h);
+}
+
+static bool
+is_unchanged (const History *h)
+{
+  for (int i = 0; i < h->plan->n_saved; i++)
+    if (!h->saved[i].is_packed && gm_tensor_version (h->saved[i].t) != h->saved[i].version)
+      return false;
+  return true;
+}
+
+/* Whether the compiled backward would do something else than the plain one (unfold.c). */
+static bool
+needs_unfolding (const History *h, const GmAgNode *n, GmTensor *const *grads, bool create_graph)
+{
+  return create_graph || gm_autograd_order_matters (n, h->plan->n_terms)
+         || !gm_unfold_can_fill (&h->plan->unfold, grads) || !is_unchanged (h);
 }
 
 static bool
@@ -506,12 +547,13 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
   int n_in = 0;
   bool ok = true;
 
-  (void) n;
+  if (p->graph && needs_unfolding (h, n, grads, create_graph))
+    return gm_unfold_backward (&p->unfold, n, h->saved, h->seq, grads, create_graph, result, error);
   if (create_graph) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "double backward (create_graph=True) through a compiled function is not "
-                 "supported: call the function without compile, its "
-                 "eager form can be differentiated twice");
+                 "double backward (create_graph=True) through this compiled function is not "
+                 "supported: call the function without compile, its eager form can be "
+                 "differentiated twice");
     return false;
   }
   if (!check_versions (h, error))
@@ -549,6 +591,7 @@ attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
   GmTensor *edges[p->n_grads + 1], *outs[p->n_joint_tangents + 1];
 
   h->plan = gm_plan_ref (p);
+  h->seq = gm_autograd_reserve (p->graph ? p->graph->nodes->len : 0);
   for (int i = 0; i < p->n_saved; i++)
     h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index]
                                                                            : out[p->saved[i].index]) };

@@ -41,6 +41,8 @@ typedef struct {
   const GmParts *parts;
   GmPlanRandom random;
   GmPlanExec exec; /* the plan owns exec.data from gm_plan_new on */
+  const GmGraph *graph; /* the functional graph that was joined: what a backward that the compiled
+                           one cannot do is done with (unfold.h); NULL: such a one is refused */
 } GmPlanSpec;
 
 /* Copies all it needs: the arena of the compilation may die. */
@@ -66,7 +68,7 @@ bool gm_plan_check (const GmPlan *p, GmTensor *const *inputs, int n, GError **er
  * all of them on error.  Inputs that the function writes to have been written to, and those that it
  * gives another shape have it. A plan with a backward ties its outputs into autograd; backward
  * through it works once, or more often with retain_graph, and fails with GM_ERROR_RUNTIME if a
- * saved tensor was changed in place; create_graph is refused. Errors: the back end's;
+ * saved tensor was changed in place. Errors: the back end's;
  * GM_ERROR_MEMORY; GM_ERROR_RUNTIME where the plain program would refuse a write;
  * GM_ERROR_UNSUPPORTED if inputs overlap otherwise than the function was compiled for. */
 bool gm_plan_run (GmPlan *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error);

@@ -749,8 +749,11 @@ gm_synthetic_base_leave (const GmBaseLayer *l, GmTensor *const *outer,
   for (uint32_t i = 0; i < l->n_pieces; i++) {
     GmTensor *contents = inner_outputs[l->pieces[i].contents.i];
 
-    if (!gm_autograd_into (outer[l->pieces[i].target.i], GM_OP_copy, &contents, 1, NULL, error))
+    GmTensor *target = outer[l->pieces[i].target.i];
+    uint32_t version = gm_tensor_version (target); /* counted with the base's */
+    if (!gm_autograd_into (target, GM_OP_copy, &contents, 1, NULL, error))
       return false;
+    target->storage->version = version;
   }
   return true;
 }

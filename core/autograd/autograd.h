@@ -34,6 +34,9 @@ GmTensor *gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs 
 /* dst's elements become op (in ...), with torch's rules: a leaf that requires grad is refused while grad mode is on, a view rewrites its base's
  * history.  Runs without a temporary where it can.  Advances the version. */
 bool gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error);
+/* Whether that would refuse t for what it is: memory that is read-only or expanded, and with `grad` a leaf that requires grad or a view of
+ * one. */
+bool gm_autograd_may_write (GmTensor *t, bool grad, GError **error);
 /* dst becomes src in all but identity (t_, squeeze_, set_ ...): shape, strides, memory and history.  src is a view of dst with the
  * same elements, or lies in other memory.  dst's base stays its base where the memory stays; its leaf-ness follows torch's rules for in-place
  * operations.  In its own memory the version advances. */
@@ -48,6 +51,22 @@ void gm_autograd_attached (GmAgNode *n);
 GmTensor *gm_autograd_freeze (GmTensor *t);
 /* An alias of t whose history is output `nr` of n. */
 GmTensor *gm_autograd_as_output (GmTensor *t, GmAgNode *n, int nr);
+
+/* -- Functions that are taken apart: a node that stands for many, and becomes them when it is walked -------- */
+
+/* Room for n nodes in the order of creation, before the next one that is made; returns the number of the first. */
+uint64_t gm_autograd_reserve (uint64_t n);
+/* out, fresh, becomes the result of op (in ...), as if that had run, at the place `seq` in the order.  What the gradient reads must
+ * be there (gm_op_saves), other operands may be without memory. */
+void gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, uint64_t seq);
+/* An alias of t whose history is what edge i of n leads to. */
+GmTensor *gm_autograd_before (GmAgNode *n, int i, GmTensor *t);
+/* Within n's backward: walks from roots, which have histories, to what n's edges lead to, and no further.  result[i]: the sum for edge
+ * i, begun with what had arrived there before, in the one order; NULL for an edge that leads where an earlier one does. */
+bool gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, int n_roots, bool create, GmTensor **result, GError **error);
+/* Within n's backward: whether it matters in which order the terms of its results are added: something has arrived already where
+ * result i, a sum of n_terms[i], goes; or two results go to one place. */
+bool gm_autograd_order_matters (const GmAgNode *n, const uint32_t *n_terms);
 
 bool gm_tensor_requires_grad (const GmTensor *t);
 bool gm_tensor_is_leaf (const GmTensor *t);

@@ -26,6 +26,8 @@ typedef struct GmSlot {
   struct GmSlot *reader, *before; /* from where the first pass came; the slot made before this */
   GmTensor *one;    /* gradients, by output; many[] if there is more than one output */
   GmTensor **many;
+  const GmAgNode *asked; /* the node that has asked about this slot last ... */
+  uint64_t outputs;      /* ... and for which outputs */
 } Slot;
 
 typedef struct {
@@ -47,6 +49,7 @@ typedef struct Walk {
   int n_captures;
   GmTensor **result; /* of the captures */
   bool accumulate, retain, create;
+  bool through; /* a function is taken apart: captured nodes are not entered */
   uint64_t n_arrived;
 } Walk;
 
@@ -170,6 +173,18 @@ visit (Walk *w, GmAgNode *root)
   }
 }
 
+/* What has arrived in the walk around this one is where the sum begins. */
+static void
+take_arrived (Walk *w, Slot *s, uint32_t nr)
+{
+  s->visited = true;
+  if (!s->outer)
+    return;
+  GmTensor **from = slot_gradient (s->outer, nr), **to = slot_gradient (s, nr);
+  if (!*to)
+    *to = g_steal_pointer (from);
+}
+
 /* Captured nodes are marked first, so that they are known as such when a path reaches them. */
 static void
 mark_captured (Walk *w)
@@ -180,6 +195,8 @@ mark_captured (Walk *w)
     if (!s)
       s = slot_add (w, n);
     s->captured = true;
+    if (w->through)
+      take_arrived (w, s, w->captures[i].nr);
   }
 }
 
@@ -445,7 +462,7 @@ arrive (Walk *w, Slot *s, GError **error)
                       : n->hooks;
   for (uint32_t nr = 0; nr < n->n_out; nr++) {
     GmTensor **g = slot_gradient (s, nr);
-    if (!gm_hooks_run (hooks, nr, g, error))
+    if (!w->through && !gm_hooks_run (hooks, nr, g, error))
       return false;
     for (guint i = 0; n->retained && *g && w->accumulate && i < n->retained->len; i++) {
       GmRetained *r = &g_array_index (n->retained, GmRetained, i);
@@ -615,6 +632,60 @@ gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, boo
             .create = create_graph};
   bool ok = walk_run (&w, roots, grads, n, error);
   walk_end (&w);
+  return ok;
+}
+
+bool
+gm_autograd_order_matters (const GmAgNode *n, const uint32_t *n_terms)
+{
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    Slot *s = n->edges[i].node ? n->edges[i].node->slot : NULL;
+    uint32_t nr = n->edges[i].nr;
+    if (!s || s->walk != n->slot->walk)
+      continue;
+    if (s->asked != n) {
+      s->asked = n;
+      s->outputs = 0;
+    }
+    uint64_t bit = 1ull << MIN (nr, 63);
+    if (s->outputs & bit || (n_terms[i] > 1 && *slot_gradient (s, nr)))
+      return true;
+    s->outputs |= bit;
+  }
+  return false;
+}
+
+bool
+gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, int n_roots,
+                     bool create, GmTensor **result, GError **error)
+{
+  g_autofree GmAgNode **pins = g_new (GmAgNode *, n_roots + 1);
+  g_autofree Capture *captures = g_new (Capture, n->n_in + 1);
+  Walk w = {.pins = pins,
+            .captures = captures,
+            .result = result,
+            .retain = create,
+            .create = create,
+            .through = true};
+  memset (result, 0, n->n_in * sizeof *result);
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    GmEdge e = n->edges[i];
+    bool first = e.node != NULL;
+    for (int k = 0; k < w.n_captures && first; k++)
+      first = captures[k].node != e.node || captures[k].nr != e.nr;
+    if (first)
+      captures[w.n_captures++] = (Capture){e.node, e.nr, (int) i};
+  }
+  bool ok = walk_run (&w, roots, grads, n_roots, error);
+  for (int i = 0; i < w.n_captures && ok; i++) { /* what nothing was added to */
+    Slot *s = slot_find (&w, captures[i].node);
+    GmTensor **sum = s ? slot_gradient (s, captures[i].nr) : NULL;
+    if (sum && *sum && !result[captures[i].input])
+      result[captures[i].input] = g_steal_pointer (sum);
+  }
+  walk_end (&w);
+  for (uint32_t i = 0; i < n->n_in && !ok; i++)
+    g_clear_pointer (&result[i], gm_tensor_unref);
   return ok;
 }
 

@@ -411,6 +411,12 @@ write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmA
 }
 
 bool
+gm_autograd_may_write (GmTensor *t, bool grad, GError **error)
+{
+  return check_writable (t, error) && (!grad || gm_check_leaf (t, error));
+}
+
+bool
 gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
                   GError **error)
 {

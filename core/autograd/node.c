@@ -72,6 +72,18 @@ gm_node_new (GmNodeKind kind, int n_in)
   return n;
 }
 
+uint64_t
+gm_autograd_reserve (uint64_t n)
+{
+  return __atomic_fetch_add (&next_seq, n, __ATOMIC_RELAXED);
+}
+
+GmTensor *
+gm_autograd_before (GmAgNode *n, int i, GmTensor *t)
+{
+  return gm_alias_with_edge (t, n->edges[i]);
+}
+
 GmAgNode *
 gm_node_ref (GmAgNode *n)
 {

@@ -119,6 +119,17 @@ record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *at
   return true;
 }
 
+void
+gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
+                    uint64_t seq)
+{
+  GmSavedHooks *hooks = gm_saved_hooks_now; /* they have seen what the function saved */
+  gm_saved_hooks_now = NULL;
+  record (out, op, in, n_in, attrs, NULL);
+  gm_saved_hooks_now = hooks;
+  out->autograd->node->seq = seq;
+}
+
 /* A result of a view op that was not recorded still has to know which history of its base it saw.
  */
 static void

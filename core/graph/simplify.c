@@ -193,7 +193,7 @@ carry_where (GmGraph *to, const GmGraph *from, const char *where, const char **l
 }
 
 static GmGraph *
-emit (const GmSimplifyWork *w, const bool *live, GmArena *arena)
+emit (const GmSimplifyWork *w, const bool *live, GmArena *arena, GmValueId *map_out)
 {
   const GmGraph *g = w->g;
   GmGraph *to = gm_graph_new (g->name, arena);
@@ -201,6 +201,7 @@ emit (const GmSimplifyWork *w, const bool *live, GmArena *arena)
   g_autofree GmValueId *map = g_new (GmValueId, g->values->len + 1);
   g_autofree GmValueId *in = NULL;
   uint32_t most = 0;
+  memset (map, 0xff, g->values->len * sizeof *map);
   if (g->sym)
     to->sym = gm_sym_copy (g->sym);
   for (uint32_t i = 0; i < g->inputs->len; i++) {
@@ -232,11 +233,19 @@ emit (const GmSimplifyWork *w, const bool *live, GmArena *arena)
     const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
     gm_graph_add_output (to, map[w->same[o->value]], o->kind);
   }
+  for (uint32_t v = 0; map_out && v < g->values->len; v++)
+    map_out[v] = map[w->same[v]];
   return to;
 }
 
 GmGraph *
 gm_graph_simplify (const GmGraph *g, uint32_t what, GmArena *arena)
+{
+  return gm_graph_simplify_mapped (g, what, arena, NULL);
+}
+
+GmGraph *
+gm_graph_simplify_mapped (const GmGraph *g, uint32_t what, GmArena *arena, GmValueId *map)
 {
   g_autoptr (GmArena) scratch = gm_arena_new ();
   g_autofree bool *output = g_new0 (bool, g->values->len + 1),
@@ -256,5 +265,5 @@ gm_graph_simplify (const GmGraph *g, uint32_t what, GmArena *arena)
   find_escapes (&w);
   rewrite (&w);
   find_live (&w, live);
-  return emit (&w, live, arena);
+  return emit (&w, live, arena, map);
 }

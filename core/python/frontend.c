@@ -66,6 +66,28 @@ any_requires_grad (const GmGraph *g)
   return false;
 }
 
+/* Tells the graph how the memory of this call's tensors lies, if anything is changed in place: what the layers then rely on is
+ * guarded. */
+static bool
+describe_memory (const Job *job, GmGraph *g)
+{
+  const GmRecording *rec = job->rec;
+  bool any = false;
+  for (guint i = 0; i < g->nodes->len && !any; i++)
+    any = gm_ops[gm_graph_node (g, i)->op].family == GM_FAMILY_MUTATE;
+  if (!any)
+    return true;
+  PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (rec->guards) + 1);
+  if (!gm_guards_check (rec->guards, job->env, job->locals, job->target->func, slots))
+    return false; /* they held when it was recorded: an object has died since */
+  g_autofree GmTensor **tensors = g_new0 (GmTensor *, rec->n_inputs + 1);
+  for (uint32_t i = 0; i < rec->n_inputs; i++)
+    if (rec->inputs[i].slot != GM_SLOT_RNG)
+      tensors[i] = gm_py_tensor_get (slots[rec->inputs[i].slot]);
+  gm_overlap_describe (g, tensors);
+  return true;
+}
+
 static bool
 record (GmCompile *c, GError **error)
 {
@@ -94,11 +116,44 @@ record (GmCompile *c, GError **error)
     return true;
   }
   c->record.graph = g_steal_pointer (&job->rec->graph);
+  if (!describe_memory (job, c->record.graph)) {
+    c->stopped = true;
+    return true;
+  }
   c->ask.differentiate |= any_requires_grad (c->record.graph);
   for (uint32_t i = 0; i < job->rec->n_inputs; i++)
     if (job->rec->inputs[i].slot == GM_SLOT_RNG)
       c->record.random = (GmPlanRandom){ .used = true, .input = { i }, .draws = job->rec->rng_taken };
   return true;
+}
+
+/* -- Memory ------------------------------------------------------------------------------------------------------- */
+
+static bool
+overlap_holds (const void *data, const GmTensor *a, const GmTensor *b)
+{
+  return gm_overlap_holds (data, (GmTensor *const[]){ (GmTensor *) a, (GmTensor *) b });
+}
+
+static char *
+overlap_text (const void *data)
+{
+  return gm_overlap_text (data);
+}
+
+/* What the plan takes for granted about its inputs' memory becomes guards. */
+static void
+guard_memory (GmEntry *e)
+{
+  uint32_t n = 0;
+  const GmOverlap *overlaps = e->plan ? gm_plan_overlaps (e->plan, &n) : NULL;
+  for (uint32_t i = 0; i < n; i++) {
+    GmOverlap pair = overlaps[i];
+    uint32_t a = e->input_slots[pair.a.i], b = e->input_slots[pair.b.i];
+    pair.a.i = 0;
+    pair.b.i = 1;
+    gm_guards_add_memory (e->guards, a, b, &(GmMemoryFact){ overlap_holds, overlap_text, g_memdup2 (&pair, sizeof pair) });
+  }
 }
 
 /* -- a: assemble ------------------------------------------------------------------------------------------------- */
@@ -121,6 +176,7 @@ assemble (GmCompile *c, GError **error)
   for (uint32_t i = 0; i < rec->n_inputs; i++)
     if (rec->inputs[i].slot != GM_SLOT_RNG)
       e->input_slots[e->n_inputs++] = rec->inputs[i].slot;
+  guard_memory (e);
   e->ret = g_steal_pointer (&rec->ret);
   e->rest = g_steal_pointer (&job->rest);
   e->sets_grad = rec->sets_grad || e->rest || !e->ret; /* the long ending may set it */
@@ -247,6 +303,7 @@ set_host (void)
     .function_apply = package_attr ("gramme._core", "function_apply"),
     .context_type = package_attr ("gramme._core", "FunctionCtx"),
     .fields_type = fields_type,
+    .may_write = gm_autograd_may_write,
     .type_dict = type_dict,
     .method_wrapper_type = Py_TYPE (wrapper),
     .marked_type = &gm_py_marked_type,

@@ -3,8 +3,8 @@
  * that eager runs.
  *
  * The recorder's builder is the graph's, with three entries of its own: `op` marks results as free
- * of gradients while grad mode is off, `into` refuses in-place writes that have no functional form
- * and notes the others, `item` and `random` become a break and an input.  So what is recorded
+ * of gradients while grad mode is off, `into` and `set` refuse changes in place that have no
+ * functional form and note the others, `item` and `random` become a break and an input.  So what is recorded
  * cannot differ from what eager does by more than the builder.
  */
 #include "core/trace/exception.h"
@@ -33,12 +33,15 @@ root_of (const GmGraph *g, GmValueId v)
   }
 }
 
+/* Whether there are views of root's memory; `quiet`: taken with gradients off, though it has one. */
 static bool
-has_views (const GmGraph *g, GmValueId root)
+has_views (const GmGraph *g, GmValueId root, bool quiet)
 {
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
-    if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT && root_of (g, n->out) == root)
+    if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT && root_of (g, n->out) == root
+        && (!quiet || (n->op != GM_OP_detach && !gm_graph_meta (g, n->out)->requires_grad
+                       && gm_graph_meta (g, n->in[0])->requires_grad)))
       return true;
   }
   return false;
@@ -71,6 +74,48 @@ record_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *a
   return v;
 }
 
+/* Whether autograd sees v apart from what it is a view of. */
+static bool
+is_detached (const GmGraph *g, GmValueId v, GmValueId root)
+{
+  while (v != root) {
+    const GmNode *n = gm_graph_node (g, gm_graph_value (g, v)->node);
+    if (n->op == GM_OP_detach)
+      return true;
+    v = n->in[0];
+  }
+  return false;
+}
+
+static const GmTracker *
+tracker_of_input (const GmRecorder *r, GmValueId input)
+{
+  for (uint32_t i = 0; i < r->inputs->len; i++)
+    if (g_array_index (r->inputs, GmInput, i).value == input)
+      return g_array_index (r->inputs, GmInput, i).tracker;
+  return NULL;
+}
+
+/* The write may be refused by what no graph says of an input: leaf-ness, memory that is read-only.
+ * Eager would raise here, and with a guard a later call that it would refuse is another one. */
+static bool
+may_write_input (GmRecorder *r, GmValueId input, GmOp op, bool grad)
+{
+  const GmTracker *t = tracker_of_input (r, input);
+  g_autoptr (GError) error = NULL;
+  if (t == NULL)
+    return true;
+  if (!gm_host.may_write (gm_host_tensor (t->real), grad, &error)) {
+    gm_record_break (r, GM_BREAK_TENSOR_ERROR, gm_ops[op].name, error->message);
+    return false;
+  }
+  gm_guard (r, WRITABLE, t->source, .index = grad);
+  return true;
+}
+
+/* With gradients off, or through a detach, the elements of an input that requires grad change and
+ * its history does not: it keeps its value in the graph, which functionalize brings up to date.
+ * Refused: what would change what other names of the memory require, or a history half way. */
 static GmVal
 record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
 {
@@ -83,18 +128,43 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
   bool had = gm_graph_meta (g, id)->requires_grad,
        root_had = gm_graph_meta (g, root)->requires_grad;
   bool on = gm_grad_mode_get (r), gains = false;
+  bool recorded = on && !is_detached (g, id, root);
   for (int i = 0; i < n_in && on; i++)
     gains |= in[i] && gm_graph_meta (g, gm_id_from_val (in[i]))->requires_grad;
+  if (op == GM_OP_copy && in[0] == dst && (!on || !(had || root_had)))
+    return dst; /* eager writes nothing */
   bool constant =
       !is_input && gm_graph_node (g, gm_graph_value (g, root)->node)->op == GM_OP_constant;
-  bool refused = constant || (is_input && (root_had || had || gains))
-                 || (!is_input && !on && (root_had || had))
-                 || (!is_input && gains && !had && (id != root || has_views (g, root)));
-  if (refused) {
+  bool refused = constant || (!is_input && !recorded && (root_had || had))
+                 || (recorded && root_had && (!had || has_views (g, root, true)))
+                 || (gains && !had && (id != root || has_views (g, root, false)));
+  if (refused)
     gm_record_break (r, GM_BREAK_TENSOR_INPLACE_GRAD, gm_ops[op].name);
+  if (refused || (is_input && !may_write_input (r, root, op, recorded)))
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
-  }
   GmVal v = graph_vtable->into (base, dst, op, in, n_in, attrs);
+  if (!v)
+    return NULL;
+  g_array_append_val (r->mutated, root);
+  if (on)
+    return v;
+  gm_graph_meta (g, gm_id_from_val (v))->requires_grad = 0;
+  return had ? dst : v;
+}
+
+/* What a tensor becomes is another value; who held the old one as a view keeps it. */
+static GmVal
+record_set (GmBuilder *base, GmVal dst, GmVal src)
+{
+  GmRecorder *r = recorder_of (base);
+  if (base->error || dst == NULL || src == NULL)
+    return NULL;
+  GmValueId root = root_of (r->graph, gm_id_from_val (dst));
+  if (gm_graph_value (r->graph, root)->node == GM_NO_ID
+      && gm_graph_meta (r->graph, root)->requires_grad
+      && !may_write_input (r, root, GM_OP_set_, gm_grad_mode_get (r)))
+    return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
+  GmVal v = graph_vtable->set (base, dst, src);
   if (v)
     g_array_append_val (r->mutated, root);
   return v;
@@ -133,9 +203,11 @@ gm_api_builder_init (GmRecorder *r)
   r->vtable = *graph_vtable;
   r->vtable.op = record_op;
   r->vtable.into = record_into;
+  r->vtable.set = record_set;
   r->vtable.random = record_random;
   r->vtable.item = record_item;
   r->builder.base.vt = &r->vtable;
+  r->builder.may_set = true;
 }
 
 /* -- Values to arguments --------------------------------------------------- */

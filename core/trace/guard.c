@@ -158,6 +158,12 @@ constant_equals (PyObject *a, PyObject *b)
   return same == 1;
 }
 
+static inline bool
+memory_holds (const GmMemoryFact *fact, PyObject *a, PyObject *b)
+{
+  return fact->holds (fact->data, gm_host_tensor (a), gm_host_tensor (b));
+}
+
 static bool
 key_equals (PyObject *a, PyObject *b)
 {
@@ -352,6 +358,13 @@ modes_text (uint32_t modes)
 }
 
 static char *
+memory_text (const GmMemoryFact *fact, const char *other)
+{
+  g_autofree char *text = fact->text (fact->data);
+  return g_strdup_printf ("%s (and %s)", text, other);
+}
+
+static char *
 tensor_text (const GmMeta *m)
 {
   g_autofree char *shape = gm_meta_text (m);
@@ -448,8 +461,10 @@ found_text (const GmCheck *c, const GmCallEnv *env, PyObject *const *slots)
     return g_strdup ("another object");
   case GM_GUARD_DISTINCT:
     return g_strdup ("the same object");
-  case GM_GUARD_NO_OVERLAP:
-    return g_strdup ("shared memory");
+  case GM_GUARD_MEMORY:
+    return g_strdup ("otherwise");
+  case GM_GUARD_WRITABLE:
+    return g_strdup ("a leaf that requires grad, a view of one, or memory that is read-only");
   case GM_GUARD_CLASS_LOOKUP:
   case GM_GUARD_CLASS_DICT:
   case GM_GUARD_GLOBAL_ABSENT:
@@ -737,6 +752,32 @@ gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, ui
   return g;
 }
 
+static const char *
+slot_name (const GmGuards *g, uint32_t slot)
+{
+  for (uint32_t i = 0; i < g->n; i++)
+    if (g->checks[i].kind < GM_GUARD_BACKEND_MATCH && g->checks[i].out == slot && g->sources[i])
+      return g->sources[i];
+  return "?";
+}
+
+void
+gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFact *fact)
+{
+  uint32_t n = g->n++;
+  g->checks = g_renew (GmCheck, g->checks, g->n);
+  g->sources = g_renew (char *, g->sources, g->n);
+  g->wheres = g_renew (char *, g->wheres, g->n);
+  g->checks[n] = (GmCheck){ .kind = GM_GUARD_MEMORY,
+                            .in = a,
+                            .index = b,
+                            .ptr = g_memdup2 (fact, sizeof *fact),
+                            .ptr2 = slot_name (g, b) };
+  g->sources[n] = (char *) slot_name (g, a);
+  g->wheres[n] = NULL;
+  g->n_guards++;
+}
+
 GmGuards *
 gm_guards_ref (GmGuards *g)
 {
@@ -751,7 +792,9 @@ gm_guards_unref (GmGuards *g)
     return;
   for (uint32_t i = 0; i < g->n; i++) {
     GmCheck *c = &g->checks[i];
-    if (c->kind == GM_GUARD_TENSOR)
+    if (c->kind == GM_GUARD_MEMORY)
+      g_free (((const GmMemoryFact *) c->ptr)->data);
+    if (c->kind == GM_GUARD_TENSOR || c->kind == GM_GUARD_MEMORY)
       g_free ((void *) c->ptr);
   }
   for (uint32_t i = 0; i < g->held->len; i++)

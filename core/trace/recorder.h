@@ -58,7 +58,7 @@ typedef struct {
 typedef struct {
   uint8_t kind;           /* GM_GUARD_* */
   const GmSource *source; /* NULL for those on the call's state */
-  const GmSource *other;  /* SAME, DISTINCT, NO_OVERLAP */
+  const GmSource *other;  /* SAME, DISTINCT */
   PyObject *obj, *key;
   int64_t index;
   const void *ptr;

@@ -461,26 +461,6 @@ is_mutated (const GmRecorder *r, GmValueId value)
   return false;
 }
 
-/* A tensor that is written to must not share memory with another input: then the graph's order of
- * reads and writes would lie. */
-static void
-guard_overlap (GmRecorder *r)
-{
-  for (uint32_t i = 0; i < r->inputs->len; i++) {
-    const GmInput *a = &g_array_index (r->inputs, GmInput, i);
-    for (uint32_t k = 0; k < r->inputs->len && a->tracker && is_mutated (r, a->value); k++) {
-      const GmInput *b = &g_array_index (r->inputs, GmInput, k);
-      if (k == i || b->tracker == NULL)
-        continue;
-      if (gm_tensor_may_overlap (gm_host_tensor (a->tracker->real),
-                                 gm_host_tensor (b->tracker->real)))
-        gm_record_break (r, GM_BREAK_TENSOR_OVERLAP, a->tracker->source->name,
-                         b->tracker->source->name);
-      gm_guard (r, NO_OVERLAP, a->tracker->source, .other = b->tracker->source);
-    }
-  }
-}
-
 /* Objects that were told apart must stay apart, if one of them is changed. */
 static void
 guard_distinct (GmRecorder *r)
@@ -550,7 +530,6 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
   rec->n_effects = 0;
   gm_generators_finish (r);
   find_places (r);
-  guard_overlap (r);
   guard_distinct (r);
   rec->ret = short_form (&b, value);
   if (rec->ret == NULL) {

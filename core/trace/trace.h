@@ -125,6 +125,9 @@ typedef struct {
   /* The type of the library's own named tuples, "max values indices": called with a tuple of the
    * values.  Borrowed; NULL if there is none. */
   PyObject *(*fields_type) (const char *fields);
+  /* Whether a tensor may be written in place, with gradients on or off; the error that eager would
+   * raise. */
+  bool (*may_write) (GmTensor *t, bool grad, GError **error);
   PyObject *(*type_dict) (PyTypeObject *type); /* borrowed; of a type whose tp_dict is NULL */
   PyTypeObject *method_wrapper_type; /* of None.__repr__; CPython does not export it since 3.13 */
   PyTypeObject *marked_type; /* of functions with a mark, see control.h; or NULL */
@@ -194,6 +197,14 @@ void gm_guards_unref (GmGuards *g);
  */
 uint32_t gm_guards_n_slots (const GmGuards *g);
 uint32_t gm_guards_n_checks (const GmGuards *g);
+/* Something about where the memory of two tensors lies, found after recording. */
+typedef struct {
+  bool (*holds) (const void *data, const GmTensor *a, const GmTensor *b);
+  char *(*text) (const void *data); /* caller frees */
+  void *data;                       /* freed with g_free */
+} GmMemoryFact;
+/* Adds one about the tensors in slots a and b; takes fact->data.  Before the program is used. */
+void gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFact *fact);
 /* True if the recording holds for this call.  locals: the bound arguments in localsplus order (NULL
  * beyond is fine).  slots[i] is then the value of source i, borrowed: take references before
  * anything that runs Python code or releases the GIL. Makes no Python object, runs no Python code,

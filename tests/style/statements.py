@@ -12,7 +12,7 @@ import sys
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 TABLE = os.path.join("docs", "statements.md")
-FOLDERS = ("tests/trace", "tests/python", "tests/unit", "tests/graph", "tests/plugin", "tests/ops", "tests/fuzz")
+FOLDERS = ("tests/trace", "tests/aot", "tests/python", "tests/unit", "tests/graph", "tests/plugin", "tests/ops", "tests/fuzz")
 
 
 def read(path):

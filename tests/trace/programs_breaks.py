@@ -317,7 +317,7 @@ def case_side_effects_come_before_the_break(compile):
     return f(G.ones(2), xs, d, log), xs, d, take_log()
 
 
-# expect: graphs=2 breaks=2
+# expect: graphs=2 breaks=1
 def case_inplace_changes_before_and_behind(compile):
     def root(x):
         v = x[0]

@@ -408,8 +408,9 @@ def case_inplace_through_view_of_argument(compile):
     return compile(root)(x), x
 
 
-# expect: graphs=2 breaks=1
-def case_overlap_with_mutated_argument_breaks(compile):
+# AOT-19
+# expect: graphs=2 breaks=0
+def case_aot_19_overlap_with_mutated_argument(compile):
     def root(x, y):
         x.mul_(2)
         return x + y

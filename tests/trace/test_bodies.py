@@ -199,3 +199,10 @@ def test_a_compiled_function_in_an_eager_checkpoint_keeps_nothing():
         y.sum().backward()
         gradients.append(x.grad.tolist())
     assert gradients[0] == gradients[1]
+
+
+def test_a_second_derivative_through_a_recorded_function_is_refused_clearly():
+    f = G.compile(lambda x: Keeps.apply(x).exp(), backend="eager", fullgraph=True)
+    x = G.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="without compile"):
+        G.autograd.grad(f(x).sum(), x, create_graph=True)

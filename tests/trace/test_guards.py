@@ -98,11 +98,12 @@ def test_reasons_show_expected_and_found(second, reason):
 
 
 def test_ckpt_07_guard_text_does_not_depend_on_the_body():  # CKPT-07
-    f, g = compiled(lambda x: x + 1), compiled(lambda x: x.add_(1).mul_(2))
-    f(G.ones(2, 2))
-    g(G.ones(2, 2))
+    f, g, h = compiled(lambda x: x + 1), compiled(lambda x: x.t_().unsqueeze_(0) + 1), compiled(lambda x: x.add_(1).mul_(2))
+    for c in (f, g, h):
+        c(G.ones(2, 2))
     strip = lambda c: [line.split("  #")[0] for line in guards(c)]
     assert strip(f) == strip(g)
+    assert strip(h) == strip(f) + ["L['x']: WRITABLE a tensor that may be written in place"]
 
 
 def test_no_guard_on_what_is_not_read():

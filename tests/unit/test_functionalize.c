@@ -98,9 +98,9 @@ START_TEST (impossible_writes_are_refused_with_their_line)
   assert_refused ("graph (%x: f32[1, 3], %y: f32[4, 3]) -> () { \n %0 = expand %x sizes=[4, 3] \n"
                   " %1 = copy_ %0 %y # train.py:7\n }",
                   "train.py:7");
-  assert_refused ("graph (%x: f32[3] requires_grad, %y: f32[3]) -> () { \n %0 = detach %x \n %1 = "
-                  "copy_ %0 %y \n }",
-                  "detach");
+  assert_refused ("graph (%x: f32[3] requires_grad, %y: f32[3]) -> (%2) { \n %0 = detach %x \n %1 = "
+                  "copy_ %0 %y \n %2 = tanh %x\n }",
+                  "gradients off");
 }
 END_TEST
 

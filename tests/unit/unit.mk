@@ -92,6 +92,13 @@ tests_ops_test_ops_SOURCES = tests/ops/test_ops.c
 
 TEST_FILES = \
   tests/README.md \
+  tests/aot.sh \
+  tests/aot/afterwards.py \
+  tests/aot/conftest.py \
+  tests/aot/programs.py \
+  tests/aot/same.py \
+  tests/aot/test_memory.py \
+  tests/aot/test_random.py \
   tests/breaks.sh \
   tests/fuzz/fuzz_image.c \
   tests/fuzz/mutate_image.c \

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * unfold.c -- a compiled function's history, taken apart into the one that the plain function has.
+ *
+ * A compiled backward computes one thing: all gradients from all tangents, each summed from
+ * nothing.  Eager's history can do more: be differentiated itself, go on with a sum that was begun
+ * outside of the function, leave out what no gradient arrives at.  For these a call's nodes are
+ * made after all, one per operation of the functional graph that gradients reach, with the numbers
+ * that they would have had, and the engine walks them.
+ *
+ * Invariant: nothing is kept for this.  The gradient of an operation reads here what it reads in
+ * the compiled backward, and that was kept by the forward or is computed again from it.
+ * Rejected: the joint graph of the backward.  What was kept has a history in the forward, which it
+ * would lack; and the order of sums would be another.
+ */
+#include "core/aot/unfold.h"
+
+typedef struct {
+  const GmUnfold *u;
+  const GmGraph *g;
+  const GmSaved *kept;
+  bool *reached;     /* per value: gradients arrive there */
+  bool *needed;      /* per value: its elements are read */
+  GmTensor **values; /* owned */
+  GmTensor **tape;   /* owned: with history */
+} Unfold;
+
+static GmValueId
+output_value (const GmUnfold *u, uint32_t tangent)
+{
+  return g_array_index (u->g->outputs, GmGraphOutput, u->tangents[tangent].i).value;
+}
+
+static bool
+flows (const GmGraph *g, const GmNode *n, uint32_t i)
+{
+  return gm_graph_meta (g, n->in[i])->requires_grad && gm_op_is_differentiable (n->op, (int) i);
+}
+
+/* From what gradients arrive at to what they go on to. */
+static void
+spread (const GmGraph *g, bool *reached)
+{
+  for (uint32_t k = g->nodes->len; k-- > 0;) {
+    const GmNode *n = gm_graph_node (g, k);
+    for (uint32_t i = 0; reached[n->out] && i < n->n_in; i++)
+      if (flows (g, n, i))
+        reached[n->in[i]] = true;
+  }
+}
+
+bool
+gm_unfold_can_fill (const GmUnfold *u, GmTensor *const *grads)
+{
+  bool missing = false;
+
+  for (uint32_t k = 0; k < u->n_tangents; k++)
+    missing |= !grads[k];
+  if (!missing)
+    return true;
+  g_autofree bool *reached = g_new0 (bool, u->g->values->len + 1);
+  for (uint32_t k = 0; k < u->n_tangents; k++)
+    if (grads[k])
+      reached[output_value (u, k)] = true;
+  spread (u->g, reached);
+  for (uint32_t k = 0; k < u->n_tangents; k++)
+    if (!reached[output_value (u, k)])
+      return false;
+  return true;
+}
+
+/* -- The elements that are read ---------------------------------------------------------------- */
+
+static bool
+is_kept (const Unfold *w, GmValueId v)
+{
+  return w->u->places[v] != GM_NO_ID;
+}
+
+static void
+mark_needed (Unfold *w)
+{
+  const GmGraph *g = w->g;
+
+  for (uint32_t k = g->nodes->len; k-- > 0;) {
+    const GmNode *n = gm_graph_node (g, k);
+    uint32_t flow = 0, saves = 0;
+    for (uint32_t i = 0; i < n->n_in && w->reached[n->out]; i++)
+      if (flows (g, n, i))
+        flow |= 1u << MIN (i, 30);
+    if (flow)
+      saves = gm_op_saves (n->op, (int) n->n_in, flow);
+    if (saves & GM_SAVES_OUT)
+      w->needed[n->out] = true;
+    for (uint32_t i = 0; i < n->n_in; i++)
+      if ((i < 30 && saves >> i & 1) || (w->needed[n->out] && !is_kept (w, n->out)))
+        w->needed[n->in[i]] = true;
+  }
+}
+
+static bool
+take_kept (Unfold *w, GmValueId v, GError **error)
+{
+  const GmSaved *k = &w->kept[w->u->places[v]];
+  const GmMeta *want = gm_graph_meta (w->g, v);
+
+  if (!(w->values[v] = gm_saved_get (k, error)))
+    return false;
+  const GmTensor *t = w->values[v];
+  uint32_t now = gm_tensor_version (t);
+  g_autofree char *have = gm_meta_text (&t->meta);
+  if (t->meta.dtype != want->dtype || !gm_meta_same_shape (&t->meta, want)) {
+    g_autofree char *expected = gm_meta_text (want);
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "an unpack hook gave %s for a tensor that was saved as %s; give back the shape and "
+                 "the dtype that pack was called with",
+                 have, expected);
+    return false;
+  }
+  if (k->is_packed || now == k->version)
+    return true;
+  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+               "a tensor that the backward of the compiled function needs was changed by an "
+               "in-place operation: %s is at version %u; expected version %u.  Change a clone () "
+               "instead, or change it after backward",
+               have, now, k->version);
+  return false;
+}
+
+static bool
+compute (Unfold *w, const GmNode *n, GError **error)
+{
+  GmTensor *in[n->n_in + 1];
+
+  if (n->op == GM_OP_constant) {
+    w->values[n->out] = gm_tensor_ref (g_ptr_array_index (w->g->constants, n->attrs->offset));
+    return true;
+  }
+  for (uint32_t i = 0; i < n->n_in; i++)
+    in[i] = w->values[n->in[i]];
+  w->values[n->out] = gm_op_run (n->op, in, (int) n->n_in, n->attrs, error);
+  return w->values[n->out] != NULL;
+}
+
+static bool
+compute_needed (Unfold *w, GError **error)
+{
+  const GmGraph *g = w->g;
+
+  for (GmValueId v = 0; v < g->values->len; v++) {
+    uint32_t node = gm_graph_value (g, v)->node;
+    if (!w->needed[v])
+      continue;
+    if (node == GM_NO_ID && !is_kept (w, v)) {
+      g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                   "double backward through a compiled function needs its input %s, which was not "
+                   "kept: call the function without compile",
+                   gm_graph_value (g, v)->name);
+      return false;
+    }
+    if (is_kept (w, v) ? !take_kept (w, v, error)
+                       : !compute (w, gm_graph_node (g, node), error))
+      return false;
+  }
+  return true;
+}
+
+/* -- The nodes --------------------------------------------------------------------------------- */
+
+static void
+keep_nothing (void *owner, void *data, size_t bytes)
+{
+  (void) owner, (void) data, (void) bytes;
+}
+
+/* v with its elements if they are read, else without memory; no history yet. */
+static GmTensor *
+tensor_of (const Unfold *w, GmValueId v)
+{
+  GmMeta m = *gm_graph_meta (w->g, v);
+  GmTensor *t;
+
+  m.requires_grad = 0;
+  t = w->values[v] ? gm_tensor_new_alias (w->values[v])
+                   : gm_tensor_new_foreign (&m, NULL, 0, false, keep_nothing, NULL);
+  t->meta.requires_grad = 0;
+  return t;
+}
+
+static void
+record (Unfold *w, GmAgNode *node, uint64_t seq)
+{
+  const GmGraph *g = w->g;
+
+  for (uint32_t i = 0; i < w->u->n_grads; i++) {
+    GmValueId v = g_array_index (g->inputs, GmValueId, w->u->grads[i].i);
+    g_autoptr (GmTensor) t = tensor_of (w, v);
+    w->tape[v] = gm_autograd_before (node, (int) i, t);
+  }
+  for (uint32_t k = 0; k < g->nodes->len; k++) {
+    const GmNode *n = gm_graph_node (g, k);
+    GmTensor *in[n->n_in + 1];
+    bool any = false;
+
+    for (uint32_t i = 0; w->reached[n->out] && i < n->n_in; i++) {
+      if (!w->tape[n->in[i]])
+        w->tape[n->in[i]] = tensor_of (w, n->in[i]);
+      in[i] = w->tape[n->in[i]];
+      any |= flows (g, n, i) && in[i]->meta.requires_grad;
+    }
+    if (!any)
+      continue;
+    w->tape[n->out] = tensor_of (w, n->out);
+    gm_autograd_record (w->tape[n->out], n->op, in, (int) n->n_in, n->attrs, seq + k);
+  }
+}
+
+static bool
+walk (Unfold *w, GmAgNode *node, GmTensor *const *grads, bool create, GmTensor **result,
+      GError **error)
+{
+  GmTensor *roots[w->u->n_tangents + 1], *given[w->u->n_tangents + 1];
+  int n = 0;
+
+  for (uint32_t k = 0; k < w->u->n_tangents; k++) {
+    GmTensor *root = w->tape[output_value (w->u, k)];
+    if (!grads[k] || !root || !root->meta.requires_grad)
+      continue;
+    roots[n] = root;
+    given[n++] = grads[k];
+  }
+  return gm_autograd_through (node, roots, given, n, create, result, error);
+}
+
+bool
+gm_unfold_backward (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq,
+                    GmTensor *const *grads, bool create, GmTensor **result, GError **error)
+{
+  uint32_t n = u->g->values->len;
+  g_autofree bool *reached = g_new0 (bool, n + 1), *needed = g_new0 (bool, n + 1);
+  g_autofree GmTensor **values = g_new0 (GmTensor *, n + 1), **tape = g_new0 (GmTensor *, n + 1);
+  Unfold w = { u, u->g, kept, reached, needed, values, tape };
+
+  for (uint32_t k = 0; k < u->n_tangents; k++)
+    if (grads[k])
+      reached[output_value (u, k)] = true;
+  spread (u->g, reached);
+  mark_needed (&w);
+  bool ok = compute_needed (&w, error);
+  if (ok) {
+    record (&w, node, seq);
+    ok = walk (&w, node, grads, create, result, error);
+  }
+  for (GmValueId v = 0; v < n; v++) {
+    gm_tensor_unref (tape[v]);
+    gm_tensor_unref (values[v]);
+  }
+  return ok;
+}

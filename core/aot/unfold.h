@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * unfold.h -- a compiled function's history as the plain one would be (unfold.c); for plan.c.
+ */
+#ifndef GM_AOT_UNFOLD_H
+#define GM_AOT_UNFOLD_H
+
+#include "core/aot/aot.h"
+#include "core/autograd/autograd.h"
+
+typedef struct {
+  const GmGraph *g;       /* functional */
+  const uint32_t *places; /* per value of the joint graph: which saved tensor it is, or GM_NO_ID */
+  const GmInnerOutput *tangents; /* n_tangents, and */
+  const GmInnerInput *grads;     /* n_grads, as the joint graph has them */
+  uint32_t n_tangents, n_grads;
+} GmUnfold;
+
+/* Whether an output whose gradient is missing can be given one of negative zeros: something else is
+ * added to it, or nothing depends on it.  grads: one per tangent. */
+bool gm_unfold_can_fill (const GmUnfold *u, GmTensor *const *grads);
+
+/* The gradient, operation by operation, within the backward of node n, whose edges are the
+ * gradients' inputs.  seq: of the first node, as reserved when the forward ran.  result: as
+ * gm_autograd_through.  Errors: a kept tensor that is read was changed in place. */
+bool gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq,
+                         GmTensor *const *grads, bool create, GmTensor **result, GError **error);
+
+#endif

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random functions over tensors that share memory, and random calls of them.
+
+A program is text: how its inputs are made, what the function does, what is done with the results.  Every statement is tried
+once in plain Python when it is chosen, and left out where it raises, so that nearly all programs run to their end.
+"""
+
+import random
+
+import gramme as G
+
+SHAPES = [(12,), (3, 4), (4, 3), (2, 6)]
+WAYS = [
+    "{a}", "{a}", "{a}[:8]", "{a}[2:10]", "{a}[4:12].view(2, 4)", "{a}.view(3, 4)", "{a}.view(4, 3)", "{a}.view(3, 4).t()",
+    "{a}.view(3, 4)[1:]", "{a}.view(3, 4)[:, 1:3]", "{a}.view(3, 4)[0]", "{a}[::2]", "{a}[1]", "{a}[1:2].expand(4)",
+    "{a}.view(2, 6)", "{a}.detach()",
+]  # fmt: skip
+EXPRESSIONS = [
+    "{a} * {b}", "{a} + {b}", "{a} * 0.5", "{a} - {b}", "{a}.sin()", "{a}.tanh() * {a}", "{a}.sum()", "{a}.mean(0)", "{a} @ {b}",
+    "{a} * {a}", "{a}.relu()", "{a}.clone()", "G.where({a} > 0, {a}, {b})",
+]  # fmt: skip
+VIEWS = [
+    "{a}.view(-1)", "{a}.view(3, 4)", "{a}.t()", "{a}[1:]", "{a}[0]", "{a}[:, 1]", "{a}[::2]", "{a}.unsqueeze(0)", "{a}.squeeze()",
+    "{a}.transpose(0, 1)", "{a}.detach()", "{a}.reshape(2, 6)", "{a}.reshape(-1)", "{a}.expand(3, 4)", "{a}", "{a}[-1]",
+]  # fmt: skip
+WRITES = [
+    "{a}.mul_(2)", "{a}.add_({b})", "{a}.copy_({b})", "{a}[1:] = {b}", "{a}[0] = 2.5", "{a}[0].mul_(3)", "{a}.zero_()", "{a} += {b}",
+    "{a}.mul_({b})", "{a}[:, 1].add_(1)", "{a}.view(-1)[1:3].mul_(-1)", "{a}.sin_()", "{a}[1:].copy_({a}[:-1])", "{a}[::2] *= {b}",
+    "{a}.detach().add_(1)",
+]  # fmt: skip
+SHAPES_IN_PLACE = ["{a}.t_()", "{a}.unsqueeze_(0)", "{a}.squeeze_()", "{a}.transpose_(0, 1)", "{a}.resize_(12)", "{a}.set_({b})"]
+QUIET = ["with G.no_grad(): {a}.mul_(2)", "with G.no_grad(): {a}.add_({b})", "with G.no_grad(): {n} = {a} * 2",
+         "with G.no_grad(): {n} = {a}[1:]"]  # fmt: skip
+
+
+def memory(t):
+    return t.data_ptr() - t.storage_offset() * t.element_size()
+
+
+class Program:
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.seed = seed
+        self.setups = [self._setup() for _ in range(self.random.choice([1, 1, 2]))]
+        self._body()
+
+    # -- inputs: several ways for the same function ------------------------------------------------
+
+    def _setup(self):
+        r, lines, bases = self.random, [], []
+        for i in range(r.choice([1, 1, 2])):
+            kind = r.choice(["plain", "plain", "leaf", "inner"])
+            lines.append(f"b{i} = (G.arange(12).float() * 0.37 - {i + 1.5}){'.requires_grad_()' if kind != 'plain' else ''}")
+            if kind != "plain":
+                lines.append(f"leaves.append(b{i})")
+            if kind == "inner":
+                lines.append(f"b{i} = b{i} * 1.25")
+            bases.append(f"b{i}")
+        inputs = [r.choice(WAYS).format(a=r.choice(bases)) for _ in range(r.choice([1, 2, 2, 3]))]
+        if len(getattr(self, "names", [])) > 0:
+            inputs = (inputs * 3)[: len(self.names)]
+        self.names = [f"x{i}" for i in range(len(inputs))]
+        if len(inputs) > 1 and r.random() < 0.15:
+            inputs[1] = inputs[0]
+        lines.append("inputs = [" + ", ".join(inputs) + "]")
+        if len(inputs) > 1 and r.random() < 0.15:
+            lines.append("inputs[1] = inputs[0]")
+        return "\n".join(lines)
+
+    def make(self, k=0):
+        scope = {"G": G, "leaves": []}
+        exec(self.setups[k % len(self.setups)], scope)
+        return scope["inputs"], scope["leaves"]
+
+    # -- the function --------------------------------------------------------------------------------
+
+    def _statement(self, names, made):
+        r = self.random
+        a, b = r.choice(names), r.choice(names)
+        kind = r.random()
+        if kind < 0.30:
+            return f"v{made} = " + r.choice(EXPRESSIONS).format(a=a, b=b)
+        if kind < 0.55:
+            return f"v{made} = " + r.choice(VIEWS).format(a=a)
+        if kind < 0.85:
+            return r.choice(WRITES).format(a=a, b=b)
+        if kind < 0.92:
+            return r.choice(SHAPES_IN_PLACE).format(a=a, b=b)
+        return r.choice(QUIET).format(a=a, b=b, n=f"v{made}")
+
+    def _body(self):
+        r = self.random
+        scope = dict(zip(self.names, self.make()[0]), G=G)
+        names, body, made = list(self.names), [], 0
+        for _ in range(r.randrange(2, 9)):
+            line = self._statement(names, made)
+            try:
+                exec(line, scope)
+            except Exception:  # noqa: BLE001
+                continue
+            body.append(line)
+            if f"v{made}" in scope:
+                names.append(f"v{made}")
+                made += 1
+        count = r.choice([1, 1, 2, 3])
+        tail = [r.choice(names[-4:] if r.random() < 0.7 else names) for _ in range(count)]
+        self.text = "def f(" + ", ".join(self.names) + "):\n" + "".join(f"    {line}\n" for line in body)
+        self.text += "    return " + ", ".join(tail) + ("," if count == 1 and r.random() < 0.3 else "")
+        self.after = r.choice([None, "backward", "backward", "outside", "grad", "double", "retain"])
+        given = [scope[name] for name in tail]
+        inputs = [scope[name] for name in self.names]
+        self.moves_histories = any("_(" in line or "] =" in line or line[3:5] in ("+=", "*=")
+                                   or "] *=" in line for line in body)  # fmt: skip
+        for t in given:
+            self.moves_histories |= any(t is not x and memory(t) == memory(x) for x in inputs)
+        scope = {"G": G}
+        exec(self.text, scope)
+        self.f = scope["f"]
+
+    def __str__(self):
+        setups = "\n--\n".join(self.setups)
+        return f"seed {self.seed}, then {self.after}\n{setups}\n{self.text}"
