@@ -210,6 +210,7 @@ EXTENSION_SOURCES = \
   core/trace/tracker_generator.c \
   core/trace/tracker_grad_mode.c \
   core/trace/tracker_iterator.c \
+  core/trace/tracker_getter.c \
   core/trace/tracker_list.c \
   core/trace/tracker_module.c \
   core/trace/tracker_object.c \

@@ -290,7 +290,7 @@ static bool
 to_arg (Conversion *c, const GmTracker *t, GmArg *out)
 {
   GmRecorder *r = c->r;
-  t = gm_realize (r, t);
+  t = gm_value_of (gm_realize (r, t));
   if (r->stop)
     return false;
   if (t->kind == &gm_kind_tensor) {

@@ -25,6 +25,11 @@ bool gm_is_partial (PyTypeObject *type);
 const GmTracker *gm_partial_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
 bool gm_partial_build (GmResidualBuilder *b, const GmTracker *t);
 const GmTracker *gm_reduce (GmRecorder *r, const GmCallArgs *args);
+/* tracker_getter.c: operator.itemgetter, attrgetter, methodcaller; functools.cmp_to_key. */
+bool gm_is_getter (PyTypeObject *type);
+const GmTracker *gm_getter_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
+const GmTracker *gm_wrap_getter (GmRecorder *r, PyObject *real, const GmSource *source);
+const GmTracker *gm_cmp_to_key (GmRecorder *r, const GmCallArgs *args);
 /* A function of the module operator; NULL without a break: no model. */
 const GmTracker *gm_operator_function (GmRecorder *r, const char *name, const GmCallArgs *args);
 /* sorted, with the named arguments key and reverse of `args`: a new list. */
@@ -41,6 +46,13 @@ const GmTracker *gm_text_of (GmRecorder *r, const GmTracker *t, bool repr);
 
 /* tracker_class.c */
 const GmTracker *gm_super_new (GmRecorder *r, PyTypeObject *type, const GmTracker *self);
+/* Where super (cls, self) starts for a class `self`: the class itself, or its metaclass `type`. */
+static inline PyTypeObject *
+gm_super_start (PyTypeObject *cls, const GmTracker *self, PyTypeObject *type)
+{
+  PyTypeObject *own = (PyTypeObject *) self->real;
+  return PyType_IsSubtype (own, cls) ? own : type;
+}
 bool gm_is_subclass (GmRecorder *r, PyTypeObject *type, PyObject *cls, const char *hook);
 /* object.__new__ (type), list.__new__ (type) ... */
 const GmTracker *gm_class_new_instance (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);

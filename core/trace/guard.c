@@ -165,6 +165,29 @@ memory_holds (const GmMemoryFact *fact, PyObject *a, PyObject *b)
 }
 
 static bool
+long_equals (PyObject *a, PyObject *b)
+{
+  PyObject *same = PyLong_Type.tp_richcompare (a, b, Py_EQ); /* a bool: no object is made */
+  bool equal = same == Py_True;
+  Py_XDECREF (same);
+  return equal;
+}
+
+/* The value inside of an instance of a subclass, whatever the class overrides; the type is guarded. */
+static bool
+value_equals (PyObject *v, PyObject *want)
+{
+  if (PyUnicode_CheckExact (want))
+    return gm_str_equal (v, want);
+  if (PyFloat_CheckExact (want))
+    return float_bits (v) == float_bits (want);
+  if (PyLong_CheckExact (want))
+    return long_equals (v, want);
+  return PyBytes_GET_SIZE (v) == PyBytes_GET_SIZE (want)
+         && memcmp (PyBytes_AS_STRING (v), PyBytes_AS_STRING (want), (size_t) PyBytes_GET_SIZE (v)) == 0;
+}
+
+static bool
 key_equals (PyObject *a, PyObject *b)
 {
   return a == b || (Py_TYPE (a) == Py_TYPE (b) && gm_is_constant_type (Py_TYPE (a)) &&

@@ -23,6 +23,7 @@ static bool
 is_user_class (PyTypeObject *type)
 {
   return gm_is_user_type (type) && type->tp_new == PyBaseObject_Type.tp_new
+         && Py_TYPE (type)->tp_call == PyType_Type.tp_call
          && (PyObject *) type != gm_host.no_grad && (PyObject *) type != gm_host.enable_grad
          && (PyObject *) type != gm_host.set_grad_enabled;
 }

@@ -36,6 +36,18 @@ gm_key_is_identity (GmRecorder *r, const GmTracker *k)
          || k->kind == &gm_kind_class || k->kind == &gm_kind_builtin || k->kind == &gm_kind_module;
 }
 
+/* The value that a key is looked up by; NULL: it is no constant. */
+static PyObject *
+key_value (GmRecorder *r, const GmTracker *k)
+{
+  const GmTracker *value = gm_value_of (k);
+  if (value != k
+      && (gm_object_how (r, k, "__hash__", NULL) != GM_HOW_C
+          || gm_object_how (r, k, "__eq__", NULL) != GM_HOW_C))
+    return NULL;
+  return gm_constant (r, value);
+}
+
 /* -- Keys of the user's ---------------------------------------------------- */
 
 /* Breaks if anything that is older than `m` was changed; a first look into an old container writes
@@ -85,7 +97,7 @@ gm_key_hash (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
   k = gm_realize (r, k);
   if (r->stop)
     return false;
-  PyObject *o = gm_constant (r, k);
+  PyObject *o = key_value (r, k);
   if (o == NULL)
     return user_hash (r, k, hash);
   *hash = PyObject_Hash (o);
@@ -122,7 +134,7 @@ gm_key_equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key)
     return true;
   if (r->stop || gm_key_is_identity (r, stored) || gm_key_is_identity (r, key))
     return false;
-  PyObject *x = gm_constant (r, stored), *y = gm_constant (r, key);
+  PyObject *x = key_value (r, stored), *y = key_value (r, key);
   if (x && y) {
     int same = PyObject_RichCompareBool (x, y, Py_EQ);
     if (same < 0)

@@ -21,6 +21,8 @@ const GmTracker *gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject 
 void gm_object_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
 /* As object.__setattr__ does it, whatever the class overrides. */
 void gm_object_store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
+/* As object.__getattribute__ does it; NULL: there is none. */
+const GmTracker *gm_object_generic_get (GmRecorder *r, const GmTracker *t, PyObject *name);
 /* What the instance itself has, stored or real; NULL: nothing, guarded. */
 const GmTracker *gm_instance_get (GmRecorder *r, const GmTracker *t, PyObject *name);
 /* The heap slots of an object or a function: its attributes, its instance dict. */

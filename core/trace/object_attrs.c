@@ -285,9 +285,8 @@ data_descriptor_get (GmRecorder *r, const GmTracker *t, PyObject *found, PyObjec
   return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
 }
 
-/* Without __getattr__.  NULL: there is none. */
-static const GmTracker *
-generic_get (GmRecorder *r, const GmTracker *t, PyObject *name)
+const GmTracker *
+gm_object_generic_get (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
   PyTypeObject *type = (PyTypeObject *) t->data;
   PyObject *found = gm_class_lookup (r, type, name);
@@ -303,14 +302,20 @@ const GmTracker *
 gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
   PyTypeObject *type = (PyTypeObject *) t->data;
-  if (!plain_lookup (r, type))
-    return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, type->tp_name, "__getattribute__");
   if ((PyObject *) type == gm_host.context_type) {
     const GmTracker *own = gm_context_getattr (r, t, name);
     if (own)
       return own;
   }
-  const GmTracker *v = generic_get (r, t, name);
+  const GmTracker *v;
+  if (plain_lookup (r, type)) {
+    v = gm_object_generic_get (r, t, name);
+  } else { /* a hook of the user's: it raises where it finds nothing */
+    if (gm_object_how (r, t, "__getattribute__", NULL) != GM_HOW_PYTHON)
+      return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, type->tp_name, "__getattribute__");
+    const GmTracker *arg = gm_from_constant (r, name);
+    v = gm_call_special (r, t, "__getattribute__", &arg, 1);
+  }
   if (r->pending) { /* an AttributeError of a property asks __getattr__, too */
     PyObject *hook =
         _PyType_Lookup (type, gm_record_take (r, PyUnicode_InternFromString ("__getattr__")));

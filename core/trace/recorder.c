@@ -114,7 +114,7 @@ hash_value (PyObject *o)
     return mix (mix (h, bits[0]), bits[1]);
   }
   if (PyLong_CheckExact (o) || PyUnicode_CheckExact (o) || PyBytes_CheckExact (o) ||
-      PyRange_Check (o))
+      PyRange_Check (o) || strcmp (Py_TYPE (o)->tp_name, "types.UnionType") == 0)
     return mix (h, (uint64_t) PyObject_Hash (o));
   return mix (h, (uintptr_t) o);
 }
@@ -156,7 +156,7 @@ gm_record_hash (const GmRecorder *r)
   for (uint32_t i = 0; i < r->guards->len; i++) {
     GmGuard g = g_array_index (r->guards, GmGuard, i);
     if (g.kind == GM_GUARD_DICT_KEYS || g.kind == GM_GUARD_ORDERED_KEYS ||
-        g.kind == GM_GUARD_SET_ORDER ||
+        g.kind == GM_GUARD_SET_ORDER || g.kind == GM_GUARD_VALUE ||
         g.kind == GM_GUARD_SET_EQUALS) { /* a collection made for the guard: by value */
       h = mix (h, (uint64_t) PyObject_Hash (g.obj));
       g.obj = NULL;

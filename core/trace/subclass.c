@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * subclass.c -- instances of subclasses of list, dict, set and tuple: an object with a container
- * inside.
+ * subclass.c -- instances of subclasses of list, dict, set, tuple and of values (int, str ...): an
+ * object with a container or a value inside.
  *
  * The object has the attributes and the methods of its class; its storage is a tracker of the
  * container's kind, with the same source if the object existed.  What a class does not override
@@ -20,6 +20,37 @@ gm_layout_of (PyTypeObject *type)
   return type;
 }
 
+static bool
+is_value_type (PyTypeObject *type)
+{
+  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type
+         || type == &PyBytes_Type;
+}
+
+/* The same value of the exact type; new reference or NULL. */
+static PyObject *
+exact_value (PyTypeObject *layout, PyObject *o)
+{
+  if (layout == &PyLong_Type)
+    return _PyLong_Copy ((PyLongObject *) o);
+  if (layout == &PyFloat_Type)
+    return PyFloat_FromDouble (PyFloat_AS_DOUBLE (o));
+  if (layout == &PyUnicode_Type)
+    return PyUnicode_FromObject (o);
+  return PyBytes_FromStringAndSize (PyBytes_AS_STRING (o), PyBytes_GET_SIZE (o));
+}
+
+static const GmTracker *
+value_storage (GmRecorder *r, PyTypeObject *layout, PyObject *real, const GmSource *source)
+{
+  PyObject *value = exact_value (layout, real);
+  if (value == NULL)
+    return gm_record_break_exception (r);
+  gm_record_take (r, value);
+  gm_guard (r, VALUE, source, .obj = value);
+  return gm_from_constant (r, value);
+}
+
 const GmTracker *
 gm_storage_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
 {
@@ -32,6 +63,8 @@ gm_storage_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
     return gm_tuple_storage (r, real, source);
   if (layout == &PySet_Type)
     return gm_set_storage (r, real, source);
+  if (is_value_type (layout))
+    return value_storage (r, layout, real, source);
   return NULL;
 }
 
@@ -45,6 +78,12 @@ gm_storage_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     return gm_dict_new_storage (r, PyType_IsSubtype (layout, &PyODict_Type));
   if (layout == &PySet_Type)
     return gm_set_new (r, NULL, 0);
+  if (is_value_type (layout)) {
+    const GmTracker *value = gm_builtin_class_call (r, layout, args);
+    if (value && value->kind == &gm_kind_constant)
+      return value;
+    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name, "its value is not known");
+  }
   if (layout == &PyTuple_Type) {
     g_autoptr (GPtrArray) items = args->n ? gm_iterate (r, args->args[0]) : g_ptr_array_new ();
     return items ? gm_tuple_new (r, (const GmTracker *const *) items->pdata, items->len)
@@ -107,6 +146,12 @@ gm_storage_build (GmResidualBuilder *b, const GmTracker *t)
       return false;
     gm_residual_emit (b, GM_INSN_CALL, 1 + gm_heap_load (&r->heap, storage->id, GM_EXC_ARGS)->n,
                       NULL);
+    gm_residual_allocated (b, t);
+    return true;
+  }
+  if (storage->kind == &gm_kind_constant) {
+    gm_residual_value (b, storage);
+    gm_residual_emit (b, GM_INSN_CALL, 2, NULL);
     gm_residual_allocated (b, t);
     return true;
   }

@@ -18,6 +18,29 @@ method_text (GmRecorder *r, const GmTracker *t, const char *name, PyObject *foun
                        gm_type_text (r, v));
 }
 
+/* Of a list, tuple or dict that holds objects: the texts of what it holds. */
+static const GmTracker *
+container_text (GmRecorder *r, const GmTracker *t)
+{
+  bool dict = t->kind == &gm_kind_dict, tuple = t->kind == &gm_kind_tuple;
+  gm_len (r, t); /* loads it whole */
+  const GmTracker *contents = tuple ? t : gm_contents_of (r, t);
+  if (r->stop || r->nesting >= GM_MAX_NESTING || contents == NULL || (tuple && (t->data || t->number)))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "__repr__", gm_type_text (r, t));
+  g_autoptr (GString) s = g_string_new (dict ? "{" : tuple ? "(" : "[");
+  r->nesting++;
+  for (uint32_t i = 0; i < contents->n && !r->stop; i++) {
+    const GmTracker *part = gm_text_of (r, contents->items[i], true);
+    if (!r->stop)
+      g_string_append_printf (s, "%s%s", i == 0 ? "" : dict && i % 2 ? ": " : ", ",
+                              PyUnicode_AsUTF8 (part->real));
+  }
+  r->nesting--;
+  g_string_append (s, dict ? "}" : tuple ? (t->n == 1 ? ",)" : ")") : "]");
+  return r->stop ? &gm_tracker_poison
+                 : gm_from_constant_take (r, PyUnicode_FromStringAndSize (s->str, (Py_ssize_t) s->len));
+}
+
 const GmTracker *
 gm_text_of (GmRecorder *r, const GmTracker *t, bool repr)
 {
@@ -27,6 +50,14 @@ gm_text_of (GmRecorder *r, const GmTracker *t, bool repr)
   PyObject *found, *o = gm_constant (r, t);
   if (o)
     return gm_from_constant_take (r, repr ? PyObject_Repr (o) : PyObject_Str (o));
+  if (gm_value_of (t) != t) {
+    GmHow how = gm_object_how (r, t, repr ? "__repr__" : "__str__", &found);
+    PyObject *value = gm_storage (t)->real;
+    if (how == GM_HOW_C && found != gm_object_default ("__str__"))
+      return gm_from_constant_take (r, PyObject_CallOneArg (found, value));
+  }
+  if (t->kind == &gm_kind_list || t->kind == &gm_kind_tuple || t->kind == &gm_kind_dict)
+    return container_text (r, t);
   if (t->kind == &gm_kind_object) {
     if (!repr && gm_object_how (r, t, "__str__", &found) == GM_HOW_PYTHON)
       return method_text (r, t, "__str__", found);
@@ -57,6 +88,9 @@ gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec)
     o = gm_record_take (r, PyObject_ASCII (o));
   if (o)
     return gm_from_constant_take (r, PyObject_Format (o, spec));
+  bool container = t->kind == &gm_kind_list || t->kind == &gm_kind_tuple || t->kind == &gm_kind_dict;
+  if (!r->stop && container && conversion == 0 && (spec == NULL || PyUnicode_GET_LENGTH (spec) == 0))
+    return gm_text_of (r, t, false);
   if (!r->stop && t->kind == &gm_kind_object && conversion != 3) {
     if (gm_object_how (r, t, "__format__", &found) == GM_HOW_PYTHON) {
       PyObject *key = gm_record_take (r, PyUnicode_InternFromString ("__format__"));
@@ -64,6 +98,9 @@ gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec)
           gm_from_constant (r, spec ? spec : gm_record_take (r, PyUnicode_FromString ("")));
       return gm_call_n (r, gm_class_value (r, (PyTypeObject *) t->data, key, found, t), &arg, 1);
     }
+    if (gm_value_of (t) != t && gm_object_how (r, t, "__format__", &found) == GM_HOW_C
+        && found != gm_object_default ("__format__"))
+      return gm_from_constant_take (r, PyObject_Format (gm_storage (t)->real, spec));
     if (found == gm_object_default ("__format__")
         && (spec == NULL || PyUnicode_GET_LENGTH (spec) == 0))
       return gm_text_of (r, t, false);

@@ -213,13 +213,26 @@ gm_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *
     gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
 }
 
+/* An object of the user's as the number that its __index__ gives. */
+static const GmTracker *
+index_of (GmRecorder *r, const GmTracker *key)
+{
+  key = gm_realize (r, key);
+  if (r->stop || key->kind != &gm_kind_object || gm_value_of (key) != key)
+    return gm_value_of (key); /* of an int's subclass C takes the number, whatever __index__ says */
+  const GmTracker *index = gm_call_special (r, key, "__index__", NULL, 0);
+  return index ? index : key;
+}
+
 const GmTracker *
 gm_getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
   t = gm_realize (r, t);
   if (r->stop)
     return POISON;
-  if (t->kind->getitem)
+  if (t->kind == &gm_kind_list || t->kind == &gm_kind_tuple || t->kind == &gm_kind_constant)
+    key = index_of (r, key);
+  if (t->kind->getitem && !r->stop)
     return t->kind->getitem (r, t, key);
   return gm_record_break (r, GM_BREAK_SUBSCRIPT, gm_type_text (r, t), gm_type_text (r, key));
 }
@@ -255,6 +268,10 @@ gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b, b
     v = b->kind->binary (r, op, b, a, true, false);
   if (v)
     return v;
+  const GmTracker *x = gm_value_of (a), *y = gm_value_of (b); /* both sides have declined as they are */
+  bool tensor = a->kind == &gm_kind_tensor || b->kind == &gm_kind_tensor;
+  if (!r->stop && tensor && (x != a || y != b))
+    return gm_binary (r, op, x, y, inplace);
   return gm_record_break (r, GM_BREAK_OPERATOR, binary_names[op], gm_type_text (r, a),
                           gm_type_text (r, b));
 }
@@ -426,7 +443,7 @@ gm_constant (GmRecorder *r, const GmTracker *t)
 bool
 gm_constant_int (GmRecorder *r, const GmTracker *t, int64_t *out)
 {
-  t = gm_realize (r, t);
+  t = gm_value_of (gm_realize (r, t));
   if (r->stop || t->kind != &gm_kind_constant || !PyLong_Check (t->real))
     return false;
   int overflow;

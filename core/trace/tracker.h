@@ -103,6 +103,14 @@ gm_storage (const GmTracker *t)
   return t->kind == &gm_kind_object && t->n ? t->items[0] : NULL;
 }
 
+/* The exact value inside of an instance of a subclass of int, float, str or bytes; else t. */
+static inline const GmTracker *
+gm_value_of (const GmTracker *t)
+{
+  const GmTracker *storage = gm_storage (t);
+  return storage && storage->kind == &gm_kind_constant ? storage : t;
+}
+
 /* -- Making ---------------------------------------------------------------- */
 /* `init` is copied into the arena. */
 const GmTracker *gm_tracker_add (GmRecorder *r, const GmTracker *init);

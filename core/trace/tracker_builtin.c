@@ -49,13 +49,28 @@ gm_builtin_of (GmRecorder *r, const GmTracker *bound, PyObject *descriptor, cons
                      .data = bound->data, .real = descriptor);
 }
 
+/* What C reads of an instance of a subclass of int, float, str or bytes, where the class does not
+ * say it anew. */
+static const GmTracker *
+plain_value (GmRecorder *r, const GmTracker *t)
+{
+  static const char *const hooks[] = { "__index__", "__int__", "__float__", "__round__" };
+  t = gm_realize (r, t);
+  if (r->stop || gm_value_of (t) == t)
+    return t;
+  for (size_t i = 0; i < G_N_ELEMENTS (hooks); i++)
+    if (gm_object_how (r, t, hooks[i], NULL) == GM_HOW_PYTHON)
+      return t;
+  return gm_storage (t);
+}
+
 const GmTracker *
 gm_builtin_fold (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
   uint32_t n = args->n + gm_args_n_named (args);
   g_autofree PyObject **values = g_new0 (PyObject *, n + 1);
   for (uint32_t i = 0; i < n; i++)
-    if ((values[i] = gm_constant (r, args->args[i])) == NULL)
+    if ((values[i] = gm_constant (r, plain_value (r, args->args[i]))) == NULL)
       return NULL;
   return gm_from_constant_take (r, PyObject_Vectorcall (fn, values, args->n, args->names));
 }
@@ -194,6 +209,51 @@ call_format (GmRecorder *r, const GmCallArgs *args)
   return gm_format (r, args->args[0], 0, spec);
 }
 
+/* Functions that ask a method of the object's class, if that is one of Python. */
+static const GmTracker *
+call_protocol (GmRecorder *r, const char *name, const GmCallArgs *args)
+{
+  static const struct {
+    const char *name, *method;
+    uint32_t max;
+  } rows[] = {
+    { "abs", "__abs__", 1 },     { "round", "__round__", 2 }, { "divmod", "__divmod__", 2 },
+    { "pow", "__pow__", 3 },     { "floor", "__floor__", 1 }, { "ceil", "__ceil__", 1 },
+    { "trunc", "__trunc__", 1 }, { "complex", "__complex__", 1 },
+  };
+  const GmTracker *t = args->n ? gm_realize (r, args->args[0]) : NULL;
+  if (t == NULL || t->kind != &gm_kind_object || args->names)
+    return NULL;
+  for (size_t i = 0; i < G_N_ELEMENTS (rows); i++) {
+    if (strcmp (rows[i].name, name) != 0 || args->n > rows[i].max)
+      continue;
+    const GmTracker *v = gm_call_special (r, t, rows[i].method, args->args + 1, args->n - 1);
+    return v && !r->stop && gm_realize (r, v)->real == Py_NotImplemented ? NULL : v;
+  }
+  return NULL;
+}
+
+/* Functions that take an index: of an object of the user's its __index__. */
+static const GmTracker *
+with_index (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
+{
+  const GmTracker **copy = gm_tracker_array_own (args->n);
+  bool any = false;
+  for (uint32_t i = 0; i < args->n && !r->stop; i++) {
+    copy[i] = gm_realize (r, args->args[i]);
+    const GmTracker *index = copy[i]->kind == &gm_kind_object && gm_value_of (copy[i]) == copy[i]
+                                 ? gm_call_special (r, copy[i], "__index__", NULL, 0)
+                                 : NULL;
+    any |= index != NULL;
+    if (index)
+      copy[i] = index;
+  }
+  const GmTracker *v =
+      any && !r->stop ? gm_builtin_fold (r, fn, &(GmCallArgs){ copy, args->n, NULL }) : NULL;
+  g_free (copy);
+  return v;
+}
+
 static const GmTracker *
 call_abs (GmRecorder *r, const GmCallArgs *args)
 {
@@ -201,7 +261,10 @@ call_abs (GmRecorder *r, const GmCallArgs *args)
   const GmTracker *t = gm_realize (r, args->args[0]);
   if (t->kind == &gm_kind_tensor)
     return gm_call_api_name (r, "abs", &t, 1, false);
-  PyObject *o = gm_constant (r, t);
+  const GmTracker *own = call_protocol (r, "abs", args);
+  if (own || r->stop)
+    return own ? own : &gm_tracker_poison;
+  PyObject *o = gm_constant (r, plain_value (r, t));
   return o ? gm_from_constant_take (r, PyNumber_Absolute (o))
            : gm_record_break (r, GM_BREAK_UNARY, "abs()", gm_type_text (r, t));
 }
@@ -485,16 +548,25 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     return call_set_grad_enabled (r, args);
   for (size_t i = 0; i < G_N_ELEMENTS (functions); i++)
     if (fn == PyDict_GetItemString (PyEval_GetBuiltins (), functions[i].name)) {
-      v = functions[i].model ? functions[i].model (r, args) : gm_builtin_fold (r, fn, args);
+      v = functions[i].model ? functions[i].model (r, args) : call_protocol (r, name, args);
+      if (v == NULL && !r->stop && functions[i].model == NULL)
+        v = gm_builtin_fold (r, fn, args);
+      if (v == NULL && !r->stop && args->names == NULL && functions[i].model == NULL)
+        v = with_index (r, fn, args);
       return v ? v : gm_record_break (r, GM_BREAK_CALL_C, functions[i].name);
     }
   const char *module = module_of (fn);
-  if (strcmp (module, "math") == 0)
-    v = gm_builtin_fold (r, fn, args);
+  if (strcmp (module, "math") == 0) {
+    v = call_protocol (r, name, args);
+    if (v == NULL && !r->stop)
+      v = gm_builtin_fold (r, fn, args);
+  }
   else if (strcmp (module, "_operator") == 0)
     v = gm_operator_function (r, name, args);
   else if (strcmp (module, "_functools") == 0 && strcmp (name, "reduce") == 0)
     v = gm_reduce (r, args);
+  else if (strcmp (module, "_functools") == 0 && strcmp (name, "cmp_to_key") == 0)
+    v = gm_cmp_to_key (r, args);
   else if (strcmp (module, "_collections") == 0 && strcmp (name, "_count_elements") == 0)
     v = call_count_elements (r, args);
   else if (strcmp (module, "builtins") == 0 && strcmp (name, "__build_class__") == 0)
@@ -528,6 +600,10 @@ convert_number (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     if (v && !r->stop && (v = gm_realize (r, v)) && !(v->real && Py_IS_TYPE (v->real, type)))
       v = NULL;
   }
+  if (v == NULL && !r->stop && args->names == NULL)
+    v = type == &PyComplex_Type ? call_protocol (r, "complex", args)
+        : type == &PyRange_Type || type == &PyLong_Type ? with_index (r, (PyObject *) type, args)
+                                                        : NULL;
   return v ? v : gm_record_break (r, GM_BREAK_CALL_C, type->tp_name);
 }
 
@@ -628,8 +704,8 @@ make_super (GmRecorder *r, const GmCallArgs *args)
   cls = gm_realize (r, cls);
   self = gm_realize (r, self);
   PyTypeObject *type = gm_type_of (r, self);
-  if (!r->stop && self->kind == &gm_kind_class)
-    type = (PyTypeObject *) self->real;
+  if (!r->stop && self->kind == &gm_kind_class && cls->kind == &gm_kind_class)
+    type = gm_super_start ((PyTypeObject *) cls->real, self, type);
   if (r->stop || cls->kind != &gm_kind_class || type == NULL
       || !PyType_IsSubtype (type, (PyTypeObject *) cls->real))
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
@@ -652,6 +728,7 @@ gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args
 {
   if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type
       || type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type
+      || type == &PyComplex_Type
       || type == &PyFrozenSet_Type)
     return convert_number (r, type, args);
   if (type == &PyList_Type || type == &PyTuple_Type || type == &PySet_Type)
@@ -666,6 +743,8 @@ gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args
     return made;
   if (strcmp (type->tp_name, "collections.deque") == 0 && !gm_is_user_type (type))
     return gm_deque_new (r, type, args);
+  if (gm_is_getter (type))
+    return gm_getter_new (r, type, args);
   if (gm_is_partial (type))
     return gm_partial_new (r, type, args);
   if (type == &PyMethod_Type && args->n == 2 && args->names == NULL)
@@ -716,6 +795,8 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     g_autoptr (GPtrArray) parts = gm_iterate (r, args->args[0]);
     if (parts == NULL)
       return &gm_tracker_poison;
+    for (uint32_t i = 0; i < parts->len; i++) /* of a subclass of str C takes the text */
+      parts->pdata[i] = (gpointer) gm_value_of (gm_realize (r, parts->pdata[i]));
     const GmTracker *all = gm_tuple_new (r, (const GmTracker *const *) parts->pdata, parts->len);
     v = gm_builtin_fold (r, method, &(GmCallArgs){ &all, 1, NULL });
   }

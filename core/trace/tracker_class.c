@@ -80,6 +80,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return gm_descriptor_get (r, type, type, name, found, NULL);
   if (meta && PyFunction_Check (meta))
     return gm_method_new (r, gm_wrap (r, meta, gm_source_class_attr (r, metatype, name)), t);
+  if (meta && Py_TYPE (meta)->tp_descr_get == NULL)
+    return gm_wrap_lazy (r, meta, gm_source_class_attr (r, metatype, name));
   if (meta)
     return gm_record_break (r, GM_BREAK_ATTRIBUTE, text, "class");
   const GmTracker *hook = meta_method (r, t, "__getattr__");
@@ -120,8 +122,6 @@ static const char *
 refusal (PyTypeObject *type)
 {
   PyTypeObject *layout = gm_layout_of (type);
-  if (Py_TYPE (type)->tp_call != PyType_Type.tp_call)
-    return "its metaclass decides how it is called";
   if (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT)
     return "it is abstract";
   if (type->tp_del || type->tp_finalize)
@@ -130,6 +130,8 @@ refusal (PyTypeObject *type)
     return gm_exception_is_plain (type) ? NULL : "it holds more than an exception's arguments";
   if (layout == &PyBaseObject_Type || layout == &PyList_Type || layout == &PyDict_Type
       || layout == &PySet_Type || layout == &PyTuple_Type || layout == &PyODict_Type
+      || layout == &PyLong_Type || layout == &PyFloat_Type || layout == &PyUnicode_Type
+      || layout == &PyBytes_Type
       || gm_is_defaultdict (layout))
     return NULL;
   return "it has a C layout of its own";
@@ -158,10 +160,10 @@ builtin_init (GmRecorder *r, PyTypeObject *type, const GmTracker *object, PyObje
   if (found == gm_object_default ("__init__")) {
     PyObject *new = gm_class_lookup_text (r, type, "__new__");
     if ((args->n || args->names) && new == gm_object_default ("__new__"))
-      gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "a class without __init__ takes no arguments");
+      gm_raise_new (r, PyExc_TypeError, "%s() takes no arguments", type->tp_name);
     return;
   }
-  if (storage == NULL || storage->kind == &gm_kind_tuple) {
+  if (storage == NULL || storage->kind == &gm_kind_tuple || storage->kind == &gm_kind_constant) {
     gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name,
                      "its __init__ is not a Python function");
     return;
@@ -194,8 +196,6 @@ gm_class_allocate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args,
   if (!gm_is_user_type (type) && !PyExceptionClass_Check (t->real)
       && type != &PyODict_Type && !gm_is_defaultdict (type))
     return gm_record_break (r, GM_BREAK_CALL_C, type->tp_name);
-  if (Py_TYPE (type)->tp_call != PyType_Type.tp_call)
-    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name, refusal (type));
   found = gm_class_lookup (r, type, key);
   if (found && Py_IS_TYPE (found, &PyStaticMethod_Type)) { /* a __new__ of the user's */
     const GmTracker *make = gm_class_value (r, type, key, found, NULL);
@@ -224,6 +224,17 @@ gm_class_allocate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args,
   return object;
 }
 
+/* type.__call__, for a metaclass that calls super ().__call__ (). */
+static const GmTracker *
+type_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  const GmTracker *init, *object = gm_class_allocate (r, t, args, &init);
+  if (init && gm_realize (r, gm_call (r, init, args))->real != Py_None && !r->stop)
+    return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
+                            "TypeError: __init__() should return None");
+  return object;
+}
+
 static const GmTracker *
 call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -240,17 +251,23 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   v = meta_method (r, t, "__call__");
   if (v)
     return gm_call (r, v, args);
-  const GmTracker *init, *object = gm_class_allocate (r, t, args, &init);
-  if (init && gm_realize (r, gm_call (r, init, args))->real != Py_None && !r->stop)
-    return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
-                            "TypeError: __init__() should return None");
-  return object;
+  if (Py_TYPE (type)->tp_call != PyType_Type.tp_call)
+    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name,
+                            "its metaclass decides how it is called");
+  return type_call (r, t, args);
 }
 
 static const GmTracker *
 getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
   const GmTracker *method = meta_method (r, t, "__getitem__");
+  PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("__class_getitem__"));
+  PyObject *found = gm_class_lookup (r, (PyTypeObject *) t->real, name);
+  PyObject *inner = found && Py_IS_TYPE (found, &PyClassMethod_Type)
+                        ? gm_record_take (r, PyObject_GetAttrString (found, "__func__"))
+                        : NULL;
+  if (method == NULL && inner && PyFunction_Check (inner))
+    method = getattr (r, t, name);
   return method ? gm_call_n (r, method, &key, 1)
                 : gm_record_break (r, GM_BREAK_SUBSCRIPT, "class", gm_type_text (r, key));
 }
@@ -290,6 +307,22 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   return gm_from_bool (r, (t->real == other->real) == (op == Py_EQ));
 }
 
+/* int | str, of classes whose metaclass is type. */
+static const GmTracker *
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+        bool inplace)
+{
+  bool none = other->real == Py_None;
+  if (op != GM_BIN_OR || reflected || t->data || Py_TYPE (t->real) != &PyType_Type
+      || !(none || (other->kind == &gm_kind_class && !other->data
+                    && Py_TYPE (other->real) == &PyType_Type)))
+    return NULL;
+  PyObject *both = PyNumber_Or (t->real, other->real);
+  if (both == NULL)
+    return gm_record_break_exception (r);
+  return gm_tracker (r, .kind = &gm_kind_constant, .real = gm_record_take (r, both));
+}
+
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
@@ -310,6 +343,7 @@ const GmTrackerKind gm_kind_class = {
   .len = len,
   .contains = contains,
   .compare = compare,
+  .binary = binary,
   .build = build,
 };
 
@@ -325,6 +359,13 @@ gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls)
       if (gm_is_instance (r, t, cls->items[i]))
         return true;
     return false;
+  }
+  if ((cls->kind == &gm_kind_object || cls->kind == &gm_kind_constant) && cls->real
+      && strcmp (Py_TYPE (cls->real)->tp_name, "types.UnionType") == 0) {
+    PyObject *parts = gm_record_take (r, PyObject_GetAttrString (cls->real, "__args__"));
+    if (cls->source)
+      gm_guard (r, IS, cls->source, .obj = cls->real);
+    return gm_is_instance (r, t, gm_wrap (r, parts, gm_source_const (r, parts, "__args__")));
   }
   PyTypeObject *type = gm_type_of (r, t);
   if (type == NULL || cls->kind != &gm_kind_class) {
@@ -407,6 +448,24 @@ object_delattr (GmRecorder *r, const GmTracker *self, const GmCallArgs *args)
   return gm_none (r);
 }
 
+static const GmTracker *
+object_getattribute (GmRecorder *r, const GmTracker *self, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "__getattribute__", args, 1, 1))
+    return &gm_tracker_poison;
+  PyObject *name = gm_constant (r, args->args[0]);
+  if (name == NULL || !PyUnicode_CheckExact (name) || self->kind != &gm_kind_object)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "__getattribute__", gm_type_text (r, self));
+  Py_INCREF (name);
+  PyUnicode_InternInPlace (&name);
+  gm_record_take (r, name);
+  const GmTracker *v = gm_object_generic_get (r, self, name);
+  if (v || r->stop)
+    return v ? v : &gm_tracker_poison;
+  return gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'",
+                       ((PyTypeObject *) self->data)->tp_name, PyUnicode_AsUTF8 (name));
+}
+
 /* Methods of `object` itself, bound; NULL: there is no model. */
 const GmTracker *
 gm_object_method (GmRecorder *r, const GmTracker *self, PyObject *name)
@@ -414,6 +473,7 @@ gm_object_method (GmRecorder *r, const GmTracker *self, PyObject *name)
   static const GmMethodRow rows[] = { { "__init__", object_init },
                                       { "__setattr__", object_setattr },
                                       { "__delattr__", object_delattr },
+                                      { "__getattribute__", object_getattribute },
                                       { NULL, NULL } };
   return gm_method_row (r, rows, self, name);
 }
@@ -422,8 +482,11 @@ static const GmTracker *
 super_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
   const GmTracker *self = gm_realize (r, t->items[0]);
-  bool class_bound = self->kind == &gm_kind_class;
-  PyTypeObject *self_type = class_bound ? (PyTypeObject *) self->real : gm_type_of (r, self);
+  PyTypeObject *self_type = gm_type_of (r, self);
+  bool class_bound = self->kind == &gm_kind_class
+                     && PyType_IsSubtype ((PyTypeObject *) self->real, (PyTypeObject *) t->real);
+  if (class_bound)
+    self_type = (PyTypeObject *) self->real;
   PyObject *mro = self_type ? self_type->tp_mro : NULL;
   Py_ssize_t i = 0, n = mro ? PyTuple_GET_SIZE (mro) : 0;
   while (i < n && PyTuple_GET_ITEM (mro, i) != t->real)
@@ -434,6 +497,12 @@ super_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     if (found == NULL)
       continue;
     gm_record_keep (r, found);
+    static const GmMethodRow of_type[] = { { "__call__", type_call }, { NULL, NULL } };
+    const GmTracker *call = base == &PyType_Type && self->kind == &gm_kind_class && !class_bound
+                                ? gm_method_row (r, of_type, self, name)
+                                : NULL;
+    if (call)
+      return gm_builtin_of (r, call, found, self);
     if (base == &PyBaseObject_Type && !class_bound) {
       const GmTracker *row = gm_object_method (r, self, name);
       if (row)

@@ -53,7 +53,8 @@ gm_from_constant (GmRecorder *r, PyObject *value)
     return &gm_tracker_poison;
   PyTypeObject *type = Py_TYPE (value);
   if (gm_is_constant_type (type) || type == gm_host.dtype_type
-      || (gm_host.device_type && type == gm_host.device_type)) {
+      || (gm_host.device_type && type == gm_host.device_type)
+      || strcmp (type->tp_name, "types.UnionType") == 0) {
     gm_record_keep (r, value);
     return gm_tracker (r, .kind = &gm_kind_constant, .real = value);
   }

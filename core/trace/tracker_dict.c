@@ -106,7 +106,8 @@ whole (GmRecorder *r, const GmTracker *t)
     bool member = PyObject_TypeCheck (Py_TYPE (key), &PyType_Type)
                   && strncmp (Py_TYPE (Py_TYPE (key))->tp_name, "Enum", 4) == 0;
     if (!gm_is_constant_type (Py_TYPE (key)) && !member && !PyFunction_Check (key)
-        && Py_TYPE (key) != &PyType_Type)
+        && !(PyType_Check (key) && Py_TYPE (key)->tp_hash == PyType_Type.tp_hash
+             && Py_TYPE (key)->tp_richcompare == PyType_Type.tp_richcompare))
       return gm_record_break (r, GM_BREAK_VALUE_KIND,
                               "dict with keys other than str, int, float, bytes and None");
     PyTuple_SET_ITEM (keys, i, Py_NewRef (key));
@@ -576,6 +577,72 @@ view_contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
   return gm_from_bool (r, false);
 }
 
+/* The keys or items as a new set; NULL: of values there is none. */
+static const GmTracker *
+view_set (GmRecorder *r, const GmTracker *t)
+{
+  if (t->kind == &gm_kind_set)
+    return t;
+  if (t->kind == &gm_kind_view && t->number == 1)
+    return NULL;
+  g_autoptr (GPtrArray) all = gm_iterate (r, t);
+  return all ? gm_set_new (r, (const GmTracker *const *) all->pdata, all->len) : NULL;
+}
+
+/* Views of keys and items are sets: the result is a new one. */
+static const GmTracker *
+view_binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+             bool inplace)
+{
+  if (t->number == 1
+      || (op != GM_BIN_AND && op != GM_BIN_OR && op != GM_BIN_SUB && op != GM_BIN_XOR))
+    return NULL;
+  const GmTracker *a = view_set (r, t), *b = r->stop ? NULL : view_set (r, other);
+  if (a == NULL || b == NULL)
+    return r->stop ? &gm_tracker_poison : NULL;
+  return reflected ? gm_binary (r, op, b, a, false) : gm_binary (r, op, a, b, false);
+}
+
+static const GmTracker *
+view_compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
+{
+  if (t->number == 1 || (other->kind != &gm_kind_set && other->kind != &gm_kind_view))
+    return NULL;
+  const GmTracker *a = view_set (r, t), *b = r->stop ? NULL : view_set (r, other);
+  if (a == NULL || b == NULL)
+    return r->stop ? &gm_tracker_poison : NULL;
+  return gm_compare (r, op, a, b);
+}
+
+static const GmTracker *
+view_isdisjoint (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "isdisjoint", args, 1, 1))
+    return &gm_tracker_poison;
+  g_autoptr (GPtrArray) all = gm_iterate (r, args->args[0]);
+  for (uint32_t i = 0; all && i < all->len && !r->stop; i++)
+    if (gm_truth (r, view_contains (r, t, all->pdata[i])))
+      return gm_from_bool (r, false);
+  return gm_from_bool (r, true);
+}
+
+static PyTypeObject *
+view_type (GmRecorder *r, const GmTracker *t)
+{
+  return t->number == 0 ? &PyDictKeys_Type : t->number == 1 ? &PyDictValues_Type : &PyDictItems_Type;
+}
+
+static const GmTracker *
+view_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  static const GmMethodRow rows[] = { { "isdisjoint", view_isdisjoint }, { NULL, NULL } };
+  const GmTracker *bound = t->number == 1 ? NULL : gm_method_row (r, rows, t, name);
+  if (bound == NULL)
+    bound = gm_operator_method (r, t, name);
+  return bound ? bound
+               : gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "dict view");
+}
+
 static bool
 view_build (GmResidualBuilder *b, const GmTracker *t)
 {
@@ -589,6 +656,10 @@ view_build (GmResidualBuilder *b, const GmTracker *t)
 }
 
 const GmTrackerKind gm_kind_view = { .name = "dict view",
+                                     .type = view_type,
+                                     .getattr = view_getattr,
+                                     .binary = view_binary,
+                                     .compare = view_compare,
                                      .len = view_len,
                                      .iter = view_iter,
                                      .contains = view_contains,

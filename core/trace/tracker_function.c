@@ -57,6 +57,7 @@ static const struct {
   { "_process_class", "dataclasses" },
   { "make_dataclass", "dataclasses" },
   { "namedtuple", "collections" },
+  { "deepcopy", "copy" },
   { "NamedTuple", "typing" },
   { "get_type_hints", "typing" },
   { "EnumType.__new__", "enum" },

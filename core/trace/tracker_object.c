@@ -35,6 +35,9 @@ const GmTracker *
 gm_wrap_object (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   PyTypeObject *type = Py_TYPE (real);
+  PyObject **dict = PyDict_Check (real) ? _PyObject_GetDictPtr (real) : NULL;
+  if (dict && *dict == real) /* its attributes are its items: two truths for one thing */
+    return gm_record_break (r, GM_BREAK_VALUE_KIND, type->tp_name);
   gm_guard (r, TYPE, source, .obj = (PyObject *) type);
   const GmTracker *storage = gm_storage_wrap (r, real, source);
   if (r->stop)
@@ -134,6 +137,8 @@ truth (GmRecorder *r, const GmTracker *t)
     gm_record_break (r, GM_BREAK_TRUTH, gm_type_text (r, t));
     return 0;
   }
+  if (how == GM_HOW_C && gm_value_of (t) != t)
+    return gm_truth (r, gm_storage (t));
   if (how == GM_HOW_C) {
     gm_record_break (r, GM_BREAK_TRUTH, gm_type_text (r, t));
     return 0;
@@ -364,7 +369,8 @@ unary (GmRecorder *r, GmUnary op, const GmTracker *t)
 {
   static const char *const names[] = { "__pos__", "__neg__", "__invert__" };
   GmHow how;
-  return special (r, t, names[op], NULL, 0, &how);
+  const GmTracker *v = special (r, t, names[op], NULL, 0, &how);
+  return v == NULL && how == GM_HOW_C && gm_value_of (t) != t ? gm_unary (r, op, gm_storage (t)) : v;
 }
 
 static const GmTracker *

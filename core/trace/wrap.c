@@ -6,6 +6,7 @@
  * path costs a SAME guard.  A tracker other than a lazy one exists only after the guards that make
  * its kind and type certain.
  */
+#include "core/trace/builtin.h"
 #include "core/trace/class_made.h"
 #include "core/trace/control.h"
 
@@ -122,6 +123,8 @@ gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
     return gm_wrap_module (r, real, source);
   if (type == &PyCell_Type)
     return gm_wrap_cell (r, real, source);
+  if (gm_is_getter (type))
+    return gm_wrap_getter (r, real, source);
   return gm_wrap_object (r, real, source);
 }
 

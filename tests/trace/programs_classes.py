@@ -485,8 +485,8 @@ def case_methods_with_everything(compile):
     return result[:4], vars(result[4].kids[1].kids[0])
 
 
-# expect: graphs=1 breaks=1
-def case_getattribute_override_breaks(compile):
+# expect: graphs=1 breaks=0
+def case_getattribute_override(compile):
     class Odd:
         def __getattribute__(self, name):
             return name

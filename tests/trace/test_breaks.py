@@ -23,17 +23,15 @@ class Plain:
 
 
 class Hooked:
-    def __getattribute__(self, name):
-        return object.__getattribute__(self, name)
+    def __init__(self):
+        self.a = 1
+
+    __getattribute__ = functools.partialmethod(object.__getattribute__)
 
 
-class CalledOtherwise(type):
-    def __call__(cls, *args):
-        return args
-
-
-class Called(metaclass=CalledOtherwise):
-    pass
+class Called:
+    def __del__(self):
+        pass
 
 
 @functools.lru_cache
