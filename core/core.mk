@@ -66,6 +66,7 @@ CORE_SOURCES += \
   core/autograd/engine.c \
   core/autograd/inplace.c \
   core/autograd/node.c \
+  core/autograd/post_hooks.c \
   core/autograd/saved.c \
   core/autograd/set.c \
   core/autograd/tape.c \
@@ -166,6 +167,7 @@ EXTENSION_SOURCES = \
   core/trace/body.c \
   core/trace/break.c \
   core/trace/custom.c \
+  core/trace/effect.c \
   core/trace/exception.c \
   core/trace/comptime.c \
   core/trace/frame.c \
@@ -188,6 +190,7 @@ EXTENSION_SOURCES = \
   core/trace/itertools.c \
   core/trace/object_attrs.c \
   core/trace/operators.c \
+  core/trace/probe.c \
   core/trace/recorder.c \
   core/trace/residual.c \
   core/trace/resume.c \
@@ -209,6 +212,7 @@ EXTENSION_SOURCES = \
   core/trace/tracker_function.c \
   core/trace/tracker_generator.c \
   core/trace/tracker_grad_mode.c \
+  core/trace/tracker_hook.c \
   core/trace/tracker_iterator.c \
   core/trace/tracker_getter.c \
   core/trace/tracker_list.c \

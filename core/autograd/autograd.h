@@ -84,6 +84,10 @@ uint32_t gm_tensor_version (const GmTensor *t);
 typedef GmTensor *(*GmTensorHook) (void *data, GmTensor *grad, GError **error);
 uint64_t gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data, void (*destroy) (void *data));
 bool gm_tensor_remove_hook (GmTensor *t, uint64_t id);
+/* The same for what is called with a leaf after its gradient was added up (post_hooks.c); false on failure. */
+typedef bool (*GmTensorPostHook) (void *data, GmTensor *leaf, GError **error);
+uint64_t gm_tensor_add_post_hook (GmTensor *leaf, GmTensorPostHook hook, void *data, void (*destroy) (void *data));
+bool gm_tensor_remove_post_hook (GmTensor *leaf, uint64_t id);
 
 /* -- Saved tensors (saved.c) --------------------------------------------------------------------------------- */
 

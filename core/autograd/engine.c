@@ -497,7 +497,9 @@ run_node (Walk *w, Slot *s, GError **error)
     return true;
   }
   if (n->kind == GM_NODE_LEAF) {
-    bool ok = !s->one || !w->accumulate || accumulate (w, n->saved_in[0].t, &s->one, error);
+    GmTensor *leaf = n->saved_in[0].t;
+    bool ok = !s->one || !w->accumulate ||
+              (accumulate (w, leaf, &s->one, error) && gm_post_hooks_run (leaf, error));
     slot_clear (s);
     return ok;
   }

@@ -199,6 +199,7 @@ ag_free (GmAutograd *ag)
   GmAgNode *node = ag->node;
   GmTensor *grad = ag->grad;
   hooks_free (ag->hooks);
+  gm_post_hooks_free (ag->post_hooks);
   if (pool.n_records >= MAX_SPARE) {
     g_free (ag);
   } else {
@@ -293,10 +294,13 @@ gm_hooks_run (const GArray *hooks, uint32_t nr, GmTensor **g, GError **error)
 {
   if (!hooks || !*g)
     return true;
-  /* A hook may add or remove hooks: run those that stood there at the start. */
+  /* A hook may add or remove hooks: those run that stood there at the start and still do. */
   g_autofree GmAgHook *now = g_memdup2 (hooks->data, hooks->len * sizeof (GmAgHook));
   for (guint i = 0, n = hooks->len; i < n; i++) {
-    if (now[i].nr != nr)
+    bool off = true; /* an earlier one may have taken it off, and freed its data */
+    for (guint k = 0; k < hooks->len && off; k++)
+      off = g_array_index (hooks, GmAgHook, k).id != now[i].id;
+    if (off || now[i].nr != nr)
       continue;
     GError *failure = NULL;
     GmTensor *replaced = now[i].fn (now[i].data, *g, &failure);

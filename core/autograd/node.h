@@ -26,6 +26,13 @@ typedef struct {
   void (*destroy) (void *data);
 } GmAgHook;
 
+typedef struct {
+  uint64_t id;
+  GmTensorPostHook fn;
+  void *data;
+  void (*destroy) (void *data);
+} GmPostHook;
+
 /* What only the gradients of some ops need. */
 typedef struct {
   GmAttrs attrs;
@@ -69,6 +76,7 @@ struct GmAutograd {
   GmTensor *grad; /* owned */
   GmAgNode *leaf; /* weak: the accumulating node, while someone has an edge to it */
   GArray *hooks;  /* of a leaf */
+  GArray *post_hooks; /* GmPostHook, of a leaf; NULL: none */
   bool retain;
 };
 
@@ -113,6 +121,10 @@ bool gm_check_leaf (GmTensor *dst, GError **error);
 
 /* inplace.c: gives a view whose base's history was rewritten the history that follows from it. */
 void gm_view_refresh (GmTensor *view);
+
+/* post_hooks.c: after a gradient was added to the leaf's. */
+bool gm_post_hooks_run (GmTensor *leaf, GError **error);
+void gm_post_hooks_free (GArray *hooks);
 
 /* Runs the hooks for output nr over *g (owned, may be replaced). */
 bool gm_hooks_run (const GArray *hooks, uint32_t nr, GmTensor **g, GError **error);

@@ -279,7 +279,7 @@ bind (const GmApi *api, GmBuilder *b, GmArg *out, const GmArg *x, int n, const c
   return true;
 }
 
-/* -- The call ---------------------------------------------------------------------------------- */
+/* -- In place ---------------------------------------------------------------------------------- */
 
 /* The result of a row that knows nothing of in-place forms, written into the first argument. */
 static GmArg
@@ -298,11 +298,102 @@ write_back (const GmApi *api, GmBuilder *b, GmArg *a, GmArg result)
   return gm_give (b->vt->into (b, a[0].v, GM_OP_copy, &result.v, 1, NULL));
 }
 
+/* -- out= -------------------------------------------------------------------------------------- */
+
+/* One result into one tensor that exists: cast, and copied.  A tensor without elements becomes the
+ * result instead; any other must have its shape, so that nobody who looks at its memory is lost. */
+static GmVal
+put_out (const GmApi *api, GmBuilder *b, GmVal out, GmVal result)
+{
+  const GmMeta *to = META (out), *from = META (result);
+  if (from->requires_grad)
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "%s(): functions with out=... arguments don't support automatic "
+                      "differentiation, but one of the arguments requires grad.",
+                      api->name);
+  if (gm_dtypes[from->dtype].category > gm_dtypes[to->dtype].category)
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "%s(): result type %s can't be cast to the desired output type %s",
+                      api->name, gm_dtypes[from->dtype].torch_name,
+                      gm_dtypes[to->dtype].torch_name);
+  if (!gm_meta_same_shape (from, to) && gm_meta_numel (to) == 0)
+    return gm_b_set (b, out, gm_b_contiguous (b, gm_b_cast (b, result, (GmDtype) to->dtype)));
+  if (!gm_meta_same_shape (from, to)) {
+    g_autofree char *have = gm_meta_text (to), *want = gm_meta_text (from);
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "%s(): out= is %s, but the result is %s: pass one of its shape, or an empty one",
+                      api->name, have, want);
+  }
+  GmVal own = gm_b_op (b, GM_OP_copy, &result, 1, NULL); /* it may be a view of what is written */
+  return own ? b->vt->into (b, out, GM_OP_copy, &own, 1, NULL) : NULL;
+}
+
+/* All results into out, a tensor or a list of as many; *result becomes what out is afterwards. */
+static void
+put_all (const GmApi *api, GmBuilder *b, const GmArg *out, GmArg *result)
+{
+  if (result->kind == GM_ARG_TENSOR && out->kind == GM_ARG_TENSOR) {
+    result->v = put_out (api, b, out->v, result->v);
+    return;
+  }
+  bool fits = result->kind == GM_ARG_LIST && out->kind == GM_ARG_LIST && result->n == out->n;
+  for (int i = 0; fits && i < out->n; i++)
+    fits = out->items[i].kind == GM_ARG_TENSOR && result->items[i].kind == GM_ARG_TENSOR;
+  if (!fits) {
+    gm_b_fail (b, GM_ERROR_TYPE, "%s(): out= must be %s", api->name,
+               result->kind == GM_ARG_LIST ? "a tuple of as many tensors as there are results"
+                                           : "a Tensor");
+    return;
+  }
+  for (int i = 0; i < out->n && !gm_b_failed (b); i++)
+    result->items[i].v = put_out (api, b, out->items[i].v, result->items[i].v);
+}
+
+/* Takes out= from the keywords: the number of those that remain, in rest_names and rest. */
+static int
+take_out (const GmApi *api, const char *const *names, const GmArg *keywords, int n,
+          const char **rest_names, GmArg *rest, const GmArg **out)
+{
+  int k = 0;
+  *out = NULL;
+  for (int i = 0; i < n; i++) {
+    if (strcmp (names[i], "out") == 0 && find_argument (api, "out") < 0) {
+      *out = keywords[i].kind == GM_ARG_NONE ? NULL : &keywords[i];
+      continue;
+    }
+    rest_names[k] = names[i];
+    rest[k++] = keywords[i];
+  }
+  return k;
+}
+
+static GmArg
+call_out (const GmApi *api, GmBuilder *b, const GmArg *positional, int n_positional,
+          const char *const *names, const GmArg *keywords, int n_keywords)
+{
+  g_autofree const char **rest_names = g_new (const char *, n_keywords);
+  g_autofree GmArg *rest = g_new (GmArg, n_keywords);
+  const GmArg *out;
+  int n = take_out (api, names, keywords, n_keywords, rest_names, rest, &out);
+  GmArg result = gm_api_call (api, false, b, positional, n_positional, rest_names, rest, n);
+  if (out && !gm_b_failed (b))
+    put_all (api, b, out, &result);
+  if (!gm_b_failed (b))
+    return result;
+  gm_arg_clear (&result);
+  return gm_give (NULL);
+}
+
+/* -- The call ---------------------------------------------------------------------------------- */
+
 GmArg
 gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *positional,
              int n_positional, const char *const *names, const GmArg *keywords, int n_keywords)
 {
   GmArg a[GM_API_MAX_ARGS + 1];
+  for (int k = 0; k < n_keywords && !inplace && (api->where & GM_API_FUNCTION); k++)
+    if (strcmp (names[k], "out") == 0 && find_argument (api, "out") < 0)
+      return call_out (api, b, positional, n_positional, names, keywords, n_keywords);
   if (gm_b_failed (b) || !bind (api, b, a, positional, n_positional, names, keywords, n_keywords))
     return gm_give (NULL);
   a[GM_API_MAX_ARGS] = (GmArg){.kind = GM_ARG_INT, .i = inplace ? GM_CALL_INPLACE : GM_CALL_FRESH};

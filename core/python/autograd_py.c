@@ -219,6 +219,7 @@ gm_py_tensor_grad_fn (PyObject *self, void *closure)
 typedef struct {
   PyObject_HEAD GmTensor *t; /* owned; NULL once removed */
   uint64_t id;
+  bool post;
 } HookHandle;
 
 static PyObject *
@@ -227,7 +228,9 @@ handle_remove (PyObject *self, PyObject *unused)
   HookHandle *h = (HookHandle *) self;
   GmTensor *t = h->t;
   h->t = NULL;
-  if (t)
+  if (t && h->post)
+    gm_tensor_remove_post_hook (t, h->id);
+  else if (t)
     gm_tensor_remove_hook (t, h->id);
   gm_tensor_unref (t);
   Py_RETURN_NONE;
@@ -260,7 +263,7 @@ static PyMethodDef handle_methods[] = {
     {0},
 };
 
-static PyTypeObject handle_type = {
+PyTypeObject gm_py_hook_handle_type = {
     PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.HookHandle",
     .tp_basicsize = sizeof (HookHandle),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
@@ -274,7 +277,9 @@ call_hook (void *data, GmTensor *grad, GError **error)
   PyGILState_STATE gil = PyGILState_Ensure ();
   GmTensor *replacement = NULL;
   PyObject *o = gm_py_tensor_wrap (grad);
+  Py_INCREF ((PyObject *) data); /* it may take itself off */
   PyObject *result = o ? PyObject_CallOneArg (data, o) : NULL;
+  Py_DECREF ((PyObject *) data);
   if (!result) {
     gm_py_error_set (error);
   } else if (gm_py_tensor_check (result)) {
@@ -290,6 +295,26 @@ call_hook (void *data, GmTensor *grad, GError **error)
   return replacement;
 }
 
+static bool
+call_post_hook (void *data, GmTensor *leaf, GError **error)
+{
+  PyGILState_STATE gil = PyGILState_Ensure ();
+  PyObject *o = gm_py_tensor_wrap (leaf);
+  Py_INCREF ((PyObject *) data);
+  PyObject *result = o ? PyObject_CallOneArg (data, o) : NULL;
+  Py_DECREF ((PyObject *) data);
+  if (result && result != Py_None)
+    PyErr_Format (PyExc_RuntimeError, "a hook after accumulation must return None, not %s",
+                  Py_TYPE (result)->tp_name);
+  bool ok = result == Py_None;
+  if (!ok)
+    gm_py_error_set (error);
+  Py_XDECREF (result);
+  Py_XDECREF (o);
+  PyGILState_Release (gil);
+  return ok;
+}
+
 static void
 drop_hook (void *data)
 {
@@ -300,8 +325,8 @@ drop_hook (void *data)
   PyGILState_Release (gil);
 }
 
-PyObject *
-gm_py_tensor_register_hook (PyObject *self, PyObject *hook)
+static PyObject *
+register_hook (PyObject *self, PyObject *hook, bool post)
 {
   GmTensor *t = gm_py_tensor_get (self);
   if (!PyCallable_Check (hook)) {
@@ -314,12 +339,31 @@ gm_py_tensor_register_hook (PyObject *self, PyObject *hook)
         "cannot register a hook on a tensor that does not require grad: no gradient will come");
     return NULL;
   }
-  HookHandle *h = PyObject_New (HookHandle, &handle_type);
+  if (post && !gm_tensor_is_leaf (t)) {
+    PyErr_SetString (PyExc_RuntimeError,
+                     "post accumulate grad hooks cannot be registered on non-leaf tensors");
+    return NULL;
+  }
+  HookHandle *h = PyObject_New (HookHandle, &gm_py_hook_handle_type);
   if (!h)
     return NULL;
   h->t = gm_tensor_ref (t);
-  h->id = gm_tensor_add_hook (t, call_hook, Py_NewRef (hook), drop_hook);
+  h->post = post;
+  h->id = post ? gm_tensor_add_post_hook (t, call_post_hook, Py_NewRef (hook), drop_hook)
+               : gm_tensor_add_hook (t, call_hook, Py_NewRef (hook), drop_hook);
   return (PyObject *) h;
+}
+
+PyObject *
+gm_py_tensor_register_hook (PyObject *self, PyObject *hook)
+{
+  return register_hook (self, hook, false);
+}
+
+PyObject *
+gm_py_tensor_register_post_hook (PyObject *self, PyObject *hook)
+{
+  return register_hook (self, hook, true);
 }
 
 /* -- Saved-tensor hooks ------------------------------------------------------------------------ */
@@ -545,5 +589,5 @@ PyMethodDef gm_py_autograd_functions[] = {
 int
 gm_py_init_autograd (PyObject *module)
 {
-  return PyType_Ready (&grad_fn_type) < 0 || PyType_Ready (&handle_type) < 0 ? -1 : 0;
+  return PyType_Ready (&grad_fn_type) < 0 || PyType_Ready (&gm_py_hook_handle_type) < 0 ? -1 : 0;
 }

@@ -9,6 +9,8 @@
 
 PyObject *gm_py_tensor_backward (PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *gm_py_tensor_register_hook (PyObject *self, PyObject *hook);
+PyObject *gm_py_tensor_register_post_hook (PyObject *self, PyObject *hook);
+extern PyTypeObject gm_py_hook_handle_type;
 PyObject *gm_py_tensor_grad_fn (PyObject *self, void *closure);
 PyObject *gm_py_tensor_get_grad (PyObject *self, void *closure);
 int gm_py_tensor_set_grad (PyObject *self, PyObject *value, void *closure);

@@ -13,6 +13,7 @@
 #include "core/python/api_object.h"
 #include "core/python/args.h"
 #include "core/python/assemble.h"
+#include "core/python/autograd_py.h"
 #include "core/python/callable_backend.h"
 #include "core/python/control.h"
 #include "core/python/frontend.h"
@@ -308,6 +309,7 @@ set_host (void)
     .method_wrapper_type = Py_TYPE (wrapper),
     .marked_type = &gm_py_marked_type,
     .graph_module = gm_py_graph_module,
+    .hook_handle_type = &gm_py_hook_handle_type,
     .compiled_type = (PyObject *) &gm_py_compiled_type,
     .decode = gm_code_cache_decode,
     .attrs_version = GM_ATTRS_VERSION,

@@ -178,11 +178,7 @@ run_node (const GmGraph *g, const GmNode *n, GmTensor *const *in, GError **error
   }
   bool off = !m->requires_grad && gm_graph_expects_grad (g, n->op, n->in, (int) n->n_in, m);
   bool was = off ? gm_grad_set_enabled (false) : false;
-  GmTensor *t;
-  if (gm_ops[n->op].family == GM_FAMILY_MUTATE)
-    t = gm_autograd_into (in[0], GM_OP_copy, in + 1, 1, NULL, error) ? gm_tensor_ref (in[0]) : NULL;
-  else
-    t = gm_autograd_op (n->op, in, (int) n->n_in, n->attrs, error);
+  GmTensor *t = gm_autograd_op (n->op, in, (int) n->n_in, n->attrs, error);
   if (off)
     gm_grad_set_enabled (was);
   return t;

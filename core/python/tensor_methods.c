@@ -477,6 +477,10 @@ PyMethodDef gm_py_tensor_methods[] = {
      "register_hook(hook)\n\nhook(grad) is called when the gradient is known and may return "
      "another one.\n"
      "The result's remove() takes the hook off."},
+    {"register_post_accumulate_grad_hook", gm_py_tensor_register_post_hook, METH_O,
+     "register_post_accumulate_grad_hook(hook)\n\nhook(tensor) is called after a gradient was added "
+     "to the grad of this leaf.\n"
+     "The result's remove() takes the hook off."},
     {"backward", KEYWORDS (gm_py_tensor_backward),
      "backward(gradient=None, retain_graph=None, create_graph=False)\n\n"
      "Adds the gradients of this tensor to the grad of the leaves that it came from.\n"

@@ -142,6 +142,10 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
     gm_record_break (r, GM_BREAK_TENSOR_INPLACE_GRAD, gm_ops[op].name);
   if (refused || (is_input && !may_write_input (r, root, op, recorded)))
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
+  if (is_input && gm_hook_pending (r, root)) { /* the hook is for the value before */
+    gm_record_break (r, GM_BREAK_TENSOR_HOOK, "a hook", "changes in place after it");
+    return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
+  }
   GmVal v = graph_vtable->into (base, dst, op, in, n_in, attrs);
   if (!v)
     return NULL;
@@ -399,6 +403,34 @@ take_extra (Conversion *c, const GmApi *api, const char *name, const GmTracker *
   return -1;
 }
 
+/* The same object, whose value is another one from now on. */
+static void
+becomes (GmRecorder *r, const GmTracker *t, GmVal v)
+{
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_id_from_val (v)));
+}
+
+/* What out= named, with the results as values. */
+static const GmTracker *
+out_written (Conversion *c, const GmTracker *out, const GmArg *result)
+{
+  GmRecorder *r = c->r;
+  if (result->kind == GM_ARG_TENSOR) {
+    becomes (r, out, result->v);
+    return out;
+  }
+  const GmTracker *all = out->kind == &gm_kind_tuple ? out : gm_contents_of (r, out);
+  const GmTracker **items = gm_tracker_array (r, result->n);
+  for (uint32_t i = 0; i < result->n; i++) {
+    items[i] = gm_realize (r, all->items[i]);
+    becomes (r, items[i], result->items[i].v);
+  }
+  return result->fields ? gm_tracker (r, .kind = &gm_kind_tuple, .items = items, .n = result->n,
+                                      .number = 1,
+                                      .data = gm_arena_strdup (r->arena, result->fields))
+                        : gm_tuple_new (r, items, result->n);
+}
+
 const GmTracker *
 gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *args)
 {
@@ -413,6 +445,7 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
   GmArg *keywords = gm_arena_newn (r->arena, GmArg, n_named + 1);
   const char **names = gm_arena_newn (r->arena, const char *, n_named + 1);
   int n_keywords = 0;
+  const GmTracker *out = NULL;
   for (uint32_t i = 0; i < args->n; i++) {
     if (c.index && i == 2)
       c.index = false; /* the value stored */
@@ -428,6 +461,8 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
     if (extra)
       continue;
     names[n_keywords] = name;
+    if (strcmp (name, "out") == 0)
+      out = gm_realize (r, value);
     if (!to_arg (&c, value, &keywords[n_keywords++]))
       return &gm_tracker_poison;
   }
@@ -441,11 +476,12 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
     return &gm_tracker_poison;
   }
   const GmTracker *t;
-  if (inplace && result.kind == GM_ARG_TENSOR
+  if (out && out->kind != &gm_kind_constant) {
+    t = out_written (&c, out, &result);
+  } else if (inplace && result.kind == GM_ARG_TENSOR
       && tensors->len) { /* the same object, whose value is another one from now on */
     t = tensors->pdata[0];
-    gm_contents_set (
-        r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_id_from_val (result.v)));
+    becomes (r, t, result.v);
   } else {
     t = from_arg (&c, &result);
   }

@@ -234,6 +234,9 @@ check (GmRecorder *r, const char *op, GmHeapMark m, uint32_t from, uint32_t exem
     if (what)
       gm_record_break (r, GM_BREAK_BODY_EFFECT, op, what);
   }
+  for (uint32_t i = from; i < r->effects->len && !r->stop; i++) /* each run would register one more */
+    if (g_array_index (r->effects, GmEffect, i).kind == GM_EFFECT_HOOK)
+      gm_record_break (r, GM_BREAK_BODY_EFFECT, op, "the hooks of a tensor");
   return r->stop == NULL;
 }
 

@@ -36,4 +36,8 @@ bool gm_comptime_run (GmRecorder *r, PyObject *fn, const GmTracker *const *value
 PyObject *gm_comptime_value (PyObject *session, const GmTracker *t);
 PyObject *gm_comptime_session (GmRecorder *r);
 
+/* probe.c: for tests of the recorder. */
+PyObject *gm_py_probe (PyObject *module, PyObject *args);
+const GmTracker *gm_probe_call (GmRecorder *r, const GmCallArgs *args);
+
 #endif

@@ -106,6 +106,8 @@ special (GmRecorder *r, const GmTracker *t, const char *name)
 {
   PyObject *key = gm_record_take (r, PyUnicode_InternFromString (name));
   PyTypeObject *type = gm_type_of (r, t);
+  if (t->kind == &gm_kind_hook_handle)
+    return gm_getattr_opt (r, t, key);
   if (type == NULL || t->kind != &gm_kind_object)
     return NULL;
   PyObject *found = gm_class_lookup (r, type, key);

@@ -185,6 +185,51 @@ gm_record_hash (const GmRecorder *r)
   return mix (h, gm_graph_hash (r->graph));
 }
 
+/* -- Hash of an effect ----------------------------------------------------- */
+
+typedef struct {
+  GmRecorder *r;
+  GHashTable *seen; /* new objects -> 1 + in which order */
+} Deep;
+
+static uint64_t
+hash_deep (Deep *d, const GmTracker *t)
+{
+  if (t == NULL)
+    return 1;
+  uint64_t h = (uintptr_t) t->kind;
+  if (t->source)
+    return mix (h, g_str_hash (t->source->name));
+  if (t->kind == &gm_kind_constant)
+    return mix (h, hash_value (t->real));
+  h = mix (mix (h, (uint64_t) t->number), (uintptr_t) t->real);
+  if (t->id != GM_NO_OBJECT) {
+    uint32_t k = GPOINTER_TO_UINT (g_hash_table_lookup (d->seen, t));
+    if (k)
+      return mix (h, k);
+    g_hash_table_insert (d->seen, (gpointer) t, GUINT_TO_POINTER (g_hash_table_size (d->seen) + 1));
+    const GmHeapObject *o = &g_array_index (d->r->heap.objects, GmHeapObject, t->id);
+    for (uint32_t i = 0; i < o->n; i++)
+      h = mix (h, hash_deep (d, gm_heap_load (&d->r->heap, t->id, i)));
+  }
+  for (uint32_t i = 0; i < t->n; i++)
+    h = mix (h, hash_deep (d, t->items[i]));
+  return h;
+}
+
+uint64_t
+gm_record_effect_hash (GmRecorder *r, const GmEffect *e)
+{
+  g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL);
+  Deep d = { r, seen };
+  uint64_t h = mix (e->kind, (uintptr_t) e->fn);
+  if (e->name)
+    h = mix (h, (uint64_t) PyObject_Hash (e->name));
+  for (uint32_t i = 0; i < e->n; i++)
+    h = mix (h, hash_deep (&d, e->args[i]));
+  return h;
+}
+
 /* -- Breaks and kept objects ----------------------------------------------- */
 
 static const GmInsn *
@@ -447,12 +492,13 @@ unref_object (gpointer o)
 static void
 recorder_init (GmRecorder *r, const GmRecordRequest *req)
 {
+  static uint64_t last_number;
+  r->number = ++last_number;
   r->request = req;
   r->arena = gm_arena_new ();
   gm_heap_init (&r->heap);
   r->guards = g_array_new (FALSE, TRUE, sizeof (GmGuard));
   r->effects = g_array_new (FALSE, TRUE, sizeof (GmEffect));
-  r->places = g_ptr_array_new ();
   r->inputs = g_array_new (FALSE, TRUE, sizeof (GmInput));
   r->mutated = g_array_new (FALSE, TRUE, sizeof (GmValueId));
   r->sources = g_ptr_array_new ();
@@ -480,7 +526,6 @@ recorder_free (void *data)
   gm_heap_clear (&r->heap);
   g_array_unref (r->guards);
   g_array_unref (r->effects);
-  g_ptr_array_unref (r->places);
   g_array_unref (r->inputs);
   g_array_unref (r->mutated);
   g_ptr_array_unref (r->sources);

@@ -43,6 +43,7 @@ typedef enum {
   GM_EFFECT_DELATTR, /* args: object; name */
   GM_EFFECT_GLOBAL,  /* args: value; name, dict in fn */
   GM_EFFECT_CELL,    /* args: cell, value or null (del) */
+  GM_EFFECT_HOOK,    /* args: tensor, hook, handle; or the tensor alone; name: the method */
 } GmEffectKind;
 /* A side effect on an object that existed before the region. */
 typedef struct {
@@ -91,6 +92,7 @@ typedef struct {
 
 struct GmRecorder {
   const GmRecordRequest *request;
+  uint64_t number; /* of this recording in the process */
   GmArena *arena;
   /* the current place: fields of the mark */
   const GmFrame *frame;
@@ -103,7 +105,6 @@ struct GmRecorder {
   /* append-only */
   GArray *guards;     /* GmGuard */
   GArray *effects;    /* GmEffect */
-  GPtrArray *places;  /* of the effects, while a recording is finished: see residual.c */
   GArray *inputs;     /* GmInput */
   GPtrArray *sources; /* GmSource */
   GPtrArray *wrapped; /* GmTracker with real objects and identity, in order */
@@ -146,6 +147,8 @@ GmMark gm_record_mark (const GmRecorder *r);
 void gm_record_rollback (GmRecorder *r, GmMark m);
 /* Structural hash of everything that a mark covers: trackers, heap, graph, guards, names. */
 uint64_t gm_record_hash (const GmRecorder *r);
+/* Of one effect, with the contents of the new objects that it refers to, however they are numbered. */
+uint64_t gm_record_effect_hash (GmRecorder *r, const GmEffect *e);
 
 /* Sets the break unless there is one; all arguments are strings.  Returns poison. */
 const GmTracker *gm_record_break (GmRecorder *r, GmBreak why, ...);
@@ -225,17 +228,30 @@ const GmSource *gm_source_dict_item (GmRecorder *r, const GmSource *base, PyObje
 const GmSource *gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind,
                                 int64_t index, PyObject *key);
 
-/* -- wrap.c, effects ------------------------------------------------------- */
+/* -- wrap.c ---------------------------------------------------------------- */
 const GmTracker *gm_known (GmRecorder *r, PyObject *real,
                            const GmSource *source); /* interned, or NULL; guards SAME */
 void gm_know (GmRecorder *r, const GmTracker *t);   /* interns t->real */
+
+/* -- effect.c -------------------------------------------------------------- */
 void gm_effect (GmRecorder *r, GmEffectKind kind, PyObject *fn, PyObject *name,
                 const GmTracker *const *args, uint32_t n);
-
 /* A store into a container (value NULL: a delete) that existed before, to be replayed: as an
  * instruction, or through the method of `owner`, if the real class may override it. */
 void gm_effect_item (GmRecorder *r, PyTypeObject *owner, const GmTracker *t, const GmTracker *key,
                      const GmTracker *value);
+/* Those that need code, in order (of GmEffect, borrowed). */
+GPtrArray *gm_effects_merged (GmRecorder *r);
+/* New objects are; existing ones if a store to them is pending. */
+bool gm_is_modified (GmRecorder *r, const GmTracker *t);
+bool gm_has_pending_mutation (GmRecorder *r, const GmTracker *t);
+/* What has been done since effect number `from`, by value: nothing that happens to the recorder later changes it. */
+typedef struct GmEffectState GmEffectState;
+GmEffectState *gm_effects_state (GmRecorder *r, uint32_t from);
+/* NULL: the same effects.  Else a sentence that names an object and what each side does to it.  Caller frees. */
+char *gm_effects_diff (const GmEffectState *first, const GmEffectState *second);
+void gm_effect_state_free (GmEffectState *s);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmEffectState, gm_effect_state_free)
 
 /* -- api.c ----------------------------------------------------------------- */
 /* Calls an API row; a failure is a break. */
@@ -248,6 +264,17 @@ void gm_api_builder_init (GmRecorder *r);
 bool gm_grad_mode_get (const GmRecorder *r);
 void gm_grad_mode_set (GmRecorder *r, bool on);
 
+/* -- tracker_hook.c -------------------------------------------------------- */
+/* The methods of a tensor that register something on it; NULL: none of them. */
+const GmTracker *gm_hook_method (GmRecorder *r, const GmTracker *tensor, PyObject *name);
+/* True if a hook waits to be registered on an input whose memory this value of the graph is. */
+bool gm_hook_pending (GmRecorder *r, GmValueId input);
+/* False: its hook was taken off again. */
+bool gm_hook_is_live (const GmRecorder *r, const GmTracker *handle);
+/* Emits the registration of a handle's hook unless that was done, and of those before it. */
+void gm_hook_emit (GmResidualBuilder *b, const GmTracker *handle);
+void gm_hook_emit_retain (GmResidualBuilder *b, const GmTracker *tensor, PyObject *method);
+
 /* -- residual.c ------------------------------------------------------------ */
 /* Fills rec from the finished recorder and the value returned. */
 void gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec);
@@ -259,6 +286,7 @@ GmRecorder *gm_residual_recorder (GmResidualBuilder *b);
  * into a temporary), then fill. */
 bool gm_residual_cached (GmResidualBuilder *b, const GmTracker *t);
 void gm_residual_allocated (GmResidualBuilder *b, const GmTracker *t);
+bool gm_residual_is_built (GmResidualBuilder *b, const GmTracker *t); /* emits nothing */
 uint32_t gm_residual_temp (GmResidualBuilder *b, const GmTracker *t);
 uint32_t gm_residual_cell (GmResidualBuilder *b,
                            const GmTracker *cell); /* slot of a new cell's variable, filled */

@@ -86,6 +86,12 @@ gm_residual_cached (GmResidualBuilder *b, const GmTracker *t)
   return k != 0;
 }
 
+bool
+gm_residual_is_built (GmResidualBuilder *b, const GmTracker *t)
+{
+  return g_hash_table_contains (b->temps, t);
+}
+
 void
 gm_residual_allocated (GmResidualBuilder *b, const GmTracker *t)
 {
@@ -141,108 +147,6 @@ gm_residual_value (GmResidualBuilder *b, const GmTracker *t)
 
 /* -- Effects --------------------------------------------------------------- */
 
-/* The object or dict, and the name in it, that an effect stores to; false if it is no store to a place. */
-static bool
-place_of (const GmEffect *e, const void **owner)
-{
-  switch (e->kind) {
-  case GM_EFFECT_SETATTR:
-  case GM_EFFECT_DELATTR:
-  case GM_EFFECT_CELL:
-    *owner = e->args[0];
-    return true;
-  case GM_EFFECT_GLOBAL:
-    *owner = e->fn;
-    return true;
-  default:
-    return false;
-  }
-}
-
-static guint
-place_hash (gconstpointer p)
-{
-  const GmEffect *e = p;
-  const void *owner = NULL;
-  place_of (e, &owner);
-  return g_direct_hash (owner) ^ (guint) (e->name ? PyUnicode_Type.tp_hash (e->name) : 0);
-}
-
-static gboolean
-place_equal (gconstpointer p, gconstpointer q)
-{
-  const GmEffect *a = p, *b = q;
-  const void *of_a = NULL, *of_b = NULL;
-  place_of (a, &of_a);
-  place_of (b, &of_b);
-  bool global = a->kind == GM_EFFECT_GLOBAL, cell = a->kind == GM_EFFECT_CELL;
-  return of_a == of_b && global == (b->kind == GM_EFFECT_GLOBAL) && cell == (b->kind == GM_EFFECT_CELL)
-         && (cell || gm_str_equal (a->name, b->name));
-}
-
-static bool
-deletes (const GmEffect *e)
-{
-  return e->kind == GM_EFFECT_DELATTR ||
-         (e->kind == GM_EFFECT_CELL && e->args[1] == &gm_tracker_null) ||
-         (e->kind == GM_EFFECT_GLOBAL && e->args[0] == &gm_tracker_null);
-}
-
-/* All effects on one place. */
-typedef struct {
-  const GmEffect *first, *last;
-  bool any_delete;
-} Place;
-
-/* Fills r->places: for each effect its Place, or NULL. */
-static void
-find_places (GmRecorder *r)
-{
-  g_autoptr (GHashTable) known = g_hash_table_new (place_hash, place_equal);
-  g_ptr_array_set_size (r->places, 0);
-  for (uint32_t i = 0; i < r->effects->len; i++) {
-    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
-    const void *owner;
-    Place *p = NULL;
-    if (place_of (e, &owner) && !(p = g_hash_table_lookup (known, e))) {
-      p = gm_arena_new0 (r->arena, Place);
-      p->first = e;
-      g_hash_table_insert (known, (gpointer) e, p);
-    }
-    if (p) {
-      p->last = e;
-      p->any_delete |= deletes (e);
-    }
-    g_ptr_array_add (r->places, p);
-  }
-}
-
-/* Stores to one place become one store of the last value, at the first one's time; with deletes
- * among them all are replayed, unless the attribute neither existed before nor exists after.  NULL:
- * effect i needs no code. */
-static const GmEffect *
-effective (GmRecorder *r, uint32_t i)
-{
-  const GmEffect *e = &g_array_index (r->effects, GmEffect, i), *last = e;
-  bool first = true, any_delete = deletes (e);
-  const Place *p = r->places->pdata[i];
-  if (p) {
-    first = p->first == e;
-    last = p->last;
-    any_delete = p->any_delete;
-  }
-  if (!any_delete)
-    return first ? last : NULL;
-  if (last->kind == GM_EFFECT_DELATTR) {
-    const GmTracker *t = last->args[0];
-    PyObject **dict = _PyObject_GetDictPtr (t->real);
-    if (dict && *dict && !PyDict_Contains (*dict, last->name) && t->kind == &gm_kind_object &&
-        _PyType_Lookup (Py_TYPE (t->real), last->name) == NULL)
-      return NULL;
-  }
-  return e;
-}
-
 static void
 emit_cell_store (GmResidualBuilder *b, const GmEffect *e)
 {
@@ -263,7 +167,7 @@ emit_cell_store (GmResidualBuilder *b, const GmEffect *e)
 static void
 emit_global (GmResidualBuilder *b, const GmEffect *e)
 {
-  bool del = deletes (e);
+  bool del = e->args[0] == &gm_tracker_null;
   if (!del)
     gm_residual_value (b, e->args[0]);
   if (e->fn == b->r->request->func->func_globals) {
@@ -313,6 +217,12 @@ emit_effect (GmResidualBuilder *b, const GmEffect *e)
     break;
   case GM_EFFECT_CELL:
     emit_cell_store (b, e);
+    break;
+  case GM_EFFECT_HOOK:
+    if (e->n == 1)
+      gm_hook_emit_retain (b, e->args[0], e->name);
+    else
+      gm_hook_emit (b, e->args[2]);
     break;
   }
 }
@@ -433,7 +343,7 @@ short_form (GmResidualBuilder *b, const GmTracker *value)
 {
   g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL);
   GmReturn *ret = g_new0 (GmReturn, 1);
-  if (b->r->effects->len == 0 && to_tree (&(Tree){ b, seen }, value, ret))
+  if (to_tree (&(Tree){ b, seen }, value, ret))
     return ret;
   gm_return_free (ret);
   g_ptr_array_set_size (b->sources, 0);
@@ -468,7 +378,8 @@ guard_distinct (GmRecorder *r)
   g_autoptr (GHashTable) done = g_hash_table_new (NULL, NULL);
   for (uint32_t i = 0; i < r->effects->len; i++) {
     const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
-    const GmTracker *t = e->kind == GM_EFFECT_GLOBAL ? NULL : e->args[0];
+    bool apart = e->kind != GM_EFFECT_GLOBAL && e->kind != GM_EFFECT_HOOK;
+    const GmTracker *t = apart ? e->args[0] : NULL;
     if (t && !g_hash_table_add (done, (gpointer) t))
       continue;
     for (uint32_t k = 0; t && t->source && k < r->wrapped->len; k++) {
@@ -527,19 +438,14 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
   };
   rec->grad = gm_grad_mode_get (r);
   rec->sets_grad = rec->grad != ((r->request->env.modes & GM_MODE_GRAD) != 0);
-  rec->n_effects = 0;
   gm_generators_finish (r);
-  find_places (r);
   guard_distinct (r);
-  rec->ret = short_form (&b, value);
+  g_autoptr (GPtrArray) effects = gm_effects_merged (r);
+  rec->n_effects = effects->len;
+  rec->ret = effects->len ? NULL : short_form (&b, value);
   if (rec->ret == NULL) {
-    for (uint32_t i = 0; i < r->effects->len && !r->stop; i++) {
-      const GmEffect *e = effective (r, i);
-      if (e) {
-        emit_effect (&b, e);
-        rec->n_effects++;
-      }
-    }
+    for (uint32_t i = 0; i < effects->len && !r->stop; i++)
+      emit_effect (&b, effects->pdata[i]);
     gm_residual_value (&b, value);
     fill_cells (&b);
     gm_residual_emit (&b, GM_INSN_RETURN_VALUE, 0, NULL);

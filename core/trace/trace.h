@@ -131,6 +131,7 @@ typedef struct {
   PyObject *(*type_dict) (PyTypeObject *type); /* borrowed; of a type whose tp_dict is NULL */
   PyTypeObject *method_wrapper_type; /* of None.__repr__; CPython does not export it since 3.13 */
   PyTypeObject *marked_type; /* of functions with a mark, see control.h; or NULL */
+  PyTypeObject *hook_handle_type; /* what Tensor.register_hook returns */
   PyObject *(*graph_module) (const GmGraph *g); /* an object for comptime code; new reference */
   PyObject *compiled_type; /* the type of gramme.compile's result; its __wrapped__ is traced
                               through.  Or NULL */

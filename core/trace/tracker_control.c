@@ -60,6 +60,7 @@ PyMethodDef gm_control_functions[] = {
   { "comptime", FAST (py_comptime), METH_FASTCALL, "comptime(fn, fallback, *values)\n\nSee gramme._dynamo.comptime." },
   { "substitute", FAST (py_substitute), METH_FASTCALL,
     "substitute(original, stand_in)\n\nCalls of `original`, a function of C, are recorded as calls of `stand_in`." },
+  { "probe", gm_py_probe, METH_VARARGS, "probe(what, name, out)\n\nFor tests of the recorder; nothing in plain Python." },
   { NULL },
 };
 
@@ -153,6 +154,8 @@ gm_control_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     return gm_from_bool (r, true);
   if (address == FAST (py_comptime))
     return call_comptime (r, args);
+  if (address == gm_py_probe)
+    return gm_probe_call (r, args);
   return call_substitute (r, fn, args);
 }
 

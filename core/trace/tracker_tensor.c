@@ -255,6 +255,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   if (strcmp (s, "T") == 0 || strcmp (s, "mT") == 0)
     return transposed (r, t, s[0] == 'm');
   const GmTracker *bound = gm_method_row (r, methods, t, name);
+  if (bound == NULL)
+    bound = gm_hook_method (r, t, name);
   if (bound)
     return bound;
   PyTypeObject *type = t->real ? Py_TYPE (t->real) : gm_host.tensor_type;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * wrap.c -- from an existing object and its source to a tracker; objects known by identity; side
- * effects.
+ * wrap.c -- from an existing object and its source to a tracker; objects known by identity.
  *
  * Invariant: one existing object with identity has one tracker, whatever the paths to it; a second
  * path costs a SAME guard.  A tracker other than a lazy one exists only after the guards that make
@@ -113,6 +112,8 @@ gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
     return gm_wrap_api (r, real, source);
   if (gm_host.compiled_type && (PyObject *) type == gm_host.compiled_type)
     return wrap_compiled (r, real, source);
+  if (gm_host.hook_handle_type && type == gm_host.hook_handle_type)
+    return gm_wrap_hook_handle (r, real, source);
   if (gm_host.marked_type && type == gm_host.marked_type)
     return gm_wrap_marked (r, real, source);
   if (is_builtin_callable (real))
@@ -134,55 +135,4 @@ gm_realize (GmRecorder *r, const GmTracker *t)
   if (t->kind != &gm_kind_lazy)
     return t;
   return gm_wrap (r, t->real, t->source);
-}
-
-void
-gm_effect (GmRecorder *r, GmEffectKind kind, PyObject *fn, PyObject *name,
-           const GmTracker *const *args, uint32_t n)
-{
-  if (r->stop)
-    return;
-  const GmTracker **copy = gm_tracker_array (r, n);
-  gm_tracker_copy (copy, args, n);
-  GmEffect e = { kind, fn, name, copy, n, gm_record_line (r), r->request->effect_stacks ? gm_record_stack (r) : NULL };
-  if (fn)
-    gm_record_keep (r, fn);
-  if (name)
-    gm_record_keep (r, name);
-  g_array_append_val (r->effects, e);
-}
-
-void
-gm_effect_item (GmRecorder *r, PyTypeObject *owner, const GmTracker *t, const GmTracker *key,
-                const GmTracker *value)
-{
-  const GmTracker *args[3] = { t, key, value };
-  uint32_t n = value ? 3 : 2;
-  if (t->real == NULL)
-    return;
-  if (Py_TYPE (t->real) == owner)
-    gm_effect (r, value ? GM_EFFECT_SETITEM : GM_EFFECT_DELITEM, NULL, NULL, args, n);
-  else
-    gm_effect (r, GM_EFFECT_CALL,
-               PyDict_GetItemString (gm_type_dict (owner), value ? "__setitem__" : "__delitem__"), NULL,
-               args, n);
-}
-
-char *
-gm_recording_effects_text (const GmRecording *rec)
-{
-  static const char *const what[] = {
-    [GM_EFFECT_CALL] = "a call",          [GM_EFFECT_SETITEM] = "an item is stored", [GM_EFFECT_DELITEM] = "an item is deleted",
-    [GM_EFFECT_SETATTR] = "an attribute", [GM_EFFECT_DELATTR] = "an attribute is deleted", [GM_EFFECT_GLOBAL] = "a global",
-    [GM_EFFECT_CELL] = "a captured variable",
-  };
-  const GmRecorder *r = rec->owner;
-  GString *s = g_string_new (NULL);
-  for (uint32_t i = 0; i < r->effects->len; i++) {
-    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
-    const char *on = e->n && e->args[0]->source ? e->args[0]->source->name : NULL;
-    g_string_append_printf (s, "%s%s%s%s%s, line %d\n%s", what[e->kind], e->name ? " " : "", e->name ? PyUnicode_AsUTF8 (e->name) : "",
-                            on ? " of " : "", on ? on : "", e->line, e->stack ? e->stack : "");
-  }
-  return g_string_free (s, FALSE);
 }

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * effect.c -- side effects on objects that existed before the region: noted, merged, compared.
+ *
+ * Effects are an append-only list in the order of the program; the heap has what they lead to.  What
+ * is replayed are operations: a dict that gets keys in some order gets them in that order.  Only
+ * stores to one place (attribute, global, captured variable) are merged, into the last value at the
+ * time of the first, since nothing can look at the place in between.
+ * A state is what was done since some moment, as texts and hashes: two ways through a branch are
+ * compared by it after the recorder has been rolled back and knows neither.
+ */
+#include "core/trace/recorder.h"
+
+/* -- Noting ---------------------------------------------------------------- */
+
+void
+gm_effect (GmRecorder *r, GmEffectKind kind, PyObject *fn, PyObject *name,
+           const GmTracker *const *args, uint32_t n)
+{
+  if (r->stop)
+    return;
+  const GmTracker **copy = gm_tracker_array (r, n);
+  gm_tracker_copy (copy, args, n);
+  GmEffect e = { .kind = kind,
+                 .fn = fn,
+                 .name = name,
+                 .args = copy,
+                 .n = n,
+                 .line = gm_record_line (r),
+                 .stack = r->request->effect_stacks ? gm_record_stack (r) : NULL };
+  if (fn)
+    gm_record_keep (r, fn);
+  if (name)
+    gm_record_keep (r, name);
+  g_array_append_val (r->effects, e);
+}
+
+void
+gm_effect_item (GmRecorder *r, PyTypeObject *owner, const GmTracker *t, const GmTracker *key,
+                const GmTracker *value)
+{
+  const GmTracker *args[3] = { t, key, value };
+  uint32_t n = value ? 3 : 2;
+  if (t->real == NULL)
+    return;
+  if (Py_TYPE (t->real) == owner) {
+    gm_effect (r, value ? GM_EFFECT_SETITEM : GM_EFFECT_DELITEM, NULL, NULL, args, n);
+    return;
+  }
+  PyObject *method =
+      PyDict_GetItemString (gm_type_dict (owner), value ? "__setitem__" : "__delitem__");
+  gm_effect (r, GM_EFFECT_CALL, method, NULL, args, n);
+}
+
+static const GmEffect *
+effect_at (GmRecorder *r, uint32_t i)
+{
+  return &g_array_index (r->effects, GmEffect, i);
+}
+
+/* -- Merging --------------------------------------------------------------- */
+
+/* The effects on one place that stores can be merged at. */
+typedef struct {
+  uint32_t first, last;
+  bool any_delete;
+} Place;
+
+static bool
+has_place (const GmEffect *e)
+{
+  return e->kind == GM_EFFECT_SETATTR || e->kind == GM_EFFECT_DELATTR ||
+         e->kind == GM_EFFECT_GLOBAL || e->kind == GM_EFFECT_CELL;
+}
+
+static bool
+deletes (const GmEffect *e)
+{
+  return e->kind == GM_EFFECT_DELATTR ||
+         (e->kind == GM_EFFECT_CELL && e->args[1] == &gm_tracker_null) ||
+         (e->kind == GM_EFFECT_GLOBAL && e->args[0] == &gm_tracker_null);
+}
+
+static gconstpointer
+holder (const GmEffect *e)
+{
+  return e->kind == GM_EFFECT_GLOBAL ? (gconstpointer) e->fn : e->args[0];
+}
+
+static guint
+place_hash (gconstpointer p)
+{
+  const GmEffect *e = p;
+  guint h = g_direct_hash (holder (e));
+  return e->name ? h * 31 + (guint) PyObject_Hash (e->name) : h;
+}
+
+static gboolean
+place_equal (gconstpointer x, gconstpointer y)
+{
+  const GmEffect *a = x, *b = y;
+  bool attribute = a->kind == GM_EFFECT_SETATTR || a->kind == GM_EFFECT_DELATTR;
+  bool other = b->kind == GM_EFFECT_SETATTR || b->kind == GM_EFFECT_DELATTR;
+  return holder (a) == holder (b) && attribute == other && (attribute || a->kind == b->kind) &&
+         (a->name == NULL || gm_str_equal (a->name, b->name));
+}
+
+static GHashTable *
+places (GmRecorder *r)
+{
+  GHashTable *table = g_hash_table_new_full (place_hash, place_equal, NULL, g_free);
+  for (uint32_t i = 0; i < r->effects->len; i++) {
+    const GmEffect *e = effect_at (r, i);
+    if (!has_place (e))
+      continue;
+    Place *p = g_hash_table_lookup (table, e);
+    if (p == NULL) {
+      p = g_new0 (Place, 1);
+      p->first = i;
+      g_hash_table_insert (table, (gpointer) e, p);
+    }
+    p->last = i;
+    p->any_delete |= deletes (e);
+  }
+  return table;
+}
+
+/* An attribute that neither existed before nor exists after. */
+static bool
+leaves_nothing (const GmEffect *last)
+{
+  const GmTracker *t = last->args[0];
+  if (last->kind != GM_EFFECT_DELATTR || t->kind != &gm_kind_object)
+    return false;
+  PyObject **dict = _PyObject_GetDictPtr (t->real);
+  return dict && *dict && !PyDict_Contains (*dict, last->name) &&
+         _PyType_Lookup (Py_TYPE (t->real), last->name) == NULL;
+}
+
+/* What is to be done at the time of effect i; with deletes among the stores to a place all are
+ * done. */
+static const GmEffect *
+merged (GmRecorder *r, GHashTable *table, uint32_t i)
+{
+  const GmEffect *e = effect_at (r, i);
+  if (e->kind == GM_EFFECT_HOOK)
+    return e->n == 1 || gm_hook_is_live (r, e->args[2]) ? e : NULL;
+  if (!has_place (e))
+    return e;
+  const Place *p = g_hash_table_lookup (table, e);
+  const GmEffect *last = effect_at (r, p->last);
+  if (p->any_delete)
+    return leaves_nothing (last) ? NULL : e;
+  return p->first == i ? last : NULL;
+}
+
+static GPtrArray *
+merged_since (GmRecorder *r, uint32_t from)
+{
+  g_autoptr (GHashTable) table = places (r);
+  GPtrArray *list = g_ptr_array_new ();
+  for (uint32_t i = from; i < r->effects->len; i++) {
+    const GmEffect *e = merged (r, table, i);
+    if (e)
+      g_ptr_array_add (list, (gpointer) e);
+  }
+  return list;
+}
+
+GPtrArray *
+gm_effects_merged (GmRecorder *r)
+{
+  return merged_since (r, 0);
+}
+
+/* -- Questions ------------------------------------------------------------- */
+
+bool
+gm_has_pending_mutation (GmRecorder *r, const GmTracker *t)
+{
+  g_autoptr (GPtrArray) list = gm_effects_merged (r);
+  const GmTracker *inside = gm_storage (t);
+  for (uint32_t i = 0; i < list->len; i++) {
+    const GmEffect *e = list->pdata[i];
+    if (e->kind == GM_EFFECT_GLOBAL || e->kind == GM_EFFECT_HOOK)
+      continue;
+    if (e->args[0] == t || e->args[0] == inside)
+      return true;
+  }
+  return false;
+}
+
+bool
+gm_is_modified (GmRecorder *r, const GmTracker *t)
+{
+  bool made_here = t->real == NULL && t->id != GM_NO_OBJECT;
+  return made_here || gm_has_pending_mutation (r, t);
+}
+
+/* -- Text ------------------------------------------------------------------ */
+
+static char *
+value_text (GmRecorder *r, const GmTracker *t)
+{
+  if (t == &gm_tracker_null)
+    return g_strdup ("nothing");
+  if (t->kind == &gm_kind_constant) {
+    PyObject *repr = PyObject_Repr (t->real);
+    char *text = g_strdup_printf ("%.60s", repr ? PyUnicode_AsUTF8 (repr) : "?");
+    Py_XDECREF (repr);
+    PyErr_Clear ();
+    return text;
+  }
+  if (t->source)
+    return g_strdup (t->source->name);
+  if (t->kind == &gm_kind_tensor) {
+    g_autofree char *meta =
+        gm_meta_text (gm_graph_meta (r->graph, (GmValueId) gm_contents_of (r, t)->number));
+    return g_strdup_printf ("a tensor %s", meta);
+  }
+  return g_strdup_printf ("a new %s", gm_type_text (r, t));
+}
+
+static char *
+object_text (GmRecorder *r, const GmEffect *e)
+{
+  const char *name = e->name ? PyUnicode_AsUTF8 (e->name) : "";
+  if (e->kind == GM_EFFECT_GLOBAL)
+    return g_strdup_printf ("the global %s", name);
+  g_autofree char *on = value_text (r, e->args[0]);
+  return e->kind == GM_EFFECT_SETATTR || e->kind == GM_EFFECT_DELATTR
+             ? g_strdup_printf ("%s.%s", on, name)
+             : g_steal_pointer (&on);
+}
+
+static char *
+list_text (GmRecorder *r, const GmTracker *const *args, uint32_t n)
+{
+  GString *s = g_string_new (NULL);
+  for (uint32_t i = 0; i < n; i++) {
+    g_autofree char *text = value_text (r, args[i]);
+    g_string_append_printf (s, "%s%s", i ? ", " : "", text);
+  }
+  return g_string_free (s, FALSE);
+}
+
+/* What is done there: "= 3", "append (1)". */
+static char *
+action_text (GmRecorder *r, const GmEffect *e)
+{
+  g_autofree char *first = e->n > 1 ? value_text (r, e->args[1]) : NULL;
+  g_autofree char *rest = e->n > 1 ? list_text (r, e->args + 1, e->n - 1) : g_strdup ("");
+  switch (e->kind) {
+  case GM_EFFECT_CALL: {
+    PyObject *name = PyObject_GetAttrString (e->fn, "__name__");
+    char *text = g_strdup_printf ("%s (%s)", name ? PyUnicode_AsUTF8 (name) : "a call", rest);
+    Py_XDECREF (name);
+    PyErr_Clear ();
+    return text;
+  }
+  case GM_EFFECT_SETITEM: {
+    g_autofree char *value = value_text (r, e->args[2]);
+    return g_strdup_printf ("[%s] = %s", first, value);
+  }
+  case GM_EFFECT_DELITEM:
+    return g_strdup_printf ("del [%s]", first);
+  case GM_EFFECT_GLOBAL: {
+    g_autofree char *value = value_text (r, e->args[0]);
+    return g_strdup_printf ("= %s", value);
+  }
+  case GM_EFFECT_HOOK:
+    return g_strdup_printf ("%s (%s)", PyUnicode_AsUTF8 (e->name), first ? first : "");
+  default:
+    return deletes (e) ? g_strdup ("del") : g_strdup_printf ("= %s", first);
+  }
+}
+
+char *
+gm_recording_effects_text (const GmRecording *rec)
+{
+  static const char *const what[] = {
+    [GM_EFFECT_CALL] = "a call",
+    [GM_EFFECT_SETITEM] = "an item is stored",
+    [GM_EFFECT_DELITEM] = "an item is deleted",
+    [GM_EFFECT_SETATTR] = "an attribute",
+    [GM_EFFECT_DELATTR] = "an attribute is deleted",
+    [GM_EFFECT_GLOBAL] = "a global",
+    [GM_EFFECT_CELL] = "a captured variable",
+    [GM_EFFECT_HOOK] = "a hook by",
+  };
+  GmRecorder *r = rec->owner;
+  GString *s = g_string_new (NULL);
+  for (uint32_t i = 0; i < r->effects->len; i++) {
+    const GmEffect *e = effect_at (r, i);
+    if (e->kind == GM_EFFECT_HOOK && e->n == 3 && !gm_hook_is_live (r, e->args[2]))
+      continue;
+    const char *on = e->n && e->args[0]->source ? e->args[0]->source->name : NULL;
+    g_string_append_printf (s, "%s%s%s%s%s, line %d\n%s", what[e->kind], e->name ? " " : "",
+                            e->name ? PyUnicode_AsUTF8 (e->name) : "", on ? " of " : "",
+                            on ? on : "", e->line, e->stack ? e->stack : "");
+  }
+  return g_string_free (s, FALSE);
+}
+
+/* -- States ---------------------------------------------------------------- */
+
+typedef struct {
+  char *object, *action; /* owned */
+  uint64_t hash;         /* of both, by structure */
+} Deed;
+
+struct GmEffectState {
+  GArray *deeds; /* Deed, in order */
+};
+
+static void
+deed_clear (gpointer p)
+{
+  Deed *d = p;
+  g_free (d->object);
+  g_free (d->action);
+}
+
+GmEffectState *
+gm_effects_state (GmRecorder *r, uint32_t from)
+{
+  GmEffectState *s = g_new0 (GmEffectState, 1);
+  s->deeds = g_array_new (FALSE, TRUE, sizeof (Deed));
+  g_array_set_clear_func (s->deeds, deed_clear);
+  g_autoptr (GPtrArray) list = merged_since (r, from);
+  for (uint32_t i = 0; i < list->len; i++) {
+    const GmEffect *e = list->pdata[i];
+    Deed d = { object_text (r, e), action_text (r, e), gm_record_effect_hash (r, e) };
+    g_array_append_val (s->deeds, d);
+  }
+  return s;
+}
+
+void
+gm_effect_state_free (GmEffectState *s)
+{
+  if (s == NULL)
+    return;
+  g_array_unref (s->deeds);
+  g_free (s);
+}
+
+/* The number k (from 0) of the deeds on an object, or NULL. */
+static const Deed *
+deed_on (const GmEffectState *s, const char *object, uint32_t k)
+{
+  for (uint32_t i = 0; i < s->deeds->len; i++) {
+    const Deed *d = &g_array_index (s->deeds, Deed, i);
+    if (strcmp (d->object, object) == 0 && k-- == 0)
+      return d;
+  }
+  return NULL;
+}
+
+/* The first difference among the deeds on the objects of `a`, or NULL. */
+static char *
+difference (const GmEffectState *a, const GmEffectState *b, const char *a_name, const char *b_name)
+{
+  for (uint32_t i = 0; i < a->deeds->len; i++) {
+    const Deed *d = &g_array_index (a->deeds, Deed, i);
+    uint32_t k = 0;
+    for (uint32_t j = 0; j < i; j++)
+      k += strcmp (g_array_index (a->deeds, Deed, j).object, d->object) == 0;
+    const Deed *other = deed_on (b, d->object, k);
+    if (other == NULL)
+      return g_strdup_printf ("%s: %s in the %s, nothing in the %s", d->object, d->action, a_name,
+                              b_name);
+    if (other->hash != d->hash)
+      return g_strdup_printf ("%s: %s in the %s, %s in the %s%s", d->object, d->action, a_name,
+                              other->action, b_name,
+                              strcmp (d->action, other->action) ? "" : " (another object)");
+  }
+  return NULL;
+}
+
+char *
+gm_effects_diff (const GmEffectState *first, const GmEffectState *second)
+{
+  char *text = difference (first, second, "first", "second");
+  return text ? text : difference (second, first, "second", "first");
+}
