@@ -329,8 +329,12 @@ package__dynamo_PYTHON = \
   core/python/gramme/_dynamo/__init__.py \
   core/python/gramme/_dynamo/comptime.py \
   core/python/gramme/_dynamo/config.py
+package__dynamo_backendsdir = $(pythondir)/gramme/_dynamo/backends
+package__dynamo_backends_PYTHON = \
+  core/python/gramme/_dynamo/backends/__init__.py \
+  core/python/gramme/_dynamo/backends/common.py
 package_fxdir = $(pythondir)/gramme/fx
-package_fx_PYTHON = core/python/gramme/fx/__init__.py
+package_fx_PYTHON = core/python/gramme/fx/__init__.py core/python/gramme/fx/graph.py core/python/gramme/fx/node.py
 package_nndir = $(pythondir)/gramme/nn
 package_nn_PYTHON = \
   core/python/gramme/nn/__init__.py \

@@ -17,12 +17,14 @@
 #include "core/python/report.h"
 #include "core/python/resume_call.h"
 #include "core/python/tensor_object.h"
+#include "core/trace/control.h"
 
 GmCallEnv
 gm_target_env (const GmTarget *target)
 {
   return (GmCallEnv){ .backend = target->config,
                       .modes = (gm_grad_enabled () ? GM_MODE_GRAD : 0) | (target->fullgraph ? GM_MODE_FULLGRAPH : 0)
+                               | (gm_break_raises_now ? GM_MODE_BREAK_RAISES : 0)
                                | (uint32_t) gm_default_dtype () << GM_MODE_DTYPE_SHIFT };
 }
 
@@ -170,9 +172,8 @@ gm_target_call (const GmTarget *target, PyObject *const *locals, GmTail *tail, b
 }
 
 static PyObject *
-compiled_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+call_compiled (GmCompiled *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-  GmCompiled *self = (GmCompiled *) callable;
   const GmControl *control = gm_control ();
   if (G_UNLIKELY (control->off || control->stance == GM_STANCE_FORCE_EAGER))
     return call_plain (self, args, nargsf, kwnames);
@@ -200,6 +201,17 @@ compiled_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObjec
   }
   if (G_UNLIKELY (tail.point))
     return gm_tail_run (self->config, &tail);
+  return result;
+}
+
+/* What cannot be compiled raises between two parts of a function, where no __exit__ of error_on_graph_break sees it. */
+static PyObject *
+compiled_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+  bool raises = gm_break_raises_now;
+  PyObject *result = call_compiled ((GmCompiled *) callable, args, nargsf, kwnames);
+  if (G_UNLIKELY (!result))
+    gm_break_raises_now = raises;
   return result;
 }
 

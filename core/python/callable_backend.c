@@ -56,14 +56,29 @@ gm_callable_is_aot (PyObject *fn)
   return aot;
 }
 
-/* fn (graph, examples, **options); takes examples.  NULL with BackendCompilerFailed. */
+/* The callable's own method of this name, or the callable; NULL with an exception. */
 static PyObject *
-call_backend (const GmConfig *config, const GmGraph *graph, PyObject *examples)
+compiler_for (PyObject *callable, const char *role)
 {
-  PyObject *module = examples ? gm_py_graph_module (graph) : NULL, *made = NULL;
+  PyObject *own = role ? PyObject_GetAttrString (callable, role) : NULL;
+  if (own || !PyErr_Occurred ())
+    return own ? own : Py_NewRef (callable);
+  if (!PyErr_ExceptionMatches (PyExc_AttributeError))
+    return NULL;
+  PyErr_Clear ();
+  return Py_NewRef (callable);
+}
+
+/* fn (graph, examples, **options); takes examples.  role: "compile_backward", "compile_inference", or NULL: a callable that
+ * has a method of this name has it called instead.  NULL with BackendCompilerFailed. */
+static PyObject *
+call_backend (const GmConfig *config, const char *role, const GmGraph *graph, PyObject *examples)
+{
+  PyObject *fn = examples ? compiler_for (config->callable, role) : NULL;
+  PyObject *module = fn ? gm_py_graph_module (graph) : NULL, *made = NULL;
   PyObject *args = module ? PyTuple_Pack (2, module, examples) : NULL;
   if (args)
-    made = PyObject_Call (config->callable, args, config->kwargs);
+    made = PyObject_Call (fn, args, config->kwargs);
   if (made && !PyCallable_Check (made)) {
     PyErr_Format (PyExc_TypeError, "it returned a %.100s, which cannot be called", Py_TYPE (made)->tp_name);
     Py_CLEAR (made);
@@ -71,6 +86,7 @@ call_backend (const GmConfig *config, const GmGraph *graph, PyObject *examples)
   Py_XDECREF (args);
   Py_XDECREF (module);
   Py_XDECREF (examples);
+  Py_XDECREF (fn);
   if (!made)
     raise_failed (config->text);
   return made;
@@ -119,7 +135,7 @@ gm_callable_compile (const GmConfig *config, const GmRecording *rec, const GmGra
   for (uint32_t i = 0; i < d->n_outputs; i++)
     d->outputs[i] = *gm_graph_meta (graph, g_array_index (graph->outputs, GmGraphOutput, i).value);
   /* The example of the generator's state draws nothing: compiling must not change what the program computes. */
-  d->fn = call_backend (config, graph, inputs_list (d, slots, 0));
+  d->fn = call_backend (config, NULL, graph, inputs_list (d, slots, 0));
   if (!d->fn)
     g_clear_pointer (&d, gm_direct_free);
   return d;
@@ -284,7 +300,8 @@ gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *
   for (int role = 0; role < 2; role++) {
     if (!graphs[role])
       continue;
-    x->fn[role] = call_backend (config, graphs[role], examples_of (graphs[role]));
+    const char *name = role ? "compile_backward" : backward ? NULL : "compile_inference";
+    x->fn[role] = call_backend (config, name, graphs[role], examples_of (graphs[role]));
     if (!x->fn[role]) {
       PyObject *type, *value, *traceback;
       PyErr_Fetch (&type, &value, &traceback); /* dropping the first callable may run code */

@@ -56,11 +56,11 @@ marked_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObject 
   return result;
 }
 
-/* Marked (fn, kind, reason=''); kind: "disable", "disable_one", "constant". */
+/* Marked (fn, kind, reason=''); kind: "disable", "disable_one", "constant", "forbid". */
 static PyObject *
 marked_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-  static const char *const kinds[] = { "disable", "disable_one", "constant" };
+  static const char *const kinds[] = { "disable", "disable_one", "constant", "forbid" };
   PyObject *fn, *reason = NULL;
   const char *kind;
   if (!PyArg_ParseTuple (args, "Os|U:Marked", &fn, &kind, &reason))
@@ -116,13 +116,14 @@ marked_get (PyObject *self, PyObject *instance, PyObject *owner)
 static PyObject *
 marked_repr (PyObject *o)
 {
-  return PyUnicode_FromFormat ("<%s %R>", ((GmMarked *) o)->kind == GM_MARK_CONSTANT ? "constant" : "not compiled", ((GmMarked *) o)->fn);
+  static const char *const words[] = { "not compiled", "not compiled", "constant", "forbidden" };
+  return PyUnicode_FromFormat ("<%s %R>", words[((GmMarked *) o)->kind], ((GmMarked *) o)->fn);
 }
 
 static PyObject *
 marked_disables (PyObject *o, void *closure)
 {
-  return PyBool_FromLong (((GmMarked *) o)->kind != GM_MARK_CONSTANT);
+  return PyBool_FromLong (((GmMarked *) o)->kind <= GM_MARK_DISABLE_ONE);
 }
 
 static PyGetSetDef getset[] = {

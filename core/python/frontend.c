@@ -369,6 +369,10 @@ static void
 tell_stop (Job *job, GmBreak id, const char *text)
 {
   gm_log (GM_LOG_GRAPH_BREAKS, "%s", text);
+  if (job->stop && job->stop->error) { /* each time: nothing of it is kept */
+    PyErr_SetString (gm_py_unsupported, text);
+    return;
+  }
   uint32_t before = job->cache->breaks->len;
   remember_break (job, id, text, true);
   if (job->target->fullgraph)

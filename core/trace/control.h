@@ -10,6 +10,7 @@ typedef enum {
   GM_MARK_DISABLE,      /* a call of it is a break; nothing inside is compiled */
   GM_MARK_DISABLE_ONE,  /* the same, but compiled functions inside stay so */
   GM_MARK_CONSTANT,     /* it is called while recording, and its result is a constant */
+  GM_MARK_FORBID,       /* a call of it is an error */
 } GmMarkKind;
 
 /* gramme._core.Marked: a function with a mark.  Called as Python calls it, it is the function. */
@@ -20,6 +21,9 @@ typedef struct {
   uint8_t kind;
   PyObject *dict, *weakrefs;
 } GmMarked;
+
+/* Whether a graph break is an error now, in this thread: error_on_graph_break. */
+extern _Thread_local bool gm_break_raises_now;
 
 /* The call of a builtin function that is one of this file's, or that has a stand-in; NULL: none of them. */
 const GmTracker *gm_control_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args);

@@ -374,9 +374,10 @@ value_text (PyObject *o)
 static char *
 modes_text (uint32_t modes)
 {
-  return g_strdup_printf ("GRAD_MODE %s, FULLGRAPH %s, DEFAULT_DTYPE %s",
+  return g_strdup_printf ("GRAD_MODE %s, FULLGRAPH %s%s, DEFAULT_DTYPE %s",
                           modes & GM_MODE_GRAD ? "on" : "off",
                           modes & GM_MODE_FULLGRAPH ? "on" : "off",
+                          modes & GM_MODE_BREAK_RAISES ? ", ERROR_ON_GRAPH_BREAK" : "",
                           gm_dtypes[(modes >> GM_MODE_DTYPE_SHIFT) & 15].text);
 }
 

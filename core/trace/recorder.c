@@ -286,6 +286,28 @@ gm_record_stack (GmRecorder *r)
   return gm_arena_strdup (r->arena, s->str);
 }
 
+static bool
+is_ours (const GmFrame *f)
+{
+  PyObject *name = PyDict_GetItemString (f->globals, "__name__");
+  const char *text = name && PyUnicode_Check (name) ? PyUnicode_AsUTF8 (name) : NULL;
+  return text && (strcmp (text, "gramme") == 0 || strncmp (text, "gramme.", 7) == 0);
+}
+
+/* The innermost frame that is not of the package's own Python code, and where it is: users are told of their lines. */
+static const GmFrame *
+users_frame (const GmRecorder *r, uint32_t *pc)
+{
+  *pc = r->pc;
+  for (const GmFrame *f = r->frame; f; f = f->parent) {
+    if (!is_ours (f))
+      return f;
+    *pc = f->return_pc;
+  }
+  *pc = r->pc;
+  return r->frame;
+}
+
 const GmTracker *
 gm_record_break (GmRecorder *r, GmBreak why, ...)
 {
@@ -300,12 +322,15 @@ gm_record_break (GmRecorder *r, GmBreak why, ...)
   b->id = why;
   b->message = gm_arena_strdup (r->arena, message);
   b->hint = gm_breaks[why].hint;
+  b->error = gm_break_raises_get (r) || why == GM_BREAK_FORBIDDEN;
   b->line = b->col = b->end_line = b->end_col = -1;
   if (r->frame) {
-    b->file = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (r->frame->code->code->co_filename));
-    b->function = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (r->frame->code->code->co_name));
-    const GmInsn *i = current_insn (r);
-    b->line = r->frame->code->code->co_firstlineno;
+    uint32_t pc;
+    const GmFrame *f = users_frame (r, &pc);
+    b->file = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (f->code->code->co_filename));
+    b->function = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (f->code->code->co_name));
+    const GmInsn *i = pc > 0 ? &f->code->insns[pc - 1] : NULL;
+    b->line = f->code->code->co_firstlineno;
     if (i) {
       b->line = i->line;
       b->col = i->col;
@@ -406,6 +431,18 @@ void
 gm_grad_mode_set (GmRecorder *r, bool on)
 {
   gm_heap_store (&r->heap, r->modes_id, 0, gm_tracker (r, .kind = &gm_kind_contents, .number = on));
+}
+
+bool
+gm_break_raises_get (const GmRecorder *r)
+{
+  return gm_heap_load (&r->heap, r->modes_id, 1)->number != 0;
+}
+
+void
+gm_break_raises_set (GmRecorder *r, bool on)
+{
+  gm_heap_store (&r->heap, r->modes_id, 1, gm_tracker (r, .kind = &gm_kind_contents, .number = on));
 }
 
 /* -- The loop -------------------------------------------------------------- */
@@ -512,9 +549,10 @@ recorder_init (GmRecorder *r, const GmRecordRequest *req)
   r->stress = gm_stress ("rollback");
   r->break_every = req->resumable ? gm_stress_number ("break") : 0;
   gm_api_builder_init (r);
-  r->modes_id = gm_heap_add (&r->heap, 1);
+  r->modes_id = gm_heap_add (&r->heap, 2);
   r->generators_id = gm_heap_add (&r->heap, 1);
   gm_grad_mode_set (r, (req->env.modes & GM_MODE_GRAD) != 0);
+  gm_break_raises_set (r, (req->env.modes & GM_MODE_BREAK_RAISES) != 0);
 }
 
 static void
@@ -580,7 +618,7 @@ gm_record_function (const GmRecordRequest *req)
     r->frame = NULL;
     gm_residual_finish (r, r->stopped_value, rec);
   }
-  if (r->stop && req->resumable && !r->raised)
+  if (r->stop && req->resumable && !r->raised && !r->stop->error)
     gm_resume_after_break (r, rec);
   rec->stop = r->stop;
   rec->raised = r->raised;

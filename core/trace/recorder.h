@@ -100,7 +100,7 @@ struct GmRecorder {
   uint32_t n_executed; /* instructions; the limit is on it */
   /* journaled */
   GmHeap heap;
-  uint32_t modes_id; /* heap object: key 0 = constant tracker of the grad mode */
+  uint32_t modes_id; /* heap object: key 0 = contents tracker of the grad mode, key 1 of whether a break raises */
   uint32_t generators_id; /* heap object: the list of all generators that were made */
   /* append-only */
   GArray *guards;     /* GmGuard */
@@ -263,6 +263,8 @@ void gm_api_builder_init (GmRecorder *r);
 
 bool gm_grad_mode_get (const GmRecorder *r);
 void gm_grad_mode_set (GmRecorder *r, bool on);
+bool gm_break_raises_get (const GmRecorder *r);
+void gm_break_raises_set (GmRecorder *r, bool on);
 
 /* -- tracker_hook.c -------------------------------------------------------- */
 /* The methods of a tensor that register something on it; NULL: none of them. */

@@ -186,6 +186,7 @@ typedef struct {
 typedef enum {
   GM_MODE_GRAD = 1,        /* grad mode is on */
   GM_MODE_FULLGRAPH = 2,   /* a break is an error */
+  GM_MODE_BREAK_RAISES = 4, /* the same, of this thread at this time: error_on_graph_break */
   GM_MODE_DTYPE_SHIFT = 8, /* the default dtype stands in bits 8 to 15 */
 } GmMode;
 
@@ -312,6 +313,7 @@ typedef struct {
   const char *file, *function;
   int line, col, end_line, end_col;
   const char *stack; /* "  file:line in function\n" for each inlined frame, outermost first */
+  bool error; /* to be raised, also where breaks are allowed */
 } GmBreakInfo;
 
 typedef struct {

@@ -13,6 +13,7 @@
 /* -- As plain Python sees them ----------------------------------------------------------------- */
 
 static PyObject *substitutes; /* dict: callable of C -> Python function */
+_Thread_local bool gm_break_raises_now;
 
 static PyObject *
 py_graph_break (PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
@@ -52,12 +53,22 @@ py_substitute (PyObject *module, PyObject *const *args, Py_ssize_t n)
   Py_RETURN_NONE;
 }
 
+static PyObject *
+py_error_on_break (PyObject *module, PyObject *on)
+{
+  bool old = gm_break_raises_now;
+  gm_break_raises_now = on == Py_True;
+  return PyBool_FromLong (old);
+}
+
 #define FAST(f) ((PyCFunction) (void (*) (void)) (f))
 PyMethodDef gm_control_functions[] = {
   { "graph_break", FAST (py_graph_break), METH_FASTCALL | METH_KEYWORDS,
     "graph_break(msg='')\n\nThe graph that is being recorded ends here, and a new one begins after it.  Nothing in plain Python." },
   { "is_compiling", py_is_compiling, METH_NOARGS, "is_compiling()\n\nTrue inside a function while it is being recorded, else False." },
   { "comptime", FAST (py_comptime), METH_FASTCALL, "comptime(fn, fallback, *values)\n\nSee gramme._dynamo.comptime." },
+  { "error_on_break", py_error_on_break, METH_O,
+    "error_on_break(on) -> bool\n\nWhether a graph break is an error from now on, in this thread.  Returns what it was." },
   { "substitute", FAST (py_substitute), METH_FASTCALL,
     "substitute(original, stand_in)\n\nCalls of `original`, a function of C, are recorded as calls of `stand_in`." },
   { "probe", gm_py_probe, METH_VARARGS, "probe(what, name, out)\n\nFor tests of the recorder; nothing in plain Python." },
@@ -140,6 +151,21 @@ call_substitute (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   return gm_call (r, gm_wrap (r, to, gm_source_const (r, to, PyUnicode_AsUTF8 (((PyFunctionObject *) to)->func_name))), args);
 }
 
+/* It counts for what is recorded from here on, and the thread is told in the replay: the rest after a break is recorded by itself. */
+static const GmTracker *
+call_error_on_break (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
+{
+  PyObject *on = gm_constant (r, args->args[0]);
+  if (!on || !PyBool_Check (on))
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "error_on_graph_break() with something other than True or False");
+  const GmTracker *old = gm_from_bool (r, gm_break_raises_get (r));
+  const GmTracker **items = gm_tracker_array (r, 1);
+  items[0] = gm_from_bool (r, on == Py_True);
+  gm_effect (r, GM_EFFECT_CALL, fn, NULL, items, 1);
+  gm_break_raises_set (r, on == Py_True);
+  return old;
+}
+
 const GmTracker *
 gm_control_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -152,6 +178,8 @@ gm_control_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   }
   if (address == py_is_compiling)
     return gm_from_bool (r, true);
+  if (address == py_error_on_break && args->n == 1 && !args->names)
+    return call_error_on_break (r, fn, args);
   if (address == FAST (py_comptime))
     return call_comptime (r, args);
   if (address == gm_py_probe)
@@ -218,7 +246,10 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   const char *text = name && PyUnicode_Check (name) ? PyUnicode_AsUTF8 (name) : Py_TYPE (m->fn)->tp_name;
   const char *reason = PyUnicode_AsUTF8 (m->reason);
   g_autofree char *why = reason && *reason ? g_strdup_printf (": %s", reason) : g_strdup ("");
-  gm_record_break (r, GM_BREAK_DISABLED, text, why);
+  if (m->kind == GM_MARK_FORBID)
+    gm_record_break (r, GM_BREAK_FORBIDDEN, text);
+  else
+    gm_record_break (r, GM_BREAK_DISABLED, text, why);
   PyErr_Clear ();
   Py_XDECREF (name);
   return &gm_tracker_poison;

@@ -179,6 +179,75 @@ def test_mark_static():
         G.compiler.mark_static(x, 2)
 
 
+def test_forbid_in_graph_is_an_error_where_breaks_are_allowed_too():
+    @G._dynamo.forbid_in_graph
+    def never(x):
+        return x + 1
+
+    assert never(X)[0].item() == 2
+    compiled = G.compile(lambda x: never(x * 2), backend="eager")
+    for _ in range(6):  # each time, and not only as often as a break is tried again
+        with pytest.raises(G.compiler.Unsupported, match=r"never must not be called.*\n(.*\n)*.*FORBIDDEN"):
+            compiled(X)
+
+
+def asks_for_a_break(x):
+    y = x + 1
+    G._dynamo.graph_break()
+    return y * 2
+
+
+def test_error_on_graph_break_around_a_compiled_function():
+    compiled = G.compile(types.FunctionType(asks_for_a_break.__code__.replace(), globals()), backend="eager")
+    want = asks_for_a_break(X).tolist()
+    assert quiet(compiled, X).tolist() == want
+    for _ in range(6):
+        with G._dynamo.error_on_graph_break(True):
+            with pytest.raises(G.compiler.Unsupported, match="ASKED_FOR"):
+                compiled(X)
+            with G._dynamo.error_on_graph_break(False):
+                assert compiled(X).tolist() == want
+        assert compiled(X).tolist() == want
+
+
+def test_error_on_graph_break_inside_of_a_compiled_function():
+    @G._dynamo.error_on_graph_break(True)
+    def strict(x):
+        return asks_for_a_break(x)
+
+    def lenient(x):
+        with G._dynamo.error_on_graph_break(True):
+            x = x * 3
+            with G._dynamo.error_on_graph_break(False):
+                x = asks_for_a_break(x)
+            x = x + 5
+        return asks_for_a_break(x)
+
+    def then_strict(x):
+        x = lenient(x)
+        with G._dynamo.error_on_graph_break(True):
+            return x * float(x.sum())
+
+    assert quiet(G.compile(lenient, backend="eager"), X).tolist() == lenient(X).tolist()
+    with pytest.raises(G.compiler.Unsupported, match="ASKED_FOR"):
+        G.compile(lambda x: strict(x) + 1, backend="eager")(X)
+    with pytest.raises(G.compiler.Unsupported, match="DATA_DEPENDENT_VALUE"):
+        quiet(G.compile(then_strict, backend="eager"), X)
+    assert G._core.error_on_break(False) is False  # everything is as it was
+
+
+def test_run_compiles_nothing_new():
+    counter = CompileCounter()
+    compiled = G.compile(lambda x: x + 1, backend=counter)
+    only = G._dynamo.run(lambda x: compiled(x))
+    assert only(X)[0].item() == 2 and counter.frame_count == 0
+    compiled(X)
+    frames = counter.frame_count
+    only(X), only(G.ones(7))
+    assert counter.frame_count == frames
+    assert sum(entry["hits"] for entry in compiled.entries()) >= 1
+
+
 # -- Stances
 
 

@@ -113,7 +113,10 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=
     elif not callable(backend):
         raise TypeError(f"backend must be the name of an installed back end or a callable, not {type(backend).__name__}")
     extra = {"options": dict(options)} if options and not isinstance(backend, str) else None
-    words = [f"{key}={value}" for key, value in options.items()] if options else None
+    words = [f"{key}={value}" for key, value in (options or {}).items()]
+    if getattr(backend, "aot_partition", None):
+        words.append(f"partition={backend.aot_partition}")  # of aot_autograd
+    words = words or None
     from gramme.nn.module import Module
 
     if isinstance(model, Module) or isinstance(model, type) and issubclass(model, Module):

@@ -98,6 +98,43 @@ def disable(fn=None, recursive=True, *, reason=None):
     return copy_names(_core.Marked(fn, kind, reason or ""), fn)
 
 
+def forbid_in_graph(fn):
+    """A call of the function in a compiled function is an error, Unsupported, where a break would be allowed, too.  Also a decorator."""
+    return copy_names(_core.Marked(fn, "forbid"), fn)
+
+
+def run(fn=None):
+    """The function, compiled functions in it use the entries that they have and compile nothing new.  Also a decorator."""
+    return run if fn is None else set_stance("eager_on_recompile")(fn)
+
+
+class error_on_graph_break:
+    """error_on_graph_break(True): in a `with` block or a decorated function, compiled or around compiled functions, a graph break raises
+    Unsupported; error_on_graph_break(False) inside of it allows them again.  fullgraph=True is stronger: it allows none."""
+
+    def __init__(self, error):
+        self.error = bool(error)
+
+    def __enter__(self):
+        self.previous = _core.error_on_break(self.error)
+        return self
+
+    def __exit__(self, *exception):
+        _core.error_on_break(self.previous)
+
+    def __call__(self, function):
+        import functools
+
+        error = self.error
+
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            with error_on_graph_break(error):
+                return function(*args, **kwargs)
+
+        return wrapper
+
+
 def assume_constant_result(fn):
     """The function is called while a call of it is recorded, and its result becomes a constant of the graph.
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""aot_autograd: a back end of two compilers, one for forward graphs and one for backward graphs."""
+
+
+def default_partition(*args, **kwargs):
+    """Stands for the partition that saves what the backward graph reads.  It is done in C: name it, do not call it."""
+    raise TypeError("the graph is cut in C: give default_partition to aot_autograd, do not call it")
+
+
+def min_cut_rematerialization_partition(*args, **kwargs):
+    """Stands for the partition that saves what weighs least and computes the rest again.  It is done in C: name it, do not call it."""
+    raise TypeError("the graph is cut in C: give min_cut_rematerialization_partition to aot_autograd, do not call it")
+
+
+_PARTITIONS = {None: None, default_partition: None, min_cut_rematerialization_partition: "min-cut"}
+
+
+class AotAutograd:
+    """The back end that aot_autograd() makes."""
+
+    aot = True
+
+    def __init__(self, fw_compiler, bw_compiler, inference_compiler, partition):
+        self.fw_compiler, self.bw_compiler, self.inference_compiler = fw_compiler, bw_compiler, inference_compiler
+        self.aot_partition = partition  # the option that gramme.compile adds
+        self.__name__ = f"aot_autograd({getattr(fw_compiler, '__name__', type(fw_compiler).__name__)})"
+
+    def __call__(self, graph, example_inputs, **options):
+        return self.fw_compiler(graph, example_inputs, **options)
+
+    def compile_backward(self, graph, example_inputs, **options):
+        """What is called instead for a backward graph."""
+        return (self.bw_compiler or self.fw_compiler)(graph, example_inputs, **options)
+
+    def compile_inference(self, graph, example_inputs, **options):
+        """What is called instead for a forward graph that has no backward."""
+        return (self.inference_compiler or self.fw_compiler)(graph, example_inputs, **options)
+
+
+def aot_autograd(*, fw_compiler, bw_compiler=None, inference_compiler=None, partition_fn=None):
+    """A back end for gramme.compile and register_backend.  Each compiler gets (graph, example_inputs) and returns a callable of the inputs
+    that returns a tuple; graphs have no in-place writes.
+
+    bw_compiler: for backward graphs, default fw_compiler.  inference_compiler: for forward graphs without a backward, default fw_compiler.
+    partition_fn: default_partition or min_cut_rematerialization_partition, of this module.
+    """
+    for compiler in (fw_compiler, bw_compiler, inference_compiler):
+        if compiler is not None and not callable(compiler):
+            raise TypeError(f"a compiler must be callable, not {type(compiler).__name__}")
+    if partition_fn not in _PARTITIONS:
+        raise TypeError("partition_fn must be default_partition or min_cut_rematerialization_partition: graphs are cut in C")
+    return AotAutograd(fw_compiler, bw_compiler, inference_compiler, _PARTITIONS[partition_fn])
