@@ -316,7 +316,8 @@ verify (const GmCompile *c, const GmStage *s)
 #endif
   for (int i = 0; i < n; i++) {
     g_autoptr (GError) error = NULL;
-    if (gm_graph_verify (graphs[i], strchr ("fjp", s->letter) != NULL, &error))
+    if (gm_graph_verify (graphs[i], strchr ("fjp", s->letter) != NULL, &error)
+        && (s->letter != 'p' || gm_graph_verify_outputs (graphs[i], &error)))
       continue;
     g_autofree char *text = gm_graph_text (graphs[i]);
     g_error ("stage %c (%s) wrote a graph that is wrong: %s\n%s", s->letter, s->name,

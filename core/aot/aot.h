@@ -260,6 +260,7 @@ bool gm_functionalize_write_back (const GmFunctionalLayer *layer, GmTensor *cons
 
 typedef struct {
   bool has_metadata, has_dedupe, has_bases; /* the other two always are */
+  bool differentiate;
   GmMetadataLayer metadata;
   GmDedupeLayer dedupe;
   GmAliasLayer alias;

@@ -138,7 +138,7 @@ gm_layers_apply (const GmGraph *g, bool differentiate, GmArena *arena, GmLayers 
   g_autoptr (GArray) overlaps = g_array_new (FALSE, FALSE, sizeof (GmOverlap));
   Way w = { .arena = arena, .layers = l, .at = g };
 
-  *l = (GmLayers){ .has_metadata = false };
+  *l = (GmLayers){ .differentiate = differentiate };
   note_inputs (g, arena, l);
   if (run_metadata (&w, overlaps, error) && run_dedupe (&w, overlaps, error)
       && go_on (&w, gm_output_alias (w.at, arena, &l->alias, error))

@@ -649,10 +649,9 @@ enter_layers (const GmPlan *p, Inputs *in)
   }
 }
 
-/* After the forward: writes, views, shapes. */
 static bool
-leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs,
-              GError **error)
+leave_all (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs,
+           GError **error)
 {
   const GmLayers *l = &p->layers;
   GmTensor *results[l->alias.n_outer + 1], **given = l->has_metadata ? results : outputs;
@@ -663,6 +662,19 @@ leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor 
     return false;
   return !l->has_metadata
          || gm_metadata_leave (&l->metadata, in->recorded, results, outputs, error);
+}
+
+/* After the forward: writes, views, shapes.  The mode of the call may be another one than that of
+ * the statements, which the layers know where it matters. */
+static bool
+leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs,
+              GError **error)
+{
+  bool was = gm_grad_set_enabled (p->layers.differentiate || gm_grad_enabled ());
+  bool ok = leave_all (p, in, out, outputs, error);
+
+  gm_grad_set_enabled (was);
+  return ok;
 }
 
 /* A boxed call's references to inputs: drops those that nobody needs any more. */

@@ -174,6 +174,27 @@ select_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **re
   return finish (&b, &r, 1, result, error);
 }
 
+/* The same for a view with several elements in one place: there they are added. */
+static bool
+gather_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
+                 bool create_graph, GError **error)
+{
+  const Selection *s = state;
+  int64_t n_base = gm_meta_numel (&s->base), n_view = gm_meta_numel (&s->view);
+  GmAttrs at = {.mask = 1u << GM_ATTR_DIM};
+  GmEagerBuilder b;
+  gm_eager_builder_init (&b);
+  GmVal in[3] = {gm_b_full (&b.base, gm_scalar_int (0), s->base.dtype, 1, &n_base),
+                 gm_val_from_tensor (s->positions),
+                 gm_b_reshape (&b.base, gm_val_from_tensor (grads[0]), 1, &n_view)};
+  GmVal r = gm_b_op (&b.base, GM_OP_index_add, in, 3, &at);
+  r = gm_b_view (&b.base, r, s->base.ndim, s->base.sizes);
+  return finish (&b, &r, 1, result, error);
+}
+
+static const GmAgFunction as_overlapping_view = {"AsStridedBackward0", gather_backward,
+                                                 selection_free};
+
 static const GmAgFunction as_view = {"AsStridedBackward0", select_backward, selection_free};
 
 /* Edge: the destination as it was; nothing of it is left. */
@@ -206,7 +227,8 @@ gm_view_refresh (GmTensor *view)
   }
   if (!s) /* the index of positions is bookkeeping that must exist: as with GLib's allocator */
     g_error ("cannot rebuild the history of a view: %s", error->message);
-  GmAgNode *n = gm_function_node (&as_view, s, 1, 1);
+  bool overlaps = gm_meta_overlaps_itself (&view->meta);
+  GmAgNode *n = gm_function_node (overlaps ? &as_overlapping_view : &as_view, s, 1, 1);
   n->edges[0] = gm_edge_to (base);
   gm_history_set (view, n, 0);
 }

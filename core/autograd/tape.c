@@ -124,8 +124,11 @@ gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const
                     uint64_t seq)
 {
   GmSavedHooks *hooks = gm_saved_hooks_now; /* they have seen what the function saved */
+  GmRegion *region = gm_region_now;
   gm_saved_hooks_now = NULL;
+  gm_region_now = NULL;
   record (out, op, in, n_in, attrs, NULL);
+  gm_region_now = region;
   gm_saved_hooks_now = hooks;
   out->autograd->node->seq = seq;
 }

@@ -153,6 +153,9 @@ bool gm_graph_parse_attrs (const char *text, GmAttrs *out, GError **error);
 /* -- Checks and rewrites ----------------------------------------------------------------------- */
 /* Order, ids, arities, attributes, metas equal to what infer says; `functional`: no MUTATE.  Errors name the node. */
 bool gm_graph_verify (const GmGraph *g, bool functional, GError **error);
+/* Of a graph that a back end gets: each output is the result of a node that owns its memory, and no value is given out twice, so that
+ * each can be computed where it is wanted. */
+bool gm_graph_verify_outputs (const GmGraph *g, GError **error);
 
 /* What holds for every rewrite.  Inputs and outputs stay, and an output keeps a value of its own, so that no two tensors that the
  * caller sees are merged.  In a graph with MUTATE nodes all of those stay and only rewrites of views are done.  Without CSE the graph

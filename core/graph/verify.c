@@ -300,3 +300,23 @@ gm_graph_verify (const GmGraph *g, bool functional, GError **error)
   }
   return !has_set (g) || check_names (&v);
 }
+
+bool
+gm_graph_verify_outputs (const GmGraph *g, GError **error)
+{
+  Verifier v = { .g = g, .node = GM_NO_ID, .error = error };
+
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    GmValueId id = g_array_index (g->outputs, GmGraphOutput, i).value;
+    uint32_t node = gm_graph_value (g, id)->node;
+    if (node == GM_NO_ID)
+      return fail (&v, "output %u is an input: a back end would have to copy it", i);
+    const GmNode *n = gm_graph_node (g, node);
+    if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT || n->op == GM_OP_constant)
+      return fail (&v, "output %u is a %s, which has no memory of its own", i, gm_ops[n->op].name);
+    for (uint32_t k = 0; k < i; k++)
+      if (g_array_index (g->outputs, GmGraphOutput, k).value == id)
+        return fail (&v, "outputs %u and %u are one value", k, i);
+  }
+  return true;
+}

@@ -304,6 +304,7 @@ set_host (void)
     .function_apply = package_attr ("gramme._core", "function_apply"),
     .context_type = package_attr ("gramme._core", "FunctionCtx"),
     .fields_type = fields_type,
+    .requires_grad = gm_tensor_requires_grad,
     .may_write = gm_autograd_may_write,
     .type_dict = type_dict,
     .method_wrapper_type = Py_TYPE (wrapper),

@@ -142,6 +142,8 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
     gm_record_break (r, GM_BREAK_TENSOR_INPLACE_GRAD, gm_ops[op].name);
   if (refused || (is_input && !may_write_input (r, root, op, recorded)))
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
+  if (op == GM_OP_copy && in[0] == dst && (!on || !(had || root_had)))
+    return dst; /* eager writes nothing */
   if (is_input && gm_hook_pending (r, root)) { /* the hook is for the value before */
     gm_record_break (r, GM_BREAK_TENSOR_HOOK, "a hook", "changes in place after it");
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");

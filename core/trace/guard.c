@@ -266,6 +266,8 @@ n_defaults (PyObject *f)
 static inline bool
 tensor_matches (const GmTensor *t, const GmMeta *m)
 {
+  if (t->base) /* a view's history follows its base's, when someone asks */
+    gm_host.requires_grad (t);
   if (t == NULL || memcmp (&t->meta, m, offsetof (GmMeta, sizes)) != 0)
     return false;
   for (int i = 0; i < m->ndim; i++)

@@ -125,6 +125,8 @@ typedef struct {
   /* The type of the library's own named tuples, "max values indices": called with a tuple of the
    * values.  Borrowed; NULL if there is none. */
   PyObject *(*fields_type) (const char *fields);
+  /* Whether it does, with a view's history brought up to date. */
+  bool (*requires_grad) (const GmTensor *t);
   /* Whether a tensor may be written in place, with gradients on or off; the error that eager would
    * raise. */
   bool (*may_write) (GmTensor *t, bool grad, GError **error);

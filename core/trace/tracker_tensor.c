@@ -78,6 +78,7 @@ gm_wrap_tensor (GmRecorder *r, PyObject *real, const GmSource *source)
                             "it is of a subclass of Tensor");
   if (tensor == NULL)
     return gm_record_break (r, GM_BREAK_TENSOR_LAYOUT, source->name, "it has no data");
+  gm_host.requires_grad (tensor);
   GmMeta *meta = gm_arena_copy (r->arena, &tensor->meta, sizeof tensor->meta);
   gm_guard (r, TENSOR, source, .obj = (PyObject *) Py_TYPE (real), .ptr = meta);
   GmValueId value = gm_graph_add_input (r->graph, input_name (r, source->name), meta);
@@ -168,6 +169,21 @@ method_detach (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
                                                  : &gm_tracker_poison;
 }
 
+/* What changes nothing is nothing; else a leaf is made or unmade, which no graph says. */
+static const GmTracker *
+method_requires_grad_ (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  static const char *const names[] = { "requires_grad" };
+  const GmTracker *on;
+  if (!gm_args_take (r, "requires_grad_", args, names, 1, &on))
+    return &gm_tracker_poison;
+  PyObject *value = on ? gm_constant (r, on) : Py_True;
+  if (value != NULL && PyBool_Check (value)
+      && (value == Py_True) == (meta_of (r, t)->requires_grad != 0))
+    return t;
+  return gm_record_break (r, GM_BREAK_TENSOR_LEAF, "requires_grad_");
+}
+
 /* to (dtype), to (device), to (device, dtype), to (other): the tensor itself where nothing changes.
  */
 static const GmTracker *
@@ -217,6 +233,7 @@ static const GmMethodRow methods[] = {
   { "item", method_item },
   { "tolist", method_tolist },
   { "detach", method_detach },
+  { "requires_grad_", method_requires_grad_ },
   { "to", method_to },
   { NULL, NULL },
 };
@@ -252,6 +269,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return gm_from_int (r, gm_dtype_size (m->dtype));
   if (strcmp (s, "requires_grad") == 0)
     return gm_from_bool (r, m->requires_grad);
+  if (strcmp (s, "data") == 0)
+    return add_op (r, t, GM_OP_detach, NULL);
   if (strcmp (s, "T") == 0 || strcmp (s, "mT") == 0)
     return transposed (r, t, s[0] == 'm');
   const GmTracker *bound = gm_method_row (r, methods, t, name);

@@ -112,7 +112,7 @@ class Program:
         self.moves_histories = any("_(" in line or "] =" in line or line[3:5] in ("+=", "*=")
                                    or "] *=" in line for line in body)  # fmt: skip
         for t in given:
-            self.moves_histories |= any(t is not x and memory(t) == memory(x) for x in inputs)
+            self.moves_histories |= any(memory(t) == memory(x) for x in inputs)
         scope = {"G": G}
         exec(self.text, scope)
         self.f = scope["f"]

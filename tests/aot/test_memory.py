@@ -321,6 +321,13 @@ def no_op(x):
     return x
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_write_of_itself_is_refused_where_it_would_be():
+    f = G.compile(no_op)
+    check(inputs(lambda: base(4)), no_op, compiled=f)
+    check(inputs(lambda: base(1).expand(4)), no_op, compiled=f)
+
+
 def twice(x):
     y = x + 1
     y.mul_(2)
@@ -333,6 +340,104 @@ def test_versions_advance_as_often(backend):
     check(inputs(lambda: base(4)), no_op, backend)
     check(inputs(lambda: base(4)), twice, backend)
     check(inputs(overlapping), lambda a, b: (a.mul_(2), b.add_(1), a.sin_()), backend)
+
+
+def through_data(w):
+    w.data.mul_(2)
+    return w.data + 1
+
+
+def asked_again(w):
+    return w.requires_grad_() * 2
+
+
+@backends
+def test_data_is_the_tensor_without_history(backend):
+    check(with_leaf(lambda w: [w]), through_data, backend)
+    check(with_leaf(lambda w: [w]), asked_again, backend, after=total)
+
+
+def data_replaced(w, x):
+    y = w * 2
+    w.data = x
+    return y, w * 3
+
+
+def leaf_made(x, y):
+    z = x * 2
+    x.requires_grad_()
+    return z, x * 3 + y
+
+
+def leaf_unmade(x):
+    x.requires_grad_(False)
+    return x * 3
+
+
+# Python does it, between two graphs
+@pytest.mark.filterwarnings("ignore")
+@backends
+@pytest.mark.parametrize(
+    "f, make",
+    [
+        (data_replaced, lambda w: [w, base() * 7]),
+        (leaf_made, lambda w: [base(), w]),
+        (leaf_unmade, lambda w: [w]),
+    ],
+)
+def test_leaves_that_are_made_or_get_other_data_in_the_region(f, make, backend):
+    check(with_leaf(make), f, backend, fullgraph=False)
+
+
+def read_stale(x):
+    return x * 2
+
+
+def test_a_view_whose_base_got_a_history_is_guarded_as_it_is():
+    """The history of such a view is made when someone asks: the guard has to."""
+    f = G.compile(read_stale, backend="eager", fullgraph=True)
+    leaf = base(1).requires_grad_()
+    for moves in (False, True):
+        b = base(4)
+        view, first = b.view(2, 2), b[:1]
+        if moves:
+            first.mul_(leaf)
+        assert f(view).requires_grad == moves
+    assert f.status()["graphs"] == 2
+
+
+def on_again(x):
+    with G.enable_grad():
+        x[1:].mul_(3)
+        v = x[0]
+    return v, x
+
+
+def off_for_good(x):
+    x[1:].mul_(3)
+    return x[0], x
+
+
+@backends
+def test_the_mode_of_the_statement_counts_not_that_of_the_call(backend):
+    for f in (on_again, off_for_good):
+
+        def make():
+            leaf = base().requires_grad_()
+            x = leaf * 1.25
+            return [x], [leaf]
+
+        def quietly(g):
+            def call(x):
+                with G.no_grad():
+                    return g(x)
+
+            return call
+
+        inputs, leaves = make()
+        want = outcome(quietly(f), inputs, leaves, total)
+        inputs, leaves = make()
+        assert outcome(quietly(G.compile(f, backend=backend, fullgraph=True)), inputs, leaves, total) == want
 
 
 def quiet_view_written(x):

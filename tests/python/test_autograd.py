@@ -284,3 +284,12 @@ def test_gradients_are_added_from_the_youngest_operation_to_the_oldest():
     a, b, c = x * 1.0, x * 1e8, x * -1e8
     (a + b + c).sum().backward()
     assert x.grad.item() == 1.0
+
+
+def test_an_expanded_view_of_a_rewritten_base_adds_up():
+    w = gramme.ones(3, requires_grad=True)
+    base = w * 1
+    wide, first = base[1:2].expand(4), base[:1]
+    first.mul_(2)  # the views' histories are made anew, from the base's
+    (wide * gramme.tensor([1.0, 2.0, 3.0, 4.0])).sum().backward()
+    assert w.grad.tolist() == [0, 10, 0]

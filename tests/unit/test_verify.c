@@ -201,6 +201,50 @@ START_TEST (symbolic_operands_have_the_rows_of_the_result)
 }
 END_TEST
 
+START_TEST (outputs_of_a_part_have_memory_of_their_own)
+{
+  static const struct {
+    const char *text, *says;
+  } cases[] = {
+    { "g (%x: f32[2]) -> (%x) { }", "output 0 is an input" },
+    { "g (%x: f32[2, 3]) -> (%0) {\n  %0 = permute %x dims=[1, 0]\n}", "output 0 is a permute" },
+    { "g () -> (%0) {\n  const 0 : f32[1] = [1.0]\n  %0 = constant offset=0 : f32[1]\n}",
+      "output 0 is a constant" },
+    { "g (%x: f32[2]) -> (%0, %1, %0) {\n  %0 = tanh %x\n  %1 = sin %x\n}",
+      "outputs 0 and 2 are one value" },
+  };
+  for (size_t i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (GError) error = NULL;
+    g_autoptr (GPtrArray) gs = gm_graph_parse (cases[i].text, &error);
+    ck_assert_msg (gs != NULL, "%s", error ? error->message : "");
+    ck_assert (gm_graph_verify (gs->pdata[0], true, NULL));
+    ck_assert (!gm_graph_verify_outputs (gs->pdata[0], &error));
+    ck_assert_msg (strstr (error->message, cases[i].says) != NULL, "%s", error->message);
+  }
+}
+END_TEST
+
+START_TEST (older_names_of_a_tensor_that_set_changed_are_refused)
+{
+  static const struct {
+    const char *text, *says;
+  } cases[] = {
+    { "g (%x: f32[2, 3]) -> (%2) {\n  %0 = permute %x dims=[1, 0]\n  %1 = set_ %x %0\n  %2 = tanh "
+      "%x\n}",
+      "operand 0 names a tensor that set_ has changed" },
+    { "g (%x: f32[2, 3]) -> (%x) {\n  %0 = permute %x dims=[1, 0]\n  %1 = set_ %x %0\n}",
+      "output 0 names a tensor that set_ has changed" },
+  };
+  for (size_t i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (GError) error = NULL;
+    g_autoptr (GPtrArray) gs = gm_graph_parse (cases[i].text, &error);
+    ck_assert_msg (gs != NULL, "%s", error ? error->message : "");
+    ck_assert (!gm_graph_verify (gs->pdata[0], false, &error));
+    ck_assert_msg (strstr (error->message, cases[i].says) != NULL, "%s", error->message);
+  }
+}
+END_TEST
+
 int
 main (void)
 {
@@ -209,6 +253,8 @@ main (void)
   tcase_add_test (t, broken_graphs_are_refused);
   tcase_add_test (t, a_functional_graph_has_no_writes);
   tcase_add_test (t, symbolic_operands_have_the_rows_of_the_result);
+  tcase_add_test (t, outputs_of_a_part_have_memory_of_their_own);
+  tcase_add_test (t, older_names_of_a_tensor_that_set_changed_are_refused);
   suite_add_tcase (suite, t);
   SRunner *sr = srunner_create (suite);
   srunner_run_all (sr, CK_NORMAL);
