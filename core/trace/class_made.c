@@ -344,6 +344,17 @@ gm_class_made_build (GmResidualBuilder *b, const GmTracker *t)
   gm_residual_emit (b, GM_INSN_BUILD_MAP, n, NULL);
   gm_residual_emit (b, GM_INSN_CALL, 3, NULL);
   gm_residual_allocated (b, t);
+  gm_residual_fill_late (b, t); /* an instance may be what it holds, and is being built */
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  return true;
+}
+
+void
+gm_class_made_fill (GmResidualBuilder *b, const GmTracker *t)
+{
+  const Made *made = t->data;
+  const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);
+  uint32_t added = first_added (made->names, contents);
   for (uint32_t i = 0; i < contents->n; i += 2) {
     const GmTracker *name = contents->items[i], *value = contents->items[i + 1];
     if (value == &gm_tracker_null || (i < added && !is_late (name, value)))
@@ -352,8 +363,6 @@ gm_class_made_build (GmResidualBuilder *b, const GmTracker *t)
     gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
     gm_residual_emit (b, GM_INSN_STORE_ATTR, 0, name->real);
   }
-  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
-  return true;
 }
 
 /* -- The end --------------------------------------------------------------- */

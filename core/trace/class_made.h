@@ -23,6 +23,7 @@ void gm_class_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const 
 /* __build_class__ (body, name, *bases); NULL, without a break, if it is not called so. */
 const GmTracker *gm_class_statement (GmRecorder *r, const GmCallArgs *args);
 bool gm_class_made_build (GmResidualBuilder *b, const GmTracker *t);
+void gm_class_made_fill (GmResidualBuilder *b, const GmTracker *t);
 /* LOAD_CONST of a class, or its making. */
 void gm_residual_class (GmResidualBuilder *b, PyTypeObject *type);
 void gm_classes_free (GmRecorder *r);

@@ -6,6 +6,7 @@
  * them again when it makes the dict or set.  As in CPython the stored key is asked, and only if
  * the hashes are equal.
  */
+#include "core/trace/class_made.h"
 #include "core/trace/exception.h"
 #include "core/trace/keys.h"
 #include "core/trace/object.h"
@@ -153,4 +154,11 @@ gm_key_equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key)
   bool same = gm_truth (r, gm_compare (r, Py_EQ, stored, key)) != 0;
   check_unchanged (r, m, n_effects, key);
   return same && !r->stop;
+}
+
+bool
+gm_key_can_be_built (GmRecorder *r, const GmTracker *key)
+{
+  return key->kind != &gm_kind_object || gm_value_of (key) != key || gm_key_is_identity (r, key)
+         || gm_class_made (r, (PyObject *) key->data) == NULL;
 }

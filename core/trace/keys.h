@@ -15,5 +15,8 @@ bool gm_key_is_identity (GmRecorder *r, const GmTracker *key);
 bool gm_key_equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key);
 /* hash (key) where it depends on no address; false without a break: it does. */
 bool gm_key_hash (GmRecorder *r, const GmTracker *key, Py_hash_t *hash);
+/* Whether the residual can make a dict or set with the key: a __hash__ of a class that it makes as
+ * well may need what is filled in last. */
+bool gm_key_can_be_built (GmRecorder *r, const GmTracker *key);
 
 #endif

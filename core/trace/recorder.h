@@ -292,6 +292,8 @@ bool gm_residual_is_built (GmResidualBuilder *b, const GmTracker *t); /* emits n
 uint32_t gm_residual_temp (GmResidualBuilder *b, const GmTracker *t);
 uint32_t gm_residual_cell (GmResidualBuilder *b,
                            const GmTracker *cell); /* slot of a new cell's variable, filled */
+/* gm_class_made_fill (t) when everything else is built. */
+void gm_residual_fill_late (GmResidualBuilder *b, const GmTracker *t);
 uint32_t gm_residual_output (GmResidualBuilder *b, const GmTracker *tensor);
 
 #endif

@@ -9,6 +9,7 @@
  * Objects that nothing refers to any more are never built. Where there are no effects and the value
  * is a tree, a GmReturn says the same without bytecode.
  */
+#include "core/trace/class_made.h"
 #include "core/trace/exception.h"
 #include "core/trace/guard.h"
 #include "core/trace/recorder.h"
@@ -33,7 +34,7 @@ struct GmResidualBuilder {
   GPtrArray *outputs;  /* GmTracker: tensors made in the region */
   GHashTable *temps;   /* GmTracker -> 1 + index */
   GHashTable *cells;   /* GmTracker -> 1 + index */
-  GPtrArray *unfilled; /* GmTracker: cells whose contents are still to be stored */
+  GPtrArray *unfilled; /* GmTracker: cells and classes whose contents are still to be stored */
   GHashTable *busy;    /* tuples being built: a tuple cannot be allocated before its items */
   int depth, max_depth, line;
 };
@@ -227,12 +228,22 @@ emit_effect (GmResidualBuilder *b, const GmEffect *e)
   }
 }
 
-/* Contents of new cells, once all functions that capture them can be built. */
+void
+gm_residual_fill_late (GmResidualBuilder *b, const GmTracker *t)
+{
+  g_ptr_array_add (b->unfilled, (gpointer) t);
+}
+
+/* Contents of new cells and classes, once all functions that capture them can be built. */
 static void
 fill_cells (GmResidualBuilder *b)
 {
   for (uint32_t i = 0; i < b->unfilled->len && !b->r->stop; i++) { /* grows meanwhile */
     const GmTracker *cell = b->unfilled->pdata[i], *contents = gm_contents_of (b->r, cell);
+    if (cell->kind == &gm_kind_class) {
+      gm_class_made_fill (b, cell);
+      continue;
+    }
     if (contents == &gm_tracker_null)
       continue;
     gm_residual_value (b, contents);

@@ -525,6 +525,8 @@ build (GmResidualBuilder *b, const GmTracker *t)
   gm_residual_emit (b, GM_INSN_BUILD_MAP, 0, NULL);
   gm_residual_allocated (b, t);
   for (uint32_t i = 0; i < contents->n; i += 2) {
+    if (!gm_key_can_be_built (gm_residual_recorder (b), contents->items[i]))
+      return false;
     gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
     gm_residual_value (b, contents->items[i]);
     gm_residual_value (b, contents->items[i + 1]);

@@ -475,8 +475,11 @@ build (GmResidualBuilder *b, const GmTracker *t)
   const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);
   if (contents->number && !any_identity (gm_residual_recorder (b), contents))
     return false; /* elements were removed: its order is not known */
-  for (uint32_t i = 0; i < contents->n; i++)
+  for (uint32_t i = 0; i < contents->n; i++) {
+    if (!gm_key_can_be_built (gm_residual_recorder (b), contents->items[i]))
+      return false;
     gm_residual_value (b, contents->items[i]);
+  }
   gm_residual_emit (b, GM_INSN_BUILD_SET, contents->n, NULL);
   gm_residual_allocated (b, t);
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);

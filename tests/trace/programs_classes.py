@@ -793,6 +793,20 @@ def case_gu_3_class_attribute_that_was_stored_is_guarded(compile):
     return first, g(G.ones(2)), A.m
 
 
+# expect: graphs=1 breaks=0
+def case_new_class_and_instance_hold_each_other(compile):
+    def f(x):
+        class A:
+            pass
+
+        a = A()
+        a.me, A.first, a.cls, a.all = a, a, A, [a]
+        return a, A
+
+    a, cls = compile(f)(G.ones(2))
+    return a.me is a, cls.first is a, a.cls is cls, a.all[0] is a, type(a) is cls
+
+
 # The shadow that the recorder makes is not among the subclasses of its bases.
 # expect: graphs=1 breaks=0
 def case_no_class_is_left_behind(compile):

@@ -303,3 +303,57 @@ def case_set_in_place(compile):
 
     s = {1, 2, 3, 4}
     return compile(root)(s, G.ones(2)), sorted(s)
+
+
+# -- What breaks and resumes: the result is Python's all the same ----
+
+
+# expect: graphs=3 breaks=2
+def case_random_of_the_library_is_left_to_python(compile):
+    import random
+
+    def f(x):
+        y = x + 1
+        a = random.random()
+        y = y * 2
+        b = random.random()
+        return y * 3, a, b
+
+    random.seed(5)
+    g = compile(f)
+    return g(G.ones(2)), g(G.ones(2)), random.random()
+
+
+# TK-3: what a cached function remembers is never guessed
+# expect: graphs=2 breaks=1
+def case_tk_3_cached_function_is_left_to_python(compile):
+    import functools
+
+    calls = []
+
+    @functools.cache
+    def slow(n):
+        calls.append(n)
+        return n * 2
+
+    def f(x):
+        y = x + 1
+        return y * slow(3)
+
+    g = compile(f)
+    first = g(G.ones(2)), g(G.ones(2)), list(calls)
+    slow.cache_clear()
+    return first, g(G.ones(2)), calls
+
+
+# expect: graphs=2 breaks=1
+def case_deepcopy_is_left_to_python(compile):
+    import copy
+
+    def f(c, x):
+        y = x + 1
+        d = copy.deepcopy(c)
+        d["k"].append(4)
+        return y * len(d["k"]), d, c
+
+    return compile(f)({"k": [1, (2, [3])]}, G.ones(2))
