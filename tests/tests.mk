@@ -18,12 +18,13 @@ LDADD = libgramme.la $(GLIB_LIBS) $(CHECK_LIBS) -lm
 
 # Python programs, plain and compiled; the same once more with every instruction undone and done again,
 # and with a graph break before each.
-TESTS += tests/python.sh tests/trace.sh tests/aot.sh tests/rollback.sh tests/breaks.sh tests/graph/run.py tests/plugin/headers.sh tests/style/floors.py tests/style/statements.py
+TESTS += tests/python.sh tests/trace.sh tests/aot.sh tests/rollback.sh tests/breaks.sh tests/state.sh tests/graph/run.py tests/plugin/headers.sh tests/style/floors.py tests/style/statements.py
 EXTRA_DIST += $(TEST_FILES)
 
 # Long campaigns: run by hand, results in bench/RESULTS.md.
 check-nightly: all $(check_PROGRAMS)
 	GM_FUZZ_GRAPHS=$${GM_FUZZ_GRAPHS:-50000} CK_DEFAULT_TIMEOUT=0 ./in-tree tests/unit/test_backends
+	GM_STATE_PROGRAMS=$${GM_STATE_PROGRAMS:-20000} $(srcdir)/build-aux/check-pythons "$(abs_builddir)/pythons"
 	GM_RANDOM_MEMORY=$${GM_RANDOM_MEMORY:-100000} ./in-tree sh $(srcdir)/tests/aot.sh
 	GM_RANDOM_PROGRAMS=2000 ./in-tree sh $(srcdir)/tests/breaks.sh
 	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh trace

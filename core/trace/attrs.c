@@ -43,13 +43,27 @@ gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker
                                      .number = old ? old->number : 0));
 }
 
+bool
+gm_attrs_claim (GmRecorder *r, const GmTracker *object)
+{
+  PyObject **dict = object->real ? _PyObject_GetDictPtr (object->real) : NULL;
+  if (dict == NULL || *dict == NULL || r->stop)
+    return !r->stop;
+  const GmTracker *t = g_hash_table_lookup (r->by_real, *dict);
+  if (t == NULL)
+    gm_know (r, gm_tracker (r, .kind = &gm_kind_contents, .real = *dict, .number = 1));
+  else if (t->kind != &gm_kind_contents)
+    gm_record_break (r, GM_BREAK_DICT_OF_OBJECT, gm_type_text (r, object));
+  return !r->stop;
+}
+
 /* -- Globals --------------------------------------------------------------- */
 
 static const GmTracker *
 globals_of (GmRecorder *r, PyObject *dict)
 {
   const GmTracker *t = g_hash_table_lookup (r->by_real, dict);
-  if (t && t->kind != &gm_kind_contents) {
+  if (t && (t->kind != &gm_kind_contents || t->number)) {
     gm_record_break (r, GM_BREAK_GLOBALS_FOREIGN, "a function whose globals are used as a dict");
     return NULL;
   }

@@ -15,6 +15,10 @@
 const GmTracker *gm_attrs_get (GmRecorder *r, const GmTracker *t, PyObject *name);
 void gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
 
+/* An existing object's own dict is kept by name, as its attributes; false after a break, if the program
+ * uses it as a dict, too. */
+bool gm_attrs_claim (GmRecorder *r, const GmTracker *object);
+
 /* Globals, by their dict.  load: NULL if there is none (guarded). */
 const GmTracker *gm_global_load (GmRecorder *r, PyObject *dict, PyObject *name);
 /* value NULL: deletes it; there must be one. */

@@ -17,7 +17,8 @@ gm_instance_dict (GmRecorder *r, const GmTracker *t)
 {
   PyObject **real = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
   const GmTracker *dict = gm_heap_load (&r->heap, t->id, GM_SLOT_INSTANCE_DICT);
-  if (real && *real && g_hash_table_contains (r->by_real, *real))
+  const GmTracker *known = real && *real ? g_hash_table_lookup (r->by_real, *real) : NULL;
+  if (known && (known->kind != &gm_kind_contents || !known->number)) /* gm_attrs_claim's is this one */
     return gm_record_break (r, GM_BREAK_ATTRIBUTE, "__dict__", gm_type_text (r, t));
   if (dict == NULL) {
     const GmTracker **items = gm_tracker_array (r, 1);

@@ -141,7 +141,11 @@ gm_itertools_next (GmRecorder *r, const GmTracker *t, int64_t at)
   const GmTracker *item, *other;
   switch ((GmIterKind) t->number) {
   case GM_ITER_COUNT:
-    item = kept (r, t) ? kept (r, t) : t->items[0];
+    item = kept (r, t) ? kept (r, t) : gm_realize (r, t->items[0]);
+    other = gm_realize (r, t->items[1]);
+    if ((item->real == Py_True || item->real == Py_False) && other->real
+        && PyLong_CheckExact (other->real) && PyLong_AsLong (other->real) == 1)
+      item = gm_from_int (r, item->real == Py_True); /* count (True) counts with ints */
     keep (r, t, gm_binary (r, GM_BIN_ADD, item, t->items[1], false));
     return item;
   case GM_ITER_CYCLE:

@@ -179,6 +179,9 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
   if (self == NULL && (kind == &PyWrapperDescr_Type || kind == &PyMethodDescr_Type))
     return gm_wrap (r, found, source); /* list.append: a function of C */
   const GmTracker *storage = self ? gm_storage (self) : NULL;
+  if (storage && storage->kind == &gm_kind_dict && strcmp (text, "copy") == 0
+      && gm_dict_class_is_kept (self))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, text, type->tp_name);
   if (storage && is_c_descriptor (found) && storage->kind->getattr) {
     const GmTracker *v = storage->kind->getattr (r, storage, name);
     if (v && !r->stop)
@@ -226,6 +229,8 @@ gm_instance_get (GmRecorder *r, const GmTracker *t, PyObject *name)
     return stored == &gm_tracker_null ? NULL : stored;
   if (t->real == NULL)
     return NULL;
+  if (!gm_attrs_claim (r, t))
+    return &gm_tracker_poison;
   PyObject **dict = _PyObject_GetDictPtr (t->real);
   PyObject *value = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
   if (value)
@@ -418,6 +423,8 @@ gm_object_store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTrac
     gm_record_break (r, GM_BREAK_ATTRIBUTE_MISSING, gm_type_text (r, t), text);
     return;
   }
+  if (!gm_attrs_claim (r, t))
+    return;
   gm_attrs_set (r, t, name, value);
   if (t->real)
     store_effect (r, t, name, value);

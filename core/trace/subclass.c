@@ -52,6 +52,19 @@ value_storage (GmRecorder *r, PyTypeObject *layout, PyObject *real, const GmSour
 }
 
 const GmTracker *
+gm_storage_owner (GmRecorder *r, const GmTracker *storage)
+{
+  return storage->real || storage->n ? NULL : gm_heap_load (&r->heap, storage->id, GM_SLOT_OWNER);
+}
+
+bool
+gm_dict_class_is_kept (const GmTracker *t)
+{
+  PyTypeObject *layout = gm_layout_of ((PyTypeObject *) t->data);
+  return layout->tp_as_number->nb_or != PyDict_Type.tp_as_number->nb_or;
+}
+
+const GmTracker *
 gm_storage_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   PyTypeObject *layout = gm_layout_of (Py_TYPE (real));

@@ -15,7 +15,7 @@
 static const GmTracker *
 dict_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *contents)
 {
-  uint32_t id = gm_heap_add (&r->heap, 1);
+  uint32_t id = gm_heap_add (&r->heap, GM_N_STORAGE_SLOTS);
   const GmTracker *t = gm_tracker_add (
       r, &(GmTracker){ .kind = &gm_kind_dict, .real = real, .source = source, .id = id });
   gm_contents_set (r, t, contents);
@@ -31,7 +31,7 @@ gm_dict_new (GmRecorder *r)
 const GmTracker *
 gm_dict_new_storage (GmRecorder *r, bool ordered)
 {
-  uint32_t id = gm_heap_add (&r->heap, 1);
+  uint32_t id = gm_heap_add (&r->heap, GM_N_STORAGE_SLOTS);
   const GmTracker *t =
       gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_dict, .id = id, .number = ordered });
   gm_contents_set (r, t, gm_contents (r, NULL, 0));
@@ -42,7 +42,7 @@ gm_dict_new_storage (GmRecorder *r, bool ordered)
 const GmTracker *
 gm_dict_storage (GmRecorder *r, PyObject *real, const GmSource *source)
 {
-  uint32_t id = gm_heap_add (&r->heap, 1);
+  uint32_t id = gm_heap_add (&r->heap, GM_N_STORAGE_SLOTS);
   return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_dict,
                                           .real = real,
                                           .source = source,
@@ -487,10 +487,10 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   if (other->kind != &gm_kind_dict || (op != Py_EQ && op != Py_NE))
     return NULL;
   const GmTracker *a = whole (r, t), *b = whole (r, other);
-  bool same = a->n == b->n;
+  bool same = a->n == b->n, ordered = t->number && other->number; /* both OrderedDicts */
   for (uint32_t i = 0; i < a->n && same && !r->stop; i += 2) {
     int64_t at = find (r, b, a->items[i]);
-    same = at >= 0
+    same = at >= 0 && (at == i || !ordered)
            && (a->items[i + 1] == b->items[at + 1]
                || gm_truth (r, gm_compare (r, Py_EQ, a->items[i + 1], b->items[at + 1])));
   }
@@ -521,6 +521,10 @@ build (GmResidualBuilder *b, const GmTracker *t)
     return gm_instance_dict_build (b, t);
   if (gm_residual_cached (b, t))
     return true;
+  if (gm_storage_owner (gm_residual_recorder (b), t)) {
+    gm_residual_value (b, gm_storage_owner (gm_residual_recorder (b), t));
+    return true;
+  }
   const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);
   gm_residual_emit (b, GM_INSN_BUILD_MAP, 0, NULL);
   gm_residual_allocated (b, t);

@@ -2,8 +2,9 @@
  * tracker_iterator.c -- iterators made while recording: a kind, operands, and a position in the
  * heap.
  *
- * An exhausted iterator stays exhausted (position -1), as in CPython.  A list is read live, as
- * CPython's list iterator does; a dict whose size changed is an error there and a break here.
+ * What has ended stays so where CPython's does: an iterator over a sequence does, one over iterators
+ * (zip, map, enumerate) asks them again.  A list is read live, as CPython's list iterator does; a
+ * dict whose size changed is an error there and a break here.
  */
 #include "core/trace/iterator.h"
 
@@ -24,15 +25,21 @@ gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items, 
   return t;
 }
 
+/* The dict whose view this is; anything else is itself. */
+static const GmTracker *
+dict_under (const GmTracker *of)
+{
+  return of->kind == &gm_kind_view ? of->items[0] : of;
+}
+
 const GmTracker *
 gm_iterator_over (GmRecorder *r, const GmTracker *sequence)
 {
-  const GmTracker *of = sequence->kind == &gm_kind_view ? sequence->items[0] : sequence;
+  const GmTracker *of = dict_under (sequence);
   const GmTracker *t = gm_iterator_new (r, GM_ITER_SEQUENCE, &sequence, 1, 0);
-  if (of->kind == &gm_kind_dict && !r->stop) /* remember the size */
-    gm_contents_set (r, t,
-                     gm_tracker (r, .kind = &gm_kind_contents, .number = 0, .n = 0,
-                                 .data = GSIZE_TO_POINTER (gm_contents_of (r, of)->n)));
+  if (of->kind == &gm_kind_dict && !r->stop) /* remember what it had */
+    gm_contents_set (
+        r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = 0, .data = gm_contents_of (r, of)));
   return t;
 }
 
@@ -44,15 +51,30 @@ gm_iterator_move (GmRecorder *r, const GmTracker *t, int64_t position)
                                .data = gm_contents_of (r, t)->data));
 }
 
+/* May an iterator that began with other contents not go on?  A dict looks at its size alone, an OrderedDict
+ * at each key that came or went. */
+static bool
+keys_differ (const GmTracker *dict, const GmTracker *began, const GmTracker *now)
+{
+  bool differ = began->n != now->n;
+  for (uint32_t i = 0; dict->number && began != now && i < now->n && !differ; i += 2)
+    differ = began->items[i] != now->items[i];
+  return differ;
+}
+
 static const GmTracker *
 dict_next (GmRecorder *r, const GmTracker *t, const GmTracker *of, int which)
 {
   const GmTracker *state = gm_contents_of (r, t), *contents = gm_contents_of (r, of);
-  if (contents->n != GPOINTER_TO_SIZE (state->data)) {
-    gm_raise_new (r, PyExc_RuntimeError, "dictionary changed size during iteration");
+  uint32_t i = 2 * (uint32_t) state->number;
+  if (of->number && i >= ((const GmTracker *) state->data)->n)
+    return NULL; /* behind its last key an OrderedDict's iterator looks no more */
+  if (keys_differ (of, state->data, contents)) {
+    gm_raise_new (r, PyExc_RuntimeError,
+                  of->number ? "OrderedDict mutated during iteration"
+                             : "dictionary changed size during iteration");
     return NULL;
   }
-  uint32_t i = 2 * (uint32_t) state->number;
   if (i >= contents->n)
     return NULL;
   gm_iterator_move (r, t, state->number + 1);
@@ -148,6 +170,27 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
   }
 }
 
+/* Does the kind keep no note of its end, so that each call asks its operands again? */
+static bool
+asks_again (GmIterKind kind)
+{
+  switch (kind) {
+  case GM_ITER_ENUMERATE:
+  case GM_ITER_ZIP:
+  case GM_ITER_MAP:
+  case GM_ITER_FILTER:
+  case GM_ITER_ACCUMULATE:
+  case GM_ITER_STARMAP:
+  case GM_ITER_DROPWHILE:
+  case GM_ITER_FILTERFALSE:
+  case GM_ITER_COMPRESS:
+  case GM_ITER_CYCLE: /* knows its own end */
+    return true;
+  default:
+    return false;
+  }
+}
+
 static const GmTracker *
 next (GmRecorder *r, const GmTracker *t)
 {
@@ -157,7 +200,7 @@ next (GmRecorder *r, const GmTracker *t)
   if (gm_contents_of (r, t)->items != NULL || (at < 0 && !counts))
     return NULL;
   const GmTracker *item = advance (r, t, at);
-  if (item == NULL && !r->stop && t->number != GM_ITER_CYCLE) /* for good: items say so */
+  if (item == NULL && !r->stop && !asks_again ((GmIterKind) t->number)) /* for good: items say so */
     gm_contents_set (r, t, gm_contents (r, NULL, 0));
   return item;
 }
@@ -227,6 +270,10 @@ emit_at_position (GmResidualBuilder *b, const GmTracker *t, int64_t at)
   bool dict = of->kind == &gm_kind_dict || of->kind == &gm_kind_view;
   if (dict && at > MAX_STEPS)
     return false;
+  const GmTracker *began = dict ? gm_contents_of (gm_residual_recorder (b), t)->data : NULL;
+  if (began && keys_differ (dict_under (of), began,
+                            gm_contents_of (gm_residual_recorder (b), dict_under (of))))
+    return false; /* made after the change, it would not see it */
   emit_new (b, t, reversed ? &PyReversed_Type : NULL, NULL);
   if (dict)
     for (int64_t i = 0; i < at; i++)
@@ -236,6 +283,54 @@ emit_at_position (GmResidualBuilder *b, const GmTracker *t, int64_t at)
   else if (reversed || at > 0)
     emit_method (b, t, "__setstate__", at, 1);
   return true;
+}
+
+/* An empty object of the kind that the iterator walks; nobody else ever holds it. */
+static PyObject *
+empty_of (const GmTracker *of)
+{
+  static const char *const views[] = { "keys", "values", "items" };
+  if (of->kind == &gm_kind_list)
+    return PyList_New (0);
+  if (of->kind == &gm_kind_dict)
+    return PyDict_New ();
+  if (of->kind == &gm_kind_view) {
+    PyObject *dict = PyDict_New ();
+    PyObject *view = dict ? PyObject_CallMethod (dict, views[of->number], NULL) : NULL;
+    Py_XDECREF (dict);
+    return view;
+  }
+  if (of->real && PyRange_Check (of->real))
+    return PyObject_CallFunction ((PyObject *) &PyRange_Type, "i", 0);
+  if (of->real && PyUnicode_Check (of->real))
+    return PyUnicode_FromString ("");
+  return of->real && PyBytes_Check (of->real) ? PyBytes_FromString ("") : PyTuple_New (0);
+}
+
+/* An iterator that has ended, of the type that `t` has: over an empty object, and asked once, so that it
+ * drops that object. */
+static void
+emit_ended (GmResidualBuilder *b, const GmTracker *t)
+{
+  GmRecorder *r = gm_residual_recorder (b);
+  bool reversed = t->number == GM_ITER_REVERSED;
+  if (reversed) {
+    gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) &PyReversed_Type);
+  }
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (r, empty_of (t->items[0])));
+  if (reversed)
+    gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
+  else
+    gm_residual_emit (b, GM_INSN_GET_ITER, 0, NULL);
+  gm_residual_allocated (b, t);
+  PyObject *next = PyDict_GetItemString (PyEval_GetBuiltins (), "next");
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (r, Py_NewRef (next)));
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, Py_None);
+  gm_residual_emit (b, GM_INSN_CALL, 2, NULL);
+  gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
 }
 
 static bool
@@ -248,10 +343,8 @@ build (GmResidualBuilder *b, const GmTracker *t)
     return false;
   const GmTracker *state = gm_contents_of (r, t);
   int64_t at = state->number;
-  if (state->items != NULL || (at < 0 && t->number != GM_ITER_ENUMERATE)) { /* exhausted */
-    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (r, PyTuple_New (0)));
-    gm_residual_emit (b, GM_INSN_GET_ITER, 0, NULL);
-    gm_residual_allocated (b, t);
+  if (state->items != NULL || (at < 0 && t->number != GM_ITER_ENUMERATE)) {
+    emit_ended (b, t);
   } else if (t->number == GM_ITER_SEQUENCE || t->number == GM_ITER_REVERSED) {
     if (!emit_at_position (b, t, at))
       return false;

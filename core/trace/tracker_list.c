@@ -8,6 +8,7 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
+#include "core/trace/object.h"
 
 /* Growing memory: `used` counts what the longest contents see; only places past it are ever
  * written. */
@@ -19,7 +20,7 @@ typedef struct {
 static const GmTracker *
 list_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *contents)
 {
-  uint32_t id = gm_heap_add (&r->heap, 1);
+  uint32_t id = gm_heap_add (&r->heap, GM_N_STORAGE_SLOTS);
   const GmTracker *t = gm_tracker_add (
       r, &(GmTracker){ .kind = &gm_kind_list, .real = real, .source = source, .id = id });
   gm_contents_set (r, t, contents);
@@ -456,6 +457,10 @@ build (GmResidualBuilder *b, const GmTracker *t)
 {
   if (gm_residual_cached (b, t))
     return true;
+  if (gm_storage_owner (gm_residual_recorder (b), t)) {
+    gm_residual_value (b, gm_storage_owner (gm_residual_recorder (b), t));
+    return true;
+  }
   const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);
   gm_residual_emit (b, GM_INSN_BUILD_LIST, 0, NULL);
   gm_residual_allocated (b, t);

@@ -52,6 +52,10 @@ gm_object_new_with (GmRecorder *r, PyTypeObject *type, const GmTracker *storage)
 {
   const GmTracker *t = object_add (r, NULL, NULL, type, storage);
   gm_contents_set (r, t, gm_contents (r, NULL, 0));
+  if (storage && storage->real == NULL
+      && (storage->kind == &gm_kind_list || storage->kind == &gm_kind_dict
+          || storage->kind == &gm_kind_set))
+    gm_heap_store (&r->heap, storage->id, GM_SLOT_OWNER, t);
   return t;
 }
 
@@ -325,6 +329,8 @@ one_operator (GmRecorder *r, GmBinary op, const char *name, const GmTracker *t,
     return &gm_tracker_poison;
   if (storage->kind->binary == NULL)
     return NULL;
+  if (storage->kind == &gm_kind_dict && !inplace && gm_dict_class_is_kept (t))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, name, gm_type_text (r, t));
   v = storage->kind->binary (r, op, storage, storage_or_self (gm_realize (r, other)), reflected,
                              inplace);
   return v == storage ? t : v;

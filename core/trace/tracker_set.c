@@ -9,13 +9,14 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
+#include "core/trace/object.h"
 #include "core/trace/keys.h"
 
 static const GmTracker *
 set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *const *items,
          uint32_t n)
 {
-  uint32_t id = gm_heap_add (&r->heap, 1);
+  uint32_t id = gm_heap_add (&r->heap, GM_N_STORAGE_SLOTS);
   const GmTracker *t =
       gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_set,
                                        .real = real,
@@ -118,7 +119,7 @@ set_result (GmRecorder *r, const GmTracker *like, PyObject *result)
   while (_PySet_NextEntry (result, &pos, &key, &hash))
     g_ptr_array_add (items, (gpointer) gm_from_constant (r, key));
   bool frozen = PyFrozenSet_Check (result);
-  uint32_t id = gm_heap_add (&r->heap, 1);
+  uint32_t id = gm_heap_add (&r->heap, GM_N_STORAGE_SLOTS);
   const GmTracker *t = gm_tracker_add (
       r, &(GmTracker){
              .kind = &gm_kind_set, .real = frozen ? result : NULL, .id = id, .number = frozen });
@@ -468,6 +469,10 @@ build (GmResidualBuilder *b, const GmTracker *t)
 {
   if (gm_residual_cached (b, t))
     return true;
+  if (gm_storage_owner (gm_residual_recorder (b), t)) {
+    gm_residual_value (b, gm_storage_owner (gm_residual_recorder (b), t));
+    return true;
+  }
   if (t->number) {
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
     return true;

@@ -15,6 +15,8 @@ const GmTracker *
 gm_known (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   const GmTracker *t = g_hash_table_lookup (r->by_real, real);
+  if (t && t->kind == &gm_kind_contents && t->number) /* an object's own dict: gm_attrs_claim */
+    return gm_record_break (r, GM_BREAK_DICT_OF_OBJECT, "object");
   if (t && t->kind == &gm_kind_contents) /* a module's globals, which attrs.c keeps by name */
     return gm_record_break (r, GM_BREAK_GLOBALS_FOREIGN,
                             "code that uses a module's dict as a value");

@@ -196,6 +196,11 @@ TEST_FILES = \
   tests/trace/test_random_programs.py \
   tests/trace/test_resume.py \
   tests/trace/test_versions.py \
+  tests/trace/test_found_by_fuzzing.py \
+  tests/state.sh \
+  tests/fuzz/state_grammar.py \
+  tests/fuzz/state_programs.py \
+  tests/fuzz/state_world.py \
   tests/unit/alias_test.h \
   tests/unit/aot_test.h \
   tests/unit/api_text.h \

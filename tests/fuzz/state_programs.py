@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stateful fuzzer: random programs run plain and compiled, changed in one place, and run again.
+
+  state_programs.py [--first N] [--count N] [--jobs N] [--stress LIST] [--backend NAME]   runs seeds, prints each difference
+  state_programs.py --seed N [--shrink] [--show]                                          runs one; --shrink cuts it while the difference stays
+
+Each seed is a program (state_grammar.py).  Its module is executed twice; in the second world `root` is compiled.  Both worlds call root twice, with the same or with fresh equal
+arguments; then three times the same mutation of one reachable thing is made in both (state_world.py) and root is called again.  After each call everything is compared: the result or
+the exception with its traceback's lines in the program and its chain, all state that can be reached, identities, storages, gradients, and what was printed.
+Workers are processes of their own with a time limit per program, so that a crash or a hang is a finding with a seed.
+"""
+
+import argparse
+import builtins
+import contextlib
+import faulthandler
+import io
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import types
+import warnings
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+LIMIT_S, PLAIN_LIMIT_S = 30, 3
+CALLS = 5
+
+
+def backend_of(seed):
+    return "tcc" if seed % 16 == 7 else "eager"
+
+
+def run(text, seed, compiled, backend, skip=()):
+    """One world: a list of (what was done, what was seen).  None in place of a step that no mutation reached."""
+    import gramme as G
+    from state_world import World, places
+
+    file = f"program{seed}.py"
+    module = types.ModuleType("program")
+    space = module.__dict__
+    world = World(file)
+    sys.modules["program"] = module
+    G.manual_seed(7)
+    dice = random.Random(seed)
+    fresh = dice.random() < 0.4
+    words = set(re.findall(r"\w+", text[text.index("def h0"):text.index("def make")]))
+    named = re.search(r"def root\((.*)\)", text)[1].split(", ")
+
+    def used(place):
+        """Mutations of what the functions name come more often."""
+        name = re.search(r"(?:global )?(\w+)", place)[1]
+        name = named[int(name[3:])].split("=")[0] if re.fullmatch(r"arg\d+", name) and int(name[3:]) < len(named) else name
+        return name in words and (name[0] != "p" or len(re.findall(rf"\b{name}\b", text)) > 1) or everywhere
+
+    everywhere = dice.random() < 0.2
+    seen = []
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(builtins.compile(text, file, "exec"), space)
+        root = G.compile(space["root"], backend=backend) if compiled else space["root"]
+        arguments = space["make"]()
+        results = []
+        for call in range(CALLS):
+            what = "call"
+            if call >= 2:
+                offered = places(space, arguments)
+                offered = [place for place in offered if used(place[0])] or offered
+                what, change = offered[dice.randrange(len(offered))]
+                state = dice.getrandbits(32)
+                if call not in skip:
+                    try:
+                        change(random.Random(state))
+                    except Exception as error:
+                        what += f" failed: {world.text(repr(error))}"
+            elif call and fresh:
+                with contextlib.suppress(Exception):  # the state may be too odd by now for new ones
+                    arguments = space["make"]()
+            space["out"] = []
+            try:
+                result = root(*arguments)
+            except Exception as error:
+                result = error
+            if isinstance(result, BaseException):
+                G.set_grad_enabled(True)
+            results = [result]
+            if call == CALLS - 1:
+                results.append(backward(result, G))
+            shown = {k: v for k, v in space.items() if k[:2] != "__" and not isinstance(v, types.ModuleType) and k not in ("make", "root")}
+            seen.append((what, world.snapshot([results, arguments, list(shown), *shown.values(), G.is_grad_enabled()]), world.text(printed.getvalue())))
+    return seen, world
+
+
+def backward(result, G):
+    """Differentiates the first tensor of the result that has a history."""
+    queue = [result]
+    for thing in queue:
+        if isinstance(thing, (list, tuple)) and len(queue) < 60:
+            queue.extend(thing)
+        if isinstance(thing, G.Tensor) and thing.grad_fn is not None:
+            try:
+                thing.sum().backward()
+            except Exception as error:
+                return error
+            return "backward"
+    return None
+
+
+def first_difference(a, b, path=""):
+    """Where two descriptions part, in words."""
+    if type(a) is type(b) and isinstance(a, (list, tuple)):
+        if len(a) == len(b):
+            for i, (x, y) in enumerate(zip(a, b)):
+                if x != y:
+                    return first_difference(x, y, f"{path}[{i}]")
+    return f"{path or 'all'}: plain {str(a)[:900]}\n    compiled {str(b)[:900]}"
+
+
+class Endless(BaseException):
+    """The plain program does not end."""
+
+
+def endless(*_):
+    raise Endless
+
+
+def compare(text, seed, backend, skip=()):
+    """None, or the difference in words; "discarded" for programs that say nothing."""
+    builtins.compile(text, "program", "exec")
+    sys.setrecursionlimit(400)
+    before = signal.signal(signal.SIGVTALRM, endless)
+    signal.setitimer(signal.ITIMER_VIRTUAL, PLAIN_LIMIT_S)
+    try:
+        plain, world = run(text, seed, False, backend, skip)
+    except Endless:
+        return "discarded"
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    if world.recursed:
+        return "discarded"
+    try:
+        found, _ = run(text, seed, True, backend, skip)
+    except Exception as error:
+        import traceback
+
+        return "the compiled run failed: " + "".join(traceback.format_exception(error)[-6:])
+    for i, (a, b) in enumerate(zip(plain, found)):
+        for j, part in ((0, "mutation"), (2, "prints"), (1, "state")):
+            if a[j] != b[j]:
+                done = ", ".join(what for what, *_ in plain[: i + 1])
+                return f"call {i} ({done}): {part} {first_difference(a[j], b[j])}"
+    return None
+
+
+# -- Workers --
+
+def program_of(seed):
+    from state_grammar import Writer
+
+    return Writer(seed).program()
+
+
+def worker(first, count, backend):
+    warnings.simplefilter("ignore")
+    faulthandler.enable()
+    faulthandler.register(signal.SIGALRM, chain=True)
+    for seed in range(first, first + count):
+        print("start", seed, flush=True)
+        signal.alarm(LIMIT_S)
+        try:
+            difference = compare(program_of(seed), seed, backend or backend_of(seed))
+        except SyntaxError as error:
+            difference = f"the grammar wrote a bad program: {error}"
+        signal.alarm(0)
+        if difference == "discarded":
+            print("discarded", seed, flush=True)
+        elif difference:
+            print("differ", seed, repr(difference), flush=True)
+    print("done", flush=True)
+
+
+def command(stress, *arguments):
+    environment = dict(os.environ, PYTHONHASHSEED="0", GRAMME_LOGS="")
+    if stress:
+        environment["GM_STRESS"] = stress
+    return [sys.executable, "-B", os.path.abspath(__file__), *map(str, arguments)], environment
+
+
+def attempt(text, seed, backend, skip):
+    """The difference that a program shows, run in a child of this process, which may die of it."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(LIMIT_S)
+        found = compare(text, seed, backend, skip)
+        os.write(writer, (found or "").encode()[:60000])
+        os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        found = pipe.read().decode(errors="replace")
+    _, status = os.waitpid(child, 0)
+    return f"died with {os.waitstatus_to_exitcode(status)}" if status else found or None
+
+
+def campaign(first, count, jobs, stress, backend, batch=100):
+    """Runs the seeds in batches; prints findings; returns the number of programs that were compared and of findings."""
+    waiting = [(s, min(batch, first + count - s)) for s in range(first, first + count, batch)]
+    running, findings, compared, discarded = [], [], 0, 0
+
+    def begin():
+        start, n = waiting.pop(0)
+        arguments, environment = command(stress, "--worker", start, n, "--backend", backend or "")
+        errors = io.open(os.memfd_create("errors"), "w+")
+        running.append((subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True), start, n, errors))
+
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            begin()
+        process, start, n, errors = running.pop(0)
+        last, over = None, False
+        for line in process.stdout:
+            word, _, rest = line.strip().partition(" ")
+            if word == "start":
+                last = int(rest)
+                compared += 1
+            elif word == "discarded":
+                discarded += 1
+            elif word == "differ":
+                seed, _, text = rest.partition(" ")
+                findings.append(int(seed))
+                report(int(seed), eval(text), stress, backend)
+            elif word == "done":
+                over = True
+        code = process.wait()
+        if not over:
+            errors.seek(0)
+            said = errors.read()[-3500:]
+            lost = last if last is not None else start
+            findings.append(lost)
+            report(lost, f"the process died with {code}\n{said}", stress, backend)
+            if lost + 1 < start + n:
+                waiting.insert(0, (lost + 1, start + n - lost - 1))
+        errors.close()
+    return compared, discarded, findings
+
+
+def report(seed, difference, stress, backend):
+    print(f"---- seed {seed}: {difference}")
+    extra = (f" --stress {stress}" if stress else "") + (f" --backend {backend}" if backend else "")
+    print(f"again: ./in-tree {sys.executable} {os.path.relpath(__file__)} --seed {seed}{extra} --show   (with --shrink for a small program)", flush=True)
+
+
+# -- Shrinking --
+
+def end_of(lines, i):
+    """Behind the line i and those that are indented below it."""
+    indent = len(lines[i]) - len(lines[i].lstrip())
+    j = i + 1
+    while j < len(lines) and (not lines[j].strip() or len(lines[j]) - len(lines[j].lstrip()) > indent):
+        j += 1
+    return j
+
+
+def kind_of(difference):
+    """What must stay while a program is cut: a crash remains a crash, state a difference of state."""
+    if difference is None:
+        return None
+    if difference.startswith("died"):
+        return "died"
+    return re.sub(r"call \d+ \(.*?\): (\w+).*", r"\1", difference.split("\n")[0])[:24]
+
+
+def shrink(text, seed, backend):
+    """(text, skipped mutations, difference): lines and blocks go, last ones first, for as long as any can."""
+    warnings.simplefilter("ignore")
+    import gramme  # once, for all children
+
+    wanted = kind_of(attempt(text, seed, backend, ()))
+    if wanted in (None, "discarded"):
+        return text, (), "no difference"
+
+    def holds(candidate):
+        try:
+            builtins.compile(candidate, "program", "exec")
+        except (SyntaxError, ValueError):
+            return False
+        return kind_of(attempt(candidate, seed, backend, skip)) == wanted
+
+    skip = ()
+    for call in range(2, CALLS):
+        skip += (call,)
+        if not holds(text):
+            skip = skip[:-1]
+    lines, changed = text.split("\n"), True
+    while changed:
+        changed = False
+        i = len(lines)
+        while i > 0:
+            i -= 1
+            if i >= len(lines):
+                continue
+            pad, j = lines[i][: len(lines[i]) - len(lines[i].lstrip())], end_of(lines, i)
+            candidates = [lines[:i] + lines[j:]]
+            if lines[i].strip() != "pass":
+                candidates.append(lines[:i] + [pad + "pass"] + lines[j:])
+            if j > i + 1:
+                candidates.append(lines[:i] + [line[4:] for line in lines[i + 1:j]] + lines[j:])
+            for candidate in candidates:
+                if holds("\n".join(candidate)):
+                    lines, changed = candidate, True
+                    break
+    text = "\n".join(lines)
+    return text, skip, attempt(text, seed, backend, skip)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("first", "count", "jobs", "seed"):
+        parser.add_argument("--" + name, type=int)
+    parser.add_argument("--worker", type=int, nargs=2)
+    for name in ("stress", "backend"):
+        parser.add_argument("--" + name, default="")
+    for name in ("shrink", "show"):
+        parser.add_argument("--" + name, action="store_true")
+    o = parser.parse_args()
+    if o.worker:
+        return worker(*o.worker, o.backend)
+    if o.seed is not None:
+        text, backend = program_of(o.seed), o.backend or backend_of(o.seed)
+        if o.shrink:
+            if o.stress != os.environ.get("GM_STRESS", "") or os.environ.get("PYTHONHASHSEED") != "0":
+                arguments, environment = command(o.stress, *sys.argv[1:])
+                os.execve(arguments[0], arguments, dict(environment, GM_STRESS=o.stress))
+            text, skip, found = shrink(text, o.seed, backend)
+            print(text, f"# without the mutations before calls {skip}" if skip else "", found, sep="\n")
+            return 1
+        if o.show:
+            print(text)
+        _, _, findings = campaign(o.seed, 1, 1, o.stress, o.backend)
+        return 1 if findings else 0
+    first, count = o.first or 0, o.count or 1000
+    compared, discarded, findings = campaign(first, count, o.jobs or 1, o.stress, o.backend)
+    print(f"{compared} programs, seeds {first} to {first + count - 1}{', GM_STRESS=' + o.stress if o.stress else ''}: {len(findings)} differences, {discarded} discarded{': seeds ' + str(findings[:40]) if findings else ''}")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

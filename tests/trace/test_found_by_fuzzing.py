@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small forms of what fuzz/state_programs.py found: each program gives, compiled, what plain Python gives."""
+
+import collections
+import itertools
+import warnings
+
+import pytest
+
+import gramme as G
+
+
+def both(fn, make, calls=1):
+    """The results of fn plain and compiled, each called with what make() gives."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = G.compile(fn, backend="eager")
+        return [fn(*make()) for _ in range(calls)], [compiled(*make()) for _ in range(calls)]
+
+
+def exhaust(it):
+    for _ in it:
+        pass
+    return it
+
+
+@pytest.mark.parametrize("make", [
+    lambda xs, d: iter(xs), lambda xs, d: iter(d), lambda xs, d: iter(d.items()), lambda xs, d: iter(d.values()), lambda xs, d: iter("ab"), lambda xs, d: iter((1, 2)), lambda xs, d: iter(range(3)), lambda xs, d: reversed(xs),
+    lambda xs, d: reversed("ab"), lambda xs, d: zip(xs, "ab"), lambda xs, d: map(str, xs), lambda xs, d: enumerate(xs, 4), lambda xs, d: filter(None, xs), lambda xs, d: zip(),
+])
+def test_an_ended_iterator_keeps_its_type(make):
+    def root(xs, d):
+        return exhaust(make(xs, d))
+
+    def shown():
+        xs = [1, 2]
+        return xs, {"a": 1}
+
+    (plain,), (got,) = both(root, shown)
+    assert type(got) is type(plain)
+    assert list(got) == list(plain) == []
+
+
+def test_an_ended_list_iterator_lets_go_of_its_list():
+    def root(xs):
+        it = exhaust(iter(xs))
+        xs.append(3)
+        return it
+
+    (plain,), (got,) = both(root, lambda: ([1, 2],))
+    assert list(got) == list(plain) == []
+
+
+def test_zip_asks_its_iterators_again_after_its_end():
+    def root():
+        first = iter([1, 2, 3, 4])
+        pairs = zip(first, [1])
+        return [next(pairs), next(pairs, "end"), next(pairs, "end"), list(first)]
+
+    plain, got = both(root, lambda: ())
+    assert got == plain
+
+
+@pytest.mark.parametrize("fn", [
+    lambda o, f: o.copy(), lambda o, f: f.copy(), lambda o, f: o | {}, lambda o, f: f | {"b": 2}, lambda o, f: collections.OrderedDict(a=1, b=2) == collections.OrderedDict(b=2, a=1),
+    lambda o, f: collections.OrderedDict(a=1, b=2) == {"b": 2, "a": 1}, lambda o, f: o == collections.OrderedDict(a=1),
+])
+def test_dicts_of_other_classes_keep_class_and_order(fn):
+    (plain,), (got,) = both(fn, lambda: (collections.OrderedDict(a=1), collections.defaultdict(list, a=[1])))
+    assert type(got) is type(plain)
+    assert got == plain
+
+
+class Holder:
+    def __init__(self, v):
+        self.v = v
+
+
+@pytest.mark.parametrize("as_dict", [vars, lambda o: {"v": 3}])
+def test_an_objects_own_dict_as_an_argument(as_dict):
+    def write_dict(o, d):
+        d["v"] = 1
+        return o.v
+
+    def write_attribute(o, d):
+        o.v = 4
+        return d["v"]
+
+    def read_then_write(o, d):
+        x = o.v
+        d["v"] = x + 1
+        return o.v
+
+    def make():
+        o = Holder(0)
+        return o, as_dict(o)
+
+    for fn in (write_dict, write_attribute, read_then_write):
+        plain, got = both(fn, make)
+        assert got == plain, fn.__name__
+
+
+class Items(list):
+    pass
+
+
+class Words(dict):
+    pass
+
+
+def test_an_iterator_of_a_list_subclass_leaves_with_it():
+    def root():
+        items, words = Items([1, 2]), Words(a=1)
+        it = iter(items)
+        next(it)
+        return it, iter(Items([3])), items, words.items(), words
+
+    for it, only, items, view, words in (both(root, lambda: ())[0][0], both(root, lambda: ())[1][0]):
+        items.append(5)
+        words["b"] = 2
+        assert list(it) == [2, 5]
+        assert type(only.__reduce__()[1][0]) is Items
+        assert len(view) == 2
+
+
+@pytest.mark.parametrize("change", [
+    lambda o, k: o.__setitem__("a", 3), lambda o, k: o.move_to_end("b"), lambda o, k: o.move_to_end("a"), lambda o, k: (o.pop(k), o.__setitem__(k, 4)), lambda o, k: o.__setitem__("z", 4),
+])
+def test_an_ordered_dict_that_changes_while_it_is_walked(change):
+    def root():
+        seen, o = [], collections.OrderedDict(a=1, b=2)
+        try:
+            for k in o:
+                seen.append(k)
+                change(o, k)
+        except RuntimeError as e:
+            seen.append(str(e))
+        return seen, list(o.items())
+
+    plain, got = both(root, lambda: ())
+    assert got == plain
+
+
+@pytest.mark.parametrize("make", [lambda: {"a": 1, "b": 2}, lambda: collections.OrderedDict(a=1, b=2)])
+def test_a_change_is_seen_by_the_iterator_that_a_break_hands_over(make):
+    def root(d):
+        seen = []
+        for pair in d.items():
+            seen.append(pair)
+            d.pop("b", None)
+            d.pop("c", None)
+        return seen
+
+    def outcome(fn):
+        with pytest.raises(RuntimeError) as caught:
+            fn(make())
+        return str(caught.value)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert outcome(G.compile(root, backend="eager")) == outcome(root)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_count_from_a_bool(step):
+    def root(start):
+        return list(itertools.islice(itertools.count(start, step), 3))
+
+    plain, got = both(root, lambda: (True,))
+    assert [(type(v), v) for v in got[0]] == [(type(v), v) for v in plain[0]]
