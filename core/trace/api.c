@@ -113,6 +113,16 @@ may_write_input (GmRecorder *r, GmValueId input, GmOp op, bool grad)
   return true;
 }
 
+/* A hook that is to be registered is for the value before. */
+static bool
+has_hook (GmRecorder *r, GmValueId root)
+{
+  if (!gm_hook_pending (r, root))
+    return false;
+  gm_record_break (r, GM_BREAK_TENSOR_HOOK, "a hook", "changes in place after it");
+  return true;
+}
+
 /* With gradients off, or through a detach, the elements of an input that requires grad change and
  * its history does not: it keeps its value in the graph, which functionalize brings up to date.
  * Refused: what would change what other names of the memory require, or a history half way. */
@@ -140,14 +150,11 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
                  || (gains && !had && (id != root || has_views (g, root, false)));
   if (refused)
     gm_record_break (r, GM_BREAK_TENSOR_INPLACE_GRAD, gm_ops[op].name);
-  if (refused || (is_input && !may_write_input (r, root, op, recorded)))
+  if (refused || (is_input && !may_write_input (r, root, op, recorded))
+      || has_hook (r, root))
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
   if (op == GM_OP_copy && in[0] == dst && (!on || !(had || root_had)))
     return dst; /* eager writes nothing */
-  if (is_input && gm_hook_pending (r, root)) { /* the hook is for the value before */
-    gm_record_break (r, GM_BREAK_TENSOR_HOOK, "a hook", "changes in place after it");
-    return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
-  }
   GmVal v = graph_vtable->into (base, dst, op, in, n_in, attrs);
   if (!v)
     return NULL;
@@ -169,6 +176,8 @@ record_set (GmBuilder *base, GmVal dst, GmVal src)
   if (gm_graph_value (r->graph, root)->node == GM_NO_ID
       && gm_graph_meta (r->graph, root)->requires_grad
       && !may_write_input (r, root, GM_OP_set_, gm_grad_mode_get (r)))
+    return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
+  if (has_hook (r, root))
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
   GmVal v = graph_vtable->set (base, dst, src);
   if (v)

@@ -265,7 +265,7 @@ action_text (GmRecorder *r, const GmEffect *e)
     return g_strdup_printf ("del [%s]", first);
   case GM_EFFECT_GLOBAL: {
     g_autofree char *value = value_text (r, e->args[0]);
-    return g_strdup_printf ("= %s", value);
+    return deletes (e) ? g_strdup ("del") : g_strdup_printf ("= %s", value);
   }
   case GM_EFFECT_HOOK:
     return g_strdup_printf ("%s (%s)", PyUnicode_AsUTF8 (e->name), first ? first : "");
