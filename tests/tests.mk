@@ -33,8 +33,18 @@ check-nightly: all $(check_PROGRAMS)
 check-pythons:
 	$(srcdir)/build-aux/check-pythons "$(abs_builddir)/pythons"
 
+# make check PYTHONS="A B" does both.
+check-local:
+	@test -z "$(PYTHONS)" || PYTHONS="$(PYTHONS)" $(MAKE) check-pythons
+
+# References that stay behind, with a Python that counts them; and tests/trace with ASan and UBSan.  Each in a build of its own.
+check-leaks:
+	$(srcdir)/build-aux/check-variant leaks "$(abs_builddir)/leaks"
+check-sanitizers:
+	$(srcdir)/build-aux/check-variant sanitizers "$(abs_builddir)/sanitizers"
+
 # The counts of all tests, in one line that programs read; after `make check`, failed or not.
 tally:
 	@$(PYTHON) $(srcdir)/tests/tally.py $(TEST_LOGS)
 
-.PHONY: check-nightly check-pythons tally
+.PHONY: check-nightly check-pythons check-leaks check-sanitizers tally

@@ -100,7 +100,7 @@ out:
   if (result && e->sets_grad)
     gm_grad_set_enabled (e->grad);
   if (result && e->rest)
-    result = gm_continuation_run (e, result, tail);
+    result = gm_continuation_run (e, target->func->func_globals, result, tail);
   gm_entry_unref (e);
   return result;
 }
@@ -401,7 +401,8 @@ static PyMethodDef methods[] = {
     "letter (d decode, r record, s simplify, f functionalize, j join, p partition, l lower, a assemble)." },
   { "entries", compiled_entries, METH_NOARGS,
     "entries() -> list of dict\n\nOne dict per compiled entry, newest first: graph (text), guards (text), reason (why a new entry was needed),\n"
-    "fallback (why the host runs it instead of the back end, or None), hits, effects, stages." },
+    "fallback (why the host runs it instead of the back end, or None), hits, effects, stages,\n"
+    "code (what ends the call, where that needs bytecode, or None)." },
   { "guard_ns", (PyCFunction) (void (*) (void)) compiled_guard_ns, METH_FASTCALL,
     "guard_ns(times, *args) -> float\n\nNanoseconds of one check of all guards of the entry that fits, over `times` checks in a row." },
   { "__reduce__", compiled_reduce, METH_NOARGS, NULL },

@@ -2,7 +2,7 @@
  * decode.c -- from a code object's bytes to internal instructions, with resolved arguments (stage
  * d).
  *
- * Two passes.  The first walks the code units: CACHE and EXTENDED_ARG disappear, every other
+ * Two passes.  The first walks the code units: caches and EXTENDED_ARG disappear, every other
  * instruction becomes up to three GmInsn (or completes the one before it), and `index` remembers
  * which instruction a unit has become.  The second turns jump targets and the exception table from
  * units into indices.  Bytes come from PyCode_GetCode, which undoes specialisation. Invariant: a
@@ -11,6 +11,7 @@
 #include "core/python/cpython.h"
 #include <internal/pycore_code.h>
 
+#include "core/python/assemble.h"
 #include "core/python/decode.h"
 #include "core/python/lines.h"
 #include "core/python/opcodes.h"
@@ -171,7 +172,8 @@ decode_one (Decoder *d, uint32_t next, const GmOpcode *row, uint32_t arg, GError
   GmInsn *last;
   switch ((GmHow) row->how) {
   case GM_HOW_NONE:
-    append (d, GM_INSN_UNKNOWN, d->bytes[2 * d->at], NULL);
+    /* PyCode_GetCode has made it a CACHE. */
+    append (d, GM_INSN_UNKNOWN, (uint8_t) d->co->co_code_adaptive[2 * d->at], NULL);
     return true;
   case GM_HOW_SAME:
   case GM_HOW_ALIAS:
@@ -283,17 +285,13 @@ decode_units (Decoder *d, GError **error)
   for (uint32_t at = 0; at < d->n_units; at++) {
     uint8_t opcode = d->bytes[2 * at];
     d->index[at] = d->insns->len;
-    if (opcode == CACHE)
-      continue;
     if (fresh)
       start = at;
     arg = arg << 8 | d->bytes[2 * at + 1];
     fresh = opcode != EXTENDED_ARG;
     if (!fresh)
       continue;
-    uint32_t next = at + 1;
-    while (next < d->n_units && d->bytes[2 * next] == CACHE)
-      next++;
+    uint32_t next = MIN (at + 1 + gm_assemble_caches (opcode), d->n_units);
     d->at = at;
     d->first = d->insns->len;
     locate (d, at);
@@ -302,7 +300,9 @@ decode_units (Decoder *d, GError **error)
       return false;
     for (uint32_t u = start; u <= at; u++)
       d->index[u] = d->first;
-    if (row->how == GM_HOW_DROP_TWO && at + 1 < d->n_units)
+    if (row->how == GM_HOW_DROP_TWO && next < d->n_units)
+      next++;
+    while (at + 1 < next)
       d->index[++at] = d->insns->len;
     arg = 0;
   }

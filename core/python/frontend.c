@@ -102,7 +102,7 @@ record (GmCompile *c, GError **error)
   job->stop = job->rec->stop;
   if (job->rec->point) {
     const char *why;
-    job->rest = gm_continuation_new (job->rec->point, &why);
+    job->rest = gm_continuation_new (job->rec->point, job->target->func->func_globals, &why);
     if (!job->rest && !why)
       return gm_py_error_set (error);
     if (!job->rest) {

@@ -179,6 +179,7 @@ entry_dict (const GmEntry *e)
       || set_steal (d, "guard_ns", PyFloat_FromDouble (e->guard_ns)) < 0
       || set_steal (d, "guard_cold_ns", PyFloat_FromDouble (e->guard_cold_ns)) < 0 || set_steal (d, "reason", text_or_none (e->reason)) < 0 || set_steal (d, "fallback", text_or_none (e->fallback)) < 0
       || set_steal (d, "nodes", PyLong_FromUnsignedLong (e->n_nodes)) < 0
+      || set_steal (d, "code", Py_NewRef (e->residual ? (PyObject *) e->residual : Py_None)) < 0
       || set_steal (d, "effects", PyLong_FromUnsignedLong (e->n_effects)) < 0
       || set_steal (d, "insns", PyLong_FromUnsignedLong (e->n_insns)) < 0
       || set_steal (d, "frames_inlined", PyLong_FromUnsignedLong (e->n_frames)) < 0

@@ -14,7 +14,7 @@
 
 typedef struct {
   GmResumePoint *point;
-  PyObject *globals;
+  PyObject *globals; /* NULL: the called function's own.  They hold the function, and its code this: it would never die */
   uint32_t first, n_args, n_cells; /* in the values */
   bool init, plain;
 } Part;
@@ -27,7 +27,7 @@ struct GmContinuation {
 /* -- Making ------------------------------------------------------------------------------------------------------ */
 
 GmContinuation *
-gm_continuation_new (const GmBreakPoint *point, const char **why)
+gm_continuation_new (const GmBreakPoint *point, PyObject *globals, const char **why)
 {
   GmContinuation *c = g_malloc0 (sizeof *c + point->n_frames * sizeof (Part));
   uint32_t next = 0;
@@ -40,7 +40,7 @@ gm_continuation_new (const GmBreakPoint *point, const char **why)
       gm_continuation_free (c);
       return NULL;
     }
-    p->globals = Py_NewRef (f->globals);
+    p->globals = f->globals == globals ? NULL : Py_NewRef (f->globals);
     p->first = next;
     p->n_args = f->n_locals + f->n_stack;
     p->n_cells = f->n_cells;
@@ -77,19 +77,15 @@ gm_continuation_caches (const GmContinuation *c, GPtrArray *caches)
 
 /* -- Running ----------------------------------------------------------------------------------------------------- */
 
-/* New reference.  A function without free variables is made once. */
+/* New reference. */
 static PyObject *
 function_of (GmResumePoint *point, PyObject *globals, PyObject *closure)
 {
-  if (point->function && ((PyFunctionObject *) point->function)->func_globals == globals)
-    return Py_NewRef (point->function);
   PyObject *f = PyFunction_New ((PyObject *) point->code, globals);
   if (!f)
     return NULL;
   if (closure)
     ((PyFunctionObject *) f)->func_closure = Py_NewRef (closure);
-  else
-    Py_XSETREF (point->function, Py_NewRef (f));
   return f;
 }
 
@@ -145,7 +141,7 @@ typedef struct {
   vectorcallfunc vectorcall;
   GmEntry *entry;
   uint32_t part;
-  PyObject *values;
+  PyObject *globals, *values;
 } Chain;
 
 static PyTypeObject chain_type;
@@ -171,10 +167,10 @@ marker_of (PyObject *result)
 }
 
 static PyObject *
-call_part (GmEntry *e, uint32_t k, PyObject *values, PyObject *closure)
+call_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values, PyObject *closure)
 {
   const Part *p = &e->rest->parts[k];
-  PyObject *f = function_of (p->point, p->globals, closure);
+  PyObject *f = function_of (p->point, p->globals ? p->globals : globals, closure);
   if (!f)
     return NULL;
   PyObject **items = &PyTuple_GET_ITEM (values, p->first), *result = NULL;
@@ -191,6 +187,7 @@ call_part (GmEntry *e, uint32_t k, PyObject *values, PyObject *closure)
       chain->vectorcall = chain_call;
       chain->entry = gm_entry_ref (e);
       chain->part = k - 1;
+      chain->globals = Py_NewRef (globals);
       chain->values = Py_NewRef (values);
       result = PyObject_Vectorcall (f, args, p->n_args + 1, NULL);
       Py_DECREF (chain);
@@ -202,30 +199,30 @@ call_part (GmEntry *e, uint32_t k, PyObject *values, PyObject *closure)
 }
 
 static PyObject *
-run_part (GmEntry *e, uint32_t k, PyObject *values, GmTail *tail)
+run_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values, GmTail *tail)
 {
   const Part *p = &e->rest->parts[k];
-  PyObject *closure = NULL, *result = NULL;
+  PyObject *closure = NULL, *result = NULL, *own = p->globals ? p->globals : globals;
   if (p->n_cells && !(closure = closure_of (p, values)))
     return NULL;
   if (p->point->kind == GM_POINT_REST) {
-    *tail = (GmTail){ gm_resume_point_ref (p->point), Py_NewRef (p->globals), closure, Py_NewRef (values), p->first, p->plain };
+    *tail = (GmTail){ gm_resume_point_ref (p->point), Py_NewRef (own), closure, Py_NewRef (values), p->first, p->plain };
     return NULL;
   }
-  result = call_part (e, k, values, closure);
+  result = call_part (e, k, globals, values, closure);
   int marker = marker_of (result);
   if (marker < 0) {
     Py_XDECREF (closure);
     return result;
   }
-  *tail = (GmTail){ gm_resume_point_ref (p->point->next[marker]), Py_NewRef (p->globals), closure, result, 1, false };
+  *tail = (GmTail){ gm_resume_point_ref (p->point->next[marker]), Py_NewRef (own), closure, result, 1, false };
   return NULL;
 }
 
 PyObject *
-gm_continuation_run (GmEntry *e, PyObject *values, GmTail *tail)
+gm_continuation_run (GmEntry *e, PyObject *globals, PyObject *values, GmTail *tail)
 {
-  PyObject *result = run_part (e, e->rest->n - 1, values, tail);
+  PyObject *result = run_part (e, e->rest->n - 1, globals, values, tail);
   Py_DECREF (values);
   return result;
 }
@@ -236,7 +233,7 @@ chain_call (PyObject *o, PyObject *const *unused, size_t n, PyObject *names)
   Chain *chain = (Chain *) o;
   const Part *p = &chain->entry->rest->parts[chain->part];
   GmTail tail = { 0 };
-  PyObject *result = run_part (chain->entry, chain->part, chain->values, &tail);
+  PyObject *result = run_part (chain->entry, chain->part, chain->globals, chain->values, &tail);
   if (tail.point)
     result = gm_tail_run (chain->entry->config, &tail);
   if (!result || !p->init)
@@ -253,6 +250,7 @@ chain_dealloc (PyObject *o)
 {
   Chain *chain = (Chain *) o;
   gm_entry_unref (chain->entry);
+  Py_XDECREF (chain->globals);
   Py_XDECREF (chain->values);
   PyObject_Free (o);
 }

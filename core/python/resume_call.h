@@ -17,15 +17,15 @@ typedef struct GmTail {
 
 /* What an entry does after its graph.  Owned by the entry, immutable. */
 typedef struct GmContinuation GmContinuation;
-/* NULL: the frames cannot be taken up, with *why (static text), or with a Python exception and *why NULL. */
-GmContinuation *gm_continuation_new (const GmBreakPoint *point, const char **why);
+/* globals: of the function that is compiled.  NULL: the frames cannot be taken up, with *why (static text), or with a Python exception and *why NULL. */
+GmContinuation *gm_continuation_new (const GmBreakPoint *point, PyObject *globals, const char **why);
 void gm_continuation_free (GmContinuation *c); /* NULL is fine */
 /* Appends the caches of the resume functions that it leads to. */
 void gm_continuation_caches (const GmContinuation *c, GPtrArray *caches);
 
-/* Goes on with `values` (stolen), the tuple that the entry's ending returned.  New reference; or NULL with an exception; or NULL with the rest
+/* Goes on, for a call of a function with these globals, with `values` (stolen), the tuple that the entry's ending returned.  New reference; or NULL with an exception; or NULL with the rest
  * in *tail, to be run by gm_tail_run when nothing of this call is needed any more: a loop that breaks in each round does not pile up. */
-PyObject *gm_continuation_run (GmEntry *e, PyObject *values, GmTail *tail);
+PyObject *gm_continuation_run (GmEntry *e, PyObject *globals, PyObject *values, GmTail *tail);
 /* Runs it to its end; leaves it empty.  New reference or NULL with an exception. */
 PyObject *gm_tail_run (const GmConfig *config, GmTail *tail);
 

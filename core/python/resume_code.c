@@ -162,8 +162,6 @@ read_original (Original *o, const char **why)
   uint32_t arg = 0;
   for (uint32_t at = 0; at < o->n_units; at++) {
     uint8_t opcode = b[2 * at];
-    if (opcode == CACHE)
-      continue;
     arg = arg << 8 | b[2 * at + 1];
     if (opcode == EXTENDED_ARG)
       continue;
@@ -179,6 +177,7 @@ read_original (Original *o, const char **why)
       raw.target = (int32_t) (next - arg);
     append_raw (o, raw);
     arg = 0;
+    at = next - 1;
   }
   Py_DECREF (bytes);
   for (uint32_t i = 0; i < o->raw->len; i++) {

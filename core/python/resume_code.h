@@ -28,7 +28,6 @@ typedef struct GmResumePoint {
   /* what it made */
   uint32_t n_args;
   PyCodeObject *code; /* owned */
-  PyObject *function; /* if nothing is free: made at the first call; owned */
   struct GmResumePoint *next[2]; /* REST, after it and where it jumps; owned; NULL if it never gets there */
 } GmResumePoint;
 

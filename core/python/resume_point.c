@@ -78,7 +78,6 @@ gm_resume_point_unref (GmResumePoint *point)
     return;
   for (int k = 0; k < 2; k++)
     gm_resume_point_unref (point->next[k]);
-  Py_XDECREF (point->function);
   Py_XDECREF (point->code);
   g_free (point->locals);
   g_free (point);

@@ -127,12 +127,6 @@ gm_insn_copy_free_vars (GmRecorder *r, const GmInsn *i)
 }
 
 void
-gm_insn_load_closure (GmRecorder *r, const GmInsn *i)
-{
-  gm_push (r, gm_local (r, i->arg));
-}
-
-void
 gm_insn_load_deref (GmRecorder *r, const GmInsn *i)
 {
   const GmTracker *v = gm_cell_load (r, cell_in (r, i->arg));

@@ -418,3 +418,184 @@ def case_default_and_keyword_arguments_of_the_root(compile):
 
     f = compile(root)
     return f(G.ones(2), 1, 2, k=3, z=4), f(G.ones(2))
+
+
+class Suppressing:
+    """A context manager of the user's."""
+
+    def __init__(self, log, swallow=False):
+        self.log, self.swallow = log, swallow
+
+    def __enter__(self):
+        self.log.append("in")
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        self.log.append(("out", kind and kind.__name__, str(value)))
+        return self.swallow
+
+
+# CELL-14: program P2
+# expect: graphs=1 breaks=1
+def case_cell_14_p2_break_before_the_comprehension(compile):
+    def root(x):
+        print("", end="")
+        n = [n * 2 for n in range(3)]
+
+        def tail():
+            return n[-1]
+
+        return x + tail()
+
+    f = compile(root)
+    return f(G.ones(2)), f(G.arange(2.0))
+
+
+# CELL-14, BC-2: program P2 with the break inside the comprehension: there the cell of `n` is on the stack since 3.12
+# expect: graphs=5 breaks=2; 3.12: graphs=5 breaks=1
+def case_cell_14_p2_break_inside_the_comprehension(compile):
+    def root(x):
+        y = x * 3
+        n = [note(n * 2) + n + y for n in range(3)]
+
+        def tail():
+            return n[-1]
+
+        return x + tail()
+
+    f = compile(root)
+    return f(G.ones(2)), take_log(), f(G.ones(2)), take_log()
+
+
+# CELL-14, BC-2: before and after, the name is a cell with another value; variables that the comprehension hides are unbound
+# expect: graphs=4 breaks=5; 3.12: graphs=4 breaks=2
+def case_cell_14_comprehensions_that_hide_cells_break(compile):
+    def root(x, n):
+        def get():
+            return n
+
+        a = [note(n) * n * x for n in range(2)]
+        n = n + 1
+        b = [[note(n) + m for m in range(n)] for n in range(3)]
+        c = x + get()
+        return c, a, b, n
+
+    f = compile(root)
+    return f(G.ones(2), 5), take_log(), f(G.ones(2), 6), take_log()
+
+
+# BC-2: the comprehension's own variable is a cell
+# expect: graphs=1 breaks=2; 3.12: graphs=1 breaks=1
+def case_bc_2_closures_of_a_comprehension_that_breaks(compile):
+    def root(x, k):
+        fs = [(note(j), lambda: x * (j + k)) for j in range(3)]
+        return [f() for _, f in fs], k
+
+    return compile(root)(G.ones(2), 2), take_log()
+
+
+# BC-2: what was bound before the comprehension, what was not, and what the comprehension stores to
+# expect: graphs=1 breaks=6; 3.12: graphs=1 breaks=3
+def case_bc_2_break_in_every_kind_of_comprehension(compile):
+    def root(x, i):
+        a = [note(i) for i in range(2)]
+        b = {note(i): j for i in range(2) for j in range(2) if j >= i}
+        c = {i + note(j) for i in range(2) for j in [i for i in range(2)]}
+        try:
+            later
+        except NameError as error:
+            e = str(error)
+        later = x
+        return x * i, a, b, sorted(c), e
+
+    return compile(root)(G.ones(2), 7), take_log()
+
+
+# BC-2: the iterator raises in its midst, and the handler restores the hidden variable
+# expect: graphs=1 breaks=3; 3.12: graphs=2 breaks=1
+def case_bc_2_raise_in_a_comprehension_behind_a_break(compile):
+    def root(x, i):
+        y = x + 1
+        try:
+            a = [note(6 // i) + i for i in [2, 1, 0]]
+        except ZeroDivisionError as error:
+            a = str(error)
+        return y * i, a
+
+    return compile(root)(G.ones(2), 7), take_log()
+
+
+# expect: graphs=2 breaks=1
+def case_break_in_a_with_block_of_the_users(compile):
+    def root(x, log):
+        y = x + 1
+        with Suppressing(log) as manager:
+            z = y * 2
+            print("", end="")
+            z = z + 1
+        return z * y, manager.swallow
+
+    log = []
+    f = compile(root)
+    return f(G.ones(2), log), log
+
+
+# expect: graphs=2 breaks=1
+def case_raise_in_a_with_block_behind_a_break(compile):
+    def root(x, log):
+        y = x + 1
+        with Suppressing(log, True):
+            print("", end="")
+            y = y * 2
+            int("no number")
+        return y * 3
+
+    log = []
+    return compile(root)(G.ones(2), log), log
+
+
+# expect: graphs=2 breaks=1
+def case_break_in_a_try_block(compile):
+    def root(x, d):
+        y = x + 1
+        try:
+            print("", end="")
+            d["never"]
+        except KeyError as error:
+            y = y * 2 + len(error.args)
+        finally:
+            y = y - 1
+        return y
+
+    return compile(root)(G.ones(2), {})
+
+
+# expect: graphs=2 breaks=1
+def case_break_in_a_finally_block(compile):
+    def root(x):
+        y = x + 1
+        try:
+            y = y * 2
+        finally:
+            print("", end="")
+            y = y - 1
+        return y
+
+    return compile(root)(G.ones(2))
+
+
+# expect: graphs=5 breaks=2
+def case_break_in_a_loop_in_a_with_block_in_a_callee(compile):
+    def inner(x, log):
+        for i in range(2):
+            with Suppressing(log):
+                x = x * 2
+                print("", end="")
+                x = x + i
+        return x
+
+    def root(x, log):
+        return inner(x + 1, log) * 3
+
+    log = []
+    return compile(root)(G.ones(2), log), log

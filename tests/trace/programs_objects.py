@@ -739,7 +739,7 @@ def case_hash_with_side_effects(compile):
 # -- Functions made in the region ----
 
 
-# expect: graphs=1 breaks=0
+# expect: graphs=1 breaks=0; 3.12: graphs=1 breaks=1
 def case_functools_wraps_in_the_region(compile):
     def f(x):
         def twice(fn):

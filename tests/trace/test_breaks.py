@@ -105,6 +105,15 @@ def class_inside(x):
     return x
 
 
+OWNER = Plain()
+OWNER.v = 1
+
+
+def own_dict(o, d, x):
+    o.v = 2
+    return x + d["v"]
+
+
 SEEN = {}
 
 
@@ -234,6 +243,7 @@ PROGRAMS = {
     "CALL_CLASS": lambda x: Called(x),
     "FORBIDDEN": lambda x: forbidden(x),
     "CLASS_STATEMENT": class_inside,
+    "DICT_OF_OBJECT": (own_dict, OWNER, vars(OWNER), X),
     "TENSOR_HOOK": (lambda x: (x * 2).register_hook(len), G.ones(2, requires_grad=True)),
     "LEFT_TO_PYTHON": lambda x: logging.getLogger("a") or x,
     "BODY_EFFECT": (checkpoints_what_writes, W),

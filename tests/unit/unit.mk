@@ -201,6 +201,8 @@ TEST_FILES = \
   tests/fuzz/state_grammar.py \
   tests/fuzz/state_programs.py \
   tests/fuzz/state_world.py \
+  tests/trace/test_interpreters.py \
+  tests/trace/check_leaks.py \
   tests/unit/alias_test.h \
   tests/unit/aot_test.h \
   tests/unit/api_text.h \
