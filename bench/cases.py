@@ -2,6 +2,9 @@
 """The cases of `gramme bench`.  A case is a function of the number of rounds that returns a list of rows (side, min_ns, median_ns)."""
 
 import statistics
+import subprocess
+import sys
+import threading
 import time
 
 import gramme
@@ -448,18 +451,89 @@ class Tower(nn.Module):
 
 @case
 def guards_modules(rounds):
-    """One check of all guards of a model, without running it, for 10 and for 1,000 modules; per module in the third row."""
-    rows, x = [], gramme.randn(1, 2)
-    for n in (10, 1000):
+    """One check of all guards of a model, without running it, for 10, 100 and 1,000 modules; per module in the last row."""
+    rows, counts, x = [], [], gramme.randn(1, 2)
+    for n in (10, 100, 1000):
         model = gramme.compile(Tower(n), backend="eager")
         with gramme.no_grad():
             model(x)
             samples = [model._compiled_call.guard_ns(20000 // n, model, x) for _ in range(rounds)]
-        guards = model._compiled_call.entries()[0]["n_guards"]
-        rows.append({"side": f"{n} modules ({guards} guards)", "min_ns": min(samples), "median_ns": statistics.median(samples)})
-    slope = [(rows[1][key] - rows[0][key]) / 990 for key in ("min_ns", "median_ns")]
-    rows.append({"side": "each further module", "min_ns": slope[0], "median_ns": slope[1]})
+        counts.append(model._compiled_call.entries()[0]["n_guards"])
+        rows.append({"side": f"{n} modules ({counts[-1]} guards)", "min_ns": min(samples), "median_ns": statistics.median(samples)})
+    slope = [(rows[2][key] - rows[0][key]) / 990 for key in ("min_ns", "median_ns")]
+    each = (counts[2] - counts[0]) / 990
+    rows.append({"side": f"each further module ({each:.0f} guards)", "min_ns": slope[0], "median_ns": slope[1], "limit_ns": 2 * each})
     return rows
+
+
+def in_new_processes(rounds, program, names):
+    """Runs the program, which prints a number of ns for each name, once in each round."""
+    samples = {name: [] for name in names}
+    for _ in range(rounds):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        for name, ns in zip(names, done.stdout.split()):
+            samples[name].append(float(ns))
+    return [{"side": name, "min_ns": min(taken), "median_ns": statistics.median(taken)} for name, taken in samples.items()]
+
+
+@case
+def import_time(rounds):
+    """`import gramme` in a new process: the time of the processor, compiled modules at hand."""
+    program = "import time; t = time.process_time_ns(); import gramme; print(time.process_time_ns() - t)"
+    rows = in_new_processes(rounds, program, ["import gramme"])
+    rows[0]["limit_ns"] = 3e6
+    return rows
+
+
+@case
+def never_compiles(rounds):
+    """A program of plain Python before and after `import gramme`, in one process that compiles nothing."""
+    program = """if True:
+        import time
+        class Box:
+            def __init__(self, w): self.w = w
+            def scaled(self, x): return x * self.w + len(str(x))
+        def work(n):
+            box, total, table = Box(3), 0, {}
+            for i in range(n):
+                total += box.scaled(i)
+                table[i % 64] = [total, i]
+            return total + sum(v[1] for v in table.values())
+        def best():
+            taken = []
+            for _ in range(15):
+                start = time.perf_counter_ns(); work(4000); taken.append(time.perf_counter_ns() - start)
+            return min(taken)
+        best()
+        before = best()
+        import gramme
+        print(before, best())
+    """
+    rows = in_new_processes(rounds, program, ["before import gramme", "after import gramme"])
+    rows[1]["limit_ns"] = rows[0]["min_ns"] * 1.02
+    return rows
+
+
+@case
+def two_threads(rounds):
+    """20,000 calls of compiled functions on 16 floats, by one thread, and shared by two; the interpreter's lock is held throughout."""
+    x, y = gramme.randn(16), gramme.randn(16)
+    fns = [gramme.compile(lambda x, y, k=k: gramme.relu(x * y) + k, backend="eager") for k in range(2)]
+    for fn in fns:
+        fn(x, y)
+
+    def calls(fn, n):
+        for _ in range(n):
+            fn(x, y)
+
+    def shared():
+        threads = [threading.Thread(target=calls, args=(fn, 10000)) for fn in fns]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return interleave({"one thread": lambda: [calls(fn, 10000) for fn in fns], "two threads": shared}, rounds, 1)
 
 
 class Block(nn.Module):

@@ -3,7 +3,7 @@
 
 lib_LTLIBRARIES += libgramme.la
 libgramme_la_SOURCES = $(CORE_SOURCES)
-libgramme_la_LIBADD = libtiles_avx2.la libtiles_avx512.la $(GLIB_LIBS) $(SLEEF_LIBS) $(BLAS_LIBS) -ldl -lpthread -lm
+libgramme_la_LIBADD = libtiles_avx2.la libtiles_avx512.la $(GLIB_LIBS) $(SLEEF_LIBS) -ldl -lpthread -lm
 libgramme_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined -export-symbols-regex '^(gramme|gm)_' -Wl,-z,relro,-z,now
 
 # The same source, once for each instruction set.

@@ -172,6 +172,9 @@ EXTENSION_SOURCES = \
   core/trace/comptime.c \
   core/trace/frame.c \
   core/trace/guard.c \
+  core/trace/guard_build.c \
+  core/trace/guard_memo.c \
+  core/trace/guard_text.c \
   core/trace/class_made.c \
   core/trace/functools.c \
   core/trace/heap.c \
@@ -258,6 +261,7 @@ EXTENSION_SOURCES = \
   core/python/construct.c \
   core/python/control.c \
   core/python/decode.c \
+  core/python/dict_version.c \
   core/python/dlpack.c \
   core/python/errors.c \
   core/python/frontend.c \
@@ -290,6 +294,7 @@ EXTENSION_SOURCES = \
   core/python/control.h \
   core/python/cpython.h \
   core/python/decode.h \
+  core/python/dict_version.h \
   core/python/dlpack.h \
   core/python/errors.h \
   core/python/frontend.h \

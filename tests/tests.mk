@@ -17,8 +17,8 @@ AM_CPPFLAGS += $(CHECK_CFLAGS) -DTOP_SRCDIR='"$(abs_top_srcdir)"'
 LDADD = libgramme.la $(GLIB_LIBS) $(CHECK_LIBS) -lm
 
 # Python programs, plain and compiled; the same once more with every instruction undone and done again,
-# and with a graph break before each.
-TESTS += tests/python.sh tests/trace.sh tests/aot.sh tests/rollback.sh tests/breaks.sh tests/state.sh tests/graph/run.py tests/plugin/headers.sh tests/style/floors.py tests/style/statements.py
+# with a graph break before each, and with each guard failing once.
+TESTS += tests/python.sh tests/trace.sh tests/aot.sh tests/rollback.sh tests/breaks.sh tests/guards.sh tests/state.sh tests/graph/run.py tests/plugin/headers.sh tests/style/floors.py tests/style/statements.py
 EXTRA_DIST += $(TEST_FILES)
 
 # Long campaigns: run by hand, results in bench/RESULTS.md.

@@ -272,6 +272,8 @@ gm_history_set (GmTensor *t, GmAgNode *n, uint32_t nr)
   GmTensor *base = gm_tensor_view_base (t);
   if (base && base->autograd)
     ag->epoch = base->autograd->epoch;
+  if (t->meta.requires_grad != (n != NULL))
+    gm_tensor_meta_changed (t);
   t->meta.requires_grad = n != NULL;
   gm_node_unref (old);
 }

@@ -246,6 +246,8 @@ gm_tensor_set_requires_grad (GmTensor *t, bool on, GError **error)
                  gm_dtypes[t->meta.dtype].torch_name);
     return false;
   }
+  if (t->meta.requires_grad != on)
+    gm_tensor_meta_changed (t);
   t->meta.requires_grad = on;
   return true;
 }

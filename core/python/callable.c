@@ -113,19 +113,43 @@ call_plain (GmCompiled *self, PyObject *const *args, size_t nargsf, PyObject *kw
   return PyObject_Vectorcall (self->original, args, nargsf, kwnames);
 }
 
+static void
+leave_cache (GmCompiled *self)
+{
+  if (self->cache && self->cache->visitor == self)
+    gm_code_cache_leave (self->cache, self);
+  self->cache = NULL;
+}
+
+static GmCodeCache *
+find_cache (GmCompiled *self, PyCodeObject *code)
+{
+  GmCodeCache *cache = gm_code_cache_get (code);
+  if (!cache)
+    return NULL;
+  leave_cache (self);
+  Py_INCREF (code);
+  Py_XSETREF (self->code, code);
+  if (!cache->visitor)
+    cache->visitor = self;
+  return self->cache = cache;
+}
+
 /* The function's __code__ can be replaced: entries belong to the code, not to the function. */
 static GmCodeCache *
 cache_of (GmCompiled *self)
 {
   PyCodeObject *code = (PyCodeObject *) self->func->func_code;
-  if (G_LIKELY (code == self->code))
-    return self->cache;
-  GmCodeCache *cache = gm_code_cache_get (code);
-  if (!cache)
-    return NULL;
-  Py_INCREF (code);
-  Py_XSETREF (self->code, code);
-  return self->cache = cache;
+  return G_LIKELY (code == self->code) ? self->cache : find_cache (self, code);
+}
+
+/* GM_STRESS=guards: an entry that fits is passed over, once for each of its records, as if that one did not hold. */
+static bool
+passed_over (GmEntry *e, const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
+{
+  if (G_LIKELY (e->to_fail == 0) || gm_control ()->stance == GM_STANCE_FAIL_ON_RECOMPILE || gm_control ()->steady)
+    return false;
+  return gm_guards_fail (e->guards, env, locals, target->func, --e->to_fail);
 }
 
 PyObject *
@@ -144,14 +168,14 @@ gm_target_call (const GmTarget *target, PyObject *const *locals, GmTail *tail, b
     if (e->config != target->config)
       continue;
     slots = g_newa (PyObject *, gm_guards_n_slots (e->guards) + 1);
-    if (gm_guards_check (e->guards, &env, locals, target->func, slots))
+    if (gm_guards_check (e->guards, &env, locals, target->func, slots) && !passed_over (e, target, &env, locals))
       hit = e;
   }
   if (hit) {
     hit->hits++;
     return run_entry (target, hit, slots, tail);
   }
-  if (G_UNLIKELY (control->stance == GM_STANCE_FAIL_ON_RECOMPILE))
+  if (G_UNLIKELY (control->stance == GM_STANCE_FAIL_ON_RECOMPILE || control->steady))
     return gm_frontend_refuse (target, &env, locals);
   *plain = control->stance != GM_STANCE_DEFAULT;
   if (G_UNLIKELY (*plain))
@@ -225,20 +249,20 @@ compiled_traverse (PyObject *o, visitproc visit, void *arg)
   Py_VISIT (self->self);
   Py_VISIT (self->original);
   Py_VISIT (self->dict);
-  return 0;
+  return self->cache ? gm_code_cache_traverse (self->cache, self, visit, arg) : 0;
 }
 
 static int
 compiled_clear (PyObject *o)
 {
   GmCompiled *self = (GmCompiled *) o;
+  leave_cache (self);
   Py_CLEAR (self->func);
   Py_CLEAR (self->self);
   Py_CLEAR (self->original);
   Py_CLEAR (self->code);
   Py_CLEAR (self->dict);
   g_clear_pointer (&self->config, gm_config_unref);
-  self->cache = NULL;
   return 0;
 }
 

@@ -121,12 +121,26 @@ gm_entry_unref (GmEntry *e)
   gm_continuation_free (e->rest);
   g_free (e->input_slots);
   g_free (e->in_slots);
-  g_free (e->graph_text);
+  gm_graph_free (e->graph);
   g_free (e->reason);
   g_free (e->fallback);
   gm_direct_free (e->direct);
   gm_config_unref (e->config);
   g_free (e);
+}
+
+/* What the code object of the ending holds is seen only while nobody else holds it. */
+static int
+entry_traverse (const GmEntry *e, visitproc visit, void *arg)
+{
+  int stopped = gm_guards_traverse (e->guards, visit, arg);
+  if (!stopped && e->ret)
+    stopped = gm_return_traverse (e->ret, visit, arg);
+  if (!stopped)
+    stopped = gm_continuation_traverse (e->rest, visit, arg);
+  if (!stopped && e->residual && Py_REFCNT (e->residual) == 1)
+    Py_VISIT (e->residual->co_consts);
+  return stopped;
 }
 
 /* -- Caches ------------------------------------------------------------------------------------------------------- */
@@ -186,6 +200,44 @@ gm_code_cache_get (PyCodeObject *code)
     return NULL;
   }
   return cache;
+}
+
+/* The cache, and those of the resume functions that its entries lead to, as far as `visitor` visits them. */
+static GPtrArray *
+visited_by (GmCodeCache *cache, const void *visitor)
+{
+  GPtrArray *all = g_ptr_array_new ();
+  g_ptr_array_add (all, cache);
+  for (uint32_t k = 0; k < all->len; k++) {
+    GmCodeCache *part = all->pdata[k];
+    if (!part->visitor)
+      part->visitor = visitor;
+    for (uint32_t i = 0; i < part->snapshot->n && part->visitor == visitor; i++)
+      gm_continuation_caches (part->snapshot->entries[i]->rest, all);
+  }
+  return all;
+}
+
+int
+gm_code_cache_traverse (GmCodeCache *cache, const void *visitor, visitproc visit, void *arg)
+{
+  int stopped = 0;
+  g_autoptr (GPtrArray) all = visited_by (cache, visitor);
+  for (uint32_t k = 0; k < all->len; k++) {
+    const GmCodeCache *part = all->pdata[k];
+    for (uint32_t i = 0; i < part->snapshot->n && part->visitor == visitor && !stopped; i++)
+      stopped = entry_traverse (part->snapshot->entries[i], visit, arg);
+  }
+  return stopped;
+}
+
+void
+gm_code_cache_leave (GmCodeCache *cache, const void *visitor)
+{
+  g_autoptr (GPtrArray) all = visited_by (cache, visitor);
+  for (uint32_t k = 0; k < all->len; k++)
+    if (((GmCodeCache *) all->pdata[k])->visitor == visitor)
+      ((GmCodeCache *) all->pdata[k])->visitor = NULL;
 }
 
 const GmCode *

@@ -53,12 +53,13 @@ typedef struct GmEntry {
   struct GmContinuation *rest; /* the ending gave the values of a call that goes on in Python; NULL: it gave the call's value */
   bool sets_grad, grad;        /* the grad mode after the ending */
   /* for explain and status */
-  char *graph_text;
+  GmGraph *graph; /* as recorded */
   char *reason; /* why the entries before it did not fit; NULL for the first */
   char *fallback;
   uint32_t n_nodes, n_effects, n_frames, n_insns;
   GmStageTime times[8];
   uint64_t hits;
+  uint32_t to_fail; /* GM_STRESS=guards: how many records have yet to fail once; else 0 */
   double guard_ns, guard_cold_ns; /* one check of all guards when the entry was made: the best of a few, and the first */
 } GmEntry;
 GmEntry *gm_entry_ref (GmEntry *e);
@@ -88,10 +89,16 @@ typedef struct GmCodeCache {
   uint8_t hook;            /* what the hook has decided about frames of this code: see hook.c */
   GHashTable *resumes;     /* of an original code object: its points, see resume_code.h; or NULL */
   struct GmOrigin *origin; /* of a resume function's: what it was made from; or NULL */
+  const void *visitor;     /* the compiled function through which the garbage collector sees what the entries hold, borrowed; or NULL */
 } GmCodeCache;
 
 /* The cache of a code object, made on first use; lives as long as the code object.  NULL with an exception. */
 GmCodeCache *gm_code_cache_get (PyCodeObject *code);
+/* Visits what the entries hold, and those of the resume functions that they lead to, as far as nobody else does.  A code object is none of the
+ * collector's: so one compiled function of the code, `visitor`, does it, and a cycle through an entry (a class's property, its
+ * getter, the getter's globals, the compiled function) can be collected. */
+int gm_code_cache_traverse (GmCodeCache *cache, const void *visitor, visitproc visit, void *arg);
+void gm_code_cache_leave (GmCodeCache *cache, const void *visitor); /* another may take its place */
 /* The decoded form, from the cache.  Fits GmTraceHost.decode. */
 const GmCode *gm_code_cache_decode (PyCodeObject *code, GError **error);
 /* Publishes; takes the reference. */

@@ -38,6 +38,18 @@ set_stance (PyObject *module, PyObject *arg)
   return PyErr_Format (PyExc_ValueError, "there is no stance %R: default, force_eager, eager_on_recompile, fail_on_recompile", arg);
 }
 
+/* Returns what it was. */
+static PyObject *
+set_steady (PyObject *module, PyObject *arg)
+{
+  bool old = control.steady;
+  int on = PyObject_IsTrue (arg);
+  if (on < 0)
+    return NULL;
+  control.steady = gm_guards_trust_trees = on;
+  return PyBool_FromLong (old);
+}
+
 /* -- Marked functions -------------------------------------------------------------------------- */
 
 static PyObject *
@@ -159,6 +171,7 @@ PyTypeObject gm_py_marked_type = {
 
 static PyMethodDef functions[] = {
   { "set_stance", set_stance, METH_O, "set_stance(name) -> str: sets this thread's stance, returns the old one." },
+  { "set_steady", set_steady, METH_O, "set_steady(on) -> bool: sets this thread's skip_guard_eval_unsafe, returns what it was." },
   { NULL },
 };
 

@@ -12,6 +12,7 @@ typedef enum { GM_STANCE_DEFAULT, GM_STANCE_FORCE_EAGER, GM_STANCE_EAGER_ON_RECO
 typedef struct {
   uint32_t off; /* nesting of functions that are not to be compiled: nothing is while it is not 0 */
   GmStance stance;
+  bool steady; /* skip_guard_eval_unsafe: the entries that exist are enough, and the objects that they know do not change */
 } GmControl;
 GmControl *gm_control (void);
 

@@ -2,7 +2,7 @@
  * cpython.h -- the one place that knows which CPython this is: includes in the order that works,
  * and names for what moved between versions.  3.11, 3.12 and 3.13 are known; another version needs
  * a look at every line here, rows in opcodes.def, and an audit.  Elsewhere only assemble.c,
- * hook.c, resume_code.c and opcodes.def ask for the version.
+ * dict_version.c, hook.c, resume_code.c and opcodes.def ask for the version.
  */
 #ifndef GM_PYTHON_CPYTHON_H
 #define GM_PYTHON_CPYTHON_H
@@ -28,15 +28,6 @@
 /* Frees the old value itself. */
 #define GM_CODE_SET_EXTRA(code, index, value)                                                      \
   _PyCode_SetExtra ((PyObject *) (code), (index), (value))
-/* Every write to a dict gives it a version that no dict had before; an object whose attributes are not in a dict yet gets one.
- * Not on versions where attributes can change without a write to the dict. */
-static inline uint64_t
-gm_attrs_version (PyObject *o)
-{
-  PyObject **dict = _PyObject_GetDictPtr (o);
-  return dict && *dict ? ((PyDictObject *) *dict)->ma_version_tag : 0;
-}
-#define GM_ATTRS_VERSION gm_attrs_version
 #define GM_CODE_NEW PyCode_NewWithPosOnlyArgs
 #define GM_TYPE_GET_DICT(type) Py_XNewRef ((type)->tp_dict) /* new reference */
 #else
@@ -48,7 +39,6 @@ gm_attrs_version (PyObject *o)
   PyUnstable_Code_SetExtra ((PyObject *) (code), (index), (value))
 #define GM_CODE_NEW PyUnstable_Code_NewWithPosOnlyArgs
 #define GM_TYPE_GET_DICT(type) PyType_GetDict (type)
-#define GM_ATTRS_VERSION NULL
 #endif
 
 #endif

@@ -16,6 +16,7 @@
 #include "core/python/autograd_py.h"
 #include "core/python/callable_backend.h"
 #include "core/python/control.h"
+#include "core/python/dict_version.h"
 #include "core/python/frontend.h"
 #include "core/python/graph_object.h"
 #include "core/python/hook.h"
@@ -189,7 +190,6 @@ assemble (GmCompile *c, GError **error)
     e->n_in_slots = rec->residual->n_in_slots;
     e->in_slots = g_memdup2 (rec->residual->in_slots, e->n_in_slots * sizeof (uint32_t));
   }
-  e->graph_text = gm_graph_text (c->record.graph);
   e->n_nodes = c->record.graph->nodes->len;
   e->n_effects = rec->n_effects;
   e->n_frames = rec->n_frames_inlined;
@@ -313,7 +313,8 @@ set_host (void)
     .hook_handle_type = &gm_py_hook_handle_type,
     .compiled_type = (PyObject *) &gm_py_compiled_type,
     .decode = gm_code_cache_decode,
-    .attrs_version = GM_ATTRS_VERSION,
+    .dict_version_offset = gm_dict_version_offset (),
+    .dict_watch = gm_dict_watch_fn (),
   });
   Py_DECREF (wrapper);
 }
@@ -420,8 +421,8 @@ gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env, PyObject *cons
   GmCodeCache *cache = target->cache;
   Job job = { .target = target, .cache = cache, .env = env, .locals = locals };
   g_autofree char *reason = recompile_reason (&job);
-  PyErr_Format (PyExc_RuntimeError, "%U() would have to be compiled%s, and the stance is fail_on_recompile: %s", cache->code->co_qualname,
-                cache->snapshot->n ? " again" : "", reason ? reason : "it has not been compiled yet");
+  PyErr_Format (PyExc_RuntimeError, "%U() would have to be compiled%s, and the stance is %s: %s", cache->code->co_qualname,
+                cache->snapshot->n ? " again" : "", gm_control ()->steady ? "skip_guard_eval_unsafe" : "fail_on_recompile", reason ? reason : "it has not been compiled yet");
   return NULL;
 }
 
@@ -430,7 +431,7 @@ past_limit (Job *job, const char *reason)
 {
   if (gm_code_cache_count (job->cache, job->target->config) < GM_MAX_ENTRIES)
     return false;
-  if (!job->cache->limit_warned && !job->target->hooked) {
+  if (!job->cache->limit_warned && !job->target->hooked && !gm_stress ("guards")) {
     job->cache->limit_warned = true;
     PyErr_WarnFormat (gm_py_break_warning, 1,
                       "%U() has been compiled for %d different kinds of calls, and no more will be (the recompile limit): these stay in "
@@ -492,6 +493,17 @@ measure_guards (const Job *job, GmEntry *e)
   }
 }
 
+/* GM_STRESS=guards: there is no record without effect, and a check that failed leaves nothing behind that the next one could fall for. */
+static void
+fail_each (const Job *job, GmEntry *e)
+{
+  PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (e->guards) + 1);
+  e->to_fail = gm_guards_n_records (e->guards);
+  for (uint32_t i = 0; i < e->to_fail; i++)
+    g_assert (gm_guards_fail (e->guards, job->env, job->locals, job->target->func, i));
+  g_assert (gm_guards_check (e->guards, job->env, job->locals, job->target->func, slots) || gm_guards_dead (e->guards));
+}
+
 static GmEntry *
 finish (Job *job, GmCompile *c, char *reason)
 {
@@ -502,11 +514,15 @@ finish (Job *job, GmCompile *c, char *reason)
   for (size_t i = 0; i < G_N_ELEMENTS (e->times); i++)
     e->times[i] = (GmStageTime){ letters[i], gm_compile_stage_ms (c, letters[i]) };
   e->reason = reason;
+  e->graph = g_steal_pointer (&c->record.graph); /* no stage comes after this */
+  measure_guards (job, e);
   if (gm_log_on (GM_LOG_GUARDS)) {
     g_autofree char *text = gm_guards_text (e->guards);
-    gm_log (GM_LOG_GUARDS, "%s", text);
+    gm_log (GM_LOG_GUARDS, "%s: %u guards, %.0f ns a check, %.0f ns the first\n%s", PyUnicode_AsUTF8 (job->cache->code->co_qualname),
+            gm_guards_n_checks (e->guards), e->guard_ns, e->guard_cold_ns, text);
   }
-  measure_guards (job, e);
+  if (gm_stress ("guards"))
+    fail_each (job, e);
   gm_code_cache_add (job->cache, gm_entry_ref (e));
   return e;
 }

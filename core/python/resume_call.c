@@ -62,6 +62,14 @@ gm_continuation_free (GmContinuation *c)
   g_free (c);
 }
 
+int
+gm_continuation_traverse (const GmContinuation *c, visitproc visit, void *arg)
+{
+  for (uint32_t i = 0; c && i < c->n; i++)
+    Py_VISIT (c->parts[i].globals);
+  return 0;
+}
+
 void
 gm_continuation_caches (const GmContinuation *c, GPtrArray *caches)
 {
@@ -77,14 +85,12 @@ gm_continuation_caches (const GmContinuation *c, GPtrArray *caches)
 
 /* -- Running ----------------------------------------------------------------------------------------------------- */
 
-/* New reference. */
+/* New reference.  Made anew each time: kept, it would keep its globals. */
 static PyObject *
 function_of (GmResumePoint *point, PyObject *globals, PyObject *closure)
 {
   PyObject *f = PyFunction_New ((PyObject *) point->code, globals);
-  if (!f)
-    return NULL;
-  if (closure)
+  if (f && closure)
     ((PyFunctionObject *) f)->func_closure = Py_NewRef (closure);
   return f;
 }

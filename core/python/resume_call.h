@@ -20,6 +20,7 @@ typedef struct GmContinuation GmContinuation;
 /* globals: of the function that is compiled.  NULL: the frames cannot be taken up, with *why (static text), or with a Python exception and *why NULL. */
 GmContinuation *gm_continuation_new (const GmBreakPoint *point, PyObject *globals, const char **why);
 void gm_continuation_free (GmContinuation *c); /* NULL is fine */
+int gm_continuation_traverse (const GmContinuation *c, visitproc visit, void *arg);
 /* Appends the caches of the resume functions that it leads to. */
 void gm_continuation_caches (const GmContinuation *c, GPtrArray *caches);
 

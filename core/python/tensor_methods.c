@@ -412,6 +412,7 @@ set_data (PyObject *self, PyObject *value, void *closure)
   t->offset = alias->offset;
   t->meta = alias->meta;
   t->meta.requires_grad = requires_grad;
+  gm_tensor_meta_changed (t);
   alias->storage = old;
   gm_tensor_unref (alias);
   return 0;

@@ -11,6 +11,7 @@
 #include "core/tensor/alloc.h"
 
 void (*gm_tensor_autograd_free) (GmAutograd *ag);
+uint64_t gm_tensor_watch_epoch;
 
 /* gatomicrefcount counts up from 1; the builtins spare a call into GLib on the hottest path. */
 #define REF(rc) ((void) __atomic_fetch_add ((rc), 1, __ATOMIC_RELAXED))
@@ -46,6 +47,7 @@ tensor_make (const GmMeta *m, int64_t offset, GmStorage *storage)
 {
   GmTensor *t = gm_block_take (sizeof *t);
   t->refs = 1;
+  t->watched = false;
   t->meta = *m;
   t->offset = offset;
   t->storage = storage;
@@ -155,6 +157,7 @@ gm_tensor_become (GmTensor *t, const GmTensor *src)
   t->meta = src->meta;
   t->meta.requires_grad = requires_grad;
   t->offset = src->offset;
+  gm_tensor_meta_changed (t);
   if (t->storage == old)
     old->version++;
   storage_unref (old);
@@ -185,6 +188,7 @@ gm_tensor_unref (GmTensor *t)
 {
   if (!t || !UNREF (&t->refs))
     return;
+  gm_tensor_meta_changed (t);
   if (t->autograd) {
     GmAutograd *ag = t->autograd;
     t->autograd = NULL;

@@ -26,6 +26,7 @@ typedef struct GmAutograd GmAutograd; /* core/autograd */
 
 typedef struct GmTensor {
   gatomicrefcount refs;
+  bool watched; /* a change of its meta, or its end, advances gm_tensor_watch_epoch */
   GmMeta meta;
   int64_t offset; /* elements from storage->data to element [0, ..., 0] */
   GmStorage *storage;
@@ -33,6 +34,29 @@ typedef struct GmTensor {
   GmAutograd *autograd;  /* owned through gm_tensor_autograd_free; NULL until something needs it */
   void *wrapper;         /* borrowed: the Python object of this tensor while one exists */
 } GmTensor;
+
+/* Advanced when a watched tensor's meta changes and when one dies: as long as it stands still, all metas that were seen of
+ * watched tensors hold.  Whoever writes to the meta of a tensor that others may know calls gm_tensor_meta_changed. */
+extern uint64_t gm_tensor_watch_epoch;
+
+static inline uint64_t
+gm_tensor_watch_epoch_get (void)
+{
+  return __atomic_load_n (&gm_tensor_watch_epoch, __ATOMIC_RELAXED);
+}
+
+static inline void
+gm_tensor_watch (GmTensor *t)
+{
+  t->watched = true;
+}
+
+static inline void
+gm_tensor_meta_changed (GmTensor *t)
+{
+  if (G_UNLIKELY (t->watched))
+    __atomic_fetch_add (&gm_tensor_watch_epoch, 1, __ATOMIC_RELAXED);
+}
 
 /* The tensor that t is a view of, or NULL: a base that has moved to other memory since is none. */
 static inline struct GmTensor *

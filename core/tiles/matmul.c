@@ -7,8 +7,11 @@
  * Integer products wrap.
  */
 #include <cblas.h>
+#include <dlfcn.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,20 +22,38 @@ enum {
 #include "core/tensor/dtypes.def"
 };
 
-/* OpenBLAS has it; with another BLAS the number of threads is that library's own affair. */
-extern void openblas_set_num_threads (int n) __attribute__ ((weak));
+/* -- Loading it -------------------------------------------------------------------------------------------- */
+
+/* Loading BLAS takes longer than loading all the rest, and many programs never multiply matrices: so it is loaded for the first product. */
+static struct {
+  __typeof__ (&cblas_sgemm) sgemm;
+  __typeof__ (&cblas_dgemm) dgemm;
+} blas_library;
 
 static void
-set_threads_once (void)
+load_blas (void)
 {
-  static int done;
-  if (__atomic_load_n (&done, __ATOMIC_ACQUIRE))
+  void *library = dlopen (GM_BLAS_SONAME, RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    fprintf (stderr, "gramme: matrix products are slow: %s. Install it; on Debian: apt-get install libopenblas0\n", dlerror ());
     return;
+  }
+  /* OpenBLAS has it; with another BLAS the number of threads is that library's own affair. */
+  void (*set_threads) (int n) = (void (*) (int)) dlsym (library, "openblas_set_num_threads");
   const char *s = getenv ("GRAMME_BLAS_THREADS");
   int n = s ? atoi (s) : 1;
-  if (openblas_set_num_threads)
-    openblas_set_num_threads (n > 0 ? n : 1);
-  __atomic_store_n (&done, 1, __ATOMIC_RELEASE);
+  if (set_threads)
+    set_threads (n > 0 ? n : 1);
+  blas_library.sgemm = (__typeof__ (&cblas_sgemm)) dlsym (library, "cblas_sgemm");
+  blas_library.dgemm = (__typeof__ (&cblas_dgemm)) dlsym (library, "cblas_dgemm");
+}
+
+static bool
+blas_is_there (void)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once (&once, load_blas);
+  return blas_library.sgemm && blas_library.dgemm;
 }
 
 /* -- BLAS -------------------------------------------------------------------------------------------------- */
@@ -99,18 +120,17 @@ gm_tile_matmul (int dtype, int64_t m, int64_t n, int64_t k, const void *a, int64
               as_blas (m, k, a_row_stride, a_col_stride, &ta, &lda) &&
               as_blas (k, n, b_row_stride, b_col_stride, &tb, &ldb);
   int blas_ldc = (int) (ldc >= n ? ldc : n);
-  if (blas && (dtype == TYPE_F32 || dtype == TYPE_F64))
-    set_threads_once ();
+  blas = blas && (dtype == TYPE_F32 || dtype == TYPE_F64) && blas_is_there ();
   switch (dtype) {
   case TYPE_F32:
     if (blas)
-      cblas_sgemm (CblasRowMajor, ta, tb, (int) m, (int) n, (int) k, 1, a, lda, b, ldb, 0, c, blas_ldc);
+      blas_library.sgemm (CblasRowMajor, ta, tb, (int) m, (int) n, (int) k, 1, a, lda, b, ldb, 0, c, blas_ldc);
     else
       plain_f32 (m, n, k, a, a_row_stride, a_col_stride, b, b_row_stride, b_col_stride, c, ldc);
     break;
   case TYPE_F64:
     if (blas)
-      cblas_dgemm (CblasRowMajor, ta, tb, (int) m, (int) n, (int) k, 1, a, lda, b, ldb, 0, c, blas_ldc);
+      blas_library.dgemm (CblasRowMajor, ta, tb, (int) m, (int) n, (int) k, 1, a, lda, b, ldb, 0, c, blas_ldc);
     else
       plain_f64 (m, n, k, a, a_row_stride, a_col_stride, b, b_row_stride, b_col_stride, c, ldc);
     break;

@@ -14,11 +14,16 @@ typedef struct {
   PyObject *obj, *key; /* alive while the program is not dead */
   Py_hash_t hash;      /* of key */
   const void *ptr;     /* ATTR: what it found last, borrowed, see MEMO; TENSOR: GmMeta; CLASS_LOOKUP, CLASS_DICT: as obj, or NULL;
-                          BACKEND_MATCH: the key */
+                          BACKEND_MATCH: the key; TREE: GmGuardMemo */
   const char *ptr2;    /* a name for texts */
 } GmCheck;
 
-/* Immutable but for the memory of MEMO records, which the interpreter's lock protects: no check gives it up. */
+typedef struct {
+  const char *file; /* NULL: nowhere in particular */
+  int line;
+} GmWhere;
+
+/* Immutable but for the memory of MEMO and TREE records, which the interpreter's lock protects: no check gives it up. */
 struct GmGuards {
   gatomicrefcount refs;
   bool *dead;      /* an object that it compares with is gone: no call can fit; a g_rc_box, shared with weak references */
@@ -26,8 +31,44 @@ struct GmGuards {
   GmCheck *checks;
   uint32_t n, n_slots, n_guards;
   char **sources; /* per record: name of what it looks at, or NULL */
-  char **wheres;  /* per record: the user's line, or NULL */
+  GmWhere *wheres; /* per record: the user's line; file is NULL where there is none */
+  GPtrArray *memos; /* GmGuardMemo, of the TREE records */
   GStringChunk *text;
 };
+
+/* gm_guards_check, which says which record failed: UINT32_MAX if the program is dead. */
+bool gm_guards_run (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func, PyObject **slots,
+                    uint32_t *failed);
+
+/* -- What an object's dict was ----------------------------------------------------------------- */
+
+/* A number that no two states of any dict share, 0 where there is none. */
+static inline uint64_t
+gm_dict_version (PyObject *dict)
+{
+  return gm_host.dict_version_offset ? *(const uint64_t *) ((const char *) dict + gm_host.dict_version_offset) : 0;
+}
+
+/* Whether the number can be relied upon from now on. */
+static inline bool
+gm_dict_watch (PyObject *dict)
+{
+  return gm_host.dict_version_offset && (!gm_host.dict_watch || gm_host.dict_watch (dict));
+}
+
+/* -- A tree's memory, guard_memo.c ------------------------------------------------------------- */
+
+typedef struct GmGuardMemo GmGuardMemo;
+#define GM_NO_ROOT UINT32_MAX
+/* Of records whose loads fill the slots first ... first + n - 1, and which look at nothing but the object in slot `root` (or GM_NO_ROOT), what can
+ * be reached from it, and classes. */
+GmGuardMemo *gm_guard_memo_new (uint32_t root, uint32_t first, uint32_t n);
+void gm_guard_memo_free (GmGuardMemo *m);
+/* True if all that the records looked at is as it was when they held last; then their slots are filled. */
+bool gm_guard_memo_holds (GmGuardMemo *m, PyObject **slots);
+/* Whether the slots have what it filled them with. */
+bool gm_guard_memo_agrees (const GmGuardMemo *m, PyObject *const *slots);
+/* The records from `first` up to `end` have just held. */
+void gm_guard_memo_save (GmGuardMemo *m, const GmCheck *first, const GmCheck *end, PyObject *const *slots);
 
 #endif

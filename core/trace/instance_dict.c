@@ -20,6 +20,8 @@ gm_instance_dict (GmRecorder *r, const GmTracker *t)
   const GmTracker *known = real && *real ? g_hash_table_lookup (r->by_real, *real) : NULL;
   if (known && (known->kind != &gm_kind_contents || !known->number)) /* gm_attrs_claim's is this one */
     return gm_record_break (r, GM_BREAK_ATTRIBUTE, "__dict__", gm_type_text (r, t));
+  if (!gm_attrs_claim (r, t))
+    return &gm_tracker_poison;
   if (dict == NULL) {
     const GmTracker **items = gm_tracker_array (r, 1);
     items[0] = t;

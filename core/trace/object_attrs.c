@@ -19,8 +19,8 @@
 
 /* -- Class lookups --------------------------------------------------------- */
 
-PyObject *
-gm_class_lookup (GmRecorder *r, PyTypeObject *type, PyObject *name)
+static PyObject *
+lookup (GmRecorder *r, PyTypeObject *type, PyObject *name)
 {
   if (G_UNLIKELY (r->made || r->classes_written) && gm_class_changed (r, type)) {
     PyObject *stored = gm_class_lookup_made (r, type, name);
@@ -30,6 +30,18 @@ gm_class_lookup (GmRecorder *r, PyTypeObject *type, PyObject *name)
   if (found)
     gm_record_keep (r, found);
   gm_guard (r, CLASS_LOOKUP, NULL, .obj = (PyObject *) type, .key = name, .ptr = found);
+  return found;
+}
+
+/* What is found may become a descriptor of another kind, if its class is Python's. */
+PyObject *
+gm_class_lookup (GmRecorder *r, PyTypeObject *type, PyObject *name)
+{
+  static const char *const protocol[] = { "__get__", "__set__", "__delete__" };
+  PyObject *found = lookup (r, type, name);
+  if (found && !PyType_Check (found) && !(Py_TYPE (found)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE))
+    for (size_t i = 0; i < G_N_ELEMENTS (protocol); i++)
+      lookup (r, Py_TYPE (found), gm_record_take (r, PyUnicode_InternFromString (protocol[i])));
   return found;
 }
 
@@ -322,10 +334,15 @@ gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     v = gm_call_special (r, t, "__getattribute__", &arg, 1);
   }
   if (r->pending) { /* an AttributeError of a property asks __getattr__, too */
-    PyObject *hook =
-        _PyType_Lookup (type, gm_record_take (r, PyUnicode_InternFromString ("__getattr__")));
-    if (hook == NULL || !gm_exception_caught (r, PyExc_AttributeError))
+    const GmTracker *raised = r->pending;
+    GmBreakInfo *stop = r->stop;
+    if (!gm_exception_caught (r, PyExc_AttributeError))
       return v;
+    if (gm_class_lookup_text (r, type, "__getattr__") == NULL) { /* that there is none is a fact, too */
+      r->pending = raised;
+      r->stop = stop;
+      return v;
+    }
     v = NULL;
   }
   if (v || r->stop)

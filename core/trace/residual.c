@@ -382,7 +382,16 @@ is_mutated (const GmRecorder *r, GmValueId value)
   return false;
 }
 
-/* Objects that were told apart must stay apart, if one of them is changed. */
+/* Whether the object has a dict for its attributes, which is not this one. */
+static bool
+has_own_dict (PyObject *object, PyObject *dict)
+{
+  PyObject **own = _PyObject_GetDictPtr (object);
+  return own && *own != dict && PyDict_CheckExact (dict);
+}
+
+/* Objects that were told apart must stay apart, if one of them is changed; an object and a dict as
+ * well, since the dict may be the one that has its attributes. */
 static void
 guard_distinct (GmRecorder *r)
 {
@@ -398,6 +407,11 @@ guard_distinct (GmRecorder *r)
       if (o->real != t->real && o->source && (o->kind == t->kind || gm_storage (o)) &&
           Py_TYPE (o->real) == Py_TYPE (t->real))
         gm_guard (r, DISTINCT, t->source, .other = o->source);
+      const GmTracker *dict = t->kind == &gm_kind_dict ? t : o, *object = dict == t ? o : t;
+      if (dict->kind == &gm_kind_dict && object->kind == &gm_kind_object && dict->source
+          && object->source && has_own_dict (object->real, dict->real))
+        gm_guard (r, DISTINCT, dict->source,
+                  .other = gm_source_part (r, object->source, GM_SOURCE_INSTANCE_DICT, 0, NULL));
     }
   }
 }

@@ -61,6 +61,18 @@ clear (GmReturn *ret)
   Py_XDECREF (ret->obj);
 }
 
+int
+gm_return_traverse (const GmReturn *ret, visitproc visit, void *arg)
+{
+  Py_VISIT (ret->obj);
+  for (uint32_t i = 0; i < ret->n; i++) {
+    int stopped = gm_return_traverse (&ret->items[i], visit, arg);
+    if (stopped)
+      return stopped;
+  }
+  return 0;
+}
+
 void
 gm_return_free (GmReturn *ret)
 {

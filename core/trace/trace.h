@@ -138,9 +138,9 @@ typedef struct {
   PyObject *compiled_type; /* the type of gramme.compile's result; its __wrapped__ is traced
                               through.  Or NULL */
   const GmCode *(*decode) (PyCodeObject *code, GError **error);
-  /* A number that no two states of any object's instance dict share, 0 if there is none.  NULL where the interpreter has no such
-   * number. */
-  uint64_t (*attrs_version) (PyObject *o);
+  /* Where a dict has a number, 64 bits, that no two states of any dict share.  0: the interpreter has no such number. */
+  size_t dict_version_offset;
+  bool (*dict_watch) (PyObject *dict); /* to be asked before the number is relied upon; NULL: no need */
 } GmTraceHost;
 
 /* Called once when the extension is loaded, and again when a field becomes known.  The struct is
@@ -197,6 +197,8 @@ typedef enum {
 typedef struct GmGuards GmGuards;
 GmGuards *gm_guards_ref (GmGuards *g);
 void gm_guards_unref (GmGuards *g);
+/* For the garbage collector: visits every strong reference once.  Whoever calls it must be the one that the guards belong to. */
+int gm_guards_traverse (const GmGuards *g, visitproc visit, void *arg);
 /* Number of values that a successful check leaves in `slots` (the caller gives room for so many).
  */
 uint32_t gm_guards_n_slots (const GmGuards *g);
@@ -215,6 +217,14 @@ void gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFa
  * sets no exception. */
 bool gm_guards_check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
                       PyFunctionObject *func, PyObject **slots);
+/* GM_STRESS=guards: a check in which record `which` (below gm_guards_n_records) fails when its turn comes, as if what it asks were not
+ * so.  True if that made the check fail, as it must. */
+bool gm_guards_fail (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
+                     PyFunctionObject *func, uint32_t which);
+uint32_t gm_guards_n_records (const GmGuards *g);
+/* Of the calling thread: trees of objects that were remembered are taken to be as they were, and not looked at.  Unsafe: what was replaced in
+ * one since is used, even after its end. */
+extern _Thread_local bool gm_guards_trust_trees;
 /* Whether something that it was recorded with has died: it will never hold again. */
 bool gm_guards_dead (const GmGuards *g);
 /* NULL if it holds, else the first check that fails: "TENSOR L['x']: expected f32[16], found
@@ -246,6 +256,7 @@ typedef struct GmReturn {
 /* New reference or NULL with an exception.  outputs[i]: the wrapped graph outputs, borrowed. */
 PyObject *gm_return_build (const GmReturn *ret, PyObject *const *slots, PyObject *const *outputs);
 void gm_return_free (GmReturn *ret);
+int gm_return_traverse (const GmReturn *ret, visitproc visit, void *arg); /* as gm_guards_traverse */
 
 /* Long form: a function to call after the graph has run.  Its arguments, all positional:
  * slots[in_slots[0]], ..., then the wrapped graph outputs in order.  It replays the side effects in

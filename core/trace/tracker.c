@@ -77,6 +77,16 @@ gm_type_of (GmRecorder *r, const GmTracker *t)
   return t->real ? Py_TYPE (t->real) : NULL;
 }
 
+PyTypeObject *
+gm_type_only (GmRecorder *r, const GmTracker *t)
+{
+  if (t->kind != &gm_kind_lazy || g_hash_table_contains (r->by_real, t->real) || t->source->kind == GM_SOURCE_CONST
+      || PyType_IsSubtype (Py_TYPE (t->real), gm_host.tensor_type))
+    return gm_type_of (r, t);
+  gm_guard (r, TYPE, t->source, .obj = (PyObject *) Py_TYPE (t->real));
+  return Py_TYPE (t->real);
+}
+
 const char *
 gm_type_text (GmRecorder *r, const GmTracker *t)
 {

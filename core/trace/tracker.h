@@ -227,6 +227,8 @@ bool gm_args_take (GmRecorder *r, const char *name, const GmCallArgs *args,
 PyTypeObject *
 gm_type_of (GmRecorder *r,
             const GmTracker *t); /* borrowed; NULL after a break or if nobody may ask */
+/* The same, where only the type is asked: an object that was not looked at before is guarded by its type alone. */
+PyTypeObject *gm_type_only (GmRecorder *r, const GmTracker *t);
 const char *gm_type_text (GmRecorder *r, const GmTracker *t); /* for messages */
 int gm_truth (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_iter (GmRecorder *r, const GmTracker *t);

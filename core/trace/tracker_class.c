@@ -57,8 +57,12 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
       && gm_class_lookup_text (r, metatype, "__getattribute__")
              != PyDict_GetItemString (gm_type_dict (&PyType_Type), "__getattribute__"))
     return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, metatype->tp_name, "how classes work");
-  if (strcmp (text, "__name__") == 0 || strcmp (text, "__qualname__") == 0)
-    return gm_from_constant_take (r, PyObject_GetAttr (t->real, name));
+  if (strcmp (text, "__name__") == 0 || strcmp (text, "__qualname__") == 0) {
+    PyObject *value = gm_record_take (r, PyObject_GetAttr (t->real, name));
+    if (type->tp_flags & Py_TPFLAGS_HEAPTYPE)
+      gm_guard (r, CLASS_NAME, NULL, .obj = t->real, .key = value, .index = text[2] == 'q');
+    return gm_from_constant (r, value);
+  }
   if (strcmp (text, "__module__") == 0) {
     PyObject *module = gm_class_lookup (r, type, name);
     if (module && PyUnicode_CheckExact (module))
@@ -196,8 +200,12 @@ gm_class_allocate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args,
   if (!gm_is_user_type (type) && !PyExceptionClass_Check (t->real)
       && type != &PyODict_Type && !gm_is_defaultdict (type))
     return gm_record_break (r, GM_BREAK_CALL_C, type->tp_name);
+  if (Py_TYPE (type) != &PyType_Type)
+    gm_class_lookup_text (r, Py_TYPE (type), "__call__");
   found = gm_class_lookup (r, type, key);
-  if (found && Py_IS_TYPE (found, &PyStaticMethod_Type)) { /* a __new__ of the user's */
+  if (found && !PyCFunction_Check (found) && !PyFunction_Check (found) && !Py_IS_TYPE (found, &PyStaticMethod_Type))
+    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name, "its __new__ is not a Python function");
+  if (found && !PyCFunction_Check (found)) { /* a __new__ of the user's; no staticmethod if it was assigned later */
     const GmTracker *make = gm_class_value (r, type, key, found, NULL);
     uint32_t n = args->n + gm_args_n_named (args);
     const GmTracker **all = gm_tracker_array (r, n + 1);
@@ -367,7 +375,7 @@ gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls)
       gm_guard (r, IS, cls->source, .obj = cls->real);
     return gm_is_instance (r, t, gm_wrap (r, parts, gm_source_const (r, parts, "__args__")));
   }
-  PyTypeObject *type = gm_type_of (r, t);
+  PyTypeObject *type = gm_type_only (r, t);
   if (type == NULL || cls->kind != &gm_kind_class) {
     gm_record_break (r, GM_BREAK_CALL_C, "isinstance() with a class that decides by itself");
     return false;
@@ -381,6 +389,8 @@ gm_is_subclass (GmRecorder *r, PyTypeObject *type, PyObject *cls, const char *ho
 {
   bool plain = PyType_IsSubtype (type, (PyTypeObject *) cls);
   PyTypeObject *meta = Py_TYPE (cls);
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !gm_class_made (r, cls)) /* its bases can change */
+    gm_guard (r, SUBCLASS, NULL, .obj = (PyObject *) type, .ptr = gm_record_keep (r, cls), .index = plain);
   if (meta == &PyType_Type)
     return plain;
   PyObject *found = gm_class_lookup_text (r, meta, hook);

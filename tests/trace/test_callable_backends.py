@@ -14,9 +14,10 @@ import pytest
 
 import gramme as G
 from gramme.testing import CompileCounter, assert_bits_equal
+from stress import FORCED
 
 X = G.arange(6, dtype=G.float32).reshape(2, 3)
-one_graph = pytest.mark.skipif("break" in os.environ.get("GM_STRESS", ""), reason="asks what one graph has")
+one_graph = pytest.mark.skipif(FORCED, reason="asks what one graph has")
 
 
 def fresh(fn):
@@ -282,6 +283,7 @@ def test_backend_01_each_back_end_runs_its_own_code():  # BACKEND-01
     assert (a.compiled, a.ran, b.compiled, b.ran) == (1, 1, 1, 1)
 
 
+@one_graph
 def test_backend_02_a_b_a_b_compiles_twice():  # BACKEND-02
     f, a, b = fresh(lambda x: x + 1), Counted(), Counted()
     for _ in range(2):
@@ -295,6 +297,7 @@ def test_backend_02_a_b_a_b_compiles_twice():  # BACKEND-02
     assert c.compiled == 2 and c.ran == 4
 
 
+@one_graph
 def test_backend_03_other_threads_use_the_entry():  # BACKEND-03
     a, failures = Counted(), []
     compiled = G.compile(fresh(lambda x: x + 1), backend=a)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """comptime: user code that runs while a function is being recorded."""
 
-import os
 import sys
 import warnings
 
@@ -10,8 +9,9 @@ import pytest
 import gramme as G
 from gramme._dynamo.comptime import ComptimeContext, ComptimeVar, comptime
 from gramme.testing import CompileCounter
+from stress import FORCED
 
-pytestmark = pytest.mark.skipif("break" in os.environ.get("GM_STRESS", ""), reason="asks what one recording sees")
+pytestmark = pytest.mark.skipif(FORCED, reason="asks what one recording sees")
 X = G.ones(2, 3)
 
 

@@ -12,10 +12,11 @@ import pytest
 import gramme as G
 from gramme import nn
 from gramme.testing import CompileCounter
+from stress import FORCED
 
 X = G.ones(3)
 STRESSED = "rollback" in os.environ.get("GM_STRESS", "")
-one_graph = pytest.mark.skipif("break" in os.environ.get("GM_STRESS", ""), reason="asks what one graph has")
+one_graph = pytest.mark.skipif(FORCED, reason="asks what one graph has")
 
 
 def quiet(fn, *args):
@@ -113,7 +114,7 @@ def test_assume_constant_result_is_called_once():
 
     compiled = G.compile(lambda x: x * size(2), backend="eager", fullgraph=True)
     assert compiled(X)[0].item() == compiled(X)[0].item() == 20
-    assert set(calls) == {2} and (len(calls) == 1 or STRESSED)  # undone and done again, it is called again
+    assert set(calls) == {2} and (len(calls) == 1 or STRESSED or FORCED)  # undone and done again, it is called again
     assert size(3) == 30
 
 
@@ -197,6 +198,7 @@ def asks_for_a_break(x):
     return y * 2
 
 
+@one_graph
 def test_error_on_graph_break_around_a_compiled_function():
     compiled = G.compile(types.FunctionType(asks_for_a_break.__code__.replace(), globals()), backend="eager")
     want = asks_for_a_break(X).tolist()
@@ -236,6 +238,7 @@ def test_error_on_graph_break_inside_of_a_compiled_function():
     assert G._core.error_on_break(False) is False  # everything is as it was
 
 
+@one_graph
 def test_run_compiles_nothing_new():
     counter = CompileCounter()
     compiled = G.compile(lambda x: x + 1, backend=counter)
@@ -261,6 +264,7 @@ def test_force_eager():
     assert counter.frame_count == 1
 
 
+@one_graph
 def test_eager_on_recompile_uses_the_entries_that_fit():
     counter = CompileCounter()
     compiled = G.compile(lambda x: x + 1, backend=counter)

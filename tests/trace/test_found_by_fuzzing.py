@@ -168,3 +168,31 @@ def test_count_from_a_bool(step):
 
     plain, got = both(root, lambda: (True,))
     assert [(type(v), v) for v in got[0]] == [(type(v), v) for v in plain[0]]
+
+
+@pytest.mark.parametrize("first", ["dict", "object"])
+def test_a_dict_that_becomes_an_objects_own_is_another_call(first):
+    def f(o, d):
+        if first == "dict":
+            d["v"] = 1
+            return o.v
+        o.v = 1
+        return d["v"]
+
+    compiled = G.compile(f, backend="eager")
+    for make in (lambda: (Holder(0), {"v": 5}), lambda: (lambda o: (o, vars(o)))(Holder(0)), lambda: (Holder(0), {"v": 7})):
+        assert compiled(*make()) == f(*make())
+
+
+def test_an_objects_own_dict_is_one_object():
+    def f(o, d):
+        return o.__dict__ is d, d is o.__dict__, vars(o) is d, d is vars(o)
+
+    def g(o, d):
+        return d is o.__dict__, len(d)
+
+    for fn in (f, g):
+        o = Holder(3)
+        compiled = G.compile(fn, backend="eager")
+        assert compiled(o, vars(o)) == fn(o, vars(o))
+        assert compiled(o, {"v": 3}) == fn(o, {"v": 3})

@@ -2,7 +2,6 @@
 """The guard list of an entry, the reasons for recompiling, and what a compiled function keeps alive."""
 
 import gc
-import os
 import types
 import warnings
 import weakref
@@ -10,8 +9,9 @@ import weakref
 import pytest
 
 import gramme as G
+from stress import FORCED
 
-pytestmark = pytest.mark.skipif("break" in os.environ.get("GM_STRESS", ""), reason="asks what one entry guards")
+pytestmark = pytest.mark.skipif(FORCED, reason="asks what one entry guards")
 
 
 def compiled(fn, **options):
@@ -266,3 +266,53 @@ def test_the_number_of_defaults_is_a_fact():
     assert fn(G.ones(1)).item() == 1
     helper.__defaults__ = (1, 7)
     assert fn(G.ones(1)).item() == 7
+
+
+def test_gu_4_a_guard_that_is_false_at_birth_is_seen():  # GU-4
+    """What was read is changed behind the recorder's back, by code that runs while it records."""
+    from gramme._dynamo import comptime
+
+    class Box:
+        w = 2
+
+    box = Box()
+    box.w = 2
+
+    def root(x):
+        y = x * box.w
+        comptime(lambda context: setattr(box, "w", 3))
+        return y
+
+    f = compiled(fresh(root), fullgraph=True)
+    with pytest.raises(G.compiler.Unsupported, match="does not hold on the call that made it: INT L\\['box'\\].w: expected 2, found 3"):
+        f(G.ones(1))
+    assert f.status()["graphs"] == 0
+
+
+def test_fr_4_no_check_runs_the_users_code():  # FR-4
+    """Keys and values whose comparison would raise are told apart by identity and type: there is nothing that could raise."""
+
+    class Raises:
+        def __eq__(self, other):
+            raise RuntimeError("compared")
+
+        __hash__ = object.__hash__
+
+    one, two = Raises(), Raises()
+    f = compiled(fresh(lambda x, d, v: x + len(d) + (1 if v is None else 2)))
+    for table, value in (({one: 1}, one), ({two: 1}, two), ({one: 1, two: 2}, None), ({}, one)):
+        assert f(G.ones(1), table, value).item() == 1 + len(table) + (1 if value is None else 2)
+
+
+def test_cell_11_a_cell_of_a_dead_function_leaves_nothing():  # CELL-11
+    def root(x):
+        a = 2
+
+        def dead():
+            return a
+
+        return x + dead()
+
+    f = compiled(fresh(root))
+    assert f(G.ones(1)).item() == 3
+    assert f.entries()[0]["effects"] == 0 and "cell" not in f.entries()[0]["graph"]

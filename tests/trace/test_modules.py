@@ -4,7 +4,6 @@
 import copy
 import functools
 import inspect
-import os
 import pickle
 
 import pytest
@@ -13,9 +12,10 @@ import gramme as G
 import gramme.nn.functional as F
 from gramme import nn
 from gramme.testing import CompileCounter, assert_bits_equal
+from stress import FORCED
 
 X = G.arange(6, dtype=G.float32).reshape(2, 3)
-one_graph = pytest.mark.skipif("break" in os.environ.get("GM_STRESS", ""), reason="asks what one graph has")
+one_graph = pytest.mark.skipif(FORCED, reason="asks what one graph has")
 
 
 class Net(nn.Module):
@@ -246,6 +246,7 @@ def test_grad_mode():
     assert not compiled(X).requires_grad
 
 
+@one_graph
 def test_parameters_that_are_written_replaced_frozen_or_converted():
     plain, compiled, counter = pair()
     same(plain, compiled, X)

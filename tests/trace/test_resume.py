@@ -15,8 +15,7 @@ import pytest
 
 import gramme as G
 from gramme import _core
-
-STRESS = "break" in os.environ.get("GM_STRESS", "")
+from stress import FORCED
 
 
 def compiled(fn, **options):
@@ -273,7 +272,7 @@ def test_a_break_is_logged_and_no_warning():
     assert len(f.status()["breaks"]) == 1 and "[CALL_ID]" in f.status()["breaks"][0]
 
 
-@pytest.mark.skipif(STRESS, reason="counts")
+@pytest.mark.skipif(FORCED, reason="counts")
 def test_status_entries_and_explain_agree():  # GB-6
     def root(x):
         y = x + 1
@@ -307,11 +306,11 @@ def test_side_21_dead_tensors_are_no_outputs():  # SIDE-21
     f = compiled(root)
     f(G.ones(2))
     graphs = [entry["graph"] for entry in f.entries()]
-    assert sum(text.splitlines()[0].count("%x") + text.splitlines()[0].count("%live") for text in graphs) == 2 or STRESS
-    assert all("-> (%" in text and text.splitlines()[0].split("->")[1].count("%") <= 1 for text in graphs) or STRESS
+    assert sum(text.splitlines()[0].count("%x") + text.splitlines()[0].count("%live") for text in graphs) == 2 or FORCED
+    assert all("-> (%" in text and text.splitlines()[0].split("->")[1].count("%") <= 1 for text in graphs) or FORCED
 
 
-@pytest.mark.skipif(STRESS, reason="counts")
+@pytest.mark.skipif(FORCED, reason="counts")
 def test_an_endless_number_of_constants_ends_in_plain_python():
     def root(x):
         for i in range(50):

@@ -10,11 +10,12 @@ import warnings
 import pytest
 
 import gramme as G
+from stress import FORCED
 from gramme._core import probe
 from gramme._dynamo.comptime import comptime
 
 STRESS = os.environ.get("GM_STRESS", "")
-one_graph = pytest.mark.skipif("break" in STRESS, reason="asks what one recording has")
+one_graph = pytest.mark.skipif(FORCED, reason="asks what one recording has")
 
 FOUND = {}  # what probe() finds; global, because it is written to while a function is recorded
 

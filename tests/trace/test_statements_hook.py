@@ -10,9 +10,10 @@ import warnings
 import pytest
 
 import gramme as G
+from stress import FORCED
 
 STRESS = os.environ.get("GM_STRESS", "")
-one_graph = pytest.mark.skipif("break" in STRESS, reason="asks what one recording has")
+one_graph = pytest.mark.skipif(FORCED, reason="asks what one recording has")
 
 
 def leaf(*values):

@@ -176,6 +176,9 @@ TEST_FILES = \
   tests/trace.sh \
   tests/trace/conftest.py \
   tests/trace/programs_basic.py \
+  tests/guards.sh \
+  tests/trace/stress.py \
+  tests/trace/test_cache.py \
   tests/trace/programs_bodies.py \
   tests/trace/programs_breaks.py \
   tests/trace/programs_bytecode.py \

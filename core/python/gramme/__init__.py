@@ -32,8 +32,7 @@ from gramme._core import (
 globals().update(_core.functions)  # add, matmul, zeros ...: one function for each row of the API table
 globals().update(_core.dtypes)  # float32, int64 ... and their aliases; from here on `float` is a dtype
 
-from gramme import autograd, compiler, nn, optim
-from gramme import _dynamo
+from gramme import autograd, compiler
 from gramme._compile import compile
 from gramme.compare import allclose, equal, is_floating_point, isclose, numel
 from gramme.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
@@ -41,8 +40,8 @@ from gramme.limits import finfo, iinfo
 
 
 def __getattr__(name):
-    """Modules that few programs need are imported when they are first used."""
-    if name in ("testing", "serialization", "utils", "fx"):
+    """Modules that not every program needs are imported when they are first used."""
+    if name in ("nn", "optim", "_dynamo", "testing", "serialization", "utils", "fx"):
         import importlib
 
         return importlib.import_module("gramme." + name)

@@ -178,27 +178,36 @@ class set_stance:
 
     "default": compile what has no entry.  "force_eager": run everything as plain Python.  "eager_on_recompile": use the entries that fit, run
     other calls as plain Python.  "fail_on_recompile": use the entries that fit, RuntimeError for other calls.
+
+    skip_guard_eval_unsafe: for a steady state.  Entries are told apart by the arguments; what is in objects that they were compiled with
+    (the layers of a model) is not looked at again.  A call without an entry is a RuntimeError.  If such an object was changed since, the result is
+    wrong, and the process may crash where a tensor that was replaced is gone.
     """
 
-    def __init__(self, stance="default"):
+    def __init__(self, stance="default", *, skip_guard_eval_unsafe=False):
         self.stance = stance
-        self.previous = _core.set_stance(stance)
+        self.steady = skip_guard_eval_unsafe
+        self.previous = _core.set_stance(stance), _core.set_steady(skip_guard_eval_unsafe)
+
+    def _restore(self):
+        _core.set_stance(self.previous[0])
+        _core.set_steady(self.previous[1])
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exception):
-        _core.set_stance(self.previous)
+        self._restore()
 
     def __call__(self, function):
         import functools
 
-        _core.set_stance(self.previous)  # as a decorator it acts inside calls alone
-        stance = self.stance
+        self._restore()  # as a decorator it acts inside calls alone
+        stance, steady = self.stance, self.steady
 
         @functools.wraps(function)
         def wrapper(*args, **kwargs):
-            with set_stance(stance):
+            with set_stance(stance, skip_guard_eval_unsafe=steady):
                 return function(*args, **kwargs)
 
         return wrapper

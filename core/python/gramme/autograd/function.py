@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations whose backward is written by hand."""
 
-import functools
-
 from gramme import _core
 from gramme._core import FunctionCtx
 
@@ -49,6 +47,8 @@ class _Refuse(Function):
 
 def once_differentiable(backward):
     """A decorator for backward: its result cannot be differentiated again; trying to raises RuntimeError."""
+
+    import functools
 
     @functools.wraps(backward)
     def wrapper(ctx, *grads):

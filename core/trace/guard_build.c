@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * guard_build.c -- from guards as they were made to the flat program.
+ *
+ * Each guard becomes a record, preceded by the loads that its source needs; each source is loaded once.  What is about a tree of
+ * objects below one root stands together, so that one memo (guard_memo.c) can answer it; the rest follows.
+ * Invariant: a record reads only slots that an earlier record wrote, and whatever an earlier record made sure of before (a type,
+ * a length) is of the same tree, or before all trees.
+ */
+#include "core/trace/guard.h"
+
+#include "core/trace/recorder.h"
+
+/* -- What belongs to which tree ---------------------------------------------------------------- */
+
+typedef enum { PLACE_REST, PLACE_ROOT, PLACE_TREE } PlaceKind;
+
+typedef struct {
+  bool known;
+  uint8_t kind; /* PlaceKind */
+  bool pinned;  /* while the memo holds it is the same object, not only at the same address */
+  bool typed, sized; /* records of its tree have made sure of its type, its length */
+  uint32_t root;     /* number of the root's source, or GM_NO_ROOT: below classes and constants */
+  uint32_t group;    /* of a root: its tree, from 1 on; 0: none yet */
+} Place;
+
+static Place *
+place_of (const GmSource *s, Place *places)
+{
+  Place *p = &places[s->number];
+  if (p->known)
+    return p;
+  p->known = true;
+  const Place *base = s->base ? place_of (s->base, places) : NULL;
+  bool fits, pinned;
+  switch ((GmRecordKind) s->kind) {
+  case GM_SOURCE_LOCAL:
+  case GM_SOURCE_FREE:
+  case GM_SOURCE_GLOBAL:
+    p->kind = PLACE_ROOT;
+    p->root = s->number;
+    return p;
+  case GM_SOURCE_CONST:
+  case GM_SOURCE_CLASS_ATTR:
+    *p = (Place){ true, PLACE_TREE, .pinned = true, .root = GM_NO_ROOT };
+    return p;
+  case GM_SOURCE_ATTR:
+  case GM_SOURCE_INSTANCE_DICT:
+    fits = pinned = base->kind != PLACE_REST;
+    break;
+  case GM_SOURCE_DICT_ITEM:
+    fits = pinned = base->kind != PLACE_REST && base->typed;
+    break;
+  case GM_SOURCE_LIST_ITEM:
+    fits = base->kind != PLACE_REST && base->sized;
+    pinned = false;
+    break;
+  case GM_SOURCE_TUPLE_ITEM:
+    fits = pinned = base->pinned && base->sized;
+    break;
+  case GM_SOURCE_METHOD_FUNC:
+  case GM_SOURCE_METHOD_SELF:
+    fits = pinned = base->pinned && base->typed;
+    break;
+  default:
+    fits = pinned = false;
+  }
+  if (fits)
+    *p = (Place){ true, PLACE_TREE, .pinned = pinned, .root = base->root };
+  return p;
+}
+
+/* Whether the memo of a tree can answer it; *root says which. */
+static bool
+in_tree (const GmGuard *g, Place *places, uint32_t *root)
+{
+  *root = GM_NO_ROOT;
+  if (g->kind == GM_GUARD_CLASS_LOOKUP || g->kind == GM_GUARD_CLASS_DICT || g->kind == GM_GUARD_SUBCLASS)
+    return true;
+  if (!g->source)
+    return false;
+  Place *p = place_of (g->source, places);
+  bool below = p->kind != PLACE_REST;
+  *root = p->root;
+  switch ((GmRecordKind) g->kind) {
+  case GM_GUARD_TYPE:
+    p->typed |= below;
+    return below;
+  case GM_GUARD_PRESENT:
+    return p->kind == PLACE_TREE;
+  case GM_GUARD_IS:
+  case GM_GUARD_ATTR_ABSENT:
+    return below;
+  case GM_GUARD_TENSOR:
+    if (p->kind == PLACE_ROOT) /* another tensor at each call: no tree */
+      p->kind = PLACE_REST;
+    return p->kind == PLACE_TREE;
+  case GM_GUARD_EQUALS:
+    return p->pinned && gm_is_constant_type (Py_TYPE (g->obj));
+  case GM_GUARD_INT:
+  case GM_GUARD_FLOAT:
+  case GM_GUARD_STR:
+  case GM_GUARD_VALUE:
+    return p->pinned;
+  case GM_GUARD_TUPLE_LEN:
+    p->sized |= p->pinned && p->typed;
+    return p->pinned && p->typed;
+  case GM_GUARD_LIST_LEN:
+    p->sized |= below && p->typed;
+    return below && p->typed;
+  case GM_GUARD_DICT_KEYS:
+  case GM_GUARD_DICT_ABSENT:
+    return below && p->typed;
+  case GM_GUARD_SAME:
+  case GM_GUARD_DISTINCT: {
+    const Place *other = place_of (g->other, places);
+    return p->kind == PLACE_TREE && other->kind == PLACE_TREE && p->root == other->root;
+  }
+  default:
+    return false;
+  }
+}
+
+/* -- Objects that the program needs ------------------------------------------------------------ */
+
+typedef struct {
+  GmRecorder *r;
+  GmGuards *g;
+  GArray *checks; /* GmCheck */
+  GPtrArray *sources;
+  GArray *wheres; /* GmWhere */
+  uint32_t *slot_of;
+  GHashTable *seen;   /* what is held already */
+  PyObject *callback; /* of weak references */
+} Compiler;
+
+static PyObject *
+object_died (PyObject *capsule, PyObject *weakref)
+{
+  *(bool *) PyCapsule_GetPointer (capsule, NULL) = true;
+  Py_RETURN_NONE;
+}
+
+static void
+flag_free (PyObject *capsule)
+{
+  g_rc_box_release (PyCapsule_GetPointer (capsule, NULL));
+}
+
+/* A function of Python that sets the flag. */
+static PyObject *
+callback_new (bool *dead)
+{
+  static PyMethodDef method = { "object_died", object_died, METH_O, NULL };
+  PyObject *capsule = PyCapsule_New (g_rc_box_acquire (dead), NULL, flag_free);
+  PyObject *callback = capsule ? PyCFunction_New (&method, capsule) : NULL;
+  Py_XDECREF (capsule);
+  return callback;
+}
+
+/* What dies with a program's own modules and functions is held weakly; what the guards made (constants, tuples of keys), or what cannot be referred to
+ * weakly, strongly.  The globals and builtins of the function itself are not held at all: ROOT_GLOBALS, before all else, finds that
+ * they are those of the function that is being called, which keeps them. */
+static void
+hold (Compiler *k, PyObject *o, bool may_be_weak)
+{
+  PyObject *ref = NULL;
+  const PyFunctionObject *func = k->r->request->func;
+  if (!o || o == func->func_globals || o == func->func_builtins)
+    return;
+  gpointer how = g_hash_table_lookup (k->seen, o); /* 1: weakly where it can be, 2: strongly */
+  if (how && (may_be_weak || GPOINTER_TO_INT (how) == 2))
+    return;
+  g_hash_table_insert (k->seen, o, GINT_TO_POINTER (may_be_weak ? 1 : 2));
+  bool lasting = PyType_Check (o) && !(((PyTypeObject *) o)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  if (may_be_weak && !lasting && PyType_SUPPORTS_WEAKREFS (Py_TYPE (o)) && k->callback)
+    ref = PyWeakref_NewRef (o, k->callback);
+  PyErr_Clear ();
+  g_ptr_array_add (k->g->held, ref ? ref : Py_NewRef (o));
+}
+
+/* -- Records ----------------------------------------------------------------------------------- */
+
+static void
+add (Compiler *k, GmCheck c, const char *source, GmWhere where)
+{
+  /* Others' objects are the guards' own, or perhaps nobody else's. */
+  bool of_program = c.kind == GM_GUARD_TYPE || c.kind == GM_GUARD_IS || c.kind == GM_GUARD_FUNCTION || c.kind == GM_GUARD_CLASS_LOOKUP
+                    || c.kind == GM_GUARD_CLASS_DICT || c.kind == GM_GUARD_CLASS_NAME || c.kind == GM_GUARD_SUBCLASS || c.kind == GM_SOURCE_CLASS_ATTR;
+  if (c.kind == GM_SOURCE_CONST) /* what a class has: a getter, the function of a static method */
+    of_program = PyFunction_Check (c.obj) || PyType_Check (c.obj) || PyModule_Check (c.obj);
+  hold (k, c.obj, of_program);
+  hold (k, c.key, false);
+  if (c.kind == GM_GUARD_CLASS_LOOKUP || c.kind == GM_GUARD_CLASS_DICT || c.kind == GM_GUARD_SUBCLASS)
+    hold (k, (PyObject *) c.ptr, true);
+  if (c.key && (PyUnicode_CheckExact (c.key) || gm_is_constant_type (Py_TYPE (c.key)) || Py_TYPE (c.key) == gm_host.dtype_type))
+    c.hash = PyObject_Hash (c.key);
+  g_array_append_val (k->checks, c);
+  g_ptr_array_add (k->sources, source ? g_string_chunk_insert (k->g->text, source) : NULL);
+  g_array_append_val (k->wheres, where);
+}
+
+static uint32_t
+load (Compiler *k, const GmSource *s)
+{
+  if (k->slot_of[s->number] != UINT32_MAX)
+    return k->slot_of[s->number];
+  uint32_t in = s->base ? load (k, s->base) : 0;
+  uint32_t out = k->g->n_slots++;
+  k->slot_of[s->number] = out;
+  add (k, (GmCheck){ .kind = s->kind, .in = in, .out = out, .index = s->index, .obj = s->obj, .key = s->key }, s->name, (GmWhere){ 0 });
+  return out;
+}
+
+static void
+add_guard (Compiler *k, const GmGuard *gd)
+{
+  GmGuards *g = k->g;
+  if (gd->kind == GM_GUARD_PRESENT) {
+    load (k, gd->source);
+    return;
+  }
+  GmCheck c = { .kind = gd->kind, .index = gd->index, .obj = gd->obj, .key = gd->key, .ptr = gd->ptr };
+  if (gd->source)
+    c.in = load (k, gd->source);
+  if (gd->other) {
+    c.index = load (k, gd->other);
+    c.ptr2 = g_string_chunk_insert (g->text, gd->other->name);
+  }
+  if (gd->kind == GM_GUARD_BACKEND_MATCH)
+    c.ptr2 = g_string_chunk_insert (g->text, k->r->request->backend_text ? k->r->request->backend_text : "");
+  else if (gd->kind == GM_GUARD_TENSOR)
+    c.ptr = g_memdup2 (gd->ptr, sizeof (GmMeta));
+  GmWhere where = { 0 };
+  if (gd->file && gd->line > 0)
+    where = (GmWhere){ g_string_chunk_insert_const (g->text, gd->file), gd->line };
+  add (k, c, gd->source ? gd->source->name : NULL, where);
+  g->n_guards++;
+}
+
+/* -- One dict's lookups together --------------------------------------------------------------- */
+
+static bool
+asks_dict (const GmCheck *c)
+{
+  return c->kind == GM_SOURCE_ATTR || c->kind == GM_GUARD_ATTR_ABSENT;
+}
+
+static void
+move (Compiler *to, const Compiler *from, uint32_t i)
+{
+  g_array_append_val (to->checks, g_array_index (from->checks, GmCheck, i));
+  g_ptr_array_add (to->sources, from->sources->pdata[i]);
+  g_array_append_val (to->wheres, g_array_index (from->wheres, GmWhere, i));
+}
+
+/* Gathers, of the records from `from` on, what asks one object's dict where the first of it stands, loads before absences, and puts a memo
+ * around it.  Moving a lookup forward is safe: the object's type is certain there already, and a lookup looks at nothing else. */
+static void
+gather (Compiler *k, uint32_t from)
+{
+  uint32_t n = k->checks->len;
+  g_autofree uint32_t *first = g_new (uint32_t, k->g->n_slots + 1), *last = g_new (uint32_t, k->g->n_slots + 1),
+                      *next = g_new (uint32_t, n + 1);
+  if (!gm_host.dict_version_offset)
+    return;
+  Compiler to = *k;
+  to.checks = g_array_new (FALSE, TRUE, sizeof (GmCheck));
+  to.sources = g_ptr_array_new ();
+  to.wheres = g_array_new (FALSE, TRUE, sizeof (GmWhere));
+  for (uint32_t s = 0; s < k->g->n_slots; s++)
+    first[s] = UINT32_MAX;
+  for (uint32_t i = 0; i < n; i++) {
+    const GmCheck *c = &g_array_index (k->checks, GmCheck, i);
+    next[i] = UINT32_MAX;
+    if (i < from || !asks_dict (c))
+      continue;
+    if (first[c->in] == UINT32_MAX)
+      first[c->in] = i;
+    else
+      next[last[c->in]] = i;
+    last[c->in] = i;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    const GmCheck *c = &g_array_index (k->checks, GmCheck, i);
+    if (i < from || !asks_dict (c) || next[first[c->in]] == UINT32_MAX) {
+      move (&to, k, i);
+      continue;
+    }
+    if (first[c->in] != i)
+      continue;
+    uint32_t at = to.checks->len, loads = 0;
+    add (&to, (GmCheck){ .kind = GM_SOURCE_MEMO, .in = c->in }, NULL, (GmWhere){ 0 });
+    for (int kind = 0; kind < 2; kind++)
+      for (uint32_t m = i; m != UINT32_MAX; m = next[m])
+        if ((g_array_index (k->checks, GmCheck, m).kind == GM_SOURCE_ATTR) == (kind == 0)) {
+          move (&to, k, m);
+          loads += kind == 0;
+        }
+    uint32_t length = to.checks->len - at;
+    add (&to, (GmCheck){ .kind = GM_SOURCE_MEMO_SAVE, .in = c->in, .index = length }, NULL, (GmWhere){ 0 });
+    GmCheck *memo = &g_array_index (to.checks, GmCheck, at);
+    memo->index = length;
+    memo->out = loads;
+  }
+  g_array_free (k->checks, TRUE);
+  g_ptr_array_free (k->sources, TRUE);
+  g_array_free (k->wheres, TRUE);
+  *k = to;
+}
+
+/* -- The program ------------------------------------------------------------------------------- */
+
+#define SMALL_TREE 4 /* records that cost no more than a memo */
+
+typedef struct {
+  const GmSource *const *extra;
+  uint32_t n_extra;
+  Place *places;
+  uint32_t classes;     /* the tree without a root, as Place.group */
+  GPtrArray *trees;     /* Tree, in the order in which the recorder met them */
+} Plan;
+
+typedef struct {
+  uint32_t root;
+  GArray *guards; /* uint32_t: which */
+} Tree;
+
+static void
+tree_free (void *data)
+{
+  g_array_free (((Tree *) data)->guards, TRUE);
+  g_free (data);
+}
+
+static void
+give (Plan *p, uint32_t root, uint32_t guard)
+{
+  uint32_t *group = root == GM_NO_ROOT ? &p->classes : &p->places[root].group;
+  if (*group == 0) {
+    Tree *t = g_new (Tree, 1);
+    *t = (Tree){ root, g_array_new (FALSE, FALSE, sizeof (uint32_t)) };
+    g_ptr_array_add (p->trees, t);
+    *group = p->trees->len;
+  }
+  g_array_append_val (((Tree *) p->trees->pdata[*group - 1])->guards, guard);
+}
+
+static void
+add_tree (Compiler *k, const Plan *p, const Tree *t)
+{
+  uint32_t root = t->root, root_slot = GM_NO_ROOT;
+  if (root != GM_NO_ROOT)
+    root_slot = load (k, k->r->sources->pdata[root]);
+  uint32_t from = k->checks->len, first = k->g->n_slots;
+  add (k, (GmCheck){ .kind = GM_SOURCE_TREE }, NULL, (GmWhere){ 0 });
+  for (uint32_t i = 0; i < t->guards->len; i++)
+    add_guard (k, &g_array_index (k->r->guards, GmGuard, g_array_index (t->guards, uint32_t, i)));
+  for (uint32_t i = 0; i < p->n_extra; i++) {
+    const Place *place = place_of (p->extra[i], p->places);
+    if (place->kind == PLACE_TREE && place->root == root)
+      load (k, p->extra[i]);
+  }
+  gather (k, from + 1);
+  uint32_t length = k->checks->len - from;
+  if (length <= SMALL_TREE || !gm_host.dict_version_offset) {
+    g_array_remove_index (k->checks, from);
+    g_ptr_array_remove_index (k->sources, from);
+    g_array_remove_index (k->wheres, from);
+    return;
+  }
+  add (k, (GmCheck){ .kind = GM_SOURCE_TREE_SAVE, .index = length }, NULL, (GmWhere){ 0 });
+  GmGuardMemo *memo = gm_guard_memo_new (root_slot, first, k->g->n_slots - first);
+  g_ptr_array_add (k->g->memos, memo);
+  GmCheck *tree = &g_array_index (k->checks, GmCheck, from);
+  tree->index = length;
+  tree->ptr = memo;
+}
+
+GmGuards *
+gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, uint32_t *slot_of)
+{
+  GmGuards *g = g_new0 (GmGuards, 1);
+  g_atomic_ref_count_init (&g->refs);
+  g->text = g_string_chunk_new (256);
+  g->dead = g_rc_box_new0 (bool);
+  g->held = g_ptr_array_new ();
+  g->memos = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_guard_memo_free);
+  Compiler k = { .r = r,
+                 .g = g,
+                 .checks = g_array_new (FALSE, TRUE, sizeof (GmCheck)),
+                 .sources = g_ptr_array_new (),
+                 .wheres = g_array_new (FALSE, TRUE, sizeof (GmWhere)),
+                 .slot_of = slot_of,
+                 .seen = g_hash_table_new (NULL, NULL),
+                 .callback = callback_new (g->dead) };
+  Plan p = { .extra = extra,
+             .n_extra = n_extra,
+             .places = g_new0 (Place, r->sources->len + 1),
+             .trees = g_ptr_array_new_with_free_func (tree_free) };
+  g_autoptr (GArray) rest = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  for (uint32_t i = 0; i < r->sources->len; i++)
+    slot_of[i] = UINT32_MAX;
+  bool first = true; /* BACKEND_MATCH, MODES, ROOT_GLOBALS: before all else */
+  for (uint32_t i = 0, root; i < r->guards->len; i++) {
+    const GmGuard *gd = &g_array_index (r->guards, GmGuard, i);
+    if (in_tree (gd, p.places, &root))
+      give (&p, root, i);
+    else if (first && !gd->source)
+      add_guard (&k, gd);
+    else
+      g_array_append_val (rest, i);
+    first &= !gd->source;
+  }
+  for (uint32_t i = 0; i < p.trees->len; i++)
+    add_tree (&k, &p, p.trees->pdata[i]);
+  uint32_t from = k.checks->len;
+  for (uint32_t i = 0; i < rest->len; i++)
+    add_guard (&k, &g_array_index (r->guards, GmGuard, g_array_index (rest, uint32_t, i)));
+  for (uint32_t i = 0; i < n_extra; i++)
+    load (&k, extra[i]);
+  gather (&k, from);
+  g->n = k.checks->len;
+  g->checks = (GmCheck *) g_array_free (k.checks, FALSE);
+  g->sources = (char **) g_ptr_array_free (k.sources, FALSE);
+  g->wheres = (GmWhere *) g_array_free (k.wheres, FALSE);
+  g_free (p.places);
+  g_ptr_array_free (p.trees, TRUE);
+  g_hash_table_unref (k.seen);
+  Py_XDECREF (k.callback);
+  PyErr_Clear ();
+  return g;
+}
+
+static const char *
+slot_name (const GmGuards *g, uint32_t slot)
+{
+  for (uint32_t i = 0; i < g->n; i++)
+    if (g->checks[i].kind < GM_GUARD_BACKEND_MATCH && g->checks[i].out == slot && g->sources[i])
+      return g->sources[i];
+  return "?";
+}
+
+void
+gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFact *fact)
+{
+  uint32_t n = g->n++;
+  g->checks = g_renew (GmCheck, g->checks, g->n);
+  g->sources = g_renew (char *, g->sources, g->n);
+  g->wheres = g_renew (GmWhere, g->wheres, g->n);
+  g->checks[n] = (GmCheck){ .kind = GM_GUARD_MEMORY, .in = a, .index = b, .ptr = g_memdup2 (fact, sizeof *fact), .ptr2 = slot_name (g, b) };
+  g->sources[n] = (char *) slot_name (g, a);
+  g->wheres[n] = (GmWhere){ 0 };
+  g->n_guards++;
+}
+
+int
+gm_guards_traverse (const GmGuards *g, visitproc visit, void *arg)
+{
+  for (uint32_t i = 0; i < g->held->len; i++) {
+    PyObject *o = g->held->pdata[i];
+    if (!PyWeakref_Check (o)) /* an unreachable one would not tell us of the death */
+      Py_VISIT (o);
+  }
+  return 0;
+}
+
+GmGuards *
+gm_guards_ref (GmGuards *g)
+{
+  g_atomic_ref_count_inc (&g->refs);
+  return g;
+}
+
+void
+gm_guards_unref (GmGuards *g)
+{
+  if (g == NULL || !g_atomic_ref_count_dec (&g->refs))
+    return;
+  for (uint32_t i = 0; i < g->n; i++) {
+    GmCheck *c = &g->checks[i];
+    if (c->kind == GM_GUARD_MEMORY)
+      g_free (((const GmMemoryFact *) c->ptr)->data);
+    if (c->kind == GM_GUARD_TENSOR || c->kind == GM_GUARD_MEMORY)
+      g_free ((void *) c->ptr);
+  }
+  for (uint32_t i = 0; i < g->held->len; i++)
+    Py_DECREF ((PyObject *) g->held->pdata[i]);
+  g_ptr_array_free (g->held, TRUE);
+  g_ptr_array_free (g->memos, TRUE);
+  g_rc_box_release (g->dead);
+  g_free (g->checks);
+  g_free (g->sources);
+  g_free (g->wheres);
+  g_string_chunk_free (g->text);
+  g_free (g);
+}

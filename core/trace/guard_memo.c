@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * guard_memo.c -- how a whole tree of objects is checked by looking at each object once.
+ *
+ * The guards of a model ask many things of each of its modules: its type, which attributes it has, which it has not, what they
+ * are.  When all of them held, this remembers every object that they looked at, with its type, its dict and the version of the
+ * dict; every list with its items; every class with its version tag; every tensor.  As long as these are the same, so are the answers,
+ * and the records are skipped.
+ *
+ * Invariant: nodes stand in an order in which an object comes after the one that it was found in.  So by the time that a node is
+ * looked at, what holds its object is known to be unchanged, and the object to be alive: nothing here owns a reference.
+ * An attribute of an unchanged dict is the same object as before, and what it is equal to needs no second look.  An item of a list
+ * may be another object at the same address: of it, only what its own node compares is certain (the compiler, guard_build.c, knows
+ * the difference).  A tensor's shape is no object's attribute: tensors that are remembered are marked, and a change of a marked one
+ * advances gm_tensor_watch_epoch.
+ *
+ * Where the tree changes at every call, remembering is a waste: after each try that never held, more misses pass before the next.
+ * Rejected: one number that every change of a watched dict advances (CPython 3.12+ can tell).  An object's class and
+ * its whole __dict__ can be replaced without a word to any watcher, so each object has to be looked at in any case.
+ */
+#include "core/trace/guard.h"
+
+#include "core/trace/recorder.h"
+
+typedef struct {
+  PyObject *object;
+  PyTypeObject *type;
+  PyObject *const *where; /* where it has its dict; the address of `dict` for a dict itself; NULL for a list */
+  PyObject *dict;
+  union {
+    uint64_t version;
+    struct {
+      uint32_t at, n; /* of a list: its items in `items` */
+    };
+  };
+} Node;
+
+typedef struct {
+  PyObject *object;
+  PyTypeObject *type;
+  const GmTensor *tensor; /* NULL: only the type counts */
+} Leaf;
+
+typedef struct {
+  const PyTypeObject *type;
+  unsigned tag;
+} Class;
+
+struct GmGuardMemo {
+  uint32_t root, first, n;
+  bool valid, held;       /* held: at least once since it was saved */
+  uint32_t wait, patience; /* misses until the next save; what it is set to after a save in vain */
+  uint64_t epoch;
+  PyObject *root_object;
+  PyObject **values; /* of the slots */
+  GArray *classes, *nodes, *leaves, *items;
+};
+
+#define MAX_PATIENCE 1024
+
+_Thread_local bool gm_guards_trust_trees;
+
+GmGuardMemo *
+gm_guard_memo_new (uint32_t root, uint32_t first, uint32_t n)
+{
+  GmGuardMemo *m = g_new0 (GmGuardMemo, 1);
+  m->root = root;
+  m->first = first;
+  m->n = n;
+  m->values = g_new0 (PyObject *, n + 1);
+  m->classes = g_array_new (FALSE, FALSE, sizeof (Class));
+  m->nodes = g_array_new (FALSE, FALSE, sizeof (Node));
+  m->leaves = g_array_new (FALSE, FALSE, sizeof (Leaf));
+  m->items = g_array_new (FALSE, FALSE, sizeof (PyObject *));
+  return m;
+}
+
+void
+gm_guard_memo_free (GmGuardMemo *m)
+{
+  g_free (m->values);
+  g_array_free (m->classes, TRUE);
+  g_array_free (m->nodes, TRUE);
+  g_array_free (m->leaves, TRUE);
+  g_array_free (m->items, TRUE);
+  g_free (m);
+}
+
+/* -- The check --------------------------------------------------------------------------------- */
+
+static bool
+list_same (const GmGuardMemo *m, const Node *n)
+{
+  if (Py_TYPE (n->object) != n->type || PyList_GET_SIZE (n->object) != (Py_ssize_t) n->n)
+    return false;
+  const PyObject *const *now = (const PyObject *const *) ((PyListObject *) n->object)->ob_item;
+  const PyObject *const *then = (const PyObject *const *) m->items->data + n->at;
+  for (uint32_t i = 0; i < n->n; i++)
+    if (now[i] != then[i])
+      return false;
+  return true;
+}
+
+static bool
+same (const GmGuardMemo *m, PyObject *const *slots)
+{
+  if (m->root != GM_NO_ROOT && slots[m->root] != m->root_object)
+    return false;
+  if (m->epoch != gm_tensor_watch_epoch_get ())
+    return false;
+  const Class *classes = (const Class *) m->classes->data;
+  for (guint i = 0; i < m->classes->len; i++)
+    if (classes[i].type->tp_version_tag != classes[i].tag)
+      return false;
+  const size_t version = gm_host.dict_version_offset;
+  const Node *nodes = (const Node *) m->nodes->data, *end = nodes + m->nodes->len;
+  for (const Node *n = nodes; n < end; n++) {
+    if (G_UNLIKELY (!n->where)) {
+      if (!list_same (m, n))
+        return false;
+    } else if (Py_TYPE (n->object) != n->type || *n->where != n->dict
+               || *(const uint64_t *) ((const char *) n->dict + version) != n->version)
+      return false;
+  }
+  const Leaf *leaves = (const Leaf *) m->leaves->data, *last = leaves + m->leaves->len;
+  for (const Leaf *l = leaves; l < last; l++)
+    if (Py_TYPE (l->object) != l->type || (l->tensor && gm_host_tensor (l->object) != l->tensor))
+      return false;
+  return true;
+}
+
+bool
+gm_guard_memo_holds (GmGuardMemo *m, PyObject **slots)
+{
+  if (!m->valid)
+    return false;
+  bool trust = gm_guards_trust_trees && (m->root == GM_NO_ROOT || slots[m->root] == m->root_object);
+  if (!trust && !same (m, slots)) {
+    m->valid = false;
+    m->patience = m->held ? 0 : MIN (m->patience * 2 + 1, MAX_PATIENCE);
+    m->wait = m->patience;
+    return false;
+  }
+  m->held = true;
+  memcpy (slots + m->first, m->values, m->n * sizeof (PyObject *));
+  return true;
+}
+
+bool
+gm_guard_memo_agrees (const GmGuardMemo *m, PyObject *const *slots)
+{
+  return memcmp (slots + m->first, m->values, m->n * sizeof (PyObject *)) == 0;
+}
+
+/* -- Remembering ------------------------------------------------------------------------------- */
+
+static bool
+add_class (GmGuardMemo *m, const PyTypeObject *type)
+{
+  for (guint i = 0; i < m->classes->len; i++)
+    if (g_array_index (m->classes, Class, i).type == type)
+      return true;
+  Class c = { type, type->tp_version_tag };
+  g_array_append_val (m->classes, c);
+  return c.tag != 0 && (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG);
+}
+
+/* An object with a dict, or a dict.  `where` of a dict is set when the array has its final place. */
+static bool
+add_node (GmGuardMemo *m, PyObject *o, bool is_dict)
+{
+  PyObject **where = is_dict ? NULL : _PyObject_GetDictPtr (o);
+  if (!is_dict && (!where || !*where || Py_TYPE (o)->tp_itemsize != 0))
+    return false;
+  Node n = { .object = o, .type = Py_TYPE (o), .where = where, .dict = is_dict ? o : *where };
+  if (!gm_dict_watch (n.dict))
+    return false;
+  n.version = gm_dict_version (n.dict);
+  g_array_append_val (m->nodes, n);
+  return true;
+}
+
+static void
+add_list (GmGuardMemo *m, PyObject *o)
+{
+  Node n = { .object = o, .type = Py_TYPE (o) };
+  n.at = m->items->len;
+  n.n = (uint32_t) PyList_GET_SIZE (o);
+  g_array_append_vals (m->items, ((PyListObject *) o)->ob_item, n.n);
+  g_array_append_val (m->nodes, n);
+}
+
+static void
+add_leaf (GmGuardMemo *m, PyObject *o, bool is_tensor)
+{
+  Leaf l = { o, Py_TYPE (o), is_tensor ? gm_host_tensor (o) : NULL };
+  if (l.tensor)
+    gm_tensor_watch (gm_host_tensor (o));
+  g_array_append_val (m->leaves, l);
+}
+
+typedef enum { SEEN_TYPE = 1, SEEN_NODE = 2 } Seen;
+
+static bool
+add (GmGuardMemo *m, const GmCheck *c, PyObject *const *slots, uint8_t *seen)
+{
+  PyObject *o = slots[c->in];
+  bool first = !(seen[c->in] & SEEN_NODE);
+  switch ((GmRecordKind) c->kind) {
+  case GM_GUARD_CLASS_LOOKUP:
+  case GM_GUARD_CLASS_DICT:
+  case GM_GUARD_SUBCLASS:
+  case GM_SOURCE_CLASS_ATTR:
+    return add_class (m, (const PyTypeObject *) c->obj);
+  case GM_SOURCE_ATTR:
+  case GM_SOURCE_INSTANCE_DICT:
+  case GM_GUARD_ATTR_ABSENT:
+    seen[c->in] |= SEEN_NODE;
+    return !first || add_node (m, o, false);
+  case GM_SOURCE_DICT_ITEM:
+  case GM_GUARD_DICT_ABSENT:
+  case GM_GUARD_DICT_KEYS:
+    seen[c->in] |= SEEN_NODE;
+    return !first || add_node (m, o, true);
+  case GM_GUARD_LIST_LEN:
+  case GM_SOURCE_LIST_ITEM:
+    seen[c->in] |= SEEN_NODE;
+    if (first)
+      add_list (m, o);
+    return true;
+  case GM_GUARD_TENSOR:
+    if (gm_host_tensor (o)->base) /* its history follows another tensor's, without a word */
+      return false;
+    add_leaf (m, o, true);
+    return true;
+  case GM_GUARD_TYPE:
+    seen[c->in] |= SEEN_TYPE;
+    return true;
+  default: /* answered by the identity of what it looks at */
+    return true;
+  }
+}
+
+void
+gm_guard_memo_save (GmGuardMemo *m, const GmCheck *first, const GmCheck *end, PyObject *const *slots)
+{
+  if (m->wait > 0) {
+    m->wait--;
+    return;
+  }
+  g_array_set_size (m->classes, 0);
+  g_array_set_size (m->nodes, 0);
+  g_array_set_size (m->leaves, 0);
+  g_array_set_size (m->items, 0);
+  uint32_t n_seen = MAX (m->first + m->n, m->root == GM_NO_ROOT ? 0 : m->root + 1) + 1;
+  g_autofree uint8_t *seen = g_new0 (uint8_t, n_seen);
+  bool ok = true;
+  for (const GmCheck *c = first; c < end && ok; c++)
+    ok = add (m, c, slots, seen);
+  for (uint32_t i = 0; i < n_seen; i++)
+    if (seen[i] == SEEN_TYPE)
+      add_leaf (m, slots[i], false);
+  for (guint i = 0; i < m->nodes->len; i++) {
+    Node *n = &g_array_index (m->nodes, Node, i);
+    if (n->dict == n->object)
+      n->where = &n->dict;
+    ok &= !n->dict || n->version != 0;
+  }
+  memcpy (m->values, slots + m->first, m->n * sizeof (PyObject *));
+  m->root_object = m->root == GM_NO_ROOT ? NULL : slots[m->root];
+  m->epoch = gm_tensor_watch_epoch_get ();
+  m->valid = ok;
+  m->held = false;
+  if (!ok) { /* it never will */
+    m->patience = MAX_PATIENCE;
+    m->wait = MAX_PATIENCE;
+  }
+}
