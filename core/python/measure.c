@@ -46,7 +46,7 @@ measure_mark (PyObject *module, PyObject *args)
       GmMark m = gm_record_mark (&r);
       for (uint32_t key = 0; key < writes; key++)
         gm_heap_store (&r.heap, object, key, &gm_tracker_poison);
-      gm_record_rollback (&r, m);
+      gm_record_rollback (&r, &m);
     }
     best = MIN (best, g_get_monotonic_time () - start_us);
   }

@@ -106,7 +106,7 @@ probe_undo (const Probe *p)
     return NULL;
   uint32_t n = r->heap.journal.len - m->mark.heap.writes;
   uint64_t before = gm_record_hash (r);
-  gm_record_rollback (r, m->mark);
+  gm_record_rollback (r, &m->mark);
   PyObject *found = Py_BuildValue ("(KKKI)", (unsigned long long) m->hash,
                                    (unsigned long long) before,
                                    (unsigned long long) gm_record_hash (r), n);

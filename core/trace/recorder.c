@@ -63,29 +63,29 @@ cut_pointers (GPtrArray *a, uint32_t n)
 }
 
 void
-gm_record_rollback (GmRecorder *r, GmMark m)
+gm_record_rollback (GmRecorder *r, const GmMark *m)
 {
-  gm_heap_rollback (&r->heap, m.heap);
-  for (uint32_t i = m.guards; i < r->guards->len; i++)
+  gm_heap_rollback (&r->heap, m->heap);
+  for (uint32_t i = m->guards; i < r->guards->len; i++)
     g_hash_table_remove (r->guard_index, &g_array_index (r->guards, GmGuard, i));
-  for (uint32_t i = m.sources; i < r->sources->len; i++)
+  for (uint32_t i = m->sources; i < r->sources->len; i++)
     g_hash_table_remove (r->source_index, r->sources->pdata[i]);
-  for (uint32_t i = m.wrapped; i < r->wrapped->len; i++)
+  for (uint32_t i = m->wrapped; i < r->wrapped->len; i++)
     g_hash_table_remove (r->by_real, ((const GmTracker *) r->wrapped->pdata[i])->real);
-  cut (r->guards, m.guards);
-  cut (r->effects, m.effects);
-  cut (r->inputs, m.inputs);
-  cut (r->mutated, m.mutated);
-  cut_pointers (r->sources, m.sources);
-  cut_pointers (r->wrapped, m.wrapped);
-  gm_graph_truncate (r->graph, m.graph);
-  r->builder.rng = m.rng;
-  r->builder.rng_taken = m.rng_taken;
-  r->frame = m.frame;
-  r->pc = m.pc;
-  r->depth = m.depth;
-  r->n_executed = m.n_executed;
-  r->n_frames = m.n_frames;
+  cut (r->guards, m->guards);
+  cut (r->effects, m->effects);
+  cut (r->inputs, m->inputs);
+  cut (r->mutated, m->mutated);
+  cut_pointers (r->sources, m->sources);
+  cut_pointers (r->wrapped, m->wrapped);
+  gm_graph_truncate (r->graph, m->graph);
+  r->builder.rng = m->rng;
+  r->builder.rng_taken = m->rng_taken;
+  r->frame = m->frame;
+  r->pc = m->pc;
+  r->depth = m->depth;
+  r->n_executed = m->n_executed;
+  r->n_frames = m->n_frames;
 }
 
 /* -- Structural hash ------------------------------------------------------- */
@@ -479,7 +479,7 @@ execute_twice (GmRecorder *r, const GmFrame *until)
   if (r->stop)
     return;
   uint64_t once = gm_record_hash (r);
-  gm_record_rollback (r, m);
+  gm_record_rollback (r, &m);
   if (gm_record_hash (r) != before) {
     gm_record_break (r, GM_BREAK_STATE_DIFFERS, name);
     return;

@@ -144,7 +144,7 @@ struct GmRecorder {
 
 /* -- recorder.c ------------------------------------------------------------ */
 GmMark gm_record_mark (const GmRecorder *r);
-void gm_record_rollback (GmRecorder *r, GmMark m);
+void gm_record_rollback (GmRecorder *r, const GmMark *m);
 /* Structural hash of everything that a mark covers: trackers, heap, graph, guards, names. */
 uint64_t gm_record_hash (const GmRecorder *r);
 /* Of one effect, with the contents of the new objects that it refers to, however they are numbered. */

@@ -159,7 +159,7 @@ describe (GmRecorder *r, GmResumeMode mode, GPtrArray *values)
 bool
 gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording *rec)
 {
-  gm_record_rollback (r, *mark);
+  gm_record_rollback (r, mark);
   r->stop = NULL;
   r->pending = NULL;
   r->nesting = 0;
@@ -173,7 +173,7 @@ gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording 
   r->frame = NULL;
   gm_residual_finish (r, all, rec);
   if (r->stop) {
-    gm_record_rollback (r, *mark);
+    gm_record_rollback (r, mark);
     r->stop = NULL;
     return false;
   }

@@ -136,7 +136,7 @@ call_comptime (GmRecorder *r, const GmCallArgs *args)
   }
   if (!gm_comptime_run (r, fn, args->args + 2, args->n - 2))
     gm_record_break (r, GM_BREAK_COMPTIME_RAISED);
-  gm_record_rollback (r, before);
+  gm_record_rollback (r, &before);
   Py_DECREF (fn);
   return r->stop ? &gm_tracker_poison : gm_none (r);
 }
