@@ -37,6 +37,7 @@ CORE_SOURCES += \
   core/ops/api_random.c \
   core/ops/api_reduce.c \
   core/ops/api_shape.c \
+  core/ops/autocast.c \
   core/ops/builder.c \
   core/ops/contract.c \
   core/ops/create.c \
@@ -59,7 +60,8 @@ CORE_SOURCES += \
   core/ops/infer.h \
   core/ops/kernels.h \
   core/ops/ops.h \
-  core/ops/api.def
+  core/ops/api.def \
+  core/ops/autocast.def
 CORE_SOURCES += \
   core/autograd/checkpoint.c \
   core/autograd/eager_builder.c \
@@ -324,6 +326,8 @@ package_PYTHON = \
   core/python/gramme/grad_mode.py \
   core/python/gramme/serialization.py \
   core/python/gramme/testing.py
+package_ampdir = $(pythondir)/gramme/amp
+package_amp_PYTHON = core/python/gramme/amp/__init__.py
 package_autograddir = $(pythondir)/gramme/autograd
 package_autograd_PYTHON = \
   core/python/gramme/autograd/__init__.py \

@@ -15,6 +15,7 @@
  */
 #include "core/autograd/node.h"
 
+#include "core/ops/api.h"
 #include "core/ops/ops.h"
 
 #include <string.h>
@@ -34,6 +35,7 @@ struct GmRegion {
   void (*destroy) (void *data);
   void *data;
   int64_t random[2];  /* the generator's state at the start */
+  GmDtype autocast;   /* at the start */
   uint64_t first_seq; /* nodes from here on are the region's */
   GArray *places;     /* Place, in the order of recording */
   GArray *watched;    /* GmSaved: what the second run will read */
@@ -108,6 +110,7 @@ void
 gm_region_open (GmRegion *r)
 {
   gm_random_get_state (r->random);
+  r->autocast = gm_autocast_dtype ();
   r->outer = gm_region_now;
   gm_region_now = r;
   r->hooks = gm_saved_hooks_now;
@@ -265,6 +268,7 @@ run_again (GmRegion *r, GError **error)
   if (!check_watched (r, error))
     return false;
   bool grad = gm_grad_set_enabled (true), ok;
+  GmDtype autocast = gm_autocast_set (r->autocast);
   gm_random_get_state (random);
   gm_random_set_state (r->random);
   r->filling = true;
@@ -279,6 +283,7 @@ run_again (GmRegion *r, GError **error)
   r->filling = false;
   gm_random_set_state (random);
   gm_grad_set_enabled (grad);
+  gm_autocast_set (autocast);
   ok = ok && check_second_run (r, error);
   r->filled = ok;
   for (guint i = 0; !ok && i < r->places->len; i++)

@@ -155,6 +155,7 @@ rows_make (size_t *n)
   for (size_t i = 0; i < total; i++) {
     g_assert (i == 0 || strcmp (r[i - 1].name, r[i].name)); /* a name is a row once */
     parse_signature (&r[i]);
+    r[i].autocast = gm_autocast_policy (r[i].name);
   }
   *n = total;
   return r;
@@ -396,6 +397,8 @@ gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *position
       return call_out (api, b, positional, n_positional, names, keywords, n_keywords);
   if (gm_b_failed (b) || !bind (api, b, a, positional, n_positional, names, keywords, n_keywords))
     return gm_give (NULL);
+  if (G_UNLIKELY (b->autocast) && api->autocast && !inplace)
+    gm_autocast_args (api, b, a);
   a[GM_API_MAX_ARGS] = (GmArg){.kind = GM_ARG_INT, .i = inplace ? GM_CALL_INPLACE : GM_CALL_FRESH};
   if (inplace && a[0].kind != GM_ARG_TENSOR)
     return gm_give (gm_arg_fail (api, b, a, 0, "Tensor"));

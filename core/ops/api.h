@@ -37,6 +37,8 @@ typedef enum { GM_API_FUNCTION = 1, GM_API_METHOD = 2, GM_API_INPLACE = 4, GM_AP
 /* FUNCTION: gramme.name.  METHOD: Tensor.name (self is the first argument).  INPLACE: also Tensor.name_, whose
  * result is written into self.  NN: gramme.nn.functional.name.  RESHAPES: Tensor.name_ does not write: self becomes the result. */
 
+typedef enum { GM_AUTOCAST_NONE, GM_AUTOCAST_LOWER, GM_AUTOCAST_F32, GM_AUTOCAST_WIDEST } GmAutocast; /* autocast.def */
+
 typedef struct GmApi {
   const char *name;
   const char *signature; /* "input, dim=None, keepdim=False, *, dtype=None"; "*dims" takes the rest, or one list */
@@ -48,6 +50,7 @@ typedef struct GmApi {
   int n_args, n_positional, star; /* star: index of "*rest" or -1 */
   const char *arg_names[GM_API_MAX_ARGS];
   GmArg defaults[GM_API_MAX_ARGS];
+  uint8_t autocast; /* GmAutocast, filled at start */
 } GmApi;
 
 /* All rows, sorted by name.  Thread: any. */
@@ -59,6 +62,10 @@ const GmApi *gm_api_find (const char *name);
  * arena-like buffer: free with gm_arg_clear. */
 GmArg gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *positional, int n_positional,
                    const char *const *names, const GmArg *keywords, int n_keywords);
+
+/* The dtype that this thread's autocast asks for, GM_N_DTYPES: none.  A builder that executes takes it over when it is made. */
+GmDtype gm_autocast_dtype (void);
+GmDtype gm_autocast_set (GmDtype dtype); /* returns the old one */
 void gm_arg_clear (GmArg *a); /* frees the items of a *result* list, recursively */
 
 #endif

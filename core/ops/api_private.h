@@ -102,6 +102,11 @@ GmVal gm_apply (GmBuilder *b, GmOp op, const GmArg *x, int n);
 #define gm_num_apply(b, op, d, x)                                                                  \
   gm_apply ((b), GM_OP_##op, (const GmArg[]){gm_float_arg (d), gm_tensor_arg (x)}, 2)
 
+/* -- Autocast (autocast.c) --------------------------------------------------------------------- */
+GmAutocast gm_autocast_policy (const char *name);
+/* Casts the bound arguments of a row that has a policy; b->autocast is set. */
+void gm_autocast_args (const GmApi *api, GmBuilder *b, GmArg *args);
+
 /* -- Programs that several files use ----------------------------------------------------------- */
 GmVal gm_mean (GmBuilder *b, GmVal v, const int64_t *dims, int n, bool keepdim); /* api_reduce.c */
 GmVal gm_sqrt_safe (GmBuilder *b, GmVal v); /* slope 0, not infinite, where v is 0 */

@@ -33,7 +33,8 @@ typedef struct {
 
 struct GmBuilder {
   const GmBuilderVtable *vt;
-  GError *error; /* the first; owned by the builder */
+  GError *error;    /* the first; owned by the builder */
+  uint8_t autocast; /* what functions of api.def cast to (autocast.c): a dtype + 1, 0: nothing */
 };
 
 /* Sets the sticky error if there is none yet; returns NULL, so that `return gm_b_fail (...)` works. */

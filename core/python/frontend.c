@@ -300,6 +300,8 @@ set_host (void)
     .set_grad_enabled = package_attr ("gramme", "set_grad_enabled"),
     .is_grad_enabled = package_attr ("gramme", "is_grad_enabled"),
     .set_grad_mode = package_attr ("gramme._core", "set_grad_enabled"),
+    .set_autocast = package_attr ("gramme._core", "set_autocast"),
+    .get_autocast = package_attr ("gramme._core", "get_autocast"),
     .checkpoint = package_attr ("gramme._core", "checkpoint"),
     .function_apply = package_attr ("gramme._core", "function_apply"),
     .context_type = package_attr ("gramme._core", "FunctionCtx"),

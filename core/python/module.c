@@ -16,6 +16,7 @@
 #include "core/python/tensor_number.h"
 #include "core/python/types.h"
 
+#include "core/ops/api.h"
 #include "core/tiles/tiles.h"
 
 /* The front end's: capture and gramme.compile.  Weak, so that an extension without it is a tensor
@@ -116,6 +117,30 @@ set_default_dtype (PyObject *module, PyObject *o)
 }
 
 static PyObject *
+autocast_object (GmDtype dtype)
+{
+  return dtype == GM_N_DTYPES ? Py_NewRef (Py_None) : gm_py_dtype (dtype);
+}
+
+static PyObject *
+get_autocast (PyObject *module, PyObject *unused)
+{
+  return autocast_object (gm_autocast_dtype ());
+}
+
+static PyObject *
+set_autocast (PyObject *module, PyObject *o)
+{
+  GmDtype dtype = GM_N_DTYPES;
+  if (o != Py_None && !gm_py_dtype_get (o, &dtype))
+    return NULL;
+  if (o != Py_None && dtype != GM_BF16 && dtype != GM_F16)
+    return PyErr_Format (PyExc_TypeError, "autocast casts to gramme.bfloat16 or gramme.float16, not to gramme.%s",
+                         gm_dtypes[dtype].torch_name);
+  return autocast_object (gm_autocast_set (dtype));
+}
+
+static PyObject *
 is_tensor (PyObject *module, PyObject *o)
 {
   return PyBool_FromLong (gm_py_tensor_check (o));
@@ -162,6 +187,9 @@ static PyMethodDef functions[] = {
      "set_rng_state(state)\n\nRestores a state of get_rng_state()."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
      "get_default_dtype()\n\nThe dtype of new floating tensors."},
+    {"set_autocast", set_autocast, METH_O,
+     "set_autocast(dtype)\n\nWhat functions cast to on this thread from now on, None: nothing.  Returns the old value."},
+    {"get_autocast", get_autocast, METH_NOARGS, "get_autocast()\n\nWhat functions cast to on this thread, or None."},
     {"set_default_dtype", set_default_dtype, METH_O,
      "set_default_dtype(dtype)\n\nSets the dtype of new floating tensors."},
     {"is_tensor", is_tensor, METH_O, "is_tensor(object)\n\nWhether it is a gramme.Tensor."},

@@ -478,6 +478,7 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
       return &gm_tracker_poison;
   }
   r->builder.where = gm_record_where (r);
+  r->builder.base.autocast = gm_autocast_mode_get (r);
   GmArg result = gm_api_call (api, inplace, &r->builder.base, positional, (int) args->n, names,
                               keywords, n_keywords);
   if (r->builder.base.error) {

@@ -54,11 +54,13 @@ value_text (PyObject *o)
 static char *
 modes_text (uint32_t modes)
 {
-  return g_strdup_printf ("GRAD_MODE %s, FULLGRAPH %s%s, DEFAULT_DTYPE %s",
+  return g_strdup_printf ("GRAD_MODE %s, FULLGRAPH %s%s, DEFAULT_DTYPE %s%s%s",
                           modes & GM_MODE_GRAD ? "on" : "off",
                           modes & GM_MODE_FULLGRAPH ? "on" : "off",
                           modes & GM_MODE_BREAK_RAISES ? ", ERROR_ON_GRAPH_BREAK" : "",
-                          gm_dtypes[(modes >> GM_MODE_DTYPE_SHIFT) & 15].text);
+                          gm_dtypes[(modes >> GM_MODE_DTYPE_SHIFT) & 15].text,
+                          modes >> GM_MODE_AUTOCAST_SHIFT ? ", AUTOCAST " : "",
+                          modes >> GM_MODE_AUTOCAST_SHIFT ? gm_dtypes[(modes >> GM_MODE_AUTOCAST_SHIFT) - 1].text : "");
 }
 
 static char *

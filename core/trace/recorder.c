@@ -433,6 +433,18 @@ gm_grad_mode_set (GmRecorder *r, bool on)
   gm_heap_store (&r->heap, r->modes_id, 0, gm_tracker (r, .kind = &gm_kind_contents, .number = on));
 }
 
+uint8_t
+gm_autocast_mode_get (const GmRecorder *r)
+{
+  return (uint8_t) gm_heap_load (&r->heap, r->modes_id, 2)->number;
+}
+
+void
+gm_autocast_mode_set (GmRecorder *r, uint8_t mode)
+{
+  gm_heap_store (&r->heap, r->modes_id, 2, gm_tracker (r, .kind = &gm_kind_contents, .number = mode));
+}
+
 bool
 gm_break_raises_get (const GmRecorder *r)
 {
@@ -549,10 +561,11 @@ recorder_init (GmRecorder *r, const GmRecordRequest *req)
   r->stress = gm_stress ("rollback");
   r->break_every = req->resumable ? gm_stress_number ("break") : 0;
   gm_api_builder_init (r);
-  r->modes_id = gm_heap_add (&r->heap, 2);
+  r->modes_id = gm_heap_add (&r->heap, 3);
   r->generators_id = gm_heap_add (&r->heap, 1);
   gm_grad_mode_set (r, (req->env.modes & GM_MODE_GRAD) != 0);
   gm_break_raises_set (r, (req->env.modes & GM_MODE_BREAK_RAISES) != 0);
+  gm_autocast_mode_set (r, (uint8_t) (req->env.modes >> GM_MODE_AUTOCAST_SHIFT));
 }
 
 static void

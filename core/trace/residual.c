@@ -416,6 +416,17 @@ guard_distinct (GmRecorder *r)
   }
 }
 
+/* Contexts that were left have put the mode back; if one is open, the thread is told. */
+static void
+leave_autocast (GmRecorder *r)
+{
+  uint8_t mode = gm_autocast_mode_get (r);
+  if (mode == (uint8_t) (r->request->env.modes >> GM_MODE_AUTOCAST_SHIFT))
+    return;
+  const GmTracker *dtype = mode ? gm_from_constant (r, gm_host.dtype_object (mode - 1)) : gm_none (r);
+  gm_effect (r, GM_EFFECT_CALL, gm_host.set_autocast, NULL, &dtype, 1);
+}
+
 /* -- The end of a recording ------------------------------------------------ */
 
 static void
@@ -464,6 +475,7 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
   rec->grad = gm_grad_mode_get (r);
   rec->sets_grad = rec->grad != ((r->request->env.modes & GM_MODE_GRAD) != 0);
   gm_generators_finish (r);
+  leave_autocast (r);
   guard_distinct (r);
   g_autoptr (GPtrArray) effects = gm_effects_merged (r);
   rec->n_effects = effects->len;

@@ -120,6 +120,7 @@ typedef struct {
   /* Context managers and functions that set the grad mode; borrowed, NULL where there is none. */
   PyObject *no_grad, *enable_grad, *set_grad_enabled, *is_grad_enabled;
   PyObject *set_grad_mode; /* the C function that they call */
+  PyObject *set_autocast, *get_autocast; /* those of autocast */
   PyObject *function_apply, *context_type; /* of autograd.Function; borrowed, or NULL */
   PyObject *checkpoint;    /* the C function behind gramme.utils.checkpoint; borrowed, or NULL */
   /* The type of the library's own named tuples, "max values indices": called with a tuple of the
@@ -190,6 +191,7 @@ typedef enum {
   GM_MODE_FULLGRAPH = 2,   /* a break is an error */
   GM_MODE_BREAK_RAISES = 4, /* the same, of this thread at this time: error_on_graph_break */
   GM_MODE_DTYPE_SHIFT = 8, /* the default dtype stands in bits 8 to 15 */
+  GM_MODE_AUTOCAST_SHIFT = 16, /* autocast's dtype + 1 in bits 16 to 23; 0: none */
 } GmMode;
 
 /* A flat program of loads and checks.  Reference-counted; keeps no tensor, user instance, class, function or module

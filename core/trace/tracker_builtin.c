@@ -393,6 +393,26 @@ call_set_grad_enabled (GmRecorder *r, const GmCallArgs *args)
   return gm_from_bool (r, old);
 }
 
+static const GmTracker *
+autocast_now (GmRecorder *r)
+{
+  uint8_t mode = gm_autocast_mode_get (r);
+  return mode ? gm_from_constant (r, gm_host.dtype_object (mode - 1)) : gm_none (r);
+}
+
+/* The function below the context: sets, and returns the old dtype or None. */
+static const GmTracker *
+call_set_autocast (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("set_autocast", 1, 1);
+  const GmTracker *old = autocast_now (r);
+  PyObject *dtype = gm_constant (r, args->args[0]);
+  if (!dtype || (dtype != Py_None && Py_TYPE (dtype) != gm_host.dtype_type))
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "autocast to something that is no dtype");
+  gm_autocast_mode_set (r, dtype == Py_None ? 0 : (uint8_t) (gm_host.dtype_get (dtype) + 1));
+  return old;
+}
+
 /* `fold`: computes from its arguments alone; called on constants. */
 static const struct {
   const char *name;
@@ -544,6 +564,10 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     return v;
   if (fn == gm_host.is_grad_enabled)
     return call_is_grad_enabled (r, args);
+  if (fn == gm_host.set_autocast)
+    return call_set_autocast (r, args);
+  if (fn == gm_host.get_autocast)
+    return autocast_now (r);
   if (fn == gm_host.set_grad_mode)
     return call_set_grad_enabled (r, args);
   for (size_t i = 0; i < G_N_ELEMENTS (functions); i++)

@@ -188,6 +188,7 @@ TEST_FILES = \
   tests/trace/programs_exceptions.py \
   tests/trace/programs_functions.py \
   tests/trace/programs_objects.py \
+  tests/trace/test_autocast.py \
   tests/trace/test_bodies.py \
   tests/trace/test_breaks.py \
   tests/trace/test_callable_backends.py \

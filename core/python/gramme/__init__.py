@@ -34,6 +34,7 @@ globals().update(_core.dtypes)  # float32, int64 ... and their aliases; from her
 
 from gramme import autograd, compiler
 from gramme._compile import compile
+from gramme.amp import autocast, get_autocast_dtype, is_autocast_available, is_autocast_enabled
 from gramme.compare import allclose, equal, is_floating_point, isclose, numel
 from gramme.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from gramme.limits import finfo, iinfo

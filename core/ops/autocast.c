@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * autocast.c -- functions that run in a smaller dtype while the program asks for it.
+ *
+ * The arguments of a call are cast before its row runs, through the same builder: eager executes the
+ * casts, a recording has them as nodes, and gradients go through them.  What the dtype is stands in
+ * the builder, so that a recording follows its own program and not the thread that records.
+ * Not done: to keep the cast of a weight for its next use.  The sum of its gradients would then be
+ * taken in the smaller dtype.
+ */
+#include "core/ops/api_private.h"
+
+#include <string.h>
+
+static _Thread_local uint8_t now;
+
+GmDtype
+gm_autocast_dtype (void)
+{
+  return now ? (GmDtype) (now - 1) : GM_N_DTYPES;
+}
+
+GmDtype
+gm_autocast_set (GmDtype dtype)
+{
+  GmDtype old = gm_autocast_dtype ();
+
+  now = dtype == GM_N_DTYPES ? 0 : (uint8_t) (dtype + 1);
+  return old;
+}
+
+static const struct {
+  const char *name;
+  GmAutocast policy;
+} rows[] = {
+#define AUTOCAST(name, policy) { #name, GM_AUTOCAST_##policy },
+#include "core/ops/autocast.def"
+};
+
+GmAutocast
+gm_autocast_policy (const char *name)
+{
+  for (size_t i = 0; i < G_N_ELEMENTS (rows); i++)
+    if (strcmp (rows[i].name, name) == 0)
+      return rows[i].policy;
+  return GM_AUTOCAST_NONE;
+}
+
+/* The dtype of a tensor that autocast may change; GM_N_DTYPES for all others. */
+static GmDtype
+eligible (GmBuilder *b, const GmArg *a)
+{
+  GmDtype d = a->kind == GM_ARG_TENSOR ? (GmDtype) gm_b_meta (b, a->v)->dtype : GM_N_DTYPES;
+
+  return d == GM_F32 || d == GM_F16 || d == GM_BF16 ? d : GM_N_DTYPES;
+}
+
+static GmDtype
+widest (GmBuilder *b, const GmArg *args, int n, GmDtype so_far)
+{
+  for (int i = 0; i < n; i++) {
+    GmDtype d = args[i].kind == GM_ARG_LIST ? widest (b, args[i].items, args[i].n, so_far) : eligible (b, &args[i]);
+    if (d != GM_N_DTYPES)
+      so_far = so_far == GM_N_DTYPES || so_far == d ? d : GM_F32;
+  }
+  return so_far;
+}
+
+/* Lists are those of this call: whoever converted the arguments made them for it. */
+static void
+cast (GmBuilder *b, GmArg *args, int n, GmDtype to)
+{
+  for (int i = 0; i < n; i++) {
+    if (args[i].kind == GM_ARG_LIST)
+      cast (b, args[i].items, args[i].n, to);
+    else if (eligible (b, &args[i]) != GM_N_DTYPES)
+      args[i].v = gm_b_cast (b, args[i].v, to);
+  }
+}
+
+void
+gm_autocast_args (const GmApi *api, GmBuilder *b, GmArg *args)
+{
+  GmDtype to = api->autocast == GM_AUTOCAST_LOWER ? (GmDtype) (b->autocast - 1)
+               : api->autocast == GM_AUTOCAST_F32 ? GM_F32
+                                                  : widest (b, args, api->n_args, GM_N_DTYPES);
+
+  if (to != GM_N_DTYPES)
+    cast (b, args, api->n_args, to);
+}
