@@ -197,6 +197,12 @@ TEST_FILES = \
   tests/trace/test_fact_table.py \
   tests/trace/test_guards.py \
   tests/trace/test_programs.py \
+  tests/trace/programs_hooks.py \
+  tests/trace/test_graph_passes.py \
+  tests/trace/test_modules.py \
+  tests/trace/test_statements_ckpt.py \
+  tests/trace/test_statements_hook.py \
+  tests/trace/test_statements_side.py \
   tests/trace/test_random_programs.py \
   tests/trace/test_resume.py \
   tests/trace/test_versions.py \
