@@ -170,6 +170,7 @@ TEST_FILES = \
   tests/python/test_tools.py \
   tests/rollback.sh \
   tests/style/floors.py \
+  tests/style/listed.py \
   tests/style/statements.py \
   tests/style/statements.txt \
   tests/tally.py \

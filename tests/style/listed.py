@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every source and test is named in a makefile: what is not would be missing from the tarball, and nobody would notice."""
+
+import glob
+import os
+import sys
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+ENDINGS = (".c", ".h", ".def", ".py", ".sh", ".gm", ".want", ".mk")
+
+
+def makefiles():
+    found = [os.path.join(ROOT, "Makefile.am")]
+    for folder in ("core", "plugins", "tools", "tests", "tests/unit", "examples"):
+        found += glob.glob(os.path.join(ROOT, folder, "*.mk"))
+    words = set()
+    for path in found:
+        with open(path) as file:
+            words.update(file.read().replace("\\", " ").replace("$(srcdir)/", "").split())
+    return words
+
+
+def main():
+    words, passed, failed = makefiles(), 0, 0
+    for top in ("core", "plugins", "plugin-api", "tools", "tests", "bench", "examples"):
+        for folder, inner, names in os.walk(os.path.join(ROOT, top)):
+            inner[:] = [name for name in inner if not name.startswith((".", "__pycache__", "build"))]
+            for name in sorted(names):
+                path = os.path.relpath(os.path.join(folder, name), ROOT)
+                if not name.endswith(ENDINGS):
+                    continue
+                known = path in words or any("*" in w and glob.fnmatch.fnmatch(path, w) for w in words)
+                if not known:
+                    print(f"{path} is named in no makefile: add it to the list of its folder")
+                passed, failed = passed + known, failed + (not known)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
