@@ -190,6 +190,7 @@ EXTENSION_SOURCES = \
   core/trace/insn_operator.c \
   core/trace/insn_stack.c \
   core/trace/insns.c \
+  core/trace/key_index.c \
   core/trace/keys.c \
   core/trace/liveness.c \
   core/trace/itertools.c \
@@ -242,6 +243,7 @@ EXTENSION_SOURCES = \
   core/trace/heap.h \
   core/trace/insns.h \
   core/trace/iterator.h \
+  core/trace/key_index.h \
   core/trace/liveness.h \
   core/trace/object.h \
   core/trace/recorder.h \
@@ -262,6 +264,7 @@ EXTENSION_SOURCES = \
   core/python/code_cache.c \
   core/python/construct.c \
   core/python/control.c \
+  core/python/counters.c \
   core/python/decode.c \
   core/python/dict_version.c \
   core/python/dlpack.c \
@@ -294,6 +297,7 @@ EXTENSION_SOURCES = \
   core/python/code_cache.h \
   core/python/construct.h \
   core/python/control.h \
+  core/python/counters.h \
   core/python/cpython.h \
   core/python/decode.h \
   core/python/dict_version.h \
@@ -337,7 +341,9 @@ package__dynamodir = $(pythondir)/gramme/_dynamo
 package__dynamo_PYTHON = \
   core/python/gramme/_dynamo/__init__.py \
   core/python/gramme/_dynamo/comptime.py \
-  core/python/gramme/_dynamo/config.py
+  core/python/gramme/_dynamo/config.py \
+  core/python/gramme/_dynamo/run.py \
+  core/python/gramme/_dynamo/utils.py
 package__dynamo_backendsdir = $(pythondir)/gramme/_dynamo/backends
 package__dynamo_backends_PYTHON = \
   core/python/gramme/_dynamo/backends/__init__.py \

@@ -18,7 +18,7 @@ LDADD = libgramme.la $(GLIB_LIBS) $(CHECK_LIBS) -lm
 
 # Python programs, plain and compiled; the same once more with every instruction undone and done again,
 # with a graph break before each, and with each guard failing once.
-TESTS += tests/python.sh tests/trace.sh tests/aot.sh tests/rollback.sh tests/breaks.sh tests/guards.sh tests/state.sh tests/graph/run.py tests/plugin/headers.sh tests/style/floors.py tests/style/listed.py tests/style/statements.py
+TESTS += tests/python.sh tests/trace.sh tests/aot.sh tests/rollback.sh tests/breaks.sh tests/guards.sh tests/state.sh tests/cpython.sh tests/graph/run.py tests/plugin/headers.sh tests/style/floors.py tests/style/listed.py tests/style/statements.py
 EXTRA_DIST += $(TEST_FILES)
 
 # Long campaigns: run by hand, results in bench/RESULTS.md.
@@ -33,6 +33,9 @@ check-nightly: all $(check_PROGRAMS)
 check-pythons:
 	$(srcdir)/build-aux/check-pythons "$(abs_builddir)/pythons"
 
+# CPython's own test modules with every function captured, against plain Python: tests/cpython/run.py says more.
+check-cpython: all
+	./in-tree python3 -B $(srcdir)/tests/cpython/run.py $(CPYTHON_MODULES); status=$$?; test $$status = 77 || exit $$status
 # make check PYTHONS="A B" does both.
 check-local:
 	@test -z "$(PYTHONS)" || PYTHONS="$(PYTHONS)" $(MAKE) check-pythons
@@ -47,4 +50,4 @@ check-sanitizers:
 tally:
 	@$(PYTHON) $(srcdir)/tests/tally.py $(TEST_LOGS)
 
-.PHONY: check-nightly check-pythons check-leaks check-sanitizers tally
+.PHONY: check-cpython check-nightly check-pythons check-leaks check-sanitizers tally

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * run.c -- `gramme run`: a Python script with a default back end.
+ * run.c -- `gramme run`: a Python script with a default back end, or with every function captured.
  *
  * The name is checked against the registry first, so that a misspelt one fails at once and not
  * after the script's imports.  Then this process becomes Python: signals, standard streams and the
@@ -64,13 +64,17 @@ int
 gm_tool_run_script (int argc, char **argv)
 {
   int i = 1;
+  bool capture_all = false;
   for (; i < argc && argv[i][0] == '-'; i++) {
     const char *name = NULL;
     if (strcmp (argv[i], "--backend") == 0 && i + 1 < argc)
       name = argv[++i];
     else if (g_str_has_prefix (argv[i], "--backend="))
       name = argv[i] + strlen ("--backend=");
-    else
+    else if (strcmp (argv[i], "--capture-all") == 0) {
+      capture_all = true;
+      continue;
+    } else
       return gm_tool_misused (
           argv[0], strcmp (argv[i], "--backend") == 0 ? "%s wants a name" : "there is no option %s",
           argv[i]);
@@ -84,7 +88,14 @@ gm_tool_run_script (int argc, char **argv)
     fprintf (stderr, "gramme %s: %s cannot be read: %s\n", argv[0], argv[i], g_strerror (errno));
     return 1;
   }
-  return gm_tool_exec_python (argv[i], argv + i + 1);
+  if (!capture_all)
+    return gm_tool_exec_python (argv[i], argv + i + 1);
+  g_autoptr (GPtrArray) args = g_ptr_array_new ();
+  g_ptr_array_add (args, "gramme._dynamo.run");
+  for (; argv[i]; i++)
+    g_ptr_array_add (args, argv[i]);
+  g_ptr_array_add (args, NULL);
+  return gm_tool_exec_python ("-m", (char **) args->pdata);
 }
 
 int

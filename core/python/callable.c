@@ -101,7 +101,7 @@ out:
   if (result && e->sets_grad)
     gm_grad_set_enabled (e->grad);
   if (result && e->rest)
-    result = gm_continuation_run (e, target->func->func_globals, result, tail);
+    gm_tail_continue (tail, e, target->func->func_globals, g_steal_pointer (&result));
   gm_entry_unref (e);
   return result;
 }
@@ -224,7 +224,7 @@ call_compiled (GmCompiled *self, PyObject *const *args, size_t nargsf, PyObject 
     gm_hook_end (scope);
     return result;
   }
-  if (G_UNLIKELY (tail.point))
+  if (G_UNLIKELY (gm_tail_pending (&tail)))
     return gm_tail_run (self->config, &tail);
   return result;
 }

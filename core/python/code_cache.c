@@ -4,6 +4,7 @@
 #include "core/python/cpython.h"
 
 #include "core/python/callable_backend.h"
+#include "core/python/counters.h"
 #include "core/python/decode.h"
 #include "core/python/errors.h"
 #include "core/python/resume_call.h"
@@ -112,6 +113,7 @@ gm_entry_unref (GmEntry *e)
 {
   if (!e || !g_atomic_ref_count_dec (&e->refs))
     return;
+  gm_count_retired (e->hits);
   gm_guards_unref (e->guards);
   if (e->plan)
     gm_plan_unref (e->plan);
@@ -296,6 +298,21 @@ gm_code_cache_count (const GmCodeCache *cache, const GmConfig *config)
   uint32_t n = 0;
   for (uint32_t i = 0; i < cache->snapshot->n; i++)
     n += cache->snapshot->entries[i]->config == config;
+  return n;
+}
+
+uint64_t
+gm_code_cache_hits (void)
+{
+  uint64_t n = 0;
+  GHashTableIter it;
+  void *key;
+  g_hash_table_iter_init (&it, live_caches);
+  while (g_hash_table_iter_next (&it, &key, NULL)) {
+    const GmSnapshot *s = ((const GmCodeCache *) key)->snapshot;
+    for (uint32_t i = 0; i < s->n; i++)
+      n += s->entries[i]->hits;
+  }
   return n;
 }
 

@@ -86,6 +86,9 @@ typedef struct GmCodeCache {
   GArray *breaks;     /* GmBreakRecord */
   uint32_t misses;
   bool limit_warned;
+  uint8_t hook_all;        /* the same while every function is captured */
+  uint8_t counted;         /* see counters.c: what was counted of it ... */
+  uint32_t counted_in;     /* ... since which reset */
   uint8_t hook;            /* what the hook has decided about frames of this code: see hook.c */
   GHashTable *resumes;     /* of an original code object: its points, see resume_code.h; or NULL */
   struct GmOrigin *origin; /* of a resume function's: what it was made from; or NULL */
@@ -106,6 +109,8 @@ void gm_code_cache_add (GmCodeCache *cache, GmEntry *entry);
 /* Drops the entries that can never fit again. */
 void gm_code_cache_prune (GmCodeCache *cache);
 uint32_t gm_code_cache_count (const GmCodeCache *cache, const GmConfig *config);
+/* Calls that entries have answered: of all caches that live. */
+uint64_t gm_code_cache_hits (void);
 /* Drops all entries and breaks, of one code object or of all that live. */
 void gm_code_cache_reset (GmCodeCache *cache);
 void gm_code_cache_reset_all (void);

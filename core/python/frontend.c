@@ -16,6 +16,7 @@
 #include "core/python/autograd_py.h"
 #include "core/python/callable_backend.h"
 #include "core/python/control.h"
+#include "core/python/counters.h"
 #include "core/python/dict_version.h"
 #include "core/python/frontend.h"
 #include "core/python/graph_object.h"
@@ -365,13 +366,15 @@ tell_break (Job *job, const GmBreakInfo *why)
     return;
   g_autofree char *text = gm_report_break_text (why);
   gm_log (GM_LOG_GRAPH_BREAKS, "%s", text);
+  gm_count_break (job->cache, why->id, why->message);
   remember_break (job, why->id, text, false);
 }
 
 /* A break after which nothing is left but plain Python: raises for fullgraph, else warns, the first time. */
 static void
-tell_stop (Job *job, GmBreak id, const char *text)
+tell_stop (Job *job, GmBreak id, const char *message, const char *text)
 {
+  gm_count_break (job->cache, id, message);
   gm_log (GM_LOG_GRAPH_BREAKS, "%s", text);
   if (job->stop && job->stop->error) { /* each time: nothing of it is kept */
     PyErr_SetString (gm_py_unsupported, text);
@@ -381,7 +384,7 @@ tell_stop (Job *job, GmBreak id, const char *text)
   remember_break (job, id, text, true);
   if (job->target->fullgraph)
     PyErr_SetString (gm_py_unsupported, text);
-  else if (job->cache->breaks->len > before && !job->cache->origin && !job->target->hooked) /* raises, if the user wants that */
+  else if (job->cache->breaks->len > before && !job->cache->origin && !job->target->hooked && !gm_hook_all ()) /* raises, if the user wants that */
     PyErr_WarnFormat (gm_py_break_warning, 1, "%s\n  the function runs as plain Python", text);
 }
 
@@ -433,7 +436,7 @@ past_limit (Job *job, const char *reason)
 {
   if (gm_code_cache_count (job->cache, job->target->config) < GM_MAX_ENTRIES)
     return false;
-  if (!job->cache->limit_warned && !job->target->hooked && !gm_stress ("guards")) {
+  if (!job->cache->limit_warned && !job->target->hooked && !gm_hook_all () && !gm_stress ("guards")) {
     job->cache->limit_warned = true;
     PyErr_WarnFormat (gm_py_break_warning, 1,
                       "%U() has been compiled for %d different kinds of calls, and no more will be (the recompile limit): these stay in "
@@ -507,10 +510,11 @@ fail_each (const Job *job, GmEntry *e)
 }
 
 static GmEntry *
-finish (Job *job, GmCompile *c, char *reason)
+finish (Job *job, GmCompile *c, char *reason, bool again)
 {
   static const char letters[] = "drsfjpla";
   GmEntry *e = g_steal_pointer (&job->entry);
+  gm_count_entry (job->cache, again);
   if (job->rec->broke)
     tell_break (job, job->rec->broke);
   for (size_t i = 0; i < G_N_ELEMENTS (e->times); i++)
@@ -576,8 +580,13 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
   GmCodeCache *cache = target->cache;
   Job job = { .target = target, .cache = cache, .env = env, .locals = locals };
   cache->misses++;
+  gm_count_miss ();
   gm_code_cache_prune (cache);
   if (!target->fullgraph && break_count (cache, target->config) >= MAX_BREAKS)
+    return NULL;
+  bool warned = cache->limit_warned || target->hooked || gm_hook_all ();
+  bool again = gm_code_cache_count (cache, target->config) > 0;
+  if (warned && past_limit (&job, NULL))
     return NULL;
   g_autofree char *reason = recompile_reason (&job);
   if (past_limit (&job, reason))
@@ -585,6 +594,7 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
   if (gm_log_on (GM_LOG_RECOMPILES))
     log_recompile (&job);
   set_host ();
+  gm_count_frame (cache);
 
   GError *error = NULL;
   GmCompile *c = gm_compile_new ();
@@ -594,16 +604,16 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
   GmEntry *entry = NULL;
   job.effects = effect_policy ();
   if (run_stages (&job, c, &error) && !c->stopped && tell_effects (&job, job.effects))
-    entry = finish (&job, c, g_steal_pointer (&reason));
+    entry = finish (&job, c, g_steal_pointer (&reason), again);
   else if (c->stopped && job.rec->raised)
     PyErr_SetObject ((PyObject *) Py_TYPE (job.rec->raised), job.rec->raised);
   else if (c->stopped && job.stop && job.stop->id != GM_BREAK_NONE) {
     g_autofree char *text = gm_report_break_text (job.stop);
-    tell_stop (&job, job.stop->id, text);
+    tell_stop (&job, job.stop->id, job.stop->message, text);
   } else if (error && g_error_matches (error, GM_ERROR, GM_ERROR_UNSUPPORTED)) {
     g_autofree char *text = g_strdup_printf ("gramme cannot compile %s(): %s", PyUnicode_AsUTF8 (cache->code->co_qualname),
                                              error->message);
-    tell_stop (&job, GM_BREAK_NONE, text);
+    tell_stop (&job, GM_BREAK_NONE, error->message, text);
   } else if (error)
     gm_py_raise (g_steal_pointer (&error));
   g_clear_error (&error);
@@ -662,6 +672,7 @@ static PyObject *
 reset_all (PyObject *module, PyObject *unused)
 {
   gm_code_cache_reset_all ();
+  gm_counters_reset ();
   Py_RETURN_NONE;
 }
 
@@ -708,7 +719,7 @@ gm_py_init_frontend (PyObject *module)
   if (!gm_py_unsupported || !gm_py_break_warning || PyModule_AddObjectRef (module, "Unsupported", gm_py_unsupported) < 0
       || PyModule_AddObjectRef (module, "GraphBreakWarning", gm_py_break_warning) < 0)
     return -1;
-  if (gm_py_init_code_cache () < 0 || gm_py_init_callable (module) < 0 || gm_py_init_resume_point () < 0 || gm_py_init_resume_call () < 0 || gm_py_init_hook (module) < 0
+  if (gm_py_init_code_cache () < 0 || gm_py_init_counters (module) < 0 || gm_py_init_callable (module) < 0 || gm_py_init_resume_point () < 0 || gm_py_init_resume_call () < 0 || gm_py_init_hook (module) < 0
       || gm_py_init_measure (module) < 0)
     return -1;
   return PyModule_AddFunctions (module, functions);

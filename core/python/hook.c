@@ -38,10 +38,12 @@ is_traced (PyThreadState *ts)
   return ts->cframe->use_tracing;
 }
 
-/* Whoever called the hook clears and pops the frame. */
+/* Whoever called the hook pops the frame; its objects go now. */
 static void
 frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
 {
+  for (int i = 0; i < f->f_code->co_nlocalsplus; i++)
+    Py_CLEAR (f->localsplus[i]);
 }
 
 #else
@@ -130,7 +132,10 @@ depth_return (PyThreadState *ts, int lent)
 static __thread struct {
   const GmConfig *config;
   PyCodeObject *pass;
+  PyObject *release; /* items of a tuple that are dropped when `pass` passes, or NULL */
+  uint32_t first, n;
   int suspended;
+  bool all; /* capture every function */
 } thread;
 
 static uint32_t n_scopes, n_captured; /* under the GIL */
@@ -157,6 +162,19 @@ judge (PyCodeObject *code, PyObject *globals)
   if ((code->co_flags & unfit) || (code->co_flags & needed) != needed)
     return HOOK_SKIP;
   if (!file || g_str_has_prefix (file, "<frozen") || (library && g_str_has_prefix (file, library)) || is_ours (globals))
+    return HOOK_SKIP;
+  return HOOK_CANDIDATE;
+}
+
+/* Every function, the user's or a library's; the machinery of imports stays as it is: it runs wherever the first use of a name happens. */
+static G_GNUC_UNUSED HookState
+judge_for_all (PyCodeObject *code, PyObject *globals)
+{
+  const char *file = PyUnicode_AsUTF8 (code->co_filename);
+  const int unfit = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR, needed = CO_OPTIMIZED | CO_NEWLOCALS;
+  if ((code->co_flags & unfit) || (code->co_flags & needed) != needed)
+    return HOOK_SKIP;
+  if (!file || g_str_has_prefix (file, "<frozen importlib") || strstr (file, "/importlib/") || is_ours (globals))
     return HOOK_SKIP;
   return HOOK_CANDIDATE;
 }
@@ -191,6 +209,18 @@ holds_tensor (PyObject *o, int depth)
 
 static _PyFrameEvalFunction before;
 
+/* They may be looked at no more, so None stands in for them. */
+static void
+release (void)
+{
+  PyObject *tuple = thread.release;
+  thread.release = NULL;
+  for (uint32_t i = 0; tuple && i < thread.n; i++) {
+    PyObject **item = &PyTuple_GET_ITEM (tuple, thread.first + i);
+    Py_SETREF (*item, Py_NewRef (Py_None)); /* the frame has another reference: nothing dies here */
+  }
+}
+
 /* The cache of the frame's code if it is to be captured, else NULL. */
 static GmCodeCache *
 candidate (PyThreadState *ts, struct _PyInterpreterFrame *f)
@@ -198,6 +228,7 @@ candidate (PyThreadState *ts, struct _PyInterpreterFrame *f)
   PyCodeObject *code = FRAME_CODE (f);
   if (code == thread.pass) {
     thread.pass = NULL;
+    release ();
     return NULL;
   }
   if (f->owner != FRAME_OWNED_BY_THREAD || f->f_locals || is_traced (ts))
@@ -206,6 +237,11 @@ candidate (PyThreadState *ts, struct _PyInterpreterFrame *f)
   if (!cache) {
     PyErr_Clear ();
     return NULL;
+  }
+  if (thread.all) {
+    if (cache->hook_all == HOOK_UNKNOWN)
+      cache->hook_all = cache->origin ? HOOK_SKIP : judge_for_all (code, f->f_globals);
+    return cache->hook_all == HOOK_CANDIDATE ? cache : NULL;
   }
   if (cache->hook == HOOK_UNKNOWN)
     cache->hook = cache->origin ? HOOK_SKIP : judge (code, f->f_globals);
@@ -245,11 +281,11 @@ evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
   if (plain)
     return run_frame (ts, f, 0);
   const GmSnapshot *s = cache->snapshot;
-  if (s->n == 1 && s->entries[0]->n_nodes == 0 && !s->entries[0]->rest)
+  if (!thread.all && s->n == 1 && s->entries[0]->n_nodes == 0 && !s->entries[0]->rest)
     cache->hook = HOOK_SKIP; /* it computes nothing with tensors */
   n_captured++;
-  frame_drop (ts, f);
-  return tail.point ? gm_tail_run (config, &tail) : result;
+  frame_drop (ts, f); /* the rest has what it needs of it */
+  return gm_tail_pending (&tail) ? gm_tail_run (config, &tail) : result;
 }
 
 static void
@@ -266,9 +302,10 @@ install (bool on)
 GmHookScope
 gm_hook_begin (const GmConfig *config, PyCodeObject *pass)
 {
-  GmHookScope old = { thread.config, thread.pass, depth_lend (PyThreadState_Get ()) };
+  GmHookScope old = { thread.config, thread.pass, thread.release, thread.first, thread.n, depth_lend (PyThreadState_Get ()) };
   thread.config = config;
   thread.pass = pass;
+  thread.release = NULL;
   if (n_scopes++ == 0)
     install (true);
   return old;
@@ -279,9 +316,20 @@ gm_hook_end (GmHookScope scope)
 {
   thread.config = scope.config;
   thread.pass = scope.pass;
+  thread.release = scope.release;
+  thread.first = scope.first;
+  thread.n = scope.n;
   depth_return (PyThreadState_Get (), scope.lent);
   if (--n_scopes == 0)
     install (false);
+}
+
+void
+gm_hook_release (PyObject *tuple, uint32_t first, uint32_t n)
+{
+  thread.release = tuple;
+  thread.first = first;
+  thread.n = n;
 }
 
 void
@@ -301,7 +349,7 @@ gm_hook_skip (PyCodeObject *code)
 {
   GmCodeCache *cache = gm_code_cache_get (code);
   if (cache)
-    cache->hook = HOOK_SKIP;
+    cache->hook = cache->hook_all = HOOK_SKIP;
   else
     PyErr_Clear ();
 }
@@ -311,6 +359,94 @@ gm_hook_set_module (PyObject *type)
 {
   module_type = type && PyType_Check (type) ? (PyTypeObject *) type : NULL;
 }
+
+bool
+gm_hook_all (void)
+{
+  return thread.all;
+}
+
+/* -- Capturing every function ---------------------------------------------------------------------------------------- */
+
+typedef struct {
+  PyObject_HEAD
+  const GmConfig *config; /* owned */
+  GmHookScope before;
+  bool all_before, open;
+} CaptureAll;
+
+/* CaptureAll (backend): a name or a callable. */
+static PyObject *
+capture_all_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+  PyObject *backend;
+  if (!PyArg_ParseTuple (args, "O:CaptureAll", &backend))
+    return NULL;
+  const char *name = PyUnicode_Check (backend) ? PyUnicode_AsUTF8 (backend) : NULL;
+  if (PyErr_Occurred ())
+    return NULL;
+  const GmConfig *config = name ? gm_config_get (name, NULL) : gm_config_for (backend, NULL, NULL);
+  CaptureAll *self = config ? (CaptureAll *) type->tp_alloc (type, 0) : NULL;
+  if (!self) {
+    gm_config_unref (config);
+    return NULL;
+  }
+  self->config = config;
+  return (PyObject *) self;
+}
+
+static PyObject *
+capture_all_enter (PyObject *o, PyObject *unused)
+{
+  CaptureAll *self = (CaptureAll *) o;
+  if (self->open) {
+    PyErr_SetString (PyExc_RuntimeError, "this capture_all() is open already; make another one for each `with`");
+    return NULL;
+  }
+  self->open = true;
+  Py_INCREF (o); /* its configuration is in use */
+  self->all_before = thread.all;
+  self->before = gm_hook_begin (self->config, NULL);
+  thread.all = true;
+  return Py_NewRef (o);
+}
+
+static PyObject *
+capture_all_exit (PyObject *o, PyObject *args)
+{
+  CaptureAll *self = (CaptureAll *) o;
+  if (self->open) {
+    self->open = false;
+    gm_hook_end (self->before);
+    thread.all = self->all_before;
+    Py_DECREF (o);
+  }
+  Py_RETURN_NONE;
+}
+
+static void
+capture_all_dealloc (PyObject *o)
+{
+  gm_config_unref (((CaptureAll *) o)->config);
+  Py_TYPE (o)->tp_free (o);
+}
+
+static PyMethodDef capture_all_methods[] = {
+  { "__enter__", capture_all_enter, METH_NOARGS, "Captures every function that this thread calls from now on." },
+  { "__exit__", capture_all_exit, METH_VARARGS, "What was in force before is in force again." },
+  { NULL },
+};
+
+static PyTypeObject capture_all_type = {
+  PyVarObject_HEAD_INIT (NULL, 0)
+  .tp_name = "gramme._core.CaptureAll",
+  .tp_doc = "CaptureAll(backend): see gramme._dynamo.capture_all.",
+  .tp_basicsize = sizeof (CaptureAll),
+  .tp_flags = Py_TPFLAGS_DEFAULT,
+  .tp_new = capture_all_new,
+  .tp_dealloc = capture_all_dealloc,
+  .tp_methods = capture_all_methods,
+};
 
 /* -- The module's functions ------------------------------------------------------------------------------------------ */
 
@@ -337,5 +473,7 @@ gm_py_init_hook (PyObject *module)
   Py_XDECREF (file);
   Py_XDECREF (os);
   PyErr_Clear (); /* without a file all library code is a candidate */
+  if (PyModule_AddType (module, &capture_all_type) < 0)
+    return -1;
   return PyModule_AddFunctions (module, functions);
 }

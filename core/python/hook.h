@@ -13,6 +13,8 @@
 typedef struct {
   const GmConfig *config;
   PyCodeObject *pass;
+  PyObject *release;
+  uint32_t first, n;
   int lent; /* of the interpreter's depth of calls */
 } GmHookScope;
 
@@ -20,10 +22,16 @@ typedef struct {
  * function that is about to run as Python.  NULL config: nothing is captured, as in code that the user has excluded. */
 GmHookScope gm_hook_begin (const GmConfig *config, PyCodeObject *pass);
 void gm_hook_end (GmHookScope scope);
+/* After gm_hook_begin: the frame that passes has references of its own; then these items of a tuple (borrowed, used by nobody else) are
+ * dropped, so that its objects die when the frame drops them. */
+void gm_hook_release (PyObject *tuple, uint32_t first, uint32_t n);
 
 /* Between these two nothing is captured on this thread: the compiler's own Python code. */
 void gm_hook_suspend (void);
 void gm_hook_unsuspend (void);
+
+/* Whether this thread captures every function: nobody asked for one by name. */
+bool gm_hook_all (void);
 
 /* Frames of this code object run as they are. */
 void gm_hook_skip (PyCodeObject *code);

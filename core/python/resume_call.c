@@ -95,19 +95,37 @@ function_of (GmResumePoint *point, PyObject *globals, PyObject *closure)
   return f;
 }
 
+void
+gm_tail_continue (GmTail *tail, GmEntry *e, PyObject *globals, PyObject *values)
+{
+  if (Py_REFCNT (values) > 1) { /* a constant of the entry: its items are not ours to drop */
+    PyObject *copy = PyTuple_New (PyTuple_GET_SIZE (values));
+    for (Py_ssize_t i = 0; copy && i < PyTuple_GET_SIZE (values); i++)
+      PyTuple_SET_ITEM (copy, i, Py_NewRef (PyTuple_GET_ITEM (values, i)));
+    Py_SETREF (values, copy);
+  }
+  if (values)
+    *tail = (GmTail){ .entry = gm_entry_ref (e), .globals = Py_NewRef (globals), .args = values };
+}
+
 static void
 tail_clear (GmTail *tail)
 {
   gm_resume_point_unref (tail->point);
+  gm_entry_unref (tail->entry);
   Py_XDECREF (tail->globals);
   Py_XDECREF (tail->closure);
   Py_XDECREF (tail->args);
   *tail = (GmTail){ 0 };
 }
 
+static PyObject *run_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values, GmTail *tail);
+
 static PyObject *
 run_tail_once (const GmConfig *config, GmTail *now, GmTail *next)
 {
+  if (now->entry)
+    return run_part (now->entry, now->entry->rest->n - 1, now->globals, now->args, next);
   PyObject *f = function_of (now->point, now->globals, now->closure);
   if (!f)
     return NULL;
@@ -120,6 +138,7 @@ run_tail_once (const GmConfig *config, GmTail *now, GmTail *next)
   }
   if (plain) {
     GmHookScope scope = gm_hook_begin (config, now->point->code);
+    gm_hook_release (now->args, now->first, now->point->n_args);
     result = PyObject_Vectorcall (f, locals, now->point->n_args, NULL);
     gm_hook_end (scope);
   }
@@ -131,7 +150,7 @@ PyObject *
 gm_tail_run (const GmConfig *config, GmTail *tail)
 {
   PyObject *result = NULL;
-  while (tail->point) {
+  while (gm_tail_pending (tail)) {
     GmTail now = *tail;
     *tail = (GmTail){ 0 };
     result = run_tail_once (config, &now, tail);
@@ -181,6 +200,7 @@ call_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values, PyObject
     return NULL;
   PyObject **items = &PyTuple_GET_ITEM (values, p->first), *result = NULL;
   GmHookScope scope = gm_hook_begin (e->config, p->point->code);
+  gm_hook_release (values, p->first, p->n_args);
   if (k == 0) {
     result = PyObject_Vectorcall (f, items, p->n_args, NULL);
   } else {
@@ -212,7 +232,8 @@ run_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values, GmTail *t
   if (p->n_cells && !(closure = closure_of (p, values)))
     return NULL;
   if (p->point->kind == GM_POINT_REST) {
-    *tail = (GmTail){ gm_resume_point_ref (p->point), Py_NewRef (own), closure, Py_NewRef (values), p->first, p->plain };
+    *tail = (GmTail){ .point = gm_resume_point_ref (p->point), .globals = Py_NewRef (own), .closure = closure,
+                      .args = Py_NewRef (values), .first = p->first, .plain = p->plain };
     return NULL;
   }
   result = call_part (e, k, globals, values, closure);
@@ -221,16 +242,9 @@ run_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values, GmTail *t
     Py_XDECREF (closure);
     return result;
   }
-  *tail = (GmTail){ gm_resume_point_ref (p->point->next[marker]), Py_NewRef (own), closure, result, 1, false };
+  *tail = (GmTail){ .point = gm_resume_point_ref (p->point->next[marker]), .globals = Py_NewRef (own), .closure = closure,
+                    .args = result, .first = 1 };
   return NULL;
-}
-
-PyObject *
-gm_continuation_run (GmEntry *e, PyObject *globals, PyObject *values, GmTail *tail)
-{
-  PyObject *result = run_part (e, e->rest->n - 1, globals, values, tail);
-  Py_DECREF (values);
-  return result;
 }
 
 static PyObject *
@@ -240,7 +254,7 @@ chain_call (PyObject *o, PyObject *const *unused, size_t n, PyObject *names)
   const Part *p = &chain->entry->rest->parts[chain->part];
   GmTail tail = { 0 };
   PyObject *result = run_part (chain->entry, chain->part, chain->globals, chain->values, &tail);
-  if (tail.point)
+  if (gm_tail_pending (&tail))
     result = gm_tail_run (chain->entry->config, &tail);
   if (!result || !p->init)
     return result;

@@ -7,9 +7,11 @@
 #include "core/python/code_cache.h"
 #include "core/python/resume_code.h"
 
-/* The rest of a call, not begun: `point`'s function with items first ... of args.  All owned; point NULL: there is none. */
+/* The rest of a call, not begun.  Either `point`'s function with items first ... of args, or what `entry` does after its graph, with args, the
+ * tuple that its ending returned.  All owned; both NULL: there is none. */
 typedef struct GmTail {
   GmResumePoint *point;
+  GmEntry *entry;
   PyObject *globals, *closure, *args;
   uint32_t first;
   bool plain; /* not compiled */
@@ -24,9 +26,15 @@ int gm_continuation_traverse (const GmContinuation *c, visitproc visit, void *ar
 /* Appends the caches of the resume functions that it leads to. */
 void gm_continuation_caches (const GmContinuation *c, GPtrArray *caches);
 
-/* Goes on, for a call of a function with these globals, with `values` (stolen), the tuple that the entry's ending returned.  New reference; or NULL with an exception; or NULL with the rest
- * in *tail, to be run by gm_tail_run when nothing of this call is needed any more: a loop that breaks in each round does not pile up. */
-PyObject *gm_continuation_run (GmEntry *e, PyObject *globals, PyObject *values, GmTail *tail);
+/* To go on, for a call of a function with these globals, with `values` (stolen) when nothing of this call is needed any more: a loop that
+ * breaks in each round does not pile up, and no object that the rest of the function drops is kept alive.  Without memory, an exception is set
+ * and *tail is left empty. */
+void gm_tail_continue (GmTail *tail, GmEntry *e, PyObject *globals, PyObject *values);
+static inline bool
+gm_tail_pending (const GmTail *tail)
+{
+  return tail->point || tail->entry;
+}
 /* Runs it to its end; leaves it empty.  New reference or NULL with an exception. */
 PyObject *gm_tail_run (const GmConfig *config, GmTail *tail);
 

@@ -185,8 +185,10 @@ next_point (const GmCode *code, GmCodeCache *cache, const GmResumePoint *p, uint
   /* Where it jumps to: the ways that lead there share the point. */
   for (uint32_t hops = 0; code->insns[key.insn].op == GM_INSN_JUMP && hops < 8; hops++)
     key.insn = code->insns[key.insn].target;
-  for (uint32_t i = 0; i < p->n_locals; i++)
-    if (gm_liveness_live (live, key.insn, p->locals[i]))
+  const GmInsn *step = &code->insns[p->insn];
+  bool unbinds = step->op == GM_INSN_DELETE_FAST || step->op == GM_INSN_LOAD_FAST_AND_CLEAR;
+  for (uint32_t i = 0; i < p->n_locals; i++) /* also what is read no more: it keeps its object alive */
+    if (gm_liveness_live (live, key.insn, p->locals[i]) || !unbinds || step->arg != p->locals[i])
       locals[key.n_locals++] = p->locals[i];
   return point_get (code, cache, &key, why);
 }

@@ -98,6 +98,10 @@ gm_global_store (GmRecorder *r, PyObject *dict, PyObject *name, const GmTracker 
   const GmTracker *globals = globals_of (r, dict);
   if (globals == NULL)
     return;
+  PyObject *old = PyDict_GetItemWithError (dict, name);
+  if (old)
+    gm_dropped_object (r, old);
+  gm_dropped (r, gm_attrs_get (r, globals, name));
   gm_attrs_set (r, globals, name, value);
   if (value == NULL)
     value = &gm_tracker_null;

@@ -142,6 +142,11 @@ gm_key_equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key)
       gm_record_break_exception (r);
     return same == 1;
   }
+  if (!gm_key_still (r, stored)) { /* the table has its old hash */
+    gm_record_break (r, GM_BREAK_SUBSCRIPT, "dict or set with a key that has changed",
+                     gm_type_text (r, key));
+    return false;
+  }
   Py_hash_t a, b;
   if (!gm_key_hash (r, stored, &a) || !gm_key_hash (r, key, &b)) {
     gm_record_break (r, GM_BREAK_SUBSCRIPT, "dict or set", gm_type_text (r, key));
@@ -161,4 +166,58 @@ gm_key_can_be_built (GmRecorder *r, const GmTracker *key)
 {
   return key->kind != &gm_kind_object || gm_value_of (key) != key || gm_key_is_identity (r, key)
          || gm_class_made (r, (PyObject *) key->data) == NULL;
+}
+
+/* -- Until the residual stores it ------------------------------------------ */
+
+/* What a key of the user's was when it was stored. */
+typedef struct {
+  GmHeapMark heap;
+  uint32_t n_effects;
+  bool captures; /* __hash__ or __eq__ reads variables around it, which the residual fills late */
+} Stored;
+
+static bool
+captures (GmRecorder *r, const GmTracker *k, const char *name)
+{
+  PyObject *found = NULL;
+  if (r->made && g_hash_table_contains (r->made, k->data)) /* a class that is made here */
+    return true;
+  return gm_object_how (r, k, name, &found) == GM_HOW_PYTHON && PyFunction_Check (found)
+         && PyFunction_GET_CLOSURE (found) != NULL;
+}
+
+static bool
+runs_code (GmRecorder *r, const GmTracker *k)
+{
+  return k->kind == &gm_kind_object && !is_identity_object (r, k);
+}
+
+void
+gm_key_stored (GmRecorder *r, const GmTracker *key)
+{
+  key = gm_realize (r, key);
+  if (r->stop || !runs_code (r, key))
+    return;
+  const Stored *old = g_hash_table_lookup (r->user_keys, key);
+  if (old && old->heap.writes <= r->heap.journal.len) /* the first time counts; but not of what was undone */
+    return;
+  Stored *s = gm_arena_new0 (r->arena, Stored);
+  bool any = captures (r, key, "__hash__") || captures (r, key, "__eq__");
+  *s = (Stored){ gm_heap_mark (&r->heap), r->effects->len, any };
+  g_hash_table_insert (r->user_keys, (gpointer) key, s);
+}
+
+bool
+gm_key_still (GmRecorder *r, const GmTracker *key)
+{
+  const Stored *s = g_hash_table_lookup (r->user_keys, key);
+  if (s == NULL) /* runs no code, or existed already and was not stored */
+    return true;
+  if (s->captures || r->effects->len != s->n_effects)
+    return false;
+  for (uint32_t i = s->heap.writes; i < r->heap.journal.len; i++)
+    if (r->heap.journal.writes[i].container == key->id)
+      return false;
+  return true;
 }

@@ -13,6 +13,10 @@ bool gm_key_known (GmRecorder *r, const GmTracker *key);
 bool gm_key_is_identity (GmRecorder *r, const GmTracker *key);
 /* Whether a look-up of `key` finds the entry of `stored`; both are known. */
 bool gm_key_equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key);
+/* A container that is made here gets the key: what its __hash__ and __eq__ may see is remembered. */
+void gm_key_stored (GmRecorder *r, const GmTracker *key);
+/* Whether they see the same at the end, when the residual stores it. */
+bool gm_key_still (GmRecorder *r, const GmTracker *key);
 /* hash (key) where it depends on no address; false without a break: it does. */
 bool gm_key_hash (GmRecorder *r, const GmTracker *key, Py_hash_t *hash);
 /* Whether the residual can make a dict or set with the key: a __hash__ of a class that it makes as

@@ -171,6 +171,38 @@ gm_liveness_live (const GmLiveness *l, uint32_t insn, uint32_t slot)
 }
 
 bool
+gm_liveness_finds_empty (const GmCode *code, uint32_t insn, uint32_t slot, bool empty)
+{
+  g_autofree uint8_t *seen = g_new0 (uint8_t, code->n_insns);
+  g_autoptr (GArray) work = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  g_array_append_val (work, insn);
+  bool found = false;
+  while (work->len > 0 && !found) {
+    uint32_t k = g_array_index (work, uint32_t, work->len - 1);
+    g_array_set_size (work, work->len - 1);
+    if (k >= code->n_insns || seen[k])
+      continue;
+    seen[k] = 1;
+    const GmInsn *i = &code->insns[k];
+    uint32_t next = k + 1;
+    bool here = i->arg == slot;
+    if (i->op == GM_INSN_DELETE_DEREF && here)
+      found = true;
+    if (i->op == GM_INSN_LOAD_DEREF && here && empty)
+      found = true;
+    if (i->handler)
+      g_array_append_val (work, code->handlers[i->handler - 1].target);
+    if (i->op == GM_INSN_STORE_DEREF && here && empty)
+      continue;
+    if (falls_through (i))
+      g_array_append_val (work, next);
+    if (gm_insns[i->op].operand == GM_OPERAND_JUMP)
+      g_array_append_val (work, i->target);
+  }
+  return found;
+}
+
+bool
 gm_liveness_handling (const GmLiveness *l, uint32_t insn)
 {
   return l->levels[insn] > 1;

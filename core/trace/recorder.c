@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/trace/exception.h"
 #include "core/trace/insns.h"
+#include "core/trace/key_index.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -354,6 +355,16 @@ gm_record_break_exception (GmRecorder *r)
   return gm_raise_pending (r);
 }
 
+#define MAX_MIB 128
+#define MAX_BYTES ((size_t) MAX_MIB << 20)
+
+void
+gm_record_limit_memory (GmRecorder *r)
+{
+  if (G_UNLIKELY (gm_arena_bytes (r->arena) + r->kept_bytes > MAX_BYTES))
+    gm_record_break (r, GM_BREAK_MEMORY_LIMIT, G_STRINGIFY (MAX_MIB));
+}
+
 PyObject *
 gm_record_keep (GmRecorder *r, PyObject *o)
 {
@@ -364,6 +375,9 @@ PyObject *
 gm_record_take (GmRecorder *r, PyObject *o)
 {
   g_ptr_array_add (r->refs, o);
+  if (PyUnicode_CheckExact (o) || PyBytes_CheckExact (o))
+    r->kept_bytes += PyBytes_CheckExact (o) ? (size_t) PyBytes_GET_SIZE (o)
+                                            : (size_t) PyUnicode_GET_LENGTH (o) * PyUnicode_KIND (o);
   return o;
 }
 
@@ -523,6 +537,7 @@ gm_record_loop (GmRecorder *r, const GmFrame *until, GmRecording *rec)
       g_autofree char *n = g_strdup_printf ("%u", max);
       gm_record_break (r, GM_BREAK_LOOP_LIMIT, n);
     }
+    gm_record_limit_memory (r);
     if (G_UNLIKELY (r->graph->nodes->len > max_nodes)) {
       g_autofree char *n = g_strdup_printf ("%u", max_nodes);
       gm_record_break (r, GM_BREAK_GRAPH_LIMIT, n);
@@ -555,6 +570,7 @@ recorder_init (GmRecorder *r, const GmRecordRequest *req)
   r->refs = g_ptr_array_new_with_free_func (unref_object);
   r->buffers = g_ptr_array_new_with_free_func (g_free);
   r->by_real = g_hash_table_new (NULL, NULL);
+  r->user_keys = g_hash_table_new (NULL, NULL);
   r->source_index = g_hash_table_new (gm_source_hash, gm_source_equal);
   r->guard_index = g_hash_table_new_full (gm_guard_hash, gm_guard_equal, NULL, NULL);
   r->graph = gm_graph_new ("graph", NULL); /* it outlives the recorder: stages after r take it */
@@ -582,8 +598,10 @@ recorder_free (void *data)
   g_ptr_array_unref (r->sources);
   g_ptr_array_unref (r->wrapped);
   g_hash_table_unref (r->by_real);
+  g_hash_table_unref (r->user_keys);
   g_hash_table_unref (r->source_index);
   g_hash_table_unref (r->guard_index);
+  gm_key_index_clear (r);
   Py_XDECREF (r->raised);
   Py_XDECREF (r->comptime);
   g_ptr_array_unref (r->refs);

@@ -110,6 +110,7 @@ struct GmRecorder {
   GPtrArray *wrapped; /* GmTracker with real objects and identity, in order */
   GArray *mutated;    /* GmValueId that were written in place */
   GPtrArray *refs;    /* PyObject: everything that must live as long as the recorder */
+  size_t kept_bytes;  /* of the strings among them */
   /* see class_made.c: NULL until needed; nothing refers to what a rollback leaves in them */
   GHashTable *made;        /* PyTypeObject -> GmTracker */
   GHashTable *stand_ins;   /* PyObject -> GmTracker */
@@ -125,6 +126,10 @@ struct GmRecorder {
   GmBuilderVtable vtable;
   uint32_t n_frames;
   const GmTracker *stopped_value; /* result of a nested run; set and read at once */
+  PyObject *plain_keys; /* the dict whose keys were found to run no code when compared; borrowed */
+  GHashTable *user_keys; /* see keys.c: a key with a __hash__ of the user's -> what it was */
+  const GmTracker *indexed; /* contents whose keys `index` has; or NULL */
+  PyObject *index;          /* see key_index.h */
   uint32_t nesting; /* containers being looked through; as before when an operation ends */
   /* comptime: the session of the call that runs now; the instruction that ran the last one, which no rollback forgets */
   PyObject *comptime;
@@ -152,6 +157,8 @@ uint64_t gm_record_effect_hash (GmRecorder *r, const GmEffect *e);
 
 /* Sets the break unless there is one; all arguments are strings.  Returns poison. */
 const GmTracker *gm_record_break (GmRecorder *r, GmBreak why, ...);
+/* Breaks when trackers and strings take too much memory: a container that grows in a loop is copied in each round. */
+void gm_record_limit_memory (GmRecorder *r);
 /* A pending Python exception is raised in the region (and cleared). */
 const GmTracker *gm_record_break_exception (GmRecorder *r);
 /* Keeps a reference until the recorder is freed; returns o.  _take steals. */

@@ -58,9 +58,27 @@ cell_in (GmRecorder *r, const GmFrame *f, uint32_t slot)
   return t && t->kind == &gm_kind_cell ? t : NULL;
 }
 
-/* The slots of the bound, live variables, in the order that they have in the original code. */
+/* Something that a weak reference or a finalizer may see die: it lives as long as the variable, which costs nothing, as it exists already. */
+static bool
+is_seen_to_die (const GmTracker *t)
+{
+  return t->source && t->real && PyObject_IS_GC (t->real)
+         && !PyObject_TypeCheck (t->real, gm_host.tensor_type);
+}
+
+/* The instruction that breaks gets it as an operand: it may make a weak reference. */
+static bool
+is_operand (GmRecorder *r, const GmFrame *f, uint32_t depth, const GmTracker *t)
+{
+  for (uint32_t k = 0; k < depth; k++)
+    if (gm_heap_load (&r->heap, f->id, f->code->n_slots + k) == t)
+      return t->kind != &gm_kind_tensor;
+  return false;
+}
+
+/* The slots of the bound variables that are live or held, in the order that they have in the original code. */
 static uint32_t
-live_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t *locals)
+live_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, uint32_t *locals)
 {
   const GmCode *code = f->code;
   const GmLiveness *live = gm_liveness_get (code);
@@ -68,8 +86,9 @@ live_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t *locals)
   uint32_t n = 0;
   for (uint32_t s = 0; s < code->n_slots; s++) {
     const GmTracker *t = gm_heap_load (&r->heap, f->id, s);
-    if (t == NULL || !gm_liveness_live (live, insn, s) ||
-        (is_cell_slot (code, s) && cell_in (r, f, s)))
+    bool held = t && (is_seen_to_die (t) || is_operand (r, f, depth, t));
+    if (t == NULL || t == &gm_tracker_null || (!gm_liveness_live (live, insn, s) && !held)
+        || (is_cell_slot (code, s) && (cell_in (r, f, s) || !gm_liveness_live (live, insn, s))))
       continue;
     uint32_t at = n++;
     for (; rank && at > 0 && rank[locals[at - 1]] > rank[s]; at--)
@@ -95,7 +114,7 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, GPt
   *out = (GmBreakFrame){
     .code = code, .globals = f->globals, .insn = insn, .depth = depth, .locals = locals
   };
-  out->n_locals = live_locals (r, f, insn, locals);
+  out->n_locals = live_locals (r, f, insn, depth, locals);
   for (uint32_t i = 0; i < out->n_locals; i++)
     g_ptr_array_add (values, (gpointer) gm_heap_load (&r->heap, f->id, locals[i]));
   for (uint32_t k = 0; k < depth; k++) {
@@ -115,6 +134,10 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, GPt
       return false;
     if (t == NULL)
       out->away |= 1ull << out->n_cells;
+    /* A resume function has it as a free variable, and would raise NameError instead of UnboundLocalError. */
+    if (t && (code->slots[s].kind & GM_SLOT_CELL)
+        && gm_liveness_finds_empty (code, insn, s, gm_contents_of (r, t) == &gm_tracker_null))
+      return false;
     out->n_cells++;
     g_ptr_array_add (values, (gpointer) (t ? t : gm_cell_new (r, NULL)));
   }
@@ -185,7 +208,8 @@ gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording 
 static bool
 is_final (GmBreak id)
 {
-  return id == GM_BREAK_LOOP_LIMIT || id == GM_BREAK_GRAPH_LIMIT || id == GM_BREAK_STATE_DIFFERS ||
+  return id == GM_BREAK_LOOP_LIMIT || id == GM_BREAK_GRAPH_LIMIT ||
+         id == GM_BREAK_MEMORY_LIMIT || id == GM_BREAK_CALL_SIZE || id == GM_BREAK_STATE_DIFFERS ||
          id == GM_BREAK_GUARD_FAILED_AT_BIRTH;
 }
 

@@ -22,6 +22,7 @@ gm_tracker_add (GmRecorder *r, const GmTracker *init)
 const GmTracker **
 gm_tracker_array (GmRecorder *r, uint32_t n)
 {
+  gm_record_limit_memory (r); /* also within one instruction: set (range (100000)) */
   return gm_arena_newn (r->arena, const GmTracker *, n ? n : 1);
 }
 
@@ -325,6 +326,30 @@ gm_same_or_equal (GmRecorder *r, const GmTracker *a, const GmTracker *b)
   return gm_truth (r, gm_compare (r, Py_EQ, a, b)) && !r->stop;
 }
 
+void
+gm_dropped_object (GmRecorder *r, PyObject *old)
+{
+  PyTypeObject *type = Py_TYPE (old);
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) && (type->tp_finalize || type->tp_del))
+    gm_record_break (r, GM_BREAK_SIDE_EFFECT, "letting go of an object with a finalizer");
+}
+
+void
+gm_dropped (GmRecorder *r, const GmTracker *old)
+{
+  if (old && old->real)
+    gm_dropped_object (r, old->real);
+}
+
+bool
+gm_contents_still (GmRecorder *r, const GmTracker *t, const GmTracker *contents)
+{
+  if (!r->stop && gm_contents_of (r, t) != contents)
+    gm_record_break (r, GM_BREAK_SIDE_EFFECT,
+                     "a container that changes while its items are compared");
+  return !r->stop;
+}
+
 const GmTracker *
 gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
 {
@@ -442,6 +467,8 @@ gm_constant (GmRecorder *r, const GmTracker *t)
   t = gm_realize (r, t);
   if (r->stop || t->kind->constant == NULL)
     return NULL;
+  if (t->kind == &gm_kind_constant) /* the recorder keeps it */
+    return t->real;
   if (r->nesting >= GM_MAX_NESTING)
     return NULL;
   r->nesting++;

@@ -133,6 +133,11 @@ gm_tracker_copy (const GmTracker **to, const GmTracker *const *from, uint32_t n)
 const GmTracker *gm_contents (GmRecorder *r, const GmTracker *const *items, uint32_t n);
 const GmTracker *gm_contents_of (GmRecorder *r, const GmTracker *t);
 void gm_contents_set (GmRecorder *r, const GmTracker *t, const GmTracker *contents);
+/* A container that exists lets go of a value: a break if that could run the user's __del__, as it is replayed later. */
+void gm_dropped (GmRecorder *r, const GmTracker *old);
+void gm_dropped_object (GmRecorder *r, PyObject *old);
+/* False, with a break, if the user's code that ran since `contents` were read has changed them. */
+bool gm_contents_still (GmRecorder *r, const GmTracker *t, const GmTracker *contents);
 
 /* An existing object reached through `source`: lazy, no guard. */
 const GmTracker *gm_wrap_lazy (GmRecorder *r, PyObject *real, const GmSource *source);

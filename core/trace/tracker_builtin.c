@@ -599,6 +599,8 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     v = call_new (r, fn, args);
   else if (Py_IS_TYPE (fn, &PyMethodDescr_Type) || Py_IS_TYPE (fn, &PyWrapperDescr_Type))
     v = call_unbound (r, fn, args);
+  else if (strcmp (module, "sys") == 0 && strcmp (name, "getsizeof") == 0)
+    return gm_record_break (r, GM_BREAK_CALL_SIZE, "getsizeof()");
   return v ? v : gm_record_break (r, GM_BREAK_CALL_C, name);
 }
 

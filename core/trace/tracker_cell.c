@@ -50,6 +50,10 @@ gm_cell_load (GmRecorder *r, const GmTracker *t)
 void
 gm_cell_store (GmRecorder *r, const GmTracker *t, const GmTracker *value)
 {
+  if (t->real && PyCell_GET (t->real))
+    gm_dropped_object (r, PyCell_GET (t->real));
+  if (t->real)
+    gm_dropped (r, gm_contents_of (r, t));
   gm_contents_set (r, t, value ? value : &gm_tracker_null);
   if (t->real)
     gm_effect (r, GM_EFFECT_CELL, NULL, NULL,

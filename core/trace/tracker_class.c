@@ -121,6 +121,20 @@ named_tuple (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   return gm_tuple_new_of (r, type, items, n);
 }
 
+/* A class that C code made with PyType_FromSpec: a heap type as well, but no Python class. */
+static bool
+is_made_in_c (PyTypeObject *type)
+{
+  for (; type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE); type = type->tp_base) {
+    PyObject *new = PyDict_GetItemString (gm_type_dict (type), "__new__");
+    if (type->tp_flags & Py_TPFLAGS_DISALLOW_INSTANTIATION)
+      return true;
+    if (new && PyCFunction_Check (new) && PyCFunction_GET_SELF (new) == (PyObject *) type)
+      return true;
+  }
+  return false;
+}
+
 /* Why instances of the class cannot be made while recording; NULL: they can. */
 static const char *
 refusal (PyTypeObject *type)
@@ -130,6 +144,8 @@ refusal (PyTypeObject *type)
     return "it is abstract";
   if (type->tp_del || type->tp_finalize)
     return "it has a finalizer";
+  if (is_made_in_c (type))
+    return "its __new__ is C code";
   if (PyType_IsSubtype (type, (PyTypeObject *) PyExc_BaseException))
     return gm_exception_is_plain (type) ? NULL : "it holds more than an exception's arguments";
   if (layout == &PyBaseObject_Type || layout == &PyList_Type || layout == &PyDict_Type
@@ -151,6 +167,14 @@ gm_class_new_instance (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args
   if (PyType_IsSubtype (type, (PyTypeObject *) PyExc_BaseException)) {
     return gm_exception_new (r, type, args->args, args->n);
   }
+  bool any = args->n > 0 || args->names;
+  if (any && gm_layout_of (type) == &PyBaseObject_Type
+      && (type->tp_new != PyBaseObject_Type.tp_new || type->tp_init == PyBaseObject_Type.tp_init))
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                            "object.__new__() takes no argument but the class");
+  if (gm_layout_of (type) == &PyTuple_Type && (args->n > 1 || args->names))
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                            "tuple.__new__() takes one iterable and no named argument");
   const GmTracker *storage = gm_storage_new (r, type, args);
   return r->stop ? &gm_tracker_poison : gm_object_new_with (r, type, storage);
 }
@@ -174,6 +198,13 @@ builtin_init (GmRecorder *r, PyTypeObject *type, const GmTracker *object, PyObje
   }
   if (storage->kind == &gm_kind_exception && args->names) {
     gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "named arguments of an exception");
+    return;
+  }
+  bool dict = storage->kind == &gm_kind_dict;
+  if (storage->kind != &gm_kind_exception
+      && (args->n > (dict && gm_is_defaultdict (gm_layout_of (type)) ? 2 : 1)
+          || (args->names && !dict))) {
+    gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "a container's __init__ takes one iterable");
     return;
   }
   GmCallArgs rest = *args;

@@ -240,7 +240,9 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   if (other->kind != &gm_kind_deque)
     return NULL;
   const GmTracker *a = gm_contents_of (r, t), *b = gm_contents_of (r, other);
-  return gm_compare (r, op, gm_tuple_new (r, a->items, a->n), gm_tuple_new (r, b->items, b->n));
+  const GmTracker *v = gm_compare (r, op, gm_tuple_new (r, a->items, a->n),
+                                   gm_tuple_new (r, b->items, b->n));
+  return gm_contents_still (r, t, a) && gm_contents_still (r, other, b) ? v : &gm_tracker_poison;
 }
 
 const GmTracker *

@@ -7,6 +7,7 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
+#include "core/trace/key_index.h"
 #include "core/trace/keys.h"
 #include "core/trace/object.h"
 
@@ -132,10 +133,31 @@ whole (GmRecorder *r, const GmTracker *t)
 static int64_t
 find (GmRecorder *r, const GmTracker *contents, const GmTracker *key)
 {
+  key = gm_realize (r, key);
+  if (key->kind == &gm_kind_constant && PyObject_Hash (key->real) != -1) {
+    int64_t at = gm_key_index_find (r, contents, 2, key->real);
+    if (at != GM_KEY_UNKNOWN)
+      return at;
+  }
+  PyErr_Clear ();
   for (uint32_t i = 0; i < contents->n && !r->stop; i += 2)
     if (gm_key_equals (r, contents->items[i], key))
       return i;
   return -1;
+}
+
+/* Whether a look into the dict runs no code of the user's: no key has an __eq__ of its own. */
+static bool
+keys_are_plain (GmRecorder *r, PyObject *dict)
+{
+  Py_ssize_t pos = 0;
+  PyObject *key, *value;
+  while (dict != r->plain_keys && PyDict_Next (dict, &pos, &key, &value))
+    if (Py_TYPE (key)->tp_flags & Py_TPFLAGS_HEAPTYPE
+        && Py_TYPE (key)->tp_richcompare != PyBaseObject_Type.tp_richcompare)
+      return false;
+  r->plain_keys = dict; /* nothing changes it while we record */
+  return true;
 }
 
 /* The value, or NULL if there is no such key (or after a break). */
@@ -152,6 +174,10 @@ gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
     PyObject *name = Py_NewRef (key->real);
     PyUnicode_InternInPlace (&name);
     return gm_instance_dict_get (r, t, gm_record_take (r, name));
+  }
+  if (t->n == 0 && contents == NULL && !keys_are_plain (r, t->real)) {
+    gm_record_break (r, GM_BREAK_SUBSCRIPT, "dict of objects with an __eq__", gm_type_text (r, key));
+    return NULL;
   }
   if (t->n == 0 && contents == NULL && key->kind == &gm_kind_constant) {
     PyObject *value = PyDict_GetItemWithError (t->real, key->real);
@@ -196,10 +222,16 @@ gm_dict_store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const Gm
   if (at < 0) {
     items[old->n] = gm_realize (r, key);
     items[old->n + 1] = value;
+    gm_key_stored (r, items[old->n]);
   } else {
     items[at + 1] = value; /* the first key stays */
+    if (t->real)
+      gm_dropped (r, old->items[at + 1]);
   }
-  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = n));
+  const GmTracker *contents = gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = n);
+  if (at < 0)
+    gm_key_index_append (r, old, contents, 2);
+  gm_contents_set (r, t, contents);
 }
 
 static void
@@ -248,10 +280,21 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 static void
 setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
 {
-  if (value)
+  if (value) {
     store (r, t, key, value);
-  else if (gm_key_known (r, key) && drop (r, t, key) == NULL)
+    return;
+  }
+  if (!gm_key_known (r, key)) {
+    gm_record_break (r, GM_BREAK_SUBSCRIPT_STORE, "dict", gm_type_text (r, key));
+    return;
+  }
+  const GmTracker *old = drop (r, t, key);
+  if (r->stop)
+    return;
+  if (old == NULL)
     key_error (r, key);
+  else if (t->real)
+    gm_dropped (r, old);
 }
 
 static int64_t
@@ -494,6 +537,8 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
            && (a->items[i + 1] == b->items[at + 1]
                || gm_truth (r, gm_compare (r, Py_EQ, a->items[i + 1], b->items[at + 1])));
   }
+  if (!gm_contents_still (r, t, a) || !gm_contents_still (r, other, b))
+    return &gm_tracker_poison;
   return gm_from_bool (r, same == (op == Py_EQ));
 }
 
@@ -526,6 +571,9 @@ build (GmResidualBuilder *b, const GmTracker *t)
     return true;
   }
   const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);
+  for (uint32_t i = 0; i < contents->n; i += 2)
+    if (!gm_key_still (gm_residual_recorder (b), contents->items[i]))
+      return false;
   gm_residual_emit (b, GM_INSN_BUILD_MAP, 0, NULL);
   gm_residual_allocated (b, t);
   for (uint32_t i = 0; i < contents->n; i += 2) {
@@ -653,11 +701,15 @@ static bool
 view_build (GmResidualBuilder *b, const GmTracker *t)
 {
   static const char *const names[] = { "keys", "values", "items" };
-  PyObject *name = PyUnicode_InternFromString (names[t->number]);
+  if (gm_residual_cached (b, t))
+    return true;
   gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0,
+                    PyDict_GetItemString (gm_type_dict (owner_of (t->items[0])), names[t->number]));
   gm_residual_value (b, t->items[0]);
-  gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0, gm_record_take (gm_residual_recorder (b), name));
-  gm_residual_emit (b, GM_INSN_CALL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
+  gm_residual_allocated (b, t);
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
   return true;
 }
 

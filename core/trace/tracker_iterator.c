@@ -9,6 +9,7 @@
 #include "core/trace/iterator.h"
 
 #include "core/trace/exception.h"
+#include "core/trace/object.h"
 
 const GmTracker *
 gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items, uint32_t n,
@@ -37,9 +38,10 @@ gm_iterator_over (GmRecorder *r, const GmTracker *sequence)
 {
   const GmTracker *of = dict_under (sequence);
   const GmTracker *t = gm_iterator_new (r, GM_ITER_SEQUENCE, &sequence, 1, 0);
-  if (of->kind == &gm_kind_dict && !r->stop) /* remember what it had */
-    gm_contents_set (
-        r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = 0, .data = gm_contents_of (r, of)));
+  if (of->kind == &gm_kind_dict && !r->stop) /* remember what it held */
+    gm_contents_set (r, t,
+                     gm_tracker (r, .kind = &gm_kind_contents, .number = 0, .n = 0,
+                                 .data = gm_contents_of (r, of)));
   return t;
 }
 
@@ -49,6 +51,16 @@ gm_iterator_move (GmRecorder *r, const GmTracker *t, int64_t position)
   gm_contents_set (r, t,
                    gm_tracker (r, .kind = &gm_kind_contents, .number = position,
                                .data = gm_contents_of (r, t)->data));
+}
+
+/* Whether the dict still holds the keys that its iterator has been over and will be; the values may be others. */
+static bool
+same_keys (const GmTracker *a, const GmTracker *b)
+{
+  bool same = a->n == b->n;
+  for (uint32_t i = 0; i < a->n && same && a != b; i += 2)
+    same = a->items[i] == b->items[i];
+  return same;
 }
 
 /* May an iterator that began with other contents not go on?  A dict looks at its size alone, an OrderedDict
@@ -75,9 +87,15 @@ dict_next (GmRecorder *r, const GmTracker *t, const GmTracker *of, int which)
                              : "dictionary changed size during iteration");
     return NULL;
   }
+  if (!same_keys (contents, state->data)) { /* where it goes on depends on the table's history */
+    gm_record_break (r, GM_BREAK_ITERATION, "dict whose keys change");
+    return NULL;
+  }
   if (i >= contents->n)
     return NULL;
-  gm_iterator_move (r, t, state->number + 1);
+  gm_contents_set (r, t,
+                   gm_tracker (r, .kind = &gm_kind_contents, .number = state->number + 1,
+                               .data = contents));
   return which == 2 ? gm_tuple_new (r, &contents->items[i], 2) : contents->items[i + (which == 1)];
 }
 
@@ -96,6 +114,15 @@ item_at (GmRecorder *r, const GmTracker *of, int64_t i)
   if (i >= PyObject_Size (of->real))
     return NULL;
   return gm_from_constant_take (r, PySequence_GetItem (of->real, i));
+}
+
+static bool
+same_items (const GmTracker *a, const GmTracker *b)
+{
+  bool same = a->n == b->n;
+  for (uint32_t i = 0; i < a->n && same; i++)
+    same = a->items[i] == b->items[i];
+  return same;
 }
 
 static const GmTracker *
@@ -154,6 +181,17 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
       return NULL;
     gm_iterator_move (r, t, at + 1);
     return t->items[1]->items[at];
+  case GM_ITER_SET: {
+    const GmTracker *was = t->items[1], *now = gm_contents_of (r, of);
+    if (now != was && now->n != was->n)
+      gm_raise_new (r, PyExc_RuntimeError, "Set changed size during iteration");
+    else if (now != was && !same_items (now, was))
+      gm_record_break (r, GM_BREAK_ITERATION, "set whose elements change");
+    if (r->stop || r->pending || at >= t->items[2]->n)
+      return NULL;
+    gm_iterator_move (r, t, at + 1);
+    return t->items[2]->items[at];
+  }
   case GM_ITER_GETITEM:
     item = gm_getitem (r, of, gm_from_int (r, at));
     if (gm_exception_caught (r, PyExc_IndexError) || gm_exception_caught (r, PyExc_StopIteration))
@@ -268,11 +306,10 @@ emit_at_position (GmResidualBuilder *b, const GmTracker *t, int64_t at)
   const GmTracker *of = t->items[0];
   bool reversed = t->number == GM_ITER_REVERSED, range = of->real && PyRange_Check (of->real);
   bool dict = of->kind == &gm_kind_dict || of->kind == &gm_kind_view;
-  if (dict && at > MAX_STEPS)
-    return false;
-  const GmTracker *began = dict ? gm_contents_of (gm_residual_recorder (b), t)->data : NULL;
-  if (began && keys_differ (dict_under (of), began,
-                            gm_contents_of (gm_residual_recorder (b), dict_under (of))))
+  GmRecorder *r = gm_residual_recorder (b);
+  if (dict
+      && (at > MAX_STEPS
+          || !same_keys (gm_contents_of (r, t)->data, gm_contents_of (r, dict_under (of)))))
     return false; /* made after the change, it would not see it */
   emit_new (b, t, reversed ? &PyReversed_Type : NULL, NULL);
   if (dict)
@@ -285,6 +322,18 @@ emit_at_position (GmResidualBuilder *b, const GmTracker *t, int64_t at)
   return true;
 }
 
+/* Over what is inside of a subclass's instance: iter () of the instance may be something else. */
+static bool
+over_storage (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *of = t->n && t->items[0] ? t->items[0] : NULL;
+  if (of == NULL || (of->kind != &gm_kind_list && of->kind != &gm_kind_dict
+                     && of->kind != &gm_kind_set && of->kind != &gm_kind_tuple))
+    return false;
+  return (of->kind != &gm_kind_tuple && gm_storage_owner (r, of) != NULL)
+         || (of->real && of->source && gm_type_of (r, of) != Py_TYPE (of->real));
+}
+
 /* An empty object of the kind that the iterator walks; nobody else ever holds it. */
 static PyObject *
 empty_of (const GmTracker *of)
@@ -294,6 +343,8 @@ empty_of (const GmTracker *of)
     return PyList_New (0);
   if (of->kind == &gm_kind_dict)
     return PyDict_New ();
+  if (of->kind == &gm_kind_set)
+    return PySet_New (NULL);
   if (of->kind == &gm_kind_view) {
     PyObject *dict = PyDict_New ();
     PyObject *view = dict ? PyObject_CallMethod (dict, views[of->number], NULL) : NULL;
@@ -339,12 +390,20 @@ build (GmResidualBuilder *b, const GmTracker *t)
   GmRecorder *r = gm_residual_recorder (b);
   if (gm_residual_cached (b, t))
     return true;
-  if (t->number > GM_ITER_FILTER)
+  if ((t->number > GM_ITER_FILTER && t->number != GM_ITER_SET) || over_storage (r, t))
     return false;
   const GmTracker *state = gm_contents_of (r, t);
   int64_t at = state->number;
   if (state->items != NULL || (at < 0 && t->number != GM_ITER_ENUMERATE)) {
     emit_ended (b, t);
+  } else if (t->number == GM_ITER_SET) {
+    if (at > MAX_STEPS || gm_contents_of (r, t->items[0]) != t->items[1])
+      return false;
+    gm_residual_value (b, t->items[0]);
+    gm_residual_emit (b, GM_INSN_GET_ITER, 0, NULL);
+    gm_residual_allocated (b, t);
+    for (int64_t i = 0; i < at; i++)
+      emit_method (b, t, "__next__", 0, 0);
   } else if (t->number == GM_ITER_SEQUENCE || t->number == GM_ITER_REVERSED) {
     if (!emit_at_position (b, t, at))
       return false;

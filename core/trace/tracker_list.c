@@ -106,6 +106,8 @@ splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count,
 {
   const GmTracker *old = gm_contents_of (r, t);
   uint32_t total = old->n - count + n;
+  for (uint32_t i = 0; i < count && t->real; i++)
+    gm_dropped (r, old->items[at + i]);
   const GmTracker **all = gm_tracker_array (r, total);
   gm_tracker_copy (all, old->items, at);
   gm_tracker_copy (all + at, items, n);
@@ -404,14 +406,15 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
     return gm_list_new (r, items, contents->n + more->n);
   }
   if (op == GM_BIN_MUL && inplace && !reflected && gm_constant_int (r, other, &times)
-      && times <= 10000) {
+      && times <= 100000 && times * contents->n <= 100000) {
     for (int64_t k = 1; k < times; k++)
       extend (r, t, gm_tuple_new (r, contents->items, contents->n));
     if (times <= 0)
       method_clear (r, t, &(GmCallArgs){ 0 });
     return t;
   }
-  if (op == GM_BIN_MUL && !inplace && gm_constant_int (r, other, &times) && times <= 10000) {
+  if (op == GM_BIN_MUL && !inplace && gm_constant_int (r, other, &times) && times <= 100000
+      && times * contents->n <= 100000) {
     uint32_t n = times > 0 ? (uint32_t) times * contents->n : 0;
     const GmTracker **items = gm_tracker_array (r, n);
     for (uint32_t i = 0; i < n; i++)
@@ -427,7 +430,9 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   if (other->kind != &gm_kind_list)
     return NULL;
   const GmTracker *a = gm_contents_of (r, t), *b = gm_contents_of (r, other);
-  return gm_compare (r, op, gm_tuple_new (r, a->items, a->n), gm_tuple_new (r, b->items, b->n));
+  const GmTracker *v = gm_compare (r, op, gm_tuple_new (r, a->items, a->n),
+                                   gm_tuple_new (r, b->items, b->n));
+  return gm_contents_still (r, t, a) && gm_contents_still (r, other, b) ? v : &gm_tracker_poison;
 }
 
 static const GmTracker *

@@ -9,6 +9,8 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
+#include "core/trace/iterator.h"
+#include "core/trace/key_index.h"
 #include "core/trace/object.h"
 #include "core/trace/keys.h"
 
@@ -31,6 +33,10 @@ static int64_t
 find (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
   const GmTracker *contents = gm_contents_of (r, t);
+  PyObject *o = item->kind == &gm_kind_constant ? item->real : NULL;
+  int64_t at = o ? gm_key_index_find (r, contents, 1, o) : GM_KEY_UNKNOWN;
+  if (at != GM_KEY_UNKNOWN)
+    return at;
   for (uint32_t i = 0; i < contents->n && !r->stop; i++)
     if (gm_key_equals (r, contents->items[i], item))
       return i;
@@ -67,9 +73,12 @@ add (GmRecorder *r, const GmTracker *t, const GmTracker *item)
   const GmTracker **items = gm_tracker_array (r, old->n + 1);
   gm_tracker_copy (items, old->items, old->n);
   items[old->n] = item;
-  gm_contents_set (r, t,
-                   gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n + 1,
-                               .number = old->number || t->real));
+  gm_key_stored (r, item);
+  const GmTracker *contents =
+      gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n + 1,
+                  .number = old->number || t->real);
+  gm_key_index_append (r, old, contents, 1);
+  gm_contents_set (r, t, contents);
 }
 
 const GmTracker *
@@ -199,6 +208,13 @@ constant (GmRecorder *r, const GmTracker *t)
 }
 
 static const GmTracker *
+iterator_over (GmRecorder *r, const GmTracker *t, const GmTracker *in_order)
+{
+  const GmTracker *items[3] = { t, gm_contents_of (r, t), in_order };
+  return gm_iterator_new (r, GM_ITER_SET, items, 3, 0);
+}
+
+static const GmTracker *
 iter (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *contents = gm_contents_of (r, t);
@@ -207,15 +223,25 @@ iter (GmRecorder *r, const GmTracker *t)
   if (t->source || t->number) { /* the contents are in the order of the real one's table */
     if (t->source)
       gm_guard (r, SET_ORDER, t->source, .obj = gm_record_take (r, PySequence_Tuple (t->real)));
-    return gm_iter (r, gm_tuple_new (r, contents->items, contents->n));
+    return iterator_over (r, t, gm_tuple_new (r, contents->items, contents->n));
   }
-  PyObject *set = real_set (r, t);
+  PyObject *set = real_set (r, t), *o;
   if (set == NULL)
-    return contents->n == 1 ? gm_iter (r, gm_tuple_new (r, contents->items, 1))
-                            : gm_record_break (r, GM_BREAK_ITERATION, "set of objects");
+    return contents->n == 1
+               ? iterator_over (r, t, gm_tuple_new (r, contents->items, 1))
+               : gm_record_break (r, GM_BREAK_ITERATION, "set of objects");
   gm_record_take (r, set);
-  PyObject *list = PySequence_List (set);
-  return gm_iter (r, gm_from_constant_take (r, list));
+  g_autoptr (GPtrArray) items = g_ptr_array_new ();
+  Py_ssize_t pos = 0;
+  Py_hash_t hash;
+  while (_PySet_NextEntry (set, &pos, &o, &hash)) {
+    int64_t at = find (r, t, gm_from_constant (r, o));
+    if (r->stop || at < 0)
+      return &gm_tracker_poison;
+    g_ptr_array_add (items, (gpointer) contents->items[at]);
+  }
+  const GmTracker *all = gm_tuple_new (r, (const GmTracker *const *) items->pdata, items->len);
+  return iterator_over (r, t, all);
 }
 
 static const GmTracker *
@@ -480,13 +506,18 @@ build (GmResidualBuilder *b, const GmTracker *t)
   const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);
   if (contents->number && !any_identity (gm_residual_recorder (b), contents))
     return false; /* elements were removed: its order is not known */
-  for (uint32_t i = 0; i < contents->n; i++) {
-    if (!gm_key_can_be_built (gm_residual_recorder (b), contents->items[i]))
+  for (uint32_t i = 0; i < contents->n; i++)
+    if (!gm_key_still (gm_residual_recorder (b), contents->items[i])
+        || !gm_key_can_be_built (gm_residual_recorder (b), contents->items[i]))
       return false;
-    gm_residual_value (b, contents->items[i]);
-  }
-  gm_residual_emit (b, GM_INSN_BUILD_SET, contents->n, NULL);
+  gm_residual_emit (b, GM_INSN_BUILD_SET, 0, NULL); /* an element may refer to the set */
   gm_residual_allocated (b, t);
+  for (uint32_t i = 0; i < contents->n; i++) {
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+    gm_residual_value (b, contents->items[i]);
+    gm_residual_emit (b, GM_INSN_SET_ADD, 1, NULL);
+    gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
+  }
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
   return true;
 }

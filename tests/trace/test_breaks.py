@@ -217,6 +217,8 @@ PROGRAMS = {
     "CALL_ID": lambda x: x + id(x),
     "RECURSION": endless,
     "LOOP_LIMIT": spin,
+    "MEMORY_LIMIT": lambda x: x + len({i for i in range(20000)}),
+    "CALL_SIZE": lambda x: x + sys.getsizeof([1]),
     "GRAPH_LIMIT": many_nodes,
     "ATTRIBUTE_MISSING": lambda x: delattr(Plain(), "nothing"),
     "ATTRIBUTE_HOOK": (lambda x, h: x + h.a, X, Hooked()),
@@ -282,7 +284,7 @@ def reports(program):
 
 @pytest.mark.parametrize("reason", PROGRAMS)
 def test_reason(reason):
-    if STRESSED and reason in ("LOOP_LIMIT", "GRAPH_LIMIT"):
+    if STRESSED and reason in ("LOOP_LIMIT", "GRAPH_LIMIT", "MEMORY_LIMIT"):
         pytest.skip("a hash of the whole state after each of a million instructions takes hours")
     text = reports(PROGRAMS[reason])
     assert re.search(rf"hint: .+ \[{reason}\]", text), text

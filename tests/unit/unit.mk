@@ -100,6 +100,9 @@ TEST_FILES = \
   tests/aot/test_memory.py \
   tests/aot/test_random.py \
   tests/breaks.sh \
+  tests/cpython.sh \
+  tests/cpython/modules.txt \
+  tests/cpython/run.py \
   tests/fuzz/fuzz_image.c \
   tests/fuzz/mutate_image.c \
   tests/fuzz/mutate_image.h \
@@ -194,7 +197,9 @@ TEST_FILES = \
   tests/trace/test_breaks.py \
   tests/trace/test_callable_backends.py \
   tests/trace/test_comptime.py \
+  tests/trace/test_capture_all.py \
   tests/trace/test_control.py \
+  tests/trace/test_cpython_bugs.py \
   tests/trace/test_fact_table.py \
   tests/trace/test_guards.py \
   tests/trace/test_programs.py \

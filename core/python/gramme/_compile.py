@@ -18,6 +18,18 @@ def default_backend():
     return "tcc" if "tcc" in _core.list_backends() else "eager"
 
 
+def backend_of(backend):
+    """What a user names as a back end: the name of an installed one, or a callable.  ValueError or TypeError if it is neither."""
+    backend = default_backend() if backend is None else backend
+    if isinstance(backend, str):
+        backend = registered.get(backend, backend)
+    if isinstance(backend, str):
+        _core.check_backend(backend)
+    elif not callable(backend):
+        raise TypeError(f"backend must be the name of an installed back end or a callable, not {type(backend).__name__}")
+    return backend
+
+
 _NAMES = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__")
 
 
@@ -105,13 +117,7 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=
         return model
     if isinstance(model, _core.Marked) and model.disables:
         return model
-    backend = default_backend() if backend is None else backend
-    if isinstance(backend, str):
-        backend = registered.get(backend, backend)
-    if isinstance(backend, str):
-        _core.check_backend(backend)
-    elif not callable(backend):
-        raise TypeError(f"backend must be the name of an installed back end or a callable, not {type(backend).__name__}")
+    backend = backend_of(backend)
     extra = {"options": dict(options)} if options and not isinstance(backend, str) else None
     words = [f"{key}={value}" for key, value in (options or {}).items()]
     if getattr(backend, "aot_partition", None):

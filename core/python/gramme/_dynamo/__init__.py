@@ -2,7 +2,8 @@
 """gramme._dynamo: torch's names for the recorder's own switches.  What users need every day is in gramme.compiler."""
 
 from gramme import _core
-from gramme._dynamo import config
+from gramme._compile import backend_of
+from gramme._dynamo import config, utils
 from gramme._dynamo.comptime import comptime
 from gramme.compiler import (
     allow_in_graph,
@@ -21,9 +22,19 @@ from gramme.compiler import (
 
 graph_break = _core.graph_break
 
+
+def capture_all(backend="eager"):
+    """Context manager: every Python function that this thread calls inside is captured as if it were compiled, with tensors or without.
+
+    Left alone: generators, coroutines, class bodies, code given to exec, what the import system runs, and gramme itself.  For checking the
+    recorder on programs that have nothing to do with tensors; gramme._dynamo.utils.counters tells what came of it.
+    """
+    return _core.CaptureAll(backend_of(backend))
+
 __all__ = [
     "allow_in_graph",
     "assume_constant_result",
+    "capture_all",
     "comptime",
     "config",
     "disable",
@@ -37,4 +48,5 @@ __all__ = [
     "run",
     "set_stance",
     "substitute_in_graph",
+    "utils",
 ]

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""counters: what the recorder and the cache have done since the start or the last reset.
+
+counters["frames"]["total"], ["ok"]: frames that were handed to the recorder, and those that became a compiled entry; what is left of a function
+    after a graph break is a frame of its own.
+counters["entries"]["hit"], ["missed"]: calls that an entry answered, and calls that none fitted.
+counters["functions"]["total"], ["captured"], ["whole"]: functions that were recorded; those with an entry; those of them that never broke.
+counters["recompiles"]["total"]: entries made for functions that had one.
+counters["graph_break"]["CALL_C: call of ..."]: breaks by reason; counters["graph_break_id"]["CALL_C"]: by the reason's id.
+"""
+
+import collections
+from collections.abc import Mapping
+
+from gramme import _core
+
+
+class _Counters(Mapping):
+    """Read when asked: an item is a collections.Counter of that moment."""
+
+    def __getitem__(self, section):
+        return collections.Counter(_core.counters()[section])
+
+    def __iter__(self):
+        return iter(_core.counters())
+
+    def __len__(self):
+        return len(_core.counters())
+
+    def clear(self):
+        """All are 0 again."""
+        _core.counters_reset()
+
+    def __repr__(self):
+        return f"counters({_core.counters()!r})"
+
+
+counters = _Counters()
