@@ -160,8 +160,23 @@ is_quiet (const Rewrite *r, const GmNode *write)
     return true;
   for (GmValueId v = gm_views_object (g, write->in[0]), parent;
        (parent = gm_views_parent (g, v)) != GM_NO_ID; v = parent)
-    if (producer (g, v)->op == GM_OP_detach)
+    if (producer (g, v)->op == GM_OP_detach || gm_views_no_grad (g, producer (g, v)))
       return true;
+  return false;
+}
+
+/* Whether a view of root was made with gradients off.  Eager gives it a history at the first look
+ * after its memory got one; here it never has any. */
+static bool
+has_quiet_views (const GmGraph *g, GmValueId root)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+
+    if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT && n->op != GM_OP_detach
+        && gm_views_no_grad (g, n) && gm_views_root (g, n->out) == root)
+      return true;
+  }
   return false;
 }
 
@@ -231,9 +246,12 @@ rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
     src = add (r, GM_OP_detach, &src, 1, NULL);
   if (r->quiet[root] && !quiet)
     refuse (r, n, "of something with a history, after a write with gradients off");
+  if (!quiet && r->differentiate && has_quiet_views (r->g, root))
+    refuse (r, n, "to memory of which a view was made with gradients off");
   if (quiet && !is_input && gm_b_meta (b, current (r, root))->requires_grad)
     refuse (r, n, "with gradients off to a tensor that takes part in the gradient");
-  if (quiet && is_input && protects && r->writes[root] > 0 && !r->quiet[root])
+  if (quiet && is_input && r->writes[root] > 0 && !r->quiet[root]
+      && (protects || gm_b_meta (b, current (r, root))->requires_grad))
     refuse (r, n, "with gradients off, after one with a history");
   GmVal old = current (r, n->in[0]);
   if (!quiet && old && gm_b_meta (b, old)->requires_grad && !gm_b_meta (b, src)->requires_grad)

@@ -313,14 +313,13 @@ check_fits (GmOp op, const GmMeta *result, const GmMeta *dst, GError **error)
   return false;
 }
 
-/* dst's memory takes src's values (any dtype, broadcast); no history. */
+/* dst's memory takes src's values (any dtype, broadcast); no history.  Its own values are a write
+ * too. */
 static bool
 copy_values (GmTensor *dst, GmTensor *src, GError **error)
 {
-  if (src == dst)
-    return true;
   g_autoptr (GmTensor) apart = NULL;
-  if (src->storage == dst->storage && gm_tensor_may_overlap (src, dst)) {
+  if (src != dst && src->storage == dst->storage && gm_tensor_may_overlap (src, dst)) {
     if (!(apart = gm_op_run (GM_OP_copy, &src, 1, NULL, error)))
       return false;
     src = apart;

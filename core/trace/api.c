@@ -141,8 +141,6 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
   bool recorded = on && !is_detached (g, id, root);
   for (int i = 0; i < n_in && on; i++)
     gains |= in[i] && gm_graph_meta (g, gm_id_from_val (in[i]))->requires_grad;
-  if (op == GM_OP_copy && in[0] == dst && (!on || !(had || root_had)))
-    return dst; /* eager writes nothing */
   bool constant =
       !is_input && gm_graph_node (g, gm_graph_value (g, root)->node)->op == GM_OP_constant;
   bool refused = constant || (!is_input && !recorded && (root_had || had))
@@ -153,8 +151,6 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
   if (refused || (is_input && !may_write_input (r, root, op, recorded))
       || has_hook (r, root))
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
-  if (op == GM_OP_copy && in[0] == dst && (!on || !(had || root_had)))
-    return dst; /* eager writes nothing */
   GmVal v = graph_vtable->into (base, dst, op, in, n_in, attrs);
   if (!v)
     return NULL;

@@ -182,20 +182,15 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
         bool inplace)
 {
   typedef PyObject *(*Function) (PyObject *, PyObject *);
-  static const Function functions[GM_N_BIN] = {
-    PyNumber_Add,
-    PyNumber_And,
-    PyNumber_FloorDivide,
-    PyNumber_Lshift,
-    PyNumber_MatrixMultiply,
-    PyNumber_Multiply,
-    PyNumber_Remainder,
-    PyNumber_Or,
-    NULL,
-    PyNumber_Rshift,
-    PyNumber_Subtract,
-    PyNumber_TrueDivide,
-    PyNumber_Xor,
+  /* in place they differ in what they say when they refuse */
+  static const Function functions[2][GM_N_BIN] = {
+    { PyNumber_Add, PyNumber_And, PyNumber_FloorDivide, PyNumber_Lshift,
+      PyNumber_MatrixMultiply, PyNumber_Multiply, PyNumber_Remainder, PyNumber_Or, NULL,
+      PyNumber_Rshift, PyNumber_Subtract, PyNumber_TrueDivide, PyNumber_Xor },
+    { PyNumber_InPlaceAdd, PyNumber_InPlaceAnd, PyNumber_InPlaceFloorDivide,
+      PyNumber_InPlaceLshift, PyNumber_InPlaceMatrixMultiply, PyNumber_InPlaceMultiply,
+      PyNumber_InPlaceRemainder, PyNumber_InPlaceOr, NULL, PyNumber_InPlaceRshift,
+      PyNumber_InPlaceSubtract, PyNumber_InPlaceTrueDivide, PyNumber_InPlaceXor },
   };
   if (other->kind != &gm_kind_constant
       && !(op == GM_BIN_MOD && PyUnicode_Check (t->real) && !reflected))
@@ -217,7 +212,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   }
   if (op == GM_BIN_POW)
     return gm_from_constant_take (r, PyNumber_Power (a, b, Py_None));
-  return gm_from_constant_take (r, functions[op](a, b));
+  return gm_from_constant_take (r, functions[inplace][op](a, b));
 }
 
 static const GmTracker *

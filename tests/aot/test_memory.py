@@ -328,6 +328,24 @@ def test_a_write_of_itself_is_refused_where_it_would_be():
     check(inputs(lambda: base(1).expand(4)), no_op, compiled=f)
 
 
+def both_written(x, y):
+    x.copy_(y)
+    y.add_(1)
+
+
+# The version of a tensor says the same, whether two arguments are one object or two over the same memory.
+@backends
+def test_a_write_of_itself_is_counted(backend):
+    def two_objects():
+        b = base()
+        return [b.view(3, 4)[1:], b.view(3, 4)[1:]]
+
+    f = G.compile(both_written, backend=backend, fullgraph=True)
+    check(inputs(two_objects), both_written, compiled=f)
+    check(inputs(lambda: two_objects()[:1] * 2), both_written, compiled=f)
+    check(inputs(lambda: [base()] * 2), both_written, compiled=f)
+
+
 def twice(x):
     y = x + 1
     y.mul_(2)
@@ -475,6 +493,53 @@ def quiet_view_of_an_alias(x, y):
     ],
 )
 def test_views_taken_with_gradients_off(f, make, backend):
+    check(with_leaf(make), f, backend, after=total, fullgraph=False)
+
+
+
+def gains_then_quiet(x, y):
+    y.mul_(x)
+    y.detach().add_(1)
+    return y
+
+
+def quiet_add(x):
+    with G.no_grad():
+        v = x[1:]
+        v.add_(v)
+    return x
+
+
+def quiet_add_and_other(x, y):
+    with G.no_grad():
+        v = x[1:]
+    with G.no_grad():
+        v.mul_(2)
+    return (y * y).sum(), x
+
+
+def quiet_view_read_after(x, y):
+    with G.no_grad():
+        v = x[1:]
+    y.sin_()
+    return v.t() * 2
+
+
+# Writes that autograd does not see leave the histories of all names of the memory as they were.
+@pytest.mark.filterwarnings("ignore")
+@backends
+@pytest.mark.parametrize(
+    "f, make",
+    [
+        (gains_then_quiet, lambda w: [w * 1.25, base()]),
+        (gains_then_quiet, lambda w: [w[1], base()]),
+        (quiet_add, lambda w: [w * 1.25]),
+        (quiet_add, lambda w: [w[:8]]),
+        (quiet_add_and_other, lambda w: (lambda b: [b.view(3, 4), b.view(2, 6)])(w * 1.25)),
+        (quiet_view_read_after, lambda w: (lambda b: [b.view(3, 4), b.view(3, 4)])(w * 1.25)),
+    ],
+)
+def test_quiet_writes_leave_histories_alone(f, make, backend):
     check(with_leaf(make), f, backend, after=total, fullgraph=False)
 
 

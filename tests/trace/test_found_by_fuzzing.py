@@ -196,3 +196,26 @@ def test_an_objects_own_dict_is_one_object():
         compiled = G.compile(fn, backend="eager")
         assert compiled(o, vars(o)) == fn(o, vars(o))
         assert compiled(o, {"v": 3}) == fn(o, {"v": 3})
+
+
+def test_a_refused_operation_in_place_names_itself():
+    def root():
+        said = []
+        try:
+            x = None
+            x += 1
+        except TypeError as error:
+            said.append(error.args)
+        try:
+            x = 2
+            x @= "a"
+        except TypeError as error:
+            said.append(error.args)
+        try:
+            x = 2 - "a"
+        except TypeError as error:
+            said.append(error.args)
+        return said
+
+    plain, got = both(root, lambda: ())
+    assert got == plain
