@@ -218,6 +218,7 @@ EXTENSION_SOURCES = \
   core/trace/tracker_function.c \
   core/trace/tracker_generator.c \
   core/trace/tracker_grad_mode.c \
+  core/trace/tracker_number.c \
   core/trace/tracker_hook.c \
   core/trace/tracker_iterator.c \
   core/trace/tracker_getter.c \
@@ -238,6 +239,7 @@ EXTENSION_SOURCES = \
   core/trace/cell.h \
   core/trace/exception.h \
   core/trace/control.h \
+  core/trace/number.h \
   core/trace/custom.h \
   core/trace/guard.h \
   core/trace/heap.h \

@@ -179,6 +179,7 @@ int
 gm_py_init_control (PyObject *module)
 {
   if (PyModule_AddType (module, &gm_py_marked_type) < 0 || PyType_Ready (&gm_comptime_session_type) < 0
+      || PyType_Ready (&gm_comptime_fact_type) < 0
       || PyModule_AddType (module, &gm_comptime_value_type) < 0)
     return -1;
   return PyModule_AddFunctions (module, functions) < 0 ? -1 : PyModule_AddFunctions (module, gm_control_functions);

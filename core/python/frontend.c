@@ -45,6 +45,7 @@ typedef struct {
   GmDirect *direct;
   GmEntry *entry;
   char effects; /* the policy */
+  bool numbers; /* capture_scalar_outputs */
 } Job;
 
 /* -- d: decode --------------------------------------------------------------------------------------------------- */
@@ -99,7 +100,8 @@ record (GmCompile *c, GError **error)
                               .backend_text = job->target->config->text,
                               .resumable = !job->target->fullgraph,
                               .n_prefix = gm_origin_n_prefix (job->cache->origin, job->code),
-                              .origin_slots = gm_origin_slots (job->cache->origin), .effect_stacks = job->effects != 's' };
+                              .origin_slots = gm_origin_slots (job->cache->origin), .effect_stacks = job->effects != 's',
+                              .numbers = job->numbers };
   job->rec = gm_record_function (&request);
   job->stop = job->rec->stop;
   if (job->rec->point) {
@@ -446,17 +448,35 @@ past_limit (Job *job, const char *reason)
   return true;
 }
 
-/* What gramme._dynamo.config.side_effect_replay_policy says, as its first letter: silent, info, warn, error. */
+/* What gramme._dynamo.config has under a name; NULL: nothing. */
+static PyObject *
+config_value (const char *name)
+{
+  PyObject *config = PyImport_ImportModule ("gramme._dynamo.config");
+  PyObject *value = config ? PyObject_GetAttrString (config, name) : NULL;
+  PyErr_Clear ();
+  Py_XDECREF (config);
+  return value;
+}
+
+static bool
+config_is_true (const char *name)
+{
+  PyObject *value = config_value (name);
+  bool yes = value == Py_True;
+  Py_XDECREF (value);
+  return yes;
+}
+
+/* What side_effect_replay_policy says, as its first letter: silent, info, warn, error. */
 static char
 effect_policy (void)
 {
-  PyObject *config = PyImport_ImportModule ("gramme._dynamo.config");
-  PyObject *policy = config ? PyObject_GetAttrString (config, "side_effect_replay_policy") : NULL;
+  PyObject *policy = config_value ("side_effect_replay_policy");
   const char *text = policy && PyUnicode_Check (policy) ? PyUnicode_AsUTF8 (policy) : NULL;
   char letter = text && *text ? *text : 's';
   PyErr_Clear ();
   Py_XDECREF (policy);
-  Py_XDECREF (config);
   return letter;
 }
 
@@ -603,6 +623,7 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
   c->ask.differentiate = env->modes & GM_MODE_GRAD;
   GmEntry *entry = NULL;
   job.effects = effect_policy ();
+  job.numbers = config_is_true ("capture_scalar_outputs");
   if (run_stages (&job, c, &error) && !c->stopped && tell_effects (&job, job.effects))
     entry = finish (&job, c, g_steal_pointer (&reason), again);
   else if (c->stopped && job.rec->raised)

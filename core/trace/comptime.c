@@ -8,6 +8,7 @@
 #include "core/trace/control.h"
 
 #include "core/trace/cell.h"
+#include "core/trace/number.h"
 
 #include <string.h>
 
@@ -21,6 +22,12 @@ typedef struct {
   Session *session; /* owned */
   const GmTracker *t;
 } Value;
+
+typedef struct {
+  PyObject_HEAD
+  Session *session; /* owned */
+  GmFact fact;
+} Fact;
 
 static GmRecorder *
 recorder (Session *s)
@@ -184,10 +191,40 @@ value_repr (PyObject *o)
   return PyUnicode_FromString (text);
 }
 
+static PyObject *
+value_is_number (PyObject *o, PyObject *unused)
+{
+  GmRecorder *r = recorder (((Value *) o)->session);
+  return r ? PyBool_FromLong (gm_is_number (((Value *) o)->t)) : NULL;
+}
+
+/* fact (op, int): the number compared with it, op as in Py_LT ... */
+static PyObject *
+value_fact (PyObject *o, PyObject *args)
+{
+  const Value *v = (const Value *) o;
+  int op;
+  long long with;
+  if (!recorder (v->session) || !PyArg_ParseTuple (args, "iL", &op, &with))
+    return NULL;
+  if (!gm_is_number (v->t) || op < Py_LT || op > Py_GE) {
+    PyErr_SetString (PyExc_TypeError, "this is not a number that only the run knows, or not a comparison");
+    return NULL;
+  }
+  Fact *f = PyObject_New (Fact, &gm_comptime_fact_type);
+  if (f) {
+    f->session = (Session *) Py_NewRef (v->session);
+    f->fact = (GmFact){ v->t, op, with };
+  }
+  return (PyObject *) f;
+}
+
 static PyMethodDef value_methods[] = {
   { "python_type", value_python_type, METH_NOARGS, "The type that the value has or will have." },
   { "constant", value_constant, METH_NOARGS, "(value,) if it is known, else ()." },
   { "meta", value_meta, METH_NOARGS, "(shape, stride, dtype, requires_grad) of a tensor, else None." },
+  { "is_number", value_is_number, METH_NOARGS, "Whether it is an integer that only the run knows." },
+  { "fact", value_fact, METH_VARARGS, "fact(op, int): a comparison of such a number, for gramme._check()." },
   { "place", value_place, METH_NOARGS, "(is an input, number) of a tensor in the graph, else None." },
   { NULL },
 };
@@ -201,6 +238,47 @@ PyTypeObject gm_comptime_value_type = {
   .tp_repr = value_repr,
   .tp_methods = value_methods,
 };
+
+/* -- Facts ------------------------------------------------------------------------------------- */
+
+static void
+fact_dealloc (PyObject *o)
+{
+  Py_DECREF (((Fact *) o)->session);
+  PyObject_Free (o);
+}
+
+static int
+fact_truth (PyObject *o)
+{
+  PyErr_SetString (PyExc_TypeError, "only the run knows whether this comparison holds; gramme._check() takes it for granted");
+  return -1;
+}
+
+static PyNumberMethods fact_number = { .nb_bool = fact_truth };
+
+PyTypeObject gm_comptime_fact_type = {
+  PyVarObject_HEAD_INIT (NULL, 0)
+  .tp_name = "gramme._core.ComptimeFact",
+  .tp_basicsize = sizeof (Fact),
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+  .tp_dealloc = fact_dealloc,
+  .tp_as_number = &fact_number,
+};
+
+/* What is recorded by comptime code is undone when it ends; so facts wait until then. */
+bool
+gm_comptime_add_fact (PyObject *o)
+{
+  const Fact *f = (const Fact *) o;
+  GmRecorder *r = recorder (f->session);
+  if (!r)
+    return false;
+  if (!r->facts)
+    r->facts = g_array_new (FALSE, FALSE, sizeof (GmFact));
+  g_array_append_val (r->facts, f->fact);
+  return true;
+}
 
 /* -- The session ------------------------------------------------------------------------------- */
 
@@ -375,6 +453,19 @@ PyTypeObject gm_comptime_session_type = {
   .tp_methods = session_methods,
 };
 
+void
+gm_comptime_failed (GmRecorder *r)
+{
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch (&type, &value, &traceback);
+  PyErr_NormalizeException (&type, &value, &traceback);
+  if (traceback)
+    PyException_SetTraceback (value, traceback);
+  Py_XSETREF (r->raised, value);
+  Py_XDECREF (type);
+  Py_XDECREF (traceback);
+}
+
 bool
 gm_comptime_run (GmRecorder *r, PyObject *fn, const GmTracker *const *values, uint32_t n)
 {
@@ -389,16 +480,8 @@ gm_comptime_run (GmRecorder *r, PyObject *fn, const GmTracker *const *values, ui
   }
   if (module && session && list)
     result = PyObject_CallMethod (module, "_run", "OOO", fn, session, list);
-  if (!result) {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch (&type, &value, &traceback);
-    PyErr_NormalizeException (&type, &value, &traceback);
-    if (traceback)
-      PyException_SetTraceback (value, traceback);
-    Py_XSETREF (r->raised, value);
-    Py_XDECREF (type);
-    Py_XDECREF (traceback);
-  }
+  if (!result)
+    gm_comptime_failed (r);
   if (session)
     ((Session *) session)->r = NULL; /* a later call in the same recording gets a session of its own */
   Py_CLEAR (r->comptime);

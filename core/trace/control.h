@@ -32,7 +32,11 @@ const GmTracker *gm_wrap_marked (GmRecorder *r, PyObject *real, const GmSource *
 /* graph_break, is_compiling, comptime, substitute: for the module's table. */
 extern PyMethodDef gm_control_functions[];
 /* A type of the objects that comptime code gets. */
-extern PyTypeObject gm_comptime_session_type, gm_comptime_value_type;
+extern PyTypeObject gm_comptime_session_type, gm_comptime_value_type, gm_comptime_fact_type;
+/* A comparison of a number, to be taken for granted when the comptime code is over.  False with an exception. */
+bool gm_comptime_add_fact (PyObject *fact);
+/* The pending exception is what comptime code raised. */
+void gm_comptime_failed (GmRecorder *r);
 
 /* comptime.c: runs fn (context, *values) now.  False: it raised, r->raised is set. */
 bool gm_comptime_run (GmRecorder *r, PyObject *fn, const GmTracker *const *values, uint32_t n);

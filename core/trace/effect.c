@@ -293,6 +293,8 @@ gm_recording_effects_text (const GmRecording *rec)
     const GmEffect *e = effect_at (r, i);
     if (e->kind == GM_EFFECT_HOOK && e->n == 3 && !gm_hook_is_live (r, e->args[2]))
       continue;
+    if (e->n && e->args[0]->kind == &gm_kind_number)
+      continue; /* a check: it changes nothing */
     const char *on = e->n && e->args[0]->source ? e->args[0]->source->name : NULL;
     g_string_append_printf (s, "%s%s%s%s%s, line %d\n%s", what[e->kind], e->name ? " " : "",
                             e->name ? PyUnicode_AsUTF8 (e->name) : "", on ? " of " : "",

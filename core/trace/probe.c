@@ -69,6 +69,16 @@ point (const Probe *p)
 
 /* -- Looking and going back ------------------------------------------------ */
 
+/* The name of the kind that stands in the variable's own place: where it is captured, not what it holds. */
+static PyObject *
+probe_kind (const Probe *p)
+{
+  uint32_t slot;
+  if (variable (p, &slot) == NULL)
+    return NULL;
+  return PyUnicode_FromString (gm_heap_load (&p->r->heap, p->r->frame->id, slot)->kind->name);
+}
+
 static PyObject *
 probe_modified (const Probe *p)
 {
@@ -159,7 +169,8 @@ static const struct {
   const char *name;
   PyObject *(*run) (const Probe *p);
 } rows[] = {
-  { "modified", probe_modified }, { "mark", probe_mark },         { "state", probe_state },
+  { "kind", probe_kind },         { "modified", probe_modified },
+  { "mark", probe_mark },         { "state", probe_state },
   { "undo", probe_undo },         { "fault-bypass", fault_bypass }, { "fault-write", fault_write },
   { "fault-hook", fault_hook },
 };

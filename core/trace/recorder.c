@@ -604,6 +604,7 @@ recorder_free (void *data)
   gm_key_index_clear (r);
   Py_XDECREF (r->raised);
   Py_XDECREF (r->comptime);
+  g_clear_pointer (&r->facts, g_array_unref);
   g_ptr_array_unref (r->refs);
   gm_classes_free (r);
   g_ptr_array_unref (r->buffers);

@@ -88,6 +88,13 @@ typedef struct {
   uint64_t rng_taken;
 } GmMark;
 
+/* A number compared with a constant, which comptime code says is so. */
+typedef struct {
+  const GmTracker *number;
+  int op;
+  int64_t with;
+} GmFact;
+
 #define GM_N_STATEMENTS 32 /* marks of statements that are kept, the newest ones */
 
 struct GmRecorder {
@@ -134,6 +141,7 @@ struct GmRecorder {
   /* comptime: the session of the call that runs now; the instruction that ran the last one, which no rollback forgets */
   PyObject *comptime;
   uint32_t comptime_done;
+  GArray *facts; /* GmFact: what the last one asked to be taken for granted; or NULL */
   /* sticky; taken back where an exception is caught */
   PyObject *raised; /* what comptime code raised, or NULL */
   GmBreakInfo *stop;

@@ -341,6 +341,7 @@ typedef struct {
   uint32_t n_prefix;        /* instructions of a resume function before the user's */
   const uint32_t *origin_slots; /* of a resume function: its slots in the original code; or NULL */
   bool effect_stacks;       /* gm_recording_effects_text will be asked for */
+  bool numbers;             /* item () of an integer tensor is traced, as an unknown number */
   uint32_t max_insns;       /* limit of executed instructions; 0: 1,000,000 */
   uint32_t max_nodes;       /* limit of graph nodes; 0: 100,000 */
 } GmRecordRequest;

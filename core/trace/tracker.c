@@ -418,6 +418,8 @@ gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b)
       return gm_from_bool (r, a->real == b->real);
     return gm_record_break (r, GM_BREAK_IDENTITY, gm_type_text (r, a), gm_type_text (r, b));
   }
+  if ((a->kind == &gm_kind_number || b->kind == &gm_kind_number) && gm_type_of (r, a) == gm_type_of (r, b))
+    return gm_record_break (r, GM_BREAK_IDENTITY, gm_type_text (r, a), gm_type_text (r, b));
   if (a->kind != b->kind)
     return gm_from_bool (r, false);
   if (a->kind == &gm_kind_method || a->kind == &gm_kind_api || a->kind == &gm_kind_slice

@@ -15,6 +15,7 @@
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
 #include "core/trace/keys.h"
+#include "core/trace/number.h"
 #include "core/trace/object.h"
 
 #include <string.h>
@@ -614,8 +615,11 @@ convert_number (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     return gm_from_bool (r, gm_truth (r, t));
   if (t && t->kind == &gm_kind_tensor) {
     g_autofree char *what = g_strdup_printf ("%s()", type->tp_name);
-    return gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, what);
+    return type == &PyLong_Type && args->n == 1 && !args->names ? gm_tensor_item (r, t, what)
+                                              : gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, what);
   }
+  if (t && type == &PyLong_Type && args->n == 1 && !args->names && gm_is_number (t))
+    return t;
   if (type == &PyUnicode_Type && args->n == 1 && args->names == NULL)
     return gm_text_of (r, t, false);
   const GmTracker *v = gm_builtin_fold (r, (PyObject *) type, args);

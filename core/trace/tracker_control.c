@@ -9,6 +9,8 @@
 
 #include "core/trace/builtin.h"
 #include "core/trace/cell.h"
+#include "core/trace/exception.h"
+#include "core/trace/number.h"
 
 /* -- As plain Python sees them ----------------------------------------------------------------- */
 
@@ -61,6 +63,32 @@ py_error_on_break (PyObject *module, PyObject *on)
   return PyBool_FromLong (old);
 }
 
+static PyObject *
+py_check (PyObject *module, PyObject *args, PyObject *kwargs)
+{
+  static char *names[] = { "cond", "message", NULL };
+  PyObject *cond, *message = Py_None;
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|O:_check", names, &cond, &message))
+    return NULL;
+  if (Py_IS_TYPE (cond, &gm_comptime_fact_type)) {
+    if (!gm_comptime_add_fact (cond))
+      return NULL;
+    Py_RETURN_NONE;
+  }
+  int holds = PyObject_IsTrue (cond);
+  if (holds < 0)
+    return NULL;
+  if (holds)
+    Py_RETURN_NONE;
+  PyObject *text = PyCallable_Check (message) ? PyObject_CallNoArgs (message) : Py_NewRef (message);
+  if (text == Py_None)
+    PyErr_SetString (PyExc_RuntimeError, "gramme._check: the condition does not hold");
+  else if (text)
+    PyErr_Format (PyExc_RuntimeError, "%S", text);
+  Py_XDECREF (text);
+  return NULL;
+}
+
 #define FAST(f) ((PyCFunction) (void (*) (void)) (f))
 PyMethodDef gm_control_functions[] = {
   { "graph_break", FAST (py_graph_break), METH_FASTCALL | METH_KEYWORDS,
@@ -69,6 +97,9 @@ PyMethodDef gm_control_functions[] = {
   { "comptime", FAST (py_comptime), METH_FASTCALL, "comptime(fn, fallback, *values)\n\nSee gramme._dynamo.comptime." },
   { "error_on_break", py_error_on_break, METH_O,
     "error_on_break(on) -> bool\n\nWhether a graph break is an error from now on, in this thread.  Returns what it was." },
+  { "_check", FAST (py_check), METH_VARARGS | METH_KEYWORDS,
+    "_check(cond, message=None)\n\nRuntimeError if cond is false.  While recording, a comparison of a number that only the run knows holds from "
+    "here on, and is\nchecked when the call ends.  In comptime code the same for a comparison of as_fake() of such a number." },
   { "substitute", FAST (py_substitute), METH_FASTCALL,
     "substitute(original, stand_in)\n\nCalls of `original`, a function of C, are recorded as calls of `stand_in`." },
   { "probe", gm_py_probe, METH_VARARGS, "probe(what, name, out)\n\nFor tests of the recorder; nothing in plain Python." },
@@ -119,15 +150,77 @@ callable_of (GmRecorder *r, const GmTracker *t)
   return fn;
 }
 
+/* -- Facts about numbers --------------------------------------------------------------------------- */
+
+/* The condition holds from here on; the call checks it at its end, where the message is a constant. */
+static void
+take_for_granted (GmRecorder *r, PyObject *check, const GmTracker *condition, const GmTracker *message)
+{
+  const GmTracker *args[2] = { condition, message };
+  gm_effect (r, GM_EFFECT_CALL, check, NULL, args, 2);
+  gm_number_assume (r, condition);
+}
+
+static const GmTracker *
+call_check (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
+{
+  static const char *const names[] = { "cond", "message" };
+  const GmTracker *given[2];
+  if (!gm_args_take (r, "_check", args, names, 2, given))
+    return &gm_tracker_poison;
+  const GmTracker *cond = given[0] ? gm_realize (r, given[0]) : NULL;
+  const GmTracker *message = given[1] ? gm_realize (r, given[1]) : gm_none (r);
+  if (r->stop)
+    return &gm_tracker_poison;
+  if (cond && gm_is_condition (cond) && message->kind == &gm_kind_constant) {
+    if (gm_exception_guarded (r))
+      return gm_record_break (r, GM_BREAK_TRY_BLOCK, "_check()");
+    take_for_granted (r, fn, cond, message);
+    return gm_none (r);
+  }
+  if (cond && gm_truth (r, cond))
+    return gm_none (r);
+  return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "gramme._check() of what is false");
+}
+
+/* What comptime code asked for, one after the other: a later one may follow from those before, or contradict them. */
+static void
+add_facts (GmRecorder *r)
+{
+  PyObject *module = r->facts && r->facts->len ? PyImport_ImportModule ("gramme._core") : NULL;
+  PyObject *check = module ? PyObject_GetAttrString (module, "_check") : NULL;
+  for (uint32_t i = 0; check && i < r->facts->len && !r->stop; i++) {
+    static const char *const signs[] = { "<", "<=", "==", "!=", ">", ">=" };
+    const GmFact *f = &g_array_index (r->facts, GmFact, i);
+    const GmTracker *cond = gm_compare (r, f->op, f->number, gm_from_int (r, f->with));
+    if (r->stop)
+      break;
+    if (gm_is_condition (cond)) {
+      PyObject *text = PyUnicode_FromFormat ("a fact that comptime code added does not hold: number %s %lld", signs[f->op], (long long) f->with);
+      take_for_granted (r, check, cond, gm_from_constant_take (r, text));
+    } else if (cond->real == Py_False) {
+      PyErr_SetString (PyExc_RuntimeError, "a fact that comptime code added contradicts what is known of the number");
+      gm_comptime_failed (r);
+      gm_record_break (r, GM_BREAK_COMPTIME_RAISED);
+    }
+  }
+  PyErr_Clear ();
+  Py_XDECREF (check);
+  Py_XDECREF (module);
+}
+
 static const GmTracker *
 call_comptime (GmRecorder *r, const GmCallArgs *args)
 {
   if (args->n < 2 || args->names)
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "comptime() takes a function and its fallback");
   /* Once per compilation, also where an instruction is undone and done again. */
-  if (r->comptime_done == r->n_executed && r->stress)
-    return gm_none (r);
+  if (r->comptime_done == r->n_executed && r->stress) {
+    add_facts (r);
+    return r->stop ? &gm_tracker_poison : gm_none (r);
+  }
   r->comptime_done = r->n_executed;
+  g_clear_pointer (&r->facts, g_array_unref);
   GmMark before = gm_record_mark (r); /* looking at the recording leaves no trace in it */
   PyObject *fn = callable_of (r, args->args[0]);
   if (!fn) {
@@ -138,6 +231,8 @@ call_comptime (GmRecorder *r, const GmCallArgs *args)
     gm_record_break (r, GM_BREAK_COMPTIME_RAISED);
   gm_record_rollback (r, &before);
   Py_DECREF (fn);
+  if (!r->stop)
+    add_facts (r);
   return r->stop ? &gm_tracker_poison : gm_none (r);
 }
 
@@ -180,6 +275,8 @@ gm_control_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     return gm_from_bool (r, true);
   if (address == py_error_on_break && args->n == 1 && !args->names)
     return call_error_on_break (r, fn, args);
+  if (address == FAST (py_check))
+    return call_check (r, fn, args);
   if (address == FAST (py_comptime))
     return call_comptime (r, args);
   if (address == gm_py_probe)

@@ -6,6 +6,7 @@
  * metadata at entry, which nothing in a recording can change.
  */
 #include "core/trace/exception.h"
+#include "core/trace/number.h"
 
 #include <string.h>
 
@@ -146,7 +147,6 @@ PLAIN_METHOD (element_size, gm_from_int (r, gm_dtype_size (m->dtype)))
 PLAIN_METHOD (is_contiguous, gm_from_bool (r, gm_meta_is_contiguous (m)))
 PLAIN_METHOD (is_floating_point, gm_from_bool (r, gm_dtype_is_float (m->dtype)))
 PLAIN_METHOD (cpu, t)
-PLAIN_METHOD (item, gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, "item()"))
 PLAIN_METHOD (tolist, gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, "tolist()"))
 
 static const GmTracker *
@@ -160,6 +160,25 @@ add_op (GmRecorder *r, const GmTracker *t, GmOp op, const GmAttrs *attrs)
   gm_record_break (r, GM_BREAK_TENSOR_ERROR, gm_ops[op].name, r->builder.base.error->message);
   g_clear_error (&r->builder.base.error);
   return &gm_tracker_poison;
+}
+
+/* A number, if the request asks for them: of a copy, which nothing changes in place. */
+const GmTracker *
+gm_tensor_item (GmRecorder *r, const GmTracker *t, const char *what)
+{
+  const GmMeta *m = meta_of (r, t);
+  GmDtype dtype = m->dtype;
+  bool integer = gm_dtypes[dtype].category == GM_CATEGORY_INT;
+  if (!r->request->numbers || !integer || gm_meta_numel (m) != 1)
+    return gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, what);
+  const GmTracker *copy = add_op (r, t, GM_OP_copy, NULL);
+  return r->stop ? &gm_tracker_poison : gm_number_new (r, copy, dtype);
+}
+
+static const GmTracker *
+method_item (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_args_plain (r, "item", args, 0, 0) ? gm_tensor_item (r, t, "item()") : &gm_tracker_poison;
 }
 
 static const GmTracker *

@@ -65,6 +65,47 @@ def test_every_opcode_of_this_interpreter_has_a_row():  # BC-1
 # -- Cells -----------------------------------------------------------------------------------------------------------
 
 
+FOUND = {}  # what probe() finds; global, because it is written to while a function is recorded
+
+
+@pytest.mark.skipif(STRESS, reason="asks what one recording has")
+def test_cell_01_one_kind_stands_wherever_a_variable_is_captured():  # CELL-01
+    older_value = G.ones(2)
+    free_of_root = 1
+
+    def older():
+        nonlocal older_value
+        _core.probe("kind", "older_value", FOUND)
+        older_value = older_value + 1
+
+    def callee(argument):
+        def inner():
+            nonlocal argument
+            argument = argument + 1
+            _core.probe("kind", "argument", FOUND)
+
+        own_of_callee = argument
+        inner()
+        _core.probe("kind", "own_of_callee", FOUND)
+        return argument, lambda: own_of_callee
+
+    def root(x):
+        own_of_root, plain = x + 1, x + 2
+        get = lambda: own_of_root
+        _core.probe("kind", "own_of_root", FOUND)
+        _core.probe("kind", "free_of_root", FOUND)
+        _core.probe("kind", "plain", FOUND)
+        older()
+        return callee(get() * free_of_root + older_value)[0] + plain
+
+    FOUND.clear()
+    result = compiled(root, fullgraph=True)(G.ones(2))
+    assert result.tolist() == [8.0, 8.0] and older_value.tolist() == [2.0, 2.0]
+    kinds = {name: kind for (_, name), kind in FOUND.items()}
+    assert kinds.pop("plain") == "tensor"
+    assert kinds == dict.fromkeys(("own_of_root", "free_of_root", "older_value", "argument", "own_of_callee"), "cell")
+
+
 def test_cell_06_closures_come_from_the_function():  # CELL-06
     """Two functions of one code object: each call reads the cells of its own function, also when Python calls it behind a break."""
 

@@ -202,6 +202,7 @@ TEST_FILES = \
   tests/trace/test_cpython_bugs.py \
   tests/trace/test_fact_table.py \
   tests/trace/test_guards.py \
+  tests/trace/test_numbers.py \
   tests/trace/test_programs.py \
   tests/trace/programs_hooks.py \
   tests/trace/test_graph_passes.py \

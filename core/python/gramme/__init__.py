@@ -11,6 +11,7 @@ from gramme._core import (
     Size,
     Tensor,
     __version__,
+    _check,
     as_tensor,
     asarray,
     device,

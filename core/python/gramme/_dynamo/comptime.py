@@ -19,6 +19,34 @@ import types
 from gramme import _core
 
 
+class _Number:
+    """An integer that only the run knows.  gramme._check(number >= 2) makes the recorder take that for granted, and the run check it."""
+
+    def __init__(self, value):
+        self._value = value
+
+    def __lt__(self, other):
+        return self._value.fact(0, other)
+
+    def __le__(self, other):
+        return self._value.fact(1, other)
+
+    def __eq__(self, other):
+        return self._value.fact(2, other)
+
+    def __ne__(self, other):
+        return self._value.fact(3, other)
+
+    def __gt__(self, other):
+        return self._value.fact(4, other)
+
+    def __ge__(self, other):
+        return self._value.fact(5, other)
+
+    def __repr__(self):
+        return repr(self._value)
+
+
 class ComptimeVar:
     """A variable as the recorder knows it."""
 
@@ -40,7 +68,10 @@ class ComptimeVar:
         return self.__value.place() is not None
 
     def as_fake(self):
-        """shape, stride, dtype and requires_grad of a tensor.  TypeError for others."""
+        """shape, stride, dtype and requires_grad of a tensor; of an integer that only the run knows, something that can be compared with
+        integers, for gramme._check().  TypeError for others."""
+        if self.__value.is_number():
+            return _Number(self.__value)
         meta = self.__value.meta()
         if meta is None:
             raise TypeError(f"{self!r} is no tensor")
@@ -67,11 +98,13 @@ class ComptimeVar:
         return bool(self.__value.constant())
 
     def is_dynamic(self):
-        """Whether its sizes, or it as a number, may differ in the next call of the entry: while all are fixed, never."""
-        return False
+        """Whether its sizes, or it as a number, may differ in the next call of the entry: an integer that only the run knows, else never."""
+        return self.__value.is_number()
 
     def force_static(self):
-        """Fixes what is dynamic: nothing is."""
+        """Fixes what is dynamic.  TypeError for an integer that only the run knows."""
+        if self.is_dynamic():
+            raise TypeError(f"{self!r} cannot be fixed: only the run knows it")
 
     def __repr__(self):
         return repr(self.__value)

@@ -3,6 +3,10 @@
 
 side_effect_replay_policy: what to do when a compiled function changes objects that existed before the call.  "silent"; "info" writes each
 change with its place to the log, "warn" warns, "error" raises RuntimeError.
+
+capture_scalar_outputs: whether item() and int() of an integer tensor are recorded, as an integer that only the run knows: what does not
+depend on its value goes on in the same graph.  False: the graph breaks there.
 """
 
 side_effect_replay_policy = "silent"
+capture_scalar_outputs = False

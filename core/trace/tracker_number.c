@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tracker_number.c -- integers that only the run knows: what item () gives, and what is computed and compared with it.
+ *
+ * A number is a * x + b, where x is the element of a tensor of the graph and a, b are known.  Between which bounds x lies stands in
+ * the heap, since what is checked on the way narrows them; all numbers of one x share them.  A comparison that the bounds decide is
+ * a constant; another one is a condition, a * x + b compared with 0, whose truth cannot be asked.  Leaving the region both are
+ * computed from the element by Python, so there is no limit of 64 bits on them; a and b that do not fit break.
+ * Invariant: what narrows the bounds is checked when the call ends, before its value is made.
+ */
+#include "core/trace/number.h"
+
+#define VALUE 6 /* a number; 0 to 5: a condition, Py_LT ... */
+
+__extension__ typedef __int128 Wide;
+
+enum { TENSOR, BOUNDS, FACTOR, TERM, N_ITEMS };
+
+static int64_t
+integer (const GmTracker *t)
+{
+  return PyLong_AsLongLong (t->real);
+}
+
+static int64_t
+factor (const GmTracker *t)
+{
+  return integer (t->items[FACTOR]);
+}
+
+static int64_t
+term (const GmTracker *t)
+{
+  return integer (t->items[TERM]);
+}
+
+/* -- Bounds -------------------------------------------------------------------------------------- */
+
+static void
+bounds_get (GmRecorder *r, const GmTracker *t, Wide *lo, Wide *hi)
+{
+  const GmTracker *c = gm_contents_of (r, t->items[BOUNDS]);
+  *lo = integer (c->items[0]);
+  *hi = integer (c->items[1]);
+}
+
+static void
+bounds_set (GmRecorder *r, const GmTracker *bounds, int64_t lo, int64_t hi)
+{
+  const GmTracker *items[2] = { gm_from_int (r, lo), gm_from_int (r, hi) };
+  gm_contents_set (r, bounds, gm_contents (r, items, 2));
+}
+
+/* 0 or 1: what the comparison of every number between lo and hi with 0 gives; -1: that depends. */
+static int
+decided (int op, Wide lo, Wide hi)
+{
+  switch (op) {
+  case Py_LT:
+    return hi < 0 ? 1 : lo >= 0 ? 0 : -1;
+  case Py_LE:
+    return hi <= 0 ? 1 : lo > 0 ? 0 : -1;
+  case Py_GT:
+    return lo > 0 ? 1 : hi <= 0 ? 0 : -1;
+  case Py_GE:
+    return lo >= 0 ? 1 : hi < 0 ? 0 : -1;
+  case Py_EQ:
+    return lo == 0 && hi == 0 ? 1 : lo > 0 || hi < 0 ? 0 : -1;
+  default:
+    return lo > 0 || hi < 0 ? 1 : lo == 0 && hi == 0 ? 0 : -1;
+  }
+}
+
+static int
+decide (GmRecorder *r, const GmTracker *t, int op, int64_t a, int64_t b)
+{
+  Wide lo, hi;
+  bounds_get (r, t, &lo, &hi);
+  Wide low = (a < 0 ? hi : lo) * a + b, high = (a < 0 ? lo : hi) * a + b;
+  return decided (op, low, high);
+}
+
+static Wide
+floor_div (Wide x, Wide y) /* y > 0 */
+{
+  return x / y - (x % y < 0);
+}
+
+void
+gm_number_assume (GmRecorder *r, const GmTracker *condition)
+{
+  int op = (int) condition->number;
+  Wide a = factor (condition), b = term (condition), lo, hi;
+  bounds_get (r, condition, &lo, &hi);
+  if (op == Py_NE) {
+    bool whole = b % a == 0;
+    lo += whole && lo == -b / a;
+    hi -= whole && hi == -b / a;
+  }
+  if (a < 0) { /* the same with -a */
+    static const int swapped[] = { Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE };
+    a = -a;
+    b = -b;
+    op = swapped[op];
+  }
+  if (op == Py_LT || op == Py_LE || op == Py_EQ)
+    hi = MIN (hi, floor_div (-b - (op == Py_LT), a));
+  if (op == Py_GT || op == Py_GE || op == Py_EQ)
+    lo = MAX (lo, -floor_div (b - (op == Py_GT), a));
+  if (lo <= hi) /* else it never holds, and the check says so */
+    bounds_set (r, condition->items[BOUNDS], (int64_t) lo, (int64_t) hi);
+}
+
+/* -- Making -------------------------------------------------------------------------------------- */
+
+static const GmTracker *
+make (GmRecorder *r, const GmTracker *of, int64_t what, int64_t a, int64_t b)
+{
+  const GmTracker **items = gm_tracker_array (r, N_ITEMS);
+  items[TENSOR] = of->items[TENSOR];
+  items[BOUNDS] = of->items[BOUNDS];
+  items[FACTOR] = gm_from_int (r, a);
+  items[TERM] = gm_from_int (r, b);
+  return gm_tracker (r, .kind = &gm_kind_number, .items = items, .n = N_ITEMS, .number = what);
+}
+
+const GmTracker *
+gm_number_new (GmRecorder *r, const GmTracker *tensor, GmDtype dtype)
+{
+  int bits = 8 * (int) gm_dtype_size (dtype);
+  int64_t hi = dtype == GM_U8 ? UINT8_MAX : (int64_t) (UINT64_MAX >> (65 - bits));
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  const GmTracker *bounds = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_contents, .id = id });
+  const GmTracker *items[N_ITEMS] = { tensor, bounds };
+  bounds_set (r, bounds, dtype == GM_U8 ? 0 : -hi - 1, hi);
+  return make (r, &(GmTracker){ .items = items }, VALUE, 1, 0);
+}
+
+bool
+gm_is_number (const GmTracker *t)
+{
+  return t->kind == &gm_kind_number && t->number == VALUE;
+}
+
+bool
+gm_is_condition (const GmTracker *t)
+{
+  return t->kind == &gm_kind_number && t->number != VALUE;
+}
+
+/* -- Operations ---------------------------------------------------------------------------------- */
+
+static const GmTracker *
+affine (GmRecorder *r, const GmTracker *of, int64_t a, int64_t b)
+{
+  return a ? make (r, of, VALUE, a, b) : gm_from_int (r, b);
+}
+
+/* An operand as a * x + b with the x of t; false: it is something else. */
+static bool
+operand (GmRecorder *r, const GmTracker *t, const GmTracker *other, int64_t *a, int64_t *b)
+{
+  if (gm_is_number (other) && other->items[BOUNDS] == t->items[BOUNDS]) {
+    *a = factor (other);
+    *b = term (other);
+    return true;
+  }
+  *a = 0;
+  return other->kind == &gm_kind_constant && gm_constant_int (r, other, b);
+}
+
+static const GmTracker *
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+{
+  int64_t a, b, x = 0, y = 0;
+  if (!gm_is_number (t) || !operand (r, t, other, &a, &b))
+    return NULL;
+  int64_t c = factor (t), d = term (t);
+  bool fits = false;
+  if (op == GM_BIN_ADD)
+    fits = !__builtin_add_overflow (c, a, &x) && !__builtin_add_overflow (d, b, &y);
+  else if (op == GM_BIN_SUB && reflected)
+    fits = !__builtin_sub_overflow (a, c, &x) && !__builtin_sub_overflow (b, d, &y);
+  else if (op == GM_BIN_SUB)
+    fits = !__builtin_sub_overflow (c, a, &x) && !__builtin_sub_overflow (d, b, &y);
+  else if (op == GM_BIN_MUL && a == 0)
+    fits = !__builtin_mul_overflow (c, b, &x) && !__builtin_mul_overflow (d, b, &y);
+  return fits ? affine (r, t, x, y) : NULL;
+}
+
+static const GmTracker *
+unary (GmRecorder *r, GmUnary op, const GmTracker *t)
+{
+  int64_t a, b;
+  if (!gm_is_number (t))
+    return NULL;
+  if (op == GM_UN_POS)
+    return t;
+  if (__builtin_sub_overflow (0, factor (t), &a) || __builtin_sub_overflow (op == GM_UN_INVERT ? -1 : 0, term (t), &b))
+    return NULL;
+  return affine (r, t, a, b);
+}
+
+static const GmTracker *
+compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
+{
+  int64_t a, b, x, y;
+  if (!gm_is_number (t) || !operand (r, t, other, &a, &b))
+    return NULL;
+  if (__builtin_sub_overflow (factor (t), a, &x) || __builtin_sub_overflow (term (t), b, &y))
+    return NULL;
+  int known = decide (r, t, op, x, y);
+  return known >= 0 ? gm_from_bool (r, known) : make (r, t, op, x, y);
+}
+
+static int
+truth (GmRecorder *r, const GmTracker *t)
+{
+  int known = decide (r, t, gm_is_number (t) ? Py_NE : (int) t->number, factor (t), term (t));
+  if (known < 0)
+    gm_record_break (r, GM_BREAK_DATA_DEPENDENT_BRANCH, gm_is_number (t) ? "a number" : "a comparison of a number");
+  return known > 0;
+}
+
+static PyTypeObject *
+type (GmRecorder *r, const GmTracker *t)
+{
+  return gm_is_number (t) ? &PyLong_Type : &PyBool_Type;
+}
+
+/* element.item () * a + b, compared with 0; one object wherever it is used. */
+static bool
+build (GmResidualBuilder *b, const GmTracker *t)
+{
+  GmRecorder *r = gm_residual_recorder (b);
+  if (gm_residual_cached (b, t))
+    return true;
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_value (b, t->items[TENSOR]);
+  gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0, gm_record_take (r, PyUnicode_InternFromString ("item")));
+  gm_residual_emit (b, GM_INSN_CALL, 0, NULL);
+  if (factor (t) != 1) {
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->items[FACTOR]->real);
+    gm_residual_emit (b, GM_INSN_BINARY_OP, GM_BIN_MUL, NULL);
+  }
+  if (term (t) != 0) {
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->items[TERM]->real);
+    gm_residual_emit (b, GM_INSN_BINARY_OP, GM_BIN_ADD, NULL);
+  }
+  if (gm_is_condition (t)) {
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_from_int (r, 0)->real);
+    gm_residual_emit (b, GM_INSN_COMPARE_OP, (uint32_t) t->number, NULL);
+  }
+  gm_residual_allocated (b, t);
+  return gm_residual_cached (b, t);
+}
+
+const GmTrackerKind gm_kind_number = {
+  .name = "number",
+  .type = type,
+  .truth = truth,
+  .binary = binary,
+  .unary = unary,
+  .compare = compare,
+  .build = build,
+};
