@@ -40,6 +40,19 @@ take_budget (GmCompile *c, const char *value)
   return end > value && *end == 0 && budget >= 0 && budget <= 1;
 }
 
+static bool
+take_hooked (GmCompile *c, const char *value)
+{
+  static const char *const names[] = { "donated", "no_static", "all" };
+
+  for (size_t i = 0; i < G_N_ELEMENTS (names); i++)
+    if (strcmp (value, names[i]) == 0) {
+      c->ask.hooked = (GmHookedFilter) i;
+      return true;
+    }
+  return false;
+}
+
 static const struct {
   const char *key;
   bool (*take) (GmCompile *c, const char *value);
@@ -47,6 +60,7 @@ static const struct {
 } host_options[] = {
   { "partition", take_partition, "default or min-cut" },
   { "memory-budget", take_budget, "a number from 0 to 1" },
+  { "saved-tensors-hooks-filtering-mode", take_hooked, "donated, no_static or all" },
 };
 
 /* Users give options of the host and of the back end in one list.  The host's are taken out here,
@@ -119,11 +133,39 @@ join (GmCompile *c, GError **error)
   return gm_join (c->functionalize.graph, c->arena, &c->join, error);
 }
 
+/* Per input of the forward: it is one of the recorded graph's, a leaf that requires grad. */
+static const bool *
+find_static (const GmCompile *c)
+{
+  const GmLayers *l = &c->functionalize.layers;
+  const GmGraph *g = c->simplify.graph;
+  bool *is_static = gm_arena_newn (c->arena, bool, c->join.n_inputs);
+
+  for (uint32_t i = 0; g && i < c->join.n_inputs; i++) {
+    uint32_t k = i;
+    if (l->has_bases && l->bases.sources[i].kind != GM_BASE_CALLER)
+      continue;
+    if (l->has_bases)
+      k = l->bases.sources[i].input.i;
+    if (l->has_dedupe)
+      k = l->dedupe.from[k].i;
+    const GmGraphAlias *a = gm_graph_value (g, g_array_index (g->inputs, GmValueId, k))->alias;
+    is_static[i] = a && a->leaf;
+  }
+  return is_static;
+}
+
 static bool
 partition (GmCompile *c, GError **error)
 {
-  return gm_partition (&c->join, &c->functionalize.layers.functional, &c->ask.partition, c->arena,
-                       &c->partition, error);
+  if (!gm_partition (&c->join, &c->functionalize.layers.functional, &c->ask.partition, c->arena,
+                     &c->partition, error))
+    return false;
+  if (!c->ask.trace_hooks)
+    return true;
+  GmInlineHooks hooks = { c->ask.trace_hooks, c->ask.trace_hooks_data, c->ask.hooked,
+                          find_static (c) };
+  return gm_saved_hooks_inline (&hooks, c->arena, &c->partition, error);
 }
 
 static bool

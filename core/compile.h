@@ -10,6 +10,7 @@
 #define GM_COMPILE_H
 
 #include "core/aot/plan.h"
+#include "core/aot/saved_hooks.h"
 #include "core/plugin/backend.h"
 
 typedef struct GmCompile GmCompile;
@@ -31,6 +32,9 @@ struct GmCompile {
     const char *const *options; /* borrowed: "key=value", NULL at the end; or NULL */
     bool differentiate;         /* inputs that require grad get gradients */
     GmPartitionOptions partition; /* host options set it, too: see compile.c */
+    GmTraceHooks trace_hooks;     /* saved-tensor hooks that become part of the graphs; or NULL */
+    void *trace_hooks_data;
+    GmHookedFilter hooked; /* a host option, too */
     char **for_backend;           /* private: what of `options` the back end gets */
   } ask;
   struct { /* r, or the caller */

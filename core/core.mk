@@ -118,6 +118,7 @@ CORE_SOURCES += \
   core/aot/overlap.c \
   core/aot/partition.c \
   core/aot/plan.c \
+  core/aot/saved_hooks.c \
   core/aot/synthetic_base.c \
   core/aot/unfold.c \
   core/aot/views.c \
@@ -126,6 +127,7 @@ CORE_SOURCES += \
   core/aot/mincut.h \
   core/aot/partition.h \
   core/aot/plan.h \
+  core/aot/saved_hooks.h \
   core/aot/unfold.h
 CORE_SOURCES += \
   core/plugin/backend.c \

@@ -7,7 +7,8 @@
  * What a dump (GM_DEBUG=sfjp) shows can be put into a file, edited, and sent through any span of
  * stages again: tests/graph is made of that.  Stages may be written as letters, too ("sfjp").  They
  * are a span, because each reads what the one before it wrote; with nothing to run, the text is
- * read, checked and printed in its one form.
+ * read, checked and printed in its one form.  Where stage p runs, graphs of the names
+ * saved_tensors_hooks_pack_0 and saved_tensors_hooks_unpack_0 are hooks for the others in the file.
  */
 #include "core/compile.h"
 #include "core/graph/image.h"
@@ -23,6 +24,7 @@ typedef struct {
   const char *file;
   const char *list[9]; /* of the compilation: partition=min-cut, memory-budget=0.5 */
   int n_list;
+  GmHookGraphs hooks; /* NULL: none */
 } Options;
 
 /* -- Command line ------------------------------------------------------------------------------ */
@@ -190,11 +192,15 @@ enter (GmCompile *c, GmGraph *g, char first)
 }
 
 static bool
-run_stages (const Options *o, GmGraph *g, GError **error)
+run_stages (Options *o, GmGraph *g, GError **error)
 {
   g_autoptr (GmCompile) c = gm_compile_new ();
   char first = o->stages[0], last = o->stages[strlen (o->stages) - 1];
   c->ask.options = o->list;
+  if (o->hooks.pack && o->hooks.unpack) {
+    c->ask.trace_hooks = gm_saved_hooks_retrace;
+    c->ask.trace_hooks_data = &o->hooks;
+  }
   enter (c, g, first);
   if (!gm_compile_run (c, first, last, error))
     return false;
@@ -209,13 +215,23 @@ run_stages (const Options *o, GmGraph *g, GError **error)
 }
 
 static bool
-run_one (const Options *o, GPtrArray *graphs, GError **error)
+run_one (Options *o, GPtrArray *graphs, GError **error)
 {
   g_autoptr (GmGraph) g = g_ptr_array_steal_index (graphs, 0);
   if (!gm_graph_verify (g, o->stages[0] == 'j', error))
     return false;
   return o->stages[0] ? run_stages (o, g_steal_pointer (&g), error)
                       : print_graph (o, g, false, error);
+}
+
+/* Takes the graph of that name out of the list; NULL: there is none. */
+static GmGraph *
+take_named (GPtrArray *graphs, const char *name)
+{
+  for (guint i = 0; i < graphs->len; i++)
+    if (!strcmp (((GmGraph *) g_ptr_array_index (graphs, i))->name, name))
+      return g_ptr_array_steal_index (graphs, i);
+  return NULL;
 }
 
 int
@@ -228,6 +244,10 @@ gm_tool_opt (int argc, char **argv)
     return status;
   g_autofree char *text = read_text (o.file, &error);
   g_autoptr (GPtrArray) graphs = text ? gm_graph_parse (text, &error) : NULL;
+  bool hooked = graphs && strchr (o.stages, 'p');
+  g_autoptr (GmGraph) pack = hooked ? take_named (graphs, "saved_tensors_hooks_pack_0") : NULL;
+  g_autoptr (GmGraph) unpack = hooked ? take_named (graphs, "saved_tensors_hooks_unpack_0") : NULL;
+  o.hooks = (GmHookGraphs){ pack, unpack };
   while (graphs && graphs->len && !error)
     if (!run_one (&o, graphs, &error))
       break;

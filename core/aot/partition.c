@@ -159,9 +159,8 @@ find_output (const GmGraph *g, GmValueId v)
   return GM_NO_ID;
 }
 
-/* Gives v out; through a copy where v is an input, a view, a constant or an output already. */
-static bool
-add_owned_output (GmGraph *g, GmValueId v, GmOutputKind kind, GError **error)
+bool
+gm_cut_add_output (GmGraph *g, GmValueId v, GmOutputKind kind, GError **error)
 {
   const GmNode *n = gm_cut_producer (g, v);
 
@@ -190,7 +189,7 @@ build_forward (Build *b, GError **error)
       return false;
   }
   for (uint32_t i = 0; i < c->joint->n_outputs; i++)
-    if (!add_owned_output (f, b->fmap[output_of (c, i)],
+    if (!gm_cut_add_output (f, b->fmap[output_of (c, i)],
                            g_array_index (c->g->outputs, GmGraphOutput, i).kind, error))
       return false;
   return true;
@@ -205,7 +204,7 @@ save (Build *b, GmValueId v, const char *name, GmSavedValue *saved, GError **err
 
   if (index == GM_NO_ID) {
     index = f->outputs->len;
-    if (!add_owned_output (f, b->fmap[v], GM_OUTPUT_SAVED, error))
+    if (!gm_cut_add_output (f, b->fmap[v], GM_OUTPUT_SAVED, error))
       return false;
   }
   GmValueId out = g_array_index (f->outputs, GmGraphOutput, index).value;
@@ -371,7 +370,7 @@ add_gradient (Build *b, uint32_t i, GError **error)
   if (source->is_input)
     return true;
   source->index = to->outputs->len;
-  return add_owned_output (to, b->bmap[v], GM_OUTPUT_GRAD, error);
+  return gm_cut_add_output (to, b->bmap[v], GM_OUTPUT_GRAD, error);
 }
 
 /* Gradients are given out as soon as they are there.  One that is a view is copied, and what it is

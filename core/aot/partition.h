@@ -71,6 +71,9 @@ void gm_cut_budget (GmCut *c);
  * input.  Inputs that it meets become SAVED, values that it does not meet are SAVED no more. */
 void gm_cut_demand (GmCut *c);
 
+/* Gives v out; through a copy where v is an input, a view, a constant or an output already. */
+bool gm_cut_add_output (GmGraph *g, GmValueId v, GmOutputKind kind, GError **error);
+
 /* The problem that choose.c gives to the minimum cut; its arrays are in c->arena. */
 void gm_cut_problem (const GmCut *c, GmCutProblem *p);
 /* Everything before the choice.  For tests. */

@@ -38,6 +38,7 @@ struct GmPlan {
   int n_forward;  /* outputs of the forward: those, then what is saved */
   int n_saved, n_tangents, n_grads, n_backward;
   int n_joint_tangents;
+  bool hooked;       /* hooks are in the graphs: none is called */
   bool shares_grads; /* some output of the backward is the gradient of several inputs */
   const GmMeta *forward_metas, *backward_metas; /* of the outputs */
   const GmMeta *tangent_metas;                  /* n_tangents */
@@ -190,7 +191,9 @@ shares_grads (const GmPlan *p)
 static void
 keep_graph (GmPlan *p, const GmPlanSpec *s)
 {
-  if (!s->graph || s->graph->customs) /* a gradient of the program's own is no row of the op table */
+  /* a gradient of the program's own is no row of the op table; packed values are none of the joint
+   * graph's */
+  if (!s->graph || s->graph->customs || s->parts->hooked)
     return;
   p->graph = gm_graph_simplify (s->graph, 0, p->arena); /* a copy, under the same numbers */
   g_assert (p->graph->values->len == s->graph->values->len);
@@ -236,6 +239,7 @@ gm_plan_new (const GmPlanSpec *s)
 
   p->direct = is_direct (p);
   p->shares_grads = shares_grads (p);
+  p->hooked = parts->hooked;
   return p;
 }
 
@@ -617,7 +621,7 @@ note_versions (History *h)
 static bool
 pack_saved (History *h, GError **error)
 {
-  if (G_LIKELY (gm_saved_hooks_top () == NULL))
+  if (G_LIKELY (gm_saved_hooks_top () == NULL) || h->plan->hooked)
     return true;
   for (int i = 0; i < h->plan->n_saved; i++)
     if (!gm_saved_pack (&h->saved[i], error))

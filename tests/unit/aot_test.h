@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/aot/plan.h"
+#include "core/aot/saved_hooks.h"
 #include "core/autograd/autograd.h"
 
 enum { MAX = 64 };
@@ -329,6 +330,8 @@ assert_outputs_are_owned (const GmGraph *g)
 
 static GmPartitionOptions partition_options = { GM_PARTITION_DEFAULT, 1 }; /* of every plan */
 
+static const GmInlineHooks *inline_hooks; /* the same; NULL: none */
+
 /* The whole way from a recorded graph.  NULL and *error if it cannot be made functional. */
 G_GNUC_UNUSED static GmPlan *
 plan_with (const GmGraph *g, bool differentiate, GmPlanRandom random, TestExec **exec,
@@ -346,6 +349,8 @@ plan_with (const GmGraph *g, bool differentiate, GmPlanRandom random, TestExec *
   assert_verifies (e->functional);
   if (!gm_join (e->functional, e->arena, &e->joint, error) ||
       !gm_partition (&e->joint, &e->layers.functional, &partition_options, e->arena, &e->parts, error))
+    ck_abort_msg ("%s", (*error)->message);
+  if (inline_hooks && !gm_saved_hooks_inline (inline_hooks, e->arena, &e->parts, error))
     ck_abort_msg ("%s", (*error)->message);
   assert_verifies (e->joint.graph);
   assert_verifies (e->parts.forward);

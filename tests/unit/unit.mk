@@ -30,6 +30,7 @@ UNIT_TESTS = \
   tests/unit/test_metadata \
   tests/unit/test_mincut \
   tests/unit/test_partition \
+  tests/unit/test_saved_hooks \
   tests/unit/test_plan \
   tests/unit/test_print \
   tests/unit/test_random \
@@ -73,6 +74,7 @@ tests_unit_test_manifest_SOURCES = tests/unit/test_manifest.c
 tests_unit_test_meta_SOURCES = tests/unit/test_meta.c
 tests_unit_test_metadata_SOURCES = tests/unit/test_metadata.c tests/unit/alias_test.h tests/unit/aot_test.h
 tests_unit_test_mincut_SOURCES = tests/unit/test_mincut.c tests/unit/aot_test.h tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_saved_hooks_SOURCES = tests/unit/test_saved_hooks.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
 tests_unit_test_partition_SOURCES = tests/unit/test_partition.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c tests/unit/aot_test.h
 tests_unit_test_print_SOURCES = tests/unit/test_print.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
@@ -122,6 +124,16 @@ TEST_FILES = \
   tests/graph/bad-tag.want \
   tests/graph/bad-write.gm \
   tests/graph/bad-write.want \
+  tests/graph/bad-hooks-dtype.gm \
+  tests/graph/bad-hooks-dtype.want \
+  tests/graph/bad-hooks-write.gm \
+  tests/graph/bad-hooks-write.want \
+  tests/graph/hooks-all.gm \
+  tests/graph/hooks-all.want \
+  tests/graph/hooks-no-static.gm \
+  tests/graph/hooks-no-static.want \
+  tests/graph/hooks.gm \
+  tests/graph/hooks.want \
   tests/graph/bases.gm \
   tests/graph/bases.want \
   tests/graph/cse.gm \

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * saved_hooks.c -- saved-tensor hooks, as nodes: pack at the forward's end, unpack at the
+ * backward's beginning.
+ *
+ * Which tensors are saved was decided by partition.c, which knows of no hooks.  Each saved tensor
+ * that the filter lets through is given to hooks->trace once, as the meta that it really has, and
+ * comes back as two bodies.  Of what pack gives back
+ *   a value that reads the tensor     is an output of the forward and an input of the backward,
+ *                                     in the place of the tensor
+ *   the tensor itself                 is carried as it was, without a copy
+ *   a value that does not read it     is made again in the backward, not carried
+ * All unpack bodies come first in the backward, in the order of the saved tensors.  Moving one to
+ * its first reader is the back end's affair.
+ * Invariant: the function's outputs, the tangents and the gradients keep their number and order.
+ */
+#include "core/aot/saved_hooks.h"
+
+#include "core/aot/partition.h"
+#include "core/base/log.h"
+
+#include <string.h>
+
+/* One saved tensor. */
+typedef struct {
+  GmGraph *pack, *unpack; /* NULL: the hooks do not see it */
+  uint32_t first;         /* its first input of the new backward */
+  bool *baked;            /* per output of pack: made again in the backward */
+} Hooked;
+
+typedef struct {
+  const GmInlineHooks *hooks;
+  const GmParts *old;
+  GmGraph *forward, *backward;
+  GmArena *arena;
+  Hooked *hooked;  /* per old saved tensor */
+  GArray *saved;   /* GmSavedValue: the new ones */
+  GmValueId *bmap; /* per value of the old backward: in the new one */
+} Inline;
+
+static GmValueId
+output_value (const GmGraph *g, uint32_t i)
+{
+  return g_array_index (g->outputs, GmGraphOutput, i).value;
+}
+
+static GmValueId
+input_value (const GmGraph *g, uint32_t i)
+{
+  return g_array_index (g->inputs, GmValueId, i);
+}
+
+/* -- Bodies ------------------------------------------------------------------------------------ */
+
+static bool
+sees (const Inline *in, const GmSavedValue *s)
+{
+  switch (in->hooks->filter) {
+  case GM_HOOKED_DONATED:
+    return !s->is_input && s->index >= in->old->n_outputs;
+  case GM_HOOKED_NO_STATIC:
+    return !s->is_input || !in->hooks->is_static || !in->hooks->is_static[s->index];
+  case GM_HOOKED_ALL:
+    return true;
+  }
+  g_assert_not_reached ();
+}
+
+static bool
+refuse (GError **error, const GmMeta *saved, const char *what)
+{
+  g_autofree char *text = gm_meta_text (saved);
+
+  g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
+               "cannot compile saved-tensor hooks for %s: %s", text, what);
+  return false;
+}
+
+static bool
+fits (const GmMeta *saved, const GmGraph *pack, const GmGraph *unpack, GError **error)
+{
+  if (pack->inputs->len != 1)
+    return refuse (error, saved, "pack takes one tensor, and this one takes another number");
+  if (unpack->outputs->len != 1)
+    return refuse (error, saved, "unpack gives back one tensor, and this one another number");
+  if (pack->outputs->len != unpack->inputs->len)
+    return refuse (error, saved, "unpack has to take as many values as pack gives back");
+  for (uint32_t i = 0; i < unpack->inputs->len; i++) {
+    const GmMeta *given = gm_graph_meta (pack, output_value (pack, i)),
+                 *taken = gm_graph_meta (unpack, input_value (unpack, i));
+    if (given->dtype != taken->dtype || !gm_meta_same_shape (given, taken))
+      return refuse (error, saved, "unpack takes another shape or dtype than pack gives back");
+  }
+  const GmMeta *back = gm_graph_meta (unpack, output_value (unpack, 0));
+  if (back->dtype == saved->dtype && gm_meta_same_shape (back, saved))
+    return true;
+  g_autofree char *text = gm_meta_text (back),
+                  *what = g_strdup_printf ("unpack gives back %s; give back the shape and the "
+                                           "dtype that pack was called with", text);
+  return refuse (error, saved, what);
+}
+
+/* Takes *g; the same without writes. */
+static bool
+make_functional (GmGraph **g, GmArena *arena, GError **error)
+{
+  g_autoptr (GmGraph) recorded = g_steal_pointer (g);
+  GmFunctionalLayer layer = { 0 };
+
+  *g = gm_functionalize (recorded, false, NULL, arena, &layer, error);
+  if (!*g || layer.n_mutations == 0)
+    return *g != NULL;
+  g_clear_pointer (g, gm_graph_free);
+  g_set_error_literal (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                       "Saved tensors hooks with inputs mutations are not allowed: the program still "
+                       "uses the tensor; change a clone () instead");
+  return false;
+}
+
+static void
+log_graph (const char *what, const GmGraph *g)
+{
+  g_autofree char *text = gm_log_on (GM_LOG_AOT_GRAPHS) ? gm_graph_text (g) : NULL;
+
+  if (text)
+    gm_log (GM_LOG_AOT_GRAPHS, "%s:\n%s", what, text);
+}
+
+static bool
+trace (Inline *in, Hooked *h, GmMeta saved, GError **error)
+{
+  saved.requires_grad = 0;
+  if (!in->hooks->trace (in->hooks->data, &saved, in->arena, &h->pack, &h->unpack, error))
+    return false;
+  if (!make_functional (&h->pack, in->arena, error)
+      || !make_functional (&h->unpack, in->arena, error)
+      || !fits (&saved, h->pack, h->unpack, error))
+    return false;
+  log_graph ("saved-tensor hooks, pack", h->pack);
+  log_graph ("saved-tensor hooks, unpack", h->unpack);
+  return true;
+}
+
+/* Which values of pack are computed from its input. */
+static bool *
+find_readers (const GmGraph *pack, GmArena *arena)
+{
+  bool *reads = gm_arena_newn (arena, bool, pack->values->len);
+
+  reads[input_value (pack, 0)] = true;
+  for (uint32_t i = 0; i < pack->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (pack, i);
+    for (uint32_t k = 0; k < n->n_in; k++)
+      reads[n->out] |= reads[n->in[k]];
+  }
+  return reads;
+}
+
+/* Adds the nodes of g to `to`, but for those of `except` (NULL: all). */
+static bool
+add_nodes (GmGraph *to, const GmGraph *g, GmValueId *map, const bool *except, GError **error)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (except && except[n->out])
+      continue;
+    map[n->out] = gm_copy_node (to, g, n, map, error);
+    if (map[n->out] == GM_NO_ID)
+      return false;
+  }
+  return true;
+}
+
+/* -- The forward ------------------------------------------------------------------------------- */
+
+/* One more value that is carried; `old`: as the backward had it, or GM_NO_ID. */
+static void
+carry (Inline *in, GmSavedValue s, GmValueId old)
+{
+  uint32_t n = in->saved->len;
+  const GmMeta *m =
+      gm_graph_meta (in->forward, s.is_input ? input_value (in->forward, s.index)
+                                             : output_value (in->forward, s.index));
+  const char *name = old == GM_NO_ID ? gm_copy_fresh_name (in->old->backward, "packed", n)
+                                     : gm_graph_value (in->old->backward, old)->name;
+
+  gm_graph_add_input (in->backward, name, m);
+  g_array_append_val (in->saved, s);
+}
+
+/* The saved tensor s as it is. */
+static void
+carry_plain (Inline *in, GmSavedValue s, GmValueId v, GmValueId old)
+{
+  if (!s.is_input && s.index >= in->old->n_outputs) {
+    s.index = in->forward->outputs->len;
+    gm_graph_add_output (in->forward, v, GM_OUTPUT_SAVED);
+  }
+  carry (in, s, old);
+}
+
+static bool
+pack_one (Inline *in, uint32_t i, GError **error)
+{
+  GmSavedValue s = in->old->saved[i];
+  Hooked *h = &in->hooked[i];
+  GmValueId v = s.is_input ? input_value (in->forward, s.index)
+                           : output_value (in->old->forward, s.index),
+            old = input_value (in->old->backward, i);
+
+  h->first = in->saved->len;
+  if (!sees (in, &s)) {
+    carry_plain (in, s, v, old);
+    return true;
+  }
+  if (!trace (in, h, *gm_graph_meta (in->forward, v), error))
+    return false;
+  GmValueId *map = gm_arena_newn (in->arena, GmValueId, h->pack->values->len);
+  bool *reads = find_readers (h->pack, in->arena), carried = false;
+  map[input_value (h->pack, 0)] = v;
+  h->baked = gm_arena_newn (in->arena, bool, h->pack->outputs->len);
+  if (!add_nodes (in->forward, h->pack, map, NULL, error))
+    return false;
+  for (uint32_t k = 0; k < h->pack->outputs->len; k++) {
+    GmValueId p = output_value (h->pack, k);
+    h->baked[k] = !reads[p];
+    if (h->baked[k])
+      continue;
+    if (map[p] == v && !carried) {
+      carry_plain (in, s, v, old);
+      carried = true;
+      continue;
+    }
+    if (!gm_cut_add_output (in->forward, map[p], GM_OUTPUT_SAVED, error))
+      return false;
+    carry (in, (GmSavedValue){ false, in->forward->outputs->len - 1 }, GM_NO_ID);
+  }
+  return true;
+}
+
+static bool
+build_forward (Inline *in, GError **error)
+{
+  const GmGraph *old = in->old->forward;
+
+  if (!gm_copy_values (in->forward, old, error))
+    return false;
+  for (uint32_t i = 0; i < in->old->n_outputs; i++)
+    gm_graph_add_output (in->forward, output_value (old, i),
+                         g_array_index (old->outputs, GmGraphOutput, i).kind);
+  for (uint32_t i = 0; i < in->old->n_saved; i++)
+    if (!pack_one (in, i, error))
+      return false;
+  return true;
+}
+
+/* -- The backward ------------------------------------------------------------------------------ */
+
+static bool
+unpack_one (Inline *in, uint32_t i, GError **error)
+{
+  Hooked *h = &in->hooked[i];
+  GmValueId old = input_value (in->old->backward, i);
+  uint32_t next = h->first;
+
+  if (!h->unpack) {
+    in->bmap[old] = input_value (in->backward, next);
+    return true;
+  }
+  GmValueId *made = gm_arena_newn (in->arena, GmValueId, h->pack->values->len),
+            *map = gm_arena_newn (in->arena, GmValueId, h->unpack->values->len);
+  if (!add_nodes (in->backward, h->pack, made, find_readers (h->pack, in->arena), error))
+    return false;
+  for (uint32_t k = 0; k < h->unpack->inputs->len; k++)
+    map[input_value (h->unpack, k)] = h->baked[k] ? made[output_value (h->pack, k)]
+                                                  : input_value (in->backward, next++);
+  if (!add_nodes (in->backward, h->unpack, map, NULL, error))
+    return false;
+  in->bmap[old] = map[output_value (h->unpack, 0)];
+  return true;
+}
+
+static bool
+build_backward (Inline *in, GError **error)
+{
+  const GmGraph *old = in->old->backward;
+
+  for (uint32_t i = 0; i < in->old->n_tangents; i++) {
+    GmValueId v = input_value (old, in->old->n_saved + i);
+    in->bmap[v] =
+        gm_graph_add_input (in->backward, gm_graph_value (old, v)->name, gm_graph_meta (old, v));
+  }
+  for (uint32_t i = 0; i < in->old->n_saved; i++)
+    if (!unpack_one (in, i, error))
+      return false;
+  if (!add_nodes (in->backward, old, in->bmap, NULL, error))
+    return false;
+  for (uint32_t i = 0; i < old->outputs->len; i++)
+    gm_graph_add_output (in->backward, in->bmap[output_value (old, i)],
+                         g_array_index (old->outputs, GmGraphOutput, i).kind);
+  return true;
+}
+
+/* -- Together ---------------------------------------------------------------------------------- */
+
+/* The gradients that are tangents are numbered among the backward's inputs. */
+static const GmGradSource *
+shifted_sources (const Inline *in)
+{
+  GmGradSource *s = gm_arena_newn (in->arena, GmGradSource, in->old->n_grads);
+
+  for (uint32_t i = 0; i < in->old->n_grads; i++) {
+    s[i] = in->old->sources[i];
+    if (s[i].is_input)
+      s[i].index = s[i].index - in->old->n_saved + in->saved->len;
+  }
+  return s;
+}
+
+static void
+finish (Inline *in, GmParts *parts)
+{
+  log_graph ("forward before saved-tensor hooks", parts->forward);
+  log_graph ("backward before saved-tensor hooks", parts->backward);
+  parts->sources = shifted_sources (in);
+  g_clear_pointer (&parts->forward, gm_graph_free);
+  g_clear_pointer (&parts->backward, gm_graph_free);
+  parts->forward = gm_graph_simplify (in->forward, GM_SIMPLIFY_DEAD, in->arena);
+  parts->backward = gm_graph_simplify (in->backward, GM_SIMPLIFY_DEAD, in->arena);
+  parts->n_saved = in->saved->len;
+  parts->saved = gm_arena_copy (in->arena, in->saved->data, sizeof (GmSavedValue) * in->saved->len);
+  parts->places = NULL;
+  parts->hooked = true;
+  log_graph ("forward after saved-tensor hooks", parts->forward);
+  log_graph ("backward after saved-tensor hooks", parts->backward);
+}
+
+bool
+gm_saved_hooks_inline (const GmInlineHooks *hooks, GmArena *arena, GmParts *parts, GError **error)
+{
+  if (!parts->backward)
+    return true;
+  g_autoptr (GmGraph) forward = gm_graph_new (parts->forward->name, arena),
+                      backward = gm_graph_new (parts->backward->name, arena);
+  g_autoptr (GArray) saved = g_array_new (FALSE, FALSE, sizeof (GmSavedValue));
+  Inline in = { .hooks = hooks,
+                .old = parts,
+                .forward = forward,
+                .backward = backward,
+                .arena = arena,
+                .hooked = gm_arena_newn (arena, Hooked, parts->n_saved),
+                .saved = saved,
+                .bmap = gm_arena_newn (arena, GmValueId, parts->backward->values->len) };
+
+  bool ok = build_forward (&in, error) && build_backward (&in, error);
+  for (uint32_t i = 0; i < parts->n_saved; i++) {
+    g_clear_pointer (&in.hooked[i].pack, gm_graph_free);
+    g_clear_pointer (&in.hooked[i].unpack, gm_graph_free);
+  }
+  if (ok)
+    finish (&in, parts);
+  return ok;
+}
+
+/* -- Bodies that are graphs -------------------------------------------------------------------- */
+
+/* A symbolic size is the real tensor's, in the dimension where the stand-in has it. */
+static GmAttrs
+with_real_sizes (const GmAttrs *attrs, const GmMeta *stand_in, const GmMeta *real)
+{
+  GmAttrs a = *attrs;
+
+  for (int i = 0; a.mask & 1u << GM_ATTR_SIZES && i < a.n_list; i++)
+    for (int d = 0; a.list[i] < 0 && d < MIN (stand_in->ndim, real->ndim); d++)
+      if (stand_in->sizes[d] == a.list[i])
+        a.list[i] = real->sizes[d];
+  return a;
+}
+
+/* g over inputs like those, each node inferred again. */
+static GmGraph *
+retrace (const GmGraph *g, const GmMeta *inputs, GmArena *arena, GError **error)
+{
+  g_autoptr (GmGraph) to = gm_graph_new (g->name, arena);
+  GmValueId *map = gm_arena_newn (arena, GmValueId, g->values->len);
+
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    GmValueId v = input_value (g, i);
+    map[v] = gm_graph_add_input (to, gm_graph_value (g, v)->name, &inputs[i]);
+  }
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    GmNode n = *gm_graph_node (g, i);
+    GmAttrs attrs = { 0 };
+    if (n.attrs && g->inputs->len > 0) {
+      attrs = with_real_sizes (n.attrs, gm_graph_meta (g, input_value (g, 0)), &inputs[0]);
+      n.attrs = &attrs;
+    }
+    map[n.out] = gm_copy_node (to, g, &n, map, error);
+    if (map[n.out] == GM_NO_ID)
+      return NULL;
+  }
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    gm_graph_add_output (to, map[output_value (g, i)], GM_OUTPUT_USER);
+  return g_steal_pointer (&to);
+}
+
+bool
+gm_saved_hooks_retrace (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack,
+                        GmGraph **unpack, GError **error)
+{
+  const GmHookGraphs *h = data;
+
+  if (h->pack->inputs->len != 1)
+    return refuse (error, saved, "pack takes one tensor, and this one takes another number");
+  if (h->pack->outputs->len != h->unpack->inputs->len)
+    return refuse (error, saved, "unpack has to take as many values as pack gives back");
+  *pack = retrace (h->pack, saved, arena, error);
+  if (!*pack)
+    return false;
+  GmMeta *packed = gm_arena_newn (arena, GmMeta, (*pack)->outputs->len);
+  for (uint32_t i = 0; i < (*pack)->outputs->len; i++)
+    packed[i] = *gm_graph_meta (*pack, output_value (*pack, i));
+  *unpack = retrace (h->unpack, packed, arena, error);
+  if (!*unpack)
+    g_clear_pointer (pack, gm_graph_free);
+  return *unpack != NULL;
+}
