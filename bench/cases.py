@@ -274,9 +274,9 @@ def trace_breaks(rounds):
 
 @case
 def trace_breaks_straight(rounds):
-    """The first call of straight code with n graph breaks, for each break: each resume function has a copy of the code that is left."""
+    """The first call of straight code with n graph breaks, for each break: each resume function has a copy of the code that it can reach."""
     body = "    x = x + 1\n    gramme._dynamo.graph_break()\n"
-    return _growth(min(rounds, 3), (25, 50, 100, 200, 400), lambda n: from_text("def f(x):\n" + body * n + "    return x\n"), 1.5)
+    return _growth(min(rounds, 3), (25, 50, 100, 200, 400, 800, 1600), lambda n: from_text("def f(x):\n" + body * n + "    return x\n"), 1.5)
 
 
 @case

@@ -224,6 +224,7 @@ EXTENSION_SOURCES = \
   core/trace/tracker_hook.c \
   core/trace/tracker_iterator.c \
   core/trace/tracker_getter.c \
+  core/trace/contents.c \
   core/trace/tracker_list.c \
   core/trace/tracker_module.c \
   core/trace/tracker_object.c \
@@ -237,6 +238,7 @@ EXTENSION_SOURCES = \
   core/trace/break.h \
   core/trace/builtin.h \
   core/trace/class_made.h \
+  core/trace/contents.h \
   core/trace/keys.h \
   core/trace/cell.h \
   core/trace/exception.h \
@@ -285,6 +287,7 @@ EXTENSION_SOURCES = \
   core/python/report.c \
   core/python/resume_call.c \
   core/python/resume_code.c \
+  core/python/resume_original.c \
   core/python/resume_point.c \
   core/python/tensor_methods.c \
   core/python/tensor_number.c \
@@ -319,6 +322,7 @@ EXTENSION_SOURCES = \
   core/python/report.h \
   core/python/resume_call.h \
   core/python/resume_code.h \
+  core/python/resume_original.h \
   core/python/tensor_number.h \
   core/python/tensor_object.h \
   core/python/types.h \

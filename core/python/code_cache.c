@@ -9,6 +9,7 @@
 #include "core/python/errors.h"
 #include "core/python/resume_call.h"
 #include "core/python/resume_code.h"
+#include "core/python/resume_original.h"
 
 #include <string.h>
 
@@ -177,6 +178,7 @@ cache_free (void *data)
   g_hash_table_remove (live_caches, cache);
   gm_resume_table_free (cache->resumes);
   gm_origin_free (cache->origin);
+  gm_original_free (cache->original);
   snapshot_free (cache->snapshot);
   gm_code_free (cache->decoded);
   g_array_free (cache->breaks, TRUE);

@@ -91,6 +91,7 @@ typedef struct GmCodeCache {
   uint32_t counted_in;     /* ... since which reset */
   uint8_t hook;            /* what the hook has decided about frames of this code: see hook.c */
   GHashTable *resumes;     /* of an original code object: its points, see resume_code.h; or NULL */
+  struct GmOriginal *original; /* of one with points: what they copy, see resume_original.h; or NULL */
   struct GmOrigin *origin; /* of a resume function's: what it was made from; or NULL */
   const void *visitor;     /* the compiled function through which the garbage collector sees what the entries hold, borrowed; or NULL */
 } GmCodeCache;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * resume_code.c -- see resume_code.h.  A new code object is a prefix and the complete original.
+ * resume_code.c -- see resume_code.h.  A new code object is a prefix and what it can reach of the original: a suffix of it.
  *
  *   COPY_FREE_VARS, RESUME, the stack                    every kind
  *   JUMP_FORWARD to the instruction                      REST
  *   a copy of the instruction, or a call                 STEP, CALL: covered by the handlers of the original instruction
  *   store the stack; marker, variables, stack; RETURN    once where it falls through, once where it jumps
- *   the original                                         its prologue a NOP, its variables renumbered
+ *   the original from `low` on                           its prologue a NOP, its variables renumbered; nothing at all where a STEP
+ *                                                        or a CALL has no handlers
  *
  * Variables are renumbered: arguments first (variables, stack), other plain variables, places of the stack that are no arguments, then the cells,
  * which are free here.  The original's handlers run in this frame when the copy raises, and what follows them, too.
@@ -17,9 +18,9 @@
 #include "core/python/assemble.h"
 #include "core/python/code_cache.h"
 #include "core/python/hook.h"
-#include "core/python/lines.h"
 #include "core/python/opcodes.h"
 #include "core/python/resume_code.h"
+#include "core/python/resume_original.h"
 
 #include <string.h>
 
@@ -44,171 +45,27 @@ forward (uint8_t opcode)
   return opcode;
 }
 
-/* -- Instructions of the original and of the new code -------------------------------------------------------------- */
-
-typedef struct {
-  int line, col, end_line, end_col;
-} Place;
-
-typedef struct {
-  uint8_t opcode;
-  uint32_t arg;
-  int32_t target; /* of a jump: index of an instruction; -1 */
-  Place place;
-  uint32_t step;  /* original: as in GmInsn */
-  uint32_t start; /* new: where it begins */
-  uint32_t units; /* new: with EXTENDED_ARGs and caches */
-} Raw;
-
-typedef struct {
-  uint32_t start, end, target, depth; /* units */
-  bool lasti;
-} Range;
-
-typedef struct {
-  const GmCode *code; /* decoded, of the original */
-  PyCodeObject *co;
-  GArray *raw;    /* Raw */
-  GArray *ranges; /* Range */
-  uint32_t n_units;
-} Original;
-
-static uint32_t
-varint (const uint8_t **p, const uint8_t *end)
-{
-  uint32_t v = 0;
-  while (*p < end) {
-    uint8_t byte = *(*p)++;
-    v = v << 6 | (byte & 0x3f);
-    if (!(byte & 0x40))
-      break;
-  }
-  return v;
-}
-
-static void
-read_ranges (Original *o)
-{
-  const uint8_t *p = (const uint8_t *) PyBytes_AS_STRING (o->co->co_exceptiontable);
-  const uint8_t *end = p + PyBytes_GET_SIZE (o->co->co_exceptiontable);
-  while (p < end) {
-    Range r = { .start = varint (&p, end) };
-    r.end = r.start + varint (&p, end);
-    r.target = varint (&p, end);
-    uint32_t depth = varint (&p, end);
-    r.depth = depth >> 1;
-    r.lasti = depth & 1;
-    g_array_append_val (o->ranges, r);
-  }
-}
-
-/* The first instruction of a step, or of the next one that there is. */
-static uint32_t
-raw_at (const Original *o, uint32_t step)
-{
-  uint32_t lo = 0, hi = o->raw->len;
-  while (lo < hi) {
-    uint32_t mid = (lo + hi) / 2;
-    if (g_array_index (o->raw, Raw, mid).step < step)
-      lo = mid + 1;
-    else
-      hi = mid;
-  }
-  return lo;
-}
-
-/* What does two things becomes two: the numbers of its variables may not fit any more, and each half is a step. */
-static void
-append_raw (Original *o, Raw raw)
-{
-  Raw second = raw;
-  bool two = false;
-  second.step++;
-  switch (gm_opcodes[raw.opcode].how) {
-  case GM_HOW_FAST_LOAD:
-  case GM_HOW_FAST_STORE:
-    two = true;
-    second.opcode = gm_opcodes[raw.opcode].how == GM_HOW_FAST_LOAD ? LOAD_FAST : STORE_FAST;
-    second.arg = raw.arg & 15;
-    raw.opcode = gm_opcodes[raw.opcode].op == GM_INSN_LOAD_FAST ? LOAD_FAST : STORE_FAST;
-    raw.arg >>= 4;
-    break;
-#if PY_VERSION_HEX >= 0x030d0000
-  case GM_HOW_COMPARE_5:
-    two = raw.arg & 16;
-    second.opcode = TO_BOOL;
-    second.arg = 0;
-    raw.arg &= ~16u;
-    break;
-#endif
-  default:
-    break;
-  }
-  g_array_append_val (o->raw, raw);
-  if (two)
-    g_array_append_val (o->raw, second);
-}
-
-static bool
-read_original (Original *o, const char **why)
-{
-  PyObject *bytes = PyCode_GetCode (o->co);
-  if (!bytes)
-    return false;
-  const uint8_t *b = (const uint8_t *) PyBytes_AS_STRING (bytes);
-  o->n_units = (uint32_t) PyBytes_GET_SIZE (bytes) / 2;
-  GmLines lines;
-  gm_lines_init (&lines, o->co);
-  uint32_t arg = 0;
-  for (uint32_t at = 0; at < o->n_units; at++) {
-    uint8_t opcode = b[2 * at];
-    arg = arg << 8 | b[2 * at + 1];
-    if (opcode == EXTENDED_ARG)
-      continue;
-    Raw raw = { .opcode = opcode, .arg = arg, .target = -1, .step = 2 * at };
-    Place *p = &raw.place;
-    gm_lines_at (&lines, at, &p->line, &p->col, &p->end_line, &p->end_col);
-    uint32_t next = at + 1 + gm_assemble_caches (opcode);
-    if (gm_opcodes[opcode].how == GM_HOW_NONE)
-      *why = "an opcode without a row";
-    if (gm_opcodes[opcode].how == GM_HOW_FORWARD || gm_opcodes[opcode].how == GM_HOW_FORWARD_PAST)
-      raw.target = (int32_t) (next + arg);
-    else if (gm_opcodes[opcode].how == GM_HOW_BACKWARD)
-      raw.target = (int32_t) (next - arg);
-    append_raw (o, raw);
-    arg = 0;
-    at = next - 1;
-  }
-  Py_DECREF (bytes);
-  for (uint32_t i = 0; i < o->raw->len; i++) {
-    Raw *raw = &g_array_index (o->raw, Raw, i);
-    if (raw->target >= 0)
-      raw->target = (int32_t) raw_at (o, 2 * (uint32_t) raw->target);
-  }
-  read_ranges (o);
-  return *why == NULL;
-}
-
 /* -- Writing ----------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-  const Original *o;
+  const GmCode *code; /* decoded, of the original */
+  const GmOriginal *o;
   const GmResumePoint *point;
-  const char *why;
   GArray *out; /* Raw; targets are indices of `out` once it is complete */
-  uint32_t first; /* where the original begins in `out` */
+  uint32_t low;   /* the first instruction of the original that is copied */
+  uint32_t first; /* where it lies in `out` */
   uint32_t copy_first, copy_end; /* the copy of the step, indices of `out` */
   uint32_t n_locals, n_places; /* plain variables; places of the stack */
   uint32_t *slot;   /* of the original -> new */
   uint32_t *place;  /* of the stack -> new slot */
   PyObject *consts; /* list */
-  Place here;
+  GmPlace here;
 } Writer;
 
 static uint32_t
 put (Writer *w, uint8_t opcode, uint32_t arg)
 {
-  Raw raw = { .opcode = opcode, .arg = arg, .target = -1, .place = { w->here.line, -1, -1, -1 } };
+  GmRaw raw = { .opcode = opcode, .arg = arg, .target = -1, .place = { w->here.line, -1, -1, -1 } };
   g_array_append_val (w->out, raw);
   return w->out->len - 1;
 }
@@ -263,8 +120,8 @@ static void
 put_away (Writer *w)
 {
   const GmResumePoint *p = w->point;
-  for (uint32_t s = 0, cell = 0; p->away && s < w->o->code->n_slots; s++) {
-    if (!is_cell (&w->o->code->slots[s]) || !gm_point_bit (p->away, cell++))
+  for (uint32_t s = 0, cell = 0; p->away && s < w->code->n_slots; s++) {
+    if (!is_cell (&w->code->slots[s]) || !gm_point_bit (p->away, cell++))
       continue;
     bool bound = false;
     for (uint32_t i = 0; i < p->n_locals; i++)
@@ -295,7 +152,7 @@ put_call (Writer *w, uint32_t slot)
 
 /* Whether `next` is only the rest of what `raw` begins: the decoder makes one instruction of them. */
 static bool
-leads (const Raw *raw, const Raw *next)
+leads (const GmRaw *raw, const GmRaw *next)
 {
   const GmOpcode *a = &gm_opcodes[raw->opcode], *b = &gm_opcodes[next->opcode];
   switch (b->how) {
@@ -316,11 +173,12 @@ leads (const Raw *raw, const Raw *next)
 
 /* The instructions of the step that begins with `insn`. */
 static void
-step_range (const Original *o, uint32_t insn, uint32_t *first, uint32_t *last)
+step_range (const Writer *w, uint32_t insn, uint32_t *first, uint32_t *last)
 {
-  *first = raw_at (o, o->code->insns[insn].step);
-  *last = raw_at (o, o->code->insns[gm_resume_step_end (o->code, insn)].step);
-  while (*first > 0 && leads (&g_array_index (o->raw, Raw, *first - 1), &g_array_index (o->raw, Raw, *first)))
+  const GmOriginal *o = w->o;
+  *first = gm_original_at (o, w->code->insns[insn].step);
+  *last = gm_original_at (o, w->code->insns[gm_resume_step_end (w->code, insn)].step);
+  while (*first > 0 && leads (&g_array_index (o->raw, GmRaw, *first - 1), &g_array_index (o->raw, GmRaw, *first)))
     --*first;
 }
 
@@ -330,10 +188,10 @@ put_step (Writer *w)
 {
   uint32_t first, last;
   int jump = -1;
-  step_range (w->o, w->point->insn, &first, &last);
+  step_range (w, w->point->insn, &first, &last);
   w->copy_first = w->out->len;
   for (uint32_t k = first; k <= last; k++) {
-    Raw raw = g_array_index (w->o->raw, Raw, k);
+    GmRaw raw = g_array_index (w->o->raw, GmRaw, k);
     const GmOpcode *row = &gm_opcodes[raw.opcode];
     bool old = row->op == GM_INSN_LOAD_METHOD;
     if (old || ((row->how == GM_HOW_ATTR || row->how == GM_HOW_SUPER) && (raw.arg & 1))) {
@@ -357,6 +215,19 @@ put_step (Writer *w)
   }
   w->copy_end = w->out->len;
   return jump;
+}
+
+/* The entry of the exception table that covers the step of the point, or NULL. */
+static const GmRange *
+range_of_step (const Writer *w)
+{
+  uint32_t unit = w->code->insns[w->point->insn].step / 2;
+  for (uint32_t i = 0; i < w->o->ranges->len; i++) {
+    const GmRange *r = &g_array_index (w->o->ranges, GmRange, i);
+    if (r->start <= unit && unit < r->end)
+      return r;
+  }
+  return NULL;
 }
 
 static bool
@@ -393,8 +264,10 @@ put_original (Writer *w)
 {
   bool prologue = true;
   w->first = w->out->len;
-  for (uint32_t k = 0; k < w->o->raw->len; k++) {
-    Raw raw = g_array_index (w->o->raw, Raw, k);
+  for (uint32_t k = 0; k < w->low && prologue; k++)
+    prologue = g_array_index (w->o->raw, GmRaw, k).opcode != RESUME;
+  for (uint32_t k = w->low; k < w->o->raw->len; k++) {
+    GmRaw raw = g_array_index (w->o->raw, GmRaw, k);
     prologue &= raw.opcode != RESUME;
     if (prologue && (raw.opcode == MAKE_CELL || raw.opcode == COPY_FREE_VARS)) {
       raw.opcode = NOP;
@@ -403,7 +276,7 @@ put_original (Writer *w)
     if (names_slot (raw.opcode))
       raw.arg = w->slot[raw.arg];
     if (raw.target >= 0)
-      raw.target += (int32_t) w->first;
+      raw.target += (int32_t) w->first - (int32_t) w->low;
     g_array_append_val (w->out, raw);
   }
 }
@@ -418,7 +291,7 @@ size_of (uint8_t opcode, uint32_t arg)
 static void
 lay_out (Writer *w)
 {
-  Raw *raw = (Raw *) (void *) w->out->data;
+  GmRaw *raw = (GmRaw *) (void *) w->out->data;
   for (uint32_t i = 0; i < w->out->len; i++)
     raw[i].units = size_of (raw[i].opcode, raw[i].target >= 0 ? 0 : raw[i].arg);
   for (bool again = true; again;) {
@@ -443,21 +316,24 @@ lay_out (Writer *w)
 static PyObject *
 bytes_of (Writer *w)
 {
-  g_autoptr (GByteArray) bytes = g_byte_array_sized_new (4 * w->out->len);
+  const GmRaw *last = &g_array_index (w->out, GmRaw, w->out->len - 1);
+  PyObject *bytes = PyBytes_FromStringAndSize (NULL, 2 * (Py_ssize_t) (last->start + last->units));
+  uint8_t *at = bytes ? (uint8_t *) PyBytes_AS_STRING (bytes) : NULL;
+  if (!bytes)
+    return NULL;
   for (uint32_t i = 0; i < w->out->len; i++) {
-    const Raw *raw = &g_array_index (w->out, Raw, i);
-    uint32_t n_extended = raw->units - 1 - gm_assemble_caches (raw->opcode);
+    const GmRaw *raw = &g_array_index (w->out, GmRaw, i);
+    uint32_t caches = gm_assemble_caches (raw->opcode), n_extended = raw->units - 1 - caches;
     for (uint32_t k = n_extended; k > 0; k--) {
-      uint8_t unit[2] = { EXTENDED_ARG, (uint8_t) (raw->arg >> 8 * k) };
-      g_byte_array_append (bytes, unit, 2);
+      *at++ = EXTENDED_ARG;
+      *at++ = (uint8_t) (raw->arg >> 8 * k);
     }
-    uint8_t unit[2] = { raw->opcode, (uint8_t) raw->arg };
-    g_byte_array_append (bytes, unit, 2);
-    static const uint8_t zero[2];
-    for (uint32_t k = 0; k < gm_assemble_caches (raw->opcode); k++)
-      g_byte_array_append (bytes, zero, 2);
+    *at++ = raw->opcode;
+    *at++ = (uint8_t) raw->arg;
+    memset (at, 0, 2 * caches); /* a cold cache */
+    at += 2 * caches;
   }
-  return PyBytes_FromStringAndSize ((char *) bytes->data, bytes->len);
+  return bytes;
 }
 
 /* -- Tables -------------------------------------------------------------------------------------------------------- */
@@ -485,8 +361,8 @@ lines_of (Writer *w)
   g_autoptr (GByteArray) b = g_byte_array_sized_new (8 * w->out->len);
   int line = w->o->co->co_firstlineno;
   for (uint32_t i = 0; i < w->out->len; i++) {
-    const Raw *raw = &g_array_index (w->out, Raw, i);
-    const Place *p = &raw->place;
+    const GmRaw *raw = &g_array_index (w->out, GmRaw, i);
+    const GmPlace *p = &raw->place;
     int kind = p->line < 0 ? 15 : p->col < 0 || p->end_line < p->line || p->end_col < 0 ? 13 : 14;
     for (uint32_t units = raw->units; units > 0; units -= MIN (units, 8)) {
       uint8_t first = 0x80 | (uint8_t) (kind << 3) | (MIN (units, 8) - 1);
@@ -518,7 +394,7 @@ put_high_first (GByteArray *b, uint32_t v, uint8_t mark)
 }
 
 static void
-put_range (GByteArray *b, uint32_t start, uint32_t end, uint32_t target, const Range *r)
+put_range (GByteArray *b, uint32_t start, uint32_t end, uint32_t target, const GmRange *r)
 {
   if (start == end)
     return;
@@ -531,10 +407,10 @@ put_range (GByteArray *b, uint32_t start, uint32_t end, uint32_t target, const R
 static uint32_t
 new_unit (const Writer *w, uint32_t original_unit)
 {
-  uint32_t k = w->first + raw_at (w->o, 2 * original_unit);
+  uint32_t at = gm_original_at (w->o, 2 * original_unit), k = w->first + MAX (at, w->low) - w->low;
   if (k < w->out->len)
-    return g_array_index (w->out, Raw, k).start;
-  const Raw *last = &g_array_index (w->out, Raw, w->out->len - 1);
+    return g_array_index (w->out, GmRaw, k).start;
+  const GmRaw *last = &g_array_index (w->out, GmRaw, w->out->len - 1);
   return last->start + last->units;
 }
 
@@ -542,20 +418,14 @@ static PyObject *
 handlers_of (Writer *w)
 {
   g_autoptr (GByteArray) b = g_byte_array_new ();
-  if (w->copy_end > w->copy_first) {
-    uint32_t unit = w->o->code->insns[w->point->insn].step / 2;
-    uint32_t start = g_array_index (w->out, Raw, w->copy_first).start;
-    uint32_t end = g_array_index (w->out, Raw, w->copy_end).start;
-    for (uint32_t i = 0; i < w->o->ranges->len; i++) {
-      const Range *r = &g_array_index (w->o->ranges, Range, i);
-      if (r->start <= unit && unit < r->end) {
-        put_range (b, start, end, new_unit (w, r->target), r);
-        break;
-      }
-    }
+  const GmRange *over = w->copy_end > w->copy_first ? range_of_step (w) : NULL;
+  if (over) {
+    uint32_t start = g_array_index (w->out, GmRaw, w->copy_first).start;
+    uint32_t end = g_array_index (w->out, GmRaw, w->copy_end).start;
+    put_range (b, start, end, new_unit (w, over->target), over);
   }
   for (uint32_t i = 0; i < w->o->ranges->len; i++) {
-    const Range *r = &g_array_index (w->o->ranges, Range, i);
+    const GmRange *r = &g_array_index (w->o->ranges, GmRange, i);
     put_range (b, new_unit (w, r->start), new_unit (w, r->end), new_unit (w, r->target), r);
   }
   return PyBytes_FromStringAndSize ((char *) b->data, b->len);
@@ -577,7 +447,7 @@ append_place (PyObject *names, uint32_t k)
 static void
 number (Writer *w, PyObject **varnames, PyObject **freenames)
 {
-  const GmCode *code = w->o->code;
+  const GmCode *code = w->code;
   const GmResumePoint *p = w->point;
   PyObject *vars = PyList_New (0), *frees = PyList_New (0);
   uint32_t next = 0, n_places = p->depth;
@@ -630,24 +500,24 @@ static GmOrigin *
 origin_new (const Writer *w)
 {
   GmOrigin *origin = g_new0 (GmOrigin, 1);
-  const Raw *last = &g_array_index (w->out, Raw, w->out->len - 1);
+  const GmRaw *last = &g_array_index (w->out, GmRaw, w->out->len - 1);
   origin->code = w->o->co;
   origin->n_units = last->start + last->units;
   origin->step = g_new (uint32_t, origin->n_units);
   memset (origin->step, 0xff, origin->n_units * sizeof (uint32_t));
-  origin->first_unit = g_array_index (w->out, Raw, w->first).start;
+  origin->first_unit = g_array_index (w->out, GmRaw, w->first).start;
   for (uint32_t k = w->first; k < w->out->len; k++) {
-    const Raw *raw = &g_array_index (w->out, Raw, k);
+    const GmRaw *raw = &g_array_index (w->out, GmRaw, k);
     uint32_t at = raw->start + raw->units - 1 - gm_assemble_caches (raw->opcode);
-    origin->step[at] = g_array_index (w->o->raw, Raw, k - w->first).step;
+    origin->step[at] = g_array_index (w->o->raw, GmRaw, k - w->first + w->low).step;
   }
   uint32_t n = w->n_locals;
-  for (uint32_t i = 0; i < w->o->code->n_slots; i++)
-    n += is_cell (&w->o->code->slots[i]);
+  for (uint32_t i = 0; i < w->code->n_slots; i++)
+    n += is_cell (&w->code->slots[i]);
   origin->n_slots = n;
   origin->slot = g_new (uint32_t, n + 1);
   memset (origin->slot, 0xff, n * sizeof (uint32_t));
-  for (uint32_t i = 0; i < w->o->code->n_slots; i++)
+  for (uint32_t i = 0; i < w->code->n_slots; i++)
     origin->slot[w->slot[i]] = i;
   return origin;
 }
@@ -671,7 +541,7 @@ static bool
 put_prefix (Writer *w, uint32_t n_free)
 {
   const GmResumePoint *p = w->point;
-  w->here = g_array_index (w->o->raw, Raw, raw_at (w->o, w->o->code->insns[p->insn].step)).place;
+  w->here = g_array_index (w->o->raw, GmRaw, gm_original_at (w->o, w->code->insns[p->insn].step)).place;
   if (n_free)
     put (w, COPY_FREE_VARS, n_free);
   put (w, RESUME, 0);
@@ -679,10 +549,13 @@ put_prefix (Writer *w, uint32_t n_free)
   put_stack (w);
   if (p->kind == GM_POINT_REST) {
     uint32_t first, last, jump = put (w, JUMP_FORWARD, 0);
-    step_range (w->o, p->insn, &first, &last);
-    g_array_index (w->out, Raw, jump).target = (int32_t) (w->out->len + first);
+    step_range (w, p->insn, &first, &last);
+    w->low = w->o->low[first];
+    g_array_index (w->out, GmRaw, jump).target = (int32_t) (w->out->len + first - w->low);
     return true;
   }
+  const GmRange *over = range_of_step (w);
+  w->low = w->o->low[over ? gm_original_at (w->o, 2 * over->target) : w->o->raw->len];
   int jump = -1;
   if (p->kind == GM_POINT_CALL)
     put_call (w, w->place[w->n_places]);
@@ -694,8 +567,8 @@ put_prefix (Writer *w, uint32_t n_free)
     put (w, NOP, 0);
   if (jump < 0)
     return true;
-  g_array_index (w->out, Raw, (uint32_t) jump).target = (int32_t) w->out->len;
-  put_end_for (w, g_array_index (w->out, Raw, (uint32_t) jump).opcode);
+  g_array_index (w->out, GmRaw, (uint32_t) jump).target = (int32_t) w->out->len;
+  put_end_for (w, g_array_index (w->out, GmRaw, (uint32_t) jump).opcode);
   return put_return (w, 1);
 }
 
@@ -723,12 +596,12 @@ new_code (Writer *w, PyObject *varnames, PyObject *freenames)
 }
 
 static PyCodeObject *
-write_code (const Original *o, const GmResumePoint *point)
+write_code (const GmCode *original, const GmOriginal *o, const GmResumePoint *point)
 {
-  Writer w = { .o = o, .point = point, .out = g_array_sized_new (FALSE, TRUE, sizeof (Raw), o->raw->len + 64), .consts = PySequence_List (o->co->co_consts) };
+  Writer w = { .code = original, .o = o, .point = point, .out = g_array_new (FALSE, FALSE, sizeof (GmRaw)), .consts = PySequence_List (o->co->co_consts) };
   PyObject *varnames = NULL, *freenames = NULL;
   PyCodeObject *code = NULL;
-  w.slot = g_new (uint32_t, o->code->n_slots + 1);
+  w.slot = g_new (uint32_t, original->n_slots + 1);
   if (w.consts)
     number (&w, &varnames, &freenames);
   if (varnames && freenames && put_prefix (&w, (uint32_t) PyTuple_GET_SIZE (freenames))) {
@@ -752,10 +625,8 @@ write_code (const Original *o, const GmResumePoint *point)
 PyCodeObject *
 gm_resume_code_new (const GmCode *code, const GmResumePoint *point, const char **why)
 {
-  Original o = { .code = code, .co = code->code, .raw = g_array_sized_new (FALSE, TRUE, sizeof (Raw), code->n_insns),
-                 .ranges = g_array_new (FALSE, TRUE, sizeof (Range)) };
-  PyCodeObject *made = read_original (&o, why) ? write_code (&o, point) : NULL;
-  g_array_unref (o.raw);
-  g_array_unref (o.ranges);
-  return made;
+  const GmOriginal *o = gm_original_get (code);
+  if (o && o->why)
+    *why = o->why;
+  return o && !o->why ? write_code (code, o, point) : NULL;
 }

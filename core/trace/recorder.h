@@ -123,7 +123,7 @@ struct GmRecorder {
   GHashTable *stand_ins;   /* PyObject -> GmTracker */
   GHashTable *stand_in_of; /* and back */
   bool classes_written;    /* sticky: lookups must ask the heap */
-  GPtrArray *buffers; /* memory of growing lists; contents are append-only, see tracker_list.c */
+  GPtrArray *buffers; /* memory of growing contents, see contents.c */
   /* indices of the append-only tables, cut with them */
   GHashTable *by_real;      /* PyObject -> GmTracker */
   GHashTable *source_index; /* GmSource set */

@@ -6,6 +6,7 @@
  * order, length or all keys, or that writes, loads it whole under a DICT_KEYS guard.
  */
 #include "core/trace/builtin.h"
+#include "core/trace/contents.h"
 #include "core/trace/exception.h"
 #include "core/trace/key_index.h"
 #include "core/trace/keys.h"
@@ -133,13 +134,9 @@ whole (GmRecorder *r, const GmTracker *t)
 static int64_t
 find (GmRecorder *r, const GmTracker *contents, const GmTracker *key)
 {
-  key = gm_realize (r, key);
-  if (key->kind == &gm_kind_constant && PyObject_Hash (key->real) != -1) {
-    int64_t at = gm_key_index_find (r, contents, 2, key->real);
-    if (at != GM_KEY_UNKNOWN)
-      return at;
-  }
-  PyErr_Clear ();
+  int64_t at;
+  if (!r->stop && gm_contents_find (r, contents, gm_realize (r, key), &at))
+    return at;
   for (uint32_t i = 0; i < contents->n && !r->stop; i += 2)
     if (gm_key_equals (r, contents->items[i], key))
       return i;
@@ -216,22 +213,18 @@ gm_dict_store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const Gm
   if (r->stop)
     return;
   int64_t at = find (r, old, key);
-  uint32_t n = at < 0 ? old->n + 2 : old->n;
-  const GmTracker **items = gm_tracker_array (r, n);
-  gm_tracker_copy (items, old->items, old->n);
   if (at < 0) {
-    items[old->n] = gm_realize (r, key);
-    items[old->n + 1] = value;
-    gm_key_stored (r, items[old->n]);
-  } else {
-    items[at + 1] = value; /* the first key stays */
-    if (t->real)
-      gm_dropped (r, old->items[at + 1]);
+    const GmTracker *pair[] = { gm_realize (r, key), value };
+    gm_key_stored (r, pair[0]);
+    gm_contents_set (r, t, gm_contents_append (r, old, pair, 2));
+    return;
   }
-  const GmTracker *contents = gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = n);
-  if (at < 0)
-    gm_key_index_append (r, old, contents, 2);
-  gm_contents_set (r, t, contents);
+  const GmTracker **items = gm_tracker_array (r, old->n);
+  gm_tracker_copy (items, old->items, old->n);
+  items[at + 1] = value; /* the first key stays */
+  if (t->real)
+    gm_dropped (r, old->items[at + 1]);
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n));
 }
 
 static void

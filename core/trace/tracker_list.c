@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_list.c -- lists: contents in the heap, methods, slices, replay.
  *
- * The heap slot holds a contents tracker that is never written; a store makes a new one.  Appending
- * shares memory with the old contents as long as nothing else has been appended to them, so a loop
- * of appends costs O(1) each.  Mutating an existing list appends the same operation to the effects,
+ * The heap slot holds a contents tracker that is never written; a store makes a new one.  Mutating an existing list appends the same operation to the effects,
  * to be replayed after the graph; a new list is built once, from what it holds at the end.
  */
 #include "core/trace/builtin.h"
+#include "core/trace/contents.h"
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
-
-/* Growing memory: `used` counts what the longest contents see; only places past it are ever
- * written. */
-typedef struct {
-  uint32_t used, cap;
-  const GmTracker *items[];
-} Buffer;
 
 static const GmTracker *
 list_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *contents)
@@ -83,20 +75,7 @@ effect (GmRecorder *r, const char *name, const GmTracker *const *args, uint32_t 
 static void
 append (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
-  const GmTracker *old = gm_contents_of (r, t);
-  Buffer *b = (Buffer *) old->data;
-  if (b == NULL || b->used != old->n || b->used == b->cap) {
-    uint32_t cap = old->n < 4 ? 8 : old->n * 2;
-    b = g_malloc (sizeof (Buffer) + cap * sizeof b->items[0]);
-    b->cap = cap;
-    b->used = old->n;
-    gm_tracker_copy (b->items, old->items, old->n);
-    g_ptr_array_add (r->buffers, b);
-  }
-  b->items[b->used++] = item;
-  gm_contents_set (
-      r, t,
-      gm_tracker (r, .kind = &gm_kind_contents, .items = b->items, .n = old->n + 1, .data = b));
+  gm_contents_set (r, t, gm_contents_append (r, gm_contents_of (r, t), &item, 1));
 }
 
 /* Replaces `count` items from `at` by `n` others. */

@@ -357,3 +357,25 @@ def case_deepcopy_is_left_to_python(compile):
         return y * len(d["k"]), d, c
 
     return compile(f)({"k": [1, (2, [3])]}, G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_large_dict_grows_is_copied_and_shrinks(compile):
+    """Copies share memory until they grow apart; 1, True and 1.0 are one key; a place that only the other has seen is not found."""
+
+    def f(x):
+        d = {}
+        for i in range(40):
+            d[i] = i
+        a, b = d.copy(), d.copy()
+        a["only a"], b["only b"] = 1, 2
+        out = ["only a" in b, "only b" in a, "only a" in d, a["only a"], b["only b"], d[True], d.get(7.0), (3,) in d]
+        d[1.0] = "the first key stays"
+        d["after"] = x
+        del d[5]
+        d[5] = "at the end"
+        d[(1, 2)] = "no plain key"
+        out += [list(d), d[1], d[(1, 2)], d.get(5), d.pop("after"), "after" in d, d.get("after")]
+        return x * len(d), out, a, b
+
+    return compile(f)(G.ones(2))

@@ -534,7 +534,7 @@ def endless_set():
 
 def growing_dict():
     d = {}
-    for i in range(100000):
+    for i in range(300000):
         d[i] = i
     return len(d)
 

@@ -463,3 +463,39 @@ def test_callees_in_threads():
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert results == [want] * 160 and _core.hook_state()[0] == 0
+
+
+def length_of_caller():
+    return len(sys._getframe(1).f_code.co_code)
+
+
+@pytest.mark.skipif(FORCED, reason="other frames call")
+def test_function_that_executes_one_step_holds_no_copy_of_the_rest():
+    """Else straight code with n breaks takes n times its length."""
+    longest = []
+    for n in (4, 64):
+        body = "    x = x + 1\n    seen.append(length_of_caller())\n"
+        space = {"length_of_caller": length_of_caller}
+        exec("def f(x, seen):\n" + body * n + "    return x\n", space)
+        seen = []
+        assert float(compiled(space["f"])(G.zeros(1), seen)) == n and len(seen) == n
+        longest.append(max(seen))
+    assert longest[0] == longest[1]
+
+
+def test_rest_keeps_the_loops_and_handlers_that_lie_before_it():
+    def f(x, seen):
+        for i in range(3):
+            try:
+                x = x + 1
+                seen.append(length_of_caller() > 0)
+                if i == 1:
+                    raise ValueError
+                x = x * 2
+            except ValueError:
+                seen.append(length_of_caller() > 0)
+                x = x - 5
+        return x
+
+    plain, seen = [], []
+    assert float(compiled(f)(G.ones(1), seen)) == float(f(G.ones(1), plain)) and seen == plain

@@ -145,7 +145,11 @@ def assume_constant_result(fn):
 
 def allow_in_graph(fn):
     """Returns fn, or a list or tuple of functions, as it is: gramme's own functions are operations of the graph already, and
-    every other Python function is recorded through, call by call, to the operations that it is made of."""
+    every other Python function is recorded through, call by call, to the operations that it is made of.
+
+    It makes no opaque node: what in fn cannot be recorded breaks the graph as it does anywhere else, what fn reads is guarded,
+    and a back end sees fn's operations instead of one call.  An autograd.Function is what gives such a call a gradient of its own.
+    """
     for one in fn if isinstance(fn, (list, tuple)) else (fn,):
         if not callable(one):
             raise TypeError(f"allow_in_graph takes functions, not {type(one).__name__}")

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * resume_original.c -- see resume_original.h.
+ *
+ * Reading takes time linear in the code, and is done once however many breaks there are.  `low` says how much of the code a resume
+ * function needs: a suffix, since code runs forward but for loops, and handlers lie behind what they cover.  Invariant: no
+ * jump and no handler leads out of the suffix from low[k] on, for any k.
+ */
+#include "core/python/cpython.h"
+
+#include "core/python/assemble.h"
+#include "core/python/code_cache.h"
+#include "core/python/lines.h"
+#include "core/python/opcodes.h"
+#include "core/python/resume_original.h"
+
+static uint32_t
+varint (const uint8_t **p, const uint8_t *end)
+{
+  uint32_t v = 0;
+  while (*p < end) {
+    uint8_t byte = *(*p)++;
+    v = v << 6 | (byte & 0x3f);
+    if (!(byte & 0x40))
+      break;
+  }
+  return v;
+}
+
+static void
+read_ranges (GmOriginal *o)
+{
+  const uint8_t *p = (const uint8_t *) PyBytes_AS_STRING (o->co->co_exceptiontable);
+  const uint8_t *end = p + PyBytes_GET_SIZE (o->co->co_exceptiontable);
+  while (p < end) {
+    GmRange r = { .start = varint (&p, end) };
+    r.end = r.start + varint (&p, end);
+    r.target = varint (&p, end);
+    uint32_t depth = varint (&p, end);
+    r.depth = depth >> 1;
+    r.lasti = depth & 1;
+    g_array_append_val (o->ranges, r);
+  }
+}
+
+uint32_t
+gm_original_at (const GmOriginal *o, uint32_t step)
+{
+  uint32_t lo = 0, hi = o->raw->len;
+  while (lo < hi) {
+    uint32_t mid = (lo + hi) / 2;
+    if (g_array_index (o->raw, GmRaw, mid).step < step)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo;
+}
+
+/* What does two things becomes two: the numbers of its variables may not fit any more, and each half is a step. */
+static void
+append_raw (GmOriginal *o, GmRaw raw)
+{
+  GmRaw second = raw;
+  bool two = false;
+  second.step++;
+  switch (gm_opcodes[raw.opcode].how) {
+  case GM_HOW_FAST_LOAD:
+  case GM_HOW_FAST_STORE:
+    two = true;
+    second.opcode = gm_opcodes[raw.opcode].how == GM_HOW_FAST_LOAD ? LOAD_FAST : STORE_FAST;
+    second.arg = raw.arg & 15;
+    raw.opcode = gm_opcodes[raw.opcode].op == GM_INSN_LOAD_FAST ? LOAD_FAST : STORE_FAST;
+    raw.arg >>= 4;
+    break;
+#if PY_VERSION_HEX >= 0x030d0000
+  case GM_HOW_COMPARE_5:
+    two = raw.arg & 16;
+    second.opcode = TO_BOOL;
+    second.arg = 0;
+    raw.arg &= ~16u;
+    break;
+#endif
+  default:
+    break;
+  }
+  g_array_append_val (o->raw, raw);
+  if (two)
+    g_array_append_val (o->raw, second);
+}
+
+/* For each instruction the first of the suffix that it needs: the least l such that nothing from l on jumps below l or is covered by a
+ * handler that lies below l. */
+static void
+find_low (GmOriginal *o)
+{
+  uint32_t n = o->raw->len;
+  uint32_t *low = o->low = g_new (uint32_t, n + 1);
+  for (uint32_t k = 0; k <= n; k++)
+    low[k] = k;
+  for (uint32_t k = 0; k < n; k++) {
+    const GmRaw *raw = &g_array_index (o->raw, GmRaw, k);
+    if (raw->target >= 0)
+      low[k] = MIN (k, (uint32_t) raw->target);
+  }
+  for (uint32_t i = 0; i < o->ranges->len; i++) {
+    const GmRange *r = &g_array_index (o->ranges, GmRange, i);
+    uint32_t end = gm_original_at (o, 2 * r->end), target = gm_original_at (o, 2 * r->target);
+    if (end > 0)
+      low[end - 1] = MIN (low[end - 1], target);
+  }
+  for (uint32_t k = n; k-- > 0;) /* the least that what follows asks for */
+    low[k] = MIN (low[k], low[k + 1]);
+  for (uint32_t k = 0; k < n; k++) /* and what that asks for in its turn */
+    low[k] = low[k] < k ? low[low[k]] : k;
+}
+
+static bool
+read_code (GmOriginal *o)
+{
+  PyObject *bytes = PyCode_GetCode (o->co);
+  if (!bytes)
+    return false;
+  const uint8_t *b = (const uint8_t *) PyBytes_AS_STRING (bytes);
+  o->n_units = (uint32_t) PyBytes_GET_SIZE (bytes) / 2;
+  GmLines lines;
+  gm_lines_init (&lines, o->co);
+  uint32_t arg = 0;
+  for (uint32_t at = 0; at < o->n_units; at++) {
+    uint8_t opcode = b[2 * at];
+    arg = arg << 8 | b[2 * at + 1];
+    if (opcode == EXTENDED_ARG)
+      continue;
+    GmRaw raw = { .opcode = opcode, .arg = arg, .target = -1, .step = 2 * at };
+    GmPlace *p = &raw.place;
+    gm_lines_at (&lines, at, &p->line, &p->col, &p->end_line, &p->end_col);
+    uint32_t next = at + 1 + gm_assemble_caches (opcode);
+    if (gm_opcodes[opcode].how == GM_HOW_NONE)
+      o->why = "an opcode without a row";
+    if (gm_opcodes[opcode].how == GM_HOW_FORWARD || gm_opcodes[opcode].how == GM_HOW_FORWARD_PAST)
+      raw.target = (int32_t) (next + arg);
+    else if (gm_opcodes[opcode].how == GM_HOW_BACKWARD)
+      raw.target = (int32_t) (next - arg);
+    append_raw (o, raw);
+    arg = 0;
+    at = next - 1;
+  }
+  Py_DECREF (bytes);
+  for (uint32_t i = 0; i < o->raw->len; i++) {
+    GmRaw *raw = &g_array_index (o->raw, GmRaw, i);
+    if (raw->target >= 0)
+      raw->target = (int32_t) gm_original_at (o, 2 * (uint32_t) raw->target);
+  }
+  read_ranges (o);
+  find_low (o);
+  return true;
+}
+
+void
+gm_original_free (GmOriginal *o)
+{
+  if (!o)
+    return;
+  g_array_unref (o->raw);
+  g_array_unref (o->ranges);
+  g_free (o->low);
+  g_free (o);
+}
+
+const GmOriginal *
+gm_original_get (const GmCode *code)
+{
+  GmCodeCache *cache = gm_code_cache_get (code->code);
+  if (!cache)
+    return NULL;
+  if (cache->original)
+    return cache->original;
+  GmOriginal *o = g_new0 (GmOriginal, 1);
+  o->co = code->code;
+  o->raw = g_array_sized_new (FALSE, TRUE, sizeof (GmRaw), code->n_insns);
+  o->ranges = g_array_new (FALSE, TRUE, sizeof (GmRange));
+  if (read_code (o))
+    return cache->original = o;
+  gm_original_free (o);
+  return NULL;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * contents.c -- contents that grow at their end: of lists and of dicts.
+ *
+ * Contents are never written.  Appending shares memory with the old contents as long as nothing else has been appended to
+ * them, so a loop of appends costs O(1) each.  The memory may carry an index of the keys (items 0, 2, 4 ...), made when a key is
+ * first looked for and longer with each lookup.  Invariant: what a place holds does not change, so an index serves
+ * all contents that share the memory; a place that the contents at hand do not reach is not theirs.
+ */
+#include "core/trace/contents.h"
+#include "core/trace/builtin.h"
+
+#include <string.h>
+
+/* Fewer keys are compared one after the other. */
+#define MIN_KEYS 16
+
+/* `used` counts what the longest contents see; only places past it are ever written. */
+typedef struct {
+  uint32_t used, cap;
+  uint32_t indexed;  /* the items before are in the index */
+  uint32_t mask;     /* places of the index less 1; 0: there is none */
+  bool mixed;        /* a key is no constant: no index */
+  uint32_t *places;  /* 1 + the place of a key; 0: free */
+  const GmTracker *items[];
+} Buffer;
+
+const GmTracker *
+gm_contents_append (GmRecorder *r, const GmTracker *old, const GmTracker *const *items, uint32_t n)
+{
+  Buffer *b = (Buffer *) old->data;
+  if (b == NULL || b->used != old->n || b->cap - b->used < n) {
+    uint32_t cap = old->n < 4 ? 8 : old->n * 2;
+    b = g_malloc0 (sizeof (Buffer) + cap * sizeof b->items[0]);
+    b->cap = cap;
+    b->used = old->n;
+    gm_tracker_copy (b->items, old->items, old->n);
+    g_ptr_array_add (r->buffers, b);
+  }
+  gm_tracker_copy (b->items + b->used, items, n);
+  b->used += n;
+  return gm_tracker (r, .kind = &gm_kind_contents, .items = b->items, .n = old->n + n, .data = b);
+}
+
+/* -- The index ------------------------------------------------------------- */
+
+/* Whether hashing and comparing it runs no code of the user's and says all. */
+static bool
+is_plain (const GmTracker *key)
+{
+  return key->kind == &gm_kind_constant && gm_is_constant_type (Py_TYPE (key->real));
+}
+
+/* Where the index has the key, or where it would stand; NULL with an exception. */
+static uint32_t *
+probe (const Buffer *b, PyObject *key)
+{
+  Py_hash_t hash = PyObject_Hash (key);
+  if (hash == -1)
+    return NULL;
+  for (uint32_t i = (uint32_t) (((uint64_t) hash * 0x9e3779b97f4a7c15u) >> 32);; i++) {
+    uint32_t *place = &b->places[i & b->mask];
+    if (*place == 0)
+      return place;
+    int same = PyObject_RichCompareBool (b->items[*place - 1]->real, key, Py_EQ);
+    if (same != 0)
+      return same < 0 ? NULL : place;
+  }
+}
+
+/* Takes what has been appended into the index. */
+static bool
+extend (GmRecorder *r, Buffer *b)
+{
+  if (b->places == NULL || b->used > b->mask) { /* at most half full: a key takes two items */
+    uint32_t size = 64;
+    while (size < 2 * b->used)
+      size *= 2;
+    b->places = g_new0 (uint32_t, size);
+    g_ptr_array_add (r->buffers, b->places);
+    b->mask = size - 1;
+    b->indexed = 0;
+  }
+  for (; b->indexed < b->used && !b->mixed; b->indexed += 2) {
+    uint32_t *place = is_plain (b->items[b->indexed]) ? probe (b, b->items[b->indexed]->real) : NULL;
+    if (place)
+      *place = b->indexed + 1;
+    else
+      b->mixed = true;
+  }
+  if (b->mixed)
+    PyErr_Clear ();
+  return !b->mixed;
+}
+
+bool
+gm_contents_find (GmRecorder *r, const GmTracker *contents, const GmTracker *key, int64_t *at)
+{
+  Buffer *b = (Buffer *) contents->data;
+  if (b == NULL || b->mixed || contents->n < 2 * MIN_KEYS || !is_plain (key) || !extend (r, b))
+    return false;
+  const uint32_t *place = probe (b, key->real);
+  if (place == NULL) {
+    PyErr_Clear ();
+    return false;
+  }
+  *at = *place > 0 && *place <= contents->n ? (int64_t) *place - 1 : -1;
+  return true;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * contents.h -- contents that grow at their end, and their keys.
+ */
+#ifndef GM_TRACE_CONTENTS_H
+#define GM_TRACE_CONTENTS_H
+
+#include "core/trace/recorder.h"
+
+/* New contents: the old ones, then n items. */
+const GmTracker *gm_contents_append (GmRecorder *r, const GmTracker *old, const GmTracker *const *items, uint32_t n);
+/* Whether it can be told in constant time where the key stands in contents of key, value, key, value ...; *at: -1 for nowhere. */
+bool gm_contents_find (GmRecorder *r, const GmTracker *contents, const GmTracker *key, int64_t *at);
+
+#endif
