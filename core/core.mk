@@ -229,6 +229,7 @@ EXTENSION_SOURCES = \
   core/trace/tracker_module.c \
   core/trace/tracker_object.c \
   core/trace/tracker_set.c \
+  core/trace/tracker_scalar.c \
   core/trace/tracker_slice.c \
   core/trace/tracker_tensor.c \
   core/trace/tracker_tuple.c \

@@ -311,6 +311,7 @@ set_host (void)
     .fields_type = fields_type,
     .requires_grad = gm_tensor_requires_grad,
     .may_write = gm_autograd_may_write,
+    .grad = gm_tensor_grad,
     .type_dict = type_dict,
     .method_wrapper_type = Py_TYPE (wrapper),
     .marked_type = &gm_py_marked_type,

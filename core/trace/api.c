@@ -7,6 +7,7 @@
  * functional form and note the others, `item` and `random` become a break and an input.  So what is recorded
  * cannot differ from what eager does by more than the builder.
  */
+#include "core/trace/builtin.h"
 #include "core/trace/exception.h"
 
 #include <string.h>
@@ -301,7 +302,7 @@ static bool
 to_arg (Conversion *c, const GmTracker *t, GmArg *out)
 {
   GmRecorder *r = c->r;
-  t = gm_value_of (gm_realize (r, t));
+  t = gm_scalar_number (gm_value_of (gm_realize (r, t)));
   if (r->stop)
     return false;
   if (t->kind == &gm_kind_tensor) {

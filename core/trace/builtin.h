@@ -25,6 +25,10 @@ bool gm_is_partial (PyTypeObject *type);
 const GmTracker *gm_partial_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
 bool gm_partial_build (GmResidualBuilder *b, const GmTracker *t);
 const GmTracker *gm_reduce (GmRecorder *r, const GmCallArgs *args);
+/* tracker_scalar.c: scalars of numpy's; gm_scalar_number is the number of Python's that gramme reads in one, else t. */
+bool gm_is_scalar (PyTypeObject *type);
+const GmTracker *gm_wrap_scalar (GmRecorder *r, PyObject *real, const GmSource *source);
+const GmTracker *gm_scalar_number (const GmTracker *t);
 /* tracker_getter.c: operator.itemgetter, attrgetter, methodcaller; functools.cmp_to_key. */
 bool gm_is_getter (PyTypeObject *type);
 const GmTracker *gm_getter_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
@@ -43,6 +47,9 @@ const GmTracker *gm_class_method (GmRecorder *r, const GmTracker *cls, PyObject 
 const GmTracker *gm_deque_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
 /* `str (t)` and `repr (t)`. */
 const GmTracker *gm_text_of (GmRecorder *r, const GmTracker *t, bool repr);
+/* format % values, format.format (*args): NULL without a break, no model. */
+const GmTracker *gm_percent (GmRecorder *r, const GmTracker *format, const GmTracker *values);
+const GmTracker *gm_str_format (GmRecorder *r, PyObject *format, const GmCallArgs *args);
 
 /* tracker_class.c */
 const GmTracker *gm_super_new (GmRecorder *r, PyTypeObject *type, const GmTracker *self);

@@ -24,6 +24,21 @@ of_constants (PyObject *set)
   return true;
 }
 
+/* Of a scalar of numpy's: the type, and the number inside. */
+static char *
+number_text (PyObject *o)
+{
+  bool integer = strstr (Py_TYPE (o)->tp_name, "int") != NULL;
+  PyObject *plain = integer ? PyNumber_Index (o) : PyNumber_Float (o);
+  PyObject *text = plain ? PyObject_Repr (plain) : NULL;
+  const char *utf8 = text ? PyUnicode_AsUTF8 (text) : NULL;
+  char *s = g_strdup_printf ("%s %s", Py_TYPE (o)->tp_name, utf8 ? utf8 : "?");
+  PyErr_Clear ();
+  Py_XDECREF (text);
+  Py_XDECREF (plain);
+  return s;
+}
+
 static char *
 value_text (PyObject *o)
 {

@@ -7,6 +7,35 @@
 
 #include <string.h>
 
+/* countOf and indexOf read an iterable as a loop of Python's does. */
+static const GmTracker *
+count_of (GmRecorder *r, const GmTracker *iterable, const GmTracker *value)
+{
+  int64_t n = 0;
+  const GmTracker *it = gm_iter (r, iterable), *item;
+  while (!r->stop && (item = gm_next (r, it)) != NULL)
+    n += gm_same_or_equal (r, item, value);
+  return r->stop ? &gm_tracker_poison : gm_from_int (r, n);
+}
+
+/* Without the value: Python raises. */
+static const GmTracker *
+index_of (GmRecorder *r, const GmTracker *iterable, const GmTracker *value)
+{
+  const GmTracker *it = gm_iter (r, iterable), *item;
+  for (int64_t i = 0; !r->stop && (item = gm_next (r, it)) != NULL; i++)
+    if (gm_same_or_equal (r, item, value))
+      return gm_from_int (r, i);
+  return NULL;
+}
+
+static bool
+is_sequence (const GmTracker *t)
+{
+  return t->kind == &gm_kind_list || t->kind == &gm_kind_tuple
+         || (t->kind == &gm_kind_constant && (PyUnicode_Check (t->real) || PyBytes_Check (t->real)));
+}
+
 /* One function of what an operator's name says; n operands.  NULL: there is no such operator. */
 static const GmTracker *
 operate (GmRecorder *r, const char *name, const GmTracker *const *a, uint32_t n)
@@ -40,6 +69,14 @@ operate (GmRecorder *r, const char *name, const GmTracker *const *a, uint32_t n)
     return gm_getitem (r, a[0], a[1]);
   if (n == 2 && strcmp (name, "contains") == 0)
     return gm_contains (r, a[0], a[1]);
+  if (n == 2 && strcmp (name, "countOf") == 0)
+    return count_of (r, a[0], a[1]);
+  if (n == 2 && strcmp (name, "indexOf") == 0)
+    return index_of (r, a[0], a[1]);
+  if (n == 2 && (strcmp (name, "concat") == 0 || strcmp (name, "iconcat") == 0))
+    return is_sequence (gm_realize (r, a[0])) && is_sequence (gm_realize (r, a[1]))
+               ? gm_binary (r, GM_BIN_ADD, a[0], a[1], name[0] == 'i')
+               : NULL;
   if (n == 3 && strcmp (name, "setitem") == 0) {
     gm_setitem (r, a[0], a[1], a[2]);
     return gm_none (r);

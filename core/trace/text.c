@@ -107,3 +107,128 @@ gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec)
   }
   return gm_record_break (r, GM_BREAK_CALL_METHOD, "__format__", gm_type_text (r, t));
 }
+
+/* -- Formats that name their values -------------------------------------------------------------- */
+
+/* *ran: code of the user's was inlined, and nobody else may be asked. */
+static const GmTracker *
+percent (GmRecorder *r, const GmTracker *format, const GmTracker *values, bool *ran)
+{
+  bool tuple = values->kind == &gm_kind_tuple && values->data == NULL && !values->number;
+  if (!PyUnicode_CheckExact (format->real) || values->kind == &gm_kind_dict
+      || (values->kind == &gm_kind_tuple && !tuple))
+    return NULL;
+  const char *s = PyUnicode_AsUTF8 (format->real);
+  g_autofree const GmTracker **items = gm_tracker_array_own (tuple ? values->n : 1);
+  uint32_t n = tuple ? values->n : 1, at = 0;
+  gm_tracker_copy (items, tuple ? values->items : &values, n);
+  g_autoptr (GString) simple = g_string_new (NULL);
+  for (; s && *s && !r->stop; s++) {
+    g_string_append_c (simple, *s);
+    if (*s != '%')
+      continue;
+    size_t options = strspn (s + 1, "#0- +.123456789");
+    char kind = s[1 + options];
+    if (kind == 0 || strchr ("(*hlL", kind) || (kind == '%' && options))
+      return NULL;
+    g_string_append_len (simple, s + 1, (gssize) options);
+    s += 1 + options;
+    if (kind != '%') {
+      if (at == n)
+        return NULL;
+      const GmTracker **item = &items[at++];
+      if (gm_constant (r, *item) == NULL) {
+        if (r->stop || (kind != 's' && kind != 'r'))
+          return r->stop ? &gm_tracker_poison : NULL;
+        *ran = true;
+        *item = gm_text_of (r, *item, kind == 'r');
+        kind = 's';
+      }
+    }
+    g_string_append_c (simple, kind);
+  }
+  if (r->stop)
+    return &gm_tracker_poison;
+  PyObject *all = s && at == n ? gm_constant (r, gm_tuple_new (r, items, n)) : NULL;
+  PyObject *text = all ? gm_record_take (r, PyUnicode_FromStringAndSize (simple->str, (Py_ssize_t) simple->len)) : NULL;
+  return text ? gm_from_constant_take (r, PyUnicode_Format (text, all)) : NULL;
+}
+
+/* format % values where a value is no constant: those of %s and %r are put in as their texts.  NULL: no model. */
+const GmTracker *
+gm_percent (GmRecorder *r, const GmTracker *format, const GmTracker *values)
+{
+  bool ran = false;
+  const GmTracker *v = percent (r, format, values, &ran);
+  return v || !ran ? v : gm_record_break (r, GM_BREAK_OPERATOR, "%", "str", gm_type_text (r, values));
+}
+
+/* The value that a field {}, {0} or {name} names; *next counts those without a name.  NULL: no model, or an error. */
+static const GmTracker *
+field_value (const char *name, const GmCallArgs *args, int64_t *next, bool *numbered)
+{
+  if (*name == 0 || g_ascii_isdigit (*name)) {
+    char *end = (char *) name;
+    bool own = *name != 0;
+    if (own && *next > 0)
+      return NULL; /* Python refuses the mixture */
+    if (!own && *numbered)
+      return NULL;
+    *numbered |= own;
+    uint64_t i = own ? g_ascii_strtoull (name, &end, 10) : (uint64_t) (*next)++;
+    return *end == 0 && i < args->n ? args->args[i] : NULL;
+  }
+  for (uint32_t k = 0; k < gm_args_n_named (args); k++)
+    if (PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (args->names, k), name) == 0)
+      return args->args[args->n + k];
+  return NULL;
+}
+
+/* str.format with fields that are a value as a whole.  NULL: no model. */
+const GmTracker *
+gm_str_format (GmRecorder *r, PyObject *format, const GmCallArgs *args)
+{
+  PyObject *module = PyImport_ImportModule ("_string");
+  PyObject *parsed = module ? PyObject_CallMethod (module, "formatter_parser", "O", format) : NULL;
+  PyObject *parts = parsed ? PySequence_List (parsed) : NULL; /* errors of the format are found here */
+  Py_XDECREF (parsed);
+  Py_XDECREF (module);
+  if (parts == NULL) {
+    PyErr_Clear ();
+    return NULL;
+  }
+  gm_record_take (r, parts);
+  g_autoptr (GString) s = g_string_new (NULL);
+  int64_t next = 0;
+  bool numbered = false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE (parts) && !r->stop; i++) {
+    PyObject *part = PyList_GET_ITEM (parts, i), *spec = PyTuple_GET_ITEM (part, 2);
+    const char *literal = PyUnicode_AsUTF8 (PyTuple_GET_ITEM (part, 0));
+    if (literal == NULL) { /* a lone surrogate */
+      PyErr_Clear ();
+      return NULL;
+    }
+    g_string_append (s, literal);
+    if (PyTuple_GET_ITEM (part, 1) == Py_None)
+      continue;
+    const char *name = PyUnicode_AsUTF8 (PyTuple_GET_ITEM (part, 1));
+    const GmTracker *value = name ? field_value (name, args, &next, &numbered) : NULL;
+    PyObject *how = PyTuple_GET_ITEM (part, 3);
+    Py_UCS4 c = how == Py_None ? 0 : PyUnicode_READ_CHAR (how, 0);
+    if (value == NULL || PyUnicode_FindChar (spec, '{', 0, PyUnicode_GET_LENGTH (spec), 1) >= 0
+        || !(c == 0 || c == 's' || c == 'r' || c == 'a')) {
+      PyErr_Clear ();
+      return NULL;
+    }
+    const GmTracker *text = gm_format (r, value, c == 's' ? 1 : c == 'r' ? 2 : c == 'a' ? 3 : 0, spec);
+    PyObject *o = r->stop ? NULL : gm_constant (r, text);
+    const char *utf8 = o && PyUnicode_Check (o) ? PyUnicode_AsUTF8 (o) : NULL;
+    if (utf8 == NULL) {
+      PyErr_Clear ();
+      return r->stop ? &gm_tracker_poison : NULL;
+    }
+    g_string_append (s, utf8);
+  }
+  return r->stop ? &gm_tracker_poison
+                 : gm_from_constant_take (r, PyUnicode_FromStringAndSize (s->str, (Py_ssize_t) s->len));
+}

@@ -131,6 +131,7 @@ typedef struct {
   /* Whether a tensor may be written in place, with gradients on or off; the error that eager would
    * raise. */
   bool (*may_write) (GmTensor *t, bool grad, GError **error);
+  GmTensor *(*grad) (GmTensor *t); /* borrowed, NULL for none */
   PyObject *(*type_dict) (PyTypeObject *type); /* borrowed; of a type whose tp_dict is NULL */
   PyTypeObject *method_wrapper_type; /* of None.__repr__; CPython does not export it since 3.13 */
   PyTypeObject *marked_type; /* of functions with a mark, see control.h; or NULL */

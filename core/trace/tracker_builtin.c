@@ -622,6 +622,9 @@ convert_number (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     return t;
   if (type == &PyUnicode_Type && args->n == 1 && args->names == NULL)
     return gm_text_of (r, t, false);
+  bool number = type == &PyLong_Type || type == &PyFloat_Type;
+  if (number && t && t->kind == &gm_kind_scalar && args->n == 1 && args->names == NULL)
+    return gm_builtin_fold (r, (PyObject *) type, &(GmCallArgs){ t->items, 1, NULL });
   const GmTracker *v = gm_builtin_fold (r, (PyObject *) type, args);
   if (v == NULL && t && t->kind == &gm_kind_object && args->n == 1 && args->names == NULL
       && (type == &PyLong_Type || type == &PyFloat_Type)) {
@@ -830,6 +833,9 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     const GmTracker *all = gm_tuple_new (r, (const GmTracker *const *) parts->pdata, parts->len);
     v = gm_builtin_fold (r, method, &(GmCallArgs){ &all, 1, NULL });
   }
+  if (v == NULL && !r->stop && PyUnicode_CheckExact (t->items[0]->real)
+      && PyUnicode_CompareWithASCIIString (t->real, "format") == 0)
+    v = gm_str_format (r, t->items[0]->real, args);
   return v ? v
            : gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (t->real),
                               gm_type_text (r, t->items[0]));

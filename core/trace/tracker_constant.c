@@ -5,7 +5,7 @@
  * An operation on constants runs CPython's own on the values: they are of exact builtin types, so
  * no user code runs.  If it raises, plain Python will raise the same: a break.
  */
-#include "core/trace/recorder.h"
+#include "core/trace/builtin.h"
 
 #include <string.h>
 
@@ -197,7 +197,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
     return NULL;
   PyObject *o = gm_constant (r, other);
   if (o == NULL)
-    return NULL;
+    return op == GM_BIN_MOD && !reflected && !r->stop ? gm_percent (r, t, other) : NULL;
   PyObject *a = reflected ? o : t->real, *b = reflected ? t->real : o;
   if (op == GM_BIN_POW || op == GM_BIN_LSHIFT
       || op == GM_BIN_MUL) { /* values that grow without bound stay Python's affair */

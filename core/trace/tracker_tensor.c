@@ -288,6 +288,11 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return gm_from_int (r, gm_dtype_size (m->dtype));
   if (strcmp (s, "requires_grad") == 0)
     return gm_from_bool (r, m->requires_grad);
+  if (strcmp (s, "grad") == 0 && (t->real == NULL || !gm_host.grad (gm_host_tensor (t->real)))) {
+    if (t->real) /* nothing in a graph sets it */
+      gm_guard (r, GRAD_NONE, t->source);
+    return gm_none (r);
+  }
   if (strcmp (s, "data") == 0)
     return add_op (r, t, GM_OP_detach, NULL);
   if (strcmp (s, "T") == 0 || strcmp (s, "mT") == 0)
@@ -333,7 +338,7 @@ setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *val
 static bool
 computes_with (GmRecorder *r, const GmTracker *t)
 {
-  return t->kind == &gm_kind_tensor
+  return t->kind == &gm_kind_tensor || t->kind == &gm_kind_scalar
          || (t->kind == &gm_kind_constant && (PyLong_Check (t->real) || PyFloat_Check (t->real)));
 }
 

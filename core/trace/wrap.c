@@ -128,6 +128,8 @@ gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
     return gm_wrap_cell (r, real, source);
   if (gm_is_getter (type))
     return gm_wrap_getter (r, real, source);
+  if (gm_is_scalar (type))
+    return gm_wrap_scalar (r, real, source);
   return gm_wrap_object (r, real, source);
 }
 

@@ -585,7 +585,7 @@ def case_code_constants_keep_identity(compile):
     return a, b, a[1] is b[1]
 
 
-# expect: graphs=1 breaks=3
+# expect: graphs=1 breaks=2
 def case_comparison_with_numpy_is_numpys(compile):
     import numpy as np
 

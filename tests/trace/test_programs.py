@@ -4,7 +4,7 @@
 A case is a function `case_*(compile)` that returns what is to be compared; `compile` is gramme.compile, or leaves functions as they are.  The line above a case says
 what the compiled run must show, summed over the functions that it compiled:  # expect: graphs=1 breaks=0
 Where an interpreter's bytecode makes other steps of a statement, its own counts follow:  # expect: graphs=2 breaks=1; 3.12: graphs=3 breaks=1
-(that version and later ones).
+(that version and later ones); "any" where they follow from how the standard library is written.
 Values are compared to the last bit, with their types and with the pattern of identities; exceptions by type and text.
 """
 
@@ -30,6 +30,8 @@ def counts_wanted(expect):
         version, counts = other.split(": ")
         if sys.version_info >= tuple(int(n) for n in version.split(".")):
             common = counts
+    if common == "any":
+        return {}
     return {key: int(value) for key, value in (item.split("=") for item in common.split())}
 
 
@@ -37,6 +39,8 @@ def load_cases():
     cases = []
     for path in sorted(glob.glob(os.path.join(HERE, "programs_*.py"))):
         name = os.path.splitext(os.path.basename(path))[0]
+        if name == "programs_numpy" and importlib.util.find_spec("numpy") is None:
+            continue
         spec = importlib.util.spec_from_file_location(name, path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -124,4 +128,4 @@ def compare(case, wants, made):
     if FORCED:
         return  # breaks where nobody asked for one
     found = {"graphs": sum(c.status()["graphs"] for c in made), "breaks": len(reasons)}
-    assert found == wants, reasons
+    assert {key: found[key] for key in wants} == wants, reasons

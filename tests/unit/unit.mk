@@ -203,7 +203,9 @@ TEST_FILES = \
   tests/trace/programs_dtypes.py \
   tests/trace/programs_exceptions.py \
   tests/trace/programs_functions.py \
+  tests/trace/programs_numpy.py \
   tests/trace/programs_objects.py \
+  tests/trace/programs_objects2.py \
   tests/trace/test_autocast.py \
   tests/trace/test_bodies.py \
   tests/trace/test_breaks.py \

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects of the standard library: generators of random numbers, caches, formats, what hangs on tensors."""
+
+import contextlib
+import copy
+import functools
+import itertools
+import operator
+import random
+import types
+
+import gramme as G
+
+
+class Named:
+    def __init__(self, name):
+        self.name = name
+
+    def __str__(self):
+        return f"<{self.name}>"
+
+
+def twice(f, *args):
+    return f(*args), f(*args)
+
+
+def drawn(compile, f):
+    """Three calls, and where they leave the generator."""
+    before = random.getstate()
+    random.seed(11)
+    try:
+        g = compile(f)
+        results = [g(G.ones(3)) for _ in range(3)]
+        return results, hash(random.getstate())
+    finally:
+        random.setstate(before)
+
+
+def shuffled(x):
+    order = [1, 2, 3, 4]
+    random.shuffle(order)
+    return x * order[0], order
+
+
+# expect: any
+def case_random_number(compile):
+    return drawn(compile, lambda x: (x + 1) * random.random() * 2)
+
+
+# expect: any
+def case_random_number_between_two(compile):
+    return drawn(compile, lambda x: x * random.uniform(1, 2))
+
+
+# expect: any
+def case_random_int(compile):
+    return drawn(compile, lambda x: x * random.randint(1, 50))
+
+
+# expect: any
+def case_random_order(compile):
+    return drawn(compile, shuffled)
+
+
+# expect: any
+def case_random_state_is_read(compile):
+    return drawn(compile, lambda x: (x + 1, hash(random.getstate())))
+
+
+# expect: any
+def case_random_generator_of_the_users(compile):
+    rng = random.Random(5)
+    f = compile(lambda x: (x + 1) * rng.random() * 2)
+    return [f(G.ones(2)) for _ in range(3)], hash(rng.getstate())
+
+
+# The cache counts, and hands the same object out.
+# expect: graphs=1 breaks=1
+def case_cached_function_counts_and_keeps_identity(compile):
+    calls = []
+
+    @functools.lru_cache(maxsize=None)
+    def table(n):
+        calls.append(n)
+        return [n]
+
+    f = compile(lambda x, n: (x + 1, table(n)))
+    a, b, c = f(G.ones(2), 3), f(G.ones(2), 3), f(G.ones(2), 3)
+    return a, a[1] is b[1], b[1] is c[1], calls, tuple(table.cache_info()), table(3) is a[1]
+
+
+# expect: graphs=1 breaks=0
+def case_copies_of_containers(compile):
+    return twice(compile(lambda x: (copy.copy([1, x]), copy.copy({"k": 2}), copy.copy((1, 2)), x + 1)), G.ones(2))
+
+
+# expect: any
+def case_copies_of_objects(compile):
+    def root(x):
+        a, b = copy.deepcopy([[1], [2]]), copy.copy(NAMED)
+        return a, b.name, b is NAMED, x + 1
+
+    return twice(compile(root), G.ones(2))
+
+
+NAMED = Named("n")
+BY_KIND = {int: 1, str: 2, twice: 4}
+
+
+# expect: graphs=2 breaks=0
+def case_dict_keyed_by_classes_and_functions(compile):
+    f = compile(lambda x, d, kind: (x * d[kind], d[twice]))
+    return f(G.ones(2), BY_KIND, int), f(G.ones(2), BY_KIND, str), f(G.ones(2), BY_KIND, int)
+
+
+# expect: graphs=2 breaks=0
+def case_namespace_of_the_callers(compile):
+    s = types.SimpleNamespace(a=3, b=G.ones(2))
+
+    def root(x, s):
+        s.c = s.a + 1
+        return x * s.a + s.b
+
+    f = compile(root)
+    first = f(G.ones(2), s)
+    s.a = 5
+    return first, f(G.ones(2), s), vars(s)
+
+
+# expect: graphs=1 breaks=0
+def case_percent_with_objects(compile):
+    f = compile(lambda x, v: ("%s|%5d|%r" % (v, 3, "q"), "%s" % v, "%%%8s" % [v.name], "%-6r|%s" % ("a", (1, v.name)), x + 1))
+    return twice(f, G.ones(2), Named("a"))
+
+
+# expect: graphs=1 breaks=0
+def case_str_format_with_objects(compile):
+    f = compile(lambda x, v: ("{} {!r:>5} {k}".format(v, 3, k=v.name), "{1}{0}{{}}{1!s:>6}".format(7, v), "{0}".format([1, v.name]), x + 1))
+    return twice(f, G.ones(2), Named("a"))
+
+
+# What is wrong with a format raises as in plain Python, after the texts that come before it.
+# expect: graphs=0 breaks=5
+def case_formats_that_fail(compile):
+    def attempt(f):
+        v, log = Named("a"), []
+        Loud.log = log
+        try:
+            f(G.ones(2), Loud("b"))
+        except Exception as error:
+            return type(error).__name__, str(error), log
+        return log
+
+    bodies = [
+        lambda x, v: "%s %s" % (v,),
+        lambda x, v: "%s" % (v, 1),
+        lambda x, v: "{} {}".format(v),
+        lambda x, v: "{} {0}".format(v),
+        lambda x, v: "{a}".format(v),
+    ]
+    return [attempt(compile(body)) for body in bodies]
+
+
+class Loud(Named):
+    log = []
+
+    def __str__(self):
+        self.log.append(self.name)
+        return self.name
+
+
+# expect: graphs=1 breaks=0
+def case_sequence_functions_of_operator(compile):
+    def root(x):
+        xs = [1]
+        ys = operator.iconcat(xs, [2, 1])
+        return (
+            [operator.concat([1], [2]), operator.concat((1,), (x,)), operator.concat("a", "b"), ys is xs, xs],
+            [operator.countOf(xs, 1), operator.indexOf(xs, 2), operator.contains(xs, 2), operator.countOf("aba", "a")],
+            x + 1,
+        )
+
+    return twice(compile(root), G.ones(2))
+
+
+# expect: graphs=0 breaks=1
+def case_value_that_is_not_in_the_sequence(compile):
+    return compile(lambda x: operator.indexOf([1, 2], 3))(G.ones(2))
+
+
+# expect: any
+def case_iterators_that_share_theirs(compile):
+    def root(x):
+        a, b = itertools.tee([1, 2, 3])
+        next(a)
+        groups = [(k, list(g)) for k, g in itertools.groupby([1, 1, 2])]
+        return list(a), list(b), groups, list(itertools.zip_longest([1, 2], [3], fillvalue=0)), list(itertools.pairwise("abc")), x + 1
+
+    return twice(compile(root), G.ones(2))
+
+
+@functools.singledispatch
+def kind_of(v):
+    return "object"
+
+
+@kind_of.register
+def _(v: int):
+    return "int"
+
+
+@kind_of.register
+def _(v: list):
+    return "list"
+
+
+# expect: any
+def case_dispatch_by_type(compile):
+    return twice(compile(lambda x: (kind_of(1), kind_of([1]), kind_of("a"), x + 1)), G.ones(2))
+
+
+class Closed:
+    closed = 0
+
+    def close(self):
+        self.closed += 1
+
+
+# expect: graphs=1 breaks=0
+def case_suppress_and_closing(compile):
+    def root(x):
+        c = Closed()
+        with contextlib.suppress(KeyError), contextlib.closing(c):
+            x = x * 2
+            {}["a"]
+        return x + 1, c.closed
+
+    return twice(compile(root), G.ones(2))
+
+
+# expect: any
+def case_stack_of_exits(compile):
+    def root(x):
+        log = []
+        with contextlib.ExitStack() as stack:
+            stack.callback(log.append, 1)
+            stack.callback(log.append, 2)
+            x = x + 1
+        return x * 2, log
+
+    return twice(compile(root), G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_grad_that_is_none(compile):
+    w = G.ones(2).requires_grad_()
+    return twice(compile(lambda x, w: (x * w, w.grad, x.grad is None, (x + 1).grad)), G.ones(2), w)
+
+
+# The same function, before and after there is a gradient.
+# expect: graphs=3 breaks=2
+def case_grad_is_guarded(compile):
+    w = G.ones(2).requires_grad_()
+    f = compile(lambda x, w: x + 1 if w.grad is None else x + w.grad)
+    first = f(G.ones(2), w)
+    (w * 3).sum().backward()
+    second = f(G.ones(2), w)
+    w.grad = None
+    return first, second, f(G.ones(2), w)
+
+
+# expect: graphs=3 breaks=1
+def case_elements_chosen_by_a_mask(compile):
+    f = compile(lambda x: (x + 1)[x > 1] * 2)
+    return f(G.arange(4.0)), f(-G.arange(4.0))
+
+
+# expect: graphs=2 breaks=1
+def case_numbers_of_a_tensor(compile):
+    f = compile(lambda x: ((x + 1).tolist(), x * 2))
+    return f(G.arange(3.0)), f(-G.arange(3.0))
+
+
+# expect: graphs=1 breaks=0
+def case_tensors_in_containers(compile):
+    f = compile(lambda x: (x in [x], {x: 1}[x], len({x, x}), len(x), [i * row for i, row in enumerate(x)]))
+    return twice(f, G.arange(3.0))
+
+
+# expect: graphs=1 breaks=0
+def case_attribute_of_a_tensor_is_guarded(compile):
+    t = G.ones(2)
+    t.tag = 5
+    return twice(compile(lambda t: t * t.tag), t)
