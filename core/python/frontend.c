@@ -319,6 +319,7 @@ set_host (void)
     .hook_handle_type = &gm_py_hook_handle_type,
     .compiled_type = (PyObject *) &gm_py_compiled_type,
     .decode = gm_code_cache_decode,
+    .type_params_offset = GM_TYPE_PARAMS_OFFSET,
     .dict_version_offset = gm_dict_version_offset (),
     .dict_watch = gm_dict_watch_fn (),
   });

@@ -61,7 +61,7 @@ point_equal (gconstpointer p, gconstpointer q)
   const GmResumePoint *a = p, *b = q;
   return a->kind == b->kind && a->insn == b->insn && a->depth == b->depth && a->nulls == b->nulls && a->unbound == b->unbound
          && a->away == b->away && a->n_locals == b->n_locals
-         && memcmp (a->locals, b->locals, a->n_locals * sizeof (uint32_t)) == 0;
+         && (a->n_locals == 0 || memcmp (a->locals, b->locals, a->n_locals * sizeof (uint32_t)) == 0);
 }
 
 GmResumePoint *

@@ -140,6 +140,7 @@ typedef struct {
   PyObject *compiled_type; /* the type of gramme.compile's result; its __wrapped__ is traced
                               through.  Or NULL */
   const GmCode *(*decode) (PyCodeObject *code, GError **error);
+  size_t type_params_offset; /* where a function has its type parameters, a tuple or NULL; 0: it has none */
   /* Where a dict has a number, 64 bits, that no two states of any dict share.  0: the interpreter has no such number. */
   size_t dict_version_offset;
   bool (*dict_watch) (PyObject *dict); /* to be asked before the number is relied upon; NULL: no need */

@@ -234,6 +234,27 @@ member_get (GmRecorder *r, const GmTracker *t, PyObject *name)
                : NULL;
 }
 
+static bool
+is_type_params (PyObject *name)
+{
+  return gm_host.type_params_offset
+         && PyUnicode_CompareWithASCIIString (name, "__type_params__") == 0;
+}
+
+/* A function without type parameters answers with the empty tuple; one made here has none until it
+ * is given some: `def f[T]` is not recorded. */
+static const GmTracker *
+type_params_get (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  int64_t offset = (int64_t) gm_host.type_params_offset;
+  PyObject *value = t->real ? *(PyObject **) ((char *) t->real + offset) : NULL;
+  if (value)
+    return gm_wrap_lazy (r, value, gm_source_member (r, t->source, offset, name));
+  if (t->real)
+    gm_guard (r, MEMBER_ABSENT, t->source, .index = offset, .key = name);
+  return gm_tuple_new (r, NULL, 0);
+}
+
 /* A new dict is made of what MAKE_FUNCTION got at the first look, and stays. */
 static const GmTracker *
 annotations_get (GmRecorder *r, const GmTracker *t)
@@ -296,6 +317,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   if (v == NULL && t->real == NULL
       && PyUnicode_CompareWithASCIIString (name, "__annotations__") == 0)
     v = annotations_get (r, t);
+  if (v == NULL && is_type_params (name))
+    v = type_params_get (r, t, name);
   return v ? v : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "function");
 }
 
@@ -305,11 +328,13 @@ setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *val
 {
   const char *text = PyUnicode_AsUTF8 (name);
   bool own = _PyType_Lookup (&PyFunction_Type, name) || strcmp (text, "__module__") == 0;
-  bool member = member_index (name) >= 0 || strcmp (text, "__annotations__") == 0;
+  bool params = is_type_params (name);
+  bool member = member_index (name) >= 0 || strcmp (text, "__annotations__") == 0 || params;
   if (value && member && t->real == NULL) {
     const GmTracker *v = gm_realize (r, value);
     bool named = strcmp (text, "__name__") == 0 || strcmp (text, "__qualname__") == 0;
-    if (!r->stop && (!named || (v->kind == &gm_kind_constant && PyUnicode_CheckExact (v->real))))
+    if (!r->stop && (!named || (v->kind == &gm_kind_constant && PyUnicode_CheckExact (v->real)))
+        && (!params || v->kind == &gm_kind_tuple))
       own = false;
   }
   if (own) {

@@ -739,7 +739,7 @@ def case_hash_with_side_effects(compile):
 # -- Functions made in the region ----
 
 
-# expect: graphs=1 breaks=0; 3.12: graphs=1 breaks=1
+# expect: graphs=1 breaks=0
 def case_functools_wraps_in_the_region(compile):
     def f(x):
         def twice(fn):
@@ -760,6 +760,45 @@ def case_functools_wraps_in_the_region(compile):
 
     g, *rest = compile(f)(G.ones(2))
     return rest, g(3), g.__name__, g.__qualname__, g.__module__, g.__doc__, g.__wrapped__(1), g.__annotations__, g.calls
+
+
+# Since 3.12 a function has type parameters: a tuple, empty for most; before, the name is any other.
+# expect: graphs=2 breaks=0
+def case_type_parameters_of_functions(compile):
+    def make():
+        def fn(v):
+            return v + 1
+
+        return fn
+
+    def f(x, fn):
+        def w(a):
+            return fn(a)
+
+        had = getattr(fn, "__type_params__", "none"), getattr(w, "__type_params__", "none")
+        w.__type_params__ = ("T",)
+        return w(x), had, w.__type_params__, w
+
+    other = make()
+    other.__type_params__ = ("A", "B")
+    compiled = compile(f)
+    results = [compiled(G.ones(2), fn)[:3] for fn in (make(), other, make())]
+    return results, compiled(G.ones(2), other)[3].__type_params__
+
+
+# expect: graphs=1 breaks=0; 3.12: graphs=0 breaks=1
+def case_type_parameters_are_a_tuple(compile):
+    def f(x):
+        def w(a):
+            return a + 1
+
+        try:
+            w.__type_params__ = 3
+        except TypeError as e:
+            return x * 2, str(e)
+        return x * 2, w.__type_params__
+
+    return compile(f)(G.ones(2))
 
 
 # expect: graphs=1 breaks=0

@@ -362,7 +362,9 @@ finally:
 
 
 def run_fault(fault, stress):
-    env = dict(os.environ, GM_STRESS=stress)
+    # A sanitizer must leave the signal to the program: the child is to die of it.
+    options = ":".join(o for o in (os.environ.get("ASAN_OPTIONS"), "handle_segv=0") if o)
+    env = dict(os.environ, GM_STRESS=stress, ASAN_OPTIONS=options)
     return subprocess.run([sys.executable, "-W", "ignore", "-c", FAULTS % fault], capture_output=True, text=True, env=env)
 
 
