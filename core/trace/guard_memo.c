@@ -198,13 +198,14 @@ add_leaf (GmGuardMemo *m, PyObject *o, bool is_tensor)
   g_array_append_val (m->leaves, l);
 }
 
-typedef enum { SEEN_TYPE = 1, SEEN_NODE = 2 } Seen;
+/* An instance of a list or dict subclass has items and attributes: two nodes. */
+typedef enum { SEEN_TYPE = 1, SEEN_ATTRIBUTES = 2, SEEN_ITEMS = 4 } Seen;
 
 static bool
 add (GmGuardMemo *m, const GmCheck *c, PyObject *const *slots, uint8_t *seen)
 {
   PyObject *o = slots[c->in];
-  bool first = !(seen[c->in] & SEEN_NODE);
+  bool attributes_new = !(seen[c->in] & SEEN_ATTRIBUTES), items_new = !(seen[c->in] & SEEN_ITEMS);
   switch ((GmRecordKind) c->kind) {
   case GM_GUARD_CLASS_LOOKUP:
   case GM_GUARD_CLASS_DICT:
@@ -214,17 +215,17 @@ add (GmGuardMemo *m, const GmCheck *c, PyObject *const *slots, uint8_t *seen)
   case GM_SOURCE_ATTR:
   case GM_SOURCE_INSTANCE_DICT:
   case GM_GUARD_ATTR_ABSENT:
-    seen[c->in] |= SEEN_NODE;
-    return !first || add_node (m, o, false);
+    seen[c->in] |= SEEN_ATTRIBUTES;
+    return !attributes_new || add_node (m, o, false);
   case GM_SOURCE_DICT_ITEM:
   case GM_GUARD_DICT_ABSENT:
   case GM_GUARD_DICT_KEYS:
-    seen[c->in] |= SEEN_NODE;
-    return !first || add_node (m, o, true);
+    seen[c->in] |= SEEN_ITEMS;
+    return !items_new || add_node (m, o, true);
   case GM_GUARD_LIST_LEN:
   case GM_SOURCE_LIST_ITEM:
-    seen[c->in] |= SEEN_NODE;
-    if (first)
+    seen[c->in] |= SEEN_ITEMS;
+    if (items_new)
       add_list (m, o);
     return true;
   case GM_GUARD_TENSOR:

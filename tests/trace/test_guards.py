@@ -316,3 +316,35 @@ def test_cell_11_a_cell_of_a_dead_function_leaves_nothing():  # CELL-11
     f = compiled(fresh(root))
     assert f(G.ones(1)).item() == 3
     assert f.entries()[0]["effects"] == 0 and "cell" not in f.entries()[0]["graph"]
+
+
+class Both(dict):
+    pass
+
+
+class Listed(list):
+    pass
+
+
+@pytest.mark.parametrize("make, change", [
+    (lambda: Both(k=1), lambda o: o.pop("k")), (lambda: Both(k=1), lambda o: o.update(k=2)),
+    (lambda: Listed([1, 2]), lambda o: o.__setitem__(0, 5)), (lambda: Listed([1, 2]), lambda o: o.append(3)),
+    (lambda: Both(k=1), lambda o: setattr(o, "note", 9)), (lambda: Listed([1, 2]), lambda o: setattr(o, "note", 9)),
+])
+def test_items_and_attributes_of_one_object_are_remembered_both(make, change):
+    holder.kept = make()
+    holder.kept.note = 4
+
+    def f(x):
+        kept = holder.kept
+        return x, kept.note, (kept.get("k") if isinstance(kept, dict) else (kept[0], len(kept))), kept.note
+
+    compiled = G.compile(f, backend="eager")
+    for _ in range(4):  # what held several times is remembered as a whole
+        assert compiled(G.ones(2))[1:] == f(G.ones(2))[1:]
+    change(holder.kept)
+    assert compiled(G.ones(2))[1:] == f(G.ones(2))[1:]
+
+
+class holder:
+    kept = None
