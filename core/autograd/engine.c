@@ -417,6 +417,20 @@ same_layout (const GmMeta *a, const GmMeta *b)
   return gm_meta_is_dense (a) && memcmp (a->strides, b->strides, sizeof a->strides) == 0;
 }
 
+/* A leaf whose dtype was changed through .data may have a gradient of the old one, which stays as it
+ * is: what arrives is added in its dtype, as any write in place would do it. */
+static bool
+cast_to (GmTensor **g, uint8_t dtype, GError **error)
+{
+  GmAttrs at = {.mask = 1u << GM_ATTR_DTYPE, .dtype = dtype};
+  GmTensor *t = gm_autograd_op (GM_OP_cast, g, 1, &at, error);
+  if (!t)
+    return false;
+  gm_tensor_unref (*g);
+  *g = t;
+  return true;
+}
+
 /* The gradient becomes, or is added to, the leaf's.  The first one is taken over (*g is NULL then)
  * if nobody else has it. */
 static bool
@@ -431,6 +445,9 @@ accumulate (Walk *w, GmTensor *leaf, GmTensor **g, GError **error)
                  "a gradient of shape %s arrived at a leaf of shape %s", have, want);
     return false;
   }
+  if (G_UNLIKELY (ag->grad && ag->grad->meta.dtype != (*g)->meta.dtype)
+      && !cast_to (g, ag->grad->meta.dtype, error))
+    return false;
   if (ag->grad && !w->create) {
     GmTensor *in[2] = {ag->grad, *g};
     return gm_autograd_into (ag->grad, GM_OP_add, in, 2, NULL, error);

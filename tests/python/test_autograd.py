@@ -293,3 +293,13 @@ def test_an_expanded_view_of_a_rewritten_base_adds_up():
     first.mul_(2)  # the views' histories are made anew, from the base's
     (wide * gramme.tensor([1.0, 2.0, 3.0, 4.0])).sum().backward()
     assert w.grad.tolist() == [0, 10, 0]
+
+
+def test_a_gradient_is_added_in_the_dtype_of_the_one_that_is_there():
+    x = gramme.ones(2, requires_grad=True)
+    x.sum().backward()
+    x.data = x.data.to(gramme.float64)
+    (x * 2).sum().backward()
+    assert x.dtype == gramme.float64 and x.grad.dtype == gramme.float32 and x.grad.tolist() == [3.0, 3.0]
+    (x * x).sum().backward(create_graph=True)
+    assert x.grad.dtype == gramme.float32 and x.grad.tolist() == [5.0, 5.0]
