@@ -619,3 +619,24 @@ def test_containers_that_contain_themselves():
 
     check(program)
     check(compare)
+
+
+class SaysOtherwise:
+    __class__ = 5
+
+
+def test_a_class_may_say_something_else_about_the_class_of_its_objects():
+    def made():
+        class X(SaysOtherwise):
+            def f(self):
+                return super().__init__
+
+            __class__ = 413
+
+        return X().__class__
+
+    def given(x):
+        return x.__class__
+
+    assert G.compile(made, backend="eager")() == 413
+    assert G.compile(given, backend="eager")(SaysOtherwise()) == 5
