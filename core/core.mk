@@ -192,7 +192,6 @@ EXTENSION_SOURCES = \
   core/trace/insn_operator.c \
   core/trace/insn_stack.c \
   core/trace/insns.c \
-  core/trace/key_index.c \
   core/trace/keys.c \
   core/trace/liveness.c \
   core/trace/itertools.c \
@@ -250,7 +249,6 @@ EXTENSION_SOURCES = \
   core/trace/heap.h \
   core/trace/insns.h \
   core/trace/iterator.h \
-  core/trace/key_index.h \
   core/trace/liveness.h \
   core/trace/object.h \
   core/trace/recorder.h \
@@ -279,6 +277,7 @@ EXTENSION_SOURCES = \
   core/python/frontend.c \
   core/python/function_py.c \
   core/python/graph_object.c \
+  core/python/handler_table.c \
   core/python/hook.c \
   core/python/mask_index.c \
   core/python/lines.c \
@@ -314,6 +313,7 @@ EXTENSION_SOURCES = \
   core/python/frontend.h \
   core/python/function_py.h \
   core/python/graph_object.h \
+  core/python/handler_table.h \
   core/python/hook.h \
   core/python/mask_index.h \
   core/python/lines.h \

@@ -101,7 +101,7 @@ gm_eager_builder_init (GmEagerBuilder *b)
 {
   b->base.vt = &eager_vtable;
   b->base.error = NULL;
-  b->base.autocast = gm_autocast_dtype () == GM_N_DTYPES ? 0 : (uint8_t) (gm_autocast_dtype () + 1);
+  b->base.autocast = gm_autocast_mode ();
   b->owned = NULL;
   b->n_inline = 0;
 }

@@ -65,6 +65,7 @@ GmArg gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *po
 
 /* The dtype that this thread's autocast asks for, GM_N_DTYPES: none.  A builder that executes takes it over when it is made. */
 GmDtype gm_autocast_dtype (void);
+uint8_t gm_autocast_mode (void); /* the same as a builder has it: the dtype + 1, 0: none */
 GmDtype gm_autocast_set (GmDtype dtype); /* returns the old one */
 void gm_arg_clear (GmArg *a); /* frees the items of a *result* list, recursively */
 

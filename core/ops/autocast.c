@@ -13,6 +13,12 @@
 
 static _Thread_local uint8_t now;
 
+uint8_t
+gm_autocast_mode (void)
+{
+  return now;
+}
+
 GmDtype
 gm_autocast_dtype (void)
 {

@@ -26,7 +26,7 @@ gm_target_env (const GmTarget *target)
                       .modes = (gm_grad_enabled () ? GM_MODE_GRAD : 0) | (target->fullgraph ? GM_MODE_FULLGRAPH : 0)
                                | (gm_break_raises_now ? GM_MODE_BREAK_RAISES : 0)
                                | (uint32_t) gm_default_dtype () << GM_MODE_DTYPE_SHIFT
-                               | (uint32_t) ((gm_autocast_dtype () + 1) % (GM_N_DTYPES + 1)) << GM_MODE_AUTOCAST_SHIFT };
+                               | (uint32_t) gm_autocast_mode () << GM_MODE_AUTOCAST_SHIFT };
 }
 
 /* -- Running an entry ------------------------------------------------------------------------------------------- */

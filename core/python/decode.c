@@ -13,6 +13,7 @@
 
 #include "core/python/assemble.h"
 #include "core/python/decode.h"
+#include "core/python/handler_table.h"
 #include "core/python/lines.h"
 #include "core/python/opcodes.h"
 
@@ -315,37 +316,21 @@ decode_units (Decoder *d, GError **error)
   return true;
 }
 
-/* A number of the exception table: 6-bit groups, the most significant first, 0x40 on all bytes but
- * the last. */
-static uint32_t
-varint (const uint8_t **p, const uint8_t *end)
-{
-  uint32_t v = 0;
-  while (*p < end) {
-    uint8_t byte = *(*p)++;
-    v = v << 6 | (byte & 0x3f);
-    if (!(byte & 0x40))
-      break;
-  }
-  return v;
-}
-
 static GArray *
 decode_handlers (Decoder *d)
 {
   GArray *handlers = g_array_new (FALSE, TRUE, sizeof (GmHandler));
-  const uint8_t *p = (const uint8_t *) PyBytes_AS_STRING (d->co->co_exceptiontable);
-  const uint8_t *end = p + PyBytes_GET_SIZE (d->co->co_exceptiontable);
-  while (p < end) {
-    uint32_t start = varint (&p, end), length = varint (&p, end), target = varint (&p, end),
-             depth = varint (&p, end);
-    if (start + length > d->n_units || target >= d->n_units)
+  g_autoptr (GArray) ranges = g_array_new (FALSE, FALSE, sizeof (GmRange));
+  gm_handler_table_read (d->co, ranges);
+  for (uint32_t k = 0; k < ranges->len; k++) {
+    const GmRange *r = &g_array_index (ranges, GmRange, k);
+    if (r->end > d->n_units || r->target >= d->n_units)
       break;
-    GmHandler h = { .start = d->index[start],
-                    .end = d->index[start + length],
-                    .target = d->index[target],
-                    .depth = depth >> 1,
-                    .lasti = depth & 1 };
+    GmHandler h = { .start = d->index[r->start],
+                    .end = d->index[r->end],
+                    .target = d->index[r->target],
+                    .depth = r->depth,
+                    .lasti = r->lasti };
     g_array_append_val (handlers, h);
     for (uint32_t i = h.start; i < h.end; i++)
       g_array_index (d->insns, GmInsn, i).handler = handlers->len;

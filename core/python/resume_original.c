@@ -13,35 +13,6 @@
 #include "core/python/opcodes.h"
 #include "core/python/resume_original.h"
 
-static uint32_t
-varint (const uint8_t **p, const uint8_t *end)
-{
-  uint32_t v = 0;
-  while (*p < end) {
-    uint8_t byte = *(*p)++;
-    v = v << 6 | (byte & 0x3f);
-    if (!(byte & 0x40))
-      break;
-  }
-  return v;
-}
-
-static void
-read_ranges (GmOriginal *o)
-{
-  const uint8_t *p = (const uint8_t *) PyBytes_AS_STRING (o->co->co_exceptiontable);
-  const uint8_t *end = p + PyBytes_GET_SIZE (o->co->co_exceptiontable);
-  while (p < end) {
-    GmRange r = { .start = varint (&p, end) };
-    r.end = r.start + varint (&p, end);
-    r.target = varint (&p, end);
-    uint32_t depth = varint (&p, end);
-    r.depth = depth >> 1;
-    r.lasti = depth & 1;
-    g_array_append_val (o->ranges, r);
-  }
-}
-
 uint32_t
 gm_original_at (const GmOriginal *o, uint32_t step)
 {
@@ -150,7 +121,7 @@ read_code (GmOriginal *o)
     if (raw->target >= 0)
       raw->target = (int32_t) gm_original_at (o, 2 * (uint32_t) raw->target);
   }
-  read_ranges (o);
+  gm_handler_table_read (o->co, o->ranges);
   find_low (o);
   return true;
 }

@@ -6,6 +6,8 @@
 
 #include "core/python/cpython.h"
 
+#include "core/python/handler_table.h"
+
 #include "core/trace/trace.h"
 
 typedef struct {
@@ -21,11 +23,6 @@ typedef struct {
   uint32_t start; /* new: where it begins */
   uint32_t units; /* new: with EXTENDED_ARGs and caches */
 } GmRaw;
-
-typedef struct {
-  uint32_t start, end, target, depth; /* units */
-  bool lasti;
-} GmRange;
 
 typedef struct GmOriginal {
   PyCodeObject *co;  /* borrowed: it owns the cache that owns us */

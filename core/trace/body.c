@@ -179,58 +179,79 @@ is_own (const GmRecorder *r, uint32_t object)
   return false;
 }
 
-/* What the object held when the body began; for a container that nothing had looked at until then, what was found in it.  Stored names
- * begin with none. */
+/* A slot of the heap. */
+typedef struct {
+  uint32_t object, key;
+} Slot;
+
+/* What the slot held when the body began; for a container that nothing had looked at until then, what was found in it.  Stored
+ * names begin with none. */
 static const GmTracker *
-held_before (const GmRecorder *r, GmHeapMark m, uint32_t from, uint32_t object)
+held_before (const GmRecorder *r, GmHeapMark m, uint32_t from, Slot s)
 {
-  const GmEffect *e = effect_on (r, from, object);
-  if (object >= m.objects && (e == NULL || e->args[0]->kind == &gm_kind_object))
+  const GmEffect *e = effect_on (r, from, s.object);
+  if (s.object >= m.objects && (e == NULL || e->args[0]->kind == &gm_kind_object))
     return NULL;
   for (uint32_t i = m.writes; i < r->heap.journal.len; i++) {
     const GmWrite *w = &r->heap.journal.writes[i];
-    if (w->container == object && w->key == 0 && (w->old || object < m.objects))
+    if (w->container == s.object && w->key == s.key && (w->old || s.object < m.objects))
       return (const GmTracker *) w->old;
   }
   return NULL;
 }
 
-/* The objects that existed before and were written to: older ones that are in the journal, and younger ones with an effect. */
+static void
+add_slot (GArray *all, GHashTable *seen, uint32_t object, uint32_t key)
+{
+  Slot s = { object, key };
+  if (g_hash_table_add (seen, (gpointer) ((uintptr_t) object << 32 | key)))
+    g_array_append_val (all, s);
+}
+
+/* The slots of what existed before that were written: older ones that are in the journal, and the contents of younger ones with an
+ * effect. */
 static GArray *
-written_objects (const GmRecorder *r, GmHeapMark m, uint32_t from, uint32_t exempt)
+written_slots (const GmRecorder *r, GmHeapMark m, uint32_t from, uint32_t exempt)
 {
   g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL);
-  GArray *all = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  GArray *all = g_array_new (FALSE, FALSE, sizeof (Slot));
   for (uint32_t i = m.writes; i < r->heap.journal.len; i++) {
-    uint32_t object = (uint32_t) r->heap.journal.writes[i].container;
-    if (object < m.objects && object != exempt && !is_own (r, object) && g_hash_table_add (seen, GUINT_TO_POINTER (object)))
-      g_array_append_val (all, object);
+    const GmWrite *w = &r->heap.journal.writes[i];
+    uint32_t object = (uint32_t) w->container;
+    if (object < m.objects && object != exempt && !is_own (r, object))
+      add_slot (all, seen, object, (uint32_t) w->key);
   }
   for (uint32_t i = from; i < r->effects->len; i++) {
     const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
-    uint32_t object = e->kind != GM_EFFECT_GLOBAL && e->n ? e->args[0]->id : GM_NO_OBJECT;
-    if (object != GM_NO_OBJECT && object >= m.objects && object != exempt && g_hash_table_add (seen, GUINT_TO_POINTER (object)))
-      g_array_append_val (all, object);
-  }
-  for (uint32_t i = from; i < r->effects->len; i++) {
-    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
-    const GmTracker *t = e->kind == GM_EFFECT_GLOBAL ? g_hash_table_lookup (r->by_real, e->fn) : NULL;
-    if (t && t->id >= m.objects && g_hash_table_add (seen, GUINT_TO_POINTER (t->id)))
-      g_array_append_val (all, t->id);
+    const GmTracker *t = e->kind == GM_EFFECT_GLOBAL ? g_hash_table_lookup (r->by_real, e->fn)
+                         : e->n                      ? e->args[0]
+                                                     : NULL;
+    if (t && t->id != GM_NO_OBJECT && t->id >= m.objects && t->id != exempt)
+      add_slot (all, seen, t->id, 0);
   }
   return all;
+}
+
+/* What is changed in the slot, as words; NULL: it is as it was. */
+static char *
+slot_change (GmRecorder *r, GmHeapMark m, uint32_t from, Slot s)
+{
+  static const char *const modes[] = { "the grad mode", "whether a graph break is an error", "what autocast casts to" };
+  const GmTracker *before = held_before (r, m, from, s), *now = gm_heap_load (&r->heap, s.object, s.key);
+  if (s.object == r->modes_id)
+    return same_contents (before, now) ? NULL : g_strdup (modes[s.key]);
+  if (s.key == 0)
+    return change_of (r, before, from, s.object);
+  bool looked_at = before == NULL && now && now->kind == &gm_kind_dict && now->n; /* its __dict__ (instance_dict.c) */
+  return looked_at || same_contents (before, now) ? NULL : g_strdup ("an object that was made outside of it");
 }
 
 static bool
 check (GmRecorder *r, const char *op, GmHeapMark m, uint32_t from, uint32_t exempt)
 {
-  g_autoptr (GArray) objects = written_objects (r, m, from, exempt);
-  for (uint32_t i = 0; i < objects->len && !r->stop; i++) {
-    uint32_t object = g_array_index (objects, uint32_t, i);
-    const GmTracker *before = held_before (r, m, from, object);
-    g_autofree char *what = object != r->modes_id                                           ? change_of (r, before, from, object)
-                            : same_contents (before, gm_heap_load (&r->heap, object, 0)) ? NULL
-                                                                                            : g_strdup ("the grad mode");
+  g_autoptr (GArray) slots = written_slots (r, m, from, exempt);
+  for (uint32_t i = 0; i < slots->len && !r->stop; i++) {
+    g_autofree char *what = slot_change (r, m, from, g_array_index (slots, Slot, i));
     if (what)
       gm_record_break (r, GM_BREAK_BODY_EFFECT, op, what);
   }

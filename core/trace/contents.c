@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * contents.c -- contents that grow at their end: of lists and of dicts.
+ * contents.c -- contents that grow at their end: of lists, dicts and sets.
  *
  * Contents are never written.  Appending shares memory with the old contents as long as nothing else has been appended to
- * them, so a loop of appends costs O(1) each.  The memory may carry an index of the keys (items 0, 2, 4 ...), made when a key is
+ * them, so a loop of appends costs O(1) each.  The memory may carry an index of the keys (items 0, 2, 4 ... of a dict, all of a set), made when a key is
  * first looked for and longer with each lookup.  Invariant: what a place holds does not change, so an index serves
  * all contents that share the memory; a place that the contents at hand do not reach is not theirs.
  */
@@ -30,6 +30,7 @@ gm_contents_append (GmRecorder *r, const GmTracker *old, const GmTracker *const 
   Buffer *b = (Buffer *) old->data;
   if (b == NULL || b->used != old->n || b->cap - b->used < n) {
     uint32_t cap = old->n < 4 ? 8 : old->n * 2;
+    cap = MAX (cap, old->n + n);
     b = g_malloc0 (sizeof (Buffer) + cap * sizeof b->items[0]);
     b->cap = cap;
     b->used = old->n;
@@ -38,7 +39,19 @@ gm_contents_append (GmRecorder *r, const GmTracker *old, const GmTracker *const 
   }
   gm_tracker_copy (b->items + b->used, items, n);
   b->used += n;
-  return gm_tracker (r, .kind = &gm_kind_contents, .items = b->items, .n = old->n + n, .data = b);
+  return gm_tracker (r, .kind = &gm_kind_contents, .items = b->items, .n = old->n + n, .data = b,
+                     .number = old->number);
+}
+
+const GmTracker *
+gm_contents (GmRecorder *r, const GmTracker *const *items, uint32_t n)
+{
+  static const GmTracker empty;
+  if (n >= MIN_KEYS)
+    return gm_contents_append (r, &empty, items, n);
+  const GmTracker **copy = gm_tracker_array (r, n);
+  gm_tracker_copy (copy, items, n);
+  return gm_tracker (r, .kind = &gm_kind_contents, .items = copy, .n = n);
 }
 
 /* -- The index ------------------------------------------------------------- */
@@ -69,18 +82,19 @@ probe (const Buffer *b, PyObject *key)
 
 /* Takes what has been appended into the index. */
 static bool
-extend (GmRecorder *r, Buffer *b)
+extend (GmRecorder *r, Buffer *b, uint32_t stride)
 {
-  if (b->places == NULL || b->used > b->mask) { /* at most half full: a key takes two items */
+  uint32_t n_keys = b->used / stride;
+  if (b->places == NULL || 2 * n_keys > b->mask) { /* at most half full */
     uint32_t size = 64;
-    while (size < 2 * b->used)
+    while (size < 4 * n_keys)
       size *= 2;
     b->places = g_new0 (uint32_t, size);
     g_ptr_array_add (r->buffers, b->places);
     b->mask = size - 1;
     b->indexed = 0;
   }
-  for (; b->indexed < b->used && !b->mixed; b->indexed += 2) {
+  for (; b->indexed < b->used && !b->mixed; b->indexed += stride) {
     uint32_t *place = is_plain (b->items[b->indexed]) ? probe (b, b->items[b->indexed]->real) : NULL;
     if (place)
       *place = b->indexed + 1;
@@ -93,10 +107,10 @@ extend (GmRecorder *r, Buffer *b)
 }
 
 bool
-gm_contents_find (GmRecorder *r, const GmTracker *contents, const GmTracker *key, int64_t *at)
+gm_contents_find (GmRecorder *r, const GmTracker *contents, uint32_t stride, const GmTracker *key, int64_t *at)
 {
   Buffer *b = (Buffer *) contents->data;
-  if (b == NULL || b->mixed || contents->n < 2 * MIN_KEYS || !is_plain (key) || !extend (r, b))
+  if (b == NULL || b->mixed || contents->n < stride * MIN_KEYS || !is_plain (key) || !extend (r, b, stride))
     return false;
   const uint32_t *place = probe (b, key->real);
   if (place == NULL) {

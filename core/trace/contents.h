@@ -6,9 +6,10 @@
 
 #include "core/trace/recorder.h"
 
-/* New contents: the old ones, then n items. */
+/* New contents: the old ones, then n items.  Their `number` is the old ones'. */
 const GmTracker *gm_contents_append (GmRecorder *r, const GmTracker *old, const GmTracker *const *items, uint32_t n);
-/* Whether it can be told in constant time where the key stands in contents of key, value, key, value ...; *at: -1 for nowhere. */
-bool gm_contents_find (GmRecorder *r, const GmTracker *contents, const GmTracker *key, int64_t *at);
+/* Whether it can be told in constant time where the key stands among every `stride`th item: 2 in contents of key, value, key, value
+ * ..., 1 in a set's; *at: -1 for nowhere.  All contents of one object are asked with one stride. */
+bool gm_contents_find (GmRecorder *r, const GmTracker *contents, uint32_t stride, const GmTracker *key, int64_t *at);
 
 #endif

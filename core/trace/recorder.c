@@ -11,7 +11,6 @@
 #include "core/base/log.h"
 #include "core/trace/exception.h"
 #include "core/trace/insns.h"
-#include "core/trace/key_index.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -601,7 +600,6 @@ recorder_free (void *data)
   g_hash_table_unref (r->user_keys);
   g_hash_table_unref (r->source_index);
   g_hash_table_unref (r->guard_index);
-  gm_key_index_clear (r);
   Py_XDECREF (r->raised);
   Py_XDECREF (r->comptime);
   g_clear_pointer (&r->facts, g_array_unref);

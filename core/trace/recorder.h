@@ -135,8 +135,6 @@ struct GmRecorder {
   const GmTracker *stopped_value; /* result of a nested run; set and read at once */
   PyObject *plain_keys; /* the dict whose keys were found to run no code when compared; borrowed */
   GHashTable *user_keys; /* see keys.c: a key with a __hash__ of the user's -> what it was */
-  const GmTracker *indexed; /* contents whose keys `index` has; or NULL */
-  PyObject *index;          /* see key_index.h */
   uint32_t nesting; /* containers being looked through; as before when an operation ends */
   /* comptime: the session of the call that runs now; the instruction that ran the last one, which no rollback forgets */
   PyObject *comptime;

@@ -27,14 +27,6 @@ gm_tracker_array (GmRecorder *r, uint32_t n)
 }
 
 const GmTracker *
-gm_contents (GmRecorder *r, const GmTracker *const *items, uint32_t n)
-{
-  const GmTracker **copy = gm_tracker_array (r, n);
-  gm_tracker_copy (copy, items, n);
-  return gm_tracker (r, .kind = &gm_kind_contents, .items = copy, .n = n);
-}
-
-const GmTracker *
 gm_contents_of (GmRecorder *r, const GmTracker *t)
 {
   return gm_heap_load (&r->heap, t->id, 0);

@@ -8,7 +8,6 @@
 #include "core/trace/builtin.h"
 #include "core/trace/contents.h"
 #include "core/trace/exception.h"
-#include "core/trace/key_index.h"
 #include "core/trace/keys.h"
 #include "core/trace/object.h"
 
@@ -135,7 +134,7 @@ static int64_t
 find (GmRecorder *r, const GmTracker *contents, const GmTracker *key)
 {
   int64_t at;
-  if (!r->stop && gm_contents_find (r, contents, gm_realize (r, key), &at))
+  if (!r->stop && gm_contents_find (r, contents, 2, gm_realize (r, key), &at))
     return at;
   for (uint32_t i = 0; i < contents->n && !r->stop; i += 2)
     if (gm_key_equals (r, contents->items[i], key))

@@ -10,7 +10,7 @@
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
-#include "core/trace/key_index.h"
+#include "core/trace/contents.h"
 #include "core/trace/object.h"
 #include "core/trace/keys.h"
 
@@ -33,9 +33,8 @@ static int64_t
 find (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
   const GmTracker *contents = gm_contents_of (r, t);
-  PyObject *o = item->kind == &gm_kind_constant ? item->real : NULL;
-  int64_t at = o ? gm_key_index_find (r, contents, 1, o) : GM_KEY_UNKNOWN;
-  if (at != GM_KEY_UNKNOWN)
+  int64_t at;
+  if (gm_contents_find (r, contents, 1, item, &at))
     return at;
   for (uint32_t i = 0; i < contents->n && !r->stop; i++)
     if (gm_key_equals (r, contents->items[i], item))
@@ -70,14 +69,11 @@ add (GmRecorder *r, const GmTracker *t, const GmTracker *item)
   if (item == NULL || find (r, t, item) >= 0 || r->stop)
     return;
   const GmTracker *old = gm_contents_of (r, t);
-  const GmTracker **items = gm_tracker_array (r, old->n + 1);
-  gm_tracker_copy (items, old->items, old->n);
-  items[old->n] = item;
+  const GmTracker *contents = gm_contents_append (r, old, &item, 1);
   gm_key_stored (r, item);
-  const GmTracker *contents =
-      gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n + 1,
-                  .number = old->number || t->real);
-  gm_key_index_append (r, old, contents, 1);
+  if (t->real && !contents->number)
+    contents = gm_tracker (r, .kind = &gm_kind_contents, .items = contents->items, .n = contents->n,
+                           .data = contents->data, .number = 1);
   gm_contents_set (r, t, contents);
 }
 

@@ -347,3 +347,29 @@ def case_side_15_save_for_backward_on_a_given_context_is_replayed(compile):
             return grad * z, grad * x
 
     return gradients(lambda x, y: F.apply(x, y).sum(), G.randn(3), G.randn(3)), found
+
+
+# expect: graphs=1 breaks=0
+def case_autocast_in_a_checkpoint_is_put_back(compile):
+    def body(x):
+        with G.autocast("cpu"):
+            return x @ x
+
+    def root(x):
+        return checkpoint(body, x).to(G.float32).sum()
+
+    return gradients(compile(root), G.randn(3, 3))
+
+
+# expect: graphs=1 breaks=0
+def case_a_body_may_look_at_the_dict_of_an_object(compile):
+    config = Config()
+
+    def body(x):
+        return x * vars(config)["scale"]
+
+    def root(x):
+        config.scale = 2.0
+        return checkpoint(body, x).sum()
+
+    return gradients(compile(root), G.randn(3)), config.scale

@@ -206,3 +206,15 @@ def test_a_second_derivative_through_a_recorded_function_is_refused_clearly():
     x = G.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="without compile"):
         G.autograd.grad(f(x).sum(), x, create_graph=True)
+
+
+def test_autocast_that_stays_on_is_named():
+    def body(x):
+        G.autocast("cpu").__enter__()
+        return x @ x
+
+    def root(x):
+        return checkpoint(body, x)
+
+    with pytest.raises(G.compiler.Unsupported, match="what autocast casts to"):
+        G.compile(root, backend="eager", fullgraph=True)(G.ones(2, 2, requires_grad=True))

@@ -105,6 +105,13 @@ def class_inside(x):
     return x
 
 
+def copies(x):
+    t = ()
+    for i in range(10000):
+        t += (i,)
+    return x + len(t)
+
+
 OWNER = Plain()
 OWNER.v = 1
 
@@ -217,7 +224,7 @@ PROGRAMS = {
     "CALL_ID": lambda x: x + id(x),
     "RECURSION": endless,
     "LOOP_LIMIT": spin,
-    "MEMORY_LIMIT": lambda x: x + len({i for i in range(20000)}),
+    "MEMORY_LIMIT": copies,
     "CALL_SIZE": lambda x: x + sys.getsizeof([1]),
     "GRAPH_LIMIT": many_nodes,
     "ATTRIBUTE_MISSING": lambda x: delattr(Plain(), "nothing"),

@@ -529,7 +529,7 @@ def endless_count():
 
 
 def endless_set():
-    return len(set(range(200000)))
+    return len(set(range(2000000)))
 
 
 def growing_dict():
