@@ -15,7 +15,7 @@ libtiles_avx512_la_CFLAGS = $(AM_CFLAGS) -O3 -mavx512f -mavx512vl -mavx512bw -ma
 
 # What others include: the plugin API, and the C API.
 apidir = $(includedir)/gramme-1
-api_HEADERS = core/gramme.h plugin-api/gramme-plugin.h plugin-api/gramme-graph.h plugin-api/gramme-ext.h \
+api_HEADERS = core/gramme.h plugin-api/gramme-plugin.h plugin-api/gramme-graph.h plugin-api/gramme-ext.h plugin-api/gramme-ext-draft.h \
   plugin-api/gramme-plugin-util.h plugin-api/gramme-ops.def
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = core/gramme.pc plugin-api/gramme-plugin-1.pc

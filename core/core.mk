@@ -134,6 +134,7 @@ CORE_SOURCES += \
   core/plugin/elf.c \
   core/plugin/exec.c \
   core/plugin/ext_kernels.c \
+  core/plugin/ext_threads.c \
   core/plugin/ext_tiles.c \
   core/plugin/host.c \
   core/plugin/loader.c \
@@ -152,7 +153,8 @@ CORE_SOURCES += \
   core/plugin/registry.h \
   core/plugin/status.h \
   core/plugin/trust.h \
-  core/plugin/refusals.def
+  core/plugin/refusals.def \
+  core/plugin/released/0.0.def
 CORE_SOURCES += \
   core/tiles/matmul.c \
   core/tiles/tiles.c \

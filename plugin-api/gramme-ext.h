@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gramme-ext.h -- what the host offers beyond its table, by name: host->get_extension (host->ctx,
- * ID).
+ * gramme-ext.h -- what host and plugin offer each other beyond their tables, by name.
  *
- * Every extension is a constant table with struct_size first, or NULL.  Ids are matched exactly;
- * the number after the slash is the extension's own version, and an incompatible change is a new
- * id.  These are version 0, drafts: they still move.
+ * The host's: host->get_extension (host->ctx, ID).  A plugin's: its get_extension (b, ID).  Every
+ * extension is a constant table with struct_size first, or NULL: there is no such thing here.  Ids are
+ * matched exactly; the number after the slash is the extension's own version, and an incompatible
+ * change is a new id.  Version 0 still moves; gramme-ext-draft.h has what nobody uses yet.  Give your
+ * own a name of your domain: com.acme.trace/2.
  *
- * A back end on the CPU gets its bits right by using one of these: the arithmetic is written once,
- * in the host.
+ * | id | whose | what for |
+ * |---|---|---|
+ * | gramme.kernels/0 | host | eager's kernels, one node at a time |
+ * | gramme.tiles/0 | host | the primitives that kernels are made of |
+ * | gramme.threads/1 | host | the host's threads, for loops in a run |
+ * | gramme.serialize/1 | plugin | executables as bytes, for a cache on disk |
+ *
+ * A back end on the CPU gets its bits right by using kernels or tiles: the arithmetic is written
+ * once, in the host.  Thread tags are those of gramme-plugin.h.
  */
 #ifndef GRAMME_EXT_H
 #define GRAMME_EXT_H
@@ -26,7 +34,7 @@ typedef struct GrammeKernel
     GrammeKernel; /* the host's: a node decoded once; immutable, any thread may run it */
 
 /* Nodes of all families but MOVEMENT and the op `constant`, on the CPU.  The results are eager's,
- * to the last bit. */
+ * to the last bit.  All functions: [any]. */
 typedef struct {
   uint32_t struct_size, reserved;
   void *ctx;
@@ -125,16 +133,56 @@ typedef struct {
   uint32_t tile_elems; /* the block of reductions and the chunk that drivers work in */
   void *ctx;
   const char *isa; /* "avx2", "avx512" */
-  /* The primitive's address, or NULL if it is not defined; parameters that the kind does not
+  /* [any] The primitive's address, or NULL if it is not defined; parameters that the kind does not
    * mention are ignored.  dtypes are GRAMME_DTYPE numbers.  name, if not NULL, gets
    * GRAMME_TILE_NAME_BYTES at most: a C identifier, one per primitive ("gm_tile_tanh_f32"). */
   GrammeTileFn (*find) (void *ctx, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from,
                         char *name);
-  /* Writes the neutral element of a reduction of dtype, one element of the accumulator's dtype.  OK
-   * or NOT_FOUND. */
+  /* [any] Writes the neutral element of a reduction of dtype, one element of the accumulator's dtype.
+   * OK or NOT_FOUND. */
   int32_t (*reduce_init) (void *ctx, uint32_t op, uint32_t dtype, void *out);
 } GrammeTiles;
 
+/* -- Threads ----------------------------------------------------------------------------------- */
+
+#define GRAMME_THREADS_ID "gramme.threads/1"
+
+/* One set of threads for the whole process, so that back ends do not compete for cores.  It works
+ * after a fork, too. */
+typedef struct {
+  uint32_t struct_size, reserved;
+  void *ctx;
+  /* [any] How many tasks run at once at most, the caller's thread included; never 0. */
+  uint32_t (*count) (void *ctx);
+  /* [any] Calls task (arg, i) once for each i < n, in any order, on the calling thread and others,
+   * and returns when all have returned.  Within a task: one after the other.  What a task computes
+   * must not depend on the thread that runs it. */
+  void (*run) (void *ctx, uint32_t n, void (*task) (void *arg, uint32_t i), void *arg);
+} GrammeThreads;
+
+/* -- Serialization: a plugin's ----------------------------------------------------------------- */
+
+#define GRAMME_SERIALIZE_ID "gramme.serialize/1"
+
+/* For a cache on disk.  The host's key is a digest of the images, the constants' digests, the
+ * options, the plugin's id and build, and the api's `fingerprint`, which a plugin with this extension
+ * must have; so the bytes need not repeat any of these.  The manifest has the flag `serialize`. */
+typedef struct {
+  uint32_t struct_size, flags; /* flags: none yet */
+  /* [any] How many bytes `write` writes.  UNSUPPORTED: this executable cannot be stored. */
+  int32_t (*size) (GrammeExecutable *e, uint64_t *bytes, GrammeStatus *status);
+  /* [any] Writes exactly so many.  No addresses, no time, no names of files: equal requests give equal
+   * bytes in every process. */
+  int32_t (*write) (GrammeExecutable *e, void *out, uint64_t bytes, GrammeStatus *status);
+  /* [compile] Instead of compile, for the very request that the bytes were made from, in a process
+   * with the same fingerprint.  The bytes are 64-byte aligned and borrowed for the call.  They are
+   * hostile input: DATA if anything about them is odd, and the host compiles. */
+  int32_t (*read) (GrammeBackend *b, const GrammeCompileRequest *request, const void *bytes,
+                   uint64_t n, GrammeExecutable **out, GrammeStatus *status);
+} GrammeSerialize;
+
+GRAMME_STATIC_ASSERT (sizeof (GrammeThreads) == 32, "no padding");
+GRAMME_STATIC_ASSERT (sizeof (GrammeSerialize) == 32, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeKernels) == 64, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeTiles) == 40, "no padding");
 

@@ -9,8 +9,13 @@
  * The smallest plugin: fill a GrammeBackendApi, then say GRAMME_PLUGIN_DEFINE (api,
  * "id=...\nname=...\n") once.
  *
- * VERSION 0 IS NO PROMISE.  Host and plugin must have the same minor: after a new gramme, compile
- * your plugin again.
+ * Two versions, never one: GRAMME_ABI_MINOR is what a plugin was built against, GRAMME_MIN_HOST_MINOR
+ * the oldest host that it works with.  A host of minor H loads it if and only if the latter is at
+ * most H.  Within a major nothing is removed, moved or renumbered: records grow at the end.  What is
+ * optional and may change is an extension, asked for by name (gramme-ext.h).
+ *
+ * MAJOR 0 IS NO PROMISE BEYOND ITSELF: it becomes 1 when back ends from outside have used it, and
+ * then plugins are compiled again, once.
  *
  * Rules of all records: `struct_size` is first and is the size that its *maker* knows; read what
  * lies beyond your own minor only under GRAMME_HAS; write no further than the struct_size of what
@@ -32,7 +37,14 @@ extern "C" {
 #endif
 
 #define GRAMME_ABI_MAJOR 0
-#define GRAMME_ABI_MINOR 0
+#define GRAMME_ABI_MINOR 1
+
+/* The oldest host minor that your plugin works with; define it before you include this to support
+ * older hosts.  Then whatever is newer than that minor is used only under GRAMME_HAS and
+ * GRAMME_HAS_FN; `grep "since minor"` in these headers finds it. */
+#ifndef GRAMME_MIN_HOST_MINOR
+#define GRAMME_MIN_HOST_MINOR GRAMME_ABI_MINOR
+#endif
 
 #if defined(__GNUC__)
 #define GRAMME_EXPORT __attribute__ ((visibility ("default")))
@@ -60,7 +72,8 @@ enum {
   GRAMME_INCOMPATIBLE = 9, /* query, open: this host or machine is not for you */
   GRAMME_STATE = 10,       /* a call out of order */
   GRAMME_NOT_FOUND = 11,   /* the end of a list */
-  GRAMME_INDEX = 12        /* run: an index in the data is out of range: IndexError */
+  GRAMME_INDEX = 12,       /* run: an index in the data is out of range: IndexError */
+  GRAMME_DEADLINE = 13     /* since minor 1.  compile: it took too long; as UNSUPPORTED */
 };
 
 /* The caller's memory, the callee fills it, nothing to free; a pointer to it may be NULL. */
@@ -108,10 +121,11 @@ typedef struct {
 
 enum { GRAMME_LOG_ERROR = 0, GRAMME_LOG_WARNING = 1, GRAMME_LOG_INFO = 2, GRAMME_LOG_DEBUG = 3 };
 
-/* Lives until the process ends.  No function calls back into the plugin.  All [any]; diag and
- * progress during `compile` only, with the request's job. */
+/* Lives until the process ends.  No function calls back into the plugin, and none waits for a lock
+ * that is held while a plugin runs.  All [any]; diag and progress during `compile` only, with the
+ * request's job. */
 typedef struct {
-  uint32_t struct_size, abi_minor;
+  uint32_t struct_size, abi_minor; /* abi_minor: the host's */
   void *ctx;
   /* INFO and DEBUG are shown if the user asked for the log channel `domain` in GRAMME_LOGS:
    * "output_code" for generated code. */
@@ -146,6 +160,10 @@ enum {
   GRAMME_REASON_CONTROL = 9,
   GRAMME_REASON_OWN = 0x10000
 };
+/* cluster: a number of your choice; nodes that you want compiled together have the same one.  The
+ * host cuts clusters so that each request is a convex piece of the graph: no path leaves it and comes
+ * back.  Any convex piece of what you said YES to must compile.  cost: 0, unknown; else relative to
+ * an addition of the same size, times 16. */
 typedef struct {
   uint32_t support, cluster, cost, reason;
 } GrammeVerdict;
@@ -180,6 +198,9 @@ typedef struct {
   int32_t work_dir_fd; /* a private folder for temporary files, or -1: ask for none in this minor */
   void *job;           /* for diag and progress */
   uint32_t n_forward_constants, reserved;
+  /* Since minor 1.  A graph of which you support only a part comes as n_regions requests, each with
+   * one region of one role as `forward`; this is number `region`.  (0, 1): the whole. */
+  uint32_t region, n_regions;
 } GrammeCompileRequest;
 
 enum { GRAMME_FORWARD = 0, GRAMME_BACKWARD = 1 };
@@ -238,7 +259,8 @@ typedef struct {
   /* [compile] OK means that every role of the request runs. */
   int32_t (*compile) (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out,
                       GrammeStatus *status);
-  int32_t (*exec_info) (GrammeExecutable *e, GrammeExecInfo *out, GrammeStatus *status); /* [any] */
+  /* [any] Fills what it knows of a zeroed record. */
+  int32_t (*exec_info) (GrammeExecutable *e, GrammeExecInfo *out, GrammeStatus *status);
   /* [run] Bytes that run wants as workspace, for these values of the `sizes` rows.  NULL: none. */
   int32_t (*workspace) (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_t *bytes,
                         GrammeStatus *status);
@@ -255,7 +277,8 @@ typedef struct {
   const GrammeBackendApi *api;
 } GrammePlugin;
 
-/* The one export.  Pure: constant data, no allocation, no I/O, any thread, any number of times. */
+/* The one export.  [any] Pure: constant data, no allocation, no I/O, any number of times.  NULL: this
+ * host is not for you, and the status says why. */
 GRAMME_EXPORT const GrammePlugin *gramme_plugin_query_v0 (const GrammeHost *host,
                                                           GrammeStatus *status);
 
@@ -264,8 +287,10 @@ GRAMME_STATIC_ASSERT (sizeof (GrammeTensor) == 48, "DLTensor");
 GRAMME_STATIC_ASSERT (offsetof (GrammeTensor, ndim) == 16 && offsetof (GrammeTensor, shape) == 24,
                       "DLTensor");
 GRAMME_STATIC_ASSERT (sizeof (GrammeVerdict) == 16, "rows are frozen");
+GRAMME_STATIC_ASSERT (sizeof (GrammeOption) == 16, "rows are frozen");
 GRAMME_STATIC_ASSERT (sizeof (GrammeHost) == 72, "no padding");
-GRAMME_STATIC_ASSERT (sizeof (GrammeCompileRequest) == 96, "no padding");
+GRAMME_STATIC_ASSERT (sizeof (GrammeDebug) == 32, "no padding");
+GRAMME_STATIC_ASSERT (sizeof (GrammeCompileRequest) == 104, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeRunArgs) == 80, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeDeviceInfo) == 128, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeExecInfo) == 32, "no padding");
@@ -282,7 +307,7 @@ GRAMME_STATIC_ASSERT (sizeof (GrammePlugin) == 32, "no padding");
 #define GRAMME_TEXT(x) GRAMME_TEXT_ (x)
 #define GRAMME_MANIFEST_HEAD \
   "[gramme-plugin]\nabi=" GRAMME_TEXT (GRAMME_ABI_MAJOR) "." GRAMME_TEXT ( \
-      GRAMME_ABI_MINOR) "\nmin-host-minor=" GRAMME_TEXT (GRAMME_ABI_MINOR) "\n"
+      GRAMME_ABI_MINOR) "\nmin-host-minor=" GRAMME_TEXT (GRAMME_MIN_HOST_MINOR) "\n"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define GRAMME_SANITIZERS 1u
@@ -299,21 +324,31 @@ GRAMME_STATIC_ASSERT (sizeof (GrammePlugin) == 32, "no padding");
  *   [option opt-level]  type=int  range=0..3  default=2  help=...
  *                       (type: int, bool, string; or choice with values=a;b;)
  *   [reasons]           0x10001=reduction over more than 8 axes
+ *   flags: backward, run-concurrent, compile-serial, serialize
  * The group's head with `abi` and `min-host-minor` is put before it.  `api` is a static
- * GrammeBackendApi. */
+ * GrammeBackendApi.
+ *
+ * A toolchain that makes no ELF notes defines GRAMME_NO_NOTE and puts the same text, head included,
+ * into a file beside the plugin: libgramme-foo.so.manifest. */
+#if defined(GRAMME_NO_NOTE)
+#define GRAMME_NOTE_SECTION_
+#else
+#define GRAMME_NOTE_SECTION_ \
+  __attribute__ ((section (".note.gramme.plugin"), used, aligned (4)))
+#endif
 #define GRAMME_PLUGIN_DEFINE(api_table, keys) \
   static const struct { \
     uint32_t name_bytes, text_bytes, type; \
     char name[8]; \
     char text[(sizeof (GRAMME_MANIFEST_HEAD keys) + 3) / 4 * 4]; \
-  } gramme_plugin_note __attribute__ ((section (".note.gramme.plugin"), used, aligned (4))) = { \
+  } gramme_plugin_note GRAMME_NOTE_SECTION_ = { \
     sizeof (GRAMME_NOTE_NAME), sizeof (GRAMME_MANIFEST_HEAD keys), GRAMME_NOTE_TYPE, \
     GRAMME_NOTE_NAME, GRAMME_MANIFEST_HEAD keys \
   }; \
   GRAMME_STATIC_ASSERT (sizeof (GRAMME_MANIFEST_HEAD keys) <= GRAMME_MANIFEST_MAX_BYTES, \
                         "the manifest is too long"); \
   static const GrammePlugin gramme_plugin_descriptor = { \
-    sizeof (GrammePlugin), GRAMME_ABI_MINOR,        GRAMME_ABI_MINOR, \
+    sizeof (GrammePlugin), GRAMME_ABI_MINOR,        GRAMME_MIN_HOST_MINOR, \
     GRAMME_SANITIZERS,     gramme_plugin_note.text, &api_table \
   }; \
   const GrammePlugin *gramme_plugin_query_v0 (const GrammeHost *host, GrammeStatus *status) \

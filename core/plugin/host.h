@@ -31,5 +31,8 @@ void gm_host_set_interrupt (bool (*fn) (void));
 /* Extensions, each in its file: NULL if this machine has none. */
 const GrammeKernels *gm_host_kernels (void);
 const GrammeTiles *gm_host_tiles (void);
+const GrammeThreads *gm_host_threads (void);
+/* Threads that the last one has made so far. */
+uint32_t gm_host_threads_started (void);
 
 #endif

@@ -142,6 +142,9 @@ parse_version (GKeyFile *f, GmManifest *m, GmRefused *why)
       m->abi_major < 0 || m->abi_minor < 0)
     return gm_refuse (why, GM_REFUSAL_MANIFEST, "abi \"%s\" is not like 0.0", abi ? abi : "");
   m->min_host_minor = g_key_file_get_integer (f, GROUP, "min-host-minor", NULL);
+  if (m->min_host_minor < 0 || m->min_host_minor > m->abi_minor)
+    return gm_refuse (why, GM_REFUSAL_MANIFEST, "min-host-minor %d is not between 0 and its abi %s",
+                      m->min_host_minor, abi);
   if (m->abi_major != GRAMME_ABI_MAJOR)
     return gm_refuse (
         why, GM_REFUSAL_ABI,
@@ -151,12 +154,6 @@ parse_version (GKeyFile *f, GmManifest *m, GmRefused *why)
     return gm_refuse (why, GM_REFUSAL_HOST_MINOR,
                       "it needs minor %d, this gramme has %d.%d; update gramme", m->min_host_minor,
                       GRAMME_ABI_MAJOR, GRAMME_ABI_MINOR);
-  /* Version 0 is no promise: what one minor means may differ from the next. */
-  if (GRAMME_ABI_MAJOR == 0 && m->abi_minor != GRAMME_ABI_MINOR)
-    return gm_refuse (
-        why, GM_REFUSAL_ABI,
-        "it is %d.%d, this gramme has %d.%d, and versions 0.x do not mix; compile it again",
-        m->abi_major, m->abi_minor, GRAMME_ABI_MAJOR, GRAMME_ABI_MINOR);
   return true;
 }
 

@@ -29,6 +29,7 @@ static const Code codes[] = {
   [GRAMME_STATE] = { "a call out of order", GM_ERROR_BACKEND },
   [GRAMME_NOT_FOUND] = { "there is no such thing", GM_ERROR_BACKEND },
   [GRAMME_INDEX] = { "an index is out of range", GM_ERROR_INDEX },
+  [GRAMME_DEADLINE] = { "it took too long", GM_ERROR_BACKEND },
 };
 
 int32_t

@@ -5,7 +5,7 @@
  *   GOOD             nothing is wrong with it
  *   WRONG_SYMBOL     exports the query of another major version
  *   WRONG_MAJOR      its manifest says another major version
- *   WRONG_MINOR      its manifest says another minor
+ *   NEWER_MINOR      built against a later minor; nothing is wrong with it
  *   NEEDS_NEWER      its min-host-minor is above the host's
  *   NO_NOTE          has no manifest
  *   GARBAGE_NOTE     its note holds bytes that are no key file
@@ -16,6 +16,7 @@
  *   SHORT_TABLE      the table claims to be so short that mandatory functions are missing
  *   SHORT_DESCRIPTOR the descriptor claims 8 bytes
  *   NULL_API         the descriptor has no table
+ *   TABLE_AT_END     its table lacks the last function, and behind it is a page that nobody may read
  *   REFUSES          the query says no, with a message
  *   OPEN_FAILS       open fails, with a message
  *   FLUSH_TO_ZERO    its constructor changes the floating-point mode
@@ -24,7 +25,7 @@
  */
 #include <stdlib.h>
 
-#include "plugin-api/gramme-plugin-util.h"
+#include <gramme-plugin-util.h>
 
 #if defined(__x86_64__) && defined(FLUSH_TO_ZERO)
 #include <xmmintrin.h>
@@ -147,10 +148,10 @@ static const GrammeBackendApi api = {
 
 #if defined(WRONG_MAJOR)
 #define TEXT HEAD ("7.0", "0") KEYS
-#elif defined(WRONG_MINOR)
+#elif defined(NEWER_MINOR)
 #define TEXT HEAD ("0.9", "0") KEYS
 #elif defined(NEEDS_NEWER)
-#define TEXT HEAD ("0.0", "3") KEYS
+#define TEXT HEAD ("0.9", "3") KEYS
 #elif defined(GARBAGE_NOTE)
 #define TEXT "\001\002 this is [no key file\n=\n"
 #elif defined(BAD_NAME)
@@ -174,13 +175,41 @@ static const struct {
                                          GRAMME_NOTE_TYPE, GRAMME_NOTE_NAME, TEXT };
 #endif
 
+#ifdef TABLE_AT_END
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define TABLE_BYTES offsetof (GrammeBackendApi, get_extension)
+static GrammePlugin at_end;
+
+/* For the test alone: a query is pure, and a constructor does nothing. */
+__attribute__ ((constructor)) static void
+make_table (void)
+{
+  size_t page = (size_t) sysconf (_SC_PAGESIZE);
+  char *pages = mmap (NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  GrammeBackendApi shorter = api;
+  shorter.struct_size = TABLE_BYTES;
+  memcpy (pages + page - TABLE_BYTES, &shorter, TABLE_BYTES);
+  mprotect (pages, page, PROT_READ);
+  mprotect (pages + page, page, PROT_NONE);
+  at_end = (GrammePlugin){ .struct_size = sizeof at_end,
+                           .manifest = TEXT,
+                           .api = (const GrammeBackendApi *) (void *) (pages + page - TABLE_BYTES) };
+}
+#endif
+
 static const GrammePlugin descriptor = {
 #ifdef SHORT_DESCRIPTOR
   8,
 #else
   sizeof (GrammePlugin),
 #endif
+#ifdef NEWER_MINOR
+  9,
+#else
   0,
+#endif
   0,
   0,
 #ifdef MISMATCH
@@ -208,6 +237,9 @@ gramme_plugin_query_v0 (const GrammeHost *host, GrammeStatus *status)
 #ifdef REFUSES
   gramme_fail (status, GRAMME_INCOMPATIBLE, -1, "only on Tuesdays");
   return NULL;
+#endif
+#ifdef TABLE_AT_END
+  return &at_end;
 #endif
   return &descriptor;
 }

@@ -47,24 +47,31 @@ hostile_teardown (void)
   g_clear_pointer (&hostile_root, g_free);
 }
 
-/* ROOT/FOLDER/libgramme-hostile.so, built with -DSWITCH and more flags of the compiler (NULL:
- * none). */
+/* ROOT/FOLDER/libgramme-hostile.so, built with -DSWITCH, more flags of the compiler (NULL: none), and
+ * the headers in this folder of the sources. */
 static inline char *
-hostile_build (const char *folder, const char *define, const char *flags)
+hostile_build_with (const char *headers, const char *folder, const char *define, const char *flags)
 {
   g_autofree char *dir = g_build_filename (hostile_root, folder, NULL);
   ck_assert_int_eq (g_mkdir_with_parents (dir, 0755), 0);
   char *file = g_build_filename (dir, "libgramme-hostile.so", NULL);
   const char *cc = g_getenv ("CC");
   g_autofree char *command = g_strdup_printf (
-      "%s -std=gnu11 -shared -fPIC -I%s -D%s -Wl,-z,noexecstack %s -o %s %s/tests/plugin/hostile.c",
-      cc ? cc : "gcc", TOP_SRCDIR, define, flags ? flags : "", file, TOP_SRCDIR);
+      "%s -std=gnu11 -shared -fPIC -I%s/%s -D%s -Wl,-z,noexecstack %s -o %s "
+      "%s/tests/plugin/hostile.c",
+      cc ? cc : "gcc", TOP_SRCDIR, headers, define, flags ? flags : "", file, TOP_SRCDIR);
   int status = -1;
   g_autoptr (GError) error = NULL;
   ck_assert_msg (g_spawn_command_line_sync (command, NULL, NULL, &status, &error), "%s",
                  error ? error->message : "");
   ck_assert_msg (status == 0, "failed: %s", command);
   return file;
+}
+
+static inline char *
+hostile_build (const char *folder, const char *define, const char *flags)
+{
+  return hostile_build_with ("plugin-api", folder, define, flags);
 }
 
 /* Puts the folder of `file` alone into the search path. */

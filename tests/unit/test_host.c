@@ -4,6 +4,8 @@
 #include <check.h>
 #include <math.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "core/graph/image.h"
 #include "core/plugin/host.h"
@@ -19,6 +21,7 @@ START_TEST (the_table_is_complete_and_of_this_version)
   ck_assert (GRAMME_HAS_FN (h, GrammeHost, log) && GRAMME_HAS_FN (h, GrammeHost, get_extension));
   ck_assert_ptr_eq (h->get_extension (h->ctx, GRAMME_KERNELS_ID), gm_host_kernels ());
   ck_assert_ptr_eq (h->get_extension (h->ctx, GRAMME_TILES_ID), gm_host_tiles ());
+  ck_assert_ptr_eq (h->get_extension (h->ctx, GRAMME_THREADS_ID), gm_host_threads ());
   static const char *const wrong[] = {
     "", "gramme.tiles", "gramme.tiles/", "gramme.tiles/1", "gramme.tiles/00", "GRAMME.TILES/0"
   };
@@ -72,6 +75,71 @@ START_TEST (progress_asks_whether_to_stop_and_diagnostics_are_kept)
   ck_assert_ptr_nonnull (strstr (job.diagnostics->str, "one\nnode 7: two\nbad "));
   ck_assert (g_utf8_validate (job.diagnostics->str, -1, NULL));
   gm_compile_job_clear (&job);
+}
+END_TEST
+
+/* -- Threads ----------------------------------------------------------------------------------- */
+
+static void
+count_task (void *arg, uint32_t i)
+{
+  __atomic_add_fetch (&((uint32_t *) arg)[i], 1, __ATOMIC_RELAXED);
+}
+
+static void
+nested_task (void *arg, uint32_t i)
+{
+  const GrammeThreads *t = gm_host_threads ();
+  t->run (t->ctx, 10, count_task, (uint32_t *) arg + 10 * i);
+}
+
+/* No assertion of Check's in here: its lock may be held when the child is made. */
+static bool
+all_run_once (void)
+{
+  const GrammeThreads *t = gm_host_threads ();
+  bool good = true;
+  for (uint32_t n = 0; n <= 200; n += 1 + n / 3) {
+    uint32_t hits[200] = { 0 };
+    t->run (t->ctx, n, count_task, hits);
+    for (uint32_t i = 0; i < 200; i++)
+      good = good && hits[i] == (i < n);
+  }
+  return good;
+}
+
+static void *
+run_in_thread (void *unused)
+{
+  bool good = true;
+  for (int i = 0; i < 50; i++)
+    good = good && all_run_once ();
+  return GINT_TO_POINTER (good);
+}
+
+START_TEST (every_task_runs_once_also_nested_at_once_and_after_a_fork)
+{
+  const GrammeThreads *t = gm_host_threads ();
+  ck_assert_uint_ge (t->count (t->ctx), 1);
+  ck_assert (all_run_once ());
+  uint32_t hits[200] = { 0 };
+  t->run (t->ctx, 20, nested_task, hits);
+  for (uint32_t i = 0; i < 200; i++)
+    ck_assert_uint_eq (hits[i], 1);
+  GThread *others[4];
+  for (int i = 0; i < 4; i++)
+    others[i] = g_thread_new ("run", run_in_thread, NULL);
+  pid_t child = fork (); /* perhaps while a run of another thread holds the locks */
+  if (child == 0) {
+    alarm (20);
+    _exit (all_run_once () ? 0 : 1);
+  }
+  int status = -1;
+  ck_assert_int_eq (waitpid (child, &status, 0), child);
+  ck_assert_int_eq (status, 0);
+  for (int i = 0; i < 4; i++)
+    ck_assert (g_thread_join (others[i]) != NULL);
+  ck_assert_uint_lt (gm_host_threads_started (), t->count (t->ctx));
 }
 END_TEST
 
@@ -269,6 +337,7 @@ main (void)
   tcase_add_test (t, the_table_is_complete_and_of_this_version);
   tcase_add_test (t, memory_has_the_alignment_asked_for);
   tcase_add_test (t, progress_asks_whether_to_stop_and_diagnostics_are_kept);
+  tcase_add_test (t, every_task_runs_once_also_nested_at_once_and_after_a_fork);
   tcase_add_test (t, the_abi_names_every_dtype_and_what_it_is_accumulated_in);
   tcase_add_test (t, tiles_are_the_hosts_and_their_names_are_unique_identifiers);
   tcase_add_test (t, tiles_with_a_dtype_of_their_own_compute);

@@ -21,7 +21,6 @@ static const Row listed[] = {
   { "LONG_NOTE", NULL, GM_REFUSAL_MANIFEST, "4294967280" },
   { "BAD_NAME", NULL, GM_REFUSAL_MANIFEST, "name" },
   { "WRONG_MAJOR", NULL, GM_REFUSAL_ABI, "7.0" },
-  { "WRONG_MINOR", NULL, GM_REFUSAL_ABI, "0.9" },
   { "NEEDS_NEWER", NULL, GM_REFUSAL_HOST_MINOR, "minor 3" },
   { "GOOD", "-Wl,-z,execstack", GM_REFUSAL_STACK, "noexecstack" },
 };
@@ -126,6 +125,41 @@ START_TEST (the_floating_point_mode_is_restored)
   ck_assert (gm_fpu_equal (before, gm_fpu_get ()));
   volatile double tiny = 1e-310, half = 0.5;
   ck_assert_double_ne (tiny * half, 0.0);
+}
+END_TEST
+
+/* -- Versions ---------------------------------------------------------------------------------- */
+
+/* GPH-2: what a shorter table lacks is NULL in the host's copy, and nothing behind it is read. */
+START_TEST (a_table_is_read_within_its_size)
+{
+  g_autofree char *file = hostile_build ("end", "TABLE_AT_END", NULL);
+  GmRefused why = { 0 };
+  const GmPlugin *p = gm_loader_load (file, &why);
+  ck_assert_msg (p, "%s", why.text);
+  ck_assert_uint_eq (p->api.struct_size, sizeof (GrammeBackendApi));
+  ck_assert_ptr_null (p->api.get_extension);
+  ck_assert (p->api.run != NULL);
+}
+END_TEST
+
+/* GPH-3: a plugin is loaded if what it needs is there, whatever it was built against. */
+START_TEST (plugins_of_all_released_headers_and_of_later_ones_load)
+{
+  static const char *const headers[] = { "tests/plugin/released/0.0", "plugin-api" };
+  for (unsigned i = 0; i < G_N_ELEMENTS (headers); i++) {
+    g_autofree char *folder = g_strdup_printf ("released%u", i),
+                    *file = hostile_build_with (headers[i], folder, "GOOD", NULL);
+    GmRefused why = { 0 };
+    const GmPlugin *p = gm_loader_load (file, &why);
+    ck_assert_msg (p, "%s: %s", headers[i], why.text);
+    ck_assert_int_eq (p->manifest->abi_minor, 0);
+  }
+  g_autofree char *later = hostile_build ("later", "NEWER_MINOR", NULL);
+  GmRefused why = { 0 };
+  const GmPlugin *p = gm_loader_load (later, &why);
+  ck_assert_msg (p, "%s", why.text);
+  ck_assert_int_eq (p->manifest->abi_minor, 9);
 }
 END_TEST
 
@@ -248,6 +282,8 @@ main (void)
   tcase_add_loop_test (t, a_load_refuses_and_the_next_listing_says_why, 0, G_N_ELEMENTS (loaded));
   tcase_add_test (t, a_library_whose_library_is_missing_is_refused);
   tcase_add_test (t, the_floating_point_mode_is_restored);
+  tcase_add_test (t, a_table_is_read_within_its_size);
+  tcase_add_test (t, plugins_of_all_released_headers_and_of_later_ones_load);
   tcase_add_test (t, a_later_minor_of_the_table_reads_as_null);
   tcase_add_test (t, the_first_file_of_an_id_wins);
   tcase_add_test (t, two_ids_with_one_name_are_chosen_by_id_only);

@@ -66,8 +66,10 @@ END_TEST
 START_TEST (versions_that_do_not_fit)
 {
   refused ("[gramme-plugin]\nabi=1.0\nid=a\nname=b\nversion=1\n", GM_REFUSAL_ABI, "1.0");
-  refused ("[gramme-plugin]\nabi=0.7\nid=a\nname=b\nversion=1\n", GM_REFUSAL_ABI,
-           "compile it again");
+  refused ("[gramme-plugin]\nabi=0.1\nmin-host-minor=2\nid=a\nname=b\nversion=1\n",
+           GM_REFUSAL_MANIFEST, "between 0 and");
+  refused ("[gramme-plugin]\nabi=0.1\nmin-host-minor=-1\nid=a\nname=b\nversion=1\n",
+           GM_REFUSAL_MANIFEST, "between 0 and");
   refused ("[gramme-plugin]\nabi=0.7\nmin-host-minor=7\nid=a\nname=b\nversion=1\n",
            GM_REFUSAL_HOST_MINOR, "minor 7");
   refused ("[gramme-plugin]\nabi=new\nid=a\nname=b\nversion=1\n", GM_REFUSAL_MANIFEST, "\"new\"");

@@ -52,7 +52,7 @@ tests_unit_test_alloc_SOURCES = tests/unit/test_alloc.c
 tests_unit_test_api_SOURCES = tests/unit/test_api.c tests/unit/api_values.inc tests/unit/api_text.h
 tests_unit_test_arena_SOURCES = tests/unit/test_arena.c
 tests_unit_test_autograd_SOURCES = tests/unit/test_autograd.c tests/unit/grad_check.h
-tests_unit_test_backend_SOURCES = tests/unit/test_backend.c tests/plugin/hostile.h tests/plugin/hostile.c
+tests_unit_test_backend_SOURCES = tests/unit/test_backend.c tests/plugin/hostile.h
 tests_unit_test_backends_SOURCES = tests/unit/test_backends.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_builder_SOURCES = tests/unit/test_builder.c tests/unit/grad_check.h
 tests_unit_test_capi_SOURCES = tests/unit/test_capi.c
@@ -68,7 +68,7 @@ tests_unit_test_image_SOURCES = tests/unit/test_image.c tests/fuzz/random_graph.
 tests_unit_test_infer_SOURCES = tests/unit/test_infer.c
 tests_unit_test_join_SOURCES = tests/unit/test_join.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
 tests_unit_test_journal_SOURCES = tests/unit/test_journal.c
-tests_unit_test_loader_SOURCES = tests/unit/test_loader.c tests/plugin/hostile.h tests/plugin/hostile.c
+tests_unit_test_loader_SOURCES = tests/unit/test_loader.c tests/plugin/hostile.h
 tests_unit_test_log_SOURCES = tests/unit/test_log.c
 tests_unit_test_manifest_SOURCES = tests/unit/test_manifest.c
 tests_unit_test_meta_SOURCES = tests/unit/test_meta.c
@@ -88,7 +88,7 @@ tests_unit_test_tensor_SOURCES = tests/unit/test_tensor.c
 tests_unit_test_tensor_text_SOURCES = tests/unit/test_tensor_text.c
 tests_unit_test_small_floats_SOURCES = tests/unit/test_small_floats.c
 tests_unit_test_tiles_SOURCES = tests/unit/test_tiles.c
-tests_unit_test_trust_SOURCES = tests/unit/test_trust.c tests/plugin/hostile.h tests/plugin/hostile.c
+tests_unit_test_trust_SOURCES = tests/unit/test_trust.c tests/plugin/hostile.h
 tests_unit_test_verify_SOURCES = tests/unit/test_verify.c
 tests_ops_test_ops_SOURCES = tests/ops/test_ops.c
 
@@ -162,7 +162,13 @@ TEST_FILES = \
   tests/install/check.sh \
   tests/ops/op_fixture.h \
   tests/ops/test_ops.c \
+  tests/plugin/abi.py \
   tests/plugin/headers.sh \
+  tests/plugin/released/0.0/gramme-ext.h \
+  tests/plugin/released/0.0/gramme-graph.h \
+  tests/plugin/released/0.0/gramme-ops.def \
+  tests/plugin/released/0.0/gramme-plugin-util.h \
+  tests/plugin/released/0.0/gramme-plugin.h \
   tests/plugin/hostile.c \
   tests/plugin/hostile.h \
   tests/pytest.sh \

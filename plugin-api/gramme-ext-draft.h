@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gramme-ext-draft.h -- extensions that nobody has used in earnest yet.  They may change or go with any
+ * release; then the number in the id changes.
+ *
+ * Both are a plugin's, for devices with memory of their own: api.get_extension (b, ID).
+ */
+#ifndef GRAMME_EXT_DRAFT_H
+#define GRAMME_EXT_DRAFT_H
+
+#include "gramme-ext.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* -- Memory ------------------------------------------------------------------------------------ */
+
+#define GRAMME_MEMORY_ID "gramme.memory/draft1"
+
+enum {
+  GRAMME_MEMORY_DEVICE = 0,
+  GRAMME_MEMORY_PINNED = 1, /* the host's, that the device reads without a copy */
+  GRAMME_MEMORY_SHARED = 2  /* both use one address */
+};
+
+/* stream: NULL, or one of the stream extension's; then the work is enqueued there. */
+typedef struct {
+  uint32_t struct_size, reserved;
+  /* [any] align: a power of two.  NO_MEMORY if there is none. */
+  int32_t (*alloc) (GrammeBackend *b, int32_t device_id, uint32_t kind, uint64_t bytes,
+                    uint64_t align, void **out, GrammeStatus *status);
+  /* [any] With what alloc was given. */
+  void (*free) (GrammeBackend *b, int32_t device_id, uint32_t kind, void *p, uint64_t bytes,
+                uint64_t align);
+  /* [any] A device_id of -1 is the host's memory. */
+  int32_t (*copy) (GrammeBackend *b, void *to, int32_t to_device, const void *from,
+                   int32_t from_device, uint64_t bytes, void *stream, GrammeStatus *status);
+  /* [any] Writes n elements of elem_bytes (1, 2, 4 or 8) with the bits of `element`. */
+  int32_t (*fill) (GrammeBackend *b, void *to, int32_t device_id, uint64_t element,
+                   uint32_t elem_bytes, uint64_t n, void *stream, GrammeStatus *status);
+} GrammeMemory;
+
+/* -- Streams ----------------------------------------------------------------------------------- */
+
+#define GRAMME_STREAM_ID "gramme.stream/draft1"
+
+/* kind: what `stream` of GrammeRunArgs is, for stream_kind there: 1, a CUstream. */
+typedef struct {
+  uint32_t struct_size, kind;
+  /* [any] */
+  int32_t (*create) (GrammeBackend *b, int32_t device_id, void **out, GrammeStatus *status);
+  /* [any] Waits for nothing: what is enqueued still runs. */
+  void (*destroy) (GrammeBackend *b, void *stream);
+  /* [any] Returns when all that was enqueued has run; reports what failed meanwhile. */
+  int32_t (*synchronize) (GrammeBackend *b, void *stream, GrammeStatus *status);
+  /* [any] An event that fires when the stream has come so far. */
+  int32_t (*record) (GrammeBackend *b, void *stream, void **event, GrammeStatus *status);
+  /* [any] The stream goes on only when the event has fired. */
+  int32_t (*wait) (GrammeBackend *b, void *stream, void *event, GrammeStatus *status);
+  /* [any] *done: 1 if it has fired. */
+  int32_t (*query) (GrammeBackend *b, void *event, int32_t *done, GrammeStatus *status);
+  void (*destroy_event) (GrammeBackend *b, void *event); /* [any] */
+} GrammeStream;
+
+GRAMME_STATIC_ASSERT (sizeof (GrammeMemory) == 40, "no padding");
+GRAMME_STATIC_ASSERT (sizeof (GrammeStream) == 64, "no padding");
+
+#ifdef __cplusplus
+}
+#endif
+#endif

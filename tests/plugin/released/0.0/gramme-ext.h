@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gramme-ext.h -- what the host offers beyond its table, by name: host->get_extension (host->ctx,
+ * ID).
+ *
+ * Every extension is a constant table with struct_size first, or NULL.  Ids are matched exactly;
+ * the number after the slash is the extension's own version, and an incompatible change is a new
+ * id.  These are version 0, drafts: they still move.
+ *
+ * A back end on the CPU gets its bits right by using one of these: the arithmetic is written once,
+ * in the host.
+ */
+#ifndef GRAMME_EXT_H
+#define GRAMME_EXT_H
+
+#include "gramme-plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* -- Kernels: one node at a time --------------------------------------------------------------- */
+
+#define GRAMME_KERNELS_ID "gramme.kernels/0"
+
+typedef struct GrammeKernel
+    GrammeKernel; /* the host's: a node decoded once; immutable, any thread may run it */
+
+/* Nodes of all families but MOVEMENT and the op `constant`, on the CPU.  The results are eager's,
+ * to the last bit. */
+typedef struct {
+  uint32_t struct_size, reserved;
+  void *ctx;
+  /* Runs one node.  Decodes it in every call: for prototypes and constants folded at compile time.
+   * The tensors must have the shapes and dtypes of the image's values; strides are the tensors'
+   * own. */
+  int32_t (*run_node) (void *ctx, const GrammeImage *image, uint32_t node, const GrammeTensor *in,
+                       uint32_t n_in, const GrammeTensor *out, GrammeStatus *status);
+  /* Decodes a node: op, attributes, and the geometry of inputs and result as the image has it.
+   * Keeps nothing of the image. */
+  int32_t (*prepare) (void *ctx, const GrammeImage *image, uint32_t node, GrammeKernel **out,
+                      GrammeStatus *status);
+  /* A kernel that copies value `from`, laid out as the image has it, to where `to` shall be; the
+   * two have one shape and dtype. */
+  int32_t (*prepare_copy) (void *ctx, const GrammeImage *image, uint32_t from, uint32_t to,
+                           GrammeKernel **out, GrammeStatus *status);
+  /* data: the addresses of the first elements of the inputs, then of the result.  The result
+   * overlaps no input; that of a POINTWISE node may be an input: the same address, dtype, sizes and
+   * strides. */
+  int32_t (*run) (GrammeKernel *kernel, void *const *data, GrammeStatus *status);
+  void (*release) (GrammeKernel *kernel);
+  /* How far, in bytes, a MOVEMENT node's result begins after its input's first element; its strides
+   * stand in the image. */
+  int32_t (*view_offset) (void *ctx, const GrammeImage *image, uint32_t node, int64_t *bytes,
+                          GrammeStatus *status);
+} GrammeKernels;
+
+/* -- Tiles: the primitives that kernels are made of -------------------------------------------- */
+
+#define GRAMME_TILES_ID "gramme.tiles/0"
+
+/* out[i] = value (a[i], b[i], c[i]) for i < n, any n; unused operands are NULL.  out may be the
+ * same pointer as an operand of the same element size, else it overlaps none.  No alignment is
+ * needed. */
+typedef void (*GrammeTilePointwise) (void *out, const void *a, const void *b, const void *c,
+                                     size_t n);
+/* out[i] = (out's type) in[i]. */
+typedef void (*GrammeTileCast) (void *out, const void *in, size_t n);
+/* The dtype of accumulators: f16 and bf16 are summed in f32 and cast when all is folded, every
+ * other dtype in itself. */
+static inline uint32_t
+gramme_tile_accumulator (uint32_t dtype)
+{
+  return dtype == GRAMME_DTYPE_F16 || dtype == GRAMME_DTYPE_BF16 ? GRAMME_DTYPE_F32 : dtype;
+}
+/* *acc = combine (*acc, block (x[0..n))), n <= tile_elems, *acc of the accumulator's dtype: one
+ * block of a reduction, in the order that makes bits equal.  A reduction of N elements starts at
+ * reduce_init and folds blocks of tile_elems one after the other, the last one shorter. */
+typedef void (*GrammeTileFold) (void *acc, const void *x, size_t n);
+/* For each column j < width: acc[j] = combine (acc[j], block (x[0..rows)[j])), rows <= tile_elems;
+ * row r begins row_stride_bytes * r after x, its elements are contiguous.  The same bits as a Fold
+ * over each column. */
+typedef void (*GrammeTileFoldColumns) (void *acc, const void *x, ptrdiff_t row_stride_bytes,
+                                       size_t rows, size_t width);
+/* *best is of the accumulator's dtype.  If some x[i] is better than *best, or *index < 0: *best =
+ * x[i], *index = base + i, of the first best.  NaN is better than every number; the first NaN
+ * stays. */
+typedef void (*GrammeTileArgFold) (void *best, int64_t *index, const void *x, int64_t base,
+                                   size_t n);
+/* Strided copies of n elements of 1, 2, 4 or 8 bytes; strides in elements, any sign or 0. */
+typedef void (*GrammeTileGather) (void *out, const void *in, ptrdiff_t in_stride, size_t n,
+                                  size_t elem_bytes);
+typedef void (*GrammeTileScatter) (void *out, ptrdiff_t out_stride, const void *in, size_t n,
+                                   size_t elem_bytes);
+/* Philox4x32-10: n values from element `first` of the stream (seed, draw offset). */
+typedef void (*GrammeTileRandom) (void *out, uint64_t seed, uint64_t offset, uint64_t first,
+                                  size_t n);
+/* C = A B, one pair of matrices.  Sizes and strides in elements; each operand needs one of its two
+ * strides to be 1, or copy it first. C is row-major with row stride ldc.  Equal arguments give
+ * equal bits.  k == 0 writes zeros. */
+typedef void (*GrammeTileMatmul) (int64_t m, int64_t n, int64_t k, const void *a,
+                                  int64_t a_row_stride, int64_t a_col_stride, const void *b,
+                                  int64_t b_row_stride, int64_t b_col_stride, void *c, int64_t ldc);
+
+typedef void (*GrammeTileFn) (void); /* any of the above: cast it to the type of its kind */
+
+enum {
+  GRAMME_TILE_POINTWISE =
+      1,                /* op, dtype of the operands (SELECT: of b and c)  GrammeTilePointwise */
+  GRAMME_TILE_CAST = 2, /* dtype = to, from = the input's                  GrammeTileCast */
+  GRAMME_TILE_FOLD = 3, /* op, dtype                                       GrammeTileFold */
+  GRAMME_TILE_FOLD_COLUMNS =
+      4, /* op, dtype                                       GrammeTileFoldColumns */
+  GRAMME_TILE_ARG_FOLD = 5, /* op, dtype                                       GrammeTileArgFold */
+  GRAMME_TILE_GATHER = 6,   /*                                                 GrammeTileGather */
+  GRAMME_TILE_SCATTER = 7,  /*                                                 GrammeTileScatter */
+  GRAMME_TILE_UNIFORM = 8,  /* dtype                                           GrammeTileRandom */
+  GRAMME_TILE_NORMAL = 9,   /* dtype                                           GrammeTileRandom */
+  GRAMME_TILE_MATMUL = 10   /* dtype                                           GrammeTileMatmul */
+};
+
+#define GRAMME_TILE_NAME_BYTES 64
+
+typedef struct {
+  uint32_t struct_size;
+  uint32_t tile_elems; /* the block of reductions and the chunk that drivers work in */
+  void *ctx;
+  const char *isa; /* "avx2", "avx512" */
+  /* The primitive's address, or NULL if it is not defined; parameters that the kind does not
+   * mention are ignored.  dtypes are GRAMME_DTYPE numbers.  name, if not NULL, gets
+   * GRAMME_TILE_NAME_BYTES at most: a C identifier, one per primitive ("gm_tile_tanh_f32"). */
+  GrammeTileFn (*find) (void *ctx, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from,
+                        char *name);
+  /* Writes the neutral element of a reduction of dtype, one element of the accumulator's dtype.  OK
+   * or NOT_FOUND. */
+  int32_t (*reduce_init) (void *ctx, uint32_t op, uint32_t dtype, void *out);
+} GrammeTiles;
+
+GRAMME_STATIC_ASSERT (sizeof (GrammeKernels) == 64, "no padding");
+GRAMME_STATIC_ASSERT (sizeof (GrammeTiles) == 40, "no padding");
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gramme-plugin-util.h -- small helpers for authors of plugins.  All inline: no part of the ABI.
+ *
+ * Reporting (gramme_fail), options, families of ops, geometry of values.  Use what fits, copy what
+ * almost fits.
+ */
+#ifndef GRAMME_PLUGIN_UTIL_H
+#define GRAMME_PLUGIN_UTIL_H
+
+#include "gramme-plugin.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define GRAMME_PRINTF(text, first) __attribute__ ((__format__ (__printf__, text, first)))
+#else
+#define GRAMME_PRINTF(text, first)
+#endif
+
+/* -- Errors ------------------------------------------------------------------------------------ */
+
+/* Fills the status (NULL is fine) and returns code: `return gramme_fail (s, GRAMME_INVALID, -1,
+ * "option %s: ...", key)`. */
+static inline int32_t GRAMME_PRINTF (4, 5)
+    gramme_fail (GrammeStatus *s, int32_t code, int32_t node, const char *format, ...)
+{
+  if (s && GRAMME_HAS (s, GrammeStatus, message)) {
+    va_list args;
+    va_start (args, format);
+    vsnprintf (s->message, sizeof s->message, format, args);
+    va_end (args);
+    s->code = code;
+    s->node = node;
+  }
+  return code;
+}
+
+/* Clears head and message, as the caller of a function with a status does first. */
+static inline void
+gramme_status_init (GrammeStatus *s)
+{
+  s->struct_size = sizeof *s;
+  s->code = GRAMME_OK;
+  s->node = -1;
+  s->flags = 0;
+  s->message[0] = 0;
+}
+
+/* -- Options ----------------------------------------------------------------------------------- */
+
+/* The value of an option: the last one given, or `absent`. */
+static inline const char *
+gramme_option (const GrammeOption *options, uint32_t n, const char *key, const char *absent)
+{
+  const char *found = absent;
+  for (uint32_t i = 0; i < n; i++)
+    if (strcmp (options[i].key, key) == 0)
+      found = options[i].value;
+  return found;
+}
+
+static inline int64_t
+gramme_option_int (const GrammeOption *options, uint32_t n, const char *key, int64_t absent)
+{
+  const char *text = gramme_option (options, n, key, NULL);
+  long long value;
+  return text && sscanf (text, "%lld", &value) == 1 ? (int64_t) value : absent;
+}
+
+static inline int32_t
+gramme_option_bool (const GrammeOption *options, uint32_t n, const char *key, int32_t absent)
+{
+  const char *text = gramme_option (options, n, key, NULL);
+  return text ? strcmp (text, "true") == 0 || strcmp (text, "1") == 0 : absent;
+}
+
+/* -- Ops --------------------------------------------------------------------------------------- */
+
+enum {
+  GRAMME_FAMILY_NONE = 0,
+  GRAMME_FAMILY_POINTWISE,
+  GRAMME_FAMILY_CAST,
+  GRAMME_FAMILY_REDUCE,
+  GRAMME_FAMILY_ARGREDUCE,
+  GRAMME_FAMILY_MOVEMENT,
+  GRAMME_FAMILY_CONTRACT,
+  GRAMME_FAMILY_INDEX,
+  GRAMME_FAMILY_SCAN,
+  GRAMME_FAMILY_RANDOM,
+  GRAMME_FAMILY_CREATE
+};
+
+/* What the table says of an op.  family NONE, version 0, name "?": this header does not know it. */
+typedef struct {
+  const char *name;
+  uint32_t family, version;
+} GrammeOpFacts;
+
+static inline GrammeOpFacts
+gramme_op_facts (uint32_t op)
+{
+  GrammeOpFacts f = { "?", GRAMME_FAMILY_NONE, 0 };
+  switch (op) {
+#define GRAMME_FACTS(name_, family_, version_) \
+  f.name = name_; \
+  f.family = family_; \
+  f.version = version_; \
+  break;
+#define POINTWISE(code, version, name, ...) \
+  case code: \
+    GRAMME_FACTS (#name, GRAMME_FAMILY_POINTWISE, version)
+#define CAST(code, version, name) \
+  case code: \
+    GRAMME_FACTS (#name, GRAMME_FAMILY_CAST, version)
+#define REDUCE(code, version, name, ...) \
+  case code: \
+    GRAMME_FACTS (#name, GRAMME_FAMILY_REDUCE, version)
+#define ARGREDUCE(code, version, name, ...) \
+  case code: \
+    GRAMME_FACTS (#name, GRAMME_FAMILY_ARGREDUCE, version)
+#define MOVEMENT(code, version, name, ...) \
+  case code: \
+    GRAMME_FACTS (#name, GRAMME_FAMILY_MOVEMENT, version)
+#define CONTRACT(code, version, name, ...) \
+  case code: \
+    GRAMME_FACTS (#name, GRAMME_FAMILY_CONTRACT, version)
+#define INDEX(code, version, name, ...) \
+  case code: \
+    GRAMME_FACTS (#name, GRAMME_FAMILY_INDEX, version)
+#define SCAN(code, version, name, ...) \
+  case code: \
+    GRAMME_FACTS (#name, GRAMME_FAMILY_SCAN, version)
+#define RANDOM(code, version, name) \
+  case code: \
+    GRAMME_FACTS (#name, GRAMME_FAMILY_RANDOM, version)
+#define CREATE(code, version, name) \
+  case code: \
+    GRAMME_FACTS (#name, GRAMME_FAMILY_CREATE, version)
+#include "gramme-ops.def"
+#undef GRAMME_FACTS
+  default:
+    break;
+  }
+  return f;
+}
+
+/* -- Geometry of values ------------------------------------------------------------------------ */
+
+/* Elements of a value whose sizes are all numbers; -1 if one is symbolic. */
+static inline int64_t
+gramme_value_numel (const GrammeImage *image, const GrammeValue *v)
+{
+  int64_t n = 1;
+  for (uint32_t i = 0; i < v->ndim; i++) {
+    int64_t size = gramme_value_size (image, v, i);
+    if (size < 0)
+      return -1;
+    n *= size;
+  }
+  return n;
+}
+
+/* Elements from the first to one past the last that a value reaches, for strides >= 0; 0 if it is
+ * empty. */
+static inline int64_t
+gramme_value_extent (const GrammeImage *image, const GrammeValue *v)
+{
+  int64_t last = 0;
+  for (uint32_t i = 0; i < v->ndim; i++) {
+    int64_t size = gramme_value_size (image, v, i);
+    if (size <= 0)
+      return 0;
+    last += (size - 1) * gramme_value_stride (image, v, i);
+  }
+  return last + 1;
+}
+
+/* The address of a tensor's first element. */
+static inline void *
+gramme_tensor_data (const GrammeTensor *t)
+{
+  return (char *) t->data + t->byte_offset;
+}
+
+/* -- Support ----------------------------------------------------------------------------------- */
+
+/* Why the host's kernels (gramme-ext.h) do not run a value or node; GRAMME_REASON_NONE: they do.
+ * For get_support of back ends that fall back on them. */
+static inline uint32_t
+gramme_kernels_value_reason (const GrammeImage *image, uint32_t value)
+{
+  const GrammeValue *v = gramme_image_value (image, value);
+  switch (GRAMME_DTYPE_OF (v)) {
+  case GRAMME_DTYPE_BOOL:
+  case GRAMME_DTYPE_U8:
+  case GRAMME_DTYPE_I8:
+  case GRAMME_DTYPE_I16:
+  case GRAMME_DTYPE_I32:
+  case GRAMME_DTYPE_I64:
+  case GRAMME_DTYPE_F8E4M3:
+  case GRAMME_DTYPE_F8E5M2:
+  case GRAMME_DTYPE_F16:
+  case GRAMME_DTYPE_BF16:
+  case GRAMME_DTYPE_F32:
+  case GRAMME_DTYPE_F64:
+    break;
+  default:
+    return GRAMME_REASON_DTYPE;
+  }
+  if (v->device_type != 1)
+    return GRAMME_REASON_DEVICE;
+  return gramme_value_numel (image, v) < 0 ? GRAMME_REASON_DYNAMIC : GRAMME_REASON_NONE;
+}
+
+static inline uint32_t
+gramme_kernels_reason (const GrammeImage *image, const GrammeNode *n)
+{
+  GrammeOpFacts op = gramme_op_facts (n->op);
+  uint32_t reason;
+  if (op.family == GRAMME_FAMILY_NONE)
+    return GRAMME_REASON_OP;
+  if (n->op_version > op.version)
+    return GRAMME_REASON_OP_VERSION;
+  reason = gramme_kernels_value_reason (image, n->out);
+  for (uint32_t i = 0; i < n->n_in && reason == GRAMME_REASON_NONE; i++)
+    reason = gramme_kernels_value_reason (image, gramme_node_in (image, n, i));
+  return reason;
+}
+
+/* All of get_support for them: YES, or NO with the reason. */
+static inline void
+gramme_kernels_support (const GrammeImage *image, GrammeVerdict *verdicts, uint32_t stride)
+{
+  for (uint32_t i = 0; i < image->nodes.count; i++) {
+    GrammeVerdict *v = (GrammeVerdict *) (void *) ((char *) verdicts + (size_t) i * stride);
+    v->reason = gramme_kernels_reason (image, gramme_image_node (image, i));
+    v->support = v->reason == GRAMME_REASON_NONE ? GRAMME_YES : GRAMME_NO;
+    v->cluster = 0;
+    v->cost = 1;
+  }
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
