@@ -274,7 +274,7 @@ def trace_breaks(rounds):
 
 @case
 def trace_breaks_straight(rounds):
-    """The first call of straight code with n graph breaks, for each break: each resume function has a copy of the code that it can reach."""
+    """The first call of straight code with n graph breaks, for each break: the same for every n."""
     body = "    x = x + 1\n    gramme._dynamo.graph_break()\n"
     return _growth(min(rounds, 3), (25, 50, 100, 200, 400, 800, 1600), lambda n: from_text("def f(x):\n" + body * n + "    return x\n"), 1.5)
 

@@ -171,18 +171,45 @@ break_clear (void *data)
   gm_config_unref (((GmBreakRecord *) data)->config);
 }
 
+void
+gm_code_cache_free (GmCodeCache *cache)
+{
+  if (!cache)
+    return;
+  g_hash_table_remove (live_caches, cache);
+  gm_original_close (g_steal_pointer (&cache->original));
+  snapshot_free (cache->snapshot);
+  if (!cache->point)
+    gm_code_free (cache->decoded);
+  g_array_free (cache->breaks, TRUE);
+  g_free (cache);
+}
+
 static void
 cache_free (void *data)
 {
-  GmCodeCache *cache = data;
-  g_hash_table_remove (live_caches, cache);
-  gm_resume_table_free (cache->resumes);
-  gm_origin_free (cache->origin);
-  gm_original_free (cache->original);
-  snapshot_free (cache->snapshot);
-  gm_code_free (cache->decoded);
-  g_array_free (cache->breaks, TRUE);
-  g_free (cache);
+  gm_code_cache_free (data);
+}
+
+static GmCodeCache *
+cache_new (PyCodeObject *code)
+{
+  GmCodeCache *cache = g_new0 (GmCodeCache, 1);
+  cache->code = code;
+  cache->snapshot = snapshot_new (0);
+  cache->breaks = g_array_new (FALSE, TRUE, sizeof (GmBreakRecord));
+  g_array_set_clear_func (cache->breaks, break_clear);
+  g_hash_table_add (live_caches, cache);
+  return cache;
+}
+
+GmCodeCache *
+gm_code_cache_new (const GmResumePoint *point)
+{
+  GmCodeCache *cache = cache_new (point->original->co);
+  cache->point = point;
+  cache->decoded = point->original->code;
+  return cache;
 }
 
 GmCodeCache *
@@ -193,12 +220,7 @@ gm_code_cache_get (PyCodeObject *code)
     return NULL;
   if (extra)
     return extra;
-  GmCodeCache *cache = g_new0 (GmCodeCache, 1);
-  cache->code = code;
-  cache->snapshot = snapshot_new (0);
-  cache->breaks = g_array_new (FALSE, TRUE, sizeof (GmBreakRecord));
-  g_array_set_clear_func (cache->breaks, break_clear);
-  g_hash_table_add (live_caches, cache);
+  GmCodeCache *cache = cache_new (code);
   if (GM_CODE_SET_EXTRA (code, extra_index, cache) < 0) {
     cache_free (cache);
     return NULL;
@@ -211,13 +233,15 @@ static GPtrArray *
 visited_by (GmCodeCache *cache, const void *visitor)
 {
   GPtrArray *all = g_ptr_array_new ();
+  g_autoptr (GHashTable) known = g_hash_table_new (NULL, NULL);
   g_ptr_array_add (all, cache);
+  g_hash_table_add (known, cache);
   for (uint32_t k = 0; k < all->len; k++) {
     GmCodeCache *part = all->pdata[k];
     if (!part->visitor)
       part->visitor = visitor;
     for (uint32_t i = 0; i < part->snapshot->n && part->visitor == visitor; i++)
-      gm_continuation_caches (part->snapshot->entries[i]->rest, all);
+      gm_continuation_caches (part->snapshot->entries[i]->rest, all, known);
   }
   return all;
 }
@@ -325,9 +349,9 @@ gm_code_cache_reset (GmCodeCache *cache)
   g_array_set_size (cache->breaks, 0);
   cache->misses = 0;
   cache->limit_warned = false;
-  if (!cache->resumes)
+  if (!cache->original || !cache->original->points)
     return;
-  g_autoptr (GPtrArray) parts = gm_resume_table_caches (cache->resumes);
+  g_autoptr (GPtrArray) parts = gm_resume_table_caches (cache->original->points);
   for (uint32_t i = 0; i < parts->len; i++)
     gm_code_cache_reset (parts->pdata[i]);
 }

@@ -80,7 +80,7 @@ typedef struct {
 } GmBreakRecord;
 
 typedef struct GmCodeCache {
-  PyCodeObject *code; /* borrowed: it owns us */
+  PyCodeObject *code; /* borrowed: it owns us, unless there is a point */
   GmCode *decoded;    /* NULL until asked for */
   GmSnapshot *snapshot; /* never NULL */
   GArray *breaks;     /* GmBreakRecord */
@@ -90,9 +90,8 @@ typedef struct GmCodeCache {
   uint8_t counted;         /* see counters.c: what was counted of it ... */
   uint32_t counted_in;     /* ... since which reset */
   uint8_t hook;            /* what the hook has decided about frames of this code: see hook.c */
-  GHashTable *resumes;     /* of an original code object: its points, see resume_code.h; or NULL */
-  struct GmOriginal *original; /* of one with points: what they copy, see resume_original.h; or NULL */
-  struct GmOrigin *origin; /* of a resume function's: what it was made from; or NULL */
+  struct GmOriginal *original; /* of one with breaks, see resume_original.h; or NULL */
+  const struct GmResumePoint *point; /* it is a resume function's: it belongs to the point, as does `code`; or NULL */
   const void *visitor;     /* the compiled function through which the garbage collector sees what the entries hold, borrowed; or NULL */
 } GmCodeCache;
 
@@ -103,6 +102,9 @@ GmCodeCache *gm_code_cache_get (PyCodeObject *code);
  * getter, the getter's globals, the compiled function) can be collected. */
 int gm_code_cache_traverse (GmCodeCache *cache, const void *visitor, visitproc visit, void *arg);
 void gm_code_cache_leave (GmCodeCache *cache, const void *visitor); /* another may take its place */
+/* One that belongs to a point, which frees it. */
+GmCodeCache *gm_code_cache_new (const struct GmResumePoint *point);
+void gm_code_cache_free (GmCodeCache *cache); /* NULL is fine */
 /* The decoded form, from the cache.  Fits GmTraceHost.decode. */
 const GmCode *gm_code_cache_decode (PyCodeObject *code, GError **error);
 /* Publishes; takes the reference. */

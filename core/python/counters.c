@@ -8,6 +8,7 @@
 
 #include "core/python/counters.h"
 #include "core/python/resume_code.h"
+#include "core/python/resume_original.h"
 
 #include "core/trace/break.h"
 
@@ -24,8 +25,7 @@ static uint64_t breaks_by_id[GM_N_BREAKS];
 static GmCodeCache *
 function_of (GmCodeCache *cache)
 {
-  PyCodeObject *original = cache->origin ? cache->origin->code : cache->code;
-  GmCodeCache *root = original ? gm_code_cache_get (original) : NULL;
+  GmCodeCache *root = cache->point ? cache->point->original->cache : cache;
   if (root && root->counted_in != period) {
     root->counted_in = period;
     root->counted = 0;

@@ -24,6 +24,7 @@
 #include "core/python/measure.h"
 #include "core/python/report.h"
 #include "core/python/resume_call.h"
+#include "core/python/resume_code.h"
 #include "core/python/types.h"
 
 #include <time.h>
@@ -54,7 +55,7 @@ static bool
 decode (GmCompile *c, GError **error)
 {
   Job *job = c->front;
-  job->code = gm_code_cache_decode (job->cache->code, error);
+  job->code = job->cache->decoded ? job->cache->decoded : gm_code_cache_decode (job->cache->code, error);
   return job->code != NULL;
 }
 
@@ -99,8 +100,7 @@ record (GmCompile *c, GError **error)
   GmRecordRequest request = { .func = job->target->func, .code = job->code, .locals = job->locals, .env = *job->env,
                               .backend_text = job->target->config->text,
                               .resumable = !job->target->fullgraph,
-                              .n_prefix = gm_origin_n_prefix (job->cache->origin, job->code),
-                              .origin_slots = gm_origin_slots (job->cache->origin), .effect_stacks = job->effects != 's',
+                              .start = job->cache->point ? &job->cache->point->at : NULL, .effect_stacks = job->effects != 's',
                               .numbers = job->numbers };
   job->rec = gm_record_function (&request);
   job->stop = job->rec->stop;
@@ -359,7 +359,7 @@ static bool
 is_consequence (const Job *job, const GmBreakInfo *why)
 {
   const GmBreakFrame *f = &job->rec->point->frames[0];
-  return why->id == GM_BREAK_ITERATION && job->cache->origin && f->code->insns[f->insn].op == GM_INSN_FOR_ITER;
+  return why->id == GM_BREAK_ITERATION && job->cache->point && f->code->insns[f->insn].op == GM_INSN_FOR_ITER;
 }
 
 /* A break that ended the recording early: logged. */
@@ -388,7 +388,7 @@ tell_stop (Job *job, GmBreak id, const char *message, const char *text)
   remember_break (job, id, text, true);
   if (job->target->fullgraph)
     PyErr_SetString (gm_py_unsupported, text);
-  else if (job->cache->breaks->len > before && !job->cache->origin && !job->target->hooked && !gm_hook_all ()) /* raises, if the user wants that */
+  else if (job->cache->breaks->len > before && !job->cache->point && !job->target->hooked && !gm_hook_all ()) /* raises, if the user wants that */
     PyErr_WarnFormat (gm_py_break_warning, 1, "%s\n  the function runs as plain Python", text);
 }
 
@@ -702,7 +702,7 @@ reset_all (PyObject *module, PyObject *unused)
 static bool
 add_report (GmCodeCache *cache, const GmConfig *config, void *data)
 {
-  if (cache->origin) /* a resume function: told with the function that it belongs to */
+  if (cache->point) /* a resume function: told with the function that it belongs to */
     return true;
   PyObject *status = gm_report_status (cache, config), *entries = gm_report_entries (cache, config);
   PyObject *row = status && entries ? Py_BuildValue ("(OOO)", cache->code->co_qualname, status, entries) : NULL;

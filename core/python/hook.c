@@ -240,11 +240,11 @@ candidate (PyThreadState *ts, struct _PyInterpreterFrame *f)
   }
   if (thread.all) {
     if (cache->hook_all == HOOK_UNKNOWN)
-      cache->hook_all = cache->origin ? HOOK_SKIP : judge_for_all (code, f->f_globals);
+      cache->hook_all = judge_for_all (code, f->f_globals);
     return cache->hook_all == HOOK_CANDIDATE ? cache : NULL;
   }
   if (cache->hook == HOOK_UNKNOWN)
-    cache->hook = cache->origin ? HOOK_SKIP : judge (code, f->f_globals);
+    cache->hook = judge (code, f->f_globals);
   if (cache->hook == HOOK_SKIP)
     return NULL;
   bool any = false;

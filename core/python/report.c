@@ -26,27 +26,31 @@ source_line (const char *file, int line)
   return text;
 }
 
+/* The line without its indentation, and carets below what the columns say, bytes of the line: all of it where they say nothing. */
+static void
+append_marked (GString *s, const char *line, const GmBreakInfo *stop)
+{
+  int indent = (int) strspn (line, " \t"), end = (int) strlen (line), first = indent, last = end;
+  if (stop->col >= indent && stop->col < end)
+    first = stop->col;
+  if (stop->col >= 0 && stop->end_line == stop->line && stop->end_col > first)
+    last = MIN (stop->end_col, end);
+  g_autofree char *before = g_strnfill ((gsize) g_utf8_strlen (line + indent, first - indent), ' ');
+  g_autofree char *carets = g_strnfill ((gsize) g_utf8_strlen (line + first, last - first), '^');
+  g_string_append_printf (s, "    %s\n    %s%s\n", line + indent, before, carets);
+}
+
 char *
 gm_report_break_text (const GmBreakInfo *stop)
 {
   GString *s = g_string_new (NULL);
+  g_autofree char *line = source_line (stop->file, stop->line);
   g_string_append_printf (s, "%s:%d", stop->file, stop->line);
-  if (stop->col >= 0)
+  if (stop->col >= 0 && (!line || stop->col >= (int) strspn (line, " \t"))) /* CPython gives a lambda's return column 0 */
     g_string_append_printf (s, ":%d", stop->col + 1);
   g_string_append_printf (s, ": gramme cannot trace %s(): %s\n", stop->function, stop->message);
-  g_autofree char *line = source_line (stop->file, stop->line);
-  if (line) {
-    const char *start = line;
-    while (*start == ' ' || *start == '\t')
-      start++;
-    g_string_append_printf (s, "    %s\n", start);
-    int first = stop->col - (int) (start - line);
-    int last = stop->end_line == stop->line && stop->end_col > stop->col ? stop->end_col - (int) (start - line)
-                                                                          : (int) strlen (start);
-    if (stop->col >= 0 && first >= 0 && last > first && last <= (int) strlen (start))
-      g_string_append_printf (s, "    %*s%.*s\n", first, "", last - first,
-                              "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^");
-  }
+  if (line)
+    append_marked (s, line, stop);
   g_string_append_printf (s, "  hint: %s [%s]", stop->hint, gm_breaks[stop->id].id);
   /* One frame is the place itself. */
   const char *second = stop->stack ? strchr (stop->stack, '\n') : NULL;
@@ -90,12 +94,14 @@ static GPtrArray *
 caches_of (const GmCodeCache *cache, const GmConfig *config)
 {
   GPtrArray *all = g_ptr_array_new ();
+  g_autoptr (GHashTable) known = g_hash_table_new (NULL, NULL);
   g_ptr_array_add (all, (void *) cache);
+  g_hash_table_add (known, (void *) cache);
   for (uint32_t k = 0; k < all->len; k++) {
     const GmSnapshot *s = ((const GmCodeCache *) all->pdata[k])->snapshot;
     for (uint32_t i = 0; i < s->n; i++)
       if (!config || s->entries[i]->config == config)
-        gm_continuation_caches (s->entries[i]->rest, all);
+        gm_continuation_caches (s->entries[i]->rest, all, known);
   }
   return all;
 }
@@ -104,7 +110,7 @@ caches_of (const GmCodeCache *cache, const GmConfig *config)
 static bool
 is_graph (const GmCodeCache *cache, const GmEntry *e)
 {
-  return e->n_nodes > 0 || (!cache->origin && !e->rest);
+  return e->n_nodes > 0 || (!cache->point && !e->rest);
 }
 
 static int

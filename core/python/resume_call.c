@@ -11,6 +11,7 @@
 #include "core/python/callable.h"
 #include "core/python/hook.h"
 #include "core/python/resume_call.h"
+#include "core/python/resume_original.h"
 
 typedef struct {
   GmResumePoint *point;
@@ -71,15 +72,13 @@ gm_continuation_traverse (const GmContinuation *c, visitproc visit, void *arg)
 }
 
 void
-gm_continuation_caches (const GmContinuation *c, GPtrArray *caches)
+gm_continuation_caches (const GmContinuation *c, GPtrArray *caches, GHashTable *known)
 {
   for (uint32_t i = 0; c && i < c->n; i++) {
-    const GmResumePoint *p = c->parts[i].point, *rests[3] = { p->kind == GM_POINT_REST ? p : NULL, p->next[0], p->next[1] };
-    for (int k = 0; k < 3; k++) {
-      GmCodeCache *cache = rests[k] ? gm_code_cache_get (rests[k]->code) : NULL;
-      if (cache && !g_ptr_array_find (caches, cache, NULL))
-        g_ptr_array_add (caches, cache);
-    }
+    const GmResumePoint *p = c->parts[i].point, *rests[3] = { p, p->next[0], p->next[1] };
+    for (int k = 0; k < 3; k++)
+      if (rests[k] && rests[k]->cache && g_hash_table_add (known, rests[k]->cache))
+        g_ptr_array_add (caches, rests[k]->cache);
   }
 }
 
@@ -87,9 +86,9 @@ gm_continuation_caches (const GmContinuation *c, GPtrArray *caches)
 
 /* New reference.  Made anew each time: kept, it would keep its globals. */
 static PyObject *
-function_of (GmResumePoint *point, PyObject *globals, PyObject *closure)
+function_of (PyCodeObject *code, PyObject *globals, PyObject *closure)
 {
-  PyObject *f = PyFunction_New ((PyObject *) point->code, globals);
+  PyObject *f = code ? PyFunction_New ((PyObject *) code, globals) : NULL;
   if (f && closure)
     ((PyFunctionObject *) f)->func_closure = Py_NewRef (closure);
   return f;
@@ -126,22 +125,26 @@ run_tail_once (const GmConfig *config, GmTail *now, GmTail *next)
 {
   if (now->entry)
     return run_part (now->entry, now->entry->rest->n - 1, now->globals, now->args, next);
-  PyObject *f = function_of (now->point, now->globals, now->closure);
+  PyObject *const *locals = &PyTuple_GET_ITEM (now->args, now->first);
+  PyObject *f = NULL, *result = NULL;
+  bool plain = now->plain;
+  if (!plain) { /* the function stands for its globals and its closure, and is never run */
+    f = function_of (now->point->original->co, now->globals, now->closure);
+    if (!f)
+      return NULL;
+    GmTarget target = { (PyFunctionObject *) f, now->point->cache, config, false, false };
+    result = gm_target_call (&target, locals, next, &plain);
+    Py_DECREF (f);
+  }
+  if (!plain)
+    return result;
+  f = function_of (gm_resume_code (now->point), now->globals, now->closure);
   if (!f)
     return NULL;
-  PyObject *const *locals = &PyTuple_GET_ITEM (now->args, now->first);
-  PyObject *result = NULL;
-  bool plain = now->plain;
-  if (!plain) {
-    GmTarget target = { (PyFunctionObject *) f, gm_code_cache_get (now->point->code), config, false, false };
-    result = target.cache ? gm_target_call (&target, locals, next, &plain) : NULL;
-  }
-  if (plain) {
-    GmHookScope scope = gm_hook_begin (config, now->point->code);
-    gm_hook_release (now->args, now->first, now->point->n_args);
-    result = PyObject_Vectorcall (f, locals, now->point->n_args, NULL);
-    gm_hook_end (scope);
-  }
+  GmHookScope scope = gm_hook_begin (config, now->point->code);
+  gm_hook_release (now->args, now->first, now->point->n_args);
+  result = PyObject_Vectorcall (f, locals, now->point->n_args, NULL);
+  gm_hook_end (scope);
   Py_DECREF (f);
   return result;
 }
@@ -195,7 +198,7 @@ static PyObject *
 call_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values, PyObject *closure)
 {
   const Part *p = &e->rest->parts[k];
-  PyObject *f = function_of (p->point, p->globals ? p->globals : globals, closure);
+  PyObject *f = function_of (p->point->code, p->globals ? p->globals : globals, closure);
   if (!f)
     return NULL;
   PyObject **items = &PyTuple_GET_ITEM (values, p->first), *result = NULL;

@@ -53,6 +53,7 @@ typedef struct {
   const GmResumePoint *point;
   GArray *out; /* Raw; targets are indices of `out` once it is complete */
   uint32_t low;   /* the first instruction of the original that is copied */
+  bool whole;     /* there is one: its variables and constants are the original's */
   uint32_t first; /* where it lies in `out` */
   uint32_t copy_first, copy_end; /* the copy of the step, indices of `out` */
   uint32_t n_locals, n_places; /* plain variables; places of the stack */
@@ -71,9 +72,19 @@ put (Writer *w, uint8_t opcode, uint32_t arg)
 }
 
 static bool
-is_cell (const GmSlot *s)
+names_const (uint8_t opcode)
 {
-  return s->kind & (GM_SLOT_CELL | GM_SLOT_FREE);
+  const GmOpcode *row = &gm_opcodes[opcode];
+  return row->how == GM_HOW_KWNAMES || row->how == GM_HOW_RETURN_CONST
+         || (row->how != GM_HOW_NONE && gm_insns[row->op].operand == GM_OPERAND_CONST);
+}
+
+/* False with an exception. */
+static bool
+put_in_consts (Writer *w, PyObject *o, uint32_t *index)
+{
+  *index = (uint32_t) PyList_GET_SIZE (w->consts);
+  return PyList_Append (w->consts, o) == 0;
 }
 
 /* The entry that lies at place d of the interpreter's stack. */
@@ -99,14 +110,14 @@ put_move (Writer *w, uint32_t slot)
 static void
 put_stack (Writer *w)
 {
-  for (uint32_t d = 0; d < w->point->depth; d++) {
-    uint32_t k = entry_at (w->point->nulls, d);
-    if (gm_point_bit (w->point->nulls, k)) {
+  for (uint32_t d = 0; d < w->point->at.depth; d++) {
+    uint32_t k = entry_at (w->point->at.nulls, d);
+    if (gm_point_bit (w->point->at.nulls, k)) {
       put (w, PUSH_NULL, 0);
       continue;
     }
 #if PY_VERSION_HEX >= 0x030c0000
-    if (gm_point_bit (w->point->unbound, k)) { /* the recorder tells it from the NULL of a call */
+    if (gm_point_bit (w->point->at.unbound, k)) { /* the recorder tells it from the NULL of a call */
       put (w, LOAD_FAST_AND_CLEAR, w->place[k]);
       continue;
     }
@@ -119,9 +130,9 @@ put_stack (Writer *w)
 static void
 put_away (Writer *w)
 {
-  const GmResumePoint *p = w->point;
+  const GmRecordStart *p = &w->point->at;
   for (uint32_t s = 0, cell = 0; p->away && s < w->code->n_slots; s++) {
-    if (!is_cell (&w->code->slots[s]) || !gm_point_bit (p->away, cell++))
+    if (!gm_is_cell_slot (&w->code->slots[s]) || !gm_point_bit (p->away, cell++))
       continue;
     bool bound = false;
     for (uint32_t i = 0; i < p->n_locals; i++)
@@ -182,13 +193,13 @@ step_range (const Writer *w, uint32_t insn, uint32_t *first, uint32_t *last)
     --*first;
 }
 
-/* Copies the step; the index in `out` of what may jump, or -1. */
+/* Copies the step; the index in `out` of what may jump, or -1; -2 with an exception. */
 static int
 put_step (Writer *w)
 {
   uint32_t first, last;
   int jump = -1;
-  step_range (w, w->point->insn, &first, &last);
+  step_range (w, w->point->at.insn, &first, &last);
   w->copy_first = w->out->len;
   for (uint32_t k = first; k <= last; k++) {
     GmRaw raw = g_array_index (w->o->raw, GmRaw, k);
@@ -207,6 +218,8 @@ put_step (Writer *w)
     }
     if (names_slot (raw.opcode))
       raw.arg = w->slot[raw.arg];
+    if (!w->whole && names_const (raw.opcode) && !put_in_consts (w, PyTuple_GET_ITEM (w->o->co->co_consts, raw.arg), &raw.arg))
+      return -2;
     if (raw.target >= 0) {
       jump = (int) w->out->len;
       raw.opcode = forward (raw.opcode);
@@ -221,27 +234,30 @@ put_step (Writer *w)
 static const GmRange *
 range_of_step (const Writer *w)
 {
-  uint32_t unit = w->code->insns[w->point->insn].step / 2;
-  for (uint32_t i = 0; i < w->o->ranges->len; i++) {
-    const GmRange *r = &g_array_index (w->o->ranges, GmRange, i);
-    if (r->start <= unit && unit < r->end)
-      return r;
+  uint32_t unit = w->code->insns[w->point->at.insn].step / 2, lo = 0, hi = w->o->ranges->len;
+  while (lo < hi) { /* they ascend */
+    uint32_t mid = (lo + hi) / 2;
+    if (g_array_index (w->o->ranges, GmRange, mid).end <= unit)
+      lo = mid + 1;
+    else
+      hi = mid;
   }
-  return NULL;
+  const GmRange *r = lo < w->o->ranges->len ? &g_array_index (w->o->ranges, GmRange, lo) : NULL;
+  return r && r->start <= unit ? r : NULL;
 }
 
 static bool
 put_const (Writer *w, PyObject *o)
 {
-  put (w, LOAD_CONST, (uint32_t) PyList_GET_SIZE (w->consts));
-  return PyList_Append (w->consts, o) == 0;
+  uint32_t at = put (w, LOAD_CONST, 0);
+  return put_in_consts (w, o, &g_array_index (w->out, GmRaw, at).arg);
 }
 
 /* Returns the marker, then the arguments of next[k]. */
 static bool
 put_return (Writer *w, int k)
 {
-  const GmResumePoint *next = w->point->next[k];
+  const GmRecordStart *next = &w->point->next[k]->at;
   for (uint32_t d = next->depth; d-- > 0;)
     put (w, STORE_FAST, w->place[entry_at (next->nulls, d)]);
   if (!put_const (w, gm_resume_marker[k]))
@@ -424,7 +440,7 @@ handlers_of (Writer *w)
     uint32_t end = g_array_index (w->out, GmRaw, w->copy_end).start;
     put_range (b, start, end, new_unit (w, over->target), over);
   }
-  for (uint32_t i = 0; i < w->o->ranges->len; i++) {
+  for (uint32_t i = 0; i < w->o->ranges->len && w->whole; i++) {
     const GmRange *r = &g_array_index (w->o->ranges, GmRange, i);
     put_range (b, new_unit (w, r->start), new_unit (w, r->end), new_unit (w, r->target), r);
   }
@@ -443,24 +459,52 @@ append_place (PyObject *names, uint32_t k)
   return failed;
 }
 
+/* Gives a plain variable that has none a number; false with an exception. */
+static bool
+number_variable (Writer *w, PyObject *vars, uint32_t slot, uint32_t *next)
+{
+  const GmSlot *s = &w->code->slots[slot];
+  if (gm_is_cell_slot (s) || w->slot[slot] != UINT32_MAX)
+    return true;
+  w->slot[slot] = (*next)++;
+  return PyList_Append (vars, s->name) == 0;
+}
+
+/* Those that are no arguments: all of the original, or those that the step writes. */
+static bool
+number_others (Writer *w, PyObject *vars, uint32_t *next)
+{
+  bool ok = true;
+  for (uint32_t i = 0; i < w->code->n_slots && ok && w->whole; i++)
+    ok = number_variable (w, vars, i, next);
+  if (w->whole || w->point->kind == GM_POINT_CALL)
+    return ok;
+  uint32_t first, last;
+  step_range (w, w->point->at.insn, &first, &last);
+  for (uint32_t k = first; k <= last && ok; k++) {
+    const GmRaw *raw = &g_array_index (w->o->raw, GmRaw, k);
+    ok = !names_slot (raw->opcode) || number_variable (w, vars, raw->arg, next);
+  }
+  return ok;
+}
+
 /* Fills slot and place; *varnames and *freenames are new tuples, or NULL with an exception. */
 static void
 number (Writer *w, PyObject **varnames, PyObject **freenames)
 {
   const GmCode *code = w->code;
-  const GmResumePoint *p = w->point;
+  const GmRecordStart *p = &w->point->at;
   PyObject *vars = PyList_New (0), *frees = PyList_New (0);
   uint32_t next = 0, n_places = p->depth;
   int failed = !vars || !frees;
   for (int k = 0; k < 2; k++)
-    n_places = p->next[k] ? MAX (n_places, p->next[k]->depth) : n_places;
-  for (uint32_t i = 0; i < code->n_slots; i++)
-    w->slot[i] = UINT32_MAX;
+    n_places = w->point->next[k] ? MAX (n_places, w->point->next[k]->at.depth) : n_places;
+  memset (w->slot, 0xff, code->n_slots * sizeof (uint32_t));
   for (uint32_t i = 0; i < p->n_locals && !failed; i++, next++) {
     const GmSlot *s = &code->slots[p->locals[i]];
-    if (!is_cell (s))
+    if (!gm_is_cell_slot (s))
       w->slot[p->locals[i]] = next;
-    failed |= is_cell (s) ? append_place (vars, n_places + 1 + i) : PyList_Append (vars, s->name) < 0;
+    failed |= gm_is_cell_slot (s) ? append_place (vars, n_places + 1 + i) : PyList_Append (vars, s->name) < 0;
   }
   w->place = g_new (uint32_t, n_places + 1);
   for (int pass = 0; pass < 2; pass++) { /* arguments, then the others */
@@ -471,20 +515,16 @@ number (Writer *w, PyObject **varnames, PyObject **freenames)
       w->place[k] = next++;
       failed |= append_place (vars, k);
     }
-    if (pass == 0 && p->kind == GM_POINT_CALL && !failed) {
+    if (pass == 0 && w->point->kind == GM_POINT_CALL && !failed) {
       w->place[n_places] = next++;
       failed |= append_place (vars, n_places);
     }
   }
   w->n_places = n_places;
-  for (uint32_t i = 0; i < code->n_slots && !failed; i++)
-    if (!is_cell (&code->slots[i]) && w->slot[i] == UINT32_MAX) {
-      w->slot[i] = next++;
-      failed |= PyList_Append (vars, code->slots[i].name) < 0;
-    }
+  failed = failed || !number_others (w, vars, &next);
   w->n_locals = next;
   for (uint32_t i = 0; i < code->n_slots && !failed; i++)
-    if (is_cell (&code->slots[i])) {
+    if (gm_is_cell_slot (&code->slots[i])) {
       w->slot[i] = next++;
       failed |= PyList_Append (frees, code->slots[i].name) < 0;
     }
@@ -495,32 +535,6 @@ number (Writer *w, PyObject **varnames, PyObject **freenames)
 }
 
 /* -- A code object ------------------------------------------------------------------------------------------------- */
-
-static GmOrigin *
-origin_new (const Writer *w)
-{
-  GmOrigin *origin = g_new0 (GmOrigin, 1);
-  const GmRaw *last = &g_array_index (w->out, GmRaw, w->out->len - 1);
-  origin->code = w->o->co;
-  origin->n_units = last->start + last->units;
-  origin->step = g_new (uint32_t, origin->n_units);
-  memset (origin->step, 0xff, origin->n_units * sizeof (uint32_t));
-  origin->first_unit = g_array_index (w->out, GmRaw, w->first).start;
-  for (uint32_t k = w->first; k < w->out->len; k++) {
-    const GmRaw *raw = &g_array_index (w->out, GmRaw, k);
-    uint32_t at = raw->start + raw->units - 1 - gm_assemble_caches (raw->opcode);
-    origin->step[at] = g_array_index (w->o->raw, GmRaw, k - w->first + w->low).step;
-  }
-  uint32_t n = w->n_locals;
-  for (uint32_t i = 0; i < w->code->n_slots; i++)
-    n += is_cell (&w->code->slots[i]);
-  origin->n_slots = n;
-  origin->slot = g_new (uint32_t, n + 1);
-  memset (origin->slot, 0xff, n * sizeof (uint32_t));
-  for (uint32_t i = 0; i < w->code->n_slots; i++)
-    origin->slot[w->slot[i]] = i;
-  return origin;
-}
 
 /* What the end of a loop skips. */
 static void
@@ -536,12 +550,27 @@ put_end_for (Writer *w, uint8_t jump)
 #endif
 }
 
+/* How much of the original is needed: all that the point itself, or a handler of its step, can reach. */
+static void
+find_suffix (Writer *w)
+{
+  if (w->point->kind == GM_POINT_REST) {
+    uint32_t first, last;
+    step_range (w, w->point->at.insn, &first, &last);
+    w->low = w->o->low[first];
+  } else {
+    const GmRange *over = range_of_step (w);
+    w->low = w->o->low[over ? gm_original_at (w->o, 2 * over->target) : w->o->raw->len];
+  }
+  w->whole = w->low < w->o->raw->len;
+}
+
 /* The prefix; false with an exception. */
 static bool
 put_prefix (Writer *w, uint32_t n_free)
 {
   const GmResumePoint *p = w->point;
-  w->here = g_array_index (w->o->raw, GmRaw, gm_original_at (w->o, w->code->insns[p->insn].step)).place;
+  w->here = g_array_index (w->o->raw, GmRaw, gm_original_at (w->o, w->code->insns[p->at.insn].step)).place;
   if (n_free)
     put (w, COPY_FREE_VARS, n_free);
   put (w, RESUME, 0);
@@ -549,19 +578,16 @@ put_prefix (Writer *w, uint32_t n_free)
   put_stack (w);
   if (p->kind == GM_POINT_REST) {
     uint32_t first, last, jump = put (w, JUMP_FORWARD, 0);
-    step_range (w, p->insn, &first, &last);
-    w->low = w->o->low[first];
+    step_range (w, p->at.insn, &first, &last);
     g_array_index (w->out, GmRaw, jump).target = (int32_t) (w->out->len + first - w->low);
     return true;
   }
-  const GmRange *over = range_of_step (w);
-  w->low = w->o->low[over ? gm_original_at (w->o, 2 * over->target) : w->o->raw->len];
   int jump = -1;
   if (p->kind == GM_POINT_CALL)
     put_call (w, w->place[w->n_places]);
   else
     jump = put_step (w);
-  if (p->next[0] && !put_return (w, 0))
+  if (jump < -1 || (p->next[0] && !put_return (w, 0)))
     return false;
   if (!p->next[0]) /* it never falls through, but there must be something behind it */
     put (w, NOP, 0);
@@ -582,7 +608,7 @@ new_code (Writer *w, PyObject *varnames, PyObject *freenames)
   uint32_t n_free = (uint32_t) PyTuple_GET_SIZE (freenames);
   int flags = co->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS | CO_NESTED);
   flags |= CO_OPTIMIZED | CO_NEWLOCALS | (n_free ? CO_NESTED : 0);
-  int stack = MAX ((int) w->point->depth + co->co_stacksize + 3, (int) (w->n_places + w->n_locals) + 3);
+  int stack = MAX ((int) w->point->at.depth + co->co_stacksize + 3, (int) (w->n_places + w->n_locals) + 3);
   if (none && consts && bytes && lines && handlers)
     made = GM_CODE_NEW ((int) w->point->n_args, 0, 0, (int) PyTuple_GET_SIZE (varnames), stack, flags, bytes, consts, co->co_names,
                         varnames, freenames, none, co->co_filename, co->co_name, co->co_qualname, co->co_firstlineno, lines,
@@ -595,38 +621,30 @@ new_code (Writer *w, PyObject *varnames, PyObject *freenames)
   return made;
 }
 
-static PyCodeObject *
-write_code (const GmCode *original, const GmOriginal *o, const GmResumePoint *point)
+PyCodeObject *
+gm_resume_code (GmResumePoint *point)
 {
-  Writer w = { .code = original, .o = o, .point = point, .out = g_array_new (FALSE, FALSE, sizeof (GmRaw)), .consts = PySequence_List (o->co->co_consts) };
+  if (point->code)
+    return point->code;
+  const GmOriginal *o = point->original;
+  Writer w = { .code = o->code, .o = o, .point = point, .out = g_array_new (FALSE, FALSE, sizeof (GmRaw)) };
   PyObject *varnames = NULL, *freenames = NULL;
-  PyCodeObject *code = NULL;
-  w.slot = g_new (uint32_t, original->n_slots + 1);
+  find_suffix (&w);
+  w.consts = w.whole ? PySequence_List (o->co->co_consts) : PyList_New (0);
+  w.slot = g_new (uint32_t, o->code->n_slots + 1);
   if (w.consts)
     number (&w, &varnames, &freenames);
   if (varnames && freenames && put_prefix (&w, (uint32_t) PyTuple_GET_SIZE (freenames))) {
     put_original (&w);
-    code = new_code (&w, varnames, freenames);
+    point->code = new_code (&w, varnames, freenames);
   }
-  if (code)
-    gm_hook_skip (code);
-  GmCodeCache *cache = code && point->kind == GM_POINT_REST ? gm_code_cache_get (code) : NULL;
-  if (cache)
-    cache->origin = origin_new (&w);
+  if (point->code)
+    gm_hook_skip (point->code);
   Py_XDECREF (varnames);
   Py_XDECREF (freenames);
   Py_XDECREF (w.consts);
   g_array_unref (w.out);
   g_free (w.slot);
   g_free (w.place);
-  return code;
-}
-
-PyCodeObject *
-gm_resume_code_new (const GmCode *code, const GmResumePoint *point, const char **why)
-{
-  const GmOriginal *o = gm_original_get (code);
-  if (o && o->why)
-    *why = o->why;
-  return o && !o->why ? write_code (code, o, point) : NULL;
+  return point->code;
 }

@@ -2,12 +2,16 @@
  * resume_code.h -- code objects that take a function up in its middle.
  *
  * All are made from the original code, so that paths that meet again share them.  A point is cached
- * on the original code object, under all that its code depends on.  Its function takes, all
+ * with the original code object, under all that its code depends on.  Its function takes, all
  * positional, the variables that are bound and live in slot order, then the stack bottom to top
  * without the NULLs; its free variables are the original's cells and free variables in slot order.
+ * The rest of a function is recorded from the original's instructions, whatever its length: a code
+ * object is written only where it runs as plain Python.
  */
 #ifndef GM_PYTHON_RESUME_CODE_H
 #define GM_PYTHON_RESUME_CODE_H
+
+#include "core/python/code_cache.h"
 
 #include "core/trace/trace.h"
 
@@ -20,14 +24,12 @@ typedef enum {
 typedef struct GmResumePoint {
   gatomicrefcount refs;
   uint8_t kind;
-  /* the key, in terms of the original code */
-  uint32_t insn, depth;
-  uint64_t nulls, unbound, away; /* as in GmBreakFrame */
-  uint32_t n_locals;
-  uint32_t *locals; /* slots, ascending */
+  struct GmOriginal *original; /* owned */
+  GmRecordStart at; /* with `kind` the key, in terms of the original code; its locals are owned and ascend */
   /* what it made */
   uint32_t n_args;
-  PyCodeObject *code; /* owned */
+  PyCodeObject *code;  /* owned.  Of a REST: NULL until it has to run as Python */
+  GmCodeCache *cache;  /* of a REST: its entries; owned */
   struct GmResumePoint *next[2]; /* REST, after it and where it jumps; owned; NULL if it never gets there */
 } GmResumePoint;
 
@@ -44,26 +46,15 @@ gm_point_bit (uint64_t bits, uint32_t k)
 GmResumePoint *gm_resume_point_get (const GmBreakFrame *frame, GmPointKind kind, const char **why);
 /* The last instruction of the step that begins with `insn`.  A TO_BOOL is executed together with the jump that it is for. */
 uint32_t gm_resume_step_end (const GmCode *code, uint32_t insn);
-/* Writes the code object of a point (kind, key, n_args, next are set).  New reference, or NULL as above. */
-PyCodeObject *gm_resume_code_new (const GmCode *code, const GmResumePoint *point, const char **why);
+/* The code object of a point, written on first use (kind, key, n_args, next are set): a long one where it has to hold the rest of
+ * the function.  Borrowed; NULL with an exception. */
+PyCodeObject *gm_resume_code (GmResumePoint *point);
 GmResumePoint *gm_resume_point_ref (GmResumePoint *point);
 void gm_resume_point_unref (GmResumePoint *point);
 
-/* What a resume function's code object is made from, in that code's cache. */
-typedef struct GmOrigin {
-  PyCodeObject *code; /* borrowed: NULL when it has died */
-  uint32_t n_units, first_unit; /* first_unit: where the original begins */
-  uint32_t *step;   /* new unit of an opcode -> the original's step; UINT32_MAX in the prefix */
-  uint32_t n_slots;
-  uint32_t *slot;   /* new -> original, UINT32_MAX for places of the stack */
-} GmOrigin;
-void gm_origin_free (GmOrigin *origin);
-/* Decoded instructions before the user's; 0 for code that is no resume function. */
-uint32_t gm_origin_n_prefix (const GmOrigin *origin, const GmCode *decoded);
-const uint32_t *gm_origin_slots (const GmOrigin *origin); /* per slot: the original's; NULL for NULL */
-/* The points of an original code object. */
-void gm_resume_table_free (GHashTable *table);
-GPtrArray *gm_resume_table_caches (GHashTable *table); /* of their code objects; GmCodeCache, borrowed */
+/* The points of an original code object.  Their entries go with them. */
+void gm_resume_table_free (GHashTable *table); /* NULL is fine */
+GPtrArray *gm_resume_table_caches (GHashTable *table); /* GmCodeCache, borrowed */
 
 int gm_py_init_resume_point (void);
 

@@ -9,8 +9,10 @@
 
 #include "core/python/assemble.h"
 #include "core/python/code_cache.h"
+#include "core/python/decode.h"
 #include "core/python/lines.h"
 #include "core/python/opcodes.h"
+#include "core/python/resume_code.h"
 #include "core/python/resume_original.h"
 
 uint32_t
@@ -85,6 +87,14 @@ find_low (GmOriginal *o)
     low[k] = low[k] < k ? low[low[k]] : k;
 }
 
+/* A new code object of the same constants, names and bytes.  NULL with an exception. */
+static PyCodeObject *
+copy_of (PyCodeObject *co)
+{
+  PyObject *copy = PyObject_CallMethod ((PyObject *) co, "replace", NULL);
+  return (PyCodeObject *) copy;
+}
+
 static bool
 read_code (GmOriginal *o)
 {
@@ -126,31 +136,58 @@ read_code (GmOriginal *o)
   return true;
 }
 
-void
-gm_original_free (GmOriginal *o)
+GmOriginal *
+gm_original_ref (GmOriginal *o)
 {
-  if (!o)
+  g_atomic_ref_count_inc (&o->refs);
+  return o;
+}
+
+void
+gm_original_unref (GmOriginal *o)
+{
+  if (!o || !g_atomic_ref_count_dec (&o->refs))
     return;
-  g_array_unref (o->raw);
-  g_array_unref (o->ranges);
+  g_clear_pointer (&o->raw, g_array_unref);
+  g_clear_pointer (&o->ranges, g_array_unref);
+  gm_code_free (o->code);
+  Py_XDECREF (o->co);
   g_free (o->low);
   g_free (o);
 }
 
-const GmOriginal *
+void
+gm_original_close (GmOriginal *o)
+{
+  if (!o)
+    return;
+  o->cache = NULL;
+  gm_resume_table_free (g_steal_pointer (&o->points));
+  gm_original_unref (o);
+}
+
+GmOriginal *
 gm_original_get (const GmCode *code)
 {
+  if (code->original)
+    return code->original;
   GmCodeCache *cache = gm_code_cache_get (code->code);
-  if (!cache)
-    return NULL;
-  if (cache->original)
-    return cache->original;
+  if (!cache || cache->original)
+    return cache ? cache->original : NULL;
   GmOriginal *o = g_new0 (GmOriginal, 1);
-  o->co = code->code;
+  g_autoptr (GError) error = NULL;
+  g_atomic_ref_count_init (&o->refs);
+  o->co = copy_of (code->code);
+  o->code = o->co ? gm_decode_new (o->co, &error) : NULL;
   o->raw = g_array_sized_new (FALSE, TRUE, sizeof (GmRaw), code->n_insns);
   o->ranges = g_array_new (FALSE, TRUE, sizeof (GmRange));
-  if (read_code (o))
+  if (o->code && read_code (o)) {
+    o->code->original = o;
+    o->cache = cache;
     return cache->original = o;
-  gm_original_free (o);
+  }
+  if (!PyErr_Occurred ())
+    PyErr_SetString (PyExc_RuntimeError, error ? error->message : "no copy of a code object can be made");
+  gm_original_unref (o);
   return NULL;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * resume_original.h -- a code object's instructions as resume functions copy them: opcodes of this Python, read once for each original.
+ * resume_original.h -- a code object with breaks: its instructions as resume functions copy them (opcodes of this Python), and its
+ * points.  Made once for each original.
  */
 #ifndef GM_PYTHON_RESUME_ORIGINAL_H
 #define GM_PYTHON_RESUME_ORIGINAL_H
@@ -25,7 +26,11 @@ typedef struct {
 } GmRaw;
 
 typedef struct GmOriginal {
-  PyCodeObject *co;  /* borrowed: it owns the cache that owns us */
+  gatomicrefcount refs;
+  PyCodeObject *co;  /* owned: a copy, which knows nothing of us, so that what goes on after a break may outlive the function */
+  GmCode *code;      /* owned: decoded, code->original is this */
+  struct GmCodeCache *cache; /* of the code object that `co` is a copy of; NULL when it has died: no points are made any more */
+  GHashTable *points; /* those that are known, see resume_code.h; or NULL */
   const char *why;   /* static text: no resume function can be made; or NULL */
   GArray *raw;       /* GmRaw; what does two things is two */
   GArray *ranges;    /* GmRange: the exception table */
@@ -33,10 +38,13 @@ typedef struct GmOriginal {
   uint32_t n_units;
 } GmOriginal;
 
-/* From the cache of the code object, made on first use.  NULL with an exception. */
-const GmOriginal *gm_original_get (const GmCode *code);
+/* Of a decoded code object: its own, or that of its cache, made on first use.  Borrowed.  NULL with an exception. */
+GmOriginal *gm_original_get (const GmCode *code);
+GmOriginal *gm_original_ref (GmOriginal *o);
+void gm_original_unref (GmOriginal *o); /* NULL is fine */
 /* The first instruction of a step, or of the next one that there is. */
 uint32_t gm_original_at (const GmOriginal *o, uint32_t step);
-void gm_original_free (GmOriginal *original);
+/* Its code object dies: the points are forgotten, and the reference is given up. */
+void gm_original_close (GmOriginal *o);
 
 #endif

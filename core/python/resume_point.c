@@ -1,55 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  * resume_point.c -- the points at which a code object is taken up, and how its resume functions lead back to it.
  *
- * A point's key is in terms of the original code: a break in a resume function is translated first, so that all paths to one
- * place share one point, and no resume function is made from another one.  Invariant: a point that goes on has, when it is made,
+ * A point's key is in terms of the original code, which the rest of a function is recorded from, too: so all paths to one place
+ * share one point, and the time that a break takes does not depend on how much comes after it.  Invariant: a point that goes on has, when it is made,
  * the points that it goes on to.
  */
 #include "core/python/cpython.h"
 
 #include "core/python/code_cache.h"
 #include "core/python/resume_code.h"
+#include "core/python/resume_original.h"
 #include "core/trace/liveness.h"
 
 #include <string.h>
 
 PyObject *gm_resume_marker[2];
 
-/* -- What a resume function was made from -------------------------------------------------------------------------- */
-
-void
-gm_origin_free (GmOrigin *origin)
-{
-  if (!origin)
-    return;
-  g_free (origin->step);
-  g_free (origin->slot);
-  g_free (origin);
-}
-
-uint32_t
-gm_origin_n_prefix (const GmOrigin *origin, const GmCode *decoded)
-{
-  uint32_t n = 0;
-  while (origin && n < decoded->n_insns && decoded->insns[n].step < 2 * origin->first_unit)
-    n++;
-  return n;
-}
-
-const uint32_t *
-gm_origin_slots (const GmOrigin *origin)
-{
-  return origin ? origin->slot : NULL;
-}
-
 /* -- Points -------------------------------------------------------------------------------------------------------- */
 
 static guint
 point_hash (gconstpointer p)
 {
-  const GmResumePoint *a = p;
+  const GmResumePoint *point = p;
+  const GmRecordStart *a = &point->at;
   uint64_t bits = a->nulls ^ a->unbound << 1 ^ a->away << 2;
-  guint h = a->kind + 7 * a->insn + 131 * a->depth + 31 * (guint) bits + 17 * (guint) (bits >> 32);
+  guint h = point->kind + 7 * a->insn + 131 * a->depth + 31 * (guint) bits + 17 * (guint) (bits >> 32);
   for (uint32_t i = 0; i < a->n_locals; i++)
     h = h * 33 + a->locals[i];
   return h;
@@ -58,9 +33,9 @@ point_hash (gconstpointer p)
 static gboolean
 point_equal (gconstpointer p, gconstpointer q)
 {
-  const GmResumePoint *a = p, *b = q;
-  return a->kind == b->kind && a->insn == b->insn && a->depth == b->depth && a->nulls == b->nulls && a->unbound == b->unbound
-         && a->away == b->away && a->n_locals == b->n_locals
+  const GmRecordStart *a = &((const GmResumePoint *) p)->at, *b = &((const GmResumePoint *) q)->at;
+  return ((const GmResumePoint *) p)->kind == ((const GmResumePoint *) q)->kind && a->insn == b->insn && a->depth == b->depth
+         && a->nulls == b->nulls && a->unbound == b->unbound && a->away == b->away && a->n_locals == b->n_locals
          && (a->n_locals == 0 || memcmp (a->locals, b->locals, a->n_locals * sizeof (uint32_t)) == 0);
 }
 
@@ -79,7 +54,9 @@ gm_resume_point_unref (GmResumePoint *point)
   for (int k = 0; k < 2; k++)
     gm_resume_point_unref (point->next[k]);
   Py_XDECREF (point->code);
-  g_free (point->locals);
+  gm_code_cache_free (point->cache);
+  gm_original_unref (point->original);
+  g_free ((void *) point->at.locals);
   g_free (point);
 }
 
@@ -90,12 +67,9 @@ gm_resume_table_caches (GHashTable *table)
   GHashTableIter iter;
   void *value;
   g_hash_table_iter_init (&iter, table);
-  while (g_hash_table_iter_next (&iter, NULL, &value)) {
-    const GmResumePoint *p = value;
-    GmCodeCache *cache = p->kind == GM_POINT_REST ? gm_code_cache_get (p->code) : NULL;
-    if (cache)
-      g_ptr_array_add (caches, cache);
-  }
+  while (g_hash_table_iter_next (&iter, NULL, &value))
+    if (((const GmResumePoint *) value)->cache)
+      g_ptr_array_add (caches, ((const GmResumePoint *) value)->cache);
   return caches;
 }
 
@@ -105,16 +79,12 @@ gm_resume_table_free (GHashTable *table)
   if (!table)
     return;
   g_autoptr (GPtrArray) caches = gm_resume_table_caches (table);
-  for (uint32_t i = 0; i < caches->len; i++) {
-    GmCodeCache *cache = caches->pdata[i];
-    if (cache->origin)
-      cache->origin->code = NULL; /* a frame may still run the code: it can break no more */
-    gm_code_cache_reset (cache);  /* its entries may hold the point that holds the code */
-  }
+  for (uint32_t i = 0; i < caches->len; i++)
+    gm_code_cache_reset (caches->pdata[i]); /* its entries may hold the point that holds it */
   g_hash_table_unref (table);
 }
 
-static GmResumePoint *point_get (const GmCode *code, GmCodeCache *cache, const GmResumePoint *key, const char **why);
+static GmResumePoint *point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key, const char **why);
 
 /* What is known of a stack: its depth, and which entries are NULL, of either kind. */
 typedef struct {
@@ -129,7 +99,7 @@ swapped (uint64_t bits, uint32_t a, uint32_t b)
 }
 
 static bool
-has_local (const GmResumePoint *p, uint32_t slot)
+has_local (const GmRecordStart *p, uint32_t slot)
 {
   for (uint32_t i = 0; i < p->n_locals; i++)
     if (p->locals[i] == slot)
@@ -139,7 +109,7 @@ has_local (const GmResumePoint *p, uint32_t slot)
 
 /* NULLs below what the instruction takes stay where they are; some push new ones. */
 static Stack
-stack_after (const GmResumePoint *p, const GmInsn *i, Stack s, bool jumps)
+stack_after (const GmRecordStart *p, const GmInsn *i, Stack s, bool jumps)
 {
   s.depth += (uint32_t) gm_insn_effect (i->op, i->arg, jumps);
   if (s.depth == 0 || s.depth > 63)
@@ -172,12 +142,12 @@ stack_after (const GmResumePoint *p, const GmInsn *i, Stack s, bool jumps)
 }
 
 static GmResumePoint *
-next_point (const GmCode *code, GmCodeCache *cache, const GmResumePoint *p, uint32_t insn, Stack stack, const char **why)
+next_point (GmOriginal *o, const GmRecordStart *p, uint32_t insn, Stack stack, const char **why)
 {
+  const GmCode *code = o->code;
   const GmLiveness *live = gm_liveness_get (code);
   g_autofree uint32_t *locals = g_new (uint32_t, p->n_locals + 1);
-  GmResumePoint key = { .kind = GM_POINT_REST, .insn = insn, .depth = stack.depth, .nulls = stack.nulls, .unbound = stack.unbound,
-                        .away = p->away, .locals = locals };
+  GmRecordStart key = { .insn = insn, .depth = stack.depth, .nulls = stack.nulls, .unbound = stack.unbound, .away = p->away, .locals = locals };
   if (stack.depth > 63 || insn >= code->n_insns) {
     *why = "the stack is too deep";
     return NULL;
@@ -190,7 +160,7 @@ next_point (const GmCode *code, GmCodeCache *cache, const GmResumePoint *p, uint
   for (uint32_t i = 0; i < p->n_locals; i++) /* also what is read no more: it keeps its object alive */
     if (gm_liveness_live (live, key.insn, p->locals[i]) || !unbinds || step->arg != p->locals[i])
       locals[key.n_locals++] = p->locals[i];
-  return point_get (code, cache, &key, why);
+  return point_get (o, GM_POINT_REST, &key, why);
 }
 
 uint32_t
@@ -207,106 +177,80 @@ gm_resume_step_end (const GmCode *code, uint32_t insn)
 
 /* Where a step or a call goes on. */
 static bool
-make_next (const GmCode *code, GmCodeCache *cache, GmResumePoint *p, const char **why)
+make_next (GmResumePoint *p, const char **why)
 {
-  const GmInsn *insns = code->insns;
-  Stack stack = { p->depth, p->nulls, p->unbound };
-  uint32_t k = p->insn;
+  GmOriginal *o = p->original;
+  const GmInsn *insns = o->code->insns;
+  const GmRecordStart *at = &p->at;
+  Stack stack = { at->depth, at->nulls, at->unbound };
+  uint32_t k = at->insn;
   if (p->kind == GM_POINT_CALL) {
     stack.depth++;
-    p->next[0] = next_point (code, cache, p, k + 1, stack, why);
+    p->next[0] = next_point (o, at, k + 1, stack, why);
     return p->next[0] != NULL;
   }
-  for (uint32_t end = gm_resume_step_end (code, k); k < end; k++)
-    stack = stack_after (p, &insns[k], stack, false);
+  for (uint32_t end = gm_resume_step_end (o->code, k); k < end; k++)
+    stack = stack_after (at, &insns[k], stack, false);
   const GmInsn *i = &insns[k];
   if (i->op == GM_INSN_RETURN_VALUE || i->op == GM_INSN_RAISE_VARARGS || i->op == GM_INSN_RERAISE)
     return true;
-  p->next[0] = next_point (code, cache, p, k + 1, stack_after (p, i, stack, false), why);
+  p->next[0] = next_point (o, at, k + 1, stack_after (at, i, stack, false), why);
   if (!p->next[0])
     return false;
   if (gm_insns[i->op].operand != GM_OPERAND_JUMP)
     return true;
-  p->next[1] = next_point (code, cache, p, i->target, stack_after (p, i, stack, true), why);
+  p->next[1] = next_point (o, at, i->target, stack_after (at, i, stack, true), why);
   return p->next[1] != NULL;
 }
 
 static GmResumePoint *
-point_get (const GmCode *code, GmCodeCache *cache, const GmResumePoint *key, const char **why)
+point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key, const char **why)
 {
-  if (!cache->resumes)
-    cache->resumes = g_hash_table_new_full (point_hash, point_equal, NULL, (GDestroyNotify) gm_resume_point_unref);
-  GmResumePoint *p = g_hash_table_lookup (cache->resumes, key);
+  if (!o->points)
+    o->points = g_hash_table_new_full (point_hash, point_equal, NULL, (GDestroyNotify) gm_resume_point_unref);
+  GmResumePoint *p = g_hash_table_lookup (o->points, &(GmResumePoint){ .kind = kind, .at = *key });
   if (p)
     return gm_resume_point_ref (p);
-  p = g_new (GmResumePoint, 1);
-  *p = *key;
+  p = g_new0 (GmResumePoint, 1);
+  p->kind = kind;
+  p->original = gm_original_ref (o);
+  p->at = *key;
+  p->at.locals = g_memdup2 (key->locals, key->n_locals * sizeof (uint32_t));
   g_atomic_ref_count_init (&p->refs);
-  p->locals = g_memdup2 (key->locals, key->n_locals * sizeof (uint32_t));
-  p->n_args = p->n_locals + (p->kind == GM_POINT_CALL);
-  for (uint32_t k = 0; k < p->depth; k++)
-    p->n_args += !gm_point_bit (p->nulls | p->unbound, k);
-  bool ok = p->kind == GM_POINT_REST || make_next (code, cache, p, why);
-  if (ok)
-    p->code = gm_resume_code_new (code, p, why);
-  if (!p->code) {
+  p->n_args = key->n_locals + (kind == GM_POINT_CALL);
+  for (uint32_t k = 0; k < key->depth; k++)
+    p->n_args += !gm_point_bit (key->nulls | key->unbound, k);
+  bool ok = true;
+  if (kind == GM_POINT_REST)
+    p->cache = gm_code_cache_new (p);
+  else
+    ok = make_next (p, why) && gm_resume_code (p);
+  if (!ok) {
     gm_resume_point_unref (p);
     return NULL;
   }
-  g_hash_table_insert (cache->resumes, p, gm_resume_point_ref (p));
+  g_hash_table_insert (o->points, p, gm_resume_point_ref (p));
   return p;
-}
-
-/* The first decoded instruction of a step. */
-static uint32_t
-insn_of (const GmCode *code, uint32_t step)
-{
-  uint32_t lo = 0, hi = code->n_insns;
-  while (lo < hi) {
-    uint32_t mid = (lo + hi) / 2;
-    if (code->insns[mid].step < step)
-      lo = mid + 1;
-    else
-      hi = mid;
-  }
-  return lo;
 }
 
 GmResumePoint *
 gm_resume_point_get (const GmBreakFrame *frame, GmPointKind kind, const char **why)
 {
   *why = NULL;
-  GmCodeCache *own = gm_code_cache_get (frame->code->code), *cache = own;
-  if (!own)
+  GmOriginal *o = gm_original_get (frame->code);
+  if (!o)
     return NULL;
-  g_autofree uint32_t *locals = g_memdup2 (frame->locals, (frame->n_locals + 1) * sizeof (uint32_t));
-  GmResumePoint key = { .kind = kind, .insn = frame->insn, .depth = frame->depth, .nulls = frame->nulls, .unbound = frame->unbound,
-                        .away = frame->away, .n_locals = frame->n_locals, .locals = locals };
-  const GmCode *code = frame->code;
-  if (own->origin) { /* in terms of the original */
-    const GmOrigin *origin = own->origin;
-    uint32_t step = origin->step[code->insns[frame->insn].step / 2];
-    if (!origin->code || step == UINT32_MAX) {
-      *why = "the function that it belongs to is gone";
-      return NULL;
-    }
-    cache = gm_code_cache_get (origin->code);
-    code = cache ? gm_code_cache_decode (origin->code, NULL) : NULL;
-    if (!code) {
-      *why = "its code cannot be decoded";
-      return NULL;
-    }
-    key.insn = insn_of (code, step);
-    for (uint32_t i = 0; i < frame->n_locals; i++)
-      locals[i] = origin->slot[frame->locals[i]];
-  }
+  const GmCode *code = o->code;
+  *why = o->cache ? o->why : "the function that it belongs to is gone";
   if (code->n_slots > 0 && (code->slots[0].kind & GM_SLOT_CELL))
     for (uint32_t i = 0; i < code->n_free; i++)
-      if (PyUnicode_CompareWithASCIIString (code->slots[code->first_free + i].name, "__class__") == 0) {
+      if (PyUnicode_CompareWithASCIIString (code->slots[code->first_free + i].name, "__class__") == 0)
         *why = "super() needs a first argument that is no cell";
-        return NULL;
-      }
-  return point_get (code, cache, &key, why);
+  if (*why)
+    return NULL;
+  GmRecordStart key = { .insn = frame->insn, .depth = frame->depth, .nulls = frame->nulls, .unbound = frame->unbound,
+                        .away = frame->away, .n_locals = frame->n_locals, .locals = frame->locals };
+  return point_get (o, kind, &key, why);
 }
 
 int

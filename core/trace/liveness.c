@@ -14,7 +14,9 @@
 struct GmLiveness {
   uint32_t n_insns, n_words;
   bool all;        /* variables are read by name */
-  uint64_t *live;  /* n_insns rows of n_words */
+  /* tables: n_insns rows of n_words, a bit for each slot */
+  uint64_t *live;
+  uint64_t *empty, *deleted; /* read or deleted before it is written; deleted at all.  Made on first use */
   uint8_t *levels; /* exceptions being handled, plus 1; 0: never reached */
 };
 
@@ -38,43 +40,68 @@ merge (uint64_t *row, const uint64_t *from, uint32_t n)
   return changed != 0;
 }
 
-static bool
-visit (GmLiveness *l, const GmCode *code, uint32_t k, uint64_t *row)
+/* What an instruction does to the question of a table about its slot. */
+typedef enum { NOTHING, ASKS, SETTLES } Effect;
+
+static Effect
+live_effect (GmInsnOp op)
 {
-  const GmInsn *i = &code->insns[k];
-  memset (row, 0, l->n_words * sizeof *row);
-  if (falls_through (i) && k + 1 < code->n_insns)
-    merge (row, l->live + (size_t) (k + 1) * l->n_words, l->n_words);
-  if (gm_insns[i->op].operand == GM_OPERAND_JUMP)
-    merge (row, l->live + (size_t) i->target * l->n_words, l->n_words);
-  uint64_t bit = 1ull << (i->arg % 64);
-  switch (i->op) {
+  switch (op) {
   case GM_INSN_STORE_FAST:
-    row[i->arg / 64] &= ~bit;
-    break;
+    return SETTLES;
   case GM_INSN_LOAD_FAST:
   case GM_INSN_LOAD_CLOSURE: /* the variable that stands where a cell was, see resume.c */
   case GM_INSN_LOAD_FAST_AND_CLEAR:
   case GM_INSN_DELETE_FAST:
-    row[i->arg / 64] |= bit;
-    break;
+    return ASKS;
   default:
-    break;
+    return NOTHING;
   }
-  if (i->handler)
-    merge (row, l->live + (size_t) code->handlers[i->handler - 1].target * l->n_words, l->n_words);
-  return merge (l->live + (size_t) k * l->n_words, row, l->n_words);
 }
 
-static void
-flow_live (GmLiveness *l, const GmCode *code)
+static Effect
+empty_effect (GmInsnOp op)
+{
+  return op == GM_INSN_STORE_DEREF ? SETTLES : op == GM_INSN_LOAD_DEREF || op == GM_INSN_DELETE_DEREF ? ASKS : NOTHING;
+}
+
+static Effect
+deleted_effect (GmInsnOp op)
+{
+  return op == GM_INSN_DELETE_DEREF ? ASKS : NOTHING;
+}
+
+static bool
+visit (const GmLiveness *l, const GmCode *code, Effect (*effect) (GmInsnOp op), uint64_t *rows, uint32_t k, uint64_t *row)
+{
+  const GmInsn *i = &code->insns[k];
+  memset (row, 0, l->n_words * sizeof *row);
+  if (falls_through (i) && k + 1 < code->n_insns)
+    merge (row, rows + (size_t) (k + 1) * l->n_words, l->n_words);
+  if (gm_insns[i->op].operand == GM_OPERAND_JUMP)
+    merge (row, rows + (size_t) i->target * l->n_words, l->n_words);
+  Effect what = effect (i->op);
+  if (what == SETTLES)
+    row[i->arg / 64] &= ~(1ull << (i->arg % 64));
+  else if (what == ASKS)
+    row[i->arg / 64] |= 1ull << (i->arg % 64);
+  if (i->handler)
+    merge (row, rows + (size_t) code->handlers[i->handler - 1].target * l->n_words, l->n_words);
+  return merge (rows + (size_t) k * l->n_words, row, l->n_words);
+}
+
+/* A new table. */
+static uint64_t *
+flow (const GmLiveness *l, const GmCode *code, Effect (*effect) (GmInsnOp op))
 {
   g_autofree uint64_t *row = g_new (uint64_t, l->n_words);
+  uint64_t *rows = g_new0 (uint64_t, (size_t) l->n_words * MAX (1, l->n_insns));
   for (bool again = true; again;) {
     again = false;
     for (uint32_t k = code->n_insns; k-- > 0;)
-      again |= visit (l, code, k, row);
+      again |= visit (l, code, effect, rows, k, row);
   }
+  return rows;
 }
 
 static void
@@ -141,10 +168,8 @@ gm_liveness_get (const GmCode *code)
   l->n_insns = code->n_insns;
   l->n_words = MAX (1, (code->n_slots + 63) / 64);
   l->all = reads_by_name (code->code);
-  l->live = g_new0 (uint64_t, (size_t) l->n_words * MAX (1, l->n_insns));
+  l->live = flow (l, code, live_effect);
   l->levels = g_new0 (uint8_t, MAX (1, l->n_insns));
-  if (!l->all)
-    flow_live (l, code);
   for (uint32_t k = 0; k < l->n_insns && uses_super (code); k++)
     l->live[(size_t) k * l->n_words] |= 1;
   flow_levels (l, code);
@@ -158,6 +183,8 @@ gm_liveness_free (GmLiveness *l)
   if (l == NULL)
     return;
   g_free (l->live);
+  g_free (l->empty);
+  g_free (l->deleted);
   g_free (l->levels);
   g_free (l);
 }
@@ -173,33 +200,13 @@ gm_liveness_live (const GmLiveness *l, uint32_t insn, uint32_t slot)
 bool
 gm_liveness_finds_empty (const GmCode *code, uint32_t insn, uint32_t slot, bool empty)
 {
-  g_autofree uint8_t *seen = g_new0 (uint8_t, code->n_insns);
-  g_autoptr (GArray) work = g_array_new (FALSE, FALSE, sizeof (uint32_t));
-  g_array_append_val (work, insn);
-  bool found = false;
-  while (work->len > 0 && !found) {
-    uint32_t k = g_array_index (work, uint32_t, work->len - 1);
-    g_array_set_size (work, work->len - 1);
-    if (k >= code->n_insns || seen[k])
-      continue;
-    seen[k] = 1;
-    const GmInsn *i = &code->insns[k];
-    uint32_t next = k + 1;
-    bool here = i->arg == slot;
-    if (i->op == GM_INSN_DELETE_DEREF && here)
-      found = true;
-    if (i->op == GM_INSN_LOAD_DEREF && here && empty)
-      found = true;
-    if (i->handler)
-      g_array_append_val (work, code->handlers[i->handler - 1].target);
-    if (i->op == GM_INSN_STORE_DEREF && here && empty)
-      continue;
-    if (falls_through (i))
-      g_array_append_val (work, next);
-    if (gm_insns[i->op].operand == GM_OPERAND_JUMP)
-      g_array_append_val (work, i->target);
+  GmLiveness *l = (GmLiveness *) gm_liveness_get (code);
+  if (!l->deleted) {
+    l->empty = flow (l, code, empty_effect);
+    l->deleted = flow (l, code, deleted_effect);
   }
-  return found;
+  size_t at = (size_t) insn * l->n_words + slot / 64;
+  return (l->deleted[at] | (empty ? l->empty[at] : 0)) >> (slot % 64) & 1;
 }
 
 bool

@@ -5,6 +5,7 @@
  * when m was taken. GM_STRESS=rollback tests it: each instruction is executed, undone, executed
  * again, and the hashes are compared.
  */
+#include "core/trace/builtin.h"
 #include "core/trace/class_made.h"
 #include "core/trace/recorder.h"
 
@@ -308,6 +309,21 @@ users_frame (const GmRecorder *r, uint32_t *pc)
   return r->frame;
 }
 
+/* Where the instruction before `pc` stands. */
+static void
+place_of (GmBreakInfo *b, const GmCode *code, uint32_t pc)
+{
+  b->line = code->code->co_firstlineno;
+  b->col = b->end_line = b->end_col = -1;
+  const GmInsn *i = pc > 0 && pc <= code->n_insns ? &code->insns[pc - 1] : NULL;
+  if (i == NULL || i->line < 0)
+    return;
+  b->line = i->line;
+  b->col = i->col;
+  b->end_line = i->end_line;
+  b->end_col = i->end_col;
+}
+
 const GmTracker *
 gm_record_break (GmRecorder *r, GmBreak why, ...)
 {
@@ -323,26 +339,18 @@ gm_record_break (GmRecorder *r, GmBreak why, ...)
   b->message = gm_arena_strdup (r->arena, message);
   b->hint = gm_breaks[why].hint;
   b->error = gm_break_raises_get (r) || why == GM_BREAK_FORBIDDEN;
-  b->line = b->col = b->end_line = b->end_col = -1;
   if (r->frame) {
     uint32_t pc;
     const GmFrame *f = users_frame (r, &pc);
     b->file = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (f->code->code->co_filename));
     b->function = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (f->code->code->co_name));
-    const GmInsn *i = pc > 0 ? &f->code->insns[pc - 1] : NULL;
-    b->line = f->code->code->co_firstlineno;
-    if (i) {
-      b->line = i->line;
-      b->col = i->col;
-      b->end_line = i->end_line;
-      b->end_col = i->end_col;
-    }
+    place_of (b, f->code, pc);
     b->stack = gm_record_stack (r);
   } else { /* the function has returned: the reason is in how the call would end */
     PyCodeObject *code = r->request->code->code;
     b->file = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (code->co_filename));
     b->function = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (code->co_name));
-    b->line = code->co_firstlineno;
+    place_of (b, r->request->code, r->pc);
   }
   r->stop = b;
   return &gm_tracker_poison;
@@ -610,6 +618,32 @@ recorder_free (void *data)
   g_free (r);
 }
 
+/* The frame as a break has left it. */
+static void
+enter_middle (GmRecorder *r, const GmRecordStart *start)
+{
+  const GmCode *code = r->frame->code;
+  uint32_t next = 0, cell = 0;
+  for (; next < start->n_locals; next++)
+    gm_local_set (r, start->locals[next], gm_wrap_lazy (r, r->request->locals[next], gm_source_local (r, next)));
+  for (uint32_t k = 0; k < start->depth; k++) {
+    if (start->nulls >> k & 1 || start->unbound >> k & 1) {
+      gm_push (r, start->nulls >> k & 1 ? &gm_tracker_null : &gm_tracker_unbound);
+      continue;
+    }
+    gm_push (r, gm_wrap_lazy (r, r->request->locals[next], gm_source_local (r, next)));
+    next++;
+  }
+  for (uint32_t s = 0; s < code->n_slots; s++) {
+    if (!gm_is_cell_slot (&code->slots[s]))
+      continue;
+    if (cell >= 64 || !(start->away >> cell & 1))
+      gm_local_set (r, s, gm_function_cell (r, NULL, cell));
+    cell++;
+  }
+  r->pc = start->insn;
+}
+
 /* The root's frame: arguments are lazy; the prologue's MAKE_CELL and COPY_FREE_VARS make the cells.
  */
 static void
@@ -625,6 +659,10 @@ enter_root (GmRecorder *r)
   f->handled_id = gm_heap_add (&r->heap, 1);
   f->after = GM_AFTER_STOP;
   r->frame = f;
+  if (req->start) {
+    enter_middle (r, req->start);
+    return;
+  }
   for (uint32_t i = 0; i < code->n_args; i++)
     gm_local_set (r, i, gm_wrap_lazy (r, req->locals[i], gm_source_local (r, i)));
 }

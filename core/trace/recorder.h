@@ -227,8 +227,11 @@ const GmSource *gm_source_add (GmRecorder *r, const GmSource *init, const char *
 guint gm_source_hash (gconstpointer s);
 gboolean gm_source_equal (gconstpointer a, gconstpointer b);
 /* L['a'], G['a'], base.a ... ; NULL base where there is none. */
-const GmSource *gm_source_local (GmRecorder *r, uint32_t slot);
+const GmSource *gm_source_local (GmRecorder *r, uint32_t i); /* argument i of the call */
 const GmSource *gm_source_free (GmRecorder *r, uint32_t i, bool cell);
+/* The closure that the root is called with: where it goes on in its middle the cells are in it, too. */
+uint32_t gm_root_n_free (const GmRecorder *r);
+const GmSlot *gm_root_free_slot (const GmRecorder *r, uint32_t i);
 const GmSource *gm_source_global (GmRecorder *r, PyObject *dict, PyObject *name);
 const GmSource *gm_source_const (GmRecorder *r, PyObject *value, const char *name);
 const GmSource *gm_source_attr (GmRecorder *r, const GmSource *base, PyObject *name);

@@ -266,7 +266,6 @@ static GmResidual *
 number (GmResidualBuilder *b)
 {
   GmRecorder *r = b->r;
-  const GmCode *code = r->request->code;
   GmResidual *res = gm_arena_new0 (r->arena, GmResidual);
   uint32_t n_in = b->sources->len, n_out = b->outputs->len, n_temp = g_hash_table_size (b->temps),
            n_cell = g_hash_table_size (b->cells);
@@ -275,18 +274,17 @@ number (GmResidualBuilder *b)
   };
   res->n_in_slots = n_in;
   res->n_args = n_in + n_out;
-  res->n_free = code->n_free;
+  res->n_free = gm_root_n_free (r);
   res->first_free = first[5];
-  res->n_slots = first[5] + code->n_free;
+  res->n_slots = first[5] + res->n_free;
   res->slots = gm_arena_newn (r->arena, GmSlot, res->n_slots + 1);
   add_slots (r, res->slots, first[1], n_in, "in", GM_SLOT_ARG | GM_SLOT_LOCAL);
   add_slots (r, res->slots, first[2], n_out, "out", GM_SLOT_ARG | GM_SLOT_LOCAL);
   add_slots (r, res->slots, first[3], n_temp, "t", GM_SLOT_LOCAL);
   add_slots (r, res->slots, first[4], n_cell, "c", GM_SLOT_CELL);
   /* A cell keeps no name of the user's: functions that capture it know it by position. */
-  for (uint32_t i = 0; i < code->n_free; i++)
-    res->slots[res->first_free + i] = (GmSlot){ code->slots[code->first_free + i].name,
-                                                GM_SLOT_FREE };
+  for (uint32_t i = 0; i < res->n_free; i++)
+    res->slots[res->first_free + i] = (GmSlot){ gm_root_free_slot (r, i)->name, GM_SLOT_FREE };
   res->n_insns = b->insns->len;
   res->insns = gm_arena_copy (r->arena, b->insns->data, b->insns->len * sizeof (GmInsn));
   for (uint32_t i = 0; i < res->n_insns; i++)

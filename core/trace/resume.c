@@ -24,8 +24,6 @@ gm_resume_mark (GmRecorder *r)
   const GmInsn *i = &f->code->insns[r->pc];
   if (r->marked && r->pc > 0 && i[-1].step == i->step) /* the rest of one step */
     return false;
-  if (f->level == 0 && r->pc < r->request->n_prefix)
-    return false;
   r->mark = gm_record_mark (r);
   r->marked = true;
   if (f->level == 0 && r->depth == 0) {
@@ -41,12 +39,6 @@ gm_resume_mark (GmRecorder *r)
 /* -- The state of the frames ----------------------------------------------- */
 
 static const uint32_t generator_flags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-
-static bool
-is_cell_slot (const GmCode *code, uint32_t slot)
-{
-  return code->slots[slot].kind & (GM_SLOT_CELL | GM_SLOT_FREE);
-}
 
 /* The cell in a slot of one, or NULL: it is on the stack, because an inlined comprehension has a
  * variable of the same name. */
@@ -76,24 +68,20 @@ is_operand (GmRecorder *r, const GmFrame *f, uint32_t depth, const GmTracker *t)
   return false;
 }
 
-/* The slots of the bound variables that are live or held, in the order that they have in the original code. */
+/* The slots of the bound variables that are live or held. */
 static uint32_t
 live_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, uint32_t *locals)
 {
   const GmCode *code = f->code;
   const GmLiveness *live = gm_liveness_get (code);
-  const uint32_t *rank = f->level == 0 ? r->request->origin_slots : NULL;
   uint32_t n = 0;
   for (uint32_t s = 0; s < code->n_slots; s++) {
     const GmTracker *t = gm_heap_load (&r->heap, f->id, s);
     bool held = t && (is_seen_to_die (t) || is_operand (r, f, depth, t));
     if (t == NULL || t == &gm_tracker_null || (!gm_liveness_live (live, insn, s) && !held)
-        || (is_cell_slot (code, s) && (cell_in (r, f, s) || !gm_liveness_live (live, insn, s))))
+        || (gm_is_cell_slot (&code->slots[s]) && (cell_in (r, f, s) || !gm_liveness_live (live, insn, s))))
       continue;
-    uint32_t at = n++;
-    for (; rank && at > 0 && rank[locals[at - 1]] > rank[s]; at--)
-      locals[at] = locals[at - 1];
-    locals[at] = s;
+    locals[n++] = s;
   }
   return n;
 }
@@ -127,7 +115,7 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, GPt
     g_ptr_array_add (values, (gpointer) t);
   }
   for (uint32_t s = 0; s < code->n_slots; s++) {
-    if (!is_cell_slot (code, s))
+    if (!gm_is_cell_slot (&code->slots[s]))
       continue;
     const GmTracker *t = cell_in (r, f, s);
     if (t == NULL && out->n_cells >= 64)
@@ -135,7 +123,7 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, GPt
     if (t == NULL)
       out->away |= 1ull << out->n_cells;
     /* A resume function has it as a free variable, and would raise NameError instead of UnboundLocalError. */
-    if (t && (code->slots[s].kind & GM_SLOT_CELL)
+    if (t && (code->slots[s].kind & GM_SLOT_CELL) && (f->level > 0 || !r->request->start)
         && gm_liveness_finds_empty (code, insn, s, gm_contents_of (r, t) == &gm_tracker_null))
       return false;
     out->n_cells++;

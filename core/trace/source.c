@@ -60,17 +60,46 @@ key_text (PyObject *key)
 }
 
 const GmSource *
-gm_source_local (GmRecorder *r, uint32_t slot)
+gm_source_local (GmRecorder *r, uint32_t i)
 {
-  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_LOCAL, .index = slot }, "L['%s']",
-                        PyUnicode_AsUTF8 (r->request->code->slots[slot].name));
+  const GmCode *code = r->request->code;
+  const GmRecordStart *start = r->request->start;
+  const GmSource source = { .kind = GM_SOURCE_LOCAL, .index = i };
+  uint32_t slot = start && i < start->n_locals ? start->locals[i] : i;
+  bool variable = start ? i < start->n_locals && !gm_is_cell_slot (&code->slots[slot]) : true;
+  if (variable)
+    return gm_source_add (r, &source, "L['%s']", PyUnicode_AsUTF8 (code->slots[slot].name));
+  return gm_source_add (r, &source, "L['<stack %u>']", i < start->n_locals ? start->depth + i : i - start->n_locals);
+}
+
+const GmSlot *
+gm_root_free_slot (const GmRecorder *r, uint32_t i)
+{
+  const GmCode *code = r->request->code;
+  if (!r->request->start)
+    return &code->slots[code->first_free + i];
+  uint32_t s = 0;
+  for (; !gm_is_cell_slot (&code->slots[s]) || i-- > 0; s++)
+    ;
+  return &code->slots[s];
+}
+
+uint32_t
+gm_root_n_free (const GmRecorder *r)
+{
+  const GmCode *code = r->request->code;
+  uint32_t n = 0;
+  if (!r->request->start)
+    return code->n_free;
+  for (uint32_t s = 0; s < code->n_slots; s++)
+    n += gm_is_cell_slot (&code->slots[s]);
+  return n;
 }
 
 const GmSource *
 gm_source_free (GmRecorder *r, uint32_t i, bool cell)
 {
-  const GmCode *code = r->request->code;
-  const char *name = PyUnicode_AsUTF8 (code->slots[code->first_free + i].name);
+  const char *name = PyUnicode_AsUTF8 (gm_root_free_slot (r, i)->name);
   if (cell)
     return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_FREE_CELL, .index = i },
                           "cell of L['%s']", name);

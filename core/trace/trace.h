@@ -74,6 +74,12 @@ typedef struct {
   uint8_t kind;   /* GmSlotKind bits: an argument that is a cell variable has ARG | LOCAL | CELL */
 } GmSlot;
 
+static inline bool
+gm_is_cell_slot (const GmSlot *s)
+{
+  return s->kind & (GM_SLOT_CELL | GM_SLOT_FREE);
+}
+
 /* A decoded code object.  Borrowed from the decoder's cache, immutable, valid as long as the code
  * object lives. */
 typedef struct GmCode {
@@ -93,6 +99,7 @@ typedef struct GmCode {
   const GmHandler *handlers;
   uint32_t n_handlers;
   struct GmLiveness *liveness; /* made on first use, see liveness.h; freed with the code */
+  struct GmOriginal *original; /* the host's: whose resume functions run this, borrowed; or NULL */
 } GmCode;
 
 /* Text of one instruction or of all, for dumps ("r" and "d" of GM_DEBUG).  Caller frees. */
@@ -333,15 +340,24 @@ typedef struct {
   bool error; /* to be raised, also where breaks are allowed */
 } GmBreakInfo;
 
+/* A place in the middle of a code object, and what a call that goes on there has: its arguments are the
+ * variables `locals`, then the stack bottom to top without the NULLs; its closure has all cell and free
+ * variables of the code in slot order.  nulls, unbound, away: as in GmBreakFrame. */
+typedef struct {
+  uint32_t insn, depth;
+  uint64_t nulls, unbound, away;
+  uint32_t n_locals;
+  const uint32_t *locals;
+} GmRecordStart;
+
 typedef struct {
   PyFunctionObject *func;
   const GmCode *code;
-  PyObject *const *locals; /* n_args bound arguments in localsplus order, all non-NULL */
+  PyObject *const *locals; /* the bound arguments, all non-NULL: n_args in localsplus order, or those of `start` */
   GmCallEnv env;
   const char *backend_text; /* for BACKEND_MATCH: "tcc" or "tcc(level=2)" */
   bool resumable;           /* a break may end the recording early; else it stops it */
-  uint32_t n_prefix;        /* instructions of a resume function before the user's */
-  const uint32_t *origin_slots; /* of a resume function: its slots in the original code; or NULL */
+  const GmRecordStart *start; /* of a resume function: where in the code it begins; else NULL */
   bool effect_stacks;       /* gm_recording_effects_text will be asked for */
   bool numbers;             /* item () of an integer tensor is traced, as an unknown number */
   uint32_t max_insns;       /* limit of executed instructions; 0: 1,000,000 */

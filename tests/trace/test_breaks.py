@@ -295,7 +295,41 @@ def test_reason(reason):
         pytest.skip("a hash of the whole state after each of a million instructions takes hours")
     text = reports(PROGRAMS[reason])
     assert re.search(rf"hint: .+ \[{reason}\]", text), text
-    assert re.match(r".*test_breaks\.py:\d+(:\d+)?: gramme cannot trace \S+\(\): ", text), text
+    place = re.match(r"(.*\.py):(\d+)(?::(\d+))?: gramme cannot trace \S+\(\): ", text)
+    assert place and place[1] == __file__, text
+    with open(__file__) as file:
+        line = file.read().splitlines()[int(place[2]) - 1]
+    shown, carets = text.splitlines()[1:3]
+    assert shown == "    " + line.strip() and set(carets) == {" ", "^"} and len(carets) <= len(shown), text
+    column = int(place[3]) if place[3] else len(line) - len(line.lstrip()) + 1
+    assert carets.index("^") - 4 == column - 1 - (len(line) - len(line.lstrip())), text
+
+
+def test_carets_stand_below_characters_and_reach_to_the_end_of_a_long_line():
+    def f(x):
+        naïve = "ä"; y = x + len(naïve) * float((x + 1.0 + 2.0 + 3.0 + 4.0 + 5.0 + 6.0 + 7.0 + 8.0 + 9.0 + 10.0 + 11.0 + 12.0 + 13.0 + 14.0 + 15.0).sum())
+        return y
+
+    shown, carets = reports(f).splitlines()[1:3]
+    start = shown.index("float(")
+    assert carets == " " * start + "^" * (len(shown) - start)
+
+
+def message_of(reason):
+    """The message of a row, as a pattern."""
+    with open(os.path.join(HERE, "..", "..", "core", "breaks.def")) as file:
+        parts = re.search(rf'^BREAK \({reason}, +"(.*?)", +"(.*?)"\)', file.read(), re.M)
+    return ".*".join(map(re.escape, parts[1].split("%s"))), parts[2]
+
+
+@pytest.mark.parametrize("reason", PROGRAMS)
+def test_message_and_hint_are_those_of_the_table(reason):
+    if STRESSED and reason in ("LOOP_LIMIT", "GRAPH_LIMIT", "MEMORY_LIMIT"):
+        pytest.skip("a hash of the whole state after each of a million instructions takes hours")
+    text = reports(PROGRAMS[reason])
+    message, hint = message_of(reason)
+    assert re.search(rf"gramme cannot trace \S+\(\): {message}", text), text
+    assert f"hint: {hint} [{reason}]" in text, text
 
 
 def test_the_line_and_the_carets():

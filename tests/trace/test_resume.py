@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import threading
+import tracemalloc
 import traceback
 import types
 import warnings
@@ -481,6 +482,21 @@ def test_function_that_executes_one_step_holds_no_copy_of_the_rest():
         assert float(compiled(space["f"])(G.zeros(1), seen)) == n and len(seen) == n
         longest.append(max(seen))
     assert longest[0] == longest[1]
+
+
+@pytest.mark.skipif(FORCED, reason="more breaks")
+def test_memory_for_each_break_does_not_depend_on_what_comes_after_it():
+    """What is recorded behind a break are the function's own instructions, not a copy of them."""
+    bytes_each = []
+    for n in (50, 400):
+        space = {"G": G}
+        exec("def f(x):\n" + "    x = x + 1\n    G._dynamo.graph_break()\n" * n + "    return x\n", space)
+        f, x = compiled(space["f"]), G.zeros(1)
+        tracemalloc.start()
+        assert float(f(x)) == n and float(f(x)) == n
+        bytes_each.append(tracemalloc.get_traced_memory()[0] / n)
+        tracemalloc.stop()
+    assert bytes_each[1] < 1.2 * bytes_each[0]
 
 
 def test_rest_keeps_the_loops_and_handlers_that_lie_before_it():
