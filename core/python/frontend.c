@@ -321,7 +321,9 @@ set_host (void)
     .decode = gm_code_cache_decode,
     .type_params_offset = GM_TYPE_PARAMS_OFFSET,
     .dict_version_offset = gm_dict_version_offset (),
-    .dict_watch = gm_dict_watch_fn (),
+    .identity_epoch = gm_identity_epoch (),
+    .identity_told = gm_identity_told,
+    .dicts_quiet = gm_dicts_quiet,
   });
   Py_DECREF (wrapper);
 }

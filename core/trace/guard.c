@@ -125,7 +125,7 @@ static inline void
 save (GmCheck *memo, PyObject *o, PyObject **slots)
 {
   PyObject **dict = _PyObject_GetDictPtr (o);
-  memo->hash = dict && *dict && gm_dict_watch (*dict) ? (Py_hash_t) gm_dict_version (*dict) : 0;
+  memo->hash = dict && *dict ? (Py_hash_t) gm_dict_version (*dict) : 0;
   for (uint32_t i = 1; i <= memo->out; i++)
     memo[i].ptr = slots[memo[i].out];
 }
@@ -393,6 +393,13 @@ uint32_t
 gm_guards_n_slots (const GmGuards *g)
 {
   return g->n_slots;
+}
+
+const uint32_t *
+gm_guards_lasting (const GmGuards *g, uint32_t *n)
+{
+  *n = g->lasting->len;
+  return (const uint32_t *) g->lasting->data;
 }
 
 uint32_t

@@ -30,6 +30,7 @@ struct GmGuards {
   GPtrArray *held; /* PyObject: strong references, and weak ones to classes, functions, modules ... of the program's */
   GmCheck *checks;
   uint32_t n, n_slots, n_guards;
+  GArray *lasting;     /* uint32_t: slots that are filled after each check that holds */
   char **sources; /* per record: name of what it looks at, or NULL */
   GmWhere *wheres; /* per record: the user's line; file is NULL where there is none */
   GPtrArray *memos; /* GmGuardMemo, of the TREE records */
@@ -49,13 +50,6 @@ gm_dict_version (PyObject *dict)
   return gm_host.dict_version_offset ? *(const uint64_t *) ((const char *) dict + gm_host.dict_version_offset) : 0;
 }
 
-/* Whether the number can be relied upon from now on. */
-static inline bool
-gm_dict_watch (PyObject *dict)
-{
-  return gm_host.dict_version_offset && (!gm_host.dict_watch || gm_host.dict_watch (dict));
-}
-
 /* -- A tree's memory, guard_memo.c ------------------------------------------------------------- */
 
 typedef struct GmGuardMemo GmGuardMemo;
@@ -64,7 +58,10 @@ typedef struct GmGuardMemo GmGuardMemo;
  * be reached from it, and classes. */
 GmGuardMemo *gm_guard_memo_new (uint32_t root, uint32_t first, uint32_t n);
 void gm_guard_memo_free (GmGuardMemo *m);
-/* True if all that the records looked at is as it was when they held last; then their slots are filled. */
+/* Says which of the slots others look at: the first `n` of them. */
+void gm_guard_memo_share (GmGuardMemo *m, uint32_t n);
+void gm_guard_memo_span (const GmGuardMemo *m, uint32_t *first, uint32_t *n);
+/* True if all that the records looked at is as it was when they held last; then the slots that others look at are filled. */
 bool gm_guard_memo_holds (GmGuardMemo *m, PyObject **slots);
 /* Whether the slots have what it filled them with. */
 bool gm_guard_memo_agrees (const GmGuardMemo *m, PyObject *const *slots);

@@ -377,6 +377,92 @@ add_tree (Compiler *k, const Plan *p, const Tree *t)
   tree->ptr = memo;
 }
 
+/* -- Which slots who looks at ------------------------------------------------------------------ */
+
+/* The tree that fills a slot, or that a record is of, as its number from 1 on; 0: none. */
+typedef struct {
+  uint32_t *of_slot, *of_record;
+  bool *shared;  /* slots */
+  uint32_t *now; /* slots: what they are numbered in the end */
+} Numbers;
+
+static bool
+is_load (const GmCheck *c)
+{
+  return c->kind < GM_SOURCE_MEMO;
+}
+
+static bool
+looks_at_two (const GmCheck *c)
+{
+  return c->kind == GM_GUARD_SAME || c->kind == GM_GUARD_DISTINCT;
+}
+
+static void
+use (Numbers *k, uint32_t slot, uint32_t record)
+{
+  k->shared[slot] |= k->of_slot[slot] != k->of_record[record];
+}
+
+/* Of the slots that a tree fills, those that others look at come first, so that its memo fills these at once and no more. */
+static void
+renumber (GmGuards *g, const GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, uint32_t *slot_of)
+{
+  uint32_t n = g->n_slots + 1, tree = 0, first, n_own;
+  Numbers k = { g_new0 (uint32_t, n), g_new0 (uint32_t, g->n + 1), g_new0 (bool, n), g_new (uint32_t, n) };
+  for (uint32_t i = 0; i < g->n; i++)
+    if (g->checks[i].kind == GM_SOURCE_TREE) {
+      gm_guard_memo_span (g->checks[i].ptr, &first, &n_own);
+      tree++;
+      for (uint32_t s = first; s < first + n_own; s++)
+        k.of_slot[s] = tree;
+      for (uint32_t c = i; c <= i + g->checks[i].index; c++)
+        k.of_record[c] = tree;
+    }
+  for (uint32_t i = 0; i < g->n; i++) {
+    const GmCheck *c = &g->checks[i];
+    if (c->kind == GM_SOURCE_TREE || c->kind == GM_SOURCE_TREE_SAVE)
+      continue;
+    use (&k, c->in, i);
+    if (looks_at_two (c))
+      use (&k, (uint32_t) c->index, i);
+  }
+  for (uint32_t i = 0; i < n_extra; i++)
+    k.shared[slot_of[extra[i]->number]] = true;
+  for (uint32_t s = 0; s < n; s++)
+    k.now[s] = s;
+  for (uint32_t i = 0; i < g->n; i++)
+    if (g->checks[i].kind == GM_SOURCE_TREE) {
+      gm_guard_memo_span (g->checks[i].ptr, &first, &n_own);
+      uint32_t next = first;
+      for (int shared = 1; shared >= 0; shared--) {
+        for (uint32_t s = first; s < first + n_own; s++)
+          if (k.shared[s] == shared)
+            k.now[s] = next++;
+        if (shared)
+          gm_guard_memo_share ((GmGuardMemo *) g->checks[i].ptr, next - first);
+      }
+    }
+  for (uint32_t i = 0; i < g->n; i++) {
+    GmCheck *c = &g->checks[i];
+    c->in = k.now[c->in];
+    if (is_load (c))
+      c->out = k.now[c->out];
+    if (looks_at_two (c))
+      c->index = k.now[c->index];
+  }
+  for (uint32_t i = 0; i < r->sources->len; i++)
+    if (slot_of[i] != UINT32_MAX)
+      slot_of[i] = k.now[slot_of[i]];
+  for (uint32_t s = 0; s + 1 < n; s++)
+    if (k.of_slot[s] == 0 || k.shared[s])
+      g_array_append_val (g->lasting, k.now[s]);
+  g_free (k.of_slot);
+  g_free (k.of_record);
+  g_free (k.shared);
+  g_free (k.now);
+}
+
 GmGuards *
 gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, uint32_t *slot_of)
 {
@@ -385,6 +471,7 @@ gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, ui
   g->text = g_string_chunk_new (256);
   g->dead = g_rc_box_new0 (bool);
   g->held = g_ptr_array_new ();
+  g->lasting = g_array_new (FALSE, FALSE, sizeof (uint32_t));
   g->memos = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_guard_memo_free);
   Compiler k = { .r = r,
                  .g = g,
@@ -424,6 +511,7 @@ gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, ui
   g->checks = (GmCheck *) g_array_free (k.checks, FALSE);
   g->sources = (char **) g_ptr_array_free (k.sources, FALSE);
   g->wheres = (GmWhere *) g_array_free (k.wheres, FALSE);
+  renumber (g, r, extra, n_extra, slot_of);
   g_free (p.places);
   g_ptr_array_free (p.trees, TRUE);
   g_hash_table_unref (k.seen);
@@ -487,6 +575,7 @@ gm_guards_unref (GmGuards *g)
   for (uint32_t i = 0; i < g->held->len; i++)
     Py_DECREF ((PyObject *) g->held->pdata[i]);
   g_ptr_array_free (g->held, TRUE);
+  g_array_free (g->lasting, TRUE);
   g_ptr_array_free (g->memos, TRUE);
   g_rc_box_release (g->dead);
   g_free (g->checks);

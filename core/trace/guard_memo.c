@@ -14,8 +14,10 @@
  * advances gm_tensor_watch_epoch.
  *
  * Where the tree changes at every call, remembering is a waste: after each try that never held, more misses pass before the next.
- * Rejected: one number that every change of a watched dict advances (CPython 3.12+ can tell).  An object's class and
- * its whole __dict__ can be replaced without a word to any watcher, so each object has to be looked at in any case.
+ * Where the host counts replaced classes and dicts (GmTraceHost.identity_epoch) and none was, an object below the root is the same as long as the dict is that
+ * it was found in, and the versions of the dicts alone are compared; where no dict of the process has changed at all, not even these.  The
+ * root may be another object at the same address, and so may what stands in a list: these are looked at in any case, and the whole of a tree
+ * with lists, unless no dict has changed.
  */
 #include "core/trace/guard.h"
 
@@ -26,6 +28,7 @@ typedef struct {
   PyTypeObject *type;
   PyObject *const *where; /* where it has its dict; the address of `dict` for a dict itself; NULL for a list */
   PyObject *dict;
+  bool loose; /* nothing but an address says which object it is: the root, a list's item; and lists, of which nothing tells that they change */
   union {
     uint64_t version;
     struct {
@@ -34,10 +37,17 @@ typedef struct {
   };
 } Node;
 
+/* The versions that all nodes have, close together. */
+typedef struct {
+  PyObject *dict;
+  uint64_t version;
+} Dict;
+
 typedef struct {
   PyObject *object;
   PyTypeObject *type;
   const GmTensor *tensor; /* NULL: only the type counts */
+  bool loose;
 } Leaf;
 
 typedef struct {
@@ -50,12 +60,18 @@ struct GmGuardMemo {
   bool valid, held;       /* held: at least once since it was saved */
   uint32_t wait, patience; /* misses until the next save; what it is set to after a save in vain */
   uint64_t epoch;
+  uint32_t n_shared; /* of the slots: the first so many are looked at by others */
+  bool told;         /* no class and no dict below the root is replaced without a word */
+  uint64_t identities, quiet; /* identity_epoch, dicts_quiet when it held last */
   PyObject *root_object;
+  bool has_lists;
   PyObject **values; /* of the slots */
-  GArray *classes, *nodes, *leaves, *items;
+  GArray *classes, *nodes, *dicts, *leaves, *items;
+  GArray *loose_nodes, *loose_leaves; /* copies of those */
 };
 
 #define MAX_PATIENCE 1024
+#define MANY 24 /* objects: so many cost as much as to ask whether any dict has changed */
 
 _Thread_local bool gm_guards_trust_trees;
 
@@ -65,12 +81,15 @@ gm_guard_memo_new (uint32_t root, uint32_t first, uint32_t n)
   GmGuardMemo *m = g_new0 (GmGuardMemo, 1);
   m->root = root;
   m->first = first;
-  m->n = n;
+  m->n = m->n_shared = n;
   m->values = g_new0 (PyObject *, n + 1);
   m->classes = g_array_new (FALSE, FALSE, sizeof (Class));
   m->nodes = g_array_new (FALSE, FALSE, sizeof (Node));
+  m->dicts = g_array_new (FALSE, FALSE, sizeof (Dict));
   m->leaves = g_array_new (FALSE, FALSE, sizeof (Leaf));
   m->items = g_array_new (FALSE, FALSE, sizeof (PyObject *));
+  m->loose_nodes = g_array_new (FALSE, FALSE, sizeof (Node));
+  m->loose_leaves = g_array_new (FALSE, FALSE, sizeof (Leaf));
   return m;
 }
 
@@ -80,9 +99,25 @@ gm_guard_memo_free (GmGuardMemo *m)
   g_free (m->values);
   g_array_free (m->classes, TRUE);
   g_array_free (m->nodes, TRUE);
+  g_array_free (m->dicts, TRUE);
   g_array_free (m->leaves, TRUE);
   g_array_free (m->items, TRUE);
+  g_array_free (m->loose_nodes, TRUE);
+  g_array_free (m->loose_leaves, TRUE);
   g_free (m);
+}
+
+void
+gm_guard_memo_share (GmGuardMemo *m, uint32_t n)
+{
+  m->n_shared = n;
+}
+
+void
+gm_guard_memo_span (const GmGuardMemo *m, uint32_t *first, uint32_t *n)
+{
+  *first = m->first;
+  *n = m->n;
 }
 
 /* -- The check --------------------------------------------------------------------------------- */
@@ -100,8 +135,60 @@ list_same (const GmGuardMemo *m, const Node *n)
   return true;
 }
 
+static inline bool
+node_same (const GmGuardMemo *m, const Node *n)
+{
+  if (G_UNLIKELY (!n->where))
+    return list_same (m, n);
+  return Py_TYPE (n->object) == n->type && *n->where == n->dict && gm_dict_version (n->dict) == n->version;
+}
+
+static inline bool
+leaf_same (const Leaf *l)
+{
+  return Py_TYPE (l->object) == l->type && (!l->tensor || gm_host_tensor (l->object) == l->tensor);
+}
+
 static bool
-same (const GmGuardMemo *m, PyObject *const *slots)
+all_same (const GmGuardMemo *m, const GArray *nodes, const GArray *leaves)
+{
+  const Node *n = (const Node *) nodes->data, *end = n + nodes->len;
+  for (; n < end; n++)
+    if (!node_same (m, n))
+      return false;
+  const Leaf *l = (const Leaf *) leaves->data, *last = l + leaves->len;
+  for (; l < last; l++)
+    if (!leaf_same (l))
+      return false;
+  return true;
+}
+
+static bool
+versions_same (const GmGuardMemo *m)
+{
+  const size_t version = gm_host.dict_version_offset;
+  const Dict *d = (const Dict *) m->dicts->data, *end = d + m->dicts->len;
+  for (; d < end; d++)
+    if (*(const uint64_t *) ((const char *) d->dict + version) != d->version)
+      return false;
+  return true;
+}
+
+/* Where no object has been given another class or dict. */
+static bool
+dicts_same (GmGuardMemo *m)
+{
+  uint64_t quiet = m->nodes->len >= MANY ? gm_host.dicts_quiet () : 0;
+  if (quiet != 0 && quiet == m->quiet)
+    return all_same (m, m->loose_nodes, m->loose_leaves);
+  if (m->has_lists ? !all_same (m, m->nodes, m->leaves) : !all_same (m, m->loose_nodes, m->loose_leaves) || !versions_same (m))
+    return false;
+  m->quiet = quiet;
+  return true;
+}
+
+static bool
+same (GmGuardMemo *m, PyObject *const *slots)
 {
   if (m->root != GM_NO_ROOT && slots[m->root] != m->root_object)
     return false;
@@ -111,20 +198,12 @@ same (const GmGuardMemo *m, PyObject *const *slots)
   for (guint i = 0; i < m->classes->len; i++)
     if (classes[i].type->tp_version_tag != classes[i].tag)
       return false;
-  const size_t version = gm_host.dict_version_offset;
-  const Node *nodes = (const Node *) m->nodes->data, *end = nodes + m->nodes->len;
-  for (const Node *n = nodes; n < end; n++) {
-    if (G_UNLIKELY (!n->where)) {
-      if (!list_same (m, n))
-        return false;
-    } else if (Py_TYPE (n->object) != n->type || *n->where != n->dict
-               || *(const uint64_t *) ((const char *) n->dict + version) != n->version)
-      return false;
-  }
-  const Leaf *leaves = (const Leaf *) m->leaves->data, *last = leaves + m->leaves->len;
-  for (const Leaf *l = leaves; l < last; l++)
-    if (Py_TYPE (l->object) != l->type || (l->tensor && gm_host_tensor (l->object) != l->tensor))
-      return false;
+  if (m->told && m->identities == *gm_host.identity_epoch)
+    return dicts_same (m);
+  if (!all_same (m, m->nodes, m->leaves))
+    return false;
+  m->identities = m->told ? *gm_host.identity_epoch : 0;
+  m->quiet = 0;
   return true;
 }
 
@@ -141,7 +220,7 @@ gm_guard_memo_holds (GmGuardMemo *m, PyObject **slots)
     return false;
   }
   m->held = true;
-  memcpy (slots + m->first, m->values, m->n * sizeof (PyObject *));
+  memcpy (slots + m->first, m->values, m->n_shared * sizeof (PyObject *));
   return true;
 }
 
@@ -166,14 +245,12 @@ add_class (GmGuardMemo *m, const PyTypeObject *type)
 
 /* An object with a dict, or a dict.  `where` of a dict is set when the array has its final place. */
 static bool
-add_node (GmGuardMemo *m, PyObject *o, bool is_dict)
+add_node (GmGuardMemo *m, PyObject *o, bool is_dict, bool loose)
 {
   PyObject **where = is_dict ? NULL : _PyObject_GetDictPtr (o);
   if (!is_dict && (!where || !*where || Py_TYPE (o)->tp_itemsize != 0))
     return false;
-  Node n = { .object = o, .type = Py_TYPE (o), .where = where, .dict = is_dict ? o : *where };
-  if (!gm_dict_watch (n.dict))
-    return false;
+  Node n = { .object = o, .type = Py_TYPE (o), .where = where, .dict = is_dict ? o : *where, .loose = loose };
   n.version = gm_dict_version (n.dict);
   g_array_append_val (m->nodes, n);
   return true;
@@ -182,30 +259,31 @@ add_node (GmGuardMemo *m, PyObject *o, bool is_dict)
 static void
 add_list (GmGuardMemo *m, PyObject *o)
 {
-  Node n = { .object = o, .type = Py_TYPE (o) };
+  Node n = { .object = o, .type = Py_TYPE (o), .loose = true };
   n.at = m->items->len;
   n.n = (uint32_t) PyList_GET_SIZE (o);
   g_array_append_vals (m->items, ((PyListObject *) o)->ob_item, n.n);
+  m->has_lists = true;
   g_array_append_val (m->nodes, n);
 }
 
 static void
-add_leaf (GmGuardMemo *m, PyObject *o, bool is_tensor)
+add_leaf (GmGuardMemo *m, PyObject *o, bool is_tensor, bool loose)
 {
-  Leaf l = { o, Py_TYPE (o), is_tensor ? gm_host_tensor (o) : NULL };
+  Leaf l = { o, Py_TYPE (o), is_tensor ? gm_host_tensor (o) : NULL, loose };
   if (l.tensor)
     gm_tensor_watch (gm_host_tensor (o));
   g_array_append_val (m->leaves, l);
 }
 
 /* An instance of a list or dict subclass has items and attributes: two nodes. */
-typedef enum { SEEN_TYPE = 1, SEEN_ATTRIBUTES = 2, SEEN_ITEMS = 4 } Seen;
+typedef enum { SEEN_TYPE = 1, SEEN_ATTRIBUTES = 2, SEEN_ITEMS = 4, LOOSE = 8 } Seen;
 
 static bool
 add (GmGuardMemo *m, const GmCheck *c, PyObject *const *slots, uint8_t *seen)
 {
   PyObject *o = slots[c->in];
-  bool attributes_new = !(seen[c->in] & SEEN_ATTRIBUTES), items_new = !(seen[c->in] & SEEN_ITEMS);
+  bool attributes_new = !(seen[c->in] & SEEN_ATTRIBUTES), items_new = !(seen[c->in] & SEEN_ITEMS), loose = seen[c->in] & LOOSE;
   switch ((GmRecordKind) c->kind) {
   case GM_GUARD_CLASS_LOOKUP:
   case GM_GUARD_CLASS_DICT:
@@ -216,22 +294,24 @@ add (GmGuardMemo *m, const GmCheck *c, PyObject *const *slots, uint8_t *seen)
   case GM_SOURCE_INSTANCE_DICT:
   case GM_GUARD_ATTR_ABSENT:
     seen[c->in] |= SEEN_ATTRIBUTES;
-    return !attributes_new || add_node (m, o, false);
+    return !attributes_new || add_node (m, o, false, loose);
   case GM_SOURCE_DICT_ITEM:
   case GM_GUARD_DICT_ABSENT:
   case GM_GUARD_DICT_KEYS:
     seen[c->in] |= SEEN_ITEMS;
-    return !items_new || add_node (m, o, true);
+    return !items_new || add_node (m, o, true, loose);
   case GM_GUARD_LIST_LEN:
   case GM_SOURCE_LIST_ITEM:
     seen[c->in] |= SEEN_ITEMS;
     if (items_new)
       add_list (m, o);
+    if (c->kind == GM_SOURCE_LIST_ITEM)
+      seen[c->out] |= LOOSE;
     return true;
   case GM_GUARD_TENSOR:
     if (gm_host_tensor (o)->base) /* its history follows another tensor's, without a word */
       return false;
-    add_leaf (m, o, true);
+    add_leaf (m, o, true, loose);
     return true;
   case GM_GUARD_TYPE:
     seen[c->in] |= SEEN_TYPE;
@@ -239,6 +319,39 @@ add (GmGuardMemo *m, const GmCheck *c, PyObject *const *slots, uint8_t *seen)
   default: /* answered by the identity of what it looks at */
     return true;
   }
+}
+
+/* What is known of all of them together, when the nodes have their final place; false: a dict has no version. */
+static bool
+finish (GmGuardMemo *m)
+{
+  const PyTypeObject *asked = NULL;
+  m->told = gm_host.identity_epoch != NULL;
+  g_array_set_size (m->dicts, 0);
+  g_array_set_size (m->loose_nodes, 0);
+  g_array_set_size (m->loose_leaves, 0);
+  for (guint i = 0; i < m->nodes->len; i++) {
+    Node *n = &g_array_index (m->nodes, Node, i);
+    bool itself = n->dict == n->object;
+    if (itself)
+      n->where = &n->dict;
+    if (n->loose)
+      g_array_append_val (m->loose_nodes, *n);
+    if (n->dict == NULL)
+      continue;
+    if (n->version == 0)
+      return false;
+    g_array_append_val (m->dicts, ((Dict){ n->dict, n->version }));
+    if (m->told && !itself && n->type != asked)
+      m->told = gm_host.identity_told (n->type);
+    asked = itself ? asked : n->type;
+  }
+  for (guint i = 0; i < m->leaves->len; i++)
+    if (g_array_index (m->leaves, Leaf, i).loose)
+      g_array_append_val (m->loose_leaves, g_array_index (m->leaves, Leaf, i));
+  m->identities = m->told ? *gm_host.identity_epoch : 0;
+  m->quiet = 0;
+  return true;
 }
 
 void
@@ -255,19 +368,17 @@ gm_guard_memo_save (GmGuardMemo *m, const GmCheck *first, const GmCheck *end, Py
   uint32_t n_seen = MAX (m->first + m->n, m->root == GM_NO_ROOT ? 0 : m->root + 1) + 1;
   g_autofree uint8_t *seen = g_new0 (uint8_t, n_seen);
   bool ok = true;
+  m->has_lists = false;
+  if (m->root != GM_NO_ROOT)
+    seen[m->root] = LOOSE;
   for (const GmCheck *c = first; c < end && ok; c++)
     ok = add (m, c, slots, seen);
   for (uint32_t i = 0; i < n_seen; i++)
-    if (seen[i] == SEEN_TYPE)
-      add_leaf (m, slots[i], false);
-  for (guint i = 0; i < m->nodes->len; i++) {
-    Node *n = &g_array_index (m->nodes, Node, i);
-    if (n->dict == n->object)
-      n->where = &n->dict;
-    ok &= !n->dict || n->version != 0;
-  }
+    if ((seen[i] & ~LOOSE) == SEEN_TYPE)
+      add_leaf (m, slots[i], false, seen[i] & LOOSE);
   memcpy (m->values, slots + m->first, m->n * sizeof (PyObject *));
   m->root_object = m->root == GM_NO_ROOT ? NULL : slots[m->root];
+  ok &= finish (m);
   m->epoch = gm_tensor_watch_epoch_get ();
   m->valid = ok;
   m->held = false;

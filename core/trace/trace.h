@@ -150,7 +150,10 @@ typedef struct {
   size_t type_params_offset; /* where a function has its type parameters, a tuple or NULL; 0: it has none */
   /* Where a dict has a number, 64 bits, that no two states of any dict share.  0: the interpreter has no such number. */
   size_t dict_version_offset;
-  bool (*dict_watch) (PyObject *dict); /* to be asked before the number is relied upon; NULL: no need */
+  /* Where it has one: what is said in dict_version.h.  identity_epoch is NULL where that cannot be told. */
+  const uint64_t *identity_epoch;
+  bool (*identity_told) (PyTypeObject *type);
+  uint64_t (*dicts_quiet) (void);
 } GmTraceHost;
 
 /* Called once when the extension is loaded, and again when a field becomes known.  The struct is
@@ -213,6 +216,8 @@ int gm_guards_traverse (const GmGuards *g, visitproc visit, void *arg);
 /* Number of values that a successful check leaves in `slots` (the caller gives room for so many).
  */
 uint32_t gm_guards_n_slots (const GmGuards *g);
+/* Those that are filled after a check that holds; the others are the check's own. */
+const uint32_t *gm_guards_lasting (const GmGuards *g, uint32_t *n);
 uint32_t gm_guards_n_checks (const GmGuards *g);
 /* Something about where the memory of two tensors lies, found after recording. */
 typedef struct {

@@ -206,6 +206,7 @@ const GmTracker *gm_list_storage (GmRecorder *r, PyObject *real, const GmSource 
 const GmTracker *gm_dict_storage (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_tuple_storage (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source);
+const GmTracker *gm_frozenset_made (GmRecorder *r, const GmTracker *t);
 /* The value under a key; NULL: there is none, or a break. */
 const GmTracker *gm_dict_of (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_dict_lookup (GmRecorder *r, const GmTracker *dict, const GmTracker *key);

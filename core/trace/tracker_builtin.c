@@ -641,6 +641,15 @@ convert_number (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 }
 
 static const GmTracker *
+make_frozenset (GmRecorder *r, const GmCallArgs *args)
+{
+  const GmTracker *t = args->n == 1 && !args->names ? gm_realize (r, args->args[0]) : NULL;
+  if (t && t->kind == &gm_kind_set && t->number)
+    return t;
+  return gm_frozenset_made (r, convert_number (r, &PyFrozenSet_Type, args));
+}
+
+static const GmTracker *
 make_sequence (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 {
   PLAIN (type->tp_name, 0, 1);
@@ -761,9 +770,10 @@ gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args
 {
   if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type
       || type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type
-      || type == &PyComplex_Type
-      || type == &PyFrozenSet_Type)
+      || type == &PyComplex_Type)
     return convert_number (r, type, args);
+  if (type == &PyFrozenSet_Type)
+    return make_frozenset (r, args);
   if (type == &PyList_Type || type == &PyTuple_Type || type == &PySet_Type)
     return make_sequence (r, type, args);
   if (type == &PyDict_Type)

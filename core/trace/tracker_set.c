@@ -5,7 +5,8 @@
  * table, which is guarded if it is seen.  What Python iterates over depends on the whole history;
  * so a set is iterated only if it existed and was not changed, or was made here from values one by
  * one and nothing was removed (a real set filled in the same order then has the same order).
- * Contents with number 1: the order is not known.  Trackers with number 1: a frozenset that exists.
+ * Contents with number 1: the order is not known.  Trackers with number EXISTS: a frozenset that was there before, MADE: that an
+ * operation of the region made; both have it in `real`.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
@@ -13,6 +14,8 @@
 #include "core/trace/contents.h"
 #include "core/trace/object.h"
 #include "core/trace/keys.h"
+
+enum { EXISTS = 1, MADE = 2 };
 
 static const GmTracker *
 set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *const *items,
@@ -24,7 +27,7 @@ set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker 
                                        .real = real,
                                        .source = source,
                                        .id = id,
-                                       .number = real && PyFrozenSet_Check (real) });
+                                       .number = real && PyFrozenSet_Check (real) ? EXISTS : 0 });
   gm_contents_set (r, t, gm_contents (r, items, n));
   return t;
 }
@@ -127,11 +130,20 @@ set_result (GmRecorder *r, const GmTracker *like, PyObject *result)
   uint32_t id = gm_heap_add (&r->heap, GM_N_STORAGE_SLOTS);
   const GmTracker *t = gm_tracker_add (
       r, &(GmTracker){
-             .kind = &gm_kind_set, .real = frozen ? result : NULL, .id = id, .number = frozen });
+             .kind = &gm_kind_set, .real = frozen ? result : NULL, .id = id, .number = frozen ? MADE : 0 });
   const GmTracker *c = gm_contents (r, (const GmTracker *const *) items->pdata, items->len);
   gm_contents_set (
       r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = c->items, .n = c->n, .number = 1));
   return t;
+}
+
+/* frozenset (...): what exists already is itself. */
+const GmTracker *
+gm_frozenset_made (GmRecorder *r, const GmTracker *t)
+{
+  if (r->stop || t == NULL || t->kind != &gm_kind_set || t->number != EXISTS || t->source)
+    return t;
+  return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_set, .real = t->real, .id = t->id, .number = MADE });
 }
 
 /* The values of an iterable whose order does not matter here. */
@@ -486,6 +498,39 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   return gm_from_constant_take (r, PyObject_RichCompare (a, b, op));
 }
 
+/* Elements from which a frozenset comes out that is iterated as this one is; NULL: those in its own order do not do that, so many share a place. */
+static PyObject *
+elements_that_give (PyObject *set)
+{
+  PyObject *elements = PySequence_Tuple (set), *again = PyFrozenSet_New (elements), *order = again ? PySequence_Tuple (again) : NULL;
+  bool same = order != NULL;
+  for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE (elements); i++)
+    same = PyTuple_GET_ITEM (elements, i) == PyTuple_GET_ITEM (order, i);
+  Py_XDECREF (again);
+  Py_XDECREF (order);
+  if (!same)
+    Py_CLEAR (elements);
+  PyErr_Clear ();
+  return elements;
+}
+
+/* A new one at each call, as from the plain function. */
+static void
+build_frozen (GmResidualBuilder *b, const GmTracker *t)
+{
+  PyObject *elements = t->number == MADE ? elements_that_give (t->real) : NULL;
+  if (elements == NULL) {
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
+    return;
+  }
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) &PyFrozenSet_Type);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (gm_residual_recorder (b), elements));
+  gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
+  gm_residual_allocated (b, t);
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+}
+
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
@@ -496,7 +541,7 @@ build (GmResidualBuilder *b, const GmTracker *t)
     return true;
   }
   if (t->number) {
-    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
+    build_frozen (b, t);
     return true;
   }
   const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);

@@ -292,3 +292,18 @@ def case_attribute_of_a_tensor_is_guarded(compile):
     t = G.ones(2)
     t.tag = 5
     return twice(compile(lambda t: t * t.tag), t)
+
+
+# A set that is made in the function is another one at each call; one that exists stays itself.
+# expect: graphs=1 breaks=0
+def case_frozensets_are_new(compile):
+    there = frozenset("pq")
+
+    def root(x, there):
+        made = frozenset([1, 2, 70, 6])
+        return x + 1, made, made, made | {3}, frozenset(there), frozenset(made), frozenset({4, 5}), list(made)
+
+    f = compile(root)
+    a, b = f(G.ones(2), there), f(G.ones(2), there)
+    order = [list(s) for s in a[1:4]]
+    return a, [p is q for p, q in zip(a[1:], b[1:])], [p is q for p in a for q in a], order, a[4] is there

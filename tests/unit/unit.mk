@@ -212,6 +212,7 @@ TEST_FILES = \
   tests/trace/programs_numpy.py \
   tests/trace/programs_objects.py \
   tests/trace/programs_objects2.py \
+  tests/trace/test_guard_trees.py \
   tests/trace/test_autocast.py \
   tests/trace/test_bodies.py \
   tests/trace/test_breaks.py \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules whose children are items.  The items stand in a plain list or dict."""
+"""Modules whose children are items.  The items stand in a tuple, so that a change of them is one of an attribute; or in a dict."""
 
 from gramme.nn.module import Module
 
@@ -20,21 +20,27 @@ class _Items(Module):
         return self._items[index]
 
     def __setitem__(self, index, module):
-        self._items[index] = module
+        items = list(self._items)
+        items[index] = module
+        self._items = tuple(items)
 
     def __delitem__(self, index):
-        del self._items[index]
+        items = list(self._items)
+        del items[index]
+        self._items = tuple(items)
 
     def append(self, module):
-        self._items.append(module)
+        self._items += (module,)
         return self
 
     def extend(self, modules):
-        self._items.extend(modules)
+        self._items += tuple(modules)
         return self
 
     def insert(self, index, module):
-        self._items.insert(index, module)
+        items = list(self._items)
+        items.insert(index, module)
+        self._items = tuple(items)
 
 
 class Sequential(_Items):
@@ -46,7 +52,7 @@ class Sequential(_Items):
         if len(modules) == 1 and isinstance(modules[0], dict):
             self._names = list(modules[0])
             modules = modules[0].values()
-        self._items = list(modules)
+        self._items = tuple(modules)
 
     @classmethod
     def _of(cls, items):
@@ -68,7 +74,7 @@ class ModuleList(_Items):
 
     def __init__(self, modules=()):
         super().__init__()
-        self._items = list(modules)
+        self._items = tuple(modules)
 
     @classmethod
     def _of(cls, items):
