@@ -140,8 +140,13 @@ CORE_SOURCES += \
   core/plugin/loader.c \
   core/plugin/manifest.c \
   core/plugin/near.c \
+  core/plugin/places.c \
+  core/plugin/regions.c \
   core/plugin/registry.c \
+  core/plugin/request.c \
+  core/plugin/split.c \
   core/plugin/status.c \
+  core/plugin/support.c \
   core/plugin/trust.c \
   core/plugin/backend.h \
   core/plugin/elf.h \
@@ -150,8 +155,12 @@ CORE_SOURCES += \
   core/plugin/loader.h \
   core/plugin/manifest.h \
   core/plugin/near.h \
+  core/plugin/regions.h \
   core/plugin/registry.h \
+  core/plugin/request.h \
+  core/plugin/split.h \
   core/plugin/status.h \
+  core/plugin/support.h \
   core/plugin/trust.h \
   core/plugin/refusals.def \
   core/plugin/released/0.0.def

@@ -24,7 +24,7 @@ static int help (int argc, char **argv);
 
 /* clang-format off */
 static const Tool tools[] = {
-  { "inspect", gm_tool_inspect, "[--json] [NAME]",                         "lists the installed back ends, or describes one" },
+  { "inspect", gm_tool_inspect, "[--json] [--graph FILE.gm] [NAME]",       "lists the installed back ends, or describes one" },
   { "run",     gm_tool_run,     "[--backend NAME] SCRIPT [ARG...]",        "runs a Python script with this back end as the default" },
   { "explain", gm_tool_explain, "[--backend NAME] SCRIPT [ARG...]",        "the same, and reports graphs, guards and breaks at the end" },
   { "opt",     gm_tool_opt,     "[OPTION...] [FILE]",                      "reads a text graph, runs stages on it, prints it" },

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inspect.c -- `gramme inspect`: the registry as a table, as one description, or as JSON.  No
- * plugin is loaded.
+ * inspect.c -- `gramme inspect`: the registry as a table, as one description, or as JSON; no plugin is
+ * loaded.  With --graph FILE and a name, that plugin is loaded and asked: which nodes of the text
+ * graph it takes, in which regions, and why not the others.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/error.h"
+#include "core/plugin/backend.h"
 #include "core/plugin/registry.h"
 #include "tools/tools.h"
 
@@ -184,6 +186,30 @@ print_one (const GmPluginInfo *info)
     print_option (m->options->pdata[i]);
 }
 
+/* -- A graph ----------------------------------------------------------------------------------- */
+
+static bool
+show_graph (const char *file, const char *name, GError **error)
+{
+  g_autofree char *text = NULL;
+  if (!g_file_get_contents (file, &text, NULL, error))
+    return false;
+  g_autoptr (GPtrArray) graphs = gm_graph_parse (text, error);
+  GmBackend *b = graphs ? gm_backend_get (name, error) : NULL;
+  for (guint i = 0; b && i < graphs->len; i++) {
+    const GmGraph *g = graphs->pdata[i];
+    const GmGraph *next = i + 1 < graphs->len ? graphs->pdata[i + 1] : NULL;
+    const GmGraph *backward = next && g_strcmp0 (next->name, "backward") == 0 ? next : NULL;
+    g_autoptr (GmExec) e = gm_backend_compile (b, g, backward, NULL, error);
+    if (!e)
+      return false;
+    g_autofree char *places = gm_exec_places_text (e, true);
+    printf ("%s%s", i ? "\n" : "", places ? places : "nothing to run\n");
+    i += backward != NULL;
+  }
+  return b != NULL;
+}
+
 /* -- The tool ---------------------------------------------------------------------------------- */
 
 static bool
@@ -196,17 +222,29 @@ is_called (const GmPluginInfo *info, const char *name)
 int
 gm_tool_inspect (int argc, char **argv)
 {
-  const char *name = NULL;
+  const char *name = NULL, *graph = NULL;
   bool json = false;
   for (int i = 1; i < argc; i++) {
     if (strcmp (argv[i], "--json") == 0)
       json = true;
+    else if (strcmp (argv[i], "--graph") == 0 && i + 1 < argc)
+      graph = argv[++i];
     else if (argv[i][0] == '-')
       return gm_tool_misused (argv[0], "there is no option %s", argv[i]);
     else if (name)
       return gm_tool_misused (argv[0], "one name at a time: %s or %s", name, argv[i]);
     else
       name = argv[i];
+  }
+
+  if (graph) {
+    g_autoptr (GError) error = NULL;
+    if (!name)
+      return gm_tool_misused (argv[0], "--graph needs the name of a back end");
+    if (show_graph (graph, name, &error))
+      return 0;
+    fprintf (stderr, "gramme inspect: %s\n", error->message);
+    return 1;
   }
 
   g_autoptr (GPtrArray) all = gm_registry_scan ();

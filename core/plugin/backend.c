@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * backend.c -- a name becomes an opened plugin, graphs become an executable.
  *
- * The plugin is asked about every node of every graph before it compiles.  One NO sends the whole
- * request to the host's eager executor: slower, but right; partitioning a graph between the two is
- * a refinement of `choose`. A request is made and dropped within gm_backend_compile: the plugin
- * keeps nothing of it, and an exec keeps metas and, for the fallback, a graph of its own.
+ * The plugin is asked about every node of every graph before it compiles.  If it takes all of them in
+ * one cluster, forward and backward go to it in one request.  Else each graph is cut into regions
+ * (regions.c): the plugin's, each a request, and the host's (split.c).  If it takes nothing at all, or
+ * its compile says that it does not support the whole after all, the host's eager executor runs it:
+ * slower, but right.  A request is made and dropped within gm_backend_compile: the plugin keeps
+ * nothing of it, and an exec keeps metas and graphs of its own.
  */
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/graph/image.h"
 #include "core/plugin/exec.h"
 #include "core/plugin/host.h"
+#include "core/plugin/request.h"
+#include "core/plugin/split.h"
 #include "core/plugin/status.h"
-
-#define BLOCK_ALIGN 64
 
 static uint64_t n_fallbacks; /* atomic */
 
@@ -149,23 +150,22 @@ gm_backend_check_options (const GmBackend *b, const char *const *options, GError
   return options_read (&o, b, options, error);
 }
 
-/* -- One graph of the request ------------------------------------------------------------------ */
+/* -- The graphs of a request ------------------------------------------------------------------- */
 
 typedef struct {
   const GmGraph *graph; /* the caller's */
   GmGraph inner;        /* the same with the outputs that code must compute; shares all else */
-  GmImage *image;
-  GrammeDebug debug;
+  GmRequestPart part;   /* of the inner one */
+  GmVerdict *verdicts;  /* by node; NULL: the plugin cannot be asked */
 } Part;
 
 static void
 part_clear (Part *p)
 {
-  g_clear_pointer (&p->image, gm_image_free);
+  gm_request_part_clear (&p->part);
   if (p->inner.outputs)
     g_array_unref (p->inner.outputs);
-  g_free ((void *) p->debug.value_names);
-  g_free ((void *) p->debug.node_where);
+  g_free (p->verdicts);
 }
 
 static uint32_t
@@ -240,31 +240,7 @@ part_init (Part *p, GmExecRole *r, const GmGraph *g, GError **error)
       return false;
   }
   split_outputs (p, r);
-  p->image = gm_image_new (&p->inner, error);
-#ifdef GM_DEBUG_CHECKS
-  if (p->image && !gm_image_validate (p->image->bytes, p->image->length, error))
-    return false;
-#endif
-  return p->image != NULL;
-}
-
-static void
-part_debug (Part *p)
-{
-  const GmGraph *g = p->graph;
-  uint32_t n_values = p->image->bytes->values.count;
-  const char **names = g_new0 (const char *, n_values + 1),
-             **where = g_new0 (const char *, g->nodes->len + 1);
-  for (uint32_t i = 0; i < g->values->len; i++)
-    if (p->image->values[i] < n_values)
-      names[p->image->values[i]] = gm_graph_value (g, i)->name;
-  for (uint32_t i = 0; i < g->nodes->len; i++)
-    where[i] = gm_graph_node (g, i)->where;
-  p->debug = (GrammeDebug){ .struct_size = sizeof p->debug,
-                            .n_values = n_values,
-                            .n_nodes = g->nodes->len,
-                            .value_names = names,
-                            .node_where = where };
+  return gm_request_part_init (&p->part, &p->inner, error);
 }
 
 /* -- Compiling --------------------------------------------------------------------------------- */
@@ -285,57 +261,115 @@ request_clear (Request *q)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Request, request_clear)
 
-/* NULL, or why the plugin cannot have this graph: "%3 = tanh at train.py:12: it does not know this
- * operator". */
-static char *
-refusal_of (GmBackend *b, const Part *p)
+static void
+name_places (GmExecPlaces *places, const GmGraph *g)
 {
-  const GrammeImage *image = p->image->bytes;
-  g_autofree GrammeVerdict *verdicts = g_new0 (GrammeVerdict, image->nodes.count + 1);
-  GrammeStatus status;
-  gm_status_clear (&status);
-  int32_t code =
-      b->plugin->api.get_support (b->instance, image, verdicts, sizeof *verdicts, &status);
-  if (code != GRAMME_OK)
-    return g_strdup_printf ("it cannot say what it supports: %s", gm_status_text (&status, code));
-  for (uint32_t i = 0; i < image->nodes.count; i++) {
-    if (verdicts[i].support == GRAMME_YES || verdicts[i].support == GRAMME_PREFER)
+  places->n = g->nodes->len;
+  places->rows = g_new0 (GmExecPlace, places->n + 1);
+  places->names = g_new0 (char *, places->n + 1);
+  for (uint32_t i = 0; i < places->n; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    places->names[i] = n->where ? g_strdup_printf ("%s at %s", gm_ops[n->op].name, n->where)
+                                : g_strdup (gm_ops[n->op].name);
+    places->rows[i].region = GM_NO_ID;
+  }
+}
+
+static void
+place_all (GmExecRole *r, uint32_t where, const char *why)
+{
+  for (uint32_t i = 0; i < r->places.n; i++)
+    r->places.rows[i] = (GmExecPlace){ where, where == GM_PLACE_PLUGIN ? 0 : GM_NO_ID, why };
+}
+
+/* Asks about each node.  NULL, or why the plugin cannot be asked. */
+static char *
+ask (GmBackend *b, Request *q, GmExec *e)
+{
+  for (int role = 0; role < 2; role++) {
+    Part *p = &q->parts[role];
+    GmExecRole *r = &e->roles[role];
+    char *why = NULL;
+    if (r->n_inner == 0)
       continue;
-    const GmNode *n = gm_graph_node (p->graph, i);
-    return g_strdup_printf ("%s node %u, %s%s%s: %s", p->graph->name ? p->graph->name : "graph", i,
-                            gm_ops[n->op].name, n->where ? " at " : "", n->where ? n->where : "",
-                            gm_manifest_reason (b->plugin->manifest, verdicts[i].reason));
+    name_places (&r->places, &p->inner);
+    p->verdicts =
+        gm_support_ask (b->plugin, b->instance, p->part.image->bytes, gm_op_minor, &why);
+    if (!p->verdicts)
+      return why;
+    for (uint32_t i = 0; i < r->places.n; i++)
+      if (!p->verdicts[i].yes)
+        r->places.rows[i].why = gm_manifest_reason (b->plugin->manifest, p->verdicts[i].reason);
   }
   return NULL;
 }
 
-static char *
-choose (GmBackend *b, const Request *q, const GmExec *e)
+/* What the verdicts come to: how many nodes that compute are the plugin's, and the first that is
+ * not. */
+typedef struct {
+  uint32_t n_yes, n_no, role, node; /* role, node: of the first NO */
+  bool one_cluster;
+} Answer;
+
+static Answer
+sum_up (const Request *q, const GmExec *e)
 {
-  for (int role = 0; role < 2; role++) {
-    char *why = e->roles[role].n_inner > 0 ? refusal_of (b, &q->parts[role]) : NULL;
-    if (why)
-      return why;
-  }
-  return NULL;
+  Answer a = { .one_cluster = true };
+  const GmVerdict *first = NULL;
+  for (uint32_t role = 0; role < 2; role++)
+    for (uint32_t i = 0; i < e->roles[role].places.n; i++) {
+      const GmVerdict *v = &q->parts[role].verdicts[i];
+      if (!v->yes && a.n_no++ == 0) {
+        a.role = role;
+        a.node = i;
+      }
+      if (!v->yes)
+        continue;
+      a.n_yes++;
+      first = first ? first : v;
+      a.one_cluster = a.one_cluster && v->cluster == first->cluster;
+    }
+  return a;
+}
+
+/* "forward node 3, tanh at train.py:12: it does not know this operator". */
+static char *
+first_no (const Request *q, const GmExec *e, const Answer *a)
+{
+  const GmExecPlaces *p = &e->roles[a->role].places;
+  const char *name = q->parts[a->role].graph->name;
+  return g_strdup_printf ("%s node %u, %s: %s", name ? name : "graph", a->node, p->names[a->node],
+                          p->rows[a->node].why);
+}
+
+static void
+note_fallback (GmExec *e, char *reason, const char *what, bool loud)
+{
+  e->fallback_reason = reason;
+  __atomic_add_fetch (&n_fallbacks, 1, __ATOMIC_RELAXED);
+  if (loud)
+    gm_log_warn ("back end %s: %s; %s in eager", e->backend->name, reason, what);
+  else
+    gm_log (GM_LOG_GRAPH_BREAKS, "back end %s: %s; %s in eager", e->backend->name, reason, what);
 }
 
 /* From here on the host's eager executor does it. */
 static bool
 fall_back (GmExec *e, const Request *q, char *reason, bool loud, GError **error)
 {
-  e->fallback_reason = reason;
-  __atomic_add_fetch (&n_fallbacks, 1, __ATOMIC_RELAXED);
-  if (loud)
-    gm_log_warn ("back end %s: %s; this graph runs in eager", e->backend->name, reason);
-  else
-    gm_log (GM_LOG_GRAPH_BREAKS, "back end %s: %s; this graph runs in eager", e->backend->name,
-            reason);
+  note_fallback (e, reason, "this graph runs", loud);
   for (int role = 0; role < 2; role++) {
     GmExecRole *r = &e->roles[role];
     if (r->n_inner == 0)
       continue;
-    const GmImage *image = q->parts[role].image;
+    const GmImage *image = q->parts[role].part.image;
+    if (r->places.n == 0)
+      name_places (&r->places, &q->parts[role].inner);
+    for (uint32_t i = 0; i < r->places.n; i++)
+      r->places.rows[i] = (GmExecPlace){
+        GM_PLACE_HOST, GM_NO_ID,
+        r->places.rows[i].why ? r->places.rows[i].why : e->fallback_reason
+      };
     r->eager =
         gm_image_read (image->bytes, image->length, (GmTensor *const *) image->constants->pdata,
                        image->constants->len, error);
@@ -345,73 +379,92 @@ fall_back (GmExec *e, const Request *q, char *reason, bool loud, GError **error)
   return true;
 }
 
-static int32_t
-call_compile (GmBackend *b, Request *q, GmExec *e, GrammeStatus *status)
-{
-  Part *f = &q->parts[0], *k = &q->parts[1];
-  g_autofree GrammeTensor *constants = NULL;
-  uint32_t n_forward = 0, n = 0;
-  for (int role = 0; role < 2; role++) {
-    const GmImage *image = q->parts[role].image;
-    if (!image)
-      continue;
-    part_debug (&q->parts[role]);
-    constants = g_renew (GrammeTensor, constants, n + image->constants->len + 1);
-    for (guint i = 0; i < image->constants->len; i++) {
-      memset (&constants[n], 0, sizeof constants[n]);
-      gm_exec_describe (&constants[n++], image->constants->pdata[i]);
-    }
-    if (role == 0)
-      n_forward = n;
-  }
-  const GrammeCompileRequest request = {
-    .struct_size = sizeof request,
-    .flags = GRAMME_REQUEST_DETERMINISTIC,
-    .forward = f->image->bytes,
-    .backward = k->image ? k->image->bytes : NULL,
-    .forward_debug = &f->debug,
-    .backward_debug = k->image ? &k->debug : NULL,
-    .constants = constants,
-    .options = (const GrammeOption *) (void *) q->options.rows->data,
-    .n_constants = n,
-    .n_options = q->options.rows->len,
-    .device_type = GM_DEVICE_CPU,
-    .max_threads = g_get_num_processors (),
-    .work_dir_fd = -1,
-    .job = &q->job,
-    .n_forward_constants = n_forward,
-  };
-  if (b->compile_serial)
-    g_mutex_lock (&b->compile_lock);
-  int32_t code = b->plugin->api.compile (b->instance, &request, &e->executable, status);
-  if (b->compile_serial)
-    g_mutex_unlock (&b->compile_lock);
-  if (code == GRAMME_OK && !e->executable)
-    return gm_status_set (status, GRAMME_INTERNAL, -1, "compile said OK and gave nothing");
-  return code;
-}
-
 /* What a run of each role takes besides the caller's tensors. */
 static int32_t
 measure (GmBackend *b, GmExec *e, GrammeStatus *status)
 {
   for (uint32_t role = 0; role < 2; role++) {
     GmExecRole *r = &e->roles[role];
-    uint64_t bytes = 0;
-    int32_t code = r->n_inner > 0 && b->plugin->api.workspace
-                       ? b->plugin->api.workspace (e->executable, role, NULL, &bytes, status)
-                       : GRAMME_OK;
+    if (r->n_inner == 0)
+      continue;
+    int32_t code = gm_request_workspace (b, e->executable, role, &r->workspace_bytes, status);
     if (code != GRAMME_OK)
       return code;
-    size_t n = (size_t) r->n_in + r->n_inner,
-           tensors = n > GM_EXEC_STACK_TENSORS ? n * sizeof (GrammeTensor) : 0;
-    if (bytes > SIZE_MAX / 2)
-      return gm_status_set (status, GRAMME_NO_MEMORY, -1,
-                            "it asks for %" G_GUINT64_FORMAT " bytes of workspace", bytes);
-    r->workspace_bytes = (size_t) (bytes + BLOCK_ALIGN - 1) / BLOCK_ALIGN * BLOCK_ALIGN;
-    r->block_bytes = r->workspace_bytes + tensors;
+    size_t n = (size_t) r->n_in + r->n_inner;
+    r->block_bytes =
+        r->workspace_bytes + (n > GM_EXEC_STACK_TENSORS ? n * sizeof (GrammeTensor) : 0);
   }
   return GRAMME_OK;
+}
+
+static void
+log_diagnostics (const GmBackend *b, const Request *q)
+{
+  if (q->job.diagnostics->str[0])
+    gm_log (GM_LOG_OUTPUT_CODE, "%s: %s", b->name, q->job.diagnostics->str);
+}
+
+static bool
+fail (GmBackend *b, const Request *q, const GrammeStatus *status, int32_t code, GError **error)
+{
+  gm_status_to_error (status, code, b->name, "compile", error);
+  if (q->job.diagnostics->str[0] && error)
+    g_prefix_error (error, "%s", q->job.diagnostics->str);
+  return false;
+}
+
+/* The plugin takes everything: one request. */
+static bool
+compile_whole (GmBackend *b, Request *q, GmExec *e, const GmRequest *with, GError **error)
+{
+  GrammeStatus status;
+  gm_status_clear (&status);
+  GmRequest request = *with;
+  request.parts[0] = &q->parts[0].part;
+  request.parts[1] = q->parts[1].graph ? &q->parts[1].part : NULL;
+  int32_t code = gm_request_compile (&request, &e->executable, &status);
+  if (code == GRAMME_OK)
+    code = measure (b, e, &status);
+  if (code == GRAMME_OK) {
+    for (int role = 0; role < 2; role++)
+      place_all (&e->roles[role], GM_PLACE_PLUGIN, NULL);
+    log_diagnostics (b, q);
+    return true;
+  }
+  if (e->executable)
+    b->plugin->api.destroy (e->executable);
+  e->executable = NULL;
+  if (!gm_request_falls_back (code))
+    return fail (b, q, &status, code, error);
+  const char *said = q->job.diagnostics->str;
+  char *why = g_strdup_printf ("%s%s%s", gm_status_text (&status, code), said[0] ? "\n" : "", said);
+  return fall_back (e, q, why, code == GRAMME_INTERNAL, error);
+}
+
+/* It takes some: a region after the other. */
+static bool
+compile_split (GmBackend *b, Request *q, GmExec *e, const GmRequest *with, char *why,
+               GError **error)
+{
+  GrammeStatus status;
+  uint32_t region = 0, n_regions = 0;
+  int32_t code = GRAMME_OK;
+  if (why)
+    note_fallback (e, why, "a part of this graph runs", false);
+  for (int role = 0; role < 2; role++)
+    if (e->roles[role].n_inner > 0)
+      n_regions += gm_split_count (&q->parts[role].inner, q->parts[role].verdicts);
+  for (int role = 0; role < 2; role++) {
+    GmExecRole *r = &e->roles[role];
+    if (r->n_inner == 0)
+      continue;
+    r->split = gm_split_new (&q->parts[role].inner, q->parts[role].verdicts, with, &region,
+                             n_regions, &r->places, &code, &status, error);
+    if (!r->split)
+      return code == GRAMME_OK ? false : fail (b, q, &status, code, error);
+  }
+  log_diagnostics (b, q);
+  return true;
 }
 
 static bool
@@ -419,33 +472,18 @@ compile (GmBackend *b, Request *q, GmExec *e, GError **error)
 {
   if (e->roles[0].n_inner == 0 && e->roles[1].n_inner == 0)
     return true; /* the host's copies are all there is */
-  char *why = choose (b, q, e);
+  char *why = ask (b, q, e);
   if (why)
     return fall_back (e, q, why, false, error);
-
-  GrammeStatus status;
-  gm_status_clear (&status);
-  int32_t code = call_compile (b, q, e, &status);
-  if (code == GRAMME_OK)
-    code = measure (b, e, &status);
-  const char *said = q->job.diagnostics->str;
-  if (code == GRAMME_OK) {
-    if (said[0])
-      gm_log (GM_LOG_OUTPUT_CODE, "%s: %s", b->name, said);
-    return true;
-  }
-  if (e->executable) {
-    b->plugin->api.destroy (e->executable);
-    e->executable = NULL;
-  }
-  if (code == GRAMME_UNSUPPORTED || code == GRAMME_INTERNAL) {
-    why = g_strdup_printf ("%s%s%s", gm_status_text (&status, code), said[0] ? "\n" : "", said);
-    return fall_back (e, q, why, code == GRAMME_INTERNAL, error);
-  }
-  gm_status_to_error (&status, code, b->name, "compile", error);
-  if (said[0] && error)
-    g_prefix_error (error, "%s", said);
-  return false;
+  Answer a = sum_up (q, e);
+  const GmRequest with = {
+    .backend = b, .options = q->options.rows, .job = &q->job, .region = 0, .n_regions = 1
+  };
+  if (a.n_no == 0 && a.one_cluster)
+    return compile_whole (b, q, e, &with, error);
+  why = a.n_no > 0 ? first_no (q, e, &a) : NULL;
+  return a.n_yes == 0 ? fall_back (e, q, why, false, error)
+                      : compile_split (b, q, e, &with, why, error);
 }
 
 GmExec *

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * backend.h -- back ends as the rest of the house uses them: get one by name, compile graphs, run.
  *
- * gm_backend_compile asks the plugin about every node first.  If it says NO to one, or its compile
- * fails as unsupported, the host's own eager executor runs the whole request: the result is right,
- * the reason is kept (gm_exec_fallback_reason), logged on the channel graph_breaks and counted.  An
+ * gm_backend_compile asks the plugin about every node first, and the host's own eager executor runs
+ * what it says NO to, or fails to compile as unsupported: the result is right, the reason is kept
+ * (gm_exec_fallback_reason, gm_exec_places_text), logged on the channel graph_breaks and counted.  An
  * error of a run is raised, never hidden by running again.
  */
 #ifndef GM_PLUGIN_BACKEND_H
@@ -43,10 +43,13 @@ GmExec *gm_exec_ref (GmExec *e);
 void gm_exec_unref (GmExec *e); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmExec, gm_exec_unref)
 
-/* NULL, or why the host's eager executor runs it. */
+/* NULL, or why the host's eager executor runs it, or the first reason why it runs a part of it. */
 const char *gm_exec_fallback_reason (const GmExec *e);
 double gm_exec_compile_ms (const GmExec *e);
 const char *gm_exec_backend_name (const GmExec *e);
+/* Which nodes run where and why, a line for each part; or for each node, with `every`.  NULL: there is
+ * nothing to run.  The caller frees. */
+char *gm_exec_places_text (const GmExec *e, bool every);
 /* Bytes that a run takes from gm_alloc, kept from one run to the next. */
 uint64_t gm_exec_workspace_bytes (const GmExec *e, int role);
 /* Requests that fell back since the process began. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/plugin/split.h"
 #include "core/plugin/status.h"
 
 /* -- Checks ------------------------------------------------------------------------------------ */
@@ -86,20 +87,32 @@ check (const GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const
 
 /* What the plugin does to the floating-point mode would change all later results of this thread. */
 static int32_t
-run_checked (const GmExec *e, const GrammeRunArgs *args, GrammeStatus *status)
+run_checked (const GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args,
+             GrammeStatus *status)
 {
 #ifdef GM_DEBUG_CHECKS
   GmFpuControl before = gm_fpu_get ();
-  int32_t code = e->backend->plugin->api.run (e->executable, args, status);
+  int32_t result = e->backend->plugin->api.run (code, args, status);
   if (!gm_fpu_equal (before, gm_fpu_get ())) {
     gm_fpu_set (before);
     gm_log_warn ("back end %s changed the floating-point mode in a run; it is restored",
                  e->backend->name);
   }
-  return code;
+  return result;
 #else
-  return e->backend->plugin->api.run (e->executable, args, status);
+  return e->backend->plugin->api.run (code, args, status);
 #endif
+}
+
+int32_t
+gm_exec_call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args, GrammeStatus *status)
+{
+  if (e->backend->run_concurrent)
+    return run_checked (e, code, args, status);
+  g_mutex_lock (&e->run_lock);
+  int32_t result = run_checked (e, code, args, status);
+  g_mutex_unlock (&e->run_lock);
+  return result;
 }
 
 static inline void *
@@ -152,12 +165,7 @@ run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, GErr
   };
   GrammeStatus status;
   gm_status_clear (&status);
-  bool serial = !e->backend->run_concurrent;
-  if (serial)
-    g_mutex_lock (&e->run_lock);
-  int32_t code = run_checked (e, &args, &status);
-  if (serial)
-    g_mutex_unlock (&e->run_lock);
+  int32_t code = gm_exec_call (e, e->executable, &args, &status);
   if (block)
     block_give (r, block);
   if (G_LIKELY (code == GRAMME_OK))
@@ -175,7 +183,7 @@ copy_into (GmTensor *from, GmTensor *to, GError **error)
   return gm_op_run_into (GM_OP_copy, &from, 1, NULL, to, error);
 }
 
-/* The fallback: node by node, then into the caller's memory. */
+/* All of it: node by node, then into the caller's memory. */
 static bool
 run_eager (const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GError **error)
 {
@@ -199,6 +207,23 @@ run_copies (const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GErr
   return true;
 }
 
+/* The inner outputs are the caller's tensors, in order. */
+static bool
+run_split (GmExec *e, const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GError **error)
+{
+  g_autofree GmTensor **inner = g_new (GmTensor *, r->n_inner + 1);
+  for (uint32_t i = 0; i < r->n_inner; i++)
+    inner[i] = out[r->inner[i]];
+  return gm_split_run (e, r->split, in, inner, error);
+}
+
+/* What is neither the plugin's alone nor copies. */
+G_GNUC_NO_INLINE static bool
+run_other (GmExec *e, const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GError **error)
+{
+  return r->eager ? run_eager (r, in, out, error) : run_split (e, r, in, out, error);
+}
+
 bool
 gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
              GError **error)
@@ -207,8 +232,9 @@ gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const
   GmExecRole *r = &e->roles[role];
   if (!check (e, role, in, n_in, out, n_out, error))
     return false;
-  if (r->n_inner > 0 && !(G_UNLIKELY (r->eager != NULL) ? run_eager (r, in, out, error)
-                                                        : run_plugin (e, role, in, out, error)))
+  if (r->n_inner > 0 &&
+      !(G_UNLIKELY (r->eager || r->split) ? run_other (e, r, in, out, error)
+                                          : run_plugin (e, role, in, out, error)))
     return false;
   return !r->copies || run_copies (r, in, out, error);
 }
@@ -223,8 +249,14 @@ gm_exec_ref (GmExec *e)
 }
 
 static void
-role_clear (GmExecRole *r)
+role_clear (GmExecRole *r, const GmBackend *b)
 {
+  gm_split_free (r->split, b);
+  for (uint32_t i = 0; i < r->places.n; i++)
+    g_free (r->places.names[i]);
+  g_free (r->places.names);
+  g_clear_pointer (&r->places.owned, g_ptr_array_unref);
+  g_free (r->places.rows);
   if (r->spare)
     gm_free (r->spare, r->block_bytes);
   if (r->copies)
@@ -242,8 +274,8 @@ gm_exec_unref (GmExec *e)
     return;
   if (e->executable)
     e->backend->plugin->api.destroy (e->executable);
-  role_clear (&e->roles[GM_EXEC_FORWARD]);
-  role_clear (&e->roles[GM_EXEC_BACKWARD]);
+  role_clear (&e->roles[GM_EXEC_FORWARD], e->backend);
+  role_clear (&e->roles[GM_EXEC_BACKWARD], e->backend);
   g_mutex_clear (&e->run_lock);
   g_free (e->fallback_reason);
   g_free (e);

@@ -22,6 +22,21 @@ typedef struct {
   bool from_input;
 } GmExecCopy;
 
+typedef struct GmExecSplit GmExecSplit; /* split.h */
+
+/* Where a node runs, and why there. */
+enum { GM_PLACE_INSIDE, GM_PLACE_PLUGIN, GM_PLACE_HOST }; /* INSIDE: wherever its result is read */
+typedef struct {
+  uint32_t where, region; /* region: the plugin's, counted over both roles; GM_NO_ID: none */
+  const char *why;        /* NULL, or why the host runs it: of the manifest, the exec or `owned` */
+} GmExecPlace;
+typedef struct {
+  GmExecPlace *rows; /* by node of the graph */
+  char **names;      /* by node: "exp at train.py:12" */
+  GPtrArray *owned;  /* char: reasons that nobody else has; NULL: none */
+  uint32_t n;
+} GmExecPlaces;
+
 /* One graph of a request, ready to run.  Immutable but for `spare`. */
 typedef struct {
   bool present;
@@ -31,6 +46,8 @@ typedef struct {
   uint32_t *inner;  /* their places among the n_out */
   GArray *copies;   /* GmExecCopy */
   GmGraph *eager;   /* not NULL: the host runs this graph itself; its outputs are the inner ones */
+  GmExecSplit *split;  /* not NULL: the plugin runs parts of it; its outputs are the inner ones */
+  GmExecPlaces places; /* of the inner graph's nodes */
   size_t workspace_bytes,
       block_bytes; /* block: the workspace, then tensors if they are too many for the stack */
   void *spare;     /* atomic: a block for the next run, or NULL while a run has it */
@@ -65,5 +82,9 @@ gm_exec_describe (GrammeTensor *out, const GmTensor *t)
   out->strides = (int64_t *) t->meta.strides;
   out->byte_offset = 0;
 }
+
+/* One call of the plugin's run, with its lock and its floating-point mode. */
+int32_t gm_exec_call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args,
+                      GrammeStatus *status);
 
 #endif

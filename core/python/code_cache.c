@@ -127,6 +127,7 @@ gm_entry_unref (GmEntry *e)
   gm_graph_free (e->graph);
   g_free (e->reason);
   g_free (e->fallback);
+  g_free (e->places);
   gm_direct_free (e->direct);
   gm_config_unref (e->config);
   g_free (e);

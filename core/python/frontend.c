@@ -197,8 +197,10 @@ assemble (GmCompile *c, GError **error)
   e->n_effects = rec->n_effects;
   e->n_frames = rec->n_frames_inlined;
   e->n_insns = rec->n_insns_executed;
-  if (c->lower.exec)
+  if (c->lower.exec) {
     e->fallback = g_strdup (gm_exec_fallback_reason (c->lower.exec));
+    e->places = gm_exec_places_text (c->lower.exec, false);
+  }
   return true;
 }
 

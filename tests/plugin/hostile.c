@@ -20,6 +20,7 @@
  *   REFUSES          the query says no, with a message
  *   OPEN_FAILS       open fails, with a message
  *   FLUSH_TO_ZERO    its constructor changes the floating-point mode
+ *   WRITES_PAST      get_support fills a row too many
  *   RUN_FAILS, RUN_INDEX, COMPILE_FAILS, COMPILE_INTERNAL, SUPPORT_FAILS, UNTERMINATED: failures of
  *   later calls LIES             says YES and then UNSUPPORTED
  */
@@ -74,6 +75,9 @@ get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts
   return gramme_fail (status, GRAMME_INTERNAL, -1, "it lost its tables");
 #endif
   (void) status;
+#ifdef WRITES_PAST
+  memset ((char *) verdicts + (size_t) image->nodes.count * stride, 0, stride);
+#endif
   for (uint32_t i = 0; i < image->nodes.count; i++)
     ((GrammeVerdict *) (void *) ((char *) verdicts + (size_t) i * stride))->support = GRAMME_YES;
   return GRAMME_OK;

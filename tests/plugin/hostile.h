@@ -74,6 +74,25 @@ hostile_build (const char *folder, const char *define, const char *flags)
   return hostile_build_with ("plugin-api", folder, define, flags);
 }
 
+/* ROOT/NAME/libgramme-NAME.so of these sources, with the flags of the linker that plugins need. */
+static inline char *
+hostile_compile (const char *name, const char *sources, const char *flags)
+{
+  g_autofree char *dir = g_build_filename (hostile_root, name, NULL);
+  g_autofree char *base = g_strdup_printf ("libgramme-%s.so", name);
+  char *file = g_build_filename (dir, base, NULL);
+  ck_assert_int_eq (g_mkdir_with_parents (dir, 0755), 0);
+  const char *cc = g_getenv ("CC");
+  g_autofree char *command = g_strdup_printf (
+      "sh -c 'cd %s && %s -std=gnu11 -shared -fPIC -fvisibility=hidden -I. -Iplugin-api "
+      "-Wl,-z,noexecstack %s -o %s %s'",
+      TOP_SRCDIR, cc ? cc : "gcc", flags ? flags : "", file, sources);
+  int status = -1;
+  ck_assert (g_spawn_command_line_sync (command, NULL, NULL, &status, NULL));
+  ck_assert_msg (status == 0, "failed: %s", command);
+  return file;
+}
+
 /* Puts the folder of `file` alone into the search path. */
 static inline void
 hostile_search (const char *file)

@@ -100,3 +100,29 @@ def test_an_unknown_subcommand_lists_the_known_ones():
     done = run("frobnicate", check=False)
     assert done.returncode != 0
     assert "inspect" in done.stderr + done.stdout
+
+
+GRAPH = "forward (%x: f32[4]) -> (%1) {\n %0 = exp %x  # a.py:1\n %1 = neg %0\n}\n"
+
+
+def test_inspect_shows_where_each_node_of_a_graph_runs_and_why(tmp_path):
+    file = tmp_path / "x.gm"
+    file.write_text(GRAPH)
+    text = run("inspect", "--graph", str(file), "null").stdout
+    assert text.startswith("forward: 0 of 2 nodes in 0 regions of null\n")
+    assert "0 exp at a.py:1" in text and "eager: it does not know this operator" in text
+    text = run("inspect", "--graph", str(file), "eager").stdout
+    assert "2 of 2 nodes in 1 region of eager, nothing in eager" in text and "eager, region 0" in text
+    assert run("inspect", "--graph", str(file), check=False).returncode == 2
+    assert "no-such" in run("inspect", "--graph", str(file), "no-such", check=False).stderr
+
+
+def test_explain_says_which_nodes_the_host_runs_and_why():
+    @gramme.compile(backend="null")
+    def f(x):
+        return gramme.exp(x).sum()
+
+    text = str(gramme.compiler.explain(f)(gramme.ones(3)))
+    assert "forward: 0 of 2 nodes in 0 regions of null" in text
+    assert "eager: exp at " in text and ": it does not know this operator" in text
+    assert f.entries()[0]["places"].startswith("forward: ")

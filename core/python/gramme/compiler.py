@@ -259,6 +259,7 @@ class Explanation:
                 lines.append(f"  compiled because: {entry['reason']}")
             if entry["fallback"]:
                 lines.append(f"  run by the host: {entry['fallback']}")
+            lines += ["  " + line for line in (entry["places"] or "").splitlines()]
             lines += ["  " + line for line in (entry["graph"] or "").splitlines()]
             lines.append("  guards:")
             lines += ["    " + line for line in entry["guards"].splitlines()]

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * request.c -- see request.h.  All that a plugin is shown lives until its compile returns, no longer.
+ */
+#include "core/plugin/request.h"
+
+#include <string.h>
+
+#include "core/plugin/status.h"
+
+#define WORKSPACE_ALIGN 64
+
+/* -- A graph ----------------------------------------------------------------------------------- */
+
+static void
+name_rows (GmRequestPart *p)
+{
+  const GmGraph *g = p->graph;
+  uint32_t n_values = p->image->bytes->values.count;
+  const char **names = g_new0 (const char *, n_values + 1),
+             **where = g_new0 (const char *, g->nodes->len + 1);
+  for (uint32_t i = 0; i < g->values->len; i++)
+    if (p->image->values[i] < n_values)
+      names[p->image->values[i]] = gm_graph_value (g, i)->name;
+  for (uint32_t i = 0; i < g->nodes->len; i++)
+    where[i] = gm_graph_node (g, i)->where;
+  p->debug = (GrammeDebug){ .struct_size = sizeof p->debug,
+                            .n_values = n_values,
+                            .n_nodes = g->nodes->len,
+                            .value_names = names,
+                            .node_where = where };
+}
+
+bool
+gm_request_part_init (GmRequestPart *p, const GmGraph *g, GError **error)
+{
+  p->graph = g;
+  p->image = gm_image_new (g, error);
+#ifdef GM_DEBUG_CHECKS
+  if (p->image && !gm_image_validate (p->image->bytes, p->image->length, error))
+    return false;
+#endif
+  if (p->image)
+    name_rows (p);
+  return p->image != NULL;
+}
+
+void
+gm_request_part_clear (GmRequestPart *p)
+{
+  g_clear_pointer (&p->image, gm_image_free);
+  g_free ((void *) p->debug.value_names);
+  g_free ((void *) p->debug.node_where);
+  *p = (GmRequestPart){ 0 };
+}
+
+/* -- The call ---------------------------------------------------------------------------------- */
+
+static int32_t
+call (const GmRequest *q, const GrammeCompileRequest *request, GrammeExecutable **out,
+      GrammeStatus *status)
+{
+  GmBackend *b = q->backend;
+  if (b->compile_serial)
+    g_mutex_lock (&b->compile_lock);
+  int32_t code = b->plugin->api.compile (b->instance, request, out, status);
+  if (b->compile_serial)
+    g_mutex_unlock (&b->compile_lock);
+  if (code == GRAMME_OK && !*out)
+    return gm_status_set (status, GRAMME_INTERNAL, -1, "compile said OK and gave nothing");
+  if (code != GRAMME_OK)
+    *out = NULL; /* what it left there is no executable */
+  return code;
+}
+
+int32_t
+gm_request_compile (const GmRequest *q, GrammeExecutable **out, GrammeStatus *status)
+{
+  const GmRequestPart *f = q->parts[0], *k = q->parts[1];
+  const GPtrArray *of[2] = { f->image->constants, k ? k->image->constants : NULL };
+  uint32_t n = 0, n_constants = of[0]->len + (k ? of[1]->len : 0);
+  g_autofree GrammeTensor *constants = g_new0 (GrammeTensor, n_constants + 1);
+  for (int role = 0; role < 2; role++)
+    for (guint i = 0; of[role] && i < of[role]->len; i++)
+      gm_exec_describe (&constants[n++], of[role]->pdata[i]);
+  const GrammeCompileRequest request = {
+    .struct_size = sizeof request,
+    .flags = GRAMME_REQUEST_DETERMINISTIC,
+    .forward = f->image->bytes,
+    .backward = k ? k->image->bytes : NULL,
+    .forward_debug = &f->debug,
+    .backward_debug = k ? &k->debug : NULL,
+    .constants = constants,
+    .options = (const GrammeOption *) (void *) q->options->data,
+    .n_constants = n_constants,
+    .n_options = q->options->len,
+    .device_type = GM_DEVICE_CPU,
+    .max_threads = g_get_num_processors (),
+    .work_dir_fd = -1,
+    .job = q->job,
+    .n_forward_constants = of[0]->len,
+    .region = q->region,
+    .n_regions = q->n_regions,
+  };
+  *out = NULL;
+  return call (q, &request, out, status);
+}
+
+int32_t
+gm_request_workspace (GmBackend *b, GrammeExecutable *e, uint32_t role, size_t *bytes,
+                      GrammeStatus *status)
+{
+  uint64_t asked = 0;
+  int32_t code = b->plugin->api.workspace
+                     ? b->plugin->api.workspace (e, role, NULL, &asked, status)
+                     : GRAMME_OK;
+  if (code == GRAMME_OK && asked > SIZE_MAX / 2)
+    return gm_status_set (status, GRAMME_NO_MEMORY, -1,
+                          "it asks for %" G_GUINT64_FORMAT " bytes of workspace", asked);
+  *bytes = (size_t) (asked + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN;
+  return code;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * split.c -- a split graph: steps one after the other, over slots.
+ *
+ * A step is a region: the plugin's executable, or a graph that the host interprets.  A slot is an input
+ * of the graph or a value that one step makes for another; a value that is an output of the graph is
+ * made where the caller wants it.  A slot is dropped after the last step that reads it.
+ */
+#include "core/plugin/split.h"
+
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/plugin/status.h"
+
+typedef struct {
+  GrammeExecutable *code; /* NULL: the host's */
+  GmGraph *host;
+  uint32_t n_in, n_out, *slots; /* n_in, then n_out */
+  size_t workspace_bytes;
+} Step;
+
+struct GmExecSplit {
+  Step *steps;
+  uint32_t n_steps, n_in, n_out, n_slots, widest; /* widest: tensors of a step, at most */
+  GmMeta *metas;       /* by slot */
+  uint32_t *output_of; /* by slot: the output that it is, or GM_NO_ID */
+  uint32_t *last_use;  /* by slot: a step */
+};
+
+/* -- Compiling --------------------------------------------------------------------------------- */
+
+static void
+step_init (Step *step, const GmRegion *r)
+{
+  step->n_in = r->ins->len;
+  step->n_out = r->outs->len;
+  step->slots = g_new (uint32_t, step->n_in + step->n_out + 1);
+  memcpy (step->slots, r->ins->data, step->n_in * sizeof *step->slots);
+  memcpy (step->slots + step->n_in, r->outs->data, step->n_out * sizeof *step->slots);
+}
+
+/* The plugin's code for a region; falls back to the host. */
+static int32_t
+compile_step (Step *step, const GmRegion *r, GmRequest *q, char **demoted, GrammeStatus *status,
+              GError **error)
+{
+  g_auto (GmRequestPart) part = { 0 };
+  if (!gm_request_part_init (&part, r->graph, error))
+    return GRAMME_OK;
+  q->parts[0] = &part;
+  q->parts[1] = NULL;
+  gm_status_clear (status);
+  int32_t code = gm_request_compile (q, &step->code, status);
+  if (code == GRAMME_OK)
+    code = gm_request_workspace (q->backend, step->code, GRAMME_FORWARD, &step->workspace_bytes, status);
+  if (code != GRAMME_OK && step->code) {
+    q->backend->plugin->api.destroy (step->code);
+    step->code = NULL;
+  }
+  if (gm_request_falls_back (code)) {
+    *demoted = g_strdup (gm_status_text (status, code));
+    if (code == GRAMME_INTERNAL)
+      gm_log_warn ("back end %s: %s; this region runs in eager", q->backend->name, *demoted);
+    code = GRAMME_OK;
+  }
+  return code;
+}
+
+static void
+note_places (const GmRegion *r, uint32_t region, const char *demoted, GmExecPlaces *places)
+{
+  char *kept = g_strdup (demoted);
+  if (kept && !places->owned)
+    places->owned = g_ptr_array_new_with_free_func (g_free);
+  if (kept)
+    g_ptr_array_add (places->owned, kept);
+  for (guint i = 0; i < r->nodes->len; i++) {
+    GmExecPlace *p = &places->rows[g_array_index (r->nodes, uint32_t, i)];
+    p->where = r->host || demoted ? GM_PLACE_HOST : GM_PLACE_PLUGIN;
+    p->region = region;
+    if (kept)
+      p->why = kept;
+  }
+}
+
+static void
+split_slots (GmExecSplit *s, const GmGraph *g, GmRegions *r)
+{
+  s->n_in = g->inputs->len;
+  s->n_out = g->outputs->len;
+  s->n_slots = r->n_slots;
+  s->metas = g_memdup2 (r->metas->data, r->n_slots * sizeof (GmMeta));
+  s->output_of = g_new (uint32_t, r->n_slots + 1);
+  s->last_use = g_new0 (uint32_t, r->n_slots + 1);
+  memset (s->output_of, 0xff, r->n_slots * sizeof *s->output_of);
+  for (uint32_t i = 0; i < s->n_out; i++)
+    s->output_of[r->outputs[i]] = i;
+  for (uint32_t i = 0; i < s->n_steps; i++) {
+    const Step *step = &s->steps[i];
+    s->widest = MAX (s->widest, step->n_in + step->n_out);
+    for (uint32_t k = 0; k < step->n_in + step->n_out; k++)
+      s->last_use[step->slots[k]] = i;
+  }
+}
+
+GmExecSplit *
+gm_split_new (const GmGraph *g, const GmVerdict *verdicts, const GmRequest *with,
+              uint32_t *next_region, uint32_t n_regions, GmExecPlaces *places, int32_t *code,
+              GrammeStatus *status, GError **error)
+{
+  g_autoptr (GmRegions) regions = gm_regions_new (g, verdicts);
+  GmExecSplit *s = g_new0 (GmExecSplit, 1);
+  s->steps = g_new0 (Step, regions->regions->len + 1);
+  GError *failed = NULL;
+  *code = GRAMME_OK;
+  for (guint i = 0; i < regions->regions->len && *code == GRAMME_OK && !failed; i++) {
+    GmRegion *r = regions->regions->pdata[i];
+    GmRequest q = *with;
+    g_autofree char *demoted = NULL;
+    if (r->outs->len == 0)
+      continue; /* nobody reads what it computes */
+    Step *step = &s->steps[s->n_steps++];
+    step_init (step, r);
+    uint32_t number = GM_REGION_NONE;
+    if (!r->host) {
+      q.region = number = (*next_region)++;
+      q.n_regions = n_regions;
+      *code = compile_step (step, r, &q, &demoted, status, &failed);
+    }
+    if (!step->code)
+      step->host = g_steal_pointer (&r->graph);
+    note_places (r, number, demoted, places);
+  }
+  if (*code == GRAMME_OK && !failed) {
+    split_slots (s, g, regions);
+    return s;
+  }
+  if (failed)
+    g_propagate_error (error, failed);
+  gm_split_free (s, with->backend);
+  return NULL;
+}
+
+uint32_t
+gm_split_count (const GmGraph *g, const GmVerdict *verdicts)
+{
+  g_autoptr (GmRegions) regions = gm_regions_new (g, verdicts);
+  uint32_t n = 0;
+  for (guint i = 0; i < regions->regions->len; i++) {
+    const GmRegion *r = regions->regions->pdata[i];
+    n += !r->host && r->outs->len > 0;
+  }
+  return n;
+}
+
+void
+gm_split_free (GmExecSplit *s, const GmBackend *b)
+{
+  if (!s)
+    return;
+  for (uint32_t i = 0; i < s->n_steps; i++) {
+    if (s->steps[i].code)
+      b->plugin->api.destroy (s->steps[i].code);
+    if (s->steps[i].host)
+      gm_graph_free (s->steps[i].host);
+    g_free (s->steps[i].slots);
+  }
+  g_free (s->steps);
+  g_free (s->metas);
+  g_free (s->output_of);
+  g_free (s->last_use);
+  g_free (s);
+}
+
+/* -- Running ----------------------------------------------------------------------------------- */
+
+static bool
+copy_into (GmTensor *from, GmTensor *to, GError **error)
+{
+  return gm_op_run_into (GM_OP_copy, &from, 1, NULL, to, error);
+}
+
+static bool
+is_laid_out (const GmTensor *t, const GmMeta *m)
+{
+  for (int d = 0; d < m->ndim; d++)
+    if (t->meta.sizes[d] > 1 && t->meta.strides[d] != m->strides[d])
+      return false;
+  return true;
+}
+
+/* Memory for a slot: the caller's if it is an output. */
+static GmTensor *
+slot_memory (const GmExecSplit *s, uint32_t slot, GmTensor *const *out, GError **error)
+{
+  uint32_t output = s->output_of[slot];
+  return output != GM_NO_ID ? gm_tensor_ref (out[output]) : gm_tensor_new (&s->metas[slot], error);
+}
+
+static bool
+run_host (const GmExecSplit *s, const Step *step, GmTensor **slots, GmTensor *const *out,
+          GError **error)
+{
+  g_autofree GmTensor **in = g_new (GmTensor *, step->n_in + 1);
+  g_autofree GmTensor **made = g_new0 (GmTensor *, step->n_out + 1);
+  for (uint32_t k = 0; k < step->n_in; k++)
+    in[k] = slots[step->slots[k]];
+  bool good = gm_graph_interpret (step->host, in, made, error);
+  for (uint32_t k = 0; k < step->n_out; k++) {
+    uint32_t slot = step->slots[step->n_in + k];
+    if (good && (s->output_of[slot] != GM_NO_ID || !is_laid_out (made[k], &s->metas[slot]))) {
+      slots[slot] = slot_memory (s, slot, out, error);
+      good = slots[slot] && copy_into (made[k], slots[slot], error);
+    } else if (good)
+      slots[slot] = g_steal_pointer (&made[k]);
+    gm_tensor_unref (made[k]);
+  }
+  return good;
+}
+
+static bool
+run_plugin (GmExec *e, const GmExecSplit *s, const Step *step, GmTensor **slots,
+            GmTensor *const *out, GError **error)
+{
+  g_autofree GrammeTensor *tensors = g_new0 (GrammeTensor, step->n_in + step->n_out + 1);
+  for (uint32_t k = 0; k < step->n_in + step->n_out; k++) {
+    uint32_t slot = step->slots[k];
+    if (k >= step->n_in && !(slots[slot] = slot_memory (s, slot, out, error)))
+      return false;
+    gm_exec_describe (&tensors[k], slots[slot]);
+  }
+  void *workspace = step->workspace_bytes ? gm_alloc (step->workspace_bytes) : NULL;
+  if (step->workspace_bytes && !workspace) {
+    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY,
+                 "no memory for the %zu bytes that a run of back end %s needs",
+                 step->workspace_bytes, e->backend->name);
+    return false;
+  }
+  const GrammeRunArgs args = {
+    .struct_size = sizeof args,
+    .role = GRAMME_FORWARD,
+    .inputs = tensors,
+    .outputs = tensors + step->n_in,
+    .n_inputs = step->n_in,
+    .n_outputs = step->n_out,
+    .workspace = workspace,
+    .workspace_bytes = step->workspace_bytes,
+  };
+  GrammeStatus status;
+  gm_status_clear (&status);
+  int32_t code = gm_exec_call (e, step->code, &args, &status);
+  if (workspace)
+    gm_free (workspace, step->workspace_bytes);
+  if (code == GRAMME_OK)
+    return true;
+  gm_status_to_error (&status, code, e->backend->name, "run of a region", error);
+  return false;
+}
+
+bool
+gm_split_run (GmExec *e, const GmExecSplit *s, GmTensor *const *in, GmTensor *const *out,
+              GError **error)
+{
+  g_autofree GmTensor **slots = g_new0 (GmTensor *, s->n_slots + 1);
+  bool good = true;
+  for (uint32_t i = 0; i < s->n_in; i++)
+    slots[i] = gm_tensor_ref (in[i]);
+  for (uint32_t i = 0; i < s->n_steps && good; i++) {
+    const Step *step = &s->steps[i];
+    good = step->code ? run_plugin (e, s, step, slots, out, error)
+                      : run_host (s, step, slots, out, error);
+    for (uint32_t k = 0; k < step->n_in + step->n_out; k++)
+      if (s->last_use[step->slots[k]] == i)
+        g_clear_pointer (&slots[step->slots[k]], gm_tensor_unref);
+  }
+  for (uint32_t i = 0; i < s->n_slots; i++)
+    gm_tensor_unref (slots[i]);
+  return good;
+}

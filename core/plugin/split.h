@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * split.h -- a graph of which a plugin runs only regions, and the host the rest: compiled, and run.
+ */
+#ifndef GM_PLUGIN_SPLIT_H
+#define GM_PLUGIN_SPLIT_H
+
+#include "core/plugin/exec.h"
+#include "core/plugin/regions.h"
+#include "core/plugin/request.h"
+
+/* Cuts the graph and compiles each region that is the plugin's.  A region that it then does not
+ * compile after all goes to the host, with the reason in `places`.  q: the request but for parts and
+ * regions; *next_region counts over both roles.  NULL and *code: an answer that is raised, in *status;
+ * GRAMME_OK: the error is in *error. */
+GmExecSplit *gm_split_new (const GmGraph *g, const GmVerdict *verdicts, const GmRequest *q,
+                           uint32_t *next_region, uint32_t n_regions, GmExecPlaces *places,
+                           int32_t *code, GrammeStatus *status, GError **error);
+/* How many regions of the graph would be the plugin's. */
+uint32_t gm_split_count (const GmGraph *g, const GmVerdict *verdicts);
+void gm_split_free (GmExecSplit *s, const GmBackend *b); /* NULL is fine */
+
+/* out: by output of the graph; written. */
+bool gm_split_run (GmExec *e, const GmExecSplit *s, GmTensor *const *in, GmTensor *const *out,
+                   GError **error);
+
+#endif
