@@ -57,21 +57,12 @@ with_strides_of (Rewrite *r, GmVal v, const GmMeta *want)
 {
   const GmMeta *m = gm_b_meta (&r->b.base, v);
   int64_t order[GM_MAX_DIMS], inverse[GM_MAX_DIMS];
+  GmMeta like = *want;
 
-  if (!v || memcmp (m->strides, want->strides, sizeof m->strides) == 0 || !gm_meta_is_dense (want))
+  gm_meta_set_like (&like, want);
+  if (!v || memcmp (m->strides, like.strides, sizeof m->strides) == 0 || !gm_meta_is_dense (want))
     return v;
-  /* insertion sort: the largest stride first, of equal ones the larger size */
-  for (int i = 0; i < want->ndim; i++) {
-    int k = i;
-    for (; k > 0; k--) {
-      int64_t d = order[k - 1];
-      if (want->strides[d] > want->strides[i]
-          || (want->strides[d] == want->strides[i] && want->sizes[d] >= want->sizes[i]))
-        break;
-      order[k] = d;
-    }
-    order[k] = i;
-  }
+  gm_meta_order (&like, order);
   for (int i = 0; i < want->ndim; i++)
     inverse[order[i]] = i;
   return gm_b_permute (&r->b.base,
@@ -98,16 +89,31 @@ take_view (Rewrite *r, const GmNode *n, GmVal base)
   return as_recorded (r, n, add (r, n->op, &base, 1, n->attrs));
 }
 
+/* All views from the root, whose value is `base`, to `object`. */
+static GmVal
+take_views (Rewrite *r, GmValueId object, GmVal base)
+{
+  GmValueId parent = gm_views_parent (r->g, object);
+
+  if (parent == GM_NO_ID)
+    return base;
+  return take_view (r, producer (r->g, object), take_views (r, parent, base));
+}
+
 static GmVal
 current (Rewrite *r, GmValueId v)
 {
   GmValueId object = gm_views_object (r->g, v), parent = gm_views_parent (r->g, object);
   uint32_t writes = r->writes[gm_views_root (r->g, object)];
 
-  if (parent != GM_NO_ID && (!r->now[object] || r->seen[object] != writes)) {
-    r->now[object] = take_view (r, producer (r->g, object), current (r, parent));
-    r->seen[object] = writes;
-  }
+  if (parent == GM_NO_ID || (r->now[object] && r->seen[object] == writes))
+    return r->now[object];
+  /* A view that was there before its memory was written to: eager gives it a history of its own,
+   * which begins at the root and shares nothing with that of what it was taken of. */
+  r->now[object] = r->now[object]
+                     ? take_views (r, object, r->now[gm_views_root (r->g, object)])
+                     : take_view (r, producer (r->g, object), current (r, parent));
+  r->seen[object] = writes;
   return r->now[object];
 }
 
@@ -180,29 +186,19 @@ has_quiet_views (const GmGraph *g, GmValueId root)
   return false;
 }
 
-/* The object `v` now holds `elements`, which have its shape and dtype. */
-static void
-store (Rewrite *r, GmValueId v, GmVal elements)
+/* `base`, a value of the root's shape, with `elements` where `object` looks at it. */
+static GmVal
+scatter_all (Rewrite *r, GmValueId object, GmVal base, GmVal elements)
 {
-  GmValueId object = gm_views_object (r->g, v), parent = gm_views_parent (r->g, object);
-  const GmNode *n = producer (r->g, object);
-
-  r->written[object] = elements;
-  r->when[object] = r->writes[gm_views_root (r->g, object)] + 1;
-  if (parent != GM_NO_ID) {
-    store (r, parent, scatter_back (r, n, current (r, parent), elements));
-  } else if (n && n->op == GM_OP_constant) {
-    refuse (r, n, "to a constant of the graph");
-  } else {
-    r->now[object] = with_strides_of (r, elements, gm_graph_meta (r->g, object));
-    r->writes[object]++;
-  }
+  for (GmValueId parent; (parent = gm_views_parent (r->g, object)) != GM_NO_ID; object = parent)
+    elements = scatter_back (r, producer (r->g, object), take_views (r, parent, base), elements);
+  return elements;
 }
 
-/* `elements`, which have no history, in the place of `old`, which has one: as in eager, the result
- * still requires grad, and zeros go back. */
+/* All of `old` replaced, as eager does it to the base of a view: the gradient that goes back to it
+ * is made of what arrives. */
 static GmVal
-overwrite (Rewrite *r, GmVal old, GmVal elements)
+replace_all (Rewrite *r, GmVal old, GmVal elements)
 {
   GmBuilder *b = &r->b.base;
   const GmMeta m = *gm_b_meta (b, old);
@@ -216,6 +212,59 @@ overwrite (Rewrite *r, GmVal old, GmVal elements)
   }
   GmVal in[2] = { gm_b_view (b, old, 1, &one), gm_b_view (b, elements, 1, &one) };
   return gm_b_view (b, add (r, GM_OP_slice_scatter, in, 2, &all), 0, NULL);
+}
+
+/* The same as scatter_all where base has a history.  Through several slices its gradient would be
+ * put together from parts; in eager it is what arrives, with zeros in the view's places, to the
+ * bit.  So places are computed, and chosen by. */
+static GmVal
+scatter_recorded (Rewrite *r, GmValueId object, GmVal base, GmVal elements)
+{
+  GmBuilder *b = &r->b.base;
+  const GmMeta m = *gm_b_meta (b, base), part = *gm_b_meta (b, elements);
+  int n_slices = 0;
+
+  for (GmValueId v = object; gm_views_parent (r->g, v) != GM_NO_ID; v = gm_views_parent (r->g, v))
+    n_slices += producer (r->g, v)->op == GM_OP_slice;
+  if (n_slices == 1)
+    return scatter_all (r, object, base, elements);
+  if (n_slices == 0)
+    return replace_all (r, base, scatter_all (r, object, base, elements));
+  GmVal nowhere = gm_b_full (b, gm_scalar_bool (false), GM_BOOL, m.ndim, m.sizes),
+        here = gm_b_full (b, gm_scalar_bool (true), GM_BOOL, part.ndim, part.sizes),
+        nothing = gm_b_full (b, gm_scalar_int (0), (GmDtype) m.dtype, m.ndim, m.sizes);
+  GmVal in[3] = { scatter_all (r, object, nowhere, here),
+                  scatter_all (r, object, nothing, elements), base };
+  return add (r, GM_OP_where, in, 3, NULL);
+}
+
+/* The object `v` now holds `elements`, which have its shape and dtype. */
+static void
+store (Rewrite *r, GmValueId v, GmVal elements)
+{
+  GmBuilder *b = &r->b.base;
+  GmValueId object = gm_views_object (r->g, v), root = gm_views_root (r->g, v), parent;
+  const GmNode *n = producer (r->g, root);
+  GmVal old = r->now[root], part = elements;
+
+  if (n && n->op == GM_OP_constant) {
+    refuse (r, n, "to a constant of the graph");
+    return;
+  }
+  bool recorded = object != root && old && r->differentiate && gm_b_meta (b, old)->requires_grad;
+  for (GmValueId o = object; o != root; o = parent) {
+    r->written[o] = part;
+    r->when[o] = r->writes[root] + 1;
+    parent = gm_views_parent (r->g, o);
+    if (parent != root || !recorded)
+      part = scatter_back (r, producer (r->g, o), current (r, parent), part);
+  }
+  if (recorded)
+    part = scatter_recorded (r, object, old, elements);
+  r->written[root] = part;
+  r->when[root] = r->writes[root] + 1;
+  r->now[root] = with_strides_of (r, part, gm_graph_meta (r->g, root));
+  r->writes[root]++;
 }
 
 /* Operand i of n is read as something with a history that it no longer has. */
@@ -253,9 +302,10 @@ rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
   if (quiet && is_input && r->writes[root] > 0 && !r->quiet[root]
       && (protects || gm_b_meta (b, current (r, root))->requires_grad))
     refuse (r, n, "with gradients off, after one with a history");
-  GmVal old = current (r, n->in[0]);
-  if (!quiet && old && gm_b_meta (b, old)->requires_grad && !gm_b_meta (b, src)->requires_grad)
-    src = overwrite (r, old, src);
+  GmVal old = r->now[root];
+  /* as in eager, the result still requires grad, and zeros go back */
+  if (!quiet && old && gm_views_object (r->g, n->in[0]) == root && gm_b_meta (b, old)->requires_grad && !gm_b_meta (b, src)->requires_grad)
+    src = add (r, GM_OP_overwrite, (const GmVal[]){ old, src }, 2, NULL);
   store (r, n->in[0], src);
   if (!quiet || !is_input || !protects || gm_b_failed (b))
     return;

@@ -76,6 +76,13 @@ is_kept (const Unfold *w, GmValueId v)
   return w->u->places[v] != GM_NO_ID;
 }
 
+/* Whether the elements of n's result depend on those of operand i. */
+static bool
+reads (const GmNode *n, uint32_t i)
+{
+  return n->op != GM_OP_overwrite || i == 1;
+}
+
 static void
 mark_needed (Unfold *w)
 {
@@ -92,7 +99,8 @@ mark_needed (Unfold *w)
     if (saves & GM_SAVES_OUT)
       w->needed[n->out] = true;
     for (uint32_t i = 0; i < n->n_in; i++)
-      if ((i < 30 && saves >> i & 1) || (w->needed[n->out] && !is_kept (w, n->out)))
+      if ((i < 30 && saves >> i & 1)
+          || (w->needed[n->out] && !is_kept (w, n->out) && reads (n, i)))
         w->needed[n->in[i]] = true;
   }
 }
@@ -137,7 +145,9 @@ compute (Unfold *w, const GmNode *n, GError **error)
   }
   for (uint32_t i = 0; i < n->n_in; i++)
     in[i] = w->values[n->in[i]];
-  w->values[n->out] = gm_op_run (n->op, in, (int) n->n_in, n->attrs, error);
+  w->values[n->out] = n->op == GM_OP_overwrite
+                        ? gm_op_run (GM_OP_copy, in + 1, 1, NULL, error)
+                        : gm_op_run (n->op, in, (int) n->n_in, n->attrs, error);
   return w->values[n->out] != NULL;
 }
 

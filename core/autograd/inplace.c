@@ -278,7 +278,7 @@ check_writable (GmTensor *dst, GError **error)
 bool
 gm_check_leaf (GmTensor *dst, GError **error)
 {
-  GmTensor *base = gm_tensor_view_base (dst);
+  GmTensor *base = gm_history_base (dst);
   if (gm_tracked (dst) && gm_tensor_is_leaf (dst)) {
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
                  "a leaf tensor that requires grad is changed by an in-place operation; do it "
@@ -293,6 +293,19 @@ gm_check_leaf (GmTensor *dst, GError **error)
     return false;
   }
   return true;
+}
+
+/* What is written to it would have to become part of a history that it was kept out of. */
+static bool
+check_apart (const GmTensor *dst, GError **error)
+{
+  if (gm_history_base (dst) == gm_tensor_view_base (dst))
+    return true;
+  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+               "a view that was taken with gradients off is changed by an in-place operation on "
+               "something that requires grad: take the view with gradients on, or do both under "
+               "no_grad ()");
+  return false;
 }
 
 static bool
@@ -448,10 +461,12 @@ gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const G
     if (!gm_check_leaf (dst, error))
       return false;
     if (gm_dtype_is_float (dst->meta.dtype)) {
-      GmTensor *base = gm_tensor_view_base (dst);
+      GmTensor *base = gm_history_base (dst);
       track = dst->meta.requires_grad || (base && base->meta.requires_grad);
       for (int i = 0; i < n_in; i++)
         track |= gm_op_is_differentiable (op, i) && gm_tracked (in[i]);
+      if (track && !check_apart (dst, error))
+        return false;
     }
   }
   if (op == GM_OP_copy && !track) {

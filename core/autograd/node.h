@@ -78,6 +78,8 @@ struct GmAutograd {
   GArray *hooks;  /* of a leaf */
   GArray *post_hooks; /* GmPostHook, of a leaf; NULL: none */
   bool retain;
+  bool quiet; /* a view that was taken with gradients off of what has a history: it has none of its
+                 own, and takes no part in its base's */
 };
 
 typedef struct {
@@ -116,6 +118,9 @@ bool gm_region_give (GmAgNode *n, GError **error);
 bool gm_tracked (GmTensor *t); /* requires grad, after bringing a view's history up to date */
 const char *gm_node_name (const GmAgNode *n);
 
+/* tape.c: the base whose history t belongs to; NULL: t is no view, or one that was taken with
+ * gradients off. */
+GmTensor *gm_history_base (const GmTensor *t);
 /* inplace.c: whether grad mode allows dst to be changed in place; says so if it does not. */
 bool gm_check_leaf (GmTensor *dst, GError **error);
 

@@ -37,7 +37,15 @@ is_stale (const GmTensor *t)
   if (G_LIKELY (!t->base) || !t->base->autograd || t->base->storage != t->storage)
     return false;
   uint32_t epoch = t->base->autograd->epoch;
+  if (t->autograd && t->autograd->quiet)
+    return false;
   return epoch && epoch != (t->autograd ? t->autograd->epoch : 0);
+}
+
+GmTensor *
+gm_history_base (const GmTensor *t)
+{
+  return t->autograd && t->autograd->quiet ? NULL : gm_tensor_view_base (t);
 }
 
 bool
@@ -133,14 +141,18 @@ gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const
   out->autograd->node->seq = seq;
 }
 
-/* A result of a view op that was not recorded still has to know which history of its base it saw.
- */
+/* A result of a view op that was not recorded still has to know which history of its base it saw,
+ * and that it stands apart from it if gradients were off. */
 static void
-note_epoch (GmTensor *view)
+note_unrecorded (GmTensor *view, const GmTensor *of)
 {
   GmTensor *base = gm_tensor_view_base (view);
-  if (base && base->autograd && base->autograd->epoch)
+  if (!base)
+    return;
+  if (base->autograd && base->autograd->epoch)
     gm_ag_get (view)->epoch = base->autograd->epoch;
+  if ((of->autograd && of->autograd->quiet) || (grad_off && base->meta.requires_grad))
+    gm_ag_get (view)->quiet = true;
 }
 
 static GmTensor *
@@ -173,7 +185,7 @@ gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GE
     if (!record (out, op, in, n_in, attrs, error))
       g_clear_pointer (&out, gm_tensor_unref);
   } else if (family == GM_FAMILY_MOVEMENT) {
-    note_epoch (out);
+    note_unrecorded (out, in[0]);
   }
   return out;
 }

@@ -117,6 +117,27 @@ fold_view (GmSimplifyWork *w, GmNode *n)
 
 /* -- Copies ------------------------------------------------------------------------------------ */
 
+/* What leaves nothing of its first operand is a copy of its second one. */
+static void
+turn_into_copy (GmSimplifyWork *w, GmNode *n)
+{
+  n->in = gm_arena_copy (w->arena, &n->in[1], sizeof *n->in);
+  n->n_in = 1;
+  n->attrs = NULL;
+  n->op = GM_OP_copy;
+}
+
+/* x with all of it replaced. */
+static bool
+replaces_all (const GmSimplifyWork *w, const GmNode *n)
+{
+  const GmMeta *m = meta (w, n->out);
+  if (gm_graph_meta_is_symbolic (m) || gm_graph_meta_is_symbolic (meta (w, n->in[1])))
+    return false;
+  return gm_meta_same_shape (m, meta (w, n->in[1]))
+         && !memcmp (m->strides, meta (w, n->in[1])->strides, sizeof m->strides);
+}
+
 static GmValueId
 fold_copy (GmSimplifyWork *w, const GmNode *n)
 {
@@ -191,10 +212,17 @@ gm_fold_node (GmSimplifyWork *w, uint32_t i)
     return v;
   }
   case GM_FAMILY_POINTWISE:
+    if (n->op == GM_OP_overwrite && replaces_all (w, n))
+      turn_into_copy (w, n);
     if (n->op == GM_OP_copy)
       return fold_copy (w, n);
     fold_numbers (w, n);
     return GM_NO_ID;
+  case GM_FAMILY_INDEX:
+    if (n->op != GM_OP_slice_scatter || !replaces_all (w, n))
+      return GM_NO_ID;
+    turn_into_copy (w, n);
+    return fold_copy (w, n);
   default: return GM_NO_ID;
   }
 }

@@ -142,7 +142,8 @@ rows_make (size_t *n)
     static const char *const signatures[] = {"", "input", "input, other",
                                              "condition, input, other"};
     const GmOpInfo *info = &gm_ops[op];
-    if (!info->name || info->family != GM_FAMILY_POINTWISE || search (r, named, info->name))
+    if (!info->name || info->family != GM_FAMILY_POINTWISE || search (r, named, info->name)
+        || op == GM_OP_overwrite) /* of graphs alone */
       continue;
     r[total++] = (GmApi){.name = info->name,
                          .signature = signatures[info->arity],

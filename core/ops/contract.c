@@ -117,8 +117,7 @@ cast (const GmTensor *x, GmDtype dtype, bool fill, GError **error)
 {
   GmMeta meta = x->meta;
   meta.dtype = dtype;
-  if (!gm_meta_is_dense (&meta))
-    gm_meta_set_contiguous (&meta);
+  gm_meta_set_like (&meta, &x->meta);
   GmTensor *t = gm_tensor_new (&meta, error);
   if (t && fill)
     gm_copy_strided (t, x);

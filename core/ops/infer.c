@@ -150,7 +150,7 @@ infer_pointwise (GmOp op, const GmMeta *const *in, int n_in, GmMeta *out, GError
   }
   for (int i = 0; i < n_in; i++)
     if (gm_meta_same_shape (in[i], out) && gm_meta_is_dense (in[i])) {
-      memcpy (out->strides, in[i]->strides, sizeof out->strides);
+      gm_meta_set_like (out, in[i]);
       return true;
     }
   gm_meta_set_contiguous (out);
@@ -162,8 +162,7 @@ infer_cast (const GmMeta *x, const GmAttrs *attrs, GmMeta *out)
 {
   *out = *x;
   out->dtype = attrs->dtype;
-  if (!gm_meta_is_dense (x))
-    gm_meta_set_contiguous (out);
+  gm_meta_set_like (out, x);
 }
 
 static bool

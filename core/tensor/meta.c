@@ -102,6 +102,35 @@ gm_meta_is_dense (const GmMeta *m)
   return true;
 }
 
+/* Insertion sort: the largest stride first, of equal ones the larger size. */
+void
+gm_meta_order (const GmMeta *m, int64_t order[GM_MAX_DIMS])
+{
+  for (int i = 0; i < m->ndim; i++) {
+    int k = i;
+    for (; k > 0; k--) {
+      int64_t d = order[k - 1];
+      if (m->strides[d] > m->strides[i] || (m->strides[d] == m->strides[i] && m->sizes[d] >= m->sizes[i]))
+        break;
+      order[k] = d;
+    }
+    order[k] = i;
+  }
+}
+
+void
+gm_meta_set_like (GmMeta *m, const GmMeta *like)
+{
+  int64_t order[GM_MAX_DIMS], stride = 1;
+  if (gm_meta_is_contiguous (like) || !gm_meta_is_dense (like)) {
+    gm_meta_set_contiguous (m);
+    return;
+  }
+  gm_meta_order (like, order);
+  for (int k = like->ndim; k-- > 0; stride *= like->sizes[order[k]])
+    m->strides[order[k]] = stride;
+}
+
 bool
 gm_meta_same_shape (const GmMeta *a, const GmMeta *b)
 {

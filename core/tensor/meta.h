@@ -30,6 +30,11 @@ void gm_meta_set_contiguous (GmMeta *m);
 bool gm_meta_is_contiguous (const GmMeta *m);
 /* Some order of the dimensions makes it contiguous: no gaps, no overlap. */
 bool gm_meta_is_dense (const GmMeta *m);
+/* m, of the shape of `like`, gets the strides of a result that is laid out like it: row-major if that is contiguous or has gaps, else
+ * its order of the dimensions.  Strides that no element depends on (of a size of 1) follow from the order too. */
+void gm_meta_set_like (GmMeta *m, const GmMeta *like);
+/* Dimensions from the outermost in memory to the innermost. */
+void gm_meta_order (const GmMeta *m, int64_t order[GM_MAX_DIMS]);
 bool gm_meta_same_shape (const GmMeta *a, const GmMeta *b);
 /* Number of elements; assumes no symbolic size. */
 int64_t gm_meta_numel (const GmMeta *m);

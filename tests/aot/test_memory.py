@@ -522,7 +522,7 @@ def quiet_view_read_after(x, y):
     with G.no_grad():
         v = x[1:]
     y.sin_()
-    return v.t() * 2
+    return v.t() * 2, y * 3
 
 
 # Writes that autograd does not see leave the histories of all names of the memory as they were.
@@ -541,6 +541,78 @@ def quiet_view_read_after(x, y):
 )
 def test_quiet_writes_leave_histories_alone(f, make, backend):
     check(with_leaf(make), f, backend, after=total, fullgraph=False)
+
+
+def quiet_view_written(x):
+    y = x * 2
+    with G.no_grad():
+        v = y[1:]
+    v.mul_(3)
+    return v, v[1:] + x.sum()
+
+
+# What is taken with gradients off stays out of the history of its memory, also when it is written to with gradients on.
+@pytest.mark.filterwarnings("ignore")
+@backends
+def test_a_view_that_was_taken_with_gradients_off_has_no_history(backend):
+    check(with_leaf(lambda w: [w * 1.25]), quiet_view_written, backend, after=total, fullgraph=False)
+    v, _ = quiet_view_written(base().requires_grad_())
+    assert not v.requires_grad and v._base is not None
+
+
+def test_it_takes_nothing_that_has_one_either():
+    w = base().requires_grad_()
+    y = w * 2
+    with G.no_grad():
+        v = y[1:]
+    with pytest.raises(RuntimeError, match="gradients off"):
+        v.add_(w[1:])
+    v.add_(w[1:].detach())
+    assert not v.requires_grad
+    with G.no_grad():
+        leaf_view = w[1:]
+    leaf_view.mul_(2)
+    assert w.tolist() == [base().tolist()[0]] + [x * 2 for x in base().tolist()[1:]]
+
+
+# A result has strides that follow from its shape and the order of dimensions alone, where a size is 1 too.
+@pytest.mark.parametrize("make", [lambda b: b.view(2, 6)[::2], lambda b: b[:4].view(1, 4).t(), lambda b: b.view(3, 1, 4).transpose(0, 2)])
+def test_strides_of_sizes_of_one(make):
+    x = make(base())
+    for y in (x * 0.5, x.double(), x + x):
+        assert y.stride() == (x * 0.5).stride() == ((x * 0.5) * 0.5).stride()
+    check(inputs(lambda: [make(base())]), lambda t: (t * 0.5, (t * 0.5).mul_(2)))
+    assert (b := base().view(2, 6)[::2]).stride() == (12, 1) and (b * 2).stride() == (6, 1)
+
+
+def overwritten_then_used(x):
+    y = x * 2
+    y.zero_()
+    y.add_(x.sum() * 0)
+    return y * y
+
+
+# What is overwritten gets zeros that have no history of their own.
+@backends
+def test_zeros_for_what_was_overwritten_are_plain(backend):
+    def after(results):
+        (leaf,) = leaves
+        first = G.autograd.grad(results[0].sum() if isinstance(results, tuple) else results.sum(), [leaf], create_graph=True)
+        return [f"{g.requires_grad} {g.tolist()}" for g in first]
+
+    def plain(x):
+        y = x * 2
+        y.zero_()
+        return y * y
+
+    leaves = []
+    for f in (plain, overwritten_then_used):
+        def make():
+            leaves[:] = [base().requires_grad_()]
+            return list(leaves), list(leaves)
+        check(make, f, backend, after=after)
+    leaves[:] = [base().requires_grad_()]
+    assert not G.autograd.grad(plain(leaves[0]).sum(), leaves, create_graph=True)[0].requires_grad
 
 
 # -- Histories -------------------------------------------------------------------------------------------------------------
