@@ -75,6 +75,12 @@ CORE_SOURCES += \
   core/autograd/autograd.h \
   core/autograd/node.h
 CORE_SOURCES += \
+  core/sym/algebra.c \
+  core/sym/algebra.h \
+  core/sym/facts.c \
+  core/sym/facts.h \
+  core/sym/form.c \
+  core/sym/form.h \
   core/sym/sym.c \
   core/sym/sym_text.c \
   core/sym/sym.h \

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * algebra.h -- size expressions as linear forms over atoms, in the light of what is known (private
+ * to core/sym).
+ *
+ * Atoms are consed, so that equal atoms are equal numbers.  All is reduced to few kinds, with x % y
+ * as x - y * (x // y), min (x, y) as x - positive (x - y) and max (x, y) as y + positive (x - y),
+ * where positive (x) is max (x, 0).
+ *
+ * What is known about an atom (bounds, a congruence, and for symbols a form that they are equal to)
+ * only ever grows between two resets; with each change `stamp` is raised, and forms made before can
+ * be brought up to date by gm_algebra_now.  A form from before stays true, it is only not the one
+ * spelling any more.
+ */
+#ifndef GM_SYM_ALGEBRA_H
+#define GM_SYM_ALGEBRA_H
+
+#include <glib.h>
+
+#include "core/sym/form.h"
+#include "core/sym/sym.h"
+
+typedef enum {
+  GM_ATOM_SYMBOL,   /* a: its row */
+  GM_ATOM_ROW,      /* a: a row that has no form, equal to itself alone */
+  GM_ATOM_PRODUCT,  /* a * b: atoms; a is no product and not above the first factor of b */
+  GM_ATOM_QUOTIENT, /* a // b: forms */
+  GM_ATOM_POSITIVE, /* max (a, 0): a form */
+  GM_ATOM_STEP, /* the symbol a is b * this + its rest modulo b, as facts say: an atom, a number */
+} GmAtomKind;
+
+/* INT64_MIN and INT64_MAX: no bound. */
+typedef struct {
+  int64_t min, max;
+} GmInterval;
+
+/* The value is `rest` modulo `modulus`; modulus 0: it is rest, 1: nothing is known. */
+typedef struct {
+  int64_t modulus, rest;
+} GmResidue;
+
+typedef struct {
+  uint8_t kind;
+  uint32_t a, b;
+  GmInterval known;    /* by facts */
+  GmResidue residue;   /* by facts */
+  uint32_t equal_to;   /* SYMBOL: form + 1, by facts */
+  uint32_t now, stamp; /* the form of today + 1, valid with this stamp */
+  GmInterval span;     /* the interval of today, valid with this stamp */
+  uint32_t span_stamp;
+} GmAtom;
+
+/* An index of an array by content: index + 1, or 0; linear probing. */
+typedef struct {
+  uint32_t *slots;
+  uint32_t n_slots; /* a power of two */
+} GmSlots;
+
+typedef struct {
+  const GmSym *s;
+  GArray *atoms, *forms; /* GmAtom, GmForm */
+  GmSlots atom_slots, form_slots;
+  GArray *of_row; /* uint32_t: form + 1 by row */
+  uint32_t stamp;
+} GmAlgebra;
+
+void gm_algebra_init (GmAlgebra *g, const GmSym *s);
+void gm_algebra_clear (GmAlgebra *g);
+/* Forgets everything: atoms, forms, what is known. */
+void gm_algebra_reset (GmAlgebra *g);
+static inline const GmAtom *
+gm_algebra_atom (const GmAlgebra *g, uint32_t atom)
+{
+  return &g_array_index (g->atoms, GmAtom, atom);
+}
+
+static inline const GmForm *
+gm_algebra_form (const GmAlgebra *g, uint32_t form)
+{
+  return &g_array_index (g->forms, GmForm, form);
+}
+
+/* The form of a size, up to date. */
+void gm_algebra_of (GmAlgebra *g, int64_t size, GmForm *out);
+/* The same form up to date; false if it does not fit. */
+bool gm_algebra_now (GmAlgebra *g, const GmForm *x, GmForm *out);
+GmInterval gm_algebra_interval (GmAlgebra *g, const GmForm *x);
+GmResidue gm_algebra_residue (GmAlgebra *g, const GmForm *x);
+/* Whether the symbol's atom occurs in x, at any depth but as a term of its own. */
+bool gm_algebra_hides (const GmAlgebra *g, const GmForm *x, uint32_t symbol);
+bool gm_algebra_product (GmAlgebra *g, const GmForm *x, const GmForm *y, GmForm *out);
+
+/* What facts say of an atom.  False: that cannot be. */
+bool gm_algebra_narrow (GmAlgebra *g, uint32_t atom, GmInterval within);
+bool gm_algebra_congruent (GmAlgebra *g, uint32_t atom, GmResidue residue);
+void gm_algebra_equate (GmAlgebra *g, uint32_t symbol, const GmForm *x);
+
+#endif

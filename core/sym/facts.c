@@ -1,0 +1,754 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * facts.c -- questions about sizes, answered from what is known.  See facts.h.
+ *
+ * Facts are kept as they were given; what follows from them (`derive`) is worked out when a
+ * question is asked after one was added: equalities that can be solved for a symbol replace it,
+ * bounds of one atom narrow it, a % k == c gives its congruence, and the rest are bounds of
+ * directions (forms without constant and content), found by hash.
+ *
+ * "x >= 0" is proved by intervals, by the bounds of x's direction, by rounding to its residue, by
+ * looking at max (y, 0) once as y and once as 0, and by taking away a multiple of one fact and
+ * proving the remainder: a search of a few steps, as in Fourier and Motzkin's elimination, with a
+ * budget.
+ */
+#include "core/sym/facts.h"
+
+#include <string.h>
+
+#include "core/sym/algebra.h"
+
+/* min <= direction <= max. */
+typedef struct {
+  GmForm direction;
+  int64_t min, max;
+} Bound;
+
+/* direction is not `value`. */
+typedef struct {
+  GmForm direction;
+  int64_t value;
+} Other;
+
+/* A symbol that an equality replaced, and what was known of it: that is known of its value. */
+typedef struct {
+  GmForm value;
+  GmInterval range;
+  GmResidue residue;
+} Solved;
+
+/* direction = residue, for directions of more than one atom. */
+typedef struct {
+  GmForm direction;
+  GmResidue residue;
+} Congruence;
+
+/* Answers, by question. */
+typedef struct {
+  int64_t a, b;
+  uint32_t stamp; /* of derived; 0: empty */
+  uint8_t rel, truth;
+} Answer;
+
+#define N_ANSWERS 1024 /* a power of two */
+
+struct GmFacts {
+  const GmSym *s;
+  GArray *facts; /* GmFact */
+  GmAlgebra algebra;
+  GArray *bounds, *others, *congruences, *solved;
+  uint32_t n_derived; /* facts that the arrays above know */
+  uint32_t stamp;     /* raised with each derivation */
+  bool absurd;        /* the facts contradict each other: everything follows */
+  Answer *answers;
+};
+
+GmFacts *
+gm_facts_new (const GmSym *s)
+{
+  GmFacts *f = g_new0 (GmFacts, 1);
+  f->s = s;
+  f->stamp = 1;
+  f->facts = g_array_new (FALSE, FALSE, sizeof (GmFact));
+  f->bounds = g_array_new (FALSE, FALSE, sizeof (Bound));
+  f->others = g_array_new (FALSE, FALSE, sizeof (Other));
+  f->congruences = g_array_new (FALSE, FALSE, sizeof (Congruence));
+  f->solved = g_array_new (FALSE, FALSE, sizeof (Solved));
+  f->answers = g_new0 (Answer, N_ANSWERS);
+  gm_algebra_init (&f->algebra, s);
+  return f;
+}
+
+void
+gm_facts_free (GmFacts *f)
+{
+  if (!f)
+    return;
+  gm_algebra_clear (&f->algebra);
+  g_array_unref (f->facts);
+  g_array_unref (f->bounds);
+  g_array_unref (f->others);
+  g_array_unref (f->congruences);
+  g_array_unref (f->solved);
+  g_free (f->answers);
+  g_free (f);
+}
+
+uint32_t
+gm_facts_n (const GmFacts *f)
+{
+  return f->facts->len;
+}
+
+GmFact
+gm_facts_nth (const GmFacts *f, uint32_t i)
+{
+  g_assert (i < f->facts->len);
+  return g_array_index (f->facts, GmFact, i);
+}
+
+/* -- Proofs ------------------------------------------------------------------------------------ */
+
+/* How much one question may cost: remainders looked at, and how deep they nest. */
+#define BUDGET 48
+#define DEPTH 4
+
+static bool at_least_0 (GmFacts *f, const GmForm *x, int depth, int *budget);
+
+/* x with the atom replaced. */
+static bool
+replaced (const GmForm *x, uint32_t atom, const GmForm *by, GmForm *out)
+{
+  int64_t times = gm_form_times (x, atom);
+  GmForm a = gm_form_atom (atom);
+  return gm_form_add (x, &a, -times, out) && gm_form_add (out, by, times, out);
+}
+
+/* x >= 0 because of min <= y <= max: x is a multiple of y, by which `atom` goes away, and a
+ * remainder that is large enough. */
+static bool
+by_bound (GmFacts *f, const GmForm *x, uint32_t atom, const GmForm *y, int64_t min, int64_t max,
+          int depth, int *budget)
+{
+  int64_t p = gm_form_times (x, atom), q = gm_form_times (y, atom);
+  if (!p || !q || q == INT64_MIN)
+    return false;
+  int64_t m = q / gm_gcd (p, q), t, part; /* m x - t y has no atom */
+  m = m < 0 ? -m : m;
+  GmForm rest;
+  if (__builtin_mul_overflow (p, m, &t) || !gm_form_scale (x, m, &rest))
+    return false;
+  t /= q;
+  int64_t bound = t > 0 ? min : max;
+  if (bound == INT64_MIN || bound == INT64_MAX || !gm_form_add (&rest, y, -t, &rest)
+      || __builtin_mul_overflow (bound, t, &part)
+      || __builtin_add_overflow (rest.constant, part, &rest.constant)
+      || __builtin_add_overflow (rest.constant, m - 1, &rest.constant)) /* m x > -m is x >= 0 */
+    return false;
+  return at_least_0 (f, &rest, depth + 1, budget);
+}
+
+/* p * q where q >= 0: between p's bounds times q. */
+static bool
+by_factor (GmFacts *f, const GmForm *x, uint32_t atom, uint32_t of, uint32_t p, uint32_t q,
+           int depth, int *budget)
+{
+  GmForm self = gm_form_atom (of), as_p = gm_form_atom (p), as_q = gm_form_atom (q), y;
+  GmInterval r = gm_algebra_interval (&f->algebra, &as_p);
+  if (gm_algebra_interval (&f->algebra, &as_q).min < 0)
+    return false;
+  return (r.min != INT64_MIN && gm_form_add (&self, &as_q, -r.min, &y)
+          && by_bound (f, x, atom, &y, 0, INT64_MAX, depth, budget))
+         || (r.max != INT64_MAX && r.max != r.min && gm_form_add (&self, &as_q, -r.max, &y)
+             && by_bound (f, x, atom, &y, INT64_MIN, 0, depth, budget));
+}
+
+/* What an atom's own nature says: 0 <= x - k (x // k) <= k - 1, max (x, 0) >= x. */
+static bool
+by_nature (GmFacts *f, const GmForm *x, uint32_t atom, uint32_t of, int depth, int *budget)
+{
+  const GmAtom a = *gm_algebra_atom (&f->algebra, of);
+  GmForm self = gm_form_atom (of), y, by;
+  if (a.kind == GM_ATOM_POSITIVE) {
+    y = *gm_algebra_form (&f->algebra, a.a);
+    return gm_form_add (&self, &y, -1, &y)
+           && by_bound (f, x, atom, &y, 0, INT64_MAX, depth, budget);
+  }
+  if (a.kind == GM_ATOM_PRODUCT)
+    return by_factor (f, x, atom, of, a.a, a.b, depth, budget)
+           || by_factor (f, x, atom, of, a.b, a.a, depth, budget);
+  if (a.kind != GM_ATOM_QUOTIENT)
+    return false;
+  y = *gm_algebra_form (&f->algebra, a.a);
+  by = *gm_algebra_form (&f->algebra, a.b);
+  if (gm_algebra_interval (&f->algebra, &by).min < 1
+      || !gm_algebra_product (&f->algebra, &self, &by, &self) || !gm_form_add (&y, &self, -1, &y))
+    return false;
+  if (by_bound (f, x, atom, &y, 0, by.n_terms ? INT64_MAX : by.constant - 1, depth, budget))
+    return true;
+  return by.n_terms && gm_form_add (&by, &y, -1, &y)
+         && by_bound (f, x, atom, &y, 1, INT64_MAX, depth, budget);
+}
+
+/* Case by case: max (y, 0) is y where y >= 0, and 0 where y <= 0. */
+static bool
+by_cases (GmFacts *f, const GmForm *x, uint32_t atom, int depth, int *budget)
+{
+  GmForm y = *gm_algebra_form (&f->algebra, gm_algebra_atom (&f->algebra, atom)->a);
+  GmForm zero = gm_form_const (0), as_y, as_0, more;
+  if (!replaced (x, atom, &y, &as_y) || !replaced (x, atom, &zero, &as_0))
+    return false;
+  return (at_least_0 (f, &as_y, depth + 1, budget)
+          || (gm_form_add (&as_y, &y, -1, &more) && at_least_0 (f, &more, depth + 1, budget)))
+         && (at_least_0 (f, &as_0, depth + 1, budget)
+             || (gm_form_add (&as_0, &y, 1, &more) && at_least_0 (f, &more, depth + 1, budget)));
+}
+
+static const Bound *
+bound_of (const GmFacts *f, const GmForm *direction)
+{
+  for (uint32_t i = 0; i < f->bounds->len; i++) {
+    const Bound *b = &g_array_index (f->bounds, Bound, i);
+    if (gm_form_equal (&b->direction, direction))
+      return b;
+  }
+  return NULL;
+}
+
+/* The least value of x by its interval and its direction's bounds, rounded up to its residue. */
+static int64_t
+least (GmFacts *f, const GmForm *x)
+{
+  int64_t min = gm_algebra_interval (&f->algebra, x).min, scale, v;
+  GmForm direction;
+  if (x->n_terms > 1 && f->bounds->len && gm_form_direction (x, &direction, &scale)) {
+    const Bound *b = bound_of (f, &direction);
+    int64_t end = !b ? INT64_MIN : scale > 0 ? b->min : b->max;
+    if (end != INT64_MIN && end != INT64_MAX && !__builtin_mul_overflow (end, scale, &v)
+        && !__builtin_add_overflow (v, x->constant, &v))
+      min = MAX (min, v);
+  }
+  if (min != INT64_MIN && min < 0) {
+    GmResidue r = gm_algebra_residue (&f->algebra, x);
+    if (r.modulus > 1)
+      min += gm_floor_mod (r.rest - gm_floor_mod (min, r.modulus), r.modulus);
+  }
+  return min;
+}
+
+static bool
+at_least_0 (GmFacts *f, const GmForm *x, int depth, int *budget)
+{
+  if (!x->n_terms)
+    return x->constant >= 0;
+  if (least (f, x) >= 0)
+    return true;
+  if (depth >= DEPTH || --*budget < 0)
+    return false;
+  for (uint32_t i = 0; i < x->n_terms; i++)
+    if (gm_algebra_atom (&f->algebra, x->terms[i].atom)->kind == GM_ATOM_POSITIVE
+        && by_cases (f, x, x->terms[i].atom, depth, budget))
+      return true;
+  /* Terms without a bound on the side that matters must go; if there are none, any may. */
+  bool unbounded = false;
+  for (int round = 0; round < 2 && !unbounded; round++)
+    for (uint32_t i = 0; i < x->n_terms; i++) {
+      GmForm term = gm_form_atom (x->terms[i].atom);
+      GmInterval r = gm_algebra_interval (&f->algebra, &term);
+      bool open = x->terms[i].times > 0 ? r.min == INT64_MIN : r.max == INT64_MAX;
+      if (open != !round)
+        continue;
+      unbounded |= open;
+      for (uint32_t j = 0; j < f->bounds->len; j++) {
+        Bound b = g_array_index (f->bounds, Bound, j);
+        if (by_bound (f, x, x->terms[i].atom, &b.direction, b.min, b.max, depth, budget))
+          return true;
+      }
+      for (uint32_t j = 0; j < x->n_terms; j++)
+        if (by_nature (f, x, x->terms[i].atom, x->terms[j].atom, depth, budget))
+          return true;
+      if (*budget < 0)
+        return false;
+    }
+  return false;
+}
+
+static bool
+proved (GmFacts *f, const GmForm *x)
+{
+  int budget = BUDGET;
+  return at_least_0 (f, x, 0, &budget);
+}
+
+/* x + more >= 0 */
+static bool
+proved_from (GmFacts *f, const GmForm *x, int64_t more)
+{
+  GmForm y = *x;
+  return !__builtin_add_overflow (y.constant, more, &y.constant) && proved (f, &y);
+}
+
+/* The residue of x, with the help of one congruence between several atoms. */
+static GmResidue
+residue (GmFacts *f, const GmForm *x, int64_t modulus)
+{
+  GmResidue r = gm_algebra_residue (&f->algebra, x);
+  for (uint32_t i = 0; i < f->congruences->len && r.modulus % modulus; i++) {
+    const Congruence *c = &g_array_index (f->congruences, Congruence, i);
+    int64_t p = gm_form_times (x, c->direction.terms[0].atom), q = c->direction.terms[0].times;
+    GmForm rest;
+    if (!p || p % q || !gm_form_add (x, &c->direction, -(p / q), &rest))
+      continue;
+    __int128 step = (__int128) (p / q) * c->residue.modulus;
+    if (step % modulus)
+      continue;
+    GmResidue s = gm_algebra_residue (&f->algebra, &rest);
+    if (s.modulus % modulus == 0) {
+      int64_t part = (int64_t) ((__int128) (p / q) * c->residue.rest % modulus);
+      r = (GmResidue){ modulus, gm_floor_mod (gm_floor_mod (s.rest, modulus) + part, modulus) };
+    }
+  }
+  return r;
+}
+
+static GmTruth
+is_0 (GmFacts *f, const GmForm *x)
+{
+  if (!x->n_terms)
+    return x->constant == 0 ? GM_YES : GM_NO;
+  GmResidue r = gm_algebra_residue (&f->algebra, x);
+  if (r.modulus > 1 && r.rest)
+    return GM_NO;
+  /* x = y - k (y // k), that is y % k: by the residue of y. */
+  for (uint32_t i = 0; i < x->n_terms; i++) {
+    const GmAtom *a = gm_algebra_atom (&f->algebra, x->terms[i].atom);
+    if (a->kind != GM_ATOM_QUOTIENT || gm_algebra_form (&f->algebra, a->b)->n_terms)
+      continue;
+    int64_t k = gm_algebra_form (&f->algebra, a->b)->constant, times = x->terms[i].times;
+    GmForm y = *gm_algebra_form (&f->algebra, a->a), term = gm_form_atom (x->terms[i].atom), rest;
+    if (times % k || !gm_form_add (x, &term, -times, &rest)
+        || !gm_form_add (&rest, &y, times / k, &rest) || rest.n_terms)
+      continue; /* x = -(times / k) (y % k) + rest */
+    GmResidue of_y = residue (f, &y, k);
+    int64_t value;
+    if (of_y.modulus % k == 0
+        && !__builtin_mul_overflow (gm_floor_mod (of_y.rest, k), -(times / k), &value)
+        && !__builtin_add_overflow (value, rest.constant, &value))
+      return value ? GM_NO : GM_YES;
+  }
+  GmForm direction, minus;
+  int64_t scale;
+  if (gm_form_direction (x, &direction, &scale)) {
+    if (x->constant % scale)
+      return GM_NO;
+    for (uint32_t i = 0; i < f->others->len; i++) {
+      const Other *o = &g_array_index (f->others, Other, i);
+      if (o->value == -(x->constant / scale) && gm_form_equal (&o->direction, &direction))
+        return GM_NO;
+    }
+  }
+  if (!gm_form_scale (x, -1, &minus))
+    return GM_UNKNOWN;
+  if (proved_from (f, x, -1) || proved_from (f, &minus, -1))
+    return GM_NO;
+  return proved (f, x) && proved (f, &minus) ? GM_YES : GM_UNKNOWN;
+}
+
+/* x >= 0? */
+static GmTruth
+is_positive (GmFacts *f, const GmForm *x)
+{
+  GmForm minus;
+  if (proved (f, x))
+    return GM_YES;
+  return gm_form_scale (x, -1, &minus) && proved_from (f, &minus, -1) ? GM_NO : GM_UNKNOWN;
+}
+
+/* -- What follows from the facts --------------------------------------------------------------- */
+
+/* x = 0 is y % k = c for some y, k, c: what that says of y.  *says: false if nothing. */
+static bool
+take_congruence (GmFacts *f, const GmForm *x, bool *says)
+{
+  *says = false;
+  for (uint32_t i = 0; i < x->n_terms; i++) {
+    const GmAtom *a = gm_algebra_atom (&f->algebra, x->terms[i].atom);
+    if (a->kind != GM_ATOM_QUOTIENT || gm_algebra_form (&f->algebra, a->b)->n_terms)
+      continue;
+    int64_t k = gm_algebra_form (&f->algebra, a->b)->constant, times = x->terms[i].times;
+    GmForm y = *gm_algebra_form (&f->algebra, a->a), term = gm_form_atom (x->terms[i].atom), rest;
+    if ((times != k && times != -k) || !gm_form_add (x, &term, -times, &rest)
+        || !gm_form_add (&rest, &y, times / k, &rest) || rest.n_terms)
+      continue;
+    /* +-(y % k) = rest */
+    int64_t c = times > 0 ? rest.constant : -rest.constant;
+    if (c < 0 || c >= k)
+      return false;
+    *says = true;
+    GmResidue r = { k, c };
+    if (__builtin_sub_overflow (r.rest, y.constant, &r.rest))
+      return true;
+    y.constant = 0;
+    r.rest = gm_floor_mod (r.rest, k);
+    if (y.n_terms == 1) { /* times * atom = rest mod k: an inverse, where there is one */
+      int64_t t = gm_floor_mod (y.terms[0].times, k), common = gm_gcd (t, k);
+      if (r.rest % common)
+        return false;
+      GmResidue atom = { k / common, 0 };
+      for (int64_t v = 0; v < atom.modulus && v < 4096; v++)
+        if ((__int128) v * t % k == r.rest) {
+          atom.rest = v;
+          return gm_algebra_congruent (&f->algebra, y.terms[0].atom, atom);
+        }
+      return true;
+    }
+    Congruence all = { y, r };
+    g_array_append_val (f->congruences, all);
+    return true;
+  }
+  return true;
+}
+
+static bool take_bound (GmFacts *f, const GmForm *x, int64_t min, int64_t max);
+
+/* min <= atom <= max, and what that says of what it is made of. */
+static bool
+take_range (GmFacts *f, uint32_t atom, int64_t min, int64_t max)
+{
+  if (!gm_algebra_narrow (&f->algebra, atom, (GmInterval){ min, max }))
+    return false;
+  const GmAtom a = *gm_algebra_atom (&f->algebra, atom);
+  if (a.kind == GM_ATOM_POSITIVE) {
+    GmForm x = *gm_algebra_form (&f->algebra, a.a);
+    return max < 0 ? false : take_bound (f, &x, min > 0 ? min : INT64_MIN, max);
+  }
+  if (a.kind == GM_ATOM_QUOTIENT && !gm_algebra_form (&f->algebra, a.b)->n_terms) {
+    GmForm x = *gm_algebra_form (&f->algebra, a.a);
+    int64_t k = gm_algebra_form (&f->algebra, a.b)->constant;
+    if (min != INT64_MIN && __builtin_mul_overflow (min, k, &min))
+      min = INT64_MIN;
+    if (max != INT64_MAX
+        && (__builtin_mul_overflow (max, k, &max) || __builtin_add_overflow (max, k - 1, &max)))
+      max = INT64_MAX;
+    return take_bound (f, &x, min, max);
+  }
+  return true;
+}
+
+/* min <= x <= max.  False: it cannot. */
+static bool
+take_bound (GmFacts *f, const GmForm *x, int64_t min, int64_t max)
+{
+  GmForm direction;
+  int64_t scale;
+  if (!x->n_terms)
+    return x->constant >= min && x->constant <= max;
+  if (!gm_form_direction (x, &direction, &scale) || scale == INT64_MIN)
+    return true; /* a fact that we cannot use */
+  if (scale < 0) {
+    int64_t t = min == INT64_MIN ? INT64_MAX : min == INT64_MAX ? INT64_MIN : -min;
+    min = max == INT64_MAX ? INT64_MIN : max == INT64_MIN ? INT64_MAX : -max;
+    max = t;
+    scale = -scale;
+  }
+  int64_t constant = gm_form_times (x, direction.terms[0].atom) < 0 ? -x->constant : x->constant;
+  if (min != INT64_MIN) {
+    if (__builtin_sub_overflow (min, constant, &min))
+      return true;
+    min = min / scale + (min % scale > 0);
+  }
+  if (max != INT64_MAX) {
+    if (__builtin_sub_overflow (max, constant, &max))
+      return true;
+    max = gm_floor_div (max, scale);
+  }
+  if (direction.n_terms == 1)
+    return take_range (f, direction.terms[0].atom, min, max);
+  Bound *b = (Bound *) bound_of (f, &direction);
+  if (!b) {
+    Bound new = { direction, min, max };
+    g_array_append_val (f->bounds, new);
+    return min <= max;
+  }
+  b->min = MAX (b->min, min);
+  b->max = MIN (b->max, max);
+  return b->min <= b->max;
+}
+
+static bool
+take_solved (GmFacts *f, const Solved *x)
+{
+  GmForm value;
+  if (!gm_algebra_now (&f->algebra, &x->value, &value))
+    return true;
+  if (!take_bound (f, &value, x->range.min, x->range.max))
+    return false;
+  GmResidue r = x->residue;
+  if (r.modulus <= 1 || value.n_terms != 1
+      || (value.terms[0].times != 1 && value.terms[0].times != -1)
+      || __builtin_sub_overflow (r.rest, value.constant, &r.rest))
+    return true;
+  r.rest = gm_floor_mod (value.terms[0].times < 0 ? -r.rest : r.rest, r.modulus);
+  return gm_algebra_congruent (&f->algebra, value.terms[0].atom, r);
+}
+
+/* x = 0.  *solved: it is used up, by replacing a symbol. */
+static bool
+take_equality (GmFacts *f, const GmForm *x, bool *solved)
+{
+  GmForm direction;
+  int64_t scale, best = -1;
+  bool says;
+  *solved = false;
+  if (!x->n_terms)
+    return x->constant == 0;
+  if (!gm_form_direction (x, &direction, &scale))
+    return true;
+  if (x->constant % scale)
+    return false;
+  if (!take_congruence (f, x, &says))
+    return false;
+  direction.constant = x->constant / scale;
+  for (uint32_t i = 0; i < direction.n_terms; i++) {
+    uint32_t atom = direction.terms[i].atom;
+    int64_t times = direction.terms[i].times;
+    const GmAtom *a = gm_algebra_atom (&f->algebra, atom);
+    if (a->kind == GM_ATOM_SYMBOL && (times == 1 || times == -1)
+        && (best < 0 || a->a > gm_algebra_atom (&f->algebra, (uint32_t) best)->a)
+        && !gm_algebra_hides (&f->algebra, &direction, atom))
+      best = atom;
+  }
+  if (best >= 0) {
+    GmForm self = gm_form_atom ((uint32_t) best), value;
+    int64_t times = gm_form_times (&direction, (uint32_t) best);
+    if (gm_form_add (&direction, &self, -times, &value) && gm_form_scale (&value, -times, &value)) {
+      Solved all = { value, gm_algebra_interval (&f->algebra, &self),
+                     gm_algebra_residue (&f->algebra, &self) };
+      gm_algebra_equate (&f->algebra, (uint32_t) best, &value);
+      g_array_append_val (f->solved, all);
+      *solved = true;
+      return take_solved (f, &all);
+    }
+  }
+  direction.constant = 0;
+  return take_bound (f, &direction, -(x->constant / scale), -(x->constant / scale));
+}
+
+static bool
+difference (GmFacts *f, int64_t a, int64_t b, GmForm *out)
+{
+  GmForm x, y;
+  gm_algebra_of (&f->algebra, a, &x);
+  gm_algebra_of (&f->algebra, b, &y);
+  return gm_form_add (&x, &y, -1, out);
+}
+
+/* direction is not value: an end of its range moves. */
+static bool
+take_other (GmFacts *f, const GmForm *x)
+{
+  Other o;
+  int64_t scale;
+  if (!x->n_terms)
+    return x->constant != 0;
+  if (!gm_form_direction (x, &o.direction, &scale) || x->constant % scale)
+    return true;
+  o.value = -(x->constant / scale);
+  g_array_append_val (f->others, o);
+  GmForm minus;
+  int64_t low = least (f, &o.direction), high = INT64_MAX;
+  if (gm_form_scale (&o.direction, -1, &minus) && least (f, &minus) != INT64_MIN)
+    high = -least (f, &minus);
+  if (low == o.value && low != INT64_MIN)
+    return take_bound (f, &o.direction, low + 1, INT64_MAX);
+  if (high == o.value && high != INT64_MAX)
+    return take_bound (f, &o.direction, INT64_MIN, high - 1);
+  return true;
+}
+
+static bool
+take (GmFacts *f, const GmFact *fact, bool *solved)
+{
+  GmForm x;
+  if (!difference (f, fact->b, fact->a, &x))
+    return true;
+  switch (fact->rel) {
+  case GM_REL_EQ:
+    return take_equality (f, &x, solved);
+  case GM_REL_NE:
+    return take_other (f, &x);
+  case GM_REL_LT:
+    return take_bound (f, &x, 1, INT64_MAX);
+  default:
+    return take_bound (f, &x, 0, INT64_MAX);
+  }
+}
+
+/* Solving one equality changes how the others read, and bounds sharpen bounds: so again, while
+ * something changes, three times at most. */
+static void
+derive (GmFacts *f)
+{
+  if (f->n_derived == f->facts->len)
+    return;
+  uint32_t n = f->facts->len;
+  g_autofree bool *solved = g_new0 (bool, n);
+  gm_algebra_reset (&f->algebra);
+  g_array_set_size (f->solved, 0);
+  f->absurd = false;
+  for (int round = 0; round < 3 && !f->absurd; round++) {
+    uint32_t was = f->algebra.stamp;
+    g_array_set_size (f->bounds, 0);
+    g_array_set_size (f->others, 0);
+    g_array_set_size (f->congruences, 0);
+    for (uint32_t i = 0; i < f->solved->len && !f->absurd; i++) {
+      Solved x = g_array_index (f->solved, Solved, i);
+      f->absurd = !take_solved (f, &x);
+    }
+    for (int equalities = 1; equalities >= 0; equalities--)
+      for (uint32_t i = 0; i < n && !f->absurd; i++) {
+        const GmFact *fact = &g_array_index (f->facts, GmFact, i);
+        if ((fact->rel == GM_REL_EQ) == equalities && !solved[i])
+          f->absurd = !take (f, fact, &solved[i]);
+      }
+    if (f->algebra.stamp == was)
+      break;
+  }
+  f->n_derived = n;
+  f->stamp++;
+}
+
+/* -- Questions --------------------------------------------------------------------------------- */
+
+static GmTruth
+not_so (GmTruth t)
+{
+  return t == GM_UNKNOWN ? t : t == GM_YES ? GM_NO : GM_YES;
+}
+
+static GmTruth
+work_out (GmFacts *f, GmRel rel, int64_t a, int64_t b)
+{
+  GmForm x;
+  if (a == b)
+    return rel == GM_REL_EQ || rel == GM_REL_LE ? GM_YES : GM_NO;
+  if (!difference (f, b, a, &x))
+    return GM_UNKNOWN;
+  switch (rel) {
+  case GM_REL_EQ:
+    return is_0 (f, &x);
+  case GM_REL_NE:
+    return not_so (is_0 (f, &x));
+  case GM_REL_LT:
+    if (__builtin_sub_overflow (x.constant, 1, &x.constant))
+      return GM_UNKNOWN;
+    return is_positive (f, &x);
+  default:
+    return is_positive (f, &x);
+  }
+}
+
+GmTruth
+gm_facts_ask (GmFacts *f, GmRel rel, int64_t a, int64_t b)
+{
+  g_return_val_if_fail (rel < GM_N_RELS, GM_UNKNOWN);
+  derive (f);
+  uint64_t h =
+      ((uint64_t) a * UINT64_C (0x9e3779b97f4a7c15) ^ (uint64_t) b) * UINT64_C (0xff51afd7ed558ccd)
+      + rel;
+  Answer *known = &f->answers[(h >> 40 ^ h) & (N_ANSWERS - 1)];
+  if (known->stamp == f->stamp && known->a == a && known->b == b && known->rel == rel)
+    return known->truth;
+  GmTruth t = work_out (f, rel, a, b);
+  *known = (Answer){ a, b, f->stamp, rel, t };
+  return t;
+}
+
+GmTruth
+gm_facts_broadcast (GmFacts *f, int64_t a, int64_t b, int64_t *out)
+{
+  GmTruth same = gm_facts_ask (f, GM_REL_EQ, a, b);
+  GmTruth one_a = gm_facts_ask (f, GM_REL_EQ, a, 1), one_b = gm_facts_ask (f, GM_REL_EQ, b, 1);
+  if (same == GM_YES || one_a == GM_YES || one_b == GM_YES) {
+    *out = one_a == GM_YES ? b : a;
+    return GM_YES;
+  }
+  return same == GM_NO && one_a == GM_NO && one_b == GM_NO ? GM_NO : GM_UNKNOWN;
+}
+
+void
+gm_facts_bounds (GmFacts *f, int64_t size, int64_t *min, int64_t *max)
+{
+  GmForm x, minus;
+  derive (f);
+  gm_algebra_of (&f->algebra, size, &x);
+  *min = least (f, &x);
+  *max = INT64_MAX;
+  if (gm_form_scale (&x, -1, &minus)) {
+    int64_t m = least (f, &minus);
+    *max = m == INT64_MIN ? INT64_MAX : -m;
+  }
+}
+
+/* -- Facts ------------------------------------------------------------------------------------- */
+
+bool
+gm_facts_add (GmFacts *f, GmRel rel, int64_t a, int64_t b)
+{
+  GmFact fact = { rel, a, b };
+  if (gm_facts_ask (f, rel, a, b) == GM_NO)
+    return false;
+  g_array_append_val (f->facts, fact);
+  derive (f);
+  if (f->absurd) { /* only together with the others */
+    gm_facts_truncate (f, f->facts->len - 1);
+    return false;
+  }
+  return true;
+}
+
+void
+gm_facts_truncate (GmFacts *f, uint32_t n)
+{
+  g_assert (n <= f->facts->len);
+  g_array_set_size (f->facts, n);
+  gm_algebra_reset (&f->algebra);
+  f->n_derived = UINT32_MAX; /* also without facts: rows may be gone */
+}
+
+/* A fact is needed if it does not follow from those taken before it, equalities first; then, since
+ * a later one may imply an earlier one, each of these is asked of all others. */
+void
+gm_facts_needed (const GmFacts *f, bool *needed)
+{
+  uint32_t n = f->facts->len;
+  g_autoptr (GmFacts) kept = gm_facts_new (f->s);
+  memset (needed, 0, n * sizeof *needed);
+  for (int equalities = 1; equalities >= 0; equalities--)
+    for (uint32_t i = 0; i < n; i++) {
+      GmFact x = gm_facts_nth (f, i);
+      if ((x.rel == GM_REL_EQ) == equalities && gm_facts_ask (kept, x.rel, x.a, x.b) != GM_YES) {
+        needed[i] = true;
+        g_array_append_val (kept->facts, x);
+      }
+    }
+  for (uint32_t i = 0; i < n; i++) {
+    if (!needed[i])
+      continue;
+    gm_facts_truncate (kept, 0);
+    for (uint32_t j = 0; j < n; j++)
+      if (needed[j] && j != i) {
+        GmFact x = gm_facts_nth (f, j);
+        g_array_append_val (kept->facts, x);
+      }
+    GmFact x = gm_facts_nth (f, i);
+    needed[i] = gm_facts_ask (kept, x.rel, x.a, x.b) != GM_YES;
+  }
+}
+
+char *
+gm_fact_text (const GmSym *s, const GmFact *fact)
+{
+  static const char *const sign[GM_N_RELS] = { "==", "!=", "<", "<=" };
+  g_autofree char *a = gm_sym_text (s, fact->a), *b = gm_sym_text (s, fact->b);
+  return g_strdup_printf ("%s %s %s", a, sign[fact->rel], b);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * form.h -- linear forms: a constant plus integer multiples of atoms, in one spelling.
+ *
+ * What an atom is does not matter here: it is a number, and terms stand in the order of their
+ * atoms, each atom once, none with factor 0.  Two forms are the same function of their atoms
+ * exactly if they are equal term by term.  Forms are values of fixed size; what does not fit, in
+ * terms or in 64 bits, is reported by `false` and leaves the output undefined: nothing wraps.
+ */
+#ifndef GM_SYM_FORM_H
+#define GM_SYM_FORM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GM_FORM_MAX_TERMS 12
+
+typedef struct {
+  uint32_t atom;
+  int64_t times;
+} GmTerm;
+
+typedef struct {
+  int64_t constant;
+  uint32_t n_terms;
+  GmTerm terms[GM_FORM_MAX_TERMS];
+} GmForm;
+
+static inline GmForm
+gm_form_const (int64_t value)
+{
+  return (GmForm){ .constant = value };
+}
+
+static inline GmForm
+gm_form_atom (uint32_t atom)
+{
+  return (GmForm){ .n_terms = 1, .terms[0] = { atom, 1 } };
+}
+
+/* x + y * times; out may be x or y. */
+bool gm_form_add (const GmForm *x, const GmForm *y, int64_t times, GmForm *out);
+bool gm_form_scale (const GmForm *x, int64_t times, GmForm *out);
+bool gm_form_equal (const GmForm *x, const GmForm *y);
+uint32_t gm_form_hash (const GmForm *x);
+
+/* The factor of an atom; 0 if it is not there. */
+int64_t gm_form_times (const GmForm *x, uint32_t atom);
+/* The greatest common divisor of the terms' factors, without the constant; 0 for a constant. */
+int64_t gm_form_content (const GmForm *x);
+/* x = scale * direction + constant, where direction has no constant, content 1 and a positive first
+ * factor.  scale is not 0 unless x is a constant. */
+bool gm_form_direction (const GmForm *x, GmForm *direction, int64_t *scale);
+
+/* Greatest common divisor, >= 0; of 0 and x: |x|. */
+int64_t gm_gcd (int64_t a, int64_t b);
+/* Quotient to minus infinity; b > 0. */
+int64_t gm_floor_div (int64_t a, int64_t b);
+int64_t gm_floor_mod (int64_t a, int64_t b);
+
+#endif
