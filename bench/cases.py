@@ -594,3 +594,41 @@ def block_memory(rounds):
         row["side"] += f" ({row['peak_bytes'] / 1e6:.1f} MB, x{row['peak_bytes'] / peaks['plain eager']:.2f})"
         row["limit_ns"] = 1.05 * rows[0]["min_ns"]
     return rows
+
+
+def backward_only(rounds, loss, parameters, number):
+    """The backward of a plain forward, by the engine and under compiled autograd: found again, and compiled each time."""
+    from gramme._dynamo import compiled_autograd
+
+    def backward():
+        for p in parameters:
+            p.grad = None
+        loss.backward(retain_graph=True)
+
+    def warm(name):
+        with compiled_autograd.enable(name):
+            backward()
+
+    def cold(name):
+        gramme.compiler.reset()
+        warm(name)
+
+    rows = interleave({"plain eager": backward} | {name: lambda name=name: warm(name) for name in backends()}, rounds, number)
+    return rows + interleave({f"{name}, cold": lambda name=name: cold(name) for name in backends()}, rounds, 2)
+
+
+@case
+def compiled_autograd_mlp(rounds):
+    """Backward alone, of the digit classifier on a batch of 64."""
+    gramme.manual_seed(1)
+    model = Classifier()
+    x, y = gramme.rand(64, 64), gramme.randint(0, 10, (64,))
+    return backward_only(rounds, loss_of(model, x, y), list(model.parameters()), 200)
+
+
+@case
+def compiled_autograd_block(rounds):
+    """Backward alone, of a transformer block (batch 2, length 32, width 64)."""
+    gramme.manual_seed(1)
+    model = Block(64, 4)
+    return backward_only(rounds, square_loss(model, gramme.randn(2, 32, 64)), list(model.parameters()), 20)

@@ -63,6 +63,7 @@ CORE_SOURCES += \
   core/ops/api.def \
   core/ops/autocast.def
 CORE_SOURCES += \
+  core/autograd/callbacks.c \
   core/autograd/checkpoint.c \
   core/autograd/eager_builder.c \
   core/autograd/engine.c \
@@ -71,9 +72,12 @@ CORE_SOURCES += \
   core/autograd/post_hooks.c \
   core/autograd/saved.c \
   core/autograd/set.c \
+  core/autograd/stretch.c \
   core/autograd/tape.c \
   core/autograd/autograd.h \
-  core/autograd/node.h
+  core/autograd/node.h \
+  core/autograd/stretch.h \
+  core/autograd/walk.h
 CORE_SOURCES += \
   core/sym/algebra.c \
   core/sym/algebra.h \
@@ -126,6 +130,7 @@ CORE_SOURCES += \
   core/aot/plan.c \
   core/aot/saved_hooks.c \
   core/aot/synthetic_base.c \
+  core/aot/tape.c \
   core/aot/unfold.c \
   core/aot/views.c \
   core/aot/aot.h \
@@ -134,6 +139,7 @@ CORE_SOURCES += \
   core/aot/partition.h \
   core/aot/plan.h \
   core/aot/saved_hooks.h \
+  core/aot/tape.h \
   core/aot/unfold.h
 CORE_SOURCES += \
   core/plugin/backend.c \
@@ -284,6 +290,7 @@ EXTENSION_SOURCES = \
   core/python/callable.c \
   core/python/callable_backend.c \
   core/python/code_cache.c \
+  core/python/compiled_autograd.c \
   core/python/construct.c \
   core/python/control.c \
   core/python/counters.c \
@@ -319,6 +326,7 @@ EXTENSION_SOURCES = \
   core/python/callable.h \
   core/python/callable_backend.h \
   core/python/code_cache.h \
+  core/python/compiled_autograd.h \
   core/python/construct.h \
   core/python/control.h \
   core/python/counters.h \
@@ -366,6 +374,7 @@ package_autograd_PYTHON = \
 package__dynamodir = $(pythondir)/gramme/_dynamo
 package__dynamo_PYTHON = \
   core/python/gramme/_dynamo/__init__.py \
+  core/python/gramme/_dynamo/compiled_autograd.py \
   core/python/gramme/_dynamo/comptime.py \
   core/python/gramme/_dynamo/config.py \
   core/python/gramme/_dynamo/run.py \

@@ -142,6 +142,12 @@ void gm_region_unref (GmRegion *r); /* NULL is fine */
 /* Accumulates into the leaves' grad.  grads[i] NULL: ones, for one-element roots only.
  * Errors: a root without history; saved tensors changed in place (names op, shape, versions); freed graph. */
 bool gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, bool retain_graph, bool create_graph, GError **error);
+/* The same, but of all leaves only those among `inputs` get their gradient added; an input that is no leaf has it added to its grad, too. */
+bool gm_autograd_backward_to (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs, int n_inputs,
+                              bool retain_graph, bool create_graph, GError **error);
+/* At the end of the backward that is running on this thread; false on failure. */
+typedef bool (*GmFinalCallback) (void *data, GError **error);
+bool gm_autograd_queue_callback (GmFinalCallback fn, void *data, void (*destroy) (void *data), GError **error);
 /* Gradients of roots with respect to `inputs`: result[i] a new reference or NULL (only with allow_unused). */
 bool gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs, int n_inputs,
                        bool retain_graph, bool create_graph, bool allow_unused, GmTensor **result, GError **error);

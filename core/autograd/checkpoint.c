@@ -292,6 +292,12 @@ run_again (GmRegion *r, GError **error)
 }
 
 bool
+gm_region_is_ready (const GmAgNode *n)
+{
+  return !n->region || n->region->filled;
+}
+
+bool
 gm_region_give (GmAgNode *n, GError **error)
 {
   GmRegion *r = n->region;

@@ -8,55 +8,22 @@
  * own, reached through node->slot; a walk inside a walk (a hook that calls backward) puts its slots
  * on top and takes them off again.  Both passes use a stack on the heap: depth is not limited.
  */
-#include "core/autograd/node.h"
+#include "core/autograd/stretch.h"
+#include "core/autograd/walk.h"
 #include "core/tensor/alloc.h"
 
 #include <string.h>
 
-typedef struct GmSlot {
-  struct Walk *walk;
-  struct GmSlot *outer; /* the slot of a walk around this one */
-  GmAgNode *node;
-  uint64_t arrived; /* order of becoming ready: breaks ties */
-  uint32_t waiting; /* edges that have not delivered */
-  bool needed;      /* something that was asked for lies at or behind this node */
-  bool captured;    /* a gradient that was asked for arrives here */
-  bool visited;     /* by the first pass */
-  uint32_t edge;    /* of the first pass: which to follow next */
-  struct GmSlot *reader, *before; /* from where the first pass came; the slot made before this */
-  GmTensor *one;    /* gradients, by output; many[] if there is more than one output */
-  GmTensor **many;
-  const GmAgNode *asked; /* the node that has asked about this slot last ... */
-  uint64_t outputs;      /* ... and for which outputs */
-} Slot;
+typedef GmSlot Slot;
+typedef GmWalk Walk;
+typedef GmCapture Capture;
 
-typedef struct {
-  GmAgNode *node;
-  uint32_t nr;
-  int input;
-} Capture;
-
-enum { FEW = 16 };
-
-typedef struct Walk {
-  Slot *last;       /* the slot made last; `before` leads to all */
-  Slot **heap;      /* the ready ones, a max-heap by sequence number; few, or allocated */
-  Slot *few[FEW];
-  uint32_t n_heap, heap_room;
-  GmAgNode **pins;  /* roots and inputs, kept alive through the walk */
-  int n_pins;
-  Capture *captures;
-  int n_captures;
-  GmTensor **result; /* of the captures */
-  bool accumulate, retain, create;
-  bool through; /* a function is taken apart: captured nodes are not entered */
-  uint64_t n_arrived;
-} Walk;
+enum { FEW = GM_WALK_FEW };
 
 /* -- Slots ------------------------------------------------------------------------------------- */
 
-static Slot *
-slot_find (const Walk *w, GmAgNode *n)
+Slot *
+gm_walk_slot (const Walk *w, GmAgNode *n)
 {
   return n->slot && n->slot->walk == w ? n->slot : NULL;
 }
@@ -69,7 +36,7 @@ slot_add (Walk *w, GmAgNode *n)
   s->walk = w;
   s->node = n;
   s->outer = n->slot;
-  s->needed = w->accumulate;
+  s->needed = w->accumulate && !w->only;
   if (n->n_out > 1)
     s->many = g_new0 (GmTensor *, n->n_out);
   n->slot = s;
@@ -78,17 +45,11 @@ slot_add (Walk *w, GmAgNode *n)
   return s;
 }
 
-static GmTensor **
-slot_gradient (Slot *s, uint32_t nr)
-{
-  return s->many ? &s->many[nr] : &s->one;
-}
-
-static void
-slot_clear (Slot *s)
+void
+gm_walk_clear (Slot *s)
 {
   for (uint32_t i = 0; i < s->node->n_out; i++) {
-    GmTensor **g = slot_gradient (s, i);
+    GmTensor **g = gm_walk_gradient (s, i);
     gm_tensor_unref (*g);
     *g = NULL;
   }
@@ -102,8 +63,8 @@ runs_before (const Slot *a, const Slot *b)
   return a->node->seq != b->node->seq ? a->node->seq > b->node->seq : a->arrived < b->arrived;
 }
 
-static void
-heap_push (Walk *w, Slot *s)
+void
+gm_walk_push (Walk *w, Slot *s)
 {
   s->arrived = w->n_arrived++;
   if (w->n_heap == w->heap_room) {
@@ -120,8 +81,8 @@ heap_push (Walk *w, Slot *s)
   h[i] = s;
 }
 
-static Slot *
-heap_pop (Walk *w)
+Slot *
+gm_walk_pop (Walk *w)
 {
   Slot **h = w->heap;
   uint32_t n = --w->n_heap, i = 0;
@@ -145,7 +106,7 @@ heap_pop (Walk *w)
 static void
 visit (Walk *w, GmAgNode *root)
 {
-  Slot *s = slot_find (w, root);
+  Slot *s = gm_walk_slot (w, root);
   if (s && s->visited)
     return;
   s = s ? s : slot_add (w, root);
@@ -160,7 +121,7 @@ visit (Walk *w, GmAgNode *root)
     GmAgNode *next = s->node->edges[s->edge++].node;
     if (!next)
       continue;
-    Slot *to = slot_find (w, next);
+    Slot *to = gm_walk_slot (w, next);
     to = to ? to : slot_add (w, next);
     to->waiting++;
     if (to->visited) {
@@ -180,7 +141,7 @@ take_arrived (Walk *w, Slot *s, uint32_t nr)
   s->visited = true;
   if (!s->outer)
     return;
-  GmTensor **from = slot_gradient (s->outer, nr), **to = slot_gradient (s, nr);
+  GmTensor **from = gm_walk_gradient (s->outer, nr), **to = gm_walk_gradient (s, nr);
   if (!*to)
     *to = g_steal_pointer (from);
 }
@@ -191,7 +152,7 @@ mark_captured (Walk *w)
 {
   for (int i = 0; i < w->n_captures; i++) {
     GmAgNode *n = w->captures[i].node;
-    Slot *s = slot_find (w, n);
+    Slot *s = gm_walk_slot (w, n);
     if (!s)
       s = slot_add (w, n);
     s->captured = true;
@@ -254,7 +215,7 @@ add_gradient (Walk *w, GmTensor **sum, GmTensor *g, GError **error)
 static bool
 deliver (Walk *w, GmEdge e, GmTensor *g, GError **error)
 {
-  Slot *s = e.node ? slot_find (w, e.node) : NULL;
+  Slot *s = e.node ? gm_walk_slot (w, e.node) : NULL;
   if (!s) {
     gm_tensor_unref (g);
     return true;
@@ -262,10 +223,10 @@ deliver (Walk *w, GmEdge e, GmTensor *g, GError **error)
   bool wanted = s->needed || s->captured;
   if (!wanted)
     gm_tensor_unref (g);
-  else if (g && !add_gradient (w, slot_gradient (s, e.nr), g, error))
+  else if (g && !add_gradient (w, gm_walk_gradient (s, e.nr), g, error))
     return false;
   if (--s->waiting == 0 && wanted)
-    heap_push (w, s);
+    gm_walk_push (w, s);
   return true;
 }
 
@@ -307,6 +268,25 @@ keep_for (GmEagerBuilder *b, GmTensor *t)
   return v;
 }
 
+static bool
+has_history (const GmTensor *t, GmEdge edge)
+{
+  GmAgNode *now = t->autograd ? (t->autograd->node ? t->autograd->node : t->autograd->leaf) : NULL;
+
+  return now == edge.node && (!now || now->kind == GM_NODE_LEAF || t->autograd->nr == edge.nr) &&
+         t->meta.requires_grad == (edge.node != NULL);
+}
+
+GmTensor *
+gm_walk_with_history (GmTensor *t, GmEdge edge)
+{
+  if (has_history (t, edge))
+    return t;
+  GmTensor *alias = gm_alias_with_edge (t, edge);
+  gm_tensor_unref (t);
+  return alias;
+}
+
 /* A saved tensor as the forward saw it: with the history of that time, whatever happened to the
  * tensor since.  NULL: nothing is saved, or *error is set. */
 static GmVal
@@ -323,11 +303,7 @@ unpack (GmEagerBuilder *b, const GmSaved *s, GmEdge edge, bool create, GError **
     if (create)
       return keep_for (b, gm_alias_with_edge (t, edge));
   }
-  if (!create)
-    return gm_val_from_tensor (t);
-  GmAgNode *now = t->autograd ? (t->autograd->node ? t->autograd->node : t->autograd->leaf) : NULL;
-  if (now == edge.node && (!now || now->kind == GM_NODE_LEAF || t->autograd->nr == edge.nr) &&
-      t->meta.requires_grad == (edge.node != NULL))
+  if (!create || has_history (t, edge))
     return gm_val_from_tensor (t);
   return keep_for (b, gm_alias_with_edge (t, edge));
 }
@@ -356,7 +332,7 @@ run_op (Walk *w, GmAgNode *n, GmTensor *grad, GmTensor **result, GError **error)
       ok = in[i] != NULL;
     }
     metas[i] = n->extra ? &n->extra->in[i] : &grad->meta;
-    Slot *s = n->edges[i].node ? slot_find (w, n->edges[i].node) : NULL;
+    Slot *s = n->edges[i].node ? gm_walk_slot (w, n->edges[i].node) : NULL;
     need[i] = s && (s->needed || s->captured);
     out[i] = NULL;
   }
@@ -470,16 +446,16 @@ accumulate (Walk *w, GmTensor *leaf, GmTensor **g, GError **error)
 
 /* Hooks, wishes to keep the gradient, captures: all that happens to a gradient before its node
  * runs. */
-static bool
-arrive (Walk *w, Slot *s, GError **error)
+bool
+gm_walk_arrive (Walk *w, Slot *s, GError **error)
 {
   GmAgNode *n = s->node;
   GArray *hooks = n->kind == GM_NODE_LEAF && n->saved_in[0].t->autograd
                       ? n->saved_in[0].t->autograd->hooks
                       : n->hooks;
   for (uint32_t nr = 0; nr < n->n_out; nr++) {
-    GmTensor **g = slot_gradient (s, nr);
-    if (!w->through && !gm_hooks_run (hooks, nr, g, error))
+    GmTensor **g = gm_walk_gradient (s, nr);
+    if (!w->through && !s->greeted && !gm_hooks_run (hooks, nr, g, error))
       return false;
     for (guint i = 0; n->retained && *g && w->accumulate && i < n->retained->len; i++) {
       GmRetained *r = &g_array_index (n->retained, GmRetained, i);
@@ -497,32 +473,32 @@ arrive (Walk *w, Slot *s, GError **error)
   }
   for (int i = 0; s->captured && i < w->n_captures; i++)
     if (w->captures[i].node == n) {
-      GmTensor *g = *slot_gradient (s, w->captures[i].nr);
+      GmTensor *g = *gm_walk_gradient (s, w->captures[i].nr);
       w->result[w->captures[i].input] = g ? gm_tensor_ref (g) : NULL;
     }
   return true;
 }
 
-static bool
-run_node (Walk *w, Slot *s, GError **error)
+bool
+gm_walk_run_node (Walk *w, Slot *s, GError **error)
 {
   GmAgNode *n = s->node;
-  if (!arrive (w, s, error))
+  if (!gm_walk_arrive (w, s, error))
     return false;
   if (!s->needed) {
-    slot_clear (s);
+    gm_walk_clear (s);
     return true;
   }
   if (n->kind == GM_NODE_LEAF) {
     GmTensor *leaf = n->saved_in[0].t;
     bool ok = !s->one || !w->accumulate ||
               (accumulate (w, leaf, &s->one, error) && gm_post_hooks_run (leaf, error));
-    slot_clear (s);
+    gm_walk_clear (s);
     return ok;
   }
   bool any = false, ok = true;
   for (uint32_t i = 0; i < n->n_out; i++)
-    any |= *slot_gradient (s, i) != NULL;
+    any |= *gm_walk_gradient (s, i) != NULL;
   GmTensor *small[GM_NODE_INLINE] = {NULL};
   GmTensor **result = n->n_in <= GM_NODE_INLINE ? small : g_new0 (GmTensor *, n->n_in);
   if (!any) {
@@ -535,7 +511,7 @@ run_node (Walk *w, Slot *s, GError **error)
     ok = (G_LIKELY (!n->region) || gm_region_give (n, error))
          && n->fn->backward (n, n->state, s->many ? s->many : &s->one, result, w->create, error);
   }
-  slot_clear (s);
+  gm_walk_clear (s);
   if (ok && any && !w->retain)
     gm_node_release (n);
   for (uint32_t i = 0; i < n->n_in; i++) {
@@ -587,7 +563,7 @@ walk_end (Walk *w)
 {
   for (Slot *s = w->last, *before; s; s = before) {
     before = s->before;
-    slot_clear (s);
+    gm_walk_clear (s);
     g_free (s->many);
     s->node->slot = s->outer;
     gm_block_give (s, sizeof *s);
@@ -627,16 +603,18 @@ walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GError
   /* A root waits for its own first gradient too, so that it starts when all roots have delivered.
    */
   for (int i = 0; i < n; i++)
-    slot_find (w, edges[i].node)->waiting++;
+    gm_walk_slot (w, edges[i].node)->waiting++;
   bool mode = gm_grad_set_enabled (w->create);
+  gm_walk_enter (w);
   for (int i = 0; i < n && ok; i++) {
     GmTensor *g = root_gradient (roots[i], grads ? grads[i] : NULL, i, error);
     ok = g && deliver (w, edges[i], g, error);
   }
   while (ok && w->n_heap)
-    ok = run_node (w, heap_pop (w), error);
+    ok = gm_stretch_runner_now && !w->through ? gm_stretch_step (w, error)
+                                              : gm_walk_run_node (w, gm_walk_pop (w), error);
   gm_grad_set_enabled (mode);
-  return ok;
+  return gm_walk_leave (w, ok, error);
 }
 
 bool
@@ -654,6 +632,56 @@ gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, boo
   return ok;
 }
 
+/* What arrived at an input that is no leaf is added to its grad. */
+static bool
+keep_gradient (GmTensor *input, GmTensor *g, GError **error)
+{
+  GmTensor *old = gm_tensor_grad (input),
+           *sum = old ? gm_autograd_op (GM_OP_add, (GmTensor *const[]){old, g}, 2, NULL, error) : gm_tensor_ref (g);
+  if (!sum)
+    return false;
+  gm_tensor_set_grad (input, sum);
+  gm_tensor_unref (sum);
+  return true;
+}
+
+bool
+gm_autograd_backward_to (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs,
+                         int n_inputs, bool retain_graph, bool create_graph, GError **error)
+{
+  g_autofree GmAgNode **pins = g_new (GmAgNode *, n + n_inputs + 1);
+  g_autofree Capture *captures = g_new (Capture, n_inputs + 1);
+  g_autofree GmTensor **result = g_new0 (GmTensor *, n_inputs + 1);
+  Walk w = {.pins = pins,
+            .captures = captures,
+            .result = result,
+            .accumulate = true,
+            .only = true,
+            .retain = retain_graph,
+            .create = create_graph};
+  bool ok = true;
+  for (int i = 0; i < n_inputs && ok; i++) {
+    GmEdge e = gm_edge_to (inputs[i]);
+    if (!e.node) {
+      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "backward: input %d does not require grad", i);
+      ok = false;
+      break;
+    }
+    pins[w.n_pins++] = e.node;
+    if (e.node->kind != GM_NODE_LEAF)
+      captures[w.n_captures++] = (Capture){e.node, e.nr, i};
+    else if (!gm_walk_slot (&w, e.node))
+      slot_add (&w, e.node)->needed = true;
+  }
+  ok = ok && walk_run (&w, roots, grads, n, error);
+  walk_end (&w);
+  for (int i = 0; i < n_inputs; i++) {
+    ok = ok && (!result[i] || keep_gradient (inputs[i], result[i], error));
+    gm_tensor_unref (result[i]);
+  }
+  return ok;
+}
+
 bool
 gm_autograd_order_matters (const GmAgNode *n, const uint32_t *n_terms)
 {
@@ -667,7 +695,7 @@ gm_autograd_order_matters (const GmAgNode *n, const uint32_t *n_terms)
       s->outputs = 0;
     }
     uint64_t bit = 1ull << MIN (nr, 63);
-    if (s->outputs & bit || (n_terms[i] > 1 && *slot_gradient (s, nr)))
+    if (s->outputs & bit || (n_terms[i] > 1 && *gm_walk_gradient (s, nr)))
       return true;
     s->outputs |= bit;
   }
@@ -697,8 +725,8 @@ gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads
   }
   bool ok = walk_run (&w, roots, grads, n_roots, error);
   for (int i = 0; i < w.n_captures && ok; i++) { /* what nothing was added to */
-    Slot *s = slot_find (&w, captures[i].node);
-    GmTensor **sum = s ? slot_gradient (s, captures[i].nr) : NULL;
+    Slot *s = gm_walk_slot (&w, captures[i].node);
+    GmTensor **sum = s ? gm_walk_gradient (s, captures[i].nr) : NULL;
     if (sum && *sum && !result[captures[i].input])
       result[captures[i].input] = g_steal_pointer (sum);
   }

@@ -111,6 +111,8 @@ extern _Thread_local GmSavedHooks *gm_saved_hooks_now; /* the innermost pair; NU
 /* checkpoint.c */
 extern _Thread_local GmRegion *gm_region_now; /* the open one, innermost; NULL: none */
 void gm_region_take (GmAgNode *n);            /* n was recorded while one was open */
+/* Whether that takes no run any more. */
+bool gm_region_is_ready (const GmAgNode *n);
 /* Brings back what n saved. */
 bool gm_region_give (GmAgNode *n, GError **error);
 

@@ -60,8 +60,7 @@ static GmNodeExtra *
 extra_make (GmTensor *const *in, int n_in, const GmAttrs *attrs)
 {
   GmNodeExtra *x = g_malloc (sizeof *x + (size_t) n_in * sizeof (GmMeta));
-  if (attrs)
-    x->attrs = *attrs;
+  x->attrs = attrs ? *attrs : (GmAttrs){0};
   for (int i = 0; i < n_in; i++)
     x->in[i] = in[i]->meta;
   return x;

@@ -5,6 +5,7 @@
  * (errors.c), stops the walk and comes out of backward() as it was raised.
  */
 #include "core/python/autograd_py.h"
+#include "core/python/compiled_autograd.h"
 #include "core/python/hook.h"
 
 #include <stddef.h>
@@ -80,18 +81,28 @@ retain (PyObject *retain_graph, int create_graph)
 /* -- Walks ------------------------------------------------------------------------------------- */
 
 static PyObject *
-run_backward (PyObject *tensors, PyObject *grads, PyObject *retain_graph, int create_graph)
+run_backward (PyObject *tensors, PyObject *grads, PyObject *retain_graph, int create_graph, PyObject *only)
 {
-  List roots, given = {0};
+  List roots, given = {0}, inputs = {0};
   GError *error = NULL;
   bool ok = list_init (&roots, tensors, false, "tensors") &&
-            grads_init (&given, grads, roots.n, "gradients");
+            grads_init (&given, grads, roots.n, "gradients") &&
+            (only == Py_None || list_init (&inputs, only, false, "inputs"));
+  if (ok && only != Py_None && inputs.n == 0) {
+    PyErr_SetString (PyExc_RuntimeError, "inputs of backward() is empty: leave it out for all leaves");
+    ok = false;
+  }
   int keep = ok ? retain (retain_graph, create_graph) : -1;
-  ok = keep >= 0;
-  if (ok && !gm_autograd_backward (roots.items, given.items, roots.n, keep, create_graph, &error)) {
+  GmBackwardScope scope = {0};
+  ok = keep >= 0 && gm_backward_begin (&scope);
+  if (ok && !(inputs.n ? gm_autograd_backward_to (roots.items, given.items, roots.n, inputs.items, inputs.n, keep,
+                                                  create_graph, &error)
+                       : gm_autograd_backward (roots.items, given.items, roots.n, keep, create_graph, &error))) {
     gm_py_raise (error);
     ok = false;
   }
+  gm_backward_end (&scope);
+  list_clear (&inputs);
   list_clear (&given);
   list_clear (&roots);
   return ok ? Py_NewRef (Py_None) : NULL;
@@ -100,25 +111,25 @@ run_backward (PyObject *tensors, PyObject *grads, PyObject *retain_graph, int cr
 PyObject *
 gm_py_tensor_backward (PyObject *self, PyObject *args, PyObject *kwargs)
 {
-  static char *keywords[] = {"gradient", "retain_graph", "create_graph", NULL};
-  PyObject *gradient = Py_None, *retain_graph = Py_None;
+  static char *keywords[] = {"gradient", "retain_graph", "create_graph", "inputs", NULL};
+  PyObject *gradient = Py_None, *retain_graph = Py_None, *inputs = Py_None;
   int create_graph = 0;
-  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|OOp:backward", keywords, &gradient,
-                                    &retain_graph, &create_graph))
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|OOpO:backward", keywords, &gradient,
+                                    &retain_graph, &create_graph, &inputs))
     return NULL;
-  return run_backward (self, gradient, retain_graph, create_graph);
+  return run_backward (self, gradient, retain_graph, create_graph, inputs);
 }
 
 static PyObject *
 autograd_backward (PyObject *module, PyObject *args, PyObject *kwargs)
 {
-  static char *keywords[] = {"tensors", "grad_tensors", "retain_graph", "create_graph", NULL};
-  PyObject *tensors, *grads = Py_None, *retain_graph = Py_None;
+  static char *keywords[] = {"tensors", "grad_tensors", "retain_graph", "create_graph", "inputs", NULL};
+  PyObject *tensors, *grads = Py_None, *retain_graph = Py_None, *inputs = Py_None;
   int create_graph = 0;
-  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|OOp:backward", keywords, &tensors, &grads,
-                                    &retain_graph, &create_graph))
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|OOpO:backward", keywords, &tensors, &grads,
+                                    &retain_graph, &create_graph, &inputs))
     return NULL;
-  return run_backward (tensors, grads, retain_graph, create_graph);
+  return run_backward (tensors, grads, retain_graph, create_graph, inputs);
 }
 
 static PyObject *
@@ -137,13 +148,15 @@ autograd_grad (PyObject *module, PyObject *args, PyObject *kwargs)
             grads_init (&given, grads, roots.n, "grad_outputs") &&
             list_init (&leaves, inputs, false, "inputs");
   int keep = ok ? retain (retain_graph, create_graph) : -1;
-  ok = keep >= 0;
+  GmBackwardScope scope = {0};
+  ok = keep >= 0 && gm_backward_begin (&scope);
   g_autofree GmTensor **results = g_new0 (GmTensor *, leaves.n + 1);
   if (ok && !gm_autograd_grad (roots.items, given.items, roots.n, leaves.items, leaves.n, keep,
                                create_graph, allow_unused, results, &error)) {
     gm_py_raise (error);
     ok = false;
   }
+  gm_backward_end (&scope);
   PyObject *tuple = ok ? PyTuple_New (leaves.n) : NULL;
   for (int i = 0; ok && i < leaves.n; i++) {
     PyObject *o = results[i] ? gm_py_tensor_take (results[i]) : Py_NewRef (Py_None);
@@ -366,6 +379,31 @@ gm_py_tensor_register_post_hook (PyObject *self, PyObject *hook)
   return register_hook (self, hook, true);
 }
 
+/* -- Final callbacks --------------------------------------------------------------------------- */
+
+static bool
+call_final (void *data, GError **error)
+{
+  PyGILState_STATE gil = PyGILState_Ensure ();
+  PyObject *result = PyObject_CallNoArgs (data);
+  bool ok = result || gm_py_error_set (error);
+  Py_XDECREF (result);
+  PyGILState_Release (gil);
+  return ok;
+}
+
+static PyObject *
+queue_callback (PyObject *module, PyObject *function)
+{
+  GError *error = NULL;
+  if (!PyCallable_Check (function))
+    return PyErr_Format (PyExc_TypeError, "a callback must be callable, not %s", Py_TYPE (function)->tp_name);
+  if (gm_autograd_queue_callback (call_final, Py_NewRef (function), drop_hook, &error))
+    Py_RETURN_NONE;
+  Py_DECREF (function);
+  return gm_py_raise (error);
+}
+
 /* -- Saved-tensor hooks ------------------------------------------------------------------------ */
 
 typedef struct {
@@ -565,8 +603,10 @@ is_grad_enabled (PyObject *module, PyObject *unused)
 
 PyMethodDef gm_py_autograd_functions[] = {
     {"autograd_backward", (PyCFunction) (void *) autograd_backward, METH_VARARGS | METH_KEYWORDS,
-     "backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False)\n\n"
-     "Adds the gradients of `tensors` to the grad of the leaves that they came from."},
+     "backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None)\n\n"
+     "Adds the gradients of `tensors` to the grad of the leaves that they came from, or of `inputs` alone."},
+    {"queue_callback", queue_callback, METH_O,
+     "queue_callback(function)\n\nCalls function() at the end of the backward that is running, after everything else."},
     {"autograd_grad", (PyCFunction) (void *) autograd_grad, METH_VARARGS | METH_KEYWORDS,
      "grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, "
      "allow_unused=False)\n\n"

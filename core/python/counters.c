@@ -6,6 +6,7 @@
  */
 #include "core/python/cpython.h"
 
+#include "core/python/compiled_autograd.h"
 #include "core/python/counters.h"
 #include "core/python/resume_code.h"
 #include "core/python/resume_original.h"
@@ -105,6 +106,7 @@ gm_counters_reset (void)
   hits_before = hits_ever ();
   memset (breaks_by_id, 0, sizeof breaks_by_id);
   g_hash_table_remove_all (breaks);
+  gm_tape_counts_reset ();
 }
 
 static PyObject *
@@ -139,10 +141,12 @@ ids_dict (void)
 static PyObject *
 counters (PyObject *module, PyObject *unused)
 {
-  return Py_BuildValue ("{s:{s:K,s:K},s:{s:K,s:K},s:{s:K,s:K,s:K},s:{s:K},s:N,s:N}", "frames", "total", frames, "ok", frames_ok,
+  return Py_BuildValue ("{s:{s:K,s:K},s:{s:K,s:K},s:{s:K,s:K,s:K},s:{s:K},s:N,s:N,s:N,s:N}", "frames", "total", frames, "ok", frames_ok,
                         "entries", "hit", hits_ever () - hits_before, "missed", missed, "functions", "total",
                         functions, "captured", functions_captured, "whole", functions_whole, "recompiles", "total", recompiles,
-                        "graph_break", breaks_dict (), "graph_break_id", ids_dict ());
+                        "graph_break", breaks_dict (), "graph_break_id", ids_dict (),
+                        "compiled_autograd", gm_compiled_autograd_counts (), "compiled_autograd_reason",
+                        gm_compiled_autograd_reasons ());
 }
 
 static PyObject *

@@ -15,6 +15,7 @@
 #include "core/python/assemble.h"
 #include "core/python/autograd_py.h"
 #include "core/python/callable_backend.h"
+#include "core/python/compiled_autograd.h"
 #include "core/python/control.h"
 #include "core/python/counters.h"
 #include "core/python/dict_version.h"
@@ -699,6 +700,7 @@ static PyObject *
 reset_all (PyObject *module, PyObject *unused)
 {
   gm_code_cache_reset_all ();
+  gm_compiled_autograd_reset ();
   gm_counters_reset ();
   Py_RETURN_NONE;
 }

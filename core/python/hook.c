@@ -311,6 +311,12 @@ gm_hook_begin (const GmConfig *config, PyCodeObject *pass)
   return old;
 }
 
+const GmConfig *
+gm_hook_config (void)
+{
+  return thread.config;
+}
+
 void
 gm_hook_end (GmHookScope scope)
 {

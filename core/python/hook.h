@@ -21,6 +21,8 @@ typedef struct {
 /* Frames that this thread enters from now on are captured with `config`, but for the next one of `pass` (borrowed, or NULL): the
  * function that is about to run as Python.  NULL config: nothing is captured, as in code that the user has excluded. */
 GmHookScope gm_hook_begin (const GmConfig *config, PyCodeObject *pass);
+/* Of the compiled function that runs now as Python, as a whole or in part; borrowed, NULL: none. */
+const GmConfig *gm_hook_config (void);
 void gm_hook_end (GmHookScope scope);
 /* After gm_hook_begin: the frame that passes has references of its own; then these items of a tuple (borrowed, used by nobody else) are
  * dropped, so that its objects die when the frame drops them. */

@@ -483,7 +483,7 @@ PyMethodDef gm_py_tensor_methods[] = {
      "to the grad of this leaf.\n"
      "The result's remove() takes the hook off."},
     {"backward", KEYWORDS (gm_py_tensor_backward),
-     "backward(gradient=None, retain_graph=None, create_graph=False)\n\n"
+     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n\n"
      "Adds the gradients of this tensor to the grad of the leaves that it came from.\n"
      "gradient: of this tensor's shape; None for a tensor of one element."},
     {"numpy", KEYWORDS (gm_py_tensor_numpy),

@@ -303,3 +303,36 @@ def test_a_gradient_is_added_in_the_dtype_of_the_one_that_is_there():
     assert x.dtype == gramme.float64 and x.grad.dtype == gramme.float32 and x.grad.tolist() == [3.0, 3.0]
     (x * x).sum().backward(create_graph=True)
     assert x.grad.dtype == gramme.float32 and x.grad.tolist() == [5.0, 5.0]
+
+
+def test_backward_adds_to_the_named_leaves_alone():
+    x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    h = x * y
+    h.sum().backward(inputs=[x], retain_graph=True)
+    assert x.grad.tolist() == [3.0, 4.0] and y.grad is None
+    gramme.autograd.backward(h.sum(), inputs=[y, h])
+    assert x.grad.tolist() == [3.0, 4.0] and y.grad.tolist() == [1.0, 2.0] and h.grad.tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="empty"):
+        (x * y).sum().backward(inputs=[])
+    with pytest.raises(RuntimeError, match="input 0 does not require grad"):
+        (x * y).sum().backward(inputs=[x.detach()])
+
+
+def test_final_callbacks_run_when_the_backward_is_over():
+    x, y, log = leaf(1.0), leaf(2.0), []
+    queue = gramme.autograd.Variable._execution_engine.queue_callback
+    x.register_hook(lambda g: queue(lambda: log.append((x.grad.item(), y.grad.item()))))
+    y.register_hook(lambda g: queue(lambda: log.append("second")))
+    (x * y).backward()
+    assert sorted(map(str, log)) == ["(2.0, 1.0)", "second"] and len(log) == 2
+    with pytest.raises(RuntimeError, match="while a backward runs"):
+        queue(print)
+
+    def fail():
+        raise KeyError("late")
+
+    z = leaf(1.0)
+    z.register_hook(lambda g: queue(fail))
+    with pytest.raises(KeyError, match="late"):
+        (z * 2).backward()
+    assert z.grad.tolist() == [2.0]

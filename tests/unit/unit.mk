@@ -103,6 +103,7 @@ TEST_FILES = \
   tests/aot/conftest.py \
   tests/aot/programs.py \
   tests/aot/same.py \
+  tests/aot/test_compiled_autograd.py \
   tests/aot/test_memory.py \
   tests/aot/test_random.py \
   tests/breaks.sh \
@@ -204,6 +205,7 @@ TEST_FILES = \
   tests/trace/conftest.py \
   tests/trace/programs_basic.py \
   tests/guards.sh \
+  tests/tape.sh \
   tests/trace/stress.py \
   tests/trace/test_cache.py \
   tests/trace/programs_bodies.py \

@@ -3,7 +3,7 @@
 
 from gramme import _core
 from gramme._compile import backend_of
-from gramme._dynamo import config, utils
+from gramme._dynamo import compiled_autograd, config, utils
 from gramme._dynamo.comptime import comptime
 from gramme.compiler import (
     allow_in_graph,
@@ -35,6 +35,7 @@ __all__ = [
     "allow_in_graph",
     "assume_constant_result",
     "capture_all",
+    "compiled_autograd",
     "comptime",
     "config",
     "disable",

@@ -6,7 +6,11 @@ change with its place to the log, "warn" warns, "error" raises RuntimeError.
 
 capture_scalar_outputs: whether item() and int() of an integer tensor are recorded, as an integer that only the run knows: what does not
 depend on its value goes on in the same graph.  False: the graph breaks there.
+
+compiled_autograd: whether backward() and grad() run through the back end of the compiled function that calls them, or the default one outside
+of any: see gramme._dynamo.compiled_autograd.  Read at every backward.
 """
 
 side_effect_replay_policy = "silent"
 capture_scalar_outputs = False
+compiled_autograd = False

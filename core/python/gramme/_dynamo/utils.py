@@ -7,6 +7,9 @@ counters["entries"]["hit"], ["missed"]: calls that an entry answered, and calls 
 counters["functions"]["total"], ["captured"], ["whole"]: functions that were recorded; those with an entry; those of them that never broke.
 counters["recompiles"]["total"]: entries made for functions that had one.
 counters["graph_break"]["CALL_C: call of ..."]: breaks by reason; counters["graph_break_id"]["CALL_C"]: by the reason's id.
+counters["compiled_autograd"]["captures"], ["recompiles"], ["hits"], ["eager"]: stretches of backward passes that were compiled; those of them
+    whose operations were there already, for other shapes; those that found what was compiled; those that ran operation by operation.
+counters["compiled_autograd_reason"]["saved1 was f32[4] and is f32[8]"]: why a stretch was compiled again, or is not compiled.
 """
 
 import collections

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * stretch.h -- a stretch of a walk: steps of the engine that follow each other, to be done as one.
+ *
+ * While a runner is set on this thread, the engine does not take one node after the other: it collects
+ * the steps up to the next one that only it can do (user code: a hook, a Function; a compiled
+ * function; a region that runs again; a saved tensor that was changed, which is an error), hands them
+ * to the runner, and puts what comes out where the steps would have put it.
+ */
+#ifndef GM_AUTOGRAD_STRETCH_H
+#define GM_AUTOGRAD_STRETCH_H
+
+#include "core/autograd/autograd.h"
+
+typedef struct GmStretch GmStretch;
+
+/* Does the steps: out[k], for output k, a new reference, or NULL where nothing arrives or what is there stays; ran[i]: whether
+ * something arrived at step i.  Both are cleared before.  False: *error is set, and *out is as it was. */
+typedef bool (*GmStretchRun) (void *data, GmStretch *s, GmTensor **out, bool *ran, GError **error);
+typedef struct {
+  GmStretchRun run;
+  void *data;
+} GmStretchRunner;
+extern _Thread_local const GmStretchRunner *gm_stretch_runner_now; /* NULL: one node after the other */
+
+/* What the runner may ask. */
+uint32_t gm_stretch_n_steps (const GmStretch *s);
+uint32_t gm_stretch_n_operations (const GmStretch *s); /* of the steps */
+uint32_t gm_stretch_n_outputs (const GmStretch *s); /* gradients that the stretch leaves behind */
+/* All that it reads, as far as that is tensors: borrowed. */
+GmTensor *const *gm_stretch_inputs (const GmStretch *s, uint32_t *n);
+/* "grad0", "saved3": what input i is.  Caller frees. */
+char *gm_stretch_input_name (const GmStretch *s, uint32_t i);
+/* New results are to have a history. */
+bool gm_stretch_creates_graph (const GmStretch *s);
+/* What tells it from others: equal bytes mean that gm_stretch_emit gives the same program.  `shape`: sizes, strides and dtypes of inputs and
+ * attributes; `structure`: the rest. */
+const GByteArray *gm_stretch_structure (const GmStretch *s);
+const GByteArray *gm_stretch_shape (const GmStretch *s);
+
+/* The steps as a program: in, out, ran as above, but values of b; out[k] is nobody's.  note (b, name), if there is one, is called before what
+ * belongs to the node of this name.  The order in which gradients are added is the engine's. */
+void gm_stretch_emit (const GmStretch *s, GmBuilder *b, const GmVal *in, GmVal *out, bool *ran, void (*note) (GmBuilder *b, const char *name));
+/* A GmStretchRun: one operation after the other. */
+bool gm_stretch_run_eagerly (void *data, GmStretch *s, GmTensor **out, bool *ran, GError **error);
+
+/* For the engine: the next step, or stretch, of a walk that has one. */
+struct GmWalk;
+bool gm_stretch_step (struct GmWalk *w, GError **error);
+
+#endif

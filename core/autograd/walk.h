@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * walk.h -- one walk of the engine, for engine.c and for what does many of its steps at once (stretch.c).
+ *
+ * Invariant: between two steps a walk is whole: gradients that have arrived are in the slots, `waiting` says how many are to come, the
+ * heap holds what is ready.  So whoever takes steps out of the heap and leaves the same behind may have done them in any way.
+ */
+#ifndef GM_AUTOGRAD_WALK_H
+#define GM_AUTOGRAD_WALK_H
+
+#include "core/autograd/node.h"
+
+typedef struct GmSlot {
+  struct GmWalk *walk;
+  struct GmSlot *outer; /* the slot of a walk around this one */
+  GmAgNode *node;
+  uint64_t arrived; /* order of becoming ready: breaks ties */
+  uint32_t waiting; /* edges that have not delivered */
+  bool needed;      /* something that was asked for lies at or behind this node */
+  bool captured;    /* a gradient that was asked for arrives here */
+  bool visited;     /* by the first pass */
+  bool greeted;     /* its hooks have run */
+  uint32_t edge;    /* of the first pass: which to follow next */
+  uint32_t place;   /* in a stretch: 1 + the number of its first gradient; 0: it is in none */
+  struct GmSlot *reader, *before; /* from where the first pass came; the slot made before this */
+  GmTensor *one;    /* gradients, by output; many[] if there is more than one output */
+  GmTensor **many;
+  const GmAgNode *asked; /* the node that has asked about this slot last ... */
+  uint64_t outputs;      /* ... and for which outputs */
+} GmSlot;
+
+typedef struct {
+  GmAgNode *node;
+  uint32_t nr;
+  int input;
+} GmCapture;
+
+enum { GM_WALK_FEW = 16 };
+
+typedef struct GmWalk {
+  GmSlot *last;     /* the slot made last; `before` leads to all */
+  GmSlot **heap;    /* the ready ones, a max-heap by sequence number; few, or allocated */
+  GmSlot *few[GM_WALK_FEW];
+  uint32_t n_heap, heap_room;
+  GmAgNode **pins;  /* roots and inputs, kept alive through the walk */
+  int n_pins;
+  GmCapture *captures;
+  int n_captures;
+  GmTensor **result; /* of the captures */
+  bool accumulate, retain, create;
+  bool through; /* a function is taken apart: captured nodes are not entered */
+  bool only;    /* of the leaves, only what was asked for is added up */
+  uint64_t n_arrived;
+  GArray *callbacks;     /* callbacks.c; NULL: none */
+  struct GmWalk *around; /* the walk that this one is inside of */
+} GmWalk;
+
+/* callbacks.c: around the steps of a walk; end calls what was queued if all went well. */
+void gm_walk_enter (GmWalk *w);
+bool gm_walk_leave (GmWalk *w, bool ok, GError **error);
+
+/* engine.c */
+GmSlot *gm_walk_slot (const GmWalk *w, GmAgNode *n); /* NULL: the walk does not come there */
+void gm_walk_push (GmWalk *w, GmSlot *s);
+GmSlot *gm_walk_pop (GmWalk *w);
+/* All that happens to s, which was popped. */
+bool gm_walk_run_node (GmWalk *w, GmSlot *s, GError **error);
+/* What happens to what has arrived at s before its node runs. */
+bool gm_walk_arrive (GmWalk *w, GmSlot *s, GError **error);
+void gm_walk_clear (GmSlot *s); /* drops what has arrived */
+/* t as the forward saw it, with the history of that time (create_graph).  Takes and gives a reference. */
+GmTensor *gm_walk_with_history (GmTensor *t, GmEdge edge);
+
+static inline GmTensor **
+gm_walk_gradient (GmSlot *s, uint32_t nr)
+{
+  return s->many ? &s->many[nr] : &s->one;
+}
+
+#endif

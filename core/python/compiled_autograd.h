@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * compiled_autograd.h -- backward passes of this thread through a back end: gramme._dynamo.compiled_autograd.
+ *
+ * Requires: the GIL, everywhere.
+ */
+#ifndef GM_PYTHON_COMPILED_AUTOGRAD_H
+#define GM_PYTHON_COMPILED_AUTOGRAD_H
+
+#include "core/aot/tape.h"
+#include "core/python/code_cache.h"
+
+/* Around a backward: enters a tape if config.compiled_autograd says so and none is entered.  False with an exception. */
+typedef struct {
+  bool entered;
+  GmTape *tape; /* owned while entered */
+} GmBackwardScope;
+bool gm_backward_begin (GmBackwardScope *scope);
+void gm_backward_end (GmBackwardScope *scope);
+
+/* Forgets all that was compiled. */
+void gm_compiled_autograd_reset (void);
+/* {"captures": n, ...} and {reason: n}; NULL with an exception. */
+PyObject *gm_compiled_autograd_counts (void);
+PyObject *gm_compiled_autograd_reasons (void);
+
+int gm_py_init_compiled_autograd (PyObject *module);
+
+#endif

@@ -1,0 +1,578 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Backward passes under compiled autograd: everything that a program can see is what the engine does, operation by operation.
+
+A scenario is run with it and without; it returns lines, or raises, and both must be the same.  GM_RANDOM_MEMORY: how many random programs.
+"""
+
+import contextlib
+import os
+import threading
+import warnings
+
+import afterwards
+import pytest
+from programs import Program
+from same import bits, describe, flatten, gradients
+
+import gramme as G
+from gramme._dynamo import compiled_autograd, config
+from gramme._dynamo.utils import counters
+
+BACKENDS = ["eager"] + (["tcc"] if "tcc" in G.compiler.list_backends() else [])
+backends = pytest.mark.parametrize("backend", BACKENDS)
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    G.compiler.reset()
+    counters.clear()
+    G.manual_seed(0)
+
+
+def counts():
+    return dict(counters["compiled_autograd"])
+
+
+def run(scenario, scope):
+    """The lines of a scenario, which calls `say` for each and runs its backward passes in `scope ()`."""
+    lines = []
+
+    def say(*words):
+        lines.append(" ".join(f"{w} {bits(w)} {w.stride()}" if isinstance(w, G.Tensor) else str(w) for w in words))
+
+    try:
+        scenario(say, scope)
+    except Exception as error:  # noqa: BLE001
+        say("raised", type(error).__name__, error)
+    return lines
+
+
+def same(scenario, backend="eager"):
+    """Three times: the first compiles, the others find what was compiled."""
+    for _ in range(3):
+        want = run(scenario, compiled_autograd.disable)
+        have = run(scenario, lambda: compiled_autograd.enable(backend))
+        assert have == want
+
+
+def leaf(*shape):
+    return (G.arange(int(G.tensor(shape).prod())).float() * 0.37 - 1.5).reshape(shape).requires_grad_()
+
+
+def named(say, name, change=None):
+    def hook(grad):
+        say(name, grad)
+        return None if change is None else change(grad)
+
+    return hook
+
+
+# -- Random programs ---------------------------------------------------------------------------------------------------
+
+
+def outcome(program, f, k, scope):
+    inputs, leaves = program.make(k)
+    try:
+        results = f(*inputs)
+    except Exception as error:  # noqa: BLE001
+        return [f"raises {type(error).__name__}"]
+    lines = describe(inputs + flatten(results))
+    try:
+        with scope():
+            lines += (getattr(afterwards, program.after)(results, inputs, leaves) or []) if program.after else []
+    except RuntimeError as error:
+        lines.append(str(error))
+    return lines + gradients(leaves) + [str(t.grad.stride()) for t in leaves if t.grad is not None]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_programs_have_the_same_gradients(part):
+    n = int(os.environ.get("GM_RANDOM_MEMORY", "3000")) // 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(part, n, 4):
+            program, backend = Program(seed), BACKENDS[seed % len(BACKENDS)]
+            for k in range(len(program.setups) * 2 - 1):
+                f = program.f if seed % 3 else G.compile(program.f, backend="eager")
+                want = outcome(program, f, k, compiled_autograd.disable)
+                have = outcome(program, f, k, lambda: compiled_autograd.enable(backend))
+                assert have == want, f"{program}\n{program.after} in call {k} on {backend}"
+    assert counts()["hits"] > 0 and counts()["captures"] > counts()["recompiles"]
+
+
+# -- Hooks -------------------------------------------------------------------------------------------------------------
+
+
+def hooks_everywhere(say, scope):
+    w, v = leaf(3, 4), leaf(4, 2)
+    h = (w @ v).tanh()
+    h.register_hook(named(say, "h first"))
+    h.register_hook(named(say, "h second", lambda g: g * 2))
+    w.register_hook(named(say, "w", lambda g: g.exp()))
+    v.register_hook(named(say, "v"))
+    w.register_post_accumulate_grad_hook(lambda p: say("w has", p.grad, v.grad is None))
+    v.register_post_accumulate_grad_hook(lambda p: say("v has", p.grad, w.grad is None))
+    y = h.sin() * h.exp()
+    y.register_hook(named(say, "y"))
+    loss = y.sum() + (v * v).sum()
+    for keep in (True, False):
+        with scope():
+            loss.backward(retain_graph=keep)
+        say(w.grad, v.grad)
+
+
+def a_hook_that_takes_another_off(say, scope):
+    w = leaf(4)
+    h = w.exp().sin()
+    first = h.register_hook(lambda g: (say("first", g), later.remove())[0])
+    later = h.register_hook(named(say, "later"))
+    with scope():
+        (h * h).sum().backward(retain_graph=True)
+    first.remove()
+    say(w.grad)
+
+
+def a_hook_that_raises(say, scope):
+    w, v = leaf(4), leaf(4)
+
+    def hook(grad):
+        raise KeyError("not today")
+
+    h = (w.exp() * 2).sin()
+    h.register_hook(hook)
+    loss = (h * v.cos()).sum() + v.sum()
+    try:
+        with scope():
+            loss.backward()
+    except KeyError as error:
+        say(error, w.grad, v.grad)
+    with scope():
+        loss.backward()  # what ran has been freed
+
+
+def a_hook_that_runs_a_backward(say, scope):
+    w, v = leaf(4), leaf(4)
+    other = (v.exp() * v.sin()).sum()
+    h = w.exp().sin()
+    h.register_hook(lambda g: (other.backward(retain_graph=True), say("inside", g, v.grad))[0])
+    with scope():
+        (h * h.tanh()).sum().backward()
+    say(w.grad, v.grad)
+
+
+def a_hook_that_changes_what_was_saved(say, scope):
+    w, x = leaf(4), leaf(4).detach()
+    h = (w * x).exp()
+    h.register_hook(lambda g: x.add_(1) and None)
+    with scope():
+        (h * h).sum().backward()
+
+
+def a_hook_that_steps(say, scope):
+    """An optimiser in hooks: parameters change while the backward goes on."""
+    ws = [leaf(4, 4) for _ in range(3)]
+    for w in ws:
+        w.register_post_accumulate_grad_hook(step_and_forget)
+    for _ in range(3):
+        h = leaf(2, 4).detach()
+        for w in ws:
+            h = (h @ w).tanh()
+        with scope():
+            h.square().sum().backward()
+        say(*ws, *[w.grad for w in ws])
+
+
+def step_and_forget(p):
+    with G.no_grad():
+        p.sub_(p.grad * 0.1)
+    p.grad = None
+
+
+def a_hook_of_the_wrong_shape(say, scope):
+    w = leaf(4)
+    h = w.exp().sin()
+    h.register_hook(lambda g: g[:2])
+    with scope():
+        (h * h).sum().backward()
+
+
+# -- Saved tensors, functions, regions -----------------------------------------------------------------------------------
+
+
+def saved_hooks(say, scope):
+    """HOOK-12: each pack once, each unpack in the order of use."""
+
+    def pack(t):
+        say("pack", t)
+        return (t * 2, t.shape)
+
+    def unpack(packed):
+        say("unpack", packed[0] / 2)
+        return packed[0] / 2
+
+    w, v = leaf(4), leaf(4)
+    with G.autograd.graph.saved_tensors_hooks(pack, unpack):
+        loss = ((w.exp() * v).sin() * w).sum()
+    for keep in (True, False):
+        with scope():
+            loss.backward(retain_graph=keep)
+        say(w.grad, v.grad)
+
+
+def an_unpack_that_raises(say, scope):
+    calls = []
+
+    def unpack(t):
+        calls.append(t)
+        if len(calls) == 2:
+            raise ValueError("lost")
+        return t
+
+    w, v = leaf(4), leaf(4)
+    with G.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), unpack):
+        a = w.exp() * 2
+        b = v.sin() * 3
+    try:
+        with scope():
+            (a.sum() + b.sum()).backward()
+    finally:
+        say(w.grad, v.grad, len(calls))
+
+
+class Twice(G.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x)
+        return x * 2, y * 3
+
+    @staticmethod
+    def backward(ctx, g, h):
+        (x,) = ctx.saved_tensors
+        return g * x, None
+
+
+def functions_of_ones_own(say, scope):
+    w, v = leaf(4), leaf(4)
+    a, b = Twice.apply(w.exp(), v.sin())
+    with scope():
+        (a.cos() * b).sum().backward()
+    say(w.grad, v.grad)
+
+
+def regions_that_run_again(say, scope):
+    w = leaf(4, 4)
+
+    def part(x):
+        say("run")
+        return (x @ w).tanh()
+
+    x = leaf(2, 4)
+    for _ in range(3):
+        x = G.utils.checkpoint.checkpoint(part, x)
+    with scope():
+        (x.exp() * x).sum().backward()
+    say(w.grad)
+
+
+def compiled_functions_inside(say, scope):
+    f = G.compile(lambda x, w: ((x @ w).tanh() * 2, x.exp()), backend="eager")
+    w, x = leaf(4, 4), leaf(2, 4)
+    a, b = f(x.sin(), w)
+    a, b = f(a, b.T @ b)
+    with scope():
+        (a.cos().sum() + (b * b).sum()).backward()
+    say(w.grad, x.grad)
+
+
+def views_that_are_written_to(say, scope):
+    w, v = leaf(3, 4), leaf(4)
+    h = w * 1.5
+    h[1].mul_(v.exp())
+    h.t()[2] += 1
+    with scope():
+        (h.sin() * h).sum().backward()
+    say(w.grad, v.grad)
+
+
+# -- What is asked for ---------------------------------------------------------------------------------------------------
+
+
+def gradients_as_results(say, scope):
+    w, v, u = leaf(3, 4), leaf(4), leaf(2)
+    h = (w * v).sin()
+    y = h.exp() * h
+    with scope():
+        found = G.autograd.grad([y, h], [w, h, v, u], [G.ones(3, 4), G.ones(3, 4) * 2], retain_graph=True, allow_unused=True)
+        say(*[t for t in found], found[1].requires_grad)
+        say(*G.autograd.grad(y.sum(), [h, h]), w.grad)
+        y.sum().backward()
+
+
+def gradients_that_pass_through(say, scope):
+    w, v = leaf(4), leaf(4)
+    given = G.ones(4) * 3
+    with scope():
+        a, b = G.autograd.grad((w + v) + v, [w, v], given)
+    say(a, b, a is given, b is given)
+    with scope():
+        (w + v.exp().exp()).backward(given)
+    say(w.grad, w.grad is given, w.grad.data_ptr() == given.data_ptr())
+
+
+def kept_gradients(say, scope):
+    w = leaf(4)
+    h = w.exp()
+    y = h.sin()
+    h.retain_grad(), y.retain_grad()
+    for keep in (True, False):
+        with scope():
+            (y * h).sum().backward(retain_graph=keep)
+        say(w.grad, h.grad, y.grad)
+
+
+def gradients_add_up_in_place(say, scope):
+    w, v = leaf(4, 3), leaf(3)
+    with scope():
+        (w * v).sin().sum().backward()
+        first, version = w.grad, w.grad._version
+        (w * v).exp().sum().backward()
+    say(w.grad is first, w.grad._version - version, first, v.grad)
+    w.grad = w.grad.t().contiguous().t()
+    v.grad = None
+    with scope():
+        (w * v).exp().sum().backward()
+    say(w.grad, v.grad)
+
+
+def differentiable_gradients(say, scope):
+    w, v = leaf(4), leaf(4)
+    with scope():
+        first = G.autograd.grad((w.tanh() * v * w).sum(), [w, v], create_graph=True)
+        second = G.autograd.grad(sum((d * d).sum() for d in first), [w, v], create_graph=True)
+        third = G.autograd.grad(sum((d * d).sum() for d in second), [w, v])
+    say(*first, *second, *third)
+    w.exp().sum().backward(create_graph=True)
+    say(w.grad, w.grad.requires_grad)
+
+
+def leaves_that_are_named(say, scope):
+    w, v = leaf(4), leaf(4)
+    h = w.exp() * v
+    v.register_hook(named(say, "v"))
+    w.register_hook(named(say, "w"))
+    y = (h.sin() * v).sum()
+    for _ in range(2):
+        with scope():
+            y.backward(inputs=[w, h], retain_graph=True)
+        say(w.grad, v.grad, h.grad)
+    with scope():
+        y.backward(inputs=v)
+    say(w.grad, v.grad)
+
+
+def final_callbacks(say, scope):
+    """They run when all is done, in the order of asking, also those that one of them asks for; not after an error."""
+    queue = G.autograd.Variable._execution_engine.queue_callback
+    w, v = leaf(4), leaf(4)
+    h = w.exp() * v
+    h.register_hook(lambda g: queue(lambda: (say("h", w.grad, v.grad), queue(lambda: say("last")))))
+    v.register_hook(lambda g: queue(lambda: say("v")))
+    with scope():
+        (h.sin() * v).sum().backward(retain_graph=True)
+    say("done")
+
+    def fail(grad):
+        queue(lambda: say("never"))
+        raise KeyError("fail")
+
+    v.register_hook(fail)
+    with scope():
+        (h * v).sum().backward()
+
+
+def a_second_backward_without_retain(say, scope):
+    w = leaf(4)
+    y = (w.exp() * w).sum()
+    with scope():
+        y.backward()
+        y.backward()
+
+
+def a_saved_tensor_that_was_changed(say, scope):
+    w, v = leaf(4), leaf(4)
+    x = w.exp()
+    y = (x.sin() * v).sum() + v.sum()
+    x.add_(1)
+    try:
+        with scope():
+            y.backward()
+    finally:
+        say(w.grad, v.grad)
+
+
+def nothing_arrives(say, scope):
+    w, v = leaf(4), leaf(4)
+    a, b = Twice.apply(w, v.exp().sin())
+    with scope():
+        b.sum().backward()
+    say(w.grad, v.grad)
+
+
+SCENARIOS = [f for name, f in list(globals().items()) if getattr(f, "__code__", None) and f.__code__.co_varnames[:2] == ("say", "scope")]
+
+
+@backends
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda f: f.__name__)
+def test_what_a_program_sees(scenario, backend):
+    same(scenario, backend)
+
+
+# HOOK-12
+def test_hook_12_pack_runs_once_and_unpack_in_the_order_of_use():
+    same(saved_hooks)
+    lines = run(saved_hooks, lambda: compiled_autograd.enable("eager"))
+    packs = [line.split(" ", 1)[1] for line in lines if line.startswith("pack")]
+    unpacks = [line.split(" ", 1)[1] for line in lines if line.startswith("unpack")]
+    assert len(packs) == 6 and unpacks[:6] == unpacks[6:] and sorted(unpacks[:6]) == sorted(packs)  # each packed once, each unpacked per backward
+
+
+# -- The cache -----------------------------------------------------------------------------------------------------------
+
+
+def train(n, steps, backend, width=8):
+    w = leaf(width, width)
+    with compiled_autograd.enable(backend):
+        for _ in range(steps):
+            (leaf(n, width).detach() @ w).tanh().square().sum().backward()
+    return w.grad
+
+
+@backends
+def test_a_backward_is_compiled_once_per_shape(backend):
+    train(4, 5, backend)
+    assert counts() == {"captures": 1, "hits": 4, "recompiles": 0, "eager": 0}
+    train(4, 2, backend)
+    assert counts() == {"captures": 1, "hits": 6, "recompiles": 0, "eager": 0}
+    train(6, 2, backend)
+    assert counts() == {"captures": 2, "hits": 7, "recompiles": 1, "eager": 0}
+    (reason,) = counters["compiled_autograd_reason"]
+    assert "was f32[4, 8] and is f32[6, 8]" in reason
+    G.compiler.reset()
+    assert counts()["captures"] == 0
+    train(6, 1, backend)
+    assert counts() == {"captures": 1, "hits": 0, "recompiles": 0, "eager": 0}
+
+
+def test_another_back_end_has_graphs_of_its_own():
+    for backend in BACKENDS + BACKENDS:
+        train(4, 1, backend)
+    assert counts()["captures"] == len(BACKENDS) and counts()["recompiles"] == 0
+
+
+def test_a_hook_cuts_the_backward_in_two():
+    graphs = []
+
+    def backend(graph, examples):
+        graphs.append([node.name for node in graph.graph.nodes if node.op == "call_function"])
+        return graph
+
+    w = leaf(4, 4)
+    h = (w @ w).tanh()
+    h.register_hook(lambda g: None)
+    with compiled_autograd.enable(backend):
+        (h.exp() * h).sum().backward()
+    assert len(graphs) == 2
+    assert any("matmul" in name for name in graphs[1]) and not any("matmul" in name for name in graphs[0])
+
+
+def test_an_error_of_a_back_end_is_the_backwards():
+    def backend(graph, examples):
+        raise ZeroDivisionError("broken")
+
+    w = leaf(4)
+    with compiled_autograd.enable(backend), pytest.raises(G.compiler.BackendCompilerFailed) as caught:
+        (w.exp() * w).sum().backward()
+    assert isinstance(caught.value.inner_exception, ZeroDivisionError)
+    (w.exp() * w).sum().backward()
+
+
+def test_scopes_nest_and_end():
+    w = leaf(4)
+    before = counts()
+    with compiled_autograd.enable("eager"):
+        with compiled_autograd.disable():
+            (w.exp() * w).sum().backward()
+        assert counts() == before
+        (w.exp() * w).sum().backward()
+    assert counts()["captures"] == 1
+    (w.exp() * w).sum().backward()
+    assert counts()["hits"] == 0
+    scope = compiled_autograd.enable("eager")
+    with scope, pytest.raises(RuntimeError, match="open already"):
+        scope.__enter__()
+    with pytest.raises(ValueError):
+        compiled_autograd.enable("no such thing")
+
+
+def test_it_is_a_matter_of_the_thread():
+    want = train(4, 3, "eager")
+    results, start = [], threading.Barrier(4)
+
+    def work():
+        start.wait()
+        results.append(train(4, 3, "eager"))
+
+    def plain():
+        start.wait()
+        w = leaf(8, 8)
+        for _ in range(3):
+            (leaf(4, 8).detach() @ w).tanh().square().sum().backward()
+        results.append(w.grad)
+
+    threads = [threading.Thread(target=f) for f in (work, work, work, plain)]
+    counters.clear()
+    with contextlib.ExitStack() as stack:
+        stack.callback(lambda: [t.join() for t in threads])
+        for t in threads:
+            t.start()
+    assert len(results) == 4 and all(bits(r) == bits(want) for r in results)
+    assert counts()["hits"] == 9
+
+
+# -- The switch ----------------------------------------------------------------------------------------------------------
+
+
+@G.compiler.disable
+def loss_of(h):
+    return (h.tanh() * h).square().sum()
+
+
+def step(w, x):
+    loss = loss_of(x @ w)
+    loss.backward()
+    return loss
+
+
+def test_the_switch_takes_the_back_end_of_the_compiled_function():
+    graphs = []
+
+    def backend(graph, examples):
+        graphs.append("".join(node.name for node in graph.graph.nodes))
+        return graph
+
+    backend.aot = True
+    want, w = leaf(4, 4), leaf(4, 4)
+    step(want, leaf(2, 4).detach())
+    config.compiled_autograd = True
+    try:
+        G.compile(step, backend=backend)(w, leaf(2, 4).detach())
+        assert counts()["captures"] == 1 and any("tanh" not in text and "mul" in text and "matmul" not in text for text in graphs)
+        assert bits(w.grad) == bits(want.grad)
+        inside = len(graphs)
+        (w.exp() * w).sum().backward()  # the default one
+        assert len(graphs) == inside and counts()["captures"] == 2
+    finally:
+        config.compiled_autograd = False
+    seen = counts()
+    (w.exp() * w).sum().backward()
+    assert counts() == seen
