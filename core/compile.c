@@ -420,6 +420,7 @@ gm_compile_free (GmCompile *c)
   gm_plan_unref (c->lower.plan);
   g_clear_pointer (&c->partition.backward, gm_graph_free);
   g_clear_pointer (&c->partition.forward, gm_graph_free);
+  g_clear_pointer (&c->partition.restore, gm_graph_free);
   g_clear_pointer (&c->join.graph, gm_graph_free);
   g_clear_pointer (&c->functionalize.graph, gm_graph_free);
   g_clear_pointer (&c->simplify.graph, gm_graph_free);

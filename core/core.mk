@@ -81,8 +81,8 @@ CORE_SOURCES += \
 CORE_SOURCES += \
   core/sym/algebra.c \
   core/sym/algebra.h \
-  core/sym/facts.c \
-  core/sym/facts.h \
+  core/sym/size_facts.c \
+  core/sym/size_facts.h \
   core/sym/form.c \
   core/sym/form.h \
   core/sym/sym.c \
@@ -289,6 +289,7 @@ EXTENSION_SOURCES = \
   core/python/bytecode.c \
   core/python/callable.c \
   core/python/callable_backend.c \
+  core/python/inline_hooks.c \
   core/python/code_cache.c \
   core/python/compiled_autograd.c \
   core/python/construct.c \
@@ -325,6 +326,7 @@ EXTENSION_SOURCES = \
   core/python/bytecode.h \
   core/python/callable.h \
   core/python/callable_backend.h \
+  core/python/inline_hooks.h \
   core/python/code_cache.h \
   core/python/compiled_autograd.h \
   core/python/construct.h \

@@ -2,7 +2,7 @@
 # Examples are installed as text; the C one is built against the installation.
 
 exampledir = $(pkgdatadir)/examples
-example_DATA = examples/digits.py
+example_DATA = examples/digits.py examples/saved_f8.py
 exampledatadir = $(exampledir)/data
 exampledata_DATA = examples/data/digits.csv.gz examples/data/README.md
 examplecdir = $(exampledir)/c

@@ -309,7 +309,8 @@ typedef struct {
   const uint32_t *tangents;    /* then these tangents of the joint graph, the ones that are read */
   const GmGradSource *sources; /* per gradient of the joint graph */
   const uint32_t *places; /* per value of the joint graph: which saved value it is, or GM_NO_ID */
-  bool hooked; /* what is saved is what hooks made of it (saved_hooks.h); then places is NULL */
+  GmGraph *restore; /* what is saved is what hooks made of it (saved_hooks.h): from that to what
+                       would be saved without them, which is what places means; NULL: no hooks */
 } GmParts;
 
 /* DEFAULT saves what the backward reads and computes nothing twice that costs arithmetic.  MIN_CUT

@@ -38,7 +38,7 @@ struct GmPlan {
   int n_forward;  /* outputs of the forward: those, then what is saved */
   int n_saved, n_tangents, n_grads, n_backward;
   int n_joint_tangents;
-  bool hooked;       /* hooks are in the graphs: none is called */
+  GmGraph *restore;  /* owned: of GmParts.  Hooks are in the graphs: none is called.  NULL: they are not */
   bool shares_grads; /* some output of the backward is the gradient of several inputs */
   const GmMeta *forward_metas, *backward_metas; /* of the outputs */
   const GmMeta *tangent_metas;                  /* n_tangents */
@@ -191,9 +191,8 @@ shares_grads (const GmPlan *p)
 static void
 keep_graph (GmPlan *p, const GmPlanSpec *s)
 {
-  /* a gradient of the program's own is no row of the op table; packed values are none of the joint
-   * graph's */
-  if (!s->graph || s->graph->customs || s->parts->hooked)
+  /* a gradient of the program's own is no row of the op table */
+  if (!s->graph || s->graph->customs)
     return;
   p->graph = gm_graph_simplify (s->graph, 0, p->arena); /* a copy, under the same numbers */
   g_assert (p->graph->values->len == s->graph->values->len);
@@ -239,7 +238,8 @@ gm_plan_new (const GmPlanSpec *s)
 
   p->direct = is_direct (p);
   p->shares_grads = shares_grads (p);
-  p->hooked = parts->hooked;
+  if (parts->restore)
+    p->restore = gm_graph_simplify (parts->restore, 0, p->arena);
   return p;
 }
 
@@ -258,6 +258,7 @@ gm_plan_unref (GmPlan *p)
   if (p->exec.data)
     p->exec.unref (p->exec.data);
   gm_graph_free (p->graph);
+  gm_graph_free (p->restore);
   gm_arena_free (p->arena);
   g_free (p);
 }
@@ -541,6 +542,32 @@ unpack_saved (const History *h, GmTensor **in, GError **error)
   return true;
 }
 
+/* The backward as the plain one would be, with what hooks in the graphs give back. */
+static bool
+unfold (History *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bool create_graph,
+        GError **error)
+{
+  const GmPlan *p = h->plan;
+
+  if (!p->restore)
+    return gm_unfold_backward (&p->unfold, n, h->saved, h->seq, grads, create_graph, result, error);
+  int n_kept = (int) p->restore->outputs->len;
+  GmTensor *in[p->n_saved + 1], *out[n_kept + 1];
+  GmSaved kept[n_kept + 1];
+
+  if (!check_versions (h, error))
+    return false;
+  for (int i = 0; i < p->n_saved; i++)
+    in[i] = h->saved[i].t;
+  if (!gm_graph_interpret (p->restore, in, out, error))
+    return false;
+  for (int i = 0; i < n_kept; i++)
+    kept[i] = (GmSaved){ .t = out[i], .version = gm_tensor_version (out[i]) };
+  bool ok = gm_unfold_backward (&p->unfold, n, kept, h->seq, grads, create_graph, result, error);
+  unref_all (out, n_kept);
+  return ok;
+}
+
 static bool
 compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **result,
                    bool create_graph, GError **error)
@@ -552,7 +579,7 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
   bool ok = true;
 
   if (p->graph && needs_unfolding (h, n, grads, create_graph))
-    return gm_unfold_backward (&p->unfold, n, h->saved, h->seq, grads, create_graph, result, error);
+    return unfold (h, n, grads, result, create_graph, error);
   if (create_graph) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
                  "double backward (create_graph=True) through this compiled function is not "
@@ -621,7 +648,7 @@ note_versions (History *h)
 static bool
 pack_saved (History *h, GError **error)
 {
-  if (G_LIKELY (gm_saved_hooks_top () == NULL) || h->plan->hooked)
+  if (G_LIKELY (gm_saved_hooks_top () == NULL) || h->plan->restore)
     return true;
   for (int i = 0; i < h->plan->n_saved; i++)
     if (!gm_saved_pack (&h->saved[i], error))

@@ -30,7 +30,7 @@ typedef struct {
 typedef struct {
   const GmInlineHooks *hooks;
   const GmParts *old;
-  GmGraph *forward, *backward;
+  GmGraph *forward, *backward, *restore;
   GmArena *arena;
   Hooked *hooked;  /* per old saved tensor */
   GArray *saved;   /* GmSavedValue: the new ones */
@@ -255,28 +255,24 @@ build_forward (Inline *in, GError **error)
 
 /* -- The backward ------------------------------------------------------------------------------ */
 
-static bool
-unpack_one (Inline *in, uint32_t i, GError **error)
+/* The i-th saved tensor, made of what is carried, in `to`, the backward or `restore`.  GM_NO_ID:
+ * *error is set. */
+static GmValueId
+unpack_one (Inline *in, GmGraph *to, uint32_t i, GError **error)
 {
   Hooked *h = &in->hooked[i];
-  GmValueId old = input_value (in->old->backward, i);
   uint32_t next = h->first;
 
-  if (!h->unpack) {
-    in->bmap[old] = input_value (in->backward, next);
-    return true;
-  }
+  if (!h->unpack)
+    return input_value (to, next);
   GmValueId *made = gm_arena_newn (in->arena, GmValueId, h->pack->values->len),
             *map = gm_arena_newn (in->arena, GmValueId, h->unpack->values->len);
-  if (!add_nodes (in->backward, h->pack, made, find_readers (h->pack, in->arena), error))
-    return false;
+  if (!add_nodes (to, h->pack, made, find_readers (h->pack, in->arena), error))
+    return GM_NO_ID;
   for (uint32_t k = 0; k < h->unpack->inputs->len; k++)
     map[input_value (h->unpack, k)] = h->baked[k] ? made[output_value (h->pack, k)]
-                                                  : input_value (in->backward, next++);
-  if (!add_nodes (in->backward, h->unpack, map, NULL, error))
-    return false;
-  in->bmap[old] = map[output_value (h->unpack, 0)];
-  return true;
+                                                  : input_value (to, next++);
+  return add_nodes (to, h->unpack, map, NULL, error) ? map[output_value (h->unpack, 0)] : GM_NO_ID;
 }
 
 static bool
@@ -289,14 +285,34 @@ build_backward (Inline *in, GError **error)
     in->bmap[v] =
         gm_graph_add_input (in->backward, gm_graph_value (old, v)->name, gm_graph_meta (old, v));
   }
-  for (uint32_t i = 0; i < in->old->n_saved; i++)
-    if (!unpack_one (in, i, error))
+  for (uint32_t i = 0; i < in->old->n_saved; i++) {
+    GmValueId v = unpack_one (in, in->backward, i, error);
+    if (v == GM_NO_ID)
       return false;
+    in->bmap[input_value (old, i)] = v;
+  }
   if (!add_nodes (in->backward, old, in->bmap, NULL, error))
     return false;
   for (uint32_t i = 0; i < old->outputs->len; i++)
     gm_graph_add_output (in->backward, in->bmap[output_value (old, i)],
                          g_array_index (old->outputs, GmGraphOutput, i).kind);
+  return true;
+}
+
+/* What a backward that is not the compiled one needs: see plan.c. */
+static bool
+build_restore (Inline *in, GError **error)
+{
+  for (uint32_t i = 0; i < in->saved->len; i++) {
+    const GmGraphValue *v = gm_graph_value (in->backward, input_value (in->backward, i));
+    gm_graph_add_input (in->restore, v->name, &v->meta);
+  }
+  for (uint32_t i = 0; i < in->old->n_saved; i++) {
+    GmValueId v = unpack_one (in, in->restore, i, error);
+    if (v == GM_NO_ID)
+      return false;
+    gm_graph_add_output (in->restore, v, GM_OUTPUT_USER);
+  }
   return true;
 }
 
@@ -324,12 +340,12 @@ finish (Inline *in, GmParts *parts)
   parts->sources = shifted_sources (in);
   g_clear_pointer (&parts->forward, gm_graph_free);
   g_clear_pointer (&parts->backward, gm_graph_free);
+  g_clear_pointer (&parts->restore, gm_graph_free);
   parts->forward = gm_graph_simplify (in->forward, GM_SIMPLIFY_DEAD, in->arena);
   parts->backward = gm_graph_simplify (in->backward, GM_SIMPLIFY_DEAD, in->arena);
   parts->n_saved = in->saved->len;
   parts->saved = gm_arena_copy (in->arena, in->saved->data, sizeof (GmSavedValue) * in->saved->len);
-  parts->places = NULL;
-  parts->hooked = true;
+  parts->restore = gm_graph_simplify (in->restore, GM_SIMPLIFY_DEAD, in->arena);
   log_graph ("forward after saved-tensor hooks", parts->forward);
   log_graph ("backward after saved-tensor hooks", parts->backward);
 }
@@ -340,18 +356,20 @@ gm_saved_hooks_inline (const GmInlineHooks *hooks, GmArena *arena, GmParts *part
   if (!parts->backward)
     return true;
   g_autoptr (GmGraph) forward = gm_graph_new (parts->forward->name, arena),
-                      backward = gm_graph_new (parts->backward->name, arena);
+                      backward = gm_graph_new (parts->backward->name, arena),
+                      restore = gm_graph_new ("restore", arena);
   g_autoptr (GArray) saved = g_array_new (FALSE, FALSE, sizeof (GmSavedValue));
   Inline in = { .hooks = hooks,
                 .old = parts,
                 .forward = forward,
                 .backward = backward,
+                .restore = restore,
                 .arena = arena,
                 .hooked = gm_arena_newn (arena, Hooked, parts->n_saved),
                 .saved = saved,
                 .bmap = gm_arena_newn (arena, GmValueId, parts->backward->values->len) };
 
-  bool ok = build_forward (&in, error) && build_backward (&in, error);
+  bool ok = build_forward (&in, error) && build_backward (&in, error) && build_restore (&in, error);
   for (uint32_t i = 0; i < parts->n_saved; i++) {
     g_clear_pointer (&in.hooked[i].pack, gm_graph_free);
     g_clear_pointer (&in.hooked[i].unpack, gm_graph_free);

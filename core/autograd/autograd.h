@@ -105,6 +105,8 @@ bool gm_saved_hooks_push (const GmSavedHooksType *type, void *data, GError **err
 bool gm_saved_hooks_pop (void); /* false: there was none */
 /* data of the innermost pair, NULL if there is none: its identity. */
 const void *gm_saved_hooks_top (void);
+/* The same, NULL too if it is of another type. */
+const void *gm_saved_hooks_top_of (const GmSavedHooksType *type);
 /* From now on a push fails with this text; NULL: it does not.  Returns the text of before. */
 const char *gm_saved_hooks_refuse (const char *why);
 

@@ -68,6 +68,14 @@ gm_saved_hooks_top (void)
   return gm_saved_hooks_now ? gm_saved_hooks_now->data : NULL;
 }
 
+const void *
+gm_saved_hooks_top_of (const GmSavedHooksType *type)
+{
+  GmSavedHooks *h = gm_saved_hooks_now;
+
+  return h && h->type == type ? h->data : NULL;
+}
+
 const char *
 gm_saved_hooks_refuse (const char *why)
 {

@@ -37,6 +37,7 @@ gm_graph_free (GmGraph *g)
   g_array_unref (g->outputs);
   g_ptr_array_unref (g->constants);
   g_clear_pointer (&g->customs, g_ptr_array_unref);
+  g_clear_pointer (&g->hooks, g_ptr_array_unref);
   gm_sym_free (g->sym);
   if (g->owns_arena)
     gm_arena_free (g->arena);

@@ -63,6 +63,7 @@ typedef struct {
   GArray *outputs;   /* GmGraphOutput */
   GPtrArray *constants; /* GmTensor, owned; `constant` nodes index it by OFFSET */
   GPtrArray *customs;   /* GmGraph: what `custom` nodes have as gradient, see gm_graph_add_custom; shared with rewrites; NULL: none */
+  GPtrArray *hooks;     /* GmGraph: as recorded, pack and unpack of what gradients will read; no node calls them.  NULL: none */
   struct GmSym *sym; /* size expressions; NULL while all sizes are numbers */
   bool owns_arena;
 } GmGraph;

@@ -176,5 +176,7 @@ gm_graph_hash (const GmGraph *g)
     mix (&s, o->kind);
   }
   mix (&s, (uint64_t) g->inputs->len << 32 | g->outputs->len);
+  for (uint32_t i = 0; g->hooks && i < g->hooks->len; i++)
+    mix (&s, gm_graph_hash (g->hooks->pdata[i]));
   return s.h ^ s.h >> 32;
 }

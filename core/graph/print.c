@@ -306,6 +306,10 @@ gm_graph_text (const GmGraph *g)
     print_node (&p, gm_graph_node (g, i));
   print_customs (&p);
   g_string_append (p.out, "}\n");
+  for (uint32_t i = 0; g->hooks && i < g->hooks->len; i++) {
+    g_autofree char *text = gm_graph_text (g->hooks->pdata[i]);
+    g_string_append (p.out, text);
+  }
   g_ptr_array_unref (p.names);
   return g_string_free (p.out, FALSE);
 }

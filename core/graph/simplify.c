@@ -265,5 +265,7 @@ gm_graph_simplify_mapped (const GmGraph *g, uint32_t what, GmArena *arena, GmVal
   find_escapes (&w);
   rewrite (&w);
   find_live (&w, live);
-  return emit (&w, live, arena, map);
+  GmGraph *to = emit (&w, live, arena, map);
+  to->hooks = g->hooks ? g_ptr_array_ref (g->hooks) : NULL;
+  return to;
 }

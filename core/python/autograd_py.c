@@ -408,6 +408,7 @@ queue_callback (PyObject *module, PyObject *function)
 
 typedef struct {
   PyObject *pack, *unpack;
+  PyObject *traced; /* a pair of what compiled functions may make part of their graphs, or None */
 } SavedHooks;
 
 static void *
@@ -446,20 +447,34 @@ destroy_saved_hooks (void *data)
   SavedHooks *h = data;
   drop_hook (h->pack);
   drop_hook (h->unpack);
+  drop_hook (h->traced);
   g_free (h);
 }
 
 static const GmSavedHooksType saved_hooks_type = { call_pack, call_unpack, drop_hook, destroy_saved_hooks };
 
+bool
+gm_py_saved_hooks_traced (PyObject **pack, PyObject **unpack)
+{
+  const SavedHooks *h = gm_saved_hooks_top_of (&saved_hooks_type);
+  if (!h || h->traced == Py_None)
+    return false;
+  *pack = PyTuple_GET_ITEM (h->traced, 0);
+  *unpack = PyTuple_GET_ITEM (h->traced, 1);
+  return true;
+}
+
 static PyObject *
 saved_hooks_push (PyObject *module, PyObject *args)
 {
-  PyObject *pack, *unpack;
+  PyObject *pack, *unpack, *traced = Py_None;
   GError *error = NULL;
-  if (!PyArg_ParseTuple (args, "OO:saved_tensors_hooks", &pack, &unpack))
+  if (!PyArg_ParseTuple (args, "OO|O:saved_tensors_hooks", &pack, &unpack, &traced))
     return NULL;
+  if (traced != Py_None && !(PyTuple_Check (traced) && PyTuple_GET_SIZE (traced) == 2))
+    return PyErr_Format (PyExc_TypeError, "what is traced is a pair or None, not %R", traced);
   SavedHooks *h = g_new (SavedHooks, 1);
-  *h = (SavedHooks){ Py_NewRef (pack), Py_NewRef (unpack) };
+  *h = (SavedHooks){ Py_NewRef (pack), Py_NewRef (unpack), Py_NewRef (traced) };
   if (gm_saved_hooks_push (&saved_hooks_type, h, &error))
     Py_RETURN_NONE;
   destroy_saved_hooks (h);
@@ -615,7 +630,8 @@ PyMethodDef gm_py_autograd_functions[] = {
      "checkpoint(function, args, kwargs={})\n\n"
      "function(*args, **kwargs) as a region that is computed again in the backward."},
     {"saved_hooks_push", saved_hooks_push, METH_VARARGS,
-     "saved_hooks_push(pack, unpack)\n\nPuts a pair of saved-tensor hooks on this thread's stack."},
+     "saved_hooks_push(pack, unpack, traced=None)\n\nPuts a pair of saved-tensor hooks on this thread's stack; traced: the pair\n"
+     "that a compiled function makes part of its graphs."},
     {"saved_hooks_pop", saved_hooks_pop, METH_NOARGS, "saved_hooks_pop()\n\nTakes the innermost pair off."},
     {"saved_hooks_refuse", saved_hooks_refuse, METH_O,
      "saved_hooks_refuse(text)\n\nA push raises RuntimeError(text) from now on; None: it does not.  Returns the old text."},

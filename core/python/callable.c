@@ -8,6 +8,7 @@
 #include "core/python/cpython.h"
 #include <structmember.h>
 
+#include "core/python/autograd_py.h"
 #include "core/python/bind.h"
 #include "core/python/callable.h"
 #include "core/python/callable_backend.h"
@@ -22,11 +23,15 @@
 GmCallEnv
 gm_target_env (const GmTarget *target)
 {
-  return (GmCallEnv){ .backend = target->config,
-                      .modes = (gm_grad_enabled () ? GM_MODE_GRAD : 0) | (target->fullgraph ? GM_MODE_FULLGRAPH : 0)
-                               | (gm_break_raises_now ? GM_MODE_BREAK_RAISES : 0)
-                               | (uint32_t) gm_default_dtype () << GM_MODE_DTYPE_SHIFT
-                               | (uint32_t) gm_autocast_mode () << GM_MODE_AUTOCAST_SHIFT };
+  GmCallEnv env = { .backend = target->config,
+                    .modes = (gm_grad_enabled () ? GM_MODE_GRAD : 0) | (target->fullgraph ? GM_MODE_FULLGRAPH : 0)
+                             | (gm_break_raises_now ? GM_MODE_BREAK_RAISES : 0)
+                             | (uint32_t) gm_default_dtype () << GM_MODE_DTYPE_SHIFT
+                             | (uint32_t) gm_autocast_mode () << GM_MODE_AUTOCAST_SHIFT };
+  if (G_UNLIKELY (gm_saved_hooks_top () != NULL) && (env.modes & GM_MODE_GRAD)
+      && gm_py_saved_hooks_traced (&env.pack, &env.unpack))
+    env.modes |= GM_MODE_SAVED_HOOKS;
+  return env;
 }
 
 /* -- Running an entry ------------------------------------------------------------------------------------------- */
@@ -444,7 +449,7 @@ static PyMethodDef methods[] = {
     "breaks (reports of what could not be traced), nodes, compile_ms in all, and stages, the milliseconds of each stage by its\n"
     "letter (d decode, r record, s simplify, f functionalize, j join, p partition, l lower, a assemble)." },
   { "entries", compiled_entries, METH_NOARGS,
-    "entries() -> list of dict\n\nOne dict per compiled entry, newest first: graph (text), guards (text), reason (why a new entry was needed),\n"
+    "entries() -> list of dict\n\nOne dict per compiled entry, newest first: graph (text), key (equal for equal graphs), guards (text), reason (why a new entry was needed),\n"
     "fallback (why the host runs it or a part of it instead of the back end, or None), places (which nodes run where and why), hits, effects, stages,\n"
     "code (what ends the call, where that needs bytecode, or None)." },
   { "guard_ns", (PyCFunction) (void (*) (void)) compiled_guard_ns, METH_FASTCALL,

@@ -22,6 +22,7 @@
 #include "core/python/frontend.h"
 #include "core/python/graph_object.h"
 #include "core/python/hook.h"
+#include "core/python/inline_hooks.h"
 #include "core/python/measure.h"
 #include "core/python/report.h"
 #include "core/python/resume_call.h"
@@ -45,6 +46,7 @@ typedef struct {
   const GmBreakInfo *stop; /* it cannot be compiled */
   GmContinuation *rest;    /* it breaks off, and goes on so */
   GmDirect *direct;
+  GmPyHooks *hooks; /* saved-tensor hooks that become part of the graphs; NULL: none */
   GmEntry *entry;
   char effects; /* the policy */
   bool numbers; /* capture_scalar_outputs */
@@ -73,12 +75,12 @@ any_requires_grad (const GmGraph *g)
 }
 
 /* Tells the graph how the memory of this call's tensors lies, if anything is changed in place: what the layers then rely on is
- * guarded. */
+ * guarded.  Saved-tensor hooks ask which of them are leaves. */
 static bool
 describe_memory (const Job *job, GmGraph *g)
 {
   const GmRecording *rec = job->rec;
-  bool any = false;
+  bool any = job->hooks != NULL;
   for (guint i = 0; i < g->nodes->len && !any; i++)
     any = gm_ops[gm_graph_node (g, i)->op].family == GM_FAMILY_MUTATE;
   if (!any)
@@ -127,6 +129,8 @@ record (GmCompile *c, GError **error)
     return true;
   }
   c->ask.differentiate |= any_requires_grad (c->record.graph);
+  if (job->hooks)
+    gm_py_hooks_show (job->hooks, c->record.graph);
   for (uint32_t i = 0; i < job->rec->n_inputs; i++)
     if (job->rec->inputs[i].slot == GM_SLOT_RNG)
       c->record.random = (GmPlanRandom){ .used = true, .input = { i }, .draws = job->rec->rng_taken };
@@ -183,6 +187,8 @@ assemble (GmCompile *c, GError **error)
     if (rec->inputs[i].slot != GM_SLOT_RNG)
       e->input_slots[e->n_inputs++] = rec->inputs[i].slot;
   guard_memory (e);
+  if (job->hooks)
+    gm_py_hooks_guard (g_steal_pointer (&job->hooks), e->guards);
   e->ret = g_steal_pointer (&rec->ret);
   e->rest = g_steal_pointer (&job->rest);
   e->sets_grad = rec->sets_grad || e->rest || !e->ret; /* the long ending may set it */
@@ -629,6 +635,11 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
   c->ask.options = (const char *const *) target->config->options;
   c->ask.differentiate = env->modes & GM_MODE_GRAD;
   GmEntry *entry = NULL;
+  if (env->modes & GM_MODE_SAVED_HOOKS && (job.hooks = gm_py_hooks_new (env)) != NULL) {
+    c->ask.trace_hooks = gm_py_hooks_trace;
+    c->ask.trace_hooks_data = job.hooks;
+  }
+  PyErr_Clear (); /* of hooks that cannot be told apart for long: such a pair is called, not traced */
   job.effects = effect_policy ();
   job.numbers = config_is_true ("capture_scalar_outputs");
   if (run_stages (&job, c, &error) && !c->stopped && tell_effects (&job, job.effects))
@@ -647,6 +658,7 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
   g_clear_error (&error);
   gm_entry_unref (job.entry);
   gm_direct_free (job.direct);
+  gm_py_hooks_free (job.hooks);
   gm_compile_free (c);
   gm_continuation_free (job.rest);
   gm_recording_free (job.rec);

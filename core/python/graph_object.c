@@ -303,11 +303,32 @@ gm_py_graph_new (const GmGraph *g)
   return (PyObject *) self;
 }
 
+const GmGraph *
+gm_py_graph_get (PyObject *o)
+{
+  return Py_IS_TYPE (o, &graph_type) ? ((GmPyGraph *) o)->g : NULL;
+}
+
+static bool
+add_hooks (PyObject *module, const GmGraph *g)
+{
+  bool ok = true;
+  for (uint32_t i = 0; ok && g->hooks && i < g->hooks->len; i++) {
+    const GmGraph *hook = g->hooks->pdata[i];
+    PyObject *made = gm_py_graph_module (hook);
+    ok = made && PyObject_SetAttrString (module, hook->name, made) == 0;
+    Py_XDECREF (made);
+  }
+  return ok;
+}
+
 PyObject *
 gm_py_graph_module (const GmGraph *g)
 {
   PyObject *fx = PyImport_ImportModule ("gramme.fx"), *graph = fx ? gm_py_graph_new (g) : NULL;
   PyObject *made = graph ? PyObject_CallMethod (fx, "GraphModule", "O", graph) : NULL;
+  if (made && !add_hooks (made, g))
+    Py_CLEAR (made);
   Py_XDECREF (graph);
   Py_XDECREF (fx);
   return made;

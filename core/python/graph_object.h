@@ -9,7 +9,9 @@
 
 /* A new object around a copy of g. */
 PyObject *gm_py_graph_new (const GmGraph *g);
-/* gramme.fx.GraphModule (graph), NULL with an exception. */
+/* What a graph object holds, borrowed; NULL: o is none. */
+const GmGraph *gm_py_graph_get (PyObject *o);
+/* gramme.fx.GraphModule (graph), NULL with an exception.  Saved-tensor hooks of the graph are modules too, its attributes. */
 PyObject *gm_py_graph_module (const GmGraph *g);
 
 int gm_py_init_graph (PyObject *module);

@@ -176,11 +176,12 @@ static PyObject *
 entry_dict (const GmEntry *e)
 {
   PyObject *d = PyDict_New (), *stages = PyDict_New ();
-  g_autofree char *guards = gm_guards_text (e->guards), *graph = e->graph ? gm_graph_text (e->graph) : NULL;
+  g_autofree char *guards = gm_guards_text (e->guards), *graph = e->graph ? gm_graph_text (e->graph) : NULL,
+                  *key = e->graph ? g_strdup_printf ("%016" G_GINT64_MODIFIER "x", gm_graph_hash (e->graph)) : NULL;
   double total = 0;
   if (!d || !stages || add_times (stages, e, &total) < 0 || PyDict_SetItemString (d, "stages", stages) < 0
       || set_steal (d, "backend", PyUnicode_FromString (e->config->text)) < 0
-      || set_steal (d, "graph", text_or_none (graph)) < 0 || set_steal (d, "guards", text_or_none (guards)) < 0
+      || set_steal (d, "graph", text_or_none (graph)) < 0 || set_steal (d, "key", text_or_none (key)) < 0 || set_steal (d, "guards", text_or_none (guards)) < 0
       || set_steal (d, "n_guards", PyLong_FromUnsignedLong (gm_guards_n_checks (e->guards))) < 0
       || set_steal (d, "guard_ns", PyFloat_FromDouble (e->guard_ns)) < 0
       || set_steal (d, "guard_cold_ns", PyFloat_FromDouble (e->guard_cold_ns)) < 0 || set_steal (d, "reason", text_or_none (e->reason)) < 0 || set_steal (d, "fallback", text_or_none (e->fallback)) < 0

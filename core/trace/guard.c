@@ -178,6 +178,12 @@ memory_holds (const GmMemoryFact *fact, PyObject *a, PyObject *b)
   return fact->holds (fact->data, gm_host_tensor (a), gm_host_tensor (b));
 }
 
+static inline bool
+call_holds (const GmCallFact *fact, const GmCallEnv *env)
+{
+  return fact->holds (fact->data, env);
+}
+
 static bool
 long_equals (PyObject *a, PyObject *b)
 {
@@ -386,7 +392,7 @@ gm_guards_n_records (const GmGuards *g)
 bool
 gm_guards_dead (const GmGuards *g)
 {
-  return *g->dead;
+  return *g->dead || (g->call && g->call->dead (g->call->data));
 }
 
 uint32_t

@@ -34,6 +34,7 @@ struct GmGuards {
   char **sources; /* per record: name of what it looks at, or NULL */
   GmWhere *wheres; /* per record: the user's line; file is NULL where there is none */
   GPtrArray *memos; /* GmGuardMemo, of the TREE records */
+  GmCallFact *call; /* of the SAVED_HOOKS record, or NULL */
   GStringChunk *text;
 };
 

@@ -529,17 +529,33 @@ slot_name (const GmGuards *g, uint32_t slot)
   return "?";
 }
 
-void
-gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFact *fact)
+/* One more record, at the end. */
+static GmCheck *
+append (GmGuards *g, const char *source)
 {
   uint32_t n = g->n++;
   g->checks = g_renew (GmCheck, g->checks, g->n);
   g->sources = g_renew (char *, g->sources, g->n);
   g->wheres = g_renew (GmWhere, g->wheres, g->n);
-  g->checks[n] = (GmCheck){ .kind = GM_GUARD_MEMORY, .in = a, .index = b, .ptr = g_memdup2 (fact, sizeof *fact), .ptr2 = slot_name (g, b) };
-  g->sources[n] = (char *) slot_name (g, a);
+  g->sources[n] = (char *) source;
   g->wheres[n] = (GmWhere){ 0 };
   g->n_guards++;
+  return &g->checks[n];
+}
+
+void
+gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFact *fact)
+{
+  *append (g, slot_name (g, a)) =
+      (GmCheck){ .kind = GM_GUARD_MEMORY, .in = a, .index = b, .ptr = g_memdup2 (fact, sizeof *fact), .ptr2 = slot_name (g, b) };
+}
+
+void
+gm_guards_add_call (GmGuards *g, const GmCallFact *fact)
+{
+  g_assert (!g->call);
+  g->call = g_memdup2 (fact, sizeof *fact);
+  *append (g, "saved_tensors_hooks") = (GmCheck){ .kind = GM_GUARD_SAVED_HOOKS, .ptr = g->call };
 }
 
 int
@@ -574,6 +590,9 @@ gm_guards_unref (GmGuards *g)
   }
   for (uint32_t i = 0; i < g->held->len; i++)
     Py_DECREF ((PyObject *) g->held->pdata[i]);
+  if (g->call)
+    g->call->destroy (g->call->data);
+  g_free (g->call);
   g_ptr_array_free (g->held, TRUE);
   g_array_free (g->lasting, TRUE);
   g_ptr_array_free (g->memos, TRUE);

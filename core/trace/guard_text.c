@@ -69,10 +69,11 @@ value_text (PyObject *o)
 static char *
 modes_text (uint32_t modes)
 {
-  return g_strdup_printf ("GRAD_MODE %s, FULLGRAPH %s%s, DEFAULT_DTYPE %s%s%s",
+  return g_strdup_printf ("GRAD_MODE %s, FULLGRAPH %s%s%s, DEFAULT_DTYPE %s%s%s",
                           modes & GM_MODE_GRAD ? "on" : "off",
                           modes & GM_MODE_FULLGRAPH ? "on" : "off",
                           modes & GM_MODE_BREAK_RAISES ? ", ERROR_ON_GRAPH_BREAK" : "",
+                          modes & GM_MODE_SAVED_HOOKS ? ", SAVED_TENSORS_HOOKS inlineable" : "",
                           gm_dtypes[(modes >> GM_MODE_DTYPE_SHIFT) & 15].text,
                           modes >> GM_MODE_AUTOCAST_SHIFT ? ", AUTOCAST " : "",
                           modes >> GM_MODE_AUTOCAST_SHIFT ? gm_dtypes[(modes >> GM_MODE_AUTOCAST_SHIFT) - 1].text : "");
@@ -83,6 +84,12 @@ memory_text (const GmMemoryFact *fact, const char *other)
 {
   g_autofree char *text = fact->text (fact->data);
   return g_strdup_printf ("%s (and %s)", text, other);
+}
+
+static char *
+call_text (const GmCallFact *fact)
+{
+  return fact->text (fact->data);
 }
 
 static char *
@@ -184,6 +191,8 @@ found_text (const GmCheck *c, const GmCallEnv *env, PyObject *const *slots)
     return g_strdup ("the same object");
   case GM_GUARD_MEMORY:
     return g_strdup ("otherwise");
+  case GM_GUARD_SAVED_HOOKS:
+    return g_strdup ("another pair, or something else that they read");
   case GM_GUARD_WRITABLE:
     return g_strdup ("a leaf that requires grad, a view of one, or memory that is read-only");
   case GM_GUARD_CLASS_LOOKUP:

@@ -321,15 +321,18 @@ to_tree (Tree *k, const GmTracker *t, GmReturn *out)
     return true;
   }
   const GmTracker *contents = t;
+  bool size = t->kind == &gm_kind_tuple && t->data == gm_host.size_type && gm_host.size_type != &PyTuple_Type;
   if (t->kind == &gm_kind_tuple && t->data == NULL && t->number == 0)
     out->kind = GM_RETURN_TUPLE;
+  else if (size && t->number == 0)
+    out->kind = GM_RETURN_SIZE;
   else if (t->kind == &gm_kind_list)
     out->kind = GM_RETURN_LIST;
   else if (t->kind == &gm_kind_dict && t->n == 0)
     out->kind = GM_RETURN_DICT;
   else
     return false;
-  if (t->n == 0 && t->kind == &gm_kind_tuple) { /* the one empty tuple */
+  if (t->n == 0 && t->kind == &gm_kind_tuple && !size) { /* the one empty tuple */
     *out = (GmReturn){ .kind = GM_RETURN_CONST, .obj = PyTuple_New (0) };
     return true;
   }

@@ -6,7 +6,7 @@
 static PyObject *
 build_items (const GmReturn *ret, PyObject *const *slots, PyObject *const *outputs)
 {
-  bool tuple = ret->kind == GM_RETURN_TUPLE;
+  bool tuple = ret->kind != GM_RETURN_LIST;
   PyObject *o = tuple ? PyTuple_New (ret->n) : PyList_New (ret->n);
   for (uint32_t i = 0; i < ret->n && o; i++) {
     PyObject *item = gm_return_build (&ret->items[i], slots, outputs);
@@ -17,6 +17,8 @@ build_items (const GmReturn *ret, PyObject *const *slots, PyObject *const *outpu
     else
       PyList_SET_ITEM (o, i, item);
   }
+  if (o && ret->kind == GM_RETURN_SIZE)
+    Py_SETREF (o, PyObject_CallOneArg ((PyObject *) gm_host.size_type, o));
   return o;
 }
 

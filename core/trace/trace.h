@@ -197,11 +197,13 @@ typedef struct {
   const void
       *backend;   /* an interned key of back end and options: equal pointers, equal configuration */
   uint32_t modes; /* GmMode bits */
+  PyObject *pack, *unpack; /* GM_MODE_SAVED_HOOKS: the pair, borrowed; else NULL */
 } GmCallEnv;
 typedef enum {
   GM_MODE_GRAD = 1,        /* grad mode is on */
   GM_MODE_FULLGRAPH = 2,   /* a break is an error */
   GM_MODE_BREAK_RAISES = 4, /* the same, of this thread at this time: error_on_graph_break */
+  GM_MODE_SAVED_HOOKS = 1 << 3, /* saved-tensor hooks are on that may become part of a graph */
   GM_MODE_DTYPE_SHIFT = 8, /* the default dtype stands in bits 8 to 15 */
   GM_MODE_AUTOCAST_SHIFT = 16, /* autocast's dtype + 1 in bits 16 to 23; 0: none */
 } GmMode;
@@ -227,6 +229,16 @@ typedef struct {
 } GmMemoryFact;
 /* Adds one about the tensors in slots a and b; takes fact->data.  Before the program is used. */
 void gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFact *fact);
+/* Something about the call beside its arguments, found after recording; no more than one. */
+typedef struct {
+  bool (*holds) (const void *data, const GmCallEnv *env); /* as gm_guards_check: runs no Python code */
+  bool (*dead) (const void *data); /* it will never hold again */
+  char *(*text) (const void *data); /* caller frees */
+  void (*destroy) (void *data);
+  void *data;
+} GmCallFact;
+/* Adds it; takes fact->data.  Before the program is used. */
+void gm_guards_add_call (GmGuards *g, const GmCallFact *fact);
 /* True if the recording holds for this call.  locals: the bound arguments in localsplus order (NULL
  * beyond is fine).  slots[i] is then the value of source i, borrowed: take references before
  * anything that runs Python code or releases the GIL. Makes no Python object, runs no Python code,
@@ -260,6 +272,7 @@ typedef enum {
   GM_RETURN_OUTPUT, /* graph output `index`: the same Python tensor wherever the index recurs */
   GM_RETURN_SLOT,   /* slots[index] */
   GM_RETURN_TUPLE,
+  GM_RETURN_SIZE, /* what Tensor.shape is */
   GM_RETURN_LIST, /* items */
   GM_RETURN_DICT, /* items are key, value, key, value ... */
 } GmReturnKind;

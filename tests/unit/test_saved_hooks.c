@@ -122,7 +122,7 @@ saved_with (const char *pack, const char *unpack, GError **error)
   g_autoptr (GmPlan) p = plan_of (g_ptr_array_index (graphs, 0), &e);
   GmParts *parts = &e->parts;
   if (bodies.pack && !gm_saved_hooks_inline (&hooks, e->arena, parts, error))
-    ck_assert (parts->forward && parts->backward && !parts->hooked);
+    ck_assert (parts->forward && parts->backward && !parts->restore);
   uint64_t bytes = gm_partition_saved_bytes (parts);
   e->graphs[0] = parts->forward;
   e->graphs[1] = parts->backward;

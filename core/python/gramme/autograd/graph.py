@@ -1,9 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens to tensors between the forward, which saves them, and the backward, which reads them."""
 
+import types
+
 from gramme import _core
 
-__all__ = ["disable_saved_tensors_hooks", "save_on_cpu", "saved_tensors_hooks"]
+__all__ = ["disable_saved_tensors_hooks", "inlineable_saved_tensors_hook", "save_on_cpu", "saved_tensors_hooks"]
+
+
+def inlineable_saved_tensors_hook(hook):
+    """A decorator for both functions of a pair: compiled functions make them part of their graphs.
+
+    The hook then runs as nodes at the end of the compiled forward, or the beginning of the compiled backward, on
+    the tensors that are really saved: the ones the backward reads after recomputation was decided, and of those only what
+    the caller cannot see (the option saved-tensors-hooks-filtering-mode says otherwise: no_static or all).  It is recorded once per
+    such tensor, with that tensor's shape and dtype, so its branches may ask for them.  It takes one argument, returns tensors
+    and constants, and changes nothing; what it reads of globals and closures is guarded.  Plain execution calls it like any other hook.
+    """
+    hook._inlineable_saved_tensors_hooks = True
+    return hook
+
+
+_inlineable_saved_tensors_hooks = inlineable_saved_tensors_hook  # the name elsewhere
+
+
+def _is_graph(hook):
+    from gramme.fx import GraphModule
+
+    return isinstance(hook, GraphModule)
+
+
+def _traced(pack, unpack):
+    """The pair, if compiled functions may make it part of their graphs."""
+    if _is_graph(pack) and _is_graph(unpack):
+        return None if pack.edited or unpack.edited else (pack, unpack)
+    for hook in (pack, unpack):
+        if not isinstance(hook, types.FunctionType) or not getattr(hook, "_inlineable_saved_tensors_hooks", False):
+            return None
+    return pack, unpack
 
 
 class saved_tensors_hooks:
@@ -13,6 +47,9 @@ class saved_tensors_hooks:
     tensor in place.  unpack_hook(object) is called when the backward reads it, and returns the tensor: for compiled
     functions with the shape and dtype that pack_hook saw.  Both run without recording.  Of nested contexts the innermost
     one counts.  Tensors saved by a function that is checkpointed inside go to the checkpoint.  This thread only.
+
+    Two gramme.fx.GraphModule are a pair, too: the second takes what the first returns, one by one.  Compiled functions make such a
+    pair part of their graphs, and functions marked with inlineable_saved_tensors_hook.
     """
 
     def __init__(self, pack_hook, unpack_hook):
@@ -20,7 +57,12 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
 
     def __enter__(self):
-        _core.saved_hooks_push(self.pack_hook, self.unpack_hook)
+        pack, unpack = self.pack_hook, self.unpack_hook
+        traced = _traced(pack, unpack)
+        if _is_graph(unpack):
+            _core.saved_hooks_push(pack, lambda packed: unpack(*packed)[0], traced)
+        else:
+            _core.saved_hooks_push(pack, unpack, traced)
 
     def __exit__(self, *exception):
         _core.saved_hooks_pop()

@@ -158,6 +158,11 @@ class GraphModule:
         return self.graph.nodes
 
     @property
+    def edited(self):
+        """Whether recompile() has made it another program than the one that was recorded."""
+        return self._program is not None
+
+    @property
     def code(self):
         """The text that `gramme opt` reads; of an edited graph, its nodes."""
         return self._core.text() if self._program is None else str(self.graph)

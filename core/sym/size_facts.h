@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts.h -- what is known about sizes, and what follows from it.
+ * size_facts.h -- what is known about sizes, and what follows from it.
  *
  * A recorder that meets `if n % 8 == 0` with a symbolic n asks here first: a question that what is
  * known decides needs no guard.  One that is open is decided by the example's sizes, and the answer
- * is added as a fact, which becomes a guard.  At the end gm_facts_needed() tells which of the facts
- * are implied by the others and need no guard.
+ * is added as a fact, which becomes a guard.  At the end gm_size_facts_needed() tells which of the
+ * facts are implied by the others and need no guard.
  *
  * Answers are sound, not complete: YES and NO hold for all values of the symbols for which the
  * facts hold and the expressions are defined (no overflow, no division by zero); UNKNOWN promises
@@ -15,12 +15,12 @@
  * with equalities substituted; then interval arithmetic, congruences, and a short search for a sum
  * of facts that proves the rest.  Threads: one at a time.
  */
-#ifndef GM_SYM_FACTS_H
-#define GM_SYM_FACTS_H
+#ifndef GM_SYM_SIZE_FACTS_H
+#define GM_SYM_SIZE_FACTS_H
 
 #include "core/sym/sym.h"
 
-typedef struct GmFacts GmFacts;
+typedef struct GmSizeFacts GmSizeFacts;
 
 typedef enum { GM_NO, GM_YES, GM_UNKNOWN } GmTruth;
 
@@ -35,34 +35,34 @@ typedef enum {
 typedef struct {
   GmRel rel;
   int64_t a, b; /* sizes of the GmSym */
-} GmFact;
+} GmSizeFact;
 
 /* s: not owned; it lives longer than the facts. */
-GmFacts *gm_facts_new (const GmSym *s);
-void gm_facts_free (GmFacts *f); /* NULL is fine */
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmFacts, gm_facts_free)
+GmSizeFacts *gm_size_facts_new (const GmSym *s);
+void gm_size_facts_free (GmSizeFacts *f); /* NULL is fine */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmSizeFacts, gm_size_facts_free)
 
 /* a `rel` b: does it hold?  Divisibility is gm_sym_op (MOD) against 0. */
-GmTruth gm_facts_ask (GmFacts *f, GmRel rel, int64_t a, int64_t b);
+GmTruth gm_size_facts_ask (GmSizeFacts *f, GmRel rel, int64_t a, int64_t b);
 /* As numpy broadcasts two sizes: YES if they are equal or one is 1, NO if that cannot be.  *out:
  * the size of the result, set for YES. */
-GmTruth gm_facts_broadcast (GmFacts *f, int64_t a, int64_t b, int64_t *out);
+GmTruth gm_size_facts_broadcast (GmSizeFacts *f, int64_t a, int64_t b, int64_t *out);
 /* The least and the greatest value; INT64_MIN and INT64_MAX for no bound. */
-void gm_facts_bounds (GmFacts *f, int64_t size, int64_t *min, int64_t *max);
+void gm_size_facts_bounds (GmSizeFacts *f, int64_t size, int64_t *min, int64_t *max);
 
 /* From now on a `rel` b.  False, and nothing changed, if that is known to be false. */
-bool gm_facts_add (GmFacts *f, GmRel rel, int64_t a, int64_t b);
-uint32_t gm_facts_n (const GmFacts *f);
-GmFact gm_facts_nth (const GmFacts *f, uint32_t i);
-/* needed[i]: whether fact i is implied by no others that are needed.  needed has gm_facts_n
+bool gm_size_facts_add (GmSizeFacts *f, GmRel rel, int64_t a, int64_t b);
+uint32_t gm_size_facts_n (const GmSizeFacts *f);
+GmSizeFact gm_size_facts_nth (const GmSizeFacts *f, uint32_t i);
+/* needed[i]: whether fact i is implied by no others that are needed.  needed has gm_size_facts_n
  * entries. */
-void gm_facts_needed (const GmFacts *f, bool *needed);
+void gm_size_facts_needed (const GmSizeFacts *f, bool *needed);
 
 /* Forgets all facts from n on, with rows of the GmSym that were made since: to be called after
  * gm_sym_truncate, and before anything is asked. */
-void gm_facts_truncate (GmFacts *f, uint32_t n);
+void gm_size_facts_truncate (GmSizeFacts *f, uint32_t n);
 
 /* "n == m", "n <= 2*m".  Caller frees. */
-char *gm_fact_text (const GmSym *s, const GmFact *fact);
+char *gm_size_fact_text (const GmSym *s, const GmSizeFact *fact);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sym/facts.h"
+#include "core/sym/size_facts.h"
 
 static int64_t
 parse (GmSym *s, const char *text)
@@ -21,7 +21,7 @@ parse (GmSym *s, const char *text)
 }
 
 /* "a == b" and the like; a and b without relations of their own. */
-static GmFact
+static GmSizeFact
 parse_fact (GmSym *s, const char *text)
 {
   static const struct {
@@ -37,23 +37,23 @@ parse_fact (GmSym *s, const char *text)
       continue;
     g_autofree char *left = g_strndup (text, (gsize) (at - text));
     int64_t a = parse (s, left), b = parse (s, at + strlen (signs[i].sign));
-    return signs[i].swap ? (GmFact){ signs[i].rel, b, a } : (GmFact){ signs[i].rel, a, b };
+    return signs[i].swap ? (GmSizeFact){ signs[i].rel, b, a } : (GmSizeFact){ signs[i].rel, a, b };
   }
   ck_abort_msg ("no relation in %s", text);
 }
 
 static GmTruth
-ask (GmFacts *f, GmSym *s, const char *text)
+ask (GmSizeFacts *f, GmSym *s, const char *text)
 {
-  GmFact x = parse_fact (s, text);
-  return gm_facts_ask (f, x.rel, x.a, x.b);
+  GmSizeFact x = parse_fact (s, text);
+  return gm_size_facts_ask (f, x.rel, x.a, x.b);
 }
 
 static void
-add (GmFacts *f, GmSym *s, const char *text)
+add (GmSizeFacts *f, GmSym *s, const char *text)
 {
-  GmFact x = parse_fact (s, text);
-  ck_assert_msg (gm_facts_add (f, x.rel, x.a, x.b), "%s was refused", text);
+  GmSizeFact x = parse_fact (s, text);
+  ck_assert_msg (gm_size_facts_add (f, x.rel, x.a, x.b), "%s was refused", text);
 }
 
 /* Facts, separated by ';', a question and its answer.  All symbols are at least 0. */
@@ -139,7 +139,7 @@ static const struct {
 START_TEST (what_follows_is_known)
 {
   g_autoptr (GmSym) s = gm_sym_new ();
-  g_autoptr (GmFacts) f = gm_facts_new (s);
+  g_autoptr (GmSizeFacts) f = gm_size_facts_new (s);
   g_auto (GStrv) facts = g_strsplit (cases[_i].facts, "; ", -1);
   for (char **p = facts; *p && **p; p++)
     add (f, s, *p);
@@ -151,11 +151,11 @@ END_TEST
 START_TEST (a_fact_that_cannot_be_is_refused_and_changes_nothing)
 {
   g_autoptr (GmSym) s = gm_sym_new ();
-  g_autoptr (GmFacts) f = gm_facts_new (s);
+  g_autoptr (GmSizeFacts) f = gm_size_facts_new (s);
   add (f, s, "n >= 4");
-  GmFact no = parse_fact (s, "n < 3");
-  ck_assert (!gm_facts_add (f, no.rel, no.a, no.b));
-  ck_assert_uint_eq (gm_facts_n (f), 1);
+  GmSizeFact no = parse_fact (s, "n < 3");
+  ck_assert (!gm_size_facts_add (f, no.rel, no.a, no.b));
+  ck_assert_uint_eq (gm_size_facts_n (f), 1);
   ck_assert_int_eq (ask (f, s, "n == 0"), GM_NO);
   ck_assert_int_eq (ask (f, s, "n == 4"), GM_UNKNOWN);
 }
@@ -164,13 +164,13 @@ END_TEST
 START_TEST (rolled_back_facts_and_rows_are_forgotten)
 {
   g_autoptr (GmSym) s = gm_sym_new ();
-  g_autoptr (GmFacts) f = gm_facts_new (s);
+  g_autoptr (GmSizeFacts) f = gm_size_facts_new (s);
   add (f, s, "n <= m");
-  uint32_t n_facts = gm_facts_n (f), n_rows = gm_sym_n_rows (s);
+  uint32_t n_facts = gm_size_facts_n (f), n_rows = gm_sym_n_rows (s);
   add (f, s, "k*2 == n");
   ck_assert_int_eq (ask (f, s, "n%2 == 0"), GM_YES);
   gm_sym_truncate (s, n_rows);
-  gm_facts_truncate (f, n_facts);
+  gm_size_facts_truncate (f, n_facts);
   ck_assert_int_eq (ask (f, s, "n%2 == 0"), GM_UNKNOWN);
   ck_assert_int_eq (ask (f, s, "n < m + 1"), GM_YES);
   ck_assert_int_eq (ask (f, s, "j*2 == n"), GM_UNKNOWN); /* takes the row that k*2 had */
@@ -180,7 +180,7 @@ END_TEST
 START_TEST (bounds_and_divisors_of_symbols_count)
 {
   g_autoptr (GmSym) s = gm_sym_new ();
-  g_autoptr (GmFacts) f = gm_facts_new (s);
+  g_autoptr (GmSizeFacts) f = gm_size_facts_new (s);
   int64_t n = gm_sym_symbol (s, "n"), min, max;
   gm_sym_assume (s, n, 2, 64, 4);
   ck_assert_int_eq (ask (f, s, "n%2 == 0"), GM_YES);
@@ -188,7 +188,7 @@ START_TEST (bounds_and_divisors_of_symbols_count)
   ck_assert_int_eq (ask (f, s, "n == 1"), GM_NO);
   ck_assert_int_eq (ask (f, s, "n >= 4"), GM_YES); /* the first multiple */
   ck_assert_int_eq (ask (f, s, "n > 64"), GM_NO);
-  gm_facts_bounds (f, parse (s, "3*n + 1"), &min, &max);
+  gm_size_facts_bounds (f, parse (s, "3*n + 1"), &min, &max);
   ck_assert_int_eq (max, 193);
   ck_assert_int_eq (min, 13); /* n is 4 at least */
 }
@@ -197,15 +197,15 @@ END_TEST
 START_TEST (broadcasting_asks_for_equality_or_one)
 {
   g_autoptr (GmSym) s = gm_sym_new ();
-  g_autoptr (GmFacts) f = gm_facts_new (s);
+  g_autoptr (GmSizeFacts) f = gm_size_facts_new (s);
   int64_t n = gm_sym_symbol (s, "n"), m = gm_sym_symbol (s, "m"), out = 0;
-  ck_assert_int_eq (gm_facts_broadcast (f, n, m, &out), GM_UNKNOWN);
-  ck_assert_int_eq (gm_facts_broadcast (f, n, 1, &out), GM_YES);
+  ck_assert_int_eq (gm_size_facts_broadcast (f, n, m, &out), GM_UNKNOWN);
+  ck_assert_int_eq (gm_size_facts_broadcast (f, n, 1, &out), GM_YES);
   ck_assert_int_eq (out, n);
   add (f, s, "n == m");
-  ck_assert_int_eq (gm_facts_broadcast (f, n, m, &out), GM_YES);
+  ck_assert_int_eq (gm_size_facts_broadcast (f, n, m, &out), GM_YES);
   add (f, s, "n >= 2");
-  ck_assert_int_eq (gm_facts_broadcast (f, n, parse (s, "m + 1"), &out), GM_NO);
+  ck_assert_int_eq (gm_size_facts_broadcast (f, n, parse (s, "m + 1"), &out), GM_NO);
 }
 END_TEST
 
@@ -226,14 +226,14 @@ START_TEST (implied_facts_are_not_needed)
   };
   for (unsigned i = 0; i < G_N_ELEMENTS (sets); i++) {
     g_autoptr (GmSym) s = gm_sym_new ();
-    g_autoptr (GmFacts) f = gm_facts_new (s);
+    g_autoptr (GmSizeFacts) f = gm_size_facts_new (s);
     g_auto (GStrv) facts = g_strsplit (sets[i].facts, "; ", -1);
     for (char **p = facts; *p; p++)
       add (f, s, *p);
     bool needed[8];
     char text[9] = "";
-    gm_facts_needed (f, needed);
-    for (uint32_t j = 0; j < gm_facts_n (f); j++)
+    gm_size_facts_needed (f, needed);
+    for (uint32_t j = 0; j < gm_size_facts_n (f); j++)
       text[j] = needed[j] ? '1' : '0';
     ck_assert_msg (!strcmp (text, sets[i].needed), "of %s, needed: %s", sets[i].facts, text);
   }
@@ -243,7 +243,7 @@ END_TEST
 START_TEST (large_numbers_do_not_wrap)
 {
   g_autoptr (GmSym) s = gm_sym_new ();
-  g_autoptr (GmFacts) f = gm_facts_new (s);
+  g_autoptr (GmSizeFacts) f = gm_size_facts_new (s);
   add (f, s, "n <= 9223372036854775806");
   ck_assert_int_eq (ask (f, s, "n*4611686018427387904*4 >= 0"), GM_UNKNOWN);
   ck_assert_int_eq (ask (f, s, "n*9223372036854775807 <= m"), GM_UNKNOWN);
@@ -301,7 +301,7 @@ random_size (GmSym *s, int depth)
 
 /* Whether the relation holds for these values: 1, 0, or -1 where a side is not defined. */
 static int
-holds (const GmSym *s, GmFact x, const int64_t *values)
+holds (const GmSym *s, GmSizeFact x, const int64_t *values)
 {
   int64_t a, b;
   if (!gm_sym_eval (s, x.a, values, &a, NULL) || !gm_sym_eval (s, x.b, values, &b, NULL))
@@ -318,11 +318,11 @@ holds (const GmSym *s, GmFact x, const int64_t *values)
   }
 }
 
-static GmFact
+static GmSizeFact
 random_fact (GmSym *s, int depth)
 {
-  return (GmFact){ dice (GM_N_RELS), random_size (s, depth),
-                   random_size (s, dice (2) ? depth : 0) };
+  return (GmSizeFact){ dice (GM_N_RELS), random_size (s, depth),
+                       random_size (s, dice (2) ? depth : 0) };
 }
 
 /* Each round: a few facts that some values fulfil, and questions.  Counted: what was right, and
@@ -335,13 +335,13 @@ START_TEST (no_answer_is_wrong)
   dice_state = 20;
   while (done < n_queries) {
     g_autoptr (GmSym) s = gm_sym_new ();
-    g_autoptr (GmFacts) f = gm_facts_new (s);
+    g_autoptr (GmSizeFacts) f = gm_size_facts_new (s);
     for (int i = 0; i < N_SYMBOLS; i++) {
       static const char *const names[N_SYMBOLS] = { "n", "m", "k" };
       gm_sym_assume (s, gm_sym_symbol (s, names[i]), dice (3), LARGEST - dice (3),
                      1 + (dice (4) == 0));
     }
-    GmFact facts[4];
+    GmSizeFact facts[4];
     uint32_t n_facts = 0;
     int64_t (*all)[N_SYMBOLS] =
         g_malloc (sizeof *all * (LARGEST + 1) * (LARGEST + 1) * (LARGEST + 1));
@@ -360,16 +360,16 @@ START_TEST (no_answer_is_wrong)
             memcpy (all[n_all++], v, sizeof v);
         }
     for (uint32_t tries = dice (5); tries; tries--) {
-      GmFact x = random_fact (s, 1 + (int) dice (2));
+      GmSizeFact x = random_fact (s, 1 + (int) dice (2));
       uint32_t left = 0;
       for (uint32_t i = 0; i < n_all; i++)
         left += holds (s, x, all[i]) == 1;
-      bool taken = gm_facts_add (f, x.rel, x.a, x.b);
+      bool taken = gm_size_facts_add (f, x.rel, x.a, x.b);
       if (!left) { /* a contradiction may be seen or not; go on without it */
-        gm_facts_truncate (f, n_facts);
+        gm_size_facts_truncate (f, n_facts);
         continue;
       }
-      g_autofree char *text = gm_fact_text (s, &x);
+      g_autofree char *text = gm_size_fact_text (s, &x);
       ck_assert_msg (taken, "%s was refused, and %u values fulfil it", text, left);
       uint32_t kept = 0;
       for (uint32_t i = 0; i < n_all; i++)
@@ -381,18 +381,18 @@ START_TEST (no_answer_is_wrong)
         break;
     }
     for (int q = 0; q < 20; q++, done++) {
-      GmFact x = random_fact (s, 1 + (int) dice (3));
+      GmSizeFact x = random_fact (s, 1 + (int) dice (3));
       uint32_t yes = 0, no = 0;
       for (uint32_t i = 0; i < n_all; i++) {
         int h = holds (s, x, all[i]);
         yes += h == 1;
         no += h == 0;
       }
-      GmTruth t = gm_facts_ask (f, x.rel, x.a, x.b);
+      GmTruth t = gm_size_facts_ask (f, x.rel, x.a, x.b);
       if ((t == GM_YES && no) || (t == GM_NO && yes)) {
         GString *given = g_string_new (NULL);
         for (uint32_t i = 0; i < n_facts; i++) {
-          g_autofree char *text = gm_fact_text (s, &facts[i]);
+          g_autofree char *text = gm_size_fact_text (s, &facts[i]);
           g_string_append_printf (given, "%s; ", text);
         }
         for (uint32_t i = 0; i < gm_sym_n_rows (s); i++) {
@@ -401,7 +401,7 @@ START_TEST (no_answer_is_wrong)
             g_string_append_printf (given, "%s in %d..%d by %d; ", r->name, (int) r->min,
                                     (int) r->max, (int) r->multiple_of);
         }
-        g_autofree char *text = gm_fact_text (s, &x);
+        g_autofree char *text = gm_size_fact_text (s, &x);
         ck_abort_msg ("query %u: given %s%s is said to be %s, and holds for %u of %u values", done,
                       given->str, text, t == GM_YES ? "true" : "false", yes, yes + no);
       }
@@ -411,7 +411,7 @@ START_TEST (no_answer_is_wrong)
       }
     }
     bool needed[4];
-    gm_facts_needed (f, needed);
+    gm_size_facts_needed (f, needed);
     for (uint32_t i = 0; i < n_facts; i++) { /* what is left out follows from what is kept */
       if (needed[i])
         continue;
@@ -426,7 +426,7 @@ START_TEST (no_answer_is_wrong)
         }
         for (uint32_t j = 0; j < n_facts && in; j++)
           in = !needed[j] || holds (s, facts[j], v) == 1;
-        g_autofree char *text = in ? gm_fact_text (s, &facts[i]) : NULL;
+        g_autofree char *text = in ? gm_size_fact_text (s, &facts[i]) : NULL;
         ck_assert_msg (!in || holds (s, facts[i], v) != 0, "%s was left out", text);
       }
     }
@@ -441,7 +441,7 @@ END_TEST
 int
 main (void)
 {
-  Suite *suite = suite_create ("facts");
+  Suite *suite = suite_create ("size_facts");
   TCase *t = tcase_create ("facts");
   tcase_add_loop_test (t, what_follows_is_known, 0, G_N_ELEMENTS (cases));
   tcase_add_test (t, a_fact_that_cannot_be_is_refused_and_changes_nothing);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts.c -- questions about sizes, answered from what is known.  See facts.h.
+ * size_facts.c -- questions about sizes, answered from what is known.  See size_facts.h.
  *
  * Facts are kept as they were given; what follows from them (`derive`) is worked out when a
  * question is asked after one was added: equalities that can be solved for a symbol replace it,
@@ -11,7 +11,7 @@
  * proving the remainder: a search of a few steps, as in Fourier and Motzkin's elimination, with a
  * budget.
  */
-#include "core/sym/facts.h"
+#include "core/sym/size_facts.h"
 
 #include <string.h>
 
@@ -51,9 +51,9 @@ typedef struct {
 
 #define N_ANSWERS 1024 /* a power of two */
 
-struct GmFacts {
+struct GmSizeFacts {
   const GmSym *s;
-  GArray *facts; /* GmFact */
+  GArray *facts; /* GmSizeFact */
   GmAlgebra algebra;
   GArray *bounds, *others, *congruences, *solved;
   uint32_t n_derived; /* facts that the arrays above know */
@@ -62,13 +62,13 @@ struct GmFacts {
   Answer *answers;
 };
 
-GmFacts *
-gm_facts_new (const GmSym *s)
+GmSizeFacts *
+gm_size_facts_new (const GmSym *s)
 {
-  GmFacts *f = g_new0 (GmFacts, 1);
+  GmSizeFacts *f = g_new0 (GmSizeFacts, 1);
   f->s = s;
   f->stamp = 1;
-  f->facts = g_array_new (FALSE, FALSE, sizeof (GmFact));
+  f->facts = g_array_new (FALSE, FALSE, sizeof (GmSizeFact));
   f->bounds = g_array_new (FALSE, FALSE, sizeof (Bound));
   f->others = g_array_new (FALSE, FALSE, sizeof (Other));
   f->congruences = g_array_new (FALSE, FALSE, sizeof (Congruence));
@@ -79,7 +79,7 @@ gm_facts_new (const GmSym *s)
 }
 
 void
-gm_facts_free (GmFacts *f)
+gm_size_facts_free (GmSizeFacts *f)
 {
   if (!f)
     return;
@@ -94,16 +94,16 @@ gm_facts_free (GmFacts *f)
 }
 
 uint32_t
-gm_facts_n (const GmFacts *f)
+gm_size_facts_n (const GmSizeFacts *f)
 {
   return f->facts->len;
 }
 
-GmFact
-gm_facts_nth (const GmFacts *f, uint32_t i)
+GmSizeFact
+gm_size_facts_nth (const GmSizeFacts *f, uint32_t i)
 {
   g_assert (i < f->facts->len);
-  return g_array_index (f->facts, GmFact, i);
+  return g_array_index (f->facts, GmSizeFact, i);
 }
 
 /* -- Proofs ------------------------------------------------------------------------------------ */
@@ -112,7 +112,7 @@ gm_facts_nth (const GmFacts *f, uint32_t i)
 #define BUDGET 48
 #define DEPTH 4
 
-static bool at_least_0 (GmFacts *f, const GmForm *x, int depth, int *budget);
+static bool at_least_0 (GmSizeFacts *f, const GmForm *x, int depth, int *budget);
 
 /* x with the atom replaced. */
 static bool
@@ -126,7 +126,7 @@ replaced (const GmForm *x, uint32_t atom, const GmForm *by, GmForm *out)
 /* x >= 0 because of min <= y <= max: x is a multiple of y, by which `atom` goes away, and a
  * remainder that is large enough. */
 static bool
-by_bound (GmFacts *f, const GmForm *x, uint32_t atom, const GmForm *y, int64_t min, int64_t max,
+by_bound (GmSizeFacts *f, const GmForm *x, uint32_t atom, const GmForm *y, int64_t min, int64_t max,
           int depth, int *budget)
 {
   int64_t p = gm_form_times (x, atom), q = gm_form_times (y, atom);
@@ -149,7 +149,7 @@ by_bound (GmFacts *f, const GmForm *x, uint32_t atom, const GmForm *y, int64_t m
 
 /* p * q where q >= 0: between p's bounds times q. */
 static bool
-by_factor (GmFacts *f, const GmForm *x, uint32_t atom, uint32_t of, uint32_t p, uint32_t q,
+by_factor (GmSizeFacts *f, const GmForm *x, uint32_t atom, uint32_t of, uint32_t p, uint32_t q,
            int depth, int *budget)
 {
   GmForm self = gm_form_atom (of), as_p = gm_form_atom (p), as_q = gm_form_atom (q), y;
@@ -164,7 +164,7 @@ by_factor (GmFacts *f, const GmForm *x, uint32_t atom, uint32_t of, uint32_t p, 
 
 /* What an atom's own nature says: 0 <= x - k (x // k) <= k - 1, max (x, 0) >= x. */
 static bool
-by_nature (GmFacts *f, const GmForm *x, uint32_t atom, uint32_t of, int depth, int *budget)
+by_nature (GmSizeFacts *f, const GmForm *x, uint32_t atom, uint32_t of, int depth, int *budget)
 {
   const GmAtom a = *gm_algebra_atom (&f->algebra, of);
   GmForm self = gm_form_atom (of), y, by;
@@ -191,7 +191,7 @@ by_nature (GmFacts *f, const GmForm *x, uint32_t atom, uint32_t of, int depth, i
 
 /* Case by case: max (y, 0) is y where y >= 0, and 0 where y <= 0. */
 static bool
-by_cases (GmFacts *f, const GmForm *x, uint32_t atom, int depth, int *budget)
+by_cases (GmSizeFacts *f, const GmForm *x, uint32_t atom, int depth, int *budget)
 {
   GmForm y = *gm_algebra_form (&f->algebra, gm_algebra_atom (&f->algebra, atom)->a);
   GmForm zero = gm_form_const (0), as_y, as_0, more;
@@ -204,7 +204,7 @@ by_cases (GmFacts *f, const GmForm *x, uint32_t atom, int depth, int *budget)
 }
 
 static const Bound *
-bound_of (const GmFacts *f, const GmForm *direction)
+bound_of (const GmSizeFacts *f, const GmForm *direction)
 {
   for (uint32_t i = 0; i < f->bounds->len; i++) {
     const Bound *b = &g_array_index (f->bounds, Bound, i);
@@ -216,7 +216,7 @@ bound_of (const GmFacts *f, const GmForm *direction)
 
 /* The least value of x by its interval and its direction's bounds, rounded up to its residue. */
 static int64_t
-least (GmFacts *f, const GmForm *x)
+least (GmSizeFacts *f, const GmForm *x)
 {
   int64_t min = gm_algebra_interval (&f->algebra, x).min, scale, v;
   GmForm direction;
@@ -236,7 +236,7 @@ least (GmFacts *f, const GmForm *x)
 }
 
 static bool
-at_least_0 (GmFacts *f, const GmForm *x, int depth, int *budget)
+at_least_0 (GmSizeFacts *f, const GmForm *x, int depth, int *budget)
 {
   if (!x->n_terms)
     return x->constant >= 0;
@@ -273,7 +273,7 @@ at_least_0 (GmFacts *f, const GmForm *x, int depth, int *budget)
 }
 
 static bool
-proved (GmFacts *f, const GmForm *x)
+proved (GmSizeFacts *f, const GmForm *x)
 {
   int budget = BUDGET;
   return at_least_0 (f, x, 0, &budget);
@@ -281,7 +281,7 @@ proved (GmFacts *f, const GmForm *x)
 
 /* x + more >= 0 */
 static bool
-proved_from (GmFacts *f, const GmForm *x, int64_t more)
+proved_from (GmSizeFacts *f, const GmForm *x, int64_t more)
 {
   GmForm y = *x;
   return !__builtin_add_overflow (y.constant, more, &y.constant) && proved (f, &y);
@@ -289,7 +289,7 @@ proved_from (GmFacts *f, const GmForm *x, int64_t more)
 
 /* The residue of x, with the help of one congruence between several atoms. */
 static GmResidue
-residue (GmFacts *f, const GmForm *x, int64_t modulus)
+residue (GmSizeFacts *f, const GmForm *x, int64_t modulus)
 {
   GmResidue r = gm_algebra_residue (&f->algebra, x);
   for (uint32_t i = 0; i < f->congruences->len && r.modulus % modulus; i++) {
@@ -311,7 +311,7 @@ residue (GmFacts *f, const GmForm *x, int64_t modulus)
 }
 
 static GmTruth
-is_0 (GmFacts *f, const GmForm *x)
+is_0 (GmSizeFacts *f, const GmForm *x)
 {
   if (!x->n_terms)
     return x->constant == 0 ? GM_YES : GM_NO;
@@ -355,7 +355,7 @@ is_0 (GmFacts *f, const GmForm *x)
 
 /* x >= 0? */
 static GmTruth
-is_positive (GmFacts *f, const GmForm *x)
+is_positive (GmSizeFacts *f, const GmForm *x)
 {
   GmForm minus;
   if (proved (f, x))
@@ -367,7 +367,7 @@ is_positive (GmFacts *f, const GmForm *x)
 
 /* x = 0 is y % k = c for some y, k, c: what that says of y.  *says: false if nothing. */
 static bool
-take_congruence (GmFacts *f, const GmForm *x, bool *says)
+take_congruence (GmSizeFacts *f, const GmForm *x, bool *says)
 {
   *says = false;
   for (uint32_t i = 0; i < x->n_terms; i++) {
@@ -408,11 +408,11 @@ take_congruence (GmFacts *f, const GmForm *x, bool *says)
   return true;
 }
 
-static bool take_bound (GmFacts *f, const GmForm *x, int64_t min, int64_t max);
+static bool take_bound (GmSizeFacts *f, const GmForm *x, int64_t min, int64_t max);
 
 /* min <= atom <= max, and what that says of what it is made of. */
 static bool
-take_range (GmFacts *f, uint32_t atom, int64_t min, int64_t max)
+take_range (GmSizeFacts *f, uint32_t atom, int64_t min, int64_t max)
 {
   if (!gm_algebra_narrow (&f->algebra, atom, (GmInterval){ min, max }))
     return false;
@@ -436,7 +436,7 @@ take_range (GmFacts *f, uint32_t atom, int64_t min, int64_t max)
 
 /* min <= x <= max.  False: it cannot. */
 static bool
-take_bound (GmFacts *f, const GmForm *x, int64_t min, int64_t max)
+take_bound (GmSizeFacts *f, const GmForm *x, int64_t min, int64_t max)
 {
   GmForm direction;
   int64_t scale;
@@ -475,7 +475,7 @@ take_bound (GmFacts *f, const GmForm *x, int64_t min, int64_t max)
 }
 
 static bool
-take_solved (GmFacts *f, const Solved *x)
+take_solved (GmSizeFacts *f, const Solved *x)
 {
   GmForm value;
   if (!gm_algebra_now (&f->algebra, &x->value, &value))
@@ -493,7 +493,7 @@ take_solved (GmFacts *f, const Solved *x)
 
 /* x = 0.  *solved: it is used up, by replacing a symbol. */
 static bool
-take_equality (GmFacts *f, const GmForm *x, bool *solved)
+take_equality (GmSizeFacts *f, const GmForm *x, bool *solved)
 {
   GmForm direction;
   int64_t scale, best = -1;
@@ -534,7 +534,7 @@ take_equality (GmFacts *f, const GmForm *x, bool *solved)
 }
 
 static bool
-difference (GmFacts *f, int64_t a, int64_t b, GmForm *out)
+difference (GmSizeFacts *f, int64_t a, int64_t b, GmForm *out)
 {
   GmForm x, y;
   gm_algebra_of (&f->algebra, a, &x);
@@ -544,7 +544,7 @@ difference (GmFacts *f, int64_t a, int64_t b, GmForm *out)
 
 /* direction is not value: an end of its range moves. */
 static bool
-take_other (GmFacts *f, const GmForm *x)
+take_other (GmSizeFacts *f, const GmForm *x)
 {
   Other o;
   int64_t scale;
@@ -566,7 +566,7 @@ take_other (GmFacts *f, const GmForm *x)
 }
 
 static bool
-take (GmFacts *f, const GmFact *fact, bool *solved)
+take (GmSizeFacts *f, const GmSizeFact *fact, bool *solved)
 {
   GmForm x;
   if (!difference (f, fact->b, fact->a, &x))
@@ -586,7 +586,7 @@ take (GmFacts *f, const GmFact *fact, bool *solved)
 /* Solving one equality changes how the others read, and bounds sharpen bounds: so again, while
  * something changes, three times at most. */
 static void
-derive (GmFacts *f)
+derive (GmSizeFacts *f)
 {
   if (f->n_derived == f->facts->len)
     return;
@@ -606,7 +606,7 @@ derive (GmFacts *f)
     }
     for (int equalities = 1; equalities >= 0; equalities--)
       for (uint32_t i = 0; i < n && !f->absurd; i++) {
-        const GmFact *fact = &g_array_index (f->facts, GmFact, i);
+        const GmSizeFact *fact = &g_array_index (f->facts, GmSizeFact, i);
         if ((fact->rel == GM_REL_EQ) == equalities && !solved[i])
           f->absurd = !take (f, fact, &solved[i]);
       }
@@ -626,7 +626,7 @@ not_so (GmTruth t)
 }
 
 static GmTruth
-work_out (GmFacts *f, GmRel rel, int64_t a, int64_t b)
+work_out (GmSizeFacts *f, GmRel rel, int64_t a, int64_t b)
 {
   GmForm x;
   if (a == b)
@@ -648,7 +648,7 @@ work_out (GmFacts *f, GmRel rel, int64_t a, int64_t b)
 }
 
 GmTruth
-gm_facts_ask (GmFacts *f, GmRel rel, int64_t a, int64_t b)
+gm_size_facts_ask (GmSizeFacts *f, GmRel rel, int64_t a, int64_t b)
 {
   g_return_val_if_fail (rel < GM_N_RELS, GM_UNKNOWN);
   derive (f);
@@ -664,10 +664,11 @@ gm_facts_ask (GmFacts *f, GmRel rel, int64_t a, int64_t b)
 }
 
 GmTruth
-gm_facts_broadcast (GmFacts *f, int64_t a, int64_t b, int64_t *out)
+gm_size_facts_broadcast (GmSizeFacts *f, int64_t a, int64_t b, int64_t *out)
 {
-  GmTruth same = gm_facts_ask (f, GM_REL_EQ, a, b);
-  GmTruth one_a = gm_facts_ask (f, GM_REL_EQ, a, 1), one_b = gm_facts_ask (f, GM_REL_EQ, b, 1);
+  GmTruth same = gm_size_facts_ask (f, GM_REL_EQ, a, b);
+  GmTruth one_a = gm_size_facts_ask (f, GM_REL_EQ, a, 1),
+          one_b = gm_size_facts_ask (f, GM_REL_EQ, b, 1);
   if (same == GM_YES || one_a == GM_YES || one_b == GM_YES) {
     *out = one_a == GM_YES ? b : a;
     return GM_YES;
@@ -676,7 +677,7 @@ gm_facts_broadcast (GmFacts *f, int64_t a, int64_t b, int64_t *out)
 }
 
 void
-gm_facts_bounds (GmFacts *f, int64_t size, int64_t *min, int64_t *max)
+gm_size_facts_bounds (GmSizeFacts *f, int64_t size, int64_t *min, int64_t *max)
 {
   GmForm x, minus;
   derive (f);
@@ -692,22 +693,22 @@ gm_facts_bounds (GmFacts *f, int64_t size, int64_t *min, int64_t *max)
 /* -- Facts ------------------------------------------------------------------------------------- */
 
 bool
-gm_facts_add (GmFacts *f, GmRel rel, int64_t a, int64_t b)
+gm_size_facts_add (GmSizeFacts *f, GmRel rel, int64_t a, int64_t b)
 {
-  GmFact fact = { rel, a, b };
-  if (gm_facts_ask (f, rel, a, b) == GM_NO)
+  GmSizeFact fact = { rel, a, b };
+  if (gm_size_facts_ask (f, rel, a, b) == GM_NO)
     return false;
   g_array_append_val (f->facts, fact);
   derive (f);
   if (f->absurd) { /* only together with the others */
-    gm_facts_truncate (f, f->facts->len - 1);
+    gm_size_facts_truncate (f, f->facts->len - 1);
     return false;
   }
   return true;
 }
 
 void
-gm_facts_truncate (GmFacts *f, uint32_t n)
+gm_size_facts_truncate (GmSizeFacts *f, uint32_t n)
 {
   g_assert (n <= f->facts->len);
   g_array_set_size (f->facts, n);
@@ -718,15 +719,16 @@ gm_facts_truncate (GmFacts *f, uint32_t n)
 /* A fact is needed if it does not follow from those taken before it, equalities first; then, since
  * a later one may imply an earlier one, each of these is asked of all others. */
 void
-gm_facts_needed (const GmFacts *f, bool *needed)
+gm_size_facts_needed (const GmSizeFacts *f, bool *needed)
 {
   uint32_t n = f->facts->len;
-  g_autoptr (GmFacts) kept = gm_facts_new (f->s);
+  g_autoptr (GmSizeFacts) kept = gm_size_facts_new (f->s);
   memset (needed, 0, n * sizeof *needed);
   for (int equalities = 1; equalities >= 0; equalities--)
     for (uint32_t i = 0; i < n; i++) {
-      GmFact x = gm_facts_nth (f, i);
-      if ((x.rel == GM_REL_EQ) == equalities && gm_facts_ask (kept, x.rel, x.a, x.b) != GM_YES) {
+      GmSizeFact x = gm_size_facts_nth (f, i);
+      if ((x.rel == GM_REL_EQ) == equalities
+          && gm_size_facts_ask (kept, x.rel, x.a, x.b) != GM_YES) {
         needed[i] = true;
         g_array_append_val (kept->facts, x);
       }
@@ -734,19 +736,19 @@ gm_facts_needed (const GmFacts *f, bool *needed)
   for (uint32_t i = 0; i < n; i++) {
     if (!needed[i])
       continue;
-    gm_facts_truncate (kept, 0);
+    gm_size_facts_truncate (kept, 0);
     for (uint32_t j = 0; j < n; j++)
       if (needed[j] && j != i) {
-        GmFact x = gm_facts_nth (f, j);
+        GmSizeFact x = gm_size_facts_nth (f, j);
         g_array_append_val (kept->facts, x);
       }
-    GmFact x = gm_facts_nth (f, i);
-    needed[i] = gm_facts_ask (kept, x.rel, x.a, x.b) != GM_YES;
+    GmSizeFact x = gm_size_facts_nth (f, i);
+    needed[i] = gm_size_facts_ask (kept, x.rel, x.a, x.b) != GM_YES;
   }
 }
 
 char *
-gm_fact_text (const GmSym *s, const GmFact *fact)
+gm_size_fact_text (const GmSym *s, const GmSizeFact *fact)
 {
   static const char *const sign[GM_N_RELS] = { "==", "!=", "<", "<=" };
   g_autofree char *a = gm_sym_text (s, fact->a), *b = gm_sym_text (s, fact->b);
