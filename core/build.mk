@@ -7,11 +7,25 @@ libgramme_la_LIBADD = libtiles_avx2.la libtiles_avx512.la $(GLIB_LIBS) $(SLEEF_L
 libgramme_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined -export-symbols-regex '^(gramme|gm)_' -Wl,-z,relro,-z,now
 
 # The same source, once for each instruction set.
+GM_TILES_FLAGS_AVX2 = -mavx2 -mfma -mf16c
+GM_TILES_FLAGS_AVX512 = -mavx512f -mavx512vl -mavx512bw -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
 noinst_LTLIBRARIES += libtiles_avx2.la libtiles_avx512.la
 libtiles_avx2_la_SOURCES = core/tiles/tiles_avx2.c
-libtiles_avx2_la_CFLAGS = $(AM_CFLAGS) -O3 -mavx2 -mfma -mf16c
+libtiles_avx2_la_CFLAGS = $(AM_CFLAGS) -O3 $(GM_TILES_FLAGS_AVX2) -DGM_TILES_FLAGS='"$(GM_TILES_FLAGS_AVX2)"'
 libtiles_avx512_la_SOURCES = core/tiles/tiles_avx512.c
-libtiles_avx512_la_CFLAGS = $(AM_CFLAGS) -O3 -mavx512f -mavx512vl -mavx512bw -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
+libtiles_avx512_la_CFLAGS = $(AM_CFLAGS) -O3 $(GM_TILES_FLAGS_AVX512) -DGM_TILES_FLAGS='"$(GM_TILES_FLAGS_AVX512)"'
+
+# The same source preprocessed, as a string of C: code generators inline what they need of it.
+TILES_SOURCE = core/tiles/source.h core/tiles/source-rows.h core/tiles/freestanding.h core/tiles/prelude.h core/tiles/prelude-small.h \
+  core/tiles/tiles-types.h core/tiles/tiles-values.h core/tiles/tiles-values-end.h core/tiles/tiles-steps.h plugin-api/gramme-ops.def
+PRINT_SOURCE = $(AM_V_GEN)mkdir -p core/tiles && $(CC) -E -P -x c -I$(top_srcdir) $(srcdir)/core/tiles/source.h
+AS_STRING = sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^.*$$/"&\\n"/'
+core/tiles/source_avx2.inc: $(TILES_SOURCE)
+	$(PRINT_SOURCE) -DGM_ISA_AVX2=1 | $(AS_STRING) > $@.new && mv $@.new $@
+core/tiles/source_avx512.inc: $(TILES_SOURCE)
+	$(PRINT_SOURCE) -DGM_ISA_AVX512=1 | $(AS_STRING) > $@.new && mv $@.new $@
+BUILT_SOURCES += core/tiles/source_avx2.inc core/tiles/source_avx512.inc
+CLEANFILES += core/tiles/source_avx2.inc core/tiles/source_avx512.inc
 
 # What others include: the plugin API, and the C API.
 apidir = $(includedir)/gramme-1

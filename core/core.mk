@@ -181,10 +181,17 @@ CORE_SOURCES += \
   core/tiles/tiles.c \
   core/tiles/prelude.h \
   core/tiles/prelude-small.h \
+  core/tiles/freestanding.h \
+  core/tiles/source.h \
+  core/tiles/source-rows.h \
   core/tiles/tiles-casts.h \
   core/tiles/tiles-impl.h \
   core/tiles/tiles-random.h \
   core/tiles/tiles-rows.h \
+  core/tiles/tiles-steps.h \
+  core/tiles/tiles-types.h \
+  core/tiles/tiles-values.h \
+  core/tiles/tiles-values-end.h \
   core/tiles/tiles-tables.h \
   core/tiles/tiles.h
 

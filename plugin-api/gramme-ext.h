@@ -11,6 +11,7 @@
  * |---|---|---|
  * | gramme.kernels/0 | host | eager's kernels, one node at a time |
  * | gramme.tiles/0 | host | the primitives that kernels are made of |
+ * | gramme.source/0 | host | the arithmetic of the tiles, as text to inline |
  * | gramme.threads/1 | host | the host's threads, for loops in a run |
  * | gramme.serialize/1 | plugin | executables as bytes, for a cache on disk |
  *
@@ -142,6 +143,22 @@ typedef struct {
    * OK or NOT_FOUND. */
   int32_t (*reduce_init) (void *ctx, uint32_t op, uint32_t dtype, void *out);
 } GrammeTiles;
+
+/* -- Source: the arithmetic of the tiles as text ----------------------------------------------- */
+
+#define GRAMME_SOURCE_ID "gramme.source/0"
+
+/* C for gcc, without includes, to be compiled with `flags`: what core/tiles/source.h lists.  Functions
+ * that are inlined from it have the bits of the tiles.  `find` gives what the text declares as an
+ * extern pointer, by the pointer's name; NULL: unknown. */
+typedef struct {
+  uint32_t struct_size, vector_bytes;
+  void *ctx;
+  const char *text, *flags;
+  void *(*find) (void *ctx, const char *name);
+} GrammeSource;
+
+GRAMME_STATIC_ASSERT (sizeof (GrammeSource) == 40, "no padding");
 
 /* -- Threads ----------------------------------------------------------------------------------- */
 

@@ -20,9 +20,20 @@ EAGER_SOURCES = plugins/eager/eager.c plugins/eager/plan.c plugins/eager/plan.h
 NULL_SOURCES = plugins/null/null.c
 CODEGEN_SOURCES = plugins/codegen/fuse.c plugins/codegen/geometry.c plugins/codegen/loop_plan.c \
   plugins/codegen/loop_plan.h plugins/codegen/memory.c plugins/codegen/print_c.c \
-  plugins/codegen/print_c.h plugins/codegen/program.h
+  plugins/codegen/print_c.h plugins/codegen/print_v.c plugins/codegen/program.h plugins/codegen/slice.c \
+  plugins/codegen/slice.h plugins/codegen/text.c \
+  plugins/codegen/text.h
 TCC_SOURCES = plugins/tcc/tcc.c plugins/tcc/jit.c plugins/tcc/jit.h plugins/tcc/glue.c $(CODEGEN_SOURCES)
 PLUGIN_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugin-api
+
+CC_SOURCES = plugins/cc/cc.c plugins/cc/folder.c plugins/cc/folder.h plugins/cc/job.c plugins/cc/job.h plugins/cc/load.c \
+  plugins/cc/load.h plugins/cc/unit.c plugins/cc/unit.h $(CODEGEN_SOURCES)
+plugin_LTLIBRARIES += plugins/libgramme-cc.la
+plugins_libgramme_cc_la_SOURCES = $(CC_SOURCES)
+plugins_libgramme_cc_la_CPPFLAGS = $(PLUGIN_CPPFLAGS) -DCC_DEFAULT_COMPILER='"$(CC)"'
+plugins_libgramme_cc_la_CFLAGS = $(PLUGIN_CFLAGS)
+plugins_libgramme_cc_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_libgramme_cc_la_LIBADD = -ldl -lpthread
 
 if HAVE_TCC
 plugin_LTLIBRARIES += plugins/libgramme-tcc.la

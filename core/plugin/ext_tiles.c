@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ext_tiles.c -- the extension gramme.tiles/0: the tile primitives by kind, op and dtype.
+ * ext_tiles.c -- the extensions gramme.tiles/0, the tile primitives by kind, op and dtype, and
+ * gramme.source/0, their text.
  *
  * The function types of gramme-ext.h repeat those of tiles.h, because a plugin sees nothing of
  * core/; the assignments to `Typed` below make the compiler compare them.  Where a primitive takes
@@ -164,4 +165,25 @@ gm_host_tiles (void)
     g_once_init_leave (&once, 1);
   }
   return table.ctx ? &table : NULL;
+}
+
+static void *
+find_external (void *ctx, const char *name)
+{
+  return ((const GmTiles *) ctx)->external (name);
+}
+
+const GrammeSource *
+gm_host_source (void)
+{
+  static GrammeSource table;
+  static gsize once;
+  if (!gm_host_tiles ())
+    return NULL;
+  if (g_once_init_enter (&once)) {
+    table = (GrammeSource){ sizeof table,  (uint32_t) tiles->vector_bytes, (void *) tiles,
+                            tiles->source, tiles->flags,                   find_external };
+    g_once_init_leave (&once, 1);
+  }
+  return &table;
 }

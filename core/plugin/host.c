@@ -151,6 +151,8 @@ host_get_extension (void *ctx, const char *id)
     return gm_host_kernels ();
   if (strcmp (id, GRAMME_TILES_ID) == 0)
     return gm_host_tiles ();
+  if (strcmp (id, GRAMME_SOURCE_ID) == 0)
+    return gm_host_source ();
   if (strcmp (id, GRAMME_THREADS_ID) == 0)
     return gm_host_threads ();
   return NULL;

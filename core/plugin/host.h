@@ -31,6 +31,7 @@ void gm_host_set_interrupt (bool (*fn) (void));
 /* Extensions, each in its file: NULL if this machine has none. */
 const GrammeKernels *gm_host_kernels (void);
 const GrammeTiles *gm_host_tiles (void);
+const GrammeSource *gm_host_source (void);
 const GrammeThreads *gm_host_threads (void);
 /* Threads that the last one has made so far. */
 uint32_t gm_host_threads_started (void);

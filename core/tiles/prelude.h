@@ -27,11 +27,16 @@
 #ifndef GM_TILES_PRELUDE_H
 #define GM_TILES_PRELUDE_H
 
+#ifdef GM_TILES_SOURCE
+#include "core/tiles/freestanding.h"
+#else
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#define GM_EXTERNAL(f) f
+#endif
 
 #if defined GM_ISA_AVX512
 #define GM_VECTOR_BYTES 64
@@ -393,40 +398,33 @@ MASKS (b1, LOAD_BYTES, STORE_BYTES, 0)
 #define GM_FMOD_f32 Sleef_finz_fmodf8_avx2
 #define GM_FMOD_f64 Sleef_finz_fmodd4_avx2
 #endif
+/* GM_EXTERNAL (f): how a function outside of this file is declared: as itself, or as a pointer to be filled in. */
 #define ELEMENTARY1(f) \
-  extern vf32 GM_SLEEF_f32 (f) (vf32) __attribute__ ((const)); \
-  extern vf64 GM_SLEEF_f64 (f) (vf64) __attribute__ ((const)); \
+  extern vf32 GM_EXTERNAL (GM_SLEEF_f32 (f)) (vf32) __attribute__ ((const)); \
+  extern vf64 GM_EXTERNAL (GM_SLEEF_f64 (f)) (vf64) __attribute__ ((const)); \
   GM_INLINE vf32 f##_f32 (vf32 a) { return GM_SLEEF_f32 (f) (a); } \
   GM_INLINE vf64 f##_f64 (vf64 a) { return GM_SLEEF_f64 (f) (a); }
 #define ELEMENTARY2(f) \
-  extern vf32 GM_SLEEF_f32 (f) (vf32, vf32) __attribute__ ((const)); \
-  extern vf64 GM_SLEEF_f64 (f) (vf64, vf64) __attribute__ ((const)); \
+  extern vf32 GM_EXTERNAL (GM_SLEEF_f32 (f)) (vf32, vf32) __attribute__ ((const)); \
+  extern vf64 GM_EXTERNAL (GM_SLEEF_f64 (f)) (vf64, vf64) __attribute__ ((const)); \
   GM_INLINE vf32 f##_f32 (vf32 a, vf32 b) { return GM_SLEEF_f32 (f) (a, b); } \
   GM_INLINE vf64 f##_f64 (vf64 a, vf64 b) { return GM_SLEEF_f64 (f) (a, b); }
-ELEMENTARY1 (exp)
-ELEMENTARY1 (exp2)
-ELEMENTARY1 (expm1)
-ELEMENTARY1 (log)
-ELEMENTARY1 (log2)
-ELEMENTARY1 (log10)
-ELEMENTARY1 (sin)
-ELEMENTARY1 (cos)
-ELEMENTARY1 (tan)
-ELEMENTARY1 (atan)
-ELEMENTARY1 (sinh)
-ELEMENTARY1 (cosh)
-ELEMENTARY1 (tanh)
-ELEMENTARY1 (erf)
-ELEMENTARY2 (pow)
-ELEMENTARY2 (atan2)
+#define GM_ELEMENTARY(ONE, TWO) \
+  ONE (exp) ONE (exp2) ONE (expm1) ONE (log) ONE (log2) ONE (log10) ONE (sin) ONE (cos) ONE (tan) ONE (atan) ONE (sinh) \
+  ONE (cosh) ONE (tanh) ONE (erf) TWO (pow) TWO (atan2)
+GM_ELEMENTARY (ELEMENTARY1, ELEMENTARY2)
 #undef ELEMENTARY1
 #undef ELEMENTARY2
 
 /* Two of SLEEF's functions have holes.  log1p gives infinity for the last powers of two: there it is log.  fmod is wrong for
  * subnormals and for quotients near the type's largest: those lanes get libm's, which is exact, as SLEEF's is elsewhere. */
+#ifdef GM_TILES_SOURCE
+extern float GM_EXTERNAL (fmodf) (float, float) __attribute__ ((const));
+extern double GM_EXTERNAL (fmod) (double, double) __attribute__ ((const));
+#endif
 #define MENDED(T, suffix, LARGE, SMALL) \
-  extern A_##T GM_SLEEF_##T (log1p) (A_##T) __attribute__ ((const)); \
-  extern A_##T GM_FMOD_##T (A_##T, A_##T) __attribute__ ((const)); \
+  extern A_##T GM_EXTERNAL (GM_SLEEF_##T (log1p)) (A_##T) __attribute__ ((const)); \
+  extern A_##T GM_EXTERNAL (GM_FMOD_##T) (A_##T, A_##T) __attribute__ ((const)); \
   GM_INLINE A_##T log1p_##T (A_##T a) \
   { \
     A_##T r = GM_SLEEF_##T (log1p) (a); \

@@ -29,65 +29,9 @@ enum {
 
 /* -- Rows, type by type ------------------------------------------------------------------------------------ */
 
-#define GM_ARITH 1
-#define GM_COMPARE 1
-#define GM_SELECT 1
-#define GM_LOGICAL 0
-
-#define GM_FLOAT 1
-#define GM_BITWISE 0
-#define GM_T f32
-#include "core/tiles/tiles-rows.h"
-#undef GM_T
-#define GM_T f64
-#include "core/tiles/tiles-rows.h"
-#undef GM_T
-/* f16 and bf16: what only moves elements they have from i16, so that every NaN stays as it is; see `moves`. */
-#undef GM_SELECT
-#define GM_SELECT 0
-#define GM_T f16
-#include "core/tiles/tiles-rows.h"
-#undef GM_T
-#define GM_T bf16
-#include "core/tiles/tiles-rows.h"
-#undef GM_T
-#undef GM_SELECT
-#define GM_SELECT 1
-#undef GM_FLOAT
-#undef GM_BITWISE
-
-#define GM_FLOAT 0
-#define GM_BITWISE 1
-#define GM_T i32
-#include "core/tiles/tiles-rows.h"
-#undef GM_T
-#define GM_T i64
-#include "core/tiles/tiles-rows.h"
-#undef GM_T
-#define GM_T i16
-#include "core/tiles/tiles-rows.h"
-#undef GM_T
-#define GM_T i8
-#include "core/tiles/tiles-rows.h"
-#undef GM_T
-#define GM_T u8
-#include "core/tiles/tiles-rows.h"
-#undef GM_T
-
-/* bool: only what u8 does not have; see `shared_with_u8`. */
-#undef GM_ARITH
-#undef GM_COMPARE
-#undef GM_SELECT
-#undef GM_LOGICAL
-#undef GM_BITWISE
-#define GM_ARITH 0
-#define GM_COMPARE 0
-#define GM_SELECT 0
-#define GM_LOGICAL 1
-#define GM_BITWISE 0
-#define GM_T b1
-#include "core/tiles/tiles-rows.h"
-#undef GM_T
+#define GM_EACH_TYPE "core/tiles/tiles-rows.h"
+#include "core/tiles/tiles-types.h"
+#undef GM_EACH_TYPE
 
 #include "core/tiles/tiles-casts.h"
 #include "core/tiles/tiles-random.h"
@@ -267,6 +211,41 @@ reduce_init (int op, int dtype, void *out)
   }
 }
 
+/* -- What the source of these tiles refers to ---------------------------------------------------------------- */
+
+static const struct {
+  const char *name;
+  void *address;
+} externals[] = {
+#define TEXT_(name) #name
+#define TEXT(name) TEXT_ (name)
+#define EXTERNAL(f) { TEXT (f), (void *) f },
+#define BOTH(f) EXTERNAL (GM_SLEEF_f32 (f)) EXTERNAL (GM_SLEEF_f64 (f))
+  GM_ELEMENTARY (BOTH, BOTH) BOTH (log1p)
+  EXTERNAL (GM_FMOD_f32) EXTERNAL (GM_FMOD_f64) { "gm_fmodf", (void *) fmodf }, { "gm_fmod", (void *) fmod },
+#undef TEXT_
+#undef TEXT
+#undef EXTERNAL
+#undef BOTH
+};
+
+static void *
+external (const char *name)
+{
+  for (size_t i = 0; i < sizeof externals / sizeof *externals; i++)
+    if (strcmp (externals[i].name, name) == 0)
+      return externals[i].address;
+  return NULL;
+}
+
+static const char source[] =
+#ifdef GM_ISA_AVX512
+#include "core/tiles/source_avx512.inc"
+#else
+#include "core/tiles/source_avx2.inc"
+#endif
+;
+
 const GmTiles GM_TILES_TABLE = {
   .isa = GM_TILES_ISA,
   .pointwise = look_up_pointwise,
@@ -280,4 +259,8 @@ const GmTiles GM_TILES_TABLE = {
   .uniform = uniform,
   .normal = normal,
   .philox = philox,
+  .vector_bytes = GM_VECTOR_BYTES,
+  .flags = GM_TILES_FLAGS,
+  .source = source,
+  .external = external,
 };

@@ -55,6 +55,11 @@ typedef struct {
   void (*normal) (void *out, int dtype, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
   /* The raw generator: out[4 i .. 4 i + 3] is the block of counter {draw + i (64 bits), high (64 bits)} under `key`. */
   void (*philox) (uint32_t *out, uint64_t key, uint64_t draw, uint64_t high, size_t draws);
+  /* The same arithmetic as C text for gcc (source.h), to be compiled with `flags`.  What it declares as a pointer is to be
+   * filled in with external (its name). */
+  size_t vector_bytes;
+  const char *source, *flags;
+  void *(*external) (const char *name);
 } GmTiles;
 
 /* The tables for this CPU.  NULL, with a reason in *why (static text), if the CPU lacks AVX2, FMA or F16C. Thread: any. */

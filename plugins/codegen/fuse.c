@@ -4,9 +4,8 @@
  * Nodes are taken in order.  A pointwise node, or a reduction over trailing dimensions, joins the
  * first loop in which all that it reads is there already: made before that loop, or inside of it at
  * the same point of its space.  A reduction splits its loop's space in rows and what is reduced;
- * from then on values that have one element per row live in the loop too (CG_ROW), and while a row
- * fits in a tile the whole row may use them.  That is how a softmax over 512 columns becomes one
- * loop.
+ * from then on values that have one element per row live in the loop too (CG_ROW), and the whole row
+ * may use them: it is walked several times (loop_plan.h).  That is how a softmax becomes one loop.
  *
  * Invariant: a step reads memory that earlier steps have written, and tiles of its own.
  * Rejected: recomputing values in several loops.  It would save memory traffic, and costs time when
@@ -129,7 +128,7 @@ full_operand_fits (const CgProgram *p, uint32_t s, uint32_t value, int split)
   if (codegen_literal (p, value) != CG_NONE || is_inside (p, s, value))
     return true;
   if (codegen_row_value (p, s, value, false) != CG_NONE)
-    return step->inner <= p->tiles->tile_elems;
+    return true;
   return made_before (p, value, s) && codegen_strides (p, step, value, false, strides)
          && (split < 0 || codegen_collapses (step->sizes, strides, split, (int) step->ndim, &run));
 }

@@ -6,7 +6,7 @@
 const GrammeNode *
 loop_member (const Loop *l, uint32_t m)
 {
-  return gramme_image_node (l->p->image, l->s->members[m]);
+  return gramme_image_node (l->p->image, l->members[m]);
 }
 
 static uint32_t
@@ -91,6 +91,64 @@ loop_operand (Loop *l, uint32_t m, uint32_t value, int *which)
   }
   *which = loop_access (l, value, !full, false);
   return FROM_MEMORY;
+}
+
+bool
+loop_reads (Loop *l, uint32_t m, uint32_t k)
+{
+  const GrammeNode *n = loop_member (l, m);
+  int which;
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if (loop_operand (l, m, gramme_node_in (l->p->image, n, i), &which) == FROM_MEMORY
+        && which == (int) k)
+      return true;
+  return false;
+}
+
+bool
+loop_crosses (Loop *l, uint32_t m)
+{
+  for (uint32_t r = m + 1; r < l->s->n_members; r++) {
+    const GrammeNode *n = loop_member (l, r);
+    for (uint32_t i = 0; l->phases[r] > l->phases[m] && i < n->n_in; i++) {
+      int which;
+      if (loop_operand (l, r, gramme_node_in (l->p->image, n, i), &which) == FROM_TILE
+          && which == (int) m)
+        return true;
+    }
+  }
+  return false;
+}
+
+/* Sorts the members by phase: row values that need no reduction, what is computed at every point with
+ * those, row values of its reductions, and so on.  Within a phase the order stays. */
+static void
+plan_phases (Loop *l)
+{
+  uint32_t n = l->s->n_members, by_phase[CG_MAX_MEMBERS], filled = 0;
+  int after[CG_MAX_MEMBERS], phases[CG_MAX_MEMBERS]; /* after: the first phase that may read it */
+  memcpy (l->members, l->s->members, sizeof l->members);
+  for (uint32_t m = 0; m < n; m++) {
+    const GrammeNode *node = loop_member (l, m);
+    phases[m] = 0;
+    for (uint32_t i = 0; i < node->n_in; i++) {
+      uint32_t value = gramme_node_in (l->p->image, node, i);
+      int from = maker (l, l->p->values[value].root);
+      if (from >= 0 && phases[m] < after[from])
+        phases[m] = after[from];
+    }
+    after[m] = phases[m] + loop_is_fold (l, m);
+    if (l->n_phases <= phases[m])
+      l->n_phases = phases[m] + 1;
+  }
+  for (int key = 0; key < 2 * l->n_phases; key++)
+    for (uint32_t m = 0; m < n; m++)
+      if (2 * phases[m] + loop_reads_full (l, m) == key)
+        by_phase[filled++] = m;
+  for (uint32_t m = 0; m < n; m++) {
+    l->members[m] = l->s->members[by_phase[m]];
+    l->phases[m] = phases[by_phase[m]];
+  }
 }
 
 static void
@@ -231,11 +289,13 @@ static void
 plan_tiles (Loop *l)
 {
   const CgStep *s = l->s;
+  bool outlives = l->vectors || l->n > (int64_t) l->p->tiles->tile_elems;
   for (uint32_t k = 0; k < l->n_access; k++)
     if (!l->access[k].store && !is_direct (l, &l->access[k]))
       l->access[k].tile = take_tile (l);
   for (uint32_t m = 0; m < s->n_members; m++) {
     l->tiles[m] = l->rows[m] = l->accums[m] = l->spread[m] = -1;
+    l->buffers[m] = -1;
     if (loop_is_row (l, m))
       l->rows[m] = l->accums[m] = l->n_rows++;
     if (loop_casts_at_end (l, m))
@@ -248,7 +308,11 @@ plan_tiles (Loop *l)
           take_tile (l); /* now: it is written when the row is done, not when it is read */
     if (!loop_is_row (l, m)) {
       int store = l->p->values[n->out].stored ? loop_access (l, n->out, false, true) : -1;
-      if (store < 0 || !is_direct (l, &l->access[store])) {
+      bool direct = store >= 0 && is_direct (l, &l->access[store]);
+      if (!direct && outlives && loop_crosses (l, m)) {
+        l->buffers[m] = (int64_t) l->buffer_bytes;
+        l->buffer_bytes += ((uint64_t) l->n * l->p->values[n->out].elem_bytes + 255) / 64 * 64;
+      } else if (!direct) {
         l->tiles[m] = take_tile (l);
         if (store >= 0)
           l->access[store].tile = l->tiles[m];
@@ -267,10 +331,38 @@ plan_tiles (Loop *l)
 }
 
 void
-loop_plan (Loop *l, const CgProgram *p, uint32_t step)
+loop_plan (Loop *l, const CgProgram *p, uint32_t step, bool vectors)
 {
-  *l = (Loop){ .p = p, .step = step, .s = &p->steps[step] };
+  *l = (Loop){ .p = p, .step = step, .s = &p->steps[step], .vectors = vectors };
+  plan_phases (l);
   collect (l);
   plan_dims (l);
   plan_tiles (l);
+  if (vectors)
+    l->n_tiles = l->n_rows = 0;
+}
+
+void
+loop_put_head (CgText *t, const Loop *l)
+{
+  put (t, "  { /* %u:", l->step);
+  for (uint32_t m = 0; m < l->s->n_members; m++)
+    put (t, " %s", gramme_op_facts (loop_member (l, m)->op).name);
+  put (t, " over");
+  for (uint32_t d = 0; d < l->s->ndim; d++)
+    put (t, " %lld%s", (long long) l->s->sizes[d], (int) d + 1 == l->s->split ? " |" : "");
+  put (t, " */\n");
+  for (int d = 0; d < l->n_outer; d++)
+    put (t, "  for (long i%d = 0; i%d < %lld; i%d++)\n", d, d, (long long) l->outer[d], d);
+  put (t, "  {\n");
+  for (uint32_t k = 0; k < l->n_access; k++) {
+    const Access *a = &l->access[k];
+    put (t, "    char *p%u = ", k);
+    put_address (t, l->p, a->value);
+    for (int d = 0; d < l->n_outer; d++)
+      if (a->strides[d])
+        put (t, " + i%d * %lld", d,
+             (long long) (a->strides[d] * l->p->values[a->value].elem_bytes));
+    put (t, ";\n");
+  }
 }

@@ -9,7 +9,7 @@
 #ifndef CODEGEN_LOOP_PLAN_H
 #define CODEGEN_LOOP_PLAN_H
 
-#include "plugins/codegen/program.h"
+#include "plugins/codegen/text.h"
 
 typedef struct {
   uint32_t value;
@@ -24,6 +24,10 @@ typedef struct {
   const CgProgram *p;
   uint32_t step;
   const CgStep *s;
+  bool vectors;                     /* printed with vectors, not with tiles */
+  uint32_t members[CG_MAX_MEMBERS]; /* nodes, in the order of their phases */
+  int phases[CG_MAX_MEMBERS];       /* of what has one element per row: the phase that it precedes */
+  int n_phases;
   Access access[CG_MAX_MEMBERS * 4];
   uint32_t n_access;
   int n_outer;
@@ -34,12 +38,15 @@ typedef struct {
   /* per member, slots or -1: its tile, its row's element, where that is accumulated (its own place,
    * unless it is cast at the end), and the element spread over a tile */
   int tiles[CG_MAX_MEMBERS], rows[CG_MAX_MEMBERS], accums[CG_MAX_MEMBERS], spread[CG_MAX_MEMBERS];
+  /* Per member, or -1: where its row begins in the buffers that outlive a phase. */
+  int64_t buffers[CG_MAX_MEMBERS];
+  uint64_t buffer_bytes;
 } Loop;
 
 /* What operand `value` of member m is. */
 typedef enum { FROM_LITERAL, FROM_TILE, FROM_ROW, FROM_MEMORY } From;
 
-void loop_plan (Loop *l, const CgProgram *p, uint32_t step);
+void loop_plan (Loop *l, const CgProgram *p, uint32_t step, bool vectors);
 
 /* -- Questions, valid after loop_plan ---------------------------------------------------------- */
 
@@ -57,5 +64,13 @@ int loop_access (Loop *l, uint32_t value, bool as_row, bool store);
 /* Where member m finds operand `value`.  *which: the literal's value, the member that makes it, or
  * the access. */
 From loop_operand (Loop *l, uint32_t m, uint32_t value, int *which);
+
+/* Does member m read access k? */
+bool loop_reads (Loop *l, uint32_t m, uint32_t k);
+/* Does a later phase read member m at every point? */
+bool loop_crosses (Loop *l, uint32_t m);
+
+/* Prints the loop over the outer dimensions, and the pointers p0 ... of the accesses. */
+void loop_put_head (CgText *t, const Loop *l);
 
 #endif

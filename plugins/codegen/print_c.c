@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * print_c.c -- see print_c.h.
  *
- * Symbols are collected while the body is printed, and declared in front of it afterwards.
+ * Loops are printed as calls of tiles, or, for a compiler that has vectors, by print_v.c.
  */
 #include "plugins/codegen/print_c.h"
 #include "plugins/codegen/loop_plan.h"
@@ -17,141 +17,19 @@ static const char *const elem_types[] = {
   [1] = "unsigned char", [2] = "unsigned short", [4] = "unsigned", [8] = "unsigned long"
 };
 
-/* -- Text and symbols -------------------------------------------------------------------------- */
-
-static void GRAMME_PRINTF (2, 3) put (CgText *t, const char *format, ...)
-{
-  for (;;) {
-    va_list args;
-    va_start (args, format);
-    size_t left = t->room - t->len;
-    int n = vsnprintf (t->text ? t->text + t->len : NULL, t->text ? left : 0, format, args);
-    va_end (args);
-    if (t->oom)
-      return;
-    if (t->text && (size_t) n < left) {
-      t->len += (size_t) n;
-      return;
-    }
-    size_t room = (t->room + (size_t) n + 1) * 2 + 4096;
-    char *text = realloc (t->text, room);
-    if (!text) {
-      t->oom = true;
-      return;
-    }
-    t->text = text;
-    t->room = room;
-  }
-}
-
-static void
-add_symbol (CgText *t, const char *name, uint32_t kind, const void *address)
-{
-  for (uint32_t i = 0; i < t->n_symbols; i++)
-    if (strcmp (t->symbols[i].name, name) == 0)
-      return;
-  if (t->n_symbols == t->symbol_room) {
-    uint32_t room = t->symbol_room * 2 + 16;
-    CgSymbol *symbols = realloc (t->symbols, room * sizeof (CgSymbol));
-    if (!symbols) {
-      t->oom = true;
-      return;
-    }
-    t->symbols = symbols;
-    t->symbol_room = room;
-  }
-  CgSymbol *s = &t->symbols[t->n_symbols++];
-  snprintf (s->name, sizeof s->name, "%s", name);
-  s->kind = kind;
-  s->address = address;
-}
-
-/* Adds the primitive and leaves its name in `name`. */
-static void
-add_tile (CgText *t, const CgProgram *p, uint32_t kind, uint32_t op, uint32_t dtype,
-          char name[GRAMME_TILE_NAME_BYTES])
-{
-  GrammeTileFn fn = p->tiles->find (p->tiles->ctx, kind, op, dtype, 0, name);
-  add_symbol (t, name, kind, (const void *) (uintptr_t) fn);
-}
-
-static void
-add_cast (CgText *t, const CgProgram *p, uint32_t from, uint32_t to,
-          char name[GRAMME_TILE_NAME_BYTES])
-{
-  GrammeTileFn fn = p->tiles->find (p->tiles->ctx, GRAMME_TILE_CAST, 0, to, from, name);
-  add_symbol (t, name, GRAMME_TILE_CAST, (const void *) (uintptr_t) fn);
-}
-
-/* A tile's worth of one value, as the symbol k<index>. */
-static uint32_t
-add_fill (CgText *t, const CgProgram *p, uint64_t bits, uint32_t elem_bytes)
-{
-  for (uint32_t i = 0; i < t->n_fills; i++)
-    if (t->fill_bits[i] == bits && t->fill_elems[i] == elem_bytes)
-      return i;
-  if (t->n_fills == t->fill_room) {
-    uint32_t room = t->fill_room * 2 + 16;
-    void **fills = realloc (t->fills, room * sizeof (void *));
-    t->fills = fills ? fills : t->fills;
-    uint64_t *fill_bits = realloc (t->fill_bits, room * sizeof (uint64_t));
-    t->fill_bits = fill_bits ? fill_bits : t->fill_bits;
-    uint32_t *elems = realloc (t->fill_elems, room * sizeof (uint32_t));
-    t->fill_elems = elems ? elems : t->fill_elems;
-    if (!fills || !fill_bits || !elems) {
-      t->oom = true;
-      return 0;
-    }
-    t->fill_room = room;
-  }
-  void *data = aligned_alloc (64, (size_t) p->tiles->tile_elems * 8);
-  if (!data) {
-    t->oom = true;
-    return 0;
-  }
-  GrammeTileFn gather = p->tiles->find (p->tiles->ctx, GRAMME_TILE_GATHER, 0, 0, 0, NULL);
-  ((GrammeTileGather) gather) (data, &bits, 0, p->tiles->tile_elems, elem_bytes);
-  char name[GRAMME_TILE_NAME_BYTES];
-  snprintf (name, sizeof name, "k%u", t->n_fills);
-  add_symbol (t, name, 0, data);
-  t->fills[t->n_fills] = data;
-  t->fill_bits[t->n_fills] = bits;
-  t->fill_elems[t->n_fills] = elem_bytes;
-  return t->n_fills++;
-}
-
-/* The address of a value's first element. */
-static void
-put_address (CgText *t, const CgProgram *p, uint32_t value)
-{
-  const CgValue *v = &p->values[value], *root = &p->values[v->root];
-  switch (root->memory) {
-  case CG_MEMORY_INPUT:
-    put (t, "in[%u]", root->index);
-    break;
-  case CG_MEMORY_OUTPUT:
-    put (t, "out[%u]", root->index);
-    break;
-  case CG_MEMORY_CONST: {
-    char name[GRAMME_TILE_NAME_BYTES];
-    snprintf (name, sizeof name, "c%u", root->index);
-    add_symbol (t, name, 0, p->consts[root->index].data);
-    put (t, "c%u", root->index);
-    break;
-  }
-  default:
-    put (t, "ws + %llu", (unsigned long long) root->offset);
-  }
-  if (v->view_bytes)
-    put (t, " + %lld", (long long) v->view_bytes);
-}
-
 /* -- Printing a loop --------------------------------------------------------------------------- */
 
 static void
 put_tile (CgText *t, Loop *l, int slot)
 {
   put (t, "ws + %llu", (unsigned long long) (l->p->temp_bytes + (uint64_t) slot * TILE_BYTES));
+}
+
+/* The workspace of a loop: temporaries of the program, tiles, rows, buffers. */
+static uint64_t
+loop_buffers (const Loop *l)
+{
+  return l->p->temp_bytes + (uint64_t) l->n_tiles * TILE_BYTES + (uint64_t) l->n_rows * ROW_BYTES;
 }
 
 static void
@@ -177,6 +55,21 @@ put_chunk (CgText *t, Loop *l, uint32_t k)
   put (t, "p%u", k);
   if (l->chunked && step)
     put (t, " + j * %lld", (long long) step);
+}
+
+/* Where member m's elements of this chunk are, or shall be. */
+static void
+put_place (CgText *t, Loop *l, uint32_t m)
+{
+  const CgValue *v = &l->p->values[loop_member (l, m)->out];
+  if (l->tiles[m] >= 0) {
+    put_tile (t, l, l->tiles[m]);
+  } else if (l->buffers[m] >= 0) {
+    put (t, "ws + %llu", (unsigned long long) (loop_buffers (l) + (uint64_t) l->buffers[m]));
+    if (l->chunked)
+      put (t, " + j * %u", v->elem_bytes);
+  } else
+    put_chunk (t, l, (uint32_t) loop_access (l, loop_member (l, m)->out, false, true));
 }
 
 static void
@@ -216,15 +109,11 @@ put_operand (CgText *t, Loop *l, uint32_t m, uint32_t value)
   int which;
   switch (loop_operand (l, m, value, &which)) {
   case FROM_LITERAL:
-    put (t, "k%u", add_fill (t, l->p, l->p->values[which].bits, l->p->values[which].elem_bytes));
+    put (t, "%sk%u", t->prefix,
+         add_fill (t, l->p, l->p->values[which].bits, l->p->values[which].elem_bytes));
     return;
   case FROM_TILE:
-    if (l->tiles[which] >= 0) {
-      put_tile (t, l, l->tiles[which]);
-      return;
-    }
-    put_chunk (t, l,
-               (uint32_t) loop_access (l, loop_member (l, (uint32_t) which)->out, false, true));
+    put_place (t, l, (uint32_t) which);
     return;
   case FROM_ROW:
     if (loop_reads_full (l, m))
@@ -270,7 +159,8 @@ put_row_done (CgText *t, Loop *l, uint32_t m)
     put_tile (t, l, l->spread[m]);
     put (t, ", ");
     put_row (t, l, m);
-    put (t, ", 0, %lld, %u);\n", (long long) l->n, v->elem_bytes);
+    put (t, ", 0, %lld, %u);\n",
+         (long long) (l->chunked ? (int64_t) l->p->tiles->tile_elems : l->n), v->elem_bytes);
   }
 }
 
@@ -281,7 +171,7 @@ put_member (CgText *t, Loop *l, uint32_t m)
   const CgValue *v = &l->p->values[n->out];
   char name[GRAMME_TILE_NAME_BYTES];
   uint32_t family = gramme_op_facts (n->op).family;
-  GrammeTileFn fn = codegen_tile (l->p, l->s->members[m], name);
+  GrammeTileFn fn = codegen_tile (l->p, l->members[m], name);
   uint32_t kind = family == GRAMME_FAMILY_POINTWISE ? GRAMME_TILE_POINTWISE
                   : family == GRAMME_FAMILY_CAST    ? GRAMME_TILE_CAST
                                                     : GRAMME_TILE_FOLD;
@@ -289,10 +179,8 @@ put_member (CgText *t, Loop *l, uint32_t m)
   put (t, "    %s (", name);
   if (loop_is_row (l, m))
     put_row_slot (t, l, l->accums[m]);
-  else if (l->tiles[m] >= 0)
-    put_tile (t, l, l->tiles[m]);
   else
-    put_chunk (t, l, (uint32_t) loop_access (l, n->out, false, true));
+    put_place (t, l, m);
   for (uint32_t i = 0; i < n->n_in; i++) {
     put (t, ", ");
     put_operand (t, l, m, gramme_node_in (l->p->image, n, i));
@@ -306,41 +194,26 @@ put_member (CgText *t, Loop *l, uint32_t m)
     put (t, "1");
   put (t, ");\n");
   int store = v->stored && !loop_is_row (l, m) ? loop_access (l, n->out, false, true) : -1;
-  if (store >= 0 && l->tiles[m] >= 0) {
+  if (store >= 0 && (l->tiles[m] >= 0 || l->buffers[m] >= 0)) {
     add_tile (t, l->p, GRAMME_TILE_SCATTER, 0, 0, name);
     put (t, "    %s (", name);
     put_chunk (t, l, (uint32_t) store);
     put (t, ", %lld, ", (long long) l->access[store].inner);
-    put_tile (t, l, l->tiles[m]);
+    put_place (t, l, m);
     put (t, ", ");
     put_length (t, l);
     put (t, ", %u);\n", v->elem_bytes);
   }
-  /* A fold over several chunks is done after the last one. */
-  if (loop_is_row (l, m) && !(loop_is_fold (l, m) && l->chunked))
+  /* A fold is done after the last chunk. */
+  if (loop_is_row (l, m) && !loop_is_fold (l, m))
     put_row_done (t, l, m);
 }
 
 static void
-put_pointers (CgText *t, Loop *l)
-{
-  for (uint32_t k = 0; k < l->n_access; k++) {
-    const Access *a = &l->access[k];
-    put (t, "    char *p%u = ", k);
-    put_address (t, l->p, a->value);
-    for (int d = 0; d < l->n_outer; d++)
-      if (a->strides[d])
-        put (t, " + i%d * %lld", d,
-             (long long) (a->strides[d] * l->p->values[a->value].elem_bytes));
-    put (t, ";\n");
-  }
-}
-
-static void
-put_fold_starts (CgText *t, Loop *l)
+put_fold_starts (CgText *t, Loop *l, int phase)
 {
   for (uint32_t m = 0; m < l->s->n_members; m++) {
-    if (!loop_is_fold (l, m))
+    if (!loop_is_fold (l, m) || l->phases[m] != phase)
       continue;
     const CgValue *v = &l->p->values[loop_member (l, m)->out];
     uint64_t bits = 0;
@@ -351,6 +224,46 @@ put_fold_starts (CgText *t, Loop *l)
   }
 }
 
+/* One walk along the row. */
+static void
+put_phase (CgText *t, Loop *l, int phase)
+{
+  uint32_t n = l->s->n_members, tile = l->p->tiles->tile_elems;
+  bool any = false;
+  for (uint32_t m = 0; m < n; m++) {
+    if (l->phases[m] == phase && !loop_reads_full (l, m))
+      put_member (t, l, m);
+    any = any || (l->phases[m] == phase && loop_reads_full (l, m));
+  }
+  if (!any)
+    return;
+  put_fold_starts (t, l, phase);
+  if (l->chunked)
+    put (t,
+         "    for (unsigned long j = 0; j < %lld; j += %u) {\n    unsigned long n = %lld - j < %u "
+         "? %lld - j : %u;\n",
+         (long long) l->n, tile, (long long) l->n, tile, (long long) l->n, tile);
+  for (uint32_t k = 0; k < l->n_access; k++) {
+    const Access *a = &l->access[k];
+    bool now = false, before = false; /* a row that is one chunk is gathered once */
+    for (uint32_t m = 0; m < n && a->tile >= 0 && !a->store && a->inner != 0; m++)
+      if (loop_reads (l, m, k)) {
+        now = now || l->phases[m] == phase;
+        before = before || l->phases[m] < phase;
+      }
+    if (now && (l->chunked || !before))
+      put_gather (t, l, k, true);
+  }
+  for (uint32_t m = 0; m < n; m++)
+    if (l->phases[m] == phase && loop_reads_full (l, m))
+      put_member (t, l, m);
+  if (l->chunked)
+    put (t, "    }\n");
+  for (uint32_t m = 0; m < n; m++)
+    if (l->phases[m] == phase && loop_is_fold (l, m))
+      put_row_done (t, l, m);
+}
+
 static void
 put_loop (CgText *t, const CgProgram *p, uint32_t step)
 {
@@ -359,20 +272,9 @@ put_loop (CgText *t, const CgProgram *p, uint32_t step)
     t->oom = true;
     return;
   }
-  loop_plan (l, p, step);
+  loop_plan (l, p, step, false);
 
-  put (t, "  { /* %u:", step);
-  for (uint32_t m = 0; m < l->s->n_members; m++)
-    put (t, " %s", gramme_op_facts (loop_member (l, m)->op).name);
-  put (t, " over");
-  for (uint32_t d = 0; d < l->s->ndim; d++)
-    put (t, " %lld%s", (long long) l->s->sizes[d], (int) d + 1 == l->s->split ? " |" : "");
-  put (t, " */\n");
-  for (int d = 0; d < l->n_outer; d++)
-    put (t, "  for (long i%d = 0; i%d < %lld; i%d++)\n", d, d, (long long) l->outer[d], d);
-  put (t, "  {\n");
-  put_pointers (t, l);
-  put_fold_starts (t, l);
+  loop_put_head (t, l);
   for (uint32_t k = 0; k < l->n_access; k++)
     if (l->access[k].tile >= 0 && !l->access[k].store && l->access[k].inner == 0) {
       /* What is the same at all points is gathered at the first one. */
@@ -384,30 +286,10 @@ put_loop (CgText *t, const CgProgram *p, uint32_t step)
       }
       put_gather (t, l, k, false);
     }
-  if (l->chunked)
-    put (t,
-         "    for (unsigned long j = 0; j < %lld; j += %u) {\n    unsigned long n = %lld - j < %u "
-         "? %lld - j : %u;\n",
-         (long long) l->n, p->tiles->tile_elems, (long long) l->n, p->tiles->tile_elems,
-         (long long) l->n, p->tiles->tile_elems);
-  for (uint32_t k = 0; k < l->n_access; k++)
-    if (l->access[k].tile >= 0 && !l->access[k].store && l->access[k].inner != 0)
-      put_gather (t, l, k, true);
-  for (uint32_t m = 0; m < l->s->n_members; m++)
-    if (!l->chunked || loop_reads_full (l, m))
-      put_member (t, l, m);
-  if (l->chunked) {
-    put (t, "    }\n");
-    for (uint32_t m = 0; m < l->s->n_members; m++) {
-      if (loop_is_fold (l, m))
-        put_row_done (t, l, m);
-      else if (loop_is_row (l, m))
-        put_member (t, l, m);
-    }
-  }
+  for (int phase = 0; phase < l->n_phases; phase++)
+    put_phase (t, l, phase);
   put (t, "  }\n  }\n");
-  uint64_t bytes =
-      p->temp_bytes + (uint64_t) l->n_tiles * TILE_BYTES + (uint64_t) l->n_rows * ROW_BYTES;
+  uint64_t bytes = loop_buffers (l) + l->buffer_bytes;
   if (t->ws_bytes < bytes)
     t->ws_bytes = bytes;
   free (l);
@@ -429,7 +311,7 @@ put_columns_and_cast (CgText *t, const CgProgram *p, const CgStep *s, const char
   put (t, "    for (unsigned long j = 0; j < %lld; j += %u) {\n", (long long) s->width, tile);
   put (t, "      unsigned long n = %lld - j < %u ? %lld - j : %u;\n", (long long) s->width, tile,
        (long long) s->width, tile);
-  put (t, "      %s (a, k%u, 0, n, %u);\n", gather, fill, (uint32_t) GRAMME_DTYPE_BYTES (accum));
+  put (t, "      %s (a, %sk%u, 0, n, %u);\n", gather, t->prefix, fill, (uint32_t) GRAMME_DTYPE_BYTES (accum));
   put (t, "      for (unsigned long r = 0; r < %lld; r += %u)\n", (long long) s->n_rows, tile);
   put (t, "        %s (a, x + r * %lld + j * %u, %lld, %lld - r < %u ? %lld - r : %u, n);\n", fold,
        (long long) s->row_stride * elem, elem, (long long) s->row_stride * elem,
@@ -462,7 +344,7 @@ put_columns (CgText *t, const CgProgram *p, uint32_t step)
     put_columns_and_cast (t, p, s, fold, fill, dtype);
     return;
   }
-  put (t, ";\n    %s (y, k%u, 0, %lld, %u);\n", gather, fill, (long long) s->width, elem);
+  put (t, ";\n    %s (y, %sk%u, 0, %lld, %u);\n", gather, t->prefix, fill, (long long) s->width, elem);
   put (t, "    for (unsigned long r = 0; r < %lld; r += %u)\n", (long long) s->n_rows, tile);
   put (t, "      %s (y, x + r * %lld, %lld, %lld - r < %u ? %lld - r : %u, %lld);\n  }\n", fold,
        (long long) s->row_stride * elem, (long long) s->row_stride * elem, (long long) s->n_rows,
@@ -503,7 +385,7 @@ put_call (CgText *t, const CgProgram *p, uint32_t step)
   }
   if (t->code)
     return;
-  snprintf (name, sizeof name, "h%u", t->n_kernels - 1);
+  snprintf (name, sizeof name, "%sh%u", t->prefix, t->n_kernels - 1);
   add_symbol (t, name, 0, *kernel);
   put (t, "    char *d[%u];\n", n_in + 1);
   for (uint32_t i = 0; i < n_in; i++) {
@@ -524,40 +406,20 @@ put_call (CgText *t, const CgProgram *p, uint32_t step)
 
 /* -- All of it --------------------------------------------------------------------------------- */
 
-static void
-put_declarations (CgText *t)
-{
-  put (t, "_Static_assert (sizeof (unsigned long) == 8 && sizeof (char *) == 8 && sizeof "
-          "(unsigned) == 4, \"LP64\");\n");
-  /* Whole prototypes: an argument's upper half is only defined if the callee's type is known. */
-  static const char *const parameters[] = {
-    [GRAMME_TILE_POINTWISE] = "void *, const void *, const void *, const void *, unsigned long",
-    [GRAMME_TILE_CAST] = "void *, const void *, unsigned long",
-    [GRAMME_TILE_FOLD] = "void *, const void *, unsigned long",
-    [GRAMME_TILE_FOLD_COLUMNS] = "void *, const void *, long, unsigned long, unsigned long",
-    [GRAMME_TILE_GATHER] = "void *, const void *, long, unsigned long, unsigned long",
-    [GRAMME_TILE_SCATTER] = "void *, long, const void *, unsigned long, unsigned long",
-  };
-  for (uint32_t i = 0; i < t->n_symbols; i++) {
-    const CgSymbol *s = &t->symbols[i];
-    if (s->kind == 0)
-      put (t, "extern char %s[];\n", s->name);
-    else if (s->kind == CG_SYMBOL_RUN)
-      put (t, "int %s (void *kernel, void *data, void *status);\n", s->name);
-    else
-      put (t, "void %s (%s);\n", s->name, parameters[s->kind]);
-  }
-}
-
 int32_t
-codegen_print_c (const CgProgram *p, const char *name, CgText *out, GrammeStatus *status)
+codegen_print_c (const CgProgram *p, const char *name, const char *prefix,
+                 const GrammeSource *source, bool vectors, CgText *out, GrammeStatus *status)
 {
-  CgText body = { .status = status, .ws_bytes = p->temp_bytes };
+  CgText body = {
+    .status = status, .ws_bytes = p->temp_bytes, .prefix = prefix, .source = source
+  };
   add_symbol (&body, "gm_run_kernel", CG_SYMBOL_RUN, (const void *) (uintptr_t) p->kernels->run);
   put (&body,
        "int\n%s (char *const *in, char *const *out, char *ws, void *status)\n{\n  int code = 0;\n",
        name);
   for (uint32_t s = 0; s < p->n_steps && !body.code; s++) {
+    if (p->steps[s].kind == CG_LOOP && vectors && codegen_put_vector_loop (&body, p, s))
+      continue;
     if (p->steps[s].kind == CG_LOOP)
       put_loop (&body, p, s);
     else if (p->steps[s].kind == CG_COLUMNS)
@@ -566,8 +428,8 @@ codegen_print_c (const CgProgram *p, const char *name, CgText *out, GrammeStatus
       put_call (&body, p, s);
   }
   put (&body, "  return code;\n}\n");
-  CgText head = { .symbols = body.symbols, .n_symbols = body.n_symbols };
-  put_declarations (&head);
+  CgText head = { 0 };
+  put_declarations (&head, &body);
   put (&head, "%s", body.text ? body.text : "");
   free (body.text);
   body.text = head.text;
@@ -578,21 +440,4 @@ codegen_print_c (const CgProgram *p, const char *name, CgText *out, GrammeStatus
     return gramme_fail (status, GRAMME_NO_MEMORY, -1,
                         "no memory for the text of a graph of %u nodes", p->image->nodes.count);
   return body.code;
-}
-
-void
-codegen_text_free (CgText *t, const GrammeKernels *kernels)
-{
-  for (uint32_t i = 0; i < t->n_kernels; i++)
-    if (t->kernels[i])
-      kernels->release (t->kernels[i]);
-  for (uint32_t i = 0; i < t->n_fills; i++)
-    free (t->fills[i]);
-  free (t->text);
-  free (t->symbols);
-  free (t->kernels);
-  free (t->fills);
-  free (t->fill_bits);
-  free (t->fill_elems);
-  *t = (CgText){ 0 };
 }

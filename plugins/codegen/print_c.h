@@ -9,36 +9,16 @@
 #ifndef CODEGEN_PRINT_C_H
 #define CODEGEN_PRINT_C_H
 
-#include "plugins/codegen/program.h"
+#include "plugins/codegen/text.h"
 
-typedef struct {
-  char name[GRAMME_TILE_NAME_BYTES];
-  uint32_t kind; /* GRAMME_TILE_...; 0: data; CG_SYMBOL_RUN: the host's gm_run_kernel */
-  const void *address;
-} CgSymbol;
-#define CG_SYMBOL_RUN 1000u
-
-typedef struct {
-  char *text;
-  size_t len, room;
-  CgSymbol *symbols;
-  uint32_t n_symbols, symbol_room;
-  GrammeKernel **kernels; /* used by CALL and COPY steps */
-  uint32_t n_kernels;
-  void **fills; /* literals as tiles, referred to by symbols */
-  uint32_t n_fills, fill_room;
-  uint64_t *fill_bits;
-  uint32_t *fill_elems;
-  uint64_t ws_bytes;
-  bool oom;
-  GrammeStatus *status;
-  int32_t code;
-} CgText;
-
-/* GRAMME_OK, NO_MEMORY, or what preparing a kernel said.  On success everything in `out` is the
+/* prefix: of the names of data.  source: NULL: symbols are declared as what they are, for tcc; else as pointers to be filled in,
+ * and loops may have vectors.  GRAMME_OK, NO_MEMORY, or what preparing a kernel said.  On success everything in `out` is the
  * caller's: codegen_text_free. The text and its symbols refer to p->consts: keep them as long as
  * the code runs. */
-int32_t codegen_print_c (const CgProgram *p, const char *name, CgText *out, GrammeStatus *status);
-void codegen_text_free (CgText *t, const GrammeKernels *kernels);
+int32_t codegen_print_c (const CgProgram *p, const char *name, const char *prefix,
+                         const GrammeSource *source, bool vectors, CgText *out,
+                         GrammeStatus *status);
+/* Prints a LOOP step with vectors; false: it has something that only tiles do.  (print_v.c) */
+bool codegen_put_vector_loop (CgText *t, const CgProgram *p, uint32_t step);
 
 #endif

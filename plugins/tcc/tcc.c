@@ -91,7 +91,7 @@ compile_role (const GrammeBackend *b, Role *r, const char *name, const GrammeIma
   const GrammeHost *host = b->host;
   int32_t code = codegen_build (&r->program, image, constants, b->tiles, b->kernels, status);
   if (code == GRAMME_OK)
-    code = codegen_print_c (&r->program, name, &r->text, status);
+    code = codegen_print_c (&r->program, name, "", NULL, false, &r->text, status);
   if (code != GRAMME_OK)
     return code;
   if (host->log_enabled (host->ctx, GRAMME_LOG_INFO, "output_code"))

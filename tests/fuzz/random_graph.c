@@ -71,6 +71,9 @@ some_size (Maker *m)
   static const uint8_t sizes[] = { 1, 1, 2, 2, 3, 3, 4, 5, 7, 16, 17 };
   if (!m->options->no_empty && chance (m, 1))
     return 0;
+  static const int16_t wide[] = { 31, 64, 100, 511, 512, 513, 700, 1040 };
+  if (m->options->wide && chance (m, 25))
+    return wide[below (m, G_N_ELEMENTS (wide))];
   return sizes[below (m, sizeof sizes)];
 }
 
@@ -83,7 +86,7 @@ some_shape (Maker *m, int64_t *sizes)
     int64_t n = 1;
     for (int i = 0; i < ndim; i++)
       n *= sizes[i] = some_size (m);
-    if (n <= MAX_ELEMENTS / 4)
+    if (n <= (m->options->wide ? MAX_ELEMENTS : MAX_ELEMENTS / 4))
       return ndim;
   }
 }

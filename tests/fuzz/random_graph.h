@@ -23,6 +23,7 @@ typedef struct {
   bool defined_only; /* no float to integer casts and no integer division, whose results for odd
                         operands are the machine's */
   bool no_empty;     /* no dimension of size 0 */
+  bool wide;         /* some dimensions are longer than a tile, or a little shorter */
 } GmRandomGraph;
 
 GmGraph *gm_random_graph (const GmRandomGraph *options, GmArena *arena);

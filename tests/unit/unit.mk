@@ -11,6 +11,7 @@ UNIT_TESTS = \
   tests/unit/test_backends \
   tests/unit/test_builder \
   tests/unit/test_capi \
+  tests/unit/test_codegen \
   tests/unit/test_compile \
   tests/unit/test_dedupe \
   tests/unit/test_dtype \
@@ -58,6 +59,10 @@ tests_unit_test_backend_SOURCES = tests/unit/test_backend.c tests/plugin/hostile
 tests_unit_test_backends_SOURCES = tests/unit/test_backends.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_builder_SOURCES = tests/unit/test_builder.c tests/unit/grad_check.h
 tests_unit_test_capi_SOURCES = tests/unit/test_capi.c
+tests_unit_test_codegen_SOURCES = tests/unit/test_codegen.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c \
+  plugins/cc/folder.c plugins/cc/folder.h plugins/cc/job.c plugins/cc/job.h plugins/cc/load.c plugins/cc/load.h \
+  plugins/cc/unit.c plugins/cc/unit.h $(CODEGEN_SOURCES)
+tests_unit_test_codegen_CPPFLAGS = $(PLUGIN_CPPFLAGS) -DCC_DEFAULT_COMPILER='"$(CC)"'
 tests_unit_test_compile_SOURCES = tests/unit/test_compile.c tests/unit/aot_test.h
 tests_unit_test_dedupe_SOURCES = tests/unit/test_dedupe.c tests/unit/alias_test.h tests/unit/aot_test.h
 tests_unit_test_dtype_SOURCES = tests/unit/test_dtype.c

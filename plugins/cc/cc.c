@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * cc.c -- the back end "cc": C with explicit vectors, through the machine's C compiler.
+ *
+ * Both graphs of a request become one unit of C (codegen), which a job compiles in the background (job.h).  Whoever calls the
+ * function first waits for the job; the option `wait` does so when compiling.  The arithmetic is the host's own text, inlined, so
+ * the bits are those of eager and tcc.
+ */
+#include "plugins/cc/job.h"
+#include "plugins/cc/unit.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct GrammeBackend {
+  const GrammeHost *host;
+  const GrammeTiles *tiles;
+  const GrammeKernels *kernels;
+  const GrammeSource *source;
+  CgSource *declarations;
+  char *compiler, *flags;
+  bool wait;
+};
+
+typedef int (*Entry) (void *const *in, void *const *out, char *ws, void *status);
+
+typedef struct {
+  CgProgram program; /* its constants are used by the code */
+  CgText text;       /* its symbols, fills and kernels; the text itself is dropped */
+  Entry entry;
+} Role;
+
+static const char *const role_names[] = { "forward", "backward" };
+
+struct GrammeExecutable {
+  const GrammeBackend *backend;
+  Role roles[2];
+  CgText externals;
+  CcJob *job;
+  size_t bytes;
+  CcCode code;
+  pthread_mutex_t lock; /* for what finish does */
+  int finished;         /* atomic; a code of GRAMME_, plus 1 */
+};
+
+/* -- Life -------------------------------------------------------------------------------------- */
+
+static void
+cc_close (GrammeBackend *b)
+{
+  codegen_source_free (b->declarations);
+  free (b->compiler);
+  free (b->flags);
+  free (b);
+}
+
+static int32_t
+cc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options,
+         GrammeBackend **out, GrammeStatus *status)
+{
+  const GrammeTiles *tiles = host->get_extension (host->ctx, GRAMME_TILES_ID);
+  const GrammeKernels *kernels = host->get_extension (host->ctx, GRAMME_KERNELS_ID);
+  const GrammeSource *source = host->get_extension (host->ctx, GRAMME_SOURCE_ID);
+  const char *named = secure_getenv ("GRAMME_CC");
+  if (!tiles || !kernels || !source)
+    return gramme_fail (status, GRAMME_INCOMPATIBLE, -1, "this host has no %s",
+                        !tiles     ? GRAMME_TILES_ID
+                        : !kernels ? GRAMME_KERNELS_ID
+                                   : GRAMME_SOURCE_ID);
+  GrammeBackend *b = calloc (1, sizeof *b);
+  size_t room = strlen (source->flags) + sizeof CC_UNIT_FLAGS + 1;
+  if (b) {
+    *b = (GrammeBackend){ .host = host, .tiles = tiles, .kernels = kernels, .source = source };
+    b->wait = gramme_option_bool (options, n_options, "wait", 0);
+    b->compiler = strdup (named && *named ? named : CC_DEFAULT_COMPILER);
+    b->flags = malloc (room);
+    b->declarations = codegen_source_new (source->text);
+  }
+  if (!b || !b->compiler || !b->flags || !b->declarations) {
+    if (b)
+      cc_close (b);
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to open");
+  }
+  snprintf (b->flags, room, "%s %s", source->flags, CC_UNIT_FLAGS);
+  *out = b;
+  return GRAMME_OK;
+}
+
+static int32_t
+cc_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts,
+                uint32_t stride, GrammeStatus *status)
+{
+  (void) b;
+  (void) status;
+  gramme_kernels_support (image, verdicts, stride);
+  return GRAMME_OK;
+}
+
+/* -- Compile ----------------------------------------------------------------------------------- */
+
+static void
+cc_destroy (GrammeExecutable *e)
+{
+  cc_job_free (e->job);
+  cc_unload (&e->code);
+  for (int role = 0; role < 2; role++) {
+    codegen_text_free (&e->roles[role].text, e->backend->kernels);
+    codegen_free (&e->roles[role].program);
+  }
+  codegen_text_free (&e->externals, e->backend->kernels);
+  pthread_mutex_destroy (&e->lock);
+  free (e);
+}
+
+static int32_t
+start (GrammeExecutable *e, const GrammeCompileRequest *request, GrammeStatus *status)
+{
+  const GrammeBackend *b = e->backend;
+  const GrammeImage *images[] = { request->forward, request->backward };
+  CgText *parts[2];
+  uint32_t n = 0;
+  for (int role = 0; role < 2 && images[role]; role++) {
+    Role *r = &e->roles[role];
+    int32_t code = codegen_build (&r->program, images[role],
+                                  request->constants + (role ? request->n_forward_constants : 0),
+                                  b->tiles, b->kernels, status);
+    if (code == GRAMME_OK)
+      code = codegen_print_c (&r->program, role_names[role], role ? "b" : "", b->source, true,
+                              &r->text, status);
+    if (code != GRAMME_OK)
+      return code;
+    /* What was only needed on the way. */
+    r->program.image = NULL;
+    r->program.constants = NULL;
+    parts[n++] = &r->text;
+  }
+  size_t len;
+  char *text = cc_unit_text (b->declarations, parts, n, &e->externals, &len);
+  for (uint32_t i = 0; i < n; i++) {
+    free (parts[i]->text);
+    parts[i]->text = NULL;
+  }
+  if (!text)
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for a unit of C");
+  if (b->host->log_enabled (b->host->ctx, GRAMME_LOG_INFO, "output_code"))
+    b->host->log (b->host->ctx, GRAMME_LOG_INFO, "output_code", text, len);
+  e->job = cc_job_start (b->compiler, b->flags, text, len, status);
+  return e->job ? GRAMME_OK : status ? status->code : GRAMME_NO_MEMORY;
+}
+
+/* The job's code, once it is there: in this process, with every pointer filled in. */
+static int32_t
+take (GrammeExecutable *e, GrammeStatus *status)
+{
+  if (cc_job_wait (e->job) != CC_JOB_DONE)
+    return gramme_fail (status, GRAMME_TOOLCHAIN, -1, "%s", cc_job_message (e->job));
+  const void *bytes = cc_job_artefact (e->job, &e->bytes);
+  int32_t code = cc_load (&e->code, bytes, e->bytes, status);
+  if (code == GRAMME_OK)
+    code = cc_unit_bind (&e->code, &e->externals, e->backend->source, status);
+  for (int role = 0; role < 2 && code == GRAMME_OK; role++) {
+    code = cc_unit_bind (&e->code, &e->roles[role].text, e->backend->source, status);
+    e->roles[role].entry = (Entry) cc_symbol (&e->code, role_names[role]);
+  }
+  return code;
+}
+
+static int32_t
+finish (GrammeExecutable *e, GrammeStatus *status)
+{
+  pthread_mutex_lock (&e->lock);
+  if (!e->finished) {
+    int32_t code = take (e, status);
+    __atomic_store_n (&e->finished, code + 1, __ATOMIC_RELEASE);
+  } else if (e->finished != GRAMME_OK + 1)
+    gramme_fail (status, e->finished - 1, -1, "this function's code could not be made: %s",
+                 cc_job_message (e->job));
+  int32_t code = e->finished - 1;
+  pthread_mutex_unlock (&e->lock);
+  return code;
+}
+
+static int32_t
+cc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out,
+            GrammeStatus *status)
+{
+  GrammeExecutable *e = calloc (1, sizeof *e);
+  if (!e)
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to compile");
+  e->backend = b;
+  pthread_mutex_init (&e->lock, NULL);
+  int32_t code = start (e, request, status);
+  if (code == GRAMME_OK && b->wait)
+    code = finish (e, status);
+  if (code != GRAMME_OK) {
+    cc_destroy (e);
+    return code;
+  }
+  *out = e;
+  return GRAMME_OK;
+}
+
+static int32_t
+cc_exec_info (GrammeExecutable *e, GrammeExecInfo *out, GrammeStatus *status)
+{
+  (void) status;
+  if (GRAMME_HAS (out, GrammeExecInfo, code_bytes))
+    out->code_bytes = e->bytes;
+  if (GRAMME_HAS (out, GrammeExecInfo, constant_bytes))
+    for (int role = 0; role < 2; role++)
+      for (uint32_t i = 0; i < e->roles[role].program.n_consts; i++)
+        out->constant_bytes += e->roles[role].program.consts[i].bytes;
+  return GRAMME_OK;
+}
+
+/* -- Run --------------------------------------------------------------------------------------- */
+
+static int32_t
+cc_workspace (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_t *bytes,
+              GrammeStatus *status)
+{
+  (void) sizes;
+  (void) status;
+  *bytes = e->roles[role].text.ws_bytes;
+  return GRAMME_OK;
+}
+
+static int32_t
+cc_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
+{
+  const Role *r = &e->roles[args->role];
+  void *in[args->n_inputs + 1], *out[args->n_outputs + 1];
+  if (__atomic_load_n (&e->finished, __ATOMIC_ACQUIRE) != GRAMME_OK + 1) {
+    int32_t code = finish (e, status);
+    if (code != GRAMME_OK)
+      return code;
+  }
+  if (!r->entry)
+    return gramme_fail (status, GRAMME_STATE, -1, "role %u was not compiled", args->role);
+  for (uint32_t i = 0; i < args->n_inputs; i++)
+    in[i] = gramme_tensor_data (&args->inputs[i]);
+  for (uint32_t i = 0; i < args->n_outputs; i++)
+    out[i] = gramme_tensor_data (&args->outputs[i]);
+  return r->entry (in, out, args->workspace, status);
+}
+
+static const GrammeBackendApi api = {
+  .struct_size = sizeof (GrammeBackendApi),
+  .open = cc_open,
+  .close = cc_close,
+  .get_support = cc_get_support,
+  .compile = cc_compile,
+  .exec_info = cc_exec_info,
+  .workspace = cc_workspace,
+  .run = cc_run,
+  .destroy = cc_destroy,
+};
+
+GRAMME_PLUGIN_DEFINE (api,
+                      "id=org.gramme.cc\n"
+                      "name=cc\n"
+                      "version=0.1.0\n"
+                      "license=Apache-2.0\n"
+                      "summary=fused loops over vectors, compiled in the background by the C compiler\n"
+                      "rank=150\n"
+                      "bit-exact=true\n"
+                      "devices=cpu;\n"
+                      "dtypes=b1;u8;i8;i16;i32;i64;f8e4m3;f8e5m2;f16;bf16;f32;f64;\n"
+                      "flags=backward;run-concurrent;\n"
+                      "needs=cc;\n"
+                      "[option wait]\n"
+                      "type=bool\n"
+                      "default=false\n"
+                      "help=compile returns when the compiler is done, not before\n");

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * job.c -- see job.h.
+ *
+ * Files lie in a folder of mode 0700 that the job makes and removes.  Jobs that are alive when the process ends are stopped then, and
+ * their folders removed; a process that forked leaves its parent's jobs alone.
+ *
+ * Rejected: a pool of threads.  A thread costs a hundredth of what it waits for.
+ */
+#include "plugins/cc/job.h"
+#include "plugins/cc/folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MAX_ARGS 128
+#define MAX_MESSAGE 4000
+
+extern char **environ;
+
+struct CcJob {
+  CcJob *next, **self; /* of the list of all; under the lock, as everything that changes */
+  CcState state;
+  bool let_go, ended; /* by its owner; by its thread */
+  pid_t owner, child; /* child: 0 if none runs */
+  char *command, *text;
+  size_t len;
+  char folder[CC_FOLDER_BYTES];
+  void *artefact;
+  size_t bytes;
+  char message[MAX_MESSAGE];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* a state, or the number of those that run */
+static CcJob *jobs;
+static int running;
+
+static const char *const files[] = { "unit.c", "unit.so", "log" };
+
+/* -- The compiler ------------------------------------------------------------------------------ */
+
+static void
+say (CcJob *job, const char *what)
+{
+  snprintf (job->message, sizeof job->message, "%s: %s", what, strerror (errno));
+}
+
+/* The environment, with temporary files in the job's folder, messages in English, and nothing preloaded. */
+static char **
+child_environment (CcJob *job, char *tmpdir, size_t room)
+{
+  size_t n = 0, kept = 0;
+  while (environ && environ[n])
+    n++;
+  char **env = calloc (n + 3, sizeof (char *));
+  if (!env)
+    return NULL;
+  for (size_t i = 0; i < n; i++)
+    if (strncmp (environ[i], "TMPDIR=", 7) != 0 && strncmp (environ[i], "LC_ALL=", 7) != 0
+        && strncmp (environ[i], "LD_PRELOAD=", 11) != 0)
+      env[kept++] = environ[i];
+  snprintf (tmpdir, room, "TMPDIR=%s", job->folder);
+  env[kept++] = tmpdir;
+  env[kept++] = (char *) "LC_ALL=C";
+  return env;
+}
+
+static bool
+spawn (CcJob *job, char *const *args, pid_t *child)
+{
+  char log[CC_FOLDER_BYTES + 16], tmpdir[CC_FOLDER_BYTES + 16];
+  char **env = child_environment (job, tmpdir, sizeof tmpdir);
+  snprintf (log, sizeof log, "%s/log", job->folder);
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attr;
+  sigset_t none, all;
+  if (!env) {
+    say (job, "no memory");
+    return false;
+  }
+  sigemptyset (&none);
+  sigfillset (&all);
+  posix_spawn_file_actions_init (&actions);
+  posix_spawn_file_actions_addopen (&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen (&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2 (&actions, 1, 2);
+  posix_spawnattr_init (&attr);
+  posix_spawnattr_setsigmask (&attr, &none);
+  posix_spawnattr_setsigdefault (&attr, &all);
+  posix_spawnattr_setpgroup (&attr, 0); /* its own group: it is stopped with its children */
+  posix_spawnattr_setflags (&attr,
+                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  errno = posix_spawnp (child, args[0], &actions, &attr, args, env);
+  bool ok = errno == 0;
+  if (!ok)
+    snprintf (job->message, sizeof job->message,
+              "the C compiler `%s` cannot be run: %s; install one, or name one in GRAMME_CC",
+              args[0], strerror (errno));
+  posix_spawn_file_actions_destroy (&actions);
+  posix_spawnattr_destroy (&attr);
+  free (env);
+  return ok;
+}
+
+/* Runs the compiler to its end. */
+static bool
+compile (CcJob *job)
+{
+  char *args[MAX_ARGS], *save = NULL, source[CC_FOLDER_BYTES + 16], product[CC_FOLDER_BYTES + 16];
+  int n = 0, status = 0;
+  pid_t child;
+  snprintf (source, sizeof source, "%s/unit.c", job->folder);
+  snprintf (product, sizeof product, "%s/unit.so", job->folder);
+  for (char *word = strtok_r (job->command, " ", &save); word && n < MAX_ARGS - 4;
+       word = strtok_r (NULL, " ", &save))
+    args[n++] = word;
+  args[n++] = (char *) "-o";
+  args[n++] = product;
+  args[n++] = source;
+  args[n] = NULL;
+  pthread_mutex_lock (&lock);
+  bool ok = !job->let_go && spawn (job, args, &child);
+  if (ok)
+    job->child = child;
+  pthread_mutex_unlock (&lock);
+  if (!ok)
+    return false;
+  siginfo_t info;
+  while (waitid (P_PID, (id_t) child, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
+    ;
+  pthread_mutex_lock (&lock);
+  job->child = 0; /* from here on its number may be another's */
+  pthread_mutex_unlock (&lock);
+  while (waitpid (child, &status, 0) < 0 && errno == EINTR)
+    ;
+  if (WIFEXITED (status) && WEXITSTATUS (status) == 0)
+    return true;
+  size_t bytes = 0;
+  char *log = cc_folder_read (job->folder, "log", MAX_MESSAGE - 200, &bytes);
+  snprintf (job->message, sizeof job->message, "the C compiler `%s` failed: %.*s", args[0],
+            (int) bytes, log ? log : "");
+  free (log);
+  return false;
+}
+
+static void
+build (CcJob *job)
+{
+  if (!cc_folder_make (job->folder)) {
+    say (job, "no folder for temporary files can be made (is TMPDIR right?)");
+    return;
+  }
+  if (!cc_folder_write (job->folder, "unit.c", job->text, job->len))
+    say (job, "generated text cannot be written to the folder for temporary files");
+  else if (compile (job)) {
+    job->artefact = cc_folder_read (job->folder, "unit.so", SIZE_MAX, &job->bytes);
+    if (!job->artefact)
+      say (job, "what the C compiler made cannot be read");
+  }
+  cc_folder_remove (job->folder, files, sizeof files / sizeof *files);
+}
+
+/* -- Life -------------------------------------------------------------------------------------- */
+
+static void
+stop (CcJob *job)
+{
+  if (job->child > 0)
+    kill (-job->child, SIGKILL);
+}
+
+/* Under the lock. */
+static void
+drop (CcJob *job)
+{
+  *job->self = job->next;
+  if (job->next)
+    job->next->self = job->self;
+  free (job->command);
+  free (job->text);
+  free (job->artefact);
+  free (job);
+}
+
+static void *
+run (void *data)
+{
+  CcJob *job = data;
+  long processors = sysconf (_SC_NPROCESSORS_ONLN);
+  pthread_mutex_lock (&lock);
+  while (running >= (processors > 0 ? processors : 1) && !job->let_go)
+    pthread_cond_wait (&changed, &lock);
+  running++;
+  job->state = CC_JOB_RUNNING;
+  bool wanted = !job->let_go;
+  pthread_mutex_unlock (&lock);
+  if (wanted)
+    build (job);
+  pthread_mutex_lock (&lock);
+  running--;
+  job->state = job->artefact ? CC_JOB_DONE : CC_JOB_FAILED;
+  job->ended = true;
+  if (job->let_go)
+    drop (job);
+  pthread_cond_broadcast (&changed);
+  pthread_mutex_unlock (&lock);
+  return NULL;
+}
+
+/* The process ends: no compiler and no folder shall be left. */
+__attribute__ ((destructor)) static void
+stop_all (void)
+{
+  if (pthread_mutex_trylock (&lock) != 0)
+    return; /* a thread that is gone may hold it, in a process that forked */
+  for (CcJob *job = jobs; job; job = job->next)
+    if (!job->ended && job->owner == getpid ()) {
+      job->let_go = true;
+      stop (job);
+      if (job->folder[0])
+        cc_folder_remove (job->folder, files, sizeof files / sizeof *files);
+    }
+  pthread_mutex_unlock (&lock);
+}
+
+CcJob *
+cc_job_start (const char *compiler, const char *flags, char *text, size_t len, GrammeStatus *status)
+{
+  CcJob *job = calloc (1, sizeof *job);
+  size_t room = strlen (compiler) + strlen (flags) + 2;
+  char *command = malloc (room);
+  pthread_attr_t attr;
+  pthread_t thread;
+  sigset_t all, old;
+  if (!job || !command) {
+    free (job);
+    free (command);
+    free (text);
+    gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to start a compiler");
+    return NULL;
+  }
+  snprintf (command, room, "%s %s", compiler, flags);
+  *job = (CcJob){ .owner = getpid (), .command = command, .text = text, .len = len };
+  pthread_mutex_lock (&lock);
+  job->next = jobs;
+  job->self = &jobs;
+  if (jobs)
+    jobs->self = &job->next;
+  jobs = job;
+  pthread_mutex_unlock (&lock);
+  sigfillset (&all);
+  pthread_attr_init (&attr);
+  pthread_attr_setdetachstate (&attr, PTHREAD_CREATE_DETACHED);
+  pthread_sigmask (SIG_SETMASK, &all, &old); /* signals are for the program's own threads */
+  int failed = pthread_create (&thread, &attr, run, job);
+  pthread_sigmask (SIG_SETMASK, &old, NULL);
+  pthread_attr_destroy (&attr);
+  if (failed) {
+    gramme_fail (status, GRAMME_NO_MEMORY, -1, "no thread for a compiler: %s", strerror (failed));
+    pthread_mutex_lock (&lock);
+    drop (job);
+    pthread_mutex_unlock (&lock);
+    return NULL;
+  }
+  return job;
+}
+
+CcState
+cc_job_state (CcJob *job)
+{
+  pthread_mutex_lock (&lock);
+  CcState state = job->state;
+  pthread_mutex_unlock (&lock);
+  return state;
+}
+
+CcState
+cc_job_wait (CcJob *job)
+{
+  pthread_mutex_lock (&lock);
+  while (!job->ended && job->owner == getpid ())
+    pthread_cond_wait (&changed, &lock);
+  if (!job->ended)
+    snprintf (job->message, sizeof job->message,
+              "this process was forked while the C compiler ran; compile again");
+  CcState state = job->ended ? job->state : CC_JOB_FAILED;
+  pthread_mutex_unlock (&lock);
+  return state;
+}
+
+const void *
+cc_job_artefact (CcJob *job, size_t *bytes)
+{
+  *bytes = job->bytes;
+  return job->artefact;
+}
+
+const char *
+cc_job_message (CcJob *job)
+{
+  return job->message;
+}
+
+void
+cc_job_free (CcJob *job)
+{
+  if (!job)
+    return;
+  pthread_mutex_lock (&lock);
+  job->let_go = true;
+  if (job->ended)
+    drop (job);
+  else if (job->owner == getpid ())
+    stop (job);
+  pthread_cond_broadcast (&changed);
+  pthread_mutex_unlock (&lock);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * slice.h -- the part of the host's source that a text needs.
+ *
+ * Reading all of it would take a compiler longer than the kernel itself.
+ */
+#ifndef CODEGEN_SLICE_H
+#define CODEGEN_SLICE_H
+
+#include "plugins/codegen/text.h"
+
+typedef struct CgSource CgSource;
+
+/* Reads the declarations of a source once; NULL: no memory.  `text` must stay. */
+CgSource *codegen_source_new (const char *text);
+void codegen_source_free (CgSource *s);
+/* Prints, in order, each declaration that `body` or another printed one mentions.  Externs are printed as definitions; their
+ * names are added to `out` as symbols of kind CG_SYMBOL_EXTERNAL.  Thread: any. */
+void codegen_slice (const CgSource *s, const char *body, CgText *out);
+
+#endif

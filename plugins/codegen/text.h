@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * text.h -- generated text, and the symbols that it refers to.
+ *
+ * Symbols are collected while a body is printed, and declared in front of it afterwards.  Running out of memory is
+ * remembered in `oom`, and asked for once, at the end.
+ */
+#ifndef CODEGEN_TEXT_H
+#define CODEGEN_TEXT_H
+
+#include "plugins/codegen/program.h"
+
+typedef struct {
+  char name[GRAMME_TILE_NAME_BYTES];
+  uint32_t kind; /* GRAMME_TILE_...; 0: data; CG_SYMBOL_RUN: the host's gm_run_kernel */
+  const void *address;
+} CgSymbol;
+#define CG_SYMBOL_RUN 1000u
+#define CG_SYMBOL_EXTERNAL 1001u /* of the host's source */
+
+typedef struct {
+  char *text;
+  size_t len, room;
+  CgSymbol *symbols;
+  uint32_t n_symbols, symbol_room;
+  GrammeKernel **kernels; /* used by CALL and COPY steps */
+  uint32_t n_kernels;
+  void **fills; /* literals as tiles, referred to by symbols */
+  uint32_t n_fills, fill_room;
+  uint64_t *fill_bits;
+  uint32_t *fill_elems;
+  uint64_t ws_bytes;
+  /* Before names of data, so that several programs can share a unit. */
+  const char *prefix;
+  const GrammeSource *source; /* NULL: symbols are what they are; else pointers to be filled in */
+  bool oom;
+  GrammeStatus *status;
+  int32_t code;
+} CgText;
+
+void put (CgText *t, const char *format, ...) GRAMME_PRINTF (2, 3);
+/* One symbol of each name. */
+void add_symbol (CgText *t, const char *name, uint32_t kind, const void *address);
+/* Add the primitive and leave its name in `name`. */
+void add_tile (CgText *t, const CgProgram *p, uint32_t kind, uint32_t op, uint32_t dtype,
+               char name[GRAMME_TILE_NAME_BYTES]);
+void add_cast (CgText *t, const CgProgram *p, uint32_t from, uint32_t to,
+               char name[GRAMME_TILE_NAME_BYTES]);
+/* A tile's worth of one value, as the symbol <prefix>k<result>. */
+uint32_t add_fill (CgText *t, const CgProgram *p, uint64_t bits, uint32_t elem_bytes);
+/* The address of a value's first element. */
+void put_address (CgText *t, const CgProgram *p, uint32_t value);
+/* Declares the symbols of `of`. */
+void put_declarations (CgText *t, const CgText *of);
+void codegen_text_free (CgText *t, const GrammeKernels *kernels);
+
+#endif

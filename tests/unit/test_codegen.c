@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_codegen.c -- what the code generator prints, against the reference to the bit, between guard pages.
+ *
+ * Many random graphs go into one unit of C, so that a compiler has to be started once for all of them.  Each is printed twice: with
+ * vectors, and as the driver over tiles that tcc gets.  Inputs, outputs and the workspace end where a page begins that nobody may
+ * touch, or begin where one ends.
+ *
+ * GM_FUZZ_KERNELS sets the number of graphs of each kind (default 170), GM_FUZZ_SEED the first seed.
+ */
+#include "core/plugin/host.h"
+#include "plugins/cc/job.h"
+#include "plugins/cc/unit.h"
+#include "core/graph/image.h"
+#include "core/plugin/exec.h"
+#include "tests/fuzz/random_graph.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BATCH 34
+
+typedef int (*Entry) (void *const *in, void *const *out, char *ws, void *status);
+
+/* -- Memory between guard pages ---------------------------------------------------------------- */
+
+typedef struct {
+  char *map, *data;
+  size_t bytes, mapped;
+} Guarded;
+
+/* The first byte follows a guard page, or the last one precedes one. */
+static Guarded
+guarded_new (size_t bytes, bool at_end, size_t align)
+{
+  size_t page = (size_t) sysconf (_SC_PAGESIZE), room = (bytes + page - 1) / page * page;
+  Guarded g = { .bytes = bytes, .mapped = room + 2 * page };
+  g.map = mmap (NULL, g.mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ck_assert (g.map != MAP_FAILED);
+  ck_assert (room == 0 || mprotect (g.map + page, room, PROT_READ | PROT_WRITE) == 0);
+  g.data = g.map + page + (at_end ? (room - bytes) / align * align : 0);
+  return g;
+}
+
+static void
+guarded_free (Guarded *g)
+{
+  munmap (g->map, g->mapped);
+}
+
+/* -- A program of one graph -------------------------------------------------------------------- */
+
+typedef struct {
+  GmRandomGraph options;
+  GmArena *arena;
+  GmGraph *graph;
+  GmImage *image;
+  GrammeTensor *constants;
+  struct {
+    CgProgram program;
+    CgText text;
+    char prefix[32], name[32];
+  } by[2]; /* vectors, tiles */
+} Kernel;
+
+static const char *const forms[] = { "vectors", "tiles" };
+
+static void
+fail_with (const Kernel *k, const char *what)
+{
+  g_autofree char *text = gm_graph_text (k->graph);
+  ck_abort_msg ("seed %" G_GUINT64_FORMAT ": %s\n%s", k->options.seed, what, text);
+}
+
+static void
+make_outputs_dense (GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
+    if (!gm_meta_is_dense (gm_graph_meta (g, o->value)))
+      o->value = gm_graph_add_node (g, GM_OP_copy, &o->value, 1, NULL, NULL, NULL);
+  }
+}
+
+static void
+kernel_make (Kernel *k, uint32_t number)
+{
+  GError *error = NULL;
+  GrammeStatus status;
+  gramme_status_init (&status);
+  k->arena = gm_arena_new ();
+  k->graph = gm_random_graph (&k->options, k->arena);
+  make_outputs_dense (k->graph);
+  k->image = gm_image_new (k->graph, &error);
+  if (!k->image)
+    fail_with (k, error->message);
+  uint32_t n = k->image->constants->len;
+  k->constants = g_new0 (GrammeTensor, n + 1);
+  for (uint32_t i = 0; i < n; i++)
+    gm_exec_describe (&k->constants[i], k->image->constants->pdata[i]);
+  for (int form = 0; form < 2; form++) {
+    snprintf (k->by[form].prefix, sizeof k->by[form].prefix, "%c%u_", form ? 't' : 'v', number);
+    snprintf (k->by[form].name, sizeof k->by[form].name, "%srun", k->by[form].prefix);
+    if (codegen_build (&k->by[form].program, k->image->bytes, k->constants, gm_host_tiles (),
+                       gm_host_kernels (), &status)
+            != GRAMME_OK
+        || codegen_print_c (&k->by[form].program, k->by[form].name, k->by[form].prefix,
+                            gm_host_source (), form == 0, &k->by[form].text, &status)
+               != GRAMME_OK)
+      fail_with (k, status.message);
+  }
+}
+
+static void
+kernel_free (Kernel *k)
+{
+  for (int form = 0; form < 2; form++) {
+    codegen_text_free (&k->by[form].text, gm_host_kernels ());
+    codegen_free (&k->by[form].program);
+  }
+  g_free (k->constants);
+  gm_image_free (k->image);
+  g_clear_pointer (&k->arena, gm_arena_free);
+}
+
+static size_t
+extent_bytes (const GmMeta *m)
+{
+  return (size_t) gm_meta_extent (m) * gm_dtype_size (m->dtype);
+}
+
+static void
+kernel_run (Kernel *k, const CcCode *code, int form, bool at_end, GmRandomNumbers numbers)
+{
+  const GmGraph *g = k->graph;
+  uint32_t n_in = g->inputs->len, n_out = g->outputs->len;
+  g_autofree GmTensor **in = g_new0 (GmTensor *, n_in + 1), **want = g_new0 (GmTensor *, n_out + 1);
+  g_autofree Guarded *memory = g_new0 (Guarded, n_in + n_out + 1);
+  g_autofree void **from = g_new0 (void *, n_in + 1), **to = g_new0 (void *, n_out + 1);
+  GError *error = NULL;
+  GrammeStatus status;
+  gramme_status_init (&status);
+  gm_random_inputs (g, k->options.seed, numbers, in);
+  if (!gm_graph_interpret (g, in, want, &error))
+    fail_with (k, error->message);
+  for (uint32_t i = 0; i < n_in; i++) {
+    memory[i] = guarded_new (extent_bytes (&in[i]->meta), at_end, 1);
+    memcpy (memory[i].data, gm_tensor_data (in[i]), memory[i].bytes);
+    from[i] = memory[i].data;
+  }
+  for (uint32_t i = 0; i < n_out; i++) {
+    memory[n_in + i] = guarded_new (extent_bytes (&want[i]->meta), at_end, 1);
+    memset (memory[n_in + i].data, 0xa5, memory[n_in + i].bytes);
+    to[i] = memory[n_in + i].data;
+  }
+  Guarded *ws = &memory[n_in + n_out];
+  *ws = guarded_new (k->by[form].text.ws_bytes, at_end, 64);
+  memset (ws->data, 0x5a, ws->bytes);
+  Entry entry = (Entry) cc_symbol (code, k->by[form].name);
+  ck_assert (entry != NULL);
+  if (entry (from, to, ws->data, &status) != GRAMME_OK)
+    fail_with (k, status.message);
+  for (uint32_t i = 0; i < n_out; i++) {
+    GmTensor *got =
+        gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value), NULL);
+    g_autofree char *why = NULL;
+    memcpy (gm_tensor_data (got), to[i], memory[n_in + i].bytes);
+    if (!gm_random_equal (want[i], got, false, &why)) {
+      g_autofree char *text =
+          g_strdup_printf ("%s, memory %s a guard page, output %u: %s", forms[form],
+                           at_end ? "before" : "behind", i, why);
+      fail_with (k, text);
+    }
+    gm_tensor_unref (got);
+    gm_tensor_unref (want[i]);
+  }
+  for (uint32_t i = 0; i < n_in; i++)
+    gm_tensor_unref (in[i]);
+  for (uint32_t i = 0; i <= n_in + n_out; i++)
+    guarded_free (&memory[i]);
+}
+
+/* -- Many in one unit -------------------------------------------------------------------------- */
+
+static uint64_t
+number_from_env (const char *name, uint64_t absent)
+{
+  const char *text = g_getenv (name);
+  return text ? g_ascii_strtoull (text, NULL, 10) : absent;
+}
+
+static CcJob *
+start (Kernel *kernels, uint32_t n, const CgSource *source, CgText *externals)
+{
+  g_autofree CgText **parts = g_new0 (CgText *, 2 * n);
+  const GrammeSource *host = gm_host_source ();
+  GrammeStatus status;
+  size_t len;
+  for (uint32_t i = 0; i < 2 * n; i++)
+    parts[i] = &kernels[i / 2].by[i % 2].text;
+  char *text = cc_unit_text (source, parts, 2 * n, externals, &len);
+  ck_assert (text != NULL);
+  g_autofree char *flags = g_strdup_printf ("%s %s", host->flags, CC_UNIT_FLAGS);
+  const char *compiler = g_getenv ("GRAMME_CC") ? g_getenv ("GRAMME_CC") : CC_DEFAULT_COMPILER;
+  gramme_status_init (&status);
+  CcJob *job = cc_job_start (compiler, flags, text, len, &status);
+  ck_assert_msg (job != NULL, "%s", status.message);
+  return job;
+}
+
+static void
+run_batch (Kernel *kernels, uint32_t n, CcJob *job, CgText *externals, GmRandomNumbers numbers)
+{
+  GrammeStatus status;
+  CcCode code;
+  size_t bytes;
+  gramme_status_init (&status);
+  ck_assert_msg (cc_job_wait (job) == CC_JOB_DONE, "%s", cc_job_message (job));
+  const void *artefact = cc_job_artefact (job, &bytes);
+  int32_t result = cc_load (&code, artefact, bytes, &status);
+  if (result == GRAMME_OK)
+    result = cc_unit_bind (&code, externals, gm_host_source (), &status);
+  for (uint32_t i = 0; i < 2 * n && result == GRAMME_OK; i++)
+    result = cc_unit_bind (&code, &kernels[i / 2].by[i % 2].text, gm_host_source (), &status);
+  ck_assert_msg (result == GRAMME_OK, "%s", status.message);
+  for (uint32_t i = 0; i < n; i++)
+    for (int form = 0; form < 2; form++)
+      for (int at_end = 0; at_end < 2; at_end++)
+        kernel_run (&kernels[i], &code, form, at_end, numbers);
+  cc_unload (&code);
+  cc_job_free (job);
+}
+
+static void
+compare_many (GmRandomGraph options)
+{
+  uint64_t n = number_from_env ("GM_FUZZ_KERNELS", 170), first = number_from_env ("GM_FUZZ_SEED", 1);
+  CgSource *source = codegen_source_new (gm_host_source ()->text);
+  for (uint64_t done = 0; done < n; done += BATCH) {
+    uint32_t take = n - done < BATCH ? (uint32_t) (n - done) : BATCH;
+    g_autofree Kernel *kernels = g_new0 (Kernel, take);
+    for (uint32_t i = 0; i < take; i++) {
+      kernels[i].options = options;
+      kernels[i].options.seed = first + done + i;
+      kernel_make (&kernels[i], i);
+    }
+    CgText externals;
+    CcJob *job = start (kernels, take, source, &externals);
+    run_batch (kernels, take, job, &externals, GM_RANDOM_WILD);
+    codegen_text_free (&externals, gm_host_kernels ());
+    for (uint32_t i = 0; i < take; i++)
+      kernel_free (&kernels[i]);
+  }
+  codegen_source_free (source);
+}
+
+START_TEST (kernels_of_every_family_give_the_reference_bits)
+{
+  compare_many ((GmRandomGraph){ .strided = true, .defined_only = true });
+}
+END_TEST
+
+START_TEST (fused_kernels_give_the_reference_bits)
+{
+  compare_many ((GmRandomGraph){ .strided = true,
+                                 .defined_only = true,
+                                 .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE
+                                             | 1u << GM_FAMILY_CAST | 1u << GM_FAMILY_MOVEMENT
+                                             | 1u << GM_FAMILY_CREATE });
+}
+END_TEST
+
+START_TEST (kernels_of_small_dtypes_give_the_reference_bits)
+{
+  compare_many ((GmRandomGraph){ .strided = true,
+                                 .defined_only = true,
+                                 .dtypes = 1u << GM_F16 | 1u << GM_BF16 | 1u << GM_I8 | 1u << GM_I16
+                                           | 1u << GM_F8E4M3 | 1u << GM_F8E5M2 });
+}
+END_TEST
+
+START_TEST (kernels_over_long_rows_give_the_reference_bits)
+{
+  compare_many ((GmRandomGraph){ .strided = true,
+                                 .defined_only = true,
+                                 .wide = true,
+                                 .n_nodes = 12,
+                                 .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE
+                                             | 1u << GM_FAMILY_CAST | 1u << GM_FAMILY_MOVEMENT });
+}
+END_TEST
+
+int
+main (void)
+{
+  Suite *s = suite_create ("codegen");
+  TCase *t = tcase_create ("kernels");
+  tcase_set_timeout (t, 600);
+  tcase_add_test (t, kernels_of_every_family_give_the_reference_bits);
+  tcase_add_test (t, fused_kernels_give_the_reference_bits);
+  tcase_add_test (t, kernels_of_small_dtypes_give_the_reference_bits);
+  tcase_add_test (t, kernels_over_long_rows_give_the_reference_bits);
+  suite_add_tcase (s, t);
+  SRunner *sr = srunner_create (s);
+  srunner_run_all (sr, CK_NORMAL);
+  int failures = srunner_ntests_failed (sr);
+  srunner_free (sr);
+  return failures ? 1 : 0;
+}
