@@ -211,6 +211,8 @@ EXTENSION_SOURCES = \
   core/trace/guard_text.c \
   core/trace/class_made.c \
   core/trace/functools.c \
+  core/trace/namespace.c \
+  core/trace/copying.c \
   core/trace/heap.c \
   core/trace/instance_dict.c \
   core/trace/insn_build.c \
@@ -304,6 +306,7 @@ EXTENSION_SOURCES = \
   core/python/counters.c \
   core/python/decode.c \
   core/python/dict_version.c \
+  core/python/loan.c \
   core/python/dlpack.c \
   core/python/errors.c \
   core/python/frontend.c \
@@ -342,6 +345,7 @@ EXTENSION_SOURCES = \
   core/python/cpython.h \
   core/python/decode.h \
   core/python/dict_version.h \
+  core/python/loan.h \
   core/python/dlpack.h \
   core/python/errors.h \
   core/python/frontend.h \

@@ -15,6 +15,7 @@
 #include "core/python/control.h"
 #include "core/python/frontend.h"
 #include "core/python/hook.h"
+#include "core/python/loan.h"
 #include "core/python/report.h"
 #include "core/python/resume_call.h"
 #include "core/python/tensor_object.h"
@@ -161,8 +162,8 @@ passed_over (GmEntry *e, const GmTarget *target, const GmCallEnv *env, PyObject 
   return gm_guards_fail (e->guards, env, locals, target->func, --e->to_fail);
 }
 
-PyObject *
-gm_target_call (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool *plain)
+static PyObject *
+call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool *plain)
 {
   GmCallEnv env = gm_target_env (target);
   GmEntry *hit = NULL;
@@ -201,6 +202,15 @@ gm_target_call (const GmTarget *target, PyObject *const *locals, GmTail *tail, b
   *plain = !fresh;
   PyObject *result = fresh ? run_entry (target, hit, slots, tail) : NULL;
   gm_entry_unref (hit);
+  return result;
+}
+
+PyObject *
+gm_target_call (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool *plain)
+{
+  guint mark = gm_loans_mark ();
+  PyObject *result = call_target (target, locals, tail, plain);
+  gm_loans_return (mark);
   return result;
 }
 
@@ -406,6 +416,7 @@ measure_guards (PyObject *o, PyObject *const *args, Py_ssize_t n, bool changing)
   }
   GmTarget target = { self->func, cache, self->config, self->fullgraph, false };
   GmCallEnv env = gm_target_env (&target);
+  guint mark = gm_loans_mark ();
   PyObject *result = NULL, *other = PyDict_New ();
   for (uint32_t i = 0; other && i < cache->snapshot->n && !result; i++) {
     const GmEntry *e = cache->snapshot->entries[i];
@@ -420,6 +431,7 @@ measure_guards (PyObject *o, PyObject *const *args, Py_ssize_t n, bool changing)
       result = PyFloat_FromDouble ((double) (g_get_monotonic_time () - start_us) * 1000 / (double) times);
     g_free (slots);
   }
+  gm_loans_return (mark);
   gm_bind_clear (&bound);
   Py_XDECREF (other);
   return result ? result : PyErr_Format (PyExc_ValueError, "no entry fits these arguments");

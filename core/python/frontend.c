@@ -19,6 +19,7 @@
 #include "core/python/control.h"
 #include "core/python/counters.h"
 #include "core/python/dict_version.h"
+#include "core/python/loan.h"
 #include "core/python/frontend.h"
 #include "core/python/graph_object.h"
 #include "core/python/hook.h"
@@ -50,6 +51,7 @@ typedef struct {
   GmEntry *entry;
   char effects; /* the policy */
   bool numbers; /* capture_scalar_outputs */
+  bool keep_objects; /* replay_side_effects is False, fullgraph is True */
 } Job;
 
 /* -- d: decode --------------------------------------------------------------------------------------------------- */
@@ -104,7 +106,7 @@ record (GmCompile *c, GError **error)
                               .backend_text = job->target->config->text,
                               .resumable = !job->target->fullgraph,
                               .start = job->cache->point ? &job->cache->point->at : NULL, .effect_stacks = job->effects != 's',
-                              .numbers = job->numbers };
+                              .keep_objects = job->keep_objects, .numbers = job->numbers };
   job->rec = gm_record_function (&request);
   job->stop = job->rec->stop;
   if (job->rec->point) {
@@ -321,6 +323,7 @@ set_host (void)
     .requires_grad = gm_tensor_requires_grad,
     .may_write = gm_autograd_may_write,
     .grad = gm_tensor_grad,
+    .grad_object = gm_loan_grad,
     .type_dict = type_dict,
     .method_wrapper_type = Py_TYPE (wrapper),
     .marked_type = &gm_py_marked_type,
@@ -642,6 +645,7 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
   PyErr_Clear (); /* of hooks that cannot be told apart for long: such a pair is called, not traced */
   job.effects = effect_policy ();
   job.numbers = config_is_true ("capture_scalar_outputs");
+  job.keep_objects = target->fullgraph && !config_is_true ("replay_side_effects");
   if (run_stages (&job, c, &error) && !c->stopped && tell_effects (&job, job.effects))
     entry = finish (&job, c, g_steal_pointer (&reason), again);
   else if (c->stopped && job.rec->raised)

@@ -24,6 +24,13 @@ const GmTracker *gm_object_call_method (GmRecorder *r, const GmTracker *t);
 bool gm_is_partial (PyTypeObject *type);
 const GmTracker *gm_partial_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
 bool gm_partial_build (GmResidualBuilder *b, const GmTracker *t);
+/* namespace.c */
+bool gm_is_namespace (PyTypeObject *type);
+const GmTracker *gm_namespace_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
+const GmTracker *gm_namespace_compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other);
+void gm_namespace_build (GmResidualBuilder *b, const GmTracker *t);
+/* copying.c: object.__reduce_ex__ */
+const GmTracker *gm_object_reduce_ex (GmRecorder *r, const GmTracker *self, const GmCallArgs *args);
 const GmTracker *gm_reduce (GmRecorder *r, const GmCallArgs *args);
 /* tracker_scalar.c: scalars of numpy's; gm_scalar_number is the number of Python's that gramme reads in one, else t. */
 bool gm_is_scalar (PyTypeObject *type);

@@ -203,6 +203,11 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
   }
   if (gm_is_user_type (kind))
     return user_get (r, type, name, found, self);
+  if (self && kind == &PyMethodDescr_Type && ((PyDescrObject *) found)->d_type == &PyBaseObject_Type) {
+    const GmTracker *bound = gm_object_method (r, self, name);
+    if (bound || r->stop)
+      return bound ? gm_builtin_of (r, bound, found, self) : &gm_tracker_poison;
+  }
   return gm_record_break (r, GM_BREAK_ATTRIBUTE, text, type->tp_name);
 }
 
@@ -284,6 +289,8 @@ data_descriptor_get (GmRecorder *r, const GmTracker *t, PyObject *found, PyObjec
     return property_get (r, t, found, name);
   if (Py_IS_TYPE (found, &PyGetSetDescr_Type) && has_dict (type) && !gm_is_partial (type)
       && PyUnicode_CompareWithASCIIString (name, "__dict__") == 0)
+    return gm_instance_dict (r, t);
+  if (gm_is_namespace (type) && PyUnicode_CompareWithASCIIString (name, "__dict__") == 0)
     return gm_instance_dict (r, t);
   if (Py_IS_TYPE (found, &PyMemberDescr_Type)
       && !(storage && storage->kind == &gm_kind_exception

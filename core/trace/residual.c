@@ -428,6 +428,24 @@ leave_autocast (GmRecorder *r)
   gm_effect (r, GM_EFFECT_CALL, gm_host.set_autocast, NULL, &dtype, 1);
 }
 
+/* What is replayed: operations on objects that existed before, checks of numbers that only the run knows, the mode of the thread.  Only the first
+ * are left out. */
+static GPtrArray *
+effects_to_replay (GmRecorder *r)
+{
+  GPtrArray *all = gm_effects_merged (r), *kept;
+  if (!r->request->keep_objects)
+    return all;
+  kept = g_ptr_array_new ();
+  for (uint32_t i = 0; i < all->len; i++) {
+    const GmEffect *e = all->pdata[i];
+    if (e->kind == GM_EFFECT_CALL && (e->fn == gm_host.set_autocast || (e->n && e->args[0]->kind == &gm_kind_number)))
+      g_ptr_array_add (kept, (gpointer) e);
+  }
+  g_ptr_array_free (all, TRUE);
+  return kept;
+}
+
 /* -- The end of a recording ------------------------------------------------ */
 
 static void
@@ -478,7 +496,7 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
   gm_generators_finish (r);
   leave_autocast (r);
   guard_distinct (r);
-  g_autoptr (GPtrArray) effects = gm_effects_merged (r);
+  g_autoptr (GPtrArray) effects = effects_to_replay (r);
   rec->n_effects = effects->len;
   rec->ret = effects->len ? NULL : short_form (&b, value);
   if (rec->ret == NULL) {

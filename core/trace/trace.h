@@ -139,6 +139,7 @@ typedef struct {
    * raise. */
   bool (*may_write) (GmTensor *t, bool grad, GError **error);
   GmTensor *(*grad) (GmTensor *t); /* borrowed, NULL for none */
+  PyObject *(*grad_object) (GmTensor *t); /* the same as an object, borrowed until the call ends */
   PyObject *(*type_dict) (PyTypeObject *type); /* borrowed; of a type whose tp_dict is NULL */
   PyTypeObject *method_wrapper_type; /* of None.__repr__; CPython does not export it since 3.13 */
   PyTypeObject *marked_type; /* of functions with a mark, see control.h; or NULL */
@@ -377,6 +378,7 @@ typedef struct {
   bool resumable;           /* a break may end the recording early; else it stops it */
   const GmRecordStart *start; /* of a resume function: where in the code it begins; else NULL */
   bool effect_stacks;       /* gm_recording_effects_text will be asked for */
+  bool keep_objects;        /* what existed before stays as it is: effects are not replayed; not resumable */
   bool numbers;             /* item () of an integer tensor is traced, as an unknown number */
   uint32_t max_insns;       /* limit of executed instructions; 0: 1,000,000 */
   uint32_t max_nodes;       /* limit of graph nodes; 0: 100,000 */

@@ -790,6 +790,8 @@ gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args
     return gm_getter_new (r, type, args);
   if (gm_is_partial (type))
     return gm_partial_new (r, type, args);
+  if (gm_is_namespace (type))
+    return gm_namespace_new (r, type, args);
   if (type == &PyMethod_Type && args->n == 2 && args->names == NULL)
     return gm_method_new (r, args->args[0], args->args[1]);
   const GmTracker *descriptor = gm_descriptor_new (r, type, args);

@@ -515,6 +515,7 @@ gm_object_method (GmRecorder *r, const GmTracker *self, PyObject *name)
                                       { "__setattr__", object_setattr },
                                       { "__delattr__", object_delattr },
                                       { "__getattribute__", object_getattribute },
+                                      { "__reduce_ex__", gm_object_reduce_ex },
                                       { NULL, NULL } };
   return gm_method_row (r, rows, self, name);
 }

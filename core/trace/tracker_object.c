@@ -333,6 +333,8 @@ one_operator (GmRecorder *r, GmBinary op, const char *name, const GmTracker *t,
     return gm_record_break (r, GM_BREAK_CALL_METHOD, name, gm_type_text (r, t));
   v = storage->kind->binary (r, op, storage, storage_or_self (gm_realize (r, other)), reflected,
                              inplace);
+  if (v == storage && v->kind == &gm_kind_tuple) /* a tuple is a * 1, but not if its class is another */
+    return gm_tuple_new (r, v->items, v->n);
   return v == storage ? t : v;
 }
 
@@ -399,6 +401,8 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
     v = compare (r, Py_EQ, t, other); /* object.__ne__ inverts __eq__ */
     return v && !r->stop ? gm_from_bool (r, !gm_truth (r, v)) : v;
   }
+  if (gm_is_namespace ((PyTypeObject *) t->data))
+    return gm_namespace_compare (r, op, t, other);
   const GmTracker *storage = left_to_storage (r, t, names[op]);
   if (storage == NULL)
     return &gm_tracker_poison;
@@ -420,7 +424,9 @@ build (GmResidualBuilder *b, const GmTracker *t)
     gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
     return true;
   }
-  if (!gm_storage_build (b, t))
+  if (gm_is_namespace ((PyTypeObject *) t->data))
+    gm_namespace_build (b, t);
+  else if (!gm_storage_build (b, t))
     return false;
   bool plain = ((PyTypeObject *) t->data)->tp_setattro == PyObject_GenericSetAttr;
   const GmTracker *contents = gm_contents_of (r, t);

@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+/* In the heap: which value of the graph it is, and what was stored as its grad, if anything. */
+enum { SLOT_VALUE, SLOT_GRAD, N_SLOTS };
+
 static GmValueId
 value_of (GmRecorder *r, const GmTracker *t)
 {
@@ -27,7 +30,7 @@ meta_of (GmRecorder *r, const GmTracker *t)
 static const GmTracker *
 tensor_add (GmRecorder *r, PyObject *real, const GmSource *source, GmValueId value)
 {
-  uint32_t id = gm_heap_add (&r->heap, 1);
+  uint32_t id = gm_heap_add (&r->heap, N_SLOTS);
   const GmTracker *t = gm_tracker_add (
       r, &(GmTracker){ .kind = &gm_kind_tensor, .real = real, .source = source, .id = id });
   gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = value));
@@ -270,6 +273,37 @@ transposed (GmRecorder *r, const GmTracker *t, bool matrix)
   return add_op (r, t, GM_OP_permute, &attrs);
 }
 
+/* Nothing in a graph changes it: it is what it was at entry, or what was stored since. */
+static const GmTracker *
+grad (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *stored = gm_heap_load (&r->heap, t->id, SLOT_GRAD);
+  if (stored || t->real == NULL)
+    return stored ? stored : gm_none (r);
+  PyObject *real = gm_host.grad_object (gm_host_tensor (t->real));
+  if (real)
+    return gm_wrap_present (r, real, gm_source_part (r, t->source, GM_SOURCE_GRAD, 0, NULL));
+  gm_guard (r, GRAD_NONE, t->source);
+  return gm_none (r);
+}
+
+/* t.grad = value, where eager would not refuse it. */
+static bool
+store_grad (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
+{
+  value = value && t->real ? gm_realize (r, value) : NULL;
+  bool fits = value && value->real == Py_None;
+  if (value && !r->stop && value->kind == &gm_kind_tensor && value != t) {
+    const GmMeta *m = meta_of (r, value), *own = meta_of (r, t);
+    fits = m->dtype == own->dtype && gm_meta_same_shape (m, own);
+  }
+  if (!fits || r->stop)
+    return false;
+  gm_heap_store (&r->heap, t->id, SLOT_GRAD, value);
+  gm_effect (r, GM_EFFECT_SETATTR, NULL, name, (const GmTracker *const[]){ t, value }, 2);
+  return true;
+}
+
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -288,11 +322,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return gm_from_int (r, gm_dtype_size (m->dtype));
   if (strcmp (s, "requires_grad") == 0)
     return gm_from_bool (r, m->requires_grad);
-  if (strcmp (s, "grad") == 0 && (t->real == NULL || !gm_host.grad (gm_host_tensor (t->real)))) {
-    if (t->real) /* nothing in a graph sets it */
-      gm_guard (r, GRAD_NONE, t->source);
-    return gm_none (r);
-  }
+  if (strcmp (s, "grad") == 0)
+    return grad (r, t);
   if (strcmp (s, "data") == 0)
     return add_op (r, t, GM_OP_detach, NULL);
   if (strcmp (s, "T") == 0 || strcmp (s, "mT") == 0)
@@ -330,7 +361,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 static void
 setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
-  gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, PyUnicode_AsUTF8 (name), "tensor");
+  if (PyUnicode_CompareWithASCIIString (name, "grad") != 0 || !store_grad (r, t, name, value))
+    gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, PyUnicode_AsUTF8 (name), "tensor");
 }
 
 /* -- Operators ------------------------------------------------------------- */

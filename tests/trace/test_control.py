@@ -390,3 +390,52 @@ def test_side_19_effects_are_told_as_the_policy_says(policy, capfd):  # SIDE-19
         compiled_changes()(items, X)
     assert items == [1, 1, 1]
     assert G.compile(lambda x: x + 1, backend="eager")(X)[0].item() == 2  # nothing to tell
+
+
+class Counted:
+    calls = 0
+
+
+@pytest.fixture
+def no_replay():
+    G._dynamo.config.replay_side_effects = False
+    yield
+    G._dynamo.config.replay_side_effects = True
+
+
+@one_graph
+def test_side_19_without_replay_objects_stay_as_they_were(no_replay):  # SIDE-19
+    items, table, counted, hooked, n = [3], {"a": 1}, Counted(), G.ones(2, requires_grad=True), 0
+
+    def root(x, items, table, counted, hooked):
+        nonlocal n
+        items.append(x)
+        table["b"] = len(items)
+        counted.calls += 1
+        n += 1
+        hooked.register_hook(lambda g: g * 2)
+        iterator = iter(items)
+        return x * len(items), items, [*items], table["b"], counted.calls, n, next(iterator)
+
+    compiled = G.compile(root, backend="eager", fullgraph=True)
+    for _ in range(2):
+        y, same, copy, b, calls, inner, first = compiled(X, items, table, counted, hooked)
+        assert y[0].item() == 2 and same is items and len(copy) == 2 and copy[0] == 3
+        assert (b, calls, inner, first) == (2, 1, 1, 3)
+        assert items == [3] and table == {"a": 1} and "calls" not in vars(counted) and n == 0
+    hooked.sum().backward()
+    assert hooked.grad[0].item() == 1 and compiled.entries()[0]["effects"] == 0
+
+
+@one_graph
+def test_side_19_without_replay_tensors_and_rests_after_a_break_are_as_ever(no_replay):  # SIDE-19
+    def root(x, items):
+        items.append(1)
+        x.add_(1)
+        G._dynamo.graph_break()
+        items.append(len(items))
+        return items[-1]
+
+    items, x = [], G.ones(2)
+    assert G.compile(root, backend="eager")(x, items) == 1
+    assert x[0].item() == 2 and items == [1, 1]

@@ -348,3 +348,13 @@ def test_items_and_attributes_of_one_object_are_remembered_both(make, change):
 
 class holder:
     kept = None
+
+
+def test_side_18_a_gradient_that_was_read_is_not_kept():  # SIDE-18
+    f, w = compiled(fresh(lambda w: w.grad * 2)), G.ones(1000).requires_grad_()
+    w.sum().backward()
+    for _ in range(3):
+        assert f(w)[0].item() == 2
+    before = G._core.live_bytes()
+    w.grad = None
+    assert before - G._core.live_bytes() >= 4000

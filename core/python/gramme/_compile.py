@@ -2,7 +2,6 @@
 """gramme.compile: chooses a back end and wraps a function.  Everything that happens per call is in C."""
 
 import os
-import types
 
 from gramme import _core
 
@@ -48,7 +47,7 @@ def _module_call(name, compile_function):
     from gramme.nn.module import Module
 
     plain = Module._call_impl
-    own = types.FunctionType(plain.__code__.replace(), plain.__globals__, plain.__name__)
+    own = type(plain)(plain.__code__.replace(), plain.__globals__, plain.__name__)
     made = compile_function(own)
     made.__name__ = made.__qualname__ = name
     made.__reduced__ = (type(None), ())  # where a class's own __getstate__ lets it into a pickle
@@ -85,7 +84,9 @@ def _function_of(model):
     if isinstance(model, _core.CompiledFunction):
         return model.__wrapped__
     call = getattr(type(model), "__call__", None)
-    if isinstance(call, types.FunctionType) and not isinstance(model, (types.FunctionType, types.MethodType, type)):
+    from types import FunctionType, MethodType
+
+    if isinstance(call, FunctionType) and not isinstance(model, (FunctionType, MethodType, type)):
         return model.__call__  # an object that is called like a function
     return model
 

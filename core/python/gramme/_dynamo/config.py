@@ -4,6 +4,10 @@
 side_effect_replay_policy: what to do when a compiled function changes objects that existed before the call.  "silent"; "info" writes each
 change with its place to the log, "warn" warns, "error" raises RuntimeError.
 
+replay_side_effects: whether these changes are made at all.  False: a function compiled with fullgraph=True leaves lists, dicts, objects, globals,
+captured variables and hooks that existed before as they are, and returns what it would have returned.  In-place writes to tensors are part
+of the graph and made as ever.  Without fullgraph it says nothing: after a break the rest of a function would see old values.
+
 capture_scalar_outputs: whether item() and int() of an integer tensor are recorded, as an integer that only the run knows: what does not
 depend on its value goes on in the same graph.  False: the graph breaks there.
 
@@ -12,5 +16,6 @@ of any: see gramme._dynamo.compiled_autograd.  Read at every backward.
 """
 
 side_effect_replay_policy = "silent"
+replay_side_effects = True
 capture_scalar_outputs = False
 compiled_autograd = False

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * loan.c -- see loan.h.
+ *
+ * A guard program's slots borrow what objects hold.  A gradient is held by autograd, which has no object for it as long as nobody has asked
+ * for one; so the object that a load needs is made, and belongs to the call.
+ */
+#include "core/python/loan.h"
+
+#include "core/autograd/autograd.h"
+#include "core/python/tensor_object.h"
+
+static _Thread_local GPtrArray *lent; /* PyObject, owned */
+
+PyObject *
+gm_loan_grad (GmTensor *t)
+{
+  GmTensor *grad = gm_tensor_grad (t);
+  PyObject *o = grad ? gm_py_tensor_wrap (grad) : NULL;
+  if (o == NULL) {
+    PyErr_Clear ();
+    return NULL;
+  }
+  if (lent == NULL)
+    lent = g_ptr_array_new ();
+  g_ptr_array_add (lent, o);
+  return o;
+}
+
+guint
+gm_loans_mark (void)
+{
+  return lent ? lent->len : 0;
+}
+
+void
+gm_loans_return (guint mark)
+{
+  while (G_UNLIKELY (lent && lent->len > mark)) {
+    PyObject *o = g_ptr_array_remove_index (lent, lent->len - 1);
+    Py_DECREF (o);
+  }
+}
