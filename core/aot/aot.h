@@ -245,6 +245,18 @@ bool gm_custom_is_next (const GmGraph *g, uint32_t i, GmVal *const grad);
 /* result[k]: the gradient of argument k of the function whose first node is i; grad: per value of g. */
 void gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal *const grad, GmVal *result);
 
+/* The same, walked: a function whose first node is n, at the place `seq` of the tape. */
+typedef struct {
+  const GmGraph *g;
+  const GmNode *n;
+  GmTensor *const *args;     /* per argument that gets a gradient: with its history */
+  GmTensor *const *captured; /* per captured value: with its history ... */
+  const int *result_of;      /* ... but where it is that result: without; else -1 */
+  GmTensor *const *outs;     /* per result: gets its history; NULL: nothing arrives there */
+  bool lost; /* the histories of `captured` are not complete: no second derivative */
+} GmCustomCall;
+void gm_custom_attach (const GmCustomCall *call, uint64_t seq);
+
 /* The graph without MUTATE nodes.  `differentiate` false: nothing requires grad any more.
  * Errors: GM_ERROR_UNSUPPORTED for a write that has no functional form (through an expand;
  * through a detach or with gradients off to what takes part in the gradient and is no input, or is

@@ -4,8 +4,12 @@
  * In eager such a function is one node, made when its forward is over; its backward runs when all
  * gradients of its results have arrived.  Here that point is the first of its nodes, coming from behind:
  * whatever reads a result stands after it.
+ * Two who evaluate the gradient: join.c, as nodes of the joint graph; and a node of the tape, where a compiled
+ * function's history is taken apart (unfold.c).
  */
 #include "core/aot/aot.h"
+
+#include "core/autograd/autograd.h"
 
 static bool
 is_of (const GmGraph *g, uint32_t i, int64_t row)
@@ -29,19 +33,22 @@ gm_custom_is_next (const GmGraph *g, uint32_t i, GmVal *const grad)
   return false;
 }
 
-/* What arrived at each result; zeros where nothing did, like those that the recorded gradient saw. */
+/* Adds the gradient's nodes.  map, per value of it: its inputs in, all others out; an input that is NULL
+ * is a gradient that did not arrive, and becomes zeros, like those that the recorded one saw. */
 static void
-take_gradients (GmBuilder *b, const GmGraph *g, uint32_t i, GmVal *const grad, const GmGraph *backward, uint32_t n, GmVal *map)
+evaluate (GmBuilder *b, const GmGraph *backward, uint32_t n_results, GmVal *map)
 {
-  int64_t row = gm_graph_node (g, i)->attrs->offset;
-
-  for (; i < g->nodes->len; i++)
-    if (is_of (g, i, row))
-      map[gm_graph_node (g, i)->attrs->dim] = grad[gm_graph_node (g, i)->out];
-  for (uint32_t k = 0; k < n; k++) {
+  for (uint32_t k = 0; k < n_results; k++) {
     const GmMeta *m = gm_graph_meta (backward, k);
     if (!map[k])
       map[k] = gm_b_full (b, gm_scalar_float (0), (GmDtype) m->dtype, m->ndim, m->sizes);
+  }
+  for (uint32_t k = 0; k < backward->nodes->len && !gm_b_failed (b); k++) {
+    const GmNode *m = gm_graph_node (backward, k);
+    g_autofree GmVal *in = g_new (GmVal, m->n_in + 1);
+    for (uint32_t a = 0; a < m->n_in; a++)
+      in[a] = map[m->in[a]];
+    map[m->out] = gm_b_op (b, m->op, in, (int) m->n_in, m->attrs);
   }
 }
 
@@ -51,18 +58,134 @@ gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal *cons
   const GmNode *n = gm_graph_node (g, i);
   const GmGraph *backward = gm_graph_custom (g, n);
   uint32_t n_results = gm_graph_custom_n_results (g, n), n_args = backward->outputs->len;
+  int64_t row = n->attrs->offset;
   g_autofree GmVal *map = g_new0 (GmVal, backward->values->len + 1);
 
-  take_gradients (b, g, i, grad, backward, n_results, map);
+  for (; i < g->nodes->len; i++)
+    if (is_of (g, i, row))
+      map[gm_graph_node (g, i)->attrs->dim] = grad[gm_graph_node (g, i)->out];
   for (uint32_t k = n_results; k < backward->inputs->len; k++)
     map[k] = gm_val_from_id (n->in[1 + n_args + k - n_results]);
-  for (uint32_t k = 0; k < backward->nodes->len; k++) {
-    const GmNode *m = gm_graph_node (backward, k);
-    g_autofree GmVal *in = g_new (GmVal, m->n_in + 1);
-    for (uint32_t a = 0; a < m->n_in; a++)
-      in[a] = map[m->in[a]];
-    map[m->out] = gm_b_op (b, m->op, in, (int) m->n_in, m->attrs);
-  }
+  evaluate (b, backward, n_results, map);
   for (uint32_t k = 0; k < n_args; k++)
     result[k] = map[g_array_index (backward->outputs, GmGraphOutput, k).value];
+}
+
+/* -- On the tape ------------------------------------------------------------------------------- */
+
+typedef struct {
+  GPtrArray *owner; /* of the gradient's graph: counted */
+  const GmGraph *backward;
+  uint32_t n_results, n_captured;
+  GmTensor **captured; /* owned */
+  int *result_of;
+  bool lost;
+} Call;
+
+static void
+call_free (void *state)
+{
+  Call *c = state;
+
+  for (uint32_t k = 0; k < c->n_captured; k++)
+    gm_tensor_unref (c->captured[k]);
+  g_ptr_array_unref (c->owner);
+  g_free (c->captured);
+  g_free (c->result_of);
+  g_free (c);
+}
+
+static bool
+refuse_twice (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
+{
+  g_set_error_literal (error, GM_ERROR, GM_ERROR_RUNTIME,
+                       "a backward that is marked @once_differentiable cannot be differentiated again");
+  return false;
+}
+
+static void
+nothing_to_release (void *state)
+{
+}
+
+static const GmAgFunction once = { .name = "OnceDifferentiable", .backward = refuse_twice, .release = nothing_to_release };
+
+/* t, tied to a leaf of its own through a node that cannot be walked.  Takes t. */
+static GmTensor *
+mark_once (GmTensor *t)
+{
+  g_autoptr (GmTensor) leaf = gm_tensor_new_alias (t);
+  GmTensor *marked = gm_tensor_new_alias (t);
+
+  gm_tensor_unref (t);
+  gm_tensor_set_requires_grad (leaf, true, NULL);
+  gm_autograd_attach (&once, NULL, &leaf, 1, &marked, 1);
+  return marked;
+}
+
+static bool
+run_call (GmAgNode *node, const Call *c, GmTensor *const *grads, GmTensor **result, GError **error)
+{
+  const GmGraph *g = c->backward;
+  g_autofree GmVal *map = g_new0 (GmVal, g->values->len + 1);
+  g_autoptr (GPtrArray) tied = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_tensor_unref);
+  GmEagerBuilder b;
+
+  gm_eager_builder_init (&b);
+  b.base.autocast = 0; /* casts were recorded */
+  for (uint32_t k = 0; k < c->n_results; k++)
+    map[k] = grads[k] ? gm_val_from_tensor (grads[k]) : NULL;
+  for (uint32_t k = 0; k < c->n_captured; k++) {
+    GmTensor *t = c->result_of[k] < 0 ? gm_tensor_ref (c->captured[k])
+                                      : gm_autograd_as_output (c->captured[k], node, c->result_of[k]);
+    g_ptr_array_add (tied, t);
+    map[c->n_results + k] = gm_val_from_tensor (t);
+  }
+  evaluate (&b.base, g, c->n_results, map);
+  bool ok = !gm_b_failed (&b.base);
+  if (!ok)
+    g_propagate_error (error, g_steal_pointer (&b.base.error));
+  for (uint32_t k = 0; ok && k < g->outputs->len; k++)
+    result[k] = gm_tensor_ref (gm_tensor_from_val (map[g_array_index (g->outputs, GmGraphOutput, k).value]));
+  gm_eager_builder_clear (&b);
+  return ok;
+}
+
+static bool
+call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
+{
+  const Call *c = state;
+  const GmGraph *g = c->backward;
+
+  if (create_graph && (c->lost || g->twice == GM_TWICE_UNKNOWN)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "double backward (create_graph=True) through an autograd.Function in this compiled function is not "
+                 "supported: its backward %s; call the function without compile",
+                 c->lost ? "reads a tensor that is none of its arguments and requires grad"
+                         : "asks for the grad mode or sets it");
+    return false;
+  }
+  bool was = gm_grad_set_enabled (create_graph && g->twice == GM_TWICE);
+  bool ok = run_call (node, c, grads, result, error);
+  gm_grad_set_enabled (was);
+  for (uint32_t k = 0; ok && create_graph && g->twice == GM_ONCE && k < g->outputs->len; k++)
+    result[k] = mark_once (result[k]);
+  return ok;
+}
+
+static const GmAgFunction function = { .name = "FunctionBackward", .backward = call_backward, .release = call_free };
+
+void
+gm_custom_attach (const GmCustomCall *call, uint64_t seq)
+{
+  const GmGraph *backward = gm_graph_custom (call->g, call->n);
+  uint32_t n_results = gm_graph_custom_n_results (call->g, call->n), n_args = backward->outputs->len,
+           n_captured = backward->inputs->len - n_results;
+  Call *c = g_new (Call, 1);
+
+  *c = (Call){ g_ptr_array_ref (call->g->customs), backward, n_results, n_captured, g_new (GmTensor *, n_captured + 1),
+               g_memdup2 (call->result_of, (n_captured + 1) * sizeof (int)), call->lost };
+  for (uint32_t k = 0; k < n_captured; k++)
+    c->captured[k] = gm_tensor_ref (call->captured[k]);
+  gm_autograd_place (gm_autograd_attach (&function, c, call->args, (int) n_args, call->outs, (int) n_results), seq);
 }

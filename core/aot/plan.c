@@ -49,6 +49,7 @@ struct GmPlan {
   const GmInnerOutput *tangent_of;
   const GmInnerInput *grad_of;
   const uint32_t *n_terms; /* per gradient */
+  const uint32_t *hook_order, *grad_order; /* tangents and gradients as eager's nodes have them; NULL: as they are */
   GmGraph *graph;          /* owned; NULL: no backward but the compiled one */
   GmUnfold unfold;
 };
@@ -188,11 +189,68 @@ shares_grads (const GmPlan *p)
   return n != p->n_backward;
 }
 
+/* -- Eager's order ----------------------------------------------------------------------------- */
+
+typedef struct {
+  int64_t when; /* in eager: large first */
+  uint32_t i;
+} Turn;
+
+static int
+by_turn (const void *a, const void *b)
+{
+  const Turn *x = a, *y = b;
+
+  return x->when != y->when ? (x->when < y->when) - (x->when > y->when) : (x->i > y->i) - (x->i < y->i);
+}
+
+static const uint32_t *
+sorted (GmPlan *p, Turn *turns, uint32_t n)
+{
+  uint32_t *order = gm_arena_newn (p->arena, uint32_t, n);
+  bool same = true;
+
+  qsort (turns, n, sizeof *turns, by_turn);
+  for (uint32_t k = 0; k < n; k++) {
+    order[k] = turns[k].i;
+    same = same && order[k] == k;
+  }
+  return same ? NULL : order;
+}
+
+/* A result's gradient is complete when its node is the next one; an argument's, when the first operation that
+ * reads it has been passed, and its last operand there. */
+static void
+find_order (GmPlan *p, const GmPlanSpec *s)
+{
+  const GmGraph *g = s->graph;
+  uint32_t n = MAX (s->joint->n_tangents, s->joint->n_grads);
+  g_autofree Turn *turns = g_new0 (Turn, n + 1);
+  g_autofree int64_t *first = g_new (int64_t, g->values->len + 1);
+
+  for (uint32_t k = 0; k < s->joint->n_tangents; k++) {
+    GmValueId v = g_array_index (g->outputs, GmGraphOutput, s->joint->tangents[k].i).value;
+    uint32_t node = gm_graph_value (g, v)->node;
+    turns[k] = (Turn){ node == GM_NO_ID ? -1 : (int64_t) node, k };
+  }
+  p->hook_order = sorted (p, turns, s->joint->n_tangents);
+  for (GmValueId v = 0; v < g->values->len; v++)
+    first[v] = -1;
+  for (uint32_t k = g->nodes->len; k-- > 0;) {
+    const GmNode *m = gm_graph_node (g, k);
+    for (uint32_t i = 0; i < m->n_in; i++)
+      if (gm_graph_meta (g, m->out)->requires_grad && gm_op_is_differentiable (m->op, (int) i))
+        first[m->in[i]] = (int64_t) k * 1024 + 1023 - MIN (i, 1023);
+  }
+  for (uint32_t k = 0; k < s->joint->n_grads; k++)
+    turns[k] = (Turn){ first[g_array_index (g->inputs, GmValueId, s->joint->grads[k].i)], k };
+  p->grad_order = sorted (p, turns, s->joint->n_grads);
+}
+
 static void
 keep_graph (GmPlan *p, const GmPlanSpec *s)
 {
-  /* a gradient of the program's own is no row of the op table */
-  if (!s->graph || s->graph->customs)
+  if (!s->graph)
     return;
   p->graph = gm_graph_simplify (s->graph, 0, p->arena); /* a copy, under the same numbers */
   g_assert (p->graph->values->len == s->graph->values->len);
@@ -234,6 +292,8 @@ gm_plan_new (const GmPlanSpec *s)
     p->grad_of = KEEP (s->joint->grads, s->joint->n_grads);
     p->n_terms = KEEP (s->joint->n_terms, s->joint->n_grads);
     keep_graph (p, s);
+    if (s->graph)
+      find_order (p, s);
   }
 
   p->direct = is_direct (p);
@@ -603,10 +663,19 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
   return ok;
 }
 
+static const uint32_t *
+compiled_order (const void *data, bool results)
+{
+  const GmPlan *p = ((const History *) data)->plan;
+
+  return results ? p->grad_order : p->hook_order;
+}
+
 static const GmAgFunction compiled_function = {
   .name = "CompiledBackward",
   .backward = compiled_backward,
   .release = history_free,
+  .order = compiled_order,
   .again = true,
 };
 

@@ -9,10 +9,13 @@
  *
  * Invariant: nothing is kept for this.  The gradient of an operation reads here what it reads in
  * the compiled backward, and that was kept by the forward or is computed again from it.
+ * A function that brings its gradient is one node, which evaluates that (custom.c).
  * Rejected: the joint graph of the backward.  What was kept has a history in the forward, which it
  * would lack; and the order of sums would be another.
  */
 #include "core/aot/unfold.h"
+
+#include <string.h>
 
 typedef struct {
   const GmUnfold *u;
@@ -33,6 +36,8 @@ output_value (const GmUnfold *u, uint32_t tangent)
 static bool
 flows (const GmGraph *g, const GmNode *n, uint32_t i)
 {
+  if (n->op == GM_OP_custom && (i == 0 || i > gm_graph_custom (g, n)->outputs->len))
+    return false; /* the result as computed, and what the gradient reads */
   return gm_graph_meta (g, n->in[i])->requires_grad && gm_op_is_differentiable (n->op, (int) i);
 }
 
@@ -80,7 +85,7 @@ is_kept (const Unfold *w, GmValueId v)
 static bool
 reads (const GmNode *n, uint32_t i)
 {
-  return n->op != GM_OP_overwrite || i == 1;
+  return n->op == GM_OP_custom ? i == 0 : n->op != GM_OP_overwrite || i == 1;
 }
 
 static void
@@ -94,12 +99,13 @@ mark_needed (Unfold *w)
     for (uint32_t i = 0; i < n->n_in && w->reached[n->out]; i++)
       if (flows (g, n, i))
         flow |= 1u << MIN (i, 30);
-    if (flow)
+    bool custom = n->op == GM_OP_custom;
+    if (flow && !custom)
       saves = gm_op_saves (n->op, (int) n->n_in, flow);
     if (saves & GM_SAVES_OUT)
       w->needed[n->out] = true;
     for (uint32_t i = 0; i < n->n_in; i++)
-      if ((i < 30 && saves >> i & 1)
+      if ((i < 30 && saves >> i & 1) || (custom && flow && i > gm_graph_custom (g, n)->outputs->len)
           || (w->needed[n->out] && !is_kept (w, n->out) && reads (n, i)))
         w->needed[n->in[i]] = true;
   }
@@ -141,6 +147,10 @@ compute (Unfold *w, const GmNode *n, GError **error)
 
   if (n->op == GM_OP_constant) {
     w->values[n->out] = gm_tensor_ref (g_ptr_array_index (w->g->constants, n->attrs->offset));
+    return true;
+  }
+  if (n->op == GM_OP_custom) {
+    w->values[n->out] = gm_tensor_ref (w->values[n->in[0]]);
     return true;
   }
   for (uint32_t i = 0; i < n->n_in; i++)
@@ -196,6 +206,59 @@ tensor_of (const Unfold *w, GmValueId v)
   return t;
 }
 
+static GmTensor *
+on_tape (Unfold *w, GmValueId v)
+{
+  if (!w->tape[v])
+    w->tape[v] = tensor_of (w, v);
+  return w->tape[v];
+}
+
+/* Which result of the function with that row the value is, as computed; -1: none that gradients reach. */
+static int
+result_of (const Unfold *w, uint32_t first, int64_t row, GmValueId v)
+{
+  for (uint32_t k = first; k < w->g->nodes->len; k++) {
+    const GmNode *n = gm_graph_node (w->g, k);
+    if (n->op == GM_OP_custom && n->attrs->offset == row && n->in[0] == v)
+      return n->attrs->dim;
+  }
+  return -1;
+}
+
+/* All results of the function whose first node is k, at once. */
+static void
+record_custom (Unfold *w, uint32_t k, uint64_t seq)
+{
+  const GmGraph *g = w->g, *backward = gm_graph_custom (g, gm_graph_node (g, k));
+  const GmNode *n = gm_graph_node (g, k);
+  uint32_t n_args = backward->outputs->len, n_captured = n->n_in - 1 - n_args;
+  GmTensor *args[n_args + 1], *captured[n_captured + 1],
+      *outs[gm_graph_custom_n_results (g, n) + 1];
+  int results[n_captured + 1];
+  bool any = false, lost = false;
+
+  for (uint32_t i = 0; i < n_args; i++) {
+    args[i] = on_tape (w, n->in[1 + i]);
+    any |= flows (g, n, 1 + i) && args[i]->meta.requires_grad;
+  }
+  if (!any)
+    return;
+  for (uint32_t i = 0; i < n_captured; i++) {
+    GmValueId v = n->in[1 + n_args + i];
+    results[i] = result_of (w, k, n->attrs->offset, v);
+    captured[i] = on_tape (w, v);
+    lost |= gm_graph_meta (g, v)->requires_grad && !captured[i]->meta.requires_grad;
+  }
+  memset (outs, 0, sizeof outs);
+  for (uint32_t i = k; i < g->nodes->len; i++) {
+    const GmNode *m = gm_graph_node (g, i);
+    if (m->op == GM_OP_custom && m->attrs->offset == n->attrs->offset)
+      outs[m->attrs->dim] = w->tape[m->out] = tensor_of (w, m->out);
+  }
+  gm_custom_attach (&(GmCustomCall){ g, n, args, captured, results, outs, lost }, seq + k);
+}
+
 static void
 record (Unfold *w, GmAgNode *node, uint64_t seq)
 {
@@ -211,10 +274,12 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
     GmTensor *in[n->n_in + 1];
     bool any = false;
 
-    for (uint32_t i = 0; w->reached[n->out] && i < n->n_in; i++) {
-      if (!w->tape[n->in[i]])
-        w->tape[n->in[i]] = tensor_of (w, n->in[i]);
-      in[i] = w->tape[n->in[i]];
+    if (n->op == GM_OP_custom && w->reached[n->out] && !w->tape[n->out]) {
+      record_custom (w, k, seq);
+      continue;
+    }
+    for (uint32_t i = 0; n->op != GM_OP_custom && w->reached[n->out] && i < n->n_in; i++) {
+      in[i] = on_tape (w, n->in[i]);
       any |= flows (g, n, i) && in[i]->meta.requires_grad;
     }
     if (!any)

@@ -20,6 +20,9 @@ typedef struct {
    * create_graph: operations must be recorded (double backward); may refuse with an error. */
   bool (*backward) (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error);
   void (*release) (void *state); /* frees what is saved: after a backward without retain_graph, or when the node dies */
+  /* The order in which the outputs' gradients meet their hooks, and with `results` that in which results go to their edges: where
+   * the function stands for many nodes, theirs.  NULL, or giving NULL: ascending. */
+  const uint32_t *(*order) (const void *state, bool results);
   bool again; /* the state of a second, equal run serves this node as well: inside of a region nothing is kept */
 } GmAgFunction;
 
@@ -59,6 +62,8 @@ uint64_t gm_autograd_reserve (uint64_t n);
 /* out, fresh, becomes the result of op (in ...), as if that had run, at the place `seq` in the order.  What the gradient reads must
  * be there (gm_op_saves), other operands may be without memory. */
 void gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, uint64_t seq);
+/* The number of a node that was just attached. */
+void gm_autograd_place (GmAgNode *n, uint64_t seq);
 /* An alias of t whose history is what edge i of n leads to. */
 GmTensor *gm_autograd_before (GmAgNode *n, int i, GmTensor *t);
 /* Within n's backward: walks from roots, which have histories, to what n's edges lead to, and no further.  result[i]: the sum for edge

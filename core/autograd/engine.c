@@ -444,6 +444,14 @@ accumulate (Walk *w, GmTensor *leaf, GmTensor **g, GError **error)
   return true;
 }
 
+/* A region has the state of some: those go in ascending order. */
+static const uint32_t *
+order_of (const GmAgNode *n, bool results)
+{
+  bool has = n->kind == GM_NODE_FUNCTION && n->fn->order && n->state && !n->released && !n->region;
+  return G_UNLIKELY (has) ? n->fn->order (n->state, results) : NULL;
+}
+
 /* Hooks, wishes to keep the gradient, captures: all that happens to a gradient before its node
  * runs. */
 bool
@@ -453,7 +461,9 @@ gm_walk_arrive (Walk *w, Slot *s, GError **error)
   GArray *hooks = n->kind == GM_NODE_LEAF && n->saved_in[0].t->autograd
                       ? n->saved_in[0].t->autograd->hooks
                       : n->hooks;
-  for (uint32_t nr = 0; nr < n->n_out; nr++) {
+  const uint32_t *order = hooks || n->retained ? order_of (n, false) : NULL;
+  for (uint32_t k = 0; k < n->n_out; k++) {
+    uint32_t nr = order ? order[k] : k;
     GmTensor **g = gm_walk_gradient (s, nr);
     if (!w->through && !s->greeted && !gm_hooks_run (hooks, nr, g, error))
       return false;
@@ -512,14 +522,19 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
          && n->fn->backward (n, n->state, s->many ? s->many : &s->one, result, w->create, error);
   }
   gm_walk_clear (s);
-  if (ok && any && !w->retain)
+  const uint32_t *order = order_of (n, true); /* the state's */
+  bool release = ok && any && !w->retain;
+  if (release && !order)
     gm_node_release (n);
-  for (uint32_t i = 0; i < n->n_in; i++) {
+  for (uint32_t k = 0; k < n->n_in; k++) {
+    uint32_t i = order ? order[k] : k;
     if (ok)
       ok = deliver (w, n->edges[i], result[i], error);
     else
       gm_tensor_unref (result[i]);
   }
+  if (release && order)
+    gm_node_release (n);
   if (result != small)
     g_free (result);
   return ok;

@@ -205,6 +205,12 @@ gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, in
 }
 
 void
+gm_autograd_place (GmAgNode *n, uint64_t seq)
+{
+  n->seq = seq;
+}
+
+void
 gm_autograd_attached (GmAgNode *n)
 {
   if (G_UNLIKELY (gm_region_now != NULL))

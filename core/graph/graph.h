@@ -54,6 +54,10 @@ typedef struct {
 typedef enum { GM_OUTPUT_USER, GM_OUTPUT_SAVED, GM_OUTPUT_GRAD, GM_OUTPUT_MUTATION } GmOutputKind;
 typedef struct { GmValueId value; uint8_t kind; /* GmOutputKind */ } GmGraphOutput;
 
+/* Of a gradient that the program gave: what its own derivative is.  TWICE: that of its nodes.  ONCE: there is none, and asking for
+ * it is an error.  UNKNOWN: with gradients on it may do something else than what was recorded. */
+typedef enum { GM_TWICE, GM_ONCE, GM_TWICE_UNKNOWN } GmTwice;
+
 typedef struct {
   GmArena *arena; /* owned or borrowed: see gm_graph_new */
   const char *name; /* "forward", "backward", "graph" */
@@ -66,6 +70,7 @@ typedef struct {
   GPtrArray *hooks;     /* GmGraph: as recorded, pack and unpack of what gradients will read; no node calls them.  NULL: none */
   struct GmSym *sym; /* size expressions; NULL while all sizes are numbers */
   bool owns_arena;
+  uint8_t twice; /* GmTwice */
 } GmGraph;
 
 GmGraph *gm_graph_new (const char *name, GmArena *arena); /* arena NULL: one of its own */

@@ -461,8 +461,9 @@ static PyMethodDef methods[] = {
     "breaks (reports of what could not be traced), nodes, compile_ms in all, and stages, the milliseconds of each stage by its\n"
     "letter (d decode, r record, s simplify, f functionalize, j join, p partition, l lower, a assemble)." },
   { "entries", compiled_entries, METH_NOARGS,
-    "entries() -> list of dict\n\nOne dict per compiled entry, newest first: graph (text), key (equal for equal graphs), guards (text), reason (why a new entry was needed),\n"
-    "fallback (why the host runs it or a part of it instead of the back end, or None), places (which nodes run where and why), hits, effects, stages,\n"
+    "entries() -> list of dict\n\nOne dict per compiled entry, newest first: graph (text), key (equal for equal graphs), guards (text),\n"
+    "reason (why a new entry was needed), fallback (why the host runs it or a part of it instead of the back end, or None),\n"
+    "places (which nodes run where and why), hits, effects, stages,\n"
     "code (what ends the call, where that needs bytecode, or None)." },
   { "guard_ns", (PyCFunction) (void (*) (void)) compiled_guard_ns, METH_FASTCALL,
     "guard_ns(times, *args) -> float\n\nNanoseconds of one check of all guards of the entry that fits, over `times` checks in a row." },

@@ -316,6 +316,7 @@ set_host (void)
     .set_grad_mode = package_attr ("gramme._core", "set_grad_enabled"),
     .set_autocast = package_attr ("gramme._core", "set_autocast"),
     .get_autocast = package_attr ("gramme._core", "get_autocast"),
+    .get_default_dtype = package_attr ("gramme", "get_default_dtype"),
     .checkpoint = package_attr ("gramme._core", "checkpoint"),
     .function_apply = package_attr ("gramme._core", "function_apply"),
     .context_type = package_attr ("gramme._core", "FunctionCtx"),

@@ -409,6 +409,29 @@ is_functional (Call *c, uint32_t first)
   return true;
 }
 
+/* Whether the mode was asked for or set since then, but for those who run a side: off, and back. */
+static bool
+asked_for_mode (const GmRecorder *r, GmJournalMark since)
+{
+  uint32_t n = 0;
+  for (uint32_t i = since; i < r->heap.journal.len; i++)
+    n += r->heap.journal.writes[i].container == r->modes_id && r->heap.journal.writes[i].key == 0;
+  return n > 2;
+}
+
+/* What a second derivative would be.  The mark of once_differentiable is on the function that it makes. */
+static GmTwice
+how_often (const Call *c, GmJournalMark since)
+{
+  PyObject *found = _PyType_Lookup (c->function, interned (c->r, "backward"));
+  PyObject *fn = found && Py_IS_TYPE (found, &PyStaticMethod_Type) ? PyObject_GetAttrString (found, "__func__") : Py_XNewRef (found);
+  PyObject *dict = fn && PyFunction_Check (fn) ? ((PyFunctionObject *) fn)->func_dict : NULL;
+  bool once = dict && PyDict_GetItemString (dict, "_once_differentiable") == Py_True;
+  Py_XDECREF (fn);
+  PyErr_Clear ();
+  return once ? GM_ONCE : asked_for_mode (c->r, since) ? GM_TWICE_UNKNOWN : GM_TWICE;
+}
+
 /* Records backward and gives its graph; what it reads and whom it serves is in w. */
 static GmGraph *
 record_backward (Call *c, Backward *w)
@@ -416,12 +439,14 @@ record_backward (Call *c, Backward *w)
   GmRecorder *r = c->r;
   GmGraphMark before = gm_graph_mark (r->graph);
   uint32_t n_inputs = r->inputs->len;
+  GmJournalMark since = gm_journal_mark (&r->heap.journal);
   w->first = r->graph->nodes->len;
   const GmTracker **in = gradients_in (c, w);
   const GmTracker *v = run_side (c, "backward", c->ctx, in, c->n_results);
   if (r->stop || !is_functional (c, w->first) || !gradients_out (c, w, v))
     return NULL;
   GmGraph *backward = take_out (c, w);
+  backward->twice = how_often (c, since);
   bool keeps = r->inputs->len != n_inputs; /* it read tensors that nothing had read: they are inputs now */
   for (uint32_t i = 0; i < w->captured->len; i++)
     keeps |= g_array_index (w->captured, GmValueId, i) >= before.values;

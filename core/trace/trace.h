@@ -128,6 +128,7 @@ typedef struct {
   PyObject *no_grad, *enable_grad, *set_grad_enabled, *is_grad_enabled;
   PyObject *set_grad_mode; /* the C function that they call */
   PyObject *set_autocast, *get_autocast; /* those of autocast */
+  PyObject *get_default_dtype;
   PyObject *function_apply, *context_type; /* of autograd.Function; borrowed, or NULL */
   PyObject *checkpoint;    /* the C function behind gramme.utils.checkpoint; borrowed, or NULL */
   /* The type of the library's own named tuples, "max values indices": called with a tuple of the

@@ -381,7 +381,9 @@ call_id (GmRecorder *r, const GmCallArgs *args)
 static const GmTracker *
 call_is_grad_enabled (GmRecorder *r, const GmCallArgs *args)
 {
-  return gm_from_bool (r, gm_grad_mode_get (r));
+  bool on = gm_grad_mode_get (r);
+  gm_grad_mode_set (r, on); /* who asks is known by the journal, like who sets it: custom.c */
+  return gm_from_bool (r, on);
 }
 
 /* The function below the contexts of that name: sets, and returns the old mode. */
@@ -392,6 +394,14 @@ call_set_grad_enabled (GmRecorder *r, const GmCallArgs *args)
   PLAIN ("set_grad_enabled", 1, 1);
   gm_grad_mode_set (r, gm_truth (r, args->args[0]));
   return gm_from_bool (r, old);
+}
+
+/* Guarded with the modes; whoever sets another breaks the graph. */
+static const GmTracker *
+call_get_default_dtype (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("get_default_dtype", 0, 0);
+  return gm_from_constant (r, gm_host.dtype_object ((GmDtype) (r->request->env.modes >> GM_MODE_DTYPE_SHIFT & 0xff)));
 }
 
 static const GmTracker *
@@ -569,6 +579,8 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     return call_set_autocast (r, args);
   if (fn == gm_host.get_autocast)
     return autocast_now (r);
+  if (fn == gm_host.get_default_dtype)
+    return call_get_default_dtype (r, args);
   if (fn == gm_host.set_grad_mode)
     return call_set_grad_enabled (r, args);
   for (size_t i = 0; i < G_N_ELEMENTS (functions); i++)

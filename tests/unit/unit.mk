@@ -190,12 +190,15 @@ TEST_FILES = \
   tests/python/test_checkpoint.py \
   tests/python/test_dtypes.py \
   tests/python/test_function.py \
+  tests/python/test_function_twice.py \
   tests/python/test_memory.py \
+  tests/python/test_modes.py \
   tests/python/test_nn.py \
   tests/python/test_operators.py \
   tests/python/test_optim.py \
   tests/python/test_partition.py \
   tests/python/test_reshape_in_place.py \
+  tests/python/test_hook_order.py \
   tests/python/test_inlined_hooks.py \
   tests/python/test_saved_tensors_hooks.py \
   tests/python/test_tensor.py \

@@ -43,7 +43,12 @@ class enable_grad(_Mode):
     """Operations are recorded inside, also within no_grad."""
 
 
-inference_mode = no_grad
+def inference_mode(mode=True):
+    """no_grad(), or with mode=False enable_grad(): tensors here carry nothing that leaving out would make a call faster.  Also a decorator,
+    with and without a call."""
+    if callable(mode):
+        return no_grad(mode)
+    return no_grad() if mode else enable_grad()
 
 
 class set_grad_enabled:

@@ -66,4 +66,5 @@ def once_differentiable(backward):
         results = tuple(None if r is None else next(marked) for r in results)
         return results if several else results[0]
 
+    wrapper._once_differentiable = True
     return wrapper

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hooks on tensors around compiled functions: what they see, what they change and in which order they run is eager's.
+
+Programs build a graph out of `inner`, a function that is compiled or not, with hooks on leaves, on what goes in and on what comes
+out; each logs.  HOOK-20 to 26 are about hooks that a compiled function itself registers: tests/trace/programs_hooks.py.
+"""
+
+import pytest
+
+import gramme as G
+
+BACKENDS = [name for name in ("eager", "tcc") if name in G.compiler.list_backends()]
+
+
+def bits(t):
+    return None if t is None else b"".join([t.detach().contiguous()])
+
+
+def inner(a, b):
+    c = a.sin() * b
+    return c.exp() + a, c * 2
+
+
+class Log:
+    def __init__(self):
+        self.events = []
+
+    def hook(self, name, change=None):
+        def run(g):
+            self.events.append((name, bits(g), g.requires_grad))
+            return None if change is None else change(g)
+
+        return run
+
+    def after(self, name):
+        def run(t):
+            self.events.append((name, bits(t.grad)))
+
+        return run
+
+
+def leaves():
+    G.manual_seed(5)
+    return [G.randn(6, requires_grad=True) for _ in range(2)]
+
+
+def on_leaves(f, log):
+    x, w = leaves()
+    x.register_hook(log.hook("x"))
+    x.register_hook(log.hook("x ten", lambda g: g * 10))
+    w.register_hook(log.hook("w"))
+    x.register_post_accumulate_grad_hook(log.after("x after"))
+    w.register_post_accumulate_grad_hook(log.after("w after"))
+    y, z = f(x, w)
+    (y.sum() + z.sum()).backward()
+    return x, w
+
+
+def on_what_goes_in(f, log):
+    x, w = leaves()
+    a, b = x * 2, w + 1
+    a.register_hook(log.hook("a ten", lambda g: g * 10))
+    b.register_hook(log.hook("b"))
+    a.register_hook(log.hook("a"))
+    a.retain_grad()
+    y, z = f(a, b)
+    (y * z).sum().backward()
+    return x, w, a
+
+
+def on_what_comes_out(f, log):
+    x, w = leaves()
+    y, z = f(x, w)
+    z.register_hook(log.hook("z"))
+    y.register_hook(log.hook("y half", lambda g: g / 2))
+    y.retain_grad()
+    y.register_hook(log.hook("y"))
+    z.retain_grad()
+    ((y * z).sum() + y.sum()).backward()
+    return x, w, y, z
+
+
+def on_one_result_alone(f, log):
+    x, w = leaves()
+    y, z = f(x, w)
+    y.register_hook(log.hook("y"))
+    z.register_hook(log.hook("z"))
+    y.sum().backward()
+    return x, w
+
+
+def between_two_calls(f, log):
+    x, w = leaves()
+    y, z = f(x, w)
+    y.register_hook(log.hook("y", lambda g: g + 1))
+    x.register_hook(log.hook("x"))
+    u, v = f(y, z)
+    u.register_hook(log.hook("u"))
+    (u.sum() + v.sum() + x.sum()).backward()
+    return x, w
+
+
+def twice_through_one_graph(f, log):
+    x, w = leaves()
+    y, z = f(x, w)
+    handle = y.register_hook(log.hook("y"))
+    x.register_hook(log.hook("x"))
+    loss = (y * z).sum()
+    loss.backward(retain_graph=True)
+    handle.remove()
+    loss.backward()
+    return x, w
+
+
+def in_a_second_derivative(f, log):
+    x, w = leaves()
+    y, z = f(x, w)
+    y.register_hook(log.hook("y", lambda g: g * 2))
+    (g,) = G.autograd.grad(y.sum() + z.sum(), [x], create_graph=True)
+    x.register_hook(log.hook("x"))
+    g.sum().backward()
+    return x, w
+
+
+def that_removes_another(f, log):
+    x, w = leaves()
+    y, z = f(x, w)
+    handles = [y.register_hook(log.hook("first"))]
+    z.register_hook(lambda g: handles[0].remove())
+    handles.append(y.register_hook(lambda g: (handles[2].remove(), log.events.append("second"))[0]))
+    handles.append(y.register_hook(log.hook("third")))
+    (y * 2 + z).sum().backward()
+    return x, w
+
+
+def that_makes_gradients_of_its_own(f, log):
+    x, w = leaves()
+    y, z = f(x, w)
+
+    def hook(g):
+        p = G.ones(6, requires_grad=True)
+        with G.enable_grad():
+            f(p, p)[0].sum().backward()
+        log.events.append(bits(p.grad))
+        return g * p.grad
+
+    y.register_hook(hook)
+    (y + z).sum().backward()
+    return x, w
+
+
+PROGRAMS = [on_leaves, on_what_goes_in, on_what_comes_out, on_one_result_alone, between_two_calls, twice_through_one_graph,
+            in_a_second_derivative, that_removes_another, that_makes_gradients_of_its_own]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_hooks_run_as_in_eager(program, backend):
+    plain, compiled = Log(), Log()
+    f = G.compile(inner, backend=backend, fullgraph=True)
+    want = [bits(t.grad) for t in program(inner, plain)]
+    for _ in range(2):
+        compiled.events.clear()
+        assert [bits(t.grad) for t in program(f, compiled)] == want
+        assert compiled.events == plain.events
+    assert plain.events
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_hook_that_raises_leaves_gradients_as_in_eager(backend):
+    def step(f):
+        x, w = leaves()
+        y, z = f(x, w)
+
+        def bad(g):
+            raise LookupError("from the hook")
+
+        y.register_hook(bad)
+        with pytest.raises(LookupError, match="from the hook"):
+            (y + z).sum().backward()
+        return bits(x.grad), bits(w.grad)
+
+    assert step(G.compile(inner, backend=backend)) == step(inner)
