@@ -76,10 +76,21 @@ any_requires_grad (const GmGraph *g)
   return false;
 }
 
+/* What is written to and another input that has the same memory by another way: two tensors over one array, which know nothing of each other. */
+static bool
+is_shared_unseen (const GmRecording *rec, GmTensor *const *t)
+{
+  for (uint32_t i = 0; i < rec->n_inputs; i++)
+    for (uint32_t k = 0; k < rec->n_inputs && rec->inputs[i].mutated && t[i]; k++)
+      if (t[k] && t[k]->storage != t[i]->storage && gm_tensor_may_overlap (t[k], t[i]))
+        return true;
+  return false;
+}
+
 /* Tells the graph how the memory of this call's tensors lies, if anything is changed in place: what the layers then rely on is
  * guarded.  Saved-tensor hooks ask which of them are leaves. */
 static bool
-describe_memory (const Job *job, GmGraph *g)
+describe_memory (const Job *job, GmGraph *g, const char **why)
 {
   const GmRecording *rec = job->rec;
   bool any = job->hooks != NULL;
@@ -94,6 +105,10 @@ describe_memory (const Job *job, GmGraph *g)
   for (uint32_t i = 0; i < rec->n_inputs; i++)
     if (rec->inputs[i].slot != GM_SLOT_RNG)
       tensors[i] = gm_py_tensor_get (slots[rec->inputs[i].slot]);
+  if (is_shared_unseen (rec, tensors)) {
+    *why = "an in-place write to a tensor whose memory another one has by another way (two tensors over one array): make one from the other";
+    return false;
+  }
   gm_overlap_describe (g, tensors);
   return true;
 }
@@ -126,7 +141,7 @@ record (GmCompile *c, GError **error)
     return true;
   }
   c->record.graph = g_steal_pointer (&job->rec->graph);
-  if (!describe_memory (job, c->record.graph)) {
+  if (!describe_memory (job, c->record.graph, &c->why)) {
     c->stopped = true;
     return true;
   }
@@ -325,6 +340,10 @@ set_host (void)
     .may_write = gm_autograd_may_write,
     .grad = gm_tensor_grad,
     .grad_object = gm_loan_grad,
+    .array_object = gm_loan_array,
+    .from_numpy = package_attr ("gramme._core", "from_numpy"),
+    .as_tensor = package_attr ("gramme._core", "as_tensor"),
+    .asarray = package_attr ("gramme._core", "asarray"),
     .type_dict = type_dict,
     .method_wrapper_type = Py_TYPE (wrapper),
     .marked_type = &gm_py_marked_type,

@@ -2,20 +2,19 @@
  * loan.c -- see loan.h.
  *
  * A guard program's slots borrow what objects hold.  A gradient is held by autograd, which has no object for it as long as nobody has asked
- * for one; so the object that a load needs is made, and belongs to the call.
+ * for one; so the object that a load needs is made, and belongs to the call.  So does a tensor over an array's memory.
  */
 #include "core/python/loan.h"
 
 #include "core/autograd/autograd.h"
+#include "core/python/numpy.h"
 #include "core/python/tensor_object.h"
 
 static _Thread_local GPtrArray *lent; /* PyObject, owned */
 
-PyObject *
-gm_loan_grad (GmTensor *t)
+static PyObject *
+lend (PyObject *o)
 {
-  GmTensor *grad = gm_tensor_grad (t);
-  PyObject *o = grad ? gm_py_tensor_wrap (grad) : NULL;
   if (o == NULL) {
     PyErr_Clear ();
     return NULL;
@@ -24,6 +23,19 @@ gm_loan_grad (GmTensor *t)
     lent = g_ptr_array_new ();
   g_ptr_array_add (lent, o);
   return o;
+}
+
+PyObject *
+gm_loan_grad (GmTensor *t)
+{
+  GmTensor *grad = gm_tensor_grad (t);
+  return grad ? lend (gm_py_tensor_wrap (grad)) : NULL;
+}
+
+PyObject *
+gm_loan_array (PyObject *array)
+{
+  return lend (gm_py_tensor_take (gm_py_from_buffer (array)));
 }
 
 guint

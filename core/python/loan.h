@@ -12,6 +12,9 @@
 /* The gradient of a tensor as an object, borrowed until the loans are returned; NULL: there is none. */
 PyObject *gm_loan_grad (GmTensor *t);
 
+/* A new tensor over the memory of an array, the same way; NULL: it cannot be. */
+PyObject *gm_loan_array (PyObject *array);
+
 /* Around a call: what was lent since the mark is let go of.  Of this thread. */
 guint gm_loans_mark (void);
 void gm_loans_return (guint mark);

@@ -141,6 +141,8 @@ typedef struct {
   bool (*may_write) (GmTensor *t, bool grad, GError **error);
   GmTensor *(*grad) (GmTensor *t); /* borrowed, NULL for none */
   PyObject *(*grad_object) (GmTensor *t); /* the same as an object, borrowed until the call ends */
+  PyObject *(*array_object) (PyObject *array); /* a new tensor over its memory, borrowed likewise; NULL: there is none */
+  PyObject *from_numpy, *as_tensor, *asarray; /* C functions that give one */
   PyObject *(*type_dict) (PyTypeObject *type); /* borrowed; of a type whose tp_dict is NULL */
   PyTypeObject *method_wrapper_type; /* of None.__repr__; CPython does not export it since 3.13 */
   PyTypeObject *marked_type; /* of functions with a mark, see control.h; or NULL */

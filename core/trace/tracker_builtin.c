@@ -424,6 +424,33 @@ call_set_autocast (GmRecorder *r, const GmCallArgs *args)
   return old;
 }
 
+/* A tensor that shares the memory of an array of numpy's that exists: another one at each call, hence the number. */
+static const GmTracker *
+call_from_array (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
+{
+  const GmTracker *t = args->n == 1 && !args->names ? gm_realize (r, args->args[0]) : NULL;
+  if (t == NULL || r->stop)
+    return NULL;
+  if (t->kind == &gm_kind_tensor && fn != gm_host.from_numpy)
+    return t;
+  bool array = t->kind == &gm_kind_object && t->real && t->source && strcmp (Py_TYPE (t->real)->tp_name, "numpy.ndarray") == 0
+               && !gm_is_user_type (Py_TYPE (t->real));
+  PyObject *real = array ? gm_host.array_object (t->real) : NULL;
+  return real ? gm_wrap (r, real, gm_source_part (r, t->source, GM_SOURCE_ARRAY, (int64_t) r->graph->inputs->len, NULL)) : NULL;
+}
+
+/* os.fspath of a text is the text; other paths say it by a method. */
+static const GmTracker *
+call_fspath (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
+{
+  const GmTracker *t = args->n == 1 && !args->names ? gm_realize (r, args->args[0]) : NULL;
+  if (t && t->kind == &gm_kind_constant && (PyUnicode_CheckExact (t->real) || PyBytes_CheckExact (t->real)))
+    return t;
+  const GmTracker *text = t && !r->stop && t->kind == &gm_kind_object ? gm_call_special (r, t, "__fspath__", NULL, 0) : NULL;
+  text = text && !r->stop ? gm_realize (r, text) : NULL;
+  return text && text->kind == &gm_kind_constant && (PyUnicode_CheckExact (text->real) || PyBytes_CheckExact (text->real)) ? text : NULL;
+}
+
 /* `fold`: computes from its arguments alone; called on constants. */
 static const struct {
   const char *name;
@@ -592,8 +619,16 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
         v = with_index (r, fn, args);
       return v ? v : gm_record_break (r, GM_BREAK_CALL_C, functions[i].name);
     }
+  if (fn == gm_host.from_numpy || fn == gm_host.as_tensor || fn == gm_host.asarray)
+    v = call_from_array (r, fn, args);
   const char *module = module_of (fn);
-  if (strcmp (module, "math") == 0) {
+  if (v || r->stop)
+    return v ? v : &gm_tracker_poison;
+  if (strcmp (module, "_stat") == 0)
+    v = gm_builtin_fold (r, fn, args);
+  else if (strcmp (name, "fspath") == 0 && (strcmp (module, "posix") == 0 || strcmp (module, "nt") == 0))
+    v = call_fspath (r, fn, args);
+  else if (strcmp (module, "math") == 0) {
     v = call_protocol (r, name, args);
     if (v == NULL && !r->stop)
       v = gm_builtin_fold (r, fn, args);
@@ -868,6 +903,10 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
+  bool method = t->number == 1; /* a row's */
+  if (PyUnicode_CompareWithASCIIString (name, "__name__") == 0 && (method || (t->number == 0 && t->real)))
+    return gm_from_constant_take (r, method ? PyUnicode_InternFromString (((const GmMethodRow *) t->data)->name)
+                                            : PyObject_GetAttr (t->real, name));
   return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "builtin function");
 }
 

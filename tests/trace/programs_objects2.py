@@ -5,8 +5,11 @@ import contextlib
 import copy
 import functools
 import itertools
+import math
 import operator
+import os
 import random
+import stat
 import types
 
 import gramme as G
@@ -488,3 +491,18 @@ def case_grad_of_a_step_that_trains(compile):
 
     f = compile(step)
     return [f(model, x, y).item() for _ in range(4)], [p.detach().clone() for p in model.parameters()]
+
+
+class Place:
+    def __fspath__(self):
+        return "a/place"
+
+
+# expect: graphs=1 breaks=0
+def case_names_of_functions_of_c_and_paths(compile):
+    def root(x):
+        names = len.__name__, list.append.__name__, [].append.__name__, math.sin.__name__
+        path = os.fspath("a/b"), os.fspath(b"c"), os.fspath(Place()), stat.S_ISDIR(0o40755), stat.S_ISLNK(0o40755)
+        return x + 1, names, path, os.path.join("a", "b.txt"), os.path.splitext("x/y.z")
+
+    return twice(compile(root), G.ones(2))
