@@ -305,6 +305,7 @@ EXTENSION_SOURCES = \
   core/python/control.c \
   core/python/counters.c \
   core/python/decode.c \
+  core/python/dict_find.c \
   core/python/dict_version.c \
   core/python/loan.c \
   core/python/dlpack.c \
@@ -344,6 +345,7 @@ EXTENSION_SOURCES = \
   core/python/counters.h \
   core/python/cpython.h \
   core/python/decode.h \
+  core/python/dict_find.h \
   core/python/dict_version.h \
   core/python/loan.h \
   core/python/dlpack.h \

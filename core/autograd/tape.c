@@ -252,9 +252,8 @@ gm_tensor_set_requires_grad (GmTensor *t, bool on, GError **error)
     if (on)
       return true;
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "cannot switch requires_grad off on the result of %s: only leaves can change it; "
-                 "use detach ()",
-                 gm_tensor_grad_fn_name (t));
+                 "cannot switch requires_grad off on what an operation made: only leaves can change "
+                 "it; use detach ()");
     return false;
   }
   if (on && !gm_dtype_is_float (t->meta.dtype)) {

@@ -43,4 +43,12 @@
 #define GM_TYPE_PARAMS_OFFSET offsetof (PyFunctionObject, func_typeparams)
 #endif
 
+#if PY_VERSION_HEX < 0x030d0000
+#define GM_NO_DICT_TEXT ""
+#define GM_SLOT_OWNER_NAME(type) PyUnicode_FromString ((type)->tp_name)
+#else
+#define GM_SLOT_OWNER_NAME(type) PyType_GetFullyQualifiedName (type)
+#define GM_NO_DICT_TEXT " and no __dict__ for setting new attributes"
+#endif
+
 #endif

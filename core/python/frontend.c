@@ -18,6 +18,7 @@
 #include "core/python/compiled_autograd.h"
 #include "core/python/control.h"
 #include "core/python/counters.h"
+#include "core/python/dict_find.h"
 #include "core/python/dict_version.h"
 #include "core/python/loan.h"
 #include "core/python/frontend.h"
@@ -294,6 +295,12 @@ package_attr (const char *module, const char *name)
 }
 
 static PyObject *
+slot_owner_name (PyTypeObject *type)
+{
+  return GM_SLOT_OWNER_NAME (type);
+}
+
+static PyObject *
 type_dict (PyTypeObject *type)
 {
   PyObject *dict = GM_TYPE_GET_DICT (type);
@@ -351,8 +358,12 @@ set_host (void)
     .hook_handle_type = &gm_py_hook_handle_type,
     .compiled_type = (PyObject *) &gm_py_compiled_type,
     .decode = gm_code_cache_decode,
+    .slot_owner_name = slot_owner_name,
+    .no_dict_text = GM_NO_DICT_TEXT,
     .type_params_offset = GM_TYPE_PARAMS_OFFSET,
     .dict_version_offset = gm_dict_version_offset (),
+    .dict_kind_offset = gm_dict_kind_offset (),
+    .dict_find = gm_dict_find,
     .identity_epoch = gm_identity_epoch (),
     .identity_told = gm_identity_told,
     .dicts_quiet = gm_dicts_quiet,

@@ -233,6 +233,16 @@ point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key, const char
   return p;
 }
 
+/* super () looks for the first argument of the code that runs, and a resume function always has one. */
+static bool
+may_ask_super_without_self (const GmCode *code)
+{
+  for (Py_ssize_t i = 0; code->n_pos == 0 && i < PyTuple_GET_SIZE (code->code->co_names); i++)
+    if (PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (code->code->co_names, i), "super") == 0)
+      return true;
+  return false;
+}
+
 GmResumePoint *
 gm_resume_point_get (const GmBreakFrame *frame, GmPointKind kind, const char **why)
 {
@@ -242,6 +252,8 @@ gm_resume_point_get (const GmBreakFrame *frame, GmPointKind kind, const char **w
     return NULL;
   const GmCode *code = o->code;
   *why = o->cache ? o->why : "the function that it belongs to is gone";
+  if (may_ask_super_without_self (code))
+    *why = "super() without a first argument";
   if (code->n_slots > 0 && (code->slots[0].kind & GM_SLOT_CELL))
     for (uint32_t i = 0; i < code->n_free; i++)
       if (PyUnicode_CompareWithASCIIString (code->slots[code->first_free + i].name, "__class__") == 0)

@@ -5,6 +5,7 @@
  * dict.
  */
 #include "core/trace/attrs.h"
+#include "core/trace/keys.h"
 
 const GmTracker *
 gm_attrs_get (GmRecorder *r, const GmTracker *t, PyObject *name)
@@ -50,10 +51,12 @@ gm_attrs_claim (GmRecorder *r, const GmTracker *object)
   if (dict == NULL || *dict == NULL || r->stop)
     return !r->stop;
   const GmTracker *t = g_hash_table_lookup (r->by_real, *dict);
-  if (t == NULL)
-    gm_know (r, gm_tracker (r, .kind = &gm_kind_contents, .real = *dict, .number = 1));
-  else if (t->kind != &gm_kind_contents)
+  if (t && t->kind != &gm_kind_contents)
     gm_record_break (r, GM_BREAK_DICT_OF_OBJECT, gm_type_text (r, object));
+  else if (t == NULL && !gm_dict_keys_are_plain (r, *dict))
+    gm_record_break (r, GM_BREAK_NAMES_FOREIGN, gm_type_text (r, object));
+  else if (t == NULL)
+    gm_know (r, gm_tracker (r, .kind = &gm_kind_contents, .real = *dict, .number = 1));
   return !r->stop;
 }
 
@@ -69,6 +72,10 @@ globals_of (GmRecorder *r, PyObject *dict)
   }
   if (t)
     return t;
+  if (!gm_dict_keys_are_plain (r, dict)) {
+    gm_record_break (r, GM_BREAK_NAMES_FOREIGN, "a module");
+    return NULL;
+  }
   uint32_t id = gm_heap_add (&r->heap, 1);
   t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_contents, .real = dict, .id = id });
   gm_know (r, t);

@@ -16,6 +16,8 @@
 const GmTracker *gm_raise (GmRecorder *r, const GmTracker *exception);
 /* Again, as it is: RERAISE, a bare `raise`. */
 const GmTracker *gm_raise_again (GmRecorder *r, const GmTracker *exception);
+/* The AttributeError of an object of the type: it has no such attribute, or its slot is empty. */
+const GmTracker *gm_raise_no_attribute (GmRecorder *r, PyTypeObject *type, PyObject *name);
 /* A new one of a builtin type with one argument: a text, or any value. */
 const GmTracker *gm_raise_new (GmRecorder *r, PyObject *type, const char *format, ...)
     G_GNUC_PRINTF (3, 4);

@@ -57,12 +57,6 @@ gm_guard_add (GmRecorder *r, const GmGuard *init)
 
 /* -- What the statements use ----------------------------------------------- */
 
-static inline PyObject *
-dict_get (PyObject *dict, PyObject *key, Py_hash_t hash)
-{
-  return _PyDict_GetItem_KnownHash (dict, key, hash);
-}
-
 /* The deque holds the item, so the reference that its C code hands out is not needed. */
 static inline PyObject *
 deque_item (PyObject *deque, Py_ssize_t i)
@@ -91,7 +85,14 @@ static inline PyObject *
 attr_get (PyObject *o, PyObject *key, Py_hash_t hash)
 {
   PyObject **dict = _PyObject_GetDictPtr (o);
-  return dict && *dict ? _PyDict_GetItem_KnownHash (*dict, key, hash) : NULL;
+  return dict && *dict ? gm_dict_get (*dict, key, hash) : NULL;
+}
+
+static inline bool
+attr_lacks (PyObject *o, PyObject *key, Py_hash_t hash)
+{
+  PyObject **dict = _PyObject_GetDictPtr (o);
+  return !dict || !*dict || gm_dict_lacks (*dict, key, hash);
 }
 
 static inline PyObject *

@@ -42,6 +42,36 @@ struct GmGuards {
 bool gm_guards_run (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func, PyObject **slots,
                     uint32_t *failed);
 
+/* -- Looking into a dict ----------------------------------------------------------------------- */
+
+/* Exact strings run no code when they are compared. */
+static inline bool
+gm_dict_has_only_strings (PyObject *dict)
+{
+  return ((const uint8_t *) ((PyDictObject *) dict)->ma_keys)[gm_host.dict_kind_offset] != 0;
+}
+
+/* The value of a key that is a constant, or that is looked for by its identity; borrowed.  NULL: it is not there, or only a key's own code could
+ * tell, which does not run. */
+static inline PyObject *
+gm_dict_get (PyObject *dict, PyObject *key, Py_hash_t hash)
+{
+  if (G_LIKELY (gm_dict_has_only_strings (dict)))
+    return PyUnicode_CheckExact (key) ? _PyDict_GetItem_KnownHash (dict, key, hash) : NULL;
+  PyObject *value;
+  return gm_host.dict_find (dict, key, hash, &value) ? value : NULL;
+}
+
+/* Whether such a key is certainly not there. */
+static inline bool
+gm_dict_lacks (PyObject *dict, PyObject *key, Py_hash_t hash)
+{
+  if (G_LIKELY (gm_dict_has_only_strings (dict)))
+    return !PyUnicode_CheckExact (key) || _PyDict_GetItem_KnownHash (dict, key, hash) == NULL;
+  PyObject *value;
+  return gm_host.dict_find (dict, key, hash, &value) && value == NULL;
+}
+
 /* -- What an object's dict was ----------------------------------------------------------------- */
 
 /* A number that no two states of any dict share, 0 where there is none. */

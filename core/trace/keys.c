@@ -8,6 +8,7 @@
  */
 #include "core/trace/class_made.h"
 #include "core/trace/exception.h"
+#include "core/trace/guard.h"
 #include "core/trace/keys.h"
 #include "core/trace/object.h"
 
@@ -219,5 +220,31 @@ gm_key_still (GmRecorder *r, const GmTracker *key)
   for (uint32_t i = s->heap.writes; i < r->heap.journal.len; i++)
     if (r->heap.journal.writes[i].container == key->id)
       return false;
+  return true;
+}
+
+/* -- Dicts that exist ------------------------------------------------------ */
+
+bool
+gm_key_is_plain (const PyTypeObject *type)
+{
+  if (gm_is_constant_type ((PyTypeObject *) type) || type->tp_richcompare == NULL
+      || type->tp_richcompare == PyBaseObject_Type.tp_richcompare)
+    return true;
+  bool number = type->tp_as_number && type != &PyFrozenSet_Type; /* Decimal (1) == 1 */
+  return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !number;
+}
+
+bool
+gm_dict_keys_are_plain (GmRecorder *r, PyObject *dict)
+{
+  if (gm_dict_has_only_strings (dict) || dict == r->plain_keys)
+    return true;
+  Py_ssize_t pos = 0;
+  PyObject *key, *value;
+  while (PyDict_Next (dict, &pos, &key, &value))
+    if (!gm_key_is_plain (Py_TYPE (key)))
+      return false;
+  r->plain_keys = dict; /* nothing changes it while we record */
   return true;
 }

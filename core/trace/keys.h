@@ -23,4 +23,9 @@ bool gm_key_hash (GmRecorder *r, const GmTracker *key, Py_hash_t *hash);
  * well may need what is filled in last. */
 bool gm_key_can_be_built (GmRecorder *r, const GmTracker *key);
 
+/* Whether keys of the type say without code of the user's that they are equal to a constant, and are so only if they are constants. */
+bool gm_key_is_plain (const PyTypeObject *type);
+/* Whether a look into a dict that exists runs no code of the user's, and finds a constant by nothing but a constant: what gm_dict_get does. */
+bool gm_dict_keys_are_plain (GmRecorder *r, PyObject *dict);
+
 #endif

@@ -438,8 +438,8 @@ gm_object_store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTrac
       gm_raise_new (r, PyExc_AttributeError, "'%s' object attribute '%s' is read-only",
                     type->tp_name, text);
     else
-      gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'", type->tp_name,
-                    text);
+      gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'%s", type->tp_name,
+                    text, type->tp_setattro == PyObject_GenericSetAttr ? gm_host.no_dict_text : "");
     return;
   }
   if (value == NULL

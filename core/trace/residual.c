@@ -138,10 +138,16 @@ gm_residual_value (GmResidualBuilder *b, const GmTracker *t)
     gm_residual_emit (b, GM_INSN_LOAD_FAST, VAR_IN | index_in (b->sources, s), NULL);
     return;
   }
-  bool tuple = t->kind == &gm_kind_tuple;
+  bool tuple = t->kind == &gm_kind_tuple, anew = t->kind->builds_anew;
+  if (anew && gm_residual_cached (b, t))
+    return;
   if ((tuple && !g_hash_table_add (b->busy, (gpointer) t)) || t->kind->build == NULL ||
       !t->kind->build (b, t))
     gm_record_break (r, GM_BREAK_ESCAPE, gm_type_text (r, t));
+  if (anew && !r->stop) {
+    gm_residual_allocated (b, t);
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  }
   if (tuple)
     g_hash_table_remove (b->busy, t);
 }

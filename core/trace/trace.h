@@ -151,9 +151,13 @@ typedef struct {
   PyObject *compiled_type; /* the type of gramme.compile's result; its __wrapped__ is traced
                               through.  Or NULL */
   const GmCode *(*decode) (PyCodeObject *code, GError **error);
+  PyObject *(*slot_owner_name) (PyTypeObject *type); /* how the AttributeError about an empty slot names the type; new reference */
+  const char *no_dict_text; /* what an AttributeError says more, where an object has no __dict__ to set the attribute in */
   size_t type_params_offset; /* where a function has its type parameters, a tuple or NULL; 0: it has none */
   /* Where a dict has a number, 64 bits, that no two states of any dict share.  0: the interpreter has no such number. */
   size_t dict_version_offset;
+  size_t dict_kind_offset; /* see gm_dict_get */
+  bool (*dict_find) (PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value);
   /* Where it has one: what is said in dict_version.h.  identity_epoch is NULL where that cannot be told. */
   const uint64_t *identity_epoch;
   bool (*identity_told) (PyTypeObject *type);

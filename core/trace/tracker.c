@@ -181,6 +181,16 @@ gm_getattr_opt (GmRecorder *r, const GmTracker *t, PyObject *name)
 }
 
 const GmTracker *
+gm_raise_no_attribute (GmRecorder *r, PyTypeObject *type, PyObject *name)
+{
+  PyObject *found = _PyType_Lookup (type, name);
+  const char *owner = type->tp_name;
+  if (found && Py_IS_TYPE (found, &PyMemberDescr_Type)) /* an empty slot */
+    owner = PyUnicode_AsUTF8 (gm_record_take (r, gm_host.slot_owner_name (type)));
+  return gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'", owner, PyUnicode_AsUTF8 (name));
+}
+
+const GmTracker *
 gm_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
   const GmTracker *v = gm_getattr_opt (r, t, name);
@@ -202,8 +212,7 @@ gm_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
                          ((PyTypeObject *) t->real)->tp_name, text);
   if (type == NULL || t->kind == &gm_kind_tensor)
     return gm_record_break (r, GM_BREAK_ATTRIBUTE_MISSING, gm_type_text (r, t), text);
-  return gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'", type->tp_name,
-                       text);
+  return gm_raise_no_attribute (r, type, name);
 }
 
 void

@@ -87,6 +87,7 @@ struct GmTrackerKind {
   /* Emits instructions that leave the value on the residual's stack; false: cannot leave the
    * region. */
   bool (*build) (GmResidualBuilder *b, const GmTracker *t);
+  bool builds_anew; /* each `build` makes another object: the residual calls it once for a tracker */
 };
 
 #define TRACKER(name, file) extern const GmTrackerKind gm_kind_##name;

@@ -275,8 +275,10 @@ call_sum (GmRecorder *r, const GmCallArgs *args)
 {
   static const char *const names[] = { "iterable", "start" };
   const GmTracker *in[2];
-  if (!gm_args_take (r, "sum", args, names, 2, in) || in[0] == NULL)
+  if (!gm_args_take (r, "sum", args, names, 2, in))
     return &gm_tracker_poison;
+  if (args->n == 0) /* the first has no name */
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "sum() without an iterable");
   const GmTracker *total = in[1] ? in[1] : gm_from_int (r, 0), *item;
   const GmTracker *it = gm_iter (r, in[0]);
   while (!r->stop && (item = gm_next (r, it)) != NULL)
@@ -778,7 +780,9 @@ make_super (GmRecorder *r, const GmCallArgs *args)
   const GmTracker *cls = NULL, *self = NULL;
   if (args->n == 0) {
     const GmCode *code = r->frame->code;
-    self = code->n_args ? gm_local (r, 0) : NULL;
+    if (code->n_pos == 0)
+      return gm_raise_new (r, PyExc_RuntimeError, "super(): no arguments");
+    self = gm_local (r, 0);
     if (self && self->kind == &gm_kind_cell)
       self = gm_cell_load (r, self);
     for (uint32_t i = code->first_free; i < code->n_slots; i++)
@@ -944,4 +948,5 @@ const GmTrackerKind gm_kind_builtin = {
   .call = call,
   .getattr = getattr,
   .build = build,
+  .builds_anew = true, /* a bound one */
 };

@@ -503,8 +503,7 @@ object_getattribute (GmRecorder *r, const GmTracker *self, const GmCallArgs *arg
   const GmTracker *v = gm_object_generic_get (r, self, name);
   if (v || r->stop)
     return v ? v : &gm_tracker_poison;
-  return gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'",
-                       ((PyTypeObject *) self->data)->tp_name, PyUnicode_AsUTF8 (name));
+  return gm_raise_no_attribute (r, (PyTypeObject *) self->data, name);
 }
 
 /* Methods of `object` itself, bound; NULL: there is no model. */
@@ -570,4 +569,5 @@ super_build (GmResidualBuilder *b, const GmTracker *t)
 
 const GmTrackerKind gm_kind_super = { .name = "super",
                                       .getattr = super_getattr,
-                                      .build = super_build };
+                                      .build = super_build,
+                                      .builds_anew = true };

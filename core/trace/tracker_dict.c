@@ -142,20 +142,6 @@ find (GmRecorder *r, const GmTracker *contents, const GmTracker *key)
   return -1;
 }
 
-/* Whether a look into the dict runs no code of the user's: no key has an __eq__ of its own. */
-static bool
-keys_are_plain (GmRecorder *r, PyObject *dict)
-{
-  Py_ssize_t pos = 0;
-  PyObject *key, *value;
-  while (dict != r->plain_keys && PyDict_Next (dict, &pos, &key, &value))
-    if (Py_TYPE (key)->tp_flags & Py_TPFLAGS_HEAPTYPE
-        && Py_TYPE (key)->tp_richcompare != PyBaseObject_Type.tp_richcompare)
-      return false;
-  r->plain_keys = dict; /* nothing changes it while we record */
-  return true;
-}
-
 /* The value, or NULL if there is no such key (or after a break). */
 const GmTracker *
 gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
@@ -171,7 +157,7 @@ gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
     PyUnicode_InternInPlace (&name);
     return gm_instance_dict_get (r, t, gm_record_take (r, name));
   }
-  if (t->n == 0 && contents == NULL && !keys_are_plain (r, t->real)) {
+  if (t->n == 0 && contents == NULL && !gm_dict_keys_are_plain (r, t->real)) {
     gm_record_break (r, GM_BREAK_SUBSCRIPT, "dict of objects with an __eq__", gm_type_text (r, key));
     return NULL;
   }

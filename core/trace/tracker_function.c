@@ -502,4 +502,5 @@ const GmTrackerKind gm_kind_method = {
   .call = method_call,
   .getattr = method_getattr,
   .build = method_build,
+  .builds_anew = true,
 };

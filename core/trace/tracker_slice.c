@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_slice.c -- slice objects: three items, no identity that anyone asks for.
+ * tracker_slice.c -- slice objects: three items.
  */
 #include "core/trace/recorder.h"
 
@@ -61,4 +61,5 @@ const GmTrackerKind gm_kind_slice = {
   .getattr = getattr,
   .constant = constant,
   .build = build,
+  .builds_anew = true,
 };

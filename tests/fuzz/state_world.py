@@ -54,7 +54,7 @@ class World:
         return (type(t).__name__, str(t.dtype), tuple(t.shape), t.stride(), t.storage_offset(), t.requires_grad, t.is_leaf, type(t.grad_fn).__name__, self.storage(t), data, grad, extra)
 
     def exception(self, e):
-        if isinstance(e, RecursionError):
+        if isinstance(e, (RecursionError, MemoryError)):
             self.recursed = True
         more = self.describe(vars(e)) if vars(e) else None
         return (type(e).__name__, self.text(str(e)), self.describe(e.args), self.frames(e.__traceback__), ("cause", self.describe(e.__cause__)), ("context", self.describe(e.__context__)), e.__suppress_context__, more)

@@ -112,6 +112,18 @@ def copies(x):
     return x + len(t)
 
 
+class EqualByCode:
+    def __eq__(self, other):
+        return self is other
+
+    def __hash__(self):
+        return 1
+
+
+ODD_NAMES = Plain()
+ODD_NAMES.v = 1
+vars(ODD_NAMES)[EqualByCode()] = 2
+
 OWNER = Plain()
 OWNER.v = 1
 
@@ -262,6 +274,7 @@ PROGRAMS = {
     "ATTRIBUTE_STORE": stores_on_a_function,
     "TRUTH": lambda x: x if OfNoTruth else -x,
     "SIDE_EFFECT": raises_what_was_made_before,
+    "NAMES_FOREIGN": (lambda x, o: x + o.v, X, ODD_NAMES),
     "GLOBALS_FOREIGN": lambda x: foreign(x, 0),
     "VALUE_KIND": (lambda x, s: x + len(s), X, {(1, 2), 1.5}),
     "ESCAPE": lambda x: x.sin,

@@ -2,6 +2,7 @@
 """Small forms of what fuzz/state_programs.py found: each program gives, compiled, what plain Python gives."""
 
 import collections
+import functools
 import itertools
 import warnings
 
@@ -219,3 +220,38 @@ def test_a_refused_operation_in_place_names_itself():
 
     plain, got = both(root, lambda: ())
     assert got == plain
+
+
+# -- One object in two places --
+
+class Bound:
+    def method(self):
+        return 1
+
+    @classmethod
+    def maker(cls):
+        return cls()
+
+
+HELD = [1]
+OBJECT = Bound()
+
+
+@pytest.mark.parametrize("make", [
+    lambda i: slice(i, 2), lambda i: OBJECT.method, lambda i: Bound().method, lambda i: Bound.maker, lambda i: HELD.append, lambda i: [i].append, lambda i: "ab".upper, lambda i: super(Bound, OBJECT), lambda i: iter(HELD),
+    lambda i: functools.partial(len, HELD), lambda i: (i, HELD), lambda i: range(i), lambda i: {}.items(), lambda i: (lambda: i),
+])
+def test_what_is_made_once_is_one_object_wherever_it_is_stored(make):
+    def root(held, i):
+        x = make(i)
+        held.append(x)
+        held.append((x, make(i)))
+        return x
+
+    root.__code__ = root.__code__.replace(co_name="root")  # entries of its own
+    compiled = G.compile(root, backend="eager")
+    for held in ([], []):
+        x = compiled(held, 1)
+        plain = root([], 1)
+        assert x is held[0] and x is held[1][0]
+        assert (held[1][1] is x) == (make(1) is make(1)) and type(x) is type(plain)

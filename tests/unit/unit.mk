@@ -238,6 +238,8 @@ TEST_FILES = \
   tests/trace/test_control.py \
   tests/trace/test_cpython_bugs.py \
   tests/trace/test_fact_table.py \
+  tests/trace/test_error_texts.py \
+  tests/trace/test_guard_runs_no_code.py \
   tests/trace/test_guards.py \
   tests/trace/test_numbers.py \
   tests/trace/test_programs.py \

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * dict_find.c -- see dict_find.h.
+ *
+ * CPython's own look-up asks each key of the same hash whether it is equal, and a key's class may answer in Python.  A guard must not run that:
+ * the program would see a comparison that it never made.  So the table is walked here, in CPython's order, only constants are compared, and
+ * where CPython would ask a key there is no answer.
+ */
+#include "core/python/dict_find.h"
+
+#include <internal/pycore_dict.h>
+
+#include "core/trace/keys.h"
+
+size_t
+gm_dict_kind_offset (void)
+{
+  return offsetof (PyDictKeysObject, dk_kind);
+}
+
+static inline int64_t
+index_at (const PyDictKeysObject *keys, size_t place)
+{
+  const void *indices = keys->dk_indices;
+  if (DK_LOG_SIZE (keys) < 8)
+    return ((const int8_t *) indices)[place];
+  if (DK_LOG_SIZE (keys) < 16)
+    return ((const int16_t *) indices)[place];
+  if (DK_LOG_SIZE (keys) < 32)
+    return ((const int32_t *) indices)[place];
+  return ((const int64_t *) indices)[place];
+}
+
+bool
+gm_dict_find (PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value)
+{
+  PyDictKeysObject *keys = ((PyDictObject *) dict)->ma_keys;
+  const PyDictKeyEntry *entries = DK_ENTRIES (keys);
+  size_t mask = (size_t) DK_SIZE (keys) - 1, perturb = (size_t) hash, place = (size_t) hash & mask;
+  bool constant = gm_is_constant_type (Py_TYPE (key));
+  for (*value = NULL;;) {
+    int64_t i = index_at (keys, place);
+    if (i == DKIX_EMPTY)
+      return true;
+    if (i >= 0 && entries[i].me_key == key) {
+      *value = entries[i].me_value;
+      return true;
+    }
+    if (i >= 0 && entries[i].me_hash == hash) {
+      PyObject *other = entries[i].me_key;
+      if (!gm_key_is_plain (Py_TYPE (other)))
+        return false;
+      if (constant && gm_is_constant_type (Py_TYPE (other)) && PyObject_RichCompareBool (other, key, Py_EQ) == 1) {
+        *value = entries[i].me_value;
+        return true;
+      }
+    }
+    perturb >>= 5; /* PERTURB_SHIFT of dictobject.c */
+    place = (place * 5 + perturb + 1) & mask;
+  }
+}
