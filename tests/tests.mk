@@ -36,6 +36,10 @@ check-pythons:
 # CPython's own test modules with every function captured, against plain Python: tests/cpython/run.py says more.
 check-cpython: all
 	./in-tree python3 -B $(srcdir)/tests/cpython/run.py $(CPYTHON_MODULES); status=$$?; test $$status = 77 || exit $$status
+# torch's operators beside ours, on its own samples: tests/torch/run.py says more.  Says so and does nothing where torch is not there.
+check-torch: all
+	./in-tree $(PYTHON) -B $(srcdir)/tests/torch/run.py $(TORCH_OPERATORS); status=$$?; test $$status = 77 || exit $$status
+
 # make check PYTHONS="A B" does both.
 check-local:
 	@test -z "$(PYTHONS)" || PYTHONS="$(PYTHONS)" $(MAKE) check-pythons
@@ -50,4 +54,4 @@ check-sanitizers:
 tally:
 	@$(PYTHON) $(srcdir)/tests/tally.py $(TEST_LOGS)
 
-.PHONY: check-cpython check-nightly check-pythons check-leaks check-sanitizers tally
+.PHONY: check-cpython check-torch check-nightly check-pythons check-leaks check-sanitizers tally

@@ -93,7 +93,7 @@ GmFacts *
 gm_dedupe_expect (const GmGraph *g, const GmDedupeLayer *l, GmArena *arena)
 {
   const GmFacts *before = gm_facts_derive (g, arena);
-  GmFacts *f = gm_facts_new (arena, l->n_inner, before->n_outputs);
+  GmFacts *f = gm_layer_facts_new (arena, l->n_inner, before->n_outputs);
 
   g_assert (before->n_inputs == l->n_outer);
   for (uint32_t i = 0; i < l->n_inner; i++)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 GmFacts *
-gm_facts_new (GmArena *arena, uint32_t n_inputs, uint32_t n_outputs)
+gm_layer_facts_new (GmArena *arena, uint32_t n_inputs, uint32_t n_outputs)
 {
   GmFacts *f = gm_arena_newn (arena, GmFacts, 1);
 
@@ -59,7 +59,7 @@ gm_facts_of_output (const GmGraph *g, GmValueId v, GmOutputKind kind)
 GmFacts *
 gm_facts_derive (const GmGraph *g, GmArena *arena)
 {
-  GmFacts *f = gm_facts_new (arena, g->inputs->len, g->outputs->len);
+  GmFacts *f = gm_layer_facts_new (arena, g->inputs->len, g->outputs->len);
   bool is_view;
 
   for (uint32_t i = 0; i < f->n_inputs; i++)

@@ -27,7 +27,7 @@ typedef struct {
   bool outputs_are_new; /* the layer computes other values: only their types are foretold */
 } GmFacts;
 
-GmFacts *gm_facts_new (GmArena *arena, uint32_t n_inputs, uint32_t n_outputs);
+GmFacts *gm_layer_facts_new (GmArena *arena, uint32_t n_inputs, uint32_t n_outputs);
 GmFacts *gm_facts_derive (const GmGraph *g, GmArena *arena);
 /* What is true of value v as an output, at the place where it is given out. */
 GmOutputFact gm_facts_of_output (const GmGraph *g, GmValueId v, GmOutputKind kind);

@@ -448,7 +448,7 @@ gm_functionalize_expect (const GmGraph *g, const GmFunctionalLayer *l, bool diff
 
   for (uint32_t m = 0; m < l->n_mutations; m++)
     n_outputs += l->mutations[m].output.i != GM_NO_ID;
-  GmFacts *f = gm_facts_new (arena, before->n_inputs, n_outputs);
+  GmFacts *f = gm_layer_facts_new (arena, before->n_inputs, n_outputs);
   f->outputs_are_new = true;
   g_assert (before->n_outputs == l->n_outer);
   for (uint32_t i = 0; i < f->n_inputs; i++) {

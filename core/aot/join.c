@@ -110,6 +110,51 @@ add_gradients (const Join *j, const GmGraph *g, GmArena *arena, GmJoint *joint)
   joint->n_terms = n_terms;
 }
 
+/* -- Functions that bring their gradient ------------------------------------------------------- */
+
+/* From what a gradient arrives at to what it goes on to. */
+static void
+spread (const GmGraph *g, bool *reached)
+{
+  for (uint32_t k = g->nodes->len; k-- > 0;) {
+    const GmNode *n = gm_graph_node (g, k);
+    for (uint32_t i = 0; reached[n->out] && i < n->n_in; i++)
+      if (n->op == GM_OP_custom || gm_op_is_differentiable (n->op, (int) i))
+        reached[n->in[i]] |= gm_graph_meta (g, n->in[i])->requires_grad;
+  }
+}
+
+/* A row of the op table makes zeros of zeros; what a program's own gradient makes of them nobody
+ * knows.  So no result may be left out of a backward that reaches such a function without it. */
+static bool
+check_customs (const GmGraph *g, const GmJoint *joint, GError **error)
+{
+  uint32_t n_rows = g->customs ? g->customs->len : 0;
+  g_autofree uint32_t *n_reach = g_new0 (uint32_t, n_rows + 1);
+
+  for (uint32_t t = 0; n_rows > 0 && t < joint->n_tangents; t++) {
+    g_autofree bool *reached = g_new0 (bool, g->values->len + 1), *row = g_new0 (bool, n_rows);
+    reached[g_array_index (g->outputs, GmGraphOutput, joint->tangents[t].i).value] = true;
+    spread (g, reached);
+    for (uint32_t k = 0; k < g->nodes->len; k++) {
+      const GmNode *n = gm_graph_node (g, k);
+      if (n->op == GM_OP_custom && reached[n->out])
+        row[n->attrs->offset] = true;
+    }
+    for (uint32_t i = 0; i < n_rows; i++)
+      n_reach[i] += row[i];
+  }
+  for (uint32_t i = 0; i < n_rows; i++)
+    if (n_reach[i] > 0 && n_reach[i] < joint->n_tangents) {
+      g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                   "a function with a gradient of its own lies behind some of the results and not "
+                   "behind others, which may get gradients alone: keep it, or those results, out of "
+                   "the compiled function");
+      return false;
+    }
+  return true;
+}
+
 bool
 gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
 {
@@ -118,14 +163,21 @@ gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
              .n_terms = gm_arena_newn (arena, uint32_t, g->values->len) };
 
   *joint = (GmJoint){ .graph = out, .n_inputs = g->inputs->len, .n_outputs = g->outputs->len };
-  if (!gm_copy_values (out, g, error))
+  if (!gm_copy_values (out, g, error)) {
+    joint->graph = NULL;
     return false;
+  }
   for (uint32_t i = 0; i < g->outputs->len; i++) {
     const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
     gm_graph_add_output (out, o->value, o->kind);
   }
   gm_graph_builder_init (&j.b, out);
   add_tangents (&j, g, arena, joint);
+  if (!check_customs (g, joint, error)) {
+    gm_graph_builder_clear (&j.b);
+    joint->graph = NULL;
+    return false;
+  }
   for (uint32_t i = g->nodes->len; i-- > 0 && !gm_b_failed (&j.b.base);) {
     const GmNode *n = gm_graph_node (g, i);
     if (n->op == GM_OP_custom ? gm_custom_is_next (g, i, j.grad) : j.grad[n->out] != NULL)
@@ -134,6 +186,7 @@ gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
   if (gm_b_failed (&j.b.base)) {
     g_propagate_error (error, g_steal_pointer (&j.b.base.error));
     gm_graph_builder_clear (&j.b);
+    joint->graph = NULL;
     return false;
   }
   add_gradients (&j, g, arena, joint);

@@ -293,7 +293,7 @@ GmFacts *
 gm_metadata_expect (const GmGraph *g, const GmMetadataLayer *l, GmArena *arena)
 {
   const GmFacts *before = gm_facts_derive (g, arena);
-  GmFacts *f = gm_facts_new (arena, before->n_inputs, l->n_outer + l->n_renamed);
+  GmFacts *f = gm_layer_facts_new (arena, before->n_inputs, l->n_outer + l->n_renamed);
 
   g_assert (before->n_outputs == l->n_outer && f->n_outputs == l->n_inner);
   for (uint32_t i = 0; i < f->n_inputs; i++) {

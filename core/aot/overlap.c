@@ -35,13 +35,15 @@ gm_overlap_holds (const GmOverlap *o, GmTensor *const *inputs)
   case GM_OVERLAP_AT:
     return a->storage == b->storage && b->offset - a->offset == o->offset;
   case GM_OVERLAP_VIEW:
-    return gm_tensor_view_base (b) == a && b->offset - a->offset == o->offset;
+    return gm_tensor_view_base (b) == a && b->offset - a->offset == o->offset
+           && !gm_tensor_is_awaited (b);
   case GM_OVERLAP_ONE_BASE:
-    return gm_tensor_view_base (a) && gm_tensor_view_base (a) == gm_tensor_view_base (b);
+    return gm_tensor_view_base (a) && gm_tensor_view_base (a) == gm_tensor_view_base (b)
+           && !gm_tensor_is_awaited (a) && !gm_tensor_is_awaited (b);
   case GM_OVERLAP_BASE: {
     const GmTensor *base = gm_tensor_view_base (b);
     return base && b->offset - base->offset == o->offset
-           && memcmp (&base->meta, &o->base, sizeof base->meta) == 0;
+           && memcmp (&base->meta, &o->base, sizeof base->meta) == 0 && !gm_tensor_is_awaited (b);
   }
   }
   g_assert_not_reached ();
@@ -80,12 +82,13 @@ gm_overlap_text (const GmOverlap *o)
 
 /* -- What is true of real inputs --------------------------------------------------------------- */
 
-/* Input i's relation to those before it, and to its base. */
+/* Input i's relation to those before it, and to its base.  What the gradient of a view is awaited by
+ * would not see it if it went to the base at once. */
 static GmGraphAlias
 relation (const GmGraph *g, GmTensor *const *t, uint32_t i)
 {
   GmGraphAlias a = { .same = GM_NO_ID, .shares = GM_NO_ID, .base = GM_NO_ID };
-  GmTensor *base = gm_tensor_view_base (t[i]);
+  GmTensor *base = gm_tensor_is_awaited (t[i]) ? NULL : gm_tensor_view_base (t[i]);
 
   a.leaf = gm_tensor_requires_grad (t[i]) && gm_tensor_is_leaf (t[i]);
   for (uint32_t k = 0; k < i; k++)

@@ -37,6 +37,8 @@ struct GmPlan {
   int n_function; /* outputs of the function (user outputs and mutations) */
   int n_forward;  /* outputs of the forward: those, then what is saved */
   int n_saved, n_tangents, n_grads, n_backward;
+  int n_held; /* of a history: n_saved, then inputs that the plain backward reads and this one not */
+  const uint32_t *held; /* which inputs of the forward; n_held - n_saved */
   int n_joint_tangents;
   GmGraph *restore;  /* owned: of GmParts.  Hooks are in the graphs: none is called.  NULL: they are not */
   bool shares_grads; /* some output of the backward is the gradient of several inputs */
@@ -50,6 +52,7 @@ struct GmPlan {
   const GmInnerInput *grad_of;
   const uint32_t *n_terms; /* per gradient */
   const uint32_t *hook_order, *grad_order; /* tangents and gradients as eager's nodes have them; NULL: as they are */
+  uint64_t read_inside;    /* tangents, by bit, of values that the function goes on with */
   GmGraph *graph;          /* owned; NULL: no backward but the compiled one */
   GmUnfold unfold;
 };
@@ -167,6 +170,8 @@ find_kept (GmPlan *p, const GmPlanSpec *s)
   for (uint32_t i = 0; s->parts->backward && i < s->parts->n_saved; i++)
     if (s->parts->saved[i].is_input)
       keep_inner (p, keep, s->parts->saved[i].index);
+  for (int i = p->n_saved; i < p->n_held; i++)
+    keep_inner (p, keep, p->held[i - p->n_saved]);
   for (uint32_t i = 0; i < l->alias.n_outer + l->alias.n_replays; i++) {
     uint32_t slot =
         i < l->alias.n_outer ? l->alias.slots[i] : l->alias.replays[i - l->alias.n_outer].slot;
@@ -247,6 +252,40 @@ find_order (GmPlan *p, const GmPlanSpec *s)
   p->grad_order = sorted (p, turns, s->joint->n_grads);
 }
 
+static bool
+is_read (const GmGraph *g, GmValueId v)
+{
+  bool is = false;
+
+  for (uint32_t k = 0; k < g->nodes->len; k++) {
+    const GmNode *n = gm_graph_node (g, k);
+    for (uint32_t i = 0; i < n->n_in; i++)
+      is |= n->in[i] == v;
+  }
+  return is;
+}
+
+/* Inputs that gradients read, as rows of the op table say, where the compiled backward does with
+ * something else. */
+static void
+hold_inputs (GmPlan *p, uint32_t *places)
+{
+  const GmGraph *g = p->graph;
+  uint32_t *held = gm_arena_newn (p->arena, uint32_t, g->inputs->len);
+  g_autofree bool *needed = gm_unfold_reads (&p->unfold), *written = g_new0 (bool, g->inputs->len + 1);
+
+  for (uint32_t m = 0; m < p->layers.functional.n_mutations; m++)
+    written[p->layers.functional.mutations[m].input.i] = true;
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    GmValueId v = g_array_index (g->inputs, GmValueId, i);
+    if (!needed[v] || places[v] != GM_NO_ID || written[i])
+      continue;
+    held[p->n_held - p->n_saved] = i;
+    places[v] = (uint32_t) p->n_held++;
+  }
+  p->held = held;
+}
+
 static void
 keep_graph (GmPlan *p, const GmPlanSpec *s)
 {
@@ -254,9 +293,15 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
     return;
   p->graph = gm_graph_simplify (s->graph, 0, p->arena); /* a copy, under the same numbers */
   g_assert (p->graph->values->len == s->graph->values->len);
-  p->unfold = (GmUnfold){ p->graph,   KEEP (s->parts->places, s->graph->values->len),
-                          p->tangent_of, p->grad_of,
-                          s->joint->n_tangents, s->joint->n_grads };
+  uint32_t *places = KEEP (s->parts->places, s->graph->values->len);
+  p->unfold = (GmUnfold){ p->graph, places, p->tangent_of, p->grad_of, s->joint->n_tangents,
+                          s->joint->n_grads };
+  hold_inputs (p, places);
+  for (uint32_t t = 0; t < s->joint->n_tangents; t++) {
+    const GmGraphOutput *o = &g_array_index (p->graph->outputs, GmGraphOutput, s->joint->tangents[t].i);
+    if (is_read (p->graph, o->value))
+      p->read_inside |= 1ull << MIN (t, 63);
+  }
 }
 
 GmPlan *
@@ -270,14 +315,13 @@ gm_plan_new (const GmPlanSpec *s)
   p->random = s->random;
   p->exec = s->exec;
   copy_layers (p, s->layers);
-  find_kept (p, s);
   p->n_inputs = (int) s->layers->n_inputs;
   p->n_inner = (int) s->joint->n_inputs;
   p->n_function = (int) s->joint->n_outputs;
   p->n_forward = (int) parts->forward->outputs->len;
   p->forward_metas = output_metas (p, parts->forward);
   if (parts->backward) {
-    p->n_saved = (int) parts->n_saved;
+    p->n_held = p->n_saved = (int) parts->n_saved;
     p->n_tangents = (int) parts->n_tangents;
     p->n_grads = (int) parts->n_grads;
     p->n_joint_tangents = (int) s->joint->n_tangents;
@@ -296,6 +340,7 @@ gm_plan_new (const GmPlanSpec *s)
       find_order (p, s);
   }
 
+  find_kept (p, s);
   p->direct = is_direct (p);
   p->shares_grads = shares_grads (p);
   if (parts->restore)
@@ -420,7 +465,7 @@ enum { MAX_BLOCK = 4096 };
 static size_t
 history_bytes (const GmPlan *p)
 {
-  return sizeof (History) + sizeof ((History *) 0)->saved[0] * (size_t) p->n_saved;
+  return sizeof (History) + sizeof ((History *) 0)->saved[0] * (size_t) p->n_held;
 }
 
 static void
@@ -431,7 +476,7 @@ history_free (void *data)
   GmPlan *p = h->plan;
   size_t bytes = history_bytes (p);
 
-  for (int i = 0; i < p->n_saved; i++)
+  for (int i = 0; i < p->n_held; i++)
     gm_saved_clear (&h->saved[i]);
   gm_plan_unref (p);
   if (bytes <= MAX_BLOCK)
@@ -453,7 +498,7 @@ is_unchanged (const History *h)
 static bool
 needs_unfolding (const History *h, const GmAgNode *n, GmTensor *const *grads, bool create_graph)
 {
-  return create_graph || gm_autograd_order_matters (n, h->plan->n_terms)
+  return create_graph || gm_autograd_is_awaited (n) || gm_autograd_order_matters (n, h->plan->n_terms)
          || !gm_unfold_can_fill (&h->plan->unfold, grads) || !is_unchanged (h);
 }
 
@@ -695,11 +740,15 @@ attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
   for (int i = 0; i < p->n_saved; i++)
     h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index]
                                                                            : out[p->saved[i].index]) };
+  for (int i = p->n_saved; i < p->n_held; i++)
+    h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (in[p->held[i - p->n_saved]]) };
   for (int i = 0; i < p->n_grads; i++)
     edges[i] = in[p->grad_of[i].i];
   for (int i = 0; i < p->n_joint_tangents; i++)
     outs[i] = out[p->tangent_of[i].i];
   h->node = gm_autograd_attach (&compiled_function, h, edges, p->n_grads, outs, p->n_joint_tangents);
+  if (p->graph)
+    gm_autograd_wait_inside (h->node, p->read_inside);
   return h;
 }
 
@@ -707,7 +756,7 @@ attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
 static void
 note_versions (History *h)
 {
-  for (int i = 0; i < h->plan->n_saved; i++)
+  for (int i = 0; i < h->plan->n_held; i++)
     if (!h->saved[i].is_packed)
       h->saved[i].version = gm_tensor_version (h->saved[i].t);
   gm_autograd_attached (h->node);

@@ -690,7 +690,7 @@ GmFacts *
 gm_synthetic_base_expect (const GmGraph *g, const GmBaseLayer *l, GmArena *arena)
 {
   const GmFacts *before = gm_facts_derive (g, arena);
-  GmFacts *f = gm_facts_new (arena, l->n_inner, l->n_outputs + l->n_pieces);
+  GmFacts *f = gm_layer_facts_new (arena, l->n_inner, l->n_outputs + l->n_pieces);
 
   g_assert (before->n_inputs == l->n_outer && before->n_outputs == l->n_outputs);
   for (uint32_t i = 0; i < l->n_inner; i++) {

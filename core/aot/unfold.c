@@ -83,9 +83,12 @@ is_kept (const Unfold *w, GmValueId v)
 
 /* Whether the elements of n's result depend on those of operand i. */
 static bool
-reads (const GmNode *n, uint32_t i)
+reads (const GmGraph *g, const GmNode *n, uint32_t i)
 {
-  return n->op == GM_OP_custom ? i == 0 : n->op != GM_OP_overwrite || i == 1;
+  bool replaces = n->op == GM_OP_overwrite
+                  || (n->op == GM_OP_slice_scatter
+                      && gm_meta_same_shape (gm_graph_meta (g, n->in[0]), gm_graph_meta (g, n->in[1])));
+  return n->op == GM_OP_custom ? i == 0 : !replaces || i == 1;
 }
 
 static void
@@ -106,9 +109,22 @@ mark_needed (Unfold *w)
       w->needed[n->out] = true;
     for (uint32_t i = 0; i < n->n_in; i++)
       if ((i < 30 && saves >> i & 1) || (custom && flow && i > gm_graph_custom (g, n)->outputs->len)
-          || (w->needed[n->out] && !is_kept (w, n->out) && reads (n, i)))
+          || (w->needed[n->out] && !is_kept (w, n->out) && reads (g, n, i)))
         w->needed[n->in[i]] = true;
   }
+}
+
+bool *
+gm_unfold_reads (const GmUnfold *u)
+{
+  g_autofree bool *reached = g_new0 (bool, u->g->values->len + 1);
+  bool *needed = g_new0 (bool, u->g->values->len + 1);
+
+  for (uint32_t k = 0; k < u->n_tangents; k++)
+    reached[output_value (u, k)] = true;
+  spread (u->g, reached);
+  mark_needed (&(Unfold){ .u = u, .g = u->g, .reached = reached, .needed = needed });
+  return needed;
 }
 
 static bool
@@ -155,9 +171,9 @@ compute (Unfold *w, const GmNode *n, GError **error)
   }
   for (uint32_t i = 0; i < n->n_in; i++)
     in[i] = w->values[n->in[i]];
-  w->values[n->out] = n->op == GM_OP_overwrite
-                        ? gm_op_run (GM_OP_copy, in + 1, 1, NULL, error)
-                        : gm_op_run (n->op, in, (int) n->n_in, n->attrs, error);
+  if (n->n_in == 2 && !in[0] && !reads (w->g, n, 0))
+    in[0] = in[1]; /* has its shape */
+  w->values[n->out] = gm_op_run (n->op, in, (int) n->n_in, n->attrs, error);
   return w->values[n->out] != NULL;
 }
 
@@ -293,17 +309,11 @@ static bool
 walk (Unfold *w, GmAgNode *node, GmTensor *const *grads, bool create, GmTensor **result,
       GError **error)
 {
-  GmTensor *roots[w->u->n_tangents + 1], *given[w->u->n_tangents + 1];
-  int n = 0;
+  GmTensor *roots[w->u->n_tangents + 1];
 
-  for (uint32_t k = 0; k < w->u->n_tangents; k++) {
-    GmTensor *root = w->tape[output_value (w->u, k)];
-    if (!grads[k] || !root || !root->meta.requires_grad)
-      continue;
-    roots[n] = root;
-    given[n++] = grads[k];
-  }
-  return gm_autograd_through (node, roots, given, n, create, result, error);
+  for (uint32_t k = 0; k < w->u->n_tangents; k++)
+    roots[k] = w->tape[output_value (w->u, k)];
+  return gm_autograd_through (node, roots, grads, create, result, error);
 }
 
 bool

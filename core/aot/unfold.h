@@ -19,6 +19,9 @@ typedef struct {
  * added to it, or nothing depends on it.  grads: one per tangent. */
 bool gm_unfold_can_fill (const GmUnfold *u, GmTensor *const *grads);
 
+/* Per value: whether its elements are read, if all tangents are there.  The caller frees. */
+bool *gm_unfold_reads (const GmUnfold *u);
+
 /* The gradient, operation by operation, within the backward of node n, whose edges are the
  * gradients' inputs.  seq: of the first node, as reserved when the forward ran.  result: as
  * gm_autograd_through.  Errors: a kept tensor that is read was changed in place. */

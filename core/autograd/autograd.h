@@ -50,6 +50,13 @@ GmAgNode *gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *con
 
 /* The state of a node that was just attached is complete: an open region may take it.  It may be gone afterwards. */
 void gm_autograd_attached (GmAgNode *n);
+/* n's backward can be taken apart, and what it computes of these outputs (bit k: output k; the last one: all from there on) goes on to
+ * their gradients: hooks on them, and what else waits, see all of it there, and not what comes from outside alone. */
+void gm_autograd_wait_inside (GmAgNode *n, uint64_t outputs);
+/* Within n's backward: whether something waits for one of those. */
+bool gm_autograd_is_awaited (const GmAgNode *n);
+/* Whether a hook, or a wish to keep it, waits for the gradient of t, which is no leaf. */
+bool gm_tensor_is_awaited (const GmTensor *t);
 /* An alias of t that has t's history as it is now: a leaf stays itself.  It does not follow what happens to t later. */
 GmTensor *gm_autograd_freeze (GmTensor *t);
 /* An alias of t whose history is output `nr` of n. */
@@ -66,9 +73,11 @@ void gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, 
 void gm_autograd_place (GmAgNode *n, uint64_t seq);
 /* An alias of t whose history is what edge i of n leads to. */
 GmTensor *gm_autograd_before (GmAgNode *n, int i, GmTensor *t);
-/* Within n's backward: walks from roots, which have histories, to what n's edges lead to, and no further.  result[i]: the sum for edge
- * i, begun with what had arrived there before, in the one order; NULL for an edge that leads where an earlier one does. */
-bool gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, int n_roots, bool create, GmTensor **result, GError **error);
+/* Within n's backward: walks from roots, one per output of n or NULL, which have histories, to what n's edges lead to, and no further.
+ * grads[k]: what arrived at output k, or NULL.  What waits for n's outputs (hooks, wishes to keep a gradient) is served at the roots.
+ * result[i]: the sum for edge i, begun with what had arrived there before, in the one order; NULL for an edge that leads where an earlier
+ * one does. */
+bool gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, bool create, GmTensor **result, GError **error);
 /* Within n's backward: whether it matters in which order the terms of its results are added: something has arrived already where
  * result i, a sum of n_terms[i], goes; or two results go to one place. */
 bool gm_autograd_order_matters (const GmAgNode *n, const uint32_t *n_terms);

@@ -156,7 +156,7 @@ mark_captured (Walk *w)
     if (!s)
       s = slot_add (w, n);
     s->captured = true;
-    if (w->through)
+    if (w->through && w->captures[i].input < w->n_edges)
       take_arrived (w, s, w->captures[i].nr);
   }
 }
@@ -452,12 +452,66 @@ order_of (const GmAgNode *n, bool results)
   return G_UNLIKELY (has) ? n->fn->order (n->state, results) : NULL;
 }
 
+/* g, which may be NULL, for the tensors that want the gradient of n's output nr. */
+static bool
+keep_retained (const GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
+{
+  for (guint i = 0; n->retained && g && i < n->retained->len; i++) {
+    GmRetained *r = &g_array_index (n->retained, GmRetained, i);
+    if (r->nr != nr)
+      continue;
+    GmTensor *old = r->ag->grad;
+    GmTensor *both = old ? gm_autograd_op (GM_OP_add, (GmTensor *const[]){old, g}, 2, NULL, error)
+                         : gm_tensor_ref (g);
+    if (!both)
+      return false;
+    r->ag->grad = both;
+    gm_tensor_unref (old);
+  }
+  return true;
+}
+
+static bool
+is_inside (const GmAgNode *n, uint32_t nr)
+{
+  return n->inside >> MIN (nr, 63) & 1;
+}
+
+/* Whether something waits for the gradient of an output that is whole inside of n alone. */
+static bool
+is_awaited (const GmAgNode *n, const Slot *s)
+{
+  bool is = false;
+  for (guint i = 0; n->hooks && i < n->hooks->len; i++)
+    is |= is_inside (n, g_array_index (n->hooks, GmAgHook, i).nr);
+  for (guint i = 0; n->retained && i < n->retained->len; i++)
+    is |= is_inside (n, g_array_index (n->retained, GmRetained, i).nr);
+  for (int i = 0; s->captured && i < s->walk->n_captures; i++)
+    is |= s->walk->captures[i].node == n && is_inside (n, s->walk->captures[i].nr);
+  return is;
+}
+
+/* Not where the walk ends that took another function apart: there it is a node like any other. */
+static bool
+waits_inside (const Walk *w, const Slot *s)
+{
+  return s->node->inside && !(w->through && s->outer) && is_awaited (s->node, s);
+}
+
+bool
+gm_autograd_is_awaited (const GmAgNode *n)
+{
+  return is_awaited (n, n->slot);
+}
+
 /* Hooks, wishes to keep the gradient, captures: all that happens to a gradient before its node
  * runs. */
 bool
 gm_walk_arrive (Walk *w, Slot *s, GError **error)
 {
   GmAgNode *n = s->node;
+  if (waits_inside (w, s))
+    return true;
   GArray *hooks = n->kind == GM_NODE_LEAF && n->saved_in[0].t->autograd
                       ? n->saved_in[0].t->autograd->hooks
                       : n->hooks;
@@ -465,21 +519,10 @@ gm_walk_arrive (Walk *w, Slot *s, GError **error)
   for (uint32_t k = 0; k < n->n_out; k++) {
     uint32_t nr = order ? order[k] : k;
     GmTensor **g = gm_walk_gradient (s, nr);
-    if (!w->through && !s->greeted && !gm_hooks_run (hooks, nr, g, error))
+    if (!(w->through && s->outer) && !s->greeted && !gm_hooks_run (hooks, nr, g, error))
       return false;
-    for (guint i = 0; n->retained && *g && w->accumulate && i < n->retained->len; i++) {
-      GmRetained *r = &g_array_index (n->retained, GmRetained, i);
-      if (r->nr != nr)
-        continue;
-      GmTensor *old = r->ag->grad;
-      GmTensor *both =
-          old ? gm_autograd_op (GM_OP_add, (GmTensor *const[]){old, *g}, 2, NULL, error)
-              : gm_tensor_ref (*g);
-      if (!both)
-        return false;
-      r->ag->grad = both;
-      gm_tensor_unref (old);
-    }
+    if (w->accumulate && !keep_retained (n, nr, *g, error))
+      return false;
   }
   for (int i = 0; s->captured && i < w->n_captures; i++)
     if (w->captures[i].node == n) {
@@ -495,7 +538,7 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
   GmAgNode *n = s->node;
   if (!gm_walk_arrive (w, s, error))
     return false;
-  if (!s->needed) {
+  if (!s->needed && !waits_inside (w, s)) {
     gm_walk_clear (s);
     return true;
   }
@@ -717,37 +760,102 @@ gm_autograd_order_matters (const GmAgNode *n, const uint32_t *n_terms)
   return false;
 }
 
-bool
-gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, int n_roots,
-                     bool create, GmTensor **result, GError **error)
+void
+gm_autograd_wait_inside (GmAgNode *n, uint64_t outputs)
 {
-  g_autofree GmAgNode **pins = g_new (GmAgNode *, n_roots + 1);
-  g_autofree Capture *captures = g_new (Capture, n->n_in + 1);
-  Walk w = {.pins = pins,
-            .captures = captures,
-            .result = result,
-            .retain = create,
-            .create = create,
-            .through = true};
-  memset (result, 0, n->n_in * sizeof *result);
+  n->inside = outputs;
+}
+
+/* The hooks on n's output nr, for the node that makes it: n keeps them. */
+static void
+lend_hooks (const GmAgNode *n, uint32_t nr, GmAgNode *to)
+{
+  for (guint i = 0; n->hooks && i < n->hooks->len; i++) {
+    GmAgHook h = g_array_index (n->hooks, GmAgHook, i);
+    if (h.nr != nr)
+      continue;
+    if (!to->hooks)
+      to->hooks = g_array_new (FALSE, FALSE, sizeof h);
+    h.nr = 0;
+    h.destroy = NULL;
+    h.lent = true;
+    g_array_append_val (to->hooks, h);
+  }
+}
+
+/* What waited at n's output nr for its gradient g, which may be NULL. */
+static bool
+serve_awaited (GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
+{
+  Walk *outer = n->slot->walk;
+  for (int i = 0; n->slot->captured && i < outer->n_captures; i++)
+    if (outer->captures[i].node == n && outer->captures[i].nr == nr)
+      outer->result[outer->captures[i].input] = g ? gm_tensor_ref (g) : NULL;
+  return !outer->accumulate || keep_retained (n, nr, g, error);
+}
+
+/* What n's edges lead to, each once, then n's outputs. */
+static void
+capture_ends (Walk *w, const GmAgNode *n, GmTensor *const *roots)
+{
+  bool awaited = n->inside && is_awaited (n, n->slot);
+  w->n_edges = (int) n->n_in;
   for (uint32_t i = 0; i < n->n_in; i++) {
     GmEdge e = n->edges[i];
     bool first = e.node != NULL;
-    for (int k = 0; k < w.n_captures && first; k++)
-      first = captures[k].node != e.node || captures[k].nr != e.nr;
+    for (int k = 0; k < w->n_captures && first; k++)
+      first = w->captures[k].node != e.node || w->captures[k].nr != e.nr;
     if (first)
-      captures[w.n_captures++] = (Capture){e.node, e.nr, (int) i};
+      w->captures[w->n_captures++] = (Capture){e.node, e.nr, (int) i};
   }
-  bool ok = walk_run (&w, roots, grads, n_roots, error);
+  for (uint32_t k = 0; k < n->n_out && awaited; k++) {
+    GmAutograd *ag = roots[k] ? roots[k]->autograd : NULL;
+    if (!ag || !ag->node || ag->node->kind != GM_NODE_OP)
+      continue;
+    lend_hooks (n, k, ag->node);
+    w->captures[w->n_captures++] = (Capture){ag->node, 0, (int) (n->n_in + k)};
+  }
+}
+
+bool
+gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, bool create,
+                     GmTensor **result, GError **error)
+{
+  uint32_t n_ends = n->n_in + n->n_out;
+  g_autofree GmAgNode **pins = g_new (GmAgNode *, n->n_out + 1);
+  g_autofree Capture *captures = g_new (Capture, n_ends + 1);
+  g_autofree GmTensor **ends = g_new0 (GmTensor *, n_ends + 1),
+                      **starts = g_new (GmTensor *, n->n_out + 1),
+                      **given = g_new (GmTensor *, n->n_out + 1);
+  Walk w = {.pins = pins,
+            .captures = captures,
+            .result = ends,
+            .retain = create,
+            .create = create,
+            .through = true};
+  int n_starts = 0;
+  capture_ends (&w, n, roots);
+  for (uint32_t k = 0; k < n->n_out; k++)
+    if (grads[k] && roots[k] && roots[k]->meta.requires_grad) {
+      starts[n_starts] = roots[k];
+      given[n_starts++] = grads[k];
+    }
+  bool ok = walk_run (&w, starts, given, n_starts, error);
   for (int i = 0; i < w.n_captures && ok; i++) { /* what nothing was added to */
     Slot *s = gm_walk_slot (&w, captures[i].node);
     GmTensor **sum = s ? gm_walk_gradient (s, captures[i].nr) : NULL;
-    if (sum && *sum && !result[captures[i].input])
-      result[captures[i].input] = g_steal_pointer (sum);
+    if (sum && *sum && !ends[captures[i].input])
+      ends[captures[i].input] = g_steal_pointer (sum);
   }
   walk_end (&w);
-  for (uint32_t i = 0; i < n->n_in && !ok; i++)
-    g_clear_pointer (&result[i], gm_tensor_unref);
+  for (uint32_t k = 0; k < n->n_out; k++) {
+    ok = ok && serve_awaited (n, k, ends[n->n_in + k], error);
+    gm_tensor_unref (ends[n->n_in + k]);
+  }
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    result[i] = ok ? g_steal_pointer (&ends[i]) : NULL;
+    gm_tensor_unref (ends[i]);
+  }
   return ok;
 }
 

@@ -447,7 +447,14 @@ write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmA
 bool
 gm_autograd_may_write (GmTensor *t, bool grad, GError **error)
 {
-  return check_writable (t, error) && (!grad || gm_check_leaf (t, error));
+  if (!check_writable (t, error) || (grad && !gm_check_leaf (t, error)))
+    return false;
+  if (!grad || !gm_history_base (t) || !gm_tensor_is_awaited (t))
+    return true;
+  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+               "the gradient of this view is awaited by a hook, or kept, and what is written to it "
+               "goes into the history of its base");
+  return false;
 }
 
 bool

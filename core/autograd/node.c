@@ -124,6 +124,8 @@ hooks_free (GArray *hooks)
 {
   for (guint i = 0; hooks && i < hooks->len; i++) {
     GmAgHook *h = &g_array_index (hooks, GmAgHook, i);
+    if (!h->lent)
+      gm_hook_place (h->id, NULL);
     if (h->destroy)
       h->destroy (h->data);
   }

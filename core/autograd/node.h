@@ -21,6 +21,7 @@ typedef struct {
 typedef struct {
   uint64_t id;
   uint32_t nr; /* output of the node */
+  bool lent;   /* another list has it */
   GmTensorHook fn;
   void *data;
   void (*destroy) (void *data);
@@ -45,6 +46,8 @@ struct GmAgNode {
   uint32_t refs; /* atomic */
   uint8_t kind, op;
   bool released; /* a backward has freed what was saved */
+  uint64_t inside; /* outputs, by bit, whose gradients are whole inside alone: what waits for them
+                      is served there (gm_autograd_through) */
   uint32_t n_in, n_out;
   uint64_t seq;        /* order of creation; leaves: UINT64_MAX */
   GmEdge *edges;       /* n_in; own_edges where they fit */
@@ -133,6 +136,8 @@ void gm_view_refresh (GmTensor *view);
 bool gm_post_hooks_run (GmTensor *leaf, GError **error);
 void gm_post_hooks_free (GArray *hooks);
 
+/* tape.c: hook `id` is in that list from now on; NULL: in none.  The list that it was in. */
+GArray *gm_hook_place (uint64_t id, GArray *list);
 /* Runs the hooks for output nr over *g (owned, may be replaced). */
 bool gm_hooks_run (const GArray *hooks, uint32_t nr, GmTensor **g, GError **error);
 

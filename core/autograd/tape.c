@@ -361,6 +361,37 @@ hooks_of (GmTensor *t)
   return ag->node ? &ag->node->hooks : &ag->hooks;
 }
 
+/* Whoever takes a hook off may do so when the tensor's history is another one. */
+GArray *
+gm_hook_place (uint64_t id, GArray *list)
+{
+  static GMutex lock;
+  static GHashTable *places; /* id, as a pointer: GArray */
+  gpointer key = GSIZE_TO_POINTER ((gsize) id);
+  g_mutex_lock (&lock);
+  if (!places)
+    places = g_hash_table_new (NULL, NULL);
+  GArray *was = g_hash_table_lookup (places, key);
+  if (list)
+    g_hash_table_insert (places, key, list);
+  else
+    g_hash_table_remove (places, key);
+  g_mutex_unlock (&lock);
+  return was;
+}
+
+bool
+gm_tensor_is_awaited (const GmTensor *t)
+{
+  const GmAgNode *n = t->autograd ? t->autograd->node : NULL;
+  if (!n)
+    return false;
+  for (guint i = 0; n->hooks && i < n->hooks->len; i++)
+    if (g_array_index (n->hooks, GmAgHook, i).nr == t->autograd->nr)
+      return true;
+  return t->autograd->retain;
+}
+
 uint64_t
 gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data, void (*destroy) (void *data))
 {
@@ -369,18 +400,21 @@ gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data, void (*destroy) 
   GArray **hooks = hooks_of (t);
   if (!*hooks)
     *hooks = g_array_new (FALSE, FALSE, sizeof (GmAgHook));
-  GmAgHook h = {__atomic_fetch_add (&next_id, 1, __ATOMIC_RELAXED), t->autograd->nr, hook, data,
-                destroy};
+  GmAgHook h = {.id = __atomic_fetch_add (&next_id, 1, __ATOMIC_RELAXED),
+                .nr = t->autograd->nr,
+                .fn = hook,
+                .data = data,
+                .destroy = destroy};
   g_array_append_val (*hooks, h);
+  gm_hook_place (h.id, *hooks);
   return h.id;
 }
 
 bool
 gm_tensor_remove_hook (GmTensor *t, uint64_t id)
 {
-  if (!t->autograd)
-    return false;
-  GArray *hooks = *hooks_of (t);
+  (void) t;
+  GArray *hooks = gm_hook_place (id, NULL);
   for (guint i = 0; hooks && i < hooks->len; i++) {
     GmAgHook h = g_array_index (hooks, GmAgHook, i);
     if (h.id != id)

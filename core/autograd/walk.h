@@ -47,7 +47,8 @@ typedef struct GmWalk {
   int n_captures;
   GmTensor **result; /* of the captures */
   bool accumulate, retain, create;
-  bool through; /* a function is taken apart: captured nodes are not entered */
+  bool through; /* a function is taken apart: what its edges lead to is captured, and not entered */
+  int n_edges;  /* its edges: captures from here on are of its outputs */
   bool only;    /* of the leaves, only what was asked for is added up */
   uint64_t n_arrived;
   GArray *callbacks;     /* callbacks.c; NULL: none */

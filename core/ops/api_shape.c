@@ -93,7 +93,7 @@ RUN (ravel)
   GmVal v = TENSOR (0);
   CHECK ();
   int64_t n = gm_meta_numel (META (v));
-  return gm_give (gm_b_reshape (b, v, 1, &n));
+  return gm_give (gm_b_contiguous (b, gm_b_reshape (b, v, 1, &n)));
 }
 
 RUN (unflatten)
@@ -326,6 +326,7 @@ repeat_dims (const GmApi *api, GmBuilder *b, GmVal v, const int64_t *repeats, in
     same = false;
     if (repeats[d] == 0) {
       v = gm_b_slice (b, v, d, 0, 0, 1);
+      sizes[d] = 0;
     } else if (n < GM_MAX_DIMS) { /* [..., s, ...] to [..., r, s, ...], merged */
       int64_t wide[GM_MAX_DIMS + 1];
       v = gm_unsqueeze (b, v, d);
@@ -342,7 +343,8 @@ repeat_dims (const GmApi *api, GmBuilder *b, GmVal v, const int64_t *repeats, in
       v = gm_cat (b, parts, (int) repeats[d], d);
     }
   }
-  return same ? gm_apply1 (b, copy, v) : v;
+  /* what repeats a size of 1 could be seen without a copy */
+  return same ? gm_apply1 (b, copy, v) : gm_b_contiguous (b, v);
 }
 
 RUN (repeat)

@@ -51,7 +51,7 @@ infer_expand (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GErro
   for (int d = out->ndim - 1; d >= 0; d--) {
     out->sizes[d] = attrs->list[d];
     bool fresh = d < shift;
-    if (out->sizes[d] != 1 && (fresh || x->sizes[d - shift] == 1))
+    if (x->ndim == 0 || (out->sizes[d] != 1 && (fresh || x->sizes[d - shift] == 1)))
       out->strides[d] = 0;
     else if (!fresh)
       out->strides[d] = x->strides[d - shift];

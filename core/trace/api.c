@@ -114,6 +114,15 @@ may_write_input (GmRecorder *r, GmValueId input, GmOp op, bool grad)
   return true;
 }
 
+bool
+gm_inputs_share (const GmRecorder *r, GmValueId a, GmValueId b)
+{
+  const GmTracker *one = tracker_of_input (r, a), *other = tracker_of_input (r, b);
+  if (a == b || !one || !other)
+    return a == b;
+  return gm_host_tensor (one->real)->storage == gm_host_tensor (other->real)->storage;
+}
+
 /* A hook that is to be registered is for the value before. */
 static bool
 has_hook (GmRecorder *r, GmValueId root)

@@ -606,6 +606,7 @@ recorder_free (void *data)
   g_ptr_array_unref (r->wrapped);
   g_hash_table_unref (r->by_real);
   g_hash_table_unref (r->user_keys);
+  Py_CLEAR (r->over_arrays);
   g_hash_table_unref (r->source_index);
   g_hash_table_unref (r->guard_index);
   Py_XDECREF (r->raised);

@@ -136,6 +136,7 @@ struct GmRecorder {
   PyObject *plain_keys; /* the dict whose keys were found to run no code when compared; borrowed */
   GHashTable *user_keys; /* see keys.c: a key with a __hash__ of the user's -> what it was */
   uint32_t nesting; /* containers being looked through; as before when an operation ends */
+  PyObject *over_arrays; /* list of (array, number of inputs then, tensor), or NULL: what is recorded again finds its tensor */
   /* comptime: the session of the call that runs now; the instruction that ran the last one, which no rollback forgets */
   PyObject *comptime;
   uint32_t comptime_done;
@@ -289,6 +290,8 @@ void gm_break_raises_set (GmRecorder *r, bool on);
 const GmTracker *gm_hook_method (GmRecorder *r, const GmTracker *tensor, PyObject *name);
 /* True if a hook waits to be registered on an input whose memory this value of the graph is. */
 bool gm_hook_pending (GmRecorder *r, GmValueId input);
+/* Whether two inputs lie in one memory, here and now: who relies on it writes to one of them, and then it is guarded. */
+bool gm_inputs_share (const GmRecorder *r, GmValueId a, GmValueId b);
 /* False: its hook was taken off again. */
 bool gm_hook_is_live (const GmRecorder *r, const GmTracker *handle);
 /* Emits the registration of a handle's hook unless that was done, and of those before it. */

@@ -31,7 +31,8 @@ gm_hook_pending (GmRecorder *r, GmValueId input)
 {
   for (uint32_t i = 0; i < r->effects->len; i++) {
     const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
-    if (e->kind == GM_EFFECT_HOOK && gm_contents_of (r, e->args[0])->number == input &&
+    if (e->kind == GM_EFFECT_HOOK
+        && gm_inputs_share (r, (GmValueId) gm_contents_of (r, e->args[0])->number, input) &&
         (e->n == 1 || gm_hook_is_live (r, e->args[2])))
       return true;
   }
@@ -45,7 +46,7 @@ is_written (GmRecorder *r, GmValueId value)
 {
   bool written = gm_graph_value (r->graph, value)->node != GM_NO_ID;
   for (uint32_t i = 0; i < r->mutated->len; i++)
-    written |= g_array_index (r->mutated, GmValueId, i) == value;
+    written |= gm_inputs_share (r, g_array_index (r->mutated, GmValueId, i), value);
   return written;
 }
 

@@ -37,8 +37,13 @@ def outside(results, inputs, leaves):
         loss.backward()
 
 
+def kind(g):
+    """Whether zeros that go to what was overwritten have a history depends on whether it was a view, which no graph says of inputs."""
+    return "grad" if g is not None and g.requires_grad and g.any() else "plain"
+
+
 def lines_of(grads):
-    return ["gradient None" if g is None else f"gradient {'grad' if g.requires_grad else 'plain'} {bits(g)}" for g in grads]
+    return ["gradient None" if g is None else f"gradient {kind(g)} {bits(g)}" for g in grads]
 
 
 def grad(results, inputs, leaves):
@@ -53,7 +58,26 @@ def double(results, inputs, leaves):
         return None
     first = G.autograd.grad(loss, leaves, allow_unused=True, create_graph=True)
     lines = lines_of(first)
-    total = loss_of([g * g for g in first if g is not None])
+    total = loss_of([g * g for g in first if kind(g) == "grad"])
     if total is not None:
         lines += lines_of(G.autograd.grad(total, leaves, allow_unused=True))
     return lines
+
+
+def hooked(results, inputs, leaves):
+    """Hooks on results, and what they saw; in which order those on several results run is not compared: views that a compiled
+    function gives out are taken after it."""
+    seen = []
+    for i, t in enumerate(flatten(results)):
+        if t.requires_grad and t._base is None and not any(t is x for x in inputs):
+            t.register_hook(lambda g, i=i: seen.append(f"gradient {bits(g)} at result {i}"))
+            t.register_hook(lambda g: g * 1.25)
+    backward(results, inputs, leaves)
+    return sorted(seen)
+
+
+def recorded(results, inputs, leaves):
+    loss = loss_of(results)
+    if loss is not None:
+        loss.backward(create_graph=True)
+    return [f"gradient {kind(t.grad)}" for t in leaves]

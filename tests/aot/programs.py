@@ -38,9 +38,14 @@ def memory(t):
 
 
 class Program:
+    EXPRESSIONS, VIEWS, WRITES, SHAPES_IN_PLACE, QUIET = EXPRESSIONS, VIEWS, WRITES, SHAPES_IN_PLACE, QUIET
+    KINDS = [(0.30, "EXPRESSIONS"), (0.55, "VIEWS"), (0.85, "WRITES"), (0.92, "SHAPES_IN_PLACE"), (1, "QUIET")]
+    AFTER = [None, "backward", "backward", "outside", "grad", "double", "retain"]
+
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.seed = seed
+        self.seen = []  # what hooks saw
         self.setups = [self._setup() for _ in range(self.random.choice([1, 1, 2]))]
         self._body()
 
@@ -50,7 +55,10 @@ class Program:
         r, lines, bases = self.random, [], []
         for i in range(r.choice([1, 1, 2])):
             kind = r.choice(["plain", "plain", "leaf", "inner"])
-            lines.append(f"b{i} = (G.arange(12).float() * 0.37 - {i + 1.5}){'.requires_grad_()' if kind != 'plain' else ''}")
+            base = self.base(i)
+            if base.endswith((".long()", ".int()")):
+                kind = "plain"
+            lines.append(f"b{i} = {base}{'.requires_grad_()' if kind != 'plain' else ''}")
             if kind != "plain":
                 lines.append(f"leaves.append(b{i})")
             if kind == "inner":
@@ -65,10 +73,23 @@ class Program:
         lines.append("inputs = [" + ", ".join(inputs) + "]")
         if len(inputs) > 1 and r.random() < 0.15:
             lines.append("inputs[1] = inputs[0]")
+        self.finish(lines)
         return "\n".join(lines)
 
+    def base(self, i):
+        return f"(G.arange(12).float() * 0.37 - {i + 1.5})"
+
+    def finish(self, lines):
+        pass
+
+    def check(self, line, scope):
+        """Raises where the line had better not be there."""
+
+    def scope(self):
+        return {"G": G}
+
     def make(self, k=0):
-        scope = {"G": G, "leaves": []}
+        scope = dict(self.scope(), leaves=[])
         exec(self.setups[k % len(self.setups)], scope)
         return scope["inputs"], scope["leaves"]
 
@@ -77,25 +98,20 @@ class Program:
     def _statement(self, names, made):
         r = self.random
         a, b = r.choice(names), r.choice(names)
-        kind = r.random()
-        if kind < 0.30:
-            return f"v{made} = " + r.choice(EXPRESSIONS).format(a=a, b=b)
-        if kind < 0.55:
-            return f"v{made} = " + r.choice(VIEWS).format(a=a)
-        if kind < 0.85:
-            return r.choice(WRITES).format(a=a, b=b)
-        if kind < 0.92:
-            return r.choice(SHAPES_IN_PLACE).format(a=a, b=b)
-        return r.choice(QUIET).format(a=a, b=b, n=f"v{made}")
+        at = r.random()
+        kind = next(name for limit, name in self.KINDS if at < limit)
+        text = r.choice(getattr(self, kind)).format(a=a, b=b, n=f"v{made}")
+        return f"v{made} = {text}" if kind in ("EXPRESSIONS", "VIEWS") else text
 
     def _body(self):
         r = self.random
-        scope = dict(zip(self.names, self.make()[0]), G=G)
+        scope = dict(zip(self.names, self.make()[0]), **self.scope())
         names, body, made = list(self.names), [], 0
         for _ in range(r.randrange(2, 9)):
             line = self._statement(names, made)
             try:
                 exec(line, scope)
+                self.check(line, scope)
             except Exception:  # noqa: BLE001
                 continue
             body.append(line)
@@ -106,14 +122,14 @@ class Program:
         tail = [r.choice(names[-4:] if r.random() < 0.7 else names) for _ in range(count)]
         self.text = "def f(" + ", ".join(self.names) + "):\n" + "".join(f"    {line}\n" for line in body)
         self.text += "    return " + ", ".join(tail) + ("," if count == 1 and r.random() < 0.3 else "")
-        self.after = r.choice([None, "backward", "backward", "outside", "grad", "double", "retain"])
+        self.after = r.choice(self.AFTER)
         given = [scope[name] for name in tail]
         inputs = [scope[name] for name in self.names]
         self.moves_histories = any("_(" in line or "] =" in line or line[3:5] in ("+=", "*=")
                                    or "] *=" in line for line in body)  # fmt: skip
         for t in given:
             self.moves_histories |= any(memory(t) == memory(x) for x in inputs)
-        scope = {"G": G}
+        scope = self.scope()
         exec(self.text, scope)
         self.f = scope["f"]
 

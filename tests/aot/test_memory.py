@@ -615,6 +615,83 @@ def test_zeros_for_what_was_overwritten_are_plain(backend):
     assert not G.autograd.grad(plain(leaves[0]).sum(), leaves, create_graph=True)[0].requires_grad
 
 
+# What waits for the gradient of a result sees all of it, also what the function itself goes on to make of that result.
+@backends
+def test_hooks_on_results_that_the_function_went_on_with(backend):
+    def f(x):
+        y = x * 2
+        return y, y.sin().sum(), (y * x).sum()
+
+    def answers(fn):
+        x, seen = base().requires_grad_(), []
+        y, a, b = fn(x)
+        y.register_hook(lambda g: seen.append(g.tolist()))
+        y.register_hook(lambda g: g * 3)
+        y.retain_grad()
+        (a + b + (y * 0.5).sum()).backward(retain_graph=True)
+        first = G.autograd.grad(a + b, [y], retain_graph=True)[0]
+        return seen, y.grad.tolist(), x.grad.tolist(), first.tolist()
+
+    want, have = answers(f), answers(G.compile(f, backend=backend, fullgraph=True))
+    assert have == want and len(want[0]) == 2
+
+
+# A handle takes its hook off wherever the tensor's history went since.
+@pytest.mark.parametrize("backend", [None, "eager"])
+def test_a_hook_is_taken_off_after_the_tensor_was_written_to(backend):
+    def f(x):
+        x.mul_(2)
+        return x * 1
+
+    leaf = base().requires_grad_()
+    x = leaf * 1.25
+    handle = x.register_hook(lambda g: g * 100)
+    (f if backend is None else G.compile(f, backend=backend))(x)
+    handle.remove()
+    x.sum().backward()
+    assert leaf.grad.tolist() == [2.5] * 12
+
+
+# Hooks and wishes to keep a gradient stand on one view; its memory is written under another name.
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("wait", [lambda t: t.register_hook(lambda g: g * 2), lambda t: t.retain_grad()])
+def test_views_that_something_waits_for_are_not_merged(wait):
+    def f(x, y):
+        z = x * 3
+        y.mul_(2)
+        return z, y
+
+    def answers(fn):
+        leaf = base().requires_grad_()
+        b = leaf * 1.25
+        x, y = b[::2], b.view(3, 4)
+        wait(x)
+        z, y = fn(x, y)
+        (z.sum() + y.sum()).backward()
+        return leaf.grad.tolist(), x.grad.tolist() if x.retains_grad else None
+
+    compiled = G.compile(f, backend="eager")
+    for _ in range(2):
+        assert answers(compiled) == answers(f)
+
+
+# The gradient of a division reads its operands, the compiled one reads the result: it can be differentiated all the same.
+@backends
+def test_second_derivatives_of_what_the_backward_does_not_read(backend):
+    def after(results):
+        (leaf,) = leaves
+        (g,) = G.autograd.grad((results[0] if isinstance(results, tuple) else results).sum(), [leaf], create_graph=True)
+        return [str(G.autograd.grad((g * g).sum(), [leaf])[0].tolist())]
+
+    leaves = []
+
+    def make():
+        leaves[:] = [base().requires_grad_()]
+        return list(leaves), list(leaves)
+
+    check(make, lambda x: x / (x + 4), backend, after=after)
+
+
 # -- Histories -------------------------------------------------------------------------------------------------------------
 
 

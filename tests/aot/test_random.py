@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random functions over tensors that share memory, plain and compiled: everything that a caller sees is the same.
 
-Values to the bit, and gradients too; but where a tensor with a history was written to, or a view of an input is given out, eager
-makes histories of views when they are asked for, and the terms of a gradient may be added in another order.  Strides, whose memory each result and input is, identity, version counters.  A graph break is
-fine, a different result is not.  GM_RANDOM_MEMORY: how many programs; GM_RANDOM_MEMORY_FROM: the first seed.
+Values to the bit, strides, whose memory each result and input is, identity, version counters, what hooks saw, the random numbers
+that come next; gradients to the bit too, but where a tensor with a history was written to, or a view of an input is given out:
+eager makes histories of views when they are asked for, and the terms of a gradient may be added in another order.  A graph break
+is fine, a different result is not.  Two kinds of programs: about memory (programs.py), and with all else (wide.py).
+GM_RANDOM_MEMORY: how many of each; GM_RANDOM_MEMORY_FROM: the first seed.
 """
 
 import os
@@ -12,7 +14,8 @@ import warnings
 import afterwards
 import pytest
 from programs import Program
-from same import describe, flatten, gradients, nearly
+from same import bits, describe, flatten, gradients, nearly
+from wide import Wide
 
 import gramme as G
 
@@ -23,6 +26,8 @@ PARTS = 10
 
 def outcome(program, f, k):
     """What one call does, and whether gradients could be asked for at all."""
+    G.manual_seed(k)
+    program.seen.clear()
     inputs, leaves = program.make(k)
     try:
         results = f(*inputs)
@@ -34,7 +39,9 @@ def outcome(program, f, k):
             lines += getattr(afterwards, program.after)(results, inputs, leaves) or []
         except RuntimeError as error:
             return lines, str(error)
-    return lines + gradients(leaves), None
+    kept = [t for t in inputs + flatten(results) if isinstance(t, G.Tensor) and not t.is_leaf]
+    lines += ["random " + bits(G.rand(1))] + [f"gradient {g} seen" for g in program.seen]
+    return lines + gradients(leaves) + gradients(kept), None
 
 
 def difference(program, backend, counts=None):
@@ -57,13 +64,14 @@ def difference(program, backend, counts=None):
     return None
 
 
+@pytest.mark.parametrize("kind", [Program, Wide])
 @pytest.mark.parametrize("part", range(PARTS))
-def test_random_programs(part):
+def test_random_programs(part, kind):
     counts = {"whole": 0, "all": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for seed in range(FIRST + part, FIRST + N, PARTS):
-            program = Program(seed)
+            program = kind(seed)
             wrong = difference(program, "eager" if seed % 2 else "tcc", counts)
             assert not wrong, f"{program}\n{wrong}"
     assert counts["whole"] * 2 > counts["all"]  # most are one graph: the comparison says something

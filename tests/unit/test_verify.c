@@ -134,6 +134,67 @@ break_device (GmGraph *g)
   gm_graph_meta (g, 1)->device = 9;
 }
 
+static void
+break_ndim (GmGraph *g)
+{
+  gm_graph_meta (g, 1)->ndim = GM_MAX_DIMS + 1;
+}
+static void
+break_int_grad (GmGraph *g)
+{
+  gm_graph_meta (g, 0)->dtype = GM_I64;
+  gm_graph_meta (g, 0)->requires_grad = 1;
+}
+static void
+break_input_twice (GmGraph *g)
+{
+  GmValueId x = 0;
+  g_array_append_val (g->inputs, x);
+  g_array_set_size (g->nodes, 3);
+  gm_graph_value (g, 4)->node = GM_NO_ID;
+}
+static void
+break_input_range (GmGraph *g)
+{
+  g_array_index (g->inputs, GmValueId, 0) = 77;
+}
+static void
+break_unmade (GmGraph *g)
+{
+  gm_graph_value (g, 1)->node = GM_NO_ID;
+}
+static void
+break_keys (GmGraph *g)
+{
+  ((GmAttrs *) gm_graph_node (g, 2)->attrs)->mask |= 1u << 31;
+}
+static void
+break_list (GmGraph *g)
+{
+  ((GmAttrs *) gm_graph_node (g, 2)->attrs)->n_list = GM_MAX_DIMS + 1;
+}
+static void
+break_constant (GmGraph *g)
+{
+  gm_graph_meta (g, 4)->dtype = GM_F64;
+}
+static void
+break_tag (GmGraph *g)
+{
+  gm_graph_node (g, 0)->tag = GM_N_TAGS;
+}
+static void
+break_custom (GmGraph *g)
+{
+  gm_graph_node (g, 1)->op = GM_OP_custom;
+}
+static void
+break_alias (GmGraph *g)
+{
+  GmGraphAlias itself = { .same = GM_NO_ID, .shares = 0, .base = GM_NO_ID };
+  gm_graph_set_alias (g, 0, &itself);
+}
+
 START_TEST (broken_graphs_are_refused)
 {
   static const struct {
@@ -162,6 +223,17 @@ START_TEST (broken_graphs_are_refused)
     { break_input, "a node makes" },
     { break_no_input, "5 values for 0 inputs" },
     { break_device, "device 9" },
+    { break_ndim, "dimensions" },
+    { break_int_grad, "a tensor of dtype i64 cannot require grad" },
+    { break_input_twice, "is one already" },
+    { break_input_range, "which does not exist" },
+    { break_unmade, "1 inputs, but 2 values that no node makes" },
+    { break_keys, "attributes with unknown keys" },
+    { break_list, "a list of" },
+    { break_constant, "its type is not that of the constant" },
+    { break_tag, "there is no tag" },
+    { break_custom, "the graph has no gradient for it" },
+    { break_alias, "input 0 (x)" },
   };
   for (size_t i = 0; i < G_N_ELEMENTS (cases); i++) {
     g_autoptr (GError) error = NULL;
@@ -198,6 +270,17 @@ START_TEST (symbolic_operands_have_the_rows_of_the_result)
   ck_assert (gm_graph_verify (good->pdata[0], true, NULL));
   ck_assert (!gm_graph_verify (bad->pdata[0], true, &error));
   ck_assert_ptr_nonnull (strstr (error->message, "dimension 0 of operand 1"));
+}
+END_TEST
+
+START_TEST (symbolic_sizes_are_what_was_asked_for)
+{
+  g_autoptr (GPtrArray) bad = gm_graph_parse (
+      "g (%x: f32[n, 2], %y: f32[m, 2]) -> (%0) {\n  %0 = expand %x sizes=[n, 2] : f32[m, 2]\n}\n", NULL);
+  g_autoptr (GError) error = NULL;
+  ck_assert_ptr_nonnull (bad);
+  ck_assert (!gm_graph_verify (bad->pdata[0], true, &error));
+  ck_assert_ptr_nonnull (strstr (error->message, "other sizes than the attribute"));
 }
 END_TEST
 
@@ -253,6 +336,7 @@ main (void)
   tcase_add_test (t, broken_graphs_are_refused);
   tcase_add_test (t, a_functional_graph_has_no_writes);
   tcase_add_test (t, symbolic_operands_have_the_rows_of_the_result);
+  tcase_add_test (t, symbolic_sizes_are_what_was_asked_for);
   tcase_add_test (t, outputs_of_a_part_have_memory_of_their_own);
   tcase_add_test (t, older_names_of_a_tensor_that_set_changed_are_refused);
   suite_add_tcase (suite, t);

@@ -111,6 +111,7 @@ TEST_FILES = \
   tests/aot/test_compiled_autograd.py \
   tests/aot/test_memory.py \
   tests/aot/test_random.py \
+  tests/aot/wide.py \
   tests/breaks.sh \
   tests/cpython.sh \
   tests/cpython/modules.txt \
@@ -210,6 +211,8 @@ TEST_FILES = \
   tests/style/statements.py \
   tests/style/statements.txt \
   tests/tally.py \
+  tests/torch/differences.tsv \
+  tests/torch/run.py \
   tests/trace.sh \
   tests/trace/conftest.py \
   tests/trace/programs_basic.py \

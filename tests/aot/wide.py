@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random functions with what a program over tensors has besides memory: hooks, wishes to keep gradients, dtypes, random numbers,
+regions that are computed again, functions with a gradient of their own.  The rest is programs.py's."""
+
+import re
+
+import programs
+
+import gramme as G
+
+BASES = ["{x}", "{x}", "{x}", "{x}.double()", "{x}.half()", "{x}.bfloat16()", "{x}.long()", "{x}.int()"]
+EXPRESSIONS = programs.EXPRESSIONS + [
+    "G.rand_like({a})", "{a} + G.randn_like({a})", "G.nn.functional.dropout({a}, 0.5)", "{a} * G.rand({a}.shape)",
+    "G.utils.checkpoint.checkpoint(wave, {a})", "G.utils.checkpoint.checkpoint(noisy, {a})", "Scale.apply({a})", "Pair.apply({a}, {b})[1]",
+    "{a}.double()", "{a}.half()", "{a}.bfloat16()", "{a}.float()", "{a}.long()", "({a} > 0).float()", "{a}.abs().sqrt()",
+    "{a}.cumsum(0)", "{a}.softmax(-1)", "G.cat([{a}, {b}])", "G.stack([{a}, {b}])", "{a}.index_select(0, G.tensor([0, 0, 1]))",
+    "{a}[G.tensor([1, 0])]", "{a}.masked_fill({a} > 0, 0.25)", "{a}.flip(0)", "{a}.max()", "{a}.amax(0)", "{a}.prod()", "{a}.var()",
+    "{a} / ({b} + 4)", "{a} ** 2", "{a}.exp()", "{a}.clamp(-1, 1)", "G.outer({a}.flatten(), {b}.flatten()).sum(1)", "{a}.max(0)[0]",
+]  # fmt: skip
+VIEWS = programs.VIEWS + [
+    "{a}.split(2)[1]", "{a}.chunk(2)[0]", "{a}.narrow(0, 1, 2)", "{a}.select(0, 1)", "{a}.unbind()[1]", "{a}.flatten()",
+    "{a}.unsqueeze(-1)", "{a}.permute(1, 0)", "{a}.contiguous()", "{a}.movedim(0, -1)",
+]  # fmt: skip
+WRITES = programs.WRITES + [
+    "{a}.clamp_(-1, 1)", "{a}.masked_fill_({a} > 0, 0.5)", "{a}[G.tensor([0, 1])] = 3", "{a}.uniform_()", "{a}.normal_()",
+    "{a}.exp_()", "{a}.div_(3)", "{a}[..., 0] += 1", "{a}[1:-1] *= 2", "{a}.flatten()[2:].zero_()", "{a}.fill_(1.5)",
+    "{a}[{a} > 0.5] = 0", "{a}.sub_({b}.sum())", "{a}.neg_()",
+]  # fmt: skip
+SHAPES_IN_PLACE = programs.SHAPES_IN_PLACE + ["{a}.resize_(3, 4)", "{a}.unsqueeze_(-1)", "{a}.squeeze_(0)", "{a}.swapaxes_(0, 1)"]
+HOOKS = [
+    "{a}.register_hook(lambda g: g * 2)", "{a}.register_hook(lambda g: seen.append(g.tolist()))", "{a}.retain_grad()",
+    "h = {a}.register_hook(lambda g: g + 1); h.remove()", "{a}.register_hook(double)",
+]  # fmt: skip
+
+
+class Scale(G.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 1.5
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 1.5 + x * 0.125
+
+
+class Pair(G.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(y)
+        return x + 1, x * y
+
+    @staticmethod
+    def backward(ctx, g, h):
+        (y,) = ctx.saved_tensors
+        return g + h * y, h * 0.5
+
+
+def wave(t):
+    return (t.sin() * t).tanh()
+
+
+def noisy(t):
+    return t * G.rand_like(t) + t.cos()
+
+
+def double(g):
+    return g * 2
+
+
+class Wide(programs.Program):
+    EXPRESSIONS, VIEWS, WRITES, SHAPES_IN_PLACE = EXPRESSIONS, VIEWS, WRITES, SHAPES_IN_PLACE
+    KINDS = [(0.36, "EXPRESSIONS"), (0.54, "VIEWS"), (0.76, "WRITES"), (0.82, "SHAPES_IN_PLACE"), (0.92, "HOOKS"), (1, "QUIET")]
+    HOOKS = HOOKS
+    AFTER = [None, "backward", "backward", "outside", "grad", "double", "retain", "hooked", "recorded"]
+
+    def _body(self):
+        super()._body()
+        if self.after in ("double", "recorded") and ("Scale" in self.text or "Pair" in self.text):
+            self.after = "backward"  # gradients of gradients of one's own are refused, in words
+
+    def check(self, line, scope):
+        # What waits at a view sees what comes from outside of the compiled function that gave it out: a known gap.
+        waits = re.match(r"(?:h = )?(\w+)\.(?:register_hook|retain_grad)", line)
+        assert not waits or scope[waits[1]]._base is None
+
+    def scope(self):
+        return {"G": G, "Scale": Scale, "Pair": Pair, "wave": wave, "noisy": noisy, "double": double, "seen": self.seen}
+
+    def base(self, i):
+        return self.random.choice(BASES).format(x=super().base(i))
+
+    def finish(self, lines):
+        """What is done with the inputs before the call."""
+        if self.random.random() < 0.2:
+            k = self.random.randrange(len(self.names))
+            lines.append(f"if inputs[{k}].requires_grad: " + self.random.choice(HOOKS).format(a=f"inputs[{k}]"))
