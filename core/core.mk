@@ -315,6 +315,7 @@ EXTENSION_SOURCES = \
   core/python/graph_object.c \
   core/python/handler_table.c \
   core/python/hook.c \
+  core/python/hook_program.c \
   core/python/mask_index.c \
   core/python/lines.c \
   core/python/measure.c \
@@ -355,6 +356,7 @@ EXTENSION_SOURCES = \
   core/python/graph_object.h \
   core/python/handler_table.h \
   core/python/hook.h \
+  core/python/hook_program.h \
   core/python/mask_index.h \
   core/python/lines.h \
   core/python/measure.h \

@@ -9,8 +9,6 @@
  */
 #include "core/aot/tape.h"
 
-#include "core/autograd/stretch.h"
-
 #include <string.h>
 
 enum { WORTH_IT = 2 }; /* operations */
@@ -341,7 +339,7 @@ run (void *data, GmStretch *s, GmTensor **out, bool *ran, GError **error)
 /* -- Life -------------------------------------------------------------------------------------- */
 
 GmTape *
-gm_tape_new (GmTapeCompile compile, void *data, void (*destroy) (void *data))
+gm_tape_new (GmTapeCompile compile, GmHookFind find_hook, void *data, void (*destroy) (void *data))
 {
   GmTape *t = g_new0 (GmTape, 1);
 
@@ -352,7 +350,7 @@ gm_tape_new (GmTapeCompile compile, void *data, void (*destroy) (void *data))
   g_mutex_init (&t->lock);
   t->table = g_hash_table_new_full (entry_hash, entry_equal, entry_unref, NULL);
   t->shapes = g_hash_table_new_full (g_bytes_hash, g_bytes_equal, NULL, entry_unref);
-  t->runner = (GmStretchRunner){ run, t };
+  t->runner = (GmStretchRunner){ run, t, find_hook };
   return t;
 }
 

@@ -9,6 +9,7 @@
 #define GM_AOT_TAPE_H
 
 #include "core/aot/plan.h"
+#include "core/autograd/stretch.h"
 
 typedef struct GmTape GmTape;
 
@@ -24,7 +25,8 @@ typedef struct {
  * recompiles: why a plan that is there does not do, or NULL. */
 typedef GmPlan *(*GmTapeCompile) (void *data, GmGraph *g, bool differentiate, const char *recompiles, GError **error);
 
-GmTape *gm_tape_new (GmTapeCompile compile, void *data, void (*destroy) (void *data));
+/* find_hook: as in core/autograd/stretch.h; NULL: all hooks have to be called. */
+GmTape *gm_tape_new (GmTapeCompile compile, GmHookFind find_hook, void *data, void (*destroy) (void *data));
 GmTape *gm_tape_ref (GmTape *t);
 void gm_tape_unref (GmTape *t); /* NULL is fine */
 /* Drops all plans. */

@@ -22,7 +22,14 @@ typedef struct {
   GmSlot *slot;
   bool runs;      /* an operation; else something only arrives there */
   uint32_t saved; /* of an operation: the first of its saved tensors among the inputs */
+  uint32_t first_hook, n_hooks;
 } Step;
+
+/* A hook that is part of the stretch. */
+typedef struct {
+  GmHookProgram *program; /* owned */
+  uint32_t captured;      /* the first of what it reads, among the inputs */
+} Hook;
 
 /* A slot that a gradient of the stretch starts from or goes to. */
 typedef struct {
@@ -30,6 +37,7 @@ typedef struct {
   uint32_t first;   /* its first gradient */
   uint32_t arrived; /* the first of those that were there before, among the inputs */
   bool inside;      /* an operation of the stretch, and nobody else looks at what arrives there */
+  GmMeta like;      /* dtype and shape of what arrives; the layout may be another */
 } Place;
 
 typedef struct {
@@ -43,7 +51,9 @@ struct GmStretch {
   GArray *places;    /* Place; slot->place - 1 is the slot's */
   GPtrArray *inputs; /* GmTensor */
   GArray *origins;   /* Origin, per input */
+  GArray *hooks;     /* Hook */
   GByteArray *structure, *shape;
+  bool calls_hooks; /* instead of running their programs */
   uint32_t n_operations, n_gradients;
   GError *error; /* of what would have come next */
 };
@@ -109,13 +119,15 @@ add_input (GmStretch *s, GmTensor *t, Origin origin)
   put_meta (s->shape, &t->meta);
 }
 
-/* The number of the slot's first gradient. */
+/* The number of the slot's first gradient; like: what arrives there, if nothing is there yet. */
 static uint32_t
-place_of (GmStretch *s, GmSlot *slot)
+place_of (GmStretch *s, GmSlot *slot, const GmMeta *like)
 {
   if (slot->place)
     return PLACE (s, slot)->first;
-  Place p = { slot, s->n_gradients, s->inputs->len, false };
+  Place p = { slot, s->n_gradients, s->inputs->len, false, { 0 } };
+  if (slot->node->n_out == 1)
+    p.like = slot->one ? slot->one->meta : like ? *like : p.like;
   s->n_gradients += slot->node->n_out;
   put_word (s->structure, slot->node->n_out);
   for (uint32_t nr = 0; nr < slot->node->n_out; nr++) {
@@ -160,11 +172,11 @@ hooks_of (const GmAgNode *n)
 }
 
 static bool
-is_plain_arrival (const GmAgNode *n)
+has_post_hooks (const GmAgNode *n)
 {
   const GmAutograd *leaf = n->kind == GM_NODE_LEAF ? n->saved_in[0].t->autograd : NULL;
 
-  return !has_any (hooks_of (n)) && !(leaf && has_any (leaf->post_hooks));
+  return leaf && has_any (leaf->post_hooks);
 }
 
 static bool
@@ -193,16 +205,6 @@ read_saved (GmStretch *s, const GmSaved *saved, GmEdge edge, GError **error)
     return false;
   add_input (s, s->w->create ? gm_walk_with_history (t, edge) : t, (Origin){ own, false });
   return true;
-}
-
-static void
-drop_inputs (GmStretch *s, uint32_t from)
-{
-  for (uint32_t i = from; i < s->inputs->len; i++)
-    if (g_array_index (s->origins, Origin, i).owned)
-      gm_tensor_unref (g_ptr_array_index (s->inputs, i));
-  g_ptr_array_set_size (s->inputs, (gint) from);
-  g_array_set_size (s->origins, from);
 }
 
 static bool
@@ -239,24 +241,118 @@ describe (GmStretch *s, const GmAgNode *n)
 
 /* Tells the nodes behind that an edge has delivered: something, or nothing. */
 static void
-tell (GmStretch *s, const GmAgNode *n)
+tell (GmStretch *s, const GmAgNode *n, GmMeta like)
 {
   for (uint32_t i = 0; i < n->n_in; i++) {
     GmSlot *to = n->edges[i].node ? gm_walk_slot (s->w, n->edges[i].node) : NULL;
-    uint32_t place = to && is_wanted (to) ? place_of (s, to) + n->edges[i].nr : UINT32_MAX;
+    uint32_t place = to && is_wanted (to) ? place_of (s, to, n->extra ? &n->extra->in[i] : &like) + n->edges[i].nr : UINT32_MAX;
     put_word (s->structure, place);
     if (to && --to->waiting == 0 && is_wanted (to))
       gm_walk_push (s->w, to);
   }
 }
 
+static void
+drop_hooks (GmStretch *s, uint32_t from)
+{
+  for (uint32_t i = from; i < s->hooks->len; i++)
+    gm_hook_program_unref (g_array_index (s->hooks, Hook, i).program);
+  g_array_set_size (s->hooks, from);
+}
+
+static void
+drop_inputs (GmStretch *s, uint32_t from)
+{
+  for (uint32_t i = from; i < s->inputs->len; i++)
+    if (g_array_index (s->origins, Origin, i).owned)
+      gm_tensor_unref (g_ptr_array_index (s->inputs, i));
+  g_ptr_array_set_size (s->inputs, (gint) from);
+  g_array_set_size (s->origins, from);
+}
+
+/* How long everything is: to go back there. */
+typedef struct {
+  uint32_t structure, shape, inputs, hooks;
+} Mark;
+
+static Mark
+mark (const GmStretch *s)
+{
+  return (Mark){ s->structure->len, s->shape->len, s->inputs->len, s->hooks->len };
+}
+
+static void
+go_back (GmStretch *s, Mark m)
+{
+  g_byte_array_set_size (s->structure, m.structure);
+  g_byte_array_set_size (s->shape, m.shape);
+  drop_inputs (s, m.inputs);
+  drop_hooks (s, m.hooks);
+}
+
+/* Whether t lies where a gradient will have been added up by then, when the stretch is over. */
+static bool
+is_summed (const GmStretch *s, const GmTensor *t)
+{
+  for (guint i = 0; i < s->steps->len; i++) {
+    const GmAgNode *n = STEP (s, i)->slot->node;
+    const GmTensor *grad = n->kind == GM_NODE_LEAF ? gm_tensor_grad (n->saved_in[0].t) : NULL;
+    if (grad && grad->storage == t->storage)
+      return true;
+  }
+  return false;
+}
+
+/* The hooks at a slot, as programs.  False: one of them is none, and nothing has changed. */
+static bool
+take_hooks (GmStretch *s, const GmSlot *slot, Step *step)
+{
+  const GmMeta *like = slot->place ? &PLACE (s, slot)->like : slot->one ? &slot->one->meta : NULL;
+  const GArray *hooks = hooks_of (slot->node);
+  Mark before = mark (s);
+  g_autoptr (GPtrArray) captured = NULL;
+
+  step->first_hook = s->hooks->len;
+  put_word (s->structure, has_any (hooks) && !slot->greeted ? hooks->len : 0);
+  if (!has_any (hooks) || slot->greeted)
+    return true;
+  if (s->w->create || slot->node->n_out != 1 || !like || !gm_stretch_runner_now->find_hook) {
+    go_back (s, before);
+    return false;
+  }
+  captured = g_ptr_array_new ();
+  for (guint i = 0; i < hooks->len; i++) {
+    const GmAgHook *h = &g_array_index (hooks, GmAgHook, i);
+    Hook one = { gm_stretch_runner_now->find_hook (h->fn, h->data, like, captured), s->inputs->len };
+    if (!one.program) {
+      go_back (s, before);
+      return false;
+    }
+    g_array_append_val (s->hooks, one);
+    put (s->structure, &one.program->id, sizeof one.program->id);
+    put_word (s->structure, captured->len);
+    bool stale = false;
+    for (guint k = 0; k < captured->len; k++) {
+      stale |= is_summed (s, g_ptr_array_index (captured, k));
+      add_input (s, g_ptr_array_index (captured, k), (Origin){ true, false });
+    }
+    g_ptr_array_set_size (captured, 0);
+    step->n_hooks++;
+    if (stale) {
+      go_back (s, before);
+      return false;
+    }
+  }
+  return true;
+}
+
 /* Code of the user's that has to run before the operation can: at the start of a stretch alone.  False: it did not work out. */
 static bool
-prepare (GmStretch *s, GmSlot *slot)
+prepare (GmStretch *s, GmSlot *slot, bool hooks_are_inside)
 {
   GmAgNode *n = slot->node;
 
-  if (has_any (n->hooks) && !slot->greeted) {
+  if (has_any (n->hooks) && !slot->greeted && !hooks_are_inside) {
     slot->greeted = true;
     if (!gm_hooks_run (n->hooks, 0, &slot->one, &s->error))
       return false;
@@ -273,24 +369,30 @@ take_operation (GmStretch *s, GmSlot *slot)
 
   if (n->kind != GM_NODE_OP || n->released)
     return false;
-  if (s->steps->len > 0 && (has_any (n->hooks) || !gm_region_is_ready (n)))
+  if (s->steps->len > 0 && !gm_region_is_ready (n))
     return false;
-  if (!prepare (s, slot) || !is_intact (n))
-    return false;
-  put_word (s->structure, place_of (s, slot));
-  step.saved = s->inputs->len;
-  guint n_structure = s->structure->len, n_shape = s->shape->len;
-  if (!read_all_saved (s, n, &s->error)) {
-    g_byte_array_set_size (s->structure, n_structure);
-    g_byte_array_set_size (s->shape, n_shape);
-    drop_inputs (s, step.saved);
+  Mark before = mark (s);
+  bool inlined = take_hooks (s, slot, &step);
+  if ((!inlined && s->steps->len > 0) || !prepare (s, slot, inlined) || !is_intact (n)) {
+    go_back (s, before);
     return false;
   }
+  if (!inlined)
+    put_word (s->structure, 0);
+  put_word (s->structure, place_of (s, slot, NULL));
+  before = mark (s);
+  before.hooks = step.first_hook;
+  step.saved = s->inputs->len;
+  if (!read_all_saved (s, n, &s->error)) {
+    go_back (s, before);
+    return false;
+  }
+  slot->greeted = true;
   describe (s, n);
   gm_walk_pop (s->w);
   g_array_append_val (s->steps, step);
   s->n_operations++;
-  tell (s, n);
+  tell (s, n, PLACE (s, slot)->like);
   return true;
 }
 
@@ -299,10 +401,11 @@ take_arrival (GmStretch *s, GmSlot *slot)
 {
   Step step = { slot, false, 0 };
 
-  if (!is_plain_arrival (slot->node))
+  if (has_post_hooks (slot->node) || !take_hooks (s, slot, &step))
     return false;
+  slot->greeted = true;
   put_word (s->structure, UINT32_MAX - 1);
-  put_word (s->structure, place_of (s, slot));
+  put_word (s->structure, place_of (s, slot, NULL));
   gm_walk_pop (s->w);
   g_array_append_val (s->steps, step);
   return true;
@@ -386,6 +489,34 @@ gm_stretch_shape (const GmStretch *s)
 
 /* -- As a program ------------------------------------------------------------------------------ */
 
+/* What the hooks of a step make of what has arrived there. */
+static void
+emit_hooks (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inputs, GmVal *grad)
+{
+  for (uint32_t i = 0; i < step->n_hooks && !gm_b_failed (b); i++) {
+    const Hook *h = &g_array_index (s->hooks, Hook, step->first_hook + i);
+    const GmMeta *have = gm_b_meta (b, *grad), *want = &h->program->grad;
+    if (!gm_meta_same_shape (have, want) || have->dtype != want->dtype ||
+        memcmp (have->strides, want->strides, sizeof have->strides)) {
+      gm_b_fail (b, GM_ERROR_UNSUPPORTED, "a hook is known for gradients of another dtype, shape or layout");
+      return;
+    }
+    GmVal replaced = h->program->emit (h->program, b, *grad, inputs + h->captured);
+    *grad = replaced ? replaced : *grad;
+  }
+}
+
+/* The same, for an executing builder, by calling them. */
+static void
+call_hooks (const Step *step, GmBuilder *b, GmVal *grad)
+{
+  GmTensor *g = gm_tensor_ref (gm_tensor_from_val (*grad));
+
+  if (gm_hooks_run (hooks_of (step->slot->node), 0, &g, &b->error))
+    *grad = b->vt->constant (b, g); /* the builder keeps it */
+  gm_tensor_unref (g);
+}
+
 /* Sends what has arrived at n on; values: per gradient of the stretch. */
 static void
 emit_operation (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inputs, GmVal *values)
@@ -439,8 +570,13 @@ gm_stretch_emit (const GmStretch *s, GmBuilder *b, const GmVal *in, GmVal *out, 
   take_arrived (s, in, before);
   for (guint i = 0; i < s->steps->len && !gm_b_failed (b); i++) {
     const Step *step = STEP (s, i);
-    ran[i] = step->runs && values[PLACE (s, step->slot)->first];
-    if (!ran[i])
+    GmVal *grad = &values[PLACE (s, step->slot)->first];
+    if (note)
+      note (b, NULL);
+    if (*grad && step->n_hooks > 0)
+      s->calls_hooks ? call_hooks (step, b, grad) : emit_hooks (s, step, b, in, grad);
+    ran[i] = step->runs && *grad;
+    if (!ran[i] || gm_b_failed (b))
       continue;
     if (note)
       note (b, gm_node_name (step->slot->node));
@@ -455,7 +591,7 @@ gm_stretch_emit (const GmStretch *s, GmBuilder *b, const GmVal *in, GmVal *out, 
 
 typedef struct {
   GmEagerBuilder eager;
-  const char *name; /* of the node whose gradient is made */
+  const char *name; /* of the node whose gradient is made; NULL: a hook runs */
 } Named;
 
 static void
@@ -468,15 +604,16 @@ bool
 gm_stretch_run_eagerly (void *data, GmStretch *s, GmTensor **out, bool *ran, GError **error)
 {
   g_autofree GmVal *values = g_new0 (GmVal, s->n_gradients + 1);
-  Named b = { .name = "a gradient" };
+  Named b = { .name = NULL };
   bool ok;
 
   (void) data;
+  s->calls_hooks = true;
   gm_eager_builder_init (&b.eager);
   gm_stretch_emit (s, &b.eager.base, (const GmVal *) s->inputs->pdata, values, ran, note_name);
   ok = !gm_b_failed (&b.eager.base);
   if (!ok)
-    g_propagate_prefixed_error (error, g_steal_pointer (&b.eager.base.error), "%s: ", b.name);
+    g_propagate_prefixed_error (error, g_steal_pointer (&b.eager.base.error), "%s%s", b.name ? b.name : "", b.name ? ": " : "");
   for (uint32_t k = 0; ok && k < s->n_gradients; k++)
     out[k] = values[k] ? gm_tensor_ref (gm_tensor_from_val (values[k])) : NULL;
   gm_eager_builder_clear (&b.eager);
@@ -527,7 +664,7 @@ run (GmStretch *s, GError **error)
   g_autofree GmTensor **out = g_new0 (GmTensor *, s->n_gradients + 1);
   g_autofree bool *ran = g_new0 (bool, s->steps->len + 1);
   const GmStretchRunner *r = gm_stretch_runner_now;
-  bool ok = s->n_operations == 0 || r->run (r->data, s, out, ran, error);
+  bool ok = (s->n_operations == 0 && s->hooks->len == 0) || r->run (r->data, s, out, ran, error);
 
   if (ok)
     put_gradients (s, out);
@@ -547,6 +684,7 @@ stretch_init (GmStretch *s, GmWalk *w)
   s->places = g_array_new (FALSE, FALSE, sizeof (Place));
   s->inputs = g_ptr_array_new ();
   s->origins = g_array_new (FALSE, FALSE, sizeof (Origin));
+  s->hooks = g_array_new (FALSE, FALSE, sizeof (Hook));
   s->structure = g_byte_array_new ();
   s->shape = g_byte_array_new ();
 }
@@ -555,6 +693,8 @@ static void
 stretch_clear (GmStretch *s)
 {
   drop_inputs (s, 0);
+  drop_hooks (s, 0);
+  g_array_unref (s->hooks);
   for (guint i = 0; i < s->places->len; i++)
     g_array_index (s->places, Place, i).slot->place = 0;
   g_array_unref (s->steps);

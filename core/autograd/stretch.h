@@ -16,10 +16,31 @@ typedef struct GmStretch GmStretch;
 /* Does the steps: out[k], for output k, a new reference, or NULL where nothing arrives or what is there stays; ran[i]: whether
  * something arrived at step i.  Both are cleared before.  False: *error is set, and *out is as it was. */
 typedef bool (*GmStretchRun) (void *data, GmStretch *s, GmTensor **out, bool *ran, GError **error);
+/* A hook on a gradient that is no more than a program over it.  Counted: free is called at the last unref. */
+typedef struct GmHookProgram {
+  gatomicrefcount refs;
+  uint64_t id; /* no two have the same */
+  GmMeta grad; /* for a gradient of this dtype, shape and layout alone */
+  GmVal (*emit) (const struct GmHookProgram *p, GmBuilder *b, GmVal grad, const GmVal *captured); /* NULL: it stays as it is */
+  void (*free) (struct GmHookProgram *p);
+} GmHookProgram;
+
+/* The program that the hook is at this moment for gradients of this dtype and shape: a new reference; what it reads beside the gradient is appended to `captured` (GmTensor, new
+ * references).  NULL: it has to be called. */
+typedef GmHookProgram *(*GmHookFind) (GmTensorHook hook, void *hook_data, const GmMeta *like, GPtrArray *captured);
+
 typedef struct {
   GmStretchRun run;
   void *data;
+  GmHookFind find_hook; /* NULL: every hook has to be called */
 } GmStretchRunner;
+static inline void
+gm_hook_program_unref (GmHookProgram *p)
+{
+  if (p && g_atomic_ref_count_dec (&p->refs))
+    p->free (p);
+}
+
 extern _Thread_local const GmStretchRunner *gm_stretch_runner_now; /* NULL: one node after the other */
 
 /* What the runner may ask. */

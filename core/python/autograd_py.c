@@ -7,6 +7,7 @@
 #include "core/python/autograd_py.h"
 #include "core/python/compiled_autograd.h"
 #include "core/python/hook.h"
+#include "core/python/hook_program.h"
 
 #include <stddef.h>
 
@@ -284,14 +285,16 @@ PyTypeObject gm_py_hook_handle_type = {
     .tp_methods = handle_methods,
 };
 
-static GmTensor *
-call_hook (void *data, GmTensor *grad, GError **error)
+GmTensor *
+gm_py_call_hook (void *data, GmTensor *grad, GError **error)
 {
   PyGILState_STATE gil = PyGILState_Ensure ();
   GmTensor *replacement = NULL;
   PyObject *o = gm_py_tensor_wrap (grad);
   Py_INCREF ((PyObject *) data); /* it may take itself off */
   PyObject *result = o ? PyObject_CallOneArg (data, o) : NULL;
+  if (result && G_UNLIKELY (gm_tape_entered ()))
+    gm_hook_program_try (data, grad);
   Py_DECREF ((PyObject *) data);
   if (!result) {
     gm_py_error_set (error);
@@ -363,7 +366,7 @@ register_hook (PyObject *self, PyObject *hook, bool post)
   h->t = gm_tensor_ref (t);
   h->post = post;
   h->id = post ? gm_tensor_add_post_hook (t, call_post_hook, Py_NewRef (hook), drop_hook)
-               : gm_tensor_add_hook (t, call_hook, Py_NewRef (hook), drop_hook);
+               : gm_tensor_add_hook (t, gm_py_call_hook, Py_NewRef (hook), drop_hook);
   return (PyObject *) h;
 }
 

@@ -21,4 +21,7 @@ extern PyMethodDef gm_py_autograd_functions[];
 
 int gm_py_init_autograd (PyObject *module);
 
+/* A GmTensorHook; data: the callable, owned by the hook. */
+GmTensor *gm_py_call_hook (void *data, GmTensor *grad, GError **error);
+
 #endif

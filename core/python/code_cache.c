@@ -183,6 +183,7 @@ gm_code_cache_free (GmCodeCache *cache)
   if (!cache->point)
     gm_code_free (cache->decoded);
   g_array_free (cache->breaks, TRUE);
+  g_clear_pointer (&cache->hook_programs, g_ptr_array_unref);
   g_free (cache);
 }
 
@@ -348,6 +349,8 @@ gm_code_cache_reset (GmCodeCache *cache)
 {
   publish (cache, snapshot_new (0));
   g_array_set_size (cache->breaks, 0);
+  g_clear_pointer (&cache->hook_programs, g_ptr_array_unref);
+  cache->hook_tries = 0;
   cache->misses = 0;
   cache->limit_warned = false;
   if (!cache->original || !cache->original->points)

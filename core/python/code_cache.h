@@ -85,6 +85,8 @@ typedef struct GmCodeCache {
   GmCode *decoded;    /* NULL until asked for */
   GmSnapshot *snapshot; /* never NULL */
   GArray *breaks;     /* GmBreakRecord */
+  GPtrArray *hook_programs; /* of a hook on gradients: see hook_program.h; or NULL */
+  uint32_t hook_tries;      /* recordings as such */
   uint32_t misses;
   bool limit_warned;
   uint8_t hook_all;        /* the same while every function is captured */

@@ -13,6 +13,7 @@
 #include "core/python/compiled_autograd.h"
 #include "core/python/errors.h"
 #include "core/python/hook.h"
+#include "core/python/hook_program.h"
 
 static GHashTable *tapes; /* GmConfig -> GmTape */
 
@@ -65,7 +66,7 @@ tape_for (const GmConfig *config)
     gm_config_unref (config);
     return t;
   }
-  t = gm_tape_new (compile, (void *) config, drop_config);
+  t = gm_tape_new (compile, gm_hook_program_find, (void *) config, drop_config);
   g_hash_table_insert (tapes, (void *) config, t);
   return t;
 }

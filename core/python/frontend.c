@@ -309,8 +309,8 @@ type_dict (PyTypeObject *type)
 }
 
 /* Once, at the first compilation: by then the package has been imported. */
-static void
-set_host (void)
+void
+gm_frontend_set_host (void)
 {
   static bool done;
   if (done)
@@ -660,7 +660,7 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
     return NULL;
   if (gm_log_on (GM_LOG_RECOMPILES))
     log_recompile (&job);
-  set_host ();
+  gm_frontend_set_host ();
   gm_count_frame (cache);
 
   GError *error = NULL;

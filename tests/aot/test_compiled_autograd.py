@@ -196,6 +196,83 @@ def a_hook_of_the_wrong_shape(say, scope):
         (h * h).sum().backward()
 
 
+class Clipper:
+    def __init__(self, limit):
+        self.limit = limit
+
+    def clip(self, grad):
+        return grad.clamp(-self.limit, self.limit)
+
+
+def doubled(grad):
+    return grad * 2
+
+
+def hooks_that_are_programs(say, scope):
+    """Arithmetic on the gradient, with what it closes over: numbers, tensors, an object; all of it may be another one the next time."""
+    ws, b, scale = [leaf(4, 4) for _ in range(3)], leaf(4), G.tensor([1.0, 2.0, 3.0, 4.0])
+    for k in range(4):
+        clipper, factor = Clipper(0.25 * (k + 1)), 1.0 + k // 2
+        handles = [w.register_hook(clipper.clip) for w in ws]
+        handles += [b.register_hook(lambda g: g * scale * factor), b.register_hook(doubled), ws[0].register_hook(lambda g: None)]
+        h = leaf(2, 4).detach()
+        for w in ws:
+            h = (h @ w).tanh()
+            h.register_hook(doubled)
+            h.register_hook(lambda g: g.exp() if k < 3 else g)
+        y = h + b
+        y.retain_grad()
+        with scope():
+            y.square().sum().backward()
+        say(k, y.grad, b.grad, *[w.grad for w in ws])
+        for handle in handles:
+            handle.remove()
+        scale = scale + 1
+
+
+def hooks_that_look_at_gradients(say, scope):
+    """Those of other leaves, by name or because they have the tensor: as far as they have been added up."""
+    w, v = leaf(4), leaf(4)
+    for k in range(6):
+        first, second = w.grad, v.grad
+        handles = [
+            w.register_hook(lambda g: g if second is None else g * second),
+            v.register_hook(lambda g: g if first is None else g * first),
+            w.register_hook(lambda g: g if k < 3 or v.grad is None else g - v.grad),
+        ]
+        with scope():
+            (w.exp().sin() * v.sin().exp()).sum().backward()
+        say(w.grad, v.grad)
+        for handle in handles:
+            handle.remove()
+
+
+def hooks_that_count(say, scope):
+    calls, w = [0], leaf(4)
+
+    def hook(grad):
+        calls[0] += 1
+        return grad * calls[0]
+
+    w.register_hook(hook)
+    for _ in range(4):
+        with scope():
+            (w.exp() * w).sum().backward()
+        say(calls, w.grad)
+
+
+def hooks_of_one_code_on_many_layouts(say, scope):
+    w, v, u = leaf(3, 4), leaf(4, 3), leaf(2, 2, 3)
+    for t in (w, v, u):
+        t.register_hook(doubled)
+    h = w.t() * v
+    h.register_hook(doubled)
+    for _ in range(3):
+        with scope():
+            ((h.sin() * h).sum() + (u * v[0]).exp().sum()).backward(retain_graph=True)
+        say(w.grad, v.grad, u.grad)
+
+
 # -- Saved tensors, functions, regions -----------------------------------------------------------------------------------
 
 
@@ -483,6 +560,26 @@ def test_a_hook_cuts_the_backward_in_two():
         (h.exp() * h).sum().backward()
     assert len(graphs) == 2
     assert any("matmul" in name for name in graphs[1]) and not any("matmul" in name for name in graphs[0])
+
+
+def test_a_hook_that_is_a_program_is_part_of_the_graph():
+    graphs = []
+
+    def backend(graph, examples):
+        graphs.append([node.name for node in graph.graph.nodes if node.op == "call_function"])
+        return graph
+
+    w, factor = leaf(4, 4), [3.0]
+    for k in range(5):
+        h = (w @ w).tanh()
+        h.register_hook(lambda g: g.exp() * factor[0])
+        with compiled_autograd.enable(backend):
+            (h.sin() * h).sum().backward()
+        w.grad = None
+        assert len(graphs) == [2, 3, 3, 3, 4][k]  # cut in two; whole; found again; cut once more, for the new factor; whole
+        factor[0] = 3.0 if k < 2 else 4.0
+        if k == 1:
+            assert any("exp" in name for name in graphs[2]) and any("matmul" in name for name in graphs[2])
 
 
 def test_an_error_of_a_back_end_is_the_backwards():

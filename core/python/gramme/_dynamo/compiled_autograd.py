@@ -7,6 +7,11 @@
 What the forward recorded, in plain Python or in compiled functions, is walked as ever: the same order of operations, of sums and of hooks, and so the
 same bits.  But the operations between two points where Python has to run (a hook, the backward of an autograd.Function) are one graph.  It is
 compiled when operations of this kind and these shapes are met for the first time, and found again later.
+
+A hook on a gradient is called the first time.  If it is no more than arithmetic, without side effects, it is part of the graph from then on, as long
+as what it reads is what it was; hooks that print, count, raise, or look at a grad are called each time, and the graph is cut there.  So
+are hooks after accumulation.  A compiled function's backward is one call between two graphs.  Saved tensors are unpacked in the order of use, those of
+a graph before it runs.  With create_graph=True operations run one by one, so that each has the history that it has in eager.
 GRAMME_LOGS=compiled_autograd shows the graphs, gramme._dynamo.utils.counters["compiled_autograd"] how often which happened.
 """
 
