@@ -149,30 +149,40 @@ CORE_SOURCES += \
   core/plugin/ext_threads.c \
   core/plugin/ext_tiles.c \
   core/plugin/host.c \
+  core/plugin/hygiene.c \
   core/plugin/loader.c \
   core/plugin/manifest.c \
   core/plugin/near.c \
   core/plugin/places.c \
+  core/plugin/probe.c \
+  core/plugin/quarantine.c \
   core/plugin/regions.c \
   core/plugin/registry.c \
   core/plugin/request.c \
+  core/plugin/sidecar.c \
   core/plugin/split.c \
   core/plugin/status.c \
   core/plugin/support.c \
+  core/plugin/trial.c \
   core/plugin/trust.c \
   core/plugin/backend.h \
   core/plugin/elf.h \
   core/plugin/exec.h \
   core/plugin/host.h \
+  core/plugin/hygiene.h \
   core/plugin/loader.h \
   core/plugin/manifest.h \
   core/plugin/near.h \
+  core/plugin/probe.h \
+  core/plugin/quarantine.h \
   core/plugin/regions.h \
   core/plugin/registry.h \
   core/plugin/request.h \
+  core/plugin/sidecar.h \
   core/plugin/split.h \
   core/plugin/status.h \
   core/plugin/support.h \
+  core/plugin/trial.h \
   core/plugin/trust.h \
   core/plugin/refusals.def \
   core/plugin/released/0.0.def

@@ -13,12 +13,17 @@ if HAVE_CHECK
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
+# Built by name alone: campaigns and figures.
+EXTRA_PROGRAMS = tests/fuzz/fuzz_image tests/fuzz/fuzz_manifest bench/plugins
+tests_fuzz_fuzz_image_SOURCES = tests/fuzz/fuzz_image.c tests/fuzz/mutate_image.c tests/fuzz/mutate_image.h tests/fuzz/random_graph.c tests/fuzz/random_graph.h
+tests_fuzz_fuzz_manifest_SOURCES = tests/fuzz/fuzz_manifest.c
+bench_plugins_SOURCES = bench/plugins.c
 AM_CPPFLAGS += $(CHECK_CFLAGS) -DTOP_SRCDIR='"$(abs_top_srcdir)"'
 LDADD = libgramme.la $(GLIB_LIBS) $(CHECK_LIBS) -lm
 
 # Python programs, plain and compiled; the same once more with every instruction undone and done again,
 # with a graph break before each, and with each guard failing once.
-TESTS += tests/python.sh tests/trace.sh tests/aot.sh tests/rollback.sh tests/breaks.sh tests/guards.sh tests/tape.sh tests/state.sh tests/cpython.sh tests/graph/run.py tests/plugin/headers.sh tests/plugin/abi.py tests/style/floors.py tests/style/listed.py tests/style/statements.py
+TESTS += tests/python.sh tests/trace.sh tests/aot.sh tests/rollback.sh tests/breaks.sh tests/guards.sh tests/tape.sh tests/state.sh tests/cpython.sh tests/graph/run.py tests/plugin/headers.sh tests/plugin/abi.py tests/plugin/hostile.py tests/style/floors.py tests/style/listed.py tests/style/statements.py
 EXTRA_DIST += $(TEST_FILES)
 
 # Long campaigns: run by hand, results in bench/RESULTS.md.
@@ -28,6 +33,7 @@ check-nightly: all $(check_PROGRAMS)
 	GM_RANDOM_MEMORY=$${GM_RANDOM_MEMORY:-100000} ./in-tree sh $(srcdir)/tests/aot.sh
 	GM_RANDOM_PROGRAMS=2000 ./in-tree sh $(srcdir)/tests/breaks.sh
 	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh trace
+	$(MAKE) check-fuzz
 
 # The Python tests with every CPython that is there: see the script.  PYTHONS="A B" names them.
 check-pythons:
@@ -44,6 +50,10 @@ check-torch: all
 check-local:
 	@test -z "$(PYTHONS)" || PYTHONS="$(PYTHONS)" $(MAKE) check-pythons
 
+# What reads plugin files and images, on mutants, with ASan and UBSan: GM_FUZZ_MUTANTS of each.
+check-fuzz:
+	$(srcdir)/build-aux/check-variant fuzz "$(abs_builddir)/fuzz"
+
 # References that stay behind, with a Python that counts them; and tests/trace with ASan and UBSan.  Each in a build of its own.
 check-leaks:
 	$(srcdir)/build-aux/check-variant leaks "$(abs_builddir)/leaks"
@@ -54,4 +64,4 @@ check-sanitizers:
 tally:
 	@$(PYTHON) $(srcdir)/tests/tally.py $(TEST_LOGS)
 
-.PHONY: check-cpython check-torch check-nightly check-pythons check-leaks check-sanitizers tally
+.PHONY: check-fuzz check-cpython check-torch check-nightly check-pythons check-leaks check-sanitizers tally

@@ -25,6 +25,8 @@ static int help (int argc, char **argv);
 /* clang-format off */
 static const Tool tools[] = {
   { "inspect", gm_tool_inspect, "[--json] [--graph FILE.gm] [NAME]",       "lists the installed back ends, or describes one" },
+  { "why",     gm_tool_why,     "NAME|FILE",                               "says whether a plugin is used, why not, and what to do" },
+  { "rescan",  gm_tool_rescan,  "[NAME|FILE]",                             "tries plugins again, each in a process of its own" },
   { "run",     gm_tool_run,     "[--backend NAME] SCRIPT [ARG...]",        "runs a Python script with this back end as the default" },
   { "explain", gm_tool_explain, "[--backend NAME] SCRIPT [ARG...]",        "the same, and reports graphs, guards and breaks at the end" },
   { "opt",     gm_tool_opt,     "[OPTION...] [FILE]",                      "reads a text graph, runs stages on it, prints it" },
@@ -108,6 +110,8 @@ main (int argc, char **argv)
     print_all (stdout);
     return 0;
   }
+  if (strcmp (argv[1], "probe") == 0) /* not for people, so not in the table */
+    return gm_tool_probe (argc - 1, argv + 1);
   const Tool *t = find_tool (argv[1]);
   if (!t)
     return unknown (argv[1]);

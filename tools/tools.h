@@ -10,6 +10,9 @@ int gm_tool_run (int argc, char **argv);
 int gm_tool_explain (int argc, char **argv);
 int gm_tool_opt (int argc, char **argv);
 int gm_tool_bench (int argc, char **argv);
+int gm_tool_why (int argc, char **argv);
+int gm_tool_rescan (int argc, char **argv);
+int gm_tool_probe (int argc, char **argv); /* what the library starts to try a plugin */
 
 /* Prints "gramme NAME: problem" and how the subcommand is used; 2. */
 int gm_tool_misused (const char *name, const char *format, ...)

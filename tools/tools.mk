@@ -2,7 +2,7 @@
 # One program, `gramme`.
 
 bin_PROGRAMS += gramme
-gramme_SOURCES = tools/gramme.c tools/tools.h tools/inspect.c tools/run.c tools/explain.c tools/opt.c tools/bench.c
+gramme_SOURCES = tools/gramme.c tools/tools.h tools/inspect.c tools/run.c tools/explain.c tools/opt.c tools/bench.c tools/why.c
 gramme_CPPFLAGS = $(AM_CPPFLAGS) -DGRAMME_PYTHON='"$(PYTHON)"' -DGRAMME_PYTHONPATH='"$(pythondir)"' \
   -DGRAMME_BENCHDIR='"$(pkgdatadir)/bench"'
 gramme_LDADD = libgramme.la $(GLIB_LIBS)

@@ -29,7 +29,8 @@ find_open (const char *name)
 {
   for (guint i = 0; backends && i < backends->len; i++) {
     GmBackend *b = backends->pdata[i];
-    if (strcmp (b->name, name) == 0 || strcmp (b->plugin->manifest->id, name) == 0)
+    if (strcmp (b->name, name) == 0 || strcmp (b->plugin->manifest->id, name) == 0 ||
+        strcmp (b->plugin->file, name) == 0)
       return b;
   }
   return NULL;
@@ -41,15 +42,9 @@ open_plugin (const char *file, GmRefused *why)
   const GmPlugin *p = gm_loader_load (file, why);
   if (!p)
     return NULL;
-  GrammeStatus status;
-  GrammeBackend *instance = NULL;
-  gm_status_clear (&status);
-  int32_t code = p->api.open (p->host, NULL, 0, &instance, &status);
-  if (code != GRAMME_OK || !instance) {
-    gm_refuse (why, GM_REFUSAL_OPENED, "%s",
-               gm_status_text (&status, code == GRAMME_OK ? GRAMME_INTERNAL : code));
+  GrammeBackend *instance = gm_loader_open (p, why);
+  if (!instance)
     return NULL;
-  }
   GmBackend *b = g_new0 (GmBackend, 1);
   b->plugin = p;
   b->instance = instance;

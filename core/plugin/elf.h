@@ -18,12 +18,13 @@
 
 typedef enum {
   GM_REFUSAL_NONE = 0,
-#define REFUSAL(NAME, text) GM_REFUSAL_##NAME,
+#define REFUSAL(NAME, text, remedy) GM_REFUSAL_##NAME,
 #include "core/plugin/refusals.def"
   GM_N_REFUSALS,
 } GmRefusal;
 
 extern const char *const gm_refusal_texts[GM_N_REFUSALS]; /* NONE: "" */
+extern const char *const gm_refusal_remedies[GM_N_REFUSALS];
 /* The row's name: "NOT_ELF".  For --json and tests. */
 extern const char *const gm_refusal_names[GM_N_REFUSALS];
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * loader.c -- check, dlopen, query, negotiate.
  *
- * Order matters: nothing of the plugin runs before gm_trust_open has passed, and its constructors
- * run between two snapshots of the floating-point control, which is put back.  The plugin's own
- * tables are read once, within the size that they claim, and copied.
+ * Order matters: nothing of the plugin runs before gm_trust_open has passed and a process of its own has
+ * survived it, and its constructors and its query run between two snapshots (hygiene.h).  The plugin's
+ * own tables are read once, within the size that they claim, and copied.
  */
 #include "core/plugin/loader.h"
 
@@ -13,6 +13,11 @@
 
 #include "core/base/log.h"
 #include "core/plugin/host.h"
+#include "core/plugin/probe.h"
+#include "core/plugin/quarantine.h"
+#include "core/plugin/sidecar.h"
+#include "core/plugin/status.h"
+#include "core/plugin/trial.h"
 #include "core/plugin/trust.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -26,52 +31,6 @@
 /* Everything that was loaded, also what then failed to negotiate: its code may hold the host's
  * table. */
 static GSList *loaded;
-
-/* -- Floating-point control -------------------------------------------------------------------- */
-
-#if defined(__x86_64__)
-#define MXCSR_STICKY 0x3fu
-
-GmFpuControl
-gm_fpu_get (void)
-{
-  GmFpuControl c;
-  __asm__ volatile("stmxcsr %0" : "=m"(c.mxcsr));
-  __asm__ volatile("fnstcw %0" : "=m"(c.x87));
-  c.mxcsr &= ~MXCSR_STICKY;
-  return c;
-}
-
-void
-gm_fpu_set (GmFpuControl c)
-{
-  __asm__ volatile("ldmxcsr %0" : : "m"(c.mxcsr));
-  __asm__ volatile("fldcw %0" : : "m"(c.x87));
-}
-#else
-#include <fpu_control.h>
-
-GmFpuControl
-gm_fpu_get (void)
-{
-  fpu_control_t word;
-  _FPU_GETCW (word);
-  return (GmFpuControl){ .mxcsr = (uint32_t) word };
-}
-
-void
-gm_fpu_set (GmFpuControl c)
-{
-  fpu_control_t word = c.mxcsr;
-  _FPU_SETCW (word);
-}
-#endif
-
-bool
-gm_fpu_equal (GmFpuControl a, GmFpuControl b)
-{
-  return a.mxcsr == b.mxcsr && a.x87 == b.x87;
-}
 
 /* -- Negotiation ------------------------------------------------------------------------------- */
 
@@ -153,21 +112,78 @@ negotiate (GmPlugin *p, void *handle, GmRefused *why)
 
 /* -- Loading ----------------------------------------------------------------------------------- */
 
-static void *
-open_library (const char *file, GmRefused *why)
+/* What is known of a file before any of its code runs. */
+static GmManifest *
+read_manifest (const char *file, char **canonical, GmFileKey *key, GmRefused *why)
 {
-  GmFpuControl before = gm_fpu_get ();
-  void *handle = dlopen (file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  GmFpuControl after = gm_fpu_get ();
-  if (!gm_fpu_equal (before, after)) {
-    gm_fpu_set (before);
-    gm_log_warn ("%s changed the floating-point mode when it was loaded (-ffast-math or -Ofast at "
-                 "its link?); it is restored",
-                 file);
-  }
+  int fd = gm_trust_open (file, canonical, why);
+  if (fd < 0)
+    return NULL;
+  gm_file_key_of (fd, key);
+  char *text = gm_manifest_read (fd, *canonical, why);
+  close (fd);
+  return text ? gm_manifest_parse (text, NULL, why) : NULL;
+}
+
+/* alone: see gm_snapshot_new. */
+static GmPlugin *
+load (const char *canonical, GmManifest *m, bool alone, GmRefused *why)
+{
+  g_autoptr (GmSnapshot) before = gm_snapshot_new (alone);
+  void *handle = dlopen (canonical, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!handle)
     gm_refuse (why, GM_REFUSAL_LOAD, "%s", dlerror ());
-  return handle;
+  GmPlugin *p = g_new0 (GmPlugin, 1);
+  p->manifest = m;
+  p->file = g_strdup (canonical);
+  p->host = gm_host_new (m->id);
+  loaded = g_slist_prepend (loaded, p); /* also if it is refused now: its code may hold the table */
+  bool good = gm_snapshot_check (before, "when it was loaded", why) && handle;
+  good = good && negotiate (p, handle, why);
+  good = gm_snapshot_check (before, "when it was asked what it is", why) && good;
+  gm_log (GM_LOG_PLUGINS, "%s: %s%s", p->file, good ? "loaded " : "", good ? m->name : why->text);
+  return good ? p : NULL;
+}
+
+GrammeBackend *
+gm_loader_open (const GmPlugin *p, GmRefused *why)
+{
+  GrammeStatus status;
+  GrammeBackend *instance = NULL;
+  gm_status_clear (&status);
+  g_autoptr (GmSnapshot) before = gm_snapshot_new (false);
+  int32_t code = p->api.open (p->host, NULL, 0, &instance, &status);
+  if (code != GRAMME_OK || !instance) {
+    gm_refuse (why, GM_REFUSAL_OPENED, "%s",
+               gm_status_text (&status, code == GRAMME_OK ? GRAMME_INTERNAL : code));
+    return NULL;
+  }
+  if (gm_snapshot_check (before, "when it was opened", why))
+    return instance;
+  p->api.close (instance);
+  return NULL;
+}
+
+bool
+gm_loader_try (const char *file, GmRefused *why)
+{
+  g_autofree char *canonical = NULL;
+  GmFileKey key;
+  GmManifest *m = read_manifest (file, &canonical, &key, why);
+  const GmPlugin *p = m ? load (canonical, m, true, why) : NULL;
+  if (!p)
+    return false;
+  g_autoptr (GmSnapshot) before = gm_snapshot_new (true);
+  for (int i = 0; i < 2; i++) { /* it may be opened again */
+    GrammeBackend *b = gm_loader_open (p, why);
+    if (!b)
+      return false;
+    bool good = gm_trial (p, b, why);
+    p->api.close (b);
+    if (!good)
+      return false;
+  }
+  return gm_snapshot_check (before, "by a first open, run and close", why);
 }
 
 GmPlugin *
@@ -176,32 +192,17 @@ gm_loader_load (const char *file, GmRefused *why)
   /* Again, though a scan has just done so: what is loaded is what was checked, not what was listed.
    * */
   g_autofree char *canonical = NULL;
-  int fd = gm_trust_open (file, &canonical, why);
-  if (fd < 0)
-    return NULL;
-  char *text = gm_elf_read_manifest (fd, why);
-  close (fd);
-  GmManifest *m = text ? gm_manifest_parse (text, NULL, why) : NULL;
+  GmFileKey key;
+  g_autoptr (GmManifest) m = read_manifest (file, &canonical, &key, why);
   if (!m)
     return NULL;
-
-  GmPlugin *p = g_new0 (GmPlugin, 1);
-  p->manifest = m;
-  p->file = g_steal_pointer (&canonical);
-  void *handle = open_library (p->file, why);
-  if (handle) {
-    p->host = gm_host_new (m->id);
-    loaded = g_slist_prepend (loaded, p);
+  GmTried tried = gm_quarantine_find (canonical, &key, why);
+  if (tried == GM_TRIED_NOT) {
+    tried = gm_probe (canonical, why);
+    if (tried != GM_TRIED_NOT)
+      gm_quarantine_note (canonical, &key, why);
   }
-  if (handle && negotiate (p, handle, why)) {
-    gm_log (GM_LOG_PLUGINS, "%s: loaded %s %s", p->file, m->name, m->version);
-    return p;
-  }
-  gm_log (GM_LOG_PLUGINS, "%s: %s", p->file, why->text);
-  if (!handle) {
-    g_free (p->file);
-    gm_manifest_free (m);
-    g_free (p);
-  }
-  return NULL;
+  if (tried == GM_TRIED_BAD)
+    return NULL;
+  return load (canonical, g_steal_pointer (&m), false, why);
 }

@@ -7,6 +7,7 @@
 #ifndef GM_PLUGIN_LOADER_H
 #define GM_PLUGIN_LOADER_H
 
+#include "core/plugin/hygiene.h"
 #include "core/plugin/registry.h"
 #include "plugin-api/gramme-plugin.h"
 
@@ -17,18 +18,16 @@ typedef struct {
   GrammeBackendApi api; /* ours: full size, what the plugin's table lacks is NULL */
 } GmPlugin;
 
-/* Loads and negotiates; process lifetime.  Loading one file again gives another GmPlugin on the
- * same code.  NULL and *why on failure. Thread: one at a time (core/plugin/backend.c's lock). */
+/* Loads and negotiates, but for a file that is known to be refused (quarantine.h); one that nobody knows
+ * is tried in a process of its own first (probe.h).  Process lifetime.  Loading one file again gives
+ * another GmPlugin on the same code.  NULL and *why on failure. Thread: one at a time
+ * (core/plugin/backend.c's lock). */
 GmPlugin *gm_loader_load (const char *file, GmRefused *why);
 
-/* MXCSR without its sticky flags, and the x87 control word: what a library linked with fast-math
- * changes. */
-typedef struct {
-  uint32_t mxcsr;
-  uint16_t x87;
-} GmFpuControl;
-GmFpuControl gm_fpu_get (void);
-void gm_fpu_set (GmFpuControl c);
-bool gm_fpu_equal (GmFpuControl a, GmFpuControl b);
+/* The same without asking anybody, for the process that tries a plugin: loads, opens, closes, and
+ * compares the process before and after. */
+bool gm_loader_try (const char *file, GmRefused *why);
+/* Opens an instance; NULL and *why.  The caller closes it. */
+GrammeBackend *gm_loader_open (const GmPlugin *p, GmRefused *why);
 
 #endif

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/plugin/near.h"
+#include "core/plugin/sidecar.h"
 #include "core/plugin/trust.h"
 
 #ifndef PLUGINDIR
@@ -46,15 +47,22 @@ gm_registry_folders (void)
   return (char **) g_ptr_array_free (folders, FALSE);
 }
 
-static void
-info_free (void *p)
+void
+gm_plugin_info_free (GmPluginInfo *info)
 {
-  GmPluginInfo *info = p;
+  if (!info)
+    return;
   g_free (info->file);
   g_free (info->name);
   gm_manifest_free (info->manifest);
   gm_refused_clear (&info->refused);
   g_free (info);
+}
+
+static void
+info_free (void *p)
+{
+  gm_plugin_info_free (p);
 }
 
 /* For a listing only: the manifest of a file that is refused, if it can be read at all. */
@@ -77,29 +85,36 @@ static char *
 name_from_file (const char *file)
 {
   g_autofree char *base = g_path_get_basename (file);
-  char *name = g_strndup (base + strlen (PREFIX), strlen (base) - strlen (PREFIX SUFFIX));
+  bool usual = g_str_has_prefix (base, PREFIX) && g_str_has_suffix (base, SUFFIX) &&
+               strlen (base) > strlen (PREFIX SUFFIX);
+  char *name = usual ? g_strndup (base + strlen (PREFIX), strlen (base) - strlen (PREFIX SUFFIX))
+                     : g_strndup (base, 64);
   return g_strcanon (name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.",
                      '?'); /* it reaches terminals */
 }
 
-static GmPluginInfo *
-examine (const char *file)
+GmPluginInfo *
+gm_registry_examine (const char *file)
 {
   GmPluginInfo *info = g_new0 (GmPluginInfo, 1);
   int fd = gm_trust_open (file, &info->file, &info->refused);
   if (!info->file)
     info->file = g_strdup (file);
   if (fd >= 0) {
-    char *text = gm_elf_read_manifest (fd, &info->refused);
+    GmFileKey key;
+    gm_file_key_of (fd, &key);
+    char *text = gm_manifest_read (fd, info->file, &info->refused);
     GmManifest *partial = NULL;
     GmManifest *whole = text ? gm_manifest_parse (text, &partial, &info->refused) : NULL;
     info->manifest = whole ? whole : partial;
     close (fd);
+    if (whole)
+      info->tried = gm_quarantine_find (info->file, &key, &info->refused);
   } else {
     info->manifest = read_for_show (file);
   }
   info->name = info->manifest && info->manifest->name ? g_strdup (info->manifest->name)
-                                                      : name_from_file (file);
+                                                      : name_from_file (info->file);
 
   g_mutex_lock (&failures_lock);
   const GmRefused *failed = failures ? g_hash_table_lookup (failures, info->file) : NULL;
@@ -156,7 +171,7 @@ gm_registry_scan (void)
         g_ptr_array_add (files, g_build_filename (*f, name, NULL));
     g_ptr_array_sort (files, by_string);
     for (guint i = 0; i < files->len; i++) {
-      GmPluginInfo *info = examine (files->pdata[i]);
+      GmPluginInfo *info = gm_registry_examine (files->pdata[i]);
       bool again = false; /* one folder named twice, or a link to a file that was found already */
       for (guint k = 0; k < plugins->len && !again; k++)
         again = strcmp (((GmPluginInfo *) plugins->pdata[k])->file, info->file) == 0;
@@ -211,10 +226,29 @@ fail_unknown (const GPtrArray *plugins, const char *name, GError **error)
                all[0] ? all : "none", searched);
 }
 
+static const GmPluginInfo *
+find_path (GPtrArray *plugins, const char *path, GError **error)
+{
+  if (!g_path_is_absolute (path)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "back end \"%s\": %s; %s", path,
+                 gm_refusal_texts[GM_REFUSAL_RELATIVE], gm_refusal_remedies[GM_REFUSAL_RELATIVE]);
+    return NULL;
+  }
+  GmPluginInfo *info = gm_registry_examine (path);
+  g_ptr_array_add (plugins, info);
+  if (info->refused.code == GM_REFUSAL_NONE)
+    return info;
+  g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "back end \"%s\" is refused: it %s", path,
+               info->refused.text);
+  return NULL;
+}
+
 const GmPluginInfo *
-gm_registry_find (const GPtrArray *plugins, const char *name, GError **error)
+gm_registry_find (GPtrArray *plugins, const char *name, GError **error)
 {
   const GmPluginInfo *refused = NULL;
+  if (strchr (name, '/'))
+    return find_path (plugins, name, error);
   for (guint i = 0; i < plugins->len; i++) {
     const GmPluginInfo *info = plugins->pdata[i];
     if (!answers_to (info, name))

@@ -10,8 +10,8 @@
  * The walk then ends there, and group write passes below it; owners are still checked, and what
  * everybody may write is still refused.
  *
- * With raised privileges (AT_SECURE) the environment is not read at all and only files of root
- * pass.
+ * With raised privileges (AT_SECURE) the environment is not read at all, and only files of root in the
+ * install folder pass.
  */
 #ifndef GM_PLUGIN_TRUST_H
 #define GM_PLUGIN_TRUST_H
@@ -25,5 +25,7 @@ bool gm_trust_is_secure_mode (void);
  * closes, or -1 and *why.  *canonical: the absolute path without links, which is what to load (NULL
  * if there is none); the caller frees it. */
 int gm_trust_open (const char *path, char **canonical, GmRefused *why);
+/* The same without the ELF headers. */
+int gm_trust_open_plain (const char *path, char **canonical, GmRefused *why);
 
 #endif

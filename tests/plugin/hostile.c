@@ -21,6 +21,7 @@
  *   OPEN_FAILS       open fails, with a message
  *   FLUSH_TO_ZERO    its constructor changes the floating-point mode
  *   WRITES_PAST      get_support fills a row too many
+ *   GARBAGE          says YES to everything and computes nothing
  *   RUN_FAILS, RUN_INDEX, COMPILE_FAILS, COMPILE_INTERNAL, SUPPORT_FAILS, UNTERMINATED: failures of
  *   later calls LIES             says YES and then UNSUPPORTED
  */
@@ -66,6 +67,15 @@ close_it (GrammeBackend *b)
   (void) b;
 }
 
+/* The graphs that a probe runs have two inputs of [2, 3]. */
+static inline int
+is_trial (const GrammeImage *image)
+{
+  const GrammeValue *v = gramme_image_value (image, 0);
+  return image->inputs.count == 2 && v->ndim == 2 && gramme_value_size (image, v, 0) == 2 &&
+         gramme_value_size (image, v, 1) == 3;
+}
+
 static int32_t
 get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts, uint32_t stride,
              GrammeStatus *status)
@@ -76,7 +86,12 @@ get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts
 #endif
   (void) status;
 #ifdef WRITES_PAST
+  if (!(is_trial (image)))
   memset ((char *) verdicts + (size_t) image->nodes.count * stride, 0, stride);
+#endif
+#ifndef GARBAGE
+  if (is_trial (image))
+    return GRAMME_OK; /* the trial's graphs: it computes nothing, so it had better say no */
 #endif
   for (uint32_t i = 0; i < image->nodes.count; i++)
     ((GrammeVerdict *) (void *) ((char *) verdicts + (size_t) i * stride))->support = GRAMME_YES;

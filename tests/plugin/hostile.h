@@ -24,6 +24,8 @@ hostile_setup (void)
   hostile_root = g_dir_make_tmp ("gramme-plugin-XXXXXX", NULL);
   ck_assert_ptr_nonnull (hostile_root);
   g_setenv ("GRAMME_PLUGIN_TRUST", hostile_root, TRUE);
+  g_autofree char *state = g_build_filename (hostile_root, "state", NULL);
+  g_setenv ("GM_STATE", state, TRUE);
 }
 
 static inline void

@@ -2,6 +2,9 @@
  * test_loader.c -- hostile plugins are refused, each for its own reason; the listing shows it; the
  * rest goes on working.
  */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "core/base/error.h"
 #include "core/plugin/backend.h"
 #include "core/plugin/loader.h"
@@ -116,13 +119,23 @@ END_TEST
 
 /* -- What loading may not change --------------------------------------------------------------- */
 
+/* GPH-11 */
 START_TEST (the_floating_point_mode_is_restored)
 {
   g_autofree char *file = hostile_build ("ftz", "FLUSH_TO_ZERO", NULL);
   GmFpuControl before = gm_fpu_get ();
-  GmRefused why = { 0 };
-  ck_assert_ptr_nonnull (gm_loader_load (file, &why));
-  ck_assert (gm_fpu_equal (before, gm_fpu_get ()));
+  for (int probed = 1; probed >= 0; probed--) { /* first by a process of its own, then here */
+    GmRefused why = { 0 };
+    g_setenv ("GM_PROGRAM", probed ? g_getenv ("GM_PROGRAM") : "/no/such/program", TRUE);
+    ck_assert_ptr_null (gm_loader_load (file, &why));
+    ck_assert_int_eq (why.code, GM_REFUSAL_CHANGED_FPU);
+    ck_assert_ptr_nonnull (strstr (why.text, "when it was loaded"));
+    ck_assert (gm_fpu_equal (before, gm_fpu_get ()));
+    gm_refused_clear (&why);
+    g_autofree char *state = gm_quarantine_path ();
+    ck_assert (probed == (g_file_test (state, G_FILE_TEST_EXISTS) != 0));
+    g_remove (state);
+  }
   volatile double tiny = 1e-310, half = 0.5;
   ck_assert_double_ne (tiny * half, 0.0);
 }
@@ -172,6 +185,80 @@ START_TEST (a_later_minor_of_the_table_reads_as_null)
   ck_assert_uint_eq (p->api.struct_size, sizeof (GrammeBackendApi));
   ck_assert_ptr_null (p->api.workspace); /* optional, and this plugin has none */
   ck_assert_ptr_null (p->api.get_extension);
+}
+END_TEST
+
+/* -- Quarantine -------------------------------------------------------------------------------- */
+
+static GmTried
+known_of (const char *file)
+{
+  g_autoptr (GmPluginInfo) info = gm_registry_examine (file);
+  return info->tried;
+}
+
+/* GPH-7: a bad file is remembered with its reason, by other processes too; a changed one is tried
+ * again by itself, and one that was forgotten as well. */
+START_TEST (what_came_of_trying_is_remembered_until_the_file_changes)
+{
+  g_autofree char *file = hostile_build ("again", "NO_COMPILE", NULL);
+  GmRefused why = { 0 };
+  ck_assert_int_eq (known_of (file), GM_TRIED_NOT);
+  ck_assert_ptr_null (gm_loader_load (file, &why));
+  gm_refused_clear (&why);
+  ck_assert_int_eq (known_of (file), GM_TRIED_BAD);
+  pid_t child = fork ();
+  if (child == 0) { /* another process, which cannot try */
+    g_setenv ("GM_PROGRAM", "/no/such/program", TRUE);
+    gm_loader_load (file, &why);
+    _exit (why.code == GM_REFUSAL_FUNCTIONS && strstr (why.text, "`compile`") ? 0 : 1);
+  }
+  int status = -1;
+  ck_assert_int_eq (waitpid (child, &status, 0), child);
+  ck_assert_int_eq (status, 0);
+  g_autofree char *same = hostile_build ("again", "GOOD", NULL);
+  ck_assert_int_eq (known_of (file), GM_TRIED_NOT);
+  ck_assert_ptr_nonnull (gm_loader_load (same, &why));
+  ck_assert_int_eq (known_of (file), GM_TRIED_GOOD);
+  ck_assert (gm_quarantine_forget (file));
+  ck_assert (!gm_quarantine_forget (file));
+  ck_assert_int_eq (known_of (file), GM_TRIED_NOT);
+}
+END_TEST
+
+/* GPH-9: what others may write, or is no key file, is as if it were not there. */
+START_TEST (a_damaged_or_foreign_memory_of_trying_is_ignored)
+{
+  g_autofree char *file = hostile_build ("memory", "GOOD", NULL), *path = gm_quarantine_path (),
+                  *folder = g_path_get_dirname (path);
+  static const char *const texts[] = { "", "\001\002", "[plugin x]\nkey", "[[[\n=\n" };
+  ck_assert_int_eq (g_mkdir_with_parents (folder, 0700), 0);
+  for (unsigned i = 0; i < G_N_ELEMENTS (texts); i++) {
+    hostile_write (path, texts[i], strlen (texts[i]));
+    ck_assert_int_eq (known_of (file), GM_TRIED_NOT);
+  }
+  GmRefused why = { 0 };
+  pid_t child = fork (); /* so that this process does not remember by itself */
+  if (child == 0)
+    _exit (gm_loader_load (file, &why) ? 0 : 1);
+  int status = -1;
+  ck_assert_int_eq (waitpid (child, &status, 0), child);
+  ck_assert_int_eq (status, 0);
+  ck_assert_int_eq (known_of (file), GM_TRIED_GOOD);
+  ck_assert_int_eq (g_chmod (path, 0666), 0);
+  ck_assert_int_eq (known_of (file), GM_TRIED_NOT);
+}
+END_TEST
+
+/* GPH-5: where there is no program to try it, a plugin that is asked for by name is loaded all the same,
+ * and compared here; a listing loads nothing. */
+START_TEST (without_the_program_a_plugin_is_loaded_untried)
+{
+  g_autofree char *file = hostile_build ("untried", "GOOD", NULL);
+  g_setenv ("GM_PROGRAM", "/no/such/program", TRUE);
+  GmRefused why = { 0 };
+  ck_assert_ptr_nonnull (gm_loader_load (file, &why));
+  ck_assert_int_eq (known_of (file), GM_TRIED_NOT);
 }
 END_TEST
 
@@ -285,6 +372,9 @@ main (void)
   tcase_add_test (t, a_table_is_read_within_its_size);
   tcase_add_test (t, plugins_of_all_released_headers_and_of_later_ones_load);
   tcase_add_test (t, a_later_minor_of_the_table_reads_as_null);
+  tcase_add_test (t, what_came_of_trying_is_remembered_until_the_file_changes);
+  tcase_add_test (t, a_damaged_or_foreign_memory_of_trying_is_ignored);
+  tcase_add_test (t, without_the_program_a_plugin_is_loaded_untried);
   tcase_add_test (t, the_first_file_of_an_id_wins);
   tcase_add_test (t, two_ids_with_one_name_are_chosen_by_id_only);
   tcase_add_test (t, other_files_and_folders_are_not_looked_at);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/plugin/registry.h"
 #include "core/plugin/trust.h"
 #include "tests/plugin/hostile.h"
 
@@ -141,6 +142,44 @@ START_TEST (a_link_is_judged_by_its_target)
 }
 END_TEST
 
+/* GPH-8: with raised privileges only the install folder counts, whatever the environment says. */
+START_TEST (a_privileged_process_looks_into_the_install_folder_alone)
+{
+  g_autofree char *file = hostile_build ("good", "GOOD", NULL);
+  hostile_search (file);
+  g_setenv ("GM_SECURE", "1", TRUE); /* as AT_SECURE does */
+  expect (file, GM_REFUSAL_SECURE, "install folder");
+  g_auto (GStrv) folders = gm_registry_folders ();
+  ck_assert_uint_eq (g_strv_length (folders), 1);
+  ck_assert_str_eq (folders[0], PLUGINDIR);
+  ck_assert_ptr_null (gm_quarantine_path ());
+  g_unsetenv ("GM_SECURE");
+  expect (file, GM_REFUSAL_NONE, NULL);
+}
+END_TEST
+
+/* GPH-8: the order of folders, and that neither the current one nor a relative one is searched. */
+START_TEST (folders_are_searched_in_their_order_and_the_current_one_is_not)
+{
+  g_autofree char *file = hostile_build ("here", "GOOD", NULL), *dir = g_path_get_dirname (file),
+                  *before = g_get_current_dir ();
+  g_setenv ("GRAMME_PLUGIN_PATH", "/one:here:.::/two", TRUE);
+  ck_assert_int_eq (g_chdir (dir), 0);
+  g_auto (GStrv) folders = gm_registry_folders ();
+  ck_assert_uint_eq (g_strv_length (folders), 4);
+  ck_assert_str_eq (folders[0], "/one");
+  ck_assert_str_eq (folders[1], "/two");
+  ck_assert (g_str_has_suffix (folders[2], "/gramme/plugins-1"));
+  ck_assert_str_eq (folders[3], PLUGINDIR);
+  g_autoptr (GPtrArray) plugins = gm_registry_scan ();
+  g_autoptr (GError) error = NULL;
+  ck_assert_ptr_null (gm_registry_find (plugins, "./libgramme-hostile.so", &error));
+  ck_assert_ptr_nonnull (strstr (error->message, "relative path"));
+  ck_assert_ptr_nonnull (gm_registry_find (plugins, file, NULL)); /* by its absolute path: before all */
+  ck_assert_int_eq (g_chdir (before), 0);
+}
+END_TEST
+
 /* -- ELF --------------------------------------------------------------------------------------- */
 
 START_TEST (flags_of_the_linker_that_endanger_the_process)
@@ -264,6 +303,8 @@ main (void)
   tcase_add_test (walk, another_users_file_or_folder_is_refused);
   tcase_add_test (walk, what_is_no_regular_file_is_refused_and_nobody_waits);
   tcase_add_test (walk, a_link_is_judged_by_its_target);
+  tcase_add_test (walk, a_privileged_process_looks_into_the_install_folder_alone);
+  tcase_add_test (walk, folders_are_searched_in_their_order_and_the_current_one_is_not);
   tcase_add_test (elf, flags_of_the_linker_that_endanger_the_process);
   tcase_add_test (elf, headers_of_other_machines_and_kinds);
   tcase_add_test (elf, a_library_without_a_word_about_its_stack);

@@ -175,6 +175,8 @@ TEST_FILES = \
   tests/ops/test_ops.c \
   tests/plugin/abi.py \
   tests/plugin/headers.sh \
+  tests/plugin/hostile.py \
+  tests/plugin/wild.c \
   tests/plugin/released/0.0/gramme-ext.h \
   tests/plugin/released/0.0/gramme-graph.h \
   tests/plugin/released/0.0/gramme-ops.def \

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * hygiene.h -- what of the process a plugin's code may not change: looked at before and after.
+ *
+ * Signal handlers and mask, environment, descriptors, threads, locale, current folder, umask, limits,
+ * floating-point mode, and that the stack is not executable.
+ */
+#ifndef GM_PLUGIN_HYGIENE_H
+#define GM_PLUGIN_HYGIENE_H
+
+#include "core/plugin/elf.h"
+
+/* MXCSR without its sticky flags, and the x87 control word: what a library linked with fast-math
+ * changes. */
+typedef struct {
+  uint32_t mxcsr;
+  uint16_t x87;
+} GmFpuControl;
+GmFpuControl gm_fpu_get (void);
+void gm_fpu_set (GmFpuControl c);
+bool gm_fpu_equal (GmFpuControl a, GmFpuControl b);
+
+typedef struct GmSnapshot GmSnapshot;
+
+/* alone: no other thread does anything meanwhile, so descriptors, threads, environment and mappings are
+ * looked at, too; in a program with threads of its own nobody could say who changed them. */
+GmSnapshot *gm_snapshot_new (bool alone);
+void gm_snapshot_free (GmSnapshot *s); /* NULL is fine */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmSnapshot, gm_snapshot_free)
+
+/* Compares with now, puts back what can be put back (floating-point mode, handlers, mask, locale,
+ * folder, umask), and refuses if anything had changed; `when` ends the sentence: "when it was loaded". */
+bool gm_snapshot_check (const GmSnapshot *before, const char *when, GmRefused *why);
+
+#endif

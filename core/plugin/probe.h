@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * probe.h -- trying a plugin in a process of its own.
+ *
+ * That process is the program `gramme`, by the path fixed at configure time, with limits on time, memory,
+ * files and descriptors.  It loads the plugin, opens it, runs a first graph (trial.h), closes it, compares
+ * itself before and after, and reports on a descriptor of its own; whatever else happens to it is the plugin's doing.
+ */
+#ifndef GM_PLUGIN_PROBE_H
+#define GM_PLUGIN_PROBE_H
+
+#include "core/plugin/quarantine.h"
+
+/* BAD: *why says what happened.  NOT: there is no process to try it in. */
+GmTried gm_probe (const char *canonical, GmRefused *why);
+
+/* The other side: `gramme probe FILE TOKEN`; never returns. */
+_Noreturn void gm_probe_main (const char *file, const char *token);
+
+#endif
