@@ -47,7 +47,7 @@ def interleave(sides, rounds, number):
 
 
 def backends():
-    return [name for name in ("eager", "tcc") if name in gramme.compiler.list_backends()]
+    return [name for name in ("eager", "tcc", "cc") if name in gramme.compiler.list_backends()]
 
 
 @case
@@ -100,12 +100,41 @@ def chain(x, y):
 
 
 @case
+def fused(rounds):
+    """Chains and rows, in the cache and in memory: each back end, plain eager, and a copy of as many bytes as the function reads and writes."""
+    rows = []
+
+    def layer_norm(x):
+        d = x - x.mean(-1, keepdim=True)
+        return d * gramme.rsqrt((d * d).mean(-1, keepdim=True) + 1e-5)
+
+    functions = {
+        "x sigmoid(x) + 2 tanh(x)": (lambda x: x * gramme.sigmoid(x) + 2 * gramme.tanh(x), ((10_000,), (100_000,), (10_000_000,))),
+        "10 cheap operations": (lambda x: ((x * 2 + x).relu() - x) * (x.abs() + 0.5) * x - (x * x), ((10_000,), (10_000_000,))),
+        "softmax": (lambda x: gramme.softmax(x, -1), ((1024, 1024), (1024, 1000), (128, 32_768))),
+        "layer norm": (layer_norm, ((1024, 1024), (1024, 1000))),
+    }
+    for label, (f, shapes) in functions.items():
+        for shape in shapes:
+            x = gramme.randn(*shape)
+            sides = {"plain eager": lambda f=f: f(x), "a copy": lambda: gramme.clone(x)}
+            for name in backends()[1:]:
+                compiled = gramme.compile(f, backend=name)
+                assert bool((compiled(x) == f(x)).all())
+                sides[name] = lambda compiled=compiled: compiled(x)
+            number = max(1, min(500, 5_000_000 // x.numel()))
+            for row in interleave(sides, rounds, number):
+                rows.append(dict(row, side=f"{label}, {' x '.join(map(str, shape))}: {row['side']}"))
+    return rows
+
+
+@case
 def cold_compile(rounds):
     """From the call of a new 10-op function to its result: record, compile, run."""
     import types
 
     x, y = gramme.randn(1000), gramme.randn(1000)
-    names = ["tcc", "eager"] if "tcc" in backends() else ["eager"]
+    names = [name for name in ("tcc", "cc", "eager") if name in backends()]
     samples = {name: [] for name in names}
     for name in names:
         gramme.compile(chain, backend=name)(x, y)

@@ -220,13 +220,15 @@ static const struct {
 #define TEXT_(name) #name
 #define TEXT(name) TEXT_ (name)
 #define EXTERNAL(f) { TEXT (f), (void *) f },
+#define ONLY_F64(f) EXTERNAL (GM_SLEEF_f64 (f))
 #define BOTH(f) EXTERNAL (GM_SLEEF_f32 (f)) EXTERNAL (GM_SLEEF_f64 (f))
-  GM_ELEMENTARY (BOTH, BOTH) BOTH (log1p)
+  GM_ELEMENTARY (BOTH, BOTH, ONLY_F64) BOTH (log1p)
   EXTERNAL (GM_FMOD_f32) EXTERNAL (GM_FMOD_f64) { "gm_fmodf", (void *) fmodf }, { "gm_fmod", (void *) fmod },
 #undef TEXT_
 #undef TEXT
 #undef EXTERNAL
 #undef BOTH
+#undef ONLY_F64
 };
 
 static void *

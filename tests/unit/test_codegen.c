@@ -5,7 +5,7 @@
  * vectors, and as the driver over tiles that tcc gets.  Inputs, outputs and the workspace end where a page begins that nobody may
  * touch, or begin where one ends.
  *
- * GM_FUZZ_KERNELS sets the number of graphs of each kind (default 170), GM_FUZZ_SEED the first seed.
+ * GM_FUZZ_KERNELS sets the number of graphs of each kind (default 125), GM_FUZZ_SEED the first seed.
  */
 #include "core/plugin/host.h"
 #include "plugins/cc/job.h"
@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define BATCH 34
+#define BATCH 32
 
 typedef int (*Entry) (void *const *in, void *const *out, char *ws, void *status);
 
@@ -236,7 +236,7 @@ run_batch (Kernel *kernels, uint32_t n, CcJob *job, CgText *externals, GmRandomN
 static void
 compare_many (GmRandomGraph options)
 {
-  uint64_t n = number_from_env ("GM_FUZZ_KERNELS", 170), first = number_from_env ("GM_FUZZ_SEED", 1);
+  uint64_t n = number_from_env ("GM_FUZZ_KERNELS", 125), first = number_from_env ("GM_FUZZ_SEED", 1);
   CgSource *source = codegen_source_new (gm_host_source ()->text);
   for (uint64_t done = 0; done < n; done += BATCH) {
     uint32_t take = n - done < BATCH ? (uint32_t) (n - done) : BATCH;

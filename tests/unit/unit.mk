@@ -190,6 +190,7 @@ TEST_FILES = \
   tests/python/conftest.py \
   tests/python/test_autograd.py \
   tests/python/test_bytecode.py \
+  tests/python/test_cc.py \
   tests/python/test_checkpoint.py \
   tests/python/test_dtypes.py \
   tests/python/test_function.py \

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The back end cc: bits of plain execution, builds in the background, what is said when there is no compiler, nothing left behind."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import gramme
+import gramme.nn.functional as F
+
+if "cc" not in gramme.compiler.list_backends():
+    pytest.skip("the back end cc is not installed", allow_module_level=True)
+
+
+def same(a, b):
+    assert a.shape == b.shape and a.dtype == b.dtype
+    assert bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def layer_norm(x, w, b):
+    d = x - x.mean(-1, keepdim=True)
+    return d * gramme.rsqrt((d * d).mean(-1, keepdim=True) + 1e-5) * w + b
+
+
+def cross_entropy(x):
+    return F.cross_entropy(x, gramme.arange(x.shape[0]) % x.shape[1])
+
+
+@pytest.mark.parametrize("columns", [1, 15, 16, 17, 511, 512, 513, 1500])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_fused_rows_have_the_bits_of_plain_execution_at_even_and_odd_widths(columns, dtype):
+    gramme.compiler.reset()  # the limit on kinds of calls is for the code objects below
+    x = gramme.randn(5, columns).to(getattr(gramme, dtype))
+    w, b = gramme.randn(columns).to(x.dtype), gramme.randn(columns).to(x.dtype)
+    functions = [
+        lambda x, w, b: gramme.softmax(x, -1),
+        lambda x, w, b: gramme.log_softmax(x, -1),
+        lambda x, w, b: cross_entropy(x),
+        layer_norm,
+    ]
+    # All four builds run at once: each is waited for at its first call.
+    compiled = [gramme.compile(f, backend="cc") for f in functions]
+    for f, c in zip(functions, compiled):
+        same(c(x, w, b), f(x, w, b))
+
+
+def test_gradients_have_the_bits_of_plain_execution():
+    x = gramme.randn(64, 33, requires_grad=True)
+
+    def f(x):
+        return (gramme.tanh(x) * F.gelu(x)).sum()
+
+    grads = []
+    for fn in (f, gramme.compile(f, backend="cc")):
+        x.grad = None
+        fn(x).backward()
+        grads.append(x.grad)
+    same(*grads)
+
+
+def run(text, **env):
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=dict(os.environ, **env))
+    return done.returncode, done.stdout + done.stderr
+
+
+CALL = "import gramme as g; f = g.compile(lambda x: g.tanh(x) * x, backend='cc'{}); print(float(f(g.ones(3)).sum()))"
+
+
+@pytest.mark.parametrize("compiler, said", [("/nowhere/cc", "GRAMME_CC"), ("cc -bogus-flag", "-bogus-flag")])
+def test_a_compiler_that_does_not_work_is_named_with_what_it_said(compiler, said):
+    code, text = run(CALL.format(""), GRAMME_CC=compiler)
+    assert code != 0 and said in text and compiler.split()[0] in text
+
+
+def test_the_folder_for_temporary_files_is_empty_afterwards(tmp_path):
+    code, text = run(CALL.format(", options={'wait': 'true'}"), TMPDIR=str(tmp_path))
+    assert code == 0, text
+    assert list(tmp_path.iterdir()) == []
