@@ -514,7 +514,7 @@ FLOATS (f64)
 /* -- exp and tanh of f32 ------------------------------------------------------------------------------------- */
 
 /* These two are most of what networks compute, and as calls they would empty all registers of a fused loop.  Coefficients:
- * minimax, found with Remez' algorithm.  Largest errors over all floats: exp 0.98 ulp, tanh 1.44 ulp. */
+ * minimax, found with Remez' algorithm.  Largest errors, of every 37th float against the C library in double: exp 0.98 ulp, tanh 1.44 ulp. */
 #ifdef GM_ISA_AVX512
 GM_INLINE vf32 fma_f32 (vf32 a, vf32 b, vf32 c) { return __builtin_ia32_vfmaddps512_mask (a, b, c, (short) -1, 4); }
 #else
