@@ -236,6 +236,7 @@ EXTENSION_SOURCES = \
   core/trace/insns.c \
   core/trace/keys.c \
   core/trace/liveness.c \
+  core/trace/span.c \
   core/trace/itertools.c \
   core/trace/object_attrs.c \
   core/trace/operators.c \
@@ -292,6 +293,7 @@ EXTENSION_SOURCES = \
   core/trace/insns.h \
   core/trace/iterator.h \
   core/trace/liveness.h \
+  core/trace/span.h \
   core/trace/object.h \
   core/trace/recorder.h \
   core/trace/source.h \

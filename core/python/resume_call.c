@@ -34,9 +34,15 @@ gm_continuation_new (const GmBreakPoint *point, PyObject *globals, const char **
   uint32_t next = 0;
   for (uint32_t i = 0; i < point->n_frames; i++) {
     const GmBreakFrame *f = &point->frames[i];
-    GmPointKind kind = i > 0 ? GM_POINT_CALL : point->mode == GM_RESUME_AFTER ? GM_POINT_STEP : GM_POINT_REST;
+    static const GmPointKind kinds[] = {
+      [GM_RESUME_AFTER] = GM_POINT_STEP, [GM_RESUME_AT] = GM_POINT_REST, [GM_RESUME_SPAN] = GM_POINT_SPAN, [GM_RESUME_LEAVE] = GM_POINT_LEAVE
+    };
+    GmPointKind kind = i > 0 ? GM_POINT_CALL : kinds[point->mode];
     Part *p = &c->parts[i];
     p->point = gm_resume_point_get (f, kind, why);
+    p->plain = !p->point && *why && (kind == GM_POINT_SPAN || kind == GM_POINT_LEAVE); /* then all that is left */
+    if (p->plain)
+      p->point = gm_resume_point_get (f, GM_POINT_REST, why);
     if (!p->point) {
       gm_continuation_free (c);
       return NULL;
@@ -46,7 +52,6 @@ gm_continuation_new (const GmBreakPoint *point, PyObject *globals, const char **
     p->n_args = f->n_locals + f->n_stack;
     p->n_cells = f->n_cells;
     p->init = f->init;
-    p->plain = i == 0 && point->mode == GM_RESUME_PLAIN;
     next += p->n_args + p->n_cells + p->init;
     c->n++;
   }
@@ -79,6 +84,11 @@ gm_continuation_caches (const GmContinuation *c, GPtrArray *caches, GHashTable *
     for (int k = 0; k < 3; k++)
       if (rests[k] && rests[k]->cache && g_hash_table_add (known, rests[k]->cache))
         g_ptr_array_add (caches, rests[k]->cache);
+    for (uint32_t k = 0; p->rests && k < p->rests->len; k++) {
+      GmCodeCache *cache = ((const GmResumePoint *) p->rests->pdata[k])->cache;
+      if (g_hash_table_add (known, cache))
+        g_ptr_array_add (caches, cache);
+    }
   }
 }
 
@@ -245,7 +255,19 @@ run_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values, GmTail *t
     Py_XDECREF (closure);
     return result;
   }
-  *tail = (GmTail){ .point = gm_resume_point_ref (p->point->next[marker]), .globals = Py_NewRef (own), .closure = closure,
+  GmResumePoint *next = NULL;
+  if (gm_point_is_span (p->point)) {
+    PyObject *values_after = NULL;
+    next = gm_resume_point_after (p->point, result, &values_after);
+    Py_SETREF (result, values_after);
+    if (!next) {
+      Py_XDECREF (closure);
+      return NULL;
+    }
+  } else {
+    next = gm_resume_point_ref (p->point->next[marker]);
+  }
+  *tail = (GmTail){ .point = next, .globals = Py_NewRef (own), .closure = closure,
                     .args = result, .first = 1 };
   return NULL;
 }

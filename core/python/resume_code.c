@@ -2,11 +2,13 @@
  * resume_code.c -- see resume_code.h.  A new code object is a prefix and what it can reach of the original: a suffix of it.
  *
  *   COPY_FREE_VARS, RESUME, the stack                    every kind
- *   JUMP_FORWARD to the instruction                      REST
+ *   JUMP_FORWARD to the instruction                      REST, SPAN, LEAVE
  *   a copy of the instruction, or a call                 STEP, CALL: covered by the handlers of the original instruction
  *   store the stack; marker, variables, stack; RETURN    once where it falls through, once where it jumps
  *   the original from `low` on                           its prologue a NOP, its variables renumbered; nothing at all where a STEP
- *                                                        or a CALL has no handlers
+ *                                                        or a CALL has no handlers; of a stretch, only what belongs to it
+ *   store the stack; marker, number, variables, stack;   SPAN, LEAVE: for each exit, whose first instruction in the copy is a jump
+ *   RETURN                                               to it; a variable without a value is caught, and stands as gm_resume_unbound
  *
  * Variables are renumbered: arguments first (variables, stack), other plain variables, places of the stack that are no arguments, then the cells,
  * which are free here.  The original's handlers run in this frame when the copy raises, and what follows them, too.
@@ -21,6 +23,8 @@
 #include "core/python/opcodes.h"
 #include "core/python/resume_code.h"
 #include "core/python/resume_original.h"
+
+#include "core/trace/span.h"
 
 #include <string.h>
 
@@ -47,19 +51,26 @@ forward (uint8_t opcode)
 
 /* -- Writing ----------------------------------------------------------------------------------------------------- */
 
+/* An exception of instruction `at` goes to `target`, indices of `out`, with this much on the stack. */
+typedef struct {
+  uint32_t at, target, depth;
+} Catch;
+
 typedef struct {
   const GmCode *code; /* decoded, of the original */
   const GmOriginal *o;
   const GmResumePoint *point;
   GArray *out; /* Raw; targets are indices of `out` once it is complete */
   uint32_t low;   /* the first instruction of the original that is copied */
-  bool whole;     /* there is one: its variables and constants are the original's */
+  bool whole;     /* all behind it is: the variables and constants are the original's */
+  GArray *kept;   /* uint32_t: else, for a stretch, the instructions that are; or NULL */
   uint32_t first; /* where it lies in `out` */
   uint32_t copy_first, copy_end; /* the copy of the step, indices of `out` */
   uint32_t n_locals, n_places; /* plain variables; places of the stack */
   uint32_t *slot;   /* of the original -> new */
   uint32_t *place;  /* of the stack -> new slot */
   PyObject *consts; /* list */
+  GArray *catches;  /* Catch, ascending */
   GmPlace here;
 } Writer;
 
@@ -230,11 +241,11 @@ put_step (Writer *w)
   return jump;
 }
 
-/* The entry of the exception table that covers the step of the point, or NULL. */
+/* The entry of the exception table that covers a code unit of the original, or NULL. */
 static const GmRange *
-range_of_step (const Writer *w)
+range_of_unit (const Writer *w, uint32_t unit)
 {
-  uint32_t unit = w->code->insns[w->point->at.insn].step / 2, lo = 0, hi = w->o->ranges->len;
+  uint32_t lo = 0, hi = w->o->ranges->len;
   while (lo < hi) { /* they ascend */
     uint32_t mid = (lo + hi) / 2;
     if (g_array_index (w->o->ranges, GmRange, mid).end <= unit)
@@ -244,6 +255,13 @@ range_of_step (const Writer *w)
   }
   const GmRange *r = lo < w->o->ranges->len ? &g_array_index (w->o->ranges, GmRange, lo) : NULL;
   return r && r->start <= unit ? r : NULL;
+}
+
+/* The one that covers the step of the point. */
+static const GmRange *
+range_of_step (const Writer *w)
+{
+  return range_of_unit (w, w->code->insns[w->point->at.insn].step / 2);
 }
 
 static bool
@@ -275,15 +293,46 @@ put_return (Writer *w, int k)
   return true;
 }
 
-static void
+/* How many instructions of the original are copied, and which is the i-th of them. */
+static uint32_t
+n_copied (const Writer *w)
+{
+  return w->kept ? w->kept->len : w->o->raw->len - w->low;
+}
+
+static uint32_t
+copied (const Writer *w, uint32_t i)
+{
+  return w->kept ? g_array_index (w->kept, uint32_t, i) : w->low + i;
+}
+
+/* Where instruction k of the original, or the next one that is copied, lies in `out`. */
+static uint32_t
+place_of (const Writer *w, uint32_t k)
+{
+  if (!w->kept)
+    return w->first + MAX (k, w->low) - w->low;
+  uint32_t lo = 0, hi = w->kept->len;
+  while (lo < hi) {
+    uint32_t mid = (lo + hi) / 2;
+    if (g_array_index (w->kept, uint32_t, mid) < k)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return w->first + lo;
+}
+
+/* False with an exception. */
+static bool
 put_original (Writer *w)
 {
-  bool prologue = true;
+  bool prologue = !w->kept, ok = true;
   w->first = w->out->len;
   for (uint32_t k = 0; k < w->low && prologue; k++)
     prologue = g_array_index (w->o->raw, GmRaw, k).opcode != RESUME;
-  for (uint32_t k = w->low; k < w->o->raw->len; k++) {
-    GmRaw raw = g_array_index (w->o->raw, GmRaw, k);
+  for (uint32_t i = 0; i < n_copied (w) && ok; i++) {
+    GmRaw raw = g_array_index (w->o->raw, GmRaw, copied (w, i));
     prologue &= raw.opcode != RESUME;
     if (prologue && (raw.opcode == MAKE_CELL || raw.opcode == COPY_FREE_VARS)) {
       raw.opcode = NOP;
@@ -292,9 +341,53 @@ put_original (Writer *w)
     if (names_slot (raw.opcode))
       raw.arg = w->slot[raw.arg];
     if (raw.target >= 0)
-      raw.target += (int32_t) w->first - (int32_t) w->low;
+      raw.target = (int32_t) place_of (w, (uint32_t) raw.target);
+    if (w->kept && names_const (raw.opcode))
+      ok = put_in_consts (w, PyTuple_GET_ITEM (w->o->co->co_consts, raw.arg), &raw.arg);
     g_array_append_val (w->out, raw);
   }
+  return ok;
+}
+
+#if PY_VERSION_HEX >= 0x030c0000
+#define LOAD_IF_BOUND LOAD_FAST_CHECK
+#else
+#define LOAD_IF_BOUND LOAD_FAST
+#endif
+
+/* Ends the stretch there. */
+static bool
+put_exit (Writer *w, uint32_t number)
+{
+  const GmSpanExit *e = &g_array_index (w->point->exits, GmSpanExit, number);
+  uint32_t first, last, depth = 2, caught = w->catches->len;
+  step_range (w, e->insn, &first, &last);
+  GmRaw *raw = &g_array_index (w->out, GmRaw, place_of (w, first));
+  *raw = (GmRaw){ .opcode = JUMP_FORWARD, .target = (int32_t) w->out->len, .place = raw->place, .step = raw->step };
+  for (uint32_t d = e->stack.depth; d-- > 0;)
+    put (w, STORE_FAST, w->place[entry_at (e->stack.nulls, d)]);
+  PyObject *index = PyLong_FromUnsignedLong (number);
+  bool ok = index && put_const (w, gm_resume_marker[0]) && put_const (w, index);
+  Py_XDECREF (index);
+  for (uint32_t i = 0; i < w->point->n_slots; i++, depth++) {
+    Catch catch = { .at = put (w, LOAD_IF_BOUND, w->slot[w->point->slots[i]]), .depth = depth };
+    g_array_append_val (w->catches, catch);
+  }
+  for (uint32_t d = 0; d < e->stack.depth; d++)
+    if (!gm_point_bit (e->stack.nulls | e->stack.unbound, d)) {
+      put (w, LOAD_FAST, w->place[d]);
+      depth++;
+    }
+  put (w, BUILD_TUPLE, depth);
+  put (w, RETURN_VALUE, 0);
+  for (; caught < w->catches->len && ok; caught++) {
+    Catch *catch = &g_array_index (w->catches, Catch, caught);
+    catch->target = put (w, POP_TOP, 0);
+    ok = put_const (w, gm_resume_unbound);
+    uint32_t jump = put (w, JUMP_BACKWARD, 0);
+    g_array_index (w->out, GmRaw, jump).target = (int32_t) catch->at + 1;
+  }
+  return ok;
 }
 
 static uint32_t
@@ -423,11 +516,26 @@ put_range (GByteArray *b, uint32_t start, uint32_t end, uint32_t target, const G
 static uint32_t
 new_unit (const Writer *w, uint32_t original_unit)
 {
-  uint32_t at = gm_original_at (w->o, 2 * original_unit), k = w->first + MAX (at, w->low) - w->low;
+  uint32_t k = place_of (w, gm_original_at (w->o, 2 * original_unit));
   if (k < w->out->len)
     return g_array_index (w->out, GmRaw, k).start;
   const GmRaw *last = &g_array_index (w->out, GmRaw, w->out->len - 1);
   return last->start + last->units;
+}
+
+/* The ranges of the original that cover something of the stretch, cut to that. */
+static void
+put_kept_ranges (Writer *w, GByteArray *b)
+{
+  const GmRaw *out = (GmRaw *) (void *) w->out->data;
+  for (uint32_t i = 0, end; i < w->kept->len; i = end) {
+    const GmRange *r = range_of_unit (w, g_array_index (w->o->raw, GmRaw, copied (w, i)).step / 2);
+    end = i + 1;
+    while (end < w->kept->len && r == range_of_unit (w, g_array_index (w->o->raw, GmRaw, copied (w, end)).step / 2))
+      end++;
+    if (r)
+      put_range (b, out[w->first + i].start, out[w->first + end].start, new_unit (w, r->target), r);
+  }
 }
 
 static PyObject *
@@ -443,6 +551,13 @@ handlers_of (Writer *w)
   for (uint32_t i = 0; i < w->o->ranges->len && w->whole; i++) {
     const GmRange *r = &g_array_index (w->o->ranges, GmRange, i);
     put_range (b, new_unit (w, r->start), new_unit (w, r->end), new_unit (w, r->target), r);
+  }
+  if (w->kept)
+    put_kept_ranges (w, b);
+  const GmRaw *out = (GmRaw *) (void *) w->out->data;
+  for (uint32_t i = 0; i < w->catches->len; i++) {
+    const Catch *c = &g_array_index (w->catches, Catch, i);
+    put_range (b, out[c->at].start, out[c->at + 1].start, out[c->target].start, &(GmRange){ .depth = c->depth });
   }
   return PyBytes_FromStringAndSize ((char *) b->data, b->len);
 }
@@ -477,7 +592,11 @@ number_others (Writer *w, PyObject *vars, uint32_t *next)
   bool ok = true;
   for (uint32_t i = 0; i < w->code->n_slots && ok && w->whole; i++)
     ok = number_variable (w, vars, i, next);
-  if (w->whole || w->point->kind == GM_POINT_CALL)
+  for (uint32_t i = 0; w->kept && i < w->kept->len && ok; i++) {
+    const GmRaw *raw = &g_array_index (w->o->raw, GmRaw, copied (w, i));
+    ok = !names_slot (raw->opcode) || number_variable (w, vars, raw->arg, next);
+  }
+  if (w->whole || w->kept || w->point->kind == GM_POINT_CALL)
     return ok;
   uint32_t first, last;
   step_range (w, w->point->at.insn, &first, &last);
@@ -498,7 +617,7 @@ number (Writer *w, PyObject **varnames, PyObject **freenames)
   uint32_t next = 0, n_places = p->depth;
   int failed = !vars || !frees;
   for (int k = 0; k < 2; k++)
-    n_places = w->point->next[k] ? MAX (n_places, w->point->next[k]->at.depth) : n_places;
+    n_places = w->point->next[k] ? MAX (n_places, w->point->next[k]->at.depth) : n_places; /* a stretch ends with no more than it began */
   memset (w->slot, 0xff, code->n_slots * sizeof (uint32_t));
   for (uint32_t i = 0; i < p->n_locals && !failed; i++, next++) {
     const GmSlot *s = &code->slots[p->locals[i]];
@@ -550,11 +669,60 @@ put_end_for (Writer *w, uint8_t jump)
 #endif
 }
 
+static int
+compare_numbers (gconstpointer a, gconstpointer b)
+{
+  uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
+  return (x > y) - (x < y);
+}
+
+/* What the decoder drops behind a loop. */
+static bool
+is_skipped (const Writer *w, uint32_t k)
+{
+#if PY_VERSION_HEX >= 0x030c0000
+  uint8_t opcode = g_array_index (w->o->raw, GmRaw, k).opcode;
+  return opcode == END_FOR || (k > 0 && opcode == POP_TOP && PY_VERSION_HEX >= 0x030d0000 && g_array_index (w->o->raw, GmRaw, k - 1).opcode == END_FOR);
+#else
+  return false;
+#endif
+}
+
+/* The opcodes that the instructions of the stretch, and the first ones of its exits, were decoded from, and what belongs to them. */
+static void
+find_stretch (Writer *w)
+{
+  const GmOriginal *o = w->o;
+  w->kept = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  for (uint32_t pass = 0; pass < 2; pass++) {
+    const GArray *from = pass ? w->point->exits : w->point->insns;
+    for (uint32_t i = 0; i < from->len; i++) {
+      uint32_t insn = pass ? g_array_index (from, GmSpanExit, i).insn : g_array_index (from, uint32_t, i);
+      uint32_t last = gm_original_at (o, w->code->insns[insn].step), first = last;
+      while (first > 0 && leads (&g_array_index (o->raw, GmRaw, first - 1), &g_array_index (o->raw, GmRaw, first)))
+        first--;
+      while (first > 0 && is_skipped (w, first - 1))
+        first--;
+      for (uint32_t k = first; k <= last; k++)
+        g_array_append_val (w->kept, k);
+    }
+  }
+  g_array_sort (w->kept, compare_numbers);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < w->kept->len; i++)
+    if (n == 0 || g_array_index (w->kept, uint32_t, n - 1) != g_array_index (w->kept, uint32_t, i))
+      g_array_index (w->kept, uint32_t, n++) = g_array_index (w->kept, uint32_t, i);
+  g_array_set_size (w->kept, n);
+}
+
 /* How much of the original is needed: all that the point itself, or a handler of its step, can reach. */
 static void
 find_suffix (Writer *w)
 {
-  if (w->point->kind == GM_POINT_REST) {
+  if (gm_point_is_span (w->point)) {
+    find_stretch (w);
+    w->low = w->o->raw->len;
+  } else if (w->point->kind == GM_POINT_REST) {
     uint32_t first, last;
     step_range (w, w->point->at.insn, &first, &last);
     w->low = w->o->low[first];
@@ -576,10 +744,11 @@ put_prefix (Writer *w, uint32_t n_free)
   put (w, RESUME, 0);
   put_away (w);
   put_stack (w);
-  if (p->kind == GM_POINT_REST) {
+  if (p->kind == GM_POINT_REST || gm_point_is_span (p)) {
     uint32_t first, last, jump = put (w, JUMP_FORWARD, 0);
     step_range (w, p->at.insn, &first, &last);
-    g_array_index (w->out, GmRaw, jump).target = (int32_t) (w->out->len + first - w->low);
+    w->first = w->out->len;
+    g_array_index (w->out, GmRaw, jump).target = (int32_t) place_of (w, first);
     return true;
   }
   int jump = -1;
@@ -627,7 +796,8 @@ gm_resume_code (GmResumePoint *point)
   if (point->code)
     return point->code;
   const GmOriginal *o = point->original;
-  Writer w = { .code = o->code, .o = o, .point = point, .out = g_array_new (FALSE, FALSE, sizeof (GmRaw)) };
+  Writer w = { .code = o->code, .o = o, .point = point, .out = g_array_new (FALSE, FALSE, sizeof (GmRaw)),
+               .catches = g_array_new (FALSE, FALSE, sizeof (Catch)) };
   PyObject *varnames = NULL, *freenames = NULL;
   find_suffix (&w);
   w.consts = w.whole ? PySequence_List (o->co->co_consts) : PyList_New (0);
@@ -635,8 +805,10 @@ gm_resume_code (GmResumePoint *point)
   if (w.consts)
     number (&w, &varnames, &freenames);
   if (varnames && freenames && put_prefix (&w, (uint32_t) PyTuple_GET_SIZE (freenames))) {
-    put_original (&w);
-    point->code = new_code (&w, varnames, freenames);
+    bool ok = put_original (&w);
+    for (uint32_t i = 0; point->exits && i < point->exits->len && ok; i++)
+      ok = put_exit (&w, i);
+    point->code = ok ? new_code (&w, varnames, freenames) : NULL;
   }
   if (point->code)
     gm_hook_skip (point->code);
@@ -644,6 +816,8 @@ gm_resume_code (GmResumePoint *point)
   Py_XDECREF (freenames);
   Py_XDECREF (w.consts);
   g_array_unref (w.out);
+  g_array_unref (w.catches);
+  g_clear_pointer (&w.kept, g_array_unref);
   g_free (w.slot);
   g_free (w.place);
   return point->code;

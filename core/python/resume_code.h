@@ -19,6 +19,9 @@ typedef enum {
   GM_POINT_REST, /* goes on with `insn` */
   GM_POINT_STEP, /* executes `insn` and returns a tuple: gm_resume_marker[k], then the arguments of next[k] */
   GM_POINT_CALL, /* the same for a caller: instead of its call it calls its last argument, without arguments */
+  GM_POINT_SPAN, /* executes the stretch that begins with `insn` (see core/trace/span.h), and returns gm_resume_marker[0], the number of the
+                    exit, then all variables of the stretch, gm_resume_unbound for those that have no value, and the stack */
+  GM_POINT_LEAVE, /* the same, to beyond all handlers of the user's */
 } GmPointKind;
 
 typedef struct GmResumePoint {
@@ -31,9 +34,19 @@ typedef struct GmResumePoint {
   PyCodeObject *code;  /* owned.  Of a REST: NULL until it has to run as Python */
   GmCodeCache *cache;  /* of a REST: its entries; owned */
   struct GmResumePoint *next[2]; /* REST, after it and where it jumps; owned; NULL if it never gets there */
+  GArray *exits;    /* of a stretch: GmSpanExit; or NULL */
+  GArray *insns;    /* uint32_t: what it consists of, ascending */
+  GPtrArray *rests; /* and those that it has led to; GmResumePoint, owned */
+  uint32_t *slots, n_slots; /* the plain variables that it has or may write, ascending */
 } GmResumePoint;
 
-extern PyObject *gm_resume_marker[2];
+extern PyObject *gm_resume_marker[2], *gm_resume_unbound;
+
+static inline bool
+gm_point_is_span (const GmResumePoint *p)
+{
+  return p->kind >= GM_POINT_SPAN;
+}
 
 static inline bool
 gm_point_bit (uint64_t bits, uint32_t k)
@@ -49,6 +62,9 @@ uint32_t gm_resume_step_end (const GmCode *code, uint32_t insn);
 /* The code object of a point, written on first use (kind, key, n_args, next are set): a long one where it has to hold the rest of
  * the function.  Borrowed; NULL with an exception. */
 PyCodeObject *gm_resume_code (GmResumePoint *point);
+/* Where a stretch has ended that returned `result`, and the arguments of that point, from the second item of *args.  New references.  NULL
+ * with an exception. */
+GmResumePoint *gm_resume_point_after (GmResumePoint *span, PyObject *result, PyObject **args);
 GmResumePoint *gm_resume_point_ref (GmResumePoint *point);
 void gm_resume_point_unref (GmResumePoint *point);
 

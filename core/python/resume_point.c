@@ -11,10 +11,11 @@
 #include "core/python/resume_code.h"
 #include "core/python/resume_original.h"
 #include "core/trace/liveness.h"
+#include "core/trace/span.h"
 
 #include <string.h>
 
-PyObject *gm_resume_marker[2];
+PyObject *gm_resume_marker[2], *gm_resume_unbound;
 
 /* -- Points -------------------------------------------------------------------------------------------------------- */
 
@@ -53,6 +54,10 @@ gm_resume_point_unref (GmResumePoint *point)
     return;
   for (int k = 0; k < 2; k++)
     gm_resume_point_unref (point->next[k]);
+  g_clear_pointer (&point->exits, g_array_unref);
+  g_clear_pointer (&point->insns, g_array_unref);
+  g_clear_pointer (&point->rests, g_ptr_array_unref);
+  g_free (point->slots);
   Py_XDECREF (point->code);
   gm_code_cache_free (point->cache);
   gm_original_unref (point->original);
@@ -86,63 +91,17 @@ gm_resume_table_free (GHashTable *table)
 
 static GmResumePoint *point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key, const char **why);
 
-/* What is known of a stack: its depth, and which entries are NULL, of either kind. */
-typedef struct {
-  uint32_t depth;
-  uint64_t nulls, unbound;
-} Stack;
-
-static uint64_t
-swapped (uint64_t bits, uint32_t a, uint32_t b)
+/* Where it jumps to: the ways that lead there share the point. */
+static uint32_t
+hop (const GmCode *code, uint32_t insn)
 {
-  return gm_point_bit (bits, a) == gm_point_bit (bits, b) ? bits : bits ^ (1ull << a | 1ull << b);
-}
-
-static bool
-has_local (const GmRecordStart *p, uint32_t slot)
-{
-  for (uint32_t i = 0; i < p->n_locals; i++)
-    if (p->locals[i] == slot)
-      return true;
-  return false;
-}
-
-/* NULLs below what the instruction takes stay where they are; some push new ones. */
-static Stack
-stack_after (const GmRecordStart *p, const GmInsn *i, Stack s, bool jumps)
-{
-  s.depth += (uint32_t) gm_insn_effect (i->op, i->arg, jumps);
-  if (s.depth == 0 || s.depth > 63)
-    return (Stack){ .depth = s.depth }; /* next_point refuses what is too deep */
-  uint64_t top = 1ull << (s.depth - 1);
-  s.nulls &= top | (top - 1);
-  s.unbound &= top | (top - 1);
-  switch (i->op) {
-  case GM_INSN_CALL:
-  case GM_INSN_CALL_FUNCTION_EX:
-    s.nulls &= ~top;
-    break;
-  case GM_INSN_LOAD_METHOD:
-    s.nulls |= top >> 1;
-    break;
-  case GM_INSN_PUSH_NULL:
-    s.nulls |= top;
-    break;
-  case GM_INSN_LOAD_FAST_AND_CLEAR:
-    s.unbound |= has_local (p, i->arg) ? 0 : top;
-    break;
-  case GM_INSN_SWAP:
-    s.nulls = swapped (s.nulls, s.depth - 1, s.depth - i->arg);
-    s.unbound = swapped (s.unbound, s.depth - 1, s.depth - i->arg);
-    break;
-  default:
-    break;
-  }
-  return s;
+  for (uint32_t hops = 0; code->insns[insn].op == GM_INSN_JUMP && hops < 8; hops++)
+    insn = code->insns[insn].target;
+  return insn;
 }
 
 static GmResumePoint *
-next_point (GmOriginal *o, const GmRecordStart *p, uint32_t insn, Stack stack, const char **why)
+next_point (GmOriginal *o, const GmRecordStart *p, uint32_t insn, GmStackShape stack, const char **why)
 {
   const GmCode *code = o->code;
   const GmLiveness *live = gm_liveness_get (code);
@@ -152,9 +111,7 @@ next_point (GmOriginal *o, const GmRecordStart *p, uint32_t insn, Stack stack, c
     *why = "the stack is too deep";
     return NULL;
   }
-  /* Where it jumps to: the ways that lead there share the point. */
-  for (uint32_t hops = 0; code->insns[key.insn].op == GM_INSN_JUMP && hops < 8; hops++)
-    key.insn = code->insns[key.insn].target;
+  key.insn = hop (code, insn);
   const GmInsn *step = &code->insns[p->insn];
   bool unbinds = step->op == GM_INSN_DELETE_FAST || step->op == GM_INSN_LOAD_FAST_AND_CLEAR;
   for (uint32_t i = 0; i < p->n_locals; i++) /* also what is read no more: it keeps its object alive */
@@ -182,7 +139,7 @@ make_next (GmResumePoint *p, const char **why)
   GmOriginal *o = p->original;
   const GmInsn *insns = o->code->insns;
   const GmRecordStart *at = &p->at;
-  Stack stack = { at->depth, at->nulls, at->unbound };
+  GmStackShape stack = { at->depth, at->nulls, at->unbound };
   uint32_t k = at->insn;
   if (p->kind == GM_POINT_CALL) {
     stack.depth++;
@@ -190,25 +147,95 @@ make_next (GmResumePoint *p, const char **why)
     return p->next[0] != NULL;
   }
   for (uint32_t end = gm_resume_step_end (o->code, k); k < end; k++)
-    stack = stack_after (at, &insns[k], stack, false);
+    stack = gm_stack_after (at, &insns[k], stack, false);
   const GmInsn *i = &insns[k];
   if (i->op == GM_INSN_RETURN_VALUE || i->op == GM_INSN_RAISE_VARARGS || i->op == GM_INSN_RERAISE)
     return true;
-  p->next[0] = next_point (o, at, k + 1, stack_after (at, i, stack, false), why);
+  p->next[0] = next_point (o, at, k + 1, gm_stack_after (at, i, stack, false), why);
   if (!p->next[0])
     return false;
   if (gm_insns[i->op].operand != GM_OPERAND_JUMP)
     return true;
-  p->next[1] = next_point (o, at, i->target, stack_after (at, i, stack, true), why);
+  p->next[1] = next_point (o, at, i->target, gm_stack_after (at, i, stack, true), why);
   return p->next[1] != NULL;
+}
+
+/* -- Stretches ---------------------------------------------------------------------------------------------------- */
+
+static int
+compare_numbers (gconstpointer a, gconstpointer b)
+{
+  uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
+  return (x > y) - (x < y);
+}
+
+static bool
+make_span (GmResumePoint *p, const char **why)
+{
+  const GmCode *code = p->original->code;
+  g_autofree uint8_t *own = g_new0 (uint8_t, code->n_slots + 1);
+  p->insns = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  p->exits = gm_span_exits (code, &p->at, p->kind == GM_POINT_LEAVE, p->insns);
+  g_array_sort (p->insns, compare_numbers);
+  p->rests = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_resume_point_unref);
+  if (p->at.away) {
+    *why = "it is in the middle of a comprehension";
+    return false;
+  }
+  for (uint32_t i = 0; i < p->at.n_locals; i++)
+    own[p->at.locals[i]] = true;
+  for (uint32_t i = 0; i < p->insns->len; i++) {
+    const GmInsn *insn = &code->insns[g_array_index (p->insns, uint32_t, i)];
+    if (insn->op == GM_INSN_STORE_FAST)
+      own[insn->arg] = true;
+  }
+  p->slots = g_new (uint32_t, code->n_slots + 1);
+  for (uint32_t s = 0; s < code->n_slots; s++)
+    if (own[s] && !gm_is_cell_slot (&code->slots[s]))
+      p->slots[p->n_slots++] = s;
+  return true;
+}
+
+GmResumePoint *
+gm_resume_point_after (GmResumePoint *p, PyObject *result, PyObject **args)
+{
+  PyObject **items = &PyTuple_GET_ITEM (result, 0);
+  uint32_t n = (uint32_t) PyTuple_GET_SIZE (result), n_gone = 0;
+  const GmSpanExit *exit = &g_array_index (p->exits, GmSpanExit, PyLong_AsUnsignedLong (items[1]));
+  g_autofree uint32_t *locals = g_new (uint32_t, p->n_slots + 1);
+  GmRecordStart key = { .insn = hop (p->original->code, exit->insn), .depth = exit->stack.depth, .nulls = exit->stack.nulls,
+                        .unbound = exit->stack.unbound, .locals = locals };
+  for (uint32_t i = 0; i < p->n_slots; i++) {
+    if (items[2 + i] != gm_resume_unbound)
+      locals[key.n_locals++] = p->slots[i];
+    else
+      n_gone++;
+  }
+  const char *why = NULL;
+  PyObject *out = PyTuple_New (n - n_gone - 1);
+  GmResumePoint *next = out ? point_get (p->original, GM_POINT_REST, &key, &why) : NULL;
+  if (!next) {
+    Py_XDECREF (out);
+    return NULL;
+  }
+  PyTuple_SET_ITEM (out, 0, Py_NewRef (items[0]));
+  for (uint32_t i = 2, at = 1; i < n; i++)
+    if (items[i] != gm_resume_unbound) {
+      PyTuple_SET_ITEM (out, at++, items[i]); /* moved: what drops it is the rest of the function */
+      items[i] = Py_NewRef (Py_None);
+    }
+  if (!g_ptr_array_find (p->rests, next, NULL))
+    g_ptr_array_add (p->rests, gm_resume_point_ref (next));
+  *args = out;
+  return next;
 }
 
 static GmResumePoint *
 point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key, const char **why)
 {
-  if (!o->points)
+  if (!o->points && o->cache)
     o->points = g_hash_table_new_full (point_hash, point_equal, NULL, (GDestroyNotify) gm_resume_point_unref);
-  GmResumePoint *p = g_hash_table_lookup (o->points, &(GmResumePoint){ .kind = kind, .at = *key });
+  GmResumePoint *p = o->points ? g_hash_table_lookup (o->points, &(GmResumePoint){ .kind = kind, .at = *key }) : NULL;
   if (p)
     return gm_resume_point_ref (p);
   p = g_new0 (GmResumePoint, 1);
@@ -224,12 +251,13 @@ point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key, const char
   if (kind == GM_POINT_REST)
     p->cache = gm_code_cache_new (p);
   else
-    ok = make_next (p, why) && gm_resume_code (p);
+    ok = (gm_point_is_span (p) ? make_span (p, why) : make_next (p, why)) && gm_resume_code (p);
   if (!ok) {
     gm_resume_point_unref (p);
     return NULL;
   }
-  g_hash_table_insert (o->points, p, gm_resume_point_ref (p));
+  if (o->points) /* the function is there */
+    g_hash_table_insert (o->points, p, gm_resume_point_ref (p));
   return p;
 }
 
@@ -273,5 +301,6 @@ gm_py_init_resume_point (void)
     if (!gm_resume_marker[k])
       return -1;
   }
-  return 0;
+  gm_resume_unbound = PyObject_CallNoArgs ((PyObject *) &PyBaseObject_Type);
+  return gm_resume_unbound ? 0 : -1;
 }

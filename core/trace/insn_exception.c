@@ -52,7 +52,9 @@ void
 gm_insn_reraise (GmRecorder *r, const GmInsn *i)
 {
   const GmTracker *e = gm_pop (r);
-  if (!r->stop)
+  if (!r->stop && !gm_exception_storage (e)) /* the recording began in the clean-up of a handler */
+    gm_record_break (r, GM_BREAK_SIDE_EFFECT, "raising an exception made before");
+  else if (!r->stop)
     gm_raise_again (r, e);
 }
 

@@ -22,8 +22,8 @@ struct GmLiveness {
 
 /* -- Flow ------------------------------------------------------------------ */
 
-static bool
-falls_through (const GmInsn *i)
+bool
+gm_insn_falls_through (const GmInsn *i)
 {
   return i->op != GM_INSN_JUMP && i->op != GM_INSN_RETURN_VALUE && i->op != GM_INSN_RERAISE &&
          i->op != GM_INSN_RAISE_VARARGS;
@@ -76,7 +76,7 @@ visit (const GmLiveness *l, const GmCode *code, Effect (*effect) (GmInsnOp op), 
 {
   const GmInsn *i = &code->insns[k];
   memset (row, 0, l->n_words * sizeof *row);
-  if (falls_through (i) && k + 1 < code->n_insns)
+  if (gm_insn_falls_through (i) && k + 1 < code->n_insns)
     merge (row, rows + (size_t) (k + 1) * l->n_words, l->n_words);
   if (gm_insns[i->op].operand == GM_OPERAND_JUMP)
     merge (row, rows + (size_t) i->target * l->n_words, l->n_words);
@@ -113,6 +113,13 @@ reach (GmLiveness *l, GArray *work, uint32_t k, uint8_t level)
   g_array_append_val (work, k);
 }
 
+/* What a handler does with its own exception, before it has given it up, does not fail. */
+static bool
+may_raise (GmInsnOp op)
+{
+  return op != GM_INSN_COPY && op != GM_INSN_SWAP && op != GM_INSN_POP_EXCEPT && op != GM_INSN_PUSH_EXC_INFO && op != GM_INSN_NOP;
+}
+
 static void
 flow_levels (GmLiveness *l, const GmCode *code)
 {
@@ -123,13 +130,13 @@ flow_levels (GmLiveness *l, const GmCode *code)
     g_array_set_size (work, work->len - 1);
     const GmInsn *i = &code->insns[k];
     uint8_t level = l->levels[k];
-    if (i->handler)
+    if (i->handler && may_raise (i->op))
       reach (l, work, code->handlers[i->handler - 1].target, level);
     if (i->op == GM_INSN_PUSH_EXC_INFO && level < 200)
       level++;
     if (i->op == GM_INSN_POP_EXCEPT && level > 1)
       level--;
-    if (falls_through (i))
+    if (gm_insn_falls_through (i))
       reach (l, work, k + 1, level);
     if (gm_insns[i->op].operand == GM_OPERAND_JUMP)
       reach (l, work, i->target, level);
@@ -139,14 +146,27 @@ flow_levels (GmLiveness *l, const GmCode *code)
 /* -- The analysis ---------------------------------------------------------- */
 
 static bool
-reads_by_name (PyCodeObject *co)
+uses_name (PyCodeObject *co, const char *const *names, size_t n)
 {
-  static const char *const names[] = { "locals", "eval", "exec", "vars", "dir", "_getframe" };
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (co->co_names); i++)
-    for (size_t k = 0; k < G_N_ELEMENTS (names); k++)
+    for (size_t k = 0; k < n; k++)
       if (PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (co->co_names, i), names[k]) == 0)
         return true;
   return false;
+}
+
+static bool
+reads_by_name (PyCodeObject *co)
+{
+  static const char *const names[] = { "locals", "eval", "exec", "vars", "dir", "_getframe" };
+  return uses_name (co, names, G_N_ELEMENTS (names));
+}
+
+bool
+gm_liveness_sees_frame (const GmCode *code)
+{
+  static const char *const names[] = { "_getframe", "currentframe", "tb_frame" };
+  return uses_name (code->code, names, G_N_ELEMENTS (names));
 }
 
 /* super () without arguments reads the first argument out of the frame. */

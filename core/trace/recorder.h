@@ -149,7 +149,8 @@ struct GmRecorder {
   /* where a break may go back to: see resume.c */
   bool marked;
   GmMark mark;                        /* before the step that is executed now */
-  GmMark statements[GM_N_STATEMENTS]; /* where the root began a statement, a ring */
+  GmMark lines[GM_MAX_DEPTH + 1]; /* where the frame of each level began the line that it is at, or was before it handled an exception */
+  GmMark statements[GM_N_STATEMENTS]; /* where the root began one, a ring */
   uint32_t n_statements;
   uint32_t break_every, n_steps; /* GM_STRESS=break:n; 0: never */
 };

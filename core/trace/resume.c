@@ -5,8 +5,8 @@
  * step: all that was recorded until there stays, and is finished like a whole function that returns
  * one tuple, the live variables, stack and cells of each frame, innermost first.  core/python makes
  * the functions that take it up.  Where the state cannot be rebuilt, or an exception is being
- * handled, the recording is cut at the last statement of the root where it can, and the rest runs
- * as plain Python; and where nothing useful was recorded, the break stays a stop.
+ * handled, the recording is cut at the last line where it can, Python executes the lines up to the
+ * next one that can be taken up, and a resume function goes on there.
  * Invariant: a value that is dead at the break is neither an output of the graph nor in the tuple.
  * Rejected: recording once more from the start up to the break; it cost time for each break.
  */
@@ -14,8 +14,23 @@
 #include "core/trace/cell.h"
 #include "core/trace/liveness.h"
 #include "core/trace/recorder.h"
+#include "core/trace/span.h"
 
 /* -- Marks ----------------------------------------------------------------- */
+
+/* The places that a stretch may begin with, see span.h: of each frame the newest, of the root some more, as what cannot be rebuilt may have
+ * been made in another line. */
+static void
+mark_line (GmRecorder *r, const GmFrame *f, const GmInsn *i)
+{
+  GmMark *line = &r->lines[MIN (f->level, GM_MAX_DEPTH)];
+  if (i->line < 0 || (line->frame == f && f->code->insns[line->pc].line == i->line) || f->generator
+      || gm_heap_load (&r->heap, f->handled_id, 0))
+    return;
+  *line = r->mark;
+  if (f->level == 0)
+    r->statements[r->n_statements++ % GM_N_STATEMENTS] = r->mark;
+}
 
 bool
 gm_resume_mark (GmRecorder *r)
@@ -26,11 +41,7 @@ gm_resume_mark (GmRecorder *r)
     return false;
   r->mark = gm_record_mark (r);
   r->marked = true;
-  if (f->level == 0 && r->depth == 0) {
-    const GmMark *last = &r->statements[(r->n_statements + GM_N_STATEMENTS - 1) % GM_N_STATEMENTS];
-    if (r->n_statements == 0 || f->code->insns[last->pc].line != i->line)
-      r->statements[r->n_statements++ % GM_N_STATEMENTS] = r->mark;
-  }
+  mark_line (r, f, i);
   r->n_steps++;
   return r->break_every && r->n_steps > r->break_every &&
          (r->n_steps - 1) % r->break_every == 0;
@@ -167,6 +178,21 @@ describe (GmRecorder *r, GmResumeMode mode, GPtrArray *values)
 
 /* -- Breaking off ---------------------------------------------------------- */
 
+/* A stretch without an end is the rest of the function: nothing is won if there was nothing before it. */
+static bool
+is_of_use (const GmRecorder *r, const GmBreakPoint *point)
+{
+  const GmBreakFrame *f = &point->frames[0];
+  if (point->mode >= GM_RESUME_SPAN && gm_liveness_sees_frame (f->code))
+    return false;
+  if (point->mode < GM_RESUME_SPAN || r->graph->nodes->len > 0 || point->n_frames > 1)
+    return true;
+  GmRecordStart start = { .insn = f->insn, .depth = f->depth, .nulls = f->nulls, .unbound = f->unbound,
+                          .n_locals = f->n_locals, .locals = f->locals };
+  g_autoptr (GArray) exits = gm_span_exits (f->code, &start, point->mode == GM_RESUME_LEAVE, NULL);
+  return exits->len > 0;
+}
+
 bool
 gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording *rec)
 {
@@ -174,11 +200,9 @@ gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording 
   r->stop = NULL;
   r->pending = NULL;
   r->nesting = 0;
-  if (mode == GM_RESUME_PLAIN && r->graph->nodes->len == 0)
-    return false;
   g_autoptr (GPtrArray) values = g_ptr_array_new ();
   GmBreakPoint *point = describe (r, mode, values);
-  if (point == NULL)
+  if (point == NULL || !is_of_use (r, point))
     return false;
   const GmTracker *all = gm_tuple_new (r, (const GmTracker *const *) values->pdata, values->len);
   r->frame = NULL;
@@ -201,20 +225,38 @@ is_final (GmBreak id)
          id == GM_BREAK_GUARD_FAILED_AT_BIRTH;
 }
 
+/* Where the lines of the frames and of the root begin that have been reached, the newest first. */
+static bool
+resume_at_line (GmRecorder *r, GmResumeMode mode, GmRecording *rec)
+{
+  uint32_t newest = r->n_executed; /* there is no way back to what a rollback has undone */
+  bool done = false;
+  for (const GmFrame *f = r->frame, *parent; f && !done; f = parent) {
+    const GmMark line = r->lines[MIN (f->level, GM_MAX_DEPTH)];
+    parent = f->parent;
+    if (line.frame == f && line.n_executed <= newest) {
+      newest = line.n_executed;
+      done = gm_resume_at (r, &line, mode, rec);
+    }
+  }
+  for (uint32_t k = 0; !done && k < MIN (r->n_statements, GM_N_STATEMENTS); k++) {
+    const GmMark line = r->statements[(r->n_statements - 1 - k) % GM_N_STATEMENTS];
+    if (line.n_executed < newest)
+      done = gm_resume_at (r, &line, mode, rec);
+  }
+  return done;
+}
+
 void
 gm_resume_after_break (GmRecorder *r, GmRecording *rec)
 {
   GmBreakInfo *why = r->stop;
   if (is_final (why->id) || !r->marked)
     return;
-  GmResumeMode mode = why->id == GM_BREAK_TRY_BLOCK ? GM_RESUME_PLAIN : GM_RESUME_AFTER;
+  bool leave = why->id == GM_BREAK_TRY_BLOCK; /* what comes after it in the block would only break again */
   GmMark mark = r->mark;
-  bool done = gm_resume_at (r, &mark, mode, rec);
-  for (uint32_t k = 0; !done && k < MIN (r->n_statements, GM_N_STATEMENTS); k++) {
-    GmMark statement = r->statements[(r->n_statements - 1 - k) % GM_N_STATEMENTS];
-    if (statement.n_executed <= mark.n_executed)
-      done = gm_resume_at (r, &statement, GM_RESUME_PLAIN, rec);
-  }
+  bool done = !leave && gm_resume_at (r, &mark, GM_RESUME_AFTER, rec);
+  done = done || resume_at_line (r, leave ? GM_RESUME_LEAVE : GM_RESUME_SPAN, rec);
   if (done)
     rec->broke = why;
   else

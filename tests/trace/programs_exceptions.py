@@ -482,7 +482,7 @@ def case_generator_errors(compile):
 
 
 # Python would close it where it is dropped, and run the finally
-# expect: graphs=0 breaks=1
+# expect: graphs=1 breaks=1
 def case_generator_left_in_a_block(compile):
     log = []
 

@@ -225,6 +225,7 @@ TEST_FILES = \
   tests/trace/test_cache.py \
   tests/trace/programs_bodies.py \
   tests/trace/programs_breaks.py \
+  tests/trace/programs_spans.py \
   tests/trace/programs_bytecode.py \
   tests/trace/programs_classes.py \
   tests/trace/programs_containers.py \
