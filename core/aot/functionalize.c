@@ -485,8 +485,7 @@ gm_functionalize_write_back (const GmFunctionalLayer *l, GmTensor *const *inputs
       continue;
     }
     bool was = gm_grad_set_enabled (gm_grad_enabled () && !m->no_grad);
-    bool ok = gm_autograd_into (input, GM_OP_copy, (GmTensor *const[]){ inner[m->output.i] }, 1,
-                                NULL, error);
+    bool ok = gm_autograd_become (input, inner[m->output.i], error);
     gm_grad_set_enabled (was);
     if (!ok)
       return false;

@@ -37,6 +37,9 @@ GmTensor *gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs 
 /* dst's elements become op (in ...), with torch's rules: a leaf that requires grad is refused while grad mode is on, a view rewrites its base's
  * history.  Runs without a temporary where it can.  Advances the version. */
 bool gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error);
+/* dst's elements become those of src, a result that nobody else has, and where it can its history too: what waits for dst's gradient
+ * waits at the node that made src, with no copy in between. */
+bool gm_autograd_become (GmTensor *dst, GmTensor *src, GError **error);
 /* Whether that would refuse t for what it is: memory that is read-only or expanded, and with `grad` a leaf that requires grad or a view of
  * one. */
 bool gm_autograd_may_write (GmTensor *t, bool grad, GError **error);

@@ -492,3 +492,20 @@ gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const G
   return track ? write_recorded (dst, op, in, n_in, attrs, error)
                : write_plain (dst, op, in, n_in, attrs, &result, error);
 }
+
+bool
+gm_autograd_become (GmTensor *dst, GmTensor *src, GError **error)
+{
+  bool whole = gm_grad_enabled () && !gm_tensor_view_base (dst) && gm_tracked (src)
+               && !gm_tensor_is_leaf (src) && src->meta.dtype == dst->meta.dtype
+               && gm_meta_same_shape (&src->meta, &dst->meta);
+
+  if (!whole)
+    return gm_autograd_into (dst, GM_OP_copy, &src, 1, NULL, error);
+  if (!check_writable (dst, error) || !gm_check_leaf (dst, error) || !check_apart (dst, error)
+      || !copy_values (dst, src, error))
+    return false;
+  gm_history_set (dst, gm_node_ref (src->autograd->node), src->autograd->nr);
+  dst->autograd->epoch++;
+  return true;
+}

@@ -3,7 +3,7 @@
 
 import pytest
 from afterwards import grad, lines_of
-from same import check, describe, outcome
+from same import check, describe, flatten, outcome
 
 import gramme as G
 
@@ -840,3 +840,46 @@ def test_only_some_inputs_need_gradients(backend):
             return describe([x, y, z]) + lines_of([x.grad, y.grad])
 
         assert gradients(f) == gradients(difference)
+
+
+def written_then_read(x):
+    x.mul_(2)
+    return x.sin() * 3
+
+
+def written_through_another_name(x, y):
+    x.sub_(y.sum())
+    return y.abs().sqrt(), x
+
+
+def written_in_part_then_read(x):
+    x[1:] *= 2
+    return x.sin() * 3
+
+
+@backends
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("f", [written_then_read, written_through_another_name, written_in_part_then_read])
+def test_what_waits_at_an_input_that_is_written_to_sees_what_the_function_reads_too(backend, when, f):
+    compiled = G.compile(f, backend=backend, fullgraph=True)
+
+    def gradients(g, wait):
+        leaf, seen = base(4).requires_grad_(), []
+        x = leaf * 1.25
+        if when == "before":
+            wait(x, seen)
+        results = flatten(g(*[x] * f.__code__.co_argcount))
+        if when == "after":
+            wait(x, seen)
+        (sum((t * (0.5 + i)).sum() for i, t in enumerate(results)) + (x * 0.3).sum()).backward()
+        return seen + lines_of([leaf.grad, x.grad])
+
+    def hook(x, seen):
+        x.register_hook(lambda d: seen.append(d.tolist()))
+        x.register_hook(lambda d: d * 2)
+
+    def keep(x, seen):
+        x.retain_grad()
+
+    for wait in (hook, keep):
+        assert gradients(compiled, wait) == gradients(f, wait)

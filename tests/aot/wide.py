@@ -75,11 +75,6 @@ class Wide(programs.Program):
     HOOKS = HOOKS
     AFTER = [None, "backward", "backward", "outside", "grad", "double", "retain", "hooked", "recorded"]
 
-    def _body(self):
-        super()._body()
-        if self.after in ("double", "recorded") and ("Scale" in self.text or "Pair" in self.text):
-            self.after = "backward"  # gradients of gradients of one's own are refused, in words
-
     def check(self, line, scope):
         # What waits at a view sees what comes from outside of the compiled function that gave it out: a known gap.
         waits = re.match(r"(?:h = )?(\w+)\.(?:register_hook|retain_grad)", line)
