@@ -12,6 +12,7 @@
 #include "core/python/bind.h"
 #include "core/python/callable.h"
 #include "core/python/callable_backend.h"
+#include "core/python/compiled_autograd.h"
 #include "core/python/control.h"
 #include "core/python/frontend.h"
 #include "core/python/hook.h"
@@ -29,7 +30,8 @@ gm_target_env (const GmTarget *target)
                              | (gm_break_raises_now ? GM_MODE_BREAK_RAISES : 0)
                              | (uint32_t) gm_default_dtype () << GM_MODE_DTYPE_SHIFT
                              | (uint32_t) gm_autocast_mode () << GM_MODE_AUTOCAST_SHIFT };
-  if (G_UNLIKELY (gm_saved_hooks_top () != NULL) && (env.modes & GM_MODE_GRAD)
+  /* Under compiled autograd pairs are called, marked or not; the mode guards the entry on that switch too. */
+  if (G_UNLIKELY (gm_saved_hooks_top () != NULL) && (env.modes & GM_MODE_GRAD) && !gm_compiled_autograd_on ()
       && gm_py_saved_hooks_traced (&env.pack, &env.unpack))
     env.modes |= GM_MODE_SAVED_HOOKS;
   return env;

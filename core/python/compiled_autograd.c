@@ -98,6 +98,12 @@ is_wanted (void)
   return PyDict_GetItem (switches, name) == Py_True;
 }
 
+bool
+gm_compiled_autograd_on (void)
+{
+  return gm_tape_entered () || is_wanted ();
+}
+
 /* Of the compiled function that this is a part of, else the default; a new reference, NULL with an exception. */
 static const GmConfig *
 config_now (void)

@@ -17,6 +17,9 @@ typedef struct {
 bool gm_backward_begin (GmBackwardScope *scope);
 void gm_backward_end (GmBackwardScope *scope);
 
+/* Whether a backward that begins now would be compiled: one is open on this thread, or config.compiled_autograd says so. */
+bool gm_compiled_autograd_on (void);
+
 /* Forgets all that was compiled. */
 void gm_compiled_autograd_reset (void);
 /* {"captures": n, ...} and {reason: n}; NULL with an exception. */

@@ -12,6 +12,7 @@ import warnings
 import pytest
 
 import gramme as G
+from gramme._dynamo import compiled_autograd
 from gramme.autograd.graph import _inlineable_saved_tensors_hooks, inlineable_saved_tensors_hook, saved_tensors_hooks
 
 BACKENDS = [name for name in ("eager", "tcc") if name in G.compiler.list_backends()]
@@ -112,6 +113,51 @@ def test_hook_11_only_marked_functions_are_inlined():
 @_inlineable_saved_tensors_hooks
 def narrow_same(t):
     return t
+
+
+PACKED = []
+
+
+@inlineable_saved_tensors_hook
+def note_pack(t):
+    PACKED.append(("pack", t.shape))
+    return t
+
+
+@inlineable_saved_tensors_hook
+def note_unpack(t):
+    PACKED.append(("unpack", t.shape))
+    return t
+
+
+# HOOK-12: the pair is marked, and called all the same
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_hook_12_marked_hooks_are_called_under_compiled_autograd(backend):
+    f = G.compile(chain, backend=backend)
+    plain = run(chain)
+    assert run(f, (widen, narrow)) == plain and graphs(f) == 1  # inlined
+    with compiled_autograd.enable(backend):
+        assert run(f, (widen, narrow)) == plain and graphs(f) == 2
+        assert "SAVED_HOOKS" not in f.entries()[0]["guards"]
+        PACKED.clear()
+        assert run(f, (note_pack, note_unpack)) == plain and graphs(f) == 2  # called: no pair makes an entry
+        kinds = [kind for kind, _ in PACKED]
+        n = len(kinds) // 2
+        assert n > 0 and kinds == ["pack"] * n + ["unpack"] * n  # each once, and the forward before the backward
+        assert sorted(PACKED[:n]) == sorted(("pack", shape) for _, shape in PACKED[n:])
+    assert run(f, (widen, narrow)) == plain and graphs(f) == 2  # the first entry again
+
+
+# HOOK-12: the switch of the configuration counts as well as the context
+def test_hook_12_the_switch_of_the_configuration_is_guarded(monkeypatch):
+    f = G.compile(chain, backend="eager")
+    inlined = run(f, (to_half, from_half))
+    with monkeypatch.context() as m:
+        m.setattr(G._dynamo.config, "compiled_autograd", True)
+        assert run(f, (to_half, from_half)) == run(chain, (to_half, from_half)) != inlined  # inlined, inputs stay as they are
+        assert graphs(f) == 2
+        assert "SAVED_HOOKS" not in f.entries()[0]["guards"]
+    assert run(f, (to_half, from_half)) == inlined and graphs(f) == 2
 
 
 # HOOK-13
