@@ -2,7 +2,7 @@
 # One program, `gramme`.
 
 bin_PROGRAMS += gramme
-gramme_SOURCES = tools/gramme.c tools/tools.h tools/inspect.c tools/run.c tools/explain.c tools/opt.c tools/bench.c tools/why.c
+gramme_SOURCES = tools/gramme.c tools/tools.h tools/inspect.c tools/run.c tools/explain.c tools/opt.c tools/bench.c tools/why.c tools/new_plugin.c
 gramme_CPPFLAGS = $(AM_CPPFLAGS) -DGRAMME_PYTHON='"$(PYTHON)"' -DGRAMME_PYTHONPATH='"$(pythondir)"' \
   -DGRAMME_BENCHDIR='"$(pkgdatadir)/bench"'
 gramme_LDADD = libgramme.la $(GLIB_LIBS)
@@ -11,3 +11,13 @@ gramme_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(libdir)
 benchdir = $(pkgdatadir)/bench
 bench_DATA = bench/run.py bench/cases.py
 EXTRA_DIST += $(bench_DATA) bench/RESULTS.md
+
+# The files of a new plugin, as rows of a table: FILE (name, text).
+NEW_PLUGIN_FILES = tools/new-plugin/configure.ac.in tools/new-plugin/Makefile.am.in tools/new-plugin/plugin.c.in \
+  tools/new-plugin/check.py.in tools/new-plugin/README.md.in
+tools/new-plugin.inc: $(NEW_PLUGIN_FILES) tools/tools.mk
+	$(AM_V_GEN)$(MKDIR_P) tools && for f in $(NEW_PLUGIN_FILES); do \
+	  echo "FILE (\"`basename $$f .in`\","; $(AS_STRING) $(srcdir)/$$f; echo ")"; done > $@.new && mv $@.new $@
+BUILT_SOURCES += tools/new-plugin.inc
+CLEANFILES += tools/new-plugin.inc
+EXTRA_DIST += $(NEW_PLUGIN_FILES)

@@ -176,6 +176,7 @@ TEST_FILES = \
   tests/plugin/abi.py \
   tests/plugin/headers.sh \
   tests/plugin/hostile.py \
+  tests/plugin/new_plugin.py \
   tests/plugin/wild.c \
   tests/plugin/released/0.0/gramme-ext.h \
   tests/plugin/released/0.0/gramme-graph.h \
