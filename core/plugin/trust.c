@@ -60,14 +60,6 @@ others_may_write (const struct stat *st, bool vouched)
   return (st->st_mode & S_IWGRP) && !vouched && !is_private_group (st->st_gid, st->st_uid);
 }
 
-/* The folder that the user vouches for, without links, or NULL. */
-static char *
-vouched_folder (void)
-{
-  const char *folder = gm_trust_is_secure_mode () ? NULL : secure_getenv ("GRAMME_PLUGIN_TRUST");
-  return folder && folder[0] == '/' ? realpath (folder, NULL) : NULL;
-}
-
 static bool
 lies_in (const char *path, const char *folder)
 {
@@ -75,6 +67,21 @@ lies_in (const char *path, const char *folder)
   while (n > 1 && folder[n - 1] == '/')
     n--;
   return strncmp (path, folder, n) == 0 && (path[n] == '/' || path[n] == 0 || n == 1);
+}
+
+/* The folder that the user vouches for and that `real` lies in, without links, or NULL. */
+static char *
+vouched_folder (const char *real)
+{
+  const char *list = gm_trust_is_secure_mode () ? NULL : secure_getenv ("GRAMME_PLUGIN_TRUST");
+  g_auto (GStrv) folders = g_strsplit (list ? list : "", ":", -1);
+  for (char **f = folders; *f; f++) {
+    char *folder = (*f)[0] == '/' ? realpath (*f, NULL) : NULL;
+    if (folder && lies_in (real, folder))
+      return folder;
+    free (folder);
+  }
+  return NULL;
 }
 
 static bool
@@ -158,9 +165,8 @@ gm_trust_open_plain (const char *path, char **canonical, GmRefused *why)
     gm_refuse (why, GM_REFUSAL_OPEN, "%s", g_strerror (errno));
     return -1;
   }
-  char *vouched = vouched_folder ();
-  bool below = vouched && lies_in (real, vouched);
-  bool good = check_file (fd, real, below ? vouched : NULL, why);
+  char *vouched = vouched_folder (real);
+  bool good = check_file (fd, real, vouched, why);
   free (vouched);
   if (!good) {
     close (fd);

@@ -6,7 +6,7 @@
  * folder such as /tmp is not enough.  Group write passes only for the owner's private group.  The
  * walk also defends against replacement between the check and the load.
  *
- * Build trees: GRAMME_PLUGIN_TRUST=/absolute/folder says "I vouch for what leads to this folder".
+ * Build trees: GRAMME_PLUGIN_TRUST=/absolute/folder[:/another...] says "I vouch for what leads to this folder".
  * The walk then ends there, and group write passes below it; owners are still checked, and what
  * everybody may write is still refused.
  *

@@ -160,6 +160,10 @@ gm_storage_build (GmResidualBuilder *b, const GmTracker *t)
     gm_residual_emit (b, GM_INSN_CALL, 1 + gm_heap_load (&r->heap, storage->id, GM_EXC_ARGS)->n,
                       NULL);
     gm_residual_allocated (b, t);
+    if (PyType_IsSubtype (layout, (PyTypeObject *) PyExc_StopIteration)) { /* notes args[0] as `value` */
+      const GmTracker *args = gm_heap_load (&r->heap, storage->id, GM_EXC_ARGS);
+      emit_call (b, (PyTypeObject *) PyExc_StopIteration, "__init__", t, args->items, args->n);
+    }
     return true;
   }
   if (storage->kind == &gm_kind_constant) {

@@ -307,7 +307,7 @@ def accepts(wants, refusal):
 def run(folder, only):
     check = Check()
     made = corpus(folder, only)
-    env = dict(os.environ, GRAMME_PLUGIN_TRUST=str(folder), GM_STATE=str(folder / "state"), GM_PROBE_MS=DEADLINE_MS)
+    env = dict(os.environ, GRAMME_PLUGIN_TRUST=":".join(filter(None, [str(folder), os.environ.get("GRAMME_PLUGIN_TRUST")])), GM_STATE=str(folder / "state"), GM_PROBE_MS=DEADLINE_MS)
 
     # GPH-5, GPH-10: every file is listed, and nobody is started for it
     searched = env["GRAMME_PLUGIN_PATH"] + ":" + ":".join(str(f.parent) for _, _, f in made)

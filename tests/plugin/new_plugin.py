@@ -40,7 +40,7 @@ def environment(home):
     if build:
         env["PKG_CONFIG_PATH"] = os.path.join(build, "plugin-api")
     # The home folder lies where others can write beside it: trusted by name, as a user's own need not be.
-    env.update(HOME=str(home), GM_STATE=str(home / "state"), GRAMME_PLUGIN_TRUST=str(home / PLUGINS))
+    env.update(HOME=str(home), GM_STATE=str(home / "state"), GRAMME_PLUGIN_TRUST=":".join(filter(None, [str(home / PLUGINS), os.environ.get("GRAMME_PLUGIN_TRUST")])))
     return env
 
 

@@ -300,6 +300,17 @@ def case_new_exception_that_escapes(compile):
     return e.args, e.code, e.extra, v.args, e.__traceback__ is None
 
 
+def case_stop_iteration_that_escapes_has_its_value(compile):
+    def root(held):
+        e = StopIteration(3)
+        held.append(StopIteration())
+        return e
+
+    f = compile(root)
+    held = []
+    return f(held).value, held[0].value, f(held).args
+
+
 # What the graph would raise when it runs must reach the handler
 # expect: graphs=0 breaks=1
 def case_index_in_try(compile):
