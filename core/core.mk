@@ -223,6 +223,7 @@ EXTENSION_SOURCES = \
   core/trace/functools.c \
   core/trace/namespace.c \
   core/trace/copying.c \
+  core/trace/deepcopy.c \
   core/trace/heap.c \
   core/trace/instance_dict.c \
   core/trace/insn_build.c \

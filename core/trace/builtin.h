@@ -32,6 +32,9 @@ void gm_namespace_build (GmResidualBuilder *b, const GmTracker *t);
 /* copying.c: object.__reduce_ex__ */
 const GmTracker *gm_object_reduce_ex (GmRecorder *r, const GmTracker *self, const GmCallArgs *args);
 const GmTracker *gm_reduce (GmRecorder *r, const GmCallArgs *args);
+/* deepcopy.c: whether a function is copy.deepcopy, and its call. */
+bool gm_is_deepcopy (const GmTracker *f);
+const GmTracker *gm_deepcopy (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
 /* tracker_scalar.c: scalars of numpy's; gm_scalar_number is the number of Python's that gramme reads in one, else t. */
 bool gm_is_scalar (PyTypeObject *type);
 const GmTracker *gm_wrap_scalar (GmRecorder *r, PyObject *real, const GmSource *source);

@@ -5,6 +5,7 @@
  * same code is the same to us, and what its cells and defaults contain is guarded when it is read.
  */
 #include "core/trace/attrs.h"
+#include "core/trace/builtin.h"
 #include "core/trace/cell.h"
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
@@ -177,7 +178,7 @@ truth (GmRecorder *r, const GmTracker *t)
 static const GmTracker *
 call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  return gm_frame_run (r, t, args);
+  return gm_is_deepcopy (t) ? gm_deepcopy (r, t, args) : gm_frame_run (r, t, args);
 }
 
 /* Attributes that CPython keeps in members of the function object. */

@@ -346,8 +346,8 @@ def case_tk_3_cached_function_is_left_to_python(compile):
     return first, g(G.ones(2)), calls
 
 
-# expect: graphs=2 breaks=1
-def case_deepcopy_is_left_to_python(compile):
+# expect: graphs=1 breaks=0
+def case_deepcopy_then_a_store_into_the_copy(compile):
     import copy
 
     def f(c, x):

@@ -230,6 +230,7 @@ TEST_FILES = \
   tests/trace/programs_bytecode.py \
   tests/trace/programs_classes.py \
   tests/trace/programs_containers.py \
+  tests/trace/programs_copies.py \
   tests/trace/programs_dtypes.py \
   tests/trace/programs_exceptions.py \
   tests/trace/programs_functions.py \
