@@ -300,6 +300,7 @@ def case_new_exception_that_escapes(compile):
     return e.args, e.code, e.extra, v.args, e.__traceback__ is None
 
 
+# expect: any
 def case_stop_iteration_that_escapes_has_its_value(compile):
     def root(held):
         e = StopIteration(3)
