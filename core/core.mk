@@ -66,6 +66,7 @@ CORE_SOURCES += \
   core/autograd/callbacks.c \
   core/autograd/checkpoint.c \
   core/autograd/eager_builder.c \
+  core/autograd/backward.c \
   core/autograd/engine.c \
   core/autograd/inplace.c \
   core/autograd/node.c \
@@ -127,7 +128,12 @@ CORE_SOURCES += \
   core/aot/output_alias.c \
   core/aot/overlap.c \
   core/aot/partition.c \
+  core/aot/order.c \
+  core/aot/order.h \
   core/aot/plan.c \
+  core/aot/plan_call.c \
+  core/aot/plan_history.c \
+  core/aot/plan_private.h \
   core/aot/saved_hooks.c \
   core/aot/synthetic_base.c \
   core/aot/tape.c \
@@ -207,6 +213,7 @@ CORE_SOURCES += \
 
 EXTENSION_SOURCES = \
   core/trace/api.c \
+  core/trace/array.c \
   core/trace/attrs.c \
   core/trace/body.c \
   core/trace/break.c \

@@ -28,8 +28,8 @@ gm_walk_slot (const Walk *w, GmAgNode *n)
   return n->slot && n->slot->walk == w ? n->slot : NULL;
 }
 
-static Slot *
-slot_add (Walk *w, GmAgNode *n)
+Slot *
+gm_walk_slot_add (Walk *w, GmAgNode *n)
 {
   Slot *s = gm_block_take (sizeof *s);
   memset (s, 0, sizeof *s);
@@ -109,7 +109,7 @@ visit (Walk *w, GmAgNode *root)
   Slot *s = gm_walk_slot (w, root);
   if (s && s->visited)
     return;
-  s = s ? s : slot_add (w, root);
+  s = s ? s : gm_walk_slot_add (w, root);
   s->visited = true;
   while (s) {
     if (s->edge == s->node->n_in) {
@@ -122,7 +122,7 @@ visit (Walk *w, GmAgNode *root)
     if (!next)
       continue;
     Slot *to = gm_walk_slot (w, next);
-    to = to ? to : slot_add (w, next);
+    to = to ? to : gm_walk_slot_add (w, next);
     to->waiting++;
     if (to->visited) {
       s->needed |= to->needed || to->captured;
@@ -154,7 +154,7 @@ mark_captured (Walk *w)
     GmAgNode *n = w->captures[i].node;
     Slot *s = gm_walk_slot (w, n);
     if (!s)
-      s = slot_add (w, n);
+      s = gm_walk_slot_add (w, n);
     s->captured = true;
     if (w->through && w->captures[i].input < w->n_edges)
       take_arrived (w, s, w->captures[i].nr);
@@ -453,8 +453,8 @@ order_of (const GmAgNode *n, bool results)
 }
 
 /* g, which may be NULL, for the tensors that want the gradient of n's output nr. */
-static bool
-keep_retained (const GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
+bool
+gm_walk_keep_retained (const GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
 {
   for (guint i = 0; n->retained && g && i < n->retained->len; i++) {
     GmRetained *r = &g_array_index (n->retained, GmRetained, i);
@@ -521,7 +521,7 @@ gm_walk_arrive (Walk *w, Slot *s, GError **error)
     GmTensor **g = gm_walk_gradient (s, nr);
     if (!(w->through && s->outer) && !s->greeted && !gm_hooks_run (hooks, nr, g, error))
       return false;
-    if (w->accumulate && !keep_retained (n, nr, *g, error))
+    if (w->accumulate && !gm_walk_keep_retained (n, nr, *g, error))
       return false;
   }
   for (int i = 0; s->captured && i < w->n_captures; i++)
@@ -616,8 +616,8 @@ root_gradient (GmTensor *root, GmTensor *grad, int i, GError **error)
   return gm_autograd_op (GM_OP_cast, &grad, 1, &at, error);
 }
 
-static void
-walk_end (Walk *w)
+void
+gm_walk_end (Walk *w)
 {
   for (Slot *s = w->last, *before; s; s = before) {
     before = s->before;
@@ -632,8 +632,8 @@ walk_end (Walk *w)
     gm_node_unref (w->pins[i]);
 }
 
-static bool
-walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GError **error)
+bool
+gm_walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GError **error)
 {
   GmEdge few[FEW];
   g_autofree GmEdge *many = n > FEW ? g_new (GmEdge, n) : NULL;
@@ -675,70 +675,7 @@ walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GError
   return gm_walk_leave (w, ok, error);
 }
 
-bool
-gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, bool retain_graph,
-                      bool create_graph, GError **error)
-{
-  GmAgNode *few[FEW];
-  g_autofree GmAgNode **many = n > FEW ? g_new (GmAgNode *, n) : NULL;
-  Walk w = {.pins = many ? many : few,
-            .accumulate = true,
-            .retain = retain_graph,
-            .create = create_graph};
-  bool ok = walk_run (&w, roots, grads, n, error);
-  walk_end (&w);
-  return ok;
-}
-
-/* What arrived at an input that is no leaf is added to its grad. */
-static bool
-keep_gradient (GmTensor *input, GmTensor *g, GError **error)
-{
-  GmTensor *old = gm_tensor_grad (input),
-           *sum = old ? gm_autograd_op (GM_OP_add, (GmTensor *const[]){old, g}, 2, NULL, error) : gm_tensor_ref (g);
-  if (!sum)
-    return false;
-  gm_tensor_set_grad (input, sum);
-  gm_tensor_unref (sum);
-  return true;
-}
-
-bool
-gm_autograd_backward_to (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs,
-                         int n_inputs, bool retain_graph, bool create_graph, GError **error)
-{
-  g_autofree GmAgNode **pins = g_new (GmAgNode *, n + n_inputs + 1);
-  g_autofree Capture *captures = g_new (Capture, n_inputs + 1);
-  g_autofree GmTensor **result = g_new0 (GmTensor *, n_inputs + 1);
-  Walk w = {.pins = pins,
-            .captures = captures,
-            .result = result,
-            .accumulate = true,
-            .only = true,
-            .retain = retain_graph,
-            .create = create_graph};
-  bool ok = true;
-  for (int i = 0; i < n_inputs && ok; i++) {
-    GmEdge e = gm_edge_to (inputs[i]);
-    if (!e.node) {
-      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "backward: input %d does not require grad", i);
-      ok = false;
-      break;
-    }
-    pins[w.n_pins++] = e.node;
-    if (e.node->kind != GM_NODE_LEAF)
-      captures[w.n_captures++] = (Capture){e.node, e.nr, i};
-    else if (!gm_walk_slot (&w, e.node))
-      slot_add (&w, e.node)->needed = true;
-  }
-  ok = ok && walk_run (&w, roots, grads, n, error);
-  walk_end (&w);
-  for (int i = 0; i < n_inputs; i++) {
-    ok = ok && (!result[i] || keep_gradient (inputs[i], result[i], error));
-    gm_tensor_unref (result[i]);
-  }
-  return ok;
-}
+/* -- Asked from within a walk ------------------------------------------------------------------ */
 
 bool
 gm_autograd_order_matters (const GmAgNode *n, const uint32_t *n_terms)
@@ -758,150 +695,4 @@ gm_autograd_order_matters (const GmAgNode *n, const uint32_t *n_terms)
     s->outputs |= bit;
   }
   return false;
-}
-
-void
-gm_autograd_wait_inside (GmAgNode *n, uint64_t outputs)
-{
-  n->inside = outputs;
-}
-
-/* The hooks on n's output nr, for the node that makes it: n keeps them. */
-static void
-lend_hooks (const GmAgNode *n, uint32_t nr, GmAgNode *to)
-{
-  for (guint i = 0; n->hooks && i < n->hooks->len; i++) {
-    GmAgHook h = g_array_index (n->hooks, GmAgHook, i);
-    if (h.nr != nr)
-      continue;
-    if (!to->hooks)
-      to->hooks = g_array_new (FALSE, FALSE, sizeof h);
-    h.nr = 0;
-    h.destroy = NULL;
-    h.lent = true;
-    g_array_append_val (to->hooks, h);
-  }
-}
-
-/* What waited at n's output nr for its gradient g, which may be NULL. */
-static bool
-serve_awaited (GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
-{
-  Walk *outer = n->slot->walk;
-  for (int i = 0; n->slot->captured && i < outer->n_captures; i++)
-    if (outer->captures[i].node == n && outer->captures[i].nr == nr)
-      outer->result[outer->captures[i].input] = g ? gm_tensor_ref (g) : NULL;
-  return !outer->accumulate || keep_retained (n, nr, g, error);
-}
-
-/* What n's edges lead to, each once, then n's outputs. */
-static void
-capture_ends (Walk *w, const GmAgNode *n, GmTensor *const *roots)
-{
-  bool awaited = n->inside && is_awaited (n, n->slot);
-  w->n_edges = (int) n->n_in;
-  for (uint32_t i = 0; i < n->n_in; i++) {
-    GmEdge e = n->edges[i];
-    bool first = e.node != NULL;
-    for (int k = 0; k < w->n_captures && first; k++)
-      first = w->captures[k].node != e.node || w->captures[k].nr != e.nr;
-    if (first)
-      w->captures[w->n_captures++] = (Capture){e.node, e.nr, (int) i};
-  }
-  for (uint32_t k = 0; k < n->n_out && awaited; k++) {
-    GmAutograd *ag = roots[k] ? roots[k]->autograd : NULL;
-    if (!ag || !ag->node || ag->node->kind != GM_NODE_OP)
-      continue;
-    lend_hooks (n, k, ag->node);
-    w->captures[w->n_captures++] = (Capture){ag->node, 0, (int) (n->n_in + k)};
-  }
-}
-
-bool
-gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, bool create,
-                     GmTensor **result, GError **error)
-{
-  uint32_t n_ends = n->n_in + n->n_out;
-  g_autofree GmAgNode **pins = g_new (GmAgNode *, n->n_out + 1);
-  g_autofree Capture *captures = g_new (Capture, n_ends + 1);
-  g_autofree GmTensor **ends = g_new0 (GmTensor *, n_ends + 1),
-                      **starts = g_new (GmTensor *, n->n_out + 1),
-                      **given = g_new (GmTensor *, n->n_out + 1);
-  Walk w = {.pins = pins,
-            .captures = captures,
-            .result = ends,
-            .retain = create,
-            .create = create,
-            .through = true};
-  int n_starts = 0;
-  capture_ends (&w, n, roots);
-  for (uint32_t k = 0; k < n->n_out; k++)
-    if (grads[k] && roots[k] && roots[k]->meta.requires_grad) {
-      starts[n_starts] = roots[k];
-      given[n_starts++] = grads[k];
-    }
-  bool ok = walk_run (&w, starts, given, n_starts, error);
-  for (int i = 0; i < w.n_captures && ok; i++) { /* what nothing was added to */
-    Slot *s = gm_walk_slot (&w, captures[i].node);
-    GmTensor **sum = s ? gm_walk_gradient (s, captures[i].nr) : NULL;
-    if (sum && *sum && !ends[captures[i].input])
-      ends[captures[i].input] = g_steal_pointer (sum);
-  }
-  walk_end (&w);
-  for (uint32_t k = 0; k < n->n_out; k++) {
-    ok = ok && serve_awaited (n, k, ends[n->n_in + k], error);
-    gm_tensor_unref (ends[n->n_in + k]);
-  }
-  for (uint32_t i = 0; i < n->n_in; i++) {
-    result[i] = ok ? g_steal_pointer (&ends[i]) : NULL;
-    gm_tensor_unref (ends[i]);
-  }
-  return ok;
-}
-
-static bool
-check_used (GmTensor *const *result, int n, bool allow_unused, GError **error)
-{
-  for (int i = 0; i < n && !allow_unused; i++)
-    if (!result[i]) {
-      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                   "grad: no gradient reaches input %d, it was not used to compute the results; "
-                   "pass allow_unused=True if that is "
-                   "intended",
-                   i);
-      return false;
-    }
-  return true;
-}
-
-bool
-gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs,
-                  int n_inputs, bool retain_graph, bool create_graph, bool allow_unused,
-                  GmTensor **result, GError **error)
-{
-  g_autofree GmAgNode **pins = g_new (GmAgNode *, n + n_inputs + 1);
-  g_autofree Capture *captures = g_new (Capture, n_inputs + 1);
-  Walk w = {.pins = pins,
-            .captures = captures,
-            .result = result,
-            .retain = retain_graph,
-            .create = create_graph};
-  bool ok = true;
-  memset (result, 0, (size_t) n_inputs * sizeof *result);
-  for (int i = 0; i < n_inputs && ok; i++) {
-    GmEdge e = gm_edge_to (inputs[i]);
-    if (!e.node) {
-      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "grad: input %d does not require grad", i);
-      ok = false;
-      break;
-    }
-    pins[w.n_pins++] = e.node;
-    captures[w.n_captures++] = (Capture){e.node, e.nr, i};
-  }
-  ok = ok && walk_run (&w, roots, grads, n, error);
-  walk_end (&w);
-  ok = ok && check_used (result, n_inputs, allow_unused, error);
-  for (int i = 0; i < n_inputs && !ok; i++)
-    g_clear_pointer (&result[i], gm_tensor_unref);
-  return ok;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * walk.h -- one walk of the engine, for engine.c and for what does many of its steps at once (stretch.c).
+ * walk.h -- one walk of the engine, for engine.c, for what starts one (backward.c) and for what does many of its steps at once (stretch.c).
  *
  * Invariant: between two steps a walk is whole: gradients that have arrived are in the slots, `waiting` says how many are to come, the
  * heap holds what is ready.  So whoever takes steps out of the heap and leaves the same behind may have done them in any way.
@@ -59,7 +59,12 @@ typedef struct GmWalk {
 void gm_walk_enter (GmWalk *w);
 bool gm_walk_leave (GmWalk *w, bool ok, GError **error);
 
-/* engine.c */
+/* engine.c: a walk is zeroed but for what is wanted of it.  run begins at the roots; end comes after it, whether it ran or not. */
+bool gm_walk_run (GmWalk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GError **error);
+void gm_walk_end (GmWalk *w);
+GmSlot *gm_walk_slot_add (GmWalk *w, GmAgNode *n); /* on top of that of a walk around this one */
+/* g, which may be NULL, for the tensors that want the gradient of n's output nr. */
+bool gm_walk_keep_retained (const GmAgNode *n, uint32_t nr, GmTensor *g, GError **error);
 GmSlot *gm_walk_slot (const GmWalk *w, GmAgNode *n); /* NULL: the walk does not come there */
 void gm_walk_push (GmWalk *w, GmSlot *s);
 GmSlot *gm_walk_pop (GmWalk *w);

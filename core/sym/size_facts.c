@@ -310,6 +310,27 @@ residue (GmSizeFacts *f, const GmForm *x, int64_t modulus)
   return r;
 }
 
+/* x = factor * (y % k) + constant, where term i is that of y // k.  False: it is not of this form.
+ */
+static bool
+as_remainder (const GmSizeFacts *f, const GmForm *x, uint32_t i, GmForm *y, int64_t *k,
+              int64_t *factor, int64_t *constant)
+{
+  const GmAtom *a = gm_algebra_atom (&f->algebra, x->terms[i].atom);
+  if (a->kind != GM_ATOM_QUOTIENT || gm_algebra_form (&f->algebra, a->b)->n_terms)
+    return false;
+  int64_t times = x->terms[i].times;
+  GmForm term = gm_form_atom (x->terms[i].atom), rest;
+  *k = gm_algebra_form (&f->algebra, a->b)->constant;
+  *y = *gm_algebra_form (&f->algebra, a->a);
+  if (times % *k || times == INT64_MIN || !gm_form_add (x, &term, -times, &rest)
+      || !gm_form_add (&rest, y, times / *k, &rest) || rest.n_terms)
+    return false;
+  *factor = -(times / *k);
+  *constant = rest.constant;
+  return true;
+}
+
 static GmTruth
 is_0 (GmSizeFacts *f, const GmForm *x)
 {
@@ -318,21 +339,15 @@ is_0 (GmSizeFacts *f, const GmForm *x)
   GmResidue r = gm_algebra_residue (&f->algebra, x);
   if (r.modulus > 1 && r.rest)
     return GM_NO;
-  /* x = y - k (y // k), that is y % k: by the residue of y. */
   for (uint32_t i = 0; i < x->n_terms; i++) {
-    const GmAtom *a = gm_algebra_atom (&f->algebra, x->terms[i].atom);
-    if (a->kind != GM_ATOM_QUOTIENT || gm_algebra_form (&f->algebra, a->b)->n_terms)
+    GmForm y;
+    int64_t k, factor, constant, value;
+    if (!as_remainder (f, x, i, &y, &k, &factor, &constant))
       continue;
-    int64_t k = gm_algebra_form (&f->algebra, a->b)->constant, times = x->terms[i].times;
-    GmForm y = *gm_algebra_form (&f->algebra, a->a), term = gm_form_atom (x->terms[i].atom), rest;
-    if (times % k || !gm_form_add (x, &term, -times, &rest)
-        || !gm_form_add (&rest, &y, times / k, &rest) || rest.n_terms)
-      continue; /* x = -(times / k) (y % k) + rest */
     GmResidue of_y = residue (f, &y, k);
-    int64_t value;
     if (of_y.modulus % k == 0
-        && !__builtin_mul_overflow (gm_floor_mod (of_y.rest, k), -(times / k), &value)
-        && !__builtin_add_overflow (value, rest.constant, &value))
+        && !__builtin_mul_overflow (gm_floor_mod (of_y.rest, k), factor, &value)
+        && !__builtin_add_overflow (value, constant, &value))
       return value ? GM_NO : GM_YES;
   }
   GmForm direction, minus;
@@ -371,16 +386,12 @@ take_congruence (GmSizeFacts *f, const GmForm *x, bool *says)
 {
   *says = false;
   for (uint32_t i = 0; i < x->n_terms; i++) {
-    const GmAtom *a = gm_algebra_atom (&f->algebra, x->terms[i].atom);
-    if (a->kind != GM_ATOM_QUOTIENT || gm_algebra_form (&f->algebra, a->b)->n_terms)
+    GmForm y;
+    int64_t k, factor, constant;
+    if (!as_remainder (f, x, i, &y, &k, &factor, &constant) || (factor != 1 && factor != -1)
+        || constant == INT64_MIN)
       continue;
-    int64_t k = gm_algebra_form (&f->algebra, a->b)->constant, times = x->terms[i].times;
-    GmForm y = *gm_algebra_form (&f->algebra, a->a), term = gm_form_atom (x->terms[i].atom), rest;
-    if ((times != k && times != -k) || !gm_form_add (x, &term, -times, &rest)
-        || !gm_form_add (&rest, &y, times / k, &rest) || rest.n_terms)
-      continue;
-    /* +-(y % k) = rest */
-    int64_t c = times > 0 ? rest.constant : -rest.constant;
+    int64_t c = factor < 0 ? constant : -constant; /* y % k */
     if (c < 0 || c >= k)
       return false;
     *says = true;

@@ -30,6 +30,8 @@ const GmTracker *gm_namespace_new (GmRecorder *r, PyTypeObject *type, const GmCa
 const GmTracker *gm_namespace_compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other);
 void gm_namespace_build (GmResidualBuilder *b, const GmTracker *t);
 /* copying.c: object.__reduce_ex__ */
+/* NULL: the argument is no array that exists. */
+const GmTracker *gm_tensor_over_array (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 const GmTracker *gm_object_reduce_ex (GmRecorder *r, const GmTracker *self, const GmCallArgs *args);
 const GmTracker *gm_reduce (GmRecorder *r, const GmCallArgs *args);
 /* deepcopy.c: whether a function is copy.deepcopy, and its call. */

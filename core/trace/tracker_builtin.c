@@ -426,42 +426,6 @@ call_set_autocast (GmRecorder *r, const GmCallArgs *args)
   return old;
 }
 
-/* The tensor of this recording for an array and a place among the inputs; NULL: there is none. */
-static PyObject *
-tensor_over (GmRecorder *r, PyObject *array, Py_ssize_t place)
-{
-  if (r->over_arrays == NULL)
-    r->over_arrays = PyList_New (0);
-  for (Py_ssize_t i = 0; r->over_arrays && i < PyList_GET_SIZE (r->over_arrays); i++) {
-    PyObject *row = PyList_GET_ITEM (r->over_arrays, i);
-    if (PyTuple_GET_ITEM (row, 0) == array && PyLong_AsSsize_t (PyTuple_GET_ITEM (row, 1)) == place)
-      return PyTuple_GET_ITEM (row, 2);
-  }
-  PyObject *tensor = gm_host.array_object (array);
-  PyObject *row = tensor && r->over_arrays ? Py_BuildValue ("OnO", array, place, tensor) : NULL;
-  if (row == NULL || PyList_Append (r->over_arrays, row) < 0) {
-    PyErr_Clear ();
-    tensor = NULL;
-  }
-  Py_XDECREF (row);
-  return tensor;
-}
-
-/* A tensor that shares the memory of an array of numpy's that exists: another one at each call, hence the number. */
-static const GmTracker *
-call_from_array (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
-{
-  const GmTracker *t = args->n == 1 && !args->names ? gm_realize (r, args->args[0]) : NULL;
-  if (t == NULL || r->stop)
-    return NULL;
-  if (t->kind == &gm_kind_tensor && fn != gm_host.from_numpy)
-    return t;
-  bool array = t->kind == &gm_kind_object && t->real && t->source && strcmp (Py_TYPE (t->real)->tp_name, "numpy.ndarray") == 0
-               && !gm_is_user_type (Py_TYPE (t->real));
-  PyObject *real = array ? tensor_over (r, t->real, r->graph->inputs->len) : NULL;
-  return real ? gm_wrap (r, real, gm_source_part (r, t->source, GM_SOURCE_ARRAY, (int64_t) r->graph->inputs->len, NULL)) : NULL;
-}
-
 /* os.fspath of a text is the text; other paths say it by a method. */
 static const GmTracker *
 call_fspath (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
@@ -643,7 +607,7 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
       return v ? v : gm_record_break (r, GM_BREAK_CALL_C, functions[i].name);
     }
   if (fn == gm_host.from_numpy || fn == gm_host.as_tensor || fn == gm_host.asarray)
-    v = call_from_array (r, fn, args);
+    v = gm_tensor_over_array (r, fn, args);
   const char *module = module_of (fn);
   if (v || r->stop)
     return v ? v : &gm_tracker_poison;

@@ -7,6 +7,7 @@
  */
 #include "plugins/cc/job.h"
 #include "plugins/cc/unit.h"
+#include "plugins/codegen/call.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,12 +22,10 @@ struct GrammeBackend {
   bool wait;
 };
 
-typedef int (*Entry) (void *const *in, void *const *out, char *ws, void *status);
-
 typedef struct {
   CgProgram program; /* its constants are used by the code */
   CgText text;       /* its symbols, fills and kernels; the text itself is dropped */
-  Entry entry;
+  CgEntry entry;
 } Role;
 
 static const char *const role_names[] = { "forward", "backward" };
@@ -159,7 +158,7 @@ take (GrammeExecutable *e, GrammeStatus *status)
     code = cc_unit_bind (&e->code, &e->externals, e->backend->source, status);
   for (int role = 0; role < 2 && code == GRAMME_OK; role++) {
     code = cc_unit_bind (&e->code, &e->roles[role].text, e->backend->source, status);
-    e->roles[role].entry = (Entry) cc_symbol (&e->code, role_names[role]);
+    e->roles[role].entry = (CgEntry) cc_symbol (&e->code, role_names[role]);
   }
   return code;
 }
@@ -203,12 +202,8 @@ static int32_t
 cc_exec_info (GrammeExecutable *e, GrammeExecInfo *out, GrammeStatus *status)
 {
   (void) status;
-  if (GRAMME_HAS (out, GrammeExecInfo, code_bytes))
-    out->code_bytes = e->bytes;
-  if (GRAMME_HAS (out, GrammeExecInfo, constant_bytes))
-    for (int role = 0; role < 2; role++)
-      for (uint32_t i = 0; i < e->roles[role].program.n_consts; i++)
-        out->constant_bytes += e->roles[role].program.consts[i].bytes;
+  codegen_describe (out, e->bytes, &e->roles[0].program,
+                    &e->roles[1].program);
   return GRAMME_OK;
 }
 
@@ -227,20 +222,12 @@ cc_workspace (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_t
 static int32_t
 cc_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
 {
-  const Role *r = &e->roles[args->role];
-  void *in[args->n_inputs + 1], *out[args->n_outputs + 1];
   if (__atomic_load_n (&e->finished, __ATOMIC_ACQUIRE) != GRAMME_OK + 1) {
     int32_t code = finish (e, status);
     if (code != GRAMME_OK)
       return code;
   }
-  if (!r->entry)
-    return gramme_fail (status, GRAMME_STATE, -1, "role %u was not compiled", args->role);
-  for (uint32_t i = 0; i < args->n_inputs; i++)
-    in[i] = gramme_tensor_data (&args->inputs[i]);
-  for (uint32_t i = 0; i < args->n_outputs; i++)
-    out[i] = gramme_tensor_data (&args->outputs[i]);
-  return r->entry (in, out, args->workspace, status);
+  return codegen_call (e->roles[args->role].entry, args, status);
 }
 
 static const GrammeBackendApi api = {

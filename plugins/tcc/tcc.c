@@ -6,6 +6,7 @@
  * is no such thing (matrix products, gathers, random numbers) is the host's own kernel.  The
  * arithmetic is the host's in both cases, so the bits are eager's.
  */
+#include "plugins/codegen/call.h"
 #include "plugins/tcc/jit.h"
 
 #include <stdlib.h>
@@ -15,8 +16,6 @@ struct GrammeBackend {
   const GrammeTiles *tiles;
   const GrammeKernels *kernels;
 };
-
-typedef int (*Entry) (void *const *in, void *const *out, char *ws, void *status);
 
 typedef struct {
   CgProgram program; /* its constants are used by the code */
@@ -130,12 +129,8 @@ static int32_t
 tcc_exec_info (GrammeExecutable *e, GrammeExecInfo *out, GrammeStatus *status)
 {
   (void) status;
-  if (GRAMME_HAS (out, GrammeExecInfo, code_bytes))
-    out->code_bytes = e->roles[0].code.bytes + e->roles[1].code.bytes;
-  if (GRAMME_HAS (out, GrammeExecInfo, constant_bytes))
-    for (int role = 0; role < 2; role++)
-      for (uint32_t i = 0; i < e->roles[role].program.n_consts; i++)
-        out->constant_bytes += e->roles[role].program.consts[i].bytes;
+  codegen_describe (out, e->roles[0].code.bytes + e->roles[1].code.bytes, &e->roles[0].program,
+                    &e->roles[1].program);
   return GRAMME_OK;
 }
 
@@ -154,15 +149,7 @@ tcc_workspace (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_
 static int32_t
 tcc_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
 {
-  const Role *r = &e->roles[args->role];
-  void *in[args->n_inputs + 1], *out[args->n_outputs + 1];
-  if (!r->code.entry)
-    return gramme_fail (status, GRAMME_STATE, -1, "role %u was not compiled", args->role);
-  for (uint32_t i = 0; i < args->n_inputs; i++)
-    in[i] = gramme_tensor_data (&args->inputs[i]);
-  for (uint32_t i = 0; i < args->n_outputs; i++)
-    out[i] = gramme_tensor_data (&args->outputs[i]);
-  return ((Entry) r->code.entry) (in, out, args->workspace, status);
+  return codegen_call ((CgEntry) e->roles[args->role].code.entry, args, status);
 }
 
 static const GrammeBackendApi api = {

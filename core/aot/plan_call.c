@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * plan_call.c -- one call of a compiled function, from the caller's tensors to the caller's tensors.
+ *
+ * From the outside in and out again:
+ *   overlaps are as they were                                                     (overlap.c)
+ *   the generator's state joins the inputs                                        (enter_random)
+ *   inputs are merged                                               (dedupe.c, synthetic_base.c)
+ *     outputs are allocated, the back end runs
+ *     outputs that require grad get the compiled backward as their history  (plan_history.c)
+ *   mutated inputs are written                             (functionalize.c, synthetic_base.c)
+ *   outputs that are views are taken                                              (output_alias.c)
+ *   tensors become others                                                         (metadata.c)
+ *
+ * The common case (nothing mutated, no views, no gradients) allocates the tensors that the
+ * caller gets and nothing else.  Pointers live on the stack, in arrays whose lengths the plan
+ * knows.
+ */
+#include "core/aot/plan_private.h"
+
+/* The inputs of a call: the recorded graph's, and those of each layer further in, borrowed but for
+ * `owned`, the bases. */
+typedef struct {
+  GmTensor *const *recorded, **single, **inner;
+  int n_owned;
+} Inputs;
+
+static void
+enter_layers (const GmPlan *p, Inputs *in)
+{
+  const GmLayers *l = &p->layers;
+
+  if (l->has_dedupe)
+    gm_dedupe_enter (&l->dedupe, in->recorded, in->single);
+  else
+    memcpy (in->single, in->recorded, sizeof *in->single * l->n_inputs);
+  if (l->has_bases) {
+    gm_synthetic_base_enter (&l->bases, in->single, in->inner);
+    in->n_owned = (int) l->bases.n_bases;
+  } else {
+    memcpy (in->inner, in->single, sizeof *in->inner * (size_t) p->n_inner);
+  }
+}
+
+static bool
+leave_all (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs,
+           GError **error)
+{
+  const GmLayers *l = &p->layers;
+  GmTensor *results[l->alias.n_outer + 1], **given = l->has_metadata ? results : outputs;
+
+  if (!gm_functionalize_write_back (&l->functional, in->inner, out, error)
+      || (l->has_bases && !gm_synthetic_base_leave (&l->bases, in->single, out, error))
+      || !gm_output_alias_replay (&l->alias, in->single, out, given, error))
+    return false;
+  return !l->has_metadata
+         || gm_metadata_leave (&l->metadata, in->recorded, results, outputs, error);
+}
+
+/* After the forward: writes, views, shapes.  The mode of the call may be another one than that of
+ * the statements, which the layers know where it matters. */
+static bool
+leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs,
+              GError **error)
+{
+  bool was = gm_grad_set_enabled (p->layers.differentiate || gm_grad_enabled ());
+  bool ok = leave_all (p, in, out, outputs, error);
+
+  gm_grad_set_enabled (was);
+  return ok;
+}
+
+/* A boxed call's references to inputs: drops those that nobody needs any more. */
+static void
+drop_inputs (const GmPlan *p, GmTensor **boxed, bool all)
+{
+  for (int i = 0; boxed && i < p->n_inputs; i++)
+    if (all || !p->keep[i])
+      g_clear_pointer (&boxed[i], gm_tensor_unref);
+}
+
+/* boxed: NULL, or references that the caller has given away. */
+static bool
+run_forward (GmPlan *p, const Inputs *in, GmTensor **boxed, GmTensor *const *out, GError **error)
+{
+  GmTensor *given[p->n_inner + 1];
+  bool ok;
+
+  if (!p->n_forward)
+    return true;
+  if (!boxed || !p->exec.run_boxed)
+    return p->exec.run (p->exec.data, 0, in->inner, p->n_inner, out, p->n_forward, error);
+  for (int i = 0; i < p->n_inner; i++)
+    given[i] = gm_tensor_ref (in->inner[i]);
+  drop_inputs (p, boxed, false);
+  ok = p->exec.run_boxed (p->exec.data, given, p->n_inner, out, p->n_forward, error);
+  for (int i = 0; i < p->n_inner; i++)
+    gm_tensor_unref (given[i]);
+  return ok;
+}
+
+/* From the recorded graph's inputs to the caller's outputs. */
+static bool
+run (GmPlan *p, GmTensor *const *recorded, GmTensor **boxed, GmTensor **outputs, GError **error)
+{
+  GmTensor *out[p->n_forward + 1], *single[p->n_inputs + 1], *inner[p->n_inner + 1];
+  Inputs in = { recorded, single, inner, 0 };
+  GmHistory *h = NULL;
+  bool ok;
+
+  if (!gm_plan_allocate (p->forward_metas, p->n_forward, out, error))
+    return false;
+  enter_layers (p, &in);
+  ok = run_forward (p, &in, boxed, out, error);
+  drop_inputs (p, boxed, false);
+  if (ok && p->n_grads > 0) {
+    h = gm_history_attach (p, inner, out);
+    ok = gm_history_pack (h, error);
+  }
+  ok = ok && leave_layers (p, &in, out, outputs, error);
+  if (h && ok)
+    gm_history_note (h);
+  gm_plan_unref_all (inner, in.n_owned);
+  gm_plan_unref_all (out, p->n_forward);
+  return ok;
+}
+
+static bool
+run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
+{
+  if (!gm_plan_allocate (p->forward_metas, p->n_forward, outputs, error))
+    return false;
+  if (p->n_forward > 0
+      && !p->exec.run (p->exec.data, 0, in, p->n_inner, outputs, p->n_forward, error)) {
+    gm_plan_unref_all (outputs, p->n_forward);
+    return false;
+  }
+  if (p->n_grads > 0) {
+    GmHistory *h = gm_history_attach (p, in, outputs);
+    if (!gm_history_pack (h, error)) {
+      gm_plan_unref_all (outputs, p->n_forward);
+      return false;
+    }
+    gm_history_note (h);
+  }
+  return true;
+}
+
+/* The inputs with the generator's state in its place. */
+static GmTensor *
+enter_random (const GmPlan *p, GmTensor *const *inputs, GmTensor **in, GError **error)
+{
+  int64_t *state;
+  GmTensor *t = gm_tensor_new (&p->layers.inputs[p->random.input.i], error);
+
+  if (!t)
+    return NULL;
+  state = gm_tensor_data (t);
+  state[0] = (int64_t) gm_random_current_seed ();
+  state[1] = (int64_t) gm_random_take (p->random.draws);
+  for (int i = 0, k = 0; i < p->n_inputs; i++)
+    in[i] = i == (int) p->random.input.i ? t : inputs[k++];
+  return t;
+}
+
+static bool
+run_checked (GmPlan *p, GmTensor *const *inputs, GmTensor **boxed, GmTensor **outputs,
+             GError **error)
+{
+  if (!gm_plan_check_overlaps (p, inputs, GM_ERROR_UNSUPPORTED, error))
+    return false;
+  if (p->direct && !boxed && !p->random.used)
+    return run_direct (p, inputs, outputs, error);
+  if (!p->random.used)
+    return run (p, inputs, boxed, outputs, error);
+  GmTensor *in[p->n_inputs];
+  GmTensor *state = enter_random (p, inputs, in, error);
+  if (!state)
+    return false;
+  if (!boxed) {
+    bool ok = run (p, in, NULL, outputs, error);
+    gm_tensor_unref (state);
+    return ok;
+  }
+  /* with the state among them, the references stand in other places */
+  GmTensor *given[p->n_inputs];
+  memcpy (given, in, sizeof given);
+  memset (boxed, 0, sizeof *boxed * (size_t) gm_plan_n_inputs (p));
+  bool ok = run (p, in, given, outputs, error);
+  drop_inputs (p, given, true);
+  return ok;
+}
+
+bool
+gm_plan_run (GmPlan *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error)
+{
+  bool ok;
+
+  g_assert (n == gm_plan_n_inputs (p));
+  if (p->direct && !p->random.used)
+    ok = run_direct (p, inputs, outputs, error);
+  else
+    ok = run_checked (p, inputs, NULL, outputs, error);
+  if (!ok)
+    memset (outputs, 0, sizeof *outputs * p->layers.n_outputs);
+  return ok;
+}
+
+bool
+gm_plan_run_boxed (GmPlan *p, GmTensor **inputs, int n, GmTensor **outputs, GError **error)
+{
+  GmTensor *borrowed[n + 1], *boxed[n + 1];
+  bool ok;
+
+  g_assert (n == gm_plan_n_inputs (p));
+  memcpy (borrowed, inputs, sizeof *inputs * (size_t) n);
+  memcpy (boxed, inputs, sizeof *inputs * (size_t) n);
+  memset (inputs, 0, sizeof *inputs * (size_t) n);
+  ok = run_checked (p, borrowed, boxed, outputs, error);
+  for (int i = 0; i < n; i++)
+    gm_tensor_unref (boxed[i]);
+  if (!ok)
+    memset (outputs, 0, sizeof *outputs * p->layers.n_outputs);
+  return ok;
+}

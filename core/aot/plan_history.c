@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * plan_history.c -- a compiled function as one node of the tape: what a call saves, and the backward.
+ *
+ * The compiled backward runs where it has the bits of the plain one; else the function is taken apart (unfold.c).
+ * Invariant: a saved tensor is an alias without history, never the tensor that the caller
+ * holds, so no reference goes round in a circle.
+ */
+#include "core/aot/plan_private.h"
+#include "core/tensor/alloc.h"
+
+struct GmHistory {
+  GmPlan *plan;
+  GmAgNode *node; /* that owns this */
+  uint64_t seq; /* the number of the first operation, were they recorded one by one */
+  GmSaved saved[];
+};
+
+/* From the lists that tensors' headers come from, unless it is huge. */
+enum { MAX_BLOCK = 4096 };
+
+static size_t
+history_bytes (const GmPlan *p)
+{
+  return sizeof (GmHistory) + sizeof ((GmHistory *) 0)->saved[0] * (size_t) p->n_held;
+}
+
+static void
+history_free (void *data)
+{
+  GmHistory *h = data;
+
+  GmPlan *p = h->plan;
+  size_t bytes = history_bytes (p);
+
+  for (int i = 0; i < p->n_held; i++)
+    gm_saved_clear (&h->saved[i]);
+  gm_plan_unref (p);
+  if (bytes <= MAX_BLOCK)
+    gm_block_give (h, bytes);
+  else
+    g_free (h);
+}
+
+static bool
+is_unchanged (const GmHistory *h)
+{
+  for (int i = 0; i < h->plan->n_saved; i++)
+    if (!h->saved[i].is_packed && gm_tensor_version (h->saved[i].t) != h->saved[i].version)
+      return false;
+  return true;
+}
+
+/* Whether the compiled backward would do something else than the plain one (unfold.c). */
+static bool
+needs_unfolding (const GmHistory *h, const GmAgNode *n, GmTensor *const *grads, bool create_graph)
+{
+  return create_graph || gm_autograd_is_awaited (n) || gm_autograd_order_matters (n, h->plan->n_terms)
+         || !gm_unfold_can_fill (&h->plan->unfold, grads) || !is_unchanged (h);
+}
+
+static bool
+check_versions (const GmHistory *h, GError **error)
+{
+  for (int i = 0; i < h->plan->n_saved; i++) {
+    if (h->saved[i].is_packed)
+      continue;
+    uint32_t now = gm_tensor_version (h->saved[i].t);
+    if (now == h->saved[i].version)
+      continue;
+    g_autofree char *text = gm_meta_text (&h->saved[i].t->meta);
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "a tensor that the backward of the compiled function needs was changed by an "
+                 "in-place operation: %s is at version %u; expected version %u.  Change a clone () "
+                 "instead, or change it after backward",
+                 text, now, h->saved[i].version);
+    return false;
+  }
+  return true;
+}
+
+/* The gradient of an output that got none: zeros, and negative ones, because x + -0 is x for every
+ * x, -0 included, so that a sum has the bits that it has where nothing arrived. */
+static GmTensor *
+no_gradient (const GmMeta *want, GError **error)
+{
+  GmAttrs attrs = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE,
+                    .n_list = want->ndim,
+                    .dtype = want->dtype,
+                    .value = gm_scalar_float (-0.0) };
+  GmTensor *t = gm_tensor_new (want, error);
+
+  memcpy (attrs.list, want->sizes, sizeof attrs.list);
+  if (t && !gm_op_run_into (GM_OP_full, NULL, 0, &attrs, t, error))
+    g_clear_pointer (&t, gm_tensor_unref);
+  return t;
+}
+
+/* The gradient as the compiled backward expects it: there, and laid out like the output.  A new
+ * reference. */
+static GmTensor *
+tangent (const GmMeta *want, GmTensor *g, GError **error)
+{
+  GmTensor *t;
+
+  if (!g)
+    return no_gradient (want, error);
+  if (gm_plan_same_layout (&g->meta, want))
+    return gm_tensor_ref (g);
+  t = gm_tensor_new (want, error);
+  if (t && !gm_op_run_into (GM_OP_copy, &g, 1, NULL, t, error))
+    g_clear_pointer (&t, gm_tensor_unref);
+  return t;
+}
+
+static bool
+run_backward (GmPlan *p, GmTensor *const *in, GmTensor **result, GError **error)
+{
+  GmTensor *out[p->n_backward + 1];
+
+  if (!gm_plan_allocate (p->backward_metas, p->n_backward, out, error))
+    return false;
+  if (p->n_backward > 0
+      && !p->exec.run (p->exec.data, 1, in, p->n_saved + p->n_tangents, out, p->n_backward,
+                       error)) {
+    gm_plan_unref_all (out, p->n_backward);
+    return false;
+  }
+  for (int i = 0; i < p->n_grads; i++) {
+    GmGradSource s = p->sources[i];
+    result[i] = s.is_input ? in[s.index] : out[s.index];
+    if (s.is_input || p->shares_grads)
+      gm_tensor_ref (result[i]);
+  }
+  if (p->shares_grads)
+    gm_plan_unref_all (out, p->n_backward);
+  return true;
+}
+
+static void
+drop_unpacked (const GmHistory *h, GmTensor **in, int n)
+{
+  for (int i = 0; i < n; i++)
+    if (h->saved[i].is_packed)
+      gm_tensor_unref (in[i]);
+}
+
+/* What unpack made, laid out as the compiled backward expects it. */
+static GmTensor *
+unpack_as (const GmSaved *s, const GmMeta *want, GError **error)
+{
+  GmTensor *t = gm_saved_get (s, error), *fit = NULL;
+
+  if (!t)
+    return NULL;
+  if (t->meta.dtype == want->dtype && gm_meta_same_shape (&t->meta, want)) {
+    fit = tangent (want, t, error);
+  } else {
+    g_autofree char *have = gm_meta_text (&t->meta), *expected = gm_meta_text (want);
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "an unpack hook gave %s for a tensor that was saved as %s; give back the shape and "
+                 "the dtype that pack was called with",
+                 have, expected);
+  }
+  gm_tensor_unref (t);
+  return fit;
+}
+
+/* The saved tensors, borrowed but for those that were packed. */
+static bool
+ungm_history_pack (const GmHistory *h, GmTensor **in, GError **error)
+{
+  const GmPlan *p = h->plan;
+
+  for (int i = 0; i < p->n_saved; i++) {
+    const GmSaved *s = &h->saved[i];
+    in[i] = G_LIKELY (!s->is_packed) ? s->t : unpack_as (s, &p->saved_metas[i], error);
+    if (!in[i]) {
+      drop_unpacked (h, in, i);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* The backward as the plain one would be, with what hooks in the graphs give back. */
+static bool
+unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bool create_graph,
+        GError **error)
+{
+  const GmPlan *p = h->plan;
+
+  if (!p->restore)
+    return gm_unfold_backward (&p->unfold, n, h->saved, h->seq, grads, create_graph, result, error);
+  int n_kept = (int) p->restore->outputs->len;
+  GmTensor *in[p->n_saved + 1], *out[n_kept + 1];
+  GmSaved kept[n_kept + 1];
+
+  if (!check_versions (h, error))
+    return false;
+  for (int i = 0; i < p->n_saved; i++)
+    in[i] = h->saved[i].t;
+  if (!gm_graph_interpret (p->restore, in, out, error))
+    return false;
+  for (int i = 0; i < n_kept; i++)
+    kept[i] = (GmSaved){ .t = out[i], .version = gm_tensor_version (out[i]) };
+  bool ok = gm_unfold_backward (&p->unfold, n, kept, h->seq, grads, create_graph, result, error);
+  gm_plan_unref_all (out, n_kept);
+  return ok;
+}
+
+static bool
+compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **result,
+                   bool create_graph, GError **error)
+{
+  GmHistory *h = data;
+  GmPlan *p = h->plan;
+  GmTensor *in[p->n_saved + p->n_tangents + 1];
+  int n_in = 0;
+  bool ok = true;
+
+  if (p->graph && needs_unfolding (h, n, grads, create_graph))
+    return unfold (h, n, grads, result, create_graph, error);
+  if (create_graph) {
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "double backward (create_graph=True) through this compiled function is not "
+                 "supported: call the function without compile, its eager form can be "
+                 "differentiated twice");
+    return false;
+  }
+  if (!check_versions (h, error))
+    return false;
+  if (!ungm_history_pack (h, in, error))
+    return false;
+  n_in = p->n_saved;
+  for (int i = 0; ok && i < p->n_tangents; i++) {
+    in[n_in] = tangent (&p->tangent_metas[i], grads[p->tangents[i]], error);
+    ok = in[n_in] != NULL;
+    n_in += ok;
+  }
+  ok = ok && run_backward (p, in, result, error);
+  gm_plan_unref_all (in + p->n_saved, n_in - p->n_saved);
+  drop_unpacked (h, in, p->n_saved);
+  return ok;
+}
+
+static const uint32_t *
+compiled_order (const void *data, bool results)
+{
+  const GmPlan *p = ((const GmHistory *) data)->plan;
+
+  return results ? p->grad_order : p->hook_order;
+}
+
+static const GmAgFunction compiled_function = {
+  .name = "CompiledBackward",
+  .backward = compiled_backward,
+  .release = history_free,
+  .order = compiled_order,
+  .again = true,
+};
+
+/* -- From the forward -------------------------------------------------------------------------- */
+
+GmHistory *
+gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
+{
+  size_t bytes = history_bytes (p);
+  GmHistory *h = bytes <= MAX_BLOCK ? gm_block_take (bytes) : g_malloc (bytes);
+  GmTensor *edges[p->n_grads + 1], *outs[p->n_joint_tangents + 1];
+
+  h->plan = gm_plan_ref (p);
+  h->seq = gm_autograd_reserve (p->graph ? p->graph->nodes->len : 0);
+  for (int i = 0; i < p->n_saved; i++)
+    h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index]
+                                                                           : out[p->saved[i].index]) };
+  for (int i = p->n_saved; i < p->n_held; i++)
+    h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (in[p->held[i - p->n_saved]]) };
+  for (int i = 0; i < p->n_grads; i++)
+    edges[i] = in[p->grad_of[i].i];
+  for (int i = 0; i < p->n_joint_tangents; i++)
+    outs[i] = out[p->tangent_of[i].i];
+  h->node = gm_autograd_attach (&compiled_function, h, edges, p->n_grads, outs, p->n_joint_tangents);
+  if (p->graph)
+    gm_autograd_wait_inside (h->node, p->read_inside);
+  return h;
+}
+
+void
+gm_history_note (GmHistory *h)
+{
+  for (int i = 0; i < h->plan->n_held; i++)
+    if (!h->saved[i].is_packed)
+      h->saved[i].version = gm_tensor_version (h->saved[i].t);
+  gm_autograd_attached (h->node);
+}
+
+bool
+gm_history_pack (GmHistory *h, GError **error)
+{
+  if (G_LIKELY (gm_saved_hooks_top () == NULL) || h->plan->restore)
+    return true;
+  for (int i = 0; i < h->plan->n_saved; i++)
+    if (!gm_saved_pack (&h->saved[i], error))
+      return false;
+  return true;
+}

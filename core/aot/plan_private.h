@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * plan_private.h -- the inside of a plan, for the files that make it (plan.c), call it (plan_call.c) and are its
+ * backward (plan_history.c).
+ */
+#ifndef GM_AOT_PLAN_PRIVATE_H
+#define GM_AOT_PLAN_PRIVATE_H
+
+#include <string.h>
+
+#include "core/aot/plan.h"
+#include "core/aot/unfold.h"
+
+struct GmPlan {
+  gatomicrefcount refs;
+  GmArena *arena;   /* owns all arrays below */
+  GmLayers layers;  /* overlaps numbered as callers pass inputs */
+  const bool *keep; /* per input of the recorded graph: needed after the forward */
+  GmPlanRandom random;
+  GmPlanExec exec;
+  bool direct;    /* the caller's outputs are the function's, one to one */
+  int n_inputs;   /* of the recorded graph: with the generator's state */
+  int n_inner;    /* of the forward */
+  int n_function; /* outputs of the function (user outputs and mutations) */
+  int n_forward;  /* outputs of the forward: those, then what is saved */
+  int n_saved, n_tangents, n_grads, n_backward;
+  int n_held; /* of a history: n_saved, then inputs that the plain backward reads and this one not */
+  const uint32_t *held; /* which inputs of the forward; n_held - n_saved */
+  int n_joint_tangents;
+  GmGraph *restore;  /* owned: of GmParts.  Hooks are in the graphs: none is called.  NULL: they are not */
+  bool shares_grads; /* some output of the backward is the gradient of several inputs */
+  const GmMeta *forward_metas, *backward_metas; /* of the outputs */
+  const GmMeta *tangent_metas;                  /* n_tangents */
+  const GmMeta *saved_metas;                    /* n_saved */
+  const GmSavedValue *saved;
+  const uint32_t *tangents;
+  const GmGradSource *sources;
+  const GmInnerOutput *tangent_of;
+  const GmInnerInput *grad_of;
+  const uint32_t *n_terms; /* per gradient */
+  const uint32_t *hook_order, *grad_order; /* tangents and gradients as eager's nodes have them; NULL: as they are */
+  uint64_t read_inside;    /* tangents, by bit, of values that the function goes on with */
+  GmGraph *graph;          /* owned; NULL: no backward but the compiled one */
+  GmUnfold unfold;
+};
+
+/* What one call keeps for its backward: the state of the node that stands for the function. */
+typedef struct GmHistory GmHistory;
+
+/* Gives the outputs that have a tangent their history.  Versions are noted by the caller, after the writes. */
+GmHistory *gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out);
+/* Hands what the forward saved to the hooks, in order. */
+bool gm_history_pack (GmHistory *h, GError **error);
+/* The end of a forward: the writes are done.  h may be gone afterwards. */
+void gm_history_note (GmHistory *h);
+
+bool gm_plan_check_overlaps (const GmPlan *p, GmTensor *const *inputs, int code, GError **error);
+
+static inline bool
+gm_plan_same_layout (const GmMeta *a, const GmMeta *b)
+{
+  if (a->dtype != b->dtype || a->ndim != b->ndim || a->device != b->device)
+    return false;
+  return memcmp (a->sizes, b->sizes, sizeof *a->sizes * a->ndim) == 0
+         && memcmp (a->strides, b->strides, sizeof *a->strides * a->ndim) == 0;
+}
+
+static inline bool
+gm_plan_allocate (const GmMeta *metas, int n, GmTensor **out, GError **error)
+{
+  for (int i = 0; i < n; i++) {
+    out[i] = gm_tensor_new (&metas[i], error);
+    if (!out[i]) {
+      while (i > 0)
+        gm_tensor_unref (out[--i]);
+      return false;
+    }
+  }
+  return true;
+}
+
+static inline void
+gm_plan_unref_all (GmTensor **t, int n)
+{
+  for (int i = 0; i < n; i++)
+    gm_tensor_unref (t[i]);
+}
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * backward.c -- what a walk of the engine is started for: backward, grad, and a function that is taken apart.
+ *
+ * Each fills in what is wanted of the walk (walk.h), runs it, and hands over what was captured.
+ */
+#include <string.h>
+
+#include "core/autograd/walk.h"
+
+/* -- Into leaves -------------------------------------------------------------------------------- */
+
+bool
+gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, bool retain_graph,
+                      bool create_graph, GError **error)
+{
+  GmAgNode *few[GM_WALK_FEW];
+  g_autofree GmAgNode **many = n > GM_WALK_FEW ? g_new (GmAgNode *, n) : NULL;
+  GmWalk w = {.pins = many ? many : few,
+            .accumulate = true,
+            .retain = retain_graph,
+            .create = create_graph};
+  bool ok = gm_walk_run (&w, roots, grads, n, error);
+  gm_walk_end (&w);
+  return ok;
+}
+
+/* What arrived at an input that is no leaf is added to its grad. */
+static bool
+keep_gradient (GmTensor *input, GmTensor *g, GError **error)
+{
+  GmTensor *old = gm_tensor_grad (input),
+           *sum = old ? gm_autograd_op (GM_OP_add, (GmTensor *const[]){old, g}, 2, NULL, error) : gm_tensor_ref (g);
+  if (!sum)
+    return false;
+  gm_tensor_set_grad (input, sum);
+  gm_tensor_unref (sum);
+  return true;
+}
+
+bool
+gm_autograd_backward_to (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs,
+                         int n_inputs, bool retain_graph, bool create_graph, GError **error)
+{
+  g_autofree GmAgNode **pins = g_new (GmAgNode *, n + n_inputs + 1);
+  g_autofree GmCapture *captures = g_new (GmCapture, n_inputs + 1);
+  g_autofree GmTensor **result = g_new0 (GmTensor *, n_inputs + 1);
+  GmWalk w = {.pins = pins,
+            .captures = captures,
+            .result = result,
+            .accumulate = true,
+            .only = true,
+            .retain = retain_graph,
+            .create = create_graph};
+  bool ok = true;
+  for (int i = 0; i < n_inputs && ok; i++) {
+    GmEdge e = gm_edge_to (inputs[i]);
+    if (!e.node) {
+      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "backward: input %d does not require grad", i);
+      ok = false;
+      break;
+    }
+    pins[w.n_pins++] = e.node;
+    if (e.node->kind != GM_NODE_LEAF)
+      captures[w.n_captures++] = (GmCapture){e.node, e.nr, i};
+    else if (!gm_walk_slot (&w, e.node))
+      gm_walk_slot_add (&w, e.node)->needed = true;
+  }
+  ok = ok && gm_walk_run (&w, roots, grads, n, error);
+  gm_walk_end (&w);
+  for (int i = 0; i < n_inputs; i++) {
+    ok = ok && (!result[i] || keep_gradient (inputs[i], result[i], error));
+    gm_tensor_unref (result[i]);
+  }
+  return ok;
+}
+
+/* -- A function taken apart --------------------------------------------------------------------- */
+
+void
+gm_autograd_wait_inside (GmAgNode *n, uint64_t outputs)
+{
+  n->inside = outputs;
+}
+
+/* The hooks on n's output nr, for the node that makes it: n keeps them. */
+static void
+lend_hooks (const GmAgNode *n, uint32_t nr, GmAgNode *to)
+{
+  for (guint i = 0; n->hooks && i < n->hooks->len; i++) {
+    GmAgHook h = g_array_index (n->hooks, GmAgHook, i);
+    if (h.nr != nr)
+      continue;
+    if (!to->hooks)
+      to->hooks = g_array_new (FALSE, FALSE, sizeof h);
+    h.nr = 0;
+    h.destroy = NULL;
+    h.lent = true;
+    g_array_append_val (to->hooks, h);
+  }
+}
+
+/* What waited at n's output nr for its gradient g, which may be NULL. */
+static bool
+serve_awaited (GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
+{
+  GmWalk *outer = n->slot->walk;
+  for (int i = 0; n->slot->captured && i < outer->n_captures; i++)
+    if (outer->captures[i].node == n && outer->captures[i].nr == nr)
+      outer->result[outer->captures[i].input] = g ? gm_tensor_ref (g) : NULL;
+  return !outer->accumulate || gm_walk_keep_retained (n, nr, g, error);
+}
+
+/* What n's edges lead to, each once, then n's outputs. */
+static void
+capture_ends (GmWalk *w, const GmAgNode *n, GmTensor *const *roots)
+{
+  bool awaited = n->inside && gm_autograd_is_awaited (n);
+  w->n_edges = (int) n->n_in;
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    GmEdge e = n->edges[i];
+    bool first = e.node != NULL;
+    for (int k = 0; k < w->n_captures && first; k++)
+      first = w->captures[k].node != e.node || w->captures[k].nr != e.nr;
+    if (first)
+      w->captures[w->n_captures++] = (GmCapture){e.node, e.nr, (int) i};
+  }
+  for (uint32_t k = 0; k < n->n_out && awaited; k++) {
+    GmAutograd *ag = roots[k] ? roots[k]->autograd : NULL;
+    if (!ag || !ag->node || ag->node->kind != GM_NODE_OP)
+      continue;
+    lend_hooks (n, k, ag->node);
+    w->captures[w->n_captures++] = (GmCapture){ag->node, 0, (int) (n->n_in + k)};
+  }
+}
+
+bool
+gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, bool create,
+                     GmTensor **result, GError **error)
+{
+  uint32_t n_ends = n->n_in + n->n_out;
+  g_autofree GmAgNode **pins = g_new (GmAgNode *, n->n_out + 1);
+  g_autofree GmCapture *captures = g_new (GmCapture, n_ends + 1);
+  g_autofree GmTensor **ends = g_new0 (GmTensor *, n_ends + 1),
+                      **starts = g_new (GmTensor *, n->n_out + 1),
+                      **given = g_new (GmTensor *, n->n_out + 1);
+  GmWalk w = {.pins = pins,
+            .captures = captures,
+            .result = ends,
+            .retain = create,
+            .create = create,
+            .through = true};
+  int n_starts = 0;
+  capture_ends (&w, n, roots);
+  for (uint32_t k = 0; k < n->n_out; k++)
+    if (grads[k] && roots[k] && roots[k]->meta.requires_grad) {
+      starts[n_starts] = roots[k];
+      given[n_starts++] = grads[k];
+    }
+  bool ok = gm_walk_run (&w, starts, given, n_starts, error);
+  for (int i = 0; i < w.n_captures && ok; i++) { /* what nothing was added to */
+    GmSlot *s = gm_walk_slot (&w, captures[i].node);
+    GmTensor **sum = s ? gm_walk_gradient (s, captures[i].nr) : NULL;
+    if (sum && *sum && !ends[captures[i].input])
+      ends[captures[i].input] = g_steal_pointer (sum);
+  }
+  gm_walk_end (&w);
+  for (uint32_t k = 0; k < n->n_out; k++) {
+    ok = ok && serve_awaited (n, k, ends[n->n_in + k], error);
+    gm_tensor_unref (ends[n->n_in + k]);
+  }
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    result[i] = ok ? g_steal_pointer (&ends[i]) : NULL;
+    gm_tensor_unref (ends[i]);
+  }
+  return ok;
+}
+
+/* -- Gradients that are asked for --------------------------------------------------------------- */
+
+static bool
+check_used (GmTensor *const *result, int n, bool allow_unused, GError **error)
+{
+  for (int i = 0; i < n && !allow_unused; i++)
+    if (!result[i]) {
+      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                   "grad: no gradient reaches input %d, it was not used to compute the results; "
+                   "pass allow_unused=True if that is "
+                   "intended",
+                   i);
+      return false;
+    }
+  return true;
+}
+
+bool
+gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs,
+                  int n_inputs, bool retain_graph, bool create_graph, bool allow_unused,
+                  GmTensor **result, GError **error)
+{
+  g_autofree GmAgNode **pins = g_new (GmAgNode *, n + n_inputs + 1);
+  g_autofree GmCapture *captures = g_new (GmCapture, n_inputs + 1);
+  GmWalk w = {.pins = pins,
+            .captures = captures,
+            .result = result,
+            .retain = retain_graph,
+            .create = create_graph};
+  bool ok = true;
+  memset (result, 0, (size_t) n_inputs * sizeof *result);
+  for (int i = 0; i < n_inputs && ok; i++) {
+    GmEdge e = gm_edge_to (inputs[i]);
+    if (!e.node) {
+      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "grad: input %d does not require grad", i);
+      ok = false;
+      break;
+    }
+    pins[w.n_pins++] = e.node;
+    captures[w.n_captures++] = (GmCapture){e.node, e.nr, i};
+  }
+  ok = ok && gm_walk_run (&w, roots, grads, n, error);
+  gm_walk_end (&w);
+  ok = ok && check_used (result, n_inputs, allow_unused, error);
+  for (int i = 0; i < n_inputs && !ok; i++)
+    g_clear_pointer (&result[i], gm_tensor_unref);
+  return ok;
+}

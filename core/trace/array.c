@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * array.c -- from_numpy, as_tensor and asarray of arrays of numpy's that exist: inputs that the guard program makes at each call.
+ *
+ * Another tensor at each call, hence the number in its source.  The one that stands in while recording is made once for an array and
+ * a place among the inputs: what is recorded again after a rollback finds it.
+ */
+#include "core/trace/builtin.h"
+#include "core/trace/object.h"
+
+#include <string.h>
+
+/* The tensor of this recording for an array and a place among the inputs; NULL: there is none. */
+static PyObject *
+tensor_over (GmRecorder *r, PyObject *array, Py_ssize_t place)
+{
+  if (r->over_arrays == NULL)
+    r->over_arrays = PyList_New (0);
+  for (Py_ssize_t i = 0; r->over_arrays && i < PyList_GET_SIZE (r->over_arrays); i++) {
+    PyObject *row = PyList_GET_ITEM (r->over_arrays, i);
+    if (PyTuple_GET_ITEM (row, 0) == array && PyLong_AsSsize_t (PyTuple_GET_ITEM (row, 1)) == place)
+      return PyTuple_GET_ITEM (row, 2);
+  }
+  PyObject *tensor = gm_host.array_object (array);
+  PyObject *row = tensor && r->over_arrays ? Py_BuildValue ("OnO", array, place, tensor) : NULL;
+  if (row == NULL || PyList_Append (r->over_arrays, row) < 0) {
+    PyErr_Clear ();
+    tensor = NULL;
+  }
+  Py_XDECREF (row);
+  return tensor;
+}
+
+const GmTracker *
+gm_tensor_over_array (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
+{
+  const GmTracker *t = args->n == 1 && !args->names ? gm_realize (r, args->args[0]) : NULL;
+  if (t == NULL || r->stop)
+    return NULL;
+  if (t->kind == &gm_kind_tensor && fn != gm_host.from_numpy)
+    return t;
+  bool array = t->kind == &gm_kind_object && t->real && t->source && strcmp (Py_TYPE (t->real)->tp_name, "numpy.ndarray") == 0
+               && !gm_is_user_type (Py_TYPE (t->real));
+  PyObject *real = array ? tensor_over (r, t->real, r->graph->inputs->len) : NULL;
+  return real ? gm_wrap (r, real, gm_source_part (r, t->source, GM_SOURCE_ARRAY, (int64_t) r->graph->inputs->len, NULL)) : NULL;
+}

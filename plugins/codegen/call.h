@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * call.h -- what back ends over codegen do with a finished function: call it, and say how large it is.
+ */
+#ifndef CODEGEN_CALL_H
+#define CODEGEN_CALL_H
+
+#include <gramme-plugin-util.h>
+
+#include "plugins/codegen/program.h"
+
+/* The function that codegen prints for a graph: a code of GRAMME_. */
+typedef int (*CgEntry) (void *const *in, void *const *out, char *workspace, void *status);
+
+/* entry: NULL if the role was not compiled. */
+static inline int32_t
+codegen_call (CgEntry entry, const GrammeRunArgs *args, GrammeStatus *status)
+{
+  void *in[args->n_inputs + 1], *out[args->n_outputs + 1];
+  if (!entry)
+    return gramme_fail (status, GRAMME_STATE, -1, "role %u was not compiled", args->role);
+  for (uint32_t i = 0; i < args->n_inputs; i++)
+    in[i] = gramme_tensor_data (&args->inputs[i]);
+  for (uint32_t i = 0; i < args->n_outputs; i++)
+    out[i] = gramme_tensor_data (&args->outputs[i]);
+  return entry (in, out, args->workspace, status);
+}
+
+static inline void
+codegen_describe (GrammeExecInfo *out, uint64_t code_bytes, const CgProgram *forward,
+                  const CgProgram *backward)
+{
+  const CgProgram *programs[] = { forward, backward };
+  if (GRAMME_HAS (out, GrammeExecInfo, code_bytes))
+    out->code_bytes = code_bytes;
+  if (GRAMME_HAS (out, GrammeExecInfo, constant_bytes))
+    for (int k = 0; k < 2; k++)
+      for (uint32_t i = 0; i < programs[k]->n_consts; i++)
+        out->constant_bytes += programs[k]->consts[i].bytes;
+}
+
+#endif
