@@ -19,6 +19,7 @@ typedef struct {
   uint64_t hash; /* of both */
   GmPlan *plan;  /* NULL: operation by operation, because of `why` */
   char *why;
+  uint32_t n_alike; /* entries of its structure, with it, when it was made */
   uint32_t n_outputs, n_steps, n_inputs;
   uint32_t *outputs; /* per output of the stretch: of the plan, or GM_NO_ID */
   bool *ran;         /* per step */
@@ -175,13 +176,14 @@ note_where (GmBuilder *b, const char *name)
 
 /* What is different about a stretch of the same operations; NULL: there was none. */
 static char *
-why_again (GmTape *t, const Entry *e, const GmStretch *s)
+why_again (GmTape *t, Entry *e, const GmStretch *s)
 {
   g_mutex_lock (&t->lock);
   Entry *old = entry_ref (g_hash_table_lookup (t->shapes, e->structure));
   g_mutex_unlock (&t->lock);
   char *text = NULL;
 
+  e->n_alike = 1 + (old ? old->n_alike : 0);
   for (uint32_t i = 0; old && i < e->n_inputs && i < old->n_inputs && !text; i++) {
     if (memcmp (&old->inputs[i], &e->inputs[i], sizeof *e->inputs) == 0)
       continue;
@@ -229,7 +231,7 @@ capture (const GmStretch *s, Entry *e, GError **error)
   for (uint32_t i = 0; i < e->n_inputs; i++) {
     g_autofree char *name = gm_stretch_input_name (s, i);
     GmMeta m = e->inputs[i];
-    m.requires_grad = gm_stretch_creates_graph (s) && m.requires_grad;
+    m.requires_grad = false;
     in[i] = gm_val_from_id (gm_graph_add_input (g, gm_arena_strdup (g->arena, name), &m));
   }
   gm_graph_builder_init (&b, g);
@@ -256,7 +258,7 @@ entry_make (GmTape *t, const GmStretch *s, const Entry *key, GError **error)
   GmGraph *g = capture (s, e, &failure);
 
   if (g)
-    e->plan = t->compile (t->data, g, gm_stretch_creates_graph (s), again, &failure);
+    e->plan = t->compile (t->data, g, again, &failure);
   if (!e->plan && !g_error_matches (failure, GM_ERROR, GM_ERROR_UNSUPPORTED)) {
     g_propagate_error (error, g_steal_pointer (&failure));
     entry_unref (e);
@@ -281,17 +283,20 @@ entry_make (GmTape *t, const GmStretch *s, const Entry *key, GError **error)
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
+/* full: there is none, and there are as many of its operations as there may be. */
 static Entry *
-find (GmTape *t, GmStretch *s, GError **error)
+find (GmTape *t, GmStretch *s, bool *full, GError **error)
 {
   Entry key = key_of (s);
 
   g_mutex_lock (&t->lock);
   Entry *e = entry_ref (g_hash_table_lookup (t->table, &key));
+  const Entry *last = e ? NULL : g_hash_table_lookup (t->shapes, key.structure);
+  *full = last && last->n_alike >= GM_TAPE_MAX_SHAPES;
   g_mutex_unlock (&t->lock);
   if (e && e->plan)
     COUNT (hits);
-  if (!e)
+  if (!e && !*full)
     e = entry_make (t, s, &key, error);
   key_clear (&key);
   return e;
@@ -313,25 +318,28 @@ run_plan (const Entry *e, const GmStretch *s, GmTensor **out, bool *ran, GError 
 }
 
 static bool
+run_eagerly (const char *why, GmStretch *s, GmTensor **out, bool *ran, GError **error)
+{
+  COUNT (eager);
+  count_reason (why);
+  return gm_stretch_run_eagerly (NULL, s, out, ran, error);
+}
+
+static bool
 run (void *data, GmStretch *s, GmTensor **out, bool *ran, GError **error)
 {
-  if (gm_stretch_creates_graph (s) || gm_stretch_n_operations (s) < WORTH_IT) {
-    COUNT (eager);
-    count_reason (gm_stretch_creates_graph (s) ? "create_graph=True: each operation is to have a history of its own"
-                                               : "a single operation");
-    return gm_stretch_run_eagerly (NULL, s, out, ran, error);
-  }
-  Entry *e = find (data, s, error);
+  bool full;
+
+  if (gm_stretch_creates_graph (s))
+    return run_eagerly ("create_graph=True: each operation is to have a history of its own", s, out, ran, error);
+  if (gm_stretch_n_operations (s) < WORTH_IT)
+    return run_eagerly ("a single operation", s, out, ran, error);
+  Entry *e = find (data, s, &full, error);
+  if (full)
+    return run_eagerly ("the recompile limit: the same operations have plans for other shapes already", s, out, ran, error);
   if (!e)
     return false;
-  bool ok;
-  if (e->plan) {
-    ok = run_plan (e, s, out, ran, error);
-  } else {
-    COUNT (eager);
-    count_reason (e->why);
-    ok = gm_stretch_run_eagerly (NULL, s, out, ran, error);
-  }
+  bool ok = e->plan ? run_plan (e, s, out, ran, error) : run_eagerly (e->why, s, out, ran, error);
   entry_unref (e);
   return ok;
 }

@@ -20,10 +20,13 @@ typedef struct {
   uint64_t eager;      /* stretches that ran operation by operation */
 } GmTapeCounts;
 
-/* Makes a plan of g (taken); differentiate: the results are to have histories.  NULL: *error; GM_ERROR_UNSUPPORTED: then such
+/* Of the same operations, on different shapes: more of them run operation by operation. */
+#define GM_TAPE_MAX_SHAPES 8
+
+/* Makes a plan of g (taken), whose results have no histories.  NULL: *error; GM_ERROR_UNSUPPORTED: then such
  * stretches run operation by operation from now on, any other error is the backward's.
  * recompiles: why a plan that is there does not do, or NULL. */
-typedef GmPlan *(*GmTapeCompile) (void *data, GmGraph *g, bool differentiate, const char *recompiles, GError **error);
+typedef GmPlan *(*GmTapeCompile) (void *data, GmGraph *g, const char *recompiles, GError **error);
 
 /* find_hook: as in core/autograd/stretch.h; NULL: all hooks have to be called. */
 GmTape *gm_tape_new (GmTapeCompile compile, GmHookFind find_hook, void *data, void (*destroy) (void *data));

@@ -100,7 +100,7 @@ uint32_t gm_tensor_version (const GmTensor *t);
  * failure.  Hooks run in order of registration, before accumulation for leaves.  Returns an id for removal. */
 typedef GmTensor *(*GmTensorHook) (void *data, GmTensor *grad, GError **error);
 uint64_t gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data, void (*destroy) (void *data));
-bool gm_tensor_remove_hook (GmTensor *t, uint64_t id);
+bool gm_tensor_remove_hook (uint64_t id); /* from whatever history it is on by now; false: it is gone */
 /* The same for what is called with a leaf after its gradient was added up (post_hooks.c); false on failure. */
 typedef bool (*GmTensorPostHook) (void *data, GmTensor *leaf, GError **error);
 uint64_t gm_tensor_add_post_hook (GmTensor *leaf, GmTensorPostHook hook, void *data, void (*destroy) (void *data));
@@ -121,7 +121,13 @@ typedef struct {
 bool gm_saved_hooks_push (const GmSavedHooksType *type, void *data, GError **error);
 bool gm_saved_hooks_pop (void); /* false: there was none */
 /* data of the innermost pair, NULL if there is none: its identity. */
-const void *gm_saved_hooks_top (void);
+const void *gm_saved_hooks_innermost (void);
+extern bool gm_saved_hooks_used; /* by any thread, ever: most programs use none, and pay a load for it */
+static inline const void *
+gm_saved_hooks_top (void)
+{
+  return G_UNLIKELY (__atomic_load_n (&gm_saved_hooks_used, __ATOMIC_RELAXED)) ? gm_saved_hooks_innermost () : NULL;
+}
 /* The same, NULL too if it is of another type. */
 const void *gm_saved_hooks_top_of (const GmSavedHooksType *type);
 /* From now on a push fails with this text; NULL: it does not.  Returns the text of before. */

@@ -23,6 +23,7 @@ struct GmPacked {
 };
 
 _Thread_local GmSavedHooks *gm_saved_hooks_now;
+bool gm_saved_hooks_used;
 static _Thread_local const char *refusal;
 
 /* -- The stack --------------------------------------------------------------------------------- */
@@ -47,6 +48,7 @@ gm_saved_hooks_push (const GmSavedHooksType *type, void *data, GError **error)
   GmSavedHooks *h = g_new (GmSavedHooks, 1);
   *h = (GmSavedHooks){ .refs = 1, .type = type, .data = data, .outer = gm_saved_hooks_now };
   gm_saved_hooks_now = h;
+  __atomic_store_n (&gm_saved_hooks_used, true, __ATOMIC_RELAXED);
   return true;
 }
 
@@ -63,7 +65,7 @@ gm_saved_hooks_pop (void)
 }
 
 const void *
-gm_saved_hooks_top (void)
+gm_saved_hooks_innermost (void)
 {
   return gm_saved_hooks_now ? gm_saved_hooks_now->data : NULL;
 }

@@ -411,9 +411,8 @@ gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data, void (*destroy) 
 }
 
 bool
-gm_tensor_remove_hook (GmTensor *t, uint64_t id)
+gm_tensor_remove_hook (uint64_t id)
 {
-  (void) t;
   GArray *hooks = gm_hook_place (id, NULL);
   for (guint i = 0; hooks && i < hooks->len; i++) {
     GmAgHook h = g_array_index (hooks, GmAgHook, i);

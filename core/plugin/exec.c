@@ -104,8 +104,8 @@ run_checked (const GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args,
 #endif
 }
 
-int32_t
-gm_exec_call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args, GrammeStatus *status)
+static inline int32_t
+call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args, GrammeStatus *status)
 {
   if (e->backend->run_concurrent)
     return run_checked (e, code, args, status);
@@ -113,6 +113,12 @@ gm_exec_call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args, Gram
   int32_t result = run_checked (e, code, args, status);
   g_mutex_unlock (&e->run_lock);
   return result;
+}
+
+int32_t
+gm_exec_call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args, GrammeStatus *status)
+{
+  return call (e, code, args, status);
 }
 
 static inline void *
@@ -165,7 +171,7 @@ run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, GErr
   };
   GrammeStatus status;
   gm_status_clear (&status);
-  int32_t code = gm_exec_call (e, e->executable, &args, &status);
+  int32_t code = call (e, e->executable, &args, &status);
   if (block)
     block_give (r, block);
   if (G_LIKELY (code == GRAMME_OK))

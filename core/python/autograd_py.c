@@ -245,7 +245,7 @@ handle_remove (PyObject *self, PyObject *unused)
   if (t && h->post)
     gm_tensor_remove_post_hook (t, h->id);
   else if (t)
-    gm_tensor_remove_hook (t, h->id);
+    gm_tensor_remove_hook (h->id);
   gm_tensor_unref (t);
   Py_RETURN_NONE;
 }

@@ -32,7 +32,7 @@ tell (const GmConfig *config, const GmGraph *g, const char *again)
 
 /* A GmTapeCompile; data: the GmConfig. */
 static GmPlan *
-compile (void *data, GmGraph *g, bool differentiate, const char *again, GError **error)
+compile (void *data, GmGraph *g, const char *again, GError **error)
 {
   const GmConfig *config = data;
   g_autoptr (GmCompile) c = gm_compile_new ();
@@ -40,7 +40,6 @@ compile (void *data, GmGraph *g, bool differentiate, const char *again, GError *
   tell (config, g, again);
   gm_compile_set_graph (c, g);
   c->ask.options = (const char *const *) config->options;
-  c->ask.differentiate = differentiate;
   if (config->callable) {
     c->ask.make_exec = gm_callable_make_exec;
     c->ask.make_exec_data = config;

@@ -11,6 +11,7 @@
 #include "core/python/tensor_object.h"
 
 static _Thread_local GPtrArray *lent; /* PyObject, owned */
+bool gm_loans_made;
 
 static PyObject *
 lend (PyObject *o)
@@ -21,6 +22,7 @@ lend (PyObject *o)
   }
   if (lent == NULL)
     lent = g_ptr_array_new ();
+  gm_loans_made = true;
   g_ptr_array_add (lent, o);
   return o;
 }
@@ -39,15 +41,15 @@ gm_loan_array (PyObject *array)
 }
 
 guint
-gm_loans_mark (void)
+gm_loans_count (void)
 {
   return lent ? lent->len : 0;
 }
 
 void
-gm_loans_return (guint mark)
+gm_loans_cut (guint n)
 {
-  while (G_UNLIKELY (lent && lent->len > mark)) {
+  while (lent && lent->len > n) {
     PyObject *o = g_ptr_array_remove_index (lent, lent->len - 1);
     Py_DECREF (o);
   }

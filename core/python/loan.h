@@ -15,8 +15,22 @@ PyObject *gm_loan_grad (GmTensor *t);
 /* A new tensor over the memory of an array, the same way; NULL: it cannot be. */
 PyObject *gm_loan_array (PyObject *array);
 
-/* Around a call: what was lent since the mark is let go of.  Of this thread. */
-guint gm_loans_mark (void);
-void gm_loans_return (guint mark);
+extern bool gm_loans_made; /* ever: most programs make none, and pay a load for it.  Under the GIL */
+guint gm_loans_count (void); /* of this thread */
+void gm_loans_cut (guint n);
+
+/* Around a call: what was lent since the mark is let go of. */
+static inline guint
+gm_loans_mark (void)
+{
+  return G_UNLIKELY (gm_loans_made) ? gm_loans_count () : 0;
+}
+
+static inline void
+gm_loans_return (guint mark)
+{
+  if (G_UNLIKELY (gm_loans_made))
+    gm_loans_cut (mark);
+}
 
 #endif

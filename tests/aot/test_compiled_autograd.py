@@ -518,7 +518,7 @@ def test_hook_12_pack_runs_once_and_unpack_in_the_order_of_use():
 
 def train(n, steps, backend, width=8):
     w = leaf(width, width)
-    with compiled_autograd.enable(backend):
+    with compiled_autograd.enable(backend) if backend else compiled_autograd.disable():
         for _ in range(steps):
             (leaf(n, width).detach() @ w).tanh().square().sum().backward()
     return w.grad
@@ -538,6 +538,16 @@ def test_a_backward_is_compiled_once_per_shape(backend):
     assert counts()["captures"] == 0
     train(6, 1, backend)
     assert counts() == {"captures": 1, "hits": 0, "recompiles": 0, "eager": 0}
+
+
+def test_shapes_that_keep_changing_are_not_compiled_for_ever():
+    want = [train(n, 1, None) for n in range(2, 14)]
+    have = [train(n, 1, "eager") for n in range(2, 14)]
+    assert [bits(w) for w in have] == [bits(w) for w in want]
+    assert counts() == {"captures": 8, "hits": 0, "recompiles": 7, "eager": 4}
+    assert any("recompile limit" in reason for reason in counters["compiled_autograd_reason"])
+    train(5, 1, "eager")
+    assert counts()["hits"] == 1
 
 
 def test_another_back_end_has_graphs_of_its_own():
