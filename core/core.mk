@@ -149,6 +149,7 @@ CORE_SOURCES += \
   core/aot/unfold.h
 CORE_SOURCES += \
   core/plugin/backend.c \
+  core/plugin/builds.c \
   core/plugin/elf.c \
   core/plugin/exec.c \
   core/plugin/ext_kernels.c \
@@ -169,9 +170,11 @@ CORE_SOURCES += \
   core/plugin/split.c \
   core/plugin/status.c \
   core/plugin/support.c \
+  core/plugin/tiers.c \
   core/plugin/trial.c \
   core/plugin/trust.c \
   core/plugin/backend.h \
+  core/plugin/builds.h \
   core/plugin/elf.h \
   core/plugin/exec.h \
   core/plugin/host.h \
@@ -188,9 +191,11 @@ CORE_SOURCES += \
   core/plugin/split.h \
   core/plugin/status.h \
   core/plugin/support.h \
+  core/plugin/tiers.h \
   core/plugin/trial.h \
   core/plugin/trust.h \
   core/plugin/refusals.def \
+  core/plugin/tiers.def \
   core/plugin/released/0.0.def
 CORE_SOURCES += \
   core/tiles/matmul.c \
@@ -315,6 +320,7 @@ EXTENSION_SOURCES = \
   core/python/assemble.c \
   core/python/autograd_py.c \
   core/python/bind.c \
+  core/python/builds.c \
   core/python/bytecode.c \
   core/python/callable.c \
   core/python/callable_backend.c \
@@ -355,6 +361,7 @@ EXTENSION_SOURCES = \
   core/python/assemble.h \
   core/python/autograd_py.h \
   core/python/bind.h \
+  core/python/builds.h \
   core/python/bytecode.h \
   core/python/callable.h \
   core/python/callable_backend.h \

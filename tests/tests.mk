@@ -7,7 +7,7 @@ LOG_COMPILER = ./in-tree
 SH_LOG_COMPILER = ./in-tree sh
 PY_LOG_COMPILER = ./in-tree python3 -B
 AM_TESTS_ENVIRONMENT = top_srcdir='$(abs_top_srcdir)'; top_builddir='$(abs_top_builddir)'; PYTHON='$(PYTHON)'; \
-  CC='$(CC)'; CXX='$(CXX)'; PYTHONDONTWRITEBYTECODE=1; CK_DEFAULT_TIMEOUT=120; export CK_DEFAULT_TIMEOUT top_srcdir top_builddir PYTHON CC CXX PYTHONDONTWRITEBYTECODE;
+  CC='$(CC)'; CXX='$(CXX)'; PYTHONDONTWRITEBYTECODE=1; CK_DEFAULT_TIMEOUT=120; GRAMME_AUTO=then=none; export GRAMME_AUTO CK_DEFAULT_TIMEOUT top_srcdir top_builddir PYTHON CC CXX PYTHONDONTWRITEBYTECODE;
 
 if HAVE_CHECK
 check_PROGRAMS += $(UNIT_TESTS)

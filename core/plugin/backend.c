@@ -16,11 +16,13 @@
 #include "core/plugin/request.h"
 #include "core/plugin/split.h"
 #include "core/plugin/status.h"
+#include "core/plugin/tiers.h"
 
 static uint64_t n_fallbacks; /* atomic */
 
 /* -- Getting one by name ----------------------------------------------------------------------- */
 
+static GMutex loading; /* held while one is loaded: [load] calls are serialised */
 static GMutex backends_lock;
 static GPtrArray *backends; /* GmBackend, process lifetime */
 
@@ -56,6 +58,21 @@ open_plugin (const char *file, GmRefused *why)
 }
 
 static GmBackend *
+open_auto (void)
+{
+  GmPlugin *p = g_new0 (GmPlugin, 1);
+  p->file = g_strdup (GM_TIERS_FILE);
+  p->manifest = gm_manifest_parse (g_strdup (gm_tiers_manifest), NULL, NULL);
+  g_assert (p->manifest);
+  GmBackend *b = g_new0 (GmBackend, 1);
+  b->plugin = p;
+  b->name = p->manifest->name;
+  b->is_auto = true;
+  g_mutex_init (&b->compile_lock);
+  return b;
+}
+
+static GmBackend *
 load (const char *name, GError **error)
 {
   g_autoptr (GPtrArray) plugins = gm_registry_scan ();
@@ -63,7 +80,7 @@ load (const char *name, GError **error)
   if (!info)
     return NULL;
   GmRefused why = { 0 };
-  GmBackend *b = open_plugin (info->file, &why);
+  GmBackend *b = info->is_auto ? open_auto () : open_plugin (info->file, &why);
   if (!b) {
     gm_registry_note_failure (info->file, &why);
     g_set_error (error, GM_ERROR, GM_ERROR_BACKEND, "back end \"%s\": %s %s", name, info->file,
@@ -71,20 +88,39 @@ load (const char *name, GError **error)
     gm_refused_clear (&why);
     return NULL;
   }
+  return b;
+}
+
+static GmBackend *
+find (const char *name)
+{
+  g_mutex_lock (&backends_lock);
+  GmBackend *b = find_open (name);
+  g_mutex_unlock (&backends_lock);
+  return b;
+}
+
+static void
+add (GmBackend *b)
+{
+  g_mutex_lock (&backends_lock);
   if (!backends)
     backends = g_ptr_array_new ();
   g_ptr_array_add (backends, b);
-  return b;
+  g_mutex_unlock (&backends_lock);
 }
 
 GmBackend *
 gm_backend_get (const char *name, GError **error)
 {
-  g_mutex_lock (&backends_lock); /* held while loading: [load] calls are serialised */
-  GmBackend *b = find_open (name);
-  if (!b)
-    b = load (name, error);
-  g_mutex_unlock (&backends_lock);
+  GmBackend *b = find (name);
+  if (b)
+    return b;
+  g_mutex_lock (&loading);
+  b = find (name); /* another thread was first */
+  if (!b && (b = load (name, error)))
+    add (b);
+  g_mutex_unlock (&loading);
   return b;
 }
 
@@ -141,6 +177,8 @@ options_read (Options *o, const GmBackend *b, const char *const *list, GError **
 bool
 gm_backend_check_options (const GmBackend *b, const char *const *options, GError **error)
 {
+  if (b->is_auto)
+    return gm_tiers_check_options (b, options, error);
   g_auto (Options) o = { 0 };
   return options_read (&o, b, options, error);
 }
@@ -485,9 +523,18 @@ GmExec *
 gm_backend_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
                     const char *const *options, GError **error)
 {
+  return b->is_auto ? gm_tiers_compile (b, forward, backward, options, error)
+                    : gm_backend_compile_stoppable (b, forward, backward, options, NULL, error);
+}
+
+GmExec *
+gm_backend_compile_stoppable (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
+                              const char *const *options, const int *stop, GError **error)
+{
   gint64 start = g_get_monotonic_time ();
   g_auto (Request) q = { 0 };
   gm_compile_job_init (&q.job);
+  q.job.stop = stop;
   g_autoptr (GmExec) e = g_new0 (GmExec, 1);
   g_atomic_ref_count_init (&e->refs);
   g_mutex_init (&e->run_lock);

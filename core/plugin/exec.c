@@ -14,6 +14,7 @@
 #include "core/base/log.h"
 #include "core/plugin/split.h"
 #include "core/plugin/status.h"
+#include "core/plugin/tiers.h"
 
 /* -- Checks ------------------------------------------------------------------------------------ */
 
@@ -235,6 +236,8 @@ gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const
              GError **error)
 {
   g_assert (role == GM_EXEC_FORWARD || role == GM_EXEC_BACKWARD);
+  if (e->tiers)
+    return gm_tiers_run (e->tiers, role, in, n_in, out, n_out, error);
   GmExecRole *r = &e->roles[role];
   if (!check (e, role, in, n_in, out, n_out, error))
     return false;
@@ -278,6 +281,7 @@ gm_exec_unref (GmExec *e)
 {
   if (!e || !g_atomic_ref_count_dec (&e->refs))
     return;
+  gm_tiers_free (e->tiers);
   if (e->executable)
     e->backend->plugin->api.destroy (e->executable);
   role_clear (&e->roles[GM_EXEC_FORWARD], e->backend);
@@ -308,5 +312,9 @@ gm_exec_backend_name (const GmExec *e)
 uint64_t
 gm_exec_workspace_bytes (const GmExec *e, int role)
 {
-  return e->roles[role].workspace_bytes;
+  if (!e->tiers)
+    return e->roles[role].workspace_bytes;
+  uint64_t bytes = gm_exec_workspace_bytes (gm_tiers_enter (e->tiers), role);
+  gm_tiers_leave (e->tiers);
+  return bytes;
 }

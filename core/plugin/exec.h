@@ -13,6 +13,7 @@ struct GmBackend {
   const char *name;
   GMutex compile_lock; /* taken only if the manifest says compile-serial */
   bool compile_serial, run_concurrent;
+  bool is_auto; /* no plugin, but two of them: tiers.h */
 };
 
 /* An output that no code needs to compute: it is an input, or the same value as an earlier output.
@@ -23,6 +24,7 @@ typedef struct {
 } GmExecCopy;
 
 typedef struct GmExecSplit GmExecSplit; /* split.h */
+typedef struct GmTiers GmTiers;         /* tiers.h */
 
 /* Where a node runs, and why there. */
 enum { GM_PLACE_INSIDE, GM_PLACE_PLUGIN, GM_PLACE_HOST }; /* INSIDE: wherever its result is read */
@@ -61,7 +63,12 @@ struct GmExec {
   GmExecRole roles[2];
   char *fallback_reason;
   double compile_ms;
+  GmTiers *tiers; /* not NULL: others run; nothing else here is used but the names and times above */
 };
+
+/* gm_backend_compile, until *stop (atomic) is 1: then there is an error, which nobody will see. */
+GmExec *gm_backend_compile_stoppable (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
+                                      const char *const *options, const int *stop, GError **error);
 
 /* Up to so many tensors of a run are described on the stack. */
 #define GM_EXEC_STACK_TENSORS 32

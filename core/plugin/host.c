@@ -66,6 +66,7 @@ void
 gm_compile_job_init (GmCompileJob *job)
 {
   g_mutex_init (&job->lock);
+  job->stop = NULL;
   job->diagnostics = g_string_new (NULL);
 }
 
@@ -96,6 +97,9 @@ host_diag (void *ctx, int32_t severity, int32_t node, const char *text, size_t b
 static int32_t
 host_progress (void *job, const char *phase, uint64_t done, uint64_t total)
 {
+  const GmCompileJob *j = job;
+  if (j && j->stop) /* in the background, where signals are not looked for */
+    return __atomic_load_n (j->stop, __ATOMIC_RELAXED) != 0;
   bool (*fn) (void) = __atomic_load_n (&interrupt, __ATOMIC_RELAXED);
   return fn && fn ();
 }

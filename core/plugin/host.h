@@ -15,6 +15,7 @@
 typedef struct {
   GMutex lock; /* a plugin may compile on several threads */
   GString *diagnostics;
+  const int *stop; /* atomic, 1: nobody wants the result.  NULL: ask the interrupt function */
 } GmCompileJob;
 
 void gm_compile_job_init (GmCompileJob *job);

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "core/plugin/exec.h"
+#include "core/plugin/tiers.h"
 
 static const char *const role_names[] = { "forward", "backward" };
 
@@ -119,6 +119,11 @@ add_role (GString *text, const GmExec *e, int role, bool every)
 char *
 gm_exec_places_text (const GmExec *e, bool every)
 {
+  if (e->tiers) {
+    char *now = gm_exec_places_text (gm_tiers_enter (e->tiers), every);
+    gm_tiers_leave (e->tiers);
+    return now;
+  }
   GString *text = g_string_new (NULL);
   for (int role = 0; role < 2; role++)
     if (e->roles[role].places.n > 0)

@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/plugin/near.h"
 #include "core/plugin/sidecar.h"
+#include "core/plugin/tiers.h"
 #include "core/plugin/trust.h"
 
 #ifndef PLUGINDIR
@@ -153,6 +154,19 @@ by_string (const void *a, const void *b)
   return strcmp (*(char *const *) a, *(char *const *) b);
 }
 
+/* What is a back end, and no plugin. */
+static GmPluginInfo *
+auto_info (void)
+{
+  GmPluginInfo *info = g_new0 (GmPluginInfo, 1);
+  info->file = g_strdup (GM_TIERS_FILE);
+  info->tried = GM_TRIED_GOOD;
+  info->is_auto = true;
+  info->manifest = gm_manifest_parse (g_strdup (gm_tiers_manifest), NULL, NULL);
+  info->name = g_strdup (info->manifest->name);
+  return info;
+}
+
 GPtrArray *
 gm_registry_scan (void)
 {
@@ -181,6 +195,7 @@ gm_registry_scan (void)
         g_ptr_array_add (plugins, info);
     }
   }
+  g_ptr_array_add (plugins, auto_info ());
   settle (plugins);
   return plugins;
 }

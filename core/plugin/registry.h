@@ -18,6 +18,7 @@
 typedef struct {
   char *file;           /* absolute, without links where it could be resolved */
   GmTried tried;        /* whether a process has survived it */
+  bool is_auto;         /* no file, but part of gramme: tiers.h */
   char *name;           /* the manifest's, or from the file's name if there is none */
   GmManifest *manifest; /* NULL if it could not be read */
   GmRefused refused;    /* code NONE: this one may be loaded */

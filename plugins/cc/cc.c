@@ -2,7 +2,7 @@
  * cc.c -- the back end "cc": C with explicit vectors, through the machine's C compiler.
  *
  * Both graphs of a request become one unit of C (codegen), which a job compiles in the background (job.h).  Whoever calls the
- * function first waits for the job; the option `wait` does so when compiling.  The arithmetic is the host's own text, inlined, so
+ * function first waits for the job; the option `wait` does so when compiling, until `progress` says stop.  The arithmetic is the host's own text, inlined, so
  * the bits are those of eager and tcc.
  */
 #include "plugins/cc/job.h"
@@ -11,6 +11,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+
+#define POLL_MS 20
 
 struct GrammeBackend {
   const GrammeHost *host;
@@ -146,10 +148,14 @@ start (GrammeExecutable *e, const GrammeCompileRequest *request, GrammeStatus *s
   return e->job ? GRAMME_OK : status ? status->code : GRAMME_NO_MEMORY;
 }
 
-/* The job's code, once it is there: in this process, with every pointer filled in. */
+/* The job's code, once it is there: in this process, with every pointer filled in.  job: the request's while it is compiled, or NULL. */
 static int32_t
-take (GrammeExecutable *e, GrammeStatus *status)
+take (GrammeExecutable *e, void *job, GrammeStatus *status)
 {
+  const GrammeHost *host = e->backend->host;
+  while (job && !cc_job_wait_for (e->job, POLL_MS))
+    if (host->progress (job, "cc", 0, 1))
+      return gramme_fail (status, GRAMME_CANCELLED, -1, "the C compiler was stopped");
   if (cc_job_wait (e->job) != CC_JOB_DONE)
     return gramme_fail (status, GRAMME_TOOLCHAIN, -1, "%s", cc_job_message (e->job));
   const void *bytes = cc_job_artefact (e->job, &e->bytes);
@@ -164,11 +170,11 @@ take (GrammeExecutable *e, GrammeStatus *status)
 }
 
 static int32_t
-finish (GrammeExecutable *e, GrammeStatus *status)
+finish (GrammeExecutable *e, void *job, GrammeStatus *status)
 {
   pthread_mutex_lock (&e->lock);
   if (!e->finished) {
-    int32_t code = take (e, status);
+    int32_t code = take (e, job, status);
     __atomic_store_n (&e->finished, code + 1, __ATOMIC_RELEASE);
   } else if (e->finished != GRAMME_OK + 1)
     gramme_fail (status, e->finished - 1, -1, "this function's code could not be made: %s",
@@ -188,8 +194,8 @@ cc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecuta
   e->backend = b;
   pthread_mutex_init (&e->lock, NULL);
   int32_t code = start (e, request, status);
-  if (code == GRAMME_OK && b->wait)
-    code = finish (e, status);
+  if (code == GRAMME_OK && gramme_option_bool (request->options, request->n_options, "wait", b->wait))
+    code = finish (e, request->job, status);
   if (code != GRAMME_OK) {
     cc_destroy (e);
     return code;
@@ -223,7 +229,7 @@ static int32_t
 cc_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
 {
   if (__atomic_load_n (&e->finished, __ATOMIC_ACQUIRE) != GRAMME_OK + 1) {
-    int32_t code = finish (e, status);
+    int32_t code = finish (e, NULL, status);
     if (code != GRAMME_OK)
       return code;
   }

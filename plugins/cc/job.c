@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MAX_ARGS 128
@@ -214,6 +215,33 @@ run (void *data)
   return NULL;
 }
 
+static void
+before_fork (void)
+{
+  pthread_mutex_lock (&lock);
+}
+
+static void
+after_fork (void)
+{
+  pthread_mutex_unlock (&lock);
+}
+
+/* The threads of these jobs, and who waited for them, are the parent's. */
+static void
+in_child (void)
+{
+  running = 0;
+  pthread_cond_init (&changed, NULL);
+  pthread_mutex_unlock (&lock);
+}
+
+static void
+at_first (void)
+{
+  pthread_atfork (before_fork, after_fork, in_child);
+}
+
 /* The process ends: no compiler and no folder shall be left. */
 __attribute__ ((destructor)) static void
 stop_all (void)
@@ -233,6 +261,8 @@ stop_all (void)
 CcJob *
 cc_job_start (const char *compiler, const char *flags, char *text, size_t len, GrammeStatus *status)
 {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once (&once, at_first);
   CcJob *job = calloc (1, sizeof *job);
   size_t room = strlen (compiler) + strlen (flags) + 2;
   char *command = malloc (room);
@@ -281,18 +311,36 @@ cc_job_state (CcJob *job)
   return state;
 }
 
+bool
+cc_job_wait_for (CcJob *job, int timeout_ms)
+{
+  struct timespec deadline;
+  bool in_time = true;
+  clock_gettime (CLOCK_REALTIME, &deadline);
+  deadline.tv_sec += timeout_ms / 1000;
+  deadline.tv_nsec += timeout_ms % 1000 * 1000000;
+  deadline.tv_sec += deadline.tv_nsec / 1000000000;
+  deadline.tv_nsec %= 1000000000;
+  pthread_mutex_lock (&lock);
+  while (!job->ended && job->owner == getpid () && in_time)
+    in_time = timeout_ms < 0 ? pthread_cond_wait (&changed, &lock) == 0
+                             : pthread_cond_timedwait (&changed, &lock, &deadline) == 0;
+  if (!job->ended && job->owner != getpid ()) {
+    job->state = CC_JOB_FAILED; /* its thread is the parent's */
+    snprintf (job->message, sizeof job->message,
+              "this process was forked while the C compiler ran; compile again");
+    job->ended = true;
+  }
+  bool ended = job->ended;
+  pthread_mutex_unlock (&lock);
+  return ended;
+}
+
 CcState
 cc_job_wait (CcJob *job)
 {
-  pthread_mutex_lock (&lock);
-  while (!job->ended && job->owner == getpid ())
-    pthread_cond_wait (&changed, &lock);
-  if (!job->ended)
-    snprintf (job->message, sizeof job->message,
-              "this process was forked while the C compiler ran; compile again");
-  CcState state = job->ended ? job->state : CC_JOB_FAILED;
-  pthread_mutex_unlock (&lock);
-  return state;
+  cc_job_wait_for (job, -1);
+  return cc_job_state (job);
 }
 
 const void *

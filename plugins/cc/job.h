@@ -9,6 +9,7 @@
 #define CC_JOB_H
 
 #include <gramme-plugin-util.h>
+#include <stdbool.h>
 
 typedef enum {
   CC_JOB_WAITING, /* for a processor */
@@ -26,6 +27,8 @@ CcJob *cc_job_start (const char *compiler, const char *flags, char *text, size_t
 CcState cc_job_state (CcJob *job);
 /* Until it is DONE or FAILED. */
 CcState cc_job_wait (CcJob *job);
+/* The same, for timeout_ms at most: false if it is neither. */
+bool cc_job_wait_for (CcJob *job, int timeout_ms);
 /* After DONE: valid as long as the job. */
 const void *cc_job_artefact (CcJob *job, size_t *bytes);
 /* After FAILED: what the compiler said, or why there was none. */

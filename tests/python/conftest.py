@@ -1,4 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
+
+os.environ.setdefault("GRAMME_AUTO", "then=none")  # no test starts a C compiler but those that are about it
+
 import gc
 
 import pytest

@@ -189,6 +189,7 @@ TEST_FILES = \
   tests/pytest.sh \
   tests/python.sh \
   tests/python/conftest.py \
+  tests/python/test_auto.py \
   tests/python/test_autograd.py \
   tests/python/test_bytecode.py \
   tests/python/test_cc.py \

@@ -10,11 +10,8 @@ registered = {}  # name -> callable: gramme.compiler.register_backend
 
 
 def default_backend():
-    """The back end used when none is named: GRAMME_BACKEND, else tcc where it is installed, else eager."""
-    name = os.environ.get("GRAMME_BACKEND")
-    if name:
-        return name
-    return "tcc" if "tcc" in _core.list_backends() else "eager"
+    """The back end used when none is named: GRAMME_BACKEND, else auto."""
+    return os.environ.get("GRAMME_BACKEND") or "auto"
 
 
 def backend_of(backend):
@@ -102,7 +99,8 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=
 
     model: a Python function or method, also inside of a staticmethod, classmethod or property, or an object with a method __call__.  An
         nn.Module is compiled in place and returned: see nn.Module.compile.  A class of modules likewise, for all its instances.
-    backend: a name of gramme.compiler.list_backends(); default GRAMME_BACKEND, else tcc, else eager.  Or a callable that gets a
+    backend: a name of gramme.compiler.list_backends(); default GRAMME_BACKEND, else "auto": tcc's
+        code at once, cc's code between two calls when it is ready, the same bits.  Or a callable that gets a
     gramme.fx.GraphModule and example inputs, and returns a callable of the inputs that returns a tuple of tensors; see
     gramme.compiler.register_backend.
     options: dict of the back end's options (`gramme inspect NAME` lists them) and of these: "partition": "min-cut" saves
@@ -120,7 +118,7 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=
         return model
     backend = backend_of(backend)
     extra = {"options": dict(options)} if options and not isinstance(backend, str) else None
-    words = [f"{key}={value}" for key, value in (options or {}).items()]
+    words = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in (options or {}).items()]
     if getattr(backend, "aot_partition", None):
         words.append(f"partition={backend.aot_partition}")  # of aot_autograd
     words = words or None

@@ -16,6 +16,7 @@ __all__ = [
     "Unsupported",
     "allow_in_graph",
     "assume_constant_result",
+    "builds",
     "disable",
     "explain",
     "is_compiling",
@@ -25,6 +26,7 @@ __all__ = [
     "reset",
     "set_stance",
     "substitute_in_graph",
+    "wait",
 ]
 
 
@@ -230,6 +232,20 @@ def mark_static(tensor, index=None):
             raise IndexError(f"dimension {dim} of a tensor with {tensor.dim()} dimensions")
     marked = getattr(tensor, "_dynamo_static_indices", frozenset())
     tensor._dynamo_static_indices = marked | {dim % tensor.dim() for dim in dims}
+
+
+# -- The background
+
+
+def wait(timeout=None):
+    """Waits until nothing compiles in the background (back end "auto").  False if that takes more than `timeout` seconds."""
+    return _core.wait_builds(timeout)
+
+
+def builds():
+    """What compiles in the background, and what became of it: a dict of counts, "waiting" and "running" now, "made", "failed" and "dropped"
+    (nobody wanted the result any more) since the process began."""
+    return _core.build_counts()
 
 
 # -- Looking

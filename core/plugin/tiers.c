@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tiers.c -- see tiers.h.
+ *
+ * `better` is one atomic pointer.  While it is NULL, a call counts itself in and out and runs the first code; when
+ * it is set, calls go there and count nothing.  Who finds, on leaving, that it was the last one inside and
+ * that there is something better, frees the first code; so does who sets the pointer while nobody is
+ * inside.  No call ever waits, for a lock or for a compiler.
+ *
+ * The background gets the graphs as images: the caller's are in an arena that goes with the compilation.  A
+ * build begins with a function's second call (auto.after): many functions are called once.  If it fails,
+ * `better` becomes the first code, and that is all.
+ */
+#include "core/plugin/tiers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/graph/image.h"
+#include "core/plugin/builds.h"
+
+#define MANY_FAILURES 3 /* in a row, and no success: the second back end is out for this process */
+
+const char gm_tiers_manifest[] =
+    "[gramme-plugin]\n"
+    "id=org.gramme.auto\n"
+    "name=auto\n"
+    "version=0.1.0\n"
+    "license=Apache-2.0\n"
+    "abi=0.0\n"
+    "rank=300\n"
+    "bit-exact=true\n"
+    "devices=cpu;\n"
+    "flags=backward;run-concurrent;\n"
+    "[option auto.first]\n"
+    "type=string\n"
+    "help=the back end whose code runs at once; by default tcc, or eager where there is no tcc\n"
+    "[option auto.then]\n"
+    "type=string\n"
+    "help=the back end that compiles in the background, or none; by default cc\n"
+    "[option auto.after]\n"
+    "type=int\n"
+    "range=1..1000000000\n"
+    "default=2\n"
+    "help=the call with which compiling in the background begins\n"
+    "[option auto.wait]\n"
+    "type=bool\n"
+    "default=false\n"
+    "help=compile with the second back end at once, and wait for it\n";
+
+struct GmTiers {
+  gatomicrefcount refs; /* the exec's and the build's */
+  GmExec *first;        /* atomic; NULL once nobody needs it */
+  GmExec *better;       /* atomic; set once */
+  uint32_t inside;      /* atomic: who may be running `first` */
+  uint32_t calls, after;
+  GmBackend *then;
+  GmImage *images[2];
+  char **options; /* of `then` */
+  GmBuild *build; /* atomic */
+};
+
+/* -- Choosing ---------------------------------------------------------------------------------- */
+
+typedef struct {
+  const char *name;
+  bool first;
+  bool out; /* atomic: it is not there, or does not work */
+} Tier;
+
+static Tier table[] = {
+#define FIRST(name) { #name, true, false },
+#define THEN(name) { #name, false, false },
+#include "core/plugin/tiers.def"
+};
+
+/* Says it once, and takes the row out for the rest of the process. */
+static void
+rule_out (Tier *tier, const char *why)
+{
+  if (__atomic_exchange_n (&tier->out, true, __ATOMIC_RELAXED))
+    return;
+  const char *next = NULL;
+  for (size_t i = 0; i < G_N_ELEMENTS (table); i++)
+    if (!next && table[i].first && !__atomic_load_n (&table[i].out, __ATOMIC_RELAXED))
+      next = table[i].name;
+  gm_log_warn ("back end auto does without %s: %s; %s's code %s", tier->name, why,
+               next ? next : "eager", tier->first ? "runs instead" : "stays");
+}
+
+static bool
+is_exact (const GmBackend *b, GError **error)
+{
+  if (b->plugin->manifest->bit_exact && !b->is_auto)
+    return true;
+  g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
+               "back end \"auto\": %s %s, so its code cannot replace other code between two calls",
+               b->name, b->is_auto ? "is itself" : "does not promise eager's bits");
+  return false;
+}
+
+/* The user's choice or the table's.  NULL without an error: there is none. */
+static GmBackend *
+choose (bool first, const char *named, Tier **row, GError **error)
+{
+  *row = NULL;
+  if (named) {
+    GmBackend *b = strcmp (named, "none") == 0 && !first ? NULL : gm_backend_get (named, error);
+    return b && is_exact (b, error) ? b : NULL;
+  }
+  for (size_t i = 0; i < G_N_ELEMENTS (table); i++) {
+    g_autoptr (GError) why = NULL;
+    if (table[i].first != first || __atomic_load_n (&table[i].out, __ATOMIC_RELAXED))
+      continue;
+    GmBackend *b = gm_backend_get (table[i].name, &why);
+    *row = &table[i];
+    if (b)
+      return b;
+    rule_out (&table[i], why->message);
+  }
+  return NULL;
+}
+
+/* -- Options ----------------------------------------------------------------------------------- */
+
+typedef struct {
+  char *first_name, *then_name;
+  uint32_t after;
+  bool wait;
+  GPtrArray *given[2]; /* "key=value" for first and then, NULL-terminated */
+} Choice;
+
+static void
+choice_clear (Choice *c)
+{
+  g_free (c->first_name);
+  g_free (c->then_name);
+  for (int i = 0; i < 2; i++)
+    g_clear_pointer (&c->given[i], g_ptr_array_unref);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Choice, choice_clear)
+
+static bool
+take_own (Choice *c, const GmManifest *m, const char *key, const char *value, GError **error)
+{
+  if (!gm_manifest_check_option (m, key, value, error))
+    return false;
+  if (strcmp (key, "auto.first") == 0) {
+    g_free (c->first_name);
+    c->first_name = g_strdup (value);
+  } else if (strcmp (key, "auto.then") == 0) {
+    g_free (c->then_name);
+    c->then_name = g_strdup (value);
+  } else if (strcmp (key, "auto.after") == 0)
+    c->after = (uint32_t) g_ascii_strtoull (value, NULL, 10);
+  else
+    c->wait = strcmp (value, "true") == 0 || strcmp (value, "1") == 0;
+  return true;
+}
+
+/* GRAMME_AUTO="then=none,after=5": the options' defaults. */
+static bool
+read_environment (Choice *c, const GmManifest *m, GError **error)
+{
+  const char *list = secure_getenv ("GRAMME_AUTO");
+  g_auto (GStrv) words = g_strsplit (list ? list : "", ",", -1);
+  for (char **w = words; *w; w++) {
+    char *equals = strchr (*w, '=');
+    g_autofree char *key = equals ? g_strdup_printf ("auto.%.*s", (int) (equals - *w), *w) : NULL;
+    if (**w && !key) {
+      g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
+                   "GRAMME_AUTO: \"%s\" is not of the form key=value, as in then=none,after=5", *w);
+      return false;
+    }
+    if (key && !take_own (c, m, key, equals + 1, error)) {
+      g_prefix_error (error, "GRAMME_AUTO: ");
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool
+read_own (Choice *c, const GmBackend *b, const char *const *options, GError **error)
+{
+  c->after = 2;
+  for (int i = 0; i < 2; i++)
+    c->given[i] = g_ptr_array_new_with_free_func (g_free);
+  if (!read_environment (c, b->plugin->manifest, error))
+    return false;
+  for (const char *const *o = options; o && *o; o++) {
+    const char *equals = strchr (*o, '=');
+    g_autofree char *key = equals ? g_strndup (*o, (gsize) (equals - *o)) : NULL;
+    if (key && g_str_has_prefix (key, "auto.") &&
+        !take_own (c, b->plugin->manifest, key, equals + 1, error))
+      return false;
+  }
+  return true;
+}
+
+/* "cc.wait=true" is for the one with that name, "wait=true" for each one that has such an option. */
+static bool
+hand_out (Choice *c, GmBackend *const tiers[2], const char *const *options, GError **error)
+{
+  for (const char *const *o = options; o && *o; o++) {
+    bool taken = g_str_has_prefix (*o, "auto.");
+    for (int i = 0; i < 2 && !taken; i++) {
+      g_autofree char *prefix = tiers[i] ? g_strconcat (tiers[i]->name, ".", NULL) : NULL;
+      if (prefix && (taken = g_str_has_prefix (*o, prefix)))
+        g_ptr_array_add (c->given[i], g_strdup (*o + strlen (prefix)));
+    }
+    const char *equals = strchr (*o, '=');
+    g_autofree char *key = g_strndup (*o, equals ? (gsize) (equals - *o) : strlen (*o));
+    bool named = taken;
+    for (int i = 0; i < 2 && !named; i++)
+      if (tiers[i] && gm_manifest_option (tiers[i]->plugin->manifest, key)) {
+        g_ptr_array_add (c->given[i], g_strdup (*o));
+        taken = true;
+      }
+    if (!taken) {
+      g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
+                   "back end \"auto\" has no option \"%s\"; its own begin with auto. (gramme inspect "
+                   "auto), those of %s%s%s with its name, as in %s.KEY",
+                   key, tiers[0]->name, tiers[1] ? " and " : "", tiers[1] ? tiers[1]->name : "",
+                   tiers[0]->name);
+      return false;
+    }
+  }
+  /* What is made in the background is in use when it is finished, not before. */
+  const GmPluginOption *wait =
+      tiers[1] ? gm_manifest_option (tiers[1]->plugin->manifest, "wait") : NULL;
+  if (wait && wait->type == GM_OPTION_BOOL)
+    g_ptr_array_add (c->given[1], g_strdup ("wait=true"));
+  for (int i = 0; i < 2; i++) {
+    g_ptr_array_add (c->given[i], NULL);
+    if (tiers[i] && !gm_backend_check_options (
+                        tiers[i], (const char *const *) c->given[i]->pdata, error))
+      return false;
+  }
+  return true;
+}
+
+/* What was asked for, and the two back ends; [1] may be NULL. */
+static bool
+read_options (Choice *c, const GmBackend *b, GmBackend *tiers[2], Tier *rows[2],
+              const char *const *options, GError **error)
+{
+  GError *failed = NULL;
+  if (!read_own (c, b, options, error))
+    return false;
+  tiers[0] = choose (true, c->first_name, &rows[0], &failed);
+  if (!failed)
+    tiers[1] = choose (false, c->then_name, &rows[1], &failed);
+  if (!failed && !tiers[0])
+    g_set_error (&failed, GM_ERROR, GM_ERROR_BACKEND,
+                 "back end \"auto\": none of the back ends that it begins with can be used; "
+                 "`gramme inspect` lists them");
+  if (failed) {
+    g_propagate_error (error, failed);
+    return false;
+  }
+  if (tiers[1] == tiers[0])
+    tiers[1] = NULL;
+  return hand_out (c, tiers, options, error);
+}
+
+bool
+gm_tiers_check_options (const GmBackend *b, const char *const *options, GError **error)
+{
+  g_auto (Choice) c = { 0 };
+  GmBackend *tiers[2] = { NULL, NULL };
+  Tier *rows[2];
+  return read_options (&c, b, tiers, rows, options, error);
+}
+
+/* -- Life -------------------------------------------------------------------------------------- */
+
+static void
+unref (void *data)
+{
+  GmTiers *t = data;
+  if (!g_atomic_ref_count_dec (&t->refs))
+    return;
+  gm_exec_unref (t->first);
+  gm_exec_unref (t->better);
+  for (int i = 0; i < 2; i++)
+    g_clear_pointer (&t->images[i], gm_image_free);
+  g_strfreev (t->options);
+  g_free (t);
+}
+
+void
+gm_tiers_free (GmTiers *t)
+{
+  if (!t)
+    return;
+  gm_build_drop (__atomic_exchange_n (&t->build, NULL, __ATOMIC_ACQ_REL));
+  unref (t);
+}
+
+/* -- The background ---------------------------------------------------------------------------- */
+
+/* Nobody is inside, or will be. */
+static void
+free_first (GmTiers *t)
+{
+  gm_exec_unref (__atomic_exchange_n (&t->first, NULL, __ATOMIC_ACQ_REL));
+}
+
+/* From here on, calls run this.  Takes the reference. */
+static void
+put (GmTiers *t, GmExec *better)
+{
+  __atomic_store_n (&t->better, better, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n (&t->inside, __ATOMIC_SEQ_CST) == 0)
+    free_first (t);
+}
+
+/* Failures are counted for the table's row, whose only one is `cc`: a compiler that is missing would fail for
+ * each function. */
+static void
+note_failure (const GmTiers *t, const char *why)
+{
+  static int failures; /* atomic */
+  static bool said;    /* atomic */
+  Tier *row = NULL;
+  for (size_t i = 0; i < G_N_ELEMENTS (table); i++)
+    if (strcmp (table[i].name, t->then->name) == 0)
+      row = &table[i];
+  if (!why) {
+    __atomic_store_n (&failures, -1000000, __ATOMIC_RELAXED);
+    return;
+  }
+  if (!__atomic_exchange_n (&said, true, __ATOMIC_RELAXED))
+    gm_log_warn ("back end auto: %s could not compile a function in the background, so the code of %s "
+                 "stays: %s (GRAMME_LOGS=plugins shows all such)",
+                 t->then->name, gm_exec_backend_name (t->first), why);
+  else
+    gm_log (GM_LOG_PLUGINS, "auto: %s", why);
+  if (__atomic_add_fetch (&failures, 1, __ATOMIC_RELAXED) == MANY_FAILURES && row) {
+    __atomic_store_n (&row->out, true, __ATOMIC_RELAXED);
+    gm_log (GM_LOG_PLUGINS, "auto: %s is not asked any more by this process", t->then->name);
+  }
+}
+
+static GmGraph *
+read_graph (const GmImage *m, const char *name, GError **error)
+{
+  GmGraph *g = gm_image_read (m->bytes, m->length, (GmTensor *const *) m->constants->pdata,
+                              m->constants->len, error);
+  if (g)
+    g->name = name;
+  return g;
+}
+
+static GmExec *
+compile_better (GmTiers *t, const int *stop, GError **error)
+{
+  g_autoptr (GmGraph) forward = read_graph (t->images[0], "forward", error);
+  g_autoptr (GmGraph) backward = NULL;
+  if (forward && t->images[1] && !(backward = read_graph (t->images[1], "backward", error)))
+    return NULL;
+  return forward ? gm_backend_compile_stoppable (t->then, forward, backward,
+                                                 (const char *const *) t->options, stop, error)
+                 : NULL;
+}
+
+static bool
+work (void *data, const int *stop)
+{
+  GmTiers *t = data;
+  g_autoptr (GError) error = NULL;
+  gint64 start = g_get_monotonic_time ();
+  g_autoptr (GmExec) better = compile_better (t, stop, &error);
+  if (__atomic_load_n (stop, __ATOMIC_RELAXED))
+    return false;
+  bool made = better != NULL;
+  /* Less of the graph than the first: then what there is, is better. */
+  const char *fallback = made ? gm_exec_fallback_reason (better) : NULL;
+  if (fallback && !gm_exec_fallback_reason (t->first)) {
+    note_failure (t, fallback);
+    made = false;
+  } else
+    note_failure (t, made ? NULL : error->message);
+  if (made)
+    gm_log (GM_LOG_PLUGINS, "auto: %s's code is in use, after %.1f ms", t->then->name,
+            (double) (g_get_monotonic_time () - start) / 1000.0);
+  put (t, made ? g_steal_pointer (&better) : gm_exec_ref (t->first));
+  for (int i = 0; i < 2; i++)
+    g_clear_pointer (&t->images[i], gm_image_free);
+  return made;
+}
+
+G_GNUC_NO_INLINE static void
+start (GmTiers *t)
+{
+  g_atomic_ref_count_inc (&t->refs);
+  __atomic_store_n (&t->build, gm_build_start (work, t, unref), __ATOMIC_RELEASE);
+}
+
+/* -- Running ----------------------------------------------------------------------------------- */
+
+GmExec *
+gm_tiers_enter (GmTiers *t)
+{
+  __atomic_add_fetch (&t->inside, 1, __ATOMIC_SEQ_CST);
+  GmExec *better = __atomic_load_n (&t->better, __ATOMIC_SEQ_CST);
+  return better ? better : __atomic_load_n (&t->first, __ATOMIC_RELAXED);
+}
+
+void
+gm_tiers_leave (GmTiers *t)
+{
+  if (__atomic_sub_fetch (&t->inside, 1, __ATOMIC_SEQ_CST) == 0 &&
+      __atomic_load_n (&t->better, __ATOMIC_SEQ_CST))
+    free_first (t);
+}
+
+bool
+gm_tiers_run (GmTiers *t, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
+              GError **error)
+{
+  GmExec *better = __atomic_load_n (&t->better, __ATOMIC_ACQUIRE);
+  if (G_LIKELY (better))
+    return gm_exec_run (better, role, in, n_in, out, n_out, error);
+  if (role == GM_EXEC_FORWARD &&
+      __atomic_add_fetch (&t->calls, 1, __ATOMIC_RELAXED) == t->after)
+    start (t);
+  bool ok = gm_exec_run (gm_tiers_enter (t), role, in, n_in, out, n_out, error);
+  gm_tiers_leave (t);
+  return ok;
+}
+
+/* -- Compiling --------------------------------------------------------------------------------- */
+
+/* With the row that was chosen; if that was the table's and it does not work here, with the next. */
+static GmExec *
+compile_first (GmBackend *b, GmBackend *tiers[2], Tier *rows[2], Choice *c, const GmGraph *forward,
+               const GmGraph *backward, const char *const *options, GError **error)
+{
+  for (;;) {
+    GError *failed = NULL;
+    GmExec *e = gm_backend_compile (tiers[0], forward, backward,
+                                    (const char *const *) c->given[0]->pdata, &failed);
+    if (e)
+      return e;
+    if (!rows[0] || rows[0] + 1 == table + G_N_ELEMENTS (table) || !rows[0][1].first ||
+        !g_error_matches (failed, GM_ERROR, GM_ERROR_BACKEND)) {
+      g_propagate_error (error, failed);
+      return NULL;
+    }
+    rule_out (rows[0], failed->message);
+    g_error_free (failed);
+    choice_clear (c);
+    *c = (Choice){ 0 };
+    if (!read_options (c, b, tiers, rows, options, error))
+      return NULL;
+  }
+}
+
+static bool
+keep_graphs (GmTiers *t, const GmGraph *forward, const GmGraph *backward, GError **error)
+{
+  t->images[0] = gm_image_new (forward, error);
+  if (t->images[0] && backward)
+    t->images[1] = gm_image_new (backward, error);
+  return t->images[0] && (t->images[1] || !backward);
+}
+
+/* An exec that looks like the first. */
+static GmExec *
+wrap (GmBackend *b, GmTiers *t)
+{
+  GmExec *e = g_new0 (GmExec, 1);
+  g_atomic_ref_count_init (&e->refs);
+  g_mutex_init (&e->run_lock);
+  e->backend = b;
+  e->tiers = t;
+  e->fallback_reason = g_strdup (gm_exec_fallback_reason (t->first));
+  e->compile_ms = gm_exec_compile_ms (t->first);
+  return e;
+}
+
+GmExec *
+gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
+                  const char *const *options, GError **error)
+{
+  g_auto (Choice) c = { 0 };
+  GmBackend *tiers[2] = { NULL, NULL };
+  Tier *rows[2] = { NULL, NULL };
+  if (!read_options (&c, b, tiers, rows, options, error))
+    return NULL;
+  if (c.wait && tiers[1])
+    return gm_backend_compile (tiers[1], forward, backward,
+                               (const char *const *) c.given[1]->pdata, error);
+  g_autoptr (GmExec) first =
+      compile_first (b, tiers, rows, &c, forward, backward, options, error);
+  if (!first || !tiers[1])
+    return g_steal_pointer (&first);
+  GmTiers *t = g_new0 (GmTiers, 1);
+  g_atomic_ref_count_init (&t->refs);
+  t->first = g_steal_pointer (&first);
+  t->then = tiers[1];
+  t->after = c.after;
+  t->options = (char **) g_ptr_array_free (g_steal_pointer (&c.given[1]), FALSE);
+  if (!keep_graphs (t, forward, backward, error)) {
+    unref (t);
+    return NULL;
+  }
+  return wrap (b, t);
+}
