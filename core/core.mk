@@ -84,6 +84,8 @@ CORE_SOURCES += \
   core/sym/algebra.h \
   core/sym/size_facts.c \
   core/sym/size_facts.h \
+  core/sym/sizes.c \
+  core/sym/sizes.h \
   core/sym/form.c \
   core/sym/form.h \
   core/sym/sym.c \

@@ -168,13 +168,14 @@ fold_numbers (GmSimplifyWork *w, GmNode *n)
   GmTensor **in[MAX_IN] = { &a, &b, &c };
   const GmMeta *m = meta (w, n->out);
   GmMeta row_major = *m;
+  if (w->mutates || n->n_in > MAX_IN || gm_graph_meta_is_symbolic (m) || m->requires_grad)
+    return;
   gm_meta_set_contiguous (&row_major);
-  if (w->mutates || n->n_in > MAX_IN || gm_graph_meta_is_symbolic (m) || m->requires_grad
-      || memcmp (&row_major, m, sizeof *m) || m->device != GM_DEVICE_CPU)
+  if (memcmp (&row_major, m, sizeof *m) || m->device != GM_DEVICE_CPU)
     return;
   for (uint32_t k = 0; k < n->n_in; k++) {
     const GmNode *f = maker (w, n->in[k]);
-    if (!f || f->op != GM_OP_full || !(*in[k] = number_of (f)))
+    if (!f || f->op != GM_OP_full || gm_scalar_is_symbolic (f->attrs->value) || !(*in[k] = number_of (f)))
       return;
   }
   y = gm_op_run (n->op, (GmTensor *[]){ a, b, c }, (int) n->n_in, n->attrs, NULL);

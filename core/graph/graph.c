@@ -38,7 +38,7 @@ gm_graph_free (GmGraph *g)
   g_ptr_array_unref (g->constants);
   g_clear_pointer (&g->customs, g_ptr_array_unref);
   g_clear_pointer (&g->hooks, g_ptr_array_unref);
-  gm_sym_free (g->sym);
+  gm_sizes_unref (g->sizes);
   if (g->owns_arena)
     gm_arena_free (g->arena);
   g_free (g);
@@ -46,37 +46,92 @@ gm_graph_free (GmGraph *g)
 
 /* -- Symbolic sizes ---------------------------------------------------------------------------- */
 
+GmSizes *
+gm_graph_sizes (GmGraph *g)
+{
+  if (!g->sizes) {
+    g->sizes = gm_sizes_new ();
+    g->sym = g->sizes->sym;
+  }
+  return g->sizes;
+}
+
 GmSym *
 gm_graph_sym (GmGraph *g)
 {
-  if (!g->sym)
-    g->sym = gm_sym_new ();
-  return g->sym;
+  return gm_graph_sizes (g)->sym;
 }
 
-bool
-gm_graph_meta_is_symbolic (const GmMeta *m)
+void
+gm_graph_share_sizes (GmGraph *to, const GmGraph *from)
 {
-  for (int i = 0; i < m->ndim; i++)
-    if (gm_size_is_symbolic (m->sizes[i]))
-      return true;
-  return false;
+  if (!from->sizes || to->sizes == from->sizes)
+    return;
+  g_return_if_fail (!to->sizes);
+  to->sizes = gm_sizes_ref (from->sizes);
+  to->sym = to->sizes->sym;
 }
 
 void
 gm_graph_meta_set_contiguous (GmGraph *g, GmMeta *m)
 {
-  if (!gm_graph_meta_is_symbolic (m)) {
+  if (!gm_meta_is_symbolic (m)) {
     gm_meta_set_contiguous (m);
     return;
   }
-  memset (m->strides, 0, sizeof m->strides);
-  int64_t stride = 1;
-  for (int i = m->ndim - 1; i >= 0; i--) {
-    m->strides[i] = stride;
-    if (i > 0)
-      stride = gm_sym_op (gm_graph_sym (g), GM_SYM_MUL, stride, m->sizes[i]);
+  GmSizes *s = gm_graph_sizes (g), *was = gm_sizes_enter (s);
+  bool frozen = s->frozen;
+  s->frozen = true;
+  gm_meta_set_contiguous (m);
+  s->frozen = frozen;
+  gm_sizes_enter (was);
+}
+
+bool
+gm_graph_same_meta (const GmGraph *g, const GmMeta *a, const GmMeta *b)
+{
+  GmMeta x = *a;
+  if (!memcmp (a, b, sizeof *a) || a->ndim != b->ndim)
+    return a->ndim == b->ndim;
+  for (int d = 0; g->sizes && d < a->ndim; d++) {
+    if (gm_sizes_ask (g->sizes, GM_REL_EQ, a->sizes[d], b->sizes[d]) == GM_YES)
+      x.sizes[d] = b->sizes[d];
+    /* A stride that nothing depends on is what it was when less was known. */
+    if (gm_sizes_ask (g->sizes, GM_REL_EQ, a->strides[d], b->strides[d]) == GM_YES
+        || gm_sizes_ask (g->sizes, GM_REL_EQ, b->sizes[d], 1) == GM_YES)
+      x.strides[d] = b->strides[d];
   }
+  return !memcmp (&x, b, sizeof x);
+}
+
+bool
+gm_graph_attrs_are_symbolic (const GmAttrs *a)
+{
+  if (!a || !(a->mask & (GM_ATTRS_OF_SIZES | GM_ATTRS_OF_NUMBERS)))
+    return false;
+  for (int i = 0; a->mask & 1u << GM_ATTR_SIZES && i < a->n_list; i++)
+    if (gm_size_is_symbolic (a->list[i]))
+      return true;
+  return gm_size_is_symbolic (a->start) || gm_size_is_symbolic (a->stop)
+      || gm_scalar_is_symbolic (a->value) || gm_scalar_is_symbolic (a->value2);
+}
+
+bool
+gm_graph_attrs_now (const GmGraph *g, const GmAttrs *a, const int64_t *symbols, GmAttrs *out,
+                    GError **error)
+{
+  *out = *a;
+  if (!g->sym || !gm_graph_attrs_are_symbolic (a))
+    return true;
+  for (int i = 0; a->mask & 1u << GM_ATTR_SIZES && i < a->n_list; i++)
+    if (!gm_sym_eval (g->sym, a->list[i], symbols, &out->list[i], error))
+      return false;
+  if (gm_scalar_is_symbolic (a->value) && !gm_sym_eval (g->sym, a->value.i, symbols, &out->value.i, error))
+    return false;
+  if (gm_scalar_is_symbolic (a->value2) && !gm_sym_eval (g->sym, a->value2.i, symbols, &out->value2.i, error))
+    return false;
+  return gm_sym_eval (g->sym, a->start, symbols, &out->start, error)
+      && gm_sym_eval (g->sym, a->stop, symbols, &out->stop, error);
 }
 
 bool
@@ -128,14 +183,26 @@ gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const Gm
   return n.out;
 }
 
+/* What the shape rules say, with the graph's sizes.  A result that the facts make a number is one. */
 static bool
-attrs_are_symbolic (const GmAttrs *a)
+infer_symbolic (const GmGraph *g, GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs,
+                GmMeta *out, GError **error)
 {
-  if (a && a->mask & 1u << GM_ATTR_SIZES)
-    for (int i = 0; i < a->n_list; i++)
-      if (gm_size_is_symbolic (a->list[i]))
-        return true;
-  return false;
+  GmSizes *was = gm_sizes_enter (g->sizes);
+  g_autoptr (GError) why = NULL;
+  bool ok = gm_op_infer (op, in, n_in, attrs, out, &why);
+  if (!gm_sizes_check (g->sizes, error)) {
+    g_prefix_error (error, "%s: ", gm_ops[op].name);
+    ok = false;
+  } else if (!ok) {
+    g_propagate_error (error, g_steal_pointer (&why));
+  }
+  for (int d = 0; ok && d < out->ndim; d++) {
+    out->sizes[d] = gm_sizes_simplest (g->sizes, out->sizes[d]);
+    out->strides[d] = gm_sizes_simplest (g->sizes, out->strides[d]);
+  }
+  gm_sizes_enter (was);
+  return ok;
 }
 
 GmValueId
@@ -146,20 +213,13 @@ gm_graph_add_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmA
   g_autofree const GmMeta **many = NULL;
   if ((size_t) n_in > G_N_ELEMENTS (few))
     metas = many = g_new (const GmMeta *, (size_t) n_in);
-  bool symbolic = g->sym && attrs_are_symbolic (attrs);
   for (int i = 0; i < n_in; i++) {
     g_return_val_if_fail (in[i] < g->values->len, GM_NO_ID);
     metas[i] = gm_graph_meta (g, in[i]);
-    symbolic = symbolic || (g->sym && gm_graph_meta_is_symbolic (metas[i]));
-  }
-  if (symbolic) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "%s: the shape of its result is not known for sizes that are not numbers yet",
-                 gm_ops[op].name);
-    return GM_NO_ID;
   }
   GmMeta out;
-  if (!gm_op_infer (op, metas, n_in, attrs, &out, error))
+  if (!(g->sizes ? infer_symbolic (g, op, metas, n_in, attrs, &out, error)
+                 : gm_op_infer (op, metas, n_in, attrs, &out, error)))
     return GM_NO_ID;
   return gm_graph_add_known (g, op, in, n_in, attrs, where, &out);
 }
@@ -204,14 +264,14 @@ gm_graph_mark (const GmGraph *g)
                         .outputs = g->outputs->len,
                         .constants = g->constants->len,
                         .customs = g->customs ? g->customs->len : 0,
-                        .sym_rows = g->sym ? gm_sym_n_rows (g->sym) : 0 };
+                        .sizes = g->sizes ? gm_sizes_mark (g->sizes) : (GmSizesMark){ 0 } };
 }
 
 void
 gm_graph_truncate (GmGraph *g, GmGraphMark m)
 {
   if (g->values->len == m.values && g->nodes->len == m.nodes && g->inputs->len == m.inputs && g->outputs->len == m.outputs
-      && g->constants->len == m.constants && !g->sym)
+      && g->constants->len == m.constants && !g->sizes)
     return; /* most instructions record nothing */
   g_array_set_size (g->values, m.values);
   g_array_set_size (g->nodes, m.nodes);
@@ -220,6 +280,6 @@ gm_graph_truncate (GmGraph *g, GmGraphMark m)
   g_ptr_array_set_size (g->constants, (gint) m.constants);
   if (g->customs)
     g_ptr_array_set_size (g->customs, (gint) m.customs);
-  if (g->sym)
-    gm_sym_truncate (g->sym, m.sym_rows);
+  if (g->sizes)
+    gm_sizes_truncate (g->sizes, m.sizes);
 }

@@ -68,7 +68,8 @@ typedef struct {
   GPtrArray *constants; /* GmTensor, owned; `constant` nodes index it by OFFSET */
   GPtrArray *customs;   /* GmGraph: what `custom` nodes have as gradient, see gm_graph_add_custom; shared with rewrites; NULL: none */
   GPtrArray *hooks;     /* GmGraph: as recorded, pack and unpack of what gradients will read; no node calls them.  NULL: none */
-  struct GmSym *sym; /* size expressions; NULL while all sizes are numbers */
+  GmSizes *sizes; /* shared by the graphs of a compilation; NULL while all sizes are numbers */
+  GmSym *sym;     /* sizes->sym, or NULL */
   bool owns_arena;
   uint8_t twice; /* GmTwice */
 } GmGraph;
@@ -84,7 +85,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmGraph, gm_graph_free)
 GmValueId gm_graph_add_input (GmGraph *g, const char *name, const GmMeta *meta);
 /* Infers the result; GM_NO_ID and error if the inputs do not fit. attrs are copied; `where` must live as long as the arena. */
 GmValueId gm_graph_add_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs, const char *where, GError **error);
-/* The same for a result that is known already: copies of nodes, and graphs with symbolic sizes.  Nothing is checked. */
+/* The same for a result that is known already: copies of nodes.  Nothing is checked. */
 GmValueId gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs, const char *where, const GmMeta *meta);
 /* The tag of the node that makes v; v is no input. */
 void gm_graph_set_tag (GmGraph *g, GmValueId v, GmNodeTag tag);
@@ -105,18 +106,34 @@ void gm_graph_set_alias (GmGraph *g, GmValueId input, const GmGraphAlias *alias)
 void gm_graph_carry_aliases (GmGraph *to, const GmGraph *from, const GmValueId *map);
 void gm_graph_add_output (GmGraph *g, GmValueId v, GmOutputKind kind);
 
-typedef struct { uint32_t values, nodes, inputs, outputs, constants, customs, sym_rows; } GmGraphMark;
+typedef struct { uint32_t values, nodes, inputs, outputs, constants, customs; GmSizesMark sizes; } GmGraphMark;
 GmGraphMark gm_graph_mark (const GmGraph *g);
 void gm_graph_truncate (GmGraph *g, GmGraphMark m);
 
 /* -- Symbolic sizes ----------------------------------------------------------------------------
- * A size < 0 is row -1 - size of g->sym, in metas and in the SIZES attribute.  Strides are numbers; only in a meta that has a
- * symbolic size, a stride < 0 is such a row too.  Shape rules know numbers only: a node that touches a symbolic size is
- * made by gm_graph_add_known (gm_graph_add_node refuses), and the verifier trusts its meta, except that the rows of POINTWISE and
- * CAST operands must be those of the result. */
-struct GmSym *gm_graph_sym (GmGraph *g); /* made at the first call */
-bool gm_graph_meta_is_symbolic (const GmMeta *m);
-/* Row-major strides of m's sizes, as gm_meta_set_contiguous; may add rows to g->sym.  Keeps m's strides if nothing symbolic is new. */
+ * Sizes and strides in metas, and the attributes SIZES, START and STOP, may be rows of g->sym (gm_size_is_symbolic); so may the
+ * integer in VALUE and VALUE2 of CREATE ops: the number itself as an element.  Adding a node to a graph that has sizes asks shape
+ * questions of g->sizes: what is not known is decided by the hints and becomes a fact, for which a guard is made in the end.  Without
+ * hints gm_graph_add_node gives GM_ERROR_UNSUPPORTED with the question.  Who computes with metas outside of it (builders) enters
+ * g->sizes. */
+GmSizes *gm_graph_sizes (GmGraph *g); /* made at the first call */
+GmSym *gm_graph_sym (GmGraph *g);     /* the same's expressions */
+void gm_graph_share_sizes (GmGraph *to, const GmGraph *from); /* before `to` has any of its own */
+#define gm_graph_meta_is_symbolic gm_meta_is_symbolic
+/* Keys of attributes that are sizes, as bits. */
+#define GM_ATTRS_OF_SIZES (1u << GM_ATTR_SIZES | 1u << GM_ATTR_START | 1u << GM_ATTR_STOP)
+#define GM_ATTRS_OF_NUMBERS (1u << GM_ATTR_VALUE | 1u << GM_ATTR_VALUE2)
+static inline bool
+gm_scalar_is_symbolic (GmScalar s)
+{
+  return s.kind == GM_CATEGORY_INT && gm_size_is_symbolic (s.i);
+}
+bool gm_graph_attrs_are_symbolic (const GmAttrs *a); /* NULL: no */
+/* The attributes with numbers for these values of the symbols. */
+bool gm_graph_attrs_now (const GmGraph *g, const GmAttrs *a, const int64_t *symbols, GmAttrs *out, GError **error);
+/* Whether two metas are the same, for sizes that are expressions: by the facts. */
+bool gm_graph_same_meta (const GmGraph *g, const GmMeta *a, const GmMeta *b);
+/* Row-major strides of m's sizes, as gm_meta_set_contiguous; may add rows to g->sym, but no facts. */
 void gm_graph_meta_set_contiguous (GmGraph *g, GmMeta *m);
 /* What requires_grad of a node's result is unless gradients were off where it was recorded. */
 bool gm_graph_expects_grad (const GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmMeta *result);
@@ -139,13 +156,13 @@ void gm_graph_builder_clear (GmGraphBuilder *b);
 
 /* -- Text (print.c, parse.c): printing what was parsed gives the same text ---------------------
  *
- *   forward (%x: f32[n, 64], %w: f32[64, 10] requires_grad) -> (%1, saved %0) {
+ *   forward (%x: f32[n, 64], %w: f32[64, 10] requires_grad) -> (%1, saved %0) where n = 7, 2 <= n {
  *     const 0 : f32[2] = [1.0, 2.5]                # constants come first; large ones are left out and cannot be parsed
  *     %0 = matmul %x %w : f32[n, 10]  # train.py:12
  *     %1 = permute %0 dims=[1, 0] : f32[10, n]{1, 10}
  *   }
  *
- * Braces give strides that are not row-major.  A type may be left out where shape rules can find it.  `requires_grad` stands after
+ * `where` gives symbols their values in the example, and facts.  Braces give strides that are not row-major.  A type may be left out where shape rules can find it.  `requires_grad` stands after
  * an input, then ` leaf`, then what is known of its memory: ` is %a`, ` aliases %a+4`, ` view %a+4`, ` view f32[8]+4 aliases %a-2`;
  * a result has it from its operands unless ` no_grad` (or `requires_grad`) says otherwise.  `!save` and `!recompute` are
  * tags.  `@cuda`: the device.  The

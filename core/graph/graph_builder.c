@@ -48,6 +48,15 @@ builder_meta (GmBuilder *base, GmVal v)
   if (id >= b->metas->len)
     g_ptr_array_set_size (b->metas, (gint) id + 1);
   const GmMeta *copy = g_ptr_array_index (b->metas, id);
+  GmMeta simplest;
+  if (b->graph->sizes && gm_meta_is_symbolic (now)) { /* facts may have made numbers of them */
+    simplest = *now;
+    now = &simplest;
+    for (int d = 0; d < simplest.ndim; d++) {
+      simplest.sizes[d] = gm_sizes_simplest (b->graph->sizes, simplest.sizes[d]);
+      simplest.strides[d] = gm_sizes_simplest (b->graph->sizes, simplest.strides[d]);
+    }
+  }
   if (!copy || memcmp (copy, now, sizeof *now))
     g_ptr_array_index (b->metas, id) =
         (gpointer) (copy = gm_arena_copy (b->graph->arena, now, sizeof *now));
@@ -116,6 +125,12 @@ builder_set (GmBuilder *base, GmVal dst, GmVal src)
   return builder_op (base, GM_OP_set_, (const GmVal[]){dst, src}, 2, NULL);
 }
 
+static GmSizes *
+builder_sizes (GmBuilder *base)
+{
+  return ((GmGraphBuilder *) base)->graph->sizes;
+}
+
 static const GmBuilderVtable vtable = {
   .op = builder_op,
   .meta = builder_meta,
@@ -124,6 +139,7 @@ static const GmBuilderVtable vtable = {
   .constant = builder_constant,
     .item = builder_item,
     .set = builder_set,
+  .sizes = builder_sizes,
 };
 
 void

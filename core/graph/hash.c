@@ -86,12 +86,12 @@ mix_attrs (Hasher *s, const GmAttrs *a)
     if (!(a->mask & 1u << k))
       continue;
     switch (gm_attrs[k].type) {
-    case 'I': mix (s, (uint64_t) * (const int64_t *) field); break;
+    case 'I': mix_size (s, *(const int64_t *) field, GM_ATTRS_OF_SIZES >> k & 1); break;
     case 'B':
     case 'D': mix (s, *(const uint8_t *) field); break;
     case 'S':
       mix (s, ((const GmScalar *) field)->kind);
-      mix (s, (uint64_t) ((const GmScalar *) field)->i);
+      mix_size (s, ((const GmScalar *) field)->i, ((const GmScalar *) field)->kind == GM_CATEGORY_INT);
       break;
     default:
       mix (s, a->n_list);

@@ -179,7 +179,7 @@ static int64_t
 stored_size (Writer *w, int64_t size, bool may_be_row)
 {
   return may_be_row && gm_size_is_symbolic (size) && w->g->sym
-           ? gm_size_from_row (w->size_of[gm_size_row (size)] - 1)
+           ? -(int64_t) w->size_of[gm_size_row (size)] /* row -1 - word, and size_of is row + 1 */
            : size;
 }
 

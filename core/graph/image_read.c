@@ -21,9 +21,9 @@ read_meta (const GrammeImage *img, uint32_t i, const int64_t *sizes)
   m.dtype = (uint8_t) d;
   for (uint32_t k = 0; k < v->ndim; k++) {
     int64_t size = gramme_value_size (img, v, k), stride = gramme_value_stride (img, v, k);
-    m.sizes[k] = size < 0 ? sizes[gm_size_row (size)] : size;
+    m.sizes[k] = size < 0 ? sizes[-1 - size] : size;
     m.strides[k] = stride < 0 && v->flags & GRAMME_VALUE_SYMBOLIC_STRIDES
-                     ? sizes[gm_size_row (stride)]
+                     ? sizes[-1 - stride]
                      : stride;
   }
   return m;
@@ -46,7 +46,7 @@ read_sizes (const GrammeImage *img, GmGraph *g, int64_t *sizes, GError **error)
     } else
       sizes[i] = gm_sym_op (sym, (GmSymKind) s->kind, sizes[s->a], sizes[s->b]);
     bool number =
-        s->kind == GM_SYM_CONST && s->value >= 0; /* becomes a row only inside an expression */
+        s->kind == GM_SYM_CONST; /* becomes a row only inside an expression */
     if (!number && (!gm_size_is_symbolic (sizes[i]) || gm_sym_n_rows (sym) == before)) {
       g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
                    "this graph image is not canonical: size expression %u could be folded", i);
@@ -92,7 +92,7 @@ read_node (const GrammeImage *img, uint32_t i, GmGraph *g, const int64_t *sizes)
   if (a.mask & 1u << GM_ATTR_SIZES)
     for (int k = 0; k < a.n_list; k++)
       if (a.list[k] < 0)
-        a.list[k] = sizes[gm_size_row (a.list[k])];
+        a.list[k] = sizes[-1 - a.list[k]];
   g_autofree GmValueId *in = g_new (GmValueId, n->n_in + 1u);
   for (uint32_t k = 0; k < n->n_in; k++)
     in[k] = gramme_node_in (img, n, k);

@@ -108,12 +108,21 @@ row_exists (Checker *c, int64_t size)
   return (uint64_t) (-1 - size) < c->img->sizes.count;
 }
 
+/* In images a size < 0 is a row, and so is a stride < 0 of a value that says so. */
+static bool
+is_symbolic (const GmMeta *m, uint32_t flags)
+{
+  for (int d = 0; d < m->ndim; d++)
+    if (m->sizes[d] < 0 || (flags & GRAMME_VALUE_SYMBOLIC_STRIDES && m->strides[d] < 0))
+      return true;
+  return false;
+}
+
 /* Bytes and reach of the dimensions that are numbers. */
 static bool
-check_extent (const GmMeta *m)
+check_extent (const GmMeta *m, bool symbolic)
 {
   int64_t bytes = gm_dtype_size (m->dtype), reach = 0, part;
-  bool symbolic = gm_graph_meta_is_symbolic (m);
   for (int d = 0; d < m->ndim; d++) {
     if (m->sizes[d] >= 0
         && (__builtin_mul_overflow (bytes, MAX (m->sizes[d], 1), &bytes) || bytes > MAX_BYTES))
@@ -155,7 +164,7 @@ check_value (Checker *c, uint32_t i, uint32_t producer, bool constant)
     m->sizes[k] = gramme_value_size (c->img, v, k);
     m->strides[k] = gramme_value_stride (c->img, v, k);
   }
-  bool symbolic = gm_graph_meta_is_symbolic (m);
+  bool symbolic = is_symbolic (m, v->flags);
   if (v->flags
       != ((constant ? GRAMME_VALUE_CONSTANT : 0u)
           | (symbolic ? GRAMME_VALUE_SYMBOLIC_STRIDES : 0u)))
@@ -164,7 +173,7 @@ check_value (Checker *c, uint32_t i, uint32_t producer, bool constant)
     if ((m->sizes[k] < 0 && !row_exists (c, m->sizes[k]))
         || (symbolic && m->strides[k] < 0 && !row_exists (c, m->strides[k])))
       return fail (c, "value %u: dimension %u names no size expression", i, k);
-  return check_extent (m) || fail (c, "value %u: more bytes than any memory has", i);
+  return check_extent (m, symbolic) || fail (c, "value %u: more bytes than any memory has", i);
 }
 
 /* -- Attributes -------------------------------------------------------------------------------- */
@@ -266,11 +275,12 @@ static bool
 check_types (Checker *c, uint32_t i, const GrammeNode *n, const GmAttrs *a)
 {
   const GmMeta *m = &c->metas[n->out];
-  bool symbolic = gm_graph_meta_is_symbolic (m);
+  bool symbolic = is_symbolic (m, gramme_image_value (c->img, n->out)->flags);
   g_autofree const GmMeta **in = g_new (const GmMeta *, n->n_in + 1u);
   for (uint32_t k = 0; k < n->n_in; k++) {
-    in[k] = &c->metas[gramme_node_in (c->img, n, k)];
-    symbolic = symbolic || gm_graph_meta_is_symbolic (in[k]);
+    uint32_t v = gramme_node_in (c->img, n, k);
+    in[k] = &c->metas[v];
+    symbolic = symbolic || is_symbolic (in[k], gramme_image_value (c->img, v)->flags);
   }
   for (int k = 0; a->mask & 1u << GM_ATTR_SIZES && k < a->n_list; k++)
     symbolic = symbolic || a->list[k] < 0;
@@ -292,7 +302,7 @@ check_constant (Checker *c, uint32_t i, const GrammeNode *n, const GmAttrs *a)
     return fail (c, "node %u: constant %" G_GINT64_FORMAT, i, a->offset);
   const GrammeConstant *k = gramme_image_constant (c->img, (uint32_t) a->offset);
   const GmMeta *m = &c->metas[n->out];
-  if (gm_graph_meta_is_symbolic (m))
+  if (is_symbolic (m, 0))
     return fail (c, "node %u: a constant of symbolic size", i);
   if (a->offset == (int64_t) c->n_slots) { /* the first of this slot */
     if (k->value != n->out || k->slot != c->n_slots

@@ -49,7 +49,9 @@ check_input (Run *r, uint32_t i, const GmMeta *said, const GmMeta *is)
   }
   if (fits)
     return true;
+  GmSizes *was = gm_sizes_enter (r->g->sizes);
   g_autofree char *want = gm_meta_text (said), *have = gm_meta_text (is);
+  gm_sizes_enter (was);
   g_set_error (r->error, GM_ERROR, GM_ERROR_RUNTIME,
                "running the graph '%s': input %u should be %s, but is %s", r->g->name, i, want,
                have);
@@ -95,10 +97,8 @@ run_node (Run *r, uint32_t i)
   for (uint32_t k = 0; k < n->n_in; k++)
     in[k] = r->values[n->in[k]];
   if (n->attrs) {
-    attrs = *n->attrs;
-    for (int k = 0; attrs.mask & 1u << GM_ATTR_SIZES && k < attrs.n_list; k++)
-      if (!size_now (r, attrs.list[k], &attrs.list[k]))
-        return false;
+    if (!gm_graph_attrs_now (g, n->attrs, r->symbols, &attrs, r->error))
+      return false;
   }
   if (n->op == GM_OP_constant)
     r->values[n->out] = gm_tensor_ref (g_ptr_array_index (g->constants, n->attrs->offset));

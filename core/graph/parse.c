@@ -167,10 +167,34 @@ parse_size (Parser *p, int64_t *out)
   g_autoptr (GError) why = NULL;
   if (!gm_sym_parse (gm_graph_sym (p->g), &p->at, out, &why))
     return fail_at (p, p->at, "%s", why->message);
-  if (gm_size_is_symbolic (*out)
-      && gm_sym_row (p->g->sym, gm_size_row (*out))->kind == GM_SYM_CONST)
+  if (!gm_size_is_symbolic (*out) && *out < 0)
     return fail_at (p, place, "a size cannot be negative");
   return true;
+}
+
+/* An attribute that may be an expression, which then does not begin or does not end as a number. */
+static bool
+is_expression (Parser *p)
+{
+  skip_blanks (p);
+  if (g_ascii_isalpha (*p->at) || *p->at == '_' || *p->at == '(')
+    return true;
+  const char *end = p->at + (*p->at == '-');
+  end += strspn (end, "0123456789");
+  end += strspn (end, " ");
+  return *end == '+' || *end == '*' || *end == '/';
+}
+
+static bool
+is_word_of_numbers (Parser *p)
+{
+  static const char *const words[] = { "true", "false", "inf", "nan" };
+  skip_blanks (p);
+  for (size_t i = 0; i < G_N_ELEMENTS (words); i++)
+    if (g_str_has_prefix (p->at, words[i]) && !g_ascii_isalnum (p->at[strlen (words[i])])
+        && p->at[strlen (words[i])] != '_')
+      return true;
+  return false;
 }
 
 static bool
@@ -231,7 +255,8 @@ parse_type (Parser *p, GmMeta *m)
   if (*p->at == '{') {
     const char *place = p->at++;
     uint8_t n_strides;
-    if (!parse_list (p, "}", gm_graph_meta_is_symbolic (m), m->strides, &n_strides))
+    bool words = strcspn (p->at, "}") > strcspn (p->at, G_CSET_A_2_Z G_CSET_a_2_z "_");
+    if (!parse_list (p, "}", words, m->strides, &n_strides))
       return false;
     if (n_strides != m->ndim)
       return fail_at (p, place, "%d strides for %d dimensions", n_strides, m->ndim);
@@ -505,7 +530,9 @@ parse_attr_value (Parser *p, int key, GmAttrs *a)
   char *field = (char *) a + gm_attrs[key].offset;
   skip_blanks (p);
   switch (gm_attrs[key].type) {
-  case 'I': return parse_integer (p, (int64_t *) field);
+  case 'I':
+    return GM_ATTRS_OF_SIZES >> key & 1 && is_expression (p) ? parse_size (p, (int64_t *) field)
+                                                              : parse_integer (p, (int64_t *) field);
   case 'B':
     if (take_keyword (p, "true"))
       *(uint8_t *) field = 1;
@@ -514,6 +541,10 @@ parse_attr_value (Parser *p, int key, GmAttrs *a)
     return true;
   case 'D': return parse_dtype (p, (uint8_t *) field);
   case 'S':
+    if (p->g && is_expression (p) && !is_word_of_numbers (p)) {
+      ((GmScalar *) field)->kind = GM_CATEGORY_INT;
+      return parse_size (p, &((GmScalar *) field)->i);
+    }
     return gm_text_read_scalar (&p->at, (GmScalar *) field)
         || fail_at (p, p->at, "expected a number, true or false");
   case 'L':
@@ -615,8 +646,10 @@ check_said (Parser *p, const NodeText *t, GmValueId id)
 {
   GmMeta *m = gm_graph_meta (p->g, id), said = t->said;
   said.requires_grad = m->requires_grad;
-  if (t->has_type && memcmp (m, &said, sizeof said)) {
+  if (t->has_type && !gm_graph_same_meta (p->g, m, &said)) {
+    GmSizes *was = gm_sizes_enter (p->g->sizes);
     g_autofree char *is = gm_meta_text (m), *strides = gm_shape_text (m->ndim, m->strides);
+    gm_sizes_enter (was);
     return fail_at (p, t->place, "the result of %s is %s with strides %s, not what the text says",
                     gm_ops[t->op].name, is, strides);
   }
@@ -702,6 +735,15 @@ parse_body (Parser *p)
 }
 
 static bool
+parse_facts (Parser *p)
+{
+  if (!take_keyword (p, "where"))
+    return true;
+  g_autoptr (GError) why = NULL;
+  return gm_sizes_parse (gm_graph_sizes (p->g), &p->at, &why) || fail_at (p, p->at, "%s", why->message);
+}
+
+static bool
 parse_graph (Parser *p, GPtrArray *out)
 {
   g_autofree char *name = take_word (p, "the name of a graph");
@@ -710,7 +752,7 @@ parse_graph (Parser *p, GPtrArray *out)
   p->g = gm_graph_new (name, NULL);
   g_ptr_array_add (out, p->g);
   const char *outputs, *end;
-  if (!parse_inputs (p) || !skip_outputs (p, &outputs) || !parse_body (p))
+  if (!parse_inputs (p) || !skip_outputs (p, &outputs) || !parse_facts (p) || !parse_body (p))
     return false;
   end = p->at;
   p->at = outputs;

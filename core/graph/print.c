@@ -90,13 +90,13 @@ is_row_major (const GmGraph *g, const GmMeta *m)
     gm_meta_set_contiguous (&c);
     return !memcmp (c.strides, m->strides, sizeof c.strides);
   }
-  if (!g->sym)
+  if (!g->sizes)
     return true; /* the verifier will say more */
-  uint32_t rows = gm_sym_n_rows (g->sym);
+  GmSizesMark mark = gm_sizes_mark (g->sizes);
   GmMeta c = *m;
   gm_graph_meta_set_contiguous ((GmGraph *) g, &c);
   bool same = !memcmp (c.strides, m->strides, sizeof c.strides);
-  gm_sym_truncate (g->sym, rows);
+  gm_sizes_truncate (g->sizes, mark);
   return same;
 }
 
@@ -133,14 +133,19 @@ print_attr (Printer *p, int key, const GmAttrs *a)
   const char *field = (const char *) a + gm_attrs[key].offset;
   g_string_append_printf (p->out, " %s=", gm_attrs[key].name);
   switch (gm_attrs[key].type) {
-  case 'I': g_string_append_printf (p->out, "%" G_GINT64_FORMAT, *(const int64_t *) field); break;
+  case 'I': print_size (p, *(const int64_t *) field); break;
   case 'B': g_string_append (p->out, *(const uint8_t *) field ? "true" : "false"); break;
   case 'D':
     g_string_append (p->out, *(const uint8_t *) field < GM_N_DTYPES
                                  ? gm_dtypes[*(const uint8_t *) field].text
                                  : "?");
     break;
-  case 'S': gm_text_scalar (p->out, *(const GmScalar *) field); break;
+  case 'S':
+    if (p->g->sym && gm_scalar_is_symbolic (*(const GmScalar *) field))
+      print_size (p, ((const GmScalar *) field)->i);
+    else
+      gm_text_scalar (p->out, *(const GmScalar *) field);
+    break;
   case 'L':
     g_string_append_c (p->out, '[');
     for (int i = 0; i < MIN (a->n_list, GM_MAX_DIMS); i++) {
@@ -278,7 +283,8 @@ print_header (Printer *p)
     g_string_append (p->out, kinds[MIN (o->kind, 3)]);
     print_value (p, o->value);
   }
-  g_string_append (p->out, ") {\n");
+  g_autofree char *facts = p->g->sizes ? gm_sizes_text (p->g->sizes) : NULL;
+  g_string_append_printf (p->out, ")%s%s {\n", facts ? " where " : "", facts ? facts : "");
 }
 
 /* The gradients of `custom` nodes, as comments: the text form has one graph after another, and none inside of another. */

@@ -202,8 +202,7 @@ emit (const GmSimplifyWork *w, const bool *live, GmArena *arena, GmValueId *map_
   g_autofree GmValueId *in = NULL;
   uint32_t most = 0;
   memset (map, 0xff, g->values->len * sizeof *map);
-  if (g->sym)
-    to->sym = gm_sym_copy (g->sym);
+  gm_graph_share_sizes (to, g);
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmValueId v = g_array_index (g->inputs, GmValueId, i);
     map[v] = gm_graph_add_input (to, gm_graph_value (g, v)->name, gm_graph_meta (g, v));

@@ -41,8 +41,8 @@ static bool
 check_size (Verifier *v, int64_t size)
 {
   uint32_t rows = v->g->sym ? gm_sym_n_rows (v->g->sym) : 0;
-  if (size >= 0)
-    return true;
+  if (!gm_size_is_symbolic (size))
+    return size >= 0 || fail (v, "the size %" G_GINT64_FORMAT " is negative", size);
   if (gm_size_row (size) >= rows)
     return fail (v, "size %" G_GINT64_FORMAT " is no row of the graph's %u size expressions", size,
                  rows);
@@ -65,13 +65,10 @@ check_meta (Verifier *v, const GmMeta *m)
   for (int i = 0; i < GM_MAX_DIMS; i++) {
     if (i >= m->ndim && (m->sizes[i] || m->strides[i]))
       return fail (v, "unused dimension %d is not zero", i);
-    if (!check_size (v, m->sizes[i]))
+    if (!check_size (v, m->sizes[i])
+        || (gm_size_is_symbolic (m->strides[i]) && !check_size (v, m->strides[i])))
       return false;
   }
-  if (gm_graph_meta_is_symbolic (m))
-    for (int i = 0; i < m->ndim; i++)
-      if (!check_size (v, m->strides[i]))
-        return false;
   return true;
 }
 
@@ -141,10 +138,10 @@ check_constant (Verifier *v, const GmNode *n, const GmMeta *m)
   return !memcmp (&is, m, sizeof is) || fail (v, "its type is not that of the constant");
 }
 
-/* The sizes that an op was asked for are the result's; the row of a POINTWISE or CAST operand,
- * aligned at the end, is the result's or 1; else nothing is known. */
+/* What the facts leave open.  The sizes that an op was asked for are the result's; the row of a
+ * POINTWISE or CAST operand, aligned at the end, is the result's or 1; else nothing is known. */
 static bool
-check_symbolic (Verifier *v, const GmNode *n, const GmMeta *m)
+check_open (Verifier *v, const GmNode *n, const GmMeta *m)
 {
   GmFamily family = gm_ops[n->op].family;
   if (n->attrs && n->attrs->mask & 1u << GM_ATTR_SIZES
@@ -168,14 +165,9 @@ check_result (Verifier *v, const GmNode *n)
 {
   const GmGraph *g = v->g;
   const GmMeta *m = gm_graph_meta (g, n->out);
-  bool symbolic = gm_graph_meta_is_symbolic (m);
   g_autofree const GmMeta **in = g_new (const GmMeta *, n->n_in + 1);
-  for (uint32_t i = 0; i < n->n_in; i++) {
+  for (uint32_t i = 0; i < n->n_in; i++)
     in[i] = gm_graph_meta (g, n->in[i]);
-    symbolic = symbolic || gm_graph_meta_is_symbolic (in[i]);
-  }
-  for (int i = 0; n->attrs && n->attrs->mask & 1u << GM_ATTR_SIZES && i < n->attrs->n_list; i++)
-    symbolic = symbolic || gm_size_is_symbolic (n->attrs->list[i]);
   if (!check_meta (v, m))
     return false;
   if (m->requires_grad && n->op != GM_OP_constant
@@ -183,14 +175,15 @@ check_result (Verifier *v, const GmNode *n)
     return fail (v, "the result requires grad, but no operand from which it could have that");
   if (n->op == GM_OP_constant)
     return check_constant (v, n, m);
-  if (symbolic)
-    return check_symbolic (v, n, m);
   GmMeta is;
   g_autoptr (GError) why = NULL;
-  if (!gm_op_infer (n->op, in, (int) n->n_in, n->attrs, &is, &why))
+  bool ok = gm_op_infer (n->op, in, (int) n->n_in, n->attrs, &is, &why);
+  if (g->sizes && !gm_sizes_check (g->sizes, NULL))
+    return check_open (v, n, m);
+  if (!ok)
     return fail (v, "%s", why->message);
   is.requires_grad = m->requires_grad;
-  if (memcmp (&is, m, sizeof is)) {
+  if (!gm_graph_same_meta (g, &is, m)) {
     g_autofree char *a = gm_meta_text (&is), *b = gm_meta_text (m),
                     *sa = gm_shape_text (is.ndim, is.strides),
                     *sb = gm_shape_text (m->ndim, m->strides);
@@ -279,26 +272,42 @@ has_set (const GmGraph *g)
   return false;
 }
 
+static bool
+verify (Verifier *v, bool functional)
+{
+  const GmGraph *g = v->g;
+  if (g->values->len != g->inputs->len + g->nodes->len)
+    return fail (v, "%u values for %u inputs and %u nodes", g->values->len, g->inputs->len,
+                 g->nodes->len);
+  if (!check_inputs (v))
+    return false;
+  for (v->node = 0; v->node < g->nodes->len; v->node++)
+    if (!check_node (v, functional))
+      return false;
+  v->node = GM_NO_ID;
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
+    if (o->value >= g->values->len || o->kind > GM_OUTPUT_MUTATION)
+      return fail (v, "output %u is value %u of %u, kind %d", i, o->value, g->values->len,
+                   o->kind);
+  }
+  return !has_set (g) || check_names (v);
+}
+
 bool
 gm_graph_verify (const GmGraph *g, bool functional, GError **error)
 {
   Verifier v = { .g = g, .node = GM_NO_ID, .error = error };
-  if (g->values->len != g->inputs->len + g->nodes->len)
-    return fail (&v, "%u values for %u inputs and %u nodes", g->values->len, g->inputs->len,
-                 g->nodes->len);
-  if (!check_inputs (&v))
-    return false;
-  for (v.node = 0; v.node < g->nodes->len; v.node++)
-    if (!check_node (&v, functional))
-      return false;
-  v.node = GM_NO_ID;
-  for (uint32_t i = 0; i < g->outputs->len; i++) {
-    const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
-    if (o->value >= g->values->len || o->kind > GM_OUTPUT_MUTATION)
-      return fail (&v, "output %u is value %u of %u, kind %d", i, o->value, g->values->len,
-                   o->kind);
-  }
-  return !has_set (g) || check_names (&v);
+  GmSizes *s = g->sizes;
+  if (!s)
+    return verify (&v, functional);
+  GmSizes *was = gm_sizes_enter (s);
+  bool frozen = s->frozen;
+  s->frozen = true;
+  bool ok = verify (&v, functional);
+  s->frozen = frozen;
+  gm_sizes_enter (was);
+  return ok;
 }
 
 bool

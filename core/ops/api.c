@@ -24,6 +24,8 @@ run_pointwise (const GmApi *api, GmBuilder *b, GmArg *a)
 #define I GM_API_INPLACE
 #define NN GM_API_NN
 #define V (GM_API_INPLACE | GM_API_RESHAPES)
+#define S GM_API_SIZES
+#define N GM_API_NUMBERS
 static const GmApi named_rows[] = {
 #define API(row_name, row_run, row_where, row_signature, row_doc)                                  \
   {.name = #row_name,                                                                              \
@@ -38,6 +40,8 @@ static const GmApi named_rows[] = {
 #undef I
 #undef NN
 #undef V
+#undef S
+#undef N
 
 static GmApi *rows;
 static size_t n_rows;
@@ -148,7 +152,8 @@ rows_make (size_t *n)
     r[total++] = (GmApi){.name = info->name,
                          .signature = signatures[info->arity],
                          .doc = pointwise_doc ((GmOp) op),
-                         .where = GM_API_FUNCTION | GM_API_METHOD | GM_API_INPLACE,
+                         .where = GM_API_FUNCTION | GM_API_METHOD | GM_API_INPLACE
+                                  | GM_API_SIZES | GM_API_NUMBERS,
                          .op = (GmOp) op,
                          .run = run_pointwise};
   }
@@ -386,6 +391,62 @@ call_out (const GmApi *api, GmBuilder *b, const GmArg *positional, int n_positio
   return gm_give (NULL);
 }
 
+/* -- Sizes that are expressions ---------------------------------------------------------------- */
+
+/* What the row cannot take as an expression becomes a number.  Lists are the caller's own, so those
+ * that change are copied: `copies` owns them. */
+static void
+make_numbers (const GmApi *api, GmBuilder *b, GmArg *a, bool ints, GPtrArray *copies)
+{
+  switch (a->kind) {
+  case GM_ARG_INT:
+    if (!ints)
+      a->i = gm_size_number (a->i);
+    break;
+  case GM_ARG_TENSOR:
+    if (!(api->where & GM_API_SIZES)) {
+      GmMeta m = *META (a->v);
+      gm_meta_set_numbers (&m); /* from now on the builder's meta says so too */
+    }
+    break;
+  case GM_ARG_LIST:
+  case GM_ARG_SLICE:
+    if (api->where & GM_API_SIZES)
+      break; /* sizes, parts of a subscript, tensors: taken as they are */
+    a->items = g_memdup2 (a->items, a->n * sizeof *a->items);
+    g_ptr_array_add (copies, a->items);
+    for (int i = 0; i < a->n; i++)
+      make_numbers (api, b, &a->items[i], false, copies);
+    break;
+  default:
+    break;
+  }
+}
+
+static GmArg
+run (const GmApi *api, bool inplace, GmBuilder *b, GmArg *a)
+{
+  GmArg result = api->run (api, b, a);
+  return GM_CALL_MODE (a) == GM_CALL_INPLACE ? write_back (api, b, a, result) : result;
+}
+
+static GmArg
+run_symbolic (const GmApi *api, bool inplace, GmBuilder *b, GmArg *a, GmSizes *sizes)
+{
+  GmSizes *was = gm_sizes_enter (sizes);
+  g_autoptr (GPtrArray) copies = g_ptr_array_new_with_free_func (g_free);
+  for (int i = 0; i < api->n_args; i++)
+    make_numbers (api, b, &a[i], api->where & GM_API_NUMBERS, copies);
+  GmArg result = run (api, inplace, b, a);
+  g_autoptr (GError) open = NULL;
+  if (!gm_sizes_check (sizes, &open)) { /* what failed after a guess is no reason */
+    g_clear_error (&b->error);
+    gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): %s", api->name, open->message);
+  }
+  gm_sizes_enter (was);
+  return result;
+}
+
 /* -- The call ---------------------------------------------------------------------------------- */
 
 GmArg
@@ -403,9 +464,9 @@ gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *position
   a[GM_API_MAX_ARGS] = (GmArg){.kind = GM_ARG_INT, .i = inplace ? GM_CALL_INPLACE : GM_CALL_FRESH};
   if (inplace && a[0].kind != GM_ARG_TENSOR)
     return gm_give (gm_arg_fail (api, b, a, 0, "Tensor"));
-  GmArg result = api->run (api, b, a);
-  if (GM_CALL_MODE (a) == GM_CALL_INPLACE)
-    result = write_back (api, b, a, result);
+  GmSizes *sizes = gm_b_sizes (b);
+  GmArg result = G_UNLIKELY (sizes) ? run_symbolic (api, inplace, b, a, sizes)
+                                    : run (api, inplace, b, a);
   if (gm_b_failed (b)) {
     gm_arg_clear (&result);
     return gm_give (NULL);

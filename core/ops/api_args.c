@@ -81,7 +81,7 @@ gm_arg_float (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
   if (a[i].kind == GM_ARG_FLOAT)
     return a[i].d;
   if (a[i].kind == GM_ARG_INT || a[i].kind == GM_ARG_BOOL)
-    return (double) a[i].i;
+    return (double) gm_size_number (a[i].i);
   if (item (b, &a[i], &s))
     return gm_scalar_as_double (s);
   gm_arg_fail (api, b, a, i, "float");
@@ -202,6 +202,7 @@ int
 gm_wrap_dim (const GmApi *api, GmBuilder *b, int64_t dim, int ndim)
 {
   int range = MAX (ndim, 1);
+  dim = gm_size_number (dim);
   if (dim >= -range && dim < range)
     return (int) (dim < 0 ? dim + range : dim);
   gm_b_fail (

@@ -22,10 +22,10 @@ static GmVal
 filled (const GmApi *api, GmBuilder *b, GmScalar s, GmDtype d, int n, const int64_t *sizes)
 {
   for (int i = 0; i < n; i++)
-    if (sizes[i] < 0)
+    if (gm_size_lt (sizes[i], 0))
       return gm_b_fail (b, GM_ERROR_RUNTIME,
                         "%s(): cannot create a tensor with negative dimension " FMT, api->name,
-                        sizes[i]);
+                        gm_size_number (sizes[i]));
   return gm_b_full (b, s, d, n, sizes);
 }
 
@@ -122,6 +122,21 @@ gm_arange (GmBuilder *b, int64_t first, int64_t step, int64_t n, GmDtype dtype)
   return sequence (b, gm_scalar_int (first), gm_scalar_int (step), n, dtype);
 }
 
+/* All are whole and some are expressions. */
+static GmArg
+symbolic_arange (GmBuilder *b, int64_t start, int64_t end, int64_t step, GmDtype d)
+{
+  step = gm_size_number (step);
+  if (step == 0)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "arange(): step must be nonzero"));
+  if (step > 0 ? gm_size_lt (end, start) : gm_size_lt (start, end))
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME, "arange(): upper bound and lower bound inconsistent with step sign"));
+  int64_t span = step > 0 ? gm_size_sub (end, start) : gm_size_sub (start, end), by = ABS (step);
+  int64_t n = by == 1 ? span : gm_size_floordiv (gm_size_add (span, by - 1), by);
+  return gm_give (sequence (b, gm_scalar_int (start), gm_scalar_int (step), n, d));
+}
+
 RUN (arange)
 {
   GmScalar start = SCALAR (0), end = start, step = SCALAR (2);
@@ -134,6 +149,10 @@ RUN (arange)
   GmDtype d = gm_arg_dtype (api, b, a, 3, whole ? GM_I64 : gm_default_dtype ());
   check_device (api, b, &a[4]);
   CHECK ();
+  if (gm_size_is_symbolic (start.i) || gm_size_is_symbolic (end.i) || gm_size_is_symbolic (step.i)) {
+    if (whole && gm_sizes_current ())
+      return symbolic_arange (b, start.i, end.i, step.i, d);
+  }
   double from = gm_scalar_as_double (start), to = gm_scalar_as_double (end),
          by = gm_scalar_as_double (step);
   if (by == 0)
@@ -189,7 +208,7 @@ RUN (eye)
   GmDtype d = gm_arg_dtype (api, b, a, 2, gm_default_dtype ());
   check_device (api, b, &a[3]);
   CHECK ();
-  if (n < 0 || m < 0)
+  if (gm_size_lt (n, 0) || gm_size_lt (m, 0))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
                                "eye(): n and m must not be negative, but are " FMT " and " FMT, n,
                                m));

@@ -52,8 +52,9 @@ slice_bound (GmBuilder *b, const GmArg *x, int64_t or_else, int64_t size)
                  gm_arg_kind_name (x));
     i = s.i;
   }
-  i += i < 0 ? size : 0;
-  return CLAMP (i, 0, size);
+  if (gm_size_lt (i, 0))
+    i = gm_size_add (i, size);
+  return gm_size_max (0, gm_size_min (i, size));
 }
 
 static GmVal
@@ -63,7 +64,7 @@ take_slice (GmBuilder *b, GmVal v, int dim, const GmArg *k)
   int64_t start = slice_bound (b, &k->items[0], 0, size),
           stop = slice_bound (b, &k->items[1], size, size), step = 1;
   if (k->items[2].kind == GM_ARG_INT || k->items[2].kind == GM_ARG_BOOL)
-    step = k->items[2].i;
+    step = gm_size_number (k->items[2].i);
   else if (k->items[2].kind != GM_ARG_NONE)
     gm_b_fail (b, GM_ERROR_TYPE, "slice indices must be integers or None, not %s",
                gm_arg_kind_name (&k->items[2]));
@@ -71,19 +72,20 @@ take_slice (GmBuilder *b, GmVal v, int dim, const GmArg *k)
     return gm_b_fail (b, GM_ERROR_VALUE,
                       "slice step must be greater than zero, not " FMT "; use flip to reverse",
                       step);
-  return gm_b_slice (b, v, dim, start, MAX (start, stop), step);
+  return gm_b_slice (b, v, dim, start, gm_size_max (start, stop), step);
 }
 
 static GmVal
 take_int (GmBuilder *b, GmVal v, int dim, int64_t i)
 {
   int64_t size = META (v)->sizes[dim];
-  if (i < -size || i >= size)
-    return gm_b_fail (b, GM_ERROR_INDEX,
-                      "index " FMT " is out of bounds for dimension %d with size " FMT, i, dim,
-                      size);
-  i += i < 0 ? size : 0;
-  return gm_squeeze (b, gm_b_slice (b, v, dim, i, i + 1, 1), dim);
+  int64_t at = gm_size_lt (i, 0) ? gm_size_add (i, size) : i;
+  if (gm_size_lt (at, 0) || gm_size_le (size, at)) {
+    g_autofree char *index = gm_size_text (i), *all = gm_size_text (size);
+    return gm_b_fail (b, GM_ERROR_INDEX, "index %s is out of bounds for dimension %d with size %s",
+                      index, dim, all);
+  }
+  return gm_squeeze (b, gm_b_slice (b, v, dim, at, gm_size_add (at, 1), 1), dim);
 }
 
 /* Indices may count from the end; the ops' do not. */
@@ -105,8 +107,10 @@ list_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
     b->error = error;
     return NULL;
   }
+  size = gm_size_number (size);
   for (int i = 0; i < k->n; i++) {
-    const GmArg *x = &k->items[i];
+    GmArg own = k->items[i], *x = &own;
+    x->i = x->kind == GM_ARG_INT ? gm_size_number (x->i) : x->i;
     if (x->kind != GM_ARG_INT)
       return gm_b_fail (b, GM_ERROR_INDEX,
                         "a list used as an index must hold ints, but element %d is %s", i,
@@ -318,7 +322,7 @@ replaced (GmBuilder *b, GmVal v, int dim, GmVal index, GmVal value)
   GmMeta flat = m;
   flat.sizes[dim] = n;
   value = gm_b_reshape (b, value, m.ndim, flat.sizes);
-  if (n == 0 || size == 0 || gm_b_failed (b))
+  if (gm_b_failed (b) || gm_size_eq (n, 0) || gm_size_eq (size, 0))
     return gm_b_failed (b) ? NULL : v;
   index = gm_b_reshape (b, index, 1, &n);
   GmVal self = gm_arange (b, 0, 1, size, GM_I64);
@@ -338,7 +342,7 @@ replaced (GmBuilder *b, GmVal v, int dim, GmVal index, GmVal value)
 static GmVal
 fit_value (GmBuilder *b, GmVal value, int ndim)
 {
-  while (!gm_b_failed (b) && META (value)->ndim > ndim && META (value)->sizes[0] == 1)
+  while (!gm_b_failed (b) && META (value)->ndim > ndim && gm_size_eq (META (value)->sizes[0], 1))
     value = gm_squeeze (b, value, 0);
   return value;
 }
@@ -349,7 +353,7 @@ set_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value)
   GmMeta m = *META (mask), x = *META (v);
   bool fits = m.ndim <= x.ndim;
   for (int d = 0; fits && d < m.ndim; d++)
-    fits = m.sizes[d] == x.sizes[d];
+    fits = gm_size_eq (m.sizes[d], x.sizes[d]);
   if (!fits) {
     g_autofree char *ms = gm_shape_text (m.ndim, m.sizes), *xs = gm_shape_text (x.ndim, x.sizes);
     return gm_give (gm_b_fail (
@@ -358,11 +362,11 @@ set_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value)
   }
   /* The value must be the same for all places along the mask, or its length would depend on data.
    */
-  if (META (value)->ndim > x.ndim - m.ndim && gm_meta_numel (META (value)) != 1)
+  if (META (value)->ndim > x.ndim - m.ndim && !gm_size_eq (gm_meta_numel (META (value)), 1))
     return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
                                "x[mask] = value: the value must broadcast to the dimensions after "
                                "the mask; use where or masked_fill"));
-  if (gm_meta_numel (META (value)) == 1)
+  if (META (value)->ndim == 0 || gm_size_eq (gm_meta_numel (META (value)), 1))
     value = gm_b_reshape (b, value, 0, NULL);
   for (int d = m.ndim; d < x.ndim; d++)
     m.sizes[d] = 1;

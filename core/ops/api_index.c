@@ -195,11 +195,11 @@ RUN (topk)
   int64_t k = INT (1), size = META (v)->ndim ? META (v)->sizes[dim] : 1;
   bool largest = FLAG (3);
   CHECK ();
-  if (k < 0 || k > size)
+  if (gm_size_lt (k, 0) || gm_size_lt (size, k))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
                                "topk(): k = %" G_GINT64_FORMAT " is not in [0, %" G_GINT64_FORMAT
                                "], the size of dimension %d",
-                               k, size, dim));
+                               gm_size_number (k), gm_size_number (size), dim));
   GmVal index = argsort (b, v, dim, largest);
   index = META (v)->ndim ? gm_b_slice (b, index, dim, 0, k, 1) : index;
   GmVal both[2] = {gm_gather (b, v, dim, index), index};
@@ -234,7 +234,7 @@ RUN (one_hot)
   CHECK ();
   if (classes == -1) {
     GmScalar top;
-    if (gm_meta_numel (META (v)) == 0)
+    if (gm_size_eq (gm_meta_numel (META (v)), 0))
       return gm_give (
           gm_b_fail (b, GM_ERROR_RUNTIME,
                      "one_hot(): num_classes cannot be told from an empty tensor; pass it"));
@@ -271,6 +271,7 @@ RUN (embedding)
   if (!IS_NONE (2)) {
     int64_t padding = INT (2);
     CHECK ();
+    rows = gm_size_number (rows);
     if (padding < -rows || padding >= rows)
       return gm_give (gm_b_fail (b, GM_ERROR_INDEX,
                                  "embedding(): padding_idx %" G_GINT64_FORMAT

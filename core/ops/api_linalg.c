@@ -21,7 +21,7 @@ matmul_rows (GmBuilder *b, GmVal x, GmVal y)
   GmMeta m = *META (x);
   int64_t flat[2] = {1, m.sizes[m.ndim - 1]};
   for (int d = 0; d < m.ndim - 1; d++)
-    flat[0] *= m.sizes[d];
+    flat[0] = gm_size_mul (flat[0], m.sizes[d]);
   GmVal out = gm_b (b, matmul, gm_b_reshape (b, x, 2, flat), y);
   m.sizes[m.ndim - 1] = META (y)->sizes[1];
   return gm_b_view (b, out, m.ndim, m.sizes);
@@ -35,7 +35,7 @@ gm_matmul (const GmApi *api, GmBuilder *b, GmVal x, GmVal y)
   int nx = META (x)->ndim, ny = META (y)->ndim;
   if (nx == 0 || ny == 0)
     return fail_shapes (api, b, "tensors of at least one dimension", x, y);
-  if (META (x)->sizes[nx - 1] != META (y)->sizes[ny == 1 ? 0 : ny - 2])
+  if (!gm_size_eq (META (x)->sizes[nx - 1], META (y)->sizes[ny == 1 ? 0 : ny - 2]))
     return fail_shapes (api, b, "the last size of the first to be the last but one of the second",
                         x, y);
   if (nx == 2 && ny == 2)
@@ -71,7 +71,7 @@ exact (const GmApi *api, GmBuilder *b, GmVal x, GmVal y, int nx, int ny)
     g_autofree char *text = g_strdup_printf ("%s and %s", wanted[nx], wanted[ny]);
     return fail_shapes (api, b, text, x, y);
   }
-  if (nx == 3 && META (x)->sizes[0] != META (y)->sizes[0])
+  if (nx == 3 && !gm_size_eq (META (x)->sizes[0], META (y)->sizes[0]))
     return fail_shapes (api, b, "batches of one size", x, y);
   return gm_matmul (api, b, x, y);
 }
@@ -127,7 +127,8 @@ RUN (linear)
   GmVal x = TENSOR (0), w = TENSOR (1), bias = OPTIONAL_TENSOR (2);
   CHECK ();
   int nw = META (w)->ndim, nx = META (x)->ndim;
-  if (nw < 1 || nw > 2 || nx < 1 || META (x)->sizes[nx - 1] != META (w)->sizes[nw - 1])
+  if (nw < 1 || nw > 2 || nx < 1
+      || !gm_size_eq (META (x)->sizes[nx - 1], META (w)->sizes[nw - 1]))
     return gm_give (fail_shapes (api, b, "an input [..., in] and a weight [out, in]", x, w));
   GmVal y = gm_matmul (api, b, x, nw == 2 ? gm_b_transpose (b, w, 0, 1) : w);
   return gm_give (bias ? gm_apply2 (b, add, y, bias) : y);
@@ -162,7 +163,7 @@ RUN (scaled_dot_product_attention)
                                "%s(): attn_mask and is_causal exclude each other", api->name));
   int64_t rows = META (q)->sizes[nq - 2], cols = META (k)->sizes[nk - 2],
           e = META (q)->sizes[nq - 1];
-  double scale = IS_NONE (6) ? 1 / sqrt ((double) e) : FLOAT (6);
+  double scale = IS_NONE (6) ? 1 / sqrt ((double) gm_size_number (e)) : FLOAT (6);
   GmVal scores = gm_matmul (api, b, q, gm_b_transpose (b, k, -2, -1));
   scores = gm_apply_num (b, mul, scores, scale);
   if (causal)

@@ -43,7 +43,8 @@ reduce (GmBuilder *b, GmVal v, Reduction how)
     return gm_mean (b, v, NULL, 0, false);
   GmVal sum = gm_b_reduce (b, GM_OP_sum, v, NULL, 0, false);
   return how == BATCHMEAN && META (v)->ndim
-             ? gm_apply_num (b, div, sum, (double) META (v)->sizes[0])
+             ? gm_apply (b, GM_OP_div,
+                         (const GmArg[]){gm_tensor_arg (sum), gm_count_arg (META (v)->sizes[0])}, 2)
              : sum;
 }
 
@@ -200,7 +201,7 @@ check_classes (const GmApi *api, GmBuilder *b, Classes *c)
   bool fits = m->ndim >= 1 && t->ndim == m->ndim - 1;
   c->dim = m->ndim == 1 ? 0 : 1;
   for (int d = 0, k = 0; fits && d < m->ndim; d++)
-    fits = d == c->dim || m->sizes[d] == t->sizes[k++];
+    fits = d == c->dim || gm_size_eq (m->sizes[d], t->sizes[k++]);
   if (!fits || gm_dtypes[t->dtype].category != GM_CATEGORY_INT) {
     g_autofree char *x = gm_meta_text (m), *y = gm_meta_text (t);
     gm_b_fail (b, GM_ERROR_RUNTIME,
@@ -211,10 +212,10 @@ check_classes (const GmApi *api, GmBuilder *b, Classes *c)
     return false;
   }
   if (c->weight &&
-      (META (c->weight)->ndim != 1 || META (c->weight)->sizes[0] != m->sizes[c->dim])) {
+      (META (c->weight)->ndim != 1 || !gm_size_eq (META (c->weight)->sizes[0], m->sizes[c->dim]))) {
     gm_b_fail (b, GM_ERROR_RUNTIME,
                "%s(): weight must have one element per class, %" G_GINT64_FORMAT, api->name,
-               m->sizes[c->dim]);
+               gm_size_number (m->sizes[c->dim]));
     return false;
   }
   c->target = gm_b_cast (b, c->target, GM_I64);
@@ -312,14 +313,14 @@ soft_cross_entropy (GmBuilder *b, Classes *c, double smoothing)
   GmVal p = c->target;
   if (smoothing > 0)
     p = gm_apply_num (b, add, gm_apply_num (b, mul, p, 1 - smoothing),
-                      smoothing / (double) classes);
+                      smoothing / (double) gm_size_number (classes));
   GmVal terms = gm_b (b, mul, c->log_p, p);
   if (c->weight) {
     sizes[dim] = classes;
     terms = gm_b (b, mul, terms, gm_b_view (b, c->weight, m->ndim, sizes));
   }
   for (int d = 0; d < m->ndim; d++)
-    n *= d == dim ? 1 : m->sizes[d];
+    n = d == dim ? n : gm_size_mul (n, m->sizes[d]);
   GmVal loss = gm_b (b, neg, gm_b_reduce (b, GM_OP_sum, terms, &dim, 1, false));
   if (c->how == NO_REDUCTION)
     return loss;
@@ -327,7 +328,12 @@ soft_cross_entropy (GmBuilder *b, Classes *c, double smoothing)
     return NULL;
   GmDtype own = (GmDtype) META (loss)->dtype;
   GmVal sum = gm_b_reduce (b, GM_OP_sum, gm_widen (b, loss), NULL, 0, false);
-  return gm_narrow (b, c->how == SUM ? sum : gm_apply_num (b, div, sum, (double) n), own);
+  return gm_narrow (b, c->how == SUM ? sum
+                                       : gm_apply (b, GM_OP_div,
+                                                   (const GmArg[]){gm_tensor_arg (sum),
+                                                                   gm_count_arg (n)},
+                                                   2),
+                    own);
 }
 
 RUN (cross_entropy)
@@ -355,7 +361,7 @@ RUN (cross_entropy)
   GmVal loss = nll (b, &c, &targets);
   if (smoothing == 0)
     return gm_give (loss);
-  double share = smoothing / (double) META (c.log_p)->sizes[c.dim];
+  double share = smoothing / (double) gm_size_number (META (c.log_p)->sizes[c.dim]);
   return gm_give (gm_b (b, add, gm_apply_num (b, mul, loss, 1 - smoothing),
                         gm_apply_num (b, mul, smooth (b, &c, &targets), share)));
 }

@@ -160,7 +160,7 @@ last_dims (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal x, int64_t dims
   bool fits = n >= 1 && n <= m->ndim;
   for (int i = 0; fits && i < n; i++) {
     dims[i] = m->ndim - n + i;
-    fits = m->sizes[dims[i]] == sizes[i];
+    fits = gm_size_eq (m->sizes[dims[i]], sizes[i]);
   }
   if (!fits) {
     g_autofree char *want = gm_shape_text (n, sizes), *have = gm_shape_text (m->ndim, m->sizes);
@@ -218,10 +218,10 @@ per_channel (const GmApi *api, GmBuilder *b, GmVal v, const GmMeta *x, const cha
   int64_t sizes[GM_MAX_DIMS] = {1, x->sizes[1], 1, 1, 1, 1, 1, 1};
   if (!v || gm_b_failed (b))
     return NULL;
-  if (META (v)->ndim != 1 || META (v)->sizes[0] != x->sizes[1])
+  if (META (v)->ndim != 1 || !gm_size_eq (META (v)->sizes[0], x->sizes[1]))
     return gm_b_fail (b, GM_ERROR_RUNTIME,
                       "%s(): %s must have %" G_GINT64_FORMAT " elements, one per channel",
-                      api->name, name, x->sizes[1]);
+                      api->name, name, gm_size_number (x->sizes[1]));
   return gm_b_view (b, v, x->ndim, sizes);
 }
 
@@ -275,15 +275,16 @@ RUN (batch_norm)
   dims[k++] = 0;
   for (int d = 2; d < m.ndim; d++) {
     dims[k++] = d;
-    n *= m.sizes[d];
+    n = gm_size_mul (n, m.sizes[d]);
   }
-  if (n < 2)
+  if (gm_size_lt (n, 2))
     return gm_give (gm_b_fail (
         b, GM_ERROR_VALUE, "batch_norm(): expected more than 1 value per channel when training"));
   mean = gm_mean (b, x, dims, k, true);
   GmVal off = gm_b (b, sub, x, mean);
   var = gm_mean (b, gm_b (b, square, off), dims, k, true);
   update_running (b, run_mean, mean, momentum);
+  n = run_var ? gm_size_number (n) : 2;
   update_running (b, run_var, gm_apply_num (b, mul, var, (double) n / (double) (n - 1)), momentum);
   GmVal y = gm_b (b, mul, off, gm_b (b, rsqrt, gm_apply_num (b, add, var, eps)));
   return gm_give (gm_narrow (b, scale_shift (b, y, weight, bias), (GmDtype) m.dtype));

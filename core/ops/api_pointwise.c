@@ -39,10 +39,12 @@ scaled (const GmApi *api, GmBuilder *b, const GmArg *x, const GmArg *alpha)
     return gm_give (gm_apply (b, GM_OP_mul, (const GmArg[]){*x, *alpha}, 2));
   }
   if (x->kind == GM_ARG_INT && alpha->kind == GM_ARG_INT)
-    return (GmArg){.kind = GM_ARG_INT, .i = x->i * alpha->i};
+    return (GmArg){.kind = GM_ARG_INT, .i = gm_sizes_are_numbers (x->i, alpha->i)
+                                                ? (int64_t) ((uint64_t) x->i * (uint64_t) alpha->i)
+                                                : gm_size_mul (x->i, alpha->i)};
   if (gm_arg_is_number (x) && gm_arg_is_number (alpha)) {
-    double p = x->kind == GM_ARG_FLOAT ? x->d : (double) x->i,
-           q = alpha->kind == GM_ARG_FLOAT ? alpha->d : (double) alpha->i;
+    double p = x->kind == GM_ARG_FLOAT ? x->d : (double) gm_size_number (x->i),
+           q = alpha->kind == GM_ARG_FLOAT ? alpha->d : (double) gm_size_number (alpha->i);
     return gm_float_arg (p * q);
   }
   return *x;

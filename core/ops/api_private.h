@@ -77,6 +77,14 @@ gm_float_arg (double d)
   return (GmArg){.kind = GM_ARG_FLOAT, .d = d};
 }
 
+/* How many elements something has, as a number to compute with: a float, as torch takes it, or an
+ * expression. */
+static inline GmArg
+gm_count_arg (int64_t n)
+{
+  return gm_size_is_symbolic (n) ? (GmArg){.kind = GM_ARG_INT, .i = n} : gm_float_arg ((double) n);
+}
+
 /* -- Promotion (api_promote.c) ----------------------------------------------------------------- */
 /* torch's result_type of tensors and numbers: dimensioned tensors before 0-d ones before numbers,
  * within a category. */

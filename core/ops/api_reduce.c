@@ -29,7 +29,7 @@ count (GmBuilder *b, GmVal v, const int64_t *dims, int n)
   const GmMeta *m = META (v);
   int64_t c = 1;
   for (int k = 0; k < n; k++)
-    c *= m->sizes[dims[k]];
+    c = gm_size_mul (c, m->sizes[dims[k]]);
   return n ? c : gm_meta_numel (m);
 }
 
@@ -78,11 +78,9 @@ gm_mean (GmBuilder *b, GmVal v, const int64_t *dims, int n, bool keepdim)
     return NULL;
   GmDtype own = (GmDtype) META (v)->dtype;
   int64_t c = count (b, v, dims, n);
-  return gm_narrow (b,
-                    gm_apply_num (b, div,
-                                  gm_b_reduce (b, GM_OP_sum, gm_widen (b, v), dims, n, keepdim),
-                                  (double) c),
-                    own);
+  GmVal sum = gm_b_reduce (b, GM_OP_sum, gm_widen (b, v), dims, n, keepdim);
+  return gm_narrow (
+      b, gm_apply (b, GM_OP_div, (const GmArg[]){gm_tensor_arg (sum), gm_count_arg (c)}, 2), own);
 }
 
 RUN (mean)
@@ -233,8 +231,11 @@ moments (const GmApi *api, GmBuilder *b, const GmArg *a)
   GmVal mean = gm_mean (b, v, d.dims, d.n, true);
   GmVal off = gm_b (b, sub, v, mean);
   GmVal sum = gm_b_reduce (b, GM_OP_sum, gm_b (b, square, off), d.dims, d.n, keepdim);
-  double n = gm_b_failed (b) ? 1 : (double) count (b, v, d.dims, d.n);
-  Moments r = {gm_apply_num (b, div, sum, MAX (n - correction, 0)), mean, own};
+  int64_t n = gm_b_failed (b) ? 1 : count (b, v, d.dims, d.n);
+  bool whole = correction == (double) (int) correction && gm_size_is_symbolic (n);
+  GmArg by = whole ? gm_count_arg (gm_size_max (gm_size_sub (n, (int) correction), 0))
+                   : gm_float_arg (MAX ((double) gm_size_number (n) - correction, 0));
+  Moments r = {gm_apply (b, GM_OP_div, (const GmArg[]){gm_tensor_arg (sum), by}, 2), mean, own};
   if (!gm_b_failed (b))
     r.mean = gm_b_reshape (b, mean, META (r.var)->ndim, META (r.var)->sizes);
   return r;
@@ -354,7 +355,7 @@ gm_softmax (GmBuilder *b, GmVal v, int dim, bool log)
   if (gm_b_failed (b))
     return NULL;
   int n = META (v)->ndim ? 1 : 0; /* a scalar's one dimension is all of it */
-  if (gm_meta_numel (META (v)) == 0)
+  if (gm_size_eq (gm_meta_numel (META (v)), 0))
     return gm_apply1 (b, copy, v);
   GmDtype own = (GmDtype) META (v)->dtype;
   v = gm_widen (b, v);

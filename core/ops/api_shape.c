@@ -18,21 +18,24 @@ gm_resolve_sizes (const GmApi *api, GmBuilder *b, const GmMeta *m, int64_t *size
   for (int i = 0; i < n; i++) {
     if (sizes[i] == -1 && unknown < 0)
       unknown = i;
-    else if (sizes[i] < 0)
+    else if (gm_size_lt (sizes[i], 0))
       bad = true;
-    else
+    else if (gm_sizes_are_numbers (known, sizes[i]))
       overflow |= __builtin_mul_overflow (known, sizes[i], &known);
+    else
+      known = gm_size_mul (known, sizes[i]);
   }
-  if (unknown >= 0 && known > 0)
-    sizes[unknown] = total / known, bad |= total % known != 0;
-  else
-    bad |= unknown >= 0 || known != total;
+  if (unknown >= 0 && gm_size_lt (0, known)) {
+    bad |= !gm_size_eq (gm_size_mod (total, known), 0);
+    sizes[unknown] = gm_size_floordiv (total, known);
+  } else
+    bad |= unknown >= 0 || !gm_size_eq (known, total);
   if (bad || overflow) {
-    g_autofree char *from = gm_shape_text (m->ndim, m->sizes), *to = gm_shape_text (n, given);
+    g_autofree char *from = gm_shape_text (m->ndim, m->sizes), *to = gm_shape_text (n, given),
+                    *elements = gm_size_text (total);
     gm_b_fail (b, GM_ERROR_RUNTIME,
-               "%s(): shape '%s' is invalid for an input of shape %s with %" G_GINT64_FORMAT
-               " elements",
-               api->name, to, from, total);
+               "%s(): shape '%s' is invalid for an input of shape %s with %s elements", api->name,
+               to, from, elements);
     return 0;
   }
   return n;
@@ -82,7 +85,7 @@ RUN (flatten)
         gm_b_fail (b, GM_ERROR_RUNTIME, "flatten(): start_dim cannot come after end_dim"));
   for (int d = 0; d < m->ndim; d++)
     if (d > first && d <= last)
-      sizes[n - 1] *= m->sizes[d];
+      sizes[n - 1] = gm_size_mul (sizes[n - 1], m->sizes[d]);
     else
       sizes[n++] = m->sizes[d];
   return gm_give (gm_b_reshape (b, v, n, sizes));
@@ -203,7 +206,7 @@ squeeze_mask (GmBuilder *b, GmVal v, uint32_t mask)
   int64_t sizes[GM_MAX_DIMS];
   int n = 0;
   for (int d = 0; d < m->ndim; d++)
-    if (!(mask >> d & 1) || m->sizes[d] != 1)
+    if (!(mask >> d & 1) || !gm_size_eq (m->sizes[d], 1))
       sizes[n++] = m->sizes[d];
   return gm_b_view (b, v, n, sizes);
 }
@@ -260,7 +263,7 @@ RUN (resize)
   GmMeta to = gm_meta_make ((GmDtype) META (v)->dtype, n, sizes);
   if (META (v)->requires_grad)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "resize_(): a tensor that requires grad cannot be resized; use view or reshape"));
-  if (gm_meta_numel (&to) != gm_meta_numel (META (v)) || !gm_meta_is_contiguous (META (v))) {
+  if (!gm_size_eq (gm_meta_numel (&to), gm_meta_numel (META (v))) || !gm_meta_is_contiguous (META (v))) {
     g_autofree char *from = gm_shape_text (META (v)->ndim, META (v)->sizes), *want = gm_shape_text (n, sizes);
     return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
                                "resize_(): from shape %s to %s: only a row-major tensor to a shape with as many elements; use "
@@ -316,7 +319,7 @@ repeat_dims (const GmApi *api, GmBuilder *b, GmVal v, const int64_t *repeats, in
   v = gm_b_view (b, v, n, sizes);
   bool same = true;
   for (int d = 0; d < n; d++) {
-    if (repeats[d] < 0)
+    if (gm_size_lt (repeats[d], 0))
       return gm_b_fail (
           b, GM_ERROR_RUNTIME,
           "%s(): repeats must not be negative, but dimension %d has %" G_GINT64_FORMAT, api->name,
@@ -334,13 +337,14 @@ repeat_dims (const GmApi *api, GmBuilder *b, GmVal v, const int64_t *repeats, in
         return NULL;
       memcpy (wide, META (v)->sizes, sizeof (int64_t) * (size_t) (n + 1));
       wide[d] = repeats[d];
-      sizes[d] *= repeats[d];
+      sizes[d] = gm_size_mul (sizes[d], repeats[d]);
       v = gm_b_reshape (b, gm_b_expand (b, v, n + 1, wide), n, sizes);
     } else {
-      g_autofree GmVal *parts = g_new (GmVal, repeats[d]);
-      for (int64_t i = 0; i < repeats[d]; i++)
+      int64_t count = gm_size_number (repeats[d]);
+      g_autofree GmVal *parts = g_new (GmVal, count);
+      for (int64_t i = 0; i < count; i++)
         parts[i] = v;
-      v = gm_cat (b, parts, (int) repeats[d], d);
+      v = gm_cat (b, parts, (int) count, d);
     }
   }
   /* what repeats a size of 1 could be seen without a copy */
@@ -377,7 +381,7 @@ RUN (flip)
   gm_arg_dims (api, b, a, 1, META (v)->ndim, dims, &n);
   for (int i = 0; i < n && !gm_b_failed (b); i++) {
     int64_t size = META (v)->sizes[dims[i]];
-    v = gm_index_select (b, v, (int) dims[i], gm_arange (b, size - 1, -1, size, GM_I64));
+    v = gm_index_select (b, v, (int) dims[i], gm_arange (b, gm_size_sub (size, 1), -1, size, GM_I64));
   }
   return gm_give (n ? v : gm_apply1 (b, copy, v));
 }
@@ -387,7 +391,8 @@ roll_one (GmBuilder *b, GmVal v, int dim, int64_t shift)
 {
   if (gm_b_failed (b))
     return NULL;
-  int64_t size = META (v)->sizes[dim];
+  int64_t size = gm_size_number (META (v)->sizes[dim]);
+  shift = gm_size_number (shift);
   shift = size ? ((shift % size) + size) % size : 0;
   if (shift == 0)
     return gm_apply1 (b, copy, v);
@@ -429,19 +434,23 @@ RUN (narrow)
   int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim);
   int64_t start = INT (2), length = INT (3), size = META (v)->sizes[dim];
   CHECK ();
-  start += start < 0 ? size : 0;
-  if (META (v)->ndim == 0 || start < 0 || length < 0 || length > size - start)
+  if (gm_size_lt (start, 0))
+    start = gm_size_add (start, size);
+  if (META (v)->ndim == 0 || gm_size_lt (start, 0) || gm_size_lt (length, 0)
+      || gm_size_lt (gm_size_sub (size, start), length)) {
+    g_autofree char *first = gm_size_text (start), *n = gm_size_text (length),
+                    *all = gm_size_text (size);
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
-                               "narrow(): start (%" G_GINT64_FORMAT ") + length (%" G_GINT64_FORMAT
-                               ") exceeds dimension size (%" G_GINT64_FORMAT ")",
-                               start, length, size));
-  return gm_give (gm_b_slice (b, v, dim, start, start + length, 1));
+                               "narrow(): start (%s) + length (%s) exceeds dimension size (%s)",
+                               first, n, all));
+  }
+  return gm_give (gm_b_slice (b, v, dim, start, gm_size_add (start, length), 1));
 }
 
 static GmVal
 select_at (GmBuilder *b, GmVal v, int dim, int64_t i)
 {
-  return gm_squeeze (b, gm_b_slice (b, v, dim, i, i + 1, 1), dim);
+  return gm_squeeze (b, gm_b_slice (b, v, dim, i, gm_size_add (i, 1), 1), dim);
 }
 
 RUN (select)
@@ -453,12 +462,14 @@ RUN (select)
   int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim);
   int64_t i = INT (2), size = META (v)->sizes[dim];
   CHECK ();
-  if (i < -size || i >= size)
+  int64_t at = gm_size_lt (i, 0) ? gm_size_add (i, size) : i;
+  if (gm_size_lt (at, 0) || gm_size_le (size, at)) {
+    g_autofree char *index = gm_size_text (i), *all = gm_size_text (size);
     return gm_give (gm_b_fail (b, GM_ERROR_INDEX,
-                               "select(): index %" G_GINT64_FORMAT
-                               " out of range for dimension %d with size %" G_GINT64_FORMAT,
-                               i, dim, size));
-  return gm_give (select_at (b, v, dim, i < 0 ? i + size : i));
+                               "select(): index %s out of range for dimension %d with size %s",
+                               index, dim, all));
+  }
+  return gm_give (select_at (b, v, dim, at));
 }
 
 /* Views of `sizes` along dim, one after the other. */
@@ -468,9 +479,9 @@ cut (GmBuilder *b, GmVal v, int dim, const int64_t *sizes, int n, bool squeeze)
   g_autofree GmVal *parts = g_new (GmVal, MAX (n, 1));
   int64_t at = 0;
   for (int i = 0; i < n; i++) {
-    parts[i] = gm_b_slice (b, v, dim, at, at + sizes[i], 1);
+    parts[i] = gm_b_slice (b, v, dim, at, gm_size_add (at, sizes[i]), 1);
     parts[i] = squeeze ? gm_squeeze (b, parts[i], dim) : parts[i];
-    at += sizes[i];
+    at = gm_size_add (at, sizes[i]);
   }
   CHECK ();
   return gm_give_list (parts, n, true, NULL);
@@ -479,7 +490,7 @@ cut (GmBuilder *b, GmVal v, int dim, const int64_t *sizes, int n, bool squeeze)
 static GmArg
 cut_even (const GmApi *api, GmBuilder *b, GmVal v, int dim, int64_t size, bool squeeze)
 {
-  int64_t total = META (v)->sizes[dim];
+  int64_t total = gm_size_number (META (v)->sizes[dim]);
   int64_t n = size > 0 ? (total + size - 1) / size : 0;
   if (n > UINT16_MAX)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %" G_GINT64_FORMAT " parts are too many",
@@ -518,6 +529,8 @@ RUN (split)
   int dim = gm_arg_dim (api, b, a, 2, META (v)->ndim);
   CHECK ();
   int64_t total = META (v)->sizes[dim], sum = 0;
+  if (a[1].kind != GM_ARG_LIST)
+    total = gm_size_number (total);
   if (a[1].kind != GM_ARG_LIST) {
     int64_t size = INT (1);
     CHECK ();
@@ -531,17 +544,18 @@ RUN (split)
   g_autofree int64_t *sizes = g_new (int64_t, MAX (n, 1));
   for (int i = 0; i < n; i++) {
     const GmArg *x = &a[1].items[i];
-    if (x->kind != GM_ARG_INT || x->i < 0)
+    if (x->kind != GM_ARG_INT || gm_size_lt (x->i, 0))
       return gm_give (gm_b_fail (b, GM_ERROR_TYPE,
                                  "split(): section %d must be an int that is not negative", i));
     sizes[i] = x->i;
-    sum += x->i;
+    sum = gm_size_add (sum, x->i);
   }
-  if (sum != total)
+  if (!gm_size_eq (sum, total)) {
+    g_autofree char *sections = gm_size_text (sum), *all = gm_size_text (total);
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
-                               "split(): the sections sum to %" G_GINT64_FORMAT
-                               ", but dimension %d has size %" G_GINT64_FORMAT,
-                               sum, dim, total));
+                               "split(): the sections sum to %s, but dimension %d has size %s",
+                               sections, dim, all));
+  }
   return cut (b, v, dim, sizes, n, false);
 }
 
@@ -557,7 +571,7 @@ RUN (chunk)
     return gm_give (gm_b_fail (
         b, GM_ERROR_RUNTIME,
         "chunk() expects `chunks` to be greater than 0, got: %" G_GINT64_FORMAT, chunks));
-  int64_t total = META (v)->sizes[dim];
+  int64_t total = gm_size_number (META (v)->sizes[dim]);
   return cut_even (api, b, v, dim, MAX ((total + chunks - 1) / chunks, 1), false);
 }
 
@@ -593,7 +607,7 @@ RUN (cat)
   for (int i = 1; i < n; i++)
     mixed |= META (v[i])->ndim != META (v[0])->ndim;
   for (int i = 0; i < n && mixed; i++)
-    if (META (v[i])->ndim != 1 || META (v[i])->sizes[0])
+    if (META (v[i])->ndim != 1 || !gm_size_eq (META (v[i])->sizes[0], 0))
       v[kept++] = v[i];
   n = mixed && kept ? kept : n;
   if (META (v[0])->ndim == 0)

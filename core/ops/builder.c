@@ -57,6 +57,11 @@ gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *siz
   at.dtype = dtype;
   if (ndim)
     memcpy (at.list, sizes, (size_t) ndim * sizeof *sizes);
+  if (gm_size_is_symbolic (s.i) && s.kind == GM_CATEGORY_INT && gm_sizes_current ()) {
+    bool keeps = gm_dtypes[dtype].category != GM_CATEGORY_BOOL;
+    at.value = keeps ? s : gm_scalar_bool (!gm_size_eq (s.i, 0)); /* an expression stays one */
+    return gm_b_op (b, GM_OP_full, NULL, 0, &at);
+  }
   /* The attribute has the dtype's own kind, so that equal constants are equal attributes. */
   switch (gm_dtypes[dtype].category) {
   case GM_CATEGORY_FLOAT:
@@ -153,11 +158,16 @@ gm_b_transpose (GmBuilder *b, GmVal v, int dim0, int dim1)
   return gm_b_permute (b, v, dims);
 }
 
+/* For certain: an expression that is only equal by chance is no reason to leave an op out. */
 static bool
 has_shape (const GmMeta *m, int ndim, const int64_t *sizes)
 {
-  return m->ndim == ndim &&
-         (ndim == 0 || memcmp (m->sizes, sizes, (size_t) ndim * sizeof *sizes) == 0);
+  if (m->ndim != ndim)
+    return false;
+  for (int i = 0; i < ndim; i++)
+    if (!gm_size_same (m->sizes[i], sizes[i]))
+      return false;
+  return true;
 }
 
 GmVal
@@ -217,7 +227,7 @@ gm_b_slice (GmBuilder *b, GmVal v, int dim, int64_t start, int64_t stop, int64_t
   if (b->error)
     return NULL;
   const GmMeta *m = gm_b_meta (b, v);
-  if (start == 0 && step == 1 && stop == m->sizes[dim])
+  if (start == 0 && step == 1 && gm_size_same (stop, m->sizes[dim]))
     return v;
   GmAttrs at = {.mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP),
                 .dim = dim,
@@ -251,7 +261,7 @@ gm_b_sum_to (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes)
   int lead = m->ndim - ndim, n = 0;
   int64_t dims[GM_MAX_DIMS];
   for (int i = 0; i < m->ndim; i++)
-    if (i < lead || (sizes[i - lead] == 1 && m->sizes[i] != 1))
+    if (i < lead || (!gm_size_same (m->sizes[i], sizes[i - lead]) && gm_size_eq (sizes[i - lead], 1)))
       dims[n++] = i;
   if (n)
     v = gm_b_reduce (b, GM_OP_sum, v, dims, n, true);

@@ -29,6 +29,8 @@ typedef struct {
   /* dst becomes src (a view of dst, or another tensor of its dtype) in all but identity; returns dst as it is afterwards.  NULL: this
    * builder cannot. */
   GmVal (*set) (GmBuilder *b, GmVal dst, GmVal src);
+  /* The symbolic sizes that metas of this builder may have; NULL, or a result of NULL: all are numbers. */
+  GmSizes *(*sizes) (GmBuilder *b);
 } GmBuilderVtable;
 
 struct GmBuilder {
@@ -40,6 +42,12 @@ struct GmBuilder {
 /* Sets the sticky error if there is none yet; returns NULL, so that `return gm_b_fail (...)` works. */
 GmVal gm_b_fail (GmBuilder *b, GmError code, const char *format, ...) G_GNUC_PRINTF (3, 4);
 #define gm_b_failed(b) ((b)->error != NULL)
+/* What the builder's metas are to be asked with (gm_sizes_enter); NULL: all are numbers. */
+static inline GmSizes *
+gm_b_sizes (GmBuilder *b)
+{
+  return b->vt->sizes ? b->vt->sizes (b) : NULL;
+}
 
 GmVal gm_b_op (GmBuilder *b, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs);
 /* gm_b (b, mul, x, y) */

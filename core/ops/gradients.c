@@ -157,7 +157,7 @@ prod_gradient (const GmGradient *x, int i)
     }
   for (int d = 0; d < m->ndim; d++)
     if (reduced >> d & 1) {
-      n *= m->sizes[d];
+      n *= gm_size_number (m->sizes[d]); /* the number of nodes depends on it */
       order[at++] = d;
     }
   if (n == 0)
@@ -232,7 +232,7 @@ static bool
 is_transposed (const GmMeta *m)
 {
   int64_t row = m->strides[m->ndim - 2], col = m->strides[m->ndim - 1];
-  return row == 1 && col > 1;
+  return row == 1 && (gm_size_is_symbolic (col) || col > 1);
 }
 
 /* The product is formed in the input's own layout: the gradient of a transposed weight, transposed
@@ -279,7 +279,7 @@ pad_to (const GmGradient *x, GmVal v, const GmMeta *want)
     m.sizes[d] = x->in_meta[1]->sizes[d];
   for (int d = 0; d < want->ndim; d++) {
     int64_t size = m.sizes[d];
-    if (size == want->sizes[d])
+    if (gm_size_eq (size, want->sizes[d]))
       continue;
     m.sizes[d] = want->sizes[d];
     GmAttrs at = {.mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP),
@@ -330,8 +330,8 @@ cat_gradient (const GmGradient *x, int i)
   int dim = (int) (x->attrs->dim < 0 ? x->attrs->dim + ndim : x->attrs->dim);
   int64_t start = 0;
   for (int j = 0; j < i; j++)
-    start += x->in_meta[j]->sizes[dim];
-  return gm_b_slice (x->b, x->grad, dim, start, start + x->in_meta[i]->sizes[dim], 1);
+    start = gm_size_add (start, x->in_meta[j]->sizes[dim]);
+  return gm_b_slice (x->b, x->grad, dim, start, gm_size_add (start, x->in_meta[i]->sizes[dim]), 1);
 }
 
 /* -- Dispatch ---------------------------------------------------------------------------------- */
@@ -352,6 +352,12 @@ void
 gm_op_gradient (GmGradient *x)
 {
   Gradient f = gradients[x->op];
+  GmSizes *sizes = gm_b_sizes (x->b), *was = sizes ? gm_sizes_enter (sizes) : NULL;
   for (int i = 0; i < x->n_in; i++)
     x->result[i] = f && x->need[i] && !x->b->error ? f (x, i) : NULL;
+  if (sizes) {
+    if (!x->b->error)
+      gm_sizes_check (sizes, &x->b->error);
+    gm_sizes_enter (was);
+  }
 }

@@ -4,7 +4,7 @@
  * Eager execution, the recorder, the parser and the verifier ask this one function, so a fake tensor and a real one cannot
  * disagree.  The rules are strict: promotion, Python numbers and negative dimensions were dealt with above (core/ops/api.c), and
  * what reaches this point and does not fit is an error that shows both shapes or both dtypes.
- * Sizes are numbers here; a symbolic size (< 0) passes only where it need not be counted.
+ * Sizes may be expressions; what is then asked about them and not known becomes a fact (core/sym/sizes.h).
  */
 #include "core/ops/infer.h"
 #include "core/ops/builder.h"
@@ -46,13 +46,14 @@ gm_infer_check_sizes (GmOp op, int ndim, const int64_t *sizes, GError **error)
     return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: %d dimensions, at most %d are supported", gm_ops[op].name, ndim,
                           GM_MAX_DIMS);
   for (int d = 0; d < ndim; d++) {
-    if (sizes[d] < 0) {
+    if (gm_size_is_symbolic (sizes[d]) ? !gm_size_le (0, sizes[d]) : sizes[d] < 0) {
       g_autofree char *shape = gm_shape_text (ndim, sizes);
-      return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: size %" G_GINT64_FORMAT " of dimension %d in %s is negative",
-                            gm_ops[op].name, sizes[d], d, shape);
+      g_autofree char *size = gm_size_text (sizes[d]);
+      return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: size %s of dimension %d in %s is negative", gm_ops[op].name, size, d,
+                            shape);
     }
     empty |= sizes[d] == 0;
-    huge |= !huge && __builtin_mul_overflow (n, sizes[d], &n);
+    huge |= !huge && !gm_size_is_symbolic (sizes[d]) && __builtin_mul_overflow (n, sizes[d], &n);
   }
   if (huge && !empty) {
     g_autofree char *shape = gm_shape_text (ndim, sizes);
@@ -136,8 +137,10 @@ infer_pointwise (GmOp op, const GmMeta *const *in, int n_in, GmMeta *out, GError
 
   out->ndim = in[0]->ndim;
   memcpy (out->sizes, in[0]->sizes, sizeof out->sizes);
+  bool symbolic = gm_meta_is_symbolic (out);
   for (int i = 1; i < n_in; i++) {
-    if (gm_meta_same_shape (out, in[i]))
+    symbolic = symbolic || gm_meta_is_symbolic (in[i]);
+    if (!symbolic && gm_meta_same_shape (out, in[i]))
       continue;
     GmMeta both = *out;
     g_autoptr (GError) why = NULL;
@@ -148,7 +151,10 @@ infer_pointwise (GmOp op, const GmMeta *const *in, int n_in, GmMeta *out, GError
     out->ndim = both.ndim;
     memcpy (out->sizes, both.sizes, sizeof out->sizes);
   }
-  for (int i = 0; i < n_in; i++)
+  bool plain = symbolic; /* all are row-major: so is the result, and which of them has its shape need not be asked */
+  for (int i = 0; i < n_in && plain; i++)
+    plain = gm_meta_is_contiguous (in[i]);
+  for (int i = 0; i < n_in && !plain; i++)
     if (gm_meta_same_shape (in[i], out) && gm_meta_is_dense (in[i])) {
       gm_meta_set_like (out, in[i]);
       return true;
@@ -180,7 +186,7 @@ infer_mutate (GmOp op, const GmMeta *const *in, GmMeta *out, GError **error)
   int shift = dst->ndim - src->ndim;
   bool fits = shift >= 0;
   for (int d = 0; fits && d < src->ndim; d++)
-    fits = src->sizes[d] == 1 || src->sizes[d] == dst->sizes[d + shift];
+    fits = gm_size_expands (src->sizes[d], dst->sizes[d + shift]);
   if (!fits) {
     g_autofree char *a = gm_shape_text (src->ndim, src->sizes), *b = gm_shape_text (dst->ndim, dst->sizes);
     return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: a source of shape %s cannot be broadcast to the destination's shape %s",
@@ -209,7 +215,7 @@ static bool
 check_not_empty (GmOp op, const GmMeta *x, uint32_t reduced, GError **error)
 {
   for (int d = 0; d < x->ndim; d++)
-    if (reduced >> d & 1 && x->sizes[d] == 0) {
+    if (reduced >> d & 1 && gm_size_eq (x->sizes[d], 0)) {
       g_autofree char *shape = gm_shape_text (x->ndim, x->sizes);
       return gm_infer_fail (error, GM_ERROR_RUNTIME,
                             "%s: dimension %d of shape %s is empty, and the operation has no neutral element; "

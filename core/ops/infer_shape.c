@@ -38,7 +38,7 @@ infer_expand (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GErro
   int shift = attrs->n_list - x->ndim;
   bool fits = shift >= 0;
   for (int d = 0; fits && d < x->ndim; d++)
-    fits = x->sizes[d] == 1 || x->sizes[d] == attrs->list[d + shift];
+    fits = gm_size_expands (x->sizes[d], attrs->list[d + shift]);
   if (!fits) {
     g_autofree char *from = gm_shape_text (x->ndim, x->sizes), *to = gm_shape_text (attrs->n_list, attrs->list);
     return gm_infer_fail (error, GM_ERROR_RUNTIME,
@@ -51,14 +51,26 @@ infer_expand (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GErro
   for (int d = out->ndim - 1; d >= 0; d--) {
     out->sizes[d] = attrs->list[d];
     bool fresh = d < shift;
-    if (x->ndim == 0 || (out->sizes[d] != 1 && (fresh || x->sizes[d - shift] == 1)))
-      out->strides[d] = 0;
+    if (x->ndim == 0 || (!gm_size_same (out->sizes[d], 1) && (fresh || gm_size_same (x->sizes[d - shift], 1))))
+      out->strides[d] = 0; /* also where a symbol may turn out to be 1: any stride is right then */
     else if (!fresh)
       out->strides[d] = x->strides[d - shift];
     else /* a new dimension of size 1: any stride is right, the row-major one keeps the result row-major */
-      out->strides[d] = d + 1 < out->ndim ? MAX (out->sizes[d + 1], 1) * out->strides[d + 1] : 1;
+      out->strides[d] = d + 1 < out->ndim ? gm_size_mul (gm_size_at_least_1 (out->sizes[d + 1]), out->strides[d + 1]) : 1;
   }
   return true;
+}
+
+/* Whether `next` is needed to cover a piece.  Of expressions the example tells, and no fact is needed: if for other sizes less
+ * were enough, then what is taken too much has one element. */
+static bool
+is_short (int64_t covered, int64_t piece, int64_t next)
+{
+  if (gm_sizes_are_numbers (covered, piece))
+    return covered < piece;
+  if (gm_size_same (covered, piece))
+    return false;
+  return gm_size_same (gm_size_mul (covered, next), piece) || gm_size_guess (covered, 0) < gm_size_guess (piece, 1);
 }
 
 /* Strides under which `out->sizes` walk the elements of x in row-major order, if there are any.  Dimensions of x that follow one
@@ -69,15 +81,15 @@ view_strides (const GmMeta *x, GmMeta *out)
   int v = out->ndim - 1;
   int64_t piece = 1, covered = 1, stride = x->ndim ? x->strides[x->ndim - 1] : 1;
   for (int d = x->ndim - 1; d >= 0; d--) {
-    piece *= x->sizes[d];
-    bool ends = d == 0 || (x->sizes[d - 1] != 1 && x->strides[d - 1] != piece * stride);
+    piece = gm_size_mul (piece, x->sizes[d]);
+    bool ends = d == 0 || (x->sizes[d - 1] != 1 && !gm_size_eq (x->strides[d - 1], gm_size_mul (piece, stride)));
     if (!ends)
       continue;
-    while (v >= 0 && (covered < piece || out->sizes[v] == 1)) {
-      out->strides[v] = covered * stride;
-      covered *= out->sizes[v--];
+    while (v >= 0 && (is_short (covered, piece, out->sizes[v]) || out->sizes[v] == 1)) {
+      out->strides[v] = gm_size_mul (covered, stride);
+      covered = gm_size_mul (covered, out->sizes[v--]);
     }
-    if (covered != piece)
+    if (!gm_size_eq (covered, piece))
       return false;
     if (d > 0) {
       stride = x->strides[d - 1];
@@ -102,12 +114,14 @@ infer_view (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError 
   }
   int64_t n = gm_meta_numel (x);
   g_autofree char *from = NULL, *to = NULL;
-  if (gm_meta_numel (out) != n) {
+  int64_t n_out = gm_meta_numel (out);
+  if (!gm_size_eq (n_out, n)) {
+    g_autofree char *tn = gm_size_text (n), *to_n = gm_size_text (n_out);
     from = gm_shape_text (x->ndim, x->sizes), to = gm_shape_text (out->ndim, out->sizes);
-    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: shape %s has " FMT " elements, shape %s has " FMT, gm_ops[op].name, from,
-                          n, to, gm_meta_numel (out));
+    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: shape %s has %s elements, shape %s has %s", gm_ops[op].name, from, tn, to,
+                          to_n);
   }
-  if (n == 0) {
+  if (n == 0 || ((gm_meta_is_symbolic (x) || gm_meta_is_symbolic (out)) && gm_meta_is_contiguous (x))) {
     gm_meta_set_contiguous (out);
     return true;
   }
@@ -128,17 +142,20 @@ check_slice (GmOp op, const GmMeta *x, const GmAttrs *attrs, GError **error)
     return false;
   if (attrs->step <= 0)
     return gm_infer_fail (error, GM_ERROR_VALUE, "%s: step must be greater than zero, not " FMT, gm_ops[op].name, attrs->step);
-  int64_t size = x->sizes[attrs->dim];
-  if (attrs->start < 0 || attrs->start > attrs->stop || attrs->stop > size)
-    return gm_infer_fail (error, GM_ERROR_INDEX, "%s: " FMT ":" FMT " is not within dimension " FMT " of size " FMT,
-                          gm_ops[op].name, attrs->start, attrs->stop, attrs->dim, size);
-  return true;
+  int64_t size = x->sizes[attrs->dim], start = attrs->start, stop = attrs->stop;
+  if (gm_size_le (0, start) && gm_size_le (start, stop) && gm_size_le (stop, size))
+    return true;
+  g_autofree char *ta = gm_size_text (start), *to = gm_size_text (stop), *ts = gm_size_text (size);
+  return gm_infer_fail (error, GM_ERROR_INDEX, "%s: %s:%s is not within dimension " FMT " of size %s", gm_ops[op].name, ta, to,
+                        attrs->dim, ts);
 }
 
 static int64_t
 slice_size (const GmAttrs *attrs)
 {
-  int64_t span = attrs->stop - attrs->start;
+  int64_t span = gm_size_sub (attrs->stop, attrs->start);
+  if (gm_size_is_symbolic (span))
+    return attrs->step == 1 ? span : gm_size_floordiv (gm_size_add (span, attrs->step - 1), attrs->step);
   return span / attrs->step + (span % attrs->step != 0);
 }
 
@@ -150,7 +167,9 @@ infer_slice (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError
   *out = *x;
   out->sizes[attrs->dim] = slice_size (attrs);
   int64_t stride; /* an overflow means a step far past the end: one element, whose stride is never used */
-  if (!__builtin_mul_overflow (x->strides[attrs->dim], attrs->step, &stride))
+  if (gm_size_is_symbolic (x->strides[attrs->dim]))
+    out->strides[attrs->dim] = gm_size_mul (x->strides[attrs->dim], attrs->step);
+  else if (!__builtin_mul_overflow (x->strides[attrs->dim], attrs->step, &stride))
     out->strides[attrs->dim] = stride;
   return true;
 }
@@ -176,13 +195,14 @@ gm_infer_contract (GmOp op, const GmMeta *const *in, GmMeta *out, GError **error
   const GmMeta *a = in[0], *b = in[1];
   if (!gm_infer_same_dtype (op, a, b, error))
     return false;
-  if (a->ndim < 2 || b->ndim < 2 || a->sizes[a->ndim - 1] != b->sizes[b->ndim - 2]) {
+  if (a->ndim < 2 || b->ndim < 2 || !gm_size_eq (a->sizes[a->ndim - 1], b->sizes[b->ndim - 2])) {
     g_autofree char *sa = gm_shape_text (a->ndim, a->sizes), *sb = gm_shape_text (b->ndim, b->sizes);
     if (a->ndim < 2 || b->ndim < 2)
       return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: expected two or more dimensions, but the shapes are %s and %s",
                             gm_ops[op].name, sa, sb);
-    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: shapes %s and %s cannot be multiplied (" FMT " columns, " FMT " rows)",
-                          gm_ops[op].name, sa, sb, a->sizes[a->ndim - 1], b->sizes[b->ndim - 2]);
+    g_autofree char *columns = gm_size_text (a->sizes[a->ndim - 1]), *rows = gm_size_text (b->sizes[b->ndim - 2]);
+    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: shapes %s and %s cannot be multiplied (%s columns, %s rows)",
+                          gm_ops[op].name, sa, sb, columns, rows);
   }
   GmMeta batch_a = { .ndim = a->ndim - 2 }, batch_b = { .ndim = b->ndim - 2 }, batch = { 0 };
   memcpy (batch_a.sizes, a->sizes, sizeof (int64_t) * batch_a.ndim);
@@ -208,7 +228,7 @@ check_same_but (GmOp op, const char *name, const GmMeta *whole, const GmMeta *pa
 {
   bool same = whole->ndim == part->ndim;
   for (int d = 0; same && d < whole->ndim; d++)
-    same = d == dim || whole->sizes[d] == part->sizes[d];
+    same = d == dim || gm_size_eq (whole->sizes[d], part->sizes[d]);
   if (same)
     return true;
   g_autofree char *a = gm_shape_text (whole->ndim, whole->sizes), *b = gm_shape_text (part->ndim, part->sizes);
@@ -222,8 +242,8 @@ check_inside (GmOp op, const char *name, const GmMeta *whole, const GmMeta *inde
 {
   bool fits = whole->ndim == index->ndim;
   for (int d = 0; fits && d < whole->ndim; d++)
-    fits = d == dim || index->sizes[d] <= whole->sizes[d];
-  if (fits || (index->ndim == whole->ndim && gm_meta_numel (index) == 0))
+    fits = d == dim || gm_size_le (index->sizes[d], whole->sizes[d]);
+  if (fits || (index->ndim == whole->ndim && gm_size_eq (gm_meta_numel (index), 0)))
     return true;
   g_autofree char *a = gm_shape_text (whole->ndim, whole->sizes), *b = gm_shape_text (index->ndim, index->sizes);
   return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: an index of shape %s does not fit %s of shape %s%s", gm_ops[op].name, b,
@@ -261,7 +281,9 @@ infer_cat (GmOp op, const GmMeta *const *in, int n_in, int64_t dim, GmMeta *out,
   for (int i = 1; i < n_in; i++) {
     if (!gm_infer_same_dtype (op, in[0], in[i], error) || !check_same_but (op, "a tensor", in[0], in[i], dim, error))
       return false;
-    if (__builtin_add_overflow (out->sizes[dim], in[i]->sizes[dim], &out->sizes[dim]))
+    if (!gm_sizes_are_numbers (out->sizes[dim], in[i]->sizes[dim]))
+      out->sizes[dim] = gm_size_add (out->sizes[dim], in[i]->sizes[dim]);
+    else if (__builtin_add_overflow (out->sizes[dim], in[i]->sizes[dim], &out->sizes[dim]))
       return gm_infer_fail (error, GM_ERROR_MEMORY, "%s: the joined dimension does not fit in 63 bits", gm_ops[op].name);
   }
   gm_meta_set_contiguous (out);
@@ -309,7 +331,7 @@ gm_infer_index (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs
   case GM_OP_index_add:
     if (!check_list_index (op, index, error) || !check_same_but (op, "the source", x, in[2], attrs->dim, error))
       return false;
-    return in[2]->sizes[attrs->dim] == index->sizes[0]
+    return gm_size_eq (in[2]->sizes[attrs->dim], index->sizes[0])
            || gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: " FMT " indices for " FMT " slices of the source", gm_ops[op].name,
                              index->sizes[0], in[2]->sizes[attrs->dim]);
   case GM_OP_slice_scatter:

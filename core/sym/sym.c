@@ -174,7 +174,7 @@ row_of (GmSym *s, int64_t size)
 int64_t
 gm_sym_const (GmSym *s, int64_t value)
 {
-  if (value >= 0)
+  if (!gm_size_is_symbolic (value))
     return value;
   GmSymRow r = {
     .kind = GM_SYM_CONST, .value = value, .min = value, .max = value, .multiple_of = 1

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sym.h -- sizes that are not numbers yet: hash-consed expressions over named symbols.
  *
- * A size is an int64_t as in GmMeta: >= 0 is the number itself, < 0 is row `-1 - size` of a GmSym.
+ * A size is an int64_t as in GmMeta: a number stands for itself, negative ones too; the 2^32 values
+ * from GM_SIZE_ROW_0 on, far from any number that a size could be, are the rows of a GmSym.
  * Rows are append-only and use earlier rows only, so that evaluating them in order evaluates
  * everything, a rollback is a truncation, and equal expressions (after folding of constants) are
  * equal integers. Folded: constants, x + 0, x * 1, x * 0, x // 1, x % 1, min and max of equals, (x
@@ -38,9 +39,16 @@ typedef struct {
   int64_t min, max, multiple_of; /* what is known: bounds inclusive; symbols and constants only */
 } GmSymRow;
 
-#define gm_size_is_symbolic(size) ((size) < 0)
-#define gm_size_row(size) ((uint32_t) (-1 - (size)))
-#define gm_size_from_row(row) (-1 - (int64_t) (row))
+#define GM_SIZE_ROW_0 (-(INT64_C (1) << 62))
+
+static inline bool
+gm_size_is_symbolic (int64_t size)
+{
+  return (uint64_t) size - (uint64_t) GM_SIZE_ROW_0 <= UINT32_MAX;
+}
+
+#define gm_size_row(size) ((uint32_t) ((size) - GM_SIZE_ROW_0))
+#define gm_size_from_row(row) (GM_SIZE_ROW_0 + (int64_t) (row))
 
 GmSym *gm_sym_new (void);
 void gm_sym_free (GmSym *s); /* NULL is fine */
@@ -58,8 +66,7 @@ void gm_sym_truncate (GmSym *s, uint32_t n_rows);
 int64_t gm_sym_symbol (GmSym *s, const char *name);
 /* Narrows what is known of a symbol.  False if nothing is left: the facts stay as they were. */
 bool gm_sym_assume (GmSym *s, int64_t symbol, int64_t min, int64_t max, int64_t multiple_of);
-/* A number as a size: itself, or a row for a negative one (which occurs inside expressions only).
- */
+/* A number as a size: itself.  Only a number that looks like a row becomes one. */
 int64_t gm_sym_const (GmSym *s, int64_t value);
 /* kind is ADD .. MAX.  What would overflow or divide by zero is not folded: evaluation reports it.
  */

@@ -3,26 +3,14 @@
  *
  * Sizes come from users, so products saturate at INT64_MAX instead of wrapping: a tensor that cannot exist then fails where
  * its memory is asked for, with a message, and nothing in between sees a small wrong number.
+ * Of symbolic sizes as little is asked as possible, because an answer is a guard: first whether two strides are equal, which
+ * they mostly are for certain, and only then whether a size is 0 or 1 and excuses that they are not.
  */
 #include "core/tensor/meta.h"
 
 #include <string.h>
 
 #include "core/base/error.h"
-
-static int64_t
-mul_saturating (int64_t a, int64_t b)
-{
-  int64_t r;
-  return __builtin_mul_overflow (a, b, &r) ? INT64_MAX : r;
-}
-
-static int64_t
-add_saturating (int64_t a, int64_t b)
-{
-  int64_t r;
-  return __builtin_add_overflow (a, b, &r) ? INT64_MAX : r;
-}
 
 /* -- Making ------------------------------------------------------------------------------------------------ */
 
@@ -32,7 +20,8 @@ gm_meta_set_contiguous (GmMeta *m)
   int64_t stride = 1;
   for (int i = m->ndim; i-- > 0;) {
     m->strides[i] = stride;
-    stride = mul_saturating (stride, MAX (m->sizes[i], 1)); /* as torch: an empty dimension counts as 1 */
+    if (i)
+      stride = gm_size_mul (stride, gm_size_at_least_1 (m->sizes[i])); /* as torch: an empty dimension counts as 1 */
   }
 }
 
@@ -56,9 +45,49 @@ gm_meta_numel (const GmMeta *m)
   for (int i = 0; i < m->ndim; i++) {
     if (m->sizes[i] == 0)
       return 0; /* also after a product that saturated */
-    n = mul_saturating (n, m->sizes[i]);
+    n = gm_size_mul (n, m->sizes[i]);
   }
   return n;
+}
+
+bool
+gm_meta_is_symbolic (const GmMeta *m)
+{
+  for (int i = 0; i < m->ndim; i++)
+    if (gm_size_is_symbolic (m->sizes[i]) || gm_size_is_symbolic (m->strides[i]))
+      return true;
+  return false;
+}
+
+void
+gm_meta_set_numbers (GmMeta *m)
+{
+  for (int i = 0; i < m->ndim; i++) {
+    m->sizes[i] = gm_size_number (m->sizes[i]);
+    m->strides[i] = gm_size_number (m->strides[i]);
+  }
+}
+
+static bool
+is_contiguous_symbolic (const GmMeta *m)
+{
+  int64_t expect = 1;
+  bool regular = true;
+  for (int i = 0; i < m->ndim; i++)
+    if (m->sizes[i] == 0)
+      return true;
+  for (int i = m->ndim; i-- > 0 && regular;) {
+    bool used = !gm_size_same (m->sizes[i], 1);
+    if (used && !gm_size_same (m->strides[i], expect)) {
+      used = !gm_size_eq (m->sizes[i], 1);
+      regular = !used || gm_size_eq (m->strides[i], expect);
+    }
+    if (used && i)
+      expect = gm_size_mul (expect, m->sizes[i]);
+  }
+  for (int i = 0; i < m->ndim && !regular; i++)
+    regular = gm_size_is_symbolic (m->sizes[i]) && gm_size_eq (m->sizes[i], 0);
+  return regular;
 }
 
 bool
@@ -68,12 +97,14 @@ gm_meta_is_contiguous (const GmMeta *m)
   bool regular = true;
   for (int i = m->ndim; i-- > 0;) {
     int64_t size = m->sizes[i];
+    if (gm_size_is_symbolic (size) || gm_size_is_symbolic (m->strides[i]))
+      return is_contiguous_symbolic (m);
     if (size == 0)
       return true;
     if (size == 1)
       continue; /* its stride is never used */
     regular &= m->strides[i] == expect;
-    expect = mul_saturating (expect, size);
+    expect = gm_size_mul (expect, size);
   }
   return regular;
 }
@@ -86,18 +117,19 @@ gm_meta_is_dense (const GmMeta *m)
   /* Dimensions that matter, ordered by stride: each must start where the smaller ones end. */
   int order[GM_MAX_DIMS], n = 0;
   for (int i = 0; i < m->ndim; i++) {
-    if (m->sizes[i] == 1)
+    if (gm_size_eq (m->sizes[i], 1))
       continue;
     int at = n++;
-    for (; at > 0 && m->strides[order[at - 1]] > m->strides[i]; at--)
+    for (; at > 0 && gm_size_lt (m->strides[i], m->strides[order[at - 1]]); at--)
       order[at] = order[at - 1];
     order[at] = i;
   }
   int64_t expect = 1;
   for (int k = 0; k < n; k++) {
-    if (m->strides[order[k]] != expect)
+    if (!gm_size_eq (m->strides[order[k]], expect))
       return false;
-    expect = mul_saturating (expect, m->sizes[order[k]]);
+    if (k + 1 < n)
+      expect = gm_size_mul (expect, m->sizes[order[k]]);
   }
   return true;
 }
@@ -110,7 +142,9 @@ gm_meta_order (const GmMeta *m, int64_t order[GM_MAX_DIMS])
     int k = i;
     for (; k > 0; k--) {
       int64_t d = order[k - 1];
-      if (m->strides[d] > m->strides[i] || (m->strides[d] == m->strides[i] && m->sizes[d] >= m->sizes[i]))
+      bool same = gm_size_same (m->strides[d], m->strides[i]);
+      if ((!same && gm_size_lt (m->strides[i], m->strides[d]))
+          || ((same || gm_size_eq (m->strides[d], m->strides[i])) && gm_size_le (m->sizes[i], m->sizes[d])))
         break;
       order[k] = d;
     }
@@ -127,14 +161,22 @@ gm_meta_set_like (GmMeta *m, const GmMeta *like)
     return;
   }
   gm_meta_order (like, order);
-  for (int k = like->ndim; k-- > 0; stride *= like->sizes[order[k]])
+  for (int k = like->ndim; k-- > 0; stride = k ? gm_size_mul (stride, like->sizes[order[k]]) : 0)
     m->strides[order[k]] = stride;
 }
 
 bool
 gm_meta_same_shape (const GmMeta *a, const GmMeta *b)
 {
-  return a->ndim == b->ndim && !memcmp (a->sizes, b->sizes, sizeof (int64_t) * a->ndim);
+  if (a->ndim != b->ndim)
+    return false;
+  for (int i = 0; i < a->ndim; i++)
+    if (a->sizes[i] != b->sizes[i] && gm_sizes_are_numbers (a->sizes[i], b->sizes[i]))
+      return false; /* before anything is asked */
+  for (int i = 0; i < a->ndim; i++)
+    if (!gm_size_eq (a->sizes[i], b->sizes[i]))
+      return false;
+  return true;
 }
 
 int64_t
@@ -142,10 +184,12 @@ gm_meta_extent (const GmMeta *m)
 {
   int64_t extent = 1;
   for (int i = 0; i < m->ndim; i++) {
-    if (m->sizes[i] == 0)
+    if (gm_size_eq (m->sizes[i], 0))
       return 0;
-    int64_t step = m->strides[i] < 0 ? -m->strides[i] : m->strides[i];
-    extent = add_saturating (extent, mul_saturating (m->sizes[i] - 1, step));
+    int64_t step = m->strides[i];
+    if (!gm_size_is_symbolic (step))
+      step = ABS (step);
+    extent = gm_size_add (extent, gm_size_mul (gm_size_sub (m->sizes[i], 1), step));
   }
   return extent;
 }
@@ -160,16 +204,16 @@ gm_meta_broadcast (const GmMeta *a, const GmMeta *b, GmMeta *out, GError **error
   for (int i = 1; i <= ndim; i++) { /* i counts from the end */
     int64_t x = i <= a->ndim ? a->sizes[a->ndim - i] : 1;
     int64_t y = i <= b->ndim ? b->sizes[b->ndim - i] : 1;
-    if (x != y && x != 1 && y != 1) {
+    if (!gm_size_broadcast (x, y, &sizes[ndim - i])) {
       g_autofree char *ta = gm_shape_text (a->ndim, a->sizes);
       g_autofree char *tb = gm_shape_text (b->ndim, b->sizes);
+      g_autofree char *tx = gm_size_text (x), *ty = gm_size_text (y);
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                   "shapes %s and %s cannot be broadcast together: %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT
-                   " meet in dimension %d of the result; sizes must be equal, or one of them 1",
-                   ta, tb, x, y, ndim - i);
+                   "shapes %s and %s cannot be broadcast together: %s and %s meet in dimension %d of the result; sizes must be "
+                   "equal, or one of them 1",
+                   ta, tb, tx, ty, ndim - i);
       return false;
     }
-    sizes[ndim - i] = x == 1 ? y : x;
   }
   out->ndim = (uint8_t) ndim;
   memcpy (out->sizes, sizes, sizeof sizes);
@@ -182,8 +226,10 @@ char *
 gm_shape_text (int ndim, const int64_t *sizes)
 {
   GString *s = g_string_new ("[");
-  for (int i = 0; i < ndim; i++)
-    g_string_append_printf (s, "%s%" G_GINT64_FORMAT, i ? ", " : "", sizes[i]);
+  for (int i = 0; i < ndim; i++) {
+    g_autofree char *size = gm_size_text (sizes[i]);
+    g_string_append_printf (s, "%s%s", i ? ", " : "", size);
+  }
   g_string_append_c (s, ']');
   return g_string_free (s, FALSE);
 }

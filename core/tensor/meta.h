@@ -2,12 +2,13 @@
  * meta.h -- what is known about a tensor without its data: an immutable value, passed and compared by value.
  *
  * Shape rules map metas to metas; a graph's values carry one; guards are made from one.  Sizes are elements; a
- * size >= 0 is a number, a size < 0 is row `-1 - size` of the owner's size expressions (core/sym).  Strides
- * are in elements and numbers.  Unused entries are zero, so that two metas compare by memcmp.
+ * size, and a stride, is a number or an expression (core/sym/sizes.h): what follows works for both, with the thread's current
+ * sizes where there are expressions.  Strides are in elements.  Unused entries are zero, so that two metas compare by memcmp.
  */
 #ifndef GM_TENSOR_META_H
 #define GM_TENSOR_META_H
 
+#include "core/sym/sizes.h"
 #include "core/tensor/dtype.h"
 
 #define GM_MAX_DIMS 8
@@ -36,7 +37,11 @@ void gm_meta_set_like (GmMeta *m, const GmMeta *like);
 /* Dimensions from the outermost in memory to the innermost. */
 void gm_meta_order (const GmMeta *m, int64_t order[GM_MAX_DIMS]);
 bool gm_meta_same_shape (const GmMeta *a, const GmMeta *b);
-/* Number of elements; assumes no symbolic size. */
+/* Some size or stride is no number. */
+bool gm_meta_is_symbolic (const GmMeta *m);
+/* m with numbers in place of expressions; that they are these becomes a fact. */
+void gm_meta_set_numbers (GmMeta *m);
+/* Number of elements. */
 int64_t gm_meta_numel (const GmMeta *m);
 /* Elements from the first to one past the last that the meta can reach (0 if empty): storage needed. */
 int64_t gm_meta_extent (const GmMeta *m);

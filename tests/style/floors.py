@@ -18,7 +18,7 @@ MAY = {
     "tiles": set(),
     "cache": set(),
     "plugin-api": set(),
-    "tensor": BASE,
+    "tensor": BASE | {"sym"},
     "sym": BASE,
     "ops": BASE | {"tensor", "tiles", "sym"},
     "autograd": BASE | {"ops", "sym", "tensor"},

@@ -106,6 +106,11 @@ break_row (GmGraph *g)
 static void
 break_symbol (GmGraph *g)
 {
+  gm_graph_meta (g, 0)->sizes[0] = gm_size_from_row (0);
+}
+static void
+break_negative (GmGraph *g)
+{
   gm_graph_meta (g, 0)->sizes[0] = -1;
 }
 static void
@@ -218,6 +223,7 @@ START_TEST (broken_graphs_are_refused)
     { break_grad, "requires grad" },
     { break_row, "row 1 of 1 constants" },
     { break_symbol, "size expressions" },
+    { break_negative, "the size -1 is negative" },
     { break_output, "output 0 is value 50" },
     { break_kind, "kind 7" },
     { break_input, "a node makes" },
@@ -275,12 +281,16 @@ END_TEST
 
 START_TEST (symbolic_sizes_are_what_was_asked_for)
 {
-  g_autoptr (GPtrArray) bad = gm_graph_parse (
-      "g (%x: f32[n, 2], %y: f32[m, 2]) -> (%0) {\n  %0 = expand %x sizes=[n, 2] : f32[m, 2]\n}\n", NULL);
+  g_autoptr (GPtrArray) gs = gm_graph_parse ("g (%x: f32[n, 2], %y: f32[m, 2]) -> (%0, %1) {\n"
+                                             "  %0 = expand %x sizes=[n, 2]\n"
+                                             "  %1 = add %x %y : f32[n, 2]\n}\n",
+                                             NULL);
   g_autoptr (GError) error = NULL;
-  ck_assert_ptr_nonnull (bad);
-  ck_assert (!gm_graph_verify (bad->pdata[0], true, &error));
-  ck_assert_ptr_nonnull (strstr (error->message, "other sizes than the attribute"));
+  ck_assert_ptr_nonnull (gs);
+  GmGraph *g = gs->pdata[0];
+  gm_graph_meta (g, 2)->sizes[0] = gm_graph_meta (g, 1)->sizes[0]; /* m instead of n */
+  ck_assert (!gm_graph_verify (g, true, &error));
+  ck_assert_ptr_nonnull (strstr (error->message, "the result should be f32[n, 2]"));
 }
 END_TEST
 

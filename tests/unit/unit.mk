@@ -40,6 +40,7 @@ UNIT_TESTS = \
   tests/unit/test_simplify \
   tests/unit/test_split \
   tests/unit/test_size_facts \
+  tests/unit/test_sizes \
   tests/unit/test_sym \
   tests/unit/test_synthetic_base \
   tests/unit/test_tensor \
@@ -91,6 +92,7 @@ tests_unit_test_set_SOURCES = tests/unit/test_set.c
 tests_unit_test_simplify_SOURCES = tests/unit/test_simplify.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_split_SOURCES = tests/unit/test_split.c tests/plugin/hostile.h tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_size_facts_SOURCES = tests/unit/test_size_facts.c
+tests_unit_test_sizes_SOURCES = tests/unit/test_sizes.c
 tests_unit_test_sym_SOURCES = tests/unit/test_sym.c
 tests_unit_test_synthetic_base_SOURCES = tests/unit/test_synthetic_base.c tests/unit/alias_test.h tests/unit/aot_test.h
 tests_unit_test_tensor_SOURCES = tests/unit/test_tensor.c

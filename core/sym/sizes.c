@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sizes.c -- symbolic sizes at work.  See sizes.h.
+ *
+ * Each symbolic path is here, out of line: what is inline in the header serves numbers.
+ */
+#include "core/sym/sizes.h"
+
+#include <string.h>
+
+#include "core/base/error.h"
+#include "core/sym/sym_private.h"
+
+static __thread GmSizes *current;
+
+GmSizes *
+gm_sizes_new (void)
+{
+  GmSizes *s = g_new0 (GmSizes, 1);
+  s->sym = gm_sym_new ();
+  s->facts = gm_size_facts_new (s->sym);
+  s->hints = g_array_new (FALSE, FALSE, sizeof (int64_t));
+  s->refs = 1;
+  return s;
+}
+
+GmSizes *
+gm_sizes_ref (GmSizes *s)
+{
+  g_atomic_int_inc (&s->refs);
+  return s;
+}
+
+void
+gm_sizes_unref (GmSizes *s)
+{
+  if (!s || !g_atomic_int_dec_and_test (&s->refs))
+    return;
+  gm_size_facts_free (s->facts);
+  gm_sym_free (s->sym);
+  g_array_unref (s->hints);
+  g_free (s->undecided);
+  g_free (s);
+}
+
+GmSizes *
+gm_sizes_enter (GmSizes *s)
+{
+  GmSizes *was = current;
+  current = s;
+  return was;
+}
+
+GmSizes *
+gm_sizes_current (void)
+{
+  return current;
+}
+
+GmSizesMark
+gm_sizes_mark (const GmSizes *s)
+{
+  return (GmSizesMark){ gm_sym_n_rows (s->sym), gm_size_facts_n (s->facts) };
+}
+
+void
+gm_sizes_truncate (GmSizes *s, GmSizesMark m)
+{
+  GmSizesMark now = gm_sizes_mark (s);
+  if (now.rows == m.rows && now.facts == m.facts)
+    return;
+  gm_sym_truncate (s->sym, m.rows);
+  gm_size_facts_truncate (s->facts, m.facts);
+  if (s->hints->len > gm_sym_n_symbols (s->sym))
+    g_array_set_size (s->hints, gm_sym_n_symbols (s->sym));
+}
+
+/* -- Values ------------------------------------------------------------------------------------ */
+
+int64_t
+gm_sizes_symbol (GmSizes *s, const char *name, int64_t hint)
+{
+  int64_t size = gm_sym_symbol (s->sym, name), none = GM_SIZE_NO_HINT;
+  uint32_t i = gm_sym_row (s->sym, gm_size_row (size))->a;
+  while (s->hints->len <= i)
+    g_array_append_val (s->hints, none);
+  g_array_index (s->hints, int64_t, i) = hint;
+  return size;
+}
+
+static bool
+hint_is_there (const GmSizes *s, int64_t size)
+{
+  if (!gm_size_is_symbolic (size))
+    return true;
+  const GmSymRow *r = gm_sym_row (s->sym, gm_size_row (size));
+  if (r->kind == GM_SYM_CONST)
+    return true;
+  if (r->kind == GM_SYM_SYMBOL)
+    return r->a < s->hints->len && g_array_index (s->hints, int64_t, r->a) != GM_SIZE_NO_HINT;
+  return hint_is_there (s, gm_size_from_row (r->a)) && hint_is_there (s, gm_size_from_row (r->b));
+}
+
+bool
+gm_sizes_hint (const GmSizes *s, int64_t size, int64_t *out)
+{
+  *out = size;
+  return !gm_size_is_symbolic (size)
+      || (hint_is_there (s, size)
+          && gm_sym_eval (s->sym, size, (const int64_t *) s->hints->data, out, NULL));
+}
+
+bool
+gm_sizes_is_number (GmSizes *s, int64_t size, int64_t *out)
+{
+  int64_t max;
+  *out = size;
+  if (!gm_size_is_symbolic (size))
+    return true;
+  gm_size_facts_bounds (s->facts, size, out, &max);
+  return *out == max && max != INT64_MIN && max != INT64_MAX;
+}
+
+int64_t
+gm_sizes_simplest (GmSizes *s, int64_t size)
+{
+  int64_t number;
+  return gm_sizes_is_number (s, size, &number) ? number : size;
+}
+
+/* -- Questions --------------------------------------------------------------------------------- */
+
+static bool
+holds (GmRel rel, int64_t a, int64_t b)
+{
+  return rel == GM_REL_EQ ? a == b : rel == GM_REL_NE ? a != b : rel == GM_REL_LT ? a < b : a <= b;
+}
+
+GmTruth
+gm_sizes_ask (GmSizes *s, GmRel rel, int64_t a, int64_t b)
+{
+  if (gm_sizes_are_numbers (a, b))
+    return holds (rel, a, b) ? GM_YES : GM_NO;
+  return gm_size_facts_ask (s->facts, rel, a, b);
+}
+
+static bool
+undecided (GmSizes *s, GmRel rel, int64_t a, int64_t b)
+{
+  if (!s->undecided)
+    s->undecided = gm_size_fact_text (s->sym, &(GmSizeFact){ rel, a, b });
+  return rel == GM_REL_NE; /* a guess: sizes differ, and neither is less */
+}
+
+bool
+gm_sizes_decide (GmSizes *s, GmRel rel, int64_t a, int64_t b)
+{
+  int64_t x, y;
+  GmTruth t = gm_sizes_ask (s, rel, a, b);
+  if (t != GM_UNKNOWN)
+    return t == GM_YES;
+  if (s->frozen || !gm_sizes_hint (s, a, &x) || !gm_sizes_hint (s, b, &y))
+    return undecided (s, rel, a, b);
+  bool yes = holds (rel, x, y);
+  GmSizeFact fact = { rel, a, b };
+  if (!yes)
+    switch (rel) {
+    case GM_REL_EQ: fact.rel = GM_REL_NE; break;
+    case GM_REL_NE: fact.rel = GM_REL_EQ; break;
+    case GM_REL_LT: fact = (GmSizeFact){ GM_REL_LE, b, a }; break;
+    default: fact = (GmSizeFact){ GM_REL_LT, b, a }; break;
+    }
+  if (!gm_size_facts_add (s->facts, fact.rel, fact.a, fact.b))
+    return undecided (s, rel, a, b); /* hints that contradict the facts: nothing follows */
+  if (s->on_fact)
+    s->on_fact (s->on_fact_data, &fact);
+  return yes;
+}
+
+int64_t
+gm_sizes_op (GmSizes *s, GmSymKind kind, int64_t a, int64_t b)
+{
+  return gm_sym_op (s->sym, kind, a, b);
+}
+
+bool
+gm_sizes_check (GmSizes *s, GError **error)
+{
+  if (!s || !s->undecided)
+    return true;
+  g_autofree char *question = g_steal_pointer (&s->undecided);
+  g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+               "it is not known whether %s, and the shape of the result depends on it", question);
+  return false;
+}
+
+/* -- With the current sizes -------------------------------------------------------------------- */
+
+int64_t
+gm_size_compute (GmSymKind kind, int64_t a, int64_t b)
+{
+  int64_t out = 0;
+  if (current)
+    return gm_sizes_op (current, kind, a, b);
+  return gm_sym_compute (kind, a, b, &out) ? out : INT64_MAX;
+}
+
+bool
+gm_size_decide (GmRel rel, int64_t a, int64_t b)
+{
+  return current ? gm_sizes_decide (current, rel, a, b) : holds (rel, a, b);
+}
+
+bool
+gm_size_surely (GmRel rel, int64_t a, int64_t b)
+{
+  return current ? gm_sizes_ask (current, rel, a, b) == GM_YES : holds (rel, a, b);
+}
+
+static bool
+have_hints (const GmSizes *s, int64_t a, int64_t b)
+{
+  int64_t x;
+  return gm_sizes_hint (s, a, &x) && gm_sizes_hint (s, b, &x);
+}
+
+/* Whether the hints of both are there and equal. */
+static bool
+look_equal (GmSizes *s, int64_t a, int64_t b)
+{
+  int64_t x, y;
+  return gm_sizes_hint (s, a, &x) && gm_sizes_hint (s, b, &y) && x == y;
+}
+
+bool
+gm_size_broadcast (int64_t a, int64_t b, int64_t *out)
+{
+  GmSizes *s = current;
+  if (!s || gm_sizes_are_numbers (a, b)) {
+    *out = a == 1 ? b : a;
+    return a == b || a == 1 || b == 1;
+  }
+  GmTruth known = gm_size_facts_broadcast (s->facts, a, b, out);
+  if (known != GM_UNKNOWN)
+    return known == GM_YES;
+  *out = a;
+  if (s->frozen || !have_hints (s, a, b))
+    return undecided (s, GM_REL_EQ, a, b);
+  if (look_equal (s, a, b))
+    return gm_sizes_decide (s, GM_REL_EQ, a, b);
+  if (look_equal (s, b, 1))
+    return gm_sizes_decide (s, GM_REL_EQ, b, 1);
+  *out = b;
+  if (look_equal (s, a, 1))
+    return gm_sizes_decide (s, GM_REL_EQ, a, 1);
+  /* That they do not fit depends on all three. */
+  gm_sizes_decide (s, GM_REL_EQ, a, b);
+  gm_sizes_decide (s, GM_REL_EQ, b, 1);
+  gm_sizes_decide (s, GM_REL_EQ, a, 1);
+  return false;
+}
+
+bool
+gm_size_expands (int64_t a, int64_t b)
+{
+  GmSizes *s = current;
+  if (a == 1 || a == b)
+    return true;
+  if (!s || gm_sizes_are_numbers (a, b))
+    return false;
+  if (gm_sizes_ask (s, GM_REL_EQ, a, b) == GM_YES || gm_sizes_ask (s, GM_REL_EQ, a, 1) == GM_YES)
+    return true;
+  if (s->frozen || !have_hints (s, a, b))
+    return undecided (s, GM_REL_EQ, a, b);
+  if (look_equal (s, a, b))
+    return gm_sizes_decide (s, GM_REL_EQ, a, b);
+  if (look_equal (s, a, 1))
+    return gm_sizes_decide (s, GM_REL_EQ, a, 1);
+  gm_sizes_decide (s, GM_REL_EQ, a, b);
+  gm_sizes_decide (s, GM_REL_EQ, a, 1);
+  return false;
+}
+
+int64_t
+gm_size_at_least_1 (int64_t a)
+{
+  int64_t hint;
+  GmSizes *s = current;
+  if (!s || !gm_size_is_symbolic (a))
+    return MAX (a, 1);
+  GmTruth t = gm_sizes_ask (s, GM_REL_LE, 1, a);
+  if (t != GM_UNKNOWN)
+    return t == GM_YES ? a : 1;
+  /* Without a hint the size is taken: a stride of 0 in a tensor without elements is no harm. */
+  if (s->frozen || !gm_sizes_hint (s, a, &hint))
+    return a;
+  return gm_sizes_decide (s, GM_REL_LE, 1, a) ? a : 1;
+}
+
+int64_t
+gm_size_number (int64_t a)
+{
+  int64_t number;
+  GmSizes *s = current;
+  if (!s || !gm_size_is_symbolic (a))
+    return a;
+  if (gm_sizes_is_number (s, a, &number))
+    return number;
+  if (s->frozen || !gm_sizes_hint (s, a, &number)) {
+    undecided (s, GM_REL_EQ, a, 1); /* one of the questions that stand behind this */
+    return 1;
+  }
+  gm_sizes_decide (s, GM_REL_EQ, a, number);
+  return number;
+}
+
+int64_t
+gm_size_guess (int64_t a, int64_t or_else)
+{
+  int64_t hint;
+  if (!current || !gm_size_is_symbolic (a))
+    return a;
+  return gm_sizes_hint (current, a, &hint) ? hint : or_else;
+}
+
+char *
+gm_size_text (int64_t a)
+{
+  if (gm_size_is_symbolic (a) && current)
+    return gm_sym_text (current->sym, a);
+  return g_strdup_printf ("%" G_GINT64_FORMAT, a);
+}
+
+/* -- Text -------------------------------------------------------------------------------------- */
+
+/* Symbols in the order of their names, which is the same wherever the text is read back. */
+static int
+by_name (const void *a, const void *b, void *sym)
+{
+  return strcmp (gm_sym_row (sym, *(const uint32_t *) a)->name,
+                 gm_sym_row (sym, *(const uint32_t *) b)->name);
+}
+
+char *
+gm_sizes_text (const GmSizes *s)
+{
+  GString *out = g_string_new (NULL);
+  g_autoptr (GArray) rows = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  for (uint32_t i = 0; i < gm_sym_n_rows (s->sym); i++) {
+    const GmSymRow *r = gm_sym_row (s->sym, i);
+    if (r->kind == GM_SYM_SYMBOL && hint_is_there (s, gm_size_from_row (i)))
+      g_array_append_val (rows, i);
+  }
+  g_array_sort_with_data (rows, by_name, s->sym);
+  for (uint32_t k = 0; k < rows->len; k++) {
+    const GmSymRow *r = gm_sym_row (s->sym, g_array_index (rows, uint32_t, k));
+    g_string_append_printf (out, "%s%s = %" G_GINT64_FORMAT, out->len ? ", " : "", r->name,
+                            g_array_index (s->hints, int64_t, r->a));
+  }
+  for (uint32_t i = 0; i < gm_size_facts_n (s->facts); i++) {
+    GmSizeFact fact = gm_size_facts_nth (s->facts, i);
+    g_autofree char *text = gm_size_fact_text (s->sym, &fact);
+    g_string_append_printf (out, "%s%s", out->len ? ", " : "", text);
+  }
+  return g_string_free (out, !out->len);
+}
+
+static bool
+parse_relation (const char **at, GmRel *rel, bool *swap)
+{
+  static const struct {
+    const char *text;
+    GmRel rel;
+    bool swap;
+  } all[] = {
+    { "==", GM_REL_EQ, false }, { "!=", GM_REL_NE, false }, { "<=", GM_REL_LE, false },
+    { ">=", GM_REL_LE, true },  { "<", GM_REL_LT, false },  { ">", GM_REL_LT, true },
+  };
+  for (size_t i = 0; i < G_N_ELEMENTS (all); i++)
+    if (g_str_has_prefix (*at, all[i].text)) {
+      *rel = all[i].rel;
+      *swap = all[i].swap;
+      *at += strlen (all[i].text);
+      return true;
+    }
+  return false;
+}
+
+static const char *
+past_blanks (const char *at)
+{
+  return at + strspn (at, " \t\n");
+}
+
+static bool
+fail (const char **text, const char *at, GError **error, const char *what)
+{
+  *text = at;
+  g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "facts about sizes: %s", what);
+  return false;
+}
+
+/* "n = 7" or "n*2 <= m". */
+static bool
+parse_one (GmSizes *s, const char **text, GError **error)
+{
+  const char *at = past_blanks (*text), *place = at;
+  int64_t a, b;
+  GmRel rel;
+  bool swap;
+  if (!gm_sym_parse (s->sym, &at, &a, error)) {
+    *text = at;
+    return false;
+  }
+  at = past_blanks (at);
+  bool relation = parse_relation (&at, &rel, &swap);
+  if (!relation && *at++ != '=')
+    return fail (text, at - 1, error, "expected '=', '==', '!=', '<', '<=', '>' or '>='");
+  if (!gm_sym_parse (s->sym, &at, &b, error)) {
+    *text = at;
+    return false;
+  }
+  if (relation) {
+    if (!gm_size_facts_add (s->facts, rel, swap ? b : a, swap ? a : b))
+      return fail (text, place, error, "this contradicts those before");
+  } else {
+    const GmSymRow *r = gm_size_is_symbolic (a) ? gm_sym_row (s->sym, gm_size_row (a)) : NULL;
+    if (!r || r->kind != GM_SYM_SYMBOL || gm_size_is_symbolic (b))
+      return fail (text, place, error, "'=' gives the example value, a number, of one symbol");
+    gm_sizes_symbol (s, r->name, b);
+  }
+  *text = at;
+  return true;
+}
+
+bool
+gm_sizes_parse (GmSizes *s, const char **text, GError **error)
+{
+  for (;;) {
+    if (!parse_one (s, text, error))
+      return false;
+    const char *at = past_blanks (*text);
+    if (*at != ',')
+      return true;
+    *text = at + 1;
+  }
+}
