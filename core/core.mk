@@ -95,6 +95,7 @@ CORE_SOURCES += \
 CORE_SOURCES += \
   core/graph/alias.c \
   core/graph/custom.c \
+  core/graph/higher.c core/graph/higher.h \
   core/graph/fold.c \
   core/graph/graph.c \
   core/graph/graph_builder.c \
@@ -119,6 +120,8 @@ CORE_SOURCES += \
   core/aot/choose.c \
   core/aot/copy.c \
   core/aot/custom.c \
+  core/aot/higher.c \
+  core/aot/higher_tape.c \
   core/aot/dedupe.c \
   core/aot/facts.c \
   core/aot/functionalize.c \
@@ -223,6 +226,7 @@ EXTENSION_SOURCES = \
   core/trace/array.c \
   core/trace/attrs.c \
   core/trace/body.c \
+  core/trace/higher.c core/trace/higher.h \
   core/trace/break.c \
   core/trace/custom.c \
   core/trace/effect.c \
@@ -405,6 +409,7 @@ package_PYTHON = \
   core/python/gramme/__init__.py \
   core/python/gramme/_compile.py \
   core/python/gramme/compare.py \
+  core/python/gramme/higher_order.py \
   core/python/gramme/limits.py \
   core/python/gramme/compiler.py \
   core/python/gramme/grad_mode.py \

@@ -245,6 +245,23 @@ bool gm_custom_is_next (const GmGraph *g, uint32_t i, GmVal *const grad);
 /* result[k]: the gradient of argument k of the function whose first node is i; grad: per value of g. */
 void gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal *const grad, GmVal *result);
 
+/* higher.c: cond and its kin.  Makes the bodies of g's calls functional; g gets a table of its own.
+ * Errors: GM_ERROR_UNSUPPORTED for a write to what was made outside of a body. */
+bool gm_higher_prepare (GmGraph *g, bool differentiate, GError **error);
+/* Whether node i is the first of its call, and something arrived at one of the call's results. */
+bool gm_higher_is_next (const GmGraph *g, uint32_t i, GmVal *const grad);
+/* Adds the gradient of the call whose first node is i to `to`, which has the values of g under their
+ * ids; grad: per value of g.  result[k]: that of operand k, or GM_NO_ID. */
+bool gm_higher_differentiate (const GmGraph *g, uint32_t i, GmGraph *to, GmVal *const grad,
+                              GmValueId *result, GError **error);
+
+/* higher_tape.c: runs the call that node n of a recorded graph belongs to, with history if gradients are on; out: a new reference
+ * for each result. */
+bool gm_higher_call (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **out, GError **error);
+/* A node of the tape for a call (seq 0: the newest).  in: operands with their history; out: fresh results, NULL where
+ * one requires no grad or is not wanted. */
+void gm_higher_attach (struct GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, uint64_t seq);
+
 /* The same, walked: a function whose first node is n, at the place `seq` of the tape. */
 typedef struct {
   const GmGraph *g;

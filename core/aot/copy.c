@@ -44,6 +44,7 @@ bool
 gm_copy_values (GmGraph *to, const GmGraph *from, GError **error)
 {
   g_assert (to->values->len == 0);
+  gm_graph_share_tables (to, from);
   for (uint32_t id = 0; id < from->values->len; id++) {
     const GmGraphValue *v = gm_graph_value (from, id);
     GmValueId copy = v->node == GM_NO_ID
@@ -55,7 +56,6 @@ gm_copy_values (GmGraph *to, const GmGraph *from, GError **error)
     gm_graph_meta (to, id)->requires_grad = v->meta.requires_grad; /* gradients may have been off */
   }
   gm_graph_carry_aliases (to, from, NULL);
-  gm_graph_share_customs (to, from);
   return true;
 }
 

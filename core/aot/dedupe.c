@@ -72,7 +72,7 @@ gm_dedupe (const GmGraph *g, GmArena *arena, GmDedupeLayer *layer, GArray *overl
   GmOuterInput *from = gm_arena_newn (arena, GmOuterInput, g->inputs->len);
   GmValueId *map = gm_arena_newn (arena, GmValueId, g->values->len);
 
-  gm_graph_share_customs (out, g);
+  gm_graph_share_tables (out, g);
   add_inputs (g, out, map, from, overlaps);
   carry_aliases (g, out, map);
   *layer = (GmDedupeLayer){ g->inputs->len, out->inputs->len, from };

@@ -414,7 +414,7 @@ gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere, G
                 .quiet = gm_arena_newn (arena, bool, g->values->len),
                 .differentiate = differentiate };
 
-  gm_graph_share_customs (out, g);
+  gm_graph_share_tables (out, g);
   gm_graph_builder_init (&r.b, out);
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmValueId input = g_array_index (g->inputs, GmValueId, i);

@@ -68,6 +68,22 @@ differentiate_custom (Join *j, const GmGraph *g, uint32_t i)
       accumulate (j, n->in[1 + k], result[k]);
 }
 
+/* The same for a call of graphs. */
+static void
+differentiate_higher (Join *j, const GmGraph *g, uint32_t i)
+{
+  const GmNode *n = gm_graph_node (g, i);
+  g_autofree GmValueId *result = g_new (GmValueId, n->n_in + 1);
+
+  if (!gm_higher_differentiate (g, i, j->b.graph, j->grad, result, &j->b.base.error))
+    return;
+  for (uint32_t k = 0; k < n->n_in; k++)
+    if (result[k] != GM_NO_ID) {
+      gm_graph_meta (j->b.graph, result[k])->requires_grad = false;
+      accumulate (j, n->in[k], gm_val_from_id (result[k]));
+    }
+}
+
 /* One tangent per output that requires grad; a value that is given out twice gets two, and
  * their sum. */
 static void
@@ -155,6 +171,12 @@ check_customs (const GmGraph *g, const GmJoint *joint, GError **error)
   return true;
 }
 
+static bool
+is_higher (const GmNode *n)
+{
+  return gm_ops[n->op].family == GM_FAMILY_HIGHER;
+}
+
 bool
 gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
 {
@@ -180,8 +202,12 @@ gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
   }
   for (uint32_t i = g->nodes->len; i-- > 0 && !gm_b_failed (&j.b.base);) {
     const GmNode *n = gm_graph_node (g, i);
-    if (n->op == GM_OP_custom ? gm_custom_is_next (g, i, j.grad) : j.grad[n->out] != NULL)
-      n->op == GM_OP_custom ? differentiate_custom (&j, g, i) : differentiate_node (&j, g, n);
+    if (n->op == GM_OP_custom ? gm_custom_is_next (g, i, j.grad)
+        : is_higher (n)       ? gm_higher_is_next (g, i, j.grad)
+                              : j.grad[n->out] != NULL)
+      n->op == GM_OP_custom ? differentiate_custom (&j, g, i)
+      : is_higher (n)       ? differentiate_higher (&j, g, i)
+                            : differentiate_node (&j, g, n);
   }
   if (gm_b_failed (&j.b.base)) {
     g_propagate_error (error, g_steal_pointer (&j.b.base.error));

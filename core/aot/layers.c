@@ -143,7 +143,8 @@ gm_layers_apply (const GmGraph *g, bool differentiate, GmArena *arena, GmLayers 
   if (run_metadata (&w, overlaps, error) && run_dedupe (&w, overlaps, error)
       && go_on (&w, gm_output_alias (w.at, arena, &l->alias, error))
       && run_bases (&w, differentiate, overlaps, error) && check_quiet_views (&w, error)
-      && run_functionalize (&w, differentiate, error)) {
+      && run_functionalize (&w, differentiate, error)
+      && gm_higher_prepare (w.owned, differentiate, error)) {
     l->n_overlaps = overlaps->len;
     l->overlaps = gm_arena_copy (arena, overlaps->data, overlaps->len * sizeof (GmOverlap));
     return w.owned;

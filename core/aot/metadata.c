@@ -262,7 +262,7 @@ gm_metadata (const GmGraph *g, GmArena *arena, GmMetadataLayer *layer, GArray *o
   Rewrite r = { g, out, gm_arena_newn (arena, GmValueId, g->values->len),
                 gm_arena_newn (arena, bool, g->values->len), sets, lost };
 
-  gm_graph_share_customs (out, g);
+  gm_graph_share_tables (out, g);
   if (!rewrite_values (&r, error) || !check_views_of_moved (&r, error))
     return NULL;
   *layer = (GmMetadataLayer){ .n_outer = g->outputs->len };

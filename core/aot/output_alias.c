@@ -110,7 +110,7 @@ gm_output_alias (const GmGraph *g, GmArena *arena, GmAliasLayer *layer, GError *
                 g_array_new (FALSE, FALSE, sizeof (GmReplay)) };
   bool ok;
 
-  gm_graph_share_customs (out, g);
+  gm_graph_share_tables (out, g);
   memset (r.slot, 0xff, sizeof *r.slot * g->values->len);
   for (uint32_t i = 0; i < g->inputs->len; i++)
     r.slot[g_array_index (g->inputs, GmValueId, i)] = i;

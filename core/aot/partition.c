@@ -18,6 +18,8 @@
  */
 #include "core/aot/partition.h"
 
+#include "core/graph/higher.h"
+
 #include <string.h>
 
 typedef struct {
@@ -464,13 +466,19 @@ gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
     return false;
   memset (b.bmap, 0xff, n * sizeof *b.bmap);
   parts->forward = gm_graph_new ("forward", arena);
-  if (joint->n_grads > 0)
+  gm_graph_share_highers (parts->forward, joint->graph);
+  if (joint->n_grads > 0) {
     parts->backward = gm_graph_new ("backward", arena);
+    gm_graph_share_highers (parts->backward, joint->graph);
+  }
   gm_cut_mark (&b.cut, writes);
   if (parts->backward)
     decide (&b.cut);
   if (build_forward (&b, error) && (!parts->backward || build_backward (&b, error))) {
     parts->places = parts->backward ? find_places (&b, map) : NULL;
+    gm_graph_compact_highers (parts->forward);
+    if (parts->backward)
+      gm_graph_compact_highers (parts->backward);
     return true;
   }
   g_clear_pointer (&parts->forward, gm_graph_free);

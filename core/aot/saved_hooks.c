@@ -15,6 +15,8 @@
  */
 #include "core/aot/saved_hooks.h"
 
+#include "core/graph/higher.h"
+
 #include "core/aot/partition.h"
 #include "core/base/log.h"
 
@@ -358,6 +360,9 @@ gm_saved_hooks_inline (const GmInlineHooks *hooks, GmArena *arena, GmParts *part
   g_autoptr (GmGraph) forward = gm_graph_new (parts->forward->name, arena),
                       backward = gm_graph_new (parts->backward->name, arena),
                       restore = gm_graph_new ("restore", arena);
+  gm_graph_share_highers (forward, parts->forward);
+  gm_graph_share_highers (backward, parts->forward);
+  gm_graph_share_highers (restore, parts->forward);
   g_autoptr (GArray) saved = g_array_new (FALSE, FALSE, sizeof (GmSavedValue));
   Inline in = { .hooks = hooks,
                 .old = parts,

@@ -673,7 +673,7 @@ gm_synthetic_base (const GmGraph *g, const GmBasePlan *p, GmArena *arena, GmBase
                 gm_arena_newn (arena, bool, g->values->len),
                 layer };
 
-  gm_graph_share_customs (out, g);
+  gm_graph_share_tables (out, g);
   find_used (&r);
   add_inputs (&r);
   if (!add_members (&r, error) || !gm_copy_nodes (out, g, r.map, error))

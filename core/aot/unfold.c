@@ -17,6 +17,8 @@
 
 #include <string.h>
 
+#include "core/graph/higher.h"
+
 typedef struct {
   const GmUnfold *u;
   const GmGraph *g;
@@ -91,6 +93,12 @@ reads (const GmGraph *g, const GmNode *n, uint32_t i)
   return n->op == GM_OP_custom ? i == 0 : !replaces || i == 1;
 }
 
+static bool
+is_higher (const GmNode *n)
+{
+  return gm_ops[n->op].family == GM_FAMILY_HIGHER;
+}
+
 static void
 mark_needed (Unfold *w)
 {
@@ -103,12 +111,14 @@ mark_needed (Unfold *w)
       if (flows (g, n, i))
         flow |= 1u << MIN (i, 30);
     bool custom = n->op == GM_OP_custom;
-    if (flow && !custom)
+    if (flow && is_higher (n))
+      saves = UINT32_MAX & ~GM_SAVES_OUT; /* its gradient computes again */
+    else if (flow && !custom)
       saves = gm_op_saves (n->op, (int) n->n_in, flow);
     if (saves & GM_SAVES_OUT)
       w->needed[n->out] = true;
     for (uint32_t i = 0; i < n->n_in; i++)
-      if ((i < 30 && saves >> i & 1) || (custom && flow && i > gm_graph_custom (g, n)->outputs->len)
+      if ((saves && is_higher (n)) || (i < 30 && saves >> i & 1) || (custom && flow && i > gm_graph_custom (g, n)->outputs->len)
           || (w->needed[n->out] && !is_kept (w, n->out) && reads (g, n, i)))
         w->needed[n->in[i]] = true;
   }
@@ -157,6 +167,35 @@ take_kept (Unfold *w, GmValueId v, GError **error)
 }
 
 static bool
+interpret (void *data, const GmHigher *h, uint32_t body, GmTensor *const *in, GmTensor **out, GError **error)
+{
+  (void) data;
+  return gm_graph_interpret (h->bodies[body], in, out, error);
+}
+
+/* All results of a call that are needed, with the first of them. */
+static bool
+compute_higher (Unfold *w, const GmNode *n, GmTensor *const *in, GError **error)
+{
+  const GmHigher *h = gm_graph_higher (w->g, n);
+  uint32_t n_out = gm_higher_n_results (h);
+  g_autofree GmTensor **out = g_new0 (GmTensor *, n_out + 1);
+
+  if (w->values[n->out])
+    return true;
+  if (!gm_higher_run (h, in, n->n_in, out, interpret, NULL, error))
+    return false;
+  for (uint32_t k = 0; k < w->g->nodes->len; k++) {
+    const GmNode *m = gm_graph_node (w->g, k);
+    if (m->op == n->op && m->attrs->offset == n->attrs->offset && w->needed[m->out] && !is_kept (w, m->out))
+      w->values[m->out] = gm_tensor_ref (out[m->attrs->dim]);
+  }
+  for (uint32_t k = 0; k < n_out; k++)
+    gm_tensor_unref (out[k]);
+  return true;
+}
+
+static bool
 compute (Unfold *w, const GmNode *n, GError **error)
 {
   GmTensor *in[n->n_in + 1];
@@ -173,6 +212,8 @@ compute (Unfold *w, const GmNode *n, GError **error)
     in[i] = w->values[n->in[i]];
   if (n->n_in == 2 && !in[0] && !reads (w->g, n, 0))
     in[0] = in[1]; /* has its shape */
+  if (is_higher (n))
+    return compute_higher (w, n, in, error);
   w->values[n->out] = gm_op_run (n->op, in, (int) n->n_in, n->attrs, error);
   return w->values[n->out] != NULL;
 }
@@ -275,6 +316,32 @@ record_custom (Unfold *w, uint32_t k, uint64_t seq)
   gm_custom_attach (&(GmCustomCall){ g, n, args, captured, results, outs, lost }, seq + k);
 }
 
+/* A call of graphs, whose first node is k: one node of the tape. */
+static void
+record_higher (Unfold *w, uint32_t k, uint64_t seq)
+{
+  const GmGraph *g = w->g;
+  const GmNode *n = gm_graph_node (g, k);
+  const GmHigher *h = gm_graph_higher (g, n);
+  uint32_t n_out = gm_higher_n_results (h);
+  GmTensor *in[n->n_in + 1], *outs[n_out + 1];
+  bool any = false;
+
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    in[i] = on_tape (w, n->in[i]);
+    any |= flows (g, n, i) && in[i]->meta.requires_grad;
+  }
+  if (!any)
+    return;
+  memset (outs, 0, sizeof outs);
+  for (uint32_t i = k; i < g->nodes->len; i++) {
+    const GmNode *m = gm_graph_node (g, i);
+    if (m->op == n->op && m->attrs->offset == n->attrs->offset && w->reached[m->out] && !w->tape[m->out])
+      outs[m->attrs->dim] = w->tape[m->out] = tensor_of (w, m->out);
+  }
+  gm_higher_attach ((GmHigher *) h, in, n->n_in, outs, n_out, seq + k);
+}
+
 static void
 record (Unfold *w, GmAgNode *node, uint64_t seq)
 {
@@ -292,6 +359,11 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
 
     if (n->op == GM_OP_custom && w->reached[n->out] && !w->tape[n->out]) {
       record_custom (w, k, seq);
+      continue;
+    }
+    if (is_higher (n)) {
+      if (w->reached[n->out] && !w->tape[n->out])
+        record_higher (w, k, seq);
       continue;
     }
     for (uint32_t i = 0; n->op != GM_OP_custom && w->reached[n->out] && i < n->n_in; i++) {

@@ -7,7 +7,7 @@
  * last simplification know the op.  Rejected: subgraphs as values.  Each rewrite would have to look
  * into them.
  */
-#include "core/graph/graph.h"
+#include "core/graph/higher.h"
 
 uint32_t
 gm_graph_add_custom (GmGraph *g, GmGraph *backward)
@@ -36,8 +36,9 @@ gm_graph_custom_n_results (const GmGraph *g, const GmNode *n)
 }
 
 void
-gm_graph_share_customs (GmGraph *to, const GmGraph *from)
+gm_graph_share_tables (GmGraph *to, const GmGraph *from)
 {
   g_clear_pointer (&to->customs, g_ptr_array_unref);
   to->customs = from->customs ? g_ptr_array_ref (from->customs) : NULL;
+  gm_graph_share_highers (to, from);
 }

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "core/graph/higher.h"
 #include "core/sym/sym.h"
 
 GmGraph *
@@ -37,6 +38,7 @@ gm_graph_free (GmGraph *g)
   g_array_unref (g->outputs);
   g_ptr_array_unref (g->constants);
   g_clear_pointer (&g->customs, g_ptr_array_unref);
+  g_clear_pointer (&g->highers, g_ptr_array_unref);
   g_clear_pointer (&g->hooks, g_ptr_array_unref);
   gm_sizes_unref (g->sizes);
   if (g->owns_arena)
@@ -205,6 +207,35 @@ infer_symbolic (const GmGraph *g, GmOp op, const GmMeta *const *in, int n_in, co
   return ok;
 }
 
+/* Its result is what the bodies say. */
+static GmValueId
+add_higher_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmMeta *const *metas,
+                 const GmAttrs *attrs, const char *where, GError **error)
+{
+  const GmNode n = { .op = op, .attrs = attrs };
+  const GmHigher *h = gm_graph_higher (g, &n);
+  if (!h || h->op != op || attrs->dim < 0) {
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "%s: the graph has no row for it",
+                 gm_ops[op].name);
+    return GM_NO_ID;
+  }
+  GmSizes *was = gm_sizes_enter (g->sizes);
+  bool fits = gm_higher_check (h, metas, (uint32_t) n_in, error);
+  gm_sizes_enter (was);
+  if (!fits)
+    return GM_NO_ID;
+  if (attrs->dim >= (int64_t) gm_higher_n_results (h)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "%s: result %" G_GINT64_FORMAT " of %u",
+                 gm_ops[op].name, attrs->dim, gm_higher_n_results (h));
+    return GM_NO_ID;
+  }
+  was = gm_sizes_enter (g->sizes);
+  GmMeta out = gm_higher_meta (h, (uint32_t) attrs->dim, metas, (uint32_t) n_in);
+  gm_sizes_enter (was);
+  out.requires_grad = out.requires_grad && gm_graph_expects_grad (g, op, in, n_in, &out);
+  return gm_graph_add_known (g, op, in, n_in, attrs, where, &out);
+}
+
 GmValueId
 gm_graph_add_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs,
                    const char *where, GError **error)
@@ -218,6 +249,8 @@ gm_graph_add_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmA
     metas[i] = gm_graph_meta (g, in[i]);
   }
   GmMeta out;
+  if (G_UNLIKELY (gm_ops[op].family == GM_FAMILY_HIGHER))
+    return add_higher_node (g, op, in, n_in, metas, attrs, where, error);
   if (!(g->sizes ? infer_symbolic (g, op, metas, n_in, attrs, &out, error)
                  : gm_op_infer (op, metas, n_in, attrs, &out, error)))
     return GM_NO_ID;
@@ -264,6 +297,7 @@ gm_graph_mark (const GmGraph *g)
                         .outputs = g->outputs->len,
                         .constants = g->constants->len,
                         .customs = g->customs ? g->customs->len : 0,
+                        .highers = g->highers ? g->highers->len : 0,
                         .sizes = g->sizes ? gm_sizes_mark (g->sizes) : (GmSizesMark){ 0 } };
 }
 
@@ -280,6 +314,8 @@ gm_graph_truncate (GmGraph *g, GmGraphMark m)
   g_ptr_array_set_size (g->constants, (gint) m.constants);
   if (g->customs)
     g_ptr_array_set_size (g->customs, (gint) m.customs);
+  if (g->highers)
+    g_ptr_array_set_size (g->highers, (gint) m.highers);
   if (g->sizes)
     gm_sizes_truncate (g->sizes, m.sizes);
 }

@@ -58,6 +58,8 @@ typedef struct { GmValueId value; uint8_t kind; /* GmOutputKind */ } GmGraphOutp
  * it is an error.  UNKNOWN: with gradients on it may do something else than what was recorded. */
 typedef enum { GM_TWICE, GM_ONCE, GM_TWICE_UNKNOWN } GmTwice;
 
+typedef struct GmHigher GmHigher; /* higher.h */
+
 typedef struct {
   GmArena *arena; /* owned or borrowed: see gm_graph_new */
   const char *name; /* "forward", "backward", "graph" */
@@ -67,6 +69,7 @@ typedef struct {
   GArray *outputs;   /* GmGraphOutput */
   GPtrArray *constants; /* GmTensor, owned; `constant` nodes index it by OFFSET */
   GPtrArray *customs;   /* GmGraph: what `custom` nodes have as gradient, see gm_graph_add_custom; shared with rewrites; NULL: none */
+  GPtrArray *highers;   /* GmHigher: the bodies of cond, scan and their kin; shared with rewrites; NULL: none */
   GPtrArray *hooks;     /* GmGraph: as recorded, pack and unpack of what gradients will read; no node calls them.  NULL: none */
   GmSizes *sizes; /* shared by the graphs of a compilation; NULL while all sizes are numbers */
   GmSym *sym;     /* sizes->sym, or NULL */
@@ -99,14 +102,15 @@ uint32_t gm_graph_add_custom (GmGraph *g, GmGraph *backward); /* takes it; retur
 const GmGraph *gm_graph_custom (const GmGraph *g, const GmNode *n); /* NULL if the table has no such row */
 /* How many results, and arguments, the function of a node has. */
 uint32_t gm_graph_custom_n_results (const GmGraph *g, const GmNode *n);
-void gm_graph_share_customs (GmGraph *to, const GmGraph *from);
+/* `to` gets the tables of `from` that attributes name rows of: customs and highers. */
+void gm_graph_share_tables (GmGraph *to, const GmGraph *from);
 /* Copied; NULL: nothing is known any more. */
 void gm_graph_set_alias (GmGraph *g, GmValueId input, const GmGraphAlias *alias);
 /* What `from` knows of its inputs' memory, for `to`; map: their ids there, NULL if they are the same. */
 void gm_graph_carry_aliases (GmGraph *to, const GmGraph *from, const GmValueId *map);
 void gm_graph_add_output (GmGraph *g, GmValueId v, GmOutputKind kind);
 
-typedef struct { uint32_t values, nodes, inputs, outputs, constants, customs; GmSizesMark sizes; } GmGraphMark;
+typedef struct { uint32_t values, nodes, inputs, outputs, constants, customs, highers; GmSizesMark sizes; } GmGraphMark;
 GmGraphMark gm_graph_mark (const GmGraph *g);
 void gm_graph_truncate (GmGraph *g, GmGraphMark m);
 
@@ -162,6 +166,8 @@ void gm_graph_builder_clear (GmGraphBuilder *b);
  *     %1 = permute %0 dims=[1, 0] : f32[10, n]{1, 10}
  *   }
  *
+ * Bodies of cond, scan and their kin come first too: `higher 0 = cond [carried=N] [mapped=N] [reverse] name (...) -> (...) { ... }
+ * name (...) -> (...) { ... }`; a node names its row with offset, the result with dim.
  * `where` gives symbols their values in the example, and facts.  Braces give strides that are not row-major.  A type may be left out where shape rules can find it.  `requires_grad` stands after
  * an input, then ` leaf`, then what is known of its memory: ` is %a`, ` aliases %a+4`, ` view %a+4`, ` view f32[8]+4 aliases %a-2`;
  * a result has it from its operands unless ` no_grad` (or `requires_grad`) says otherwise.  `!save` and `!recompute` are

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "core/graph/graph.h"
+#include "core/graph/higher.h"
 #include "core/sym/sym.h"
 
 typedef struct {
@@ -140,6 +140,23 @@ mix_alias (Hasher *s, const GmGraphAlias *a, const uint32_t *input_place, uint32
     mix_meta (s, &a->base_meta);
 }
 
+/* A call of graphs: the graphs, and which of the calls it is, by its first node: not its row, which a rewrite may change. */
+static void
+mix_higher (Hasher *s, const GmNode *n)
+{
+  const GmHigher *h = gm_graph_higher (s->g, n);
+  uint32_t first = 0;
+  mix (s, (uint64_t) n->attrs->dim);
+  if (!h)
+    return;
+  while (gm_graph_node (s->g, first)->op != n->op || gm_graph_node (s->g, first)->attrs->offset != n->attrs->offset)
+    first++;
+  mix (s, first);
+  mix (s, (uint64_t) h->n_carried << 33 | (uint64_t) h->n_mapped << 1 | h->reverse);
+  for (uint32_t b = 0; b < h->n_bodies; b++)
+    mix (s, gm_graph_hash (h->bodies[b]));
+}
+
 uint64_t
 gm_graph_hash (const GmGraph *g)
 {
@@ -166,6 +183,8 @@ gm_graph_hash (const GmGraph *g)
       mix_elements (
           &s, g_ptr_array_index (g->constants,
                                  n->attrs->offset)); /* not its row, which a rewrite may change */
+    else if (gm_ops[n->op].family == GM_FAMILY_HIGHER)
+      mix_higher (&s, n);
     else if (n->attrs)
       mix_attrs (&s, n->attrs);
     mix_meta (&s, gm_graph_meta (g, n->out));

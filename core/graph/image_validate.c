@@ -284,7 +284,7 @@ check_types (Checker *c, uint32_t i, const GrammeNode *n, const GmAttrs *a)
   }
   for (int k = 0; a->mask & 1u << GM_ATTR_SIZES && k < a->n_list; k++)
     symbolic = symbolic || a->list[k] < 0;
-  if (symbolic || n->op == GM_OP_constant)
+  if (symbolic || n->op == GM_OP_constant || gm_ops[n->op].family == GM_FAMILY_HIGHER)
     return true;
   GmMeta is;
   if (!broadcast_fits (in, n->n_in)
@@ -319,7 +319,7 @@ check_node (Checker *c, uint32_t i)
 {
   const GrammeNode *n = gramme_image_node (c->img, i);
   if (n->op == 0 || n->op >= GM_N_OPS || !gm_ops[n->op].name
-      || gm_ops[n->op].family >= GM_FAMILY_MUTATE)
+      || gm_ops[n->op].family == GM_FAMILY_MUTATE || gm_ops[n->op].family == GM_FAMILY_CUSTOM)
     return fail (c, "node %u: there is no op %u", i, n->op);
   if (n->op_version == 0 || n->op_version > gm_ops[n->op].version || n->flags)
     return fail (c, "node %u (%s): version %u, flags %x", i, gm_ops[n->op].name, n->op_version,

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "core/graph/graph.h"
+#include "core/graph/higher.h"
 #include "core/sym/sym.h"
 
 typedef struct {
@@ -16,6 +16,8 @@ typedef struct {
   GmTensor **values;  /* by id: a reference while it is needed */
   uint32_t *last_use; /* by id: node, or GM_NO_ID for outputs */
   int64_t *symbols;
+  GmHigherBody run_body; /* NULL: bodies are interpreted too */
+  void *run_data;
   GError **error;
 } Run;
 
@@ -88,6 +90,41 @@ find_last_uses (Run *r)
 }
 
 static bool
+interpret_body (void *data, const GmHigher *h, uint32_t body, GmTensor *const *in, GmTensor **out,
+                GError **error)
+{
+  (void) data;
+  return gm_graph_interpret (h->bodies[body], in, out, error);
+}
+
+/* A call of graphs gives all its results with the first of its nodes. */
+static bool
+run_higher (Run *r, uint32_t i, GmTensor *const *in)
+{
+  const GmGraph *g = r->g;
+  const GmNode *n = gm_graph_node (g, i);
+  const GmHigher *h = gm_graph_higher (g, n);
+  if (r->values[n->out])
+    return true;
+  if (!h) {
+    g_set_error (r->error, GM_ERROR, GM_ERROR_VALUE, "%s: the graph has no row for it", gm_ops[n->op].name);
+    return false;
+  }
+  uint32_t n_out = gm_higher_n_results (h);
+  g_autofree GmTensor **out = g_new0 (GmTensor *, n_out + 1);
+  if (!gm_higher_run (h, in, n->n_in, out, r->run_body ? r->run_body : interpret_body, r->run_data, r->error))
+    return false;
+  for (uint32_t k = i; k < g->nodes->len; k++) {
+    const GmNode *m = gm_graph_node (g, k);
+    if (m->op == n->op && m->attrs->offset == n->attrs->offset && !r->values[m->out])
+      r->values[m->out] = gm_tensor_ref (out[m->attrs->dim]);
+  }
+  for (uint32_t k = 0; k < n_out; k++)
+    gm_tensor_unref (out[k]);
+  return r->values[n->out] != NULL;
+}
+
+static bool
 run_node (Run *r, uint32_t i)
 {
   const GmGraph *g = r->g;
@@ -102,6 +139,8 @@ run_node (Run *r, uint32_t i)
   }
   if (n->op == GM_OP_constant)
     r->values[n->out] = gm_tensor_ref (g_ptr_array_index (g->constants, n->attrs->offset));
+  else if (gm_ops[n->op].family == GM_FAMILY_HIGHER)
+    run_higher (r, i, in);
   else
     r->values[n->out] = gm_op_run (n->op, in, (int) n->n_in, n->attrs ? &attrs : NULL, r->error);
   if (!r->values[n->out]) {
@@ -120,10 +159,17 @@ run_node (Run *r, uint32_t i)
 bool
 gm_graph_interpret (const GmGraph *g, GmTensor *const *inputs, GmTensor **outputs, GError **error)
 {
+  return gm_graph_interpret_with (g, inputs, outputs, NULL, NULL, error);
+}
+
+bool
+gm_graph_interpret_with (const GmGraph *g, GmTensor *const *inputs, GmTensor **outputs, GmHigherBody run_body,
+                         void *data, GError **error)
+{
   g_autofree GmTensor **values = g_new0 (GmTensor *, g->values->len + 1);
   g_autofree uint32_t *last_use = g_new0 (uint32_t, g->values->len + 1);
   g_autofree int64_t *symbols = g_new0 (int64_t, (g->sym ? gm_sym_n_symbols (g->sym) : 0) + 1);
-  Run r = { .g = g, .values = values, .last_use = last_use, .symbols = symbols, .error = error };
+  Run r = { .g = g, .values = values, .last_use = last_use, .symbols = symbols, .run_body = run_body, .run_data = data, .error = error };
   find_last_uses (&r);
   bool ok = take_inputs (&r, inputs);
   for (uint32_t i = 0; ok && i < g->nodes->len; i++)

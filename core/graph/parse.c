@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/graph/alias.h"
+#include "core/graph/higher.h"
 #include "core/graph/text.h"
 #include "core/sym/sym.h"
 
@@ -16,6 +17,8 @@ typedef struct {
   const char *text, *at;
   GmGraph *g;
   GHashTable *names; /* owned text -> value id + 1 */
+  int depth; /* graphs around this one */
+  const GmGraph *around; /* the innermost of them, or NULL */
   GError **error;
 } Parser;
 
@@ -718,6 +721,64 @@ parse_node (Parser *p)
 
 /* -- Graphs ------------------------------------------------------------------------------------ */
 
+static bool parse_one (Parser *p, GmGraph **out);
+
+static bool
+parse_count (Parser *p, uint32_t *out)
+{
+  int64_t n;
+  const char *place = p->at;
+  if (!expect (p, "=") || !parse_integer (p, &n))
+    return false;
+  *out = (uint32_t) n;
+  return (n >= 0 && n <= 4096) || fail_at (p, place, "expected a number of values");
+}
+
+/* higher 0 = cond name (...) -> (...) { ... } name (...) -> (...) { ... } */
+static bool
+parse_higher (Parser *p)
+{
+  skip_blanks (p);
+  const char *place = p->at;
+  int64_t row;
+  if (!parse_integer (p, &row) || !expect (p, "="))
+    return false;
+  if (row != (p->g->highers ? (int64_t) p->g->highers->len : 0))
+    return fail_at (p, place, "calls of graphs are numbered in order: expected %u",
+                    p->g->highers ? p->g->highers->len : 0);
+  skip_blanks (p);
+  place = p->at;
+  g_autofree char *name = take_word (p, "an operator over graphs, such as cond");
+  if (!name)
+    return false;
+  GmOp op = gm_op_find (name, strlen (name));
+  if (op == GM_OP_NONE || gm_ops[op].family != GM_FAMILY_HIGHER)
+    return fail_at (p, place, "'%s' is no operator over graphs", name);
+  g_autoptr (GmHigher) h = gm_higher_new (op);
+  for (bool more = true; more;) {
+    if (take_keyword (p, "reverse"))
+      h->reverse = true;
+    else if (take_keyword (p, "carried"))
+      more = parse_count (p, &h->n_carried);
+    else if (take_keyword (p, "mapped"))
+      more = parse_count (p, &h->n_mapped);
+    else
+      break;
+    if (!more)
+      return false;
+  }
+  for (uint32_t b = 0; b < h->n_bodies; b++) {
+    skip_lines (p);
+    if (!parse_one (p, &h->bodies[b]))
+      return false;
+  }
+  if (h->n_carried + h->n_mapped > h->bodies[h->n_bodies - 1]->inputs->len)
+    return fail_at (p, place, "it carries and maps %u values, but its body takes %u",
+                    h->n_carried + h->n_mapped, h->bodies[h->n_bodies - 1]->inputs->len);
+  gm_graph_add_higher (p->g, g_steal_pointer (&h));
+  return true;
+}
+
 static bool
 parse_body (Parser *p)
 {
@@ -729,7 +790,9 @@ parse_body (Parser *p)
       return true;
     if (!*p->at)
       return fail_at (p, p->at, "the text ends inside the graph '%s'; expected '}'", p->g->name);
-    if (!(take_keyword (p, "const") ? parse_constant (p) : parse_node (p)))
+    if (!(take_keyword (p, "const")    ? parse_constant (p)
+          : take_keyword (p, "higher") ? parse_higher (p)
+                                       : parse_node (p)))
       return false;
   }
 }
@@ -751,6 +814,8 @@ parse_graph (Parser *p, GPtrArray *out)
     return false;
   p->g = gm_graph_new (name, NULL);
   g_ptr_array_add (out, p->g);
+  if (p->around)
+    gm_graph_share_sizes (p->g, p->around);
   const char *outputs, *end;
   if (!parse_inputs (p) || !skip_outputs (p, &outputs) || !parse_facts (p) || !parse_body (p))
     return false;
@@ -760,6 +825,25 @@ parse_graph (Parser *p, GPtrArray *out)
     return false;
   p->at = end;
   return true;
+}
+
+/* A graph inside of another one: names of its own. */
+static bool
+parse_one (Parser *p, GmGraph **out)
+{
+  g_autoptr (GPtrArray) one = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_graph_free);
+  if (p->depth == 16)
+    return fail_at (p, p->at, "graphs inside of graphs, more than 16 deep");
+  Parser inner = *p;
+  inner.depth++;
+  inner.around = p->g;
+  inner.names = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  bool ok = parse_graph (&inner, one);
+  g_hash_table_unref (inner.names);
+  p->at = inner.at;
+  if (ok)
+    *out = g_ptr_array_steal_index (one, 0);
+  return ok;
 }
 
 GPtrArray *

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "core/graph/graph.h"
+#include "core/graph/higher.h"
 #include "core/graph/text.h"
 #include "core/sym/sym.h"
 
@@ -300,6 +300,29 @@ print_customs (Printer *p)
   }
 }
 
+/* The bodies of cond and its kin, before the nodes that run them. */
+static void
+print_highers (Printer *p)
+{
+  for (uint32_t i = 0; p->g->highers && i < p->g->highers->len; i++) {
+    const GmHigher *h = p->g->highers->pdata[i];
+    g_string_append_printf (p->out, "  higher %u = %s", i, gm_ops[h->op].name);
+    if (h->n_carried)
+      g_string_append_printf (p->out, " carried=%u", h->n_carried);
+    if (h->n_mapped)
+      g_string_append_printf (p->out, " mapped=%u", h->n_mapped);
+    if (h->reverse)
+      g_string_append (p->out, " reverse");
+    for (uint32_t b = 0; b < h->n_bodies; b++) {
+      g_autofree char *text = h->bodies[b] ? gm_graph_text (h->bodies[b]) : g_strdup ("?");
+      g_auto (GStrv) lines = g_strsplit (g_strchomp (text), "\n", -1);
+      for (uint32_t k = 0; lines[k]; k++)
+        g_string_append_printf (p->out, "%s%s", k ? "\n  " : " ", lines[k]);
+    }
+    g_string_append_c (p->out, '\n');
+  }
+}
+
 char *
 gm_graph_text (const GmGraph *g)
 {
@@ -308,6 +331,7 @@ gm_graph_text (const GmGraph *g)
   print_header (&p);
   for (uint32_t i = 0; i < g->constants->len; i++)
     print_constant (&p, i);
+  print_highers (&p);
   for (uint32_t i = 0; i < g->nodes->len; i++)
     print_node (&p, gm_graph_node (g, i));
   print_customs (&p);

@@ -208,7 +208,7 @@ emit (const GmSimplifyWork *w, const bool *live, GmArena *arena, GmValueId *map_
     map[v] = gm_graph_add_input (to, gm_graph_value (g, v)->name, gm_graph_meta (g, v));
   }
   gm_graph_carry_aliases (to, g, map);
-  gm_graph_share_customs (to, g);
+  gm_graph_share_tables (to, g);
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = &w->nodes[i];
     if (!live[n->out])

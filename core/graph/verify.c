@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/graph/alias.h"
+#include "core/graph/higher.h"
 #include "core/sym/sym.h"
 
 typedef struct {
@@ -160,6 +161,28 @@ check_open (Verifier *v, const GmNode *n, const GmMeta *m)
   return true;
 }
 
+/* What a call of graphs gives; the graphs themselves are checked once a row, with the first node. */
+static bool
+check_higher (Verifier *v, const GmNode *n, const GmMeta *const *in, const GmMeta *m)
+{
+  const GmHigher *h = gm_graph_higher (v->g, n);
+  g_autoptr (GError) why = NULL;
+  if (!h || h->op != n->op)
+    return fail (v, "the graph has no row for it");
+  if (!gm_higher_check (h, in, n->n_in, &why))
+    return fail (v, "%s", why->message);
+  if (n->attrs->dim < 0 || n->attrs->dim >= (int64_t) gm_higher_n_results (h))
+    return fail (v, "result %" G_GINT64_FORMAT " of %u", n->attrs->dim, gm_higher_n_results (h));
+  GmMeta is = gm_higher_meta (h, (uint32_t) n->attrs->dim, in, n->n_in);
+  is.requires_grad = m->requires_grad;
+  if (!gm_graph_same_meta (v->g, &is, m))
+    return fail (v, "the result is not what its bodies give");
+  for (uint32_t b = 0; b < h->n_bodies; b++)
+    if (!gm_graph_verify (h->bodies[b], false, &why))
+      return fail (v, "in a body: %s", why->message);
+  return true;
+}
+
 static bool
 check_result (Verifier *v, const GmNode *n)
 {
@@ -175,6 +198,8 @@ check_result (Verifier *v, const GmNode *n)
     return fail (v, "the result requires grad, but no operand from which it could have that");
   if (n->op == GM_OP_constant)
     return check_constant (v, n, m);
+  if (gm_ops[n->op].family == GM_FAMILY_HIGHER)
+    return check_higher (v, n, in, m);
   GmMeta is;
   g_autoptr (GError) why = NULL;
   bool ok = gm_op_infer (n->op, in, (int) n->n_in, n->attrs, &is, &why);

@@ -332,6 +332,8 @@ infer_family (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, 
   case GM_FAMILY_CREATE: return infer_create (op, attrs, out, error);
   case GM_FAMILY_MUTATE: return infer_mutate (op, in, out, error);
   case GM_FAMILY_CUSTOM: *out = *in[0]; return true;
+  case GM_FAMILY_HIGHER:
+    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: only the graph that holds its bodies knows its result", gm_ops[op].name);
   case GM_FAMILY_NONE: break;
   }
   g_assert_not_reached ();

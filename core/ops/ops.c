@@ -25,6 +25,7 @@ const GmOpInfo gm_ops[GM_N_OPS] = {
 #define CREATE(code, version, name)                            ROW (code, version, name, NULL, CREATE, ANY, 0)
 #define MUTATE(code, version, name)                            ROW (code, version, name, NULL, MUTATE, ANY, 2)
 #define CUSTOM(code, version, name)                            ROW (code, version, name, NULL, CUSTOM, ANY, -1)
+#define HIGHER(code, version, name)                            ROW (code, version, name, NULL, HIGHER, ANY, -1)
 #include "plugin-api/gramme-ops.def"
 #undef ROW
 };
@@ -49,6 +50,7 @@ codes_are_unique (GmOp op)
 #define CREATE ROW
 #define MUTATE ROW
 #define CUSTOM ROW
+#define HIGHER ROW
 #include "plugin-api/gramme-ops.def"
 #undef ROW
     break;
@@ -117,7 +119,8 @@ gm_op_attr_mask (GmOp op)
   case GM_FAMILY_POINTWISE:
   case GM_FAMILY_CONTRACT:
   case GM_FAMILY_MUTATE: return 0;
-  case GM_FAMILY_CUSTOM: return BIT (DIM) | BIT (OFFSET);
+  case GM_FAMILY_CUSTOM:
+  case GM_FAMILY_HIGHER: return BIT (DIM) | BIT (OFFSET);
   case GM_FAMILY_MOVEMENT:
   case GM_FAMILY_INDEX:
   case GM_FAMILY_CREATE: break;
@@ -200,6 +203,7 @@ static const uint8_t slopes[GM_N_OPS] = {
 #define SCAN(code, version, name, grad) WHOLE (code, grad)
 #define MUTATE(code, version, name) [code] = (code) == GM_OP_set_ ? 2 : 3, /* what dst was is gone */
 #define CUSTOM(code, version, name) [code] = 6, /* the arguments; what made the result is not asked */
+#define HIGHER(code, version, name) [code] = 7,
 #include "plugin-api/gramme-ops.def"
 #undef WHOLE
 #undef SLOPE

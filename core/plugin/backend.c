@@ -281,6 +281,7 @@ part_init (Part *p, GmExecRole *r, const GmGraph *g, GError **error)
 typedef struct {
   Part parts[2];
   Options options;
+  const char *const *option_list; /* borrowed */
   GmCompileJob job;
 } Request;
 
@@ -315,6 +316,12 @@ place_all (GmExecRole *r, uint32_t where, const char *why)
     r->places.rows[i] = (GmExecPlace){ where, where == GM_PLACE_PLUGIN ? 0 : GM_NO_ID, why };
 }
 
+static bool
+is_higher (const Part *p, uint32_t node)
+{
+  return gm_ops[gm_graph_node (&p->inner, node)->op].family == GM_FAMILY_HIGHER;
+}
+
 /* Asks about each node.  NULL, or why the plugin cannot be asked. */
 static char *
 ask (GmBackend *b, Request *q, GmExec *e)
@@ -331,7 +338,10 @@ ask (GmBackend *b, Request *q, GmExec *e)
     if (!p->verdicts)
       return why;
     for (uint32_t i = 0; i < r->places.n; i++)
-      if (!p->verdicts[i].yes)
+      if (is_higher (p, i)) {
+        p->verdicts[i].yes = false;
+        r->places.rows[i].why = "it runs graphs, each compiled by itself";
+      } else if (!p->verdicts[i].yes)
         r->places.rows[i].why = gm_manifest_reason (b->plugin->manifest, p->verdicts[i].reason);
   }
   return NULL;
@@ -341,7 +351,7 @@ ask (GmBackend *b, Request *q, GmExec *e)
  * not. */
 typedef struct {
   uint32_t n_yes, n_no, role, node; /* role, node: of the first NO */
-  bool one_cluster;
+  bool one_cluster, higher; /* higher: some nodes run graphs: the host's work, whatever the plugin says */
 } Answer;
 
 static Answer
@@ -352,6 +362,10 @@ sum_up (const Request *q, const GmExec *e)
   for (uint32_t role = 0; role < 2; role++)
     for (uint32_t i = 0; i < e->roles[role].places.n; i++) {
       const GmVerdict *v = &q->parts[role].verdicts[i];
+      if (is_higher (&q->parts[role], i)) {
+        a.higher = true;
+        continue;
+      }
       if (!v->yes && a.n_no++ == 0) {
         a.role = role;
         a.node = i;
@@ -408,6 +422,7 @@ fall_back (GmExec *e, const Request *q, char *reason, bool loud, GError **error)
                        image->constants->len, error);
     if (!r->eager)
       return false;
+    gm_graph_share_tables (r->eager, q->parts[role].graph);
   }
   return true;
 }
@@ -510,12 +525,12 @@ compile (GmBackend *b, Request *q, GmExec *e, GError **error)
     return fall_back (e, q, why, false, error);
   Answer a = sum_up (q, e);
   const GmRequest with = {
-    .backend = b, .options = q->options.rows, .job = &q->job, .region = 0, .n_regions = 1
+    .backend = b, .options = q->options.rows, .option_list = q->option_list, .job = &q->job, .region = 0, .n_regions = 1
   };
-  if (a.n_no == 0 && a.one_cluster)
+  if (a.n_no == 0 && a.one_cluster && !a.higher)
     return compile_whole (b, q, e, &with, error);
   why = a.n_no > 0 ? first_no (q, e, &a) : NULL;
-  return a.n_yes == 0 ? fall_back (e, q, why, false, error)
+  return a.n_yes == 0 && !a.higher ? fall_back (e, q, why, false, error)
                       : compile_split (b, q, e, &with, why, error);
 }
 
@@ -539,6 +554,7 @@ gm_backend_compile_stoppable (GmBackend *b, const GmGraph *forward, const GmGrap
   g_atomic_ref_count_init (&e->refs);
   g_mutex_init (&e->run_lock);
   e->backend = b;
+  q.option_list = options;
   if (!options_read (&q.options, b, options, error) ||
       !part_init (&q.parts[0], &e->roles[0], forward, error) ||
       (backward && !part_init (&q.parts[1], &e->roles[1], backward, error)) ||

@@ -276,6 +276,7 @@ build_region (Cutter *c, const Item *item, GmValueId *own)
   r->cluster = item->cluster;
   r->nodes = g_array_ref (item->nodes);
   r->graph = gm_graph_new (c->g->name ? c->g->name : "graph", NULL);
+  gm_graph_share_tables (r->graph, c->g);
   r->ins = g_array_new (FALSE, FALSE, sizeof (uint32_t));
   r->outs = g_array_new (FALSE, FALSE, sizeof (uint32_t));
   c->now++;

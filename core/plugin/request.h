@@ -23,6 +23,7 @@ typedef struct {
   GmBackend *backend;
   GmRequestPart *parts[2]; /* by role; the second may be NULL */
   const GArray *options;   /* GrammeOption */
+  const char *const *option_list; /* the same as the caller wrote them, for graphs inside of this one */
   GmCompileJob *job;
   uint32_t region, n_regions; /* (0, 1): the whole */
 } GmRequest;

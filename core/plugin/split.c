@@ -10,11 +10,13 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/graph/higher.h"
 #include "core/plugin/status.h"
 
 typedef struct {
   GrammeExecutable *code; /* NULL: the host's */
   GmGraph *host;
+  GmExec **bodies; /* of the host's graph, GM_HIGHER_MAX_BODIES by row; NULL: it runs no graphs */
   uint32_t n_in, n_out, *slots; /* n_in, then n_out */
   size_t workspace_bytes;
 } Step;
@@ -64,6 +66,26 @@ compile_step (Step *step, const GmRegion *r, GmRequest *q, char **demoted, Gramm
     code = GRAMME_OK;
   }
   return code;
+}
+
+/* What the host's nodes run, compiled by the plugin like any other graph. */
+static bool
+compile_bodies (Step *step, const GmRequest *q, GError **error)
+{
+  const GmGraph *g = step->host;
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    const GmHigher *h = gm_ops[n->op].family == GM_FAMILY_HIGHER ? gm_graph_higher (g, n) : NULL;
+    if (!h)
+      continue;
+    if (!step->bodies)
+      step->bodies = g_new0 (GmExec *, g->highers->len * GM_HIGHER_MAX_BODIES);
+    GmExec **at = &step->bodies[n->attrs->offset * GM_HIGHER_MAX_BODIES];
+    for (uint32_t b = 0; b < h->n_bodies && !at[0 + b]; b++)
+      if (!(at[b] = gm_backend_compile (q->backend, h->bodies[b], NULL, q->option_list, error)))
+        return false;
+  }
+  return true;
 }
 
 static void
@@ -127,8 +149,11 @@ gm_split_new (const GmGraph *g, const GmVerdict *verdicts, const GmRequest *with
       q.n_regions = n_regions;
       *code = compile_step (step, r, &q, &demoted, status, &failed);
     }
-    if (!step->code)
+    if (!step->code) {
       step->host = g_steal_pointer (&r->graph);
+      if (!failed)
+        compile_bodies (step, with, &failed);
+    }
     note_places (r, number, demoted, places);
   }
   if (*code == GRAMME_OK && !failed) {
@@ -161,6 +186,9 @@ gm_split_free (GmExecSplit *s, const GmBackend *b)
   for (uint32_t i = 0; i < s->n_steps; i++) {
     if (s->steps[i].code)
       b->plugin->api.destroy (s->steps[i].code);
+    for (uint32_t k = 0; s->steps[i].bodies && k < s->steps[i].host->highers->len * GM_HIGHER_MAX_BODIES; k++)
+      gm_exec_unref (s->steps[i].bodies[k]);
+    g_free (s->steps[i].bodies);
     if (s->steps[i].host)
       gm_graph_free (s->steps[i].host);
     g_free (s->steps[i].slots);
@@ -197,6 +225,30 @@ slot_memory (const GmExecSplit *s, uint32_t slot, GmTensor *const *out, GError *
   return output != GM_NO_ID ? gm_tensor_ref (out[output]) : gm_tensor_new (&s->metas[slot], error);
 }
 
+/* A body of a row of the step's graph. */
+static bool
+run_body (void *data, const GmHigher *h, uint32_t body, GmTensor *const *in, GmTensor **out,
+          GError **error)
+{
+  const Step *step = data;
+  const GmGraph *g = h->bodies[body];
+  uint32_t row = 0, n_out = g->outputs->len;
+  while (step->host->highers->pdata[row] != h)
+    row++;
+  bool good = true;
+  for (uint32_t i = 0; good && i < n_out; i++) {
+    GmMeta m = *gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value);
+    m.requires_grad = 0;
+    good = (out[i] = gm_tensor_new (&m, error)) != NULL;
+  }
+  good = good
+         && gm_exec_run (step->bodies[row * GM_HIGHER_MAX_BODIES + body], GM_EXEC_FORWARD, in,
+                         (int) g->inputs->len, out, (int) n_out, error);
+  for (uint32_t i = 0; !good && i < n_out; i++)
+    g_clear_pointer (&out[i], gm_tensor_unref);
+  return good;
+}
+
 static bool
 run_host (const GmExecSplit *s, const Step *step, GmTensor **slots, GmTensor *const *out,
           GError **error)
@@ -205,7 +257,8 @@ run_host (const GmExecSplit *s, const Step *step, GmTensor **slots, GmTensor *co
   g_autofree GmTensor **made = g_new0 (GmTensor *, step->n_out + 1);
   for (uint32_t k = 0; k < step->n_in; k++)
     in[k] = slots[step->slots[k]];
-  bool good = gm_graph_interpret (step->host, in, made, error);
+  bool good = gm_graph_interpret_with (step->host, in, made, step->bodies ? run_body : NULL,
+                                       (void *) step, error);
   for (uint32_t k = 0; k < step->n_out; k++) {
     uint32_t slot = step->slots[step->n_in + k];
     if (good && (s->output_of[slot] != GM_NO_ID || !is_laid_out (made[k], &s->metas[slot]))) {

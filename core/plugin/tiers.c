@@ -56,6 +56,7 @@ struct GmTiers {
   uint32_t calls, after;
   GmBackend *then;
   GmImage *images[2];
+  GPtrArray *highers[2]; /* tables of bodies, which images do not have; NULL: none */
   char **options; /* of `then` */
   GmBuild *build; /* atomic */
 };
@@ -283,8 +284,10 @@ unref (void *data)
     return;
   gm_exec_unref (t->first);
   gm_exec_unref (t->better);
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < 2; i++) {
     g_clear_pointer (&t->images[i], gm_image_free);
+    g_clear_pointer (&t->highers[i], g_ptr_array_unref);
+  }
   g_strfreev (t->options);
   g_free (t);
 }
@@ -344,21 +347,24 @@ note_failure (const GmTiers *t, const char *why)
 }
 
 static GmGraph *
-read_graph (const GmImage *m, const char *name, GError **error)
+read_graph (const GmTiers *t, int role, const char *name, GError **error)
 {
+  const GmImage *m = t->images[role];
   GmGraph *g = gm_image_read (m->bytes, m->length, (GmTensor *const *) m->constants->pdata,
                               m->constants->len, error);
-  if (g)
+  if (g) {
     g->name = name;
+    g->highers = t->highers[role] ? g_ptr_array_ref (t->highers[role]) : NULL;
+  }
   return g;
 }
 
 static GmExec *
 compile_better (GmTiers *t, const int *stop, GError **error)
 {
-  g_autoptr (GmGraph) forward = read_graph (t->images[0], "forward", error);
+  g_autoptr (GmGraph) forward = read_graph (t, 0, "forward", error);
   g_autoptr (GmGraph) backward = NULL;
-  if (forward && t->images[1] && !(backward = read_graph (t->images[1], "backward", error)))
+  if (forward && t->images[1] && !(backward = read_graph (t, 1, "backward", error)))
     return NULL;
   return forward ? gm_backend_compile_stoppable (t->then, forward, backward,
                                                  (const char *const *) t->options, stop, error)
@@ -386,8 +392,10 @@ work (void *data, const int *stop)
     gm_log (GM_LOG_PLUGINS, "auto: %s's code is in use, after %.1f ms", t->then->name,
             (double) (g_get_monotonic_time () - start) / 1000.0);
   put (t, made ? g_steal_pointer (&better) : gm_exec_ref (t->first));
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < 2; i++) {
     g_clear_pointer (&t->images[i], gm_image_free);
+    g_clear_pointer (&t->highers[i], g_ptr_array_unref);
+  }
   return made;
 }
 
@@ -462,8 +470,11 @@ static bool
 keep_graphs (GmTiers *t, const GmGraph *forward, const GmGraph *backward, GError **error)
 {
   t->images[0] = gm_image_new (forward, error);
-  if (t->images[0] && backward)
+  t->highers[0] = forward->highers ? g_ptr_array_ref (forward->highers) : NULL;
+  if (t->images[0] && backward) {
     t->images[1] = gm_image_new (backward, error);
+    t->highers[1] = backward->highers ? g_ptr_array_ref (backward->highers) : NULL;
+  }
   return t->images[0] && (t->images[1] || !backward);
 }
 

@@ -543,6 +543,18 @@ region_watch (GmRegion *r, PyObject *o)
     gm_region_watch (r, t);
 }
 
+/* The recorder knows this function and never calls it; when Python does, it is compiled by itself. */
+static PyObject *
+higher_order (PyObject *module, PyObject *args)
+{
+  PyObject *package = PyImport_ImportModule ("gramme.higher_order");
+  PyObject *run = package ? PyObject_GetAttrString (package, "_eagerly") : NULL;
+  PyObject *result = run ? PyObject_Call (run, args, NULL) : NULL;
+  Py_XDECREF (run);
+  Py_XDECREF (package);
+  return result;
+}
+
 static PyObject *
 checkpoint (PyObject *module, PyObject *args)
 {
@@ -629,6 +641,9 @@ PyMethodDef gm_py_autograd_functions[] = {
      "grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, "
      "allow_unused=False)\n\n"
      "The gradients of `outputs` with respect to `inputs`, as a tuple; touches no grad attribute."},
+    {"higher_order", higher_order, METH_VARARGS,
+     "higher_order(op, functions, operands, n_carried, n_mapped, reverse)\n\n"
+     "What gramme.cond and its kin are made of: (spec, results)."},
     {"checkpoint", checkpoint, METH_VARARGS,
      "checkpoint(function, args, kwargs={})\n\n"
      "function(*args, **kwargs) as a region that is computed again in the backward."},

@@ -339,6 +339,7 @@ gm_frontend_set_host (void)
     .set_autocast = package_attr ("gramme._core", "set_autocast"),
     .get_autocast = package_attr ("gramme._core", "get_autocast"),
     .get_default_dtype = package_attr ("gramme", "get_default_dtype"),
+    .higher_order = package_attr ("gramme._core", "higher_order"),
     .checkpoint = package_attr ("gramme._core", "checkpoint"),
     .function_apply = package_attr ("gramme._core", "function_apply"),
     .context_type = package_attr ("gramme._core", "FunctionCtx"),

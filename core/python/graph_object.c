@@ -5,6 +5,8 @@
  * function it was recorded from.  The graph is a copy and immutable: whoever holds it holds nothing of a compilation.
  * gramme.fx makes the objects that users see from what `nodes` returns.
  */
+#include "core/aot/aot.h"
+#include "core/graph/higher.h"
 #include "core/python/graph_object.h"
 
 #include <string.h>
@@ -164,9 +166,28 @@ graph_text (PyObject *self, PyObject *unused)
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
+/* A call of graphs, for the one result that the node is; values: by value, gets the others, or NULL. */
+static GmTensor *
+run_higher (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **values, GError **error)
+{
+  uint32_t n_out = gm_higher_n_results (gm_graph_higher (g, n));
+  g_autofree GmTensor **out = g_new0 (GmTensor *, n_out + 1);
+  if (!gm_higher_call (g, n, in, out, error))
+    return NULL;
+  GmTensor *t = gm_tensor_ref (out[n->attrs->dim]);
+  for (uint32_t k = 0; values && k < g->nodes->len; k++) { /* its other results are there, too */
+    const GmNode *m = gm_graph_node (g, k);
+    if (m != n && m->op == n->op && m->attrs->offset == n->attrs->offset && !values[m->out])
+      values[m->out] = gm_tensor_ref (out[m->attrs->dim]);
+  }
+  for (uint32_t k = 0; k < n_out; k++)
+    gm_tensor_unref (out[k]);
+  return t;
+}
+
 /* One node.  A node that was recorded while gradients were off is run so: its result would require grad else. */
 static GmTensor *
-run_node (const GmGraph *g, const GmNode *n, GmTensor *const *in, GError **error)
+run_node (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **values, GError **error)
 {
   const GmMeta *m = gm_graph_meta (g, n->out);
   if (n->op == GM_OP_constant)
@@ -176,6 +197,8 @@ run_node (const GmGraph *g, const GmNode *n, GmTensor *const *in, GError **error
                  "a graph with the gradient of an autograd.Function is not run node by node");
     return NULL;
   }
+  if (gm_ops[n->op].family == GM_FAMILY_HIGHER)
+    return run_higher (g, n, in, values, error);
   bool off = !m->requires_grad && gm_graph_expects_grad (g, n->op, n->in, (int) n->n_in, m);
   bool was = off ? gm_grad_set_enabled (false) : false;
   GmTensor *t = gm_autograd_op (n->op, in, (int) n->n_in, n->attrs, error);
@@ -198,7 +221,8 @@ run_nodes (const GmGraph *g, GmTensor **values, GError **error)
     g_autofree GmTensor **in = g_new (GmTensor *, n->n_in + 1);
     for (uint32_t k = 0; k < n->n_in; k++)
       in[k] = values[n->in[k]];
-    values[n->out] = run_node (g, n, in, error);
+    if (!values[n->out])
+      values[n->out] = run_node (g, n, in, values, error);
     if (!values[n->out]) {
       g_prefix_error (error, "%s%s%s: ", gm_ops[n->op].name, n->where ? " from " : "", n->where ? n->where : "");
       return false;
@@ -261,7 +285,7 @@ graph_run_node (PyObject *self, PyObject *const *args, Py_ssize_t n_args)
     if (!(in[k] = gm_py_tensor_get (args[1 + k])))
       return PyErr_Format (PyExc_TypeError, "operand %u of %s is no Tensor", (unsigned) k, gm_ops[n->op].name);
   GError *error = NULL;
-  GmTensor *t = run_node (g, n, in, &error);
+  GmTensor *t = run_node (g, n, in, NULL, &error);
   return t ? gm_py_tensor_take (t) : gm_py_raise (error);
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/trace/attrs.h"
 #include "core/trace/custom.h"
+#include "core/trace/higher.h"
 
 #include <string.h>
 
@@ -297,5 +298,7 @@ gm_body_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     return call_checkpoint (r, args);
   if (fn == gm_host.function_apply)
     return gm_custom_apply (r, args);
+  if (fn == gm_host.higher_order)
+    return gm_higher_record (r, args);
   return NULL;
 }

@@ -337,6 +337,12 @@ gm_effects_state (GmRecorder *r, uint32_t from)
   return s;
 }
 
+bool
+gm_effects_any (const GmEffectState *s)
+{
+  return s->deeds->len > 0;
+}
+
 void
 gm_effect_state_free (GmEffectState *s)
 {

@@ -249,13 +249,18 @@ gm_record_line (const GmRecorder *r)
 }
 
 const char *
+gm_record_place (GmRecorder *r, const GmFrame *f, uint32_t pc)
+{
+  const char *file = PyUnicode_AsUTF8 (f->code->code->co_filename);
+  const char *slash = strrchr (file, '/');
+  int line = pc > 0 ? f->code->insns[pc - 1].line : -1;
+  return gm_arena_printf (r->graph->arena, "%s:%d", slash ? slash + 1 : file, line);
+}
+
+const char *
 gm_record_where (GmRecorder *r)
 {
-  if (r->frame == NULL)
-    return NULL;
-  const char *file = PyUnicode_AsUTF8 (r->frame->code->code->co_filename);
-  const char *slash = strrchr (file, '/');
-  return gm_arena_printf (r->graph->arena, "%s:%d", slash ? slash + 1 : file, gm_record_line (r));
+  return r->frame ? gm_record_place (r, r->frame, r->pc) : NULL;
 }
 
 const char *

@@ -174,6 +174,7 @@ PyObject *gm_record_keep (GmRecorder *r, PyObject *o);
 PyObject *gm_record_take (GmRecorder *r, PyObject *o);
 int gm_record_line (const GmRecorder *r);
 const char *gm_record_stack (GmRecorder *r); /* "  file:line in function\n" for each frame, outermost first; in the arena */
+const char *gm_record_place (GmRecorder *r, const GmFrame *f, uint32_t pc); /* the same of a frame that goes on at pc */
 const char *gm_record_where (GmRecorder *r); /* "train.py:12", in the graph's arena */
 
 void gm_push (GmRecorder *r, const GmTracker *t);
@@ -268,6 +269,7 @@ typedef struct GmEffectState GmEffectState;
 GmEffectState *gm_effects_state (GmRecorder *r, uint32_t from);
 /* NULL: the same effects.  Else a sentence that names an object and what each side does to it.  Caller frees. */
 char *gm_effects_diff (const GmEffectState *first, const GmEffectState *second);
+bool gm_effects_any (const GmEffectState *s);
 void gm_effect_state_free (GmEffectState *s);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmEffectState, gm_effect_state_free)
 

@@ -130,6 +130,7 @@ typedef struct {
   PyObject *set_autocast, *get_autocast; /* those of autocast */
   PyObject *get_default_dtype;
   PyObject *function_apply, *context_type; /* of autograd.Function; borrowed, or NULL */
+  PyObject *higher_order;  /* the C function behind gramme.cond and its kin; borrowed, or NULL */
   PyObject *checkpoint;    /* the C function behind gramme.utils.checkpoint; borrowed, or NULL */
   /* The type of the library's own named tuples, "max values indices": called with a tuple of the
    * values.  Borrowed; NULL if there is none. */

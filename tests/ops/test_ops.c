@@ -29,6 +29,7 @@ static const GmOp all_ops[] = {
 #define CAST ROW
 #define MUTATE ROW
 #define CUSTOM ROW
+#define HIGHER ROW
 #include "plugin-api/gramme-ops.def"
 #undef ROW
 };

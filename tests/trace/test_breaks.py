@@ -269,6 +269,7 @@ PROGRAMS = {
     "LEFT_TO_PYTHON": lambda x: logging.getLogger("a") or x,
     "BODY_EFFECT": (checkpoints_what_writes, W),
     "CONTEXT_ESCAPES": (lambda x: Keeps.apply(x), W),
+    "HIGHER": lambda x: G.cond(x.sum() > 0, lambda: x.add_(1), lambda: x * 1),
     "CUSTOM": (lambda x: GivesTooMuch.apply(x), W),
     "UNSUPPORTED_INSN": matches_keys,
     "ATTRIBUTE_STORE": stores_on_a_function,

@@ -147,6 +147,20 @@ TEST_FILES = \
   tests/graph/hooks-no-static.want \
   tests/graph/hooks.gm \
   tests/graph/hooks.want \
+  tests/graph/bad-cond.gm \
+  tests/graph/bad-cond.want \
+  tests/graph/bad-deep.gm \
+  tests/graph/bad-deep.want \
+  tests/graph/bad-row.gm \
+  tests/graph/bad-row.want \
+  tests/graph/bad-scan.gm \
+  tests/graph/bad-scan.want \
+  tests/graph/cond.gm \
+  tests/graph/cond.want \
+  tests/graph/scan.gm \
+  tests/graph/scan.want \
+  tests/graph/while.gm \
+  tests/graph/while.want \
   tests/graph/bases.gm \
   tests/graph/bases.want \
   tests/graph/cse.gm \
@@ -246,6 +260,8 @@ TEST_FILES = \
   tests/trace/test_breaks.py \
   tests/trace/test_callable_backends.py \
   tests/trace/test_comptime.py \
+  tests/trace/test_cond.py \
+  tests/trace/test_loops.py \
   tests/trace/test_capture_all.py \
   tests/trace/test_control.py \
   tests/trace/test_cpython_bugs.py \

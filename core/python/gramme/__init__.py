@@ -37,6 +37,7 @@ from gramme import autograd, compiler
 from gramme._compile import compile
 from gramme.amp import autocast, get_autocast_dtype, is_autocast_available, is_autocast_enabled
 from gramme.compare import allclose, equal, is_floating_point, isclose, numel
+from gramme.higher_order import associative_scan, cond, scan, while_loop
 from gramme.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from gramme.limits import finfo, iinfo
 

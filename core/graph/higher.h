@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * higher.h -- operators over graphs: cond, while_loop, scan, invoke_subgraph.
+ *
+ * Such a call is a row of the graph's table (g->highers) and one node for each of its results that
+ * is used: all with the row's operator and the same operands; OFFSET is the row, DIM the number of
+ * the result.  The row has the bodies.  What a body reads of the graph around it is an operand, so
+ * every rewrite that maps operands maps it too.
+ *
+ *   operator               operands                        bodies: inputs -> outputs
+ *   cond                   pred, args ...                  true, false: args -> results
+ *   while_loop             carried ..., args ...           test: carried, args -> one bool
+ *                                                          body: carried, args -> carried
+ *   scan                   carried ..., mapped ..., args   body: carried, slices of mapped, args
+ *                                                                -> carried, results of a step
+ *   invoke_subgraph        args ...                        body: args -> results
+ *   while_loop_grad        carried ..., args ...,          test, body of the loop; step: carried, args,
+ *                          gradients of carried            gradients of carried -> gradients of carried
+ *                                                          and of the args that have one
+ *
+ * A scan slices its mapped operands along dimension 0 and stacks what its steps give there; results
+ * are the carried values at the end, then the stacks.  A loop that makes no step gives what it got.
+ * All results are new tensors, row-major.  Bodies have no MUTATE nodes after stage f; what they need
+ * of randomness is an operand.  Bodies may hold such calls themselves.
+ */
+#ifndef GM_GRAPH_HIGHER_H
+#define GM_GRAPH_HIGHER_H
+
+#include "core/graph/graph.h"
+
+#define GM_HIGHER_MAX_BODIES 3
+
+struct GmHigher {
+  GmOp op;
+  uint8_t n_bodies;
+  bool reverse;       /* scan: from the last slice to the first; stacks keep their places */
+  uint32_t n_carried; /* while_loop, scan, while_loop_grad */
+  uint32_t n_mapped;  /* scan */
+  GmGraph *bodies[GM_HIGHER_MAX_BODIES]; /* owned */
+  gatomicrefcount refs;
+};
+
+/* A row without bodies yet. */
+GmHigher *gm_higher_new (GmOp op);
+GmHigher *gm_higher_ref (GmHigher *h);
+void gm_higher_unref (GmHigher *h); /* NULL is fine */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmHigher, gm_higher_unref)
+/* How many bodies an operator of this family has. */
+uint32_t gm_higher_n_bodies (GmOp op);
+
+/* Takes h; returns its row. */
+uint32_t gm_graph_add_higher (GmGraph *g, GmHigher *h);
+/* Of a node of the family HIGHER; NULL if the table has no such row. */
+const GmHigher *gm_graph_higher (const GmGraph *g, const GmNode *n);
+/* From now on `to` has the table of `from`.  Rewrites that change a body give the row a new one
+ * (gm_graph_set_higher) in a table of their own. */
+void gm_graph_share_highers (GmGraph *to, const GmGraph *from);
+void gm_graph_own_highers (GmGraph *g);
+/* A table of its own with the rows that nodes name alone. */
+void gm_graph_compact_highers (GmGraph *g);
+void gm_graph_set_higher (GmGraph *g, uint32_t row, GmHigher *h); /* takes h */
+
+uint32_t gm_higher_n_results (const GmHigher *h);
+/* Whether operands like these fit; errors say which does not, and why. */
+bool gm_higher_check (const GmHigher *h, const GmMeta *const *in, uint32_t n_in, GError **error);
+/* Whether result `dim` requires grad where the operands do that did when the bodies were recorded. */
+bool gm_higher_requires_grad (const GmHigher *h, uint32_t dim);
+/* The meta of result `dim` for operands that fit. */
+GmMeta gm_higher_meta (const GmHigher *h, uint32_t dim, const GmMeta *const *in, uint32_t n_in);
+
+/* Runs body number `body` of h: in, laid out as the body's inputs say; out: one new reference for
+ * each output, on success. */
+typedef bool (*GmHigherBody) (void *data, const GmHigher *h, uint32_t body, GmTensor *const *in,
+                              GmTensor **out, GError **error);
+/* The whole call: what the operator means, for whoever can run bodies.  out: a new reference per
+ * result; nothing is left there on error. */
+bool gm_higher_run (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out,
+                    GmHigherBody run, void *data, GError **error);
+/* gm_graph_interpret, with somebody else to run the bodies. */
+bool gm_graph_interpret_with (const GmGraph *g, GmTensor *const *inputs, GmTensor **outputs,
+                              GmHigherBody run, void *data, GError **error);
+
+#endif

@@ -1,0 +1,821 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * higher.c -- functions that become bodies of an operator over graphs.
+ *
+ * A body is traced at a mark: inlined as any call, its nodes moved out into a graph of their own, and
+ * the recorder rolled back, so that nothing of it stays: no node, no input that it was the first to
+ * touch, no object.  What must stay is taken along and done again behind the rollback: guards, and
+ * the inputs that the body reads, found by their sources.  What a body changes outside of itself has
+ * to be the same for all bodies of a call, because one of them stands for all; then the first is run
+ * once more, only for what it changes.
+ *
+ *   mark, trace, take out, roll back      for each body
+ *   merge                                 inputs, guards, changes, nodes
+ */
+#include "core/trace/higher.h"
+
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/graph/higher.h"
+#include "core/trace/attrs.h"
+
+/* What a body reads of the graph around it. */
+typedef struct {
+  GmValueId value;        /* there; GM_NO_ID: a tensor that only bodies have touched */
+  PyObject *real;         /* then: it, and how it was found */
+  const GmSource *source;
+  const char *name;
+} Captured;
+
+typedef struct {
+  GmRecorder *r;
+  GmOp op;
+  GmMark mark;
+  GArray *captured; /* Captured: of all bodies, in the order of first use */
+  GArray *guards;   /* GmGuard: of all bodies */
+  const GmTracker *const *operands;
+  uint32_t n_operands, n_carried, n_mapped;
+  bool reverse;
+} Call;
+
+/* A traced body. */
+typedef struct {
+  const char *name;
+  const GmTracker *fn;
+  GmGraph *graph;
+  GArray *inputs;   /* uint32_t: per input behind the stand-ins, its row in `captured` */
+  PyObject *spec;   /* how the results make up what the function returned; borrowed */
+  uint32_t n_stand_ins;
+  GmEffectState *effects;
+  GArray *slots;    /* Slot: what it left changed of what existed before */
+} Body;
+
+typedef struct {
+  uint32_t object, key;
+  const GmTracker *before, *now;
+} Slot;
+
+static void
+body_clear (Body *b)
+{
+  gm_graph_free (b->graph);
+  if (b->inputs)
+    g_array_unref (b->inputs);
+  if (b->slots)
+    g_array_unref (b->slots);
+  gm_effect_state_free (b->effects);
+}
+
+static const char *
+op_name (const Call *c)
+{
+  return gm_ops[c->op].name;
+}
+
+static const GmTracker *
+refuse (const Call *c, const char *format, ...) G_GNUC_PRINTF (2, 3);
+static const GmTracker *
+refuse (const Call *c, const char *format, ...)
+{
+  va_list args;
+  va_start (args, format);
+  g_autofree char *what = g_strdup_vprintf (format, args);
+  va_end (args);
+  return gm_record_break (c->r, GM_BREAK_HIGHER, op_name (c), what);
+}
+
+static GmValueId
+value_of (GmRecorder *r, const GmTracker *tensor)
+{
+  return (GmValueId) gm_contents_of (r, tensor)->number;
+}
+
+/* -- What a body changed ------------------------------------------------------------------------ */
+
+/* Whether the recorder keeps its own state in it, and not the program. */
+static bool
+is_own_state (const GmRecorder *r, uint32_t object)
+{
+  if (object == r->generators_id)
+    return true;
+  for (const GmFrame *f = r->frame; f; f = f->parent)
+    if (object == f->id || object == f->handled_id)
+      return true;
+  return false;
+}
+
+/* Whether the value holds a tensor that the body computed, which is gone when it is rolled back. */
+static bool
+holds_new_tensor (const Call *c, const GmTracker *t, int depth)
+{
+  GmRecorder *r = c->r;
+  if (t == NULL || depth > 8)
+    return depth > 8;
+  if (t->kind == &gm_kind_tensor) {
+    GmValueId v = value_of (r, t);
+    return v >= c->mark.graph.values && gm_graph_value (r->graph, v)->node != GM_NO_ID;
+  }
+  for (uint32_t i = 0; i < t->n; i++)
+    if (holds_new_tensor (c, t->items[i], depth + 1))
+      return true;
+  if (t->id == GM_NO_OBJECT || t->id < c->mark.heap.objects || t->source)
+    return false;
+  const GmTracker *contents = gm_heap_load (&r->heap, t->id, 0);
+  return contents && contents != t && holds_new_tensor (c, contents, depth + 1);
+}
+
+static bool
+same_value (const Call *c, const GmTracker *a, const GmTracker *b)
+{
+  if (a == b)
+    return true;
+  if (!a || !b || a->kind != b->kind || a->number != b->number)
+    return false;
+  if (a->kind == &gm_kind_constant)
+    return Py_TYPE (a->real) == Py_TYPE (b->real) && PyObject_RichCompareBool (a->real, b->real, Py_EQ) == 1;
+  if (a->kind == &gm_kind_contents || a->id == GM_NO_OBJECT) {
+    bool same = a->n == b->n && a->real == b->real && a->kind != &gm_kind_function;
+    for (uint32_t i = 0; same && i < a->n; i++)
+      same = same_value (c, a->items[i], b->items[i]);
+    return same;
+  }
+  return a->id == b->id && a->id < c->mark.heap.objects;
+}
+
+/* The slots of objects that existed before, with what they held and hold; effects are those on what existed before the region. */
+static GArray *
+changed_slots (const Call *c)
+{
+  GmRecorder *r = c->r;
+  GArray *all = g_array_new (FALSE, FALSE, sizeof (Slot));
+  for (uint32_t i = c->mark.heap.writes; i < r->heap.journal.len; i++) {
+    const GmWrite *w = &r->heap.journal.writes[i];
+    uint32_t object = (uint32_t) w->container, key = (uint32_t) w->key;
+    bool seen = object >= c->mark.heap.objects || is_own_state (r, object);
+    for (uint32_t k = 0; !seen && k < all->len; k++)
+      seen = g_array_index (all, Slot, k).object == object && g_array_index (all, Slot, k).key == key;
+    if (seen)
+      continue;
+    Slot s = { object, key, (const GmTracker *) w->old, gm_heap_load (&r->heap, object, key) };
+    if (!same_value (c, s.before, s.now) && s.before != NULL)
+      g_array_append_val (all, s);
+  }
+  return all;
+}
+
+static bool
+look_at_changes (const Call *c, Body *b)
+{
+  GmRecorder *r = c->r;
+  b->slots = changed_slots (c);
+  b->effects = gm_effects_state (r, c->mark.effects);
+  for (uint32_t i = c->mark.mutated; i < r->mutated->len; i++)
+    if (g_array_index (r->mutated, GmValueId, i) < c->mark.graph.values) {
+      refuse (c, "%s writes to a tensor that was made outside of it", b->name);
+      return false;
+    }
+  for (uint32_t i = c->mark.effects; i < r->effects->len; i++) {
+    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
+    bool held = e->kind == GM_EFFECT_HOOK;
+    for (uint32_t k = 0; !held && k < e->n; k++)
+      held = holds_new_tensor (c, e->args[k], 0);
+    if (held) {
+      refuse (c, e->kind == GM_EFFECT_HOOK ? "%s registers a hook" : "%s stores a tensor that it computed in an object outside of it", b->name);
+      return false;
+    }
+  }
+  for (uint32_t i = 0; i < b->slots->len; i++) {
+    const Slot *s = &g_array_index (b->slots, Slot, i);
+    if (s->object == r->modes_id || (s->now && s->now->kind == &gm_kind_contents && holds_new_tensor (c, s->now, 0))) {
+      refuse (c, s->object == r->modes_id ? "%s leaves the grad mode or autocast changed"
+                                         : "%s stores a tensor that it computed in an object outside of it", b->name);
+      return false;
+    }
+  }
+  return true;
+}
+
+static const Slot *
+find_slot (const Body *b, const Slot *like)
+{
+  for (uint32_t i = 0; i < b->slots->len; i++) {
+    const Slot *s = &g_array_index (b->slots, Slot, i);
+    if (s->object == like->object && s->key == like->key)
+      return s;
+  }
+  return NULL;
+}
+
+static char *
+value_text (GmRecorder *r, const GmTracker *t)
+{
+  if (t && t->kind == &gm_kind_constant) {
+    PyObject *repr = PyObject_Repr (t->real);
+    char *text = g_strdup (repr ? PyUnicode_AsUTF8 (repr) : Py_TYPE (t->real)->tp_name);
+    Py_XDECREF (repr);
+    PyErr_Clear ();
+    return text;
+  }
+  if (!t || t->kind != &gm_kind_contents)
+    return g_strdup (t ? gm_type_text (r, t) : "nothing");
+  g_autoptr (GString) s = g_string_new ("[");
+  for (uint32_t i = 0; i < t->n; i++) {
+    g_autofree char *item = value_text (r, t->items[i]);
+    g_string_append_printf (s, "%s%s", i ? ", " : "", item);
+  }
+  g_string_append_c (s, ']');
+  return g_strdup (s->str);
+}
+
+/* NULL: both changed the same, in the same way. */
+static char *
+slot_difference (const Call *c, const Body *a, const Body *b)
+{
+  for (uint32_t i = 0; i < a->slots->len; i++) {
+    const Slot *s = &g_array_index (a->slots, Slot, i), *t = find_slot (b, s);
+    if (t && same_value (c, s->now, t->now))
+      continue;
+    g_autofree char *before = value_text (c->r, s->before), *one = value_text (c->r, s->now),
+                    *two = value_text (c->r, t ? t->now : s->before);
+    return g_strdup_printf ("a variable or object around it, which was %s: %s after %s, %s after %s", before, one, a->name, two,
+                            b->name);
+  }
+  return NULL;
+}
+
+static bool
+same_changes (const Call *c, const Body *a, const Body *b)
+{
+  g_autofree char *effects = gm_effects_diff (a->effects, b->effects);
+  g_autofree char *slots = effects ? NULL : slot_difference (c, a, b);
+  if (!effects && !slots)
+    slots = slot_difference (c, b, a);
+  if (effects || slots)
+    refuse (c, "its functions do not change the same (%s, %s): %s", a->name, b->name, effects ? effects : slots);
+  return !effects && !slots;
+}
+
+/* -- Taking the nodes out ------------------------------------------------------------------------ */
+
+typedef struct {
+  Call *c;
+  Body *b;
+  GHashTable *map; /* value of the recorder's graph -> value of the body's */
+  const GmValueId *stand_ins;
+} Taking;
+
+static const GmInput *
+input_with (const GmRecorder *r, GmValueId v)
+{
+  for (uint32_t i = 0; i < r->inputs->len; i++)
+    if (g_array_index (r->inputs, GmInput, i).value == v)
+      return &g_array_index (r->inputs, GmInput, i);
+  return NULL;
+}
+
+/* The row of the value among what bodies read. */
+static uint32_t
+captured_row (Call *c, GmValueId v)
+{
+  GmRecorder *r = c->r;
+  Captured n = { .value = v };
+  const char *name = gm_graph_value (r->graph, v)->name;
+  if (v >= c->mark.graph.values) {
+    const GmInput *in = input_with (r, v);
+    if (!in || !in->tracker || !in->tracker->real || !in->tracker->source)
+      return GM_NO_ID;
+    n = (Captured){ GM_NO_ID, in->tracker->real, in->tracker->source, NULL };
+  }
+  n.name = name ? gm_arena_strdup (r->arena, name) : NULL;
+  for (uint32_t i = 0; i < c->captured->len; i++) {
+    const Captured *k = &g_array_index (c->captured, Captured, i);
+    if (k->value == n.value && k->real == n.real)
+      return i;
+  }
+  g_array_append_val (c->captured, n);
+  return c->captured->len - 1;
+}
+
+static GmValueId
+map_value (Taking *t, GmValueId v)
+{
+  GmRecorder *r = t->c->r;
+  void *known;
+  if (g_hash_table_lookup_extended (t->map, GUINT_TO_POINTER (v), NULL, &known))
+    return GPOINTER_TO_UINT (known);
+  uint32_t node = gm_graph_value (r->graph, v)->node, row;
+  if (node != GM_NO_ID && gm_graph_node (r->graph, node)->op == GM_OP_constant && v >= t->c->mark.graph.values) {
+    const GmNode *n = gm_graph_node (r->graph, node);
+    GmValueId id = gm_graph_add_constant (t->b->graph, g_ptr_array_index (r->graph->constants, n->attrs->offset), NULL);
+    g_hash_table_insert (t->map, GUINT_TO_POINTER (v), GUINT_TO_POINTER (id));
+    return id;
+  }
+  row = captured_row (t->c, v);
+  if (row == GM_NO_ID) {
+    refuse (t->c, "%s draws random numbers", t->b->name);
+    return 0;
+  }
+  const Captured *k = &g_array_index (t->c->captured, Captured, row);
+  g_autofree char *name = k->name ? g_strdup (k->name) : g_strdup_printf ("arg%u", row);
+  GmValueId id = gm_graph_add_input (t->b->graph, name, gm_graph_meta (r->graph, v));
+  g_array_append_val (t->b->inputs, row);
+  g_hash_table_insert (t->map, GUINT_TO_POINTER (v), GUINT_TO_POINTER (id));
+  return id;
+}
+
+static bool
+take_node (Taking *t, const GmNode *n)
+{
+  GmRecorder *r = t->c->r;
+  GmGraph *to = t->b->graph;
+  g_autofree GmValueId *in = g_new (GmValueId, n->n_in + 1);
+  GmAttrs attrs;
+  const GmAttrs *a = n->attrs;
+  GmFamily family = (GmFamily) gm_ops[n->op].family;
+  if (family == GM_FAMILY_RANDOM)
+    refuse (t->c, "%s draws random numbers", t->b->name);
+  if (family == GM_FAMILY_CUSTOM)
+    refuse (t->c, "%s calls an autograd.Function that has a gradient", t->b->name);
+  if (r->stop)
+    return false;
+  if (family == GM_FAMILY_HIGHER) {
+    attrs = *n->attrs;
+    GmHigher *h = gm_higher_ref ((GmHigher *) gm_graph_higher (r->graph, n));
+    uint32_t row = 0, n_rows = to->highers ? to->highers->len : 0;
+    while (row < n_rows && to->highers->pdata[row] != h)
+      row++;
+    if (row < n_rows)
+      gm_higher_unref (h);
+    else
+      row = gm_graph_add_higher (to, h);
+    attrs.offset = row;
+    a = &attrs;
+  }
+  for (uint32_t k = 0; k < n->n_in && !r->stop; k++)
+    in[k] = map_value (t, n->in[k]);
+  if (r->stop)
+    return false;
+  const char *where = n->where ? gm_arena_strdup (to->arena, n->where) : NULL;
+  GmValueId v = gm_graph_add_known (to, n->op, in, (int) n->n_in, a, where, gm_graph_meta (r->graph, n->out));
+  g_hash_table_insert (t->map, GUINT_TO_POINTER (n->out), GUINT_TO_POINTER (v));
+  return true;
+}
+
+/* The nodes since the mark as a graph that gives `results`. */
+static bool
+take_out (Call *c, Body *b, const GmValueId *stand_ins, uint32_t first_node, const GmValueId *results, uint32_t n_results)
+{
+  GmRecorder *r = c->r;
+  g_autoptr (GHashTable) map = g_hash_table_new (NULL, NULL);
+  Taking t = { c, b, map, stand_ins };
+  b->graph = gm_graph_new (b->name, NULL);
+  gm_graph_share_sizes (b->graph, r->graph);
+  b->inputs = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  for (uint32_t i = 0; i < b->n_stand_ins; i++) {
+    bool carried = i < c->n_carried;
+    g_autofree char *name = g_strdup_printf (carried ? "carried%u" : "slice%u", carried ? i : i - c->n_carried);
+    GmValueId id = gm_graph_add_input (b->graph, name, gm_graph_meta (r->graph, stand_ins[i]));
+    g_hash_table_insert (map, GUINT_TO_POINTER (stand_ins[i]), GUINT_TO_POINTER (id));
+  }
+  for (uint32_t i = first_node; i < r->graph->nodes->len && !r->stop; i++) {
+    const GmNode *n = gm_graph_node (r->graph, i);
+    if (n->op != GM_OP_constant && !g_hash_table_contains (map, GUINT_TO_POINTER (n->out)))
+      take_node (&t, n);
+  }
+  for (uint32_t i = 0; i < n_results && !r->stop; i++)
+    gm_graph_add_output (b->graph, map_value (&t, results[i]), GM_OUTPUT_USER);
+  return r->stop == NULL;
+}
+
+/* -- Tracing a body ------------------------------------------------------------------------------ */
+
+static GmValueId
+stand_in (GmRecorder *r, const GmMeta *like)
+{
+  GmVal v = gm_b_full (&r->builder.base, gm_dtype_is_float ((GmDtype) like->dtype) ? gm_scalar_float (0) : gm_scalar_int (0),
+                       (GmDtype) like->dtype, like->ndim, like->sizes);
+  return v ? gm_id_from_val (v) : GM_NO_ID;
+}
+
+/* Operand i as a body meets it: a carried value, row-major, or a slice of a mapped one. */
+static GmMeta
+stand_in_meta (const Call *c, uint32_t i, const bool *grad)
+{
+  GmMeta m = *gm_graph_meta (c->r->graph, value_of (c->r, c->operands[i]));
+  if (i >= c->n_carried) {
+    memmove (m.sizes, m.sizes + 1, (size_t) --m.ndim * sizeof *m.sizes);
+    m.sizes[m.ndim] = 0;
+  }
+  memset (m.strides, 0, sizeof m.strides);
+  gm_meta_set_contiguous (&m);
+  m.requires_grad = m.requires_grad || (grad && grad[i]);
+  return m;
+}
+
+/* What the function returned: (spec, tensors), as the package's own code packs it. */
+static bool
+read_results (Call *c, Body *b, const GmTracker *value, GmValueId **results, uint32_t *n)
+{
+  GmRecorder *r = c->r;
+  const GmTracker *v = gm_realize (r, value);
+  if (r->stop || v->kind != &gm_kind_tuple || v->n != 2)
+    return r->stop ? false : (refuse (c, "%s gives something that is no tensor", b->name), false);
+  const GmTracker *tensors = gm_realize (r, v->items[1]);
+  PyObject *spec = r->stop ? NULL : gm_constant (r, gm_realize (r, v->items[0]));
+  if (!spec || r->stop || tensors->kind != &gm_kind_tuple)
+    return r->stop ? false : (refuse (c, "%s gives something that is neither a tensor nor a constant", b->name), false);
+  b->spec = gm_record_take (r, spec);
+  *n = tensors->n;
+  *results = g_new (GmValueId, tensors->n + 1);
+  for (uint32_t i = 0; i < tensors->n; i++) {
+    const GmTracker *t = gm_realize (r, tensors->items[i]);
+    if (r->stop || t->kind != &gm_kind_tensor)
+      return r->stop ? false : (refuse (c, "%s gives something that is no tensor", b->name), false);
+    (*results)[i] = value_of (r, t);
+  }
+  return true;
+}
+
+/* Traces b->fn and rolls back.  grad: stand-ins that require grad whatever the operands do; NULL. */
+static bool
+trace (Call *c, Body *b, const bool *grad)
+{
+  GmRecorder *r = c->r;
+  gm_log (GM_LOG_TRACE_CALL, "%s: checkpoint, tracing %s", op_name (c), b->name);
+  g_autofree GmValueId *stand_ins = g_new (GmValueId, b->n_stand_ins + 1), *results = NULL;
+  const GmTracker **args = gm_tracker_array (r, b->n_stand_ins);
+  uint32_t n_results = 0;
+  bool ok = true;
+  for (uint32_t i = 0; ok && i < b->n_stand_ins; i++) {
+    GmMeta m = stand_in_meta (c, i, grad);
+    ok = (stand_ins[i] = stand_in (r, &m)) != GM_NO_ID;
+    if (!ok)
+      break;
+    gm_graph_meta (r->graph, stand_ins[i])->requires_grad = m.requires_grad;
+    args[i] = gm_tensor_new_tracker (r, stand_ins[i]);
+  }
+  uint32_t first_node = r->graph->nodes->len;
+  const GmTracker *value = ok ? gm_call (r, b->fn, &(GmCallArgs){ args, b->n_stand_ins, NULL }) : &gm_tracker_poison;
+  ok = ok && !r->stop && read_results (c, b, value, &results, &n_results) && look_at_changes (c, b)
+       && take_out (c, b, stand_ins, first_node, results, n_results);
+  for (uint32_t i = c->mark.guards; ok && i < r->guards->len; i++)
+    g_array_append_val (c->guards, g_array_index (r->guards, GmGuard, i));
+  if (!ok)
+    return false; /* the break rolls back to a mark of its own */
+  gm_log (GM_LOG_TRACE_CALL, "%s: rollback of %s", op_name (c), b->name);
+  gm_record_rollback (r, &c->mark);
+  return true;
+}
+
+/* -- Merging ------------------------------------------------------------------------------------- */
+
+/* The source in the table of today. */
+static const GmSource *
+source_again (GmRecorder *r, const GmSource *s)
+{
+  if (!s || (s->number < r->sources->len && r->sources->pdata[s->number] == s))
+    return s;
+  GmSource init = *s;
+  init.base = source_again (r, s->base);
+  return gm_source_add (r, &init, "%s", s->name);
+}
+
+static bool
+touch_inputs (Call *c)
+{
+  GmRecorder *r = c->r;
+  for (uint32_t i = 0; i < c->captured->len && !r->stop; i++) {
+    Captured *k = &g_array_index (c->captured, Captured, i);
+    if (k->value != GM_NO_ID)
+      continue;
+    const GmTracker *t = gm_wrap (r, k->real, source_again (r, k->source));
+    if (!r->stop)
+      k->value = value_of (r, t);
+  }
+  for (uint32_t i = 0; i < c->guards->len && !r->stop; i++) {
+    GmGuard g = g_array_index (c->guards, GmGuard, i);
+    g.source = source_again (r, g.source);
+    g.other = source_again (r, g.other);
+    gm_guard_add (r, &g);
+  }
+  return r->stop == NULL;
+}
+
+/* All bodies take the same: the inputs that one does not have are added behind its own, then all are put in order. */
+static GmGraph *
+with_all_inputs (const Call *c, const Body *b)
+{
+  GmRecorder *r = c->r;
+  GmGraph *g = b->graph, *to = gm_graph_new (b->name, NULL);
+  gm_graph_share_sizes (to, g);
+  g_autofree GmValueId *map = g_new0 (GmValueId, g->values->len + 1);
+  for (uint32_t i = 0; i < b->n_stand_ins; i++) {
+    GmValueId v = g_array_index (g->inputs, GmValueId, i);
+    map[v] = gm_graph_add_input (to, gm_graph_value (g, v)->name, gm_graph_meta (g, v));
+  }
+  for (uint32_t row = 0; row < c->captured->len; row++) {
+    const Captured *k = &g_array_index (c->captured, Captured, row);
+    g_autofree char *name = k->name ? g_strdup (k->name) : g_strdup_printf ("arg%u", row);
+    GmValueId in = gm_graph_add_input (to, name, gm_graph_meta (r->graph, k->value));
+    for (uint32_t i = 0; i < b->inputs->len; i++)
+      if (g_array_index (b->inputs, uint32_t, i) == row)
+        map[g_array_index (g->inputs, GmValueId, b->n_stand_ins + i)] = in;
+  }
+  gm_graph_share_tables (to, g);
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (n->op == GM_OP_constant) {
+      map[n->out] = gm_graph_add_constant (to, g_ptr_array_index (g->constants, n->attrs->offset), NULL);
+      continue;
+    }
+    g_autofree GmValueId *in = g_new (GmValueId, n->n_in + 1);
+    for (uint32_t k = 0; k < n->n_in; k++)
+      in[k] = map[n->in[k]];
+    const char *where = n->where ? gm_arena_strdup (to->arena, n->where) : NULL;
+    map[n->out] = gm_graph_add_known (to, n->op, in, (int) n->n_in, n->attrs, where, gm_graph_meta (g, n->out));
+  }
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    gm_graph_add_output (to, map[g_array_index (g->outputs, GmGraphOutput, i).value], GM_OUTPUT_USER);
+  return to;
+}
+
+static const GmMeta *
+result_meta (const Body *b, uint32_t i)
+{
+  return gm_graph_meta (b->graph, g_array_index (b->graph->outputs, GmGraphOutput, i).value);
+}
+
+static char *
+meta_text (const GmMeta *m)
+{
+  g_autofree char *type = gm_meta_text (m), *strides = gm_shape_text (m->ndim, m->strides);
+  return g_strdup_printf ("%s with strides %s%s", type, strides, m->requires_grad ? ", requires grad" : "");
+}
+
+static bool
+same_results (const Call *c, const Body *a, const Body *b)
+{
+  GmRecorder *r = c->r;
+  if (a->graph->outputs->len != b->graph->outputs->len || PyObject_RichCompareBool (a->spec, b->spec, Py_EQ) != 1) {
+    PyErr_Clear ();
+    PyObject *one = PyObject_Repr (a->spec), *two = PyObject_Repr (b->spec);
+    refuse (c, "its functions return values of different structure: %s in %s, %s in %s (* is a tensor)",
+            one ? PyUnicode_AsUTF8 (one) : "?", a->name, two ? PyUnicode_AsUTF8 (two) : "?", b->name);
+    Py_XDECREF (one);
+    Py_XDECREF (two);
+    PyErr_Clear ();
+    return false;
+  }
+  for (uint32_t i = 0; i < a->graph->outputs->len; i++) {
+    const GmMeta *m = result_meta (a, i), *n = result_meta (b, i);
+    if (memcmp (m, n, sizeof *m)) {
+      g_autofree char *one = meta_text (m), *two = meta_text (n);
+      refuse (c, "result %u is %s in %s, and %s in %s", i, one, a->name, two, b->name);
+      return false;
+    }
+  }
+  return r->stop == NULL;
+}
+
+/* What the bodies change is done once: one of them runs again, for that alone. */
+static void
+change_once (Call *c, const Body *b)
+{
+  GmRecorder *r = c->r;
+  const GmTracker **args = gm_tracker_array (r, b->n_stand_ins);
+  if (b->slots->len == 0 && !gm_effects_any (b->effects))
+    return;
+  GmGraphMark before = gm_graph_mark (r->graph);
+  g_assert (b->n_stand_ins == 0);
+  gm_call (r, b->fn, &(GmCallArgs){ args, 0, NULL });
+  if (!r->stop && r->graph->inputs->len == before.inputs)
+    gm_graph_truncate (r->graph, before);
+}
+
+/* Where the program calls the operator, and not where the package does. */
+static const char *
+user_place (GmRecorder *r)
+{
+  uint32_t pc = r->pc;
+  const GmFrame *f = r->frame;
+  while (f->parent && f->globals && PyDict_GetItemString (f->globals, "__name__")
+         && PyUnicode_CompareWithASCIIString (PyDict_GetItemString (f->globals, "__name__"), "gramme.higher_order") == 0) {
+    pc = f->return_pc;
+    f = f->parent;
+  }
+  return gm_record_place (r, f, pc);
+}
+
+/* The operator's nodes, one for each result. */
+static const GmTracker *
+add_nodes (Call *c, GmHigher *h, PyObject *spec)
+{
+  GmRecorder *r = c->r;
+  uint32_t n_in = c->n_operands + c->captured->len, n = gm_higher_n_results (h);
+  g_autofree GmVal *in = g_new (GmVal, n_in + 1);
+  for (uint32_t i = 0; i < c->n_operands; i++)
+    in[i] = gm_val_from_id (value_of (r, c->operands[i]));
+  for (uint32_t i = 0; i < c->captured->len; i++)
+    in[c->n_operands + i] = gm_val_from_id (g_array_index (c->captured, Captured, i).value);
+  uint32_t row = gm_graph_add_higher (r->graph, h);
+  const GmTracker **results = gm_tracker_array (r, n);
+  r->builder.where = user_place (r);
+  for (uint32_t i = 0; i < n; i++) {
+    GmAttrs at = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_OFFSET, .dim = i, .offset = row };
+    GmVal v = gm_b_op (&r->builder.base, c->op, in, (int) n_in, &at);
+    if (!v) {
+      g_autoptr (GError) why = g_steal_pointer (&r->builder.base.error);
+      return refuse (c, "%s", why->message);
+    }
+    results[i] = gm_tensor_new_tracker (r, gm_id_from_val (v));
+  }
+  const GmTracker *both[2] = { gm_from_constant (r, spec), gm_tuple_new (r, results, n) };
+  return gm_tuple_new (r, both, 2);
+}
+
+/* -- The operators -------------------------------------------------------------------------------- */
+
+/* cond_true_0, cond_true_1: in the order of the calls. */
+static const char *
+body_name (const Call *c, const char *what)
+{
+  GmRecorder *r = c->r;
+  uint32_t n = 0;
+  for (uint32_t i = 0; r->graph->highers && i < r->graph->highers->len; i++)
+    n += ((const GmHigher *) r->graph->highers->pdata[i])->op == c->op;
+  return gm_arena_printf (r->arena, "%s%s%s_%u", op_name (c), *what ? "_" : "", what, n);
+}
+
+static const GmTracker *
+merge (Call *c, Body *bodies, uint32_t n)
+{
+  GmRecorder *r = c->r;
+  gm_log (GM_LOG_TRACE_CALL, "%s: merge", op_name (c));
+  for (uint32_t i = 0; i < n; i++)
+    bodies[i].name = gm_arena_strdup (r->arena, bodies[i].name);
+  if (!touch_inputs (c))
+    return &gm_tracker_poison;
+  GmHigher *h = gm_higher_new (c->op);
+  h->n_carried = c->n_carried;
+  h->n_mapped = c->n_mapped;
+  h->reverse = c->reverse;
+  for (uint32_t i = 0; i < n; i++)
+    h->bodies[i] = with_all_inputs (c, &bodies[i]);
+  return add_nodes (c, h, bodies[n - 1].spec);
+}
+
+static const GmTracker *
+call_cond (Call *c, Body *bodies)
+{
+  bodies[0].name = body_name (c, "true");
+  bodies[1].name = body_name (c, "false");
+  if (!trace (c, &bodies[0], NULL) || !trace (c, &bodies[1], NULL) || !same_results (c, &bodies[0], &bodies[1])
+      || !same_changes (c, &bodies[0], &bodies[1]))
+    return &gm_tracker_poison;
+  const GmTracker *result = merge (c, bodies, 2);
+  if (!c->r->stop)
+    change_once (c, &bodies[0]);
+  return c->r->stop ? &gm_tracker_poison : result;
+}
+
+static bool
+changes_nothing (const Call *c, const Body *b)
+{
+  if (b->slots->len == 0 && !gm_effects_any (b->effects))
+    return true;
+  refuse (c, "%s changes an object outside of it, and how often it runs is not known", b->name);
+  return false;
+}
+
+/* A carried value requires grad where a step gives one that does; then all that depends on it is traced again. */
+static bool
+trace_loop (Call *c, Body *b)
+{
+  g_autofree bool *grad = g_new0 (bool, b->n_stand_ins + 1);
+  for (bool again = true; again;) {
+    again = false;
+    if (!trace (c, b, grad) || !changes_nothing (c, b))
+      return false;
+    if (b->graph->outputs->len < c->n_carried)
+      return refuse (c, "%s gives %u tensors, but %u are carried", b->name, b->graph->outputs->len, c->n_carried), false;
+    for (uint32_t i = 0; i < c->n_carried; i++) {
+      const GmMeta *in = gm_graph_meta (b->graph, g_array_index (b->graph->inputs, GmValueId, i)), *out = result_meta (b, i);
+      if (in->dtype != out->dtype || !gm_meta_same_shape (in, out)) {
+        g_autofree char *one = gm_meta_text (in), *two = gm_meta_text (out);
+        return refuse (c, "carried value %u goes into %s as %s and comes out as %s", i, b->name, one, two), false;
+      }
+      again |= out->requires_grad && !in->requires_grad;
+      grad[i] = in->requires_grad || out->requires_grad;
+    }
+    if (again)
+      body_clear (b), *b = (Body){ .name = b->name, .fn = b->fn, .n_stand_ins = b->n_stand_ins };
+  }
+  return true;
+}
+
+static const GmTracker *
+call_while (Call *c, Body *bodies)
+{
+  bodies[0].name = body_name (c, "cond");
+  bodies[1].name = body_name (c, "body");
+  bodies[0].n_stand_ins = bodies[1].n_stand_ins = c->n_carried;
+  if (!trace_loop (c, &bodies[1]))
+    return &gm_tracker_poison;
+  g_autofree bool *grad = g_new0 (bool, c->n_carried + 1);
+  for (uint32_t i = 0; i < c->n_carried; i++)
+    grad[i] = gm_graph_meta (bodies[1].graph, g_array_index (bodies[1].graph->inputs, GmValueId, i))->requires_grad;
+  if (!trace (c, &bodies[0], grad) || !changes_nothing (c, &bodies[0]))
+    return &gm_tracker_poison;
+  if (bodies[0].graph->outputs->len != 1 || result_meta (&bodies[0], 0)->dtype != GM_BOOL
+      || gm_meta_numel (result_meta (&bodies[0], 0)) != 1)
+    return refuse (c, "%s should give one tensor of dtype bool with one element", bodies[0].name);
+  return merge (c, bodies, 2);
+}
+
+static const GmTracker *
+call_scan (Call *c, Body *bodies)
+{
+  bodies[0].name = body_name (c, "combine");
+  bodies[0].n_stand_ins = c->n_carried + c->n_mapped;
+  int64_t length = -1;
+  for (uint32_t i = c->n_carried; i < c->n_operands; i++) {
+    const GmMeta *m = gm_graph_meta (c->r->graph, value_of (c->r, c->operands[i]));
+    if (m->ndim == 0 || (length >= 0 && m->sizes[0] != length))
+      return refuse (c, "what it maps over has to be tensors of one length in that dimension");
+    length = m->sizes[0];
+  }
+  return trace_loop (c, &bodies[0]) ? merge (c, bodies, 1) : &gm_tracker_poison;
+}
+
+static const GmTracker *
+call_subgraph (Call *c, Body *bodies)
+{
+  bodies[0].name = body_name (c, "");
+  if (!trace (c, &bodies[0], NULL))
+    return &gm_tracker_poison;
+  const GmTracker *result = merge (c, bodies, 1);
+  if (!c->r->stop)
+    change_once (c, &bodies[0]);
+  return c->r->stop ? &gm_tracker_poison : result;
+}
+
+static bool
+read_count (GmRecorder *r, const GmTracker *t, uint32_t *out)
+{
+  int64_t n = 0;
+  bool ok = gm_constant_int (r, gm_realize (r, t), &n) && n >= 0 && n < UINT16_MAX;
+  *out = (uint32_t) n;
+  return ok;
+}
+
+static bool
+read_operands (Call *c, const GmTracker *list)
+{
+  GmRecorder *r = c->r;
+  const GmTracker **operands = gm_tracker_array (r, list->n);
+  for (uint32_t i = 0; i < list->n; i++) {
+    operands[i] = gm_realize (r, list->items[i]);
+    if (r->stop || operands[i]->kind != &gm_kind_tensor)
+      return r->stop ? false : (refuse (c, "operand %u is no tensor", i), false);
+  }
+  c->operands = operands;
+  c->n_operands = list->n;
+  return true;
+}
+
+const GmTracker *
+gm_higher_record (GmRecorder *r, const GmCallArgs *args)
+{
+  Call c = { .r = r };
+  Body bodies[2] = { 0 };
+  if (!gm_args_plain (r, "higher_order", args, 6, 6))
+    return &gm_tracker_poison;
+  const GmTracker *name = gm_realize (r, args->args[0]), *functions = gm_realize (r, args->args[1]),
+                  *operands = gm_realize (r, args->args[2]), *reverse = gm_realize (r, args->args[5]);
+  if (r->stop)
+    return &gm_tracker_poison;
+  const char *text = name->kind == &gm_kind_constant && PyUnicode_Check (name->real) ? PyUnicode_AsUTF8 (name->real) : "";
+  c.op = gm_op_find (text, strlen (text));
+  if (c.op == GM_OP_NONE || gm_ops[c.op].family != GM_FAMILY_HIGHER || functions->kind != &gm_kind_tuple
+      || operands->kind != &gm_kind_tuple || !read_count (r, args->args[3], &c.n_carried)
+      || !read_count (r, args->args[4], &c.n_mapped) || functions->n != gm_higher_n_bodies (c.op) || functions->n > 2)
+    return gm_record_break (r, GM_BREAK_CALL_C, "higher_order");
+  c.reverse = reverse->real == Py_True;
+  if (!read_operands (&c, operands))
+    return &gm_tracker_poison;
+  for (uint32_t i = 0; i < functions->n; i++)
+    bodies[i].fn = gm_realize (r, functions->items[i]);
+  c.mark = gm_record_mark (r);
+  c.captured = g_array_new (FALSE, FALSE, sizeof (Captured));
+  c.guards = g_array_new (FALSE, FALSE, sizeof (GmGuard));
+  const GmTracker *v = r->stop                          ? &gm_tracker_poison
+                       : c.op == GM_OP_cond            ? call_cond (&c, bodies)
+                       : c.op == GM_OP_while_loop      ? call_while (&c, bodies)
+                       : c.op == GM_OP_scan            ? call_scan (&c, bodies)
+                                                       : call_subgraph (&c, bodies);
+  body_clear (&bodies[0]);
+  body_clear (&bodies[1]);
+  g_array_unref (c.captured);
+  g_array_unref (c.guards);
+  return r->stop ? &gm_tracker_poison : v;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * higher.h -- cond, while_loop, scan and invoke_subgraph while recording.
+ */
+#ifndef GM_TRACE_HIGHER_H
+#define GM_TRACE_HIGHER_H
+
+#include "core/trace/recorder.h"
+
+/* higher_order (op, functions, operands, n_carried, n_mapped, reverse) of gramme._core; gives (spec, results). */
+const GmTracker *gm_higher_record (GmRecorder *r, const GmCallArgs *args);
+
+#endif
