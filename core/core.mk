@@ -26,6 +26,7 @@ CORE_SOURCES += \
 CORE_SOURCES += \
   core/ops/api.c \
   core/ops/api_args.c \
+  core/ops/api_conv.c \
   core/ops/api_create.c \
   core/ops/api_getitem.c \
   core/ops/api_index.c \
@@ -224,6 +225,7 @@ CORE_SOURCES += \
 EXTENSION_SOURCES = \
   core/trace/api.c \
   core/trace/array.c \
+  core/trace/tensor_made.c \
   core/trace/attrs.c \
   core/trace/body.c \
   core/trace/higher.c core/trace/higher.h \
@@ -441,6 +443,8 @@ package_nn_PYTHON = \
   core/python/gramme/nn/__init__.py \
   core/python/gramme/nn/attention.py \
   core/python/gramme/nn/containers.py \
+  core/python/gramme/nn/conv.py \
+  core/python/gramme/nn/recurrent.py \
   core/python/gramme/nn/functional.py \
   core/python/gramme/nn/init.py \
   core/python/gramme/nn/layers.py \

@@ -31,6 +31,8 @@ const GmTracker *gm_namespace_compare (GmRecorder *r, int op, const GmTracker *t
 void gm_namespace_build (GmResidualBuilder *b, const GmTracker *t);
 /* copying.c: object.__reduce_ex__ */
 /* NULL: the argument is no array that exists. */
+/* tensor (numbers) and its kin, is_tensor; NULL: none of them, or no constants. */
+const GmTracker *gm_tensor_made (GmRecorder *r, PyObject *fn, const char *name, const GmCallArgs *args);
 const GmTracker *gm_tensor_over_array (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 const GmTracker *gm_object_reduce_ex (GmRecorder *r, const GmTracker *self, const GmCallArgs *args);
 const GmTracker *gm_reduce (GmRecorder *r, const GmCallArgs *args);

@@ -609,6 +609,8 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   if (fn == gm_host.from_numpy || fn == gm_host.as_tensor || fn == gm_host.asarray)
     v = gm_tensor_over_array (r, fn, args);
   const char *module = module_of (fn);
+  if (v == NULL && !r->stop && strcmp (module, "gramme._core") == 0)
+    v = gm_tensor_made (r, fn, name, args);
   if (v || r->stop)
     return v ? v : &gm_tracker_poison;
   if (strcmp (module, "_stat") == 0)

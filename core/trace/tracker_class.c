@@ -287,6 +287,10 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (type->tp_base == &PyTuple_Type && PyDict_GetItemString (gm_type_dict (type), "_field_defaults")
       && PyDict_GetItemString (gm_type_dict (type), "_fields"))
     return named_tuple (r, type, args);
+  if (type == gm_host.size_type && type != &PyTuple_Type && args->n == 1 && !args->names) {
+    g_autoptr (GPtrArray) items = gm_iterate (r, args->args[0]);
+    return items ? gm_tuple_new_of (r, type, (const GmTracker *const *) items->pdata, items->len) : &gm_tracker_poison;
+  }
   v = meta_method (r, t, "__call__");
   if (v)
     return gm_call (r, v, args);

@@ -379,3 +379,25 @@ def case_large_dict_grows_is_copied_and_shrinks(compile):
         return x * len(d), out, a, b
 
     return compile(f)(G.ones(2))
+
+
+# Each call gives another tensor, so a write to one is not seen by the next.
+# expect: graphs=1 breaks=0
+def case_tensors_made_of_numbers(compile):
+    def f(x):
+        a = G.tensor([1.0, 2.0, 3.0])
+        b = G.as_tensor(2, dtype=G.float64)
+        c = G.asarray([[1, 2, 3]])
+        d = G.tensor(True, device=x.device)
+        a.add_(1)
+        return x * a + b + c, a, b, c, d, G.is_tensor(a), G.is_tensor(3), x.reshape(G.Size([3, 1]))
+
+    f = compile(f)
+    first, second = f(G.ones(3)), f(G.ones(3))
+    return first, second, first[1] is second[1]
+
+
+# expect: graphs=2 breaks=0
+def case_tensors_made_of_guarded_numbers(compile):
+    f = compile(lambda x, values: x * G.tensor(values))
+    return [f(G.ones(2), v) for v in ([1.0, 2.0], [3.0, 4.0], [1.0, 2.0])]

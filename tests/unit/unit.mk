@@ -210,6 +210,7 @@ TEST_FILES = \
   tests/python/test_bytecode.py \
   tests/python/test_cc.py \
   tests/python/test_checkpoint.py \
+  tests/python/test_conv.py \
   tests/python/test_dtypes.py \
   tests/python/test_function.py \
   tests/python/test_function_twice.py \

@@ -239,8 +239,8 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
 
 
-class BatchNorm1d(Module):
-    """Mean 0 and variance 1 of each channel over the batch: (N, C) or (N, C, L).
+class _BatchNorm(Module):
+    """Mean 0 and variance 1 of each channel over the batch.
 
     While training, running_mean and running_var follow the batches' (by `momentum`; None: their average); evaluation
     uses them.
@@ -260,8 +260,9 @@ class BatchNorm1d(Module):
         self.register_buffer("num_batches_tracked", gramme.tensor(0) if track_running_stats else None)
 
     def forward(self, input):
-        if input.dim() not in (2, 3):
-            raise ValueError(f"BatchNorm1d takes 2 or 3 dimensions, not {input.dim()}")
+        if input.dim() not in self._ndims:
+            wanted = " or ".join([str(n) for n in self._ndims])
+            raise ValueError(f"{type(self).__name__} takes {wanted} dimensions, not {input.dim()}")
         momentum = self.momentum
         if self.training and self.track_running_stats:
             with gramme.no_grad():
@@ -278,6 +279,16 @@ class BatchNorm1d(Module):
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"track_running_stats={self.track_running_stats}"
         )
+
+
+class BatchNorm1d(_BatchNorm):
+    __doc__ = _BatchNorm.__doc__.replace("the batch.", "the batch: (N, C) or (N, C, L).", 1)
+    _ndims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    __doc__ = _BatchNorm.__doc__.replace("the batch.", "the batch and all places: (N, C, H, W).", 1)
+    _ndims = (4,)
 
 
 # -- Losses -------------------------------------------------------------------------------------------------

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * api_conv.c -- padding, convolution and pooling over one, two or three dimensions.
+ *
+ * All are written over windows: for each place of the kernel one strided slice of the input, which has
+ * the shape of the output.  A convolution stacks these slices and multiplies once (Chellapilla, Puri,
+ * Simard, "High performance convolutional neural networks for document processing", 2006); a pool
+ * reduces the stack.  So their gradients, and their bits in every back end, are those of slices and
+ * matrix products.  Price: the stack is as many times the output as the kernel has places.
+ */
+#include "core/ops/api_private.h"
+
+#include <math.h>
+
+#define MAX_SPACE 3
+
+/* -- Padding ----------------------------------------------------------------------------------- */
+
+static GmVal
+filled (GmBuilder *b, GmVal like, int dim, int64_t n, double value)
+{
+  GmMeta m = *META (like);
+  m.sizes[dim] = n;
+  GmScalar s = gm_dtype_is_float ((GmDtype) m.dtype) ? gm_scalar_float (value) : gm_scalar_int ((int64_t) value);
+  if (m.dtype == GM_BOOL)
+    s = (GmScalar){ .kind = GM_CATEGORY_BOOL, .i = value != 0 };
+  return gm_b_full (b, s, (GmDtype) m.dtype, m.ndim, m.sizes);
+}
+
+/* n slices along dim from `first` on, each `step` behind the one before: step -1 is backwards. */
+static GmVal
+run_of (GmBuilder *b, GmVal x, int dim, int64_t first, int64_t step, int64_t n)
+{
+  if (step > 0)
+    return gm_b_slice (b, x, dim, first, first + n, 1);
+  return gm_index_select (b, x, dim, gm_arange (b, first, step, n, GM_I64));
+}
+
+typedef enum { PAD_CONSTANT, PAD_REFLECT, PAD_REPLICATE, PAD_CIRCULAR, PAD_NONE } PadMode;
+
+/* `before` and `after` more elements along dim; fewer, if negative. */
+static GmVal
+pad_dim (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after, PadMode mode, double value)
+{
+  int64_t n = META (x)->sizes[dim];
+  GmVal parts[3], v = x;
+  int k = 0;
+  if (before < 0 || after < 0) {
+    v = gm_b_slice (b, x, dim, MAX (-before, 0), n - MAX (-after, 0), 1);
+    n = n - MAX (-before, 0) - MAX (-after, 0);
+    before = MAX (before, 0);
+    after = MAX (after, 0);
+  }
+  if (before > 0)
+    parts[k++] = mode == PAD_CONSTANT   ? filled (b, v, dim, before, value)
+                 : mode == PAD_REFLECT  ? run_of (b, v, dim, before, -1, before)
+                 : mode == PAD_CIRCULAR ? run_of (b, v, dim, n - before, 1, before)
+                                        : gm_index_select (b, v, dim, gm_arange (b, 0, 0, before, GM_I64));
+  parts[k++] = v;
+  if (after > 0)
+    parts[k++] = mode == PAD_CONSTANT   ? filled (b, v, dim, after, value)
+                 : mode == PAD_REFLECT  ? run_of (b, v, dim, n - 2, -1, after)
+                 : mode == PAD_CIRCULAR ? run_of (b, v, dim, 0, 1, after)
+                                        : gm_index_select (b, v, dim, gm_arange (b, n - 1, 0, after, GM_I64));
+  return k == 1 ? v : gm_cat (b, parts, k, dim);
+}
+
+static PadMode
+pad_mode (GmBuilder *b, const char *text)
+{
+  static const char *const names[] = { "constant", "reflect", "replicate", "circular" };
+  for (int i = 0; i < PAD_NONE; i++)
+    if (strcmp (text, names[i]) == 0)
+      return (PadMode) i;
+  gm_b_fail (b, GM_ERROR_VALUE, "pad(): mode is 'constant', 'reflect', 'replicate' or 'circular', not '%s'", text);
+  return PAD_NONE;
+}
+
+RUN (pad)
+{
+  GmVal x = TENSOR (0);
+  int64_t pads[GM_MAX_DIMS * 2];
+  CHECK ();
+  int n = gm_arg_ints (api, b, a, 1, pads), ndim = META (x)->ndim;
+  CHECK ();
+  PadMode mode = pad_mode (b, STR (2));
+  double value = IS_NONE (3) ? 0 : FLOAT (3);
+  CHECK ();
+  if (n % 2 || n / 2 > ndim)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "pad(): %d widths for a tensor of %d dimensions; two for each, from the last on", n, ndim));
+  GmVal v = x;
+  for (int i = 0; i < n / 2; i++) {
+    int dim = ndim - 1 - i;
+    int64_t size = META (x)->sizes[dim], before = pads[2 * i], after = pads[2 * i + 1], most = MAX (before, after);
+    if (size + before + after < 0 || (mode == PAD_REFLECT && most >= size) || (mode == PAD_CIRCULAR && most > size) || (mode == PAD_REPLICATE && most > 0 && size == 0))
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "pad(): (%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ") does not fit dimension %d, which has %" G_GINT64_FORMAT " elements", before, after, dim, size));
+    v = pad_dim (b, v, dim, before, after, mode, value);
+  }
+  return gm_give (v == x ? gm_b (b, copy, x) : v);
+}
+
+/* -- Windows ----------------------------------------------------------------------------------- */
+
+typedef struct {
+  int space; /* dimensions */
+  int64_t kernel[MAX_SPACE], stride[MAX_SPACE], pad[2][MAX_SPACE], dilation[MAX_SPACE], out[MAX_SPACE];
+} Windows;
+
+/* One number for all dimensions, or one for each. */
+static void
+numbers (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int space, int64_t *out, int64_t least)
+{
+  int64_t list[GM_MAX_DIMS];
+  int n = gm_arg_ints (api, b, a, i, list);
+  if (gm_b_failed (b))
+    return;
+  if (n != 1 && n != space) {
+    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %s has %d numbers for %d dimensions", api->name, api->arg_names[i], n, space);
+    return;
+  }
+  for (int d = 0; d < space; d++) {
+    out[d] = list[n == 1 ? 0 : d];
+    if (out[d] < least)
+      gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %s is %" G_GINT64_FORMAT ", and has to be at least %" G_GINT64_FORMAT, api->name,
+                 api->arg_names[i], out[d], least);
+  }
+}
+
+static void
+find_outputs (const GmApi *api, GmBuilder *b, Windows *w, const GmMeta *m)
+{
+  for (int d = 0; d < w->space && !gm_b_failed (b); d++) {
+    int64_t size = m->sizes[m->ndim - w->space + d] + w->pad[0][d] + w->pad[1][d], extent = (w->kernel[d] - 1) * w->dilation[d] + 1;
+    if (size < extent)
+      gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the kernel covers %" G_GINT64_FORMAT " elements, and the padded input has %" G_GINT64_FORMAT,
+                 api->name, extent, size);
+    w->out[d] = (size - extent) / w->stride[d] + 1;
+  }
+}
+
+static GmVal
+padded (GmBuilder *b, const Windows *w, GmVal x, double value)
+{
+  int first = META (x)->ndim - w->space;
+  for (int d = 0; d < w->space; d++)
+    if (w->pad[0][d] || w->pad[1][d])
+      x = pad_dim (b, x, first + d, w->pad[0][d], w->pad[1][d], PAD_CONSTANT, value);
+  return x;
+}
+
+/* What of x meets the kernel's place number k. */
+static GmVal
+slice_at (GmBuilder *b, const Windows *w, GmVal x, int64_t k)
+{
+  int first = META (x)->ndim - w->space;
+  for (int d = w->space - 1; d >= 0; d--) {
+    int64_t start = k % w->kernel[d] * w->dilation[d];
+    k /= w->kernel[d];
+    if (gm_b_failed (b))
+      return NULL;
+    if (start != 0 || w->stride[d] != 1 || META (x)->sizes[first + d] != w->out[d])
+      x = gm_b_slice (b, x, first + d, start, start + (w->out[d] - 1) * w->stride[d] + 1, w->stride[d]);
+  }
+  return x;
+}
+
+static int64_t
+places (const Windows *w)
+{
+  int64_t n = 1;
+  for (int d = 0; d < w->space; d++)
+    n *= w->kernel[d];
+  return n;
+}
+
+/* [n, c, places, out ...] */
+static GmVal
+stacked (GmBuilder *b, const Windows *w, GmVal x)
+{
+  int64_t n = places (w);
+  int dim = META (x)->ndim - w->space;
+  g_autofree GmVal *v = g_new (GmVal, n + 1);
+  for (int64_t k = 0; k < n && !gm_b_failed (b); k++)
+    v[k] = gm_unsqueeze (b, slice_at (b, w, x, k), dim);
+  if (gm_b_failed (b))
+    return NULL;
+  return n == 1 ? v[0] : gm_cat (b, v, (int) n, dim);
+}
+
+/* -- Convolution ------------------------------------------------------------------------------- */
+
+/* 'same' pads so that the output has the input's size, what is odd behind. */
+static void
+read_padding (const GmApi *api, GmBuilder *b, const GmArg *a, int i, Windows *w)
+{
+  if (a[i].kind != GM_ARG_STR) {
+    numbers (api, b, a, i, w->space, w->pad[0], 0);
+    memcpy (w->pad[1], w->pad[0], sizeof w->pad[1]);
+    return;
+  }
+  const char *text = STR (i);
+  bool same = strcmp (text, "same") == 0;
+  if (!same && strcmp (text, "valid") != 0)
+    gm_b_fail (b, GM_ERROR_VALUE, "%s(): padding is a number, 'same' or 'valid', not '%s'", api->name, text);
+  for (int d = 0; d < w->space && same; d++) {
+    int64_t all = (w->kernel[d] - 1) * w->dilation[d];
+    if (w->stride[d] != 1)
+      gm_b_fail (b, GM_ERROR_VALUE, "%s(): padding='same' is for a stride of 1", api->name);
+    w->pad[0][d] = all / 2;
+    w->pad[1][d] = all - all / 2;
+  }
+}
+
+static GmVal
+product (const GmApi *api, GmBuilder *b, const Windows *w, GmVal x, GmVal weight, int64_t groups)
+{
+  GmMeta mx = *META (x), mw = *META (weight);
+  int64_t n = mx.sizes[0], o = mw.sizes[0], depth = mw.sizes[1] * places (w), length = 1, sizes[2 + MAX_SPACE] = { n, o };
+  for (int d = 0; d < w->space; d++)
+    length *= sizes[2 + d] = w->out[d];
+  GmVal columns = gm_b_reshape (b, stacked (b, w, x), groups == 1 ? 3 : 4,
+                                groups == 1 ? (const int64_t[]){ n, depth, length } : (const int64_t[]){ n, groups, depth, length });
+  GmVal rows = gm_b_reshape (b, weight, groups == 1 ? 2 : 3,
+                             groups == 1 ? (const int64_t[]){ o, depth } : (const int64_t[]){ groups, o / groups, depth });
+  return gm_b_reshape (b, gm_matmul (api, b, rows, columns), 2 + w->space, sizes);
+}
+
+static GmArg
+convolve (const GmApi *api, GmBuilder *b, GmArg *a, int space)
+{
+  GmVal x = TENSOR (0), weight = TENSOR (1), bias = OPTIONAL_TENSOR (2);
+  Windows w = { .space = space };
+  CHECK ();
+  int64_t groups = INT (6);
+  bool batched = META (x)->ndim == space + 2;
+  if ((!batched && META (x)->ndim != space + 1) || META (weight)->ndim != space + 2) {
+    g_autofree char *one = gm_meta_text (META (x)), *two = gm_meta_text (META (weight));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): expected an input [n, c, %s] and a weight [o, c / groups, %s], but got %s and %s",
+                               api->name, "sizes ...", "kernel ...", one, two));
+  }
+  if (!batched)
+    x = gm_unsqueeze (b, x, 0);
+  CHECK ();
+  const GmMeta *mw = META (weight);
+  int64_t channels = META (x)->sizes[1];
+  if (groups < 1 || channels != mw->sizes[1] * groups || mw->sizes[0] % groups || META (x)->dtype != mw->dtype) {
+    g_autofree char *one = gm_meta_text (META (x)), *two = gm_meta_text (mw);
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): an input %s does not fit a weight %s in %" G_GINT64_FORMAT " groups", api->name,
+                               one, two, groups));
+  }
+  if (bias && (META (bias)->ndim != 1 || META (bias)->sizes[0] != mw->sizes[0]))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the bias needs %" G_GINT64_FORMAT " elements", api->name, mw->sizes[0]));
+  for (int d = 0; d < space; d++)
+    w.kernel[d] = mw->sizes[2 + d];
+  numbers (api, b, a, 3, space, w.stride, 1);
+  numbers (api, b, a, 5, space, w.dilation, 1);
+  CHECK ();
+  read_padding (api, b, a, 4, &w);
+  CHECK ();
+  find_outputs (api, b, &w, META (x));
+  CHECK ();
+  GmVal y = product (api, b, &w, padded (b, &w, x, 0), weight, groups);
+  if (bias) {
+    int64_t sizes[1 + MAX_SPACE] = { mw->sizes[0], 1, 1, 1 };
+    y = gm_apply2 (b, add, y, gm_b_reshape (b, bias, 1 + space, sizes));
+  }
+  return gm_give (batched ? y : gm_squeeze (b, y, 0));
+}
+
+RUN (conv1d) { return convolve (api, b, a, 1); }
+RUN (conv2d) { return convolve (api, b, a, 2); }
+RUN (conv3d) { return convolve (api, b, a, 3); }
+
+/* -- Pooling ----------------------------------------------------------------------------------- */
+
+/* kernel_size, stride (None: the kernel) and padding from argument 1 on. */
+static bool
+read_pool (const GmApi *api, GmBuilder *b, GmArg *a, GmVal x, int space, Windows *w)
+{
+  *w = (Windows){ .space = space, .dilation = { 1, 1, 1 } };
+  if (gm_b_failed (b))
+    return false;
+  if (META (x)->ndim != space + 1 && META (x)->ndim != space + 2) {
+    g_autofree char *text = gm_meta_text (META (x));
+    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): expected an input [n, c, sizes ...] with %d sizes, but got %s", api->name, space, text);
+    return false;
+  }
+  numbers (api, b, a, 1, space, w->kernel, 1);
+  if (IS_NONE (2))
+    memcpy (w->stride, w->kernel, sizeof w->stride);
+  else
+    numbers (api, b, a, 2, space, w->stride, 1);
+  numbers (api, b, a, 3, space, w->pad[0], 0);
+  memcpy (w->pad[1], w->pad[0], sizeof w->pad[1]);
+  for (int d = 0; d < space && !gm_b_failed (b); d++)
+    if (w->pad[0][d] > w->kernel[d] / 2)
+      gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): padding is at most half of the kernel", api->name);
+  return !gm_b_failed (b);
+}
+
+static GmArg
+max_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
+{
+  GmVal x = TENSOR (0);
+  Windows w;
+  if (!read_pool (api, b, a, x, space, &w))
+    return gm_give (NULL);
+  numbers (api, b, a, 4, space, w.dilation, 1);
+  bool ceil_mode = FLAG (5), indices = FLAG (6);
+  CHECK ();
+  if (ceil_mode || indices)
+    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): %s is not supported", api->name, ceil_mode ? "ceil_mode" : "return_indices"));
+  find_outputs (api, b, &w, META (x));
+  CHECK ();
+  int dim = META (x)->ndim - space;
+  GmVal all = stacked (b, &w, padded (b, &w, x, -INFINITY));
+  GmVal at = gm_arg_extremum (b, GM_OP_argmax, all, dim, true);
+  return gm_give (gm_squeeze (b, gm_gather (b, all, dim, at), dim));
+}
+
+RUN (max_pool1d) { return max_pool (api, b, a, 1); }
+RUN (max_pool2d) { return max_pool (api, b, a, 2); }
+RUN (max_pool3d) { return max_pool (api, b, a, 3); }
+
+static GmVal
+window_sum (GmBuilder *b, const Windows *w, GmVal x)
+{
+  GmVal sum = slice_at (b, w, x, 0);
+  for (int64_t k = 1; k < places (w) && !gm_b_failed (b); k++)
+    sum = gm_b (b, add, sum, slice_at (b, w, x, k));
+  return sum;
+}
+
+static GmArg
+average_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
+{
+  GmVal x = TENSOR (0);
+  Windows w;
+  if (!read_pool (api, b, a, x, space, &w))
+    return gm_give (NULL);
+  bool ceil_mode = FLAG (4), count_pad = FLAG (5);
+  CHECK ();
+  if (ceil_mode)
+    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): ceil_mode is not supported", api->name));
+  find_outputs (api, b, &w, META (x));
+  CHECK ();
+  bool any = false;
+  for (int d = 0; d < space; d++)
+    any |= w.pad[0][d] > 0;
+  GmVal sum = window_sum (b, &w, padded (b, &w, x, 0));
+  if (!any || count_pad)
+    return gm_give (gm_apply_num (b, div, sum, (double) places (&w)));
+  GmMeta m = *META (x);
+  GmVal ones = gm_b_full (b, gm_scalar_float (1), (GmDtype) m.dtype, space, m.sizes + m.ndim - space);
+  return gm_give (gm_apply2 (b, div, sum, window_sum (b, &w, padded (b, &w, ones, 0))));
+}
+
+RUN (avg_pool1d) { return average_pool (api, b, a, 1); }
+RUN (avg_pool2d) { return average_pool (api, b, a, 2); }
+RUN (avg_pool3d) { return average_pool (api, b, a, 3); }
+
+/* Cell i of n along a dimension of `size` elements is [floor (i * size / n), ceil ((i + 1) * size / n)). */
+static GmVal
+average_cells (GmBuilder *b, GmVal x, int dim, int64_t n)
+{
+  int64_t size = META (x)->sizes[dim], mean_dim = dim;
+  if (n == size)
+    return x;
+  g_autofree GmVal *cells = g_new (GmVal, n + 1);
+  for (int64_t i = 0; i < n && !gm_b_failed (b); i++)
+    cells[i] = gm_mean (b, gm_b_slice (b, x, dim, i * size / n, ((i + 1) * size + n - 1) / n, 1), &mean_dim, 1, true);
+  return gm_b_failed (b) ? NULL : n == 1 ? cells[0] : gm_cat (b, cells, (int) n, dim);
+}
+
+static GmArg
+adaptive_average_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
+{
+  GmVal x = TENSOR (0);
+  int64_t out[MAX_SPACE];
+  numbers (api, b, a, 1, space, out, 1);
+  CHECK ();
+  if (META (x)->ndim != space + 1 && META (x)->ndim != space + 2)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): expected an input with %d or %d dimensions", api->name, space + 1, space + 2));
+  for (int d = 0; d < space && !gm_b_failed (b); d++)
+    x = average_cells (b, x, META (x)->ndim - space + d, out[d]);
+  return gm_give (x);
+}
+
+RUN (adaptive_avg_pool1d) { return adaptive_average_pool (api, b, a, 1); }
+RUN (adaptive_avg_pool2d) { return adaptive_average_pool (api, b, a, 2); }
