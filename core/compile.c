@@ -210,6 +210,7 @@ lower (GmCompile *c, GError **error)
   if (backward && backward->outputs->len == 0)
     backward = NULL;
   GmPlanExec exec = { NULL, run_exec, unref_exec };
+  g_assert (!backward || forward->outputs->len > 0); /* gradients come from somewhere */
   if (forward->outputs->len > 0 && c->ask.make_exec) {
     if (!c->ask.make_exec (c->ask.make_exec_data, forward, backward, &exec, error))
       return false;

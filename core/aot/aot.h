@@ -154,30 +154,45 @@ void gm_dedupe_enter (const GmDedupeLayer *layer, GmTensor *const *outer, GmTens
 
 /* -- Layer: outputs that are views (output_alias.c) -------------------------------------------- */
 
+/* A tensor that the compiled function takes part in without giving out its elements: what its
+ * gradient goes to is that output of the function, if there is one. */
+typedef struct GmAgNode GmAgNode;
+typedef struct {
+  GmAgNode *node;  /* that stands for the function; NULL: no call with gradients */
+  const int *of;   /* per history of the layers: which output of the node, or -1: none */
+  const uint8_t *late; /* GmLate, per history that is no output */
+} GmHistories;
+
+/* A view of what was written to after it was taken follows its base, with a history that is made
+ * when somebody looks at the view: after the call, or as the function did it already. */
+typedef enum { GM_LATE_NEVER, GM_LATE_LATER, GM_LATE_NOW } GmLate;
+
 /* One view taken again at run time.  A slot is a real tensor: first all inputs, then all inner
  * outputs, then one per step. */
 typedef struct {
   GmOp op;
   bool no_grad;  /* it was taken while gradients were off */
+  uint32_t history; /* its number, or GM_NO_ID */
   uint32_t slot; /* what it is a view of */
   GmAttrs attrs;
 } GmReplay;
 
 typedef struct {
-  uint32_t n_inputs, n_inner, n_outer, n_replays;
+  uint32_t n_inputs, n_inner, n_outer, n_replays, n_histories;
   const GmReplay *replays; /* replay k fills slot n_inputs + n_inner + k */
   const uint32_t *slots;   /* per outer output */
 } GmAliasLayer;
 
-/* The graph whose outputs are the roots alone, each once, and never an input.  A root that the
- * caller can only reach through a detach is given out detached, so that no gradient is computed
- * for it. */
+/* The graph whose outputs are the roots alone, each once, and never an input; then histories: the
+ * views that are given out.  A root that the caller can only reach through a detach is given out
+ * detached, so that no gradient is computed for it. */
 GmGraph *gm_output_alias (const GmGraph *g, GmArena *arena, GmAliasLayer *layer, GError **error);
 /* outer[i] gets a new reference: the input, the inner output, or a view of one of them, taken
  * with gm_autograd_op, so that storage, strides, base and history are what the plain program
  * gives.  On error nothing is left behind. */
 bool gm_output_alias_replay (const GmAliasLayer *layer, GmTensor *const *inputs,
-                             GmTensor *const *inner, GmTensor **outer, GError **error);
+                             GmTensor *const *inner, const GmHistories *histories, GmTensor **outer,
+                             GError **error);
 
 /* -- Layer: inputs that overlap (synthetic_base.c) --------------------------------------------- */
 
@@ -198,9 +213,17 @@ typedef struct {
 /* An outer input whose contents are brought up to date by themselves, not with all of the base. */
 typedef struct { GmOuterInput target; GmInnerOutput contents; } GmPiece;
 
+/* A base of which pieces are written, or an outer input that is a view of it, gets that history. */
+typedef struct {
+  bool is_base;
+  uint32_t index; /* of the inner input; else of the outer one */
+} GmBaseHistory;
+
 typedef struct {
   uint32_t n_outer, n_inner, n_bases; /* inputs: bases, then the others, in order of appearance */
   uint32_t n_outputs, n_pieces;       /* inner outputs are the outer ones, then one per piece */
+  uint32_t n_histories, first_history; /* histories: the outer ones, then these */
+  const GmBaseHistory *histories;
   const GmBaseSource *sources;        /* n_inner */
   const GmPiece *pieces;
   const uint32_t *first;     /* inner input i is made of outer[first[i]] .. outer[first[i + 1]] */
@@ -218,9 +241,11 @@ GmGraph *gm_synthetic_base (const GmGraph *g, const GmBasePlan *plan, GmArena *a
                             GmBaseLayer *layer, GError **error);
 /* inner[i]: borrowed, but for the first n_bases, which are references to drop. */
 void gm_synthetic_base_enter (const GmBaseLayer *layer, GmTensor *const *outer, GmTensor **inner);
-/* Copies pieces into the inputs that they are of, with history. */
+/* Copies pieces into the inputs that they are of; then bases and views of them get their histories.
+ * inner: as gm_synthetic_base_enter filled it. */
 bool gm_synthetic_base_leave (const GmBaseLayer *layer, GmTensor *const *outer,
-                              GmTensor *const *inner_outputs, GError **error);
+                              GmTensor *const *inner, GmTensor *const *inner_outputs,
+                              const GmHistories *histories, GError **error);
 
 /* -- Layer: in-place writes (functionalize.c) -------------------------------------------------- */
 
@@ -235,6 +260,9 @@ typedef struct {
 
 typedef struct {
   uint32_t n_outer, n_mutations; /* inner outputs are the outer ones, then those of mutations */
+  uint32_t n_histories;           /* of the outer graph */
+  const GmInnerOutput *histories; /* where they are; GM_NO_ID: eager makes that history later ... */
+  const uint8_t *late;            /* ... per outer one: GmLate */
   const GmMutation *mutations;   /* in the order of the inputs */
   const uint32_t *n_writes;      /* per outer output: how often the plain program writes to it; NULL:
                                     to none */
@@ -314,6 +342,7 @@ GmGraph *gm_layers_apply (const GmGraph *g, bool differentiate, GmArena *arena, 
 typedef struct {
   GmGraph *graph;
   uint32_t n_inputs, n_outputs, n_tangents, n_grads;
+  uint32_t n_elements;           /* of the outputs, those that are no histories: the first ones */
   const GmInnerOutput *tangents; /* per tangent: the output it belongs to */
   const GmInnerInput *grads;     /* per gradient: the input it belongs to */
   const uint32_t *n_terms;       /* per gradient: of how many it is the sum */
@@ -331,7 +360,7 @@ typedef struct { bool is_input; uint32_t index; } GmSavedValue;
 typedef struct { bool is_input; uint32_t index; } GmGradSource;
 
 typedef struct {
-  GmGraph *forward;  /* outputs: the function's, then what is saved (kind SAVED) */
+  GmGraph *forward;  /* outputs: the function's but histories, then what is saved (kind SAVED) */
   GmGraph *backward; /* inputs: saved values, then tangents; NULL: there are no gradients */
   uint32_t n_outputs, n_saved, n_tangents, n_grads;
   const GmSavedValue *saved;        /* the backward's inputs 0 .. n_saved */

@@ -205,7 +205,8 @@ choose_default (GmCut *c)
 {
   for (uint32_t i = 0; i < c->g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (c->g, i);
-    if ((c->flags[n->out] & GM_CUT_FORWARD || n->tag == GM_TAG_SAVE) && !gm_cut_is_free (n)
+    if ((c->flags[n->out] & (GM_CUT_FORWARD | GM_CUT_PLAIN) || n->tag == GM_TAG_SAVE)
+        && !gm_cut_is_free (n)
         && !(c->flags[n->out] & GM_CUT_TANGENT) && n->tag != GM_TAG_RECOMPUTE)
       c->flags[n->out] |= GM_CUT_SAVED;
   }

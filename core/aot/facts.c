@@ -48,6 +48,8 @@ GmOutputFact
 gm_facts_of_output (const GmGraph *g, GmValueId v, GmOutputKind kind)
 {
   GmOutputFact f = { .meta = *gm_graph_meta (g, v), .kind = kind };
+  if (kind == GM_OUTPUT_HISTORY) /* no memory is given out */
+    return f;
   uint32_t input = input_under (g, v, &f.is_view);
 
   f.of_input = input != GM_NO_ID;

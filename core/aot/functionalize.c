@@ -28,10 +28,12 @@ typedef struct {
   GmVal *now;       /* per object of g: its value in the new graph */
   uint32_t *seen;   /* per object: the count of writes to its root when `now` was taken */
   uint32_t *writes; /* per root: the count */
+  uint32_t *taken;  /* per view: the count of writes to its root when it was taken */
   GmVal *written;   /* per object: what the last write to it stored, or NULL */
   uint32_t *when;   /* per object: the count of writes to its root after that */
   bool *quiet;      /* per input that requires grad: its elements were written behind autograd's
                        back, so its history is no longer that of its value here */
+  GmVal *before_quiet; /* per object: its value with a history, before a write that was quiet */
   bool differentiate;
 } Rewrite;
 
@@ -257,7 +259,7 @@ store (Rewrite *r, GmValueId v, GmVal elements)
     r->when[o] = r->writes[root] + 1;
     parent = gm_views_parent (r->g, o);
     if (parent != root || !recorded)
-      part = scatter_back (r, producer (r->g, o), current (r, parent), part);
+      part = scatter_back (r, producer (r->g, o), parent == root ? old : current (r, parent), part);
   }
   if (recorded)
     part = scatter_recorded (r, object, old, elements);
@@ -278,6 +280,32 @@ check_quiet (Rewrite *r, const GmNode *n, uint32_t i)
     refuse (r, n, "with gradients off to a tensor whose gradient is asked for afterwards");
 }
 
+/* Whether v, as what is copied somewhere, is seen by others too: it is an input, given out, or read
+ * once more. */
+static bool
+is_shared (const Rewrite *r, GmValueId v)
+{
+  const GmGraph *g = r->g;
+  uint32_t n_reads = 0;
+
+  for (uint32_t i = 0; i < g->nodes->len; i++)
+    for (uint32_t k = 0; k < gm_graph_node (g, i)->n_in; k++)
+      n_reads += gm_graph_node (g, i)->in[k] == v;
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    n_reads += g_array_index (g->outputs, GmGraphOutput, i).value == v;
+  return n_reads > 1 || !producer (g, v);
+}
+
+/* A write that is quiet leaves the histories of all views alone. */
+static void
+remember (Rewrite *r, GmValueId root)
+{
+  for (GmValueId v = 0; v < r->g->values->len; v++)
+    if (r->now[v] && gm_views_object (r->g, v) == v && gm_views_root (r->g, v) == root
+        && r->seen[v] == r->writes[root])
+      r->before_quiet[v] = r->now[v];
+}
+
 /* copy_ (dst, src).  A write behind autograd's back may go to an input that is not read with
  * gradients afterwards: what it holds then has no history in this graph. */
 static void
@@ -290,7 +318,12 @@ rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
   bool protects = gm_graph_meta (r->g, root)->requires_grad && r->differentiate;
 
   check_quiet (r, n, 1);
+  if (is_input && gm_meta_overlaps_itself (gm_graph_meta (r->g, root)))
+    refuse (r, n, "to an input of which several elements are one place in memory");
   GmVal src = gm_b_expand (b, gm_b_cast (b, current (r, n->in[1]), m->dtype), m->ndim, m->sizes);
+  if (!quiet && src && src == current (r, n->in[1]) && is_shared (r, n->in[1])
+      && gm_b_meta (b, src)->requires_grad)
+    src = add (r, GM_OP_copy, &src, 1, NULL); /* what arrives is summed there before it goes on */
   if (gm_views_no_grad (r->g, n))
     src = add (r, GM_OP_detach, &src, 1, NULL);
   if (r->quiet[root] && !quiet)
@@ -303,10 +336,15 @@ rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
       && (protects || gm_b_meta (b, current (r, root))->requires_grad))
     refuse (r, n, "with gradients off, after one with a history");
   GmVal old = r->now[root];
+  bool whole = !quiet && old && src && gm_views_object (r->g, n->in[0]) == root;
   /* as in eager, the result still requires grad, and zeros go back */
-  if (!quiet && old && gm_views_object (r->g, n->in[0]) == root && gm_b_meta (b, old)->requires_grad && !gm_b_meta (b, src)->requires_grad)
+  if (whole && gm_b_meta (b, old)->requires_grad && !gm_b_meta (b, src)->requires_grad)
     src = add (r, GM_OP_overwrite, (const GmVal[]){ old, src }, 2, NULL);
+  if (quiet && !r->quiet[root])
+    remember (r, root);
   store (r, n->in[0], src);
+  if (!quiet && r->differentiate && !gm_b_failed (b) && gm_b_meta (b, r->now[root])->requires_grad)
+    current (r, n->in[0]); /* eager looks at what it has written to */
   if (!quiet || !is_input || !protects || gm_b_failed (b))
     return;
   r->quiet[root] = true;
@@ -325,6 +363,7 @@ rewrite_node (Rewrite *r, const GmNode *n)
     rewrite_write (r, n, m);
   } else if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT) {
     current (r, n->out);
+    r->taken[n->out] = r->writes[gm_views_root (r->g, n->out)];
   } else if (n->op == GM_OP_constant) {
     GmTensor *t = g_ptr_array_index (r->g->constants, n->attrs->offset);
     r->now[n->out] = gm_val_from_id (gm_graph_add_constant (r->b.graph, t, n->where));
@@ -358,12 +397,118 @@ count_writes (const Rewrite *r, GmArena *arena)
   const GmGraph *g = r->g;
   uint32_t *n = gm_arena_newn (arena, uint32_t, g->outputs->len), any = 0;
 
-  for (uint32_t i = 0; i < g->outputs->len; i++) {
+  for (uint32_t i = 0; i < gm_graph_n_elements (g); i++) {
     GmValueId root = gm_views_root (g, g_array_index (g->outputs, GmGraphOutput, i).value);
     bool is_input = gm_graph_value (g, root)->node == GM_NO_ID;
     any |= n[i] = is_input ? 0 : r->writes[root];
   }
   return any ? n : NULL;
+}
+
+/* Per value of the new graph: gradients arrive there from an output or the end of a base. */
+static bool *
+find_reached (const Rewrite *r, const GmFunctionalLayer *layer)
+{
+  const GmGraph *g = r->b.graph;
+  bool *reached = g_new0 (bool, g->values->len + 1);
+
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    reached[g_array_index (g->outputs, GmGraphOutput, i).value] = true;
+  for (uint32_t i = layer->n_outer; i < r->g->outputs->len; i++) {
+    GmValueId v = g_array_index (r->g->outputs, GmGraphOutput, i).value;
+    if (gm_views_parent (r->g, gm_views_object (r->g, v)) == GM_NO_ID)
+      reached[gm_id_from_val (r->now[gm_views_object (r->g, v)])] = true;
+  }
+  for (uint32_t i = g->nodes->len; i-- > 0;) {
+    const GmNode *n = gm_graph_node (g, i);
+    bool on = reached[n->out] && gm_graph_meta (g, n->out)->requires_grad;
+    for (uint32_t k = 0; on && k < n->n_in; k++)
+      reached[n->in[k]] = true;
+  }
+  return reached;
+}
+
+/* Whether a node that is no view sends gradients to `v`, or something of the same memory. */
+static bool
+is_read_inside (const GmGraph *g, const bool *reached, GmValueId v)
+{
+  GmValueId root = gm_views_root (g, v);
+
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    bool on = reached[n->out] && gm_ops[n->op].family != GM_FAMILY_MOVEMENT
+              && gm_graph_meta (g, n->out)->requires_grad;
+    for (uint32_t k = 0; on && k < n->n_in; k++)
+      if (gm_views_root (g, n->in[k]) == root)
+        return true;
+  }
+  return false;
+}
+
+/* Whether v is a view of what was written to after it was looked at last. */
+static bool
+is_stale (const Rewrite *r, GmValueId v)
+{
+  if (!r->now[gm_views_object (r->g, v)])
+    return true;
+
+  GmValueId object = gm_views_object (r->g, v), root = gm_views_root (r->g, object);
+
+  return object != root && !r->quiet[root] && r->seen[object] != r->writes[root];
+}
+
+static GmLate
+lateness (const Rewrite *r, GmValueId v)
+{
+  GmValueId object = gm_views_object (r->g, v), root = gm_views_root (r->g, object);
+
+  if (object == root || r->quiet[root] || r->taken[object] == r->writes[root])
+    return GM_LATE_NEVER;
+  return is_stale (r, v) ? GM_LATE_LATER : GM_LATE_NOW;
+}
+
+/* The value that the history of object v ends with, or NULL: eager makes it when somebody looks at
+ * the tensor after the call, or nothing that arrives there is summed with what arrives inside. */
+static GmVal
+final_history (Rewrite *r, const bool *reached, GmValueId v)
+{
+  GmValueId object = gm_views_object (r->g, v), root = gm_views_root (r->g, object);
+  bool quiet = r->quiet[root];
+  GmVal now = quiet ? r->before_quiet[object] : r->now[object];
+
+  if (!now || !gm_b_meta (&r->b.base, now)->requires_grad || (quiet && object == root))
+    return NULL;
+  if (object == root)
+    return now;
+  return !is_stale (r, v) && is_read_inside (r->b.graph, reached, gm_id_from_val (now)) ? now : NULL;
+}
+
+/* Last of all: what follows, and where, is what the caller's tensors are part of. */
+static void
+add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
+{
+  const GmGraph *g = r->g;
+  uint32_t n = g->outputs->len - layer->n_outer;
+  GmInnerOutput *histories = gm_arena_newn (arena, GmInnerOutput, n);
+  GmVal *ends = gm_arena_newn (arena, GmVal, n + 1);
+  uint8_t *late = gm_arena_newn (arena, uint8_t, n + 1);
+
+  if (gm_b_failed (&r->b.base))
+    return;
+  g_autofree bool *reached = find_reached (r, layer);
+  for (uint32_t i = 0; i < n; i++) {
+    GmValueId v = g_array_index (g->outputs, GmGraphOutput, layer->n_outer + i).value;
+    ends[i] = final_history (r, reached, v);
+    late[i] = lateness (r, v);
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    histories[i] = (GmInnerOutput){ ends[i] ? r->b.graph->outputs->len : GM_NO_ID };
+    if (ends[i])
+      gm_graph_add_output (r->b.graph, gm_id_from_val (ends[i]), GM_OUTPUT_HISTORY);
+  }
+  layer->histories = histories;
+  layer->late = late;
+  layer->n_histories = n;
 }
 
 static void
@@ -372,12 +517,14 @@ add_outputs (Rewrite *r, const bool *elsewhere, GmArena *arena, GmFunctionalLaye
   const GmGraph *g = r->g;
   GmMutation *mutations = gm_arena_newn (arena, GmMutation, g->inputs->len);
 
-  *layer = (GmFunctionalLayer){ .n_outer = g->outputs->len,
+  *layer = (GmFunctionalLayer){ .n_outer = gm_graph_n_elements (g),
                                 .mutations = mutations,
                                 .n_writes = count_writes (r, arena) };
-  for (uint32_t i = 0; i < g->outputs->len && !gm_b_failed (&r->b.base); i++) {
+  for (uint32_t i = 0; i < layer->n_outer && !gm_b_failed (&r->b.base); i++) {
     const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
     GmVal v = o->kind == GM_OUTPUT_MUTATION ? final_elements (r, o->value) : current (r, o->value);
+    if (v && o->kind == GM_OUTPUT_MUTATION && gm_b_meta (&r->b.base, v)->requires_grad)
+      v = add (r, GM_OP_detach, &v, 1, NULL); /* the base's history goes with the base */
     if (v)
       gm_graph_add_output (r->b.graph, gm_id_from_val (v), o->kind);
   }
@@ -390,7 +537,8 @@ add_outputs (Rewrite *r, const bool *elsewhere, GmArena *arena, GmFunctionalLaye
         gm_b_fail (&r->b.base, GM_ERROR_UNSUPPORTED,
                    "cannot compile a write with gradients off to inputs that share memory and take "
                    "part in the gradient: keep it out of the compiled function");
-      mutations[layer->n_mutations++] = (GmMutation){ { i }, { GM_NO_ID }, r->writes[input], false };
+      mutations[layer->n_mutations++] =
+          (GmMutation){ { i }, { GM_NO_ID }, r->writes[input], false };
       continue;
     }
     mutations[layer->n_mutations++] = (GmMutation){
@@ -409,9 +557,11 @@ gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere, G
                 .now = gm_arena_newn (arena, GmVal, g->values->len),
                 .seen = gm_arena_newn (arena, uint32_t, g->values->len),
                 .writes = gm_arena_newn (arena, uint32_t, g->values->len),
+                .taken = gm_arena_newn (arena, uint32_t, g->values->len),
                 .written = gm_arena_newn (arena, GmVal, g->values->len),
                 .when = gm_arena_newn (arena, uint32_t, g->values->len),
                 .quiet = gm_arena_newn (arena, bool, g->values->len),
+                .before_quiet = gm_arena_newn (arena, GmVal, g->values->len),
                 .differentiate = differentiate };
 
   gm_graph_share_tables (out, g);
@@ -426,6 +576,7 @@ gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere, G
   for (uint32_t i = 0; i < g->nodes->len && !gm_b_failed (&r.b.base); i++)
     rewrite_node (&r, gm_graph_node (g, i));
   add_outputs (&r, elsewhere, arena, layer);
+  add_histories (&r, arena, layer);
   if (gm_b_failed (&r.b.base)) {
     g_propagate_error (error, g_steal_pointer (&r.b.base.error));
     gm_graph_builder_clear (&r.b);
@@ -448,9 +599,11 @@ gm_functionalize_expect (const GmGraph *g, const GmFunctionalLayer *l, bool diff
 
   for (uint32_t m = 0; m < l->n_mutations; m++)
     n_outputs += l->mutations[m].output.i != GM_NO_ID;
+  for (uint32_t i = 0; i < l->n_histories; i++)
+    n_outputs += l->histories[i].i != GM_NO_ID;
   GmFacts *f = gm_layer_facts_new (arena, before->n_inputs, n_outputs);
   f->outputs_are_new = true;
-  g_assert (before->n_outputs == l->n_outer);
+  g_assert (before->n_outputs == l->n_outer + l->n_histories);
   for (uint32_t i = 0; i < f->n_inputs; i++) {
     f->inputs[i] = before->inputs[i];
     f->inputs[i].meta.requires_grad &= differentiate;
@@ -465,6 +618,9 @@ gm_functionalize_expect (const GmGraph *g, const GmFunctionalLayer *l, bool diff
       f->outputs[l->mutations[m].output.i] =
           (GmOutputFact){ .meta = before->inputs[l->mutations[m].input.i].meta,
                           .kind = GM_OUTPUT_MUTATION };
+  for (uint32_t i = 0; i < l->n_histories; i++)
+    if (l->histories[i].i != GM_NO_ID)
+      f->outputs[l->histories[i].i] = before->outputs[l->n_outer + i];
   return f;
 }
 

@@ -184,7 +184,8 @@ gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
   Join j = { .grad = gm_arena_newn (arena, GmVal, g->values->len),
              .n_terms = gm_arena_newn (arena, uint32_t, g->values->len) };
 
-  *joint = (GmJoint){ .graph = out, .n_inputs = g->inputs->len, .n_outputs = g->outputs->len };
+  *joint = (GmJoint){ .graph = out, .n_inputs = g->inputs->len, .n_outputs = g->outputs->len,
+                       .n_elements = gm_graph_n_elements (g) };
   if (!gm_copy_values (out, g, error)) {
     joint->graph = NULL;
     return false;

@@ -49,11 +49,59 @@ object_of (const GmGraph *g, GmValueId v)
   return a && a->same != GM_NO_ID ? a->same : v;
 }
 
+static uint32_t
+input_index (const GmGraph *g, GmValueId v)
+{
+  for (uint32_t i = 0; i < g->inputs->len; i++)
+    if (g_array_index (g->inputs, GmValueId, i) == v)
+      return i;
+  return GM_NO_ID;
+}
+
 /* The memory that v looks at in the new graph. */
 static GmValueId
 memory_of (const Rewrite *r, GmValueId v)
 {
   return gm_views_root (r->out, r->map[v]);
+}
+
+/* The first input that lies in the same storage as input v of g, and how far before v it begins. */
+static GmValueId
+storage_of (const GmGraph *g, GmValueId v, int64_t *distance)
+{
+  GmValueId first = v;
+  int64_t at = 0, of_first = 0;
+
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    const GmGraphAlias *a = gm_graph_value (g, v)->alias;
+    if (!a || a->shares == GM_NO_ID)
+      break;
+    at += a->offset;
+    v = a->shares;
+    if (v < first) {
+      first = v;
+      of_first = at;
+    }
+  }
+  *distance = of_first;
+  return first;
+}
+
+/* Whether the object of n stays in its storage; if that rests on where inputs lie, it is noted. */
+static bool
+stays_within (const Rewrite *r, const GmNode *n, GArray *overlaps)
+{
+  GmValueId from = memory_of (r, n->in[0]), to = memory_of (r, n->in[1]);
+  uint32_t a = input_index (r->out, from), b = input_index (r->out, to);
+  int64_t at_a, at_b;
+
+  if (from == to || a == GM_NO_ID || b == GM_NO_ID)
+    return from == to;
+  bool same = storage_of (r->g, g_array_index (r->g->inputs, GmValueId, a), &at_a)
+              == storage_of (r->g, g_array_index (r->g->inputs, GmValueId, b), &at_b);
+  gm_overlap_add (overlaps, same ? GM_OVERLAP_AT : GM_OVERLAP_APART, (GmOuterInput){ a },
+                  (GmOuterInput){ b }, same ? at_b - at_a : 0, NULL);
+  return same;
 }
 
 /* Other memory comes with a history of its own, which a later write through another name would not
@@ -74,7 +122,7 @@ lose (Rewrite *r, const GmNode *n)
 }
 
 static bool
-rewrite_set (Rewrite *r, uint32_t node, GError **error)
+rewrite_set (Rewrite *r, uint32_t node, GArray *overlaps, GError **error)
 {
   const GmNode *n = gm_graph_node (r->g, node);
   GmValueId object = object_of (r->g, n->in[0]);
@@ -92,7 +140,7 @@ rewrite_set (Rewrite *r, uint32_t node, GError **error)
   }
   /* within one memory, the last change says all; to other memory and back is not the same as never
    */
-  Change change = { node, memory_of (r, n->in[0]) == memory_of (r, n->in[1]) };
+  Change change = { node, stays_within (r, n, overlaps) };
   for (uint32_t i = r->sets->len; i-- > 0;) {
     Change last = g_array_index (r->sets, Change, i);
     if (object_of (r->g, gm_graph_node (r->g, last.node)->in[0]) != object)
@@ -111,7 +159,7 @@ rewrite_set (Rewrite *r, uint32_t node, GError **error)
 }
 
 static bool
-rewrite_values (Rewrite *r, GError **error)
+rewrite_values (Rewrite *r, GArray *overlaps, GError **error)
 {
   const GmGraph *g = r->g;
 
@@ -120,7 +168,7 @@ rewrite_values (Rewrite *r, GError **error)
     const GmNode *n = value->node == GM_NO_ID ? NULL : gm_graph_node (g, value->node);
 
     if (n && n->op == GM_OP_set_) {
-      if (!rewrite_set (r, value->node, error))
+      if (!rewrite_set (r, value->node, overlaps, error))
         return false;
       continue;
     }
@@ -132,15 +180,6 @@ rewrite_values (Rewrite *r, GError **error)
   }
   gm_graph_carry_aliases (r->out, g, r->map);
   return true;
-}
-
-static uint32_t
-input_index (const GmGraph *g, GmValueId v)
-{
-  for (uint32_t i = 0; i < g->inputs->len; i++)
-    if (g_array_index (g->inputs, GmValueId, i) == v)
-      return i;
-  return GM_NO_ID;
 }
 
 /* A view of an object that has taken other memory has that object as its base, and would get the
@@ -263,7 +302,7 @@ gm_metadata (const GmGraph *g, GmArena *arena, GmMetadataLayer *layer, GArray *o
                 gm_arena_newn (arena, bool, g->values->len), sets, lost };
 
   gm_graph_share_tables (out, g);
-  if (!rewrite_values (&r, error) || !check_views_of_moved (&r, error))
+  if (!rewrite_values (&r, overlaps, error) || !check_views_of_moved (&r, error))
     return NULL;
   *layer = (GmMetadataLayer){ .n_outer = g->outputs->len };
   add_outer_outputs (&r);

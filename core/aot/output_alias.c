@@ -6,7 +6,8 @@
  * and returned.  The graph gives out the *root*, the tensor that owns the memory, once however
  * many outputs look at it, and the views are taken again on the real tensor after the call.  A
  * view that two outputs share is taken once: equal objects stay one object. An output that is
- * an input is that input.
+ * an input is that input.  Where the function itself goes on with the view, or with what it is a
+ * view of, its gradient is summed inside, in eager's order: it leaves the graph as a history.
  * Requires: a recorded graph, in which MOVEMENT ops are the views (simplified at most by dead
  * code: folding a view of a view would lose the object in between).
  * Rejected: as_strided from recorded offsets.  The history would show an op that the program
@@ -26,6 +27,8 @@ typedef struct {
   uint32_t *slot; /* per value of g: its slot, or GM_NO_ID */
   GArray *roots;  /* GmValueId: the inner outputs */
   GArray *replays; /* GmReplay; slots of other replays are their index + REPLAY */
+  GArray *histories; /* GmValueId: views whose history is made inside */
+  bool *needed;      /* per value: a view that is taken again */
 } Rewrite;
 
 /* Slots of replays are numbered after the roots, whose number is known at the end only. */
@@ -44,29 +47,52 @@ is_attached (const GmGraph *g, GmValueId v)
   return true;
 }
 
-/* The slot of an object; what it is a view of gets one first. */
-static uint32_t
-slot_of (Rewrite *r, GmValueId object)
+/* The object's root gets a slot; the views on the way to it are needed. */
+static void
+need (Rewrite *r, GmValueId object)
 {
-  GmValueId parent = gm_views_parent (r->g, object);
-
+  for (GmValueId parent; (parent = gm_views_parent (r->g, object)) != GM_NO_ID; object = parent)
+    r->needed[object] = true;
   if (r->slot[object] != GM_NO_ID)
-    return r->slot[object];
-  if (parent == GM_NO_ID) {
-    r->slot[object] = r->g->inputs->len + r->roots->len;
-    g_array_append_val (r->roots, object);
-  } else {
-    const GmNode *n = gm_graph_node (r->g, gm_graph_value (r->g, object)->node);
+    return;
+  r->slot[object] = r->g->inputs->len + r->roots->len;
+  g_array_append_val (r->roots, object);
+}
+
+/* Whether the gradient of the view goes on, and the caller has the view itself. */
+static bool
+has_history (const Rewrite *r, GmValueId object)
+{
+  bool out = false;
+
+  for (uint32_t i = 0; i < r->g->outputs->len; i++)
+    out |= gm_views_object (r->g, g_array_index (r->g->outputs, GmGraphOutput, i).value) == object;
+  return out && gm_graph_meta (r->g, object)->requires_grad && is_attached (r->g, object);
+}
+
+/* The views, in the order in which the program took them: gradients that meet are summed in the
+ * order of their histories. */
+static void
+add_replays (Rewrite *r)
+{
+  for (GmValueId v = 0; v < r->g->values->len; v++) {
+    if (!r->needed[v])
+      continue;
+    const GmNode *n = gm_graph_node (r->g, gm_graph_value (r->g, v)->node);
     GmReplay replay = { .op = n->op,
                         .no_grad = gm_views_no_grad (r->g, n),
-                        .slot = slot_of (r, parent) };
+                        .history = GM_NO_ID,
+                        .slot = r->slot[gm_views_parent (r->g, v)] };
 
     if (n->attrs)
       replay.attrs = *n->attrs;
-    r->slot[object] = REPLAY + r->replays->len;
+    if (has_history (r, v)) {
+      replay.history = r->histories->len;
+      g_array_append_val (r->histories, v);
+    }
+    r->slot[v] = REPLAY + r->replays->len;
     g_array_append_val (r->replays, replay);
   }
-  return r->slot[object];
 }
 
 static uint32_t
@@ -107,7 +133,9 @@ gm_output_alias (const GmGraph *g, GmArena *arena, GmAliasLayer *layer, GError *
                 arena,
                 gm_arena_newn (arena, uint32_t, g->values->len),
                 g_array_new (FALSE, FALSE, sizeof (GmValueId)),
-                g_array_new (FALSE, FALSE, sizeof (GmReplay)) };
+                g_array_new (FALSE, FALSE, sizeof (GmReplay)),
+                g_array_new (FALSE, FALSE, sizeof (GmValueId)),
+                gm_arena_newn (arena, bool, g->values->len) };
   bool ok;
 
   gm_graph_share_tables (out, g);
@@ -115,10 +143,12 @@ gm_output_alias (const GmGraph *g, GmArena *arena, GmAliasLayer *layer, GError *
   for (uint32_t i = 0; i < g->inputs->len; i++)
     r.slot[g_array_index (g->inputs, GmValueId, i)] = i;
   for (uint32_t i = 0; i < n_outer; i++)
-    slots[i] =
-      slot_of (&r, gm_views_object (g, g_array_index (g->outputs, GmGraphOutput, i).value));
-  for (uint32_t i = 0; i < n_outer; i++)
-    slots[i] = final_slot (&r, slots[i]);
+    need (&r, gm_views_object (g, g_array_index (g->outputs, GmGraphOutput, i).value));
+  add_replays (&r);
+  for (uint32_t i = 0; i < n_outer; i++) {
+    GmValueId v = g_array_index (g->outputs, GmGraphOutput, i).value;
+    slots[i] = final_slot (&r, r.slot[gm_views_object (g, v)]);
+  }
   for (uint32_t k = 0; k < r.replays->len; k++) {
     GmReplay *replay = &g_array_index (r.replays, GmReplay, k);
     replay->slot = final_slot (&r, replay->slot);
@@ -128,10 +158,14 @@ gm_output_alias (const GmGraph *g, GmArena *arena, GmAliasLayer *layer, GError *
     .n_inner = r.roots->len,
     .n_outer = n_outer,
     .n_replays = r.replays->len,
+    .n_histories = r.histories->len,
     .replays = gm_arena_copy (arena, r.replays->data, r.replays->len * sizeof (GmReplay)),
     .slots = slots,
   };
   ok = gm_copy_values (out, g, error) && add_roots (&r, error);
+  for (uint32_t k = 0; ok && k < r.histories->len; k++)
+    gm_graph_add_output (out, g_array_index (r.histories, GmValueId, k), GM_OUTPUT_HISTORY);
+  g_array_unref (r.histories);
   g_array_unref (r.roots);
   g_array_unref (r.replays);
   return ok ? g_steal_pointer (&out) : NULL;
@@ -139,13 +173,40 @@ gm_output_alias (const GmGraph *g, GmArena *arena, GmAliasLayer *layer, GError *
 
 /* -- Run time ---------------------------------------------------------------------------------- */
 
+/* Whether the view's history is made here, by taking it: neither inside of the function, nor when
+ * somebody looks. */
+static bool
+is_recorded (const GmReplay *r, const GmHistories *h)
+{
+  return !h->node || r->history == GM_NO_ID || (h->of[r->history] < 0 && !h->late[r->history]);
+}
+
+/* Fills recorded, per replay.  Taking a view with its history is a look at what it is taken of,
+ * which may come too early: eager makes late histories in the order of looks. */
+static void
+find_recorded (const GmAliasLayer *l, const GmHistories *h, bool *recorded)
+{
+  uint32_t first = l->n_inputs + l->n_inner;
+
+  for (uint32_t k = 0; k < l->n_replays; k++)
+    recorded[k] = false;
+  for (uint32_t i = 0; i < l->n_outer; i++)
+    if (l->slots[i] >= first)
+      recorded[l->slots[i] - first] = is_recorded (&l->replays[l->slots[i] - first], h);
+  for (uint32_t k = l->n_replays; k-- > 0;)
+    if (recorded[k] && l->replays[k].slot >= first)
+      recorded[l->replays[k].slot - first] = true;
+}
+
 bool
 gm_output_alias_replay (const GmAliasLayer *l, GmTensor *const *inputs, GmTensor *const *inner,
-                        GmTensor **outer, GError **error)
+                        const GmHistories *histories, GmTensor **outer, GError **error)
 {
   GmTensor *made[l->n_replays + 1]; /* + 1: C has no empty arrays */
   uint32_t n_made = 0, n_in = l->n_inputs, n_owned = n_in + l->n_inner;
-  bool ok = true;
+  bool ok = true, recorded[l->n_replays + 1];
+
+  find_recorded (l, histories, recorded);
 
 #define SLOT(s) \
   ((s) < n_in ? inputs[s] : (s) < n_owned ? inner[(s) - n_in] : made[(s) - n_owned])
@@ -153,7 +214,7 @@ gm_output_alias_replay (const GmAliasLayer *l, GmTensor *const *inputs, GmTensor
     const GmReplay *r = &l->replays[n_made];
     GmTensor *in = SLOT (r->slot);
 
-    bool grad = r->no_grad && gm_grad_set_enabled (false);
+    bool grad = (r->no_grad || !recorded[n_made]) && gm_grad_set_enabled (false);
     made[n_made] = gm_autograd_op (r->op, &in, 1, &r->attrs, error);
     if (grad)
       gm_grad_set_enabled (true);
@@ -161,6 +222,13 @@ gm_output_alias_replay (const GmAliasLayer *l, GmTensor *const *inputs, GmTensor
       ok = false;
       break;
     }
+    bool has = histories->node && r->history != GM_NO_ID;
+    if (has && histories->late[r->history] && histories->of[r->history] < 0) {
+      gm_autograd_make_late (made[n_made]);
+      if (histories->late[r->history] == GM_LATE_NOW)
+        gm_tensor_requires_grad (made[n_made]); /* to ask is a look */
+    } else if (has && histories->of[r->history] >= 0)
+      gm_autograd_give_history (made[n_made], histories->node, histories->of[r->history]);
   }
   if (ok)
     for (uint32_t i = 0; i < l->n_outer; i++)

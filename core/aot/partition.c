@@ -17,6 +17,7 @@
  * straight into the tensor that it is given.
  */
 #include "core/aot/partition.h"
+#include "core/aot/unfold.h"
 
 #include "core/graph/higher.h"
 
@@ -31,6 +32,7 @@ typedef struct {
   GArray *again;   /* GmValueId: computed again for the node at hand, in order */
   GmParts *parts;
   GmGradSource *sources; /* parts->sources, while they are written */
+  const GmFunctionalLayer *writes; /* NULL: none */
 } Build;
 
 static GmValueId
@@ -93,7 +95,7 @@ void
 gm_cut_mark (GmCut *c, const GmFunctionalLayer *writes)
 {
   mark_written (c, writes);
-  for (uint32_t i = 0; i < c->joint->n_outputs; i++)
+  for (uint32_t i = 0; i < c->joint->n_elements; i++)
     c->flags[output_of (c, i)] |= GM_CUT_FORWARD | GM_CUT_OUTPUT;
   spread_forward (c);
   mark_tangents (c);
@@ -190,11 +192,21 @@ build_forward (Build *b, GError **error)
     if (c->flags[n->out] & GM_CUT_FORWARD && !copy_node (c, f, n, b->fmap, error))
       return false;
   }
-  for (uint32_t i = 0; i < c->joint->n_outputs; i++)
+  for (uint32_t i = 0; i < c->joint->n_elements; i++)
     if (!gm_cut_add_output (f, b->fmap[output_of (c, i)],
                            g_array_index (c->g->outputs, GmGraphOutput, i).kind, error))
       return false;
   return true;
+}
+
+/* What was written in place has its saved contents beside it in the plain program: a later write
+ * does not disturb them. */
+static bool
+is_written_output (const Build *b, uint32_t output)
+{
+  const GmFunctionalLayer *w = b->writes;
+
+  return w && w->n_writes && output < w->n_outer && w->n_writes[output] > 0;
 }
 
 /* Makes v an output of the forward, unless it is one, and the next input of the backward. */
@@ -204,7 +216,7 @@ save (Build *b, GmValueId v, const char *name, GmSavedValue *saved, GError **err
   GmGraph *f = b->parts->forward;
   uint32_t index = find_output (f, b->fmap[v]);
 
-  if (index == GM_NO_ID) {
+  if (index == GM_NO_ID || is_written_output (b, index)) {
     index = f->outputs->len;
     if (!gm_cut_add_output (f, b->fmap[v], GM_OUTPUT_SAVED, error))
       return false;
@@ -439,31 +451,42 @@ check_options (const GmPartitionOptions *o, GError **error)
   return false;
 }
 
-bool
-gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
-              const GmPartitionOptions *options, GmArena *arena, GmParts *parts, GError **error)
+/* What the function itself computes, and not its gradient. */
+static void
+mark_plain (GmCut *c, const GmValueId *map)
 {
-  static const GmPartitionOptions plain = { GM_PARTITION_DEFAULT, 1 };
+  uint32_t n = c->joint->n_tangents > 0
+                   ? g_array_index (c->joint->graph->inputs, GmValueId, c->joint->n_inputs)
+                   : 0;
+
+  for (uint32_t v = 0; v < n; v++)
+    if (map[v] != GM_NO_ID)
+      c->flags[gm_cut_value (c->g, map[v])] |= GM_CUT_PLAIN;
+}
+
+/* also: inputs of the function that are saved whether the backward reads them or not. */
+static bool
+cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOptions *options,
+     const bool *also, GmArena *arena, GmParts *parts, GError **error)
+{
   GmValueId *map = gm_arena_newn (arena, GmValueId, joint->graph->values->len);
   g_autoptr (GmGraph) g = gm_graph_simplify_mapped (
       joint->graph, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, map);
   g_autoptr (GArray) stack = g_array_new (FALSE, FALSE, sizeof (GmValueId));
   g_autoptr (GArray) again = g_array_new (FALSE, FALSE, sizeof (GmValueId));
   uint32_t n = g->values->len;
-  Build b = { .cut = { g, joint, options ? options : &plain, arena,
-                       gm_arena_newn (arena, uint8_t, n) },
+  Build b = { .cut = { g, joint, options, arena, gm_arena_newn (arena, uint8_t, n) },
               .fmap = gm_arena_newn (arena, GmValueId, n),
               .bmap = gm_arena_newn (arena, GmValueId, n),
               .saved_as = gm_arena_newn (arena, uint32_t, n),
               .stack = stack,
               .again = again,
-              .parts = parts };
+              .parts = parts,
+              .writes = writes };
 
   g_assert (g->inputs->len == joint->graph->inputs->len
             && g->outputs->len == joint->graph->outputs->len);
-  *parts = (GmParts){ .n_outputs = joint->n_outputs };
-  if (!check_options (b.cut.options, error))
-    return false;
+  *parts = (GmParts){ .n_outputs = joint->n_elements };
   memset (b.bmap, 0xff, n * sizeof *b.bmap);
   parts->forward = gm_graph_new ("forward", arena);
   gm_graph_share_highers (parts->forward, joint->graph);
@@ -472,8 +495,12 @@ gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
     gm_graph_share_highers (parts->backward, joint->graph);
   }
   gm_cut_mark (&b.cut, writes);
+  mark_plain (&b.cut, map);
   if (parts->backward)
     decide (&b.cut);
+  for (uint32_t i = 0; parts->backward && also && i < joint->n_inputs; i++)
+    if (also[i])
+      b.cut.flags[g_array_index (g->inputs, GmValueId, i)] |= GM_CUT_SAVED | GM_CUT_FORWARD;
   if (build_forward (&b, error) && (!parts->backward || build_backward (&b, error))) {
     parts->places = parts->backward ? find_places (&b, map) : NULL;
     gm_graph_compact_highers (parts->forward);
@@ -484,6 +511,42 @@ gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
   g_clear_pointer (&parts->forward, gm_graph_free);
   g_clear_pointer (&parts->backward, gm_graph_free);
   return false;
+}
+
+/* Inputs that are overwritten and were not saved, but that a backward reads which is taken apart
+ * (unfold.c): later nobody has them any more. */
+static bool
+find_lost (const GmJoint *joint, const GmFunctionalLayer *writes, const GmParts *parts, bool *lost)
+{
+  GmUnfold u = { joint->graph, parts->places, joint->tangents, joint->grads, joint->n_tangents,
+                 joint->n_grads };
+  g_autofree bool *reads = gm_unfold_reads (&u);
+  bool any = false;
+
+  for (uint32_t m = 0; m < writes->n_mutations; m++) {
+    uint32_t i = writes->mutations[m].input.i;
+    GmValueId v = g_array_index (joint->graph->inputs, GmValueId, i);
+    any |= lost[i] = reads[v] && parts->places[v] == GM_NO_ID;
+  }
+  return any;
+}
+
+bool
+gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
+              const GmPartitionOptions *options, GmArena *arena, GmParts *parts, GError **error)
+{
+  static const GmPartitionOptions plain = { GM_PARTITION_DEFAULT, 1 };
+  g_autofree bool *lost = g_new0 (bool, joint->n_inputs + 1);
+
+  options = options ? options : &plain;
+  *parts = (GmParts){ .n_outputs = joint->n_elements };
+  if (!check_options (options, error) || !cut (joint, writes, options, NULL, arena, parts, error))
+    return false;
+  if (!writes || !parts->backward || !find_lost (joint, writes, parts, lost))
+    return true;
+  gm_graph_free (parts->forward);
+  gm_graph_free (parts->backward);
+  return cut (joint, writes, options, lost, arena, parts, error);
 }
 
 uint64_t

@@ -22,6 +22,7 @@ enum {
   GM_CUT_SAVED = 16,   /* and it is an input of it */
   GM_CUT_OUTPUT = 32,  /* an output of the function, or of the same memory as one */
   GM_CUT_WRITTEN = 64, /* an input that is overwritten: saving it takes a copy */
+  GM_CUT_PLAIN = 128,  /* the plain program computes it, even if no output depends on it */
 };
 
 typedef struct {

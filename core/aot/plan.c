@@ -65,6 +65,22 @@ copy_overlaps (GmPlan *p, const GmLayers *from)
   p->layers.n_overlaps = n;
 }
 
+/* Which tangent each history of the layers has. */
+static void
+find_histories (GmPlan *p, const GmJoint *joint)
+{
+  const GmFunctionalLayer *l = &p->layers.functional;
+  int *nr = gm_arena_newn (p->arena, int, l->n_histories);
+
+  for (uint32_t i = 0; i < l->n_histories; i++) {
+    nr[i] = -1;
+    for (uint32_t t = 0; t < joint->n_tangents && l->histories[i].i != GM_NO_ID; t++)
+      if (joint->tangents[t].i == l->histories[i].i)
+        nr[i] = (int) t;
+  }
+  p->histories = nr;
+}
+
 static void
 copy_layers (GmPlan *p, const GmLayers *from)
 {
@@ -75,6 +91,8 @@ copy_layers (GmPlan *p, const GmLayers *from)
   l->alias.replays = KEEP (l->alias.replays, l->alias.n_replays);
   l->alias.slots = KEEP (l->alias.slots, l->alias.n_outer);
   l->functional.mutations = KEEP (l->functional.mutations, l->functional.n_mutations);
+  l->functional.histories = KEEP (l->functional.histories, l->functional.n_histories);
+  l->functional.late = KEEP (l->functional.late, l->functional.n_histories);
   if (l->functional.n_writes)
     l->functional.n_writes = KEEP (l->functional.n_writes, l->functional.n_outer);
   if (l->has_metadata)
@@ -89,6 +107,7 @@ copy_layers (GmPlan *p, const GmLayers *from)
     l->bases.first = KEEP (l->bases.first, l->bases.n_inner + 1);
     l->bases.outer = KEEP (l->bases.outer, l->bases.n_outer);
     l->bases.in_pieces = KEEP (l->bases.in_pieces, l->bases.n_inner);
+    l->bases.histories = KEEP (l->bases.histories, l->bases.n_histories);
   }
   copy_overlaps (p, from);
 }
@@ -191,7 +210,7 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
   hold_inputs (p, places);
   for (uint32_t t = 0; t < s->joint->n_tangents; t++) {
     const GmGraphOutput *o = &g_array_index (p->graph->outputs, GmGraphOutput, s->joint->tangents[t].i);
-    if (is_read (p->graph, o->value))
+    if (gm_graph_value (p->graph, o->value)->node != GM_NO_ID && is_read (p->graph, o->value))
       p->read_inside |= 1ull << MIN (t, 63);
   }
 }
@@ -207,9 +226,10 @@ gm_plan_new (const GmPlanSpec *s)
   p->random = s->random;
   p->exec = s->exec;
   copy_layers (p, s->layers);
+  find_histories (p, s->joint);
   p->n_inputs = (int) s->layers->n_inputs;
   p->n_inner = (int) s->joint->n_inputs;
-  p->n_function = (int) s->joint->n_outputs;
+  p->n_function = (int) s->joint->n_elements;
   p->n_forward = (int) parts->forward->outputs->len;
   p->forward_metas = output_metas (p, parts->forward);
   if (parts->backward) {

@@ -42,15 +42,15 @@ enter_layers (const GmPlan *p, Inputs *in)
 }
 
 static bool
-leave_all (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs,
-           GError **error)
+leave_all (const GmPlan *p, const Inputs *in, GmTensor *const *out, const GmHistories *histories,
+           GmTensor **outputs, GError **error)
 {
   const GmLayers *l = &p->layers;
   GmTensor *results[l->alias.n_outer + 1], **given = l->has_metadata ? results : outputs;
 
   if (!gm_functionalize_write_back (&l->functional, in->inner, out, error)
-      || (l->has_bases && !gm_synthetic_base_leave (&l->bases, in->single, out, error))
-      || !gm_output_alias_replay (&l->alias, in->single, out, given, error))
+      || (l->has_bases && !gm_synthetic_base_leave (&l->bases, in->single, in->inner, out, histories, error))
+      || !gm_output_alias_replay (&l->alias, in->single, out, histories, given, error))
     return false;
   return !l->has_metadata
          || gm_metadata_leave (&l->metadata, in->recorded, results, outputs, error);
@@ -59,11 +59,13 @@ leave_all (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **o
 /* After the forward: writes, views, shapes.  The mode of the call may be another one than that of
  * the statements, which the layers know where it matters. */
 static bool
-leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs,
-              GError **error)
+leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmHistory *h,
+              GmTensor **outputs, GError **error)
 {
+  GmHistories histories = { h ? gm_history_node (h) : NULL, p->histories,
+                           p->layers.functional.late };
   bool was = gm_grad_set_enabled (p->layers.differentiate || gm_grad_enabled ());
-  bool ok = leave_all (p, in, out, outputs, error);
+  bool ok = leave_all (p, in, out, &histories, outputs, error);
 
   gm_grad_set_enabled (was);
   return ok;
@@ -116,9 +118,11 @@ run (GmPlan *p, GmTensor *const *recorded, GmTensor **boxed, GmTensor **outputs,
     h = gm_history_attach (p, inner, out);
     ok = gm_history_pack (h, error);
   }
-  ok = ok && leave_layers (p, &in, out, outputs, error);
+  ok = ok && leave_layers (p, &in, out, h, outputs, error);
   if (h && ok)
     gm_history_note (h);
+  if (h)
+    gm_history_drop (h);
   gm_plan_unref_all (inner, in.n_owned);
   gm_plan_unref_all (out, p->n_forward);
   return ok;
@@ -136,11 +140,14 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
   }
   if (p->n_grads > 0) {
     GmHistory *h = gm_history_attach (p, in, outputs);
-    if (!gm_history_pack (h, error)) {
+    bool ok = gm_history_pack (h, error);
+    if (ok)
+      gm_history_note (h);
+    gm_history_drop (h);
+    if (!ok) {
       gm_plan_unref_all (outputs, p->n_forward);
       return false;
     }
-    gm_history_note (h);
   }
   return true;
 }

@@ -278,11 +278,23 @@ gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
   for (int i = 0; i < p->n_grads; i++)
     edges[i] = in[p->grad_of[i].i];
   for (int i = 0; i < p->n_joint_tangents; i++)
-    outs[i] = out[p->tangent_of[i].i];
-  h->node = gm_autograd_attach (&compiled_function, h, edges, p->n_grads, outs, p->n_joint_tangents);
+    outs[i] = (int) p->tangent_of[i].i < p->n_function ? out[p->tangent_of[i].i] : NULL;
+  h->node = gm_autograd_attach_new (&compiled_function, h, edges, p->n_grads, outs, p->n_joint_tangents);
   if (p->graph)
     gm_autograd_wait_inside (h->node, p->read_inside);
   return h;
+}
+
+GmAgNode *
+gm_history_node (GmHistory *h)
+{
+  return h->node;
+}
+
+void
+gm_history_drop (GmHistory *h)
+{
+  gm_node_unref (h->node);
 }
 
 void

@@ -33,6 +33,7 @@ struct GmPlan {
   const GmMeta *saved_metas;                    /* n_saved */
   const GmSavedValue *saved;
   const uint32_t *tangents;
+  const int *histories; /* per history of the layers: its tangent, or -1 */
   const GmGradSource *sources;
   const GmInnerOutput *tangent_of;
   const GmInnerInput *grad_of;
@@ -50,8 +51,12 @@ typedef struct GmHistory GmHistory;
 GmHistory *gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out);
 /* Hands what the forward saved to the hooks, in order. */
 bool gm_history_pack (GmHistory *h, GError **error);
-/* The end of a forward: the writes are done.  h may be gone afterwards. */
+/* The end of a forward: the writes are done, and histories are given. */
 void gm_history_note (GmHistory *h);
+/* The call has no more to say: from now on the tensors keep h. */
+void gm_history_drop (GmHistory *h);
+/* The node that stands for the call. */
+GmAgNode *gm_history_node (GmHistory *h);
 
 bool gm_plan_check_overlaps (const GmPlan *p, GmTensor *const *inputs, int code, GError **error);
 

@@ -8,7 +8,8 @@
  * output_alias has taken them off, and takes them again of the caller's tensors.
  *
  * The base is flat memory from the first of the places to the last, as long as nothing is
- * differentiated.  Otherwise it is the tensor that all of them are views of: its history is theirs.
+ * differentiated.  Otherwise it is the tensor that all of them are views of: its history is theirs,
+ * and where in eager a write goes into that, a single view of it has it as its base as well.
  *
  * Invariant: afterwards no two inputs overlap where one of them is written (assert_separate), and
  * every base is written.  This file alone knows of bases.
@@ -164,7 +165,96 @@ note_overlaps (const GmBasePlan *p, GArray *overlaps, GError **error)
   return true;
 }
 
-/* Numbers the sets of inputs that hang together, larger than one, by their first members. */
+/* What input i is a view of: an input (possibly itself), or a tensor that is not passed. */
+static Base
+own_base (const GmBasePlan *p, uint32_t i)
+{
+  const GmGraphAlias *a = gm_graph_value (p->g, value_of (p->g, i))->alias;
+  uint32_t input = a && a->base != GM_NO_ID ? index_of (p->g, a->base) : i;
+
+  if (a && a->has_base_meta)
+    return (Base){ .kind = GM_BASE_OF,
+                   .input = i,
+                   .meta = a->base_meta,
+                   .position = p->members[i].position - a->base_offset };
+  return (Base){ .kind = GM_BASE_CALLER,
+                 .input = input,
+                 .meta = *meta_of (p->g, input),
+                 .position = p->members[input].position };
+}
+
+static bool
+same_base (const Base *a, const Base *b)
+{
+  if (a->kind != b->kind || a->position != b->position
+      || memcmp (&a->meta, &b->meta, sizeof a->meta) != 0)
+    return false;
+  return a->kind == GM_BASE_OF || a->input == b->input;
+}
+
+/* The base's elements in one dimension. */
+static GmVal
+flat_base (GmBuilder *b, GmVal base)
+{
+  const GmMeta *m = gm_b_meta (b, base);
+  int64_t n = gm_meta_numel (m), order[GM_MAX_DIMS];
+
+  for (int i = 0; i < m->ndim; i++) { /* the largest stride first */
+    int k = i;
+    for (; k > 0 && m->strides[order[k - 1]] < m->strides[i] && m->sizes[i] > 1; k--)
+      order[k] = order[k - 1];
+    order[k] = i;
+  }
+  if (!gm_meta_is_contiguous (m))
+    base = gm_b_permute (b, base, order);
+  return gm_b_view (b, base, 1, &n);
+}
+
+/* Whether slices make input i out of a tensor like `base`. */
+static bool
+has_view (const GmBasePlan *p, uint32_t i, const GmMeta *base, int64_t offset)
+{
+  g_autoptr (GmGraph) scratch = gm_graph_new ("scratch", NULL);
+  GmGraphBuilder b;
+  GmVal v = gm_val_from_id (gm_graph_add_input (scratch, "base", base));
+
+  gm_graph_builder_init (&b, scratch);
+  gm_geometry_view (&b.base, flat_base (&b.base, v), offset, meta_of (p->g, i));
+  bool ok = !gm_b_failed (&b.base);
+  gm_graph_builder_clear (&b);
+  return ok;
+}
+
+/* Whether input i follows, in eager, what is written through other views of a tensor that is not
+ * passed, and what is written to it goes into the history of that one. */
+static bool
+follows_base (const GmBasePlan *p, uint32_t i)
+{
+  const GmGraphAlias *a = gm_graph_value (p->g, value_of (p->g, i))->alias;
+  const GmMeta *m = meta_of (p->g, i);
+
+  return a && a->has_base_meta && !a->leaf && (m->requires_grad || p->members[i].gets_grad)
+         && m->requires_grad == a->base_meta.requires_grad && gm_meta_is_dense (&a->base_meta)
+         && !gm_meta_overlaps_itself (m) && has_view (p, i, &a->base_meta, a->base_offset);
+}
+
+/* Whether a write makes inputs i and j one: they have an element in common, or one base that is part
+ * of a history. */
+static bool
+belong_together (const GmBasePlan *p, uint32_t i, uint32_t j)
+{
+  if (!p->members[i].written && !p->members[j].written)
+    return false;
+  if (overlap (p, i, j))
+    return true;
+  if (p->members[i].group != p->members[j].group || !follows_base (p, i) || !follows_base (p, j))
+    return false;
+  Base a = own_base (p, i), b = own_base (p, j);
+  return same_base (&a, &b);
+}
+
+/* Numbers the sets of inputs that hang together, by their first members.  One alone is none, unless it
+ * is written and has a base. */
 static void
 find_components (GmBasePlan *p)
 {
@@ -175,15 +265,14 @@ find_components (GmBasePlan *p)
     root[i] = i;
   for (uint32_t i = 0; i < p->n; i++)
     for (uint32_t j = 0; j < i; j++)
-      if ((p->members[i].written || p->members[j].written) && root[i] != root[j]
-          && overlap (p, i, j))
+      if (root[i] != root[j] && belong_together (p, i, j))
         for (uint32_t k = 0, from = MAX (root[i], root[j]), to = MIN (root[i], root[j]); k < p->n;
              k++)
           root[k] = root[k] == from ? to : root[k];
   for (uint32_t i = 0; i < p->n; i++)
     size[root[i]]++;
   for (uint32_t i = 0; i < p->n; i++) {
-    if (size[root[i]] < 2)
+    if (size[root[i]] < 2 && !(p->members[i].written && follows_base (p, i)))
       continue;
     if (root[i] == i)
       number[i] = p->n_bases++;
@@ -337,33 +426,6 @@ needs_grad (const GmBasePlan *p, uint32_t c)
   return false;
 }
 
-/* What input i is a view of: an input (possibly itself), or a tensor that is not passed. */
-static Base
-own_base (const GmBasePlan *p, uint32_t i)
-{
-  const GmGraphAlias *a = gm_graph_value (p->g, value_of (p->g, i))->alias;
-  uint32_t input = a && a->base != GM_NO_ID ? index_of (p->g, a->base) : i;
-
-  if (a && a->has_base_meta)
-    return (Base){ .kind = GM_BASE_OF,
-                   .input = i,
-                   .meta = a->base_meta,
-                   .position = p->members[i].position - a->base_offset };
-  return (Base){ .kind = GM_BASE_CALLER,
-                 .input = input,
-                 .meta = *meta_of (p->g, input),
-                 .position = p->members[input].position };
-}
-
-static bool
-same_base (const Base *a, const Base *b)
-{
-  if (a->kind != b->kind || a->position != b->position
-      || memcmp (&a->meta, &b->meta, sizeof a->meta) != 0)
-    return false;
-  return a->kind == GM_BASE_OF || a->input == b->input;
-}
-
 /* The one tensor that all are views of, with the facts that make it so. */
 static bool
 choose_differentiable (GmBasePlan *p, uint32_t c, GArray *overlaps, GError **error)
@@ -405,24 +467,6 @@ choose_differentiable (GmBasePlan *p, uint32_t c, GArray *overlaps, GError **err
     p->members[base.input].base = c;
   p->bases[c] = base;
   return true;
-}
-
-/* The base's elements in one dimension. */
-static GmVal
-flat_base (GmBuilder *b, GmVal base)
-{
-  const GmMeta *m = gm_b_meta (b, base);
-  int64_t n = gm_meta_numel (m), order[GM_MAX_DIMS];
-
-  for (int i = 0; i < m->ndim; i++) { /* the largest stride first */
-    int k = i;
-    for (; k > 0 && m->strides[order[k - 1]] < m->strides[i] && m->sizes[i] > 1; k--)
-      order[k] = order[k - 1];
-    order[k] = i;
-  }
-  if (!gm_meta_is_contiguous (m))
-    base = gm_b_permute (b, base, order);
-  return gm_b_view (b, base, 1, &n);
 }
 
 static GmVal
@@ -610,7 +654,7 @@ add_inputs (Rewrite *r)
   *r->layer = (GmBaseLayer){ .n_outer = p->n,
                              .n_inner = r->out->inputs->len,
                              .n_bases = p->n_bases,
-                             .n_outputs = p->g->outputs->len,
+                             .n_outputs = gm_graph_n_elements (p->g),
                              .sources = sources,
                              .first = first,
                              .outer = outer };
@@ -645,7 +689,7 @@ add_outputs (Rewrite *r)
   GmPiece *pieces = gm_arena_newn (r->arena, GmPiece, p->n);
   bool *in_pieces = gm_arena_newn (r->arena, bool, r->layer->n_inner);
 
-  for (uint32_t i = 0; i < p->g->outputs->len; i++) {
+  for (uint32_t i = 0; i < r->layer->n_outputs; i++) {
     const GmGraphOutput *o = &g_array_index (p->g->outputs, GmGraphOutput, i);
     gm_graph_add_output (r->out, r->map[o->value], o->kind);
   }
@@ -659,6 +703,37 @@ add_outputs (Rewrite *r)
   }
   r->layer->pieces = pieces;
   r->layer->in_pieces = in_pieces;
+}
+
+/* The histories of the outer graph; then of each base of which pieces are written, and of the inputs
+ * that are views of a base, where the function makes them. */
+static void
+add_histories (Rewrite *r)
+{
+  const GmBasePlan *p = r->p;
+  GmBaseHistory *histories = gm_arena_newn (r->arena, GmBaseHistory, p->n_bases + p->n);
+  uint32_t n = 0;
+
+  for (uint32_t i = r->layer->n_outputs; i < p->g->outputs->len; i++)
+    gm_graph_add_output (r->out, r->map[g_array_index (p->g->outputs, GmGraphOutput, i).value],
+                         GM_OUTPUT_HISTORY);
+  r->layer->first_history = p->g->outputs->len - r->layer->n_outputs;
+  for (uint32_t c = 0; c < p->n_bases; c++)
+    if (p->bases[c].kind != GM_BASE_RAW && r->layer->in_pieces[c]) {
+      histories[n++] = (GmBaseHistory){ true, c };
+      gm_graph_add_output (r->out, value_of (r->out, c), GM_OUTPUT_HISTORY);
+    }
+  for (uint32_t i = 0; i < p->n; i++) {
+    uint32_t c = p->members[i].base;
+    GmValueId v = value_of (p->g, i);
+    if (c == GM_NO_ID || p->bases[c].kind == GM_BASE_RAW || !r->used[v]
+        || r->map[v] == value_of (r->out, c))
+      continue;
+    histories[n++] = (GmBaseHistory){ false, i };
+    gm_graph_add_output (r->out, r->map[v], GM_OUTPUT_HISTORY);
+  }
+  r->layer->histories = histories;
+  r->layer->n_histories = n;
 }
 
 GmGraph *
@@ -679,6 +754,7 @@ gm_synthetic_base (const GmGraph *g, const GmBasePlan *p, GmArena *arena, GmBase
   if (!add_members (&r, error) || !gm_copy_nodes (out, g, r.map, error))
     return NULL;
   add_outputs (&r);
+  add_histories (&r);
   return g_steal_pointer (&out);
 }
 
@@ -690,13 +766,25 @@ GmFacts *
 gm_synthetic_base_expect (const GmGraph *g, const GmBaseLayer *l, GmArena *arena)
 {
   const GmFacts *before = gm_facts_derive (g, arena);
-  GmFacts *f = gm_layer_facts_new (arena, l->n_inner, l->n_outputs + l->n_pieces);
+  uint32_t n_real = l->n_outputs + l->n_pieces;
+  GmFacts *f =
+      gm_layer_facts_new (arena, l->n_inner, n_real + l->first_history + l->n_histories);
 
-  g_assert (before->n_inputs == l->n_outer && before->n_outputs == l->n_outputs);
+  g_assert (before->n_inputs == l->n_outer
+            && before->n_outputs == l->n_outputs + l->first_history);
+  for (uint32_t k = 0; k < l->first_history; k++)
+    f->outputs[n_real + k] = before->outputs[l->n_outputs + k];
+  for (uint32_t k = 0; k < l->n_histories; k++) {
+    const GmBaseHistory *h = &l->histories[k];
+    f->outputs[n_real + l->first_history + k] = (GmOutputFact){
+      .meta = h->is_base ? l->sources[h->index].meta : before->inputs[h->index].meta,
+      .kind = GM_OUTPUT_HISTORY
+    };
+  }
   for (uint32_t i = 0; i < l->n_inner; i++) {
     f->inputs[i] = i < l->n_bases ? (GmInputFact){ l->sources[i].meta, true, false }
                                   : before->inputs[l->sources[i].input.i];
-    g_assert (i < l->n_bases ? l->first[i + 1] - l->first[i] > 1
+    g_assert (i < l->n_bases ? l->first[i + 1] > l->first[i]
                              : l->first[i + 1] - l->first[i] == 1);
   }
   for (uint32_t i = 0; i < l->n_outputs; i++) {
@@ -743,17 +831,30 @@ gm_synthetic_base_enter (const GmBaseLayer *l, GmTensor *const *outer, GmTensor 
 }
 
 bool
-gm_synthetic_base_leave (const GmBaseLayer *l, GmTensor *const *outer,
-                         GmTensor *const *inner_outputs, GError **error)
+gm_synthetic_base_leave (const GmBaseLayer *l, GmTensor *const *outer, GmTensor *const *inner,
+                         GmTensor *const *inner_outputs, const GmHistories *histories,
+                         GError **error)
 {
   for (uint32_t i = 0; i < l->n_pieces; i++) {
     GmTensor *contents = inner_outputs[l->pieces[i].contents.i];
-
     GmTensor *target = outer[l->pieces[i].target.i];
     uint32_t version = gm_tensor_version (target); /* counted with the base's */
-    if (!gm_autograd_into (target, GM_OP_copy, &contents, 1, NULL, error))
+    if (gm_grad_enabled () && !gm_check_leaf (target, error))
+      return false;
+    bool was = gm_grad_set_enabled (false);
+    bool ok = gm_autograd_into (target, GM_OP_copy, &contents, 1, NULL, error);
+    gm_grad_set_enabled (was);
+    if (!ok)
       return false;
     target->storage->version = version;
+  }
+  for (uint32_t k = 0; histories->node && k < l->n_histories; k++) {
+    const GmBaseHistory *h = &l->histories[k];
+    int nr = histories->of[l->first_history + k];
+    if (nr >= 0)
+      gm_autograd_give_history (h->is_base ? inner[h->index] : outer[h->index], histories->node, nr);
+    else if (!h->is_base && histories->late[l->first_history + k] == GM_LATE_NOW)
+      gm_tensor_requires_grad (outer[h->index]); /* to ask is a look */
   }
   return true;
 }

@@ -43,6 +43,12 @@ bool gm_autograd_become (GmTensor *dst, GmTensor *src, GError **error);
 /* Whether that would refuse t for what it is: memory that is read-only or expanded, and with `grad` a leaf that requires grad or a view of
  * one. */
 bool gm_autograd_may_write (GmTensor *t, bool grad, GError **error);
+/* Whether grad mode allows dst to be changed in place; says so if it does not. */
+bool gm_check_leaf (GmTensor *dst, GError **error);
+/* The history of t, whose elements are there, becomes output nr of n: for a base, one that its other views follow. */
+void gm_autograd_give_history (GmTensor *t, GmAgNode *n, int nr);
+/* A view gets the history that follows from its base's when somebody asks, as if that had been rewritten since the view was taken. */
+void gm_autograd_make_late (GmTensor *view);
 /* dst becomes src in all but identity (t_, squeeze_, set_ ...): shape, strides, memory and history.  src is a view of dst with the
  * same elements, or lies in other memory.  dst's base stays its base where the memory stays; its leaf-ness follows torch's rules for in-place
  * operations.  In its own memory the version advances. */
@@ -50,6 +56,9 @@ bool gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error);
 /* A node for a multi-output function: `outs` (fresh, without history) become its outputs, edges go to `in` (NULL entries: no edge).
  * state is owned by the node from now on.  The node, borrowed: the outputs keep it alive. */
 GmAgNode *gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in, GmTensor *const *outs, int n_outs);
+/* The same, a new reference; an entry of outs may be NULL, and a tensor be given that history later. */
+GmAgNode *gm_autograd_attach_new (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in, GmTensor *const *outs, int n_outs);
+void gm_node_unref (GmAgNode *n); /* NULL is fine */
 
 /* The state of a node that was just attached is complete: an open region may take it.  It may be gone afterwards. */
 void gm_autograd_attached (GmAgNode *n);

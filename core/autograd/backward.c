@@ -82,21 +82,34 @@ gm_autograd_wait_inside (GmAgNode *n, uint64_t outputs)
   n->inside = outputs;
 }
 
-/* The hooks on n's output nr, for the node that makes it: n keeps them. */
 static void
-lend_hooks (const GmAgNode *n, uint32_t nr, GmAgNode *to)
+unref_node (void *data)
 {
+  gm_node_unref (data);
+}
+
+/* The hooks on n's output nr, for output `at` of the node that makes it: n keeps them, and is kept. */
+static void
+lend_hooks (GmAgNode *n, uint32_t nr, GmAgNode *to, uint32_t at)
+{
+  bool any = false;
   for (guint i = 0; n->hooks && i < n->hooks->len; i++) {
     GmAgHook h = g_array_index (n->hooks, GmAgHook, i);
     if (h.nr != nr)
       continue;
     if (!to->hooks)
       to->hooks = g_array_new (FALSE, FALSE, sizeof h);
-    h.nr = 0;
+    h.nr = at;
     h.destroy = NULL;
     h.lent = true;
     g_array_append_val (to->hooks, h);
+    any = true;
   }
+  if (any)
+    g_array_append_val (to->hooks, ((GmAgHook){.nr = UINT32_MAX,
+                                               .lent = true,
+                                               .data = gm_node_ref (n),
+                                               .destroy = unref_node}));
 }
 
 /* What waited at n's output nr for its gradient g, which may be NULL. */
@@ -110,9 +123,20 @@ serve_awaited (GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
   return !outer->accumulate || gm_walk_keep_retained (n, nr, g, error);
 }
 
+/* What makes `root`, if that is a node that n was taken apart into. */
+static GmEdge
+made_here (const GmAgNode *n, const GmTensor *root)
+{
+  const GmAutograd *ag = root ? root->autograd : NULL;
+  bool here = ag && ag->node && ag->node->kind != GM_NODE_LEAF;
+  for (uint32_t i = 0; i < n->n_in && here; i++)
+    here = n->edges[i].node != ag->node;
+  return here ? (GmEdge){ag->node, ag->nr} : (GmEdge){NULL, 0};
+}
+
 /* What n's edges lead to, each once, then n's outputs. */
 static void
-capture_ends (GmWalk *w, const GmAgNode *n, GmTensor *const *roots)
+capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots)
 {
   bool awaited = n->inside && gm_autograd_is_awaited (n);
   w->n_edges = (int) n->n_in;
@@ -124,12 +148,15 @@ capture_ends (GmWalk *w, const GmAgNode *n, GmTensor *const *roots)
     if (first)
       w->captures[w->n_captures++] = (GmCapture){e.node, e.nr, (int) i};
   }
-  for (uint32_t k = 0; k < n->n_out && awaited; k++) {
-    GmAutograd *ag = roots[k] ? roots[k]->autograd : NULL;
-    if (!ag || !ag->node || ag->node->kind != GM_NODE_OP)
+  for (uint32_t k = 0; k < n->n_out && (awaited || w->create); k++) {
+    GmEdge at = made_here (n, roots[k]);
+    if (!at.node)
       continue;
-    lend_hooks (n, k, ag->node);
-    w->captures[w->n_captures++] = (GmCapture){ag->node, 0, (int) (n->n_in + k)};
+    lend_hooks (n, k, at.node, at.nr);
+    if (awaited)
+      w->captures[w->n_captures++] = (GmCapture){at.node, at.nr, (int) (n->n_in + k)};
+    else if (at.node->hooks && !gm_walk_slot (w, at.node))
+      gm_walk_slot_add (w, at.node)->greeted = true; /* for n's own gradient, they have run */
   }
 }
 

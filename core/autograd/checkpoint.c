@@ -29,6 +29,12 @@ typedef struct {
   uint32_t n_in;
 } Place;
 
+/* An argument: the object, and what it was. */
+typedef struct {
+  GmTensor *t, *was;
+  uint32_t version;
+} Watched;
+
 struct GmRegion {
   uint32_t refs; /* atomic */
   GmRegionRun run;
@@ -38,7 +44,7 @@ struct GmRegion {
   GmDtype autocast;   /* at the start */
   uint64_t first_seq; /* nodes from here on are the region's */
   GArray *places;     /* Place, in the order of recording */
-  GArray *watched;    /* GmSaved: what the second run will read */
+  GArray *watched;    /* Watched: what the second run will read */
   uint32_t n_filled;  /* in the second run: how many nodes were recorded */
   bool filling, filled;
   const char *differs; /* in the second run: what was not as in the first, or NULL */
@@ -60,7 +66,7 @@ gm_region_new (GmRegionRun run, void *data, void (*destroy) (void *data))
   r->destroy = destroy;
   r->first_seq = marker->seq;
   r->places = g_array_new (FALSE, TRUE, sizeof (Place));
-  r->watched = g_array_new (FALSE, FALSE, sizeof (GmSaved));
+  r->watched = g_array_new (FALSE, FALSE, sizeof (Watched));
   gm_node_unref (marker);
   return r;
 }
@@ -89,8 +95,10 @@ gm_region_unref (GmRegion *r)
     return;
   for (guint i = 0; i < r->places->len; i++)
     place_clear (&g_array_index (r->places, Place, i));
-  for (guint i = 0; i < r->watched->len; i++)
-    gm_tensor_unref (g_array_index (r->watched, GmSaved, i).t);
+  for (guint i = 0; i < r->watched->len; i++) {
+    gm_tensor_unref (g_array_index (r->watched, Watched, i).t);
+    gm_tensor_unref (g_array_index (r->watched, Watched, i).was);
+  }
   g_array_unref (r->watched);
   g_array_unref (r->places);
   if (r->destroy)
@@ -101,9 +109,9 @@ gm_region_unref (GmRegion *r)
 void
 gm_region_watch (GmRegion *r, GmTensor *t)
 {
-  GmSaved s = { .t = gm_tensor_new_alias (t), .version = t->storage->version };
+  Watched w = { gm_tensor_ref (t), gm_tensor_new_alias (t), t->storage->version };
 
-  g_array_append_val (r->watched, s);
+  g_array_append_val (r->watched, w);
 }
 
 void
@@ -242,19 +250,31 @@ check_second_run (const GmRegion *r, GError **error)
 }
 
 static bool
+is_as_it_was (const Watched *w)
+{
+  const GmMeta *a = &w->t->meta, *b = &w->was->meta;
+
+  return w->t->storage == w->was->storage && w->t->offset == w->was->offset
+         && gm_meta_same_shape (a, b) && memcmp (a->strides, b->strides, sizeof a->strides) == 0;
+}
+
+static bool
 check_watched (const GmRegion *r, GError **error)
 {
   for (guint i = 0; i < r->watched->len; i++) {
-    const GmSaved *s = &g_array_index (r->watched, GmSaved, i);
-    if (s->t->storage->version == s->version)
+    const Watched *w = &g_array_index (r->watched, Watched, i);
+    uint32_t now = w->was->storage->version;
+    if (now == w->version && is_as_it_was (w))
       continue;
-    g_autofree char *text = gm_meta_text (&s->t->meta);
-    g_set_error (
-        error, GM_ERROR, GM_ERROR_RUNTIME,
-        "an argument of a checkpointed function was changed by an in-place operation, and the "
-        "function has to run on it again: %s is at version %u; expected version %u.  Change "
-        "a clone () instead, or change it after backward",
-        text, s->t->storage->version, s->version);
+    g_autofree char *text = gm_meta_text (&w->was->meta), *is = gm_meta_text (&w->t->meta);
+    g_autofree char *how = now != w->version
+                               ? g_strdup_printf ("is at version %u; expected version %u", now, w->version)
+                               : g_strdup_printf ("was given another shape or memory, as %s", is);
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "an argument of a checkpointed function was changed by an in-place operation, and the "
+                 "function has to run on it again: %s %s.  Change a clone () instead, or change it after "
+                 "backward",
+                 text, how);
     return false;
   }
   return true;

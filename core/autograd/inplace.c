@@ -493,6 +493,27 @@ gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const G
                : write_plain (dst, op, in, n_in, attrs, &result, error);
 }
 
+void
+gm_autograd_give_history (GmTensor *t, GmAgNode *n, int nr)
+{
+  gm_history_set (t, gm_node_ref (n), (uint32_t) nr);
+  t->autograd->quiet = false;
+  if (!gm_tensor_view_base (t))
+    t->autograd->epoch++;
+}
+
+void
+gm_autograd_make_late (GmTensor *view)
+{
+  GmTensor *base = gm_tensor_view_base (view);
+  if (!base || !base->meta.requires_grad)
+    return;
+  GmAutograd *ag = gm_ag_get (base);
+  ag->epoch += ag->epoch == 0;
+  gm_ag_get (view)->epoch = ag->epoch - 1;
+  view->autograd->quiet = false;
+}
+
 bool
 gm_autograd_become (GmTensor *dst, GmTensor *src, GError **error)
 {

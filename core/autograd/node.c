@@ -304,6 +304,7 @@ gm_hooks_run (const GArray *hooks, uint32_t nr, GmTensor **g, GError **error)
     bool off = true; /* an earlier one may have taken it off, and freed its data */
     for (guint k = 0; k < hooks->len && off; k++)
       off = g_array_index (hooks, GmAgHook, k).id != now[i].id;
+    off |= now[i].lent && !gm_hook_is_on (now[i].id);
     if (off || now[i].nr != nr)
       continue;
     GError *failure = NULL;

@@ -93,7 +93,6 @@ typedef struct {
 /* node.c */
 GmAgNode *gm_node_new (GmNodeKind kind, int n_in);
 GmAgNode *gm_node_ref (GmAgNode *n);
-void gm_node_unref (GmAgNode *n); /* NULL is fine */
 void gm_node_release (
     GmAgNode *n); /* drops what is saved, after a backward that does not retain the graph */
 GmAutograd *gm_ag_get (GmTensor *t); /* makes it if need be */
@@ -126,9 +125,6 @@ const char *gm_node_name (const GmAgNode *n);
 /* tape.c: the base whose history t belongs to; NULL: t is no view, or one that was taken with
  * gradients off. */
 GmTensor *gm_history_base (const GmTensor *t);
-/* inplace.c: whether grad mode allows dst to be changed in place; says so if it does not. */
-bool gm_check_leaf (GmTensor *dst, GError **error);
-
 /* inplace.c: gives a view whose base's history was rewritten the history that follows from it. */
 void gm_view_refresh (GmTensor *view);
 
@@ -138,6 +134,7 @@ void gm_post_hooks_free (GArray *hooks);
 
 /* tape.c: hook `id` is in that list from now on; NULL: in none.  The list that it was in. */
 GArray *gm_hook_place (uint64_t id, GArray *list);
+bool gm_hook_is_on (uint64_t id); /* it is in some list */
 /* Runs the hooks for output nr over *g (owned, may be replaced). */
 bool gm_hooks_run (const GArray *hooks, uint32_t nr, GmTensor **g, GError **error);
 

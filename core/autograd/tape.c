@@ -190,8 +190,8 @@ gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GE
 }
 
 GmAgNode *
-gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in,
-                    GmTensor *const *outs, int n_outs)
+gm_autograd_attach_new (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in,
+                        GmTensor *const *outs, int n_outs)
 {
   GmAgNode *n = gm_function_node (fn, state, n_in, n_outs);
   for (int i = 0; i < n_in; i++)
@@ -200,6 +200,14 @@ gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, in
     if (outs[i] && gm_dtype_is_float (outs[i]->meta.dtype))
       gm_history_set (outs[i], gm_node_ref (n), (uint32_t) i);
   }
+  return n;
+}
+
+GmAgNode *
+gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in,
+                    GmTensor *const *outs, int n_outs)
+{
+  GmAgNode *n = gm_autograd_attach_new (fn, state, in, n_in, outs, n_outs);
   gm_node_unref (n);
   return n;
 }
@@ -362,22 +370,34 @@ hooks_of (GmTensor *t)
 }
 
 /* Whoever takes a hook off may do so when the tensor's history is another one. */
+static struct {
+  GMutex lock;
+  GHashTable *lists; /* id, as a pointer: GArray */
+} places;
+
 GArray *
 gm_hook_place (uint64_t id, GArray *list)
 {
-  static GMutex lock;
-  static GHashTable *places; /* id, as a pointer: GArray */
   gpointer key = GSIZE_TO_POINTER ((gsize) id);
-  g_mutex_lock (&lock);
-  if (!places)
-    places = g_hash_table_new (NULL, NULL);
-  GArray *was = g_hash_table_lookup (places, key);
+  g_mutex_lock (&places.lock);
+  if (!places.lists)
+    places.lists = g_hash_table_new (NULL, NULL);
+  GArray *was = g_hash_table_lookup (places.lists, key);
   if (list)
-    g_hash_table_insert (places, key, list);
+    g_hash_table_insert (places.lists, key, list);
   else
-    g_hash_table_remove (places, key);
-  g_mutex_unlock (&lock);
+    g_hash_table_remove (places.lists, key);
+  g_mutex_unlock (&places.lock);
   return was;
+}
+
+bool
+gm_hook_is_on (uint64_t id)
+{
+  g_mutex_lock (&places.lock);
+  bool is = places.lists && g_hash_table_contains (places.lists, GSIZE_TO_POINTER ((gsize) id));
+  g_mutex_unlock (&places.lock);
+  return is;
 }
 
 bool

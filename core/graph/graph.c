@@ -278,6 +278,16 @@ gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where)
   return gm_graph_add_known (g, GM_OP_constant, NULL, 0, &a, where, &m);
 }
 
+uint32_t
+gm_graph_n_elements (const GmGraph *g)
+{
+  uint32_t n = 0;
+
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    n += g_array_index (g->outputs, GmGraphOutput, i).kind != GM_OUTPUT_HISTORY;
+  return n;
+}
+
 void
 gm_graph_add_output (GmGraph *g, GmValueId v, GmOutputKind kind)
 {

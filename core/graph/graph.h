@@ -50,8 +50,9 @@ typedef struct {
   const char *where;    /* "train.py:12", or NULL */
 } GmNode;
 
-/* Printed as `%1`, `saved %1`, `grad %1`, `mut %1`; MUTATION: the new contents of an input that was written to. */
-typedef enum { GM_OUTPUT_USER, GM_OUTPUT_SAVED, GM_OUTPUT_GRAD, GM_OUTPUT_MUTATION } GmOutputKind;
+/* Printed as `%1`, `saved %1`, `grad %1`, `mut %1`, `history %1`.  MUTATION: the new contents of an input that was written to.
+ * HISTORY: only gradients arrive there, nobody gets the elements; these come after all others of the function. */
+typedef enum { GM_OUTPUT_USER, GM_OUTPUT_SAVED, GM_OUTPUT_GRAD, GM_OUTPUT_MUTATION, GM_OUTPUT_HISTORY } GmOutputKind;
 typedef struct { GmValueId value; uint8_t kind; /* GmOutputKind */ } GmGraphOutput;
 
 /* Of a gradient that the program gave: what its own derivative is.  TWICE: that of its nodes.  ONCE: there is none, and asking for
@@ -109,6 +110,8 @@ void gm_graph_set_alias (GmGraph *g, GmValueId input, const GmGraphAlias *alias)
 /* What `from` knows of its inputs' memory, for `to`; map: their ids there, NULL if they are the same. */
 void gm_graph_carry_aliases (GmGraph *to, const GmGraph *from, const GmValueId *map);
 void gm_graph_add_output (GmGraph *g, GmValueId v, GmOutputKind kind);
+/* How many outputs are no histories: the first ones. */
+uint32_t gm_graph_n_elements (const GmGraph *g);
 
 typedef struct { uint32_t values, nodes, inputs, outputs, constants, customs, highers; GmSizesMark sizes; } GmGraphMark;
 GmGraphMark gm_graph_mark (const GmGraph *g);

@@ -434,7 +434,8 @@ parse_outputs (Parser *p)
     GmOutputKind kind = take_keyword (p, "saved") ? GM_OUTPUT_SAVED
                       : take_keyword (p, "grad")  ? GM_OUTPUT_GRAD
                       : take_keyword (p, "mut")   ? GM_OUTPUT_MUTATION
-                                                  : GM_OUTPUT_USER;
+                      : take_keyword (p, "history") ? GM_OUTPUT_HISTORY
+                                                    : GM_OUTPUT_USER;
     GmValueId v;
     if (!parse_use (p, &v))
       return false;

@@ -262,7 +262,7 @@ print_alias (Printer *p, const GmGraphAlias *a)
 static void
 print_header (Printer *p)
 {
-  static const char *const kinds[] = { "", "saved ", "grad ", "mut " };
+  static const char *const kinds[] = { "", "saved ", "grad ", "mut ", "history " };
   g_autofree char *name = clean_name (p->g->name ? p->g->name : "graph");
   g_string_append_printf (p->out, "%s (", name);
   for (uint32_t i = 0; i < p->g->inputs->len; i++) {
@@ -280,7 +280,7 @@ print_header (Printer *p)
   for (uint32_t i = 0; i < p->g->outputs->len; i++) {
     const GmGraphOutput *o = &g_array_index (p->g->outputs, GmGraphOutput, i);
     g_string_append (p->out, i ? ", " : "");
-    g_string_append (p->out, kinds[MIN (o->kind, 3)]);
+    g_string_append (p->out, kinds[MIN (o->kind, GM_OUTPUT_HISTORY)]);
     print_value (p, o->value);
   }
   g_autofree char *facts = p->g->sizes ? gm_sizes_text (p->g->sizes) : NULL;

@@ -163,15 +163,32 @@ find_escapes (GmSimplifyWork *w)
 
 /* -- Dead code and emission -------------------------------------------------------------------- */
 
+/* The first write that is part of a history.  What requires grad after it stays, wanted or not: to
+ * look at a view makes its history, and gradients are summed in the order of looks. */
+static uint32_t
+first_recorded_write (const GmSimplifyWork *w)
+{
+  for (uint32_t i = 0; w->mutates && i < w->g->nodes->len; i++) {
+    const GmNode *n = &w->nodes[i];
+    if (gm_ops[n->op].family == GM_FAMILY_MUTATE
+        && (gm_graph_meta (w->g, n->in[0])->requires_grad
+            || gm_graph_meta (w->g, n->out)->requires_grad))
+      return i;
+  }
+  return UINT32_MAX;
+}
+
 static void
 find_live (const GmSimplifyWork *w, bool *live)
 {
   const GmGraph *g = w->g;
+  uint32_t first = first_recorded_write (w);
   for (uint32_t i = 0; i < g->outputs->len; i++)
     live[w->same[g_array_index (g->outputs, GmGraphOutput, i).value]] = true;
   for (uint32_t i = g->nodes->len; i-- > 0;) {
     const GmNode *n = &w->nodes[i];
     bool keep = live[n->out] || gm_ops[n->op].family == GM_FAMILY_MUTATE
+             || (i > first && n->n_in > 0 && gm_graph_meta (g, n->out)->requires_grad)
              || (!(w->what & GM_SIMPLIFY_DEAD) && w->same[n->out] == n->out);
     live[n->out] = keep;
     for (uint32_t k = 0; keep && k < n->n_in; k++)

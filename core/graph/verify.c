@@ -312,7 +312,7 @@ verify (Verifier *v, bool functional)
   v->node = GM_NO_ID;
   for (uint32_t i = 0; i < g->outputs->len; i++) {
     const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
-    if (o->value >= g->values->len || o->kind > GM_OUTPUT_MUTATION)
+    if (o->value >= g->values->len || o->kind > GM_OUTPUT_HISTORY)
       return fail (v, "output %u is value %u of %u, kind %d", i, o->value, g->values->len,
                    o->kind);
   }

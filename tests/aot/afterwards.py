@@ -65,11 +65,11 @@ def double(results, inputs, leaves):
 
 
 def hooked(results, inputs, leaves):
-    """Hooks on results, and what they saw; in which order those on several results run is not compared: views that a compiled
-    function gives out are taken after it."""
+    """Hooks on results, and what they saw; in which order those on several results run is not compared: a history that is made when
+    somebody looks, and one that the function made, may lie the other way round."""
     seen = []
     for i, t in enumerate(flatten(results)):
-        if t.requires_grad and t._base is None and not any(t is x for x in inputs):
+        if t.requires_grad:
             t.register_hook(lambda g, i=i: seen.append(f"gradient {bits(g)} at result {i}"))
             t.register_hook(lambda g: g * 1.25)
     backward(results, inputs, leaves)

@@ -33,10 +33,6 @@ QUIET = ["with G.no_grad(): {a}.mul_(2)", "with G.no_grad(): {a}.add_({b})", "wi
          "with G.no_grad(): {n} = {a}[1:]"]  # fmt: skip
 
 
-def memory(t):
-    return t.data_ptr() - t.storage_offset() * t.element_size()
-
-
 class Program:
     EXPRESSIONS, VIEWS, WRITES, SHAPES_IN_PLACE, QUIET = EXPRESSIONS, VIEWS, WRITES, SHAPES_IN_PLACE, QUIET
     KINDS = [(0.30, "EXPRESSIONS"), (0.55, "VIEWS"), (0.85, "WRITES"), (0.92, "SHAPES_IN_PLACE"), (1, "QUIET")]
@@ -123,12 +119,6 @@ class Program:
         self.text = "def f(" + ", ".join(self.names) + "):\n" + "".join(f"    {line}\n" for line in body)
         self.text += "    return " + ", ".join(tail) + ("," if count == 1 and r.random() < 0.3 else "")
         self.after = r.choice(self.AFTER)
-        given = [scope[name] for name in tail]
-        inputs = [scope[name] for name in self.names]
-        self.moves_histories = any("_(" in line or "] =" in line or line[3:5] in ("+=", "*=")
-                                   or "] *=" in line for line in body)  # fmt: skip
-        for t in given:
-            self.moves_histories |= any(memory(t) == memory(x) for x in inputs)
         scope = self.scope()
         exec(self.text, scope)
         self.f = scope["f"]

@@ -43,7 +43,7 @@ assert_parts_are_the_whole (const GmGraph *g, int seed)
     compute (parts->backward, back_in, backward);
     for (uint32_t i = 0; i < parts->n_grads; i++) {
       const GmGradSource *s = &parts->sources[i];
-      ck_assert_msg (same_elements (whole[parts->n_outputs + i],
+      ck_assert_msg (same_elements (whole[e->joint.n_outputs + i],
                                     s->is_input ? back_in[s->index] : backward[s->index], false, 0),
                      "seed %d, gradient %u", seed, i);
     }

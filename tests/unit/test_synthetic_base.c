@@ -282,8 +282,8 @@ START_TEST (copying_a_whole_base_back_is_logged_with_its_inputs)
 }
 END_TEST
 
-/* AOT-09: inner outputs are the outer ones, then what was written; tangents are those that require
- * grad, in that order */
+/* AOT-09: inner outputs are the outer ones, then what was written, then histories: of the base, and
+ * of x and y, which are read after the write; tangents are those that require grad, in that order */
 START_TEST (lengths_and_tangents_follow_from_what_was_added)
 {
   static const World w = { { "f32[6]" },
@@ -300,11 +300,13 @@ START_TEST (lengths_and_tangents_follow_from_what_was_added)
   ck_assert_uint_eq (e->layers.alias.n_inner, 2);
   ck_assert_uint_eq (e->layers.bases.n_outputs, 2);
   ck_assert_uint_eq (e->layers.functional.n_outer, 3); /* and the piece of x */
-  ck_assert_uint_eq (e->functional->outputs->len, 4);  /* and z */
+  ck_assert_uint_eq (e->joint.n_elements, 4);          /* and z */
+  ck_assert_uint_eq (e->functional->outputs->len, 7);
   ck_assert_uint_eq (e->joint.n_inputs, 2);            /* the base and z */
-  ck_assert_uint_eq (e->joint.n_tangents, 2);
+  ck_assert_uint_eq (e->joint.n_tangents, 4);
   ck_assert_uint_eq (e->joint.tangents[0].i, 1);
-  ck_assert_uint_eq (e->joint.tangents[1].i, 2);
+  for (uint32_t i = 1; i < 4; i++)
+    ck_assert_uint_eq (e->joint.tangents[i].i, i + 3);
   ck_assert_uint_eq (e->joint.n_grads, 1);
   ck_assert_uint_eq (e->joint.grads[0].i, 0);
 }

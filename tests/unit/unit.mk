@@ -111,6 +111,7 @@ TEST_FILES = \
   tests/aot/programs.py \
   tests/aot/same.py \
   tests/aot/test_compiled_autograd.py \
+  tests/aot/test_histories.py \
   tests/aot/test_memory.py \
   tests/aot/test_random.py \
   tests/aot/wide.py \
