@@ -155,7 +155,7 @@ typedef struct {
   uint32_t struct_size, vector_bytes;
   void *ctx;
   const char *text, *flags;
-  void *(*find) (void *ctx, const char *name);
+  void *(*find) (void *ctx, const char *name); /* [any] */
 } GrammeSource;
 
 GRAMME_STATIC_ASSERT (sizeof (GrammeSource) == 40, "no padding");

@@ -65,6 +65,7 @@ gramme_option (const GrammeOption *options, uint32_t n, const char *key, const c
   return found;
 }
 
+/* The same as a number; `absent` also if it is none. */
 static inline int64_t
 gramme_option_int (const GrammeOption *options, uint32_t n, const char *key, int64_t absent)
 {
@@ -73,6 +74,7 @@ gramme_option_int (const GrammeOption *options, uint32_t n, const char *key, int
   return text && sscanf (text, "%lld", &value) == 1 ? (int64_t) value : absent;
 }
 
+/* The same, of "true", "1" and anything else, which is false. */
 static inline int32_t
 gramme_option_bool (const GrammeOption *options, uint32_t n, const char *key, int32_t absent)
 {
@@ -102,6 +104,7 @@ typedef struct {
   uint32_t family, version;
 } GrammeOpFacts;
 
+/* The row of gramme-ops.def with this code. */
 static inline GrammeOpFacts
 gramme_op_facts (uint32_t op)
 {
@@ -148,6 +151,31 @@ gramme_op_facts (uint32_t op)
     break;
   }
   return f;
+}
+
+/* Has the node a flag or an attribute that this header does not know?  Then it may mean anything: NO. */
+static inline int32_t
+gramme_node_is_newer (const GrammeImage *image, const GrammeNode *n)
+{
+  if (n->flags != 0)
+    return 1;
+  for (uint32_t i = 0; i < n->n_attrs; i++)
+    switch (gramme_image_attr (image, n->first_attr + i)->key) {
+#define ATTR(code, NAME, type, field) case code:
+#include "gramme-ops.def"
+      break;
+    default:
+      return 1;
+    }
+  return 0;
+}
+
+/* A request's flags that this header does not know: answer UNSUPPORTED if there are any. */
+static inline uint32_t
+gramme_request_newer_flags (const GrammeCompileRequest *request)
+{
+  return request->flags
+         & ~(GRAMME_REQUEST_DETERMINISTIC | GRAMME_REQUEST_FAST_MATH | GRAMME_REQUEST_DEBUG);
 }
 
 /* -- Geometry of values ------------------------------------------------------------------------ */
@@ -215,9 +243,12 @@ gramme_kernels_value_reason (const GrammeImage *image, uint32_t value)
   }
   if (v->device_type != 1)
     return GRAMME_REASON_DEVICE;
+  if (v->flags & ~GRAMME_VALUE_FLAGS)
+    return GRAMME_REASON_LAYOUT; /* it means something that is newer than this header */
   return gramme_value_numel (image, v) < 0 ? GRAMME_REASON_DYNAMIC : GRAMME_REASON_NONE;
 }
 
+/* The same of a node: its op, version and attributes, and all its values. */
 static inline uint32_t
 gramme_kernels_reason (const GrammeImage *image, const GrammeNode *n)
 {
@@ -225,7 +256,7 @@ gramme_kernels_reason (const GrammeImage *image, const GrammeNode *n)
   uint32_t reason;
   if (op.family == GRAMME_FAMILY_NONE)
     return GRAMME_REASON_OP;
-  if (n->op_version > op.version)
+  if (n->op_version > op.version || gramme_node_is_newer (image, n))
     return GRAMME_REASON_OP_VERSION;
   reason = gramme_kernels_value_reason (image, n->out);
   for (uint32_t i = 0; i < n->n_in && reason == GRAMME_REASON_NONE; i++)

@@ -23,7 +23,7 @@ CODEGEN_SOURCES = plugins/codegen/call.h plugins/codegen/fuse.c plugins/codegen/
   plugins/codegen/print_c.h plugins/codegen/print_v.c plugins/codegen/program.h plugins/codegen/slice.c \
   plugins/codegen/slice.h plugins/codegen/text.c \
   plugins/codegen/text.h
-TCC_SOURCES = plugins/tcc/tcc.c plugins/tcc/jit.c plugins/tcc/jit.h plugins/tcc/glue.c $(CODEGEN_SOURCES)
+TCC_SOURCES = plugins/tcc/tcc.c plugins/tcc/jit.c plugins/tcc/jit.h plugins/tcc/glue.c plugins/tcc/reserve.c plugins/tcc/reserve.h $(CODEGEN_SOURCES)
 PLUGIN_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugin-api
 
 CC_SOURCES = plugins/cc/cc.c plugins/cc/folder.c plugins/cc/folder.h plugins/cc/job.c plugins/cc/job.h plugins/cc/load.c \
@@ -41,8 +41,9 @@ plugins_libgramme_tcc_la_SOURCES = $(TCC_SOURCES)
 plugins_libgramme_tcc_la_CPPFLAGS = $(PLUGIN_CPPFLAGS)
 plugins_libgramme_tcc_la_CFLAGS = $(PLUGIN_CFLAGS)
 # libtcc.a is not position-independent: its globals must be local (exclude-libs), and three names of libc are redirected
-# to hidden variables that plugins/tcc/glue.c fills.
-plugins_libgramme_tcc_la_LDFLAGS = $(PLUGIN_LDFLAGS) -Wl,--wrap=stdout -Wl,--wrap=stderr -Wl,--wrap=environ -Wl,--exclude-libs,libtcc.a
+# to hidden variables that plugins/tcc/glue.c fills.  plugins/tcc/reserve.c has memory for it when there is none.
+plugins_libgramme_tcc_la_LDFLAGS = $(PLUGIN_LDFLAGS) -Wl,--wrap=stdout -Wl,--wrap=stderr -Wl,--wrap=environ \
+  -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=free -Wl,--exclude-libs,libtcc.a
 plugins_libgramme_tcc_la_LIBADD = -ltcc -ldl -lpthread
 else
 EXTRA_DIST += $(TCC_SOURCES)

@@ -27,7 +27,8 @@ static const Tool tools[] = {
   { "inspect", gm_tool_inspect, "[--json] [--graph FILE.gm] [NAME]",       "lists the installed back ends, or describes one" },
   { "why",     gm_tool_why,     "NAME|FILE",                               "says whether a plugin is used, why not, and what to do" },
   { "rescan",  gm_tool_rescan,  "[NAME|FILE]",                             "tries plugins again, each in a process of its own" },
-  { "new-plugin", gm_tool_new_plugin, "NAME [--dir DIR]",                  "writes the project of a new back end, to build and to change" },
+  { "new-plugin", gm_tool_new_plugin, "NAME [--template full] [--dir DIR]",                 "writes the project of a new back end, to build and to change" },
+  { "check-plugin", gm_tool_check_plugin, "[OPTION...] FILE",              "tries a plugin against the rules of the ABI; see docs/plugin-reference.md" },
   { "run",     gm_tool_run,     "[--backend NAME] SCRIPT [ARG...]",        "runs a Python script with this back end as the default" },
   { "explain", gm_tool_explain, "[--backend NAME] SCRIPT [ARG...]",        "the same, and reports graphs, guards and breaks at the end" },
   { "opt",     gm_tool_opt,     "[OPTION...] [FILE]",                      "reads a text graph, runs stages on it, prints it" },
@@ -50,7 +51,7 @@ print_all (FILE *to)
 {
   fprintf (to, "usage: gramme SUBCOMMAND ...\n\n");
   for (unsigned i = 0; i < G_N_ELEMENTS (tools); i++)
-    fprintf (to, "  %-10s %-38s %s\n", tools[i].name, tools[i].usage, tools[i].help);
+    fprintf (to, "  %-12s %-34s %s\n", tools[i].name, tools[i].usage, tools[i].help);
   fprintf (to, "\nEnvironment: GRAMME_BACKEND (the default back end), GRAMME_PLUGIN_PATH (folders "
                "of plugins), GRAMME_PLUGIN_TRUST (a build tree to\n"
                "trust), GRAMME_LOGS (graph_breaks, recompiles, guards, graph_code, aot_graphs, "

@@ -3,7 +3,8 @@
  *
  * The files are those of tools/new-plugin/, which the build turns into a table, so that the program
  * needs nothing beside itself.  In names and texts @NAME@ becomes the plugin's name and @C_NAME@ the
- * same as automake spells it.  A folder that is there is never written into.
+ * same as automake spells it; @NAME8@ is its first seven letters.  Lines between @BEGIN minimal@ or
+ * @BEGIN full@ and @END@ are for that template alone.  A folder that is there is never written into.
  */
 #include <errno.h>
 #include <glib.h>
@@ -38,25 +39,44 @@ is_good_name (const char *name)
   return true;
 }
 
-static char *
-fill (const char *text, const char *name)
+/* The lines of a template. */
+static GString *
+choose (const char *text, const char *template)
 {
-  g_autofree char *c_name = g_strdelimit (g_strdup (name), "-", '_');
-  GString *s = g_string_new (text);
+  GString *s = g_string_new (NULL);
+  g_autofree char *begin = g_strdup_printf ("@BEGIN %s@", template);
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+  bool wanted = true;
+  for (char **l = lines; *l; l++)
+    if (g_str_has_prefix (*l, "@BEGIN "))
+      wanted = strcmp (*l, begin) == 0;
+    else if (strcmp (*l, "@END@") == 0)
+      wanted = true;
+    else if (wanted && (l[1] || **l))
+      g_string_append_printf (s, "%s\n", *l);
+  return s;
+}
+
+static char *
+fill (const char *text, const char *name, const char *template)
+{
+  g_autofree char *c_name = g_strdelimit (g_strdup (name), "-", '_'), *short_name = g_strndup (name, 7);
+  GString *s = choose (text, template);
+  g_string_replace (s, "@NAME8@", short_name, 0);
   g_string_replace (s, "@NAME@", name, 0);
   g_string_replace (s, "@C_NAME@", c_name, 0);
   return g_string_free (s, FALSE);
 }
 
 static bool
-write_files (const char *folder, const char *name)
+write_files (const char *folder, const char *name, const char *template)
 {
   for (unsigned i = 0; i < G_N_ELEMENTS (files); i++) {
     g_autofree char *base = strcmp (files[i].name, "plugin.c") == 0
                                 ? g_strdup_printf ("%s.c", name)
                                 : g_strdup (files[i].name);
     g_autofree char *path = g_build_filename (folder, base, NULL);
-    g_autofree char *text = fill (files[i].text, name);
+    g_autofree char *text = fill (files[i].text, name, template);
     g_autoptr (GError) error = NULL;
     if (!g_file_set_contents (path, text, -1, &error)) {
       fprintf (stderr,
@@ -71,9 +91,13 @@ write_files (const char *folder, const char *name)
 int
 gm_tool_new_plugin (int argc, char **argv)
 {
-  const char *name = NULL, *dir = NULL;
+  const char *name = NULL, *dir = NULL, *template = "minimal";
   for (int i = 1; i < argc; i++) {
-    if (strcmp (argv[i], "--dir") == 0 && i + 1 < argc)
+    if (strcmp (argv[i], "--template") == 0 && i + 1 < argc)
+      template = argv[++i];
+    else if (g_str_has_prefix (argv[i], "--template="))
+      template = argv[i] + strlen ("--template=");
+    else if (strcmp (argv[i], "--dir") == 0 && i + 1 < argc)
       dir = argv[++i];
     else if (g_str_has_prefix (argv[i], "--dir="))
       dir = argv[i] + strlen ("--dir=");
@@ -86,6 +110,8 @@ gm_tool_new_plugin (int argc, char **argv)
     else
       name = argv[i];
   }
+  if (strcmp (template, "minimal") != 0 && strcmp (template, "full") != 0)
+    return gm_tool_misused (argv[0], "the templates are minimal and full, not \"%s\"", template);
   if (!name)
     return gm_tool_misused (argv[0], "say what the back end is called");
   if (!is_good_name (name))
@@ -103,7 +129,7 @@ gm_tool_new_plugin (int argc, char **argv)
                              : "; name a folder that you may write to with --dir");
     return 1;
   }
-  if (!write_files (folder, name))
+  if (!write_files (folder, name, template))
     return 1;
   printf ("%s is the project of a back end called \"%s\". To build and try it:\n"
           "  cd %s && autoreconf -fi && ./configure && make && make check\n",

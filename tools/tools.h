@@ -12,6 +12,7 @@ int gm_tool_opt (int argc, char **argv);
 int gm_tool_bench (int argc, char **argv);
 int gm_tool_why (int argc, char **argv);
 int gm_tool_new_plugin (int argc, char **argv);
+int gm_tool_check_plugin (int argc, char **argv);
 int gm_tool_rescan (int argc, char **argv);
 int gm_tool_probe (int argc, char **argv); /* what the library starts to try a plugin */
 

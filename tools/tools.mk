@@ -2,10 +2,15 @@
 # One program, `gramme`.
 
 bin_PROGRAMS += gramme
-gramme_SOURCES = tools/gramme.c tools/tools.h tools/inspect.c tools/run.c tools/explain.c tools/opt.c tools/bench.c tools/why.c tools/new_plugin.c
+gramme_SOURCES = tools/gramme.c tools/tools.h tools/inspect.c tools/run.c tools/explain.c tools/opt.c tools/bench.c tools/why.c tools/new_plugin.c $(KIT_SOURCES)
+# gramme check-plugin; the generator of random graphs is that of the tests.
+KIT_SOURCES = tools/kit/kit.c tools/kit/kit.h tools/kit/kit_cases.def tools/kit/kit_graph.c tools/kit/kit_host.c tools/kit/kit_malloc.c \
+  tools/kit/kit_memory.c tools/kit/kit_random.c tools/kit/level_cache.c tools/kit/level_errors.c tools/kit/level_file.c \
+  tools/kit/level_graph.c tools/kit/level_life.c tools/kit/level_numeric.c tools/kit/level_threads.c \
+  tests/fuzz/random_graph.c tests/fuzz/random_graph.h
 gramme_CPPFLAGS = $(AM_CPPFLAGS) -DGRAMME_PYTHON='"$(PYTHON)"' -DGRAMME_PYTHONPATH='"$(pythondir)"' \
   -DGRAMME_BENCHDIR='"$(pkgdatadir)/bench"'
-gramme_LDADD = libgramme.la $(GLIB_LIBS)
+gramme_LDADD = libgramme.la $(GLIB_LIBS) -lm -lpthread -ldl
 gramme_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(libdir)
 
 benchdir = $(pkgdatadir)/bench
@@ -14,7 +19,7 @@ EXTRA_DIST += $(bench_DATA) bench/RESULTS.md
 
 # The files of a new plugin, as rows of a table: FILE (name, text).
 NEW_PLUGIN_FILES = tools/new-plugin/configure.ac.in tools/new-plugin/Makefile.am.in tools/new-plugin/plugin.c.in \
-  tools/new-plugin/check.py.in tools/new-plugin/README.md.in
+  tools/new-plugin/check.py.in tools/new-plugin/rules.sh.in tools/new-plugin/README.md.in
 tools/new-plugin.inc: $(NEW_PLUGIN_FILES) tools/tools.mk
 	$(AM_V_GEN)$(MKDIR_P) tools && for f in $(NEW_PLUGIN_FILES); do \
 	  echo "FILE (\"`basename $$f .in`\","; $(AS_STRING) $(srcdir)/$$f; echo ")"; done > $@.new && mv $@.new $@

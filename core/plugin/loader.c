@@ -57,15 +57,16 @@ check_functions (const GrammeBackendApi *api, GmRefused *why)
 }
 
 static bool
-check_descriptor (const GrammePlugin *d, const GmManifest *m, GmRefused *why)
+check_descriptor (const GrammePlugin *d, const GmPlugin *p, GmRefused *why)
 {
+  const GmManifest *m = p->manifest;
   if (d->struct_size < offsetof (GrammePlugin, api) + sizeof d->api)
     return gm_refuse (why, GM_REFUSAL_DESCRIPTOR, "it claims %u bytes, at least %zu are needed",
                       d->struct_size, sizeof *d);
-  if (d->min_host_minor > GRAMME_ABI_MINOR)
+  if (d->min_host_minor > p->host->abi_minor)
     return gm_refuse (why, GM_REFUSAL_HOST_MINOR,
-                      "it needs minor %u, this gramme has %d.%d; update gramme", d->min_host_minor,
-                      GRAMME_ABI_MAJOR, GRAMME_ABI_MINOR);
+                      "it needs minor %u, this gramme has %d.%u; update gramme", d->min_host_minor,
+                      GRAMME_ABI_MAJOR, p->host->abi_minor);
   if (!d->manifest || !d->api)
     return gm_refuse (why, GM_REFUSAL_DESCRIPTOR, "its %s is NULL",
                       d->manifest ? "table of functions" : "manifest");
@@ -87,8 +88,8 @@ check_descriptor (const GrammePlugin *d, const GmManifest *m, GmRefused *why)
   return true;
 }
 
-static bool
-negotiate (GmPlugin *p, void *handle, GmRefused *why)
+bool
+gm_loader_negotiate (GmPlugin *p, void *handle, GmRefused *why)
 {
   const GrammePlugin *(*query) (const GrammeHost *, GrammeStatus *);
   void *symbol = dlsym (handle, GM_PLUGIN_QUERY_SYMBOL);
@@ -103,7 +104,7 @@ negotiate (GmPlugin *p, void *handle, GmRefused *why)
   if (!d)
     return gm_refuse (why, GM_REFUSAL_QUERY, "%s",
                       status.message[0] ? status.message : "it gave no reason");
-  if (!check_descriptor (d, p->manifest, why))
+  if (!check_descriptor (d, p, why))
     return false;
   memcpy (&p->api, d->api, MIN (d->api->struct_size, sizeof p->api));
   p->api.struct_size = sizeof p->api;
@@ -139,7 +140,7 @@ load (const char *canonical, GmManifest *m, bool alone, GmRefused *why)
   p->host = gm_host_new (m->id);
   loaded = g_slist_prepend (loaded, p); /* also if it is refused now: its code may hold the table */
   bool good = gm_snapshot_check (before, "when it was loaded", why) && handle;
-  good = good && negotiate (p, handle, why);
+  good = good && gm_loader_negotiate (p, handle, why);
   good = gm_snapshot_check (before, "when it was asked what it is", why) && good;
   gm_log (GM_LOG_PLUGINS, "%s: %s%s", p->file, good ? "loaded " : "", good ? m->name : why->text);
   return good ? p : NULL;

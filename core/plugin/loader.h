@@ -27,6 +27,9 @@ GmPlugin *gm_loader_load (const char *file, GmRefused *why);
 /* The same without asking anybody, for the process that tries a plugin: loads, opens, closes, and
  * compares the process before and after. */
 bool gm_loader_try (const char *file, GmRefused *why);
+/* What is loaded (dlopen's handle) for the host p->host: asks its query, compares descriptor and manifest,
+ * copies the table into p->api.  False and *why.  The loader's own step, and the kit's. */
+bool gm_loader_negotiate (GmPlugin *p, void *handle, GmRefused *why);
 /* Opens an instance; NULL and *why.  The caller closes it. */
 GrammeBackend *gm_loader_open (const GmPlugin *p, GmRefused *why);
 

@@ -73,6 +73,9 @@ static int32_t
 eager_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out,
                GrammeStatus *status)
 {
+  if (gramme_request_newer_flags (request))
+    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "request flags %#x are newer than eager",
+                        gramme_request_newer_flags (request));
   GrammeExecutable *e = calloc (1, sizeof *e);
   if (!e)
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to compile");

@@ -99,6 +99,9 @@ null_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecu
 {
   (void) b;
   const GrammeImage *images[2] = { request->forward, request->backward };
+  if (gramme_request_newer_flags (request))
+    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "request flags %#x are newer than null",
+                        gramme_request_newer_flags (request));
   for (int role = 0; role < 2; role++)
     for (uint32_t i = 0; images[role] && i < images[role]->nodes.count; i++)
       return gramme_fail (status, GRAMME_UNSUPPORTED, (int32_t) i, "null does not compile %s",

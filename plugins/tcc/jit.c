@@ -6,6 +6,7 @@
  * writable and executable, and the last step takes the writing away.
  */
 #include "plugins/tcc/jit.h"
+#include "plugins/tcc/reserve.h"
 
 #include <libtcc.h>
 #include <sys/mman.h>
@@ -69,7 +70,7 @@ tcc_jit (TccCode *code, const CgText *t, const char *name, const GrammeHost *hos
   gramme_status_init (&said);
   *code = (TccCode){ 0 };
   pthread_mutex_lock (&lock);
-  TCCState *s = tcc_new ();
+  TCCState *s = tcc_reserve_begin () ? tcc_new () : NULL;
   int32_t result;
   if (!s) {
     result = gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for libtcc");
@@ -78,6 +79,7 @@ tcc_jit (TccCode *code, const CgText *t, const char *name, const GrammeHost *hos
     result = translate (s, code, t, name, &said, status);
     tcc_delete (s);
   }
+  tcc_reserve_end ();
   pthread_mutex_unlock (&lock);
   if (said.message[0] && GRAMME_HAS_FN (host, GrammeHost, diag))
     host->diag (job, GRAMME_LOG_ERROR, -1, said.message, strlen (said.message));

@@ -108,6 +108,9 @@ static int32_t
 tcc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out,
              GrammeStatus *status)
 {
+  if (gramme_request_newer_flags (request))
+    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "request flags %#x are newer than tcc",
+                        gramme_request_newer_flags (request));
   GrammeExecutable *e = calloc (1, sizeof *e);
   if (!e)
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to compile");

@@ -598,11 +598,24 @@ make_op (Maker *m, GmOp op)
 
 /* -- The graph --------------------------------------------------------------------------------- */
 
+static GmOp
+one_of_these (Maker *m, const uint64_t ops[2])
+{
+  for (;;) {
+    GmOp op = (GmOp) below (m, GM_N_OPS);
+    if (ops[op / 64] >> op % 64 & 1)
+      return op;
+  }
+}
+
 /* A family first, so that the many POINTWISE rows do not crowd out the rest; then one of its ops.
  */
 static GmOp
 some_op (Maker *m)
 {
+  G_STATIC_ASSERT (GM_N_OPS <= 128);
+  if (m->options->ops[0] | m->options->ops[1])
+    return one_of_these (m, m->options->ops);
   static const uint8_t weight[] = {
     [GM_FAMILY_POINTWISE] = 40, [GM_FAMILY_CAST] = 6,      [GM_FAMILY_REDUCE] = 12,
     [GM_FAMILY_ARGREDUCE] = 3,  [GM_FAMILY_MOVEMENT] = 16, [GM_FAMILY_CONTRACT] = 7,

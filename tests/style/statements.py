@@ -30,11 +30,11 @@ def statements():
     return rows
 
 
-def citations(known):
+def citations(known, digits=r"\d\d"):
     """{id: ["file: test"]} and the ids that are cited but do not exist."""
     kinds = "|".join(sorted({number.split("-")[0] for number in known}))
     cited, unknown = {number: [] for number in known}, []
-    pattern = re.compile(rf"\b({kinds})-(\d\d)\b|(?:test|case)_({kinds})_(\d\d)(?=_)", re.I)
+    pattern = re.compile(rf"\b({kinds})-({digits})\b|(?:test|case)_({kinds})_({digits})(?=_)", re.I)
     heading = re.compile(r"^(?:def ((?:test|case)_\w+)|START_TEST \((\w+)\)|# expect:.*)")
     for folder in FOLDERS:
         for top, _, names in sorted(os.walk(os.path.join(ROOT, folder))):

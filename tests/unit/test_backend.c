@@ -210,6 +210,7 @@ START_TEST (the_eager_plugin_gives_the_interpreters_bits)
 }
 END_TEST
 
+/* GPH-4.  It has no workspace, no fingerprint, no device_info and no extensions. */
 START_TEST (the_null_plugin_sends_everything_back)
 {
   bool computes = strchr (graphs[_i], '=') != NULL;
@@ -356,6 +357,7 @@ START_TEST (the_reason_of_a_fallback_names_op_and_cause)
 }
 END_TEST
 
+/* GPH-13. */
 START_TEST (options_are_checked_before_the_plugin_sees_them)
 {
   GPtrArray *owner;
@@ -392,6 +394,7 @@ run_fails (GmExec *e, int role, GmTensor **in, int n_in, GmTensor **out, int n_o
                  error->message, mentions);
 }
 
+/* GPH-13. */
 START_TEST (tensors_that_do_not_fit_never_reach_the_plugin)
 {
   GPtrArray *owner;
@@ -459,6 +462,7 @@ static const Failure failures[] = {
   { "LIES", true, true, GM_ERROR_BACKEND, "second thoughts" },
 };
 
+/* GPH-16. */
 START_TEST (failures_of_a_plugin_are_raised_or_run_in_eager)
 {
   const Failure *f = &failures[_i];

@@ -59,6 +59,7 @@ stop_at_second (void)
   return ++stop_calls >= 2;
 }
 
+/* GPP-17, the host's side of it. */
 START_TEST (progress_asks_whether_to_stop_and_diagnostics_are_kept)
 {
   const GrammeHost *h = gm_host_new ("org.example.test");
@@ -310,6 +311,7 @@ START_TEST (view_offsets_are_in_bytes)
 }
 END_TEST
 
+/* GPP-2, the host's own helper. */
 START_TEST (a_short_status_is_not_written_past_its_end)
 {
   struct {

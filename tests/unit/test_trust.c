@@ -182,6 +182,7 @@ END_TEST
 
 /* -- ELF --------------------------------------------------------------------------------------- */
 
+/* GPH-8. */
 START_TEST (flags_of_the_linker_that_endanger_the_process)
 {
   g_autofree char *stack = hostile_build ("stack", "GOOD", "-Wl,-z,execstack");
@@ -238,6 +239,7 @@ START_TEST (a_library_without_a_word_about_its_stack)
 }
 END_TEST
 
+/* GPH-9. */
 START_TEST (every_truncation_is_refused)
 {
   g_autofree char *good = hostile_build ("good", "GOOD", "-s"), *bytes = NULL;

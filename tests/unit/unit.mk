@@ -10,6 +10,7 @@ UNIT_TESTS = \
   tests/unit/test_backend \
   tests/unit/test_backends \
   tests/unit/test_builder \
+  tests/unit/test_calls \
   tests/unit/test_capi \
   tests/unit/test_codegen \
   tests/unit/test_compile \
@@ -56,6 +57,7 @@ tests_unit_test_alloc_SOURCES = tests/unit/test_alloc.c
 tests_unit_test_api_SOURCES = tests/unit/test_api.c tests/unit/api_values.inc tests/unit/api_text.h
 tests_unit_test_arena_SOURCES = tests/unit/test_arena.c
 tests_unit_test_autograd_SOURCES = tests/unit/test_autograd.c tests/unit/grad_check.h
+tests_unit_test_calls_SOURCES = tests/unit/test_calls.c tests/plugin/hostile.h
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c tests/plugin/hostile.h
 tests_unit_test_backends_SOURCES = tests/unit/test_backends.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_builder_SOURCES = tests/unit/test_builder.c tests/unit/grad_check.h
@@ -193,6 +195,8 @@ TEST_FILES = \
   tests/plugin/abi.py \
   tests/plugin/headers.sh \
   tests/plugin/hostile.py \
+  tests/plugin/kit.py \
+  tests/plugin/watched.c \
   tests/plugin/new_plugin.py \
   tests/plugin/wild.c \
   tests/plugin/released/0.0/gramme-ext.h \
@@ -232,6 +236,8 @@ TEST_FILES = \
   tests/style/floors.py \
   tests/style/listed.py \
   tests/style/statements.py \
+  tests/style/reference.py \
+  tests/style/rules.txt \
   tests/style/statements.txt \
   tests/tally.py \
   tests/torch/differences.tsv \

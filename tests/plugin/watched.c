@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * watched.c -- the plugin eager, which here notices who calls it when: two compiles or two runs at once
+ * are an error that is raised, a run of what is destroyed ends the process.  Its compile takes a while,
+ * and calls the host from another thread meanwhile.
+ *
+ *   -DNAME=x      its name
+ *   -DSERIAL      its manifest says compile-serial
+ *   -DCONCURRENT  its manifest says run-concurrent
+ */
+#include <gramme-plugin-util.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#pragma push_macro("GRAMME_PLUGIN_DEFINE")
+#undef GRAMME_PLUGIN_DEFINE
+#define GRAMME_PLUGIN_DEFINE(api_table, keys) static const GrammeBackendApi *eager_api (void)
+#include "plugins/eager/eager.c"
+#pragma pop_macro("GRAMME_PLUGIN_DEFINE")
+
+static const GrammeBackendApi *
+eager_api (void)
+{
+  return &api;
+}
+
+#define A_WHILE 20000 /* us */
+
+typedef struct {
+  const GrammeHost *host;
+  void *job;
+} Caller;
+
+static int compiling, running, destroyed; /* atomic */
+
+static void *
+call_the_host (void *data)
+{
+  const Caller *c = data;
+  const GrammeHost *h = c->host;
+  h->log (h->ctx, GRAMME_LOG_DEBUG, "plugins", "hello", 5);
+  h->diag (c->job, GRAMME_LOG_DEBUG, -1, "hello", 5);
+  h->progress (c->job, "hello", 1, 2);
+  h->free (h->ctx, h->alloc (h->ctx, 100, 8), 100, 8);
+  h->get_extension (h->ctx, GRAMME_TILES_ID);
+  return NULL;
+}
+
+static int32_t
+watched_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out,
+                 GrammeStatus *status)
+{
+  Caller c = { b->host, request->job };
+  pthread_t other;
+  int n = __atomic_add_fetch (&compiling, 1, __ATOMIC_SEQ_CST);
+  if (pthread_create (&other, NULL, call_the_host, &c) == 0)
+    pthread_join (other, NULL);
+  usleep (A_WHILE);
+  int32_t code = eager_api ()->compile (b, request, out, status);
+  __atomic_sub_fetch (&compiling, 1, __ATOMIC_SEQ_CST);
+  if (code == GRAMME_OK && n > 1) {
+    eager_api ()->destroy (*out);
+    return gramme_fail (status, GRAMME_DEVICE, -1, "two compiles at once");
+  }
+  return code;
+}
+
+static int32_t
+watched_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
+{
+  int n = __atomic_add_fetch (&running, 1, __ATOMIC_SEQ_CST);
+  usleep (A_WHILE);
+  if (__atomic_load_n (&destroyed, __ATOMIC_SEQ_CST))
+    abort ();
+  int32_t code = eager_api ()->run (e, args, status);
+  __atomic_sub_fetch (&running, 1, __ATOMIC_SEQ_CST);
+  return code == GRAMME_OK && n > 1 ? gramme_fail (status, GRAMME_DEVICE, -1, "two runs at once") : code;
+}
+
+static void
+watched_destroy (GrammeExecutable *e)
+{
+  if (__atomic_load_n (&running, __ATOMIC_SEQ_CST))
+    __atomic_store_n (&destroyed, 1, __ATOMIC_SEQ_CST);
+  eager_api ()->destroy (e);
+}
+
+static const GrammeBackendApi watched = {
+  .struct_size = sizeof (GrammeBackendApi),
+  .open = eager_open,
+  .close = eager_close,
+  .get_support = eager_get_support,
+  .compile = watched_compile,
+  .exec_info = eager_exec_info,
+  .workspace = eager_workspace,
+  .run = watched_run,
+  .destroy = watched_destroy,
+};
+
+#ifdef SERIAL
+#define COMPILE_FLAG "compile-serial;"
+#else
+#define COMPILE_FLAG ""
+#endif
+#ifdef CONCURRENT
+#define RUN_FLAG "run-concurrent;"
+#else
+#define RUN_FLAG ""
+#endif
+GRAMME_PLUGIN_DEFINE (watched, "id=org.example." GRAMME_TEXT (NAME) "\n"
+                               "name=" GRAMME_TEXT (NAME) "\n"
+                               "version=1\n"
+                               "devices=cpu;\n"
+                               "flags=backward;" COMPILE_FLAG RUN_FLAG "\n");
