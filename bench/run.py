@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs benchmark cases by name: gramme bench [--list] [--json FILE] [--rounds N] [CASE...]
+"""Runs benchmark cases by name: gramme bench [--list] [--json FILE] [--plot FILE] [--rounds N] [--threads N] [CASE...]
 
 Sides of a case are measured in one process, interleaved (A B A B ...), for several rounds; minimum and median are reported, and the ratio
 of the minima to the case's first side.  Ratios hold on a noisy machine, single times do not.  Rows that lose are printed as losing.
+
+Cases whose names begin with vs_ are against other libraries, those that are installed of numpy, numexpr, numba, torch and jax: results are
+compared with a reference first, and the ratio is the peer's time over gramme's.  PYTHONPATH finds libraries in a virtual environment:
+PYTHONPATH=venv/lib/python3.11/site-packages gramme bench vs_block
 """
 
 import argparse
@@ -47,19 +51,41 @@ def main():
     parser.add_argument("case", nargs="*", help="names, default: all")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--plot", metavar="FILE", help="an SVG of the ratios to other libraries")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--threads", type=int, default=1, help="of the libraries that are compared with; default 1")
     args = parser.parse_args()
+    contests = None
+    if args.list or not args.case or any(name.startswith("vs_") for name in args.case):
+        try:
+            import versus
+
+            versus.use_threads(args.threads)
+            import contests
+        except ImportError as error:  # numpy, of which the references are made
+            print(f"no comparison with other libraries: {error}", file=sys.stderr)
+    known = {**cases.CASES, **(contests.CONTESTS if contests else {})}
     if args.list:
-        for name, case in cases.CASES.items():
+        for name, case in known.items():
             print(f"{name:18} {(case.__doc__ or '').strip().splitlines()[0]}")
         return 0
-    unknown = [name for name in args.case if name not in cases.CASES]
+    wanted = args.case or list(known)
+    unknown = [name for name in wanted if name not in known]
     if unknown:
-        parser.error(f"no case named {', '.join(unknown)}; there are {', '.join(cases.CASES)}")
+        parser.error(f"no case named {', '.join(unknown)}; there are {', '.join(known)}")
     machine = describe()
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
-    report = {"machine": machine, "rounds": args.rounds, "cases": {}}
-    for name in args.case or cases.CASES:
+    if contests:
+        machine["peers"] = {peer: versus.version(peer) for peer in versus.PEERS}
+        print("peers: " + ", ".join(f"{peer} {found or 'not installed'}" for peer, found in machine["peers"].items()) + f"; {args.threads} thread(s)")
+    report = {"machine": machine, "rounds": args.rounds, "threads": args.threads, "cases": {}, "rows": []}
+    for name in wanted:
+        if name not in cases.CASES:
+            print(f"\n{name}: {(known[name].__doc__ or '').strip().splitlines()[0]}")
+            rows = known[name](args.rounds)
+            versus.print_rows(rows)
+            report["rows"] += rows
+            continue
         rows = cases.CASES[name](args.rounds)
         first = rows[0]["min_ns"]
         print(f"\n{name}: {(cases.CASES[name].__doc__ or '').strip().splitlines()[0]}")
@@ -69,6 +95,13 @@ def main():
             verdict = "" if not limit else "  ok" if row["min_ns"] <= row["limit_ns"] else "  MISSED"
             print(f"  {row['side']:34} min {text_of(row['min_ns']):>10}  median {text_of(row['median_ns']):>10}  x{row['ratio']:.3f}{limit}{verdict}")
         report["cases"][name] = rows
+        report["rows"] += [
+            {"case": f"{name}: {row['side']}", "peer": rows[0]["side"], "ours": row["median_ns"] / 1e9, "theirs": rows[0]["median_ns"] / 1e9,
+             "ratio": rows[0]["median_ns"] / row["median_ns"] if row["median_ns"] else None}
+            for row in rows[1:]
+        ]
+    if args.plot and contests:
+        versus.plot([row for row in report["rows"] if row["case"].split(":")[0] not in cases.CASES], args.plot)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(report, file, indent=1)

@@ -215,8 +215,9 @@ lower (GmCompile *c, GError **error)
     if (!c->ask.make_exec (c->ask.make_exec_data, forward, backward, &exec, error))
       return false;
   } else if (forward->outputs->len > 0) {
-    c->lower.exec = gm_backend_compile (c->ask.backend, forward, backward,
-                                        (const char *const *) c->ask.for_backend, error);
+    const GmCompileHow how = { .no_cache = c->ask.no_cache, .cache_salt = c->ask.cache_salt };
+    c->lower.exec = gm_backend_compile_how (c->ask.backend, forward, backward,
+                                            (const char *const *) c->ask.for_backend, &how, error);
     if (!c->lower.exec)
       return false;
     exec.data = c->lower.exec;
@@ -427,6 +428,8 @@ gm_compile_free (GmCompile *c)
   g_clear_pointer (&c->simplify.graph, gm_graph_free);
   g_clear_pointer (&c->record.graph, gm_graph_free);
   g_strfreev (c->ask.for_backend);
+  g_free (c->ask.no_cache);
+  g_free (c->ask.cache_salt);
   gm_arena_free (c->arena);
   g_free (c);
 }

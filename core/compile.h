@@ -35,6 +35,7 @@ struct GmCompile {
     GmTraceHooks trace_hooks;     /* saved-tensor hooks that become part of the graphs; or NULL */
     void *trace_hooks_data;
     GmHookedFilter hooked; /* a host option, too */
+    char *no_cache, *cache_salt; /* owned; see GmCompileHow */
     char **for_backend;           /* private: what of `options` the back end gets */
   } ask;
   struct { /* r, or the caller */

@@ -13,6 +13,12 @@ CORE_SOURCES += \
   core/base/log.h \
   core/base/logs.def
 CORE_SOURCES += \
+  core/cache/entry.c \
+  core/cache/folder.c \
+  core/cache/sweep.c \
+  core/cache/cache.h \
+  core/cache/private.h
+CORE_SOURCES += \
   core/tensor/alloc.c \
   core/tensor/dtype.c \
   core/tensor/meta.c \
@@ -154,6 +160,7 @@ CORE_SOURCES += \
   core/aot/tape.h \
   core/aot/unfold.h
 CORE_SOURCES += \
+  core/plugin/artefacts.c \
   core/plugin/backend.c \
   core/plugin/builds.c \
   core/plugin/elf.c \
@@ -179,6 +186,7 @@ CORE_SOURCES += \
   core/plugin/tiers.c \
   core/plugin/trial.c \
   core/plugin/trust.c \
+  core/plugin/artefacts.h \
   core/plugin/backend.h \
   core/plugin/builds.h \
   core/plugin/elf.h \
@@ -364,6 +372,7 @@ EXTENSION_SOURCES = \
   core/python/tensor_number.c \
   core/python/tensor_object.c \
   core/python/types.c \
+  core/python/wrapped_calls.c \
   core/python/api_object.h \
   core/python/args.h \
   core/python/assemble.h \
@@ -404,6 +413,7 @@ EXTENSION_SOURCES = \
   core/python/tensor_number.h \
   core/python/tensor_object.h \
   core/python/types.h \
+  core/python/wrapped_calls.h \
   core/python/opcodes.def
 
 packagedir = $(pythondir)/gramme

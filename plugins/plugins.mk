@@ -26,7 +26,7 @@ CODEGEN_SOURCES = plugins/codegen/call.h plugins/codegen/fuse.c plugins/codegen/
 TCC_SOURCES = plugins/tcc/tcc.c plugins/tcc/jit.c plugins/tcc/jit.h plugins/tcc/glue.c plugins/tcc/reserve.c plugins/tcc/reserve.h $(CODEGEN_SOURCES)
 PLUGIN_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugin-api
 
-CC_SOURCES = plugins/cc/cc.c plugins/cc/folder.c plugins/cc/folder.h plugins/cc/job.c plugins/cc/job.h plugins/cc/load.c \
+CC_SOURCES = plugins/cc/cc.c plugins/cc/folder.c plugins/cc/folder.h plugins/cc/job.c plugins/cc/job.h plugins/cc/keep.c plugins/cc/keep.h plugins/cc/load.c \
   plugins/cc/load.h plugins/cc/unit.c plugins/cc/unit.h $(CODEGEN_SOURCES)
 plugin_LTLIBRARIES += plugins/libgramme-cc.la
 plugins_libgramme_cc_la_SOURCES = $(CC_SOURCES)

@@ -11,5 +11,6 @@ if ! "$python" -c 'import pytest' 2>/dev/null; then
 fi
 "$python" -c 'import numpy' 2>/dev/null || echo "SKIP: no numpy for $python: tests that need it are skipped"
 GRAMME_AUTO=${GRAMME_AUTO-then=none} # the default back end, without a C compiler for each function of a test
-export GRAMME_AUTO
+GRAMME_CACHE=${GRAMME_CACHE-0} # nothing on disk between tests
+export GRAMME_AUTO GRAMME_CACHE
 exec "$python" -B -m pytest -q -p no:cacheprovider "$src/tests/$folder"

@@ -32,6 +32,7 @@ static const Tool tools[] = {
   { "run",     gm_tool_run,     "[--backend NAME] SCRIPT [ARG...]",        "runs a Python script with this back end as the default" },
   { "explain", gm_tool_explain, "[--backend NAME] SCRIPT [ARG...]",        "the same, and reports graphs, guards and breaks at the end" },
   { "opt",     gm_tool_opt,     "[OPTION...] [FILE]",                      "reads a text graph, runs stages on it, prints it" },
+  { "cache",   gm_tool_cache,   "ls|verify|clear",                         "compiled code on disk: lists it, checks all of it, removes it" },
   { "bench",   gm_tool_bench,   "[--json FILE] [--list] [CASE...]",        "runs benchmarks by name" },
   { "help",    help,            "[SUBCOMMAND]",                            "says how a subcommand is used" },
 };
@@ -55,7 +56,7 @@ print_all (FILE *to)
   fprintf (to, "\nEnvironment: GRAMME_BACKEND (the default back end), GRAMME_PLUGIN_PATH (folders "
                "of plugins), GRAMME_PLUGIN_TRUST (a build tree to\n"
                "trust), GRAMME_LOGS (graph_breaks, recompiles, guards, graph_code, aot_graphs, "
-               "output_code, plugins ...).\n");
+               "output_code, plugins, cache ...),\nGRAMME_CACHE_DIR and GRAMME_CACHE=0 (compiled code on disk, and none).\n");
 }
 
 static int

@@ -10,6 +10,7 @@ int gm_tool_run (int argc, char **argv);
 int gm_tool_explain (int argc, char **argv);
 int gm_tool_opt (int argc, char **argv);
 int gm_tool_bench (int argc, char **argv);
+int gm_tool_cache (int argc, char **argv);
 int gm_tool_why (int argc, char **argv);
 int gm_tool_new_plugin (int argc, char **argv);
 int gm_tool_check_plugin (int argc, char **argv);

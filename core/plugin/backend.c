@@ -51,6 +51,7 @@ open_plugin (const char *file, GmRefused *why)
   b->plugin = p;
   b->instance = instance;
   b->name = p->manifest->name;
+  gm_artefacts_init (&b->artefacts, p, instance);
   b->compile_serial = gm_manifest_has_flag (p->manifest, "compile-serial");
   b->run_concurrent = gm_manifest_has_flag (p->manifest, "run-concurrent");
   g_mutex_init (&b->compile_lock);
@@ -283,6 +284,7 @@ typedef struct {
   Options options;
   const char *const *option_list; /* borrowed */
   GmCompileJob job;
+  const GmCompileHow *how;
 } Request;
 
 static void
@@ -521,12 +523,18 @@ compile (GmBackend *b, Request *q, GmExec *e, GError **error)
   if (e->roles[0].n_inner == 0 && e->roles[1].n_inner == 0)
     return true; /* the host's copies are all there is */
   char *why = ask (b, q, e);
-  if (why)
+  if (why && !q->how->cached_only)
     return fall_back (e, q, why, false, error);
-  Answer a = sum_up (q, e);
+  Answer a = why ? (Answer){ 0 } : sum_up (q, e);
   const GmRequest with = {
-    .backend = b, .options = q->options.rows, .option_list = q->option_list, .job = &q->job, .region = 0, .n_regions = 1
+    .backend = b, .options = q->options.rows, .option_list = q->option_list, .job = &q->job,
+    .region = 0, .n_regions = 1, .how = q->how
   };
+  if (q->how->cached_only && (why || a.n_no > 0 || !a.one_cluster || a.higher)) {
+    g_free (why);
+    g_set_error (error, GM_ERROR, GM_ERROR_BACKEND, "%s does not take the whole graph", b->name);
+    return false;
+  }
   if (a.n_no == 0 && a.one_cluster && !a.higher)
     return compile_whole (b, q, e, &with, error);
   why = a.n_no > 0 ? first_no (q, e, &a) : NULL;
@@ -538,18 +546,21 @@ GmExec *
 gm_backend_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
                     const char *const *options, GError **error)
 {
-  return b->is_auto ? gm_tiers_compile (b, forward, backward, options, error)
-                    : gm_backend_compile_stoppable (b, forward, backward, options, NULL, error);
+  return gm_backend_compile_how (b, forward, backward, options, &(GmCompileHow){ 0 }, error);
 }
 
 GmExec *
-gm_backend_compile_stoppable (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
-                              const char *const *options, const int *stop, GError **error)
+gm_backend_compile_how (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
+                        const char *const *options, const GmCompileHow *how, GError **error)
 {
+  if (b->is_auto)
+    return gm_tiers_compile (b, forward, backward, options, how, error);
   gint64 start = g_get_monotonic_time ();
-  g_auto (Request) q = { 0 };
+  g_auto (Request) q = { .how = how };
+  if (how->no_cache && b->artefacts.api)
+    gm_artefacts_note_bypass (how->no_cache);
   gm_compile_job_init (&q.job);
-  q.job.stop = stop;
+  q.job.stop = how->stop;
   g_autoptr (GmExec) e = g_new0 (GmExec, 1);
   g_atomic_ref_count_init (&e->refs);
   g_mutex_init (&e->run_lock);

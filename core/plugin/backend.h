@@ -30,6 +30,16 @@ bool gm_backend_check_options (const GmBackend *b, const char *const *options, G
 GmExec *gm_backend_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
                             const char *const *options, GError **error);
 
+/* The same, and how to go about it.  All borrowed for the call. */
+typedef struct {
+  const int *stop;        /* NULL, or atomic: becomes 1 when nobody wants the result; then there is an error */
+  bool cached_only;       /* an error, which nobody is to see, unless the code is in the cache on disk */
+  const char *no_cache;   /* not NULL: neither look there nor store, for this reason */
+  const char *cache_salt; /* NULL, or what else makes the code what it is: part of the key */
+} GmCompileHow;
+GmExec *gm_backend_compile_how (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
+                                const char *const *options, const GmCompileHow *how, GError **error);
+
 enum { GM_EXEC_FORWARD = 0, GM_EXEC_BACKWARD = 1 };
 
 /* in, out: as the graph's inputs and outputs, in order, with their sizes, strides and dtypes

@@ -5,12 +5,14 @@
 #define GM_PLUGIN_EXEC_H
 
 #include "core/plugin/backend.h"
+#include "core/plugin/artefacts.h"
 #include "core/plugin/loader.h"
 
 struct GmBackend {
   const GmPlugin *plugin;
   GrammeBackend *instance;
   const char *name;
+  GmArtefacts artefacts;
   GMutex compile_lock; /* taken only if the manifest says compile-serial */
   bool compile_serial, run_concurrent;
   bool is_auto; /* no plugin, but two of them: tiers.h */
@@ -65,10 +67,6 @@ struct GmExec {
   double compile_ms;
   GmTiers *tiers; /* not NULL: others run; nothing else here is used but the names and times above */
 };
-
-/* gm_backend_compile, until *stop (atomic) is 1: then there is an error, which nobody will see. */
-GmExec *gm_backend_compile_stoppable (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
-                                      const char *const *options, const int *stop, GError **error);
 
 /* Up to so many tensors of a run are described on the stack. */
 #define GM_EXEC_STACK_TENSORS 32

@@ -88,6 +88,8 @@ parse_option (GKeyFile *f, const char *group, GmManifest *m, GmRefused *why)
   o->fallback = g_key_file_get_string (f, group, "default", NULL);
   o->help = g_key_file_get_string (f, group, "help", NULL);
   o->values = g_key_file_get_string_list (f, group, "values", NULL, NULL);
+  o->no_code = g_key_file_has_key (f, group, "changes-code", NULL) &&
+               !g_key_file_get_boolean (f, group, "changes-code", NULL);
   o->min = INT64_MIN;
   o->max = INT64_MAX;
   if (!is_word (o->key))

@@ -17,6 +17,7 @@ typedef struct {
   char **values;               /* CHOICE: what may be given */
   GmOptionType type;
   int64_t min, max; /* INT */
+  bool no_code;     /* changes-code=false: compiled code is the same with every value */
 } GmPluginOption;
 
 typedef struct {

@@ -62,9 +62,20 @@ call (const GmRequest *q, const GrammeCompileRequest *request, GrammeExecutable 
   GmBackend *b = q->backend;
   if (b->compile_serial)
     g_mutex_lock (&b->compile_lock);
-  int32_t code = b->plugin->api.compile (b->instance, request, out, status);
+  const GmCompileHow none = { .no_cache = "" }, *how = q->how ? q->how : &none;
+  g_autoptr (GmArtefact) kept =
+      how->no_cache ? NULL
+                    : gm_artefact_new (&b->artefacts, b->plugin, b->instance, request, how->cache_salt);
+  int32_t code = kept ? gm_artefact_load (kept, out, status) : GRAMME_NOT_FOUND;
+  bool compiles = code == GRAMME_NOT_FOUND && !how->cached_only;
+  if (compiles)
+    code = b->plugin->api.compile (b->instance, request, out, status);
   if (b->compile_serial)
     g_mutex_unlock (&b->compile_lock);
+  if (compiles && kept && code == GRAMME_OK && *out)
+    gm_artefact_save (kept, *out);
+  if (how->cached_only && code == GRAMME_NOT_FOUND)
+    return gm_status_set (status, code, -1, "not cached");
   if (code == GRAMME_OK && !*out)
     return gm_status_set (status, GRAMME_INTERNAL, -1, "compile said OK and gave nothing");
   if (code != GRAMME_OK)

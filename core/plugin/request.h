@@ -26,6 +26,7 @@ typedef struct {
   const char *const *option_list; /* the same as the caller wrote them, for graphs inside of this one */
   GmCompileJob *job;
   uint32_t region, n_regions; /* (0, 1): the whole */
+  const GmCompileHow *how;    /* NULL: as it comes, without the cache on disk */
 } GmRequest;
 
 /* The plugin's answer; *out is NULL unless it is GRAMME_OK. */

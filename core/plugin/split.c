@@ -82,7 +82,8 @@ compile_bodies (Step *step, const GmRequest *q, GError **error)
       step->bodies = g_new0 (GmExec *, g->highers->len * GM_HIGHER_MAX_BODIES);
     GmExec **at = &step->bodies[n->attrs->offset * GM_HIGHER_MAX_BODIES];
     for (uint32_t b = 0; b < h->n_bodies && !at[0 + b]; b++)
-      if (!(at[b] = gm_backend_compile (q->backend, h->bodies[b], NULL, q->option_list, error)))
+      if (!(at[b] = gm_backend_compile_how (q->backend, h->bodies[b], NULL, q->option_list,
+                                               q->how, error)))
         return false;
   }
   return true;

@@ -8,7 +8,8 @@
  *
  * The background gets the graphs as images: the caller's are in an arena that goes with the compilation.  A
  * build begins with a function's second call (auto.after): many functions are called once.  If it fails,
- * `better` becomes the first code, and that is all.
+ * `better` becomes the first code, and that is all.  What the cache on disk has of the second back end is
+ * taken at once, and there is nothing to do in the background.
  */
 #include "core/plugin/tiers.h"
 
@@ -58,6 +59,7 @@ struct GmTiers {
   GmImage *images[2];
   GPtrArray *highers[2]; /* tables of bodies, which images do not have; NULL: none */
   char **options; /* of `then` */
+  char *no_cache, *cache_salt;
   GmBuild *build; /* atomic */
 };
 
@@ -289,6 +291,8 @@ unref (void *data)
     g_clear_pointer (&t->highers[i], g_ptr_array_unref);
   }
   g_strfreev (t->options);
+  g_free (t->no_cache);
+  g_free (t->cache_salt);
   g_free (t);
 }
 
@@ -366,8 +370,9 @@ compile_better (GmTiers *t, const int *stop, GError **error)
   g_autoptr (GmGraph) backward = NULL;
   if (forward && t->images[1] && !(backward = read_graph (t, 1, "backward", error)))
     return NULL;
-  return forward ? gm_backend_compile_stoppable (t->then, forward, backward,
-                                                 (const char *const *) t->options, stop, error)
+  const GmCompileHow how = { .stop = stop, .no_cache = t->no_cache, .cache_salt = t->cache_salt };
+  return forward ? gm_backend_compile_how (t->then, forward, backward,
+                                           (const char *const *) t->options, &how, error)
                  : NULL;
 }
 
@@ -494,7 +499,7 @@ wrap (GmBackend *b, GmTiers *t)
 
 GmExec *
 gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
-                  const char *const *options, GError **error)
+                  const char *const *options, const GmCompileHow *how, GError **error)
 {
   g_auto (Choice) c = { 0 };
   GmBackend *tiers[2] = { NULL, NULL };
@@ -502,8 +507,17 @@ gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
   if (!read_options (&c, b, tiers, rows, options, error))
     return NULL;
   if (c.wait && tiers[1])
-    return gm_backend_compile (tiers[1], forward, backward,
-                               (const char *const *) c.given[1]->pdata, error);
+    return gm_backend_compile_how (tiers[1], forward, backward,
+                                   (const char *const *) c.given[1]->pdata, how, error);
+  if (tiers[1] && !how->no_cache) { /* what another process has compiled is there at once */
+    g_autoptr (GError) not_there = NULL;
+    GmExec *kept = gm_backend_compile_how (tiers[1], forward, backward,
+                                           (const char *const *) c.given[1]->pdata,
+                                           &(GmCompileHow){ .cached_only = true, .cache_salt = how->cache_salt },
+                                           &not_there);
+    if (kept)
+      return kept;
+  }
   g_autoptr (GmExec) first =
       compile_first (b, tiers, rows, &c, forward, backward, options, error);
   if (!first || !tiers[1])
@@ -513,6 +527,8 @@ gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
   t->first = g_steal_pointer (&first);
   t->then = tiers[1];
   t->after = c.after;
+  t->no_cache = g_strdup (how->no_cache);
+  t->cache_salt = g_strdup (how->cache_salt);
   t->options = (char **) g_ptr_array_free (g_steal_pointer (&c.given[1]), FALSE);
   if (!keep_graphs (t, forward, backward, error)) {
     unref (t);

@@ -15,9 +15,9 @@ extern const char gm_tiers_manifest[];
 /* Where a plugin has its file. */
 #define GM_TIERS_FILE "(part of gramme)"
 
-/* gm_backend_compile and gm_backend_check_options of `auto`. */
+/* gm_backend_compile_how and gm_backend_check_options of `auto`. */
 GmExec *gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
-                          const char *const *options, GError **error);
+                          const char *const *options, const GmCompileHow *how, GError **error);
 bool gm_tiers_check_options (const GmBackend *b, const char *const *options, GError **error);
 
 /* gm_exec_run of such an exec. */

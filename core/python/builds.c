@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * builds.c -- what compiles in the background, as Python sees it: counted and waited for.
+ * builds.c -- what compiles in the background, and what the cache on disk gives, as Python sees it: counted and waited for.
  *
  * Waiting goes on in short steps without the interpreter's lock, so that other threads run and a signal
  * is seen.
  */
 #include "core/python/cpython.h"
 
+#include "core/plugin/artefacts.h"
 #include "core/plugin/builds.h"
 #include "core/python/builds.h"
 
@@ -42,7 +43,18 @@ wait_builds (PyObject *module, PyObject *arg)
   }
 }
 
+static PyObject *
+cache_counts (PyObject *module, PyObject *unused)
+{
+  GmArtefactCounts n = gm_artefacts_count ();
+  return Py_BuildValue ("{sKsKsKsKsK}", "hits", (unsigned long long) n.hits, "misses",
+                        (unsigned long long) n.misses, "stored", (unsigned long long) n.stored,
+                        "refused", (unsigned long long) n.refused, "bypassed",
+                        (unsigned long long) n.bypassed);
+}
+
 static PyMethodDef functions[] = {
+  { "cache_counts", cache_counts, METH_NOARGS, "cache_counts() -> dict: what came of looking for compiled code on disk since the process began." },
   { "build_counts", build_counts, METH_NOARGS, "build_counts() -> dict: what compiles in the background, and what became of it since the process began." },
   { "wait_builds", wait_builds, METH_O, "wait_builds(seconds or None) -> bool: waits until nothing compiles in the background; False if that took too long." },
   { NULL },

@@ -30,6 +30,7 @@
 #include "core/python/resume_call.h"
 #include "core/python/resume_code.h"
 #include "core/python/types.h"
+#include "core/python/wrapped_calls.h"
 
 #include <time.h>
 
@@ -642,6 +643,16 @@ run_stages (Job *job, GmCompile *c, GError **error)
   return gm_compile_run (c, 'd', 'a', error);
 }
 
+/* What the hooks call decides whether, and under which key, the code may be kept on disk. */
+static void
+keep_hooks (GmCompile *c, const GmCallEnv *env)
+{
+  GString *salt = g_string_new (NULL);
+  gm_py_find_wrapped (env->pack, salt, &c->ask.no_cache);
+  gm_py_find_wrapped (env->unpack, salt, &c->ask.no_cache);
+  c->ask.cache_salt = g_string_free (salt, salt->len == 0);
+}
+
 static GmEntry *
 compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
 {
@@ -673,6 +684,7 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
   if (env->modes & GM_MODE_SAVED_HOOKS && (job.hooks = gm_py_hooks_new (env)) != NULL) {
     c->ask.trace_hooks = gm_py_hooks_trace;
     c->ask.trace_hooks_data = job.hooks;
+    keep_hooks (c, env);
   }
   PyErr_Clear (); /* of hooks that cannot be told apart for long: such a pair is called, not traced */
   job.effects = effect_policy ();

@@ -6,6 +6,7 @@
  * the bits are those of eager and tcc.
  */
 #include "plugins/cc/job.h"
+#include "plugins/cc/keep.h"
 #include "plugins/cc/unit.h"
 #include "plugins/codegen/call.h"
 
@@ -19,7 +20,7 @@ struct GrammeBackend {
   const GrammeTiles *tiles;
   const GrammeKernels *kernels;
   const GrammeSource *source;
-  CgSource *declarations;
+  CgSource *declarations; /* atomic; NULL until somebody needs it */
   char *compiler, *flags;
   bool wait;
 };
@@ -33,10 +34,12 @@ typedef struct {
 static const char *const role_names[] = { "forward", "backward" };
 
 struct GrammeExecutable {
-  const GrammeBackend *backend;
+  GrammeBackend *backend;
   Role roles[2];
   CgText externals;
-  CcJob *job;
+  CcJob *job; /* NULL: the code was kept */
+  CcDigest text;
+  const void *artefact; /* once finished: the job's */
   size_t bytes;
   CcCode code;
   pthread_mutex_t lock; /* for what finish does */
@@ -74,9 +77,8 @@ cc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options
     b->wait = gramme_option_bool (options, n_options, "wait", 0);
     b->compiler = strdup (named && *named ? named : CC_DEFAULT_COMPILER);
     b->flags = malloc (room);
-    b->declarations = codegen_source_new (source->text);
   }
-  if (!b || !b->compiler || !b->flags || !b->declarations) {
+  if (!b || !b->compiler || !b->flags) {
     if (b)
       cc_close (b);
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to open");
@@ -112,13 +114,29 @@ cc_destroy (GrammeExecutable *e)
   free (e);
 }
 
+/* Reading the host's source takes some milliseconds: what starts with kept code never does it.  No lock: the child of a fork would find
+ * it taken.  If two threads read at once, one has worked for nothing. */
+static const CgSource *
+declarations (GrammeBackend *b)
+{
+  CgSource *source = __atomic_load_n (&b->declarations, __ATOMIC_ACQUIRE);
+  if (source)
+    return source;
+  CgSource *fresh = codegen_source_new (b->source->text);
+  if (fresh && !__atomic_compare_exchange_n (&b->declarations, &source, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    codegen_source_free (fresh);
+    return source;
+  }
+  return fresh;
+}
+
+/* The text of each role; the digest of all. */
 static int32_t
-start (GrammeExecutable *e, const GrammeCompileRequest *request, GrammeStatus *status)
+print (GrammeExecutable *e, const GrammeCompileRequest *request, GrammeStatus *status)
 {
   const GrammeBackend *b = e->backend;
   const GrammeImage *images[] = { request->forward, request->backward };
-  CgText *parts[2];
-  uint32_t n = 0;
+  cc_digest_init (&e->text);
   for (int role = 0; role < 2 && images[role]; role++) {
     Role *r = &e->roles[role];
     int32_t code = codegen_build (&r->program, images[role],
@@ -132,23 +150,66 @@ start (GrammeExecutable *e, const GrammeCompileRequest *request, GrammeStatus *s
     /* What was only needed on the way. */
     r->program.image = NULL;
     r->program.constants = NULL;
-    parts[n++] = &r->text;
+    cc_digest_add (&e->text, r->text.text, r->text.len);
   }
-  size_t len;
-  char *text = cc_unit_text (b->declarations, parts, n, &e->externals, &len);
-  for (uint32_t i = 0; i < n; i++) {
-    free (parts[i]->text);
-    parts[i]->text = NULL;
-  }
-  if (!text)
-    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for a unit of C");
-  if (b->host->log_enabled (b->host->ctx, GRAMME_LOG_INFO, "output_code"))
-    b->host->log (b->host->ctx, GRAMME_LOG_INFO, "output_code", text, len);
-  e->job = cc_job_start (b->compiler, b->flags, text, len, status);
-  return e->job ? GRAMME_OK : status ? status->code : GRAMME_NO_MEMORY;
+  return GRAMME_OK;
 }
 
-/* The job's code, once it is there: in this process, with every pointer filled in.  job: the request's while it is compiled, or NULL. */
+static void
+drop_texts (GrammeExecutable *e)
+{
+  for (int role = 0; role < 2; role++) {
+    free (e->roles[role].text.text);
+    e->roles[role].text.text = NULL;
+  }
+}
+
+/* The unit's text, of malloc, or NULL. */
+static char *
+write_unit (GrammeExecutable *e, size_t *len, GrammeStatus *status)
+{
+  GrammeBackend *b = e->backend;
+  const CgSource *source = declarations (b);
+  CgText *parts[2] = { &e->roles[0].text, &e->roles[1].text };
+  char *text = source ? cc_unit_text (source, parts, parts[1]->text ? 2 : 1, &e->externals, len) : NULL;
+  if (!text) {
+    gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for a unit of C");
+    return NULL;
+  }
+  if (b->host->log_enabled (b->host->ctx, GRAMME_LOG_INFO, "output_code"))
+    b->host->log (b->host->ctx, GRAMME_LOG_INFO, "output_code", text, *len);
+  return text;
+}
+
+static int32_t
+start (GrammeExecutable *e, const GrammeCompileRequest *request, GrammeStatus *status)
+{
+  const GrammeBackend *b = e->backend;
+  size_t len;
+  int32_t code = print (e, request, status);
+  char *text = code == GRAMME_OK ? write_unit (e, &len, status) : NULL;
+  drop_texts (e);
+  if (!text)
+    return code != GRAMME_OK ? code : GRAMME_NO_MEMORY;
+  e->job = cc_job_start (b->compiler, b->flags, text, len, status);
+  return e->job ? GRAMME_OK : status && status->code ? status->code : GRAMME_NO_MEMORY;
+}
+
+/* The bytes of a shared object in this process, with every pointer filled in. */
+static int32_t
+bind (GrammeExecutable *e, const void *bytes, size_t n, GrammeStatus *status)
+{
+  int32_t code = cc_load (&e->code, bytes, n, status);
+  if (code == GRAMME_OK)
+    code = cc_unit_bind (&e->code, &e->externals, e->backend->source, status);
+  for (int role = 0; role < 2 && code == GRAMME_OK; role++) {
+    code = cc_unit_bind (&e->code, &e->roles[role].text, e->backend->source, status);
+    e->roles[role].entry = (CgEntry) cc_symbol (&e->code, role_names[role]);
+  }
+  return code;
+}
+
+/* The job's code, once it is there.  job: the request's while it is compiled, or NULL. */
 static int32_t
 take (GrammeExecutable *e, void *job, GrammeStatus *status)
 {
@@ -158,15 +219,8 @@ take (GrammeExecutable *e, void *job, GrammeStatus *status)
       return gramme_fail (status, GRAMME_CANCELLED, -1, "the C compiler was stopped");
   if (cc_job_wait (e->job) != CC_JOB_DONE)
     return gramme_fail (status, GRAMME_TOOLCHAIN, -1, "%s", cc_job_message (e->job));
-  const void *bytes = cc_job_artefact (e->job, &e->bytes);
-  int32_t code = cc_load (&e->code, bytes, e->bytes, status);
-  if (code == GRAMME_OK)
-    code = cc_unit_bind (&e->code, &e->externals, e->backend->source, status);
-  for (int role = 0; role < 2 && code == GRAMME_OK; role++) {
-    code = cc_unit_bind (&e->code, &e->roles[role].text, e->backend->source, status);
-    e->roles[role].entry = (CgEntry) cc_symbol (&e->code, role_names[role]);
-  }
-  return code;
+  e->artefact = cc_job_artefact (e->job, &e->bytes);
+  return bind (e, e->artefact, e->bytes, status);
 }
 
 static int32_t
@@ -184,6 +238,19 @@ finish (GrammeExecutable *e, void *job, GrammeStatus *status)
   return code;
 }
 
+static GrammeExecutable *
+executable_new (GrammeBackend *b, GrammeStatus *status)
+{
+  GrammeExecutable *e = calloc (1, sizeof *e);
+  if (!e) {
+    gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to compile");
+    return NULL;
+  }
+  e->backend = b;
+  pthread_mutex_init (&e->lock, NULL);
+  return e;
+}
+
 static int32_t
 cc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out,
             GrammeStatus *status)
@@ -191,11 +258,9 @@ cc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecuta
   if (gramme_request_newer_flags (request))
     return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "request flags %#x are newer than cc",
                         gramme_request_newer_flags (request));
-  GrammeExecutable *e = calloc (1, sizeof *e);
+  GrammeExecutable *e = executable_new (b, status);
   if (!e)
-    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to compile");
-  e->backend = b;
-  pthread_mutex_init (&e->lock, NULL);
+    return GRAMME_NO_MEMORY;
   int32_t code = start (e, request, status);
   if (code == GRAMME_OK && gramme_option_bool (request->options, request->n_options, "wait", b->wait))
     code = finish (e, request->job, status);
@@ -239,16 +304,86 @@ cc_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
   return codegen_call (e->roles[args->role].entry, args, status);
 }
 
+/* -- Kept code --------------------------------------------------------------------------------- */
+
+static int32_t
+cc_get_fingerprint (GrammeBackend *b, int32_t device_type, int32_t device_id, uint8_t out[32],
+                    GrammeStatus *status)
+{
+  (void) device_type;
+  (void) device_id;
+  (void) status;
+  cc_fingerprint (b->compiler, b->flags, out);
+  return GRAMME_OK;
+}
+
+static int32_t
+cc_size (GrammeExecutable *e, uint64_t *bytes, GrammeStatus *status)
+{
+  if (__atomic_load_n (&e->finished, __ATOMIC_ACQUIRE) != GRAMME_OK + 1 || !e->artefact)
+    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "the compiler is not done, or the code was kept already");
+  *bytes = cc_kept_bytes (&e->externals, e->bytes);
+  return GRAMME_OK;
+}
+
+static int32_t
+cc_write (GrammeExecutable *e, void *out, uint64_t bytes, GrammeStatus *status)
+{
+  uint64_t wanted;
+  int32_t code = cc_size (e, &wanted, status);
+  if (code != GRAMME_OK || bytes != wanted)
+    return code != GRAMME_OK ? code : gramme_fail (status, GRAMME_INVALID, -1, "%llu bytes are written, not %llu", (unsigned long long) wanted, (unsigned long long) bytes);
+  cc_kept_write (out, &e->text, &e->externals, e->artefact, e->bytes);
+  return GRAMME_OK;
+}
+
+/* The text is written again, which costs a hundredth of compiling it: it says what to bind, and that the code fits.  What it uses of the
+ * host's source was found when it was compiled, and is kept by name. */
+static int32_t
+cc_read (GrammeBackend *b, const GrammeCompileRequest *request, const void *bytes, uint64_t n,
+         GrammeExecutable **out, GrammeStatus *status)
+{
+  GrammeExecutable *e = executable_new (b, status);
+  const void *object = NULL;
+  if (!e)
+    return GRAMME_NO_MEMORY;
+  int32_t code = print (e, request, status);
+  drop_texts (e);
+  if (code == GRAMME_OK)
+    code = cc_kept_read (bytes, n, &e->text, &e->externals, &object, &e->bytes, status);
+  if (code == GRAMME_OK)
+    code = bind (e, object, e->bytes, status);
+  e->finished = GRAMME_OK + 1;
+  if (code != GRAMME_OK) {
+    cc_destroy (e);
+    return code;
+  }
+  *out = e;
+  return GRAMME_OK;
+}
+
+static const void *
+cc_get_extension (GrammeBackend *b, const char *id)
+{
+  static const GrammeSerialize serialize = {
+    .struct_size = sizeof serialize, .size = cc_size, .write = cc_write, .read = cc_read
+  };
+  (void) b;
+  return strcmp (id, GRAMME_SERIALIZE_ID) == 0 ? &serialize : NULL;
+}
+
 static const GrammeBackendApi api = {
   .struct_size = sizeof (GrammeBackendApi),
   .open = cc_open,
   .close = cc_close,
+  .fingerprint = cc_get_fingerprint,
   .get_support = cc_get_support,
   .compile = cc_compile,
   .exec_info = cc_exec_info,
   .workspace = cc_workspace,
   .run = cc_run,
   .destroy = cc_destroy,
+  .get_extension = cc_get_extension,
 };
 
 GRAMME_PLUGIN_DEFINE (api,
@@ -261,9 +396,10 @@ GRAMME_PLUGIN_DEFINE (api,
                       "bit-exact=true\n"
                       "devices=cpu;\n"
                       "dtypes=b1;u8;i8;i16;i32;i64;f8e4m3;f8e5m2;f16;bf16;f32;f64;\n"
-                      "flags=backward;run-concurrent;\n"
+                      "flags=backward;run-concurrent;serialize;\n"
                       "needs=cc;\n"
                       "[option wait]\n"
                       "type=bool\n"
                       "default=false\n"
+                      "changes-code=false\n"
                       "help=compile returns when the compiler is done, not before\n");

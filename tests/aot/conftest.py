@@ -2,6 +2,7 @@
 import os
 
 os.environ.setdefault("GRAMME_AUTO", "then=none")  # no test starts a C compiler but those that are about it
+os.environ.setdefault("GRAMME_CACHE", "0")  # nor finds what another has left
 
 import gramme
 import pytest

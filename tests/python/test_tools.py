@@ -96,6 +96,20 @@ def test_bench_lists_and_runs_a_case_by_name(tmp_path):
     assert [row["side"] for row in rows] == [f"{w} writes, {n} live variables" for w in ("no", 8) for n in (10, 1000, 100000)]
 
 
+def test_bench_compares_with_other_libraries_accuracy_first(tmp_path):
+    pytest.importorskip("numpy")
+    bench = os.path.join(os.environ["top_srcdir"], "bench")
+    report, drawn = tmp_path / "report.json", tmp_path / "bars.svg"
+    text = run("bench", "--json", str(report), "--plot", str(drawn), "--rounds", "1", "vs_call", GM_BENCHDIR=bench).stdout
+    rows = {row["peer"]: row for row in json.loads(report.read_text())["rows"]}
+    assert set(rows) == {"numpy", "torch", "torch.compile", "jax"}
+    assert rows["numpy"]["case"] == "add one, 16 numbers" and rows["numpy"]["ours_error"] <= 1
+    assert rows["numpy"]["ratio"] == pytest.approx(rows["numpy"]["theirs"] / rows["numpy"]["ours"])
+    for row in rows.values():
+        assert "ratio" in row or row["not_run"]  # what was not run says why
+    assert "numpy" in text and drawn.read_text().startswith("<svg")
+
+
 def test_an_unknown_subcommand_lists_the_known_ones():
     done = run("frobnicate", check=False)
     assert done.returncode != 0

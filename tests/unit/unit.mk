@@ -10,6 +10,7 @@ UNIT_TESTS = \
   tests/unit/test_backend \
   tests/unit/test_backends \
   tests/unit/test_builder \
+  tests/unit/test_cache \
   tests/unit/test_calls \
   tests/unit/test_capi \
   tests/unit/test_codegen \
@@ -60,6 +61,7 @@ tests_unit_test_autograd_SOURCES = tests/unit/test_autograd.c tests/unit/grad_ch
 tests_unit_test_calls_SOURCES = tests/unit/test_calls.c tests/plugin/hostile.h
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c tests/plugin/hostile.h
 tests_unit_test_backends_SOURCES = tests/unit/test_backends.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_cache_SOURCES = tests/unit/test_cache.c
 tests_unit_test_builder_SOURCES = tests/unit/test_builder.c tests/unit/grad_check.h
 tests_unit_test_capi_SOURCES = tests/unit/test_capi.c
 tests_unit_test_codegen_SOURCES = tests/unit/test_codegen.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c \
@@ -213,6 +215,7 @@ TEST_FILES = \
   tests/python/test_auto.py \
   tests/python/test_autograd.py \
   tests/python/test_bytecode.py \
+  tests/python/test_cache.py \
   tests/python/test_cc.py \
   tests/python/test_checkpoint.py \
   tests/python/test_conv.py \

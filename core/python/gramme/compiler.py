@@ -17,6 +17,7 @@ __all__ = [
     "allow_in_graph",
     "assume_constant_result",
     "builds",
+    "cache_counts",
     "disable",
     "explain",
     "is_compiling",
@@ -246,6 +247,12 @@ def builds():
     """What compiles in the background, and what became of it: a dict of counts, "waiting" and "running" now, "made", "failed" and "dropped"
     (nobody wanted the result any more) since the process began."""
     return _core.build_counts()
+
+
+def cache_counts():
+    """What came of looking for compiled code on disk, a dict of counts since the process began: "hits", "misses", "stored", "refused" (damaged,
+    or somebody else's; compiled again), "bypassed" (a compilation that must not be cached).  GRAMME_LOGS=cache tells each."""
+    return _core.cache_counts()
 
 
 # -- Looking

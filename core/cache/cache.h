@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * cache.h -- compiled artefacts on disk: bytes by key, for this user, on this machine.
+ *
+ * Entries are code, so whoever can write one could run code as the user.  The folder is the user's alone (0700), and
+ * every entry carries a hash keyed with a secret of the user (0600, beside the entries); both are checked on the
+ * opened file, and the hash over all bytes, before anybody sees one of them.  That keeps out other users, damage and mix-ups; a
+ * process of the same user can do what it likes anyway.
+ *
+ *   folder  GRAMME_CACHE_DIR, else $XDG_CACHE_HOME/gramme/code-1, else ~/.cache/gramme/code-1
+ *   off     GRAMME_CACHE=0; with raised privileges; if the folder is not as above: `why` says it
+ *   size    GRAMME_CACHE_MB megabytes, 1024 by default; what was used least recently goes first
+ *
+ * Writing: a temporary file, fsync, rename.  So a name is either an old whole entry or a new whole one, also after the power
+ * failed; the folder itself is not synchronised, because losing an entry is harmless.  Temporary files of the dead are removed after
+ * an hour.
+ *
+ * There is no state in memory: each call opens the folder anew, so threads and forks need no care.
+ */
+#ifndef GM_CACHE_CACHE_H
+#define GM_CACHE_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GM_CACHE_KEY_BYTES 32
+#define GM_CACHE_LABEL_BYTES 64
+#define GM_CACHE_MAX_BYTES ((size_t) 256 << 20) /* of one entry */
+
+typedef struct {
+  uint8_t bytes[GM_CACHE_KEY_BYTES];
+} GmCacheKey;
+
+typedef enum {
+  GM_CACHE_FOUND,
+  GM_CACHE_ABSENT,
+  GM_CACHE_REFUSED, /* there was something that is not to be used, *why, and it is removed */
+  GM_CACHE_OFF      /* *why, unless the user wants it so */
+} GmCacheResult;
+
+typedef struct {
+  void *block;        /* 64-byte aligned; the payload is at `data`, which is, too */
+  const void *data;
+  size_t bytes;
+} GmCacheEntry;
+
+/* *why: NULL, or for g_free.  The entry found counts as used. */
+GmCacheResult gm_cache_find (const GmCacheKey *key, GmCacheEntry *out, char **why);
+void gm_cache_entry_clear (GmCacheEntry *e);
+
+/* label: what a listing shows.  False and *why: not stored, which is no harm.  Evicts what is too much. */
+bool gm_cache_store (const GmCacheKey *key, const char *label, const void *data, size_t bytes,
+                     char **why);
+
+/* Would entries be stored and found?  Makes the folder. */
+bool gm_cache_is_on (char **why);
+
+/* -- For people -------------------------------------------------------------------------------- */
+
+typedef struct {
+  char name[2 * GM_CACHE_KEY_BYTES + 1]; /* the key, in hexadecimal digits */
+  char label[GM_CACHE_LABEL_BYTES];
+  uint64_t bytes;
+  int64_t used_s; /* seconds since 1970 */
+  char *why;      /* NULL: good; else why it is refused */
+} GmCacheRow;
+
+/* The folder's path; the caller frees. */
+char *gm_cache_path (void);
+/* All entries, the one used last first; their bytes are checked if `check`.  NULL and *why: off.  g_free the rows with
+ * gm_cache_rows_free. */
+GmCacheRow *gm_cache_list (bool check, size_t *n, char **why);
+void gm_cache_rows_free (GmCacheRow *rows, size_t n);
+/* Removes entries, temporary files and the secret.  How many entries; -1 and *why. */
+int64_t gm_cache_clear (char **why);
+
+#endif
