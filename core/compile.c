@@ -53,6 +53,19 @@ take_hooked (GmCompile *c, const char *value)
   return false;
 }
 
+static bool
+take_dynamic (GmCompile *c, const char *value)
+{
+  static const char *const names[] = { "auto", "true", "false" };
+
+  for (size_t i = 0; i < G_N_ELEMENTS (names); i++)
+    if (strcmp (value, names[i]) == 0) {
+      c->ask.dynamic = (uint8_t) i;
+      return true;
+    }
+  return false;
+}
+
 static const struct {
   const char *key;
   bool (*take) (GmCompile *c, const char *value);
@@ -60,6 +73,7 @@ static const struct {
 } host_options[] = {
   { "partition", take_partition, "default or min-cut" },
   { "memory-budget", take_budget, "a number from 0 to 1" },
+  { "dynamic", take_dynamic, "auto, true or false" },
   { "saved-tensors-hooks-filtering-mode", take_hooked, "donated, no_static or all" },
 };
 
@@ -181,23 +195,6 @@ unref_exec (void *exec)
   gm_exec_unref (exec);
 }
 
-static bool
-check_sizes (const GmGraph *g, GError **error)
-{
-  for (guint i = 0; i < g->values->len; i++) {
-    const GmMeta *m = gm_graph_meta (g, i);
-    for (int d = 0; d < m->ndim; d++)
-      if (m->sizes[d] < 0) {
-        g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                     "cannot lower the graph '%s': value %u has a symbolic size; give numbers to "
-                     "its inputs' shapes",
-                     g->name, i);
-        return false;
-      }
-  }
-  return true;
-}
-
 /* A part without outputs (a function that only takes views, a backward that only passes on)
  * needs no code. */
 static bool
@@ -205,8 +202,6 @@ lower (GmCompile *c, GError **error)
 {
   const GmGraph *forward = c->partition.forward, *backward = c->partition.backward;
 
-  if (!check_sizes (forward, error))
-    return false;
   if (backward && backward->outputs->len == 0)
     backward = NULL;
   GmPlanExec exec = { NULL, run_exec, unref_exec };
@@ -369,6 +364,18 @@ verify (const GmCompile *c, const GmStage *s)
   }
 }
 
+/* Of the graphs of a compilation, which share them; NULL: all sizes are numbers. */
+static GmSizes *
+sizes_of (const GmCompile *c)
+{
+  const GmGraph *graphs[2];
+
+  for (const char *letter = "rsfjp"; *letter; letter++)
+    if (graphs_of (c, *letter, graphs) > 0)
+      return graphs[0]->sizes;
+  return NULL;
+}
+
 /* -- The loop ---------------------------------------------------------------------------------- */
 
 bool
@@ -381,7 +388,10 @@ gm_compile_run (GmCompile *c, char from, char to, GError **error)
     gint64 start_us = g_get_monotonic_time ();
 
     g_assert ((s->reads & ~c->filled) == 0);
-    if (!s->run (c, error))
+    GmSizes *was = gm_sizes_enter (sizes_of (c));
+    bool ok = s->run (c, error);
+    gm_sizes_enter (was);
+    if (!ok)
       return false;
     c->stage_ms[s - stages] = (double) (g_get_monotonic_time () - start_us) / 1000;
     c->filled |= s->writes;

@@ -15,6 +15,9 @@
 
 typedef struct GmCompile GmCompile;
 
+/* Which sizes of a function's arguments are symbols: those that were seen to change, all, none. */
+typedef enum { GM_DYNAMIC_OPTION_AUTO, GM_DYNAMIC_OPTION_TRUE, GM_DYNAMIC_OPTION_FALSE } GmDynamicOption;
+
 /* False and *error: the world failed.  "This cannot be traced" is no failure: set c->stopped
  * and return true. */
 typedef bool (*GmStageFn) (GmCompile *c, GError **error);
@@ -30,6 +33,7 @@ struct GmCompile {
                        GmPlanExec *out, GError **error);
     const void *make_exec_data;
     const char *const *options; /* borrowed: "key=value", NULL at the end; or NULL */
+    uint8_t dynamic;            /* private: the host option, as GmDynamicOption */
     bool differentiate;         /* inputs that require grad get gradients */
     GmPartitionOptions partition; /* host options set it, too: see compile.c */
     GmTraceHooks trace_hooks;     /* saved-tensor hooks that become part of the graphs; or NULL */

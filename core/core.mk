@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The library's and the extension's sources, room by room (see README.md for the floors).
 
-CORE_SOURCES = core/compile.c core/compile.h core/gramme.c core/gramme.h core/breaks.def
+CORE_SOURCES = core/compile.c core/compile.h core/plans.c core/plans.h core/gramme.c core/gramme.h core/breaks.def
 CORE_SOURCES += \
   core/base/arena.c \
   core/base/error.c \
@@ -91,6 +91,8 @@ CORE_SOURCES += \
   core/sym/algebra.h \
   core/sym/size_facts.c \
   core/sym/size_facts.h \
+  core/sym/profile.c \
+  core/sym/profile.h \
   core/sym/sizes.c \
   core/sym/sizes.h \
   core/sym/form.c \
@@ -114,6 +116,7 @@ CORE_SOURCES += \
   core/graph/parse.c \
   core/graph/print.c \
   core/graph/simplify.c \
+  core/graph/specialise.c \
   core/graph/text.c \
   core/graph/verify.c \
   core/graph/alias.h \
@@ -180,6 +183,8 @@ CORE_SOURCES += \
   core/plugin/registry.c \
   core/plugin/request.c \
   core/plugin/sidecar.c \
+  core/plugin/sized.c \
+  core/plugin/sized.h \
   core/plugin/split.c \
   core/plugin/status.c \
   core/plugin/support.c \
@@ -274,6 +279,10 @@ EXTENSION_SOURCES = \
   core/trace/residual.c \
   core/trace/resume.c \
   core/trace/return.c \
+  core/trace/size.c \
+  core/trace/size.h \
+  core/trace/size_guard.c \
+  core/trace/size_guard.h \
   core/trace/sort.c \
   core/trace/source.c \
   core/trace/subclass.c \
@@ -301,6 +310,7 @@ EXTENSION_SOURCES = \
   core/trace/tracker_object.c \
   core/trace/tracker_set.c \
   core/trace/tracker_scalar.c \
+  core/trace/tracker_size.c \
   core/trace/tracker_slice.c \
   core/trace/tracker_tensor.c \
   core/trace/tracker_tuple.c \

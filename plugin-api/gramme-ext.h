@@ -61,6 +61,10 @@ typedef struct {
    * stand in the image. */
   int32_t (*view_offset) (void *ctx, const GrammeImage *image, uint32_t node, int64_t *bytes,
                           GrammeStatus *status);
+  /* Since minor 1.  As run, of a kernel whose node may have symbolic sizes or strides; sizes: the values
+   * of the image's `sizes` rows (GrammeRunArgs).  `run` refuses such a kernel. */
+  int32_t (*run_sized) (GrammeKernel *kernel, void *const *data, const int64_t *sizes,
+                        GrammeStatus *status);
 } GrammeKernels;
 
 /* -- Tiles: the primitives that kernels are made of -------------------------------------------- */
@@ -200,7 +204,7 @@ typedef struct {
 
 GRAMME_STATIC_ASSERT (sizeof (GrammeThreads) == 32, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeSerialize) == 32, "no padding");
-GRAMME_STATIC_ASSERT (sizeof (GrammeKernels) == 64, "no padding");
+GRAMME_STATIC_ASSERT (sizeof (GrammeKernels) == 72, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeTiles) == 40, "no padding");
 
 #ifdef __cplusplus

@@ -86,7 +86,8 @@ enum {
 };
 
 /* GRAMME_ATTR_TYPE_DIM = GRAMME_TYPE_I ...: the type column. */
-#define GRAMME_TYPE_I 'I' /* one word: a signed number */
+#define GRAMME_TYPE_I                                                                              \
+  'I' /* one word: a signed number; in START and STOP a word < 0 is row -1 - word of `sizes` */
 #define GRAMME_TYPE_B 'B' /* one word: 0 or 1 */
 #define GRAMME_TYPE_L                                                                              \
   'L' /* `count` words: signed numbers; in SIZES a word < 0 is row -1 - word of `sizes` */
@@ -98,7 +99,13 @@ enum {
 #include "gramme-ops.def"
   GRAMME_ATTR_TYPE_NONE = 0
 };
-enum { GRAMME_SCALAR_BOOL = 0, GRAMME_SCALAR_INT = 1, GRAMME_SCALAR_FLOAT = 2 };
+/* SIZE: the word is a row of `sizes`, and the number is its value, an integer. */
+enum {
+  GRAMME_SCALAR_BOOL = 0,
+  GRAMME_SCALAR_INT = 1,
+  GRAMME_SCALAR_FLOAT = 2,
+  GRAMME_SCALAR_SIZE = 3
+};
 
 /* -- Rows -------------------------------------------------------------------------------------- */
 
@@ -159,7 +166,7 @@ typedef struct {
 /* GrammeSize.kind.  FLOORDIV and MOD round to minus infinity, as Python's // and % do. */
 enum {
   GRAMME_SIZE_CONST = 0,  /* value */
-  GRAMME_SIZE_SYMBOL = 1, /* value: the hash of its name */
+  GRAMME_SIZE_SYMBOL = 1, /* value: how many symbols come before it; names are not in an image */
   GRAMME_SIZE_ADD = 2,    /* rows a, b, and so on below */
   GRAMME_SIZE_MUL = 3,
   GRAMME_SIZE_FLOORDIV = 4,
@@ -280,6 +287,22 @@ static inline const GrammeSaved *
 gramme_image_saved (const GrammeImage *img, uint32_t i)
 {
   return (const GrammeSaved *) gramme_image_row (img, &img->saved, i);
+}
+
+/* Is an attribute no number before the run?  All may be NULL. */
+static inline int32_t
+gramme_attr_is_symbolic (const GrammeImage *img, const GrammeAttr *a)
+{
+  if (!a)
+    return 0;
+  if (a->type == GRAMME_TYPE_S)
+    return gramme_image_payload (img, a->first) == GRAMME_SCALAR_SIZE;
+  if (a->key != GRAMME_ATTR_SIZES && a->key != GRAMME_ATTR_START && a->key != GRAMME_ATTR_STOP)
+    return 0;
+  for (uint32_t i = 0; i < a->count; i++)
+    if ((int64_t) gramme_image_payload (img, a->first + i) < 0)
+      return 1;
+  return 0;
 }
 
 /* Size and stride of a value's dimension, as stored. */

@@ -261,19 +261,58 @@ gramme_kernels_reason (const GrammeImage *image, const GrammeNode *n)
   reason = gramme_kernels_value_reason (image, n->out);
   for (uint32_t i = 0; i < n->n_in && reason == GRAMME_REASON_NONE; i++)
     reason = gramme_kernels_value_reason (image, gramme_node_in (image, n, i));
+  for (uint32_t i = 0; i < n->n_attrs && reason == GRAMME_REASON_NONE; i++)
+    if (gramme_attr_is_symbolic (image, gramme_image_attr (image, n->first_attr + i)))
+      reason = GRAMME_REASON_DYNAMIC;
   return reason;
 }
 
-/* All of get_support for them: YES, or NO with the reason. */
+/* The same for back ends that run them with sizes that only the run knows (`run_sized`). */
+static inline uint32_t
+gramme_kernels_reason_sized (const GrammeImage *image, const GrammeNode *n)
+{
+  GrammeOpFacts op = gramme_op_facts (n->op);
+  if (op.family == GRAMME_FAMILY_NONE)
+    return GRAMME_REASON_OP;
+  if (n->op_version > op.version || gramme_node_is_newer (image, n))
+    return GRAMME_REASON_OP_VERSION;
+  for (uint32_t i = 0; i <= n->n_in; i++) {
+    uint32_t value = i < n->n_in ? gramme_node_in (image, n, i) : n->out;
+    uint32_t reason = gramme_kernels_value_reason (image, value);
+    if (reason != GRAMME_REASON_NONE && reason != GRAMME_REASON_DYNAMIC)
+      return reason;
+  }
+  return GRAMME_REASON_NONE;
+}
+
+/* Fills a verdict: YES in cluster 0 where there is no reason against it, else NO. */
+static inline void
+gramme_kernels_verdict (GrammeVerdict *v, uint32_t reason)
+{
+  v->reason = reason;
+  v->support = reason == GRAMME_REASON_NONE ? GRAMME_YES : GRAMME_NO;
+  v->cluster = 0;
+  v->cost = 1;
+}
+
+/* All of get_support for them: YES, or NO with the reason.  NO to what has symbolic sizes: the host then
+ * compiles for each set of numbers that it meets. */
 static inline void
 gramme_kernels_support (const GrammeImage *image, GrammeVerdict *verdicts, uint32_t stride)
 {
   for (uint32_t i = 0; i < image->nodes.count; i++) {
     GrammeVerdict *v = (GrammeVerdict *) (void *) ((char *) verdicts + (size_t) i * stride);
-    v->reason = gramme_kernels_reason (image, gramme_image_node (image, i));
-    v->support = v->reason == GRAMME_REASON_NONE ? GRAMME_YES : GRAMME_NO;
-    v->cluster = 0;
-    v->cost = 1;
+    gramme_kernels_verdict (v, gramme_kernels_reason (image, gramme_image_node (image, i)));
+  }
+}
+
+/* The same for back ends that run symbolic sizes (`run_sized`): YES to them, too. */
+static inline void
+gramme_kernels_support_sized (const GrammeImage *image, GrammeVerdict *verdicts, uint32_t stride)
+{
+  for (uint32_t i = 0; i < image->nodes.count; i++) {
+    GrammeVerdict *v = (GrammeVerdict *) (void *) ((char *) verdicts + (size_t) i * stride);
+    gramme_kernels_verdict (v, gramme_kernels_reason_sized (image, gramme_image_node (image, i)));
   }
 }
 

@@ -68,7 +68,7 @@ carry_aliases (const GmGraph *g, GmGraph *out, const GmValueId *map)
 GmGraph *
 gm_dedupe (const GmGraph *g, GmArena *arena, GmDedupeLayer *layer, GArray *overlaps, GError **error)
 {
-  g_autoptr (GmGraph) out = gm_graph_new (g->name, arena);
+  g_autoptr (GmGraph) out = gm_graph_new_like (g, g->name, arena);
   GmOuterInput *from = gm_arena_newn (arena, GmOuterInput, g->inputs->len);
   GmValueId *map = gm_arena_newn (arena, GmValueId, g->values->len);
 

@@ -552,7 +552,7 @@ GmGraph *
 gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere, GmArena *arena,
                   GmFunctionalLayer *layer, GError **error)
 {
-  g_autoptr (GmGraph) out = gm_graph_new (g->name, arena);
+  g_autoptr (GmGraph) out = gm_graph_new_like (g, g->name, arena);
   Rewrite r = { .g = g,
                 .now = gm_arena_newn (arena, GmVal, g->values->len),
                 .seen = gm_arena_newn (arena, uint32_t, g->values->len),

@@ -113,10 +113,7 @@ gm_higher_prepare (GmGraph *g, bool differentiate, GError **error)
   gm_graph_own_highers (g);
   for (uint32_t i = 0; i < g->highers->len; i++) {
     const GmHigher *from = g->highers->pdata[i];
-    g_autoptr (GmHigher) h = gm_higher_new (from->op);
-    h->n_carried = from->n_carried;
-    h->n_mapped = from->n_mapped;
-    h->reverse = from->reverse;
+    g_autoptr (GmHigher) h = gm_higher_new_like (from);
     for (uint32_t b = 0; b < h->n_bodies; b++)
       if (!(h->bodies[b] = prepare_body (from->bodies[b], differentiate, error)))
         return false;
@@ -313,8 +310,7 @@ step_back (const GmHigher *h, GError **error)
   g_autoptr (GmGraph) of = gradient_of (body, error);
   if (!of)
     return NULL;
-  GmGraph *to = gm_graph_new (of->name, NULL);
-  gm_graph_share_sizes (to, of);
+  GmGraph *to = gm_graph_new_like (of, of->name, NULL);
   g_autofree GmValueId *map = g_new (GmValueId, of->values->len + 1), *gradient = g_new (GmValueId, h->n_carried + 1);
   uint32_t n = body->inputs->len, k = n;
 
@@ -412,8 +408,7 @@ scan_back (const GmHigher *h, GError **error)
   g_autoptr (GmGraph) of = gradient_of (body, error);
   if (!of)
     return NULL;
-  GmGraph *to = gm_graph_new (of->name, NULL);
-  gm_graph_share_sizes (to, of);
+  GmGraph *to = gm_graph_new_like (of, of->name, NULL);
   g_autofree GmValueId *map = g_new (GmValueId, of->values->len + 1), *sums = g_new (GmValueId, n_in + 1),
                        *gradient = g_new (GmValueId, n_out + 1);
   const char *name;

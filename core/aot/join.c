@@ -180,7 +180,7 @@ is_higher (const GmNode *n)
 bool
 gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
 {
-  g_autoptr (GmGraph) out = gm_graph_new ("joint", arena);
+  g_autoptr (GmGraph) out = gm_graph_new_like (g, "joint", arena);
   Join j = { .grad = gm_arena_newn (arena, GmVal, g->values->len),
              .n_terms = gm_arena_newn (arena, uint32_t, g->values->len) };
 

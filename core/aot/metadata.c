@@ -295,7 +295,7 @@ GmGraph *
 gm_metadata (const GmGraph *g, GmArena *arena, GmMetadataLayer *layer, GArray *overlaps,
              GError **error)
 {
-  g_autoptr (GmGraph) out = gm_graph_new (g->name, arena);
+  g_autoptr (GmGraph) out = gm_graph_new_like (g, g->name, arena);
   g_autoptr (GArray) sets = g_array_new (FALSE, FALSE, sizeof (Change));
   g_autoptr (GArray) lost = g_array_new (FALSE, FALSE, sizeof (GmValueId));
   Rewrite r = { g, out, gm_arena_newn (arena, GmValueId, g->values->len),

@@ -125,7 +125,7 @@ add_roots (Rewrite *r, GError **error)
 GmGraph *
 gm_output_alias (const GmGraph *g, GmArena *arena, GmAliasLayer *layer, GError **error)
 {
-  g_autoptr (GmGraph) out = gm_graph_new (g->name, arena);
+  g_autoptr (GmGraph) out = gm_graph_new_like (g, g->name, arena);
   uint32_t n_outer = g->outputs->len;
   uint32_t *slots = gm_arena_newn (arena, uint32_t, n_outer);
   Rewrite r = { g,

@@ -488,10 +488,10 @@ cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOpt
             && g->outputs->len == joint->graph->outputs->len);
   *parts = (GmParts){ .n_outputs = joint->n_elements };
   memset (b.bmap, 0xff, n * sizeof *b.bmap);
-  parts->forward = gm_graph_new ("forward", arena);
+  parts->forward = gm_graph_new_like (joint->graph, "forward", arena);
   gm_graph_share_highers (parts->forward, joint->graph);
   if (joint->n_grads > 0) {
-    parts->backward = gm_graph_new ("backward", arena);
+    parts->backward = gm_graph_new_like (joint->graph, "backward", arena);
     gm_graph_share_highers (parts->backward, joint->graph);
   }
   gm_cut_mark (&b.cut, writes);

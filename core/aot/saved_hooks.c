@@ -357,9 +357,9 @@ gm_saved_hooks_inline (const GmInlineHooks *hooks, GmArena *arena, GmParts *part
 {
   if (!parts->backward)
     return true;
-  g_autoptr (GmGraph) forward = gm_graph_new (parts->forward->name, arena),
-                      backward = gm_graph_new (parts->backward->name, arena),
-                      restore = gm_graph_new ("restore", arena);
+  g_autoptr (GmGraph) forward = gm_graph_new_like (parts->forward, parts->forward->name, arena),
+                      backward = gm_graph_new_like (parts->backward, parts->backward->name, arena),
+                      restore = gm_graph_new_like (parts->forward, "restore", arena);
   gm_graph_share_highers (forward, parts->forward);
   gm_graph_share_highers (backward, parts->forward);
   gm_graph_share_highers (restore, parts->forward);
@@ -403,7 +403,7 @@ with_real_sizes (const GmAttrs *attrs, const GmMeta *stand_in, const GmMeta *rea
 static GmGraph *
 retrace (const GmGraph *g, const GmMeta *inputs, GmArena *arena, GError **error)
 {
-  g_autoptr (GmGraph) to = gm_graph_new (g->name, arena);
+  g_autoptr (GmGraph) to = gm_graph_new_like (g, g->name, arena);
   GmValueId *map = gm_arena_newn (arena, GmValueId, g->values->len);
 
   for (uint32_t i = 0; i < g->inputs->len; i++) {

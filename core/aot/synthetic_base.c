@@ -485,7 +485,7 @@ member_view (GmBuilder *b, const GmBasePlan *p, uint32_t i, GmVal base)
 static bool
 try_views (const GmBasePlan *p, uint32_t c, GError **error)
 {
-  g_autoptr (GmGraph) scratch = gm_graph_new ("scratch", NULL);
+  g_autoptr (GmGraph) scratch = gm_graph_new_like (p->g, "scratch", NULL);
   GmGraphBuilder b;
   GmVal base = gm_val_from_id (gm_graph_add_input (scratch, "base", &p->bases[c].meta));
 
@@ -740,7 +740,7 @@ GmGraph *
 gm_synthetic_base (const GmGraph *g, const GmBasePlan *p, GmArena *arena, GmBaseLayer *layer,
                    GError **error)
 {
-  g_autoptr (GmGraph) out = gm_graph_new (g->name, arena);
+  g_autoptr (GmGraph) out = gm_graph_new_like (g, g->name, arena);
   Rewrite r = { p,
                 out,
                 arena,

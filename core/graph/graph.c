@@ -27,6 +27,14 @@ gm_graph_new (const char *name, GmArena *arena)
   return g;
 }
 
+GmGraph *
+gm_graph_new_like (const GmGraph *like, const char *name, GmArena *arena)
+{
+  GmGraph *g = gm_graph_new (name, arena);
+  gm_graph_share_sizes (g, like);
+  return g;
+}
+
 void
 gm_graph_free (GmGraph *g)
 {

@@ -79,6 +79,8 @@ typedef struct {
 } GmGraph;
 
 GmGraph *gm_graph_new (const char *name, GmArena *arena); /* arena NULL: one of its own */
+/* One of the same compilation: it shares the sizes of `like`. */
+GmGraph *gm_graph_new_like (const GmGraph *like, const char *name, GmArena *arena);
 void gm_graph_free (GmGraph *g);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmGraph, gm_graph_free)
 
@@ -142,6 +144,14 @@ bool gm_graph_attrs_now (const GmGraph *g, const GmAttrs *a, const int64_t *symb
 bool gm_graph_same_meta (const GmGraph *g, const GmMeta *a, const GmMeta *b);
 /* Row-major strides of m's sizes, as gm_meta_set_contiguous; may add rows to g->sym, but no facts. */
 void gm_graph_meta_set_contiguous (GmGraph *g, GmMeta *m);
+/* Numbers for symbols (specialise.c).  Where a call's inputs say what a symbol is; input GM_NO_ID: none does. */
+typedef struct { uint32_t input; uint8_t dim; bool is_stride; } GmSymbolSource;
+/* By symbol number, in `arena`; returns how many there are. */
+uint32_t gm_graph_symbol_sources (const GmGraph *g, GmArena *arena, const GmSymbolSource **out);
+/* m with numbers, for these values of the symbols. */
+bool gm_graph_meta_now (const GmGraph *g, const GmMeta *m, const int64_t *symbols, GmMeta *out, GError **error);
+/* The graph with numbers: shapes are inferred again, so the error says what does not fit for these. */
+GmGraph *gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, GError **error);
 /* What requires_grad of a node's result is unless gradients were off where it was recorded. */
 bool gm_graph_expects_grad (const GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmMeta *result);
 

@@ -23,6 +23,17 @@ gm_higher_new (GmOp op)
 }
 
 GmHigher *
+gm_higher_new_like (const GmHigher *from)
+{
+  GmHigher *h = gm_higher_new (from->op);
+
+  h->n_carried = from->n_carried;
+  h->n_mapped = from->n_mapped;
+  h->reverse = from->reverse;
+  return h;
+}
+
+GmHigher *
 gm_higher_ref (GmHigher *h)
 {
   g_atomic_ref_count_inc (&h->refs);

@@ -41,6 +41,7 @@ struct GmHigher {
 
 /* A row without bodies yet. */
 GmHigher *gm_higher_new (GmOp op);
+GmHigher *gm_higher_new_like (const GmHigher *from); /* the same but for the bodies, of which it has none yet */
 GmHigher *gm_higher_ref (GmHigher *h);
 void gm_higher_unref (GmHigher *h); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmHigher, gm_higher_unref)

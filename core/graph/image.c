@@ -16,6 +16,8 @@ typedef struct {
   uint32_t *values;    /* graph's id -> row */
   uint32_t *size_of;   /* GmSym row -> image row + 1 */
   GArray *size_rows;   /* image row -> GmSym row */
+  uint32_t *symbol_of; /* symbol number -> its number in the image */
+  uint32_t n_symbols;
   uint32_t *slot_of;   /* graph's constant -> slot + 1 */
   GPtrArray *slots;    /* slot -> GmTensor, borrowed */
   GArray *slot_values; /* slot -> row of values */
@@ -36,6 +38,8 @@ number_row (Writer *w, uint32_t row)
   const GmSymRow *r = gm_sym_row (w->g->sym, row);
   if (w->size_of[row])
     return;
+  if (r->kind == GM_SYM_SYMBOL)
+    w->symbol_of[r->a] = w->n_symbols++;
   if (r->kind >= GM_SYM_ADD) {
     number_row (w, r->a);
     number_row (w, r->b);
@@ -69,6 +73,19 @@ attr_words (int key, const GmAttrs *a)
   return gm_attrs[key].type == 'L' ? a->n_list : gm_attrs[key].type == 'S' ? 2 : 1;
 }
 
+static void
+number_attrs (Writer *w, const GmAttrs *a)
+{
+  if (a->mask & 1u << GM_ATTR_SIZES)
+    number_sizes (w, a->n_list, a->list);
+  number_sizes (w, 1, &a->start);
+  number_sizes (w, 1, &a->stop);
+  if (gm_scalar_is_symbolic (a->value))
+    number_sizes (w, 1, &a->value.i);
+  if (gm_scalar_is_symbolic (a->value2))
+    number_sizes (w, 1, &a->value2.i);
+}
+
 static bool
 number_node (Writer *w, const GmNode *n, uint32_t row, GError **error)
 {
@@ -92,8 +109,8 @@ number_node (Writer *w, const GmNode *n, uint32_t row, GError **error)
       w->n_attrs++;
       w->n_words += attr_words (k, n->attrs);
     }
-  if (n->attrs && n->attrs->mask & 1u << GM_ATTR_SIZES)
-    number_sizes (w, n->attrs->n_list, n->attrs->list);
+  if (n->attrs && w->g->sym && gm_graph_attrs_are_symbolic (n->attrs))
+    number_attrs (w, n->attrs);
   if (n->op == GM_OP_constant && !w->slot_of[n->attrs->offset]) {
     g_ptr_array_add (w->slots, g_ptr_array_index (w->g->constants, n->attrs->offset));
     g_array_append_val (w->slot_values, row);
@@ -232,14 +249,20 @@ fill_attr (Writer *w, int key, const GmNode *n)
   uint64_t *words = row (w, &TABLE (w, payload), to->first);
   switch (gm_attrs[key].type) {
   case 'I':
-    words[0] =
-        n->op == GM_OP_constant ? w->slot_of[a->offset] - 1 : (uint64_t) * (const int64_t *) field;
+    words[0] = n->op == GM_OP_constant
+                 ? w->slot_of[a->offset] - 1
+                 : (uint64_t) stored_size (w, *(const int64_t *) field,
+                                           key == GM_ATTR_START || key == GM_ATTR_STOP);
     break;
   case 'B': words[0] = *(const uint8_t *) field; break;
   case 'D': words[0] = dtype_word (*(const uint8_t *) field); break;
   case 'S':
     words[0] = ((const GmScalar *) field)->kind;
     memcpy (&words[1], &((const GmScalar *) field)->i, sizeof words[1]);
+    if (w->g->sym && gm_scalar_is_symbolic (*(const GmScalar *) field)) {
+      words[0] = GRAMME_SCALAR_SIZE;
+      words[1] = w->size_of[gm_size_row (((const GmScalar *) field)->i)] - 1;
+    }
     break;
   default:
     for (uint32_t i = 0; i < to->count; i++)
@@ -267,16 +290,6 @@ fill_node (Writer *w, uint32_t i)
   fill_value (w, n->out, i, n->op == GM_OP_constant);
 }
 
-/* FNV-1a. */
-static uint64_t
-hash_name (const char *name)
-{
-  uint64_t h = UINT64_C (0xcbf29ce484222325);
-  for (; *name; name++)
-    h = (h ^ (uint8_t) *name) * UINT64_C (0x100000001b3);
-  return h;
-}
-
 static void
 fill_size (Writer *w, uint32_t i)
 {
@@ -284,10 +297,12 @@ fill_size (Writer *w, uint32_t i)
   GrammeSize *to = row (w, &TABLE (w, sizes), i);
   to->kind = r->kind;
   if (r->kind >= GM_SYM_ADD) {
-    to->a = w->size_of[r->a] - 1;
-    to->b = w->size_of[r->b] - 1;
+    bool ordered = r->kind == GM_SYM_FLOORDIV || r->kind == GM_SYM_MOD;
+    uint32_t x = w->size_of[r->a] - 1, y = w->size_of[r->b] - 1;
+    to->a = ordered ? x : MIN (x, y); /* not in the order of names */
+    to->b = ordered ? y : MAX (x, y);
   }
-  to->value = r->kind == GM_SYM_SYMBOL ? (int64_t) hash_name (r->name) : r->value;
+  to->value = r->kind == GM_SYM_SYMBOL ? w->symbol_of[r->a] : r->value;
   to->min = r->min;
   to->max = r->max;
   to->multiple_of = r->multiple_of;
@@ -378,6 +393,7 @@ gm_image_new (const GmGraph *g, GError **error)
   g_autoptr (GmImage) img = g_new0 (GmImage, 1);
   uint32_t sym_rows = g->sym ? gm_sym_n_rows (g->sym) : 0;
   g_autofree uint32_t *size_of = g_new0 (uint32_t, sym_rows + 1),
+                      *symbol_of = g_new0 (uint32_t, sym_rows + 1),
                       *slot_of = g_new0 (uint32_t, g->constants->len + 1);
   g_autoptr (GArray) slot_values = g_array_new (FALSE, FALSE, sizeof (uint32_t));
   g_autoptr (GArray) size_rows = g_array_new (FALSE, FALSE, sizeof (uint32_t));
@@ -386,6 +402,7 @@ gm_image_new (const GmGraph *g, GError **error)
   Writer w = { .g = g,
                .values = img->values,
                .size_of = size_of,
+               .symbol_of = symbol_of,
                .size_rows = size_rows,
                .slot_of = slot_of,
                .slots = slots,

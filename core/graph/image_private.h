@@ -7,7 +7,8 @@
 #include "core/graph/image.h"
 
 /* A node's attributes.  False if a key, type, count or value is none of the table's.  Their rows
- * must exist. */
+ * must exist.  A row of the image's sizes becomes gm_size_from_row (that row), whether there is one
+ * or not. */
 bool gm_image_read_attrs (const GrammeImage *img, const GrammeNode *n, GmAttrs *out);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * image_read.c -- image to graph.  Everything was validated, so this only copies; where no size is
- * symbolic, what it makes gives the same image again.  (Symbols get new names, and so another
- * hash.)
+ * image_read.c -- image to graph.  Everything was validated, so this only copies; what it makes gives
+ * the same image again, though symbols have new names: s0 and so on.
  *
  * Size expressions are made as they stand in the image, row by row.  If folding makes one of them
  * into something else, the image was not made by gm_image_new and is refused.
@@ -40,7 +39,7 @@ read_sizes (const GrammeImage *img, GmGraph *g, int64_t *sizes, GError **error)
     if (s->kind == GM_SYM_CONST)
       sizes[i] = gm_sym_const (sym, s->value);
     else if (s->kind == GM_SYM_SYMBOL) {
-      g_autofree char *name = g_strdup_printf ("s%" G_GINT64_MODIFIER "x", (uint64_t) s->value);
+      g_autofree char *name = g_strdup_printf ("s%" G_GINT64_FORMAT, s->value);
       sizes[i] = gm_sym_symbol (sym, name);
       gm_sym_assume (sym, sizes[i], s->min, s->max, s->multiple_of);
     } else
@@ -83,16 +82,25 @@ check_constants (const GrammeImage *img, GmTensor *const *constants, uint32_t n,
   return true;
 }
 
+/* What gm_image_read_attrs gives for a row of the image, in the graph. */
+static int64_t
+size_of (int64_t size, const int64_t *sizes)
+{
+  return gm_size_is_symbolic (size) ? sizes[gm_size_row (size)] : size;
+}
+
 static void
 read_node (const GrammeImage *img, uint32_t i, GmGraph *g, const int64_t *sizes)
 {
   const GrammeNode *n = gramme_image_node (img, i);
   GmAttrs a;
   gm_image_read_attrs (img, n, &a);
-  if (a.mask & 1u << GM_ATTR_SIZES)
-    for (int k = 0; k < a.n_list; k++)
-      if (a.list[k] < 0)
-        a.list[k] = sizes[-1 - a.list[k]];
+  int64_t *may_be_rows[] = { &a.start, &a.stop, &a.value.i, &a.value2.i };
+  for (size_t k = 0; k < G_N_ELEMENTS (may_be_rows); k++)
+    if (k < 2 || gm_scalar_is_symbolic (k == 2 ? a.value : a.value2))
+      *may_be_rows[k] = size_of (*may_be_rows[k], sizes);
+  for (int k = 0; a.mask & 1u << GM_ATTR_SIZES && k < a.n_list; k++)
+    a.list[k] = size_of (a.list[k], sizes);
   g_autofree GmValueId *in = g_new (GmValueId, n->n_in + 1u);
   for (uint32_t k = 0; k < n->n_in; k++)
     in[k] = gramme_node_in (img, n, k);

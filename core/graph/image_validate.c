@@ -189,29 +189,52 @@ read_dtype (uint64_t word, uint8_t *out)
   return true;
 }
 
+/* A word < 0 is a row, in what is a size. */
+static bool
+read_size (int64_t word, int64_t *out)
+{
+  *out = word >= 0 ? word : gm_size_from_row ((uint64_t) -1 - (uint64_t) word);
+  return word >= 0 || (uint64_t) -1 - (uint64_t) word <= UINT32_MAX;
+}
+
+static bool
+read_scalar (const GrammeImage *img, const GrammeAttr *a, GmScalar *s)
+{
+  uint64_t kind = gramme_image_payload (img, a->first);
+  s->kind = (uint8_t) kind;
+  s->i = gramme_attr_int (img, a, 1);
+  if (kind == GRAMME_SCALAR_SIZE) {
+    uint64_t row = (uint64_t) s->i;
+    *s = gm_scalar_int (gm_size_from_row ((int64_t) row));
+    return row <= UINT32_MAX;
+  }
+  return kind <= GM_CATEGORY_FLOAT && (kind != GM_CATEGORY_BOOL || s->i == 0 || s->i == 1)
+      && !gm_scalar_is_symbolic (*s);
+}
+
 static bool
 read_attr (const GrammeImage *img, const GrammeAttr *a, GmAttrs *out)
 {
   char *field = (char *) out + gm_attrs[a->key].offset;
   uint64_t word = a->count ? gramme_image_payload (img, a->first) : 0;
   switch (a->type) {
-  case 'I': *(int64_t *) field = (int64_t) word; return a->count == 1;
+  case 'I':
+    if (a->count == 1 && (a->key == GM_ATTR_START || a->key == GM_ATTR_STOP))
+      return read_size ((int64_t) word, (int64_t *) field);
+    *(int64_t *) field = (int64_t) word;
+    return a->count == 1;
   case 'B': *(uint8_t *) field = (uint8_t) word; return a->count == 1 && word <= 1;
   case 'D': return a->count == 1 && read_dtype (word, (uint8_t *) field);
-  case 'S': {
-    if (a->count != 2 || word > GM_CATEGORY_FLOAT)
-      return false;
-    GmScalar *s = (GmScalar *) field;
-    s->kind = (uint8_t) word;
-    s->i = gramme_attr_int (img, a, 1);
-    return s->kind != GM_CATEGORY_BOOL || s->i == 0 || s->i == 1;
-  }
+  case 'S': return a->count == 2 && read_scalar (img, a, (GmScalar *) field);
   default:
     if (a->count > GM_MAX_DIMS)
       return false;
     out->n_list = (uint8_t) a->count;
-    for (uint32_t i = 0; i < a->count; i++)
+    for (uint32_t i = 0; i < a->count; i++) {
       out->list[i] = gramme_attr_int (img, a, i);
+      if (a->key == GM_ATTR_SIZES && !read_size (out->list[i], &out->list[i]))
+        return false;
+    }
     return true;
   }
 }
@@ -231,6 +254,12 @@ gm_image_read_attrs (const GrammeImage *img, const GrammeNode *n, GmAttrs *out)
 }
 
 static bool
+attr_row_exists (Checker *c, int64_t size)
+{
+  return !gm_size_is_symbolic (size) || gm_size_row (size) < c->img->sizes.count;
+}
+
+static bool
 check_attrs (Checker *c, uint32_t i, const GrammeNode *n, GmAttrs *out)
 {
   if (n->first_attr != c->n_attrs || n->n_attrs > c->img->attrs.count - c->n_attrs)
@@ -245,11 +274,12 @@ check_attrs (Checker *c, uint32_t i, const GrammeNode *n, GmAttrs *out)
   uint32_t need = gm_op_attr_mask ((GmOp) n->op), may = need | gm_op_attr_optional ((GmOp) n->op);
   if (!gm_image_read_attrs (c->img, n, out) || need & ~out->mask || out->mask & ~may)
     return fail (c, "node %u (%s): its attributes are not the op's", i, gm_ops[n->op].name);
-  if (out->mask & 1u << GM_ATTR_SIZES)
-    for (int k = 0; k < out->n_list; k++)
-      if (out->list[k] < 0 && !row_exists (c, out->list[k]))
-        return fail (c, "node %u: its sizes name no size expression", i);
-  return true;
+  bool exist = attr_row_exists (c, out->start) && attr_row_exists (c, out->stop)
+            && (!gm_scalar_is_symbolic (out->value) || attr_row_exists (c, out->value.i))
+            && (!gm_scalar_is_symbolic (out->value2) || attr_row_exists (c, out->value2.i));
+  for (int k = 0; out->mask & 1u << GM_ATTR_SIZES && k < out->n_list; k++)
+    exist = exist && attr_row_exists (c, out->list[k]);
+  return exist || fail (c, "node %u: its sizes name no size expression", i);
 }
 
 /* -- Nodes ------------------------------------------------------------------------------------- */
@@ -282,8 +312,7 @@ check_types (Checker *c, uint32_t i, const GrammeNode *n, const GmAttrs *a)
     in[k] = &c->metas[v];
     symbolic = symbolic || is_symbolic (in[k], gramme_image_value (c->img, v)->flags);
   }
-  for (int k = 0; a->mask & 1u << GM_ATTR_SIZES && k < a->n_list; k++)
-    symbolic = symbolic || a->list[k] < 0;
+  symbolic = symbolic || gm_graph_attrs_are_symbolic (a);
   if (symbolic || n->op == GM_OP_constant || gm_ops[n->op].family == GM_FAMILY_HIGHER)
     return true;
   GmMeta is;

@@ -213,13 +213,12 @@ static GmGraph *
 emit (const GmSimplifyWork *w, const bool *live, GmArena *arena, GmValueId *map_out)
 {
   const GmGraph *g = w->g;
-  GmGraph *to = gm_graph_new (g->name, arena);
+  GmGraph *to = gm_graph_new_like (g, g->name, arena);
   const char *last_from = NULL, *last_to = NULL;
   g_autofree GmValueId *map = g_new (GmValueId, g->values->len + 1);
   g_autofree GmValueId *in = NULL;
   uint32_t most = 0;
   memset (map, 0xff, g->values->len * sizeof *map);
-  gm_graph_share_sizes (to, g);
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmValueId v = g_array_index (g->inputs, GmValueId, i);
     map[v] = gm_graph_add_input (to, gm_graph_value (g, v)->name, gm_graph_meta (g, v));

@@ -5,7 +5,8 @@
  * one cluster, forward and backward go to it in one request.  Else each graph is cut into regions
  * (regions.c): the plugin's, each a request, and the host's (split.c).  If it takes nothing at all, or
  * its compile says that it does not support the whole after all, the host's eager executor runs it:
- * slower, but right.  A request is made and dropped within gm_backend_compile: the plugin keeps
+ * slower, but right.  Graphs of symbolic sizes go to a plugin that takes all of their nodes; else they
+ * are compiled for the numbers of each call (sized.c).  A request is made and dropped within gm_backend_compile: the plugin keeps
  * nothing of it, and an exec keeps metas and graphs of its own.
  */
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "core/plugin/exec.h"
 #include "core/plugin/host.h"
 #include "core/plugin/request.h"
+#include "core/plugin/sized.h"
 #include "core/plugin/split.h"
 #include "core/plugin/status.h"
 #include "core/plugin/tiers.h"
@@ -242,20 +244,6 @@ split_outputs (Part *p, GmExecRole *r)
 }
 
 static bool
-check_meta (const GmMeta *m, const char *what, uint32_t i, GError **error)
-{
-  bool symbolic = false;
-  for (int d = 0; d < m->ndim; d++)
-    symbolic |= m->sizes[d] < 0;
-  if (symbolic)
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "%s %u has a symbolic size; back ends of this version get numbers only: "
-                 "specialise the graph first",
-                 what, i);
-  return !symbolic;
-}
-
-static bool
 part_init (Part *p, GmExecRole *r, const GmGraph *g, GError **error)
 {
   p->graph = g;
@@ -263,16 +251,10 @@ part_init (Part *p, GmExecRole *r, const GmGraph *g, GError **error)
   r->n_in = g->inputs->len;
   r->n_out = g->outputs->len;
   r->metas = g_new0 (GmMeta, r->n_in + r->n_out + 1);
-  for (uint32_t i = 0; i < r->n_in; i++) {
+  for (uint32_t i = 0; i < r->n_in; i++)
     r->metas[i] = *gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i));
-    if (!check_meta (&r->metas[i], "input", i, error))
-      return false;
-  }
-  for (uint32_t i = 0; i < r->n_out; i++) {
+  for (uint32_t i = 0; i < r->n_out; i++)
     r->metas[r->n_in + i] = *gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value);
-    if (!check_meta (&r->metas[r->n_in + i], "output", i, error))
-      return false;
-  }
   split_outputs (p, r);
   return gm_request_part_init (&p->part, &p->inner, error);
 }
@@ -463,6 +445,18 @@ fail (GmBackend *b, const Request *q, const GrammeStatus *status, int32_t code, 
   return false;
 }
 
+/* Sizes that no number is known for yet, in either graph. */
+static void
+take_sizes (Request *q, GmExec *e, const GmGraph *forward, const GmGraph *backward)
+{
+  if (!gm_sized_needed (forward) && !(backward && gm_sized_needed (backward)))
+    return;
+  e->sized = gm_sized_new (forward, backward);
+  gm_sized_set_role (e->sized, GM_EXEC_FORWARD, q->parts[0].part.image, &e->roles[0]);
+  if (backward)
+    gm_sized_set_role (e->sized, GM_EXEC_BACKWARD, q->parts[1].part.image, &e->roles[1]);
+}
+
 /* The plugin takes everything: one request. */
 static bool
 compile_whole (GmBackend *b, Request *q, GmExec *e, const GmRequest *with, GError **error)
@@ -473,7 +467,7 @@ compile_whole (GmBackend *b, Request *q, GmExec *e, const GmRequest *with, GErro
   request.parts[0] = &q->parts[0].part;
   request.parts[1] = q->parts[1].graph ? &q->parts[1].part : NULL;
   int32_t code = gm_request_compile (&request, &e->executable, &status);
-  if (code == GRAMME_OK)
+  if (code == GRAMME_OK && !e->sized)
     code = measure (b, e, &status);
   if (code == GRAMME_OK) {
     for (int role = 0; role < 2; role++)
@@ -488,6 +482,10 @@ compile_whole (GmBackend *b, Request *q, GmExec *e, const GmRequest *with, GErro
     return fail (b, q, &status, code, error);
   const char *said = q->job.diagnostics->str;
   char *why = g_strdup_printf ("%s%s%s", gm_status_text (&status, code), said[0] ? "\n" : "", said);
+  if (e->sized) {
+    gm_sized_specialise (e->sized, b, q->option_list, why);
+    return true;
+  }
   return fall_back (e, q, why, code == GRAMME_INTERNAL, error);
 }
 
@@ -523,6 +521,10 @@ compile (GmBackend *b, Request *q, GmExec *e, GError **error)
   if (e->roles[0].n_inner == 0 && e->roles[1].n_inner == 0)
     return true; /* the host's copies are all there is */
   char *why = ask (b, q, e);
+  if (why && e->sized && !q->how->cached_only) {
+    gm_sized_specialise (e->sized, b, q->option_list, why);
+    return true;
+  }
   if (why && !q->how->cached_only)
     return fall_back (e, q, why, false, error);
   Answer a = why ? (Answer){ 0 } : sum_up (q, e);
@@ -538,6 +540,10 @@ compile (GmBackend *b, Request *q, GmExec *e, GError **error)
   if (a.n_no == 0 && a.one_cluster && !a.higher)
     return compile_whole (b, q, e, &with, error);
   why = a.n_no > 0 ? first_no (q, e, &a) : NULL;
+  if (e->sized) {
+    gm_sized_specialise (e->sized, b, q->option_list, why);
+    return true;
+  }
   return a.n_yes == 0 && !a.higher ? fall_back (e, q, why, false, error)
                       : compile_split (b, q, e, &with, why, error);
 }
@@ -568,8 +574,10 @@ gm_backend_compile_how (GmBackend *b, const GmGraph *forward, const GmGraph *bac
   q.option_list = options;
   if (!options_read (&q.options, b, options, error) ||
       !part_init (&q.parts[0], &e->roles[0], forward, error) ||
-      (backward && !part_init (&q.parts[1], &e->roles[1], backward, error)) ||
-      !compile (b, &q, e, error))
+      (backward && !part_init (&q.parts[1], &e->roles[1], backward, error)))
+    return NULL;
+  take_sizes (&q, e, forward, backward);
+  if (!compile (b, &q, e, error))
     return NULL;
   e->compile_ms = (double) (g_get_monotonic_time () - start) / 1000.0;
   return g_steal_pointer (&e);

@@ -44,10 +44,16 @@ enum { GM_EXEC_FORWARD = 0, GM_EXEC_BACKWARD = 1 };
 
 /* in, out: as the graph's inputs and outputs, in order, with their sizes, strides and dtypes
  * (checked).  Outputs are the caller's memory; they overlap neither each other nor the inputs.
+ * Where sizes are symbolic, tensors say what they are, and their strides count only where it matters.
  * Errors: GM_ERROR_RUNTIME if a tensor does not fit, GM_ERROR_BACKEND, GM_ERROR_INDEX,
  * GM_ERROR_MEMORY from the run.  Thread: any, also at once on one exec. */
 bool gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const *out,
                   int n_out, GError **error);
+
+/* The same; symbols: the value of each symbol of the forward graph, by number.  Needed for a backward
+ * whose inputs do not say all of them. */
+bool gm_exec_run_sized (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
+                        GmTensor *const *out, int n_out, GError **error);
 
 GmExec *gm_exec_ref (GmExec *e);
 void gm_exec_unref (GmExec *e); /* NULL is fine */

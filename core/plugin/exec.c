@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/plugin/sized.h"
 #include "core/plugin/split.h"
 #include "core/plugin/status.h"
 #include "core/plugin/tiers.h"
@@ -231,6 +232,26 @@ run_other (GmExec *e, const GmExecRole *r, GmTensor *const *in, GmTensor *const 
   return r->eager ? run_eager (r, in, out, error) : run_split (e, r, in, out, error);
 }
 
+/* Where the graphs' sizes are symbolic. */
+G_GNUC_NO_INLINE static bool
+run_sized (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
+           GmTensor *const *out, int n_out, GError **error)
+{
+  const GmExecRole *r = &e->roles[role];
+  if (!r->present || (uint32_t) n_in != r->n_in || (uint32_t) n_out != r->n_out)
+    return fail_count (e, role, n_in, n_out, error);
+  return gm_sized_run (e, role, symbols, in, out, error) &&
+         (!r->copies || run_copies (r, in, out, error));
+}
+
+bool
+gm_exec_run_sized (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
+                   GmTensor *const *out, int n_out, GError **error)
+{
+  return e->sized ? run_sized (e, role, symbols, in, n_in, out, n_out, error)
+                  : gm_exec_run (e, role, in, n_in, out, n_out, error);
+}
+
 bool
 gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
              GError **error)
@@ -239,6 +260,8 @@ gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const
   if (e->tiers)
     return gm_tiers_run (e->tiers, role, in, n_in, out, n_out, error);
   GmExecRole *r = &e->roles[role];
+  if (G_UNLIKELY (e->sized))
+    return run_sized (e, role, NULL, in, n_in, out, n_out, error);
   if (!check (e, role, in, n_in, out, n_out, error))
     return false;
   if (r->n_inner > 0 &&
@@ -286,6 +309,7 @@ gm_exec_unref (GmExec *e)
     e->backend->plugin->api.destroy (e->executable);
   role_clear (&e->roles[GM_EXEC_FORWARD], e->backend);
   role_clear (&e->roles[GM_EXEC_BACKWARD], e->backend);
+  gm_sized_free (e->sized);
   g_mutex_clear (&e->run_lock);
   g_free (e->fallback_reason);
   g_free (e);

@@ -26,6 +26,7 @@ typedef struct {
 } GmExecCopy;
 
 typedef struct GmExecSplit GmExecSplit; /* split.h */
+typedef struct GmExecSized GmExecSized; /* sized.h */
 typedef struct GmTiers GmTiers;         /* tiers.h */
 
 /* Where a node runs, and why there. */
@@ -63,6 +64,7 @@ struct GmExec {
   GrammeExecutable *executable; /* NULL if nothing was given to the plugin */
   GMutex run_lock;              /* taken only if the plugin does not say run-concurrent */
   GmExecRole roles[2];
+  GmExecSized *sized; /* not NULL: sizes are symbolic; a run finds out what they are */
   char *fallback_reason;
   double compile_ms;
   GmTiers *tiers; /* not NULL: others run; nothing else here is used but the names and times above */

@@ -5,12 +5,16 @@
  * tensor headers on the stack over the caller's memory and calls the op's eager kernel, so bits are
  * eager's because the code is.  The headers start with one reference of the stack's own, which
  * nobody drops; what a kernel takes besides, it gives back before it returns.
+ *
+ * A kernel of symbolic sizes holds metas and attributes with rows of the image's table in the place of
+ * numbers, as core/sym has them; run_sized fills in numbers, and checks the result, on the stack.
  */
 #include <string.h>
 
 #include "core/ops/ops.h"
 #include "core/plugin/host.h"
 #include "core/plugin/status.h"
+#include "core/graph/graph.h"
 #include "core/tiles/tiles.h"
 
 #define STACK_TENSORS 8 /* operands and result of nearly all ops; `cat` of many takes memory */
@@ -18,7 +22,7 @@
 struct GrammeKernel {
   GmOp op;
   uint32_t n_in;
-  bool has_attrs;
+  bool has_attrs, symbolic;
   /* At most one of the two is set: then the op is this tile over n contiguous elements. */
   GmTilePointwise tile;
   GmTileCast cast;
@@ -46,8 +50,18 @@ decode_dtype (uint32_t triple, uint8_t *out)
   return true;
 }
 
+/* What the image stores, as core/sym has it. */
+static int64_t
+decode_size (GrammeKernel *k, int64_t stored, bool may_be_row)
+{
+  if (stored >= 0 || !may_be_row)
+    return stored;
+  k->symbolic = true;
+  return gm_size_from_row (-1 - stored);
+}
+
 static bool
-decode_meta (const GrammeImage *image, uint32_t value, GmMeta *out)
+decode_meta (GrammeKernel *k, const GrammeImage *image, uint32_t value, GmMeta *out)
 {
   const GrammeValue *v = gramme_image_value (image, value);
   memset (out, 0, sizeof *out);
@@ -56,24 +70,26 @@ decode_meta (const GrammeImage *image, uint32_t value, GmMeta *out)
   out->ndim = (uint8_t) v->ndim;
   out->device = GM_DEVICE_CPU;
   for (uint32_t i = 0; i < v->ndim; i++) {
-    out->sizes[i] = gramme_value_size (image, v, i);
-    out->strides[i] = gramme_value_stride (image, v, i);
-    if (out->sizes[i] < 0 || (v->flags & GRAMME_VALUE_SYMBOLIC_STRIDES))
-      return false; /* symbolic: there is nothing to run it on before its numbers are known */
+    out->sizes[i] = decode_size (k, gramme_value_size (image, v, i), true);
+    out->strides[i] = decode_size (k, gramme_value_stride (image, v, i),
+                                   v->flags & GRAMME_VALUE_SYMBOLIC_STRIDES);
   }
   return v->device_type == GM_DEVICE_CPU;
 }
 
 static bool
-decode_attr (const GrammeImage *image, const GrammeAttr *a, GmAttrs *out)
+decode_attr (GrammeKernel *k, const GrammeImage *image, const GrammeAttr *a)
 {
+  GmAttrs *out = &k->attrs;
   if (a->key >= GM_N_ATTRS || !gm_attrs[a->key].name || (char) a->type != gm_attrs[a->key].type)
     return false;
   char *field = (char *) out + gm_attrs[a->key].offset;
   out->mask |= 1u << a->key;
   switch (a->type) {
   case GRAMME_TYPE_I:
-    *(int64_t *) field = gramme_attr_int (image, a, 0);
+    *(int64_t *) field =
+        decode_size (k, gramme_attr_int (image, a, 0),
+                     a->key == GRAMME_ATTR_START || a->key == GRAMME_ATTR_STOP);
     return true;
   case GRAMME_TYPE_B:
     *(uint8_t *) field = gramme_attr_int (image, a, 0) != 0;
@@ -86,6 +102,8 @@ decode_attr (const GrammeImage *image, const GrammeAttr *a, GmAttrs *out)
       s.d = gramme_attr_scalar_double (image, a);
     else
       s.i = gramme_attr_int (image, a, 1);
+    if (s.kind == GRAMME_SCALAR_SIZE)
+      s = gm_scalar_int (decode_size (k, -1 - s.i, true));
     *(GmScalar *) field = s;
     return s.kind <= GRAMME_SCALAR_FLOAT;
   }
@@ -94,7 +112,8 @@ decode_attr (const GrammeImage *image, const GrammeAttr *a, GmAttrs *out)
       return false;
     out->n_list = (uint8_t) a->count;
     for (uint32_t i = 0; i < a->count; i++)
-      out->list[i] = gramme_attr_int (image, a, i);
+      out->list[i] =
+          decode_size (k, gramme_attr_int (image, a, i), a->key == GRAMME_ATTR_SIZES);
     return true;
   }
   return false;
@@ -113,11 +132,11 @@ decode (const GrammeImage *image, uint32_t node, GrammeKernel **out, GrammeStatu
   k->n_in = n->n_in;
   k->has_attrs = n->n_attrs > 0;
   for (uint32_t i = 0; i < n->n_attrs; i++)
-    if (!decode_attr (image, gramme_image_attr (image, n->first_attr + i), &k->attrs))
+    if (!decode_attr (k, image, gramme_image_attr (image, n->first_attr + i)))
       return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
                             "attribute %u of %s is unknown", i, gm_ops[k->op].name);
   for (uint32_t i = 0; i <= n->n_in; i++)
-    if (!decode_meta (image, i < n->n_in ? gramme_node_in (image, n, i) : n->out, &k->metas[i]))
+    if (!decode_meta (k, image, i < n->n_in ? gramme_node_in (image, n, i) : n->out, &k->metas[i]))
       return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
                             "%s: operand %u has a dtype, device or size that eager does not run",
                             gm_ops[k->op].name, i);
@@ -184,10 +203,12 @@ kernels_prepare (void *ctx, const GrammeImage *image, uint32_t node, GrammeKerne
   if (!is_kernel_op (k->op))
     return gm_status_set (status, GRAMME_INVALID, (int32_t) node,
                           "%s computes nothing: it is a view or a constant", gm_ops[k->op].name);
-  code = check_result (k, (int32_t) node, status);
-  if (code != GRAMME_OK)
-    return code;
-  find_tile (k);
+  if (!k->symbolic) {
+    code = check_result (k, (int32_t) node, status);
+    if (code != GRAMME_OK)
+      return code;
+    find_tile (k);
+  }
   *out = g_steal_pointer (&k);
   return GRAMME_OK;
 }
@@ -199,10 +220,10 @@ kernels_prepare_copy (void *ctx, const GrammeImage *image, uint32_t from, uint32
   g_autofree GrammeKernel *k = g_malloc0 (sizeof *k + 2 * sizeof (GmMeta));
   k->op = GM_OP_copy;
   k->n_in = 1;
-  if (!decode_meta (image, from, &k->metas[0]) || !decode_meta (image, to, &k->metas[1]))
+  if (!decode_meta (k, image, from, &k->metas[0]) || !decode_meta (k, image, to, &k->metas[1]))
     return gm_status_set (status, GRAMME_UNSUPPORTED, -1,
                           "values %u and %u cannot be copied by eager", from, to);
-  int32_t code = check_result (k, -1, status);
+  int32_t code = k->symbolic ? GRAMME_OK : check_result (k, -1, status);
   if (code == GRAMME_OK)
     *out = g_steal_pointer (&k);
   return code;
@@ -262,6 +283,10 @@ kernels_run (GrammeKernel *k, void *const *data, GrammeStatus *status)
     k->cast (data[1], data[0], k->n);
     return GRAMME_OK;
   }
+  if (k->symbolic)
+    return gm_status_set (status, GRAMME_STATE, -1,
+                          "%s has symbolic sizes: it is run by run_sized, with numbers",
+                          gm_ops[k->op].name);
   if (k->n_in < STACK_TENSORS) {
     Header headers[STACK_TENSORS];
     GmTensor *tensors[STACK_TENSORS];
@@ -274,6 +299,52 @@ kernels_run (GrammeKernel *k, void *const *data, GrammeStatus *status)
                           gm_ops[k->op].name);
   int32_t code = run_on (k, headers, (GmTensor **) (headers + n), data, status);
   gm_free (headers, bytes);
+  return code;
+}
+
+static int64_t
+size_now (int64_t size, const int64_t *sizes)
+{
+  return gm_size_is_symbolic (size) ? sizes[gm_size_row (size)] : size;
+}
+
+static void
+attrs_now (GmAttrs *a, const int64_t *sizes)
+{
+  for (int i = 0; a->mask & 1u << GM_ATTR_SIZES && i < a->n_list; i++)
+    a->list[i] = size_now (a->list[i], sizes);
+  a->start = size_now (a->start, sizes);
+  a->stop = size_now (a->stop, sizes);
+  if (gm_scalar_is_symbolic (a->value))
+    a->value.i = size_now (a->value.i, sizes);
+  if (gm_scalar_is_symbolic (a->value2))
+    a->value2.i = size_now (a->value2.i, sizes);
+}
+
+static int32_t
+kernels_run_sized (GrammeKernel *k, void *const *data, const int64_t *sizes, GrammeStatus *status)
+{
+  if (!k->symbolic)
+    return kernels_run (k, data, status);
+  size_t bytes = sizeof *k + (k->n_in + 1) * sizeof (GmMeta);
+  GrammeKernel *now = k->n_in < STACK_TENSORS ? g_alloca (bytes) : gm_alloc (bytes);
+  if (!now)
+    return gm_status_set (status, GRAMME_NO_MEMORY, -1, "no memory for %u operands of %s", k->n_in,
+                          gm_ops[k->op].name);
+  memcpy (now, k, bytes);
+  now->symbolic = false;
+  if (gm_graph_attrs_are_symbolic (&k->attrs))
+    attrs_now (&now->attrs, sizes);
+  for (uint32_t i = 0; i <= k->n_in; i++)
+    for (int d = 0; d < k->metas[i].ndim; d++) {
+      now->metas[i].sizes[d] = size_now (k->metas[i].sizes[d], sizes);
+      now->metas[i].strides[d] = size_now (k->metas[i].strides[d], sizes);
+    }
+  int32_t code = check_result (now, -1, status);
+  if (code == GRAMME_OK)
+    code = kernels_run (now, data, status);
+  if (k->n_in >= STACK_TENSORS)
+    gm_free (now, bytes);
   return code;
 }
 
@@ -301,6 +372,9 @@ kernels_run_node (void *ctx, const GrammeImage *image, uint32_t node, const Gram
   int32_t code = kernels_prepare (ctx, image, node, &k, status);
   if (code != GRAMME_OK)
     return code;
+  if (k->symbolic)
+    return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
+                          "%s has symbolic sizes: prepare it and use run_sized", gm_ops[k->op].name);
   k->tile = NULL; /* these were found for the image's strides, and the tensors have their own */
   k->cast = NULL;
   if (n_in != k->n_in)
@@ -329,6 +403,9 @@ kernels_view_offset (void *ctx, const GrammeImage *image, uint32_t node, int64_t
   if (gm_ops[k->op].family != GM_FAMILY_MOVEMENT || k->n_in != 1)
     return gm_status_set (status, GRAMME_INVALID, (int32_t) node, "%s is no view",
                           gm_ops[k->op].name);
+  if (k->symbolic)
+    return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
+                          "%s has symbolic sizes: where it begins shows at the run", gm_ops[k->op].name);
   Header h;
   header_init (&h, &k->metas[0], NULL); /* views do not look at the data */
   GmTensor *in = &h.tensor;
@@ -357,6 +434,7 @@ gm_host_kernels (void)
     .run = kernels_run,
     .release = kernels_release,
     .view_offset = kernels_view_offset,
+    .run_sized = kernels_run_sized,
   };
   return &table;
 }

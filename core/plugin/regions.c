@@ -275,7 +275,7 @@ build_region (Cutter *c, const Item *item, GmValueId *own)
   r->host = item->host;
   r->cluster = item->cluster;
   r->nodes = g_array_ref (item->nodes);
-  r->graph = gm_graph_new (c->g->name ? c->g->name : "graph", NULL);
+  r->graph = gm_graph_new_like (c->g, c->g->name ? c->g->name : "graph", NULL);
   gm_graph_share_tables (r->graph, c->g);
   r->ins = g_array_new (FALSE, FALSE, sizeof (uint32_t));
   r->outs = g_array_new (FALSE, FALSE, sizeof (uint32_t));

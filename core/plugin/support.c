@@ -10,6 +10,7 @@
 
 #define GUARD_ROWS 64 /* behind the plugin's rows: who writes past them most likely writes here */
 #define PATTERN 0x5a
+#define SIZED_MINOR 1 /* the first whose headers say that attributes may be symbolic */
 
 /* -- Operators by minor ------------------------------------------------------------------------ */
 
@@ -35,7 +36,7 @@ gm_op_minor (uint32_t op, uint32_t version)
 /* -- Asking ------------------------------------------------------------------------------------ */
 
 static GmVerdict
-judge (const GrammeVerdict *said, const GrammeNode *n, uint32_t built_against,
+judge (const GrammeVerdict *said, const GrammeImage *image, const GrammeNode *n, uint32_t built_against,
        uint32_t (*op_minor) (uint32_t, uint32_t))
 {
   GmVerdict v = { .reason = said->reason };
@@ -43,6 +44,11 @@ judge (const GrammeVerdict *said, const GrammeNode *n, uint32_t built_against,
     v.reason = op_minor (n->op, 1) > built_against ? GRAMME_REASON_OP : GRAMME_REASON_OP_VERSION;
     return v;
   }
+  for (uint32_t i = 0; i < n->n_attrs && built_against < SIZED_MINOR; i++)
+    if (gramme_attr_is_symbolic (image, gramme_image_attr (image, n->first_attr + i))) {
+      v.reason = GRAMME_REASON_DYNAMIC; /* it reads such words as numbers */
+      return v;
+    }
   v.yes = said->support == GRAMME_YES || said->support == GRAMME_PREFER;
   v.cluster = said->cluster;
   return v;
@@ -70,6 +76,6 @@ gm_support_ask (const GmPlugin *plugin, GrammeBackend *instance, const GrammeIma
   }
   GmVerdict *out = g_new (GmVerdict, n + 1);
   for (uint32_t i = 0; i < n; i++)
-    out[i] = judge (&rows[i], gramme_image_node (image, i), (uint32_t) plugin->manifest->abi_minor, op_minor);
+    out[i] = judge (&rows[i], image, gramme_image_node (image, i), (uint32_t) plugin->manifest->abi_minor, op_minor);
   return out;
 }

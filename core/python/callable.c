@@ -61,6 +61,18 @@ finish_long (const GmTarget *target, GmEntry *e, PyObject **slots, PyObject **ou
   return result;
 }
 
+GmTensor *
+gm_py_int_as_size (PyObject *o)
+{
+  static GmTensor *one;
+  if (!one) {
+    GmMeta m = gm_meta_make (GM_U8, 0, NULL);
+    one = gm_tensor_new_zeros (&m, NULL);
+  }
+  GmMeta m = { .dtype = GM_U8, .ndim = 1, .device = GM_DEVICE_CPU, .sizes = { PyLong_AsLongLong (o) } };
+  return gm_tensor_new_view (one, &m, 0);
+}
+
 /* slots are borrowed from objects that the arguments keep alive; the plan runs no Python code. */
 static PyObject *
 run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail)
@@ -82,14 +94,23 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail)
     if (!ran)
       goto out;
     n_wrapped = e->n_outputs;
-  } else if (e->plan) {
+  } else if (e->plan || e->plans) {
     GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1), **out = g_newa (GmTensor *, e->n_outputs + 1);
     for (uint32_t i = 0; i < e->n_inputs; i++)
       in[i] = ((GmPyTensor *) slots[e->input_slots[i]])->t;
+    for (uint32_t i = 0; i < e->n_ints; i++) /* these are ints */
+      in[e->ints[i]] = gm_py_int_as_size (slots[e->input_slots[e->ints[i]]]);
     GError *error = NULL;
     gm_hook_suspend (); /* a back end may be Python code */
-    bool ran = gm_plan_run (e->plan, in, (int) e->n_inputs, out, &error);
+    GmPlan *plan = e->plan, *own = NULL;
+    if (G_UNLIKELY (e->plans) && (plan = gm_plans_get (e->plans, in, &error)))
+      own = gm_plan_ref (plan); /* the run may bring another one in its place */
+    bool ran = plan && gm_plan_run (plan, in, (int) e->n_inputs, out, &error);
+    if (G_UNLIKELY (own))
+      gm_plan_unref (own);
     gm_hook_unsuspend ();
+    for (uint32_t i = 0; i < e->n_ints; i++)
+      gm_tensor_unref (in[e->ints[i]]);
     if (!ran) {
       gm_py_raise (error);
       goto out;

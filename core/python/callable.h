@@ -37,6 +37,9 @@ GmCallEnv gm_target_env (const GmTarget *target);
 struct GmTail;
 PyObject *gm_target_call (const GmTarget *target, PyObject *const *locals, struct GmTail *tail, bool *plain);
 
+/* An int that a graph of symbols takes: a tensor whose size it is.  No memory belongs to its elements, and nobody reads them. */
+GmTensor *gm_py_int_as_size (PyObject *o);
+
 int gm_py_init_callable (PyObject *module);
 
 #endif

@@ -118,11 +118,13 @@ gm_entry_unref (GmEntry *e)
   gm_guards_unref (e->guards);
   if (e->plan)
     gm_plan_unref (e->plan);
+  gm_plans_free (e->plans);
   if (e->ret)
     gm_return_free (e->ret);
   Py_XDECREF (e->residual);
   gm_continuation_free (e->rest);
   g_free (e->input_slots);
+  g_free (e->ints);
   g_free (e->in_slots);
   gm_graph_free (e->graph);
   g_free (e->reason);
@@ -183,6 +185,7 @@ gm_code_cache_free (GmCodeCache *cache)
   if (!cache->point)
     gm_code_free (cache->decoded);
   g_array_free (cache->breaks, TRUE);
+  gm_profile_free (cache->profile);
   g_clear_pointer (&cache->hook_programs, g_ptr_array_unref);
   g_free (cache);
 }
@@ -199,6 +202,7 @@ cache_new (PyCodeObject *code)
   GmCodeCache *cache = g_new0 (GmCodeCache, 1);
   cache->code = code;
   cache->snapshot = snapshot_new (0);
+  cache->profile = gm_profile_new ();
   cache->breaks = g_array_new (FALSE, TRUE, sizeof (GmBreakRecord));
   g_array_set_clear_func (cache->breaks, break_clear);
   g_hash_table_add (live_caches, cache);
@@ -349,6 +353,8 @@ gm_code_cache_reset (GmCodeCache *cache)
 {
   publish (cache, snapshot_new (0));
   g_array_set_size (cache->breaks, 0);
+  gm_profile_free (cache->profile);
+  cache->profile = gm_profile_new ();
   g_clear_pointer (&cache->hook_programs, g_ptr_array_unref);
   cache->hook_tries = 0;
   cache->misses = 0;

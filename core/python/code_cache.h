@@ -9,7 +9,7 @@
 #ifndef GM_PYTHON_CODE_CACHE_H
 #define GM_PYTHON_CODE_CACHE_H
 
-#include "core/aot/plan.h"
+#include "core/plans.h"
 #include "core/trace/trace.h"
 
 #define GM_MAX_ENTRIES 8 /* per code object and configuration */
@@ -43,9 +43,11 @@ typedef struct GmEntry {
   uint32_t modes; /* of the call that made it: fullgraph and the rest */
   GmGuards *guards;
   GmPlan *plan;            /* NULL if the graph computes nothing */
+  GmPlans *plans;          /* instead of a plan, where sizes are symbols */
   GmDirect *direct;        /* instead of a plan: what a back end in Python made of the recorded graph */
   uint32_t n_inputs, n_outputs;
   uint32_t *input_slots;   /* per plan input: the guards' slot that holds the tensor */
+  uint32_t n_ints, *ints;  /* those of the inputs that are ints, not tensors: see size.c of core/trace */
   GmReturn *ret;           /* the short ending, or NULL */
   PyCodeObject *residual;  /* else the long one: called with slots[in_slots[0]] ..., then the outputs */
   uint32_t n_in_slots;
@@ -85,6 +87,7 @@ typedef struct GmCodeCache {
   GmCode *decoded;    /* NULL until asked for */
   GmSnapshot *snapshot; /* never NULL */
   GArray *breaks;     /* GmBreakRecord */
+  GmProfile *profile; /* which sizes were seen to change */
   GPtrArray *hook_programs; /* of a hook on gradients: see hook_program.h; or NULL */
   uint32_t hook_tries;      /* recordings as such */
   uint32_t misses;

@@ -53,6 +53,8 @@ typedef struct {
   GmEntry *entry;
   char effects; /* the policy */
   bool numbers; /* capture_scalar_outputs */
+  GmPlans *plans;
+  bool never_dynamic; /* a graph of symbols was tried, and could not be compiled */
   bool keep_objects; /* replay_side_effects is False, fullgraph is True */
 } Job;
 
@@ -105,7 +107,7 @@ describe_memory (const Job *job, GmGraph *g, const char **why)
     return false; /* they held when it was recorded: an object has died since */
   g_autofree GmTensor **tensors = g_new0 (GmTensor *, rec->n_inputs + 1);
   for (uint32_t i = 0; i < rec->n_inputs; i++)
-    if (rec->inputs[i].slot != GM_SLOT_RNG)
+    if (rec->inputs[i].slot != GM_SLOT_RNG && !rec->inputs[i].is_int)
       tensors[i] = gm_py_tensor_get (slots[rec->inputs[i].slot]);
   if (is_shared_unseen (rec, tensors)) {
     *why = "an in-place write to a tensor whose memory another one has by another way (two tensors over one array): make one from the other";
@@ -113,6 +115,15 @@ describe_memory (const Job *job, GmGraph *g, const char **why)
   }
   gm_overlap_describe (g, tensors);
   return true;
+}
+
+/* Graphs that Python code gets, and saved-tensor hooks that become part of them, are of numbers. */
+static GmDynamic
+dynamic_mode (const Job *job, uint8_t option)
+{
+  if (job->never_dynamic || job->target->config->callable || job->hooks || option == GM_DYNAMIC_OPTION_FALSE)
+    return GM_DYNAMIC_NEVER;
+  return option == GM_DYNAMIC_OPTION_TRUE ? GM_DYNAMIC_ALWAYS : GM_DYNAMIC_SEEN;
 }
 
 static bool
@@ -123,7 +134,8 @@ record (GmCompile *c, GError **error)
                               .backend_text = job->target->config->text,
                               .resumable = !job->target->fullgraph,
                               .start = job->cache->point ? &job->cache->point->at : NULL, .effect_stacks = job->effects != 's',
-                              .keep_objects = job->keep_objects, .numbers = job->numbers };
+                              .keep_objects = job->keep_objects, .numbers = job->numbers, .dynamic = dynamic_mode (job, c->ask.dynamic),
+                              .profile = job->cache->profile };
   job->rec = gm_record_function (&request);
   job->stop = job->rec->stop;
   if (job->rec->point) {
@@ -200,12 +212,22 @@ assemble (GmCompile *c, GError **error)
   e->guards = gm_guards_ref (rec->guards);
   e->plan = g_steal_pointer (&c->lower.plan);
   e->direct = g_steal_pointer (&job->direct);
-  e->n_outputs = e->plan ? (uint32_t) gm_plan_n_outputs (e->plan) : e->direct ? e->direct->n_outputs : 0;
+  e->plans = g_steal_pointer (&job->plans);
+  e->n_outputs = e->plan     ? (uint32_t) gm_plan_n_outputs (e->plan)
+                 : e->plans  ? c->record.graph->outputs->len
+                 : e->direct ? e->direct->n_outputs
+                             : 0;
   e->input_slots = g_new (uint32_t, rec->n_inputs + 1);
-  for (uint32_t i = 0; i < rec->n_inputs; i++)
-    if (rec->inputs[i].slot != GM_SLOT_RNG)
-      e->input_slots[e->n_inputs++] = rec->inputs[i].slot;
+  e->ints = g_new (uint32_t, rec->n_inputs + 1);
+  for (uint32_t i = 0; i < rec->n_inputs; i++) {
+    if (rec->inputs[i].slot == GM_SLOT_RNG)
+      continue; /* the plan's own */
+    if (rec->inputs[i].is_int)
+      e->ints[e->n_ints++] = e->n_inputs;
+    e->input_slots[e->n_inputs++] = rec->inputs[i].slot;
+  }
   guard_memory (e);
+  gm_guards_add_sizes (e->guards, c->record.graph, rec);
   if (job->hooks)
     gm_py_hooks_guard (g_steal_pointer (&job->hooks), e->guards);
   e->ret = g_steal_pointer (&rec->ret);
@@ -626,6 +648,39 @@ run_direct (Job *job, GmCompile *c, GError **error)
   return gm_compile_run (c, 'a', 'a', error);
 }
 
+/* A graph of symbols: a plan for the sizes of this call, and later ones for theirs. */
+static bool
+run_symbolic (Job *job, GmCompile *c, GError **error)
+{
+  const GmRecording *rec = job->rec;
+  GmTensor **in = g_newa (GmTensor *, rec->n_inputs + 1);
+  PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (rec->guards) + 1);
+  g_autoptr (GPtrArray) sizes = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_tensor_unref);
+  uint32_t n = 0;
+  if (!gm_plans_possible (c->record.graph)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "a graph of symbolic sizes that writes in place");
+    return false;
+  }
+  if (!gm_guards_check (rec->guards, job->env, job->locals, job->target->func, slots)) {
+    c->stopped = true; /* an object has died since */
+    return true;
+  }
+  for (uint32_t i = 0; i < rec->n_inputs; i++) {
+    if (rec->inputs[i].slot == GM_SLOT_RNG)
+      continue;
+    PyObject *o = slots[rec->inputs[i].slot];
+    if (rec->inputs[i].is_int)
+      g_ptr_array_add (sizes, in[n++] = gm_py_int_as_size (o));
+    else
+      in[n++] = gm_py_tensor_get (o);
+  }
+  job->plans = gm_plans_new (c);
+  if (!gm_plans_get (job->plans, in, error))
+    return false;
+  gm_compile_skip (c, 's', 'l');
+  return gm_compile_run (c, 'a', 'a', error);
+}
+
 static bool
 run_stages (Job *job, GmCompile *c, GError **error)
 {
@@ -640,7 +695,11 @@ run_stages (Job *job, GmCompile *c, GError **error)
     if (!c->ask.backend)
       return false;
   }
-  return gm_compile_run (c, 'd', 'a', error);
+  if (!gm_compile_run (c, 'd', 'r', error) || c->stopped)
+    return c->stopped;
+  if (c->record.graph->sizes)
+    return run_symbolic (job, c, error);
+  return gm_compile_run (c, 's', 'a', error);
 }
 
 /* What the hooks call decides whether, and under which key, the code may be kept on disk. */
@@ -654,12 +713,13 @@ keep_hooks (GmCompile *c, const GmCallEnv *env)
 }
 
 static GmEntry *
-compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
+compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, bool never_dynamic, bool *again_static)
 {
   GmCodeCache *cache = target->cache;
-  Job job = { .target = target, .cache = cache, .env = env, .locals = locals };
-  cache->misses++;
-  gm_count_miss ();
+  Job job = { .target = target, .cache = cache, .env = env, .locals = locals, .never_dynamic = never_dynamic };
+  cache->misses += !never_dynamic;
+  if (!never_dynamic)
+    gm_count_miss ();
   gm_code_cache_prune (cache);
   if (!target->fullgraph && break_count (cache, target->config) >= MAX_BREAKS)
     return NULL;
@@ -692,6 +752,10 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
   job.keep_objects = target->fullgraph && !config_is_true ("replay_side_effects");
   if (run_stages (&job, c, &error) && !c->stopped && tell_effects (&job, job.effects))
     entry = finish (&job, c, g_steal_pointer (&reason), again);
+  else if (error && !c->stopped && c->record.graph && c->record.graph->sizes && !never_dynamic && !PyErr_Occurred ()) {
+    gm_log (GM_LOG_RECOMPILES, "%s: its sizes stay numbers: %s", PyUnicode_AsUTF8 (cache->code->co_qualname), error->message);
+    *again_static = true;
+  }
   else if (c->stopped && job.rec->raised)
     PyErr_SetObject ((PyObject *) Py_TYPE (job.rec->raised), job.rec->raised);
   else if (c->stopped && job.stop && job.stop->id != GM_BREAK_NONE) {
@@ -706,6 +770,7 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
   g_clear_error (&error);
   gm_entry_unref (job.entry);
   gm_direct_free (job.direct);
+  gm_plans_free (job.plans);
   gm_py_hooks_free (job.hooks);
   gm_compile_free (c);
   gm_continuation_free (job.rest);
@@ -717,7 +782,10 @@ GmEntry *
 gm_frontend_compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
 {
   gm_hook_suspend ();
-  GmEntry *entry = compile (target, env, locals);
+  bool again_static = false;
+  GmEntry *entry = compile (target, env, locals, false, &again_static);
+  if (again_static)
+    entry = compile (target, env, locals, true, &again_static);
   gm_hook_unsuspend ();
   return entry;
 }

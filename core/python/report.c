@@ -154,7 +154,9 @@ gm_report_status (const GmCodeCache *cache, const GmConfig *config)
     if (add_breaks (breaks, part, config) < 0)
       goto failed;
   }
+  g_autofree char *sizes = gm_profile_text (cache->profile);
   if (set_steal (status, "backend", PyUnicode_FromString (config->text)) < 0
+      || set_steal (status, "sizes", PyUnicode_FromString (sizes)) < 0
       || set_steal (status, "graphs", PyLong_FromUnsignedLongLong (graphs)) < 0
       || set_steal (status, "nodes", PyLong_FromUnsignedLongLong (nodes)) < 0
       || set_steal (status, "hits", PyLong_FromUnsignedLongLong (hits)) < 0

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/base/error.h"
-#include "core/sym/sym_private.h"
 
 static __thread GmSizes *current;
 
@@ -19,6 +18,7 @@ gm_sizes_new (void)
   s->sym = gm_sym_new ();
   s->facts = gm_size_facts_new (s->sym);
   s->hints = g_array_new (FALSE, FALSE, sizeof (int64_t));
+  s->named = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   s->refs = 1;
   return s;
 }
@@ -38,6 +38,7 @@ gm_sizes_unref (GmSizes *s)
   gm_size_facts_free (s->facts);
   gm_sym_free (s->sym);
   g_array_unref (s->hints);
+  g_hash_table_unref (s->named);
   g_free (s->undecided);
   g_free (s);
 }
@@ -68,6 +69,11 @@ gm_sizes_truncate (GmSizes *s, GmSizesMark m)
   GmSizesMark now = gm_sizes_mark (s);
   if (now.rows == m.rows && now.facts == m.facts)
     return;
+  for (uint32_t i = m.rows; i < now.rows; i++) {
+    const GmSymRow *r = gm_sym_row (s->sym, i);
+    if (r->kind == GM_SYM_SYMBOL)
+      g_hash_table_remove (s->named, r->name);
+  }
   gm_sym_truncate (s->sym, m.rows);
   gm_size_facts_truncate (s->facts, m.facts);
   if (s->hints->len > gm_sym_n_symbols (s->sym))
@@ -85,6 +91,43 @@ gm_sizes_symbol (GmSizes *s, const char *name, int64_t hint)
     g_array_append_val (s->hints, none);
   g_array_index (s->hints, int64_t, i) = hint;
   return size;
+}
+
+#define N_NAMES 1000003 /* a prime: names are few and their numbers short */
+
+int64_t
+gm_sizes_named (GmSizes *s, const char *key, int64_t hint)
+{
+  uint64_t h = UINT64_C (0xcbf29ce484222325);
+  for (const char *c = key; *c; c++)
+    h = (h ^ (uint8_t) *c) * UINT64_C (0x100000001b3);
+  for (uint32_t at = (uint32_t) (h % N_NAMES);; at = (at + 1) % N_NAMES) {
+    char name[16];
+    g_snprintf (name, sizeof name, "s%u", at);
+    const char *taken = g_hash_table_lookup (s->named, name);
+    if (taken && strcmp (taken, key))
+      continue;
+    if (!taken)
+      g_hash_table_insert (s->named, g_strdup (name), g_strdup (key));
+    return gm_sizes_symbol (s, name, hint);
+  }
+}
+
+int64_t
+gm_sizes_nth_symbol (const GmSizes *s, uint32_t symbol)
+{
+  for (uint32_t i = 0; i < gm_sym_n_rows (s->sym); i++) {
+    const GmSymRow *r = gm_sym_row (s->sym, i);
+    if (r->kind == GM_SYM_SYMBOL && r->a == symbol)
+      return gm_size_from_row (i);
+  }
+  g_assert_not_reached ();
+}
+
+const char *
+gm_sizes_symbol_name (const GmSizes *s, uint32_t symbol)
+{
+  return gm_sym_row (s->sym, gm_size_row (gm_sizes_nth_symbol (s, symbol)))->name;
 }
 
 static bool

@@ -24,6 +24,7 @@ typedef struct {
   GmSym *sym;         /* owned, as the rest */
   GmSizeFacts *facts;
   GArray *hints;      /* int64_t, by symbol number; GM_SIZE_NO_HINT */
+  GHashTable *named;  /* what gm_sizes_named gave: name -> key */
   bool frozen;        /* answers from the facts alone */
   char *undecided;    /* the first question without an answer, as text; NULL: none */
   void (*on_fact) (void *data, const GmSizeFact *fact); /* told of each fact that a question added */
@@ -50,6 +51,11 @@ void gm_sizes_truncate (GmSizes *s, GmSizesMark m);
 
 /* A symbol with a hint, which a second call with the same name only replaces. */
 int64_t gm_sizes_symbol (GmSizes *s, const char *name, int64_t hint);
+/* The same for what has a name of its own, as long as one likes ("L['x'].size(0)"): the symbol is called s and a number, the hash of
+ * the key, or the next one that no other key has.  So it has the same name in every process, whatever else is there. */
+int64_t gm_sizes_named (GmSizes *s, const char *key, int64_t hint);
+const char *gm_sizes_symbol_name (const GmSizes *s, uint32_t symbol);
+int64_t gm_sizes_nth_symbol (const GmSizes *s, uint32_t symbol);
 /* The value of a size for the hints; false if one is missing or it has none. */
 bool gm_sizes_hint (const GmSizes *s, int64_t size, int64_t *out);
 /* The one value that a size can have by the facts; false if there are several. */

@@ -72,6 +72,9 @@ int64_t gm_sym_const (GmSym *s, int64_t value);
  */
 int64_t gm_sym_op (GmSym *s, GmSymKind kind, int64_t a, int64_t b);
 
+/* a `kind` b of numbers, kind ADD .. MAX; false if that overflows or divides by zero. */
+bool gm_sym_compute (GmSymKind kind, int64_t a, int64_t b, int64_t *out);
+
 /* "n*2 + 1".  Caller frees. */
 char *gm_sym_text (const GmSym *s, int64_t size);
 /* Parses one expression at *text and moves it past; numbers, names, + - * // %, min (a, b), max (a,
@@ -82,6 +85,8 @@ bool gm_sym_parse (GmSym *s, const char **text, int64_t *out, GError **error);
  * zero, names the expression. */
 bool gm_sym_eval (const GmSym *s, int64_t size, const int64_t *symbols, int64_t *out,
                   GError **error);
+/* a `kind` b of numbers, kind ADD .. MAX; false if that overflows or divides by zero. */
+bool gm_sym_compute (GmSymKind kind, int64_t a, int64_t b, int64_t *out);
 /* All rows at once: values has gm_sym_n_rows entries. */
 bool gm_sym_eval_all (const GmSym *s, const int64_t *symbols, int64_t *values, GError **error);
 

@@ -13,7 +13,4 @@ struct GmSym {
   uint32_t n_slots; /* a power of two */
 };
 
-/* a `kind` b; false if that overflows or divides by zero. */
-bool gm_sym_compute (GmSymKind kind, int64_t a, int64_t b, int64_t *out);
-
 #endif

@@ -174,6 +174,9 @@ gm_meta_same_shape (const GmMeta *a, const GmMeta *b)
     if (a->sizes[i] != b->sizes[i] && gm_sizes_are_numbers (a->sizes[i], b->sizes[i]))
       return false; /* before anything is asked */
   for (int i = 0; i < a->ndim; i++)
+    if (gm_size_guess (a->sizes[i], 0) != gm_size_guess (b->sizes[i], 0) && !gm_size_eq (a->sizes[i], b->sizes[i]))
+      return false; /* the one that tells them apart */
+  for (int i = 0; i < a->ndim; i++)
     if (!gm_size_eq (a->sizes[i], b->sizes[i]))
       return false;
   return true;

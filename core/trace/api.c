@@ -9,6 +9,7 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
+#include "core/trace/size.h"
 
 #include <string.h>
 
@@ -270,8 +271,8 @@ constant_to_arg (Conversion *c, const GmTracker *t, GmArg *out)
     *out = (GmArg){ .kind = GM_ARG_BOOL, .i = o == Py_True };
   else if (PyLong_Check (o)) {
     int64_t i;
-    if (!gm_constant_int (c->r, t, &i))
-      return refuse (c, t);
+    if (!gm_constant_int (c->r, t, &i) || (c->r->graph->sizes && gm_size_is_symbolic (i)))
+      return refuse (c, t); /* the latter: the graph would take it for an expression */
     *out = (GmArg){ .kind = GM_ARG_INT, .i = i };
   } else if (PyFloat_Check (o))
     *out = (GmArg){ .kind = GM_ARG_FLOAT, .d = PyFloat_AS_DOUBLE (o) };
@@ -320,6 +321,10 @@ to_arg (Conversion *c, const GmTracker *t, GmArg *out)
                     .v = gm_val_from_id ((GmValueId) gm_contents_of (r, t)->number) };
     return true;
   }
+  if (gm_is_size (t)) {
+    *out = (GmArg){ .kind = GM_ARG_INT, .i = t->number };
+    return true;
+  }
   if (t->kind == &gm_kind_constant)
     return constant_to_arg (c, t, out);
   if (t->kind == &gm_kind_tuple)
@@ -365,7 +370,7 @@ from_arg (Conversion *c, const GmArg *a)
   case GM_ARG_BOOL:
     return gm_from_bool (r, a->i != 0);
   case GM_ARG_INT:
-    return gm_from_int (r, a->i);
+    return gm_size_tracker (r, a->i);
   case GM_ARG_FLOAT:
     return gm_from_constant_take (r, PyFloat_FromDouble (a->d));
   case GM_ARG_STR:

@@ -362,7 +362,7 @@ static GmGraph *
 take_out (Call *c, Backward *w)
 {
   GmRecorder *r = c->r;
-  GmGraph *to = gm_graph_new ("backward", NULL);
+  GmGraph *to = gm_graph_new_like (r->graph, "backward", NULL);
   g_autoptr (GHashTable) map = g_hash_table_new (NULL, NULL);
   g_autofree bool *live = find_live (r, w);
   for (uint32_t i = 0; i < w->n_gradients; i++) {

@@ -151,6 +151,14 @@ int_equals (PyObject *v, int64_t i)
 }
 
 static inline int64_t
+gm_size_of_int (PyObject *v)
+{
+  int overflow;
+  long long x = PyLong_AsLongLongAndOverflow (v, &overflow);
+  return overflow || x >= INT64_C (1) << 61 ? -1 : x;
+}
+
+static inline int64_t
 float_bits (PyObject *v)
 {
   int64_t bits;
@@ -300,7 +308,8 @@ tensor_matches (const GmTensor *t, const GmMeta *m)
   if (t == NULL || memcmp (&t->meta, m, offsetof (GmMeta, sizes)) != 0)
     return false;
   for (int i = 0; i < m->ndim; i++)
-    if (t->meta.sizes[i] != m->sizes[i] || t->meta.strides[i] != m->strides[i])
+    if ((t->meta.sizes[i] != m->sizes[i] && !gm_size_is_symbolic (m->sizes[i]))
+        || (t->meta.strides[i] != m->strides[i] && !gm_size_is_symbolic (m->strides[i]))) /* those have records of their own */
       return false;
   return true;
 }

@@ -4,6 +4,7 @@
 #ifndef GM_TRACE_GUARD_H
 #define GM_TRACE_GUARD_H
 
+#include "core/trace/size_guard.h"
 #include "core/trace/source.h"
 
 typedef struct {

@@ -550,6 +550,80 @@ gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFact *f
       (GmCheck){ .kind = GM_GUARD_MEMORY, .in = a, .index = b, .ptr = g_memdup2 (fact, sizeof *fact), .ptr2 = slot_name (g, b) };
 }
 
+/* Which slot a symbol is read from: the first input of which it is a size; else, a stride. */
+static GmSizeLoad
+load_of (const GmGraph *graph, const GmRecording *rec, int64_t size, int64_t or_else)
+{
+  for (int strides = 0; strides < 2; strides++)
+    for (uint32_t i = 0; i < rec->n_inputs; i++) {
+      const GmMeta *m = gm_graph_meta (graph, g_array_index (graph->inputs, GmValueId, i));
+      for (int d = 0; d < m->ndim && rec->inputs[i].slot != GM_SLOT_RNG; d++)
+        if ((strides ? m->strides[d] : m->sizes[d]) == size)
+          return (GmSizeLoad){ .kind = strides ? GM_SIZE_LOAD_STRIDE : GM_SIZE_LOAD_SIZE,
+                               .slot = rec->inputs[i].slot,
+                               .dim = (uint8_t) d };
+    }
+  return (GmSizeLoad){ .kind = GM_SIZE_LOAD_NUMBER, .value = or_else };
+}
+
+/* Of an input whose stride is an expression: what the expression gives is its stride. */
+static void
+add_strides (GmGuards *g, const GmGraph *graph, const GmRecording *rec, const GmSizeLoad *loads)
+{
+  for (uint32_t i = 0; i < rec->n_inputs; i++) {
+    const GmMeta *m = gm_graph_meta (graph, g_array_index (graph->inputs, GmValueId, i));
+    for (int d = 0; d < m->ndim && rec->inputs[i].slot != GM_SLOT_RNG; d++) {
+      int64_t stride = m->strides[d];
+      if (!gm_size_is_symbolic (stride))
+        continue;
+      GmSizeLoad own = { .kind = GM_SIZE_LOAD_STRIDE, .slot = rec->inputs[i].slot, .dim = (uint8_t) d };
+      const GmSymRow *row = gm_sym_row (graph->sym, gm_size_row (stride));
+      if (row->kind == GM_SYM_SYMBOL && !memcmp (&loads[row->a], &own, sizeof own))
+        continue;
+      *append (g, slot_name (g, own.slot)) = (GmCheck){
+        .kind = GM_GUARD_SIZES, .ptr = gm_size_check_new_stride (graph->sizes, stride, &own, loads)
+      };
+    }
+  }
+}
+
+void
+gm_guards_add_sizes (GmGuards *g, const GmGraph *graph, const GmRecording *rec)
+{
+  GmSizes *s = graph->sizes;
+  if (!s)
+    return;
+  uint32_t n = gm_size_facts_n (s->facts);
+  g_autofree bool *needed = g_new0 (bool, n + 1);
+  g_autofree GmSizeLoad *loads = g_new0 (GmSizeLoad, gm_sym_n_symbols (s->sym) + 1);
+  for (uint32_t i = 0; i < gm_sym_n_symbols (s->sym); i++) {
+    int64_t size = gm_sizes_nth_symbol (s, i), number = 0;
+    bool fixed = gm_sizes_is_number (s, size, &number);
+    loads[i] = load_of (graph, rec, fixed ? GM_SIZE_NO_HINT : size, number);
+    if (!fixed && loads[i].kind == GM_SIZE_LOAD_NUMBER)
+      loads[i].value = i < s->hints->len ? g_array_index (s->hints, int64_t, i) : 0;
+  }
+  for (uint32_t i = 0; i < g->n; i++)
+    if (g->checks[i].kind == GM_GUARD_TENSOR && gm_meta_is_symbolic (g->checks[i].ptr)) {
+      GmSizes *was = gm_sizes_enter (s);
+      g_autofree char *text = gm_meta_text (g->checks[i].ptr);
+      gm_sizes_enter (was);
+      g->checks[i].ptr2 = g_string_chunk_insert (g->text, text);
+    }
+  add_strides (g, graph, rec, loads);
+  gm_size_facts_needed (s->facts, needed);
+  for (uint32_t i = 0; i < n; i++) {
+    GmSizeFact fact = gm_size_facts_nth (s->facts, i);
+    GmSizeCheck *check = needed[i] ? gm_size_check_new (s, &fact, loads) : NULL;
+    if (!check)
+      continue;
+    *append (g, NULL) = (GmCheck){ .kind = GM_GUARD_SIZES, .ptr = check };
+    const GmSizePlace *p = i < rec->n_size_places ? &rec->size_places[i] : NULL;
+    if (p && p->file && p->line > 0)
+      g->wheres[g->n - 1] = (GmWhere){ g_string_chunk_insert_const (g->text, p->file), p->line };
+  }
+}
+
 void
 gm_guards_add_call (GmGuards *g, const GmCallFact *fact)
 {
@@ -585,6 +659,8 @@ gm_guards_unref (GmGuards *g)
     GmCheck *c = &g->checks[i];
     if (c->kind == GM_GUARD_MEMORY)
       g_free (((const GmMemoryFact *) c->ptr)->data);
+    if (c->kind == GM_GUARD_SIZES)
+      gm_size_check_free ((GmSizeCheck *) c->ptr);
     if (c->kind == GM_GUARD_TENSOR || c->kind == GM_GUARD_MEMORY)
       g_free ((void *) c->ptr);
   }

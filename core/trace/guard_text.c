@@ -93,8 +93,10 @@ call_text (const GmCallFact *fact)
 }
 
 static char *
-tensor_text (const GmMeta *m)
+tensor_text (const GmMeta *m, const char *symbolic)
 {
+  if (symbolic)
+    return g_strdup (symbolic);
   g_autofree char *shape = gm_meta_text (m);
   g_autoptr (GString) s = g_string_new (shape);
   if (!gm_meta_is_contiguous (m)) {
@@ -173,7 +175,7 @@ found_text (const GmCheck *c, const GmCallEnv *env, PyObject *const *slots)
   case GM_GUARD_TENSOR: {
     PyObject *o = slots[c->in];
     if (PyObject_TypeCheck (o, gm_host.tensor_type) && gm_host_tensor (o)) {
-      g_autofree char *meta = tensor_text (&gm_host_tensor (o)->meta);
+      g_autofree char *meta = tensor_text (&gm_host_tensor (o)->meta, NULL);
       return Py_TYPE (o) == (PyTypeObject *) c->obj
                  ? g_steal_pointer (&meta)
                  : g_strdup_printf ("%s of type %s", meta, Py_TYPE (o)->tp_name);

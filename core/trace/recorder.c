@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/trace/exception.h"
 #include "core/trace/insns.h"
+#include "core/trace/size.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -173,6 +174,8 @@ gm_record_hash (const GmRecorder *r)
     for (uint32_t k = 0; k < e->n; k++)
       h = mix (h, hash_tracker (e->args[k]));
   }
+  GmSizesMark sizes = r->graph->sizes ? gm_sizes_mark (r->graph->sizes) : (GmSizesMark){ 0 };
+  h = mix (mix (h, sizes.rows), sizes.facts); /* made with the first symbol, and left there empty by a rollback */
   for (uint32_t i = 0; i < r->sources->len; i++)
     h = mix (h, g_str_hash (((const GmSource *) r->sources->pdata[i])->name));
   for (uint32_t i = 0; i < r->inputs->len; i++) {
@@ -577,6 +580,7 @@ recorder_init (GmRecorder *r, const GmRecordRequest *req)
   r->effects = g_array_new (FALSE, TRUE, sizeof (GmEffect));
   r->inputs = g_array_new (FALSE, TRUE, sizeof (GmInput));
   r->mutated = g_array_new (FALSE, TRUE, sizeof (GmValueId));
+  gm_size_init (r);
   r->sources = g_ptr_array_new ();
   r->wrapped = g_ptr_array_new ();
   r->refs = g_ptr_array_new_with_free_func (unref_object);
@@ -607,6 +611,8 @@ recorder_free (void *data)
   g_array_unref (r->effects);
   g_array_unref (r->inputs);
   g_array_unref (r->mutated);
+  g_array_unref (r->symbols);
+  g_array_unref (r->size_places);
   g_ptr_array_unref (r->sources);
   g_ptr_array_unref (r->wrapped);
   g_hash_table_unref (r->by_real);
@@ -677,6 +683,7 @@ GmRecording *
 gm_record_function (const GmRecordRequest *req)
 {
   GmRecorder *r = g_new0 (GmRecorder, 1);
+  GmSizes *was = gm_sizes_enter (NULL); /* symbols come with the first input that has one */
   recorder_init (r, req);
   GmRecording *rec = g_new0 (GmRecording, 1);
   rec->owner = r;
@@ -698,6 +705,7 @@ gm_record_function (const GmRecordRequest *req)
   rec->raised = r->raised;
   rec->n_insns_executed = r->n_executed;
   rec->n_frames_inlined = r->n_frames;
+  gm_sizes_enter (was);
   return rec;
 }
 

@@ -124,6 +124,8 @@ struct GmRecorder {
   GHashTable *stand_in_of; /* and back */
   bool classes_written;    /* sticky: lookups must ask the heap */
   GPtrArray *buffers; /* memory of growing contents, see contents.c */
+  GArray *symbols;     /* of sizes, by number, and GmSizePlace by fact: see size.c; written over after a rollback */
+  GArray *size_places;
   /* indices of the append-only tables, cut with them */
   GHashTable *by_real;      /* PyObject -> GmTracker */
   GHashTable *source_index; /* GmSource set */

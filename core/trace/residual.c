@@ -13,6 +13,7 @@
 #include "core/trace/exception.h"
 #include "core/trace/guard.h"
 #include "core/trace/recorder.h"
+#include "core/trace/size.h"
 
 #include <string.h>
 
@@ -475,7 +476,8 @@ finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *
     const GmInput *in = &g_array_index (r->inputs, GmInput, i);
     const GmSource *s = in->tracker ? in->tracker->source : NULL;
     rec->inputs[i] = (GmRecordInput){ in->value, s ? slot_of[s->number] : GM_SLOT_RNG,
-                                      s ? s->name : "the generator", is_mutated (r, in->value) };
+                                      s ? s->name : "the generator", is_mutated (r, in->value),
+                                      s && in->tracker->kind == &gm_kind_size };
   }
   const GmRecordRequest *req = r->request;
   g_autofree char *failed = gm_guards_explain (rec->guards, &req->env, req->locals, req->func);
@@ -516,6 +518,9 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
     gm_graph_add_output (r->graph, (GmValueId) gm_contents_of (r, b.outputs->pdata[i])->number,
                          GM_OUTPUT_USER);
   uint32_t *slots = gm_arena_newn (r->arena, uint32_t, b.sources->len + 1);
+  gm_size_settle (r);
+  rec->size_places = gm_arena_copy (r->arena, r->size_places->data, r->size_places->len * sizeof (GmSizePlace));
+  rec->n_size_places = r->size_places->len;
   if (!r->stop)
     finish_guards (r, &b, rec, slots);
   if (!r->stop && rec->ret)

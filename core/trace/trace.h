@@ -18,6 +18,7 @@
 
 #include "core/graph/graph.h"
 #include "core/ops/api.h"
+#include "core/sym/profile.h"
 #include "core/trace/break.h"
 
 /* -- Decoded code ---------------------------------------------------------- */
@@ -238,6 +239,10 @@ typedef struct {
 } GmMemoryFact;
 /* Adds one about the tensors in slots a and b; takes fact->data.  Before the program is used. */
 void gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFact *fact);
+/* What a recording with symbolic sizes asks of them: one record per fact that no other implies.  `graph` is the recorded one, before the
+ * program is used. */
+struct GmRecording;
+void gm_guards_add_sizes (GmGuards *g, const GmGraph *graph, const struct GmRecording *rec);
 /* Something about the call beside its arguments, found after recording; no more than one. */
 typedef struct {
   bool (*holds) (const void *data, const GmCallEnv *env); /* as gm_guards_check: runs no Python code */
@@ -348,6 +353,15 @@ typedef struct {
 
 /* -- Recording ------------------------------------------------------------- */
 
+/* Where in the user's program a fact about sizes came from. */
+typedef struct {
+  const char *file; /* NULL: nowhere in particular */
+  int line;
+} GmSizePlace;
+
+/* Which sizes are symbols: none but those the user marked, those that were seen to change, all. */
+typedef enum { GM_DYNAMIC_NEVER, GM_DYNAMIC_SEEN, GM_DYNAMIC_ALWAYS } GmDynamic;
+
 #define GM_SLOT_RNG UINT32_MAX /* an input that is no Python value: the generator's state, i64[2]  \
                                 */
 
@@ -356,6 +370,7 @@ typedef struct {
   uint32_t slot;      /* into `slots` of gm_guards_check, a tensor; or GM_SLOT_RNG */
   const char *source; /* "L['x']" */
   bool mutated;       /* the graph writes to it */
+  bool is_int;        /* what is in the slot is an int, the size of the input */
 } GmRecordInput;
 
 typedef struct {
@@ -388,6 +403,8 @@ typedef struct {
   const GmRecordStart *start; /* of a resume function: where in the code it begins; else NULL */
   bool effect_stacks;       /* gm_recording_effects_text will be asked for */
   bool keep_objects;        /* what existed before stays as it is: effects are not replayed; not resumable */
+  uint8_t dynamic;          /* GmDynamic */
+  GmProfile *profile;       /* of the code: asked, and brought up to date; NULL: no size is a symbol */
   bool numbers;             /* item () of an integer tensor is traced, as an unknown number */
   uint32_t max_insns;       /* limit of executed instructions; 0: 1,000,000 */
   uint32_t max_nodes;       /* limit of graph nodes; 0: 100,000 */
@@ -395,7 +412,7 @@ typedef struct {
 
 /* Owned by the caller; all that it points to lives until gm_recording_free, except what is taken.
  */
-typedef struct {
+typedef struct GmRecording {
   const GmBreakInfo *stop; /* not NULL: it cannot be traced; all below is empty */
   const GmBreakInfo *broke; /* not NULL: it was traced up to here, and goes on at `point` */
   const GmBreakPoint *point;
@@ -405,6 +422,8 @@ typedef struct {
                               residual's `outputs` */
   GmRecordInput *inputs;   /* one per graph input, in order */
   uint32_t n_inputs;
+  const GmSizePlace *size_places; /* per fact of the graph's sizes, as far as they go */
+  uint32_t n_size_places;
   uint64_t rng_taken;   /* draws by which the plan advances the generator */
   GmGuards *guards;     /* gm_guards_ref it to keep it */
   GmReturn *ret;        /* the short form, or NULL: set to NULL to take it */

@@ -7,6 +7,7 @@
  */
 #include "core/trace/object.h"
 #include "core/trace/exception.h"
+#include "core/trace/size.h"
 
 #include <math.h>
 #include <string.h>
@@ -485,7 +486,7 @@ gm_constant (GmRecorder *r, const GmTracker *t)
 bool
 gm_constant_int (GmRecorder *r, const GmTracker *t, int64_t *out)
 {
-  t = gm_value_of (gm_realize (r, t));
+  t = gm_size_settled (r, gm_value_of (gm_realize (r, t)));
   if (r->stop || t->kind != &gm_kind_constant || !PyLong_Check (t->real))
     return false;
   int overflow;

@@ -17,6 +17,7 @@
 #include "core/trace/keys.h"
 #include "core/trace/number.h"
 #include "core/trace/object.h"
+#include "core/trace/size.h"
 
 #include <string.h>
 
@@ -88,6 +89,12 @@ static const GmTracker *
 call_len (GmRecorder *r, const GmCallArgs *args)
 {
   PLAIN ("len", 1, 1);
+  const GmTracker *t = gm_realize (r, args->args[0]);
+  if (t->kind == &gm_kind_tensor && !r->stop) {
+    const GmMeta *m = gm_graph_meta (r->graph, (GmValueId) gm_contents_of (r, t)->number);
+    if (m->ndim)
+      return gm_size_tracker (r, m->sizes[0]);
+  }
   return gm_from_int (r, gm_len (r, args->args[0]));
 }
 
@@ -262,6 +269,8 @@ call_abs (GmRecorder *r, const GmCallArgs *args)
   const GmTracker *t = gm_realize (r, args->args[0]);
   if (t->kind == &gm_kind_tensor)
     return gm_call_api_name (r, "abs", &t, 1, false);
+  if (gm_is_size (t) && !r->stop)
+    return gm_truth (r, gm_compare (r, Py_LT, t, gm_from_int (r, 0))) ? gm_unary (r, GM_UN_NEG, t) : t;
   const GmTracker *own = call_protocol (r, "abs", args);
   if (own || r->stop)
     return own ? own : &gm_tracker_poison;

@@ -6,6 +6,7 @@
  * no user code runs.  If it raises, plain Python will raise the same: a break.
  */
 #include "core/trace/builtin.h"
+#include "core/trace/size.h"
 
 #include <string.h>
 
@@ -27,8 +28,11 @@ gm_wrap_constant (GmRecorder *r, PyObject *real, const GmSource *source)
   if (PyLong_CheckExact (real)) {
     int overflow;
     long long i = PyLong_AsLongLongAndOverflow (real, &overflow);
+    int64_t size;
     if (overflow)
       gm_guard (r, EQUALS, source, .obj = real);
+    else if (source->kind == GM_SOURCE_LOCAL && !r->request->start && gm_size_int (r, real, source, &size))
+      return gm_tracker (r, .kind = &gm_kind_size, .number = size, .source = source);
     else
       gm_guard (r, INT, source, .index = i, .obj = real);
   } else if (PyFloat_CheckExact (real)) {

@@ -7,6 +7,7 @@
  */
 #include "core/trace/exception.h"
 #include "core/trace/number.h"
+#include "core/trace/size.h"
 
 #include <string.h>
 
@@ -83,7 +84,10 @@ gm_wrap_tensor (GmRecorder *r, PyObject *real, const GmSource *source)
   if (tensor == NULL)
     return gm_record_break (r, GM_BREAK_TENSOR_LAYOUT, source->name, "it has no data");
   gm_host.requires_grad (tensor);
-  GmMeta *meta = gm_arena_copy (r->arena, &tensor->meta, sizeof tensor->meta);
+  GmMeta is = gm_size_input (r, real, &tensor->meta, source);
+  if (r->stop)
+    return &gm_tracker_poison;
+  GmMeta *meta = gm_arena_copy (r->arena, &is, sizeof is);
   gm_guard (r, TENSOR, source, .obj = (PyObject *) Py_TYPE (real), .ptr = meta);
   GmValueId value = gm_graph_add_input (r->graph, input_name (r, source->name), meta);
   const GmTracker *t = tensor_add (r, real, source, value);
@@ -100,7 +104,7 @@ sizes_tuple (GmRecorder *r, const int64_t *numbers, uint32_t n, PyTypeObject *ty
 {
   const GmTracker **items = gm_tracker_array (r, n);
   for (uint32_t i = 0; i < n; i++)
-    items[i] = gm_from_int (r, numbers[i]);
+    items[i] = gm_size_tracker (r, numbers[i]);
   return type && type != &PyTuple_Type ? gm_tuple_new_of (r, type, items, n)
                                        : gm_tuple_new (r, items, n);
 }
@@ -119,7 +123,7 @@ size_or_stride (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, bool 
     return sizes_tuple (r, numbers, m.ndim, strides ? NULL : gm_host.size_type);
   if (!gm_constant_int (r, dim, &d) || d < -m.ndim || d >= m.ndim)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, strides ? "stride" : "size", "tensor");
-  return gm_from_int (r, numbers[d < 0 ? d + m.ndim : d]);
+  return gm_size_tracker (r, numbers[d < 0 ? d + m.ndim : d]);
 }
 
 static const GmTracker *
@@ -145,7 +149,7 @@ method_stride (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return value;                                                                                  \
   }
 PLAIN_METHOD (dim, gm_from_int (r, m->ndim))
-PLAIN_METHOD (numel, gm_from_int (r, gm_meta_numel (m)))
+PLAIN_METHOD (numel, gm_size_tracker (r, gm_meta_numel (m)))
 PLAIN_METHOD (element_size, gm_from_int (r, gm_dtype_size (m->dtype)))
 PLAIN_METHOD (is_contiguous, gm_from_bool (r, gm_meta_is_contiguous (m)))
 PLAIN_METHOD (is_floating_point, gm_from_bool (r, gm_dtype_is_float (m->dtype)))
@@ -172,7 +176,7 @@ gm_tensor_item (GmRecorder *r, const GmTracker *t, const char *what)
   const GmMeta *m = meta_of (r, t);
   GmDtype dtype = m->dtype;
   bool integer = gm_dtypes[dtype].category == GM_CATEGORY_INT;
-  if (!r->request->numbers || !integer || gm_meta_numel (m) != 1)
+  if (!r->request->numbers || !integer || !gm_size_eq (gm_meta_numel (m), 1))
     return gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, what);
   const GmTracker *copy = add_op (r, t, GM_OP_copy, NULL);
   return r->stop ? &gm_tracker_poison : gm_number_new (r, copy, dtype);
@@ -370,7 +374,7 @@ setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *val
 static bool
 computes_with (GmRecorder *r, const GmTracker *t)
 {
-  return t->kind == &gm_kind_tensor || t->kind == &gm_kind_scalar
+  return t->kind == &gm_kind_tensor || t->kind == &gm_kind_scalar || gm_is_size (t)
          || (t->kind == &gm_kind_constant && (PyLong_Check (t->real) || PyFloat_Check (t->real)));
 }
 
@@ -437,7 +441,7 @@ len (GmRecorder *r, const GmTracker *t)
   const GmMeta *m = meta_of (r, t);
   if (m->ndim == 0)
     gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "len() of a 0-d tensor");
-  return m->ndim ? m->sizes[0] : 0;
+  return m->ndim ? gm_size_number (m->sizes[0]) : 0;
 }
 
 static const GmTracker *

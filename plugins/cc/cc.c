@@ -94,7 +94,7 @@ cc_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdi
 {
   (void) b;
   (void) status;
-  gramme_kernels_support (image, verdicts, stride);
+  gramme_kernels_support_sized (image, verdicts, stride);
   return GRAMME_OK;
 }
 
@@ -287,10 +287,7 @@ static int32_t
 cc_workspace (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_t *bytes,
               GrammeStatus *status)
 {
-  (void) sizes;
-  (void) status;
-  *bytes = e->roles[role].text.ws_bytes;
-  return GRAMME_OK;
+  return codegen_workspace (&e->roles[role].program, &e->roles[role].text, sizes, bytes, status);
 }
 
 static int32_t

@@ -6,10 +6,26 @@
 
 #include <gramme-plugin-util.h>
 
-#include "plugins/codegen/program.h"
+#include "plugins/codegen/text.h"
 
 /* The function that codegen prints for a graph: a code of GRAMME_. */
-typedef int (*CgEntry) (void *const *in, void *const *out, char *workspace, void *status);
+typedef int (*CgEntry) (void *const *in, void *const *out, char *workspace, const int64_t *sizes,
+                        void *status);
+
+/* Bytes of workspace for a run: the fixed part, and what these values of the image's sizes make of the
+ * dynamic one. */
+static inline int32_t
+codegen_workspace (const CgProgram *p, const CgText *t, const int64_t *sizes, uint64_t *bytes,
+                   GrammeStatus *status)
+{
+  int64_t dynamic = 0;
+  if (t->dynamic_bytes != 0
+      && (!sizes || !codegen_size_eval (p->sizes, t->dynamic_bytes, sizes, &dynamic) || dynamic < 0))
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1,
+                        "the temporaries of these sizes take more bytes than there are numbers for");
+  *bytes = t->ws_bytes + (uint64_t) dynamic;
+  return GRAMME_OK;
+}
 
 /* entry: NULL if the role was not compiled. */
 static inline int32_t
@@ -22,7 +38,7 @@ codegen_call (CgEntry entry, const GrammeRunArgs *args, GrammeStatus *status)
     in[i] = gramme_tensor_data (&args->inputs[i]);
   for (uint32_t i = 0; i < args->n_outputs; i++)
     out[i] = gramme_tensor_data (&args->outputs[i]);
-  return entry (in, out, args->workspace, status);
+  return entry (in, out, args->workspace, args->sizes, status);
 }
 
 static inline void

@@ -42,8 +42,8 @@ element_bits (const CgProgram *p, uint32_t dtype, uint32_t kind, int64_t i, doub
   return bits;
 }
 
-static int32_t
-read_values (CgProgram *p, GrammeStatus *status)
+static void
+read_values (CgProgram *p)
 {
   const GrammeImage *img = p->image;
   for (uint32_t i = 0; i < img->values.count; i++) {
@@ -57,11 +57,10 @@ read_values (CgProgram *p, GrammeStatus *status)
     v->view_of = v->step = CG_NONE;
     v->root = i;
     for (uint32_t d = 0; d < from->ndim; d++) {
-      v->sizes[d] = gramme_value_size (img, from, d);
-      v->strides[d] = gramme_value_stride (img, from, d);
-      if (v->sizes[d] < 0)
-        return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "a size of value %u is symbolic", i);
-      v->numel *= v->sizes[d];
+      v->sizes[d] = codegen_size_read (p->sizes, img, gramme_value_size (img, from, d), true);
+      v->strides[d] = codegen_size_read (p->sizes, img, gramme_value_stride (img, from, d),
+                                         from->flags & GRAMME_VALUE_SYMBOLIC_STRIDES);
+      v->numel = codegen_size_mul (p->sizes, v->numel, v->sizes[d]);
     }
   }
   for (uint32_t i = 0; i < img->inputs.count; i++) {
@@ -69,7 +68,16 @@ read_values (CgProgram *p, GrammeStatus *status)
     v->memory = CG_MEMORY_INPUT;
     v->index = i;
   }
-  return GRAMME_OK;
+}
+
+static uint32_t
+add_step (CgProgram *p, uint8_t kind, uint32_t node)
+{
+  CgStep *s = &p->steps[p->n_steps];
+  s->kind = kind;
+  s->node = node;
+  s->split = -1;
+  return p->n_steps++;
 }
 
 static int32_t
@@ -86,14 +94,19 @@ add_const (CgProgram *p, CgValue *v, uint64_t bytes, GrammeStatus *status)
   return GRAMME_OK;
 }
 
-/* Whoever calls this reads `value` as memory. */
+/* Whoever calls this reads `value` as memory, in a step that is yet to be added if it may be a
+ * literal. */
 static int32_t
 need_memory (CgProgram *p, uint32_t value, GrammeStatus *status)
 {
   CgValue *root = &p->values[p->values[value].root];
   root->stored = true;
-  if (!root->literal || root->memory != CG_MEMORY_NONE)
+  if (!root->literal || root->memory != CG_MEMORY_NONE || root->step != CG_NONE)
     return GRAMME_OK;
+  if (codegen_is_symbolic (root->numel)) { /* filled at the run, by the host's kernel */
+    root->step = add_step (p, CG_CALL, root->node);
+    return GRAMME_OK;
+  }
   int32_t code = add_const (p, root, (uint64_t) root->numel * root->elem_bytes, status);
   if (code == GRAMME_OK) {
     GrammeTileFn gather = p->tiles->find (p->tiles->ctx, GRAMME_TILE_GATHER, 0, 0, 0, NULL);
@@ -130,7 +143,7 @@ full_operand_fits (const CgProgram *p, uint32_t s, uint32_t value, int split)
   if (codegen_row_value (p, s, value, false) != CG_NONE)
     return true;
   return made_before (p, value, s) && codegen_strides (p, step, value, false, strides)
-         && (split < 0 || codegen_collapses (step->sizes, strides, split, (int) step->ndim, &run));
+         && (split < 0 || codegen_collapses (p, step->sizes, strides, split, (int) step->ndim, &run));
 }
 
 static bool
@@ -153,7 +166,7 @@ joins_as_full (const CgProgram *p, uint32_t s, const GrammeNode *n)
     return false;
   if (step->split >= 0
       && !(codegen_strides (p, step, n->out, false, strides)
-           && codegen_collapses (step->sizes, strides, step->split, (int) step->ndim, &run)))
+           && codegen_collapses (p, step->sizes, strides, step->split, (int) step->ndim, &run)))
     return false;
   for (uint32_t i = 0; i < n->n_in; i++)
     if (!full_operand_fits (p, s, gramme_node_in (p->image, n, i), step->split))
@@ -182,13 +195,28 @@ joins_as_row (const CgProgram *p, uint32_t s, const GrammeNode *n)
   return tied;
 }
 
+static void
+set_split (const CgProgram *p, CgStep *s, int split)
+{
+  s->split = split;
+  s->rows = s->inner = 1;
+  for (int d = 0; d < (int) s->ndim; d++)
+    *(d < split ? &s->rows : &s->inner) =
+        codegen_size_mul (p->sizes, d < split ? s->rows : s->inner, s->sizes[d]);
+}
+
 /* A reduction over [split, ndim) joins if the loop has that split, or none yet and all that it
  * touches is one run there. */
 static bool
-joins_as_reduce (const CgProgram *p, uint32_t s, uint32_t value, int split)
+joins_as_reduce (const CgProgram *p, uint32_t s, uint32_t value, int split, uint32_t result)
 {
   const CgStep *step = &p->steps[s];
+  CgStep as_split = *step;
   int64_t strides[8], run;
+  set_split (p, &as_split, split);
+  if (p->values[result].numel != as_split.rows
+      || !codegen_strides (p, &as_split, result, true, strides))
+    return false; /* symbols that are only equal at the run */
   if (!same_sizes (step, &p->values[value]) || codegen_literal (p, value) != CG_NONE
       || codegen_row_value (p, s, value, false) != CG_NONE
       || !full_operand_fits (p, s, value, split))
@@ -198,32 +226,13 @@ joins_as_reduce (const CgProgram *p, uint32_t s, uint32_t value, int split)
   for (uint32_t m = 0; m < step->n_members; m++) {
     const GrammeNode *n = gramme_image_node (p->image, step->members[m]);
     if (!codegen_strides (p, step, n->out, false, strides)
-        || !codegen_collapses (step->sizes, strides, split, (int) step->ndim, &run))
+        || !codegen_collapses (p, step->sizes, strides, split, (int) step->ndim, &run))
       return false;
     for (uint32_t i = 0; i < n->n_in; i++)
       if (!full_operand_fits (p, s, gramme_node_in (p->image, n, i), split))
         return false;
   }
   return true;
-}
-
-static void
-set_split (CgStep *s, int split)
-{
-  s->split = split;
-  s->rows = s->inner = 1;
-  for (int d = 0; d < (int) s->ndim; d++)
-    *(d < split ? &s->rows : &s->inner) *= s->sizes[d];
-}
-
-static uint32_t
-add_step (CgProgram *p, uint8_t kind, uint32_t node)
-{
-  CgStep *s = &p->steps[p->n_steps];
-  s->kind = kind;
-  s->node = node;
-  s->split = -1;
-  return p->n_steps++;
 }
 
 static uint32_t
@@ -334,7 +343,7 @@ trailing_split (const CgValue *v, uint32_t mask)
 
 /* Reduced dimensions first, kept ones last and contiguous: fills in a COLUMNS step. */
 static bool
-column_geometry (const CgValue *v, uint32_t mask, CgStep *s)
+column_geometry (const CgProgram *p, const CgValue *v, uint32_t mask, CgStep *s)
 {
   int split = 0;
   int64_t kept_stride;
@@ -344,11 +353,12 @@ column_geometry (const CgValue *v, uint32_t mask, CgStep *s)
   for (int d = 0; d < (int) v->ndim; d++) {
     if (d >= split && mask >> d & 1 && v->sizes[d] != 1)
       return false;
-    *(d < split ? &s->n_rows : &s->width) *= v->sizes[d];
+    *(d < split ? &s->n_rows : &s->width) =
+        codegen_size_mul (p->sizes, d < split ? s->n_rows : s->width, v->sizes[d]);
   }
-  return codegen_collapses (v->sizes, v->strides, 0, split, &s->row_stride)
-         && codegen_collapses (v->sizes, v->strides, split, (int) v->ndim, &kept_stride)
-         && (kept_stride == 1 || s->width <= 1);
+  return codegen_collapses (p, v->sizes, v->strides, 0, split, &s->row_stride)
+         && codegen_collapses (p, v->sizes, v->strides, split, (int) v->ndim, &kept_stride)
+         && (kept_stride == 1 || !codegen_size_may_exceed (s->width, 1));
 }
 
 static int32_t
@@ -362,19 +372,20 @@ place_reduce (CgProgram *p, uint32_t node, GrammeStatus *status)
   if (split >= 0) {
     for (uint32_t s = earliest (p, n); s < p->n_steps; s++)
       if (p->steps[s].kind == CG_LOOP && p->steps[s].n_members < CG_MAX_MEMBERS
-          && joins_as_reduce (p, s, value, split)) {
-        set_split (&p->steps[s], split);
+          && joins_as_reduce (p, s, value, split, n->out)) {
+        set_split (p, &p->steps[s], split);
         return add_member (p, s, node, CG_ROW, status);
       }
     uint32_t s = add_loop (p, v);
-    if (joins_as_reduce (p, s, value, split)) {
-      set_split (&p->steps[s], split);
+    if (joins_as_reduce (p, s, value, split, n->out)) {
+      set_split (p, &p->steps[s], split);
       return add_member (p, s, node, CG_ROW, status);
     }
     p->n_steps--;
   }
   CgStep columns = { 0 };
-  if (v->numel > 0 && column_geometry (v, mask, &columns)
+  if (v->numel != 0 && column_geometry (p, v, mask, &columns)
+      && p->values[n->out].numel == columns.width
       && p->tiles->find (p->tiles->ctx, GRAMME_TILE_FOLD_COLUMNS, n->op, v->dtype, 0, NULL)) {
     int32_t code = need_memory (p, value, status);
     if (code)
@@ -415,6 +426,43 @@ place_constant (CgProgram *p, uint32_t node, GrammeStatus *status)
                       "the constant of node %u is not in the constants table", node);
 }
 
+static bool
+has_symbols (const CgValue *v)
+{
+  for (uint32_t d = 0; d < v->ndim; d++)
+    if (codegen_is_symbolic (v->sizes[d]) || codegen_is_symbolic (v->strides[d]))
+      return true;
+  return false;
+}
+
+/* How far behind its input's first element a view begins.  The host knows, and looks whether the
+ * strides are right, where all are numbers. */
+static int32_t
+view_offset (const CgProgram *p, uint32_t node, int64_t *bytes, GrammeStatus *status)
+{
+  const GrammeNode *n = gramme_image_node (p->image, node);
+  const CgValue *from = &p->values[gramme_node_in (p->image, n, 0)];
+  if (!has_symbols (from) && !has_symbols (&p->values[n->out]))
+    return p->kernels->view_offset (p->kernels->ctx, p->image, node, bytes, status);
+  switch (n->op) {
+  case GRAMME_OP_slice: {
+    int64_t dim = gramme_node_int (p->image, n, GRAMME_ATTR_DIM, 0);
+    int64_t start = codegen_size_read (
+        p->sizes, p->image, gramme_node_int (p->image, n, GRAMME_ATTR_START, 0), true);
+    *bytes = codegen_size_mul (p->sizes, codegen_size_mul (p->sizes, start, from->strides[dim]),
+                               from->elem_bytes);
+    return GRAMME_OK;
+  }
+  case GRAMME_OP_permute:
+  case GRAMME_OP_expand:
+  case GRAMME_OP_view:
+  case GRAMME_OP_detach: *bytes = 0; return GRAMME_OK;
+  default:
+    return gramme_fail (status, GRAMME_UNSUPPORTED, (int32_t) node,
+                        "%s of a tensor of symbolic shape", gramme_op_facts (n->op).name);
+  }
+}
+
 static int32_t
 place_node (CgProgram *p, uint32_t node, GrammeStatus *status)
 {
@@ -424,23 +472,23 @@ place_node (CgProgram *p, uint32_t node, GrammeStatus *status)
   if (family == GRAMME_FAMILY_MOVEMENT) {
     uint32_t from = gramme_node_in (p->image, n, 0);
     int64_t bytes = 0;
-    int32_t code = p->kernels->view_offset (p->kernels->ctx, p->image, node, &bytes, status);
+    int32_t code = view_offset (p, node, &bytes, status);
     out->view_of = from;
     out->root = p->values[from].root;
-    out->view_bytes = p->values[from].view_bytes + bytes;
+    out->view_bytes = codegen_size_add (p->sizes, p->values[from].view_bytes, bytes);
     return code;
   }
   if (n->op == GRAMME_OP_constant)
     return place_constant (p, node, status);
-  if (n->op == GRAMME_OP_full) {
-    const GrammeAttr *a = gramme_node_attr (p->image, n, GRAMME_ATTR_VALUE);
+  const GrammeAttr *a = gramme_node_attr (p->image, n, GRAMME_ATTR_VALUE);
+  if (n->op == GRAMME_OP_full && !gramme_attr_is_symbolic (p->image, a)) {
     out->literal = true;
     out->bits =
         element_bits (p, out->dtype, gramme_attr_scalar_kind (p->image, a),
                       gramme_attr_int (p->image, a, 1), gramme_attr_scalar_double (p->image, a));
     return GRAMME_OK;
   }
-  if (out->numel > 0 && n->n_in > 0 && codegen_tile (p, node, NULL)) {
+  if (out->numel != 0 && n->n_in > 0 && codegen_tile (p, node, NULL)) {
     if (family == GRAMME_FAMILY_REDUCE)
       return place_reduce (p, node, status);
     return place_pointwise (p, node, status);
@@ -485,15 +533,21 @@ codegen_build (CgProgram *p, const GrammeImage *image, const GrammeTensor *const
   p->values = calloc (p->n_values + 1, sizeof (CgValue));
   p->steps = calloc (image->nodes.count + image->outputs.count + 1, sizeof (CgStep));
   p->consts = calloc (p->n_values + 1, sizeof *p->consts);
-  if (!p->values || !p->steps || !p->consts)
+  p->sizes = calloc (1, sizeof *p->sizes);
+  if (!p->values || !p->steps || !p->consts || !p->sizes)
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to read a graph of %u nodes",
                         image->nodes.count);
-  int32_t code = read_values (p, status);
+  int32_t code = GRAMME_OK;
+  read_values (p);
   for (uint32_t i = 0; i < image->nodes.count && code == GRAMME_OK; i++)
     code = place_node (p, i, status);
   if (code == GRAMME_OK)
     code = place_outputs (p, status);
-  return code == GRAMME_OK ? codegen_plan_memory (p, status) : code;
+  if (code == GRAMME_OK)
+    code = codegen_plan_memory (p, status);
+  if (code == GRAMME_OK && p->sizes->oom)
+    code = gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for the sizes of a graph");
+  return code;
 }
 
 void
@@ -504,5 +558,8 @@ codegen_free (CgProgram *p)
   free (p->values);
   free (p->steps);
   free (p->consts);
+  if (p->sizes)
+    codegen_sizes_free (p->sizes);
+  free (p->sizes);
   *p = (CgProgram){ 0 };
 }

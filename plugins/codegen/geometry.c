@@ -28,12 +28,12 @@ codegen_literal (const CgProgram *p, uint32_t value)
 }
 
 static void
-row_major (uint32_t ndim, const int64_t *sizes, int64_t *strides)
+row_major (const CgProgram *p, uint32_t ndim, const int64_t *sizes, int64_t *strides)
 {
   int64_t next = 1;
   for (uint32_t d = ndim; d-- > 0;) {
     strides[d] = next;
-    next *= sizes[d];
+    next = codegen_size_mul (p->sizes, next, sizes[d]);
   }
 }
 
@@ -46,7 +46,7 @@ follow_rows (const CgProgram *p, uint32_t step, uint32_t value, int64_t strides[
   if (v->view_of == CG_NONE) {
     if (v->step != step || v->role != CG_ROW)
       return CG_NONE;
-    row_major (v->ndim, v->sizes, strides);
+    row_major (p, v->ndim, v->sizes, strides);
     return value;
   }
   int64_t before[8];
@@ -62,16 +62,18 @@ follow_rows (const CgProgram *p, uint32_t step, uint32_t value, int64_t strides[
     return row;
   case GRAMME_OP_view: {
     int64_t expected[8];
-    row_major (from->ndim, from->sizes, expected);
+    row_major (p, from->ndim, from->sizes, expected);
     for (uint32_t d = 0; d < from->ndim; d++)
       if (from->sizes[d] != 1 && before[d] != expected[d])
         return CG_NONE;
-    row_major (v->ndim, v->sizes, strides);
+    row_major (p, v->ndim, v->sizes, strides);
     return row;
   }
   case GRAMME_OP_expand:
     for (uint32_t d = 0; d < v->ndim; d++) {
       int at = (int) d - (int) (v->ndim - from->ndim);
+      if (at >= 0 && from->sizes[at] != v->sizes[d] && from->sizes[at] != 1)
+        return CG_NONE; /* which of the two it is shows at the run */
       strides[d] = at < 0 || from->sizes[at] != v->sizes[d] ? 0 : before[at];
     }
     return row;
@@ -94,7 +96,7 @@ codegen_row_value (const CgProgram *p, uint32_t step, uint32_t value, bool as_ro
   if (as_row) { /* each element its own row, in order */
     if (v->numel != s->rows)
       return CG_NONE;
-    row_major (v->ndim, v->sizes, expected);
+    row_major (p, v->ndim, v->sizes, expected);
     for (uint32_t d = 0; d < v->ndim; d++)
       if (v->sizes[d] != 1 && strides[d] != expected[d])
         return CG_NONE;
@@ -102,7 +104,7 @@ codegen_row_value (const CgProgram *p, uint32_t step, uint32_t value, bool as_ro
   }
   if (v->ndim > s->ndim)
     return CG_NONE;
-  row_major ((uint32_t) s->split, s->sizes, expected);
+  row_major (p, (uint32_t) s->split, s->sizes, expected);
   for (uint32_t d = 0; d < s->ndim; d++) {
     int at = (int) d - (int) (s->ndim - v->ndim);
     int64_t have = at < 0 || v->sizes[at] == 1 ? 0 : strides[at];
@@ -152,7 +154,8 @@ codegen_strides (const CgProgram *p, const CgStep *s, uint32_t value, bool as_ro
 }
 
 bool
-codegen_collapses (const int64_t *sizes, const int64_t *strides, int from, int to, int64_t *stride)
+codegen_collapses (const CgProgram *p, const int64_t *sizes, const int64_t *strides, int from,
+                   int to, int64_t *stride)
 {
   int64_t run = 1;
   *stride = 0;
@@ -162,10 +165,10 @@ codegen_collapses (const int64_t *sizes, const int64_t *strides, int from, int t
       continue;
     if (!any)
       *stride = strides[d];
-    else if (strides[d] != *stride * run)
+    else if (strides[d] != codegen_size_mul (p->sizes, *stride, run))
       return false;
     any = true;
-    run *= sizes[d];
+    run = codegen_size_mul (p->sizes, run, sizes[d]);
   }
   return true;
 }

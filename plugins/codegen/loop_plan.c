@@ -174,7 +174,10 @@ sort_dims (Loop *l, int64_t *sizes, int n)
     if (l->access[i].store)
       key = l->access[i].strides;
   for (int i = 1; key && i < n; i++)
-    for (int d = i; d > 0 && key[d - 1] < key[d]; d--) {
+    for (int d = i; d > 0
+                    && codegen_size_guess (l->p->sizes, key[d - 1])
+                           < codegen_size_guess (l->p->sizes, key[d]);
+         d--) {
       int64_t size = sizes[d];
       sizes[d] = sizes[d - 1];
       sizes[d - 1] = size;
@@ -196,9 +199,10 @@ merge_dims (Loop *l, int64_t *sizes, int n)
       continue;
     bool merges = left > 0;
     for (uint32_t k = 0; k < l->n_access && merges; k++)
-      merges = l->access[k].strides[left - 1] == l->access[k].strides[d] * sizes[d];
+      merges = l->access[k].strides[left - 1]
+               == codegen_size_mul (l->p->sizes, l->access[k].strides[d], sizes[d]);
     int to = merges ? left - 1 : left++;
-    sizes[to] = merges ? sizes[to] * sizes[d] : sizes[d];
+    sizes[to] = merges ? codegen_size_mul (l->p->sizes, sizes[to], sizes[d]) : sizes[d];
     for (uint32_t k = 0; k < l->n_access; k++)
       l->access[k].strides[to] = l->access[k].strides[d];
   }
@@ -214,7 +218,7 @@ plan_dims (Loop *l)
   if (s->split >= 0) {
     for (uint32_t k = 0; k < l->n_access; k++)
       if (!l->access[k].as_row)
-        codegen_collapses (s->sizes, l->access[k].strides, s->split, (int) s->ndim,
+        codegen_collapses (l->p, s->sizes, l->access[k].strides, s->split, (int) s->ndim,
                            &l->access[k].inner);
     l->n_outer = merge_dims (l, sizes, s->split);
     l->n = s->inner;
@@ -289,13 +293,13 @@ static void
 plan_tiles (Loop *l)
 {
   const CgStep *s = l->s;
-  bool outlives = l->vectors || l->n > (int64_t) l->p->tiles->tile_elems;
+  bool outlives = l->vectors || codegen_size_may_exceed (l->n, l->p->tiles->tile_elems);
   for (uint32_t k = 0; k < l->n_access; k++)
     if (!l->access[k].store && !is_direct (l, &l->access[k]))
       l->access[k].tile = take_tile (l);
   for (uint32_t m = 0; m < s->n_members; m++) {
     l->tiles[m] = l->rows[m] = l->accums[m] = l->spread[m] = -1;
-    l->buffers[m] = -1;
+    l->buffers[m] = LOOP_NO_BUFFER;
     if (loop_is_row (l, m))
       l->rows[m] = l->accums[m] = l->n_rows++;
     if (loop_casts_at_end (l, m))
@@ -310,8 +314,10 @@ plan_tiles (Loop *l)
       int store = l->p->values[n->out].stored ? loop_access (l, n->out, false, true) : -1;
       bool direct = store >= 0 && is_direct (l, &l->access[store]);
       if (!direct && outlives && loop_crosses (l, m)) {
-        l->buffers[m] = (int64_t) l->buffer_bytes;
-        l->buffer_bytes += ((uint64_t) l->n * l->p->values[n->out].elem_bytes + 255) / 64 * 64;
+        int64_t row = codegen_size_mul (l->p->sizes, l->n, l->p->values[n->out].elem_bytes);
+        l->buffers[m] = l->buffer_bytes;
+        row = codegen_size_align (l->p->sizes, codegen_size_add (l->p->sizes, row, 192), 64);
+        l->buffer_bytes = codegen_size_add (l->p->sizes, l->buffer_bytes, row);
       } else if (!direct) {
         l->tiles[m] = take_tile (l);
         if (store >= 0)
@@ -327,7 +333,7 @@ plan_tiles (Loop *l)
   const GrammeNode *only = loop_member (l, 0);
   for (uint32_t i = 0; i < only->n_in && !tiles; i++)
     tiles = codegen_literal (l->p, gramme_node_in (l->p->image, only, i)) != CG_NONE;
-  l->chunked = tiles && l->n > (int64_t) l->p->tiles->tile_elems;
+  l->chunked = tiles && codegen_size_may_exceed (l->n, l->p->tiles->tile_elems);
 }
 
 void
@@ -350,10 +356,10 @@ loop_put_head (CgText *t, const Loop *l)
     put (t, " %s", gramme_op_facts (loop_member (l, m)->op).name);
   put (t, " over");
   for (uint32_t d = 0; d < l->s->ndim; d++)
-    put (t, " %lld%s", (long long) l->s->sizes[d], (int) d + 1 == l->s->split ? " |" : "");
+    put (t, " %s%s", SIZE (l->p, l->s->sizes[d]), (int) d + 1 == l->s->split ? " |" : "");
   put (t, " */\n");
   for (int d = 0; d < l->n_outer; d++)
-    put (t, "  for (long i%d = 0; i%d < %lld; i%d++)\n", d, d, (long long) l->outer[d], d);
+    put (t, "  for (long i%d = 0; i%d < %s; i%d++)\n", d, d, SIZE (l->p, l->outer[d]), d);
   put (t, "  {\n");
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
@@ -361,8 +367,32 @@ loop_put_head (CgText *t, const Loop *l)
     put_address (t, l->p, a->value);
     for (int d = 0; d < l->n_outer; d++)
       if (a->strides[d])
-        put (t, " + i%d * %lld", d,
-             (long long) (a->strides[d] * l->p->values[a->value].elem_bytes));
+        put (t, " + i%d * %s", d,
+             BYTES (l->p, a->strides[d], l->p->values[a->value].elem_bytes));
     put (t, ";\n");
   }
+}
+
+/* Beyond the program's own temporaries of symbolic size, if buffers are dynamic. */
+void
+loop_put_buffer (CgText *t, const Loop *l, uint32_t m, uint64_t fixed)
+{
+  if (codegen_is_symbolic (l->buffer_bytes))
+    put (t, "dyn + %s",
+         SIZE (l->p, codegen_size_add (l->p->sizes, l->p->dynamic_bytes, l->buffers[m])));
+  else
+    put (t, "ws + %llu", (unsigned long long) (fixed + (uint64_t) l->buffers[m]));
+}
+
+void
+loop_take_buffers (CgText *t, const Loop *l, uint64_t fixed)
+{
+  bool dynamic = codegen_is_symbolic (l->buffer_bytes);
+  uint64_t bytes = fixed + (dynamic ? 0 : (uint64_t) l->buffer_bytes);
+  if (t->ws_bytes < bytes)
+    t->ws_bytes = bytes;
+  if (dynamic)
+    t->dynamic_bytes = codegen_size_max (
+        l->p->sizes, t->dynamic_bytes,
+        codegen_size_add (l->p->sizes, l->p->dynamic_bytes, l->buffer_bytes));
 }

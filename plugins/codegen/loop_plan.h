@@ -38,10 +38,13 @@ typedef struct {
   /* per member, slots or -1: its tile, its row's element, where that is accumulated (its own place,
    * unless it is cast at the end), and the element spread over a tile */
   int tiles[CG_MAX_MEMBERS], rows[CG_MAX_MEMBERS], accums[CG_MAX_MEMBERS], spread[CG_MAX_MEMBERS];
-  /* Per member, or -1: where its row begins in the buffers that outlive a phase. */
+  /* Per member, or LOOP_NO_BUFFER: where its row begins in the buffers that outlive a phase.  They
+   * are in the workspace's fixed part, or in the dynamic one if a row's length is symbolic. */
   int64_t buffers[CG_MAX_MEMBERS];
-  uint64_t buffer_bytes;
+  int64_t buffer_bytes;
 } Loop;
+
+#define LOOP_NO_BUFFER (-1)
 
 /* What operand `value` of member m is. */
 typedef enum { FROM_LITERAL, FROM_TILE, FROM_ROW, FROM_MEMORY } From;
@@ -72,5 +75,9 @@ bool loop_crosses (Loop *l, uint32_t m);
 
 /* Prints the loop over the outer dimensions, and the pointers p0 ... of the accesses. */
 void loop_put_head (CgText *t, const Loop *l);
+/* Where the buffer of member m begins; fixed: where buffers begin in the fixed part. */
+void loop_put_buffer (CgText *t, const Loop *l, uint32_t m, uint64_t fixed);
+/* Makes room for the loop's buffers; fixed: as above. */
+void loop_take_buffers (CgText *t, const Loop *l, uint64_t fixed);
 
 #endif

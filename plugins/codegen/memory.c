@@ -4,6 +4,9 @@
  * Every temporary lives from the step that makes it to the last step that reads it, both included:
  * a step never writes where it reads.  They are placed in the order in which they are made, each at
  * the lowest offset that is free for its whole life (first fit).
+ *
+ * Those of symbolic size come after all others, in slots: one takes the slot of another that is as
+ * large whenever it runs and is done with, else a new one behind the last.
  */
 #include "plugins/codegen/program.h"
 
@@ -15,6 +18,12 @@ typedef struct {
   uint32_t value, first, last;
   uint64_t bytes, offset;
 } Life;
+
+/* Symbolic bytes, where they begin, and the last step that uses them. */
+typedef struct {
+  int64_t bytes, offset;
+  uint32_t last;
+} Slot;
 
 static void
 extend (const CgProgram *p, Life *lives, const uint32_t *life_of, uint32_t value, uint32_t step)
@@ -59,24 +68,71 @@ first_fit (const Life *lives, uint32_t n, const Life *fresh)
   return at;
 }
 
+/* No less than what the value reaches over: its outermost dimension's stride times that one's size,
+ * which is all if it is laid out without gaps. */
+static int64_t
+symbolic_bytes (const CgProgram *p, const CgValue *v)
+{
+  int64_t all = 0;
+  for (uint32_t d = 0; d < v->ndim; d++) {
+    int64_t part = codegen_size_mul (p->sizes, v->sizes[d], v->strides[d]);
+    if (part == v->numel)
+      return codegen_size_align (
+          p->sizes, codegen_size_mul (p->sizes, v->numel, v->elem_bytes), ALIGN);
+    all = codegen_size_add (p->sizes, all, part);
+  }
+  return codegen_size_align (
+      p->sizes, codegen_size_mul (p->sizes, codegen_size_add (p->sizes, all, 1), v->elem_bytes),
+      ALIGN);
+}
+
+static bool
+is_dynamic (const CgValue *v)
+{
+  for (uint32_t d = 0; d < v->ndim; d++)
+    if (codegen_is_symbolic (v->sizes[d]) || codegen_is_symbolic (v->strides[d]))
+      return true;
+  return false;
+}
+
+static void
+place_dynamic (CgProgram *p, const Life *l, Slot *slots, uint32_t *n_slots)
+{
+  CgValue *v = &p->values[l->value];
+  int64_t bytes = symbolic_bytes (p, v);
+  uint32_t at = 0;
+  while (at < *n_slots && (slots[at].bytes != bytes || slots[at].last >= l->first))
+    at++;
+  if (at == *n_slots) {
+    slots[at] = (Slot){ .bytes = bytes, .offset = p->dynamic_bytes };
+    p->dynamic_bytes = codegen_size_add (p->sizes, p->dynamic_bytes, bytes);
+    (*n_slots)++;
+  }
+  slots[at].last = l->last;
+  v->offset = slots[at].offset;
+}
+
 int32_t
 codegen_plan_memory (CgProgram *p, GrammeStatus *status)
 {
   Life *lives = calloc (p->n_values + 1, sizeof (Life));
   uint32_t *life_of = malloc ((p->n_values + 1) * sizeof (uint32_t));
-  uint32_t n = 0;
-  if (!lives || !life_of) {
+  Slot *slots = malloc ((p->n_values + 1) * sizeof (Slot));
+  uint32_t n = 0, placed = 0, n_slots = 0;
+  if (!lives || !life_of || !slots) {
     free (lives);
     free (life_of);
+    free (slots);
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to plan the workspace");
   }
   for (uint32_t v = 0; v < p->n_values; v++) {
-    const CgValue *value = &p->values[v];
+    CgValue *value = &p->values[v];
     life_of[v] = CG_NONE;
     if (value->memory != CG_MEMORY_TEMP || value->root != v)
       continue;
     uint64_t elems = 1;
-    for (uint32_t d = 0; d < value->ndim; d++)
+    value->dynamic = is_dynamic (value);
+    for (uint32_t d = 0; d < value->ndim && !value->dynamic; d++)
       if (value->sizes[d] > 0)
         elems += (uint64_t) (value->sizes[d] - 1) * (uint64_t) value->strides[d];
     life_of[v] = n;
@@ -97,12 +153,19 @@ codegen_plan_memory (CgProgram *p, GrammeStatus *status)
   /* Values are numbered in the order of nodes, which is nearly that of steps. */
   qsort (lives, n, sizeof (Life), compare_lives);
   for (uint32_t i = 0; i < n; i++) {
-    lives[i].offset = first_fit (lives, i, &lives[i]);
-    p->values[lives[i].value].offset = lives[i].offset;
-    if (p->temp_bytes < lives[i].offset + lives[i].bytes)
-      p->temp_bytes = lives[i].offset + lives[i].bytes;
+    if (p->values[lives[i].value].dynamic) {
+      place_dynamic (p, &lives[i], slots, &n_slots);
+      continue;
+    }
+    lives[placed] = lives[i]; /* those with a number move to the front */
+    Life *l = &lives[placed];
+    l->offset = first_fit (lives, placed++, l);
+    p->values[l->value].offset = (int64_t) l->offset;
+    if (p->temp_bytes < l->offset + l->bytes)
+      p->temp_bytes = l->offset + l->bytes;
   }
   free (lives);
   free (life_of);
+  free (slots);
   return GRAMME_OK;
 }

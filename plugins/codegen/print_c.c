@@ -25,7 +25,7 @@ put_tile (CgText *t, Loop *l, int slot)
   put (t, "ws + %llu", (unsigned long long) (l->p->temp_bytes + (uint64_t) slot * TILE_BYTES));
 }
 
-/* The workspace of a loop: temporaries of the program, tiles, rows, buffers. */
+/* The fixed part of the workspace for a loop: temporaries of the program, tiles, rows, buffers. */
 static uint64_t
 loop_buffers (const Loop *l)
 {
@@ -51,10 +51,9 @@ static void
 put_chunk (CgText *t, Loop *l, uint32_t k)
 {
   const Access *a = &l->access[k];
-  int64_t step = (int64_t) l->p->values[a->value].elem_bytes * (a->as_row ? 0 : a->inner);
   put (t, "p%u", k);
-  if (l->chunked && step)
-    put (t, " + j * %lld", (long long) step);
+  if (l->chunked && !a->as_row && a->inner != 0)
+    put (t, " + j * %s", BYTES (l->p, a->inner, l->p->values[a->value].elem_bytes));
 }
 
 /* Where member m's elements of this chunk are, or shall be. */
@@ -64,8 +63,8 @@ put_place (CgText *t, Loop *l, uint32_t m)
   const CgValue *v = &l->p->values[loop_member (l, m)->out];
   if (l->tiles[m] >= 0) {
     put_tile (t, l, l->tiles[m]);
-  } else if (l->buffers[m] >= 0) {
-    put (t, "ws + %llu", (unsigned long long) (loop_buffers (l) + (uint64_t) l->buffers[m]));
+  } else if (l->buffers[m] != LOOP_NO_BUFFER) {
+    loop_put_buffer (t, l, m, loop_buffers (l));
     if (l->chunked)
       put (t, " + j * %u", v->elem_bytes);
   } else
@@ -78,14 +77,21 @@ put_length (CgText *t, Loop *l)
   if (l->chunked)
     put (t, "n");
   else
-    put (t, "%lld", (long long) l->n);
+    put (t, "%s", SIZE (l->p, l->n));
+}
+
+/* The length of a tile that is filled for the whole row. */
+static int64_t
+tile_length (const Loop *l)
+{
+  int64_t tile = l->p->tiles->tile_elems;
+  return codegen_size_may_exceed (l->n, tile) ? tile : l->n;
 }
 
 static void
 put_gather (CgText *t, Loop *l, uint32_t k, bool in_chunk)
 {
   const Access *a = &l->access[k];
-  uint32_t tile_elems = l->p->tiles->tile_elems;
   char name[GRAMME_TILE_NAME_BYTES];
   add_tile (t, l->p, GRAMME_TILE_GATHER, 0, 0, name);
   put (t, "    %s (", name);
@@ -95,11 +101,11 @@ put_gather (CgText *t, Loop *l, uint32_t k, bool in_chunk)
     put_chunk (t, l, k);
   else
     put (t, "p%u", k);
-  put (t, ", %lld, ", (long long) a->inner);
+  put (t, ", %s, ", SIZE (l->p, a->inner));
   if (in_chunk)
     put_length (t, l);
   else
-    put (t, "%lld", (long long) (l->n < (int64_t) tile_elems ? l->n : tile_elems));
+    put (t, "%lld", (long long) tile_length (l));
   put (t, ", %u);\n", l->p->values[a->value].elem_bytes);
 }
 
@@ -159,8 +165,7 @@ put_row_done (CgText *t, Loop *l, uint32_t m)
     put_tile (t, l, l->spread[m]);
     put (t, ", ");
     put_row (t, l, m);
-    put (t, ", 0, %lld, %u);\n",
-         (long long) (l->chunked ? (int64_t) l->p->tiles->tile_elems : l->n), v->elem_bytes);
+    put (t, ", 0, %lld, %u);\n", (long long) tile_length (l), v->elem_bytes);
   }
 }
 
@@ -194,11 +199,11 @@ put_member (CgText *t, Loop *l, uint32_t m)
     put (t, "1");
   put (t, ");\n");
   int store = v->stored && !loop_is_row (l, m) ? loop_access (l, n->out, false, true) : -1;
-  if (store >= 0 && (l->tiles[m] >= 0 || l->buffers[m] >= 0)) {
+  if (store >= 0 && (l->tiles[m] >= 0 || l->buffers[m] != LOOP_NO_BUFFER)) {
     add_tile (t, l->p, GRAMME_TILE_SCATTER, 0, 0, name);
     put (t, "    %s (", name);
     put_chunk (t, l, (uint32_t) store);
-    put (t, ", %lld, ", (long long) l->access[store].inner);
+    put (t, ", %s, ", SIZE (l->p, l->access[store].inner));
     put_place (t, l, m);
     put (t, ", ");
     put_length (t, l);
@@ -238,11 +243,13 @@ put_phase (CgText *t, Loop *l, int phase)
   if (!any)
     return;
   put_fold_starts (t, l, phase);
-  if (l->chunked)
+  if (l->chunked) {
+    const char *length = SIZE (l->p, l->n);
     put (t,
-         "    for (unsigned long j = 0; j < %lld; j += %u) {\n    unsigned long n = %lld - j < %u "
-         "? %lld - j : %u;\n",
-         (long long) l->n, tile, (long long) l->n, tile, (long long) l->n, tile);
+         "    for (unsigned long j = 0; j < %s; j += %u) {\n    unsigned long n = %s - j < %u ? %s - j "
+         ": %u;\n",
+         length, tile, length, tile, length, tile);
+  }
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
     bool now = false, before = false; /* a row that is one chunk is gathered once */
@@ -289,9 +296,7 @@ put_loop (CgText *t, const CgProgram *p, uint32_t step)
   for (int phase = 0; phase < l->n_phases; phase++)
     put_phase (t, l, phase);
   put (t, "  }\n  }\n");
-  uint64_t bytes = loop_buffers (l) + l->buffer_bytes;
-  if (t->ws_bytes < bytes)
-    t->ws_bytes = bytes;
+  loop_take_buffers (t, l, loop_buffers (l));
   free (l);
 }
 
@@ -308,14 +313,14 @@ put_columns_and_cast (CgText *t, const CgProgram *p, const CgStep *s, const char
   add_tile (t, p, GRAMME_TILE_GATHER, 0, 0, gather);
   add_cast (t, p, accum, dtype, cast);
   put (t, ", *a = ws + %llu;\n", (unsigned long long) p->temp_bytes);
-  put (t, "    for (unsigned long j = 0; j < %lld; j += %u) {\n", (long long) s->width, tile);
-  put (t, "      unsigned long n = %lld - j < %u ? %lld - j : %u;\n", (long long) s->width, tile,
-       (long long) s->width, tile);
+  const char *width = SIZE (p, s->width), *n_rows = SIZE (p, s->n_rows);
+  const char *stride = BYTES (p, s->row_stride, elem);
+  put (t, "    for (unsigned long j = 0; j < %s; j += %u) {\n", width, tile);
+  put (t, "      unsigned long n = %s - j < %u ? %s - j : %u;\n", width, tile, width, tile);
   put (t, "      %s (a, %sk%u, 0, n, %u);\n", gather, t->prefix, fill, (uint32_t) GRAMME_DTYPE_BYTES (accum));
-  put (t, "      for (unsigned long r = 0; r < %lld; r += %u)\n", (long long) s->n_rows, tile);
-  put (t, "        %s (a, x + r * %lld + j * %u, %lld, %lld - r < %u ? %lld - r : %u, n);\n", fold,
-       (long long) s->row_stride * elem, elem, (long long) s->row_stride * elem,
-       (long long) s->n_rows, tile, (long long) s->n_rows, tile);
+  put (t, "      for (unsigned long r = 0; r < %s; r += %u)\n", n_rows, tile);
+  put (t, "        %s (a, x + r * %s + j * %u, %s, %s - r < %u ? %s - r : %u, n);\n", fold, stride, elem,
+       stride, n_rows, tile, n_rows, tile);
   put (t, "      %s (y + j * %u, a, n);\n    }\n  }\n", cast, elem);
   if (t->ws_bytes < p->temp_bytes + TILE_BYTES)
     t->ws_bytes = p->temp_bytes + TILE_BYTES;
@@ -335,8 +340,9 @@ put_columns (CgText *t, const CgProgram *p, uint32_t step)
   uint32_t fill = add_fill (t, p, bits, GRAMME_DTYPE_BYTES (accum));
   add_tile (t, p, GRAMME_TILE_GATHER, 0, 0, gather);
   add_tile (t, p, GRAMME_TILE_FOLD_COLUMNS, n->op, dtype, fold);
-  put (t, "  { /* %u: %s of %lld columns */\n    char *x = ", step, gramme_op_facts (n->op).name,
-       (long long) s->width);
+  const char *width = SIZE (p, s->width), *n_rows = SIZE (p, s->n_rows);
+  const char *stride = BYTES (p, s->row_stride, elem);
+  put (t, "  { /* %u: %s of %s columns */\n    char *x = ", step, gramme_op_facts (n->op).name, width);
   put_address (t, p, from);
   put (t, ", *y = ");
   put_address (t, p, n->out);
@@ -344,11 +350,10 @@ put_columns (CgText *t, const CgProgram *p, uint32_t step)
     put_columns_and_cast (t, p, s, fold, fill, dtype);
     return;
   }
-  put (t, ";\n    %s (y, %sk%u, 0, %lld, %u);\n", gather, t->prefix, fill, (long long) s->width, elem);
-  put (t, "    for (unsigned long r = 0; r < %lld; r += %u)\n", (long long) s->n_rows, tile);
-  put (t, "      %s (y, x + r * %lld, %lld, %lld - r < %u ? %lld - r : %u, %lld);\n  }\n", fold,
-       (long long) s->row_stride * elem, (long long) s->row_stride * elem, (long long) s->n_rows,
-       tile, (long long) s->n_rows, tile, (long long) s->width);
+  put (t, ";\n    %s (y, %sk%u, 0, %s, %u);\n", gather, t->prefix, fill, width, elem);
+  put (t, "    for (unsigned long r = 0; r < %s; r += %u)\n", n_rows, tile);
+  put (t, "      %s (y, x + r * %s, %s, %s - r < %u ? %s - r : %u, %s);\n  }\n", fold, stride, stride,
+       n_rows, tile, n_rows, tile, width);
 }
 
 static GrammeKernel **
@@ -401,7 +406,10 @@ put_call (CgText *t, const CgProgram *p, uint32_t step)
     put (t, "out[%u]", s->to);
   else
     put_address (t, p, gramme_image_node (p->image, s->node)->out);
-  put (t, ";\n    if ((code = gm_run_kernel (%s, d, status)))\n      return code;\n  }\n", name);
+  if (t->sized)
+    put (t, ";\n    if ((code = gm_run_sized_kernel (%s, d, sz, status)))\n      return code;\n  }\n", name);
+  else
+    put (t, ";\n    if ((code = gm_run_kernel (%s, d, status)))\n      return code;\n  }\n", name);
 }
 
 /* -- All of it --------------------------------------------------------------------------------- */
@@ -410,13 +418,19 @@ int32_t
 codegen_print_c (const CgProgram *p, const char *name, const char *prefix,
                  const GrammeSource *source, bool vectors, CgText *out, GrammeStatus *status)
 {
-  CgText body = {
-    .status = status, .ws_bytes = p->temp_bytes, .prefix = prefix, .source = source
-  };
-  add_symbol (&body, "gm_run_kernel", CG_SYMBOL_RUN, (const void *) (uintptr_t) p->kernels->run);
-  put (&body,
-       "int\n%s (char *const *in, char *const *out, char *ws, void *status)\n{\n  int code = 0;\n",
-       name);
+  CgText body = { .status = status,
+                  .ws_bytes = p->temp_bytes,
+                  .dynamic_bytes = p->dynamic_bytes,
+                  .prefix = prefix,
+                  .source = source,
+                  .sized = p->image->sizes.count > 0 };
+  if (body.sized && !GRAMME_HAS_FN (p->kernels, GrammeKernels, run_sized))
+    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "this host runs no kernels of symbolic sizes");
+  if (body.sized)
+    add_symbol (&body, "gm_run_sized_kernel", CG_SYMBOL_RUN_SIZED,
+                (const void *) (uintptr_t) p->kernels->run_sized);
+  else
+    add_symbol (&body, "gm_run_kernel", CG_SYMBOL_RUN, (const void *) (uintptr_t) p->kernels->run);
   for (uint32_t s = 0; s < p->n_steps && !body.code; s++) {
     if (p->steps[s].kind == CG_LOOP && vectors && codegen_put_vector_loop (&body, p, s))
       continue;
@@ -430,11 +444,19 @@ codegen_print_c (const CgProgram *p, const char *name, const char *prefix,
   put (&body, "  return code;\n}\n");
   CgText head = { 0 };
   put_declarations (&head, &body);
+  put (&head,
+       "int\n%s (char *const *in, char *const *out, char *ws, const long *sz, void *status)\n{\n  int "
+       "code = 0;\n",
+       name);
+  body.ws_bytes = (body.ws_bytes + 63) / 64 * 64;
+  put_sizes (&head, p);
+  if (body.sized)
+    put (&head, "  char *dyn = ws + %llu;\n", (unsigned long long) body.ws_bytes);
   put (&head, "%s", body.text ? body.text : "");
   free (body.text);
   body.text = head.text;
   body.len = head.len;
-  body.oom = body.oom || head.oom;
+  body.oom = body.oom || head.oom || p->sizes->oom;
   *out = body;
   if (body.oom)
     return gramme_fail (status, GRAMME_NO_MEMORY, -1,

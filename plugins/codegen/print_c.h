@@ -3,8 +3,9 @@
  *
  * The text includes nothing, holds no floating-point arithmetic (constants go by their bits) and no
  * writable static data, so that the simplest C compiler gets every bit right.  All it refers to is
- * in the table of symbols. int NAME (char *const *in, char *const *out, char *ws, void *status) in,
- * out: addresses of the first elements; ws: ws_bytes, 64-byte aligned; returns a GRAMME_ status.
+ * in the table of symbols. int NAME (char *const *in, char *const *out, char *ws, const long *sz, void *status) in,
+ * out: addresses of the first elements; ws: codegen_workspace() (call.h) bytes, 64-byte aligned; sz: the
+ * values of the image's sizes; returns a GRAMME_ status.
  */
 #ifndef CODEGEN_PRINT_C_H
 #define CODEGEN_PRINT_C_H

@@ -231,7 +231,7 @@ access_ref (Printer *v, uint32_t k)
   Ref r = { .type = type_of (v->l->p, a->value) };
   int elem = (int) GRAMME_DTYPE_BYTES (r.type->dtype);
   char from[64];
-  if (a->as_row || (a->inner == 0 && v->l->n > 1)) {
+  if (a->as_row || (a->inner == 0 && v->l->n != 1)) {
     /* Row accesses are used between phases, the others in bodies: both are the row's. */
     snprintf (r.base, sizeof r.base, "s%u", k);
     r.memory = r.type->class != VECTORS;
@@ -249,8 +249,8 @@ access_ref (Printer *v, uint32_t k)
     if (!v->loaded[k])
       put (v->t,
            "      char g%u[%d] __attribute__ ((aligned (64)));\n"
-           "      for (long e = 0; e < w; e++) ((E_%s *) g%u)[e] = ((E_%s *) p%u)[(i + e) * %lld];\n",
-           k, STEP * elem, r.type->mem, k, r.type->mem, k, (long long) a->inner);
+           "      for (long e = 0; e < w; e++) ((E_%s *) g%u)[e] = ((E_%s *) p%u)[(i + e) * %s];\n",
+           k, STEP * elem, r.type->mem, k, r.type->mem, k, SIZE (v->l->p, a->inner));
     snprintf (from, sizeof from, "g%u", k);
   }
   bool gathered = v->loaded[k];
@@ -264,7 +264,7 @@ static Ref
 crossed_ref (Printer *v, uint32_t m)
 {
   uint32_t value = loop_member (v->l, m)->out;
-  if (v->l->buffers[m] < 0)
+  if (v->l->buffers[m] == LOOP_NO_BUFFER)
     return access_ref (v, (uint32_t) loop_access (v->l, value, false, true));
   Ref r = { .type = type_of (v->l->p, value) };
   char from[64];
@@ -534,7 +534,7 @@ put_member (Printer *v, uint32_t m)
     put_pointwise (v, m, n);
   if (loop_is_row (v->l, m))
     return;
-  if (v->l->buffers[m] >= 0) {
+  if (v->l->buffers[m] != LOOP_NO_BUFFER) {
     snprintf (to, sizeof to, "(b%u + i * %u)", m, value->elem_bytes);
     put_store (v, m, type, to);
   }
@@ -552,8 +552,8 @@ put_member (Printer *v, uint32_t m)
   snprintf (to, sizeof to, "g%u", k);
   put_store (v, m, type, to);
   put (v->t,
-       "      for (long e = 0; e < w; e++) ((E_%s *) p%u)[(i + e) * %lld] = ((E_%s *) g%u)[e];\n",
-       type->mem, k, (long long) a->inner, type->mem, k);
+       "      for (long e = 0; e < w; e++) ((E_%s *) p%u)[(i + e) * %s] = ((E_%s *) g%u)[e];\n",
+       type->mem, k, SIZE (v->l->p, a->inner), type->mem, k);
 }
 
 /* A row's element goes to memory. */
@@ -648,7 +648,7 @@ walks (Printer *v, uint32_t k, bool *reads, bool *writes)
 {
   const Access *a = &v->l->access[k];
   *reads = *writes = false;
-  if (a->as_row || (a->inner != 1 && v->l->n != 1) || (a->inner == 0 && v->l->n > 1))
+  if (a->as_row || (a->inner != 1 && v->l->n != 1) || (a->inner == 0 && v->l->n != 1))
     return false;
   for (uint32_t m = 0; m < v->l->s->n_members; m++) {
     const GrammeNode *n = loop_member (v->l, m);
@@ -659,7 +659,7 @@ walks (Printer *v, uint32_t k, bool *reads, bool *writes)
     for (uint32_t i = 0; a->store && i < n->n_in; i++) {
       int which;
       if (loop_operand (v->l, m, gramme_node_in (v->l->p->image, n, i), &which) == FROM_TILE
-          && v->l->phases[which] < v->phase && v->l->buffers[which] < 0
+          && v->l->phases[which] < v->phase && v->l->buffers[which] == LOOP_NO_BUFFER
           && loop_member (v->l, (uint32_t) which)->out == a->value)
         *reads = true;
     }
@@ -667,51 +667,91 @@ walks (Printer *v, uint32_t k, bool *reads, bool *writes)
   return *reads || *writes;
 }
 
+/* Whether the caches need help with access k. */
+static bool
+is_far (Printer *v, uint32_t k)
+{
+  const CgProgram *p = v->l->p;
+  bool reads, writes;
+  return v->phase == 0 && walks (v, k, &reads, &writes) && reads
+         && codegen_size_may_exceed (
+             codegen_size_mul (p->sizes, v->l->n, p->values[v->l->access[k].value].elem_bytes),
+             PREFETCH_FROM - 1);
+}
+
+/* Ahead of what is read; if a row's length is symbolic, only where that is long. */
+static void
+put_prefetches (Printer *v)
+{
+  Loop *l = v->l;
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < l->n_access; k++) {
+    uint32_t elem = l->p->values[l->access[k].value].elem_bytes;
+    if (!is_far (v, k))
+      continue;
+    if (codegen_is_symbolic (l->n) && n++ == 0)
+      put (v->t, "      if (far) {\n");
+    put (v->t, "      __builtin_prefetch (q%u + i * %u + %d);\n", k, elem, PREFETCH_AHEAD);
+  }
+  if (n > 0)
+    put (v->t, "      }\n");
+}
+
+/* The last, short step: what is read goes to buffers, and pointers to where it would begin. */
+static void
+put_tail_start (Printer *v)
+{
+  Loop *l = v->l;
+  bool reads, writes;
+  put (v->t, "    if (tail) {\n    w = rest;\n    end = whole + %d;\n", STEP);
+  for (uint32_t k = 0; k < l->n_access; k++)
+    if (walks (v, k, &reads, &writes)) {
+      int elem = (int) l->p->values[l->access[k].value].elem_bytes;
+      if (reads)
+        put (v->t,
+             "    __builtin_memset (t%u, 0, sizeof t%u);\n"
+             "    copy_elements_%d (t%u, p%u + whole * %d, rest);\n",
+             k, k, elem, k, k, elem);
+      put (v->t, "    q%u = t%u - whole * %d;\n", k, k, elem);
+    }
+  put (v->t, "    }\n");
+}
+
 static void
 put_walk (Printer *v, CgText *body)
 {
   Loop *l = v->l;
-  long long n = l->n, whole = n / STEP * STEP;
-  bool folds = false, reads, writes;
+  const char *n = SIZE (l->p, l->n);
+  bool folds = false, reads, writes, far = false;
   for (uint32_t m = 0; m < l->s->n_members; m++)
     folds = folds || is_fold_of (v, m);
+  for (uint32_t k = 0; k < l->n_access; k++)
+    far = far || is_far (v, k);
 
-  put (v->t, "    long i = 0, w = %d, end = %lld;\n", STEP, whole);
+  put (v->t, "    const long whole = %s / %d * %d, rest = %s - whole;\n", n, STEP, STEP, n);
+  put (v->t, "    long i = 0, w = %d, end = whole;\n", STEP);
+  if (far && codegen_is_symbolic (l->n))
+    put (v->t, "    const int far = %s >= %d;\n", n, PREFETCH_FROM / 4);
   for (uint32_t k = 0; k < l->n_access; k++)
     if (walks (v, k, &reads, &writes)) {
       if (v->has_tail)
-        put (v->t, "    char t%u[128] __attribute__ ((aligned (64))) = { 0 };\n", k);
+        put (v->t, "    char t%u[128] __attribute__ ((aligned (64)));\n", k);
       put (v->t, "    char *q%u = p%u;\n", k, k);
     }
   if (folds)
-    put (v->t, "    for (long j = 0; j < %lld; j += 512) {\n    end = j + 512 < %lld ? j + 512 : %lld;\n",
-         n, whole, whole);
+    put (v->t, "    for (long j = 0; j < %s; j += 512) {\n    end = j + 512 < whole ? j + 512 : whole;\n", n);
   for (uint32_t m = 0; m < l->s->n_members; m++)
     if (is_fold_of (v, m))
       put_fold_start (v, m, true);
   if (v->has_tail) {
     if (folds)
-      put (v->t, "    for (int tail = 0; tail <= (j + 512 >= %lld); tail++) {\n", n);
+      put (v->t, "    for (int tail = 0; tail <= (rest && j + 512 >= %s); tail++) {\n", n);
     else
-      put (v->t, "    for (int tail = 0; tail < 2; tail++) {\n");
-    put (v->t, "    if (tail) {\n    w = %lld;\n    end = %lld;\n", n - whole, whole + STEP);
-    for (uint32_t k = 0; k < l->n_access; k++)
-      if (walks (v, k, &reads, &writes)) {
-        const Type *type = type_of (l->p, l->access[k].value);
-        int elem = (int) GRAMME_DTYPE_BYTES (type->dtype);
-        if (reads)
-          put (v->t, "    copy_elements_%d (t%u, p%u + %lld, %lld);\n", elem, k, k, whole * elem,
-               n - whole);
-        put (v->t, "    q%u = t%u - %lld;\n", k, k, whole * elem);
-      }
-    put (v->t, "    }\n");
+      put (v->t, "    for (int tail = 0; tail <= (rest != 0); tail++) {\n");
+    put_tail_start (v);
   }
   put (v->t, "    for (; i < end; i += %d) {\n", STEP);
-  for (uint32_t k = 0; k < l->n_access && v->phase == 0; k++)
-    if (walks (v, k, &reads, &writes) && reads
-        && n * (long long) l->p->values[l->access[k].value].elem_bytes >= PREFETCH_FROM)
-      put (v->t, "      __builtin_prefetch (q%u + i * %u + %d);\n", k,
-           l->p->values[l->access[k].value].elem_bytes, PREFETCH_AHEAD);
+  put_prefetches (v);
   put (v->t, "%s    }\n", body->text ? body->text : "");
   if (v->has_tail)
     put (v->t, "    }\n");
@@ -723,8 +763,7 @@ put_walk (Printer *v, CgText *body)
   for (uint32_t k = 0; k < l->n_access && v->has_tail; k++)
     if (walks (v, k, &reads, &writes) && writes) {
       int elem = (int) l->p->values[l->access[k].value].elem_bytes;
-      put (v->t, "    copy_elements_%d (p%u + %lld, t%u, %lld);\n", elem, k, whole * elem, k,
-           n - whole);
+      put (v->t, "    copy_elements_%d (p%u + whole * %d, t%u, rest);\n", elem, k, elem, k);
     }
 }
 
@@ -809,17 +848,18 @@ codegen_put_vector_loop (CgText *t, const CgProgram *p, uint32_t step)
   loop_plan (l, p, step, true);
   CgText rows = { 0 }, phases = { 0 };
   *v = (Printer){ .t = &phases, .row = &rows, .l = l, .vector_bytes = (int) t->source->vector_bytes,
-                  .has_tail = l->n % STEP != 0 };
+                  .has_tail = codegen_is_symbolic (l->n) || l->n % STEP != 0 };
   for (v->phase = 0; v->phase < l->n_phases; v->phase++)
     put_phase (v);
   loop_put_head (t, l);
   for (uint32_t m = 0; m < s->n_members; m++)
-    if (l->buffers[m] >= 0)
-      put (t, "    char *b%u = ws + %llu;\n", m,
-           (unsigned long long) (p->temp_bytes + (uint64_t) l->buffers[m]));
+    if (l->buffers[m] != LOOP_NO_BUFFER) {
+      put (t, "    char *b%u = ", m);
+      loop_put_buffer (t, l, m, p->temp_bytes);
+      put (t, ";\n");
+    }
   put (t, "%s%s  }\n  }\n", rows.text ? rows.text : "", phases.text ? phases.text : "");
-  if (t->ws_bytes < p->temp_bytes + l->buffer_bytes)
-    t->ws_bytes = p->temp_bytes + l->buffer_bytes;
+  loop_take_buffers (t, l, p->temp_bytes);
   t->oom = t->oom || rows.oom || phases.oom;
   free (rows.text);
   free (phases.text);

@@ -10,16 +10,15 @@
  *
  * Views cost nothing: a MOVEMENT node's value is its root's memory with an offset and strides of
  * its own.
- * Requires: a valid image whose sizes are numbers.  Owner: all memory is the program's,
- * freed by codegen_free.
+ * Sizes, strides and offsets may be symbolic (size.h).  Then temporaries of symbolic size lie behind
+ * all that has a number: the workspace has a fixed part and a dynamic one, which begins at `dyn` in
+ * generated code.  Requires: a valid image.  Owner: all memory is the program's, freed by codegen_free.
  */
 #ifndef CODEGEN_PROGRAM_H
 #define CODEGEN_PROGRAM_H
 
 #include <gramme-ext.h>
-#include <gramme-plugin-util.h>
-
-#include <stdbool.h>
+#include "plugins/codegen/size.h"
 
 #define CG_NONE 0xffffffffu
 #define CG_MAX_MEMBERS 48 /* nodes of one loop: keeps its tiles within the first-level cache */
@@ -37,7 +36,7 @@ typedef enum { CG_FULL, CG_ROW } CgRole;
 
 typedef struct {
   uint32_t dtype, elem_bytes, ndim; /* dtype: GRAMME_DTYPE number */
-  int64_t sizes[8], strides[8];     /* elements */
+  int64_t sizes[8], strides[8];     /* elements; these and other int64_t may be symbolic */
   int64_t numel;
   uint32_t node;      /* producer, or CG_NONE for an input */
   uint32_t view_of;   /* the MOVEMENT node's input, or CG_NONE */
@@ -49,7 +48,9 @@ typedef struct {
   bool literal;         /* a `full` node: the element's bits are in `bits` */
   bool stored;          /* must be in memory */
   uint32_t index, step; /* step: that makes it; CG_NONE: there from the start */
-  uint64_t offset, bits;
+  bool dynamic;         /* TEMP: in the workspace's dynamic part */
+  int64_t offset;
+  uint64_t bits;
 } CgValue;
 
 typedef enum { CG_LOOP, CG_COLUMNS, CG_CALL, CG_COPY } CgKind;
@@ -72,6 +73,7 @@ typedef struct {
   const GrammeTiles *tiles;
   const GrammeKernels *kernels;
   const GrammeTensor *constants; /* of the image's slots; used while building only */
+  CgSizes *sizes;
   CgValue *values;
   uint32_t n_values;
   CgStep *steps;
@@ -83,7 +85,8 @@ typedef struct {
     uint64_t bytes;
   } * consts;
   uint32_t n_consts;
-  uint64_t temp_bytes; /* of the workspace, before the printer's tiles */
+  uint64_t temp_bytes;   /* of the workspace, before the printer's tiles */
+  int64_t dynamic_bytes; /* of temporaries of symbolic size */
 } CgProgram;
 
 /* GRAMME_OK; UNSUPPORTED or NO_MEMORY with the status filled in.  `constants`: by slot of the
@@ -110,7 +113,7 @@ uint32_t codegen_row_value (const CgProgram *p, uint32_t s, uint32_t value, bool
 bool codegen_strides (const CgProgram *p, const CgStep *s, uint32_t value, bool as_row,
                       int64_t strides[8]);
 /* Whether dimensions [from, to) are one run for these strides; the run's stride goes to *stride. */
-bool codegen_collapses (const int64_t *sizes, const int64_t *strides, int from, int to,
-                        int64_t *stride);
+bool codegen_collapses (const CgProgram *p, const int64_t *sizes, const int64_t *strides, int from,
+                        int to, int64_t *stride);
 
 #endif

@@ -127,10 +127,58 @@ put_address (CgText *t, const CgProgram *p, uint32_t value)
     break;
   }
   default:
-    put (t, "ws + %llu", (unsigned long long) root->offset);
+    put (t, "%s + %s", root->dynamic ? "dyn" : "ws", SIZE (p, root->offset));
   }
   if (v->view_bytes)
-    put (t, " + %lld", (long long) v->view_bytes);
+    put (t, " + %s", SIZE (p, v->view_bytes));
+}
+
+/* -- Sizes ------------------------------------------------------------------------------------- */
+
+const char *
+codegen_size_text (const CgProgram *p, int64_t size, char text[CG_SIZE_TEXT_BYTES])
+{
+  if (codegen_is_symbolic (size)) {
+    uint32_t row = (uint32_t) (size - CG_SIZE_ROW_0);
+    if (row < p->sizes->n) /* else there was no memory, which is known */
+      p->sizes->rows[row].used = true;
+    snprintf (text, CG_SIZE_TEXT_BYTES, "z%u", row);
+  } else
+    snprintf (text, CG_SIZE_TEXT_BYTES, "%lld", (long long) size);
+  return text;
+}
+
+void
+put_sizes (CgText *t, const CgProgram *p)
+{
+  char a[CG_SIZE_TEXT_BYTES], b[CG_SIZE_TEXT_BYTES];
+  for (uint32_t i = p->sizes->n; i-- > 0;) {
+    const CgSizeRow *r = &p->sizes->rows[i];
+    if (r->used && r->kind != CG_SIZE_IMAGE) { /* marks what it is made of */
+      codegen_size_text (p, r->a, a);
+      codegen_size_text (p, r->b, b);
+    }
+  }
+  for (uint32_t i = 0; i < p->sizes->n; i++) {
+    const CgSizeRow *r = &p->sizes->rows[i];
+    if (!r->used)
+      continue;
+    put (t, "  const long z%u = ", i);
+    if (r->kind == CG_SIZE_IMAGE) {
+      put (t, "sz[%lld];\n", (long long) r->a);
+      continue;
+    }
+    codegen_size_text (p, r->a, a);
+    codegen_size_text (p, r->b, b);
+    if (r->kind == CG_SIZE_MUL)
+      put (t, "%s * %s;\n", a, b);
+    else if (r->kind == CG_SIZE_ADD)
+      put (t, "%s + %s;\n", a, b);
+    else if (r->kind == CG_SIZE_MAX)
+      put (t, "%s > %s ? %s : %s;\n", a, b, a, b);
+    else
+      put (t, "(%s + %s - 1) / %s * %s;\n", a, b, b, b);
+  }
 }
 
 void
@@ -154,6 +202,9 @@ put_declarations (CgText *t, const CgText *of)
       put (t, of->source ? "char *%s;\n" : "extern char %s[];\n", name);
     else if (s->kind == CG_SYMBOL_RUN)
       put (t, "int %s%s%s (void *kernel, void *data, void *status);\n", open, name, close);
+    else if (s->kind == CG_SYMBOL_RUN_SIZED)
+      put (t, "int %s%s%s (void *kernel, void *data, const void *sizes, void *status);\n", open,
+           name, close);
     else
       put (t, "void %s%s%s (%s);\n", open, name, close, parameters[s->kind]);
   }

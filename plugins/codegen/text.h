@@ -16,6 +16,7 @@ typedef struct {
 } CgSymbol;
 #define CG_SYMBOL_RUN 1000u
 #define CG_SYMBOL_EXTERNAL 1001u /* of the host's source */
+#define CG_SYMBOL_RUN_SIZED 1002u /* the same of kernels whose sizes the run gives */
 
 typedef struct {
   char *text;
@@ -28,16 +29,27 @@ typedef struct {
   uint32_t n_fills, fill_room;
   uint64_t *fill_bits;
   uint32_t *fill_elems;
-  uint64_t ws_bytes;
+  uint64_t ws_bytes;     /* of the workspace's fixed part */
+  int64_t dynamic_bytes; /* of what follows */
   /* Before names of data, so that several programs can share a unit. */
   const char *prefix;
   const GrammeSource *source; /* NULL: symbols are what they are; else pointers to be filled in */
+  bool sized; /* the image has symbolic sizes */
   bool oom;
   GrammeStatus *status;
   int32_t code;
 } CgText;
 
 void put (CgText *t, const char *format, ...) GRAMME_PRINTF (2, 3);
+/* A size as an expression of C; it is noted that the text uses it.  SIZE and BYTES (times a number of
+ * bytes) are for arguments of `put`. */
+#define CG_SIZE_TEXT_BYTES 24
+const char *codegen_size_text (const CgProgram *p, int64_t size, char text[CG_SIZE_TEXT_BYTES]);
+#define SIZE(p, size) codegen_size_text ((p), (size), (char[CG_SIZE_TEXT_BYTES]){ 0 })
+#define BYTES(p, size, bytes) SIZE (p, codegen_size_mul ((p)->sizes, (size), (bytes)))
+/* Defines z<row> for every size that was used, from the image's in `sz`. */
+void put_sizes (CgText *t, const CgProgram *p);
+
 /* One symbol of each name. */
 void add_symbol (CgText *t, const char *name, uint32_t kind, const void *address);
 /* Add the primitive and leave its name in `name`. */

@@ -61,7 +61,7 @@ tcc_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verd
 {
   (void) b;
   (void) status;
-  gramme_kernels_support (image, verdicts, stride);
+  gramme_kernels_support_sized (image, verdicts, stride);
   return GRAMME_OK;
 }
 
@@ -143,10 +143,7 @@ static int32_t
 tcc_workspace (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_t *bytes,
                GrammeStatus *status)
 {
-  (void) sizes;
-  (void) status;
-  *bytes = e->roles[role].text.ws_bytes;
-  return GRAMME_OK;
+  return codegen_workspace (&e->roles[role].program, &e->roles[role].text, sizes, bytes, status);
 }
 
 static int32_t

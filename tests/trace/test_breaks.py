@@ -224,6 +224,13 @@ def write_to_a_part(x, w):
 
 
 # id -> a function of X that meets it, with other arguments where X is not enough
+def promised():
+    """A tensor that has three rows, and is said to have no more than two."""
+    x = G.ones(3)
+    G._dynamo.mark_dynamic(x, 0, max=2)
+    return x
+
+
 PROGRAMS = {
     "DATA_DEPENDENT_BRANCH": lambda x: x if x.sum() > 0 else -x,
     "DATA_DEPENDENT_VALUE": lambda x: x * float(x.sum()),
@@ -237,6 +244,7 @@ PROGRAMS = {
     "RECURSION": endless,
     "LOOP_LIMIT": spin,
     "MEMORY_LIMIT": copies,
+    "SIZE_PROMISE": (lambda x: x + 1, promised()),
     "CALL_SIZE": lambda x: x + sys.getsizeof([1]),
     "GRAPH_LIMIT": many_nodes,
     "ATTRIBUTE_MISSING": lambda x: delattr(Plain(), "nothing"),

@@ -321,7 +321,7 @@ def test_ca_2_the_limit_warns_once_and_keeps_the_entries():  # CA-2
     def root(x, n):
         return x * n
 
-    f = compiled(root)
+    f = compiled(root, dynamic=False)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         for n in range(12):
@@ -340,7 +340,7 @@ def test_ca_2_the_limit_warns_once_and_keeps_the_entries():  # CA-2
 @counts
 def test_each_back_end_has_a_limit_of_its_own():
     fn = fresh(lambda x, n: x * n)
-    one, two = G.compile(fn, backend="eager"), G.compile(fn, backend="tcc")
+    one, two = G.compile(fn, backend="eager", dynamic=False), G.compile(fn, backend="tcc")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for n in range(10):

@@ -365,7 +365,7 @@ def test_backend_06_guard_list_and_reason_name_the_back_end():  # BACKEND-06
 def test_the_recompile_log_has_a_line_for_each_entry():
     program = """
 import gramme as G
-f = G.compile(lambda x, n: x * n, backend="eager")
+f = G.compile(lambda x, n: x * n, backend="eager", dynamic=False)
 for n in (1, 2, 3):
     f(G.ones(2), n)
 G.compile(f.__wrapped__, backend=lambda g, e: g)(G.ones(2), 1)
@@ -374,7 +374,7 @@ G.compile(f.__wrapped__, backend=lambda g, e: g)(G.ones(2), 1)
     assert done.returncode == 0, done.stderr
     text = done.stderr
     assert "entry 0: INT L['n']: expected 1, found 3" in text and "entry 1: INT L['n']: expected 2, found 3" in text
-    assert "BACKEND_MATCH: expected eager, found <lambda>" in text
+    assert "BACKEND_MATCH: expected eager(dynamic=false), found <lambda>" in text
 
 
 def test_explain_shows_what_the_guards_cost():

@@ -22,7 +22,8 @@
 
 #define BATCH 32
 
-typedef int (*Entry) (void *const *in, void *const *out, char *ws, void *status);
+typedef int (*Entry) (void *const *in, void *const *out, char *ws, const int64_t *sizes,
+                      void *status);
 
 /* -- Memory between guard pages ---------------------------------------------------------------- */
 
@@ -160,7 +161,7 @@ kernel_run (Kernel *k, const CcCode *code, int form, bool at_end, GmRandomNumber
   memset (ws->data, 0x5a, ws->bytes);
   Entry entry = (Entry) cc_symbol (code, k->by[form].name);
   ck_assert (entry != NULL);
-  if (entry (from, to, ws->data, &status) != GRAMME_OK)
+  if (entry (from, to, ws->data, NULL, &status) != GRAMME_OK)
     fail_with (k, status.message);
   for (uint32_t i = 0; i < n_out; i++) {
     GmTensor *got =

@@ -42,6 +42,7 @@ UNIT_TESTS = \
   tests/unit/test_simplify \
   tests/unit/test_split \
   tests/unit/test_size_facts \
+  tests/unit/test_sized \
   tests/unit/test_sizes \
   tests/unit/test_sym \
   tests/unit/test_synthetic_base \
@@ -94,6 +95,8 @@ tests_unit_test_random_SOURCES = tests/unit/test_random.c
 tests_unit_test_run_SOURCES = tests/unit/test_run.c tests/ops/op_fixture.h
 tests_unit_test_set_SOURCES = tests/unit/test_set.c
 tests_unit_test_simplify_SOURCES = tests/unit/test_simplify.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_sized_SOURCES = tests/unit/test_sized.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c \
+  tests/fuzz/symbolic_graph.h tests/fuzz/symbolic_graph.c
 tests_unit_test_split_SOURCES = tests/unit/test_split.c tests/plugin/hostile.h tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_size_facts_SOURCES = tests/unit/test_size_facts.c
 tests_unit_test_sizes_SOURCES = tests/unit/test_sizes.c
@@ -128,6 +131,8 @@ TEST_FILES = \
   tests/fuzz/mutate_image.h \
   tests/fuzz/random_graph.c \
   tests/fuzz/random_graph.h \
+  tests/fuzz/symbolic_graph.c \
+  tests/fuzz/symbolic_graph.h \
   tests/graph/alias-text.gm \
   tests/graph/alias-text.want \
   tests/graph/bad-alias.gm \
@@ -252,6 +257,7 @@ TEST_FILES = \
   tests/tape.sh \
   tests/trace/stress.py \
   tests/trace/test_cache.py \
+  tests/trace/test_sizes.py \
   tests/trace/programs_bodies.py \
   tests/trace/programs_breaks.py \
   tests/trace/programs_spans.py \

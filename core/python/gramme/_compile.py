@@ -88,7 +88,7 @@ def _function_of(model):
     return model
 
 
-def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=False):
+def compile(model=None, *, backend=None, options=None, fullgraph=False, dynamic=None, disable=False):
     """Compiles a function, method or nn.Module; also a decorator.
 
     The result is called like the function and gives the same results, bit for bit on the CPU.  The first call records the
@@ -107,11 +107,13 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=
         less for the backward and computes the rest again, "memory-budget": 0 to 1 saves that part of it.  A callable gets it as the argument
         `options`.
     fullgraph: raise gramme.compiler.Unsupported where a graph breaks.
+    dynamic: None: the first call compiles for its sizes alone; a size (stride, int argument) that a later call finds changed becomes a symbol,
+        and one entry serves all its values.  True: all sizes are symbols from the start, False: none ever is.  See mark_dynamic.
     disable: return `model` as it is.
     Raises ValueError for a back end that is not installed (the message lists names), TypeError for what is no function.
     """
     if model is None:
-        return lambda fn: compile(fn, backend=backend, options=options, fullgraph=fullgraph, disable=disable)
+        return lambda fn: compile(fn, backend=backend, options=options, fullgraph=fullgraph, dynamic=dynamic, disable=disable)
     if disable:
         return model
     if isinstance(model, _core.Marked) and model.disables:
@@ -121,12 +123,14 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, disable=
     words = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in (options or {}).items()]
     if getattr(backend, "aot_partition", None):
         words.append(f"partition={backend.aot_partition}")  # of aot_autograd
+    if dynamic is not None:
+        words.append(f"dynamic={'true' if dynamic else 'false'}")
     words = words or None
     from gramme.nn.module import Module
 
     if isinstance(model, Module) or isinstance(model, type) and issubclass(model, Module):
         return compile_module(model, lambda fn: _core.CompiledFunction(fn, backend, words, fullgraph, extra))
-    again = lambda fn: fn and compile(fn, backend=backend, options=options, fullgraph=fullgraph)
+    again = lambda fn: fn and compile(fn, backend=backend, options=options, fullgraph=fullgraph, dynamic=dynamic)
     if isinstance(model, (staticmethod, classmethod)):
         return type(model)(again(model.__func__))
     if isinstance(model, property):

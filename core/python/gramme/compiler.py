@@ -22,7 +22,9 @@ __all__ = [
     "explain",
     "is_compiling",
     "list_backends",
+    "mark_dynamic",
     "mark_static",
+    "maybe_mark_dynamic",
     "register_backend",
     "reset",
     "set_stance",
@@ -223,16 +225,36 @@ class set_stance:
         return wrapper
 
 
-def mark_static(tensor, index=None):
-    """The sizes of a tensor (or one, or those of a list of dimensions) are never to become symbolic: they are fixed in each entry."""
+def _mark(name, tensor, index, mark):
+    """Notes on the tensor how its sizes are to be recorded: {dim: (kind, min, max)}, which core/trace/size.c reads."""
     if not isinstance(tensor, _core.Tensor):
-        raise TypeError(f"mark_static takes a tensor, not {type(tensor).__name__}")
+        raise TypeError(f"{name} takes a tensor, not {type(tensor).__name__}")
     dims = range(tensor.dim()) if index is None else index if isinstance(index, (list, tuple)) else (index,)
     for dim in dims:
         if not -tensor.dim() <= dim < tensor.dim():
             raise IndexError(f"dimension {dim} of a tensor with {tensor.dim()} dimensions")
-    marked = getattr(tensor, "_dynamo_static_indices", frozenset())
-    tensor._dynamo_static_indices = marked | {dim % tensor.dim() for dim in dims}
+    marked = dict(getattr(tensor, "_gramme_sizes", {}))
+    marked.update({dim % tensor.dim(): mark for dim in dims})
+    tensor._gramme_sizes = marked
+
+
+_STATIC, _MAYBE, _DYNAMIC = 1, 2, 3
+
+
+def mark_static(tensor, index=None):
+    """The sizes of a tensor (or one, or those of a list of dimensions) are never to become symbolic: they are fixed in each entry."""
+    _mark("mark_static", tensor, index, (_STATIC, None, None))
+
+
+def mark_dynamic(tensor, index, *, min=None, max=None):
+    """A size (or several) of this tensor is a symbol from the first compilation on, between min and max.  ValueError, when the function is
+    compiled, if it needs the size to be one number: the message names the line.  Sizes of 0 and 1 are such numbers."""
+    _mark("mark_dynamic", tensor, index, (_DYNAMIC, min, max))
+
+
+def maybe_mark_dynamic(tensor, index):
+    """The same without a promise: where the function needs the number, it is compiled for that."""
+    _mark("maybe_mark_dynamic", tensor, index, (_MAYBE, None, None))
 
 
 # -- The background

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sized.h -- an exec whose graphs have symbolic sizes: numbers for them at each run.
+ *
+ * A plugin that takes nodes of symbolic sizes compiles once and is given the values of the image's
+ * sizes at each run.  For one that does not, the graphs are specialised: an exec of numbers for each set
+ * of them that occurs, of which the latest are kept.
+ */
+#ifndef GM_PLUGIN_SIZED_H
+#define GM_PLUGIN_SIZED_H
+
+#include "core/graph/image.h"
+#include "core/plugin/exec.h"
+
+/* Execs of numbers that one exec keeps. */
+#define GM_SIZED_KEPT 32
+
+/* Whether some size, stride or attribute of the graph is no number. */
+bool gm_sized_needed (const GmGraph *g);
+
+/* Copies what it needs of the graphs; backward may be NULL. */
+GmExecSized *gm_sized_new (const GmGraph *forward, const GmGraph *backward);
+/* The sizes of a role as its image has them. */
+void gm_sized_set_role (GmExecSized *s, int role, const GmImage *image, const GmExecRole *r);
+/* From now on each run is one of numbers.  why: taken; for the log. */
+void gm_sized_specialise (GmExecSized *s, GmBackend *b, const char *const *options, char *why);
+void gm_sized_free (GmExecSized *s); /* NULL is fine */
+
+/* As gm_exec_run, whose caller has counted the tensors.  symbols: by symbol number of the forward
+ * graph; NULL: what the inputs say. */
+bool gm_sized_run (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in,
+                   GmTensor *const *out, GError **error);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * profile.c -- rows of sizes that were seen, and their text.  See profile.h.
+ */
+#include "core/sym/profile.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void
+row_free (void *data)
+{
+  GmProfileRow *row = data;
+  g_free (row->source);
+  g_free (row);
+}
+
+GmProfile *
+gm_profile_new (void)
+{
+  GmProfile *p = g_new0 (GmProfile, 1);
+  p->rows = g_ptr_array_new_with_free_func (row_free);
+  return p;
+}
+
+void
+gm_profile_free (GmProfile *p)
+{
+  if (p)
+    g_ptr_array_unref (p->rows);
+  g_free (p);
+}
+
+static GmProfileRow *
+find (const GmProfile *p, const char *source)
+{
+  for (uint32_t i = 0; i < p->rows->len; i++) {
+    GmProfileRow *row = p->rows->pdata[i];
+    if (!strcmp (row->source, source))
+      return row;
+  }
+  return NULL;
+}
+
+static GmProfileRow *
+add (GmProfile *p, const char *source)
+{
+  GmProfileRow *row = g_new0 (GmProfileRow, 1);
+  row->source = g_strdup (source);
+  g_ptr_array_add (p->rows, row);
+  p->changed = true;
+  return row;
+}
+
+static void
+note (GmProfile *p, int64_t *was, int64_t is, uint8_t *varies)
+{
+  if (*was == is)
+    return;
+  *was = is;
+  *varies = MAX (*varies, GM_VARIES);
+  p->changed = true;
+}
+
+const GmProfileRow *
+gm_profile_see (GmProfile *p, const char *source, uint32_t ndim, const int64_t *sizes, const int64_t *strides)
+{
+  GmProfileRow *row = find (p, source);
+  if (row && row->ndim != ndim) { /* another thing under the name: what was known of it says nothing */
+    char *name = row->source;
+    memset (row, 0, sizeof *row);
+    row->source = name;
+    row->ndim = UINT8_MAX;
+  }
+  bool fresh = !row || row->ndim == UINT8_MAX;
+  row = row ? row : add (p, source);
+  row->ndim = (uint8_t) ndim;
+  for (uint32_t d = 0; d < ndim; d++) {
+    if (fresh) {
+      row->sizes[d] = sizes[d];
+      row->strides[d] = strides ? strides[d] : 0;
+      p->changed = true;
+      continue;
+    }
+    note (p, &row->sizes[d], sizes[d], &row->size_varies[d]);
+    if (strides)
+      note (p, &row->strides[d], strides[d], &row->stride_varies[d]);
+  }
+  return row;
+}
+
+bool
+gm_profile_special (GmProfile *p, const GmProfileRow *seen, uint32_t d, uint64_t recording)
+{
+  GmProfileRow *row = (GmProfileRow *) seen;
+  if (row->special_in[d] == recording)
+    return true;
+  p->changed = true;
+  if (row->special[d]) {
+    row->size_varies[d] = GM_VARIES_ALL;
+    return false;
+  }
+  row->special[d] = 1;
+  row->special_in[d] = recording;
+  return true;
+}
+
+/* -- Text -------------------------------------------------------------------------------------- */
+
+#define FIRST_LINE "gramme shape profile 1\n"
+
+static void
+print_list (GString *s, const int64_t *values, const uint8_t *varies, uint32_t n)
+{
+  g_string_append_c (s, ' ');
+  for (uint32_t d = 0; d < n; d++)
+    g_string_append_printf (s, "%s%" G_GINT64_FORMAT "%s", d ? "," : "", values[d],
+                            varies[d] == GM_VARIES_ALL ? "**" : varies[d] ? "*" : "");
+}
+
+/* "L['x'] 7*,64 64,1": the star marks what varies, two stars what is general. */
+char *
+gm_profile_text (const GmProfile *p)
+{
+  GString *s = g_string_new (FIRST_LINE);
+  for (uint32_t i = 0; i < p->rows->len; i++) {
+    const GmProfileRow *row = p->rows->pdata[i];
+    if (strchr (row->source, '\n'))
+      continue;
+    g_string_append_printf (s, "%u", row->ndim);
+    print_list (s, row->sizes, row->size_varies, row->ndim);
+    print_list (s, row->strides, row->stride_varies, row->ndim);
+    g_string_append_printf (s, " %s\n", row->source);
+  }
+  return g_string_free (s, FALSE);
+}
+
+static bool
+parse_list (const char **at, int64_t *values, uint8_t *varies, uint32_t n)
+{
+  if (*(*at)++ != ' ')
+    return false;
+  for (uint32_t d = 0; d < n; d++) {
+    char *end;
+    if (d && *(*at)++ != ',')
+      return false;
+    values[d] = g_ascii_strtoll (*at, &end, 10);
+    if (end == *at)
+      return false;
+    size_t stars = strspn (end, "*");
+    if (stars > 2)
+      return false;
+    varies[d] = (uint8_t) stars;
+    *at = end + stars;
+  }
+  return true;
+}
+
+static bool
+parse_line (const char *line, GmProfileRow *out)
+{
+  memset (out, 0, sizeof *out);
+  if (line[0] < '0' || line[0] > '0' + GM_PROFILE_DIMS)
+    return false;
+  out->ndim = (uint8_t) (line[0] - '0');
+  line++;
+  if (!parse_list (&line, out->sizes, out->size_varies, out->ndim)
+      || !parse_list (&line, out->strides, out->stride_varies, out->ndim) || line[0] != ' ' || !line[1])
+    return false;
+  out->source = (char *) line + 1;
+  return true;
+}
+
+static void
+widen (GmProfile *p, const GmProfileRow *read)
+{
+  GmProfileRow *row = find (p, read->source);
+  if (!row) {
+    char *source = (row = add (p, read->source))->source;
+    *row = *read;
+    row->source = source;
+    return;
+  }
+  for (uint32_t d = 0; row->ndim == read->ndim && d < row->ndim; d++) {
+    row->size_varies[d] = MAX (row->size_varies[d], read->size_varies[d]);
+    row->stride_varies[d] = MAX (row->stride_varies[d], read->stride_varies[d]);
+  }
+}
+
+bool
+gm_profile_read (GmProfile *p, const char *text)
+{
+  if (!g_str_has_prefix (text, FIRST_LINE))
+    return false;
+  g_auto (GStrv) lines = g_strsplit (text + strlen (FIRST_LINE), "\n", -1);
+  GmProfileRow row;
+  for (char **l = lines; *l; l++)
+    if (**l && !parse_line (*l, &row))
+      return false;
+  for (char **l = lines; *l; l++)
+    if (**l && parse_line (*l, &row))
+      widen (p, &row);
+  return true;
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * size.c -- which sizes of what comes into a recording are symbols, and what becomes of them at its end.
+ *
+ * A size is a symbol if the user marked it, if the request says so, or if the profile saw it change; strides
+ * that are products of sizes follow from them.  An int argument that was seen to change is one as well, bound by an input
+ * that only has a size.  Facts are added by whoever asks a question (core/sym/sizes.h); here it is noted at which line of the
+ * user's that was.
+ * Invariant: after gm_size_settle each symbol of the graph has more than one value by the facts, and is
+ * the size of an input.
+ */
+#include "core/trace/size.h"
+
+#include <string.h>
+
+/* -- Symbols ----------------------------------------------------------------------------------- */
+
+/* By number; cut by being written over. */
+typedef struct {
+  const GmSource *source;
+  const char *name;    /* "L['x'].size(0)" */
+  PyObject *value;     /* of an int; else NULL */
+  bool promised;       /* mark_dynamic: that it has one value is an error */
+} Symbol;
+
+void
+gm_size_init (GmRecorder *r)
+{
+  r->symbols = g_array_new (FALSE, TRUE, sizeof (Symbol));
+  r->size_places = g_array_new (FALSE, TRUE, sizeof (GmSizePlace));
+}
+
+static void
+note_fact (void *data, const GmSizeFact *fact)
+{
+  GmRecorder *r = data;
+  uint32_t i = gm_size_facts_n (r->graph->sizes->facts) - 1;
+  (void) fact;
+  g_array_set_size (r->size_places, i);
+  GmSizePlace p = { r->frame ? PyUnicode_AsUTF8 (r->frame->code->code->co_filename) : NULL, gm_record_line (r) };
+  g_array_append_val (r->size_places, p);
+}
+
+static GmSizes *
+sizes_for (GmRecorder *r)
+{
+  if (!r->graph->sizes) {
+    GmSizes *s = gm_graph_sizes (r->graph);
+    s->on_fact = note_fact;
+    s->on_fact_data = r;
+    gm_sizes_enter (s);
+  }
+  return r->graph->sizes;
+}
+
+static int64_t
+symbol_new (GmRecorder *r, const GmSource *source, const char *name, PyObject *value, int64_t hint, bool promised)
+{
+  GmSizes *s = sizes_for (r);
+  int64_t size = gm_sizes_named (s, name, hint);
+  uint32_t i = gm_sym_row (s->sym, gm_size_row (size))->a;
+  Symbol symbol = { source, gm_arena_strdup (r->arena, name), value, promised };
+  if (r->symbols->len < i + 1)
+    g_array_set_size (r->symbols, i + 1);
+  g_array_index (r->symbols, Symbol, i) = symbol;
+  return size;
+}
+
+/* False, with a break, if the example contradicts it. */
+static bool
+assume (GmRecorder *r, int64_t a, int64_t b, const char *name)
+{
+  GmSizes *s = r->graph->sizes;
+  if (gm_sizes_ask (s, GM_REL_LE, a, b) == GM_YES)
+    return true;
+  int64_t x = 0, y = 0;
+  gm_sizes_hint (s, a, &x);
+  gm_sizes_hint (s, b, &y);
+  if (x <= y && gm_size_facts_add (s->facts, GM_REL_LE, a, b)) {
+    note_fact (r, NULL);
+    return true;
+  }
+  g_autofree char *text = gm_size_fact_text (s->sym, &(GmSizeFact){ GM_REL_LE, a, b });
+  gm_record_break (r, GM_BREAK_SIZE_PROMISE, name, text);
+  return false;
+}
+
+/* -- What the user said ------------------------------------------------------------------------ */
+
+typedef enum { MARK_NONE, MARK_STATIC, MARK_MAYBE, MARK_DYNAMIC } MarkKind;
+
+typedef struct {
+  MarkKind kind;
+  int64_t min, max; /* INT64_MIN, INT64_MAX: no bound */
+} SizeMark;
+
+static int64_t
+bound (PyObject *o, int64_t or_else)
+{
+  int64_t v = o && PyLong_Check (o) ? PyLong_AsLongLong (o) : or_else;
+  PyErr_Clear ();
+  return v;
+}
+
+/* The tensor's attribute _gramme_sizes: {dim: (kind, min, max)}; gramme._dynamo.sizes writes it. */
+static SizeMark
+mark_of (PyObject *real, uint32_t d)
+{
+  SizeMark none = { MARK_NONE, INT64_MIN, INT64_MAX };
+  PyObject **dict = _PyObject_GetDictPtr (real);
+  PyObject *marks = dict && *dict ? PyDict_GetItemString (*dict, "_gramme_sizes") : NULL;
+  PyObject *key = marks && PyDict_CheckExact (marks) ? PyLong_FromUnsignedLong (d) : NULL;
+  PyObject *mark = key ? PyDict_GetItemWithError (marks, key) : NULL;
+  Py_XDECREF (key);
+  PyErr_Clear ();
+  if (!mark || !PyTuple_CheckExact (mark) || PyTuple_GET_SIZE (mark) != 3)
+    return none;
+  int64_t kind = bound (PyTuple_GET_ITEM (mark, 0), MARK_NONE);
+  return (SizeMark){ (MarkKind) CLAMP (kind, MARK_NONE, MARK_DYNAMIC), bound (PyTuple_GET_ITEM (mark, 1), INT64_MIN),
+                     bound (PyTuple_GET_ITEM (mark, 2), INT64_MAX) };
+}
+
+/* -- Tensors ----------------------------------------------------------------------------------- */
+
+/* Parameters and buffers: each module has its own, and that one is larger than another says nothing. */
+static bool
+is_of_module (PyObject *real, const GmSource *source)
+{
+  return Py_TYPE (real) == gm_host.parameter_type || strstr (source->name, "_buffers") || strstr (source->name, "_parameters");
+}
+
+/* How size d is to be recorded. */
+static bool
+is_symbol (GmRecorder *r, PyObject *real, const GmSource *source, const GmProfileRow *row, uint32_t d, const SizeMark *mark)
+{
+  bool small = row->sizes[d] == 0 || row->sizes[d] == 1;
+  if (mark->kind == MARK_STATIC || r->request->dynamic == GM_DYNAMIC_NEVER)
+    return false;
+  if (mark->kind == MARK_DYNAMIC)
+    return true;
+  if (mark->kind == MARK_NONE && is_of_module (real, source))
+    return false;
+  if (mark->kind == MARK_NONE && r->request->dynamic == GM_DYNAMIC_SEEN && !row->size_varies[d])
+    return false;
+  if (!small || row->size_varies[d] == GM_VARIES_ALL)
+    return true;
+  return !gm_profile_special (r->request->profile, row, d, r->number);
+}
+
+static int64_t
+size_symbol (GmRecorder *r, const GmSource *source, const GmProfileRow *row, uint32_t d, const SizeMark *mark)
+{
+  g_autofree char *name = g_strdup_printf ("%s.size(%u)", source->name, d);
+  bool general = row->size_varies[d] == GM_VARIES_ALL || row->sizes[d] < 2;
+  int64_t size = symbol_new (r, source, name, NULL, row->sizes[d], mark->kind == MARK_DYNAMIC);
+  if (mark->min != INT64_MIN || !general)
+    assume (r, MAX (mark->min, general ? 0 : 2), size, name);
+  if (mark->max != INT64_MAX)
+    assume (r, size, mark->max, name);
+  return size;
+}
+
+/* Strides in the order of memory, the innermost first: each is 1 or what the dimensions inside of it span, else its own. */
+static void
+set_strides (GmRecorder *r, const GmSource *source, const GmProfileRow *row, const GmMeta *is, GmMeta *m)
+{
+  struct {
+    int64_t value, size;
+  } spans[GM_MAX_DIMS + 1] = { { 1, 1 } };
+  int64_t order[GM_MAX_DIMS];
+  int n = 1;
+  gm_meta_order (is, order);
+  for (int k = is->ndim; k-- > 0;) {
+    int d = (int) order[k], i = n;
+    while (i > 0 && spans[i - 1].value != is->strides[d])
+      i--;
+    if (i > 0)
+      m->strides[d] = spans[i - 1].size;
+    else if (row->stride_varies[d] && is->strides[d] > 1) {
+      g_autofree char *name = g_strdup_printf ("%s.stride(%d)", source->name, d);
+      m->strides[d] = symbol_new (r, source, name, NULL, is->strides[d], false);
+    }
+    spans[n].value = is->sizes[d] * is->strides[d];
+    spans[n++].size = gm_size_mul (m->sizes[d], m->strides[d]);
+  }
+}
+
+GmMeta
+gm_size_input (GmRecorder *r, PyObject *real, const GmMeta *is, const GmSource *source)
+{
+  GmMeta m = *is;
+  if (!r->request->profile || r->request->dynamic == GM_DYNAMIC_NEVER)
+    return m;
+  const GmProfileRow *row = gm_profile_see (r->request->profile, source->name, is->ndim, is->sizes, is->strides);
+  bool any = false;
+  for (uint32_t d = 0; d < is->ndim && !r->stop; d++) {
+    SizeMark mark = mark_of (real, d);
+    if (!is_symbol (r, real, source, row, d, &mark))
+      continue;
+    m.sizes[d] = size_symbol (r, source, row, d, &mark);
+    any = true;
+  }
+  for (int d = 0; d < is->ndim; d++)
+    any |= row->stride_varies[d] && !is_of_module (real, source);
+  if (any && !r->stop) {
+    sizes_for (r);
+    set_strides (r, source, row, is, &m);
+  }
+  return m;
+}
+
+/* -- Ints -------------------------------------------------------------------------------------- */
+
+bool
+gm_size_int (GmRecorder *r, PyObject *real, const GmSource *source, int64_t *out)
+{
+  int overflow;
+  int64_t value = PyLong_AsLongLongAndOverflow (real, &overflow);
+  if (!r->request->profile || r->request->dynamic == GM_DYNAMIC_NEVER || overflow || value < 0 || value >= INT64_C (1) << 40)
+    return false;
+  const GmProfileRow *row = gm_profile_see (r->request->profile, source->name, 1, &value, NULL);
+  SizeMark none = { MARK_NONE, INT64_MIN, INT64_MAX };
+  if (!is_symbol (r, real, source, row, 0, &none))
+    return false;
+  *out = symbol_new (r, source, source->name, real, value, false);
+  if (row->size_varies[0] != GM_VARIES_ALL)
+    assume (r, 2, *out, source->name);
+  return !r->stop;
+}
+
+/* -- The end ----------------------------------------------------------------------------------- */
+
+/* The promise that a size stays open was not kept: says where it was fixed. */
+static void
+blame (GmRecorder *r, uint32_t symbol)
+{
+  const Symbol *s = &g_array_index (r->symbols, Symbol, symbol);
+  GmSizes *sizes = r->graph->sizes;
+  g_autofree char *fixed = NULL;
+  /* The first fact with which it has one value. */
+  g_autoptr (GmSizeFacts) facts = gm_size_facts_new (sizes->sym);
+  int64_t size = gm_sizes_nth_symbol (sizes, symbol), min, max;
+  for (uint32_t i = 0; i < gm_size_facts_n (sizes->facts) && !fixed; i++) {
+    GmSizeFact f = gm_size_facts_nth (sizes->facts, i);
+    gm_size_facts_add (facts, f.rel, f.a, f.b);
+    gm_size_facts_bounds (facts, size, &min, &max);
+    if (min != max)
+      continue;
+    const GmSizePlace *p = i < r->size_places->len ? &g_array_index (r->size_places, GmSizePlace, i) : NULL;
+    g_autofree char *text = gm_size_fact_text (sizes->sym, &f);
+    fixed = p && p->file ? g_strdup_printf ("%s:%d needs %s", p->file, p->line, text) : g_strdup (text);
+  }
+  PyErr_Format (PyExc_ValueError,
+                "mark_dynamic: %s was to stay open, but the function is compiled for %lld alone: %s. Remove the mark, or use "
+                "maybe_mark_dynamic, which does not insist",
+                s->name, (long long) g_array_index (sizes->hints, int64_t, symbol), fixed ? fixed : "it is fixed");
+  PyObject *type, *value, *trace;
+  PyErr_Fetch (&type, &value, &trace);
+  PyErr_NormalizeException (&type, &value, &trace);
+  Py_XDECREF (type);
+  Py_XDECREF (trace);
+  if (!r->raised)
+    r->raised = value;
+  else
+    Py_XDECREF (value);
+  gm_record_break (r, GM_BREAK_SIZE_PROMISE, s->name, "it has one value");
+}
+
+static void
+settle_meta (GmSizes *s, GmMeta *m)
+{
+  for (int d = 0; d < m->ndim; d++) {
+    m->sizes[d] = gm_sizes_simplest (s, m->sizes[d]);
+    m->strides[d] = gm_sizes_simplest (s, m->strides[d]);
+  }
+}
+
+static void
+settle_graph (GmRecorder *r)
+{
+  GmGraph *g = r->graph;
+  for (uint32_t v = 0; v < g->values->len; v++)
+    settle_meta (g->sizes, gm_graph_meta (g, v));
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    GmNode *n = gm_graph_node (g, i);
+    if (!gm_graph_attrs_are_symbolic (n->attrs))
+      continue;
+    GmAttrs *a = gm_arena_copy (g->arena, n->attrs, sizeof *a);
+    for (int k = 0; a->mask & 1u << GM_ATTR_SIZES && k < a->n_list; k++)
+      a->list[k] = gm_sizes_simplest (g->sizes, a->list[k]);
+    a->start = gm_sizes_simplest (g->sizes, a->start);
+    a->stop = gm_sizes_simplest (g->sizes, a->stop);
+    if (a->value.kind == GM_CATEGORY_INT)
+      a->value.i = gm_sizes_simplest (g->sizes, a->value.i);
+    if (a->value2.kind == GM_CATEGORY_INT)
+      a->value2.i = gm_sizes_simplest (g->sizes, a->value2.i);
+    n->attrs = a;
+  }
+  for (uint32_t i = 0; i < r->guards->len; i++) {
+    GmGuard *guard = &g_array_index (r->guards, GmGuard, i);
+    if (guard->kind != GM_GUARD_TENSOR || !gm_meta_is_symbolic (guard->ptr))
+      continue;
+    GmMeta *m = gm_arena_copy (r->arena, guard->ptr, sizeof *m);
+    settle_meta (g->sizes, m);
+    guard->ptr = m;
+  }
+}
+
+/* An int that stayed open is bound by the size of an input of its own, of which nothing is read. */
+static void
+settle_int (GmRecorder *r, const Symbol *s, int64_t size)
+{
+  int64_t number;
+  if (gm_sizes_is_number (r->graph->sizes, size, &number)) {
+    gm_guard (r, INT, s->source, .obj = s->value, .index = number);
+    return;
+  }
+  gm_guard (r, SIZE, s->source);
+  GmMeta m = { .dtype = GM_U8, .ndim = 1, .device = GM_DEVICE_CPU, .sizes = { size } };
+  const GmTracker *t =
+      gm_tracker (r, .kind = &gm_kind_size, .source = s->source, .real = s->value, .number = size);
+  GmInput in = { gm_graph_add_input (r->graph, gm_sym_row (r->graph->sym, gm_size_row (size))->name, &m), t };
+  g_array_append_val (r->inputs, in);
+}
+
+/* Bodies of higher operators count, whatever is in them. */
+static bool
+is_symbolic (const GmGraph *g)
+{
+  bool any = g->highers && g->highers->len;
+  for (uint32_t v = 0; v < g->values->len && !any; v++)
+    any = gm_meta_is_symbolic (gm_graph_meta (g, v));
+  for (uint32_t i = 0; i < g->nodes->len && !any; i++)
+    any = gm_graph_attrs_are_symbolic (gm_graph_node (g, i)->attrs);
+  return any;
+}
+
+void
+gm_size_settle (GmRecorder *r)
+{
+  GmSizes *s = r->graph->sizes;
+  if (!s || r->stop)
+    return;
+  for (uint32_t i = 0; i < gm_sym_n_symbols (s->sym); i++) {
+    const Symbol *symbol = &g_array_index (r->symbols, Symbol, i);
+    int64_t size = gm_sizes_nth_symbol (s, i), number;
+    if (symbol->promised && gm_sizes_is_number (s, size, &number)) {
+      blame (r, i);
+      return;
+    }
+    if (symbol->value)
+      settle_int (r, symbol, size);
+  }
+  settle_graph (r);
+  s->on_fact = NULL; /* it outlives the recorder */
+  if (!is_symbolic (r->graph)) { /* guards compare the numbers: facts say no more */
+    gm_sizes_enter (NULL);
+    g_clear_pointer (&r->graph->sizes, gm_sizes_unref);
+    r->graph->sym = NULL;
+  }
+}
+

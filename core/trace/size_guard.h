@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * size_guard.h -- a fact about sizes as a guard record checks it: loads, a few operations, a comparison.
+ */
+#ifndef GM_TRACE_SIZE_GUARD_H
+#define GM_TRACE_SIZE_GUARD_H
+
+#include <Python.h>
+
+#include "core/graph/graph.h"
+
+typedef enum {
+  GM_SIZE_LOAD_SIZE,   /* size `dim` of the tensor in the slot; of an int, the int */
+  GM_SIZE_LOAD_STRIDE, /* stride `dim` of the tensor */
+  GM_SIZE_LOAD_NUMBER, /* value */
+} GmSizeLoadKind;
+
+/* Where the value of a symbol comes from.  What is unused is zero. */
+typedef struct {
+  uint8_t kind, dim;
+  uint32_t slot;
+  int64_t value;
+} GmSizeLoad;
+
+typedef struct GmSizeCheck GmSizeCheck;
+/* loads: by symbol number.  NULL if the fact is about numbers alone. */
+GmSizeCheck *gm_size_check_new (const GmSizes *s, const GmSizeFact *fact, const GmSizeLoad *loads);
+/* That a stride of an input is what the expression gives. */
+GmSizeCheck *gm_size_check_new_stride (const GmSizes *s, int64_t stride, const GmSizeLoad *own,
+                                       const GmSizeLoad *loads);
+void gm_size_check_free (GmSizeCheck *c);
+bool gm_size_check_holds (const GmSizeCheck *c, PyObject *const *slots);
+char *gm_size_check_text (const GmSizeCheck *c);
+
+#endif

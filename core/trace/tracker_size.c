@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tracker_size.c -- ints that are expressions over sizes: what x.shape holds where a size is a symbol.
+ *
+ * `number` is the size, a row of the graph's GmSizes.  Sums, products, floor quotients and remainders
+ * are expressions again; a comparison is decided at once, by what is known or by the example, and is
+ * a plain bool.  Whatever else asks for the value (an index, a format, a function of C) gets the
+ * example's, and the size is that number from then on.  Leaving the region it is an element that the
+ * graph computes.
+ */
+#include "core/trace/builtin.h"
+#include "core/trace/size.h"
+
+#include <string.h>
+
+static GmSizes *
+sizes_of (GmRecorder *r)
+{
+  return r->graph->sizes;
+}
+
+/* The question could not be answered: the size depends on data. */
+static bool
+decided (GmRecorder *r)
+{
+  g_autoptr (GError) open = NULL;
+  if (gm_sizes_check (sizes_of (r), &open))
+    return true;
+  gm_record_break (r, GM_BREAK_DATA_DEPENDENT_BRANCH, open->message);
+  return false;
+}
+
+const GmTracker *
+gm_size_tracker (GmRecorder *r, int64_t size)
+{
+  int64_t number;
+  if (!sizes_of (r) || gm_sizes_is_number (sizes_of (r), size, &number))
+    return gm_from_int (r, sizes_of (r) ? number : size);
+  return gm_tracker (r, .kind = &gm_kind_size, .number = size);
+}
+
+const GmTracker *
+gm_size_settled (GmRecorder *r, const GmTracker *t)
+{
+  if (!gm_is_size (t))
+    return t;
+  int64_t number = gm_size_number (t->number);
+  return decided (r) ? gm_from_int (r, number) : &gm_tracker_poison;
+}
+
+static PyObject *
+constant (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *number = gm_size_settled (r, t);
+  return r->stop ? NULL : Py_NewRef (number->real);
+}
+
+/* An operand that is an int, as a size; false: it is something else, or has no place in 62 bits. */
+static bool
+operand (GmRecorder *r, const GmTracker *t, int64_t *out)
+{
+  if (gm_is_size (t)) {
+    *out = t->number;
+    return true;
+  }
+  return t->kind == &gm_kind_constant && (PyLong_CheckExact (t->real) || PyBool_Check (t->real))
+         && gm_constant_int (r, t, out) && *out < INT64_C (1) << 61 && *out > -(INT64_C (1) << 61);
+}
+
+static const GmTracker *
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+{
+  int64_t a = t->number, b;
+  if (other->kind == &gm_kind_tensor)
+    return NULL; /* the tensor answers */
+  GmSymKind kind = op == GM_BIN_ADD || op == GM_BIN_SUB ? GM_SYM_ADD
+                 : op == GM_BIN_MUL                     ? GM_SYM_MUL
+                 : op == GM_BIN_FLOORDIV                ? GM_SYM_FLOORDIV
+                 : op == GM_BIN_MOD                     ? GM_SYM_MOD
+                                                        : GM_N_SYM_KINDS;
+  if (kind < GM_N_SYM_KINDS && operand (r, other, &b)) {
+    if (reflected) {
+      int64_t swap = a;
+      a = b;
+      b = swap;
+    }
+    bool divides = kind == GM_SYM_FLOORDIV || kind == GM_SYM_MOD;
+    if (op == GM_BIN_SUB)
+      b = gm_size_mul (b, -1);
+    if (!divides || !gm_size_eq (b, 0)) {
+      int64_t v = gm_size_compute (kind, a, b);
+      return decided (r) ? gm_size_tracker (r, v) : &gm_tracker_poison;
+    }
+  }
+  t = gm_size_settled (r, t);
+  other = gm_size_settled (r, other);
+  return r->stop ? &gm_tracker_poison : gm_binary (r, op, reflected ? other : t, reflected ? t : other, inplace);
+}
+
+static const GmTracker *
+unary (GmRecorder *r, GmUnary op, const GmTracker *t)
+{
+  if (op == GM_UN_POS)
+    return t;
+  int64_t minus = gm_size_mul (t->number, -1);
+  return gm_size_tracker (r, op == GM_UN_NEG ? minus : gm_size_add (minus, -1));
+}
+
+static const GmTracker *
+compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
+{
+  int64_t a = t->number, b;
+  if (other->kind == &gm_kind_tensor)
+    return NULL;
+  if (!operand (r, other, &b)) {
+    if (other->kind != &gm_kind_constant || !PyNumber_Check (other->real)) /* an int is no such thing */
+      return op == Py_EQ || op == Py_NE ? gm_from_bool (r, op == Py_NE) : NULL;
+    t = gm_size_settled (r, t);
+    return r->stop ? &gm_tracker_poison : gm_compare (r, op, t, other);
+  }
+  bool holds = op == Py_EQ   ? gm_size_eq (a, b)
+               : op == Py_NE ? !gm_size_eq (a, b)
+               : op == Py_LT ? gm_size_lt (a, b)
+               : op == Py_LE ? gm_size_le (a, b)
+               : op == Py_GT ? gm_size_lt (b, a)
+                             : gm_size_le (b, a);
+  return decided (r) ? gm_from_bool (r, holds) : &gm_tracker_poison;
+}
+
+static int
+truth (GmRecorder *r, const GmTracker *t)
+{
+  bool zero = gm_size_eq (t->number, 0);
+  return decided (r) && !zero;
+}
+
+static PyTypeObject *
+type (GmRecorder *r, const GmTracker *t)
+{
+  return &PyLong_Type;
+}
+
+static const GmTracker *
+getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  t = gm_size_settled (r, t);
+  return r->stop ? &gm_tracker_poison : gm_getattr_opt (r, t, name);
+}
+
+/* An element of the graph's, which the call makes an int again. */
+static bool
+build (GmResidualBuilder *b, const GmTracker *t)
+{
+  GmRecorder *r = gm_residual_recorder (b);
+  r->builder.where = NULL;
+  GmVal v = gm_b_full (&r->builder.base, gm_scalar_int (t->number), GM_I64, 0, NULL);
+  if (v == NULL) {
+    g_clear_error (&r->builder.base.error);
+    return false;
+  }
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_value (b, gm_tensor_new_tracker (r, gm_id_from_val (v)));
+  gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0, gm_record_take (r, PyUnicode_InternFromString ("item")));
+  gm_residual_emit (b, GM_INSN_CALL, 0, NULL);
+  return true;
+}
+
+const GmTrackerKind gm_kind_size = {
+  .name = "size",
+  .type = type,
+  .truth = truth,
+  .getattr = getattr,
+  .binary = binary,
+  .unary = unary,
+  .compare = compare,
+  .constant = constant,
+  .build = build,
+  .builds_anew = true,
+};

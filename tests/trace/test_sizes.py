@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes that change between calls: what becomes a symbol, what a program may do with one, and which calls an entry serves."""
+
+import re
+
+import gramme as G
+import pytest
+from gramme import nn
+
+from stress import FORCED
+
+counts = pytest.mark.skipif(FORCED, reason="counts entries")
+BACKENDS = ("eager", "tcc")
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen_yet():
+    """What one test saw of a function's sizes is no business of the next."""
+    G.compiler.reset()
+
+
+def same(a, b):
+    """To the bit, structure and all."""
+    if isinstance(a, G.Tensor):
+        return isinstance(b, G.Tensor) and a.dtype == b.dtype and a.shape == b.shape and repr(a.tolist()) == repr(b.tolist())
+    if isinstance(a, (tuple, list)):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    return type(a) is type(b) and a == b
+
+
+def calls(f, *inputs, **options):
+    """f compiled and called with each of the inputs, against eager; the compiled function."""
+    compiled = G.compile(f, **{"backend": "eager", "fullgraph": True, **options})
+    for args in inputs:
+        assert same(compiled(*args), f(*args)), args
+    return compiled
+
+
+def entries(f):
+    return f.status()["graphs"]
+
+
+def guards(f):
+    """Of the newest entry."""
+    return f.entries()[0]["guards"]
+
+
+def rows(*sizes):
+    return [(G.randn(n, 4),) for n in sizes]
+
+
+# -- When
+
+
+@counts
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sym_01_02_the_second_size_compiles_for_all(backend):  # SYM-01, SYM-02
+    def f(x):
+        return G.tanh(x) * 2 + x.sum(dim=0)
+
+    c = calls(f, *rows(3), backend=backend)
+    assert entries(c) == 1 and "TENSOR f32[3, 4]" in guards(c) and "1 3,4" not in guards(c)
+    for n in (5, 7, 20, 3, 64):
+        x = G.randn(n, 4)
+        assert same(c(x), f(x))
+    assert entries(c) == 2 and re.search(r"TENSOR f32\[s\d+, 4\]", guards(c))
+    assert "2 <= L['x'].size(0)" in guards(c)
+
+
+@counts
+def test_sym_03_the_profile_keeps_what_a_recording_fixed():  # SYM-03
+    def f(x):
+        return [x[i] for i in range(x.shape[0])]
+
+    c = calls(f, *rows(3, 4))
+    assert entries(c) == 2 and "TENSOR f32[4, 4]" in guards(c)
+    assert "2 4*,4 4,1 L['x']" in c.status()["sizes"]
+
+
+@counts
+def test_sym_04_a_size_that_is_fixed_leaves_the_graph():  # SYM-04
+    def f(x, y):
+        return [x[i] for i in range(x.shape[0])], y * y.shape[0]
+
+    c = calls(f, *((G.randn(n, 4), G.randn(m)) for n, m in ((3, 5), (4, 6), (4, 7), (4, 8))))
+    text = guards(c)
+    assert entries(c) == 2
+    assert "L['x']: TENSOR f32[4, 4]" in text and "L['x'].size" not in text and "L['y'].size(0)" in text
+    assert len(set(re.findall(r"\bs\d+", text))) == 1
+
+
+@counts
+def test_sym_06_names_follow_from_sources():  # SYM-06
+    def f(x, y):
+        return x * 2, y * 2
+
+    def g(x, y):
+        return x * 2, [y[i] for i in range(y.shape[0])]
+
+    name = lambda c: re.search(r"L\['x'\]: TENSOR f32\[(s\d+), 4\]", guards(c))[1]
+    inputs = [(G.randn(n, 4), G.randn(n + 1)) for n in (3, 5)]
+    assert name(calls(f, *inputs)) == name(calls(g, *inputs))
+
+
+@counts
+def test_dynamic_is_false_or_true_from_the_start():
+    f = lambda x: x * 2
+    assert entries(calls(f, *rows(3, 4, 5), dynamic=False)) == 3
+    assert entries(calls(f, *rows(3, 4, 5), dynamic=True)) == 1
+
+
+@counts
+def test_sizes_of_0_and_1_do_not_multiply_entries():
+    c = calls(lambda x: x.relu() + 1, *rows(3, 5, 9, 1, 7, 0, 12, 1, 0, 2, 100))
+    assert entries(c) <= 4
+
+
+@counts
+def test_ckpt_06_a_metadata_change_in_place_is_a_hit_for_the_same_shapes():  # CKPT-06
+    def p5a(x, y):
+        x = x.t_()
+        y = y.t_()
+        return x + y
+
+    c = G.compile(p5a, backend="eager", dynamic=True)
+    for _ in range(2):
+        a, b = G.randn(3, 4), G.randn(3, 4)
+        x, y = a.clone(), b.clone()
+        assert same(c(a, b), p5a(x, y)) and a.shape == x.shape == (4, 3)
+    assert entries(c) == 1
+
+
+@counts
+def test_parameters_of_other_instances_stay_numbers():
+    class Layer(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.weight = nn.Parameter(G.randn(n, 4))
+
+        def forward(self, x):
+            return x @ self.weight.T
+
+    def f(layer, x):
+        return layer(x)
+
+    c = calls(f, *((Layer(n), G.randn(2, 4)) for n in (3, 5, 6)))
+    assert "size(" not in guards(c)
+
+
+# -- What the user says
+
+
+def marked(n, mark, *args, **options):
+    x = G.randn(n, 4)
+    mark(x, *args, **options)
+    return x
+
+
+@counts
+def test_mark_dynamic_needs_no_second_call():
+    f = lambda x: x.exp().sum(dim=1)
+    c = calls(f, (marked(5, G.compiler.mark_dynamic, 0, min=3, max=9),), *rows(3, 9))
+    assert entries(c) == 1 and "3 <= L['x'].size(0)" in guards(c) and "L['x'].size(0) <= 9" in guards(c)
+    assert same(c(x := G.randn(10, 4)), f(x)) and entries(c) == 2
+
+
+@counts
+def test_a_promise_that_is_broken_names_the_line():
+    def f(x):
+        y = x * 2
+        if x.shape[0] == 5:  # this fixes it
+            y = y + 1
+        return y
+
+    line = f.__code__.co_firstlineno + 2
+    with pytest.raises(ValueError, match=rf"L\['x'\]\.size\(0\) was to stay open, .* for 5 alone: .*test_sizes\.py:{line} needs s\d+ == 5"):
+        G.compile(f, backend="eager")(marked(5, G.compiler.mark_dynamic, 0))
+    calls(f, (marked(5, G.compiler.maybe_mark_dynamic, 0),), *rows(5, 6))
+
+
+@counts
+def test_mark_static_stays_static():
+    f = lambda x: x * 2
+    c = calls(f, *((marked(n, G.compiler.mark_static, 0),) for n in (3, 4, 5)))
+    assert entries(c) == 3
+
+
+# -- Ints that are expressions
+
+
+def arithmetic(x):
+    n, m = x.shape
+    a = n * 2 + m - 1
+    return x.sum() * a + n // 3 + n % 3 + (-n) + abs(n) + (n + m) * (n - 1)
+
+
+def comparisons(x):
+    n = len(x)
+    if n > 2 and n != 50 and not n < m_of(x) - 10:
+        return x + x.size(0)
+    return x - x.numel()
+
+
+def m_of(x):
+    return x.size()[1]
+
+
+def shapes(x):
+    n = x.shape[0]
+    y = x.reshape(-1).view(n, 2, 2).transpose(0, 1).reshape(2 * n, 2)
+    return y[: n - 1], y[-1], y.unsqueeze(0).expand(3, 2 * n, 2), G.zeros(n, n + 1), G.arange(n), G.full((n,), n)
+
+
+def given_back(x):
+    return x * 2, x.shape[0], x.shape, x.numel() // 2, [x.size(0) + 1]
+
+
+def minimum(x):
+    return x[: min(len(x), 4)], max(x.shape), sum(x.shape)
+
+
+def isinstances(x):
+    return x * 2 if isinstance(x.shape[0], int) and type(x.shape[1]) is int else x
+
+
+def reductions(x):
+    return x.mean(), x.var(dim=0), x.std(), G.softmax(x, dim=0), x.amax(dim=0), x.argmax(), x.cumsum(0), G.nn.functional.layer_norm(x, (4,))
+
+
+def joins(x):
+    return G.cat([x, x * 2]), G.stack([x, x]), G.cat([x, G.zeros(3, 4)], dim=0), x.repeat(2, 1), x.flip(0), G.outer(x[:, 0], x[:, 1])
+
+
+def products(x):
+    return x @ x.T, G.nn.functional.linear(x, G.ones(3, 4)), x.tril(), (x.T @ x)
+
+
+@counts
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f", (arithmetic, comparisons, shapes, given_back, minimum, isinstances, reductions, joins, products))
+def test_one_entry_serves_sizes_that_the_program_computes_with(f, backend):
+    c = calls(f, *rows(5, 6, 7, 11, 30), backend=backend)
+    assert entries(c) == 2, guards(c)
+
+
+def fixed_by_format(x):
+    return x + len(f"{x.shape[0]}")
+
+
+def fixed_by_range(x):
+    y = x
+    for i in range(x.shape[0]):
+        y = y + i
+    return y
+
+
+def fixed_by_division(x):
+    return x / (x.shape[0] / 3)
+
+
+def fixed_as_key(x):
+    return x * {3: 1, 4: 2, 5: 3}[x.shape[0]]
+
+
+def fixed_as_index(x):
+    return x * [1, 2, 3, 4, 5, 6, 7][x.shape[0]]
+
+
+def fixed_by_power(x):
+    return x * x.shape[0] ** 2
+
+
+@pytest.mark.parametrize("f", (fixed_by_format, fixed_by_range, fixed_by_division, fixed_as_key, fixed_as_index, fixed_by_power))
+def test_what_needs_the_number_fixes_it(f):
+    c = calls(f, *rows(3, 4, 5, 3), fullgraph=False)
+    assert FORCED or (entries(c) == 3 and "size(" not in guards(c))
+
+
+def test_a_branch_on_a_size_is_a_guard():
+    def f(x):
+        return x * 2 if x.shape[0] % 2 == 0 else x * 3
+
+    c = calls(f, *rows(3, 5, 4, 6, 8, 7, 9, 100, 101))
+    assert FORCED or entries(c) == 3
+
+
+def test_sizes_of_two_inputs_that_meet_are_one():
+    f = lambda x, y: x + y
+    c = calls(f, *((G.randn(n, 4), G.randn(n, 4)) for n in (3, 5, 7)))
+    assert FORCED or (entries(c) == 2 and "L['x'].size(0) == L['y'].size(0)" in guards(c))
+    assert same(c(G.ones(3, 4), b := G.randn(1, 4)), f(G.ones(3, 4), b))
+    with pytest.raises(RuntimeError, match="cannot be broadcast"):
+        c(G.ones(3, 4), G.ones(2, 4))
+
+
+def test_int_arguments_that_change_are_symbols():
+    def f(x, n):
+        return x[:n] * n, G.zeros(n, 2), n + 1
+
+    c = calls(f, *((G.randn(50), n) for n in (5, 6, 7, 30, 49)))
+    assert FORCED or (entries(c) == 2 and "L['n']: SIZE" in guards(c))
+    assert same(c(x := G.randn(50), -3 + 50), f(x, 47))
+
+
+def test_strides_that_change():
+    f = lambda x: x * 2 + x.stride(0)
+    c = calls(f, *((G.randn(n, 9)[:, :4],) for n in (3, 4)), *((G.randn(5, k)[:, :4],) for k in (10, 11, 12)))
+    assert FORCED or entries(c) <= 3
+
+
+# -- Gradients, and many shapes
+
+
+@counts
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_for_sizes_that_change(backend):
+    w = G.randn(4, 6)
+
+    def f(x, w):
+        y = G.tanh(x @ w)
+        return (y * x.shape[0]).mean() + y.var()
+
+    c = G.compile(f, backend=backend)
+    for n in (3, 5, 7, 2, 12):
+        x = G.randn(n, 4)
+        got = []
+        for g in (f, c):
+            a, b = x.clone().requires_grad_(), w.clone().requires_grad_()
+            loss = g(a, b)
+            loss.backward()
+            got.append((loss.detach(), a.grad, b.grad))
+        assert same(*got), n
+    assert entries(c) == 2
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.up = nn.Linear(width, 2 * width)
+        self.down = nn.Linear(2 * width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.norm(x)).chunk(3, dim=-1)
+        split = lambda t: t.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+        y = nn.functional.scaled_dot_product_attention(split(q), split(k), split(v), is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(nn.functional.gelu(self.up(x)))
+
+
+@counts
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_transformer_block_has_two_entries_for_fifty_shapes(backend):
+    block = Block(8, 2)
+    f = lambda x: block(x)
+    inputs = [(G.randn(2 + i % 7, 2 + i * 5 % 11, 8),) for i in range(50)]
+    c = calls(f, *inputs, backend=backend)
+    assert entries(c) == 2
+
+
+def test_strides_that_are_another_size_are_guarded():
+    f = lambda x: (x * 2).squeeze()
+    c = calls(f, (G.randn(3, 4)[:, 1:3],), (G.randn(4, 3),), (G.randn(5, 4)[:, 1:3],), (G.randn(5, 7),))
+    assert FORCED or "stride(0) ==" in c.entries()[1]["guards"]
