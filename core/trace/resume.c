@@ -11,6 +11,7 @@
  * Rejected: recording once more from the start up to the break; it cost time for each break.
  */
 #include "core/base/log.h"
+#include "core/trace/attrs.h"
 #include "core/trace/cell.h"
 #include "core/trace/liveness.h"
 #include "core/trace/recorder.h"
@@ -79,16 +80,31 @@ is_operand (GmRecorder *r, const GmFrame *f, uint32_t depth, const GmTracker *t)
   return false;
 }
 
+/* The step at `insn` reads a name that is nowhere: the NameError is shown with similar names, those of the frame's variables among them. */
+static bool
+finds_no_name (GmRecorder *r, const GmFrame *f, uint32_t insn)
+{
+  const GmCode *code = f->code;
+  const GmInsn *i = &code->insns[insn];
+  while (i->op == GM_INSN_PUSH_NULL && insn + 1 < code->n_insns && i[1].step == i->step)
+    i++, insn++;
+  if (i->op == GM_INSN_LOAD_FAST)
+    return gm_heap_load (&r->heap, f->id, i->arg) == NULL;
+  return i->op == GM_INSN_LOAD_GLOBAL && gm_global_load (r, f->globals, i->obj) == NULL
+         && gm_global_load (r, f->builtins, i->obj) == NULL;
+}
+
 /* The slots of the bound variables that are live or held. */
 static uint32_t
 live_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, uint32_t *locals)
 {
   const GmCode *code = f->code;
   const GmLiveness *live = gm_liveness_get (code);
+  bool all = f == r->frame && finds_no_name (r, f, insn);
   uint32_t n = 0;
   for (uint32_t s = 0; s < code->n_slots; s++) {
     const GmTracker *t = gm_heap_load (&r->heap, f->id, s);
-    bool held = t && (is_seen_to_die (t) || is_operand (r, f, depth, t));
+    bool held = t && (all || is_seen_to_die (t) || is_operand (r, f, depth, t));
     if (t == NULL || t == &gm_tracker_null || (!gm_liveness_live (live, insn, s) && !held)
         || (gm_is_cell_slot (&code->slots[s]) && (cell_in (r, f, s) || !gm_liveness_live (live, insn, s))))
       continue;

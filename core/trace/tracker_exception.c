@@ -166,13 +166,24 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   return bound ? bound : gm_record_break (r, GM_BREAK_ATTRIBUTE, s, type->tp_name);
 }
 
+/* None, or one that only the recorder knows, for what was raised here and has one already: nobody can see it, as
+ * reading it breaks. */
+static bool
+is_unseen_traceback (GmRecorder *r, const GmTracker *t, const GmTracker *value)
+{
+  return value->real == Py_None
+         || (value->kind == &gm_kind_traceback
+             && (gm_heap_load (&r->heap, t->id, GM_EXC_FLAGS)->number & GM_EXC_RAISED));
+}
+
 static void
 setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
   const char *s = PyUnicode_AsUTF8 (name);
   value = value ? gm_realize (r, value) : NULL;
-  if (r->stop || (strcmp (s, "__traceback__") == 0 && value))
-    return; /* nobody can see it: reading it breaks */
+  if (r->stop
+      || (strcmp (s, "__traceback__") == 0 && value && is_unseen_traceback (r, t, value)))
+    return;
   if (strcmp (s, "__cause__") == 0 && value
       && (value->real == Py_None || gm_exception_storage (value))) {
     int64_t flags = gm_heap_load (&r->heap, t->id, GM_EXC_FLAGS)->number;

@@ -346,7 +346,7 @@ empty_of (const GmTracker *of)
   if (of->kind == &gm_kind_set)
     return PySet_New (NULL);
   if (of->kind == &gm_kind_view) {
-    PyObject *dict = PyDict_New ();
+    PyObject *dict = of->items[0]->number ? PyODict_New () : PyDict_New ();
     PyObject *view = dict ? PyObject_CallMethod (dict, views[of->number], NULL) : NULL;
     Py_XDECREF (dict);
     return view;

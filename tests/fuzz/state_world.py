@@ -15,6 +15,9 @@ ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 # What Python prints between two regions shows the node of the region that made a tensor: one for all of it, whatever operations it holds, and so another name than plain code
 # shows.  That there is one is compared.
 HISTORY = re.compile(r"grad_fn=<\w+>")
+# For the same reason a backward that goes a second time fails at the region's first node, and plain code's later, when it has given some gradients already.  That it fails is
+# compared; what is left behind then is not.
+AGAIN = re.compile(r"backward went through \w+ a second time")
 ATOMS = (int, str, bytes, bool, type(None), type(Ellipsis), type(NotImplemented), complex, range)
 HIDDEN = {"__builtins__", "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__", "__classdictcell__"}
 ITERATORS = (type(iter([])), type(iter(())), type(iter(range(1))), type(reversed([])), enumerate, zip, map, filter, reversed)
@@ -25,9 +28,10 @@ class World:
     """One run of a program: its module and what it has shown so far.  `seen` keeps what was met alive, so that no id is used twice."""
 
     def __init__(self, file):
-        self.file, self.seen, self.recursed = file, {}, False
+        self.file, self.seen, self.recursed, self.twice = file, {}, False, False
 
     def text(self, s):
+        self.twice = self.twice or AGAIN.search(s) is not None
         return HISTORY.sub("grad_fn=<>", ADDRESS.sub("0x", s))
 
     def number(self, value):
@@ -110,7 +114,7 @@ class World:
         if kind is float:
             return ("float", value.hex())
         if kind in ATOMS:
-            return (kind.__name__, self.text(value) if kind is str and ("0x" in value or "grad_fn" in value) else value)
+            return (kind.__name__, self.text(value) if kind is str and ("0x" in value or "grad_fn" in value or "a second time" in value) else value)
         if kind is frozenset:  # immutable: which one it is, as with strings, is CPython's business
             return ("frozenset", sorted(map(repr, (self.describe(x) for x in value))))
         if kind is dict and not value or kind is tuple and not value:

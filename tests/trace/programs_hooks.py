@@ -138,7 +138,7 @@ def case_hook_20_bound_methods_and_objects(compile):
         return x * 2
 
     x, scale = leaf(1.0, 2.0), Scale(4)
-    KEPT.append(scale)  # its entry dies with it
+    KEPT[:] = [scale]  # its entry dies with it
     return gradient(compile(f)(x, scale), x), scale.calls
 
 

@@ -621,6 +621,82 @@ def test_containers_that_contain_themselves():
     check(compare)
 
 
+# -- Exceptions
+
+
+def test_a_traceback_must_be_one():
+    def program(value):
+        error = KeyError(1)
+        return caught(setattr, error, "__traceback__", value)
+
+    def stored():
+        error = KeyError(1)
+        error.__traceback__ = 5
+        return error
+
+    def taken_away():
+        error = KeyError(1)
+        error.__traceback__ = None
+        return error.args, error.__traceback__
+
+    for value in (5, "tb", None):
+        check(lambda: program(value))
+    check(lambda: caught(stored))
+    check(taken_away)
+
+
+def test_a_traceback_that_is_given_stays():
+    try:
+        1 / 0
+    except ZeroDivisionError as error:
+        given = error.__traceback__
+
+    def program(tb):
+        error = KeyError(1)
+        error.__traceback__ = tb
+        return error
+
+    assert program(given).__traceback__ is given
+    with _dynamo.capture_all():
+        assert program(given).__traceback__ is given
+    compiled = G.compile(program, backend="eager")
+    assert [compiled(given).__traceback__ is given for _ in range(2)] == [True, True]
+
+
+def test_the_frame_of_a_name_error_has_the_variables_that_similar_names_are_taken_from():
+    def missing(x):
+        simular = None
+        y = x * 2
+        print(similar, y)  # noqa: F821
+
+    def called(x):
+        unused = 1
+        y = x + 1
+        return similar(y)  # noqa: F821
+
+    def unbound(x):
+        near = x * 2
+        if x is None:
+            neat = 1
+        return neat
+
+    def variables(fn):
+        try:
+            fn(G.ones(2))
+        except NameError as error:
+            tb = error.__traceback__
+            while tb.tb_next:
+                tb = tb.tb_next
+            return sorted(tb.tb_frame.f_locals), str(error), error.name
+
+    for fn in (missing, called, unbound):
+        plain = variables(fn)
+        compiled = G.compile(fn, backend="eager")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert [variables(compiled), variables(compiled)] == [plain, plain]
+
+
 class SaysOtherwise:
     __class__ = 5
 

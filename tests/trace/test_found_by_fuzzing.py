@@ -9,6 +9,7 @@ import warnings
 import pytest
 
 import gramme as G
+from stress import FORCED
 
 
 def both(fn, make, calls=1):
@@ -40,6 +41,20 @@ def test_an_ended_iterator_keeps_its_type(make):
     (plain,), (got,) = both(root, shown)
     assert type(got) is type(plain)
     assert list(got) == list(plain) == []
+
+
+@pytest.mark.parametrize("make", [
+    lambda d: iter(d.items()), lambda d: iter(d.keys()), lambda d: iter(d.values()), lambda d: iter(d),
+])
+@pytest.mark.parametrize("kind", [collections.OrderedDict, dict, lambda: collections.defaultdict(int)])
+def test_an_ended_iterator_keeps_its_type_when_its_dict_was_empty(make, kind):
+    def root(d):
+        it = make(d)
+        return next(it, None), it
+
+    (plain,), (got,) = both(root, lambda: (kind(),))
+    assert type(got[1]) is type(plain[1])
+    assert list(got[1]) == list(plain[1]) == []
 
 
 def test_an_ended_list_iterator_lets_go_of_its_list():
@@ -255,3 +270,121 @@ def test_what_is_made_once_is_one_object_wherever_it_is_stored(make):
         plain = root([], 1)
         assert x is held[0] and x is held[1][0]
         assert (held[1][1] is x) == (make(1) is make(1)) and type(x) is type(plain)
+
+
+# -- What dies while a function runs
+
+
+def counting(n, out):
+    try:
+        for i in range(n):
+            yield i
+    finally:
+        out.append("closed")
+
+
+def relay(n, out):
+    yield from counting(n, out)
+
+
+class Finalized:
+    def __init__(self, out):
+        self.out = out
+
+    def __del__(self):
+        self.out.append("gone")
+
+
+def rebound(out):
+    it = counting(3, out)
+    next(it)
+    it = 5
+    out.append(1)
+
+
+def rebound_to_another(out):
+    it = relay(3, out)
+    next(it)
+    it = counting(1, out)
+    out.append((next(it, 9), list(it)))
+
+
+def deleted(out):
+    it = relay(3, out)
+    next(it)
+    del it
+    out.append(1)
+
+
+def left_in_a_loop(out):
+    for x in relay(3, out):
+        out.append(x)
+        if x == 1:
+            break
+    out.append(1)
+
+
+def in_a_list(out):
+    xs = [counting(2, out), 1]
+    next(xs[0])
+    xs = 5
+    out.append(1)
+
+
+def below_a_map(out):
+    it = map(str, zip(counting(2, out), (1, 2)))
+    next(it)
+    it = 5
+    out.append(1)
+
+
+def never_stored(out):
+    Finalized(out)
+    out.append(1)
+
+
+def stored_and_replaced(out):
+    o = Finalized(out)
+    out.append(0)
+    o = 1
+    out.append(1)
+
+
+@pytest.mark.parametrize("program", [rebound, rebound_to_another, deleted, left_in_a_loop, in_a_list, below_a_map, never_stored, stored_and_replaced])
+def test_what_dies_in_between_dies_at_its_place(program):
+    def shown(fn):
+        out = []
+        fn(out)
+        return list(out)
+
+    plain = shown(program)
+    assert "closed" in plain or "gone" in plain
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = G.compile(program, backend="eager")
+        assert [shown(compiled), shown(compiled)] == [plain, plain]
+
+
+# -- One history for the results of a region
+
+
+@pytest.mark.skipif(FORCED, reason="a break between the two gives each a history of its own")
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+def test_backwards_from_two_results_of_a_region_need_retain_graph(backend):
+    w = G.arange(3.0, requires_grad=True)
+
+    def root(x):
+        return (w * x).exp().sum(), w.clone()
+
+    def gradient(fn, keep):
+        w.grad = None
+        first, second = fn(G.ones(3))
+        first.backward(retain_graph=keep)
+        second.sum().backward()
+        return w.grad.tolist()
+
+    compiled = G.compile(root, backend=backend)
+    plain = gradient(root, False)
+    assert gradient(root, True) == plain == gradient(compiled, True)
+    with pytest.raises(RuntimeError, match="CompiledBackward a second time.*retain_graph=True"):
+        gradient(compiled, False)
