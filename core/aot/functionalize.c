@@ -300,10 +300,13 @@ is_shared (const Rewrite *r, GmValueId v)
 static void
 remember (Rewrite *r, GmValueId root)
 {
-  for (GmValueId v = 0; v < r->g->values->len; v++)
-    if (r->now[v] && gm_views_object (r->g, v) == v && gm_views_root (r->g, v) == root
-        && r->seen[v] == r->writes[root])
-      r->before_quiet[v] = r->now[v];
+  for (uint32_t i = 0; i < r->g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (r->g, i);
+
+    if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT && r->now[n->out]
+        && r->seen[n->out] == r->writes[root] && gm_views_root (r->g, n->out) == root)
+      r->before_quiet[n->out] = r->now[n->out];
+  }
 }
 
 /* copy_ (dst, src).  A write behind autograd's back may go to an input that is not read with

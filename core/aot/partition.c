@@ -542,7 +542,7 @@ gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
   *parts = (GmParts){ .n_outputs = joint->n_elements };
   if (!check_options (options, error) || !cut (joint, writes, options, NULL, arena, parts, error))
     return false;
-  if (!writes || !parts->backward || !find_lost (joint, writes, parts, lost))
+  if (!writes || !writes->n_mutations || !parts->backward || !find_lost (joint, writes, parts, lost))
     return true;
   gm_graph_free (parts->forward);
   gm_graph_free (parts->backward);

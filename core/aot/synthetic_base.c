@@ -426,6 +426,23 @@ needs_grad (const GmBasePlan *p, uint32_t c)
   return false;
 }
 
+/* Whether a write through one of them gives a history to others that had none.  Nothing says then
+ * whether what reads those ran with gradients on. */
+static bool
+gains_unseen (const GmBasePlan *p, uint32_t c)
+{
+  bool gains = false;
+  uint32_t n = 0;
+
+  for (uint32_t i = 0; i < p->n; i++) {
+    if (p->members[i].base != c)
+      continue;
+    gains |= p->members[i].gets_grad;
+    n += !meta_of (p->g, i)->requires_grad;
+  }
+  return gains && n > 1;
+}
+
 /* The one tensor that all are views of, with the facts that make it so. */
 static bool
 choose_differentiable (GmBasePlan *p, uint32_t c, GArray *overlaps, GError **error)
@@ -462,6 +479,8 @@ choose_differentiable (GmBasePlan *p, uint32_t c, GArray *overlaps, GError **err
     return refuse (p, c, "some of them are leaves of the gradient and others are not", error);
   if (!gm_meta_is_dense (&base.meta))
     return refuse (p, c, "what they are views of has gaps in its memory", error);
+  if (gains_unseen (p, c))
+    return refuse (p, c, "that makes others of them part of the gradient, which were not before", error);
   base.whole = p->bases[c].whole;
   if (base.kind == GM_BASE_CALLER)
     p->members[base.input].base = c;

@@ -67,7 +67,7 @@ void gm_autograd_attached (GmAgNode *n);
 void gm_autograd_wait_inside (GmAgNode *n, uint64_t outputs);
 /* Within n's backward: whether something waits for one of those. */
 bool gm_autograd_is_awaited (const GmAgNode *n);
-/* Whether a hook, or a wish to keep it, waits for the gradient of t, which is no leaf. */
+/* Whether a hook, or a wish to keep it, waits for the gradient of t, which is no leaf, or of a view that t was taken of, up to its base. */
 bool gm_tensor_is_awaited (const GmTensor *t);
 /* An alias of t that has t's history as it is now: a leaf stays itself.  It does not follow what happens to t later. */
 GmTensor *gm_autograd_freeze (GmTensor *t);

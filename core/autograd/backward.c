@@ -82,34 +82,66 @@ gm_autograd_wait_inside (GmAgNode *n, uint64_t outputs)
   n->inside = outputs;
 }
 
+/* The hooks on n's output nr, for the node that makes it: n keeps them. */
 static void
-unref_node (void *data)
+lend_hooks (const GmAgNode *n, uint32_t nr, GmEdge to)
 {
-  gm_node_unref (data);
-}
-
-/* The hooks on n's output nr, for output `at` of the node that makes it: n keeps them, and is kept. */
-static void
-lend_hooks (GmAgNode *n, uint32_t nr, GmAgNode *to, uint32_t at)
-{
-  bool any = false;
   for (guint i = 0; n->hooks && i < n->hooks->len; i++) {
     GmAgHook h = g_array_index (n->hooks, GmAgHook, i);
     if (h.nr != nr)
       continue;
-    if (!to->hooks)
-      to->hooks = g_array_new (FALSE, FALSE, sizeof h);
-    h.nr = at;
+    if (!to.node->hooks)
+      to.node->hooks = g_array_new (FALSE, FALSE, sizeof h);
+    h.nr = to.nr;
     h.destroy = NULL;
     h.lent = true;
-    g_array_append_val (to->hooks, h);
-    any = true;
+    g_array_append_val (to.node->hooks, h);
   }
-  if (any)
-    g_array_append_val (to->hooks, ((GmAgHook){.nr = UINT32_MAX,
-                                               .lent = true,
-                                               .data = gm_node_ref (n),
-                                               .destroy = unref_node}));
+}
+
+/* The same for good, and what else waits there. */
+static void
+move_waiting (GmAgNode *n, uint32_t nr, GmEdge to)
+{
+  for (guint i = 0; n->hooks && i < n->hooks->len;) {
+    GmAgHook h = g_array_index (n->hooks, GmAgHook, i);
+    if (h.nr != nr) {
+      i++;
+      continue;
+    }
+    if (!to.node->hooks)
+      to.node->hooks = g_array_new (FALSE, FALSE, sizeof h);
+    h.nr = to.nr;
+    g_array_remove_index (n->hooks, i);
+    g_array_append_val (to.node->hooks, h);
+    gm_hook_place (h.id, to.node->hooks);
+  }
+  for (guint i = 0; n->retained && i < n->retained->len;) {
+    GmRetained r = g_array_index (n->retained, GmRetained, i);
+    if (r.nr != nr) {
+      i++;
+      continue;
+    }
+    if (!to.node->retained)
+      to.node->retained = g_array_new (FALSE, FALSE, sizeof r);
+    g_array_remove_index (n->retained, i);
+    r.nr = to.nr;
+    g_array_append_val (to.node->retained, r);
+    r.ag->node = gm_node_ref (to.node);
+    r.ag->nr = to.nr;
+    gm_node_unref (n);
+  }
+}
+
+/* n's output nr is made by `to` from now on: a second backward sums there what comes through either. */
+static void
+stay_apart (GmAgNode *n, uint32_t nr, GmEdge to)
+{
+  if (!n->apart)
+    n->apart = g_new0 (GmEdge, n->n_out);
+  move_waiting (n, nr, to);
+  gm_node_unref (n->apart[nr].node);
+  n->apart[nr] = (GmEdge){gm_node_ref (to.node), to.nr};
 }
 
 /* What waited at n's output nr for its gradient g, which may be NULL. */
@@ -120,7 +152,8 @@ serve_awaited (GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
   for (int i = 0; n->slot->captured && i < outer->n_captures; i++)
     if (outer->captures[i].node == n && outer->captures[i].nr == nr)
       outer->result[outer->captures[i].input] = g ? gm_tensor_ref (g) : NULL;
-  return !outer->accumulate || gm_walk_keep_retained (n, nr, g, error);
+  GmEdge at = n->apart && n->apart[nr].node ? n->apart[nr] : (GmEdge){n, nr};
+  return !outer->accumulate || gm_walk_keep_retained (at.node, at.nr, g, error);
 }
 
 /* What makes `root`, if that is a node that n was taken apart into. */
@@ -152,7 +185,10 @@ capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots)
     GmEdge at = made_here (n, roots[k]);
     if (!at.node)
       continue;
-    lend_hooks (n, k, at.node, at.nr);
+    if (w->create)
+      stay_apart (n, k, at);
+    else
+      lend_hooks (n, k, at);
     if (awaited)
       w->captures[w->n_captures++] = (GmCapture){at.node, at.nr, (int) (n->n_in + k)};
     else if (at.node->hooks && !gm_walk_slot (w, at.node))
@@ -173,7 +209,7 @@ gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads
   GmWalk w = {.pins = pins,
             .captures = captures,
             .result = ends,
-            .retain = create,
+            .retain = create && n->slot->walk->retain,
             .create = create,
             .through = true};
   int n_starts = 0;

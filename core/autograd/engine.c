@@ -118,7 +118,10 @@ visit (Walk *w, GmAgNode *root)
       s = s->reader;
       continue;
     }
-    GmAgNode *next = s->node->edges[s->edge++].node;
+    GmEdge *edge = &s->node->edges[s->edge++];
+    if (!s->outer) /* else a walk around this one counts on it */
+      gm_edge_resolve (edge);
+    GmAgNode *next = edge->node;
     if (!next)
       continue;
     Slot *to = gm_walk_slot (w, next);

@@ -153,6 +153,9 @@ node_free (GmAgNode *n)
   hooks_free (n->hooks);
   if (n->retained)
     g_array_unref (n->retained);
+  for (uint32_t k = 0; n->apart && k < n->n_out; k++)
+    gm_node_unref (n->apart[k].node);
+  g_free (n->apart);
   if (pool.n_nodes >= MAX_SPARE) {
     g_free (n);
     return;
@@ -177,6 +180,17 @@ gm_node_unref (GmAgNode *n)
     node_free (n);
   }
   pool.freeing = false;
+}
+
+void
+gm_edge_resolve (GmEdge *e)
+{
+  GmAgNode *n = e->node;
+  if (!n || G_LIKELY (!n->apart) || !n->apart[e->nr].node)
+    return;
+  *e = n->apart[e->nr];
+  gm_node_ref (e->node);
+  gm_node_unref (n);
 }
 
 GmAgNode *

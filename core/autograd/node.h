@@ -66,6 +66,8 @@ struct GmAgNode {
       void *state;
     };
   };
+  GmEdge *apart; /* a function that was taken apart for good (create_graph): per output, the node that makes it, if there is one;
+                    whoever leads here leads there from then on.  NULL: it was not */
   GmEdge own_edges[GM_NODE_INLINE];
   GmAgNode *next; /* in the free list, or among those waiting to be freed */
 };
@@ -97,6 +99,8 @@ void gm_node_release (
     GmAgNode *n); /* drops what is saved, after a backward that does not retain the graph */
 GmAutograd *gm_ag_get (GmTensor *t); /* makes it if need be */
 
+/* *e leads to the node that n's output is made by, if n was taken apart. */
+void gm_edge_resolve (GmEdge *e);
 /* The edge through which gradients reach t: its history, or its leaf node (made if need be).  A new
  * reference. */
 GmEdge gm_edge_to (GmTensor *t);

@@ -53,6 +53,13 @@ gm_tracked (GmTensor *t)
 {
   if (G_UNLIKELY (is_stale (t)))
     gm_view_refresh (t);
+  GmAutograd *ag = t->autograd;
+  if (G_UNLIKELY (ag && ag->node && ag->node->apart)) {
+    GmEdge e = {ag->node, ag->nr};
+    gm_edge_resolve (&e);
+    ag->node = e.node;
+    ag->nr = e.nr;
+  }
   return t->meta.requires_grad;
 }
 
@@ -400,16 +407,33 @@ gm_hook_is_on (uint64_t id)
   return is;
 }
 
+static bool
+is_awaited_at (const GmAgNode *n, uint32_t nr)
+{
+  bool is = false;
+  for (guint i = 0; n->hooks && i < n->hooks->len; i++)
+    is |= g_array_index (n->hooks, GmAgHook, i).nr == nr;
+  for (guint i = 0; n->retained && i < n->retained->len; i++)
+    is |= g_array_index (n->retained, GmRetained, i).nr == nr;
+  return is;
+}
+
 bool
 gm_tensor_is_awaited (const GmTensor *t)
 {
-  const GmAgNode *n = t->autograd ? t->autograd->node : NULL;
-  if (!n)
+  GmTensor *base = gm_tensor_view_base (t);
+  gm_tracked ((GmTensor *) t);
+  GmEdge at = t->autograd ? (GmEdge){t->autograd->node, t->autograd->nr} : (GmEdge){NULL, 0};
+  if (!at.node || is_awaited_at (at.node, at.nr))
+    return at.node != NULL;
+  if (!base || !gm_tracked (base) || !base->autograd)
     return false;
-  for (guint i = 0; n->hooks && i < n->hooks->len; i++)
-    if (g_array_index (n->hooks, GmAgHook, i).nr == t->autograd->nr)
+  while (at.node != base->autograd->node && at.node->n_in == 1 && at.node->edges[0].node) {
+    at = at.node->edges[0]; /* what it was taken of */
+    if (at.node != base->autograd->node && at.node->kind != GM_NODE_LEAF && is_awaited_at (at.node, at.nr))
       return true;
-  return t->autograd->retain;
+  }
+  return false;
 }
 
 uint64_t

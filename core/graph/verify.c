@@ -252,6 +252,27 @@ check_node (Verifier *v, bool functional)
   return check_attrs (v, n) && check_result (v, n);
 }
 
+/* Histories come after all outputs of which somebody gets the elements, but for gradients: the places of
+ * the others are those in a call. */
+static bool
+check_outputs (Verifier *v)
+{
+  const GmGraph *g = v->g;
+  bool histories = false;
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
+    if (o->value >= g->values->len || o->kind > GM_OUTPUT_HISTORY)
+      return fail (v, "output %u is value %u of %u, kind %d", i, o->value, g->values->len,
+                   o->kind);
+    histories |= o->kind == GM_OUTPUT_HISTORY;
+    if (histories && o->kind != GM_OUTPUT_HISTORY && o->kind != GM_OUTPUT_GRAD)
+      return fail (v, "output %u comes after a history", i);
+    if (o->kind == GM_OUTPUT_HISTORY && !gm_graph_meta (g, o->value)->requires_grad)
+      return fail (v, "output %u is the history of what does not require grad", i);
+  }
+  return true;
+}
+
 /* -- Names of tensors that became others ------------------------------------------------------- */
 
 /* After set_ a tensor has another shape, so its older names lie about it: no node and no output may
@@ -310,13 +331,7 @@ verify (Verifier *v, bool functional)
     if (!check_node (v, functional))
       return false;
   v->node = GM_NO_ID;
-  for (uint32_t i = 0; i < g->outputs->len; i++) {
-    const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
-    if (o->value >= g->values->len || o->kind > GM_OUTPUT_HISTORY)
-      return fail (v, "output %u is value %u of %u, kind %d", i, o->value, g->values->len,
-                   o->kind);
-  }
-  return !has_set (g) || check_names (v);
+  return check_outputs (v) && (!has_set (g) || check_names (v));
 }
 
 bool

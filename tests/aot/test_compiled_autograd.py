@@ -550,6 +550,16 @@ def test_shapes_that_keep_changing_are_not_compiled_for_ever():
     assert counts()["hits"] == 1
 
 
+def test_with_create_graph_operations_run_one_by_one_and_are_counted():
+    w = leaf(4, 4)
+    with compiled_autograd.enable("eager"):
+        (first,) = G.autograd.grad((w @ w).tanh().sum(), [w], create_graph=True)
+        assert counts() == {"captures": 0, "hits": 0, "recompiles": 0, "eager": 1}
+        assert any("create_graph=True" in reason for reason in counters["compiled_autograd_reason"])
+        (first * first).sum().backward()
+    assert counts()["captures"] == 1
+
+
 def test_another_back_end_has_graphs_of_its_own():
     for backend in BACKENDS + BACKENDS:
         train(4, 1, backend)

@@ -119,6 +119,115 @@ def test_the_gradient_of_a_copy_is_summed_before_it_goes_on(backend):
     same(copied_back_and_forth, run, backend)
 
 
+def two_results(x):
+    return x.sin() * x, (x * x).tanh()
+
+
+@backends
+def test_a_second_derivative_sums_what_comes_through_results_and_through_the_function_in_one_place(backend):
+    def run(f):
+        leaf = base().requires_grad_()
+        y, z = f(leaf * 1.25)
+        (first,) = G.autograd.grad((y * z).sum(), [leaf], create_graph=True)
+        (second,) = G.autograd.grad((first * first).sum(), [leaf])
+        return lines_of([first, second])
+
+    same(two_results, run, backend)
+
+
+@backends
+def test_a_result_that_was_taken_apart_keeps_what_waits_for_it(backend):
+    def run(f):
+        leaf, seen = base(4).requires_grad_(), []
+        y, z = f(leaf * 1.25)
+        y.retain_grad()
+        y.register_hook(lambda g: seen.append(g.tolist()))
+        (y * z).sum().backward(create_graph=True)
+        h = z.register_hook(lambda g: seen.append(g.tolist()))
+        total = (y * z * 2).sum() + (leaf.grad * leaf.grad).sum()
+        h.remove()
+        y.grad = leaf.grad = None
+        total.backward()
+        return seen + lines_of([leaf.grad, y.grad])
+
+    same(two_results, run, backend)
+
+
+@backends
+def test_once_and_no_more_without_retain_graph(backend):
+    def run(f):
+        leaf = base(4).requires_grad_()
+        y, z = f(leaf * 1.25)
+        G.autograd.grad((y * z).sum(), [leaf], create_graph=True, retain_graph=False)
+        with pytest.raises(RuntimeError, match="second time"):
+            G.autograd.grad(y.sum(), [leaf])
+        return []
+
+    same(two_results, run, backend)
+
+
+# -- Views ------------------------------------------------------------------------------------------------------------
+
+
+def view_and_square(x):
+    v = x.view(3, 4)
+    return v * v, v, x[0]
+
+
+@backends
+def test_a_hook_on_a_view_that_is_given_out_sees_what_the_function_does_with_it(backend):
+    def run(f):
+        leaf, seen = base().requires_grad_(), []
+        y, v, first = f(leaf * 1.25)
+        for t in (v, first):
+            t.register_hook(lambda g: seen.append(g.tolist()))
+            t.register_hook(lambda g: g * 2)
+        v.retain_grad()
+        loss([y, v, first, v.sin()]).backward()
+        return seen + lines_of([leaf.grad, v.grad])
+
+    same(view_and_square, run, backend)
+
+
+def written_and_read(x):
+    x[1:] *= 2
+    return x * x, x.view(-1)
+
+
+@backends
+@pytest.mark.parametrize("where", ["on the base", "between", "on the view"])
+def test_hooks_around_a_view_that_is_written_to(backend, where):
+    def run(f):
+        leaf, seen = base().bfloat16().requires_grad_(), []
+        whole = leaf * 1.25
+        middle = whole[2:10]
+        x = middle.view(2, 4)
+        {"on the base": whole, "between": middle, "on the view": x}[where].register_hook(lambda g: g * 2)
+        results = f(x)
+        whole.register_hook(lambda g: seen.append(g.tolist()))
+        (loss(results) + (x * 0.3).sum() + (middle * 0.7).sum() + (whole * 0.1).sum()).backward()
+        return seen + describe([x, whole]) + lines_of([leaf.grad])
+
+    same(written_and_read, run, backend, fullgraph=False)
+
+
+def gains_and_doubles(x, y, w):
+    x.add_(w)
+    with G.no_grad():
+        y.mul_(2)
+    return x
+
+
+def test_a_write_without_gradients_to_what_gained_a_history_through_another_name():
+    def run(f):
+        w = base(4).requires_grad_()
+        x = base(4)
+        loss(f(x, x[1], w)).backward()
+        return lines_of([w.grad])
+
+    same(gains_and_doubles, run, fullgraph=False)
+
+
 # -- What is kept for the backward ------------------------------------------------------------------------------------
 
 

@@ -338,6 +338,40 @@ START_TEST (older_names_of_a_tensor_that_set_changed_are_refused)
 }
 END_TEST
 
+START_TEST (histories_come_last_and_are_part_of_a_gradient)
+{
+  static const struct {
+    const char *text, *says;
+  } cases[] = {
+    { "g (%x: f32[2] requires_grad) -> (history %0, %1) {\n  %0 = tanh %x\n  %1 = sin %x\n}",
+      "output 1 comes after a history" },
+    { "g (%x: f32[2]) -> (history %0) {\n  %0 = tanh %x\n}",
+      "output 0 is the history of what does not require grad" },
+  };
+  for (size_t i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (GError) error = NULL;
+    g_autoptr (GPtrArray) gs = gm_graph_parse (cases[i].text, &error);
+    ck_assert_msg (gs != NULL, "%s", error ? error->message : "");
+    ck_assert (!gm_graph_verify (gs->pdata[0], false, &error));
+    ck_assert_msg (strstr (error->message, cases[i].says) != NULL, "%s", error->message);
+  }
+}
+END_TEST
+
+START_TEST (a_history_is_printed_and_read_back)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) good = gm_graph_parse (
+      "g (%x: f32[2] requires_grad) -> (%0, history %1) {\n  %0 = tanh %x\n  %1 = sin %x\n}", NULL);
+  ck_assert (gm_graph_verify (good->pdata[0], true, &error));
+  g_autofree char *text = gm_graph_text (good->pdata[0]);
+  g_autoptr (GPtrArray) again = gm_graph_parse (text, NULL);
+  g_autofree char *same = gm_graph_text (again->pdata[0]);
+  ck_assert_str_eq (text, same);
+  ck_assert_ptr_nonnull (strstr (text, "history %1"));
+}
+END_TEST
+
 int
 main (void)
 {
@@ -349,6 +383,8 @@ main (void)
   tcase_add_test (t, symbolic_sizes_are_what_was_asked_for);
   tcase_add_test (t, outputs_of_a_part_have_memory_of_their_own);
   tcase_add_test (t, older_names_of_a_tensor_that_set_changed_are_refused);
+  tcase_add_test (t, histories_come_last_and_are_part_of_a_gradient);
+  tcase_add_test (t, a_history_is_printed_and_read_back);
   suite_add_tcase (suite, t);
   SRunner *sr = srunner_create (suite);
   srunner_run_all (sr, CK_NORMAL);
