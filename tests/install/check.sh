@@ -3,6 +3,7 @@
 # make installcheck: an installation from a user's side.
 # Arguments: DESTDIR bindir libdir includedir pythondir exampledir
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dest=$1 bin=$1$2 lib=$1$3 include=$1$4 python_dir=$1$5 examples=$1$6
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -53,4 +54,13 @@ ok "gramme run sets the default back end"
 ok "gramme inspect NAME"
 [ -f "$include/gramme-1/gramme-plugin.h" ] && pkg-config --cflags gramme-plugin-1 >/dev/null
 ok "headers and pkg-config file for plugins"
+
+# A back end of one's own, as docs/plugin-guide.md has it: made, built against the installed headers, checked, used by name, removed.
+status=0
+(cd "$here" && PATH=$bin:$PATH; export PATH; exec "$PYTHON" -B "$here/../plugin/new_plugin.py") >"$work/guide.out" || status=$?
+case $status in
+0) ok "docs/plugin-guide.md: $(tail -n 1 "$work/guide.out")" ;;
+77) echo "skipped: docs/plugin-guide.md: $(tail -n 1 "$work/guide.out")" ;;
+*) cat "$work/guide.out"; exit 1 ;;
+esac
 echo "$passed passed, 0 failed"

