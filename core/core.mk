@@ -20,11 +20,13 @@ CORE_SOURCES += \
   core/cache/private.h
 CORE_SOURCES += \
   core/tensor/alloc.c \
+  core/tensor/device.c \
   core/tensor/dtype.c \
   core/tensor/meta.c \
   core/tensor/tensor.c \
   core/tensor/text.c \
   core/tensor/alloc.h \
+  core/tensor/device.h \
   core/tensor/dtype.h \
   core/tensor/meta.h \
   core/tensor/tensor.h \
@@ -169,7 +171,9 @@ CORE_SOURCES += \
   core/plugin/elf.c \
   core/plugin/exec.c \
   core/plugin/ext_kernels.c \
+  core/plugin/device.c \
   core/plugin/ext_threads.c \
+  core/plugin/shown_text.c \
   core/plugin/ext_tiles.c \
   core/plugin/host.c \
   core/plugin/hygiene.c \
@@ -194,6 +198,7 @@ CORE_SOURCES += \
   core/plugin/artefacts.h \
   core/plugin/backend.h \
   core/plugin/builds.h \
+  core/plugin/device.h \
   core/plugin/elf.h \
   core/plugin/exec.h \
   core/plugin/host.h \
@@ -347,6 +352,7 @@ EXTENSION_SOURCES = \
   core/python/autograd_py.c \
   core/python/bind.c \
   core/python/builds.c \
+  core/python/device_py.c \
   core/python/bytecode.c \
   core/python/callable.c \
   core/python/callable_backend.c \
@@ -389,6 +395,7 @@ EXTENSION_SOURCES = \
   core/python/autograd_py.h \
   core/python/bind.h \
   core/python/builds.h \
+  core/python/device_py.h \
   core/python/bytecode.h \
   core/python/callable.h \
   core/python/callable_backend.h \
@@ -434,6 +441,7 @@ package_PYTHON = \
   core/python/gramme/higher_order.py \
   core/python/gramme/limits.py \
   core/python/gramme/compiler.py \
+  core/python/gramme/cuda.py \
   core/python/gramme/grad_mode.py \
   core/python/gramme/serialization.py \
   core/python/gramme/testing.py

@@ -2,7 +2,7 @@
  * gramme-ext-draft.h -- extensions that nobody has used in earnest yet.  They may change or go with any
  * release; then the number in the id changes.
  *
- * Both are a plugin's, for devices with memory of their own: api.get_extension (b, ID).
+ * All are a plugin's: api.get_extension (b, ID).  Memory and streams are for devices with memory of their own.
  */
 #ifndef GRAMME_EXT_DRAFT_H
 #define GRAMME_EXT_DRAFT_H
@@ -62,6 +62,22 @@ typedef struct {
   void (*destroy_event) (GrammeBackend *b, void *event); /* [any] */
 } GrammeStream;
 
+/* -- Texts ------------------------------------------------------------------------------------- */
+
+#define GRAMME_TEXT_ID "gramme.text/draft1"
+
+/* What a plugin can show: of an executable the text it generated ("cuda", "ptx", "c"), and, with e NULL, "about": a few lines on
+ * what it found on this machine, or "memory": the bytes of its device's memory that are in use, those that it keeps for later, and
+ * the most that were in use, as three numbers. */
+typedef struct {
+  uint32_t struct_size, reserved;
+  /* [compile] *bytes: the length without the NUL.  Writes no more than `room` bytes, NUL included; room may be 0.  NOT_FOUND:
+   * there is no such text. */
+  int32_t (*get) (GrammeBackend *b, GrammeExecutable *e, const char *kind, char *out, uint64_t room,
+                  uint64_t *bytes, GrammeStatus *status);
+} GrammeText;
+
+GRAMME_STATIC_ASSERT (sizeof (GrammeText) == 16, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeMemory) == 40, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeStream) == 64, "no padding");
 

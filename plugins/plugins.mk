@@ -36,6 +36,24 @@ plugins_libgramme_cc_la_CFLAGS = $(PLUGIN_CFLAGS)
 plugins_libgramme_cc_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_libgramme_cc_la_LIBADD = -ldl -lpthread
 
+# CUDA is looked for at run time: no header, no library.
+NVRTC_SOURCES = plugins/nvrtc/nvrtc.c plugins/nvrtc/calls.c plugins/nvrtc/calls.h plugins/nvrtc/columns.c plugins/nvrtc/compiler.c \
+  plugins/nvrtc/compiler.h plugins/nvrtc/cuda.def plugins/nvrtc/device.c plugins/nvrtc/device.h plugins/nvrtc/index.c \
+  plugins/nvrtc/library.c plugins/nvrtc/library.h plugins/nvrtc/matmul.c plugins/nvrtc/nvrtc.def \
+  plugins/nvrtc/offers.c plugins/nvrtc/offers.h plugins/nvrtc/point.c \
+  plugins/nvrtc/point.h plugins/nvrtc/prelude.cuh plugins/nvrtc/program.c plugins/nvrtc/program.h plugins/nvrtc/rows.c \
+  plugins/nvrtc/unit.c plugins/nvrtc/unit.h $(CODEGEN_SOURCES)
+plugin_LTLIBRARIES += plugins/libgramme-nvrtc.la
+plugins_libgramme_nvrtc_la_SOURCES = $(NVRTC_SOURCES)
+plugins_libgramme_nvrtc_la_CPPFLAGS = $(PLUGIN_CPPFLAGS)
+plugins_libgramme_nvrtc_la_CFLAGS = $(PLUGIN_CFLAGS)
+plugins_libgramme_nvrtc_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_libgramme_nvrtc_la_LIBADD = -ldl -lpthread
+plugins/nvrtc/prelude.inc: plugins/nvrtc/prelude.cuh
+	$(AM_V_GEN)mkdir -p plugins/nvrtc && $(AS_STRING) $(srcdir)/plugins/nvrtc/prelude.cuh > $@.new && mv $@.new $@
+BUILT_SOURCES += plugins/nvrtc/prelude.inc
+CLEANFILES += plugins/nvrtc/prelude.inc
+
 if HAVE_TCC
 plugin_LTLIBRARIES += plugins/libgramme-tcc.la
 plugins_libgramme_tcc_la_SOURCES = $(TCC_SOURCES)

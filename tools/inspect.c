@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * inspect.c -- `gramme inspect`: the registry as a table, as one description, or as JSON; no plugin is
- * loaded.  With --graph FILE and a name, that plugin is loaded and asked: which nodes of the text
+ * loaded but one that runs on no CPU and is named: it says what it finds on this machine.  With --graph FILE and a name, that plugin is loaded and asked: which nodes of the text
  * graph it takes, in which regions, and why not the others.
  */
 #include <stdio.h>
@@ -186,6 +186,20 @@ print_one (const GmPluginInfo *info)
     print_option (m->options->pdata[i]);
 }
 
+/* A back end for another device than the CPU depends on what this machine has: it is asked. */
+static void
+print_about (const GmPluginInfo *info)
+{
+  if (info->refused.code != GM_REFUSAL_NONE || !info->manifest
+      || g_strv_contains ((const char *const *) info->manifest->devices, "cpu"))
+    return;
+  GmBackend *b = gm_backend_get (info->name, NULL);
+  g_autofree char *about = b ? gm_backend_text (b, "about") : NULL;
+  g_auto (GStrv) lines = about ? g_strsplit (g_strchomp (about), "\n", -1) : NULL;
+  for (char **l = lines; l && *l; l++)
+    printf ("  %s\n", *l);
+}
+
 /* -- A graph ----------------------------------------------------------------------------------- */
 
 static bool
@@ -265,8 +279,10 @@ gm_tool_inspect (int argc, char **argv)
   for (guint i = 0; i < shown->len; i++)
     if (json)
       print_json (shown->pdata[i], i + 1 == shown->len);
-    else if (name)
+    else if (name) {
       print_one (shown->pdata[i]);
+      print_about (shown->pdata[i]);
+    }
   if (json)
     printf ("]\n");
   return 0;

@@ -2,16 +2,20 @@
  * opt.c -- `gramme opt`: text graphs in, stages of the spine run on them, text graphs out.
  *
  *   gramme opt [--stages s,f,j,p] [--rewrite dead,fold,cse] [--option KEY=VALUE] [--verify]
- *              [--emit text|image] [FILE|-]
+ *              [--backend NAME] [--emit text|image|cuda|ptx] [FILE|-]
  *
  * What a dump (GM_DEBUG=sfjp) shows can be put into a file, edited, and sent through any span of
  * stages again: tests/graph is made of that.  Stages may be written as letters, too ("sfjp").  They
  * are a span, because each reads what the one before it wrote; with nothing to run, the text is
  * read, checked and printed in its one form.  Where stage p runs, graphs of the names
  * saved_tensors_hooks_pack_0 and saved_tensors_hooks_unpack_0 are hooks for the others in the file.
+ *
+ * With --backend the graph is compiled by that back end, and --emit names what is shown of it: for nvrtc cuda or ptx.  Options
+ * are the back end's then (arch=sm_90).
  */
 #include "core/compile.h"
 #include "core/graph/image.h"
+#include "core/plugin/backend.h"
 #include "tools/tools.h"
 
 #include <stdio.h>
@@ -21,8 +25,8 @@ typedef struct {
   char stages[8]; /* a span of "sfjp" */
   uint32_t rewrites;
   bool verify, image;
-  const char *file;
-  const char *list[9]; /* of the compilation: partition=min-cut, memory-budget=0.5 */
+  const char *file, *backend, *emit; /* emit: what the back end shows */
+  const char *list[10]; /* of the compilation: partition=min-cut, memory-budget=0.5 */
   int n_list;
   GmHookGraphs hooks; /* NULL: none */
 } Options;
@@ -94,11 +98,12 @@ read_options (Options *o, int argc, char **argv)
       if (!read_rewrites (o, value))
         return gm_tool_misused ("opt", "'%s': the rewrites are dead, fold and cse", value);
     } else if ((value = value_of ("--emit", argc, argv, &i))) {
-      if (strcmp (value, "text") && strcmp (value, "image"))
-        return gm_tool_misused ("opt", "cannot emit '%s': there are text and image", value);
       o->image = !strcmp (value, "image");
+      o->emit = !o->image && strcmp (value, "text") ? value : NULL;
+    } else if ((value = value_of ("--backend", argc, argv, &i))) {
+      o->backend = value;
     } else if ((value = value_of ("--option", argc, argv, &i))) {
-      if (!strchr (value, '=') || o->n_list + 1 == G_N_ELEMENTS (o->list))
+      if (!strchr (value, '=') || o->n_list + 2 == G_N_ELEMENTS (o->list))
         return gm_tool_misused ("opt", "--option takes KEY=VALUE, eight times at most, not '%s'", value);
       o->list[o->n_list++] = value;
     } else if (!strcmp (argv[i], "--verify"))
@@ -109,6 +114,8 @@ read_options (Options *o, int argc, char **argv)
       return gm_tool_misused ("opt", "one file at a time, not %s and %s", o->file, argv[i]);
     else
       o->file = argv[i];
+  if (o->emit && !o->backend)
+    return gm_tool_misused ("opt", "cannot emit '%s': there are text and image; what a back end generates needs --backend NAME", o->emit);
   if (o->stages[0] == 'j' && o->stages[1] == 'p')
     return gm_tool_misused ("opt", "stage p needs what f notes about writes: run f, j and p");
   if (o->stages[0] == 'p')
@@ -162,12 +169,28 @@ print_image (const GmGraph *g, GError **error)
 }
 
 static bool
+print_generated (const Options *o, const GmGraph *g, GError **error)
+{
+  const char *options[G_N_ELEMENTS (o->list)];
+  memcpy (options, o->list, sizeof options);
+  options[o->n_list] = "keep-text=true";
+  GmBackend *b = gm_backend_get (o->backend, error);
+  g_autoptr (GmExec) e = b ? gm_backend_compile (b, g, NULL, options, error) : NULL;
+  g_autofree char *text = e ? gm_exec_text (e, o->emit ? o->emit : "cuda", error) : NULL;
+  if (text)
+    fputs (text, stdout);
+  return text != NULL;
+}
+
+static bool
 print_graph (const Options *o, const GmGraph *g, bool functional, GError **error)
 {
   g_autoptr (GmGraph) rewritten = o->rewrites ? gm_graph_simplify (g, o->rewrites, NULL) : NULL;
   const GmGraph *shown = rewritten ? rewritten : g;
   if (o->verify && !gm_graph_verify (shown, functional, error))
     return false;
+  if (o->backend)
+    return print_generated (o, shown, error);
   if (o->image)
     return print_image (shown, error);
   g_autofree char *text = gm_graph_text (shown);

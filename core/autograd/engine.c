@@ -9,6 +9,7 @@
  * on top and takes them off again.  Both passes use a stack on the heap: depth is not limited.
  */
 #include "core/autograd/stretch.h"
+#include "core/tensor/device.h"
 #include "core/autograd/walk.h"
 #include "core/tensor/alloc.h"
 
@@ -598,7 +599,8 @@ root_gradient (GmTensor *root, GmTensor *grad, int i, GError **error)
                     .dtype = root->meta.dtype,
                     .value = gm_scalar_float (1)};
       memcpy (at.list, root->meta.sizes, sizeof at.list);
-      return gm_op_run (GM_OP_full, NULL, 0, &at, error);
+      g_autoptr (GmTensor) one = gm_op_run (GM_OP_full, NULL, 0, &at, error);
+      return one ? gm_tensor_to_device (one, root->meta.device, error) : NULL;
     }
     g_autofree char *want = gm_meta_text (&root->meta);
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,

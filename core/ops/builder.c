@@ -89,6 +89,10 @@ gm_b_zeros_like (GmBuilder *b, GmVal v)
   if (b->error)
     return NULL;
   const GmMeta *m = gm_b_meta (b, v);
+  if (m->device != GM_DEVICE_CPU && m->ndim > 0) { /* numbers go along with it: zeros where it is */
+    GmDtype dtype = (GmDtype) m->dtype;
+    return gm_b (b, where, gm_b_scalar (b, gm_scalar_bool (false), GM_BOOL), v, gm_b_scalar (b, gm_scalar_int (0), dtype));
+  }
   return gm_b_full (b, gm_scalar_int (0), m->dtype, m->ndim, m->sizes);
 }
 

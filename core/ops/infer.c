@@ -90,6 +90,22 @@ gm_infer_accepts (GmOp op, const GmMeta *x, GError **error)
                            wanted[gm_ops[op].types], gm_dtypes[x->dtype].torch_name);
 }
 
+static const char *
+device_text (int device)
+{
+  return device == GM_DEVICE_CPU ? "cpu" : "cuda";
+}
+
+/* Where the result is: numbers (0-d tensors of the CPU) go along with the others. */
+static int
+lead_device (const GmMeta *const *in, int n_in)
+{
+  for (int i = 0; i < n_in; i++)
+    if (in[i]->device != GM_DEVICE_CPU)
+      return in[i]->device;
+  return GM_DEVICE_CPU;
+}
+
 static bool
 check_call (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GError **error)
 {
@@ -111,10 +127,14 @@ check_call (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GE
   if (have & 1u << GM_ATTR_DTYPE && (attrs->dtype >= GM_N_DTYPES || !gm_dtypes[attrs->dtype].live))
     return gm_infer_fail (error, GM_ERROR_UNSUPPORTED, "%s: dtype %s is not supported", info->name,
                           attrs->dtype < GM_N_DTYPES ? gm_dtypes[attrs->dtype].torch_name : "out of range");
-  for (int i = 1; i < n_in; i++)
-    if (in[i]->device != in[0]->device)
-      return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: inputs 0 and %d are on different devices; move one of them", info->name,
-                            i);
+  int lead = lead_device (in, n_in);
+  for (int i = 0; i < n_in; i++)
+    if (in[i]->device != lead && !(info->family == GM_FAMILY_POINTWISE && in[i]->device == GM_DEVICE_CPU && in[i]->ndim == 0)
+        && info->family != GM_FAMILY_MUTATE)
+      return gm_infer_fail (error, GM_ERROR_RUNTIME,
+                            "%s: expected all tensors on one device, but found some on '%s' and some on '%s' (input %d); move one with "
+                            ".to()",
+                            info->name, device_text (lead), device_text (in[i]->device), i);
   return true;
 }
 
@@ -346,7 +366,7 @@ gm_op_infer (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, G
     if (!check_call (op, in, n_in, attrs, error))
       return false;
     memset (out, 0, sizeof *out);
-    out->device = n_in > 0 ? in[0]->device : GM_DEVICE_CPU;
+    out->device = (uint8_t) (gm_ops[op].family == GM_FAMILY_POINTWISE ? lead_device (in, n_in) : n_in > 0 ? in[0]->device : GM_DEVICE_CPU);
     out->dtype = n_in > 0 ? in[0]->dtype : 0;
     if (!infer_family (op, in, n_in, attrs, out, error))
       return false;

@@ -87,6 +87,8 @@ bool gm_op_infer (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *att
 /* Runs one op on CPU tensors, without autograd: requires_grad of the result is 0.  MOVEMENT returns a view.  MUTATE writes in[0], advances its version and returns a
  * new reference to it.  Result: a new reference, NULL on error.  attrs may be NULL when the op has none. */
 GmTensor *gm_op_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error);
+/* The same for a result on another device than the CPU, into `out`, which overlaps no input; set once, by core/plugin. */
+extern bool (*gm_op_run_on_device) (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error);
 /* The same into an existing tensor whose meta equals the inferred one in shape and dtype (strides may differ).  Not for MOVEMENT and
  * MUTATE.  `out` may be one of the inputs of a POINTWISE op if it is exactly that tensor; where it overlaps them otherwise, a
  * temporary is made.  Refused: read-only storage, and an `out` whose own elements share memory (expanded).

@@ -9,20 +9,16 @@
 #include "core/ops/infer.h"
 #include "core/ops/kernels.h"
 
+#include "core/tensor/device.h"
+
 #include <string.h>
 
 const GmTiles *gm_run_tiles;
+bool (*gm_op_run_on_device) (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error);
 
 #define FEW 8 /* inputs whose metas need no allocation: all ops but a long cat */
 
 /* -- Checks ------------------------------------------------------------------------------------------------ */
-
-static bool
-fail_device (GmOp op, GError **error)
-{
-  return gm_infer_fail (error, GM_ERROR_UNSUPPORTED, "%s: eager execution is on CPU tensors only; move the inputs to the CPU",
-                        gm_ops[op].name);
-}
 
 /* The tables are constant once found: threads that race here store the same pointer. */
 static bool
@@ -78,7 +74,7 @@ static bool
 needs_temporary (GmOp op, GmTensor *const *in, int n_in, const GmTensor *out)
 {
   for (int i = 0; i < n_in; i++)
-    if (gm_tensor_may_overlap (in[i], out) && !(gm_ops[op].family == GM_FAMILY_POINTWISE && identical (in[i], out)))
+    if (gm_tensor_may_overlap (in[i], out) && !(out->meta.device == GM_DEVICE_CPU && gm_ops[op].family == GM_FAMILY_POINTWISE && identical (in[i], out)))
       return true;
   return false;
 }
@@ -98,15 +94,13 @@ infer_tensors (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmM
   bool ok = gm_op_infer (op, metas, n_in, attrs, out, error);
   if (metas != few)
     gm_free (metas, bytes);
-  if (ok && out->device != GM_DEVICE_CPU)
-    return fail_device (op, error);
   return ok;
 }
 
 static bool
 check_result (GmOp op, const GmMeta *inferred, const GmMeta *out, GError **error)
 {
-  if (inferred->dtype == out->dtype && gm_meta_same_shape (inferred, out) && out->device == GM_DEVICE_CPU)
+  if (inferred->dtype == out->dtype && gm_meta_same_shape (inferred, out) && inferred->device == out->device)
     return true;
   g_autofree char *a = gm_meta_text (inferred), *b = gm_meta_text (out);
   return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: the result is %s and does not fit the given output %s", gm_ops[op].name, a, b);
@@ -117,6 +111,8 @@ check_result (GmOp op, const GmMeta *inferred, const GmMeta *out, GError **error
 static bool
 dispatch (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error)
 {
+  if (G_UNLIKELY (out->meta.device != GM_DEVICE_CPU))
+    return gm_op_run_on_device (op, in, n_in, attrs, out, error);
   switch ((GmFamily) gm_ops[op].family) {
   case GM_FAMILY_POINTWISE: gm_pointwise_run (op, in, n_in, out); return true;
   case GM_FAMILY_CAST: gm_copy_strided (out, in[0]); return true;
@@ -136,6 +132,35 @@ dispatch (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor
   g_assert_not_reached ();
 }
 
+/* dst's elements become src's: cast, broadcast, from wherever they are. */
+static bool
+copy_between (GmTensor *dst, GmTensor *src, GError **error)
+{
+  if (dst->meta.device == GM_DEVICE_CPU && src->meta.device == GM_DEVICE_CPU) {
+    gm_copy_strided (dst, src);
+    return true;
+  }
+  g_autoptr (GmTensor) here = gm_tensor_to_device (src, dst->meta.device, error);
+  if (!here)
+    return false;
+  if (dst->meta.device == GM_DEVICE_CPU) {
+    gm_copy_strided (dst, here);
+    return true;
+  }
+  GmAttrs attrs = { .mask = 1u << GM_ATTR_DTYPE, .dtype = dst->meta.dtype };
+  bool same = here->meta.dtype == dst->meta.dtype;
+  GmMeta meta = here->meta;
+  int lead = dst->meta.ndim - meta.ndim; /* a view of dst's shape: repeated with strides of 0 */
+  for (int d = dst->meta.ndim - 1; d >= 0; d--) {
+    int64_t size = d >= lead ? here->meta.sizes[d - lead] : 1;
+    meta.sizes[d] = dst->meta.sizes[d];
+    meta.strides[d] = size == dst->meta.sizes[d] && d >= lead ? here->meta.strides[d - lead] : 0;
+  }
+  meta.ndim = dst->meta.ndim;
+  g_autoptr (GmTensor) wide = gm_tensor_new_view (here, &meta, here->offset);
+  return gm_op_run_on_device (same ? GM_OP_copy : GM_OP_cast, &wide, 1, same ? NULL : &attrs, dst, error);
+}
+
 /* copy_ writes elements; set_ writes none, but counts as a write to the memory that dst still has. */
 static GmTensor *
 run_mutate (GmOp op, GmTensor *dst, GmTensor *src, GError **error)
@@ -153,7 +178,8 @@ run_mutate (GmOp op, GmTensor *dst, GmTensor *src, GError **error)
       if (!copy)
         return NULL;
     }
-    gm_copy_strided (dst, copy ? copy : src);
+    if (!copy_between (dst, copy ? copy : src, error))
+      return NULL;
   }
   dst->storage->version++;
   return gm_tensor_ref (dst);
@@ -231,9 +257,7 @@ gm_op_run_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, Gm
   if (!needs_temporary (op, in, n_in, out))
     return dispatch (op, in, n_in, attrs, out, error);
   g_autoptr (GmTensor) temporary = gm_op_run (op, in, n_in, attrs, error);
-  if (temporary)
-    gm_copy_strided (out, temporary);
-  return temporary != NULL;
+  return temporary && copy_between (out, temporary, error);
 }
 
 bool

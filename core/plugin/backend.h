@@ -66,6 +66,11 @@ const char *gm_exec_backend_name (const GmExec *e);
 /* Which nodes run where and why, a line for each part; or for each node, with `every`.  NULL: there is
  * nothing to run.  The caller frees. */
 char *gm_exec_places_text (const GmExec *e, bool every);
+/* What the back end shows of a compiled graph: text of a kind that it knows ("cuda", "ptx").  NULL: GM_ERROR_VALUE or the
+ * plugin's.  The caller frees. */
+char *gm_exec_text (GmExec *e, const char *kind, GError **error);
+/* What it shows of itself: "about", a few lines on what it found on this machine ...  NULL: nothing.  The caller frees. */
+char *gm_backend_text (GmBackend *b, const char *kind);
 /* Bytes that a run takes from gm_alloc, kept from one run to the next. */
 uint64_t gm_exec_workspace_bytes (const GmExec *e, int role);
 /* Requests that fell back since the process began. */

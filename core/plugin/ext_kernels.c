@@ -74,7 +74,14 @@ decode_meta (GrammeKernel *k, const GrammeImage *image, uint32_t value, GmMeta *
     out->strides[i] = decode_size (k, gramme_value_stride (image, v, i),
                                    v->flags & GRAMME_VALUE_SYMBOLIC_STRIDES);
   }
-  return v->device_type == GM_DEVICE_CPU;
+  return true;
+}
+
+/* Kernels run on the CPU; where a view begins is the same everywhere. */
+static bool
+is_here (const GrammeImage *image, uint32_t value)
+{
+  return gramme_image_value (image, value)->device_type == GM_DEVICE_CPU;
 }
 
 static bool
@@ -136,7 +143,8 @@ decode (const GrammeImage *image, uint32_t node, GrammeKernel **out, GrammeStatu
       return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
                             "attribute %u of %s is unknown", i, gm_ops[k->op].name);
   for (uint32_t i = 0; i <= n->n_in; i++)
-    if (!decode_meta (k, image, i < n->n_in ? gramme_node_in (image, n, i) : n->out, &k->metas[i]))
+    if (!decode_meta (k, image, i < n->n_in ? gramme_node_in (image, n, i) : n->out, &k->metas[i])
+        || (gm_ops[k->op].family != GM_FAMILY_MOVEMENT && !is_here (image, i < n->n_in ? gramme_node_in (image, n, i) : n->out)))
       return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
                             "%s: operand %u has a dtype, device or size that eager does not run",
                             gm_ops[k->op].name, i);
@@ -220,7 +228,8 @@ kernels_prepare_copy (void *ctx, const GrammeImage *image, uint32_t from, uint32
   g_autofree GrammeKernel *k = g_malloc0 (sizeof *k + 2 * sizeof (GmMeta));
   k->op = GM_OP_copy;
   k->n_in = 1;
-  if (!decode_meta (k, image, from, &k->metas[0]) || !decode_meta (k, image, to, &k->metas[1]))
+  if (!decode_meta (k, image, from, &k->metas[0]) || !decode_meta (k, image, to, &k->metas[1]) || !is_here (image, from)
+      || !is_here (image, to))
     return gm_status_set (status, GRAMME_UNSUPPORTED, -1,
                           "values %u and %u cannot be copied by eager", from, to);
   int32_t code = k->symbolic ? GRAMME_OK : check_result (k, -1, status);

@@ -83,6 +83,16 @@ call (const GmRequest *q, const GrammeCompileRequest *request, GrammeExecutable 
   return code;
 }
 
+/* Where a graph runs: on another device than the CPU if anything of it is there. */
+static int32_t
+device_of (const GmGraph *g)
+{
+  for (uint32_t v = 0; v < g->values->len; v++)
+    if (gm_graph_meta (g, v)->device != GM_DEVICE_CPU)
+      return gm_graph_meta (g, v)->device;
+  return GM_DEVICE_CPU;
+}
+
 int32_t
 gm_request_compile (const GmRequest *q, GrammeExecutable **out, GrammeStatus *status)
 {
@@ -104,7 +114,7 @@ gm_request_compile (const GmRequest *q, GrammeExecutable **out, GrammeStatus *st
     .options = (const GrammeOption *) (void *) q->options->data,
     .n_constants = n_constants,
     .n_options = q->options->len,
-    .device_type = GM_DEVICE_CPU,
+    .device_type = device_of (f->graph),
     .max_threads = g_get_num_processors (),
     .work_dir_fd = -1,
     .job = q->job,

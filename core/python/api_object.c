@@ -8,6 +8,7 @@
  * `direct` says where.
  */
 #include "core/python/api_object.h"
+#include "core/python/device_py.h"
 
 #include "core/python/args.h"
 #include "core/python/types.h"
@@ -212,10 +213,71 @@ take_extra (const GmApi *api, const char *name, PyObject *value, Extra *extra)
   return 0;
 }
 
+static PyObject *call_long (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+/* x.to (...), x.cpu () of a tensor that is elsewhere, or shall be: it is moved first, then the row sees the rest of the arguments.
+ * False: nothing moves.  *result: what to return if true; NULL with an exception. */
+static bool
+moves (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **result)
+{
+  bool to = strcmp (self->api->name, "to") == 0, cpu = strcmp (self->api->name, "cpu") == 0;
+  Py_ssize_t n_names = kwnames ? PyTuple_GET_SIZE (kwnames) : 0, n = 0;
+  GmTensor *t = (to || cpu) && nargs > 0 ? gm_py_tensor_get (args[0]) : NULL;
+  if (!t)
+    return false;
+  int from = t->meta.device, device = cpu ? GM_DEVICE_CPU : from;
+  bool said = false; /* there is a device among the arguments, which the row must not see */
+  PyObject *rest[MAX_POSITIONAL];
+  *result = NULL;
+  for (Py_ssize_t i = 1; i < nargs + n_names && n + 1 < MAX_POSITIONAL; i++) {
+    bool named = i >= nargs && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (kwnames, i - nargs), "device") == 0;
+    if (named ? args[i] != Py_None : i < nargs && (PyUnicode_Check (args[i]) || Py_TYPE (args[i]) == &gm_py_device_type)) {
+      if (!gm_py_device_get (args[i], &device))
+        return true;
+      said = true;
+    } else if (i < nargs && gm_py_tensor_get (args[i])) {
+      device = gm_py_tensor_get (args[i])->meta.device;
+      rest[++n] = args[i];
+    } else if (i < nargs) {
+      rest[++n] = args[i];
+    }
+  }
+  if (device == from && (!said || from == GM_DEVICE_CPU))
+    return false; /* the row does it all */
+  PyObject *moved = gm_py_tensor_move (args[0], device);
+  if (!moved || (n == 0 && n_names == 0)) {
+    *result = moved;
+    return true;
+  }
+  /* Keywords but `device` say the same to the row: dtype, copy, non_blocking. */
+  PyObject *names = PyTuple_New (0), *all[MAX_POSITIONAL];
+  rest[0] = moved;
+  memcpy (all, rest, sizeof (PyObject *) * (size_t) (n + 1));
+  Py_ssize_t total = n + 1;
+  for (Py_ssize_t i = 0; i < n_names && names && total < MAX_POSITIONAL; i++) {
+    PyObject *name = PyTuple_GET_ITEM (kwnames, i);
+    if (PyUnicode_CompareWithASCIIString (name, "device") == 0)
+      continue;
+    PyObject *longer = PyTuple_Pack (1, name), *joined = longer ? PySequence_Concat (names, longer) : NULL;
+    Py_XDECREF (longer);
+    Py_DECREF (names);
+    names = joined;
+    all[total++] = args[nargs + i];
+  }
+  if (names)
+    *result = total == 1 ? Py_NewRef (moved) : call_long (self, all, n + 1, names);
+  Py_XDECREF (names);
+  Py_DECREF (moved);
+  return true;
+}
+
 static PyObject *
 call_long (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
   const GmApi *api = self->api;
+  PyObject *moved;
+  if (moves (self, args, nargs, kwnames, &moved))
+    return moved;
   Py_ssize_t n_names = kwnames ? PyTuple_GET_SIZE (kwnames) : 0;
   if (nargs > MAX_POSITIONAL || n_names > GM_API_MAX_ARGS) {
     PyErr_Format (PyExc_TypeError, "%s() got %zd arguments; it is %s(%s)", api->name,

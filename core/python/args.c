@@ -7,6 +7,8 @@
  * gm_py_args_clear.
  */
 #include "core/python/args.h"
+#include "core/python/device_py.h"
+#include "core/tensor/device.h"
 
 #include "core/python/construct.h"
 #include "core/python/numpy.h"
@@ -186,8 +188,9 @@ add_other (GmPyArgs *x, PyObject *o, GmArg *out)
     return true;
   }
   if (Py_TYPE (o) == &gm_py_device_type) {
+    int device;
     out->kind = GM_ARG_STR;
-    out->s = "cpu";
+    out->s = gm_py_device_get (o, &device) ? gm_device_name (device) : "";
     return true;
   }
   GmScalar s;

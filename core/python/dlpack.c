@@ -8,6 +8,7 @@
  * below the declarations.
  */
 #include "core/python/dlpack.h"
+#include "core/python/device_py.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -135,6 +136,8 @@ gm_py_tensor_dlpack (PyObject *self, PyObject *args, PyObject *kwargs)
   int versioned = wants_versioned (max_version), device_type = GM_DEVICE_CPU, device_id = 0;
   if (versioned < 0 ||
       (device != Py_None && !PyArg_ParseTuple (device, "ii", &device_type, &device_id)))
+    return NULL;
+  if (!gm_py_check_here (t, PyExc_BufferError, "a DLPack capsule"))
     return NULL;
   const char *why = gm_tensor_requires_grad (t)
                         ? "this tensor requires grad, and others would not record operations: use "

@@ -6,6 +6,7 @@
  * has and otherwise runs as plain Python.
  */
 #include "core/python/cpython.h"
+#include "core/python/device_py.h"
 
 #include "core/base/log.h"
 #include "core/compile.h"
@@ -292,8 +293,8 @@ dtype_object (GmDtype d)
 static PyObject *
 device_object (int device)
 {
-  PyObject *o = gm_py_device_cpu ();
-  Py_DECREF (o);
+  PyObject *o = gm_py_device (device);
+  Py_DECREF (o); /* the one object of a device lives for ever */
   return o;
 }
 

@@ -7,6 +7,8 @@
  */
 #include "core/python/mask_index.h"
 
+#include "core/python/device_py.h"
+
 /* An index tensor per dimension of the mask, into out.  False with MemoryError. */
 static bool
 positions (const GmTensor *mask, GmTensor **out)
@@ -14,6 +16,8 @@ positions (const GmTensor *mask, GmTensor **out)
   const GmMeta *m = &mask->meta;
   int64_t index[GM_MAX_DIMS] = {0}, n = gm_meta_numel (m), count = 0;
   GError *error = NULL;
+  if (!gm_py_check_here (mask, PyExc_TypeError, "indexing by the mask"))
+    return false;
   for (int pass = 0; pass < 2; pass++) {
     int64_t found = 0;
     for (int64_t i = 0; i < n; i++) {

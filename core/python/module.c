@@ -5,6 +5,7 @@
  * that of need: errors before all, the Tensor type before the API objects that add methods to it.
  */
 #include "core/python/builds.h"
+#include "core/python/device_py.h"
 #include "core/python/callable_backend.h"
 #include "core/python/compiled_autograd.h"
 #include "core/python/control.h"
@@ -231,7 +232,7 @@ static int (*const initialisers[]) (PyObject *module) = {
     check_cpu,      gm_py_init_errors,   gm_py_init_types, gm_py_init_tensor,   gm_py_init_number,
     gm_py_init_api, gm_py_init_autograd, gm_py_init_function, init_functions,   gm_py_init_frontend,
     gm_py_init_control, gm_py_init_graph, gm_py_init_callable_backend,
-    gm_py_init_compiled_autograd, gm_py_init_builds,
+    gm_py_init_compiled_autograd, gm_py_init_builds, gm_py_init_device,
 };
 
 static struct PyModuleDef definition = {

@@ -9,6 +9,7 @@
  * for an array. In-place writes through numpy do not advance version counters: nobody tells us.
  */
 #include "core/python/numpy.h"
+#include "core/python/device_py.h"
 
 #include <string.h>
 
@@ -237,6 +238,8 @@ export_buffer (PyObject *self, Py_buffer *view, int flags)
   const GmMeta *m = &t->meta;
   view->obj = NULL;
   const char *format = dtype_format ((GmDtype) m->dtype), *why = NULL;
+  if (!gm_py_check_here (t, PyExc_TypeError, "the buffer"))
+    return -1;
   if (gm_tensor_requires_grad (t))
     why = grad_message;
   else if (!format && (flags & PyBUF_FORMAT))

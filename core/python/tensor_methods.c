@@ -5,6 +5,7 @@
  * converts it to something of Python's, or is about its place in autograd.
  */
 #include "core/python/args.h"
+#include "core/python/device_py.h"
 #include "core/python/autograd_py.h"
 #include "core/python/construct.h"
 #include "core/python/dlpack.h"
@@ -97,6 +98,15 @@ is_floating_point (PyObject *s, PyObject *u)
   return PyBool_FromLong (gm_dtype_is_float (T (s)->meta.dtype));
 }
 static PyObject *
+to_cuda (PyObject *s, PyObject *args)
+{
+  PyObject *device = NULL;
+  int number = GM_DEVICE_CUDA;
+  if (!PyArg_ParseTuple (args, "|O:cuda", &device) || (device && device != Py_None && !gm_py_device_get (device, &number)))
+    return NULL;
+  return gm_py_tensor_move (s, number);
+}
+static PyObject *
 data_ptr (PyObject *s, PyObject *u)
 {
   return PyLong_FromVoidPtr (T (s)->storage->data ? gm_tensor_data (T (s)) : NULL);
@@ -115,7 +125,7 @@ get_dtype (PyObject *s, void *c)
 static PyObject *
 get_device (PyObject *s, void *c)
 {
-  return gm_py_device_cpu ();
+  return gm_py_device (T (s)->meta.device);
 }
 static PyObject *
 get_ndim (PyObject *s, void *c)
@@ -486,6 +496,7 @@ PyMethodDef gm_py_tensor_methods[] = {
      "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n\n"
      "Adds the gradients of this tensor to the grad of the leaves that it came from.\n"
      "gradient: of this tensor's shape; None for a tensor of one element."},
+    {"cuda", to_cuda, METH_VARARGS, "cuda(device=None)\n\nThe tensor's elements on device 'cuda'; itself if it is there."},
     {"numpy", KEYWORDS (gm_py_tensor_numpy),
      "numpy(*, force=False)\n\nA numpy array that shares the memory."},
     {"__array__", KEYWORDS (gm_py_tensor_array), NULL},

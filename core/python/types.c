@@ -7,6 +7,9 @@
  */
 #include "core/python/types.h"
 
+#include "core/python/device_py.h"
+#include "core/tensor/device.h"
+
 #include <string.h>
 
 /* -- dtype ------------------------------------------------------------------------------------- */
@@ -142,7 +145,24 @@ add_dtypes (PyObject *module)
 
 /* -- device ------------------------------------------------------------------------------------ */
 
-static PyObject *cpu;
+/* One object for each. */
+typedef struct {
+  PyObject_HEAD int device;
+} Device;
+
+static PyObject *cpu, *cuda;
+
+PyObject *
+gm_py_device (int device)
+{
+  return Py_NewRef (device == GM_DEVICE_CPU ? cpu : cuda);
+}
+
+static const char *
+name_of (PyObject *self)
+{
+  return gm_device_name (((Device *) self)->device);
+}
 
 PyObject *
 gm_py_device_cpu (void)
@@ -151,21 +171,39 @@ gm_py_device_cpu (void)
 }
 
 bool
-gm_py_device_check (PyObject *o)
+gm_py_device_get (PyObject *o, int *device)
 {
-  if (o == Py_None || o == cpu)
+  if (Py_TYPE (o) == &gm_py_device_type) {
+    *device = ((Device *) o)->device;
     return true;
-  if (PyUnicode_Check (o)) {
-    const char *name = PyUnicode_AsUTF8 (o);
-    if (!name)
-      return false;
-    if (strcmp (name, "cpu") == 0 || strcmp (name, "cpu:0") == 0)
-      return true;
-    PyErr_Format (PyExc_RuntimeError, "there is no device '%U': tensors live on 'cpu'", o);
+  }
+  if (!PyUnicode_Check (o)) {
+    PyErr_Format (PyExc_TypeError, "device must be a gramme.device or a name such as 'cpu', not %s", Py_TYPE (o)->tp_name);
     return false;
   }
-  PyErr_Format (PyExc_TypeError, "device must be a gramme.device or a name such as 'cpu', not %s",
-                Py_TYPE (o)->tp_name);
+  const char *name = PyUnicode_AsUTF8 (o);
+  if (!name)
+    return false;
+  if (strcmp (name, "cpu") == 0 || strcmp (name, "cpu:0") == 0)
+    *device = GM_DEVICE_CPU;
+  else if (strcmp (name, "cuda") == 0 || strcmp (name, "cuda:0") == 0)
+    *device = GM_DEVICE_CUDA;
+  else {
+    PyErr_Format (PyExc_RuntimeError, "there is no device '%U': tensors live on 'cpu', and on 'cuda' where there is a GPU", o);
+    return false;
+  }
+  return true;
+}
+
+bool
+gm_py_device_check (PyObject *o)
+{
+  int device = GM_DEVICE_CPU;
+  if (o != Py_None && !gm_py_device_get (o, &device))
+    return false;
+  if (device == GM_DEVICE_CPU)
+    return true;
+  PyErr_Format (PyExc_RuntimeError, "tensors are made on 'cpu'; use .to('%s') on the result", gm_device_name (device));
   return false;
 }
 
@@ -174,21 +212,22 @@ device_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
   static char *keywords[] = {"type", "index", NULL};
   PyObject *name, *index = Py_None;
+  int device;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|O:device", keywords, &name, &index))
     return NULL;
-  return gm_py_device_check (name) ? gm_py_device_cpu () : NULL;
+  return gm_py_device_get (name, &device) ? gm_py_device (device) : NULL;
 }
 
 static PyObject *
 device_repr (PyObject *self)
 {
-  return PyUnicode_FromString ("device(type='cpu')");
+  return PyUnicode_FromFormat ("device(type='%s')", name_of (self));
 }
 
 static PyObject *
 device_str (PyObject *self)
 {
-  return PyUnicode_FromString ("cpu");
+  return PyUnicode_FromString (name_of (self));
 }
 
 static PyObject *
@@ -200,18 +239,20 @@ device_get_type (PyObject *self, void *closure)
 static PyObject *
 device_index (PyObject *self, void *closure)
 {
+  if (((Device *) self)->device != GM_DEVICE_CPU)
+    return PyLong_FromLong (0);
   Py_RETURN_NONE;
 }
 
 static PyObject *
 device_reduce (PyObject *self, PyObject *unused)
 {
-  return Py_BuildValue ("O(s)", (PyObject *) &gm_py_device_type, "cpu");
+  return Py_BuildValue ("O(s)", (PyObject *) &gm_py_device_type, name_of (self));
 }
 
 static PyGetSetDef device_getset[] = {
-    {"type", device_get_type, NULL, "The kind of device: \"cpu\".", NULL},
-    {"index", device_index, NULL, "Which of several; None here.", NULL},
+    {"type", device_get_type, NULL, "The kind of device: \"cpu\" or \"cuda\".", NULL},
+    {"index", device_index, NULL, "Which of several; None for the CPU.", NULL},
     {0},
 };
 
@@ -222,8 +263,8 @@ static PyMethodDef device_methods[] = {
 
 PyTypeObject gm_py_device_type = {
     PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.device",
-    .tp_doc = "device(type)\n\nWhere a tensor's memory is.  The CPU is the one device.",
-    .tp_basicsize = sizeof (PyObject),
+    .tp_doc = "device(type)\n\nWhere a tensor's memory is: \"cpu\" or \"cuda\".",
+    .tp_basicsize = sizeof (Device),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = device_new,
     .tp_repr = device_repr,
@@ -298,5 +339,10 @@ gm_py_init_types (PyObject *module)
     if (PyType_Ready (types[i]) < 0 || PyModule_AddType (module, types[i]) < 0)
       return -1;
   cpu = gm_py_device_type.tp_alloc (&gm_py_device_type, 0);
-  return cpu ? add_dtypes (module) : -1;
+  cuda = gm_py_device_type.tp_alloc (&gm_py_device_type, 0);
+  if (!cpu || !cuda)
+    return -1;
+  ((Device *) cpu)->device = GM_DEVICE_CPU;
+  ((Device *) cuda)->device = GM_DEVICE_CUDA;
+  return add_dtypes (module);
 }

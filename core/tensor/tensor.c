@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/tensor/alloc.h"
+#include "core/tensor/device.h"
 
 void (*gm_tensor_autograd_free) (GmAutograd *ag);
 uint64_t gm_tensor_watch_epoch;
@@ -94,6 +95,19 @@ fail_memory (const GmMeta *m, GError **error)
   return NULL;
 }
 
+static GmTensor *
+new_on_device (const GmMeta *m, size_t bytes, GError **error)
+{
+  const GmDevice *d = gm_device_get (m->device, error);
+  void *data = NULL;
+  if (!d || (bytes && !(data = d->alloc (bytes, error))))
+    return NULL;
+  GmTensor *t = tensor_make (m, 0, storage_new (data, bytes));
+  t->storage->release = bytes ? d->release : NULL;
+  t->meta.requires_grad = 0;
+  return t;
+}
+
 GmTensor *
 gm_tensor_new (const GmMeta *m, GError **error)
 {
@@ -102,7 +116,10 @@ gm_tensor_new (const GmMeta *m, GError **error)
 #endif
   size_t bytes;
   void *data = NULL;
-  if (G_UNLIKELY (!meta_bytes (m, &bytes)) || (bytes && G_UNLIKELY (!(data = gm_alloc (bytes)))))
+  bool fits = meta_bytes (m, &bytes);
+  if (G_UNLIKELY (m->device != GM_DEVICE_CPU) && fits)
+    return new_on_device (m, bytes, error);
+  if (G_UNLIKELY (!fits) || (bytes && G_UNLIKELY (!(data = gm_alloc (bytes)))))
     return fail_memory (m, error);
   GmTensor *t = tensor_make (m, 0, storage_new (data, bytes));
   t->meta.requires_grad = 0;
@@ -112,6 +129,12 @@ gm_tensor_new (const GmMeta *m, GError **error)
 GmTensor *
 gm_tensor_new_zeros (const GmMeta *m, GError **error)
 {
+  if (G_UNLIKELY (m->device != GM_DEVICE_CPU)) {
+    GmMeta here = *m;
+    here.device = GM_DEVICE_CPU;
+    g_autoptr (GmTensor) zeros = gm_tensor_new_zeros (&here, error);
+    return zeros ? gm_tensor_to_device (zeros, m->device, error) : NULL;
+  }
   GmTensor *t = gm_tensor_new (m, error);
   if (t && t->storage->bytes)
     memset (t->storage->data, 0, t->storage->bytes);
@@ -213,15 +236,40 @@ element (const GmTensor *t, const int64_t *index)
   return (char *) t->storage->data + at * (int64_t) gm_dtype_size (t->meta.dtype);
 }
 
+/* One element of another device's memory, there (to_device) or here. */
+static bool
+move_element (const GmTensor *t, const int64_t *index, void *bits, bool to_device)
+{
+  g_autoptr (GError) error = NULL;
+  const GmDevice *d = gm_device_get (t->meta.device, &error);
+  size_t bytes = gm_dtype_size (t->meta.dtype);
+  bool good = d && (to_device ? d->copy (element (t, index), t->meta.device, bits, GM_DEVICE_CPU, bytes, &error)
+                              : d->copy (bits, GM_DEVICE_CPU, element (t, index), t->meta.device, bytes, &error));
+  if (!good)
+    g_warning ("an element of a tensor on device %s is lost: %s", gm_device_name (t->meta.device), error->message);
+  return good;
+}
+
 GmScalar
 gm_tensor_get (const GmTensor *t, const int64_t *index)
 {
+  uint64_t bits = 0;
+  if (G_UNLIKELY (t->meta.device != GM_DEVICE_CPU)) {
+    move_element (t, index, &bits, false);
+    return gm_scalar_load ((GmDtype) t->meta.dtype, &bits);
+  }
   return gm_scalar_load ((GmDtype) t->meta.dtype, element (t, index));
 }
 
 void
 gm_tensor_set (GmTensor *t, const int64_t *index, GmScalar s)
 {
+  uint64_t bits = 0;
+  if (G_UNLIKELY (t->meta.device != GM_DEVICE_CPU)) {
+    gm_scalar_store (s, (GmDtype) t->meta.dtype, &bits);
+    move_element (t, index, &bits, true);
+    return;
+  }
   gm_scalar_store (s, (GmDtype) t->meta.dtype, element (t, index));
 }
 

@@ -288,7 +288,7 @@ constant_to_arg (Conversion *c, const GmTracker *t, GmArg *out)
     if (!gm_dtypes[d].live)
       return refuse (c, t);
     *out = (GmArg){ .kind = GM_ARG_DTYPE, .dtype = d };
-  } else if (gm_host.device_type && Py_TYPE (o) == gm_host.device_type)
+  } else if (gm_host.device_object && o == gm_host.device_object (GM_DEVICE_CPU))
     *out = (GmArg){ .kind = GM_ARG_STR, .s = "cpu" };
   else
     return refuse (c, t);
@@ -412,7 +412,7 @@ take_extra (Conversion *c, const GmApi *api, const char *name, const GmTracker *
       return 0;
   PyObject *o = gm_constant (r, value);
   bool cpu = o
-             && (o == Py_None || (gm_host.device_type && Py_TYPE (o) == gm_host.device_type)
+             && (o == Py_None || (gm_host.device_object && o == gm_host.device_object (GM_DEVICE_CPU))
                  || (PyUnicode_Check (o)
                      && (PyUnicode_CompareWithASCIIString (o, "cpu") == 0
                          || PyUnicode_CompareWithASCIIString (o, "cpu:0") == 0)));

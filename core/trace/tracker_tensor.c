@@ -153,7 +153,7 @@ PLAIN_METHOD (numel, gm_size_tracker (r, gm_meta_numel (m)))
 PLAIN_METHOD (element_size, gm_from_int (r, gm_dtype_size (m->dtype)))
 PLAIN_METHOD (is_contiguous, gm_from_bool (r, gm_meta_is_contiguous (m)))
 PLAIN_METHOD (is_floating_point, gm_from_bool (r, gm_dtype_is_float (m->dtype)))
-PLAIN_METHOD (cpu, t)
+PLAIN_METHOD (cpu, m->device == GM_DEVICE_CPU ? t : gm_record_break (r, GM_BREAK_CALL_METHOD, "cpu", "tensor"))
 PLAIN_METHOD (tolist, gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, "tolist()"))
 
 static const GmTracker *
@@ -232,7 +232,8 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
              && gm_dtypes[gm_host.dtype_get (a->real)].live)
       to = gm_host.dtype_get (a->real);
     else if (a->kind == &gm_kind_constant
-             && ((gm_host.device_type && Py_TYPE (a->real) == gm_host.device_type)
+             && meta_of (r, t)->device == GM_DEVICE_CPU
+             && ((gm_host.device_object && a->real == gm_host.device_object (GM_DEVICE_CPU))
                  || (PyUnicode_Check (a->real)
                      && PyUnicode_CompareWithASCIIString (a->real, "cpu") == 0)))
       continue;

@@ -9,12 +9,14 @@ UNIT_TESTS = \
   tests/unit/test_autograd \
   tests/unit/test_backend \
   tests/unit/test_backends \
+  tests/unit/test_nvrtc \
   tests/unit/test_builder \
   tests/unit/test_cache \
   tests/unit/test_calls \
   tests/unit/test_capi \
   tests/unit/test_codegen \
   tests/unit/test_compile \
+  tests/unit/test_cuda \
   tests/unit/test_dedupe \
   tests/unit/test_dtype \
   tests/unit/test_functionalize \
@@ -36,6 +38,7 @@ UNIT_TESTS = \
   tests/unit/test_saved_hooks \
   tests/unit/test_plan \
   tests/unit/test_print \
+  tests/unit/test_ptx \
   tests/unit/test_random \
   tests/unit/test_run \
   tests/unit/test_set \
@@ -230,6 +233,7 @@ TEST_FILES = \
   tests/python/test_memory.py \
   tests/python/test_modes.py \
   tests/python/test_nn.py \
+  tests/python/test_nvrtc.py \
   tests/python/test_operators.py \
   tests/python/test_optim.py \
   tests/python/test_partition.py \

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * device_py.h -- devices as Python sees them: gramme.device objects, tensors that move, gramme.cuda.
+ */
+#ifndef GM_PYTHON_DEVICE_PY_H
+#define GM_PYTHON_DEVICE_PY_H
+
+#include <Python.h>
+
+#include "core/tensor/tensor.h"
+
+/* The one object of a device.  New reference. */
+PyObject *gm_py_device (int device);
+/* A device object, or "cpu", "cuda", "cuda:0".  False with an exception. */
+bool gm_py_device_get (PyObject *o, int *device);
+/* The tensor's elements on a device: itself if it is there.  RuntimeError if autograd would have to know. */
+PyObject *gm_py_tensor_move (PyObject *self, int device);
+/* Whether what reads memory directly may read this tensor's; else raises `type`. */
+bool gm_py_check_here (const GmTensor *t, PyObject *type, const char *what);
+
+int gm_py_init_device (PyObject *module);
+
+#endif

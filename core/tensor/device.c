@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * device.c -- see device.h.
+ */
+#include "core/tensor/device.h"
+
+#include <string.h>
+
+const GmDevice *(*gm_device_open) (int device, GError **error);
+
+const char *
+gm_device_name (int device)
+{
+  return device == GM_DEVICE_CPU ? "cpu" : device == GM_DEVICE_CUDA ? "cuda" : "unknown";
+}
+
+const GmDevice *
+gm_device_get (int device, GError **error)
+{
+  if (gm_device_open)
+    return gm_device_open (device, error);
+  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "there is no device '%s' in this program", gm_device_name (device));
+  return NULL;
+}
+
+/* The bytes from t's first element to its last. */
+static size_t
+extent_bytes (const GmTensor *t)
+{
+  return (size_t) gm_meta_extent (&t->meta) * gm_dtype_size (t->meta.dtype);
+}
+
+GmTensor *
+gm_tensor_to_device (GmTensor *t, int device, GError **error)
+{
+  int from = t->meta.device;
+  if (from == device)
+    return gm_tensor_ref (t);
+  const GmDevice *d = gm_device_get (from == GM_DEVICE_CPU ? device : from, error);
+  if (!d)
+    return NULL;
+  /* Bytes move as they lie: gaps and all, if there are any.  The copy is a view of those bytes. */
+  int64_t n = gm_meta_extent (&t->meta);
+  GmMeta flat = gm_meta_make ((GmDtype) t->meta.dtype, 1, &n), meta = t->meta;
+  flat.device = meta.device = (uint8_t) device;
+  meta.requires_grad = 0;
+  g_autoptr (GmTensor) bytes = gm_tensor_new (&flat, error);
+  if (!bytes)
+    return NULL;
+  if (n && !d->copy (bytes->storage->data, device, gm_tensor_data (t), from, extent_bytes (t), error))
+    return NULL;
+  GmTensor *out = gm_tensor_new_view (bytes, &meta, 0);
+  gm_tensor_unref (out->base); /* it is no view of anything that a program knows */
+  out->base = NULL;
+  return out;
+}

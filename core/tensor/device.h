@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * device.h -- memory that is not the CPU's.
+ *
+ * The core knows no GPU.  Whoever drives one (core/plugin/device.c, for a plugin) fills a GmDevice; tensors of its device have
+ * storage that it gave, whose addresses the CPU must not touch.  Elements go to and from the CPU by gm_tensor_to_device.
+ *
+ * Work of a device is in order, and may still run when a function returns; `copy` to the CPU waits for it.
+ */
+#ifndef GM_TENSOR_DEVICE_H
+#define GM_TENSOR_DEVICE_H
+
+#include "core/tensor/tensor.h"
+
+typedef struct {
+  const char *name; /* "cuda" */
+  /* NULL and an error: GM_ERROR_MEMORY.  bytes > 0. */
+  void *(*alloc) (size_t bytes, GError **error);
+  void (*release) (void *owner, void *data, size_t bytes); /* of a storage */
+  /* Device numbers are GmDeviceType: one of the two is this device, the other it or the CPU. */
+  bool (*copy) (void *to, int to_device, const void *from, int from_device, size_t bytes, GError **error);
+  bool (*synchronize) (GError **error);
+} GmDevice;
+
+const char *gm_device_name (int device); /* "cpu", "cuda" */
+/* The device, opened when it is first asked for; NULL: why there is none.  Not for the CPU. */
+const GmDevice *gm_device_get (int device, GError **error);
+/* Set once, by core/plugin. */
+extern const GmDevice *(*gm_device_open) (int device, GError **error);
+
+/* t's elements on a device, row-major or as t has them if it is dense; t itself, another reference, if it is there already. */
+GmTensor *gm_tensor_to_device (GmTensor *t, int device, GError **error);
+
+#endif

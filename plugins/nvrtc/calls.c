@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * calls.c -- see calls.h; and the nodes that no loop takes: copies, odd reductions, positions of extremes, sums along a
+ * line, random numbers, sequences.
+ */
+#include "plugins/nvrtc/calls.h"
+
+/* -- Points ------------------------------------------------------------------------------------------ */
+
+static int64_t
+points_of (const CgValue *space, int skip)
+{
+  int64_t n = 1;
+  for (uint32_t d = 0; d < space->ndim; d++)
+    n *= (int) d == skip ? 1 : space->sizes[d];
+  return n;
+}
+
+bool
+nv_call_begin (NvUnit *u, const char *label, uint32_t node, const CgValue *space, int skip, const uint32_t *values,
+               uint32_t n_values)
+{
+  int64_t n = points_of (space, skip), most = n + NV_CALL_BLOCK;
+  if (n == 0)
+    return false;
+  for (uint32_t i = 0; i < n_values; i++) {
+    int64_t extent = nv_extent (&u->p->values[values[i]]);
+    most = extent > most ? extent : most;
+  }
+  CgText *t = nv_begin (u, label, NV_CALL_BLOCK, (int32_t) node);
+  u->k.index = nv_index_type (most);
+  put (t, "  const gm_index i = (gm_index) GM_BLOCK * %d + GM_THREAD;\n  if (i >= %lldu)\n    return;\n  gm_index rest = i;\n",
+       NV_CALL_BLOCK, (long long) n);
+  for (int d = (int) space->ndim; d-- > 0;)
+    if (d != skip)
+      put (t, "  const gm_index d%d = rest %% %lldu;\n  rest /= %lldu;\n", d, (long long) space->sizes[d],
+           (long long) space->sizes[d]);
+  return true;
+}
+
+void
+nv_call_end (NvUnit *u, const CgValue *space, int skip)
+{
+  nv_end (u, (uint64_t) ((points_of (space, skip) + NV_CALL_BLOCK - 1) / NV_CALL_BLOCK));
+}
+
+void
+nv_call_offset (char *out, size_t room, const CgValue *v, uint32_t ndim, int at, const char *name)
+{
+  size_t len = (size_t) snprintf (out, room, "(gm_index) 0");
+  for (uint32_t d = 0; d < ndim && len < room; d++) {
+    int own = (int) d - (int) (ndim - v->ndim);
+    char coordinate[32];
+    if (own < 0 || v->sizes[own] == 1 || v->strides[own] == 0)
+      continue;
+    snprintf (coordinate, sizeof coordinate, "d%u", d);
+    len += (size_t) snprintf (out + len, room - len, " + %s * (gm_index) %lld", (int) d == at ? name : coordinate,
+                              (long long) v->strides[own]);
+  }
+}
+
+/* The statement that writes `worked` to element `offset` of the node's result. */
+static void
+put_result (NvUnit *u, CgText *t, const GrammeNode *n, const char *offset, const char *worked)
+{
+  char value[1800];
+  nv_store (value, sizeof value, u->p->values[n->out].dtype, worked);
+  put (t, "  p%u[%s] = %s;\n", nv_arg (u, n->out, true), offset, value);
+}
+
+/* -- Copies and pointwise nodes ------------------------------------------------------------------------ */
+
+void
+nv_print_copy (NvUnit *u, uint32_t step)
+{
+  const CgStep *s = &u->p->steps[step];
+  CgValue to = u->p->values[s->from]; /* the output has the same geometry, from its own first element */
+  char from[512], out[512];
+  if (!nv_call_begin (u, "copy", CG_NONE, &to, -1, &s->from, 1))
+    return;
+  CgText *t = &u->k.text;
+  nv_call_offset (from, sizeof from, &u->p->values[s->from], to.ndim, -1, "");
+  nv_call_offset (out, sizeof out, &to, to.ndim, -1, "");
+  uint32_t a = nv_arg (u, s->from, false), b = nv_arg_output (u, s->to, to.dtype);
+  put (t, "  p%u[%s] = p%u[%s];\n", b, out, a, from);
+  nv_call_end (u, &to, -1);
+}
+
+static void
+print_pointwise (NvUnit *u, uint32_t node)
+{
+  const GrammeNode *n = gramme_image_node (u->p->image, node);
+  const CgValue *out = &u->p->values[n->out];
+  char operands[3][256], offset[512], memory[600], value[1400];
+  if (!nv_call_begin (u, gramme_op_facts (n->op).name, node, out, -1, &n->out, 1))
+    return;
+  CgText *t = &u->k.text;
+  for (uint32_t i = 0; i < n->n_in && i < 3; i++) {
+    uint32_t in = gramme_node_in (u->p->image, n, i);
+    nv_call_offset (offset, sizeof offset, &u->p->values[in], out->ndim, -1, "");
+    snprintf (memory, sizeof memory, "p%u[%s]", nv_arg (u, in, false), offset);
+    nv_load (value, sizeof value, u->p->values[in].dtype, memory);
+    put (t, "  const E_%s x%u = %s;\n", nv_work (u->p->values[in].dtype), i, value);
+    snprintf (operands[i], sizeof operands[i], "x%u", i);
+  }
+  nv_apply (u, value, sizeof value, n, operands);
+  nv_call_offset (offset, sizeof offset, out, out->ndim, -1, "");
+  put_result (u, t, n, offset, value);
+  nv_call_end (u, out, -1);
+}
+
+/* -- Reductions over any dimensions -------------------------------------------------------------------- */
+
+static uint32_t
+reduced_dims (const NvUnit *u, const GrammeNode *n, uint32_t ndim)
+{
+  const GrammeAttr *dims = gramme_node_attr (u->p->image, n, GRAMME_ATTR_DIMS);
+  uint32_t mask = 0;
+  if (!dims || dims->count == 0)
+    return (1u << ndim) - 1;
+  for (uint32_t i = 0; i < dims->count; i++) {
+    int64_t d = gramme_attr_int (u->p->image, dims, i);
+    mask |= 1u << (d < 0 ? d + ndim : d);
+  }
+  return mask;
+}
+
+/* x seen in the space of the result: its kept dimensions' coordinates are the result's; loops over the others are printed, with
+ * coordinates q<d>.  Leaves x's offset. */
+static int
+put_reduced_loops (CgText *t, const CgValue *x, const CgValue *out, uint32_t mask, char *offset, size_t room)
+{
+  bool keepdim = out->ndim == x->ndim;
+  int loops = 0, kept = 0;
+  size_t len = (size_t) snprintf (offset, room, "(gm_index) 0");
+  for (uint32_t d = 0; d < x->ndim; d++) {
+    if (mask >> d & 1) {
+      put (t, "  for (gm_index q%u = 0; q%u < %lldu; q%u++)\n", d, d, (long long) x->sizes[d], d);
+      len += (size_t) snprintf (offset + len, room - len, " + q%u * (gm_index) %lld", d, (long long) x->strides[d]);
+      loops++;
+    } else {
+      len += (size_t) snprintf (offset + len, room - len, " + d%d * (gm_index) %lld", keepdim ? (int) d : kept,
+                                (long long) x->strides[d]);
+      kept++;
+    }
+  }
+  return loops;
+}
+
+static void
+print_reduce (NvUnit *u, uint32_t node)
+{
+  const GrammeNode *n = gramme_image_node (u->p->image, node);
+  uint32_t in = gramme_node_in (u->p->image, n, 0);
+  const CgValue *x = &u->p->values[in], *out = &u->p->values[n->out];
+  const char *op = gramme_op_facts (n->op).name, *w = nv_work (gramme_tile_accumulator (x->dtype));
+  char offset[512], memory[600], value[700];
+  if (!nv_call_begin (u, op, node, out, -1, &in, 1))
+    return;
+  CgText *t = &u->k.text;
+  nv_need_fold (u, n->op, w);
+  put (t, "  E_%s a = init_%s_%s ();\n", w, op, w);
+  put_reduced_loops (t, x, out, reduced_dims (u, n, x->ndim), offset, sizeof offset);
+  snprintf (memory, sizeof memory, "p%u[%s]", nv_arg (u, in, false), offset);
+  nv_load (value, sizeof value, x->dtype, memory);
+  put (t, "    a = fold_%s_%s (a, %s);\n", op, w, value);
+  nv_call_offset (offset, sizeof offset, out, out->ndim, -1, "");
+  put_result (u, t, n, offset, "a");
+  nv_call_end (u, out, -1);
+}
+
+/* The first best wins; a NaN is better than any number. */
+static void
+print_argreduce (NvUnit *u, uint32_t node)
+{
+  const GrammeNode *n = gramme_image_node (u->p->image, node);
+  uint32_t in = gramme_node_in (u->p->image, n, 0);
+  const CgValue *x = &u->p->values[in], *out = &u->p->values[n->out];
+  const GrammeAttr *dim = gramme_node_attr (u->p->image, n, GRAMME_ATTR_DIM);
+  const char *w = nv_work (x->dtype), *better = n->op == GRAMME_OP_argmax ? ">" : "<";
+  uint32_t mask = dim ? 1u << gramme_attr_int (u->p->image, dim, 0) : (1u << x->ndim) - 1;
+  char offset[512], memory[600], value[700];
+  if (!nv_call_begin (u, gramme_op_facts (n->op).name, node, out, -1, &in, 1))
+    return;
+  CgText *t = &u->k.text;
+  put (t, "  E_%s best = 0;\n  E_i64 at = -1, k = 0;\n", w);
+  put_reduced_loops (t, x, out, x->ndim ? mask : 0, offset, sizeof offset);
+  snprintf (memory, sizeof memory, "p%u[%s]", nv_arg (u, in, false), offset);
+  nv_load (value, sizeof value, x->dtype, memory);
+  put (t,
+       "  {\n    const E_%s v = %s;\n    if (at < 0 || (best == best && (v != v || v %s best))) {\n"
+       "      best = v;\n      at = k;\n    }\n    k++;\n  }\n",
+       w, value, better);
+  nv_call_offset (offset, sizeof offset, out, out->ndim, -1, "");
+  put_result (u, t, n, offset, "at");
+  nv_call_end (u, out, -1);
+}
+
+/* -- Along a line -------------------------------------------------------------------------------------- */
+
+/* A thread adds up a line; what is stored is rounded, what is carried on is not. */
+static void
+print_cumsum (NvUnit *u, uint32_t node)
+{
+  const GrammeNode *n = gramme_image_node (u->p->image, node);
+  uint32_t in = gramme_node_in (u->p->image, n, 0);
+  const CgValue *x = &u->p->values[in], *out = &u->p->values[n->out];
+  int dim = x->ndim ? (int) gramme_node_int (u->p->image, n, GRAMME_ATTR_DIM, 0) : -1;
+  bool reverse = gramme_node_int (u->p->image, n, GRAMME_ATTR_REVERSE, 0) != 0;
+  const char *w = nv_work (x->dtype);
+  long long size = dim < 0 ? 1 : (long long) x->sizes[dim];
+  char offset[512], memory[600], value[700];
+  if (size == 0 || !nv_call_begin (u, "cumsum", node, x, dim, &in, 1))
+    return;
+  CgText *t = &u->k.text;
+  nv_need_value (u, GRAMME_OP_add, w);
+  put (t, "  E_%s a = 0;\n  for (gm_index j = 0; j < %lldu; j++) {\n", w, size);
+  if (reverse)
+    put (t, "    const gm_index k = %lldu - j;\n", size - 1);
+  else
+    put (t, "    const gm_index k = j;\n");
+  nv_call_offset (offset, sizeof offset, x, x->ndim, dim, "k");
+  snprintf (memory, sizeof memory, "p%u[%s]", nv_arg (u, in, false), offset);
+  nv_load (value, sizeof value, x->dtype, memory);
+  put (t, "    a = op_add_%s (a, %s);\n  ", w, value);
+  nv_call_offset (offset, sizeof offset, out, x->ndim, dim, "k");
+  put_result (u, t, n, offset, "a");
+  put (t, "  }\n");
+  nv_call_end (u, x, dim);
+}
+
+/* -- Out of nothing ------------------------------------------------------------------------------------- */
+
+static void
+print_random (NvUnit *u, uint32_t node)
+{
+  const GrammeNode *n = gramme_image_node (u->p->image, node);
+  uint32_t state = gramme_node_in (u->p->image, n, 0);
+  const CgValue *out = &u->p->values[n->out];
+  long long offset = (long long) gramme_node_int (u->p->image, n, GRAMME_ATTR_OFFSET, 0);
+  char at[512], value[512];
+  if (!nv_call_begin (u, gramme_op_facts (n->op).name, node, out, -1, &n->out, 1))
+    return;
+  CgText *t = &u->k.text;
+  uint32_t p = nv_arg (u, state, false);
+  nv_call_offset (at, sizeof at, out, out->ndim, -1, "");
+  snprintf (value, sizeof value, "%s_%s ((gm_u64) p%u[0], (gm_u64) p%u[%lld] + (gm_u64) %lldll + i / 4, (int) (i %% 4))",
+            gramme_op_facts (n->op).name, nv_work (out->dtype), p, p, (long long) u->p->values[state].strides[0], offset);
+  put_result (u, t, n, at, value);
+  nv_call_end (u, out, -1);
+}
+
+static void
+print_arange (NvUnit *u, uint32_t node)
+{
+  const GrammeNode *n = gramme_image_node (u->p->image, node);
+  const CgValue *out = &u->p->values[n->out];
+  const GrammeImage *img = u->p->image;
+  const GrammeAttr *a[2] = { gramme_node_attr (img, n, GRAMME_ATTR_VALUE), gramme_node_attr (img, n, GRAMME_ATTR_VALUE2) };
+  bool real = false;
+  char offset[512], value[512], cast[900];
+  for (int i = 0; i < 2; i++)
+    real = real || gramme_attr_scalar_kind (img, a[i]) == GRAMME_SCALAR_FLOAT;
+  if (!nv_call_begin (u, "arange", node, out, -1, &n->out, 1))
+    return;
+  if (!real) {
+    snprintf (value, sizeof value, "(E_i64) (%lluull + (gm_u64) i * %lluull)",
+              (unsigned long long) gramme_attr_int (img, a[0], 1), (unsigned long long) gramme_attr_int (img, a[1], 1));
+    nv_cast (cast, sizeof cast, GRAMME_DTYPE_I64, out->dtype, value);
+  } else {
+    double v[2];
+    unsigned long long bits[2];
+    for (int i = 0; i < 2; i++)
+      v[i] = gramme_attr_scalar_kind (img, a[i]) == GRAMME_SCALAR_FLOAT ? gramme_attr_scalar_double (img, a[i])
+                                                                         : (double) gramme_attr_int (img, a[i], 1);
+    memcpy (bits, v, sizeof bits);
+    snprintf (value, sizeof value, "(GM_F64_BITS (0x%llxull) + (E_f64) i * GM_F64_BITS (0x%llxull))", bits[0], bits[1]);
+    nv_cast (cast, sizeof cast, GRAMME_DTYPE_F64, out->dtype, value);
+  }
+  nv_call_offset (offset, sizeof offset, out, out->ndim, -1, "");
+  put_result (u, &u->k.text, n, offset, cast);
+  nv_call_end (u, out, -1);
+}
+
+/* -- The node -------------------------------------------------------------------------------------------- */
+
+void
+nv_print_call (NvUnit *u, uint32_t step)
+{
+  uint32_t node = u->p->steps[step].node;
+  const GrammeNode *n = gramme_image_node (u->p->image, node);
+  if (u->p->values[n->out].numel == 0)
+    return;
+  switch (gramme_op_facts (n->op).family) {
+  case GRAMME_FAMILY_POINTWISE:
+  case GRAMME_FAMILY_CAST:
+    print_pointwise (u, node);
+    return;
+  case GRAMME_FAMILY_REDUCE:
+    print_reduce (u, node);
+    return;
+  case GRAMME_FAMILY_ARGREDUCE:
+    print_argreduce (u, node);
+    return;
+  case GRAMME_FAMILY_SCAN:
+    print_cumsum (u, node);
+    return;
+  case GRAMME_FAMILY_RANDOM:
+    print_random (u, node);
+    return;
+  case GRAMME_FAMILY_CONTRACT:
+    nv_print_matmul (u, node);
+    return;
+  case GRAMME_FAMILY_INDEX:
+    nv_print_index (u, node);
+    return;
+  default:
+    if (n->op == GRAMME_OP_arange)
+      print_arange (u, node);
+    else
+      nv_fail (u, GRAMME_UNSUPPORTED, (int32_t) node, "there is no kernel for this operator");
+  }
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * library.c -- see library.h.
+ *
+ * A machine without a GPU has no libcuda.so.1, or one whose cuInit fails; the stub that comes with a toolkit has the same name and
+ * answers 34 to everything.  All of these mean "no device", and nothing else of the library is called then.
+ */
+#include "plugins/nvrtc/library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+typedef struct {
+  void *handle;
+  char file[512], why[1024];
+} Library;
+
+static pthread_once_t cuda_once = PTHREAD_ONCE_INIT, compiler_once = PTHREAD_ONCE_INIT;
+static Library cuda_library, compiler_library;
+static NvCuda cuda;
+static NvCompiler compiler;
+static bool cuda_good, compiler_good;
+
+/* -- Files ------------------------------------------------------------------------------------------- */
+
+static bool
+try_file (Library *l, const char *file)
+{
+  l->handle = dlopen (file, RTLD_NOW | RTLD_LOCAL);
+  if (l->handle)
+    snprintf (l->file, sizeof l->file, "%s", file);
+  return l->handle != NULL;
+}
+
+/* The file that a user names is the only one; false: none is named. */
+static bool
+try_named (Library *l, const char *variable)
+{
+  const char *file = secure_getenv (variable);
+  if (!file || !*file)
+    return false;
+  if (file[0] != '/')
+    snprintf (l->why, sizeof l->why, "%s=%.400s is no absolute path", variable, file);
+  else if (!try_file (l, file))
+    snprintf (l->why, sizeof l->why, "%s=%.400s cannot be opened: %.400s", variable, file, dlerror ());
+  return true;
+}
+
+/* The toolkits' folders, where the loader does not look by itself. */
+static bool
+try_toolkits (Library *l, const char *const *names)
+{
+  static const char *const variables[] = { "CUDA_HOME", "CUDA_PATH" };
+  static const char *const folders[] = { "/usr/local/cuda/lib64", "/usr/local/cuda-13/lib64", "/usr/local/cuda-13.0/lib64",
+                                         "/usr/local/cuda-12/lib64", "/opt/cuda/lib64" };
+  char file[512];
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+    const char *home = secure_getenv (variables[i]);
+    for (int k = 0; home && home[0] == '/' && names[k]; k++) {
+      snprintf (file, sizeof file, "%s/lib64/%s", home, names[k]);
+      if (try_file (l, file))
+        return true;
+    }
+  }
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+    for (int k = 0; names[k]; k++) {
+      snprintf (file, sizeof file, "%s/%s", folders[i], names[k]);
+      if (try_file (l, file))
+        return true;
+    }
+  return false;
+}
+
+/* -- The driver -------------------------------------------------------------------------------------- */
+
+static void
+open_cuda (void)
+{
+  Library *l = &cuda_library;
+  if (!try_named (l, "GRAMME_CUDA_DRIVER") && !try_file (l, "libcuda.so.1"))
+    snprintf (l->why, sizeof l->why,
+              "there is no CUDA driver: libcuda.so.1 cannot be opened; install NVIDIA's driver (Debian: nvidia-driver), or compile "
+              "only, for a named architecture: options={\"arch\": \"sm_90\"}");
+  if (!l->handle)
+    return;
+#define CUDA(name, parameters) \
+  cuda.name = (int (*) parameters) dlsym (l->handle, #name); \
+  if (!cuda.name) { \
+    snprintf (l->why, sizeof l->why, "%.400s has no " #name ": the driver is too old; install a newer one", l->file); \
+    return; \
+  }
+#include "plugins/nvrtc/cuda.def"
+  int result = cuda.cuInit (0);
+  if (result != 0)
+    snprintf (l->why, sizeof l->why, "%.400s finds no GPU: cuInit says %d%s", l->file, result,
+              result == 34    ? " (it is the toolkit's stub, not a driver)"
+              : result == 100 ? " (no device)"
+                              : "");
+  else if ((result = cuda.cuDeviceGetCount (&cuda.n_devices)) != 0 || cuda.n_devices < 1)
+    snprintf (l->why, sizeof l->why, "%.400s finds no GPU: %d devices (result %d)", l->file, cuda.n_devices, result);
+  else
+    cuda_good = cuda.cuDriverGetVersion (&cuda.version) == 0;
+}
+
+const NvCuda *
+nv_cuda (const char **why)
+{
+  pthread_once (&cuda_once, open_cuda);
+  if (why)
+    *why = cuda_library.why;
+  return cuda_good ? &cuda : NULL;
+}
+
+const char *
+nv_cuda_file (void)
+{
+  return cuda_library.handle ? cuda_library.file : NULL;
+}
+
+void
+nv_cuda_error (char *out, size_t room, int result)
+{
+  const char *name = NULL, *text = NULL;
+  if (cuda_good && cuda.cuGetErrorName (result, &name) == 0 && cuda.cuGetErrorString (result, &text) == 0 && name && text)
+    snprintf (out, room, "%s (%s, %d)", text, name, result);
+  else
+    snprintf (out, room, "error %d", result);
+}
+
+/* -- The compiler -------------------------------------------------------------------------------------- */
+
+/* NVRTC opens a second library by its bare name.  In a folder that the loader does not search (a Python package's) it finds it only
+ * if it is loaded already. */
+static void
+open_builtins (void)
+{
+  char file[600];
+  Dl_info info;
+  /* An address of a function, as dladdr wants it. */
+  union {
+    int (*function) (int *, int *);
+    void *address;
+  } own = { .function = compiler.nvrtcVersion };
+  const char *name = dladdr (own.address, &info) && info.dli_fname ? info.dli_fname : "", *slash = strrchr (name, '/');
+  if (!slash)
+    return;
+  snprintf (file, sizeof file, "%.*s/libnvrtc-builtins.so.%d.%d", (int) (slash - name), name, compiler.major, compiler.minor);
+  dlopen (file, RTLD_NOW | RTLD_LOCAL);
+}
+
+static void
+open_compiler (void)
+{
+  /* CUDA 11.2 to 11.8 share one name; there is no plain .so.11. */
+  static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so", NULL };
+  Library *l = &compiler_library;
+  if (!try_named (l, "GRAMME_NVRTC")) {
+    for (int i = 0; names[i] && !l->handle; i++)
+      try_file (l, names[i]);
+    if (!l->handle && !try_toolkits (l, names))
+      snprintf (l->why, sizeof l->why,
+                "NVRTC is missing: libnvrtc.so.13, .12, .11.2 are neither where the loader looks nor in $CUDA_HOME/lib64 or "
+                "/usr/local/cuda/lib64; install it (Debian non-free: libnvrtc11.2; NVIDIA's packages: cuda-nvrtc-13-0; pip install "
+                "nvidia-cuda-nvrtc) and, if it lies elsewhere, set GRAMME_NVRTC to the file");
+  }
+  if (!l->handle)
+    return;
+#define NVRTC(name, parameters) \
+  compiler.name = (int (*) parameters) dlsym (l->handle, #name); \
+  if (!compiler.name) { \
+    snprintf (l->why, sizeof l->why, "%.400s has no " #name ": it is too old; install NVRTC 11.2 or newer", l->file); \
+    return; \
+  }
+#include "plugins/nvrtc/nvrtc.def"
+  int n = 0;
+  compiler_good = compiler.nvrtcVersion (&compiler.major, &compiler.minor) == 0
+                  && compiler.nvrtcGetNumSupportedArchs (&n) == 0 && n > 0
+                  && n <= (int) (sizeof compiler.archs / sizeof *compiler.archs)
+                  && compiler.nvrtcGetSupportedArchs (compiler.archs) == 0;
+  compiler.n_archs = n;
+  if (compiler_good)
+    open_builtins ();
+  if (!compiler_good)
+    snprintf (l->why, sizeof l->why, "%.400s does not say which GPUs it compiles for", l->file);
+}
+
+const NvCompiler *
+nv_compiler (const char **why)
+{
+  pthread_once (&compiler_once, open_compiler);
+  if (why)
+    *why = compiler_library.why;
+  return compiler_good ? &compiler : NULL;
+}
+
+const char *
+nv_compiler_file (void)
+{
+  return compiler_library.handle ? compiler_library.file : NULL;
+}

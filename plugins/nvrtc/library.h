@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * library.h -- the driver and NVRTC, opened at run time.
+ *
+ * Nothing of CUDA is there when this plugin is built.  Each library is looked for once, when it is first needed, and stays; what was
+ * tried and what is missing is kept as text.  GRAMME_CUDA_DRIVER and GRAMME_NVRTC name other files (absolute paths).
+ *
+ * Thread: any.  Owner: the tables live as long as the process.
+ */
+#ifndef NVRTC_LIBRARY_H
+#define NVRTC_LIBRARY_H
+
+#include <gramme-plugin-util.h>
+
+#include <stdbool.h>
+
+typedef unsigned long long NvAddress; /* of the device's memory */
+
+typedef struct {
+#define CUDA(name, parameters) int (*name) parameters;
+#include "plugins/nvrtc/cuda.def"
+  int version;   /* 13000 is 13.0 */
+  int n_devices; /* at least 1 */
+} NvCuda;
+
+typedef struct {
+#define NVRTC(name, parameters) int (*name) parameters;
+#include "plugins/nvrtc/nvrtc.def"
+  int major, minor;
+  int n_archs, archs[32]; /* 75 is sm_75; in ascending order */
+} NvCompiler;
+
+/* NULL: *why says what was looked for and what to do. */
+const NvCuda *nv_cuda (const char **why);
+const NvCompiler *nv_compiler (const char **why);
+/* Files that were opened, or NULL. */
+const char *nv_cuda_file (void);
+const char *nv_compiler_file (void);
+/* "an illegal address (CUDA_ERROR_ILLEGAL_ADDRESS, 700)" */
+void nv_cuda_error (char *out, size_t room, int result);
+
+#endif

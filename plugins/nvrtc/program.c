@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * program.c -- see program.h.
+ *
+ * A run brings operands to the device if they are not there (tensors of the CPU are copied to it and results back), launches the
+ * kernels in order and, if anything came from the CPU, waits for the result.  Addresses that kernels get are multiples of 16
+ * bytes: an operand that is not goes through a copy.  Graphs that index check the error word, which waits for the device.
+ */
+#include "plugins/nvrtc/program.h"
+
+#include <stdlib.h>
+
+/* -- Taking a unit ------------------------------------------------------------------------------------- */
+
+static char *
+name_node (const CgProgram *p, int32_t node, const GrammeDebug *debug)
+{
+  char text[256];
+  const char *where = debug && node >= 0 && (uint32_t) node < debug->n_nodes && debug->node_where ? debug->node_where[node] : NULL;
+  const char *op = node >= 0 ? gramme_op_facts (gramme_image_node (p->image, (uint32_t) node)->op).name : "copy";
+  snprintf (text, sizeof text, "%s%s%s", op, where ? " at " : "", where ? where : "");
+  return strdup (text);
+}
+
+int32_t
+nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, GrammeStatus *status)
+{
+  *r = (NvRole){ .present = true,
+                 .launches = u->launches,
+                 .args = u->args,
+                 .n_launches = u->n_launches,
+                 .n_args = u->n_args,
+                 .n_consts = p->n_consts,
+                 .ws_bytes = u->ws_bytes,
+                 .checks_index = u->checks_index };
+  u->launches = NULL;
+  u->args = NULL;
+  r->where = calloc (r->n_launches + 1, sizeof *r->where);
+  r->functions = calloc (r->n_launches + 1, sizeof *r->functions);
+  r->consts = calloc (r->n_consts + 1, sizeof *r->consts);
+  bool good = r->where && r->functions && r->consts;
+  for (uint32_t i = 0; i < r->n_launches && good; i++)
+    good = (r->where[i] = name_node (p, r->launches[i].node, debug)) != NULL;
+  for (uint32_t i = 0; i < r->n_consts && r->consts; i++) {
+    r->consts[i].data = p->consts[i].data;
+    r->consts[i].bytes = p->consts[i].bytes;
+    p->consts[i].data = NULL;
+  }
+  return good ? GRAMME_OK : gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for a compiled graph");
+}
+
+static void
+role_clear (NvRole *r)
+{
+  for (uint32_t i = 0; i < r->n_launches && r->where; i++)
+    free (r->where[i]);
+  for (uint32_t i = 0; i < r->n_consts && r->consts; i++)
+    free (r->consts[i].data);
+  free (r->where);
+  free (r->functions);
+  free (r->consts);
+  free (r->launches);
+  free (r->args);
+  *r = (NvRole){ 0 };
+}
+
+/* -- Loading ------------------------------------------------------------------------------------------- */
+
+static int32_t
+load_module (NvProgram *p, NvDevice *d, GrammeStatus *status)
+{
+  const NvCuda *c = nv_cuda (NULL);
+  int result = c->cuModuleLoadData (&p->module, p->image.image);
+  if (result == 209)
+    return gramme_fail (status, GRAMME_DEVICE, -1,
+                        "the kernels were compiled for %s, the GPU (%s) has compute capability %d.%d; leave option arch out", p->arch,
+                        nv_device_name (d), nv_device_capability (d) / 10, nv_device_capability (d) % 10);
+  if (result)
+    return nv_device_fail (d, result, "compiled kernels cannot be loaded", status);
+  for (int role = 0; role < 2; role++)
+    for (uint32_t i = 0; i < p->roles[role].n_launches; i++) {
+      NvRole *r = &p->roles[role];
+      result = c->cuModuleGetFunction (&r->functions[i], p->module, r->launches[i].name);
+      if (result)
+        return nv_device_fail (d, result, r->launches[i].name, status);
+    }
+  return GRAMME_OK;
+}
+
+static int32_t
+load_all (NvProgram *p, NvDevice *d, GrammeStatus *status)
+{
+  int32_t code = load_module (p, d, status);
+  for (int role = 0; role < 2; role++)
+    for (uint32_t i = 0; i < p->roles[role].n_consts && code == GRAMME_OK; i++) {
+      NvRole *r = &p->roles[role];
+      code = nv_device_alloc (d, r->consts[i].bytes, &r->consts[i].address, status);
+      if (code == GRAMME_OK)
+        code = nv_device_to_device (d, r->consts[i].address, r->consts[i].data, r->consts[i].bytes, status);
+    }
+  return code;
+}
+
+static void
+unload (NvProgram *p, NvDevice *d)
+{
+  for (int role = 0; role < 2; role++)
+    for (uint32_t i = 0; i < p->roles[role].n_consts; i++) {
+      NvRole *r = &p->roles[role];
+      if (r->consts[i].address)
+        nv_device_free (d, r->consts[i].address, r->consts[i].bytes);
+      r->consts[i].address = 0;
+    }
+  if (p->module && nv_device_enter (d, NULL) == GRAMME_OK) {
+    nv_device_synchronize (d, NULL); /* a kernel may still be running */
+    nv_cuda (NULL)->cuModuleUnload (p->module);
+  }
+  p->module = NULL;
+}
+
+static int32_t
+load (NvProgram *p, GrammeStatus *status)
+{
+  NvDevice *d = __atomic_load_n (&p->device, __ATOMIC_ACQUIRE);
+  if (d)
+    return nv_device_enter (d, status);
+  d = nv_device (p->device_number, status);
+  if (!d)
+    return status ? status->code : GRAMME_DEVICE;
+  int32_t code = nv_device_enter (d, status);
+  pthread_mutex_lock (&p->lock);
+  if (!p->device && code == GRAMME_OK) {
+    code = load_all (p, d, status);
+    if (code == GRAMME_OK)
+      __atomic_store_n (&p->device, d, __ATOMIC_RELEASE);
+    else
+      unload (p, d);
+  }
+  pthread_mutex_unlock (&p->lock);
+  return code;
+}
+
+void
+nv_program_clear (NvProgram *p)
+{
+  if (p->device)
+    unload (p, p->device);
+  role_clear (&p->roles[0]);
+  role_clear (&p->roles[1]);
+  nv_image_clear (&p->image);
+  free (p->text);
+  pthread_mutex_destroy (&p->lock);
+}
+
+/* -- Operands ------------------------------------------------------------------------------------------ */
+
+/* An operand on the device: its own memory, or a copy. */
+typedef struct {
+  NvAddress address;
+  uint64_t bytes;
+  bool copied, gaps;
+} Operand;
+
+static Operand
+measure (const GrammeTensor *t)
+{
+  int64_t last = 0, n = 1;
+  for (int32_t i = 0; i < t->ndim; i++) {
+    n *= t->shape[i];
+    last += (t->shape[i] - 1) * t->strides[i];
+  }
+  uint64_t elem = t->dtype_bits / 8;
+  return (Operand){ .bytes = n ? (uint64_t) (last + 1) * elem : 0, .gaps = last + 1 != n };
+}
+
+static int32_t
+bring (NvDevice *d, Operand *o, const GrammeTensor *t, bool fill, GrammeStatus *status)
+{
+  void *data = gramme_tensor_data (t);
+  *o = measure (t);
+  bool here = t->device_type == 2;
+  if (here && (uintptr_t) data % 16 == 0) {
+    o->address = (NvAddress) (uintptr_t) data;
+    return GRAMME_OK;
+  }
+  int32_t code = nv_device_alloc (d, o->bytes, &o->address, status);
+  if (code != GRAMME_OK)
+    return code;
+  o->copied = true;
+  if (!fill && !o->gaps)
+    return GRAMME_OK;
+  return here ? nv_device_copy (d, o->address, (NvAddress) (uintptr_t) data, o->bytes, status)
+              : nv_device_to_device (d, o->address, data, o->bytes, status);
+}
+
+static int32_t
+take_back (NvDevice *d, const Operand *o, const GrammeTensor *t, GrammeStatus *status)
+{
+  void *data = gramme_tensor_data (t);
+  if (!o->copied)
+    return GRAMME_OK;
+  return t->device_type == 2 ? nv_device_copy (d, (NvAddress) (uintptr_t) data, o->address, o->bytes, status)
+                             : nv_device_to_host (d, data, o->address, o->bytes, status);
+}
+
+/* -- Launches ------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  const NvRole *role;
+  Operand *in, *out;
+  NvAddress workspace, error;
+} Places;
+
+static NvAddress
+place_of (const Places *at, const NvArg *a)
+{
+  switch (a->memory) {
+  case CG_MEMORY_INPUT:
+    return at->in[a->index].address + a->offset;
+  case CG_MEMORY_OUTPUT:
+    return at->out[a->index].address + a->offset;
+  case CG_MEMORY_CONST:
+    return at->role->consts[a->index].address + a->offset;
+  case NV_MEMORY_ERROR:
+    return at->error;
+  default:
+    return at->workspace + a->offset;
+  }
+}
+
+static int32_t
+launch_all (NvDevice *d, const NvRole *r, const Places *at, GrammeStatus *status)
+{
+  const NvCuda *c = nv_cuda (NULL);
+  NvAddress record[CG_MAX_MEMBERS * 4 + 8];
+  for (uint32_t i = 0; i < r->n_launches; i++) {
+    const NvLaunch *l = &r->launches[i];
+    for (uint32_t k = 0; k < l->n_args; k++)
+      record[k] = place_of (at, &r->args[l->first_arg + k]);
+    void *parameters[] = { record };
+    int result = c->cuLaunchKernel (r->functions[i], (unsigned) l->grid, 1, 1, l->block, 1, 1, 0, nv_device_stream (d), parameters,
+                                    NULL);
+    if (result) {
+      char what[400];
+      snprintf (what, sizeof what, "kernel %s (%s)", l->name, r->where[i]);
+      return nv_device_fail (d, result, what, status);
+    }
+  }
+  return GRAMME_OK;
+}
+
+/* What failed on the device is known only now, and not of which launch: all of them are named. */
+static int32_t
+name_kernels (const NvRole *r, int32_t code, GrammeStatus *status)
+{
+  char names[260] = "", before[480];
+  size_t len = 0;
+  if (code != GRAMME_DEVICE || !status)
+    return code;
+  for (uint32_t i = 0; i < r->n_launches && len + 40 < sizeof names; i++) {
+    int n = snprintf (names + len, sizeof names - len, "%s%s (%s)", i ? ", " : "", r->launches[i].name, r->where[i]);
+    len += n > 0 ? (size_t) n : 0;
+  }
+  memcpy (before, status->message, sizeof before);
+  before[sizeof before - 1] = 0;
+  return gramme_fail (status, code, -1, "%.200s; the kernels since the last wait were %.250s", before, names);
+}
+
+static int32_t
+check_error_word (NvDevice *d, const NvRole *r, NvAddress error, GrammeStatus *status)
+{
+  int64_t said[2] = { 0, 0 };
+  int32_t code = nv_device_to_host (d, said, error, sizeof said, status);
+  if (code != GRAMME_OK || said[0] == 0)
+    return code;
+  const char *what = "a node";
+  for (uint32_t i = 0; i < r->n_launches; i++)
+    if (r->launches[i].node == (int32_t) said[0] - 1)
+      what = r->where[i];
+  return gramme_fail (status, GRAMME_INDEX, (int32_t) said[0] - 1, "%s: index %lld is out of bounds", what, (long long) said[1]);
+}
+
+#define ERROR_BYTES 16
+
+static int32_t
+run_with (NvDevice *d, const NvRole *r, const GrammeRunArgs *args, Operand *in, Operand *out, GrammeStatus *status)
+{
+  Places at = { .role = r, .in = in, .out = out };
+  uint64_t ws_bytes = r->ws_bytes + (r->checks_index ? 256 : 0);
+  int32_t code = GRAMME_OK;
+  for (uint32_t i = 0; i < args->n_inputs && code == GRAMME_OK; i++)
+    code = bring (d, &in[i], &args->inputs[i], true, status);
+  for (uint32_t i = 0; i < args->n_outputs && code == GRAMME_OK; i++)
+    code = bring (d, &out[i], &args->outputs[i], false, status);
+  if (code == GRAMME_OK && ws_bytes)
+    code = nv_device_alloc (d, ws_bytes, &at.workspace, status);
+  at.error = at.workspace + r->ws_bytes;
+  if (code == GRAMME_OK && r->checks_index)
+    code = nv_device_zero (d, at.error, ERROR_BYTES, status);
+  if (code == GRAMME_OK)
+    code = launch_all (d, r, &at, status);
+  if (code == GRAMME_OK && r->checks_index)
+    code = name_kernels (r, check_error_word (d, r, at.error, status), status);
+  for (uint32_t i = 0; i < args->n_outputs && code == GRAMME_OK; i++)
+    code = name_kernels (r, take_back (d, &out[i], &args->outputs[i], status), status);
+  if (at.workspace)
+    nv_device_free (d, at.workspace, ws_bytes);
+  return code;
+}
+
+int32_t
+nv_program_run (NvProgram *p, const GrammeRunArgs *args, GrammeStatus *status)
+{
+  const NvRole *r = &p->roles[args->role];
+  if (!r->present)
+    return gramme_fail (status, GRAMME_STATE, -1, "role %u was not compiled", args->role);
+  int32_t code = load (p, status);
+  if (code != GRAMME_OK)
+    return code;
+  uint32_t n = args->n_inputs + args->n_outputs;
+  Operand stack[32], *operands = n <= 32 ? stack : malloc (n * sizeof *operands);
+  if (!operands)
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for a run with %u tensors", n);
+  memset (operands, 0, n * sizeof *operands);
+  code = run_with (p->device, r, args, operands, operands + args->n_inputs, status);
+  for (uint32_t i = 0; i < n; i++)
+    if (operands[i].copied)
+      nv_device_free (p->device, operands[i].address, operands[i].bytes);
+  if (operands != stack)
+    free (operands);
+  return code;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * unit.h -- CUDA text of a graph, and the list of launches that runs it.
+ *
+ * A program (codegen) becomes kernels, one or a few to each step.  A kernel gets one record of addresses; what each of them is
+ * (NvArg) and how large the grid is stand in its launch.  All launches of a run go to one stream, in order, so a kernel sees what
+ * earlier ones wrote.  Sizes are numbers in the text: no kernel takes any.
+ *
+ * Invariant: addresses are multiples of 16 bytes where NvArg.offset is one (run.c sees to it).
+ * Owner: everything is the unit's; nv_unit_clear frees it.
+ */
+#ifndef NVRTC_UNIT_H
+#define NVRTC_UNIT_H
+
+#include "plugins/codegen/loop_plan.h"
+
+/* Beyond CgMemory: the word that says that an index was out of range. */
+#define NV_MEMORY_ERROR 16u
+
+typedef struct {
+  uint32_t memory, index; /* a CgMemory or NV_MEMORY_ERROR */
+  uint64_t offset;        /* bytes; of TEMP: in the workspace */
+} NvArg;
+
+typedef struct {
+  char name[64];
+  uint64_t grid; /* blocks, in one dimension */
+  uint32_t block, first_arg, n_args;
+  int32_t node; /* of the image: a name for messages */
+} NvLaunch;
+
+/* Of the kernel that is being printed. */
+typedef struct {
+  char name[64];
+  uint32_t block;
+  CgText text;
+  struct {
+    NvArg arg;
+    const char *elem; /* "f32" */
+    bool writes;
+  } args[CG_MAX_MEMBERS * 4 + 8];
+  uint32_t n_args;
+  const char *index; /* the type of index arithmetic */
+  int32_t node;
+} NvKernel;
+
+#define NV_OPS 128
+#define NV_TYPES 8
+
+typedef struct {
+  const CgProgram *p;
+  const char *prefix; /* of kernels' names */
+  CgText functions, kernels;
+  NvKernel k;
+  NvLaunch *launches;
+  uint32_t n_launches, launch_room;
+  NvArg *args;
+  uint32_t n_args, arg_room;
+  uint32_t n_names;
+  uint64_t ws_bytes; /* of the workspace: temporaries, then partial results */
+  bool checks_index;
+  uint8_t used[2][NV_OPS][NV_TYPES]; /* values, folds: whose function is printed already */
+  GrammeStatus *status;
+  int32_t code; /* the first failure */
+  bool oom;
+} NvUnit;
+
+/* All kernels of a program; GRAMME_OK, UNSUPPORTED or NO_MEMORY.  The text of the unit is functions, then kernels; the prelude
+ * goes before them. */
+int32_t nv_unit_print (NvUnit *u, const CgProgram *p, const char *prefix, GrammeStatus *status);
+void nv_unit_clear (NvUnit *u);
+/* Whether there is a kernel for a node, for get_support. */
+uint32_t nv_unit_reason (const GrammeImage *image, const GrammeNode *n);
+
+/* -- For those who print kernels (unit.c) --------------------------------------------------------- */
+
+/* The names of a dtype in memory and where it is worked on: f16 is "f16" and "f32". */
+const char *nv_elem (uint32_t dtype);
+const char *nv_work (uint32_t dtype);
+/* Text of a fresh kernel; `label` names it.  node: or -1. */
+CgText *nv_begin (NvUnit *u, const char *label, uint32_t block, int32_t node);
+/* The number of the argument that is the first element of a value, of a place in the workspace, of the error word. */
+uint32_t nv_arg (NvUnit *u, uint32_t value, bool writes);
+uint32_t nv_arg_output (NvUnit *u, uint32_t output, uint32_t dtype);
+uint32_t nv_arg_scratch (NvUnit *u, uint64_t offset, const char *elem, bool writes);
+uint32_t nv_arg_error (NvUnit *u);
+void nv_end (NvUnit *u, uint64_t grid);
+/* Room for partial results, aligned. */
+uint64_t nv_scratch (NvUnit *u, uint64_t bytes);
+/* Prints the function of an op of the table unless it is there: op_<name>_<work>, fold_<name>_<work> and init_<name>_<work>. */
+void nv_need_value (NvUnit *u, uint32_t op, const char *work);
+void nv_need_fold (NvUnit *u, uint32_t op, const char *work);
+/* Expressions, into `out`.  load: memory to worked; store: worked to memory; cast: worked to worked. */
+void nv_load (char *out, size_t room, uint32_t dtype, const char *memory);
+void nv_store (char *out, size_t room, uint32_t dtype, const char *worked);
+void nv_cast (char *out, size_t room, uint32_t from, uint32_t to, const char *worked);
+/* Worked value of a literal. */
+void nv_literal (const NvUnit *u, char *out, size_t room, uint32_t value);
+/* The result of pointwise node n, from its operands' expressions. */
+void nv_apply (NvUnit *u, char *out, size_t room, const GrammeNode *n, char operands[3][256]);
+/* gm_u32 if all of this stays below 2^31, else gm_u64. */
+const char *nv_index_type (int64_t most);
+/* One past the last element that a value reaches. */
+int64_t nv_extent (const CgValue *v);
+int32_t nv_fail (NvUnit *u, int32_t code, int32_t node, const char *what);
+
+/* -- Kinds of steps -------------------------------------------------------------------------------- */
+
+void nv_print_points (NvUnit *u, uint32_t step);  /* points.c: LOOP without reductions */
+void nv_print_rows (NvUnit *u, uint32_t step);    /* rows.c: LOOP with them */
+void nv_print_columns (NvUnit *u, uint32_t step); /* columns.c */
+void nv_print_copy (NvUnit *u, uint32_t step);    /* calls.c */
+void nv_print_call (NvUnit *u, uint32_t step);
+void nv_print_matmul (NvUnit *u, uint32_t node); /* matmul.c */
+void nv_print_index (NvUnit *u, uint32_t node);  /* index.c */
+
+#endif

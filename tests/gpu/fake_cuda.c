@@ -1,0 +1,610 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fake_cuda.c -- a driver and an NVRTC without a GPU, for tests: GRAMME_CUDA_DRIVER and GRAMME_NVRTC name this library.
+ *
+ * The compiler is the machine's C compiler: the CUDA text, with sim.h before it, becomes a shared object, which is the "CUBIN".
+ * Kernels run as coroutines (threads.c).  It is stricter than a GPU:
+ *   - device addresses carry a mark that no processor takes: host code that touches device memory dies, and a kernel that is given
+ *     anything but an address of live device memory makes the launch fail;
+ *   - memory ends where a page begins that nobody may touch (or up to 15 bytes before; those are watched), is full of rubbish at
+ *     first, and taken away when it is freed;
+ *   - nothing runs before somebody waits: launches and copies are queued, and done at a synchronisation.
+ *
+ * GM_FAKE_FAIL=kernel:N makes launch N (from 1) end with an illegal address, alloc:N the N-th allocation run out of memory.
+ */
+#include "tests/gpu/threads.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__ ((visibility ("default")))
+#define MARK ((uint64_t) 1 << 62)
+#define MAX_BLOCKS 65536
+#define ZONE 0xc3 /* around blocks: what is left of the pages */
+
+typedef unsigned long long Address;
+
+enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int sticky; /* what the context has died of */
+static char sticky_text[256];
+
+/* -- Memory ------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  char *map;
+  size_t mapped, bytes;
+  char *data;
+} Block;
+
+static Block blocks[MAX_BLOCKS];
+static unsigned n_blocks;
+static size_t in_use;
+
+static const Block *
+find_block (Address address, size_t bytes)
+{
+  uint64_t at = address & ~MARK;
+  for (unsigned i = n_blocks; address & MARK && i-- > 0;)
+    if (blocks[i].map && at >= (uint64_t) (uintptr_t) blocks[i].data
+        && at + bytes <= (uint64_t) (uintptr_t) blocks[i].data + blocks[i].bytes)
+      return &blocks[i];
+  return NULL;
+}
+
+static char *
+host_of (Address address)
+{
+  return (char *) (uintptr_t) (address & ~MARK);
+}
+
+static long
+fails_at (const char *what)
+{
+  const char *text = getenv ("GM_FAKE_FAIL");
+  size_t n = strlen (what);
+  return text && !strncmp (text, what, n) && text[n] == ':' ? atol (text + n + 1) : 0;
+}
+
+static int flush (void);
+
+EXPORT int
+cuMemAlloc_v2 (Address *out, size_t bytes)
+{
+  static long n_allocs;
+  size_t page = (size_t) sysconf (_SC_PAGESIZE), room = (bytes + page - 1) / page * page;
+  pthread_mutex_lock (&lock);
+  Block *b = NULL;
+  for (unsigned i = 0; i < n_blocks && !b; i++)
+    if (!blocks[i].map)
+      b = &blocks[i];
+  if (!b && n_blocks < MAX_BLOCKS)
+    b = &blocks[n_blocks++];
+  int result = b && bytes && ++n_allocs != fails_at ("alloc") ? OK : OUT_OF_MEMORY;
+  if (result == OK) {
+    char *map = mmap (NULL, room + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED || mprotect (map + page, room, PROT_READ | PROT_WRITE) != 0) {
+      result = OUT_OF_MEMORY;
+    } else {
+      *b = (Block){ .map = map, .mapped = room + 2 * page, .bytes = bytes, .data = map + page + (room - bytes) / 16 * 16 };
+      memset (map + page, ZONE, room);
+      memset (b->data, 0xa5, bytes);
+      *out = (uint64_t) (uintptr_t) b->data | MARK;
+      in_use += bytes;
+    }
+  }
+  pthread_mutex_unlock (&lock);
+  return result;
+}
+
+EXPORT int
+cuMemFree_v2 (Address address)
+{
+  pthread_mutex_lock (&lock);
+  int result = flush ();
+  Block *b = (Block *) find_block (address, 1);
+  if (b && b->data == host_of (address)) {
+    size_t page = (size_t) sysconf (_SC_PAGESIZE);
+    for (char *c = b->map + page; c < b->map + b->mapped - page; c++)
+      if ((c < b->data || c >= b->data + b->bytes) && (unsigned char) *c != ZONE) {
+        fprintf (stderr, "fake driver: a kernel wrote beside its memory, %td bytes from the start of a block of %zu\n", c - b->data,
+                 b->bytes);
+        abort ();
+      }
+    in_use -= b->bytes;
+    munmap (b->map, b->mapped);
+    *b = (Block){ 0 };
+  } else {
+    result = INVALID;
+  }
+  pthread_mutex_unlock (&lock);
+  return result;
+}
+
+EXPORT int
+cuMemGetInfo_v2 (size_t *free_bytes, size_t *total)
+{
+  *total = (size_t) 4 << 30;
+  *free_bytes = *total - in_use;
+  return OK;
+}
+
+/* -- Modules ----------------------------------------------------------------------------------------- */
+
+typedef struct {
+  void *handle;
+  char *shared;
+  unsigned long shared_bytes;
+} Module;
+
+typedef struct {
+  const Module *module;
+  void (*run) (void *const *);
+  unsigned n_args;
+} Function;
+
+/* An image is "GMSIM", its length in decimal, a newline, and the shared object. */
+EXPORT int
+cuModuleLoadData (void **module, const void *image)
+{
+  char name[64];
+  size_t length = 0;
+  int head = 0;
+  if (sscanf (image, "GMSIM %zu\n%n", &length, &head) != 1 || head == 0)
+    return 209;
+  static unsigned number;
+  snprintf (name, sizeof name, "/tmp/gramme-sim-%d-%u.so", getpid (), __atomic_add_fetch (&number, 1, __ATOMIC_RELAXED));
+  Module *m = calloc (1, sizeof *m);
+  FILE *f = m ? fopen (name, "wx") : NULL; /* a name of its own: the loader knows files by their names */
+  bool good = f && fwrite ((const char *) image + head, 1, length, f) == length;
+  if (f && fclose (f) != 0)
+    good = false;
+  if (!good) {
+    free (m);
+    return OUT_OF_MEMORY;
+  }
+  m->handle = dlopen (name, RTLD_NOW | RTLD_LOCAL);
+  unlink (name);
+  if (!m->handle) {
+    fprintf (stderr, "fake driver: %s\n", dlerror ());
+    free (m);
+    return 218;
+  }
+  *(struct gm_sim **) dlsym (m->handle, "gm_sim") = &gm_simulation;
+  char *(*shared) (unsigned long *) = (char *(*) (unsigned long *) ) dlsym (m->handle, "gm_shared");
+  m->shared = shared (&m->shared_bytes);
+  *module = m;
+  return OK;
+}
+
+EXPORT int
+cuModuleUnload (void *module)
+{
+  Module *m = module;
+  pthread_mutex_lock (&lock);
+  int result = flush ();
+  pthread_mutex_unlock (&lock);
+  dlclose (m->handle);
+  free (m);
+  return result;
+}
+
+EXPORT int
+cuModuleGetFunction (void **function, void *module, const char *name)
+{
+  Module *m = module;
+  char count[160];
+  snprintf (count, sizeof count, "%s_n_args", name);
+  const unsigned *n = dlsym (m->handle, count);
+  void *run = dlsym (m->handle, name);
+  Function *f = n && run ? malloc (sizeof *f) : NULL; /* as long as the process: there are few */
+  if (!f)
+    return NOT_FOUND;
+  *f = (Function){ .module = m, .n_args = *n };
+  memcpy (&f->run, &run, sizeof run);
+  *function = f;
+  return OK;
+}
+
+/* -- The queue --------------------------------------------------------------------------------------- */
+
+typedef struct Work {
+  struct Work *next;
+  enum { LAUNCH, COPY_IN, COPY_OUT, COPY, FILL } kind;
+  const Function *function;
+  unsigned grid, block;
+  Address to, from;
+  void *host;
+  unsigned char byte;
+  size_t bytes;
+  void *args[]; /* or what is copied in */
+} Work;
+
+static Work *first_work, **last_work = &first_work;
+
+static int
+add (Work *w)
+{
+  if (!w)
+    return OUT_OF_MEMORY;
+  pthread_mutex_lock (&lock);
+  int result = sticky;
+  if (result) {
+    free (w);
+  } else {
+    *last_work = w;
+    last_work = &w->next;
+  }
+  pthread_mutex_unlock (&lock);
+  return result;
+}
+
+static int
+die (int result, const char *text)
+{
+  if (!sticky) {
+    sticky = result;
+    snprintf (sticky_text, sizeof sticky_text, "%s", text);
+    if (getenv ("GM_FAKE_VERBOSE"))
+      fprintf (stderr, "fake driver: %s\n", text);
+  }
+  return result;
+}
+
+static int
+launch (Work *w)
+{
+  static long n_launches;
+  void *args[1024];
+  unsigned n = w->function->n_args;
+  if (++n_launches == fails_at ("kernel"))
+    return die (ILLEGAL_ADDRESS, "an illegal memory access was encountered");
+  for (unsigned i = 0; i < n; i++) {
+    Address a = (Address) (uintptr_t) w->args[i];
+    if (!find_block (a, 0))
+      return die (ILLEGAL_ADDRESS, "an argument is no address of device memory");
+    args[i] = host_of (a);
+  }
+  const char *wrong = gm_sim_run (w->function->run, args, w->grid, w->block, w->function->module->shared,
+                                  w->function->module->shared_bytes);
+  return wrong ? die (LAUNCH_FAILED, wrong) : OK;
+}
+
+static int
+run_work (Work *w)
+{
+  switch (w->kind) {
+  case LAUNCH:
+    return launch (w);
+  case COPY_IN:
+    if (!find_block (w->to, w->bytes))
+      return die (INVALID, "a copy to no device memory");
+    memcpy (host_of (w->to), w->args, w->bytes);
+    return OK;
+  case COPY_OUT:
+    if (!find_block (w->from, w->bytes))
+      return die (INVALID, "a copy from no device memory");
+    memcpy (w->host, host_of (w->from), w->bytes);
+    return OK;
+  case COPY:
+    if (!find_block (w->from, w->bytes) || !find_block (w->to, w->bytes))
+      return die (INVALID, "a copy of no device memory");
+    memmove (host_of (w->to), host_of (w->from), w->bytes);
+    return OK;
+  default:
+    if (!find_block (w->to, w->bytes))
+      return die (INVALID, "a fill of no device memory");
+    memset (host_of (w->to), w->byte, w->bytes);
+    return OK;
+  }
+}
+
+/* With the lock held. */
+static int
+flush (void)
+{
+  while (first_work) {
+    Work *w = first_work;
+    first_work = w->next;
+    if (!first_work)
+      last_work = &first_work;
+    if (!sticky)
+      run_work (w);
+    free (w);
+  }
+  return sticky;
+}
+
+static Work *
+work (int kind, size_t extra)
+{
+  Work *w = calloc (1, sizeof *w + extra);
+  if (w)
+    w->kind = kind;
+  return w;
+}
+
+EXPORT int
+cuLaunchKernel (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                unsigned block_z, unsigned shared_bytes, void *stream, void **parameters, void **extra)
+{
+  const Function *f = function;
+  (void) stream;
+  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 || block_y != 1 || block_z != 1
+      || shared_bytes || extra)
+    return INVALID;
+  Work *w = work (LAUNCH, f->n_args * sizeof (void *));
+  if (w) {
+    w->function = f;
+    w->grid = grid_x;
+    w->block = block_x;
+    memcpy (w->args, parameters[0], f->n_args * sizeof (void *));
+  }
+  return add (w);
+}
+
+EXPORT int
+cuMemcpyHtoDAsync_v2 (Address to, const void *from, size_t bytes, void *stream)
+{
+  Work *w = work (COPY_IN, bytes);
+  (void) stream;
+  if (w) {
+    w->to = to;
+    w->bytes = bytes;
+    memcpy (w->args, from, bytes);
+  }
+  return add (w);
+}
+
+EXPORT int
+cuMemcpyDtoHAsync_v2 (void *to, Address from, size_t bytes, void *stream)
+{
+  Work *w = work (COPY_OUT, 0);
+  (void) stream;
+  if (w) {
+    w->host = to;
+    w->from = from;
+    w->bytes = bytes;
+  }
+  return add (w);
+}
+
+EXPORT int
+cuMemcpyDtoDAsync_v2 (Address to, Address from, size_t bytes, void *stream)
+{
+  Work *w = work (COPY, 0);
+  (void) stream;
+  if (w) {
+    w->to = to;
+    w->from = from;
+    w->bytes = bytes;
+  }
+  return add (w);
+}
+
+EXPORT int
+cuMemsetD8Async (Address to, unsigned char byte, size_t n, void *stream)
+{
+  Work *w = work (FILL, 0);
+  (void) stream;
+  if (w) {
+    w->to = to;
+    w->byte = byte;
+    w->bytes = n;
+  }
+  return add (w);
+}
+
+EXPORT int
+cuStreamSynchronize (void *stream)
+{
+  (void) stream;
+  pthread_mutex_lock (&lock);
+  int result = flush ();
+  pthread_mutex_unlock (&lock);
+  return result;
+}
+
+/* -- The rest of the driver -------------------------------------------------------------------------- */
+
+static int some; /* its address stands for contexts, streams, events */
+
+#define TRIVIAL(name, parameters, body) \
+  EXPORT int name parameters \
+  { \
+    body; \
+    return OK; \
+  }
+TRIVIAL (cuInit, (unsigned flags), (void) flags)
+TRIVIAL (cuDriverGetVersion, (int *version), *version = 13000)
+TRIVIAL (cuDeviceGetCount, (int *n), *n = 1)
+TRIVIAL (cuDeviceGet, (int *device, int ordinal), *device = ordinal)
+TRIVIAL (cuDeviceGetName, (char *name, int room, int device), snprintf (name, (size_t) room, "simulated GPU %d", device))
+TRIVIAL (cuDeviceTotalMem_v2, (size_t * bytes, int device), *bytes = (size_t) 4 << 30; (void) device)
+TRIVIAL (cuDeviceGetAttribute, (int *value, int attribute, int device), *value = attribute == 75 ? 9 : 0; (void) device)
+TRIVIAL (cuDevicePrimaryCtxRetain, (void **context, int device), *context = &some; (void) device)
+TRIVIAL (cuCtxSetCurrent, (void *context), (void) context)
+TRIVIAL (cuStreamCreate, (void **stream, unsigned flags), *stream = &some; (void) flags)
+TRIVIAL (cuStreamWaitEvent, (void *stream, void *event, unsigned flags), (void) stream; (void) event; (void) flags)
+TRIVIAL (cuEventCreate, (void **event, unsigned flags), *event = &some; (void) flags)
+TRIVIAL (cuEventRecord, (void *event, void *stream), (void) event; (void) stream)
+TRIVIAL (cuEventQuery, (void *event), (void) event)
+TRIVIAL (cuEventElapsedTime, (float *ms, void *from, void *to), *ms = 0; (void) from; (void) to)
+TRIVIAL (cuEventDestroy_v2, (void *event), (void) event)
+TRIVIAL (cuGetErrorName, (int error, const char **name),
+         *name = error == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+                 : error == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
+                                          : "CUDA_ERROR_LAUNCH_FAILED")
+TRIVIAL (cuGetErrorString, (int error, const char **text), *text = error == sticky ? sticky_text : "out of memory")
+
+EXPORT int
+cuEventSynchronize (void *event)
+{
+  return cuStreamSynchronize (event);
+}
+
+/* -- The compiler ------------------------------------------------------------------------------------ */
+
+typedef struct {
+  char *source, *image, *log;
+  size_t bytes;
+} Program;
+
+EXPORT int
+nvrtcVersion (int *major, int *minor)
+{
+  *major = 13;
+  *minor = 0;
+  return OK;
+}
+
+EXPORT int
+nvrtcGetNumSupportedArchs (int *n)
+{
+  *n = 2;
+  return OK;
+}
+
+EXPORT int
+nvrtcGetSupportedArchs (int *archs)
+{
+  archs[0] = 80;
+  archs[1] = 90;
+  return OK;
+}
+
+EXPORT int
+nvrtcCreateProgram (void **program, const char *source, const char *name, int n_headers, const char *const *headers,
+                    const char *const *header_names)
+{
+  Program *p = calloc (1, sizeof *p);
+  (void) name, (void) n_headers, (void) headers, (void) header_names;
+  if (!p || !(p->source = strdup (source)))
+    return 1;
+  *program = p;
+  return OK;
+}
+
+EXPORT int
+nvrtcDestroyProgram (void **program)
+{
+  Program *p = *program;
+  free (p->source);
+  free (p->image);
+  free (p->log);
+  free (p);
+  *program = NULL;
+  return OK;
+}
+
+static char *
+read_file (const char *name, size_t *bytes, const char *head)
+{
+  FILE *f = fopen (name, "rb");
+  if (!f)
+    return NULL;
+  fseek (f, 0, SEEK_END);
+  size_t length = (size_t) ftell (f), n = strlen (head);
+  rewind (f);
+  char *all = malloc (length + n + 64);
+  int used = head[0] ? snprintf (all, n + 64, "%s %zu\n", head, length) : 0;
+  size_t got = fread (all + used, 1, length, f);
+  fclose (f);
+  all[(size_t) used + got] = 0;
+  *bytes = (size_t) used + got;
+  return all;
+}
+
+EXPORT int
+nvrtcCompileProgram (void *program, int n_options, const char *const *options)
+{
+  Program *p = program;
+  char folder[] = "/tmp/gramme-sim-XXXXXX", command[2048], name[64];
+  const char *cc = getenv ("GM_SIM_CC");
+  bool no_contraction = false;
+  for (int i = 0; i < n_options; i++)
+    no_contraction = no_contraction || !strcmp (options[i], "--fmad=false");
+  if (!no_contraction || !mkdtemp (folder))
+    return 5;
+  snprintf (name, sizeof name, "%s/k.c", folder);
+  FILE *f = fopen (name, "w");
+  if (!f)
+    return 1;
+  fputs (p->source, f);
+  fclose (f);
+  snprintf (command, sizeof command,
+            "cd %s && %s -x c -O1 -mavx2 -mfma -mf16c -ffp-contract=off -fno-math-errno -fno-strict-aliasing -fPIC -shared -w "
+            "-include '%s' -o k.so k.c -l:libsleef.so.3 -lm >log 2>&1",
+            folder, cc && *cc ? cc : SIM_CC, getenv ("GM_SIM_HEADER") ? getenv ("GM_SIM_HEADER") : SIM_HEADER);
+  int status = system (command);
+  size_t length;
+  snprintf (name, sizeof name, "%s/log", folder);
+  p->log = read_file (name, &length, "");
+  unlink (name);
+  snprintf (name, sizeof name, "%s/k.so", folder);
+  if (status == 0)
+    p->image = read_file (name, &p->bytes, "GMSIM");
+  unlink (name);
+  snprintf (name, sizeof name, "%s/k.c", folder);
+  unlink (name);
+  rmdir (folder);
+  return p->image ? OK : 6;
+}
+
+static int
+give (const char *text, size_t bytes, char *out)
+{
+  memcpy (out, text, bytes);
+  return OK;
+}
+
+EXPORT int
+nvrtcGetPTXSize (void *program, size_t *bytes)
+{
+  *bytes = strlen (((Program *) program)->source) + 1;
+  return OK;
+}
+
+EXPORT int
+nvrtcGetPTX (void *program, char *out)
+{
+  Program *p = program;
+  return give (p->source, strlen (p->source) + 1, out);
+}
+
+EXPORT int
+nvrtcGetCUBINSize (void *program, size_t *bytes)
+{
+  *bytes = ((Program *) program)->bytes;
+  return OK;
+}
+
+EXPORT int
+nvrtcGetCUBIN (void *program, char *out)
+{
+  Program *p = program;
+  return give (p->image, p->bytes, out);
+}
+
+EXPORT int
+nvrtcGetProgramLogSize (void *program, size_t *bytes)
+{
+  Program *p = program;
+  *bytes = p->log ? strlen (p->log) + 1 : 1;
+  return OK;
+}
+
+EXPORT int
+nvrtcGetProgramLog (void *program, char *out)
+{
+  Program *p = program;
+  return give (p->log ? p->log : "", p->log ? strlen (p->log) + 1 : 1, out);
+}

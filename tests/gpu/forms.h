@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * forms.h -- graphs that have a kernel form of their own: softmax, layer norm, sums, products, over rows of every length.
+ */
+#ifndef GM_TESTS_GPU_FORMS_H
+#define GM_TESTS_GPU_FORMS_H
+
+#define SOFTMAX(T, R, N)                                                                           \
+  "forward (%x: " T "[" R ", " N "]) -> (%4) {\n"                                                  \
+  "  %0 = amax %x dims=[1] keepdim=true : " T "[" R ", 1]\n"                                       \
+  "  %1 = sub %x %0 : " T "[" R ", " N "]\n"                                                       \
+  "  %2 = exp %1 : " T "[" R ", " N "]\n"                                                          \
+  "  %3 = sum %2 dims=[1] keepdim=true : " T "[" R ", 1]\n"                                        \
+  "  %4 = div %2 %3 : " T "[" R ", " N "]\n"                                                       \
+  "}\n"
+#define LAYER_NORM(T, R, N)                                                                        \
+  "forward (%x: " T "[" R ", " N "], %w: " T "[" N "], %b: " T "[" N "]) -> (%10, %0) {\n"         \
+  "  %0 = sum %x dims=[1] keepdim=true : " T "[" R ", 1]\n"                                        \
+  "  %1 = full sizes=[] dtype=" T " value=" N ".0 : " T "[]\n"                                     \
+  "  %2 = div %0 %1 : " T "[" R ", 1]\n"                                                           \
+  "  %3 = sub %x %2 : " T "[" R ", " N "]\n"                                                       \
+  "  %4 = square %3 : " T "[" R ", " N "]\n"                                                       \
+  "  %5 = sum %4 dims=[1] keepdim=true : " T "[" R ", 1]\n"                                        \
+  "  %6 = div %5 %1 : " T "[" R ", 1]\n"                                                           \
+  "  %7 = rsqrt %6 : " T "[" R ", 1]\n"                                                            \
+  "  %8 = mul %3 %7 : " T "[" R ", " N "]\n"                                                       \
+  "  %9 = mul %8 %w : " T "[" R ", " N "]\n"                                                       \
+  "  %10 = add %9 %b : " T "[" R ", " N "]\n"                                                      \
+  "}\n"
+#define SUMS(T, R, N)                                                                              \
+  "forward (%x: " T "[" R ", " N "], %w: " T "[" N "]) -> (%1, %2, %3, %4, %5) {\n"                \
+  "  %0 = mul %x %w : " T "[" R ", " N "]\n"                                                       \
+  "  %1 = sum %0 dims=[0] keepdim=false : " T "[" N "]\n"                                          \
+  "  %2 = sum %0 dims=[0, 1] keepdim=false : " T "[]\n"                                            \
+  "  %3 = sum %0 dims=[1] keepdim=false : " T "[" R "]\n"                                          \
+  "  %4 = amax %0 dims=[1] keepdim=false : " T "[" R "]\n"                                         \
+  "  %5 = amin %0 dims=[0] keepdim=false : " T "[" N "]\n"                                         \
+  "}\n"
+#define PRODUCT(T, A, B, C)                                                                        \
+  "forward (%a: " T "[" A ", " B "], %b: " T "[" B ", " C "]) -> (%0) {\n"                         \
+  "  %0 = matmul %a %b : " T "[" A ", " C "]\n"                                                    \
+  "}\n"
+
+/* A thread, a warp, a block of each size to a row, and rows shared by many blocks. */
+static const struct {
+  const char *text;
+  double tolerance;
+} forms[] = {
+  { SOFTMAX ("f32", "300", "5"), 1e-6 },       { SOFTMAX ("f32", "37", "64"), 1e-6 },
+  { SOFTMAX ("f32", "37", "1001"), 1e-6 },     { SOFTMAX ("f32", "7", "1024"), 1e-6 },
+  { SOFTMAX ("f32", "5", "3000"), 1e-6 },      { SOFTMAX ("f32", "3", "8192"), 1e-6 },
+  { SOFTMAX ("f32", "2", "12000"), 1e-6 },     { SOFTMAX ("f32", "2", "40000"), 1e-6 },
+  { SOFTMAX ("f32", "2", "70001"), 1e-6 },     { SOFTMAX ("f16", "37", "1024"), 2e-3 },
+  { SOFTMAX ("bf16", "5", "3000"), 1e-2 },     { SOFTMAX ("f64", "5", "3000"), 1e-14 },
+  { LAYER_NORM ("f32", "37", "768"), 1e-5 },   { LAYER_NORM ("f32", "9", "4096"), 1e-5 },
+  { LAYER_NORM ("f32", "1", "131072"), 1e-5 }, { LAYER_NORM ("f16", "9", "512"), 1e-2 },
+  { SUMS ("f32", "1100", "70"), 1e-5 },        { SUMS ("f32", "70", "1100"), 1e-5 },
+  { SUMS ("f32", "3", "100000"), 1e-5 },       { SUMS ("f16", "300", "33"), 2e-3 },
+  { SUMS ("i64", "300", "33"), 0 },            { PRODUCT ("f32", "65", "33", "70"), 1e-5 },
+  { PRODUCT ("f32", "128", "64", "64"), 1e-5 }, { PRODUCT ("f16", "3", "100", "5"), 2e-3 },
+  { PRODUCT ("f64", "17", "200", "31"), 1e-13 }, { PRODUCT ("i32", "17", "20", "31"), 0 },
+};
+
+#endif

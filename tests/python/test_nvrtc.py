@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The back end nvrtc, from Python to a simulated GPU: results and gradients beside plain execution, and what is said when something fails.
+
+tests/gpu has the driver and the compiler that stand in for CUDA's: the same text and the same launches as on a GPU."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import gramme
+import gramme.nn.functional as F
+
+BUILD = os.path.dirname(os.path.dirname(os.environ.get("GM_PROGRAM", "/nowhere/.libs/gramme")))
+REAL = bool(os.environ.get("GM_REAL_GPU"))  # tests/gpu/run on a machine with one
+FAKE = os.environ.get("GRAMME_CUDA_DRIVER") or os.path.join(BUILD, "tests", "gpu", ".libs", "libgramme-fake-cuda.so")
+simulated = pytest.mark.skipif(REAL, reason="what fails is the simulated GPU")
+
+if "nvrtc" not in gramme.compiler.list_backends() or not (REAL or os.path.exists(FAKE)):
+    pytest.skip("the simulated GPU is not built: make check builds it", allow_module_level=True)
+
+if not REAL:
+    os.environ["GRAMME_CUDA_DRIVER"] = os.environ["GRAMME_NVRTC"] = FAKE  # before the first use: libraries are opened once
+
+
+def near(a, b, tolerance=1e-5):
+    assert a.shape == b.shape and a.dtype == b.dtype
+    assert float((a - b).abs().max()) <= tolerance * max(1.0, float(a.abs().max()))
+
+
+def same(a, b):
+    assert a.shape == b.shape and a.dtype == b.dtype
+    assert bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def on_gpu(f):
+    return gramme.compile(f, backend="nvrtc", fullgraph=True)
+
+
+def test_pointwise_kernels_have_the_bits_of_plain_execution():
+    def f(x, m):
+        return gramme.where(m, gramme.tanh(x) * gramme.exp(-x), x / 3) + x[:, :1]
+
+    x = gramme.randn(33, 70)
+    same(on_gpu(f)(x, x > 0), f(x, x > 0))
+
+
+@pytest.mark.parametrize("columns", [3, 100, 1500])
+def test_softmax_and_layer_norm_are_near_plain_execution(columns):
+    def f(x, w, b):
+        return F.softmax(x, -1), F.layer_norm(x, (columns,), w, b)
+
+    x, w, b = gramme.randn(6, columns), gramme.randn(columns), gramme.randn(columns)
+    for got, want in zip(on_gpu(f)(x, w, b), f(x, w, b)):
+        near(got, want)
+
+
+def test_attention_with_a_causal_mask_is_near_plain_execution():
+    def attention(q, k, v, mask):
+        scores = q @ k.transpose(-1, -2) * 0.25
+        return F.softmax(scores.masked_fill(mask, float("-inf")), -1) @ v
+
+    q, k, v = (gramme.randn(2, 3, 20, 16) for _ in range(3))
+    mask = gramme.triu(gramme.ones(20, 20), 1) > 0
+    near(on_gpu(attention)(q, k, v, mask), attention(q, k, v, mask))
+
+
+def test_training_steps_are_near_plain_execution():
+    def run(compiled):
+        gramme.manual_seed(1)
+        model = gramme.nn.Sequential(gramme.nn.Linear(12, 40), gramme.nn.ReLU(), gramme.nn.Linear(40, 5))
+        optimizer = gramme.optim.SGD(model.parameters(), lr=0.1)
+        x, t = gramme.randn(30, 12), gramme.randint(0, 5, (30,))
+
+        def loss(x, t):
+            return F.cross_entropy(model(x), t)
+
+        step = on_gpu(loss) if compiled else loss
+        losses = []
+        for _ in range(4):
+            optimizer.zero_grad()
+            value = step(x, t)
+            value.backward()
+            optimizer.step()
+            losses.append(float(value))
+        return losses, [p.detach() for p in model.parameters()]
+
+    (plain, weights), (losses, compiled) = run(False), run(True)
+    assert plain == pytest.approx(losses, rel=1e-5)
+    assert losses[-1] < losses[0]
+    for a, b in zip(weights, compiled):
+        near(a, b)
+
+
+def test_embeddings_and_their_gradients_are_near_plain_execution():
+    weight = gramme.randn(11, 7, requires_grad=True)
+    index = gramme.tensor([[1, 3, 3], [10, 0, 1]])
+
+    def f(weight, index):
+        return (F.embedding(index, weight) ** 2).sum()
+
+    grads = []
+    for fn in (f, on_gpu(f)):
+        weight.grad = None
+        fn(weight, index).backward()
+        grads.append(weight.grad)
+    near(*grads)
+
+
+def test_random_numbers_are_the_cpus():
+    def f(x):
+        return F.dropout(x, 0.5), gramme.rand(5, 9), gramme.randn(300)
+
+    x = gramme.ones(40, 10)
+    gramme.manual_seed(7)
+    plain = f(x)
+    gramme.manual_seed(7)
+    compiled = on_gpu(f)(x)
+    same(plain[0], compiled[0])
+    same(plain[1], compiled[1])
+    (near if REAL else same)(plain[2], compiled[2])  # the simulator's logarithm and cosine are the CPU's
+
+
+def test_strided_results_and_operands_that_begin_anywhere():
+    def f(x):
+        return x.t() + 1, x[1:, 1:] * 2
+
+    x = gramme.randn(31, 21)[:, 1:]
+    for got, want in zip(on_gpu(f)(x), f(x)):
+        same(got, want)
+        assert got.stride() == want.stride()
+
+
+def test_constants_and_whole_numbers():
+    table = gramme.tensor([3, 1, 2])
+
+    def f(i):
+        return table * i // 2, gramme.arange(4) + i.sum(), i.argmax(), gramme.cumsum(i, 0)
+
+    i = gramme.tensor([5, -7, 9])
+    for got, want in zip(on_gpu(f)(i), f(i)):
+        same(got, want)
+
+
+def test_an_index_out_of_range_is_an_index_error_that_names_the_line():
+    def f(x, i):
+        y = gramme.exp(x)
+        return y.index_select(0, i)
+
+    compiled = on_gpu(f)
+    x = gramme.randn(4, 3)
+    same(compiled(x, gramme.tensor([3, 0])), f(x, gramme.tensor([3, 0])))
+    with pytest.raises(IndexError, match=r"index_select at test_nvrtc.py:\d+: index 4 is out of bounds"):
+        compiled(x, gramme.tensor([0, 4]))
+    same(compiled(x, gramme.tensor([1, 2])), f(x, gramme.tensor([1, 2])))
+
+
+# -- Tensors on the device -------------------------------------------------------------------------------------------------------
+
+
+def test_tensors_move_and_eager_ops_run_there():
+    x = gramme.randn(6, 5)
+    y = x.to("cuda")
+    assert str(y.device) == "cuda" and y.device == gramme.device("cuda") and y.device.index == 0 and x.device.type == "cpu"
+    assert y.to("cuda") is y and y.cuda() is y and x.cpu() is x
+    z = gramme.tanh(y * 2 + 1).sum(0)
+    assert z.device.type == "cuda"
+    near(z.cpu(), gramme.tanh(x * 2 + 1).sum(0))
+    near((y @ y.t()).to(gramme.device("cpu")), x @ x.t())
+    same(y.to(device="cpu", dtype=gramme.float64), x.to(gramme.float64))
+    same(y.to(gramme.float16).cpu(), x.to(gramme.float16))
+    same(y[1:, 1].cpu(), x[1:, 1])
+    assert float(y[2, 3]) == float(x[2, 3]) and repr(y.cpu()) == repr(x)
+    y += 1
+    same(y.cpu(), x + 1)
+
+
+def test_devices_do_not_mix_and_memory_is_not_read_by_the_cpu():
+    x = gramme.randn(3)
+    y = x.cuda()
+    with pytest.raises(RuntimeError, match="some on 'cuda' and some on 'cpu'"):
+        x + y
+    for read in (lambda: y.numpy(), lambda: memoryview(y), lambda: y.__dlpack__(), lambda: x.to("mars")):
+        with pytest.raises((TypeError, BufferError, RuntimeError)):
+            read()
+    with pytest.raises(RuntimeError, match="not recorded for backward"):
+        gramme.randn(3, requires_grad=True).to("cuda")
+
+
+def test_a_compiled_function_takes_and_gives_device_tensors():
+    def f(x, w):
+        return F.softmax(x @ w, -1) * 2
+
+    x, w = gramme.randn(9, 12), gramme.randn(12, 7)
+    compiled = on_gpu(f)
+    got = compiled(x.cuda(), w.cuda())
+    assert got.device.type == "cuda"
+    near(got.cpu(), f(x, w))
+    near(compiled(x, w), f(x, w))  # another entry: the CPU's tensors
+
+
+def test_a_copy_inside_of_a_function_is_no_part_of_a_graph():
+    def f(x):
+        return (x * 2).cpu() + 1
+
+    x = gramme.randn(4)
+    got = gramme.compile(f, backend="nvrtc")(x.cuda())
+    assert got.device.type == "cpu"
+    same(got, f(x))
+
+
+def test_gradients_of_device_tensors_stay_there():
+    x, w = gramme.randn(6, 4), gramme.randn(4, 3)
+    grads = []
+    for device in ("cpu", "cuda"):
+        a = w.clone().to(device).requires_grad_()
+        (gramme.tanh(x.to(device) @ a)).sum().backward()
+        assert str(a.grad.device) == device
+        grads.append(a.grad.cpu())
+    near(*grads)
+
+
+def test_memory_is_counted():
+    before = gramme.cuda.memory_allocated()
+    x = gramme.ones(1000).cuda()
+    assert gramme.cuda.is_available() and gramme.cuda.device_count() == 1
+    assert before + 4000 <= gramme.cuda.memory_allocated() <= before + 4608
+    assert gramme.cuda.max_memory_allocated() >= gramme.cuda.memory_allocated()
+    gramme.cuda.synchronize()
+    del x
+    assert gramme.cuda.memory_allocated() == before <= gramme.cuda.memory_reserved()
+
+
+# -- What fails ends a process's use of the GPU: processes of their own ---------------------------------------------------------
+
+PROGRAM = """
+import gramme
+def f(x):
+    return gramme.tanh(x * 2)
+x = gramme.ones(5)
+c = gramme.compile(f, backend="nvrtc"OPTIONS)
+for _ in range(2):
+    try:
+        print("result", c(x))
+    except Exception as e:
+        print(type(e).__name__, e)
+print("still", float(f(x)[0]) > 0.9)
+"""
+
+
+def run(tmp_path, options="", **environment):
+    (tmp_path / "program.py").write_text(PROGRAM.replace("OPTIONS", options))
+    env = {**os.environ, "GRAMME_CUDA_DRIVER": FAKE, "GRAMME_NVRTC": FAKE, **environment}
+    done = subprocess.run([sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True, env=env, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@simulated
+def test_a_fault_of_a_kernel_names_it_and_the_line_and_the_cpu_goes_on(tmp_path):
+    out = run(tmp_path, GM_FAKE_FAIL="kernel:1")
+    first, second, still = out.splitlines()
+    assert "illegal memory access" in first and "f0_mul_tanh (mul at program.py:4)" in first
+    assert second.startswith("BackendError") and "is lost to this process" in second
+    assert still == "still True"
+
+
+@simulated
+def test_memory_that_runs_out_is_a_memory_error_and_passes(tmp_path):
+    first, second, still = run(tmp_path, GM_FAKE_FAIL="alloc:1").splitlines()
+    assert first.startswith("MemoryError") and "no memory on device cuda (simulated GPU 0) for 20 bytes" in first
+    assert second.startswith("result") and still == "still True"
+
+
+@simulated
+def test_no_driver_is_said_and_what_to_do(tmp_path):
+    first, _, still = run(tmp_path, GRAMME_CUDA_DRIVER="/nonexistent/libcuda.so.1").splitlines()
+    assert "GRAMME_CUDA_DRIVER=/nonexistent/libcuda.so.1 cannot be opened" in first
+    assert still == "still True"
+
+
+@simulated
+def test_without_a_driver_a_named_architecture_compiles_and_the_run_fails(tmp_path):
+    first, _, still = run(tmp_path, ', options={"arch": "sm_90"}', GRAMME_CUDA_DRIVER="/nonexistent/libcuda.so.1").splitlines()
+    assert first.startswith("BackendError") and "run: GRAMME_CUDA_DRIVER" in first
+    assert still == "still True"
+
+
+@simulated
+def test_no_compiler_is_said_and_what_to_install(tmp_path):
+    first, _, still = run(tmp_path, GRAMME_NVRTC="relative.so").splitlines()
+    assert "GRAMME_NVRTC=relative.so is no absolute path" in first
+    assert still == "still True"
+
+
+@simulated
+def test_inspect_tells_what_the_machine_has():
+    def inspect(**environment):
+        env = {**os.environ, **environment}
+        return subprocess.run([os.environ["GM_PROGRAM"], "inspect", "nvrtc"], capture_output=True, text=True, env=env).stdout
+
+    there = inspect()
+    assert "compiler   NVRTC 13.0" in there and "cuda:0     simulated GPU 0, compute capability 9.0" in there
+    missing = inspect(GRAMME_CUDA_DRIVER="/nonexistent/a.so", GRAMME_NVRTC="/nonexistent/b.so")
+    assert "compiler   none: GRAMME_NVRTC=/nonexistent/b.so cannot be opened" in missing
+    assert "devices    none: GRAMME_CUDA_DRIVER=/nonexistent/a.so cannot be opened" in missing
+
+
+@simulated
+def test_opt_shows_the_cuda_text(tmp_path):
+    (tmp_path / "x.gm").write_text("f (%x: f32[8]) -> (%0) {\n  %0 = tanh %x\n}\n")
+    argv = [os.environ["GM_PROGRAM"], "opt", "--backend", "nvrtc", "--emit", "cuda", "--option", "arch=sm_90", str(tmp_path / "x.gm")]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "GM_KERNEL (f0_tanh, 2, 256)" in done.stdout and "V4_f32" in done.stdout

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_nvrtc.c -- the back end nvrtc on a simulated GPU (tests/gpu), against the reference.
+ *
+ * The generated text is the one that a GPU gets; kernels run on the CPU, in three orders of threads and blocks.  Where arithmetic is
+ * the same bits must be equal.  Sums of floats have another order: graphs with them get whole numbers, whose sums are exact in
+ * any order, so their bits must be equal, too; fixed forms (softmax, layer norm ...) are compared with a tolerance.
+ *
+ * GM_FUZZ_GPU sets the number of graphs of each kind (default 40), GM_FUZZ_SEED the first seed.
+ */
+#include "core/ops/ops.h"
+#include "core/plugin/backend.h"
+#include "tests/fuzz/random_graph.h"
+#include "tests/gpu/forms.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const orders[] = { "up", "down", "mixed" };
+
+static uint64_t
+number_from_env (const char *name, uint64_t absent)
+{
+  const char *text = g_getenv (name);
+  return text ? g_ascii_strtoull (text, NULL, 10) : absent;
+}
+
+static void
+fail_with (uint64_t seed, const GmGraph *g, const char *what)
+{
+  g_autofree char *text = gm_graph_text (g);
+  ck_abort_msg ("seed %" G_GUINT64_FORMAT ": %s\n%s", seed, what, text);
+}
+
+static void
+make_outputs_dense (GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
+    if (!gm_meta_is_dense (gm_graph_meta (g, o->value)))
+      o->value = gm_graph_add_node (g, GM_OP_copy, &o->value, 1, NULL, NULL, NULL);
+  }
+}
+
+/* -- One graph ---------------------------------------------------------------------------------------- */
+
+/* Is `got` near `want`, element by element, within `tolerance` of the largest magnitude?  0: the same bits. */
+static bool
+is_near (const GmTensor *want, const GmTensor *got, double tolerance, char **why)
+{
+  const GmMeta *m = &want->meta;
+  if (tolerance == 0)
+    return gm_random_equal (want, got, false, why);
+  int64_t index[GM_MAX_DIMS] = { 0 };
+  double largest = 1;
+  for (int pass = 0; pass < 2; pass++)
+    for (int64_t i = 0, n = gm_meta_numel (m); i < n; i++) {
+      GmScalar a = gm_tensor_get (want, index), b = gm_tensor_get (got, index);
+      double x = gm_scalar_as_double (a), y = gm_scalar_as_double (b);
+      if (pass == 0 && isfinite (x))
+        largest = MAX (largest, fabs (x));
+      else if (pass == 1 && !(x == y || (x != x && y != y) || fabs (x - y) <= tolerance * largest)) {
+        *why = g_strdup_printf ("element %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT ": %.9g and %.9g", i, n, x, y);
+        return false;
+      }
+      for (int d = m->ndim - 1; d >= 0 && ++index[d] == m->sizes[d]; d--)
+        index[d] = 0;
+    }
+  return true;
+}
+
+static void
+compare (const GmGraph *g, uint64_t seed, GmTensor **in, double tolerance)
+{
+  uint32_t n_in = g->inputs->len, n_out = g->outputs->len;
+  g_autofree GmTensor **want = g_new0 (GmTensor *, n_out + 1);
+  GError *error = NULL;
+  if (!gm_graph_interpret (g, in, want, &error))
+    fail_with (seed, g, error->message);
+  GmBackend *b = gm_backend_get ("nvrtc", &error);
+  ck_assert_msg (b != NULL, "%s", error ? error->message : "");
+  g_autoptr (GmExec) e = gm_backend_compile (b, g, NULL, NULL, &error);
+  if (!e)
+    fail_with (seed, g, error->message);
+  if (gm_exec_fallback_reason (e))
+    fail_with (seed, g, gm_exec_fallback_reason (e));
+  for (size_t order = 0; order < G_N_ELEMENTS (orders); order++) {
+    g_setenv ("GM_SIM_ORDER", orders[order], TRUE);
+    g_autofree GmTensor **got = g_new0 (GmTensor *, n_out + 1);
+    for (uint32_t i = 0; i < n_out; i++) {
+      got[i] = gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value), NULL);
+      if (got[i]->storage->bytes)
+        memset (got[i]->storage->data, 0xa5, got[i]->storage->bytes);
+    }
+    if (!gm_exec_run (e, 0, in, (int) n_in, got, (int) n_out, &error))
+      fail_with (seed, g, error->message);
+    for (uint32_t i = 0; i < n_out; i++) {
+      g_autofree char *why = NULL;
+      if (!is_near (want[i], got[i], tolerance, &why)) {
+        g_autofree char *text = g_strdup_printf ("output %u, threads %s: %s", i, orders[order], why);
+        fail_with (seed, g, text);
+      }
+      gm_tensor_unref (got[i]);
+    }
+  }
+  for (uint32_t i = 0; i < n_out; i++)
+    gm_tensor_unref (want[i]);
+}
+
+static void
+free_inputs (const GmGraph *g, GmTensor **in)
+{
+  for (uint32_t i = 0; i < g->inputs->len; i++)
+    gm_tensor_unref (in[i]);
+}
+
+/* -- Graphs without sums of floats ------------------------------------------------------------------------ */
+
+static bool
+adds_floats (const GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if ((n->op == GM_OP_sum || n->op == GM_OP_prod || n->op == GM_OP_matmul)
+        && gm_dtype_is_float (gm_graph_meta (g, n->out)->dtype))
+      return true;
+  }
+  return false;
+}
+
+static void
+compare_many (GmRandomGraph options)
+{
+  uint64_t n = number_from_env ("GM_FUZZ_GPU", 40), seed = number_from_env ("GM_FUZZ_SEED", 1);
+  for (uint64_t done = 0; done < n; seed++) {
+    g_autoptr (GmArena) arena = gm_arena_new ();
+    options.seed = seed;
+    g_autoptr (GmGraph) g = gm_random_graph (&options, arena);
+    if (adds_floats (g))
+      continue;
+    make_outputs_dense (g);
+    g_autofree GmTensor **in = g_new0 (GmTensor *, g->inputs->len + 1);
+    gm_random_inputs (g, seed, GM_RANDOM_WILD, in);
+    compare (g, seed, in, 0);
+    free_inputs (g, in);
+    done++;
+  }
+}
+
+START_TEST (kernels_of_every_family_give_the_reference_bits)
+{
+  compare_many ((GmRandomGraph){ .strided = true, .defined_only = true });
+}
+END_TEST
+
+START_TEST (fused_kernels_give_the_reference_bits)
+{
+  compare_many ((GmRandomGraph){ .strided = true,
+                                 .defined_only = true,
+                                 .wide = true,
+                                 .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE | 1u << GM_FAMILY_CAST
+                                             | 1u << GM_FAMILY_MOVEMENT | 1u << GM_FAMILY_CREATE });
+}
+END_TEST
+
+START_TEST (kernels_of_small_dtypes_give_the_reference_bits)
+{
+  compare_many ((GmRandomGraph){ .strided = true,
+                                 .dtypes = 1u << GM_F16 | 1u << GM_BF16 | 1u << GM_I8 | 1u << GM_I16 | 1u << GM_F8E4M3
+                                           | 1u << GM_F8E5M2 | 1u << GM_U8 });
+}
+END_TEST
+
+/* -- Whole numbers --------------------------------------------------------------------------------------------- */
+
+/* Ops whose results are whole numbers if their operands are. */
+static bool
+stays_whole (const GmGraph *g)
+{
+  bool sums = false;
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    switch (n->op) {
+    case GM_OP_sum:
+    case GM_OP_matmul:
+      sums = sums || gm_dtype_is_float (gm_graph_meta (g, n->out)->dtype);
+      break;
+    case GM_OP_add: case GM_OP_sub: case GM_OP_mul: case GM_OP_neg: case GM_OP_abs: case GM_OP_sign: case GM_OP_square:
+    case GM_OP_maximum: case GM_OP_minimum: case GM_OP_relu: case GM_OP_where: case GM_OP_copy: case GM_OP_eq: case GM_OP_ne:
+    case GM_OP_lt: case GM_OP_le: case GM_OP_gt: case GM_OP_ge: case GM_OP_logical_and: case GM_OP_logical_or: case GM_OP_logical_not:
+    case GM_OP_amax: case GM_OP_amin: case GM_OP_any: case GM_OP_all: case GM_OP_cast: case GM_OP_cumsum: case GM_OP_scatter_add:
+    case GM_OP_gather: case GM_OP_index_select: case GM_OP_cat: case GM_OP_index_add: case GM_OP_constant:
+      break;
+    default:
+      if (gm_ops[n->op].family != GM_FAMILY_MOVEMENT)
+        return false;
+    }
+  }
+  return sums;
+}
+
+/* Rounds floats and keeps them small; false: a result of the reference is too large to be exact. */
+static void
+make_whole (GmTensor *t)
+{
+  if (!gm_dtype_is_float (t->meta.dtype))
+    return;
+  int64_t index[GM_MAX_DIMS] = { 0 };
+  for (int64_t i = 0, n = gm_meta_numel (&t->meta); i < n; i++) {
+    double x = gm_scalar_as_double (gm_tensor_get (t, index));
+    int64_t at = t->offset;
+    for (int d = 0; d < t->meta.ndim; d++)
+      at += index[d] * t->meta.strides[d];
+    gm_scalar_store (gm_scalar_float (trunc (x)), (GmDtype) t->meta.dtype,
+                     (char *) t->storage->data + at * (int64_t) gm_dtype_size (t->meta.dtype));
+    for (int d = t->meta.ndim - 1; d >= 0 && ++index[d] == t->meta.sizes[d]; d--)
+      index[d] = 0;
+  }
+}
+
+/* Every value that the reference computes: beyond these bounds a float has gaps. */
+static bool
+is_exact (const GmGraph *g, GmTensor **in)
+{
+  g_autofree GmTensor **all = g_new0 (GmTensor *, g->nodes->len + 1);
+  GmGraph every = *g;
+  bool good = true;
+  every.outputs = g_array_new (FALSE, FALSE, sizeof (GmGraphOutput));
+  for (uint32_t i = 0; i < g->nodes->len; i++)
+    g_array_append_val (every.outputs, ((GmGraphOutput){ .value = gm_graph_node (g, i)->out }));
+  good = gm_graph_interpret (&every, in, all, NULL);
+  for (uint32_t k = 0; k < g->nodes->len; k++) {
+    GmTensor *t = all[k];
+    if (!t)
+      continue;
+    double most = t->meta.dtype == GM_F64 ? 1e12 : t->meta.dtype == GM_F32 ? 1e6 : t->meta.dtype == GM_F16 ? 1000 : 100;
+    int64_t index[GM_MAX_DIMS] = { 0 };
+    for (int64_t i = 0, n = gm_dtype_is_float (t->meta.dtype) ? gm_meta_numel (&t->meta) : 0; i < n; i++) {
+      double x = gm_scalar_as_double (gm_tensor_get (t, index));
+      good = good && fabs (x) <= most && x == trunc (x);
+      for (int d = t->meta.ndim - 1; d >= 0 && ++index[d] == t->meta.sizes[d]; d--)
+        index[d] = 0;
+    }
+    gm_tensor_unref (t);
+  }
+  g_array_unref (every.outputs);
+  return good;
+}
+
+START_TEST (sums_of_whole_numbers_give_the_reference_bits)
+{
+  uint64_t n = number_from_env ("GM_FUZZ_GPU", 40), seed = number_from_env ("GM_FUZZ_SEED", 1);
+  for (uint64_t done = 0; done < n; seed++) {
+    g_autoptr (GmArena) arena = gm_arena_new ();
+    GmRandomGraph options = { .seed = seed, .strided = true, .defined_only = true, .wide = seed % 2 != 0, .n_nodes = 5 };
+    options.families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE | 1u << GM_FAMILY_MOVEMENT | 1u << GM_FAMILY_CONTRACT;
+    options.dtypes = 1u << GM_F32 | 1u << GM_F64 | 1u << GM_F16 | 1u << GM_I32;
+    g_autoptr (GmGraph) g = gm_random_graph (&options, arena);
+    if (!stays_whole (g))
+      continue;
+    make_outputs_dense (g);
+    g_autofree GmTensor **in = g_new0 (GmTensor *, g->inputs->len + 1);
+    gm_random_inputs (g, seed, GM_RANDOM_TAME, in);
+    for (uint32_t i = 0; i < g->inputs->len; i++)
+      make_whole (in[i]);
+    if (is_exact (g, in)) {
+      compare (g, seed, in, 0);
+      done++;
+    }
+    free_inputs (g, in);
+  }
+}
+END_TEST
+
+/* -- Fixed forms -------------------------------------------------------------------------------------------------- */
+
+START_TEST (rows_of_every_length_are_near_the_reference)
+{
+  GError *error = NULL;
+  g_autoptr (GPtrArray) graphs = gm_graph_parse (forms[_i].text, &error);
+  ck_assert_msg (graphs != NULL, "%s", error ? error->message : "");
+  GmGraph *g = graphs->pdata[0];
+  g_autofree GmTensor **in = g_new0 (GmTensor *, g->inputs->len + 1);
+  gm_random_inputs (g, 7, GM_RANDOM_TAME, in);
+  compare (g, (uint64_t) _i, in, forms[_i].tolerance);
+  free_inputs (g, in);
+}
+END_TEST
+
+int
+main (void)
+{
+  bool real = g_getenv ("GM_REAL_GPU") != NULL; /* its elementary functions have other bits: what is exact or has a tolerance is left */
+  if (!real) {
+    g_setenv ("GRAMME_CUDA_DRIVER", GM_FAKE_CUDA, FALSE);
+    g_setenv ("GRAMME_NVRTC", GM_FAKE_CUDA, FALSE);
+    g_setenv ("GRAMME_CUDA_MEMORY", "exact", FALSE);
+  }
+  Suite *s = suite_create ("nvrtc");
+  TCase *t = tcase_create ("on a simulated GPU");
+  tcase_set_timeout (t, 600);
+  tcase_add_loop_test (t, rows_of_every_length_are_near_the_reference, 0, G_N_ELEMENTS (forms));
+  if (!real) {
+    tcase_add_test (t, kernels_of_every_family_give_the_reference_bits);
+    tcase_add_test (t, fused_kernels_give_the_reference_bits);
+    tcase_add_test (t, kernels_of_small_dtypes_give_the_reference_bits);
+  }
+  tcase_add_test (t, sums_of_whole_numbers_give_the_reference_bits);
+  suite_add_tcase (s, t);
+  SRunner *sr = srunner_create (s);
+  if (real)
+    srunner_set_fork_status (sr, CK_NOFORK); /* a driver does not survive a fork */
+  srunner_run_all (sr, CK_NORMAL);
+  int failures = srunner_ntests_failed (sr);
+  srunner_free (sr);
+  return failures ? 1 : 0;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_ptx.c -- what NVRTC makes of generated kernels: all of them compile, and the code is what it should be.
+ *
+ * No GPU is needed, but NVRTC is: without it this is skipped.  GM_FUZZ_PTX sets the number of random graphs of each kind (default 12).
+ */
+#include "core/plugin/backend.h"
+#include "tests/fuzz/random_graph.h"
+#include "tests/gpu/forms.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ARCH "arch=sm_90"
+
+static GmExec *
+compile (const GmGraph *g, const char *arch, GError **error)
+{
+  const char *options[] = { arch, "keep-text=true", NULL };
+  GmBackend *b = gm_backend_get ("nvrtc", error);
+  GmExec *e = b ? gm_backend_compile (b, g, NULL, options, error) : NULL;
+  if (e && gm_exec_fallback_reason (e)) {
+    g_autofree char *text = gm_graph_text (g);
+    ck_abort_msg ("%s\n%s", gm_exec_fallback_reason (e), text);
+  }
+  return e;
+}
+
+static GmGraph *
+parse (const char *text)
+{
+  GError *error = NULL;
+  g_autoptr (GPtrArray) graphs = gm_graph_parse (text, &error);
+  ck_assert_msg (graphs != NULL, "%s", error ? error->message : "");
+  return g_ptr_array_steal_index (graphs, 0);
+}
+
+static char *
+ptx_of (const GmGraph *g)
+{
+  GError *error = NULL;
+  g_autoptr (GmExec) e = compile (g, ARCH, &error);
+  ck_assert_msg (e != NULL, "%s", error ? error->message : "");
+  char *ptx = gm_exec_text (e, "ptx", &error);
+  ck_assert_msg (ptx != NULL, "%s", error ? error->message : "");
+  return ptx;
+}
+
+static int
+count (const char *text, const char *what)
+{
+  int n = 0;
+  for (const char *at = text; (at = strstr (at, what)); at += strlen (what))
+    n++;
+  return n;
+}
+
+/* -- Everything compiles, without memory of its own for each thread --------------------------------------- */
+
+START_TEST (forms_compile_without_local_memory)
+{
+  g_autoptr (GmGraph) g = parse (forms[_i].text);
+  g_autofree char *ptx = ptx_of (g);
+  ck_assert_int_gt (count (ptx, ".entry"), 0);
+  ck_assert_msg (!strstr (ptx, ".local"), "%s", forms[_i].text);
+}
+END_TEST
+
+static void
+compile_many (GmRandomGraph options)
+{
+  const char *text = g_getenv ("GM_FUZZ_PTX");
+  uint64_t n = text ? g_ascii_strtoull (text, NULL, 10) : 12;
+  for (uint64_t seed = 1; seed <= n; seed++) {
+    g_autoptr (GmArena) arena = gm_arena_new ();
+    GError *error = NULL;
+    options.seed = seed;
+    g_autoptr (GmGraph) g = gm_random_graph (&options, arena);
+    g_autoptr (GmExec) e = compile (g, ARCH, &error);
+    if (!e) {
+      g_autofree char *shown = gm_graph_text (g);
+      ck_abort_msg ("seed %" G_GUINT64_FORMAT ": %s\n%s", seed, error->message, shown);
+    }
+  }
+}
+
+START_TEST (graphs_of_every_family_compile)
+{
+  compile_many ((GmRandomGraph){ .strided = true });
+}
+END_TEST
+
+START_TEST (fused_graphs_compile)
+{
+  compile_many ((GmRandomGraph){ .strided = true,
+                                 .wide = true,
+                                 .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE | 1u << GM_FAMILY_CAST
+                                             | 1u << GM_FAMILY_MOVEMENT | 1u << GM_FAMILY_CREATE });
+}
+END_TEST
+
+START_TEST (graphs_of_small_dtypes_compile)
+{
+  compile_many ((GmRandomGraph){ .strided = true,
+                                 .dtypes = 1u << GM_F16 | 1u << GM_BF16 | 1u << GM_I8 | 1u << GM_I16 | 1u << GM_F8E4M3
+                                           | 1u << GM_F8E5M2 });
+}
+END_TEST
+
+/* -- The code itself ---------------------------------------------------------------------------------------- */
+
+/* Pointwise kernels: how many 16-byte reads and writes. */
+static const struct {
+  const char *text, *load, *store;
+  int n_loads, n_stores;
+} pointwise[] = {
+  { "f (%x: f32[1000, 64], %y: f32[1000, 64]) -> (%1) {\n %0 = mul %x %y\n %1 = tanh %0\n}", "ld.global.nc.v4.f32",
+    "st.global.v4", 2, 1 },
+  /* a tail: the last thread's elements one by one */
+  { "f (%x: f32[1003], %y: f32[1003]) -> (%0) {\n %0 = add %x %y\n}", "ld.global.nc.v4.f32", "st.global.v4", 2, 1 },
+  /* a row vector is broadcast */
+  { "f (%x: f32[128, 64], %w: f32[64]) -> (%0) {\n %0 = add %x %w\n}", "ld.global.nc.v4.f32", "st.global.v4", 2, 1 },
+  { "f (%x: f64[1000], %y: f64[1000]) -> (%0) {\n %0 = add %x %y\n}", "ld.global.nc.v2.f64", "st.global.v2.f64", 2, 1 },
+  /* eight elements at once */
+  { "f (%x: f16[1024]) -> (%0) {\n %0 = neg %x\n}", "ld.global.nc.v4", "st.global.v4", 1, 1 },
+  { "f (%x: bf16[1024]) -> (%0) {\n %0 = exp %x\n}", "ld.global.nc.v4", "st.global.v4", 1, 1 },
+  { "f (%x: u8[4096]) -> (%0) {\n %0 = add %x %x\n}", "ld.global.nc.v4", "st.global.v4", 1, 1 },
+  /* one column is cut off: rows begin anywhere, so no wide access is right */
+  { "f (%x: f32[100, 63]) -> (%1) {\n %0 = slice %x dim=1 start=1 stop=61 step=1\n %1 = neg %0\n}", "ld.global.nc.f32",
+    "st.global.f32", 1, 1 },
+};
+
+START_TEST (pointwise_kernels_read_and_write_16_bytes)
+{
+  g_autoptr (GmGraph) g = parse (pointwise[_i].text);
+  g_autofree char *ptx = ptx_of (g);
+  ck_assert_int_eq (count (ptx, ".entry"), 1);
+  ck_assert_msg (count (ptx, pointwise[_i].load) >= pointwise[_i].n_loads, "%s: no %s in\n%.3000s", pointwise[_i].text,
+                 pointwise[_i].load, strstr (ptx, ".entry"));
+  ck_assert_msg (count (ptx, pointwise[_i].store) >= pointwise[_i].n_stores, "%s: no %s in\n%.3000s", pointwise[_i].text,
+                 pointwise[_i].store, strstr (ptx, ".entry"));
+  ck_assert (!strstr (ptx, ".local"));
+  ck_assert (!strstr (ptx, ".v4.u8") && !strstr (ptx, ".v4.u16")); /* four elements, but no 16 bytes */
+  ck_assert_msg (!strstr (ptx, "fma.rn.f32") || strstr (pointwise[_i].text, "tanh") || strstr (pointwise[_i].text, "exp"),
+                 "a contraction that nobody wrote");
+}
+END_TEST
+
+/* Nothing becomes an fma but what says so. */
+START_TEST (products_and_sums_are_not_contracted)
+{
+  g_autoptr (GmGraph) g = parse ("f (%x: f32[1024], %y: f32[1024], %z: f32[1024]) -> (%1) {\n %0 = mul %x %y\n %1 = add %0 %z\n}");
+  g_autofree char *ptx = ptx_of (g);
+  ck_assert (strstr (ptx, "mul.rn.f32") || strstr (ptx, "mul.f32"));
+  ck_assert (strstr (ptx, "add.rn.f32") || strstr (ptx, "add.f32"));
+  ck_assert_ptr_null (strstr (ptx, "fma"));
+}
+END_TEST
+
+/* Registers, where the toolkit's assembler is at hand. */
+START_TEST (pointwise_kernels_take_few_registers)
+{
+  g_autofree char *ptxas = g_find_program_in_path ("ptxas"), *out = NULL, *err = NULL;
+  if (!ptxas) {
+    fprintf (stderr, "SKIPPED: registers are not counted: there is no ptxas\n");
+    return;
+  }
+  for (size_t i = 0; i < G_N_ELEMENTS (pointwise); i++) {
+    g_autoptr (GmGraph) g = parse (pointwise[i].text);
+    g_autofree char *ptx = ptx_of (g), *file = NULL;
+    int fd = g_file_open_tmp ("gramme-XXXXXX.ptx", &file, NULL);
+    ck_assert_int_ge (fd, 0);
+    ck_assert (g_file_set_contents (file, ptx, -1, NULL));
+    g_autofree char *cubin = g_strconcat (file, ".cubin", NULL);
+    char *argv[] = { ptxas, "-v", "-arch", "sm_90", "-o", cubin, file, NULL };
+    int status, registers = 0;
+    g_free (out);
+    g_free (err);
+    ck_assert (g_spawn_sync (NULL, argv, NULL, 0, NULL, NULL, &out, &err, &status, NULL));
+    const char *used = strstr (err, "Used ");
+    ck_assert_msg (status == 0 && used && sscanf (used, "Used %d registers", &registers) == 1, "%s%s", out, err);
+    ck_assert_msg (registers <= 64, "%d registers: %s", registers, pointwise[i].text);
+    ck_assert_msg (strstr (err, "0 bytes spill stores"), "%s", err);
+    remove (file);
+    remove (cubin);
+    close (fd);
+  }
+}
+END_TEST
+
+/* -- Architectures ------------------------------------------------------------------------------------------- */
+
+START_TEST (architectures_are_named)
+{
+  static const char *const good[] = { "arch=sm_75", "arch=sm_80", "arch=sm_90", "arch=compute_90" };
+  static const char *const bad[] = { "arch=sm_60", "arch=hopper", "arch=sm_", "arch=sm_9000" };
+  g_autoptr (GmGraph) g = parse ("f (%x: bf16[64]) -> (%0) {\n %0 = neg %x\n}");
+  for (size_t i = 0; i < G_N_ELEMENTS (good); i++) {
+    GError *error = NULL;
+    g_autoptr (GmExec) e = compile (g, good[i], &error);
+    ck_assert_msg (e != NULL, "%s: %s", good[i], error ? error->message : "");
+  }
+  for (size_t i = 0; i < G_N_ELEMENTS (bad); i++) {
+    g_autoptr (GError) error = NULL;
+    ck_assert_ptr_null (compile (g, bad[i], &error));
+    ck_assert_msg (strstr (error->message, "option arch") && strstr (error->message, "90"), "%s", error->message);
+  }
+}
+END_TEST
+
+/* A run says what is missing, and the process lives. */
+START_TEST (a_run_without_a_driver_is_an_error)
+{
+  GError *error = NULL;
+  g_autoptr (GmGraph) g = parse ("f (%x: f32[64]) -> (%0) {\n %0 = neg %x\n}");
+  g_autoptr (GmExec) e = compile (g, ARCH, &error);
+  GmTensor *in[1], *out[1];
+  ck_assert_ptr_nonnull (e);
+  gm_random_inputs (g, 1, GM_RANDOM_TAME, in);
+  out[0] = gm_tensor_new (&in[0]->meta, NULL);
+  ck_assert (!gm_exec_run (e, 0, in, 1, out, 1, &error));
+  ck_assert_msg (strstr (error->message, "/nonexistent/libcuda.so"), "%s", error->message);
+  g_clear_error (&error);
+  ck_assert_ptr_null (compile (g, "arch=", &error)); /* for the GPU that is here: there is none */
+  ck_assert_msg (strstr (error->message, "/nonexistent/libcuda.so"), "%s", error->message);
+  g_clear_error (&error);
+  gm_tensor_unref (in[0]);
+  gm_tensor_unref (out[0]);
+}
+END_TEST
+
+/* Outside of a test: without assertions. */
+static bool
+has_compiler (void)
+{
+  static const char *const options[] = { ARCH, NULL };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) graphs = gm_graph_parse ("f (%x: f32[4]) -> (%0) {\n %0 = neg %x\n}", &error);
+  GmBackend *b = graphs ? gm_backend_get ("nvrtc", &error) : NULL;
+  g_autoptr (GmExec) e = b ? gm_backend_compile (b, graphs->pdata[0], NULL, options, &error) : NULL;
+  if (!e)
+    fprintf (stderr, "SKIPPED: %s\n", error->message);
+  return e != NULL;
+}
+
+int
+main (void)
+{
+  g_setenv ("GRAMME_CUDA_DRIVER", "/nonexistent/libcuda.so", TRUE);
+  if (!has_compiler ())
+    return 77;
+  Suite *s = suite_create ("ptx");
+  TCase *t = tcase_create ("of generated kernels");
+  tcase_set_timeout (t, 600);
+  tcase_add_loop_test (t, forms_compile_without_local_memory, 0, G_N_ELEMENTS (forms));
+  tcase_add_loop_test (t, pointwise_kernels_read_and_write_16_bytes, 0, G_N_ELEMENTS (pointwise));
+  tcase_add_test (t, products_and_sums_are_not_contracted);
+  tcase_add_test (t, pointwise_kernels_take_few_registers);
+  tcase_add_test (t, graphs_of_every_family_compile);
+  tcase_add_test (t, fused_graphs_compile);
+  tcase_add_test (t, graphs_of_small_dtypes_compile);
+  tcase_add_test (t, architectures_are_named);
+  tcase_add_test (t, a_run_without_a_driver_is_an_error);
+  suite_add_tcase (s, t);
+  SRunner *sr = srunner_create (s);
+  srunner_run_all (sr, CK_NORMAL);
+  int failures = srunner_ntests_failed (sr);
+  srunner_free (sr);
+  return failures ? 1 : 0;
+}
