@@ -55,7 +55,7 @@ pkg/stamp: _core.la $(plugin_LTLIBRARIES) core/core.mk
 
 clean-local: clean-pkg
 clean-pkg:
-	rm -rf pkg state
+	rm -rf pkg state cache
 
 install-exec-hook:
 	rm -f $(DESTDIR)$(corepydir)/_core.la

@@ -243,6 +243,9 @@ CORE_SOURCES += \
 EXTENSION_SOURCES = \
   core/trace/api.c \
   core/trace/array.c \
+  core/trace/builtin_class.c \
+  core/trace/draw.c \
+  core/trace/tracker_float.c \
   core/trace/tensor_made.c \
   core/trace/attrs.c \
   core/trace/body.c \
@@ -330,6 +333,7 @@ EXTENSION_SOURCES = \
   core/trace/cell.h \
   core/trace/exception.h \
   core/trace/control.h \
+  core/trace/draw.h \
   core/trace/number.h \
   core/trace/custom.h \
   core/trace/guard.h \
@@ -365,6 +369,7 @@ EXTENSION_SOURCES = \
   core/python/decode.c \
   core/python/dict_find.c \
   core/python/dict_version.c \
+  core/python/draws.c \
   core/python/loan.c \
   core/python/dlpack.c \
   core/python/errors.c \
@@ -409,6 +414,7 @@ EXTENSION_SOURCES = \
   core/python/decode.h \
   core/python/dict_find.h \
   core/python/dict_version.h \
+  core/python/draws.h \
   core/python/loan.h \
   core/python/dlpack.h \
   core/python/errors.h \

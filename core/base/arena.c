@@ -36,7 +36,7 @@ struct GmArena {
   GArray *finalizers; /* of Finalizer */
   size_t bytes;       /* handed out */
   size_t page_bytes;
-  bool protects, stressed;
+  bool protects, stressed, gave_up; /* gave_up: no more seals */
 };
 
 static size_t
@@ -167,15 +167,18 @@ gm_arena_bytes (const GmArena *a)
 void
 gm_arena_seal (GmArena *a)
 {
-  if (!a->protects)
+  if (!a->protects || a->gave_up)
     return;
   for (guint i = a->blocks->len; i-- > 0;) {
     Block *b = &g_array_index (a->blocks, Block, i);
     size_t upto = round_up (b->used, a->page_bytes);
     if (upto == b->sealed)
       continue;
-    if (mprotect (b->start + b->sealed, upto - b->sealed, PROT_READ))
-      g_error ("gramme: mprotect of %zu bytes failed", upto - b->sealed);
+    if (mprotect (b->start + b->sealed, upto - b->sealed, PROT_READ)) {
+      a->gave_up = true; /* a sealed part is a mapping, and a process may have only so many */
+      gm_arena_unseal (a);
+      return;
+    }
     b->sealed = b->used = upto;
   }
 }

@@ -294,8 +294,7 @@ RUN (getitem)
     return gm_give (NULL);
   if (s.mask)
     return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
-                               "x[mask]: the size of the result depends on the mask's data; use "
-                               "where (mask, x, other) or masked_fill"));
+                               "x[mask]: the size of the result depends on the values of the mask"));
   if (s.n == 0)
     return gm_give (s.view);
   return gm_give (s.n == 1 ? select_one (b, s.view, s.at[0], s.index[0]) : select_many (b, &s));

@@ -13,6 +13,7 @@
 #include "core/python/callable.h"
 #include "core/python/callable_backend.h"
 #include "core/python/compiled_autograd.h"
+#include "core/python/draws.h"
 #include "core/python/control.h"
 #include "core/python/frontend.h"
 #include "core/python/hook.h"
@@ -83,10 +84,16 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail)
   uint32_t n_wrapped = 0;
   uint32_t n_held;
   const uint32_t *held = gm_guards_lasting (e->guards, &n_held);
-  if (!e->config->callable)
+  if (!e->config->callable && !e->draws)
     n_held = 0;
-  for (uint32_t i = 0; i < n_held; i++) /* a back end in Python may drop what keeps them alive */
+  for (uint32_t i = 0; i < n_held; i++) /* Python code may drop what keeps them alive */
     Py_INCREF (slots[held[i]]);
+  PyObject **held_slots = slots;
+  if (G_UNLIKELY (e->draws != NULL)) {
+    slots = memcpy (g_newa (PyObject *, gm_guards_n_slots (e->guards) + 1), slots, gm_guards_n_slots (e->guards) * sizeof (PyObject *));
+    if (!gm_draws_make (e->draws, slots))
+      goto out;
+  }
   if (e->direct) {
     gm_hook_suspend ();
     bool ran = gm_direct_run (e->direct, slots, outputs);
@@ -129,7 +136,7 @@ out:
   while (n_wrapped > 0)
     Py_DECREF (outputs[--n_wrapped]);
   for (uint32_t i = 0; i < n_held; i++)
-    Py_DECREF (slots[held[i]]);
+    Py_DECREF (held_slots[held[i]]);
   if (result && e->sets_grad)
     gm_grad_set_enabled (e->grad);
   if (result && e->rest)
@@ -185,9 +192,23 @@ passed_over (GmEntry *e, const GmTarget *target, const GmCallEnv *env, PyObject 
   return gm_guards_fail (e->guards, env, locals, target->func, --e->to_fail);
 }
 
+/* eager_then_compile: a function's first call is plain Python's. */
+static bool
+is_first_call (GmCodeCache *cache)
+{
+  bool first = !cache->point && !cache->called;
+  cache->called = true;
+  return first;
+}
+
 static PyObject *
 call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool *plain)
 {
+  GmTarget forced = *target;
+  if (G_UNLIKELY (gm_control ()->forced != NULL)) {
+    forced.config = gm_control ()->forced;
+    target = &forced;
+  }
   GmCallEnv env = gm_target_env (target);
   GmEntry *hit = NULL;
   PyObject **slots = NULL;
@@ -210,7 +231,7 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool
   }
   if (G_UNLIKELY (control->stance == GM_STANCE_FAIL_ON_RECOMPILE || control->steady))
     return gm_frontend_refuse (target, &env, locals);
-  *plain = control->stance != GM_STANCE_DEFAULT;
+  *plain = control->stance == GM_STANCE_EAGER_THEN_COMPILE ? is_first_call (target->cache) : control->stance != GM_STANCE_DEFAULT;
   if (G_UNLIKELY (*plain))
     return NULL;
   hit = gm_frontend_compile (target, &env, locals);

@@ -9,6 +9,7 @@
 #include "core/python/errors.h"
 #include "core/python/resume_call.h"
 #include "core/python/resume_code.h"
+#include "core/python/draws.h"
 #include "core/python/resume_original.h"
 
 #include <string.h>
@@ -119,6 +120,7 @@ gm_entry_unref (GmEntry *e)
   if (e->plan)
     gm_plan_unref (e->plan);
   gm_plans_free (e->plans);
+  gm_draws_free (e->draws);
   if (e->ret)
     gm_return_free (e->ret);
   Py_XDECREF (e->residual);
@@ -232,6 +234,13 @@ gm_code_cache_get (PyCodeObject *code)
     return NULL;
   }
   return cache;
+}
+
+bool
+gm_code_is_whole (PyCodeObject *code)
+{
+  void *extra = NULL;
+  return GM_CODE_GET_EXTRA (code, extra_index, &extra) == 0 && extra && ((const GmCodeCache *) extra)->whole;
 }
 
 /* The cache, and those of the resume functions that its entries lead to, as far as `visitor` visits them. */
@@ -358,7 +367,8 @@ gm_code_cache_reset (GmCodeCache *cache)
   g_clear_pointer (&cache->hook_programs, g_ptr_array_unref);
   cache->hook_tries = 0;
   cache->misses = 0;
-  cache->limit_warned = false;
+  cache->limit_warned = cache->called = false;
+  cache->unknown = 0;
   if (!cache->original || !cache->original->points)
     return;
   g_autoptr (GPtrArray) parts = gm_resume_table_caches (cache->original->points);

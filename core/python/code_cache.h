@@ -16,7 +16,7 @@
 
 /* Back end and options, interned: equal configurations are one object.  Its address is BACKEND_MATCH's key.  Those of installed
  * back ends live for ever, those of Python callables as long as a compiled function or an entry refers to them. */
-typedef struct {
+typedef struct GmConfig {
   uint32_t refs;
   char *key;      /* what is interned */
   PyObject *callable, *kwargs; /* a back end in Python and what else it is called with; or NULL */
@@ -48,6 +48,7 @@ typedef struct GmEntry {
   uint32_t n_inputs, n_outputs;
   uint32_t *input_slots;   /* per plan input: the guards' slot that holds the tensor */
   uint32_t n_ints, *ints;  /* those of the inputs that are ints, not tensors: see size.c of core/trace */
+  struct GmDraws *draws;   /* numbers to draw before it runs; NULL: none */
   GmReturn *ret;           /* the short ending, or NULL */
   PyCodeObject *residual;  /* else the long one: called with slots[in_slots[0]] ..., then the outputs */
   uint32_t n_in_slots;
@@ -91,7 +92,10 @@ typedef struct GmCodeCache {
   GPtrArray *hook_programs; /* of a hook on gradients: see hook_program.h; or NULL */
   uint32_t hook_tries;      /* recordings as such */
   uint32_t misses;
+  uint64_t unknown; /* of a resume function: see GmRecordRequest */
   bool limit_warned;
+  bool called;            /* while the stance was eager_then_compile */
+  bool whole;              /* allow_in_graph: it is called, never recorded through */
   uint8_t hook_all;        /* the same while every function is captured */
   uint8_t counted;         /* see counters.c: what was counted of it ... */
   uint32_t counted_in;     /* ... since which reset */
@@ -103,6 +107,8 @@ typedef struct GmCodeCache {
 
 /* The cache of a code object, made on first use; lives as long as the code object.  NULL with an exception. */
 GmCodeCache *gm_code_cache_get (PyCodeObject *code);
+/* Whether a function of the code is called as a whole. */
+bool gm_code_is_whole (PyCodeObject *code);
 /* Visits what the entries hold, and those of the resume functions that they lead to, as far as nobody else does.  A code object is none of the
  * collector's: so one compiled function of the code, `visitor`, does it, and a cycle through an entry (a class's property, its
  * getter, the getter's globals, the compiled function) can be collected. */

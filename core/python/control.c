@@ -5,6 +5,7 @@
 #include "core/python/cpython.h"
 #include <structmember.h>
 
+#include "core/python/code_cache.h"
 #include "core/python/control.h"
 #include "core/python/hook.h"
 
@@ -20,7 +21,7 @@ gm_control (void)
 
 /* -- Stances ----------------------------------------------------------------------------------- */
 
-static const char *const stances[] = { "default", "force_eager", "eager_on_recompile", "fail_on_recompile" };
+static const char *const stances[] = { "default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile" };
 
 /* Returns the old one. */
 static PyObject *
@@ -35,7 +36,27 @@ set_stance (PyObject *module, PyObject *arg)
       control.stance = (GmStance) i;
       return PyUnicode_FromString (stances[old]);
     }
-  return PyErr_Format (PyExc_ValueError, "there is no stance %R: default, force_eager, eager_on_recompile, fail_on_recompile", arg);
+  return PyErr_Format (PyExc_ValueError, "there is no stance %R: default, force_eager, eager_on_recompile, fail_on_recompile, eager_then_compile", arg);
+}
+
+static _Thread_local PyObject *forced_by; /* what it was asked for with; owned */
+
+/* A name, a callable, or None: nothing is forced.  Returns the old one. */
+static PyObject *
+set_forced (PyObject *module, PyObject *arg)
+{
+  const GmConfig *config = NULL;
+  if (arg != Py_None) {
+    const char *name = PyUnicode_Check (arg) ? PyUnicode_AsUTF8 (arg) : NULL;
+    config = PyErr_Occurred () ? NULL : name ? gm_config_get (name, NULL) : gm_config_for (arg, NULL, NULL);
+    if (!config)
+      return NULL;
+  }
+  gm_config_unref (control.forced);
+  control.forced = config;
+  PyObject *old = forced_by ? forced_by : Py_NewRef (Py_None);
+  forced_by = Py_NewRef (arg);
+  return old;
 }
 
 /* Returns what it was. */
@@ -169,8 +190,24 @@ PyTypeObject gm_py_marked_type = {
   .tp_weaklistoffset = offsetof (GmMarked, weakrefs),
 };
 
+static PyObject *
+keep_whole (PyObject *module, PyObject *fn)
+{
+  if (!PyFunction_Check (fn)) {
+    PyErr_Format (PyExc_TypeError, "keep_whole() takes a Python function, not a %.100s", Py_TYPE (fn)->tp_name);
+    return NULL;
+  }
+  GmCodeCache *cache = gm_code_cache_get ((PyCodeObject *) PyFunction_GET_CODE (fn));
+  if (!cache)
+    return NULL;
+  cache->whole = true;
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
   { "set_stance", set_stance, METH_O, "set_stance(name) -> str: sets this thread's stance, returns the old one." },
+  { "keep_whole", keep_whole, METH_O, "keep_whole(function): compiled functions call it, and do not record through it." },
+  { "set_forced", set_forced, METH_O, "set_forced(backend or None): the back end of all compiled functions in this thread; returns the old one." },
   { "set_steady", set_steady, METH_O, "set_steady(on) -> bool: sets this thread's skip_guard_eval_unsafe, returns what it was." },
   { NULL },
 };

@@ -6,12 +6,13 @@
 
 #include "core/python/errors.h"
 
-typedef enum { GM_STANCE_DEFAULT, GM_STANCE_FORCE_EAGER, GM_STANCE_EAGER_ON_RECOMPILE, GM_STANCE_FAIL_ON_RECOMPILE } GmStance;
+typedef enum { GM_STANCE_DEFAULT, GM_STANCE_FORCE_EAGER, GM_STANCE_EAGER_ON_RECOMPILE, GM_STANCE_FAIL_ON_RECOMPILE, GM_STANCE_EAGER_THEN_COMPILE } GmStance;
 
 /* Of the calling thread. */
 typedef struct {
   uint32_t off; /* nesting of functions that are not to be compiled: nothing is while it is not 0 */
   GmStance stance;
+  const struct GmConfig *forced; /* force_backend: instead of every function's own; owned, or NULL */
   bool steady; /* skip_guard_eval_unsafe: the entries that exist are enough, and the objects that they know do not change */
 } GmControl;
 GmControl *gm_control (void);

@@ -2,11 +2,13 @@
  * dict_version.c -- see dict_version.h.
  *
  * On 3.11 every write to a dict gives it a version that no dict had before, and an object's attributes are in its dict once somebody has asked
- * for that.  On later versions an attribute can change where it stands in the object without a new version of the dict: no number
- * is relied upon there, and every record is checked.
- *
- * Versions are drawn from one counter, which has no name outside of CPython; a write to a dict of ours shows where it is.  If nobody else has
- * drawn since the last time, no dict has changed.
+ * for that.  Versions are drawn from one counter, which has no name outside of CPython; a write to a dict of ours shows where it is.  If nobody
+ * else has drawn since the last time, no dict has changed.
+ * On later versions an attribute can change where it stands in the object, without a new version of the dict; but who asks for it is told of
+ * all changes of a dict (PyDict_Watch), on 3.12 those of attributes included once the object has a dict.  3.13 writes to an attribute in the object
+ * even then, and nobody has looked through all ways in which it does: there every record is checked.  A dict that is watched has a number of its own, which
+ * is advanced then.  When it dies its number is advanced, too, and goes to another dict, never back: so nobody who still reads it takes the one for
+ * the other.
  * An object's class and its dict are replaced by two setters of CPython's, behind the descriptors object.__class__ and the __dict__ of
  * classes made by Python.  From the first compiled model on they count.  C code that writes to ob_type or to the dict's place by itself is not seen; nor
  * would anything that CPython remembers about types see it.
@@ -15,12 +17,13 @@
 
 #include <glib.h>
 
-#if PY_VERSION_HEX < 0x030c0000
-
-size_t
-gm_dict_version_offset (void)
+/* A type's own dict, which builtin types keep elsewhere since 3.12; borrowed from the type. */
+static PyObject *
+names_of (PyTypeObject *type)
 {
-  return offsetof (PyDictObject, ma_version_tag);
+  PyObject *dict = GM_TYPE_GET_DICT (type);
+  Py_XDECREF (dict);
+  return dict;
 }
 
 /* -- Setters that count ------------------------------------------------------------------------ */
@@ -64,7 +67,7 @@ static bool
 count_dicts (PyObject *slots)
 {
   PyObject *type = class_new (slots);
-  PyGetSetDef *row = type ? row_of (PyDict_GetItemString (((PyTypeObject *) type)->tp_dict, "__dict__")) : NULL;
+  PyGetSetDef *row = type ? row_of (PyDict_GetItemString (names_of ((PyTypeObject *) type), "__dict__")) : NULL;
   bool ok = row && row->set && (!set_dict || row->set == set_dict || row->set == counting_set_dict);
   if (ok && row->set != counting_set_dict) {
     set_dict = row->set;
@@ -80,7 +83,7 @@ gm_identity_epoch (void)
   static int counted; /* 1: they do; -1: another interpreter than the one we know */
   if (counted == 0) {
     PyObject *name = PyUnicode_InternFromString ("__dict__");
-    PyGetSetDef *row = row_of (PyDict_GetItemString (PyBaseObject_Type.tp_dict, "__class__"));
+    PyGetSetDef *row = row_of (PyDict_GetItemString (names_of (&PyBaseObject_Type), "__class__"));
     counted = row && row->set && name && count_dicts (NULL) && count_dicts (name) ? 1 : -1;
     if (counted == 1) {
       set_class = row->set;
@@ -97,7 +100,7 @@ gm_identity_told (PyTypeObject *type)
   PyObject *mro = type->tp_mro;
   for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE (mro); i++) {
     PyTypeObject *base = (PyTypeObject *) PyTuple_GET_ITEM (mro, i);
-    PyObject *own = base->tp_dict ? PyDict_GetItemString (base->tp_dict, "__dict__") : NULL;
+    PyObject *names = names_of (base), *own = names ? PyDict_GetItemString (names, "__dict__") : NULL;
     PyGetSetDef *row = row_of (own);
     if (own && !(row && (row->set == NULL || row->set == counting_set_dict)))
       return false;
@@ -105,7 +108,27 @@ gm_identity_told (PyTypeObject *type)
   return mro != NULL;
 }
 
-/* -- The counter ------------------------------------------------------------------------------- */
+/* -- Dicts ------------------------------------------------------------------------------------- */
+
+#if PY_VERSION_HEX < 0x030c0000
+
+size_t
+gm_dict_version_offset (void)
+{
+  return offsetof (PyDictObject, ma_version_tag);
+}
+
+bool
+gm_counts_dicts (void)
+{
+  return true;
+}
+
+const uint64_t *
+gm_dict_counter (PyObject *dict)
+{
+  return &((PyDictObject *) dict)->ma_version_tag;
+}
 
 uint64_t
 gm_dicts_quiet (void)
@@ -128,28 +151,71 @@ gm_dicts_quiet (void)
 
 #else
 
+static GHashTable *watched; /* dict -> its number */
+static GPtrArray *unused;   /* numbers of dicts that have died */
+static uint64_t events = 1;
+static int watcher = -1;
+
+static int
+dict_changed (PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *value)
+{
+  uint64_t *number = g_hash_table_lookup (watched, dict);
+  events++;
+  if (number == NULL)
+    return 0;
+  ++*number;
+  if (event == PyDict_EVENT_DEALLOCATED) {
+    g_hash_table_remove (watched, dict);
+    g_ptr_array_add (unused, number);
+  }
+  return 0;
+}
+
 size_t
 gm_dict_version_offset (void)
 {
   return 0;
 }
 
-const uint64_t *
-gm_identity_epoch (void)
+bool
+gm_counts_dicts (void)
 {
-  return NULL;
+  static bool tried;
+  if (!tried) {
+    tried = true;
+    watched = g_hash_table_new (NULL, NULL);
+    unused = g_ptr_array_new ();
+    if (PY_VERSION_HEX < 0x030d0000)
+      watcher = PyDict_AddWatcher (dict_changed);
+    PyErr_Clear (); /* all are taken: every record is checked */
+  }
+  return watcher >= 0;
 }
 
-bool
-gm_identity_told (PyTypeObject *type)
+const uint64_t *
+gm_dict_counter (PyObject *dict)
 {
-  return false;
+  uint64_t *number = gm_counts_dicts () ? g_hash_table_lookup (watched, dict) : NULL;
+  if (number || watcher < 0)
+    return number;
+  if (PyDict_Watch (watcher, dict) < 0) {
+    PyErr_Clear ();
+    return NULL;
+  }
+  if (unused->len > 0)
+    number = g_ptr_array_remove_index_fast (unused, unused->len - 1);
+  else {
+    number = g_new (uint64_t, 1);
+    *number = 1;
+  }
+  g_hash_table_insert (watched, dict, number);
+  return number;
 }
 
 uint64_t
 gm_dicts_quiet (void)
 {
-  return 0;
+  return events;
 }
 
 #endif

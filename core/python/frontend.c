@@ -17,6 +17,7 @@
 #include "core/python/autograd_py.h"
 #include "core/python/callable_backend.h"
 #include "core/python/compiled_autograd.h"
+#include "core/python/draws.h"
 #include "core/python/control.h"
 #include "core/python/counters.h"
 #include "core/python/dict_find.h"
@@ -134,7 +135,7 @@ record (GmCompile *c, GError **error)
   GmRecordRequest request = { .func = job->target->func, .code = job->code, .locals = job->locals, .env = *job->env,
                               .backend_text = job->target->config->text,
                               .resumable = !job->target->fullgraph,
-                              .start = job->cache->point ? &job->cache->point->at : NULL, .effect_stacks = job->effects != 's',
+                              .start = job->cache->point ? &job->cache->point->at : NULL, .unknown = job->cache->unknown, .effect_stacks = job->effects != 's',
                               .keep_objects = job->keep_objects, .numbers = job->numbers, .dynamic = dynamic_mode (job, c->ask.dynamic),
                               .profile = job->cache->profile };
   job->rec = gm_record_function (&request);
@@ -231,6 +232,7 @@ assemble (GmCompile *c, GError **error)
   gm_guards_add_sizes (e->guards, c->record.graph, rec);
   if (job->hooks)
     gm_py_hooks_guard (g_steal_pointer (&job->hooks), e->guards);
+  e->draws = gm_draws_new (rec->draws, rec->n_draws);
   e->ret = g_steal_pointer (&rec->ret);
   e->rest = g_steal_pointer (&job->rest);
   e->sets_grad = rec->sets_grad || e->rest || !e->ret; /* the long ending may set it */
@@ -373,6 +375,7 @@ gm_frontend_set_host (void)
     .grad = gm_tensor_grad,
     .grad_object = gm_loan_grad,
     .array_object = gm_loan_array,
+    .number_object = gm_loan_number,
     .from_numpy = package_attr ("gramme._core", "from_numpy"),
     .as_tensor = package_attr ("gramme._core", "as_tensor"),
     .asarray = package_attr ("gramme._core", "asarray"),
@@ -383,10 +386,13 @@ gm_frontend_set_host (void)
     .hook_handle_type = &gm_py_hook_handle_type,
     .compiled_type = (PyObject *) &gm_py_compiled_type,
     .decode = gm_code_cache_decode,
+    .is_whole = gm_code_is_whole,
     .slot_owner_name = slot_owner_name,
     .no_dict_text = GM_NO_DICT_TEXT,
     .type_params_offset = GM_TYPE_PARAMS_OFFSET,
     .dict_version_offset = gm_dict_version_offset (),
+    .counts_dicts = gm_counts_dicts (),
+    .dict_counter = gm_dict_counter,
     .dict_kind_offset = gm_dict_kind_offset (),
     .dict_find = gm_dict_find,
     .identity_epoch = gm_identity_epoch (),
@@ -460,6 +466,20 @@ tell_stop (Job *job, GmBreak id, const char *message, const char *text)
     PyErr_SetString (gm_py_unsupported, text);
   else if (job->cache->breaks->len > before && !job->cache->point && !job->target->hooked && !gm_hook_all ()) /* raises, if the user wants that */
     PyErr_WarnFormat (gm_py_break_warning, 1, "%s\n  the function runs as plain Python", text);
+}
+
+/* A float that comes over a break and was another one before is taken as unknown from now on. */
+static void
+loosen_floats (Job *job)
+{
+  const GmSnapshot *s = job->cache->snapshot;
+  for (uint32_t i = 0; i < s->n && job->cache->point && !job->target->fullgraph; i++) {
+    uint32_t k = s->entries[i]->config == job->target->config
+                     ? gm_guards_float_argument (s->entries[i]->guards, job->env, job->locals, job->target->func)
+                     : UINT32_MAX;
+    if (k < 64)
+      job->cache->unknown |= 1ull << k;
+  }
 }
 
 /* Why the entries that exist do not fit this call; NULL if there is none of this configuration. */
@@ -729,6 +749,7 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   if (warned && past_limit (&job, NULL))
     return NULL;
   g_autofree char *reason = recompile_reason (&job);
+  loosen_floats (&job);
   if (past_limit (&job, reason))
     return NULL;
   if (gm_log_on (GM_LOG_RECOMPILES))

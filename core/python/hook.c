@@ -264,11 +264,23 @@ run_frame (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
   return result;
 }
 
+/* Nothing that it calls is captured either. */
+static PyObject *
+run_whole (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
+{
+  thread.suspended++;
+  PyObject *result = run_frame (ts, f, throwflag);
+  thread.suspended--;
+  return result;
+}
+
 static PyObject *
 evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 {
   const GmConfig *config = thread.config;
   GmCodeCache *cache = NULL;
+  if (config && !thread.suspended && gm_code_is_whole (FRAME_CODE (f)))
+    return run_whole (ts, f, throwflag);
   if (config && !thread.suspended && !throwflag)
     cache = candidate (ts, f);
   g_autoptr (GError) error = NULL;

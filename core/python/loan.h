@@ -14,6 +14,8 @@ PyObject *gm_loan_grad (GmTensor *t);
 
 /* A new tensor over the memory of an array, the same way; NULL: it cannot be. */
 PyObject *gm_loan_array (PyObject *array);
+/* i64 or f64 without dimensions: of an int that fits, a float, or of a zero of the type.  NULL, without an exception: there is no memory. */
+PyObject *gm_loan_number (PyObject *number_or_type);
 
 extern bool gm_loans_made; /* ever: most programs make none, and pay a load for it.  Under the GIL */
 guint gm_loans_count (void); /* of this thread */

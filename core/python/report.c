@@ -135,6 +135,7 @@ gm_report_status (const GmCodeCache *cache, const GmConfig *config)
 {
   PyObject *status = PyDict_New (), *stages = PyDict_New (), *breaks = PyList_New (0);
   g_autoptr (GPtrArray) all = caches_of (cache, config);
+  g_autofree char *sizes = gm_profile_text (cache->profile);
   uint64_t graphs = 0, hits = 0, nodes = 0;
   double total = 0;
   if (!status || !stages || !breaks)
@@ -154,7 +155,6 @@ gm_report_status (const GmCodeCache *cache, const GmConfig *config)
     if (add_breaks (breaks, part, config) < 0)
       goto failed;
   }
-  g_autofree char *sizes = gm_profile_text (cache->profile);
   if (set_steal (status, "backend", PyUnicode_FromString (config->text)) < 0
       || set_steal (status, "sizes", PyUnicode_FromString (sizes)) < 0
       || set_steal (status, "graphs", PyLong_FromUnsignedLongLong (graphs)) < 0

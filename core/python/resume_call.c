@@ -194,14 +194,16 @@ closure_of (const Part *p, PyObject *values)
   return closure;
 }
 
-/* 0 or 1 if a step has come to its end there, else -1. */
+/* 0 or 1 if a step has come to its end there, 2 if a stretch or a handler has, else -1. */
 static int
 marker_of (PyObject *result)
 {
   if (!result || !PyTuple_CheckExact (result) || PyTuple_GET_SIZE (result) == 0)
     return -1;
-  PyObject *first = PyTuple_GET_ITEM (result, 0);
-  return first == gm_resume_marker[0] ? 0 : first == gm_resume_marker[1] ? 1 : -1;
+  for (int k = 0; k < 3; k++)
+    if (PyTuple_GET_ITEM (result, 0) == gm_resume_marker[k])
+      return k;
+  return -1;
 }
 
 static PyObject *
@@ -256,7 +258,7 @@ run_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values, GmTail *t
     return result;
   }
   GmResumePoint *next = NULL;
-  if (gm_point_is_span (p->point)) {
+  if (marker == 2) {
     PyObject *values_after = NULL;
     next = gm_resume_point_after (p->point, result, &values_after);
     Py_SETREF (result, values_after);

@@ -5,9 +5,9 @@
  *   JUMP_FORWARD to the instruction                      REST, SPAN, LEAVE
  *   a copy of the instruction, or a call                 STEP, CALL: covered by the handlers of the original instruction
  *   store the stack; marker, variables, stack; RETURN    once where it falls through, once where it jumps
- *   the original from `low` on                           its prologue a NOP, its variables renumbered; nothing at all where a STEP
- *                                                        or a CALL has no handlers; of a stretch, only what belongs to it
- *   store the stack; marker, number, variables, stack;   SPAN, LEAVE: for each exit, whose first instruction in the copy is a jump
+ *   the original from `low` on                           its prologue a NOP, its variables renumbered; of a stretch, only what belongs to
+ *                                                        it, and of the handler of a STEP or a CALL, if there is one
+ *   store the stack; marker, number, variables, stack;   SPAN, LEAVE, and those with a handler: for each exit, whose first instruction in the copy is a jump
  *   RETURN                                               to it; a variable without a value is caught, and stands as gm_resume_unbound
  *
  * Variables are renumbered: arguments first (variables, stack), other plain variables, places of the stack that are no arguments, then the cells,
@@ -367,7 +367,7 @@ put_exit (Writer *w, uint32_t number)
   for (uint32_t d = e->stack.depth; d-- > 0;)
     put (w, STORE_FAST, w->place[entry_at (e->stack.nulls, d)]);
   PyObject *index = PyLong_FromUnsignedLong (number);
-  bool ok = index && put_const (w, gm_resume_marker[0]) && put_const (w, index);
+  bool ok = index && put_const (w, gm_resume_marker[2]) && put_const (w, index);
   Py_XDECREF (index);
   for (uint32_t i = 0; i < w->point->n_slots; i++, depth++) {
     Catch catch = { .at = put (w, LOAD_IF_BOUND, w->slot[w->point->slots[i]]), .depth = depth };
@@ -596,7 +596,7 @@ number_others (Writer *w, PyObject *vars, uint32_t *next)
     const GmRaw *raw = &g_array_index (w->o->raw, GmRaw, copied (w, i));
     ok = !names_slot (raw->opcode) || number_variable (w, vars, raw->arg, next);
   }
-  if (w->whole || w->kept || w->point->kind == GM_POINT_CALL)
+  if (w->whole || gm_point_is_span (w->point) || w->point->kind == GM_POINT_CALL)
     return ok;
   uint32_t first, last;
   step_range (w, w->point->at.insn, &first, &last);
@@ -719,7 +719,7 @@ find_stretch (Writer *w)
 static void
 find_suffix (Writer *w)
 {
-  if (gm_point_is_span (w->point)) {
+  if (w->point->exits) {
     find_stretch (w);
     w->low = w->o->raw->len;
   } else if (w->point->kind == GM_POINT_REST) {

@@ -19,7 +19,7 @@ typedef enum {
   GM_POINT_REST, /* goes on with `insn` */
   GM_POINT_STEP, /* executes `insn` and returns a tuple: gm_resume_marker[k], then the arguments of next[k] */
   GM_POINT_CALL, /* the same for a caller: instead of its call it calls its last argument, without arguments */
-  GM_POINT_SPAN, /* executes the stretch that begins with `insn` (see core/trace/span.h), and returns gm_resume_marker[0], the number of the
+  GM_POINT_SPAN, /* executes the stretch that begins with `insn` (see core/trace/span.h), and returns gm_resume_marker[2], the number of the
                     exit, then all variables of the stretch, gm_resume_unbound for those that have no value, and the stack */
   GM_POINT_LEAVE, /* the same, to beyond all handlers of the user's */
 } GmPointKind;
@@ -34,13 +34,13 @@ typedef struct GmResumePoint {
   PyCodeObject *code;  /* owned.  Of a REST: NULL until it has to run as Python */
   GmCodeCache *cache;  /* of a REST: its entries; owned */
   struct GmResumePoint *next[2]; /* REST, after it and where it jumps; owned; NULL if it never gets there */
-  GArray *exits;    /* of a stretch: GmSpanExit; or NULL */
+  GArray *exits;    /* of a stretch, or of the handler of a STEP or CALL, which ends as a stretch does: GmSpanExit; or NULL */
   GArray *insns;    /* uint32_t: what it consists of, ascending */
   GPtrArray *rests; /* and those that it has led to; GmResumePoint, owned */
   uint32_t *slots, n_slots; /* the plain variables that it has or may write, ascending */
 } GmResumePoint;
 
-extern PyObject *gm_resume_marker[2], *gm_resume_unbound;
+extern PyObject *gm_resume_marker[3], *gm_resume_unbound;
 
 static inline bool
 gm_point_is_span (const GmResumePoint *p)

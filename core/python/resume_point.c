@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-PyObject *gm_resume_marker[2], *gm_resume_unbound;
+PyObject *gm_resume_marker[3], *gm_resume_unbound;
 
 /* -- Points -------------------------------------------------------------------------------------------------------- */
 
@@ -169,31 +169,56 @@ compare_numbers (gconstpointer a, gconstpointer b)
   return (x > y) - (x < y);
 }
 
-static bool
-make_span (GmResumePoint *p, const char **why)
+static void
+note_store (const GmCode *code, uint32_t k, uint8_t *own)
+{
+  if (code->insns[k].op == GM_INSN_STORE_FAST)
+    own[code->insns[k].arg] = true;
+}
+
+/* Which plain variables an exit has to hand on: those that the point has, and those that are written on the way. */
+static void
+find_slots (GmResumePoint *p)
 {
   const GmCode *code = p->original->code;
   g_autofree uint8_t *own = g_new0 (uint8_t, code->n_slots + 1);
-  p->insns = g_array_new (FALSE, FALSE, sizeof (uint32_t));
-  p->exits = gm_span_exits (code, &p->at, p->kind == GM_POINT_LEAVE, p->insns);
   g_array_sort (p->insns, compare_numbers);
   p->rests = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_resume_point_unref);
-  if (p->at.away) {
-    *why = "it is in the middle of a comprehension";
-    return false;
-  }
   for (uint32_t i = 0; i < p->at.n_locals; i++)
     own[p->at.locals[i]] = true;
-  for (uint32_t i = 0; i < p->insns->len; i++) {
-    const GmInsn *insn = &code->insns[g_array_index (p->insns, uint32_t, i)];
-    if (insn->op == GM_INSN_STORE_FAST)
-      own[insn->arg] = true;
-  }
+  for (uint32_t i = 0; i < p->insns->len; i++)
+    note_store (code, g_array_index (p->insns, uint32_t, i), own);
+  for (uint32_t k = p->at.insn, end = gm_resume_step_end (code, k); k <= end && !gm_point_is_span (p); k++)
+    note_store (code, k, own);
   p->slots = g_new (uint32_t, code->n_slots + 1);
   for (uint32_t s = 0; s < code->n_slots; s++)
     if (own[s] && !gm_is_cell_slot (&code->slots[s]))
       p->slots[p->n_slots++] = s;
+}
+
+static bool
+make_span (GmResumePoint *p, const char **why)
+{
+  if (p->at.away) {
+    *why = "it is in the middle of a comprehension";
+    return false;
+  }
+  p->insns = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  p->exits = gm_span_exits (p->original->code, &p->at, p->kind == GM_POINT_LEAVE, p->insns);
+  find_slots (p);
   return true;
+}
+
+/* A step or a call that raises goes on in the handler that covers it; behind that the rest is recorded again. */
+static void
+make_handler (GmResumePoint *p)
+{
+  const GmCode *code = p->original->code;
+  if (code->insns[p->at.insn].handler == 0 || p->at.away)
+    return;
+  p->insns = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  p->exits = gm_span_handler_exits (code, &p->at, p->insns);
+  find_slots (p);
 }
 
 GmResumePoint *
@@ -251,7 +276,10 @@ point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key, const char
   if (kind == GM_POINT_REST)
     p->cache = gm_code_cache_new (p);
   else
-    ok = (gm_point_is_span (p) ? make_span (p, why) : make_next (p, why)) && gm_resume_code (p);
+    ok = gm_point_is_span (p) ? make_span (p, why) : make_next (p, why);
+  if (ok && (kind == GM_POINT_STEP || kind == GM_POINT_CALL))
+    make_handler (p);
+  ok = ok && (kind == GM_POINT_REST || gm_resume_code (p));
   if (!ok) {
     gm_resume_point_unref (p);
     return NULL;
@@ -296,7 +324,7 @@ gm_resume_point_get (const GmBreakFrame *frame, GmPointKind kind, const char **w
 int
 gm_py_init_resume_point (void)
 {
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < 3; k++) {
     gm_resume_marker[k] = PyObject_CallNoArgs ((PyObject *) &PyBaseObject_Type);
     if (!gm_resume_marker[k])
       return -1;

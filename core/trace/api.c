@@ -9,6 +9,7 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
+#include "core/trace/number.h"
 #include "core/trace/size.h"
 
 #include <string.h>
@@ -453,9 +454,35 @@ out_written (Conversion *c, const GmTracker *out, const GmArg *result)
                         : gm_tuple_new (r, items, result->n);
 }
 
+/* Two operands, one of them a number that only the run knows: `pair` with a tensor instead of it. */
+static bool
+with_number (GmRecorder *r, const GmApi *api, const GmCallArgs *args, const GmTracker *pair[2])
+{
+  static const char *const rows[] = { "add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge" };
+  bool takes = false;
+  for (size_t i = 0; i < G_N_ELEMENTS (rows) && args->n == 2; i++)
+    takes |= strcmp (rows[i], api->name) == 0;
+  if (!takes)
+    return false;
+  for (int i = 0; i < 2; i++)
+    pair[i] = gm_realize (r, args->args[i]);
+  int k = pair[0]->kind == &gm_kind_tensor ? 1 : 0;
+  if (r->stop || pair[1 - k]->kind != &gm_kind_tensor)
+    return false;
+  GmValueId beside = (GmValueId) gm_contents_of (r, pair[1 - k])->number;
+  const GmTracker *number = gm_number_operand (r, pair[k], gm_graph_meta (r->graph, beside));
+  if (number)
+    pair[k] = number;
+  return number && !r->stop;
+}
+
 const GmTracker *
 gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *args)
 {
+  const GmTracker *pair[2];
+  GmCallArgs with = { pair, 2, args->names };
+  if (!r->stop && args->names == NULL && with_number (r, api, args, pair))
+    args = &with;
   uint32_t n_named = gm_args_n_named (args);
   g_autoptr (GPtrArray) tensors = g_ptr_array_new ();
   Conversion c = { r, api->name,
@@ -493,7 +520,11 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
   GmArg result = gm_api_call (api, inplace, &r->builder.base, positional, (int) args->n, names,
                               keywords, n_keywords);
   if (r->builder.base.error) {
-    gm_record_break (r, GM_BREAK_TENSOR_ERROR, api->name, r->builder.base.error->message);
+    const GError *e = r->builder.base.error;
+    if (g_str_has_prefix (e->message, "x[mask]") && e->code == GM_ERROR_UNSUPPORTED)
+      gm_record_break (r, GM_BREAK_DYNAMIC_SHAPE, e->message);
+    else
+      gm_record_break (r, GM_BREAK_TENSOR_ERROR, api->name, e->message);
     g_clear_error (&r->builder.base.error);
     gm_arg_clear (&result);
     return &gm_tracker_poison;

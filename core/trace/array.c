@@ -9,20 +9,19 @@
 
 #include <string.h>
 
-/* The tensor of this recording for an array and a place among the inputs; NULL: there is none. */
-static PyObject *
-tensor_over (GmRecorder *r, PyObject *array, Py_ssize_t place)
+PyObject *
+gm_input_stand_in (GmRecorder *r, PyObject *of, Py_ssize_t place, PyObject *(*make) (PyObject *of))
 {
-  if (r->over_arrays == NULL)
-    r->over_arrays = PyList_New (0);
-  for (Py_ssize_t i = 0; r->over_arrays && i < PyList_GET_SIZE (r->over_arrays); i++) {
-    PyObject *row = PyList_GET_ITEM (r->over_arrays, i);
-    if (PyTuple_GET_ITEM (row, 0) == array && PyLong_AsSsize_t (PyTuple_GET_ITEM (row, 1)) == place)
+  if (r->stand_ins_made == NULL)
+    r->stand_ins_made = PyList_New (0);
+  for (Py_ssize_t i = 0; r->stand_ins_made && i < PyList_GET_SIZE (r->stand_ins_made); i++) {
+    PyObject *row = PyList_GET_ITEM (r->stand_ins_made, i);
+    if (PyTuple_GET_ITEM (row, 0) == of && PyLong_AsSsize_t (PyTuple_GET_ITEM (row, 1)) == place)
       return PyTuple_GET_ITEM (row, 2);
   }
-  PyObject *tensor = gm_host.array_object (array);
-  PyObject *row = tensor && r->over_arrays ? Py_BuildValue ("OnO", array, place, tensor) : NULL;
-  if (row == NULL || PyList_Append (r->over_arrays, row) < 0) {
+  PyObject *tensor = make (of);
+  PyObject *row = tensor && r->stand_ins_made ? Py_BuildValue ("OnO", of, place, tensor) : NULL;
+  if (row == NULL || PyList_Append (r->stand_ins_made, row) < 0) {
     PyErr_Clear ();
     tensor = NULL;
   }
@@ -40,6 +39,6 @@ gm_tensor_over_array (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     return t;
   bool array = t->kind == &gm_kind_object && t->real && t->source && strcmp (Py_TYPE (t->real)->tp_name, "numpy.ndarray") == 0
                && !gm_is_user_type (Py_TYPE (t->real));
-  PyObject *real = array ? tensor_over (r, t->real, r->graph->inputs->len) : NULL;
+  PyObject *real = array ? gm_input_stand_in (r, t->real, r->graph->inputs->len, gm_host.array_object) : NULL;
   return real ? gm_wrap (r, real, gm_source_part (r, t->source, GM_SOURCE_ARRAY, (int64_t) r->graph->inputs->len, NULL)) : NULL;
 }

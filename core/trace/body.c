@@ -248,8 +248,10 @@ slot_change (GmRecorder *r, GmHeapMark m, uint32_t from, Slot s)
 }
 
 static bool
-check (GmRecorder *r, const char *op, GmHeapMark m, uint32_t from, uint32_t exempt)
+check (GmRecorder *r, const char *op, GmHeapMark m, uint32_t from, uint32_t n_draws, uint32_t exempt)
 {
+  if (r->draws->len != n_draws)
+    gm_record_break (r, GM_BREAK_BODY_EFFECT, op, "the state of the module random");
   g_autoptr (GArray) slots = written_slots (r, m, from, exempt);
   for (uint32_t i = 0; i < slots->len && !r->stop; i++) {
     g_autofree char *what = slot_change (r, m, from, g_array_index (slots, Slot, i));
@@ -266,9 +268,9 @@ const GmTracker *
 gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt)
 {
   GmHeapMark m = gm_heap_mark (&r->heap);
-  uint32_t from = r->effects->len;
+  uint32_t from = r->effects->len, n_draws = r->draws->len;
   const GmTracker *result = gm_call (r, fn, args);
-  return !r->stop && check (r, op, m, from, exempt) ? result : &gm_tracker_poison;
+  return !r->stop && check (r, op, m, from, n_draws, exempt) ? result : &gm_tracker_poison;
 }
 
 /* -- checkpoint -------------------------------------------------------------------------------- */

@@ -15,6 +15,11 @@ const GmTracker *gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const
  * no constant. */
 const GmTracker *gm_builtin_fold (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 
+/* Functions that ask a method of the object's class (abs, round ...), if that is one of Python: its result.  NULL, without a break: none. */
+const GmTracker *gm_builtin_protocol (GmRecorder *r, const char *name, const GmCallArgs *args);
+/* Functions that take an index, on an object of the user's with an __index__; NULL, without a break: there is none among the arguments. */
+const GmTracker *gm_builtin_with_index (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
+
 /* `t.__getitem__`, `t.__len__` ... of a builtin kind, or NULL. */
 const GmTracker *gm_operator_method (GmRecorder *r, const GmTracker *t, PyObject *name);
 /* Calls of objects of C that have a model (functools.partial); NULL without a break: none. */
@@ -36,6 +41,9 @@ const GmTracker *gm_tensor_made (GmRecorder *r, PyObject *fn, const char *name, 
 const GmTracker *gm_tensor_over_array (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 const GmTracker *gm_object_reduce_ex (GmRecorder *r, const GmTracker *self, const GmCallArgs *args);
 const GmTracker *gm_reduce (GmRecorder *r, const GmCallArgs *args);
+/* tracker_function.c: functions of the library in Python that have a model; NULL: it is inlined. */
+typedef const GmTracker *(*GmFunctionModel) (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
+GmFunctionModel gm_function_model (const GmTracker *f);
 /* deepcopy.c: whether a function is copy.deepcopy, and its call. */
 bool gm_is_deepcopy (const GmTracker *f);
 const GmTracker *gm_deepcopy (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);

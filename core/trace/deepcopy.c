@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * deepcopy.c -- copy.deepcopy (x) of lists, dicts, tuples, plain objects and what is its own copy.
+ * deepcopy.c -- copy.deepcopy (x) of lists, dicts, tuples, plain objects, tensors and what is its own copy.
  *
  * The library's deepcopy is Python that keys its memo by id (), which no recording knows of an object that it makes.  Here it is the
  * tracker that is the key: one object has one tracker.  How a class is copied is asked where the library asks, in its own two tables,
  * and guarded there; whatever has a way of its own is left to Python as a whole.
+ * A tensor that requires no gradient is copied in the graph.  A copy of one that does, as a module's parameters do, is a new leaf of
+ * autograd, which no graph can make: that is left to Python, too, and the copy is an object of the program for what follows.
  */
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"
@@ -154,6 +156,40 @@ copy_object (Copying *c, const GmTracker *t)
   return r->stop ? &gm_tracker_poison : copy;
 }
 
+/* What a user has put on the tensor would have to be copied with it. */
+static bool
+has_no_attributes (GmRecorder *r, const GmTracker *t)
+{
+  PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
+  if (dict == NULL)
+    return true;
+  if (*dict && PyDict_GET_SIZE (*dict))
+    return false;
+  gm_guard (r, DICT_KEYS, gm_source_part (r, t->source, GM_SOURCE_INSTANCE_DICT, 0, NULL), .obj = gm_record_take (r, PyTuple_New (0)));
+  return true;
+}
+
+static const GmTracker *
+copy_tensor (Copying *c, const GmTracker *t)
+{
+  GmRecorder *r = c->r;
+  GmVal in = gm_val_from_id ((GmValueId) gm_contents_of (r, t)->number);
+  if (gm_graph_meta (r->graph, gm_id_from_val (in))->requires_grad)
+    return gm_record_break (r, GM_BREAK_TENSOR_LEAF, "deepcopy");
+  if ((t->real && Py_TYPE (t->real) != gm_host.tensor_type) || !has_no_attributes (r, t))
+    return leave (c);
+  r->builder.where = gm_record_where (r);
+  GmVal v = gm_b_op (&r->builder.base, GM_OP_copy, &in, 1, NULL);
+  if (!v) {
+    gm_record_break (r, GM_BREAK_TENSOR_ERROR, "deepcopy", r->builder.base.error->message);
+    g_clear_error (&r->builder.base.error);
+    return &gm_tracker_poison;
+  }
+  const GmTracker *copy = gm_tensor_new_tracker (r, gm_id_from_val (v));
+  g_hash_table_insert (c->memo, (gpointer) t, (gpointer) copy);
+  return copy;
+}
+
 static const GmTracker *
 copy_by_kind (Copying *c, const GmTracker *t)
 {
@@ -169,6 +205,8 @@ copy_by_kind (Copying *c, const GmTracker *t)
     return copy_tuple (c, t);
   if (strcmp (copier, "_deepcopy_dict") == 0 && t->kind == &gm_kind_dict)
     return copy_dict (c, t);
+  if (*copier == 0 && t->kind == &gm_kind_tensor)
+    return copy_tensor (c, t);
   return *copier ? leave (c) : copy_object (c, t);
 }
 

@@ -128,6 +128,10 @@ gm_frame_enter (GmRecorder *r, const GmTracker *func, const GmCallArgs *args, Gm
     gm_record_break (r, GM_BREAK_LEFT_TO_PYTHON, PyUnicode_AsUTF8 (code->code->co_qualname));
     return false;
   }
+  if (gm_host.is_whole (code->code)) {
+    gm_record_break (r, GM_BREAK_KEPT_WHOLE, PyUnicode_AsUTF8 (code->code->co_qualname));
+    return false;
+  }
   if (code->flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR)) {
     gm_record_break (r, GM_BREAK_GENERATOR, PyUnicode_AsUTF8 (code->code->co_name));
     return false;

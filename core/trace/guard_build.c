@@ -363,7 +363,7 @@ add_tree (Compiler *k, const Plan *p, const Tree *t)
   }
   gather (k, from + 1);
   uint32_t length = k->checks->len - from;
-  if (length <= SMALL_TREE || !gm_host.dict_version_offset) {
+  if (length <= SMALL_TREE || !gm_host.counts_dicts) {
     g_array_remove_index (k->checks, from);
     g_ptr_array_remove_index (k->sources, from);
     g_array_remove_index (k->wheres, from);

@@ -13,6 +13,8 @@
  * the difference).  A tensor's shape is no object's attribute: tensors that are remembered are marked, and a change of a marked one
  * advances gm_tensor_watch_epoch.
  *
+ * What tells that a dict has changed is a number, GmTraceHost.dict_counter says where.
+ *
  * Where the tree changes at every call, remembering is a waste: after each try that never held, more misses pass before the next.
  * Where the host counts replaced classes and dicts (GmTraceHost.identity_epoch) and none was, an object below the root is the same as long as the dict is that
  * it was found in, and the versions of the dicts alone are compared; where no dict of the process has changed at all, not even these.  The
@@ -30,7 +32,10 @@ typedef struct {
   PyObject *dict;
   bool loose; /* nothing but an address says which object it is: the root, a list's item; and lists, of which nothing tells that they change */
   union {
-    uint64_t version;
+    struct {
+      const uint64_t *counter; /* NULL: nothing tells */
+      uint64_t version;
+    };
     struct {
       uint32_t at, n; /* of a list: its items in `items` */
     };
@@ -39,7 +44,7 @@ typedef struct {
 
 /* The versions that all nodes have, close together. */
 typedef struct {
-  PyObject *dict;
+  const uint64_t *counter;
   uint64_t version;
 } Dict;
 
@@ -140,7 +145,7 @@ node_same (const GmGuardMemo *m, const Node *n)
 {
   if (G_UNLIKELY (!n->where))
     return list_same (m, n);
-  return Py_TYPE (n->object) == n->type && *n->where == n->dict && gm_dict_version (n->dict) == n->version;
+  return Py_TYPE (n->object) == n->type && *n->where == n->dict && *n->counter == n->version;
 }
 
 static inline bool
@@ -166,10 +171,9 @@ all_same (const GmGuardMemo *m, const GArray *nodes, const GArray *leaves)
 static bool
 versions_same (const GmGuardMemo *m)
 {
-  const size_t version = gm_host.dict_version_offset;
   const Dict *d = (const Dict *) m->dicts->data, *end = d + m->dicts->len;
   for (; d < end; d++)
-    if (*(const uint64_t *) ((const char *) d->dict + version) != d->version)
+    if (*d->counter != d->version)
       return false;
   return true;
 }
@@ -251,7 +255,8 @@ add_node (GmGuardMemo *m, PyObject *o, bool is_dict, bool loose)
   if (!is_dict && (!where || !*where || Py_TYPE (o)->tp_itemsize != 0))
     return false;
   Node n = { .object = o, .type = Py_TYPE (o), .where = where, .dict = is_dict ? o : *where, .loose = loose };
-  n.version = gm_dict_version (n.dict);
+  n.counter = gm_host.dict_counter (n.dict);
+  n.version = n.counter ? *n.counter : 0;
   g_array_append_val (m->nodes, n);
   return true;
 }
@@ -341,7 +346,7 @@ finish (GmGuardMemo *m)
       continue;
     if (n->version == 0)
       return false;
-    g_array_append_val (m->dicts, ((Dict){ n->dict, n->version }));
+    g_array_append_val (m->dicts, ((Dict){ n->counter, n->version }));
     if (m->told && !itself && n->type != asked)
       m->told = gm_host.identity_told (n->type);
     asked = itself ? asked : n->type;

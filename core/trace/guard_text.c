@@ -236,6 +236,19 @@ gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *const *loc
                           g->sources[failed] ? g->sources[failed] : "", expected, found, where);
 }
 
+uint32_t
+gm_guards_float_argument (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func)
+{
+  g_autofree PyObject **slots = g_new0 (PyObject *, g->n_slots + 1);
+  uint32_t failed;
+  if (gm_guards_run (g, env, locals, func, slots, &failed) || failed == UINT32_MAX || g->checks[failed].kind != GM_GUARD_FLOAT)
+    return UINT32_MAX;
+  for (uint32_t i = 0; i < failed; i++)
+    if (g->checks[i].kind == GM_SOURCE_LOCAL && g->checks[i].out == g->checks[failed].in)
+      return (uint32_t) g->checks[i].index;
+  return UINT32_MAX;
+}
+
 char *
 gm_guards_text (const GmGuards *g)
 {

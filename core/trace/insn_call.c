@@ -33,7 +33,7 @@ do_call (GmRecorder *r, const GmTracker *f, GmCallArgs args)
 {
   for (int hops = 0; hops < 10 && !r->stop; hops++) {
     f = gm_realize (r, f);
-    if (f->kind == &gm_kind_function && !gm_is_deepcopy (f)) {
+    if (f->kind == &gm_kind_function && !gm_function_model (f)) {
       gm_frame_enter (r, f, &args, GM_AFTER_PUSH, NULL);
       return;
     }

@@ -7,6 +7,7 @@
  * or by absence.  Properties, descriptors and overridden hooks of the user's are inlined, so what
  * is replayed are the plain stores that they did, never the hooks again.
  */
+#include "core/trace/draw.h"
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"
 #include "core/trace/custom.h"
@@ -208,6 +209,9 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
     if (bound || r->stop)
       return bound ? gm_builtin_of (r, bound, found, self) : &gm_tracker_poison;
   }
+  /* A method of C without a model: its call breaks. */
+  if (self && self->real && self->source && kind == &PyMethodDescr_Type && (!gm_is_user_type (type) || gm_is_random (self)))
+    return gm_builtin_method (r, text, self);
   return gm_record_break (r, GM_BREAK_ATTRIBUTE, text, type->tp_name);
 }
 

@@ -5,6 +5,8 @@
  * when m was taken. GM_STRESS=rollback tests it: each instruction is executed, undone, executed
  * again, and the hashes are compared.
  */
+#include "core/trace/draw.h"
+#include "core/trace/number.h"
 #include "core/trace/builtin.h"
 #include "core/trace/class_made.h"
 #include "core/trace/recorder.h"
@@ -43,6 +45,7 @@ gm_record_mark (const GmRecorder *r)
     .sources = r->sources->len,
     .wrapped = r->wrapped->len,
     .mutated = r->mutated->len,
+    .draws = r->draws->len,
     .graph = gm_graph_mark (r->graph),
     .rng = r->builder.rng,
     .rng_taken = r->builder.rng_taken,
@@ -78,6 +81,7 @@ gm_record_rollback (GmRecorder *r, const GmMark *m)
   cut (r->effects, m->effects);
   cut (r->inputs, m->inputs);
   cut (r->mutated, m->mutated);
+  cut (r->draws, m->draws);
   cut_pointers (r->sources, m->sources);
   cut_pointers (r->wrapped, m->wrapped);
   gm_graph_truncate (r->graph, m->graph);
@@ -184,6 +188,8 @@ gm_record_hash (const GmRecorder *r)
   }
   for (uint32_t i = 0; i < r->mutated->len; i++)
     h = mix (h, g_array_index (r->mutated, GmValueId, i));
+  for (uint32_t i = 0; i < r->draws->len; i++)
+    h = mix (h, g_str_hash (g_array_index (r->draws, struct GmDrawCall, i).name));
   h = mix (h, r->wrapped->len);
   h = mix (h, mix (r->builder.rng, r->builder.rng_taken));
   return mix (h, gm_graph_hash (r->graph));
@@ -579,6 +585,7 @@ recorder_init (GmRecorder *r, const GmRecordRequest *req)
   r->guards = g_array_new (FALSE, TRUE, sizeof (GmGuard));
   r->effects = g_array_new (FALSE, TRUE, sizeof (GmEffect));
   r->inputs = g_array_new (FALSE, TRUE, sizeof (GmInput));
+  r->draws = g_array_new (FALSE, TRUE, sizeof (struct GmDrawCall));
   r->mutated = g_array_new (FALSE, TRUE, sizeof (GmValueId));
   gm_size_init (r);
   r->sources = g_ptr_array_new ();
@@ -617,7 +624,8 @@ recorder_free (void *data)
   g_ptr_array_unref (r->wrapped);
   g_hash_table_unref (r->by_real);
   g_hash_table_unref (r->user_keys);
-  Py_CLEAR (r->over_arrays);
+  Py_CLEAR (r->stand_ins_made);
+  g_array_unref (r->draws);
   g_hash_table_unref (r->source_index);
   g_hash_table_unref (r->guard_index);
   Py_XDECREF (r->raised);
@@ -630,6 +638,16 @@ recorder_free (void *data)
   g_free (r);
 }
 
+/* Value i of those that a break has left.  A float that changed is not looked at again. */
+static const GmTracker *
+left_value (GmRecorder *r, uint32_t i)
+{
+  PyObject *real = r->request->locals[i];
+  const GmSource *source = gm_source_local (r, i);
+  bool unknown = i < 64 && (r->request->unknown >> i & 1) && PyFloat_CheckExact (real);
+  return unknown ? gm_float_argument (r, real, source) : gm_wrap_lazy (r, real, source);
+}
+
 /* The frame as a break has left it. */
 static void
 enter_middle (GmRecorder *r, const GmRecordStart *start)
@@ -637,13 +655,13 @@ enter_middle (GmRecorder *r, const GmRecordStart *start)
   const GmCode *code = r->frame->code;
   uint32_t next = 0, cell = 0;
   for (; next < start->n_locals; next++)
-    gm_local_set (r, start->locals[next], gm_wrap_lazy (r, r->request->locals[next], gm_source_local (r, next)));
+    gm_local_set (r, start->locals[next], left_value (r, next));
   for (uint32_t k = 0; k < start->depth; k++) {
     if (start->nulls >> k & 1 || start->unbound >> k & 1) {
       gm_push (r, start->nulls >> k & 1 ? &gm_tracker_null : &gm_tracker_unbound);
       continue;
     }
-    gm_push (r, gm_wrap_lazy (r, r->request->locals[next], gm_source_local (r, next)));
+    gm_push (r, left_value (r, next));
     next++;
   }
   for (uint32_t s = 0; s < code->n_slots; s++) {

@@ -82,7 +82,7 @@ typedef struct {
   const GmFrame *frame;
   uint32_t pc, depth, n_executed, n_frames;
   GmHeapMark heap;
-  uint32_t guards, effects, inputs, sources, wrapped, mutated;
+  uint32_t guards, effects, inputs, sources, wrapped, mutated, draws;
   GmGraphMark graph;
   GmValueId rng;
   uint64_t rng_taken;
@@ -113,6 +113,7 @@ struct GmRecorder {
   GArray *guards;     /* GmGuard */
   GArray *effects;    /* GmEffect */
   GArray *inputs;     /* GmInput */
+  GArray *draws;      /* struct GmDrawCall */
   GPtrArray *sources; /* GmSource */
   GPtrArray *wrapped; /* GmTracker with real objects and identity, in order */
   GArray *mutated;    /* GmValueId that were written in place */
@@ -138,7 +139,7 @@ struct GmRecorder {
   PyObject *plain_keys; /* the dict whose keys were found to run no code when compared; borrowed */
   GHashTable *user_keys; /* see keys.c: a key with a __hash__ of the user's -> what it was */
   uint32_t nesting; /* containers being looked through; as before when an operation ends */
-  PyObject *over_arrays; /* list of (array, number of inputs then, tensor), or NULL: what is recorded again finds its tensor */
+  PyObject *stand_ins_made; /* see array.c: list of (object, place, tensor), or NULL */
   /* comptime: the session of the call that runs now; the instruction that ran the last one, which no rollback forgets */
   PyObject *comptime;
   uint32_t comptime_done;
@@ -274,6 +275,11 @@ char *gm_effects_diff (const GmEffectState *first, const GmEffectState *second);
 bool gm_effects_any (const GmEffectState *s);
 void gm_effect_state_free (GmEffectState *s);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmEffectState, gm_effect_state_free)
+
+/* -- array.c --------------------------------------------------------------- */
+/* The tensor, borrowed, that stands in this recording for an input that each call makes anew of something; NULL: there is none.  What is
+ * recorded again after a rollback finds the same. */
+PyObject *gm_input_stand_in (GmRecorder *r, PyObject *of, Py_ssize_t place, PyObject *(*make) (PyObject *of));
 
 /* -- api.c ----------------------------------------------------------------- */
 /* Calls an API row; a failure is a break. */

@@ -10,6 +10,7 @@
  * is a tree, a GmReturn says the same without bytecode.
  */
 #include "core/trace/class_made.h"
+#include "core/trace/draw.h"
 #include "core/trace/exception.h"
 #include "core/trace/guard.h"
 #include "core/trace/recorder.h"
@@ -467,6 +468,7 @@ finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *
   }
   for (uint32_t i = 0; i < b->sources->len; i++)
     g_ptr_array_add (extra, b->sources->pdata[i]);
+  gm_draws_sources (r, extra);
   rec->guards = gm_guards_new (r, (const GmSource *const *) extra->pdata, extra->len, slot_of);
   for (uint32_t i = 0; i < b->sources->len; i++)
     slots[i] = slot_of[((const GmSource *) b->sources->pdata[i])->number];
@@ -479,6 +481,8 @@ finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *
                                       s ? s->name : "the generator", is_mutated (r, in->value),
                                       s && in->tracker->kind == &gm_kind_size };
   }
+  rec->draws = gm_draws_finish (r, slot_of);
+  rec->n_draws = r->draws->len;
   const GmRecordRequest *req = r->request;
   g_autofree char *failed = gm_guards_explain (rec->guards, &req->env, req->locals, req->func);
   if (failed)
@@ -532,7 +536,7 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
   if (r->stop) {
     g_clear_pointer (&rec->guards, gm_guards_unref);
     g_clear_pointer (&rec->ret, gm_return_free);
-    rec->n_inputs = 0;
+    rec->n_inputs = rec->n_draws = 0;
   } else {
     rec->rng_taken = r->builder.rng_taken;
     rec->graph = g_steal_pointer (&r->graph);

@@ -101,7 +101,14 @@ bound (PyObject *o, int64_t or_else)
   return v;
 }
 
-/* The tensor's attribute _gramme_sizes: {dim: (kind, min, max)}; gramme._dynamo.sizes writes it. */
+/* The tensor's attribute _gramme_sizes: {dim: (kind, min, max)}; gramme.compiler writes it. */
+static bool
+has_marks (PyObject *real)
+{
+  PyObject **dict = _PyObject_GetDictPtr (real);
+  return dict && *dict && PyDict_GetItemString (*dict, "_gramme_sizes");
+}
+
 static SizeMark
 mark_of (PyObject *real, uint32_t d)
 {
@@ -188,7 +195,7 @@ GmMeta
 gm_size_input (GmRecorder *r, PyObject *real, const GmMeta *is, const GmSource *source)
 {
   GmMeta m = *is;
-  if (!r->request->profile || r->request->dynamic == GM_DYNAMIC_NEVER)
+  if (!r->request->profile || r->request->dynamic == GM_DYNAMIC_NEVER || (is_of_module (real, source) && !has_marks (real)))
     return m;
   const GmProfileRow *row = gm_profile_see (r->request->profile, source->name, is->ndim, is->sizes, is->strides);
   bool any = false;

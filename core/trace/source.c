@@ -186,6 +186,8 @@ gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t 
     return gm_source_add (r, &s, "%s.__defaults__[%" G_GINT64_FORMAT "]", base->name, index);
   case GM_SOURCE_ARRAY:
     return gm_source_add (r, &s, "from_numpy(%s)", base->name);
+  case GM_SOURCE_NUMBER:
+    return gm_source_add (r, &s, "number(%s)", base->name);
   case GM_SOURCE_GRAD:
     return gm_source_add (r, &s, "%s.grad", base->name);
   case GM_SOURCE_INSTANCE_DICT:

@@ -181,13 +181,13 @@ compare (gconstpointer a, gconstpointer b)
   return (x > y) - (x < y);
 }
 
-GArray *
-gm_span_exits (const GmCode *code, const GmRecordStart *start, bool leave, GArray *insns)
+/* What can be reached from `first`. */
+static GArray *
+find_exits (const GmCode *code, const GmRecordStart *start, bool leave, GmSpanExit first, GArray *insns)
 {
   g_autofree uint8_t *seen = g_new0 (uint8_t, code->n_insns);
   g_autoptr (GArray) work = g_array_new (FALSE, FALSE, sizeof (GmSpanExit));
   Span s = { code, start, leave, seen, work, g_array_new (FALSE, FALSE, sizeof (GmSpanExit)) };
-  GmSpanExit first = { start->insn, { start->depth, start->nulls, start->unbound } };
   g_array_append_val (work, first);
   while (work->len > 0) {
     GmSpanExit at = g_array_index (work, GmSpanExit, work->len - 1);
@@ -198,4 +198,18 @@ gm_span_exits (const GmCode *code, const GmRecordStart *start, bool leave, GArra
   }
   g_array_sort (s.exits, compare);
   return s.exits;
+}
+
+GArray *
+gm_span_exits (const GmCode *code, const GmRecordStart *start, bool leave, GArray *insns)
+{
+  return find_exits (code, start, leave, (GmSpanExit){ start->insn, { start->depth, start->nulls, start->unbound } }, insns);
+}
+
+GArray *
+gm_span_handler_exits (const GmCode *code, const GmRecordStart *start, GArray *insns)
+{
+  const GmHandler *h = &code->handlers[code->insns[start->insn].handler - 1];
+  GmStackShape cut = { h->depth + h->lasti + 1, lowest (start->nulls, h->depth), lowest (start->unbound, h->depth) };
+  return find_exits (code, start, false, (GmSpanExit){ h->target, cut }, insns);
 }

@@ -26,4 +26,7 @@ typedef struct {
  * instructions of the stretch, the exits left out. */
 GArray *gm_span_exits (const GmCode *code, const GmRecordStart *start, bool leave, GArray *insns);
 
+/* The same of the handler that covers start->insn, which must have one: what runs if that instruction raises. */
+GArray *gm_span_handler_exits (const GmCode *code, const GmRecordStart *start, GArray *insns);
+
 #endif

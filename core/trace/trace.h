@@ -144,6 +144,8 @@ typedef struct {
   GmTensor *(*grad) (GmTensor *t); /* borrowed, NULL for none */
   PyObject *(*grad_object) (GmTensor *t); /* the same as an object, borrowed until the call ends */
   PyObject *(*array_object) (PyObject *array); /* a new tensor over its memory, borrowed likewise; NULL: there is none */
+  /* The same for a number of Python's, i64 or f64 without dimensions; of the type: of a zero. */
+  PyObject *(*number_object) (PyObject *number_or_type);
   PyObject *from_numpy, *as_tensor, *asarray; /* C functions that give one */
   PyObject *(*type_dict) (PyTypeObject *type); /* borrowed; of a type whose tp_dict is NULL */
   PyTypeObject *method_wrapper_type; /* of None.__repr__; CPython does not export it since 3.13 */
@@ -153,11 +155,15 @@ typedef struct {
   PyObject *compiled_type; /* the type of gramme.compile's result; its __wrapped__ is traced
                               through.  Or NULL */
   const GmCode *(*decode) (PyCodeObject *code, GError **error);
+  bool (*is_whole) (PyCodeObject *code); /* its functions are called, never recorded through */
   PyObject *(*slot_owner_name) (PyTypeObject *type); /* how the AttributeError about an empty slot names the type; new reference */
   const char *no_dict_text; /* what an AttributeError says more, where an object has no __dict__ to set the attribute in */
   size_t type_params_offset; /* where a function has its type parameters, a tuple or NULL; 0: it has none */
   /* Where a dict has a number, 64 bits, that no two states of any dict share.  0: the interpreter has no such number. */
   size_t dict_version_offset;
+  bool counts_dicts;
+  /* A number that changes whenever the dict does, and when it dies; NULL: it cannot be told.  Lives for ever. */
+  const uint64_t *(*dict_counter) (PyObject *dict);
   size_t dict_kind_offset; /* see gm_dict_get */
   bool (*dict_find) (PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value);
   /* Where it has one: what is said in dict_version.h.  identity_epoch is NULL where that cannot be told. */
@@ -273,6 +279,8 @@ bool gm_guards_dead (const GmGuards *g);
  * f32[17]".  Caller frees. */
 char *gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
                          PyFunctionObject *func);
+/* The argument that is compared with a float where it fails first; UINT32_MAX: that is something else. */
+uint32_t gm_guards_float_argument (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func);
 /* One line per check, BACKEND_MATCH first, each with the user's line that asked for it.  Caller
  * frees. */
 char *gm_guards_text (const GmGuards *g);
@@ -373,6 +381,20 @@ typedef struct {
   bool is_int;        /* what is in the slot is an int, the size of the input */
 } GmRecordInput;
 
+/* A call of a function of Python's that draws a number, made after the guards and before the graph. */
+typedef struct {
+  PyObject *obj; /* or NULL: slots[slot] */
+  uint32_t slot;
+} GmRecordDrawPart;
+typedef struct {
+  const char *name;
+  uint32_t n; /* of parts: the function, then its arguments */
+  const GmRecordDrawPart *parts;
+  bool gives, is_float; /* a number, for slots[slot], as a tensor: f64, or i64 between lo and hi */
+  uint32_t slot;
+  int64_t lo, hi;
+} GmRecordDraw;
+
 typedef struct {
   GmBreak id;
   const char *message; /* with what was tried, on what */
@@ -401,6 +423,7 @@ typedef struct {
   const char *backend_text; /* for BACKEND_MATCH: "tcc" or "tcc(level=2)" */
   bool resumable;           /* a break may end the recording early; else it stops it */
   const GmRecordStart *start; /* of a resume function: where in the code it begins; else NULL */
+  uint64_t unknown;         /* of `start`: bit i: value i, if it is a float, is another one at each call */
   bool effect_stacks;       /* gm_recording_effects_text will be asked for */
   bool keep_objects;        /* what existed before stays as it is: effects are not replayed; not resumable */
   uint8_t dynamic;          /* GmDynamic */
@@ -424,6 +447,8 @@ typedef struct GmRecording {
   uint32_t n_inputs;
   const GmSizePlace *size_places; /* per fact of the graph's sizes, as far as they go */
   uint32_t n_size_places;
+  uint32_t n_draws;
+  const GmRecordDraw *draws; /* in their order */
   uint64_t rng_taken;   /* draws by which the plan advances the generator */
   GmGuards *guards;     /* gm_guards_ref it to keep it */
   GmReturn *ret;        /* the short form, or NULL: set to NULL to take it */

@@ -7,6 +7,7 @@
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"
 #include "core/trace/cell.h"
+#include "core/trace/draw.h"
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
 
@@ -175,10 +176,17 @@ truth (GmRecorder *r, const GmTracker *t)
   return 1;
 }
 
+GmFunctionModel
+gm_function_model (const GmTracker *f)
+{
+  return gm_is_deepcopy (f) ? gm_deepcopy : gm_is_random_function (f) ? gm_random_function_call : NULL;
+}
+
 static const GmTracker *
 call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  return gm_is_deepcopy (t) ? gm_deepcopy (r, t, args) : gm_frame_run (r, t, args);
+  GmFunctionModel model = gm_function_model (t);
+  return model ? model (r, t, args) : gm_frame_run (r, t, args);
 }
 
 /* Attributes that CPython keeps in members of the function object. */

@@ -124,15 +124,21 @@ make (GmRecorder *r, const GmTracker *of, int64_t what, int64_t a, int64_t b)
 }
 
 const GmTracker *
+gm_number_between (GmRecorder *r, const GmTracker *tensor, int64_t lo, int64_t hi)
+{
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  const GmTracker *bounds = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_contents, .id = id });
+  const GmTracker *items[N_ITEMS] = { tensor, bounds };
+  bounds_set (r, bounds, lo, hi);
+  return make (r, &(GmTracker){ .items = items }, VALUE, 1, 0);
+}
+
+const GmTracker *
 gm_number_new (GmRecorder *r, const GmTracker *tensor, GmDtype dtype)
 {
   int bits = 8 * (int) gm_dtype_size (dtype);
   int64_t hi = dtype == GM_U8 ? UINT8_MAX : (int64_t) (UINT64_MAX >> (65 - bits));
-  uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *bounds = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_contents, .id = id });
-  const GmTracker *items[N_ITEMS] = { tensor, bounds };
-  bounds_set (r, bounds, dtype == GM_U8 ? 0 : -hi - 1, hi);
-  return make (r, &(GmTracker){ .items = items }, VALUE, 1, 0);
+  return gm_number_between (r, tensor, dtype == GM_U8 ? 0 : -hi - 1, hi);
 }
 
 bool
@@ -145,6 +151,60 @@ bool
 gm_is_condition (const GmTracker *t)
 {
   return t->kind == &gm_kind_number && t->number != VALUE;
+}
+
+/* -- As a tensor --------------------------------------------------------------------------------- */
+
+static GmVal
+value_of (GmRecorder *r, const GmTracker *tensor)
+{
+  return gm_val_from_id ((GmValueId) gm_contents_of (r, tensor)->number);
+}
+
+static const GmTracker *
+cast (GmRecorder *r, const GmTracker *tensor, GmDtype dtype)
+{
+  GmVal in = value_of (r, tensor), v = gm_b_cast (&r->builder.base, in, dtype);
+  return v == in ? tensor : gm_tensor_new_tracker (r, gm_id_from_val (v));
+}
+
+/* Whether every number from lo to hi is a value of the dtype. */
+static bool
+holds (GmDtype dtype, Wide lo, Wide hi)
+{
+  if (gm_dtypes[dtype].category != GM_CATEGORY_INT)
+    return gm_dtypes[dtype].category == GM_CATEGORY_FLOAT;
+  int64_t top = dtype == GM_U8 ? UINT8_MAX : (int64_t) (UINT64_MAX >> (65 - 8 * (int) gm_dtype_size (dtype)));
+  return lo >= (dtype == GM_U8 ? 0 : -(Wide) top - 1) && hi <= top;
+}
+
+const GmTracker *
+gm_number_as_tensor (GmRecorder *r, const GmTracker *t, GmDtype dtype, int64_t bound)
+{
+  Wide lo, hi, a = factor (t), b = term (t);
+  bounds_get (r, t, &lo, &hi);
+  Wide low = (a < 0 ? hi : lo) * a + b, high = (a < 0 ? lo : hi) * a + b;
+  bool product = holds (GM_I64, lo * a, lo * a) && holds (GM_I64, hi * a, hi * a);
+  if (!product || !holds (GM_I64, low, high) || !holds (dtype, low, high) || low < -(Wide) bound || high > bound)
+    return NULL;
+  const GmTracker *args[2] = { cast (r, t->items[TENSOR], GM_I64), t->items[FACTOR] };
+  if (a != 1)
+    args[0] = gm_call_api_name (r, "mul", args, 2, false);
+  args[1] = t->items[TERM];
+  if (b != 0)
+    args[0] = gm_call_api_name (r, "add", args, 2, false);
+  return r->stop ? args[0] : cast (r, args[0], dtype);
+}
+
+const GmTracker *
+gm_number_operand (GmRecorder *r, const GmTracker *t, const GmMeta *beside)
+{
+  GmCategory category = gm_dtypes[beside->dtype].category;
+  if (t->kind == &gm_kind_float)
+    return cast (r, t->items[0], category == GM_CATEGORY_FLOAT ? (GmDtype) beside->dtype : gm_default_dtype ());
+  if (!gm_is_number (t))
+    return NULL;
+  return gm_number_as_tensor (r, t, category == GM_CATEGORY_BOOL ? GM_I64 : (GmDtype) beside->dtype, INT64_MAX);
 }
 
 /* -- Operations ---------------------------------------------------------------------------------- */

@@ -84,11 +84,13 @@ gm_wrap_tensor (GmRecorder *r, PyObject *real, const GmSource *source)
   if (tensor == NULL)
     return gm_record_break (r, GM_BREAK_TENSOR_LAYOUT, source->name, "it has no data");
   gm_host.requires_grad (tensor);
-  GmMeta is = gm_size_input (r, real, &tensor->meta, source);
+  bool made = source->kind == GM_SOURCE_DRAWN || source->kind == GM_SOURCE_NUMBER; /* for the call */
+  GmMeta is = made ? tensor->meta : gm_size_input (r, real, &tensor->meta, source);
   if (r->stop)
     return &gm_tracker_poison;
   GmMeta *meta = gm_arena_copy (r->arena, &is, sizeof is);
-  gm_guard (r, TENSOR, source, .obj = (PyObject *) Py_TYPE (real), .ptr = meta);
+  if (!made)
+    gm_guard (r, TENSOR, source, .obj = (PyObject *) Py_TYPE (real), .ptr = meta);
   GmValueId value = gm_graph_add_input (r->graph, input_name (r, source->name), meta);
   const GmTracker *t = tensor_add (r, real, source, value);
   gm_know (r, t);
@@ -360,7 +362,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'",
                          type->tp_name, s);
   }
-  return gm_record_break (r, GM_BREAK_TENSOR_ATTRIBUTE, s);
+  return Py_IS_TYPE (found, &PyMethodDescr_Type) ? gm_builtin_method (r, s, t) /* the call breaks */
+                                                 : gm_record_break (r, GM_BREAK_TENSOR_ATTRIBUTE, s);
 }
 
 static void
@@ -375,7 +378,7 @@ setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *val
 static bool
 computes_with (GmRecorder *r, const GmTracker *t)
 {
-  return t->kind == &gm_kind_tensor || t->kind == &gm_kind_scalar || gm_is_size (t)
+  return t->kind == &gm_kind_tensor || t->kind == &gm_kind_scalar || t->kind == &gm_kind_float || gm_is_number (t) || gm_is_size (t)
          || (t->kind == &gm_kind_constant && (PyLong_Check (t->real) || PyFloat_Check (t->real)));
 }
 

@@ -619,7 +619,7 @@ def case_mask_index_breaks(compile):
     return compile(lambda x: x[x > 0])(G.arange(3.0))
 
 
-# expect: graphs=1 breaks=2
+# expect: graphs=1 breaks=1
 def case_backward_inside_breaks(compile):
     w = G.ones(2, requires_grad=True)
 

@@ -512,7 +512,7 @@ def case_bc_2_break_in_every_kind_of_comprehension(compile):
 
 
 # BC-2: the iterator raises in its midst, and the handler restores the hidden variable
-# expect: graphs=1 breaks=3; 3.12: graphs=2 breaks=1
+# expect: graphs=2 breaks=3; 3.12: graphs=2 breaks=1
 def case_bc_2_raise_in_a_comprehension_behind_a_break(compile):
     def root(x, i):
         y = x + 1

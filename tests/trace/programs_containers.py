@@ -259,8 +259,8 @@ def case_functions_of_functions(compile):
     return compile(root)(G.ones(2))
 
 
-# expect: graphs=1 breaks=1
-def case_random_module_breaks(compile):
+# expect: graphs=1 breaks=0
+def case_random_module(compile):
     import random
 
     def root(x):
@@ -308,8 +308,8 @@ def case_set_in_place(compile):
 # -- What breaks and resumes: the result is Python's all the same ----
 
 
-# expect: graphs=3 breaks=2
-def case_random_of_the_library_is_left_to_python(compile):
+# expect: graphs=1 breaks=0
+def case_random_of_the_library_is_drawn_at_each_call(compile):
     import random
 
     def f(x):

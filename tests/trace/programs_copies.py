@@ -197,3 +197,78 @@ def case_deepcopy_of_tensors(compile):
         return c, c["w"] is w, x + 1
 
     return twice(compile(f), G.ones(2))
+
+
+# -- Tensors
+
+
+# expect: graphs=1 breaks=0
+def case_deepcopy_of_tensors_in_containers(compile):
+    def f(x, t):
+        box = {"t": t, "again": [t, t * 2]}
+        new = copy.deepcopy(box)
+        new["t"] += 1
+        t.mul_(3)
+        return new, new["t"] is new["again"][0], new["again"][0] is t, x + new["t"], copy.deepcopy(x.t()).stride()
+
+    return twice(compile(f), G.ones(2, 3), G.zeros(2, 3))
+
+
+# expect: graphs=1 breaks=0
+def case_deepcopy_of_an_object_with_a_tensor(compile):
+    def f(x, node):
+        new = copy.deepcopy(node)
+        new.value.add_(1)
+        return new.value, node.value, x * new.value
+
+    return twice(compile(f), G.ones(2), Node(G.zeros(2)))
+
+
+# expect: graphs=2 breaks=2
+def case_deepcopy_of_a_tensor_with_attributes(compile):
+    def f(x, t):
+        new = copy.deepcopy(t)
+        return x + new, new.__dict__
+
+    t, f = G.ones(2), compile(f)
+    first = f(G.ones(2), t)
+    t.note = [1]
+    second = f(G.ones(2), t)
+    return first, second, second[1]["note"] is t.note
+
+
+# expect: graphs=1 breaks=1
+def case_deepcopy_of_a_leaf(compile):
+    w = G.ones(2, requires_grad=True)
+
+    def f(x, w):
+        new = copy.deepcopy(w)
+        return (x * new).sum(), new
+
+    total, new = compile(f)(G.full((2,), 3.0), w)
+    total.backward()
+    return total.detach(), new.grad, new.is_leaf, w.grad
+
+
+# expect: graphs=1 breaks=1
+def case_deepcopy_of_a_tensor_with_a_history(compile):
+    f = compile(lambda w: copy.deepcopy(w * 2))
+    try:
+        return f(G.ones(2, requires_grad=True))
+    except RuntimeError as e:
+        return str(e)
+
+
+# expect: graphs=1 breaks=1
+def case_deepcopy_of_a_module(compile):
+    G.manual_seed(1)
+    model = G.nn.Sequential(G.nn.Linear(2, 3), G.nn.ReLU(), G.nn.Linear(3, 1))
+
+    def f(x):
+        new = copy.deepcopy(model)
+        return new(x).sum(), new
+
+    total, new = compile(f)(G.ones(4, 2))
+    total.backward()
+    shared = any(p is q for p in model.parameters() for q in new.parameters())
+    return total.detach(), list(new.state_dict()), [p.grad for p in new.parameters()], [p.grad for p in model.parameters()], shared, type(new[0].weight)

@@ -194,3 +194,32 @@ def case_tensor_times_array(compile):
             return str(error)
 
     return compile(root)(G.ones(2), np.ones(2, dtype=np.float32))
+
+
+# -- Functions and methods of arrays run as Python
+
+
+# expect: graphs=3 breaks=3
+def case_functions_of_arrays(compile):
+    def f(x, a):
+        y = x + 1
+        b = np.sin(a)
+        y = y * 2
+        n = a.mean()
+        return y * float(n), b, np.asarray(a) is a
+
+    f = compile(f)
+    a = np.arange(3.0)
+    return f(G.ones(3), a), f(G.ones(3), a)
+
+
+# expect: any
+def case_arrays_that_the_function_makes(compile):
+    def f(x, a):
+        b = np.exp(a * 2)
+        b[0] = 5
+        t = G.from_numpy(b)
+        t += 1
+        return x * t, b, np.sum(x.numpy()), (a @ a).item(), a[1:], a.shape
+
+    return compile(f)(G.ones(3, dtype=G.float64), np.arange(3.0))

@@ -5,11 +5,13 @@ import collections.abc
 import functools
 import logging
 import os
+import random
 import re
 import struct
 import sys
 import types
 import warnings
+import weakref
 
 import pytest
 
@@ -219,6 +221,11 @@ def forbidden(x):
     return x
 
 
+@G.compiler.allow_in_graph
+def kept_whole(x):
+    return x
+
+
 def write_to_a_part(x, w):
     x[0] = w[0]
     return x
@@ -248,6 +255,7 @@ def promised():
 PROGRAMS = {
     "DATA_DEPENDENT_BRANCH": lambda x: x if x.sum() > 0 else -x,
     "DATA_DEPENDENT_VALUE": lambda x: x * float(x.sum()),
+    "UNKNOWN_NUMBER": lambda x: x if random.random() < 2 else -x,
     "GENERATOR": generator,
     "EXCEPTION_RAISED": lambda x: x + 1 % 0,
     "IMPORT": import_something,
@@ -273,14 +281,18 @@ PROGRAMS = {
     "ATTRIBUTE": lambda x: x + generator.__closure__[0],
     "ITERATION": lambda x: [x for _ in 3],
     "TENSOR_ERROR": lambda x: x @ x,
+    "DYNAMIC_SHAPE": lambda x: x[x > 2] * 2,
+    "BACKWARD": (lambda w: (w * 2).sum().backward(), W),
     "TENSOR_ATTRIBUTE": lambda x: (x * 2).grad_fn,
     "TENSOR_INPLACE_GRAD": (write_to_a_part, X, W),
     "TENSOR_LEAF": lambda x: G.ones(3, requires_grad=True) * x,
     "TENSOR_ARGUMENT": lambda x: G.add(x, Plain()),
     "ASKED_FOR": lambda x: G._dynamo.graph_break() or x,
+    "KEPT_WHOLE": lambda x: kept_whole(x),
     "DISABLED": lambda x: disabled(x),
     "CALL_ARGUMENTS": lambda x: (lambda a: a)(x, x),
-    "CALL_OBJECT": lambda x: remembers(x),
+    "CACHED_CALL": lambda x: remembers(x),
+    "CALL_OBJECT": (lambda x, f: f() and x, X, weakref.ref(OWNER)),
     "WITH_BLOCK": with_no_manager,
     "TRY_BLOCK": (index_in_a_try, X, G.tensor([0])),
     "CALL_CLASS": lambda x: Called(x),

@@ -171,6 +171,152 @@ def test_allow_in_graph_returns_what_it_got():
         G.compiler.allow_in_graph(3)
 
 
+OPAQUE_LOG = []
+
+
+@G.compiler.allow_in_graph
+def opaque(x, w, scale=2.0):
+    OPAQUE_LOG.append(G.compiler.is_compiling())
+    if x.sum() > 0:  # nothing that a graph could have
+        return helper_of_opaque(x * w) * scale
+    return x - w
+
+
+def helper_of_opaque(x):
+    OPAQUE_LOG.append(tuple(x.shape))
+    return x.exp()
+
+
+def around_opaque(x, w):
+    y = x * 2 + 1
+    z = opaque(y, w, scale=3.0)
+    return (z * y).sum() + opaque(-y, w).sum()
+
+
+@pytest.mark.parametrize("backend", ["eager", "tcc", "cc"])
+def test_allow_in_graph_calls_and_never_records_through(backend):
+    results = []
+    for f in (around_opaque, G.compile(around_opaque, backend=backend)):
+        del OPAQUE_LOG[:]
+        for start in (0.5, 0.25):
+            x, w = G.full((3,), start), G.tensor([1.0, 2.0, 3.0], requires_grad=True)
+            value = f(x, w)
+            value.backward()
+            results.append((value.item(), w.grad.tolist(), list(OPAQUE_LOG)))
+    assert results[:2] == results[2:]
+    assert results[0][2] == [False, (3,), False]
+
+
+@pytest.mark.skipif(FORCED, reason="counts graphs")
+def test_allow_in_graph_is_a_break_of_its_own_kind():
+    G.compiler.reset()
+    text = str(G.compiler.explain(G.compile(around_opaque, backend="eager"))(X, G.ones(2, 3)))
+    assert text.count("[KEPT_WHOLE]") == 2 and "3 graphs" in text, text
+    assert "exp" not in text.replace("explain", "")
+    with pytest.raises(G.compiler.Unsupported, match="opaque is called as a whole"):
+        G.compile(around_opaque, fullgraph=True)(X, G.ones(2, 3))
+
+
+@pytest.mark.skipif(FORCED, reason="counts frames")
+def test_eager_then_compile():
+    def f(x):
+        seen.append(G.compiler.is_compiling())
+        print(end="")
+        return x * 2
+
+    for again in range(2):
+        seen, counter = [], CompileCounter()
+        compiled = G.compile(f, backend=counter)
+        with G.compiler.set_stance("eager_then_compile"):
+            assert compiled(X).tolist() == [2, 2, 2]
+            assert (seen, counter.frame_count) == ([False], 0)
+            assert compiled(X).tolist() == [2, 2, 2]
+            assert seen == [False, True] and counter.frame_count == 1
+            assert compiled(G.ones(2)).tolist() == [2, 2] and counter.frame_count == 2
+        G.compiler.reset()
+
+
+@pytest.mark.skipif(FORCED, reason="counts frames")
+def test_force_backend():
+    def f(x):
+        y = x + 1
+        print(end="")
+        return y * 2
+
+    own, forced = CompileCounter(), CompileCounter()
+    compiled = G.compile(f, backend=own)
+    with G.compiler.set_stance(force_backend=forced):
+        assert compiled(X).tolist() == [4, 4, 4]
+        with G.compiler.set_stance("default"):
+            compiled(X)
+            assert own.frame_count == 2
+    assert (own.frame_count, forced.frame_count) == (2, 2)
+    compiled(X)
+    assert (own.frame_count, forced.frame_count) == (2, 2)
+
+    @G.compiler.set_stance(force_backend="eager")
+    def within():
+        return compiled(G.ones(2)).tolist()
+
+    assert within() == [4, 4] and own.frame_count == 2
+    with pytest.raises(RuntimeError, match="default"):
+        G.compiler.set_stance("force_eager", force_backend="eager")
+    for wrong in ("no such back end", 3):
+        with pytest.raises((ValueError, TypeError)):
+            G.compiler.set_stance("default", force_backend=wrong)
+    assert compiled(X).tolist() == [4, 4, 4] and own.frame_count == 2
+
+
+def test_force_backend_is_of_one_thread():
+    counter, other = CompileCounter(), CompileCounter()
+    compiled = G.compile(lambda x: x + 3, backend=counter)
+    with G.compiler.set_stance(force_backend=other):
+        thread = threading.Thread(target=compiled, args=(X,))
+        thread.start()
+        thread.join()
+    assert (counter.frame_count, other.frame_count) == (1, 0)
+
+
+def mask_read(x, m):
+    y = x * 2
+    z = y[m] + 1
+    return z.sum(), z
+
+
+def gradient_inside(w):
+    y = (w * 2).sum()
+    y.backward()
+    return w.grad + 1
+
+
+def gradient_asked_for_inside(w):
+    (g,) = G.autograd.grad((w * w).sum(), [w])
+    return g * 2
+
+
+@pytest.mark.skipif(FORCED, reason="counts breaks")
+def test_reading_through_a_mask_and_gradients_inside_break_once():
+    x = G.arange(6).float()
+    w = G.tensor([1.0, 2.0], requires_grad=True)
+    for f, args, reason in (
+        (mask_read, (x, x > 2), "DYNAMIC_SHAPE"),
+        (gradient_inside, (w,), "BACKWARD"),
+        (gradient_asked_for_inside, (w,), "BACKWARD"),
+    ):
+        w.grad = None
+        want = repr(f(*args))
+        w.grad = None
+        compiled = G.compile(f, backend="eager")
+        assert repr(compiled(*args)) == want
+        w.grad = None
+        G.compiler.reset()
+        text = str(G.compiler.explain(compiled)(*args))
+        assert text.count("[" + reason + "]") == 1 and ", 1 break" in text, text
+    masks = [x > n for n in (5, 0, 9, 3)]
+    compiled = G.compile(mask_read)
+    assert [repr(compiled(x, m)) for m in masks] == [repr(mask_read(x, m)) for m in masks]
+
+
 def test_mark_static():
     x = G.ones(2, 3)
     G.compiler.mark_static(x, -1)

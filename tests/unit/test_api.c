@@ -511,7 +511,7 @@ START_TEST (subscripts_are_checked)
   expect_error ("getitem(A, (..., ...))", GM_ERROR_INDEX, "single ellipsis");
   expect_error ("getitem(A, 'x')", GM_ERROR_INDEX, "not str");
   expect_error ("getitem(A, B)", GM_ERROR_INDEX, "float64");
-  expect_error ("getitem(A, M)", GM_ERROR_UNSUPPORTED, "where");
+  expect_error ("getitem(A, M)", GM_ERROR_UNSUPPORTED, "depends on the values of the mask");
   expect_error ("getitem(A, [7])", GM_ERROR_INDEX, "index 7");
   expect_error ("getitem(W, (:, K))", GM_ERROR_INDEX, "");
   expect_error ("getitem(C, (K, 0))", GM_ERROR_INDEX, "");

@@ -129,6 +129,7 @@ START_TEST (what_was_stored_is_found_and_nothing_else)
 }
 END_TEST
 
+/* GPH-18. */
 START_TEST (every_flipped_bit_and_every_length_is_refused)
 {
   char data[64];
@@ -156,6 +157,7 @@ START_TEST (every_flipped_bit_and_every_length_is_refused)
 }
 END_TEST
 
+/* GPH-18. */
 START_TEST (what_is_not_a_plain_file_of_the_user_is_refused)
 {
   GmCacheKey key = key_of (5), other = key_of (6);

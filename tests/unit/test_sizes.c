@@ -114,6 +114,46 @@ START_TEST (facts_are_part_of_the_mark)
 }
 END_TEST
 
+/* -- Names ------------------------------------------------------------------------------------- */
+
+static void
+give_names (char **keys, int n, bool backwards, char **names)
+{
+  g_autoptr (GmSizes) s = gm_sizes_new ();
+  g_autoptr (GHashTable) seen = g_hash_table_new (g_str_hash, g_str_equal);
+  for (int k = 0; k < n; k++) {
+    int i = backwards ? n - 1 - k : k;
+    int64_t size = gm_sizes_named (s, keys[i], 3);
+    names[i] = gm_sym_text (s->sym, size);
+    ck_assert_msg (g_hash_table_add (seen, names[i]), "%s is taken", names[i]);
+    ck_assert_int_eq (gm_sizes_named (s, keys[i], 3), size);
+  }
+}
+
+/* SYM-06, SYM-07: 100,000 sources, 2,000 at a time. */
+START_TEST (no_two_sources_share_a_symbol)
+{
+  enum { AT_ONCE = 2000, BATCHES = 50 };
+  int moved = 0;
+  for (int b = 0; b < BATCHES; b++) {
+    char *keys[AT_ONCE], *names[3][AT_ONCE];
+    for (int i = 0; i < AT_ONCE; i++)
+      keys[i] = g_strdup_printf ("L['x%d'].a%d.size(%d)", b * AT_ONCE + i, i * 7, i % 8);
+    give_names (keys, AT_ONCE, false, names[0]);
+    give_names (keys, AT_ONCE, false, names[1]);
+    give_names (keys, AT_ONCE, true, names[2]);
+    for (int i = 0; i < AT_ONCE; i++) {
+      ck_assert_str_eq (names[0][i], names[1][i]);
+      moved += strcmp (names[0][i], names[2][i]) != 0; /* where two hashes met */
+      for (int k = 0; k < 3; k++)
+        g_free (names[k][i]);
+      g_free (keys[i]);
+    }
+  }
+  ck_assert_int_lt (moved, BATCHES * 16);
+}
+END_TEST
+
 /* -- Random programs --------------------------------------------------------------------------- */
 
 enum { N_SYMBOLS = 2, N_STEPS = 6, N_VALUES = 24 };
@@ -301,6 +341,7 @@ main (void)
   tcase_add_test (t, shape_rules_take_expressions);
   tcase_add_test (t, a_size_that_facts_make_a_number_is_one);
   tcase_add_test (t, facts_are_part_of_the_mark);
+  tcase_add_test (t, no_two_sources_share_a_symbol);
   tcase_add_test (t, programs_of_expressions_are_those_of_numbers);
   suite_add_tcase (suite, t);
   SRunner *sr = srunner_create (suite);

@@ -287,10 +287,19 @@ TEST_FILES = \
   tests/trace/test_control.py \
   tests/trace/test_cpython_bugs.py \
   tests/trace/test_fact_table.py \
+  tests/trace/facts.py \
+  tests/trace/facts_values.py \
+  tests/trace/facts_objects.py \
+  tests/trace/facts_containers.py \
+  tests/trace/facts_functions.py \
+  tests/trace/facts_modules.py \
   tests/trace/test_error_texts.py \
   tests/trace/test_guard_runs_no_code.py \
   tests/trace/test_guards.py \
   tests/trace/test_numbers.py \
+  tests/trace/test_random_module.py \
+  tests/trace/test_resume_in_try.py \
+  tests/trace/test_cached_functions.py \
   tests/trace/test_programs.py \
   tests/trace/programs_hooks.py \
   tests/trace/test_graph_passes.py \

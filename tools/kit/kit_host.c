@@ -276,6 +276,9 @@ kit_open_another (Kit *k)
   GrammeStatus *status = kit_status (k);
   kit_doing (k, "opening it");
   int32_t code = k->plugin.api.open (k->host.table, NULL, 0, &b, status);
+  bool not_here = code == GRAMME_INCOMPATIBLE || code == GRAMME_DEVICE || code == GRAMME_TOOLCHAIN;
+  if (not_here && status && status->message[0])
+    kit_skip (k, "it does not open here: %s", status->message);
   if (code != GRAMME_OK || !b)
     kit_fail (k, NULL, "open answers %d%s%s", code, status ? ": " : "", status ? gm_status_text (status, code) : "");
   return b;

@@ -3,9 +3,10 @@
 
 import atexit
 import os
+import types
 
 from gramme import _core
-from gramme._compile import compile_module, compiled_form, copy_names
+from gramme._compile import backend_of, compile_module, compiled_form, copy_names
 from gramme._compile import registered as _registered
 from gramme._core import BackendCompilerFailed, BackendError, GraphBreakWarning, Unsupported, is_compiling
 
@@ -152,15 +153,18 @@ def assume_constant_result(fn):
 
 
 def allow_in_graph(fn):
-    """Returns fn, or a list or tuple of functions, as it is: gramme's own functions are operations of the graph already, and
-    every other Python function is recorded through, call by call, to the operations that it is made of.
+    """Returns fn, or a list or tuple of functions, as it is.  From now on a compiled function calls it and does not record through it.
 
-    It makes no opaque node: what in fn cannot be recorded breaks the graph as it does anywhere else, what fn reads is guarded,
-    and a back end sees fn's operations instead of one call.  An autograd.Function is what gives such a call a gradient of its own.
+    A function in Python is no node of the graph: the graph ends before the call, which runs as plain Python, and a new one begins after
+    it, a graph break of its own kind.  So what fn computes, changes and prints, and its gradient, are those of plain Python, whatever is in
+    it, and fullgraph=True refuses it.  It holds for all functions of the same code.  gramme's own functions are operations already.
     """
     for one in fn if isinstance(fn, (list, tuple)) else (fn,):
         if not callable(one):
             raise TypeError(f"allow_in_graph takes functions, not {type(one).__name__}")
+        plain = one.__wrapped__ if isinstance(one, _core.CompiledFunction) else one
+        if isinstance(plain, types.FunctionType):
+            _core.keep_whole(plain)
     return fn
 
 
@@ -189,21 +193,31 @@ class set_stance:
     """What this thread wants of compiled functions: at once, inside a `with` block, or inside a decorated function.
 
     "default": compile what has no entry.  "force_eager": run everything as plain Python.  "eager_on_recompile": use the entries that fit, run
-    other calls as plain Python.  "fail_on_recompile": use the entries that fit, RuntimeError for other calls.
+    other calls as plain Python.  "fail_on_recompile": use the entries that fit, RuntimeError for other calls.  "eager_then_compile": run the first
+    call of each function as plain Python, compile what has no entry from the second on.
 
     skip_guard_eval_unsafe: for a steady state.  Entries are told apart by the arguments; what is in objects that they were compiled with
     (the layers of a model) is not looked at again.  A call without an entry is a RuntimeError.  If such an object was changed since, the result is
     wrong, and the process may crash where a tensor that was replaced is gone.
+
+    force_backend: a name or a callable, the back end of all compiled functions instead of their own, options included; with the stance "default"
+    alone.
     """
 
-    def __init__(self, stance="default", *, skip_guard_eval_unsafe=False):
-        self.stance = stance
-        self.steady = skip_guard_eval_unsafe
-        self.previous = _core.set_stance(stance), _core.set_steady(skip_guard_eval_unsafe)
+    def __init__(self, stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
+        if force_backend is not None and stance != "default":
+            raise RuntimeError(f'force_backend goes with the stance "default" alone, not with {stance!r}')
+        if force_backend is not None:
+            force_backend = backend_of(force_backend)  # an error here, not at some later call
+        self.wanted = stance, skip_guard_eval_unsafe, force_backend
+        self.previous = self._set(*self.wanted)
+
+    @staticmethod
+    def _set(stance, steady, backend):
+        return _core.set_stance(stance), _core.set_steady(steady), _core.set_forced(backend)
 
     def _restore(self):
-        _core.set_stance(self.previous[0])
-        _core.set_steady(self.previous[1])
+        self._set(*self.previous)
 
     def __enter__(self):
         return self
@@ -215,11 +229,11 @@ class set_stance:
         import functools
 
         self._restore()  # as a decorator it acts inside calls alone
-        stance, steady = self.stance, self.steady
+        stance, steady, backend = self.wanted
 
         @functools.wraps(function)
         def wrapper(*args, **kwargs):
-            with set_stance(stance, skip_guard_eval_unsafe=steady):
+            with set_stance(stance, skip_guard_eval_unsafe=steady, force_backend=backend):
                 return function(*args, **kwargs)
 
         return wrapper

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * draws.c -- the calls of Python's module random that a compiled call begins with.
+ *
+ * Each is the call that the program makes, so the generator goes the same way and Python's numbers come out; a number is handed on as a
+ * tensor, which the graph has as an input and the ending turns back.  Recording has made sure that none raises by its arguments.
+ */
+#include "core/python/cpython.h"
+
+#include "core/python/draws.h"
+#include "core/python/loan.h"
+
+struct GmDraws {
+  uint32_t n;
+  GmRecordDraw calls[];
+};
+
+GmDraws *
+gm_draws_new (const GmRecordDraw *draws, uint32_t n)
+{
+  if (n == 0)
+    return NULL;
+  GmDraws *d = g_malloc (sizeof *d + n * sizeof (GmRecordDraw));
+  d->n = n;
+  for (uint32_t i = 0; i < n; i++) {
+    d->calls[i] = draws[i];
+    d->calls[i].name = g_strdup (draws[i].name);
+    d->calls[i].parts = g_memdup2 (draws[i].parts, draws[i].n * sizeof *draws[i].parts);
+    for (uint32_t k = 0; k < draws[i].n; k++)
+      Py_XINCREF (draws[i].parts[k].obj);
+  }
+  return d;
+}
+
+void
+gm_draws_free (GmDraws *d)
+{
+  for (uint32_t i = 0; d && i < d->n; i++) {
+    for (uint32_t k = 0; k < d->calls[i].n; k++)
+      Py_XDECREF (d->calls[i].parts[k].obj);
+    g_free ((void *) d->calls[i].parts);
+    g_free ((void *) d->calls[i].name);
+  }
+  g_free (d);
+}
+
+/* Whether it is what the recording took it for. */
+static bool
+is_expected (const GmRecordDraw *c, PyObject *number)
+{
+  int overflow = 1;
+  if (c->is_float)
+    return PyFloat_CheckExact (number);
+  int64_t i = PyLong_CheckExact (number) ? PyLong_AsLongLongAndOverflow (number, &overflow) : 0;
+  return !overflow && i >= c->lo && i <= c->hi;
+}
+
+static bool
+draw (const GmRecordDraw *c, PyObject **slots)
+{
+  PyObject *parts[8];
+  g_assert (c->n <= G_N_ELEMENTS (parts));
+  for (uint32_t k = 0; k < c->n; k++)
+    parts[k] = c->parts[k].obj ? c->parts[k].obj : slots[c->parts[k].slot];
+  PyObject *number = PyObject_Vectorcall (parts[0], parts + 1, c->n - 1, NULL);
+  bool good = number != NULL;
+  if (good && c->gives && !is_expected (c, number)) {
+    PyErr_Format (PyExc_RuntimeError, "random.%s() gave %R to a compiled function: the module random was changed meanwhile; call gramme.compiler.reset()",
+                  c->name, number);
+    good = false;
+  }
+  if (good && c->gives && (slots[c->slot] = gm_loan_number (number)) == NULL) {
+    PyErr_NoMemory ();
+    good = false;
+  }
+  Py_XDECREF (number);
+  return good;
+}
+
+bool
+gm_draws_make (const GmDraws *d, PyObject **slots)
+{
+  for (uint32_t i = 0; i < d->n; i++)
+    if (!draw (&d->calls[i], slots))
+      return false;
+  return true;
+}

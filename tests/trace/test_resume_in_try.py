@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GB-2 and BC-2: breaks inside of `try`.  Where the instruction that breaks raises, its handler runs as Python, and what follows the handler
+is recorded again; so the code that a break writes is that of the handler, whatever comes behind it."""
+
+import time
+import types
+import warnings
+
+import pytest
+
+import gramme as G
+from stress import FORCED
+
+counts = pytest.mark.skipif(FORCED, reason="counts graphs, or measures")
+X = G.ones(3)
+
+
+def risky(kind):
+    """Breaks, and raises if it is told to."""
+    print(end="")
+    if kind:
+        raise kind("told to")
+    return 2.0
+
+
+def stores_in_the_handler(x, kind):
+    y = x + 1
+    caught = None
+    try:
+        n = risky(kind)
+        y = y * n
+    except ValueError as e:
+        caught = str(e)
+        y = y - 5
+        extra = 3
+    else:
+        extra = 4
+    return y * extra, caught
+
+
+def returns_from_the_handler(x, kind):
+    try:
+        x = x * risky(kind)
+    except ValueError:
+        return x - 1, "early"
+    except KeyError:
+        pass
+    return x + 1, "late"
+
+
+def raises_another(x, kind):
+    y = x * 2
+    try:
+        try:
+            y = y + risky(kind)
+        except ValueError as e:
+            raise KeyError("another") from e
+        finally:
+            y = y * 3
+    except KeyError as e:
+        return y, str(e), type(e.__cause__), type(e.__context__)
+    return y, None
+
+
+def in_a_loop(x, kind):
+    seen = []
+    for i in range(4):
+        try:
+            x = x + risky(kind if i % 2 else None)
+        except ValueError:
+            seen.append(i)
+            continue
+        except KeyError:
+            break
+        finally:
+            seen.append(-i)
+        x = x * 2
+    return x, seen
+
+
+class Manager:
+    def __init__(self, swallows):
+        self.log, self.swallows = [], swallows
+
+    def __enter__(self):
+        self.log.append("in")
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        self.log.append(kind)
+        return self.swallows and kind is ValueError
+
+
+def in_a_with(x, kind):
+    manager = Manager(True)
+    with manager as m:
+        x = x + risky(kind)
+        x = x * 2
+    y = x - 1
+    return y, m.log
+
+
+def inner(x, kind):
+    try:
+        return x * risky(kind)
+    except KeyError:
+        x = x - 7
+    return x
+
+
+def in_a_callee(x, kind):
+    try:
+        y = inner(x + 1, kind)
+        z = y * 2
+    except ValueError as e:
+        z = x - len(str(e))
+    return z + 1
+
+
+def captured(x, kind):
+    n = 1
+
+    def add():
+        nonlocal n
+        n += 1
+        return n
+
+    try:
+        m = add() + risky(kind)
+    except ValueError:
+        m = add() * 10
+    return x * m, n, add()
+
+
+def passes_on(x, kind):
+    try:
+        x = x + risky(kind)
+    except ZeroDivisionError:
+        x = x * 100
+    return x
+
+
+def unbound_behind(x, kind):
+    try:
+        value = risky(kind)
+    except ValueError:
+        pass
+    try:
+        return x * value
+    except UnboundLocalError as e:
+        return x - 1, str(e)
+
+
+PROGRAMS = [stores_in_the_handler, returns_from_the_handler, raises_another, in_a_loop, in_a_with, in_a_callee, captured, passes_on, unbound_behind]
+
+
+def outcome(f, *args):
+    try:
+        return repr(f(*args))
+    except Exception as e:
+        frames, t = [], e.__traceback__.tb_next
+        while t:
+            frames.append((t.tb_frame.f_code.co_name, t.tb_lineno))
+            t = t.tb_next
+        return type(e), str(e), frames[-1:]
+
+
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_gb_2_a_handler_behind_a_break(f):
+    compiled = G.compile(types.FunctionType(f.__code__.replace(), f.__globals__, f.__name__), backend="eager")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for kind in (None, ValueError, KeyError, ValueError, None, OSError):
+            assert outcome(compiled, X, kind) == outcome(f, X, kind), kind
+
+
+@counts
+def test_gb_2_what_follows_a_handler_is_compiled():
+    def f(x, kind):
+        try:
+            x = x + risky(kind)
+        except ValueError:
+            x = x - 1
+        return x * 2
+
+    compiled = G.compile(f, backend="eager")
+    compiled(X, ValueError)
+    text = str(G.compiler.explain(compiled)(X, ValueError))
+    assert "mul" in text, text
+
+
+SHAPES = {
+    "blocks in a row": lambda n: "".join("    try:\n        x = x + float(x.sum()) * 0\n    except ValueError:\n        x = x - 1\n" for _ in range(n)),
+    "code behind a block": lambda n: "    try:\n"
+    + "        x = x + float(x.sum()) * 0\n" * (n // 2)
+    + "    except ValueError:\n        return x - 1\n"
+    + "    x = x + float(x.sum()) * 0\n" * (n // 2),
+    "finally": lambda n: "    try:\n        x = x + float(x.sum()) * 0\n    finally:\n        x = x - 1\n" * n,
+}
+
+
+@counts
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gb_5_compile_time_is_linear_in_the_breaks_inside_of_try(shape):
+    def seconds(n):
+        space = {}
+        exec("def f(x):\n" + SHAPES[shape](n) + "    return x\n", space)
+        compiled = G.compile(space["f"], backend="eager")
+        begin = time.process_time()
+        compiled(X)
+        return (time.process_time() - begin) / n
+
+    seconds(50)
+    small, large = min(seconds(200) for _ in range(3)), min(seconds(1600) for _ in range(2))
+    assert large < 2.5 * small, (small, large)
