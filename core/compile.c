@@ -189,10 +189,27 @@ run_exec (void *exec, int role, GmTensor *const *in, int n_in, GmTensor *const *
   return gm_exec_run (exec, role, in, n_in, out, n_out, error);
 }
 
+static bool
+run_exec_sized (void *exec, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
+                GmTensor *const *out, int n_out, GError **error)
+{
+  return gm_exec_run_sized (exec, role, symbols, in, n_in, out, n_out, error);
+}
+
 static void
 unref_exec (void *exec)
 {
   gm_exec_unref (exec);
+}
+
+/* Whether some size of it is no number; NULL: no. */
+static bool
+has_symbols (const GmGraph *g)
+{
+  for (guint i = 0; g && g->sizes && i < g->values->len; i++)
+    if (gm_meta_is_symbolic (gm_graph_meta (g, i)))
+      return true;
+  return false;
 }
 
 /* A part without outputs (a function that only takes views, a backward that only passes on)
@@ -204,7 +221,12 @@ lower (GmCompile *c, GError **error)
 
   if (backward && backward->outputs->len == 0)
     backward = NULL;
-  GmPlanExec exec = { NULL, run_exec, unref_exec };
+  if ((c->ask.make_exec || c->partition.restore) && (has_symbols (forward) || has_symbols (backward))) {
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "%s with sizes that are not numbers yet",
+                 c->ask.make_exec ? "a back end in Python" : "saved-tensor hooks in the graphs");
+    return false;
+  }
+  GmPlanExec exec = { .run = run_exec, .unref = unref_exec, .run_sized = run_exec_sized };
   g_assert (!backward || forward->outputs->len > 0); /* gradients come from somewhere */
   if (forward->outputs->len > 0 && c->ask.make_exec) {
     if (!c->ask.make_exec (c->ask.make_exec_data, forward, backward, &exec, error))
@@ -378,6 +400,20 @@ sizes_of (const GmCompile *c)
 
 /* -- The loop ---------------------------------------------------------------------------------- */
 
+/* With the sizes of the graph, if they are no numbers.  An answer that had to be guessed fails the stage:
+ * nothing may rest on it. */
+static bool
+run_stage (GmCompile *c, const GmStage *s, GError **error)
+{
+  GmSizes *sizes = sizes_of (c), *was = gm_sizes_enter (sizes);
+  bool ok = s->run (c, error);
+
+  if (sizes && strchr ("sfjpl", s->letter))
+    ok = gm_sizes_check (sizes, ok ? error : NULL) && ok;
+  gm_sizes_enter (was);
+  return ok;
+}
+
 bool
 gm_compile_run (GmCompile *c, char from, char to, GError **error)
 {
@@ -388,10 +424,7 @@ gm_compile_run (GmCompile *c, char from, char to, GError **error)
     gint64 start_us = g_get_monotonic_time ();
 
     g_assert ((s->reads & ~c->filled) == 0);
-    GmSizes *was = gm_sizes_enter (sizes_of (c));
-    bool ok = s->run (c, error);
-    gm_sizes_enter (was);
-    if (!ok)
+    if (!run_stage (c, s, error))
       return false;
     c->stage_ms[s - stages] = (double) (g_get_monotonic_time () - start_us) / 1000;
     c->filled |= s->writes;

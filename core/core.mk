@@ -151,6 +151,7 @@ CORE_SOURCES += \
   core/aot/plan_call.c \
   core/aot/plan_history.c \
   core/aot/plan_private.h \
+  core/aot/plan_sized.c \
   core/aot/saved_hooks.c \
   core/aot/synthetic_base.c \
   core/aot/tape.c \

@@ -14,10 +14,11 @@ check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
 # Built by name alone: campaigns and figures.
-EXTRA_PROGRAMS = tests/fuzz/fuzz_image tests/fuzz/fuzz_manifest bench/plugins
+EXTRA_PROGRAMS = tests/fuzz/fuzz_image tests/fuzz/fuzz_manifest bench/plugins bench/sized
 tests_fuzz_fuzz_image_SOURCES = tests/fuzz/fuzz_image.c tests/fuzz/mutate_image.c tests/fuzz/mutate_image.h tests/fuzz/random_graph.c tests/fuzz/random_graph.h
 tests_fuzz_fuzz_manifest_SOURCES = tests/fuzz/fuzz_manifest.c
 bench_plugins_SOURCES = bench/plugins.c
+bench_sized_SOURCES = bench/sized.c
 AM_CPPFLAGS += $(CHECK_CFLAGS) -DTOP_SRCDIR='"$(abs_top_srcdir)"'
 LDADD = libgramme.la $(GLIB_LIBS) $(CHECK_LIBS) -lm
 

@@ -36,6 +36,9 @@ op_cost (const GmGraph *g, const GmNode *n)
   case GM_FAMILY_CONTRACT: {
     const GmMeta *a = gm_graph_meta (g, n->in[0]);
     int64_t inner = a->ndim ? a->sizes[a->ndim - 1] : 1;
+
+    if (gm_size_is_symbolic (inner) && !gm_sizes_hint (g->sizes, inner, &inner))
+      inner = 1024;
     return elements * (uint64_t) MAX (inner, 1);
   }
   case GM_FAMILY_REDUCE:

@@ -27,10 +27,14 @@ gm_cut_bytes (const GmGraph *g, GmValueId v)
   const GmMeta *m = gm_graph_meta (g, v);
   uint64_t bytes = gm_dtype_size ((GmDtype) m->dtype);
 
-  if (gm_graph_meta_is_symbolic (m))
-    return UINT64_C (1) << 20; /* not known yet: all alike, and not small */
-  for (int i = 0; i < m->ndim; i++)
-    bytes *= (uint64_t) m->sizes[i];
+  for (int i = 0; i < m->ndim; i++) { /* a guess is good enough: no bit depends on it */
+    int64_t size;
+    if (!gm_size_is_symbolic (m->sizes[i]))
+      size = m->sizes[i];
+    else if (!gm_sizes_hint (g->sizes, m->sizes[i], &size))
+      size = 1024;
+    bytes *= (uint64_t) size;
+  }
   return bytes;
 }
 

@@ -63,6 +63,15 @@ number_as_caller (const GmLayers *l, GArray *overlaps, guint from)
 }
 
 static bool
+has_symbols (const GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->inputs->len; i++)
+    if (gm_meta_is_symbolic (gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i))))
+      return true;
+  return false;
+}
+
+static bool
 run_bases (Way *w, bool differentiate, GArray *overlaps, GError **error)
 {
   GmBaseLayer *l = &w->layers->bases;
@@ -77,6 +86,12 @@ run_bases (Way *w, bool differentiate, GArray *overlaps, GError **error)
   }
   if (!(w->layers->has_bases = plan != NULL))
     return true;
+  if (has_symbols (w->at)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "inputs that share memory are merged, and where they lie in it depends on sizes that "
+                 "are not numbers yet");
+    return false;
+  }
   GmGraph *next = gm_synthetic_base (w->at, plan, w->arena, l, error);
   if (next)
     GM_FACTS_COMPARE (gm_synthetic_base_expect (w->at, l, w->arena), next, "synthetic_base");

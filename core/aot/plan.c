@@ -215,6 +215,25 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
   }
 }
 
+static bool
+has_symbols (const GmGraph *g)
+{
+  for (uint32_t v = 0; g && v < g->values->len; v++)
+    if (gm_meta_is_symbolic (gm_graph_meta (g, v)))
+      return true;
+  return false;
+}
+
+/* Views that are taken again are of inputs and outputs, so they are no reason of their own. */
+static bool
+is_sized (const GmPlanSpec *s)
+{
+  for (uint32_t i = 0; i < s->layers->n_inputs; i++)
+    if (gm_meta_is_symbolic (&s->layers->inputs[i]))
+      return true;
+  return has_symbols (s->parts->forward) || has_symbols (s->parts->backward);
+}
+
 GmPlan *
 gm_plan_new (const GmPlanSpec *s)
 {
@@ -255,6 +274,8 @@ gm_plan_new (const GmPlanSpec *s)
   find_kept (p, s);
   p->direct = is_direct (p);
   p->shares_grads = shares_grads (p);
+  if (parts->forward->sizes && is_sized (s))
+    p->sizes = gm_sizes_ref (parts->forward->sizes);
   if (parts->restore)
     p->restore = gm_graph_simplify (parts->restore, 0, p->arena);
   return p;
@@ -272,6 +293,13 @@ gm_plan_unref (GmPlan *p)
 {
   if (!p || !g_atomic_ref_count_dec (&p->refs))
     return;
+  if (p->of) { /* which has all but the arena */
+    gm_arena_free (p->arena);
+    gm_plan_unref (p->of);
+    g_free (p);
+    return;
+  }
+  gm_sizes_unref (p->sizes);
   if (p->exec.data)
     p->exec.unref (p->exec.data);
   gm_graph_free (p->graph);

@@ -25,6 +25,10 @@ typedef struct {
    * as soon as it has read it, and set it to NULL; the caller drops the rest. */
   bool (*run_boxed) (void *data, GmTensor **in, int n_in, GmTensor *const *out, int n_out,
                      GError **error);
+  /* As run, for graphs of symbolic sizes: symbols[i] is the value of symbol number i.  NULL: it runs
+   * none. */
+  bool (*run_sized) (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
+                     GmTensor *const *out, int n_out, GError **error);
 } GmPlanExec;
 
 /* The generator's state is an input of the graph that no caller passes: the plan takes `draws`
@@ -50,6 +54,15 @@ GmPlan *gm_plan_new (const GmPlanSpec *spec);
 GmPlan *gm_plan_ref (GmPlan *p);
 void gm_plan_unref (GmPlan *p); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmPlan, gm_plan_unref)
+
+/* -- Sizes that are symbols (plan_sized.c) -----------------------------------------------------
+ * A plan that was made of graphs of symbolic sizes cannot be run: a plan of numbers is made of it. */
+bool gm_plan_is_sized (const GmPlan *p);
+/* Whether what was taken for granted about sizes holds for these values of the symbols, by number of the
+ * graphs' sizes. */
+bool gm_plan_fits (const GmPlan *p, const int64_t *symbols);
+/* A plan of numbers, for values that fit.  Cheap: nothing is compiled. */
+GmPlan *gm_plan_at (GmPlan *p, const int64_t *symbols, GError **error);
 
 int gm_plan_n_inputs (const GmPlan *p); /* as callers pass them: without the generator's state */
 int gm_plan_n_outputs (const GmPlan *p);

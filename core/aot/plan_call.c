@@ -90,7 +90,7 @@ run_forward (GmPlan *p, const Inputs *in, GmTensor **boxed, GmTensor *const *out
   if (!p->n_forward)
     return true;
   if (!boxed || !p->exec.run_boxed)
-    return p->exec.run (p->exec.data, 0, in->inner, p->n_inner, out, p->n_forward, error);
+    return gm_plan_execute (p, 0, in->inner, p->n_inner, out, p->n_forward, error);
   for (int i = 0; i < p->n_inner; i++)
     given[i] = gm_tensor_ref (in->inner[i]);
   drop_inputs (p, boxed, false);
@@ -134,7 +134,7 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
   if (!gm_plan_allocate (p->forward_metas, p->n_forward, outputs, error))
     return false;
   if (p->n_forward > 0
-      && !p->exec.run (p->exec.data, 0, in, p->n_inner, outputs, p->n_forward, error)) {
+      && !gm_plan_execute (p, 0, in, p->n_inner, outputs, p->n_forward, error)) {
     gm_plan_unref_all (outputs, p->n_forward);
     return false;
   }
@@ -202,7 +202,7 @@ gm_plan_run (GmPlan *p, GmTensor *const *inputs, int n, GmTensor **outputs, GErr
 {
   bool ok;
 
-  g_assert (n == gm_plan_n_inputs (p));
+  g_assert (n == gm_plan_n_inputs (p) && !p->sizes);
   if (p->direct && !p->random.used)
     ok = run_direct (p, inputs, outputs, error);
   else

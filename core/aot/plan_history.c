@@ -120,8 +120,7 @@ run_backward (GmPlan *p, GmTensor *const *in, GmTensor **result, GError **error)
   if (!gm_plan_allocate (p->backward_metas, p->n_backward, out, error))
     return false;
   if (p->n_backward > 0
-      && !p->exec.run (p->exec.data, 1, in, p->n_saved + p->n_tangents, out, p->n_backward,
-                       error)) {
+      && !gm_plan_execute (p, 1, in, p->n_saved + p->n_tangents, out, p->n_backward, error)) {
     gm_plan_unref_all (out, p->n_backward);
     return false;
   }
@@ -188,9 +187,15 @@ unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bo
         GError **error)
 {
   const GmPlan *p = h->plan;
+  GmUnfold u = p->unfold;
+  g_autoptr (GmGraph) numbers = p->of ? gm_plan_graph_now (p, error) : NULL;
 
+  if (p->of && !numbers)
+    return false;
+  if (numbers)
+    u.g = numbers;
   if (!p->restore)
-    return gm_unfold_backward (&p->unfold, n, h->saved, h->seq, grads, create_graph, result, error);
+    return gm_unfold_backward (&u, n, h->saved, h->seq, grads, create_graph, result, error);
   int n_kept = (int) p->restore->outputs->len;
   GmTensor *in[p->n_saved + 1], *out[n_kept + 1];
   GmSaved kept[n_kept + 1];
@@ -203,7 +208,7 @@ unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bo
     return false;
   for (int i = 0; i < n_kept; i++)
     kept[i] = (GmSaved){ .t = out[i], .version = gm_tensor_version (out[i]) };
-  bool ok = gm_unfold_backward (&p->unfold, n, kept, h->seq, grads, create_graph, result, error);
+  bool ok = gm_unfold_backward (&u, n, kept, h->seq, grads, create_graph, result, error);
   gm_plan_unref_all (out, n_kept);
   return ok;
 }

@@ -42,7 +42,24 @@ struct GmPlan {
   uint64_t read_inside;    /* tangents, by bit, of values that the function goes on with */
   GmGraph *graph;          /* owned; NULL: no backward but the compiled one */
   GmUnfold unfold;
+  /* plan_sized.c.  sizes: what metas and attributes are expressions of; NULL: all are numbers.  of: the
+   * plan that this one is made of, for these values of its symbols; it owns what the two share. */
+  GmSizes *sizes;
+  GmPlan *of;
+  const int64_t *symbols;
 };
+
+/* The functional graph for the numbers of a plan that is `of` another. */
+GmGraph *gm_plan_graph_now (const GmPlan *p, GError **error);
+
+static inline bool
+gm_plan_execute (const GmPlan *p, int role, GmTensor *const *in, int n_in, GmTensor *const *out,
+                 int n_out, GError **error)
+{
+  if (p->symbols && p->exec.run_sized)
+    return p->exec.run_sized (p->exec.data, role, p->symbols, in, n_in, out, n_out, error);
+  return p->exec.run (p->exec.data, role, in, n_in, out, n_out, error);
+}
 
 /* What one call keeps for its backward: the state of the node that stands for the function. */
 typedef struct GmHistory GmHistory;

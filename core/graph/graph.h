@@ -150,6 +150,9 @@ typedef struct { uint32_t input; uint8_t dim; bool is_stride; } GmSymbolSource;
 uint32_t gm_graph_symbol_sources (const GmGraph *g, GmArena *arena, const GmSymbolSource **out);
 /* m with numbers, for these values of the symbols. */
 bool gm_graph_meta_now (const GmGraph *g, const GmMeta *m, const int64_t *symbols, GmMeta *out, GError **error);
+/* A copy of which each size is a number if the facts say so, and one symbol stands for all that are equal; with sizes of its own, in
+ * which symbols have the same numbers. */
+GmGraph *gm_graph_settle (const GmGraph *g, GmArena *arena);
 /* The graph with numbers: shapes are inferred again, so the error says what does not fit for these. */
 GmGraph *gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, GError **error);
 /* What requires_grad of a node's result is unless gradients were off where it was recorded. */

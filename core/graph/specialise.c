@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * specialise.c -- from symbols to numbers: where a call's inputs say what they are, and the graph for
- * them.
+ * specialise.c -- from symbols to numbers: where a call's inputs say what they are, the graph for them,
+ * and the graph of which the facts have made as many sizes numbers as they can.
  *
  * A symbol is bound by an input whose size, or else stride, it is by itself.  A symbol that only occurs
  * inside of expressions is bound by no input: who runs such a graph knows it from elsewhere.
@@ -150,4 +150,107 @@ gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, G
     gm_graph_add_output (to, o->value, o->kind);
   }
   return g_steal_pointer (&to);
+}
+
+/* -- As simple as the facts allow -------------------------------------------------------------- */
+
+typedef struct {
+  GmSizes *from, *to;
+  int64_t *sizes; /* by row of `from`: the size in `to` */
+} Settle;
+
+/* The first symbol that is known to be equal, or a number. */
+static int64_t
+settle_symbol (Settle *s, uint32_t row)
+{
+  int64_t size = gm_size_from_row (row), number;
+  if (gm_sizes_is_number (s->from, size, &number))
+    return number;
+  for (uint32_t i = 0; i < row; i++)
+    if (gm_sym_row (s->from->sym, i)->kind == GM_SYM_SYMBOL
+        && gm_sizes_ask (s->from, GM_REL_EQ, gm_size_from_row (i), size) == GM_YES)
+      return s->sizes[i];
+  return gm_sym_symbol (s->to->sym, gm_sym_row (s->from->sym, row)->name);
+}
+
+static int64_t
+settled (const Settle *s, int64_t size)
+{
+  return gm_size_is_symbolic (size) ? s->sizes[gm_size_row (size)] : size;
+}
+
+static void
+settle_rows (Settle *s)
+{
+  uint32_t n = gm_sym_n_rows (s->from->sym);
+  for (uint32_t i = 0; i < n; i++) { /* all symbols first, so that they keep their numbers */
+    const GmSymRow *r = gm_sym_row (s->from->sym, i);
+    if (r->kind != GM_SYM_SYMBOL)
+      continue;
+    int64_t hint, size = gm_size_from_row (i);
+    size = gm_sizes_symbol (s->to, r->name,
+                            gm_sizes_hint (s->from, size, &hint) ? hint : GM_SIZE_NO_HINT);
+    gm_sym_assume (s->to->sym, size, r->min, r->max, r->multiple_of);
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    GmSymRow r = *gm_sym_row (s->from->sym, i);
+    if (r.kind == GM_SYM_CONST)
+      s->sizes[i] = gm_sym_const (s->to->sym, r.value);
+    else if (r.kind == GM_SYM_SYMBOL)
+      s->sizes[i] = settle_symbol (s, i);
+    else if (!gm_sizes_is_number (s->from, gm_size_from_row (i), &s->sizes[i]))
+      s->sizes[i] = gm_sym_op (s->to->sym, r.kind, settled (s, gm_size_from_row (r.a)),
+                               settled (s, gm_size_from_row (r.b)));
+  }
+}
+
+static void
+settle_facts (Settle *s)
+{
+  for (uint32_t i = 0; i < gm_size_facts_n (s->from->facts); i++) {
+    GmSizeFact f = gm_size_facts_nth (s->from->facts, i);
+    f.a = settled (s, f.a);
+    f.b = settled (s, f.b);
+    if (f.a != f.b && !gm_sizes_are_numbers (f.a, f.b))
+      gm_size_facts_add (s->to->facts, f.rel, f.a, f.b);
+  }
+}
+
+static void
+settle_attrs (const Settle *s, GmAttrs *a)
+{
+  for (int i = 0; a->mask & 1u << GM_ATTR_SIZES && i < a->n_list; i++)
+    a->list[i] = settled (s, a->list[i]);
+  a->start = settled (s, a->start);
+  a->stop = settled (s, a->stop);
+  if (gm_scalar_is_symbolic (a->value))
+    a->value.i = settled (s, a->value.i);
+  if (gm_scalar_is_symbolic (a->value2))
+    a->value2.i = settled (s, a->value2.i);
+}
+
+GmGraph *
+gm_graph_settle (const GmGraph *g, GmArena *arena)
+{
+  GmGraph *to = gm_graph_simplify (g, 0, arena);
+  if (!g->sizes)
+    return to;
+  g_autofree int64_t *sizes = g_new0 (int64_t, gm_sym_n_rows (g->sym) + 1);
+  Settle s = { g->sizes, gm_sizes_new (), sizes };
+  settle_rows (&s);
+  settle_facts (&s);
+  gm_sizes_unref (to->sizes);
+  to->sizes = s.to;
+  to->sym = s.to->sym;
+  for (uint32_t v = 0; v < to->values->len; v++) {
+    GmMeta *m = gm_graph_meta (to, v);
+    for (int d = 0; d < m->ndim; d++) {
+      m->sizes[d] = settled (&s, m->sizes[d]);
+      m->strides[d] = settled (&s, m->strides[d]);
+    }
+  }
+  for (uint32_t i = 0; i < to->nodes->len; i++)
+    if (gm_graph_attrs_are_symbolic (gm_graph_node (to, i)->attrs))
+      settle_attrs (&s, (GmAttrs *) gm_graph_node (to, i)->attrs);
+  return to;
 }

@@ -445,18 +445,6 @@ fail (GmBackend *b, const Request *q, const GrammeStatus *status, int32_t code, 
   return false;
 }
 
-/* Sizes that no number is known for yet, in either graph. */
-static void
-take_sizes (Request *q, GmExec *e, const GmGraph *forward, const GmGraph *backward)
-{
-  if (!gm_sized_needed (forward) && !(backward && gm_sized_needed (backward)))
-    return;
-  e->sized = gm_sized_new (forward, backward);
-  gm_sized_set_role (e->sized, GM_EXEC_FORWARD, q->parts[0].part.image, &e->roles[0]);
-  if (backward)
-    gm_sized_set_role (e->sized, GM_EXEC_BACKWARD, q->parts[1].part.image, &e->roles[1]);
-}
-
 /* The plugin takes everything: one request. */
 static bool
 compile_whole (GmBackend *b, Request *q, GmExec *e, const GmRequest *with, GError **error)
@@ -572,11 +560,17 @@ gm_backend_compile_how (GmBackend *b, const GmGraph *forward, const GmGraph *bac
   g_mutex_init (&e->run_lock);
   e->backend = b;
   q.option_list = options;
+  e->sized = gm_sized_new (forward, backward);
+  if (e->sized) {
+    forward = gm_sized_graph (e->sized, GM_EXEC_FORWARD);
+    backward = gm_sized_graph (e->sized, GM_EXEC_BACKWARD);
+  }
   if (!options_read (&q.options, b, options, error) ||
       !part_init (&q.parts[0], &e->roles[0], forward, error) ||
       (backward && !part_init (&q.parts[1], &e->roles[1], backward, error)))
     return NULL;
-  take_sizes (&q, e, forward, backward);
+  for (int role = 0; e->sized && role < 2 && q.parts[role].graph; role++)
+    gm_sized_set_role (e->sized, role, q.parts[role].part.image, &e->roles[role]);
   if (!compile (b, &q, e, error))
     return NULL;
   e->compile_ms = (double) (g_get_monotonic_time () - start) / 1000.0;

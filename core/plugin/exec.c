@@ -248,6 +248,8 @@ bool
 gm_exec_run_sized (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
                    GmTensor *const *out, int n_out, GError **error)
 {
+  if (e->tiers)
+    return gm_tiers_run (e->tiers, role, symbols, in, n_in, out, n_out, error);
   return e->sized ? run_sized (e, role, symbols, in, n_in, out, n_out, error)
                   : gm_exec_run (e, role, in, n_in, out, n_out, error);
 }
@@ -258,7 +260,7 @@ gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const
 {
   g_assert (role == GM_EXEC_FORWARD || role == GM_EXEC_BACKWARD);
   if (e->tiers)
-    return gm_tiers_run (e->tiers, role, in, n_in, out, n_out, error);
+    return gm_tiers_run (e->tiers, role, NULL, in, n_in, out, n_out, error);
   GmExecRole *r = &e->roles[role];
   if (G_UNLIKELY (e->sized))
     return run_sized (e, role, NULL, in, n_in, out, n_out, error);

@@ -57,8 +57,8 @@ struct GmExecSized {
 
 /* -- Making one -------------------------------------------------------------------------------- */
 
-bool
-gm_sized_needed (const GmGraph *g)
+static bool
+is_needed (const GmGraph *g)
 {
   for (uint32_t v = 0; g->sym && v < g->values->len; v++)
     if (gm_graph_meta_is_symbolic (gm_graph_meta (g, v)))
@@ -81,11 +81,11 @@ symbol_named (const GmGraph *g, const char *name)
 }
 
 static void
-role_init (GmExecSized *s, int role, const GmGraph *g)
+role_init (GmExecSized *s, int role, GmGraph *g)
 {
   Role *r = &s->roles[role];
   const GmGraph *forward = s->roles[GM_EXEC_FORWARD].graph;
-  r->graph = gm_graph_simplify (g, 0, s->arena);
+  r->graph = g; /* freed with s */
   r->n_symbols = gm_graph_symbol_sources (r->graph, s->arena, &r->sources);
   uint32_t *from = gm_arena_newn (s->arena, uint32_t, r->n_symbols + 1);
   for (uint32_t i = 0; r->n_symbols && i < gm_sym_n_rows (r->graph->sym); i++) {
@@ -99,14 +99,22 @@ role_init (GmExecSized *s, int role, const GmGraph *g)
 GmExecSized *
 gm_sized_new (const GmGraph *forward, const GmGraph *backward)
 {
+  if (!is_needed (forward) && !(backward && is_needed (backward)))
+    return NULL;
   GmExecSized *s = g_new0 (GmExecSized, 1);
   s->arena = gm_arena_new ();
   g_mutex_init (&s->lock);
   s->entries = g_array_new (FALSE, FALSE, sizeof (Entry));
-  role_init (s, GM_EXEC_FORWARD, forward);
+  role_init (s, GM_EXEC_FORWARD, gm_graph_settle (forward, s->arena));
   if (backward)
-    role_init (s, GM_EXEC_BACKWARD, backward);
+    role_init (s, GM_EXEC_BACKWARD, gm_graph_settle (backward, s->arena));
   return s;
+}
+
+const GmGraph *
+gm_sized_graph (const GmExecSized *s, int role)
+{
+  return s->roles[role].graph;
 }
 
 /* A row of the graph's expressions as a row of the image. */

@@ -14,11 +14,10 @@
 /* Execs of numbers that one exec keeps. */
 #define GM_SIZED_KEPT 32
 
-/* Whether some size, stride or attribute of the graph is no number. */
-bool gm_sized_needed (const GmGraph *g);
-
-/* Copies what it needs of the graphs; backward may be NULL. */
+/* NULL: all sizes are numbers.  Copies what it needs of the graphs; backward may be NULL. */
 GmExecSized *gm_sized_new (const GmGraph *forward, const GmGraph *backward);
+/* The graph to compile for a role: with sizes as simple as facts allow.  NULL: there is none. */
+const GmGraph *gm_sized_graph (const GmExecSized *s, int role);
 /* The sizes of a role as its image has them. */
 void gm_sized_set_role (GmExecSized *s, int role, const GmImage *image, const GmExecRole *r);
 /* From now on each run is one of numbers.  why: taken; for the log. */

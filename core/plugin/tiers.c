@@ -430,16 +430,16 @@ gm_tiers_leave (GmTiers *t)
 }
 
 bool
-gm_tiers_run (GmTiers *t, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
-              GError **error)
+gm_tiers_run (GmTiers *t, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
+              GmTensor *const *out, int n_out, GError **error)
 {
   GmExec *better = __atomic_load_n (&t->better, __ATOMIC_ACQUIRE);
   if (G_LIKELY (better))
-    return gm_exec_run (better, role, in, n_in, out, n_out, error);
+    return gm_exec_run_sized (better, role, symbols, in, n_in, out, n_out, error);
   if (role == GM_EXEC_FORWARD &&
       __atomic_add_fetch (&t->calls, 1, __ATOMIC_RELAXED) == t->after)
     start (t);
-  bool ok = gm_exec_run (gm_tiers_enter (t), role, in, n_in, out, n_out, error);
+  bool ok = gm_exec_run_sized (gm_tiers_enter (t), role, symbols, in, n_in, out, n_out, error);
   gm_tiers_leave (t);
   return ok;
 }

@@ -208,8 +208,10 @@ set_split (const CgProgram *p, CgStep *s, int split)
 /* A reduction over [split, ndim) joins if the loop has that split, or none yet and all that it
  * touches is one run there. */
 static bool
-joins_as_reduce (const CgProgram *p, uint32_t s, uint32_t value, int split, uint32_t result)
+joins_as_reduce (const CgProgram *p, uint32_t s, uint32_t value, int split,
+                 const GrammeNode *reduce)
 {
+  uint32_t result = reduce->out, operand = gramme_node_in (p->image, reduce, 0);
   const CgStep *step = &p->steps[s];
   CgStep as_split = *step;
   int64_t strides[8], run;
@@ -217,7 +219,8 @@ joins_as_reduce (const CgProgram *p, uint32_t s, uint32_t value, int split, uint
   if (p->values[result].numel != as_split.rows
       || !codegen_strides (p, &as_split, result, true, strides))
     return false; /* symbols that are only equal at the run */
-  if (!same_sizes (step, &p->values[value]) || codegen_literal (p, value) != CG_NONE
+  if (!same_sizes (step, &p->values[value]) || !same_sizes (step, &p->values[operand])
+      || codegen_literal (p, value) != CG_NONE
       || codegen_row_value (p, s, value, false) != CG_NONE
       || !full_operand_fits (p, s, value, split))
     return false;
@@ -372,12 +375,12 @@ place_reduce (CgProgram *p, uint32_t node, GrammeStatus *status)
   if (split >= 0) {
     for (uint32_t s = earliest (p, n); s < p->n_steps; s++)
       if (p->steps[s].kind == CG_LOOP && p->steps[s].n_members < CG_MAX_MEMBERS
-          && joins_as_reduce (p, s, value, split, n->out)) {
+          && joins_as_reduce (p, s, value, split, n)) {
         set_split (p, &p->steps[s], split);
         return add_member (p, s, node, CG_ROW, status);
       }
     uint32_t s = add_loop (p, v);
-    if (joins_as_reduce (p, s, value, split, n->out)) {
+    if (joins_as_reduce (p, s, value, split, n)) {
       set_split (p, &p->steps[s], split);
       return add_member (p, s, node, CG_ROW, status);
     }

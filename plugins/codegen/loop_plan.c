@@ -68,7 +68,7 @@ loop_access (Loop *l, uint32_t value, bool as_row, bool store)
       return (int) i;
   Access *a = &l->access[l->n_access];
   *a = (Access){ .value = value, .as_row = as_row, .store = store, .tile = -1 };
-  codegen_strides (l->p, l->s, value, as_row, a->strides);
+  l->unfit = !codegen_strides (l->p, l->s, value, as_row, a->strides) || l->unfit;
   return (int) l->n_access++;
 }
 

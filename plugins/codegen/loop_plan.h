@@ -30,6 +30,7 @@ typedef struct {
   int n_phases;
   Access access[CG_MAX_MEMBERS * 4];
   uint32_t n_access;
+  bool unfit; /* an access does not lie in the space: it is not to be printed */
   int n_outer;
   int64_t outer[8], n; /* merged outer dimensions; length of the inner one */
   bool chunked;

@@ -81,11 +81,15 @@ put_length (CgText *t, Loop *l)
 }
 
 /* The length of a tile that is filled for the whole row. */
-static int64_t
-tile_length (const Loop *l)
+static void
+put_tile_length (CgText *t, const Loop *l)
 {
-  int64_t tile = l->p->tiles->tile_elems;
-  return codegen_size_may_exceed (l->n, tile) ? tile : l->n;
+  uint32_t tile = l->p->tiles->tile_elems;
+  const char *n = SIZE (l->p, l->n);
+  if (codegen_is_symbolic (l->n))
+    put (t, "%s < %u ? %s : %u", n, tile, n, tile);
+  else
+    put (t, "%lld", (long long) (l->n < (int64_t) tile ? l->n : tile));
 }
 
 static void
@@ -105,7 +109,7 @@ put_gather (CgText *t, Loop *l, uint32_t k, bool in_chunk)
   if (in_chunk)
     put_length (t, l);
   else
-    put (t, "%lld", (long long) tile_length (l));
+    put_tile_length (t, l);
   put (t, ", %u);\n", l->p->values[a->value].elem_bytes);
 }
 
@@ -165,7 +169,9 @@ put_row_done (CgText *t, Loop *l, uint32_t m)
     put_tile (t, l, l->spread[m]);
     put (t, ", ");
     put_row (t, l, m);
-    put (t, ", 0, %lld, %u);\n", (long long) tile_length (l), v->elem_bytes);
+    put (t, ", 0, ");
+    put_tile_length (t, l);
+    put (t, ", %u);\n", v->elem_bytes);
   }
 }
 
@@ -274,12 +280,16 @@ put_phase (CgText *t, Loop *l, int phase)
 static void
 put_loop (CgText *t, const CgProgram *p, uint32_t step)
 {
+  const CgStep *s = &p->steps[step];
   Loop *l = calloc (1, sizeof (Loop));
   if (!l) {
     t->oom = true;
     return;
   }
   loop_plan (l, p, step, false);
+  if (l->unfit)
+    t->code = gramme_fail (t->status, GRAMME_UNSUPPORTED, (int32_t) s->members[0],
+                           "shapes that are equal only by what is known of symbols");
 
   loop_put_head (t, l);
   for (uint32_t k = 0; k < l->n_access; k++)

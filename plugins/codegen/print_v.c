@@ -846,6 +846,11 @@ codegen_put_vector_loop (CgText *t, const CgProgram *p, uint32_t step)
     return false;
   }
   loop_plan (l, p, step, true);
+  if (l->unfit) {
+    free (l);
+    free (v);
+    return false;
+  }
   CgText rows = { 0 }, phases = { 0 };
   *v = (Printer){ .t = &phases, .row = &rows, .l = l, .vector_bytes = (int) t->source->vector_bytes,
                   .has_tail = codegen_is_symbolic (l->n) || l->n % STEP != 0 };

@@ -37,6 +37,7 @@ UNIT_TESTS = \
   tests/unit/test_partition \
   tests/unit/test_saved_hooks \
   tests/unit/test_plan \
+  tests/unit/test_plan_sized \
   tests/unit/test_print \
   tests/unit/test_ptx \
   tests/unit/test_random \
@@ -93,6 +94,8 @@ tests_unit_test_mincut_SOURCES = tests/unit/test_mincut.c tests/unit/aot_test.h 
 tests_unit_test_saved_hooks_SOURCES = tests/unit/test_saved_hooks.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
 tests_unit_test_partition_SOURCES = tests/unit/test_partition.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c tests/unit/aot_test.h
+tests_unit_test_plan_sized_SOURCES = tests/unit/test_plan_sized.c tests/fuzz/symbolic_graph.h tests/fuzz/symbolic_graph.c \
+  tests/unit/aot_test.h
 tests_unit_test_print_SOURCES = tests/unit/test_print.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_random_SOURCES = tests/unit/test_random.c
 tests_unit_test_run_SOURCES = tests/unit/test_run.c tests/ops/op_fixture.h

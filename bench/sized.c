@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sized.c -- what it costs that a kernel serves all sizes.
+ *
+ *   ./in-tree bench/sized [ROUNDS]      300; of each form the best, the two in turns
+ *
+ * For each graph, size and back end: a run of the code compiled for symbols, a run of the code compiled
+ * for these numbers, and their ratio; then what a run costs whose sizes are not those of the one before.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/plugin/backend.h"
+
+static const struct {
+  const char *name, *text;
+} graphs[] = {
+  { "pointwise", "f (%x: f32[n, 64], %y: f32[n, 64]) -> (%4) {\n %0 = mul %x %y\n %1 = add %0 %y\n %2 = sub %1 %x\n"
+                 " %3 = mul %2 %0\n %4 = maximum %3 %x\n}" },
+  { "softmax", "f (%x: f32[64, n]) -> (%4) where 1 <= n {\n %0 = amax %x dims=[1] keepdim=true\n %1 = sub %x %0\n %2 = exp %1\n"
+               " %3 = sum %2 dims=[1] keepdim=true\n %4 = div %2 %3\n}" },
+  { "rows", "f (%x: f32[n, 96]) -> (%1) {\n %0 = square %x\n %1 = sum %0 dims=[1] keepdim=false\n}" },
+  { "columns", "f (%x: f32[n, 96]) -> (%0) {\n %0 = sum %x dims=[0] keepdim=false\n}" },
+  { "linear", "f (%x: f32[n, 64], %w: f32[64, 64]) -> (%2) {\n %0 = matmul %x %w\n %1 = tanh %0\n %2 = mul %1 %1\n}" },
+};
+static const int64_t sizes[] = { 1, 7, 64, 100, 1000, 4096 };
+
+static double
+now_us (void)
+{
+  struct timespec t;
+  clock_gettime (CLOCK_MONOTONIC, &t);
+  return (double) t.tv_sec * 1e6 + (double) t.tv_nsec / 1e3;
+}
+
+static void
+must (bool good, const GError *error)
+{
+  if (good)
+    return;
+  fprintf (stderr, "%s\n", error ? error->message : "it failed");
+  exit (2);
+}
+
+/* Tensors for the graph of numbers: inputs, then outputs. */
+static void
+make_tensors (const GmGraph *g, GmTensor **t)
+{
+  uint32_t n_in = g->inputs->len;
+  for (uint32_t i = 0; i < n_in + g->outputs->len; i++) {
+    GmValueId v = i < n_in ? g_array_index (g->inputs, GmValueId, i)
+                           : g_array_index (g->outputs, GmGraphOutput, i - n_in).value;
+    t[i] = gm_tensor_new (gm_graph_meta (g, v), NULL);
+    must (t[i] != NULL, NULL);
+    float *x = gm_tensor_data (t[i]);
+    for (int64_t k = 0; k < gm_meta_numel (&t[i]->meta); k++)
+      x[k] = (float) (k % 17) / 16 - 0.5f;
+  }
+}
+
+static double
+run_us (GmExec *e, GmTensor **t, int n_in, int n_out)
+{
+  GError *error = NULL;
+  double start = now_us ();
+  bool good = gm_exec_run (e, 0, t, n_in, t + n_in, n_out, &error);
+  double took = now_us () - start;
+  must (good, error);
+  return took;
+}
+
+static void
+compare (GmBackend *b, const char *const *options, const char *name, const GmGraph *g, int rounds)
+{
+  GError *error = NULL;
+  g_autoptr (GmExec) all = gm_backend_compile (b, g, NULL, options, &error);
+  must (all != NULL, error);
+  GmTensor *other[8];
+  for (size_t s = 0; s < G_N_ELEMENTS (sizes); s++) {
+    g_autoptr (GmArena) arena = gm_arena_new ();
+    g_autoptr (GmGraph) now = gm_graph_specialise (g, &sizes[s], arena, &error);
+    must (now != NULL, error);
+    g_autoptr (GmExec) one = gm_backend_compile (b, now, NULL, options, &error);
+    must (one != NULL, error);
+    GmTensor *t[8];
+    int n_in = (int) g->inputs->len, n_out = (int) g->outputs->len;
+    double best[3] = { 1e12, 1e12, 1e12 };
+    make_tensors (now, t);
+    for (int i = 0; i < rounds; i++) {
+      best[0] = MIN (best[0], run_us (all, t, n_in, n_out));
+      best[0] = MIN (best[0], run_us (all, t, n_in, n_out));
+      best[1] = MIN (best[1], run_us (one, t, n_in, n_out));
+      best[1] = MIN (best[1], run_us (one, t, n_in, n_out));
+      if (s > 0) {
+        run_us (all, other, n_in, n_out);
+        best[2] = MIN (best[2], run_us (all, t, n_in, n_out));
+      }
+    }
+    printf ("%-6s %-10s %6d %12.2f %12.2f %8.2f", gm_backend_name (b), name, (int) sizes[s], best[0], best[1],
+            best[0] / best[1]);
+    printf (s > 0 ? " %12.2f\n" : "\n", best[2]);
+    if (s == 0)
+      memcpy (other, t, sizeof other);
+    else
+      for (int i = 0; i < n_in + n_out; i++)
+        gm_tensor_unref (t[i]);
+    if (s + 1 == G_N_ELEMENTS (sizes))
+      for (int i = 0; i < n_in + n_out; i++)
+        gm_tensor_unref (other[i]);
+  }
+}
+
+int
+main (int argc, char **argv)
+{
+  static const char *const wait[] = { "wait=true", NULL };
+  int rounds = argc > 1 ? atoi (argv[1]) : 300;
+  printf ("%-6s %-10s %6s %12s %12s %8s %12s\n", "", "graph", "n", "symbols us", "numbers us", "ratio",
+          "new n us");
+  for (int cc = 0; cc < 2; cc++)
+    for (size_t k = 0; k < G_N_ELEMENTS (graphs); k++) {
+      GError *error = NULL;
+      g_autoptr (GPtrArray) parsed = gm_graph_parse (graphs[k].text, &error);
+      must (parsed != NULL, error);
+      GmBackend *b = gm_backend_get (cc ? "cc" : "tcc", &error);
+      must (b != NULL, error);
+      compare (b, cc ? wait : NULL, graphs[k].name, parsed->pdata[0], rounds);
+    }
+  return 0;
+}
