@@ -38,11 +38,9 @@ gm_plans_possible (const GmGraph *g)
 {
   if (g->customs && g->customs->len)
     return false;
-  for (uint32_t i = 0; i < g->nodes->len; i++) {
-    GmFamily family = gm_ops[gm_graph_node (g, i)->op].family;
-    if (family == GM_FAMILY_MUTATE || family == GM_FAMILY_HIGHER)
+  for (uint32_t i = 0; i < g->nodes->len; i++)
+    if (gm_ops[gm_graph_node (g, i)->op].family == GM_FAMILY_MUTATE)
       return false;
-  }
   return true;
 }
 

@@ -19,8 +19,7 @@ GmPlans *gm_plans_new (const GmCompile *c);
 void gm_plans_free (GmPlans *p); /* NULL is fine */
 /* The plan for inputs like these (the caller's, as gm_plan_run takes them), borrowed until the next call.  NULL on an error. */
 GmPlan *gm_plans_get (GmPlans *p, GmTensor *const *inputs, GError **error);
-/* Whether plans of numbers say all that the graph does: nothing in it is written to, no gradient is given by the program, and no node
- * has graphs of its own. */
+/* Whether plans of numbers say all that the graph does: nothing in it is written to, and no gradient is given by the program. */
 bool gm_plans_possible (const GmGraph *g);
 
 #endif

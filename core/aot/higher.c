@@ -136,7 +136,7 @@ inline_nodes (GmGraph *to, const GmGraph *from, GmValueId *map, GError **error)
     const GmNode *n = gm_graph_node (from, i);
     GmNode at = *n;
     GmAttrs attrs;
-    if (gm_ops[n->op].family == GM_FAMILY_HIGHER) {
+    if (gm_op_is_higher (n->op)) {
       attrs = *n->attrs;
       attrs.offset = rows[attrs.offset];
       at.attrs = &attrs;
@@ -550,7 +550,7 @@ gm_higher_differentiate (const GmGraph *g, uint32_t i, GmGraph *to, GmVal *const
       tangents[gm_graph_node (g, k)->attrs->dim] = gm_id_from_val (grad[gm_graph_node (g, k)->out]);
   for (uint32_t k = 0; k < n_results; k++) {
     bool has = needs_grad (body, output_of (body, k));
-    GmMeta m = gm_higher_meta (h, k, metas, n->n_in);
+    GmMeta m = gm_higher_meta (h, k, metas);
     if (!has)
       tangents[k] = GM_NO_ID;
     else if (tangents[k] == GM_NO_ID)

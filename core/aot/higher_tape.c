@@ -80,13 +80,6 @@ gradient (const Call *c, GmTensor *const *grads, uint32_t *which, GError **error
   return gm_graph_simplify (to, GM_SIMPLIFY_DEAD, NULL);
 }
 
-static bool
-interpret (void *data, const GmHigher *h, uint32_t body, GmTensor *const *in, GmTensor **out, GError **error)
-{
-  (void) data;
-  return gm_graph_interpret (h->bodies[body], in, out, error);
-}
-
 /* One node of such a graph, with history if gradients are on.  made: gets the results of a call, so that its other
  * nodes need not run it again. */
 static GmTensor *
@@ -96,13 +89,13 @@ run_node (const GmGraph *g, const GmNode *n, GmTensor *const *values, GmTensor *
 
   for (uint32_t i = 0; i < n->n_in; i++)
     in[i] = values[n->in[i]];
-  if (gm_ops[n->op].family != GM_FAMILY_HIGHER)
+  if (!gm_op_is_higher (n->op))
     return n->op == GM_OP_constant ? gm_tensor_ref (g->constants->pdata[n->attrs->offset])
                                    : gm_autograd_op (n->op, in, (int) n->n_in, n->attrs, error);
   const GmHigher *h = gm_graph_higher (g, n);
   uint32_t n_out = gm_higher_n_results (h);
   bool any = false;
-  if (!gm_higher_run (h, in, n->n_in, made, interpret, NULL, error))
+  if (!gm_higher_run (h, in, n->n_in, made, NULL, NULL, error))
     return NULL;
   for (uint32_t i = 0; i < n->n_in; i++)
     any |= gm_tensor_requires_grad (in[i]);
@@ -115,12 +108,27 @@ run_node (const GmGraph *g, const GmNode *n, GmTensor *const *values, GmTensor *
   return gm_tensor_ref (made[n->attrs->dim]);
 }
 
+static bool
+is_functional (const GmHigher *h)
+{
+  for (uint32_t b = 0; b < h->n_bodies; b++)
+    for (uint32_t i = 0; i < h->bodies[b]->nodes->len; i++) {
+      const GmNode *n = gm_graph_node (h->bodies[b], i);
+      if (gm_ops[n->op].family == GM_FAMILY_MUTATE
+          || (gm_op_is_higher (n->op) && !is_functional (gm_graph_higher (h->bodies[b], n))))
+        return false;
+    }
+  return true;
+}
+
 /* The row with functional bodies, where it stands in a graph as recorded. */
 static GmHigher *
 functional (const GmHigher *h, GError **error)
 {
   g_autoptr (GmGraph) g = gm_graph_new ("row", NULL);
 
+  if (is_functional (h))
+    return gm_higher_ref ((GmHigher *) h);
   gm_graph_add_higher (g, gm_higher_ref ((GmHigher *) h));
   return gm_higher_prepare (g, true, error) ? gm_higher_ref (g->highers->pdata[0]) : NULL;
 }
@@ -133,7 +141,7 @@ gm_higher_call (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor
   g_autofree GmTensor **tied = g_new0 (GmTensor *, n_out + 1);
   bool any = false;
 
-  if (!h || !gm_higher_run (h, in, n->n_in, out, interpret, NULL, error))
+  if (!h || !gm_higher_run (h, in, n->n_in, out, NULL, NULL, error))
     return false;
   for (uint32_t i = 0; i < n->n_in; i++)
     any |= gm_tensor_requires_grad (in[i]);
@@ -154,7 +162,7 @@ evaluate (const GmGraph *g, GmTensor **values, GError **error)
     const GmNode *n = gm_graph_node (g, i);
     if (values[n->out])
       continue;
-    const GmHigher *h = gm_ops[n->op].family == GM_FAMILY_HIGHER ? gm_graph_higher (g, n) : NULL;
+    const GmHigher *h = gm_op_is_higher (n->op) ? gm_graph_higher (g, n) : NULL;
     g_autofree GmTensor **results = g_new0 (GmTensor *, (h ? gm_higher_n_results (h) : 0) + 1);
     good = (values[n->out] = run_node (g, n, values, results, error)) != NULL;
     for (uint32_t k = i + 1; good && h && k < g->nodes->len; k++) {

@@ -171,12 +171,6 @@ check_customs (const GmGraph *g, const GmJoint *joint, GError **error)
   return true;
 }
 
-static bool
-is_higher (const GmNode *n)
-{
-  return gm_ops[n->op].family == GM_FAMILY_HIGHER;
-}
-
 bool
 gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
 {
@@ -204,10 +198,10 @@ gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
   for (uint32_t i = g->nodes->len; i-- > 0 && !gm_b_failed (&j.b.base);) {
     const GmNode *n = gm_graph_node (g, i);
     if (n->op == GM_OP_custom ? gm_custom_is_next (g, i, j.grad)
-        : is_higher (n)       ? gm_higher_is_next (g, i, j.grad)
+        : gm_op_is_higher (n->op)       ? gm_higher_is_next (g, i, j.grad)
                               : j.grad[n->out] != NULL)
       n->op == GM_OP_custom ? differentiate_custom (&j, g, i)
-      : is_higher (n)       ? differentiate_higher (&j, g, i)
+      : gm_op_is_higher (n->op)       ? differentiate_higher (&j, g, i)
                             : differentiate_node (&j, g, n);
   }
   if (gm_b_failed (&j.b.base)) {

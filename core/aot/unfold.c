@@ -93,12 +93,6 @@ reads (const GmGraph *g, const GmNode *n, uint32_t i)
   return n->op == GM_OP_custom ? i == 0 : !replaces || i == 1;
 }
 
-static bool
-is_higher (const GmNode *n)
-{
-  return gm_ops[n->op].family == GM_FAMILY_HIGHER;
-}
-
 static void
 mark_needed (Unfold *w)
 {
@@ -111,14 +105,14 @@ mark_needed (Unfold *w)
       if (flows (g, n, i))
         flow |= 1u << MIN (i, 30);
     bool custom = n->op == GM_OP_custom;
-    if (flow && is_higher (n))
+    if (flow && gm_op_is_higher (n->op))
       saves = UINT32_MAX & ~GM_SAVES_OUT; /* its gradient computes again */
     else if (flow && !custom)
       saves = gm_op_saves (n->op, (int) n->n_in, flow);
     if (saves & GM_SAVES_OUT)
       w->needed[n->out] = true;
     for (uint32_t i = 0; i < n->n_in; i++)
-      if ((saves && is_higher (n)) || (i < 30 && saves >> i & 1) || (custom && flow && i > gm_graph_custom (g, n)->outputs->len)
+      if ((saves && gm_op_is_higher (n->op)) || (i < 30 && saves >> i & 1) || (custom && flow && i > gm_graph_custom (g, n)->outputs->len)
           || (w->needed[n->out] && !is_kept (w, n->out) && reads (g, n, i)))
         w->needed[n->in[i]] = true;
   }
@@ -166,13 +160,6 @@ take_kept (Unfold *w, GmValueId v, GError **error)
   return false;
 }
 
-static bool
-interpret (void *data, const GmHigher *h, uint32_t body, GmTensor *const *in, GmTensor **out, GError **error)
-{
-  (void) data;
-  return gm_graph_interpret (h->bodies[body], in, out, error);
-}
-
 /* All results of a call that are needed, with the first of them. */
 static bool
 compute_higher (Unfold *w, const GmNode *n, GmTensor *const *in, GError **error)
@@ -183,7 +170,7 @@ compute_higher (Unfold *w, const GmNode *n, GmTensor *const *in, GError **error)
 
   if (w->values[n->out])
     return true;
-  if (!gm_higher_run (h, in, n->n_in, out, interpret, NULL, error))
+  if (!gm_higher_run (h, in, n->n_in, out, NULL, NULL, error))
     return false;
   for (uint32_t k = 0; k < w->g->nodes->len; k++) {
     const GmNode *m = gm_graph_node (w->g, k);
@@ -212,7 +199,7 @@ compute (Unfold *w, const GmNode *n, GError **error)
     in[i] = w->values[n->in[i]];
   if (n->n_in == 2 && !in[0] && !reads (w->g, n, 0))
     in[0] = in[1]; /* has its shape */
-  if (is_higher (n))
+  if (gm_op_is_higher (n->op))
     return compute_higher (w, n, in, error);
   w->values[n->out] = gm_op_run (n->op, in, (int) n->n_in, n->attrs, error);
   return w->values[n->out] != NULL;
@@ -361,7 +348,7 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
       record_custom (w, k, seq);
       continue;
     }
-    if (is_higher (n)) {
+    if (gm_op_is_higher (n->op)) {
       if (w->reached[n->out] && !w->tape[n->out])
         record_higher (w, k, seq);
       continue;

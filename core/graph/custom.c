@@ -7,7 +7,7 @@
  * last simplification know the op.  Rejected: subgraphs as values.  Each rewrite would have to look
  * into them.
  */
-#include "core/graph/higher.h"
+#include "core/graph/graph.h"
 
 uint32_t
 gm_graph_add_custom (GmGraph *g, GmGraph *backward)
@@ -33,12 +33,4 @@ gm_graph_custom_n_results (const GmGraph *g, const GmNode *n)
   uint32_t captured = n->n_in - 1 - backward->outputs->len;
 
   return backward->inputs->len - captured;
-}
-
-void
-gm_graph_share_tables (GmGraph *to, const GmGraph *from)
-{
-  g_clear_pointer (&to->customs, g_ptr_array_unref);
-  to->customs = from->customs ? g_ptr_array_ref (from->customs) : NULL;
-  gm_graph_share_highers (to, from);
 }

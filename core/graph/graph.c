@@ -238,7 +238,7 @@ add_higher_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmMet
     return GM_NO_ID;
   }
   was = gm_sizes_enter (g->sizes);
-  GmMeta out = gm_higher_meta (h, (uint32_t) attrs->dim, metas, (uint32_t) n_in);
+  GmMeta out = gm_higher_meta (h, (uint32_t) attrs->dim, metas);
   gm_sizes_enter (was);
   out.requires_grad = out.requires_grad && gm_graph_expects_grad (g, op, in, n_in, &out);
   return gm_graph_add_known (g, op, in, n_in, attrs, where, &out);
@@ -257,7 +257,7 @@ gm_graph_add_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmA
     metas[i] = gm_graph_meta (g, in[i]);
   }
   GmMeta out;
-  if (G_UNLIKELY (gm_ops[op].family == GM_FAMILY_HIGHER))
+  if (G_UNLIKELY (gm_op_is_higher (op)))
     return add_higher_node (g, op, in, n_in, metas, attrs, where, error);
   if (!(g->sizes ? infer_symbolic (g, op, metas, n_in, attrs, &out, error)
                  : gm_op_infer (op, metas, n_in, attrs, &out, error)))
@@ -302,6 +302,14 @@ gm_graph_add_output (GmGraph *g, GmValueId v, GmOutputKind kind)
   g_return_if_fail (v < g->values->len);
   GmGraphOutput o = { .value = v, .kind = (uint8_t) kind };
   g_array_append_val (g->outputs, o);
+}
+
+void
+gm_graph_share_tables (GmGraph *to, const GmGraph *from)
+{
+  g_clear_pointer (&to->customs, g_ptr_array_unref);
+  to->customs = from->customs ? g_ptr_array_ref (from->customs) : NULL;
+  gm_graph_share_highers (to, from);
 }
 
 /* -- Marks ------------------------------------------------------------------------------------- */

@@ -183,7 +183,7 @@ gm_graph_hash (const GmGraph *g)
       mix_elements (
           &s, g_ptr_array_index (g->constants,
                                  n->attrs->offset)); /* not its row, which a rewrite may change */
-    else if (gm_ops[n->op].family == GM_FAMILY_HIGHER)
+    else if (gm_op_is_higher (n->op))
       mix_higher (&s, n);
     else if (n->attrs)
       mix_attrs (&s, n->attrs);

@@ -15,7 +15,7 @@ GmHigher *
 gm_higher_new (GmOp op)
 {
   GmHigher *h = g_new0 (GmHigher, 1);
-  g_assert (gm_ops[op].family == GM_FAMILY_HIGHER);
+  g_assert (gm_op_is_higher (op));
   h->op = op;
   h->n_bodies = (uint8_t) gm_higher_n_bodies (op);
   g_atomic_ref_count_init (&h->refs);
@@ -110,7 +110,7 @@ gm_graph_compact_highers (GmGraph *g)
   g->highers = NULL;
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     GmNode *node = gm_graph_node (g, i);
-    if (gm_ops[node->op].family != GM_FAMILY_HIGHER)
+    if (!gm_op_is_higher (node->op))
       continue;
     int64_t row = node->attrs->offset;
     if (row_of[row] == UINT32_MAX)
@@ -167,7 +167,7 @@ gm_higher_requires_grad (const GmHigher *h, uint32_t dim)
 }
 
 GmMeta
-gm_higher_meta (const GmHigher *h, uint32_t dim, const GmMeta *const *in, uint32_t n_in)
+gm_higher_meta (const GmHigher *h, uint32_t dim, const GmMeta *const *in)
 {
   GmMeta m = *output_meta (giver (h), dim);
 
@@ -177,7 +177,6 @@ gm_higher_meta (const GmHigher *h, uint32_t dim, const GmMeta *const *in, uint32
     m.ndim++;
   }
   gm_meta_set_contiguous (&m);
-  (void) n_in;
   return m;
 }
 
@@ -347,6 +346,14 @@ own (Call *c, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out
   return true;
 }
 
+/* Body b as somebody runs it, or interpreted. */
+static bool
+run_as_asked (Call *c, uint32_t b, GmTensor *const *in, GmTensor **out)
+{
+  return c->run ? c->run (c->data, c->h, b, in, out, c->error)
+                : gm_graph_interpret (c->h->bodies[b], in, out, c->error);
+}
+
 /* Body b of values in; out: its outputs, each a tensor of its own. */
 static bool
 run_body (Call *c, uint32_t b, GmTensor *const *in, GmTensor **out)
@@ -359,7 +366,7 @@ run_body (Call *c, uint32_t b, GmTensor *const *in, GmTensor **out)
   memset (out, 0, n_out * sizeof *out);
   for (uint32_t i = 0; good && i < n; i++)
     good = (fit[i] = laid_out (in[i], input_meta (g, i), c->error)) != NULL;
-  good = good && c->run (c->data, c->h, b, fit, out, c->error) && own (c, fit, n, out, n_out);
+  good = good && run_as_asked (c, b, fit, out) && own (c, fit, n, out, n_out);
   drop (fit, n);
   if (!good)
     drop (out, n_out);
@@ -391,13 +398,12 @@ test (Call *c, GmTensor *const *in)
 /* The loop from the carried values in `now`, which it replaces; seen: gets those of each step, if it
  * is not NULL. */
 static bool
-loop (Call *c, GmTensor **now, uint32_t n_in, GPtrArray *seen)
+loop (Call *c, GmTensor **now, GPtrArray *seen)
 {
   uint32_t n = c->h->n_carried;
   g_autofree GmTensor **next = g_new0 (GmTensor *, n + 1);
   int more;
 
-  (void) n_in;
   while ((more = test (c, now)) == 1) {
     if (!run_body (c, 1, now, next))
       return false;
@@ -420,7 +426,7 @@ run_while (Call *c, GmTensor *const *in, uint32_t n_in, GmTensor **out)
 
   for (uint32_t i = 0; i < n_in; i++)
     now[i] = gm_tensor_ref (in[i]);
-  bool good = loop (c, now, n_in, NULL);
+  bool good = loop (c, now, NULL);
   memcpy (out, now, n * sizeof *out);
   memset (now, 0, n * sizeof *now);
   drop (now, n_in);
@@ -455,7 +461,7 @@ run_while_grad (Call *c, GmTensor *const *in, uint32_t n_in, GmTensor **out)
 
   for (uint32_t i = 0; i < n_in; i++)
     now[i] = gm_tensor_ref (in[i]);
-  bool good = loop (c, now, n_in, seen);
+  bool good = loop (c, now, seen);
   memset (out, 0, n_out * sizeof *out);
   for (uint32_t i = 0; i < n; i++)
     out[i] = gm_tensor_ref (in[n + n_args + i]);
@@ -546,7 +552,7 @@ run_scan (Call *c, GmTensor *const *in, uint32_t n_in, GmTensor **out)
       now[i] = gm_tensor_ref (in[i]);
   }
   for (uint32_t i = n; good && i < n_out; i++) {
-    GmMeta m = gm_higher_meta (h, i, metas, n_in);
+    GmMeta m = gm_higher_meta (h, i, metas);
     m.requires_grad = 0;
     good = (out[i] = gm_tensor_new (&m, c->error)) != NULL;
   }

@@ -66,13 +66,13 @@ bool gm_higher_check (const GmHigher *h, const GmMeta *const *in, uint32_t n_in,
 /* Whether result `dim` requires grad where the operands do that did when the bodies were recorded. */
 bool gm_higher_requires_grad (const GmHigher *h, uint32_t dim);
 /* The meta of result `dim` for operands that fit. */
-GmMeta gm_higher_meta (const GmHigher *h, uint32_t dim, const GmMeta *const *in, uint32_t n_in);
+GmMeta gm_higher_meta (const GmHigher *h, uint32_t dim, const GmMeta *const *in);
 
 /* Runs body number `body` of h: in, laid out as the body's inputs say; out: one new reference for
  * each output, on success. */
 typedef bool (*GmHigherBody) (void *data, const GmHigher *h, uint32_t body, GmTensor *const *in,
                               GmTensor **out, GError **error);
-/* The whole call: what the operator means, for whoever can run bodies.  out: a new reference per
+/* The whole call: what the operator means, for whoever can run bodies; run NULL: they are interpreted.  out: a new reference per
  * result; nothing is left there on error. */
 bool gm_higher_run (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out,
                     GmHigherBody run, void *data, GError **error);

@@ -313,7 +313,7 @@ check_types (Checker *c, uint32_t i, const GrammeNode *n, const GmAttrs *a)
     symbolic = symbolic || is_symbolic (in[k], gramme_image_value (c->img, v)->flags);
   }
   symbolic = symbolic || gm_graph_attrs_are_symbolic (a);
-  if (symbolic || n->op == GM_OP_constant || gm_ops[n->op].family == GM_FAMILY_HIGHER)
+  if (symbolic || n->op == GM_OP_constant || gm_op_is_higher (n->op))
     return true;
   GmMeta is;
   if (!broadcast_fits (in, n->n_in)

@@ -89,14 +89,6 @@ find_last_uses (Run *r)
     r->last_use[g_array_index (g->outputs, GmGraphOutput, i).value] = GM_NO_ID;
 }
 
-static bool
-interpret_body (void *data, const GmHigher *h, uint32_t body, GmTensor *const *in, GmTensor **out,
-                GError **error)
-{
-  (void) data;
-  return gm_graph_interpret (h->bodies[body], in, out, error);
-}
-
 /* A call of graphs gives all its results with the first of its nodes. */
 static bool
 run_higher (Run *r, uint32_t i, GmTensor *const *in)
@@ -112,7 +104,7 @@ run_higher (Run *r, uint32_t i, GmTensor *const *in)
   }
   uint32_t n_out = gm_higher_n_results (h);
   g_autofree GmTensor **out = g_new0 (GmTensor *, n_out + 1);
-  if (!gm_higher_run (h, in, n->n_in, out, r->run_body ? r->run_body : interpret_body, r->run_data, r->error))
+  if (!gm_higher_run (h, in, n->n_in, out, r->run_body, r->run_data, r->error))
     return false;
   for (uint32_t k = i; k < g->nodes->len; k++) {
     const GmNode *m = gm_graph_node (g, k);
@@ -139,7 +131,7 @@ run_node (Run *r, uint32_t i)
   }
   if (n->op == GM_OP_constant)
     r->values[n->out] = gm_tensor_ref (g_ptr_array_index (g->constants, n->attrs->offset));
-  else if (gm_ops[n->op].family == GM_FAMILY_HIGHER)
+  else if (gm_op_is_higher (n->op))
     run_higher (r, i, in);
   else
     r->values[n->out] = gm_op_run (n->op, in, (int) n->n_in, n->attrs ? &attrs : NULL, r->error);

@@ -753,7 +753,7 @@ parse_higher (Parser *p)
   if (!name)
     return false;
   GmOp op = gm_op_find (name, strlen (name));
-  if (op == GM_OP_NONE || gm_ops[op].family != GM_FAMILY_HIGHER)
+  if (op == GM_OP_NONE || !gm_op_is_higher (op))
     return fail_at (p, place, "'%s' is no operator over graphs", name);
   g_autoptr (GmHigher) h = gm_higher_new (op);
   for (bool more = true; more;) {

@@ -173,7 +173,7 @@ check_higher (Verifier *v, const GmNode *n, const GmMeta *const *in, const GmMet
     return fail (v, "%s", why->message);
   if (n->attrs->dim < 0 || n->attrs->dim >= (int64_t) gm_higher_n_results (h))
     return fail (v, "result %" G_GINT64_FORMAT " of %u", n->attrs->dim, gm_higher_n_results (h));
-  GmMeta is = gm_higher_meta (h, (uint32_t) n->attrs->dim, in, n->n_in);
+  GmMeta is = gm_higher_meta (h, (uint32_t) n->attrs->dim, in);
   is.requires_grad = m->requires_grad;
   if (!gm_graph_same_meta (v->g, &is, m))
     return fail (v, "the result is not what its bodies give");
@@ -198,7 +198,7 @@ check_result (Verifier *v, const GmNode *n)
     return fail (v, "the result requires grad, but no operand from which it could have that");
   if (n->op == GM_OP_constant)
     return check_constant (v, n, m);
-  if (gm_ops[n->op].family == GM_FAMILY_HIGHER)
+  if (gm_op_is_higher (n->op))
     return check_higher (v, n, in, m);
   GmMeta is;
   g_autoptr (GError) why = NULL;

@@ -49,6 +49,13 @@ typedef struct {
 } GmOpInfo;
 extern const GmOpInfo gm_ops[GM_N_OPS];
 
+/* Whether it runs graphs: cond and its kin (core/graph/higher.h). */
+static inline bool
+gm_op_is_higher (GmOp op)
+{
+  return gm_ops[op].family == GM_FAMILY_HIGHER;
+}
+
 GmOp gm_op_find (const char *name, size_t len); /* GM_OP_NONE if there is none */
 
 /* Attribute keys, expanded from ATTR rows: GM_ATTR_DIM = 1 ... */

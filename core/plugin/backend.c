@@ -303,7 +303,7 @@ place_all (GmExecRole *r, uint32_t where, const char *why)
 static bool
 is_higher (const Part *p, uint32_t node)
 {
-  return gm_ops[gm_graph_node (&p->inner, node)->op].family == GM_FAMILY_HIGHER;
+  return gm_op_is_higher (gm_graph_node (&p->inner, node)->op);
 }
 
 /* Asks about each node.  NULL, or why the plugin cannot be asked. */

@@ -75,7 +75,7 @@ compile_bodies (Step *step, const GmRequest *q, GError **error)
   const GmGraph *g = step->host;
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
-    const GmHigher *h = gm_ops[n->op].family == GM_FAMILY_HIGHER ? gm_graph_higher (g, n) : NULL;
+    const GmHigher *h = gm_op_is_higher (n->op) ? gm_graph_higher (g, n) : NULL;
     if (!h)
       continue;
     if (!step->bodies)

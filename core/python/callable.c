@@ -204,8 +204,9 @@ is_first_call (GmCodeCache *cache)
 static PyObject *
 call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool *plain)
 {
-  GmTarget forced = *target;
+  GmTarget forced;
   if (G_UNLIKELY (gm_control ()->forced != NULL)) {
+    forced = *target;
     forced.config = gm_control ()->forced;
     target = &forced;
   }

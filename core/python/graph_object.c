@@ -197,7 +197,7 @@ run_node (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **val
                  "a graph with the gradient of an autograd.Function is not run node by node");
     return NULL;
   }
-  if (gm_ops[n->op].family == GM_FAMILY_HIGHER)
+  if (gm_op_is_higher (n->op))
     return run_higher (g, n, in, values, error);
   bool off = !m->requires_grad && gm_graph_expects_grad (g, n->op, n->in, (int) n->n_in, m);
   bool was = off ? gm_grad_set_enabled (false) : false;

@@ -168,9 +168,8 @@ change_of (GmRecorder *r, const GmTracker *before, uint32_t from, uint32_t objec
   return t ? g_strdup_printf ("a %s", gm_type_text (r, t)) : g_strdup ("an object that was made outside of it");
 }
 
-/* Whether the slot belongs to the recorder and not to the program. */
-static bool
-is_own (const GmRecorder *r, uint32_t object)
+bool
+gm_body_is_own_state (const GmRecorder *r, uint32_t object)
 {
   if (object == r->generators_id)
     return true;
@@ -219,7 +218,7 @@ written_slots (const GmRecorder *r, GmHeapMark m, uint32_t from, uint32_t exempt
   for (uint32_t i = m.writes; i < r->heap.journal.len; i++) {
     const GmWrite *w = &r->heap.journal.writes[i];
     uint32_t object = (uint32_t) w->container;
-    if (object < m.objects && object != exempt && !is_own (r, object))
+    if (object < m.objects && object != exempt && !gm_body_is_own_state (r, object))
       add_slot (all, seen, object, (uint32_t) w->key);
   }
   for (uint32_t i = from; i < r->effects->len; i++) {

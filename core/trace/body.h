@@ -10,6 +10,9 @@
  * exempt: heap object that it may change, or GM_NO_OBJECT. */
 const GmTracker *gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt);
 
+/* Whether the recorder keeps its own state in the heap object: a frame's slots, not what the program sees. */
+bool gm_body_is_own_state (const GmRecorder *r, uint32_t object);
+
 /* The call of a function of gramme._core that runs a body; NULL: fn is none. */
 const GmTracker *gm_body_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 

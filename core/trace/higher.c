@@ -17,7 +17,7 @@
 
 #include "core/base/log.h"
 #include "core/graph/higher.h"
-#include "core/trace/attrs.h"
+#include "core/trace/body.h"
 
 /* What a body reads of the graph around it. */
 typedef struct {
@@ -92,18 +92,6 @@ value_of (GmRecorder *r, const GmTracker *tensor)
 
 /* -- What a body changed ------------------------------------------------------------------------ */
 
-/* Whether the recorder keeps its own state in it, and not the program. */
-static bool
-is_own_state (const GmRecorder *r, uint32_t object)
-{
-  if (object == r->generators_id)
-    return true;
-  for (const GmFrame *f = r->frame; f; f = f->parent)
-    if (object == f->id || object == f->handled_id)
-      return true;
-  return false;
-}
-
 /* Whether the value holds a tensor that the body computed, which is gone when it is rolled back. */
 static bool
 holds_new_tensor (const Call *c, const GmTracker *t, int depth)
@@ -151,7 +139,7 @@ changed_slots (const Call *c)
   for (uint32_t i = c->mark.heap.writes; i < r->heap.journal.len; i++) {
     const GmWrite *w = &r->heap.journal.writes[i];
     uint32_t object = (uint32_t) w->container, key = (uint32_t) w->key;
-    bool seen = object >= c->mark.heap.objects || is_own_state (r, object);
+    bool seen = object >= c->mark.heap.objects || gm_body_is_own_state (r, object);
     for (uint32_t k = 0; !seen && k < all->len; k++)
       seen = g_array_index (all, Slot, k).object == object && g_array_index (all, Slot, k).key == key;
     if (seen)
@@ -261,7 +249,6 @@ typedef struct {
   Call *c;
   Body *b;
   GHashTable *map; /* value of the recorder's graph -> value of the body's */
-  const GmValueId *stand_ins;
 } Taking;
 
 static const GmInput *
@@ -367,7 +354,7 @@ take_out (Call *c, Body *b, const GmValueId *stand_ins, uint32_t first_node, con
 {
   GmRecorder *r = c->r;
   g_autoptr (GHashTable) map = g_hash_table_new (NULL, NULL);
-  Taking t = { c, b, map, stand_ins };
+  Taking t = { c, b, map };
   b->graph = gm_graph_new (b->name, NULL);
   gm_graph_share_sizes (b->graph, r->graph);
   b->inputs = g_array_new (FALSE, FALSE, sizeof (uint32_t));
@@ -796,7 +783,7 @@ gm_higher_record (GmRecorder *r, const GmCallArgs *args)
     return &gm_tracker_poison;
   const char *text = name->kind == &gm_kind_constant && PyUnicode_Check (name->real) ? PyUnicode_AsUTF8 (name->real) : "";
   c.op = gm_op_find (text, strlen (text));
-  if (c.op == GM_OP_NONE || gm_ops[c.op].family != GM_FAMILY_HIGHER || functions->kind != &gm_kind_tuple
+  if (c.op == GM_OP_NONE || !gm_op_is_higher (c.op) || functions->kind != &gm_kind_tuple
       || operands->kind != &gm_kind_tuple || !read_count (r, args->args[3], &c.n_carried)
       || !read_count (r, args->args[4], &c.n_mapped) || functions->n != gm_higher_n_bodies (c.op) || functions->n > 2)
     return gm_record_break (r, GM_BREAK_CALL_C, "higher_order");

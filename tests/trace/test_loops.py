@@ -301,3 +301,31 @@ def test_one_entry_serves_all_numbers_of_steps():
     for n in (0, 1, 7, 100):
         assert f(G.tensor([0, 0]), G.tensor(n)).tolist() == [n * (n - 1) // 2] * 2
     assert f.status()["graphs"] == 1
+
+
+@pytest.mark.skipif(FORCED, reason="counts entries")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_entry_with_graphs_inside_serves_sizes_that_change(backend):
+    w = leaf(2.0)
+
+    def f(x):
+        y = cond(x.sum() > 0, lambda: x * w + x.shape[0], lambda: (x - w).sin())
+        return scan(lambda c, q: ((c + q).tanh(), c * q), G.zeros(()), y)[1] * 2
+
+    def plain(x):
+        y = x * w + x.shape[0] if x.sum() > 0 else (x - w).sin()
+        return plain_scan(lambda c, q: ((c + q).tanh(), c * q), G.zeros(()), y)[1] * 2
+
+    compiled = G.compile(f, backend=backend, fullgraph=True)
+    for n in (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 2):
+        found = []
+        for run in (compiled, plain):
+            w.grad = None
+            x = (G.arange(float(n)) - 3).requires_grad_()
+            y = run(x)
+            y.sum().backward()
+            found.append([y.detach(), x.grad, w.grad])
+        same(found[0][0], found[1][0])
+        close(found[0][1], found[1][1])
+        close(found[0][2], found[1][2])
+    assert compiled.status()["graphs"] <= 3
