@@ -295,20 +295,11 @@ drop (GmTensor **t, uint32_t n)
     g_clear_pointer (&t[i], gm_tensor_unref);
 }
 
-static bool
-is_laid_out (const GmMeta *is, const GmMeta *want)
-{
-  for (int d = 0; d < want->ndim; d++)
-    if (want->sizes[d] > 1 && is->strides[d] != want->strides[d])
-      return false;
-  return true;
-}
-
 /* t with the strides of `want`: itself, or a copy. */
 static GmTensor *
 laid_out (GmTensor *t, const GmMeta *want, GError **error)
 {
-  if (is_laid_out (&t->meta, want))
+  if (gm_meta_is_laid_out (&t->meta, want))
     return gm_tensor_ref (t);
   GmTensor *to = gm_tensor_new (want, error);
   if (to && !gm_op_run_into (GM_OP_copy, &t, 1, NULL, to, error))
@@ -334,7 +325,7 @@ own (Call *c, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out
     gm_meta_set_contiguous (&m);
     m.requires_grad = 0;
     bool shared = is_one_of (out[i], in, n_in) || is_one_of (out[i], out, i) || out[i]->storage->readonly;
-    if (!shared && is_laid_out (&out[i]->meta, &m))
+    if (!shared && gm_meta_is_laid_out (&out[i]->meta, &m))
       continue;
     GmTensor *to = gm_tensor_new (&m, c->error);
     bool good = to && gm_op_run_into (GM_OP_copy, &out[i], 1, NULL, to, c->error);

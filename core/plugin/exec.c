@@ -30,18 +30,11 @@ fits (const GmTensor *t, const GmMeta *m)
   return true;
 }
 
-static char *
-meta_text (const GmMeta *m)
-{
-  g_autofree char *type = gm_meta_text (m), *strides = gm_shape_text (m->ndim, m->strides);
-  return g_strdup_printf ("%s with strides %s", type, strides);
-}
-
 G_GNUC_NO_INLINE static bool
 fail_tensor (const GmExec *e, int role, const char *kind, uint32_t i, const GmTensor *t,
              const GmMeta *m, GError **error)
 {
-  g_autofree char *want = meta_text (m), *have = t ? meta_text (&t->meta) : g_strdup ("NULL");
+  g_autofree char *want = gm_meta_layout_text (m), *have = t ? gm_meta_layout_text (&t->meta) : g_strdup ("NULL");
   g_set_error (
       error, GM_ERROR, GM_ERROR_RUNTIME,
       "compiled %s (%s): %s %u is %s, it was compiled for %s%s; compile again for these tensors",
@@ -80,10 +73,6 @@ check (const GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const
       return fail_tensor (e, role, "output", i, out[i], &r->metas[r->n_in + i], error);
   return true;
 }
-
-/* A larger block costs little beside the run that needs it, and would be missed elsewhere: the
- * backward's by the forward. */
-#define KEPT_BYTES ((size_t) 64 * 1024)
 
 /* -- The plugin's run -------------------------------------------------------------------------- */
 
@@ -134,7 +123,7 @@ static inline void
 block_give (GmExecRole *r, void *block)
 {
   void *none = NULL;
-  if (r->block_bytes > KEPT_BYTES || !__atomic_compare_exchange_n (&r->spare, &none, block, false, __ATOMIC_RELEASE,
+  if (r->block_bytes > GM_EXEC_KEPT_BYTES || !__atomic_compare_exchange_n (&r->spare, &none, block, false, __ATOMIC_RELEASE,
                                     __ATOMIC_RELAXED))
     gm_free (block, r->block_bytes);
 }
@@ -185,12 +174,6 @@ run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, GErr
 
 /* -- The host's own ---------------------------------------------------------------------------- */
 
-static bool
-copy_into (GmTensor *from, GmTensor *to, GError **error)
-{
-  return gm_op_run_into (GM_OP_copy, &from, 1, NULL, to, error);
-}
-
 /* All of it: node by node, then into the caller's memory. */
 static bool
 run_eager (const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GError **error)
@@ -198,7 +181,7 @@ run_eager (const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GErro
   g_autofree GmTensor **made = g_new0 (GmTensor *, r->n_inner + 1);
   bool good = gm_graph_interpret (r->eager, in, made, error);
   for (uint32_t i = 0; i < r->n_inner; i++) {
-    good = good && copy_into (made[i], out[r->inner[i]], error);
+    good = good && gm_exec_copy (made[i], out[r->inner[i]], error);
     gm_tensor_unref (made[i]);
   }
   return good;
@@ -209,7 +192,7 @@ run_copies (const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GErr
 {
   for (guint i = 0; i < r->copies->len; i++) {
     const GmExecCopy *c = &g_array_index (r->copies, GmExecCopy, i);
-    if (!copy_into (c->from_input ? in[c->from] : out[c->from], out[c->out], error))
+    if (!gm_exec_copy (c->from_input ? in[c->from] : out[c->from], out[c->out], error))
       return false;
   }
   return true;

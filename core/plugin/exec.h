@@ -70,6 +70,10 @@ struct GmExec {
   GmTiers *tiers; /* not NULL: others run; nothing else here is used but the names and times above */
 };
 
+/* What a run leaves to the next one at most.  A larger block costs little beside the run that needs it, and would be
+ * missed elsewhere: the backward's by the forward. */
+#define GM_EXEC_KEPT_BYTES ((size_t) 64 * 1024)
+
 /* Up to so many tensors of a run are described on the stack. */
 #define GM_EXEC_STACK_TENSORS 32
 
@@ -88,6 +92,13 @@ gm_exec_describe (GrammeTensor *out, const GmTensor *t)
   out->shape = (int64_t *) t->meta.sizes;
   out->strides = (int64_t *) t->meta.strides;
   out->byte_offset = 0;
+}
+
+/* Elements of one tensor into the memory of another one of its shape. */
+static inline bool
+gm_exec_copy (GmTensor *from, GmTensor *to, GError **error)
+{
+  return gm_op_run_into (GM_OP_copy, &from, 1, NULL, to, error);
 }
 
 /* One call of the plugin's run, with its lock and its floating-point mode. */

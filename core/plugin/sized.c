@@ -17,7 +17,6 @@
 #include "core/sym/sizes.h"
 
 #define ALIGN 64u
-#define KEPT_BYTES ((size_t) 64 * 1024) /* of a workspace, from one run to the next */
 
 /* One run's numbers and memory. */
 typedef struct {
@@ -320,7 +319,7 @@ static void
 numbers_give (Role *r, Numbers *n)
 {
   Numbers *none = NULL;
-  if (n->workspace_bytes > KEPT_BYTES ||
+  if (n->workspace_bytes > GM_EXEC_KEPT_BYTES ||
       !__atomic_compare_exchange_n (&r->spare, &none, n, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
     gm_free (n, n->bytes);
 }
@@ -420,20 +419,13 @@ meta_now (const GmMeta *m, const int64_t *values, GmMeta *out)
   }
 }
 
-static char *
-meta_text (const GmMeta *m)
-{
-  g_autofree char *type = gm_meta_text (m), *strides = gm_shape_text (m->ndim, m->strides);
-  return g_strdup_printf ("%s with strides %s", type, strides);
-}
-
 G_GNUC_NO_INLINE static bool
 fail_tensor (const GmExec *e, const Role *r, const char *kind, uint32_t i, const GmTensor *t,
              const GmMeta *m, const int64_t *values, GError **error)
 {
   GmMeta now;
   meta_now (m, values, &now);
-  g_autofree char *want = meta_text (&now), *have = t ? meta_text (&t->meta) : g_strdup ("NULL");
+  g_autofree char *want = gm_meta_layout_text (&now), *have = t ? gm_meta_layout_text (&t->meta) : g_strdup ("NULL");
   g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
                "compiled %s (%s): %s %u is %s, with these sizes it should be %s%s; compile again for "
                "these tensors",

@@ -203,21 +203,6 @@ gm_split_free (GmExecSplit *s, const GmBackend *b)
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-static bool
-copy_into (GmTensor *from, GmTensor *to, GError **error)
-{
-  return gm_op_run_into (GM_OP_copy, &from, 1, NULL, to, error);
-}
-
-static bool
-is_laid_out (const GmTensor *t, const GmMeta *m)
-{
-  for (int d = 0; d < m->ndim; d++)
-    if (t->meta.sizes[d] > 1 && t->meta.strides[d] != m->strides[d])
-      return false;
-  return true;
-}
-
 /* Memory for a slot: the caller's if it is an output. */
 static GmTensor *
 slot_memory (const GmExecSplit *s, uint32_t slot, GmTensor *const *out, GError **error)
@@ -262,9 +247,9 @@ run_host (const GmExecSplit *s, const Step *step, GmTensor **slots, GmTensor *co
                                        (void *) step, error);
   for (uint32_t k = 0; k < step->n_out; k++) {
     uint32_t slot = step->slots[step->n_in + k];
-    if (good && (s->output_of[slot] != GM_NO_ID || !is_laid_out (made[k], &s->metas[slot]))) {
+    if (good && (s->output_of[slot] != GM_NO_ID || !gm_meta_is_laid_out (&made[k]->meta, &s->metas[slot]))) {
       slots[slot] = slot_memory (s, slot, out, error);
-      good = slots[slot] && copy_into (made[k], slots[slot], error);
+      good = slots[slot] && gm_exec_copy (made[k], slots[slot], error);
     } else if (good)
       slots[slot] = g_steal_pointer (&made[k]);
     gm_tensor_unref (made[k]);

@@ -17,14 +17,7 @@
 
 #include <glib.h>
 
-/* A type's own dict, which builtin types keep elsewhere since 3.12; borrowed from the type. */
-static PyObject *
-names_of (PyTypeObject *type)
-{
-  PyObject *dict = GM_TYPE_GET_DICT (type);
-  Py_XDECREF (dict);
-  return dict;
-}
+#include "core/trace/trace.h"
 
 /* -- Setters that count ------------------------------------------------------------------------ */
 
@@ -67,7 +60,7 @@ static bool
 count_dicts (PyObject *slots)
 {
   PyObject *type = class_new (slots);
-  PyGetSetDef *row = type ? row_of (PyDict_GetItemString (names_of ((PyTypeObject *) type), "__dict__")) : NULL;
+  PyGetSetDef *row = type ? row_of (PyDict_GetItemString (gm_type_dict ((PyTypeObject *) type), "__dict__")) : NULL;
   bool ok = row && row->set && (!set_dict || row->set == set_dict || row->set == counting_set_dict);
   if (ok && row->set != counting_set_dict) {
     set_dict = row->set;
@@ -83,7 +76,7 @@ gm_identity_epoch (void)
   static int counted; /* 1: they do; -1: another interpreter than the one we know */
   if (counted == 0) {
     PyObject *name = PyUnicode_InternFromString ("__dict__");
-    PyGetSetDef *row = row_of (PyDict_GetItemString (names_of (&PyBaseObject_Type), "__class__"));
+    PyGetSetDef *row = row_of (PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), "__class__"));
     counted = row && row->set && name && count_dicts (NULL) && count_dicts (name) ? 1 : -1;
     if (counted == 1) {
       set_class = row->set;
@@ -100,7 +93,7 @@ gm_identity_told (PyTypeObject *type)
   PyObject *mro = type->tp_mro;
   for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE (mro); i++) {
     PyTypeObject *base = (PyTypeObject *) PyTuple_GET_ITEM (mro, i);
-    PyObject *names = names_of (base), *own = names ? PyDict_GetItemString (names, "__dict__") : NULL;
+    PyObject *names = gm_type_dict (base), *own = names ? PyDict_GetItemString (names, "__dict__") : NULL;
     PyGetSetDef *row = row_of (own);
     if (own && !(row && (row->set == NULL || row->set == counting_set_dict)))
       return false;

@@ -243,3 +243,20 @@ gm_meta_text (const GmMeta *m)
   g_autofree char *shape = gm_shape_text (m->ndim, m->sizes);
   return g_strconcat (gm_dtypes[m->dtype].text, shape, NULL);
 }
+
+char *
+gm_meta_layout_text (const GmMeta *m)
+{
+  g_autofree char *type = gm_meta_text (m);
+  g_autofree char *strides = gm_shape_text (m->ndim, m->strides);
+  return g_strdup_printf ("%s with strides %s", type, strides);
+}
+
+bool
+gm_meta_is_laid_out (const GmMeta *a, const GmMeta *b)
+{
+  for (int d = 0; d < b->ndim; d++)
+    if (b->sizes[d] > 1 && a->strides[d] != b->strides[d])
+      return false;
+  return true;
+}

@@ -25,6 +25,7 @@ typedef struct {
   PyObject *real;         /* then: it, and how it was found */
   const GmSource *source;
   const char *name;
+  GmMeta meta;
 } Captured;
 
 typedef struct {
@@ -43,7 +44,6 @@ typedef struct {
   const char *name;
   const GmTracker *fn;
   GmGraph *graph;
-  GArray *inputs;   /* uint32_t: per input behind the stand-ins, its row in `captured` */
   PyObject *spec;   /* how the results make up what the function returned; borrowed */
   uint32_t n_stand_ins;
   GmEffectState *effects;
@@ -59,8 +59,6 @@ static void
 body_clear (Body *b)
 {
   gm_graph_free (b->graph);
-  if (b->inputs)
-    g_array_unref (b->inputs);
   if (b->slots)
     g_array_unref (b->slots);
   gm_effect_state_free (b->effects);
@@ -274,6 +272,7 @@ captured_row (Call *c, GmValueId v)
     n = (Captured){ GM_NO_ID, in->tracker->real, in->tracker->source, NULL };
   }
   n.name = name ? gm_arena_strdup (r->arena, name) : NULL;
+  n.meta = *gm_graph_meta (r->graph, v);
   for (uint32_t i = 0; i < c->captured->len; i++) {
     const Captured *k = &g_array_index (c->captured, Captured, i);
     if (k->value == n.value && k->real == n.real)
@@ -281,6 +280,17 @@ captured_row (Call *c, GmValueId v)
   }
   g_array_append_val (c->captured, n);
   return c->captured->len - 1;
+}
+
+/* A body's inputs behind the stand-ins are what all bodies read, as far as it is known yet. */
+static void
+add_inputs (const Call *c, Body *b)
+{
+  for (uint32_t row = b->graph->inputs->len - b->n_stand_ins; row < c->captured->len; row++) {
+    const Captured *k = &g_array_index (c->captured, Captured, row);
+    g_autofree char *name = k->name ? g_strdup (k->name) : g_strdup_printf ("arg%u", row);
+    gm_graph_add_input (b->graph, name, &k->meta);
+  }
 }
 
 static GmValueId
@@ -302,10 +312,8 @@ map_value (Taking *t, GmValueId v)
     refuse (t->c, "%s draws random numbers", t->b->name);
     return 0;
   }
-  const Captured *k = &g_array_index (t->c->captured, Captured, row);
-  g_autofree char *name = k->name ? g_strdup (k->name) : g_strdup_printf ("arg%u", row);
-  GmValueId id = gm_graph_add_input (t->b->graph, name, gm_graph_meta (r->graph, v));
-  g_array_append_val (t->b->inputs, row);
+  add_inputs (t->c, t->b);
+  GmValueId id = g_array_index (t->b->graph->inputs, GmValueId, t->b->n_stand_ins + row);
   g_hash_table_insert (t->map, GUINT_TO_POINTER (v), GUINT_TO_POINTER (id));
   return id;
 }
@@ -357,13 +365,13 @@ take_out (Call *c, Body *b, const GmValueId *stand_ins, uint32_t first_node, con
   Taking t = { c, b, map };
   b->graph = gm_graph_new (b->name, NULL);
   gm_graph_share_sizes (b->graph, r->graph);
-  b->inputs = g_array_new (FALSE, FALSE, sizeof (uint32_t));
   for (uint32_t i = 0; i < b->n_stand_ins; i++) {
     bool carried = i < c->n_carried;
     g_autofree char *name = g_strdup_printf (carried ? "carried%u" : "slice%u", carried ? i : i - c->n_carried);
     GmValueId id = gm_graph_add_input (b->graph, name, gm_graph_meta (r->graph, stand_ins[i]));
     g_hash_table_insert (map, GUINT_TO_POINTER (stand_ins[i]), GUINT_TO_POINTER (id));
   }
+  add_inputs (c, b);
   for (uint32_t i = first_node; i < r->graph->nodes->len && !r->stop; i++) {
     const GmNode *n = gm_graph_node (r->graph, i);
     if (n->op != GM_OP_constant && !g_hash_table_contains (map, GUINT_TO_POINTER (n->out)))
@@ -488,42 +496,12 @@ touch_inputs (Call *c)
   return r->stop == NULL;
 }
 
-/* All bodies take the same: the inputs that one does not have are added behind its own, then all are put in order. */
+/* All bodies take the same; inputs come before nodes again. */
 static GmGraph *
-with_all_inputs (const Call *c, const Body *b)
+with_all_inputs (const Call *c, Body *b)
 {
-  GmRecorder *r = c->r;
-  GmGraph *g = b->graph, *to = gm_graph_new (b->name, NULL);
-  gm_graph_share_sizes (to, g);
-  g_autofree GmValueId *map = g_new0 (GmValueId, g->values->len + 1);
-  for (uint32_t i = 0; i < b->n_stand_ins; i++) {
-    GmValueId v = g_array_index (g->inputs, GmValueId, i);
-    map[v] = gm_graph_add_input (to, gm_graph_value (g, v)->name, gm_graph_meta (g, v));
-  }
-  for (uint32_t row = 0; row < c->captured->len; row++) {
-    const Captured *k = &g_array_index (c->captured, Captured, row);
-    g_autofree char *name = k->name ? g_strdup (k->name) : g_strdup_printf ("arg%u", row);
-    GmValueId in = gm_graph_add_input (to, name, gm_graph_meta (r->graph, k->value));
-    for (uint32_t i = 0; i < b->inputs->len; i++)
-      if (g_array_index (b->inputs, uint32_t, i) == row)
-        map[g_array_index (g->inputs, GmValueId, b->n_stand_ins + i)] = in;
-  }
-  gm_graph_share_tables (to, g);
-  for (uint32_t i = 0; i < g->nodes->len; i++) {
-    const GmNode *n = gm_graph_node (g, i);
-    if (n->op == GM_OP_constant) {
-      map[n->out] = gm_graph_add_constant (to, g_ptr_array_index (g->constants, n->attrs->offset), NULL);
-      continue;
-    }
-    g_autofree GmValueId *in = g_new (GmValueId, n->n_in + 1);
-    for (uint32_t k = 0; k < n->n_in; k++)
-      in[k] = map[n->in[k]];
-    const char *where = n->where ? gm_arena_strdup (to->arena, n->where) : NULL;
-    map[n->out] = gm_graph_add_known (to, n->op, in, (int) n->n_in, n->attrs, where, gm_graph_meta (g, n->out));
-  }
-  for (uint32_t i = 0; i < g->outputs->len; i++)
-    gm_graph_add_output (to, map[g_array_index (g->outputs, GmGraphOutput, i).value], GM_OUTPUT_USER);
-  return to;
+  add_inputs (c, b);
+  return gm_graph_simplify (b->graph, GM_SIMPLIFY_DEAD, NULL);
 }
 
 static const GmMeta *
@@ -535,8 +513,8 @@ result_meta (const Body *b, uint32_t i)
 static char *
 meta_text (const GmMeta *m)
 {
-  g_autofree char *type = gm_meta_text (m), *strides = gm_shape_text (m->ndim, m->strides);
-  return g_strdup_printf ("%s with strides %s%s", type, strides, m->requires_grad ? ", requires grad" : "");
+  g_autofree char *layout = gm_meta_layout_text (m);
+  return g_strdup_printf ("%s%s", layout, m->requires_grad ? ", requires grad" : "");
 }
 
 static bool
