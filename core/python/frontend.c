@@ -395,10 +395,10 @@ gm_frontend_set_host (void)
     .dict_counter = gm_dict_counter,
     .dict_kind_offset = gm_dict_kind_offset (),
     .dict_find = gm_dict_find,
-    .identity_epoch = gm_identity_epoch (),
     .identity_told = gm_identity_told,
     .dicts_quiet = gm_dicts_quiet,
   });
+  gm_host.identity_epoch = gm_identity_epoch (); /* it reads dicts of types, which the host finds since 3.12 */
   Py_DECREF (wrapper);
 }
 
