@@ -34,7 +34,12 @@ CORE_SOURCES += \
 CORE_SOURCES += \
   core/ops/api.c \
   core/ops/api_args.c \
+  core/ops/api_activation.c \
+  core/ops/api_arrange.c \
+  core/ops/api_contract.c \
   core/ops/api_conv.c \
+  core/ops/api_math.c \
+  core/ops/api_order.c \
   core/ops/api_create.c \
   core/ops/api_getitem.c \
   core/ops/api_index.c \

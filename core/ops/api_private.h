@@ -135,6 +135,7 @@ GmVal gm_uniform (GmBuilder *b, GmDtype dtype, int ndim, const int64_t *sizes); 
 GmVal gm_dropout (GmBuilder *b, GmVal v, double p);
 GmVal gm_lower_mask (GmBuilder *b, int64_t rows, int64_t cols, int64_t diagonal); /* api_index.c */
 GmVal gm_matmul (const GmApi *api, GmBuilder *b, GmVal x, GmVal y);               /* api_linalg.c */
+GmVal gm_log_add (GmBuilder *b, GmVal x, GmVal y);        /* api_math.c */
 GmVal gm_clamp_min (GmBuilder *b, GmVal v, double least); /* api_pointwise.c */
 
 #endif

@@ -60,6 +60,7 @@ class Untranslatable(Exception):
 
 ADAPTED = {  # torch's sample function is a wrapper of the same kind
     "zero_": lambda x: x.clone().zero_(),
+    "einsum": lambda operands, equation: G.einsum(equation, *operands),
     "nn.functional.embedding": lambda weight, index, **keywords: G.nn.functional.embedding(index, weight, **keywords),
     "__getitem__": lambda x, *index: x[index[0] if len(index) == 1 else index],
 }

@@ -232,6 +232,7 @@ TEST_FILES = \
   tests/python/test_conv.py \
   tests/python/test_dtypes.py \
   tests/python/test_function.py \
+  tests/python/test_functions.py \
   tests/python/test_function_twice.py \
   tests/python/test_memory.py \
   tests/python/test_modes.py \

@@ -85,6 +85,16 @@ def _function_of(model):
 
     if isinstance(call, FunctionType) and not isinstance(model, (FunctionType, MethodType, type)):
         return model.__call__  # an object that is called like a function
+    import gramme
+
+    if isinstance(model, type(gramme.add)):  # gramme.sin: it has no bytecodes that could be read
+
+        def function(*args, **kwargs):
+            return model(*args, **kwargs)
+
+        function.__name__ = function.__qualname__ = model.__name__
+        function.__code__ = function.__code__.replace(co_name=model.__name__)  # one for each: entries belong to a code object
+        return function
     return model
 
 
@@ -97,7 +107,8 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, dynamic=
     compiled.  GRAMME_LOGS=graph_breaks shows them; where nothing can be kept, the function runs as plain Python, with one warning
     that says why.
 
-    model: a Python function or method, also inside of a staticmethod, classmethod or property, or an object with a method __call__.  An
+    model: a Python function or method, also inside of a staticmethod, classmethod or property, a function of gramme, or an object with a
+        method __call__.  An
         nn.Module is compiled in place and returned: see nn.Module.compile.  A class of modules likewise, for all its instances.
     backend: a name of gramme.compiler.list_backends(); default GRAMME_BACKEND, else "auto": tcc's
         code at once, cc's code between two calls when it is ready, the same bits.  Or a callable that gets a
