@@ -493,10 +493,17 @@ package_nn_PYTHON = \
 package_utilsdir = $(pythondir)/gramme/utils
 package_utils_PYTHON = \
   core/python/gramme/utils/__init__.py \
-  core/python/gramme/utils/checkpoint.py
+  core/python/gramme/utils/checkpoint.py \
+  core/python/gramme/utils/hooks.py
 package_optimdir = $(pythondir)/gramme/optim
 package_optim_PYTHON = \
   core/python/gramme/optim/__init__.py \
   core/python/gramme/optim/adam.py \
+  core/python/gramme/optim/adam_kin.py \
+  core/python/gramme/optim/adaptive.py \
+  core/python/gramme/optim/asgd.py \
+  core/python/gramme/optim/lbfgs.py \
+  core/python/gramme/optim/lr_scheduler.py \
   core/python/gramme/optim/optimizer.py \
+  core/python/gramme/optim/rprop.py \
   core/python/gramme/optim/sgd.py

@@ -239,7 +239,9 @@ TEST_FILES = \
   tests/python/test_nn.py \
   tests/python/test_nvrtc.py \
   tests/python/test_operators.py \
+  tests/python/test_lr_scheduler.py \
   tests/python/test_optim.py \
+  tests/python/test_optim_formulas.py \
   tests/python/test_partition.py \
   tests/python/test_reshape_in_place.py \
   tests/python/test_hook_order.py \

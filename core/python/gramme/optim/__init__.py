@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers, with torch's names, defaults and formulas."""
+"""Optimizers and schedules of their learning rates, with torch's names, defaults and formulas."""
 
+from gramme.optim import lr_scheduler
 from gramme.optim.adam import Adam, AdamW
+from gramme.optim.adam_kin import Adamax, NAdam, RAdam
+from gramme.optim.adaptive import Adadelta, Adagrad, RMSprop
+from gramme.optim.asgd import ASGD
+from gramme.optim.lbfgs import LBFGS
 from gramme.optim.optimizer import Optimizer
+from gramme.optim.rprop import Rprop
 from gramme.optim.sgd import SGD
 
-__all__ = ["Adam", "AdamW", "Optimizer", "SGD"]
+__all__ = [
+    "ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD", "lr_scheduler",
+]  # fmt: skip

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stochastic gradient descent, with momentum as Sutskever et al. 2013 and torch write it."""
 
-from gramme.optim.optimizer import Optimizer, check_not_negative
+from gramme.optim.optimizer import Optimizer, check_hints, check_not_negative
 
 
 class SGD(Optimizer):
-    """SGD(params, lr=0.001, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False)"""
+    """SGD(params, lr=0.001, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False)
 
-    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False):
+    Errors: ValueError for a negative option, or for nesterov without momentum or with dampening.
+    """
+
+    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False, **hints):
         check_not_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        check_hints(hints)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("nesterov needs a momentum and no dampening")
         super().__init__(
@@ -25,8 +29,6 @@ class SGD(Optimizer):
 
     def _update(self, p, g, state, group):
         momentum = group["momentum"]
-        if group["maximize"]:
-            g = -g
         if group["weight_decay"]:
             g = g + p * group["weight_decay"]
         if momentum:
