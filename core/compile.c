@@ -202,16 +202,6 @@ unref_exec (void *exec)
   gm_exec_unref (exec);
 }
 
-/* Whether some size of it is no number; NULL: no. */
-static bool
-has_symbols (const GmGraph *g)
-{
-  for (guint i = 0; g && g->sizes && i < g->values->len; i++)
-    if (gm_meta_is_symbolic (gm_graph_meta (g, i)))
-      return true;
-  return false;
-}
-
 /* A part without outputs (a function that only takes views, a backward that only passes on)
  * needs no code. */
 static bool
@@ -221,7 +211,7 @@ lower (GmCompile *c, GError **error)
 
   if (backward && backward->outputs->len == 0)
     backward = NULL;
-  if ((c->ask.make_exec || c->partition.restore) && (has_symbols (forward) || has_symbols (backward))) {
+  if ((c->ask.make_exec || c->partition.restore) && (gm_graph_is_symbolic (forward) || gm_graph_is_symbolic (backward))) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "%s with sizes that are not numbers yet",
                  c->ask.make_exec ? "a back end in Python" : "saved-tensor hooks in the graphs");
     return false;

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * plans.c -- plans by the values of symbols: see plans.h.
  *
- * The latest stand first, so a call whose sizes are those of the one before compares one row.
+ * The latest stand first, in `forms` as in `kept`, so a call whose sizes are those of the one before
+ * compares one row.  Each form is made of a copy of the graph with sizes of its own: what the stages
+ * learn of sizes holds for it alone.  Invariant: a plan of `kept` is right for its symbols, whatever
+ * became of the form that it was made of, which it holds.
  */
 #include "core/plans.h"
 
 #include <string.h>
+
+#include "core/base/log.h"
 
 typedef struct {
   GmPlan *plan;
@@ -13,7 +18,7 @@ typedef struct {
 } Kept;
 
 struct GmPlans {
-  GmGraph *graph; /* owned */
+  GmGraph *graph; /* owned; as recorded */
   const GmSymbolSource *sources; /* by symbol */
   int64_t *fixed;                /* by symbol: the value of one that no input has */
   uint32_t n_symbols;
@@ -23,7 +28,8 @@ struct GmPlans {
   char **options;
   bool differentiate;
   GmPlanRandom random;
-  GPtrArray *kept; /* Kept */
+  GPtrArray *forms; /* GmPlan */
+  GPtrArray *kept;  /* Kept */
 };
 
 static void
@@ -44,46 +50,27 @@ gm_plans_possible (const GmGraph *g)
   return true;
 }
 
-GmPlans *
-gm_plans_new (const GmCompile *c)
+static void
+put_first (GPtrArray *all, void *one, uint32_t most)
 {
-  GmPlans *p = g_new0 (GmPlans, 1);
-  p->graph = gm_graph_simplify (c->record.graph, GM_SIMPLIFY_DEAD, NULL);
-  p->n_symbols = gm_graph_symbol_sources (p->graph, p->graph->arena, &p->sources);
-  p->fixed = g_new0 (int64_t, p->n_symbols + 1);
-  for (uint32_t i = 0; i < p->n_symbols; i++)
-    if (p->sources[i].input == GM_NO_ID)
-      gm_sizes_is_number (p->graph->sizes, gm_sizes_nth_symbol (p->graph->sizes, i), &p->fixed[i]);
-  p->backend = c->ask.backend;
-  p->make_exec = c->ask.make_exec;
-  p->make_exec_data = c->ask.make_exec_data;
-  p->options = g_strdupv ((char **) c->ask.options);
-  p->differentiate = c->ask.differentiate;
-  p->random = c->record.random;
-  p->kept = g_ptr_array_new_with_free_func (kept_free);
-  return p;
+  if (all->len == most)
+    g_ptr_array_set_size (all, (int) most - 1);
+  g_ptr_array_insert (all, 0, one);
 }
 
-void
-gm_plans_free (GmPlans *p)
+static void
+move_first (GPtrArray *all, uint32_t i)
 {
-  if (!p)
-    return;
-  g_ptr_array_unref (p->kept);
-  gm_graph_free (p->graph);
-  g_strfreev (p->options);
-  g_free (p->fixed);
-  g_free (p);
+  if (i > 0)
+    g_ptr_array_insert (all, 0, g_ptr_array_steal_index (all, i));
 }
 
-static GmPlan *
-plan_new (const GmPlans *p, const int64_t *symbols, GError **error)
-{
-  g_autoptr (GmCompile) c = gm_compile_new ();
-  GmGraph *g = gm_graph_specialise (p->graph, symbols, NULL, error);
+/* -- Forms ------------------------------------------------------------------------------------- */
 
-  if (!g)
-    return NULL;
+static GmCompile *
+compile_new (const GmPlans *p, GmGraph *g)
+{
+  GmCompile *c = gm_compile_new ();
   c->ask.backend = p->backend;
   c->ask.make_exec = p->make_exec;
   c->ask.make_exec_data = p->make_exec_data;
@@ -91,14 +78,89 @@ plan_new (const GmPlans *p, const int64_t *symbols, GError **error)
   c->ask.differentiate = p->differentiate;
   gm_compile_set_graph (c, g);
   c->record.random = p->random;
-  return gm_compile_run (c, 's', 'l', error) ? g_steal_pointer (&c->lower.plan) : NULL;
+  return c;
+}
+
+/* Through the stages with symbols, of which these are the example. */
+static GmCompile *
+compile_symbols (const GmPlans *p, const int64_t *symbols, GError **error)
+{
+  GmSizes *sizes = gm_sizes_copy (p->graph->sizes);
+  g_array_set_size (sizes->hints, 0);
+  g_array_append_vals (sizes->hints, symbols, p->n_symbols);
+  g_autoptr (GmCompile) c = compile_new (p, gm_graph_copy_with (p->graph, sizes));
+  return gm_compile_run (c, 's', 'l', error) ? g_steal_pointer (&c) : NULL;
+}
+
+static GmCompile *
+compile_numbers (const GmPlans *p, const int64_t *symbols, GError **error)
+{
+  GmGraph *g = gm_graph_specialise (p->graph, symbols, NULL, error);
+  g_autoptr (GmCompile) c = g ? compile_new (p, g) : NULL;
+  return c && gm_compile_run (c, 's', 'l', error) ? g_steal_pointer (&c) : NULL;
+}
+
+/* NULL, without an error: it is not for these sizes. */
+static GmPlan *
+plan_of (GmPlan *form, const int64_t *symbols)
+{
+  if (!gm_plan_is_sized (form))
+    return gm_plan_ref (form);
+  return gm_plan_fits (form, symbols) ? gm_plan_at (form, symbols, NULL) : NULL;
+}
+
+static GmPlan *
+plan_of_forms (GmPlans *p, const int64_t *symbols)
+{
+  GmPlan *plan = NULL;
+  for (uint32_t i = 0; i < p->forms->len && !plan; i++)
+    if ((plan = plan_of (p->forms->pdata[i], symbols)))
+      move_first (p->forms, i);
+  return plan;
+}
+
+/* For sizes that no form fits.  What cannot go through the stages with symbols goes with numbers. */
+static GmPlan *
+plan_new (GmPlans *p, const int64_t *symbols, GmCompile **out, GError **error)
+{
+  g_autoptr (GError) why = NULL;
+  g_autoptr (GmCompile) c = compile_symbols (p, symbols, &why);
+  GmPlan *plan = c ? plan_of (c->lower.plan, symbols) : NULL;
+  if (plan) {
+    if (gm_log_on (GM_LOG_DYNAMIC)) {
+      g_autofree char *facts = gm_sizes_text (c->record.graph->sizes);
+      gm_log (GM_LOG_DYNAMIC, "%s: form %u of its plan, where %s", p->graph->name, p->forms->len + 1, facts ? facts : "sizes are any");
+    }
+    put_first (p->forms, gm_plan_ref (c->lower.plan), GM_PLANS_FORMS);
+  } else {
+    gm_log (GM_LOG_DYNAMIC, "%s: compiled for the numbers of each call: %s", p->graph->name,
+            why ? why->message : "its own example does not fit it");
+    gm_compile_free (c);
+    c = compile_numbers (p, symbols, error);
+    plan = c ? gm_plan_ref (c->lower.plan) : NULL;
+  }
+  if (out)
+    *out = g_steal_pointer (&c);
+  return plan;
+}
+
+/* -- By symbols -------------------------------------------------------------------------------- */
+
+static GmPlan *
+keep (GmPlans *p, const int64_t *symbols, GmPlan *plan)
+{
+  size_t bytes = p->n_symbols * sizeof *symbols;
+  Kept *fresh = g_malloc (sizeof *fresh + bytes);
+  fresh->plan = plan;
+  memcpy (fresh->symbols, symbols, bytes);
+  put_first (p->kept, fresh, GM_PLANS_KEPT);
+  return plan;
 }
 
 GmPlan *
 gm_plans_get (GmPlans *p, GmTensor *const *inputs, GError **error)
 {
   int64_t now[p->n_symbols + 1];
-  uint32_t i;
 
   for (uint32_t s = 0; s < p->n_symbols; s++) {
     const GmSymbolSource *from = &p->sources[s];
@@ -109,22 +171,61 @@ gm_plans_get (GmPlans *p, GmTensor *const *inputs, GError **error)
     const GmMeta *m = &inputs[from->input - (p->random.used && from->input > p->random.input.i)]->meta;
     now[s] = from->is_stride ? m->strides[from->dim] : m->sizes[from->dim];
   }
-  for (i = 0; i < p->kept->len; i++)
-    if (!memcmp (((Kept *) p->kept->pdata[i])->symbols, now, p->n_symbols * sizeof *now))
-      break;
-  if (i == p->kept->len) {
-    GmPlan *plan = plan_new (p, now, error);
-    if (!plan)
-      return NULL;
-    Kept *fresh = g_malloc (sizeof *fresh + p->n_symbols * sizeof *now);
-    fresh->plan = plan;
-    memcpy (fresh->symbols, now, p->n_symbols * sizeof *now);
-    if (p->kept->len == GM_PLANS_KEPT)
-      g_ptr_array_set_size (p->kept, GM_PLANS_KEPT - 1);
-    g_ptr_array_insert (p->kept, 0, fresh);
-  } else if (i > 0) {
-    Kept *found = g_ptr_array_steal_index (p->kept, i);
-    g_ptr_array_insert (p->kept, 0, found);
+  for (uint32_t i = 0; i < p->kept->len; i++)
+    if (!memcmp (((Kept *) p->kept->pdata[i])->symbols, now, p->n_symbols * sizeof *now)) {
+      move_first (p->kept, i);
+      return ((Kept *) p->kept->pdata[0])->plan;
+    }
+  GmPlan *plan = plan_of_forms (p, now);
+  if (!plan)
+    plan = plan_new (p, now, NULL, error);
+  return plan ? keep (p, now, plan) : NULL;
+}
+
+/* -- Life -------------------------------------------------------------------------------------- */
+
+GmPlans *
+gm_plans_new (GmCompile *c, GError **error)
+{
+  GmPlans *p = g_new0 (GmPlans, 1);
+  g_autoptr (GmCompile) made = NULL;
+  p->graph = gm_graph_copy_with (c->record.graph, gm_sizes_copy (c->record.graph->sizes));
+  p->n_symbols = gm_graph_symbol_sources (p->graph, p->graph->arena, &p->sources);
+  p->fixed = g_new0 (int64_t, p->n_symbols + 1);
+  p->backend = c->ask.backend;
+  p->make_exec = c->ask.make_exec;
+  p->make_exec_data = c->ask.make_exec_data;
+  p->options = g_strdupv ((char **) c->ask.options);
+  p->differentiate = c->ask.differentiate;
+  p->random = c->record.random;
+  p->forms = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_plan_unref);
+  p->kept = g_ptr_array_new_with_free_func (kept_free);
+  int64_t now[p->n_symbols + 1];
+  for (uint32_t i = 0; i < p->n_symbols; i++) {
+    now[i] = g_array_index (p->graph->sizes->hints, int64_t, i);
+    if (p->sources[i].input == GM_NO_ID)
+      gm_sizes_is_number (p->graph->sizes, gm_sizes_nth_symbol (p->graph->sizes, i), &p->fixed[i]);
   }
-  return ((Kept *) p->kept->pdata[0])->plan;
+  GmPlan *plan = plan_new (p, now, &made, error);
+  if (!plan) {
+    gm_plans_free (p);
+    return NULL;
+  }
+  keep (p, now, plan);
+  memcpy (c->stage_ms, made->stage_ms, sizeof c->stage_ms);
+  c->lower.exec = made->lower.exec; /* the plan has it */
+  return p;
+}
+
+void
+gm_plans_free (GmPlans *p)
+{
+  if (!p)
+    return;
+  g_ptr_array_unref (p->kept);
+  g_ptr_array_unref (p->forms);
+  gm_graph_free (p->graph);
+  g_strfreev (p->options);
+  g_free (p->fixed);
+  g_free (p);
 }

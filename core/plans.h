@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plans.h -- the plans of one recorded graph whose sizes are symbols: one for each set of sizes that its
- * calls have, of which the latest are kept.
+ * plans.h -- the plans of one recorded graph whose sizes are symbols.
  *
- * The recording and its guards serve all sizes; gradients, views and what else the layers do are settled
- * for numbers, when a call first brings them.  Threads: one at a time.
+ * The recording and its guards serve all sizes; so does the plan that the stages make of it, but for what
+ * they had to take for granted: for sizes that do not fit, they run once more, with these as the example.
+ * A call runs a plan of numbers that is made of one that fits; the latest of them are kept.
+ * Threads: one at a time.
  */
 #ifndef GM_PLANS_H
 #define GM_PLANS_H
@@ -12,14 +13,16 @@
 
 typedef struct GmPlans GmPlans;
 
-#define GM_PLANS_KEPT 32
+#define GM_PLANS_KEPT 32 /* plans of numbers */
+#define GM_PLANS_FORMS 8 /* plans of symbols */
 
-/* Of c's recorded graph, of which a copy is made, with what c was asked for. */
-GmPlans *gm_plans_new (const GmCompile *c);
+/* Of c's recorded graph, of which a copy is made, with what c was asked for.  The stages s to l run, and c gets their times and
+ * the code that came of them.  NULL on an error. */
+GmPlans *gm_plans_new (GmCompile *c, GError **error);
 void gm_plans_free (GmPlans *p); /* NULL is fine */
 /* The plan for inputs like these (the caller's, as gm_plan_run takes them), borrowed until the next call.  NULL on an error. */
 GmPlan *gm_plans_get (GmPlans *p, GmTensor *const *inputs, GError **error);
-/* Whether plans of numbers say all that the graph does: nothing in it is written to, and no gradient is given by the program. */
+/* Whether plans for all sizes say all that the graph does: nothing in it is written to, and no gradient is given by the program. */
 bool gm_plans_possible (const GmGraph *g);
 
 #endif

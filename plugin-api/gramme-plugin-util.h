@@ -245,7 +245,10 @@ gramme_kernels_value_reason (const GrammeImage *image, uint32_t value)
     return GRAMME_REASON_DEVICE;
   if (v->flags & ~GRAMME_VALUE_FLAGS)
     return GRAMME_REASON_LAYOUT; /* it means something that is newer than this header */
-  return gramme_value_numel (image, v) < 0 ? GRAMME_REASON_DYNAMIC : GRAMME_REASON_NONE;
+  for (uint32_t i = 0; i < v->ndim; i++)
+    if (gramme_value_size (image, v, i) < 0 || gramme_value_stride (image, v, i) < 0)
+      return GRAMME_REASON_DYNAMIC;
+  return GRAMME_REASON_NONE;
 }
 
 /* The same of a node: its op, version and attributes, and all its values. */

@@ -215,15 +215,6 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
   }
 }
 
-static bool
-has_symbols (const GmGraph *g)
-{
-  for (uint32_t v = 0; g && v < g->values->len; v++)
-    if (gm_meta_is_symbolic (gm_graph_meta (g, v)))
-      return true;
-  return false;
-}
-
 /* Views that are taken again are of inputs and outputs, so they are no reason of their own. */
 static bool
 is_sized (const GmPlanSpec *s)
@@ -231,7 +222,7 @@ is_sized (const GmPlanSpec *s)
   for (uint32_t i = 0; i < s->layers->n_inputs; i++)
     if (gm_meta_is_symbolic (&s->layers->inputs[i]))
       return true;
-  return has_symbols (s->parts->forward) || has_symbols (s->parts->backward);
+  return gm_graph_is_symbolic (s->parts->forward) || gm_graph_is_symbolic (s->parts->backward);
 }
 
 GmPlan *

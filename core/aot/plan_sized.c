@@ -11,14 +11,39 @@
 typedef struct {
   const GmSizes *sizes;
   const int64_t *symbols;
+  int64_t *values; /* by row of the expressions */
+  bool *known;
   GmArena *arena;
   GError **error;
 } Filler;
 
+static void
+evaluate (Filler *f)
+{
+  uint32_t n = gm_sym_n_rows (f->sizes->sym);
+  f->values = g_new (int64_t, n + 1);
+  f->known = g_new (bool, n + 1);
+  gm_sym_eval_known (f->sizes->sym, f->symbols, f->values, f->known);
+}
+
+static void
+filler_clear (Filler *f)
+{
+  g_free (f->values);
+  g_free (f->known);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Filler, filler_clear)
+
 static bool
 fill_size (const Filler *f, int64_t *size)
 {
-  return gm_sym_eval (f->sizes->sym, *size, f->symbols, size, f->error);
+  if (!gm_size_is_symbolic (*size))
+    return true;
+  uint32_t row = gm_size_row (*size);
+  if (!f->known[row]) /* says why */
+    return gm_sym_eval (f->sizes->sym, *size, f->symbols, size, f->error);
+  *size = f->values[row];
+  return true;
 }
 
 /* A stride of row-major order is one in the plain program, too, where a size is 0. */
@@ -60,12 +85,12 @@ gm_plan_is_sized (const GmPlan *p)
 bool
 gm_plan_fits (const GmPlan *p, const int64_t *symbols)
 {
+  g_auto (Filler) f = { .sizes = p->sizes, .symbols = symbols };
+  evaluate (&f);
   for (uint32_t i = 0; i < gm_size_facts_n (p->sizes->facts); i++) {
-    GmSizeFact f = gm_size_facts_nth (p->sizes->facts, i);
-    int64_t a, b;
-    if (!gm_sym_eval (p->sizes->sym, f.a, symbols, &a, NULL)
-        || !gm_sym_eval (p->sizes->sym, f.b, symbols, &b, NULL)
-        || gm_sizes_ask (p->sizes, f.rel, a, b) != GM_YES)
+    GmSizeFact fact = gm_size_facts_nth (p->sizes->facts, i);
+    if (!fill_size (&f, &fact.a) || !fill_size (&f, &fact.b)
+        || gm_sizes_ask (p->sizes, fact.rel, fact.a, fact.b) != GM_YES)
       return false;
   }
   return true;
@@ -84,7 +109,8 @@ gm_plan_at (GmPlan *p, const int64_t *symbols, GError **error)
   now->of = gm_plan_ref (p);
   now->sizes = NULL;
   now->symbols = gm_arena_copy (now->arena, symbols, sizeof *symbols * (gm_sym_n_symbols (p->sizes->sym) + 1));
-  Filler f = { p->sizes, symbols, now->arena, error };
+  g_auto (Filler) f = { .sizes = p->sizes, .symbols = symbols, .arena = now->arena, .error = error };
+  evaluate (&f);
   uint32_t n_saved = (uint32_t) p->n_saved, n_tangents = (uint32_t) p->n_tangents;
   if (!(now->layers.inputs = fill_metas (&f, l->inputs, l->n_inputs))
       || !(now->layers.alias.replays = fill_replays (&f, l->alias.replays, l->alias.n_replays))

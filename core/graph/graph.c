@@ -127,6 +127,17 @@ gm_graph_attrs_are_symbolic (const GmAttrs *a)
 }
 
 bool
+gm_graph_is_symbolic (const GmGraph *g)
+{
+  bool any = false;
+  for (uint32_t v = 0; g && g->sizes && v < g->values->len && !any; v++)
+    any = gm_meta_is_symbolic (gm_graph_meta (g, v));
+  for (uint32_t i = 0; g && g->sizes && i < g->nodes->len && !any; i++)
+    any = gm_graph_attrs_are_symbolic (gm_graph_node (g, i)->attrs);
+  return any;
+}
+
+bool
 gm_graph_attrs_now (const GmGraph *g, const GmAttrs *a, const int64_t *symbols, GmAttrs *out,
                     GError **error)
 {

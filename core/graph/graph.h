@@ -138,6 +138,8 @@ gm_scalar_is_symbolic (GmScalar s)
   return s.kind == GM_CATEGORY_INT && gm_size_is_symbolic (s.i);
 }
 bool gm_graph_attrs_are_symbolic (const GmAttrs *a); /* NULL: no */
+/* Whether some value or attribute of it is no number; bodies of calls of graphs are not looked at.  NULL: no. */
+bool gm_graph_is_symbolic (const GmGraph *g);
 /* The attributes with numbers for these values of the symbols. */
 bool gm_graph_attrs_now (const GmGraph *g, const GmAttrs *a, const int64_t *symbols, GmAttrs *out, GError **error);
 /* Whether two metas are the same, for sizes that are expressions: by the facts. */
@@ -155,6 +157,8 @@ bool gm_graph_meta_now (const GmGraph *g, const GmMeta *m, const int64_t *symbol
 GmGraph *gm_graph_settle (const GmGraph *g, GmArena *arena);
 /* The graph with numbers: shapes are inferred again, so the error says what does not fit for these. */
 GmGraph *gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, GError **error);
+/* A copy in an arena of its own, with `sizes` (taken), a gm_sizes_copy of its own ones, bodies included. */
+GmGraph *gm_graph_copy_with (const GmGraph *g, GmSizes *sizes);
 /* What requires_grad of a node's result is unless gradients were off where it was recorded. */
 bool gm_graph_expects_grad (const GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmMeta *result);
 

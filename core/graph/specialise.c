@@ -152,6 +152,28 @@ gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, G
   return g_steal_pointer (&to);
 }
 
+/* -- With sizes of its own ---------------------------------------------------------------------- */
+
+GmGraph *
+gm_graph_copy_with (const GmGraph *g, GmSizes *sizes)
+{
+  GmGraph *to = gm_graph_simplify (g, 0, NULL);
+  gm_sizes_unref (to->sizes);
+  to->sizes = sizes;
+  to->sym = sizes->sym;
+  if (!to->highers)
+    return to;
+  gm_graph_own_highers (to);
+  for (uint32_t i = 0; i < to->highers->len; i++) {
+    const GmHigher *from = to->highers->pdata[i];
+    GmHigher *h = gm_higher_new_like (from);
+    for (uint32_t b = 0; b < h->n_bodies; b++)
+      h->bodies[b] = gm_graph_copy_with (from->bodies[b], gm_sizes_ref (sizes));
+    gm_graph_set_higher (to, i, h);
+  }
+  return to;
+}
+
 /* -- As simple as the facts allow -------------------------------------------------------------- */
 
 typedef struct {

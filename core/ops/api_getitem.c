@@ -107,7 +107,6 @@ list_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
     b->error = error;
     return NULL;
   }
-  size = gm_size_number (size);
   for (int i = 0; i < k->n; i++) {
     GmArg own = k->items[i], *x = &own;
     x->i = x->kind == GM_ARG_INT ? gm_size_number (x->i) : x->i;
@@ -115,10 +114,12 @@ list_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
       return gm_b_fail (b, GM_ERROR_INDEX,
                         "a list used as an index must hold ints, but element %d is %s", i,
                         gm_arg_kind_name (x));
-    if (x->i < -size || x->i >= size)
+    if (x->i < 0)
+      size = gm_size_number (size); /* of which the constant is made */
+    if (gm_size_lt (x->i, gm_size_sub (0, size)) || gm_size_le (size, x->i))
       return gm_b_fail (b, GM_ERROR_INDEX,
                         "index " FMT " is out of bounds for dimension %d with size " FMT, x->i, dim,
-                        size);
+                        gm_size_number (size));
     ((int64_t *) gm_tensor_data (t))[i] = x->i < 0 ? x->i + size : x->i;
   }
   return b->vt->constant (b, t);

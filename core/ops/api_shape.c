@@ -391,13 +391,15 @@ roll_one (GmBuilder *b, GmVal v, int dim, int64_t shift)
 {
   if (gm_b_failed (b))
     return NULL;
-  int64_t size = gm_size_number (META (v)->sizes[dim]);
-  shift = gm_size_number (shift);
-  shift = size ? ((shift % size) + size) % size : 0;
-  if (shift == 0)
+  int64_t size = META (v)->sizes[dim];
+  if (gm_size_le (size, 0))
     return gm_apply1 (b, copy, v);
-  GmVal parts[2] = {gm_b_slice (b, v, dim, size - shift, size, 1),
-                    gm_b_slice (b, v, dim, 0, size - shift, 1)};
+  if (!gm_size_le (0, shift) || !gm_size_lt (shift, size))
+    shift = gm_size_mod (shift, size);
+  if (gm_size_eq (shift, 0))
+    return gm_apply1 (b, copy, v);
+  int64_t at = gm_size_sub (size, shift);
+  GmVal parts[2] = {gm_b_slice (b, v, dim, at, size, 1), gm_b_slice (b, v, dim, 0, at, 1)};
   return gm_cat (b, parts, 2, dim);
 }
 
@@ -490,15 +492,16 @@ cut (GmBuilder *b, GmVal v, int dim, const int64_t *sizes, int n, bool squeeze)
 static GmArg
 cut_even (const GmApi *api, GmBuilder *b, GmVal v, int dim, int64_t size, bool squeeze)
 {
-  int64_t total = gm_size_number (META (v)->sizes[dim]);
-  int64_t n = size > 0 ? (total + size - 1) / size : 0;
+  int64_t total = META (v)->sizes[dim];
+  /* How many there are must be known; how large the last one is, not. */
+  int64_t n = size > 0 ? gm_size_number (gm_size_floordiv (gm_size_add (total, size - 1), size)) : 0;
   if (n > UINT16_MAX)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %" G_GINT64_FORMAT " parts are too many",
                                api->name, n));
   n = squeeze ? n : MAX (n, 1);
   g_autofree int64_t *sizes = g_new (int64_t, MAX (n, 1));
   for (int64_t i = 0; i < n; i++)
-    sizes[i] = MIN (size, total - i * size);
+    sizes[i] = i < n - 1 ? size : gm_size_min (size, gm_size_sub (total, i * size));
   return cut (b, v, dim, sizes, (int) n, squeeze);
 }
 
@@ -529,12 +532,10 @@ RUN (split)
   int dim = gm_arg_dim (api, b, a, 2, META (v)->ndim);
   CHECK ();
   int64_t total = META (v)->sizes[dim], sum = 0;
-  if (a[1].kind != GM_ARG_LIST)
-    total = gm_size_number (total);
   if (a[1].kind != GM_ARG_LIST) {
     int64_t size = INT (1);
     CHECK ();
-    if (size < 0 || (size == 0 && total))
+    if (size < 0 || (size == 0 && !gm_size_eq (total, 0)))
       return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
                                  "split(): split_size must be positive, not %" G_GINT64_FORMAT,
                                  size));
@@ -571,7 +572,17 @@ RUN (chunk)
     return gm_give (gm_b_fail (
         b, GM_ERROR_RUNTIME,
         "chunk() expects `chunks` to be greater than 0, got: %" G_GINT64_FORMAT, chunks));
-  int64_t total = gm_size_number (META (v)->sizes[dim]);
+  int64_t total = META (v)->sizes[dim];
+  if (gm_size_is_symbolic (total) && chunks <= UINT16_MAX) {
+    int64_t size = gm_size_floordiv (gm_size_add (total, chunks - 1), chunks), rest = gm_size_mul (size, chunks - 1);
+    if (gm_size_lt (rest, total)) { /* as many parts as were asked for, whatever the size */
+      g_autofree int64_t *sizes = g_new (int64_t, chunks);
+      for (int64_t i = 0; i < chunks; i++)
+        sizes[i] = i < chunks - 1 ? size : gm_size_sub (total, rest);
+      return cut (b, v, dim, sizes, (int) chunks, false);
+    }
+    total = gm_size_number (total);
+  }
   return cut_even (api, b, v, dim, MAX ((total + chunks - 1) / chunks, 1), false);
 }
 

@@ -20,7 +20,7 @@
 #include "core/plugin/status.h"
 #include "core/plugin/tiers.h"
 
-static uint64_t n_fallbacks; /* atomic */
+static uint64_t n_fallbacks, n_compiles; /* atomic */
 
 /* -- Getting one by name ----------------------------------------------------------------------- */
 
@@ -137,6 +137,12 @@ uint64_t
 gm_backend_fallbacks (void)
 {
   return __atomic_load_n (&n_fallbacks, __ATOMIC_RELAXED);
+}
+
+uint64_t
+gm_backend_compiles (void)
+{
+  return __atomic_load_n (&n_compiles, __ATOMIC_RELAXED);
 }
 
 /* -- Options ----------------------------------------------------------------------------------- */
@@ -573,6 +579,8 @@ gm_backend_compile_how (GmBackend *b, const GmGraph *forward, const GmGraph *bac
     gm_sized_set_role (e->sized, role, q.parts[role].part.image, &e->roles[role]);
   if (!compile (b, &q, e, error))
     return NULL;
+  if (!e->sized || gm_sized_is_whole (e->sized))
+    __atomic_add_fetch (&n_compiles, 1, __ATOMIC_RELAXED);
   e->compile_ms = (double) (g_get_monotonic_time () - start) / 1000.0;
   return g_steal_pointer (&e);
 }

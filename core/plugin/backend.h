@@ -73,6 +73,9 @@ char *gm_exec_text (GmExec *e, const char *kind, GError **error);
 char *gm_backend_text (GmBackend *b, const char *kind);
 /* Bytes that a run takes from gm_alloc, kept from one run to the next. */
 uint64_t gm_exec_workspace_bytes (const GmExec *e, int role);
+/* Graphs, with their backwards, that back ends have made code of since the process began: also what the cache on disk gave, and what the
+ * host runs; for sizes that are symbols, once where a back end takes them. */
+uint64_t gm_backend_compiles (void);
 /* Requests that fell back since the process began. */
 uint64_t gm_backend_fallbacks (void);
 

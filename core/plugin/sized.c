@@ -56,18 +56,6 @@ struct GmExecSized {
 
 /* -- Making one -------------------------------------------------------------------------------- */
 
-static bool
-is_needed (const GmGraph *g)
-{
-  for (uint32_t v = 0; g->sym && v < g->values->len; v++)
-    if (gm_graph_meta_is_symbolic (gm_graph_meta (g, v)))
-      return true;
-  for (uint32_t i = 0; g->sym && i < g->nodes->len; i++)
-    if (gm_graph_attrs_are_symbolic (gm_graph_node (g, i)->attrs))
-      return true;
-  return false;
-}
-
 static uint32_t
 symbol_named (const GmGraph *g, const char *name)
 {
@@ -98,7 +86,7 @@ role_init (GmExecSized *s, int role, GmGraph *g)
 GmExecSized *
 gm_sized_new (const GmGraph *forward, const GmGraph *backward)
 {
-  if (!is_needed (forward) && !(backward && is_needed (backward)))
+  if (!gm_graph_is_symbolic (forward) && !gm_graph_is_symbolic (backward))
     return NULL;
   GmExecSized *s = g_new0 (GmExecSized, 1);
   s->arena = gm_arena_new ();
@@ -159,6 +147,12 @@ gm_sized_specialise (GmExecSized *s, GmBackend *b, const char *const *options, c
   s->why = why;
   gm_log (GM_LOG_DYNAMIC, "back end %s: %s; it compiles for the numbers of each call", b->name,
           why ? why : "it does not take this graph with symbolic sizes");
+}
+
+bool
+gm_sized_is_whole (const GmExecSized *s)
+{
+  return !s->backend;
 }
 
 void

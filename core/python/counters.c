@@ -11,6 +11,8 @@
 #include "core/python/resume_code.h"
 #include "core/python/resume_original.h"
 
+#include "core/plugin/backend.h"
+
 #include "core/trace/break.h"
 
 #include <string.h>
@@ -18,7 +20,7 @@
 typedef enum { SEEN = 1, BROKEN = 2, CAPTURED = 4 } FunctionState;
 
 static uint32_t period = 1;
-static uint64_t frames, frames_ok, missed, recompiles, retired, hits_before;
+static uint64_t frames, frames_ok, missed, recompiles, retired, hits_before, compiles_before;
 static uint64_t functions, functions_whole, functions_captured;
 static GHashTable *breaks; /* text -> count */
 static uint64_t breaks_by_id[GM_N_BREAKS];
@@ -104,6 +106,7 @@ gm_counters_reset (void)
   frames = frames_ok = missed = recompiles = 0;
   functions = functions_whole = functions_captured = 0;
   hits_before = hits_ever ();
+  compiles_before = gm_backend_compiles ();
   memset (breaks_by_id, 0, sizeof breaks_by_id);
   g_hash_table_remove_all (breaks);
   gm_tape_counts_reset ();
@@ -141,9 +144,10 @@ ids_dict (void)
 static PyObject *
 counters (PyObject *module, PyObject *unused)
 {
-  return Py_BuildValue ("{s:{s:K,s:K},s:{s:K,s:K},s:{s:K,s:K,s:K},s:{s:K},s:N,s:N,s:N,s:N}", "frames", "total", frames, "ok", frames_ok,
+  return Py_BuildValue ("{s:{s:K,s:K},s:{s:K,s:K},s:{s:K,s:K,s:K},s:{s:K},s:{s:K},s:N,s:N,s:N,s:N}", "frames", "total", frames, "ok", frames_ok,
                         "entries", "hit", hits_ever () - hits_before, "missed", missed, "functions", "total",
-                        functions, "captured", functions_captured, "whole", functions_whole, "recompiles", "total", recompiles,
+                        functions, "captured", functions_captured, "whole", functions_whole, "recompiles", "total", recompiles, "backend",
+                        "compiles", gm_backend_compiles () - compiles_before,
                         "graph_break", breaks_dict (), "graph_break_id", ids_dict (),
                         "compiled_autograd", gm_compiled_autograd_counts (), "compiled_autograd_reason",
                         gm_compiled_autograd_reasons ());

@@ -669,34 +669,16 @@ run_direct (Job *job, GmCompile *c, GError **error)
   return gm_compile_run (c, 'a', 'a', error);
 }
 
-/* A graph of symbols: a plan for the sizes of this call, and later ones for theirs. */
+/* A graph of symbols: one plan for all sizes, as far as that goes. */
 static bool
 run_symbolic (Job *job, GmCompile *c, GError **error)
 {
-  const GmRecording *rec = job->rec;
-  GmTensor **in = g_newa (GmTensor *, rec->n_inputs + 1);
-  PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (rec->guards) + 1);
-  g_autoptr (GPtrArray) sizes = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_tensor_unref);
-  uint32_t n = 0;
   if (!gm_plans_possible (c->record.graph)) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "a graph of symbolic sizes that writes in place");
     return false;
   }
-  if (!gm_guards_check (rec->guards, job->env, job->locals, job->target->func, slots)) {
-    c->stopped = true; /* an object has died since */
-    return true;
-  }
-  for (uint32_t i = 0; i < rec->n_inputs; i++) {
-    if (rec->inputs[i].slot == GM_SLOT_RNG)
-      continue;
-    PyObject *o = slots[rec->inputs[i].slot];
-    if (rec->inputs[i].is_int)
-      g_ptr_array_add (sizes, in[n++] = gm_py_int_as_size (o));
-    else
-      in[n++] = gm_py_tensor_get (o);
-  }
-  job->plans = gm_plans_new (c);
-  if (!gm_plans_get (job->plans, in, error))
+  job->plans = gm_plans_new (c, error);
+  if (!job->plans)
     return false;
   gm_compile_skip (c, 's', 'l');
   return gm_compile_run (c, 'a', 'a', error);

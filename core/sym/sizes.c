@@ -44,6 +44,27 @@ gm_sizes_unref (GmSizes *s)
 }
 
 GmSizes *
+gm_sizes_copy (const GmSizes *s)
+{
+  GmSizes *c = g_new0 (GmSizes, 1);
+  GHashTableIter it;
+  void *name, *key;
+  c->sym = gm_sym_copy (s->sym);
+  c->facts = gm_size_facts_new (c->sym);
+  for (uint32_t i = 0; i < gm_size_facts_n (s->facts); i++) {
+    GmSizeFact f = gm_size_facts_nth (s->facts, i);
+    gm_size_facts_add (c->facts, f.rel, f.a, f.b);
+  }
+  c->hints = g_array_copy (s->hints);
+  c->named = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  g_hash_table_iter_init (&it, s->named);
+  while (g_hash_table_iter_next (&it, &name, &key))
+    g_hash_table_insert (c->named, g_strdup (name), g_strdup (key));
+  c->refs = 1;
+  return c;
+}
+
+GmSizes *
 gm_sizes_enter (GmSizes *s)
 {
   GmSizes *was = current;

@@ -37,6 +37,8 @@ typedef struct {
 GmSizes *gm_sizes_new (void);
 GmSizes *gm_sizes_ref (GmSizes *s);
 void gm_sizes_unref (GmSizes *s); /* NULL is fine */
+/* With the same numbers of rows and symbols; what is learned of the one, the other does not know. */
+GmSizes *gm_sizes_copy (const GmSizes *s);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmSizes, gm_sizes_unref)
 
 /* Makes s (NULL: none) the thread's current sizes and returns what was; leave by entering that. */

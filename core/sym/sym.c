@@ -342,6 +342,21 @@ gm_sym_eval_all (const GmSym *s, const int64_t *symbols, int64_t *values, GError
   return true;
 }
 
+void
+gm_sym_eval_known (const GmSym *s, const int64_t *symbols, int64_t *values, bool *known)
+{
+  for (uint32_t i = 0; i < s->rows->len; i++) {
+    const GmSymRow *r = gm_sym_row (s, i);
+    known[i] = true;
+    if (r->kind == GM_SYM_CONST)
+      values[i] = r->value;
+    else if (r->kind == GM_SYM_SYMBOL)
+      values[i] = symbols[r->a];
+    else
+      known[i] = known[r->a] && known[r->b] && gm_sym_compute (r->kind, values[r->a], values[r->b], &values[i]);
+  }
+}
+
 /* Marks and evaluates only what `size` needs: another row that cannot be computed is nobody's
  * trouble. */
 bool

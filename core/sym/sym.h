@@ -87,7 +87,9 @@ bool gm_sym_eval (const GmSym *s, int64_t size, const int64_t *symbols, int64_t 
                   GError **error);
 /* a `kind` b of numbers, kind ADD .. MAX; false if that overflows or divides by zero. */
 bool gm_sym_compute (GmSymKind kind, int64_t a, int64_t b, int64_t *out);
-/* All rows at once: values has gm_sym_n_rows entries. */
+/* All rows at once: values has gm_sym_n_rows entries, and so has known: which of them have a value. */
+void gm_sym_eval_known (const GmSym *s, const int64_t *symbols, int64_t *values, bool *known);
+/* The same; the first without a value is an error. */
 bool gm_sym_eval_all (const GmSym *s, const int64_t *symbols, int64_t *values, GError **error);
 
 #endif

@@ -329,18 +329,6 @@ settle_int (GmRecorder *r, const Symbol *s, int64_t size)
   g_array_append_val (r->inputs, in);
 }
 
-/* Bodies of higher operators count, whatever is in them. */
-static bool
-is_symbolic (const GmGraph *g)
-{
-  bool any = g->highers && g->highers->len;
-  for (uint32_t v = 0; v < g->values->len && !any; v++)
-    any = gm_meta_is_symbolic (gm_graph_meta (g, v));
-  for (uint32_t i = 0; i < g->nodes->len && !any; i++)
-    any = gm_graph_attrs_are_symbolic (gm_graph_node (g, i)->attrs);
-  return any;
-}
-
 void
 gm_size_settle (GmRecorder *r)
 {
@@ -359,7 +347,8 @@ gm_size_settle (GmRecorder *r)
   }
   settle_graph (r);
   s->on_fact = NULL; /* it outlives the recorder */
-  if (!is_symbolic (r->graph)) { /* guards compare the numbers: facts say no more */
+  /* Guards compare the numbers: facts say no more.  Bodies count, whatever is in them. */
+  if (!gm_graph_is_symbolic (r->graph) && !(r->graph->highers && r->graph->highers->len)) {
     gm_sizes_enter (NULL);
     g_clear_pointer (&r->graph->sizes, gm_sizes_unref);
     r->graph->sym = NULL;

@@ -6,6 +6,7 @@ import re
 import gramme as G
 import pytest
 from gramme import nn
+from gramme._dynamo.utils import counters
 
 from stress import FORCED
 
@@ -366,3 +367,56 @@ def test_strides_that_are_another_size_are_guarded():
     f = lambda x: (x * 2).squeeze()
     c = calls(f, (G.randn(3, 4)[:, 1:3],), (G.randn(4, 3),), (G.randn(5, 4)[:, 1:3],), (G.randn(5, 7),))
     assert FORCED or "stride(0) ==" in c.entries()[1]["guards"]
+
+
+# -- One compilation for all sizes
+
+
+@counts
+@pytest.mark.parametrize("backend", ("tcc", "cc"))
+def test_sym_02_one_compilation_serves_a_hundred_sizes_forward_and_backward(backend):  # SYM-02
+    w = G.randn(4, 6)
+
+    def f(x, w):
+        """With views among the outputs, tensors that the backward needs, and outputs whose sizes are expressions."""
+        y = G.tanh(x @ w)
+        n = x.shape[0]
+        return (y * n).mean() + y.var(), y[: n - 1].T, G.cat([y, y * 2]), x.reshape(-1)[: n * 3]
+
+    c = G.compile(f, backend=backend, fullgraph=True)
+    before = None
+    for n in (4, *range(3, 103)):
+        got = []
+        x = G.randn(n, 4)
+        for g in (f, c):
+            a, b = x.clone().requires_grad_(), w.clone().requires_grad_()
+            loss, view, both, flat = g(a, b)
+            (loss + view.sum() * 2 + (both * both).sum() + flat.sum() * n).backward()
+            got.append((loss, view, both, flat, a.grad, b.grad))
+        assert same(*got), n
+        if before is None:
+            before = counters["backend"]["compiles"]
+    assert entries(c) == 2 and counters["backend"]["compiles"] == before + 1
+
+
+@counts
+def test_what_a_layer_takes_for_granted_makes_another_form_not_another_entry():
+    """Whether n - 1 is 1 is asked by the gradient alone: no guard of the program's depends on it."""
+
+    def f(x):
+        y = x.tanh()
+        return y.mean(), y[: x.shape[0] - 1].T
+
+    c = G.compile(f, backend="tcc", fullgraph=True)
+    made = []
+    for n in (5, 4, 7, 2, 9, 2, 6):
+        got = []
+        x = G.randn(n, 4)
+        for g in (f, c):
+            a = x.clone().requires_grad_()
+            mean, y = g(a)
+            (mean + (y * y).sum()).backward()
+            got.append((mean, y, a.grad))
+        assert same(*got), n
+        made.append(counters["backend"]["compiles"])
+    assert entries(c) == 2 and [n - made[0] for n in made] == [0, 1, 1, 2, 2, 2, 2]

@@ -267,6 +267,8 @@ TEST_FILES = \
   tests/tape.sh \
   tests/trace/stress.py \
   tests/trace/test_cache.py \
+  tests/trace/shape_programs.py \
+  tests/trace/test_random_sizes.py \
   tests/trace/test_sizes.py \
   tests/trace/programs_bodies.py \
   tests/trace/programs_breaks.py \

@@ -6,6 +6,7 @@ counters["frames"]["total"], ["ok"]: frames that were handed to the recorder, an
 counters["entries"]["hit"], ["missed"]: calls that an entry answered, and calls that none fitted.
 counters["functions"]["total"], ["captured"], ["whole"]: functions that were recorded; those with an entry; those of them that never broke.
 counters["recompiles"]["total"]: entries made for functions that had one.
+counters["backend"]["compiles"]: graphs, with their backwards, that a back end in C was given to compile; one that serves all sizes counts once.
 counters["graph_break"]["CALL_C: call of ..."]: breaks by reason; counters["graph_break_id"]["CALL_C"]: by the reason's id.
 counters["compiled_autograd"]["captures"], ["recompiles"], ["hits"], ["eager"]: stretches of backward passes that were compiled; those of them
     whose operations were there already, for other shapes; those that found what was compiled; those that ran operation by operation.
