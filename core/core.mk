@@ -38,8 +38,11 @@ CORE_SOURCES += \
   core/ops/api_arrange.c \
   core/ops/api_contract.c \
   core/ops/api_conv.c \
+  core/ops/api_margin.c \
   core/ops/api_math.c \
   core/ops/api_order.c \
+  core/ops/api_sample.c \
+  core/ops/api_scatter.c \
   core/ops/api_create.c \
   core/ops/api_getitem.c \
   core/ops/api_index.c \

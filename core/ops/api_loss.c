@@ -48,6 +48,13 @@ reduce (GmBuilder *b, GmVal v, Reduction how)
              : sum;
 }
 
+GmVal
+gm_reduce_loss (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal v, int at, int average_at)
+{
+  Reduction how = reduction_arg (api, b, a, at, average_at, average_at + 1);
+  return reduce (b, v, how);
+}
+
 static GmVal
 pick (GmBuilder *b, GmVal mask, GmArg x, GmArg y)
 {

@@ -135,6 +135,8 @@ GmVal gm_uniform (GmBuilder *b, GmDtype dtype, int ndim, const int64_t *sizes); 
 GmVal gm_dropout (GmBuilder *b, GmVal v, double p);
 GmVal gm_lower_mask (GmBuilder *b, int64_t rows, int64_t cols, int64_t diagonal); /* api_index.c */
 GmVal gm_matmul (const GmApi *api, GmBuilder *b, GmVal x, GmVal y);               /* api_linalg.c */
+/* v reduced as argument `at` says (or the older pair from average_at on; < 0: there is none). */
+GmVal gm_reduce_loss (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal v, int at, int average_at); /* api_loss.c */
 GmVal gm_log_add (GmBuilder *b, GmVal x, GmVal y);        /* api_math.c */
 GmVal gm_clamp_min (GmBuilder *b, GmVal v, double least); /* api_pointwise.c */
 

@@ -367,3 +367,82 @@ def test_a_function_of_ours_compiles_by_itself():
     sine = G.compile(G.sin, backend="eager")
     x = G.tensor([0.5, 1.0])
     assert sine(x).tolist() == G.sin(x).tolist() and sine.__name__ == "sin"
+
+
+# -- Losses ---------------------------------------------------------------------------------------
+
+SIGNS, TARGETS = np.array([1.0, -1.0, 1.0]), np.array([2, 0, 3])
+
+
+def above(x):
+    return np.maximum(x, 0)
+
+
+def cosine(x, y):
+    return (x * y).sum(-1) / np.sqrt((x * x).sum(-1) * (y * y).sum(-1))
+
+
+def labels(x, target):
+    out = []
+    for row, t in zip(x, target):
+        mine = list(t[: list(t).index(-1)]) if -1 in t else list(t)
+        out.append(sum(max(0, 1 - (row[j] - row[i])) for j in mine for i in range(len(row)) if i not in mine) / len(row))
+    return np.array(out)
+
+
+LABELS = np.array([[3, 0, -1, 1], [1, -1, 0, 0], [0, 1, 2, 3]])
+LOSSES = {
+    "soft_margin_loss": ((X, np.sign(Y)), {}, lambda x, y: np.log1p(np.exp(-x * y))),
+    "margin_ranking_loss": ((X, Y, np.sign(X[::-1])), {"margin": 0.3}, lambda x, z, y: above(-y * (x - z) + 0.3)),
+    "hinge_embedding_loss": ((X, np.sign(Y)), {"margin": 0.7}, lambda x, y: np.where(y == 1, x, above(0.7 - x))),
+    "cosine_embedding_loss": ((X, Y, SIGNS), {"margin": 0.1}, lambda x, z, y: np.where(y == 1, 1 - cosine(x, z), above(cosine(x, z) - 0.1))),
+    "triplet_margin_loss": (
+        (X, Y, numbers(3, 4, seed=9)),
+        {"swap": True},
+        lambda a, p, n: above(
+            np.linalg.norm(a - p + 1e-6, axis=1) - np.minimum(np.linalg.norm(a - n + 1e-6, axis=1), np.linalg.norm(p - n + 1e-6, axis=1)) + 1
+        ),
+    ),
+    "poisson_nll_loss": (
+        (X, POSITIVE),
+        {"full": True},
+        lambda x, y: np.exp(x) - y * x + np.where(y > 1, y * np.log(y) - y + 0.5 * np.log(2 * np.pi * y), 0),
+    ),
+    "gaussian_nll_loss": (
+        (X, Y, POSITIVE),
+        {"full": True},
+        lambda x, y, v: 0.5 * (np.log(v) + (x - y) ** 2 / v) + 0.5 * np.log(2 * np.pi),
+    ),
+    "multi_margin_loss": (
+        (X, TARGETS),
+        {"p": 2},
+        lambda x, y: np.array([sum(above(1 - r[t] + r[i]) ** 2 for i in range(4) if i != t) / 4 for r, t in zip(x, y)]),
+    ),
+    "multilabel_margin_loss": ((X, LABELS), {}, labels),
+    "multilabel_soft_margin_loss": (
+        (X, (Y > 0) * 1.0),
+        {},
+        lambda x, y: (y * np.log1p(np.exp(-x)) + (1 - y) * np.log1p(np.exp(x))).mean(1),
+    ),
+}
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_are_their_formulas(name, reduction):
+    arrays, keywords, theirs = LOSSES[name]
+    G._dynamo.reset()  # the same code for every loss
+    want = theirs(*arrays)
+    want = want if reduction == "none" else want.sum() if reduction == "sum" else want.mean()
+
+    def loss(*tensors):
+        return getattr(F, name)(*tensors, reduction=reduction, **keywords)
+
+    close(loss(*[G.from_numpy(np.ascontiguousarray(a)) for a in arrays]), want)
+    found = []
+    for fn in (loss, *[G.compile(loss, backend=backend, fullgraph=True) for backend in BACKENDS]):
+        x = G.from_numpy(np.ascontiguousarray(arrays[0])).requires_grad_()
+        y = fn(x, *[G.from_numpy(np.ascontiguousarray(a)) for a in arrays[1:]])
+        y.sum().backward()
+        found.append((y.detach().numpy().tobytes(), x.grad.numpy().tobytes()))
+    assert len(set(found)) == 1

@@ -247,6 +247,7 @@ TEST_FILES = \
   tests/python/test_hook_order.py \
   tests/python/test_inlined_hooks.py \
   tests/python/test_saved_tensors_hooks.py \
+  tests/python/test_scatter.py \
   tests/python/test_tensor.py \
   tests/python/test_testing.py \
   tests/python/test_tools.py \

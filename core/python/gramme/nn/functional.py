@@ -4,3 +4,4 @@
 from gramme import _core
 
 globals().update(_core.nn_functions)
+unfold, fold = _core.nn_functions["im2col"], _core.nn_functions["col2im"]  # Tensor.unfold is another function
