@@ -588,7 +588,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         h = self.norm1(x)
-        x = x + self.attention(h, h, h, is_causal=True)[0]
+        x = x + self.attention(h, h, h, need_weights=False, is_causal=True)[0]
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 

@@ -484,15 +484,38 @@ package_fx_PYTHON = core/python/gramme/fx/__init__.py core/python/gramme/fx/grap
 package_nndir = $(pythondir)/gramme/nn
 package_nn_PYTHON = \
   core/python/gramme/nn/__init__.py \
+  core/python/gramme/nn/activation.py \
   core/python/gramme/nn/attention.py \
+  core/python/gramme/nn/backward_hooks.py \
   core/python/gramme/nn/containers.py \
   core/python/gramme/nn/conv.py \
-  core/python/gramme/nn/recurrent.py \
+  core/python/gramme/nn/distance.py \
+  core/python/gramme/nn/dropout.py \
+  core/python/gramme/nn/embedding.py \
   core/python/gramme/nn/functional.py \
   core/python/gramme/nn/init.py \
   core/python/gramme/nn/layers.py \
+  core/python/gramme/nn/loss.py \
   core/python/gramme/nn/module.py \
-  core/python/gramme/nn/parameter.py
+  core/python/gramme/nn/normalization.py \
+  core/python/gramme/nn/padding.py \
+  core/python/gramme/nn/parameter.py \
+  core/python/gramme/nn/pooling.py \
+  core/python/gramme/nn/recurrent.py \
+  core/python/gramme/nn/rnn.py \
+  core/python/gramme/nn/shape.py \
+  core/python/gramme/nn/transformer.py
+package_nn_utilsdir = $(pythondir)/gramme/nn/utils
+package_nn_utils_PYTHON = \
+  core/python/gramme/nn/utils/__init__.py \
+  core/python/gramme/nn/utils/gradients.py \
+  core/python/gramme/nn/utils/parametrizations.py \
+  core/python/gramme/nn/utils/parametrize.py \
+  core/python/gramme/nn/utils/rnn.py \
+  core/python/gramme/nn/utils/stateless.py \
+  core/python/gramme/nn/utils/vectors.py
+package_funcdir = $(pythondir)/gramme/func
+package_func_PYTHON = core/python/gramme/func/__init__.py
 package_utilsdir = $(pythondir)/gramme/utils
 package_utils_PYTHON = \
   core/python/gramme/utils/__init__.py \

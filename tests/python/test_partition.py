@@ -22,7 +22,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         h = self.norm1(x)
-        x = x + self.attention(h, h, h, is_causal=True)[0]
+        x = x + self.attention(h, h, h, need_weights=False, is_causal=True)[0]
         return x + F.dropout(self.down(F.gelu(self.up(self.norm2(x)))), 0.2)
 
 

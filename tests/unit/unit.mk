@@ -236,7 +236,12 @@ TEST_FILES = \
   tests/python/test_function_twice.py \
   tests/python/test_memory.py \
   tests/python/test_modes.py \
+  tests/python/test_func.py \
+  tests/python/test_module_api.py \
   tests/python/test_nn.py \
+  tests/python/test_nn_layers.py \
+  tests/python/test_rnn.py \
+  tests/python/test_transformer.py \
   tests/python/test_nvrtc.py \
   tests/python/test_operators.py \
   tests/python/test_lr_scheduler.py \

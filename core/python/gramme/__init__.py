@@ -44,7 +44,7 @@ from gramme.limits import finfo, iinfo
 
 def __getattr__(name):
     """Modules that not every program needs are imported when they are first used."""
-    if name in ("nn", "optim", "_dynamo", "testing", "serialization", "utils", "fx", "cuda"):
+    if name in ("nn", "optim", "func", "_dynamo", "testing", "serialization", "utils", "fx", "cuda"):
         import importlib
 
         return importlib.import_module("gramme." + name)

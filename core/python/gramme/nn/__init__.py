@@ -1,36 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers, containers and losses."""
+"""Layers, containers and losses, with torch's names."""
 
-from gramme.nn import functional, init
+from gramme.nn import functional, init, utils
+from gramme.nn.activation import (
+    CELU, ELU, GELU, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU, ReLU, ReLU6, SELU,
+    SiLU, Sigmoid, Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
+)  # fmt: skip
 from gramme.nn.attention import MultiheadAttention
-from gramme.nn.containers import ModuleDict, ModuleList, Sequential
-from gramme.nn.conv import AdaptiveAvgPool2d, AvgPool1d, AvgPool2d, Conv1d, Conv2d, Conv3d, MaxPool1d, MaxPool2d
-from gramme.nn.layers import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BCEWithLogitsLoss,
-    CrossEntropyLoss,
-    Dropout,
-    ELU,
-    Embedding,
-    Flatten,
-    GELU,
-    Identity,
-    L1Loss,
-    LayerNorm,
-    LeakyReLU,
-    Linear,
-    LogSoftmax,
-    MSELoss,
-    NLLLoss,
-    ReLU,
-    RMSNorm,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Softplus,
-    Tanh,
-)
+from gramme.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from gramme.nn.conv import Conv1d, Conv2d, Conv3d
+from gramme.nn.distance import Bilinear, CosineSimilarity, PairwiseDistance
+from gramme.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
+from gramme.nn.embedding import Embedding
+from gramme.nn.layers import Identity, Linear
+from gramme.nn.loss import (
+    BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss, TripletMarginWithDistanceLoss,
+)  # fmt: skip
 from gramme.nn.module import Module
-from gramme.nn.parameter import Parameter
+from gramme.nn.normalization import (
+    BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LayerNorm, LocalResponseNorm, RMSNorm,
+)  # fmt: skip
+from gramme.nn.padding import (
+    CircularPad1d, CircularPad2d, CircularPad3d, ConstantPad1d, ConstantPad2d, ConstantPad3d, ReflectionPad1d, ReflectionPad2d,
+    ReflectionPad3d, ReplicationPad1d, ReplicationPad2d, ReplicationPad3d, ZeroPad1d, ZeroPad2d, ZeroPad3d,
+)  # fmt: skip
+from gramme.nn.parameter import Buffer, Parameter
+from gramme.nn.pooling import (
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d,
+)  # fmt: skip
 from gramme.nn.recurrent import GRUCell, LSTMCell, RNNCell
+from gramme.nn.rnn import GRU, LSTM, RNN, RNNBase
+from gramme.nn.shape import ChannelShuffle, Flatten, PixelShuffle, PixelUnshuffle, Unflatten
+from gramme.nn.transformer import Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and pools as layers."""
+"""Convolutions and transposed convolutions as layers."""
 
 import math
 
@@ -83,70 +83,85 @@ class Conv3d(_Conv):
     _convolve = staticmethod(F.conv3d)
 
 
-class _MaxPool(Module):
-    def __init__(self, kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False):
-        super().__init__()
-        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
-        self.padding, self.dilation = padding, dilation
-        self.return_indices, self.ceil_mode = return_indices, ceil_mode
+class _ConvTranspose(Module):
+    """The gradient of a convolution with respect to its input, as a layer: weight (in, out / groups, *kernel_size)."""
 
-    def forward(self, input):
-        return self._pool(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
+    def __init__(
+        self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1,
+        padding_mode="zeros", device=None, dtype=None,
+    ):  # fmt: skip
+        super().__init__()
+        if in_channels % groups or out_channels % groups:
+            raise ValueError(f"{in_channels} and {out_channels} channels cannot be divided into {groups} groups")
+        if padding_mode != "zeros":
+            raise ValueError(f"a transposed convolution has no padding_mode but 'zeros', not {padding_mode!r}")
+        n = self._space
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size, self.stride, self.dilation = _each(kernel_size, n), _each(stride, n), _each(dilation, n)
+        self.padding, self.output_padding, self.padding_mode = _each(padding, n), _each(output_padding, n), padding_mode
+        self.weight = Parameter(gramme.empty(in_channels, out_channels // groups, *self.kernel_size, dtype=dtype))
+        self.bias = Parameter(gramme.empty(out_channels, dtype=dtype)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Both uniform in +-1/sqrt(out / groups * size of the kernel), as torch's."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in = self.out_channels // self.groups * math.prod(self.kernel_size)
+            bound = 1 / math.sqrt(fan_in) if fan_in else 0
+            init.uniform_(self.bias, -bound, bound)
+
+    def _output_padding(self, input, output_size):
+        """What makes the result output_size, of which the places (the last sizes) count."""
+        if output_size is None:
+            return self.output_padding
+        n = self._space
+        wanted, places = tuple(output_size)[-n:], input.shape[-n:]
+        least = [
+            (places[i] - 1) * self.stride[i] - 2 * self.padding[i] + self.dilation[i] * (self.kernel_size[i] - 1) + 1 for i in range(n)
+        ]
+        if len(wanted) != n or not all(0 <= wanted[i] - least[i] < max(self.stride[i], self.dilation[i]) for i in range(n)):
+            raise ValueError(f"output_size {list(output_size)} cannot be had: the least is {least}, each less than a stride below the most")
+        return tuple([wanted[i] - least[i] for i in range(n)])
+
+    def forward(self, input, output_size=None):
+        """output_size chooses one of the sizes that a convolution makes equal."""
+        extra = self._output_padding(input, output_size)
+        return self._convolve(input, extra)
 
     def extra_repr(self):
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}"
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        for name, plain in (("padding", 0), ("dilation", 1), ("output_padding", 0)):
+            if getattr(self, name) != (plain,) * self._space:
+                text += f", {name}={getattr(self, name)!r}"
+        return text + (f", groups={self.groups}" if self.groups != 1 else "") + ("" if self.bias is not None else ", bias=False")
+
+    def _arguments(self, input, extra):
+        return input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
 
 
-class MaxPool1d(_MaxPool):
-    """The largest element of each window of (N, C, L)."""
+class ConvTranspose1d(_ConvTranspose):
+    """(N, in, L) to (N, out, (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1)."""
 
-    _pool = staticmethod(F.max_pool1d)
+    _space = 1
 
-
-class MaxPool2d(_MaxPool):
-    """The largest element of each window of (N, C, H, W)."""
-
-    _pool = staticmethod(F.max_pool2d)
+    def _convolve(self, input, extra):
+        return F.conv_transpose1d(*self._arguments(input, extra))
 
 
-class _AvgPool(Module):
-    def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
-        super().__init__()
-        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
-        self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
+class ConvTranspose2d(_ConvTranspose):
+    """(N, in, H, W) to (N, out, H', W'), each as ConvTranspose1d."""
 
-    def forward(self, input):
-        return self._pool(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
-        )
+    _space = 2
 
-    def extra_repr(self):
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+    def _convolve(self, input, extra):
+        return F.conv_transpose2d(*self._arguments(input, extra))
 
 
-class AvgPool1d(_AvgPool):
-    """The mean of each window of (N, C, L)."""
+class ConvTranspose3d(_ConvTranspose):
+    """(N, in, D, H, W) to (N, out, D', H', W'), each as ConvTranspose1d."""
 
-    _pool = staticmethod(F.avg_pool1d)
+    _space = 3
 
-
-class AvgPool2d(_AvgPool):
-    """The mean of each window of (N, C, H, W)."""
-
-    _pool = staticmethod(F.avg_pool2d)
-
-
-class AdaptiveAvgPool2d(Module):
-    """(N, C, H, W) to (N, C, *output_size): means of cells as equal as they can be."""
-
-    def __init__(self, output_size):
-        super().__init__()
-        self.output_size = output_size
-
-    def forward(self, input):
-        return F.adaptive_avg_pool2d(input, self.output_size)
-
-    def extra_repr(self):
-        return f"output_size={self.output_size}"
+    def _convolve(self, input, extra):
+        return F.conv_transpose3d(*self._arguments(input, extra))

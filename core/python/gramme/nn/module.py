@@ -6,26 +6,11 @@ has is found by walking vars(module) by type, so reading an attribute costs what
 recorder sees ordinary objects.  Containers, whose children are items, say so in _members().
 """
 
+import gramme
 from gramme._core import Tensor
 from gramme.grad_mode import no_grad
-from gramme.nn.parameter import Parameter
-
-
-class HookHandle:
-    """What register_*_hook returns; remove() takes the hook off."""
-
-    def __init__(self, hooks, hook):
-        self.hooks = hooks
-        self.hook = hook
-
-    def remove(self):
-        self.hooks[:] = [entry for entry in self.hooks if entry is not self]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self.remove()
+from gramme.nn.parameter import Buffer, Parameter
+from gramme.utils.hooks import add_hook
 
 
 class IncompatibleKeys(tuple):
@@ -44,8 +29,8 @@ class Module:
     """The base of all layers.  Subclasses call super().__init__(), set attributes and define forward()."""
 
     training = True
-    _forward_pre_hooks = None
-    _forward_hooks = None
+    _hooks = None  # around calls: kind -> list of handles, as soon as there is one
+    _state_hooks = None  # around state_dict() and load_state_dict()
     _buffer_names = None  # name -> persistent
     _compiled_call = None  # what calls run instead of _call_impl: compile() and gramme.compiler.disable() set it
 
@@ -58,13 +43,13 @@ class Module:
     def __call__(self, *args, **kwargs):
         if self._compiled_call is not None:
             return self._compiled_call(self, *args, **kwargs)
-        if self._forward_pre_hooks or self._forward_hooks:
+        if self._hooks:
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
 
     def _call_impl(self, *args, **kwargs):
         """What is compiled: forward() with the hooks around it."""
-        if self._forward_pre_hooks or self._forward_hooks:
+        if self._hooks:
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -82,30 +67,77 @@ class Module:
         return {name: value for name, value in vars(self).items() if name != "_compiled_call"}
 
     def _call_with_hooks(self, args, kwargs):
-        for entry in list(self._forward_pre_hooks or ()):
-            changed = entry.hook(self, args)
-            if changed is not None:
-                args = changed if isinstance(changed, tuple) else (changed,)
-        result = self.forward(*args, **kwargs)
-        for entry in list(self._forward_hooks or ()):
-            changed = entry.hook(self, args, result)
+        hooks = self._hooks
+        for entry in list(hooks.get("before", ())):
+            if entry.with_kwargs:
+                changed = entry.hook(self, args, kwargs)
+                if changed is not None:
+                    if not isinstance(changed, tuple) or len(changed) != 2:
+                        raise RuntimeError(f"a forward pre hook with kwargs returns None or (args, kwargs), not {changed!r}")
+                    args, kwargs = changed
+            else:
+                changed = entry.hook(self, args)
+                if changed is not None:
+                    args = changed if isinstance(changed, tuple) else (changed,)
+        if any([entry.always_call for entry in hooks.get("after", ())]):
+            return self._forward_and_always(args, kwargs)
+        return self._run_hooks_after(self._watched_forward(args, kwargs), args, kwargs)
+
+    def _watched_forward(self, args, kwargs):
+        """forward(), seen by the hooks of the backward."""
+        before, after = self._hooks.get("backward_before"), self._hooks.get("backward")
+        if not before and not after:
+            return self.forward(*args, **kwargs)
+        from gramme.nn.backward_hooks import Watch
+
+        watch = Watch(self, before or (), after or ())
+        return watch.outputs(self.forward(*watch.inputs(args), **kwargs))
+
+    def _run_hooks_after(self, result, args, kwargs, always=False):
+        for entry in list(self._hooks.get("after", ())):
+            if always and not entry.always_call:
+                continue
+            changed = entry.hook(self, args, kwargs, result) if entry.with_kwargs else entry.hook(self, args, result)
             if changed is not None:
                 result = changed
         return result
 
-    def register_forward_pre_hook(self, hook):
-        """hook(module, args) runs before forward() and may return other arguments."""
-        if self._forward_pre_hooks is None:
-            self._forward_pre_hooks = []
-        self._forward_pre_hooks.append(HookHandle(self._forward_pre_hooks, hook))
-        return self._forward_pre_hooks[-1]
+    def _forward_and_always(self, args, kwargs):
+        """forward(), after which the hooks that want it run even if it raises."""
+        try:
+            result = self._run_hooks_after(self._watched_forward(args, kwargs), args, kwargs)
+        except Exception:
+            self._run_hooks_after(None, args, kwargs, always=True)
+            raise
+        return result
 
-    def register_forward_hook(self, hook):
-        """hook(module, args, result) runs after forward() and may return another result."""
-        if self._forward_hooks is None:
-            self._forward_hooks = []
-        self._forward_hooks.append(HookHandle(self._forward_hooks, hook))
-        return self._forward_hooks[-1]
+    def _add_hook(self, kind, hook, **options):
+        if self._hooks is None:
+            self._hooks = {}
+        return add_hook(self._hooks.setdefault(kind, []), hook, **options)
+
+    def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
+        """hook(module, args) runs before forward() and may return other arguments; with_kwargs: hook(module, args, kwargs), which may
+        return (args, kwargs)."""
+        return self._add_hook("before", hook, prepend=prepend, with_kwargs=with_kwargs)
+
+    def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
+        """hook(module, args, result) runs after forward() and may return another result; with_kwargs: hook(module, args, kwargs, result);
+        always_call: also if forward() raises, with the result None."""
+        return self._add_hook("after", hook, prepend=prepend, with_kwargs=with_kwargs, always_call=always_call)
+
+    def register_full_backward_pre_hook(self, hook, prepend=False):
+        """hook(module, grad_output) runs in backward before the module's own and may return other gradients of its outputs."""
+        return self._add_hook("backward_before", hook, prepend=prepend)
+
+    def register_full_backward_hook(self, hook, prepend=False):
+        """hook(module, grad_input, grad_output) runs when the gradients of the positional arguments are known and may return others.
+
+        grad_input has None for what is no tensor, and is () if no argument requires grad.  Compiled, a call of the module is a graph break.
+        """
+        return self._add_hook("backward", hook, prepend=prepend)
+
+    register_backward_hook = register_full_backward_hook
 
     # -- What a module has --------------------------------------------------------------------------------------
 
@@ -113,14 +145,27 @@ class Module:
         """(name, value) of all that may be a parameter, buffer or submodule."""
         return list(vars(self).items())
 
+    def _set_member(self, name, value):
+        """Puts a parameter, buffer or submodule where _members() found it."""
+        setattr(self, name, value)
+
+    def _check_name(self, name, kind):
+        """KeyError unless this can be the name of a member."""
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a {kind} is a str, not a {type(name).__name__}")
+        if "." in name or not name:
+            raise KeyError(f"the name of a {kind} has no dots and is not empty, and this is {name!r}")
+
     def register_parameter(self, name, parameter):
         """The same as setting the attribute; None stands for a parameter that is left out."""
+        self._check_name(name, "parameter")
         if parameter is not None and not isinstance(parameter, Parameter):
             raise TypeError(f"{name} must be a Parameter or None, not {type(parameter).__name__}")
         setattr(self, name, parameter)
 
     def register_buffer(self, name, tensor, persistent=True):
-        """Makes a tensor part of state_dict() (if persistent) and to(), without training it."""
+        """Makes a tensor part of state_dict() (if persistent) and to(), without training it.  An attribute that is a Buffer is one, too."""
+        self._check_name(name, "buffer")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"{name} must be a Tensor or None, not {type(tensor).__name__}")
         if self._buffer_names is None:
@@ -130,9 +175,24 @@ class Module:
 
     def add_module(self, name, module):
         """The same as setting the attribute."""
+        self._check_name(name, "module")
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{name} must be a Module or None, not {type(module).__name__}")
         setattr(self, name, module)
 
     register_module = add_module
+
+    def _own_buffers(self):
+        """(name, tensor, persistent) of this module's buffers.  A Buffer that was set as an attribute is registered when it is first seen."""
+        for name, value in self._members():
+            if isinstance(value, Buffer) and name not in (self._buffer_names or ()):
+                if self._buffer_names is None:
+                    self._buffer_names = {}
+                self._buffer_names[name] = value.persistent
+        for name, persistent in list((self._buffer_names or {}).items()):
+            value = getattr(self, name, None)
+            if value is not None:
+                yield name, value, persistent
 
     def named_children(self):
         seen = set()
@@ -178,9 +238,8 @@ class Module:
     def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
         seen = set()
         for path, module in self._walk(prefix and prefix + ".") if recurse else [(prefix and prefix + ".", self)]:
-            for name in module._buffer_names or ():
-                value = getattr(module, name)
-                if value is not None and (value not in seen or not remove_duplicate):
+            for name, value, _ in module._own_buffers():
+                if value not in seen or not remove_duplicate:
                     seen.add(value)
                     yield path + name, value
 
@@ -188,63 +247,180 @@ class Module:
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
+    def _owner(self, target, kind):
+        """(module, name) of what a dotted name stands for."""
+        path, _, name = target.rpartition(".")
+        module = self
+        for part in path.split(".") if path else ():
+            module = dict(module._members()).get(part)
+            if not isinstance(module, Module):
+                raise AttributeError(f"{type(self).__name__} has no {kind} {target!r}: there is no module {part!r}")
+        return module, name
+
     def get_submodule(self, target):
-        """The module of a dotted name, as named_modules() gives it."""
-        for path, module in self._walk():
-            if path[:-1] == target:
-                return module
-        raise AttributeError(f"{type(self).__name__} has no submodule {target!r}")
+        """The module of a dotted name, as named_modules() gives it; "" is the module itself."""
+        if not target:
+            return self
+        owner, name = self._owner(target, "submodule")
+        module = dict(owner._members()).get(name)
+        if not isinstance(module, Module):
+            raise AttributeError(f"{type(self).__name__} has no submodule {target!r}")
+        return module
+
+    def set_submodule(self, target, module, strict=False):
+        """Puts a module at a dotted name; strict: only where one is."""
+        if not isinstance(module, Module):
+            raise ValueError(f"{target} must become a Module, not a {type(module).__name__}")
+        if not target:
+            raise ValueError("a module cannot be put in its own place")
+        owner, name = self._owner(target, "submodule")
+        if strict and not isinstance(dict(owner._members()).get(name), Module):
+            raise AttributeError(f"{type(self).__name__} has no submodule {target!r}")
+        owner._set_member(name, module)
 
     def get_parameter(self, target):
         """The parameter of a dotted name, as named_parameters() gives it."""
-        for name, parameter in self.named_parameters(remove_duplicate=False):
-            if name == target:
-                return parameter
-        raise AttributeError(f"{type(self).__name__} has no parameter {target!r}")
+        owner, name = self._owner(target, "parameter")
+        parameter = dict(owner._members()).get(name)
+        if not isinstance(parameter, Parameter):
+            raise AttributeError(f"{type(self).__name__} has no parameter {target!r}")
+        return parameter
+
+    def get_buffer(self, target):
+        """The buffer of a dotted name, as named_buffers() gives it."""
+        owner, name = self._owner(target, "buffer")
+        for own, tensor, _ in owner._own_buffers():
+            if own == name:
+                return tensor
+        raise AttributeError(f"{type(self).__name__} has no buffer {target!r}")
 
     # -- State --------------------------------------------------------------------------------------------------
 
-    def _state(self, prefix=""):
-        """(name, tensor) of what state_dict() holds, the tensors themselves."""
-        for path, module in self._walk(prefix):
-            for name, value in module._members():
-                if isinstance(value, Parameter):
-                    yield path + name, value
-            for name, persistent in (module._buffer_names or {}).items():
-                if persistent and getattr(module, name) is not None:
-                    yield path + name, getattr(module, name)
+    def get_extra_state(self):
+        """What else state_dict() should hold of this module, under the name "_extra_state"; to be defined along with set_extra_state()."""
+        raise NotImplementedError(f"{type(self).__name__} defines no get_extra_state()")
 
-    def state_dict(self, prefix=""):
-        """Name -> tensor of all parameters and persistent buffers; the tensors share memory with the module."""
-        return {name: tensor.detach() for name, tensor in self._state(prefix)}
+    def set_extra_state(self, state):
+        """Takes over what get_extra_state() returned."""
+        raise NotImplementedError(f"{type(self).__name__} defines no set_extra_state(), and the state has one for it")
 
-    def load_state_dict(self, state_dict, strict=True):
-        """Copies tensors of the same names in.  Raises RuntimeError that names every key that is missing, unexpected
-        (if strict) or of another shape; then nothing was copied."""
-        own = dict(self._state())
-        missing = [name for name in own if name not in state_dict]
-        unexpected = [name for name in state_dict if name not in own]
-        problems = [
-            f"size mismatch for {name}: {list(state_dict[name].shape)} was given, {list(own[name].shape)} is here"
-            for name in own
-            if name in state_dict and tuple(state_dict[name].shape) != tuple(own[name].shape)
+    def _has_extra_state(self):
+        return type(self).get_extra_state is not Module.get_extra_state
+
+    def _own_state(self):
+        """(name, tensor) of what state_dict() holds of this module alone, the tensors themselves."""
+        for name, value in self._members():
+            if isinstance(value, Parameter):
+                yield name, value
+        for name, value, persistent in self._own_buffers():
+            if persistent:
+                yield name, value
+
+    def _state_hooks_of(self, kind):
+        return list(self._state_hooks.get(kind, ())) if self._state_hooks else ()
+
+    def state_dict(self, destination=None, prefix="", keep_vars=False):
+        """Name -> tensor of all parameters and persistent buffers; the tensors share memory with the module.
+
+        They are put into `destination`, if given, behind `prefix`; keep_vars: the parameters themselves, which require grad.
+        """
+        state = {} if destination is None else destination
+        for entry in self._state_hooks_of("save_before"):
+            entry.hook(self, prefix, keep_vars)
+        for name, tensor in self._own_state():
+            state[prefix + name] = tensor if keep_vars else tensor.detach()
+        if self._has_extra_state():
+            state[prefix + "_extra_state"] = self.get_extra_state()
+        for name, value in self._members():
+            if isinstance(value, Module):
+                value.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for entry in self._state_hooks_of("save_after"):
+            changed = entry.hook(self, state, prefix, {})
+            if changed is not None:
+                state = changed
+        return state
+
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        """Copies tensors of the same names in; assign: takes the tensors themselves.  Raises RuntimeError that names every key that is
+        missing, unexpected (if strict) or of another shape; then nothing was copied (unless a hook was to see the keys first)."""
+        given = dict(state_dict)
+        own, extra, missing, unexpected, problems = {}, {}, [], [], []
+        for path, module in self._walk():
+            for entry in module._state_hooks_of("load_before"):
+                entry.hook(module, given, path, {}, strict, missing, unexpected, problems)
+            for name, tensor in module._own_state():
+                own[path + name] = (module, name, tensor)
+            if module._has_extra_state():
+                extra[path + "_extra_state"] = module
+        missing += [name for name in [*own, *extra] if name not in given]
+        unexpected += [name for name in given if name not in own and name not in extra]
+        problems += [
+            f"size mismatch for {name}: {list(given[name].shape)} was given, {list(tensor.shape)} is here"
+            for name, (_, _, tensor) in own.items()
+            if name in given and tuple(given[name].shape) != tuple(tensor.shape)
         ]
-        if strict and missing:
-            problems.append("missing keys: " + ", ".join(missing))
-        if strict and unexpected:
-            problems.append("unexpected keys: " + ", ".join(unexpected))
+        keys = IncompatibleKeys((missing, unexpected))
+        watched = any([module._state_hooks_of("load_after") for _, module in self._walk()])
+        self._raise_problems(problems, keys, strict and not watched)
+        with no_grad():
+            for name, (module, member, tensor) in own.items():
+                if name in given:
+                    if assign:
+                        module._assign(member, tensor, given[name])
+                    else:
+                        tensor.copy_(given[name])
+        for name, module in extra.items():
+            if name in given:
+                module.set_extra_state(given[name])
+        for _, module in self._walk():
+            for entry in module._state_hooks_of("load_after"):
+                entry.hook(module, keys)
+        self._raise_problems([], keys, strict)
+        return keys
+
+    def _assign(self, name, old, new):
+        """A loaded tensor itself becomes the parameter or buffer."""
+        if isinstance(old, Parameter) and not isinstance(new, Parameter):
+            new = Parameter(new.detach(), requires_grad=old.requires_grad)
+        self._set_member(name, new)
+
+    def _raise_problems(self, problems, keys, strict):
+        problems = list(problems)
+        if strict and keys.missing_keys:
+            problems.append("missing keys: " + ", ".join(keys.missing_keys))
+        if strict and keys.unexpected_keys:
+            problems.append("unexpected keys: " + ", ".join(keys.unexpected_keys))
         if problems:
             raise RuntimeError(f"cannot load the state of {type(self).__name__}:\n  " + "\n  ".join(problems))
-        with no_grad():
-            for name, tensor in own.items():
-                if name in state_dict:
-                    tensor.copy_(state_dict[name])
-        return IncompatibleKeys((missing, unexpected))
+
+    def _add_state_hook(self, kind, hook):
+        if self._state_hooks is None:
+            self._state_hooks = {}
+        return add_hook(self._state_hooks.setdefault(kind, []), hook)
+
+    def register_state_dict_pre_hook(self, hook):
+        """hook(module, prefix, keep_vars) runs before this module's part of state_dict()."""
+        return self._add_state_hook("save_before", hook)
+
+    def register_state_dict_post_hook(self, hook):
+        """hook(module, state_dict, prefix, {}) runs after this module's part of state_dict(), and may change the dict."""
+        return self._add_state_hook("save_after", hook)
+
+    def register_load_state_dict_pre_hook(self, hook):
+        """hook(module, state_dict, prefix, {}, strict, missing_keys, unexpected_keys, error_msgs) runs before load_state_dict() looks at
+        this module's keys, in a copy of the dict that it may change."""
+        return self._add_state_hook("load_before", hook)
+
+    def register_load_state_dict_post_hook(self, hook):
+        """hook(module, incompatible_keys) runs when all is loaded; what it takes out of the two lists is no error."""
+        return self._add_state_hook("load_after", hook)
 
     # -- Changes to the whole tree ------------------------------------------------------------------------------
 
     def train(self, mode=True):
         """Training or evaluation behaviour of layers such as Dropout."""
+        if not isinstance(mode, bool):
+            raise ValueError(f"training is True or False, not {mode!r}")
         for module in self.modules():
             module.training = mode
         return self
@@ -271,43 +447,54 @@ class Module:
         function(self)
         return self
 
-    def to(self, *args, **kwargs):
-        """Converts floating parameters and buffers, in place; the arguments are Tensor.to's."""
-        for parameter in self.parameters():
-            if parameter.is_floating_point():
-                parameter.data = parameter.data.to(*args, **kwargs)
-                if parameter.grad is not None:
-                    gradient = parameter.grad.to(*args, **kwargs)
+    def _apply(self, function, recurse=True):
+        """Replaces the data of all parameters, of their gradients and of buffers by function(tensor), in place."""
+        for parameter in self.parameters(recurse=recurse):
+            gradient = parameter.grad
+            with no_grad():
+                parameter.data = function(parameter.data)
+                if gradient is not None:
                     parameter.grad = None
-                    parameter.grad = gradient
-        for module in self.modules():
-            for name in module._buffer_names or ():
-                buffer = getattr(module, name)
-                if buffer is not None and buffer.is_floating_point():
-                    setattr(module, name, buffer.to(*args, **kwargs))
+                    parameter.grad = function(gradient)
+        for module in self.modules() if recurse else [self]:
+            for name, buffer, _ in module._own_buffers():
+                with no_grad():
+                    setattr(module, name, function(buffer))
         return self
 
-    def float(self):
-        from gramme import float32
+    def to(self, *args, **kwargs):
+        """Converts floating parameters and buffers, in place; the arguments are Tensor.to's."""
+        return self._apply(lambda tensor: tensor.to(*args, **kwargs) if tensor.is_floating_point() else tensor)
 
-        return self.to(float32)
+    def type(self, dst_type):
+        """Converts all parameters and buffers, in place."""
+        return self._apply(lambda tensor: tensor.to(dst_type))
+
+    def to_empty(self, *, device=None, recurse=True):
+        """New memory for all parameters and buffers, with nothing in it."""
+        return self._apply(lambda tensor: gramme.empty_like(tensor), recurse)
+
+    def float(self):
+        return self.to(gramme.float32)
 
     def double(self):
-        from gramme import float64
-
-        return self.to(float64)
+        return self.to(gramme.float64)
 
     def half(self):
-        from gramme import float16
-
-        return self.to(float16)
+        return self.to(gramme.float16)
 
     def bfloat16(self):
-        from gramme import bfloat16
-
-        return self.to(bfloat16)
+        return self.to(gramme.bfloat16)
 
     def cpu(self):
+        return self
+
+    def cuda(self, device=None):
+        """Tensor.cuda() of all parameters and buffers."""
+        return self._apply(lambda tensor: tensor.cuda(device))
+
+    def share_memory(self):
+        """Threads share all memory; processes none.  Returns the module."""
         return self
 
     # -- Text ---------------------------------------------------------------------------------------------------
@@ -316,13 +503,19 @@ class Module:
         """What stands between the parentheses of repr()."""
         return ""
 
+    def _get_name(self):
+        """What stands before the parentheses of repr()."""
+        return type(self).__name__
+
+    def _repr_of_children(self):
+        """(name, text) of what repr() shows inside."""
+        return [(name, repr(value)) for name, value in self._members() if isinstance(value, Module)]
+
     def __repr__(self):
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
-        children = [
-            f"({name}): " + repr(value).replace("\n", "\n  ") for name, value in self._members() if isinstance(value, Module)
-        ]
-        name = type(self).__name__
+        children = [f"({name}): " + text.replace("\n", "\n  ") for name, text in self._repr_of_children()]
+        name = self._get_name()
         if len(lines) <= 1 and not children:
             return f"{name}({extra})"
         return f"{name}(\n  " + "\n  ".join(lines + children) + "\n)"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameter: a tensor that a Module trains."""
+"""Parameter: a tensor that a Module trains.  Buffer: one that it keeps without training it."""
 
 from gramme._core import Tensor, tensor
 
@@ -15,3 +15,22 @@ class Parameter(Tensor):
 
     def __repr__(self):
         return "Parameter containing:\n" + Tensor.__repr__(self)
+
+
+class _IsBuffer(type):
+    def __instancecheck__(cls, value):
+        return isinstance(value, Tensor) and getattr(value, "_is_buffer", False)
+
+
+class Buffer(metaclass=_IsBuffer):
+    """Buffer(data, persistent=True): a plain tensor that shares data's memory and, set as a Module's attribute, is one of buffers().
+
+    The module knows it as soon as it looks for its buffers.  An attribute that may be replaced by another tensor before that is better
+    registered, with register_buffer().
+    """
+
+    def __new__(cls, data=None, *, persistent=True):
+        buffer = tensor([]) if data is None else data.detach()
+        buffer._is_buffer = True
+        buffer.persistent = persistent
+        return buffer
