@@ -353,6 +353,8 @@ dump (const GmCompile *c, const GmStage *s)
     gm_log (GM_LOG_TIMINGS, "%s %.3f ms", s->name, c->stage_ms[s - stages]);
 }
 
+void (*gm_compile_tamper) (char letter, GmGraph *g);
+
 /* A graph that does not verify is a fault of the stage that wrote it: ours, so no error for the
  * caller. */
 static void
@@ -367,6 +369,8 @@ verify (const GmCompile *c, const GmStage *s)
 #endif
   for (int i = 0; i < n; i++) {
     g_autoptr (GError) error = NULL;
+    if (gm_compile_tamper)
+      gm_compile_tamper (s->letter, (GmGraph *) graphs[i]);
     if (gm_graph_verify (graphs[i], strchr ("fjp", s->letter) != NULL, &error)
         && (s->letter != 'p' || gm_graph_verify_outputs (graphs[i], &error)))
       continue;

@@ -89,6 +89,10 @@ char *gm_compile_text (const GmCompile *c, char letter);
 void gm_compile_set_frontend (const GmStageFn fns[3],
                               char *(*text) (const GmCompile *c, char letter));
 
+/* For tests: gets each graph that stage `letter` wrote before it is verified (in debug builds, and with
+ * GM_STRESS), to break it.  NULL: nobody. */
+extern void (*gm_compile_tamper) (char letter, GmGraph *g);
+
 /* Milliseconds of the stage in this compilation, 0 if it did not run. */
 double gm_compile_stage_ms (const GmCompile *c, char letter);
 

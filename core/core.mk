@@ -129,6 +129,8 @@ CORE_SOURCES += \
   core/graph/specialise.c \
   core/graph/text.c \
   core/graph/verify.c \
+  core/graph/rules.def \
+  core/graph/rules.h \
   core/graph/alias.h \
   core/graph/graph.h \
   core/graph/image.h \

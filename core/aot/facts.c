@@ -85,16 +85,17 @@ gm_facts_derive (const GmGraph *g, GmArena *arena)
 
 /* -- Comparing --------------------------------------------------------------------------------- */
 
-/* Exactly one type; the stride of a dimension of size 1 is never used. */
+/* Exactly one type, as far as the facts about g's sizes say; the stride of a dimension of size 1 is never
+ * used. */
 static bool
-same_type (const GmMeta *a, const GmMeta *b)
+same_type (const GmGraph *g, const GmMeta *a, const GmMeta *b)
 {
   GmMeta x = *a, y = *b;
 
   for (int d = 0; d < x.ndim; d++)
     if (x.sizes[d] <= 1)
       x.strides[d] = y.strides[d] = 0;
-  return memcmp (&x, &y, sizeof x) == 0;
+  return memcmp (&x, &y, sizeof x) == 0 || (g->sizes && gm_graph_same_meta (g, &x, &y));
 }
 
 char *
@@ -107,7 +108,7 @@ gm_facts_difference (const GmFacts *want, const GmGraph *g, GmArena *arena)
                             has->n_outputs, want->n_inputs, want->n_outputs);
   for (uint32_t i = 0; i < want->n_inputs; i++) {
     const GmInputFact *a = &want->inputs[i], *b = &has->inputs[i];
-    if (!same_type (&a->meta, &b->meta))
+    if (!same_type (g, &a->meta, &b->meta))
       return g_strdup_printf ("input %u has another type", i);
     if (a->data != b->data)
       return g_strdup_printf ("input %u is %swritten", i, b->data ? "" : "not ");
@@ -116,8 +117,9 @@ gm_facts_difference (const GmFacts *want, const GmGraph *g, GmArena *arena)
   }
   for (uint32_t i = 0; i < want->n_outputs; i++) {
     const GmOutputFact *a = &want->outputs[i], *b = &has->outputs[i];
-    if (a->meta.dtype != b->meta.dtype || !gm_meta_same_shape (&a->meta, &b->meta)
-        || (!want->outputs_are_new && !same_type (&a->meta, &b->meta)))
+    if (want->outputs_are_new
+          ? a->meta.dtype != b->meta.dtype || !gm_meta_same_shape (&a->meta, &b->meta)
+          : !same_type (g, &a->meta, &b->meta))
       return g_strdup_printf ("output %u has another type", i);
     if (a->kind != b->kind)
       return g_strdup_printf ("output %u is of another kind", i);
@@ -129,11 +131,25 @@ gm_facts_difference (const GmFacts *want, const GmGraph *g, GmArena *arena)
 }
 
 #ifdef GM_DEBUG_CHECKS
-void
-gm_facts_compare (const GmFacts *foretold, const GmGraph *g, GmArena *arena, const char *layer)
-{
-  g_autofree char *difference = gm_facts_difference (foretold, g, arena);
+void (*gm_facts_tamper) (const char *layer, GmGraph *g);
 
+void
+gm_facts_compare (const GmFacts *foretold, GmGraph *g, GmArena *arena, const char *layer)
+{
+  g_autoptr (GError) why = NULL;
+
+  if (gm_facts_tamper)
+    gm_facts_tamper (layer, g);
+  if (!gm_graph_verify (g, false, &why)) {
+    g_autofree char *text = gm_graph_text (g);
+    g_error ("the layer %s made a graph that is wrong: %s\n%s", layer, why->message, text);
+  }
+  bool frozen = g->sizes && g->sizes->frozen;
+  if (g->sizes)
+    g->sizes->frozen = true; /* to look is not to ask */
+  g_autofree char *difference = gm_facts_difference (foretold, g, arena);
+  if (g->sizes)
+    g->sizes->frozen = frozen;
   if (difference) {
     g_autofree char *text = gm_graph_text (g);
     g_error ("the layer %s made a graph that is not as it foretold: %s\n%s", layer, difference,

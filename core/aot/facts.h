@@ -39,6 +39,7 @@ char *gm_facts_difference (const GmFacts *foretold, const GmGraph *g, GmArena *a
  * its result. */
 GmFacts *gm_metadata_expect (const GmGraph *before, const GmMetadataLayer *l, GmArena *arena);
 GmFacts *gm_dedupe_expect (const GmGraph *before, const GmDedupeLayer *l, GmArena *arena);
+GmFacts *gm_output_alias_expect (const GmGraph *before, const GmAliasLayer *l, GmArena *arena);
 GmFacts *gm_synthetic_base_expect (const GmGraph *before, const GmBaseLayer *l, GmArena *arena);
 GmFacts *gm_functionalize_expect (const GmGraph *before, const GmFunctionalLayer *l,
                                   bool differentiate, GmArena *arena);
@@ -46,9 +47,10 @@ GmFacts *gm_functionalize_expect (const GmGraph *before, const GmFunctionalLayer
 #ifdef GM_DEBUG_CHECKS
 #define GM_FACTS_COMPARE(foretold, graph, layer)                                                   \
   gm_facts_compare ((foretold), (graph), w->arena, (layer))
-/* A difference is a bug of the layer's. */
-void gm_facts_compare (const GmFacts *foretold, const GmGraph *g, GmArena *arena,
-                       const char *layer);
+/* A graph that does not verify, or a difference, is a bug of the layer's. */
+void gm_facts_compare (const GmFacts *foretold, GmGraph *g, GmArena *arena, const char *layer);
+/* For tests: gets each layer's graph before that, to break it.  NULL: nobody. */
+extern void (*gm_facts_tamper) (const char *layer, GmGraph *g);
 #else
 #define GM_FACTS_COMPARE(foretold, graph, layer) ((void) 0)
 #endif

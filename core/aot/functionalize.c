@@ -86,8 +86,10 @@ take_view (Rewrite *r, const GmNode *n, GmVal base)
 {
   if (n->op == GM_OP_view && gm_views_no_grad (r->g, n))
     base = add (r, GM_OP_detach, &base, 1, NULL); /* the reshape may be two nodes, or none */
-  if (n->op == GM_OP_view)
-    return gm_b_reshape (&r->b.base, base, n->attrs->n_list, n->attrs->list);
+  if (n->op == GM_OP_view) {
+    GmVal v = gm_b_reshape (&r->b.base, base, n->attrs->n_list, n->attrs->list);
+    return v == base ? add (r, GM_OP_view, &base, 1, n->attrs) : v; /* what arrives is summed there, too */
+  }
   return as_recorded (r, n, add (r, n->op, &base, 1, n->attrs));
 }
 
@@ -102,6 +104,86 @@ take_views (Rewrite *r, GmValueId object, GmVal base)
   return take_view (r, producer (r->g, object), take_views (r, parent, base));
 }
 
+/* Element k of the view `object` is element places[k] of its root, both in row-major order: what the
+ * views make of the numbers 0, 1, 2 ... */
+static GmTensor *
+places_in_root (const GmGraph *g, GmValueId object, GError **error)
+{
+  GmValueId parent = gm_views_parent (g, object);
+
+  if (parent == GM_NO_ID) {
+    const GmMeta *m = gm_graph_meta (g, object);
+    GmMeta numbers = gm_meta_make (GM_I64, m->ndim, m->sizes);
+    GmTensor *t = gm_tensor_new (&numbers, error);
+    for (int64_t i = 0; t && i < gm_meta_numel (&numbers); i++)
+      ((int64_t *) gm_tensor_data (t))[i] = i;
+    return t;
+  }
+  const GmNode *n = producer (g, object);
+  g_autoptr (GmTensor) of = places_in_root (g, parent, error), rows = NULL;
+  if (!of || n->op != GM_OP_view)
+    return of ? gm_op_run (n->op, &of, 1, n->attrs, error) : NULL;
+  rows = gm_op_run (GM_OP_copy, &of, 1, NULL, error); /* the numbers may lie otherwise than the tensor */
+  return rows ? gm_op_run (n->op, &rows, 1, n->attrs, error) : NULL;
+}
+
+/* Whether gradients go from `object` to its root one element after the other: several are one place
+ * there.  Not so where a view on the way has no history. */
+static bool
+adds_up_in_root (Rewrite *r, GmValueId object)
+{
+  GmValueId root = gm_views_root (r->g, object);
+
+  if (!r->differentiate || !gm_b_meta (&r->b.base, r->now[root])->requires_grad
+      || gm_meta_is_symbolic (gm_graph_meta (r->g, object))
+      || gm_meta_is_symbolic (gm_graph_meta (r->g, root))
+      || !gm_meta_overlaps_itself (gm_graph_meta (r->g, object)))
+    return false;
+  for (GmValueId v = object; v != root; v = gm_views_parent (r->g, v))
+    if (producer (r->g, v)->op == GM_OP_detach || gm_views_no_grad (r->g, producer (r->g, v)))
+      return false;
+  return true;
+}
+
+/* The elements of `object` as what is picked from its root. */
+static GmVal
+pick (Rewrite *r, GmValueId object)
+{
+  GmBuilder *b = &r->b.base;
+  const GmMeta *m = gm_graph_meta (r->g, object);
+  GmVal root = r->now[gm_views_root (r->g, object)];
+  int64_t n_root = gm_meta_numel (gm_b_meta (b, root)), n = gm_meta_numel (m);
+  GmAttrs along = { .mask = 1u << GM_ATTR_DIM };
+  GError *error = NULL;
+  g_autoptr (GmTensor) places = places_in_root (r->g, object, &error), rows = NULL, flat = NULL;
+
+  rows = places ? gm_op_run (GM_OP_copy, &places, 1, NULL, &error) : NULL;
+  flat = rows ? gm_op_run (GM_OP_view, &rows, 1,
+                           &(GmAttrs){ .mask = 1u << GM_ATTR_SIZES, .n_list = 1, .list = { n } },
+                           &error)
+              : NULL;
+  if (!flat) {
+    gm_b_fail (b, (GmError) error->code, "%s", error->message);
+    g_error_free (error);
+    return NULL;
+  }
+  GmVal in[2] = { gm_b_reshape (b, root, 1, &n_root),
+                  gm_val_from_id (gm_graph_add_constant (r->b.graph, flat, r->b.where)) };
+  return gm_b_view (b, add (r, GM_OP_index_select, in, 2, &along), m->ndim, m->sizes);
+}
+
+/* A view that was there before its memory was written to: eager gives it a history of its own,
+ * which begins at the root and shares nothing with that of what it was taken of. */
+static GmVal
+take_again (Rewrite *r, GmValueId object)
+{
+  GmVal root = r->now[gm_views_root (r->g, object)];
+
+  if (root && adds_up_in_root (r, object))
+    return pick (r, object);
+  return take_views (r, object, root);
+}
+
 static GmVal
 current (Rewrite *r, GmValueId v)
 {
@@ -110,11 +192,8 @@ current (Rewrite *r, GmValueId v)
 
   if (parent == GM_NO_ID || (r->now[object] && r->seen[object] == writes))
     return r->now[object];
-  /* A view that was there before its memory was written to: eager gives it a history of its own,
-   * which begins at the root and shares nothing with that of what it was taken of. */
-  r->now[object] = r->now[object]
-                     ? take_views (r, object, r->now[gm_views_root (r->g, object)])
-                     : take_view (r, producer (r->g, object), current (r, parent));
+  r->now[object] = r->now[object] ? take_again (r, object)
+                                  : take_view (r, producer (r->g, object), current (r, parent));
   r->seen[object] = writes;
   return r->now[object];
 }

@@ -51,6 +51,16 @@ run_dedupe (Way *w, GArray *overlaps, GError **error)
   return go_on (w, next);
 }
 
+static bool
+run_alias (Way *w, GError **error)
+{
+  GmAliasLayer *l = &w->layers->alias;
+  GmGraph *next = gm_output_alias (w->at, w->arena, l, error);
+  if (next)
+    GM_FACTS_COMPARE (gm_output_alias_expect (w->at, l, w->arena), next, "output_alias");
+  return go_on (w, next);
+}
+
 /* The numbers of the caller's inputs, for facts that were found behind dedupe. */
 static void
 number_as_caller (const GmLayers *l, GArray *overlaps, guint from)
@@ -156,8 +166,7 @@ gm_layers_apply (const GmGraph *g, bool differentiate, GmArena *arena, GmLayers 
   *l = (GmLayers){ .differentiate = differentiate };
   note_inputs (g, arena, l);
   if (run_metadata (&w, overlaps, error) && run_dedupe (&w, overlaps, error)
-      && go_on (&w, gm_output_alias (w.at, arena, &l->alias, error))
-      && run_bases (&w, differentiate, overlaps, error) && check_quiet_views (&w, error)
+      && run_alias (&w, error) && run_bases (&w, differentiate, overlaps, error) && check_quiet_views (&w, error)
       && run_functionalize (&w, differentiate, error)
       && gm_higher_prepare (w.owned, differentiate, error)) {
     l->n_overlaps = overlaps->len;

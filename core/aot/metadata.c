@@ -27,6 +27,7 @@ typedef struct {
   GmGraph *out;
   GmValueId *map; /* per value of g */
   bool *changes;  /* per object of g */
+  bool *moved;    /* per object of g: it has other memory by now */
   GArray *sets;   /* Change: those that matter, in order */
   GArray *lost;   /* GmValueId of `out`: memory in which some do not, once each */
 } Rewrite;
@@ -58,11 +59,18 @@ input_index (const GmGraph *g, GmValueId v)
   return GM_NO_ID;
 }
 
-/* The memory that v looks at in the new graph. */
+/* The memory that v looks at in the new graph; of inputs that are one tensor, the first. */
 static GmValueId
 memory_of (const Rewrite *r, GmValueId v)
 {
-  return gm_views_root (r->out, r->map[v]);
+  GmValueId root = gm_views_root (r->out, r->map[v]);
+  uint32_t input = input_index (r->out, root);
+
+  if (input == GM_NO_ID)
+    return root;
+  const GmGraphAlias *a =
+      gm_graph_value (r->g, g_array_index (r->g->inputs, GmValueId, input))->alias;
+  return a && a->same != GM_NO_ID ? r->map[a->same] : root;
 }
 
 /* The first input that lies in the same storage as input v of g, and how far before v it begins. */
@@ -121,6 +129,89 @@ lose (Rewrite *r, const GmNode *n)
   g_array_append_val (r->lost, memory);
 }
 
+/* Where the first element of v is in the storage that it lies in, from the root of v or the first
+ * input of that storage on; false: that depends on sizes that are no numbers. */
+static bool
+find_offset (const Rewrite *r, GmValueId v, int64_t *offset)
+{
+  const GmGraph *g = r->out;
+  int64_t at = 0, distance = 0;
+
+  for (uint32_t node; (node = gm_graph_value (g, v)->node) != GM_NO_ID;
+       v = gm_graph_node (g, node)->in[0]) {
+    const GmNode *n = gm_graph_node (g, node);
+    GmFamily family = gm_ops[n->op].family;
+    if (family != GM_FAMILY_MOVEMENT && family != GM_FAMILY_MUTATE)
+      break;
+    if (n->op != GM_OP_slice)
+      continue;
+    int64_t stride = gm_graph_meta (g, n->in[0])->strides[n->attrs->dim];
+    if (gm_size_is_symbolic (n->attrs->start) || gm_size_is_symbolic (stride))
+      return false;
+    at += n->attrs->start * stride;
+  }
+  uint32_t input = input_index (g, v);
+  if (input != GM_NO_ID)
+    storage_of (r->g, object_of (r->g, g_array_index (r->g->inputs, GmValueId, input)), &distance);
+  *offset = at + distance;
+  return true;
+}
+
+/* Within its own memory a tensor must keep all of its elements, or the plain program fails
+ * (core/autograd/set.c).  Where nobody sees the tensor afterwards, nothing else would notice. */
+static bool
+keeps_elements (const Rewrite *r, const GmNode *n)
+{
+  const GmMeta *dst = gm_graph_meta (r->g, n->in[0]), *src = gm_graph_meta (r->g, n->in[1]);
+  int64_t at_dst, at_src;
+
+  if (gm_meta_is_symbolic (dst) || gm_meta_is_symbolic (src))
+    return true; /* decided with numbers, at the call */
+  return find_offset (r, r->map[n->in[0]], &at_dst) && find_offset (r, r->map[n->in[1]], &at_src)
+         && at_dst == at_src && !gm_meta_overlaps_itself (src)
+         && gm_meta_numel (dst) == gm_meta_numel (src)
+         && gm_meta_extent (dst) == gm_meta_extent (src);
+}
+
+/* The tensor that operand v of g is a view of, if that has taken other memory since the view was
+ * taken, or GM_NO_ID.  A name that set_ gave is a tensor of its own here. */
+static GmValueId
+left_behind_by (const Rewrite *r, GmValueId v)
+{
+  const GmGraph *g = r->g;
+  bool is_view = false;
+
+  for (uint32_t node; (node = gm_graph_value (g, v)->node) != GM_NO_ID;) {
+    const GmNode *n = gm_graph_node (g, node);
+    GmFamily family = gm_ops[n->op].family;
+    if (n->op == GM_OP_set_ || (family != GM_FAMILY_MOVEMENT && family != GM_FAMILY_MUTATE))
+      break;
+    is_view |= family == GM_FAMILY_MOVEMENT;
+    v = n->in[0];
+  }
+  if (is_view && r->moved[v])
+    return v;
+  const GmGraphAlias *a = gm_graph_value (g, v)->alias;
+  return a && a->base != GM_NO_ID && r->moved[a->base] ? a->base : GM_NO_ID;
+}
+
+/* A view finds its history by where it lies in its base: without the base's memory, what a write to
+ * it does to gradients is the plain program's to say. */
+static bool
+check_left_behind (const Rewrite *r, const GmNode *n, GError **error)
+{
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if (gm_graph_meta (r->g, n->in[i])->requires_grad && left_behind_by (r, n->in[i]) != GM_NO_ID) {
+      g_set_error (
+          error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+          "cannot compile the use of a view (%s) that takes part in the gradient, after set_ () "
+          "gave what it is a view of other memory: keep set_ () out of the compiled function",
+          n->where ? n->where : "line unknown");
+      return false;
+    }
+  return true;
+}
+
 static bool
 rewrite_set (Rewrite *r, uint32_t node, GArray *overlaps, GError **error)
 {
@@ -138,9 +229,21 @@ rewrite_set (Rewrite *r, uint32_t node, GArray *overlaps, GError **error)
                  n->where ? n->where : "line unknown");
     return false;
   }
+  if (object == object_of (r->g, n->in[1])) { /* itself: nothing happens */
+    r->map[n->out] = r->map[n->in[1]];
+    return true;
+  }
   /* within one memory, the last change says all; to other memory and back is not the same as never
    */
   Change change = { node, stays_within (r, n, overlaps) };
+  if (change.within && !keeps_elements (r, n)) {
+    g_set_error (
+        error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+        "cannot compile a change of shape in place (%s) that does not keep all elements of the "
+        "tensor: plain Python refuses it",
+        n->where ? n->where : "line unknown");
+    return false;
+  }
   for (uint32_t i = r->sets->len; i-- > 0;) {
     Change last = g_array_index (r->sets, Change, i);
     if (object_of (r->g, gm_graph_node (r->g, last.node)->in[0]) != object)
@@ -153,6 +256,7 @@ rewrite_set (Rewrite *r, uint32_t node, GArray *overlaps, GError **error)
     break;
   }
   g_array_append_val (r->sets, change);
+  r->moved[object] |= !change.within;
   r->map[n->out] = r->map[n->in[1]];
   r->changes[object] = true;
   return true;
@@ -167,6 +271,8 @@ rewrite_values (Rewrite *r, GArray *overlaps, GError **error)
     const GmGraphValue *value = gm_graph_value (g, v);
     const GmNode *n = value->node == GM_NO_ID ? NULL : gm_graph_node (g, value->node);
 
+    if (n && !check_left_behind (r, n, error))
+      return false;
     if (n && n->op == GM_OP_set_) {
       if (!rewrite_set (r, value->node, overlaps, error))
         return false;
@@ -298,8 +404,13 @@ gm_metadata (const GmGraph *g, GmArena *arena, GmMetadataLayer *layer, GArray *o
   g_autoptr (GmGraph) out = gm_graph_new_like (g, g->name, arena);
   g_autoptr (GArray) sets = g_array_new (FALSE, FALSE, sizeof (Change));
   g_autoptr (GArray) lost = g_array_new (FALSE, FALSE, sizeof (GmValueId));
-  Rewrite r = { g, out, gm_arena_newn (arena, GmValueId, g->values->len),
-                gm_arena_newn (arena, bool, g->values->len), sets, lost };
+  Rewrite r = { g,
+                out,
+                gm_arena_newn (arena, GmValueId, g->values->len),
+                gm_arena_newn (arena, bool, g->values->len),
+                gm_arena_newn (arena, bool, g->values->len),
+                sets,
+                lost };
 
   gm_graph_share_tables (out, g);
   if (!rewrite_values (&r, overlaps, error) || !check_views_of_moved (&r, error))
@@ -367,8 +478,11 @@ gm_metadata_leave (const GmMetadataLayer *l, GmTensor *const *inputs, GmTensor *
   }
   for (uint32_t k = 0; ok && k < l->n_renamed; k++) {
     const GmRenamed *r = &l->renamed[k];
-    ok = gm_autograd_set (r->is_input ? inputs[r->input.i] : inner[r->object.i],
-                          inner[r->becomes.i], error);
+    GmTensor *object = r->is_input ? inputs[r->input.i] : inner[r->object.i];
+    if (object == inner[r->becomes.i]) /* by way of another tensor that had become this one */
+      object->storage->version++;
+    else
+      ok = gm_autograd_set (object, inner[r->becomes.i], error);
   }
   for (uint32_t i = ok ? l->n_outer : 0; i < l->n_inner; i++)
     gm_tensor_unref (inner[i]);

@@ -13,7 +13,7 @@
  * Rejected: as_strided from recorded offsets.  The history would show an op that the program
  * never called.
  */
-#include "core/aot/aot.h"
+#include "core/aot/facts.h"
 #include "core/autograd/autograd.h"
 
 #include <string.h>
@@ -59,11 +59,35 @@ need (Rewrite *r, GmValueId object)
   g_array_append_val (r->roots, object);
 }
 
-/* Whether the gradient of the view goes on, and the caller has the view itself. */
+static bool
+is_input (const GmGraph *g, GmValueId v)
+{
+  return gm_graph_value (g, v)->node == GM_NO_ID;
+}
+
+/* Whether the memory of the view may be written to after it was taken: under any name, for inputs. */
+static bool
+is_written_later (const GmGraph *g, GmValueId object)
+{
+  GmValueId root = gm_views_root (g, object);
+
+  for (uint32_t i = gm_graph_value (g, object)->node + 1; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (gm_ops[n->op].family != GM_FAMILY_MUTATE)
+      continue;
+    GmValueId written = gm_views_root (g, n->in[0]);
+    if (written == root || (is_input (g, root) && is_input (g, written)))
+      return true;
+  }
+  return false;
+}
+
+/* Whether the gradient of the view goes on, and the caller has the view itself, or one of it: what was
+ * written since gives it another history. */
 static bool
 has_history (const Rewrite *r, GmValueId object)
 {
-  bool out = false;
+  bool out = is_written_later (r->g, object);
 
   for (uint32_t i = 0; i < r->g->outputs->len; i++)
     out |= gm_views_object (r->g, g_array_index (r->g->outputs, GmGraphOutput, i).value) == object;
@@ -171,6 +195,40 @@ gm_output_alias (const GmGraph *g, GmArena *arena, GmAliasLayer *layer, GError *
   return ok ? g_steal_pointer (&out) : NULL;
 }
 
+/* -- What must be true of the result ------------------------------------------------------------
+ */
+
+/* Outputs: the roots that are no inputs, whose memory is new, then the views whose history is made
+ * inside. */
+GmFacts *
+gm_output_alias_expect (const GmGraph *g, const GmAliasLayer *l, GmArena *arena)
+{
+  const GmFacts *before = gm_facts_derive (g, arena);
+  uint32_t first = l->n_inputs + l->n_inner;
+  GmFacts *f = gm_layer_facts_new (arena, before->n_inputs, l->n_inner + l->n_histories);
+
+  g_assert (before->n_inputs == l->n_inputs && before->n_outputs == l->n_outer);
+  for (uint32_t i = 0; i < l->n_inputs; i++)
+    f->inputs[i] = before->inputs[i];
+  for (uint32_t i = 0; i < l->n_outer; i++) {
+    GmValueId v = g_array_index (g->outputs, GmGraphOutput, i).value, o = gm_views_object (g, v);
+    uint32_t slot = l->slots[i];
+    for (; slot >= first; slot = l->replays[slot - first].slot, o = gm_views_parent (g, o)) {
+      const GmReplay *r = &l->replays[slot - first];
+      if (r->history != GM_NO_ID)
+        f->outputs[l->n_inner + r->history] =
+            (GmOutputFact){ .meta = *gm_graph_meta (g, o), .kind = GM_OUTPUT_HISTORY };
+    }
+    if (slot < l->n_inputs)
+      continue;
+    GmOutputFact *root = &f->outputs[slot - l->n_inputs];
+    bool attached = root->meta.requires_grad || is_attached (g, v);
+    root->meta = *gm_graph_meta (g, o);
+    root->meta.requires_grad &= attached;
+  }
+  return f;
+}
+
 /* -- Run time ---------------------------------------------------------------------------------- */
 
 /* Whether the view's history is made here, by taking it: neither inside of the function, nor when
@@ -194,8 +252,10 @@ find_recorded (const GmAliasLayer *l, const GmHistories *h, bool *recorded)
     if (l->slots[i] >= first)
       recorded[l->slots[i] - first] = is_recorded (&l->replays[l->slots[i] - first], h);
   for (uint32_t k = l->n_replays; k-- > 0;)
-    if (recorded[k] && l->replays[k].slot >= first)
-      recorded[l->replays[k].slot - first] = true;
+    if (recorded[k] && l->replays[k].slot >= first) {
+      uint32_t of = l->replays[k].slot - first;
+      recorded[of] |= is_recorded (&l->replays[of], h);
+    }
 }
 
 bool

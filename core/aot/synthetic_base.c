@@ -253,6 +253,41 @@ belong_together (const GmBasePlan *p, uint32_t i, uint32_t j)
   return same_base (&a, &b);
 }
 
+/* An input that is a view of who knows what: nothing was said because its gradient is awaited
+ * (overlap.c). */
+static bool
+is_view_of_unknown (const GmBasePlan *p, uint32_t i)
+{
+  const GmGraphAlias *a = gm_graph_value (p->g, value_of (p->g, i))->alias;
+
+  if (!meta_of (p->g, i)->requires_grad || !a || a->leaf || a->has_base_meta || a->base != GM_NO_ID)
+    return false;
+  for (uint32_t k = 0; k < p->n; k++) {
+    const GmGraphAlias *b = gm_graph_value (p->g, value_of (p->g, k))->alias;
+    if (b && b->base == value_of (p->g, i))
+      return false;
+  }
+  return true;
+}
+
+/* Who waits for the gradient of a view waits for that of its new history, which a write to what it is a
+ * view of makes, and which would be inside of the function. */
+static bool
+check_awaited (const GmBasePlan *p, GError **error)
+{
+  for (uint32_t i = 0; i < p->n; i++)
+    for (uint32_t j = 0; j < p->n; j++)
+      if (i != j && p->members[i].group == p->members[j].group && p->members[i].written
+          && follows_base (p, i) && is_view_of_unknown (p, j)) {
+        g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                     "the gradient of input %s is awaited by a hook, or kept, and input %s, in the same "
+                     "memory, is written to: keep the write out of the compiled function",
+                     name_of (p->g, j), name_of (p->g, i));
+        return false;
+      }
+  return true;
+}
+
 /* Numbers the sets of inputs that hang together, by their first members.  One alone is none, unless it
  * is written and has a base. */
 static void
@@ -495,8 +530,12 @@ member_view (GmBuilder *b, const GmBasePlan *p, uint32_t i, GmVal base)
   const Base *c = &p->bases[p->members[i].base];
 
   if (p->members[i].position == c->position && gm_meta_same_shape (has, want)
-      && memcmp (has->strides, want->strides, sizeof has->strides) == 0)
-    return base;
+      && memcmp (has->strides, want->strides, sizeof has->strides) == 0) {
+    GmAttrs all = { .mask = 1u << GM_ATTR_SIZES, .n_list = want->ndim };
+    memcpy (all.list, want->sizes, sizeof *all.list * want->ndim);
+    bool is_base = c->kind == GM_BASE_RAW || (c->kind == GM_BASE_CALLER && c->input == i);
+    return is_base ? base : gm_b_op (b, GM_OP_view, &base, 1, &all); /* a view of all, with a history of its own */
+  }
   return gm_geometry_view (b, flat_base (b, base), p->members[i].position - c->position, want);
 }
 
@@ -586,7 +625,7 @@ gm_synthetic_base_plan (const GmGraph *g, bool differentiate, GmArena *arena, GA
   for (uint32_t i = 0; i < p->n; i++)
     p->members[i].gets_grad &= differentiate;
   find_groups (p);
-  if (!note_overlaps (p, overlaps, error))
+  if (!note_overlaps (p, overlaps, error) || (differentiate && !check_awaited (p, error)))
     return NULL;
   find_components (p);
   settle (p);
@@ -820,10 +859,9 @@ gm_synthetic_base_expect (const GmGraph *g, const GmBaseLayer *l, GmArena *arena
     o->meta = before->inputs[piece->target.i].meta;
     o->kind = GM_OUTPUT_MUTATION;
     o->of_input = true;
-    const GmMeta *whole = &l->sources[o->input].meta;
-    o->is_view = l->sources[o->input].kind == GM_BASE_RAW
-                     ? o->meta.ndim != 1 || o->meta.sizes[0] != whole->sizes[0]
-                     : memcmp (&o->meta, whole, sizeof *whole) != 0;
+    const GmBaseSource *base = &l->sources[o->input];
+    o->is_view = base->kind == GM_BASE_RAW ? o->meta.ndim != 1 || o->meta.sizes[0] != base->meta.sizes[0]
+                                           : base->kind == GM_BASE_OF || base->input.i != piece->target.i;
   }
   return f;
 }

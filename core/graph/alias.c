@@ -41,36 +41,38 @@ is_input (const GmGraph *g, GmValueId v)
   return v < g->values->len && gm_graph_value (g, v)->node == GM_NO_ID;
 }
 
-/* What is wrong with input v's alias, or NULL. */
-static const char *
-problem (const GmGraph *g, GmValueId v, const GmGraphAlias *a)
+/* What is wrong with input v's alias. */
+static GmRule
+problem (const GmGraph *g, GmValueId v, const GmGraphAlias *a, const char **says)
 {
+#define WRONG(rule, what) return *says = (what), GM_RULE_##rule
   const GmMeta *m = gm_graph_meta (g, v);
   GmValueId others[] = { a->same, a->shares, a->base };
   for (size_t k = 0; k < G_N_ELEMENTS (others); k++)
     if (others[k] != GM_NO_ID && (!is_input (g, others[k]) || others[k] == v))
-      return "shares memory with something that is no other input";
+      WRONG (ALIAS_OTHER, "shares memory with something that is no other input");
   if (a->same != GM_NO_ID) {
     const GmGraphAlias *b = gm_graph_value (g, a->same)->alias;
     if (a->shares != GM_NO_ID || a->base != GM_NO_ID || a->has_base_meta)
-      return "is another input and has memory of its own";
+      WRONG (ALIAS_SAME_ALONE, "is another input and has memory of its own");
     if (b && b->same != GM_NO_ID)
-      return "is an input that is itself another one: name that";
+      WRONG (ALIAS_SAME_FIRST, "is an input that is itself another one: name that");
     if (memcmp (m, gm_graph_meta (g, a->same), sizeof *m))
-      return "is another input, but of another type";
+      WRONG (ALIAS_SAME_TYPE, "is another input, but of another type");
   }
   if (a->leaf && !m->requires_grad)
-    return "is a leaf of the gradient, but does not require grad";
+    WRONG (ALIAS_LEAF, "is a leaf of the gradient, but does not require grad");
   if (a->base != GM_NO_ID && (a->base != a->shares || a->has_base_meta))
-    return "has two bases";
+    WRONG (ALIAS_ONE_BASE, "has two bases");
   if (a->has_base_meta && (a->base_meta.dtype != m->dtype || a->base_offset < 0))
-    return "does not lie in its base";
-  return NULL;
+    WRONG (ALIAS_IN_BASE, "does not lie in its base");
+  return GM_RULE_NONE;
+#undef WRONG
 }
 
-const char *
-gm_graph_alias_problem (const GmGraph *g, GmValueId v)
+GmRule
+gm_graph_alias_problem (const GmGraph *g, GmValueId v, const char **says)
 {
   const GmGraphAlias *a = gm_graph_value (g, v)->alias;
-  return a ? problem (g, v, a) : NULL;
+  return a ? problem (g, v, a, says) : GM_RULE_NONE;
 }

@@ -6,9 +6,10 @@
 #define GM_GRAPH_ALIAS_H
 
 #include "core/graph/graph.h"
+#include "core/graph/rules.h"
 
-/* What is wrong with what is said of input v, as the end of a sentence that begins with its name;
- * NULL: nothing. */
-const char *gm_graph_alias_problem (const GmGraph *g, GmValueId v);
+/* Which rule is broken by what is said of input v, and how, as the end of a sentence that begins with
+ * its name; GM_RULE_NONE: none. */
+GmRule gm_graph_alias_problem (const GmGraph *g, GmValueId v, const char **says);
 
 #endif

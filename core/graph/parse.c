@@ -377,8 +377,8 @@ resolve_aliases (Parser *p, GArray *texts)
   }
   for (guint i = 0; i < texts->len; i++) {
     const AliasText *t = &g_array_index (texts, AliasText, i);
-    const char *problem = gm_graph_alias_problem (p->g, t->input);
-    if (problem)
+    const char *problem;
+    if (gm_graph_alias_problem (p->g, t->input, &problem) != GM_RULE_NONE)
       return fail_at (p, t->place, "the input %s", problem);
   }
   return true;

@@ -3,14 +3,21 @@
  *
  * Every value is an input or the one result of one node; operands are made before they are used;
  * attributes are those of the op's row; a result's meta is what the shape rules say.  Sizes that
- * are not numbers: see graph.h.
+ * are not numbers: see graph.h.  Each check is a rule (rules.def), named at the end of its message.
  */
 #include <stdarg.h>
 #include <string.h>
 
 #include "core/graph/alias.h"
 #include "core/graph/higher.h"
+#include "core/graph/rules.h"
 #include "core/sym/sym.h"
+
+const GmRuleRow gm_rules[GM_N_RULES] = {
+  { NULL, NULL },
+#define RULE(id, name, what) { name, what },
+#include "core/graph/rules.def"
+};
 
 typedef struct {
   const GmGraph *g;
@@ -18,7 +25,7 @@ typedef struct {
   GError **error;
 } Verifier;
 
-static bool G_GNUC_PRINTF (2, 3) fail (Verifier *v, const char *format, ...)
+static bool G_GNUC_PRINTF (3, 4) fail (Verifier *v, GmRule rule, const char *format, ...)
 {
   va_list args;
   va_start (args, format);
@@ -26,13 +33,15 @@ static bool G_GNUC_PRINTF (2, 3) fail (Verifier *v, const char *format, ...)
   va_end (args);
   const char *name = v->g->name ? v->g->name : "?";
   if (v->node == GM_NO_ID) {
-    g_set_error (v->error, GM_ERROR, GM_ERROR_VALUE, "graph '%s': %s", name, what);
+    g_set_error (v->error, GM_ERROR, GM_ERROR_VALUE, "graph '%s': %s [%s]", name, what,
+                 gm_rules[rule].name);
     return false;
   }
   const GmNode *n = gm_graph_node (v->g, v->node);
   const char *op = n->op < GM_N_OPS && gm_ops[n->op].name ? gm_ops[n->op].name : "?";
-  g_set_error (v->error, GM_ERROR, GM_ERROR_VALUE, "graph '%s', node %%%u (%s)%s%s: %s", name,
-               v->node, op, n->where ? " from " : "", n->where ? n->where : "", what);
+  g_set_error (v->error, GM_ERROR, GM_ERROR_VALUE, "graph '%s', node %%%u (%s)%s%s: %s [%s]", name,
+               v->node, op, n->where ? " from " : "", n->where ? n->where : "", what,
+               gm_rules[rule].name);
   return false;
 }
 
@@ -43,29 +52,32 @@ check_size (Verifier *v, int64_t size)
 {
   uint32_t rows = v->g->sym ? gm_sym_n_rows (v->g->sym) : 0;
   if (!gm_size_is_symbolic (size))
-    return size >= 0 || fail (v, "the size %" G_GINT64_FORMAT " is negative", size);
+    return size >= 0
+           || fail (v, GM_RULE_SIZE_NEGATIVE, "the size %" G_GINT64_FORMAT " is negative", size);
   if (gm_size_row (size) >= rows)
-    return fail (v, "size %" G_GINT64_FORMAT " is no row of the graph's %u size expressions", size,
+    return fail (v, GM_RULE_SIZE_ROW,
+                 "size %" G_GINT64_FORMAT " is no row of the graph's %u size expressions", size,
                  rows);
   const GmSymRow *r = gm_sym_row (v->g->sym, gm_size_row (size));
   return r->kind != GM_SYM_CONST
-      || fail (v, "a size that is the number %" G_GINT64_FORMAT, r->value);
+         || fail (v, GM_RULE_SIZE_NUMBER, "a size that is the number %" G_GINT64_FORMAT, r->value);
 }
 
 static bool
 check_meta (Verifier *v, const GmMeta *m)
 {
   if (m->dtype >= GM_N_DTYPES || !gm_dtypes[m->dtype].live)
-    return fail (v, "dtype %d does not exist", m->dtype);
+    return fail (v, GM_RULE_DTYPE, "dtype %d does not exist", m->dtype);
   if (m->ndim > GM_MAX_DIMS)
-    return fail (v, "%d dimensions", m->ndim);
+    return fail (v, GM_RULE_DIMENSIONS, "%d dimensions", m->ndim);
   if (m->device != GM_DEVICE_CPU && m->device != GM_DEVICE_CUDA)
-    return fail (v, "device %d does not exist", m->device);
+    return fail (v, GM_RULE_DEVICE, "device %d does not exist", m->device);
   if (m->requires_grad > gm_dtype_is_float (m->dtype))
-    return fail (v, "a tensor of dtype %s cannot require grad", gm_dtypes[m->dtype].text);
+    return fail (v, GM_RULE_GRAD_DTYPE, "a tensor of dtype %s cannot require grad",
+                 gm_dtypes[m->dtype].text);
   for (int i = 0; i < GM_MAX_DIMS; i++) {
     if (i >= m->ndim && (m->sizes[i] || m->strides[i]))
-      return fail (v, "unused dimension %d is not zero", i);
+      return fail (v, GM_RULE_UNUSED_DIMENSION, "unused dimension %d is not zero", i);
     if (!check_size (v, m->sizes[i])
         || (gm_size_is_symbolic (m->strides[i]) && !check_size (v, m->strides[i])))
       return false;
@@ -81,12 +93,17 @@ check_inputs (Verifier *v)
   for (uint32_t i = 0; i < g->values->len; i++)
     without_node += gm_graph_value (g, i)->node == GM_NO_ID;
   if (without_node != g->inputs->len)
-    return fail (v, "%u inputs, but %u values that no node makes", g->inputs->len, without_node);
+    return fail (v, GM_RULE_INPUT_COUNT, "%u inputs, but %u values that no node makes",
+                 g->inputs->len, without_node);
   g_autofree bool *seen = g_new0 (bool, g->values->len + 1);
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmValueId id = g_array_index (g->inputs, GmValueId, i);
     if (id >= g->values->len || gm_graph_value (g, id)->node != GM_NO_ID || seen[id])
-      return fail (v, "input %u is value %u, which %s", i, id,
+      return fail (v,
+                   id >= g->values->len ? GM_RULE_INPUT_EXISTS
+                   : seen[id]           ? GM_RULE_INPUT_ONCE
+                                        : GM_RULE_INPUT_UNMADE,
+                   "input %u is value %u, which %s", i, id,
                    id >= g->values->len ? "does not exist"
                    : seen[id]           ? "is one already"
                                         : "a node makes");
@@ -96,9 +113,10 @@ check_inputs (Verifier *v)
   }
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmValueId id = g_array_index (g->inputs, GmValueId, i);
-    const char *problem = gm_graph_alias_problem (g, id);
-    if (problem)
-      return fail (v, "input %u (%s) %s", i, gm_graph_value (g, id)->name, problem);
+    const char *problem;
+    GmRule rule = gm_graph_alias_problem (g, id, &problem);
+    if (rule != GM_RULE_NONE)
+      return fail (v, rule, "input %u (%s) %s", i, gm_graph_value (g, id)->name, problem);
   }
   return true;
 }
@@ -114,13 +132,13 @@ check_attrs (Verifier *v, const GmNode *n)
   if (need & ~a->mask || a->mask & ~may) {
     for (int k = 1; k < GM_N_ATTRS; k++)
       if ((need & ~a->mask) >> k & 1)
-        return fail (v, "the attribute %s is missing", gm_attrs[k].name);
+        return fail (v, GM_RULE_ATTRIBUTE_MISSING, "the attribute %s is missing", gm_attrs[k].name);
       else if ((a->mask & ~may) >> k & 1)
-        return fail (v, "the op has no attribute %s", gm_attrs[k].name);
-    return fail (v, "attributes with unknown keys: mask %x", a->mask);
+        return fail (v, GM_RULE_ATTRIBUTE_FOREIGN, "the op has no attribute %s", gm_attrs[k].name);
+    return fail (v, GM_RULE_ATTRIBUTE_KEY, "attributes with unknown keys: mask %x", a->mask);
   }
   if (a->n_list > GM_MAX_DIMS)
-    return fail (v, "a list of %d", a->n_list);
+    return fail (v, GM_RULE_ATTRIBUTE_LIST, "a list of %d", a->n_list);
   for (int i = 0; a->mask & 1u << GM_ATTR_SIZES && i < a->n_list; i++)
     if (!check_size (v, a->list[i]))
       return false;
@@ -131,12 +149,13 @@ static bool
 check_constant (Verifier *v, const GmNode *n, const GmMeta *m)
 {
   if (n->attrs->offset < 0 || n->attrs->offset >= (int64_t) v->g->constants->len)
-    return fail (v, "row %" G_GINT64_FORMAT " of %u constants", n->attrs->offset,
-                 v->g->constants->len);
+    return fail (v, GM_RULE_CONSTANT_ROW, "row %" G_GINT64_FORMAT " of %u constants",
+                 n->attrs->offset, v->g->constants->len);
   const GmTensor *t = g_ptr_array_index (v->g->constants, n->attrs->offset);
   GmMeta is = t->meta;
   is.requires_grad = m->requires_grad;
-  return !memcmp (&is, m, sizeof is) || fail (v, "its type is not that of the constant");
+  return !memcmp (&is, m, sizeof is)
+         || fail (v, GM_RULE_CONSTANT_TYPE, "its type is not that of the constant");
 }
 
 /* What the facts leave open.  The sizes that an op was asked for are the result's; the row of a
@@ -148,7 +167,7 @@ check_open (Verifier *v, const GmNode *n, const GmMeta *m)
   if (n->attrs && n->attrs->mask & 1u << GM_ATTR_SIZES
       && (n->attrs->n_list != m->ndim
           || memcmp (n->attrs->list, m->sizes, sizeof *m->sizes * m->ndim)))
-    return fail (v, "the result has other sizes than the attribute");
+    return fail (v, GM_RULE_OPEN_SIZES, "the result has other sizes than the attribute");
   if (family != GM_FAMILY_POINTWISE && family != GM_FAMILY_CAST)
     return true;
   for (uint32_t i = 0; i < n->n_in; i++) {
@@ -156,31 +175,50 @@ check_open (Verifier *v, const GmNode *n, const GmMeta *m)
     int shift = m->ndim - x->ndim;
     for (int d = 0; d < x->ndim; d++)
       if (shift < 0 || (x->sizes[d] != m->sizes[d + shift] && x->sizes[d] != 1))
-        return fail (v, "dimension %d of operand %u does not fit the result", d, i);
+        return fail (v, GM_RULE_OPEN_OPERAND, "dimension %d of operand %u does not fit the result",
+                     d, i);
   }
   return true;
 }
 
-/* What a call of graphs gives; the graphs themselves are checked once a row, with the first node. */
+/* What a call of graphs gives; the graphs themselves are checked once a row, with the first node.
+ */
 static bool
 check_higher (Verifier *v, const GmNode *n, const GmMeta *const *in, const GmMeta *m)
 {
   const GmHigher *h = gm_graph_higher (v->g, n);
   g_autoptr (GError) why = NULL;
   if (!h || h->op != n->op)
-    return fail (v, "the graph has no row for it");
+    return fail (v, GM_RULE_HIGHER_ROW, "the graph has no row for it");
   if (!gm_higher_check (h, in, n->n_in, &why))
-    return fail (v, "%s", why->message);
+    return fail (v, GM_RULE_HIGHER_FITS, "%s", why->message);
   if (n->attrs->dim < 0 || n->attrs->dim >= (int64_t) gm_higher_n_results (h))
-    return fail (v, "result %" G_GINT64_FORMAT " of %u", n->attrs->dim, gm_higher_n_results (h));
+    return fail (v, GM_RULE_HIGHER_RESULT, "result %" G_GINT64_FORMAT " of %u", n->attrs->dim,
+                 gm_higher_n_results (h));
   GmMeta is = gm_higher_meta (h, (uint32_t) n->attrs->dim, in);
   is.requires_grad = m->requires_grad;
   if (!gm_graph_same_meta (v->g, &is, m))
-    return fail (v, "the result is not what its bodies give");
+    return fail (v, GM_RULE_HIGHER_TYPE, "the result is not what its bodies give");
   for (uint32_t b = 0; b < h->n_bodies; b++)
     if (!gm_graph_verify (h->bodies[b], false, &why))
-      return fail (v, "in a body: %s", why->message);
+      return fail (v, GM_RULE_HIGHER_BODY, "in a body: %s", why->message);
   return true;
+}
+
+/* A function with a gradient of its own; the gradient is checked with the first result. */
+static bool
+check_custom (Verifier *v, const GmNode *n)
+{
+  const GmGraph *backward = gm_graph_custom (v->g, n);
+  g_autoptr (GError) why = NULL;
+  if (!backward)
+    return fail (v, GM_RULE_CUSTOM_ROW, "the graph has no gradient for it");
+  uint32_t n_args = backward->outputs->len;
+  if (n->n_in < 1 + n_args || n->n_in - 1 - n_args > backward->inputs->len || n->attrs->dim < 0
+      || n->attrs->dim >= (int64_t) gm_graph_custom_n_results (v->g, n))
+    return fail (v, GM_RULE_CUSTOM_OPERANDS, "%u operands do not fit its gradient", n->n_in);
+  return n->attrs->dim > 0 || gm_graph_verify (backward, true, &why)
+         || fail (v, GM_RULE_CUSTOM_BODY, "in its gradient: %s", why->message);
 }
 
 static bool
@@ -195,7 +233,8 @@ check_result (Verifier *v, const GmNode *n)
     return false;
   if (m->requires_grad && n->op != GM_OP_constant
       && !gm_graph_expects_grad (g, n->op, n->in, (int) n->n_in, m))
-    return fail (v, "the result requires grad, but no operand from which it could have that");
+    return fail (v, GM_RULE_RESULT_GRAD,
+                 "the result requires grad, but no operand from which it could have that");
   if (n->op == GM_OP_constant)
     return check_constant (v, n, m);
   if (gm_op_is_higher (n->op))
@@ -206,14 +245,15 @@ check_result (Verifier *v, const GmNode *n)
   if (g->sizes && !gm_sizes_check (g->sizes, NULL))
     return check_open (v, n, m);
   if (!ok)
-    return fail (v, "%s", why->message);
+    return fail (v, GM_RULE_OPERANDS_FIT, "%s", why->message);
   is.requires_grad = m->requires_grad;
   if (!gm_graph_same_meta (g, &is, m)) {
     g_autofree char *a = gm_meta_text (&is), *b = gm_meta_text (m),
                     *sa = gm_shape_text (is.ndim, is.strides),
                     *sb = gm_shape_text (m->ndim, m->strides);
-    return fail (v, "the result should be %s with strides %s, the graph has %s with strides %s", a,
-                 sa, b, sb);
+    return fail (v, GM_RULE_RESULT_TYPE,
+                 "the result should be %s with strides %s, the graph has %s with strides %s", a, sa,
+                 b, sb);
   }
   return true;
 }
@@ -224,51 +264,51 @@ check_node (Verifier *v, bool functional)
   const GmGraph *g = v->g;
   const GmNode *n = gm_graph_node (g, v->node);
   if (n->op <= GM_OP_NONE || n->op >= GM_N_OPS || !gm_ops[n->op].name)
-    return fail (v, "there is no op with code %d", (int) n->op);
+    return fail (v, GM_RULE_OP, "there is no op with code %d", (int) n->op);
   if (functional && gm_ops[n->op].family == GM_FAMILY_MUTATE)
-    return fail (v, "a write in place in a graph that should have none");
-  if (n->op == GM_OP_custom) {
-    const GmGraph *backward = gm_graph_custom (g, n);
-    if (!backward)
-      return fail (v, "the graph has no gradient for it");
-    if (n->n_in < 1 + backward->outputs->len || n->n_in - 1 - backward->outputs->len > backward->inputs->len
-        || n->attrs->dim < 0 || n->attrs->dim >= (int64_t) gm_graph_custom_n_results (g, n))
-      return fail (v, "%u operands do not fit its gradient", n->n_in);
-  }
+    return fail (v, GM_RULE_FUNCTIONAL, "a write in place in a graph that should have none");
+  if (n->op == GM_OP_custom && !check_custom (v, n))
+    return false;
   if (n->tag >= GM_N_TAGS)
-    return fail (v, "there is no tag %d", n->tag);
+    return fail (v, GM_RULE_TAG, "there is no tag %d", n->tag);
   int arity = gm_ops[n->op].arity;
   if (arity >= 0 ? n->n_in != (uint32_t) arity : n->n_in < 1)
-    return fail (v, "%u operands", n->n_in);
+    return fail (v, GM_RULE_ARITY, "%u operands", n->n_in);
   for (uint32_t i = 0; i < n->n_in; i++) {
     if (n->in[i] >= g->values->len)
-      return fail (v, "operand %u is value %u of %u", i, n->in[i], g->values->len);
+      return fail (v, GM_RULE_OPERAND_EXISTS, "operand %u is value %u of %u", i, n->in[i],
+                   g->values->len);
     uint32_t made = gm_graph_value (g, n->in[i])->node;
     if (made != GM_NO_ID && made >= v->node)
-      return fail (v, "operand %u is made by node %u, which comes later", i, made);
+      return fail (v, GM_RULE_OPERAND_ORDER, "operand %u is made by node %u, which comes later", i,
+                   made);
   }
   if (n->out >= g->values->len || gm_graph_value (g, n->out)->node != v->node)
-    return fail (v, "its result is value %u, which does not name it as its maker", n->out);
+    return fail (v, GM_RULE_RESULT_MAKER,
+                 "its result is value %u, which does not name it as its maker", n->out);
   return check_attrs (v, n) && check_result (v, n);
 }
 
-/* Histories come after all outputs of which somebody gets the elements, but for gradients: the places of
- * the others are those in a call. */
+/* Histories come after all outputs of which somebody gets the elements, but for gradients: the
+ * places of the others are those in a call. */
 static bool
-check_outputs (Verifier *v)
+check_outputs (Verifier *v, bool functional)
 {
   const GmGraph *g = v->g;
   bool histories = false;
   for (uint32_t i = 0; i < g->outputs->len; i++) {
     const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
-    if (o->value >= g->values->len || o->kind > GM_OUTPUT_HISTORY)
-      return fail (v, "output %u is value %u of %u, kind %d", i, o->value, g->values->len,
-                   o->kind);
+    if (o->value >= g->values->len)
+      return fail (v, GM_RULE_OUTPUT_EXISTS, "output %u is value %u of %u", i, o->value,
+                   g->values->len);
+    if (o->kind > GM_OUTPUT_HISTORY)
+      return fail (v, GM_RULE_OUTPUT_KIND, "output %u is of kind %d", i, o->kind);
     histories |= o->kind == GM_OUTPUT_HISTORY;
     if (histories && o->kind != GM_OUTPUT_HISTORY && o->kind != GM_OUTPUT_GRAD)
-      return fail (v, "output %u comes after a history", i);
-    if (o->kind == GM_OUTPUT_HISTORY && !gm_graph_meta (g, o->value)->requires_grad)
-      return fail (v, "output %u is the history of what does not require grad", i);
+      return fail (v, GM_RULE_HISTORY_LAST, "output %u comes after a history", i);
+    if (functional && o->kind == GM_OUTPUT_HISTORY && !gm_graph_meta (g, o->value)->requires_grad)
+      return fail (v, GM_RULE_HISTORY_GRAD,
+                   "output %u is the history of what does not require grad", i);
   }
   return true;
 }
@@ -293,8 +333,10 @@ check_names (Verifier *v)
     bool mutates = gm_ops[n->op].family == GM_FAMILY_MUTATE;
     for (uint32_t k = 0; k < n->n_in; k++)
       if (n->in[k] < latest[object[n->in[k]]])
-        return fail (v, "operand %u names a tensor that set_ has changed since: use the result of "
-                        "that", k);
+        return fail (v, GM_RULE_NAME_OPERAND,
+                     "operand %u names a tensor that set_ has changed since: use the result of "
+                     "that",
+                     k);
     object[n->out] = mutates ? object[n->in[0]] : n->out;
     if (n->op == GM_OP_set_)
       latest[object[n->out]] = n->out;
@@ -303,8 +345,10 @@ check_names (Verifier *v)
   for (uint32_t i = 0; i < g->outputs->len; i++) {
     GmValueId id = g_array_index (g->outputs, GmGraphOutput, i).value;
     if (id < latest[object[id]])
-      return fail (v, "output %u names a tensor that set_ has changed since: use the result of "
-                      "that", i);
+      return fail (v, GM_RULE_NAME_OUTPUT,
+                   "output %u names a tensor that set_ has changed since: use the result of "
+                   "that",
+                   i);
   }
   return true;
 }
@@ -323,15 +367,15 @@ verify (Verifier *v, bool functional)
 {
   const GmGraph *g = v->g;
   if (g->values->len != g->inputs->len + g->nodes->len)
-    return fail (v, "%u values for %u inputs and %u nodes", g->values->len, g->inputs->len,
-                 g->nodes->len);
+    return fail (v, GM_RULE_VALUE_COUNT, "%u values for %u inputs and %u nodes", g->values->len,
+                 g->inputs->len, g->nodes->len);
   if (!check_inputs (v))
     return false;
   for (v->node = 0; v->node < g->nodes->len; v->node++)
     if (!check_node (v, functional))
       return false;
   v->node = GM_NO_ID;
-  return check_outputs (v) && (!has_set (g) || check_names (v));
+  return check_outputs (v, functional) && (!has_set (g) || check_names (v));
 }
 
 bool
@@ -359,13 +403,15 @@ gm_graph_verify_outputs (const GmGraph *g, GError **error)
     GmValueId id = g_array_index (g->outputs, GmGraphOutput, i).value;
     uint32_t node = gm_graph_value (g, id)->node;
     if (node == GM_NO_ID)
-      return fail (&v, "output %u is an input: a back end would have to copy it", i);
+      return fail (&v, GM_RULE_PART_OUTPUT_MADE,
+                   "output %u is an input: a back end would have to copy it", i);
     const GmNode *n = gm_graph_node (g, node);
     if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT || n->op == GM_OP_constant)
-      return fail (&v, "output %u is a %s, which has no memory of its own", i, gm_ops[n->op].name);
+      return fail (&v, GM_RULE_PART_OUTPUT_OWNS,
+                   "output %u is a %s, which has no memory of its own", i, gm_ops[n->op].name);
     for (uint32_t k = 0; k < i; k++)
       if (g_array_index (g->outputs, GmGraphOutput, k).value == id)
-        return fail (&v, "outputs %u and %u are one value", k, i);
+        return fail (&v, GM_RULE_PART_OUTPUT_ONCE, "outputs %u and %u are one value", k, i);
   }
   return true;
 }

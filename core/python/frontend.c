@@ -93,6 +93,17 @@ is_shared_unseen (const GmRecording *rec, GmTensor *const *t)
   return false;
 }
 
+/* What is written to and takes part in the gradient is a view of a tensor that set_ () has given other memory: new histories of the one do
+ * not reach the other any more, which no graph says. */
+static bool
+is_left_behind (const GmRecording *rec, GmTensor *const *t)
+{
+  for (uint32_t i = 0; i < rec->n_inputs; i++)
+    if (rec->inputs[i].mutated && t[i] && t[i]->base && !gm_tensor_view_base (t[i]) && gm_tensor_requires_grad (t[i]))
+      return true;
+  return false;
+}
+
 /* Tells the graph how the memory of this call's tensors lies, if anything is changed in place: what the layers then rely on is
  * guarded.  Saved-tensor hooks ask which of them are leaves. */
 static bool
@@ -113,6 +124,10 @@ describe_memory (const Job *job, GmGraph *g, const char **why)
       tensors[i] = gm_py_tensor_get (slots[rec->inputs[i].slot]);
   if (is_shared_unseen (rec, tensors)) {
     *why = "an in-place write to a tensor whose memory another one has by another way (two tensors over one array): make one from the other";
+    return false;
+  }
+  if (is_left_behind (rec, tensors)) {
+    *why = "an in-place write to a view of a tensor that set_ () has given other memory";
     return false;
   }
   gm_overlap_describe (g, tensors);

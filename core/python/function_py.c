@@ -260,7 +260,7 @@ gradients_in (Context *c, GmTensor *const *grads)
   return args;
 }
 
-/* What backward returned for argument i: None, or a tensor of the argument's shape. */
+/* What backward returned for argument i: None, or a tensor of the argument's shape, in whose dtype it goes on. */
 static bool
 gradient_out (const Context *c, PyObject *o, Py_ssize_t i, const GmMeta *want, GmTensor **result)
 {
@@ -281,8 +281,16 @@ gradient_out (const Context *c, PyObject *o, Py_ssize_t i, const GmMeta *want, G
                   expected);
     return false;
   }
-  *result = gm_tensor_ref (t);
-  return true;
+  if (t->meta.dtype == want->dtype) {
+    *result = gm_tensor_ref (t);
+    return true;
+  }
+  GError *error = NULL;
+  GmAttrs to = { .mask = 1u << GM_ATTR_DTYPE, .dtype = want->dtype };
+  *result = gm_autograd_op (GM_OP_cast, &t, 1, &to, &error);
+  if (!*result)
+    gm_py_raise (error);
+  return *result != NULL;
 }
 
 typedef struct {

@@ -321,6 +321,179 @@ def test_a_write_to_an_expanded_input_is_left_to_plain_python():
     same(written_in_one_place, run, fullgraph=False)
 
 
+def tripled_under_an_expanded_view(x, y):
+    y[0].mul_(3)
+    v = x.max(0)[0]
+    return v.amax(0), G.outer(v.flatten(), x.flatten()).sum(1)
+
+
+@backends
+@pytest.mark.parametrize("dtype", ["half", "bfloat16", "float"])
+def test_what_arrives_at_one_place_in_memory_is_added_as_in_plain_python(backend, dtype):
+    def run(f):
+        leaf = getattr(base(), dtype)().requires_grad_()
+        b = leaf * 1.25
+        results = f(b[1:2].expand(4), b.view(4, 3))
+        loss(results).backward()
+        return describe(flatten(results)) + lines_of([leaf.grad])
+
+    same(tripled_under_an_expanded_view, run, backend)
+
+
+def expanded_then_halved(x):
+    v = x.prod()
+    w = v.expand(3, 4).permute(1, 0)
+    v.div_(3)
+    q = w / (v + 4)
+    return w, q, q
+
+
+def test_an_expanded_view_of_an_intermediate_that_is_written_after_it():
+    def run(f):
+        leaf = base(4).half().requires_grad_()
+        results = f((leaf * 1.25)[1:2].expand(4))
+        loss(results).backward()
+        return describe(flatten(results)) + lines_of([leaf.grad])
+
+    same(expanded_then_halved, run)
+
+
+def turned_out_of_sight(x):
+    v = x.unsqueeze(0)
+    v.t_()
+    return x.relu()
+
+
+def overlapping_halves(x):
+    v = x[1:]
+    v.set_(x[:-1])
+    return x.relu()
+
+
+@pytest.mark.parametrize("f", [turned_out_of_sight, overlapping_halves])
+def test_a_change_of_shape_that_plain_python_refuses_is_refused_where_nobody_sees_the_tensor(f):
+    def run(f):
+        try:
+            return describe([f(base()[1:2].expand(4) if f.__name__.startswith("turned") else base())])
+        except RuntimeError:
+            return ["raises"]
+
+    assert same(f, run, fullgraph=False) == ["raises"]
+
+
+def become_each_other(x, y):
+    x.set_(y)
+    v = x.squeeze()
+    y.set_(v)
+    x[:, 1].add_(1)
+    v.t_()
+    return y
+
+
+def test_changes_are_counted_where_a_tensor_becomes_what_it_is_by_way_of_another():
+    def run(f):
+        x, y = base().view(3, 4), (base() * 2).view(3, 4)[:, 1:3]
+        return describe([x, y, f(x, y)])
+
+    same(become_each_other, run)
+
+
+def twice(g):
+    return g * 2
+
+
+def moved_under_a_view(x, y, hooked):
+    if hooked:
+        y.register_hook(twice)
+    with G.no_grad():
+        v = x * 2
+    y.set_(v)
+    x.swapaxes_(0, 1)
+    x[0] = 2.5
+    return x
+
+
+@pytest.mark.parametrize("hooked", [True, False])
+def test_a_write_to_a_view_whose_base_has_left(hooked):
+    def run(f):
+        leaf = base().requires_grad_()
+        y = leaf * 1.25
+        x = y.view(3, 4)
+        z = f(x, y, hooked)
+        loss([z]).backward()
+        return describe([x, y, z]) + lines_of([leaf.grad])
+
+    same(moved_under_a_view, run, fullgraph=False)
+
+
+def written_beside(x, y):
+    x.masked_fill_(x > 0, 0.5)
+    return y.sin(), y.max(0)[0]
+
+
+def test_a_gradient_that_is_kept_follows_the_view_to_its_new_history():
+    def run(f):
+        leaf = base().requires_grad_()
+        b = leaf * 1.25
+        x, y = b[1], b[::2]
+        y.retain_grad()
+        results = f(x, y)
+        lines = describe([x, y, *results])
+        loss(results).backward()
+        return lines + lines_of([leaf.grad, y.grad])
+
+    same(written_beside, run, fullgraph=False)
+
+
+def row_of_what_is_written(x, y, z):
+    v = x[1:]
+    y[:, 1].add_(1)
+    return v[-1], z, y
+
+
+def test_a_view_of_a_view_leaves_the_order_in_which_histories_are_made():
+    def run(f):
+        leaf = (base() - 1).requires_grad_()
+        b = leaf * 1.25
+        inputs = [b.view(2, 6), b.view(2, 6), b.view(3, 4)[1:]]
+        results = f(*inputs)
+        lines = describe(inputs + flatten(results))
+        total = loss(results)
+        for t in inputs + [leaf]:
+            total = total + (t * 0.3).sum() * 1.7
+        total.backward()
+        return lines + lines_of([leaf.grad])
+
+    same(row_of_what_is_written, run)
+
+
+class Double(G.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * y, g * 0.5
+
+
+def halves_times_doubles(x):
+    return Double.apply(x.half(), x)
+
+
+def test_a_gradient_of_another_dtype_goes_on_in_that_of_the_argument():
+    def run(f):
+        leaf = base(4).double().requires_grad_()
+        loss([f(leaf)]).backward()
+        return lines_of([leaf.grad])
+
+    want = same(halves_times_doubles, run, fullgraph=False)
+    plain = (base(4).double() * 0.5).half().double() + base(4).half().double() * 0 + 0.25
+    assert want == lines_of([plain])
+
+
 # -- Checkpoints ------------------------------------------------------------------------------------------------------
 
 

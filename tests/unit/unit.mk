@@ -41,6 +41,7 @@ UNIT_TESTS = \
   tests/unit/test_print \
   tests/unit/test_ptx \
   tests/unit/test_random \
+  tests/unit/test_random_plans \
   tests/unit/test_run \
   tests/unit/test_set \
   tests/unit/test_simplify \
@@ -48,6 +49,7 @@ UNIT_TESTS = \
   tests/unit/test_size_facts \
   tests/unit/test_sized \
   tests/unit/test_sizes \
+  tests/unit/test_stages \
   tests/unit/test_sym \
   tests/unit/test_synthetic_base \
   tests/unit/test_tensor \
@@ -98,6 +100,7 @@ tests_unit_test_plan_sized_SOURCES = tests/unit/test_plan_sized.c tests/fuzz/sym
   tests/unit/aot_test.h
 tests_unit_test_print_SOURCES = tests/unit/test_print.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_random_SOURCES = tests/unit/test_random.c
+tests_unit_test_random_plans_SOURCES = tests/unit/test_random_plans.c tests/unit/aot_test.h tests/fuzz/memory_graph.h tests/fuzz/memory_graph.c
 tests_unit_test_run_SOURCES = tests/unit/test_run.c tests/ops/op_fixture.h
 tests_unit_test_set_SOURCES = tests/unit/test_set.c
 tests_unit_test_simplify_SOURCES = tests/unit/test_simplify.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
@@ -106,6 +109,7 @@ tests_unit_test_sized_SOURCES = tests/unit/test_sized.c tests/fuzz/random_graph.
 tests_unit_test_split_SOURCES = tests/unit/test_split.c tests/plugin/hostile.h tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_size_facts_SOURCES = tests/unit/test_size_facts.c
 tests_unit_test_sizes_SOURCES = tests/unit/test_sizes.c
+tests_unit_test_stages_SOURCES = tests/unit/test_stages.c tests/unit/aot_test.h
 tests_unit_test_sym_SOURCES = tests/unit/test_sym.c
 tests_unit_test_synthetic_base_SOURCES = tests/unit/test_synthetic_base.c tests/unit/alias_test.h tests/unit/aot_test.h
 tests_unit_test_tensor_SOURCES = tests/unit/test_tensor.c
@@ -133,6 +137,8 @@ TEST_FILES = \
   tests/cpython/modules.txt \
   tests/cpython/run.py \
   tests/fuzz/fuzz_image.c \
+  tests/fuzz/memory_graph.c \
+  tests/fuzz/memory_graph.h \
   tests/fuzz/mutate_image.c \
   tests/fuzz/mutate_image.h \
   tests/fuzz/random_graph.c \
