@@ -181,6 +181,7 @@ CORE_SOURCES += \
   core/plugin/builds.c \
   core/plugin/elf.c \
   core/plugin/exec.c \
+  core/plugin/forked.c \
   core/plugin/ext_kernels.c \
   core/plugin/device.c \
   core/plugin/ext_threads.c \
@@ -212,6 +213,7 @@ CORE_SOURCES += \
   core/plugin/device.h \
   core/plugin/elf.h \
   core/plugin/exec.h \
+  core/plugin/forked.h \
   core/plugin/host.h \
   core/plugin/hygiene.h \
   core/plugin/loader.h \

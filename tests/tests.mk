@@ -24,7 +24,7 @@ LDADD = libgramme.la $(GLIB_LIBS) $(CHECK_LIBS) -lm
 
 # Python programs, plain and compiled; the same once more with every instruction undone and done again,
 # with a graph break before each, and with each guard failing once.
-TESTS += tests/python.sh tests/trace.sh tests/aot.sh tests/rollback.sh tests/breaks.sh tests/guards.sh tests/tape.sh tests/state.sh tests/cpython.sh tests/graph/run.py tests/plugin/headers.sh tests/plugin/abi.py tests/plugin/hostile.py tests/plugin/kit.py tests/plugin/new_plugin.py tests/style/floors.py tests/style/listed.py tests/style/statements.py tests/style/reference.py
+TESTS += tests/python.sh tests/trace.sh tests/aot.sh tests/rollback.sh tests/breaks.sh tests/guards.sh tests/tape.sh tests/state.sh tests/cpython.sh tests/graph/run.py tests/plugin/headers.sh tests/plugin/abi.py tests/plugin/hostile.py tests/plugin/kit.py tests/plugin/callbacks.py tests/plugin/new_plugin.py tests/style/floors.py tests/style/listed.py tests/style/statements.py tests/style/reference.py
 EXTRA_DIST += $(TEST_FILES)
 
 # Long campaigns: run by hand, results in bench/RESULTS.md.
@@ -37,6 +37,8 @@ check-nightly: all $(check_PROGRAMS)
 	GM_RANDOM_PROGRAMS=2000 ./in-tree sh $(srcdir)/tests/breaks.sh
 	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh trace
 	$(MAKE) check-fuzz
+	$(MAKE) check-threads
+	$(MAKE) check-install
 
 # The Python tests with every CPython that is there: see the script.  PYTHONS="A B" names them.
 check-pythons:
@@ -62,9 +64,15 @@ check-leaks:
 	$(srcdir)/build-aux/check-variant leaks "$(abs_builddir)/leaks"
 check-sanitizers:
 	$(srcdir)/build-aux/check-variant sanitizers "$(abs_builddir)/sanitizers"
+# Plugins loaded and run by many threads, with the thread sanitizer.
+check-threads:
+	$(srcdir)/build-aux/check-variant threads "$(abs_builddir)/threads"
+# An installation in a fresh prefix, and make installcheck there.
+check-install:
+	$(srcdir)/build-aux/check-variant install "$(abs_builddir)/install"
 
 # The counts of all tests, in one line that programs read; after `make check`, failed or not.
 tally:
 	@$(PYTHON) $(srcdir)/tests/tally.py $(TEST_LOGS)
 
-.PHONY: check-fuzz check-cpython check-torch check-nightly check-pythons check-leaks check-sanitizers tally
+.PHONY: check-fuzz check-install check-threads check-cpython check-torch check-nightly check-pythons check-leaks check-sanitizers tally

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/base/error.h"
-#include "core/plugin/backend.h"
 #include "core/plugin/registry.h"
+#include "core/plugin/sized.h"
 #include "tools/tools.h"
 
 /* -- JSON -------------------------------------------------------------------------------------- */
@@ -202,6 +202,32 @@ print_about (const GmPluginInfo *info)
 
 /* -- A graph ----------------------------------------------------------------------------------- */
 
+/* Where a plugin wants numbers: with those after `where`, if there is one for each symbol. */
+static bool
+show_example (GmBackend *b, const GmGraph *forward, const GmGraph *backward, GError **error)
+{
+  if (backward || !forward->sizes) /* a backward has symbols of its own */
+    return true;
+  const GArray *hints = forward->sizes->hints;
+  GString *numbers = g_string_new (NULL);
+  for (guint i = 0; i < hints->len; i++) {
+    int64_t n = g_array_index (hints, int64_t, i);
+    if (n == GM_SIZE_NO_HINT) {
+      g_string_free (numbers, TRUE);
+      return true;
+    }
+    g_string_append_printf (numbers, "%s%s = %" G_GINT64_FORMAT, i ? ", " : "", gm_sizes_symbol_name (forward->sizes, i), n);
+  }
+  printf ("for example, where %s:\n", numbers->str);
+  g_string_free (numbers, TRUE);
+  g_autoptr (GmArena) arena = gm_arena_new ();
+  g_autoptr (GmGraph) now = gm_graph_specialise (forward, (const int64_t *) (void *) hints->data, arena, error);
+  g_autoptr (GmExec) e = now ? gm_backend_compile (b, now, NULL, NULL, error) : NULL;
+  g_autofree char *places = e ? gm_exec_places_text (e, true) : NULL;
+  printf ("%s", places ? places : "");
+  return e != NULL;
+}
+
 static bool
 show_graph (const char *file, const char *name, GError **error)
 {
@@ -219,6 +245,8 @@ show_graph (const char *file, const char *name, GError **error)
       return false;
     g_autofree char *places = gm_exec_places_text (e, true);
     printf ("%s%s", i ? "\n" : "", places ? places : "nothing to run\n");
+    if (e->sized && gm_sized_why (e->sized) && !show_example (b, g, backward, error))
+      return false;
     i += backward != NULL;
   }
   return b != NULL;

@@ -152,8 +152,8 @@ gm_artefacts_init (GmArtefacts *a, const GmPlugin *p, GrammeBackend *instance)
   GrammeStatus status;
   gm_status_clear (&status);
   *a = (GmArtefacts){ 0 };
-  if (!api || api->struct_size < sizeof *api || !api->size || !api->write || !api->read
-      || !p->api.fingerprint
+  if (!api || !GRAMME_HAS_FN (api, GrammeSerialize, size) || !GRAMME_HAS_FN (api, GrammeSerialize, write)
+      || !GRAMME_HAS_FN (api, GrammeSerialize, read) || !p->api.fingerprint
       || p->api.fingerprint (instance, 1, 0, fingerprint, &status) != GRAMME_OK)
     return;
   GChecksum *sum = g_checksum_new (G_CHECKSUM_SHA256);

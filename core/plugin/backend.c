@@ -13,6 +13,7 @@
 
 #include "core/base/log.h"
 #include "core/plugin/exec.h"
+#include "core/plugin/forked.h"
 #include "core/plugin/host.h"
 #include "core/plugin/request.h"
 #include "core/plugin/sized.h"
@@ -43,9 +44,10 @@ find_open (const char *name)
 static GmBackend *
 open_plugin (const char *file, GmRefused *why)
 {
-  const GmPlugin *p = gm_loader_load (file, why);
+  GmPlugin *p = gm_loader_load (file, why);
   if (!p)
     return NULL;
+  gm_forked_watch (p);
   GrammeBackend *instance = gm_loader_open (p, why);
   if (!instance)
     return NULL;
@@ -117,14 +119,14 @@ GmBackend *
 gm_backend_get (const char *name, GError **error)
 {
   GmBackend *b = find (name);
-  if (b)
-    return b;
-  g_mutex_lock (&loading);
-  b = find (name); /* another thread was first */
-  if (!b && (b = load (name, error)))
-    add (b);
-  g_mutex_unlock (&loading);
-  return b;
+  if (!b) {
+    g_mutex_lock (&loading);
+    b = find (name); /* another thread was first */
+    if (!b && (b = load (name, error)))
+      add (b);
+    g_mutex_unlock (&loading);
+  }
+  return b && gm_forked_refuses (b->plugin, error) ? NULL : b;
 }
 
 const char *
@@ -555,6 +557,8 @@ gm_backend_compile_how (GmBackend *b, const GmGraph *forward, const GmGraph *bac
 {
   if (b->is_auto)
     return gm_tiers_compile (b, forward, backward, options, how, error);
+  if (gm_forked_refuses (b->plugin, error))
+    return NULL;
   gint64 start = g_get_monotonic_time ();
   g_auto (Request) q = { .how = how };
   if (how->no_cache && b->artefacts.api)
@@ -579,7 +583,7 @@ gm_backend_compile_how (GmBackend *b, const GmGraph *forward, const GmGraph *bac
     gm_sized_set_role (e->sized, role, q.parts[role].part.image, &e->roles[role]);
   if (!compile (b, &q, e, error))
     return NULL;
-  if (!e->sized || gm_sized_is_whole (e->sized))
+  if (!e->sized || !gm_sized_why (e->sized))
     __atomic_add_fetch (&n_compiles, 1, __ATOMIC_RELAXED);
   e->compile_ms = (double) (g_get_monotonic_time () - start) / 1000.0;
   return g_steal_pointer (&e);

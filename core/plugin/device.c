@@ -7,6 +7,7 @@
 #include "core/ops/ops.h"
 #include "core/plugin/device.h"
 #include "core/plugin/exec.h"
+#include "core/plugin/forked.h"
 #include "core/plugin/registry.h"
 #include "core/plugin/status.h"
 #include "core/tensor/device.h"
@@ -35,6 +36,8 @@ cuda_alloc (size_t bytes, GError **error)
 {
   void *data = NULL;
   GrammeStatus status;
+  if (gm_forked_refuses (driver->plugin, error))
+    return NULL;
   gm_status_clear (&status);
   int32_t code = memory->alloc (driver->instance, 0, GRAMME_MEMORY_DEVICE, bytes, ALIGN, &data, &status);
   return fail (&status, code, "memory", error) ? data : NULL;
@@ -43,13 +46,16 @@ cuda_alloc (size_t bytes, GError **error)
 static void
 cuda_release (void *owner, void *data, size_t bytes)
 {
-  memory->free (driver->instance, 0, GRAMME_MEMORY_DEVICE, data, bytes, ALIGN);
+  if (!gm_forked_refuses (driver->plugin, NULL))
+    memory->free (driver->instance, 0, GRAMME_MEMORY_DEVICE, data, bytes, ALIGN);
 }
 
 static bool
 cuda_copy (void *to, int to_device, const void *from, int from_device, size_t bytes, GError **error)
 {
   GrammeStatus status;
+  if (gm_forked_refuses (driver->plugin, error))
+    return false;
   gm_status_clear (&status);
   int32_t code = memory->copy (driver->instance, to, to_device == GM_DEVICE_CUDA ? 0 : -1, from,
                                from_device == GM_DEVICE_CUDA ? 0 : -1, bytes, NULL, &status);
@@ -60,6 +66,8 @@ static bool
 cuda_synchronize (GError **error)
 {
   GrammeStatus status;
+  if (gm_forked_refuses (driver->plugin, error))
+    return false;
   gm_status_clear (&status);
   return fail (&status, streams->synchronize (driver->instance, NULL, &status), "synchronize", error);
 }

@@ -5,10 +5,12 @@
  *     region 0: mul, add, exp
  *     eager: cumsum at train.py:12: it does not know this operator
  *
- * Nodes that are equal in name, place and reason stand in one line, with their number.
+ * Where sizes are symbolic and the plugin does not take them, there is a reason for that and what became of the
+ * last call's numbers.  Nodes that are equal in name, place and reason stand in one line, with their number.
  */
 #include <string.h>
 
+#include "core/plugin/sized.h"
 #include "core/plugin/tiers.h"
 
 static const char *const role_names[] = { "forward", "backward" };
@@ -125,6 +127,12 @@ gm_exec_places_text (const GmExec *e, bool every)
     return now;
   }
   GString *text = g_string_new (NULL);
+  if (e->sized && gm_sized_why (e->sized)) { /* nothing went anywhere yet */
+    g_autofree char *last = gm_sized_places_text (e->sized, every);
+    g_string_append_printf (text, "%s compiles for the numbers of each call: %s\n%s", e->backend->name,
+                            gm_sized_why (e->sized), last ? last : "");
+    return g_string_free (text, FALSE);
+  }
   for (int role = 0; role < 2; role++)
     if (e->roles[role].places.n > 0)
       add_role (text, e, role, every);

@@ -89,6 +89,9 @@ gm_probe_main (const char *file, const char *token)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose shadow is data, too */
   limit (RLIMIT_DATA, MEMORY_BYTES);
 #endif
+#ifdef __SANITIZE_THREAD__ /* which has a thread of its own from the first of the program's on */
+  g_thread_join (g_thread_new ("first", (GThreadFunc) g_get_prgname, NULL));
+#endif
   gm_loader_try (file, &why);
   report (token, &why);
   exit (0);

@@ -149,10 +149,24 @@ gm_sized_specialise (GmExecSized *s, GmBackend *b, const char *const *options, c
           why ? why : "it does not take this graph with symbolic sizes");
 }
 
-bool
-gm_sized_is_whole (const GmExecSized *s)
+const char *
+gm_sized_why (const GmExecSized *s)
 {
-  return !s->backend;
+  return !s->backend ? NULL : s->why ? s->why : "its nodes are in several clusters";
+}
+
+char *
+gm_sized_places_text (GmExecSized *s, bool every)
+{
+  const Entry *last = NULL;
+  g_mutex_lock (&s->lock);
+  for (uint32_t i = 0; i < s->entries->len; i++) {
+    const Entry *entry = &g_array_index (s->entries, Entry, i);
+    last = !last || entry->used > last->used ? entry : last;
+  }
+  g_autoptr (GmExec) e = last ? gm_exec_ref (last->exec) : NULL;
+  g_mutex_unlock (&s->lock);
+  return e ? gm_exec_places_text (e, every) : NULL;
 }
 
 void

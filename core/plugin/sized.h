@@ -22,8 +22,10 @@ const GmGraph *gm_sized_graph (const GmExecSized *s, int role);
 void gm_sized_set_role (GmExecSized *s, int role, const GmImage *image, const GmExecRole *r);
 /* From now on each run is one of numbers.  why: taken; for the log. */
 void gm_sized_specialise (GmExecSized *s, GmBackend *b, const char *const *options, char *why);
-/* Whether the code serves all sizes. */
-bool gm_sized_is_whole (const GmExecSized *s);
+/* NULL: one code serves all sizes; else why each run is one of numbers.  Borrowed. */
+const char *gm_sized_why (const GmExecSized *s);
+/* The text of gm_exec_places_text for the numbers that ran last; NULL: none did.  The caller frees. */
+char *gm_sized_places_text (GmExecSized *s, bool every);
 void gm_sized_free (GmExecSized *s); /* NULL is fine */
 
 /* As gm_exec_run, whose caller has counted the tensors.  symbols: by symbol number of the forward

@@ -6,14 +6,28 @@
  * exception is parked here and a GError of a private domain carries it outwards.  One exception is
  * parked at a time: an engine stops at the first error, and a second one that arrives while the
  * first is still parked replaces it, as a raise in an `except` block would.
+ *
+ * What a signal's handler raises while a plugin compiles is parked, too: the plugin is told to stop, and the error
+ * that it then gives is replaced.  If it goes on and gives none, the exception comes at the next instruction.
  */
 #include "core/python/errors.h"
 
+#include "core/plugin/host.h"
+
 PyObject *gm_py_backend_error;
 
-static struct {
+typedef struct {
   PyObject *type, *value, *traceback;
-} parked;
+} Parked;
+
+static Parked parked, interrupt;
+
+static void
+restore (Parked *p)
+{
+  PyErr_Restore (p->type, p->value, p->traceback);
+  *p = (Parked){ NULL };
+}
 
 static GQuark
 parked_quark (void)
@@ -72,9 +86,10 @@ PyObject *
 gm_py_raise (GError *error)
 {
   g_assert (error);
-  if (error->domain == parked_quark () && parked.type) {
-    PyErr_Restore (parked.type, parked.value, parked.traceback);
-    parked.type = parked.value = parked.traceback = NULL;
+  if (interrupt.type) {
+    restore (&interrupt);
+  } else if (error->domain == parked_quark () && parked.type) {
+    restore (&parked);
   } else {
     PyErr_SetString (exception_of (error), error->message);
   }
@@ -82,9 +97,37 @@ gm_py_raise (GError *error)
   return NULL;
 }
 
+/* -- Signals during a compile ------------------------------------------------------------------ */
+
+/* At the next instruction of the main thread: the plugin did not stop, so nobody has raised it. */
+static int
+raise_late (void *unused)
+{
+  if (!interrupt.type)
+    return 0;
+  restore (&interrupt);
+  return -1;
+}
+
+/* Asked by plugins now and then (progress), also in threads of theirs, which cannot tell. */
+static bool
+is_interrupted (void)
+{
+  if (!PyGILState_Check ())
+    return false;
+  if (interrupt.type) /* once more, to one that did not stop */
+    return true;
+  if (PyErr_Occurred () || PyErr_CheckSignals () == 0)
+    return false;
+  PyErr_Fetch (&interrupt.type, &interrupt.value, &interrupt.traceback);
+  Py_AddPendingCall (raise_late, NULL);
+  return true;
+}
+
 int
 gm_py_init_errors (PyObject *module)
 {
+  gm_host_set_interrupt (is_interrupted);
   gm_py_backend_error = PyErr_NewExceptionWithDoc (
       "gramme.compiler.BackendError",
       "A back end refused a graph, or compiling or running through it failed.", PyExc_RuntimeError,

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # make installcheck: an installation from a user's side.
 # Arguments: DESTDIR bindir libdir includedir pythondir exampledir
+#
+# A prefix is used as its user would: PATH, PKG_CONFIG_PATH, PYTHONPATH and LD_LIBRARY_PATH where it is none of the system's own, and
+# not one variable of gramme's; only where others may write to a folder above it, it is trusted by name.  With DESTDIR the
+# paths that are built in lead elsewhere, so the folder of plugins is named.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 dest=$1 bin=$1$2 lib=$1$3 include=$1$4 python_dir=$1$5 examples=$1$6
@@ -17,10 +21,23 @@ PKG_CONFIG_PATH=$lib/pkgconfig
 export PKG_CONFIG_PATH
 [ -z "$dest" ] || { PKG_CONFIG_SYSROOT_DIR=$dest; export PKG_CONFIG_SYSROOT_DIR; }
 LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-GRAMME_PLUGIN_PATH=$lib/gramme/plugins-1
-GRAMME_PLUGIN_TRUST=$lib/gramme/plugins-1
 PYTHONPATH=$python_dir
-export LD_LIBRARY_PATH GRAMME_PLUGIN_PATH GRAMME_PLUGIN_TRUST PYTHONPATH
+PATH=$bin:$PATH
+export LD_LIBRARY_PATH PYTHONPATH PATH
+unset GRAMME_PLUGIN_PATH GRAMME_PLUGIN_TRUST GM_PROGRAM GM_STATE GRAMME_CACHE_DIR top_builddir
+HOME=$work/home
+mkdir -m 755 "$HOME"
+export HOME
+if [ -n "$dest" ]; then
+  GRAMME_PLUGIN_PATH=$lib/gramme/plugins-1
+  GRAMME_PLUGIN_TRUST=$lib/gramme/plugins-1
+  GM_PROGRAM=$bin/gramme
+  export GRAMME_PLUGIN_PATH GRAMME_PLUGIN_TRUST GM_PROGRAM
+elif gramme why eager | grep -q 'refused (PARENT)'; then
+  GRAMME_PLUGIN_TRUST=$lib/gramme/plugins-1
+  export GRAMME_PLUGIN_TRUST
+  echo "note: others may write to a folder above $lib, so it is trusted by name"
+fi
 
 cp "$examples/c/train.c" "$examples/c/Makefile" "$work/"
 make -C "$work" CC="$CC" train >/dev/null
@@ -57,7 +74,7 @@ ok "headers and pkg-config file for plugins"
 
 # A back end of one's own, as docs/plugin-guide.md has it: made, built against the installed headers, checked, used by name, removed.
 status=0
-(cd "$here" && PATH=$bin:$PATH; export PATH; exec "$PYTHON" -B "$here/../plugin/new_plugin.py") >"$work/guide.out" || status=$?
+(cd "$here" && exec "$PYTHON" -B "$here/../plugin/new_plugin.py") >"$work/guide.out" || status=$?
 case $status in
 0) ok "docs/plugin-guide.md: $(tail -n 1 "$work/guide.out")" ;;
 77) echo "skipped: docs/plugin-guide.md: $(tail -n 1 "$work/guide.out")" ;;

@@ -7,12 +7,14 @@
 
 Of every released minor there is a table of facts: sizes of records, offsets and sizes of fields, values of constants, codes
 and versions of operators.  It is made once, by --release, and never edited: today's headers are compiled against all
-of them.  Records may grow at the end (those in FROZEN may not), versions of operators may rise, names may be added.
+of them.  Records may grow at the end (those in FROZEN may not), versions of operators may rise, names may be added.  The
+type of each field, parameters of functions included, is that of the copied headers: the compiler compares them, too.
 
-The second check is a tripwire for what a table of numbers does not see, such as the type of a parameter: abidiff compares a
-library with a function per public type, made from the headers of the newest release, with one made from today's.  A difference
-is fine if GRAMME_ABI_MINOR is newer than that release and docs/CHANGELOG.abi has an entry for it.  Skipped, with a message, where
-abidiff (Debian: abigail-tools) is missing.
+The second check is a tripwire for what neither sees: abidiff compares a library with a function per public type, made from the
+headers of the newest release, with one made from today's.  A difference is fine if GRAMME_ABI_MINOR is newer than that release
+and docs/CHANGELOG.abi has an entry for it.  Skipped, with a message, where abidiff (Debian: abigail-tools) is missing.
+
+Both are tried on headers that were changed on purpose (MUTATIONS), so that they have teeth.
 """
 import argparse
 import os
@@ -56,6 +58,23 @@ def records(text):
                 if last:
                     fields.append(last.group(1))
         found[name] = fields
+    return found
+
+
+def types(text):
+    """[(record, field, its type as C has it)]: `void *(*) (void *ctx, size_t bytes)`."""
+    found = []
+    for body, name in re.findall(r"typedef struct\s*\{([^{}]*)\}\s*(\w+)\s*;", text):
+        for member in body.split(";"):
+            member = " ".join(member.split())
+            function = re.search(r"\(\s*\*\s*(\w+)\s*\)\s*\(", member)
+            if function:
+                found.append((name, function[1], member[:function.start(1)] + member[function.end(1):]))
+                continue
+            base = re.match(r"((?:const |struct )*\w+)\s*(.*)$", member)
+            for part in base[2].split(",") if base else []:
+                declarator = re.match(r"\s*((?:\*\s*(?:const\b\s*)?)*)(\w+)\s*((?:\[[^\]]*\])?)\s*$", part)
+                found.append((name, declarator[2], f"{base[1]} {declarator[1]}{declarator[3]}"))
     return found
 
 
@@ -161,9 +180,18 @@ ASSERTS = """#include <gramme-ext.h>
 """
 
 
+def type_asserts(copies):
+    lines = []
+    for header in HEADERS:
+        for name, field, type_ in types(plain(copies / header)):
+            lines.append(f'_Static_assert (__builtin_types_compatible_p (__typeof__ ((({name} *) 0)->{field}), {type_}), '
+                         f'"{name}.{field} has another type");')
+    return "\n".join(lines) + "\n"
+
+
 def compiled(headers, def_path):
-    """None, or what the compiler says of a released table against these headers."""
-    rows = def_path.read_text()
+    """None, or what the compiler says of a released table and its headers' types against these headers."""
+    rows = def_path.read_text() + type_asserts(COPIES / def_path.stem)
     for name in FROZEN:  # a record that may not grow
         rows = rows.replace(f"RECORD ({name},", f"EXACT ({name},")
     asserts = ASSERTS + '#define EXACT(T, n) _Static_assert (sizeof (T) == n, #T " is frozen");\n'
@@ -187,6 +215,11 @@ MUTATIONS = [
     ("gramme-plugin.h", r"\} GrammeOption;", "uint64_t later;\n} GrammeOption;", True, "frozen"),
     ("gramme-plugin.h", r"int32_t device_type, device_id;\n  uint32_t max_threads;",
      "int32_t device_type; int64_t device_id;\n  uint32_t max_threads;", True, "device_id"),
+    ("gramme-plugin.h", r"\(\*alloc\) \(void \*ctx, size_t bytes, size_t align\)", "(*alloc) (void *ctx, size_t align, uint32_t bytes)",
+     True, "GrammeHost.alloc has another type"),
+    ("gramme-plugin.h", r"void \(\*close\) \(GrammeBackend \*b\)", "int32_t (*close) (GrammeBackend *b)", True, "GrammeBackendApi.close"),
+    ("gramme-plugin.h", r"const GrammeTensor \*inputs, \*outputs;", "const GrammeTensor *inputs, **outputs;", True, "GrammeRunArgs.outputs"),
+    ("gramme-ext.h", r"int64_t \*bytes,", "uint64_t *bytes,", True, "GrammeKernels.view_offset has another type"),
     ("gramme-graph.h", r"GRAMME_SIZE_MIN = 6", "GRAMME_SIZE_MIN = 8", True, "GRAMME_SIZE_MIN"),
     ("gramme-ops.def", r"POINTWISE \(1,  1, add", "POINTWISE (901, 1, add", True, "add"),
     ("gramme-ops.def", r"POINTWISE \(1,  1, add", "POINTWISE (1, 2, add", False, ""),
@@ -228,20 +261,17 @@ def anchor(folder, out):
     subprocess.run([*CC, "-g", "-shared", "-fPIC", "-std=c11", "-I", str(folder), "-o", str(out), str(source)], check=True)
 
 
-def check_abidiff(newest):
-    if not shutil.which("abidiff"):
-        print("SKIP: abidiff is not installed (Debian: apt-get install abigail-tools); the tripwire is off")
-        return []
+def check_abidiff(newest, headers=API):
     with tempfile.TemporaryDirectory() as work:
         old, new = pathlib.Path(work, "old.so"), pathlib.Path(work, "new.so")
         anchor(COPIES / newest.stem, old)
-        anchor(API, new)
+        anchor(headers, new)
         done = subprocess.run(["abidiff", str(old), str(new)], capture_output=True, text=True)
     if done.returncode & 3:
         return [f"abidiff failed: {done.stderr or done.stdout}"]
     if done.returncode == 0:
         return []
-    today, last = version(), tuple(int(x) for x in newest.stem.split("."))
+    today, last = version(headers), tuple(int(x) for x in newest.stem.split("."))
     if today <= last:
         return [f"types of the ABI differ from release {newest.stem}, and the minor is still {today[1]}; raise it:\n{done.stdout}"]
     changes = (ROOT / "docs/CHANGELOG.abi").read_text()
@@ -250,6 +280,24 @@ def check_abidiff(newest):
                 f"{today[0]}.{today[1]}:\n{done.stdout}"]
     print(f"abidiff: differs from {newest.stem}, as {today[0]}.{today[1]} says it does")
     return []
+
+
+def check_tripwire(newest):
+    """abidiff on today's headers; and on those of the release, as they are and with the type of a parameter changed."""
+    if not shutil.which("abidiff"):
+        print("SKIP: abidiff is not installed (Debian: apt-get install abigail-tools); the tripwire is off")
+        return []
+    failures = check_abidiff(newest)
+    with tempfile.TemporaryDirectory() as work:
+        same = pathlib.Path(work, "released")
+        shutil.copytree(COPIES / newest.stem, same)
+        failures += check_abidiff(newest, same)
+        header = same / "gramme-plugin.h"
+        changed, n = re.subn(r"void \(\*close\) \(GrammeBackend \*b\)", "int32_t (*close) (GrammeBackend *b)", header.read_text())
+        header.write_text(changed)
+        if n != 1 or not check_abidiff(newest, same):
+            failures.append("abidiff does not see that GrammeBackendApi.close returns something else")
+    return failures
 
 
 def check():
@@ -263,10 +311,10 @@ def check():
         again = HEAD % (path.stem, int(path.stem.split(".")[1])) + table(COPIES / path.stem) + TAIL
         if again != path.read_text():
             failures.append(f"{path.name} is not what its headers give: it was edited")
-    failures += check_teeth(tables[-1]) + check_abidiff(tables[-1])
+    failures += check_teeth(tables[-1]) + check_tripwire(tables[-1])
     for failure in failures:
         print("FAIL:", failure)
-    passed = 2 * len(tables) + len(MUTATIONS) + 1 - len(failures)
+    passed = 2 * len(tables) + len(MUTATIONS) + 3 - len(failures)
     print(f"abi: {passed} passed, {len(failures)} failed")
     return 1 if failures else 0
 

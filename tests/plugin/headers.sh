@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Each header of plugin-api/ compiles alone, as C11 and as C++17, without a warning; and so does a whole plugin against these headers alone.
-# Environment: top_srcdir (default .), CC, CXX.
+# Environment: top_srcdir, CC, CXX.
 set -u
-src=${top_srcdir:-.}
+src=${top_srcdir:-$(dirname "$0")/../..}
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0

@@ -169,6 +169,31 @@ ROWS += [
 ]
 
 
+# Each kind of hostility has files of its own; a name stands for all that begin with it.
+KINDS = {
+    "crash in a constructor": ("abort-on-load", "null-pointer-on-load", "stack-overflow", "illegal-instruction", "bus-error"),
+    "hang": ("hang-on-load", "hang-on-open", "hang-on-run", "endless-loop", "hang-in-destructor"),
+    "exit": ("exit-on-load", "exit-on-query", "exit-on-run", "exit-at-once"),
+    "out of memory": ("out-of-memory", "workspace-of-2^62-bytes"),
+    "truncated ELF": ("cut-to-",),
+    "bit-flipped ELF": ("flipped-",),
+    "wrong ABI": ("another-major", "symbol-of-another-major", "needs-a-newer-host", "abi-of-words"),
+    "wrong sizes": ("descriptor-of-0-bytes", "descriptor-of-4-GB", "table-of-12-bytes", "table-of-4-GB", "note-of-4-GB"),
+    "null functions": ("no-open", "no-close", "no-get-support", "no-compile", "no-exec-info", "no-run", "no-destroy"),
+    "threads left behind": ("thread", "thread-after-close"),
+    "FPU mode changed": ("flush-to-zero", "rounding", "flush-to-zero-run", "fast-math"),
+    "stack made executable": ("executable-stack", "stack-made-executable", "silent-about-its-stack"),
+    "writes past its buffers": ("writes-past-the-output", "writes-before-the-output", "workspace-overrun", "verdicts-past-the-end",
+                                "compile-writes-into-the-image", "writes-into-an-input"),
+    "returns garbage": ("writes-garbage", "writes-nan", "writes-nothing", "verdicts-of-noise", "query-wild-pointer",
+                        "descriptor-wild-table", "compile-gives-a-wild-pointer", "open-answers-4711"),
+    "process state changed": ("signal-handler", "setenv", "leaves-file-open", "setlocale", "chdir", "umask", "child-process"),
+    "manifest": ("manifest-of-noise", "manifest-beside-of-noise", "manifest-beside-stale", "name-with-an-escape"),
+    "file and folders": ("everybody-may-write", "below-an-open-folder", "fifo", "nowhere"),
+}
+AT_LEAST = 60
+
+
 # -- The corpus -----------------------------------------------------------------------------------
 
 
@@ -309,6 +334,12 @@ def run(folder, only):
     made = corpus(folder, only)
     env = dict(os.environ, GRAMME_PLUGIN_TRUST=":".join(filter(None, [str(folder), os.environ.get("GRAMME_PLUGIN_TRUST")])), GM_STATE=str(folder / "state"), GM_PROBE_MS=DEADLINE_MS)
 
+    names = [name for name, _, _ in made]
+    for kind, wanted in KINDS.items() if not only else ():
+        missing = [w for w in wanted if not any(n == w or (w.endswith("-") and n.startswith(w)) for n in names)]
+        check.that(not missing, f"{kind}: the corpus has no {missing}")
+    check.that(only or len(names) >= AT_LEAST, f"the corpus has only {len(names)} files")
+
     # GPH-5, GPH-10: every file is listed, and nobody is started for it
     searched = env["GRAMME_PLUGIN_PATH"] + ":" + ":".join(str(f.parent) for _, _, f in made)
     before = inspect(dict(env, GM_PROGRAM="/no/such/program", GRAMME_PLUGIN_PATH=searched))
@@ -345,7 +376,7 @@ def run(folder, only):
             check.that(text in answer, f"{name}: the error does not say \"{text}\": {answer}")
     for failure in check.failures:
         print("FAIL:", failure)
-    print(f"hostile: {len(made)} files, {check.passed} passed, {len(check.failures)} failed")
+    print(f"hostile: {len(made)} files, {check.passed} passed, {len(check.failures)} failed; {len(KINDS)} kinds of hostility")
     return 1 if check.failures else 0
 
 

@@ -128,6 +128,8 @@ BROKEN = [
     row("random-bits", "numeric/repeat", "GPP-9", after(RAN, "  static int n;\n  if (n++ % 50 == 49 && p->n)\n    ((float *) gramme_tensor_data (&args->outputs[0]))[0] += 1;\n")),
     row("wrong-now-and-then", "numeric/random", "GPP-9", after(RAN, "  if (p->n_steps > 3 && p->n)\n    ((float *) gramme_tensor_data (&args->outputs[0]))[0] += 1;\n")),
     full("tasks-in-order", "threads/tasks", "GPP-9", ("  const Run *r = arg;\n", "  const Run *r = arg;\n  static uint32_t next;\n  if (i == 0)\n    next = 0;\n  if (i != next++)\n    return;\n")),
+    full("counts-once", "numeric/sized", "GPP-9", ("  return p->n.row == GRAMME_NONE ? p->n.number : p->n.number * sizes[p->n.row];", "  static int64_t first = -1;\n  if (p->n.row != GRAMME_NONE && first < 0)\n    first = p->n.number * sizes[p->n.row];\n  return p->n.row == GRAMME_NONE ? p->n.number : first < p->n.number * sizes[p->n.row] ? first : p->n.number * sizes[p->n.row];")),
+    full("keeps-the-sizes", "numeric/sized", "GPP-4", ("  return p->n.row == GRAMME_NONE ? p->n.number : p->n.number * sizes[p->n.row];", "  static const int64_t *first;\n  first = first ? first : sizes;\n  return p->n.row == GRAMME_NONE ? p->n.number : p->n.number * first[p->n.row];")),
     # GPP-10
     row("no-message", "errors/messages", "GPP-10", ("    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, \"request flags %#x are newer than broken\",\n                        gramme_request_newer_flags (request));", "    return GRAMME_UNSUPPORTED;")),
     row("does-not-name-the-tool", "errors/tools", "GPP-10", ("  GrammeExecutable *e = calloc (1, sizeof *e);\n", "  GrammeExecutable *e = calloc (1, sizeof *e);\n  if (strcmp (getenv (\"PATH\"), \"/nonexistent\") == 0)\n    return gramme_fail (status, GRAMME_TOOLCHAIN, 0, \"no\");\n"), ("devices=cpu;", "needs=frobcc;\\n\"\n\"devices=cpu;")),
@@ -291,6 +293,8 @@ def main():
         for path in sorted((BUILD / "pkg/plugins").glob("libgramme-*.so")):
             if not names or path.stem.removeprefix("libgramme-") in names:
                 ours(env, path.stem.removeprefix("libgramme-"), path.resolve())
+        for kind in ("full", "minimal"):
+            template(kind, folder)
         rows = [r for r in BROKEN if not names or r.name in names]
         if not names:
             for kind in ("full", "minimal"):

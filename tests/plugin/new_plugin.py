@@ -33,10 +33,11 @@ def expect(holds, what, output=""):
 
 
 def environment(home):
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "XDG_", "GRAMME_LOGS", "GRAMME_BACKEND"))}
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "XDG_", "GRAMME_LOGS", "GRAMME_BACKEND", "GRAMME_CACHE"))}
     for name in ("top_srcdir", "top_builddir", "srcdir", "CFLAGS"):
         env.pop(name, None)
-    build = os.environ.get("top_builddir")
+    program = pathlib.Path(os.environ.get("GM_PROGRAM", "/"))
+    build = os.environ.get("top_builddir") or (program.parent.name == ".libs" and str(program.parent.parent))
     if build:
         env["PKG_CONFIG_PATH"] = os.path.join(build, "plugin-api")
     # The home folder lies where others can write beside it: trusted by name, as a user's own need not be.

@@ -6,6 +6,7 @@
  *   -DNAME=x      its name
  *   -DSERIAL      its manifest says compile-serial
  *   -DCONCURRENT  its manifest says run-concurrent
+ *   -DDEVICE=x    its device, which dies with the process that opened it: a call in another one aborts
  */
 #include <gramme-plugin-util.h>
 
@@ -33,6 +34,31 @@ typedef struct {
 } Caller;
 
 static int compiling, running, destroyed; /* atomic */
+static pid_t opened_by;
+
+static void
+use_device (void)
+{
+#ifdef DEVICE
+  if (getpid () != opened_by)
+    abort ();
+#endif
+}
+
+static int32_t
+watched_open (const GrammeHost *host, const GrammeOption *options, uint32_t n, GrammeBackend **out, GrammeStatus *status)
+{
+  opened_by = getpid ();
+  return eager_api ()->open (host, options, n, out, status);
+}
+
+static int32_t
+watched_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts, uint32_t stride,
+                     GrammeStatus *status)
+{
+  use_device ();
+  return eager_api ()->get_support (b, image, verdicts, stride, status);
+}
 
 static void *
 call_the_host (void *data)
@@ -53,6 +79,7 @@ watched_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeEx
 {
   Caller c = { b->host, request->job };
   pthread_t other;
+  use_device ();
   int n = __atomic_add_fetch (&compiling, 1, __ATOMIC_SEQ_CST);
   if (pthread_create (&other, NULL, call_the_host, &c) == 0)
     pthread_join (other, NULL);
@@ -69,6 +96,7 @@ watched_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeEx
 static int32_t
 watched_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
 {
+  use_device ();
   int n = __atomic_add_fetch (&running, 1, __ATOMIC_SEQ_CST);
   usleep (A_WHILE);
   if (__atomic_load_n (&destroyed, __ATOMIC_SEQ_CST))
@@ -81,6 +109,7 @@ watched_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *statu
 static void
 watched_destroy (GrammeExecutable *e)
 {
+  use_device ();
   if (__atomic_load_n (&running, __ATOMIC_SEQ_CST))
     __atomic_store_n (&destroyed, 1, __ATOMIC_SEQ_CST);
   eager_api ()->destroy (e);
@@ -88,9 +117,9 @@ watched_destroy (GrammeExecutable *e)
 
 static const GrammeBackendApi watched = {
   .struct_size = sizeof (GrammeBackendApi),
-  .open = eager_open,
+  .open = watched_open,
   .close = eager_close,
-  .get_support = eager_get_support,
+  .get_support = watched_get_support,
   .compile = watched_compile,
   .exec_info = eager_exec_info,
   .workspace = eager_workspace,
@@ -108,8 +137,11 @@ static const GrammeBackendApi watched = {
 #else
 #define RUN_FLAG ""
 #endif
+#ifndef DEVICE
+#define DEVICE cpu
+#endif
 GRAMME_PLUGIN_DEFINE (watched, "id=org.example." GRAMME_TEXT (NAME) "\n"
                                "name=" GRAMME_TEXT (NAME) "\n"
                                "version=1\n"
-                               "devices=cpu;\n"
+                               "devices=" GRAMME_TEXT (DEVICE) ";\n"
                                "flags=backward;" COMPILE_FLAG RUN_FLAG "\n");

@@ -314,3 +314,37 @@ def test_opt_shows_the_cuda_text(tmp_path):
     done = subprocess.run(argv, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "GM_KERNEL (f0_tanh, 2, 256)" in done.stdout and "V4_f32" in done.stdout
+
+
+# GPH-21
+def test_the_child_of_a_fork_is_told_that_it_has_no_gpu_and_its_parent_goes_on(tmp_path):
+    (tmp_path / "fork.py").write_text("""
+import os
+import gramme
+
+x = gramme.ones(5)
+c = gramme.compile(lambda x: gramme.tanh(x * 2), backend="nvrtc")
+y = c(x).cuda()
+read, write = os.pipe()
+if os.fork() == 0:
+    said = []
+    for use in (lambda: c(x), lambda: c(gramme.ones(7)), lambda: y + 1, lambda: y.cpu(), lambda: x.cuda()):
+        try:
+            said.append(f"worked: {use()}")
+        except Exception as e:
+            said.append(f"{type(e).__name__}: {e}")
+    said.append(str(gramme.tanh(x)[0] > 0.7))
+    del y, c
+    os.write(write, "\\n".join(said).encode())
+    os._exit(0)
+os.close(write)
+print(os.fdopen(read).read())
+os.wait()
+print("parent", float((y + 1).cpu()[0]) > 1.9, float(c(x)[0]) > 0.9)
+""")
+    done = subprocess.run([sys.executable, str(tmp_path / "fork.py")], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    *refused, cpu, parent = done.stdout.splitlines()
+    assert len(refused) == 5 and "True" in cpu and parent == "parent True True", done.stdout
+    for line in refused:
+        assert "forked after the back end had opened its device" in line and "spawn" in line, line

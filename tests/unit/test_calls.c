@@ -6,6 +6,9 @@
 #include "core/plugin/loader.h"
 #include "tests/plugin/hostile.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #define N_THREADS 4
 
 static const char text[] = "forward (%x: f32[3, 5]) -> (%1) {\n %0 = exp %x\n %1 = neg %0\n}";
@@ -130,12 +133,14 @@ START_TEST (what_runs_is_not_destroyed)
   g_autoptr (GmGraph) g = graph ();
   c.exec = gm_backend_compile (c.backend, g, NULL, NULL, NULL);
   ck_assert_ptr_nonnull (c.exec);
-  GThread *runner = g_thread_new ("runner", run_a_while, &c); /* has our reference from here on */
+  gm_exec_ref (c.exec);
+  GThread *runner = g_thread_new ("runner", run_a_while, &c); /* has a reference of its own */
   g_usleep (30000);
   for (int i = 0; i < 20; i++) { /* another user comes and goes */
     gm_exec_unref (gm_exec_ref (c.exec));
     g_usleep (1000);
   }
+  gm_exec_unref (c.exec); /* ours, most likely while it runs */
   g_thread_join (runner);
   ck_assert_int_eq (c.failures, 0);
 }
@@ -164,6 +169,53 @@ START_TEST (a_refused_plugin_stays_in_memory)
 }
 END_TEST
 
+/* What the child of a fork sees of a back end: 0, it works; 1, it is refused and the reason told; else what
+ * went wrong. */
+static int
+use_in_child (GmBackend *b, GmExec *e)
+{
+  GmMeta m = gm_meta_make (GM_F32, 2, (const int64_t[]){ 3, 5 });
+  g_autoptr (GmTensor) in = gm_tensor_new_zeros (&m, NULL), out = gm_tensor_new_zeros (&m, NULL);
+  g_autoptr (GmGraph) g = graph ();
+  GError *errors[3] = { NULL }; /* the process ends soon */
+  bool runs = gm_exec_run (e, GM_EXEC_FORWARD, &in, 1, &out, 1, &errors[0]);
+  GmExec *other = gm_backend_compile (b, g, NULL, NULL, &errors[1]);
+  bool found = gm_backend_get (gm_backend_name (b), &errors[2]) == b;
+  gm_exec_unref (e); /* must not reach the plugin, either */
+  if (runs && other && found)
+    return 0;
+  for (int i = 0; i < 3; i++)
+    if (!errors[i] || !strstr (errors[i]->message, "forked after") || !strstr (errors[i]->message, "spawn"))
+      return 2 + i;
+  return 1;
+}
+
+/* GPH-21.  The plugin aborts if it is called in another process than the one that opened it. */
+START_TEST (after_a_fork_a_device_is_refused_and_a_processor_is_not)
+{
+  static const struct {
+    const char *name, *flags;
+    int in_child;
+  } rows[] = { { "processor", "", 0 }, { "device", "-DDEVICE=cuda", 1 } };
+  for (unsigned i = 0; i < G_N_ELEMENTS (rows); i++) {
+    Crowd c = { .backend = watched (rows[i].name, rows[i].flags) };
+    g_autoptr (GmGraph) g = graph ();
+    int status;
+    c.exec = gm_backend_compile (c.backend, g, NULL, NULL, NULL);
+    ck_assert_ptr_nonnull (c.exec);
+    pid_t child = fork ();
+    if (child == 0)
+      _exit (use_in_child (c.backend, c.exec));
+    ck_assert_int_eq (waitpid (child, &status, 0), child);
+    ck_assert_msg (WIFEXITED (status) && WEXITSTATUS (status) == rows[i].in_child, "%s: the child ends with %#x", rows[i].name,
+                   status);
+    run_once (&c, c.exec); /* its parent goes on */
+    ck_assert_int_eq (c.failures + c.overlaps, 0);
+    gm_exec_unref (c.exec);
+  }
+}
+END_TEST
+
 int
 main (void)
 {
@@ -174,6 +226,7 @@ main (void)
   tcase_add_test (t, the_flags_of_a_manifest_say_what_is_called_at_once);
   tcase_add_test (t, what_runs_is_not_destroyed);
   tcase_add_test (t, a_refused_plugin_stays_in_memory);
+  tcase_add_test (t, after_a_fork_a_device_is_refused_and_a_processor_is_not);
   suite_add_tcase (s, t);
   SRunner *sr = srunner_create (s);
   srunner_run_all (sr, CK_NORMAL);

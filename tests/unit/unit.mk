@@ -55,6 +55,7 @@ UNIT_TESTS = \
   tests/unit/test_tensor \
   tests/unit/test_tensor_text \
   tests/unit/test_small_floats \
+  tests/unit/test_threads \
   tests/unit/test_tiles \
   tests/unit/test_trust \
   tests/unit/test_verify \
@@ -115,6 +116,7 @@ tests_unit_test_synthetic_base_SOURCES = tests/unit/test_synthetic_base.c tests/
 tests_unit_test_tensor_SOURCES = tests/unit/test_tensor.c
 tests_unit_test_tensor_text_SOURCES = tests/unit/test_tensor_text.c
 tests_unit_test_small_floats_SOURCES = tests/unit/test_small_floats.c
+tests_unit_test_threads_SOURCES = tests/unit/test_threads.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_tiles_SOURCES = tests/unit/test_tiles.c
 tests_unit_test_trust_SOURCES = tests/unit/test_trust.c tests/plugin/hostile.h
 tests_unit_test_verify_SOURCES = tests/unit/test_verify.c
@@ -215,6 +217,8 @@ TEST_FILES = \
   tests/plugin/headers.sh \
   tests/plugin/hostile.py \
   tests/plugin/kit.py \
+  tests/plugin/callbacks.py \
+  tests/plugin/tsan_glib.c \
   tests/plugin/watched.c \
   tests/plugin/new_plugin.py \
   tests/plugin/wild.c \

@@ -94,8 +94,11 @@ void
 kit_doing (Kit *k, const char *format, ...)
 {
   va_list args;
+  static GMutex lock; /* the last of several threads is as good as any, but it is one text */
   va_start (args, format);
+  g_mutex_lock (&lock);
   say (k->outcome->doing, sizeof k->outcome->doing, format, args);
+  g_mutex_unlock (&lock);
   va_end (args);
 }
 

@@ -11,6 +11,7 @@
  *   kit_host.c    the host that the plugin sees, of any minor; its services count, fail and say stop
  *   kit_memory.c  buffers between such pages, and what is said of who touches them
  *   kit_graph.c   a graph through the plugin: asked, compiled, run, compared with the interpreter
+ *   kit_sized.c   the same for graphs whose sizes are symbols
  *   level_*.c     the cases
  */
 #ifndef GM_TOOLS_KIT_KIT_H
@@ -126,6 +127,8 @@ struct Kit {
   size_t n_stored;
   const GrammeStream *streams; /* runs are on this stream */
   void *stream;
+  const int64_t *sizes; /* of a run: the values of the image's `sizes` rows */
+  uint32_t n_sizes;
 };
 
 /* Loads the plugin for a host of k->host_minor; kit_open also opens it.  Fail the case if that fails. */
@@ -180,6 +183,10 @@ void kit_destroy (Kit *k, GrammeExecutable *e);
 /* As the host does it: what the plugin takes of the graph is compiled region by region, run and
  * compared.  How many nodes that were. */
 uint32_t kit_check_graph (Kit *k, const GmGraph *g, GmTensor *const *in);
+/* A graph with symbols, as the host does it: compiled once if the plugin takes all of it, and run with each of
+ * n_sets values of the symbols; else compiled for each.  Whether it takes all. */
+extern const char *const kit_sized_texts[]; /* some of them; then NULL */
+bool kit_check_sized (Kit *k, const GmGraph *g, uint64_t seed, uint32_t n_sets);
 /* Learns, opens, and does so with k->n_graphs random graphs. */
 void kit_check_random (Kit *k, GmRandomGraph more, GmRandomNumbers numbers);
 

@@ -403,11 +403,11 @@ compare (Kit *k, const GmMeta *m, KitMem *out, const GmTensor *want, uint32_t i,
 }
 
 static uint64_t
-ask_workspace (Kit *k, GrammeExecutable *e, uint32_t role)
+ask_workspace (Kit *k, GrammeExecutable *e, uint32_t role, const int64_t *sizes)
 {
   uint64_t bytes = 0;
   GrammeStatus *status = kit_status (k);
-  int32_t code = k->plugin.api.workspace ? k->plugin.api.workspace (e, role, NULL, &bytes, status) : GRAMME_OK;
+  int32_t code = k->plugin.api.workspace ? k->plugin.api.workspace (e, role, sizes, &bytes, status) : GRAMME_OK;
   if (code != GRAMME_OK || bytes > (uint64_t) 1 << 32)
     kit_fail (k, NULL, "workspace answers %d, and asks for %" G_GUINT64_FORMAT " bytes", code, bytes);
   return bytes;
@@ -428,7 +428,12 @@ kit_try_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTen
   }
   tensors_seal (&ins);
   tensors_seal (&outs);
-  uint64_t room = ask_workspace (k, e, role);
+  KitMem sizes = kit_mem_new (k, KIT_RECORD, k->n_sizes * sizeof *k->sizes, 8, k->left, "the values of sizes");
+  if (k->n_sizes)
+    memcpy (sizes.data, k->sizes, sizes.bytes);
+  kit_mem_read_only (&sizes);
+  const int64_t *values = k->n_sizes ? (const int64_t *) (const void *) sizes.data : NULL;
+  uint64_t room = ask_workspace (k, e, role, values);
   KitMem workspace = kit_mem_new (k, KIT_WORKSPACE, room, 64, k->left, "the workspace");
   const GrammeRunArgs ours = {
     .role = role,
@@ -436,6 +441,8 @@ kit_try_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTen
     .outputs = (const GrammeTensor *) (const void *) outs.rows.data,
     .n_inputs = ins.n,
     .n_outputs = outs.n,
+    .sizes = values,
+    .n_sizes = k->n_sizes,
     .workspace = room ? workspace.data : NULL,
     .workspace_bytes = room,
     .stream_kind = k->streams ? k->streams->kind : 0,
@@ -449,6 +456,7 @@ kit_try_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTen
   for (uint32_t i = 0; i < MAX (k->times, 1u) && code == GRAMME_OK; i++)
     code = k->plugin.api.run (e, (const GrammeRunArgs *) (const void *) args.data, status);
   kit_mem_take_away (k, &args);
+  kit_mem_take_away (k, &sizes);
   for (Tensors *t = &ins; t; t = t == &ins ? &outs : NULL) {
     kit_mem_take_away (k, &t->rows);
     kit_mem_take_away (k, &t->dims);
