@@ -5,8 +5,8 @@
  * for that.  Versions are drawn from one counter, which has no name outside of CPython; a write to a dict of ours shows where it is.  If nobody
  * else has drawn since the last time, no dict has changed.
  * On later versions an attribute can change where it stands in the object, without a new version of the dict; but who asks for it is told of
- * all changes of a dict (PyDict_Watch), on 3.12 those of attributes included once the object has a dict.  3.13 writes to an attribute in the object
- * even then, and nobody has looked through all ways in which it does: there every record is checked.  A dict that is watched has a number of its own, which
+ * all changes of a dict (PyDict_Watch), those of attributes included once they stand in the dict.  3.12 moves them there when somebody asks for the dict; 3.13
+ * leaves them in the object and stores to it without a word, until the dict's table is one of its own: see own_table.  A dict that is watched has a number of its own, which
  * is advanced then.  When it dies its number is advanced, too, and goes to another dict, never back: so nobody who still reads it takes the one for
  * the other.
  * An object's class and its dict are replaced by two setters of CPython's, behind the descriptors object.__class__ and the __dict__ of
@@ -164,6 +164,26 @@ dict_changed (PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *
   return 0;
 }
 
+#if PY_VERSION_HEX < 0x030d0000
+#define own_table(dict) true
+#else
+/* Gives a dict whose values stand in its object a table of its own, as CPython does before the last item is taken out; the item is put back where
+ * it was.  False: it is empty, and nothing is to be taken out. */
+static bool
+own_table (PyObject *dict)
+{
+  PyObject *last;
+  if (((PyDictObject *) dict)->ma_values == NULL)
+    return true;
+  if (!PyDict_CheckExact (dict) || PyDict_GET_SIZE (dict) == 0 || (last = PyObject_CallMethod (dict, "popitem", NULL)) == NULL)
+    return false;
+  if (PyDict_SetItem (dict, PyTuple_GET_ITEM (last, 0), PyTuple_GET_ITEM (last, 1)) < 0)
+    g_error ("out of memory while an attribute was moved");
+  Py_DECREF (last);
+  return true;
+}
+#endif
+
 size_t
 gm_dict_version_offset (void)
 {
@@ -178,8 +198,7 @@ gm_counts_dicts (void)
     tried = true;
     watched = g_hash_table_new (NULL, NULL);
     unused = g_ptr_array_new ();
-    if (PY_VERSION_HEX < 0x030d0000)
-      watcher = PyDict_AddWatcher (dict_changed);
+    watcher = PyDict_AddWatcher (dict_changed);
     PyErr_Clear (); /* all are taken: every record is checked */
   }
   return watcher >= 0;
@@ -191,7 +210,7 @@ gm_dict_counter (PyObject *dict)
   uint64_t *number = gm_counts_dicts () ? g_hash_table_lookup (watched, dict) : NULL;
   if (number || watcher < 0)
     return number;
-  if (PyDict_Watch (watcher, dict) < 0) {
+  if (!own_table (dict) || PyDict_Watch (watcher, dict) < 0) {
     PyErr_Clear ();
     return NULL;
   }

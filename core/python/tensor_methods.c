@@ -249,32 +249,7 @@ type (PyObject *self, PyObject *args)
     return NULL;
   if (wanted != Py_None)
     return gm_py_dtype_get (wanted, &dtype) ? cast (self, dtype) : NULL;
-  switch ((GmDtype) T (self)->meta.dtype) { /* torch's names of tensor types */
-  case GM_BOOL:
-    return PyUnicode_FromString ("gramme.BoolTensor");
-  case GM_U8:
-    return PyUnicode_FromString ("gramme.ByteTensor");
-  case GM_I8:
-    return PyUnicode_FromString ("gramme.CharTensor");
-  case GM_I16:
-    return PyUnicode_FromString ("gramme.ShortTensor");
-  case GM_I32:
-    return PyUnicode_FromString ("gramme.IntTensor");
-  case GM_I64:
-    return PyUnicode_FromString ("gramme.LongTensor");
-  case GM_F8E4M3:
-    return PyUnicode_FromString ("gramme.Float8_e4m3fnTensor");
-  case GM_F8E5M2:
-    return PyUnicode_FromString ("gramme.Float8_e5m2Tensor");
-  case GM_F16:
-    return PyUnicode_FromString ("gramme.HalfTensor");
-  case GM_BF16:
-    return PyUnicode_FromString ("gramme.BFloat16Tensor");
-  case GM_F64:
-    return PyUnicode_FromString ("gramme.DoubleTensor");
-  default:
-    return PyUnicode_FromString ("gramme.FloatTensor");
-  }
+  return PyUnicode_FromFormat ("gramme.%s", gm_dtype_tensor_name (T (self)->meta.dtype));
 }
 
 /* A copy of a leaf with everything that a user put on it. */

@@ -254,6 +254,19 @@ gm_dtype_from_dlpack (uint8_t code, uint8_t bits, GmDtype *out)
   return false;
 }
 
+const char *
+gm_dtype_tensor_name (GmDtype d)
+{
+  static const char *const names[GM_N_DTYPES] = {
+    [GM_BOOL] = "BoolTensor",     [GM_U8] = "ByteTensor",  [GM_I8] = "CharTensor",
+    [GM_I16] = "ShortTensor",     [GM_I32] = "IntTensor",  [GM_I64] = "LongTensor",
+    [GM_F8E4M3] = "Float8_e4m3fnTensor", [GM_F8E5M2] = "Float8_e5m2Tensor",
+    [GM_F16] = "HalfTensor",      [GM_BF16] = "BFloat16Tensor",
+    [GM_F32] = "FloatTensor",     [GM_F64] = "DoubleTensor",
+  };
+  return names[d];
+}
+
 /* -- The default ------------------------------------------------------------------------------------------- */
 
 static __thread uint8_t default_dtype; /* 0: not set, f32; bool cannot be the default */

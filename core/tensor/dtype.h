@@ -78,6 +78,9 @@ GmDtype gm_dtype_promote (GmDtype a, GmDtype b);
 bool gm_dtype_parse (const char *name, size_t len, GmDtype *out);
 bool gm_dtype_from_dlpack (uint8_t code, uint8_t bits, GmDtype *out);
 
+/* Torch's name of the type of such tensors: "FloatTensor". */
+const char *gm_dtype_tensor_name (GmDtype d);
+
 /* The dtype of new floating tensors, per thread: f32 until gm_default_dtype_set. */
 GmDtype gm_default_dtype (void);
 void gm_default_dtype_set (GmDtype d);

@@ -47,6 +47,9 @@ GmFunctionModel gm_function_model (const GmTracker *f);
 /* deepcopy.c: whether a function is copy.deepcopy, and its call. */
 bool gm_is_deepcopy (const GmTracker *f);
 const GmTracker *gm_deepcopy (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
+/* tracker_tuple.c: a class of collections.namedtuple's that leaves to tuple how tuples work (guarded); hash (t), false: it is not known here. */
+bool gm_is_named_tuple (GmRecorder *r, PyTypeObject *type);
+bool gm_tuple_hash (GmRecorder *r, const GmTracker *t, Py_hash_t *hash);
 /* tracker_scalar.c: scalars of numpy's; gm_scalar_number is the number of Python's that gramme reads in one, else t. */
 bool gm_is_scalar (PyTypeObject *type);
 const GmTracker *gm_wrap_scalar (GmRecorder *r, PyObject *real, const GmSource *source);

@@ -102,8 +102,11 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     const GmTracker *it = gm_iter (r, in[0]);
     return gm_iterator_new (r, GM_ITER_ENUMERATE, &it, 1, start);
   }
-  if (args->names)
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "zip() or map() with named arguments");
+  bool strict = type == &PyZip_Type && gm_args_n_named (args) == 1
+                && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (args->names, 0), "strict") == 0;
+  if (args->names && !strict)
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "map() or filter() with named arguments");
+  strict = strict && gm_truth (r, args->args[args->n]);
   if (type == &PyReversed_Type) {
     PLAIN ("reversed", 1, 1);
     const GmTracker *t = gm_realize (r, args->args[0]);
@@ -130,6 +133,7 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     items[i] = i == 0 && keeps_first ? args->args[0] : gm_iter (r, args->args[i]);
   GmIterKind kind = type == &PyMap_Type      ? GM_ITER_MAP
                     : type == &PyFilter_Type ? GM_ITER_FILTER
+                    : strict                 ? GM_ITER_ZIP_STRICT
                                              : GM_ITER_ZIP;
   return gm_iterator_new (r, kind, items, args->n, 0);
 }

@@ -11,6 +11,7 @@ typedef enum {
   GM_ITER_REVERSED,   /* items[0]: a constant, tuple or list */
   GM_ITER_ENUMERATE,  /* items[0]: an iterator */
   GM_ITER_ZIP,        /* items: iterators */
+  GM_ITER_ZIP_STRICT, /* likewise; all must end together */
   GM_ITER_MAP,        /* items[0]: a function, the others iterators */
   GM_ITER_FILTER,     /* items[0]: a function or None; items[1]: an iterator */
   GM_ITER_DEQUE,      /* items: a deque and its contents when it began */

@@ -66,12 +66,10 @@ check_unchanged (GmRecorder *r, GmHeapMark m, uint32_t n_effects, const GmTracke
     gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, gm_type_text (r, k), "__hash__ or __eq__ with side effects");
 }
 
-/* False without a break: the class does not say it in Python. */
-static bool
-user_hash (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
+bool
+gm_key_hash_called (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
 {
-  if (k->kind != &gm_kind_object || gm_object_how (r, k, "__hash__", NULL) != GM_HOW_PYTHON
-      || gm_object_how (r, k, "__eq__", NULL) != GM_HOW_PYTHON)
+  if (k->kind != &gm_kind_object || gm_object_how (r, k, "__hash__", NULL) != GM_HOW_PYTHON)
     return false;
   GmHeapMark m = gm_heap_mark (&r->heap);
   uint32_t n_effects = r->effects->len;
@@ -91,6 +89,12 @@ user_hash (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
   if (*hash == -1)
     *hash = -2;
   return !r->stop;
+}
+
+static bool
+user_hash (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
+{
+  return k->kind == &gm_kind_object && gm_object_how (r, k, "__eq__", NULL) == GM_HOW_PYTHON && gm_key_hash_called (r, k, hash);
 }
 
 bool

@@ -19,6 +19,8 @@ void gm_key_stored (GmRecorder *r, const GmTracker *key);
 bool gm_key_still (GmRecorder *r, const GmTracker *key);
 /* hash (key) where it depends on no address; false without a break: it does. */
 bool gm_key_hash (GmRecorder *r, const GmTracker *key, Py_hash_t *hash);
+/* What a __hash__ of Python gives, whatever makes two of the class equal; false without a break: the class has none, or it is no constant. */
+bool gm_key_hash_called (GmRecorder *r, const GmTracker *key, Py_hash_t *hash);
 /* Whether the residual can make a dict or set with the key: a __hash__ of a class that it makes as
  * well may need what is filled in last. */
 bool gm_key_can_be_built (GmRecorder *r, const GmTracker *key);

@@ -178,8 +178,8 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
     const GmTracker *f = gm_wrap (r, inner, gm_source_const (r, inner, label));
     return kind == &PyStaticMethod_Type ? f : gm_method_new (r, f, class_tracker (r, type));
   }
-  if (kind == &PyProperty_Type && self)
-    return property_get (r, self, found, name);
+  if (kind == &PyProperty_Type)
+    return self ? property_get (r, self, found, name) : gm_wrap_lazy (r, found, source);
   if (kind->tp_descr_get == NULL || PyType_Check (found) || PyCFunction_Check (found)
       || (gm_host.api_type && kind == gm_host.api_type))
     return gm_wrap_lazy (r, found, source);

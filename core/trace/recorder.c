@@ -386,6 +386,14 @@ gm_record_limit_memory (GmRecorder *r)
     gm_record_break (r, GM_BREAK_MEMORY_LIMIT, G_STRINGIFY (MAX_MIB));
 }
 
+bool
+gm_record_limit_items (GmRecorder *r, Py_ssize_t n)
+{
+  if (G_UNLIKELY (gm_arena_bytes (r->arena) + r->kept_bytes + (size_t) n * sizeof (GmTracker) > MAX_BYTES))
+    gm_record_break (r, GM_BREAK_MEMORY_LIMIT, G_STRINGIFY (MAX_MIB));
+  return !r->stop;
+}
+
 PyObject *
 gm_record_keep (GmRecorder *r, PyObject *o)
 {

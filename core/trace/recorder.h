@@ -170,6 +170,8 @@ uint64_t gm_record_effect_hash (GmRecorder *r, const GmEffect *e);
 const GmTracker *gm_record_break (GmRecorder *r, GmBreak why, ...);
 /* Breaks when trackers and strings take too much memory: a container that grows in a loop is copied in each round. */
 void gm_record_limit_memory (GmRecorder *r);
+/* The same before so many items are taken apart; false after a break. */
+bool gm_record_limit_items (GmRecorder *r, Py_ssize_t n);
 /* A pending Python exception is raised in the region (and cleared). */
 const GmTracker *gm_record_break_exception (GmRecorder *r);
 /* Keeps a reference until the recorder is freed; returns o.  _take steals. */

@@ -22,12 +22,12 @@ method_text (GmRecorder *r, const GmTracker *t, const char *name, PyObject *foun
 static const GmTracker *
 container_text (GmRecorder *r, const GmTracker *t)
 {
-  bool dict = t->kind == &gm_kind_dict, tuple = t->kind == &gm_kind_tuple;
+  bool dict = t->kind == &gm_kind_dict, tuple = t->kind == &gm_kind_tuple, size = tuple && t->data && t->data == gm_host.size_type;
   gm_len (r, t); /* loads it whole */
   const GmTracker *contents = tuple ? t : gm_contents_of (r, t);
-  if (r->stop || r->nesting >= GM_MAX_NESTING || contents == NULL || (tuple && (t->data || t->number)))
+  if (r->stop || r->nesting >= GM_MAX_NESTING || contents == NULL || (tuple && !size && (t->data || t->number)))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "__repr__", gm_type_text (r, t));
-  g_autoptr (GString) s = g_string_new (dict ? "{" : tuple ? "(" : "[");
+  g_autoptr (GString) s = g_string_new (dict ? "{" : size ? "gramme.Size([" : tuple ? "(" : "[");
   r->nesting++;
   for (uint32_t i = 0; i < contents->n && !r->stop; i++) {
     const GmTracker *part = gm_text_of (r, contents->items[i], true);
@@ -36,7 +36,7 @@ container_text (GmRecorder *r, const GmTracker *t)
                               PyUnicode_AsUTF8 (part->real));
   }
   r->nesting--;
-  g_string_append (s, dict ? "}" : tuple ? (t->n == 1 ? ",)" : ")") : "]");
+  g_string_append (s, dict ? "}" : size ? "])" : tuple ? (t->n == 1 ? ",)" : ")") : "]");
   return r->stop ? &gm_tracker_poison
                  : gm_from_constant_take (r, PyUnicode_FromStringAndSize (s->str, (Py_ssize_t) s->len));
 }
@@ -55,6 +55,14 @@ gm_text_of (GmRecorder *r, const GmTracker *t, bool repr)
     PyObject *value = gm_storage (t)->real;
     if (how == GM_HOW_C && found != gm_object_default ("__str__"))
       return gm_from_constant_take (r, PyObject_CallOneArg (found, value));
+  }
+  if (t->kind == &gm_kind_tuple && !t->number && t->data && gm_is_user_type ((PyTypeObject *) t->data)) { /* a named tuple */
+    found = repr ? NULL : gm_class_lookup_text (r, (PyTypeObject *) t->data, "__str__");
+    if (found && PyFunction_Check (found))
+      return method_text (r, t, "__str__", found);
+    found = gm_class_lookup_text (r, (PyTypeObject *) t->data, "__repr__");
+    if (found && PyFunction_Check (found))
+      return method_text (r, t, "__repr__", found);
   }
   if (t->kind == &gm_kind_list || t->kind == &gm_kind_tuple || t->kind == &gm_kind_dict)
     return container_text (r, t);
@@ -114,7 +122,7 @@ gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec)
 static const GmTracker *
 percent (GmRecorder *r, const GmTracker *format, const GmTracker *values, bool *ran)
 {
-  bool tuple = values->kind == &gm_kind_tuple && values->data == NULL && !values->number;
+  bool tuple = values->kind == &gm_kind_tuple && !values->number;
   if (!PyUnicode_CheckExact (format->real) || values->kind == &gm_kind_dict
       || (values->kind == &gm_kind_tuple && !tuple))
     return NULL;

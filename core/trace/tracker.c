@@ -233,6 +233,8 @@ static const GmTracker *
 index_of (GmRecorder *r, const GmTracker *key)
 {
   key = gm_realize (r, key);
+  if (key->kind == &gm_kind_scalar && PyLong_CheckExact (key->items[0]->real))
+    return key->items[0];
   if (r->stop || key->kind != &gm_kind_object || gm_value_of (key) != key)
     return gm_value_of (key); /* of an int's subclass C takes the number, whatever __index__ says */
   const GmTracker *index = gm_call_special (r, key, "__index__", NULL, 0);

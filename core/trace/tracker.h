@@ -200,6 +200,7 @@ const GmTracker *gm_wrap_module (GmRecorder *r, PyObject *real, const GmSource *
 const GmTracker *gm_wrap_object (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_cell (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_hook_handle (GmRecorder *r, PyObject *real, const GmSource *source);
+const GmTracker *gm_wrap_slice (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_api (GmRecorder *r, PyObject *real, const GmSource *source);
 bool gm_is_constant_type (PyTypeObject *type);
 /* The container inside of an instance of a subclass; its type is guarded already. */

@@ -196,7 +196,9 @@ call_hash (GmRecorder *r, const GmCallArgs *args)
 {
   PLAIN ("hash", 1, 1);
   Py_hash_t hash;
-  if (gm_key_hash (r, args->args[0], &hash))
+  const GmTracker *t = gm_realize (r, args->args[0]);
+  if (gm_key_hash (r, t, &hash) || (!r->stop && t->kind == &gm_kind_tuple && gm_tuple_hash (r, t, &hash))
+      || (!r->stop && gm_key_hash_called (r, t, &hash)))
     return gm_from_int (r, hash);
   return gm_record_break (r, GM_BREAK_CALL_ID, "hash()");
 }
@@ -248,9 +250,11 @@ gm_builtin_with_index (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   bool any = false;
   for (uint32_t i = 0; i < args->n && !r->stop; i++) {
     copy[i] = gm_realize (r, args->args[i]);
-    const GmTracker *index = copy[i]->kind == &gm_kind_object && gm_value_of (copy[i]) == copy[i]
-                                 ? gm_call_special (r, copy[i], "__index__", NULL, 0)
-                                 : NULL;
+    const GmTracker *index = NULL;
+    if (copy[i]->kind == &gm_kind_object && gm_value_of (copy[i]) == copy[i])
+      index = gm_call_special (r, copy[i], "__index__", NULL, 0);
+    else if (copy[i]->kind == &gm_kind_scalar && PyLong_CheckExact (copy[i]->items[0]->real))
+      index = copy[i]->items[0];
     any |= index != NULL;
     if (index)
       copy[i] = index;
@@ -504,8 +508,7 @@ call_new (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   PyTypeObject *type = (PyTypeObject *) cls->real;
   if (!gm_is_user_type (type))
     return NULL;
-  if (type->tp_base == &PyTuple_Type && PyDict_GetItemString (gm_type_dict (type), "_fields")
-      && args->n == 2) { /* a named tuple's own __new__ */
+  if (args->n == 2 && gm_is_named_tuple (r, type)) { /* a named tuple's own __new__ */
     g_autoptr (GPtrArray) items = gm_iterate (r, args->args[1]);
     return items ? gm_tuple_new_of (r, type, (const GmTracker *const *) items->pdata, items->len)
                  : &gm_tracker_poison;
@@ -667,6 +670,21 @@ truth (GmRecorder *r, const GmTracker *t)
   return 1;
 }
 
+/* A method of an object of C that was bound before (`append = xs.append`): that object's, which is known with it.  NULL: it is no container. */
+static const GmTracker *
+call_bound (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  PyObject *self = t->source && PyCFunction_Check (t->real) ? PyCFunction_GET_SELF (t->real) : NULL;
+  PyTypeObject *type = self ? Py_TYPE (self) : NULL;
+  if (type == NULL
+      || (type != &PyList_Type && type != &PyDict_Type && type != &PySet_Type && type != &PyUnicode_Type && type != &PyTuple_Type
+          && strcmp (type->tp_name, "collections.deque") != 0))
+    return NULL;
+  PyObject *name = gm_record_take (r, PyUnicode_InternFromString (((PyCFunctionObject *) t->real)->m_ml->ml_name));
+  const GmTracker *of = gm_wrap (r, self, gm_source_member (r, t->source, offsetof (PyCFunctionObject, m_self), name));
+  return gm_call (r, gm_getattr (r, of, name), args);
+}
+
 /* A method that a type of C has and no table. */
 static const GmTracker *
 call_c_method (GmRecorder *r, const GmTracker *self, PyObject *name, const GmCallArgs *args)
@@ -684,6 +702,9 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (t->number == 1)
     return ((const GmMethodRow *) t->data)->run (r, t->items[0], args);
+  const GmTracker *bound = t->number == 0 ? call_bound (r, t, args) : NULL;
+  if (bound)
+    return bound;
   if (t->number == 0)
     return call_function (r, t->real, args);
   if (t->items[0]->kind == &gm_kind_object || t->items[0]->kind == &gm_kind_tensor)

@@ -284,8 +284,7 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   const GmTracker *v = gm_builtin_class_call (r, type, args);
   if (v || r->stop)
     return v ? v : &gm_tracker_poison;
-  if (type->tp_base == &PyTuple_Type && PyDict_GetItemString (gm_type_dict (type), "_field_defaults")
-      && PyDict_GetItemString (gm_type_dict (type), "_fields"))
+  if (type->tp_base == &PyTuple_Type && PyDict_GetItemString (gm_type_dict (type), "_field_defaults") && gm_is_named_tuple (r, type))
     return named_tuple (r, type, args);
   if (type == gm_host.size_type && type != &PyTuple_Type && args->n == 1 && !args->names) {
     g_autoptr (GPtrArray) items = gm_iterate (r, args->args[0]);

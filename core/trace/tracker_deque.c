@@ -182,7 +182,35 @@ method_rotate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_none (r);
 }
 
+static const GmTracker *
+method_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "count", args, 1, 1))
+    return &gm_tracker_poison;
+  const GmTracker *contents = gm_contents_of (r, t);
+  int64_t n = 0;
+  for (uint32_t i = 0; i < contents->n && !r->stop; i++)
+    n += gm_same_or_equal (r, contents->items[i], args->args[0]);
+  return gm_contents_still (r, t, contents) ? gm_from_int (r, n) : &gm_tracker_poison;
+}
+
+static const GmTracker *
+method_index (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "index", args, 1, 1))
+    return &gm_tracker_poison;
+  const GmTracker *contents = gm_contents_of (r, t);
+  for (uint32_t i = 0; i < contents->n && !r->stop; i++)
+    if (gm_same_or_equal (r, contents->items[i], args->args[0]))
+      return gm_contents_still (r, t, contents) ? gm_from_int (r, i) : &gm_tracker_poison;
+  return r->stop || !gm_contents_still (r, t, contents)
+             ? &gm_tracker_poison
+             : gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "ValueError: the value is not in the deque");
+}
+
 static const GmMethodRow methods[] = {
+  { "count", method_count },
+  { "index", method_index },
   { "append", method_append },
   { "appendleft", method_appendleft },
   { "extend", method_extend },

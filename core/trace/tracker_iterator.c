@@ -135,6 +135,29 @@ zip_next (GmRecorder *r, const GmTracker *t, uint32_t first)
   return t->n == first ? NULL : gm_tuple_new (r, items, t->n - first);
 }
 
+/* The first that ends must be the first of all, and then the others end, too. */
+static const GmTracker *
+zip_strict_next (GmRecorder *r, const GmTracker *t)
+{
+  g_autofree const GmTracker **items = gm_tracker_array_own (t->n);
+  const char *how = NULL;
+  uint32_t i = 0;
+  for (; i < t->n && (items[i] = gm_next (r, t->items[i])) != NULL; i++)
+    ;
+  if (i == t->n || r->stop)
+    return r->stop ? NULL : gm_tuple_new (r, items, t->n);
+  if (i > 0)
+    how = "shorter";
+  for (uint32_t k = 1; i == 0 && k < t->n && !r->stop && !how; k++)
+    if (gm_next (r, t->items[k]) != NULL && !r->stop) {
+      i = k;
+      how = "longer";
+    }
+  if (how && !r->stop)
+    gm_raise_new (r, PyExc_ValueError, "zip() argument %u is %s than argument%s%u", i + 1, how, i == 1 ? " " : "s 1-", i);
+  return NULL;
+}
+
 static const GmTracker *
 advance (GmRecorder *r, const GmTracker *t, int64_t at)
 {
@@ -161,6 +184,8 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
   }
   case GM_ITER_ZIP:
     return t->n ? zip_next (r, t, 0) : NULL;
+  case GM_ITER_ZIP_STRICT:
+    return t->n ? zip_strict_next (r, t) : NULL;
   case GM_ITER_MAP: {
     const GmTracker *args = zip_next (r, t, 1);
     return args ? gm_call_n (r, of, args->items, args->n) : NULL;
@@ -215,6 +240,7 @@ asks_again (GmIterKind kind)
   switch (kind) {
   case GM_ITER_ENUMERATE:
   case GM_ITER_ZIP:
+  case GM_ITER_ZIP_STRICT:
   case GM_ITER_MAP:
   case GM_ITER_FILTER:
   case GM_ITER_ACCUMULATE:
@@ -390,7 +416,7 @@ build (GmResidualBuilder *b, const GmTracker *t)
   GmRecorder *r = gm_residual_recorder (b);
   if (gm_residual_cached (b, t))
     return true;
-  if ((t->number > GM_ITER_FILTER && t->number != GM_ITER_SET) || over_storage (r, t))
+  if ((t->number > GM_ITER_FILTER && t->number != GM_ITER_SET) || t->number == GM_ITER_ZIP_STRICT || over_storage (r, t))
     return false;
   const GmTracker *state = gm_contents_of (r, t);
   int64_t at = state->number;

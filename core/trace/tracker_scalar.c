@@ -96,9 +96,18 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 }
 
 static const GmTracker *
+method_item (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_args_plain (r, "item", args, 0, 0) ? t->items[0] : &gm_tracker_poison;
+}
+
+static const GmMethodRow methods[] = { { "item", method_item }, { "tolist", method_item }, { NULL, NULL } };
+
+static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
-  return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
+  const GmTracker *bound = gm_method_row (r, methods, t, name);
+  return bound ? bound : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
 }
 
 const GmTrackerKind gm_kind_scalar = {

@@ -5,7 +5,7 @@
  * table, which is guarded if it is seen.  What Python iterates over depends on the whole history;
  * so a set is iterated only if it existed and was not changed, or was made here from values one by
  * one and nothing was removed (a real set filled in the same order then has the same order).
- * Contents with number 1: the order is not known.  Trackers with number EXISTS: a frozenset that was there before, MADE: that an
+ * Contents with number 1: the order is not known, but with `real`, a frozenset, it is that of set (real): {1, 2, 3} is made so.  Trackers with number EXISTS: a frozenset that was there before, MADE: that an
  * operation of the region made; both have it in `real`.
  */
 #include "core/trace/builtin.h"
@@ -182,6 +182,8 @@ real_set (GmRecorder *r, const GmTracker *t)
   const GmTracker *contents = gm_contents_of (r, t);
   if (t->number)
     return Py_NewRef (t->real);
+  if (contents->real)
+    return PySet_New (contents->real);
   PyObject *set = PySet_New (NULL);
   for (uint32_t i = 0; i < contents->n; i++) {
     PyObject *o = gm_constant (r, contents->items[i]);
@@ -192,6 +194,12 @@ real_set (GmRecorder *r, const GmTracker *t)
     }
   }
   return set;
+}
+
+static bool
+order_is_known (const GmTracker *contents)
+{
+  return !contents->number || contents->real;
 }
 
 /* Hashed by address, so that no order of its set is the right one. */
@@ -208,7 +216,7 @@ any_identity (GmRecorder *r, const GmTracker *contents)
 static PyObject *
 constant (GmRecorder *r, const GmTracker *t)
 {
-  if (gm_contents_of (r, t)->number || (t->source && !t->number))
+  if (!order_is_known (gm_contents_of (r, t)) || (t->source && !t->number))
     return NULL;
   if (t->source)
     gm_guard (r, SET_ORDER, t->source, .obj = gm_record_take (r, PySequence_Tuple (t->real)));
@@ -226,7 +234,7 @@ static const GmTracker *
 iter (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *contents = gm_contents_of (r, t);
-  if (contents->number)
+  if (!order_is_known (contents))
     return gm_record_break (r, GM_BREAK_ITERATION, "set whose order is not known");
   if (t->source || t->number) { /* the contents are in the order of the real one's table */
     if (t->source)
@@ -294,18 +302,97 @@ method_discard (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_none (r);
 }
 
+/* A set as an operand that is kept for the replay, where it must have the table that it has now; NULL: it cannot. */
+static const GmTracker *
+as_it_is (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  if (t->number || t->real) /* never changes; or its changes are replayed in order */
+    return t;
+  if (!order_is_known (contents))
+    return NULL;
+  const GmTracker *copy = gm_set_new (r, contents->items, contents->n);
+  if (!r->stop)
+    gm_contents_set (r, copy, contents);
+  return copy;
+}
+
+/* Changes a set by another one.  CPython's own method is replayed: it may lay out the table anew, so that taking out and adding one by one would
+ * leave another order. */
+static const GmTracker *
+change_by (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other)
+{
+  static const char *const names[GM_N_BIN] = { [GM_BIN_OR] = "update", [GM_BIN_AND] = "intersection_update", [GM_BIN_SUB] = "difference_update", [GM_BIN_XOR] = "symmetric_difference_update" };
+  const GmTracker *arg = r->stop || other->kind != &gm_kind_set ? NULL : t->real ? as_it_is (r, other) : other;
+  if (arg == NULL)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, names[op], "set");
+  const GmTracker *old = gm_contents_of (r, t), *by = gm_contents_of (r, other);
+  g_autofree const GmTracker **kept = gm_tracker_array_own (old->n + by->n);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < old->n && !r->stop; i++)
+    if (op == GM_BIN_OR || (find (r, other, old->items[i]) >= 0) == (op == GM_BIN_AND))
+      kept[n++] = old->items[i];
+  for (uint32_t i = 0; (op == GM_BIN_OR || op == GM_BIN_XOR) && i < by->n && !r->stop; i++)
+    if (find (r, t, by->items[i]) < 0) {
+      gm_key_stored (r, by->items[i]);
+      kept[n++] = by->items[i];
+    }
+  if (r->stop)
+    return &gm_tracker_poison;
+  const GmTracker **items = gm_tracker_array (r, n);
+  gm_tracker_copy (items, kept, n);
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = n, .number = 1));
+  if (t->real)
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PySet_Type), names[op]), NULL, (const GmTracker *const[]){ t, arg }, 2);
+  return t;
+}
+
+static const GmTracker *
+change_by_argument (GmRecorder *r, GmBinary op, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "set's method", args, 1, 1))
+    return &gm_tracker_poison;
+  change_by (r, op, t, gm_realize (r, args->args[0]));
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_intersection_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return change_by_argument (r, GM_BIN_AND, t, args);
+}
+
+static const GmTracker *
+method_difference_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return change_by_argument (r, GM_BIN_SUB, t, args);
+}
+
+static const GmTracker *
+method_symmetric_difference_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return change_by_argument (r, GM_BIN_XOR, t, args);
+}
+
 static const GmTracker *
 method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   for (uint32_t i = 0; i < args->n && !r->stop; i++) {
     const GmTracker *from = gm_realize (r, args->args[i]);
+    if (!r->stop && t->real && from->kind == &gm_kind_set) {
+      change_by (r, GM_BIN_OR, t, from);
+      continue;
+    }
     bool unordered = !r->stop && (from->kind == &gm_kind_set || from->kind == &gm_kind_dict);
     g_autoptr (GPtrArray) items = iterate_unordered (r, from);
     if (items && unordered && !t->real) { /* a set is merged in the order of its table */
       const GmTracker *c = gm_contents_of (r, t);
-      gm_contents_set (
-          r, t,
-          gm_tracker (r, .kind = &gm_kind_contents, .items = c->items, .n = c->n, .number = 1));
+      bool literal = c->n == 0 && order_is_known (c) && from->kind == &gm_kind_set && from->number;
+      if (literal)
+        c = gm_contents_of (r, from);
+      gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = c->items, .n = c->n, .number = 1, .real = literal ? from->real : NULL));
+      if (literal)
+        continue;
     } else if (items && unordered) {
       gm_record_break (r, GM_BREAK_CALL_METHOD, "update", "set");
       return &gm_tracker_poison;
@@ -408,6 +495,9 @@ static const GmMethodRow methods[] = {
   { "update", method_update },
   { "remove", method_remove },
   { "clear", method_clear },
+  { "intersection_update", method_intersection_update },
+  { "difference_update", method_difference_update },
+  { "symmetric_difference_update", method_symmetric_difference_update },
   { "__init__", method_init },
   { NULL, NULL },
 };
@@ -449,19 +539,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
     return NULL;
   if (!inplace || t->number)
     return on_real (r, t, name, &(GmCallArgs){ &other, 1, NULL });
-  if (op == GM_BIN_OR) {
-    method_update (r, t, &(GmCallArgs){ &other, 1, NULL });
-    return t;
-  }
-  if (op == GM_BIN_XOR || other == t)
-    return NULL;
-  const GmTracker *old = gm_contents_of (r, t); /* what goes is discarded, one by one */
-  for (uint32_t i = 0; i < old->n && !r->stop; i++) {
-    const GmTracker *o = old->items[i];
-    if ((find (r, other, o) >= 0) == (op == GM_BIN_SUB))
-      method_discard (r, t, &(GmCallArgs){ &old->items[i], 1, NULL });
-  }
-  return t;
+  return change_by (r, op, t, other);
 }
 
 /* By the elements, for sets of objects: each is looked up in the larger set. */
@@ -545,12 +623,21 @@ build (GmResidualBuilder *b, const GmTracker *t)
     return true;
   }
   const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);
-  if (contents->number && !any_identity (gm_residual_recorder (b), contents))
+  if (!order_is_known (contents) && !any_identity (gm_residual_recorder (b), contents))
     return false; /* elements were removed: its order is not known */
   for (uint32_t i = 0; i < contents->n; i++)
     if (!gm_key_still (gm_residual_recorder (b), contents->items[i])
         || !gm_key_can_be_built (gm_residual_recorder (b), contents->items[i]))
       return false;
+  if (contents->real) {
+    gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) &PySet_Type);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, contents->real);
+    gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
+    gm_residual_allocated (b, t);
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+    return true;
+  }
   gm_residual_emit (b, GM_INSN_BUILD_SET, 0, NULL); /* an element may refer to the set */
   gm_residual_allocated (b, t);
   for (uint32_t i = 0; i < contents->n; i++) {

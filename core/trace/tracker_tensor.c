@@ -248,6 +248,20 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return add_op (r, t, GM_OP_cast, &attrs);
 }
 
+/* The name of its type, or a cast. */
+static const GmTracker *
+method_type (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "type", args, 0, 1))
+    return &gm_tracker_poison;
+  const GmTracker *wanted = args->n ? gm_realize (r, args->args[0]) : gm_none (r);
+  if (wanted->real == Py_None)
+    return gm_from_constant_take (r, PyUnicode_FromFormat ("gramme.%s", gm_dtype_tensor_name (meta_of (r, t)->dtype)));
+  if (wanted->kind != &gm_kind_constant || Py_TYPE (wanted->real) != gm_host.dtype_type)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "type", "tensor");
+  return method_to (r, t, &(GmCallArgs){ &wanted, 1, NULL });
+}
+
 static const GmMethodRow methods[] = {
   { "size", method_size },
   { "stride", method_stride },
@@ -264,6 +278,7 @@ static const GmMethodRow methods[] = {
   { "detach", method_detach },
   { "requires_grad_", method_requires_grad_ },
   { "to", method_to },
+  { "type", method_type },
   { NULL, NULL },
 };
 

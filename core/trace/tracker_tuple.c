@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_tuple.c -- tuples: plain ones, gramme.Size, named tuples (collections.namedtuple and the
- * library's own results).
+ * library's own results), struct sequences such as sys.version_info.
+ *
+ * A named tuple whose class says anew how a tuple works (__eq__, __iter__ ...) is an object with a tuple inside of it.
  *
  * Items are in the tracker: a tuple never changes.  number 0: `data` is the type, NULL for tuple;
  * number 1: `data` is the text "max values indices" of a result type of the library, whose object
@@ -8,7 +10,9 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
+#include "core/trace/object.h"
 
+#include <structmember.h>
 #include <string.h>
 
 const GmTracker *
@@ -35,11 +39,48 @@ fields_of (PyTypeObject *type)
   return fields && PyTuple_CheckExact (fields) ? fields : NULL;
 }
 
+bool
+gm_is_named_tuple (GmRecorder *r, PyTypeObject *type)
+{
+  static const char *const protocol[] = { "__getattribute__", "__getattr__", "__eq__", "__ne__",  "__lt__",       "__le__",
+                                          "__gt__",           "__ge__",      "__iter__", "__len__", "__getitem__", "__contains__",
+                                          "__bool__",         "__add__",     "__radd__", "__iadd__", "__mul__",     "__rmul__",
+                                          "__imul__",         "__hash__" };
+  if (fields_of (type) == NULL)
+    return false;
+  for (size_t i = 0; i < G_N_ELEMENTS (protocol); i++) {
+    PyObject *of_tuple = PyDict_GetItemString (gm_type_dict (&PyTuple_Type), protocol[i]);
+    if (of_tuple == NULL)
+      of_tuple = gm_object_default (protocol[i]);
+    if (gm_class_lookup_text (r, type, protocol[i]) != of_tuple)
+      return false;
+  }
+  return true;
+}
+
+/* A struct sequence: a type of C whose attributes are the items, by their places. */
+static bool
+is_struct_sequence (PyTypeObject *type)
+{
+  return type->tp_base == &PyTuple_Type && !gm_is_user_type (type)
+         && PyDict_GetItemString (gm_type_dict (type), "n_sequence_fields") != NULL;
+}
+
+static const GmTracker *
+struct_field (const GmTracker *t, PyObject *name)
+{
+  PyObject *found = PyDict_GetItem (gm_type_dict ((PyTypeObject *) t->data), name);
+  if (found == NULL || !Py_IS_TYPE (found, &PyMemberDescr_Type))
+    return NULL;
+  size_t at = (size_t) ((PyMemberDescrObject *) found)->d_member->offset - offsetof (PyTupleObject, ob_item);
+  return at / sizeof (PyObject *) < t->n ? t->items[at / sizeof (PyObject *)] : NULL; /* others have a name only */
+}
+
 const GmTracker *
 gm_wrap_tuple (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   PyTypeObject *type = Py_TYPE (real);
-  if (type != &PyTuple_Type && type != gm_host.size_type && fields_of (type) == NULL)
+  if (type != &PyTuple_Type && type != gm_host.size_type && !is_struct_sequence (type) && !gm_is_named_tuple (r, type))
     return gm_is_user_type (type)
                ? gm_wrap_object (r, real, source)
                : gm_record_break (r, GM_BREAK_VALUE_KIND, type->tp_name);
@@ -195,11 +236,12 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
         type == gm_host.size_type ? gm_method_row (r, size_methods, t, name) : NULL;
     if (bound)
       return bound;
+    const GmTracker *field = is_struct_sequence (type) ? struct_field (t, name) : NULL;
+    if (field)
+      return field;
     PyObject *found = fields ? _PyType_Lookup (type, name) : NULL;
-    if (found
-        && (PyFunction_Check (found) || Py_IS_TYPE (found, &PyClassMethod_Type)
-            || PyTuple_CheckExact (found))) {
-      gm_guard (r, CLASS_LOOKUP, NULL, .obj = (PyObject *) type, .key = name, .ptr = found);
+    if (found && found != _PyType_Lookup (&PyTuple_Type, name)) { /* what the class says itself */
+      found = gm_class_lookup (r, type, name);
       return gm_class_value (r, type, name, found, t);
     }
   }
@@ -222,9 +264,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
     const GmTracker **items = gm_tracker_array (r, t->n + other->n);
     gm_tracker_copy (items, t->items, t->n);
     gm_tracker_copy (items + t->n, other->items, other->n);
-    if (t->data || other->data) /* what Size + tuple is, Size decides */
-      return NULL;
-    if (t->n == 0 || other->n == 0)
+    if ((t->n == 0 && !other->data) || (other->n == 0 && !t->data)) /* one object, as in CPython */
       return t->n ? t : other;
     return gm_tuple_new (r, items, t->n + other->n);
   }
@@ -257,6 +297,23 @@ constant (GmRecorder *r, const GmTracker *t)
   return tuple;
 }
 
+/* The same items in a plain tuple: as tuples are compared and hashed whatever their classes are. */
+static PyObject *
+plain_constant (GmRecorder *r, const GmTracker *t)
+{
+  PyObject *plain = constant (r, gm_tuple_new (r, t->items, t->n));
+  return plain ? gm_record_take (r, plain) : NULL;
+}
+
+bool
+gm_tuple_hash (GmRecorder *r, const GmTracker *t, Py_hash_t *hash)
+{
+  PyObject *plain = t->number ? NULL : plain_constant (r, t);
+  *hash = plain ? PyObject_Hash (plain) : -1;
+  PyErr_Clear (); /* something in it cannot be hashed: Python says so */
+  return *hash != -1;
+}
+
 /* Items are equal if they are one tracker, or equal constants; anything else is not decided here.
  */
 static const GmTracker *
@@ -265,7 +322,7 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   if (other->kind != &gm_kind_tuple)
     return NULL;
   if (op != Py_EQ && op != Py_NE) {
-    PyObject *a = gm_constant (r, t), *b = gm_constant (r, other);
+    PyObject *a = plain_constant (r, t), *b = plain_constant (r, other);
     return a && b ? gm_from_constant_take (r, PyObject_RichCompare (a, b, op)) : NULL;
   }
   bool same = t->n == other->n;

@@ -124,6 +124,8 @@ gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
     return gm_wrap_class (r, real, source);
   if (type == &PyModule_Type)
     return gm_wrap_module (r, real, source);
+  if (type == &PySlice_Type)
+    return gm_wrap_slice (r, real, source);
   if (type == &PyCell_Type)
     return gm_wrap_cell (r, real, source);
   if (gm_is_getter (type))

@@ -223,3 +223,9 @@ def case_arrays_that_the_function_makes(compile):
         return x * t, b, np.sum(x.numpy()), (a @ a).item(), a[1:], a.shape
 
     return compile(f)(G.ones(3, dtype=G.float64), np.arange(3.0))
+
+
+# expect: breaks=0
+def case_numbers_of_numpy_as_indices(compile):
+    f = compile(lambda x, i: ([1, 2, 3][i], (4, 5, 6)[i], "abc"[i], list(range(i)), x[i], i.item(), x * i.item()))
+    return [f(G.arange(4).float(), i) for i in (np.int64(1), np.int8(2), np.uint16(0), np.int64(1))]

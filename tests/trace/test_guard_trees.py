@@ -161,6 +161,120 @@ def test_a_module_in_a_container_is_replaced():
     assert run(lambda model: G.compile(model, backend="eager")) == run(lambda model: model)
 
 
+def assign(o, w):
+    o.w = w
+
+
+def delete_and_assign(o, w):
+    del o.w
+    o.w = w
+
+
+def merge(o, w):
+    d = o.__dict__
+    d |= {"w": w}
+
+
+def take_out(o, w):
+    o.__dict__.pop("w")
+    o.__dict__.setdefault("w", w)
+
+
+def clear(o, w):
+    o.__dict__.clear()
+    o.w = w
+
+
+def last_out(o, w):
+    while o.__dict__:
+        o.__dict__.popitem()
+    o.w = w
+
+
+def by_state(o, w):
+    copyreg_state = {"w": w}
+    o.__dict__.update(**copyreg_state)
+
+
+def run_as_code(o, w):
+    exec("o.w = w", {"o": o, "w": w})
+
+
+def add(o, w):
+    o.w += w - o.w
+
+
+class Late:
+    """Its attribute comes behind others, of which some objects have none."""
+
+    def __init__(self, w, more=0):
+        for i in range(more):
+            setattr(self, f"x{i}", i)
+        self.w = w
+
+    def scaled(self, x):
+        return x * self.w
+
+
+class Manager:
+    def __init__(self, o, w):
+        self.o, self.w = o, w
+
+    def __enter__(self):
+        self.o.w = self.w
+
+    def __exit__(self, *error):
+        return False
+
+
+def by_with(o, w):
+    with Manager(o, w):
+        pass
+
+
+STORES = [
+    assign,
+    delete_and_assign,
+    merge,
+    take_out,
+    clear,
+    last_out,
+    by_state,
+    run_as_code,
+    add,
+    by_with,
+    lambda o, w: setattr(o, "w", w),
+    lambda o, w: object.__setattr__(o, "w", w),
+    lambda o, w: vars(o).__setitem__("w", w),
+    lambda o, w: o.__dict__.update({"w": w}),
+    lambda o, w: [None for o.w in (w,)],
+    lambda o, w: dict.__ior__(o.__dict__, [("w", w)]),
+]
+
+
+@pytest.mark.parametrize("warm", ["cold", "without dicts", "with dicts", "after a dict is gone"])
+@pytest.mark.parametrize("make", [Thing, Late, lambda w: Late(w, 3), lambda w: Late(w, 40)], ids=["one", "last", "some", "many"])
+@pytest.mark.parametrize("store", STORES)
+def test_each_way_of_storing_an_attribute_is_seen(store, make, warm):
+    """CPython specialises the instruction that stores by the objects that it has met, and each form stores in its own way."""
+
+    def run(f):
+        x, holder, results = G.ones(2), Holder(tuple(make(1.0 + i / 64) for i in range(N))), []
+        for i in range(0 if warm == "cold" else 64):
+            o = make(0.0)
+            if warm != "without dicts":
+                d = o.__dict__
+            if warm == "after a dict is gone":
+                d = None
+            store(o, float(i))
+        for i in range(4):
+            results += [f(x, holder).tolist(), f(x, holder).tolist(), f(x, holder).tolist()]
+            store(holder.things[3 + i // 2], 2.0 + i)
+        return results + [f(x, holder).tolist()]
+
+    assert run(G.compile(lambda x, holder: total(x, holder), backend="eager")) == run(total)
+
+
 def test_the_setters_are_still_python_s():
     class Slots:
         __slots__ = ("a",)

@@ -289,6 +289,7 @@ TEST_FILES = \
   tests/trace/programs_bodies.py \
   tests/trace/programs_breaks.py \
   tests/trace/programs_spans.py \
+  tests/trace/programs_values.py \
   tests/trace/programs_bytecode.py \
   tests/trace/programs_classes.py \
   tests/trace/programs_containers.py \
