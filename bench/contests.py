@@ -329,6 +329,43 @@ def vs_convnet(rounds):
 
 
 @contest
+def vs_convolve(rounds):
+    """Convolutions alone, forward and with both gradients: 3 x 3, 1 x 1 and 7 x 7 as in residual nets, with a stride, and each channel alone."""
+    cases = {
+        "3 x 3, 64 of 56 x 56": ((1, 64, 56, 56), (64, 64, 3, 3), 1, 1, 1),
+        "3 x 3, 256 of 14 x 14": ((1, 256, 14, 14), (256, 256, 3, 3), 1, 1, 1),
+        "1 x 1, 256 to 64 of 56 x 56": ((1, 256, 56, 56), (64, 256, 1, 1), 1, 0, 1),
+        "7 x 7 by 2, 3 to 64 of 224 x 224": ((1, 3, 224, 224), (64, 3, 7, 7), 2, 3, 1),
+        "3 x 3 by 2, 128 of 28 x 28": ((1, 128, 28, 28), (128, 128, 3, 3), 2, 1, 1),
+        "3 x 3 alone, 64 of 56 x 56": ((1, 64, 56, 56), (64, 1, 3, 3), 1, 1, 64),
+        "3 x 3 by 2 alone, 64 of 56 x 56": ((1, 64, 56, 56), (64, 1, 3, 3), 2, 1, 64),
+    }
+    rows = []
+    for name, (x, w, stride, pad, groups) in cases.items():
+        f = lambda T, F, x, w, stride=stride, pad=pad, groups=groups: F.conv2d(x, w, None, stride, pad, 1, groups)
+        loss = lambda T, F, *args, f=f: (f(T, F, *args) ** 2).mean()
+        rows += both_ways(f"convolution, {name}", f, loss, [normal(*x), scaled(*w, seed=2)], rounds)
+    return rows
+
+
+@contest
+def vs_pool(rounds):
+    """Maxima and means over windows, forward and with the gradient of the input."""
+    cases = {
+        "maximum of 2 x 2": ((8, 16, 32, 32), lambda F, x: F.max_pool2d(x, 2)),
+        "maximum of 3 x 3 by 2": ((1, 64, 112, 112), lambda F, x: F.max_pool2d(x, 3, 2, 1)),
+        "mean of 2 x 2": ((8, 16, 32, 32), lambda F, x: F.avg_pool2d(x, 2)),
+        "mean of 7 x 7": ((1, 512, 7, 7), lambda F, x: F.avg_pool2d(x, 7)),
+    }
+    rows = []
+    for name, (x, pool) in cases.items():
+        f = lambda T, F, one, x, pool=pool: pool(F, x)
+        loss = lambda T, F, one, x, pool=pool: (pool(F, x) ** 2).mean()
+        rows += both_ways(name, f, loss, [normal(1), normal(*x, seed=2)], rounds)
+    return rows
+
+
+@contest
 def vs_memory(rounds):
     """Peak bytes of a training step of the medium block, compiled with the budget 0.5 and without, over plain eager's: in bytes, not seconds."""
     inputs = [normal(8, 128, 256), scaled(256, 768, seed=2), scaled(256, 256, seed=3), scaled(256, 1024, seed=4), scaled(1024, 256, seed=5)]

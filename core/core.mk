@@ -57,11 +57,16 @@ CORE_SOURCES += \
   core/ops/autocast.c \
   core/ops/builder.c \
   core/ops/contract.c \
+  core/ops/convolve.c \
+  core/ops/pool.c \
+  core/ops/windows.c \
+  core/ops/windows.h \
   core/ops/create.c \
   core/ops/gradients.c \
   core/ops/index.c \
   core/ops/infer.c \
   core/ops/infer_shape.c \
+  core/ops/infer_convolve.c \
   core/ops/loop.c \
   core/ops/movement.c \
   core/ops/ops.c \
@@ -76,6 +81,7 @@ CORE_SOURCES += \
   core/ops/builder.h \
   core/ops/infer.h \
   core/ops/kernels.h \
+  core/ops/window.h \
   core/ops/ops.h \
   core/ops/api.def \
   core/ops/autocast.def
@@ -236,6 +242,8 @@ CORE_SOURCES += \
   core/plugin/released/0.0.def
 CORE_SOURCES += \
   core/tiles/matmul.c \
+  core/tiles/convolve.h \
+  core/tiles/tiles-convolve.h \
   core/tiles/tiles.c \
   core/tiles/prelude.h \
   core/tiles/prelude-small.h \

@@ -48,6 +48,7 @@ enum {
 #define ARGREDUCE GRAMME_OP_ROW
 #define MOVEMENT GRAMME_OP_ROW
 #define CONTRACT GRAMME_OP_ROW
+#define CONVOLVE GRAMME_OP_ROW
 #define INDEX GRAMME_OP_ROW
 #define SCAN GRAMME_OP_ROW
 #define RANDOM GRAMME_OP_ROW3
@@ -68,6 +69,7 @@ enum {
 #define ARGREDUCE GRAMME_OP_ROW
 #define MOVEMENT GRAMME_OP_ROW
 #define CONTRACT GRAMME_OP_ROW
+#define CONVOLVE GRAMME_OP_ROW
 #define INDEX GRAMME_OP_ROW
 #define SCAN GRAMME_OP_ROW
 #define RANDOM GRAMME_OP_ROW3
@@ -91,6 +93,7 @@ enum {
 #define GRAMME_TYPE_B 'B' /* one word: 0 or 1 */
 #define GRAMME_TYPE_L                                                                              \
   'L' /* `count` words: signed numbers; in SIZES a word < 0 is row -1 - word of `sizes` */
+#define GRAMME_TYPE_W 'W' /* twelve words: signed numbers (WINDOW of gramme-ops.def) */
 #define GRAMME_TYPE_D 'D' /* one word: DLPack code, bits << 8, lanes << 16 */
 #define GRAMME_TYPE_S                                                                              \
   'S' /* two words: kind (GRAMME_SCALAR_...), then an int64_t or the bits of a double */

@@ -95,7 +95,8 @@ enum {
   GRAMME_FAMILY_INDEX,
   GRAMME_FAMILY_SCAN,
   GRAMME_FAMILY_RANDOM,
-  GRAMME_FAMILY_CREATE
+  GRAMME_FAMILY_CREATE,
+  GRAMME_FAMILY_CONVOLVE
 };
 
 /* What the table says of an op.  family NONE, version 0, name "?": this header does not know it. */
@@ -133,6 +134,9 @@ gramme_op_facts (uint32_t op)
 #define CONTRACT(code, version, name, ...) \
   case code: \
     GRAMME_FACTS (#name, GRAMME_FAMILY_CONTRACT, version)
+#define CONVOLVE(code, version, name, ...) \
+  case code: \
+    GRAMME_FACTS (#name, GRAMME_FAMILY_CONVOLVE, version)
 #define INDEX(code, version, name, ...) \
   case code: \
     GRAMME_FACTS (#name, GRAMME_FAMILY_INDEX, version)

@@ -88,7 +88,7 @@ put_meta (GByteArray *a, const GmMeta *m)
 static void
 put_attrs (GByteArray *a, const GmAttrs *at)
 {
-  static const uint8_t bytes[] = { ['I'] = sizeof (int64_t), ['B'] = 1, ['D'] = 1 };
+  static const uint8_t bytes[] = { ['I'] = sizeof (int64_t), ['B'] = 1, ['D'] = 1, ['W'] = sizeof at->window };
 
   put_word (a, at->mask);
   for (int k = 1; k < GM_N_ATTRS; k++) {

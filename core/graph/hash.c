@@ -93,6 +93,10 @@ mix_attrs (Hasher *s, const GmAttrs *a)
       mix (s, ((const GmScalar *) field)->kind);
       mix_size (s, ((const GmScalar *) field)->i, ((const GmScalar *) field)->kind == GM_CATEGORY_INT);
       break;
+    case 'W':
+      for (size_t i = 0; i < G_N_ELEMENTS (a->window); i++)
+        mix (s, (uint64_t) a->window[i]);
+      break;
     default:
       mix (s, a->n_list);
       for (int i = 0; i < a->n_list; i++)

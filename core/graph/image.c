@@ -70,7 +70,8 @@ number_value (Writer *w, GmValueId v, uint32_t row)
 static uint32_t
 attr_words (int key, const GmAttrs *a)
 {
-  return gm_attrs[key].type == 'L' ? a->n_list : gm_attrs[key].type == 'S' ? 2 : 1;
+  char type = gm_attrs[key].type;
+  return type == 'L' ? a->n_list : type == 'W' ? G_N_ELEMENTS (a->window) : type == 'S' ? 2 : 1;
 }
 
 static void
@@ -256,6 +257,7 @@ fill_attr (Writer *w, int key, const GmNode *n)
     break;
   case 'B': words[0] = *(const uint8_t *) field; break;
   case 'D': words[0] = dtype_word (*(const uint8_t *) field); break;
+  case 'W': memcpy (words, a->window, sizeof a->window); break;
   case 'S':
     words[0] = ((const GmScalar *) field)->kind;
     memcpy (&words[1], &((const GmScalar *) field)->i, sizeof words[1]);

@@ -226,6 +226,10 @@ read_attr (const GrammeImage *img, const GrammeAttr *a, GmAttrs *out)
   case 'B': *(uint8_t *) field = (uint8_t) word; return a->count == 1 && word <= 1;
   case 'D': return a->count == 1 && read_dtype (word, (uint8_t *) field);
   case 'S': return a->count == 2 && read_scalar (img, a, (GmScalar *) field);
+  case 'W':
+    for (uint32_t i = 0; i < G_N_ELEMENTS (out->window) && a->count == G_N_ELEMENTS (out->window); i++)
+      out->window[i] = gramme_attr_int (img, a, i);
+    return a->count == G_N_ELEMENTS (out->window);
   default:
     if (a->count > GM_MAX_DIMS)
       return false;

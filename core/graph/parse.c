@@ -553,6 +553,11 @@ parse_attr_value (Parser *p, int key, GmAttrs *a)
         || fail_at (p, p->at, "expected a number, true or false");
   case 'L':
     return expect (p, "[") && parse_list (p, "]", key == GM_ATTR_SIZES, a->list, &a->n_list);
+  case 'W':
+    for (size_t i = 0; i < G_N_ELEMENTS (a->window); i++)
+      if (!expect (p, i ? "," : "[") || !parse_integer (p, &a->window[i]))
+        return false;
+    return expect (p, "]");
   default: g_assert_not_reached ();
   }
 }

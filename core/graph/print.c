@@ -157,6 +157,11 @@ print_attr (Printer *p, int key, const GmAttrs *a)
     }
     g_string_append_c (p->out, ']');
     break;
+  case 'W':
+    for (size_t i = 0; i < G_N_ELEMENTS (a->window); i++)
+      g_string_append_printf (p->out, "%s%" G_GINT64_FORMAT, i ? ", " : "[", a->window[i]);
+    g_string_append_c (p->out, ']');
+    break;
   default: g_assert_not_reached ();
   }
 }

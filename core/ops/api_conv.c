@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_conv.c -- padding, convolution and pooling over one, two or three dimensions.
  *
- * All are written over windows: for each place of the kernel one strided slice of the input, which has
- * the shape of the output.  A convolution stacks these slices and multiplies once (Chellapilla, Puri,
- * Simard, "High performance convolutional neural networks for document processing", 2006); a pool
- * reduces the stack.  So their gradients, and their bits in every back end, are those of slices and
- * matrix products.  Price: the stack is as many times the output as the kernel has places.
+ * Convolutions and pools of floats on the CPU are ops of their own.  All else is written over windows: for each place of the kernel
+ * one strided slice of the input, which has the shape of the output.  A convolution stacks these slices and
+ * multiplies once (Chellapilla, Puri, Simard, "High performance convolutional neural networks for document
+ * processing", 2006); a pool reduces the stack.  So their gradients, and their bits in every back end, are those
+ * of slices and matrix products.  Price: the stack is as many times the output as the kernel has places.
  */
 #include "core/ops/api_private.h"
+#include "core/ops/window.h"
 
 #include <math.h>
 
@@ -186,6 +187,41 @@ stacked (GmBuilder *b, const Windows *w, GmVal x)
   return n == 1 ? v[0] : gm_cat (b, v, (int) n, dim);
 }
 
+/* The attribute of ops that know windows. */
+static void
+write_window (const Windows *w, GmAttrs *at)
+{
+  GmWindow full = { { 1, 1, 1 }, { 1, 1, 1 }, { 0, 0, 0 }, { 1, 1, 1 } };
+  size_t bytes = sizeof (int64_t) * (size_t) w->space;
+  int from = GM_WINDOW_DIMS - w->space;
+  memcpy (full.kernel + from, w->kernel, bytes);
+  memcpy (full.stride + from, w->stride, bytes);
+  memcpy (full.pad + from, w->pad[0], bytes);
+  memcpy (full.dilation + from, w->dilation, bytes);
+  memcpy (at->window, &full, sizeof full);
+}
+
+/* Whether the ops that know windows take x. */
+static bool
+has_kernel (GmBuilder *b, GmVal x)
+{
+  return META (x)->device == GM_DEVICE_CPU && gm_op_accepts (GM_OP_convolve, (GmDtype) META (x)->dtype);
+}
+
+/* One of them; the result has `channels`. */
+static GmVal
+windowed (GmBuilder *b, const Windows *w, GmOp op, GmVal x, GmVal other, int64_t channels)
+{
+  if (gm_b_failed (b))
+    return NULL;
+  GmAttrs at = { .mask = BIT (SIZES) | BIT (WINDOW), .n_list = (uint8_t) (2 + w->space) };
+  at.list[0] = META (x)->sizes[0];
+  at.list[1] = channels;
+  memcpy (at.list + 2, w->out, sizeof *w->out * (size_t) w->space);
+  write_window (w, &at);
+  return gm_b_op (b, op, (const GmVal[]){ x, other }, 2, &at);
+}
+
 /* -- Convolution ------------------------------------------------------------------------------- */
 
 /* 'same' pads so that the output has the input's size, what is odd behind. */
@@ -258,7 +294,7 @@ convolve (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   CHECK ();
   find_outputs (api, b, &w, META (x));
   CHECK ();
-  GmVal y = product (api, b, &w, padded (b, &w, x, 0), weight, groups);
+  GmVal y = has_kernel (b, x) ? windowed (b, &w, GM_OP_convolve, x, weight, mw->sizes[0]) : product (api, b, &w, padded (b, &w, x, 0), weight, groups);
   if (bias) {
     int64_t sizes[1 + MAX_SPACE] = { mw->sizes[0], 1, 1, 1 };
     y = gm_apply2 (b, add, y, gm_b_reshape (b, bias, 1 + space, sizes));
@@ -312,6 +348,11 @@ max_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   find_outputs (api, b, &w, META (x));
   CHECK ();
   int dim = META (x)->ndim - space;
+  if (has_kernel (b, x)) {
+    GmVal v = dim == 1 ? gm_unsqueeze (b, x, 0) : x;
+    v = windowed (b, &w, GM_OP_window_pick, v, v, META (v)->sizes[1]);
+    return gm_give (dim == 1 ? gm_squeeze (b, v, 0) : v);
+  }
   GmVal all = stacked (b, &w, padded (b, &w, x, -INFINITY));
   GmVal at = gm_arg_extremum (b, GM_OP_argmax, all, dim, true);
   return gm_give (gm_squeeze (b, gm_gather (b, all, dim, at), dim));
@@ -321,9 +362,24 @@ RUN (max_pool1d) { return max_pool (api, b, a, 1); }
 RUN (max_pool2d) { return max_pool (api, b, a, 2); }
 RUN (max_pool3d) { return max_pool (api, b, a, 3); }
 
+/* The sum of each window, of zeros where it is outside: a convolution with ones, each channel alone. */
 static GmVal
 window_sum (GmBuilder *b, const Windows *w, GmVal x)
 {
+  if (has_kernel (b, x)) {
+    GmMeta m = *META (x);
+    int lead = m.ndim - w->space;
+    int64_t image[2 + MAX_SPACE] = { 1, 1 }, ones[2 + MAX_SPACE] = { 1, 1 };
+    for (int d = 0; d < lead; d++)
+      image[0] *= m.sizes[d];
+    memcpy (image + 2, m.sizes + lead, sizeof *image * (size_t) w->space);
+    memcpy (ones + 2, w->kernel, sizeof *ones * (size_t) w->space);
+    GmVal weight = gm_b_full (b, gm_scalar_float (1), (GmDtype) m.dtype, 2 + w->space, ones);
+    GmVal sum = windowed (b, w, GM_OP_convolve, gm_b_reshape (b, x, 2 + w->space, image), weight, 1);
+    memcpy (m.sizes + lead, w->out, sizeof *w->out * (size_t) w->space);
+    return gm_b_reshape (b, sum, m.ndim, m.sizes);
+  }
+  x = padded (b, w, x, 0);
   GmVal sum = slice_at (b, w, x, 0);
   for (int64_t k = 1; k < places (w) && !gm_b_failed (b); k++)
     sum = gm_b (b, add, sum, slice_at (b, w, x, k));
@@ -346,12 +402,12 @@ average_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   bool any = false;
   for (int d = 0; d < space; d++)
     any |= w.pad[0][d] > 0;
-  GmVal sum = window_sum (b, &w, padded (b, &w, x, 0));
+  GmVal sum = window_sum (b, &w, x);
   if (!any || count_pad)
     return gm_give (gm_apply_num (b, div, sum, (double) places (&w)));
   GmMeta m = *META (x);
   GmVal ones = gm_b_full (b, gm_scalar_float (1), (GmDtype) m.dtype, space, m.sizes + m.ndim - space);
-  return gm_give (gm_apply2 (b, div, sum, window_sum (b, &w, padded (b, &w, ones, 0))));
+  return gm_give (gm_apply2 (b, div, sum, window_sum (b, &w, ones)));
 }
 
 RUN (avg_pool1d) { return average_pool (api, b, a, 1); }

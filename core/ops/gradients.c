@@ -254,6 +254,52 @@ matmul_gradient (const GmGradient *x, int i)
   return gm_b_sum_to (b, d, m->ndim, m->sizes);
 }
 
+/* -- Windows ----------------------------------------------------------------------------------- */
+
+static GmVal
+windowed (const GmGradient *x, GmOp op, GmVal first, GmVal second, int i)
+{
+  const GmMeta *m = x->in_meta[i];
+  GmAttrs at = {.mask = BIT (SIZES) | BIT (WINDOW), .n_list = m->ndim};
+  memcpy (at.list, m->sizes, sizeof *m->sizes * m->ndim);
+  memcpy (at.window, x->attrs->window, sizeof at.window);
+  return gm_b_op (x->b, op, (const GmVal[]){first, second}, 2, &at);
+}
+
+static GmVal
+convolve_gradient (const GmGradient *x, int i)
+{
+  return i == 0 ? windowed (x, GM_OP_convolve_input, x->grad, x->in[1], i)
+                : windowed (x, GM_OP_convolve_weight, x->in[0], x->grad, i);
+}
+
+static GmVal
+convolve_input_gradient (const GmGradient *x, int i)
+{
+  return i == 0 ? windowed (x, GM_OP_convolve, x->grad, x->in[1], i)
+                : windowed (x, GM_OP_convolve_weight, x->grad, x->in[0], i);
+}
+
+static GmVal
+convolve_weight_gradient (const GmGradient *x, int i)
+{
+  return i == 0 ? windowed (x, GM_OP_convolve_input, x->in[1], x->grad, i)
+                : windowed (x, GM_OP_convolve, x->in[0], x->grad, i);
+}
+
+/* Where the best places are does not change with small steps of x. */
+static GmVal
+window_pick_gradient (const GmGradient *x, int i)
+{
+  return i == 0 ? NULL : windowed (x, GM_OP_window_spread, x->in[0], x->grad, i);
+}
+
+static GmVal
+window_spread_gradient (const GmGradient *x, int i)
+{
+  return i == 0 ? NULL : windowed (x, GM_OP_window_pick, x->in[0], x->grad, i);
+}
+
 /* -- Index ------------------------------------------------------------------------------------- */
 
 static GmVal
@@ -343,6 +389,7 @@ static const Gradient gradients[GM_N_OPS] = {
 #define REDUCE(code, version, name, types, init, combine, grad) [code] = grad##_gradient,
 #define MOVEMENT(code, version, name, grad) [code] = grad##_gradient,
 #define CONTRACT(code, version, name, grad) [code] = grad##_gradient,
+#define CONVOLVE(code, version, name, grad) [code] = grad##_gradient,
 #define INDEX(code, version, name, arity, grad) [code] = grad##_gradient,
 #define SCAN(code, version, name, grad) [code] = grad##_gradient,
 #include "plugin-api/gramme-ops.def"

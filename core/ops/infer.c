@@ -346,6 +346,7 @@ infer_family (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, 
   case GM_FAMILY_MOVEMENT: return gm_infer_movement (op, in[0], attrs, out, error);
   case GM_FAMILY_CONTRACT:
     return gm_infer_accepts (op, in[0], error) && gm_infer_contract (op, in, out, error);
+  case GM_FAMILY_CONVOLVE: return gm_infer_accepts (op, in[0], error) && gm_infer_convolve (op, in, attrs, out, error);
   case GM_FAMILY_INDEX: return gm_infer_index (op, in, n_in, attrs, out, error);
   case GM_FAMILY_SCAN: return infer_scan (op, in[0], attrs, out, error);
   case GM_FAMILY_RANDOM: return infer_random (op, in[0], attrs, out, error);

@@ -21,6 +21,8 @@ bool gm_infer_same_dtype (GmOp op, const GmMeta *a, const GmMeta *b, GError **er
 bool gm_infer_movement (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError **error);
 bool gm_infer_contract (GmOp op, const GmMeta *const *in, GmMeta *out, GError **error);
 bool gm_infer_index (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GmMeta *out, GError **error);
+/* infer_convolve.c: the same. */
+bool gm_infer_convolve (GmOp op, const GmMeta *const *in, const GmAttrs *attrs, GmMeta *out, GError **error);
 
 /* The common case of POINTWISE, decided without calls: every input has one shape, or is 0-d beside it; the first of that shape is
  * row-major, and all of it have its strides.  False says nothing: the long way decides. */

@@ -93,6 +93,8 @@ void gm_reduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *
 void gm_argreduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out);             /* reduce.c */
 GmTensor *gm_movement_run (GmOp op, GmTensor *x, const GmAttrs *attrs, const GmMeta *meta);          /* movement.c */
 bool gm_contract_run (GmTensor *a, GmTensor *b, GmTensor *out, GError **error);                      /* contract.c */
+bool gm_convolve_run (GmOp op, GmTensor *const *in, const GmAttrs *attrs, GmTensor *out, GError **error); /* convolve.c */
+bool gm_pool_run (GmOp op, GmTensor *const *in, const GmAttrs *attrs, GmTensor *out, GError **error);     /* pool.c */
 bool gm_index_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error); /* index.c */
 bool gm_argsort_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out, GError **error);        /* scan.c */
 void gm_cumsum_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out);                         /* scan.c */

@@ -19,6 +19,7 @@ const GmOpInfo gm_ops[GM_N_OPS] = {
 #define ARGREDUCE(code, version, name, ...)                    ROW (code, version, name, NULL, ARGREDUCE, ARITH, 1)
 #define MOVEMENT(code, version, name, ...)                     ROW (code, version, name, NULL, MOVEMENT, ANY, 1)
 #define CONTRACT(code, version, name, ...)                     ROW (code, version, name, NULL, CONTRACT, ARITH, 2)
+#define CONVOLVE(code, version, name, ...)                     ROW (code, version, name, NULL, CONVOLVE, FLOAT, 2)
 #define INDEX(code, version, name, arity, ...)                 ROW (code, version, name, NULL, INDEX, ANY, arity)
 #define SCAN(code, version, name, ...)                         ROW (code, version, name, NULL, SCAN, ARITH, 1)
 #define RANDOM(code, version, name)                            ROW (code, version, name, NULL, RANDOM, ANY, 1)
@@ -44,6 +45,7 @@ codes_are_unique (GmOp op)
 #define ARGREDUCE ROW
 #define MOVEMENT ROW
 #define CONTRACT ROW
+#define CONVOLVE ROW
 #define INDEX ROW
 #define SCAN ROW
 #define RANDOM ROW
@@ -114,6 +116,7 @@ gm_op_attr_mask (GmOp op)
   case GM_FAMILY_REDUCE: return BIT (DIMS) | BIT (KEEPDIM);
   case GM_FAMILY_ARGREDUCE: return BIT (KEEPDIM);
   case GM_FAMILY_SCAN: return BIT (DIM) | BIT (REVERSE);
+  case GM_FAMILY_CONVOLVE: return BIT (SIZES) | BIT (WINDOW);
   case GM_FAMILY_RANDOM: return BIT (SIZES) | BIT (DTYPE) | BIT (OFFSET);
   case GM_FAMILY_NONE:
   case GM_FAMILY_POINTWISE:
@@ -199,6 +202,7 @@ static const uint8_t slopes[GM_N_OPS] = {
 #define REDUCE(code, version, name, types, init, combine, grad) WHOLE (code, grad)
 #define MOVEMENT(code, version, name, grad) WHOLE (code, grad)
 #define CONTRACT(code, version, name, grad) WHOLE (code, grad)
+#define CONVOLVE(code, version, name, grad) [code] = (code) == GM_OP_window_pick || (code) == GM_OP_window_spread ? 2 : 3,
 #define INDEX(code, version, name, arity, grad) WHOLE (code, grad)
 #define SCAN(code, version, name, grad) WHOLE (code, grad)
 #define MUTATE(code, version, name) [code] = (code) == GM_OP_set_ ? 2 : 3, /* what dst was is gone */

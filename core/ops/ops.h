@@ -19,6 +19,7 @@ typedef enum {
 #define ARGREDUCE GM_OP_ROW
 #define MOVEMENT GM_OP_ROW
 #define CONTRACT GM_OP_ROW
+#define CONVOLVE GM_OP_ROW
 #define INDEX GM_OP_ROW
 #define SCAN GM_OP_ROW
 #define RANDOM GM_OP_ROW
@@ -34,7 +35,7 @@ typedef enum {
 typedef enum {
   GM_FAMILY_NONE, GM_FAMILY_POINTWISE, GM_FAMILY_CAST, GM_FAMILY_REDUCE, GM_FAMILY_ARGREDUCE, GM_FAMILY_MOVEMENT,
   GM_FAMILY_CONTRACT, GM_FAMILY_INDEX, GM_FAMILY_SCAN, GM_FAMILY_RANDOM, GM_FAMILY_CREATE, GM_FAMILY_MUTATE,
-  GM_FAMILY_CUSTOM, GM_FAMILY_HIGHER,
+  GM_FAMILY_CUSTOM, GM_FAMILY_HIGHER, GM_FAMILY_CONVOLVE,
 } GmFamily;
 
 typedef enum {
@@ -71,6 +72,7 @@ typedef struct {
   uint8_t keepdim, reverse, descending, dtype, n_list;
   int64_t dim, start, stop, step, offset;
   int64_t list[GM_MAX_DIMS];
+  int64_t window[12]; /* window.h */
   GmScalar value, value2;
 } GmAttrs;
 typedef struct { const char *name; char type; uint16_t offset; } GmAttrInfo; /* lower-case name; offsetof in GmAttrs */

@@ -119,6 +119,10 @@ dispatch (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor
   case GM_FAMILY_REDUCE: gm_reduce_run (op, in[0], attrs, out); return true;
   case GM_FAMILY_ARGREDUCE: gm_argreduce_run (op, in[0], attrs, out); return true;
   case GM_FAMILY_CONTRACT: return gm_contract_run (in[0], in[1], out, error);
+  case GM_FAMILY_CONVOLVE:
+    if (op == GM_OP_window_pick || op == GM_OP_window_spread)
+      return gm_pool_run (op, in, attrs, out, error);
+    return gm_convolve_run (op, in, attrs, out, error);
   case GM_FAMILY_INDEX: return gm_index_run (op, in, n_in, attrs, out, error);
   case GM_FAMILY_SCAN: gm_cumsum_run (in[0], attrs, out); return true;
   case GM_FAMILY_RANDOM: gm_random_run (op, in[0], attrs, out); return true;

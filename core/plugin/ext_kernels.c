@@ -114,6 +114,10 @@ decode_attr (GrammeKernel *k, const GrammeImage *image, const GrammeAttr *a)
     *(GmScalar *) field = s;
     return s.kind <= GRAMME_SCALAR_FLOAT;
   }
+  case GRAMME_TYPE_W:
+    for (uint32_t i = 0; i < G_N_ELEMENTS (out->window) && a->count == G_N_ELEMENTS (out->window); i++)
+      out->window[i] = gramme_attr_int (image, a, i);
+    return a->count == G_N_ELEMENTS (out->window);
   case GRAMME_TYPE_L:
     if (a->count > GM_MAX_DIMS)
       return false;
@@ -197,7 +201,7 @@ static bool
 is_kernel_op (GmOp op)
 {
   return op != GM_OP_constant && gm_ops[op].family != GM_FAMILY_MOVEMENT &&
-         gm_ops[op].family < GM_FAMILY_MUTATE;
+         (gm_ops[op].family < GM_FAMILY_MUTATE || gm_ops[op].family == GM_FAMILY_CONVOLVE);
 }
 
 static int32_t

@@ -56,6 +56,8 @@ attr_value (int key, const GmAttrs *a)
     return gm_py_dtype (*(const uint8_t *) field);
   case 'S':
     return gm_py_from_scalar (*(const GmScalar *) field);
+  case 'W':
+    return ints (G_N_ELEMENTS (a->window), a->window);
   default:
     return ints (a->n_list, a->list);
   }

@@ -36,6 +36,52 @@ enum {
 #include "core/tiles/tiles-casts.h"
 #include "core/tiles/tiles-random.h"
 
+/* -- Products with windows --------------------------------------------------------------------------------- */
+
+#ifdef GM_ISA_AVX512
+GM_INLINE vf64 fma_f64 (vf64 a, vf64 b, vf64 c) { return __builtin_ia32_vfmaddpd512_mask (a, b, c, (char) -1, 4); }
+#else
+GM_INLINE vf64 fma_f64 (vf64 a, vf64 b, vf64 c) { return __builtin_ia32_vfmaddpd256 (a, b, c); }
+#endif
+
+typedef int32_t B_f32;
+typedef int64_t B_f64;
+
+/* Rows of a square of four or two lanes become columns. */
+typedef float gm_v4sf __attribute__ ((vector_size (16)));
+typedef double gm_v2df __attribute__ ((vector_size (16)));
+typedef int gm_v4si __attribute__ ((vector_size (16)));
+GM_INLINE void
+turn_square_f32 (const gm_v4sf *a, gm_v4sf *b)
+{
+  const gm_v4si low = { 0, 4, 1, 5 }, high = { 2, 6, 3, 7 }, first = { 0, 1, 4, 5 }, second = { 2, 3, 6, 7 };
+  gm_v4sf p = __builtin_shuffle (a[0], a[1], low), q = __builtin_shuffle (a[2], a[3], low);
+  gm_v4sf r = __builtin_shuffle (a[0], a[1], high), s = __builtin_shuffle (a[2], a[3], high);
+  b[0] = __builtin_shuffle (p, q, first);
+  b[1] = __builtin_shuffle (p, q, second);
+  b[2] = __builtin_shuffle (r, s, first);
+  b[3] = __builtin_shuffle (r, s, second);
+}
+GM_INLINE void
+turn_square_f64 (const gm_v2df *a, gm_v2df *b)
+{
+  b[0] = __builtin_shuffle (a[0], a[1], (gm_v2di){ 0, 2 });
+  b[1] = __builtin_shuffle (a[0], a[1], (gm_v2di){ 1, 3 });
+}
+
+#define GM_T f32
+#include "core/tiles/tiles-convolve.h"
+#undef GM_T
+#define GM_T f64
+#include "core/tiles/tiles-convolve.h"
+#undef GM_T
+
+static const GmConvolveTiles *
+look_up_convolve (int dtype)
+{
+  return dtype == GM_TILE_f32 ? &convolve_f32 : dtype == GM_TILE_f64 ? &convolve_f64 : NULL;
+}
+
 /* -- Strided copies ---------------------------------------------------------------------------------------- */
 
 #define STRIDED(bits) \
@@ -261,6 +307,7 @@ const GmTiles GM_TILES_TABLE = {
   .uniform = uniform,
   .normal = normal,
   .philox = philox,
+  .convolve = look_up_convolve,
   .vector_bytes = GM_VECTOR_BYTES,
   .flags = GM_TILES_FLAGS,
   .source = source,

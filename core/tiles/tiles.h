@@ -21,6 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/tiles/convolve.h"
+
 #define GM_TILE 512 /* elements: the block of reductions and the chunk that drivers work in */
 
 /* out[i] = value (a[i], b[i], c[i]) for i < n, any n.  Unused operands are NULL.  out may be the same pointer as an
@@ -55,6 +57,8 @@ typedef struct {
   void (*normal) (void *out, int dtype, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
   /* The raw generator: out[4 i .. 4 i + 3] is the block of counter {draw + i (64 bits), high (64 bits)} under `key`. */
   void (*philox) (uint32_t *out, uint64_t key, uint64_t draw, uint64_t high, size_t draws);
+  /* f32 and f64; NULL for other types. */
+  const GmConvolveTiles *(*convolve) (int dtype);
   /* The same arithmetic as C text for gcc (source.h), to be compiled with `flags`.  What it declares as a pointer is to be
    * filled in with external (its name). */
   size_t vector_bytes;

@@ -382,7 +382,7 @@ uint32_t
 nv_unit_reason (const GrammeImage *image, const GrammeNode *n)
 {
   GrammeOpFacts op = gramme_op_facts (n->op);
-  if (op.family == GRAMME_FAMILY_NONE)
+  if (op.family == GRAMME_FAMILY_NONE || op.family == GRAMME_FAMILY_CONVOLVE)
     return GRAMME_REASON_OP;
   if (n->op_version > op.version)
     return GRAMME_REASON_OP_VERSION;

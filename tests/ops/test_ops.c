@@ -22,6 +22,7 @@ static const GmOp all_ops[] = {
 #define ARGREDUCE ROW
 #define MOVEMENT ROW
 #define CONTRACT ROW
+#define CONVOLVE ROW
 #define INDEX ROW
 #define SCAN ROW
 #define CREATE ROW

@@ -177,6 +177,55 @@ START_TEST (matrix_products_have_right_slopes_for_every_broadcast)
 }
 END_TEST
 
+typedef struct {
+  GmOp op;
+  GmAttrs at;
+  GmTensor *x;
+} Pool;
+
+static GmVal
+run_pool (GmBuilder *b, const GmVal *in, const void *data)
+{
+  const Pool *p = data;
+  return gm_b_op (b, p->op, (const GmVal[]){gm_val_from_tensor (p->x), in[0]}, 2, &p->at);
+}
+
+START_TEST (convolutions_have_right_slopes)
+{
+  /* kernel 2, stride 2, padding 1, dilation 2; then of two dimensions, in two groups */
+  GmAttrs line = {.mask = BIT (SIZES) | BIT (WINDOW), .n_list = 3, .window = {1, 1, 2, 1, 1, 2, 0, 0, 1, 1, 1, 2}};
+  GmAttrs plane = {.mask = BIT (SIZES) | BIT (WINDOW), .n_list = 4, .window = {1, 2, 3, 1, 1, 2, 0, 1, 0, 1, 1, 1}};
+  const struct {
+    GmAttrs *how;
+    int64_t x[4], w[4], y[4];
+  } cases[] = {{&line, {2, 3, 6}, {4, 3, 2}, {2, 4, 3}}, {&plane, {1, 4, 3, 5}, {2, 2, 2, 3}, {1, 2, 4, 2}}};
+  for (size_t k = 0; k < G_N_ELEMENTS (cases); k++)
+    for (GmOp op = GM_OP_convolve; op <= GM_OP_convolve_weight; op++) {
+      int ndim = cases[k].how->n_list;
+      const int64_t *of[] = {cases[k].x, cases[k].w, cases[k].y};
+      int first = op == GM_OP_convolve_input ? 2 : 0, second = op == GM_OP_convolve_weight ? 2 : 1;
+      GmTensor *in[2] = {random_f64 (k, -1, 1, ndim, of[first]), random_f64 (k + 9, -1, 1, ndim, of[second])};
+      GmAttrs at = *cases[k].how;
+      memcpy (at.list, of[3 - first - second], sizeof (int64_t) * (size_t) ndim);
+      check_row (&(Row){op, 2, at}, in, true);
+    }
+}
+END_TEST
+
+START_TEST (pools_have_right_slopes_where_values_are_read)
+{
+  GmAttrs at = {.mask = BIT (SIZES) | BIT (WINDOW), .n_list = 4, .window = {1, 2, 3, 1, 1, 2, 0, 1, 0, 1, 1, 1}};
+  const int64_t x[] = {2, 3, 3, 5}, y[] = {2, 3, 4, 2};
+  for (GmOp op = GM_OP_window_pick; op <= GM_OP_window_spread; op++) {
+    GmTensor *in[2] = {random_f64 (1, -1, 1, 4, x), random_f64 (2, -1, 1, 4, op == GM_OP_window_pick ? x : y)};
+    memcpy (at.list, op == GM_OP_window_pick ? y : x, sizeof x);
+    check_gradients ("a pool", run_pool, &(Pool){op, at, in[0]}, in + 1, 1, true);
+    unref_all (in, 2);
+  }
+  ck_assert (!gm_op_is_differentiable (GM_OP_window_pick, 0) && gm_op_is_differentiable (GM_OP_window_pick, 1));
+}
+END_TEST
+
 START_TEST (index_ops_have_right_slopes)
 {
   GmAttrs dim0 = {.mask = BIT (DIM)}, dim1 = {.mask = BIT (DIM), .dim = 1};
@@ -245,6 +294,8 @@ main (void)
   tcase_add_test (t, equal_extremes_share_the_gradient);
   tcase_add_test (t, movements_have_right_slopes);
   tcase_add_test (t, matrix_products_have_right_slopes_for_every_broadcast);
+  tcase_add_test (t, convolutions_have_right_slopes);
+  tcase_add_test (t, pools_have_right_slopes_where_values_are_read);
   tcase_add_test (t, index_ops_have_right_slopes);
   tcase_add_test (t, gradients_save_what_they_read_and_nothing_else);
   suite_add_tcase (s, t);

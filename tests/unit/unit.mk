@@ -240,6 +240,7 @@ TEST_FILES = \
   tests/python/test_cc.py \
   tests/python/test_checkpoint.py \
   tests/python/test_conv.py \
+  tests/python/test_convolve.py \
   tests/python/test_dtypes.py \
   tests/python/test_function.py \
   tests/python/test_functions.py \

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pool.c -- the best place of each window: what a maximum over windows is, and where its gradient goes.
+ *
+ * Channel by channel: the tiles find the best element of each window and its place (windows.h lays the channel out, with -inf around
+ * it), and plain loops read or write there.  A place outside of x is never the best of a window that has one inside.
+ */
+#include "core/ops/infer.h"
+#include "core/ops/windows.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+  GmWindow w;
+  GmImage x;
+  int64_t out[SPACE], windows;
+  bool padded;       /* some window meets what is outside of x */
+  int64_t *offsets;  /* of each place, from the first one; dense */
+  int64_t n_places;
+} Pool;
+
+/* Element of the channel that the place k of a window beginning at `origin` is; -1: none. */
+static inline int64_t
+inside (const Pool *p, int64_t k, const int64_t *origin)
+{
+  int64_t at[SPACE], element = 0;
+  for (int d = SPACE - 1; d >= 0; d--) {
+    at[d] = origin[d] + k % p->w.kernel[d] * p->w.dilation[d];
+    k /= p->w.kernel[d];
+  }
+  for (int d = 0; d < SPACE; d++) {
+    if (at[d] < 0 || at[d] >= p->x.sizes[2 + d])
+      return -1;
+    element = element * p->x.sizes[2 + d] + at[d];
+  }
+  return element;
+}
+
+/* Where all of a window is -inf, what the tiles found may be its padding: then the first place inside. */
+static int64_t
+element_of (const Pool *p, int64_t k, const int64_t *origin)
+{
+  int64_t element = inside (p, k, origin);
+  for (k = 0; element < 0 && k < p->n_places; k++)
+    element = inside (p, k, origin);
+  return element;
+}
+
+/* EACH (window, element) in order. */
+#define WINDOWS(EACH) \
+  do { \
+    int64_t origin[SPACE], window = 0; \
+    for (int64_t i = 0; i < p->out[0]; i++) \
+      for (int64_t j = 0; j < p->out[1]; j++) { \
+        origin[0] = i * p->w.stride[0] - p->w.pad[0]; \
+        origin[1] = j * p->w.stride[1] - p->w.pad[1]; \
+        int64_t line = (origin[0] * p->x.sizes[3] + origin[1]) * p->x.sizes[4] - p->w.pad[2]; \
+        for (int64_t l = 0; l < p->out[2]; l++, window++) { \
+          int64_t element = line + l * p->w.stride[2]; \
+          if (!p->padded) \
+            element += p->offsets[where[window]]; \
+          else { \
+            origin[2] = l * p->w.stride[2] - p->w.pad[2]; \
+            element = element_of (p, where[window], origin); \
+          } \
+          EACH; \
+        } \
+      } \
+  } while (0)
+
+#define LOOPS(T, I, infinity) \
+  static void pick_##T (const Pool *p, const I *where, const T *v, T *out) \
+  { \
+    WINDOWS (out[window] = element < 0 ? -infinity : v[element]); \
+  } \
+  static void spread_##T (const Pool *p, const I *where, const T *g, T *out) \
+  { \
+    WINDOWS (if (element >= 0) out[element] += g[window]); \
+  }
+LOOPS (float, int32_t, (float) INFINITY)
+LOOPS (double, int64_t, (double) INFINITY)
+
+static void
+run_channel (GmOp op, const Pool *p, GmDtype dtype, const void *where, const void *other, void *out)
+{
+  if (dtype == GM_F32 && op == GM_OP_window_pick)
+    pick_float (p, where, other, out);
+  else if (dtype == GM_F32)
+    spread_float (p, where, other, out);
+  else if (op == GM_OP_window_pick)
+    pick_double (p, where, other, out);
+  else
+    spread_double (p, where, other, out);
+}
+
+static bool
+run_channels (GmOp op, const Pool *p, GmImageSource *s, GmTensor *x, GmTensor *other, GmTensor *out)
+{
+  size_t elem = s->elem, image = (size_t) gm_image_volume (&p->x) * elem, result = (size_t) p->windows * elem;
+  bool itself = op == GM_OP_window_pick && gm_tensor_data (x) == gm_tensor_data (other);
+  char *scratch = itself ? NULL : gm_alloc (2 * result), *to = gm_tensor_data (out), *from = gm_tensor_data (other);
+  if (!itself && !scratch)
+    return false;
+  for (int64_t n = 0; n < p->x.sizes[0]; n++)
+    for (int64_t c = 0; c < p->x.sizes[1]; c++) {
+      gm_source_read (s, n, c);
+      if (itself)
+        s->tiles->best (&s->windows, to, NULL);
+      else {
+        s->tiles->best (&s->windows, scratch, scratch + result);
+        run_channel (op, p, (GmDtype) out->meta.dtype, scratch + result, from, to);
+      }
+      to += op == GM_OP_window_pick ? result : image;
+      from += op == GM_OP_window_pick ? image : result;
+    }
+  if (scratch)
+    gm_free (scratch, 2 * result);
+  return true;
+}
+
+static bool
+run_pool (GmOp op, const GmAttrs *attrs, GmTensor *x, GmTensor *other, GmTensor *out)
+{
+  Pool p = { .x = gm_image_of (x) };
+  GmImage y = gm_image_of (op == GM_OP_window_pick ? out : other);
+  GmAxis axes[SPACE];
+  GmImageSource s;
+  gm_window_read (attrs, &p.w);
+  for (int d = 0; d < SPACE; d++) {
+    axes[d] = gm_axis_forward (&p.w, d, p.x.sizes[2 + d], y.sizes[2 + d]);
+    p.out[d] = y.sizes[2 + d];
+    p.padded |= axes[d].before > 0 || axes[d].covered > axes[d].n_in;
+  }
+  p.windows = gm_image_volume (&y);
+  p.n_places = p.w.kernel[0] * p.w.kernel[1] * p.w.kernel[2];
+  size_t bytes = (size_t) p.n_places * sizeof *p.offsets;
+  p.offsets = gm_alloc (bytes);
+  bool ok = gm_source_init (&s, &p.x, axes, 1, (GmDtype) x->meta.dtype, -INFINITY) && p.offsets;
+  for (int64_t k = 0; ok && k < p.n_places; k++) {
+    int64_t l = k % p.w.kernel[2], j = k / p.w.kernel[2] % p.w.kernel[1], i = k / p.w.kernel[2] / p.w.kernel[1];
+    p.offsets[k] = (i * p.w.dilation[0] * p.x.sizes[3] + j * p.w.dilation[1]) * p.x.sizes[4] + l * p.w.dilation[2];
+  }
+  if (ok)
+    gm_windows_merge (&s.windows, y.strides + 2);
+  ok = ok && run_channels (op, &p, &s, x, other, out);
+  if (p.offsets)
+    gm_free (p.offsets, bytes);
+  gm_source_clear (&s);
+  return ok;
+}
+
+bool
+gm_pool_run (GmOp op, GmTensor *const *in, const GmAttrs *attrs, GmTensor *out, GError **error)
+{
+  if (gm_meta_numel (&out->meta) == 0)
+    return true;
+  GmDtype dtype = gm_dtype_compute (out->meta.dtype);
+  g_autoptr (GmTensor) x = gm_plain_tensor (in[0], dtype, true, error);
+  g_autoptr (GmTensor) other = !x ? NULL : in[0] == in[1] ? gm_tensor_ref (x) : gm_plain_tensor (in[1], dtype, true, error);
+  g_autoptr (GmTensor) r = other ? gm_plain_tensor (out, dtype, false, error) : NULL;
+  if (!r)
+    return false;
+  if (op == GM_OP_window_spread)
+    memset (gm_tensor_data (r), 0, (size_t) gm_meta_numel (&r->meta) * gm_dtype_size (dtype));
+  if (gm_meta_numel (&other->meta) && !run_pool (op, attrs, x, other, r))
+    return gm_infer_fail (error, GM_ERROR_MEMORY, "%s: no memory for a copy of one image", gm_ops[op].name);
+  if (r != out)
+    gm_copy_strided (out, r);
+  return true;
+}

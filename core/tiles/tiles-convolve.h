@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tiles-convolve.h -- products with windows (convolve.h) for one floating type.
+ *
+ * Included by tiles-impl.h for GM_T f32 and f64; leaves the table convolve_T.  The heart is `product`: a block of rows times
+ * vectors of columns that stays in registers while it runs along the depth.  With AVX-512 it is 8 x 3 of 32 registers, with AVX2
+ * 4 x 3 of 16: as many as leave room for what is multiplied.
+ */
+
+#define VEC GM_N (A)
+#define ELEM GM_N (E)
+#define LANES GM_N (L)
+#define PANEL (3 * LANES)
+#ifdef GM_ISA_AVX512
+#define ROWS 8
+#else
+#define ROWS 4
+#endif
+
+/* -- Rows times a panel ------------------------------------------------------------------------------------ */
+
+/* c (rows x n vectors) = or += a (rows x depth) b (depth x n vectors). */
+GM_INLINE void
+GM_N (product) (const int rows, const int n, int64_t depth, const ELEM *a, int64_t lda, const ELEM *b, int64_t ldb, ELEM *c,
+                int64_t ldc, bool more)
+{
+  VEC sum[ROWS][3];
+  GM_UNROLL for (int r = 0; r < rows; r++)
+    GM_UNROLL for (int j = 0; j < n; j++)
+      sum[r][j] = more ? GM_N (load) (c + r * ldc + j * LANES) : (VEC){ 0 };
+  for (int64_t k = 0; k < depth; k++) {
+    VEC x[3];
+    GM_UNROLL for (int j = 0; j < n; j++)
+      x[j] = GM_N (load) (b + k * ldb + j * LANES);
+    GM_UNROLL for (int r = 0; r < rows; r++) {
+      VEC y = GM_N (splat) (a[r * lda + k]);
+      GM_UNROLL for (int j = 0; j < n; j++)
+        sum[r][j] = GM_N (fma) (y, x[j], sum[r][j]);
+    }
+  }
+  GM_UNROLL for (int r = 0; r < rows; r++)
+    GM_UNROLL for (int j = 0; j < n; j++)
+      GM_N (store) (c + r * ldc + j * LANES, sum[r][j]);
+}
+
+/* Calls body (rows, n) with numbers that the compiler sees. */
+#define BY_COLUMNS(body, rows, n) \
+  ((n) == 3 ? body (rows, 3) : (n) == 2 ? body (rows, 2) : body (rows, 1))
+#define BY_ROWS(body, left, n, take) \
+  do { \
+    if (ROWS == 8 && (left) >= 8) { \
+      BY_COLUMNS (body, ROWS, n); \
+      take = ROWS; \
+    } else if ((left) >= 4) { \
+      BY_COLUMNS (body, 4, n); \
+      take = 4; \
+    } else if ((left) >= 2) { \
+      BY_COLUMNS (body, 2, n); \
+      take = 2; \
+    } else { \
+      BY_COLUMNS (body, 1, n); \
+      take = 1; \
+    } \
+  } while (0)
+
+static void
+GM_N (product_rows) (int64_t rows, int n, int64_t depth, const ELEM *a, int64_t lda, const ELEM *b, ELEM *c, int64_t ldc, bool more)
+{
+  for (int64_t r = 0, take; r < rows; r += take) {
+#define BODY(rows_, n_) GM_N (product) (rows_, n_, depth, a + r * lda, lda, b, (n_) * LANES, c + r * ldc, ldc, more)
+    BY_ROWS (BODY, rows - r, n, take);
+#undef BODY
+  }
+}
+
+/* -- Gathering a panel ------------------------------------------------------------------------------------- */
+
+/* Windows of one line that follow one another: `n` from `at` elements behind the source, the first of them in column `to`. */
+typedef struct {
+  int64_t at, to, n, out;
+} GM_N (Run);
+
+static int
+GM_N (find_runs) (const GmCorrelation *c, int64_t first, int64_t n, GM_N (Run) *runs)
+{
+  const GmWindows *w = &c->windows;
+  int64_t x = first % w->size[2], line = first / w->size[2], plane = line / w->size[1];
+  int k = 0;
+  line %= w->size[1];
+  for (int64_t to = 0; to < n;) {
+    int64_t take = w->size[2] - x < n - to ? w->size[2] - x : n - to;
+    runs[k++] = (GM_N (Run)){ plane * w->step[0] + line * w->step[1] + x, to, take,
+                              plane * c->out_step[0] + line * c->out_step[1] + x * c->out_step[2] };
+    to += take;
+    x = 0;
+    if (++line == w->size[1]) {
+      line = 0;
+      plane++;
+    }
+  }
+  return k;
+}
+
+/* Whole vectors are copied: what is too much in a column is overwritten by the next run or row. */
+static void
+GM_N (gather_panel) (const GmWindows *w, const GM_N (Run) *runs, int n_runs, int64_t from, int64_t to, ELEM *panel, int64_t width)
+{
+  for (int64_t k = from; k < to; k++, panel += width) {
+    const ELEM *source = (const ELEM *) w->source + w->places[k];
+    for (int i = 0; i < n_runs; i++) {
+      const ELEM *s = source + runs[i].at;
+      ELEM *d = panel + runs[i].to;
+      int64_t x = 0, n = runs[i].n;
+      for (; x + LANES <= n; x += LANES)
+        GM_N (store) (d + x, GM_N (load) (s + x));
+      if (x < n && !w->tight)
+        GM_N (store) (d + x, GM_N (load) (s + x));
+      else if (x < n)
+        GM_N (store) (d + x, GM_N (load_part) (s + x, (size_t) (n - x), (VEC){ 0 }));
+    }
+  }
+}
+
+/* -- Few rows: line by line, nothing gathered -------------------------------------------------------------- */
+
+/* n vectors of windows, the last of them with `last` lanes. */
+GM_INLINE void
+GM_N (line_part) (const int n, const GmWindows *w, const ELEM *a, const ELEM *s, size_t last, ELEM *out)
+{
+  VEC sum[4];
+  const bool part = last < LANES, careful = part && w->tight;
+  GM_UNROLL for (int j = 0; j < n; j++)
+    sum[j] = (VEC){ 0 };
+  for (int64_t k = 0; k < w->depth; k++) {
+    VEC y = GM_N (splat) (a[k]);
+    const ELEM *at = s + w->places[k];
+    GM_UNROLL for (int j = 0; j < n - 1; j++)
+      sum[j] = GM_N (fma) (y, GM_N (load) (at + j * LANES), sum[j]);
+    at += (n - 1) * LANES;
+    sum[n - 1] = GM_N (fma) (y, careful ? GM_N (load_part) (at, last, (VEC){ 0 }) : GM_N (load) (at), sum[n - 1]);
+  }
+  GM_UNROLL for (int j = 0; j < n - 1; j++)
+    GM_N (store) (out + j * LANES, sum[j]);
+  if (part)
+    GM_N (store_part) (out + (n - 1) * LANES, last, sum[n - 1]);
+  else
+    GM_N (store) (out + (n - 1) * LANES, sum[n - 1]);
+}
+
+static void
+GM_N (correlate_line) (const GmWindows *w, const ELEM *a, const ELEM *s, ELEM *out)
+{
+  for (int64_t x = 0, n = w->size[2]; x < n; x += 4 * LANES) {
+    int64_t left = n - x < 4 * LANES ? n - x : 4 * LANES, vectors = (left + LANES - 1) / LANES;
+    size_t last = (size_t) (left - (vectors - 1) * LANES);
+    if (vectors == 4)
+      GM_N (line_part) (4, w, a, s + x, last, out + x);
+    else if (vectors == 3)
+      GM_N (line_part) (3, w, a, s + x, last, out + x);
+    else if (vectors == 2)
+      GM_N (line_part) (2, w, a, s + x, last, out + x);
+    else
+      GM_N (line_part) (1, w, a, s + x, last, out + x);
+  }
+}
+
+/* A line at a time; one whose elements are apart in the result is made in `scratch`, in pieces of a panel. */
+static void
+GM_N (correlate_few) (const GmCorrelation *c)
+{
+  const GmWindows *w = &c->windows;
+  for (int64_t r = 0; r < c->rows; r++)
+    for (int64_t p = 0; p < w->size[0]; p++)
+      for (int64_t l = 0; l < w->size[1]; l++) {
+        const ELEM *a = (const ELEM *) c->a + r * w->depth, *s = (const ELEM *) w->source + p * w->step[0] + l * w->step[1];
+        ELEM *out = (ELEM *) c->out + r * c->out_row + p * c->out_step[0] + l * c->out_step[1];
+        if (c->out_step[2] == 1) {
+          GM_N (correlate_line) (w, a, s, out);
+          continue;
+        }
+        ELEM *line = c->scratch;
+        GmWindows part = *w;
+        for (int64_t x = 0; x < w->size[2]; x += GM_PANEL) {
+          part.size[2] = w->size[2] - x < GM_PANEL ? w->size[2] - x : GM_PANEL;
+          GM_N (correlate_line) (&part, a, s + x, line);
+          for (int64_t i = 0; i < part.size[2]; i++)
+            out[(x + i) * c->out_step[2]] = line[i];
+        }
+      }
+}
+
+/* -- Any rows ---------------------------------------------------------------------------------------------- */
+
+static void
+GM_N (correlate) (const GmCorrelation *c)
+{
+  const GmWindows *w = &c->windows;
+  if (c->rows <= 2) {
+    GM_N (correlate_few) (c);
+    return;
+  }
+  GM_N (Run) runs[GM_PANEL];
+  int64_t total = w->size[0] * w->size[1] * w->size[2];
+  bool dense = c->out_step[2] == 1 && (w->size[1] == 1 || c->out_step[1] == w->size[2])
+               && (w->size[0] == 1 || c->out_step[0] == w->size[1] * w->size[2]);
+  ELEM *panel = c->scratch, *block = panel + GM_PANEL * GM_PANEL_DEPTH + GM_WINDOW_SLACK;
+  for (int64_t p = 0; p < total; p += PANEL) {
+    int64_t columns = total - p < PANEL ? total - p : PANEL, k = 0;
+    int n = (int) ((columns + LANES - 1) / LANES), n_runs = GM_N (find_runs) (c, p, columns, runs);
+    bool direct = dense && columns == n * LANES;
+    ELEM *to = direct ? (ELEM *) c->out + p : block;
+    int64_t ldc = direct ? c->out_row : n * LANES;
+    do {
+      int64_t depth = w->depth - k < GM_PANEL_DEPTH ? w->depth - k : GM_PANEL_DEPTH;
+      GM_N (gather_panel) (w, runs, n_runs, k, k + depth, panel, n * LANES);
+      GM_N (product_rows) (c->rows, n, depth, (const ELEM *) c->a + k, w->depth, panel, to, ldc, k > 0);
+      k += depth;
+    } while (k < w->depth);
+    for (int64_t r = 0; r < c->rows && !direct; r++)
+      for (int i = 0; i < n_runs; i++) {
+        ELEM *d = (ELEM *) c->out + r * c->out_row + runs[i].out;
+        const ELEM *s = block + r * ldc + runs[i].to;
+        int64_t x = 0;
+        if (c->out_step[2] == 1)
+          for (; x + LANES <= runs[i].n; x += LANES)
+            GM_N (store) (d + x, GM_N (load) (s + x));
+        for (; x < runs[i].n; x++)
+          d[x * c->out_step[2]] = s[x];
+      }
+  }
+}
+
+/* -- Sums over windows ------------------------------------------------------------------------------------- */
+
+GM_INLINE void
+GM_N (weigh_rows) (const int rows, const int n, const GmWindows *w, int64_t k, const ELEM *g, ELEM *sums)
+{
+  VEC sum[ROWS][3];
+  const ELEM *s[ROWS];
+  GM_UNROLL for (int r = 0; r < rows; r++) {
+    s[r] = (const ELEM *) w->source + w->places[k + r];
+    GM_UNROLL for (int j = 0; j < n; j++)
+      sum[r][j] = (VEC){ 0 };
+  }
+  for (int64_t p = 0; p < w->size[0]; p++)
+    for (int64_t l = 0; l < w->size[1]; l++) {
+      int64_t at = p * w->step[0] + l * w->step[1];
+      for (int64_t x = 0; x < w->size[2]; x++, at++, g += GM_PANEL) {
+        VEC y[3];
+        GM_UNROLL for (int j = 0; j < n; j++)
+          y[j] = GM_N (load) (g + j * LANES);
+        GM_UNROLL for (int r = 0; r < rows; r++) {
+          VEC v = GM_N (splat) (s[r][at]);
+          GM_UNROLL for (int j = 0; j < n; j++)
+            sum[r][j] = GM_N (fma) (v, y[j], sum[r][j]);
+        }
+      }
+    }
+  GM_UNROLL for (int r = 0; r < rows; r++)
+    GM_UNROLL for (int j = 0; j < n; j++) {
+      ELEM *to = sums + (k + r) * GM_PANEL + j * LANES;
+      GM_N (store) (to, GM_N (load) (to) + sum[r][j]);
+    }
+}
+
+static void
+GM_N (weigh) (const GmWindows *w, const void *pg, int64_t columns, void *psums)
+{
+  for (int64_t j = 0; j < columns; j += PANEL) {
+    int n = (int) (((columns - j < PANEL ? columns - j : PANEL) + LANES - 1) / LANES);
+    const ELEM *g = (const ELEM *) pg + j;
+    ELEM *sums = (ELEM *) psums + j;
+    for (int64_t k = 0, take; k < w->depth; k += take) {
+#define BODY(rows_, n_) GM_N (weigh_rows) (rows_, n_, w, k, g, sums)
+      BY_ROWS (BODY, w->depth - k, n, take);
+#undef BODY
+    }
+  }
+}
+
+#define CHAIN_VECTORS (GM_WINDOW_CHAINS / LANES)
+
+/* `rows` places at once; what a line has behind its last whole block joins its chains one by one. */
+GM_INLINE void
+GM_N (weigh_line_rows) (const int rows, const GmWindows *w, int64_t k, const ELEM *g, ELEM *chains)
+{
+  VEC sum[4][CHAIN_VECTORS];
+  const ELEM *s[4];
+  GM_UNROLL for (int r = 0; r < rows; r++) {
+    s[r] = (const ELEM *) w->source + w->places[k + r];
+    GM_UNROLL for (int j = 0; j < CHAIN_VECTORS; j++)
+      sum[r][j] = GM_N (load) (chains + (k + r) * GM_WINDOW_CHAINS + j * LANES);
+  }
+  for (int64_t p = 0; p < w->size[0]; p++)
+    for (int64_t l = 0; l < w->size[1]; l++, g += w->size[2]) {
+      int64_t at = p * w->step[0] + l * w->step[1], x = 0;
+      for (; x + GM_WINDOW_CHAINS <= w->size[2]; x += GM_WINDOW_CHAINS)
+        GM_UNROLL for (int j = 0; j < CHAIN_VECTORS; j++) {
+          VEC y = GM_N (load) (g + x + j * LANES);
+          GM_UNROLL for (int r = 0; r < rows; r++)
+            sum[r][j] = GM_N (fma) (GM_N (load) (s[r] + at + x + j * LANES), y, sum[r][j]);
+        }
+      GM_UNROLL for (int j = 0; j < CHAIN_VECTORS; j++) {
+        int64_t left = w->size[2] - x - j * LANES;
+        if (left <= 0)
+          break;
+        size_t part = (size_t) (left < LANES ? left : LANES);
+        VEC zero = { 0 };
+        VEC y = part < LANES ? GM_N (load_part) (g + x + j * LANES, part, zero) : GM_N (load) (g + x + j * LANES);
+        GM_UNROLL for (int r = 0; r < rows; r++) {
+          const ELEM *e = s[r] + at + x + j * LANES;
+          sum[r][j] = GM_N (fma) (part < LANES ? GM_N (load_part) (e, part, zero) : GM_N (load) (e), y, sum[r][j]);
+        }
+      }
+    }
+  GM_UNROLL for (int r = 0; r < rows; r++)
+    GM_UNROLL for (int j = 0; j < CHAIN_VECTORS; j++)
+      GM_N (store) (chains + (k + r) * GM_WINDOW_CHAINS + j * LANES, sum[r][j]);
+}
+
+static void
+GM_N (weigh_line) (const GmWindows *w, const void *g, void *chains)
+{
+  int64_t k = 0;
+  for (; k + 4 <= w->depth; k += 4)
+    GM_N (weigh_line_rows) (4, w, k, g, chains);
+  for (; k < w->depth; k++)
+    GM_N (weigh_line_rows) (1, w, k, g, chains);
+}
+
+static void
+GM_N (fold_chains) (void *pout, const void *pchains, int64_t depth)
+{
+  ELEM *out = pout, c[GM_WINDOW_CHAINS];
+  for (int64_t k = 0; k < depth; k++) {
+    memcpy (c, (const ELEM *) pchains + k * GM_WINDOW_CHAINS, sizeof c);
+    for (int half = GM_WINDOW_CHAINS / 2; half; half /= 2)
+      for (int i = 0; i < half; i++)
+        c[i] = c[i] + c[i + half];
+    out[k] = c[0];
+  }
+}
+
+/* -- The largest of a window ------------------------------------------------------------------------------- */
+
+GM_INLINE void
+GM_N (best_part) (const GmWindows *w, const ELEM *s, size_t n, ELEM *best, GM_N (B) *where)
+{
+  const bool part = n < LANES, careful = part && w->tight;
+#define SEEN(k) (careful ? GM_N (load_part) (s + w->places[k], n, (VEC){ 0 }) : GM_N (load) (s + w->places[k]))
+  VEC most = SEEN (0);
+  GM_N (M) at = { 0 };
+  for (int64_t k = 1; k < w->depth; k++) {
+    VEC x = SEEN (k);
+    GM_N (M) better = (x > most) | ((x != x) & (most == most));
+    most = GM_N (sel) (better, x, most);
+    at = (better & (GM_N (B)) k) | (~better & at);
+  }
+#undef SEEN
+  if (part)
+    GM_N (store_part) (best, n, most);
+  else
+    GM_N (store) (best, most);
+  if (where && part)
+    GM_N (store_part) ((ELEM *) where, n, (VEC) at);
+  else if (where)
+    GM_N (store) ((ELEM *) where, (VEC) at);
+}
+
+static void
+GM_N (best) (const GmWindows *w, void *pbest, void *pwhere)
+{
+  ELEM *best = pbest;
+  GM_N (B) *where = pwhere;
+  for (int64_t p = 0; p < w->size[0]; p++)
+    for (int64_t l = 0; l < w->size[1]; l++) {
+      const ELEM *s = (const ELEM *) w->source + p * w->step[0] + l * w->step[1];
+      for (int64_t x = 0; x < w->size[2]; x += LANES) {
+        int64_t left = w->size[2] - x;
+        GM_N (best_part) (w, s + x, (size_t) (left < LANES ? left : LANES), best + x, where ? where + x : NULL);
+      }
+      best += w->size[2];
+      where = where ? where + w->size[2] : NULL;
+    }
+}
+
+static void
+GM_N (part) (void *peven, void *podd, const void *pin, int64_t n)
+{
+  ELEM *even = peven, *odd = podd;
+  const ELEM *in = pin;
+  GM_N (M) evens, odds;
+  for (int i = 0; i < LANES; i++) {
+    evens[i] = 2 * i;
+    odds[i] = 2 * i + 1;
+  }
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    VEC a = GM_N (load) (in + 2 * i), b = GM_N (load) (in + 2 * i + LANES);
+    GM_N (store) (even + i, __builtin_shuffle (a, b, evens));
+    GM_N (store) (odd + i, __builtin_shuffle (a, b, odds));
+  }
+  for (; i < n; i++) {
+    even[i] = in[2 * i];
+    odd[i] = in[2 * i + 1];
+  }
+}
+
+/* -- Transposition ----------------------------------------------------------------------------------------- */
+
+/* Squares of 16 bytes' lanes, which both sides have in a register. */
+static void
+GM_N (transpose) (void *pout, int64_t out_row, const void *pin, int64_t in_row, int64_t rows, int64_t columns)
+{
+  enum { SIDE = 16 / sizeof (ELEM) };
+  typedef ELEM Line __attribute__ ((vector_size (16)));
+  typedef ELEM Anywhere __attribute__ ((vector_size (16), aligned (1), may_alias));
+  ELEM *out = pout;
+  const ELEM *in = pin;
+  int64_t whole_rows = rows / SIDE * SIDE, whole_columns = columns / SIDE * SIDE;
+  for (int64_t r = 0; r < whole_rows; r += SIDE)
+    for (int64_t c = 0; c < whole_columns; c += SIDE) {
+      Line a[SIDE], b[SIDE];
+      GM_UNROLL for (int i = 0; i < SIDE; i++)
+        a[i] = *(const Anywhere *) (in + (r + i) * in_row + c);
+      GM_N (turn_square) (a, b);
+      GM_UNROLL for (int i = 0; i < SIDE; i++)
+        *(Anywhere *) (out + (c + i) * out_row + r) = b[i];
+    }
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; c++)
+      out[c * out_row + r] = in[r * in_row + c];
+}
+
+static const GmConvolveTiles GM_N (convolve) = {
+  .correlate = GM_N (correlate),
+  .weigh = GM_N (weigh),
+  .weigh_line = GM_N (weigh_line),
+  .fold_chains = GM_N (fold_chains),
+  .best = GM_N (best),
+  .part = GM_N (part),
+  .transpose = GM_N (transpose),
+};
+
+#undef VEC
+#undef ELEM
+#undef LANES
+#undef PANEL
+#undef ROWS
+#undef BY_COLUMNS
+#undef BY_ROWS
+#undef CHAIN_VECTORS
