@@ -285,7 +285,7 @@ put_return (Writer *w, int k)
     put (w, LOAD_FAST, w->slot[next->locals[i]]);
   for (uint32_t d = 0; d < next->depth; d++)
     if (!gm_point_bit (next->nulls | next->unbound, d)) {
-      put (w, LOAD_FAST, w->place[d]);
+      put_move (w, w->place[d]);
       n++;
     }
   put (w, BUILD_TUPLE, n);
@@ -375,7 +375,7 @@ put_exit (Writer *w, uint32_t number)
   }
   for (uint32_t d = 0; d < e->stack.depth; d++)
     if (!gm_point_bit (e->stack.nulls | e->stack.unbound, d)) {
-      put (w, LOAD_FAST, w->place[d]);
+      put_move (w, w->place[d]);
       depth++;
     }
   put (w, BUILD_TUPLE, depth);

@@ -62,7 +62,7 @@ def allowed(room, path, target, target_path):
     if room == target or target == "breaks":
         return True
     if room in ("python", "tools", "tests", "examples"):
-        return target in ABOVE or target == room or (room == "tests" and target in ("tests", "tools")) or target_path == "tests/fuzz/random_graph.h"
+        return target in ABOVE or target == room or (room == "tests" and target in ("tests", "tools")) or target_path in ("tests/fuzz/random_graph.h", "tests/fuzz/symbolic_graph.h")
     if room == "plugins":
         return target in ("plugin-api", "plugins")
     if room == "compile":

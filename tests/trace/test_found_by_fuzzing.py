@@ -4,6 +4,7 @@
 import collections
 import functools
 import itertools
+import sys
 import warnings
 
 import pytest
@@ -388,3 +389,47 @@ def test_backwards_from_two_results_of_a_region_need_retain_graph(backend):
     assert gradient(root, True) == plain == gradient(compiled, True)
     with pytest.raises(RuntimeError, match="CompiledBackward a second time.*retain_graph=True"):
         gradient(compiled, False)
+
+
+# -- The frame of a caught exception keeps variables, not what was on its stack
+
+
+def suspended(out):
+    try:
+        yield 1
+        yield 2
+    finally:
+        out.append("closed")
+
+
+def raised_in_a_loop(out):
+    for k in suspended(out):
+        try:
+            {}.popitem()
+        except KeyError as e:
+            out.append(e)
+        k, *_ = enumerate([])
+
+
+def raised_by_c_in_a_loop(out):
+    for k in suspended(out):
+        try:
+            sys.intern(k)
+        except TypeError as e:
+            out.append(e)
+        G._dynamo.graph_break()
+        raise ValueError(k)
+
+
+@pytest.mark.parametrize("program", [raised_in_a_loop, raised_by_c_in_a_loop])
+def test_what_a_traceback_keeps_is_no_stack(program):
+    def shown(fn):
+        out = []
+        with pytest.raises(ValueError):
+            fn(out)
+        return [o if isinstance(o, str) else type(o) for o in out]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = G.compile(program, backend="eager")
+        assert shown(program) == shown(compiled) == shown(compiled) and "closed" in shown(program)
