@@ -35,6 +35,7 @@ CORE_SOURCES += \
   core/ops/api.c \
   core/ops/api_args.c \
   core/ops/api_activation.c \
+  core/ops/api_adaptive.c \
   core/ops/api_arrange.c \
   core/ops/api_contract.c \
   core/ops/api_conv.c \

@@ -219,14 +219,16 @@ RUN (glu)
 
 RUN (softmin)
 {
-  GmDtype own = GM_F32;
-  GmVal x = wide (api, b, a, &own);
+  GmVal x = TENSOR (0);
   CHECK ();
-  GmDtype d = gm_arg_dtype (api, b, a, 2, own);
+  GmDtype d = gm_arg_dtype (api, b, a, 2, (GmDtype) META (x)->dtype);
+  CHECK ();
+  if (!gm_dtype_is_float (d))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "softmin(): takes floating dtypes, not %s; pass dtype", gm_dtypes[d].torch_name));
   int ndim = META (x)->ndim;
   int dim = !IS_NONE (1) ? gm_arg_dim (api, b, a, 1, ndim) : ndim == 0 || ndim == 1 || ndim == 3 ? 0 : 1;
   CHECK ();
-  return gm_give (gm_softmax (b, gm_b (b, neg, gm_b_cast (b, a[0].v, d)), dim, false));
+  return gm_give (gm_softmax (b, gm_b (b, neg, gm_b_cast (b, x, d)), dim, false));
 }
 
 /* E. Jang, S. Gu, B. Poole, "Categorical reparameterization with Gumbel-softmax" (2017): the noise is
@@ -312,14 +314,16 @@ static GmArg
 alpha_dropout (const GmApi *api, GmBuilder *b, GmArg *a, bool channels)
 {
   GmDtype own = GM_F32;
-  GmVal x = wide (api, b, a, &own);
+  TENSOR (0);
   double p = FLOAT (1);
   bool training = FLAG (2);
   if (!probability (api, b, p))
     return gm_give (NULL);
-  GmMeta m = *META (x);
   if (!training || p == 0)
     return gm_give (a[0].v);
+  GmVal x = wide (api, b, a, &own);
+  CHECK ();
+  GmMeta m = *META (x);
   for (int d = channels ? 2 : GM_MAX_DIMS; d < m.ndim; d++)
     m.sizes[d] = 1;
   if (p == 1)

@@ -333,6 +333,41 @@ read_pool (const GmApi *api, GmBuilder *b, GmArg *a, GmVal x, int space, Windows
   return !gm_b_failed (b);
 }
 
+/* The last window may go beyond the padded input, if it begins within the input or the padding before it. */
+static void
+find_outputs_rounded_up (const GmApi *api, GmBuilder *b, Windows *w, const GmMeta *m)
+{
+  find_outputs (api, b, w, m);
+  for (int d = 0; d < w->space && !gm_b_failed (b); d++) {
+    int64_t in = m->sizes[m->ndim - w->space + d], extent = (w->kernel[d] - 1) * w->dilation[d] + 1;
+    int64_t n = (in + 2 * w->pad[0][d] - extent + w->stride[d] - 1) / w->stride[d] + 1;
+    if ((n - 1) * w->stride[d] >= in + w->pad[0][d])
+      n--;
+    w->out[d] = n;
+    w->pad[1][d] = MAX (w->pad[1][d], (n - 1) * w->stride[d] + extent - in - w->pad[0][d]);
+  }
+}
+
+/* The places in the flattened space of what each window found at place `at` of its kernel: [n, c, out ...]. */
+static GmVal
+flat_places (GmBuilder *b, const Windows *w, GmVal at, const GmMeta *m)
+{
+  GmVal sum = NULL;
+  int64_t size = 1;
+  for (int d = w->space - 1; d >= 0 && !gm_b_failed (b); d--) {
+    int64_t line[MAX_SPACE] = { 1, 1, 1 };
+    line[d] = w->out[d];
+    GmVal kernel = gm_b_scalar (b, gm_scalar_int (w->kernel[d]), GM_I64);
+    GmVal k = gm_b (b, mul, gm_b (b, remainder, at, kernel), gm_b_scalar (b, gm_scalar_int (w->dilation[d]), GM_I64));
+    GmVal start = gm_b_view (b, gm_arange (b, -w->pad[0][d], w->stride[d], w->out[d], GM_I64), w->space, line);
+    GmVal place = gm_b (b, mul, gm_b (b, add, k, start), gm_b_scalar (b, gm_scalar_int (size), GM_I64));
+    sum = sum ? gm_b (b, add, sum, place) : place;
+    at = gm_b (b, floor_divide, at, kernel);
+    size *= m->sizes[m->ndim - w->space + d];
+  }
+  return sum;
+}
+
 static GmArg
 max_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
 {
@@ -343,11 +378,30 @@ max_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   numbers (api, b, a, 4, space, w.dilation, 1);
   bool ceil_mode = FLAG (5), indices = FLAG (6);
   CHECK ();
-  if (ceil_mode || indices)
-    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): %s is not supported", api->name, ceil_mode ? "ceil_mode" : "return_indices"));
-  find_outputs (api, b, &w, META (x));
+  (ceil_mode ? find_outputs_rounded_up : find_outputs) (api, b, &w, META (x));
   CHECK ();
   int dim = META (x)->ndim - space;
+  if (indices) {
+    GmMeta m = *META (x);
+    GmVal still = m.requires_grad ? gm_b (b, detach, x) : x;
+    GmVal best = gm_squeeze (b, gm_arg_extremum (b, GM_OP_argmax, stacked (b, &w, padded (b, &w, still, -INFINITY)), dim, true), dim);
+    GmVal at = flat_places (b, &w, best, &m);
+    CHECK ();
+    int64_t from[GM_MAX_DIMS], to[GM_MAX_DIMS], n_in = 1, n_out = 1;
+    for (int d = 0; d < space; d++) {
+      n_in *= m.sizes[dim + d];
+      n_out *= w.out[d];
+    }
+    memcpy (from, m.sizes, sizeof from);
+    memcpy (to, m.sizes, sizeof to);
+    from[dim] = n_in;
+    to[dim] = n_out;
+    GmMeta shape = *META (at);
+    GmVal v = gm_gather (b, gm_b_reshape (b, x, dim + 1, from), dim, gm_b_reshape (b, at, dim + 1, to));
+    GmVal both[2] = { gm_b_reshape (b, v, shape.ndim, shape.sizes), at };
+    CHECK ();
+    return gm_give_list (both, 2, true, NULL);
+  }
   if (has_kernel (b, x)) {
     GmVal v = dim == 1 ? gm_unsqueeze (b, x, 0) : x;
     v = windowed (b, &w, GM_OP_window_pick, v, v, META (v)->sizes[1]);
@@ -362,10 +416,27 @@ RUN (max_pool1d) { return max_pool (api, b, a, 1); }
 RUN (max_pool2d) { return max_pool (api, b, a, 2); }
 RUN (max_pool3d) { return max_pool (api, b, a, 3); }
 
+/* Whether the only window is all of x. */
+static bool
+is_whole (GmBuilder *b, const Windows *w, GmVal x)
+{
+  const GmMeta *m = META (x);
+  bool whole = true;
+  for (int d = 0; d < w->space; d++)
+    whole &= w->kernel[d] == m->sizes[m->ndim - w->space + d] && w->pad[0][d] == 0 && w->dilation[d] == 1;
+  return whole;
+}
+
 /* The sum of each window, of zeros where it is outside: a convolution with ones, each channel alone. */
 static GmVal
 window_sum (GmBuilder *b, const Windows *w, GmVal x)
 {
+  if (is_whole (b, w, x)) {
+    int64_t dims[MAX_SPACE];
+    for (int d = 0; d < w->space; d++)
+      dims[d] = META (x)->ndim - w->space + d;
+    return gm_b_reduce (b, GM_OP_sum, x, dims, w->space, true);
+  }
   if (has_kernel (b, x)) {
     GmMeta m = *META (x);
     int lead = m.ndim - w->space;
@@ -394,52 +465,37 @@ average_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   if (!read_pool (api, b, a, x, space, &w))
     return gm_give (NULL);
   bool ceil_mode = FLAG (4), count_pad = FLAG (5);
+  double divisor = space == 1 || IS_NONE (6) ? (double) places (&w) : FLOAT (6);
   CHECK ();
-  if (ceil_mode)
-    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): ceil_mode is not supported", api->name));
-  find_outputs (api, b, &w, META (x));
+  if (divisor == 0)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): divisor must be not zero", api->name));
+  if (!gm_dtype_is_float (META (x)->dtype))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): takes floating dtypes, not %s; cast the input first", api->name, gm_dtypes[META (x)->dtype].torch_name));
+  (ceil_mode ? find_outputs_rounded_up : find_outputs) (api, b, &w, META (x));
   CHECK ();
-  bool any = false;
-  for (int d = 0; d < space; d++)
+  bool any = false, beyond = false;
+  for (int d = 0; d < space; d++) {
     any |= w.pad[0][d] > 0;
+    beyond |= w.pad[1][d] > w.pad[0][d];
+  }
   GmVal sum = window_sum (b, &w, x);
-  if (!any || count_pad)
-    return gm_give (gm_apply_num (b, div, sum, (double) places (&w)));
+  if ((space > 1 && !IS_NONE (6)) || (!beyond && (!any || count_pad)))
+    return gm_give (gm_apply_num (b, div, sum, divisor));
+  /* How many elements count: those of the input, with the padding that was asked for or without. */
   GmMeta m = *META (x);
-  GmVal ones = gm_b_full (b, gm_scalar_float (1), (GmDtype) m.dtype, space, m.sizes + m.ndim - space);
-  return gm_give (gm_apply2 (b, div, sum, window_sum (b, &w, ones)));
+  Windows counted = w;
+  int64_t sizes[MAX_SPACE];
+  for (int d = 0; d < space; d++) {
+    sizes[d] = m.sizes[m.ndim - space + d] + (count_pad ? 2 * w.pad[0][d] : 0);
+    if (count_pad) {
+      counted.pad[1][d] = MAX (w.pad[1][d] - w.pad[0][d], 0);
+      counted.pad[0][d] = 0;
+    }
+  }
+  GmVal ones = gm_b_full (b, gm_scalar_float (1), (GmDtype) m.dtype, space, sizes);
+  return gm_give (gm_apply2 (b, div, sum, window_sum (b, &counted, ones)));
 }
 
 RUN (avg_pool1d) { return average_pool (api, b, a, 1); }
 RUN (avg_pool2d) { return average_pool (api, b, a, 2); }
 RUN (avg_pool3d) { return average_pool (api, b, a, 3); }
-
-/* Cell i of n along a dimension of `size` elements is [floor (i * size / n), ceil ((i + 1) * size / n)). */
-static GmVal
-average_cells (GmBuilder *b, GmVal x, int dim, int64_t n)
-{
-  int64_t size = META (x)->sizes[dim], mean_dim = dim;
-  if (n == size)
-    return x;
-  g_autofree GmVal *cells = g_new (GmVal, n + 1);
-  for (int64_t i = 0; i < n && !gm_b_failed (b); i++)
-    cells[i] = gm_mean (b, gm_b_slice (b, x, dim, i * size / n, ((i + 1) * size + n - 1) / n, 1), &mean_dim, 1, true);
-  return gm_b_failed (b) ? NULL : n == 1 ? cells[0] : gm_cat (b, cells, (int) n, dim);
-}
-
-static GmArg
-adaptive_average_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
-{
-  GmVal x = TENSOR (0);
-  int64_t out[MAX_SPACE];
-  numbers (api, b, a, 1, space, out, 1);
-  CHECK ();
-  if (META (x)->ndim != space + 1 && META (x)->ndim != space + 2)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): expected an input with %d or %d dimensions", api->name, space + 1, space + 2));
-  for (int d = 0; d < space && !gm_b_failed (b); d++)
-    x = average_cells (b, x, META (x)->ndim - space + d, out[d]);
-  return gm_give (x);
-}
-
-RUN (adaptive_avg_pool1d) { return adaptive_average_pool (api, b, a, 1); }
-RUN (adaptive_avg_pool2d) { return adaptive_average_pool (api, b, a, 2); }

@@ -7,6 +7,8 @@
  */
 #include "core/ops/api_private.h"
 
+#include <math.h>
+
 #define FMT "%" G_GINT64_FORMAT
 
 /* In f32 or f64. */
@@ -243,4 +245,120 @@ RUN (bernoulli_)
   CHECK ();
   GmVal hit = gm_apply (b, GM_OP_lt, (const GmArg[]){gm_tensor_arg (uniform_like (b, v)), a[1]}, 2);
   return fill (api, b, v, hit);
+}
+
+/* Uniform numbers in (0, 1), in f64: their logarithm is finite. */
+static GmVal
+open_uniform (GmBuilder *b, int ndim, const int64_t *sizes)
+{
+  GmVal u = gm_uniform (b, GM_F64, ndim, sizes);
+  return gm_apply_num (b, add, gm_apply_num (b, mul, u, 1 - 0x1p-53), 0x1p-54);
+}
+
+/* A distribution by its inverse: what becomes of u in (0, 1). */
+typedef enum { EXPONENTIAL, GEOMETRIC, CAUCHY, LOG_NORMAL } Shape;
+
+static GmArg
+fill_shape (const GmApi *api, GmBuilder *b, GmArg *a, Shape shape)
+{
+  GmVal v = TENSOR (0), y;
+  double first = FLOAT (1), second = shape == CAUCHY || shape == LOG_NORMAL ? FLOAT (2) : 0;
+  CHECK ();
+  GmMeta m = *META (v);
+  bool fits = shape == EXPONENTIAL ? first > 0 : shape == GEOMETRIC ? first > 0 && first < 1 : shape == CAUCHY ? second > 0 : second >= 0;
+  if (!fits || (shape != GEOMETRIC && !gm_dtype_is_float (m.dtype)))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %s", api->name,
+                               fits                    ? "fills tensors of floating dtypes"
+                               : shape == EXPONENTIAL ? "lambd must be above 0"
+                               : shape == GEOMETRIC   ? "p must be between 0 and 1"
+                               : shape == CAUCHY      ? "sigma must be above 0"
+                                                      : "std must not be negative"));
+  if (shape == LOG_NORMAL) {
+    GmVal z = draw (b, GM_OP_normal, GM_F64, m.ndim, m.sizes);
+    y = gm_apply1 (b, exp, gm_apply_num (b, add, gm_apply_num (b, mul, z, second), first));
+    return fill (api, b, v, gm_b_cast (b, y, (GmDtype) m.dtype));
+  }
+  GmVal u = open_uniform (b, m.ndim, m.sizes);
+  if (shape == CAUCHY)
+    y = gm_apply_num (b, add, gm_apply_num (b, mul, gm_apply1 (b, tan, gm_apply_num (b, mul, gm_apply_num (b, sub, u, 0.5), G_PI)), second), first);
+  else if (shape == EXPONENTIAL)
+    y = gm_apply_num (b, div, gm_apply1 (b, log, u), -first);
+  else
+    y = gm_apply1 (b, ceil, gm_apply_num (b, div, gm_apply1 (b, log, u), log1p (-first)));
+  return fill (api, b, v, gm_b_cast (b, y, (GmDtype) m.dtype));
+}
+
+RUN (exponential_) { return fill_shape (api, b, a, EXPONENTIAL); }
+RUN (geometric_) { return fill_shape (api, b, a, GEOMETRIC); }
+RUN (cauchy_) { return fill_shape (api, b, a, CAUCHY); }
+RUN (log_normal_) { return fill_shape (api, b, a, LOG_NORMAL); }
+
+/* Integers in [from, to), in any dtype. */
+static GmVal
+integers (GmBuilder *b, int ndim, const int64_t *sizes, int64_t from, int64_t to, GmDtype d)
+{
+  GmVal u = draw (b, GM_OP_uniform, GM_F64, ndim, sizes);
+  GmVal i = gm_b_cast (b, gm_apply1 (b, floor, gm_apply_num (b, mul, u, (double) to - (double) from)), GM_I64);
+  return gm_b_cast (b, gm_apply (b, GM_OP_add, (const GmArg[]){ gm_tensor_arg (i), { .kind = GM_ARG_INT, .i = from } }, 2), d);
+}
+
+RUN (random_)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  GmMeta m = *META (v);
+  GmDtype d = (GmDtype) m.dtype;
+  /* All numbers of the dtype that are not negative; of floats those that it counts without gaps. */
+  int bits = d == GM_BOOL ? 1 : d == GM_F64 ? 53 : d == GM_F32 ? 24 : d == GM_F16 ? 11 : d == GM_BF16 ? 8 : d == GM_U8 ? 8 : MIN ((int) gm_dtype_size (d) * 8 - 1, 53);
+  int64_t from = IS_NONE (1) || IS_NONE (2) ? 0 : INT (1), to = IS_NONE (1) ? (INT64_C (1) << bits) : IS_NONE (2) ? INT (1) : INT (2);
+  CHECK ();
+  if (to <= from)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "random_(): expects 'from' to be less than 'to', but got from=" FMT " >= to=" FMT, from, to));
+  return fill (api, b, v, integers (b, m.ndim, m.sizes, from, to, d));
+}
+
+RUN (randint_like)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  int64_t low = IS_NONE (2) ? 0 : INT (1), high = IS_NONE (2) ? INT (1) : INT (2);
+  GmMeta m = *META (v);
+  GmDtype d = gm_arg_dtype (api, b, a, 3, (GmDtype) m.dtype);
+  check_device (api, b, &a[4]);
+  CHECK ();
+  if (high <= low)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "randint_like(): expects 'from' to be less than 'to', but got from=" FMT " >= to=" FMT, low, high));
+  return gm_give (integers (b, m.ndim, m.sizes, low, high, d));
+}
+
+/* Row numbers drawn with probabilities proportional to the weights in input [n] or [m, n].  With replacement by
+ * the inverse of the distribution function; without, the smallest of exponential times divided by the weights
+ * (P. Efraimidis, P. Spirakis, "Weighted random sampling with a reservoir", 2006). */
+RUN (multinomial)
+{
+  GmVal v = TENSOR (0);
+  int64_t k = INT (1);
+  bool again = FLAG (2);
+  CHECK ();
+  GmMeta m = *META (v);
+  int last = m.ndim - 1;
+  int64_t n = m.ndim ? gm_size_number (m.sizes[last]) : 0;
+  if (m.ndim < 1 || m.ndim > 2 || !gm_dtype_is_float (m.dtype))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "multinomial(): takes weights [n] or [m, n] of a floating dtype"));
+  if (k < 1 || n < 1 || (!again && k > n))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "multinomial(): cannot sample n_sample (" FMT ") > prob_dist.size(-1) (" FMT ") samples without replacement, nor less than 1", k, n));
+  GmVal p = gm_b_cast (b, m.requires_grad ? gm_b (b, detach, v) : v, GM_F64);
+  GmAttrs at = { .mask = BIT (DIM) | BIT (DESCENDING), .dim = last };
+  if (!again) {
+    GmVal time = gm_b (b, div, gm_b (b, neg, gm_b (b, log, open_uniform (b, m.ndim, m.sizes))), p);
+    return gm_give (gm_b_slice (b, gm_b_op (b, GM_OP_argsort, &time, 1, &at), last, 0, k, 1));
+  }
+  GmAttrs scan = { .mask = BIT (DIM) | BIT (REVERSE), .dim = last };
+  GmVal sums = gm_b_op (b, GM_OP_cumsum, &p, 1, &scan), all = gm_b_slice (b, sums, last, n - 1, n, 1);
+  m.sizes[last] = k;
+  GmVal u = gm_b (b, mul, gm_uniform (b, GM_F64, m.ndim, m.sizes), all);
+  GmVal passed = gm_b_cast (b, gm_b (b, le, gm_unsqueeze (b, sums, last), gm_unsqueeze (b, u, m.ndim)), GM_I64);
+  int64_t dim = m.ndim;
+  GmVal row = gm_b_reduce (b, GM_OP_sum, passed, &dim, 1, false);
+  return gm_give (gm_b (b, minimum, row, gm_b_scalar (b, gm_scalar_int (n - 1), GM_I64)));
 }

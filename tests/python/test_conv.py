@@ -169,7 +169,6 @@ def test_pad(mode, want):
         (lambda: F.conv2d(G.ones(1, 3, 5, 5), G.ones(1, 3, 3, 3), stride=(1, 2, 3)), "3 numbers for 2 dimensions"),
         (lambda: F.conv2d(G.ones(1, 3, 5, 5), G.ones(1, 3, 3, 3), G.ones(2)), "bias needs 1"),
         (lambda: F.max_pool2d(G.ones(1, 1, 4, 4), 2, padding=2), "at most half"),
-        (lambda: F.max_pool2d(G.ones(1, 1, 4, 4), 2, ceil_mode=True), "ceil_mode"),
         (lambda: F.pad(G.ones(3), (1, 1, 1, 1)), "4 widths for a tensor of 1"),
         (lambda: F.pad(G.ones(3), (3, 0), "reflect"), "does not fit dimension 0"),
     ],
@@ -246,3 +245,68 @@ def test_one_step_of_a_cell_without_state():
     assert h.shape == (2, 4) and c.shape == (2, 4)
     with pytest.raises(ValueError, match=r"\(N, 3\)"):
         cell(G.randn(2, 5))
+
+
+@pytest.mark.parametrize("sizes, cells", [((7,), (3,)), ((5, 8), (2, 3)), ((5, 8), (5, None)), ((4, 3, 5), (3, 2, 4))])
+def test_adaptive_pools_find_mean_and_largest_of_each_cell(sizes, cells):
+    space = len(sizes)
+    x = values(2, 3, *sizes)
+    average = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)[space - 1]
+    largest = (F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)[space - 1]
+    n = [c or s for c, s in zip(cells, sizes)]
+    blocks = []
+    for at in itertools.product(*[range(c) for c in n]):
+        part = tuple(slice(i * s // c, -(-(i + 1) * s // c)) for i, s, c in zip(at, sizes, n))
+        blocks.append(x[(slice(None), slice(None)) + part].reshape(2, 3, -1))
+    close(average(x, cells), G.stack([b.mean(2) for b in blocks], 2).reshape(2, 3, *n))
+    got, at = largest(x, cells, return_indices=True)
+    close(got, G.stack([b.amax(2) for b in blocks], 2).reshape(2, 3, *n))
+    assert G.gather(x.reshape(2, 3, -1), 2, at.reshape(2, 3, -1)).reshape(got.shape).tolist() == got.tolist()
+    assert largest(x, cells).tolist() == got.tolist()
+    for backend in BACKENDS:
+        found = []
+        for fn in (largest, G.compile(lambda t: largest(t, cells), backend=backend, fullgraph=True)):
+            x.grad = None
+            (fn(x) if fn is not largest else largest(x, cells)).square().sum().backward()
+            found.append(x.grad.numpy().tobytes())
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("space", [1, 2, 3])
+def test_a_last_window_may_go_beyond(space):
+    """ceil_mode: as many windows as begin in the input or the padding before it; what is beyond counts for nothing."""
+    largest = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[space - 1]
+    average = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[space - 1]
+    size = {1: 11, 2: 6, 3: 5}[space]
+    x = values(2, 2, *(size,) * space)
+    for kernel, stride, pad in ((2, 2, 0), (3, 2, 1), (2, 3, 1), (3, 3, 0)):
+        n = -(-(size + 2 * pad - kernel) // stride) + 1
+        n -= (n - 1) * stride >= size + pad
+        cells = []
+        for at in itertools.product(range(n), repeat=space):
+            lows = [i * stride - pad for i in at]
+            inside = [slice(max(low, 0), min(low + kernel, size)) for low in lows]
+            with_padding = math.prod(min(low + kernel, size + pad) - low for low in lows)
+            cells.append((x[(slice(None), slice(None), *inside)].reshape(2, 2, -1), with_padding))
+        shape = (2, 2) + (n,) * space
+        close(largest(x, kernel, stride, pad, ceil_mode=True), G.stack([c.amax(2) for c, _ in cells], 2).reshape(shape), (kernel, stride, pad))
+        got = average(x, kernel, stride, pad, ceil_mode=True)
+        close(got, G.stack([c.sum(2) / k for c, k in cells], 2).reshape(shape), (kernel, stride, pad))
+        got = average(x, kernel, stride, pad, ceil_mode=True, count_include_pad=False)
+        close(got, G.stack([c.mean(2) for c, _ in cells], 2).reshape(shape), (kernel, stride, pad))
+
+
+@pytest.mark.parametrize("space", [1, 2, 3])
+def test_places_of_the_largest_are_in_the_flattened_space(space):
+    largest = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[space - 1]
+    x = values(2, 2, *(6,) * space)
+    y, at = largest(x, 3, 2, 1, dilation=1, ceil_mode=True, return_indices=True)
+    assert y.tolist() == largest(x, 3, 2, 1, ceil_mode=True).tolist()
+    assert G.gather(x.reshape(2, 2, -1), 2, at.reshape(2, 2, -1)).tolist() == y.reshape(2, 2, -1).tolist()
+
+
+def test_average_by_another_divisor():
+    x = values(1, 1, 4, 4)
+    close(F.avg_pool2d(x, 2, divisor_override=3), F.avg_pool2d(x, 2) * 4 / 3)
+    with pytest.raises(RuntimeError, match="divisor"):
+        F.avg_pool2d(x, 2, divisor_override=0)

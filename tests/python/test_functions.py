@@ -446,3 +446,57 @@ def test_losses_are_their_formulas(name, reduction):
         y.sum().backward()
         found.append((y.detach().numpy().tobytes(), x.grad.numpy().tobytes()))
     assert len(set(found)) == 1
+
+
+# -- Draws ----------------------------------------------------------------------------------------
+
+N = 100000
+
+
+def quartiles(y):
+    return [float(v) for v in G.quantile(y.to(G.float64).flatten(), G.tensor([0.25, 0.5, 0.75], dtype=G.float64))]
+
+
+@pytest.mark.parametrize(
+    "fill, inverse",
+    [
+        (lambda t: t.exponential_(2.0), lambda p: -math.log1p(-p) / 2),
+        (lambda t: t.cauchy_(1.0, 3.0), lambda p: 1 + 3 * math.tan(math.pi * (p - 0.5))),
+        (lambda t: t.log_normal_(0.5, 0.25), lambda p: math.exp(0.5 + 0.25 * {0.25: -0.6744897501960817, 0.5: 0.0, 0.75: 0.6744897501960817}[p])),
+    ],
+)
+def test_draws_have_the_quartiles_of_their_distribution(fill, inverse):
+    G.manual_seed(1)
+    got = quartiles(fill(G.empty(N)))
+    want = [inverse(p) for p in (0.25, 0.5, 0.75)]
+    assert all(abs(a - b) < 0.03 * (1 + abs(b)) for a, b in zip(got, want)), (got, want)
+
+
+def test_draws_of_integers():
+    G.manual_seed(1)
+    y = G.empty(N, dtype=G.int64).geometric_(0.25)
+    assert int(y.min()) == 1 and abs(float(y.float().mean()) - 4) < 0.05
+    assert abs(float((y == 1).float().mean()) - 0.25) < 0.01
+    assert G.bincount(G.empty(N, dtype=G.int64).random_(2, 5)).tolist()[:2] == [0, 0]
+    assert set(G.empty(1000, dtype=G.uint8).random_(3).tolist()) == {0, 1, 2}
+    assert float(G.empty(1000).random_().max()) > 2**22
+    assert set(G.randint_like(G.empty(100), 3, 5).tolist()) == {3.0, 4.0}
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_multinomial_draws_by_weight(replacement):
+    G.manual_seed(1)
+    weights = G.tensor([1.0, 0.0, 3.0, 4.0])
+    first = G.multinomial(weights.expand(N, 4), 2, replacement)
+    assert first.shape == (N, 2) and first.dtype == G.int64
+    share = G.bincount(first[:, 0], minlength=4) / N
+    assert G.allclose(share, weights / 8, atol=0.01)
+    both = float((first[:, 0] == first[:, 1]).float().mean())
+    assert abs(both - (1 + 9 + 16) / 64) < 0.01 if replacement else both == 0
+    compiled = G.compile(lambda w: G.multinomial(w, 2, replacement), backend="eager", fullgraph=True)
+    G.manual_seed(5)
+    plain = G.multinomial(weights, 2, replacement).tolist()
+    G.manual_seed(5)
+    assert compiled(weights).tolist() == plain
+    with pytest.raises(RuntimeError, match="without replacement"):
+        G.multinomial(weights, 5)

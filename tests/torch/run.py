@@ -50,7 +50,8 @@ DTYPES = {getattr(torch, n): getattr(G, n) for n in
 TRIED = (torch.float32, torch.float64, torch.int64, torch.int32)
 NAMES = {"linalg.matmul": "matmul", "linalg.multi_dot": None, "nn.functional.pad": None}
 RANDOM = {"bernoulli", "normal", "rand_like", "randn_like", "randint_like", "randn", "randint", "multinomial",
-          "nn.functional.dropout", "nn.functional.feature_alpha_dropout", "empty", "empty_like", "new_empty", "randperm", "uniform",
+          "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout",
+          "nn.functional.alpha_dropout", "nn.functional.gumbel_softmax", "exponential", "geometric", "cauchy", "log_normal", "empty", "empty_like", "new_empty", "randperm", "uniform",
           "nn.functional.scaled_dot_product_attention"}  # fmt: skip
 
 
@@ -119,6 +120,8 @@ def tensors(value, kind):
 
 def numbers(t):
     t = t.detach()
+    if isinstance(t, torch.Tensor) and t._is_zerotensor():  # zeros that have no memory
+        t = torch.zeros(t.shape, dtype=t.dtype)
     return np.array(t.float().tolist() if "bfloat16" in str(t.dtype) else t.tolist(), dtype=object if t.numel() == 0 else None)
 
 
