@@ -400,3 +400,14 @@ def test_weight_norm():
     assert abs((v * v.grad).sum(1)).max().item() < 1e-6
     net = gramme.compile(layer, backend="tcc")
     assert_bits_equal(net(gramme.ones(1, 3)).detach(), layer(gramme.ones(1, 3)).detach())
+
+
+def test_windows_as_columns_and_back():
+    x = gramme.tensor(normal(2, 3, 5, 6))
+    columns = nn.Unfold((2, 3), padding=(0, 1), stride=(1, 2))(x)
+    around = np.pad(x.numpy(), ((0, 0), (0, 0), (0, 0), (1, 1)))
+    windows = [around[:, :, i : i + 2, j : j + 3].reshape(2, -1) for i in range(4) for j in (0, 2, 4)]
+    np.testing.assert_array_equal(columns.numpy(), np.stack(windows, -1))
+    counts = nn.Fold((5, 6), (2, 3), padding=(0, 1), stride=(1, 2))(gramme.ones(columns.shape))
+    back = nn.Fold((5, 6), (2, 3), padding=(0, 1), stride=(1, 2))(columns)
+    np.testing.assert_allclose(back.numpy(), (x * counts).numpy(), rtol=1e-6)

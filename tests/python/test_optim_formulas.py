@@ -327,6 +327,21 @@ def test_named_parameters_and_hints():
         optim.Rprop(net.parameters(), etas=(1.5, 2))
 
 
+def test_lists_of_parameters_may_be_changed_by_hand():
+    a, b, c = (gramme.full((1,), float(i), requires_grad=True) for i in (1, 2, 3))
+    optimizer = optim.SGD([{"params": [a]}, {"params": [b], "lr": 0.5}], lr=0.25, momentum=0.5)
+    for p in (a, b, c):
+        p.grad = gramme.ones(1)
+    optimizer.step()
+    del optimizer.param_groups[0]
+    optimizer.param_groups[0]["params"].append(c)
+    optimizer.step()
+    assert (a.item(), b.item(), c.item()) == (0.75, 2 - 0.5 - 0.75, 2.5)  # b has kept its momentum
+    assert c in optimizer.state and optimizer.state[b]["momentum_buffer"].item() == 1.5 and len(optimizer.state) == 3
+    del optimizer.state[b]
+    assert b not in optimizer.state and len(optimizer.state) == 2
+
+
 class Halver(optim.Optimizer):
     """An optimizer of one's own: _update() is all it takes."""
 

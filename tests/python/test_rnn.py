@@ -103,10 +103,11 @@ def test_a_packed_sequence_is_each_sequence_alone(kind, in_order):
 
 
 def test_a_packed_sequence_begins_with_a_given_state():
-    layer = nn.GRU(3, 4)
-    x, h = gramme.randn(4, 2, 3), gramme.randn(1, 2, 4)
-    _, end = layer(pack_padded_sequence(x, [2, 4], enforce_sorted=False), h)
-    for n, length in enumerate([2, 4]):
+    layer = nn.GRU(3, 4, bidirectional=True)
+    x, h = gramme.randn(5, 4, 3), gramme.randn(2, 4, 4)
+    lengths = [3, 1, 5, 3]
+    _, end = layer(pack_padded_sequence(x, lengths, enforce_sorted=False), h)
+    for n, length in enumerate(lengths):
         assert_close(end[:, n], layer(x[:length, n], h[:, n])[1], rtol=1e-5, atol=1e-6)
 
 

@@ -8,13 +8,15 @@ from gramme.nn.activation import (
 )  # fmt: skip
 from gramme.nn.attention import MultiheadAttention
 from gramme.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
-from gramme.nn.conv import Conv1d, Conv2d, Conv3d
+from gramme.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from gramme.nn.distance import Bilinear, CosineSimilarity, PairwiseDistance
 from gramme.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
 from gramme.nn.embedding import Embedding
 from gramme.nn.layers import Identity, Linear
 from gramme.nn.loss import (
-    BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss, TripletMarginWithDistanceLoss,
+    BCELoss, BCEWithLogitsLoss, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss, HingeEmbeddingLoss, HuberLoss, KLDivLoss, L1Loss,
+    MSELoss, MarginRankingLoss, MultiLabelMarginLoss, MultiLabelSoftMarginLoss, MultiMarginLoss, NLLLoss, PoissonNLLLoss, SmoothL1Loss,
+    SoftMarginLoss, TripletMarginLoss, TripletMarginWithDistanceLoss,
 )  # fmt: skip
 from gramme.nn.module import Module
 from gramme.nn.normalization import (
@@ -30,5 +32,7 @@ from gramme.nn.pooling import (
 )  # fmt: skip
 from gramme.nn.recurrent import GRUCell, LSTMCell, RNNCell
 from gramme.nn.rnn import GRU, LSTM, RNN, RNNBase
-from gramme.nn.shape import ChannelShuffle, Flatten, PixelShuffle, PixelUnshuffle, Unflatten
+from gramme.nn.shape import (
+    ChannelShuffle, Flatten, Fold, PixelShuffle, PixelUnshuffle, Unflatten, Unfold, Upsample, UpsamplingBilinear2d, UpsamplingNearest2d,
+)  # fmt: skip
 from gramme.nn.transformer import Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer

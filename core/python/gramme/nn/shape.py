@@ -121,7 +121,10 @@ class Upsample(Module):
     def __init__(self, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None):
         super().__init__()
         self.size = tuple(size) if isinstance(size, (tuple, list)) else size
-        self.scale_factor = tuple(scale_factor) if isinstance(scale_factor, (tuple, list)) else scale_factor
+        if isinstance(scale_factor, (tuple, list)):
+            self.scale_factor = tuple([float(factor) for factor in scale_factor])
+        else:
+            self.scale_factor = None if scale_factor is None else float(scale_factor)
         self.mode, self.align_corners, self.recompute_scale_factor = mode, align_corners, recompute_scale_factor
 
     def forward(self, input):

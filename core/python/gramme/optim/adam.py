@@ -58,7 +58,11 @@ class Adam(Optimizer):
         if group["amsgrad"]:
             square = state["max_exp_avg_sq"] = state["max_exp_avg_sq"].maximum(square)
         root = square.sqrt() / correction2.sqrt() + group["eps"]
-        p.copy_(start - (mean / root) * (lr / correction1))
+        update = (mean / root) * (lr / correction1)
+        if start is p:
+            p -= update
+        else:
+            p.copy_(start - update)
 
 
 class AdamW(Adam):
