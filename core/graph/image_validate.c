@@ -193,8 +193,11 @@ read_dtype (uint64_t word, uint8_t *out)
 static bool
 read_size (int64_t word, int64_t *out)
 {
-  *out = word >= 0 ? word : gm_size_from_row ((uint64_t) -1 - (uint64_t) word);
-  return word >= 0 || (uint64_t) -1 - (uint64_t) word <= UINT32_MAX;
+  uint64_t row = word >= 0 ? 0 : (uint64_t) -1 - (uint64_t) word;
+  if (row > UINT32_MAX)
+    return false;
+  *out = word >= 0 ? word : gm_size_from_row ((int64_t) row);
+  return true;
 }
 
 static bool
@@ -205,8 +208,10 @@ read_scalar (const GrammeImage *img, const GrammeAttr *a, GmScalar *s)
   s->i = gramme_attr_int (img, a, 1);
   if (kind == GRAMME_SCALAR_SIZE) {
     uint64_t row = (uint64_t) s->i;
+    if (row > UINT32_MAX)
+      return false;
     *s = gm_scalar_int (gm_size_from_row ((int64_t) row));
-    return row <= UINT32_MAX;
+    return true;
   }
   return kind <= GM_CATEGORY_FLOAT && (kind != GM_CATEGORY_BOOL || s->i == 0 || s->i == 1)
       && !gm_scalar_is_symbolic (*s);
