@@ -553,9 +553,17 @@ def growing_tuple():
     return len(t)
 
 
+def huge_list():
+    return len([0] * 3_000_000)
+
+
+def huge_tuple():
+    return len((0, 1) * len(range(2_000_000)))
+
+
 @pytest.mark.skipif("rollback" in ON, reason="a hash of the whole state after each of a million instructions takes hours")
 @pytest.mark.parametrize("program", [endless_loop, endless_iterator, endless_generator, endless_in_one_instruction, endless_count, endless_set, growing_dict,
-                                     growing_string, growing_tuple])
+                                     growing_string, growing_tuple, huge_list, huge_tuple])
 def test_an_endless_recording_breaks(program):
     plain = program()
     _dynamo.reset()
