@@ -423,7 +423,7 @@ is_whole (GmBuilder *b, const Windows *w, GmVal x)
   const GmMeta *m = META (x);
   bool whole = true;
   for (int d = 0; d < w->space; d++)
-    whole &= w->kernel[d] == m->sizes[m->ndim - w->space + d] && w->pad[0][d] == 0 && w->dilation[d] == 1;
+    whole &= w->kernel[d] == m->sizes[m->ndim - w->space + d] && w->pad[0][d] == 0 && w->dilation[d] == 1 && w->out[d] == 1;
   return whole;
 }
 
