@@ -592,6 +592,32 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
+@case
+def changing_sizes(rounds):
+    """A transformer block (width 64) whose batch and length change, no gradients: a call for sizes like the one before, and for others, beside a
+    function compiled for these sizes alone; then a check of its guards.  The first row says how many compilations 100 shapes took."""
+    from gramme._dynamo.utils import counters
+
+    rows = []
+    for name in (n for n in backends() if n != "eager"):
+        model, options = Block(64, 4), {"wait": True} if name == "cc" else {}
+        for_all, for_one = (gramme.compile(lambda x: model(x), backend=name, options=options, dynamic=d) for d in (None, False))
+        with gramme.no_grad():
+            before = counters["backend"]["compiles"]
+            for i in range(100):
+                for_all(gramme.randn(2 + i % 7, 5 + i * 11 % 53, 64))
+            made = counters["backend"]["compiles"] - before
+            x, y = gramme.randn(4, 32, 64), gramme.randn(5, 32, 64)
+            sides = {f"{name}, for one size": lambda: for_one(x), f"{name}, for all ({made} compilations)": lambda: for_all(x)}
+            got = interleave(sides, rounds, 20)
+            got[1]["limit_ns"] = 1.1 * got[0]["min_ns"]
+            rows += got + interleave({f"{name}, two sizes in turns, each": lambda: (for_all(x), for_all(y))}, rounds, 20)
+            rows[-1].update({key: rows[-1][key] / 2 for key in ("min_ns", "median_ns")})
+            checks = [for_all.guard_ns(2000, x) for _ in range(rounds)]
+            rows.append({"side": f"{name}, its guards", "min_ns": min(checks), "median_ns": statistics.median(checks), "limit_ns": 500})
+    return rows
+
+
 def square_loss(model, x):
     return (model(x) ** 2).mean()
 

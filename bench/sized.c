@@ -2,6 +2,7 @@
  * sized.c -- what it costs that a kernel serves all sizes.
  *
  *   ./in-tree bench/sized [ROUNDS]      300; of each form the best, the two in turns
+ *   ./in-tree bench/sized queries       what is asked of sizes while a program is recorded, in a millisecond
  *
  * For each graph, size and back end: a run of the code compiled for symbols, a run of the code compiled
  * for these numbers, and their ratio; then what a run costs whose sizes are not those of the one before.
@@ -111,9 +112,55 @@ compare (GmBackend *b, const char *const *options, const char *name, const GmGra
   }
 }
 
+/* -- Questions --------------------------------------------------------------------------------- */
+
+/* Those of a block of a transformer whose batch and length are symbols: shapes that meet, views, strides,
+ * parts.  Returns how many. */
+static int
+ask_all (GmSizes *s, int64_t batch, int64_t length)
+{
+  GmTruth truth = GM_UNKNOWN;
+  int n = 0;
+  int64_t width = 64, heads = 4,
+          rows = gm_sizes_op (s, GM_SYM_MUL, batch, length), all = gm_sizes_op (s, GM_SYM_MUL, rows, width),
+          scores = gm_sizes_op (s, GM_SYM_MUL, gm_sizes_op (s, GM_SYM_MUL, rows, length), heads),
+          half = gm_sizes_op (s, GM_SYM_FLOORDIV, all, 2), last = gm_sizes_op (s, GM_SYM_ADD, length, -1);
+  const int64_t sizes[] = { batch, length, width, rows, all, scores, half, last, 1, 0 };
+  for (size_t i = 0; i < G_N_ELEMENTS (sizes); i++)
+    for (size_t k = 0; k < i; k++)
+      for (int rel = 0; rel < GM_N_RELS; rel++, n++)
+        truth ^= gm_sizes_ask (s, (GmRel) rel, sizes[i], sizes[k]);
+  return (int) truth > 7 ? 0 : n; /* so that the answers are used */
+}
+
+static void
+time_queries (void)
+{
+  double best[2] = { 0, 0 };
+  for (int k = 0; k < 20; k++) {
+    g_autoptr (GmSizes) s = gm_sizes_new ();
+    int64_t batch = gm_sizes_symbol (s, "b", 8), length = gm_sizes_symbol (s, "n", 100);
+    gm_size_facts_add (s->facts, GM_REL_LE, 2, batch);
+    gm_size_facts_add (s->facts, GM_REL_LE, 2, length);
+    int n = 0;
+    double start = now_us ();
+    for (int layer = 0; layer < 12; layer++) {
+      n += ask_all (s, batch, length);
+      if (layer == 0)
+        best[0] = MAX (best[0], n / (now_us () - start) * 1000);
+    }
+    best[1] = MAX (best[1], n / (now_us () - start) * 1000);
+  }
+  printf ("%.0f questions a millisecond in the first of twelve equal layers, %.0f in all of them\n", best[0], best[1]);
+}
+
 int
 main (int argc, char **argv)
 {
+  if (argc > 1 && strcmp (argv[1], "queries") == 0) {
+    time_queries ();
+    return 0;
+  }
   static const char *const wait[] = { "wait=true", NULL };
   int rounds = argc > 1 ? atoi (argv[1]) : 300;
   printf ("%-6s %-10s %6s %12s %12s %8s %12s\n", "", "graph", "n", "symbols us", "numbers us", "ratio",

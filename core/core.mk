@@ -384,6 +384,7 @@ EXTENSION_SOURCES = \
   core/python/callable_backend.c \
   core/python/inline_hooks.c \
   core/python/code_cache.c \
+  core/python/profile_store.c \
   core/python/compiled_autograd.c \
   core/python/construct.c \
   core/python/control.c \
@@ -428,6 +429,7 @@ EXTENSION_SOURCES = \
   core/python/callable_backend.h \
   core/python/inline_hooks.h \
   core/python/code_cache.h \
+  core/python/profile_store.h \
   core/python/compiled_autograd.h \
   core/python/construct.h \
   core/python/control.h \

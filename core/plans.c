@@ -28,6 +28,7 @@ struct GmPlans {
   char **options;
   bool differentiate;
   GmPlanRandom random;
+  GmPlan *first;    /* the form that was made first: what it takes for granted about memory is guarded */
   GPtrArray *forms; /* GmPlan */
   GPtrArray *kept;  /* Kept */
 };
@@ -39,15 +40,25 @@ kept_free (void *data)
   g_free (data);
 }
 
+/* Whose memory the graph says something of, so that where they lie depends on sizes. */
+static bool
+shares_memory (const GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    const GmGraphAlias *a = gm_graph_value (g, g_array_index (g->inputs, GmValueId, i))->alias;
+    if (a && (a->same != GM_NO_ID || a->shares != GM_NO_ID || a->base != GM_NO_ID || a->has_base_meta))
+      return true;
+  }
+  return false;
+}
+
 bool
 gm_plans_possible (const GmGraph *g)
 {
-  if (g->customs && g->customs->len)
-    return false;
+  bool writes = false;
   for (uint32_t i = 0; i < g->nodes->len; i++)
-    if (gm_ops[gm_graph_node (g, i)->op].family == GM_FAMILY_MUTATE)
-      return false;
-  return true;
+    writes |= gm_ops[gm_graph_node (g, i)->op].family == GM_FAMILY_MUTATE;
+  return !(g->customs && g->customs->len) && !(writes && shares_memory (g));
 }
 
 static void
@@ -144,6 +155,24 @@ plan_new (GmPlans *p, const int64_t *symbols, GmCompile **out, GError **error)
   return plan;
 }
 
+const GmOverlap *
+gm_plans_overlaps (const GmPlans *p, uint32_t *n)
+{
+  return gm_plan_overlaps (p->first, n);
+}
+
+/* The guards are those of the first form. */
+static bool
+takes_no_more (const GmPlans *p, const GmPlan *plan)
+{
+  uint32_t n, m;
+  const GmOverlap *a = gm_plan_overlaps (plan, &n), *b = p->first ? gm_plans_overlaps (p, &m) : (m = n, a);
+  bool same = n == m;
+  for (uint32_t i = 0; i < n && same; i++)
+    same = a[i].kind == b[i].kind && a[i].a.i == b[i].a.i && a[i].b.i == b[i].b.i && a[i].offset == b[i].offset;
+  return same;
+}
+
 /* -- By symbols -------------------------------------------------------------------------------- */
 
 static GmPlan *
@@ -179,6 +208,11 @@ gm_plans_get (GmPlans *p, GmTensor *const *inputs, GError **error)
   GmPlan *plan = plan_of_forms (p, now);
   if (!plan)
     plan = plan_new (p, now, NULL, error);
+  if (plan && !takes_no_more (p, plan)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "%s: for these sizes it depends on how the inputs' memory lies in another way than "
+                 "when it was compiled; pass clones of tensors that it writes to", p->graph->name);
+    g_clear_pointer (&plan, gm_plan_unref);
+  }
   return plan ? keep (p, now, plan) : NULL;
 }
 
@@ -211,6 +245,7 @@ gm_plans_new (GmCompile *c, GError **error)
     gm_plans_free (p);
     return NULL;
   }
+  p->first = gm_plan_ref (plan);
   keep (p, now, plan);
   memcpy (c->stage_ms, made->stage_ms, sizeof c->stage_ms);
   c->lower.exec = made->lower.exec; /* the plan has it */
@@ -222,6 +257,7 @@ gm_plans_free (GmPlans *p)
 {
   if (!p)
     return;
+  gm_plan_unref (p->first);
   g_ptr_array_unref (p->kept);
   g_ptr_array_unref (p->forms);
   gm_graph_free (p->graph);

@@ -22,7 +22,10 @@ GmPlans *gm_plans_new (GmCompile *c, GError **error);
 void gm_plans_free (GmPlans *p); /* NULL is fine */
 /* The plan for inputs like these (the caller's, as gm_plan_run takes them), borrowed until the next call.  NULL on an error. */
 GmPlan *gm_plans_get (GmPlans *p, GmTensor *const *inputs, GError **error);
-/* Whether plans for all sizes say all that the graph does: nothing in it is written to, and no gradient is given by the program. */
+/* What the plans take for granted about where inputs lie, whatever their sizes: as gm_plan_overlaps. */
+const GmOverlap *gm_plans_overlaps (const GmPlans *p, uint32_t *n);
+/* Whether plans for all sizes say all that the graph does: no gradient is given by the
+ * program, and what is written to shares no memory. */
 bool gm_plans_possible (const GmGraph *g);
 
 #endif

@@ -31,6 +31,38 @@ typedef struct {
 
 /* -- Numbering --------------------------------------------------------------------------------- */
 
+static int compare_rows (const GmSym *s, uint32_t x, uint32_t y);
+
+/* The operands of a row, in an order that names do not change. */
+static void
+operands_of (const GmSym *s, uint32_t row, uint32_t *a, uint32_t *b)
+{
+  const GmSymRow *r = gm_sym_row (s, row);
+  bool swap = r->kind != GM_SYM_FLOORDIV && r->kind != GM_SYM_MOD && compare_rows (s, r->a, r->b) > 0;
+  *a = swap ? r->b : r->a;
+  *b = swap ? r->a : r->b;
+}
+
+/* By the numbers of symbols. */
+static int
+compare_rows (const GmSym *s, uint32_t x, uint32_t y)
+{
+  const GmSymRow *a = gm_sym_row (s, x), *b = gm_sym_row (s, y);
+  if (x == y)
+    return 0;
+  if (a->kind != b->kind)
+    return a->kind - b->kind;
+  if (a->kind == GM_SYM_SYMBOL)
+    return a->a < b->a ? -1 : 1;
+  if (a->kind == GM_SYM_CONST)
+    return a->value < b->value ? -1 : 1;
+  uint32_t p[2], q[2];
+  operands_of (s, x, &p[0], &p[1]);
+  operands_of (s, y, &q[0], &q[1]);
+  int c = compare_rows (s, p[0], q[0]);
+  return c ? c : compare_rows (s, p[1], q[1]);
+}
+
 /* Operands first, so that rows use earlier rows only. */
 static void
 number_row (Writer *w, uint32_t row)
@@ -41,8 +73,10 @@ number_row (Writer *w, uint32_t row)
   if (r->kind == GM_SYM_SYMBOL)
     w->symbol_of[r->a] = w->n_symbols++;
   if (r->kind >= GM_SYM_ADD) {
-    number_row (w, r->a);
-    number_row (w, r->b);
+    uint32_t a, b;
+    operands_of (w->g->sym, row, &a, &b);
+    number_row (w, a);
+    number_row (w, b);
   }
   g_array_append_val (w->size_rows, row);
   w->size_of[row] = w->size_rows->len;

@@ -97,7 +97,7 @@ specialise_inputs (const GmGraph *g, GmGraph *to, const int64_t *symbols, GError
     GmMeta m;
     if (!gm_graph_meta_now (g, &v->meta, symbols, &m, error))
       return false;
-    gm_graph_add_input (to, v->name, &m);
+    gm_graph_set_alias (to, gm_graph_add_input (to, v->name, &m), v->alias);
   }
   return true;
 }

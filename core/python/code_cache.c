@@ -188,6 +188,7 @@ gm_code_cache_free (GmCodeCache *cache)
     gm_code_free (cache->decoded);
   g_array_free (cache->breaks, TRUE);
   gm_profile_free (cache->profile);
+  g_clear_pointer (&cache->instances, g_ptr_array_unref);
   g_clear_pointer (&cache->hook_programs, g_ptr_array_unref);
   g_free (cache);
 }
@@ -364,6 +365,8 @@ gm_code_cache_reset (GmCodeCache *cache)
   g_array_set_size (cache->breaks, 0);
   gm_profile_free (cache->profile);
   cache->profile = gm_profile_new ();
+  cache->profile_read = false;
+  g_clear_pointer (&cache->instances, g_ptr_array_unref);
   g_clear_pointer (&cache->hook_programs, g_ptr_array_unref);
   cache->hook_tries = 0;
   cache->misses = 0;

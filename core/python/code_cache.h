@@ -89,6 +89,8 @@ typedef struct GmCodeCache {
   GmSnapshot *snapshot; /* never NULL */
   GArray *breaks;     /* GmBreakRecord */
   GmProfile *profile; /* which sizes were seen to change */
+  bool profile_read;  /* what is on disk of it has been looked for */
+  GPtrArray *instances; /* addresses of the modules whose method this is, by number; NULL: none yet */
   GPtrArray *hook_programs; /* of a hook on gradients: see hook_program.h; or NULL */
   uint32_t hook_tries;      /* recordings as such */
   uint32_t misses;

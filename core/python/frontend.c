@@ -28,6 +28,7 @@
 #include "core/python/hook.h"
 #include "core/python/inline_hooks.h"
 #include "core/python/measure.h"
+#include "core/python/profile_store.h"
 #include "core/python/report.h"
 #include "core/python/resume_call.h"
 #include "core/python/resume_code.h"
@@ -153,7 +154,12 @@ record (GmCompile *c, GError **error)
                               .start = job->cache->point ? &job->cache->point->at : NULL, .unknown = job->cache->unknown, .effect_stacks = job->effects != 's',
                               .keep_objects = job->keep_objects, .numbers = job->numbers, .dynamic = dynamic_mode (job, c->ask.dynamic),
                               .profile = job->cache->profile };
+  bool seen = request.dynamic == GM_DYNAMIC_SEEN;
+  if (seen)
+    gm_profile_store_enter (job->cache, job->cache->code->co_argcount > 0 ? job->locals[0] : NULL);
   job->rec = gm_record_function (&request);
+  if (seen)
+    gm_profile_store_leave (job->cache);
   job->stop = job->rec->stop;
   if (job->rec->point) {
     const char *why;
@@ -199,14 +205,25 @@ overlap_text (const void *data)
   return gm_overlap_text (data);
 }
 
+static bool
+is_int (const GmEntry *e, uint32_t input)
+{
+  for (uint32_t i = 0; i < e->n_ints; i++)
+    if (e->ints[i] == input)
+      return true;
+  return false;
+}
+
 /* What the plan takes for granted about its inputs' memory becomes guards. */
 static void
 guard_memory (GmEntry *e)
 {
   uint32_t n = 0;
-  const GmOverlap *overlaps = e->plan ? gm_plan_overlaps (e->plan, &n) : NULL;
+  const GmOverlap *overlaps = e->plan ? gm_plan_overlaps (e->plan, &n) : e->plans ? gm_plans_overlaps (e->plans, &n) : NULL;
   for (uint32_t i = 0; i < n; i++) {
     GmOverlap pair = overlaps[i];
+    if (is_int (e, pair.a.i) || is_int (e, pair.b.i))
+      continue; /* what stands for it is nobody's memory */
     uint32_t a = e->input_slots[pair.a.i], b = e->input_slots[pair.b.i];
     pair.a.i = 0;
     pair.b.i = 1;
@@ -689,7 +706,7 @@ static bool
 run_symbolic (Job *job, GmCompile *c, GError **error)
 {
   if (!gm_plans_possible (c->record.graph)) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "a graph of symbolic sizes that writes in place");
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "a graph of symbolic sizes with a gradient that the program gives, or that writes to memory that inputs share");
     return false;
   }
   job->plans = gm_plans_new (c, error);

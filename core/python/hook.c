@@ -379,6 +379,12 @@ gm_hook_set_module (PyObject *type)
 }
 
 bool
+gm_hook_is_module (PyObject *o)
+{
+  return module_type && PyObject_TypeCheck (o, module_type);
+}
+
+bool
 gm_hook_all (void)
 {
   return thread.all;

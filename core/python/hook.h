@@ -41,6 +41,8 @@ void gm_hook_skip (PyCodeObject *code);
 /* gramme.nn.Module (borrowed; it lives as long as the process): calls that take one may be captured. */
 void gm_hook_set_module (PyObject *type);
 
+bool gm_hook_is_module (PyObject *o);
+
 int gm_py_init_hook (PyObject *module);
 
 #endif

@@ -31,20 +31,21 @@ gm_profile_free (GmProfile *p)
 }
 
 static GmProfileRow *
-find (const GmProfile *p, const char *source)
+find (const GmProfile *p, const char *source, uint32_t instance)
 {
   for (uint32_t i = 0; i < p->rows->len; i++) {
     GmProfileRow *row = p->rows->pdata[i];
-    if (!strcmp (row->source, source))
+    if (row->instance == instance && !strcmp (row->source, source))
       return row;
   }
   return NULL;
 }
 
 static GmProfileRow *
-add (GmProfile *p, const char *source)
+add (GmProfile *p, const char *source, uint32_t instance)
 {
   GmProfileRow *row = g_new0 (GmProfileRow, 1);
+  row->instance = instance;
   row->source = g_strdup (source);
   g_ptr_array_add (p->rows, row);
   p->changed = true;
@@ -52,27 +53,36 @@ add (GmProfile *p, const char *source)
 }
 
 static void
-note (GmProfile *p, int64_t *was, int64_t is, uint8_t *varies)
+set_varies (GmProfile *p, uint8_t *was, uint8_t is)
+{
+  if (*was >= is)
+    return;
+  *was = is;
+  p->changed = p->widened = true;
+}
+
+static void
+note (GmProfile *p, int64_t *was, int64_t is, bool change, uint8_t *varies)
 {
   if (*was == is)
     return;
   *was = is;
-  *varies = MAX (*varies, GM_VARIES);
   p->changed = true;
+  if (change)
+    set_varies (p, varies, GM_VARIES);
 }
 
 const GmProfileRow *
 gm_profile_see (GmProfile *p, const char *source, uint32_t ndim, const int64_t *sizes, const int64_t *strides)
 {
-  GmProfileRow *row = find (p, source);
+  GmProfileRow *row = find (p, source, p->instance);
   if (row && row->ndim != ndim) { /* another thing under the name: what was known of it says nothing */
-    char *name = row->source;
-    memset (row, 0, sizeof *row);
-    row->source = name;
-    row->ndim = UINT8_MAX;
+    *row = (GmProfileRow){ .source = row->source, .instance = row->instance, .ndim = UINT8_MAX };
   }
   bool fresh = !row || row->ndim == UINT8_MAX;
-  row = row ? row : add (p, source);
+  row = row ? row : add (p, source, p->instance);
+  bool change = !row->is_read;
+  row->is_read = false;
   row->ndim = (uint8_t) ndim;
   for (uint32_t d = 0; d < ndim; d++) {
     if (fresh) {
@@ -81,9 +91,9 @@ gm_profile_see (GmProfile *p, const char *source, uint32_t ndim, const int64_t *
       p->changed = true;
       continue;
     }
-    note (p, &row->sizes[d], sizes[d], &row->size_varies[d]);
+    note (p, &row->sizes[d], sizes[d], change, &row->size_varies[d]);
     if (strides)
-      note (p, &row->strides[d], strides[d], &row->stride_varies[d]);
+      note (p, &row->strides[d], strides[d], change, &row->stride_varies[d]);
   }
   return row;
 }
@@ -96,7 +106,7 @@ gm_profile_special (GmProfile *p, const GmProfileRow *seen, uint32_t d, uint64_t
     return true;
   p->changed = true;
   if (row->special[d]) {
-    row->size_varies[d] = GM_VARIES_ALL;
+    set_varies (p, &row->size_varies[d], GM_VARIES_ALL);
     return false;
   }
   row->special[d] = 1;
@@ -117,7 +127,8 @@ print_list (GString *s, const int64_t *values, const uint8_t *varies, uint32_t n
                             varies[d] == GM_VARIES_ALL ? "**" : varies[d] ? "*" : "");
 }
 
-/* "L['x'] 7*,64 64,1": the star marks what varies, two stars what is general. */
+/* "2 7*,64 64,1 L['x']": the star marks what varies, two stars what is general; "#1 " before the source: of
+ * another instance. */
 char *
 gm_profile_text (const GmProfile *p)
 {
@@ -129,6 +140,8 @@ gm_profile_text (const GmProfile *p)
     g_string_append_printf (s, "%u", row->ndim);
     print_list (s, row->sizes, row->size_varies, row->ndim);
     print_list (s, row->strides, row->stride_varies, row->ndim);
+    if (row->instance)
+      g_string_append_printf (s, " #%u", row->instance);
     g_string_append_printf (s, " %s\n", row->source);
   }
   return g_string_free (s, FALSE);
@@ -164,25 +177,34 @@ parse_line (const char *line, GmProfileRow *out)
   out->ndim = (uint8_t) (line[0] - '0');
   line++;
   if (!parse_list (&line, out->sizes, out->size_varies, out->ndim)
-      || !parse_list (&line, out->strides, out->stride_varies, out->ndim) || line[0] != ' ' || !line[1])
+      || !parse_list (&line, out->strides, out->stride_varies, out->ndim) || line[0] != ' ')
     return false;
+  if (line[1] == '#') {
+    char *end;
+    guint64 nr = g_ascii_strtoull (line + 2, &end, 10);
+    if (end == line + 2 || nr == 0 || nr > UINT32_MAX || *end != ' ')
+      return false;
+    out->instance = (uint32_t) nr;
+    line = end;
+  }
   out->source = (char *) line + 1;
-  return true;
+  return line[1] != 0;
 }
 
 static void
 widen (GmProfile *p, const GmProfileRow *read)
 {
-  GmProfileRow *row = find (p, read->source);
+  GmProfileRow *row = find (p, read->source, read->instance);
   if (!row) {
-    char *source = (row = add (p, read->source))->source;
+    char *source = (row = add (p, read->source, read->instance))->source;
     *row = *read;
     row->source = source;
+    row->is_read = true;
     return;
   }
   for (uint32_t d = 0; row->ndim == read->ndim && d < row->ndim; d++) {
-    row->size_varies[d] = MAX (row->size_varies[d], read->size_varies[d]);
-    row->stride_varies[d] = MAX (row->stride_varies[d], read->stride_varies[d]);
+    set_varies (p, &row->size_varies[d], read->size_varies[d]);
+    set_varies (p, &row->stride_varies[d], read->stride_varies[d]);
   }
 }
 

@@ -6,6 +6,8 @@
  * was then found to be another is marked as varying for ever, also where a recording then fixes it:
  * the profile is a superset.  Whoever records asks it which sizes to make symbols.  A size of 0 or 1
  * is recorded as that number, once; what meets such a size again is recorded for all sizes.
+ * Instances of a class that share a function have rows of their own: that one is larger than another says
+ * nothing of either.
  * Threads: one at a time.
  */
 #ifndef GM_SYM_PROFILE_H
@@ -25,6 +27,8 @@ typedef enum {
 
 typedef struct {
   char *source;
+  uint32_t instance; /* 0: the first, or no method */
+  bool is_read;      /* what it says of sizes is of another process: they are no change */
   uint8_t ndim;                       /* of an int: 1, its value being the size */
   int64_t sizes[GM_PROFILE_DIMS], strides[GM_PROFILE_DIMS];
   uint8_t size_varies[GM_PROFILE_DIMS], stride_varies[GM_PROFILE_DIMS]; /* GmVaries; GM_VARIES_NOT, GM_VARIES */
@@ -34,7 +38,9 @@ typedef struct {
 
 typedef struct {
   GPtrArray *rows; /* GmProfileRow */
-  bool changed;    /* since it was made, read or written */
+  uint32_t instance; /* whose rows are asked for */
+  bool changed;      /* since it was made, read or written ... */
+  bool widened;      /* ... and so that more varies */
 } GmProfile;
 
 GmProfile *gm_profile_new (void);

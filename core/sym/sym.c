@@ -28,6 +28,7 @@ gm_sym_free (GmSym *s)
   if (!s)
     return;
   gm_sym_truncate (s, 0);
+  g_clear_pointer (&s->named, g_hash_table_unref);
   g_array_unref (s->rows);
   g_free (s->slots);
   g_free (s);
@@ -108,6 +109,8 @@ gm_sym_truncate (GmSym *s, uint32_t n_rows)
   for (uint32_t i = n_rows; i < s->rows->len; i++) {
     const GmSymRow *r = gm_sym_row (s, i);
     if (r->kind == GM_SYM_SYMBOL) {
+      if (s->named)
+        g_hash_table_remove (s->named, r->name);
       g_free ((char *) r->name);
       s->n_symbols--;
     }
@@ -131,18 +134,42 @@ gm_sym_copy (const GmSym *s)
   return c;
 }
 
+#define FEW 16
+
+/* The row of a symbol + 1; 0: there is none. */
+static uint32_t
+find_symbol (GmSym *s, const char *name)
+{
+  if (s->named)
+    return GPOINTER_TO_UINT (g_hash_table_lookup (s->named, name));
+  uint32_t found = 0;
+  if (s->n_symbols >= FEW)
+    s->named = g_hash_table_new (g_str_hash, g_str_equal);
+  for (uint32_t i = 0; i < s->rows->len && (s->named || !found); i++) {
+    const GmSymRow *r = gm_sym_row (s, i);
+    if (r->kind != GM_SYM_SYMBOL)
+      continue;
+    if (s->named)
+      g_hash_table_insert (s->named, (char *) r->name, GUINT_TO_POINTER (i + 1));
+    if (!strcmp (r->name, name))
+      found = i + 1;
+  }
+  return found;
+}
+
 int64_t
 gm_sym_symbol (GmSym *s, const char *name)
 {
-  for (uint32_t i = 0; i < s->rows->len; i++) {
-    const GmSymRow *r = gm_sym_row (s, i);
-    if (r->kind == GM_SYM_SYMBOL && !strcmp (r->name, name))
-      return gm_size_from_row (i);
-  }
+  uint32_t found = find_symbol (s, name);
+  if (found)
+    return gm_size_from_row (found - 1);
   GmSymRow r = { .kind = GM_SYM_SYMBOL, .a = s->n_symbols++, .name = g_strdup (name) };
   r.max = INT64_MAX;
   r.multiple_of = 1;
-  return gm_size_from_row (cons (s, &r));
+  uint32_t row = cons (s, &r);
+  if (s->named)
+    g_hash_table_insert (s->named, (char *) r.name, GUINT_TO_POINTER (row + 1));
+  return gm_size_from_row (row);
 }
 
 bool

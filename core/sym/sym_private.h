@@ -11,6 +11,7 @@ struct GmSym {
   uint32_t n_symbols;
   uint32_t *slots;  /* row + 1, or 0 */
   uint32_t n_slots; /* a power of two */
+  GHashTable *named; /* name of a symbol -> row + 1; NULL while there are few */
 };
 
 #endif

@@ -243,3 +243,73 @@ def test_the_limit_evicts_what_was_used_least_recently(cache):
 
 def test_the_users_own_cache_is_not_touched_by_tests():
     assert os.environ["GRAMME_CACHE"] == "0" and os.environ["GRAMME_CACHE_DIR"] != os.path.expanduser("~/.cache/gramme/code-1")
+
+
+# -- Sizes that change
+
+SIZES = """
+import os
+import gramme as g
+{define}
+f = g.compile(fn, backend="cc", options={{"wait": True}})
+for n in {sizes}:
+    x = g.randn(n, 4)
+    assert f(x).tolist() == fn(x).tolist()
+print(*(f"{{k}}={{v}}" for k, v in g.compiler.cache_counts().items()), "graphs=%d" % f.status()["graphs"], f.entries()[0]["graph"].splitlines()[0].replace(" ", ""))
+"""
+ROWS = "fn = lambda x: g.tanh(x) * x.shape[0] + x.sum(0)"
+
+
+def sizes_run(cache, sizes, define=ROWS, **env):
+    done = subprocess.run([sys.executable, "-c", SIZES.format(define=define, sizes=sizes)], capture_output=True, text=True, env=cache.environment(**env), timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cache.said = done.stderr
+    *counts, graph = done.stdout.split()
+    return {**{k: int(v) for k, v in (c.split("=") for c in counts)}, "graph": graph.split("where")[0]}
+
+
+def test_sym_02_05_a_second_process_compiles_for_all_sizes_at_once_and_finds_the_code(cache):  # SYM-02, SYM-05
+    first = sizes_run(cache, (3, 5, 7))
+    assert (first["graphs"], first["misses"], first["hits"]) == (2, 2, 0)
+    second = sizes_run(cache, (9, 11, 30))
+    assert (second["graphs"], second["hits"], second["misses"]) == (1, 1, 0)
+    assert second["graph"] == first["graph"]  # with the names of the first
+
+
+def test_sym_01_a_function_called_with_one_size_stores_no_profile(cache):  # SYM-01
+    sizes_run(cache, (3, 3))
+    assert len(cache.entries()) == 1 and "sizes that change" not in cache.tool("ls")
+    assert sizes_run(cache, (4,))["graphs"] == 1 and "sizes that change" not in cache.tool("ls")  # of another process: no change
+
+
+def test_the_profile_belongs_to_the_code_not_to_its_line(cache):
+    sizes_run(cache, (3, 5))
+    assert sizes_run(cache, (4, 6), "# a line more\n" + ROWS)["graphs"] == 1
+    assert sizes_run(cache, (4, 6), ROWS.replace("tanh", "exp"))["graphs"] == 2
+    assert sizes_run(cache, (4, 6), ROWS.replace("x.sum(0)", "x.sum(0) * 2"))["graphs"] == 2
+
+
+def test_a_damaged_profile_is_passed_over_and_told_once(cache):
+    sizes_run(cache, (3, 5))
+    (entry,) = (e for e in cache.entries() if b"gramme shape profile" in e.read_bytes())
+    whole = entry.read_bytes()
+    for damaged in (whole[:-3], whole[:-3] + b"***", b"", whole + b"1 7* 0 L['x']\n"):
+        entry.write_bytes(damaged)
+        assert sizes_run(cache, (4, 6))["graphs"] == 2, damaged
+        assert cache.said.count("what is stored of the sizes of functions cannot be used") == 1
+    assert sizes_run(cache, (4, 6))["graphs"] == 1 and not cache.said
+
+
+def test_no_profile_without_a_cache_or_where_the_user_wants_none(cache):
+    for env in ({"GRAMME_PROFILE": "0"}, {"GRAMME_CACHE": "0"}):
+        for _ in range(2):
+            assert sizes_run(cache, (3, 5), **env)["graphs"] == 2
+
+
+# SYM-08.
+def test_sym_08_equal_layers_with_other_names_find_each_others_code(cache):
+    """Symbols are renamed in the order in which they are met, inputs have no names; also where an expression is what is met first."""
+    text = "def make(a, b):\n    scope = dict(g=g)\n    exec(f'def fn({a}, {b}):\\n    inner = (g.tanh({a}) * {a}.shape[0]).reshape(-1)\\n    return inner.sum() * ({b}.shape[0] * {a}.shape[0]) + {b}.sum(), g.outer({a}[:, 0], {b}).reshape(-1)', scope)\n    return scope['fn']\n"
+    text += "for names in (('x', 'y'), ('first', 'second'), ('q', 'a'), ('zz', 'k1')):\n    h = g.compile(make(*names), backend='cc', options={'wait': True})\n    for n in (3, 5, 6):\n        u, v = g.randn(n, 4).requires_grad_(), g.randn(n + 2)\n        a, b = h(u, v)\n        (a + b.sum()).backward()\n"
+    counts = sizes_run(cache, (3,), text + ROWS)
+    assert counts["misses"] == 3 and counts["hits"] == 6, counts  # two of the first layer; and ROWS

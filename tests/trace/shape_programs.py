@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random functions of tensors whose sizes change from call to call.
 
-A program is a list of statements over two matrices, a vector and an int.  The generator knows of each value which dimensions are certainly
+A program is a list of statements over two matrices, a vector and an int; some write in place, also to what came in.  The generator knows of each value which dimensions are certainly
 equal, by names ("n", "m", a number, "d3" for what a statement made); what else may fail for some sizes (a view of an odd number of rows, the maximum
 of nothing) fails in eager as well, and then has to fail compiled.  Programs branch on sizes: each way through is a generalisation of its own,
 and `f.path` says which one a call took.
@@ -47,7 +47,7 @@ class Maker:
         return self.r.choice(INTS).format(a, d=self.r.randrange(len(self.values[a])), i=self.r.choice(self.ints), j=self.r.choice(self.ints))
 
     def statement(self, indent="    "):
-        kind = self.r.choice(("unary", "unary", "binary", "binary", "broadcast", "reduce", "slice", "move", "move", "join", "contract", "int", "create", "branch"))
+        kind = self.r.choice(("unary", "unary", "binary", "binary", "broadcast", "reduce", "slice", "move", "move", "join", "contract", "int", "create", "write", "branch"))
         getattr(self, kind)(indent)
 
     def unary(self, indent):
@@ -129,6 +129,21 @@ class Maker:
         b = self.r.choice([*fit, f"{a}.T", f"G.ones({a}.shape[1], 3)"])
         to = dims[:1] + (self.values[b][1:] if b in self.values else (dims[0],) if b.endswith("T") else (3,))
         self.put(f"({a} @ {b}) * 0.3", to, indent)
+
+    def write(self, indent):
+        """To memory of its own, so that nothing that a gradient needs is lost; or to y, of which no gradient is asked."""
+        a = self.any()
+        dims = self.values[a]
+        b = self.r.choice([v for v, d in self.values.items() if d == dims])
+        how = self.r.choice(("{0}.add_({1})", "{0}.mul_({int})", "{0}[:1] = 2", "{0}[1:] += 1", "{0}[-1] *= 2", "{0}.relu_()", "{0}.copy_({1} * 2)", "{0}[:, :1] -= 1"))
+        if len(dims) < 2 and ":," in how:
+            how = "{0}.add_(1)"
+        if dims == self.values["y"] and self.r.random() < 0.4:
+            self.lines.append(indent + how.format("y", f"{b}.detach()", int=self.r.choice(self.ints)))
+            return
+        name = self.name("t")
+        self.lines += [f"{indent}{name} = {a} * 1", indent + how.format(name, b, int=self.r.choice(self.ints))]
+        self.values[name] = dims
 
     def int(self, indent):
         name = self.name("i")

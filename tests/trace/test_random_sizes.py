@@ -47,7 +47,7 @@ def outcome(f, sizes, seed, grad):
             sum(loss).backward()
     except Exception as error:  # noqa: BLE001
         return [f"raises {type(error).__name__}"]
-    return [seen(o) for o in results] + [seen(t.grad) if t.grad is not None else None for t in (x, v)]
+    return [seen(o) for o in results] + [seen(y), y._version] + [seen(t.grad) if t.grad is not None else None for t in (x, v)]
 
 
 @pytest.mark.parametrize("backend", ("eager", "tcc"))

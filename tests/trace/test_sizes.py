@@ -148,6 +148,27 @@ def test_parameters_of_other_instances_stay_numbers():
     assert "size(" not in guards(c)
 
 
+@counts
+def test_instances_of_a_module_do_not_make_each_other_general():
+    """Each sees inputs of one size; only the one whose inputs change is compiled for all."""
+
+    class Layer(nn.Module):
+        def forward(self, x):
+            return x.tanh() * 2
+
+    layers = [Layer() for _ in range(3)]
+    compiled = [G.compile(layer.forward, backend="eager", fullgraph=True) for layer in layers]
+    for _ in range(2):
+        for n, f, layer in zip((3, 5, 7), compiled, layers):
+            x = G.randn(2, n)
+            assert same(f(x), layer.forward(x))
+    assert all("size(" not in e["graph"] and " where " not in e["graph"] for e in compiled[0].entries())
+    before = entries(compiled[0])
+    for n in (9, 11, 12):
+        compiled[1](G.randn(2, n))
+    assert entries(compiled[0]) == before + 1 and " where " in compiled[0].entries()[0]["graph"]
+
+
 # -- What the user says
 
 
@@ -420,3 +441,76 @@ def test_what_a_layer_takes_for_granted_makes_another_form_not_another_entry():
         assert same(*got), n
         made.append(counters["backend"]["compiles"])
     assert entries(c) == 2 and [n - made[0] for n in made] == [0, 1, 1, 2, 2, 2, 2]
+
+
+# -- Writes in place
+
+
+def written_input(x, y):
+    x.add_(1)
+    return x * y
+
+
+def written_view(x, y):
+    x[: x.shape[0] - 1].mul_(2)
+    return (x * y).sum()
+
+
+def written_twice(x, y):
+    x.copy_(y * 2)
+    y.zero_()
+    return x.sum(0)
+
+
+def written_inside(x, y):
+    z = x.clone()
+    z.add_(y).relu_()
+    return z.mul_(x.shape[0]), z[1:]
+
+
+def turned(x, y):
+    x.t_()
+    return x + 1, y.unsqueeze_(0).shape
+
+
+def given_out(x, y):
+    return G.add(x, y, out=y).view(-1)
+
+
+@counts
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f", (written_input, written_view, written_twice, written_inside, turned, given_out))
+def test_writes_in_place_do_not_fix_sizes(f, backend):
+    c = G.compile(f, backend=backend, fullgraph=True)
+    after = []
+    for n in (4, 5, 7, 9, 12, 5):
+        x, y = G.randn(n, 4), G.randn(n, 4)
+        a, b = x.clone(), y.clone()
+        assert same(c(a, b), f(x, y)) and same((a, b), (x, y)) and a._version == x._version, n
+        after.append(counters["backend"]["compiles"])
+    assert entries(c) == 2 and (backend == "eager" or after[1] == after[-1])
+
+
+@counts
+def test_what_is_written_to_and_shares_memory_is_compiled_for_its_sizes():
+    f = lambda x, y: (x.add_(1), y * 2)[1]
+    c = G.compile(f, backend="tcc", fullgraph=True)
+    for n in (4, 5, 7, 9):
+        for share in (False, True, False):
+            x, z = G.randn(n, 4), G.randn(n, 4)
+            a, w = x.clone(), z.clone()
+            assert same(c(a, a[1:] if share else w), f(x, x[1:] if share else z)) and same(a, x), (n, share)
+
+
+@counts
+def test_an_int_that_changes_beside_a_write():
+    def f(x, n):
+        x += n
+        return x * n
+
+    c = G.compile(f, backend="tcc", fullgraph=True)
+    for n in (4, 5, 7, 9, 12):
+        x = G.ones(3)
+        a = x.clone()
+        assert same(c(a, n), f(x, n)) and same(a, x)
+    assert entries(c) == 2

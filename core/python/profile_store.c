@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * profile_store.c -- see profile_store.h.
+ *
+ * One entry for each code object, text as gm_profile_text gives it.  An entry is written when something is found to vary, which is
+ * when a function is compiled a second time; so functions that are compiled once cost a look that finds nothing.
+ * What cannot be read, or is none of ours, is as if it were not there, and told once in a process.
+ */
+#include "core/python/cpython.h"
+
+#include "core/python/profile_store.h"
+
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/cache/cache.h"
+#include "core/python/hook.h"
+
+#define FORMAT "gramme shape profile 1"
+#define LABEL "sizes that change"
+#define MAX_INSTANCES 64 /* more of them share the last row */
+
+/* -- The key ----------------------------------------------------------------------------------- */
+
+static void
+add (GChecksum *sum, const void *data, size_t bytes)
+{
+  uint64_t n = bytes; /* first, so that two parts cannot be cut differently */
+  g_checksum_update (sum, (const guchar *) &n, sizeof n);
+  g_checksum_update (sum, data, (gssize) bytes);
+}
+
+static bool
+add_text (GChecksum *sum, PyObject *text)
+{
+  Py_ssize_t n = 0;
+  const char *utf8 = text && PyUnicode_Check (text) ? PyUnicode_AsUTF8AndSize (text, &n) : NULL;
+  add (sum, utf8 ? utf8 : "", (size_t) n);
+  return !PyErr_Occurred ();
+}
+
+static bool add_code (GChecksum *sum, PyCodeObject *code);
+
+/* What it is, where that does not depend on the process; of a set, how large. */
+static bool
+add_constant (GChecksum *sum, PyObject *o)
+{
+  add (sum, Py_TYPE (o)->tp_name, strlen (Py_TYPE (o)->tp_name));
+  if (PyCode_Check (o))
+    return add_code (sum, (PyCodeObject *) o);
+  if (PyTuple_Check (o) || PyAnySet_Check (o)) {
+    Py_ssize_t n = PyObject_Size (o);
+    add (sum, &n, sizeof n);
+    for (Py_ssize_t i = 0; PyTuple_Check (o) && i < n; i++)
+      if (!add_constant (sum, PyTuple_GET_ITEM (o, i)))
+        return false;
+    return true;
+  }
+  PyObject *text = PyObject_Repr (o);
+  bool good = text && add_text (sum, text);
+  Py_XDECREF (text);
+  return good;
+}
+
+static bool
+add_attribute (GChecksum *sum, PyCodeObject *code, const char *name)
+{
+  PyObject *o = PyObject_GetAttrString ((PyObject *) code, name);
+  bool good = o != NULL;
+  if (o && PyBytes_Check (o))
+    add (sum, PyBytes_AS_STRING (o), (size_t) PyBytes_GET_SIZE (o));
+  else if (o)
+    good = add_constant (sum, o);
+  Py_XDECREF (o);
+  return good;
+}
+
+static bool
+add_code (GChecksum *sum, PyCodeObject *code)
+{
+  static const char *const parts[] = { "co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount",
+                                       "co_kwonlyargcount", "co_posonlyargcount", "co_flags", "co_qualname" };
+  bool good = true;
+  for (size_t i = 0; i < G_N_ELEMENTS (parts) && good; i++)
+    good = add_attribute (sum, code, parts[i]);
+  return good;
+}
+
+static bool
+make_key (PyCodeObject *code, GmCacheKey *key)
+{
+  GChecksum *sum = g_checksum_new (G_CHECKSUM_SHA256);
+  gsize n = sizeof key->bytes;
+  add (sum, FORMAT, strlen (FORMAT));
+  bool good = add_code (sum, code) && add_text (sum, code->co_filename);
+  g_checksum_get_digest (sum, key->bytes, &n);
+  g_checksum_free (sum);
+  PyErr_Clear ();
+  return good;
+}
+
+/* -- The entry --------------------------------------------------------------------------------- */
+
+static bool
+is_wanted (void)
+{
+  const char *cache = secure_getenv ("GRAMME_CACHE"), *profile = secure_getenv ("GRAMME_PROFILE");
+  return !(cache && !strcmp (cache, "0")) && !(profile && !strcmp (profile, "0"));
+}
+
+static void
+tell_once (const char *why)
+{
+  static bool said;
+  if (said)
+    return;
+  said = true;
+  gm_log_warn ("what is stored of the sizes of functions cannot be used, so they are found again: %s", why);
+}
+
+static void
+read_entry (const GmCacheKey *key, GmProfile *p)
+{
+  GmCacheEntry entry;
+  g_autofree char *why = NULL;
+  GmCacheResult found = gm_cache_find (key, &entry, &why);
+  if (found == GM_CACHE_REFUSED)
+    tell_once (why);
+  if (found != GM_CACHE_FOUND)
+    return;
+  g_autofree char *text = g_strndup (entry.data, entry.bytes);
+  if (!gm_profile_read (p, text))
+    tell_once ("an entry is of another form");
+  gm_cache_entry_clear (&entry);
+}
+
+/* -- Around a recording ------------------------------------------------------------------------ */
+
+static uint32_t
+instance_of (GmCodeCache *cache, PyObject *self)
+{
+  if (!self || !gm_hook_is_module (self))
+    return 0;
+  if (!cache->instances)
+    cache->instances = g_ptr_array_new ();
+  guint at;
+  if (g_ptr_array_find (cache->instances, self, &at)) /* an address only: one that took the place of another is taken for it */
+    return at;
+  if (cache->instances->len < MAX_INSTANCES)
+    g_ptr_array_add (cache->instances, self);
+  return cache->instances->len - 1;
+}
+
+void
+gm_profile_store_enter (GmCodeCache *cache, PyObject *self)
+{
+  GmCacheKey key;
+  cache->profile->instance = instance_of (cache, self);
+  if (cache->profile_read)
+    return;
+  cache->profile_read = true;
+  if (is_wanted () && make_key (cache->code, &key)) {
+    read_entry (&key, cache->profile);
+    cache->profile->widened = false;
+  }
+}
+
+void
+gm_profile_store_leave (GmCodeCache *cache)
+{
+  GmCacheKey key;
+  g_autofree char *why = NULL;
+  if (!cache->profile->widened || !is_wanted () || !make_key (cache->code, &key))
+    return;
+  read_entry (&key, cache->profile);
+  g_autofree char *text = gm_profile_text (cache->profile);
+  cache->profile->widened = cache->profile->changed = false;
+  if (!gm_cache_store (&key, LABEL, text, strlen (text), &why))
+    gm_log (GM_LOG_CACHE, "sizes that change: not stored: %s", why ? why : "the cache is off");
+  else
+    gm_log (GM_LOG_CACHE, "sizes that change: stored for %s", PyUnicode_AsUTF8 (cache->code->co_qualname));
+}
