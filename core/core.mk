@@ -94,6 +94,7 @@ CORE_SOURCES += \
   core/autograd/engine.c \
   core/autograd/inplace.c \
   core/autograd/node.c \
+  core/autograd/node_hooks.c core/autograd/node_user.h \
   core/autograd/post_hooks.c \
   core/autograd/saved.c \
   core/autograd/set.c \
@@ -122,6 +123,7 @@ CORE_SOURCES += \
   core/graph/alias.c \
   core/graph/custom.c \
   core/graph/higher.c core/graph/higher.h \
+  core/graph/host.c \
   core/graph/fold.c \
   core/graph/graph.c \
   core/graph/graph_builder.c \
@@ -151,6 +153,7 @@ CORE_SOURCES += \
   core/aot/custom.c \
   core/aot/higher.c \
   core/aot/higher_tape.c \
+  core/aot/host_call.c \
   core/aot/dedupe.c \
   core/aot/facts.c \
   core/aot/functionalize.c \
@@ -274,6 +277,7 @@ EXTENSION_SOURCES = \
   core/trace/higher.c core/trace/higher.h \
   core/trace/break.c \
   core/trace/custom.c \
+  core/trace/host_call.c \
   core/trace/effect.c \
   core/trace/exception.c \
   core/trace/comptime.c \
@@ -399,6 +403,8 @@ EXTENSION_SOURCES = \
   core/python/frontend.c \
   core/python/function_py.c \
   core/python/graph_object.c \
+  core/python/node_py.c core/python/node_py.h \
+  core/python/host_function.c core/python/host_function.h \
   core/python/handler_table.c \
   core/python/hook.c \
   core/python/hook_program.c \

@@ -283,6 +283,25 @@ bool gm_higher_is_next (const GmGraph *g, uint32_t i, GmVal *const grad);
 bool gm_higher_differentiate (const GmGraph *g, uint32_t i, GmGraph *to, GmVal *const grad,
                               GmValueId *result, GError **error);
 
+/* host_call.c: functions of the host's.  Stage f: how it is to be run. */
+void gm_host_call_prepare (struct GmHigher *h, bool differentiate);
+/* The value that stands for the call that n is a result of; GM_NO_ID: there is none, nothing of it has a gradient. */
+GmValueId gm_host_call_ticket (const GmGraph *g, const GmNode *n);
+bool gm_host_call_is_ticket (const GmGraph *g, GmValueId v);
+/* tangents: per result but the ticket, in `to`, or GM_NO_ID; result[k]: of operand k. */
+bool gm_host_call_differentiate (const GmGraph *g, const GmNode *n, GmGraph *to, const GmValueId *tangents, GmVal *const grad,
+                                 GmValueId *result, GError **error);
+/* result[k] is then the whole sum: grad[n->in[k]] is in it. */
+bool gm_host_call_goes_on (const struct GmHigher *h, const GmNode *n, uint32_t k, GmVal *const grad);
+/* A call on the tape; out: per result but the ticket, NULL where gradients do not arrive. */
+void gm_host_call_attach (struct GmHigher *h, GmTensor *ticket, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint64_t seq);
+/* The hook that node i puts on the gradient of v, if it is one and was not taken off: by another one on it, without a function. */
+const struct GmHigher *gm_gradient_hook_on (const GmGraph *g, uint32_t i, GmValueId v);
+bool gm_gradient_hooks_any (const GmGraph *g);
+/* The gradient after the hook, in a backward. */
+GmValueId gm_gradient_hook_add (GmGraph *to, const struct GmHigher *hook, GmValueId grad, const char *where, GError **error);
+void gm_gradient_hook_register (const struct GmHigher *hook, GmTensor *t);
+
 /* higher_tape.c: runs the call that node n of a recorded graph belongs to, with history if gradients are on; out: a new reference
  * for each result. */
 bool gm_higher_call (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **out, GError **error);

@@ -109,7 +109,7 @@ find_items (const GmCut *c)
   for (uint32_t i = 0; i < c->g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (c->g, i);
     if (!(c->flags[n->out] & GM_CUT_SAVED) || c->flags[n->out] & GM_CUT_OUTPUT
-        || n->tag == GM_TAG_SAVE || tainted[n->out])
+        || n->tag == GM_TAG_SAVE || gm_op_has_effects (n->op) || tainted[n->out])
       continue;
     Item item = { n->out, gm_cut_bytes (c->g, n->out), cone_cost (c, n->out, seen, stack) };
     g_array_append_val (items, item);

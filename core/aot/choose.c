@@ -134,9 +134,9 @@ find_given (const GmCut *c, const Facts *f, bool *given)
     for (uint32_t k = 0; k < n->n_in; k++)
       longest = MAX (longest, chain[gm_cut_value (g, n->in[k])]);
     chain[n->out] = longest + !gm_cut_is_free (n);
-    if (gm_cut_is_free (n) || n->tag == GM_TAG_RECOMPUTE)
+    if (gm_cut_is_free (n) || (n->tag == GM_TAG_RECOMPUTE && !gm_op_has_effects (n->op)))
       continue;
-    given[n->out] = n->tag == GM_TAG_SAVE || is_dear (g, n) || lies_far_apart (c, f, n)
+    given[n->out] = gm_op_has_effects (n->op) || n->tag == GM_TAG_SAVE || is_dear (g, n) || lies_far_apart (c, f, n)
                     || chain[n->out] > MAX_CHAIN;
     if (given[n->out])
       chain[n->out] = 0;
@@ -154,6 +154,8 @@ weight_of (const GmCut *c, const Facts *f, const uint64_t *factor, GmValueId v)
     return c->flags[v] & GM_CUT_WRITTEN
                ? MIN (gm_cut_bytes (c->g, v) << FRACTION_BITS, MAX_WEIGHT) + 1
                : 1;
+  if (gm_op_has_effects (n->op))
+    return 1;
   if (gm_cut_is_free (n) || n->tag == GM_TAG_RECOMPUTE)
     return GM_CUT_NEVER;
   if (n->tag == GM_TAG_SAVE || c->flags[v] & GM_CUT_OUTPUT)

@@ -117,6 +117,7 @@ gm_higher_prepare (GmGraph *g, bool differentiate, GError **error)
     for (uint32_t b = 0; b < h->n_bodies; b++)
       if (!(h->bodies[b] = prepare_body (from->bodies[b], differentiate, error)))
         return false;
+    gm_host_call_prepare (h, differentiate);
     gm_graph_set_higher (g, i, g_steal_pointer (&h));
   }
   return true;
@@ -527,9 +528,10 @@ gm_higher_differentiate (const GmGraph *g, uint32_t i, GmGraph *to, GmVal *const
 {
   const GmNode *n = gm_graph_node (g, i);
   const GmHigher *h = gm_graph_higher (g, n);
-  const GmGraph *body = h->op == GM_OP_while_loop_grad ? NULL : giver (h);
+  bool host = h->op == GM_OP_host_call;
+  const GmGraph *body = h->op == GM_OP_while_loop_grad || host ? NULL : giver (h);
 
-  if (!body) {
+  if (!body && !host) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
                  "the second derivative of a while_loop is not supported: use scan, or a loop in Python");
     return false;
@@ -548,6 +550,8 @@ gm_higher_differentiate (const GmGraph *g, uint32_t i, GmGraph *to, GmVal *const
   for (uint32_t k = i; k < g->nodes->len; k++)
     if (is_of (g, k, n) && grad[gm_graph_node (g, k)->out])
       tangents[gm_graph_node (g, k)->attrs->dim] = gm_id_from_val (grad[gm_graph_node (g, k)->out]);
+  if (host)
+    return gm_host_call_differentiate (g, n, to, tangents, grad, result, error);
   for (uint32_t k = 0; k < n_results; k++) {
     bool has = needs_grad (body, output_of (body, k));
     GmMeta m = gm_higher_meta (h, k, metas);

@@ -133,9 +133,26 @@ functional (const GmHigher *h, GError **error)
   return gm_higher_prepare (g, true, error) ? gm_higher_ref (g->highers->pdata[0]) : NULL;
 }
 
+/* A function of the host's, as it is. */
+static bool
+call_host (const GmGraph *g, const GmHigher *h, const GmNode *n, GmTensor *const *in, GmTensor **out, GError **error)
+{
+  bool off = h->op == GM_OP_host_call && !h->run && !h->ticket, was = off && gm_grad_set_enabled (false);
+  bool good = gm_higher_run (h, in, n->n_in, out, NULL, NULL, error);
+
+  if (off)
+    gm_grad_set_enabled (was);
+  if (good && gm_grad_enabled () && gm_tensor_requires_grad (in[0])
+      && gm_gradient_hook_on (g, (uint32_t) (n - gm_graph_node (g, 0)), n->in[0]))
+    gm_gradient_hook_register (h, in[0]);
+  return good;
+}
+
 bool
 gm_higher_call (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **out, GError **error)
 {
+  if (gm_higher_n_bodies (n->op) == 0)
+    return call_host (g, gm_graph_higher (g, n), n, in, out, error);
   g_autoptr (GmHigher) h = functional (gm_graph_higher (g, n), error);
   uint32_t n_out = h ? gm_higher_n_results (h) : 0;
   g_autofree GmTensor **tied = g_new0 (GmTensor *, n_out + 1);

@@ -13,6 +13,8 @@
  */
 #include "core/aot/aot.h"
 
+#include "core/graph/higher.h"
+
 typedef struct {
   GmGraphBuilder b;
   GmVal *grad; /* per value of the function: the sum so far, NULL for none */
@@ -80,8 +82,38 @@ differentiate_higher (Join *j, const GmGraph *g, uint32_t i)
   for (uint32_t k = 0; k < n->n_in; k++)
     if (result[k] != GM_NO_ID) {
       gm_graph_meta (j->b.graph, result[k])->requires_grad = false;
+      if (gm_host_call_goes_on (gm_graph_higher (g, n), n, k, j->grad))
+        j->grad[n->in[k]] = NULL; /* it is in there */
       accumulate (j, n->in[k], gm_val_from_id (result[k]));
     }
+}
+
+/* What arrived at v, after the hooks on it. */
+static void
+run_hooks (Join *j, const GmGraph *g, GmValueId v)
+{
+  for (uint32_t k = 0; k < g->nodes->len && j->grad[v] && !gm_b_failed (&j->b.base); k++) {
+    const GmHigher *hook = gm_gradient_hook_on (g, k, v);
+    if (!hook)
+      continue;
+    GmValueId to = gm_gradient_hook_add (j->b.graph, hook, gm_id_from_val (j->grad[v]), gm_graph_node (g, k)->where, &j->b.base.error);
+    if (to != GM_NO_ID)
+      j->grad[v] = gm_val_from_id (to);
+  }
+}
+
+/* Everything has arrived at the results of node i: those of one call are complete together, with the first of them. */
+static void
+run_hooks_on (Join *j, const GmGraph *g, uint32_t i)
+{
+  const GmNode *n = gm_graph_node (g, i);
+  bool one = n->op != GM_OP_custom && !gm_op_is_higher (n->op);
+
+  for (uint32_t k = i; k < (one ? i + 1 : g->nodes->len); k++) {
+    const GmNode *m = gm_graph_node (g, k);
+    if (k == i || (m->op == n->op && m->attrs->offset == n->attrs->offset))
+      run_hooks (j, g, m->out);
+  }
 }
 
 /* One tangent per output that requires grad; a value that is given out twice gets two, and
@@ -195,11 +227,15 @@ gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
     joint->graph = NULL;
     return false;
   }
+  bool hooks = gm_gradient_hooks_any (g);
   for (uint32_t i = g->nodes->len; i-- > 0 && !gm_b_failed (&j.b.base);) {
     const GmNode *n = gm_graph_node (g, i);
-    if (n->op == GM_OP_custom ? gm_custom_is_next (g, i, j.grad)
-        : gm_op_is_higher (n->op)       ? gm_higher_is_next (g, i, j.grad)
-                              : j.grad[n->out] != NULL)
+    bool next = n->op == GM_OP_custom ? gm_custom_is_next (g, i, j.grad)
+                : gm_op_is_higher (n->op) ? gm_higher_is_next (g, i, j.grad)
+                                          : j.grad[n->out] != NULL;
+    if (next && hooks)
+      run_hooks_on (&j, g, i);
+    if (next && !gm_b_failed (&j.b.base))
       n->op == GM_OP_custom ? differentiate_custom (&j, g, i)
       : gm_op_is_higher (n->op)       ? differentiate_higher (&j, g, i)
                             : differentiate_node (&j, g, n);

@@ -91,14 +91,26 @@ mark_wanted (GmCut *c)
   }
 }
 
+/* What is not to be run again, or to be left out, is the forward's wherever no tangent is in it. */
+static void
+mark_effects (GmCut *c, uint8_t flags)
+{
+  for (uint32_t i = 0; i < c->g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (c->g, i);
+    if (gm_op_has_effects (n->op) && !(c->flags[n->out] & GM_CUT_TANGENT))
+      c->flags[n->out] |= flags;
+  }
+}
+
 void
 gm_cut_mark (GmCut *c, const GmFunctionalLayer *writes)
 {
   mark_written (c, writes);
   for (uint32_t i = 0; i < c->joint->n_elements; i++)
     c->flags[output_of (c, i)] |= GM_CUT_FORWARD | GM_CUT_OUTPUT;
-  spread_forward (c);
   mark_tangents (c);
+  mark_effects (c, GM_CUT_FORWARD);
+  spread_forward (c);
   mark_wanted (c);
 }
 
@@ -114,6 +126,7 @@ gm_cut_demand (GmCut *c)
       if (c->flags[v] & GM_CUT_WANTED)
         c->flags[v] |= GM_CUT_BACKWARD;
     }
+  mark_effects (c, GM_CUT_SAVED);
   for (uint32_t i = g->nodes->len; i-- > 0;) {
     const GmNode *n = gm_graph_node (g, i);
     uint8_t flags = c->flags[n->out];
@@ -464,6 +477,32 @@ mark_plain (GmCut *c, const GmValueId *map)
       c->flags[gm_cut_value (c->g, map[v])] |= GM_CUT_PLAIN;
 }
 
+/* What a function of the host's gave and a backward may read that is taken apart (unfold.c): nobody runs it again for that. */
+static void
+keep_effects (GmCut *c, const GmValueId *map)
+{
+  const GmGraph *g = c->joint->graph;
+  bool any = false;
+
+  for (uint32_t i = 0; i < g->nodes->len; i++)
+    any |= gm_op_has_effects (gm_graph_node (g, i)->op);
+  if (!any)
+    return;
+  g_autofree uint32_t *places = g_new (uint32_t, g->values->len + 1);
+  memset (places, 0xff, g->values->len * sizeof *places);
+  GmUnfold u = { g, places, c->joint->tangents, c->joint->grads, c->joint->n_tangents, c->joint->n_grads };
+  g_autofree bool *reads = gm_unfold_reads (&u);
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (!gm_op_has_effects (n->op) || !reads[n->out] || map[n->out] == GM_NO_ID)
+      continue;
+    GmValueId v = gm_cut_value (c->g, map[n->out]);
+    if (!(c->flags[v] & GM_CUT_TANGENT))
+      c->flags[v] |= GM_CUT_SAVED | GM_CUT_FORWARD;
+  }
+  spread_forward (c);
+}
+
 /* also: inputs of the function that are saved whether the backward reads them or not. */
 static bool
 cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOptions *options,
@@ -496,8 +535,10 @@ cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOpt
   }
   gm_cut_mark (&b.cut, writes);
   mark_plain (&b.cut, map);
-  if (parts->backward)
+  if (parts->backward) {
     decide (&b.cut);
+    keep_effects (&b.cut, map);
+  }
   for (uint32_t i = 0; parts->backward && also && i < joint->n_inputs; i++)
     if (also[i])
       b.cut.flags[g_array_index (g->inputs, GmValueId, i)] |= GM_CUT_SAVED | GM_CUT_FORWARD;

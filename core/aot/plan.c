@@ -207,6 +207,7 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
   uint32_t *places = KEEP (s->parts->places, s->graph->values->len);
   p->unfold = (GmUnfold){ p->graph, places, p->tangent_of, p->grad_of, s->joint->n_tangents,
                           s->joint->n_grads };
+  p->has_hooks = gm_gradient_hooks_any (p->graph);
   hold_inputs (p, places);
   for (uint32_t t = 0; t < s->joint->n_tangents; t++) {
     const GmGraphOutput *o = &g_array_index (p->graph->outputs, GmGraphOutput, s->joint->tangents[t].i);

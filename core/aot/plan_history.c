@@ -54,7 +54,7 @@ is_unchanged (const GmHistory *h)
 static bool
 needs_unfolding (const GmHistory *h, const GmAgNode *n, GmTensor *const *grads, bool create_graph)
 {
-  return create_graph || gm_autograd_is_awaited (n) || gm_autograd_order_matters (n, h->plan->n_terms)
+  return create_graph || gm_autograd_is_awaited (n) || (h->plan->has_hooks && gm_autograd_leaf_waits (n)) || gm_autograd_order_matters (n, h->plan->n_terms)
          || !gm_unfold_can_fill (&h->plan->unfold, grads) || !is_unchanged (h);
 }
 
@@ -317,7 +317,7 @@ gm_history_pack (GmHistory *h, GError **error)
   if (G_LIKELY (gm_saved_hooks_top () == NULL) || h->plan->restore)
     return true;
   for (int i = 0; i < h->plan->n_saved; i++)
-    if (!gm_saved_pack (&h->saved[i], error))
+    if (!h->saved[i].t->storage->companion && !gm_saved_pack (&h->saved[i], error)) /* a ticket is nobody's tensor */
       return false;
   return true;
 }

@@ -39,6 +39,7 @@ struct GmPlan {
   const GmInnerInput *grad_of;
   const uint32_t *n_terms; /* per gradient */
   const uint32_t *hook_order, *grad_order; /* tangents and gradients as eager's nodes have them; NULL: as they are */
+  bool has_hooks;          /* hooks on gradients inside run in the backward */
   uint64_t read_inside;    /* tangents, by bit, of values that the function goes on with */
   GmGraph *graph;          /* owned; NULL: no backward but the compiled one */
   GmUnfold unfold;

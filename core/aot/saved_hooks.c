@@ -210,7 +210,7 @@ pack_one (Inline *in, uint32_t i, GError **error)
             old = input_value (in->old->backward, i);
 
   h->first = in->saved->len;
-  if (!sees (in, &s)) {
+  if (!sees (in, &s) || gm_host_call_is_ticket (in->forward, v)) {
     carry_plain (in, s, v, old);
     return true;
   }
@@ -361,7 +361,7 @@ gm_saved_hooks_inline (const GmInlineHooks *hooks, GmArena *arena, GmParts *part
                       backward = gm_graph_new_like (parts->backward, parts->backward->name, arena),
                       restore = gm_graph_new_like (parts->forward, "restore", arena);
   gm_graph_share_highers (forward, parts->forward);
-  gm_graph_share_highers (backward, parts->forward);
+  gm_graph_share_highers (backward, parts->backward);
   gm_graph_share_highers (restore, parts->forward);
   g_autoptr (GArray) saved = g_array_new (FALSE, FALSE, sizeof (GmSavedValue));
   Inline in = { .hooks = hooks,

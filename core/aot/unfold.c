@@ -105,7 +105,10 @@ mark_needed (Unfold *w)
       if (flows (g, n, i))
         flow |= 1u << MIN (i, 30);
     bool custom = n->op == GM_OP_custom;
-    if (flow && gm_op_is_higher (n->op))
+    GmValueId ticket = flow && n->op == GM_OP_host_call ? gm_host_call_ticket (g, n) : GM_NO_ID;
+    if (ticket != GM_NO_ID)
+      w->needed[ticket] = true; /* its gradient was noted */
+    else if (flow && gm_op_is_higher (n->op))
       saves = UINT32_MAX & ~GM_SAVES_OUT; /* its gradient computes again */
     else if (flow && !custom)
       saves = gm_op_saves (n->op, (int) n->n_in, flow);
@@ -170,6 +173,12 @@ compute_higher (Unfold *w, const GmNode *n, GmTensor *const *in, GError **error)
 
   if (w->values[n->out])
     return true;
+  if (gm_op_has_effects (n->op)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "this backward needs a result of %s, which was not kept, and that is not run again: call the function without compile",
+                 h->host->name);
+    return false;
+  }
   if (!gm_higher_run (h, in, n->n_in, out, NULL, NULL, error))
     return false;
   for (uint32_t k = 0; k < w->g->nodes->len; k++) {
@@ -326,7 +335,10 @@ record_higher (Unfold *w, uint32_t k, uint64_t seq)
     if (m->op == n->op && m->attrs->offset == n->attrs->offset && w->reached[m->out] && !w->tape[m->out])
       outs[m->attrs->dim] = w->tape[m->out] = tensor_of (w, m->out);
   }
-  gm_higher_attach ((GmHigher *) h, in, n->n_in, outs, n_out, seq + k);
+  if (n->op == GM_OP_host_call)
+    gm_host_call_attach ((GmHigher *) h, w->values[gm_host_call_ticket (g, n)], in, n->n_in, outs, seq + k);
+  else
+    gm_higher_attach ((GmHigher *) h, in, n->n_in, outs, n_out, seq + k);
 }
 
 static void
@@ -346,6 +358,12 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
 
     if (n->op == GM_OP_custom && w->reached[n->out] && !w->tape[n->out]) {
       record_custom (w, k, seq);
+      continue;
+    }
+    if (n->op == GM_OP_gradient_hook) {
+      const GmHigher *hook = gm_gradient_hook_on (g, k, n->in[0]);
+      if (hook && w->tape[n->in[0]] && w->tape[n->in[0]]->meta.requires_grad)
+        gm_gradient_hook_register (hook, w->tape[n->in[0]]);
       continue;
     }
     if (gm_op_is_higher (n->op)) {

@@ -67,6 +67,12 @@ void gm_autograd_attached (GmAgNode *n);
 void gm_autograd_wait_inside (GmAgNode *n, uint64_t outputs);
 /* Within n's backward: whether something waits for one of those. */
 bool gm_autograd_is_awaited (const GmAgNode *n);
+/* Adds the leaves that gradients of these would reach (borrowed), each as often as something is added up there. */
+void gm_autograd_find_leaves (GmTensor *const *roots, uint32_t n, GPtrArray *leaves);
+/* Within n's backward: takes what has arrived so far where edge i leads to, or NULL: whoever gives a sum there that goes on with it. */
+GmTensor *gm_autograd_take_arrived (GmAgNode *n, uint32_t i);
+/* Whether a hook waits at a leaf that n leads to: it runs as soon as that gradient is complete, in the middle of what n stands for. */
+bool gm_autograd_leaf_waits (const GmAgNode *n);
 /* Whether a hook, or a wish to keep it, waits for the gradient of t, which is no leaf, or of a view that t was taken of, up to its base. */
 bool gm_tensor_is_awaited (const GmTensor *t);
 /* An alias of t that has t's history as it is now: a leaf stays itself.  It does not follow what happens to t later. */

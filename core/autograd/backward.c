@@ -185,15 +185,25 @@ capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots)
     GmEdge at = made_here (n, roots[k]);
     if (!at.node)
       continue;
+    bool own = at.node->hooks != NULL; /* registered on the parts: nobody has run these */
     if (w->create)
       stay_apart (n, k, at);
     else
       lend_hooks (n, k, at);
     if (awaited)
       w->captures[w->n_captures++] = (GmCapture){at.node, at.nr, (int) (n->n_in + k)};
-    else if (at.node->hooks && !gm_walk_slot (w, at.node))
+    else if (at.node->hooks && !own && !gm_walk_slot (w, at.node))
       gm_walk_slot_add (w, at.node)->greeted = true; /* for n's own gradient, they have run */
   }
+}
+
+GmTensor *
+gm_autograd_take_arrived (GmAgNode *n, uint32_t i)
+{
+  gm_edge_resolve (&n->edges[i]);
+  GmSlot *s = n->slot && n->edges[i].node ? gm_walk_slot (n->slot->walk, n->edges[i].node) : NULL;
+
+  return s ? g_steal_pointer (gm_walk_gradient (s, n->edges[i].nr)) : NULL;
 }
 
 bool

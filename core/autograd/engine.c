@@ -536,6 +536,29 @@ gm_walk_arrive (Walk *w, Slot *s, GError **error)
   return true;
 }
 
+/* The gradient is added to the leaf's; then what waits for that. */
+static bool
+run_leaf (Walk *w, GmAgNode *n, GmTensor *leaf, Slot *s, bool hooked, GError **error)
+{
+  if (!s->one)
+    return true;
+  g_autoptr (GmTensor) given = hooked ? gm_tensor_ref (s->one) : NULL;
+  return accumulate (w, leaf, &s->one, error) && gm_post_hooks_run (leaf, error)
+         && (!hooked || gm_node_run_after (n, NULL, &given, error));
+}
+
+/* What has arrived at s, for who looks at it after it is gone: new references. */
+static GmTensor **
+copy_arrived (Slot *s, uint32_t n)
+{
+  GmTensor **all = g_new (GmTensor *, n + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    GmTensor *g = *gm_walk_gradient (s, i);
+    all[i] = g ? gm_tensor_ref (g) : NULL;
+  }
+  return all;
+}
+
 bool
 gm_walk_run_node (Walk *w, Slot *s, GError **error)
 {
@@ -546,10 +569,11 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
     gm_walk_clear (s);
     return true;
   }
+  bool hooked = G_UNLIKELY (n->user != NULL) && gm_node_is_hooked (n);
   if (n->kind == GM_NODE_LEAF) {
     GmTensor *leaf = n->saved_in[0].t;
     bool ok = !s->one || !w->accumulate ||
-              (accumulate (w, leaf, &s->one, error) && gm_post_hooks_run (leaf, error));
+              ((!hooked || gm_node_run_before (n, &s->one, error)) && run_leaf (w, n, leaf, s, hooked, error));
     gm_walk_clear (s);
     return ok;
   }
@@ -558,7 +582,15 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
     any |= *gm_walk_gradient (s, i) != NULL;
   GmTensor *small[GM_NODE_INLINE] = {NULL};
   GmTensor **result = n->n_in <= GM_NODE_INLINE ? small : g_new0 (GmTensor *, n->n_in);
-  if (!any) {
+  g_autofree GmTensor **arrived = NULL;
+  if (hooked && any) {
+    ok = gm_node_run_before (n, s->many ? s->many : &s->one, error);
+    arrived = copy_arrived (s, n->n_out);
+    any = false; /* a hook may have taken them all */
+    for (uint32_t i = 0; i < n->n_out; i++)
+      any |= arrived[i] != NULL;
+  }
+  if (!any || !ok) {
     /* nothing arrived, so nothing goes on; the nodes behind are told all the same */
   } else if (n->kind == GM_NODE_OP) {
     ok = run_op (w, n, s->one, result, error);
@@ -569,6 +601,9 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
          && n->fn->backward (n, n->state, s->many ? s->many : &s->one, result, w->create, error);
   }
   gm_walk_clear (s);
+  ok = ok && (!arrived || gm_node_run_after (n, result, arrived, error));
+  for (uint32_t i = 0; arrived && i < n->n_out; i++)
+    gm_tensor_unref (arrived[i]);
   const uint32_t *order = order_of (n, true); /* the state's */
   bool release = ok && any && !w->retain;
   if (release && !order)

@@ -151,6 +151,7 @@ node_free (GmAgNode *n)
       g_free (n->extra);
   }
   hooks_free (n->hooks);
+  gm_node_user_free (n->user);
   if (n->retained)
     g_array_unref (n->retained);
   for (uint32_t k = 0; n->apart && k < n->n_out; k++)

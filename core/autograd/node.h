@@ -9,7 +9,7 @@
 #ifndef GM_AUTOGRAD_NODE_H
 #define GM_AUTOGRAD_NODE_H
 
-#include "core/autograd/autograd.h"
+#include "core/autograd/node_user.h"
 
 typedef enum { GM_NODE_OP, GM_NODE_LEAF, GM_NODE_FUNCTION } GmNodeKind;
 
@@ -34,6 +34,13 @@ typedef struct {
   void (*destroy) (void *data);
 } GmPostHook;
 
+typedef struct {
+  uint64_t id;
+  GmNodeHook fn;
+  void *data;
+  void (*destroy) (void *data);
+} GmNodeHookRow;
+
 /* What only the gradients of some ops need. */
 typedef struct {
   GmAttrs attrs;
@@ -54,6 +61,7 @@ struct GmAgNode {
   struct GmSlot *slot; /* the engine's, while it walks */
   GArray *hooks;       /* GmAgHook, in order of registration; NULL: none */
   GArray *retained;    /* GmRetained: tensors that want this node's incoming gradient; NULL: none */
+  GmNodeUser *user;    /* owned; NULL: nobody has looked at the node */
   GmRegion *region;    /* owned: has what this node saved, at `place`; NULL: the node has it */
   uint32_t place;
   union {
@@ -94,7 +102,6 @@ typedef struct {
 
 /* node.c */
 GmAgNode *gm_node_new (GmNodeKind kind, int n_in);
-GmAgNode *gm_node_ref (GmAgNode *n);
 void gm_node_release (
     GmAgNode *n); /* drops what is saved, after a backward that does not retain the graph */
 GmAutograd *gm_ag_get (GmTensor *t); /* makes it if need be */
@@ -109,6 +116,12 @@ void gm_history_set (GmTensor *t, GmAgNode *n, uint32_t nr);
 /* An alias of t whose history is `edge` (NULL node: none). */
 GmTensor *gm_alias_with_edge (GmTensor *t, GmEdge edge);
 GmAgNode *gm_function_node (const GmAgFunction *fn, void *state, int n_in, int n_out);
+
+/* node_hooks.c */
+void gm_node_user_free (GmNodeUser *u); /* NULL is fine */
+bool gm_node_is_hooked (const GmAgNode *n);
+bool gm_node_run_before (GmAgNode *n, GmTensor **grads, GError **error);
+bool gm_node_run_after (GmAgNode *n, GmTensor **results, GmTensor *const *grads, GError **error);
 
 /* saved.c */
 typedef struct GmSavedHooks GmSavedHooks;

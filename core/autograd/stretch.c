@@ -367,7 +367,7 @@ take_operation (GmStretch *s, GmSlot *slot)
   GmAgNode *n = slot->node;
   Step step = { slot, true, 0 };
 
-  if (n->kind != GM_NODE_OP || n->released)
+  if (n->kind != GM_NODE_OP || n->released || gm_node_is_hooked (n))
     return false;
   if (s->steps->len > 0 && !gm_region_is_ready (n))
     return false;
@@ -401,7 +401,7 @@ take_arrival (GmStretch *s, GmSlot *slot)
 {
   Step step = { slot, false, 0 };
 
-  if (has_post_hooks (slot->node) || !take_hooks (s, slot, &step))
+  if (has_post_hooks (slot->node) || gm_node_is_hooked (slot->node) || !take_hooks (s, slot, &step))
     return false;
   slot->greeted = true;
   put_word (s->structure, UINT32_MAX - 1);

@@ -418,6 +418,45 @@ is_awaited_at (const GmAgNode *n, uint32_t nr)
   return is;
 }
 
+void
+gm_autograd_find_leaves (GmTensor *const *roots, uint32_t n_roots, GPtrArray *leaves)
+{
+  g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL);
+  g_autoptr (GPtrArray) stack = g_ptr_array_new (), held = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_node_unref);
+
+  for (uint32_t k = 0; k < n_roots; k++) {
+    GmEdge at = gm_tracked (roots[k]) ? gm_edge_to (roots[k]) : (GmEdge){ NULL, 0 };
+    if (!at.node)
+      continue;
+    g_ptr_array_add (held, at.node);
+    g_ptr_array_add (stack, at.node);
+  }
+  while (stack->len) {
+    GmAgNode *n = g_ptr_array_steal_index_fast (stack, stack->len - 1);
+    if (n->kind == GM_NODE_LEAF)
+      g_ptr_array_add (leaves, n->saved_in[0].t);
+    else if (!g_hash_table_add (seen, n))
+      continue;
+    for (uint32_t i = 0; i < n->n_in; i++) {
+      gm_edge_resolve (&n->edges[i]);
+      if (n->edges[i].node)
+        g_ptr_array_add (stack, n->edges[i].node);
+    }
+  }
+}
+
+bool
+gm_autograd_leaf_waits (const GmAgNode *n)
+{
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    const GmAgNode *to = n->edges[i].node;
+    const GmAutograd *ag = to && to->kind == GM_NODE_LEAF ? to->saved_in[0].t->autograd : NULL;
+    if (ag && ((ag->hooks && ag->hooks->len) || (ag->post_hooks && ag->post_hooks->len)))
+      return true;
+  }
+  return false;
+}
+
 bool
 gm_tensor_is_awaited (const GmTensor *t)
 {

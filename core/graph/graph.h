@@ -187,7 +187,8 @@ void gm_graph_builder_clear (GmGraphBuilder *b);
  *   }
  *
  * Bodies of cond, scan and their kin come first too: `higher 0 = cond [carried=N] [mapped=N] [reverse] name (...) -> (...) { ... }
- * name (...) -> (...) { ... }`; a node names its row with offset, the result with dim.
+ * name (...) -> (...) { ... }`; a node names its row with offset, the result with dim.  A function of the host's has a name alone, which
+ * nobody can call: `higher 1 = host_call "opaque" [ticket] [flows=N] [many=N] ... -> (f32[2] requires_grad)`, `higher 2 = gradient_hook "double"`.
  * `where` gives symbols their values in the example, and facts.  Braces give strides that are not row-major.  A type may be left out where shape rules can find it.  `requires_grad` stands after
  * an input, then ` leaf`, then what is known of its memory: ` is %a`, ` aliases %a+4`, ` view %a+4`, ` view f32[8]+4 aliases %a-2`;
  * a result has it from its operands unless ` no_grad` (or `requires_grad`) says otherwise.  `!save` and `!recompute` are

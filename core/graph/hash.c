@@ -159,6 +159,12 @@ mix_higher (Hasher *s, const GmNode *n)
   mix (s, (uint64_t) h->n_carried << 33 | (uint64_t) h->n_mapped << 1 | h->reverse);
   for (uint32_t b = 0; b < h->n_bodies; b++)
     mix (s, gm_graph_hash (h->bodies[b]));
+  if (h->host)
+    mix (s, h->host->key ? h->host->key : (uint64_t) (uintptr_t) h->host);
+  mix (s, h->given);
+  mix (s, h->begun);
+  mix (s, h->flows);
+  mix (s, h->many << 1 | h->ticket);
 }
 
 uint64_t

@@ -30,6 +30,15 @@ gm_higher_new_like (const GmHigher *from)
   h->n_carried = from->n_carried;
   h->n_mapped = from->n_mapped;
   h->reverse = from->reverse;
+  h->host = from->host ? gm_host_function_ref (from->host) : NULL;
+  h->n_results = from->n_results;
+  h->results = g_memdup2 (from->results, from->n_results * sizeof *from->results);
+  h->ticket = from->ticket;
+  h->flows = from->flows;
+  h->many = from->many;
+  h->given = from->given;
+  h->begun = from->begun;
+  h->run = from->run;
   return h;
 }
 
@@ -47,6 +56,8 @@ gm_higher_unref (GmHigher *h)
     return;
   for (uint32_t i = 0; i < h->n_bodies; i++)
     gm_graph_free (h->bodies[i]);
+  gm_host_function_unref (h->host);
+  g_free (h->results);
   g_free (h);
 }
 
@@ -57,6 +68,8 @@ gm_higher_n_bodies (GmOp op)
   case GM_OP_cond:
   case GM_OP_while_loop: return 2;
   case GM_OP_while_loop_grad: return 3;
+  case GM_OP_host_call:
+  case GM_OP_gradient_hook: return 0;
   default: return 1;
   }
 }
@@ -154,21 +167,40 @@ input_meta (const GmGraph *g, uint32_t i)
   return gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i));
 }
 
+static bool
+is_host (const GmHigher *h)
+{
+  return h->op == GM_OP_host_call || h->op == GM_OP_gradient_hook;
+}
+
+/* What a hook gives: nothing. */
+static GmMeta
+hook_meta (void)
+{
+  return gm_meta_make (GM_BOOL, 1, (const int64_t[]){ 0 });
+}
+
 uint32_t
 gm_higher_n_results (const GmHigher *h)
 {
+  if (is_host (h))
+    return h->op == GM_OP_host_call ? h->n_results : 1;
   return giver (h)->outputs->len;
 }
 
 bool
 gm_higher_requires_grad (const GmHigher *h, uint32_t dim)
 {
+  if (is_host (h))
+    return h->op == GM_OP_host_call && h->results[dim].requires_grad;
   return output_meta (giver (h), dim)->requires_grad;
 }
 
 GmMeta
 gm_higher_meta (const GmHigher *h, uint32_t dim, const GmMeta *const *in)
 {
+  if (is_host (h))
+    return h->op == GM_OP_host_call ? h->results[dim] : hook_meta ();
   GmMeta m = *output_meta (giver (h), dim);
 
   if (h->op == GM_OP_scan && dim >= h->n_carried && m.ndim < GM_MAX_DIMS) {
@@ -253,6 +285,8 @@ gm_higher_check (const GmHigher *h, const GmMeta *const *in, uint32_t n_in, GErr
 {
   uint32_t skip = h->op == GM_OP_cond;
 
+  if (is_host (h))
+    return h->op == GM_OP_host_call || n_in == 1 || refuse (h, error, "%u operands, but it takes 1", n_in);
   if (!check_bodies (h, error))
     return false;
   for (uint32_t b = 0; b < h->n_bodies; b++)
@@ -569,6 +603,11 @@ gm_higher_run (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor *
   case GM_OP_while_loop: return run_while (&c, in, n_in, out);
   case GM_OP_while_loop_grad: return run_while_grad (&c, in, n_in, out);
   case GM_OP_scan: return run_scan (&c, in, n_in, out);
+  case GM_OP_host_call: return gm_higher_run_host (h, in, n_in, out, error);
+  case GM_OP_gradient_hook: { /* only a backward has something to do for it */
+    const GmMeta m = hook_meta ();
+    return (out[0] = gm_tensor_new (&m, error)) != NULL;
+  }
   default: return run_body (&c, 0, in, out);
   }
 }

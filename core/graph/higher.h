@@ -16,6 +16,9 @@
  *   while_loop_grad        carried ..., args ...,          test, body of the loop; step: carried, args,
  *                          gradients of carried            gradients of carried -> gradients of carried
  *                                                          and of the args that have one
+ *   host_call              args ...                        none: a function of the host's (host.c)
+ *   gradient_hook          value                           none: the same; it runs on the gradient
+ *                                                          of the value, where that is complete
  *
  * A scan slices its mapped operands along dimension 0 and stacks what its steps give there; results
  * are the carried values at the end, then the stacks.  A loop that makes no step gives what it got.
@@ -29,6 +32,24 @@
 
 #define GM_HIGHER_MAX_BODIES 3
 
+/* A function that the graph knows only by its address.  in: borrowed; out: a new reference per result on success. */
+typedef struct {
+  char *name; /* owned; for people */
+  bool (*call) (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error);
+  void (*destroy) (void *data); /* or NULL */
+  void *data;
+  uint64_t key; /* for hashes: two functions with the same do the same; 0: only itself does */
+  gatomicrefcount refs;
+} GmHostFunction;
+
+GmHostFunction *gm_host_function_new (const char *name,
+                                      bool (*call) (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out,
+                                                    GError **error),
+                                      void *data, void (*destroy) (void *data));
+GmHostFunction *gm_host_function_ref (GmHostFunction *f);
+void gm_host_function_unref (GmHostFunction *f); /* NULL is fine */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmHostFunction, gm_host_function_unref)
+
 struct GmHigher {
   GmOp op;
   uint8_t n_bodies;
@@ -36,6 +57,17 @@ struct GmHigher {
   uint32_t n_carried; /* while_loop, scan, while_loop_grad */
   uint32_t n_mapped;  /* scan */
   GmGraph *bodies[GM_HIGHER_MAX_BODIES]; /* owned */
+  /* host_call, gradient_hook: */
+  GmHostFunction *host; /* owned; NULL: the graph comes from a text, or the hook was taken off again */
+  uint32_t n_results;   /* host_call: what it gives, as stated when it was recorded; each call is compared with it */
+  GmMeta *results;      /* owned */
+  bool ticket;          /* the last result stands for the call: its gradient is asked of that (core/aot/host_call.c) */
+  uint64_t flows;       /* operands, by bit, that gradients flow to */
+  uint64_t many;        /* those of them whose gradient is a sum of several: it goes on with what there is already */
+  uint64_t given;       /* of the gradient of such a call: results of that, by bit, whose gradients are operands */
+  uint64_t begun;       /* the same: operands of that whose sum so far is an operand */
+  /* Who calls `host`, and on what; NULL: it is called as it is. */
+  bool (*run) (const struct GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, GError **error);
   gatomicrefcount refs;
 };
 
@@ -59,6 +91,11 @@ void gm_graph_own_highers (GmGraph *g);
 /* A table of its own with the rows that nodes name alone. */
 void gm_graph_compact_highers (GmGraph *g);
 void gm_graph_set_higher (GmGraph *g, uint32_t row, GmHigher *h); /* takes h */
+
+/* A row of host_call; results: copied. */
+GmHigher *gm_higher_new_host_call (GmHostFunction *f, const GmMeta *results, uint32_t n_results);
+/* host.c: the call, its results compared with what is stated. */
+bool gm_higher_run_host (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, GError **error);
 
 uint32_t gm_higher_n_results (const GmHigher *h);
 /* Whether operands like these fit; errors say which does not, and why. */

@@ -740,6 +740,61 @@ parse_count (Parser *p, uint32_t *out)
   return (n >= 0 && n <= 4096) || fail_at (p, place, "expected a number of values");
 }
 
+static bool
+parse_bits (Parser *p, uint64_t *out)
+{
+  int64_t n;
+  if (!expect (p, "=") || !parse_integer (p, &n))
+    return false;
+  *out = (uint64_t) n;
+  return true;
+}
+
+/* "opaque": a name, which stands for a function that the text does not have. */
+static bool
+parse_host_name (Parser *p, GmHigher *h)
+{
+  if (!expect (p, "\""))
+    return false;
+  const char *start = p->at;
+  while (*p->at && *p->at != '\n' && *p->at != '"')
+    p->at += p->at[0] == '\\' && p->at[1] ? 2 : 1;
+  g_autofree char *quoted = g_strndup (start, (gsize) (p->at - start)), *name = g_strcompress (quoted);
+  h->host = gm_host_function_new (name, NULL, NULL, NULL);
+  return expect (p, "\"");
+}
+
+static bool
+parse_host_results (Parser *p, GmHigher *h)
+{
+  g_autoptr (GArray) results = g_array_new (FALSE, FALSE, sizeof (GmMeta));
+  if (!expect (p, "->") || !expect (p, "("))
+    return false;
+  for (bool first = true; !take (p, ")"); first = false) {
+    GmMeta m;
+    if ((!first && !expect (p, ",")) || !parse_type (p, &m))
+      return false;
+    m.requires_grad = take_keyword (p, "requires_grad") && gm_dtype_is_float ((GmDtype) m.dtype);
+    g_array_append_val (results, m);
+  }
+  h->n_results = results->len;
+  h->results = g_memdup2 (results->data, results->len * sizeof (GmMeta));
+  return h->n_results > h->ticket || fail_at (p, p->at, "a function of the host's that gives nothing is no node");
+}
+
+/* host_call "opaque" [ticket] [flows=N] [many=N] [begun=N] [given=N] -> (f32[2] requires_grad, i64[1]); gradient_hook "double" */
+static bool
+parse_host (Parser *p, GmHigher *h)
+{
+  if (!parse_host_name (p, h))
+    return false;
+  h->ticket = take_keyword (p, "ticket");
+  if ((take_keyword (p, "flows") && !parse_bits (p, &h->flows)) || (take_keyword (p, "many") && !parse_bits (p, &h->many))
+      || (take_keyword (p, "begun") && !parse_bits (p, &h->begun)) || (take_keyword (p, "given") && !parse_bits (p, &h->given)))
+    return false;
+  return h->op != GM_OP_host_call || parse_host_results (p, h);
+}
+
 /* higher 0 = cond name (...) -> (...) { ... } name (...) -> (...) { ... } */
 static bool
 parse_higher (Parser *p)
@@ -772,6 +827,12 @@ parse_higher (Parser *p)
       break;
     if (!more)
       return false;
+  }
+  if (h->n_bodies == 0) {
+    if (!parse_host (p, h))
+      return false;
+    gm_graph_add_higher (p->g, g_steal_pointer (&h));
+    return true;
   }
   for (uint32_t b = 0; b < h->n_bodies; b++) {
     skip_lines (p);

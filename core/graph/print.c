@@ -305,6 +305,33 @@ print_customs (Printer *p)
   }
 }
 
+/* "opaque" ticket flows=1 -> (f32[2], i64[1]) */
+static void
+print_host (Printer *p, const GmHigher *h)
+{
+  g_autofree char *name = g_strescape (h->host ? h->host->name : "", NULL);
+  g_string_append_printf (p->out, " \"%s\"", name);
+  if (h->ticket)
+    g_string_append (p->out, " ticket");
+  if (h->flows)
+    g_string_append_printf (p->out, " flows=%" G_GUINT64_FORMAT, h->flows);
+  if (h->many)
+    g_string_append_printf (p->out, " many=%" G_GUINT64_FORMAT, h->many);
+  if (h->begun)
+    g_string_append_printf (p->out, " begun=%" G_GUINT64_FORMAT, h->begun);
+  if (h->given)
+    g_string_append_printf (p->out, " given=%" G_GUINT64_FORMAT, h->given);
+  if (h->op != GM_OP_host_call)
+    return;
+  g_string_append (p->out, " -> (");
+  for (uint32_t i = 0; i < h->n_results; i++) {
+    g_string_append (p->out, i ? ", " : "");
+    print_type (p, &h->results[i]);
+    g_string_append (p->out, h->results[i].requires_grad ? " requires_grad" : "");
+  }
+  g_string_append_c (p->out, ')');
+}
+
 /* The bodies of cond and its kin, before the nodes that run them. */
 static void
 print_highers (Printer *p)
@@ -318,6 +345,8 @@ print_highers (Printer *p)
       g_string_append_printf (p->out, " mapped=%u", h->n_mapped);
     if (h->reverse)
       g_string_append (p->out, " reverse");
+    if (gm_higher_n_bodies (h->op) == 0)
+      print_host (p, h);
     for (uint32_t b = 0; b < h->n_bodies; b++) {
       g_autofree char *text = h->bodies[b] ? gm_graph_text (h->bodies[b]) : g_strdup ("?");
       g_auto (GStrv) lines = g_strsplit (g_strchomp (text), "\n", -1);

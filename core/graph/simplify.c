@@ -64,7 +64,7 @@ static bool
 may_merge (const GmSimplifyWork *w, const GmNode *n)
 {
   bool one_memory = gm_ops[n->op].family == GM_FAMILY_MOVEMENT || n->op == GM_OP_constant;
-  return !w->output[n->out] && (one_memory || !w->escapes[n->out]);
+  return !w->output[n->out] && !gm_op_has_effects (n->op) && (one_memory || !w->escapes[n->out]);
 }
 
 /* An equal, earlier node's value, or GM_NO_ID; then the node is remembered. */
@@ -187,7 +187,8 @@ find_live (const GmSimplifyWork *w, bool *live)
     live[w->same[g_array_index (g->outputs, GmGraphOutput, i).value]] = true;
   for (uint32_t i = g->nodes->len; i-- > 0;) {
     const GmNode *n = &w->nodes[i];
-    bool keep = live[n->out] || gm_ops[n->op].family == GM_FAMILY_MUTATE
+    bool keep = live[n->out] || gm_ops[n->op].family == GM_FAMILY_MUTATE || gm_op_has_effects (n->op)
+             || (n->op == GM_OP_gradient_hook && !(w->what & GM_SIMPLIFY_CSE)) /* where there may be a gradient yet */
              || (i > first && n->n_in > 0 && gm_graph_meta (g, n->out)->requires_grad)
              || (!(w->what & GM_SIMPLIFY_DEAD) && w->same[n->out] == n->out);
     live[n->out] = keep;

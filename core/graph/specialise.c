@@ -104,7 +104,7 @@ specialise_inputs (const GmGraph *g, GmGraph *to, const int64_t *symbols, GError
 
 /* The bodies of calls of graphs: their sizes are those of the graph around them. */
 static bool
-specialise_highers (GmGraph *to, const int64_t *symbols, GError **error)
+specialise_highers (const GmGraph *g, GmGraph *to, const int64_t *symbols, GError **error)
 {
   if (!to->highers)
     return true;
@@ -112,6 +112,9 @@ specialise_highers (GmGraph *to, const int64_t *symbols, GError **error)
   for (uint32_t i = 0; i < to->highers->len; i++) {
     const GmHigher *from = to->highers->pdata[i];
     g_autoptr (GmHigher) h = gm_higher_new_like (from);
+    for (uint32_t k = 0; k < h->n_results; k++)
+      if (!gm_graph_meta_now (g, &from->results[k], symbols, &h->results[k], error))
+        return false;
     for (uint32_t b = 0; b < h->n_bodies; b++) {
       g_autoptr (GmArena) scratch = gm_arena_new ();
       g_autoptr (GmGraph) body = gm_graph_specialise (from->bodies[b], symbols, scratch, error);
@@ -138,7 +141,7 @@ gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, G
   if (!specialise_inputs (g, to, symbols, error))
     return NULL;
   gm_graph_share_tables (to, g);
-  if (!specialise_highers (to, symbols, error))
+  if (!specialise_highers (g, to, symbols, error))
     return NULL;
   for (uint32_t i = 0; i < g->nodes->len; i++)
     if (!specialise_node (g, to, gm_graph_node (g, i), symbols, error)) {

@@ -50,11 +50,17 @@ typedef struct {
 } GmOpInfo;
 extern const GmOpInfo gm_ops[GM_N_OPS];
 
-/* Whether it runs graphs: cond and its kin (core/graph/higher.h). */
+/* Whether it runs graphs or a function of the host's: cond and its kin (core/graph/higher.h). */
 static inline bool
 gm_op_is_higher (GmOp op)
 {
   return gm_ops[op].family == GM_FAMILY_HIGHER;
+}
+/* Whether running it may do more than give results: it is never moved past another such one, merged, dropped or run again. */
+static inline bool
+gm_op_has_effects (GmOp op)
+{
+  return op == GM_OP_host_call;
 }
 
 GmOp gm_op_find (const char *name, size_t len); /* GM_OP_NONE if there is none */

@@ -332,7 +332,8 @@ ask (GmBackend *b, Request *q, GmExec *e)
     for (uint32_t i = 0; i < r->places.n; i++)
       if (is_higher (p, i)) {
         p->verdicts[i].yes = false;
-        r->places.rows[i].why = "it runs graphs, each compiled by itself";
+        r->places.rows[i].why = gm_op_has_effects (gm_graph_node (&p->inner, i)->op) ? "it is a function of the host's"
+                                                                                     : "it runs graphs, each compiled by itself";
       } else if (!p->verdicts[i].yes)
         r->places.rows[i].why = gm_manifest_reason (b->plugin->manifest, p->verdicts[i].reason);
   }

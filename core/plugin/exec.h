@@ -98,6 +98,7 @@ gm_exec_describe (GrammeTensor *out, const GmTensor *t)
 static inline bool
 gm_exec_copy (GmTensor *from, GmTensor *to, GError **error)
 {
+  gm_tensor_share_companion (to, from);
   return gm_op_run_into (GM_OP_copy, &from, 1, NULL, to, error);
 }
 

@@ -35,6 +35,7 @@ typedef struct {
   uint32_t open[64]; /* items by bit, or GM_REGION_NONE */
   unsigned next_bit;
   GArray *reads;     /* scratch: the items that a node reads */
+  uint32_t last;     /* the item of the last node that has effects: the next one comes after it */
 
   GmRegions *out;
   uint32_t *slot_of; /* by value, or GM_NO_ID */
@@ -167,6 +168,9 @@ place (Cutter *c, uint32_t node)
   bool host = is_host (c, node);
   g_array_set_size (c->reads, 0);
   add_reads (c, node, host);
+  bool effects = gm_op_has_effects (gm_graph_node (c->g, node)->op);
+  if (effects && c->last != GM_REGION_NONE)
+    g_array_append_val (c->reads, c->last);
   uint32_t at = choose_item (c, host, host ? 0 : c->verdicts[node].cluster);
   Item *item = ITEM (c, at);
   uint64_t before = item->before;
@@ -185,6 +189,8 @@ place (Cutter *c, uint32_t node)
   }
   g_array_append_val (item->nodes, node);
   c->item_of[node] = at;
+  if (effects)
+    c->last = at;
 }
 
 /* What an item reads stands before it. */
@@ -286,6 +292,7 @@ build_region (Cutter *c, const Item *item, GmValueId *own)
     if (c->stamp[v] != c->now) /* a view may be there already: for an earlier node of this region */
       add_node (c, r, node);
     own[node] = c->local[v];
+    r->has_effects |= gm_op_has_effects (gm_graph_node (c->g, node)->op);
     c->out->region_of[node] = c->out->regions->len;
   }
   g_ptr_array_add (c->out->regions, r);
@@ -345,7 +352,7 @@ GmRegions *
 gm_regions_new (const GmGraph *g, const GmVerdict *verdicts)
 {
   uint32_t n = g->nodes->len, n_values = g->values->len;
-  Cutter c = { .g = g, .verdicts = verdicts };
+  Cutter c = { .g = g, .verdicts = verdicts, .last = GM_REGION_NONE };
   c.out = g_new0 (GmRegions, 1);
   c.out->regions = g_ptr_array_new_with_free_func (region_free);
   c.out->metas = g_array_new (FALSE, FALSE, sizeof (GmMeta));

@@ -13,6 +13,7 @@
 
 typedef struct {
   bool host;
+  bool has_effects;       /* runs even if nobody reads what it gives */
   uint32_t cluster;       /* the plugin's number; 0 for the host */
   GmGraph *graph;         /* of its own arena; outputs are never inputs, and no value twice */
   GArray *nodes;          /* uint32_t: of the whole graph, those that it computes for all */

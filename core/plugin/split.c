@@ -140,7 +140,7 @@ gm_split_new (const GmGraph *g, const GmVerdict *verdicts, const GmRequest *with
     GmRegion *r = regions->regions->pdata[i];
     GmRequest q = *with;
     g_autofree char *demoted = NULL;
-    if (r->outs->len == 0)
+    if (r->outs->len == 0 && !r->has_effects)
       continue; /* nobody reads what it computes */
     Step *step = &s->steps[s->n_steps++];
     step_init (step, r);

@@ -8,24 +8,26 @@
 #include "core/python/compiled_autograd.h"
 #include "core/python/hook.h"
 #include "core/python/hook_program.h"
+#include "core/python/node_py.h"
 
 #include <stddef.h>
 
 /* -- Lists of tensors -------------------------------------------------------------------------- */
 
-/* A tensor or a sequence of tensors (and of None, if allowed), as borrowed pointers.  `keep` owns
+/* A tensor or a sequence of tensors (and of None, or of gradient edges, if allowed), as borrowed pointers.  `keep` owns
  * the sequence. */
 typedef struct {
   PyObject *keep;
   GmTensor **items;
   int n;
+  GPtrArray *made; /* owned tensors that stand for gradient edges; NULL: none */
 } List;
 
 static bool
-list_init (List *l, PyObject *o, bool none_allowed, const char *what)
+list_init (List *l, PyObject *o, bool none_allowed, bool edges, const char *what)
 {
   *l = (List){0};
-  if (gm_py_tensor_check (o)) {
+  if (gm_py_tensor_check (o) || gm_py_edge_check (o)) {
     l->keep = PyTuple_Pack (1, o);
   } else if (PyList_Check (o)) {
     l->keep = PyList_AsTuple (o); /* a hook may change the list */
@@ -39,6 +41,13 @@ list_init (List *l, PyObject *o, bool none_allowed, const char *what)
   for (int i = 0; i < l->n; i++) {
     PyObject *item = PyTuple_GET_ITEM (l->keep, i);
     l->items[i] = gm_py_tensor_get (item);
+    if (!l->items[i] && edges && gm_py_edge_check (item)) {
+      if (!(l->items[i] = gm_py_edge_tensor (item, NULL)))
+        return false;
+      if (!l->made)
+        l->made = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_tensor_unref);
+      g_ptr_array_add (l->made, l->items[i]);
+    }
     if (!l->items[i] && !(none_allowed && item == Py_None)) {
       PyErr_Format (PyExc_TypeError, "%s must be tensors, but item %d is a %s", what, i,
                     Py_TYPE (item)->tp_name);
@@ -52,6 +61,7 @@ static void
 list_clear (List *l)
 {
   g_free (l->items);
+  g_clear_pointer (&l->made, g_ptr_array_unref);
   Py_CLEAR (l->keep);
 }
 
@@ -63,13 +73,44 @@ grads_init (List *l, PyObject *o, int n, const char *what)
     *l = (List){.n = n, .items = g_new0 (GmTensor *, n + 1)};
     return true;
   }
-  if (!list_init (l, o, true, what))
+  if (!list_init (l, o, true, false, what))
     return false;
   if (l->n == n)
     return true;
   PyErr_Format (PyExc_RuntimeError, "got %d %s for %d tensors: give one, or None, for each", l->n,
                 what, n);
   return false;
+}
+
+/* Roots that are edges are like their gradients, unless they know what they are like. */
+static bool
+roots_fit (List *roots, const List *given)
+{
+  for (int i = 0; roots->made && i < roots->n; i++) {
+    PyObject *o = PyTuple_GET_ITEM (roots->keep, i);
+    if (gm_py_tensor_check (o) || gm_py_edge_knows (o))
+      continue;
+    if (!given->items[i]) {
+      PyErr_Format (PyExc_RuntimeError, "root %d is a gradient edge that was not taken of a tensor: give its gradient", i);
+      return false;
+    }
+    if (!(roots->items[i] = gm_py_edge_tensor (o, &given->items[i]->meta)))
+      return false;
+    g_ptr_array_add (roots->made, roots->items[i]);
+  }
+  return true;
+}
+
+/* Of edges, those to leaves: what else has a grad is a tensor. */
+static bool
+edges_are_leaves (const List *inputs)
+{
+  for (guint i = 0; inputs->made && i < inputs->made->len; i++)
+    if (!gm_tensor_is_leaf (inputs->made->pdata[i])) {
+      PyErr_SetString (PyExc_RuntimeError, "an edge among the inputs of backward() leads to no leaf: there is no tensor whose grad it could be");
+      return false;
+    }
+  return true;
 }
 
 /* retain_graph=None means create_graph. */
@@ -84,11 +125,11 @@ retain (PyObject *retain_graph, int create_graph)
 static PyObject *
 run_backward (PyObject *tensors, PyObject *grads, PyObject *retain_graph, int create_graph, PyObject *only)
 {
-  List roots, given = {0}, inputs = {0};
+  List roots = {0}, given = {0}, inputs = {0};
   GError *error = NULL;
-  bool ok = list_init (&roots, tensors, false, "tensors") &&
-            grads_init (&given, grads, roots.n, "gradients") &&
-            (only == Py_None || list_init (&inputs, only, false, "inputs"));
+  bool ok = list_init (&roots, tensors, false, true, "tensors") &&
+            grads_init (&given, grads, roots.n, "gradients") && roots_fit (&roots, &given) &&
+            (only == Py_None || (list_init (&inputs, only, false, true, "inputs") && edges_are_leaves (&inputs)));
   if (ok && only != Py_None && inputs.n == 0) {
     PyErr_SetString (PyExc_RuntimeError, "inputs of backward() is empty: leave it out for all leaves");
     ok = false;
@@ -143,11 +184,11 @@ autograd_grad (PyObject *module, PyObject *args, PyObject *kwargs)
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "OO|OOpp:grad", keywords, &outputs, &inputs,
                                     &grads, &retain_graph, &create_graph, &allow_unused))
     return NULL;
-  List roots, given = {0}, leaves = {0};
+  List roots = {0}, given = {0}, leaves = {0};
   GError *error = NULL;
-  bool ok = list_init (&roots, outputs, false, "outputs") &&
-            grads_init (&given, grads, roots.n, "grad_outputs") &&
-            list_init (&leaves, inputs, false, "inputs");
+  bool ok = list_init (&roots, outputs, false, true, "outputs") &&
+            grads_init (&given, grads, roots.n, "grad_outputs") && roots_fit (&roots, &given) &&
+            list_init (&leaves, inputs, false, true, "inputs");
   int keep = ok ? retain (retain_graph, create_graph) : -1;
   GmBackwardScope scope = {0};
   ok = keep >= 0 && gm_backward_begin (&scope);
@@ -176,77 +217,42 @@ autograd_grad (PyObject *module, PyObject *args, PyObject *kwargs)
 
 /* -- grad_fn ----------------------------------------------------------------------------------- */
 
-typedef struct {
-  PyObject_HEAD GmTensor *t; /* owned: the result whose history this stands for */
-} GradFn;
-
-static PyObject *
-grad_fn_name (PyObject *self, PyObject *unused)
-{
-  const char *name = gm_tensor_grad_fn_name (((GradFn *) self)->t);
-  return PyUnicode_FromString (name ? name : "None");
-}
-
-static PyObject *
-grad_fn_repr (PyObject *self)
-{
-  const char *name = gm_tensor_grad_fn_name (((GradFn *) self)->t);
-  return PyUnicode_FromFormat ("<%s>", name ? name : "None");
-}
-
-static void
-grad_fn_dealloc (PyObject *self)
-{
-  gm_tensor_unref (((GradFn *) self)->t);
-  PyObject_Free (self);
-}
-
-static PyMethodDef grad_fn_methods[] = {
-    {"name", grad_fn_name, METH_NOARGS,
-     "name()\n\nThe name of the backward function, such as \"MulBackward0\"."},
-    {0},
-};
-
-static PyTypeObject grad_fn_type = {
-    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.GradFn",
-    .tp_basicsize = sizeof (GradFn),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_dealloc = grad_fn_dealloc,
-    .tp_repr = grad_fn_repr,
-    .tp_methods = grad_fn_methods,
-};
-
 PyObject *
 gm_py_tensor_grad_fn (PyObject *self, void *closure)
 {
   GmTensor *t = gm_py_tensor_get (self);
-  if (!gm_tensor_grad_fn_name (t))
+  uint32_t nr;
+  GmAgNode *n = gm_tensor_grad_fn_name (t) ? gm_tensor_node (t, &nr) : NULL;
+  if (!n)
     Py_RETURN_NONE;
-  GradFn *o = PyObject_New (GradFn, &grad_fn_type);
-  if (o)
-    o->t = gm_tensor_ref (t);
-  return (PyObject *) o;
+  return gm_py_node_take (n);
 }
 
 /* -- Hooks ------------------------------------------------------------------------------------- */
 
+typedef enum { ON_TENSOR, AFTER_ACCUMULATION, BEFORE_NODE, AFTER_NODE } HookPlace;
+
 typedef struct {
-  PyObject_HEAD GmTensor *t; /* owned; NULL once removed */
+  PyObject_HEAD GmTensor *t; /* owned; NULL once removed, and of a hook on a node */
+  GmAgNode *n;               /* the same of such a one */
   uint64_t id;
-  bool post;
+  HookPlace place;
 } HookHandle;
 
 static PyObject *
 handle_remove (PyObject *self, PyObject *unused)
 {
   HookHandle *h = (HookHandle *) self;
-  GmTensor *t = h->t;
-  h->t = NULL;
-  if (t && h->post)
+  GmTensor *t = g_steal_pointer (&h->t);
+  GmAgNode *n = g_steal_pointer (&h->n);
+  if (t && h->place == AFTER_ACCUMULATION)
     gm_tensor_remove_post_hook (t, h->id);
   else if (t)
     gm_tensor_remove_hook (h->id);
+  if (n)
+    gm_node_remove_hook (n, h->place == BEFORE_NODE, h->id);
   gm_tensor_unref (t);
+  gm_node_unref (n);
   Py_RETURN_NONE;
 }
 
@@ -266,6 +272,7 @@ static void
 handle_dealloc (PyObject *self)
 {
   gm_tensor_unref (((HookHandle *) self)->t);
+  gm_node_unref (((HookHandle *) self)->n);
   PyObject_Free (self);
 }
 
@@ -364,9 +371,23 @@ register_hook (PyObject *self, PyObject *hook, bool post)
   if (!h)
     return NULL;
   h->t = gm_tensor_ref (t);
-  h->post = post;
+  h->n = NULL;
+  h->place = post ? AFTER_ACCUMULATION : ON_TENSOR;
   h->id = post ? gm_tensor_add_post_hook (t, call_post_hook, Py_NewRef (hook), drop_hook)
                : gm_tensor_add_hook (t, gm_py_call_hook, Py_NewRef (hook), drop_hook);
+  return (PyObject *) h;
+}
+
+PyObject *
+gm_py_node_handle (GmAgNode *n, bool before, uint64_t id)
+{
+  HookHandle *h = PyObject_New (HookHandle, &gm_py_hook_handle_type);
+  if (!h)
+    return NULL;
+  h->t = NULL;
+  h->n = gm_node_ref (n);
+  h->id = id;
+  h->place = before ? BEFORE_NODE : AFTER_NODE;
   return (PyObject *) h;
 }
 
@@ -663,5 +684,5 @@ PyMethodDef gm_py_autograd_functions[] = {
 int
 gm_py_init_autograd (PyObject *module)
 {
-  return PyType_Ready (&grad_fn_type) < 0 || PyType_Ready (&gm_py_hook_handle_type) < 0 ? -1 : 0;
+  return gm_py_init_node (module) < 0 || PyType_Ready (&gm_py_hook_handle_type) < 0 ? -1 : 0;
 }

@@ -11,6 +11,8 @@ PyObject *gm_py_tensor_backward (PyObject *self, PyObject *args, PyObject *kwarg
 PyObject *gm_py_tensor_register_hook (PyObject *self, PyObject *hook);
 PyObject *gm_py_tensor_register_post_hook (PyObject *self, PyObject *hook);
 extern PyTypeObject gm_py_hook_handle_type;
+/* The handle of a hook on a node. */
+PyObject *gm_py_node_handle (struct GmAgNode *n, bool before, uint64_t id);
 /* The innermost saved-tensor hooks of this thread, borrowed, if they may become part of a graph. */
 bool gm_py_saved_hooks_traced (PyObject **pack, PyObject **unpack);
 PyObject *gm_py_tensor_grad_fn (PyObject *self, void *closure);

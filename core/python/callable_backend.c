@@ -255,6 +255,7 @@ exec_run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *
     ok = true;
     for (int i = 0; ok && i < n_out; i++) {
       GmTensor *t = gm_py_tensor_get (PySequence_Fast_GET_ITEM (result, i));
+      gm_tensor_share_companion (out[i], t);
       ok = gm_op_run_into (GM_OP_copy, &t, 1, NULL, out[i], error);
     }
   } else

@@ -26,6 +26,7 @@
 #include "core/python/frontend.h"
 #include "core/python/graph_object.h"
 #include "core/python/hook.h"
+#include "core/python/host_function.h"
 #include "core/python/inline_hooks.h"
 #include "core/python/measure.h"
 #include "core/python/profile_store.h"
@@ -419,6 +420,9 @@ gm_frontend_set_host (void)
     .compiled_type = (PyObject *) &gm_py_compiled_type,
     .decode = gm_code_cache_decode,
     .is_whole = gm_code_is_whole,
+    .host_function = gm_py_host_function,
+    .host_hook = gm_py_host_hook,
+    .host_try = gm_py_host_try,
     .slot_owner_name = slot_owner_name,
     .no_dict_text = GM_NO_DICT_TEXT,
     .type_params_offset = GM_TYPE_PARAMS_OFFSET,

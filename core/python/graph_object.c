@@ -12,10 +12,13 @@
 #include <string.h>
 
 #include "core/python/args.h"
+#include "core/python/host_function.h"
 #include "core/python/types.h"
 
 typedef struct {
   PyObject_HEAD GmGraph *g; /* owned */
+  /* Where nodes are run one by one: what the call of a function gave with its first node, until its others ask. */
+  GmTensor **given; /* owned, by value; NULL: nothing yet */
 } GmPyGraph;
 
 /* -- Reading ----------------------------------------------------------------------------------- */
@@ -108,14 +111,14 @@ names_of (const GmGraph *g, const GmValueId *values, uint32_t n)
   return t;
 }
 
-/* (op, name, target, args, attrs, meta), steals nothing; all arguments but the texts are new references that it takes. */
+/* (op, name, target, args, attrs, meta), steals nothing; function: the target, if it is one of Python's; all arguments but the texts are new references that it takes. */
 static int
 append_row (PyObject *list, const char *op, PyObject *name, const char *target, PyObject *args,
-            PyObject *attrs, PyObject *meta)
+            PyObject *attrs, PyObject *meta, PyObject *function)
 {
-  PyObject *row = name && args && attrs && meta
-                      ? Py_BuildValue ("(sOsOOO)", op, name, target, args, attrs, meta)
-                      : NULL;
+  PyObject *row = !(name && args && attrs && meta) ? NULL
+                  : function                       ? Py_BuildValue ("(sOOOOO)", op, name, function, args, attrs, meta)
+                                                   : Py_BuildValue ("(sOsOOO)", op, name, target, args, attrs, meta);
   int r = row ? PyList_Append (list, row) : -1;
   Py_XDECREF (row);
   Py_XDECREF (name);
@@ -134,7 +137,7 @@ graph_nodes (PyObject *self, PyObject *unused)
   for (uint32_t i = 0; i < g->inputs->len && !bad; i++) {
     GmValueId v = g_array_index (g->inputs, GmValueId, i);
     bad = append_row (list, "placeholder", value_name (g, v), gm_graph_value (g, v)->name ? gm_graph_value (g, v)->name : "input",
-                      PyTuple_New (0), PyDict_New (), meta_dict (gm_graph_meta (g, v), NULL));
+                      PyTuple_New (0), PyDict_New (), meta_dict (gm_graph_meta (g, v), NULL), NULL);
   }
   for (uint32_t i = 0; i < g->nodes->len && !bad; i++) {
     const GmNode *n = gm_graph_node (g, i);
@@ -146,14 +149,15 @@ graph_nodes (PyObject *self, PyObject *unused)
       Py_XDECREF (t);
     }
     bad = append_row (list, "call_function", value_name (g, n->out), gm_ops[n->op].name,
-                      names_of (g, n->in, n->n_in), attrs, meta_dict (gm_graph_meta (g, n->out), n->where));
+                      names_of (g, n->in, n->n_in), attrs, meta_dict (gm_graph_meta (g, n->out), n->where),
+                      n->op == GM_OP_host_call ? gm_py_host_callable (gm_graph_higher (g, n)->host) : NULL);
   }
   g_autofree GmValueId *out = g_new (GmValueId, g->outputs->len + 1);
   for (uint32_t i = 0; i < g->outputs->len; i++)
     out[i] = g_array_index (g->outputs, GmGraphOutput, i).value;
   if (!bad)
     bad = append_row (list, "output", PyUnicode_FromString ("output"), "output", names_of (g, out, g->outputs->len),
-                      PyDict_New (), PyDict_New ());
+                      PyDict_New (), PyDict_New (), NULL);
   if (bad)
     Py_CLEAR (list);
   return list;
@@ -271,6 +275,24 @@ out:
   return result;
 }
 
+/* One node of several that one call gives, in their order: it is called once. */
+static GmTensor *
+run_part (GmPyGraph *self, const GmNode *n, GmTensor *const *in, GError **error)
+{
+  const GmGraph *g = self->g;
+  GmTensor *t;
+  if (!self->given)
+    self->given = g_new0 (GmTensor *, g->values->len + 1);
+  if (n->attrs->dim > 0 && (t = g_steal_pointer (&self->given[n->out])))
+    return t;
+  for (uint32_t k = 0; k < g->nodes->len; k++) {
+    const GmNode *m = gm_graph_node (g, k);
+    if (m->op == n->op && m->attrs->offset == n->attrs->offset)
+      g_clear_pointer (&self->given[m->out], gm_tensor_unref);
+  }
+  return run_node (g, n, in, self->given, error);
+}
+
 /* run_op (graph, i, *inputs): node i alone, for interpreters written in Python. */
 static PyObject *
 graph_run_node (PyObject *self, PyObject *const *args, Py_ssize_t n_args)
@@ -287,7 +309,7 @@ graph_run_node (PyObject *self, PyObject *const *args, Py_ssize_t n_args)
     if (!(in[k] = gm_py_tensor_get (args[1 + k])))
       return PyErr_Format (PyExc_TypeError, "operand %u of %s is no Tensor", (unsigned) k, gm_ops[n->op].name);
   GError *error = NULL;
-  GmTensor *t = run_node (g, n, in, NULL, &error);
+  GmTensor *t = gm_op_has_effects (n->op) ? run_part ((GmPyGraph *) self, n, in, &error) : run_node (g, n, in, NULL, &error);
   return t ? gm_py_tensor_take (t) : gm_py_raise (error);
 }
 
@@ -296,7 +318,11 @@ graph_run_node (PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 static void
 graph_dealloc (PyObject *self)
 {
-  g_clear_pointer (&((GmPyGraph *) self)->g, gm_graph_free);
+  GmPyGraph *o = (GmPyGraph *) self;
+  for (uint32_t v = 0; o->given && v < o->g->values->len; v++)
+    gm_tensor_unref (o->given[v]);
+  g_free (o->given);
+  g_clear_pointer (&o->g, gm_graph_free);
   Py_TYPE (self)->tp_free (self);
 }
 
@@ -324,6 +350,8 @@ PyObject *
 gm_py_graph_new (const GmGraph *g)
 {
   GmPyGraph *self = PyObject_New (GmPyGraph, &graph_type);
+  if (self)
+    self->given = NULL;
   if (self)
     self->g = gm_graph_simplify (g, 0, NULL); /* nothing to simplify: a copy */
   return (PyObject *) self;

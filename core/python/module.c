@@ -10,6 +10,7 @@
 #include "core/python/compiled_autograd.h"
 #include "core/python/control.h"
 #include "core/python/graph_object.h"
+#include "core/python/node_py.h"
 #include "core/python/api_object.h"
 #include "core/python/autograd_py.h"
 #include "core/python/bytecode.h"
@@ -207,7 +208,7 @@ static int
 init_functions (PyObject *module)
 {
   PyMethodDef *const tables[] = {functions, gm_py_construct_functions, gm_py_dlpack_functions,
-                                 gm_py_autograd_functions, gm_py_bytecode_functions};
+                                 gm_py_autograd_functions, gm_py_node_functions, gm_py_bytecode_functions};
   for (size_t i = 0; i < G_N_ELEMENTS (tables); i++)
     if (PyModule_AddFunctions (module, tables[i]) < 0)
       return -1;

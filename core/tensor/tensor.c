@@ -29,10 +29,28 @@ storage_new (void *data, size_t bytes)
 }
 
 static void
+companion_unref (GmCompanion *c)
+{
+  if (c && UNREF (&c->refs))
+    c->destroy (c);
+}
+
+void
+gm_tensor_set_companion (GmTensor *t, GmCompanion *c)
+{
+  GmCompanion *old = t->storage->companion;
+  if (c)
+    REF (&c->refs);
+  t->storage->companion = c;
+  companion_unref (old);
+}
+
+static void
 storage_unref (GmStorage *s)
 {
   if (!UNREF (&s->refs))
     return;
+  companion_unref (s->companion);
   if (s->release)
     s->release (s->owner, s->data, s->bytes);
   else

@@ -12,6 +12,13 @@
 #include "core/base/error.h"
 #include "core/tensor/meta.h"
 
+/* Something that lives as long as a storage, and as copies of it that are made with gm_tensor_share_companion: what the elements
+ * stand for, where they stand for something. */
+typedef struct GmCompanion {
+  gatomicrefcount refs;
+  void (*destroy) (struct GmCompanion *c);
+} GmCompanion;
+
 typedef struct GmStorage {
   gatomicrefcount refs;
   uint32_t version; /* advanced by every in-place write */
@@ -20,6 +27,7 @@ typedef struct GmStorage {
   bool readonly; /* e.g. a read-only buffer from Python: in-place ops on it are refused */
   void (*release) (void *owner, void *data, size_t bytes); /* NULL: gm_alloc's */
   void *owner;
+  GmCompanion *companion; /* owned, or NULL */
 } GmStorage;
 
 typedef struct GmAutograd GmAutograd; /* core/autograd */
@@ -87,6 +95,16 @@ GmTensor *gm_tensor_new_foreign (const GmMeta *m, void *data, size_t bytes, bool
 GmTensor *gm_tensor_ref (GmTensor *t);
 void gm_tensor_unref (GmTensor *t); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmTensor, gm_tensor_unref)
+
+/* t's storage has `c` from now on, a new reference; NULL: none. */
+void gm_tensor_set_companion (GmTensor *t, GmCompanion *c);
+/* `to`, which has got the elements of `from`, stands for the same. */
+static inline void
+gm_tensor_share_companion (GmTensor *to, const GmTensor *from)
+{
+  if (G_UNLIKELY (from->storage->companion))
+    gm_tensor_set_companion (to, from->storage->companion);
+}
 
 /* Set once by core/autograd. */
 extern void (*gm_tensor_autograd_free) (GmAutograd *ag);

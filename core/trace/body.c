@@ -268,7 +268,9 @@ gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArg
 {
   GmHeapMark m = gm_heap_mark (&r->heap);
   uint32_t from = r->effects->len, n_draws = r->draws->len;
+  r->n_bodies++;
   const GmTracker *result = gm_call (r, fn, args);
+  r->n_bodies--;
   return !r->stop && check (r, op, m, from, n_draws, exempt) ? result : &gm_tracker_poison;
 }
 

@@ -42,6 +42,8 @@ const GmTracker *gm_tensor_over_array (GmRecorder *r, PyObject *fn, const GmCall
 const GmTracker *gm_object_reduce_ex (GmRecorder *r, const GmTracker *self, const GmCallArgs *args);
 const GmTracker *gm_reduce (GmRecorder *r, const GmCallArgs *args);
 /* tracker_function.c: functions of the library in Python that have a model; NULL: it is inlined. */
+/* host_call.c: the call of a function that is a node as a whole. */
+const GmTracker *gm_host_call_record (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
 typedef const GmTracker *(*GmFunctionModel) (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
 GmFunctionModel gm_function_model (const GmTracker *f);
 /* deepcopy.c: whether a function is copy.deepcopy, and its call. */

@@ -129,7 +129,8 @@ gm_frame_enter (GmRecorder *r, const GmTracker *func, const GmCallArgs *args, Gm
     return false;
   }
   if (gm_host.is_whole (code->code)) {
-    gm_record_break (r, GM_BREAK_KEPT_WHOLE, PyUnicode_AsUTF8 (code->code->co_qualname));
+    gm_record_break (r, GM_BREAK_KEPT_WHOLE, PyUnicode_AsUTF8 (code->code->co_qualname),
+                     func->real ? "it is not called as a function by itself" : "it was made in the function that is recorded");
     return false;
   }
   if (code->flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR)) {

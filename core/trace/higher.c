@@ -450,7 +450,9 @@ trace (Call *c, Body *b, const bool *grad)
     args[i] = gm_tensor_new_tracker (r, stand_ins[i]);
   }
   uint32_t first_node = r->graph->nodes->len;
+  r->n_bodies++;
   const GmTracker *value = ok ? gm_call (r, b->fn, &(GmCallArgs){ args, b->n_stand_ins, NULL }) : &gm_tracker_poison;
+  r->n_bodies--;
   ok = ok && !r->stop && read_results (c, b, value, &results, &n_results) && look_at_changes (c, b)
        && take_out (c, b, stand_ins, first_node, results, n_results);
   for (uint32_t i = c->mark.guards; ok && i < r->guards->len; i++)
@@ -552,7 +554,9 @@ change_once (Call *c, const Body *b)
     return;
   GmGraphMark before = gm_graph_mark (r->graph);
   g_assert (b->n_stand_ins == 0);
+  r->n_bodies++;
   gm_call (r, b->fn, &(GmCallArgs){ args, 0, NULL });
+  r->n_bodies--;
   if (!r->stop && r->graph->inputs->len == before.inputs)
     gm_graph_truncate (r->graph, before);
 }

@@ -138,6 +138,7 @@ struct GmRecorder {
   const GmTracker *stopped_value; /* result of a nested run; set and read at once */
   PyObject *plain_keys; /* the dict whose keys were found to run no code when compared; borrowed */
   GHashTable *user_keys; /* see keys.c: a key with a __hash__ of the user's -> what it was */
+  uint32_t n_bodies; /* of operators and custom functions that are being run through; as before when an operation ends */
   uint32_t nesting; /* containers being looked through; as before when an operation ends */
   PyObject *stand_ins_made; /* see array.c: list of (object, place, tensor), or NULL */
   /* comptime: the session of the call that runs now; the instruction that ran the last one, which no rollback forgets */

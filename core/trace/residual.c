@@ -489,6 +489,17 @@ finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *
     gm_record_break (r, GM_BREAK_GUARD_FAILED_AT_BIRTH, failed);
 }
 
+/* A graph that gives nothing out does not run: what is called for what it does gives something out. */
+static void
+give_out_effects (GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++)
+    if (gm_op_has_effects (gm_graph_node (g, i)->op)) {
+      gm_graph_add_output (g, gm_graph_node (g, i)->out, GM_OUTPUT_USER);
+      return;
+    }
+}
+
 void
 gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
 {
@@ -521,6 +532,8 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
   for (uint32_t i = 0; i < b.outputs->len; i++)
     gm_graph_add_output (r->graph, (GmValueId) gm_contents_of (r, b.outputs->pdata[i])->number,
                          GM_OUTPUT_USER);
+  if (b.outputs->len == 0)
+    give_out_effects (r->graph);
   uint32_t *slots = gm_arena_newn (r->arena, uint32_t, b.sources->len + 1);
   gm_size_settle (r);
   rec->size_places = gm_arena_copy (r->arena, r->size_places->data, r->size_places->len * sizeof (GmSizePlace));

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "core/graph/graph.h"
+#include "core/graph/higher.h"
 #include "core/ops/api.h"
 #include "core/sym/profile.h"
 #include "core/trace/break.h"
@@ -108,6 +109,15 @@ char *gm_code_text (const GmCode *code);
 
 /* -- The host: what core/python knows and the recorder must ask ------------ */
 
+/* What a function gave. */
+typedef struct {
+  uint32_t n;
+  GmMeta *metas;  /* owned */
+  char container; /* 0: one tensor; 't', 'l': a tuple, a list of them */
+  uint64_t flows; /* operands, by bit, that gradients flow to */
+  uint64_t many;  /* those of them whose gradient is a sum of several */
+} GmHostTrial;
+
 typedef struct {
   /* Tensors.  An instance of tensor_type or of a subclass has its GmTensor * at tensor_offset bytes
    * (NULL is not a tensor yet). */
@@ -156,6 +166,12 @@ typedef struct {
                               through.  Or NULL */
   const GmCode *(*decode) (PyCodeObject *code, GError **error);
   bool (*is_whole) (PyCodeObject *code); /* its functions are called, never recorded through */
+  /* The function as one that a graph can name; values: its arguments, NULL for one that is operand which[i], the last ones named by `names`
+   * (a tuple or NULL). */
+  GmHostFunction *(*host_function) (PyObject *fn, PyObject *const *values, const uint8_t *which, uint32_t n, PyObject *names);
+  GmHostFunction *(*host_hook) (PyObject *fn);
+  /* Calls it once, on tensors like these, to see what it gives.  False: it cannot be a node, *why (owned) says for what. */
+  bool (*host_try) (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, GmHostTrial *out, char **why);
   PyObject *(*slot_owner_name) (PyTypeObject *type); /* how the AttributeError about an empty slot names the type; new reference */
   const char *no_dict_text; /* what an AttributeError says more, where an object has no __dict__ to set the attribute in */
   size_t type_params_offset; /* where a function has its type parameters, a tuple or NULL; 0: it has none */

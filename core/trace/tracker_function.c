@@ -179,6 +179,8 @@ truth (GmRecorder *r, const GmTracker *t)
 GmFunctionModel
 gm_function_model (const GmTracker *f)
 {
+  if (f->real && gm_host.is_whole ((PyCodeObject *) ((PyFunctionObject *) f->real)->func_code))
+    return gm_host_call_record;
   return gm_is_deepcopy (f) ? gm_deepcopy : gm_is_random_function (f) ? gm_random_function_call : NULL;
 }
 

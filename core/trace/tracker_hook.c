@@ -7,8 +7,9 @@
  * who asks for it earlier than its turn gets all earlier ones registered first, because hooks run
  * in their order.  A handle's heap slot says whether its hook was taken off again: then nothing is
  * replayed, unless the handle itself lives on.
- * Invariant: a tensor without a source has no hook here.  What the function makes is inside of the
- * graph, where no real tensor would see the gradient: that is a break.
+ * What the function makes is inside of the graph, where no real tensor would see the gradient: there the hook is a node
+ * (gradient_hook), and taking it off another one on that, for a hook that existed before; one that was made here is a break.
+ * Invariant: a tensor without a source has no registration to replay.
  */
 #include "core/trace/exception.h"
 
@@ -50,6 +51,35 @@ is_written (GmRecorder *r, GmValueId value)
   return written;
 }
 
+/* A hook that the graph has: by its address, which is guarded.  The handle's number is the node's value, and one. */
+static const GmTracker *
+add_node (GmRecorder *r, GmValueId value, GmHostFunction *host)
+{
+  GmHigher *h = gm_higher_new (GM_OP_gradient_hook);
+  h->host = host;
+  GmAttrs at = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_OFFSET, .offset = gm_graph_add_higher (r->graph, h) };
+  GmVal in = gm_val_from_id (value);
+  r->builder.where = gm_record_where (r);
+  GmVal v = gm_b_op (&r->builder.base, GM_OP_gradient_hook, &in, 1, &at);
+  if (!v) {
+    gm_record_break (r, GM_BREAK_TENSOR_ERROR, "register_hook", r->builder.base.error->message);
+    g_clear_error (&r->builder.base.error);
+    return &gm_tracker_poison;
+  }
+  uint32_t id = gm_heap_add (&r->heap, 1);
+  const GmTracker *handle =
+      gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_hook_handle, .id = id, .number = (int64_t) gm_id_from_val (v) + 1 });
+  gm_contents_set (r, handle, state (r, true));
+  return handle;
+}
+
+static bool
+is_inside (GmRecorder *r, const GmTracker *t, const GmTracker *fn, const char *name)
+{
+  return !t->source && fn->source && fn->real && r->n_bodies == 0 && gm_host.host_hook && strcmp (name, "register_hook") == 0
+         && gm_graph_meta (r->graph, (GmValueId) gm_contents_of (r, t)->number)->requires_grad;
+}
+
 /* Whether the real tensor will see the gradient that is meant; if not, a break or an exception. */
 static bool
 may_register (GmRecorder *r, const GmTracker *t, const char *name, const char *refusal)
@@ -81,8 +111,13 @@ register_one (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, const c
   if (!gm_args_plain (r, name, args, 1, 1))
     return &gm_tracker_poison;
   const GmTracker *fn = gm_realize (r, args->args[0]);
-  if (r->stop || !is_callable (r, fn) ||
-      !may_register (
+  if (r->stop || !is_callable (r, fn))
+    return &gm_tracker_poison;
+  if (is_inside (r, t, fn, name)) {
+    gm_guard (r, IS, fn->source, .obj = fn->real);
+    return add_node (r, (GmValueId) gm_contents_of (r, t)->number, gm_host.host_hook (fn->real));
+  }
+  if (!may_register (
           r, t, name,
           "cannot register a hook on a tensor that does not require grad: no gradient will come"))
     return &gm_tracker_poison;
@@ -161,7 +196,10 @@ handle_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     PyObject *fn = PyDict_GetItemString (gm_type_dict (Py_TYPE (t->real)), "remove");
     gm_effect (r, GM_EFFECT_CALL, fn, NULL, &t, 1);
   } else {
-    gm_contents_set (r, t, state (r, false));
+    if (t->number && gm_hook_is_live (r, t))
+      add_node (r, (GmValueId) (t->number - 1), NULL);
+    if (!r->stop)
+      gm_contents_set (r, t, state (r, false));
   }
   return gm_none (r);
 }
@@ -261,6 +299,8 @@ static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
   GmRecorder *r = gm_residual_recorder (b);
+  if (t->number)
+    return false; /* there is no tensor that it could take its hook off */
   if (gm_residual_cached (b, t))
     return true;
   gm_hook_emit (b, t);

@@ -299,7 +299,7 @@ PROGRAMS = {
     "FORBIDDEN": lambda x: forbidden(x),
     "CLASS_STATEMENT": class_inside,
     "DICT_OF_OBJECT": (own_dict, OWNER, vars(OWNER), X),
-    "TENSOR_HOOK": (lambda x: (x * 2).register_hook(len), G.ones(2, requires_grad=True)),
+    "TENSOR_HOOK": (lambda x: (x * 2).register_hook(lambda g: g), G.ones(2, requires_grad=True)),
     "LEFT_TO_PYTHON": lambda x: logging.getLogger("a") or x,
     "BODY_EFFECT": (checkpoints_what_writes, W),
     "CONTEXT_ESCAPES": (lambda x: Keeps.apply(x), W),

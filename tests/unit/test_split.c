@@ -5,6 +5,7 @@
  * GM_FUZZ_GRAPHS sets the number of random graphs (default 300), GM_FUZZ_SEED the first seed.
  */
 #include "core/base/error.h"
+#include "core/graph/higher.h"
 #include "core/plugin/backend.h"
 #include "core/plugin/regions.h"
 #include "tests/fuzz/random_graph.h"
@@ -338,12 +339,74 @@ START_TEST (a_plugin_that_writes_past_its_verdicts_is_not_heard)
 }
 END_TEST
 
+/* Whatever a back end takes, and in whatever clusters, calls stay in their order, and a call in one place. */
+START_TEST (regions_keep_the_order_of_calls)
+{
+  for (uint32_t seed = 0; seed < 400; seed++) {
+    GRand *rand = g_rand_new_with_seed (seed);
+    g_autoptr (GmGraph) g = gm_graph_new ("graph", NULL);
+    GmMeta m = gm_meta_make (GM_F32, 1, (const int64_t[]){ 4 });
+    const GmMeta two[2] = { m, m };
+    GmValueId pool[80], n = 0;
+    GmVerdict verdicts[80];
+    pool[n++] = gm_graph_add_input (g, "x", &m);
+    for (int i = 0; i < 30; i++) {
+      GmValueId in[2] = { pool[g_rand_int_range (rand, 0, (int) n)], pool[g_rand_int_range (rand, 0, (int) n)] };
+      uint32_t at = g->nodes->len;
+      if (g_rand_int_range (rand, 0, 3) > 0) {
+        pool[n++] = gm_graph_add_node (g, GM_OP_add, in, 2, NULL, NULL, NULL);
+        verdicts[at] = (GmVerdict){ .yes = g_rand_int_range (rand, 0, 3) > 0, .cluster = (uint32_t) g_rand_int_range (rand, 0, 3) };
+        continue;
+      }
+      uint32_t row = gm_graph_add_higher (g, gm_higher_new_host_call (NULL, two, 2));
+      for (int dim = 0; dim < 2; dim++) {
+        GmAttrs a = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_OFFSET, .dim = dim, .offset = row };
+        pool[n++] = gm_graph_add_node (g, GM_OP_host_call, in, 2, &a, NULL, NULL);
+        verdicts[at + (uint32_t) dim] = (GmVerdict){ .yes = false };
+      }
+    }
+    gm_graph_add_output (g, pool[n - 1], GM_OUTPUT_USER);
+    if (gm_graph_value (g, pool[n / 2])->node != GM_NO_ID && n / 2 != n - 1)
+      gm_graph_add_output (g, pool[n / 2], GM_OUTPUT_USER);
+    g_autoptr (GmRegions) r = gm_regions_new (g, verdicts);
+    int64_t last = -1;
+    uint32_t n_seen = 0, n_calls = 0;
+    for (guint i = 0; i < r->regions->len; i++) {
+      const GmRegion *region = r->regions->pdata[i];
+      bool any = false;
+      for (guint k = 0; k < region->graph->nodes->len; k++) {
+        const GmNode *node = gm_graph_node (region->graph, k);
+        if (node->op != GM_OP_host_call)
+          continue;
+        any = true;
+        n_seen++;
+        int64_t place = node->attrs->offset * 2 + node->attrs->dim;
+        ck_assert_int_eq (place, last + 1); /* all of them, one after the other */
+        last = place;
+      }
+      ck_assert_int_eq (region->has_effects, any);
+      if (any) { /* no call is torn */
+        uint32_t calls = 0;
+        for (guint k = 0; k < region->graph->nodes->len; k++)
+          calls += gm_graph_node (region->graph, k)->op == GM_OP_host_call;
+        ck_assert_uint_eq (calls % 2, 0);
+      }
+    }
+    for (uint32_t i = 0; i < g->nodes->len; i++)
+      n_calls += gm_graph_node (g, i)->op == GM_OP_host_call;
+    ck_assert_uint_eq (n_seen, n_calls);
+    g_rand_free (rand);
+  }
+}
+END_TEST
+
 int
 main (void)
 {
   Suite *s = suite_create ("split");
   TCase *t = tcase_create ("split");
   tcase_add_checked_fixture (t, hostile_setup, hostile_teardown);
+  tcase_add_test (t, regions_keep_the_order_of_calls);
   tcase_add_test (t, regions_can_run_in_their_order_whatever_the_verdicts);
   tcase_add_test (t, a_chain_of_many_clusters_closes_old_regions_and_stays_right);
   tcase_add_test (t, regions_are_as_large_as_they_can_be);

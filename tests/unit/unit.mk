@@ -24,6 +24,7 @@ UNIT_TESTS = \
   tests/unit/test_graph \
   tests/unit/test_heap \
   tests/unit/test_host \
+  tests/unit/test_host_call \
   tests/unit/test_image \
   tests/unit/test_infer \
   tests/unit/test_join \
@@ -84,6 +85,7 @@ tests_unit_test_gradients_SOURCES = tests/unit/test_gradients.c tests/unit/grad_
 tests_unit_test_graph_SOURCES = tests/unit/test_graph.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_heap_SOURCES = tests/unit/test_heap.c core/trace/heap.c
 tests_unit_test_host_SOURCES = tests/unit/test_host.c
+tests_unit_test_host_call_SOURCES = tests/unit/test_host_call.c tests/unit/aot_test.h
 tests_unit_test_image_SOURCES = tests/unit/test_image.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/fuzz/mutate_image.h tests/fuzz/mutate_image.c
 tests_unit_test_infer_SOURCES = tests/unit/test_infer.c
 tests_unit_test_join_SOURCES = tests/unit/test_join.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
@@ -261,6 +263,7 @@ TEST_FILES = \
   tests/python/test_partition.py \
   tests/python/test_reshape_in_place.py \
   tests/python/test_hook_order.py \
+  tests/python/test_nodes.py \
   tests/python/test_inlined_hooks.py \
   tests/python/test_saved_tensors_hooks.py \
   tests/python/test_scatter.py \
@@ -308,6 +311,7 @@ TEST_FILES = \
   tests/trace/test_callable_backends.py \
   tests/trace/test_comptime.py \
   tests/trace/test_cond.py \
+  tests/trace/test_host_calls.py \
   tests/trace/test_loops.py \
   tests/trace/test_capture_all.py \
   tests/trace/test_control.py \

@@ -153,11 +153,18 @@ def assume_constant_result(fn):
 
 
 def allow_in_graph(fn):
-    """Returns fn, or a list or tuple of functions, as it is.  From now on a compiled function calls it and does not record through it.
+    """Returns fn, or a list or tuple of functions, as it is.  From now on a call of it is one node of a compiled function's graph, whatever is in it.
 
-    A function in Python is no node of the graph: the graph ends before the call, which runs as plain Python, and a new one begins after
-    it, a graph break of its own kind.  So what fn computes, changes and prints, and its gradient, are those of plain Python, whatever is in
-    it, and fullgraph=True refuses it.  It holds for all functions of the same code.  gramme's own functions are operations already.
+    While a call is recorded, fn is called once more, on stand-ins: tensors of ones (integers: zeros) with the shapes, dtypes and requires_grad
+    of its arguments.  What it gives then says what the node gives, and each call of the compiled function is compared with that: another
+    dtype, shape or number of results is a RuntimeError that names fn.  A compiled call runs fn as plain Python, once, in the program's order;
+    its gradient is the one that plain Python records inside of it.  No back end sees it.
+
+    fn takes tensors, at least one, and constants, and gives a tensor, or a tuple or list of them, that are new.  It must not change its arguments, give
+    them back, draw random numbers, or read a tensor that requires grad and is no argument; and what it changes elsewhere must not be
+    what the compiled function reads.  Where that is seen not to hold, fn is called as plain Python between two graphs, a break with a reason
+    (KEPT_WHOLE), which fullgraph=True refuses.  The gradient of its gradient (create_graph=True) is refused.
+    It holds for all functions of the same code.  gramme's own functions are operations already.
     """
     for one in fn if isinstance(fn, (list, tuple)) else (fn,):
         if not callable(one):

@@ -1,11 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens to tensors between the forward, which saves them, and the backward, which reads them."""
 
+import collections
 import types
 
 from gramme import _core
 
-__all__ = ["disable_saved_tensors_hooks", "inlineable_saved_tensors_hook", "save_on_cpu", "saved_tensors_hooks"]
+__all__ = ["GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge", "inlineable_saved_tensors_hook", "save_on_cpu", "saved_tensors_hooks"]
+
+
+Node = _core.GradFn  # what Tensor.grad_fn is, and next_functions lead to
+
+
+class GradientEdge(collections.namedtuple("GradientEdge", ("node", "output_nr", "ownership_token"), defaults=(None,))):
+    """A place that gradients arrive at: an output of a node.
+
+    grad() takes edges among `inputs` and `outputs`, backward() among `tensors`, and edges to leaves among `inputs`.  An edge keeps the
+    history alive and no elements.  ownership_token: what the tensor was like; an edge without one, GradientEdge(*fn.next_functions[0]), can be
+    an output if its gradient is given.
+    """
+
+
+def get_gradient_edge(tensor):
+    """The edge of a tensor that requires grad: of a leaf, to the node that adds to its grad."""
+    return GradientEdge(*_core.gradient_edge(tensor))
 
 
 def inlineable_saved_tensors_hook(hook):

@@ -20,7 +20,7 @@ class Graph:
         named, calls = {}, 0
         for op, name, target, args, kwargs, meta in core.nodes():
             index = calls if op == "call_function" else None
-            target = Target(target) if op == "call_function" else target
+            target = Target(target) if op == "call_function" and isinstance(target, str) else target
             node = Node(self, op, name, target, [named[arg] for arg in args], kwargs, meta, index)
             calls += op == "call_function"
             named[name] = node

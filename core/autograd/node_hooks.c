@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * node_hooks.c -- nodes of the tape as users see them: where they lead, and hooks on them.
+ *
+ * A hook before a node gets the gradients of its outputs, once they are complete and the hooks on the tensors have run, and may give
+ * others; one after it gets what the node gives to those that it leads to, and may give others.  Who asked for the gradient
+ * that arrives at a node gets what it was before the node's own hooks.  Hooks run in the order of registration, and belong to the node:
+ * they go with it.
+ */
+#include "core/autograd/node.h"
+
+GmAgNode *
+gm_tensor_node (GmTensor *t, uint32_t *nr)
+{
+  GmEdge e = gm_tracked (t) ? gm_edge_to (t) : (GmEdge){ NULL, 0 };
+
+  *nr = e.nr;
+  return e.node;
+}
+
+const char *
+gm_node_text (const GmAgNode *n)
+{
+  return gm_node_name (n);
+}
+
+uint32_t
+gm_node_n_edges (const GmAgNode *n)
+{
+  return n->n_in;
+}
+
+GmAgNode *
+gm_node_edge (GmAgNode *n, uint32_t i, uint32_t *nr)
+{
+  gm_edge_resolve (&n->edges[i]);
+  *nr = n->edges[i].node ? n->edges[i].nr : 0;
+  return n->edges[i].node;
+}
+
+uint32_t
+gm_node_n_outputs (const GmAgNode *n)
+{
+  return n->n_out;
+}
+
+GmTensor *
+gm_node_leaf (const GmAgNode *n)
+{
+  return n->kind == GM_NODE_LEAF ? n->saved_in[0].t : NULL;
+}
+
+static void
+keep_nothing (void *owner, void *data, size_t bytes)
+{
+  (void) owner, (void) data, (void) bytes;
+}
+
+GmTensor *
+gm_node_stand_in (GmAgNode *n, uint32_t nr, const GmMeta *meta)
+{
+  GmMeta m = meta ? *meta : gm_meta_make (GM_F32, 0, NULL);
+
+  if (n->kind == GM_NODE_LEAF)
+    return gm_tensor_ref (n->saved_in[0].t);
+  m.requires_grad = 0;
+  GmTensor *t = gm_tensor_new_foreign (&m, NULL, 0, false, keep_nothing, NULL);
+  gm_history_set (t, gm_node_ref (n), nr);
+  return t;
+}
+
+/* -- What users keep with a node --------------------------------------------------------------- */
+
+GmNodeUser *
+gm_node_user (GmAgNode *n)
+{
+  if (!n->user)
+    n->user = g_new0 (GmNodeUser, 1);
+  return n->user;
+}
+
+static void
+free_hooks (GArray *hooks)
+{
+  for (guint i = 0; hooks && i < hooks->len; i++) {
+    GmNodeHookRow *h = &g_array_index (hooks, GmNodeHookRow, i);
+    if (h->destroy)
+      h->destroy (h->data);
+  }
+  if (hooks)
+    g_array_unref (hooks);
+}
+
+void
+gm_node_user_free (GmNodeUser *u)
+{
+  if (!u)
+    return;
+  free_hooks (u->pre);
+  free_hooks (u->post);
+  if (u->metadata)
+    u->drop_metadata (u->metadata);
+  g_free (u);
+}
+
+uint64_t
+gm_node_add_hook (GmAgNode *n, bool before, GmNodeHook hook, void *data, void (*destroy) (void *data))
+{
+  static uint64_t next_id = 1;
+  GmNodeUser *u = gm_node_user (n);
+  GArray **list = before ? &u->pre : &u->post;
+  GmNodeHookRow h = { __atomic_fetch_add (&next_id, 1, __ATOMIC_RELAXED), hook, data, destroy };
+
+  if (!*list)
+    *list = g_array_new (FALSE, FALSE, sizeof h);
+  g_array_append_val (*list, h);
+  return h.id;
+}
+
+static int
+place_of (const GArray *list, uint64_t id)
+{
+  for (guint i = 0; list && i < list->len; i++)
+    if (g_array_index (list, GmNodeHookRow, i).id == id)
+      return (int) i;
+  return -1;
+}
+
+bool
+gm_node_remove_hook (GmAgNode *n, bool before, uint64_t id)
+{
+  GArray *list = !n->user ? NULL : before ? n->user->pre : n->user->post;
+  int at = place_of (list, id);
+
+  if (at < 0)
+    return false;
+  GmNodeHookRow h = g_array_index (list, GmNodeHookRow, at);
+  g_array_remove_index (list, (guint) at);
+  if (h.destroy)
+    h.destroy (h.data);
+  return true;
+}
+
+bool
+gm_node_is_hooked (const GmAgNode *n)
+{
+  return n->user && ((n->user->pre && n->user->pre->len) || (n->user->post && n->user->post->len));
+}
+
+/* -- Running ----------------------------------------------------------------------------------- */
+
+/* Those that stood there at the start and still do. */
+static bool
+run (GArray *list, GmTensor **changed, uint32_t n, GmTensor *const *others, uint32_t n_others, GError **error)
+{
+  guint n_hooks = list ? list->len : 0;
+  g_autofree GmNodeHookRow *now = n_hooks ? g_memdup2 (list->data, n_hooks * sizeof *now) : NULL;
+
+  for (guint i = 0; i < n_hooks; i++)
+    if (place_of (list, now[i].id) >= 0 && !now[i].fn (now[i].data, changed, n, others, n_others, error))
+      return false;
+  return true;
+}
+
+bool
+gm_node_run_before (GmAgNode *n, GmTensor **grads, GError **error)
+{
+  return !n->user || run (n->user->pre, grads, n->n_out, NULL, 0, error);
+}
+
+bool
+gm_node_run_after (GmAgNode *n, GmTensor **results, GmTensor *const *grads, GError **error)
+{
+  return !n->user || run (n->user->post, results, n->kind == GM_NODE_LEAF ? 0 : n->n_in, grads, n->n_out, error);
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * host_function.c -- Python functions as functions of the host's in graphs: one that is a node as a whole, or a hook.
+ *
+ * A call gives the function its tensors and the constants that it was recorded with, and takes the tensors out of what comes
+ * back; a result of another kind than the recorded one is an error.  Nothing in it is captured: who marked the function wants
+ * plain Python.  What it raises comes out of the compiled function as it was raised (errors.c).
+ */
+#include "core/python/host_function.h"
+
+#include "core/autograd/autograd.h"
+#include "core/python/autograd_py.h"
+#include "core/python/errors.h"
+#include "core/python/hook.h"
+#include "core/python/tensor_object.h"
+
+#include <string.h>
+
+typedef struct {
+  PyObject *fn;      /* owned */
+  PyObject *names;   /* owned, or NULL */
+  PyObject **values; /* owned; NULL: operand which[i] */
+  uint8_t *which;
+  uint32_t n;
+  char container; /* as in GmHostTrial; '?': nobody knows yet */
+} Callee;
+
+static void
+destroy (void *data)
+{
+  Callee *c = data;
+
+  if (Py_IsInitialized ()) {
+    PyGILState_STATE gil = PyGILState_Ensure ();
+    for (uint32_t i = 0; i < c->n; i++)
+      Py_XDECREF (c->values[i]);
+    Py_XDECREF (c->names);
+    Py_DECREF (c->fn);
+    PyGILState_Release (gil);
+  }
+  g_free (c->values);
+  g_free (c->which);
+  g_free (c);
+}
+
+/* -- Calling ----------------------------------------------------------------------------------- */
+
+static PyObject *
+call_python (const Callee *c, GmTensor *const *in)
+{
+  g_autofree PyObject **args = g_new0 (PyObject *, c->n + 1);
+  Py_ssize_t n_names = c->names ? PyTuple_GET_SIZE (c->names) : 0;
+  PyObject *result = NULL;
+  bool ok = true;
+
+  for (uint32_t i = 0; ok && i < c->n; i++)
+    ok = (args[i] = c->values[i] ? Py_NewRef (c->values[i]) : gm_py_tensor_wrap (in[c->which[i]])) != NULL;
+  gm_hook_suspend ();
+  if (ok)
+    result = PyObject_Vectorcall (c->fn, args, (size_t) ((Py_ssize_t) c->n - n_names), c->names);
+  gm_hook_unsuspend ();
+  for (uint32_t i = 0; i < c->n; i++)
+    Py_XDECREF (args[i]);
+  return result;
+}
+
+/* The kind of a result: 0, 't', 'l'; '?': it is none of tensors. */
+static char
+container_of (PyObject *o)
+{
+  char kind = PyTuple_CheckExact (o) ? 't' : PyList_CheckExact (o) ? 'l' : '?';
+
+  if (gm_py_tensor_check (o))
+    return 0;
+  for (Py_ssize_t i = 0; kind != '?' && i < PySequence_Fast_GET_SIZE (o); i++)
+    if (!gm_py_tensor_check (PySequence_Fast_GET_ITEM (o, i)))
+      kind = '?';
+  return kind != '?' && PySequence_Fast_GET_SIZE (o) > 0 ? kind : '?';
+}
+
+static GPtrArray *
+tensors_of (PyObject *o, char kind)
+{
+  GPtrArray *a = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_tensor_unref);
+
+  if (kind == 0)
+    g_ptr_array_add (a, gm_tensor_ref (gm_py_tensor_get (o)));
+  for (Py_ssize_t i = 0; kind && i < PySequence_Fast_GET_SIZE (o); i++)
+    g_ptr_array_add (a, gm_tensor_ref (gm_py_tensor_get (PySequence_Fast_GET_ITEM (o, i))));
+  return a;
+}
+
+static const char *
+kind_text (char kind)
+{
+  return kind == 't' ? "a tuple of tensors" : kind == 'l' ? "a list of tensors" : kind == 0 ? "a tensor" : "something else";
+}
+
+static bool
+call_function (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error)
+{
+  const Callee *c = data;
+  PyGILState_STATE gil = PyGILState_Ensure ();
+  PyObject *o = call_python (c, in);
+  char kind = o ? container_of (o) : '?';
+  g_autoptr (GPtrArray) tensors = o && kind != '?' ? tensors_of (o, kind) : NULL;
+  bool ok = tensors && kind == c->container && tensors->len == n_out;
+
+  (void) n_in;
+  if (o && !ok) {
+    PyErr_Format (PyExc_RuntimeError,
+                  "%S gave %s (%.100s, %u tensors), but %s of %u when its call was recorded; a function that is a node of a graph gives "
+                  "the same in each call",
+                  c->fn, kind_text (kind), Py_TYPE (o)->tp_name, tensors ? tensors->len : 0, kind_text (c->container), (unsigned) n_out);
+  }
+  for (uint32_t i = 0; ok && i < n_out; i++)
+    out[i] = gm_tensor_ref (tensors->pdata[i]);
+  if (!ok)
+    gm_py_error_set (error);
+  Py_XDECREF (o);
+  PyGILState_Release (gil);
+  return ok;
+}
+
+static bool
+call_hook (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error)
+{
+  const Callee *c = data;
+  GError *own = NULL;
+
+  (void) n_in, (void) n_out;
+  out[0] = gm_py_call_hook (c->fn, in[0], &own);
+  if (own)
+    g_propagate_error (error, own);
+  else if (!out[0])
+    out[0] = gm_tensor_ref (in[0]);
+  return !own;
+}
+
+/* -- Making ------------------------------------------------------------------------------------ */
+
+static const char *
+name_of (PyObject *fn)
+{
+  PyObject *name = PyObject_GetAttrString (fn, "__qualname__");
+  const char *text = name && PyUnicode_Check (name) ? PyUnicode_AsUTF8 (name) : NULL;
+
+  PyErr_Clear ();
+  if (!text)
+    text = Py_TYPE (fn)->tp_name;
+  static _Thread_local char kept[256];
+  g_strlcpy (kept, text, sizeof kept);
+  Py_XDECREF (name);
+  return kept;
+}
+
+static uint64_t
+mix (uint64_t h, uint64_t x)
+{
+  return (h ^ x) * UINT64_C (0x9e3779b97f4a7c15) ^ h >> 29;
+}
+
+GmHostFunction *
+gm_py_host_function (PyObject *fn, PyObject *const *values, const uint8_t *which, uint32_t n, PyObject *names)
+{
+  uint64_t key = mix (1, (uint64_t) (uintptr_t) fn);
+  Callee *c = g_new (Callee, 1);
+
+  *c = (Callee){ Py_NewRef (fn), Py_XNewRef (names), g_new (PyObject *, n + 1), g_memdup2 (which, n), n, '?' };
+  for (uint32_t i = 0; i < n; i++) {
+    c->values[i] = Py_XNewRef (values[i]);
+    key = mix (key, values[i] ? (uint64_t) (uintptr_t) Py_TYPE (values[i]) : which[i]);
+    Py_hash_t hash = values[i] ? PyObject_Hash (values[i]) : 0;
+    if (hash == -1)
+      PyErr_Clear ();
+    key = mix (key, (uint64_t) hash);
+  }
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE (names); i++)
+    key = mix (key, (uint64_t) PyObject_Hash (PyTuple_GET_ITEM (names, i)));
+  GmHostFunction *f = gm_host_function_new (name_of (fn), call_function, c, destroy);
+  f->key = key;
+  return f;
+}
+
+GmHostFunction *
+gm_py_host_hook (PyObject *fn)
+{
+  Callee *c = g_new0 (Callee, 1);
+
+  c->fn = Py_NewRef (fn);
+  GmHostFunction *f = gm_host_function_new (name_of (fn), call_hook, c, destroy);
+  f->key = mix (2, (uint64_t) (uintptr_t) fn);
+  return f;
+}
+
+PyObject *
+gm_py_host_callable (const GmHostFunction *f)
+{
+  return f && f->destroy == destroy ? ((const Callee *) f->data)->fn : NULL;
+}
+
+/* -- Trying ------------------------------------------------------------------------------------ */
+
+static GmTensor *
+stand_in (const GmMeta *like, bool grad, GError **error)
+{
+  GmMeta m = *like;
+  GmAttrs attrs = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE, .n_list = m.ndim, .dtype = m.dtype };
+
+  m.requires_grad = 0;
+  if (!gm_meta_is_dense (&m))
+    gm_meta_set_contiguous (&m);
+  memcpy (attrs.list, m.sizes, sizeof attrs.list);
+  attrs.value = gm_dtype_is_float ((GmDtype) m.dtype) ? gm_scalar_float (1) : gm_scalar_int (0);
+  GmTensor *t = gm_tensor_new (&m, error);
+  if (t && !gm_op_run_into (GM_OP_full, NULL, 0, &attrs, t, error))
+    g_clear_pointer (&t, gm_tensor_unref);
+  if (t && grad && like->requires_grad)
+    gm_tensor_set_requires_grad (t, true, NULL);
+  return t;
+}
+
+static char *
+exception_text (void)
+{
+  PyObject *type, *value, *traceback;
+
+  PyErr_Fetch (&type, &value, &traceback);
+  PyObject *text = value ? PyObject_Str (value) : NULL;
+  const char *said = text ? PyUnicode_AsUTF8 (text) : NULL;
+  char *why = g_strdup_printf ("on tensors of ones like its arguments it raised %s: %s",
+                               type && PyType_Check (type) ? ((PyTypeObject *) type)->tp_name : "an exception", said ? said : "");
+  PyErr_Clear ();
+  Py_XDECREF (text);
+  Py_XDECREF (type);
+  Py_XDECREF (value);
+  Py_XDECREF (traceback);
+  return why;
+}
+
+static bool
+lies_in (const GmTensor *t, GmTensor *const *others, uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++)
+    if (t->storage == others[i]->storage)
+      return true;
+  return false;
+}
+
+/* NULL, or why these results are none of a node. */
+static const char *
+look_at (const GPtrArray *results, GmTensor *const *in, uint32_t n_in, GmHostTrial *out)
+{
+  g_autoptr (GPtrArray) leaves = g_ptr_array_new ();
+
+  for (uint32_t i = 0; i < n_in; i++)
+    if (gm_tensor_version (in[i]) != 0)
+      return "it changes an argument in place";
+  for (uint32_t i = 0; i < results->len; i++) {
+    GmTensor *t = results->pdata[i];
+    if (lies_in (t, in, n_in))
+      return "a result is an argument, or a part of one";
+    if (lies_in (t, (GmTensor *const *) results->pdata, i))
+      return "two results lie in one memory";
+    if (!gm_meta_is_dense (&t->meta))
+      return "a result has holes, or elements that are one";
+    out->metas[i] = t->meta;
+    out->metas[i].requires_grad = gm_tensor_requires_grad (t);
+  }
+  gm_autograd_find_leaves ((GmTensor *const *) results->pdata, results->len, leaves);
+  for (uint32_t k = 0; k < leaves->len; k++) {
+    bool known = false;
+    for (uint32_t i = 0; i < n_in; i++)
+      if (in[i] == leaves->pdata[k]) {
+        out->many |= out->flows & UINT64_C (1) << i;
+        out->flows |= UINT64_C (1) << i;
+        known = true;
+      }
+    if (!known)
+      return "it reads a tensor that requires grad and is none of its arguments";
+  }
+  return NULL;
+}
+
+bool
+gm_py_host_try (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, GmHostTrial *out, char **why)
+{
+  Callee *c = f->data;
+  g_autofree GmTensor **args = g_new0 (GmTensor *, n_in + 1);
+  int64_t before[2], after[2];
+  g_autoptr (GError) error = NULL;
+  const char *reason = NULL;
+  bool ok = true;
+
+  *out = (GmHostTrial){ 0 };
+  for (uint32_t i = 0; ok && i < n_in; i++)
+    if ((ok = (args[i] = stand_in (&in[i], grad, &error)) != NULL))
+      args[i]->storage->version = 0;
+  gm_random_get_state (before);
+  bool was = gm_grad_set_enabled (grad);
+  PyObject *o = ok ? call_python (c, args) : NULL;
+  gm_grad_set_enabled (was);
+  gm_random_get_state (after);
+  gm_random_set_state (before);
+  char kind = o ? container_of (o) : '?';
+  g_autoptr (GPtrArray) results = o && kind != '?' ? tensors_of (o, kind) : NULL;
+  if (!ok) {
+    *why = g_strdup (error->message);
+  } else if (!o) {
+    *why = exception_text ();
+  } else if (!results) {
+    *why = g_strdup_printf ("it gives %s, not a tensor or a tuple or list of tensors", Py_TYPE (o)->tp_name);
+  } else if (memcmp (before, after, sizeof before)) {
+    reason = "it draws random numbers";
+  } else {
+    out->metas = g_new (GmMeta, results->len + 1);
+    out->n = results->len;
+    out->container = c->container = kind;
+    reason = look_at (results, args, n_in, out);
+  }
+  if (reason)
+    *why = g_strdup (reason);
+  if (*why)
+    g_clear_pointer (&out->metas, g_free);
+  Py_XDECREF (o);
+  for (uint32_t i = 0; i < n_in; i++)
+    gm_tensor_unref (args[i]);
+  return !*why;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * host_function.h -- Python functions as functions of the host's in graphs.
+ */
+#ifndef GM_PYTHON_HOST_FUNCTION_H
+#define GM_PYTHON_HOST_FUNCTION_H
+
+#include "core/trace/trace.h"
+
+/* See GmTraceHost. */
+GmHostFunction *gm_py_host_function (PyObject *fn, PyObject *const *values, const uint8_t *which, uint32_t n, PyObject *names);
+GmHostFunction *gm_py_host_hook (PyObject *fn);
+bool gm_py_host_try (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, GmHostTrial *out, char **why);
+/* The Python function behind f, borrowed; NULL: there is none. */
+PyObject *gm_py_host_callable (const GmHostFunction *f);
+
+#endif
