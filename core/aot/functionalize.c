@@ -510,7 +510,7 @@ find_reached (const Rewrite *r, const GmFunctionalLayer *layer)
   return reached;
 }
 
-/* Whether a node that is no view sends gradients to `v`, or something of the same memory. */
+/* Whether a node that is no view sends gradients to `v`, or something of the same memory, or a hook waits there for them. */
 static bool
 is_read_inside (const GmGraph *g, const bool *reached, GmValueId v)
 {
@@ -518,8 +518,9 @@ is_read_inside (const GmGraph *g, const bool *reached, GmValueId v)
 
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
-    bool on = reached[n->out] && gm_ops[n->op].family != GM_FAMILY_MOVEMENT
-              && gm_graph_meta (g, n->out)->requires_grad;
+    bool on = n->op == GM_OP_gradient_hook
+              || (reached[n->out] && gm_ops[n->op].family != GM_FAMILY_MOVEMENT
+                  && gm_graph_meta (g, n->out)->requires_grad);
     for (uint32_t k = 0; on && k < n->n_in; k++)
       if (gm_views_root (g, n->in[k]) == root)
         return true;

@@ -157,6 +157,23 @@ note_inputs (const GmGraph *g, GmArena *arena, GmLayers *l)
   l->n_outputs = g->outputs->len;
 }
 
+/* What a call of the host's gives is stated once and compared with each result: numbers.  So is what a hook is given. */
+static bool
+check_host_calls (const GmGraph *g, GError **error)
+{
+  if (!has_symbols (g))
+    return true;
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (n->op == GM_OP_host_call || n->op == GM_OP_gradient_hook) {
+      g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                   "what functions of the host's give, and hooks on the way are given, has sizes that are numbers");
+      return false;
+    }
+  }
+  return true;
+}
+
 GmGraph *
 gm_layers_apply (const GmGraph *g, bool differentiate, GmArena *arena, GmLayers *l, GError **error)
 {
@@ -165,7 +182,7 @@ gm_layers_apply (const GmGraph *g, bool differentiate, GmArena *arena, GmLayers 
 
   *l = (GmLayers){ .differentiate = differentiate };
   note_inputs (g, arena, l);
-  if (run_metadata (&w, overlaps, error) && run_dedupe (&w, overlaps, error)
+  if (check_host_calls (g, error) && run_metadata (&w, overlaps, error) && run_dedupe (&w, overlaps, error)
       && run_alias (&w, error) && run_bases (&w, differentiate, overlaps, error) && check_quiet_views (&w, error)
       && run_functionalize (&w, differentiate, error)
       && gm_higher_prepare (w.owned, differentiate, error)) {

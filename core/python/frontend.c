@@ -145,6 +145,17 @@ dynamic_mode (const Job *job, uint8_t option)
   return option == GM_DYNAMIC_OPTION_TRUE ? GM_DYNAMIC_ALWAYS : GM_DYNAMIC_SEEN;
 }
 
+/* The function's first argument, whose instance the sizes are remembered for; NULL: there is none.  Behind a break it is among what is
+ * handed on if it is still used, and what stands first then may be no object at all. */
+static PyObject *
+first_argument (const Job *job)
+{
+  const GmCodeCache *cache = job->cache;
+  if (cache->point && !(cache->point->at.n_locals > 0 && cache->point->at.locals[0] == 0))
+    return NULL;
+  return cache->code->co_argcount > 0 ? job->locals[0] : NULL;
+}
+
 static bool
 record (GmCompile *c, GError **error)
 {
@@ -157,7 +168,7 @@ record (GmCompile *c, GError **error)
                               .profile = job->cache->profile };
   bool seen = request.dynamic == GM_DYNAMIC_SEEN;
   if (seen)
-    gm_profile_store_enter (job->cache, job->cache->code->co_argcount > 0 ? job->locals[0] : NULL);
+    gm_profile_store_enter (job->cache, first_argument (job));
   job->rec = gm_record_function (&request);
   if (seen)
     gm_profile_store_leave (job->cache);

@@ -22,6 +22,7 @@ import resource
 import signal
 import subprocess
 import sys
+import traceback
 import types
 import warnings
 
@@ -90,6 +91,7 @@ def run(text, seed, compiled, backend, skip=()):
             results = [result]
             if call == CALLS - 1:
                 results.append(backward(result, G))
+            forget_frames([result, space["out"]])
             shown = {k: v for k, v in space.items() if k[:2] != "__" and not isinstance(v, types.ModuleType) and k not in ("make", "root")}
             state = world.snapshot([results, arguments, list(shown), *shown.values(), G.is_grad_enabled()])
             if world.twice:
@@ -97,6 +99,21 @@ def run(text, seed, compiled, backend, skip=()):
                 break
             seen.append((what, state, world.text(printed.getvalue())))
     return seen, world
+
+
+def forget_frames(things):
+    """Clears the frames of the exceptions among things.  A traceback keeps the variables of its frames alive; that of a compiled function
+    is the frame of one piece of it, which has some of them only."""
+    queue, seen = list(things), set()
+    for thing in queue:
+        if id(thing) in seen or len(queue) > 2000:
+            continue
+        seen.add(id(thing))
+        if type(thing) in (list, tuple):
+            queue.extend(thing)
+        while isinstance(thing, BaseException) and thing.__traceback__:
+            traceback.clear_frames(thing.__traceback__)
+            thing = thing.__context__
 
 
 def backward(result, G):
@@ -151,8 +168,6 @@ def compare(text, seed, backend, skip=(), plain_ended=lambda: None):
     try:
         found, _ = run(text, seed, True, backend, skip)
     except Exception as error:
-        import traceback
-
         return "the compiled run failed: " + "".join(traceback.format_exception(error)[-6:])
     for i, (a, b) in enumerate(zip(plain, found)):
         if b[1] == TWICE != a[1]:

@@ -245,8 +245,8 @@ def case_a_hook_that_takes_itself_off(compile):
     return first, gradient(x * 2, x)
 
 
-# HOOK-22: on what the function makes it is a break, and the gradients are eager's
-# expect: graphs=2 breaks=1
+# HOOK-22: on what the function makes it is a node of the graph, and the gradients are eager's
+# expect: graphs=1 breaks=0
 def case_hook_22_on_an_intermediate(compile):
     log = []
 
@@ -262,6 +262,23 @@ def case_hook_22_on_an_intermediate(compile):
 
     x = leaf(1.0, 2.0)
     return gradient(compile(f)(x), x), log
+
+
+# HOOK-23: the view is taken again after the call, its gradient is the function's
+# expect: graphs=1 breaks=0
+def case_hook_on_a_view_that_is_given_out(compile):
+    def hook(g):
+        return g * 10
+
+    def f(x):
+        y = x.sin()
+        first = y[0]
+        first.register_hook(hook)
+        return first, y[:1]
+
+    x = leaf(1.0, 2.0)
+    first, rest = compile(f)(x)
+    return gradient(first * 3 + rest.sum(), x)
 
 
 # expect: graphs=2 breaks=1

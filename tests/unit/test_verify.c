@@ -28,7 +28,10 @@ sound (void)
 static void
 break_op (GmGraph *g)
 {
-  gm_graph_node (g, 0)->op = (GmOp) 127;
+  GmOp none = GM_OP_NONE + 1;
+  while (gm_ops[none].name) /* the first code without a row */
+    none++;
+  gm_graph_node (g, 0)->op = none;
 }
 static void
 break_arity (GmGraph *g)

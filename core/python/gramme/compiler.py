@@ -164,6 +164,7 @@ def allow_in_graph(fn):
     them back, draw random numbers, or read a tensor that requires grad and is no argument; and what it changes elsewhere must not be
     what the compiled function reads.  Where that is seen not to hold, fn is called as plain Python between two graphs, a break with a reason
     (KEPT_WHOLE), which fullgraph=True refuses.  The gradient of its gradient (create_graph=True) is refused.
+    What it adds up to the gradient of one argument, and what comes to that from behind a break, are summed apart: the last bit may differ.
     It holds for all functions of the same code.  gramme's own functions are operations already.
     """
     for one in fn if isinstance(fn, (list, tuple)) else (fn,):

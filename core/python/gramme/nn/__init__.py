@@ -28,7 +28,7 @@ from gramme.nn.padding import (
 )  # fmt: skip
 from gramme.nn.parameter import Buffer, Parameter
 from gramme.nn.pooling import (
-    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d,
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d,
 )  # fmt: skip
 from gramme.nn.recurrent import GRUCell, LSTMCell, RNNCell
 from gramme.nn.rnn import GRU, LSTM, RNN, RNNBase
