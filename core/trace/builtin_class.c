@@ -71,13 +71,13 @@ make_sequence (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   const GmTracker *t = gm_realize (r, args->args[0]);
   if (type == &PyTuple_Type && t->kind == &gm_kind_tuple && t->data == NULL && !t->number)
     return t; /* tuple (t) is t */
+  if (type != &PyList_Type && type != &PyTuple_Type)
+    return gm_set_of (r, t);
   g_autoptr (GPtrArray) all = gm_iterate (r, t);
   if (all == NULL)
     return &gm_tracker_poison;
   const GmTracker *const *items = (const GmTracker *const *) all->pdata;
-  return type == &PyList_Type    ? gm_list_new (r, items, all->len)
-         : type == &PyTuple_Type ? gm_tuple_new (r, items, all->len)
-                                 : gm_set_new (r, items, all->len);
+  return type == &PyList_Type ? gm_list_new (r, items, all->len) : gm_tuple_new (r, items, all->len);
 }
 
 static const GmTracker *

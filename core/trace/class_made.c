@@ -148,7 +148,7 @@ gm_class_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTra
 {
   PyTypeObject *type = (PyTypeObject *) t->real, *meta = Py_TYPE (type);
   const char *text = PyUnicode_AsUTF8 (name);
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || is_dunder (name)
+  if (!gm_is_user_type (type) || is_dunder (name)
       || meta->tp_setattro != PyType_Type.tp_setattro || gm_class_lookup (r, meta, name)) {
     gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, text, "class");
     return;

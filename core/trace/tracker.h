@@ -171,6 +171,8 @@ const GmTracker *gm_dict_new_storage (GmRecorder *r, bool ordered);
 void gm_dict_store (GmRecorder *r, const GmTracker *dict, const GmTracker *key,
                     const GmTracker *value); /* no effect recorded: new dicts */
 const GmTracker *gm_set_new (GmRecorder *r, const GmTracker *const *items, uint32_t n);
+/* The elements of an iterable, one after the other: the first that cannot be hashed ends it. */
+const GmTracker *gm_set_of (GmRecorder *r, const GmTracker *from);
 const GmTracker *gm_slice_new (GmRecorder *r, const GmTracker *start, const GmTracker *stop,
                                const GmTracker *step);
 const GmTracker *gm_builtin_method (GmRecorder *r, const char *name, const GmTracker *self);

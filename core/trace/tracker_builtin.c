@@ -549,9 +549,9 @@ dict_fromkeys (GmRecorder *r, const GmTracker *cls, const GmCallArgs *args)
 {
   PLAIN ("fromkeys", 1, 2);
   const GmTracker *d = gm_dict_new (r), *value = args->n == 2 ? args->args[1] : gm_none (r);
-  g_autoptr (GPtrArray) keys = gm_iterate (r, args->args[0]);
-  for (uint32_t i = 0; keys && i < keys->len && !r->stop; i++)
-    gm_dict_store (r, d, keys->pdata[i], value);
+  const GmTracker *it = gm_iter (r, args->args[0]), *key;
+  while (!r->stop && (key = gm_next (r, it)) != NULL) /* one at a time: it may not be hashable */
+    gm_dict_store (r, d, key, value);
   return d;
 }
 

@@ -400,9 +400,9 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       for (uint32_t i = 0; i < contents->n && !r->stop; i += 2)
         store (r, t, contents->items[i], contents->items[i + 1]);
     } else {
-      g_autoptr (GPtrArray) pairs = gm_iterate (r, from);
-      for (uint32_t i = 0; pairs && i < pairs->len && !r->stop; i++) {
-        g_autoptr (GPtrArray) pair = gm_iterate (r, pairs->pdata[i]);
+      const GmTracker *it = gm_iter (r, from), *entry;
+      for (uint32_t i = 0; !r->stop && (entry = gm_next (r, it)) != NULL; i++) { /* one at a time: it may raise */
+        g_autoptr (GPtrArray) pair = gm_iterate (r, entry);
         if (pair && pair->len != 2)
           gm_raise_new (r, PyExc_ValueError,
                         "dictionary update sequence element #%u has length %u; 2 is required", i,

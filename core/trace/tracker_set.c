@@ -90,6 +90,15 @@ gm_set_new (GmRecorder *r, const GmTracker *const *items, uint32_t n)
 }
 
 const GmTracker *
+gm_set_of (GmRecorder *r, const GmTracker *from)
+{
+  const GmTracker *t = set_add (r, NULL, NULL, NULL, 0), *it = gm_iter (r, from), *item;
+  while (!r->stop && (item = gm_next (r, it)) != NULL)
+    add (r, t, item);
+  return t;
+}
+
+const GmTracker *
 gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   g_autoptr (GPtrArray) items = g_ptr_array_new ();
@@ -384,8 +393,14 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       continue;
     }
     bool unordered = !r->stop && (from->kind == &gm_kind_set || from->kind == &gm_kind_dict);
+    if (!unordered) { /* one at a time: it may not be hashable */
+      const GmTracker *it = gm_iter (r, from), *item;
+      while (!r->stop && (item = gm_next (r, it)) != NULL)
+        method_add (r, t, &(GmCallArgs){ &item, 1, NULL });
+      continue;
+    }
     g_autoptr (GPtrArray) items = iterate_unordered (r, from);
-    if (items && unordered && !t->real) { /* a set is merged in the order of its table */
+    if (items && !t->real) { /* a set is merged in the order of its table */
       const GmTracker *c = gm_contents_of (r, t);
       bool literal = c->n == 0 && order_is_known (c) && from->kind == &gm_kind_set && from->number;
       if (literal)
@@ -393,7 +408,7 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = c->items, .n = c->n, .number = 1, .real = literal ? from->real : NULL));
       if (literal)
         continue;
-    } else if (items && unordered) {
+    } else if (items) {
       gm_record_break (r, GM_BREAK_CALL_METHOD, "update", "set");
       return &gm_tracker_poison;
     }

@@ -433,3 +433,80 @@ def test_what_a_traceback_keeps_is_no_stack(program):
         warnings.simplefilter("ignore")
         compiled = G.compile(program, backend="eager")
         assert shown(program) == shown(compiled) == shown(compiled) and "closed" in shown(program)
+
+
+# -- What cannot be hashed ends the iteration there
+
+
+def logged(out):
+    for k in range(3):
+        out.append(k)
+        yield [k]
+
+
+def keys_of_a_dict(out):
+    return dict.fromkeys(logged(out), 0)
+
+
+def entries_of_a_dict(out):
+    return dict((k, 1) for k in logged(out))
+
+
+def entries_that_are_none(out):
+    return dict(x for x in logged(out))
+
+
+def elements_of_a_set(out):
+    return set(logged(out))
+
+
+def elements_of_a_frozenset(out):
+    return frozenset(logged(out))
+
+
+def added_to_a_set(out):
+    s = {1}
+    s.update(logged(out))
+    return s
+
+
+def unpacked_into_a_set(out):
+    return {1, *logged(out)}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [keys_of_a_dict, entries_of_a_dict, entries_that_are_none, elements_of_a_set, elements_of_a_frozenset, added_to_a_set, unpacked_into_a_set],
+)
+def test_what_cannot_be_hashed_ends_the_iteration(program):
+    def shown(fn):
+        out = []
+        with pytest.raises((TypeError, ValueError)) as e:
+            fn(out)
+        return str(e.value), out
+
+    plain = shown(program)
+    assert plain[1] == [0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert shown(G.compile(program, backend="eager")) == plain
+
+
+# -- Classes of C modules, which are on the heap since 3.12, cannot be changed
+
+
+def test_attributes_of_classes_of_c_cannot_be_set():
+    def root(x):
+        try:
+            type(x).w = 1
+        except TypeError as e:
+            return str(e)
+
+    d = collections.defaultdict(list)
+    assert root(d) == both_once(root, d)
+
+
+def both_once(fn, *args):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return G.compile(fn, backend="eager")(*args)
