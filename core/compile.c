@@ -217,7 +217,11 @@ lower (GmCompile *c, GError **error)
     return false;
   }
   GmPlanExec exec = { .run = run_exec, .unref = unref_exec, .run_sized = run_exec_sized };
-  g_assert (!backward || forward->outputs->len > 0); /* gradients come from somewhere */
+  if (backward && forward->outputs->len == 0) { /* gradients come from somewhere, but for what a hook makes of them */
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "it only takes views of its arguments, and a hook waits for the gradient of one: register the hook outside of it");
+    return false;
+  }
   if (forward->outputs->len > 0 && c->ask.make_exec) {
     if (!c->ask.make_exec (c->ask.make_exec_data, forward, backward, &exec, error))
       return false;

@@ -19,6 +19,9 @@
 #define ALIGN 16
 #define FIRST_BLOCK_BYTES (16 * 1024)
 #define LARGEST_STEP_BYTES (1024 * 1024)
+/* A process has 65,530 mappings at most.  What is sealed is one, with what follows it two; so is what is left behind without access. */
+#define MOST_SEALED 20000
+#define MOST_LEFT 16000
 
 typedef struct {
   char *start;
@@ -38,6 +41,8 @@ struct GmArena {
   size_t page_bytes;
   bool protects, stressed, gave_up; /* gave_up: no more seals */
 };
+
+static int n_sealed, n_left; /* in the whole process, atomic */
 
 static size_t
 round_up (size_t n, size_t to)
@@ -100,10 +105,12 @@ gm_arena_free (GmArena *a)
   gm_arena_unseal (a);
   for (guint i = 0; i < a->blocks->len; i++) {
     Block *b = &g_array_index (a->blocks, Block, i);
-    if (a->stressed) {
+    if (a->stressed && g_atomic_int_add (&n_left, 1) < MOST_LEFT) {
       madvise (b->start, b->bytes, MADV_DONTNEED);
       mprotect (b->start, b->bytes, PROT_NONE); /* leaks address space on purpose */
-    } else
+    } else if (a->stressed)
+      munmap (b->start, b->bytes);
+    else
       free (b->start);
   }
   g_array_free (a->blocks, TRUE);
@@ -174,7 +181,10 @@ gm_arena_seal (GmArena *a)
     size_t upto = round_up (b->used, a->page_bytes);
     if (upto == b->sealed)
       continue;
-    if (mprotect (b->start + b->sealed, upto - b->sealed, PROT_READ)) {
+    bool first = b->sealed == 0, room = !first || g_atomic_int_add (&n_sealed, 1) < MOST_SEALED;
+    if (!room || mprotect (b->start + b->sealed, upto - b->sealed, PROT_READ)) {
+      if (first)
+        g_atomic_int_add (&n_sealed, -1);
       a->gave_up = true; /* a sealed part is a mapping, and a process may have only so many */
       gm_arena_unseal (a);
       return;
@@ -188,8 +198,11 @@ gm_arena_unseal (GmArena *a)
 {
   for (guint i = 0; i < a->blocks->len; i++) {
     Block *b = &g_array_index (a->blocks, Block, i);
-    if (b->sealed && mprotect (b->start, b->sealed, PROT_READ | PROT_WRITE))
+    if (b->sealed == 0)
+      continue;
+    if (mprotect (b->start, b->sealed, PROT_READ | PROT_WRITE))
       g_error ("gramme: mprotect of %zu bytes failed", b->sealed);
+    g_atomic_int_add (&n_sealed, -1);
     b->sealed = 0;
   }
 }

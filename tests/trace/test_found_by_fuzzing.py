@@ -510,3 +510,26 @@ def both_once(fn, *args):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return G.compile(fn, backend="eager")(*args)
+
+
+# -- A hook on a view of an argument, where nothing is computed: the function runs as plain Python
+
+
+def doubled(g):
+    return g * 2
+
+
+def test_a_hook_on_a_view_of_an_argument_alone():
+    def root(x):
+        first = x.unbind()[1]
+        first.register_hook(doubled)
+        return first
+
+    def gradient(fn):
+        leaf = G.arange(4.0).requires_grad_()
+        fn(leaf * 1).sum().backward()
+        return leaf.grad.tolist()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert gradient(G.compile(root, backend="eager")) == gradient(root) == [0.0, 2.0, 0.0, 0.0]
