@@ -120,6 +120,9 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
       if (own)
         return own;
     }
+    if (t->kind == &gm_kind_constant && !PySequence_Check (t->real)
+        && !gm_class_lookup_text (r, Py_TYPE (t->real), "__reversed__"))
+      return gm_raise_new (r, PyExc_TypeError, "'%s' object is not reversible", Py_TYPE (t->real)->tp_name);
     if (t->kind != &gm_kind_list && t->kind != &gm_kind_tuple && t->kind != &gm_kind_constant)
       return gm_record_break (r, GM_BREAK_ITERATION, "reversed object");
     return gm_iterator_new (r, GM_ITER_REVERSED, &t, 1, gm_len (r, t) - 1);

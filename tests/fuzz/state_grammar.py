@@ -272,7 +272,7 @@ EXPRESSIONS = {
     "s": ["'a'", "'ab'", "''", "$V", "($s + $s)", "str($i)", "f'{$n}:{$n:>3}'", "f'{$V!r:>5}'", "$s.upper()", "'-'.join(map(str, $q))", "'%s=%r' % ($i, $s)", "!repr($o)", "type($a).__name__", "$s[::-1]", "h0.__name__", "'{} {}'.format($i, $s)",
           "!$s.replace('a', $s)[:9]", "Color.BLUE.name", "str($b)", "repr($f)", "type($o).__qualname__"],
     "k": ["'k'", "'m'", "'z'", "$V"],
-    "b": ["True", "False", "($i > $i)", "($i == $i)", "(0 < $i <= 3)", "not $b", "($a is $a)", "($l is $l)", "($t is $t)", "($o is $o)", "($k in $d)", "($i in $l)", "bool($l)", "isinstance($a, int)", "isinstance($o, (Base, Num))", "hasattr($o, 'w')",
+    "b": ["True", "False", "($i > $i)", "($i == $i)", "(0 < $i <= 3)", "(not $b)", "($a is $a)", "($l is $l)", "($t is $t)", "($o is $o)", "($k in $d)", "($i in $l)", "bool($l)", "isinstance($a, int)", "isinstance($o, (Base, Num))", "hasattr($o, 'w')",
           "($s == $s)", "($s < 'b')", "callable($a)", "$V", "($a is None)", "any($q)", "all(x is not None for x in $q)", "$t.requires_grad", "(type($a) is list)", "($o == $o)", "($d is g_d)", "($i != $f)", "G.is_grad_enabled()", "issubclass(type($o), Base)",
           "!($o < $o)", "bool($o)", "!(3 in $o)", "!(Color.RED is Color(1))", "($d == $d)", "!($d.keys() == {'k'})", "$s.startswith('a')", "$t.is_contiguous()", "($t.dtype is G.float32)", "(len($d) and $i < 2)"],
     "t": ["$V", "$V", "$V", "g_t", "($t + $t)", "($t * $i)", "($i - $t)", "($t * $f)", "$t.tanh()", "$t.sum()", "!G.where($t > 0, $t, $t)", "!net($t)", "net.w", "net.seen", "$t.detach()", "$t.view(-1)", "$t.clone()", "-$t", "($t / 2)", "!$t.unsqueeze(0)", "!$t[..., 0]", "!$t[0]",

@@ -533,3 +533,20 @@ def test_a_hook_on_a_view_of_an_argument_alone():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert gradient(G.compile(root, backend="eager")) == gradient(root) == [0.0, 2.0, 0.0, 0.0]
+
+
+# -- What cannot be reversed says so, not that it has no length
+
+
+@pytest.mark.parametrize("thing", [3, 2.5, None, True, frozenset("ab")])
+def test_what_cannot_be_reversed(thing):
+    def root(x):
+        try:
+            return list(reversed(x))
+        except TypeError as e:
+            return str(e)
+
+    def inside():
+        return root(thing)
+
+    assert both_once(root, thing) == both_once(inside) == root(thing)
