@@ -189,8 +189,9 @@ value_of (const GmSizeLoad *l, PyObject *const *slots)
   return l->kind == GM_SIZE_LOAD_SIZE ? m->sizes[l->dim] : m->strides[l->dim];
 }
 
-bool
-gm_size_check_holds (const GmSizeCheck *c, PyObject *const *slots)
+/* The two numbers that are compared; false: one cannot be computed. */
+static inline bool
+compute_sides (const GmSizeCheck *c, PyObject *const *slots, int64_t *a, int64_t *b)
 {
   int64_t v[MAX_REGISTERS];
   for (int i = 0; i < c->n_loads; i++)
@@ -200,7 +201,17 @@ gm_size_check_holds (const GmSizeCheck *c, PyObject *const *slots)
     if (!gm_sym_compute (op->kind, v[op->a], v[op->b], &v[c->n_loads + i]))
       return false;
   }
-  int64_t a = v[c->a], b = v[c->b];
+  *a = v[c->a];
+  *b = v[c->b];
+  return true;
+}
+
+bool
+gm_size_check_holds (const GmSizeCheck *c, PyObject *const *slots)
+{
+  int64_t a, b;
+  if (!compute_sides (c, slots, &a, &b))
+    return false;
   switch ((GmRel) c->rel) {
   case GM_REL_EQ: return a == b;
   case GM_REL_NE: return a != b;
@@ -213,4 +224,13 @@ char *
 gm_size_check_text (const GmSizeCheck *c)
 {
   return g_strdup (c->text);
+}
+
+char *
+gm_size_check_found (const GmSizeCheck *c, PyObject *const *slots)
+{
+  int64_t a, b;
+  if (!compute_sides (c, slots, &a, &b))
+    return g_strdup ("numbers that are too large");
+  return g_strdup_printf ("%" G_GINT64_FORMAT " and %" G_GINT64_FORMAT, a, b);
 }

@@ -30,5 +30,7 @@ GmSizeCheck *gm_size_check_new_stride (const GmSizes *s, int64_t stride, const G
 void gm_size_check_free (GmSizeCheck *c);
 bool gm_size_check_holds (const GmSizeCheck *c, PyObject *const *slots);
 char *gm_size_check_text (const GmSizeCheck *c);
+/* The two numbers that do not compare as they should. */
+char *gm_size_check_found (const GmSizeCheck *c, PyObject *const *slots);
 
 #endif

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes that change between calls: what becomes a symbol, what a program may do with one, and which calls an entry serves."""
 
+import os
 import re
+import subprocess
+import sys
 
 import gramme as G
 import pytest
@@ -514,3 +517,17 @@ def test_an_int_that_changes_beside_a_write():
         a = x.clone()
         assert same(c(a, n), f(x, n)) and same(a, x)
     assert entries(c) == 2
+
+
+@counts
+def test_a_recompile_says_which_sizes_did_not_fit():
+    program = """if True:
+        import gramme as G
+
+        f = G.compile(lambda k, x: x + 1 if x.shape[0] > 5 else x - 1, backend="eager")
+        for n in (3, 4, 7):
+            f(2, G.ones(n))
+    """
+    settings = dict(os.environ, GRAMME_LOGS="recompiles", GRAMME_PROFILE="0")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=settings)
+    assert "expected L['x'].size(0) <= 5, found 7 and 5" in done.stderr, done.stderr
