@@ -566,6 +566,20 @@ final_history (Rewrite *r, const bool *reached, GmValueId v)
   return !is_stale (r, v) && is_read_inside (r->b.graph, reached, gm_id_from_val (now)) ? now : NULL;
 }
 
+/* Whether a hook waits for gradients of v, or of something of the same memory. */
+static bool
+has_hook (const GmGraph *g, GmValueId v)
+{
+  GmValueId root = gm_views_root (g, v);
+
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (n->op == GM_OP_gradient_hook && gm_views_root (g, n->in[0]) == root)
+      return true;
+  }
+  return false;
+}
+
 /* Last of all: what follows, and where, is what the caller's tensors are part of. */
 static void
 add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
@@ -583,6 +597,11 @@ add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
     GmValueId v = g_array_index (g->outputs, GmGraphOutput, layer->n_outer + i).value;
     ends[i] = final_history (r, reached, v);
     late[i] = lateness (r, v);
+    if (!ends[i] && has_hook (g, v)) {
+      gm_b_fail (&r->b.base, GM_ERROR_UNSUPPORTED,
+                 "a hook waits on a view that is given out, whose history is made after the call: register it outside of the compiled function");
+      return;
+    }
   }
   for (uint32_t i = 0; i < n; i++) {
     histories[i] = (GmInnerOutput){ ends[i] ? r->b.graph->outputs->len : GM_NO_ID };

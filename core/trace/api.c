@@ -532,7 +532,7 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
   const GmTracker *t;
   if (out && out->kind != &gm_kind_constant) {
     t = out_written (&c, out, &result);
-  } else if (inplace && result.kind == GM_ARG_TENSOR
+  } else if ((inplace || g_str_has_suffix (api->name, "_")) && result.kind == GM_ARG_TENSOR
       && tensors->len) { /* the same object, whose value is another one from now on */
     t = tensors->pdata[0];
     becomes (r, t, result.v);

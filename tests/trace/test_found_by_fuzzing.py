@@ -550,3 +550,33 @@ def test_what_cannot_be_reversed(thing):
         return root(thing)
 
     assert both_once(root, thing) == both_once(inside) == root(thing)
+
+
+# -- What copy_ makes of a tensor is the tensor
+
+
+def copied(x):
+    y = G.zeros(4)
+    z = y.copy_(x)
+    return y * 2, y.requires_grad, z is y
+
+
+def copied_and_scaled_behind_autograd(x):
+    y = G.zeros(4)
+    y.copy_(x)
+    with G.no_grad():
+        y.mul_(2)
+    return y, y.requires_grad, True
+
+
+@pytest.mark.parametrize("program", [copied, copied_and_scaled_behind_autograd])
+def test_what_is_written_by_a_method_is_the_tensor(program):
+    def shown(fn):
+        leaf = G.arange(4.0).requires_grad_()
+        y, requires, same = fn(leaf * 1)
+        y.sum().backward()
+        return y.tolist(), leaf.grad.tolist(), requires, same
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert shown(G.compile(program, backend="eager")) == shown(program)
