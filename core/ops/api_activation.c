@@ -42,21 +42,14 @@ finish (const GmApi *api, GmBuilder *b, GmArg *a, GmVal y, GmDtype own, int at)
   return gm_give (inplace ? b->vt->into (b, a[0].v, GM_OP_copy, &y, 1, NULL) : y);
 }
 
-static GmVal
-pick (GmBuilder *b, GmVal mask, GmArg x, GmArg y)
-{
-  return gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (mask), x, y }, 3);
-}
-
 /* -- One input --------------------------------------------------------------------------------- */
 
-/* log (1 + exp (x)), from either side. */
-static GmVal
-log1p_exp (GmBuilder *b, GmVal x)
+GmVal
+gm_log1p_exp (GmBuilder *b, GmVal x)
 {
-  GmVal positive = gm_apply_num (b, gt, x, 0), size = pick (b, positive, gm_tensor_arg (x), gm_tensor_arg (gm_b (b, neg, x)));
+  GmVal positive = gm_apply_num (b, gt, x, 0), size = gm_pick (b, positive, gm_tensor_arg (x), gm_tensor_arg (gm_b (b, neg, x)));
   GmVal tail = gm_b (b, log1p, gm_b (b, exp, gm_b (b, neg, size)));
-  return gm_b (b, add, pick (b, positive, gm_tensor_arg (x), gm_float_arg (0)), tail);
+  return gm_b (b, add, gm_pick (b, positive, gm_tensor_arg (x), gm_float_arg (0)), tail);
 }
 
 RUN (mish)
@@ -64,7 +57,7 @@ RUN (mish)
   GmDtype own = GM_F32;
   GmVal x = wide (api, b, a, &own);
   CHECK ();
-  return finish (api, b, a, gm_b (b, mul, x, gm_b (b, tanh, log1p_exp (b, x))), own, 1);
+  return finish (api, b, a, gm_b (b, mul, x, gm_b (b, tanh, gm_log1p_exp (b, x))), own, 1);
 }
 
 RUN (softsign)
@@ -87,7 +80,7 @@ RUN (tanhshrink)
 static GmVal
 exponential_unit (GmBuilder *b, GmVal x, double above, double below, double alpha)
 {
-  GmVal positive = gm_apply_num (b, gt, x, 0), low = pick (b, positive, gm_float_arg (0), gm_tensor_arg (x));
+  GmVal positive = gm_apply_num (b, gt, x, 0), low = gm_pick (b, positive, gm_float_arg (0), gm_tensor_arg (x));
   if (alpha != 1)
     low = gm_apply_num (b, div, low, alpha);
   low = gm_apply_num (b, mul, gm_b (b, expm1, low), below);
@@ -135,7 +128,7 @@ RUN (prelu)
     sizes[d] = d == 1 ? n : 1;
   weight = gm_b_reshape (b, weight, n == 1 ? 0 : m.ndim, sizes);
   GmVal low = gm_b (b, mul, x, weight);
-  return gm_give (pick (b, gm_apply_num (b, gt, x, 0), a[0], gm_tensor_arg (low)));
+  return gm_give (gm_pick (b, gm_apply_num (b, gt, x, 0), a[0], gm_tensor_arg (low)));
 }
 
 /* min (max (x / 6 + 1 / 2, 0), 1), with no slope at the ends. */
@@ -143,8 +136,8 @@ static GmVal
 hard_gate (GmBuilder *b, GmVal x)
 {
   GmVal line = gm_apply_num (b, div, gm_apply_num (b, add, x, 3), 6);
-  GmVal y = pick (b, gm_apply_num (b, le, x, -3), gm_float_arg (0), gm_tensor_arg (line));
-  return pick (b, gm_apply_num (b, ge, x, 3), gm_float_arg (1), gm_tensor_arg (y));
+  GmVal y = gm_pick (b, gm_apply_num (b, le, x, -3), gm_float_arg (0), gm_tensor_arg (line));
+  return gm_pick (b, gm_apply_num (b, ge, x, 3), gm_float_arg (1), gm_tensor_arg (y));
 }
 
 RUN (hardsigmoid)
@@ -161,8 +154,8 @@ RUN (hardswish)
   GmVal x = wide (api, b, a, &own);
   CHECK ();
   GmVal line = gm_apply_num (b, div, gm_b (b, mul, x, gm_apply_num (b, add, x, 3)), 6);
-  GmVal y = pick (b, gm_apply_num (b, le, x, -3), gm_float_arg (0), gm_tensor_arg (line));
-  return finish (api, b, a, pick (b, gm_apply_num (b, ge, x, 3), gm_tensor_arg (x), gm_tensor_arg (y)), own, 1);
+  GmVal y = gm_pick (b, gm_apply_num (b, le, x, -3), gm_float_arg (0), gm_tensor_arg (line));
+  return finish (api, b, a, gm_pick (b, gm_apply_num (b, ge, x, 3), gm_tensor_arg (x), gm_tensor_arg (y)), own, 1);
 }
 
 RUN (hardshrink)
@@ -172,7 +165,7 @@ RUN (hardshrink)
   double limit = FLOAT (1);
   CHECK ();
   GmVal inside = gm_b (b, logical_and, gm_apply_num (b, ge, x, -limit), gm_apply_num (b, le, x, limit));
-  return finish (api, b, a, pick (b, inside, gm_float_arg (0), gm_tensor_arg (x)), own, -1);
+  return finish (api, b, a, gm_pick (b, inside, gm_float_arg (0), gm_tensor_arg (x)), own, -1);
 }
 
 RUN (softshrink)
@@ -183,9 +176,9 @@ RUN (softshrink)
   CHECK ();
   if (!(limit >= 0))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "softshrink(): lambd must be greater or equal to 0, but is %g", limit));
-  GmVal y = pick (b, gm_apply_num (b, gt, x, limit), gm_tensor_arg (gm_apply_num (b, sub, x, limit)),
+  GmVal y = gm_pick (b, gm_apply_num (b, gt, x, limit), gm_tensor_arg (gm_apply_num (b, sub, x, limit)),
                   gm_tensor_arg (gm_apply_num (b, mul, x, 0)));
-  y = pick (b, gm_apply_num (b, lt, x, -limit), gm_tensor_arg (gm_apply_num (b, add, x, limit)), gm_tensor_arg (y));
+  y = gm_pick (b, gm_apply_num (b, lt, x, -limit), gm_tensor_arg (gm_apply_num (b, add, x, limit)), gm_tensor_arg (y));
   return finish (api, b, a, y, own, -1);
 }
 
@@ -248,7 +241,7 @@ RUN (gumbel_softmax)
   CHECK ();
   GmVal expo = gm_b (b, neg, gm_b (b, log, u));
   GmVal least = gm_apply_num (b, eq, expo, 0); /* u was 1 */
-  expo = pick (b, least, gm_float_arg (1e-30), gm_tensor_arg (expo));
+  expo = gm_pick (b, least, gm_float_arg (1e-30), gm_tensor_arg (expo));
   GmVal noisy = gm_apply_num (b, div, gm_b (b, sub, x, gm_b (b, log, expo)), tau);
   GmVal soft = gm_softmax (b, noisy, dim, false);
   if (!hard || gm_b_failed (b))
@@ -460,15 +453,8 @@ RUN (local_response_norm)
   if (m.ndim < 3 || size < 1)
     return gm_give (gm_b_fail (b, GM_ERROR_VALUE, "local_response_norm(): expected an input of 3 or more dimensions and a size of at least 1, but got %d and %" G_GINT64_FORMAT,
                                m.ndim, size));
-  GmMeta edge = m;
-  GmVal square = gm_b (b, square, x), parts[3] = { NULL, square, NULL };
-  int64_t before = size / 2, after = (size - 1) / 2, channels = gm_size_number (m.sizes[1]);
-  int first = before ? 0 : 1, count = 1 + (before > 0) + (after > 0);
-  edge.sizes[1] = before;
-  parts[0] = gm_b_full (b, gm_scalar_float (0), (GmDtype) m.dtype, m.ndim, edge.sizes);
-  edge.sizes[1] = after;
-  parts[2] = gm_b_full (b, gm_scalar_float (0), (GmDtype) m.dtype, m.ndim, edge.sizes);
-  GmVal padded = count == 1 ? square : gm_cat (b, parts + first, count, 1), sum = NULL;
+  int64_t channels = gm_size_number (m.sizes[1]);
+  GmVal padded = gm_pad_zeros (b, gm_b (b, square, x), 1, size / 2, (size - 1) / 2), sum = NULL;
   for (int64_t i = 0; i < size && !gm_b_failed (b); i++) {
     GmVal part = gm_b_slice (b, padded, 1, i, i + channels, 1);
     sum = sum ? gm_b (b, add, sum, part) : part;

@@ -7,8 +7,8 @@
 
 #define FMT "%" G_GINT64_FORMAT
 
-static GmVal
-at_least (GmBuilder *b, GmVal v, int ndim)
+GmVal
+gm_at_least (GmBuilder *b, GmVal v, int ndim)
 {
   while (!gm_b_failed (b) && META (v)->ndim < ndim)
     v = gm_unsqueeze (b, v, 0);
@@ -193,17 +193,6 @@ RUN (diag_embed)
   return gm_give (embed (b, v, offset, d1, d2));
 }
 
-/* The diagonal of a matrix, as a copy. */
-static GmVal
-line_of (GmBuilder *b, GmVal v, int64_t offset)
-{
-  GmMeta m = *META (v);
-  int64_t rows = gm_size_number (m.sizes[0]), cols = gm_size_number (m.sizes[1]), all = rows * cols;
-  int64_t n = MAX (offset >= 0 ? MIN (rows, cols - offset) : MIN (rows + offset, cols), 0);
-  GmVal at = gm_arange (b, n ? (offset >= 0 ? offset : -offset * cols) : 0, cols + 1, n, GM_I64);
-  return gm_index_select (b, gm_b_reshape (b, v, 1, &all), 0, at);
-}
-
 RUN (diag)
 {
   GmVal v = TENSOR (0);
@@ -212,7 +201,7 @@ RUN (diag)
   int ndim = META (v)->ndim;
   if (ndim != 1 && ndim != 2)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "diag(): supports vectors and matrices, but the input has %d dimensions", ndim));
-  return gm_give (ndim == 1 ? embed (b, v, offset, 0, 1) : line_of (b, v, offset));
+  return gm_give (ndim == 1 ? embed (b, v, offset, 0, 1) : gm_diagonal (b, v, offset, 0, 1));
 }
 
 RUN (diagflat)
@@ -234,7 +223,7 @@ RUN (block_diag)
   for (int i = 0; i < n; i++) {
     if (META (v[i])->ndim > 2)
       return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "block_diag(): takes tensors of at most 2 dimensions, but tensor %d has %d", i, META (v[i])->ndim));
-    v[i] = at_least (b, gm_b_cast (b, v[i], d), 2);
+    v[i] = gm_at_least (b, gm_b_cast (b, v[i], d), 2);
     CHECK ();
     cols = gm_size_add (cols, META (v[i])->sizes[1]);
   }
@@ -252,22 +241,10 @@ RUN (block_diag)
 
 /* -- Stacks and cuts --------------------------------------------------------------------------- */
 
-static GmVal *
-joined_inputs (const GmApi *api, GmBuilder *b, const GmArg *a, int *n)
-{
-  GmVal *v = gm_arg_tensors (api, b, a, 0, n);
-  if (!v)
-    return NULL;
-  GmDtype d = gm_result_type (b, a[0].items, *n);
-  for (int i = 0; i < *n; i++)
-    v[i] = gm_b_cast (b, v[i], d);
-  return v;
-}
-
 RUN (column_stack)
 {
   int n = 0;
-  g_autofree GmVal *v = joined_inputs (api, b, a, &n);
+  g_autofree GmVal *v = gm_join_inputs (api, b, a, &n);
   CHECK ();
   for (int i = 0; i < n && !gm_b_failed (b); i++)
     if (META (v[i])->ndim < 2)
@@ -279,10 +256,10 @@ RUN (column_stack)
 RUN (dstack)
 {
   int n = 0;
-  g_autofree GmVal *v = joined_inputs (api, b, a, &n);
+  g_autofree GmVal *v = gm_join_inputs (api, b, a, &n);
   CHECK ();
   for (int i = 0; i < n && !gm_b_failed (b); i++) {
-    v[i] = at_least (b, v[i], 2);
+    v[i] = gm_at_least (b, v[i], 2);
     if (!gm_b_failed (b) && META (v[i])->ndim == 2)
       v[i] = gm_unsqueeze (b, v[i], 2);
   }
@@ -301,7 +278,7 @@ at_least_nd (const GmApi *api, GmBuilder *b, GmArg *a, int ndim)
     v[i] = deep ? gm_unsqueeze (b, v[i], 2) : v[i];
     if (!gm_b_failed (b) && META (v[i])->ndim == 1 && ndim == 3)
       v[i] = gm_unsqueeze (b, gm_unsqueeze (b, v[i], 0), 2); /* [n] becomes [1, n, 1] */
-    v[i] = at_least (b, v[i], ndim);
+    v[i] = gm_at_least (b, v[i], ndim);
   }
   CHECK ();
   return n == 1 ? gm_give (v[0]) : gm_give_list (v, n, true, NULL);
@@ -396,15 +373,6 @@ RUN (hsplit) { return split_dim (api, b, a, 1, -1); }
 RUN (vsplit) { return split_dim (api, b, a, 2, 0); }
 RUN (dsplit) { return split_dim (api, b, a, 3, 2); }
 
-static GmVal
-reversed (GmBuilder *b, GmVal v, int dim)
-{
-  if (gm_b_failed (b))
-    return NULL;
-  int64_t n = META (v)->sizes[dim];
-  return gm_index_select (b, v, dim, gm_arange (b, gm_size_sub (n, 1), -1, n, GM_I64));
-}
-
 static GmArg
 flip_dim (const GmApi *api, GmBuilder *b, GmArg *a, int dim)
 {
@@ -412,7 +380,7 @@ flip_dim (const GmApi *api, GmBuilder *b, GmArg *a, int dim)
   CHECK ();
   if (META (v)->ndim <= dim)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): input must be at least %d-d, but has %d dimensions", api->name, dim + 1, META (v)->ndim));
-  return gm_give (reversed (b, v, dim));
+  return gm_give (gm_reversed (b, v, dim));
 }
 
 RUN (fliplr) { return flip_dim (api, b, a, 1); }
@@ -432,11 +400,11 @@ RUN (rot90)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "rot90(): the two dims must differ"));
   switch (((k % 4) + 4) % 4) {
   case 1:
-    return gm_give (gm_b_transpose (b, reversed (b, v, d1), d0, d1));
+    return gm_give (gm_b_transpose (b, gm_reversed (b, v, d1), d0, d1));
   case 2:
-    return gm_give (reversed (b, reversed (b, v, d0), d1));
+    return gm_give (gm_reversed (b, gm_reversed (b, v, d0), d1));
   case 3:
-    return gm_give (gm_b_transpose (b, reversed (b, v, d0), d0, d1));
+    return gm_give (gm_b_transpose (b, gm_reversed (b, v, d0), d0, d1));
   default:
     return gm_give (gm_apply1 (b, copy, v));
   }

@@ -176,22 +176,11 @@ read_letters (Sum *s, const char *text, const char *end, uint8_t *letters, int *
 static void
 take_diagonal (GmBuilder *b, Named *x, int i, int j)
 {
-  GmMeta m = *META (x->v);
-  int64_t dims[GM_MAX_DIMS], sizes[GM_MAX_DIMS], n = gm_size_number (m.sizes[i]);
-  int k = 0;
-  for (int d = 0; d < m.ndim; d++)
-    if (d != i && d != j) {
-      sizes[k] = m.sizes[d];
-      dims[k++] = d;
-    }
-  dims[k] = i;
-  dims[k + 1] = j;
-  sizes[k] = n * n;
-  GmVal flat = gm_b_reshape (b, gm_b_permute (b, x->v, dims), k + 1, sizes);
-  GmVal line = gm_index_select (b, flat, k, gm_arange (b, 0, n + 1, n, GM_I64));
-  /* back to the place of the first */
-  for (int d = 0; d < m.ndim - 1; d++)
-    dims[d] = d < i ? d : d == i ? k : d - 1;
+  int64_t dims[GM_MAX_DIMS];
+  int last = x->n - 2;
+  GmVal line = gm_diagonal (b, x->v, 0, i, j); /* the last dimension, and goes back */
+  for (int d = 0; d <= last; d++)
+    dims[d] = d < i ? d : d == i ? last : d - 1;
   x->v = gm_b_permute (b, line, dims);
   for (int d = j; d < x->n - 1; d++)
     x->letter[d] = x->letter[d + 1];
@@ -471,32 +460,6 @@ RUN (bilinear)
 
 /* -- beta * input + alpha * product ------------------------------------------------------------ */
 
-static bool
-is_one (const GmArg *a)
-{
-  return a->kind == GM_ARG_FLOAT ? a->d == 1 : a->i == 1;
-}
-
-/* Integers take no floats for alpha and beta. */
-static GmArg
-add_product (const GmApi *api, GmBuilder *b, GmArg *a, GmVal p)
-{
-  CHECK ();
-  for (int i = 3; i <= 4; i++)
-    if (!gm_arg_is_number (&a[i]))
-      return gm_give (gm_arg_fail (api, b, a, i, "Number"));
-  if (!is_one (&a[4]))
-    p = gm_apply (b, GM_OP_mul, (const GmArg[]){ gm_tensor_arg (p), a[4] }, 2);
-  GmVal in = TENSOR (0);
-  if (!is_one (&a[3]))
-    in = gm_apply (b, GM_OP_mul, (const GmArg[]){ a[0], a[3] }, 2);
-  CHECK ();
-  bool ignored = a[3].kind == GM_ARG_FLOAT ? a[3].d == 0 : a[3].i == 0; /* beta 0: not even NaN comes through */
-  if (ignored)
-    in = gm_b_zeros_like (b, in);
-  return gm_give (gm_apply2 (b, add, in, p));
-}
-
 static GmVal
 shaped (const GmApi *api, GmBuilder *b, GmArg *a, int i, int ndim)
 {
@@ -510,14 +473,14 @@ RUN (addmv)
 {
   GmVal x = shaped (api, b, a, 1, 2), y = shaped (api, b, a, 2, 1);
   CHECK ();
-  return add_product (api, b, a, gm_matmul (api, b, x, y));
+  return gm_add_product (api, b, a, gm_matmul (api, b, x, y));
 }
 
 RUN (addr)
 {
   GmVal x = shaped (api, b, a, 1, 1), y = shaped (api, b, a, 2, 1);
   CHECK ();
-  return add_product (api, b, a, gm_apply2 (b, mul, gm_unsqueeze (b, x, 1), y));
+  return gm_add_product (api, b, a, gm_apply2 (b, mul, gm_unsqueeze (b, x, 1), y));
 }
 
 RUN (addbmm)
@@ -525,7 +488,7 @@ RUN (addbmm)
   GmVal x = shaped (api, b, a, 1, 3), y = shaped (api, b, a, 2, 3);
   CHECK ();
   int64_t batch = 0;
-  return add_product (api, b, a, gm_b_reduce (b, GM_OP_sum, gm_matmul (api, b, x, y), &batch, 1, false));
+  return gm_add_product (api, b, a, gm_b_reduce (b, GM_OP_sum, gm_matmul (api, b, x, y), &batch, 1, false));
 }
 
 RUN (vdot)

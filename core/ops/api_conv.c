@@ -65,6 +65,12 @@ pad_dim (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after, PadMode 
   return k == 1 ? v : gm_cat (b, parts, k, dim);
 }
 
+GmVal
+gm_pad_zeros (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after)
+{
+  return gm_b_failed (b) ? NULL : pad_dim (b, x, dim, before, after, PAD_CONSTANT, 0);
+}
+
 static PadMode
 pad_mode (GmBuilder *b, const char *text)
 {
@@ -106,9 +112,8 @@ typedef struct {
   int64_t kernel[MAX_SPACE], stride[MAX_SPACE], pad[2][MAX_SPACE], dilation[MAX_SPACE], out[MAX_SPACE];
 } Windows;
 
-/* One number for all dimensions, or one for each. */
-static void
-numbers (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int space, int64_t *out, int64_t least)
+void
+gm_arg_numbers (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int space, int64_t *out, int64_t least)
 {
   int64_t list[GM_MAX_DIMS];
   int n = gm_arg_ints (api, b, a, i, list);
@@ -229,7 +234,7 @@ static void
 read_padding (const GmApi *api, GmBuilder *b, const GmArg *a, int i, Windows *w)
 {
   if (a[i].kind != GM_ARG_STR) {
-    numbers (api, b, a, i, w->space, w->pad[0], 0);
+    gm_arg_numbers (api, b, a, i, w->space, w->pad[0], 0);
     memcpy (w->pad[1], w->pad[0], sizeof w->pad[1]);
     return;
   }
@@ -287,8 +292,8 @@ convolve (const GmApi *api, GmBuilder *b, GmArg *a, int space)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the bias needs %" G_GINT64_FORMAT " elements", api->name, mw->sizes[0]));
   for (int d = 0; d < space; d++)
     w.kernel[d] = mw->sizes[2 + d];
-  numbers (api, b, a, 3, space, w.stride, 1);
-  numbers (api, b, a, 5, space, w.dilation, 1);
+  gm_arg_numbers (api, b, a, 3, space, w.stride, 1);
+  gm_arg_numbers (api, b, a, 5, space, w.dilation, 1);
   CHECK ();
   read_padding (api, b, a, 4, &w);
   CHECK ();
@@ -320,12 +325,12 @@ read_pool (const GmApi *api, GmBuilder *b, GmArg *a, GmVal x, int space, Windows
     gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): expected an input [n, c, sizes ...] with %d sizes, but got %s", api->name, space, text);
     return false;
   }
-  numbers (api, b, a, 1, space, w->kernel, 1);
+  gm_arg_numbers (api, b, a, 1, space, w->kernel, 1);
   if (IS_NONE (2))
     memcpy (w->stride, w->kernel, sizeof w->stride);
   else
-    numbers (api, b, a, 2, space, w->stride, 1);
-  numbers (api, b, a, 3, space, w->pad[0], 0);
+    gm_arg_numbers (api, b, a, 2, space, w->stride, 1);
+  gm_arg_numbers (api, b, a, 3, space, w->pad[0], 0);
   memcpy (w->pad[1], w->pad[0], sizeof w->pad[1]);
   for (int d = 0; d < space && !gm_b_failed (b); d++)
     if (w->pad[0][d] > w->kernel[d] / 2)
@@ -375,7 +380,7 @@ max_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   Windows w;
   if (!read_pool (api, b, a, x, space, &w))
     return gm_give (NULL);
-  numbers (api, b, a, 4, space, w.dilation, 1);
+  gm_arg_numbers (api, b, a, 4, space, w.dilation, 1);
   bool ceil_mode = FLAG (5), indices = FLAG (6);
   CHECK ();
   (ceil_mode ? find_outputs_rounded_up : find_outputs) (api, b, &w, META (x));

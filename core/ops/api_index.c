@@ -25,8 +25,8 @@ gm_index_select (GmBuilder *b, GmVal v, int dim, GmVal index)
   return indexed (b, GM_OP_index_select, v, dim, index, NULL);
 }
 
-static GmVal
-index_arg (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
+GmVal
+gm_index_arg (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
 {
   GmVal v = TENSOR (i);
   if (!v)
@@ -43,7 +43,7 @@ index_arg (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
 static GmVal
 list_arg (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
 {
-  GmVal v = index_arg (api, b, a, i);
+  GmVal v = gm_index_arg (api, b, a, i);
   return v && META (v)->ndim == 0 ? gm_unsqueeze (b, v, 0) : v;
 }
 
@@ -58,7 +58,7 @@ RUN (index_select)
 
 RUN (gather)
 {
-  GmVal v = TENSOR (0), index = index_arg (api, b, a, 2);
+  GmVal v = TENSOR (0), index = gm_index_arg (api, b, a, 2);
   CHECK ();
   int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim);
   CHECK ();
@@ -67,7 +67,7 @@ RUN (gather)
 
 RUN (scatter_add)
 {
-  GmVal v = TENSOR (0), index = index_arg (api, b, a, 2), src = TENSOR (3);
+  GmVal v = TENSOR (0), index = gm_index_arg (api, b, a, 2), src = TENSOR (3);
   CHECK ();
   int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim);
   CHECK ();
@@ -99,7 +99,7 @@ broadcast_but (GmBuilder *b, GmVal v, const GmMeta *shape, int dim)
 
 RUN (take_along_dim)
 {
-  GmVal v = TENSOR (0), index = index_arg (api, b, a, 1);
+  GmVal v = TENSOR (0), index = gm_index_arg (api, b, a, 1);
   CHECK ();
   if (IS_NONE (2)) {
     int64_t n = gm_meta_numel (META (v)), k = gm_meta_numel (META (index));
@@ -157,8 +157,8 @@ RUN (triu) { return run_triangle (api, b, a, false); }
 
 /* -- Order ------------------------------------------------------------------------------------- */
 
-static GmVal
-argsort (GmBuilder *b, GmVal v, int dim, bool descending)
+GmVal
+gm_argsort (GmBuilder *b, GmVal v, int dim, bool descending)
 {
   GmAttrs at = {.mask = BIT (DIM) | BIT (DESCENDING), .dim = dim, .descending = descending};
   return gm_b_op (b, GM_OP_argsort, &v, 1, &at);
@@ -171,7 +171,7 @@ RUN (argsort)
   int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim);
   bool descending = FLAG (2);
   CHECK ();
-  return gm_give (argsort (b, v, dim, descending));
+  return gm_give (gm_argsort (b, v, dim, descending));
 }
 
 RUN (sort)
@@ -181,7 +181,7 @@ RUN (sort)
   int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim);
   bool descending = FLAG (2);
   CHECK ();
-  GmVal index = argsort (b, v, dim, descending);
+  GmVal index = gm_argsort (b, v, dim, descending);
   GmVal both[2] = {gm_gather (b, v, dim, index), index};
   CHECK ();
   return gm_give_list (both, 2, true, "sort values indices");
@@ -200,7 +200,7 @@ RUN (topk)
                                "topk(): k = %" G_GINT64_FORMAT " is not in [0, %" G_GINT64_FORMAT
                                "], the size of dimension %d",
                                gm_size_number (k), gm_size_number (size), dim));
-  GmVal index = argsort (b, v, dim, largest);
+  GmVal index = gm_argsort (b, v, dim, largest);
   index = META (v)->ndim ? gm_b_slice (b, index, dim, 0, k, 1) : index;
   GmVal both[2] = {gm_gather (b, v, dim, index), index};
   CHECK ();
@@ -229,7 +229,7 @@ RUN (masked_fill)
 
 RUN (one_hot)
 {
-  GmVal v = index_arg (api, b, a, 0);
+  GmVal v = gm_index_arg (api, b, a, 0);
   int64_t classes = INT (1);
   CHECK ();
   if (classes == -1) {
@@ -254,7 +254,7 @@ RUN (one_hot)
 
 RUN (embedding)
 {
-  GmVal index = index_arg (api, b, a, 0), weight = TENSOR (1);
+  GmVal index = gm_index_arg (api, b, a, 0), weight = TENSOR (1);
   CHECK ();
   GmMeta m = *META (index);
   const GmMeta *w = META (weight);

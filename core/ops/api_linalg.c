@@ -103,20 +103,28 @@ is_one (const GmArg *a)
   return a->kind == GM_ARG_FLOAT ? a->d == 1 : a->i == 1;
 }
 
-static GmArg
-run_add_product (const GmApi *api, GmBuilder *b, GmArg *a, int ndim)
+GmArg
+gm_add_product (const GmApi *api, GmBuilder *b, GmArg *a, GmVal p)
 {
-  GmVal in = TENSOR (0), x = TENSOR (1), y = TENSOR (2);
+  GmVal in = TENSOR (0);
   CHECK ();
   if (!gm_arg_is_number (&a[3]) || !gm_arg_is_number (&a[4]))
     return gm_give (gm_arg_fail (api, b, a, gm_arg_is_number (&a[3]) ? 4 : 3, "Number"));
-  GmVal p = exact (api, b, x, y, ndim, ndim);
-  CHECK ();
   if (!is_one (&a[4]))
     p = gm_apply (b, GM_OP_mul, (const GmArg[]){gm_tensor_arg (p), a[4]}, 2);
-  if (!is_one (&a[3]))
+  if (a[3].kind == GM_ARG_FLOAT ? a[3].d == 0 : a[3].i == 0)
+    in = gm_b_zeros_like (b, in); /* not even a NaN comes through */
+  else if (!is_one (&a[3]))
     in = gm_apply (b, GM_OP_mul, (const GmArg[]){a[0], a[3]}, 2);
   return gm_give (gm_apply2 (b, add, in, p));
+}
+
+static GmArg
+run_add_product (const GmApi *api, GmBuilder *b, GmArg *a, int ndim)
+{
+  GmVal x = TENSOR (1), y = TENSOR (2);
+  CHECK ();
+  return gm_add_product (api, b, a, exact (api, b, x, y, ndim, ndim));
 }
 
 RUN (addmm) { return run_add_product (api, b, a, 2); }

@@ -55,12 +55,6 @@ gm_reduce_loss (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal v, int at,
   return reduce (b, v, how);
 }
 
-static GmVal
-pick (GmBuilder *b, GmVal mask, GmArg x, GmArg y)
-{
-  return gm_apply (b, GM_OP_where, (const GmArg[]){gm_tensor_arg (mask), x, y}, 3);
-}
-
 /* -- Distances --------------------------------------------------------------------------------- */
 
 static GmVal
@@ -93,7 +87,7 @@ quadratic_then_linear (GmBuilder *b, GmVal d, double delta, double quadratic, do
   GmVal size = gm_apply1 (b, abs, d);
   GmVal square = gm_apply_num (b, mul, gm_apply1 (b, square, d), 0.5 * quadratic);
   GmVal line = gm_apply_num (b, mul, gm_apply_num (b, sub, size, 0.5 * delta), linear);
-  return pick (b, gm_apply_num (b, lt, size, delta), gm_tensor_arg (square), gm_tensor_arg (line));
+  return gm_pick (b, gm_apply_num (b, lt, size, delta), gm_tensor_arg (square), gm_tensor_arg (line));
 }
 
 RUN (smooth_l1_loss)
@@ -185,7 +179,7 @@ RUN (kl_div)
   /* t log t is 0 at 0: the logarithm is taken of 1 there. */
   GmVal positive = gm_apply_num (b, gt, t, 0);
   GmVal entropy =
-      gm_apply2 (b, mul, t, gm_b (b, log, pick (b, positive, gm_tensor_arg (t), gm_float_arg (1))));
+      gm_apply2 (b, mul, t, gm_b (b, log, gm_pick (b, positive, gm_tensor_arg (t), gm_float_arg (1))));
   return gm_give (reduce (b, gm_apply2 (b, sub, entropy, gm_apply2 (b, mul, t, x)), how));
 }
 

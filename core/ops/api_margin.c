@@ -5,12 +5,6 @@
 
 #include <math.h>
 
-static GmVal
-pick (GmBuilder *b, GmVal mask, GmArg x, GmArg y)
-{
-  return gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (mask), x, y }, 3);
-}
-
 /* max (v, 0), with no slope at 0. */
 static GmVal
 above_zero (GmBuilder *b, GmVal v)
@@ -26,18 +20,10 @@ reduced (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal v, int at, int av
   return gm_give (out);
 }
 
-/* log (1 + exp (v)), from either side. */
-static GmVal
-log1p_exp (GmBuilder *b, GmVal v)
-{
-  GmVal positive = gm_apply_num (b, gt, v, 0), size = pick (b, positive, gm_tensor_arg (v), gm_tensor_arg (gm_b (b, neg, v)));
-  return gm_b (b, add, pick (b, positive, gm_tensor_arg (v), gm_float_arg (0)), gm_b (b, log1p, gm_b (b, exp, gm_b (b, neg, size))));
-}
-
 RUN (soft_margin_loss)
 {
   GmVal x = TENSOR (0), y = TENSOR (1);
-  GmVal v = log1p_exp (b, gm_b (b, neg, gm_apply2 (b, mul, x, y)));
+  GmVal v = gm_log1p_exp (b, gm_b (b, neg, gm_apply2 (b, mul, x, y)));
   return reduced (api, b, a, v, 4, 2);
 }
 
@@ -58,8 +44,8 @@ RUN (hinge_embedding_loss)
   double margin = FLOAT (2);
   CHECK ();
   GmVal far = above_zero (b, gm_num_apply (b, sub, margin, x));
-  GmVal v = gm_apply2 (b, add, pick (b, gm_apply_num (b, eq, y, 1), gm_float_arg (0), gm_tensor_arg (far)),
-                       pick (b, gm_apply_num (b, eq, y, -1), gm_float_arg (0), gm_tensor_arg (x)));
+  GmVal v = gm_apply2 (b, add, gm_pick (b, gm_apply_num (b, eq, y, 1), gm_float_arg (0), gm_tensor_arg (far)),
+                       gm_pick (b, gm_apply_num (b, eq, y, -1), gm_float_arg (0), gm_tensor_arg (x)));
   return reduced (api, b, a, v, 5, 3);
 }
 
@@ -77,8 +63,8 @@ RUN (cosine_embedding_loss)
   GmVal two = gm_apply_num (b, add, gm_b_reduce (b, GM_OP_sum, gm_b (b, square, z), &last, 1, false), eps);
   GmVal cosine = gm_apply2 (b, div, dot, gm_b (b, sqrt, gm_apply2 (b, mul, one, two)));
   GmVal near = gm_num_apply (b, sub, 1, cosine), far = above_zero (b, gm_apply_num (b, sub, cosine, margin));
-  GmVal v = gm_apply2 (b, add, pick (b, gm_apply_num (b, eq, y, 1), gm_tensor_arg (near), gm_float_arg (0)),
-                       pick (b, gm_apply_num (b, eq, y, -1), gm_tensor_arg (far), gm_float_arg (0)));
+  GmVal v = gm_apply2 (b, add, gm_pick (b, gm_apply_num (b, eq, y, 1), gm_tensor_arg (near), gm_float_arg (0)),
+                       gm_pick (b, gm_apply_num (b, eq, y, -1), gm_tensor_arg (far), gm_float_arg (0)));
   return reduced (api, b, a, v, 6, 4);
 }
 
@@ -116,10 +102,10 @@ RUN (poisson_nll_loss)
   GmVal v = log_input ? gm_apply2 (b, sub, gm_apply1 (b, exp, x), gm_apply2 (b, mul, y, x))
                       : gm_apply2 (b, sub, x, gm_apply2 (b, mul, y, gm_apply1 (b, log, gm_apply_num (b, add, x, eps))));
   if (full) {
-    GmVal large = gm_apply_num (b, gt, y, 1), safe = pick (b, large, gm_tensor_arg (y), gm_float_arg (1));
+    GmVal large = gm_apply_num (b, gt, y, 1), safe = gm_pick (b, large, gm_tensor_arg (y), gm_float_arg (1));
     GmVal term = gm_apply2 (b, sub, gm_apply2 (b, mul, safe, gm_apply1 (b, log, safe)), safe);
     term = gm_apply2 (b, add, term, gm_apply_num (b, mul, gm_apply1 (b, log, gm_apply_num (b, mul, safe, 2 * M_PI)), 0.5));
-    v = gm_apply2 (b, add, v, pick (b, large, gm_tensor_arg (term), gm_float_arg (0)));
+    v = gm_apply2 (b, add, v, gm_pick (b, large, gm_tensor_arg (term), gm_float_arg (0)));
   }
   return reduced (api, b, a, v, 7, -1);
 }
@@ -135,7 +121,7 @@ RUN (gaussian_nll_loss)
   CHECK ();
   GmVal low = gm_apply_num (b, lt, META (var)->requires_grad ? gm_b (b, detach, var) : var, eps);
   /* limited for the value, with the slope of var itself */
-  GmVal safe = pick (b, low, gm_tensor_arg (gm_apply_num (b, add, gm_b (b, sub, var, gm_b (b, detach, var)), eps)), gm_tensor_arg (var));
+  GmVal safe = gm_pick (b, low, gm_tensor_arg (gm_apply_num (b, add, gm_b (b, sub, var, gm_b (b, detach, var)), eps)), gm_tensor_arg (var));
   GmVal off = gm_apply1 (b, square, gm_apply2 (b, sub, x, y));
   GmVal v = gm_apply_num (b, mul, gm_apply2 (b, add, gm_apply1 (b, log, safe), gm_apply2 (b, div, off, safe)), 0.5);
   if (full)
@@ -193,7 +179,7 @@ RUN (multi_margin_loss)
   if (weight)
     v = gm_apply2 (b, mul, v, gm_unsqueeze (b, gm_index_select (b, weight, 0, gm_squeeze (b, at, 1)), 1));
   GmVal others = gm_b (b, ne, at, gm_arange (b, 0, 1, c, GM_I64));
-  v = gm_b_reduce (b, GM_OP_sum, pick (b, others, gm_tensor_arg (v), gm_float_arg (0)), &last, 1, false);
+  v = gm_b_reduce (b, GM_OP_sum, gm_pick (b, others, gm_tensor_arg (v), gm_float_arg (0)), &last, 1, false);
   v = gm_apply (b, GM_OP_div, (const GmArg[]){ gm_tensor_arg (v), gm_count_arg (c) }, 2);
   return reduced (api, b, a, of_rows (b, v, alone), 7, 5);
 }
@@ -217,7 +203,7 @@ RUN (multilabel_margin_loss)
   GmVal own = gm_unsqueeze (b, gm_gather (b, x, 1, safe), 2);
   GmVal v = above_zero (b, gm_num_apply (b, sub, 1, gm_apply2 (b, sub, own, gm_unsqueeze (b, x, 1))));
   GmVal counts = gm_b (b, logical_and, gm_unsqueeze (b, live, 2), gm_unsqueeze (b, gm_b (b, logical_not, target), 1));
-  v = gm_b_reduce (b, GM_OP_sum, pick (b, counts, gm_tensor_arg (v), gm_float_arg (0)), dims, 2, false);
+  v = gm_b_reduce (b, GM_OP_sum, gm_pick (b, counts, gm_tensor_arg (v), gm_float_arg (0)), dims, 2, false);
   v = gm_apply (b, GM_OP_div, (const GmArg[]){ gm_tensor_arg (v), gm_count_arg (c) }, 2);
   return reduced (api, b, a, of_rows (b, v, alone), 4, 2);
 }
@@ -228,7 +214,7 @@ RUN (multilabel_soft_margin_loss)
   CHECK ();
   if (META (x)->ndim < 1)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "multilabel_soft_margin_loss(): the input needs a dimension of classes"));
-  GmVal yes = log1p_exp (b, gm_b (b, neg, x)), no = log1p_exp (b, x); /* -log (sigmoid) of x and -x */
+  GmVal yes = gm_log1p_exp (b, gm_b (b, neg, x)), no = gm_log1p_exp (b, x); /* -log (sigmoid) of x and -x */
   GmVal v = gm_apply2 (b, add, gm_apply2 (b, mul, y, yes), gm_apply2 (b, mul, gm_num_apply (b, sub, 1, y), no));
   if (weight)
     v = gm_apply2 (b, mul, v, weight);

@@ -22,25 +22,11 @@ float_input (const GmApi *api, GmBuilder *b, const GmArg *a, int i, GmDtype *own
   return gm_widen (b, gm_b_cast (b, x, *own));
 }
 
-/* The result, written into the input if the call is in place. */
+/* The result, rounded to the input's own dtype. */
 static GmArg
-finish (const GmApi *api, GmBuilder *b, GmArg *a, GmVal y, GmDtype own)
+finish (GmBuilder *b, GmVal y, GmDtype own)
 {
-  y = gm_narrow (b, y, own);
-  CHECK ();
-  return gm_give (y);
-}
-
-static GmVal
-pick (GmBuilder *b, GmVal mask, GmArg x, GmArg y)
-{
-  return gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (mask), x, y }, 3);
-}
-
-static GmVal
-pick_values (GmBuilder *b, GmVal mask, GmVal x, GmVal y)
-{
-  return gm_b (b, where, mask, x, y);
+  return gm_give (gm_narrow (b, y, own));
 }
 
 /* The dtype of two operands, of which one at least is a tensor; floating: integers give the default dtype. */
@@ -70,7 +56,7 @@ RUN (asin)
   GmDtype own = GM_F32;
   GmVal x = float_input (api, b, a, 0, &own);
   CHECK ();
-  return finish (api, b, a, gm_b (b, atan2, x, other_leg (b, x)), own);
+  return finish (b, gm_b (b, atan2, x, other_leg (b, x)), own);
 }
 
 RUN (acos)
@@ -78,7 +64,7 @@ RUN (acos)
   GmDtype own = GM_F32;
   GmVal x = float_input (api, b, a, 0, &own);
   CHECK ();
-  return finish (api, b, a, gm_b (b, atan2, other_leg (b, x), x), own);
+  return finish (b, gm_b (b, atan2, other_leg (b, x), x), own);
 }
 
 /* log1p (u + u^2 / (1 + sqrt (1 + u^2))) of u = |x|; log (2 u) where u^2 would overflow. */
@@ -87,14 +73,14 @@ RUN (asinh)
   GmDtype own = GM_F32;
   GmVal x = float_input (api, b, a, 0, &own);
   CHECK ();
-  GmVal negative = gm_apply_num (b, lt, x, 0), u = pick_values (b, negative, gm_b (b, neg, x), x);
+  GmVal negative = gm_apply_num (b, lt, x, 0), u = gm_b (b, where, negative, gm_b (b, neg, x), x);
   GmVal large = gm_apply_num (b, gt, u, 1e9);
-  GmVal small = pick (b, large, gm_float_arg (1), gm_tensor_arg (u)), square = gm_b (b, square, small);
+  GmVal small = gm_pick (b, large, gm_float_arg (1), gm_tensor_arg (u)), square = gm_b (b, square, small);
   GmVal root = gm_b (b, sqrt, gm_apply_num (b, add, square, 1));
   GmVal y = gm_b (b, log1p, gm_b (b, add, small, gm_b (b, div, square, gm_apply_num (b, add, root, 1))));
-  GmVal far = gm_apply_num (b, add, gm_b (b, log, pick (b, large, gm_tensor_arg (u), gm_float_arg (1))), M_LN2);
-  y = pick_values (b, large, far, y);
-  return finish (api, b, a, pick_values (b, negative, gm_b (b, neg, y), y), own);
+  GmVal far = gm_apply_num (b, add, gm_b (b, log, gm_pick (b, large, gm_tensor_arg (u), gm_float_arg (1))), M_LN2);
+  y = gm_b (b, where, large, far, y);
+  return finish (b, gm_b (b, where, negative, gm_b (b, neg, y), y), own);
 }
 
 RUN (acosh)
@@ -105,7 +91,7 @@ RUN (acosh)
   GmVal t = gm_apply_num (b, sub, x, 1);
   GmVal root = gm_b (b, mul, gm_b (b, sqrt, t), gm_b (b, sqrt, gm_apply_num (b, add, x, 1)));
   GmVal sum = gm_b (b, add, t, root), infinite = gm_apply_num (b, eq, sum, INFINITY);
-  return finish (api, b, a, pick_values (b, infinite, gm_apply_num (b, add, gm_b (b, log, x), M_LN2), gm_b (b, log1p, sum)), own);
+  return finish (b, gm_b (b, where, infinite, gm_apply_num (b, add, gm_b (b, log, x), M_LN2), gm_b (b, log1p, sum)), own);
 }
 
 RUN (atanh)
@@ -114,7 +100,7 @@ RUN (atanh)
   GmVal x = float_input (api, b, a, 0, &own);
   CHECK ();
   GmVal d = gm_b (b, sub, gm_b (b, log1p, x), gm_b (b, log1p, gm_b (b, neg, x)));
-  return finish (api, b, a, gm_apply_num (b, mul, d, 0.5), own);
+  return finish (b, gm_apply_num (b, mul, d, 0.5), own);
 }
 
 static GmArg
@@ -123,7 +109,7 @@ times (const GmApi *api, GmBuilder *b, GmArg *a, double factor)
   GmDtype own = GM_F32;
   GmVal x = float_input (api, b, a, 0, &own);
   CHECK ();
-  return finish (api, b, a, gm_apply_num (b, mul, x, factor), own);
+  return finish (b, gm_apply_num (b, mul, x, factor), own);
 }
 
 RUN (deg2rad) { return times (api, b, a, M_PI / 180); }
@@ -142,10 +128,10 @@ RUN (hypot)
   if (META (m)->requires_grad)
     m = gm_b (b, detach, m);
   GmVal plain = gm_b (b, logical_or, gm_apply_num (b, eq, m, 0), gm_apply_num (b, eq, m, INFINITY));
-  m = pick (b, plain, gm_float_arg (1), gm_tensor_arg (m));
+  m = gm_pick (b, plain, gm_float_arg (1), gm_tensor_arg (m));
   GmVal u = gm_b (b, div, x, m), v = gm_b (b, div, y, m);
   GmVal root = gm_sqrt_safe (b, gm_b (b, add, gm_b (b, square, u), gm_b (b, square, v)));
-  return finish (api, b, a, gm_b (b, mul, m, root), own);
+  return finish (b, gm_b (b, mul, m, root), own);
 }
 
 /* sin (pi x) / (pi x), 1 at 0. */
@@ -155,8 +141,8 @@ RUN (sinc)
   GmVal x = float_input (api, b, a, 0, &own);
   CHECK ();
   GmVal zero = gm_apply_num (b, eq, x, 0), angle = gm_apply_num (b, mul, x, M_PI);
-  GmVal safe = pick (b, zero, gm_float_arg (1), gm_tensor_arg (angle));
-  return finish (api, b, a, pick (b, zero, gm_float_arg (1), gm_tensor_arg (gm_b (b, div, gm_b (b, sin, safe), safe))), own);
+  GmVal safe = gm_pick (b, zero, gm_float_arg (1), gm_tensor_arg (angle));
+  return finish (b, gm_pick (b, zero, gm_float_arg (1), gm_tensor_arg (gm_b (b, div, gm_b (b, sin, safe), safe))), own);
 }
 
 /* -- Logarithms -------------------------------------------------------------------------------- */
@@ -171,9 +157,9 @@ x_times_log (const GmApi *api, GmBuilder *b, GmArg *a, GmOp log)
   GmVal none = gm_apply_num (b, eq, x, 0), number = gm_b (b, eq, y, y);
   CHECK ();
   none = gm_b (b, logical_and, none, number);
-  GmVal safe = pick (b, none, gm_float_arg (1), gm_tensor_arg (y));
+  GmVal safe = gm_pick (b, none, gm_float_arg (1), gm_tensor_arg (y));
   CHECK ();
-  return finish (api, b, a, gm_b (b, mul, x, gm_b_op (b, log, &safe, 1, NULL)), own);
+  return finish (b, gm_b (b, mul, x, gm_b_op (b, log, &safe, 1, NULL)), own);
 }
 
 RUN (xlogy) { return x_times_log (api, b, a, GM_OP_log); }
@@ -185,7 +171,7 @@ log_add (GmBuilder *b, GmVal x, GmVal y, double base)
   GmVal m = gm_b (b, maximum, x, y), d = gm_b (b, abs, gm_b (b, sub, x, y));
   /* Equal infinities give NaN: there m is the answer. */
   GmVal same = gm_b (b, logical_and, gm_b (b, eq, x, y), gm_apply_num (b, eq, gm_b (b, abs, x), INFINITY));
-  d = pick (b, same, gm_float_arg (0), gm_tensor_arg (d));
+  d = gm_pick (b, same, gm_float_arg (0), gm_tensor_arg (d));
   if (base != 1)
     d = gm_apply_num (b, mul, d, base);
   GmVal tail = gm_b (b, log1p, gm_b (b, exp, gm_b (b, neg, d)));
@@ -205,7 +191,7 @@ run_log_add (const GmApi *api, GmBuilder *b, GmArg *a, double base)
   CHECK ();
   GmVal x = gm_widen (b, gm_as_dtype (b, &a[0], own)), y = gm_widen (b, gm_as_dtype (b, &a[1], own));
   CHECK ();
-  return finish (api, b, a, log_add (b, x, y, base), own);
+  return finish (b, log_add (b, x, y, base), own);
 }
 
 RUN (logaddexp) { return run_log_add (api, b, a, 1); }
@@ -220,9 +206,9 @@ RUN (logit)
     double eps = FLOAT (1);
     CHECK ();
     GmVal low = gm_apply_num (b, lt, x, eps), high = gm_apply_num (b, gt, x, 1 - eps);
-    x = pick (b, high, gm_float_arg (1 - eps), gm_tensor_arg (pick (b, low, gm_float_arg (eps), gm_tensor_arg (x))));
+    x = gm_pick (b, high, gm_float_arg (1 - eps), gm_tensor_arg (gm_pick (b, low, gm_float_arg (eps), gm_tensor_arg (x))));
   }
-  return finish (api, b, a, gm_b (b, log, gm_b (b, div, x, gm_num_apply (b, sub, 1, x))), own);
+  return finish (b, gm_b (b, log, gm_b (b, div, x, gm_num_apply (b, sub, 1, x))), own);
 }
 
 /* Polynomials of M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2011), in single
@@ -246,21 +232,21 @@ RUN (erfinv)
   GmVal x = float_input (api, b, a, 0, &own);
   CHECK ();
   GmVal size = gm_b (b, abs, x), ends = gm_apply_num (b, eq, size, 1), outside = gm_apply_num (b, ge, size, 1);
-  GmVal in = pick (b, outside, gm_float_arg (0), gm_tensor_arg (x));
+  GmVal in = gm_pick (b, outside, gm_float_arg (0), gm_tensor_arg (x));
   GmVal w = gm_b (b, neg, gm_b (b, log, gm_b (b, mul, gm_num_apply (b, sub, 1, in), gm_apply_num (b, add, in, 1))));
   GmVal far = gm_apply_num (b, ge, w, 5);
   CHECK ();
-  GmVal near_w = gm_apply_num (b, sub, pick (b, far, gm_float_arg (2.5), gm_tensor_arg (w)), 2.5);
-  GmVal far_w = gm_apply_num (b, sub, gm_b (b, sqrt, pick (b, far, gm_tensor_arg (w), gm_float_arg (9))), 3);
+  GmVal near_w = gm_apply_num (b, sub, gm_pick (b, far, gm_float_arg (2.5), gm_tensor_arg (w)), 2.5);
+  GmVal far_w = gm_apply_num (b, sub, gm_b (b, sqrt, gm_pick (b, far, gm_tensor_arg (w), gm_float_arg (9))), 3);
   CHECK ();
-  GmVal y = gm_b (b, mul, in, pick_values (b, far, polynomial (b, far_w, tail, 9), polynomial (b, near_w, center, 9)));
+  GmVal y = gm_b (b, mul, in, gm_b (b, where, far, polynomial (b, far_w, tail, 9), polynomial (b, near_w, center, 9)));
   for (int i = 0; i < 2; i++) {
     GmVal slope = gm_apply_num (b, mul, gm_b (b, exp, gm_b (b, neg, gm_b (b, square, y))), M_2_SQRTPI);
     y = gm_b (b, sub, y, gm_b (b, div, gm_b (b, sub, gm_b (b, erf, y), in), slope));
   }
   GmVal infinite = gm_apply_num (b, mul, gm_b (b, sign, x), INFINITY);
-  y = pick (b, outside, gm_float_arg (NAN), gm_tensor_arg (y));
-  return finish (api, b, a, pick_values (b, ends, infinite, y), own);
+  y = gm_pick (b, outside, gm_float_arg (NAN), gm_tensor_arg (y));
+  return finish (b, gm_b (b, where, ends, infinite, y), own);
 }
 
 /* -- Parts and signs --------------------------------------------------------------------------- */
@@ -284,7 +270,7 @@ sign_bit (GmBuilder *b, GmVal x)
   GmVal below = gm_apply_num (b, lt, x, 0);
   if (!gm_dtype_is_float (d))
     return below;
-  GmVal zero = gm_apply_num (b, eq, x, 0), safe = pick (b, zero, gm_tensor_arg (x), gm_float_arg (1));
+  GmVal zero = gm_apply_num (b, eq, x, 0), safe = gm_pick (b, zero, gm_tensor_arg (x), gm_float_arg (1));
   return gm_b (b, logical_or, below, gm_apply_num (b, lt, gm_b (b, reciprocal, safe), 0));
 }
 
@@ -303,11 +289,11 @@ RUN (copysign)
   CHECK ();
   if (META (y)->requires_grad)
     y = gm_b (b, detach, y);
-  GmVal flip = gm_b (b, ne, sign_bit (b, x), sign_bit (b, y)), out = pick_values (b, flip, gm_b (b, neg, x), x);
+  GmVal flip = gm_b (b, ne, sign_bit (b, x), sign_bit (b, y)), out = gm_b (b, where, flip, gm_b (b, neg, x), x);
   CHECK ();
   /* The slope at 0 is 0, as that of abs. */
   GmVal zero = gm_apply_num (b, eq, x, 0);
-  return gm_give (META (out)->requires_grad ? pick_values (b, zero, gm_b (b, detach, out), out) : out);
+  return gm_give (META (out)->requires_grad ? gm_b (b, where, zero, gm_b (b, detach, out), out) : out);
 }
 
 RUN (heaviside)
@@ -319,7 +305,7 @@ RUN (heaviside)
                                gm_dtypes[META (x)->dtype].torch_name, gm_dtypes[META (values)->dtype].torch_name));
   GmDtype d = (GmDtype) META (x)->dtype;
   GmVal step = gm_b_cast (b, gm_apply_num (b, gt, x, 0), d);
-  return gm_give (pick_values (b, gm_b (b, eq, x, gm_b_scalar (b, gm_scalar_int (0), d)), values, step));
+  return gm_give (gm_b (b, where, gm_b (b, eq, x, gm_b_scalar (b, gm_scalar_int (0), d)), values, step));
 }
 
 static GmArg
@@ -355,9 +341,9 @@ number_wins (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   if (!gm_dtype_is_float (d))
     return gm_give (gm_apply (b, op, (const GmArg[]){ gm_tensor_arg (x), gm_tensor_arg (y) }, 2));
   GmVal no_x = gm_b (b, ne, x, x), no_y = gm_b (b, ne, y, y);
-  GmVal left = pick_values (b, no_x, y, x), right = pick_values (b, no_y, x, y);
+  GmVal left = gm_b (b, where, no_x, y, x), right = gm_b (b, where, no_y, x, y);
   GmVal first = gm_b (b, logical_or, no_y, gm_b_op (b, op == GM_OP_maximum ? GM_OP_ge : GM_OP_le, (const GmVal[]){ left, right }, 2, NULL));
-  return gm_give (pick_values (b, first, left, right));
+  return gm_give (gm_b (b, where, first, left, right));
 }
 
 RUN (fmax) { return number_wins (api, b, a, GM_OP_maximum); }
@@ -376,7 +362,7 @@ RUN (fmod)
   GmVal size = gm_b (b, abs, y), r = gm_b (b, remainder, x, size);
   GmVal zero = gm_b_scalar (b, gm_scalar_int (0), d);
   GmVal over = gm_b (b, logical_and, gm_b (b, lt, x, zero), gm_b (b, ne, r, zero));
-  return gm_give (pick_values (b, over, gm_b (b, sub, r, size), r));
+  return gm_give (gm_b (b, where, over, gm_b (b, sub, r, size), r));
 }
 
 RUN (float_power)
@@ -414,11 +400,11 @@ shift (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   int bits = (int) gm_dtype_size (d) * 8, last = d == GM_U8 || op == GM_OP_mul ? bits - 1 : bits - 2;
   GmVal far = gm_b (b, gt, n, gm_b_scalar (b, gm_scalar_int (last), d));
   GmVal zero = gm_b_scalar (b, gm_scalar_int (0), d);
-  GmVal factor = gm_b (b, pow, two, pick_values (b, far, zero, n));
+  GmVal factor = gm_b (b, pow, two, gm_b (b, where, far, zero, n));
   CHECK ();
   GmVal y = gm_b_op (b, op, (const GmVal[]){ x, factor }, 2, NULL);
   GmVal beyond = op == GM_OP_mul ? zero : gm_b (b, neg, gm_b_cast (b, gm_b (b, lt, x, zero), d));
-  return gm_give (pick_values (b, far, beyond, y));
+  return gm_give (gm_b (b, where, far, beyond, y));
 }
 
 RUN (bitwise_left_shift) { return shift (api, b, a, GM_OP_mul); }

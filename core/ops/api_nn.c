@@ -28,12 +28,6 @@ activation (const GmApi *api, GmBuilder *b, GmArg *a, GmVal out, int inplace_at)
   return gm_give (inplace ? b->vt->into (b, a[0].v, GM_OP_copy, &out, 1, NULL) : out);
 }
 
-static GmVal
-pick (GmBuilder *b, GmVal mask, GmArg x, GmArg y)
-{
-  return gm_apply (b, GM_OP_where, (const GmArg[]){gm_tensor_arg (mask), x, y}, 3);
-}
-
 RUN (relu)
 {
   bool inplace = FLAG (1);
@@ -92,10 +86,10 @@ RUN (softplus)
   GmVal scaled = beta == 1 ? x : gm_apply_num (b, mul, x, beta);
   GmVal large = gm_apply_num (b, gt, scaled, threshold);
   GmVal soft =
-      gm_b (b, log1p, gm_b (b, exp, pick (b, large, gm_float_arg (0), gm_tensor_arg (scaled))));
+      gm_b (b, log1p, gm_b (b, exp, gm_pick (b, large, gm_float_arg (0), gm_tensor_arg (scaled))));
   if (beta != 1)
     soft = gm_apply_num (b, div, soft, beta);
-  return gm_give (gm_narrow (b, pick (b, large, gm_tensor_arg (x), gm_tensor_arg (soft)), own));
+  return gm_give (gm_narrow (b, gm_pick (b, large, gm_tensor_arg (x), gm_tensor_arg (soft)), own));
 }
 
 RUN (leaky_relu)
@@ -104,7 +98,7 @@ RUN (leaky_relu)
   double slope = FLOAT (1);
   CHECK ();
   GmVal low = gm_apply_num (b, mul, x, slope);
-  return activation (api, b, a, pick (b, gm_apply_num (b, gt, x, 0), a[0], gm_tensor_arg (low)), 2);
+  return activation (api, b, a, gm_pick (b, gm_apply_num (b, gt, x, 0), a[0], gm_tensor_arg (low)), 2);
 }
 
 RUN (elu)
@@ -114,18 +108,18 @@ RUN (elu)
   double alpha = FLOAT (1);
   CHECK ();
   GmVal positive = gm_apply_num (b, gt, x, 0);
-  GmVal low = gm_b (b, expm1, pick (b, positive, gm_float_arg (0), gm_tensor_arg (x)));
+  GmVal low = gm_b (b, expm1, gm_pick (b, positive, gm_float_arg (0), gm_tensor_arg (x)));
   if (alpha != 1)
     low = gm_apply_num (b, mul, low, alpha);
   return activation (
-      api, b, a, gm_narrow (b, pick (b, positive, gm_tensor_arg (x), gm_tensor_arg (low)), own), 2);
+      api, b, a, gm_narrow (b, gm_pick (b, positive, gm_tensor_arg (x), gm_tensor_arg (low)), own), 2);
 }
 
 static GmVal
 hard_limits (GmBuilder *b, GmVal x, double low, double high)
 {
-  GmVal y = pick (b, gm_apply_num (b, le, x, low), gm_float_arg (low), gm_tensor_arg (x));
-  return pick (b, gm_apply_num (b, ge, x, high), gm_float_arg (high), gm_tensor_arg (y));
+  GmVal y = gm_pick (b, gm_apply_num (b, le, x, low), gm_float_arg (low), gm_tensor_arg (x));
+  return gm_pick (b, gm_apply_num (b, ge, x, high), gm_float_arg (high), gm_tensor_arg (y));
 }
 
 RUN (hardtanh)

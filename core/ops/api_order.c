@@ -11,29 +11,10 @@
 
 #define FMT "%" G_GINT64_FORMAT
 
-static GmVal
-pick (GmBuilder *b, GmVal mask, GmVal x, GmVal y)
-{
-  return gm_b (b, where, mask, x, y);
-}
-
 static int64_t
 length (GmBuilder *b, GmVal v, int dim)
 {
   return gm_b_failed (b) ? 0 : META (v)->ndim ? gm_size_number (META (v)->sizes[dim]) : 1;
-}
-
-static GmVal
-cut (GmBuilder *b, GmVal v, int dim, int64_t from, int64_t to)
-{
-  return gm_b_slice (b, v, dim, from, to, 1);
-}
-
-/* 0-d tensors have one element along a dimension 0 for as long as something is computed. */
-static GmVal
-with_dim (GmBuilder *b, GmVal v)
-{
-  return gm_b_failed (b) || META (v)->ndim ? v : gm_unsqueeze (b, v, 0);
 }
 
 static GmVal
@@ -55,7 +36,7 @@ running (GmBuilder *b, GmVal v, int dim, GmVal (*combine) (GmBuilder *, GmVal, G
 {
   int64_t n = length (b, v, dim);
   for (int64_t step = 1; step < n && !gm_b_failed (b); step *= 2) {
-    GmVal parts[2] = { cut (b, v, dim, 0, step), combine (b, cut (b, v, dim, 0, n - step), cut (b, v, dim, step, n)) };
+    GmVal parts[2] = { gm_cut (b, v, dim, 0, step), combine (b, gm_cut (b, v, dim, 0, n - step), gm_cut (b, v, dim, step, n)) };
     v = gm_cat (b, parts, 2, dim);
   }
   return v;
@@ -69,7 +50,7 @@ RUN (cumprod)
   int ndim = META (v)->ndim, dim = gm_arg_dim (api, b, a, 1, ndim);
   CHECK ();
   v = gm_widen (b, gm_b_cast (b, v, d));
-  v = as_before (b, running (b, with_dim (b, v), dim, product), ndim);
+  v = as_before (b, running (b, gm_at_least (b, v, 1), dim, product), ndim);
   return gm_give (gm_narrow (b, gm_b_failed (b) || length (b, v, dim) > 1 ? v : gm_b (b, copy, v), d));
 }
 
@@ -82,7 +63,7 @@ RUN (logcumsumexp)
   CHECK ();
   if (!gm_dtype_is_float (d))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "logcumsumexp(): takes floating dtypes, not %s", gm_dtypes[d].torch_name));
-  v = as_before (b, running (b, with_dim (b, gm_widen (b, v)), dim, gm_log_add), ndim);
+  v = as_before (b, running (b, gm_at_least (b, gm_widen (b, v), 1), dim, gm_log_add), ndim);
   return gm_give (gm_narrow (b, gm_b_failed (b) || length (b, v, dim) > 1 ? v : gm_b (b, copy, v), d));
 }
 
@@ -98,12 +79,12 @@ running_extremum (GmBuilder *b, GmVal v, int dim, GmOp better)
   GmVal at = gm_b_view (b, gm_arange (b, 0, 1, n, GM_I64), META (v)->ndim, sizes);
   at = gm_apply1 (b, copy, gm_b_expand (b, at, META (v)->ndim, META (v)->sizes));
   for (int64_t step = 1; step < n && !gm_b_failed (b); step *= 2) {
-    GmVal x = cut (b, v, dim, 0, n - step), y = cut (b, v, dim, step, n);
+    GmVal x = gm_cut (b, v, dim, 0, n - step), y = gm_cut (b, v, dim, step, n);
     GmVal take = gm_b_op (b, better, (const GmVal[]){ y, x }, 2, NULL);
     if (gm_dtype_is_float (META (v)->dtype))
       take = gm_b (b, logical_or, gm_b (b, ne, y, y), gm_b (b, logical_and, gm_b (b, eq, x, x), take));
-    GmVal best[2] = { cut (b, v, dim, 0, step), pick (b, take, y, x) };
-    GmVal places[2] = { cut (b, at, dim, 0, step), pick (b, take, cut (b, at, dim, step, n), cut (b, at, dim, 0, n - step)) };
+    GmVal best[2] = { gm_cut (b, v, dim, 0, step), gm_b (b, where, take, y, x) };
+    GmVal places[2] = { gm_cut (b, at, dim, 0, step), gm_b (b, where, take, gm_cut (b, at, dim, step, n), gm_cut (b, at, dim, 0, n - step)) };
     v = gm_cat (b, best, 2, dim);
     at = gm_cat (b, places, 2, dim);
   }
@@ -120,7 +101,7 @@ run_extremum (const GmApi *api, GmBuilder *b, GmArg *a, GmOp better)
   GmVal still = META (v)->requires_grad ? gm_b (b, detach, v) : v;
   if (META (v)->dtype == GM_BOOL)
     still = gm_b_cast (b, still, GM_U8);
-  GmVal at = as_before (b, running_extremum (b, with_dim (b, still), dim, better), ndim);
+  GmVal at = as_before (b, running_extremum (b, gm_at_least (b, still, 1), dim, better), ndim);
   GmVal both[2] = { gm_gather (b, v, dim, at), at };
   CHECK ();
   return gm_give_list (both, 2, true, better == GM_OP_ge ? "cummax values indices" : "cummin values indices");
@@ -161,7 +142,7 @@ RUN (diff)
   v = k > 1 ? gm_cat (b, parts, k, dim) : parts[0];
   for (int64_t i = 0; i < n && !gm_b_failed (b); i++) {
     int64_t size = length (b, v, dim);
-    GmVal later = cut (b, v, dim, MIN (1, size), size), earlier = cut (b, v, dim, 0, MAX (size - 1, 0));
+    GmVal later = gm_cut (b, v, dim, MIN (1, size), size), earlier = gm_cut (b, v, dim, 0, MAX (size - 1, 0));
     v = d == GM_BOOL ? gm_b (b, logical_xor, later, earlier) : gm_b (b, sub, later, earlier);
   }
   return gm_give (v);
@@ -183,13 +164,13 @@ areas (const GmApi *api, GmBuilder *b, GmArg *a, int *dim)
   if (META (y)->ndim == 0)
     return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): y must have at least one dimension", api->name);
   int64_t n = length (b, y, *dim), rest = META (y)->ndim - *dim;
-  GmVal sum = gm_apply2 (b, add, cut (b, y, *dim, MIN (1, n), n), cut (b, y, *dim, 0, MAX (n - 1, 0)));
+  GmVal sum = gm_apply2 (b, add, gm_cut (b, y, *dim, MIN (1, n), n), gm_cut (b, y, *dim, 0, MAX (n - 1, 0)));
   if (!x)
     return gm_apply_num (b, mul, sum, dx / 2);
   int at = META (x)->ndim == 1 ? 0 : META (x)->ndim - (int) rest;
   if (at < 0 || META (x)->ndim == 0 || length (b, x, at) != n)
     return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): there must be one `x` value for each sample point", api->name);
-  GmVal width = gm_apply2 (b, sub, cut (b, x, at, MIN (1, n), n), cut (b, x, at, 0, MAX (n - 1, 0)));
+  GmVal width = gm_apply2 (b, sub, gm_cut (b, x, at, MIN (1, n), n), gm_cut (b, x, at, 0, MAX (n - 1, 0)));
   if (!gm_b_failed (b) && META (x)->ndim == 1) { /* a vector along dim */
     int64_t sizes[GM_MAX_DIMS];
     for (int d = 0; d < rest; d++)
@@ -218,13 +199,6 @@ RUN (cumulative_trapezoid)
 }
 
 /* -- Order statistics -------------------------------------------------------------------------- */
-
-static GmVal
-ordered (GmBuilder *b, GmVal v, int dim)
-{
-  GmAttrs at = { .mask = BIT (DIM) | BIT (DESCENDING), .dim = dim };
-  return gm_b_op (b, GM_OP_argsort, &v, 1, &at);
-}
 
 /* True in each row that has a NaN; dim is kept. */
 static GmVal
@@ -265,7 +239,7 @@ median (const GmApi *api, GmBuilder *b, GmArg *a, bool skip, const char *fields)
     int64_t n = gm_meta_numel (META (v));
     v = gm_b_reshape (b, v, 1, &n);
   }
-  v = with_dim (b, v);
+  v = gm_at_least (b, v, 1);
   int64_t n = length (b, v, dim);
   CHECK ();
   if (n == 0 && all)
@@ -274,7 +248,7 @@ median (const GmApi *api, GmBuilder *b, GmArg *a, bool skip, const char *fields)
   if (n == 0)
     return gm_give (gm_b_fail (b, GM_ERROR_INDEX, "%s(): expected reduction dim %d to have non-zero size", api->name, dim));
   GmVal still = META (v)->requires_grad ? gm_b (b, detach, v) : v;
-  GmVal order = ordered (b, still, dim), place;
+  GmVal order = gm_argsort (b, still, dim, false), place;
   if (skip && floating) {
     GmVal count = count_numbers (b, still, dim), one = gm_b_scalar (b, gm_scalar_int (1), GM_I64);
     GmVal less = gm_b (b, sub, gm_b (b, maximum, count, one), one);
@@ -287,7 +261,7 @@ median (const GmApi *api, GmBuilder *b, GmArg *a, bool skip, const char *fields)
   GmVal at = gm_gather (b, order, dim, place);
   if (!skip && floating) { /* the first NaN, if there is one */
     GmVal first = gm_arg_extremum (b, GM_OP_argmax, gm_b_cast (b, gm_b (b, ne, still, still), GM_U8), dim, true);
-    at = pick (b, has_nan (b, still, dim), first, at);
+    at = gm_b (b, where, has_nan (b, still, dim), first, at);
   }
   if (all)
     return gm_give (gm_squeeze (b, gm_gather (b, v, 0, at), 0));
@@ -305,13 +279,13 @@ RUN (kthvalue)
   int ndim = META (v)->ndim, dim = gm_arg_dim (api, b, a, 2, ndim);
   bool keepdim = FLAG (3);
   CHECK ();
-  v = with_dim (b, v);
+  v = gm_at_least (b, v, 1);
   int64_t n = length (b, v, dim);
   CHECK ();
   if (k < 1 || k > n)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "kthvalue(): selected number k out of range for dimension %d: " FMT " of " FMT, dim, k, n));
   GmVal still = META (v)->requires_grad ? gm_b (b, detach, v) : v;
-  return give_at (api, b, v, dim, cut (b, ordered (b, still, dim), dim, k - 1, k), ndim, keepdim, "kthvalue values indices");
+  return give_at (api, b, v, dim, gm_cut (b, gm_argsort (b, still, dim, false), dim, k - 1, k), ndim, keepdim, "kthvalue values indices");
 }
 
 /* The value that is there most often, the smallest of those; its last place. */
@@ -322,19 +296,19 @@ RUN (mode)
   int ndim = META (v)->ndim, dim = gm_arg_dim (api, b, a, 1, ndim);
   bool keepdim = FLAG (2);
   CHECK ();
-  v = with_dim (b, v);
+  v = gm_at_least (b, v, 1);
   int64_t n = length (b, v, dim);
   CHECK ();
   if (n == 0)
     return gm_give (gm_b_fail (b, GM_ERROR_INDEX, "mode(): expected reduction dim %d to have non-zero size", dim));
   GmVal still = META (v)->requires_grad ? gm_b (b, detach, v) : v;
-  GmVal order = ordered (b, still, dim), sorted = gm_gather (b, still, dim, order), run = gm_b_full (b, gm_scalar_int (1), GM_I64, META (v)->ndim, META (v)->sizes);
+  GmVal order = gm_argsort (b, still, dim, false), sorted = gm_gather (b, still, dim, order), run = gm_b_full (b, gm_scalar_int (1), GM_I64, META (v)->ndim, META (v)->sizes);
   /* The length of the run of equal elements that ends here, by doubling: a run of s that meets one of any length joins it. */
   for (int64_t step = 1; step < n && !gm_b_failed (b); step *= 2) {
-    GmVal late = cut (b, run, dim, step, n), early = cut (b, run, dim, 0, n - step);
-    GmVal same = gm_b (b, eq, cut (b, sorted, dim, step, n), cut (b, sorted, dim, 0, n - step));
+    GmVal late = gm_cut (b, run, dim, step, n), early = gm_cut (b, run, dim, 0, n - step);
+    GmVal same = gm_b (b, eq, gm_cut (b, sorted, dim, step, n), gm_cut (b, sorted, dim, 0, n - step));
     GmVal joins = gm_b (b, logical_and, same, gm_b (b, eq, late, gm_b_scalar (b, gm_scalar_int (step), GM_I64)));
-    GmVal parts[2] = { cut (b, run, dim, 0, step), pick (b, joins, gm_b (b, add, late, early), late) };
+    GmVal parts[2] = { gm_cut (b, run, dim, 0, step), gm_b (b, where, joins, gm_b (b, add, late, early), late) };
     run = gm_cat (b, parts, 2, dim);
   }
   GmVal best = gm_arg_extremum (b, GM_OP_argmax, run, dim, true);
@@ -375,7 +349,7 @@ quantile (const GmApi *api, GmBuilder *b, GmArg *a, bool skip)
     int64_t n = gm_meta_numel (META (v));
     v = gm_b_reshape (b, v, 1, &n);
   }
-  v = with_dim (b, v);
+  v = gm_at_least (b, v, 1);
   CHECK ();
   int64_t n = length (b, v, dim), sizes[GM_MAX_DIMS];
   if (n == 0)
@@ -384,7 +358,7 @@ quantile (const GmApi *api, GmBuilder *b, GmArg *a, bool skip)
   for (int k = 0; k < m.ndim; k++)
     sizes[k] = k == dim ? nq : 1;
   GmVal still = m.requires_grad ? gm_b (b, detach, v) : v;
-  GmVal sorted = gm_gather (b, v, dim, ordered (b, still, dim));
+  GmVal sorted = gm_gather (b, v, dim, gm_argsort (b, still, dim, false));
   GmVal last = gm_b_cast (b, skip ? count_numbers (b, still, dim) : gm_b_full (b, gm_scalar_int (n), GM_I64, 0, NULL), d);
   last = gm_apply_num (b, sub, last, 1);
   if (skip)
@@ -394,7 +368,7 @@ quantile (const GmApi *api, GmBuilder *b, GmArg *a, bool skip)
   wide.sizes[dim] = nq;
   rank = gm_b_expand (b, rank, m.ndim, wide.sizes);
   if (!skip) /* sorted, a NaN is the last */
-    rank = pick (b, gm_b_expand (b, has_nan (b, still, dim), m.ndim, wide.sizes), gm_b_scalar (b, gm_scalar_int (n - 1), d), rank);
+    rank = gm_b (b, where, gm_b_expand (b, has_nan (b, still, dim), m.ndim, wide.sizes), gm_b_scalar (b, gm_scalar_int (n - 1), d), rank);
   if (between == NEAREST)
     rank = gm_b (b, round, rank);
   GmVal low = gm_b (b, floor, rank), high = between == LOWER ? low : gm_b (b, ceil, rank);
@@ -405,7 +379,7 @@ quantile (const GmApi *api, GmBuilder *b, GmArg *a, bool skip)
     GmVal weight = gm_b (b, sub, rank, low);
     GmVal middle = between == LINEAR ? gm_b (b, add, x, gm_b (b, mul, weight, gm_b (b, sub, y, x)))
                                      : gm_b (b, add, x, gm_apply_num (b, mul, gm_b (b, sub, y, x), 0.5));
-    x = pick (b, gm_b (b, eq, low, high), x, middle);
+    x = gm_b (b, where, gm_b (b, eq, low, high), x, middle);
   }
   CHECK ();
   /* q comes first; a kept dimension has size 1 */
@@ -438,7 +412,7 @@ zero_for_nan (GmBuilder *b, GmVal v)
 {
   if (gm_b_failed (b) || !gm_dtype_is_float (META (v)->dtype))
     return v;
-  return pick (b, gm_b (b, ne, v, v), gm_b_scalar (b, gm_scalar_int (0), (GmDtype) META (v)->dtype), v);
+  return gm_b (b, where, gm_b (b, ne, v, v), gm_b_scalar (b, gm_scalar_int (0), (GmDtype) META (v)->dtype), v);
 }
 
 RUN (nansum)
@@ -697,8 +671,7 @@ RUN (corrcoef)
   CHECK ();
   if (META (c)->ndim == 0)
     return gm_give (gm_b (b, div, c, c));
-  int64_t n = META (c)->sizes[0], all = gm_size_number (n) * gm_size_number (n);
-  GmVal line = gm_index_select (b, gm_b_reshape (b, c, 1, &all), 0, gm_arange (b, 0, gm_size_number (n) + 1, n, GM_I64));
+  GmVal line = gm_diagonal (b, c, 0, 0, 1);
   GmVal deviation = gm_b (b, sqrt, line);
   GmVal r = gm_b (b, div, gm_b (b, div, c, gm_unsqueeze (b, deviation, 1)), deviation);
   GmVal high = gm_apply_num (b, gt, r, 1), low = gm_apply_num (b, lt, r, -1);
@@ -730,6 +703,6 @@ RUN (msort)
 {
   GmVal v = TENSOR (0);
   CHECK ();
-  GmVal x = with_dim (b, v), out = gm_gather (b, x, 0, ordered (b, x, 0));
+  GmVal x = gm_at_least (b, v, 1), out = gm_gather (b, x, 0, gm_argsort (b, x, 0, false));
   return gm_give (as_before (b, out, META (v)->ndim));
 }

@@ -155,6 +155,12 @@ RUN (where)
   return gm_pointwise (api, b, a, GM_OP_where, x, 3);
 }
 
+GmVal
+gm_pick (GmBuilder *b, GmVal mask, GmArg x, GmArg y)
+{
+  return gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (mask), x, y }, 3);
+}
+
 /* `bound` where `x op bound`, else x: so that NaN stays and the slope at the bound is 1. */
 static GmArg
 limit (GmBuilder *b, GmArg x, GmOp op, GmArg bound)

@@ -135,6 +135,29 @@ GmVal gm_uniform (GmBuilder *b, GmDtype dtype, int ndim, const int64_t *sizes); 
 GmVal gm_dropout (GmBuilder *b, GmVal v, double p);
 GmVal gm_lower_mask (GmBuilder *b, int64_t rows, int64_t cols, int64_t diagonal); /* api_index.c */
 GmVal gm_matmul (const GmApi *api, GmBuilder *b, GmVal x, GmVal y);               /* api_linalg.c */
+/* x where the mask holds, else y, promoted. */
+GmVal gm_pick (GmBuilder *b, GmVal mask, GmArg x, GmArg y); /* api_pointwise.c */
+/* The elements [from, to) of dim. */
+static inline GmVal
+gm_cut (GmBuilder *b, GmVal v, int dim, int64_t from, int64_t to)
+{
+  return gm_b_slice (b, v, dim, from, to, 1);
+}
+GmVal *gm_join_inputs (const GmApi *api, GmBuilder *b, const GmArg *a, int *n); /* api_shape.c */
+GmVal gm_reversed (GmBuilder *b, GmVal v, int dim);
+/* The diagonal of each matrix in d1 and d2, as the last dimension: a copy. */
+GmVal gm_diagonal (GmBuilder *b, GmVal v, int64_t offset, int d1, int d2);
+GmVal gm_at_least (GmBuilder *b, GmVal v, int ndim); /* leading dimensions of size 1; api_arrange.c */
+/* An integer tensor, as int64. */
+GmVal gm_index_arg (const GmApi *api, GmBuilder *b, const GmArg *a, int i); /* api_index.c */
+GmVal gm_argsort (GmBuilder *b, GmVal v, int dim, bool descending);
+/* beta (argument 3) times argument 0, plus alpha (argument 4) times the product p. */
+GmArg gm_add_product (const GmApi *api, GmBuilder *b, GmArg *a, GmVal p); /* api_linalg.c */
+/* One number for all dimensions, or one for each; at least `least`. */
+void gm_arg_numbers (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int space, int64_t *out, int64_t least); /* api_conv.c */
+/* Zeros before and after dim; fewer elements, where a width is negative. */
+GmVal gm_pad_zeros (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after);
+GmVal gm_log1p_exp (GmBuilder *b, GmVal v); /* log (1 + exp (v)), from either side; api_activation.c */
 /* v reduced as argument `at` says (or the older pair from average_at on; < 0: there is none). */
 GmVal gm_reduce_loss (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal v, int at, int average_at); /* api_loss.c */
 GmVal gm_log_add (GmBuilder *b, GmVal x, GmVal y);        /* api_math.c */

@@ -348,10 +348,9 @@ RUN (multinomial)
   if (k < 1 || n < 1 || (!again && k > n))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "multinomial(): cannot sample n_sample (" FMT ") > prob_dist.size(-1) (" FMT ") samples without replacement, nor less than 1", k, n));
   GmVal p = gm_b_cast (b, m.requires_grad ? gm_b (b, detach, v) : v, GM_F64);
-  GmAttrs at = { .mask = BIT (DIM) | BIT (DESCENDING), .dim = last };
   if (!again) {
     GmVal time = gm_b (b, div, gm_b (b, neg, gm_b (b, log, open_uniform (b, m.ndim, m.sizes))), p);
-    return gm_give (gm_b_slice (b, gm_b_op (b, GM_OP_argsort, &time, 1, &at), last, 0, k, 1));
+    return gm_give (gm_cut (b, gm_argsort (b, time, last, false), last, 0, k));
   }
   GmAttrs scan = { .mask = BIT (DIM) | BIT (REVERSE), .dim = last };
   GmVal sums = gm_b_op (b, GM_OP_cumsum, &p, 1, &scan), all = gm_b_slice (b, sums, last, n - 1, n, 1);

@@ -207,27 +207,14 @@ typedef struct {
   int64_t size[2], kernel[2], dilation[2], pad[2], stride[2], n[2];
 } Columns;
 
-static void
-two (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int64_t out[2], int64_t least)
-{
-  int64_t list[GM_MAX_DIMS] = { 0 };
-  int n = gm_arg_ints (api, b, a, i, list);
-  if (gm_b_failed (b))
-    return;
-  out[0] = list[0];
-  out[1] = list[n == 2 ? 1 : 0];
-  if ((n != 1 && n != 2) || out[0] < least || out[1] < least)
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %s is one number or two, at least " FMT, api->name, api->arg_names[i], least);
-}
-
 /* kernel_size, dilation, padding, stride from argument i on. */
 static void
 read_columns (const GmApi *api, GmBuilder *b, const GmArg *a, int i, Columns *c)
 {
-  two (api, b, a, i, c->kernel, 1);
-  two (api, b, a, i + 1, c->dilation, 1);
-  two (api, b, a, i + 2, c->pad, 0);
-  two (api, b, a, i + 3, c->stride, 1);
+  gm_arg_numbers (api, b, a, i, 2, c->kernel, 1);
+  gm_arg_numbers (api, b, a, i + 1, 2, c->dilation, 1);
+  gm_arg_numbers (api, b, a, i + 2, 2, c->pad, 0);
+  gm_arg_numbers (api, b, a, i + 3, 2, c->stride, 1);
   for (int d = 0; d < 2 && !gm_b_failed (b); d++) {
     int64_t room = c->size[d] + 2 * c->pad[d] - (c->dilation[d] * (c->kernel[d] - 1) + 1);
     c->n[d] = room < 0 ? 0 : room / c->stride[d] + 1;
@@ -255,17 +242,6 @@ places (GmBuilder *b, const Columns *c)
   return gm_b_reshape (b, gm_b (b, add, row, col), 1, &n);
 }
 
-static GmVal
-edged (GmBuilder *b, GmVal x, int dim, int64_t width)
-{
-  if (width == 0 || gm_b_failed (b))
-    return x;
-  GmMeta m = *META (x);
-  m.sizes[dim] = width;
-  GmVal edge = gm_b_full (b, gm_scalar_int (0), (GmDtype) m.dtype, m.ndim, m.sizes);
-  return gm_cat (b, (const GmVal[]){ edge, x, edge }, 3, dim);
-}
-
 RUN (im2col)
 {
   GmVal x = TENSOR (0);
@@ -279,7 +255,7 @@ RUN (im2col)
   Columns c = { .size = { gm_size_number (m.sizes[2]), gm_size_number (m.sizes[3]) } };
   read_columns (api, b, a, 1, &c);
   CHECK ();
-  x = edged (b, edged (b, x, 2, c.pad[0]), 3, c.pad[1]);
+  x = gm_pad_zeros (b, gm_pad_zeros (b, x, 2, c.pad[0], c.pad[0]), 3, c.pad[1], c.pad[1]);
   int64_t all = (c.size[0] + 2 * c.pad[0]) * (c.size[1] + 2 * c.pad[1]), windows = c.n[0] * c.n[1];
   GmVal flat = gm_b_reshape (b, x, 3, (const int64_t[]){ m.sizes[0], m.sizes[1], all });
   GmVal out = gm_b_reshape (b, gm_index_select (b, flat, 2, places (b, &c)), 3, (const int64_t[]){ m.sizes[0], gm_size_mul (m.sizes[1], c.kernel[0] * c.kernel[1]), windows });
@@ -296,7 +272,7 @@ RUN (col2im)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "fold(): expected an input [n, c * kernel, windows] or [c * kernel, windows], but it has %d dimensions", META (x)->ndim));
   x = batched ? x : gm_unsqueeze (b, x, 0);
   Columns c;
-  two (api, b, a, 1, c.size, 1);
+  gm_arg_numbers (api, b, a, 1, 2, c.size, 1);
   CHECK ();
   read_columns (api, b, a, 2, &c);
   CHECK ();
@@ -321,17 +297,6 @@ RUN (col2im)
 
 /* -- Transposed convolution -------------------------------------------------------------------- */
 
-static void
-numbers (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int space, int64_t *out)
-{
-  int64_t list[GM_MAX_DIMS] = { 0 };
-  int n = gm_arg_ints (api, b, a, i, list);
-  if (!gm_b_failed (b) && n != 1 && n != space)
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %s has %d numbers for %d dimensions", api->name, api->arg_names[i], n, space);
-  for (int d = 0; d < space; d++)
-    out[d] = list[n == space ? d : 0];
-}
-
 /* x with step - 1 zeros between its elements along dim. */
 static GmVal
 spread (GmBuilder *b, GmVal x, int dim, int64_t step)
@@ -346,37 +311,16 @@ spread (GmBuilder *b, GmVal x, int dim, int64_t step)
   return gm_b_op (b, GM_OP_slice_scatter, (const GmVal[]){ none, x }, 2, &at);
 }
 
-static GmVal
-fit (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after)
-{
-  if (gm_b_failed (b))
-    return NULL;
-  GmMeta m = *META (x);
-  int64_t n = gm_size_number (m.sizes[dim]);
-  GmVal parts[3];
-  int k = 0;
-  if (before > 0) {
-    m.sizes[dim] = before;
-    parts[k++] = gm_b_full (b, gm_scalar_int (0), (GmDtype) m.dtype, m.ndim, m.sizes);
-  }
-  parts[k++] = before < 0 || after < 0 ? gm_b_slice (b, x, dim, MAX (-before, 0), n - MAX (-after, 0), 1) : x;
-  if (after > 0) {
-    m.sizes[dim] = after;
-    parts[k++] = gm_b_full (b, gm_scalar_int (0), (GmDtype) m.dtype, m.ndim, m.sizes);
-  }
-  return k == 1 ? parts[0] : gm_cat (b, parts, k, dim);
-}
-
 /* The gradient of a convolution towards its input, as a convolution: zeros between the elements, and the kernel backwards. */
 static GmArg
 transposed (const GmApi *api, GmBuilder *b, GmArg *a, int space)
 {
   GmVal x = TENSOR (0), w = TENSOR (1);
   int64_t stride[MAX_SPACE], pad[MAX_SPACE], extra[MAX_SPACE], dilation[MAX_SPACE], groups = INT (6);
-  numbers (api, b, a, 3, space, stride);
-  numbers (api, b, a, 4, space, pad);
-  numbers (api, b, a, 5, space, extra);
-  numbers (api, b, a, 7, space, dilation);
+  gm_arg_numbers (api, b, a, 3, space, stride, 1);
+  gm_arg_numbers (api, b, a, 4, space, pad, 0);
+  gm_arg_numbers (api, b, a, 5, space, extra, 0);
+  gm_arg_numbers (api, b, a, 7, space, dilation, 1);
   CHECK ();
   bool batched = META (x)->ndim == space + 2;
   GmMeta mw = *META (w);
@@ -387,11 +331,11 @@ transposed (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   x = batched ? x : gm_unsqueeze (b, x, 0);
   for (int d = 0; d < space && !gm_b_failed (b); d++) {
     int64_t reach = dilation[d] * (gm_size_number (mw.sizes[2 + d]) - 1);
-    if (stride[d] < 1 || dilation[d] < 1 || pad[d] < 0 || extra[d] < 0 || (extra[d] >= stride[d] && extra[d] >= dilation[d])) {
-      gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): stride and dilation are at least 1, padding at least 0, and output_padding is smaller than stride or dilation", api->name);
+    if (extra[d] >= stride[d] && extra[d] >= dilation[d]) {
+      gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): output_padding is smaller than stride or dilation", api->name);
       return gm_give (NULL);
     }
-    x = fit (b, spread (b, x, 2 + d, stride[d]), 2 + d, reach - pad[d], reach - pad[d] + extra[d]);
+    x = gm_pad_zeros (b, spread (b, x, 2 + d, stride[d]), 2 + d, reach - pad[d], reach - pad[d] + extra[d]);
   }
   /* [g, c / g, o / g, k] to [g, o / g, c / g, k], backwards */
   int64_t in = gm_size_number (mw.sizes[0]), out = gm_size_number (mw.sizes[1]), split[GM_MAX_DIMS] = { groups, in / groups, out }, dims[GM_MAX_DIMS] = { 0, 2, 1 }, sizes[GM_MAX_DIMS] = { groups * out, in / groups };
@@ -399,7 +343,7 @@ transposed (const GmApi *api, GmBuilder *b, GmArg *a, int space)
     int64_t k = mw.sizes[2 + d];
     split[3 + d] = sizes[2 + d] = k;
     dims[3 + d] = 3 + d;
-    w = gm_index_select (b, w, 2 + d, gm_arange (b, gm_size_number (k) - 1, -1, k, GM_I64));
+    w = gm_reversed (b, w, 2 + d);
   }
   w = gm_b_reshape (b, gm_b_permute (b, gm_b_reshape (b, w, space + 3, split), dims), space + 2, sizes);
   CHECK ();

@@ -13,18 +13,6 @@
 #define FMT "%" G_GINT64_FORMAT
 
 static GmVal
-pick (GmBuilder *b, GmVal mask, GmVal x, GmVal y)
-{
-  return gm_b (b, where, mask, x, y);
-}
-
-static GmVal
-cut (GmBuilder *b, GmVal v, int dim, int64_t from, int64_t to)
-{
-  return gm_b_slice (b, v, dim, from, to, 1);
-}
-
-static GmVal
 zeros (GmBuilder *b, GmDtype d, const GmMeta *shape)
 {
   return gm_b_full (b, gm_dtype_is_float (d) ? gm_scalar_float (-0.0) : gm_scalar_int (0), d, shape->ndim, shape->sizes);
@@ -37,20 +25,13 @@ add_at (GmBuilder *b, GmVal into, int dim, GmVal index, GmVal what)
   return gm_b_op (b, GM_OP_scatter_add, (const GmVal[]){ into, index, what }, 3, &at);
 }
 
-static GmVal
-sorting (GmBuilder *b, GmVal v, int dim)
-{
-  GmAttrs at = { .mask = BIT (DIM) | BIT (DESCENDING), .dim = dim };
-  return gm_b_op (b, GM_OP_argsort, &v, 1, &at);
-}
-
 /* The part of src that an index of this shape reads. */
 static GmVal
 trimmed (GmBuilder *b, GmVal src, const GmMeta *shape)
 {
   for (int d = 0; !gm_b_failed (b) && d < shape->ndim; d++)
     if (!gm_size_eq (META (src)->sizes[d], shape->sizes[d]))
-      src = cut (b, src, d, 0, shape->sizes[d]);
+      src = gm_cut (b, src, d, 0, shape->sizes[d]);
   return src;
 }
 
@@ -75,38 +56,18 @@ replace (GmBuilder *b, GmVal x, int dim, GmVal index, GmVal src)
   int64_t n = gm_size_number (mi.sizes[dim]);
   if (n == 0)
     return gm_b (b, copy, x);
-  GmVal order = sorting (b, index, dim), sorted = gm_gather (b, index, dim, order), last;
+  GmVal order = gm_argsort (b, index, dim, false), sorted = gm_gather (b, index, dim, order), last;
   GmMeta edge = mi;
   edge.sizes[dim] = 1;
   GmVal end = gm_b_full (b, gm_scalar_bool (true), GM_BOOL, edge.ndim, edge.sizes);
   if (n == 1)
     last = end;
   else
-    last = gm_cat (b, (const GmVal[]){ gm_b (b, ne, cut (b, sorted, dim, 1, n), cut (b, sorted, dim, 0, n - 1)), end }, 2, dim);
+    last = gm_cat (b, (const GmVal[]){ gm_b (b, ne, gm_cut (b, sorted, dim, 1, n), gm_cut (b, sorted, dim, 0, n - 1)), end }, 2, dim);
   GmVal moved = gm_gather (b, gm_b_cast (b, src, d), dim, order);
   GmVal none = gm_b_scalar (b, gm_dtype_is_float (d) ? gm_scalar_float (-0.0) : gm_scalar_int (0), d);
-  GmVal sum = add_at (b, zeros (b, d, &m), dim, sorted, pick (b, last, moved, none));
-  return pick (b, touched (b, &m, dim, index), gm_b_cast (b, sum, own), x);
-}
-
-static GmVal
-index_of (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
-{
-  GmVal v = TENSOR (i);
-  if (!v)
-    return NULL;
-  GmDtype d = (GmDtype) META (v)->dtype;
-  if (gm_dtypes[d].category != GM_CATEGORY_INT)
-    return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): expected dtype int32 or int64 for argument '%s', but found %s", api->name, api->arg_names[i],
-                      gm_dtypes[d].torch_name);
-  return gm_b_cast (b, v, GM_I64);
-}
-
-/* Scalars have one dimension for as long as something is written. */
-static GmVal
-with_dim (GmBuilder *b, GmVal v)
-{
-  return gm_b_failed (b) || META (v)->ndim ? v : gm_unsqueeze (b, v, 0);
+  GmVal sum = add_at (b, zeros (b, d, &m), dim, sorted, gm_b (b, where, last, moved, none));
+  return gm_b (b, where, touched (b, &m, dim, index), gm_b_cast (b, sum, own), x);
 }
 
 /* -- scatter ----------------------------------------------------------------------------------- */
@@ -119,18 +80,18 @@ typedef struct {
 static bool
 read_scatter (const GmApi *api, GmBuilder *b, GmArg *a, Scatter *s)
 {
-  GmVal x = TENSOR (0), index = index_of (api, b, a, 2);
+  GmVal x = TENSOR (0), index = gm_index_arg (api, b, a, 2);
   if (gm_b_failed (b))
     return false;
   GmDtype d = (GmDtype) META (x)->dtype;
   s->ndim = META (x)->ndim;
   s->dim = gm_arg_dim (api, b, a, 1, s->ndim);
-  s->x = with_dim (b, x);
-  s->index = with_dim (b, index);
+  s->x = gm_at_least (b, x, 1);
+  s->index = gm_at_least (b, index, 1);
   if (gm_b_failed (b))
     return false;
   if (a[3].kind == GM_ARG_TENSOR) {
-    s->src = with_dim (b, a[3].v);
+    s->src = gm_at_least (b, a[3].v, 1);
     if (gm_b_failed (b))
       return false;
     if (META (s->src)->dtype != d) {
@@ -193,7 +154,7 @@ slope_only (GmBuilder *b, GmVal v)
 {
   GmVal zero = gm_b_scalar (b, gm_scalar_int (0), (GmDtype) META (v)->dtype);
   GmVal finite = gm_apply_num (b, lt, gm_b (b, abs, v), INFINITY);
-  GmVal safe = pick (b, finite, v, zero);
+  GmVal safe = gm_b (b, where, finite, v, zero);
   return gm_b_failed (b) ? NULL : gm_b (b, sub, safe, gm_b (b, detach, safe));
 }
 
@@ -210,7 +171,7 @@ extremum_at (GmBuilder *b, const Scatter *s, bool smallest, bool own)
     for (int d = 0; d < mx.ndim; d++) {
       line[d] = d == at ? mx.sizes[d] : 1;
       if (d != at)
-        part = gm_size_eq (mx.sizes[d], mi.sizes[d]) ? part : cut (b, part, d, 0, mi.sizes[d]);
+        part = gm_size_eq (mx.sizes[d], mi.sizes[d]) ? part : gm_cut (b, part, d, 0, mi.sizes[d]);
     }
     if (gm_b_failed (b))
       return NULL;
@@ -222,8 +183,7 @@ extremum_at (GmBuilder *b, const Scatter *s, bool smallest, bool own)
     return NULL;
   GmDtype d = (GmDtype) META (src)->dtype;
   GmVal still = META (src)->requires_grad ? gm_b (b, detach, src) : src, plain = META (x)->requires_grad ? gm_b (b, detach, x) : x;
-  GmAttrs at = { .mask = BIT (DIM) | BIT (DESCENDING), .dim = s->dim, .descending = smallest };
-  GmVal order = gm_b_op (b, GM_OP_argsort, &still, 1, &at);
+  GmVal order = gm_argsort (b, still, s->dim, smallest);
   GmVal best = replace (b, plain, s->dim, gm_gather (b, index, s->dim, order), gm_gather (b, still, s->dim, order));
   if (gm_b_failed (b) || !gm_dtype_is_float (d) || !(META (src)->requires_grad || META (x)->requires_grad))
     return best;
@@ -234,7 +194,7 @@ extremum_at (GmBuilder *b, const Scatter *s, bool smallest, bool own)
   GmVal count = add_at (b, none, s->dim, index, hit);
   GmVal least = gm_apply_num (b, maximum, count, 1);
   GmVal share = gm_b (b, div, gm_b (b, mul, slope_only (b, src), hit), gm_gather (b, least, s->dim, index));
-  GmVal kept = pick (b, written, none, slope_only (b, x));
+  GmVal kept = gm_b (b, where, written, none, slope_only (b, x));
   return gm_b (b, add, best, gm_b (b, add, kept, add_at (b, none, s->dim, index, share)));
 }
 
@@ -245,18 +205,18 @@ product_at (GmBuilder *b, const Scatter *s, bool own)
   int64_t n = gm_size_number (META (s->index)->sizes[s->dim]);
   GmMeta m = *META (s->x);
   GmDtype d = (GmDtype) m.dtype;
-  GmVal order = sorting (b, s->index, s->dim), sorted = gm_gather (b, s->index, s->dim, order), src = gm_gather (b, s->src, s->dim, order);
+  GmVal order = gm_argsort (b, s->index, s->dim, false), sorted = gm_gather (b, s->index, s->dim, order), src = gm_gather (b, s->src, s->dim, order);
   /* products of the elements from the start of the run to here, by doubling: those 2^k before belong to it if they have its index */
   for (int64_t step = 1; step < n && !gm_b_failed (b); step *= 2) {
-    GmVal same = gm_b (b, eq, cut (b, sorted, s->dim, step, n), cut (b, sorted, s->dim, 0, n - step));
-    GmVal late = cut (b, src, s->dim, step, n), both = gm_b (b, mul, cut (b, src, s->dim, 0, n - step), late);
-    src = gm_cat (b, (const GmVal[]){ cut (b, src, s->dim, 0, step), pick (b, same, both, late) }, 2, s->dim);
+    GmVal same = gm_b (b, eq, gm_cut (b, sorted, s->dim, step, n), gm_cut (b, sorted, s->dim, 0, n - step));
+    GmVal late = gm_cut (b, src, s->dim, step, n), both = gm_b (b, mul, gm_cut (b, src, s->dim, 0, n - step), late);
+    src = gm_cat (b, (const GmVal[]){ gm_cut (b, src, s->dim, 0, step), gm_b (b, where, same, both, late) }, 2, s->dim);
   }
   GmVal one = gm_b_full (b, gm_scalar_int (1), d, m.ndim, m.sizes);
   GmVal product = replace (b, one, s->dim, sorted, src);
   if (own)
     return gm_b (b, mul, s->x, product);
-  return pick (b, touched (b, &m, s->dim, s->index), product, s->x);
+  return gm_b (b, where, touched (b, &m, s->dim, s->index), product, s->x);
 }
 
 static GmVal
@@ -269,7 +229,7 @@ reduce_at (GmBuilder *b, const Scatter *s, How how, bool own)
   if (how == PROD)
     return product_at (b, s, own);
   GmVal none = zeros (b, d, &m), hit = own ? NULL : touched (b, &m, s->dim, s->index);
-  GmVal sum = add_at (b, own ? s->x : pick (b, hit, none, s->x), s->dim, s->index, s->src);
+  GmVal sum = add_at (b, own ? s->x : gm_b (b, where, hit, none, s->x), s->dim, s->index, s->src);
   if (how == SUM || gm_b_failed (b))
     return sum;
   GmMeta mi = *META (s->index);
@@ -291,7 +251,7 @@ RUN (scatter)
     return gm_give (gm_b (b, copy, a[0].v));
   if (how == REPLACE && a[3].kind != GM_ARG_TENSOR) {
     GmVal value = gm_as_dtype (b, &a[3], (GmDtype) META (s.x)->dtype);
-    return scattered (api, b, &s, pick (b, touched (b, META (s.x), s.dim, s.index), value, s.x));
+    return scattered (api, b, &s, gm_b (b, where, touched (b, META (s.x), s.dim, s.index), value, s.x));
   }
   return scattered (api, b, &s, how == REPLACE ? replace (b, s.x, s.dim, s.index, s.src) : reduce_at (b, &s, how == ADD ? SUM : PROD, true));
 }
@@ -317,10 +277,10 @@ RUN (scatter_reduce)
 static GmVal
 list_of (const GmApi *api, GmBuilder *b, GmArg *a, int i)
 {
-  GmVal v = index_of (api, b, a, i);
+  GmVal v = gm_index_arg (api, b, a, i);
   if (v && META (v)->ndim > 1)
     return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): index must have one dimension, but has %d", api->name, META (v)->ndim);
-  return with_dim (b, v);
+  return gm_at_least (b, v, 1);
 }
 
 static GmVal
@@ -339,13 +299,13 @@ RUN (index_fill)
   int ndim = META (v)->ndim, dim = gm_arg_dim (api, b, a, 1, ndim);
   if (a[3].kind == GM_ARG_TENSOR && META (a[3].v)->ndim)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "index_fill(): the value must be a number or a 0-d tensor, not one of %d dimensions", META (a[3].v)->ndim));
-  GmVal x = with_dim (b, v), value = gm_as_dtype (b, &a[3], (GmDtype) META (v)->dtype);
+  GmVal x = gm_at_least (b, v, 1), value = gm_as_dtype (b, &a[3], (GmDtype) META (v)->dtype);
   CHECK ();
   GmMeta line = gm_meta_make (GM_I64, 1, &META (x)->sizes[dim]);
   GmVal wrapped = gm_b (b, add, index, gm_b_scalar (b, gm_scalar_int (line.sizes[0]), GM_I64));
-  index = pick (b, gm_b (b, lt, index, gm_b_scalar (b, gm_scalar_int (0), GM_I64)), wrapped, index);
+  index = gm_b (b, where, gm_b (b, lt, index, gm_b_scalar (b, gm_scalar_int (0), GM_I64)), wrapped, index);
   GmVal hit = along (b, touched (b, &line, 0, index), META (x), dim);
-  GmVal y = pick (b, hit, value, x);
+  GmVal y = gm_b (b, where, hit, value, x);
   CHECK ();
   return gm_give (ndim ? y : gm_squeeze (b, y, 0));
 }
@@ -359,8 +319,8 @@ RUN (index_copy)
   if (META (src)->dtype != META (v)->dtype)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "index_copy(): self and source must have the same dtype, but have %s and %s", gm_dtypes[META (v)->dtype].torch_name,
                                gm_dtypes[META (src)->dtype].torch_name));
-  GmVal x = with_dim (b, v);
-  src = with_dim (b, src);
+  GmVal x = gm_at_least (b, v, 1);
+  src = gm_at_least (b, src, 1);
   CHECK ();
   GmMeta m = *META (x), ms = *META (src);
   bool fits = m.ndim == ms.ndim && gm_size_eq (ms.sizes[dim], gm_meta_numel (META (index)));
@@ -377,18 +337,18 @@ RUN (index_copy)
 
 RUN (take)
 {
-  GmVal v = TENSOR (0), index = index_of (api, b, a, 1);
+  GmVal v = TENSOR (0), index = gm_index_arg (api, b, a, 1);
   CHECK ();
   GmMeta m = *META (index);
   int64_t n = gm_meta_numel (META (v)), k = gm_meta_numel (&m);
   GmVal flat = gm_b_reshape (b, index, 1, &k), size = gm_b_scalar (b, gm_scalar_int (n), GM_I64), zero = gm_b_scalar (b, gm_scalar_int (0), GM_I64);
-  flat = pick (b, gm_b (b, lt, flat, zero), gm_b (b, add, flat, size), flat);
+  flat = gm_b (b, where, gm_b (b, lt, flat, zero), gm_b (b, add, flat, size), flat);
   return gm_give (gm_b_view (b, gm_index_select (b, gm_b_reshape (b, v, 1, &n), 0, flat), m.ndim, m.sizes));
 }
 
 RUN (put)
 {
-  GmVal v = TENSOR (0), index = index_of (api, b, a, 1), src = TENSOR (2);
+  GmVal v = TENSOR (0), index = gm_index_arg (api, b, a, 1), src = TENSOR (2);
   bool add = FLAG (3);
   CHECK ();
   GmMeta m = *META (v);
@@ -396,7 +356,7 @@ RUN (put)
   if (m.dtype != META (src)->dtype || !gm_size_eq (k, gm_meta_numel (META (src))))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "put_(): source must have self's dtype and as many elements as index"));
   GmVal flat = gm_b_reshape (b, index, 1, &k), zero = gm_b_scalar (b, gm_scalar_int (0), GM_I64);
-  flat = pick (b, gm_b (b, lt, flat, zero), gm_b (b, add, flat, gm_b_scalar (b, gm_scalar_int (n), GM_I64)), flat);
+  flat = gm_b (b, where, gm_b (b, lt, flat, zero), gm_b (b, add, flat, gm_b_scalar (b, gm_scalar_int (n), GM_I64)), flat);
   GmVal x = gm_b_reshape (b, v, 1, &n), from = gm_b_reshape (b, src, 1, &k);
   return gm_give (gm_b_reshape (b, add ? add_at (b, x, 0, flat, from) : replace (b, x, 0, flat, from), m.ndim, m.sizes));
 }
@@ -419,7 +379,7 @@ RUN (masked_scatter)
     return gm_give (gm_b (b, copy, v));
   GmAttrs at = { .mask = BIT (DIM) | BIT (REVERSE) };
   GmVal place = gm_b (b, sub, gm_b_op (b, GM_OP_cumsum, &count, 1, &at), gm_b_scalar (b, gm_scalar_int (1), GM_I64));
-  place = pick (b, flat, place, gm_b_scalar (b, gm_scalar_int (0), GM_I64));
+  place = gm_b (b, where, flat, place, gm_b_scalar (b, gm_scalar_int (0), GM_I64));
   if (gm_size_eq (k, 0)) { /* nothing to take: the mask must not hold anywhere */
     GmScalar any = gm_scalar_int (0);
     GmVal sum = gm_b_reduce (b, GM_OP_any, flat, NULL, 0, false);
@@ -428,7 +388,7 @@ RUN (masked_scatter)
     return gm_give (any.i ? gm_b_fail (b, GM_ERROR_RUNTIME, "masked_scatter(): expected source to have at least as many elements as the mask has ones") : gm_b (b, copy, v));
   }
   GmVal taken = gm_b_reshape (b, gm_index_select (b, gm_b_reshape (b, src, 1, &k), 0, place), shape.ndim, shape.sizes);
-  return gm_give (pick (b, gm_b_reshape (b, flat, shape.ndim, shape.sizes), taken, v));
+  return gm_give (gm_b (b, where, gm_b_reshape (b, flat, shape.ndim, shape.sizes), taken, v));
 }
 
 /* -- Views, replaced --------------------------------------------------------------------------- */
@@ -511,7 +471,7 @@ RUN (diagonal_scatter)
   GmVal place = gm_arange (b, offset > 0 ? -offset : 0, 1, cols, GM_I64), zero = gm_b_scalar (b, gm_scalar_int (0), GM_I64), last = gm_b_scalar (b, gm_scalar_int (n - 1), GM_I64);
   place = gm_b (b, minimum, gm_b (b, maximum, place, zero), last);
   GmVal line = gm_unsqueeze (b, gm_index_select (b, gm_b_cast (b, src, (GmDtype) m.dtype), k, place), k);
-  return gm_give (gm_b_permute (b, pick (b, hit, line, moved), back));
+  return gm_give (gm_b_permute (b, gm_b (b, where, hit, line, moved), back));
 }
 
 RUN (fill)

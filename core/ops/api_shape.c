@@ -372,6 +372,15 @@ RUN (tile)
   return gm_give (repeat_dims (api, b, v, repeats, lead + n));
 }
 
+GmVal
+gm_reversed (GmBuilder *b, GmVal v, int dim)
+{
+  if (gm_b_failed (b))
+    return NULL;
+  int64_t n = META (v)->sizes[dim];
+  return gm_index_select (b, v, dim, gm_arange (b, gm_size_sub (n, 1), -1, n, GM_I64));
+}
+
 RUN (flip)
 {
   int64_t dims[GM_MAX_DIMS];
@@ -379,10 +388,8 @@ RUN (flip)
   GmVal v = TENSOR (0);
   CHECK ();
   gm_arg_dims (api, b, a, 1, META (v)->ndim, dims, &n);
-  for (int i = 0; i < n && !gm_b_failed (b); i++) {
-    int64_t size = META (v)->sizes[dims[i]];
-    v = gm_index_select (b, v, (int) dims[i], gm_arange (b, gm_size_sub (size, 1), -1, size, GM_I64));
-  }
+  for (int i = 0; i < n; i++)
+    v = gm_reversed (b, v, (int) dims[i]);
   return gm_give (n ? v : gm_apply1 (b, copy, v));
 }
 
@@ -596,8 +603,8 @@ gm_cat (GmBuilder *b, const GmVal *v, int n, int dim)
 }
 
 /* The list in argument 0, promoted to one dtype.  Caller frees. */
-static GmVal *
-join_inputs (const GmApi *api, GmBuilder *b, const GmArg *a, int *n)
+GmVal *
+gm_join_inputs (const GmApi *api, GmBuilder *b, const GmArg *a, int *n)
 {
   GmVal *v = gm_arg_tensors (api, b, a, 0, n);
   if (!v)
@@ -611,7 +618,7 @@ join_inputs (const GmApi *api, GmBuilder *b, const GmArg *a, int *n)
 RUN (cat)
 {
   int n, kept = 0;
-  g_autofree GmVal *v = join_inputs (api, b, a, &n);
+  g_autofree GmVal *v = gm_join_inputs (api, b, a, &n);
   CHECK ();
   /* torch skips what is empty and 1-d, whatever the others are. */
   bool mixed = false;
@@ -632,7 +639,7 @@ RUN (cat)
 RUN (stack)
 {
   int n;
-  g_autofree GmVal *v = join_inputs (api, b, a, &n);
+  g_autofree GmVal *v = gm_join_inputs (api, b, a, &n);
   CHECK ();
   int dim = gm_arg_dim (api, b, a, 1, META (v[0])->ndim + 1);
   for (int i = 1; i < n; i++)
@@ -654,7 +661,7 @@ static GmArg
 run_hv_stack (const GmApi *api, GmBuilder *b, GmArg *a, bool vertical)
 {
   int n, ndim = vertical ? 2 : 1;
-  g_autofree GmVal *v = join_inputs (api, b, a, &n);
+  g_autofree GmVal *v = gm_join_inputs (api, b, a, &n);
   CHECK ();
   for (int i = 0; i < n; i++)
     while (!gm_b_failed (b) && META (v[i])->ndim < ndim)
@@ -666,19 +673,14 @@ run_hv_stack (const GmApi *api, GmBuilder *b, GmArg *a, bool vertical)
 RUN (vstack) { return run_hv_stack (api, b, a, true); }
 RUN (hstack) { return run_hv_stack (api, b, a, false); }
 
-RUN (diagonal)
+GmVal
+gm_diagonal (GmBuilder *b, GmVal v, int64_t offset, int d1, int d2)
 {
-  GmVal v = TENSOR (0);
-  CHECK ();
+  if (gm_b_failed (b))
+    return NULL;
   GmMeta m = *META (v);
-  int64_t offset = INT (1), dims[GM_MAX_DIMS], sizes[GM_MAX_DIMS];
-  int d1 = gm_arg_dim (api, b, a, 2, m.ndim), d2 = gm_arg_dim (api, b, a, 3, m.ndim), n = 0;
-  CHECK ();
-  if (d1 == d2 || m.ndim < 2)
-    return gm_give (
-        gm_b_fail (b, GM_ERROR_RUNTIME,
-                   "diagonal(): dim1 and dim2 must be two dimensions, but are %d and %d of %d", d1,
-                   d2, m.ndim));
+  int64_t dims[GM_MAX_DIMS], sizes[GM_MAX_DIMS], rows = gm_size_number (m.sizes[d1]), cols = gm_size_number (m.sizes[d2]);
+  int n = 0;
   for (int d = 0; d < m.ndim; d++)
     if (d != d1 && d != d2) {
       sizes[n] = m.sizes[d];
@@ -686,15 +688,26 @@ RUN (diagonal)
     }
   dims[n] = d1;
   dims[n + 1] = d2;
-  int64_t rows = m.sizes[d1], cols = m.sizes[d2];
-  int64_t length = offset >= 0 ? MIN (rows, cols - offset) : MIN (rows + offset, cols);
-  length = MAX (length, 0);
   sizes[n] = rows * cols;
+  int64_t length = MAX (offset >= 0 ? MIN (rows, cols - offset) : MIN (rows + offset, cols), 0);
+  int64_t first = length == 0 ? 0 : offset >= 0 ? offset : -offset * cols;
   GmVal flat = gm_b_reshape (b, gm_b_permute (b, v, dims), n + 1, sizes);
-  return gm_give (
-      gm_index_select (b, flat, n,
-                       gm_arange (b, length ? (offset >= 0 ? offset : -offset * cols) : 0, cols + 1,
-                                  length, GM_I64)));
+  return gm_index_select (b, flat, n, gm_arange (b, first, cols + 1, length, GM_I64));
+}
+
+RUN (diagonal)
+{
+  GmVal v = TENSOR (0);
+  CHECK ();
+  int ndim = META (v)->ndim, d1 = gm_arg_dim (api, b, a, 2, ndim), d2 = gm_arg_dim (api, b, a, 3, ndim);
+  int64_t offset = INT (1);
+  CHECK ();
+  if (d1 == d2 || ndim < 2)
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME,
+                   "diagonal(): dim1 and dim2 must be two dimensions, but are %d and %d of %d", d1,
+                   d2, ndim));
+  return gm_give (gm_diagonal (b, v, offset, d1, d2));
 }
 
 RUN (contiguous)
