@@ -479,6 +479,8 @@ package_PYTHON = \
   core/python/gramme/compiler.py \
   core/python/gramme/cuda.py \
   core/python/gramme/grad_mode.py \
+  core/python/gramme/random.py \
+  core/python/gramme/saved_tree.py \
   core/python/gramme/serialization.py \
   core/python/gramme/testing.py
 package_ampdir = $(pythondir)/gramme/amp
@@ -517,6 +519,7 @@ package_nn_PYTHON = \
   core/python/gramme/nn/init.py \
   core/python/gramme/nn/layers.py \
   core/python/gramme/nn/loss.py \
+  core/python/gramme/nn/members.py \
   core/python/gramme/nn/module.py \
   core/python/gramme/nn/normalization.py \
   core/python/gramme/nn/padding.py \
@@ -542,6 +545,13 @@ package_utils_PYTHON = \
   core/python/gramme/utils/__init__.py \
   core/python/gramme/utils/checkpoint.py \
   core/python/gramme/utils/hooks.py
+package_utils_datadir = $(pythondir)/gramme/utils/data
+package_utils_data_PYTHON = \
+  core/python/gramme/utils/data/__init__.py \
+  core/python/gramme/utils/data/collate.py \
+  core/python/gramme/utils/data/dataset.py \
+  core/python/gramme/utils/data/loader.py \
+  core/python/gramme/utils/data/sampler.py
 package_optimdir = $(pythondir)/gramme/optim
 package_optim_PYTHON = \
   core/python/gramme/optim/__init__.py \

@@ -101,6 +101,7 @@ gm_eager_builder_init (GmEagerBuilder *b)
 {
   b->base.vt = &eager_vtable;
   b->base.error = NULL;
+  b->base.generator = NULL;
   b->base.autocast = gm_autocast_mode ();
   b->owned = NULL;
   b->n_inline = 0;

@@ -71,7 +71,7 @@ parse_default (const char *text)
 static void
 parse_signature (GmApi *row)
 {
-  row->star = row->n_positional = -1;
+  row->star = row->n_positional = row->generator = -1;
   g_auto (GStrv) parts = g_strsplit (row->signature, ",", -1);
   for (char **p = parts; *p; p++) {
     char *part = g_strstrip (*p);
@@ -94,6 +94,8 @@ parse_signature (GmApi *row)
       *equals++ = 0;
     row->defaults[i] = equals ? parse_default (equals) : none;
     row->arg_names[i] = g_intern_string (part);
+    if (strcmp (part, "generator") == 0)
+      row->generator = i;
   }
   if (row->n_positional < 0)
     row->n_positional = row->n_args;
@@ -423,10 +425,23 @@ make_numbers (const GmApi *api, GmBuilder *b, GmArg *a, bool ints, GPtrArray *co
   }
 }
 
+static GmVal
+generator_of (const GmApi *api, GmBuilder *b, const GmArg *x)
+{
+  const GmMeta *m = x->kind == GM_ARG_TENSOR ? META (x->v) : NULL;
+  if (m && m->dtype == GM_I64 && m->ndim == 1 && m->sizes[0] == 2)
+    return x->v;
+  return gm_b_fail (b, GM_ERROR_TYPE, "%s(): the generator must be a gramme.Generator, or its state, an int64 tensor of 2 elements",
+                    api->name);
+}
+
 static GmArg
 run (const GmApi *api, bool inplace, GmBuilder *b, GmArg *a)
 {
+  if (G_UNLIKELY (api->generator >= 0) && a[api->generator].kind != GM_ARG_NONE)
+    b->generator = generator_of (api, b, &a[api->generator]);
   GmArg result = api->run (api, b, a);
+  b->generator = NULL;
   return GM_CALL_MODE (a) == GM_CALL_INPLACE ? write_back (api, b, a, result) : result;
 }
 

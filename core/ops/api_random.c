@@ -11,6 +11,20 @@
 
 #define FMT "%" G_GINT64_FORMAT
 
+/* The state from which n elements are drawn.  That of a call's own generator is a tensor, read and
+ * written like any other, so that recording and functionalization see nothing special. */
+static GmVal
+take (GmBuilder *b, int64_t n, int64_t *offset)
+{
+  if (!b->generator)
+    return b->vt->random (b, (uint64_t) n, offset);
+  GmVal now = gm_b (b, copy, b->generator);
+  GmVal draws = gm_b_scalar (b, gm_scalar_int (n / 4 + (n % 4 != 0)), GM_I64);
+  GmVal next = gm_b_slice (b, b->generator, 0, 1, 2, 1), in[] = { next, draws };
+  *offset = 0;
+  return gm_b_failed (b) || !b->vt->into (b, next, GM_OP_add, in, 2, NULL) ? NULL : now;
+}
+
 /* In f32 or f64. */
 static GmVal
 draw_wide (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
@@ -25,8 +39,8 @@ draw_wide (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
   GmAttrs at = {
       .mask = BIT (SIZES) | BIT (DTYPE) | BIT (OFFSET), .n_list = (uint8_t) ndim, .dtype = dtype};
   memcpy (at.list, m.sizes, sizeof at.list);
-  GmVal state = b->vt->random (b, (uint64_t) gm_meta_numel (&m), &at.offset);
-  return gm_b_op (b, op, &state, 1, &at);
+  GmVal state = take (b, gm_meta_numel (&m), &at.offset);
+  return state ? gm_b_op (b, op, &state, 1, &at) : NULL;
 }
 
 /* f16 and bf16 are drawn in f32.  A uniform number keeps as many bits as the dtype has for [0.5,

@@ -37,6 +37,7 @@ struct GmBuilder {
   const GmBuilderVtable *vt;
   GError *error;    /* the first; owned by the builder */
   uint8_t autocast; /* what functions of api.def cast to (autocast.c): a dtype + 1, 0: nothing */
+  GmVal generator;  /* what the call of a function draws from: an i64[2], seed and next draw; NULL: the process's generator */
 };
 
 /* Sets the sticky error if there is none yet; returns NULL, so that `return gm_b_fail (...)` works. */

@@ -218,6 +218,16 @@ add_other (GmPyArgs *x, PyObject *o, GmArg *out)
     Py_XDECREF (index);
     return ok;
   }
+  PyObject *stands_for = is_numpy_array (o) ? NULL : PyObject_GetAttrString (o, "__gramme_tensor__"); /* of a Generator */
+  if (stands_for && gm_py_tensor_check (stands_for)) {
+    out->kind = GM_ARG_TENSOR;
+    out->v = gm_val_from_tensor (gm_py_args_keep (x, stands_for));
+    return true;
+  }
+  Py_XDECREF (stands_for);
+  if (PyErr_Occurred () && !PyErr_ExceptionMatches (PyExc_AttributeError))
+    return false;
+  PyErr_Clear ();
   if (is_numpy_array (o))
     PyErr_SetString (
         PyExc_TypeError,

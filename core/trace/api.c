@@ -348,6 +348,15 @@ to_arg (Conversion *c, const GmTracker *t, GmArg *out)
                                                                     : GM_BOOL };
     return true;
   }
+  if (t->kind == &gm_kind_object) { /* a Generator: what it says that it stands for */
+    PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("__gramme_tensor__"));
+    const GmTracker *stands_for = gm_getattr_opt (r, t, name);
+    stands_for = stands_for && !r->stop ? gm_realize (r, stands_for) : NULL;
+    if (r->stop)
+      return false;
+    if (stands_for && stands_for->kind == &gm_kind_tensor)
+      return to_arg (c, stands_for, out);
+  }
   return refuse (c, t);
 }
 

@@ -170,3 +170,80 @@ def test_files_round_trip_and_damage_is_found(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(ValueError):
             gramme.load(path)
+
+
+def test_a_checkpoint_of_a_training_run_is_what_it_was(tmp_path):
+    """Nested states, tuples, numbers to the bit, tied weights, and a run that goes on from the file as if it had not stopped."""
+    nn = gramme.nn
+
+    def begin():
+        gramme.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+        return model, gramme.optim.Adam(model.parameters(), lr=0.1)
+
+    def step(model, optimizer):
+        loss = model(gramme.arange(6.0).reshape(2, 3)).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    model, optimizer = begin()
+    step(model, optimizer)
+    path = tmp_path / "run.gm"
+    extra = {"epoch": 3, "best": (0.1, float("inf"), -0.0), "names": {"a", "b"}, "big": 2**70, 4: None, "raw": b"\x00\xff", "dtype": gramme.float16}
+    gramme.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), **extra}, path)
+    step(model, optimizer)
+    other, other_optimizer = begin()
+    back = gramme.load(path)
+    assert {key: back[key] for key in extra} == extra and str(back["best"][2]) == "-0.0"
+    other.load_state_dict(back["model"])
+    other_optimizer.load_state_dict(back["optimizer"])
+    step(other, other_optimizer)
+    for a, b in zip(model.parameters(), other.parameters()):
+        gramme.testing.assert_bits_equal(a, b)
+
+
+def test_what_is_saved_twice_is_one_object_again():
+    import io
+
+    weight = gramme.nn.Parameter(gramme.arange(4.0))
+    shared = [1, weight]
+    loop = [shared, shared, weight.detach()]
+    loop.append(loop)
+    file = io.BytesIO()
+    gramme.save({"loop": loop, "a.b": gramme.ones(1), "a": {"b": gramme.zeros(2)}}, file)
+    file.seek(0)
+    back = gramme.load(file)
+    a, b, view, inside = back["loop"]
+    assert a is b and inside is back["loop"] and type(a[1]) is gramme.nn.Parameter
+    assert view.data_ptr() == a[1].data_ptr() and not view.requires_grad
+    assert back["a.b"].tolist() == [1.0] and back["a"]["b"].tolist() == [0.0, 0.0]
+    assert len(file.getvalue()) < 1000  # the elements of the parameter are there once
+
+
+def test_what_cannot_be_saved_is_named_and_the_old_file_stays(tmp_path):
+    path = tmp_path / "x"
+    gramme.save({"a": gramme.ones(2)}, path)
+    before = path.read_bytes()
+    with pytest.raises(TypeError, match=r"obj\.model\.1 is a Linear.*save its state_dict\(\)"):
+        gramme.save({"model": [1, gramme.nn.Linear(1, 1)]}, path)
+    deep = []
+    for _ in range(1000):
+        deep = [deep]
+    with pytest.raises(ValueError, match="levels deep"):
+        gramme.save(deep, path)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+    path.write_bytes(b"PK\x03\x04" + bytes(40))
+    with pytest.raises(ValueError, match="zip archive"):
+        gramme.load(path)
+
+
+def test_a_damaged_tree_is_an_error_and_builds_nothing_else(tmp_path):
+    path = tmp_path / "x"
+    gramme.save([gramme.ones(2), 1.5], path)
+    data = path.read_bytes()
+    for old, new in ((b"Tensor", b"Tenser"), (b"obj.0", b"obj.7"), (b"float", b"print"), (b"0x1.8", b"0xz.8")):
+        assert old in data
+        path.write_bytes(data.replace(old, new, 1) if old != b"obj.0" else data[: data.rindex(old)] + new + data[data.rindex(old) + 5 :])
+        with pytest.raises(ValueError):
+            gramme.load(path)

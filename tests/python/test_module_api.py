@@ -298,3 +298,63 @@ def test_repr_of_lists_and_of_several_lines():
     )
     assert repr(nn.Dropout(0.1)) == "Dropout(p=0.1, inplace=False)" and repr(nn.ELU(0.5, inplace=True)) == "ELU(alpha=0.5, inplace=True)"
     assert repr(nn.LSTM(3, 4, 2, bidirectional=True)) == "LSTM(3, 4, num_layers=2, bidirectional=True)"
+
+
+def test_a_module_that_is_added_to_a_sequence_runs():
+    net = nn.Sequential()
+    net.add_module("first", nn.Linear(2, 3))
+    net.last = nn.Linear(3, 1)
+    x = gramme.ones(1, 2)
+    gramme.testing.assert_bits_equal(net(x), net.last(net.first(x)))
+    assert list(net.state_dict()) == ["first.weight", "first.bias", "last.weight", "last.bias"]
+    del net.last
+    assert len(net) == 1 and net(x).shape == (1, 3)
+
+
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+def test_an_item_is_replaced_by_its_name(backend):
+    """How layers are wrapped: by named_children() and setattr, or in _modules.  Compiled code sees it."""
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    compiled = gramme.compile(lambda x: net(x), backend=backend)
+    x = gramme.randn(3, 4)
+    gramme.testing.assert_bits_equal(compiled(x), net(x))
+    for name, child in net.named_children():
+        if isinstance(child, nn.ReLU):
+            setattr(net, name, nn.GELU())
+    assert isinstance(net[1], nn.GELU) and isinstance(getattr(net, "1"), nn.GELU) and len(net) == 3
+    gramme.testing.assert_bits_equal(compiled(x), net[2](gramme.nn.functional.gelu(net[0](x))))
+    net._modules["1"] = nn.Tanh()
+    gramme.testing.assert_bits_equal(compiled(x), net[2](gramme.tanh(net[0](x))))
+
+
+def test_members_are_seen_and_changed_by_torchs_names():
+    norm = nn.BatchNorm1d(3)
+    assert list(norm._parameters) == ["weight", "bias"] and not norm._modules
+    assert list(norm._buffers) == ["running_mean", "running_var", "num_batches_tracked"]
+    norm._buffers["extra"] = gramme.ones(2)
+    del norm._buffers["running_var"]
+    assert list(norm.state_dict()) == ["weight", "bias", "running_mean", "num_batches_tracked", "extra"]
+    norm._parameters["weight"] = nn.Parameter(gramme.zeros(3))
+    assert norm.weight.tolist() == [0, 0, 0]
+    with pytest.raises(TypeError, match="weight must be a Parameter"):
+        norm._parameters["weight"] = gramme.zeros(3)
+    with pytest.raises(KeyError):
+        del norm._modules["nothing"]
+
+
+def test_items_of_lists_are_numbered_anew():
+    layers = nn.ModuleList([nn.Linear(1, n) for n in (1, 2, 3, 4)])
+    del layers[1]
+    layers.insert(0, nn.Tanh())
+    assert [name for name, _ in layers.named_children()] == ["0", "1", "2", "3"]
+    assert [type(m).__name__ for m in layers] == ["Tanh", "Linear", "Linear", "Linear"] and layers[-1].out_features == 4
+    del layers[1:3]
+    layers[0:2] = [nn.ReLU(), nn.Linear(1, 5)]
+    assert layers.pop().out_features == 5 and len(layers) == 1
+    assert len(layers + [nn.Tanh()]) == 2 and type(layers + [nn.Tanh()]) is nn.ModuleList
+    with pytest.raises(IndexError, match="no item 7"):
+        layers[7]
+    values = nn.ParameterList([gramme.ones(1)])
+    values.append(gramme.zeros(2))
+    values[0] = gramme.full((3,), 2.0)
+    assert [name for name, _ in values.named_parameters()] == ["0", "1"] and values[0].shape == (3,)

@@ -243,6 +243,7 @@ TEST_FILES = \
   tests/python/test_checkpoint.py \
   tests/python/test_conv.py \
   tests/python/test_convolve.py \
+  tests/python/test_data.py \
   tests/python/test_dtypes.py \
   tests/python/test_function.py \
   tests/python/test_functions.py \
@@ -262,6 +263,7 @@ TEST_FILES = \
   tests/python/test_optim_formulas.py \
   tests/python/test_partition.py \
   tests/python/test_reshape_in_place.py \
+  tests/python/test_generator.py \
   tests/python/test_hook_order.py \
   tests/python/test_nodes.py \
   tests/python/test_inlined_hooks.py \

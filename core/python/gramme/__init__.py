@@ -44,10 +44,14 @@ from gramme.limits import finfo, iinfo
 
 def __getattr__(name):
     """Modules that not every program needs are imported when they are first used."""
-    if name in ("nn", "optim", "func", "_dynamo", "testing", "serialization", "utils", "fx", "cuda"):
+    if name in ("nn", "optim", "func", "_dynamo", "testing", "serialization", "utils", "fx", "cuda", "random"):
         import importlib
 
         return importlib.import_module("gramme." + name)
+    if name == "Generator":
+        from gramme.random import Generator
+
+        return Generator
     if name in ("save", "load"):
         from gramme import serialization
 

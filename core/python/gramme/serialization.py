@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""save() and load(): tensors in files of the safetensors format.  Nothing in such a file is executed.  Also how tensors are pickled.
+"""save() and load(): tensors, and what is around them, in files of the safetensors format.  Nothing in such a file is executed.  Also how
+tensors are pickled.
 
 The format: 8 bytes little-endian n, n bytes of JSON {name: {dtype, shape, data_offsets}}, then the elements.
 """
@@ -25,24 +26,94 @@ _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _HEADER_MAX = 100_000_000
 
 
-def save(tensors, path, metadata=None):
-    """Writes a dict of name -> tensor.  metadata: a dict of strings to go with it."""
-    import json
+class _Writer:
+    """A safetensors file in the making: the entries of the header and the tensors behind it, each memory once."""
 
-    header = {"__metadata__": dict(metadata)} if metadata else {}
-    offset = 0
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name!r} is a {type(tensor).__name__}, and only tensors can be saved")
+    def __init__(self):
+        self.header, self.tensors, self.size = {}, [], 0
+        self._names = {}  # (memory, geometry) -> name
+
+    def add(self, name, tensor):
+        """Gives the name under which the tensor's elements are: that of an earlier one, if they are the same memory."""
+        key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride())) if tensor.numel() else None
+        if key in self._names:
+            return self._names[key]
+        while name in self.header:
+            name += "'"
         size = tensor.numel() * tensor.element_size()
-        header[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, offset + size]}
-        offset += size
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
+        self.header[name] = {
+            "dtype": _NAMES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [self.size, self.size + size],
+        }
+        self.size += size
+        self.tensors.append(tensor.detach().cpu().contiguous())
+        if key:
+            self._names[key] = name
+        return name
+
+    def write(self, file):
+        import json
+
+        text = json.dumps(self.header, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 8)
         file.write(len(text).to_bytes(8, "little") + text)
-        for tensor in tensors.values():
-            file.write(tensor.detach().contiguous())
+        for tensor in self.tensors:
+            file.write(tensor)
+
+
+def _is_flat(value):
+    return type(value) is dict and all(isinstance(key, str) and isinstance(tensor, Tensor) for key, tensor in value.items())
+
+
+def save(obj, f, metadata=None):
+    """Writes tensors, or lists, tuples, dicts, sets, numbers, strings, dtypes and None around them, to a path or a binary file.
+
+    What occurs twice is one object again when it is loaded; tensors over the same elements share memory.  A dict of name -> tensor
+    is a plain safetensors file, and `metadata`, a dict of strings, goes with it.  Errors: TypeError, before anything is written.
+    """
+    writer = _Writer()
+    if metadata:
+        writer.header["__metadata__"] = dict(metadata)
+    if _is_flat(obj):
+        for name, tensor in obj.items():
+            if name == "__metadata__":
+                raise ValueError("a tensor cannot be named '__metadata__' in a safetensors file")
+            if writer.add(name, tensor) != name:  # readers of such files know no second name
+                writer.add(name, tensor.detach().clone())
+    else:
+        from gramme import saved_tree
+
+        import json
+
+        tree = json.dumps(saved_tree.encode(obj, writer.add), separators=(",", ":"))
+        writer.header["__metadata__"] = {**(metadata or {}), saved_tree.KEY: tree}
+    if hasattr(f, "write"):
+        writer.write(f)
+    else:
+        _write_file(f, writer)
+
+
+def _write_file(path, writer):
+    """A file that is there keeps what it has until the new one is whole."""
+    import os
+
+    path = os.fspath(path)
+    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
+        with open(path, "wb") as file:
+            writer.write(file)
+        return
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        with open(part, "wb") as file:
+            writer.write(file)
+        if os.path.exists(path):
+            os.chmod(part, os.stat(path).st_mode & 0o777)
+        os.replace(part, path)
+    except BaseException:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise
 
 
 def _integer(value):
@@ -65,28 +136,42 @@ def _entry(name, info, room):
     return dtype, shape, first, last - first
 
 
-def load(path):
-    """Reads a safetensors file: a dict of name -> tensor.  ValueError if the file is damaged."""
+def load(f, map_location=None, *, weights_only=True):
+    """Reads what save() wrote, or a safetensors file, from a path or a binary file; map_location: the device of the tensors.
+
+    Nothing in a file is executed, whatever weights_only says.  Errors: ValueError if the file is damaged or of another kind.
+    """
     import json
 
-    with open(path, "rb") as file:
-        data = bytearray(file.read())
+    if hasattr(f, "read"):
+        name, data = getattr(f, "name", "what was given"), bytearray(f.read())
+    else:
+        with open(f, "rb") as file:
+            name, data = f, bytearray(file.read())
     length = int.from_bytes(data[:8], "little")
+    if data[:4] == b"PK\x03\x04":
+        raise ValueError(f"{name} is a zip archive, as torch.save writes them: convert it to safetensors where torch is")
     if len(data) < 8 or length > min(len(data) - 8, _HEADER_MAX):
-        raise ValueError(f"{path} is no safetensors file: {len(data)} bytes, a header of {length}")
+        raise ValueError(f"{name} is no safetensors file: {len(data)} bytes, a header of {length}")
     try:
         header = json.loads(data[8 : 8 + length])
-    except ValueError as error:
-        raise ValueError(f"the header of {path} is not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the header of {name} is not JSON: {error}") from None
     if not isinstance(header, dict):
-        raise ValueError(f"the header of {path} is no JSON object")
+        raise ValueError(f"the header of {name} is no JSON object")
     start = 8 + length
     result = {}
-    for name, info in header.items():
-        if name != "__metadata__":
-            dtype, shape, first, size = _entry(name, info, len(data) - start)
+    for key, info in header.items():
+        if key != "__metadata__":
+            dtype, shape, first, size = _entry(key, info, len(data) - start)
             piece = data[start + first : start + first + size]
-            result[name] = gramme.frombuffer(piece, dtype=dtype).reshape(shape)
+            tensor = gramme.frombuffer(piece, dtype=dtype) if size else gramme.empty(0, dtype=dtype)
+            result[key] = tensor.reshape(shape) if map_location is None else tensor.reshape(shape).to(map_location)
+    from gramme import saved_tree
+
+    metadata = header.get("__metadata__")
+    if isinstance(metadata, dict) and saved_tree.KEY in metadata:
+        return saved_tree.decode(metadata[saved_tree.KEY], result, name)
     return result
 
 

@@ -1,121 +1,161 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules whose children, or parameters, are items.  The items stand in a tuple, so that a change of them is one of an attribute; or in a dict."""
+"""Modules whose children, or parameters, are items.  One dict has them, name -> item; an attribute that is a module becomes an item, too."""
 
 from gramme._core import Tensor
 from gramme.nn.module import Module
 from gramme.nn.parameter import Parameter
 
 
-class _Named(Module):
-    """Items are attributes, too, by their names."""
+class _Container(Module):
+    """Items are attributes by their names, and what is set as an attribute of the kind of the items is one."""
+
+    _kind = Module  # what becomes an item when it is set as an attribute
+
+    def __init__(self, items):
+        super().__init__()
+        object.__setattr__(self, "_items", items)
 
     def __getattr__(self, name):
-        for own, value in self._members() if "_items" in self.__dict__ else ():
-            if own == name:
-                return value
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        items = vars(self).get("_items", ())
+        if name in items:
+            return items[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def __setattr__(self, name, value):
+        items = vars(self).get("_items")
+        if items is not None and (name in items or isinstance(value, self._kind)):
+            items[name] = value
+        else:
+            object.__setattr__(self, name, value)
 
-class _Items(_Named):
+    def __delattr__(self, name):
+        if name in vars(self).get("_items", ()):
+            del self._items[name]
+        else:
+            object.__delattr__(self, name)
+
+    def __dir__(self):
+        return [*super().__dir__(), *self._items]
+
     def _members(self):
-        return [(str(i), module) for i, module in enumerate(self._items)] + Module._members(self)
+        return list(self._items.items()) + Module._members(self)
 
     def __len__(self):
         return len(self._items)
 
+
+class _List(_Container):
+    """Items by their places; a place is a name, as long as nobody gives another."""
+
+    def _make(self, value):
+        """What is kept of a value that is given as an item."""
+        return value
+
+    def _part(self, items):
+        """Another of this kind, with these items: name -> item."""
+        return type(self)(items.values())
+
+    def _names(self, index):
+        """The name at an index, or a list of those in a slice."""
+        names = list(self._items)
+        if isinstance(index, slice):
+            return names[index]
+        try:
+            return names[index]
+        except IndexError:
+            raise IndexError(f"there is no item {index} of {len(names)}") from None
+
+    def _put(self, values):
+        """All items anew, named by their places."""
+        values = list(values)
+        self._items.clear()
+        self._items.update({str(i): value for i, value in enumerate(values)})
+
     def __iter__(self):
-        return iter(self._items)
+        return iter(self._items.values())
 
     def __getitem__(self, index):
+        names = self._names(index)
         if isinstance(index, slice):
-            return type(self)._of(self._items[index])
-        return self._items[index]
+            return self._part({name: self._items[name] for name in names})
+        return self._items[names]
 
-    def __setitem__(self, index, module):
-        items = list(self._items)
-        items[index] = module
-        self._items = tuple(items)
+    def __setitem__(self, index, value):
+        names = self._names(index)
+        if not isinstance(index, slice):
+            self._items[names] = self._make(value)
+            return
+        values = [self._make(one) for one in value]
+        if len(names) != len(values):
+            raise ValueError(f"{len(values)} items for the places of {len(names)}")
+        self._items.update(zip(names, values))
 
     def __delitem__(self, index):
-        items = list(self._items)
-        del items[index]
-        self._items = tuple(items)
+        names = self._names(index)
+        for name in names if isinstance(index, slice) else [names]:
+            del self._items[name]
+        if all([name.isdecimal() for name in self._items]):
+            self._put(self._items.values())
 
-    def append(self, module):
-        self._items += (module,)
+    def append(self, value):
+        """Adds one at the end."""
+        self._items[str(len(self._items))] = self._make(value)
         return self
 
-    def extend(self, modules):
-        self._items += tuple(modules)
+    def extend(self, values):
+        """Adds several at the end."""
+        for value in list(values):
+            self.append(value)
         return self
 
-    def insert(self, index, module):
-        items = list(self._items)
-        items.insert(index, module)
-        self._items = tuple(items)
+    def insert(self, index, value):
+        """Puts one before the item at the index; all are named by their places then."""
+        values = list(self._items.values())
+        values.insert(index, self._make(value))
+        self._put(values)
+        return self
 
     def pop(self, index=-1):
         """Takes an item out and returns it."""
-        items = list(self._items)
-        item = items.pop(index)
-        self._items = tuple(items)
+        item = self[index]
+        del self[index]
         return item
 
     def __add__(self, other):
-        return type(self)._of(self._items + tuple(other))
+        return self._part({str(i): value for i, value in enumerate([*self, *other])})
 
     def __iadd__(self, other):
         return self.extend(other)
 
-    def _set_member(self, name, value):
-        names = [name for name, _ in self._members()[: len(self._items)]]
-        if name in names:
-            self[names.index(name)] = value
-        else:
-            setattr(self, name, value)
 
-
-class Sequential(_Items):
+class Sequential(_List):
     """Sequential(*modules), or Sequential(dict of modules): each gets the result of the one before."""
 
     def __init__(self, *modules):
-        super().__init__()
-        self._names = None  # of the first items; the others' are their numbers
         if len(modules) == 1 and isinstance(modules[0], dict):
-            self._names = list(modules[0])
-            modules = modules[0].values()
-        self._items = tuple(modules)
+            super().__init__(dict(modules[0]))
+        else:
+            super().__init__({str(i): module for i, module in enumerate(modules)})
 
-    @classmethod
-    def _of(cls, items):
-        return cls(*items)
-
-    def _members(self):
-        names = self._names or []
-        items = [(names[i] if i < len(names) else str(i), module) for i, module in enumerate(self._items)]
-        return items + Module._members(self)
+    def _part(self, items):
+        return type(self)(items)
 
     def forward(self, input):
-        for module in self._items:
+        for module in self._items.values():
             input = module(input)
         return input
 
 
-class ModuleList(_Items):
+class ModuleList(_List):
     """ModuleList(modules): a list that parameters() looks into."""
 
     def __init__(self, modules=()):
-        super().__init__()
-        self._items = tuple(modules)
-
-    @classmethod
-    def _of(cls, items):
-        return cls(items)
+        super().__init__({str(i): module for i, module in enumerate(modules or ())})
 
     def _repr_of_children(self):
         """Equal children in a row are shown once, with their number."""
         runs = []  # first, last, text
-        for i, module in enumerate(self._items):
+        for i, module in enumerate(self):
             text = repr(module)
             if runs and runs[-1][2] == text:
                 runs[-1][1] = i
@@ -124,20 +164,8 @@ class ModuleList(_Items):
         return [(f"{a}-{b}", f"{b - a + 1} x {text}") if b > a else (str(a), text) for a, b, text in runs]
 
 
-class _Table(_Named):
-    """Items with names."""
-
-    def _members(self):
-        return list(self._items.items()) + Module._members(self)
-
-    def _set_member(self, name, value):
-        if name in self._items:
-            self[name] = value
-        else:
-            setattr(self, name, value)
-
-    def __len__(self):
-        return len(self._items)
+class _Table(_Container):
+    """Items by their names."""
 
     def __iter__(self):
         return iter(self._items)
@@ -179,8 +207,7 @@ class ModuleDict(_Table):
     """ModuleDict(modules): a dict that parameters() looks into."""
 
     def __init__(self, modules=()):
-        super().__init__()
-        self._items = dict(modules or ())
+        super().__init__(dict(modules or ()))
 
 
 def _as_parameter(value):
@@ -196,43 +223,28 @@ def _shown(value):
     return f"Object of type: {type(value).__name__}"
 
 
-class ParameterList(_Items):
+class ParameterList(_List):
     """ParameterList(values): a list that parameters() looks into; tensors become Parameters, other values stay what they are."""
 
+    _kind = Parameter
+
     def __init__(self, values=()):
-        super().__init__()
-        self._items = tuple([_as_parameter(value) for value in values or ()])
+        super().__init__({str(i): _as_parameter(value) for i, value in enumerate(values or ())})
 
-    @classmethod
-    def _of(cls, items):
-        return cls(items)
-
-    def __setitem__(self, index, value):
-        super().__setitem__(index, _as_parameter(value))
-
-    def append(self, value):
-        """Adds one at the end."""
-        self._items += (_as_parameter(value),)
-        return self
-
-    def extend(self, values):
-        """Adds several at the end."""
-        self._items += tuple([_as_parameter(value) for value in values])
-        return self
-
-    def insert(self, index, value):
-        super().insert(index, _as_parameter(value))
+    def _make(self, value):
+        return _as_parameter(value)
 
     def extra_repr(self):
-        return "\n".join([f"  ({i}): {_shown(value)}" for i, value in enumerate(self._items)])
+        return "\n".join([f"  ({name}): {_shown(value)}" for name, value in self._items.items()])
 
 
 class ParameterDict(_Table):
     """ParameterDict(parameters): a dict that parameters() looks into; tensors become Parameters, other values stay what they are."""
 
+    _kind = Parameter
+
     def __init__(self, parameters=()):
-        super().__init__()
-        self._items = {key: _as_parameter(value) for key, value in dict(parameters or ()).items()}
+        super().__init__({key: _as_parameter(value) for key, value in dict(parameters or ()).items()})
 
     def __setitem__(self, key, value):
         self._items[key] = _as_parameter(value)

@@ -9,6 +9,7 @@ recorder sees ordinary objects.  Containers, whose children are items, say so in
 import gramme
 from gramme._core import Tensor
 from gramme.grad_mode import no_grad
+from gramme.nn.members import Members
 from gramme.nn.parameter import Buffer, Parameter
 from gramme.utils.hooks import add_hook
 
@@ -193,6 +194,29 @@ class Module:
             value = getattr(self, name, None)
             if value is not None:
                 yield name, value, persistent
+
+    def _members_of(self, kind):
+        """name -> member, of those that are of a class."""
+        return {name: value for name, value in self._members() if isinstance(value, kind)}
+
+    @property
+    def _parameters(self):
+        """The module's own parameters by name; what is changed there changes the module."""
+        return Members(self, lambda: self._members_of(Parameter), self.register_parameter)
+
+    @property
+    def _modules(self):
+        """The module's children by name; what is changed there changes the module."""
+        return Members(self, lambda: self._members_of(Module), self.add_module)
+
+    @property
+    def _buffers(self):
+        """The module's own buffers by name; what is changed there changes the module."""
+
+        def write(name, tensor):
+            self.register_buffer(name, tensor, (self._buffer_names or {}).get(name, True))
+
+        return Members(self, lambda: {name: value for name, value, _ in self._own_buffers()}, write)
 
     def named_children(self):
         seen = set()
