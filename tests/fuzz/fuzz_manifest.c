@@ -191,6 +191,9 @@ main (int argc, char **argv)
   }
   printf ("%lu mutants; %lu texts and %lu files were good\n", (unsigned long) count,
           (unsigned long) good, (unsigned long) good_elf);
+  close (elf_fd);
+  g_free (elf);
+  g_free (seed);
   return 0;
 }
 #endif

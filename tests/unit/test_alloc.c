@@ -140,6 +140,12 @@ START_TEST (threads_may_free_what_others_made)
 }
 END_TEST
 
+#ifdef __SANITIZE_THREAD__
+#define FORKS 10 /* each takes a second under the sanitizer */
+#else
+#define FORKS 50
+#endif
+
 static int stop;
 static gpointer
 busy (gpointer data)
@@ -153,7 +159,7 @@ busy (gpointer data)
 START_TEST (a_forked_child_can_allocate)
 {
   GThread *t = g_thread_new ("busy", busy, NULL);
-  for (int i = 0; i < 50; i++) {
+  for (int i = 0; i < FORKS; i++) {
     pid_t child = fork ();
     if (child == 0) {
       alarm (10); /* a lock held for ever ends here */
