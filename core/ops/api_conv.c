@@ -14,6 +14,21 @@
 
 #define MAX_SPACE 3
 
+/* From here on the sizes of x are numbers: for what is written for numbers only. */
+static void
+numbers_only (GmBuilder *b, GmVal x)
+{
+  GmMeta m = *META (x);
+  gm_meta_set_numbers (&m);
+}
+
+/* Whether the ops that know windows take x. */
+static bool
+has_kernel (GmBuilder *b, GmVal x)
+{
+  return META (x)->device == GM_DEVICE_CPU && gm_op_accepts (GM_OP_convolve, (GmDtype) META (x)->dtype);
+}
+
 /* -- Padding ----------------------------------------------------------------------------------- */
 
 static GmVal
@@ -124,7 +139,7 @@ gm_arg_numbers (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int space
     return;
   }
   for (int d = 0; d < space; d++) {
-    out[d] = list[n == 1 ? 0 : d];
+    out[d] = gm_size_number (list[n == 1 ? 0 : d]);
     if (out[d] < least)
       gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %s is %" G_GINT64_FORMAT ", and has to be at least %" G_GINT64_FORMAT, api->name,
                  api->arg_names[i], out[d], least);
@@ -135,11 +150,11 @@ static void
 find_outputs (const GmApi *api, GmBuilder *b, Windows *w, const GmMeta *m)
 {
   for (int d = 0; d < w->space && !gm_b_failed (b); d++) {
-    int64_t size = m->sizes[m->ndim - w->space + d] + w->pad[0][d] + w->pad[1][d], extent = (w->kernel[d] - 1) * w->dilation[d] + 1;
-    if (size < extent)
+    int64_t size = gm_size_add (m->sizes[m->ndim - w->space + d], w->pad[0][d] + w->pad[1][d]), extent = (w->kernel[d] - 1) * w->dilation[d] + 1;
+    if (!gm_size_le (extent, size))
       gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the kernel covers %" G_GINT64_FORMAT " elements, and the padded input has %" G_GINT64_FORMAT,
-                 api->name, extent, size);
-    w->out[d] = (size - extent) / w->stride[d] + 1;
+                 api->name, extent, gm_size_number (size));
+    w->out[d] = gm_size_add (gm_size_floordiv (gm_size_sub (size, extent), w->stride[d]), 1);
   }
 }
 
@@ -192,7 +207,7 @@ stacked (GmBuilder *b, const Windows *w, GmVal x)
   return n == 1 ? v[0] : gm_cat (b, v, (int) n, dim);
 }
 
-/* The attribute of ops that know windows. */
+/* The attribute of the ops that know windows. */
 static void
 write_window (const Windows *w, GmAttrs *at)
 {
@@ -204,13 +219,6 @@ write_window (const Windows *w, GmAttrs *at)
   memcpy (full.pad + from, w->pad[0], bytes);
   memcpy (full.dilation + from, w->dilation, bytes);
   memcpy (at->window, &full, sizeof full);
-}
-
-/* Whether the ops that know windows take x. */
-static bool
-has_kernel (GmBuilder *b, GmVal x)
-{
-  return META (x)->device == GM_DEVICE_CPU && gm_op_accepts (GM_OP_convolve, (GmDtype) META (x)->dtype);
 }
 
 /* One of them; the result has `channels`. */
@@ -281,8 +289,12 @@ convolve (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   if (!batched)
     x = gm_unsqueeze (b, x, 0);
   CHECK ();
-  const GmMeta *mw = META (weight);
-  int64_t channels = META (x)->sizes[1];
+  GmMeta fixed = *META (weight);
+  gm_meta_set_numbers (&fixed);
+  const GmMeta *mw = &fixed;
+  int64_t channels = gm_size_number (META (x)->sizes[1]);
+  if (!has_kernel (b, x))
+    numbers_only (b, x);
   if (groups < 1 || channels != mw->sizes[1] * groups || mw->sizes[0] % groups || META (x)->dtype != mw->dtype) {
     g_autofree char *one = gm_meta_text (META (x)), *two = gm_meta_text (mw);
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): an input %s does not fit a weight %s in %" G_GINT64_FORMAT " groups", api->name,
@@ -383,6 +395,8 @@ max_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   gm_arg_numbers (api, b, a, 4, space, w.dilation, 1);
   bool ceil_mode = FLAG (5), indices = FLAG (6);
   CHECK ();
+  if (ceil_mode || indices || !has_kernel (b, x))
+    numbers_only (b, x);
   (ceil_mode ? find_outputs_rounded_up : find_outputs) (api, b, &w, META (x));
   CHECK ();
   int dim = META (x)->ndim - space;
@@ -428,7 +442,7 @@ is_whole (GmBuilder *b, const Windows *w, GmVal x)
   const GmMeta *m = META (x);
   bool whole = true;
   for (int d = 0; d < w->space; d++)
-    whole &= w->kernel[d] == m->sizes[m->ndim - w->space + d] && w->pad[0][d] == 0 && w->dilation[d] == 1 && w->out[d] == 1;
+    whole &= gm_size_eq (w->kernel[d], m->sizes[m->ndim - w->space + d]) && w->pad[0][d] == 0 && w->dilation[d] == 1;
   return whole;
 }
 
@@ -447,7 +461,7 @@ window_sum (GmBuilder *b, const Windows *w, GmVal x)
     int lead = m.ndim - w->space;
     int64_t image[2 + MAX_SPACE] = { 1, 1 }, ones[2 + MAX_SPACE] = { 1, 1 };
     for (int d = 0; d < lead; d++)
-      image[0] *= m.sizes[d];
+      image[0] = gm_size_mul (image[0], m.sizes[d]);
     memcpy (image + 2, m.sizes + lead, sizeof *image * (size_t) w->space);
     memcpy (ones + 2, w->kernel, sizeof *ones * (size_t) w->space);
     GmVal weight = gm_b_full (b, gm_scalar_float (1), (GmDtype) m.dtype, 2 + w->space, ones);
@@ -476,6 +490,8 @@ average_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): divisor must be not zero", api->name));
   if (!gm_dtype_is_float (META (x)->dtype))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): takes floating dtypes, not %s; cast the input first", api->name, gm_dtypes[META (x)->dtype].torch_name));
+  if (ceil_mode || !has_kernel (b, x))
+    numbers_only (b, x);
   (ceil_mode ? find_outputs_rounded_up : find_outputs) (api, b, &w, META (x));
   CHECK ();
   bool any = false, beyond = false;
@@ -491,7 +507,7 @@ average_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   Windows counted = w;
   int64_t sizes[MAX_SPACE];
   for (int d = 0; d < space; d++) {
-    sizes[d] = m.sizes[m.ndim - space + d] + (count_pad ? 2 * w.pad[0][d] : 0);
+    sizes[d] = gm_size_add (m.sizes[m.ndim - space + d], count_pad ? 2 * w.pad[0][d] : 0);
     if (count_pad) {
       counted.pad[1][d] = MAX (w.pad[1][d] - w.pad[0][d], 0);
       counted.pad[0][d] = 0;

@@ -30,6 +30,13 @@ check_window (GmOp op, const GmWindow *w, int space, GError **error)
   return true;
 }
 
+/* Of sizes that are expressions: y is the number of windows, as functions compute it. */
+static bool
+counts_windows (int64_t x, int64_t more, int64_t stride, int64_t y)
+{
+  return gm_size_same (y, gm_size_add (gm_size_floordiv (gm_size_add (x, more), stride), 1));
+}
+
 /* The last window ends with the padding, which may be one longer behind than in front. */
 static bool
 windows_fit (const GmWindow *w, int ndim, const int64_t *x, const int64_t *y)
@@ -37,6 +44,11 @@ windows_fit (const GmWindow *w, int ndim, const int64_t *x, const int64_t *y)
   for (int d = 2; d < ndim; d++) {
     int k = d - ndim + GM_WINDOW_DIMS;
     int64_t extent = (w->kernel[k] - 1) * w->dilation[k] + 1, last;
+    if (gm_size_is_symbolic (x[d]) || gm_size_is_symbolic (y[d])) {
+      if (!counts_windows (x[d], 2 * w->pad[k] - extent, w->stride[k], y[d]) && !counts_windows (x[d], 2 * w->pad[k] + 1 - extent, w->stride[k], y[d]))
+        return false;
+      continue;
+    }
     if (x[d] < 0 || y[d] < 0 || x[d] > INT64_MAX / 4)
       return false;
     if (y[d] > 0 && (__builtin_mul_overflow (y[d] - 1, w->stride[k], &last) || last > x[d] + 2 * w->pad[k] + 1 - extent))
@@ -45,15 +57,15 @@ windows_fit (const GmWindow *w, int ndim, const int64_t *x, const int64_t *y)
   return true;
 }
 
-/* x [n, c, space ...], w [o, c / groups, kernel ...], y [n, o, space ...]. */
+/* x [n, c, space ...], w [o, c / groups, kernel ...], y [n, o, space ...].  Only n and the spaces may be expressions. */
 static bool
 shapes_fit (const GmWindow *w, int ndim, const int64_t *x, const int64_t *weight, const int64_t *y)
 {
-  int64_t groups = weight[1] > 0 ? x[1] / weight[1] : 0;
-  if (x[0] != y[0] || weight[0] != y[1] || weight[1] < 1 || x[1] != groups * weight[1] || groups < 1 || weight[0] % groups)
+  int64_t in = gm_size_number (x[1]), out = gm_size_number (weight[0]), each = gm_size_number (weight[1]), groups = each > 0 ? in / each : 0;
+  if (!gm_size_same (x[0], y[0]) || out != gm_size_number (y[1]) || each < 1 || in != groups * each || groups < 1 || out % groups)
     return false;
   for (int d = 2; d < ndim; d++)
-    if (weight[d] != w->kernel[d - ndim + GM_WINDOW_DIMS])
+    if (gm_size_number (weight[d]) != w->kernel[d - ndim + GM_WINDOW_DIMS])
       return false;
   return windows_fit (w, ndim, x, y);
 }
@@ -64,7 +76,10 @@ pool_fits (GmOp op, const GmWindow *w, const GmMeta *x, const GmMeta *other, con
 {
   const int64_t *y = op == GM_OP_window_pick ? list : other->sizes, *same = op == GM_OP_window_pick ? other->sizes : list;
   int64_t places = w->kernel[0];
-  return memcmp (x->sizes, same, sizeof *same * x->ndim) == 0 && x->sizes[0] == y[0] && x->sizes[1] == y[1]
+  for (int d = 0; d < x->ndim; d++)
+    if (!gm_size_same (x->sizes[d], same[d]))
+      return false;
+  return gm_size_same (x->sizes[0], y[0]) && gm_size_same (x->sizes[1], y[1])
          && !__builtin_mul_overflow (places, w->kernel[1], &places) && !__builtin_mul_overflow (places, w->kernel[2], &places)
          && places < MOST && windows_fit (w, x->ndim, x->sizes, y);
 }
@@ -77,8 +92,6 @@ gm_infer_convolve (GmOp op, const GmMeta *const *in, const GmAttrs *attrs, GmMet
   gm_window_read (attrs, &w);
   if (!gm_infer_same_dtype (op, a, b, error) || !gm_infer_check_sizes (op, attrs->n_list, attrs->list, error))
     return false;
-  if (gm_meta_is_symbolic (a) || gm_meta_is_symbolic (b))
-    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: its sizes have to be numbers", gm_ops[op].name);
   int space = a->ndim - 2;
   if (space < 1 || space > GM_WINDOW_DIMS || b->ndim != a->ndim || attrs->n_list != a->ndim)
     return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: expected three shapes of 3, 4 or 5 dimensions, but they have %d, %d and %d",
@@ -87,9 +100,6 @@ gm_infer_convolve (GmOp op, const GmMeta *const *in, const GmAttrs *attrs, GmMet
     return false;
   const int64_t *x = op == GM_OP_convolve_input ? attrs->list : a->sizes, *weight = op == GM_OP_convolve_weight ? attrs->list : b->sizes;
   const int64_t *y = op == GM_OP_convolve ? attrs->list : op == GM_OP_convolve_input ? a->sizes : b->sizes;
-  for (int d = 0; d < attrs->n_list; d++)
-    if (gm_size_is_symbolic (attrs->list[d]))
-      return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: its sizes have to be numbers", gm_ops[op].name);
   bool pool = op == GM_OP_window_pick || op == GM_OP_window_spread;
   if (pool && !pool_fits (op, &w, a, b, attrs->list)) {
     g_autofree char *ta = gm_shape_text (a->ndim, a->sizes), *tb = gm_shape_text (b->ndim, b->sizes), *to = gm_shape_text (a->ndim, attrs->list);

@@ -227,3 +227,35 @@ def test_every_instruction_set_convolves_with_the_same_bits():
     code = "import test_convolve; print(test_convolve.digest())"
     there = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert there.stdout.strip() == here
+
+
+SIZED = {
+    "conv2d": lambda x, w: F.conv2d(x, w, padding=1),
+    "strided": lambda x, w: F.conv2d(x, w, stride=2, padding=(1, 0)),
+    "same": lambda x, w: F.conv2d(x, w[:, :, :2], padding="same"),
+    "dilated": lambda x, w: F.conv2d(x, w, dilation=2),
+    "grouped": lambda x, w: F.conv2d(x, w[:3, :1], groups=3),
+    "flat": lambda x, w: F.conv1d(x.flatten(2), w[:, :, 0], padding=1),
+    "max_pool": lambda x, w: F.max_pool2d(F.conv2d(x, w), 2),
+    "avg_pool": lambda x, w: F.avg_pool2d(x, 3, 2, padding=1) * w.sum(),
+    "avg_pool_without_padding": lambda x, w: F.avg_pool2d(x, 3, 2, padding=1, count_include_pad=False) * w.sum(),
+    "normed": lambda x, w: F.relu(F.batch_norm(F.conv2d(x, w), None, None, training=True)),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+@pytest.mark.parametrize("name", SIZED)
+def test_one_compilation_serves_images_of_all_sizes(name, backend):
+    """Batches, heights and widths change: values and gradients, to the bit."""
+    G._dynamo.reset()
+    f = SIZED[name]
+    g = G.compile(f, backend=backend, fullgraph=True, dynamic=True)
+    for b, height, width in [(2, 8, 8), (3, 8, 8), (4, 9, 8), (5, 10, 11), (6, 13, 7), (7, 16, 9), (2, 30, 31)]:
+        x, w = G.randn(b, 3, height, width, requires_grad=True), G.randn(4, 3, 3, 3, requires_grad=True)
+        y, z = f(x, w), g(x, w)
+        G.testing.assert_bits_equal(z, y)
+        for a, c in zip(G.autograd.grad(z.sum(), (x, w)), G.autograd.grad(y.sum(), (x, w))):
+            G.testing.assert_bits_equal(a, c)
+    counters = G._dynamo.utils.counters
+    assert counters["frames"]["total"] == 1
+    assert backend == "eager" or counters["backend"]["compiles"] == 1
