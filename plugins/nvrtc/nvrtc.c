@@ -147,8 +147,10 @@ compile_text (GrammeBackend *b, NvProgram *p, const GrammeCompileRequest *q, con
 static int32_t
 nvrtc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out, GrammeStatus *status)
 {
-  GrammeExecutable *e = calloc (1, sizeof *e);
   CgText text = { 0 };
+  if (gramme_request_newer_flags (request))
+    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "request flags %#x are newer than nvrtc", gramme_request_newer_flags (request));
+  GrammeExecutable *e = calloc (1, sizeof *e);
   if (!e)
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to compile");
   NvProgram *p = &e->program;

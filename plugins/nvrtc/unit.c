@@ -384,13 +384,15 @@ nv_unit_reason (const GrammeImage *image, const GrammeNode *n)
   GrammeOpFacts op = gramme_op_facts (n->op);
   if (op.family == GRAMME_FAMILY_NONE || op.family == GRAMME_FAMILY_CONVOLVE)
     return GRAMME_REASON_OP;
-  if (n->op_version > op.version)
+  if (n->op_version > op.version || gramme_node_is_newer (image, n))
     return GRAMME_REASON_OP_VERSION;
   for (uint32_t i = 0; i <= n->n_in; i++) {
     const GrammeValue *v =
         gramme_image_value (image, i < n->n_in ? gramme_node_in (image, n, i) : n->out);
     if (!type_of (GRAMME_DTYPE_OF (v)))
       return GRAMME_REASON_DTYPE;
+    if (v->flags & ~GRAMME_VALUE_FLAGS)
+      return GRAMME_REASON_LAYOUT; /* it means something that is newer than the header */
     if (v->device_type != 1 && v->device_type != 2)
       return GRAMME_REASON_DEVICE;
     if (gramme_value_numel (image, v) < 0)
