@@ -58,7 +58,9 @@ print_one (const GmPluginInfo *info)
   g_autofree char *when = NULL, *output = NULL;
   gm_quarantine_details (info->file, &when, &output);
   printf ("%s: %s\n", info->name, info->file);
-  if (info->refused.code == GM_REFUSAL_NONE)
+  if (info->is_auto)
+    printf ("  used; part of gramme, no file to be tried\n");
+  else if (info->refused.code == GM_REFUSAL_NONE)
     printf ("  used; %s%s%s\n", info->tried == GM_TRIED_GOOD ? "tried on " : "",
             info->tried == GM_TRIED_GOOD ? when : "not tried yet",
             info->tried == GM_TRIED_GOOD ? " without trouble" : ": that happens when it is asked for");

@@ -36,9 +36,17 @@ def test_inspect_speaks_json():
     assert "eager" in names
 
 
+def test_why_says_of_each_back_end_that_it_is_used():
+    for name in ("auto", "eager", "null"):
+        done = run("why", name)
+        assert done.returncode == 0 and "  used; " in done.stdout and "null)" not in done.stdout
+    assert "used; part of gramme, no file to be tried" in run("why", "auto").stdout
+    assert "installed: auto, " in run("why", "nosuch", check=False).stderr
+
+
 @pytest.mark.parametrize("damage, word", [("truncated", "truncated"), ("writable", "chmod"), ("no-note", "manifest")])
 def test_inspect_says_why_a_file_is_refused(tmp_path, damage, word):
-    source = os.path.join(os.environ["GRAMME_PLUGIN_PATH"], "libgramme-eager.so")
+    source = os.path.join(os.environ["GRAMME_PLUGIN_PATH"].split(":")[0], "libgramme-eager.so")
     file = tmp_path / "libgramme-broken.so"
     shutil.copy(source, file)
     file.chmod(0o755)
