@@ -18,7 +18,7 @@ plugins_libgramme_null_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
 EAGER_SOURCES = plugins/eager/eager.c plugins/eager/plan.c plugins/eager/plan.h
 NULL_SOURCES = plugins/null/null.c
-CODEGEN_SOURCES = plugins/codegen/call.h plugins/codegen/fuse.c plugins/codegen/geometry.c plugins/codegen/loop_plan.c \
+CODEGEN_SOURCES = plugins/codegen/call.h plugins/codegen/digest.c plugins/codegen/digest.h plugins/codegen/fuse.c plugins/codegen/geometry.c plugins/codegen/loop_plan.c \
   plugins/codegen/loop_plan.h plugins/codegen/memory.c plugins/codegen/print_c.c \
   plugins/codegen/print_c.h plugins/codegen/print_v.c plugins/codegen/program.h plugins/codegen/size.c \
   plugins/codegen/size.h plugins/codegen/slice.c \
@@ -38,11 +38,11 @@ plugins_libgramme_cc_la_LIBADD = -ldl -lpthread
 
 # CUDA is looked for at run time: no header, no library.
 NVRTC_SOURCES = plugins/nvrtc/nvrtc.c plugins/nvrtc/calls.c plugins/nvrtc/calls.h plugins/nvrtc/columns.c plugins/nvrtc/compiler.c \
-  plugins/nvrtc/compiler.h plugins/nvrtc/cuda.def plugins/nvrtc/device.c plugins/nvrtc/device.h plugins/nvrtc/index.c \
-  plugins/nvrtc/library.c plugins/nvrtc/library.h plugins/nvrtc/matmul.c plugins/nvrtc/nvrtc.def \
+  plugins/nvrtc/compiler.h plugins/nvrtc/convolve.c plugins/nvrtc/cuda.def plugins/nvrtc/device.c plugins/nvrtc/device.h plugins/nvrtc/index.c \
+  plugins/nvrtc/keep.c plugins/nvrtc/keep.h plugins/nvrtc/library.c plugins/nvrtc/library.h plugins/nvrtc/matmul.c plugins/nvrtc/nvrtc.def \
   plugins/nvrtc/offers.c plugins/nvrtc/offers.h plugins/nvrtc/point.c \
   plugins/nvrtc/point.h plugins/nvrtc/prelude.cuh plugins/nvrtc/program.c plugins/nvrtc/program.h plugins/nvrtc/rows.c \
-  plugins/nvrtc/unit.c plugins/nvrtc/unit.h $(CODEGEN_SOURCES)
+  plugins/nvrtc/tile.c plugins/nvrtc/tile.h plugins/nvrtc/unit.c plugins/nvrtc/unit.h $(CODEGEN_SOURCES)
 plugin_LTLIBRARIES += plugins/libgramme-nvrtc.la
 plugins_libgramme_nvrtc_la_SOURCES = $(NVRTC_SOURCES)
 plugins_libgramme_nvrtc_la_CPPFLAGS = $(PLUGIN_CPPFLAGS)

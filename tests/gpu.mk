@@ -7,7 +7,8 @@ tests_gpu_libgramme_fake_cuda_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 tests_gpu_libgramme_fake_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nonexistent -Wl,-z,noexecstack
 tests_gpu_libgramme_fake_cuda_la_LIBADD = -ldl -lpthread
 
-tests_unit_test_nvrtc_SOURCES = tests/unit/test_nvrtc.c tests/gpu/forms.h tests/fuzz/random_graph.h tests/fuzz/random_graph.c
+tests_unit_test_nvrtc_SOURCES = tests/unit/test_nvrtc.c tests/gpu/forms.h tests/fuzz/random_graph.h tests/fuzz/random_graph.c \
+  tests/fuzz/symbolic_graph.h tests/fuzz/symbolic_graph.c
 tests_unit_test_nvrtc_CPPFLAGS = $(AM_CPPFLAGS) -DGM_FAKE_CUDA='"$(abs_top_builddir)/tests/gpu/.libs/libgramme-fake-cuda.so"'
 
 tests_unit_test_cuda_SOURCES = tests/unit/test_cuda.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c

@@ -26,7 +26,7 @@ numbers_only (GmBuilder *b, GmVal x)
 static bool
 has_kernel (GmBuilder *b, GmVal x)
 {
-  return META (x)->device == GM_DEVICE_CPU && gm_op_accepts (GM_OP_convolve, (GmDtype) META (x)->dtype);
+  return gm_op_accepts (GM_OP_convolve, (GmDtype) META (x)->dtype);
 }
 
 /* -- Padding ----------------------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ filled (GmBuilder *b, GmVal like, int dim, int64_t n, double value)
   GmScalar s = gm_dtype_is_float ((GmDtype) m.dtype) ? gm_scalar_float (value) : gm_scalar_int ((int64_t) value);
   if (m.dtype == GM_BOOL)
     s = (GmScalar){ .kind = GM_CATEGORY_BOOL, .i = value != 0 };
-  return gm_b_full (b, s, (GmDtype) m.dtype, m.ndim, m.sizes);
+  return gm_b_full_beside (b, s, (GmDtype) m.dtype, m.ndim, m.sizes, like);
 }
 
 /* n slices along dim from `first` on, each `step` behind the one before: step -1 is backwards. */
@@ -464,7 +464,7 @@ window_sum (GmBuilder *b, const Windows *w, GmVal x)
       image[0] = gm_size_mul (image[0], m.sizes[d]);
     memcpy (image + 2, m.sizes + lead, sizeof *image * (size_t) w->space);
     memcpy (ones + 2, w->kernel, sizeof *ones * (size_t) w->space);
-    GmVal weight = gm_b_full (b, gm_scalar_float (1), (GmDtype) m.dtype, 2 + w->space, ones);
+    GmVal weight = gm_b_full_beside (b, gm_scalar_float (1), (GmDtype) m.dtype, 2 + w->space, ones, x);
     GmVal sum = windowed (b, w, GM_OP_convolve, gm_b_reshape (b, x, 2 + w->space, image), weight, 1);
     memcpy (m.sizes + lead, w->out, sizeof *w->out * (size_t) w->space);
     return gm_b_reshape (b, sum, m.ndim, m.sizes);
@@ -513,7 +513,7 @@ average_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
       counted.pad[0][d] = 0;
     }
   }
-  GmVal ones = gm_b_full (b, gm_scalar_float (1), (GmDtype) m.dtype, space, sizes);
+  GmVal ones = gm_b_full_beside (b, gm_scalar_float (1), (GmDtype) m.dtype, space, sizes, x);
   return gm_give (gm_apply2 (b, div, sum, window_sum (b, &counted, ones)));
 }
 

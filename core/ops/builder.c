@@ -271,3 +271,18 @@ gm_b_sum_to (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes)
     v = gm_b_reduce (b, GM_OP_sum, v, dims, n, true);
   return gm_b_view (b, v, ndim, sizes);
 }
+
+/* Numbers go along with a tensor of another device: here one element of `like`, repeated and not looked at. */
+GmVal
+gm_b_full_beside (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes, GmVal like)
+{
+  const GmMeta *m = gm_b_meta (b, like);
+  static const int64_t ones[GM_MAX_DIMS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+  if (b->error || m->device == GM_DEVICE_CPU || ndim == 0)
+    return b->error ? NULL : gm_b_full (b, s, dtype, ndim, sizes);
+  GmVal one = like;
+  for (int d = 0; d < m->ndim && !b->error; d++)
+    one = gm_b_slice (b, one, d, 0, 1, 1);
+  one = gm_b_expand (b, gm_b_view (b, gm_b_cast (b, one, dtype), ndim, ones), ndim, sizes);
+  return gm_b (b, where, gm_b_scalar (b, gm_scalar_bool (false), GM_BOOL), one, gm_b_scalar (b, s, dtype));
+}

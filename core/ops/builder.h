@@ -60,6 +60,8 @@ const GmMeta *gm_b_meta (GmBuilder *b, GmVal v); /* a zero meta for NULL */
 /* Small programs that everything uses.  Each returns its input unchanged when there is nothing to do. */
 GmVal gm_b_scalar (GmBuilder *b, GmScalar s, GmDtype dtype); /* 0-d `full` */
 GmVal gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes);
+/* The same on the device of `like`, which may not be empty there. */
+GmVal gm_b_full_beside (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes, GmVal like);
 GmVal gm_b_zeros_like (GmBuilder *b, GmVal v);
 GmVal gm_b_cast (GmBuilder *b, GmVal v, GmDtype dtype);
 GmVal gm_b_permute (GmBuilder *b, GmVal v, const int64_t *dims);

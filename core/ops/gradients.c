@@ -19,7 +19,7 @@ typedef GmVal (*Gradient) (const GmGradient *x, int i);
 static GmVal
 zeros (const GmGradient *x, const GmMeta *shape)
 {
-  return gm_b_full (x->b, gm_scalar_int (0), x->out_meta->dtype, shape->ndim, shape->sizes);
+  return gm_b_full_beside (x->b, gm_scalar_int (0), x->out_meta->dtype, shape->ndim, shape->sizes, x->grad);
 }
 
 static GmVal
@@ -169,7 +169,7 @@ prod_gradient (const GmGradient *x, int i)
     split[d] = m->sizes[order[d]];
   }
   flat[kept] = 1;
-  GmVal one = gm_b_full (b, gm_scalar_int (1), m->dtype, kept + 1, flat);
+  GmVal one = gm_b_full_beside (b, gm_scalar_int (1), m->dtype, kept + 1, flat, x->grad);
   GmVal g = gm_b_reshape (b, x->grad, kept + 1, flat);
   flat[kept] = n;
   GmVal a = gm_b_reshape (b, gm_b_permute (b, x->in[0], order), kept + 1, flat);

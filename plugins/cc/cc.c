@@ -38,7 +38,7 @@ struct GrammeExecutable {
   Role roles[2];
   CgText externals;
   CcJob *job; /* NULL: the code was kept */
-  CcDigest text;
+  CgDigest text;
   const void *artefact; /* once finished: the job's */
   size_t bytes;
   CcCode code;
@@ -136,7 +136,7 @@ print (GrammeExecutable *e, const GrammeCompileRequest *request, GrammeStatus *s
 {
   const GrammeBackend *b = e->backend;
   const GrammeImage *images[] = { request->forward, request->backward };
-  cc_digest_init (&e->text);
+  codegen_digest_init (&e->text);
   for (int role = 0; role < 2 && images[role]; role++) {
     Role *r = &e->roles[role];
     int32_t code = codegen_build (&r->program, images[role],
@@ -150,7 +150,7 @@ print (GrammeExecutable *e, const GrammeCompileRequest *request, GrammeStatus *s
     /* What was only needed on the way. */
     r->program.image = NULL;
     r->program.constants = NULL;
-    cc_digest_add (&e->text, r->text.text, r->text.len);
+    codegen_digest_add (&e->text, r->text.text, r->text.len);
   }
   return GRAMME_OK;
 }

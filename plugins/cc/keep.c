@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * keep.c -- see keep.h.
- *
- * The digest is four sums of FNV's kind with different primes: it is no defence, which is the host's affair, but notices that the
- * generator writes another text than it did.
  */
 #include "plugins/cc/keep.h"
 
@@ -11,68 +8,16 @@
 
 static const char magic[8] = "gmcc0001";
 
-void
-cc_digest_init (CcDigest *d)
-{
-  for (int i = 0; i < 4; i++)
-    d->words[i] = 0xcbf29ce484222325u + 0x9e3779b97f4a7c15u * (uint64_t) i;
-}
-
-static void
-mix (CcDigest *d, uint64_t word)
-{
-  static const uint64_t primes[] = { 0x9e3779b185ebca87u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u,
-                                     0x27d4eb2f165667c5u };
-  for (int i = 0; i < 4; i++) {
-    d->words[i] = (d->words[i] ^ word) * primes[i];
-    d->words[i] ^= d->words[i] >> (29 + i);
-  }
-}
-
-void
-cc_digest_add (CcDigest *d, const void *data, size_t bytes)
-{
-  const char *at = data;
-  mix (d, bytes);
-  for (; bytes >= 8; bytes -= 8, at += 8) {
-    uint64_t word;
-    memcpy (&word, at, 8);
-    mix (d, word);
-  }
-  uint64_t last = 0;
-  memcpy (&last, at, bytes);
-  mix (d, last);
-}
-
 /* -- The compiler ------------------------------------------------------------------------------ */
-
-static void
-add_file (CcDigest *d, const char *path)
-{
-  struct stat st;
-  char *real = realpath (path, NULL);
-  if (real && stat (real, &st) == 0) {
-    const uint64_t facts[] = { st.st_dev,
-                               st.st_ino,
-                               (uint64_t) st.st_size,
-                               (uint64_t) st.st_mtim.tv_sec,
-                               (uint64_t) st.st_mtim.tv_nsec,
-                               (uint64_t) st.st_ctim.tv_sec,
-                               (uint64_t) st.st_ctim.tv_nsec };
-    cc_digest_add (d, real, strlen (real));
-    cc_digest_add (d, facts, sizeof facts);
-  }
-  free (real);
-}
 
 /* As posix_spawnp finds it. */
 static void
-add_program (CcDigest *d, const char *word)
+add_program (CgDigest *d, const char *word)
 {
   char path[4096], *save = NULL;
   const char *list = getenv ("PATH");
   if (strchr (word, '/')) {
-    add_file (d, word);
+    codegen_digest_add_file (d, word);
     return;
   }
   char *folders = strdup (list ? list : "/bin:/usr/bin");
@@ -80,7 +25,7 @@ add_program (CcDigest *d, const char *word)
     struct stat st;
     int n = snprintf (path, sizeof path, "%s/%s", f, word);
     if (n > 0 && n < (int) sizeof path && stat (path, &st) == 0 && S_ISREG (st.st_mode)) {
-      add_file (d, path);
+      codegen_digest_add_file (d, path);
       break;
     }
   }
@@ -92,14 +37,14 @@ cc_fingerprint (const char *compiler, const char *flags, uint8_t out[32])
 {
   static const char *const variables[] = { "CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX",
                                            "COMPILER_PATH", "CCC_OVERRIDE_OPTIONS" };
-  CcDigest d;
+  CgDigest d;
   char *words = strdup (compiler), *save = NULL;
-  cc_digest_init (&d);
-  cc_digest_add (&d, compiler, strlen (compiler));
-  cc_digest_add (&d, flags, strlen (flags));
+  codegen_digest_init (&d);
+  codegen_digest_add (&d, compiler, strlen (compiler));
+  codegen_digest_add (&d, flags, strlen (flags));
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
     const char *value = getenv (variables[i]);
-    cc_digest_add (&d, value ? value : "", value ? strlen (value) : 0);
+    codegen_digest_add (&d, value ? value : "", value ? strlen (value) : 0);
   }
   /* Each word that is not an option: "ccache gcc" is two programs. */
   for (char *w = words ? strtok_r (words, " ", &save) : NULL; w; w = strtok_r (NULL, " ", &save))
@@ -114,7 +59,7 @@ cc_fingerprint (const char *compiler, const char *flags, uint8_t out[32])
 typedef struct {
   char magic[8];
   uint64_t code_bytes;
-  CcDigest text;
+  CgDigest text;
   uint32_t n_names, reserved[3]; /* names: of GRAMME_TILE_NAME_BYTES each */
 } Header;
 
@@ -125,7 +70,7 @@ cc_kept_bytes (const CgText *externals, uint64_t code_bytes)
 }
 
 void
-cc_kept_write (void *out, const CcDigest *text, const CgText *externals, const void *code,
+cc_kept_write (void *out, const CgDigest *text, const CgText *externals, const void *code,
                uint64_t code_bytes)
 {
   Header h = { .code_bytes = code_bytes, .text = *text, .n_names = externals->n_symbols };
@@ -140,7 +85,7 @@ cc_kept_write (void *out, const CcDigest *text, const CgText *externals, const v
 }
 
 int32_t
-cc_kept_read (const void *bytes, uint64_t n, const CcDigest *text, CgText *externals,
+cc_kept_read (const void *bytes, uint64_t n, const CgDigest *text, CgText *externals,
               const void **code, size_t *code_bytes, GrammeStatus *status)
 {
   Header h;

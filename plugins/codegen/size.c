@@ -122,6 +122,35 @@ codegen_size_align (CgSizes *s, int64_t a, int64_t to)
 }
 
 int64_t
+codegen_size_div_up (CgSizes *s, int64_t a, int64_t by)
+{
+  return by == 1 ? a : codegen_is_symbolic (a) ? make (s, CG_SIZE_DIV_UP, a, by) : (a + by - 1) / by;
+}
+
+bool
+codegen_size_is_multiple (const CgSizes *s, const GrammeImage *image, int64_t size, int64_t n)
+{
+  if (!codegen_is_symbolic (size))
+    return size % n == 0;
+  const CgSizeRow *r = row (s, size);
+  switch (r->kind) {
+  case CG_SIZE_IMAGE: {
+    const GrammeSize *of = gramme_image_size (image, (uint32_t) r->a);
+    return of->kind == GRAMME_SIZE_SYMBOL && of->multiple_of > 0 && of->multiple_of % n == 0;
+  }
+  case CG_SIZE_MUL:
+    return codegen_size_is_multiple (s, image, r->a, n) || codegen_size_is_multiple (s, image, r->b, n);
+  case CG_SIZE_ADD:
+  case CG_SIZE_MAX:
+    return codegen_size_is_multiple (s, image, r->a, n) && codegen_size_is_multiple (s, image, r->b, n);
+  case CG_SIZE_ALIGN:
+    return r->b % n == 0;
+  default:
+    return false;
+  }
+}
+
+int64_t
 codegen_size_read (CgSizes *s, const GrammeImage *image, int64_t stored, bool may_be_row)
 {
   if (stored >= 0 || !may_be_row)
@@ -147,7 +176,7 @@ codegen_size_guess (const CgSizes *s, int64_t size)
   if (r->kind == CG_SIZE_IMAGE)
     return GUESS;
   double a = codegen_size_guess (s, r->a), b = codegen_size_guess (s, r->b);
-  return r->kind == CG_SIZE_MUL ? a * b : r->kind == CG_SIZE_ADD ? a + b : a > b ? a : b;
+  return r->kind == CG_SIZE_DIV_UP ? a / b : r->kind == CG_SIZE_MUL ? a * b : r->kind == CG_SIZE_ADD ? a + b : a > b ? a : b;
 }
 
 static bool
@@ -157,6 +186,19 @@ up_to (int64_t a, int64_t to, int64_t *out)
     return false;
   *out -= *out % to;
   return true;
+}
+
+/* A row's value from those of what it is made of. */
+static bool
+compute (const CgSizeRow *r, int64_t a, int64_t b, int64_t *out)
+{
+  switch (r->kind) {
+  case CG_SIZE_MUL: return !__builtin_mul_overflow (a, b, out);
+  case CG_SIZE_ADD: return !__builtin_add_overflow (a, b, out);
+  case CG_SIZE_MAX: *out = a > b ? a : b; return true;
+  case CG_SIZE_DIV_UP: *out = a / b + (a % b != 0); return true;
+  default: return up_to (a, b, out);
+  }
 }
 
 bool
@@ -171,13 +213,21 @@ codegen_size_eval (const CgSizes *s, int64_t size, const int64_t *image_sizes, i
     *out = image_sizes[r->a];
     return true;
   }
-  if (!codegen_size_eval (s, r->a, image_sizes, &a) || !codegen_size_eval (s, r->b, image_sizes, &b))
-    return false;
-  switch (r->kind) {
-  case CG_SIZE_MUL: return !__builtin_mul_overflow (a, b, out);
-  case CG_SIZE_ADD: return !__builtin_add_overflow (a, b, out);
-  case CG_SIZE_MAX: *out = a > b ? a : b; return true;
-  default: return up_to (a, b, out);
+  return codegen_size_eval (s, r->a, image_sizes, &a) && codegen_size_eval (s, r->b, image_sizes, &b) && compute (r, a, b, out);
+}
+
+void
+codegen_sizes_values (const CgSizes *s, const int64_t *image_sizes, int64_t *out)
+{
+  for (uint32_t i = 0; i < s->n; i++) {
+    const CgSizeRow *r = &s->rows[i];
+    if (r->kind == CG_SIZE_IMAGE) {
+      out[i] = image_sizes[r->a];
+      continue;
+    }
+    int64_t a = codegen_size_value (r->a, out), b = codegen_size_value (r->b, out);
+    if (a == CG_SIZE_NO_VALUE || b == CG_SIZE_NO_VALUE || !compute (r, a, b, &out[i]))
+      out[i] = CG_SIZE_NO_VALUE;
   }
 }
 

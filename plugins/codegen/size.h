@@ -26,6 +26,7 @@ typedef enum {
   CG_SIZE_ADD,
   CG_SIZE_MAX,
   CG_SIZE_ALIGN, /* a, up to the next multiple of b */
+  CG_SIZE_DIV_UP, /* a / b, rounded up; b: a number */
 } CgSizeKind;
 
 typedef struct {
@@ -52,6 +53,7 @@ int64_t codegen_size_mul (CgSizes *s, int64_t a, int64_t b);
 int64_t codegen_size_add (CgSizes *s, int64_t a, int64_t b);
 int64_t codegen_size_max (CgSizes *s, int64_t a, int64_t b);
 int64_t codegen_size_align (CgSizes *s, int64_t a, int64_t to);
+int64_t codegen_size_div_up (CgSizes *s, int64_t a, int64_t by);
 
 /* May it be more than n at some run? */
 static inline bool
@@ -60,11 +62,23 @@ codegen_size_may_exceed (int64_t size, int64_t n)
   return codegen_is_symbolic (size) || size > n;
 }
 
+/* Is it a multiple of n at every run?  False: perhaps not. */
+bool codegen_size_is_multiple (const CgSizes *s, const GrammeImage *image, int64_t size, int64_t n);
+
 /* For choices that are right either way: symbols count as if they were all alike. */
 double codegen_size_guess (const CgSizes *s, int64_t size);
 
 /* The value for these values of the image's rows.  False: it does not fit in 63 bits. */
 bool codegen_size_eval (const CgSizes *s, int64_t size, const int64_t *image_sizes, int64_t *out);
+/* The values of all rows, in order; CG_SIZE_NO_VALUE for those that do not fit in 63 bits. */
+#define CG_SIZE_NO_VALUE INT64_MIN
+void codegen_sizes_values (const CgSizes *s, const int64_t *image_sizes, int64_t *out);
+/* A size, given those. */
+static inline int64_t
+codegen_size_value (int64_t size, const int64_t *values)
+{
+  return codegen_is_symbolic (size) ? values[size - CG_SIZE_ROW_0] : size;
+}
 void codegen_sizes_free (CgSizes *s);
 
 #endif

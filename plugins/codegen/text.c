@@ -176,6 +176,8 @@ put_sizes (CgText *t, const CgProgram *p)
       put (t, "%s + %s;\n", a, b);
     else if (r->kind == CG_SIZE_MAX)
       put (t, "%s > %s ? %s : %s;\n", a, b, a, b);
+    else if (r->kind == CG_SIZE_DIV_UP)
+      put (t, "(%s + %s - 1) / %s;\n", a, b, b);
     else
       put (t, "(%s + %s - 1) / %s * %s;\n", a, b, b, b);
   }

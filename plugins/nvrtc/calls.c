@@ -7,11 +7,12 @@
 /* -- Points ------------------------------------------------------------------------------------------ */
 
 static int64_t
-points_of (const CgValue *space, int skip)
+points_of (NvUnit *u, const CgValue *space, int skip)
 {
   int64_t n = 1;
   for (uint32_t d = 0; d < space->ndim; d++)
-    n *= (int) d == skip ? 1 : space->sizes[d];
+    if ((int) d != skip)
+      n = codegen_size_mul (u->p->sizes, n, space->sizes[d]);
   return n;
 }
 
@@ -19,32 +20,31 @@ bool
 nv_call_begin (NvUnit *u, const char *label, uint32_t node, const CgValue *space, int skip, const uint32_t *values,
                uint32_t n_values)
 {
-  int64_t n = points_of (space, skip), most = n + NV_CALL_BLOCK;
+  int64_t n = points_of (u, space, skip);
   if (n == 0)
     return false;
-  for (uint32_t i = 0; i < n_values; i++) {
-    int64_t extent = nv_extent (&u->p->values[values[i]]);
-    most = extent > most ? extent : most;
-  }
   CgText *t = nv_begin (u, label, NV_CALL_BLOCK, (int32_t) node);
-  u->k.index = nv_index_type (most);
-  put (t, "  const gm_index i = (gm_index) GM_BLOCK * %d + GM_THREAD;\n  if (i >= %lldu)\n    return;\n  gm_index rest = i;\n",
-       NV_CALL_BLOCK, (long long) n);
+  nv_reach (u, codegen_size_add (u->p->sizes, n, NV_CALL_BLOCK));
+  if (skip >= 0)
+    nv_reach (u, space->sizes[skip]);
+  for (uint32_t i = 0; i < n_values; i++)
+    nv_reach (u, nv_extent (u, &u->p->values[values[i]]));
+  put (t, "  const gm_index i = (gm_index) GM_BLOCK * %d + GM_THREAD;\n  if (i >= %s)\n    return;\n  gm_index rest = i;\n",
+       NV_CALL_BLOCK, NVZ (u, n));
   for (int d = (int) space->ndim; d-- > 0;)
     if (d != skip)
-      put (t, "  const gm_index d%d = rest %% %lldu;\n  rest /= %lldu;\n", d, (long long) space->sizes[d],
-           (long long) space->sizes[d]);
+      put (t, "  const gm_index d%d = rest %% %s;\n  rest /= %s;\n", d, NVZ (u, space->sizes[d]), NVZ (u, space->sizes[d]));
   return true;
 }
 
 void
 nv_call_end (NvUnit *u, const CgValue *space, int skip)
 {
-  nv_end (u, (uint64_t) ((points_of (space, skip) + NV_CALL_BLOCK - 1) / NV_CALL_BLOCK));
+  nv_end (u, codegen_size_div_up (u->p->sizes, points_of (u, space, skip), NV_CALL_BLOCK));
 }
 
 void
-nv_call_offset (char *out, size_t room, const CgValue *v, uint32_t ndim, int at, const char *name)
+nv_call_offset (NvUnit *u, char *out, size_t room, const CgValue *v, uint32_t ndim, int at, const char *name)
 {
   size_t len = (size_t) snprintf (out, room, "(gm_index) 0");
   for (uint32_t d = 0; d < ndim && len < room; d++) {
@@ -53,8 +53,8 @@ nv_call_offset (char *out, size_t room, const CgValue *v, uint32_t ndim, int at,
     if (own < 0 || v->sizes[own] == 1 || v->strides[own] == 0)
       continue;
     snprintf (coordinate, sizeof coordinate, "d%u", d);
-    len += (size_t) snprintf (out + len, room - len, " + %s * (gm_index) %lld", (int) d == at ? name : coordinate,
-                              (long long) v->strides[own]);
+    len += (size_t) snprintf (out + len, room - len, " + %s * (gm_index) %s", (int) d == at ? name : coordinate,
+                              NVZ (u, v->strides[own]));
   }
 }
 
@@ -78,8 +78,8 @@ nv_print_copy (NvUnit *u, uint32_t step)
   if (!nv_call_begin (u, "copy", CG_NONE, &to, -1, &s->from, 1))
     return;
   CgText *t = &u->k.text;
-  nv_call_offset (from, sizeof from, &u->p->values[s->from], to.ndim, -1, "");
-  nv_call_offset (out, sizeof out, &to, to.ndim, -1, "");
+  nv_call_offset (u, from, sizeof from, &u->p->values[s->from], to.ndim, -1, "");
+  nv_call_offset (u, out, sizeof out, &to, to.ndim, -1, "");
   uint32_t a = nv_arg (u, s->from, false), b = nv_arg_output (u, s->to, to.dtype);
   put (t, "  p%u[%s] = p%u[%s];\n", b, out, a, from);
   nv_call_end (u, &to, -1);
@@ -91,19 +91,22 @@ print_pointwise (NvUnit *u, uint32_t node)
   const GrammeNode *n = gramme_image_node (u->p->image, node);
   const CgValue *out = &u->p->values[n->out];
   char operands[3][256], offset[512], memory[600], value[1400];
-  if (!nv_call_begin (u, gramme_op_facts (n->op).name, node, out, -1, &n->out, 1))
+  uint32_t values[4] = { n->out };
+  for (uint32_t i = 0; i < n->n_in && i < 3; i++)
+    values[i + 1] = gramme_node_in (u->p->image, n, i);
+  if (!nv_call_begin (u, gramme_op_facts (n->op).name, node, out, -1, values, 1 + (n->n_in < 3 ? n->n_in : 3)))
     return;
   CgText *t = &u->k.text;
   for (uint32_t i = 0; i < n->n_in && i < 3; i++) {
     uint32_t in = gramme_node_in (u->p->image, n, i);
-    nv_call_offset (offset, sizeof offset, &u->p->values[in], out->ndim, -1, "");
+    nv_call_offset (u, offset, sizeof offset, &u->p->values[in], out->ndim, -1, "");
     snprintf (memory, sizeof memory, "p%u[%s]", nv_arg (u, in, false), offset);
     nv_load (value, sizeof value, u->p->values[in].dtype, memory);
     put (t, "  const E_%s x%u = %s;\n", nv_work (u->p->values[in].dtype), i, value);
     snprintf (operands[i], sizeof operands[i], "x%u", i);
   }
   nv_apply (u, value, sizeof value, n, operands);
-  nv_call_offset (offset, sizeof offset, out, out->ndim, -1, "");
+  nv_call_offset (u, offset, sizeof offset, out, out->ndim, -1, "");
   put_result (u, t, n, offset, value);
   nv_call_end (u, out, -1);
 }
@@ -127,19 +130,19 @@ reduced_dims (const NvUnit *u, const GrammeNode *n, uint32_t ndim)
 /* x seen in the space of the result: its kept dimensions' coordinates are the result's; loops over the others are printed, with
  * coordinates q<d>.  Leaves x's offset. */
 static int
-put_reduced_loops (CgText *t, const CgValue *x, const CgValue *out, uint32_t mask, char *offset, size_t room)
+put_reduced_loops (NvUnit *u, CgText *t, const CgValue *x, const CgValue *out, uint32_t mask, char *offset, size_t room)
 {
   bool keepdim = out->ndim == x->ndim;
   int loops = 0, kept = 0;
   size_t len = (size_t) snprintf (offset, room, "(gm_index) 0");
   for (uint32_t d = 0; d < x->ndim; d++) {
     if (mask >> d & 1) {
-      put (t, "  for (gm_index q%u = 0; q%u < %lldu; q%u++)\n", d, d, (long long) x->sizes[d], d);
-      len += (size_t) snprintf (offset + len, room - len, " + q%u * (gm_index) %lld", d, (long long) x->strides[d]);
+      put (t, "  for (gm_index q%u = 0; q%u < %s; q%u++)\n", d, d, NVZ (u, x->sizes[d]), d);
+      len += (size_t) snprintf (offset + len, room - len, " + q%u * (gm_index) %s", d, NVZ (u, x->strides[d]));
       loops++;
     } else {
-      len += (size_t) snprintf (offset + len, room - len, " + d%d * (gm_index) %lld", keepdim ? (int) d : kept,
-                                (long long) x->strides[d]);
+      len += (size_t) snprintf (offset + len, room - len, " + d%d * (gm_index) %s", keepdim ? (int) d : kept,
+                                NVZ (u, x->strides[d]));
       kept++;
     }
   }
@@ -159,11 +162,11 @@ print_reduce (NvUnit *u, uint32_t node)
   CgText *t = &u->k.text;
   nv_need_fold (u, n->op, w);
   put (t, "  E_%s a = init_%s_%s ();\n", w, op, w);
-  put_reduced_loops (t, x, out, reduced_dims (u, n, x->ndim), offset, sizeof offset);
+  put_reduced_loops (u, t, x, out, reduced_dims (u, n, x->ndim), offset, sizeof offset);
   snprintf (memory, sizeof memory, "p%u[%s]", nv_arg (u, in, false), offset);
   nv_load (value, sizeof value, x->dtype, memory);
   put (t, "    a = fold_%s_%s (a, %s);\n", op, w, value);
-  nv_call_offset (offset, sizeof offset, out, out->ndim, -1, "");
+  nv_call_offset (u, offset, sizeof offset, out, out->ndim, -1, "");
   put_result (u, t, n, offset, "a");
   nv_call_end (u, out, -1);
 }
@@ -183,14 +186,14 @@ print_argreduce (NvUnit *u, uint32_t node)
     return;
   CgText *t = &u->k.text;
   put (t, "  E_%s best = 0;\n  E_i64 at = -1, k = 0;\n", w);
-  put_reduced_loops (t, x, out, x->ndim ? mask : 0, offset, sizeof offset);
+  put_reduced_loops (u, t, x, out, x->ndim ? mask : 0, offset, sizeof offset);
   snprintf (memory, sizeof memory, "p%u[%s]", nv_arg (u, in, false), offset);
   nv_load (value, sizeof value, x->dtype, memory);
   put (t,
        "  {\n    const E_%s v = %s;\n    if (at < 0 || (best == best && (v != v || v %s best))) {\n"
        "      best = v;\n      at = k;\n    }\n    k++;\n  }\n",
        w, value, better);
-  nv_call_offset (offset, sizeof offset, out, out->ndim, -1, "");
+  nv_call_offset (u, offset, sizeof offset, out, out->ndim, -1, "");
   put_result (u, t, n, offset, "at");
   nv_call_end (u, out, -1);
 }
@@ -207,22 +210,22 @@ print_cumsum (NvUnit *u, uint32_t node)
   int dim = x->ndim ? (int) gramme_node_int (u->p->image, n, GRAMME_ATTR_DIM, 0) : -1;
   bool reverse = gramme_node_int (u->p->image, n, GRAMME_ATTR_REVERSE, 0) != 0;
   const char *w = nv_work (x->dtype);
-  long long size = dim < 0 ? 1 : (long long) x->sizes[dim];
+  int64_t size = dim < 0 ? 1 : x->sizes[dim];
   char offset[512], memory[600], value[700];
   if (size == 0 || !nv_call_begin (u, "cumsum", node, x, dim, &in, 1))
     return;
   CgText *t = &u->k.text;
   nv_need_value (u, GRAMME_OP_add, w);
-  put (t, "  E_%s a = 0;\n  for (gm_index j = 0; j < %lldu; j++) {\n", w, size);
+  put (t, "  E_%s a = 0;\n  for (gm_index j = 0; j < %s; j++) {\n", w, NVZ (u, size));
   if (reverse)
-    put (t, "    const gm_index k = %lldu - j;\n", size - 1);
+    put (t, "    const gm_index k = %s - 1u - j;\n", NVZ (u, size));
   else
     put (t, "    const gm_index k = j;\n");
-  nv_call_offset (offset, sizeof offset, x, x->ndim, dim, "k");
+  nv_call_offset (u, offset, sizeof offset, x, x->ndim, dim, "k");
   snprintf (memory, sizeof memory, "p%u[%s]", nv_arg (u, in, false), offset);
   nv_load (value, sizeof value, x->dtype, memory);
   put (t, "    a = op_add_%s (a, %s);\n  ", w, value);
-  nv_call_offset (offset, sizeof offset, out, x->ndim, dim, "k");
+  nv_call_offset (u, offset, sizeof offset, out, x->ndim, dim, "k");
   put_result (u, t, n, offset, "a");
   put (t, "  }\n");
   nv_call_end (u, x, dim);
@@ -242,11 +245,31 @@ print_random (NvUnit *u, uint32_t node)
     return;
   CgText *t = &u->k.text;
   uint32_t p = nv_arg (u, state, false);
-  nv_call_offset (at, sizeof at, out, out->ndim, -1, "");
-  snprintf (value, sizeof value, "%s_%s ((gm_u64) p%u[0], (gm_u64) p%u[%lld] + (gm_u64) %lldll + i / 4, (int) (i %% 4))",
-            gramme_op_facts (n->op).name, nv_work (out->dtype), p, p, (long long) u->p->values[state].strides[0], offset);
+  nv_call_offset (u, at, sizeof at, out, out->ndim, -1, "");
+  snprintf (value, sizeof value, "%s_%s ((gm_u64) p%u[0], (gm_u64) p%u[%s] + (gm_u64) %lldll + i / 4, (int) (i %% 4))",
+            gramme_op_facts (n->op).name, nv_work (out->dtype), p, p, NVZ (u, u->p->values[state].strides[0]), offset);
   put_result (u, t, n, at, value);
   nv_call_end (u, out, -1);
+}
+
+/* A scalar attribute as an expression of type i64 or f64: a number, or a size that only the run knows. */
+static void
+scalar_text (NvUnit *u, char *out, size_t room, const GrammeAttr *a, bool real)
+{
+  const GrammeImage *img = u->p->image;
+  uint32_t kind = gramme_attr_scalar_kind (img, a);
+  if (kind == GRAMME_SCALAR_SIZE) {
+    int64_t size = codegen_size_read (u->p->sizes, img, gramme_attr_int (img, a, 1), true);
+    nv_reach (u, size);
+    snprintf (out, room, "((E_%s) %s)", real ? "f64" : "i64", NVZ (u, size));
+  } else if (real) {
+    double v = kind == GRAMME_SCALAR_FLOAT ? gramme_attr_scalar_double (img, a) : (double) gramme_attr_int (img, a, 1);
+    unsigned long long bits;
+    memcpy (&bits, &v, sizeof bits);
+    snprintf (out, room, "GM_F64_BITS (0x%llxull)", bits);
+  } else {
+    snprintf (out, room, "((E_i64) %lluull)", (unsigned long long) gramme_attr_int (img, a, 1));
+  }
 }
 
 static void
@@ -257,27 +280,40 @@ print_arange (NvUnit *u, uint32_t node)
   const GrammeImage *img = u->p->image;
   const GrammeAttr *a[2] = { gramme_node_attr (img, n, GRAMME_ATTR_VALUE), gramme_node_attr (img, n, GRAMME_ATTR_VALUE2) };
   bool real = false;
-  char offset[512], value[512], cast[900];
+  char offset[512], value[512], cast[900], first[64], step[64];
   for (int i = 0; i < 2; i++)
     real = real || gramme_attr_scalar_kind (img, a[i]) == GRAMME_SCALAR_FLOAT;
   if (!nv_call_begin (u, "arange", node, out, -1, &n->out, 1))
     return;
-  if (!real) {
-    snprintf (value, sizeof value, "(E_i64) (%lluull + (gm_u64) i * %lluull)",
-              (unsigned long long) gramme_attr_int (img, a[0], 1), (unsigned long long) gramme_attr_int (img, a[1], 1));
-    nv_cast (cast, sizeof cast, GRAMME_DTYPE_I64, out->dtype, value);
-  } else {
-    double v[2];
-    unsigned long long bits[2];
-    for (int i = 0; i < 2; i++)
-      v[i] = gramme_attr_scalar_kind (img, a[i]) == GRAMME_SCALAR_FLOAT ? gramme_attr_scalar_double (img, a[i])
-                                                                         : (double) gramme_attr_int (img, a[i], 1);
-    memcpy (bits, v, sizeof bits);
-    snprintf (value, sizeof value, "(GM_F64_BITS (0x%llxull) + (E_f64) i * GM_F64_BITS (0x%llxull))", bits[0], bits[1]);
-    nv_cast (cast, sizeof cast, GRAMME_DTYPE_F64, out->dtype, value);
-  }
-  nv_call_offset (offset, sizeof offset, out, out->ndim, -1, "");
+  scalar_text (u, first, sizeof first, a[0], real);
+  scalar_text (u, step, sizeof step, a[1], real);
+  if (real)
+    snprintf (value, sizeof value, "(%s + (E_f64) i * %s)", first, step);
+  else
+    snprintf (value, sizeof value, "(E_i64) ((gm_u64) %s + (gm_u64) i * (gm_u64) %s)", first, step);
+  nv_cast (cast, sizeof cast, real ? GRAMME_DTYPE_F64 : GRAMME_DTYPE_I64, out->dtype, value);
+  nv_call_offset (u, offset, sizeof offset, out, out->ndim, -1, "");
   put_result (u, &u->k.text, n, offset, cast);
+  nv_call_end (u, out, -1);
+}
+
+/* Of a shape, or with a value, that only the run knows: others are literals, or constants. */
+static void
+print_full (NvUnit *u, uint32_t node)
+{
+  const GrammeNode *n = gramme_image_node (u->p->image, node);
+  const CgValue *out = &u->p->values[n->out];
+  char offset[512], size[64], value[600];
+  if (!nv_call_begin (u, "full", node, out, -1, &n->out, 1))
+    return;
+  if (out->literal) {
+    nv_literal (u, value, sizeof value, n->out);
+  } else {
+    scalar_text (u, size, sizeof size, gramme_node_attr (u->p->image, n, GRAMME_ATTR_VALUE), false);
+    nv_cast (value, sizeof value, GRAMME_DTYPE_I64, out->dtype, size);
+  }
+  nv_call_offset (u, offset, sizeof offset, out, out->ndim, -1, "");
+  put_result (u, &u->k.text, n, offset, value);
   nv_call_end (u, out, -1);
 }
 
@@ -313,9 +349,14 @@ nv_print_call (NvUnit *u, uint32_t step)
   case GRAMME_FAMILY_INDEX:
     nv_print_index (u, node);
     return;
+  case GRAMME_FAMILY_CONVOLVE:
+    nv_print_convolve (u, node);
+    return;
   default:
     if (n->op == GRAMME_OP_arange)
       print_arange (u, node);
+    else if (n->op == GRAMME_OP_full)
+      print_full (u, node);
     else
       nv_fail (u, GRAMME_UNSUPPORTED, (int32_t) node, "there is no kernel for this operator");
   }

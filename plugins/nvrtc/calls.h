@@ -15,6 +15,6 @@ bool nv_call_begin (NvUnit *u, const char *label, uint32_t node, const CgValue *
 void nv_call_end (NvUnit *u, const CgValue *space, int skip);
 /* Where value v's element at these coordinates is, in elements; `d` is the name of coordinate `at`, for all others d<n>.  Sizes
  * of 1 are broadcast, from the right. */
-void nv_call_offset (char *out, size_t room, const CgValue *v, uint32_t ndim, int at, const char *d);
+void nv_call_offset (NvUnit *u, char *out, size_t room, const CgValue *v, uint32_t ndim, int at, const char *d);
 
 #endif

@@ -11,9 +11,10 @@
 #define WARPS 8
 #define CHUNK_ROWS 64 /* at least so many to a chunk */
 #define BUSY 256      /* blocks that keep a GPU busy */
+#define SYMBOLIC_CHUNKS 32 /* of a number of rows that only the run knows */
 
 typedef struct {
-  int64_t rows, width, stride, chunk; /* chunk: rows to a block */
+  int64_t rows, width, stride, chunk; /* sizes; chunk: rows to a block */
 } Shape;
 
 /* The body of both kernels: from `in` to `out`; read: how an element becomes a worked value; write: the reverse. */
@@ -21,32 +22,30 @@ static void
 put_body (NvUnit *u, CgText *t, const char *op, const char *w, Shape s, const char *read, const char *out,
           const char *write)
 {
-  int64_t blocks = (s.width + COLUMNS - 1) / COLUMNS;
-  (void) u;
+  int64_t blocks = codegen_size_div_up (u->p->sizes, s.width, COLUMNS);
   put (t,
-       "  const gm_index column = (gm_index) (GM_BLOCK %% %lldu) * %d + GM_THREAD %% %d, chunk = GM_BLOCK / %lldu;\n"
+       "  const gm_index column = (gm_index) (GM_BLOCK %% %s) * %d + GM_THREAD %% %d, chunk = GM_BLOCK / %s;\n"
        "  const gm_index warp = GM_THREAD / %d;\n"
        "  GM_SHARED E_%s s[%d][%d];\n"
        "  E_%s a = init_%s_%s ();\n"
-       "  if (column < %lldu) {\n"
-       "    const gm_index end = (chunk + 1) * %lldu < %lldu ? (chunk + 1) * %lldu : %lldu;\n"
-       "    for (gm_index row = chunk * %lldu + warp; row < end; row += %d) {\n"
-       "      const gm_index at = row * (gm_index) %lld + column;\n"
+       "  if (column < %s) {\n"
+       "    const gm_index end = (chunk + 1) * %s < %s ? (chunk + 1) * %s : %s;\n"
+       "    for (gm_index row = chunk * %s + warp; row < end; row += %d) {\n"
+       "      const gm_index at = row * (gm_index) %s + column;\n"
        "      a = fold_%s_%s (a, %s);\n"
        "    }\n"
        "  }\n"
        "  s[warp][GM_THREAD %% %d] = a;\n"
        "  GM_BARRIER ();\n"
-       "  if (warp == 0 && column < %lldu) {\n"
+       "  if (warp == 0 && column < %s) {\n"
        "#pragma unroll\n"
        "    for (int k = 1; k < %d; k++)\n"
        "      a = fold_%s_%s (a, s[k][GM_THREAD %% %d]);\n"
        "    %s = %s;\n"
        "  }\n",
-       (long long) blocks, COLUMNS, COLUMNS, (long long) blocks, COLUMNS, w, WARPS, COLUMNS, w, op, w,
-       (long long) s.width, (long long) s.chunk, (long long) s.rows, (long long) s.chunk, (long long) s.rows,
-       (long long) s.chunk, WARPS, (long long) s.stride, op, w, read, COLUMNS, (long long) s.width, WARPS, op, w, COLUMNS,
-       out, write);
+       NVZ (u, blocks), COLUMNS, COLUMNS, NVZ (u, blocks), COLUMNS, w, WARPS, COLUMNS, w, op, w, NVZ (u, s.width),
+       NVZ (u, s.chunk), NVZ (u, s.rows), NVZ (u, s.chunk), NVZ (u, s.rows), NVZ (u, s.chunk), WARPS, NVZ (u, s.stride), op, w,
+       read, COLUMNS, NVZ (u, s.width), WARPS, op, w, COLUMNS, out, write);
 }
 
 void
@@ -57,41 +56,47 @@ nv_print_columns (NvUnit *u, uint32_t step)
   uint32_t in = gramme_node_in (u->p->image, n, 0), from = u->p->values[in].dtype;
   const CgValue *out = &u->p->values[n->out];
   const char *op = gramme_op_facts (n->op).name, *w = nv_work (gramme_tile_accumulator (from));
-  int64_t blocks = (s->width + COLUMNS - 1) / COLUMNS, chunks = 1, extent = nv_extent (&u->p->values[in]);
+  CgSizes *sizes = u->p->sizes;
+  int64_t blocks = codegen_size_div_up (sizes, s->width, COLUMNS), chunks = 1;
   char memory[64], read[128], write[128], label[80];
   if (s->width == 0)
     return;
   nv_need_fold (u, n->op, w);
-  if (s->n_rows >= 4 * CHUNK_ROWS && blocks < BUSY) {
+  if (codegen_is_symbolic (s->n_rows)) { /* as if they were many */
+    if (!codegen_is_symbolic (blocks) && blocks < BUSY)
+      chunks = BUSY / blocks < SYMBOLIC_CHUNKS ? BUSY / blocks : SYMBOLIC_CHUNKS;
+  } else if (s->n_rows >= 4 * CHUNK_ROWS && !codegen_is_symbolic (blocks) && blocks < BUSY) {
     chunks = (s->n_rows + CHUNK_ROWS - 1) / CHUNK_ROWS;
     chunks = chunks > BUSY / blocks ? BUSY / blocks : chunks;
   }
-  Shape shape = { s->n_rows, s->width, s->row_stride, (s->n_rows + chunks - 1) / chunks };
-  chunks = (s->n_rows + shape.chunk - 1) / shape.chunk;
+  Shape shape = { s->n_rows, s->width, s->row_stride, codegen_size_div_up (sizes, s->n_rows, chunks) };
+  if (!codegen_is_symbolic (s->n_rows))
+    chunks = s->n_rows ? (s->n_rows + shape.chunk - 1) / shape.chunk : 1;
   nv_store (write, sizeof write, out->dtype, "a");
-  uint64_t partial = chunks > 1 ? nv_scratch (u, (uint64_t) (chunks * s->width) * 8) : 0;
+  NvArg partial = chunks > 1 ? nv_scratch (u, chunks * s->width * 8) : (NvArg){ 0 };
 
   snprintf (label, sizeof label, "%s_columns", op);
   CgText *t = nv_begin (u, label, COLUMNS * WARPS, (int32_t) s->node);
-  u->k.index = nv_index_type (extent + blocks * COLUMNS + s->n_rows + shape.chunk);
+  int64_t counted = codegen_size_add (sizes, codegen_size_add (sizes, s->width, COLUMNS),
+                                      codegen_size_add (sizes, s->n_rows, codegen_size_mul (sizes, shape.chunk, 2)));
+  nv_reach (u, codegen_size_add (sizes, nv_extent (u, &u->p->values[in]), counted));
   snprintf (memory, sizeof memory, "p%u[at]", nv_arg (u, in, false));
   nv_load (read, sizeof read, from, memory);
   if (chunks == 1) {
     snprintf (memory, sizeof memory, "p%u[column]", nv_arg (u, n->out, true));
     put_body (u, t, op, w, shape, read, memory, write);
-    nv_end (u, (uint64_t) blocks);
+    nv_end (u, blocks);
     return;
   }
-  snprintf (memory, sizeof memory, "p%u[chunk * %lldu + column]", nv_arg_scratch (u, partial, w, true),
-            (long long) s->width);
+  snprintf (memory, sizeof memory, "p%u[chunk * %s + column]", nv_arg_scratch (u, partial, w, true), NVZ (u, s->width));
   put_body (u, t, op, w, shape, read, memory, "a");
-  nv_end (u, (uint64_t) (blocks * chunks));
+  nv_end (u, blocks * chunks);
 
   snprintf (label, sizeof label, "%s_partial_columns", op);
   t = nv_begin (u, label, COLUMNS * WARPS, (int32_t) s->node);
-  u->k.index = nv_index_type (chunks * s->width + blocks * COLUMNS);
+  nv_reach (u, chunks * s->width + blocks * COLUMNS);
   snprintf (read, sizeof read, "p%u[at]", nv_arg_scratch (u, partial, w, false));
   snprintf (memory, sizeof memory, "p%u[column]", nv_arg (u, n->out, true));
   put_body (u, t, op, w, (Shape){ chunks, s->width, s->width, chunks }, read, memory, write);
-  nv_end (u, (uint64_t) blocks);
+  nv_end (u, blocks);
 }

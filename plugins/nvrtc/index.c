@@ -25,19 +25,19 @@ put_position (NvUnit *u, CgText *t, uint32_t node, uint32_t index, const char *o
 {
   uint32_t e = nv_arg_error (u), p = nv_arg (u, index, false);
   put (t,
-       "    E_i64 position = p%u[%s];\n    if ((gm_u64) position >= %lluull) {\n      GM_REPORT (p%u, %lld, position);\n"
+       "    E_i64 position = p%u[%s];\n    if ((gm_u64) position >= (gm_u64) %s) {\n      GM_REPORT (p%u, %lld, position);\n"
        "      position = 0;\n    }\n    const gm_index k = (gm_index) position;\n",
-       p, offset, (unsigned long long) size, e, (long long) node + 1);
+       p, offset, NVZ (u, size), e, (long long) node + 1);
 }
 
 /* The position along DIM for the point (or for j, where it is a line): of an index of the walked shape, or of a list. */
 static void
-index_offset (char *out, size_t room, const CgValue *index, bool list, uint32_t ndim, int dim, const char *j)
+index_offset (NvUnit *u, char *out, size_t room, const CgValue *index, bool list, uint32_t ndim, int dim, const char *j)
 {
   if (list)
-    snprintf (out, room, "%s * (gm_index) %lld", dim < 0 ? "0" : j, (long long) (index->ndim ? index->strides[0] : 0));
+    snprintf (out, room, "%s * (gm_index) %s", dim < 0 ? "0" : j, NVZ (u, index->ndim ? index->strides[0] : 0));
   else
-    nv_call_offset (out, room, index, ndim, dim, j);
+    nv_call_offset (u, out, room, index, ndim, dim, j);
 }
 
 /* gather, index_select: a thread to an element of the result. */
@@ -53,11 +53,11 @@ print_pick (NvUnit *u, uint32_t node, bool list)
     return;
   CgText *t = &u->k.text;
   snprintf (j, sizeof j, "d%d", dim);
-  index_offset (at, sizeof at, &u->p->values[index], list, out->ndim, dim, j);
+  index_offset (u, at, sizeof at, &u->p->values[index], list, out->ndim, dim, j);
   put (t, "  {\n");
   put_position (u, t, node, index, at, dim < 0 ? 1 : vx->sizes[dim]);
-  nv_call_offset (from, sizeof from, vx, out->ndim, dim, "k");
-  nv_call_offset (to, sizeof to, out, out->ndim, -1, "");
+  nv_call_offset (u, from, sizeof from, vx, out->ndim, dim, "k");
+  nv_call_offset (u, to, sizeof to, out, out->ndim, -1, "");
   uint32_t a = nv_arg (u, x, false), b = nv_arg (u, n->out, true);
   put (t, "    p%u[%s] = p%u[%s];\n    (void) k;\n  }\n", b, to, a, from);
   nv_call_end (u, out, -1);
@@ -69,10 +69,9 @@ put_line_copy (NvUnit *u, CgText *t, uint32_t x, uint32_t out, int dim)
 {
   const CgValue *vx = &u->p->values[x], *vo = &u->p->values[out];
   char from[512], to[512];
-  nv_call_offset (from, sizeof from, vx, vo->ndim, dim, "j");
-  nv_call_offset (to, sizeof to, vo, vo->ndim, dim, "j");
-  put (t, "  for (gm_index j = 0; j < %lldu; j++)\n    p%u[%s] = p%u[%s];\n", dim < 0 ? 1ll : (long long) vo->sizes[dim],
-       nv_arg (u, out, true), to, nv_arg (u, x, false), from);
+  nv_call_offset (u, from, sizeof from, vx, vo->ndim, dim, "j");
+  nv_call_offset (u, to, sizeof to, vo, vo->ndim, dim, "j");
+  put (t, "  for (gm_index j = 0; j < %s; j++)\n    p%u[%s] = p%u[%s];\n", NVZ (u, dim < 0 ? 1 : vo->sizes[dim]), nv_arg (u, out, true), to, nv_arg (u, x, false), from);
 }
 
 /* scatter_add, index_add.  Lines of the index may be fewer than the result's: those outside only copy. */
@@ -89,16 +88,18 @@ print_add (NvUnit *u, uint32_t node, bool list)
     return;
   CgText *t = &u->k.text;
   put_line_copy (u, t, x, n->out, dim);
-  if (walked->numel > 0) {
+  if (walked->numel != 0) {
     for (uint32_t d = 0; d < out->ndim; d++)
-      if ((int) d != dim && walked->sizes[d] < out->sizes[d])
-        put (t, "  if (d%u >= %lldu)\n    return;\n", d, (long long) walked->sizes[d]);
+      if ((int) d != dim && (codegen_is_symbolic (walked->sizes[d]) || codegen_is_symbolic (out->sizes[d])
+                             || walked->sizes[d] < out->sizes[d])
+          && walked->sizes[d] != out->sizes[d])
+        put (t, "  if (d%u >= %s)\n    return;\n", d, NVZ (u, walked->sizes[d]));
     /* Offsets within the walked shape: a size of 1 is one line, not a broadcast; its coordinate is 0 here. */
-    put (t, "  for (gm_index j = 0; j < %lldu; j++) {\n", dim < 0 ? 1ll : (long long) walked->sizes[dim]);
-    index_offset (at, sizeof at, &u->p->values[index], list, out->ndim, dim, "j");
+    put (t, "  for (gm_index j = 0; j < %s; j++) {\n", NVZ (u, dim < 0 ? 1 : walked->sizes[dim]));
+    index_offset (u, at, sizeof at, &u->p->values[index], list, out->ndim, dim, "j");
     put_position (u, t, node, index, at, dim < 0 ? 1 : out->sizes[dim]);
-    nv_call_offset (from, sizeof from, vs, out->ndim, dim, "j");
-    nv_call_offset (to, sizeof to, out, out->ndim, dim, "k");
+    nv_call_offset (u, from, sizeof from, vs, out->ndim, dim, "j");
+    nv_call_offset (u, to, sizeof to, out, out->ndim, dim, "k");
     uint32_t b = nv_arg (u, n->out, true);
     snprintf (memory, sizeof memory, "p%u[at]", b);
     nv_load (old, sizeof old, out->dtype, memory);
@@ -121,9 +122,9 @@ put_store_slice (NvUnit *u, uint32_t node, const char *label, uint32_t src, uint
   char from[512], to[512], place[96];
   if (!nv_call_begin (u, label, node, vs, -1, values, 2))
     return;
-  snprintf (place, sizeof place, "(d%d * (gm_index) %lld + (gm_index) %lld)", dim, (long long) step, (long long) start);
-  nv_call_offset (from, sizeof from, vs, vs->ndim, -1, "");
-  nv_call_offset (to, sizeof to, vo, vo->ndim, dim, place);
+  snprintf (place, sizeof place, "(d%d * (gm_index) %s + (gm_index) %s)", dim, NVZ (u, step), NVZ (u, start));
+  nv_call_offset (u, from, sizeof from, vs, vs->ndim, -1, "");
+  nv_call_offset (u, to, sizeof to, vo, vo->ndim, dim, place);
   uint32_t a = nv_arg (u, src, false), b = nv_arg (u, out, true);
   put (&u->k.text, "  p%u[%s] = p%u[%s];\n", b, to, a, from);
   nv_call_end (u, vs, -1);
@@ -136,7 +137,7 @@ print_slice_scatter (NvUnit *u, uint32_t node)
   int dim = dim_of (u, n, &u->p->values[n->out]);
   put_store_slice (u, node, "slice_scatter_copy", input (u, n, 0), n->out, dim, 0, 1);
   put_store_slice (u, node, "slice_scatter", input (u, n, 1), n->out, dim,
-                   gramme_node_int (u->p->image, n, GRAMME_ATTR_START, 0),
+                   codegen_size_read (u->p->sizes, u->p->image, gramme_node_int (u->p->image, n, GRAMME_ATTR_START, 0), true),
                    gramme_node_int (u->p->image, n, GRAMME_ATTR_STEP, 1));
 }
 
@@ -149,7 +150,7 @@ print_cat (NvUnit *u, uint32_t node)
   for (uint32_t i = 0; i < n->n_in; i++) {
     uint32_t in = input (u, n, i);
     put_store_slice (u, node, "cat", in, n->out, dim, start, 1);
-    start += u->p->values[in].sizes[dim];
+    start = codegen_size_add (u->p->sizes, start, u->p->values[in].sizes[dim]);
   }
 }
 
@@ -173,7 +174,7 @@ print_argsort (NvUnit *u, uint32_t node)
   snprintf (j, sizeof j, "d%d", dim);
   for (int i = 0; i < 2; i++) {
     char *value = i ? other : own;
-    nv_call_offset (from, sizeof from, x, x->ndim, dim, i ? "j" : j);
+    nv_call_offset (u, from, sizeof from, x, x->ndim, dim, i ? "j" : j);
     snprintf (memory, sizeof memory, "p%u[%s]", nv_arg (u, in, false), from);
     if (eight)
       snprintf (value, sizeof own, "widen_%s (%s)", nv_elem (x->dtype), memory);
@@ -181,12 +182,12 @@ print_argsort (NvUnit *u, uint32_t node)
       nv_load (value, sizeof own, x->dtype, memory);
   }
   put (t,
-       "  const E_%s v = %s;\n  gm_index place = 0;\n  for (gm_index j = 0; j < %lldu; j++) {\n    const E_%s o = %s;\n"
+       "  const E_%s v = %s;\n  gm_index place = 0;\n  for (gm_index j = 0; j < %s; j++) {\n    const E_%s o = %s;\n"
        "    const int before = %s, same = v != v ? o != o : o == v;\n"
        "    place += before || (same && j < %s);\n  }\n",
-       w, own, dim < 0 ? 1ll : (long long) x->sizes[dim], w, other,
+       w, own, NVZ (u, dim < 0 ? 1 : x->sizes[dim]), w, other,
        descending ? "v == v && (o != o || o > v)" : "o == o && (v != v || o < v)", dim < 0 ? "0" : j);
-  nv_call_offset (to, sizeof to, out, out->ndim, dim, "place");
+  nv_call_offset (u, to, sizeof to, out, out->ndim, dim, "place");
   put (t, "  p%u[%s] = (E_i64) %s;\n", nv_arg (u, n->out, true), to, dim < 0 ? "0" : j);
   nv_call_end (u, x, -1);
 }

@@ -46,9 +46,9 @@ try_named (Library *l, const char *variable)
   return true;
 }
 
-/* The toolkits' folders, where the loader does not look by itself. */
+/* The toolkits' folders, where the loader does not look by itself: each file that may lie there, until `visit` says true. */
 static bool
-try_toolkits (Library *l, const char *const *names)
+try_toolkits (void *data, const char *const *names, bool (*visit) (void *data, const char *file))
 {
   static const char *const variables[] = { "CUDA_HOME", "CUDA_PATH" };
   static const char *const folders[] = { "/usr/local/cuda/lib64", "/usr/local/cuda-13/lib64", "/usr/local/cuda-13.0/lib64",
@@ -58,17 +58,23 @@ try_toolkits (Library *l, const char *const *names)
     const char *home = secure_getenv (variables[i]);
     for (int k = 0; home && home[0] == '/' && names[k]; k++) {
       snprintf (file, sizeof file, "%s/lib64/%s", home, names[k]);
-      if (try_file (l, file))
+      if (visit (data, file))
         return true;
     }
   }
   for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
     for (int k = 0; names[k]; k++) {
       snprintf (file, sizeof file, "%s/%s", folders[i], names[k]);
-      if (try_file (l, file))
+      if (visit (data, file))
         return true;
     }
   return false;
+}
+
+static bool
+open_found (void *library, const char *file)
+{
+  return try_file (library, file);
 }
 
 /* -- The driver -------------------------------------------------------------------------------------- */
@@ -148,16 +154,17 @@ open_builtins (void)
   dlopen (file, RTLD_NOW | RTLD_LOCAL);
 }
 
+/* CUDA 11.2 to 11.8 share one name; there is no plain .so.11. */
+static const char *const compiler_names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so", NULL };
+
 static void
 open_compiler (void)
 {
-  /* CUDA 11.2 to 11.8 share one name; there is no plain .so.11. */
-  static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so", NULL };
   Library *l = &compiler_library;
   if (!try_named (l, "GRAMME_NVRTC")) {
-    for (int i = 0; names[i] && !l->handle; i++)
-      try_file (l, names[i]);
-    if (!l->handle && !try_toolkits (l, names))
+    for (int i = 0; compiler_names[i] && !l->handle; i++)
+      try_file (l, compiler_names[i]);
+    if (!l->handle && !try_toolkits (l, compiler_names, open_found))
       snprintf (l->why, sizeof l->why,
                 "NVRTC is missing: libnvrtc.so.13, .12, .11.2 are neither where the loader looks nor in $CUDA_HOME/lib64 or "
                 "/usr/local/cuda/lib64; install it (Debian non-free: libnvrtc11.2; NVIDIA's packages: cuda-nvrtc-13-0; pip install "
@@ -197,4 +204,38 @@ const char *
 nv_compiler_file (void)
 {
   return compiler_library.handle ? compiler_library.file : NULL;
+}
+
+/* -- Without opening it --------------------------------------------------------------------------------- */
+
+typedef struct {
+  void (*visit) (void *data, const char *file);
+  void *data;
+} Visitor;
+
+static bool
+visit_one (void *data, const char *file)
+{
+  const Visitor *v = data;
+  v->visit (v->data, file);
+  return false;
+}
+
+void
+nv_compiler_visit (void (*visit) (void *data, const char *file), void *data)
+{
+  Visitor v = { visit, data };
+  const char *named = secure_getenv ("GRAMME_NVRTC"), *list = secure_getenv ("LD_LIBRARY_PATH");
+  char file[1024];
+  if (named && *named) {
+    visit (data, named);
+    return;
+  }
+  for (const char *at = list; at && *at; at += strcspn (at, ":"), at += *at == ':')
+    for (int k = 0; compiler_names[k]; k++) {
+      snprintf (file, sizeof file, "%.*s/%s", (int) strcspn (at, ":"), at, compiler_names[k]);
+      visit (data, file);
+    }
+  visit (data, "/etc/ld.so.cache"); /* says what else the loader finds; written anew when a library is installed */
+  try_toolkits (&v, compiler_names, visit_one);
 }

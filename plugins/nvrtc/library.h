@@ -35,6 +35,8 @@ const NvCompiler *nv_compiler (const char **why);
 /* Files that were opened, or NULL. */
 const char *nv_cuda_file (void);
 const char *nv_compiler_file (void);
+/* All files that decide what NVRTC would be opened, or is: those that are there may be it. */
+void nv_compiler_visit (void (*visit) (void *data, const char *file), void *data);
 /* "an illegal address (CUDA_ERROR_ILLEGAL_ADDRESS, 700)" */
 void nv_cuda_error (char *out, size_t room, int result);
 

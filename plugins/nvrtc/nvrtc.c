@@ -4,6 +4,7 @@
  * It is built without CUDA, and opens without it: what is missing is said when it is needed.  Without a GPU graphs can still be
  * compiled for a named architecture.  Tensors of the CPU are copied to the GPU and back in each call.
  */
+#include "plugins/nvrtc/keep.h"
 #include "plugins/nvrtc/offers.h"
 #include "plugins/nvrtc/program.h"
 
@@ -21,6 +22,7 @@ struct GrammeBackend {
 
 struct GrammeExecutable {
   NvProgram program;
+  CgDigest text;
 };
 
 /* -- Life ---------------------------------------------------------------------------------------------- */
@@ -144,28 +146,103 @@ compile_text (GrammeBackend *b, NvProgram *p, const GrammeCompileRequest *q, con
   return code;
 }
 
+static GrammeExecutable *
+executable_new (const GrammeCompileRequest *request, GrammeStatus *status)
+{
+  GrammeExecutable *e = calloc (1, sizeof *e);
+  if (!e) {
+    gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to compile");
+    return NULL;
+  }
+  pthread_mutex_init (&e->program.lock, NULL);
+  e->program.device_number = request->device_type == 2 ? request->device_id : 0;
+  return e;
+}
+
+/* What is launched, and the text of it; the digest of that. */
+static int32_t
+print (GrammeBackend *b, GrammeExecutable *e, const GrammeCompileRequest *request, CgText *text, GrammeStatus *status)
+{
+  int32_t code = print_roles (b, &e->program, request, text, status);
+  codegen_digest_init (&e->text);
+  if (code == GRAMME_OK)
+    codegen_digest_add (&e->text, text->text, text->len);
+  return code;
+}
+
 static int32_t
 nvrtc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out, GrammeStatus *status)
 {
   CgText text = { 0 };
   if (gramme_request_newer_flags (request))
     return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "request flags %#x are newer than nvrtc", gramme_request_newer_flags (request));
-  GrammeExecutable *e = calloc (1, sizeof *e);
+  GrammeExecutable *e = executable_new (request, status);
   if (!e)
-    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to compile");
-  NvProgram *p = &e->program;
-  pthread_mutex_init (&p->lock, NULL);
-  p->device_number = request->device_type == 2 ? request->device_id : 0;
+    return GRAMME_NO_MEMORY;
   bool keep = gramme_option_bool (request->options, request->n_options, "keep-text", 0);
-  int32_t code = print_roles (b, p, request, &text, status);
+  int32_t code = print (b, e, request, &text, status);
   if (code == GRAMME_OK && b->host->log_enabled (b->host->ctx, GRAMME_LOG_INFO, "output_code"))
     b->host->log (b->host->ctx, GRAMME_LOG_INFO, "output_code", text.text, text.len);
   if (code == GRAMME_OK)
-    code = compile_text (b, p, request, text.text, keep, status);
+    code = compile_text (b, &e->program, request, text.text, keep, status);
   if (keep && code == GRAMME_OK)
-    p->text = text.text;
+    e->program.text = text.text;
   else
     free (text.text);
+  if (code != GRAMME_OK) {
+    nvrtc_destroy (e);
+    return code;
+  }
+  *out = e;
+  return GRAMME_OK;
+}
+
+/* -- Kept kernels --------------------------------------------------------------------------------------- */
+
+static int32_t
+nvrtc_fingerprint (GrammeBackend *b, int32_t device_type, int32_t device_id, uint8_t out[32], GrammeStatus *status)
+{
+  (void) b, (void) device_type, (void) device_id, (void) status; /* of all devices at once */
+  nv_fingerprint (out);
+  return GRAMME_OK;
+}
+
+static int32_t
+nvrtc_size (GrammeExecutable *e, uint64_t *bytes, GrammeStatus *status)
+{
+  if (e->program.text)
+    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "what was compiled to be shown is not kept");
+  *bytes = nv_kept_bytes (&e->program.image);
+  return GRAMME_OK;
+}
+
+static int32_t
+nvrtc_write (GrammeExecutable *e, void *out, uint64_t bytes, GrammeStatus *status)
+{
+  uint64_t wanted;
+  int32_t code = nvrtc_size (e, &wanted, status);
+  if (code == GRAMME_OK && bytes != wanted)
+    code = gramme_fail (status, GRAMME_INVALID, -1, "%llu bytes are written, not %llu", (unsigned long long) wanted,
+                        (unsigned long long) bytes);
+  if (code == GRAMME_OK)
+    nv_kept_write (out, &e->text, e->program.arch, &e->program.image);
+  return code;
+}
+
+static int32_t
+nvrtc_read (GrammeBackend *b, const GrammeCompileRequest *request, const void *bytes, uint64_t n, GrammeExecutable **out,
+            GrammeStatus *status)
+{
+  if (gramme_request_newer_flags (request))
+    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "request flags %#x are newer than nvrtc", gramme_request_newer_flags (request));
+  GrammeExecutable *e = executable_new (request, status);
+  CgText text = { 0 };
+  if (!e)
+    return GRAMME_NO_MEMORY;
+  int32_t code = print (b, e, request, &text, status);
+  free (text.text);
+  if (code == GRAMME_OK)
+    code = nv_kept_read (bytes, n, &e->text, e->program.arch, &e->program.image, status);
   if (code != GRAMME_OK) {
     nvrtc_destroy (e);
     return code;
@@ -270,11 +347,15 @@ static const void *
 nvrtc_get_extension (GrammeBackend *b, const char *id)
 {
   static const GrammeText texts = { .struct_size = sizeof (GrammeText), .get = text_get };
+  static const GrammeSerialize serialize
+      = { .struct_size = sizeof serialize, .size = nvrtc_size, .write = nvrtc_write, .read = nvrtc_read };
   (void) b;
   if (strcmp (id, GRAMME_MEMORY_ID) == 0)
     return &nv_memory;
   if (strcmp (id, GRAMME_STREAM_ID) == 0)
     return &nv_streams;
+  if (strcmp (id, GRAMME_SERIALIZE_ID) == 0)
+    return &serialize;
   return strcmp (id, GRAMME_TEXT_ID) == 0 ? &texts : NULL;
 }
 
@@ -283,6 +364,7 @@ static const GrammeBackendApi api = {
   .open = nvrtc_open,
   .close = nvrtc_close,
   .device_info = nvrtc_device_info,
+  .fingerprint = nvrtc_fingerprint,
   .get_support = nvrtc_get_support,
   .compile = nvrtc_compile,
   .exec_info = nvrtc_exec_info,
@@ -301,7 +383,7 @@ GRAMME_PLUGIN_DEFINE (api,
                       "bit-exact=false\n"
                       "devices=cuda;\n"
                       "dtypes=b1;u8;i8;i16;i32;i64;f8e4m3;f8e5m2;f16;bf16;f32;f64;\n"
-                      "flags=backward;run-concurrent;\n"
+                      "flags=backward;run-concurrent;serialize;\n"
                       "[option arch]\n"
                       "type=string\n"
                       "default=\n"

@@ -13,16 +13,22 @@ value_of (const NvPoint *pt, uint32_t k)
   return &pt->l->p->values[pt->l->access[k].value];
 }
 
+static bool
+is_multiple (const NvPoint *pt, int64_t size, int64_t n)
+{
+  return codegen_size_is_multiple (pt->l->p->sizes, pt->l->p->image, size, n);
+}
+
 /* Do `lanes` elements of this access lie at a multiple of their size, in every row? */
 static bool
 is_aligned (const NvPoint *pt, uint32_t k, int lanes)
 {
   const Access *a = &pt->l->access[k];
   const CgValue *v = value_of (pt, k);
-  if (v->view_bytes % (lanes * (int64_t) v->elem_bytes))
+  if (!is_multiple (pt, v->view_bytes, lanes * (int64_t) v->elem_bytes))
     return false;
   for (int d = 0; d < pt->l->n_outer; d++)
-    if (a->strides[d] % lanes)
+    if (!is_multiple (pt, a->strides[d], lanes))
       return false;
   return true;
 }
@@ -31,7 +37,7 @@ static bool
 allows (const NvPoint *pt, int lanes, bool may_have_tail)
 {
   const Loop *l = pt->l;
-  if (l->n % lanes && !(may_have_tail && l->n_outer == 0 && l->n > lanes))
+  if (!is_multiple (pt, l->n, lanes) && !(may_have_tail && l->n_outer == 0 && codegen_size_may_exceed (l->n, lanes)))
     return false;
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
@@ -53,12 +59,12 @@ nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_tail)
   *pt = (NvPoint){ .u = u, .l = l, .lanes = 1 };
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
-    contiguous = contiguous || (!a->as_row && a->inner == 1 && l->n > 1);
+    contiguous = contiguous || (!a->as_row && a->inner == 1 && codegen_size_may_exceed (l->n, 1));
   }
   for (int lanes = limit; lanes > 1 && contiguous && pt->lanes == 1; lanes /= 2)
     if (allows (pt, lanes, may_have_tail))
       pt->lanes = lanes;
-  pt->tail = l->n % pt->lanes != 0;
+  pt->tail = !is_multiple (pt, l->n, pt->lanes);
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
     pt->form[k] = a->inner == 0 && !a->store    ? NV_SPREAD
@@ -67,15 +73,12 @@ nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_tail)
   }
 }
 
-const char *
-nv_point_index (const Loop *l, int64_t points)
+void
+nv_point_reach (NvUnit *u, const Loop *l, int64_t points)
 {
-  int64_t most = points;
-  for (uint32_t k = 0; k < l->n_access; k++) {
-    int64_t extent = nv_extent (&l->p->values[l->access[k].value]);
-    most = extent > most ? extent : most;
-  }
-  return nv_index_type (most);
+  nv_reach (u, points);
+  for (uint32_t k = 0; k < l->n_access; k++)
+    nv_reach (u, nv_extent (u, &l->p->values[l->access[k].value]));
 }
 
 void
@@ -105,8 +108,7 @@ nv_point_head (NvPoint *pt, CgText *t, const char *row)
     put (t, "  gm_index rest = %s;\n", row);
   for (int d = l->n_outer; d-- > 0;) {
     if (d > 0)
-      put (t, "  const gm_index i%d = rest %% %lldu;\n  rest /= %lldu;\n", d, (long long) l->outer[d],
-           (long long) l->outer[d]);
+      put (t, "  const gm_index i%d = rest %% %s;\n  rest /= %s;\n", d, NVZ (pt->u, l->outer[d]), NVZ (pt->u, l->outer[d]));
     else
       put (t, "  const gm_index i0 = rest;\n");
   }
@@ -115,7 +117,7 @@ nv_point_head (NvPoint *pt, CgText *t, const char *row)
     put (t, "  const gm_index o%u = ", k);
     for (int d = 0; d < l->n_outer; d++)
       if (l->access[k].strides[d]) {
-        put (t, "%si%d * (gm_index) %lld", any ? " + " : "", d, (long long) l->access[k].strides[d]);
+        put (t, "%si%d * (gm_index) %s", any ? " + " : "", d, NVZ (pt->u, l->access[k].strides[d]));
         any = true;
       }
     put (t, "%s;\n", any ? "" : "0");
@@ -206,18 +208,20 @@ nv_point_closure (NvPoint *pt, uint64_t roots, uint64_t kept)
 
 /* Where element e (+ lane) of access k is. */
 static void
-place (const NvPoint *pt, char *out, size_t room, uint32_t k, bool guarded)
+place (NvPoint *pt, char *out, size_t room, uint32_t k, bool guarded)
 {
   const Access *a = &pt->l->access[k];
-  char e[48];
-  snprintf (e, sizeof e, pt->lanes == 1 ? "e" : guarded ? "(e + l < %lldu ? e + l : 0)" : "(e + l)",
-            (long long) pt->l->n);
+  char e[64];
+  if (pt->lanes > 1 && guarded)
+    snprintf (e, sizeof e, "(e + l < %s ? e + l : 0)", NVZ (pt->u, pt->l->n));
+  else
+    snprintf (e, sizeof e, "%s", pt->lanes == 1 ? "e" : "(e + l)");
   if (a->inner == 0)
     snprintf (out, room, "p%u[o%u]", pt->arg[k], k);
   else if (a->inner == 1)
     snprintf (out, room, "p%u[o%u + %s]", pt->arg[k], k, e);
   else
-    snprintf (out, room, "p%u[o%u + %s * (gm_index) %lld]", pt->arg[k], k, e, (long long) a->inner);
+    snprintf (out, room, "p%u[o%u + %s * (gm_index) %s]", pt->arg[k], k, e, NVZ (pt->u, a->inner));
 }
 
 static void
@@ -234,9 +238,9 @@ put_load (NvPoint *pt, uint32_t k)
   put (pt->t, "    V%d_%s w%u;\n    if (full)\n      w%u = *(const V%d_%s *) (p%u + (o%u + e));\n",
        pt->lanes, elem, k, k, pt->lanes, elem, pt->arg[k], k);
   put (pt->t,
-       "    else\n#pragma unroll\n      for (int l = 0; l < %d; l++)\n        w%u.e[l] = e + l < %lldu ? p%u[o%u + "
+       "    else\n#pragma unroll\n      for (int l = 0; l < %d; l++)\n        w%u.e[l] = e + l < %s ? p%u[o%u + "
        "e + l] : 0;\n",
-       pt->lanes, k, (long long) pt->l->n, pt->arg[k], k);
+       pt->lanes, k, NVZ (pt->u, pt->l->n), pt->arg[k], k);
 }
 
 static void
@@ -247,9 +251,9 @@ put_store (NvPoint *pt, uint32_t k)
     return;
   if (pt->tail)
     put (pt->t,
-         "    if (!full)\n#pragma unroll\n      for (int l = 0; l < %d; l++) {\n        if (e + l < %lldu)\n          "
+         "    if (!full)\n#pragma unroll\n      for (int l = 0; l < %d; l++) {\n        if (e + l < %s)\n          "
          "p%u[o%u + e + l] = y%u.e[l];\n      }\n    else\n  ",
-         pt->lanes, (long long) pt->l->n, pt->arg[k], k, k);
+         pt->lanes, NVZ (pt->u, pt->l->n), pt->arg[k], k, k);
   put (pt->t, "    *(V%d_%s *) (p%u + (o%u + e)) = y%u;\n", pt->lanes, elem, pt->arg[k], k, k);
 }
 
@@ -357,24 +361,24 @@ nv_print_points (NvUnit *u, uint32_t step)
   loop_plan (&l, u->p, step, true);
   nv_point_init (&pt, u, &l, 16, true);
   nv_point_label (&l, label, sizeof label);
-  int64_t per_row = (l.n + pt.lanes - 1) / pt.lanes, rows = 1;
+  CgSizes *sizes = u->p->sizes;
+  int64_t per_row = codegen_size_div_up (sizes, l.n, pt.lanes), points = per_row;
   for (int d = 0; d < l.n_outer; d++)
-    rows *= l.outer[d];
-  int64_t points = per_row * rows, blocks = (points + BLOCK - 1) / BLOCK;
+    points = codegen_size_mul (sizes, points, l.outer[d]);
+  int64_t blocks = codegen_size_div_up (sizes, points, BLOCK);
   CgText *t = nv_begin (u, label, BLOCK, (int32_t) l.members[0]);
-  u->k.index = nv_point_index (&l, blocks * BLOCK * pt.lanes);
-  put (t, "  const gm_index i = (gm_index) GM_BLOCK * %d + GM_THREAD;\n  if (i >= %lldu)\n    return;\n", BLOCK,
-       (long long) points);
+  nv_point_reach (u, &l, codegen_size_mul (sizes, blocks, BLOCK * pt.lanes));
+  put (t, "  const gm_index i = (gm_index) GM_BLOCK * %d + GM_THREAD;\n  if (i >= %s)\n    return;\n", BLOCK, NVZ (u, points));
   if (l.n_outer == 0)
     put (t, "  const gm_index e = i%s;\n", pt.lanes == 1 ? "" : pt.lanes == 2 ? " * 2" : pt.lanes == 4 ? " * 4"
                                             : pt.lanes == 8                   ? " * 8"
                                                                               : " * 16");
   else
-    put (t, "  const gm_index e = i %% %lldu * %d;\n", (long long) per_row, pt.lanes);
+    put (t, "  const gm_index e = i %% %s * %d;\n", NVZ (u, per_row), pt.lanes);
   if (pt.tail)
-    put (t, "  const int full = e + %d <= %lldu;\n", pt.lanes, (long long) l.n);
+    put (t, "  const int full = e + %d <= %s;\n", pt.lanes, NVZ (u, l.n));
   char row[64];
-  snprintf (row, sizeof row, "i / %lldu", (long long) per_row);
+  snprintf (row, sizeof row, "i / %s", NVZ (u, per_row));
   nv_point_head (&pt, t, row);
   NvPass pass = { 0 };
   for (uint32_t m = 0; m < l.s->n_members; m++)
@@ -382,5 +386,5 @@ nv_print_points (NvUnit *u, uint32_t step)
       pass.stores |= (uint64_t) 1 << m;
   pass.compute = nv_point_closure (&pt, pass.stores, 0);
   nv_point_pass (&pt, &pass);
-  nv_end (u, (uint64_t) blocks);
+  nv_end (u, blocks);
 }

@@ -46,6 +46,7 @@ void nv_point_row_member (NvPoint *pt, uint32_t m);
 void nv_point_row_store (NvPoint *pt, uint32_t m);
 /* "3_mul_tanh": the step's number and the names of its first members. */
 void nv_point_label (const Loop *l, char *out, size_t room);
-const char *nv_point_index (const Loop *l, int64_t points);
+/* nv_reach for so many points, and for all that is accessed. */
+void nv_point_reach (NvUnit *u, const Loop *l, int64_t points);
 
 #endif

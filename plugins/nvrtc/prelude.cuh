@@ -32,13 +32,15 @@
 #define GM_CLAIM(word, value) (atomicCAS (word, 0ull, value) == 0)
 #define GM_BLOCK (blockIdx.x)
 #define GM_THREAD (threadIdx.x)
-/* Arguments come as one record of addresses. */
-#define GM_KERNEL(name, n_args, n_threads)                                                         \
+/* Arguments come as one record of addresses and sizes. */
+#define GM_KERNEL(name, n_args, n_sizes, n_threads)                                                \
   struct name##_args {                                                                             \
     void *p[n_args];                                                                               \
+    unsigned long long z[n_sizes];                                                                 \
   };                                                                                               \
   extern "C" __global__ void __launch_bounds__ (n_threads) name (const struct name##_args gm_a)
 #define GM_ARG(i) (gm_a.p[i])
+#define GM_SIZE(n_args, i) (gm_a.z[i])
 #endif
 #define GM_INF GM_F32_BITS (0x7f800000u)
 #define GM_RESTRICT __restrict__

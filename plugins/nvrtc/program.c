@@ -27,6 +27,9 @@ nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, Gram
   *r = (NvRole){ .present = true,
                  .launches = u->launches,
                  .args = u->args,
+                 .size_list = u->sizes,
+                 .sizes = *p->sizes,
+                 .dynamic_bytes = u->dynamic_bytes,
                  .n_launches = u->n_launches,
                  .n_args = u->n_args,
                  .n_consts = p->n_consts,
@@ -34,8 +37,10 @@ nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, Gram
                  .checks_index = u->checks_index };
   u->launches = NULL;
   u->args = NULL;
+  u->sizes = NULL;
+  *p->sizes = (CgSizes){ 0 };
   r->where = calloc (r->n_launches + 1, sizeof *r->where);
-  r->functions = calloc (r->n_launches + 1, sizeof *r->functions);
+  r->functions = calloc (2 * r->n_launches + 1, sizeof *r->functions);
   r->consts = calloc (r->n_consts + 1, sizeof *r->consts);
   bool good = r->where && r->functions && r->consts;
   for (uint32_t i = 0; i < r->n_launches && good; i++)
@@ -60,6 +65,8 @@ role_clear (NvRole *r)
   free (r->consts);
   free (r->launches);
   free (r->args);
+  free (r->size_list);
+  codegen_sizes_free (&r->sizes);
   *r = (NvRole){ 0 };
 }
 
@@ -79,9 +86,14 @@ load_module (NvProgram *p, NvDevice *d, GrammeStatus *status)
   for (int role = 0; role < 2; role++)
     for (uint32_t i = 0; i < p->roles[role].n_launches; i++) {
       NvRole *r = &p->roles[role];
-      result = c->cuModuleGetFunction (&r->functions[i], p->module, r->launches[i].name);
+      const NvLaunch *l = &r->launches[i];
+      char wide[sizeof l->name + 4];
+      snprintf (wide, sizeof wide, "%s_64", l->name);
+      result = c->cuModuleGetFunction (&r->functions[2 * i], p->module, l->name);
+      if (result == 0 && codegen_is_symbolic (l->most))
+        result = c->cuModuleGetFunction (&r->functions[2 * i + 1], p->module, wide);
       if (result)
-        return nv_device_fail (d, result, r->launches[i].name, status);
+        return nv_device_fail (d, result, l->name, status);
     }
   return GRAMME_OK;
 }
@@ -207,38 +219,70 @@ take_back (NvDevice *d, const Operand *o, const GrammeTensor *t, GrammeStatus *s
 typedef struct {
   const NvRole *role;
   Operand *in, *out;
-  NvAddress workspace, error;
+  NvAddress workspace, dynamic, error;
+  const int64_t *values; /* of the role's sizes */
 } Places;
 
 static NvAddress
 place_of (const Places *at, const NvArg *a)
 {
+  NvAddress offset = (NvAddress) codegen_size_value (a->offset, at->values);
   switch (a->memory) {
   case CG_MEMORY_INPUT:
-    return at->in[a->index].address + a->offset;
+    return at->in[a->index].address + offset;
   case CG_MEMORY_OUTPUT:
-    return at->out[a->index].address + a->offset;
+    return at->out[a->index].address + offset;
   case CG_MEMORY_CONST:
-    return at->role->consts[a->index].address + a->offset;
+    return at->role->consts[a->index].address + offset;
   case NV_MEMORY_ERROR:
     return at->error;
   default:
-    return at->workspace + a->offset;
+    return (a->dynamic ? at->dynamic : at->workspace) + offset;
   }
+}
+
+/* What the kernel is given: addresses, then sizes.  False: one of these has no value. */
+static bool
+fill_record (const Places *at, const NvLaunch *l, uint64_t *record)
+{
+  const NvRole *r = at->role;
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < l->n_args; k++) {
+    const NvArg *a = &r->args[l->first_arg + k];
+    if (codegen_size_value (a->offset, at->values) < 0)
+      return false;
+    record[n++] = place_of (at, a);
+  }
+  if (n == 0)
+    record[n++] = 0;
+  for (uint32_t k = 0; k < l->n_sizes; k++) {
+    int64_t value = codegen_size_value (r->size_list[l->first_size + k], at->values);
+    if (value < 0)
+      return false;
+    record[n++] = (uint64_t) value;
+  }
+  if (l->n_sizes == 0)
+    record[n] = 0;
+  return true;
 }
 
 static int32_t
 launch_all (NvDevice *d, const NvRole *r, const Places *at, GrammeStatus *status)
 {
   const NvCuda *c = nv_cuda (NULL);
-  NvAddress record[CG_MAX_MEMBERS * 4 + 8];
+  uint64_t record[NV_MAX_ARGS + NV_MAX_SIZES];
   for (uint32_t i = 0; i < r->n_launches; i++) {
     const NvLaunch *l = &r->launches[i];
-    for (uint32_t k = 0; k < l->n_args; k++)
-      record[k] = place_of (at, &r->args[l->first_arg + k]);
+    int64_t grid = codegen_size_value (l->grid, at->values), most = codegen_size_value (l->most, at->values);
+    if (grid == 0)
+      continue;
+    if (grid < 0 || most < 0 || grid > INT32_MAX || !fill_record (at, l, record))
+      return gramme_fail (status, GRAMME_NO_MEMORY, -1, "kernel %s (%s): these sizes are more than a GPU counts to", l->name,
+                          r->where[i]);
+    bool wide = codegen_is_symbolic (l->most) && most >= INT32_MAX;
     void *parameters[] = { record };
-    int result = c->cuLaunchKernel (r->functions[i], (unsigned) l->grid, 1, 1, l->block, 1, 1, 0, nv_device_stream (d), parameters,
-                                    NULL);
+    int result = c->cuLaunchKernel (r->functions[2 * i + wide], (unsigned) grid, 1, 1, l->block, 1, 1, 0, nv_device_stream (d),
+                                    parameters, NULL);
     if (result) {
       char what[400];
       snprintf (what, sizeof what, "kernel %s (%s)", l->name, r->where[i]);
@@ -280,13 +324,27 @@ check_error_word (NvDevice *d, const NvRole *r, NvAddress error, GrammeStatus *s
 }
 
 #define ERROR_BYTES 16
+#define ERROR_ROOM 256
+
+/* Bytes of all of the workspace: fixed part, error word, what the run's sizes make of the rest. */
+static int32_t
+measure_workspace (const NvRole *r, const int64_t *values, uint64_t *bytes, GrammeStatus *status)
+{
+  int64_t dynamic = codegen_size_value (r->dynamic_bytes, values);
+  if (dynamic < 0 || dynamic > INT64_MAX / 2)
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1,
+                        "the temporaries of these sizes take more bytes than there are numbers for");
+  *bytes = r->ws_bytes + (r->checks_index ? ERROR_ROOM : 0) + (uint64_t) dynamic;
+  return GRAMME_OK;
+}
 
 static int32_t
-run_with (NvDevice *d, const NvRole *r, const GrammeRunArgs *args, Operand *in, Operand *out, GrammeStatus *status)
+run_with (NvDevice *d, const NvRole *r, const GrammeRunArgs *args, const int64_t *values, Operand *in, Operand *out,
+          GrammeStatus *status)
 {
-  Places at = { .role = r, .in = in, .out = out };
-  uint64_t ws_bytes = r->ws_bytes + (r->checks_index ? 256 : 0);
-  int32_t code = GRAMME_OK;
+  Places at = { .role = r, .in = in, .out = out, .values = values };
+  uint64_t ws_bytes = 0;
+  int32_t code = measure_workspace (r, values, &ws_bytes, status);
   for (uint32_t i = 0; i < args->n_inputs && code == GRAMME_OK; i++)
     code = bring (d, &in[i], &args->inputs[i], true, status);
   for (uint32_t i = 0; i < args->n_outputs && code == GRAMME_OK; i++)
@@ -294,6 +352,7 @@ run_with (NvDevice *d, const NvRole *r, const GrammeRunArgs *args, Operand *in, 
   if (code == GRAMME_OK && ws_bytes)
     code = nv_device_alloc (d, ws_bytes, &at.workspace, status);
   at.error = at.workspace + r->ws_bytes;
+  at.dynamic = at.error + (r->checks_index ? ERROR_ROOM : 0);
   if (code == GRAMME_OK && r->checks_index)
     code = nv_device_zero (d, at.error, ERROR_BYTES, status);
   if (code == GRAMME_OK)
@@ -318,14 +377,23 @@ nv_program_run (NvProgram *p, const GrammeRunArgs *args, GrammeStatus *status)
     return code;
   uint32_t n = args->n_inputs + args->n_outputs;
   Operand stack[32], *operands = n <= 32 ? stack : malloc (n * sizeof *operands);
-  if (!operands)
+  int64_t few[64], *values = r->sizes.n <= 64 ? few : malloc (r->sizes.n * sizeof *values);
+  if (!operands || !values) {
+    if (operands != stack)
+      free (operands);
+    if (values != few)
+      free (values);
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for a run with %u tensors", n);
+  }
   memset (operands, 0, n * sizeof *operands);
-  code = run_with (p->device, r, args, operands, operands + args->n_inputs, status);
+  codegen_sizes_values (&r->sizes, args->sizes, values);
+  code = run_with (p->device, r, args, values, operands, operands + args->n_inputs, status);
   for (uint32_t i = 0; i < n; i++)
     if (operands[i].copied)
       nv_device_free (p->device, operands[i].address, operands[i].bytes);
   if (operands != stack)
     free (operands);
+  if (values != few)
+    free (values);
   return code;
 }

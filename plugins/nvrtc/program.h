@@ -15,9 +15,12 @@ typedef struct {
   bool present;
   NvLaunch *launches;
   NvArg *args;
+  int64_t *size_list; /* of launches, one after the other */
+  CgSizes sizes;      /* what those are */
   char **where; /* by launch: "mul at train.py:12" */
   uint32_t n_launches, n_args, n_consts;
   uint64_t ws_bytes;
+  int64_t dynamic_bytes; /* after that: a size */
   bool checks_index;
   /* Host memory of constants, and their places on the device. */
   struct {
@@ -25,7 +28,7 @@ typedef struct {
     uint64_t bytes;
     NvAddress address;
   } * consts;
-  void **functions; /* by launch, once the module is loaded */
+  void **functions; /* two to a launch, once the module is loaded: with indices of 32 bits and, if there is one, of 64 */
 } NvRole;
 
 typedef struct {

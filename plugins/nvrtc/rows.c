@@ -19,6 +19,7 @@
 #define WARPS_BLOCK 128    /* threads of a block whose rows are smaller than it */
 #define KEPT_REGISTERS 64  /* of a thread, for what crosses phases */
 #define SPLIT_BLOCK 256
+#define SYMBOLIC_BLOCK 128 /* threads of a row whose length only the run knows */
 #define SPLIT_FROM 65536   /* elements of a row */
 #define SPLIT_ROWS 64      /* with so many rows the GPU is busy without */
 
@@ -27,11 +28,11 @@ typedef struct {
   Loop l;
   CgText *t;
   int threads;     /* of a row: 1, 32, or a block */
-  int64_t steps;   /* of a thread through a row */
+  int64_t steps;   /* of a thread through a row: a number only if `keeps` */
   bool keeps;      /* crossing members are in c<m> */
   uint64_t crossing;
   int64_t chunks, chunk; /* SPLIT: blocks of a row, elements of each */
-  uint64_t partial[CG_MAX_MEMBERS];
+  NvArg partial[CG_MAX_MEMBERS];
 } Rows;
 
 static uint64_t
@@ -199,14 +200,13 @@ put_elements (Rows *r, int phase)
     put (r->t, "#pragma unroll\n  for (int j = 0; j < %lld; j++) {\n    const gm_index e = (gm_index) (j * %d + tid) * %d;\n",
          (long long) r->steps, r->threads, lanes);
     if (r->steps * r->threads * lanes != r->l.n)
-      put (r->t, "    if (e < %lldu) {\n", (long long) r->l.n);
+      put (r->t, "    if (e < %s) {\n", NVZ (r->pt.u, r->l.n));
     else
       put (r->t, "    {\n");
     nv_point_pass (&r->pt, &pass);
     put (r->t, "    }\n  }\n");
   } else {
-    put (r->t, "  for (gm_index e = (gm_index) tid * %d; e < %lldu; e += %d) {\n", lanes, (long long) r->l.n,
-         lanes * r->threads);
+    put (r->t, "  for (gm_index e = (gm_index) tid * %d; e < %s; e += %d) {\n", lanes, NVZ (r->pt.u, r->l.n), lanes * r->threads);
     nv_point_pass (&r->pt, &pass);
     put (r->t, "  }\n");
   }
@@ -219,17 +219,17 @@ print_whole (Rows *r, NvUnit *u, int64_t n_rows)
   int block = r->threads > 32 ? r->threads : WARPS_BLOCK, per_block = block / r->threads;
   nv_point_label (&r->l, label, sizeof label);
   r->t = nv_begin (u, label, (uint32_t) block, (int32_t) r->l.members[0]);
-  u->k.index = nv_point_index (&r->l, (n_rows + per_block) * r->threads * r->pt.lanes);
-  int64_t reach = r->steps * r->threads * r->pt.lanes;
-  if (reach >= INT32_MAX)
-    u->k.index = "gm_u64";
+  CgSizes *sizes = u->p->sizes;
+  int stride = r->threads * r->pt.lanes;
+  nv_point_reach (u, &r->l, codegen_size_mul (sizes, codegen_size_add (sizes, n_rows, per_block), stride));
+  nv_reach (u, codegen_size_add (sizes, r->l.n, stride));
   if (per_block == 1)
     put (r->t, "  const gm_index row = GM_BLOCK;\n  const int tid = (int) GM_THREAD;\n");
   else
     put (r->t,
          "  const gm_index row = (gm_index) GM_BLOCK * %d + GM_THREAD / %d;\n  const int tid = (int) (GM_THREAD %% %d);\n"
-         "  if (row >= %lldu)\n    return;\n",
-         per_block, r->threads, r->threads, (long long) n_rows);
+         "  if (row >= %s)\n    return;\n",
+         per_block, r->threads, r->threads, NVZ (u, n_rows));
   nv_point_head (&r->pt, r->t, "row");
   for (uint32_t m = 0; r->keeps && m < r->l.s->n_members; m++)
     if (r->crossing & bit (m))
@@ -244,7 +244,7 @@ print_whole (Rows *r, NvUnit *u, int64_t n_rows)
     put_results (r, f);
     put_row_stores (r, row_members (r, phase) | f, "tid == 0");
   }
-  nv_end (u, (uint64_t) ((n_rows + per_block - 1) / per_block));
+  nv_end (u, codegen_size_div_up (sizes, n_rows, per_block));
 }
 
 /* -- A kernel to a phase ----------------------------------------------------------------------------- */
@@ -261,7 +261,7 @@ print_split_phase (Rows *r, NvUnit *u, int64_t n_rows, int phase)
   nv_point_label (&r->l, label, sizeof label);
   snprintf (name, sizeof name, "p%d_%s", phase, label);
   r->t = nv_begin (u, name, SPLIT_BLOCK, (int32_t) r->l.members[0]);
-  u->k.index = nv_point_index (&r->l, n_rows * r->chunks * r->chunk);
+  nv_point_reach (u, &r->l, n_rows * r->chunks * r->chunk);
   int64_t chunks = f | stores ? r->chunks : 1;
   put (r->t, "  const gm_index row = GM_BLOCK / %lldu, chunk = GM_BLOCK %% %lldu;\n  const int tid = (int) GM_THREAD;\n",
        (long long) chunks, (long long) chunks);
@@ -296,7 +296,7 @@ print_split_phase (Rows *r, NvUnit *u, int64_t n_rows, int phase)
     if (f & bit (m))
       put (r->t, "  if (tid == 0)\n    p%u[row * %lldu + chunk] = a%u;\n",
            nv_arg_scratch (u, r->partial[m], fold_work (r, m), true), (long long) r->chunks, m);
-  nv_end (u, (uint64_t) (n_rows * chunks));
+  nv_end (u, n_rows * chunks);
 }
 
 static void
@@ -312,7 +312,7 @@ print_split (Rows *r, NvUnit *u, int64_t n_rows)
   r->threads = SPLIT_BLOCK;
   for (uint32_t m = 0; m < r->l.s->n_members; m++)
     if (loop_is_fold (&r->l, m))
-      r->partial[m] = nv_scratch (u, (uint64_t) (n_rows * r->chunks) * 8);
+      r->partial[m] = nv_scratch (u, n_rows * r->chunks * 8);
   for (int phase = 0; phase <= r->l.n_phases; phase++)
     print_split_phase (r, u, n_rows, phase);
 }
@@ -322,6 +322,8 @@ print_split (Rows *r, NvUnit *u, int64_t n_rows)
 static int
 threads_for (int64_t n)
 {
+  if (codegen_is_symbolic (n))
+    return SYMBOLIC_BLOCK;
   return n <= 16 ? 1 : n <= 1024 ? 32 : n <= 4096 ? 128 : n <= 8192 ? 256 : n <= 16384 ? 512 : 1024;
 }
 
@@ -335,19 +337,20 @@ nv_print_rows (NvUnit *u, uint32_t step)
     return;
   int limit = 16;
   r.threads = threads_for (r.l.n);
-  while (limit > 1 && (int64_t) limit * r.threads > r.l.n)
+  bool number = !codegen_is_symbolic (r.l.n);
+  while (number && limit > 1 && (int64_t) limit * r.threads > r.l.n)
     limit /= 2;
   nv_point_init (&r.pt, u, &r.l, limit, false);
-  if (r.l.n >= SPLIT_FROM && n_rows <= SPLIT_ROWS) {
+  if (number && r.l.n >= SPLIT_FROM && !codegen_is_symbolic (n_rows) && n_rows <= SPLIT_ROWS) {
     print_split (&r, u, n_rows);
     return;
   }
   int64_t stride = (int64_t) r.threads * r.pt.lanes, n_crossing = 0;
-  r.steps = (r.l.n + stride - 1) / stride;
+  r.steps = number ? (r.l.n + stride - 1) / stride : INT32_MAX;
   for (uint32_t m = 0; m < r.l.s->n_members; m++)
     if (!loop_is_row (&r.l, m) && loop_crosses (&r.l, m)) {
       r.crossing |= bit (m);
-      n_crossing += r.steps * r.pt.lanes * (r.l.p->values[loop_member (&r.l, m)->out].elem_bytes > 4 ? 2 : 1);
+      n_crossing += (number ? r.steps : 0) * r.pt.lanes * (r.l.p->values[loop_member (&r.l, m)->out].elem_bytes > 4 ? 2 : 1);
     }
   r.keeps = r.steps <= 16 && n_crossing <= KEPT_REGISTERS;
   print_whole (&r, u, n_rows);

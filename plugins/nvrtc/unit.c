@@ -235,29 +235,57 @@ nv_fail (NvUnit *u, int32_t code, int32_t node, const char *what)
   return code;
 }
 
-const char *
-nv_index_type (int64_t most)
-{
-  return most < INT32_MAX ? "gm_u32" : "gm_u64";
-}
-
 int64_t
-nv_extent (const CgValue *v)
+nv_extent (NvUnit *u, const CgValue *v)
 {
+  CgSizes *s = u->p->sizes;
   int64_t last = 0;
   for (uint32_t d = 0; d < v->ndim; d++) {
-    if (v->sizes[d] <= 0)
+    bool number = !codegen_is_symbolic (v->sizes[d]);
+    if (number && v->sizes[d] <= 0)
       return 0;
-    last += (v->sizes[d] - 1) * v->strides[d];
+    last = codegen_size_add (s, last, codegen_size_mul (s, number ? v->sizes[d] - 1 : v->sizes[d], v->strides[d]));
   }
-  return last + 1;
+  return codegen_size_add (s, last, 1);
 }
 
-uint64_t
-nv_scratch (NvUnit *u, uint64_t bytes)
+void
+nv_reach (NvUnit *u, int64_t size)
 {
-  uint64_t at = u->ws_bytes;
-  u->ws_bytes += (bytes + 255) / 256 * 256;
+  u->k.most = codegen_size_max (u->p->sizes, u->k.most, size);
+}
+
+const char *
+nv_size (NvUnit *u, int64_t size, char text[CG_SIZE_TEXT_BYTES])
+{
+  NvKernel *k = &u->k;
+  if (!codegen_is_symbolic (size)) {
+    snprintf (text, CG_SIZE_TEXT_BYTES, "%lldu", (long long) size);
+    return text;
+  }
+  uint32_t i = 0;
+  while (i < k->n_sizes && k->sizes[i] != size)
+    i++;
+  if (i == NV_MAX_SIZES)
+    nv_fail (u, GRAMME_UNSUPPORTED, k->node, "a kernel would need too many sizes");
+  else if (i == k->n_sizes)
+    k->sizes[k->n_sizes++] = size;
+  snprintf (text, CG_SIZE_TEXT_BYTES, "z%u", (unsigned) (size - CG_SIZE_ROW_0));
+  return text;
+}
+
+NvArg
+nv_scratch (NvUnit *u, int64_t bytes)
+{
+  NvArg at = { .memory = CG_MEMORY_TEMP, .dynamic = codegen_is_symbolic (bytes) };
+  bytes = codegen_size_align (u->p->sizes, bytes, 256);
+  if (at.dynamic) {
+    at.offset = u->dynamic_bytes;
+    u->dynamic_bytes = codegen_size_add (u->p->sizes, u->dynamic_bytes, bytes);
+  } else {
+    at.offset = (int64_t) u->ws_bytes;
+    u->ws_bytes += (uint64_t) bytes;
+  }
   return at;
 }
 
@@ -268,7 +296,8 @@ nv_begin (NvUnit *u, const char *label, uint32_t block, int32_t node)
   k->block = block;
   k->n_args = 0;
   k->node = node;
-  k->index = "gm_u32";
+  k->n_sizes = 0;
+  k->most = 0;
   k->text.len = 0;
   if (k->text.text)
     k->text.text[0] = 0;
@@ -281,7 +310,7 @@ add_arg (NvUnit *u, NvArg arg, const char *elem, bool writes)
 {
   NvKernel *k = &u->k;
   for (uint32_t i = 0; i < k->n_args; i++)
-    if (k->args[i].arg.memory == arg.memory && k->args[i].arg.index == arg.index
+    if (k->args[i].arg.memory == arg.memory && k->args[i].arg.index == arg.index && k->args[i].arg.dynamic == arg.dynamic
         && k->args[i].arg.offset == arg.offset && k->args[i].writes == writes
         && strcmp (k->args[i].elem, elem) == 0)
       return i;
@@ -301,9 +330,10 @@ nv_arg (NvUnit *u, uint32_t value, bool writes)
   const CgValue *v = &u->p->values[value], *root = &u->p->values[v->root];
   NvArg arg = { .memory = root->memory,
                 .index = root->memory == CG_MEMORY_TEMP ? 0 : root->index,
-                .offset = (uint64_t) v->view_bytes };
+                .dynamic = root->memory == CG_MEMORY_TEMP && root->dynamic,
+                .offset = v->view_bytes };
   if (root->memory == CG_MEMORY_TEMP)
-    arg.offset += root->offset;
+    arg.offset = codegen_size_add (u->p->sizes, arg.offset, root->offset);
   return add_arg (u, arg, nv_elem (v->dtype), writes);
 }
 
@@ -314,9 +344,9 @@ nv_arg_output (NvUnit *u, uint32_t output, uint32_t dtype)
 }
 
 uint32_t
-nv_arg_scratch (NvUnit *u, uint64_t offset, const char *elem, bool writes)
+nv_arg_scratch (NvUnit *u, NvArg place, const char *elem, bool writes)
 {
-  return add_arg (u, (NvArg){ .memory = CG_MEMORY_TEMP, .offset = offset }, elem, writes);
+  return add_arg (u, place, elem, writes);
 }
 
 uint32_t
@@ -341,12 +371,28 @@ grow (void *list, uint32_t n, uint32_t *room, size_t each)
   return true;
 }
 
+/* The kernel's text with indices of this type. */
+static void
+put_kernel (const NvKernel *k, CgText *t, const char *suffix, const char *index)
+{
+  put (t, "\nGM_KERNEL (%s%s, %u, %u, %u)\n{\n  typedef %s gm_index;\n", k->name, suffix, k->n_args ? k->n_args : 1,
+       k->n_sizes ? k->n_sizes : 1, k->block, index);
+  for (uint32_t i = 0; i < k->n_args; i++) {
+    const char *access = k->args[i].writes ? "" : "const ";
+    put (t, "  %sE_%s *GM_RESTRICT p%u = (%sE_%s *) GM_ARG (%u);\n", access, k->args[i].elem, i,
+         access, k->args[i].elem, i);
+  }
+  for (uint32_t i = 0; i < k->n_sizes; i++)
+    put (t, "  const gm_index z%u = (gm_index) GM_SIZE (%u, %u);\n", (unsigned) (k->sizes[i] - CG_SIZE_ROW_0),
+         k->n_args ? k->n_args : 1, i);
+  put (t, "%s}\n", k->text.text ? k->text.text : "");
+}
+
 void
-nv_end (NvUnit *u, uint64_t grid)
+nv_end (NvUnit *u, int64_t grid)
 {
   NvKernel *k = &u->k;
-  CgText *t = &u->kernels;
-  if (grid > INT32_MAX) {
+  if (!codegen_is_symbolic (grid) && grid > INT32_MAX) {
     nv_fail (u, GRAMME_UNSUPPORTED, k->node, "a kernel would need more than 2^31 blocks");
     return;
   }
@@ -356,24 +402,32 @@ nv_end (NvUnit *u, uint64_t grid)
   }
   NvLaunch *l = &u->launches[u->n_launches++];
   *l = (NvLaunch){ .grid = grid,
+                   .most = k->most,
                    .block = k->block,
                    .first_arg = u->n_args,
                    .n_args = k->n_args,
+                   .first_size = u->n_sizes,
+                   .n_sizes = k->n_sizes,
                    .node = k->node };
   memcpy (l->name, k->name, sizeof l->name);
-  put (t, "\nGM_KERNEL (%s, %u, %u)\n{\n  typedef %s gm_index;\n", k->name, k->n_args ? k->n_args : 1,
-       k->block, k->index);
   for (uint32_t i = 0; i < k->n_args; i++) {
-    const char *access = k->args[i].writes ? "" : "const ";
-    put (t, "  %sE_%s *GM_RESTRICT p%u = (%sE_%s *) GM_ARG (%u);\n", access, k->args[i].elem, i,
-         access, k->args[i].elem, i);
     if (!grow (&u->args, u->n_args, &u->arg_room, sizeof *u->args)) {
       u->oom = true;
       return;
     }
     u->args[u->n_args++] = k->args[i].arg;
   }
-  put (t, "%s}\n", k->text.text ? k->text.text : "");
+  for (uint32_t i = 0; i < k->n_sizes; i++) {
+    if (!grow (&u->sizes, u->n_sizes, &u->size_room, sizeof *u->sizes)) {
+      u->oom = true;
+      return;
+    }
+    u->sizes[u->n_sizes++] = k->sizes[i];
+  }
+  bool symbolic = codegen_is_symbolic (k->most);
+  put_kernel (k, &u->kernels, "", symbolic || k->most < INT32_MAX ? "gm_u32" : "gm_u64");
+  if (symbolic)
+    put_kernel (k, &u->kernels, "_64", "gm_u64");
 }
 
 /* -- The unit -------------------------------------------------------------------------------------- */
@@ -382,7 +436,7 @@ uint32_t
 nv_unit_reason (const GrammeImage *image, const GrammeNode *n)
 {
   GrammeOpFacts op = gramme_op_facts (n->op);
-  if (op.family == GRAMME_FAMILY_NONE || op.family == GRAMME_FAMILY_CONVOLVE)
+  if (op.family == GRAMME_FAMILY_NONE)
     return GRAMME_REASON_OP;
   if (n->op_version > op.version || gramme_node_is_newer (image, n))
     return GRAMME_REASON_OP_VERSION;
@@ -395,7 +449,7 @@ nv_unit_reason (const GrammeImage *image, const GrammeNode *n)
       return GRAMME_REASON_LAYOUT; /* it means something that is newer than the header */
     if (v->device_type != 1 && v->device_type != 2)
       return GRAMME_REASON_DEVICE;
-    if (gramme_value_numel (image, v) < 0)
+    if (op.family == GRAMME_FAMILY_CONVOLVE && gramme_value_numel (image, v) < 0)
       return GRAMME_REASON_DYNAMIC;
   }
   return GRAMME_REASON_NONE;
@@ -406,6 +460,7 @@ nv_unit_print (NvUnit *u, const CgProgram *p, const char *prefix, GrammeStatus *
 {
   *u = (NvUnit){ .p = p, .prefix = prefix, .status = status };
   u->ws_bytes = (p->temp_bytes + 255) / 256 * 256;
+  u->dynamic_bytes = codegen_size_align (p->sizes, p->dynamic_bytes, 256);
   for (uint32_t s = 0; s < p->n_steps && u->code == GRAMME_OK; s++)
     switch ((CgKind) p->steps[s].kind) {
     case CG_LOOP:
@@ -434,5 +489,6 @@ nv_unit_clear (NvUnit *u)
   free (u->kernels.text);
   free (u->launches);
   free (u->args);
+  free (u->sizes);
   *u = (NvUnit){ 0 };
 }

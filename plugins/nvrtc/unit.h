@@ -3,7 +3,9 @@
  *
  * A program (codegen) becomes kernels, one or a few to each step.  A kernel gets one record of addresses; what each of them is
  * (NvArg) and how large the grid is stand in its launch.  All launches of a run go to one stream, in order, so a kernel sees what
- * earlier ones wrote.  Sizes are numbers in the text: no kernel takes any.
+ * earlier ones wrote.  Sizes are numbers in the text; those that only the run knows (plugins/codegen/size.h) come after the addresses,
+ * and are z<row> in the text.  What index arithmetic reaches says whether it has 32 bits; where only the run knows, there are
+ * two kernels, and the launch chooses.
  *
  * Invariant: addresses are multiples of 16 bytes where NvArg.offset is one (run.c sees to it).
  * Owner: everything is the unit's; nv_unit_clear frees it.
@@ -18,15 +20,20 @@
 
 typedef struct {
   uint32_t memory, index; /* a CgMemory or NV_MEMORY_ERROR */
-  uint64_t offset;        /* bytes; of TEMP: in the workspace */
+  bool dynamic;           /* TEMP: in what follows the workspace's fixed part */
+  int64_t offset;         /* bytes: a size; of TEMP: in the workspace */
 } NvArg;
 
 typedef struct {
   char name[64];
-  uint64_t grid; /* blocks, in one dimension */
-  uint32_t block, first_arg, n_args;
+  int64_t grid;   /* blocks, in one dimension: a size; no launch if there is none */
+  int64_t most;   /* what indices reach: a size.  If it is no number there is a kernel <name>_64, too */
+  uint32_t block, first_arg, n_args, first_size, n_sizes;
   int32_t node; /* of the image: a name for messages */
 } NvLaunch;
+
+#define NV_MAX_ARGS (CG_MAX_MEMBERS * 4 + 8)
+#define NV_MAX_SIZES 128
 
 /* Of the kernel that is being printed. */
 typedef struct {
@@ -37,9 +44,11 @@ typedef struct {
     NvArg arg;
     const char *elem; /* "f32" */
     bool writes;
-  } args[CG_MAX_MEMBERS * 4 + 8];
+  } args[NV_MAX_ARGS];
   uint32_t n_args;
-  const char *index; /* the type of index arithmetic */
+  int64_t sizes[NV_MAX_SIZES]; /* symbolic ones that the text uses */
+  uint32_t n_sizes;
+  int64_t most;
   int32_t node;
 } NvKernel;
 
@@ -55,8 +64,11 @@ typedef struct {
   uint32_t n_launches, launch_room;
   NvArg *args;
   uint32_t n_args, arg_room;
+  int64_t *sizes; /* of launches */
+  uint32_t n_sizes, size_room;
   uint32_t n_names;
-  uint64_t ws_bytes; /* of the workspace: temporaries, then partial results */
+  uint64_t ws_bytes;     /* of the workspace: temporaries, then partial results */
+  int64_t dynamic_bytes; /* of what follows: a size */
   bool checks_index;
   uint8_t used[2][NV_OPS][NV_TYPES]; /* values, folds: whose function is printed already */
   GrammeStatus *status;
@@ -81,11 +93,16 @@ CgText *nv_begin (NvUnit *u, const char *label, uint32_t block, int32_t node);
 /* The number of the argument that is the first element of a value, of a place in the workspace, of the error word. */
 uint32_t nv_arg (NvUnit *u, uint32_t value, bool writes);
 uint32_t nv_arg_output (NvUnit *u, uint32_t output, uint32_t dtype);
-uint32_t nv_arg_scratch (NvUnit *u, uint64_t offset, const char *elem, bool writes);
+uint32_t nv_arg_scratch (NvUnit *u, NvArg place, const char *elem, bool writes);
 uint32_t nv_arg_error (NvUnit *u);
-void nv_end (NvUnit *u, uint64_t grid);
-/* Room for partial results, aligned. */
-uint64_t nv_scratch (NvUnit *u, uint64_t bytes);
+void nv_end (NvUnit *u, int64_t grid);
+/* Room for partial results, aligned; bytes: a size. */
+NvArg nv_scratch (NvUnit *u, int64_t bytes);
+/* A size in the kernel's text: "12u", "z3".  NVZ is for arguments of `put`. */
+const char *nv_size (NvUnit *u, int64_t size, char text[CG_SIZE_TEXT_BYTES]);
+#define NVZ(u, size) nv_size ((u), (size), (char[CG_SIZE_TEXT_BYTES]){ 0 })
+/* Indices of this kernel go up to this size. */
+void nv_reach (NvUnit *u, int64_t size);
 /* Prints the function of an op of the table unless it is there: op_<name>_<work>, fold_<name>_<work> and init_<name>_<work>. */
 void nv_need_value (NvUnit *u, uint32_t op, const char *work);
 void nv_need_fold (NvUnit *u, uint32_t op, const char *work);
@@ -97,10 +114,8 @@ void nv_cast (char *out, size_t room, uint32_t from, uint32_t to, const char *wo
 void nv_literal (const NvUnit *u, char *out, size_t room, uint32_t value);
 /* The result of pointwise node n, from its operands' expressions. */
 void nv_apply (NvUnit *u, char *out, size_t room, const GrammeNode *n, char operands[3][256]);
-/* gm_u32 if all of this stays below 2^31, else gm_u64. */
-const char *nv_index_type (int64_t most);
-/* One past the last element that a value reaches. */
-int64_t nv_extent (const CgValue *v);
+/* One past the last element that a value reaches, or more: a size. */
+int64_t nv_extent (NvUnit *u, const CgValue *v);
 int32_t nv_fail (NvUnit *u, int32_t code, int32_t node, const char *what);
 
 /* -- Kinds of steps -------------------------------------------------------------------------------- */
@@ -111,6 +126,7 @@ void nv_print_columns (NvUnit *u, uint32_t step); /* columns.c */
 void nv_print_copy (NvUnit *u, uint32_t step);    /* calls.c */
 void nv_print_call (NvUnit *u, uint32_t step);
 void nv_print_matmul (NvUnit *u, uint32_t node); /* matmul.c */
-void nv_print_index (NvUnit *u, uint32_t node);  /* index.c */
+void nv_print_index (NvUnit *u, uint32_t node);    /* index.c */
+void nv_print_convolve (NvUnit *u, uint32_t node); /* convolve.c */
 
 #endif

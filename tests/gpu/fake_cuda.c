@@ -9,6 +9,8 @@
  *     first, and taken away when it is freed;
  *   - nothing runs before somebody waits: launches and copies are queued, and done at a synchronisation.
  *
+ * GM_FAKE_CAPABILITY (90) and GM_FAKE_VERSION (13000) are the GPU's and the driver's.
+ * GM_FAKE_WIDE gives the kernel with 64-bit indices where there are two.
  * GM_FAKE_FAIL=kernel:N makes launch N (from 1) end with an illegal address, alloc:N the N-th allocation run out of memory.
  */
 #include "tests/gpu/threads.h"
@@ -66,6 +68,13 @@ static char *
 host_of (Address address)
 {
   return (char *) (uintptr_t) (address & ~MARK);
+}
+
+static long
+number_of (const char *variable, long absent)
+{
+  const char *text = getenv (variable);
+  return text && *text ? atol (text) : absent;
 }
 
 static long
@@ -150,7 +159,7 @@ typedef struct {
 typedef struct {
   const Module *module;
   void (*run) (void *const *);
-  unsigned n_args;
+  unsigned n_args, n_sizes;
 } Function;
 
 /* An image is "GMSIM", its length in decimal, a newline, and the shared object. */
@@ -203,14 +212,19 @@ EXPORT int
 cuModuleGetFunction (void **function, void *module, const char *name)
 {
   Module *m = module;
-  char count[160];
+  char count[200], wide[160];
+  snprintf (wide, sizeof wide, "%s_64", name);
+  if (getenv ("GM_FAKE_WIDE") && dlsym (m->handle, wide))
+    name = wide;
   snprintf (count, sizeof count, "%s_n_args", name);
   const unsigned *n = dlsym (m->handle, count);
+  snprintf (count, sizeof count, "%s_n_sizes", name);
+  const unsigned *n_sizes = dlsym (m->handle, count);
   void *run = dlsym (m->handle, name);
-  Function *f = n && run ? malloc (sizeof *f) : NULL; /* as long as the process: there are few */
+  Function *f = n && n_sizes && run ? malloc (sizeof *f) : NULL; /* as long as the process: there are few */
   if (!f)
     return NOT_FOUND;
-  *f = (Function){ .module = m, .n_args = *n };
+  *f = (Function){ .module = m, .n_args = *n, .n_sizes = *n_sizes };
   memcpy (&f->run, &run, sizeof run);
   *function = f;
   return OK;
@@ -271,10 +285,16 @@ launch (Work *w)
     return die (ILLEGAL_ADDRESS, "an illegal memory access was encountered");
   for (unsigned i = 0; i < n; i++) {
     Address a = (Address) (uintptr_t) w->args[i];
+    if (a == 0 && n == 1) { /* a kernel without any */
+      args[i] = NULL;
+      continue;
+    }
     if (!find_block (a, 0))
       return die (ILLEGAL_ADDRESS, "an argument is no address of device memory");
     args[i] = host_of (a);
   }
+  for (unsigned i = 0; i < w->function->n_sizes; i++)
+    args[n + i] = w->args[n + i];
   const char *wrong = gm_sim_run (w->function->run, args, w->grid, w->block, w->function->module->shared,
                                   w->function->module->shared_bytes);
   return wrong ? die (LAUNCH_FAILED, wrong) : OK;
@@ -343,12 +363,13 @@ cuLaunchKernel (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_
   if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 || block_y != 1 || block_z != 1
       || shared_bytes || extra)
     return INVALID;
-  Work *w = work (LAUNCH, f->n_args * sizeof (void *));
+  size_t bytes = (f->n_args + f->n_sizes) * sizeof (void *);
+  Work *w = work (LAUNCH, bytes);
   if (w) {
     w->function = f;
     w->grid = grid_x;
     w->block = block_x;
-    memcpy (w->args, parameters[0], f->n_args * sizeof (void *));
+    memcpy (w->args, parameters[0], bytes);
   }
   return add (w);
 }
@@ -426,12 +447,16 @@ static int some; /* its address stands for contexts, streams, events */
     return OK; \
   }
 TRIVIAL (cuInit, (unsigned flags), (void) flags)
-TRIVIAL (cuDriverGetVersion, (int *version), *version = 13000)
+TRIVIAL (cuDriverGetVersion, (int *version), *version = (int) number_of ("GM_FAKE_VERSION", 13000))
 TRIVIAL (cuDeviceGetCount, (int *n), *n = 1)
 TRIVIAL (cuDeviceGet, (int *device, int ordinal), *device = ordinal)
 TRIVIAL (cuDeviceGetName, (char *name, int room, int device), snprintf (name, (size_t) room, "simulated GPU %d", device))
 TRIVIAL (cuDeviceTotalMem_v2, (size_t * bytes, int device), *bytes = (size_t) 4 << 30; (void) device)
-TRIVIAL (cuDeviceGetAttribute, (int *value, int attribute, int device), *value = attribute == 75 ? 9 : 0; (void) device)
+TRIVIAL (cuDeviceGetAttribute, (int *value, int attribute, int device), 
+         *value = attribute == 75   ? (int) number_of ("GM_FAKE_CAPABILITY", 90) / 10
+                  : attribute == 76 ? (int) number_of ("GM_FAKE_CAPABILITY", 90) % 10
+                                    : 0;
+         (void) device)
 TRIVIAL (cuDevicePrimaryCtxRetain, (void **context, int device), *context = &some; (void) device)
 TRIVIAL (cuCtxSetCurrent, (void *context), (void) context)
 TRIVIAL (cuStreamCreate, (void **stream, unsigned flags), *stream = &some; (void) flags)

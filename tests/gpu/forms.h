@@ -40,6 +40,19 @@
   "  %0 = matmul %a %b : " T "[" A ", " C "]\n"                                                    \
   "}\n"
 
+/* 3 x 3, stride 2, padding 1: a result, both gradients, a pool and its gradient. */
+#define CONVOLUTION(T)                                                                             \
+  "forward (%x: " T "[2, 8, 17, 15], %w: " T "[12, 8, 3, 3], %g: " T "[2, 12, 9, 8]) -> (%0, %1, %2, %3) {\n" \
+  "  %0 = convolve %x %w sizes=[2, 12, 9, 8] window=[1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1]\n"        \
+  "  %1 = convolve_input %g %w sizes=[2, 8, 17, 15] window=[1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1]\n" \
+  "  %2 = convolve_weight %x %g sizes=[12, 8, 3, 3] window=[1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1]\n" \
+  "  %3 = window_pick %x %x sizes=[2, 8, 9, 8] window=[1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1]\n"      \
+  "}\n"
+#define POOL_GRADIENT(T)                                                                           \
+  "forward (%x: " T "[2, 3, 17, 15], %g: " T "[2, 3, 9, 8]) -> (%0) {\n"                          \
+  "  %0 = window_spread %x %g sizes=[2, 3, 17, 15] window=[1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1]\n"  \
+  "}\n"
+
 /* A thread, a warp, a block of each size to a row, and rows shared by many blocks. */
 static const struct {
   const char *text;
@@ -58,6 +71,8 @@ static const struct {
   { SUMS ("i64", "300", "33"), 0 },            { PRODUCT ("f32", "65", "33", "70"), 1e-5 },
   { PRODUCT ("f32", "128", "64", "64"), 1e-5 }, { PRODUCT ("f16", "3", "100", "5"), 2e-3 },
   { PRODUCT ("f64", "17", "200", "31"), 1e-13 }, { PRODUCT ("i32", "17", "20", "31"), 0 },
+  { CONVOLUTION ("f32"), 1e-5 },               { CONVOLUTION ("f16"), 4e-3 },
+  { CONVOLUTION ("f64"), 1e-13 },              { POOL_GRADIENT ("f32"), 0 },
 };
 
 #endif

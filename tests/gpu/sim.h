@@ -36,10 +36,11 @@ gm_shared (unsigned long *bytes)
 #define GM_MULHI(a, b) ((unsigned) ((unsigned long long) (a) * (b) >> 32))
 #define GM_FMA(a, b, c) __builtin_fmaf (a, b, c)
 #define GM_FMA_F64(a, b, c) __builtin_fma (a, b, c)
-#define GM_KERNEL(name, n_args, n_threads)                                                         \
-  const unsigned name##_n_args = (n_args);                                                         \
+#define GM_KERNEL(name, n_args, n_sizes, n_threads)                                                \
+  const unsigned name##_n_args = (n_args), name##_n_sizes = (n_sizes);                             \
   void name (void *const *gm_p)
 #define GM_ARG(i) (gm_p[i])
+#define GM_SIZE(n_args, i) ((unsigned long long) gm_p[(n_args) + (i)])
 
 #define GM_PUN(name, From, To)                                                                     \
   GM_FN To name (From x)                                                                           \

@@ -93,6 +93,28 @@ def test_training_steps_are_near_plain_execution():
         near(a, b)
 
 
+def test_a_convolutional_net_trains_on_the_device_and_compiled():
+    def run(place):
+        gramme.manual_seed(1)
+        model = gramme.nn.Sequential(gramme.nn.Conv2d(2, 6, 3, padding=1), gramme.nn.ReLU(), gramme.nn.MaxPool2d(2), gramme.nn.Conv2d(6, 4, 3, groups=2),
+                                     gramme.nn.Flatten(), gramme.nn.Linear(4 * 4 * 4, 5))
+        x, t = gramme.randn(3, 2, 12, 12), gramme.randint(0, 5, (3,))
+        if place == "cuda":
+            model, x, t = model.to("cuda"), x.cuda(), t.cuda()
+
+        def loss(x, t):
+            return F.cross_entropy(model(x), t)
+
+        value = (on_gpu(loss) if place == "compiled" else loss)(x, t)
+        value.backward()
+        return [value.detach().cpu()] + [p.grad.cpu() for p in model.parameters()]
+
+    plain = run("cpu")
+    for place in ("cuda", "compiled"):
+        for want, got in zip(plain, run(place)):
+            near(want, got, 1e-4)
+
+
 def test_embeddings_and_their_gradients_are_near_plain_execution():
     weight = gramme.randn(11, 7, requires_grad=True)
     index = gramme.tensor([[1, 3, 3], [10, 0, 1]])
@@ -313,7 +335,7 @@ def test_opt_shows_the_cuda_text(tmp_path):
     argv = [os.environ["GM_PROGRAM"], "opt", "--backend", "nvrtc", "--emit", "cuda", "--option", "arch=sm_90", str(tmp_path / "x.gm")]
     done = subprocess.run(argv, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "GM_KERNEL (f0_tanh, 2, 256)" in done.stdout and "V4_f32" in done.stdout
+    assert "GM_KERNEL (f0_tanh, 2, 1, 256)" in done.stdout and "V4_f32" in done.stdout
 
 
 # GPH-21
@@ -348,3 +370,68 @@ print("parent", float((y + 1).cpu()[0]) > 1.9, float(c(x)[0]) > 0.9)
     assert len(refused) == 5 and "True" in cpu and parent == "parent True True", done.stdout
     for line in refused:
         assert "forked after the back end had opened its device" in line and "spawn" in line, line
+
+
+# -- Kernels that are kept on disk ------------------------------------------------------------------------------------------------
+
+KEPT = """
+import time
+import gramme as g
+x = (g.arange(100.0) / 7).requires_grad_()
+fn = g.compile(lambda x: (g.tanh(x) * FACTOR).sum(), backend="nvrtc")
+before = time.perf_counter()
+y = fn(x)
+y.backward()
+print(round((time.perf_counter() - before) * 1e3, 3), float(y), float(x.grad[3]), str(g.exp(x.detach().cuda()).cpu()[1]))
+"""
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """Runs KEPT with a cache in this folder: how many compilers ran, what was printed, what was said."""
+    log = tmp_path / "log"
+    counted = tmp_path / "counted-cc"
+    counted.write_text(f'#!/bin/sh\necho run >>{log}\nexec cc "$@"\n')
+    counted.chmod(0o755)
+
+    def run(factor=3, **environment):
+        before = log.read_text().count("run") if log.exists() else 0
+        env = {**os.environ, "GRAMME_CUDA_DRIVER": FAKE, "GRAMME_NVRTC": FAKE, "GM_SIM_CC": str(counted), "GRAMME_LOGS": "cache",
+               "GRAMME_CACHE_DIR": str(tmp_path / "cache"), "GRAMME_CACHE": "1", **environment}
+        done = subprocess.run([sys.executable, "-c", KEPT.replace("FACTOR", str(factor))], capture_output=True, text=True, env=env, timeout=100)
+        assert done.returncode == 0, done.stderr
+        ms, *numbers = done.stdout.split(maxsplit=1)
+        return (log.read_text().count("run") if log.exists() else 0) - before, numbers, done.stderr
+
+    run.entries = lambda: sorted(p for p in (tmp_path / "cache").iterdir() if len(p.name) == 64)
+    return run
+
+
+@simulated
+def test_a_second_process_finds_its_kernels_and_compiles_nothing(kept):
+    first, numbers, _ = kept()
+    assert first >= 2  # forward and backward in one, the eager exp in another
+    assert kept()[:2] == (0, numbers)
+    assert kept(factor=4)[0] >= 1
+
+
+@simulated
+def test_the_architecture_and_the_driver_are_part_of_the_key(kept):
+    first, numbers, _ = kept()
+    for other in ({"GM_FAKE_CAPABILITY": "80"}, {"GM_FAKE_VERSION": "13010"}):
+        assert kept(**other)[:2] == (first, numbers)
+        assert kept(**other)[:2] == (0, numbers)
+    assert kept()[:2] == (0, numbers)
+
+
+@simulated
+def test_a_damaged_entry_is_refused_and_compiled_again(kept):
+    first, numbers, _ = kept()
+    for entry in kept.entries():
+        data = bytearray(entry.read_bytes())
+        data[len(data) // 2] ^= 4
+        entry.chmod(0o600)
+        entry.write_bytes(data)
+    again, same_numbers, said = kept()
+    assert (again, same_numbers) == (first, numbers) and "compiled again" in said
+    assert kept()[:2] == (0, numbers)

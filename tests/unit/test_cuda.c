@@ -171,6 +171,7 @@ END_TEST
 int
 main (void)
 {
+  g_setenv ("GRAMME_CACHE", "0", FALSE);
   if (!g_getenv ("GM_REAL_GPU")) {
     g_setenv ("GRAMME_CUDA_DRIVER", GM_FAKE_CUDA, FALSE);
     g_setenv ("GRAMME_NVRTC", GM_FAKE_CUDA, FALSE);

@@ -9,7 +9,10 @@
  */
 #include "core/ops/ops.h"
 #include "core/plugin/backend.h"
+#include "core/plugin/sized.h"
+#include "core/sym/sizes.h"
 #include "tests/fuzz/random_graph.h"
+#include "tests/fuzz/symbolic_graph.h"
 #include "tests/gpu/forms.h"
 
 #include <check.h>
@@ -289,10 +292,237 @@ START_TEST (rows_of_every_length_are_near_the_reference)
 }
 END_TEST
 
+/* -- Convolutions and pools ------------------------------------------------------------------------------------------ */
+
+/* A graph of one node of the family, of random geometry; NULL: the numbers fit no shapes. */
+static GmGraph *
+random_window (GmOp op, GmDtype dtype, uint64_t seed)
+{
+  GRand *r = g_rand_new_with_seed ((guint32) (seed * 2654435761u));
+  int space = g_rand_int_range (r, 1, 4);
+  int64_t groups = g_rand_int_range (r, 1, 4), channels = groups * g_rand_int_range (r, 1, 4), out = groups * g_rand_int_range (r, 1, 5);
+  int64_t x[5] = { g_rand_int_range (r, 1, 4), channels }, w[5] = { out, channels / groups }, y[5] = { x[0], out };
+  GmAttrs a = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_WINDOW, .n_list = 2 + space };
+  bool pool = op == GM_OP_window_pick || op == GM_OP_window_spread, fits = true;
+  for (int d = 0; d < 3; d++)
+    a.window[d] = a.window[3 + d] = a.window[9 + d] = 1;
+  for (int d = 0; d < space; d++) {
+    int k = 3 - space + d;
+    a.window[k] = g_rand_int_range (r, 1, 4);
+    a.window[3 + k] = g_rand_int_range (r, 1, 4);
+    a.window[6 + k] = g_rand_int_range (r, 0, 3);
+    a.window[9 + k] = g_rand_int_range (r, 1, 3);
+    x[2 + d] = g_rand_int_range (r, 1, 12);
+    w[2 + d] = a.window[k];
+    int64_t left = x[2 + d] + 2 * a.window[6 + k] - (a.window[k] - 1) * a.window[9 + k] - 1;
+    y[2 + d] = left < 0 ? 0 : left / a.window[3 + k] + 1;
+    fits = fits && left >= 0;
+  }
+  g_rand_free (r);
+  if (!fits)
+    return NULL;
+  if (pool)
+    y[1] = x[1];
+  const int64_t *in[2] = { op == GM_OP_convolve_input ? y : x, op == GM_OP_convolve_weight || op == GM_OP_window_spread ? y : op == GM_OP_window_pick ? x : w };
+  memcpy (a.list, op == GM_OP_convolve || op == GM_OP_window_pick ? y : op == GM_OP_convolve_weight ? w : x, sizeof x);
+  GmGraph *g = gm_graph_new ("window", NULL);
+  GmValueId values[2];
+  for (int i = 0; i < 2; i++) {
+    GmMeta m = gm_meta_make (dtype, 2 + space, in[i]);
+    if (seed % 3 == 0 && i == 0) { /* its last dimension lies outermost */
+      int64_t stride = 1;
+      for (int d = 1 + space; d >= 0; d--) {
+        m.strides[(d + space) % (2 + space)] = stride;
+        stride *= m.sizes[(d + space) % (2 + space)] ? m.sizes[(d + space) % (2 + space)] : 1;
+      }
+    }
+    values[i] = gm_graph_add_input (g, NULL, &m);
+  }
+  GError *error = NULL;
+  GmValueId v = gm_graph_add_node (g, op, values, 2, &a, NULL, &error);
+  ck_assert_msg (!error, "%s", error ? error->message : "");
+  gm_graph_add_output (g, v, GM_OUTPUT_USER);
+  return g;
+}
+
+static void
+compare_windows (GmOp op, GmDtype dtype, bool whole)
+{
+  uint64_t n = number_from_env ("GM_FUZZ_GPU", 40) / 4, seed = number_from_env ("GM_FUZZ_SEED", 1);
+  for (uint64_t done = 0; done < n; seed++) {
+    g_autoptr (GmGraph) g = random_window (op, dtype, seed);
+    if (!g)
+      continue;
+    GmTensor *in[2];
+    gm_random_inputs (g, seed, whole ? GM_RANDOM_TAME : GM_RANDOM_WILD, in);
+    for (int i = 0; i < 2 && whole; i++)
+      make_whole (in[i]);
+    compare (g, seed, in, 0);
+    free_inputs (g, in);
+    done++;
+  }
+}
+
+static const GmDtype window_dtypes[] = { GM_F32, GM_F64, GM_F16, GM_BF16 };
+
+START_TEST (convolutions_of_whole_numbers_give_the_reference_bits)
+{
+  compare_windows (GM_OP_convolve, window_dtypes[_i], true);
+  compare_windows (GM_OP_convolve_input, window_dtypes[_i], true);
+  compare_windows (GM_OP_convolve_weight, window_dtypes[_i], true);
+}
+END_TEST
+
+START_TEST (pools_give_the_reference_bits)
+{
+  compare_windows (GM_OP_window_pick, window_dtypes[_i], false);
+  compare_windows (GM_OP_window_spread, window_dtypes[_i], false);
+}
+END_TEST
+
+/* -- Sizes that only a run knows ------------------------------------------------------------------------------------ */
+
+#define MAX_ELEMENTS 30000
+#define SIZED_RUNS 5
+
+static bool
+is_small (const GmGraph *g)
+{
+  for (uint32_t v = 0; v < g->values->len; v++)
+    if (gm_meta_numel (gm_graph_meta (g, v)) > MAX_ELEMENTS)
+      return false;
+  for (uint32_t i = 0; i < g->outputs->len; i++) /* dense for the example does not mean for all */
+    if (!gm_meta_is_dense (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value)))
+      return false;
+  return true;
+}
+
+/* One set of sizes; false: they were too large, or positions out of range. */
+static bool
+run_sized (uint64_t seed, const GmGraph *g, GmExec *e, const int64_t *symbols, double tolerance)
+{
+  g_autoptr (GmArena) arena = gm_arena_new ();
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GmGraph) now = gm_graph_specialise (g, symbols, arena, &error);
+  ck_assert_msg (now != NULL, "%s", error ? error->message : "");
+  if (!is_small (now))
+    return false;
+  uint32_t n_in = g->inputs->len, n_out = g->outputs->len;
+  g_autofree GmTensor **in = g_new0 (GmTensor *, n_in + 1), **want = g_new0 (GmTensor *, n_out + 1), **got = g_new0 (GmTensor *, n_out + 1);
+  gm_random_inputs (now, seed, tolerance > 0 ? GM_RANDOM_TAME : GM_RANDOM_WILD, in);
+  bool good = gm_graph_interpret (now, in, want, NULL);
+  for (uint32_t i = 0; i < n_out && good; i++) {
+    got[i] = gm_tensor_new (gm_graph_meta (now, g_array_index (now->outputs, GmGraphOutput, i).value), NULL);
+    if (got[i]->storage->bytes)
+      memset (got[i]->storage->data, 0xa5, got[i]->storage->bytes);
+  }
+  if (good && !gm_exec_run_sized (e, 0, symbols, in, (int) n_in, got, (int) n_out, &error))
+    fail_with (seed, now, error->message);
+  for (uint32_t i = 0; i < n_out && good; i++) {
+    g_autofree char *why = NULL;
+    if (!is_near (want[i], got[i], tolerance, &why))
+      fail_with (seed, now, why);
+  }
+  for (uint32_t i = 0; i < n_in; i++)
+    gm_tensor_unref (in[i]);
+  for (uint32_t i = 0; i < n_out && good; i++) {
+    gm_tensor_unref (want[i]);
+    gm_tensor_unref (got[i]);
+  }
+  return good;
+}
+
+/* One compiled function; the number of its runs. */
+static int
+compare_symbolic (const GmGraph *g, uint64_t seed, int n_runs, double tolerance)
+{
+  g_autoptr (GError) error = NULL;
+  uint64_t state = seed;
+  int runs = 0;
+  g_autoptr (GmExec) e = gm_backend_compile (gm_backend_get ("nvrtc", NULL), g, NULL, NULL, &error);
+  if (!e)
+    fail_with (seed, g, error->message);
+  if (gm_exec_fallback_reason (e))
+    fail_with (seed, g, gm_exec_fallback_reason (e));
+  if (e->sized && gm_sized_why (e->sized))
+    fail_with (seed, g, gm_sized_why (e->sized));
+  g_autofree int64_t *symbols = g_new0 (int64_t, gm_sym_n_symbols (g->sym) + 1);
+  memcpy (symbols, g->sizes->hints->data, gm_sym_n_symbols (g->sym) * sizeof *symbols);
+  for (int k = 0; k < n_runs; k++) {
+    g_setenv ("GM_SIM_ORDER", orders[k % G_N_ELEMENTS (orders)], TRUE);
+    runs += run_sized (seed, g, e, symbols, tolerance);
+    gm_symbolic_draw (g, &state, symbols);
+  }
+  return runs;
+}
+
+static int
+compare_sized (const GmRandomGraph *options)
+{
+  g_autoptr (GmArena) arena = gm_arena_new ();
+  g_autoptr (GmGraph) plain = gm_random_graph (options, arena);
+  if (adds_floats (plain))
+    return 0;
+  make_outputs_dense (plain);
+  g_autoptr (GmGraph) g = gm_symbolic_graph (plain, options->seed, arena);
+  return g ? compare_symbolic (g, options->seed, SIZED_RUNS, 0) : 0;
+}
+
+static void
+compare_many_sized (GmRandomGraph options)
+{
+  uint64_t n = number_from_env ("GM_FUZZ_GPU", 40), seed = number_from_env ("GM_FUZZ_SEED", 1);
+  int runs = 0;
+  for (uint64_t end = seed + n; seed < end; seed++) {
+    options.seed = seed;
+    runs += compare_sized (&options);
+  }
+  ck_assert_msg (runs > (int) n / 2, "only %d runs of %d graphs", runs, (int) n);
+}
+
+/* SYM-02: one kernel serves the sizes that come after those it was made for. */
+START_TEST (kernels_of_every_family_serve_all_sizes)
+{
+  compare_many_sized ((GmRandomGraph){ .strided = true, .defined_only = true });
+}
+END_TEST
+
+START_TEST (fused_kernels_serve_all_sizes)
+{
+  compare_many_sized ((GmRandomGraph){ .strided = true,
+                                       .defined_only = true,
+                                       .wide = true,
+                                       .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE | 1u << GM_FAMILY_CAST
+                                                   | 1u << GM_FAMILY_MOVEMENT | 1u << GM_FAMILY_CREATE });
+}
+END_TEST
+
+/* The forms with rows and columns of any number; the largest of them only compile. */
+START_TEST (rows_and_columns_of_any_length_are_near_the_reference)
+{
+  g_autoptr (GPtrArray) graphs = gm_graph_parse (forms[_i].text, NULL);
+  g_autoptr (GmArena) arena = gm_arena_new ();
+  g_autoptr (GmGraph) g = gm_symbolic_graph (graphs->pdata[0], 5, arena);
+  if (!g) /* convolutions have numbers alone */
+    return;
+  compare_symbolic (g, (uint64_t) _i, 8, MAX (forms[_i].tolerance, 1e-12));
+}
+END_TEST
+
+/* The kernels that a run takes whose indices do not fit in 32 bits. */
+START_TEST (kernels_with_wide_indices_have_the_same_bits)
+{
+  g_setenv ("GM_FAKE_WIDE", "1", TRUE);
+  compare_many_sized ((GmRandomGraph){ .strided = true, .defined_only = true });
+  g_unsetenv ("GM_FAKE_WIDE");
+}
+END_TEST
+
 int
 main (void)
 {
   bool real = g_getenv ("GM_REAL_GPU") != NULL; /* its elementary functions have other bits: what is exact or has a tolerance is left */
+  g_setenv ("GRAMME_CACHE", "0", FALSE);
   if (!real) {
     g_setenv ("GRAMME_CUDA_DRIVER", GM_FAKE_CUDA, FALSE);
     g_setenv ("GRAMME_NVRTC", GM_FAKE_CUDA, FALSE);
@@ -306,7 +536,13 @@ main (void)
     tcase_add_test (t, kernels_of_every_family_give_the_reference_bits);
     tcase_add_test (t, fused_kernels_give_the_reference_bits);
     tcase_add_test (t, kernels_of_small_dtypes_give_the_reference_bits);
+    tcase_add_loop_test (t, rows_and_columns_of_any_length_are_near_the_reference, 0, G_N_ELEMENTS (forms));
+    tcase_add_test (t, kernels_of_every_family_serve_all_sizes);
+    tcase_add_test (t, fused_kernels_serve_all_sizes);
+    tcase_add_test (t, kernels_with_wide_indices_have_the_same_bits);
   }
+  tcase_add_loop_test (t, convolutions_of_whole_numbers_give_the_reference_bits, 0, G_N_ELEMENTS (window_dtypes));
+  tcase_add_loop_test (t, pools_give_the_reference_bits, 0, G_N_ELEMENTS (window_dtypes));
   tcase_add_test (t, sums_of_whole_numbers_give_the_reference_bits);
   suite_add_tcase (s, t);
   SRunner *sr = srunner_create (s);

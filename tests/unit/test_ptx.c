@@ -190,6 +190,30 @@ START_TEST (pointwise_kernels_take_few_registers)
 }
 END_TEST
 
+/* One kernel for all sizes: two of them, with indices of 32 and of 64 bits. */
+static const struct {
+  const char *text, *load;
+  int n_loads; /* of both */
+} symbolic[] = {
+  { "f (%x: f32[n], %y: f32[n]) -> (%0) {\n %0 = add %x %y\n}", "ld.global.nc.v4.f32", 4 },
+  { "f (%x: f32[n, 64], %w: f32[64]) -> (%1) {\n %0 = mul %x %w\n %1 = tanh %0\n}", "ld.global.nc.v4.f32", 4 },
+  { "f (%x: f16[n, m]) -> (%0) {\n %0 = neg %x\n}", "ld.global.nc.v4", 2 },
+  { "f (%x: f32[n, 512]) -> (%0) {\n %0 = sum %x dims=[1] keepdim=false\n}", "ld.global.nc.v4.f32", 2 },
+  { "f (%x: f32[n, m]) -> (%0) {\n %0 = sum %x dims=[1] keepdim=false\n}", "ld.global.nc.f32", 2 },
+  { "f (%x: f32[n, k], %y: f32[k, m]) -> (%0) {\n %0 = matmul %x %y\n}", "fma.rn.f32", 32 },
+};
+
+START_TEST (kernels_of_all_sizes_have_two_index_types_and_wide_accesses)
+{
+  g_autoptr (GmGraph) g = parse (symbolic[_i].text);
+  g_autofree char *ptx = ptx_of (g);
+  ck_assert_int_eq (count (ptx, ".entry"), 2);
+  ck_assert_int_eq (count (ptx, "_64("), 1);
+  ck_assert_msg (count (ptx, symbolic[_i].load) >= symbolic[_i].n_loads, "%s: too few %s", symbolic[_i].text, symbolic[_i].load);
+  ck_assert_msg (!strstr (ptx, ".local"), "%s", symbolic[_i].text);
+}
+END_TEST
+
 /* -- Architectures ------------------------------------------------------------------------------------------- */
 
 START_TEST (architectures_are_named)
@@ -249,6 +273,7 @@ int
 main (void)
 {
   g_setenv ("GRAMME_CUDA_DRIVER", "/nonexistent/libcuda.so", TRUE);
+  g_setenv ("GRAMME_CACHE", "0", FALSE);
   if (!has_compiler ())
     return 77;
   Suite *s = suite_create ("ptx");
@@ -256,6 +281,7 @@ main (void)
   tcase_set_timeout (t, 600);
   tcase_add_loop_test (t, forms_compile_without_local_memory, 0, G_N_ELEMENTS (forms));
   tcase_add_loop_test (t, pointwise_kernels_read_and_write_16_bytes, 0, G_N_ELEMENTS (pointwise));
+  tcase_add_loop_test (t, kernels_of_all_sizes_have_two_index_types_and_wide_accesses, 0, G_N_ELEMENTS (symbolic));
   tcase_add_test (t, products_and_sums_are_not_contracted);
   tcase_add_test (t, pointwise_kernels_take_few_registers);
   tcase_add_test (t, graphs_of_every_family_compile);
@@ -265,6 +291,7 @@ main (void)
   tcase_add_test (t, a_run_without_a_driver_is_an_error);
   suite_add_tcase (s, t);
   SRunner *sr = srunner_create (s);
+  srunner_set_fork_status (sr, CK_NOFORK); /* the back end is open, and the child of a fork is refused it */
   srunner_run_all (sr, CK_NORMAL);
   int failures = srunner_ntests_failed (sr);
   srunner_free (sr);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * keep.c -- see keep.h.
+ */
+#include "plugins/nvrtc/keep.h"
+
+#include <stdlib.h>
+
+static const char magic[8] = "gmnv0001";
+
+typedef struct {
+  char magic[8], arch[32];
+  uint64_t bytes, is_ptx;
+  CgDigest text, image;
+} Header;
+
+/* -- Where it was compiled ----------------------------------------------------------------------------- */
+
+enum { ATTRIBUTE_CAPABILITY_MAJOR = 75, ATTRIBUTE_CAPABILITY_MINOR = 76 };
+
+static void
+add_devices (CgDigest *d)
+{
+  const NvCuda *c = nv_cuda (NULL);
+  int numbers[2] = { c ? c->version : 0, c ? c->n_devices : 0 };
+  codegen_digest_add (d, numbers, sizeof numbers);
+  for (int i = 0; i < numbers[1]; i++) {
+    int device = 0, capability[2] = { 0, 0 };
+    if (c->cuDeviceGet (&device, i) == 0) {
+      c->cuDeviceGetAttribute (&capability[0], ATTRIBUTE_CAPABILITY_MAJOR, device);
+      c->cuDeviceGetAttribute (&capability[1], ATTRIBUTE_CAPABILITY_MINOR, device);
+    }
+    codegen_digest_add (d, capability, sizeof capability);
+  }
+  if (nv_cuda_file ())
+    codegen_digest_add_file (d, nv_cuda_file ());
+}
+
+static void
+add_file (void *digest, const char *file)
+{
+  codegen_digest_add_file (digest, file);
+}
+
+void
+nv_fingerprint (uint8_t out[32])
+{
+  CgDigest d;
+  codegen_digest_init (&d);
+  add_devices (&d);
+  nv_compiler_visit (add_file, &d);
+  memcpy (out, d.words, 32);
+}
+
+/* -- What is kept --------------------------------------------------------------------------------------- */
+
+static CgDigest
+digest_of (const void *data, size_t bytes)
+{
+  CgDigest d;
+  codegen_digest_init (&d);
+  codegen_digest_add (&d, data, bytes);
+  return d;
+}
+
+uint64_t
+nv_kept_bytes (const NvImage *image)
+{
+  return sizeof (Header) + image->bytes;
+}
+
+void
+nv_kept_write (void *out, const CgDigest *text, const char *arch, const NvImage *image)
+{
+  Header h = { .bytes = image->bytes, .is_ptx = image->is_ptx, .text = *text };
+  memcpy (h.magic, magic, sizeof magic);
+  memcpy (h.arch, arch, strnlen (arch, sizeof h.arch - 1));
+  h.image = digest_of (image->image, image->bytes);
+  memcpy (out, &h, sizeof h);
+  memcpy ((char *) out + sizeof h, image->image, image->bytes);
+}
+
+int32_t
+nv_kept_read (const void *bytes, uint64_t n, const CgDigest *text, char *arch, NvImage *image, GrammeStatus *status)
+{
+  Header h, again = { .is_ptx = 0 };
+  if (n < sizeof h)
+    return gramme_fail (status, GRAMME_DATA, -1, "these %llu bytes are too few", (unsigned long long) n);
+  memcpy (&h, bytes, sizeof h);
+  if (memcmp (h.magic, magic, sizeof magic) != 0 || h.bytes != n - sizeof h || h.bytes == 0 || h.is_ptx > 1)
+    return gramme_fail (status, GRAMME_DATA, -1, "these bytes are not kept kernels of this version");
+  /* What follows the name of the architecture is zeros, too. */
+  memcpy (again.arch, h.arch, strnlen (h.arch, sizeof h.arch - 1));
+  const char *number = strchr (again.arch, '_');
+  if (memcmp (h.arch, again.arch, sizeof h.arch) != 0 || !number || strspn (number + 1, "0123456789abcdef") != strlen (number + 1)
+      || strncmp (again.arch, h.is_ptx ? "compute_" : "sm_", (size_t) (number - again.arch) + 1) != 0)
+    return gramme_fail (status, GRAMME_DATA, -1, "the kept kernels name no architecture");
+  CgDigest now = digest_of ((const char *) bytes + sizeof h, h.bytes);
+  if (memcmp (&h.image, &now, sizeof now) != 0)
+    return gramme_fail (status, GRAMME_DATA, -1, "the kept kernels are damaged");
+  if (memcmp (&h.text, text, sizeof *text) != 0)
+    return gramme_fail (status, GRAMME_DATA, -1, "the kept kernels were compiled from another text");
+  *image = (NvImage){ .image = malloc (h.bytes + 1), .bytes = h.bytes, .is_ptx = h.is_ptx != 0 };
+  if (!image->image)
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for %llu bytes of kernels", (unsigned long long) h.bytes);
+  memcpy (image->image, (const char *) bytes + sizeof h, h.bytes);
+  image->image[h.bytes] = 0;
+  memcpy (arch, h.arch, sizeof h.arch);
+  return GRAMME_OK;
+}
