@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cases of `gramme bench`.  A case is a function of the number of rounds that returns a list of rows (side, min_ns, median_ns)."""
 
+import functools
 import os
 import statistics
 import subprocess
@@ -61,14 +62,14 @@ def warm_call(rounds):
         return x
 
     x, y = gramme.randn(16), gramme.randn(16)
-    sides = {"plain eager": lambda: f(x, y)}
+    sides = {"plain eager": functools.partial(f, x, y)}  # a lambda would cost a fifth of what is measured
     for name in [*backends(), "auto"]:
         compiled = gramme.compile(f, backend=name)
         for _ in range(2):
             compiled(x, y)
         gramme.compiler.wait()  # for the code that stays
         guards = compiled.entries()[0]["n_guards"]
-        sides[f"{name} ({guards} guards)"] = lambda compiled=compiled: compiled(x, y)
+        sides[f"{name} ({guards} guards)"] = functools.partial(compiled, x, y)
     rows = interleave(sides, rounds, 20000)
     for row in rows[1:]:
         row["limit_ns"] = min(400, rows[0]["min_ns"])

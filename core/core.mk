@@ -11,7 +11,10 @@ CORE_SOURCES += \
   core/base/error.h \
   core/base/journal.h \
   core/base/log.h \
-  core/base/logs.def
+  core/base/logs.def \
+  core/base/thread.h \
+  core/base/threads.c \
+  core/base/threads.h
 CORE_SOURCES += \
   core/cache/entry.c \
   core/cache/folder.c \

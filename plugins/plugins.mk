@@ -19,7 +19,7 @@ plugins_libgramme_null_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 EAGER_SOURCES = plugins/eager/eager.c plugins/eager/plan.c plugins/eager/plan.h
 NULL_SOURCES = plugins/null/null.c
 CODEGEN_SOURCES = plugins/codegen/call.h plugins/codegen/digest.c plugins/codegen/digest.h plugins/codegen/fuse.c plugins/codegen/geometry.c plugins/codegen/loop_plan.c \
-  plugins/codegen/loop_plan.h plugins/codegen/memory.c plugins/codegen/print_c.c \
+  plugins/codegen/loop_plan.h plugins/codegen/memory.c plugins/codegen/parts.c plugins/codegen/parts.h plugins/codegen/print_c.c \
   plugins/codegen/print_c.h plugins/codegen/print_v.c plugins/codegen/program.h plugins/codegen/size.c \
   plugins/codegen/size.h plugins/codegen/slice.c \
   plugins/codegen/slice.h plugins/codegen/text.c \

@@ -10,9 +10,11 @@
 
 #include <string.h>
 
+#include "core/base/thread.h"
+
 /* -- Modes ------------------------------------------------------------------------------------- */
 
-static _Thread_local bool grad_off;
+static GM_THREAD bool grad_off;
 
 bool
 gm_grad_enabled (void)

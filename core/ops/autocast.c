@@ -11,7 +11,9 @@
 
 #include <string.h>
 
-static _Thread_local uint8_t now;
+#include "core/base/thread.h"
+
+static GM_THREAD uint8_t now;
 
 uint8_t
 gm_autocast_mode (void)

@@ -264,6 +264,11 @@ part_init (Part *p, GmExecRole *r, const GmGraph *g, GError **error)
   for (uint32_t i = 0; i < r->n_out; i++)
     r->metas[r->n_in + i] = *gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value);
   split_outputs (p, r);
+  r->known = g_new (GrammeTensor, r->n_in + r->n_inner + 1);
+  for (uint32_t i = 0; i < r->n_in; i++)
+    gm_exec_describe_meta (&r->known[i], &r->metas[i]);
+  for (uint32_t i = 0; i < r->n_inner; i++)
+    gm_exec_describe_meta (&r->known[r->n_in + i], &r->metas[r->n_in + r->inner[i]]);
   return gm_request_part_init (&p->part, &p->inner, error);
 }
 

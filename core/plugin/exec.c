@@ -19,15 +19,24 @@
 
 /* -- Checks ------------------------------------------------------------------------------------ */
 
+G_STATIC_ASSERT (offsetof (GmMeta, sizes) == sizeof (uint64_t));
+
 static inline bool
 fits (const GmTensor *t, const GmMeta *m)
 {
-  if (!t || t->meta.dtype != m->dtype || t->meta.ndim != m->ndim || t->meta.device != m->device)
+  static const GmMeta all = { .dtype = 0xff, .ndim = 0xff, .device = 0xff };
+  uint64_t have, want, mask; /* what stands before the sizes, at once */
+  int64_t differ = 0;
+  if (G_UNLIKELY (!t))
+    return false;
+  memcpy (&have, &t->meta, sizeof have);
+  memcpy (&want, m, sizeof want);
+  memcpy (&mask, &all, sizeof mask);
+  if ((have ^ want) & mask)
     return false;
   for (int i = 0; i < m->ndim; i++)
-    if (t->meta.sizes[i] != m->sizes[i] || t->meta.strides[i] != m->strides[i])
-      return false;
-  return true;
+    differ |= (t->meta.sizes[i] ^ m->sizes[i]) | (t->meta.strides[i] ^ m->strides[i]);
+  return differ == 0;
 }
 
 G_GNUC_NO_INLINE static bool
@@ -58,19 +67,31 @@ fail_count (const GmExec *e, int role, int n_in, int n_out, GError **error)
   return false;
 }
 
-static inline bool
-check (const GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
-       GError **error)
+/* Checks all tensors of a run, and describes those that the executable gets: `described` has room for n_in and n_inner, or is NULL. */
+__attribute__ ((always_inline)) static inline bool
+check (const GmExec *e, const GmExecRole *r, int role, GmTensor *const *in, GmTensor *const *out,
+       GrammeTensor *described, GError **error)
 {
-  const GmExecRole *r = &e->roles[role];
-  if (G_UNLIKELY (!r->present || (uint32_t) n_in != r->n_in || (uint32_t) n_out != r->n_out))
-    return fail_count (e, role, n_in, n_out, error);
-  for (uint32_t i = 0; i < r->n_in; i++)
-    if (G_UNLIKELY (!fits (in[i], &r->metas[i])))
-      return fail_tensor (e, role, "input", i, in[i], &r->metas[i], error);
-  for (uint32_t i = 0; i < r->n_out; i++)
-    if (G_UNLIKELY (!fits (out[i], &r->metas[r->n_in + i]) || out[i]->storage->readonly))
-      return fail_tensor (e, role, "output", i, out[i], &r->metas[r->n_in + i], error);
+  const GmMeta *m = r->metas;
+  const GrammeTensor *known = r->known;
+  uint32_t next = 0; /* of the inner outputs, whose order is the outputs' */
+  for (uint32_t i = 0; i < r->n_in; i++, m++) {
+    if (G_UNLIKELY (!fits (in[i], m)))
+      return fail_tensor (e, role, "input", i, in[i], m, error);
+    if (described) {
+      *described = *known++;
+      described++->data = gm_tensor_data (in[i]);
+    }
+  }
+  for (uint32_t i = 0; i < r->n_out; i++, m++) {
+    if (G_UNLIKELY (!fits (out[i], m) || out[i]->storage->readonly))
+      return fail_tensor (e, role, "output", i, out[i], m, error);
+    if (described && next < r->n_inner && r->inner[next] == i) {
+      next++;
+      *described = *known++;
+      described++->data = gm_tensor_data (out[i]);
+    }
+  }
   return true;
 }
 
@@ -128,6 +149,7 @@ block_give (GmExecRole *r, void *block)
     gm_free (block, r->block_bytes);
 }
 
+/* Checks, and runs. */
 static bool
 run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, GError **error)
 {
@@ -145,11 +167,11 @@ run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, GErr
     if (r->block_bytes > r->workspace_bytes)
       tensors = (GrammeTensor *) ((char *) block + r->workspace_bytes);
   }
-  for (uint32_t i = 0; i < r->n_in; i++)
-    gm_exec_describe (&tensors[i], in[i]);
-  for (uint32_t i = 0; i < r->n_inner; i++)
-    gm_exec_describe (&tensors[r->n_in + i], out[r->inner[i]]);
-
+  if (!check (e, r, role, in, out, tensors, error)) {
+    if (block)
+      block_give (r, block);
+    return false;
+  }
   const GrammeRunArgs args = {
     .struct_size = sizeof args,
     .role = (uint32_t) role,
@@ -247,12 +269,15 @@ gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const
   GmExecRole *r = &e->roles[role];
   if (G_UNLIKELY (e->sized))
     return run_sized (e, role, NULL, in, n_in, out, n_out, error);
-  if (!check (e, role, in, n_in, out, n_out, error))
+  if (G_UNLIKELY (!r->present || (uint32_t) n_in != r->n_in || (uint32_t) n_out != r->n_out))
+    return fail_count (e, role, n_in, n_out, error);
+  if (G_LIKELY (r->n_inner > 0 && !r->eager && !r->split)) {
+    if (!run_plugin (e, role, in, out, error))
+      return false;
+  } else if (!check (e, r, role, in, out, NULL, error)
+             || (r->n_inner > 0 && !run_other (e, r, in, out, error))) {
     return false;
-  if (r->n_inner > 0 &&
-      !(G_UNLIKELY (r->eager || r->split) ? run_other (e, r, in, out, error)
-                                          : run_plugin (e, role, in, out, error)))
-    return false;
+  }
   return !r->copies || run_copies (r, in, out, error);
 }
 
@@ -280,6 +305,7 @@ role_clear (GmExecRole *r, const GmBackend *b)
     g_array_unref (r->copies);
   if (r->eager)
     gm_graph_free (r->eager);
+  g_free (r->known);
   g_free (r->metas);
   g_free (r->inner);
 }

@@ -49,6 +49,7 @@ typedef struct {
   GmMeta *metas;    /* n_in, then n_out */
   uint32_t n_inner; /* outputs that the executable writes */
   uint32_t *inner;  /* their places among the n_out */
+  GrammeTensor *known; /* what the executable gets, but for the data: n_in, then n_inner; points into metas.  NULL: nothing is run */
   GArray *copies;   /* GmExecCopy */
   GmGraph *eager;   /* not NULL: the host runs this graph itself; its outputs are the inner ones */
   GmExecSplit *split;  /* not NULL: the plugin runs parts of it; its outputs are the inner ones */
@@ -77,21 +78,29 @@ struct GmExec {
 /* Up to so many tensors of a run are described on the stack. */
 #define GM_EXEC_STACK_TENSORS 32
 
+/* A tensor of this meta as the plugin sees it, but for its data: points into m. */
+static inline void
+gm_exec_describe_meta (GrammeTensor *out, const GmMeta *m)
+{
+  const GmDtypeInfo *d = &gm_dtypes[m->dtype];
+  out->data = NULL;
+  out->device_type = m->device;
+  out->device_id = 0;
+  out->ndim = m->ndim;
+  out->dtype_code = d->dlpack_code;
+  out->dtype_bits = d->bits;
+  out->dtype_lanes = 1;
+  out->shape = (int64_t *) m->sizes;
+  out->strides = (int64_t *) m->strides;
+  out->byte_offset = 0;
+}
+
 /* The caller's tensor as the plugin sees it: points into t. */
 static inline void
 gm_exec_describe (GrammeTensor *out, const GmTensor *t)
 {
-  const GmDtypeInfo *d = &gm_dtypes[t->meta.dtype];
+  gm_exec_describe_meta (out, &t->meta);
   out->data = gm_tensor_data (t);
-  out->device_type = t->meta.device;
-  out->device_id = 0;
-  out->ndim = t->meta.ndim;
-  out->dtype_code = d->dlpack_code;
-  out->dtype_bits = d->bits;
-  out->dtype_lanes = 1;
-  out->shape = (int64_t *) t->meta.sizes;
-  out->strides = (int64_t *) t->meta.strides;
-  out->byte_offset = 0;
 }
 
 /* Elements of one tensor into the memory of another one of its shape. */

@@ -34,7 +34,5 @@ const GrammeKernels *gm_host_kernels (void);
 const GrammeTiles *gm_host_tiles (void);
 const GrammeSource *gm_host_source (void);
 const GrammeThreads *gm_host_threads (void);
-/* Threads that the last one has made so far. */
-uint32_t gm_host_threads_started (void);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * hygiene.c -- see hygiene.h.  A snapshot costs some 100 us, most of it the 64 signals and /proc.
  */
+#include "core/base/threads.h"
 #include "core/plugin/hygiene.h"
 
 #include <dirent.h>
@@ -120,7 +121,7 @@ count_threads (void)
 {
   unsigned n = 0;
   status_number ("Threads:", 10, &n);
-  return n - gm_host_threads_started ();
+  return n - gm_threads_started ();
 }
 
 static int

@@ -74,6 +74,32 @@ gm_py_int_as_size (PyObject *o)
   return gm_tensor_new_view (one, &m, 0);
 }
 
+/* What most entries are: a plan of tensors, one of whose results is the call's value. */
+bool
+gm_entry_is_simple (const GmEntry *e)
+{
+  return e->plan && !e->direct && !e->plans && !e->draws && e->n_ints == 0 && e->n_outputs == 1 && !e->config->callable && !e->sets_grad
+         && !e->rest && e->ret && e->ret->kind == GM_RETURN_OUTPUT;
+}
+
+static PyObject *
+run_simple (GmEntry *e, PyObject **slots)
+{
+  GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1), *out;
+  for (uint32_t i = 0; i < e->n_inputs; i++)
+    in[i] = ((GmPyTensor *) slots[e->input_slots[i]])->t;
+  GError *error = NULL;
+  gm_entry_ref (e); /* a hook of the program's may reset the cache */
+  gm_hook_suspend ();
+  bool ran = gm_plan_run (e->plan, in, (int) e->n_inputs, &out, &error);
+  gm_hook_unsuspend ();
+  gm_entry_unref (e);
+  if (G_LIKELY (ran))
+    return gm_py_tensor_take (out);
+  gm_py_raise (error);
+  return NULL;
+}
+
 /* slots are borrowed from objects that the arguments keep alive; the plan runs no Python code. */
 static PyObject *
 run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail)
@@ -82,10 +108,10 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail)
   PyObject **outputs = g_newa (PyObject *, e->n_outputs + 1);
   PyObject *result = NULL;
   uint32_t n_wrapped = 0;
-  uint32_t n_held;
-  const uint32_t *held = gm_guards_lasting (e->guards, &n_held);
-  if (!e->config->callable && !e->draws)
-    n_held = 0;
+  uint32_t n_held = 0;
+  const uint32_t *held = NULL;
+  if (G_UNLIKELY (e->config->callable != NULL || e->draws != NULL))
+    held = gm_guards_lasting (e->guards, &n_held);
   for (uint32_t i = 0; i < n_held; i++) /* Python code may drop what keeps them alive */
     Py_INCREF (slots[held[i]]);
   PyObject **held_slots = slots;
@@ -201,7 +227,7 @@ is_first_call (GmCodeCache *cache)
   return first;
 }
 
-static PyObject *
+static inline PyObject *
 call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool *plain)
 {
   GmTarget forced;
@@ -228,7 +254,7 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool
   }
   if (hit) {
     hit->hits++;
-    return run_entry (target, hit, slots, tail);
+    return hit->simple ? run_simple (hit, slots) : run_entry (target, hit, slots, tail);
   }
   if (G_UNLIKELY (control->stance == GM_STANCE_FAIL_ON_RECOMPILE || control->steady))
     return gm_frontend_refuse (target, &env, locals);

@@ -106,14 +106,14 @@ gm_config_unref (const GmConfig *shared)
 GmEntry *
 gm_entry_ref (GmEntry *e)
 {
-  g_atomic_ref_count_inc (&e->refs);
+  e->refs++;
   return e;
 }
 
 void
 gm_entry_unref (GmEntry *e)
 {
-  if (!e || !g_atomic_ref_count_dec (&e->refs))
+  if (!e || --e->refs > 0)
     return;
   gm_count_retired (e->hits);
   gm_guards_unref (e->guards);

@@ -38,7 +38,7 @@ typedef struct {
 typedef struct GmDirect GmDirect;
 
 typedef struct GmEntry {
-  gatomicrefcount refs;
+  uint32_t refs;
   const GmConfig *config; /* owned */
   uint32_t modes; /* of the call that made it: fullgraph and the rest */
   GmGuards *guards;
@@ -55,6 +55,7 @@ typedef struct GmEntry {
   uint32_t *in_slots;
   struct GmContinuation *rest; /* the ending gave the values of a call that goes on in Python; NULL: it gave the call's value */
   bool sets_grad, grad;        /* the grad mode after the ending */
+  bool simple;                 /* nothing but a plan of tensors and its one result: see callable.c */
   /* for explain and status */
   GmGraph *graph; /* as recorded */
   char *reason; /* why the entries before it did not fit; NULL for the first */

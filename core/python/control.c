@@ -11,13 +11,7 @@
 
 #include "core/trace/control.h"
 
-static _Thread_local GmControl control;
-
-GmControl *
-gm_control (void)
-{
-  return &control;
-}
+GM_THREAD GmControl gm_control_now;
 
 /* -- Stances ----------------------------------------------------------------------------------- */
 
@@ -32,8 +26,8 @@ set_stance (PyObject *module, PyObject *arg)
     return NULL;
   for (size_t i = 0; i < G_N_ELEMENTS (stances); i++)
     if (strcmp (name, stances[i]) == 0) {
-      GmStance old = control.stance;
-      control.stance = (GmStance) i;
+      GmStance old = gm_control_now.stance;
+      gm_control_now.stance = (GmStance) i;
       return PyUnicode_FromString (stances[old]);
     }
   return PyErr_Format (PyExc_ValueError, "there is no stance %R: default, force_eager, eager_on_recompile, fail_on_recompile, eager_then_compile", arg);
@@ -52,8 +46,8 @@ set_forced (PyObject *module, PyObject *arg)
     if (!config)
       return NULL;
   }
-  gm_config_unref (control.forced);
-  control.forced = config;
+  gm_config_unref (gm_control_now.forced);
+  gm_control_now.forced = config;
   PyObject *old = forced_by ? forced_by : Py_NewRef (Py_None);
   forced_by = Py_NewRef (arg);
   return old;
@@ -63,11 +57,11 @@ set_forced (PyObject *module, PyObject *arg)
 static PyObject *
 set_steady (PyObject *module, PyObject *arg)
 {
-  bool old = control.steady;
+  bool old = gm_control_now.steady;
   int on = PyObject_IsTrue (arg);
   if (on < 0)
     return NULL;
-  control.steady = gm_guards_trust_trees = on;
+  gm_control_now.steady = gm_guards_trust_trees = on;
   return PyBool_FromLong (old);
 }
 
@@ -81,9 +75,9 @@ marked_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObject 
   GmHookScope scope = { 0 };
   if (off)
     scope = gm_hook_begin (NULL, NULL);
-  control.off += off;
+  gm_control_now.off += off;
   PyObject *result = PyObject_Vectorcall (self->fn, args, nargsf, kwnames);
-  control.off -= off;
+  gm_control_now.off -= off;
   if (off)
     gm_hook_end (scope);
   return result;

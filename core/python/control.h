@@ -4,6 +4,7 @@
 #ifndef GM_PYTHON_CONTROL_H
 #define GM_PYTHON_CONTROL_H
 
+#include "core/base/thread.h"
 #include "core/python/errors.h"
 
 typedef enum { GM_STANCE_DEFAULT, GM_STANCE_FORCE_EAGER, GM_STANCE_EAGER_ON_RECOMPILE, GM_STANCE_FAIL_ON_RECOMPILE, GM_STANCE_EAGER_THEN_COMPILE } GmStance;
@@ -15,7 +16,13 @@ typedef struct {
   const struct GmConfig *forced; /* force_backend: instead of every function's own; owned, or NULL */
   bool steady; /* skip_guard_eval_unsafe: the entries that exist are enough, and the objects that they know do not change */
 } GmControl;
-GmControl *gm_control (void);
+extern GM_THREAD GmControl gm_control_now;
+
+static inline GmControl *
+gm_control (void)
+{
+  return &gm_control_now;
+}
 
 extern PyTypeObject gm_py_marked_type;
 int gm_py_init_control (PyObject *module);

@@ -251,7 +251,7 @@ assemble (GmCompile *c, GError **error)
   Job *job = c->front;
   GmRecording *rec = job->rec;
   GmEntry *e = g_new0 (GmEntry, 1);
-  g_atomic_ref_count_init (&e->refs);
+  e->refs = 1;
   job->entry = e;
   e->config = gm_config_ref (job->target->config);
   e->modes = job->env->modes;
@@ -288,6 +288,7 @@ assemble (GmCompile *c, GError **error)
     e->n_in_slots = rec->residual->n_in_slots;
     e->in_slots = g_memdup2 (rec->residual->in_slots, e->n_in_slots * sizeof (uint32_t));
   }
+  e->simple = gm_entry_is_simple (e);
   e->n_nodes = c->record.graph->nodes->len;
   e->n_effects = rec->n_effects;
   e->n_frames = rec->n_frames_inlined;

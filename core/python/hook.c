@@ -129,15 +129,15 @@ depth_return (PyThreadState *ts, int lent)
 #endif
 }
 
-static __thread struct {
+static GM_THREAD struct {
   const GmConfig *config;
   PyCodeObject *pass;
   PyObject *release; /* items of a tuple that are dropped when `pass` passes, or NULL */
   uint32_t first, n;
-  int suspended;
   bool all; /* capture every function */
 } thread;
 
+GM_THREAD int gm_hook_suspended;
 static uint32_t n_scopes, n_captured; /* under the GIL */
 static char *library;                 /* the folder of the standard library */
 static PyTypeObject *module_type;     /* gramme.nn.Module, borrowed; NULL until the package is there */
@@ -268,9 +268,9 @@ run_frame (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 static PyObject *
 run_whole (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 {
-  thread.suspended++;
+  gm_hook_suspended++;
   PyObject *result = run_frame (ts, f, throwflag);
-  thread.suspended--;
+  gm_hook_suspended--;
   return result;
 }
 
@@ -279,9 +279,9 @@ evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 {
   const GmConfig *config = thread.config;
   GmCodeCache *cache = NULL;
-  if (config && !thread.suspended && gm_code_is_whole (FRAME_CODE (f)))
+  if (config && !gm_hook_suspended && gm_code_is_whole (FRAME_CODE (f)))
     return run_whole (ts, f, throwflag);
-  if (config && !thread.suspended && !throwflag)
+  if (config && !gm_hook_suspended && !throwflag)
     cache = candidate (ts, f);
   g_autoptr (GError) error = NULL;
   if (!cache || (!cache->decoded && !gm_code_cache_decode (cache->code, &error)))
@@ -348,18 +348,6 @@ gm_hook_release (PyObject *tuple, uint32_t first, uint32_t n)
   thread.release = tuple;
   thread.first = first;
   thread.n = n;
-}
-
-void
-gm_hook_suspend (void)
-{
-  thread.suspended++;
-}
-
-void
-gm_hook_unsuspend (void)
-{
-  thread.suspended--;
 }
 
 void

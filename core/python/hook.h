@@ -7,6 +7,7 @@
 #ifndef GM_PYTHON_HOOK_H
 #define GM_PYTHON_HOOK_H
 
+#include "core/base/thread.h"
 #include "core/python/callable.h"
 
 /* What was in force before; on the caller's C stack. */
@@ -29,8 +30,19 @@ void gm_hook_end (GmHookScope scope);
 void gm_hook_release (PyObject *tuple, uint32_t first, uint32_t n);
 
 /* Between these two nothing is captured on this thread: the compiler's own Python code. */
-void gm_hook_suspend (void);
-void gm_hook_unsuspend (void);
+extern GM_THREAD int gm_hook_suspended;
+
+static inline void
+gm_hook_suspend (void)
+{
+  gm_hook_suspended++;
+}
+
+static inline void
+gm_hook_unsuspend (void)
+{
+  gm_hook_suspended--;
+}
 
 /* Whether this thread captures every function: nobody asked for one by name. */
 bool gm_hook_all (void);

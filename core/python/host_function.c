@@ -147,7 +147,7 @@ name_of (PyObject *fn)
   PyErr_Clear ();
   if (!text)
     text = Py_TYPE (fn)->tp_name;
-  static _Thread_local char kept[256];
+  static char kept[256]; /* under the GIL, until it is copied */
   g_strlcpy (kept, text, sizeof kept);
   Py_XDECREF (name);
   return kept;

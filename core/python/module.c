@@ -20,6 +20,7 @@
 #include "core/python/tensor_number.h"
 #include "core/python/types.h"
 
+#include "core/base/threads.h"
 #include "core/ops/api.h"
 #include "core/tiles/tiles.h"
 
@@ -95,6 +96,24 @@ set_rng_state (PyObject *module, PyObject *state)
   for (int64_t i = 0; i < 2; i++)
     values[i] = gm_tensor_get (t, &i).i;
   gm_random_set_state (values);
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+get_num_threads (PyObject *module, PyObject *unused)
+{
+  return PyLong_FromUnsignedLong (gm_threads_count ());
+}
+
+static PyObject *
+set_num_threads (PyObject *module, PyObject *o)
+{
+  long n = PyLong_AsLong (o);
+  if (n == -1 && PyErr_Occurred ())
+    return NULL;
+  if (n < 1)
+    return PyErr_Format (PyExc_RuntimeError, "the number of threads must be at least 1, not %ld", n);
+  gm_threads_set_count ((uint32_t) MIN (n, UINT16_MAX));
   Py_RETURN_NONE;
 }
 
@@ -189,6 +208,10 @@ static PyMethodDef functions[] = {
      "get_rng_state()\n\nThe generator's state, an int64 tensor of 2 elements."},
     {"set_rng_state", set_rng_state, METH_O,
      "set_rng_state(state)\n\nRestores a state of get_rng_state()."},
+    {"get_num_threads", get_num_threads, METH_NOARGS,
+     "get_num_threads()\n\nHow many threads one operation uses at most: GRAMME_NUM_THREADS, or the cores that there are."},
+    {"set_num_threads", set_num_threads, METH_O,
+     "set_num_threads(n)\n\nSets how many threads one operation uses at most.  Results do not depend on it."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
      "get_default_dtype()\n\nThe dtype of new floating tensors."},
     {"set_autocast", set_autocast, METH_O,

@@ -25,6 +25,7 @@
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
+#include "core/base/thread.h"
 #include "core/tensor/tensor.h"
 
 #define N_SMALL 64               /* classes up to SMALL_MAX */
@@ -52,13 +53,14 @@ typedef struct {
   uint32_t n, limit; /* beyond limit, half is flushed */
 } ThreadList;
 
-typedef struct {
+typedef struct ThreadCache {
   ThreadList lists[N_SMALL];
+  int64_t uncounted; /* bytes taken less bytes given that live_bytes lacks; only its thread writes it */
+  struct ThreadCache *next;
 } ThreadCache;
 
-/* One pointer, so that the initial-exec model finds room for it in a library that is loaded late. */
-static __thread ThreadCache *thread_cache __attribute__ ((tls_model ("initial-exec")));
-static __thread bool thread_is_ending __attribute__ ((tls_model ("initial-exec")));
+static GM_THREAD ThreadCache *thread_cache;
+static GM_THREAD bool thread_is_ending;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -69,6 +71,7 @@ static size_t cached_bytes; /* in central lists of large classes */
 static uint32_t next_shift;
 static size_t most_bytes; /* RAM and swap: more than this can never be backed */
 
+static ThreadCache *caches;                          /* of the threads that live, under the lock */
 static size_t live_bytes, peak_bytes, highest_bytes; /* highest: never reset */
 static int64_t calls_until_failure;                  /* 0: none */
 
@@ -152,6 +155,13 @@ thread_end (void *data)
   thread_is_ending = true; /* later destructors of this thread use the central lists */
   for (unsigned c = 0; c < N_SMALL; c++)
     thread_list_flush (&tc->lists[c], c, 0);
+  pthread_mutex_lock (&lock);
+  ThreadCache **at = &caches;
+  while (*at != tc)
+    at = &(*at)->next;
+  *at = tc->next;
+  __atomic_add_fetch (&live_bytes, (size_t) tc->uncounted, __ATOMIC_RELAXED);
+  pthread_mutex_unlock (&lock);
   free (tc);
 }
 
@@ -194,6 +204,10 @@ thread_cache_get (void)
     free (tc);
     return NULL;
   }
+  pthread_mutex_lock (&lock);
+  tc->next = caches;
+  caches = tc;
+  pthread_mutex_unlock (&lock);
   return thread_cache = tc;
 }
 
@@ -413,24 +427,68 @@ raise_to (size_t *mark, size_t value)
       return;
 }
 
+/* Bytes came, or went.  An atomic sum for each small block would cost as much as the block: a thread counts for itself until it is
+ * UNCOUNTED_MAX away from what all know.  So a peak is exact with one thread, and off by that much for each further one. */
+#define UNCOUNTED_MAX (64 * 1024)
+
+static inline void
+count (int64_t bytes)
+{
+  ThreadCache *tc = thread_cache;
+  size_t live;
+  if (G_LIKELY (tc && bytes <= SMALL_MAX && bytes >= -SMALL_MAX)) {
+    int64_t uncounted = tc->uncounted + bytes;
+    bool too_many = uncounted > UNCOUNTED_MAX || uncounted < -UNCOUNTED_MAX;
+    __atomic_store_n (&tc->uncounted, too_many ? 0 : uncounted, __ATOMIC_RELAXED);
+    live = G_UNLIKELY (too_many) ? __atomic_add_fetch (&live_bytes, (size_t) uncounted, __ATOMIC_RELAXED)
+                                 : __atomic_load_n (&live_bytes, __ATOMIC_RELAXED) + (size_t) uncounted;
+  } else {
+    live = __atomic_add_fetch (&live_bytes, (size_t) bytes, __ATOMIC_RELAXED) + (size_t) (tc ? tc->uncounted : 0);
+  }
+  if (bytes > 0 && (int64_t) live > 0) { /* others may have taken what this thread gives */
+    raise_to (&peak_bytes, live);
+    raise_to (&highest_bytes, live);
+  }
+}
+
 static bool
 fails_now (void)
 {
   return __atomic_fetch_sub (&calls_until_failure, 1, __ATOMIC_RELAXED) == 1;
 }
 
+static inline bool
+must_fail (void)
+{
+  /* Counts down to 0 and stays: only positive values are counted. */
+  return G_UNLIKELY (__atomic_load_n (&calls_until_failure, __ATOMIC_RELAXED) > 0) && fails_now ();
+}
+
+void *
+gm_alloc_behind (size_t head, size_t bytes)
+{
+  void *p = must_fail () ? NULL : small_take (class_of (head + bytes));
+  if (G_LIKELY (p != NULL))
+    count ((int64_t) bytes);
+  return p;
+}
+
+void
+gm_free_behind (void *p, size_t head, size_t bytes)
+{
+  count (-(int64_t) bytes);
+  small_give (p, class_of (head + bytes));
+}
+
 void *
 gm_alloc (size_t bytes)
 {
-  /* Counts down to 0 and stays: only positive values are counted. */
-  if (G_UNLIKELY (__atomic_load_n (&calls_until_failure, __ATOMIC_RELAXED) > 0) && fails_now ())
+  if (must_fail ())
     return NULL;
   void *p = G_LIKELY (bytes <= SMALL_MAX) ? small_take (class_of (bytes)) : large_take (bytes);
   if (G_UNLIKELY (!p))
     return NULL;
-  size_t live = __atomic_add_fetch (&live_bytes, bytes, __ATOMIC_RELAXED);
-  raise_to (&peak_bytes, live);
-  raise_to (&highest_bytes, live);
+  count ((int64_t) bytes);
   return p;
 }
 
@@ -439,7 +497,7 @@ gm_free (void *p, size_t bytes)
 {
   if (!p)
     return;
-  __atomic_sub_fetch (&live_bytes, bytes, __ATOMIC_RELAXED);
+  count (-(int64_t) bytes);
   if (G_LIKELY (bytes <= SMALL_MAX))
     small_give (p, class_of (bytes));
   else
@@ -449,7 +507,12 @@ gm_free (void *p, size_t bytes)
 size_t
 gm_alloc_live_bytes (void)
 {
-  return __atomic_load_n (&live_bytes, __ATOMIC_RELAXED);
+  pthread_mutex_lock (&lock);
+  size_t live = __atomic_load_n (&live_bytes, __ATOMIC_RELAXED);
+  for (const ThreadCache *tc = caches; tc; tc = tc->next)
+    live += (size_t) __atomic_load_n (&tc->uncounted, __ATOMIC_RELAXED);
+  pthread_mutex_unlock (&lock);
+  return live;
 }
 
 size_t

@@ -14,6 +14,10 @@
 void *gm_block_take (size_t bytes);
 void gm_block_give (void *p, size_t bytes);
 
+/* gm_alloc, with room for `head` uncounted bytes (a multiple of GM_ALLOC_ALIGN) of the caller's before the memory, both together at most 64 KiB. */
+void *gm_alloc_behind (size_t head, size_t bytes);
+void gm_free_behind (void *p, size_t head, size_t bytes);
+
 /* Makes the k-th call of gm_alloc from now fail, once; 0 = none.  GM_FAIL_ALLOC=k does the same at the first call. */
 void gm_alloc_fail_at (uint64_t k);
 /* Gives cached big blocks back to the system; returns their bytes. */

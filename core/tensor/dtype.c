@@ -11,6 +11,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/thread.h"
+
 const GmDtypeInfo gm_dtypes[GM_N_DTYPES] = {
 #define DTYPE(code, NAME, text, torch_name, ctype, bits, dlpack_code, category, compute, live)     \
   [GM_##NAME] = { text,         torch_name,  sizeof (ctype),                                       \
@@ -269,7 +271,7 @@ gm_dtype_tensor_name (GmDtype d)
 
 /* -- The default ------------------------------------------------------------------------------------------- */
 
-static __thread uint8_t default_dtype; /* 0: not set, f32; bool cannot be the default */
+static GM_THREAD uint8_t default_dtype; /* 0: not set, f32; bool cannot be the default */
 
 GmDtype
 gm_default_dtype (void)

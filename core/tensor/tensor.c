@@ -16,7 +16,13 @@ uint64_t gm_tensor_watch_epoch;
 
 /* gatomicrefcount counts up from 1; the builtins spare a call into GLib on the hottest path. */
 #define REF(rc) ((void) __atomic_fetch_add ((rc), 1, __ATOMIC_RELAXED))
-#define UNREF(rc) (__atomic_fetch_sub ((rc), 1, __ATOMIC_ACQ_REL) == 1)
+
+/* Whether that was the last.  Who has the only reference shares it with nobody: no need to say so to the other cores. */
+static inline bool
+UNREF (gatomicrefcount *rc)
+{
+  return __atomic_load_n (rc, __ATOMIC_ACQUIRE) == 1 || __atomic_fetch_sub (rc, 1, __ATOMIC_ACQ_REL) == 1;
+}
 
 /* -- Storage ----------------------------------------------------------------------------------------------- */
 
@@ -25,6 +31,27 @@ storage_new (void *data, size_t bytes)
 {
   GmStorage *s = gm_block_take (sizeof *s);
   *s = (GmStorage){ .refs = 1, .data = data, .bytes = bytes };
+  return s;
+}
+
+/* Small memory stands behind its storage, in one block.  (Under AddressSanitizer it does not: what is written before it would be the storage.) */
+#ifdef __SANITIZE_ADDRESS__
+#define TOGETHER_MAX 0
+#else
+#define TOGETHER_MAX 2048
+#endif
+#define HEAD ((sizeof (GmStorage) + GM_ALLOC_ALIGN - 1) / GM_ALLOC_ALIGN * GM_ALLOC_ALIGN)
+
+/* With fresh memory; NULL: there is none. */
+static GmStorage *
+storage_new_fresh (size_t bytes)
+{
+  void *data = NULL;
+  if (bytes > TOGETHER_MAX || bytes == 0)
+    return bytes && !(data = gm_alloc (bytes)) ? NULL : storage_new (data, bytes);
+  GmStorage *s = gm_alloc_behind (HEAD, bytes);
+  if (s)
+    *s = (GmStorage){ .refs = 1, .data = (char *) s + HEAD, .bytes = bytes, .together = true };
   return s;
 }
 
@@ -51,6 +78,10 @@ storage_unref (GmStorage *s)
   if (!UNREF (&s->refs))
     return;
   companion_unref (s->companion);
+  if (s->together) {
+    gm_free_behind (s, HEAD, s->bytes);
+    return;
+  }
   if (s->release)
     s->release (s->owner, s->data, s->bytes);
   else
@@ -133,13 +164,13 @@ gm_tensor_new (const GmMeta *m, GError **error)
   g_assert (gm_meta_is_dense (m));
 #endif
   size_t bytes;
-  void *data = NULL;
   bool fits = meta_bytes (m, &bytes);
   if (G_UNLIKELY (m->device != GM_DEVICE_CPU) && fits)
     return new_on_device (m, bytes, error);
-  if (G_UNLIKELY (!fits) || (bytes && G_UNLIKELY (!(data = gm_alloc (bytes)))))
+  GmStorage *storage = G_LIKELY (fits) ? storage_new_fresh (bytes) : NULL;
+  if (G_UNLIKELY (!storage))
     return fail_memory (m, error);
-  GmTensor *t = tensor_make (m, 0, storage_new (data, bytes));
+  GmTensor *t = tensor_make (m, 0, storage);
   t->meta.requires_grad = 0;
   return t;
 }

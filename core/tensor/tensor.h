@@ -24,6 +24,7 @@ typedef struct GmStorage {
   uint32_t version; /* advanced by every in-place write */
   void *data;       /* NULL only if bytes == 0 */
   size_t bytes;
+  bool together; /* data stands behind this struct, in its block: tensor.c */
   bool readonly; /* e.g. a read-only buffer from Python: in-place ops on it are refused */
   void (*release) (void *owner, void *data, size_t bytes); /* NULL: gm_alloc's */
   void *owner;

@@ -163,12 +163,150 @@ GM_N (correlate_line) (const GmWindows *w, const ELEM *a, const ELEM *s, ELEM *o
   }
 }
 
+/* A kernel of 3 x 3 whose lines are as far apart as lines of windows are: each line of the source is read once, for the three lines of windows that
+ * meet it.  `line`, `out_line`: from one line of windows to the next, in the direction in which the taps follow; so an element's chain still has the
+ * order of its places.  n vectors of windows, the last of them with `last` lanes. */
+#define ROLL 3
+#ifdef GM_ISA_AVX512
+#define ROLL_VECTORS 4
+#else
+#define ROLL_VECTORS 1
+#endif
+GM_INLINE void
+GM_N (roll_part) (const int n, const GmWindows *w, const ELEM *a, const ELEM *s, int64_t line, size_t last, ELEM *out, int64_t out_line)
+{
+  VEC y[ROLL * ROLL], sum[ROLL][ROLL_VECTORS]; /* sum[i]: of the line of windows that meets this line of the source with its i-th taps */
+  const bool part = last < LANES, careful = part && w->tight;
+  GM_UNROLL for (int k = 0; k < ROLL * ROLL; k++)
+    y[k] = GM_N (splat) (a[k]);
+  GM_UNROLL for (int i = 0; i < ROLL; i++)
+    GM_UNROLL for (int j = 0; j < n; j++)
+      sum[i][j] = (VEC){ 0 };
+  for (int64_t r = 0; r < w->size[1] + ROLL - 1; r++, s += line) {
+    GM_UNROLL for (int c = 0; c < ROLL; c++) {
+      const ELEM *at = s + w->places[c];
+      VEC x[ROLL_VECTORS];
+      GM_UNROLL for (int j = 0; j < n; j++)
+        x[j] = careful && j == n - 1 ? GM_N (load_part) (at + j * LANES, last, (VEC){ 0 }) : GM_N (load) (at + j * LANES);
+      GM_UNROLL for (int i = 0; i < ROLL; i++)
+        GM_UNROLL for (int j = 0; j < n; j++)
+          sum[i][j] = GM_N (fma) (y[i * ROLL + c], x[j], sum[i][j]);
+    }
+    if (r >= ROLL - 1) {
+      ELEM *to = out + (r - (ROLL - 1)) * out_line;
+      GM_UNROLL for (int j = 0; j < n - 1; j++)
+        GM_N (store) (to + j * LANES, sum[ROLL - 1][j]);
+      if (part)
+        GM_N (store_part) (to + (n - 1) * LANES, last, sum[ROLL - 1][n - 1]);
+      else
+        GM_N (store) (to + (n - 1) * LANES, sum[ROLL - 1][n - 1]);
+    }
+    GM_UNROLL for (int i = ROLL - 1; i > 0; i--)
+      GM_UNROLL for (int j = 0; j < n; j++)
+        sum[i][j] = sum[i - 1][j];
+    GM_UNROLL for (int j = 0; j < n; j++)
+      sum[0][j] = (VEC){ 0 };
+  }
+}
+
+/* The same where lines of windows are two lines of the source apart, which is `line`: every second line of it meets two lines of windows. */
+GM_INLINE void
+GM_N (roll_part_by_2) (const int n, const GmWindows *w, const ELEM *a, const ELEM *s, int64_t line, size_t last, ELEM *out, int64_t out_line)
+{
+  VEC y[ROLL * ROLL], sum[ROLL_VECTORS], next[ROLL_VECTORS], x[ROLL_VECTORS];
+  const bool part = last < LANES, careful = part && w->tight;
+  GM_UNROLL for (int k = 0; k < ROLL * ROLL; k++)
+    y[k] = GM_N (splat) (a[k]);
+  GM_UNROLL for (int j = 0; j < n; j++)
+    sum[j] = (VEC){ 0 };
+#define TAPS(from) \
+  GM_UNROLL for (int j = 0; j < n; j++) \
+    x[j] = careful && j == n - 1 ? GM_N (load_part) ((from) + j * LANES, last, (VEC){ 0 }) : GM_N (load) ((from) + j * LANES)
+#define JOIN(sum, i, c) \
+  GM_UNROLL for (int j = 0; j < n; j++) \
+    sum[j] = GM_N (fma) (y[(i) * ROLL + (c)], x[j], sum[j])
+  for (int64_t r = 0; r <= w->size[1]; r++, s += w->step[1]) {
+    GM_UNROLL for (int j = 0; j < n; j++)
+      next[j] = (VEC){ 0 };
+    GM_UNROLL for (int c = 0; c < ROLL; c++) {
+      TAPS (s + w->places[c]);
+      JOIN (sum, 2, c);
+      JOIN (next, 0, c);
+    }
+    if (r > 0) {
+      ELEM *to = out + (r - 1) * out_line;
+      GM_UNROLL for (int j = 0; j < n - 1; j++)
+        GM_N (store) (to + j * LANES, sum[j]);
+      if (part)
+        GM_N (store_part) (to + (n - 1) * LANES, last, sum[n - 1]);
+      else
+        GM_N (store) (to + (n - 1) * LANES, sum[n - 1]);
+    }
+    if (r == w->size[1])
+      break;
+    GM_UNROLL for (int c = 0; c < ROLL; c++) {
+      TAPS (s + line + w->places[c]);
+      JOIN (next, 1, c);
+    }
+    GM_UNROLL for (int j = 0; j < n; j++)
+      sum[j] = next[j];
+  }
+#undef TAPS
+#undef JOIN
+}
+
+/* Whether the three lines of taps are one line of windows apart: 1, or -1 from the last to the first, or 2 if half of that; 0: not. */
+GM_INLINE int
+GM_N (rolls) (const GmCorrelation *c)
+{
+  const GmWindows *w = &c->windows;
+  if (w->depth != ROLL * ROLL || c->out_step[2] != 1 || w->size[1] < 2)
+    return 0;
+  int64_t apart = w->places[ROLL] - w->places[0];
+  if (apart != w->step[1] && apart != -w->step[1] && 2 * apart != w->step[1])
+    return 0;
+  for (int k = ROLL; k < ROLL * ROLL; k++)
+    if (w->places[k] - w->places[k - ROLL] != apart)
+      return 0;
+  return 2 * apart == w->step[1] ? 2 : apart == w->step[1] ? 1 : -1;
+}
+
+static void
+GM_N (roll_plane) (const GmCorrelation *c, const ELEM *a, const ELEM *s, ELEM *out, int way)
+{
+  const GmWindows *w = &c->windows;
+  int64_t line = way == 2 ? w->step[1] / 2 : way * w->step[1], out_line = way == 2 ? c->out_step[1] : way * c->out_step[1];
+  if (way < 0) {
+    s += (w->size[1] - 1) * w->step[1];
+    out += (w->size[1] - 1) * c->out_step[1];
+  }
+  for (int64_t x = 0, n = w->size[2]; x < n; x += ROLL_VECTORS * LANES) {
+    int64_t left = n - x < ROLL_VECTORS * LANES ? n - x : ROLL_VECTORS * LANES, vectors = (left + LANES - 1) / LANES;
+    size_t last = (size_t) (left - (vectors - 1) * LANES);
+#define ROLLED(n) \
+  if (ROLL_VECTORS >= (n) && vectors == (n) && way == 2) \
+    GM_N (roll_part_by_2) (n, w, a, s + x, line, last, out + x, out_line); \
+  else if (ROLL_VECTORS >= (n) && vectors == (n)) \
+    GM_N (roll_part) (n, w, a, s + x, line, last, out + x, out_line);
+    ROLLED (1)
+    ROLLED (2)
+    ROLLED (3)
+    ROLLED (4)
+#undef ROLLED
+  }
+}
+
 /* A line at a time; one whose elements are apart in the result is made in `scratch`, in pieces of a panel. */
 static void
 GM_N (correlate_few) (const GmCorrelation *c)
 {
   const GmWindows *w = &c->windows;
-  for (int64_t r = 0; r < c->rows; r++)
+  int way = GM_N (rolls) (c);
+  for (int64_t r = 0; way && r < c->rows; r++)
+    for (int64_t p = 0; p < w->size[0]; p++)
+      GM_N (roll_plane) (c, (const ELEM *) c->a + r * w->depth, (const ELEM *) w->source + p * w->step[0],
+                         (ELEM *) c->out + r * c->out_row + p * c->out_step[0], way);
+  for (int64_t r = 0; !way && r < c->rows; r++)
     for (int64_t p = 0; p < w->size[0]; p++)
       for (int64_t l = 0; l < w->size[1]; l++) {
         const ELEM *a = (const ELEM *) c->a + r * w->depth, *s = (const ELEM *) w->source + p * w->step[0] + l * w->step[1];
@@ -449,3 +587,5 @@ static const GmConvolveTiles GM_N (convolve) = {
 #undef BY_COLUMNS
 #undef BY_ROWS
 #undef CHAIN_VECTORS
+#undef ROLL
+#undef ROLL_VECTORS

@@ -23,7 +23,7 @@ typedef struct {
 } GmMarked;
 
 /* Whether a graph break is an error now, in this thread: error_on_graph_break. */
-extern _Thread_local bool gm_break_raises_now;
+extern GM_THREAD bool gm_break_raises_now;
 
 /* The call of a builtin function that is one of this file's, or that has a stand-in; NULL: none of them. */
 const GmTracker *gm_control_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args);

@@ -79,19 +79,41 @@ deque_max_equals (PyObject *deque, PyObject *want)
   return same;
 }
 
-/* The instance dict's entry.  Making the dict of an object that keeps its attributes inline happens
+/* Where an object has its dict.  Making the dict of an object that keeps its attributes inline happens
  * once per object. */
-static inline PyObject *
-attr_get (PyObject *o, PyObject *key, Py_hash_t hash)
+static inline PyObject **
+dict_place (PyObject *o)
 {
-  PyObject **dict = _PyObject_GetDictPtr (o);
-  return dict && *dict ? gm_dict_get (*dict, key, hash) : NULL;
+  Py_ssize_t offset = Py_TYPE (o)->tp_dictoffset;
+  return offset > 0 ? (PyObject **) ((char *) o + offset) : _PyObject_GetDictPtr (o);
+}
+
+/* A load's record remembers what it found, and in which version of the dict: no other state of any
+ * dict has that, so the value is still there. */
+static inline PyObject *
+find (const GmCheck *c, PyObject *dict)
+{
+  uint64_t version = gm_dict_version (dict);
+  if (version && (uint64_t) c->index == version)
+    return (PyObject *) c->ptr;
+  PyObject *value = gm_dict_get (dict, c->key, c->hash);
+  ((GmCheck *) c)->index = (int64_t) version;
+  ((GmCheck *) c)->ptr = value;
+  return value;
+}
+
+/* The instance dict's entry. */
+static inline PyObject *
+attr_get (const GmCheck *c, PyObject *o)
+{
+  PyObject **dict = dict_place (o);
+  return dict && *dict ? find (c, *dict) : NULL;
 }
 
 static inline bool
 attr_lacks (PyObject *o, PyObject *key, Py_hash_t hash)
 {
-  PyObject **dict = _PyObject_GetDictPtr (o);
+  PyObject **dict = dict_place (o);
   return !dict || !*dict || gm_dict_lacks (*dict, key, hash);
 }
 
@@ -109,7 +131,7 @@ instance_dict (PyObject *o)
 static inline uint64_t
 attrs_version (PyObject *o)
 {
-  PyObject **dict = _PyObject_GetDictPtr (o);
+  PyObject **dict = dict_place (o);
   return dict && *dict ? gm_dict_version (*dict) : 0;
 }
 
@@ -125,7 +147,7 @@ recall (const GmCheck *memo, PyObject **slots)
 static inline void
 save (GmCheck *memo, PyObject *o, PyObject **slots)
 {
-  PyObject **dict = _PyObject_GetDictPtr (o);
+  PyObject **dict = dict_place (o);
   memo->hash = dict && *dict ? (Py_hash_t) gm_dict_version (*dict) : 0;
   for (uint32_t i = 1; i <= memo->out; i++)
     memo[i].ptr = slots[memo[i].out];
@@ -305,7 +327,7 @@ tensor_matches (const GmTensor *t, const GmMeta *m)
 {
   if (t->base) /* a view's history follows its base's, when someone asks */
     gm_host.requires_grad (t);
-  if (t == NULL || memcmp (&t->meta, m, offsetof (GmMeta, sizes)) != 0)
+  if (memcmp (&t->meta, m, offsetof (GmMeta, sizes)) != 0)
     return false;
   for (int i = 0; i < m->ndim; i++)
     if ((t->meta.sizes[i] != m->sizes[i] && !gm_size_is_symbolic (m->sizes[i]))
@@ -323,7 +345,7 @@ tensor_matches (const GmTensor *t, const GmMeta *m)
 #define RELY_ON_MEMOS true
 #endif
 
-static inline bool
+__attribute__ ((always_inline)) static inline bool
 check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func,
        PyObject **slots, uint32_t faulty, uint32_t *failed)
 {
@@ -359,7 +381,12 @@ check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunct
 #undef GOT
 #undef TRUST
     case GM_N_RECORD_KINDS:
-      break;
+    default:
+#ifdef GM_DEBUG_CHECKS
+      g_assert_not_reached ();
+#else
+      __builtin_unreachable (); /* spares a comparison for each record */
+#endif
     }
     continue;
   miss:

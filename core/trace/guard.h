@@ -11,10 +11,10 @@ typedef struct {
   uint8_t kind; /* GmRecordKind */
   uint32_t in;  /* the slot that is looked at: a load's base, a check's value */
   uint32_t out; /* a load's slot */
-  int64_t index;
+  int64_t index;       /* GLOBAL, ATTR, DICT_ITEM: the dict's version then */
   PyObject *obj, *key; /* alive while the program is not dead */
   Py_hash_t hash;      /* of key */
-  const void *ptr;     /* ATTR: what it found last, borrowed, see MEMO; TENSOR: GmMeta; CLASS_LOOKUP, CLASS_DICT: as obj, or NULL;
+  const void *ptr;     /* GLOBAL, ATTR, DICT_ITEM: what it found last, borrowed; TENSOR: GmMeta; CLASS_LOOKUP, CLASS_DICT: as obj, or NULL;
                           BACKEND_MATCH: the key; TREE: GmGuardMemo */
   const char *ptr2;    /* a name for texts */
 } GmCheck;
@@ -24,7 +24,7 @@ typedef struct {
   int line;
 } GmWhere;
 
-/* Immutable but for the memory of MEMO and TREE records, which the interpreter's lock protects: no check gives it up. */
+/* Immutable but for the memory of loads from dicts, MEMO and TREE records, which the interpreter's lock protects: no check gives it up. */
 struct GmGuards {
   gatomicrefcount refs;
   bool *dead;      /* an object that it compares with is gone: no call can fit; a g_rc_box, shared with weak references */

@@ -78,7 +78,7 @@ struct GmGuardMemo {
 #define MAX_PATIENCE 1024
 #define MANY 24 /* objects: so many cost as much as to ask whether any dict has changed */
 
-_Thread_local bool gm_guards_trust_trees;
+GM_THREAD bool gm_guards_trust_trees;
 
 GmGuardMemo *
 gm_guard_memo_new (uint32_t root, uint32_t first, uint32_t n)

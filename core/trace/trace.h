@@ -16,6 +16,7 @@
 #include <Python.h>
 #include <string.h>
 
+#include "core/base/thread.h"
 #include "core/graph/graph.h"
 #include "core/graph/higher.h"
 #include "core/ops/api.h"
@@ -288,7 +289,7 @@ bool gm_guards_fail (const GmGuards *g, const GmCallEnv *env, PyObject *const *l
 uint32_t gm_guards_n_records (const GmGuards *g);
 /* Of the calling thread: trees of objects that were remembered are taken to be as they were, and not looked at.  Unsafe: what was replaced in
  * one since is used, even after its end. */
-extern _Thread_local bool gm_guards_trust_trees;
+extern GM_THREAD bool gm_guards_trust_trees;
 /* Whether something that it was recorded with has died: it will never hold again. */
 bool gm_guards_dead (const GmGuards *g);
 /* NULL if it holds, else the first check that fails: "TENSOR L['x']: expected f32[16], found

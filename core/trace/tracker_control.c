@@ -15,7 +15,7 @@
 /* -- As plain Python sees them ----------------------------------------------------------------- */
 
 static PyObject *substitutes; /* dict: callable of C -> Python function */
-_Thread_local bool gm_break_raises_now;
+GM_THREAD bool gm_break_raises_now;
 
 static PyObject *
 py_graph_break (PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)

@@ -20,6 +20,7 @@ struct GrammeBackend {
   const GrammeTiles *tiles;
   const GrammeKernels *kernels;
   const GrammeSource *source;
+  const GrammeThreads *threads; /* or NULL */
   CgSource *declarations; /* atomic; NULL until somebody needs it */
   char *compiler, *flags;
   bool wait;
@@ -73,7 +74,8 @@ cc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options
   GrammeBackend *b = calloc (1, sizeof *b);
   size_t room = strlen (source->flags) + sizeof CC_UNIT_FLAGS + 1;
   if (b) {
-    *b = (GrammeBackend){ .host = host, .tiles = tiles, .kernels = kernels, .source = source };
+    *b = (GrammeBackend){ .host = host, .tiles = tiles, .kernels = kernels, .source = source,
+                            .threads = host->get_extension (host->ctx, GRAMME_THREADS_ID) };
     b->wait = gramme_option_bool (options, n_options, "wait", 0);
     b->compiler = strdup (named && *named ? named : CC_DEFAULT_COMPILER);
     b->flags = malloc (room);
@@ -142,6 +144,7 @@ print (GrammeExecutable *e, const GrammeCompileRequest *request, GrammeStatus *s
     int32_t code = codegen_build (&r->program, images[role],
                                   request->constants + (role ? request->n_forward_constants : 0),
                                   b->tiles, b->kernels, status);
+    r->program.threads = b->threads;
     if (code == GRAMME_OK)
       code = codegen_print_c (&r->program, role_names[role], role ? "b" : "", b->source, true,
                               &r->text, status);

@@ -359,7 +359,10 @@ loop_put_head (CgText *t, const Loop *l)
     put (t, " %s%s", SIZE (l->p, l->s->sizes[d]), (int) d + 1 == l->s->split ? " |" : "");
   put (t, " */\n");
   for (int d = 0; d < l->n_outer; d++)
-    put (t, "  for (long i%d = 0; i%d < %s; i%d++)\n", d, d, SIZE (l->p, l->outer[d]), d);
+    if (d == 0 && l->n_parts)
+      put (t, "  for (long i0 = lo; i0 < hi; i0++)\n");
+    else
+      put (t, "  for (long i%d = 0; i%d < %s; i%d++)\n", d, d, SIZE (l->p, l->outer[d]), d);
   put (t, "  {\n");
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
@@ -369,8 +372,19 @@ loop_put_head (CgText *t, const Loop *l)
       if (a->strides[d])
         put (t, " + i%d * %s", d,
              BYTES (l->p, a->strides[d], l->p->values[a->value].elem_bytes));
+    if (l->n_parts && l->n_outer == 0 && a->inner != 0)
+      put (t, " + lo * %s", BYTES (l->p, a->inner, l->p->values[a->value].elem_bytes));
     put (t, ";\n");
   }
+}
+
+void
+loop_put_scratch (CgText *t, const Loop *l, uint64_t offset)
+{
+  if (l->n_parts)
+    put (t, "sc + %llu", (unsigned long long) (offset - l->p->temp_bytes));
+  else
+    put (t, "ws + %llu", (unsigned long long) offset);
 }
 
 /* Beyond the program's own temporaries of symbolic size, if buffers are dynamic. */
@@ -381,7 +395,7 @@ loop_put_buffer (CgText *t, const Loop *l, uint32_t m, uint64_t fixed)
     put (t, "dyn + %s",
          SIZE (l->p, codegen_size_add (l->p->sizes, l->p->dynamic_bytes, l->buffers[m])));
   else
-    put (t, "ws + %llu", (unsigned long long) (fixed + (uint64_t) l->buffers[m]));
+    loop_put_scratch (t, l, fixed + (uint64_t) l->buffers[m]);
 }
 
 void
@@ -389,6 +403,8 @@ loop_take_buffers (CgText *t, const Loop *l, uint64_t fixed)
 {
   bool dynamic = codegen_is_symbolic (l->buffer_bytes);
   uint64_t bytes = fixed + (dynamic ? 0 : (uint64_t) l->buffer_bytes);
+  if (l->n_parts) /* each part has its own */
+    return;
   if (t->ws_bytes < bytes)
     t->ws_bytes = bytes;
   if (dynamic)

@@ -43,6 +43,7 @@ typedef struct {
    * are in the workspace's fixed part, or in the dynamic one if a row's length is symbolic. */
   int64_t buffers[CG_MAX_MEMBERS];
   int64_t buffer_bytes;
+  uint32_t n_parts; /* it is printed as a function of which each call does a part: parts.h; 0: as a whole */
 } Loop;
 
 #define LOOP_NO_BUFFER (-1)
@@ -76,6 +77,10 @@ bool loop_crosses (Loop *l, uint32_t m);
 
 /* Prints the loop over the outer dimensions, and the pointers p0 ... of the accesses. */
 void loop_put_head (CgText *t, const Loop *l);
+/* The length of the inner dimension as text: an argument of `put`. */
+#define LENGTH(l) ((l)->n_parts && (l)->n_outer == 0 ? "len" : SIZE ((l)->p, (l)->n))
+/* A place in the workspace's fixed part that only this loop uses, or this part of it. */
+void loop_put_scratch (CgText *t, const Loop *l, uint64_t offset);
 /* Where the buffer of member m begins; fixed: where buffers begin in the fixed part. */
 void loop_put_buffer (CgText *t, const Loop *l, uint32_t m, uint64_t fixed);
 /* Makes room for the loop's buffers; fixed: as above. */

@@ -4,7 +4,7 @@
  * Loops are printed as calls of tiles, or, for a compiler that has vectors, by print_v.c.
  */
 #include "plugins/codegen/print_c.h"
-#include "plugins/codegen/loop_plan.h"
+#include "plugins/codegen/parts.h"
 
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ static const char *const elem_types[] = {
 static void
 put_tile (CgText *t, Loop *l, int slot)
 {
-  put (t, "ws + %llu", (unsigned long long) (l->p->temp_bytes + (uint64_t) slot * TILE_BYTES));
+  loop_put_scratch (t, l, l->p->temp_bytes + (uint64_t) slot * TILE_BYTES);
 }
 
 /* The fixed part of the workspace for a loop: temporaries of the program, tiles, rows, buffers. */
@@ -35,9 +35,7 @@ loop_buffers (const Loop *l)
 static void
 put_row_slot (CgText *t, Loop *l, int slot)
 {
-  put (t, "ws + %llu",
-       (unsigned long long) (l->p->temp_bytes + (uint64_t) l->n_tiles * TILE_BYTES
-                             + (uint64_t) slot * ROW_BYTES));
+  loop_put_scratch (t, l, l->p->temp_bytes + (uint64_t) l->n_tiles * TILE_BYTES + (uint64_t) slot * ROW_BYTES);
 }
 
 static void
@@ -77,7 +75,7 @@ put_length (CgText *t, Loop *l)
   if (l->chunked)
     put (t, "n");
   else
-    put (t, "%s", SIZE (l->p, l->n));
+    put (t, "%s", LENGTH (l));
 }
 
 /* The length of a tile that is filled for the whole row. */
@@ -250,7 +248,7 @@ put_phase (CgText *t, Loop *l, int phase)
     return;
   put_fold_starts (t, l, phase);
   if (l->chunked) {
-    const char *length = SIZE (l->p, l->n);
+    const char *length = LENGTH (l);
     put (t,
          "    for (unsigned long j = 0; j < %s; j += %u) {\n    unsigned long n = %s - j < %u ? %s - j "
          ": %u;\n",
@@ -290,13 +288,15 @@ put_loop (CgText *t, const CgProgram *p, uint32_t step)
   if (l->unfit)
     t->code = gramme_fail (t->status, GRAMME_UNSUPPORTED, (int32_t) s->members[0],
                            "shapes that are equal only by what is known of symbols");
-
+  CgText outside;
+  codegen_parts_plan (l, t);
+  codegen_parts_begin (t, l, &outside);
   loop_put_head (t, l);
   for (uint32_t k = 0; k < l->n_access; k++)
     if (l->access[k].tile >= 0 && !l->access[k].store && l->access[k].inner == 0) {
       /* What is the same at all points is gathered at the first one. */
       if (l->access[k].everywhere && l->n_outer > 0) {
-        put (t, "    if (!(i0");
+        put (t, l->n_parts ? "    if (!((i0 - lo)" : "    if (!(i0");
         for (int d = 1; d < l->n_outer; d++)
           put (t, " | i%d", d);
         put (t, "))\n  ");
@@ -307,6 +307,7 @@ put_loop (CgText *t, const CgProgram *p, uint32_t step)
     put_phase (t, l, phase);
   put (t, "  }\n  }\n");
   loop_take_buffers (t, l, loop_buffers (l));
+  codegen_parts_end (t, l, &outside, loop_buffers (l) - p->temp_bytes + (uint64_t) l->buffer_bytes);
   free (l);
 }
 
@@ -454,6 +455,9 @@ codegen_print_c (const CgProgram *p, const char *name, const char *prefix,
   put (&body, "  return code;\n}\n");
   CgText head = { 0 };
   put_declarations (&head, &body);
+  put (&head, "%s", body.functions ? body.functions : "");
+  free (body.functions);
+  body.functions = NULL;
   put (&head,
        "int\n%s (char *const *in, char *const *out, char *ws, const long *sz, void *status)\n{\n  int "
        "code = 0;\n",

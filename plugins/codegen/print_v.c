@@ -12,7 +12,7 @@
  *
  * Arithmetic on 8- and 16-bit integers, and what else is rare, is left to tiles.
  */
-#include "plugins/codegen/loop_plan.h"
+#include "plugins/codegen/parts.h"
 #include "plugins/codegen/print_c.h"
 
 #include <stdlib.h>
@@ -721,7 +721,7 @@ static void
 put_walk (Printer *v, CgText *body)
 {
   Loop *l = v->l;
-  const char *n = SIZE (l->p, l->n);
+  const char *n = LENGTH (l);
   bool folds = false, reads, writes, far = false;
   for (uint32_t m = 0; m < l->s->n_members; m++)
     folds = folds || is_fold_of (v, m);
@@ -851,11 +851,13 @@ codegen_put_vector_loop (CgText *t, const CgProgram *p, uint32_t step)
     free (v);
     return false;
   }
-  CgText rows = { 0 }, phases = { 0 };
+  CgText rows = { 0 }, phases = { 0 }, outside;
+  codegen_parts_plan (l, t);
   *v = (Printer){ .t = &phases, .row = &rows, .l = l, .vector_bytes = (int) t->source->vector_bytes,
                   .has_tail = codegen_is_symbolic (l->n) || l->n % STEP != 0 };
   for (v->phase = 0; v->phase < l->n_phases; v->phase++)
     put_phase (v);
+  codegen_parts_begin (t, l, &outside);
   loop_put_head (t, l);
   for (uint32_t m = 0; m < s->n_members; m++)
     if (l->buffers[m] != LOOP_NO_BUFFER) {
@@ -865,6 +867,7 @@ codegen_put_vector_loop (CgText *t, const CgProgram *p, uint32_t step)
     }
   put (t, "%s%s  }\n  }\n", rows.text ? rows.text : "", phases.text ? phases.text : "");
   loop_take_buffers (t, l, p->temp_bytes);
+  codegen_parts_end (t, l, &outside, (uint64_t) l->buffer_bytes);
   t->oom = t->oom || rows.oom || phases.oom;
   free (rows.text);
   free (phases.text);

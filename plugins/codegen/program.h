@@ -72,6 +72,7 @@ typedef struct {
   const GrammeImage *image;
   const GrammeTiles *tiles;
   const GrammeKernels *kernels;
+  const GrammeThreads *threads;  /* set between building and printing; NULL: every loop is done as a whole */
   const GrammeTensor *constants; /* of the image's slots; used while building only */
   CgSizes *sizes;
   CgValue *values;

@@ -202,6 +202,8 @@ put_declarations (CgText *t, const CgText *of)
     const char *name = s->name, *open = of->source ? "(*" : "", *close = of->source ? ")" : "";
     if (s->kind == 0)
       put (t, of->source ? "char *%s;\n" : "extern char %s[];\n", name);
+    else if (s->kind == CG_SYMBOL_RUN_PARTS)
+      put (t, "void %s%s%s (void *threads, unsigned n, void (*part) (void *, unsigned), void *arg);\n", open, name, close);
     else if (s->kind == CG_SYMBOL_RUN)
       put (t, "int %s%s%s (void *kernel, void *data, void *status);\n", open, name, close);
     else if (s->kind == CG_SYMBOL_RUN_SIZED)
@@ -221,6 +223,7 @@ codegen_text_free (CgText *t, const GrammeKernels *kernels)
   for (uint32_t i = 0; i < t->n_fills; i++)
     free (t->fills[i]);
   free (t->text);
+  free (t->functions);
   free (t->symbols);
   free (t->kernels);
   free (t->fills);

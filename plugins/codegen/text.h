@@ -17,6 +17,7 @@ typedef struct {
 #define CG_SYMBOL_RUN 1000u
 #define CG_SYMBOL_EXTERNAL 1001u /* of the host's source */
 #define CG_SYMBOL_RUN_SIZED 1002u /* the same of kernels whose sizes the run gives */
+#define CG_SYMBOL_RUN_PARTS 1003u /* parts.h */
 
 typedef struct {
   char *text;
@@ -34,6 +35,8 @@ typedef struct {
   /* Before names of data, so that several programs can share a unit. */
   const char *prefix;
   const GrammeSource *source; /* NULL: symbols are what they are; else pointers to be filled in */
+  char *functions; /* that the one being printed calls */
+  size_t functions_len, functions_room;
   bool sized; /* the image has symbolic sizes */
   bool oom;
   GrammeStatus *status;

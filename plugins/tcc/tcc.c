@@ -15,6 +15,7 @@ struct GrammeBackend {
   const GrammeHost *host;
   const GrammeTiles *tiles;
   const GrammeKernels *kernels;
+  const GrammeThreads *threads; /* or NULL */
 };
 
 typedef struct {
@@ -44,7 +45,7 @@ tcc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_option
   GrammeBackend *b = malloc (sizeof *b);
   if (!b)
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to open");
-  *b = (GrammeBackend){ host, tiles, kernels };
+  *b = (GrammeBackend){ host, tiles, kernels, host->get_extension (host->ctx, GRAMME_THREADS_ID) };
   *out = b;
   return GRAMME_OK;
 }
@@ -89,6 +90,7 @@ compile_role (const GrammeBackend *b, Role *r, const char *name, const GrammeIma
 {
   const GrammeHost *host = b->host;
   int32_t code = codegen_build (&r->program, image, constants, b->tiles, b->kernels, status);
+  r->program.threads = b->threads;
   if (code == GRAMME_OK)
     code = codegen_print_c (&r->program, name, "", NULL, false, &r->text, status);
   if (code != GRAMME_OK)

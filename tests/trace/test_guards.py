@@ -358,3 +358,47 @@ def test_side_18_a_gradient_that_was_read_is_not_kept():  # SIDE-18
     before = G._core.live_bytes()
     w.grad = None
     assert before - G._core.live_bytes() >= 4000
+
+
+def test_a_lookup_that_is_remembered_sees_what_is_stored_later():
+    """A load remembers what it found in a dict: a global, an attribute, an item, each stored, deleted and stored again."""
+    holder = types.SimpleNamespace(k=2.0)
+    table = {"k": 2.0}
+    space = {"S": 2.0, "holder": holder, "table": table}
+    exec("def f(x): return x * S + holder.k + table['k']", space)
+    f = space["f"]
+    c = compiled(f)
+    x = G.ones(3)
+
+    def store(where, value):
+        if where == 0:
+            space["S"] = value
+        elif where == 1:
+            holder.k = value
+        else:
+            table["k"] = value
+
+    def remove(where):
+        if where == 0:
+            del space["S"]
+        elif where == 1:
+            del holder.k
+        else:
+            del table["k"]
+
+    for where in range(3):
+        for value in (2.0, 3.0, 2.0, 4.0, 3.0, 2.0):
+            store(where, value)
+            for _ in range(3):
+                assert c(x).tolist() == f(x).tolist()
+        remove(where)
+        with pytest.raises((NameError, AttributeError, KeyError)):
+            c(x)
+        store(where, 2.0)
+        assert c(x).tolist() == f(x).tolist()
+    for _ in range(3):  # another dict, another object at perhaps the same address
+        space["table"] = {"k": 5.0}
+        space["holder"] = types.SimpleNamespace(k=6.0)
+        assert c(x).tolist() == f(x).tolist()
+        space["table"], space["holder"] = table, holder
+        assert c(x).tolist() == f(x).tolist()

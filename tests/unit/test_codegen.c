@@ -3,7 +3,7 @@
  *
  * Many random graphs go into one unit of C, so that a compiler has to be started once for all of them.  Each is printed twice: with
  * vectors, and as the driver over tiles that tcc gets.  Inputs, outputs and the workspace end where a page begins that nobody may
- * touch, or begin where one ends.
+ * touch, or begin where one ends.  Of every two graphs one has all its loops done in parts, by threads.
  *
  * GM_FUZZ_KERNELS sets the number of graphs of each kind (default 125), GM_FUZZ_SEED the first seed.
  */
@@ -101,12 +101,16 @@ kernel_make (Kernel *k, uint32_t number)
   k->constants = g_new0 (GrammeTensor, n + 1);
   for (uint32_t i = 0; i < n; i++)
     gm_exec_describe (&k->constants[i], k->image->constants->pdata[i]);
+  if (k->options.seed % 2)
+    g_setenv ("GM_PARTS", k->options.seed % 4 == 1 ? "2" : "5", TRUE);
   for (int form = 0; form < 2; form++) {
     snprintf (k->by[form].prefix, sizeof k->by[form].prefix, "%c%u_", form ? 't' : 'v', number);
     snprintf (k->by[form].name, sizeof k->by[form].name, "%srun", k->by[form].prefix);
-    if (codegen_build (&k->by[form].program, k->image->bytes, k->constants, gm_host_tiles (),
-                       gm_host_kernels (), &status)
-            != GRAMME_OK
+    int32_t code = codegen_build (&k->by[form].program, k->image->bytes, k->constants, gm_host_tiles (),
+                                  gm_host_kernels (), &status);
+    if (k->options.seed % 2)
+      k->by[form].program.threads = gm_host_threads ();
+    if (code != GRAMME_OK
         || codegen_print_c (&k->by[form].program, k->by[form].name, k->by[form].prefix,
                             gm_host_source (), form == 0, &k->by[form].text, &status)
                != GRAMME_OK)

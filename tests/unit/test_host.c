@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/graph/image.h"
+#include "core/base/threads.h"
 #include "core/plugin/host.h"
 #include "core/plugin/status.h"
 #include "core/tiles/tiles.h"
@@ -142,7 +143,7 @@ START_TEST (every_task_runs_once_also_nested_at_once_and_after_a_fork)
 #endif
   for (int i = 0; i < 4; i++)
     ck_assert (g_thread_join (others[i]) != NULL);
-  ck_assert_uint_lt (gm_host_threads_started (), t->count (t->ctx));
+  ck_assert_uint_lt (gm_threads_started (), t->count (t->ctx));
 }
 END_TEST
 

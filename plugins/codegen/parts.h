@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * parts.h -- a large loop in parts, which several threads compute.
+ */
+#ifndef CODEGEN_PARTS_H
+#define CODEGEN_PARTS_H
+
+#include "plugins/codegen/loop_plan.h"
+
+/* What generated code calls for it. */
+void codegen_run_parts (const GrammeThreads *threads, unsigned n, void (*part) (void *, unsigned), void *arg);
+
+/* Decides whether l is done in parts, after loop_plan: l->n_parts. */
+void codegen_parts_plan (Loop *l, const CgText *t);
+/* Around the text of a loop, scratch_bytes: what each part needs beside the program's temporaries.  Nothing happens to a loop that is done as a whole. */
+void codegen_parts_begin (CgText *t, const Loop *l, CgText *outside);
+void codegen_parts_end (CgText *t, const Loop *l, CgText *outside, uint64_t scratch_bytes);
+
+#endif

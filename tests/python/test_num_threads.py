@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many threads there are changes no bit, and no more than it says are used; the child of a fork has its own."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import gramme as G
+import gramme.nn.functional as F
+
+BACK_ENDS = [b for b in ("eager", "tcc", "cc") if b in G.compiler.list_backends()]
+
+CASES = {
+    "one stretch, odd length": (lambda x: x * G.sigmoid(x) + 2 * G.tanh(x), (300_003,)),
+    "rows": (lambda x: G.softmax(x, -1), (301, 1001)),
+    "rows and what they leave": (lambda x: (x - x.mean(-1, keepdim=True)).exp().sum(-1), (700, 513)),
+    "cheap, much memory": (lambda x: x * 2 + 1, (1_000_001,)),
+    "crosswise": (lambda x: (x.t() * 2 + x).exp(), (600, 600)),
+    "a row for all rows": (lambda x: (x * x[0] + x[:, :1]).tanh(), (400, 777)),
+    "sums of rows": (lambda x: x.sum(-1), (1000, 700)),
+    "sums of columns": (lambda x: x.exp().sum(0), (1000, 700)),
+    "convolution": (lambda x: F.conv2d(x.reshape(2, 8, 60, 61), x[: 16 * 8 * 9].reshape(16, 8, 3, 3), padding=1), (2 * 8 * 60 * 61,)),
+    "convolution of one image": (lambda x: F.conv2d(x.reshape(1, 32, 40, 41), x[: 32 * 32 * 9].reshape(32, 32, 3, 3), padding=1), (32 * 40 * 41,)),
+    "depthwise": (lambda x: F.conv2d(x.reshape(2, 32, 60, 61), x[: 32 * 9].reshape(32, 1, 3, 3), padding=1, groups=32), (2 * 32 * 60 * 61,)),
+}
+
+
+@pytest.fixture(autouse=True)
+def restore():
+    before = G.get_num_threads()
+    yield
+    G.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("backend", BACK_ENDS)
+def test_any_number_of_threads_gives_the_same_bits(name, backend):
+    f, shape = CASES[name]
+    x = G.randn(*shape).requires_grad_()
+    compiled = G.compile(f, backend=backend)
+    results = []
+    for n in (1, 3):
+        G.set_num_threads(n)
+        for call in (f, compiled):
+            x.grad = None
+            y = call(x)
+            (y * y).sum().backward()
+            results.append((y.detach(), x.grad))
+    for y, grad in results[1:]:
+        assert bool((y == results[0][0]).all())
+        assert bool((grad == results[0][1]).all())
+
+
+def test_the_number_is_said_and_checked():
+    G.set_num_threads(3)
+    assert G.get_num_threads() == 3
+    with pytest.raises(RuntimeError, match="at least 1"):
+        G.set_num_threads(0)
+    assert G.get_num_threads() == 3
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_the_environment_says_how_many_and_no_more_are_made(n):
+    code = """
+import os, gramme as G
+x = G.randn(2_000_003)
+G.compile(lambda x: x.exp().tanh(), backend="tcc")(x)
+print(G.get_num_threads(), len(os.listdir("/proc/self/task")))
+"""
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "GRAMME_NUM_THREADS": str(n)}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(n), str(n)]
+
+
+@pytest.mark.parametrize("backend", BACK_ENDS)
+def test_a_child_of_a_fork_computes_with_threads_of_its_own(backend):
+    G.set_num_threads(2)
+    x = G.randn(1000, 1000)
+    f = G.compile(lambda x: G.softmax(x, -1).exp(), backend=backend)
+    want = f(x)
+    child = os.fork()
+    if child == 0:
+        good = bool((f(x) == want).all()) and bool((f(x) == want).all())
+        os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert bool((f(x) == want).all())
