@@ -477,14 +477,18 @@ package_PYTHON = \
   core/python/gramme/__init__.py \
   core/python/gramme/_compile.py \
   core/python/gramme/compare.py \
+  core/python/gramme/functions.py \
   core/python/gramme/higher_order.py \
+  core/python/gramme/legacy.py \
   core/python/gramme/limits.py \
+  core/python/gramme/methods.py \
   core/python/gramme/compiler.py \
   core/python/gramme/cuda.py \
   core/python/gramme/grad_mode.py \
   core/python/gramme/random.py \
   core/python/gramme/saved_tree.py \
   core/python/gramme/serialization.py \
+  core/python/gramme/settings.py \
   core/python/gramme/testing.py
 package_ampdir = $(pythondir)/gramme/amp
 package_amp_PYTHON = core/python/gramme/amp/__init__.py
@@ -511,8 +515,13 @@ package_nndir = $(pythondir)/gramme/nn
 package_nn_PYTHON = \
   core/python/gramme/nn/__init__.py \
   core/python/gramme/nn/activation.py \
+  core/python/gramme/nn/adaptive.py \
+  core/python/gramme/nn/alignment.py \
   core/python/gramme/nn/attention.py \
+  core/python/gramme/nn/attention_function.py \
   core/python/gramme/nn/backward_hooks.py \
+  core/python/gramme/nn/bags.py \
+  core/python/gramme/nn/composed.py \
   core/python/gramme/nn/containers.py \
   core/python/gramme/nn/conv.py \
   core/python/gramme/nn/distance.py \
@@ -521,21 +530,27 @@ package_nn_PYTHON = \
   core/python/gramme/nn/functional.py \
   core/python/gramme/nn/init.py \
   core/python/gramme/nn/layers.py \
+  core/python/gramme/nn/lazy.py \
   core/python/gramme/nn/loss.py \
   core/python/gramme/nn/members.py \
   core/python/gramme/nn/module.py \
   core/python/gramme/nn/normalization.py \
   core/python/gramme/nn/padding.py \
+  core/python/gramme/nn/parallel.py \
   core/python/gramme/nn/parameter.py \
   core/python/gramme/nn/pooling.py \
   core/python/gramme/nn/recurrent.py \
   core/python/gramme/nn/rnn.py \
+  core/python/gramme/nn/sampling.py \
   core/python/gramme/nn/shape.py \
-  core/python/gramme/nn/transformer.py
+  core/python/gramme/nn/transformer.py \
+  core/python/gramme/nn/unpooling.py
 package_nn_utilsdir = $(pythondir)/gramme/nn/utils
 package_nn_utils_PYTHON = \
   core/python/gramme/nn/utils/__init__.py \
+  core/python/gramme/nn/utils/fusion.py \
   core/python/gramme/nn/utils/gradients.py \
+  core/python/gramme/nn/utils/norms.py \
   core/python/gramme/nn/utils/parametrizations.py \
   core/python/gramme/nn/utils/parametrize.py \
   core/python/gramme/nn/utils/rnn.py \
@@ -566,4 +581,5 @@ package_optim_PYTHON = \
   core/python/gramme/optim/lr_scheduler.py \
   core/python/gramme/optim/optimizer.py \
   core/python/gramme/optim/rprop.py \
-  core/python/gramme/optim/sgd.py
+  core/python/gramme/optim/sgd.py \
+  core/python/gramme/optim/swa_utils.py

@@ -6,7 +6,8 @@
  * an index_select with its own shape put in.  Several are broadcast and taken one after the other:
  * the first selects, each next one gathers along its dimension, so that every index is checked
  * against its own size.  As in torch, their shape comes first if something stands between them. A
- * bool mask is for assignment only: how many elements it selects depends on data.
+ * bool mask is for assignment only: how many elements it selects depends on data.  Writing through tensors makes one long dimension of
+ * those that they index.
  */
 #include "core/ops/api_private.h"
 
@@ -242,6 +243,24 @@ broadcast_indices (GmBuilder *b, Subscript *s, GmMeta *shape)
   return !gm_b_failed (b);
 }
 
+/* Where the subscripts' dimensions go: theirs first, in order[0 .. n).  True if they stand together. */
+static bool
+front_order (const Subscript *s, int ndim, int64_t order[GM_MAX_DIMS])
+{
+  uint32_t indexed = 0;
+  bool together = true;
+  for (int i = 0; i < s->n; i++) {
+    indexed |= 1u << s->at[i];
+    together &= i == 0 || (s->place[i] == s->place[i - 1] + 1 && s->at[i] == s->at[i - 1] + 1);
+    order[i] = s->at[i];
+  }
+  int rest = s->n;
+  for (int d = 0; d < ndim; d++)
+    if (!(indexed >> d & 1))
+      order[rest++] = d;
+  return together;
+}
+
 /* Several index tensors.  Their dimensions go to the front, the first is selected, each other
  * gathered from. */
 static GmVal
@@ -251,17 +270,7 @@ select_many (GmBuilder *b, Subscript *s)
   if (!broadcast_indices (b, s, &shape))
     return NULL;
   int64_t n = gm_meta_numel (&shape), order[GM_MAX_DIMS];
-  uint32_t indexed = 0;
-  bool together = true;
-  for (int i = 0; i < s->n; i++) {
-    indexed |= 1u << s->at[i];
-    together &= i == 0 || (s->place[i] == s->place[i - 1] + 1 && s->at[i] == s->at[i - 1] + 1);
-    order[i] = s->at[i];
-  }
-  int rest = s->n;
-  for (int d = 0; d < x.ndim; d++)
-    if (!(indexed >> d & 1))
-      order[rest++] = d;
+  bool together = front_order (s, x.ndim, order);
   GmVal v = gm_b_permute (b, s->view, order);
   v = gm_index_select (b, v, 0, gm_b_reshape (b, s->index[0], 1, &n));
   for (int i = 1; i < s->n && !gm_b_failed (b); i++) { /* v: [n, size of this index, ...] */
@@ -303,39 +312,52 @@ RUN (getitem)
 
 /* -- Writing ----------------------------------------------------------------------------------- */
 
-/* `v` with the slices at `index` along dim replaced by `value`; of equal indices the last one
- * counts.  For every position of the dimension the last index that names it is found by comparing
- * all with all, so nothing depends on data but data. */
+/* The view with `value` written, or added, where the index tensors point; of equal places the last one counts, or all.  The indexed
+ * dimensions become one, whose length is their product, and the others one behind it. */
 static GmVal
-replaced (GmBuilder *b, GmVal v, int dim, GmVal index, GmVal value)
+put_at (GmBuilder *b, Subscript *s, GmVal value, bool add)
 {
-  GmMeta m = *META (v), i = *META (index);
-  int64_t n = gm_meta_numel (&i), size = m.sizes[dim], sizes[2 * GM_MAX_DIMS];
-  int k = 0;
-  for (int d = 0; d < m.ndim; d++)
-    if (d == dim)
-      for (int e = 0; e < i.ndim; e++)
-        sizes[k++] = i.sizes[e];
-    else
-      sizes[k++] = m.sizes[d];
-  value = gm_b_expand (b, value, k, sizes);
-  GmMeta flat = m;
-  flat.sizes[dim] = n;
-  value = gm_b_reshape (b, value, m.ndim, flat.sizes);
-  if (gm_b_failed (b) || gm_size_eq (n, 0) || gm_size_eq (size, 0))
-    return gm_b_failed (b) ? NULL : v;
-  index = gm_b_reshape (b, index, 1, &n);
-  GmVal self = gm_arange (b, 0, 1, size, GM_I64);
-  /* An index out of range must be an error: selecting from the positions says so. */
-  index = gm_index_select (b, self, 0, index);
-  GmVal hit = gm_b (b, eq, gm_unsqueeze (b, index, 1), self);
-  GmVal source = gm_unsqueeze (b, gm_arange (b, size, 1, n, GM_I64), 1);
-  GmVal last = gm_b_reduce (
-      b, GM_OP_amax, gm_b (b, where, hit, source, gm_b_scalar (b, gm_scalar_int (-1), GM_I64)),
-      (const int64_t[]){0}, 1, false);
-  GmVal from =
-      gm_b (b, where, gm_b (b, lt, last, gm_b_scalar (b, gm_scalar_int (0), GM_I64)), self, last);
-  return gm_index_select (b, gm_cat (b, (const GmVal[]){v, value}, 2, dim), dim, from);
+  GmMeta shape, x = *META (s->view);
+  if (!broadcast_indices (b, s, &shape))
+    return NULL;
+  int64_t n = gm_meta_numel (&shape), order[GM_MAX_DIMS], back[GM_MAX_DIMS], places = 1, each = 1;
+  bool together = front_order (s, x.ndim, order);
+  GmVal at = NULL;
+  for (int i = s->n; i-- > 0;) {
+    int64_t size = gm_size_number (x.sizes[s->at[i]]);
+    /* An index out of range must be an error: selecting from the positions, times their distance, says so. */
+    GmVal own = gm_index_select (b, gm_arange (b, 0, places, size, GM_I64), 0, gm_b_reshape (b, s->index[i], 1, &n));
+    at = at ? gm_b (b, add, at, own) : own;
+    places *= size;
+  }
+  /* The shape that the value broadcasts to has the indices' shape where their dimensions stood, or in front. */
+  int64_t sizes[2 * GM_MAX_DIMS], turn[2 * GM_MAX_DIMS];
+  int lead = together ? s->at[0] : 0, k = 0, rest = x.ndim - s->n, all = shape.ndim + rest;
+  if (all > GM_MAX_DIMS)
+    return gm_b_fail (b, GM_ERROR_RUNTIME, "x[indices] = value: what the indices select has %d dimensions; a tensor has at most %d", all, GM_MAX_DIMS);
+  for (int d = 0; d < rest; d++) {
+    int64_t size = x.sizes[order[s->n + d]];
+    each = gm_size_mul (each, size);
+    sizes[d < lead ? d : d + shape.ndim] = size;
+    turn[shape.ndim + d] = d < lead ? d : d + shape.ndim;
+  }
+  for (; k < shape.ndim; k++) {
+    sizes[lead + k] = shape.sizes[k];
+    turn[k] = lead + k;
+  }
+  value = gm_b_permute (b, gm_b_expand (b, value, all, sizes), turn);
+  value = gm_b_reshape (b, value, 2, (const int64_t[]){n, each});
+  GmVal v = gm_b_permute (b, s->view, order);
+  if (gm_b_failed (b))
+    return NULL;
+  GmMeta front = *META (v);
+  GmDtype own = (GmDtype) front.dtype, sum = own == GM_BOOL && add ? GM_U8 : own;
+  v = gm_b_cast (b, gm_b_reshape (b, v, 2, (const int64_t[]){places, each}), sum);
+  at = gm_b_expand (b, gm_unsqueeze (b, at, 1), 2, (const int64_t[]){n, each});
+  v = add ? gm_scatter_add (b, v, 0, at, gm_b_cast (b, value, sum)) : gm_scatter_replace (b, v, 0, at, value);
+  for (int d = 0; d < x.ndim; d++)
+    back[order[d]] = d;
+  return gm_b_permute (b, gm_b_view (b, gm_b_cast (b, v, own), front.ndim, front.sizes), back);
 }
 
 /* Leading dimensions of size 1 beyond the destination's are dropped, as torch does. */
@@ -387,15 +409,65 @@ RUN (setitem)
   CHECK ();
   if (s.mask)
     return set_masked (b, v, s.mask, value);
-  if (s.n > 1)
-    return gm_give (gm_b_fail (
-        b, GM_ERROR_UNSUPPORTED,
-        "assignment through several index tensors at once is not supported; index one dimension"));
-  int index_dims = s.n ? META (s.index[0])->ndim - 1 : 0;
-  value = fit_value (b, value, META (s.view)->ndim + index_dims);
+  int index_dims = 0;
+  for (int i = 0; i < s.n; i++)
+    index_dims = MAX (index_dims, META (s.index[i])->ndim);
+  value = fit_value (b, value, META (s.view)->ndim + index_dims - s.n);
   CHECK ();
-  if (s.n == 1)
-    value = replaced (b, s.view, s.at[0], s.index[0], value);
+  if (s.n)
+    value = put_at (b, &s, value, false);
   CHECK ();
   return gm_give (b->vt->into (b, s.view, GM_OP_copy, &value, 1, NULL));
+}
+
+/* The same where a mask of the first dimensions holds: one value for all such places, or the next ones for each. */
+static GmVal
+put_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value, bool add)
+{
+  GmMeta m = *META (mask), x = *META (v);
+  bool fits = m.ndim <= x.ndim, all = META (value)->ndim <= x.ndim - m.ndim;
+  for (int d = 0; fits && d < m.ndim; d++)
+    fits = gm_size_eq (m.sizes[d], x.sizes[d]);
+  if (!fits)
+    return gm_b_fail (b, GM_ERROR_INDEX, "index_put(): the shape of the mask does not match that of the indexed tensor");
+  for (int d = m.ndim; d < x.ndim; d++)
+    m.sizes[d] = 1;
+  m.ndim = x.ndim;
+  mask = gm_b_expand (b, gm_b_view (b, mask, m.ndim, m.sizes), x.ndim, x.sizes);
+  GmVal into = add ? gm_b_zeros_like (b, v) : v, put;
+  if (all || gm_size_eq (gm_meta_numel (META (value)), 1))
+    put = gm_b (b, where, mask, all ? value : gm_b_reshape (b, value, 0, NULL), into);
+  else
+    put = gm_run_masked_scatter (gm_api_find ("masked_scatter"), b, (GmArg[]){gm_tensor_arg (into), gm_tensor_arg (mask), gm_tensor_arg (value)}).v;
+  return add ? gm_apply2 (b, add, v, put) : put;
+}
+
+/* input with values written, or added, where the tensors of a list point, one for each of the first dimensions; None: all of it. */
+RUN (index_put)
+{
+  GmVal v = TENSOR (0), values = TENSOR (2);
+  bool add = FLAG (3);
+  CHECK ();
+  GmArg none[3] = {{.kind = GM_ARG_NONE}, {.kind = GM_ARG_NONE}, {.kind = GM_ARG_NONE}}, keys[GM_MAX_DIMS];
+  if (a[1].kind != GM_ARG_LIST || a[1].n == 0 || a[1].n > GM_MAX_DIMS)
+    return gm_give (gm_arg_fail (api, b, a, 1, "tuple of Tensors"));
+  for (int i = 0; i < a[1].n; i++) {
+    keys[i] = a[1].items[i];
+    if (keys[i].kind == GM_ARG_NONE)
+      keys[i] = (GmArg){.kind = GM_ARG_SLICE, .n = 3, .items = none};
+    else if (keys[i].kind != GM_ARG_TENSOR)
+      return gm_give (gm_arg_fail (api, b, a, 1, "tuple of Tensors and None"));
+  }
+  if (META (v)->dtype != META (values)->dtype)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "index_put(): input and values must have one dtype, but have %s and %s",
+                               gm_dtypes[META (v)->dtype].torch_name, gm_dtypes[META (values)->dtype].torch_name));
+  Subscript s;
+  GmArg key = {.kind = GM_ARG_LIST, .is_tuple = true, .n = a[1].n, .items = keys};
+  if (!parse (b, v, &key, &s))
+    return gm_give (NULL);
+  if (s.mask)
+    return gm_give (put_masked (b, v, s.mask, values, add));
+  if (s.n == 0)
+    return gm_give (gm_b_fail (b, GM_ERROR_INDEX, "index_put(): at least one index must be a tensor"));
+  return gm_give (put_at (b, &s, values, add));
 }

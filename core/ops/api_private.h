@@ -160,6 +160,9 @@ GmVal gm_pad_zeros (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t afte
 GmVal gm_log1p_exp (GmBuilder *b, GmVal v); /* log (1 + exp (v)), from either side; api_activation.c */
 /* v reduced as argument `at` says (or the older pair from average_at on; < 0: there is none). */
 GmVal gm_reduce_loss (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal v, int at, int average_at); /* api_loss.c */
+/* A copy of `into` with src added, or written (the last of equal indices counts), at index along dim; of one rank; api_scatter.c */
+GmVal gm_scatter_add (GmBuilder *b, GmVal into, int dim, GmVal index, GmVal src);
+GmVal gm_scatter_replace (GmBuilder *b, GmVal x, int dim, GmVal index, GmVal src);
 GmVal gm_log_add (GmBuilder *b, GmVal x, GmVal y);        /* api_math.c */
 GmVal gm_clamp_min (GmBuilder *b, GmVal v, double least); /* api_pointwise.c */
 

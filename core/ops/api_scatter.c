@@ -18,8 +18,8 @@ zeros (GmBuilder *b, GmDtype d, const GmMeta *shape)
   return gm_b_full (b, gm_dtype_is_float (d) ? gm_scalar_float (-0.0) : gm_scalar_int (0), d, shape->ndim, shape->sizes);
 }
 
-static GmVal
-add_at (GmBuilder *b, GmVal into, int dim, GmVal index, GmVal what)
+GmVal
+gm_scatter_add (GmBuilder *b, GmVal into, int dim, GmVal index, GmVal what)
 {
   GmAttrs at = { .mask = BIT (DIM), .dim = dim };
   return gm_b_op (b, GM_OP_scatter_add, (const GmVal[]){ into, index, what }, 3, &at);
@@ -42,12 +42,12 @@ touched (GmBuilder *b, const GmMeta *shape, int dim, GmVal index)
   if (gm_b_failed (b))
     return NULL;
   GmVal one = gm_b_full (b, gm_scalar_int (1), GM_I64, META (index)->ndim, META (index)->sizes);
-  return gm_b (b, gt, add_at (b, zeros (b, GM_I64, shape), dim, index, one), gm_b_scalar (b, gm_scalar_int (0), GM_I64));
+  return gm_b (b, gt, gm_scatter_add (b, zeros (b, GM_I64, shape), dim, index, one), gm_b_scalar (b, gm_scalar_int (0), GM_I64));
 }
 
 /* x with src written at index along dim; index and src have one shape, of x's rank. */
-static GmVal
-replace (GmBuilder *b, GmVal x, int dim, GmVal index, GmVal src)
+GmVal
+gm_scatter_replace (GmBuilder *b, GmVal x, int dim, GmVal index, GmVal src)
 {
   if (gm_b_failed (b))
     return NULL;
@@ -66,7 +66,7 @@ replace (GmBuilder *b, GmVal x, int dim, GmVal index, GmVal src)
     last = gm_cat (b, (const GmVal[]){ gm_b (b, ne, gm_cut (b, sorted, dim, 1, n), gm_cut (b, sorted, dim, 0, n - 1)), end }, 2, dim);
   GmVal moved = gm_gather (b, gm_b_cast (b, src, d), dim, order);
   GmVal none = gm_b_scalar (b, gm_dtype_is_float (d) ? gm_scalar_float (-0.0) : gm_scalar_int (0), d);
-  GmVal sum = add_at (b, zeros (b, d, &m), dim, sorted, gm_b (b, where, last, moved, none));
+  GmVal sum = gm_scatter_add (b, zeros (b, d, &m), dim, sorted, gm_b (b, where, last, moved, none));
   return gm_b (b, where, touched (b, &m, dim, index), gm_b_cast (b, sum, own), x);
 }
 
@@ -184,18 +184,18 @@ extremum_at (GmBuilder *b, const Scatter *s, bool smallest, bool own)
   GmDtype d = (GmDtype) META (src)->dtype;
   GmVal still = META (src)->requires_grad ? gm_b (b, detach, src) : src, plain = META (x)->requires_grad ? gm_b (b, detach, x) : x;
   GmVal order = gm_argsort (b, still, s->dim, smallest);
-  GmVal best = replace (b, plain, s->dim, gm_gather (b, index, s->dim, order), gm_gather (b, still, s->dim, order));
+  GmVal best = gm_scatter_replace (b, plain, s->dim, gm_gather (b, index, s->dim, order), gm_gather (b, still, s->dim, order));
   if (gm_b_failed (b) || !gm_dtype_is_float (d) || !(META (src)->requires_grad || META (x)->requires_grad))
     return best;
   /* Equal ones share the gradient evenly. */
   GmVal written = touched (b, META (x), s->dim, s->index), none = zeros (b, d, META (x));
   GmVal equal = gm_b (b, eq, still, gm_gather (b, best, s->dim, index));
   GmVal hit = gm_b_cast (b, gm_b (b, logical_and, equal, gm_gather (b, written, s->dim, index)), d);
-  GmVal count = add_at (b, none, s->dim, index, hit);
+  GmVal count = gm_scatter_add (b, none, s->dim, index, hit);
   GmVal least = gm_apply_num (b, maximum, count, 1);
   GmVal share = gm_b (b, div, gm_b (b, mul, slope_only (b, src), hit), gm_gather (b, least, s->dim, index));
   GmVal kept = gm_b (b, where, written, none, slope_only (b, x));
-  return gm_b (b, add, best, gm_b (b, add, kept, add_at (b, none, s->dim, index, share)));
+  return gm_b (b, add, best, gm_b (b, add, kept, gm_scatter_add (b, none, s->dim, index, share)));
 }
 
 /* The product of what goes to each place: the k-th of each run of equal indices is multiplied in step k. */
@@ -213,7 +213,7 @@ product_at (GmBuilder *b, const Scatter *s, bool own)
     src = gm_cat (b, (const GmVal[]){ gm_cut (b, src, s->dim, 0, step), gm_b (b, where, same, both, late) }, 2, s->dim);
   }
   GmVal one = gm_b_full (b, gm_scalar_int (1), d, m.ndim, m.sizes);
-  GmVal product = replace (b, one, s->dim, sorted, src);
+  GmVal product = gm_scatter_replace (b, one, s->dim, sorted, src);
   if (own)
     return gm_b (b, mul, s->x, product);
   return gm_b (b, where, touched (b, &m, s->dim, s->index), product, s->x);
@@ -229,11 +229,11 @@ reduce_at (GmBuilder *b, const Scatter *s, How how, bool own)
   if (how == PROD)
     return product_at (b, s, own);
   GmVal none = zeros (b, d, &m), hit = own ? NULL : touched (b, &m, s->dim, s->index);
-  GmVal sum = add_at (b, own ? s->x : gm_b (b, where, hit, none, s->x), s->dim, s->index, s->src);
+  GmVal sum = gm_scatter_add (b, own ? s->x : gm_b (b, where, hit, none, s->x), s->dim, s->index, s->src);
   if (how == SUM || gm_b_failed (b))
     return sum;
   GmMeta mi = *META (s->index);
-  GmVal count = add_at (b, gm_b_full (b, gm_scalar_int (own ? 1 : 0), GM_I64, m.ndim, m.sizes), s->dim, s->index, gm_b_full (b, gm_scalar_int (1), GM_I64, mi.ndim, mi.sizes));
+  GmVal count = gm_scatter_add (b, gm_b_full (b, gm_scalar_int (own ? 1 : 0), GM_I64, m.ndim, m.sizes), s->dim, s->index, gm_b_full (b, gm_scalar_int (1), GM_I64, mi.ndim, mi.sizes));
   GmVal least = gm_b_cast (b, gm_b (b, maximum, count, gm_b_scalar (b, gm_scalar_int (1), GM_I64)), d);
   if (!gm_dtype_is_float (d))
     return gm_b (b, floor_divide, sum, least);
@@ -253,7 +253,7 @@ RUN (scatter)
     GmVal value = gm_as_dtype (b, &a[3], (GmDtype) META (s.x)->dtype);
     return scattered (api, b, &s, gm_b (b, where, touched (b, META (s.x), s.dim, s.index), value, s.x));
   }
-  return scattered (api, b, &s, how == REPLACE ? replace (b, s.x, s.dim, s.index, s.src) : reduce_at (b, &s, how == ADD ? SUM : PROD, true));
+  return scattered (api, b, &s, how == REPLACE ? gm_scatter_replace (b, s.x, s.dim, s.index, s.src) : reduce_at (b, &s, how == ADD ? SUM : PROD, true));
 }
 
 RUN (scatter_reduce)
@@ -330,7 +330,7 @@ RUN (index_copy)
     g_autofree char *one = gm_shape_text (m.ndim, m.sizes), *two = gm_shape_text (ms.ndim, ms.sizes);
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "index_copy(): a source of shape %s does not fit self of shape %s along dimension %d", two, one, dim));
   }
-  GmVal y = replace (b, x, dim, gm_b_expand (b, along (b, index, &m, dim), ms.ndim, ms.sizes), src);
+  GmVal y = gm_scatter_replace (b, x, dim, gm_b_expand (b, along (b, index, &m, dim), ms.ndim, ms.sizes), src);
   CHECK ();
   return gm_give (ndim ? y : gm_squeeze (b, y, 0));
 }
@@ -358,7 +358,7 @@ RUN (put)
   GmVal flat = gm_b_reshape (b, index, 1, &k), zero = gm_b_scalar (b, gm_scalar_int (0), GM_I64);
   flat = gm_b (b, where, gm_b (b, lt, flat, zero), gm_b (b, add, flat, gm_b_scalar (b, gm_scalar_int (n), GM_I64)), flat);
   GmVal x = gm_b_reshape (b, v, 1, &n), from = gm_b_reshape (b, src, 1, &k);
-  return gm_give (gm_b_reshape (b, add ? add_at (b, x, 0, flat, from) : replace (b, x, 0, flat, from), m.ndim, m.sizes));
+  return gm_give (gm_b_reshape (b, add ? gm_scatter_add (b, x, 0, flat, from) : gm_scatter_replace (b, x, 0, flat, from), m.ndim, m.sizes));
 }
 
 /* The next element of source where the mask holds, in row-major order. */

@@ -488,13 +488,42 @@ add (PyObject *dict, PyTypeObject *type, const GmApi *api, bool inplace)
   return bad;
 }
 
+/* add_methods (dict): functions of Python's become methods of Tensor, beside the rows'.  The package calls it while it is imported. */
+static PyObject *
+add_methods (PyObject *module, PyObject *dict)
+{
+  PyObject *name, *function, *methods = gm_py_tensor_type.tp_dict;
+  Py_ssize_t at = 0;
+  if (!PyDict_Check (dict)) {
+    PyErr_SetString (PyExc_TypeError, "add_methods() takes a dict of names and functions");
+    return NULL;
+  }
+  while (PyDict_Next (dict, &at, &name, &function)) {
+    int there = PyDict_Contains (methods, name);
+    if (there < 0 || (!there && PyDict_SetItem (methods, name, function) < 0))
+      return NULL;
+    if (there) {
+      PyErr_Format (PyExc_ValueError, "Tensor.%U is there already", name);
+      return NULL;
+    }
+  }
+  PyType_Modified (&gm_py_tensor_type);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef functions_of_api[] = {
+    {"add_methods", add_methods, METH_O, NULL},
+    {0},
+};
+
 int
 gm_py_init_api (PyObject *module)
 {
   fill_direct ();
   if (PyType_Ready (&gm_py_api_function_type) < 0 || PyType_Ready (&gm_py_api_method_type) < 0 ||
       PyModule_AddType (module, &gm_py_api_function_type) < 0 ||
-      PyModule_AddType (module, &gm_py_api_method_type) < 0)
+      PyModule_AddType (module, &gm_py_api_method_type) < 0 ||
+      PyModule_AddFunctions (module, functions_of_api) < 0)
     return -1;
   PyObject *functions = PyDict_New (), *nn = PyDict_New (), *methods = gm_py_tensor_type.tp_dict;
   int bad = !functions || !nn;
@@ -510,7 +539,10 @@ gm_py_init_api (PyObject *module)
       bad |= add (methods, &gm_py_api_method_type, api, false);
     if (api->where & GM_API_INPLACE)
       bad |= add (methods, &gm_py_api_method_type, api, true);
-    if ((api->where & (GM_API_INPLACE | GM_API_NN)) == (GM_API_INPLACE | GM_API_NN))
+    bool writes = api->where & GM_API_INPLACE && !(api->where & GM_API_RESHAPES);
+    if (writes && api->where & GM_API_FUNCTION)
+      bad |= add (functions, &gm_py_api_function_type, api, true);
+    if (writes && api->where & GM_API_NN)
       bad |= add (nn, &gm_py_api_function_type, api, true);
   }
   PyType_Modified (&gm_py_tensor_type);

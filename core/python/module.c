@@ -118,6 +118,21 @@ set_num_threads (PyObject *module, PyObject *o)
 }
 
 static PyObject *
+set_print_options (PyObject *module, PyObject *args)
+{
+  GmPrintOptions o;
+  long long threshold;
+  if (!PyArg_ParseTuple (args, "iLiii:set_print_options", &o.precision, &threshold, &o.edge, &o.line_width, &o.scientific))
+    return NULL;
+  if (o.precision < 0 || o.precision > 100 || threshold < 0 || o.edge < 1 || o.line_width < 1 || o.scientific < -1 || o.scientific > 1)
+    return PyErr_Format (PyExc_ValueError, "set_printoptions(): precision is 0 to 100, threshold is not negative, edgeitems and linewidth are "
+                                           "positive, and sci_mode is True, False or None");
+  o.threshold = threshold;
+  gm_print_options = o;
+  Py_RETURN_NONE;
+}
+
+static PyObject *
 get_default_dtype (PyObject *module, PyObject *unused)
 {
   return gm_py_dtype (gm_default_dtype ());
@@ -212,6 +227,8 @@ static PyMethodDef functions[] = {
      "get_num_threads()\n\nHow many threads one operation uses at most: GRAMME_NUM_THREADS, or the cores that there are."},
     {"set_num_threads", set_num_threads, METH_O,
      "set_num_threads(n)\n\nSets how many threads one operation uses at most.  Results do not depend on it."},
+    {"set_print_options", set_print_options, METH_VARARGS,
+     "set_print_options(precision, threshold, edge, line_width, scientific)\n\nSee gramme.set_printoptions()."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
      "get_default_dtype()\n\nThe dtype of new floating tensors."},
     {"set_autocast", set_autocast, METH_O,

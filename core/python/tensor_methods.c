@@ -128,6 +128,26 @@ get_device (PyObject *s, void *c)
   return gm_py_device (T (s)->meta.device);
 }
 static PyObject *
+get_is_cuda (PyObject *s, void *c)
+{
+  return PyBool_FromLong (T (s)->meta.device == GM_DEVICE_CUDA);
+}
+static PyObject *
+get_is_cpu (PyObject *s, void *c)
+{
+  return PyBool_FromLong (T (s)->meta.device == GM_DEVICE_CPU);
+}
+static PyObject *
+get_false (PyObject *s, void *c)
+{
+  Py_RETURN_FALSE;
+}
+static PyObject *
+get_self (PyObject *s, void *c)
+{
+  return Py_NewRef (s);
+}
+static PyObject *
 get_ndim (PyObject *s, void *c)
 {
   return dim (s, NULL);
@@ -247,6 +267,18 @@ type (PyObject *self, PyObject *args)
   GmDtype dtype;
   if (!PyArg_ParseTuple (args, "|O:type", &wanted))
     return NULL;
+  if (PyUnicode_Check (wanted)) {
+    const char *name = PyUnicode_AsUTF8 (wanted);
+    if (!name || (dtype = gm_dtype_of_tensor_name (name)) != GM_N_DTYPES)
+      return name ? cast (self, dtype) : NULL;
+    return PyErr_Format (PyExc_ValueError, "type(): there are no tensors of type '%s'", name);
+  }
+  if (PyType_Check (wanted) && PyObject_HasAttrString (wanted, "dtype")) { /* gramme.FloatTensor ... */
+    PyObject *own = PyObject_GetAttrString (wanted, "dtype");
+    PyObject *result = own && gm_py_dtype_get (own, &dtype) ? cast (self, dtype) : NULL;
+    Py_XDECREF (own);
+    return result;
+  }
   if (wanted != Py_None)
     return gm_py_dtype_get (wanted, &dtype) ? cast (self, dtype) : NULL;
   return PyUnicode_FromFormat ("gramme.%s", gm_dtype_tensor_name (T (self)->meta.dtype));
@@ -451,7 +483,7 @@ PyMethodDef gm_py_tensor_methods[] = {
     {"tolist", tolist, METH_NOARGS,
      "tolist()\n\nNested lists of Python numbers; a number for a 0-d tensor."},
     {"__format__", format, METH_O, NULL},
-    {"type", type, METH_VARARGS, "type(dtype=None)\n\nThe name of the tensor's type, or a cast."},
+    {"type", type, METH_VARARGS, "type(dtype=None)\n\nThe name of the tensor's type, or a cast; dtype may be a name such as \"FloatTensor\"."},
     {"__deepcopy__", deepcopy, METH_O, NULL},
     {"__copy__", copy, METH_NOARGS, NULL},
     {"__reduce_ex__", reduce, METH_O, NULL},
@@ -485,11 +517,20 @@ PyGetSetDef gm_py_tensor_getset[] = {
     {"shape", get_shape, NULL, "The sizes, as a gramme.Size.", NULL},
     {"dtype", get_dtype, NULL, "The elements' type.", NULL},
     {"device", get_device, NULL, "Where the memory is.", NULL},
+    {"is_cuda", get_is_cuda, NULL, "Whether the memory is a GPU's.", NULL},
+    {"is_cpu", get_is_cpu, NULL, "Whether the memory is the CPU's.", NULL},
+    {"is_sparse", get_false, NULL, "False: all tensors are strided.", NULL},
+    {"is_quantized", get_false, NULL, "False: there are no quantized dtypes.", NULL},
+    {"is_meta", get_false, NULL, "False: all tensors have memory.", NULL},
+    {"is_nested", get_false, NULL, "False: there are no nested tensors.", NULL},
+    {"real", get_self, NULL, "The tensor itself: there are no complex dtypes.", NULL},
     {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
     {"itemsize", get_itemsize, NULL, "Bytes of one element.", NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
     {"T", get_T, NULL, "A view with the dimensions reversed.", NULL},
     {"mT", get_mT, NULL, "A view with the last two dimensions exchanged.", NULL},
+    {"H", get_T, NULL, "The same as T: there are no complex dtypes.", NULL},
+    {"mH", get_mT, NULL, "The same as mT: there are no complex dtypes.", NULL},
     {"grad", gm_py_tensor_get_grad, gm_py_tensor_set_grad, "The accumulated gradient, or None.",
      NULL},
     {"requires_grad", get_requires_grad, set_requires_grad,

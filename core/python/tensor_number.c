@@ -15,6 +15,7 @@
 /* clang-format off */
 #define OPERATORS(X) \
   X (add) X (sub) X (mul) X (div) X (floor_divide) X (remainder) X (pow) X (matmul) \
+  X (bitwise_left_shift) X (bitwise_right_shift) \
   X (neg) X (abs) X (bitwise_and) X (bitwise_or) X (bitwise_xor) X (bitwise_not) \
   X (eq) X (ne) X (lt) X (le) X (gt) X (ge) X (getitem) X (setitem) X (unbind) X (any)
 /* clang-format on */
@@ -79,6 +80,8 @@ BINARY (remain, remainder)
 BINARY (and, bitwise_and)
 BINARY (or, bitwise_or)
 BINARY (xor, bitwise_xor)
+BINARY (left_shift, bitwise_left_shift)
+BINARY (right_shift, bitwise_right_shift)
 #undef BINARY
 
 static PyObject *
@@ -215,6 +218,8 @@ PyNumberMethods gm_py_tensor_number = {
     .nb_or = or
     ,
     .nb_xor = xor,
+    .nb_lshift = left_shift,
+    .nb_rshift = right_shift,
     .nb_negative = negative,
     .nb_positive = positive,
     .nb_absolute = absolute,
@@ -229,6 +234,8 @@ PyNumberMethods gm_py_tensor_number = {
     .nb_inplace_and = inplace_and,
     .nb_inplace_or = inplace_or,
     .nb_inplace_xor = inplace_xor,
+    .nb_inplace_lshift = inplace_left_shift,
+    .nb_inplace_rshift = inplace_right_shift,
     .nb_bool = truth,
     .nb_int = as_int,
     .nb_float = as_float,

@@ -13,6 +13,7 @@
 #include "core/python/tensor_object.h"
 
 #include "core/python/construct.h"
+#include "core/python/types.h"
 
 #include <stddef.h>
 
@@ -159,7 +160,30 @@ hash (PyObject *self)
   return (Py_hash_t) ((uintptr_t) self >> 4); /* identity: == is elementwise */
 }
 
-/* Tensor (data): of the default dtype, as torch's legacy constructor; gramme.tensor (data) infers
+/* Tensor (n): sizes, all of them ints. */
+static PyObject *
+new_of_sizes (PyTypeObject *type, PyObject *args)
+{
+  Py_ssize_t n = PyTuple_GET_SIZE (args);
+  int64_t sizes[GM_MAX_DIMS] = {0};
+  if (n > GM_MAX_DIMS)
+    return PyErr_Format (PyExc_RuntimeError, "a tensor has at most %d dimensions, not %zd", GM_MAX_DIMS, n);
+  for (Py_ssize_t i = 0; i < n; i++) {
+    sizes[i] = PyLong_AsLongLong (PyTuple_GET_ITEM (args, i));
+    if (sizes[i] < 0)
+      return PyErr_Occurred () ? NULL : PyErr_Format (PyExc_RuntimeError, "a tensor has no negative size: %lld", (long long) sizes[i]);
+  }
+  GmAttrs attrs = {.mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE,
+                   .n_list = (uint8_t) (n ? n : 1),
+                   .dtype = (uint8_t) gm_default_dtype (),
+                   .value = gm_scalar_float (0)};
+  memcpy (attrs.list, sizes, sizeof sizes);
+  GError *error = NULL;
+  GmTensor *t = gm_op_run (GM_OP_full, NULL, 0, &attrs, &error);
+  return t ? gm_py_tensor_take_as (type, t) : gm_py_raise (error);
+}
+
+/* Tensor (data), Tensor (sizes ...), Tensor (): of the default dtype, as torch's legacy constructor; gramme.tensor (data) infers
  * the dtype. */
 static PyObject *
 tensor_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -169,10 +193,17 @@ tensor_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
       gm_py_tensor_check (PyTuple_GET_ITEM (args, 0)))
     return gm_py_tensor_take_as (
         type, gm_tensor_new_alias (gm_py_tensor_get (PyTuple_GET_ITEM (args, 0))));
+  bool ints = !kwargs || PyDict_GET_SIZE (kwargs) == 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (args) && ints; i++)
+    ints = PyLong_CheckExact (PyTuple_GET_ITEM (args, i));
+  if (ints)
+    return new_of_sizes (type, args);
+  if (PyTuple_GET_SIZE (args) == 1 && Py_TYPE (PyTuple_GET_ITEM (args, 0)) == &gm_py_size_type)
+    return new_of_sizes (type, PyTuple_GET_ITEM (args, 0));
   if ((kwargs && PyDict_GET_SIZE (kwargs)) || !PyArg_ParseTuple (args, "O:Tensor", &data)) {
     PyErr_SetString (
         PyExc_TypeError,
-        "Tensor(data) takes one argument; gramme.tensor(), gramme.zeros() and others take more");
+        "Tensor(data) takes one argument, or sizes; gramme.tensor(), gramme.zeros() and others take more");
     return NULL;
   }
   GmDtype dtype = gm_default_dtype ();

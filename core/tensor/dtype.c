@@ -269,6 +269,16 @@ gm_dtype_tensor_name (GmDtype d)
   return names[d];
 }
 
+GmDtype
+gm_dtype_of_tensor_name (const char *name)
+{
+  const char *dot = strrchr (name, '.');
+  int d = 0;
+  while (d < GM_N_DTYPES && g_strcmp0 (gm_dtype_tensor_name ((GmDtype) d), dot ? dot + 1 : name) != 0)
+    d++;
+  return (GmDtype) d;
+}
+
 /* -- The default ------------------------------------------------------------------------------------------- */
 
 static GM_THREAD uint8_t default_dtype; /* 0: not set, f32; bool cannot be the default */

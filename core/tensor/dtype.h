@@ -80,6 +80,8 @@ bool gm_dtype_from_dlpack (uint8_t code, uint8_t bits, GmDtype *out);
 
 /* Torch's name of the type of such tensors: "FloatTensor". */
 const char *gm_dtype_tensor_name (GmDtype d);
+/* The dtype of "FloatTensor", "gramme.FloatTensor" ...; GM_N_DTYPES: of none. */
+GmDtype gm_dtype_of_tensor_name (const char *name);
 
 /* The dtype of new floating tensors, per thread: f32 until gm_default_dtype_set. */
 GmDtype gm_default_dtype (void);

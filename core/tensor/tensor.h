@@ -117,7 +117,18 @@ void gm_tensor_set (GmTensor *t, const int64_t *index, GmScalar s);
 /* Whether memory of a and b can overlap: exact for "same storage and byte ranges meet", conservative inside. */
 bool gm_tensor_may_overlap (const GmTensor *a, const GmTensor *b);
 
-/* As torch prints it: tensor([[1., 2.], ...], dtype=...), summarised above 1000 elements.  `suffix` is put before the
+/* How tensors are printed, for the whole process. */
+typedef struct {
+  int precision;     /* digits behind the point */
+  int64_t threshold; /* more elements are summarised */
+  int edge;          /* how many are shown at each edge then */
+  int line_width;
+  int scientific; /* 1 or 0; -1: as the numbers ask for */
+} GmPrintOptions;
+#define GM_PRINT_OPTIONS_DEFAULT { 4, 1000, 3, 80, -1 }
+extern GmPrintOptions gm_print_options;
+
+/* As torch prints it: tensor([[1., 2.], ...], dtype=...), summarised above gm_print_options.threshold elements.  `suffix` is put before the
  * last parenthesis (", requires_grad=True"), NULL for none.  Caller frees. */
 char *gm_tensor_text (const GmTensor *t, const char *suffix);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * text.c -- a tensor as people read it.
  *
- * The rules are torch's (its print options at their defaults): one format for all elements, made from those that are shown; 4 digits;
+ * The rules are torch's, and so are its print options, which stand here at their defaults: one format for all elements, made from those that are shown; 4 digits;
  * scientific when the finite, nonzero magnitudes span more than 1000, exceed 1e8, or, unless all are whole, lie below
  * 1e-4; whole floats end in a point; lines of 80 columns; above 1000 elements only 3 at each edge of each dimension.
  */
@@ -11,10 +11,11 @@
 
 #include "core/tensor/tensor.h"
 
-#define PRECISION 4
-#define SUMMARIZE_ABOVE 1000
-#define EDGE 3
-#define LINE_WIDTH 80
+GmPrintOptions gm_print_options = GM_PRINT_OPTIONS_DEFAULT;
+#define PRECISION gm_print_options.precision
+#define SUMMARIZE_ABOVE gm_print_options.threshold
+#define EDGE gm_print_options.edge
+#define LINE_WIDTH gm_print_options.line_width
 #define PREFIX "tensor("
 
 typedef struct {
@@ -100,7 +101,10 @@ choose_format (Printer *p)
   p->whole = true;
   p->width = 1;
   each_shown (p, 0, index, measure_magnitude);
-  p->scientific = p->most > 0 && (p->most / p->least > 1000 || p->most > 1e8 || (!p->whole && p->least < 1e-4));
+  if (gm_print_options.scientific >= 0)
+    p->scientific = gm_print_options.scientific;
+  else
+    p->scientific = p->most > 0 && (p->most / p->least > 1000 || p->most > 1e8 || (!p->whole && p->least < 1e-4));
   each_shown (p, 0, index, measure_width);
 }
 
@@ -183,7 +187,7 @@ write_suffix (Printer *p, const char *suffix)
   const char *line = strrchr (p->out->str, '\n');
   size_t len = line ? strlen (line) + 1 : p->out->len + 2; /* torch's count: two more than the characters */
   g_string_append_c (p->out, ',');
-  if (len + strlen (suffix) + 2 > LINE_WIDTH)
+  if (len + strlen (suffix) + 2 > (size_t) LINE_WIDTH)
     new_line (p, 1, (int) strlen (PREFIX));
   else
     g_string_append_c (p->out, ' ');

@@ -257,7 +257,11 @@ method_type (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   const GmTracker *wanted = args->n ? gm_realize (r, args->args[0]) : gm_none (r);
   if (wanted->real == Py_None)
     return gm_from_constant_take (r, PyUnicode_FromFormat ("gramme.%s", gm_dtype_tensor_name (meta_of (r, t)->dtype)));
-  if (wanted->kind != &gm_kind_constant || Py_TYPE (wanted->real) != gm_host.dtype_type)
+  PyObject *said = gm_constant (r, wanted);
+  GmDtype named = said && PyUnicode_Check (said) ? gm_dtype_of_tensor_name (PyUnicode_AsUTF8 (said)) : GM_N_DTYPES;
+  if (named != GM_N_DTYPES)
+    wanted = gm_from_constant (r, gm_host.dtype_object (named));
+  else if (said == NULL || Py_TYPE (said) != gm_host.dtype_type)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "type", "tensor");
   return method_to (r, t, &(GmCallArgs){ &wanted, 1, NULL });
 }
@@ -348,8 +352,15 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return grad (r, t);
   if (strcmp (s, "data") == 0)
     return add_op (r, t, GM_OP_detach, NULL);
-  if (strcmp (s, "T") == 0 || strcmp (s, "mT") == 0)
+  if (strcmp (s, "T") == 0 || strcmp (s, "H") == 0 || strcmp (s, "mT") == 0 || strcmp (s, "mH") == 0)
     return transposed (r, t, s[0] == 'm');
+  if (strcmp (s, "is_cuda") == 0 || strcmp (s, "is_cpu") == 0)
+    return gm_from_bool (r, m->device == (s[4] == 'u' ? GM_DEVICE_CUDA : GM_DEVICE_CPU));
+  if (strcmp (s, "is_sparse") == 0 || strcmp (s, "is_quantized") == 0 || strcmp (s, "is_meta") == 0
+      || strcmp (s, "is_nested") == 0)
+    return gm_from_bool (r, false);
+  if (strcmp (s, "real") == 0)
+    return t;
   const GmTracker *bound = gm_method_row (r, methods, t, name);
   if (bound == NULL)
     bound = gm_hook_method (r, t, name);
@@ -365,6 +376,10 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     self[0] = t;
     return gm_tracker (r, .kind = &gm_kind_api, .items = self, .n = 1, .data = api,
                        .number = inplace);
+  }
+  if (found && PyFunction_Check (found) && PyDict_GetItem (gm_type_dict (gm_host.tensor_type), name) == found) {
+    g_autofree char *label = g_strdup_printf ("Tensor.%s", s); /* of the package: only its import puts functions there */
+    return gm_method_new (r, gm_wrap (r, found, gm_source_const (r, found, label)), t);
   }
   if (found == NULL) { /* what someone put on the tensor */
     PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
@@ -402,8 +417,8 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
         bool inplace)
 {
   static const char *const rows[GM_N_BIN] = {
-    "add",        "bitwise_and", "floor_divide", NULL,  "matmul", "mul",         "remainder",
-    "bitwise_or", "pow",         NULL,           "sub", "div",    "bitwise_xor",
+    "add",        "bitwise_and", "floor_divide", "bitwise_left_shift",  "matmul", "mul", "remainder",
+    "bitwise_or", "pow",         "bitwise_right_shift", "sub", "div", "bitwise_xor",
   };
   if (rows[op] == NULL || !computes_with (r, other))
     return NULL;

@@ -10,7 +10,7 @@ static const char magic[8] = "gmnv0001";
 typedef struct {
   char magic[8], arch[32];
   uint64_t bytes, is_ptx;
-  CgDigest text, image;
+  CgDigest text, whole; /* whole: of this header, with zeros in its place, and of the kernels */
 } Header;
 
 /* -- Where it was compiled ----------------------------------------------------------------------------- */
@@ -54,11 +54,13 @@ nv_fingerprint (uint8_t out[32])
 /* -- What is kept --------------------------------------------------------------------------------------- */
 
 static CgDigest
-digest_of (const void *data, size_t bytes)
+digest_of (Header h, const void *kernels)
 {
   CgDigest d;
+  memset (&h.whole, 0, sizeof h.whole);
   codegen_digest_init (&d);
-  codegen_digest_add (&d, data, bytes);
+  codegen_digest_add (&d, &h, sizeof h);
+  codegen_digest_add (&d, kernels, h.bytes);
   return d;
 }
 
@@ -74,7 +76,7 @@ nv_kept_write (void *out, const CgDigest *text, const char *arch, const NvImage 
   Header h = { .bytes = image->bytes, .is_ptx = image->is_ptx, .text = *text };
   memcpy (h.magic, magic, sizeof magic);
   memcpy (h.arch, arch, strnlen (arch, sizeof h.arch - 1));
-  h.image = digest_of (image->image, image->bytes);
+  h.whole = digest_of (h, image->image);
   memcpy (out, &h, sizeof h);
   memcpy ((char *) out + sizeof h, image->image, image->bytes);
 }
@@ -82,20 +84,14 @@ nv_kept_write (void *out, const CgDigest *text, const char *arch, const NvImage 
 int32_t
 nv_kept_read (const void *bytes, uint64_t n, const CgDigest *text, char *arch, NvImage *image, GrammeStatus *status)
 {
-  Header h, again = { .is_ptx = 0 };
+  Header h;
   if (n < sizeof h)
     return gramme_fail (status, GRAMME_DATA, -1, "these %llu bytes are too few", (unsigned long long) n);
   memcpy (&h, bytes, sizeof h);
-  if (memcmp (h.magic, magic, sizeof magic) != 0 || h.bytes != n - sizeof h || h.bytes == 0 || h.is_ptx > 1)
+  if (memcmp (h.magic, magic, sizeof magic) != 0 || h.bytes != n - sizeof h || h.bytes == 0)
     return gramme_fail (status, GRAMME_DATA, -1, "these bytes are not kept kernels of this version");
-  /* What follows the name of the architecture is zeros, too. */
-  memcpy (again.arch, h.arch, strnlen (h.arch, sizeof h.arch - 1));
-  const char *number = strchr (again.arch, '_');
-  if (memcmp (h.arch, again.arch, sizeof h.arch) != 0 || !number || strspn (number + 1, "0123456789abcdef") != strlen (number + 1)
-      || strncmp (again.arch, h.is_ptx ? "compute_" : "sm_", (size_t) (number - again.arch) + 1) != 0)
-    return gramme_fail (status, GRAMME_DATA, -1, "the kept kernels name no architecture");
-  CgDigest now = digest_of ((const char *) bytes + sizeof h, h.bytes);
-  if (memcmp (&h.image, &now, sizeof now) != 0)
+  CgDigest now = digest_of (h, (const char *) bytes + sizeof h);
+  if (memcmp (&h.whole, &now, sizeof now) != 0 || h.arch[sizeof h.arch - 1])
     return gramme_fail (status, GRAMME_DATA, -1, "the kept kernels are damaged");
   if (memcmp (&h.text, text, sizeof *text) != 0)
     return gramme_fail (status, GRAMME_DATA, -1, "the kept kernels were compiled from another text");

@@ -51,7 +51,8 @@ TRIED = (torch.float32, torch.float64, torch.int64, torch.int32)
 NAMES = {"linalg.matmul": "matmul", "linalg.multi_dot": None, "nn.functional.pad": None}
 RANDOM = {"bernoulli", "normal", "rand_like", "randn_like", "randint_like", "randn", "randint", "multinomial",
           "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout",
-          "nn.functional.alpha_dropout", "nn.functional.gumbel_softmax", "exponential", "geometric", "cauchy", "log_normal", "empty", "empty_like", "new_empty", "randperm", "uniform",
+          "nn.functional.alpha_dropout", "nn.functional.rrelu", "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d",
+           "nn.functional.gumbel_softmax", "exponential", "geometric", "cauchy", "log_normal", "empty", "empty_like", "new_empty", "randperm", "uniform",
           "nn.functional.scaled_dot_product_attention"}  # fmt: skip
 
 
@@ -63,6 +64,7 @@ ADAPTED = {  # torch's sample function is a wrapper of the same kind
     "zero_": lambda x: x.clone().zero_(),
     "einsum": lambda operands, equation: G.einsum(equation, *operands),
     "nn.functional.embedding": lambda weight, index, **keywords: G.nn.functional.embedding(index, weight, **keywords),
+    "nn.functional.embedding_bag": lambda weight, index, *rest, **keywords: G.nn.functional.embedding_bag(index, weight, *rest, **keywords),
     "__getitem__": lambda x, *index: x[index[0] if len(index) == 1 else index],
 }
 

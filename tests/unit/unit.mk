@@ -253,10 +253,12 @@ TEST_FILES = \
   tests/python/test_func.py \
   tests/python/test_module_api.py \
   tests/python/test_nn.py \
+  tests/python/test_nn_composed.py \
   tests/python/test_nn_layers.py \
   tests/python/test_rnn.py \
   tests/python/test_transformer.py \
   tests/python/test_nvrtc.py \
+  tests/python/test_num_threads.py \
   tests/python/test_operators.py \
   tests/python/test_lr_scheduler.py \
   tests/python/test_optim.py \
@@ -270,6 +272,7 @@ TEST_FILES = \
   tests/python/test_saved_tensors_hooks.py \
   tests/python/test_scatter.py \
   tests/python/test_tensor.py \
+  tests/python/test_torch_names.py \
   tests/python/test_testing.py \
   tests/python/test_tools.py \
   tests/rollback.sh \

@@ -39,9 +39,28 @@ from gramme import autograd, compiler
 from gramme._compile import compile
 from gramme.amp import autocast, get_autocast_dtype, is_autocast_available, is_autocast_enabled
 from gramme.compare import allclose, equal, is_floating_point, isclose, numel
+from gramme.functions import (
+    angle, bartlett_window, binary_cross_entropy_with_logits, blackman_window, broadcast_shapes, can_cast, combinations, cosine_embedding_loss,
+    frexp, hamming_window, hann_window, hinge_embedding_loss, is_complex, is_nonzero, is_same_size, is_signed, kl_div, margin_ranking_loss,
+    result_type, scalar_tensor, seed, typename,
+)  # fmt: skip
 from gramme.higher_order import associative_scan, cond, scan, while_loop
 from gramme.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from gramme.legacy import (
+    BFloat16Tensor, BoolTensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor, ShortTensor,
+    set_default_tensor_type,
+)  # fmt: skip
 from gramme.limits import finfo, iinfo
+from gramme.methods import METHODS, adjoint, itself, narrow_copy, split_with_sizes
+from gramme.settings import (
+    are_deterministic_algorithms_enabled, backends, get_float32_matmul_precision, is_deterministic_algorithms_warn_only_enabled,
+    is_warn_always_enabled, set_float32_matmul_precision, set_flush_denormal, set_printoptions, set_warn_always, use_deterministic_algorithms,
+)  # fmt: skip
+
+_core.add_methods(METHODS)
+conj = conj_physical = resolve_conj = resolve_neg = real = itself
+del METHODS, itself
+from gramme.functions import inclusive_range as range  # the last import: from here on `range` is torch's
 
 
 def __getattr__(name):

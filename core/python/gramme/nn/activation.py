@@ -291,3 +291,16 @@ class Softmax2d(Module):
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d takes (N, C, H, W) or (C, H, W), not {input.dim()} dimensions")
         return F.softmax(input, -3)
+
+
+class RReLU(_Options):
+    """x where positive, else x times a slope: in training one drawn in [lower, upper) for each element, else their mean."""
+
+    _options = ("lower", "upper")
+
+    def __init__(self, lower=1.0 / 8, upper=1.0 / 3, inplace=False):
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, input):
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)

@@ -1,21 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention over several heads (Vaswani et al. 2017)."""
 
-import math
-
 import gramme
 from gramme.nn import functional as F
 from gramme.nn import init
+from gramme.nn.attention_function import as_bias
 from gramme.nn.layers import Linear
 from gramme.nn.module import Module
 from gramme.nn.parameter import Parameter
-
-
-def as_bias(mask, dtype):
-    """A mask as what is added to the products: -inf where a bool mask is True; None stays None."""
-    if mask is None or mask.dtype != gramme.bool:
-        return mask
-    return gramme.zeros(mask.shape, dtype=dtype).masked_fill(mask, -math.inf)
 
 
 class MultiheadAttention(Module):
@@ -61,29 +53,6 @@ class MultiheadAttention(Module):
             if extra is not None:
                 init.xavier_normal_(extra)
 
-    def _project(self, x, part):
-        """(N, length, features) to (N, length, E)."""
-        rows = slice(part * self.embed_dim, (part + 1) * self.embed_dim)
-        if self.in_proj_weight is not None:
-            weight = self.in_proj_weight[rows]
-        else:
-            weight = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)[part]
-        return F.linear(x, weight, None if self.in_proj_bias is None else self.in_proj_bias[rows])
-
-    def _heads(self, x):
-        """(N, length, E) to (N, heads, length, E / heads)."""
-        return x.reshape(x.shape[0], x.shape[1], self.num_heads, self.head_dim).transpose(1, 2)
-
-    def _bias(self, attn_mask, key_padding_mask, n, dtype, extra):
-        """Both masks as one, which is added to the products; None if there is none."""
-        mask, padding = as_bias(attn_mask, dtype), as_bias(key_padding_mask, dtype)
-        if mask is not None and mask.dim() == 3:
-            mask = mask.reshape(n, self.num_heads, mask.shape[1], mask.shape[2])
-        if padding is not None:
-            padding = padding.reshape(n, 1, 1, padding.shape[-1])
-            mask = padding if mask is None else mask + padding
-        return F.pad(mask, (0, extra)) if mask is not None and extra else mask
-
     def forward(
         self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True, is_causal=False
     ):
@@ -93,44 +62,16 @@ class MultiheadAttention(Module):
         is_causal says that attn_mask is the causal one, which then need not be given.  Without weights and with no mask but
         that, nothing of size L * S is kept.
         """
-        single = query.dim() == 2
-        if single:
-            query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
-        elif not self.batch_first:
+        turned = self.batch_first and query.dim() == 3
+        if turned:
             query, key, value = query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1)
-        n, length = query.shape[0], query.shape[1]
-        q, k, v = self._project(query, 0), self._project(key, 1), self._project(value, 2)
-        extra = 0
-        if self.bias_k is not None:
-            k = gramme.cat([k, self.bias_k.expand(n, 1, self.embed_dim)], 1)
-            v = gramme.cat([v, self.bias_v.expand(n, 1, self.embed_dim)], 1)
-            extra += 1
-        if self.add_zero_attn:
-            zeros = gramme.zeros(n, 1, self.embed_dim, dtype=k.dtype)
-            k, v = gramme.cat([k, zeros], 1), gramme.cat([v, zeros], 1)
-            extra += 1
-        plain_causal = is_causal and key_padding_mask is None and not extra and not need_weights
-        if plain_causal:
-            mask = None
-        else:
-            if is_causal and attn_mask is None:
-                attn_mask = gramme.ones(length, key.shape[1], dtype=gramme.bool).triu(1)
-            mask = self._bias(attn_mask, key_padding_mask, n, q.dtype, extra)
-        q, k, v = self._heads(q), self._heads(k), self._heads(v)
-        drop = self.dropout if self.training else 0.0
-        weights = None
-        if need_weights:
-            products = (q * (1 / math.sqrt(self.head_dim))) @ k.transpose(-2, -1)
-            weights = F.softmax(products if mask is None else products + mask, -1)
-            weights = F.dropout(weights, drop) if drop else weights
-            heads = weights @ v
-            weights = weights.mean(1) if average_attn_weights else weights
-        else:
-            heads = F.scaled_dot_product_attention(q, k, v, mask, drop, plain_causal)
-        output = self.out_proj(heads.transpose(1, 2).reshape(n, length, self.embed_dim))
-        if single:
-            return output.squeeze(0), None if weights is None else weights.squeeze(0)
-        return (output if self.batch_first else output.transpose(0, 1)), weights
+        output, weights = F.multi_head_attention_forward(
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v,
+            self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, self.training, key_padding_mask, need_weights, attn_mask,
+            self.in_proj_weight is None, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight,
+            average_attn_weights=average_attn_weights, is_causal=is_causal,
+        )  # fmt: skip
+        return (output.transpose(0, 1) if turned else output), weights
 
     def extra_repr(self):
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}"

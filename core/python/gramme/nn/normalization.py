@@ -160,6 +160,30 @@ class BatchNorm3d(_BatchNorm):
     _ndims = (5,)
 
 
+class SyncBatchNorm(_BatchNorm):
+    """BatchNorm of any number of dimensions.  torch's takes the statistics of all processes' batches; here there is one process."""
+
+    _ndims = (2, 3, 4, 5)
+
+    def __init__(
+        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None, device=None, dtype=None
+    ):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        self.process_group = process_group
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module, process_group=None):
+        """The module with every BatchNorm in it as a SyncBatchNorm with the same parameters and buffers."""
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            new = cls.__new__(cls)
+            vars(new).update(vars(module))
+            new.process_group = process_group
+            return new
+        for name, child in list(module.named_children()):
+            module._set_member(name, cls.convert_sync_batchnorm(child, process_group))
+        return module
+
+
 class _InstanceNorm(_Running):
     """Mean 0 and variance 1 of each channel of each example.
 
@@ -213,3 +237,10 @@ class LocalResponseNorm(Module):
 
     def extra_repr(self):
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """LocalResponseNorm of (N, C, H, W), under its older name; k is 1."""
+
+    def __init__(self, size, alpha=1e-4, beta=0.75, k=1):
+        super().__init__(size, alpha, beta, k)

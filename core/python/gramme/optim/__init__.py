@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizers and schedules of their learning rates, with torch's names, defaults and formulas."""
 
-from gramme.optim import lr_scheduler
+from gramme.optim import lr_scheduler, swa_utils
 from gramme.optim.adam import Adam, AdamW
 from gramme.optim.adam_kin import Adamax, NAdam, RAdam
 from gramme.optim.adaptive import Adadelta, Adagrad, RMSprop
@@ -13,4 +13,5 @@ from gramme.optim.sgd import SGD
 
 __all__ = [
     "ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD", "lr_scheduler",
+    "swa_utils",
 ]  # fmt: skip

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of the package that are compositions of others, or are about dtypes and shapes; the API table has all that need C.
+
+Each is recorded by being run, so compiled functions call them like code of their own.
+"""
+
+import itertools
+import math
+import os
+
+import gramme
+from gramme._core import Tensor, get_default_dtype, manual_seed, promote_types
+
+# -- Questions
+
+
+def is_nonzero(input):
+    """Whether the one element is not 0."""
+    if input.numel() != 1:
+        raise RuntimeError(f"is_nonzero() needs a tensor of one element, not of shape {list(input.shape)}")
+    return bool(input)
+
+
+def is_signed(input):
+    """Whether the dtype has negative values."""
+    return input.dtype.is_signed
+
+
+def is_complex(input):
+    """False: there are no complex dtypes."""
+    return False
+
+
+def is_same_size(input, other):
+    """Whether the shapes are equal."""
+    return input.shape == other.shape
+
+
+def typename(object):
+    """The name of the object's type, with its module; for a tensor as Tensor.type() gives it."""
+    if isinstance(object, Tensor):
+        return object.type()
+    kind = object if isinstance(object, type) else type(object)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+# -- Dtypes and shapes
+
+
+def _empty_part(value):
+    """No element of it, with what counts for promotion: a tensor with or without dimensions, or a number."""
+    if not isinstance(value, Tensor):
+        return value
+    return value.detach().flatten()[:0] if value.dim() else value.detach()
+
+
+def result_type(tensor1, tensor2):
+    """The dtype of an operation on the two; each is a tensor or a number."""
+    if not isinstance(tensor1, Tensor) and not isinstance(tensor2, Tensor):
+        return promote_types(gramme.tensor(tensor1).dtype, gramme.tensor(tensor2).dtype)
+    return (_empty_part(tensor1) + _empty_part(tensor2)).dtype
+
+
+def can_cast(from_, to):
+    """Whether a tensor of the dtype from_ may become one of the dtype to: floats stay floats, and only bool becomes bool."""
+    if from_.is_floating_point and not to.is_floating_point:
+        return False
+    return from_ == gramme.bool or to != gramme.bool
+
+
+def broadcast_shapes(*shapes):
+    """The shape that tensors of these shapes (or of one dimension, for an int) broadcast to."""
+    shapes = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
+    sizes = [1] * max([len(shape) for shape in shapes], default=0)
+    for shape in shapes:
+        for i, size in enumerate(reversed(shape)):
+            if size < 0:
+                raise RuntimeError(f"broadcast_shapes(): a shape has the negative size {size}")
+            if size != 1 and sizes[-1 - i] not in (1, size):
+                raise RuntimeError(f"broadcast_shapes(): the shapes {', '.join([str(list(s)) for s in shapes])} do not broadcast")
+            if size != 1:
+                sizes[-1 - i] = size
+    return gramme.Size(sizes)
+
+
+# -- Tensors that are made
+
+
+def scalar_tensor(s, *, dtype=None, device=None, requires_grad=False):
+    """A tensor without dimensions; of the default dtype unless one is named."""
+    return gramme.full((), s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+
+
+def inclusive_range(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False):
+    """range(start, end, step): start, start + step ... up to end, included; of the default dtype.  arange() is what one wants."""
+    if end is None:
+        start, end = 0, start
+    if step == 0 or (end - start) * step < 0:
+        raise RuntimeError(f"range(): the step {step} does not lead from {start} to {end}")
+    n = math.floor((end - start) / step) + 1
+    values = gramme.arange(n, dtype=gramme.float64) * step + start
+    return values.to(dtype or get_default_dtype()).requires_grad_(requires_grad)
+
+
+def seed():
+    """Begins the generator anew with a seed from the system, and returns the seed."""
+    value = int.from_bytes(os.urandom(8), "little")
+    manual_seed(value)
+    return value
+
+
+def combinations(input, r=2, with_replacement=False):
+    """All ways to choose r elements of a vector, in order, one a row; with_replacement: each as often as one likes."""
+    if input.dim() != 1:
+        raise RuntimeError(f"combinations() takes a vector, not a tensor of {input.dim()} dimensions")
+    if r < 0:
+        raise RuntimeError(f"combinations(): r is not negative, not {r}")
+    if r == 0:
+        return input[:0]
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = [list(row) for row in choose(range(input.shape[0]), r)]
+    flat = [place for row in rows for place in row]
+    return input.index_select(0, gramme.tensor(flat, dtype=gramme.int64)).reshape(len(rows), r)
+
+
+# -- Parts of numbers
+
+
+def frexp(input):
+    """(mantissa, exponent): input = mantissa * 2 ** exponent with 0.5 <= |mantissa| < 1, exponent int32; 0, NaN and infinities have
+    the exponent 0."""
+    if not input.is_floating_point():
+        raise RuntimeError(f"frexp() takes floating dtypes, not {input.dtype}")
+    wide = input if input.dtype == gramme.float64 else input.to(gramme.float32)
+    plain = wide.isfinite().logical_and(wide != 0)
+    size = gramme.where(plain, wide, 1.0)
+    small = size.abs() < gramme.finfo(wide.dtype).tiny
+    size = gramme.where(small, size * 2.0**64, size)
+    exponent = (size.detach().abs().log2().floor() + 1).clamp(-1021 if wide.dtype == gramme.float64 else -125)
+    half = (exponent * 0.5).floor()  # in two steps: 2 ** exponent may be out of range
+    mantissa = size * (-half).exp2() * (half - exponent).exp2()
+    over, under = mantissa.abs() >= 1, mantissa.abs() < 0.5  # the logarithm was rounded
+    mantissa = gramme.where(over, mantissa * 0.5, gramme.where(under, mantissa * 2, mantissa))
+    exponent = exponent + over.to(wide.dtype) - under.to(wide.dtype) - small.to(wide.dtype) * 64
+    exponent = gramme.where(plain, exponent, 0.0).to(gramme.int32)
+    return gramme.where(plain, mantissa, wide).to(input.dtype), exponent
+
+
+def angle(input):
+    """pi where input is negative, 0 elsewhere, NaN for NaN; of integers in the default dtype."""
+    x = input if input.is_floating_point() else input.to(get_default_dtype())
+    return gramme.where(x.isnan(), x, (x < 0).to(x.dtype) * math.pi)
+
+
+# -- Windows
+
+
+def _cosines(window_length, periodic, weights, dtype, requires_grad):
+    """The sum of weights[k] * (-1) ** k * cos (2 pi k n / N)."""
+    if window_length < 0:
+        raise RuntimeError(f"a window has a length, not {window_length}")
+    dtype = dtype or get_default_dtype()
+    if window_length <= 1:
+        return gramme.ones(window_length, dtype=dtype, requires_grad=requires_grad)
+    turn = gramme.arange(window_length, dtype=gramme.float64) * (2 * math.pi / (window_length - (0 if periodic else 1)))
+    window = gramme.full_like(turn, weights[0])
+    for k, weight in enumerate(weights[1:], 1):
+        window = window + (turn * k).cos() * (-weight if k % 2 else weight)
+    return window.to(dtype).requires_grad_(requires_grad)
+
+
+def hann_window(window_length, periodic=True, *, dtype=None, device=None, requires_grad=False):
+    """sin (pi n / N) ** 2; periodic: N is the length, else one less."""
+    return _cosines(window_length, periodic, (0.5, 0.5), dtype, requires_grad)
+
+
+def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, device=None, requires_grad=False):
+    """alpha - beta * cos (2 pi n / N)."""
+    return _cosines(window_length, periodic, (alpha, beta), dtype, requires_grad)
+
+
+def blackman_window(window_length, periodic=True, *, dtype=None, device=None, requires_grad=False):
+    """0.42 - 0.5 * cos (2 pi n / N) + 0.08 * cos (4 pi n / N)."""
+    return _cosines(window_length, periodic, (0.42, 0.5, 0.08), dtype, requires_grad)
+
+
+def bartlett_window(window_length, periodic=True, *, dtype=None, device=None, requires_grad=False):
+    """1 - |2 n / N - 1|."""
+    if window_length <= 1:
+        return _cosines(window_length, periodic, (1.0,), dtype, requires_grad)
+    n = gramme.arange(window_length, dtype=gramme.float64) * (2 / (window_length - (0 if periodic else 1)))
+    return (1 - (n - 1).abs()).to(dtype or get_default_dtype()).requires_grad_(requires_grad)
+
+
+# -- Losses, as the package has them: with a number for the reduction
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _loss(name):
+    def loss(*args, reduction=1, **kwargs):
+        how = _REDUCTIONS[reduction] if isinstance(reduction, int) else reduction
+        return getattr(gramme.nn.functional, name)(*args, reduction=how, **kwargs)
+
+    loss.__name__ = loss.__qualname__ = name
+    loss.__doc__ = f"nn.functional.{name}, where the reduction may also be 0 (none), 1 (mean) or 2 (sum)."
+    return loss
+
+
+kl_div = _loss("kl_div")
+binary_cross_entropy_with_logits = _loss("binary_cross_entropy_with_logits")
+cosine_embedding_loss = _loss("cosine_embedding_loss")
+hinge_embedding_loss = _loss("hinge_embedding_loss")
+margin_ranking_loss = _loss("margin_ranking_loss")

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Methods of Tensor that are compositions of others: the functions of METHODS become methods when the package is imported."""
+
+import gramme
+from gramme import compare, functions
+from gramme._core import Tensor
+
+
+def get_device(input):
+    """The number of the GPU that has the memory, -1 for the CPU."""
+    return 0 if input.is_cuda else -1
+
+
+def detach_(input):
+    """Cuts the tensor itself off from what it was computed from."""
+    return input.set_(input.detach())
+
+
+def new_tensor(input, data, *, dtype=None, device=None, requires_grad=False):
+    """A tensor made of data, of input's dtype unless one is named."""
+    if isinstance(data, Tensor):
+        return data.detach().to(dtype or data.dtype, copy=True).requires_grad_(requires_grad)
+    return gramme.tensor(data, dtype=dtype or input.dtype, requires_grad=requires_grad)
+
+
+def new(input, *args):
+    """new(sizes ...) or new(data): a tensor of input's dtype."""
+    if len(args) == 1 and not isinstance(args[0], (int, gramme.Size)):
+        return gramme.tensor(args[0], dtype=input.dtype)
+    return input.new_empty(*(args or (0,)))
+
+
+def sum_to_size(input, *size):
+    """Sums so that the result has this shape, which broadcasts to input's."""
+    size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    lead = input.dim() - len(size)
+    if lead < 0 or any([n != m and n != 1 for n, m in zip(size, input.shape[lead:])]):
+        raise RuntimeError(f"sum_to_size(): size {list(size)} does not broadcast to the tensor's shape {list(input.shape)}")
+    dims = list(range(lead)) + [lead + i for i, n in enumerate(size) if n == 1 and input.shape[lead + i] != 1]
+    if not size:
+        return input.sum()
+    return input.sum(dims, True).reshape(size) if dims else input
+
+
+def split_with_sizes(input, split_sizes, dim=0):
+    """Views along dim of the sizes in a list."""
+    return input.split(list(split_sizes), dim)
+
+
+def narrow_copy(input, dim, start, length):
+    """narrow(), as a copy."""
+    return input.narrow(dim, start, length).clone()
+
+
+def fill_diagonal_(input, fill_value, wrap=False):
+    """Writes a number on the main diagonal; wrap: of a matrix with more rows than columns again and again, one row apart."""
+    if input.dim() < 2:
+        raise RuntimeError("fill_diagonal_() needs at least 2 dimensions")
+    if input.dim() > 2 and any([n != input.shape[0] for n in input.shape]):
+        raise RuntimeError("fill_diagonal_(): all dimensions must be of equal length")
+    if input.dim() == 2 and wrap:
+        rows, columns = input.shape
+        where = (gramme.arange(rows * columns) % (columns + 1) == 0).reshape(rows, columns)
+    else:
+        places = [gramme.arange(n).reshape([-1] + [1] * (input.dim() - 1 - i)) for i, n in enumerate(input.shape)]
+        where = places[0] == places[1]
+        for place in places[2:]:
+            where = where.logical_and(places[0] == place)
+    return input.masked_fill_(where, fill_value)
+
+
+def apply_(input, callable):
+    """Replaces each element by what a function of Python's makes of it."""
+    values = [callable(value) for value in input.detach().flatten().tolist()]
+    return input.copy_(gramme.tensor(values, dtype=input.dtype).reshape(input.shape))
+
+
+def map_(input, tensor, callable):
+    """Replaces each element by what a function of Python's makes of it and of the tensor's element there."""
+    others = tensor.expand_as(input).detach().flatten().tolist()
+    values = [callable(value, other) for value, other in zip(input.detach().flatten().tolist(), others)]
+    return input.copy_(gramme.tensor(values, dtype=input.dtype).reshape(input.shape))
+
+
+def adjoint(input):
+    """The last two dimensions exchanged: a view."""
+    return input.transpose(-2, -1)
+
+
+def itself(input):
+    """The tensor: there are no complex dtypes, and no other layouts."""
+    return input
+
+
+def no(input):
+    """False."""
+    return False
+
+
+def resize_as_(input, other):
+    """resize_() to the shape of other."""
+    return input.resize_(other.shape)
+
+
+def __reversed__(input):
+    return input.flip(list(range(input.dim()))) if input.dim() else input
+
+
+METHODS = {
+    **{f.__name__: f for f in (compare.allclose, compare.equal, compare.isclose)},
+    **{f.__name__: f for f in (functions.is_nonzero, functions.is_signed, functions.is_complex, functions.is_same_size, functions.frexp)},
+    **{f.__name__: f for f in (get_device, detach_, new_tensor, new, sum_to_size, split_with_sizes, narrow_copy, fill_diagonal_)},
+    **{f.__name__: f for f in (apply_, map_, adjoint, resize_as_, __reversed__, functions.angle)},
+    "conj": itself, "conj_physical": itself, "resolve_conj": itself, "resolve_neg": itself, "to_dense": itself,
+    "is_conj": no, "is_neg": no, "is_pinned": no, "is_shared": no,
+}  # fmt: skip

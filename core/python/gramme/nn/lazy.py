@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers that learn the size of their input from the first one.
+
+Until then their parameters are UninitializedParameter, of no element, and the first call (or a state that is loaded) makes them.  At the first
+call the layer becomes the plain one: LazyLinear becomes Linear.  So an optimizer, and gramme.compile, come after a first call.
+"""
+
+import gramme
+from gramme.nn import conv, layers, normalization
+from gramme.nn.parameter import Parameter
+
+
+class UninitializedParameter(Parameter):
+    """A parameter whose shape is not known yet; materialize(shape) makes it one, in place."""
+
+    def __new__(cls, requires_grad=True, device=None, dtype=None):
+        return Parameter.__new__(cls, gramme.empty(0, dtype=dtype), requires_grad)
+
+    def materialize(self, shape, device=None, dtype=None):
+        """Becomes a Parameter of this shape; its elements are for the layer to fill."""
+        self.data = gramme.empty(*shape, dtype=dtype or self.dtype)
+        self.__class__ = Parameter
+
+    def __repr__(self):
+        return "<UninitializedParameter>"
+
+
+class UninitializedBuffer:
+    """UninitializedBuffer(dtype=None): an empty tensor, for a buffer whose shape is not known yet; the module replaces it."""
+
+    def __new__(cls, requires_grad=False, device=None, dtype=None):
+        return gramme.empty(0, dtype=dtype)
+
+
+def is_lazy(value):
+    """Whether a parameter's shape is not known yet."""
+    return isinstance(value, UninitializedParameter)
+
+
+def _take_shapes(module, state, prefix, metadata, strict, missing, unexpected, errors):
+    """Before a state is loaded: parameters get its shapes."""
+    for name, value in list(vars(module).items()):
+        if is_lazy(value) and prefix + name in state:
+            value.materialize(state[prefix + name].shape)
+    module._sized(state, prefix)
+
+
+class _Lazy:
+    """What lazy layers share: `_find (input)` materializes, `_plain` is the class that they become."""
+
+    def _be_lazy(self, names, dtype):
+        for name in names:
+            if getattr(self, name, None) is not None:
+                setattr(self, name, UninitializedParameter(dtype=dtype))
+        self._load_hook = self.register_load_state_dict_pre_hook(_take_shapes)
+
+    def _sized(self, state, prefix):
+        pass
+
+    def has_uninitialized_params(self):
+        return any([is_lazy(value) for value in vars(self).values()])
+
+    def reset_parameters(self):
+        if not self.has_uninitialized_params() and not getattr(self, "_waits", False):
+            super().reset_parameters()
+
+    def initialize_parameters(self, input, *args):
+        """Makes the parameters for an input like this one."""
+        if self.has_uninitialized_params():
+            self._find(input)
+            self._plain.reset_parameters(self)
+
+    def forward(self, input, *args):
+        self.initialize_parameters(input)
+        self._sized(None, "")
+        self._load_hook.remove()
+        del self._load_hook
+        self.__class__ = self._plain
+        return self.forward(input, *args)
+
+
+class LazyLinear(_Lazy, layers.Linear):
+    """A Linear that learns in_features."""
+
+    _plain = layers.Linear
+
+    def __init__(self, out_features, bias=True, device=None, dtype=None):
+        self._waits = True
+        super().__init__(0, 0, bias, device, dtype)
+        del self._waits
+        self.out_features = out_features
+        self._be_lazy(("weight", "bias"), dtype)
+
+    def _find(self, input):
+        self.weight.materialize((self.out_features, input.shape[-1]))
+        if self.bias is not None:
+            self.bias.materialize((self.out_features,))
+
+    def _sized(self, state, prefix):
+        if not is_lazy(self.weight):
+            self.in_features = self.weight.shape[1]
+
+
+class _LazyConv(_Lazy):
+    def __init__(
+        self, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None, dtype=None
+    ):
+        self._waits = True
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype)
+        del self._waits
+        self.out_channels = out_channels
+        self._be_lazy(("weight", "bias"), dtype)
+
+    def _find(self, input):
+        single = input.dim() == self._space + 1
+        self.in_channels = input.shape[0 if single else 1]
+        if self.in_channels % self.groups or self.out_channels % self.groups:
+            raise ValueError(f"{self.in_channels} and {self.out_channels} channels cannot be divided into {self.groups} groups")
+        self.weight.materialize((self.out_channels, self.in_channels // self.groups, *self.kernel_size))
+        if self.bias is not None:
+            self.bias.materialize((self.out_channels,))
+
+    def _sized(self, state, prefix):
+        if not is_lazy(self.weight):
+            self.in_channels = self.weight.shape[1] * self.groups
+
+
+class LazyConv1d(_LazyConv, conv.Conv1d):
+    """A Conv1d that learns in_channels."""
+
+    _plain = conv.Conv1d
+
+
+class LazyConv2d(_LazyConv, conv.Conv2d):
+    """A Conv2d that learns in_channels."""
+
+    _plain = conv.Conv2d
+
+
+class LazyConv3d(_LazyConv, conv.Conv3d):
+    """A Conv3d that learns in_channels."""
+
+    _plain = conv.Conv3d
+
+
+class _LazyConvTranspose(_LazyConv):
+    def __init__(
+        self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1, padding_mode="zeros",
+        device=None, dtype=None,
+    ):  # fmt: skip
+        self._waits = True
+        super(_LazyConv, self).__init__(0, 0, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode, device, dtype)
+        del self._waits
+        self.out_channels = out_channels
+        self._be_lazy(("weight", "bias"), dtype)
+
+    def _find(self, input):
+        single = input.dim() == self._space + 1
+        self.in_channels = input.shape[0 if single else 1]
+        self.weight.materialize((self.in_channels, self.out_channels // self.groups, *self.kernel_size))
+        if self.bias is not None:
+            self.bias.materialize((self.out_channels,))
+
+    def _sized(self, state, prefix):
+        if not is_lazy(self.weight):
+            self.in_channels = self.weight.shape[0]
+
+
+class LazyConvTranspose1d(_LazyConvTranspose, conv.ConvTranspose1d):
+    """A ConvTranspose1d that learns in_channels."""
+
+    _plain = conv.ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConvTranspose, conv.ConvTranspose2d):
+    """A ConvTranspose2d that learns in_channels."""
+
+    _plain = conv.ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConvTranspose, conv.ConvTranspose3d):
+    """A ConvTranspose3d that learns in_channels."""
+
+    _plain = conv.ConvTranspose3d
+
+
+class _LazyNorm(_Lazy):
+    def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None):
+        self._waits = True
+        super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype)
+        del self._waits
+        self._be_lazy(("weight", "bias"), dtype)
+
+    def has_uninitialized_params(self):
+        return self.num_features == 0
+
+    def _have(self, features):
+        self.num_features = features
+        for value in (self.weight, self.bias):
+            if is_lazy(value):
+                value.materialize((features,))
+        if self.track_running_stats:
+            self.running_mean = gramme.zeros(features, dtype=self.running_mean.dtype)
+            self.running_var = gramme.ones(features, dtype=self.running_var.dtype)
+
+    def _find(self, input):
+        single = type(self)._channels_first and input.dim() == self._ndims[0]
+        self._have(input.shape[0 if single else 1])
+
+    _channels_first = False
+
+    def _sized(self, state, prefix):
+        """A state with a parameter or a running value tells the features."""
+        for name in ("weight", "running_mean"):
+            if self.num_features == 0 and state and prefix + name in state:
+                self._have(state[prefix + name].shape[0])
+
+
+class LazyBatchNorm1d(_LazyNorm, normalization.BatchNorm1d):
+    """A BatchNorm1d that learns num_features."""
+
+    _plain = normalization.BatchNorm1d
+
+
+class LazyBatchNorm2d(_LazyNorm, normalization.BatchNorm2d):
+    """A BatchNorm2d that learns num_features."""
+
+    _plain = normalization.BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyNorm, normalization.BatchNorm3d):
+    """A BatchNorm3d that learns num_features."""
+
+    _plain = normalization.BatchNorm3d
+
+
+class LazyInstanceNorm1d(_LazyNorm, normalization.InstanceNorm1d):
+    """An InstanceNorm1d that learns num_features."""
+
+    _plain = normalization.InstanceNorm1d
+    _channels_first = True
+
+
+class LazyInstanceNorm2d(_LazyNorm, normalization.InstanceNorm2d):
+    """An InstanceNorm2d that learns num_features."""
+
+    _plain = normalization.InstanceNorm2d
+    _channels_first = True
+
+
+class LazyInstanceNorm3d(_LazyNorm, normalization.InstanceNorm3d):
+    """An InstanceNorm3d that learns num_features."""
+
+    _plain = normalization.InstanceNorm3d
+    _channels_first = True
