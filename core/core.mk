@@ -293,6 +293,7 @@ EXTENSION_SOURCES = \
   core/trace/functools.c \
   core/trace/namespace.c \
   core/trace/copying.c \
+  core/trace/cached_call.c \
   core/trace/deepcopy.c \
   core/trace/heap.c \
   core/trace/instance_dict.c \
@@ -397,6 +398,8 @@ EXTENSION_SOURCES = \
   core/python/control.c \
   core/python/counters.c \
   core/python/decode.c \
+  core/python/cached_function.c \
+  core/python/trace_host.c \
   core/python/dict_find.c \
   core/python/dict_version.c \
   core/python/draws.c \
@@ -445,6 +448,8 @@ EXTENSION_SOURCES = \
   core/python/counters.h \
   core/python/cpython.h \
   core/python/decode.h \
+  core/python/cached_function.h \
+  core/python/trace_host.h \
   core/python/dict_find.h \
   core/python/dict_version.h \
   core/python/draws.h \

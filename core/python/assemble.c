@@ -17,6 +17,7 @@
 #endif
 
 #include "core/python/assemble.h"
+#include "core/python/lines.h"
 #include "core/python/opcodes.h"
 
 typedef struct {
@@ -110,27 +111,6 @@ intern (PyObject *list, PyObject *o)
   return PyList_Append (list, o) < 0 ? -1 : (int) PyList_GET_SIZE (list) - 1;
 }
 
-/* One entry of the line table for `units` code units: kind 13 is a line delta, 15 says that there
- * is no place. */
-static void
-put_line (Assembler *a, uint32_t units, int line)
-{
-  for (; units > 0; units -= MIN (units, 8)) {
-    uint8_t first = 0x80 | (line > 0 ? 13 : 15) << 3 | (MIN (units, 8) - 1);
-    g_byte_array_append (a->lines, &first, 1);
-    if (line <= 0)
-      continue;
-    int delta = line - a->line;
-    uint32_t v = delta < 0 ? (uint32_t) -delta << 1 | 1 : (uint32_t) delta << 1;
-    a->line = line;
-    do {
-      uint8_t byte = (v & 0x3f) | (v > 0x3f ? 0x40 : 0);
-      g_byte_array_append (a->lines, &byte, 1);
-      v >>= 6;
-    } while (v);
-  }
-}
-
 static void
 put (Assembler *a, uint8_t opcode, uint32_t arg, int line)
 {
@@ -145,7 +125,7 @@ put (Assembler *a, uint8_t opcode, uint32_t arg, int line)
   static const uint8_t zero[2];
   for (int i = 0; i < _PyOpcode_Caches[opcode]; i++)
     g_byte_array_append (a->bytes, zero, 2);
-  put_line (a, (a->bytes->len - before) / 2, line);
+  gm_lines_put (a->lines, (a->bytes->len - before) / 2, &a->line, line > 0 ? line : -1, -1, -1, -1);
 }
 
 static bool

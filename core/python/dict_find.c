@@ -3,7 +3,7 @@
  *
  * CPython's own look-up asks each key of the same hash whether it is equal, and a key's class may answer in Python.  A guard must not run that:
  * the program would see a comparison that it never made.  So the table is walked here, in CPython's order, only constants are compared, and
- * where CPython would ask a key there is no answer.
+ * where CPython would ask a key there is no answer.  A tuple of constants is one, too.
  */
 #include "core/python/dict_find.h"
 
@@ -30,29 +30,42 @@ index_at (const PyDictKeysObject *keys, size_t place)
   return ((const int64_t *) indices)[place];
 }
 
+typedef enum { DIFFERENT, EQUAL, UNKNOWN } Same;
+
+/* Whether a key of a dict, of the same hash, is equal to another one. */
+static Same
+same (PyObject *stored, PyObject *key)
+{
+  if (stored == key)
+    return EQUAL;
+  if (!gm_key_is_plain (Py_TYPE (stored)))
+    return UNKNOWN;
+  if (gm_is_constant_type (Py_TYPE (stored)) && gm_is_constant_type (Py_TYPE (key)))
+    return PyObject_RichCompareBool (stored, key, Py_EQ) == 1 ? EQUAL : DIFFERENT;
+  if (!PyTuple_CheckExact (stored) || !PyTuple_CheckExact (key) || PyTuple_GET_SIZE (stored) != PyTuple_GET_SIZE (key))
+    return DIFFERENT;
+  Same all = EQUAL;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (key) && all == EQUAL; i++)
+    all = same (PyTuple_GET_ITEM (stored, i), PyTuple_GET_ITEM (key, i));
+  return all;
+}
+
 bool
 gm_dict_find (PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value)
 {
   PyDictKeysObject *keys = ((PyDictObject *) dict)->ma_keys;
   const PyDictKeyEntry *entries = DK_ENTRIES (keys);
   size_t mask = (size_t) DK_SIZE (keys) - 1, perturb = (size_t) hash, place = (size_t) hash & mask;
-  bool constant = gm_is_constant_type (Py_TYPE (key));
   for (*value = NULL;;) {
     int64_t i = index_at (keys, place);
     if (i == DKIX_EMPTY)
       return true;
-    if (i >= 0 && entries[i].me_key == key) {
-      *value = entries[i].me_value;
-      return true;
-    }
-    if (i >= 0 && entries[i].me_hash == hash) {
-      PyObject *other = entries[i].me_key;
-      if (!gm_key_is_plain (Py_TYPE (other)))
-        return false;
-      if (constant && gm_is_constant_type (Py_TYPE (other)) && PyObject_RichCompareBool (other, key, Py_EQ) == 1) {
+    if (i >= 0 && (entries[i].me_key == key || entries[i].me_hash == hash)) {
+      Same answer = same (entries[i].me_key, key);
+      if (answer == EQUAL)
         *value = entries[i].me_value;
-        return true;
-      }
+      if (answer != DIFFERENT)
+        return answer == EQUAL;
     }
     perturb >>= 5; /* PERTURB_SHIFT of dictobject.c */
     place = (place * 5 + perturb + 1) & mask;

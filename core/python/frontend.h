@@ -19,7 +19,4 @@ extern PyObject *gm_py_unsupported, *gm_py_break_warning;
 
 int gm_py_init_frontend (PyObject *module);
 
-/* Tells the recorder about the package, once: before the first recording. */
-void gm_frontend_set_host (void);
-
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * handler_table.h -- the exception table of a code object, read.
+ * handler_table.h -- the exception table of a code object, read and written.
  */
 #ifndef GM_PYTHON_HANDLER_TABLE_H
 #define GM_PYTHON_HANDLER_TABLE_H
@@ -18,5 +18,8 @@ typedef struct {
 
 /* Appends the entries, GmRange, in their order. */
 void gm_handler_table_read (PyCodeObject *co, GArray *ranges);
+
+/* Appends an entry; one of no length is none. */
+void gm_handler_table_put (GByteArray *table, const GmRange *r);
 
 #endif

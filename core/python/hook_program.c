@@ -11,10 +11,11 @@
 
 #include "core/python/autograd_py.h"
 #include "core/python/bind.h"
+#include "core/python/callable.h"
 #include "core/python/code_cache.h"
-#include "core/python/frontend.h"
 #include "core/python/hook_program.h"
 #include "core/python/tensor_object.h"
+#include "core/python/trace_host.h"
 
 #include <string.h>
 
@@ -218,7 +219,7 @@ gm_hook_program_try (PyObject *hook, GmTensor *grad)
   p->base.grad = gm_py_tensor_get (p->stand_in)->meta;
   bool ok = false;
   if (gm_bind (&bound, f.cache->decoded, f.func, f.self, &p->stand_in, 1, NULL)) {
-    gm_frontend_set_host ();
+    gm_trace_host_tell ();
     GmRecordRequest request = { .func = f.func, .code = f.cache->decoded, .locals = bound.locals, .env = env_now (),
                                 .backend_text = configuration };
     g_autoptr (GmRecording) rec = gm_record_function (&request);

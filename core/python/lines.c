@@ -85,3 +85,40 @@ gm_lines_at (GmLines *l, uint32_t unit, int *line, int *col, int *end_line, int 
   *end_line = known ? l->at[2] : -1;
   *end_col = known ? l->at[3] : -1;
 }
+
+/* -- Writing ----------------------------------------------------------------------------------- */
+
+static void
+put_number (GByteArray *b, uint32_t v)
+{
+  do {
+    uint8_t byte = (v & 0x3f) | (v > 0x3f ? 0x40 : 0);
+    g_byte_array_append (b, &byte, 1);
+    v >>= 6;
+  } while (v);
+}
+
+static void
+put_signed (GByteArray *b, int v)
+{
+  put_number (b, v < 0 ? (uint32_t) -v << 1 | 1 : (uint32_t) v << 1);
+}
+
+void
+gm_lines_put (GByteArray *table, uint32_t units, int *last, int line, int col, int end_line, int end_col)
+{
+  uint8_t kind = line < 0 ? NONE : col < 0 || end_line < line || end_col < 0 ? NO_COLUMNS : LONG;
+  for (; units > 0; units -= MIN (units, 8)) {
+    uint8_t first = (uint8_t) (0x80 | kind << 3 | (MIN (units, 8) - 1));
+    g_byte_array_append (table, &first, 1);
+    if (kind == NONE)
+      continue;
+    put_signed (table, line - *last);
+    *last = line;
+    if (kind == LONG) {
+      put_number (table, (uint32_t) (end_line - line));
+      put_number (table, (uint32_t) col + 1);
+      put_number (table, (uint32_t) end_col + 1);
+    }
+  }
+}

@@ -194,5 +194,10 @@ static PyMethodDef functions[] = {
 int
 gm_py_init_measure (PyObject *module)
 {
-  return PyModule_AddFunctions (module, functions);
+#ifdef GM_DEBUG_CHECKS
+  const int debug_checks = 1; /* what is remembered is compared with what is there: nothing that is measured then is what users have */
+#else
+  const int debug_checks = 0;
+#endif
+  return PyModule_AddFunctions (module, functions) == 0 && PyModule_AddIntConstant (module, "debug_checks", debug_checks) == 0 ? 0 : -1;
 }

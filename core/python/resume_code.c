@@ -19,7 +19,9 @@
 
 #include "core/python/assemble.h"
 #include "core/python/code_cache.h"
+#include "core/python/handler_table.h"
 #include "core/python/hook.h"
+#include "core/python/lines.h"
 #include "core/python/opcodes.h"
 #include "core/python/resume_code.h"
 #include "core/python/resume_original.h"
@@ -447,70 +449,24 @@ bytes_of (Writer *w)
 
 /* -- Tables -------------------------------------------------------------------------------------------------------- */
 
-static void
-put_low_first (GByteArray *b, uint32_t v)
-{
-  do {
-    uint8_t byte = (v & 0x3f) | (v > 0x3f ? 0x40 : 0);
-    g_byte_array_append (b, &byte, 1);
-    v >>= 6;
-  } while (v);
-}
-
-static void
-put_signed (GByteArray *b, int v)
-{
-  put_low_first (b, v < 0 ? (uint32_t) -v << 1 | 1 : (uint32_t) v << 1);
-}
-
-/* Kinds 13: a line; 14: lines and columns; 15: no place. */
 static PyObject *
 lines_of (Writer *w)
 {
   g_autoptr (GByteArray) b = g_byte_array_sized_new (8 * w->out->len);
-  int line = w->o->co->co_firstlineno;
+  int last = w->o->co->co_firstlineno;
   for (uint32_t i = 0; i < w->out->len; i++) {
     const GmRaw *raw = &g_array_index (w->out, GmRaw, i);
     const GmPlace *p = &raw->place;
-    int kind = p->line < 0 ? 15 : p->col < 0 || p->end_line < p->line || p->end_col < 0 ? 13 : 14;
-    for (uint32_t units = raw->units; units > 0; units -= MIN (units, 8)) {
-      uint8_t first = 0x80 | (uint8_t) (kind << 3) | (MIN (units, 8) - 1);
-      g_byte_array_append (b, &first, 1);
-      if (kind == 15)
-        continue;
-      put_signed (b, p->line - line);
-      line = p->line;
-      if (kind == 14) {
-        put_low_first (b, (uint32_t) (p->end_line - p->line));
-        put_low_first (b, (uint32_t) p->col + 1);
-        put_low_first (b, (uint32_t) p->end_col + 1);
-      }
-    }
+    gm_lines_put (b, raw->units, &last, p->line, p->col, p->end_line, p->end_col);
   }
   return PyBytes_FromStringAndSize ((char *) b->data, b->len);
 }
 
-static void
-put_high_first (GByteArray *b, uint32_t v, uint8_t mark)
-{
-  int shift = 0;
-  while (v >> shift > 0x3f)
-    shift += 6;
-  for (; shift >= 0; shift -= 6, mark = 0) {
-    uint8_t byte = (v >> shift & 0x3f) | (shift > 0 ? 0x40 : 0) | mark;
-    g_byte_array_append (b, &byte, 1);
-  }
-}
-
+/* As `r`, but for where it stands. */
 static void
 put_range (GByteArray *b, uint32_t start, uint32_t end, uint32_t target, const GmRange *r)
 {
-  if (start == end)
-    return;
-  put_high_first (b, start, 0x80);
-  put_high_first (b, end - start, 0);
-  put_high_first (b, target, 0);
-  put_high_first (b, r->depth << 1 | r->lasti, 0);
+  gm_handler_table_put (b, &(GmRange){ start, end, target, r->depth, r->lasti });
 }
 
 static uint32_t

@@ -20,6 +20,8 @@ const GmTracker *gm_builtin_protocol (GmRecorder *r, const char *name, const GmC
 /* Functions that take an index, on an object of the user's with an __index__; NULL, without a break: there is none among the arguments. */
 const GmTracker *gm_builtin_with_index (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 
+/* The name of a method of C that is bound to its value; borrowed.  NULL: it is a function. */
+PyObject *gm_builtin_method_name (GmRecorder *r, const GmTracker *t);
 /* `t.__getitem__`, `t.__len__` ... of a builtin kind, or NULL. */
 const GmTracker *gm_operator_method (GmRecorder *r, const GmTracker *t, PyObject *name);
 /* Calls of objects of C that have a model (functools.partial); NULL without a break: none. */
@@ -27,6 +29,9 @@ const GmTracker *gm_special_object_call (GmRecorder *r, const GmTracker *t, cons
 /* t.__call__, a method of Python, or a break. */
 const GmTracker *gm_object_call_method (GmRecorder *r, const GmTracker *t);
 bool gm_is_partial (PyTypeObject *type);
+/* cached_call.c: the type of what functools.lru_cache makes, and a call of one. */
+bool gm_is_cached_function (PyTypeObject *type);
+const GmTracker *gm_cached_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args);
 const GmTracker *gm_partial_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
 bool gm_partial_build (GmResidualBuilder *b, const GmTracker *t);
 /* namespace.c */

@@ -164,7 +164,7 @@ value_place (PyObject *o, PyObject *unused)
 static char *
 tracker_text (GmRecorder *r, const GmTracker *t)
 {
-  if (t == &gm_tracker_null)
+  if (gm_is_call_null (t))
     return g_strdup ("NULL");
   const GmMeta *m = meta_of (r, t);
   if (m) {

@@ -57,6 +57,8 @@ join (GmRecorder *r, const GmTracker *before, const GmTracker *keywords, const G
 const GmTracker *
 gm_special_object_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
+  if (gm_is_cached_function ((PyTypeObject *) t->data))
+    return gm_cached_call (r, t, args);
   if (!gm_is_partial ((PyTypeObject *) t->data))
     return NULL;
   const GmTracker *func = member (r, t, 0), *before = member (r, t, 1),

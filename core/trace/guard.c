@@ -127,6 +127,19 @@ instance_dict (PyObject *o)
   return empty ? empty : (empty = PyDict_New ());
 }
 
+static inline PyObject *
+cached_dict (PyObject *cache)
+{
+  return *(PyObject **) ((char *) cache + gm_host.cached.dict);
+}
+
+static inline PyObject *
+cached_get (PyObject *cache, PyObject *key, Py_hash_t hash, int64_t in_value)
+{
+  PyObject *value = gm_dict_get (cached_dict (cache), key, hash);
+  return value && in_value ? *(PyObject **) ((char *) value + in_value) : value;
+}
+
 /* Of the instance dict. */
 static inline uint64_t
 attrs_version (PyObject *o)

@@ -192,7 +192,8 @@ add (Compiler *k, GmCheck c, const char *source, GmWhere where)
   hold (k, c.key, false);
   if (c.kind == GM_GUARD_CLASS_LOOKUP || c.kind == GM_GUARD_CLASS_DICT || c.kind == GM_GUARD_SUBCLASS)
     hold (k, (PyObject *) c.ptr, true);
-  if (c.key && (PyUnicode_CheckExact (c.key) || gm_is_constant_type (Py_TYPE (c.key)) || Py_TYPE (c.key) == gm_host.dtype_type
+  bool of_cache = c.kind == GM_SOURCE_CACHED || c.kind == GM_GUARD_CACHED_ABSENT; /* constants, alone or in a tuple */
+  if (c.key && (of_cache || PyUnicode_CheckExact (c.key) || gm_is_constant_type (Py_TYPE (c.key)) || Py_TYPE (c.key) == gm_host.dtype_type
                 || PyFunction_Check (c.key) || (PyType_Check (c.key) && Py_TYPE (c.key)->tp_hash == PyType_Type.tp_hash)))
     c.hash = PyObject_Hash (c.key);
   g_array_append_val (k->checks, c);

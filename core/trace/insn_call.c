@@ -42,7 +42,7 @@ do_call (GmRecorder *r, const GmTracker *f, GmCallArgs args)
       f = f->items[0];
       continue;
     }
-    if (f->kind == &gm_kind_object && !gm_is_partial ((PyTypeObject *) f->data)) {
+    if (f->kind == &gm_kind_object && !gm_is_partial ((PyTypeObject *) f->data) && !gm_is_cached_function ((PyTypeObject *) f->data)) {
       f = gm_object_call_method (r, f);
       continue;
     }
@@ -71,7 +71,7 @@ gm_insn_call (GmRecorder *r, const GmInsn *i)
   const GmTracker *second = gm_pop (r), *first = gm_pop (r);
   GmCallArgs args = { values + 1, n - n_named, i->obj };
   const GmTracker *f = second;
-  if (first != &gm_tracker_null) { /* [method, self] */
+  if (!gm_is_call_null (first)) { /* [method, self] */
     f = first;
     values[0] = second;
     args.args = values;

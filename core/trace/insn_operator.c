@@ -117,7 +117,7 @@ gm_insn_load_method (GmRecorder *r, const GmInsn *i)
     gm_push (r, v->items[0]);
     gm_push (r, v->items[1]);
   } else {
-    gm_push (r, &gm_tracker_null);
+    gm_push (r, v->kind == &gm_kind_builtin ? &gm_tracker_null_method : &gm_tracker_null);
     gm_push (r, v);
   }
 }

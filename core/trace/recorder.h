@@ -137,6 +137,7 @@ struct GmRecorder {
   uint32_t n_frames;
   const GmTracker *stopped_value; /* result of a nested run; set and read at once */
   PyObject *plain_keys; /* the dict whose keys were found to run no code when compared; borrowed */
+  PyObject *cached_keys; /* see cached_call.c: dict, or NULL; nothing refers to what a rollback leaves in it */
   GHashTable *user_keys; /* see keys.c: a key with a __hash__ of the user's -> what it was */
   uint32_t n_bodies; /* of operators and custom functions that are being run through; as before when an operation ends */
   uint32_t nesting; /* containers being looked through; as before when an operation ends */

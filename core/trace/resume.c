@@ -12,8 +12,10 @@
  */
 #include "core/base/log.h"
 #include "core/trace/attrs.h"
+#include "core/trace/builtin.h"
 #include "core/trace/cell.h"
 #include "core/trace/liveness.h"
+#include "core/trace/object.h"
 #include "core/trace/recorder.h"
 #include "core/trace/span.h"
 
@@ -113,6 +115,26 @@ live_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, uin
   return n;
 }
 
+/* The function of the class behind a method of C that waits for its call: Python has it there, and says its name if the call fails.  NULL: none, or it
+ * is not certain.  Of what is no container only at the call itself: what is behind the break knows such methods better as bound ones. */
+static const GmTracker *
+unbound_method (GmRecorder *r, const GmInsn *i, uint32_t entries_above, const GmTracker *bound, const GmTracker **self)
+{
+  bool called = i->op == GM_INSN_CALL && entries_above == i->arg + 1;
+  PyObject *name = bound->kind == &gm_kind_builtin ? gm_builtin_method_name (r, bound) : NULL;
+  if (name == NULL)
+    return NULL;
+  const GmTracker *of = bound->items[0];
+  bool container = of->kind == &gm_kind_list || of->kind == &gm_kind_dict || of->kind == &gm_kind_set;
+  if (!called && !container)
+    return NULL;
+  const GmTracker *owner = bound->n == 2 ? bound->items[1] : container ? gm_storage_owner (r, of) : NULL;
+  *self = owner ? owner : of;
+  PyTypeObject *type = bound->n == 2 ? NULL : gm_type_of (r, *self);
+  PyObject *found = bound->n == 2 ? bound->real : type ? _PyType_Lookup (type, name) : NULL; /* n == 2: of an object of a subclass */
+  return found && Py_IS_TYPE (found, &PyMethodDescr_Type) ? gm_tracker (r, .kind = &gm_kind_builtin, .real = found) : NULL;
+}
+
 /* Appends the frame's values; false if the frame cannot be left and taken up at `insn`. */
 static bool
 frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, GPtrArray *values,
@@ -134,8 +156,18 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, GPt
     g_ptr_array_add (values, (gpointer) gm_heap_load (&r->heap, f->id, locals[i]));
   for (uint32_t k = 0; k < depth; k++) {
     const GmTracker *t = gm_heap_load (&r->heap, f->id, code->n_slots + k);
+    const GmTracker *self, *function = NULL;
+    if (t == &gm_tracker_null_method && f == r->frame)
+      function = unbound_method (r, &code->insns[insn], depth - k - 1, gm_heap_load (&r->heap, f->id, code->n_slots + k + 1), &self);
+    if (function) {
+      out->n_stack += 2;
+      g_ptr_array_add (values, (gpointer) function);
+      g_ptr_array_add (values, (gpointer) self);
+      k++;
+      continue;
+    }
     if (t->kind == &gm_kind_null) {
-      *(t == &gm_tracker_null ? &out->nulls : &out->unbound) |= 1ull << k;
+      *(t == &gm_tracker_unbound ? &out->unbound : &out->nulls) |= 1ull << k;
       continue;
     }
     out->n_stack++;

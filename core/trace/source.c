@@ -194,6 +194,10 @@ gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t 
     return gm_source_add (r, &s, "%s.__dict__", base->name);
   case GM_SOURCE_KWDEFAULT:
     return gm_source_add (r, &s, "%s.__kwdefaults__['%s']", base->name, PyUnicode_AsUTF8 (key));
+  case GM_SOURCE_CACHED: {
+    g_autofree char *text = key_text (key);
+    return gm_source_add (r, &s, "the result of %s (%s)", base->name, text);
+  }
   case GM_SOURCE_METHOD_FUNC:
     return gm_source_add (r, &s, "%s.__func__", base->name);
   case GM_SOURCE_METHOD_SELF:

@@ -19,7 +19,7 @@ argument (GmRecorder *r, const GmTracker *t)
   if (t->kind == &gm_kind_constant)
     return t->real;
   PyObject *o = t->kind == &gm_kind_list || t->kind == &gm_kind_tuple ? gm_constant (r, t) : NULL;
-  return o && !r->stop ? gm_record_take (r, o) : NULL;
+  return r->stop ? NULL : o;
 }
 
 /* fn (*args) of constants, for real. */

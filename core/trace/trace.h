@@ -119,6 +119,20 @@ typedef struct {
   uint64_t many;  /* those of them whose gradient is a sum of several */
 } GmHostTrial;
 
+/* What functools.lru_cache makes, looked into: offsets of its fields. */
+typedef struct {
+  bool known;    /* else nothing of it is */
+  size_t dict;   /* PyObject *: key -> result, or an entry if maxsize is not -1 */
+  size_t result; /* of an entry: PyObject * */
+  size_t func;   /* PyObject * */
+  size_t maxsize; /* Py_ssize_t; -1: without end; 0: nothing is remembered */
+  size_t typed;  /* int: keys end with the types of the arguments */
+  PyObject *(*mark) (PyObject *cache); /* what stands before named arguments in its keys; borrowed */
+  /* Functions: again (cache, names or None, *args) calls it; missed (cache) counts a miss; remember (cache, result, names or None, *args) is the
+   * call as if the function had given that result, without counting. */
+  PyObject *again, *missed, *remember;
+} GmCachedHost;
+
 typedef struct {
   /* Tensors.  An instance of tensor_type or of a subclass has its GmTensor * at tensor_offset bytes
    * (NULL is not a tensor yet). */
@@ -183,6 +197,7 @@ typedef struct {
   const uint64_t *(*dict_counter) (PyObject *dict);
   size_t dict_kind_offset; /* see gm_dict_get */
   bool (*dict_find) (PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value);
+  GmCachedHost cached;
   /* Where it has one: what is said in dict_version.h.  identity_epoch is NULL where that cannot be told. */
   const uint64_t *identity_epoch;
   bool (*identity_told) (PyTypeObject *type);

@@ -55,6 +55,7 @@ const GmTrackerKind gm_kind_lazy = { .name = "lazy" };
 const GmTrackerKind gm_kind_contents = { .name = "contents" };
 
 const GmTracker gm_tracker_null = { .kind = &gm_kind_null, .id = GM_NO_OBJECT };
+const GmTracker gm_tracker_null_method = { .kind = &gm_kind_null, .id = GM_NO_OBJECT, .number = 2 };
 const GmTracker gm_tracker_unbound = { .kind = &gm_kind_null, .id = GM_NO_OBJECT, .number = 1 };
 const GmTracker gm_tracker_poison = { .kind = &gm_kind_poison, .id = GM_NO_OBJECT };
 

@@ -93,8 +93,14 @@ struct GmTrackerKind {
 #define TRACKER(name, file) extern const GmTrackerKind gm_kind_##name;
 #include "core/trace/trackers.def"
 
-/* null: of the call protocol; unbound: a variable without a value, on the stack. */
-extern const GmTracker gm_tracker_null, gm_tracker_unbound, gm_tracker_poison;
+/* null: of the call protocol; null_method: the same, below a method of C that LOAD_METHOD found, of which Python has the class's function and the
+ * object there; unbound: a variable without a value, on the stack. */
+extern const GmTracker gm_tracker_null, gm_tracker_null_method, gm_tracker_unbound, gm_tracker_poison;
+static inline bool
+gm_is_call_null (const GmTracker *t)
+{
+  return t == &gm_tracker_null || t == &gm_tracker_null_method;
+}
 
 /* What an object of a class with a C layout holds beside its attributes: a list, dict, set, tuple
  * or exception.  NULL for plain objects. */

@@ -739,6 +739,14 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "builtin function");
 }
 
+PyObject *
+gm_builtin_method_name (GmRecorder *r, const GmTracker *t)
+{
+  if (t->number == 0)
+    return NULL;
+  return t->number == 2 ? t->real : gm_record_take (r, PyUnicode_InternFromString (((const GmMethodRow *) t->data)->name));
+}
+
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
@@ -753,13 +761,8 @@ build (GmResidualBuilder *b, const GmTracker *t)
     return true;
   }
   if (t->number) { /* a method, bound to its value */
-    PyObject *name = t->number == 2
-                         ? t->real
-                         : gm_record_take (
-                               gm_residual_recorder (b),
-                               PyUnicode_InternFromString (((const GmMethodRow *) t->data)->name));
     gm_residual_value (b, t->items[0]);
-    gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0, name);
+    gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0, gm_builtin_method_name (gm_residual_recorder (b), t));
     return true;
   }
   gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);

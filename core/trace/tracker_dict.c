@@ -248,6 +248,19 @@ key_error (GmRecorder *r, const GmTracker *key)
   return gm_raise_value (r, PyExc_KeyError, key);
 }
 
+/* As OrderedDict's methods raise it: PyErr_SetObject takes None for no argument, and a tuple for all of them. */
+static const GmTracker *
+ordered_key_error (GmRecorder *r, const GmTracker *t, const GmTracker *key)
+{
+  key = gm_realize (r, key);
+  bool none = key->kind == &gm_kind_constant && key->real == Py_None;
+  if (r->stop || !t->number || !(none || key->kind == &gm_kind_tuple))
+    return key_error (r, key);
+  if (key->kind == &gm_kind_tuple && key->data) /* of a class of its own */
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "pop", "OrderedDict");
+  return gm_raise (r, gm_exception_new (r, (PyTypeObject *) PyExc_KeyError, key->items, none ? 0 : key->n));
+}
+
 static const GmTracker *
 getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
@@ -349,10 +362,11 @@ method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "pop", args, 1, 2))
     return &gm_tracker_poison;
-  if (!gm_key_known (r, args->args[0]))
+  bool hashed = t->number || gm_len (r, t) > 0; /* C looks at the size first */
+  if (hashed && !gm_key_known (r, args->args[0]))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "pop", "dict");
-  const GmTracker *v = drop (r, t, args->args[0]);
-  return v ? v : args->n == 2 ? args->args[1] : key_error (r, args->args[0]);
+  const GmTracker *v = hashed ? drop (r, t, args->args[0]) : NULL;
+  return v ? v : args->n == 2 ? args->args[1] : ordered_key_error (r, t, args->args[0]);
 }
 
 static const GmTracker *
@@ -452,11 +466,11 @@ method_move_to_end (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "move_to_end", "OrderedDict");
   bool last = in[1] == NULL || gm_truth (r, in[1]);
   const GmTracker *old = whole (r, t);
-  if (r->stop || !gm_key_known (r, in[0]))
+  if (r->stop || (old->n && !gm_key_known (r, in[0])))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "move_to_end", "OrderedDict");
-  int64_t at = find (r, old, in[0]);
+  int64_t at = old->n ? find (r, old, in[0]) : -1;
   if (at < 0)
-    return key_error (r, in[0]);
+    return ordered_key_error (r, t, in[0]);
   const GmTracker **items = gm_tracker_array (r, old->n), **rest = items + (last ? 0 : 2);
   gm_tracker_copy (rest, old->items, (uint32_t) at);
   gm_tracker_copy (rest + at, old->items + at + 2, old->n - (uint32_t) at - 2);

@@ -198,19 +198,6 @@ next (GmRecorder *r, const GmTracker *t)
 
 /* -- Calls and items ------------------------------------------------------- */
 
-/* A hit gives the very object of before and counts, a miss runs the function: no recording says which of them a later call is. */
-static const GmTracker *
-cached_call (GmRecorder *r, PyObject *function)
-{
-  PyObject *inner = PyObject_GetAttrString (function, "__wrapped__"), *name = inner ? PyObject_GetAttrString (inner, "__qualname__") : NULL;
-  const char *text = name && PyUnicode_Check (name) ? PyUnicode_AsUTF8 (name) : NULL;
-  PyErr_Clear ();
-  gm_record_break (r, GM_BREAK_CACHED_CALL, text ? text : "a function");
-  Py_XDECREF (inner);
-  Py_XDECREF (name);
-  return &gm_tracker_poison;
-}
-
 const GmTracker *
 gm_object_call_method (GmRecorder *r, const GmTracker *t)
 {
@@ -221,8 +208,6 @@ gm_object_call_method (GmRecorder *r, const GmTracker *t)
     return gm_method_new (r, gm_wrap (r, found, gm_source_class_attr (r, type, key)), t);
   if (found == NULL)
     return gm_raise_new (r, PyExc_TypeError, "'%s' object is not callable", type->tp_name);
-  if (t->real && strcmp (type->tp_name, "functools._lru_cache_wrapper") == 0)
-    return cached_call (r, t->real);
   return gm_record_break (r, GM_BREAK_CALL_OBJECT, gm_type_text (r, t));
 }
 

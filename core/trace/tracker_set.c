@@ -386,6 +386,8 @@ method_symmetric_difference_update (GmRecorder *r, const GmTracker *t, const GmC
 static const GmTracker *
 method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
+  if (args->names)
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "update() of a set with named arguments");
   for (uint32_t i = 0; i < args->n && !r->stop; i++) {
     const GmTracker *from = gm_realize (r, args->args[i]);
     if (!r->stop && t->real && from->kind == &gm_kind_set) {

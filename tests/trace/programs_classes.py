@@ -494,8 +494,9 @@ def case_getattribute_override(compile):
     return compile(lambda o, x: (o.foo, x + 1))(Odd(), G.ones(2))
 
 
-# expect: graphs=1 breaks=1
-def case_lru_cache_breaks(compile):
+# A miss and a hit.
+# expect: graphs=2 breaks=0
+def case_lru_cache_is_traced(compile):
     log = []
 
     @functools.lru_cache

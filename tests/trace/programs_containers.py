@@ -325,8 +325,8 @@ def case_random_of_the_library_is_drawn_at_each_call(compile):
 
 
 # TK-3: what a cached function remembers is never guessed
-# expect: graphs=2 breaks=1
-def case_tk_3_cached_function_is_left_to_python(compile):
+# expect: graphs=3 breaks=0
+def case_tk_3_cached_function(compile):
     import functools
 
     calls = []

@@ -78,7 +78,7 @@ def case_random_generator_of_the_users(compile):
 
 
 # The cache counts, and hands the same object out.
-# expect: graphs=1 breaks=1
+# expect: graphs=2 breaks=0
 def case_cached_function_counts_and_keeps_identity(compile):
     calls = []
 

@@ -43,12 +43,16 @@ class Frozen:
 class Data:
     x: int
 class Items(list): pass
+class Table(dict): pass
+class Group(set): pass
+class Word(str): pass
 def two(a, b): return a
 def named(a, *, k): return a
 def first(a, /, b): return a
 def counting(): yield 1
 slots, lower, hooked, plain, nested, missing, frozen, pair = Slots(), Lower(), Hooked(), Plain(), Inner(), Missing(), Frozen(), Pair(1, 2)
 numbers, table, both, some, queue, ordered, items = [1], {"k": 1}, (1,), {1}, collections.deque([1]), collections.OrderedDict(k=1), Items([1])
+many, own, group, word, empty, no_order = collections.defaultdict(int, k=1), Table(k=1), Group([1]), Word("a"), {}, collections.OrderedDict()
 '''
 
 ATTRIBUTES = r"""
@@ -139,6 +143,46 @@ getattr(plain, "nope")
 functools.partial(3)
 functools.partial(two, 1)(2, 3)
 functools.reduce(two, [])
+table.popitem(last=False)
+many.popitem(last=False)
+many.pop()
+many.clear(1)
+many.setdefault(1, 2, 3)
+many.move_to_end("k")
+own.popitem(1)
+own.get(k=1)
+getattr(many, "popitem")(1)
+getattr(own, "clear")(2)
+ordered.popitem(first=True)
+ordered.move_to_end("q")
+ordered.move_to_end(None)
+ordered.move_to_end((1, 2))
+ordered.pop(None)
+ordered.pop((1, 2))
+ordered.pop(())
+no_order.pop("a", "b", "c")
+no_order.move_to_end([])
+empty.pop([])
+empty.popitem()
+table.pop([])
+table.pop((1, 2))
+items.append()
+items.extend(1, 2)
+items.insert(x=1)
+items.index(5)
+group.update(k=1)
+group.issubset()
+group.add(1, 2)
+some.update(k=1)
+some.remove(7)
+some.remove((1, 2))
+word.upper(1)
+word.join(1, 2)
+"a".join(k=1)
+queue.popleft(1)
+queue.rotate(1, 2)
+pair.index(5)
+pair.count()
 list(zip([1], [1, 2], strict=True))
 list(map(two, [1]))
 operator.itemgetter(4)(numbers)

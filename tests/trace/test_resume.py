@@ -334,8 +334,8 @@ def captured():
 
 
 def through_cache(inner):
-    """lru_cache is C code that the recorder does not model, and calls back."""
-    cached = functools.lru_cache(0)(lambda x: inner(x))
+    """lru_cache is C code that calls back; with a tensor as key the recorder does not model it."""
+    cached = functools.lru_cache(1)(lambda x: inner(x))
 
     def f(x):
         return cached(x)

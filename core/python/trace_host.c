@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * trace_host.c -- what the recorder asks about Python, the package and this CPython: one table.
+ *
+ * core/trace knows neither the layout of the package's objects nor where a version of CPython keeps what; it asks GmTraceHost, which is filled
+ * here from the files that know.
+ */
+#include "core/python/trace_host.h"
+
+#include "core/python/api_object.h"
+#include "core/python/args.h"
+#include "core/python/autograd_py.h"
+#include "core/python/cached_function.h"
+#include "core/python/callable.h"
+#include "core/python/callable_backend.h"
+#include "core/python/control.h"
+#include "core/python/device_py.h"
+#include "core/python/dict_find.h"
+#include "core/python/dict_version.h"
+#include "core/python/graph_object.h"
+#include "core/python/hook.h"
+#include "core/python/host_function.h"
+#include "core/python/loan.h"
+#include "core/python/types.h"
+
+static const GmApi *
+api_get (PyObject *o, bool *inplace)
+{
+  *inplace = ((GmPyApi *) o)->inplace;
+  return ((GmPyApi *) o)->api;
+}
+
+static GmDtype
+dtype_get (PyObject *o)
+{
+  return ((GmPyDtype *) o)->dtype;
+}
+
+static PyObject *
+dtype_object (GmDtype d)
+{
+  PyObject *o = gm_py_dtype (d);
+  Py_DECREF (o); /* the one object of a dtype lives for ever */
+  return o;
+}
+
+static PyObject *
+device_object (int device)
+{
+  PyObject *o = gm_py_device (device);
+  Py_DECREF (o); /* the one object of a device lives for ever */
+  return o;
+}
+
+static PyObject *
+fields_type (const char *fields)
+{
+  PyTypeObject *type = gm_py_fields_type (fields);
+  PyErr_Clear ();
+  return (PyObject *) type;
+}
+
+/* Borrowed from the package, which lives as long as the process; NULL, without an exception, if it is not there. */
+static PyObject *
+package_attr (const char *module, const char *name)
+{
+  PyObject *m = PyImport_ImportModule (module);
+  PyObject *o = m ? PyObject_GetAttrString (m, name) : NULL;
+  Py_XDECREF (m);
+  PyErr_Clear ();
+  Py_XDECREF (o);
+  return o;
+}
+
+static PyObject *
+slot_owner_name (PyTypeObject *type)
+{
+  return GM_SLOT_OWNER_NAME (type);
+}
+
+static PyObject *
+type_dict (PyTypeObject *type)
+{
+  PyObject *dict = GM_TYPE_GET_DICT (type);
+  Py_XDECREF (dict); /* the type keeps it */
+  return dict;
+}
+
+/* Once, at the first compilation: by then the package has been imported. */
+void
+gm_trace_host_tell (void)
+{
+  static bool done;
+  if (done)
+    return;
+  done = true;
+  gm_hook_set_module (package_attr ("gramme.nn", "Module"));
+  PyObject *wrapper = PyObject_GetAttrString (Py_None, "__repr__");
+  gm_trace_set_host (&(GmTraceHost){
+    .tensor_type = &gm_py_tensor_type,
+    .tensor_offset = offsetof (GmPyTensor, t),
+    .parameter_type = (PyTypeObject *) package_attr ("gramme.nn", "Parameter"),
+    .api_type = &gm_py_api_function_type,
+    .api_method_type = &gm_py_api_method_type,
+    .api_get = api_get,
+    .dtype_type = (PyTypeObject *) Py_TYPE (dtype_object (GM_F32)),
+    .dtype_get = dtype_get,
+    .dtype_object = dtype_object,
+    .device_type = &gm_py_device_type,
+    .device_object = device_object,
+    .size_type = &gm_py_size_type,
+    .no_grad = package_attr ("gramme", "no_grad"),
+    .enable_grad = package_attr ("gramme", "enable_grad"),
+    .set_grad_enabled = package_attr ("gramme", "set_grad_enabled"),
+    .is_grad_enabled = package_attr ("gramme", "is_grad_enabled"),
+    .set_grad_mode = package_attr ("gramme._core", "set_grad_enabled"),
+    .set_autocast = package_attr ("gramme._core", "set_autocast"),
+    .get_autocast = package_attr ("gramme._core", "get_autocast"),
+    .get_default_dtype = package_attr ("gramme", "get_default_dtype"),
+    .higher_order = package_attr ("gramme._core", "higher_order"),
+    .checkpoint = package_attr ("gramme._core", "checkpoint"),
+    .function_apply = package_attr ("gramme._core", "function_apply"),
+    .context_type = package_attr ("gramme._core", "FunctionCtx"),
+    .fields_type = fields_type,
+    .requires_grad = gm_tensor_requires_grad,
+    .may_write = gm_autograd_may_write,
+    .grad = gm_tensor_grad,
+    .grad_object = gm_loan_grad,
+    .array_object = gm_loan_array,
+    .number_object = gm_loan_number,
+    .from_numpy = package_attr ("gramme._core", "from_numpy"),
+    .as_tensor = package_attr ("gramme._core", "as_tensor"),
+    .asarray = package_attr ("gramme._core", "asarray"),
+    .type_dict = type_dict,
+    .method_wrapper_type = Py_TYPE (wrapper),
+    .marked_type = &gm_py_marked_type,
+    .graph_module = gm_py_graph_module,
+    .hook_handle_type = &gm_py_hook_handle_type,
+    .compiled_type = (PyObject *) &gm_py_compiled_type,
+    .decode = gm_code_cache_decode,
+    .is_whole = gm_code_is_whole,
+    .host_function = gm_py_host_function,
+    .host_hook = gm_py_host_hook,
+    .host_try = gm_py_host_try,
+    .slot_owner_name = slot_owner_name,
+    .no_dict_text = GM_NO_DICT_TEXT,
+    .type_params_offset = GM_TYPE_PARAMS_OFFSET,
+    .dict_version_offset = gm_dict_version_offset (),
+    .counts_dicts = gm_counts_dicts (),
+    .dict_counter = gm_dict_counter,
+    .dict_kind_offset = gm_dict_kind_offset (),
+    .dict_find = gm_dict_find,
+    .identity_told = gm_identity_told,
+    .dicts_quiet = gm_dicts_quiet,
+    .cached = gm_cached_host (),
+  });
+  gm_host.identity_epoch = gm_identity_epoch (); /* it reads dicts of types, which the host finds since 3.12 */
+  Py_DECREF (wrapper);
+}
