@@ -102,10 +102,12 @@ CORE_SOURCES += \
   core/autograd/saved.c \
   core/autograd/set.c \
   core/autograd/stretch.c \
+  core/autograd/stretch_emit.c \
   core/autograd/tape.c \
   core/autograd/autograd.h \
   core/autograd/node.h \
   core/autograd/stretch.h \
+  core/autograd/stretch_private.h \
   core/autograd/walk.h
 CORE_SOURCES += \
   core/sym/algebra.c \
@@ -174,6 +176,7 @@ CORE_SOURCES += \
   core/aot/plan_call.c \
   core/aot/plan_history.c \
   core/aot/plan_private.h \
+  core/aot/plan_program.c \
   core/aot/plan_sized.c \
   core/aot/saved_hooks.c \
   core/aot/synthetic_base.c \

@@ -46,6 +46,7 @@ typedef enum {
   GM_OVERLAP_VIEW,      /* b is a view of a, as autograd sees it, at `offset` */
   GM_OVERLAP_BASE,      /* a == b: it is a view of a tensor like `base`, at `offset` */
   GM_OVERLAP_ONE_BASE,  /* they are views of one tensor */
+  GM_OVERLAP_MADE,      /* the history of b was made after that of a: gradients are added in the opposite order */
 } GmOverlapKind;
 
 typedef struct {
@@ -161,7 +162,14 @@ typedef struct {
   GmAgNode *node;  /* that stands for the function; NULL: no call with gradients */
   const int *of;   /* per history of the layers: which output of the node, or -1: none */
   const uint8_t *late; /* GmLate, per history that is no output */
+  uint32_t n;
+  const uint32_t *looks; /* all of them, in the order in which the program looked last */
+  GmTensor **looked;   /* per history: who is to be looked at now, owned */
 } GmHistories;
+
+/* Views that the function looked at after what they are taken of was written to get their histories, in the order of the looks, because that
+ * is the one in which gradients are added: up to `until`, if that is one of them, NULL: all. */
+void gm_histories_look (const GmHistories *h, const GmTensor *until);
 
 /* A view of what was written to after it was taken follows its base, with a history that is made
  * when somebody looks at the view: after the call, or as the function did it already. */
@@ -263,6 +271,7 @@ typedef struct {
   uint32_t n_histories;           /* of the outer graph */
   const GmInnerOutput *histories; /* where they are; GM_NO_ID: eager makes that history later ... */
   const uint8_t *late;            /* ... per outer one: GmLate */
+  const uint32_t *looks;          /* all of them, in the order in which the program looked last */
   const GmMutation *mutations;   /* in the order of the inputs */
   const uint32_t *n_writes;      /* per outer output: how often the plain program writes to it; NULL:
                                     to none */
@@ -301,6 +310,10 @@ bool gm_gradient_hooks_any (const GmGraph *g);
 /* The gradient after the hook, in a backward. */
 GmValueId gm_gradient_hook_add (GmGraph *to, const struct GmHigher *hook, GmValueId grad, const char *where, GError **error);
 void gm_gradient_hook_register (const struct GmHigher *hook, GmTensor *t);
+/* Whether this row of a backward calls a hook. */
+bool gm_gradient_hook_is (const struct GmHigher *h);
+/* A hook of the tape (GmTensorHook) whose data is the GmHostFunction. */
+GmTensor *gm_gradient_hook_call (void *data, GmTensor *grad, GError **error);
 
 /* higher_tape.c: runs the call that node n of a recorded graph belongs to, with history if gradients are on; out: a new reference
  * for each result. */

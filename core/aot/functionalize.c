@@ -295,6 +295,16 @@ replace_all (Rewrite *r, GmVal old, GmVal elements)
   return gm_b_view (b, add (r, GM_OP_slice_scatter, in, 2, &all), 0, NULL);
 }
 
+/* Whether v is the very tensor that it is a view of in the graph, of another shape. */
+static bool
+is_itself (const Rewrite *r, GmValueId v)
+{
+  for (GmValueId parent; (parent = gm_views_parent (r->g, v)) != GM_NO_ID; v = parent)
+    if (producer (r->g, v)->tag != GM_TAG_ITSELF)
+      return false;
+  return true;
+}
+
 /* The same as scatter_all where base has a history.  Through several slices its gradient would be
  * put together from parts; in eager it is what arrives, with zeros in the view's places, to the
  * bit.  So places are computed, and chosen by. */
@@ -307,7 +317,7 @@ scatter_recorded (Rewrite *r, GmValueId object, GmVal base, GmVal elements)
 
   for (GmValueId v = object; gm_views_parent (r->g, v) != GM_NO_ID; v = gm_views_parent (r->g, v))
     n_slices += producer (r->g, v)->op == GM_OP_slice;
-  if (n_slices == 1)
+  if (n_slices == 1 || is_itself (r, object))
     return scatter_all (r, object, base, elements);
   if (n_slices == 0)
     return replace_all (r, base, scatter_all (r, object, base, elements));
@@ -418,10 +428,10 @@ rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
       && (protects || gm_b_meta (b, current (r, root))->requires_grad))
     refuse (r, n, "with gradients off, after one with a history");
   GmVal old = r->now[root];
-  bool whole = !quiet && old && src && gm_views_object (r->g, n->in[0]) == root;
+  bool whole = !quiet && old && src && is_itself (r, gm_views_object (r->g, n->in[0]));
   /* as in eager, the result still requires grad, and zeros go back */
   if (whole && gm_b_meta (b, old)->requires_grad && !gm_b_meta (b, src)->requires_grad)
-    src = add (r, GM_OP_overwrite, (const GmVal[]){ old, src }, 2, NULL);
+    src = add (r, GM_OP_overwrite, (const GmVal[]){ current (r, n->in[0]), src }, 2, NULL);
   if (quiet && !r->quiet[root])
     remember (r, root);
   store (r, n->in[0], src);
@@ -440,7 +450,7 @@ rewrite_node (Rewrite *r, const GmNode *n)
   const GmMeta *m = gm_graph_meta (r->g, n->out);
 
   r->b.where = n->where;
-  r->b.tag = (GmNodeTag) n->tag;
+  r->b.tag = n->tag == GM_TAG_ITSELF ? GM_TAG_NONE : (GmNodeTag) n->tag;
   if (gm_ops[n->op].family == GM_FAMILY_MUTATE) { /* copy_ (dst, src) */
     rewrite_write (r, n, m);
   } else if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT) {
@@ -580,6 +590,29 @@ has_hook (const GmGraph *g, GmValueId v)
   return false;
 }
 
+/* When the program looked at v last: a look is a value of its own. */
+static GmValueId
+last_look (const Rewrite *r, GmValueId v)
+{
+  GmVal now = r->now[gm_views_object (r->g, v)];
+
+  return now ? gm_id_from_val (now) : 0;
+}
+
+static const uint32_t *
+order_looks (const Rewrite *r, const GmValueId *of, uint32_t n, GmArena *arena)
+{
+  uint32_t *looks = gm_arena_newn (arena, uint32_t, n + 1);
+
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t at = i;
+    for (; at > 0 && last_look (r, of[looks[at - 1]]) > last_look (r, of[i]); at--)
+      looks[at] = looks[at - 1];
+    looks[at] = i;
+  }
+  return looks;
+}
+
 /* Last of all: what follows, and where, is what the caller's tensors are part of. */
 static void
 add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
@@ -588,13 +621,14 @@ add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
   uint32_t n = g->outputs->len - layer->n_outer;
   GmInnerOutput *histories = gm_arena_newn (arena, GmInnerOutput, n);
   GmVal *ends = gm_arena_newn (arena, GmVal, n + 1);
+  GmValueId *of = gm_arena_newn (arena, GmValueId, n + 1);
   uint8_t *late = gm_arena_newn (arena, uint8_t, n + 1);
 
   if (gm_b_failed (&r->b.base))
     return;
   g_autofree bool *reached = find_reached (r, layer);
   for (uint32_t i = 0; i < n; i++) {
-    GmValueId v = g_array_index (g->outputs, GmGraphOutput, layer->n_outer + i).value;
+    GmValueId v = of[i] = g_array_index (g->outputs, GmGraphOutput, layer->n_outer + i).value;
     ends[i] = final_history (r, reached, v);
     late[i] = lateness (r, v);
     if (!ends[i] && has_hook (g, v)) {
@@ -610,6 +644,7 @@ add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
   }
   layer->histories = histories;
   layer->late = late;
+  layer->looks = order_looks (r, of, n, arena);
   layer->n_histories = n;
 }
 

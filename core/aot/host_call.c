@@ -420,8 +420,14 @@ gm_gradient_hook_add (GmGraph *to, const GmHigher *hook, GmValueId grad, const c
 
 /* -- On the tape ------------------------------------------------------------------------------- */
 
-static GmTensor *
-call_hook (void *data, GmTensor *grad, GError **error)
+bool
+gm_gradient_hook_is (const GmHigher *h)
+{
+  return h && h->run == run_hook;
+}
+
+GmTensor *
+gm_gradient_hook_call (void *data, GmTensor *grad, GError **error)
 {
   GmHostFunction *f = data;
   GmTensor *out = NULL;
@@ -443,7 +449,7 @@ drop_hook (void *data)
 void
 gm_gradient_hook_register (const GmHigher *hook, GmTensor *t)
 {
-  gm_tensor_add_hook (t, call_hook, gm_host_function_ref (hook->host), drop_hook);
+  gm_tensor_add_hook (t, gm_gradient_hook_call, gm_host_function_ref (hook->host), drop_hook);
 }
 
 typedef struct {

@@ -212,6 +212,23 @@ check_left_behind (const Rewrite *r, const GmNode *n, GError **error)
   return true;
 }
 
+/* A view that was taken to become the tensor itself, with all of its elements, is marked: whoever writes to it writes to no view. */
+static void
+mark_itself (Rewrite *r, const GmNode *n)
+{
+  uint32_t node = gm_graph_value (r->g, n->in[1])->node, n_readers = 0;
+  const GmNode *view = node == GM_NO_ID ? NULL : gm_graph_node (r->g, node);
+
+  if (!view || (view->op != GM_OP_view && view->op != GM_OP_permute) || view->tag != GM_TAG_NONE
+      || r->map[view->in[0]] != r->map[n->in[0]])
+    return;
+  for (uint32_t k = 0; k < r->g->nodes->len; k++)
+    for (uint32_t i = 0; i < gm_graph_node (r->g, k)->n_in; i++)
+      n_readers += gm_graph_node (r->g, k)->in[i] == n->in[1];
+  if (n_readers == 1)
+    gm_graph_set_tag (r->out, r->map[n->in[1]], GM_TAG_ITSELF);
+}
+
 static bool
 rewrite_set (Rewrite *r, uint32_t node, GArray *overlaps, GError **error)
 {
@@ -256,6 +273,7 @@ rewrite_set (Rewrite *r, uint32_t node, GArray *overlaps, GError **error)
     break;
   }
   g_array_append_val (r->sets, change);
+  mark_itself (r, n);
   r->moved[object] |= !change.within;
   r->map[n->out] = r->map[n->in[1]];
   r->changes[object] = true;

@@ -258,6 +258,23 @@ find_recorded (const GmAliasLayer *l, const GmHistories *h, bool *recorded)
     }
 }
 
+void
+gm_histories_look (const GmHistories *h, const GmTensor *until)
+{
+  bool found = !until;
+
+  for (uint32_t k = 0; k < h->n && !found; k++)
+    found = h->looked[k] == until;
+  for (uint32_t k = 0; k < h->n && found; k++) {
+    GmTensor *t = g_steal_pointer (&h->looked[h->looks[k]]);
+    if (!t)
+      continue;
+    gm_tensor_requires_grad (t); /* to ask is a look */
+    found = t != until;
+    gm_tensor_unref (t);
+  }
+}
+
 bool
 gm_output_alias_replay (const GmAliasLayer *l, GmTensor *const *inputs, GmTensor *const *inner,
                         const GmHistories *histories, GmTensor **outer, GError **error)
@@ -274,6 +291,8 @@ gm_output_alias_replay (const GmAliasLayer *l, GmTensor *const *inputs, GmTensor
     const GmReplay *r = &l->replays[n_made];
     GmTensor *in = SLOT (r->slot);
 
+    if (recorded[n_made])
+      gm_histories_look (histories, in);
     bool grad = (r->no_grad || !recorded[n_made]) && gm_grad_set_enabled (false);
     made[n_made] = gm_autograd_op (r->op, &in, 1, &r->attrs, error);
     if (grad)
@@ -286,7 +305,7 @@ gm_output_alias_replay (const GmAliasLayer *l, GmTensor *const *inputs, GmTensor
     if (has && histories->late[r->history] && histories->of[r->history] < 0) {
       gm_autograd_make_late (made[n_made]);
       if (histories->late[r->history] == GM_LATE_NOW)
-        gm_tensor_requires_grad (made[n_made]); /* to ask is a look */
+        histories->looked[r->history] = gm_tensor_ref (made[n_made]);
     } else if (has && histories->of[r->history] >= 0)
       gm_autograd_give_history (made[n_made], histories->node, histories->of[r->history]);
   }

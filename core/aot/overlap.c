@@ -40,6 +40,8 @@ gm_overlap_holds (const GmOverlap *o, GmTensor *const *inputs)
   case GM_OVERLAP_ONE_BASE:
     return gm_tensor_view_base (a) && gm_tensor_view_base (a) == gm_tensor_view_base (b)
            && !gm_tensor_is_awaited (a) && !gm_tensor_is_awaited (b);
+  case GM_OVERLAP_MADE:
+    return gm_tensor_history_number (b) > gm_tensor_history_number (a);
   case GM_OVERLAP_BASE: {
     const GmTensor *base = gm_tensor_view_base (b);
     return base && b->offset - base->offset == o->offset
@@ -71,6 +73,8 @@ gm_overlap_text (const GmOverlap *o)
                             o->b.i, o->a.i, o->offset);
   case GM_OVERLAP_ONE_BASE:
     return g_strconcat (two, " are views of one tensor", NULL);
+  case GM_OVERLAP_MADE:
+    return g_strdup_printf ("the history of input %u was made after that of input %u", o->b.i, o->a.i);
   case GM_OVERLAP_BASE:
     base = gm_meta_text (&o->base);
     return g_strdup_printf ("%s is a view of a tensor %s%s, %" G_GINT64_FORMAT " elements into it",
@@ -116,6 +120,19 @@ relation (const GmGraph *g, GmTensor *const *t, uint32_t i)
   return a;
 }
 
+/* The place of a view's history among those of the views that are inputs, by age. */
+static uint32_t
+age (GmTensor *const *t, uint32_t n, uint32_t i)
+{
+  uint64_t number = gm_tensor_view_base (t[i]) ? gm_tensor_history_number (t[i]) : 0;
+  uint32_t before = 0;
+
+  for (uint32_t k = 0; k < n && number; k++)
+    before += k != i && t[k] && gm_tensor_view_base (t[k]) && gm_tensor_history_number (t[k]) < number
+              && gm_tensor_history_number (t[k]);
+  return number ? before + 1 : 0; /* those that are made at the next look are of one age: inputs come in the order of looks */
+}
+
 void
 gm_overlap_describe (GmGraph *g, GmTensor *const *inputs)
 {
@@ -124,6 +141,7 @@ gm_overlap_describe (GmGraph *g, GmTensor *const *inputs)
     bool says = false;
     if (inputs[i]) {
       a = relation (g, inputs, i);
+      a.made = a.same == GM_NO_ID ? age (inputs, g->inputs->len, i) : 0;
       says = a.same != GM_NO_ID || a.shares != GM_NO_ID || a.has_base_meta || a.leaf;
     }
     gm_graph_set_alias (g, g_array_index (g->inputs, GmValueId, i), says ? &a : NULL);

@@ -93,6 +93,7 @@ copy_layers (GmPlan *p, const GmLayers *from)
   l->functional.mutations = KEEP (l->functional.mutations, l->functional.n_mutations);
   l->functional.histories = KEEP (l->functional.histories, l->functional.n_histories);
   l->functional.late = KEEP (l->functional.late, l->functional.n_histories);
+  l->functional.looks = KEEP (l->functional.looks, l->functional.n_histories);
   if (l->functional.n_writes)
     l->functional.n_writes = KEEP (l->functional.n_writes, l->functional.n_outer);
   if (l->has_metadata)
@@ -208,6 +209,8 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
   p->unfold = (GmUnfold){ p->graph, places, p->tangent_of, p->grad_of, s->joint->n_tangents,
                           s->joint->n_grads };
   p->has_hooks = gm_gradient_hooks_any (p->graph);
+  if (p->has_hooks)
+    p->backward = gm_graph_simplify (s->parts->backward, 0, p->arena);
   hold_inputs (p, places);
   for (uint32_t t = 0; t < s->joint->n_tangents; t++) {
     const GmGraphOutput *o = &g_array_index (p->graph->outputs, GmGraphOutput, s->joint->tangents[t].i);
@@ -229,9 +232,11 @@ is_sized (const GmPlanSpec *s)
 GmPlan *
 gm_plan_new (const GmPlanSpec *s)
 {
+  static uint64_t next_id = 1;
   GmPlan *p = g_new0 (GmPlan, 1);
   const GmParts *parts = s->parts;
 
+  p->id = __atomic_fetch_add (&next_id, 1, __ATOMIC_RELAXED);
   g_atomic_ref_count_init (&p->refs);
   p->arena = gm_arena_new ();
   p->random = s->random;
@@ -295,6 +300,7 @@ gm_plan_unref (GmPlan *p)
   if (p->exec.data)
     p->exec.unref (p->exec.data);
   gm_graph_free (p->graph);
+  gm_graph_free (p->backward);
   gm_graph_free (p->restore);
   gm_arena_free (p->arena);
   g_free (p);

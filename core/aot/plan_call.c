@@ -47,13 +47,11 @@ leave_all (const GmPlan *p, const Inputs *in, GmTensor *const *out, const GmHist
 {
   const GmLayers *l = &p->layers;
   GmTensor *results[l->alias.n_outer + 1], **given = l->has_metadata ? results : outputs;
-
-  if (!gm_functionalize_write_back (&l->functional, in->inner, out, error)
-      || (l->has_bases && !gm_synthetic_base_leave (&l->bases, in->single, in->inner, out, histories, error))
-      || !gm_output_alias_replay (&l->alias, in->single, out, histories, given, error))
-    return false;
-  return !l->has_metadata
-         || gm_metadata_leave (&l->metadata, in->recorded, results, outputs, error);
+  bool ok = gm_functionalize_write_back (&l->functional, in->inner, out, error)
+            && (!l->has_bases || gm_synthetic_base_leave (&l->bases, in->single, in->inner, out, histories, error))
+            && gm_output_alias_replay (&l->alias, in->single, out, histories, given, error);
+  gm_histories_look (histories, NULL);
+  return ok && (!l->has_metadata || gm_metadata_leave (&l->metadata, in->recorded, results, outputs, error));
 }
 
 /* After the forward: writes, views, shapes.  The mode of the call may be another one than that of
@@ -62,8 +60,11 @@ static bool
 leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmHistory *h,
               GmTensor **outputs, GError **error)
 {
-  GmHistories histories = { h ? gm_history_node (h) : NULL, p->histories,
-                           p->layers.functional.late };
+  const GmFunctionalLayer *l = &p->layers.functional;
+  GmTensor *looked[l->n_histories + 1];
+  GmHistories histories = { h ? gm_history_node (h) : NULL, p->histories, l->late, l->n_histories, l->looks, looked };
+
+  memset (looked, 0, sizeof looked);
   bool was = gm_grad_set_enabled (p->layers.differentiate || gm_grad_enabled ());
   bool ok = leave_all (p, in, out, &histories, outputs, error);
 

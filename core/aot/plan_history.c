@@ -213,6 +213,23 @@ unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bo
   return ok;
 }
 
+/* What the compiled backward reads: the saved tensors, borrowed but for those that were packed, and the tangents, owned. */
+static bool
+take_inputs (const GmHistory *h, GmTensor *const *grads, GmTensor **in, GError **error)
+{
+  const GmPlan *p = h->plan;
+
+  if (!ungm_history_pack (h, in, error))
+    return false;
+  for (int i = 0; i < p->n_tangents; i++)
+    if (!(in[p->n_saved + i] = tangent (&p->tangent_metas[i], grads[p->tangents[i]], error))) {
+      gm_plan_unref_all (in + p->n_saved, i);
+      drop_unpacked (h, in, p->n_saved);
+      return false;
+    }
+  return true;
+}
+
 static bool
 compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **result,
                    bool create_graph, GError **error)
@@ -220,8 +237,6 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
   GmHistory *h = data;
   GmPlan *p = h->plan;
   GmTensor *in[p->n_saved + p->n_tangents + 1];
-  int n_in = 0;
-  bool ok = true;
 
   if (p->graph && needs_unfolding (h, n, grads, create_graph))
     return unfold (h, n, grads, result, create_graph, error);
@@ -232,20 +247,30 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
                  "differentiated twice");
     return false;
   }
-  if (!check_versions (h, error))
+  if (!check_versions (h, error) || !take_inputs (h, grads, in, error))
     return false;
-  if (!ungm_history_pack (h, in, error))
-    return false;
-  n_in = p->n_saved;
-  for (int i = 0; ok && i < p->n_tangents; i++) {
-    in[n_in] = tangent (&p->tangent_metas[i], grads[p->tangents[i]], error);
-    ok = in[n_in] != NULL;
-    n_in += ok;
-  }
-  ok = ok && run_backward (p, in, result, error);
-  gm_plan_unref_all (in + p->n_saved, n_in - p->n_saved);
+  bool ok = run_backward (p, in, result, error);
+  gm_plan_unref_all (in + p->n_saved, p->n_tangents);
   drop_unpacked (h, in, p->n_saved);
   return ok;
+}
+
+static GmAgProgram *
+compiled_program (GmAgNode *n, void *data, GmTensor *const *grads, GByteArray *structure, GError **error)
+{
+  GmHistory *h = data;
+  GmPlan *p = h->plan;
+  GmTensor *in[p->n_saved + p->n_tangents + 1];
+  bool any = false;
+
+  for (int i = 0; i < p->n_joint_tangents; i++)
+    any |= grads[i] != NULL;
+  if (!p->backward || !any || needs_unfolding (h, n, grads, false) || !take_inputs (h, grads, in, error))
+    return NULL;
+  for (int i = 0; i < p->n_saved; i++)
+    if (!h->saved[i].is_packed)
+      gm_tensor_ref (in[i]);
+  return gm_plan_program (p, in, structure, error);
 }
 
 static const uint32_t *
@@ -261,6 +286,7 @@ static const GmAgFunction compiled_function = {
   .backward = compiled_backward,
   .release = history_free,
   .order = compiled_order,
+  .program = compiled_program,
   .again = true,
 };
 

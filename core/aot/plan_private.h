@@ -42,6 +42,8 @@ struct GmPlan {
   bool has_hooks;          /* hooks on gradients inside run in the backward */
   uint64_t read_inside;    /* tangents, by bit, of values that the function goes on with */
   GmGraph *graph;          /* owned; NULL: no backward but the compiled one */
+  GmGraph *backward;       /* owned: what the compiled one was made of, where it has hooks; else NULL */
+  uint64_t id;             /* no two have the same, but those made of one for other sizes */
   GmUnfold unfold;
   /* plan_sized.c.  sizes: what metas and attributes are expressions of; NULL: all are numbers.  of: the
    * plan that this one is made of, for these values of its symbols; it owns what the two share. */
@@ -61,6 +63,9 @@ gm_plan_execute (const GmPlan *p, int role, GmTensor *const *in, int n_in, GmTen
     return p->exec.run_sized (p->exec.data, role, p->symbols, in, n_in, out, n_out, error);
   return p->exec.run (p->exec.data, role, in, n_in, out, n_out, error);
 }
+
+/* plan_program.c: the compiled backward over these inputs (takes the references), of a plan that has p->backward.  NULL: none, *error may be set. */
+GmAgProgram *gm_plan_program (GmPlan *p, GmTensor *const *in, GByteArray *structure, GError **error);
 
 /* What one call keeps for its backward: the state of the node that stands for the function. */
 typedef struct GmHistory GmHistory;

@@ -478,6 +478,30 @@ gains_unseen (const GmBasePlan *p, uint32_t c)
   return gains && n > 1;
 }
 
+/* When i's history was made, among those of the inputs; 0: nobody knows. */
+static uint32_t
+made (const GmBasePlan *p, uint32_t i)
+{
+  const GmGraphAlias *a = gm_graph_value (p->g, value_of (p->g, i))->alias;
+
+  return a ? a->made : 0;
+}
+
+/* The views of a base are taken in the order in which the program took them: gradients are added in the opposite one. */
+static void
+note_order (const GmBasePlan *p, uint32_t c, GArray *overlaps)
+{
+  for (uint32_t i = 0; i < p->n; i++) {
+    uint32_t next = GM_NO_ID;
+    for (uint32_t j = 0; j < p->n; j++)
+      if (p->members[i].base == c && p->members[j].base == c && made (p, i) && made (p, j) > made (p, i)
+          && (next == GM_NO_ID || made (p, j) < made (p, next)))
+        next = j;
+    if (next != GM_NO_ID)
+      gm_overlap_add (overlaps, GM_OVERLAP_MADE, (GmOuterInput){ i }, (GmOuterInput){ next }, 0, NULL);
+  }
+}
+
 /* The one tensor that all are views of, with the facts that make it so. */
 static bool
 choose_differentiable (GmBasePlan *p, uint32_t c, GArray *overlaps, GError **error)
@@ -520,6 +544,7 @@ choose_differentiable (GmBasePlan *p, uint32_t c, GArray *overlaps, GError **err
   if (base.kind == GM_BASE_CALLER)
     p->members[base.input].base = c;
   p->bases[c] = base;
+  note_order (p, c, overlaps);
   return true;
 }
 
@@ -718,14 +743,31 @@ add_inputs (Rewrite *r)
                              .outer = outer };
 }
 
+/* Inputs: those first whose history was made first; where nobody knows, as they are passed. */
+static uint32_t *
+by_age (const GmBasePlan *p)
+{
+  uint32_t *order = g_new (uint32_t, p->n + 1);
+
+  for (uint32_t i = 0; i < p->n; i++) {
+    uint32_t at = i;
+    for (; at > 0 && made (p, order[at - 1]) > made (p, i); at--)
+      order[at] = order[at - 1];
+    order[at] = i;
+  }
+  return order;
+}
+
 static bool
 add_members (Rewrite *r, GError **error)
 {
   const GmBasePlan *p = r->p;
+  g_autofree uint32_t *order = by_age (p);
   GmGraphBuilder b;
 
   gm_graph_builder_init (&b, r->out);
-  for (uint32_t i = 0; i < p->n && !gm_b_failed (&b.base); i++) {
+  for (uint32_t k = 0; k < p->n && !gm_b_failed (&b.base); k++) {
+    uint32_t i = order[k];
     GmValueId v = value_of (p->g, i);
     if (p->members[i].base == GM_NO_ID || !r->used[v])
       continue;
@@ -911,7 +953,7 @@ gm_synthetic_base_leave (const GmBaseLayer *l, GmTensor *const *outer, GmTensor 
     if (nr >= 0)
       gm_autograd_give_history (h->is_base ? inner[h->index] : outer[h->index], histories->node, nr);
     else if (!h->is_base && histories->late[l->first_history + k] == GM_LATE_NOW)
-      gm_tensor_requires_grad (outer[h->index]); /* to ask is a look */
+      histories->looked[l->first_history + k] = gm_tensor_ref (outer[h->index]);
   }
   return true;
 }

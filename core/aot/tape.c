@@ -5,6 +5,8 @@
  * anything that the program depends on are never taken for each other.  Whether a `grad` is there, and what is in it, is no part of that: a
  * stretch ends before gradients are added up.  An entry never changes once it is in the table.
  * A stretch of one operation is not worth a plan: it runs as it is.
+ * With create_graph the inputs have histories, and what the plan gives has one, as the results of any compiled function: it is taken apart where
+ * it matters (unfold.c).
  * Rejected: additions to `grad` in the graph.  The plan would compute the sum and copy it back, where the engine adds in place.
  */
 #include "core/aot/tape.h"
@@ -231,7 +233,7 @@ capture (const GmStretch *s, Entry *e, GError **error)
   for (uint32_t i = 0; i < e->n_inputs; i++) {
     g_autofree char *name = gm_stretch_input_name (s, i);
     GmMeta m = e->inputs[i];
-    m.requires_grad = false;
+    m.requires_grad = m.requires_grad && gm_stretch_creates_graph (s);
     in[i] = gm_val_from_id (gm_graph_add_input (g, gm_arena_strdup (g->arena, name), &m));
   }
   gm_graph_builder_init (&b, g);
@@ -330,8 +332,8 @@ run (void *data, GmStretch *s, GmTensor **out, bool *ran, GError **error)
 {
   bool full;
 
-  if (gm_stretch_creates_graph (s))
-    return run_eagerly ("create_graph=True: each operation is to have a history of its own", s, out, ran, error);
+  if (gm_stretch_creates_graph (s) && gm_saved_hooks_top ())
+    return run_eagerly ("create_graph=True under saved-tensor hooks: they see what each operation saves", s, out, ran, error);
   if (gm_stretch_n_operations (s) < WORTH_IT)
     return run_eagerly ("a single operation", s, out, ran, error);
   Entry *e = find (data, s, &full, error);

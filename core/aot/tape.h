@@ -23,7 +23,7 @@ typedef struct {
 /* Of the same operations, on different shapes: more of them run operation by operation. */
 #define GM_TAPE_MAX_SHAPES 8
 
-/* Makes a plan of g (taken), whose results have no histories.  NULL: *error; GM_ERROR_UNSUPPORTED: then such
+/* Makes a plan of g (taken); inputs that require grad: its results have histories.  NULL: *error; GM_ERROR_UNSUPPORTED: then such
  * stretches run operation by operation from now on, any other error is the backward's.
  * recompiles: why a plan that is there does not do, or NULL. */
 typedef GmPlan *(*GmTapeCompile) (void *data, GmGraph *g, const char *recompiles, GError **error);

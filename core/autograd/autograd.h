@@ -13,6 +13,18 @@
 
 typedef struct GmAgNode GmAgNode;
 
+/* The backward of a function's node as a program, for whoever makes one program of many nodes (stretch.h). */
+typedef struct GmAgProgram {
+  GmTensor **in; /* all that it reads, gradients included: owned */
+  uint32_t n_in;
+  const GmMeta *results; /* per edge */
+  const uint32_t *order; /* in which results go to their edges; NULL: ascending */
+  uint32_t n_operations;
+  /* result: per edge.  Errors are b's. */
+  void (*emit) (const struct GmAgProgram *p, GmBuilder *b, const GmVal *in, GmVal *result);
+  void (*free) (struct GmAgProgram *p);
+} GmAgProgram;
+
 /* A backward that is not an op's: the compiled function's, CopySlices, a user's Function. */
 typedef struct {
   const char *name; /* "CompiledBackward" */
@@ -23,6 +35,9 @@ typedef struct {
   /* The order in which the outputs' gradients meet their hooks, and with `results` that in which results go to their edges: where
    * the function stands for many nodes, theirs.  NULL, or giving NULL: ascending. */
   const uint32_t *(*order) (const void *state, bool results);
+  /* What `backward` would do without create_graph, as a program; appends to `structure` what tells it from others.  NULL: it has to be
+   * called, or *error is set.  NULL: it always has to be called. */
+  GmAgProgram *(*program) (GmAgNode *n, void *state, GmTensor *const *grads, GByteArray *structure, GError **error);
   bool again; /* the state of a second, equal run serves this node as well: inside of a region nothing is kept */
 } GmAgFunction;
 
@@ -107,6 +122,10 @@ GmTensor *gm_tensor_grad (GmTensor *t); /* borrowed or NULL */
 void gm_tensor_set_grad (GmTensor *t, GmTensor *grad); /* takes a new reference; NULL clears */
 void gm_tensor_retain_grad (GmTensor *t);
 GmTensor *gm_tensor_detach (GmTensor *t); /* shares storage and version, no history */
+/* The same without a look: a view whose base was rewritten does not get its history because of the question. */
+bool gm_tensor_would_require_grad (const GmTensor *t);
+/* A larger number: its history was made later; 0: it has none, or is a leaf; UINT64_MAX: it is made at the next look. */
+uint64_t gm_tensor_history_number (const GmTensor *t);
 /* Name of the grad_fn as torch shows it ("MulBackward0"), NULL for leaves. */
 const char *gm_tensor_grad_fn_name (const GmTensor *t);
 uint32_t gm_tensor_version (const GmTensor *t);

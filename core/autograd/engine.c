@@ -508,6 +508,22 @@ gm_autograd_is_awaited (const GmAgNode *n)
   return is_awaited (n, n->slot);
 }
 
+bool
+gm_walk_greet (Walk *w, Slot *s, GError **error)
+{
+  GmAgNode *n = s->node;
+  bool ok = true;
+  if (s->greeted || (w->through && s->outer) || waits_inside (w, s))
+    return true;
+  const uint32_t *order = n->hooks ? order_of (n, false) : NULL;
+  for (uint32_t k = 0; k < n->n_out && ok; k++) {
+    uint32_t nr = order ? order[k] : k;
+    ok = gm_hooks_run (n->hooks, nr, gm_walk_gradient (s, nr), error);
+  }
+  s->greeted = true;
+  return ok;
+}
+
 /* Hooks, wishes to keep the gradient, captures: all that happens to a gradient before its node
  * runs. */
 bool

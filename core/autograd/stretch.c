@@ -11,55 +11,15 @@
  * Rejected: one program for a whole backward, keyed before it starts.  What comes out of a hook may have any strides, and the walk has to
  * go on from there; a stretch that starts at what is there needs no way back.
  */
-#include "core/autograd/stretch.h"
-#include "core/autograd/walk.h"
+#include "core/autograd/stretch_private.h"
 
 #include <string.h>
 
 _Thread_local const GmStretchRunner *gm_stretch_runner_now;
 
-typedef struct {
-  GmSlot *slot;
-  bool runs;      /* an operation; else something only arrives there */
-  uint32_t saved; /* of an operation: the first of its saved tensors among the inputs */
-  uint32_t first_hook, n_hooks;
-} Step;
-
-/* A hook that is part of the stretch. */
-typedef struct {
-  GmHookProgram *program; /* owned */
-  uint32_t captured;      /* the first of what it reads, among the inputs */
-} Hook;
-
-/* A slot that a gradient of the stretch starts from or goes to. */
-typedef struct {
-  GmSlot *slot;
-  uint32_t first;   /* its first gradient */
-  uint32_t arrived; /* the first of those that were there before, among the inputs */
-  bool inside;      /* an operation of the stretch, and nobody else looks at what arrives there */
-  GmMeta like;      /* dtype and shape of what arrives; the layout may be another */
-} Place;
-
-typedef struct {
-  bool owned;    /* unpacked, or made here; else something holds it until the stretch has landed */
-  bool gradient; /* else it was saved */
-} Origin;
-
-struct GmStretch {
-  GmWalk *w;
-  GArray *steps;     /* Step */
-  GArray *places;    /* Place; slot->place - 1 is the slot's */
-  GPtrArray *inputs; /* GmTensor */
-  GArray *origins;   /* Origin, per input */
-  GArray *hooks;     /* Hook */
-  GByteArray *structure, *shape;
-  bool calls_hooks; /* instead of running their programs */
-  uint32_t n_operations, n_gradients;
-  GError *error; /* of what would have come next */
-};
-
-#define STEP(s, i) (&g_array_index ((s)->steps, Step, (i)))
-#define PLACE(s, slot) (&g_array_index ((s)->places, Place, (slot)->place - 1))
+typedef GmStretchStep Step;
+typedef GmStretchHook Hook;
+typedef GmStretchPlace Place;
 
 /* -- Describing -------------------------------------------------------------------------------- */
 
@@ -112,7 +72,7 @@ put_attrs (GByteArray *a, const GmAttrs *at)
 /* -- Collecting -------------------------------------------------------------------------------- */
 
 static void
-add_input (GmStretch *s, GmTensor *t, Origin origin)
+add_input (GmStretch *s, GmTensor *t, GmStretchOrigin origin)
 {
   g_ptr_array_add (s->inputs, t);
   g_array_append_val (s->origins, origin);
@@ -124,7 +84,7 @@ static uint32_t
 place_of (GmStretch *s, GmSlot *slot, const GmMeta *like)
 {
   if (slot->place)
-    return PLACE (s, slot)->first;
+    return GM_STRETCH_PLACE (s, slot)->first;
   Place p = { slot, s->n_gradients, s->inputs->len, false, { 0 } };
   if (slot->node->n_out == 1)
     p.like = slot->one ? slot->one->meta : like ? *like : p.like;
@@ -134,41 +94,17 @@ place_of (GmStretch *s, GmSlot *slot, const GmMeta *like)
     GmTensor *g = *gm_walk_gradient (slot, nr);
     put_word (s->structure, g != NULL);
     if (g)
-      add_input (s, g, (Origin){ false, true });
+      add_input (s, g, (GmStretchOrigin){ false, true });
   }
   g_array_append_val (s->places, p);
   slot->place = s->places->len;
   return p.first;
 }
 
-/* Whether something that was asked for is there or behind. */
-static bool
-is_wanted (const GmSlot *slot)
-{
-  return slot->needed || slot->captured;
-}
-
-/* Where edge i of n leads to in this walk, NULL if nobody wants to know. */
-static GmSlot *
-target (const GmStretch *s, const GmAgNode *n, uint32_t i)
-{
-  GmSlot *to = n->edges[i].node ? gm_walk_slot (s->w, n->edges[i].node) : NULL;
-
-  return to && is_wanted (to) ? to : NULL;
-}
-
 static bool
 has_any (const GArray *hooks)
 {
   return hooks && hooks->len > 0;
-}
-
-static const GArray *
-hooks_of (const GmAgNode *n)
-{
-  const GmAutograd *leaf = n->kind == GM_NODE_LEAF ? n->saved_in[0].t->autograd : NULL;
-
-  return leaf ? leaf->hooks : n->hooks;
 }
 
 static bool
@@ -203,7 +139,7 @@ read_saved (GmStretch *s, const GmSaved *saved, GmEdge edge, GError **error)
 
   if (!t)
     return false;
-  add_input (s, s->w->create ? gm_walk_with_history (t, edge) : t, (Origin){ own, false });
+  add_input (s, s->w->create ? gm_walk_with_history (t, edge) : t, (GmStretchOrigin){ own, false });
   return true;
 }
 
@@ -239,17 +175,23 @@ describe (GmStretch *s, const GmAgNode *n)
     put_meta (s->shape, &n->extra->in[i]);
 }
 
-/* Tells the nodes behind that an edge has delivered: something, or nothing. */
+/* Tells the node behind that edge i has delivered: something, or nothing. */
+static void
+tell_edge (GmStretch *s, const GmAgNode *n, uint32_t i, const GmMeta *like)
+{
+  GmSlot *to = n->edges[i].node ? gm_walk_slot (s->w, n->edges[i].node) : NULL;
+  bool wanted = to && gm_stretch_is_wanted (to);
+
+  put_word (s->structure, wanted ? place_of (s, to, like) + n->edges[i].nr : UINT32_MAX);
+  if (to && --to->waiting == 0 && wanted)
+    gm_walk_push (s->w, to);
+}
+
 static void
 tell (GmStretch *s, const GmAgNode *n, GmMeta like)
 {
-  for (uint32_t i = 0; i < n->n_in; i++) {
-    GmSlot *to = n->edges[i].node ? gm_walk_slot (s->w, n->edges[i].node) : NULL;
-    uint32_t place = to && is_wanted (to) ? place_of (s, to, n->extra ? &n->extra->in[i] : &like) + n->edges[i].nr : UINT32_MAX;
-    put_word (s->structure, place);
-    if (to && --to->waiting == 0 && is_wanted (to))
-      gm_walk_push (s->w, to);
-  }
+  for (uint32_t i = 0; i < n->n_in; i++)
+    tell_edge (s, n, i, n->extra ? &n->extra->in[i] : &like);
 }
 
 static void
@@ -264,7 +206,7 @@ static void
 drop_inputs (GmStretch *s, uint32_t from)
 {
   for (uint32_t i = from; i < s->inputs->len; i++)
-    if (g_array_index (s->origins, Origin, i).owned)
+    if (g_array_index (s->origins, GmStretchOrigin, i).owned)
       gm_tensor_unref (g_ptr_array_index (s->inputs, i));
   g_ptr_array_set_size (s->inputs, (gint) from);
   g_array_set_size (s->origins, from);
@@ -290,12 +232,64 @@ go_back (GmStretch *s, Mark m)
   drop_hooks (s, m.hooks);
 }
 
+/* What has arrived at the step's node is looked at by somebody else than the node. */
+static bool
+is_watched (const GmStretch *s, const GmSlot *slot)
+{
+  return slot->captured || (s->w->accumulate && slot->node->retained && slot->node->retained->len > 0);
+}
+
+/* A function's backward, if it can be a program and nobody looks at its gradients before it runs.  What it makes of them depends on all
+ * that has arrived so far, so it is the first step of a stretch. */
+static const GmAgProgram *
+find_program (GmStretch *s, GmSlot *slot)
+{
+  GmAgNode *n = slot->node;
+  bool may = n->kind == GM_NODE_FUNCTION && n->fn->program && s->steps->len == 0 && !s->w->create && !n->released;
+
+  if (!may || gm_node_is_hooked (n) || is_watched (s, slot))
+    return NULL;
+  if (!gm_walk_greet (s->w, slot, &s->error) || (n->region && !gm_region_give (n, &s->error)))
+    return NULL;
+  GmAgProgram *p = n->fn->program (n, n->state, slot->many ? slot->many : &slot->one, s->structure, &s->error);
+  if (p)
+    g_ptr_array_add (s->programs, p);
+  return p;
+}
+
+static bool
+take_function (GmStretch *s, GmSlot *slot)
+{
+  GmAgNode *n = slot->node;
+  Mark before = mark (s);
+  Step step = { slot, true, 0 };
+
+  put_word (s->structure, UINT32_MAX - 2);
+  if (!(step.program = find_program (s, slot))) {
+    go_back (s, before);
+    return false;
+  }
+  step.first_hook = s->hooks->len;
+  put_word (s->structure, place_of (s, slot, NULL));
+  step.saved = s->inputs->len;
+  for (uint32_t i = 0; i < step.program->n_in; i++)
+    add_input (s, step.program->in[i], (GmStretchOrigin){ false, false });
+  gm_walk_pop (s->w);
+  g_array_append_val (s->steps, step);
+  s->n_operations += step.program->n_operations;
+  for (uint32_t k = 0; k < n->n_in; k++) {
+    uint32_t i = step.program->order ? step.program->order[k] : k;
+    tell_edge (s, n, i, &step.program->results[i]);
+  }
+  return true;
+}
+
 /* Whether t lies where a gradient will have been added up by then, when the stretch is over. */
 static bool
 is_summed (const GmStretch *s, const GmTensor *t)
 {
   for (guint i = 0; i < s->steps->len; i++) {
-    const GmAgNode *n = STEP (s, i)->slot->node;
+    const GmAgNode *n = GM_STRETCH_STEP (s, i)->slot->node;
     const GmTensor *grad = n->kind == GM_NODE_LEAF ? gm_tensor_grad (n->saved_in[0].t) : NULL;
     if (grad && grad->storage == t->storage)
       return true;
@@ -307,8 +301,8 @@ is_summed (const GmStretch *s, const GmTensor *t)
 static bool
 take_hooks (GmStretch *s, const GmSlot *slot, Step *step)
 {
-  const GmMeta *like = slot->place ? &PLACE (s, slot)->like : slot->one ? &slot->one->meta : NULL;
-  const GArray *hooks = hooks_of (slot->node);
+  const GmMeta *like = slot->place ? &GM_STRETCH_PLACE (s, slot)->like : slot->one ? &slot->one->meta : NULL;
+  const GArray *hooks = gm_stretch_hooks_of (slot->node);
   Mark before = mark (s);
   g_autoptr (GPtrArray) captured = NULL;
 
@@ -334,15 +328,15 @@ take_hooks (GmStretch *s, const GmSlot *slot, Step *step)
     bool stale = false;
     for (guint k = 0; k < captured->len; k++) {
       stale |= is_summed (s, g_ptr_array_index (captured, k));
-      add_input (s, g_ptr_array_index (captured, k), (Origin){ true, false });
+      add_input (s, g_ptr_array_index (captured, k), (GmStretchOrigin){ true, false });
     }
     g_ptr_array_set_size (captured, 0);
-    step->n_hooks++;
     if (stale) {
       go_back (s, before);
       return false;
     }
   }
+  step->n_hooks = hooks->len;
   return true;
 }
 
@@ -392,7 +386,7 @@ take_operation (GmStretch *s, GmSlot *slot)
   gm_walk_pop (s->w);
   g_array_append_val (s->steps, step);
   s->n_operations++;
-  tell (s, n, PLACE (s, slot)->like);
+  tell (s, n, GM_STRETCH_PLACE (s, slot)->like);
   return true;
 }
 
@@ -411,13 +405,6 @@ take_arrival (GmStretch *s, GmSlot *slot)
   return true;
 }
 
-/* What has arrived at the step's node is looked at by somebody else than the node. */
-static bool
-is_watched (const GmStretch *s, const GmSlot *slot)
-{
-  return slot->captured || (s->w->accumulate && slot->node->retained && slot->node->retained->len > 0);
-}
-
 static void
 collect (GmStretch *s)
 {
@@ -427,11 +414,12 @@ collect (GmStretch *s)
   while (more && s->w->n_heap > 0) {
     GmSlot *slot = s->w->heap[0];
     bool runs = slot->needed && slot->node->kind != GM_NODE_LEAF;
-    more = runs ? take_operation (s, slot) : take_arrival (s, slot);
+    bool function = runs && slot->node->kind == GM_NODE_FUNCTION;
+    more = function ? take_function (s, slot) : runs ? take_operation (s, slot) : take_arrival (s, slot);
   }
   for (guint i = 0; i < s->steps->len; i++)
-    if (STEP (s, i)->runs)
-      PLACE (s, STEP (s, i)->slot)->inside = !is_watched (s, STEP (s, i)->slot);
+    if (GM_STRETCH_STEP (s, i)->runs)
+      GM_STRETCH_PLACE (s, GM_STRETCH_STEP (s, i)->slot)->inside = !is_watched (s, GM_STRETCH_STEP (s, i)->slot);
   for (guint i = 0; i < s->places->len; i++)
     put (s->structure, &g_array_index (s->places, Place, i).inside, sizeof (bool));
 }
@@ -466,7 +454,7 @@ gm_stretch_inputs (const GmStretch *s, uint32_t *n)
 char *
 gm_stretch_input_name (const GmStretch *s, uint32_t i)
 {
-  return g_strdup_printf (g_array_index (s->origins, Origin, i).gradient ? "grad%u" : "saved%u", i);
+  return g_strdup_printf (g_array_index (s->origins, GmStretchOrigin, i).gradient ? "grad%u" : "saved%u", i);
 }
 
 bool
@@ -485,139 +473,6 @@ const GByteArray *
 gm_stretch_shape (const GmStretch *s)
 {
   return s->shape;
-}
-
-/* -- As a program ------------------------------------------------------------------------------ */
-
-/* What the hooks of a step make of what has arrived there. */
-static void
-emit_hooks (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inputs, GmVal *grad)
-{
-  for (uint32_t i = 0; i < step->n_hooks && !gm_b_failed (b); i++) {
-    const Hook *h = &g_array_index (s->hooks, Hook, step->first_hook + i);
-    const GmMeta *have = gm_b_meta (b, *grad), *want = &h->program->grad;
-    if (!gm_meta_same_shape (have, want) || have->dtype != want->dtype ||
-        memcmp (have->strides, want->strides, sizeof have->strides)) {
-      gm_b_fail (b, GM_ERROR_UNSUPPORTED, "a hook is known for gradients of another dtype, shape or layout");
-      return;
-    }
-    GmVal replaced = h->program->emit (h->program, b, *grad, inputs + h->captured);
-    *grad = replaced ? replaced : *grad;
-  }
-}
-
-/* The same, for an executing builder, by calling them. */
-static void
-call_hooks (const Step *step, GmBuilder *b, GmVal *grad)
-{
-  GmTensor *g = gm_tensor_ref (gm_tensor_from_val (*grad));
-
-  if (gm_hooks_run (hooks_of (step->slot->node), 0, &g, &b->error))
-    *grad = b->vt->constant (b, g); /* the builder keeps it */
-  gm_tensor_unref (g);
-}
-
-/* Sends what has arrived at n on; values: per gradient of the stretch. */
-static void
-emit_operation (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inputs, GmVal *values)
-{
-  const GmAgNode *n = step->slot->node;
-  GmVal grad = values[PLACE (s, step->slot)->first], in[n->n_in + 1], result[n->n_in + 1], out = NULL;
-  const GmMeta *metas[n->n_in + 1], *meta = gm_b_meta (b, grad);
-  GmSlot *to[n->n_in + 1];
-  bool need[n->n_in + 1];
-  uint32_t at = step->saved;
-
-  for (uint32_t i = 0; i < n->n_in; i++) {
-    in[i] = i < GM_NODE_INLINE && n->saved_in[i].t ? inputs[at++] : NULL;
-    metas[i] = n->extra ? &n->extra->in[i] : meta;
-    to[i] = target (s, n, i);
-    need[i] = to[i] != NULL;
-    result[i] = NULL;
-  }
-  if (n->saved_out.t)
-    out = inputs[at];
-  gm_op_gradient (&(GmGradient){ .b = b, .op = (GmOp) n->op, .n_in = (int) n->n_in, .in = in, .out = out, .in_meta = metas,
-                                 .out_meta = meta, .attrs = n->extra ? &n->extra->attrs : NULL, .grad = grad, .need = need,
-                                 .result = result });
-  for (uint32_t i = 0; i < n->n_in; i++)
-    if (to[i] && result[i]) {
-      GmVal *sum = &values[PLACE (s, to[i])->first + n->edges[i].nr];
-      *sum = *sum ? gm_b (b, add, *sum, result[i]) : result[i];
-    }
-}
-
-/* What was there before, as values; values: per gradient of the stretch. */
-static void
-take_arrived (const GmStretch *s, const GmVal *in, GmVal *values)
-{
-  for (guint i = 0; i < s->places->len; i++) {
-    const Place *p = &g_array_index (s->places, Place, i);
-    uint32_t at = p->arrived;
-    for (uint32_t nr = 0; nr < p->slot->node->n_out; nr++)
-      values[p->first + nr] = *gm_walk_gradient (p->slot, nr) ? in[at++] : NULL;
-  }
-}
-
-void
-gm_stretch_emit (const GmStretch *s, GmBuilder *b, const GmVal *in, GmVal *out, bool *ran,
-                 void (*note) (GmBuilder *b, const char *name))
-{
-  g_autofree GmVal *values = g_new0 (GmVal, s->n_gradients + 1);
-  g_autofree GmVal *before = g_new0 (GmVal, s->n_gradients + 1);
-
-  take_arrived (s, in, values);
-  take_arrived (s, in, before);
-  for (guint i = 0; i < s->steps->len && !gm_b_failed (b); i++) {
-    const Step *step = STEP (s, i);
-    GmVal *grad = &values[PLACE (s, step->slot)->first];
-    if (note)
-      note (b, NULL);
-    if (*grad && step->n_hooks > 0)
-      s->calls_hooks ? call_hooks (step, b, grad) : emit_hooks (s, step, b, in, grad);
-    ran[i] = step->runs && *grad;
-    if (!ran[i] || gm_b_failed (b))
-      continue;
-    if (note)
-      note (b, gm_node_name (step->slot->node));
-    emit_operation (s, step, b, in, values);
-  }
-  for (guint i = 0; i < s->places->len && !gm_b_failed (b); i++) {
-    const Place *p = &g_array_index (s->places, Place, i);
-    for (uint32_t k = p->first; !p->inside && k < p->first + p->slot->node->n_out; k++)
-      out[k] = values[k] == before[k] ? NULL : values[k];
-  }
-}
-
-typedef struct {
-  GmEagerBuilder eager;
-  const char *name; /* of the node whose gradient is made; NULL: a hook runs */
-} Named;
-
-static void
-note_name (GmBuilder *b, const char *name)
-{
-  ((Named *) b)->name = name;
-}
-
-bool
-gm_stretch_run_eagerly (void *data, GmStretch *s, GmTensor **out, bool *ran, GError **error)
-{
-  g_autofree GmVal *values = g_new0 (GmVal, s->n_gradients + 1);
-  Named b = { .name = NULL };
-  bool ok;
-
-  (void) data;
-  s->calls_hooks = true;
-  gm_eager_builder_init (&b.eager);
-  gm_stretch_emit (s, &b.eager.base, (const GmVal *) s->inputs->pdata, values, ran, note_name);
-  ok = !gm_b_failed (&b.eager.base);
-  if (!ok)
-    g_propagate_prefixed_error (error, g_steal_pointer (&b.eager.base.error), "%s%s", b.name ? b.name : "", b.name ? ": " : "");
-  for (uint32_t k = 0; ok && k < s->n_gradients; k++)
-    out[k] = values[k] ? gm_tensor_ref (gm_tensor_from_val (values[k])) : NULL;
-  gm_eager_builder_clear (&b.eager);
-  return ok;
 }
 
 /* -- In the walk ------------------------------------------------------------------------------- */
@@ -672,8 +527,14 @@ run (GmStretch *s, GError **error)
   for (guint i = 0; i < s->places->len; i++)
     g_array_index (s->places, Place, i).slot->place = 0;
   for (guint i = 0; ok && i < s->steps->len; i++)
-    ok = finish_step (s, STEP (s, i), ran[i], error);
+    ok = finish_step (s, GM_STRETCH_STEP (s, i), ran[i], error);
   return ok;
+}
+
+static void
+free_program (void *p)
+{
+  ((GmAgProgram *) p)->free (p);
 }
 
 static void
@@ -683,8 +544,9 @@ stretch_init (GmStretch *s, GmWalk *w)
   s->steps = g_array_new (FALSE, FALSE, sizeof (Step));
   s->places = g_array_new (FALSE, FALSE, sizeof (Place));
   s->inputs = g_ptr_array_new ();
-  s->origins = g_array_new (FALSE, FALSE, sizeof (Origin));
+  s->origins = g_array_new (FALSE, FALSE, sizeof (GmStretchOrigin));
   s->hooks = g_array_new (FALSE, FALSE, sizeof (Hook));
+  s->programs = g_ptr_array_new_with_free_func (free_program);
   s->structure = g_byte_array_new ();
   s->shape = g_byte_array_new ();
 }
@@ -695,6 +557,7 @@ stretch_clear (GmStretch *s)
   drop_inputs (s, 0);
   drop_hooks (s, 0);
   g_array_unref (s->hooks);
+  g_ptr_array_unref (s->programs);
   for (guint i = 0; i < s->places->len; i++)
     g_array_index (s->places, Place, i).slot->place = 0;
   g_array_unref (s->steps);

@@ -326,6 +326,20 @@ gm_tensor_version (const GmTensor *t)
   return t->storage->version;
 }
 
+bool
+gm_tensor_would_require_grad (const GmTensor *t)
+{
+  return is_stale (t) && t->base->meta.requires_grad && t->meta.requires_grad ? true : gm_tracked ((GmTensor *) t);
+}
+
+uint64_t
+gm_tensor_history_number (const GmTensor *t)
+{
+  if (is_stale (t))
+    return t->base->meta.requires_grad ? UINT64_MAX : 0;
+  return gm_tensor_is_leaf (t) ? 0 : t->autograd->node->seq + 1;
+}
+
 /* "index_select" to "IndexSelectBackward0". */
 static const char *
 op_backward_name (GmOp op)
@@ -463,6 +477,8 @@ bool
 gm_tensor_is_awaited (const GmTensor *t)
 {
   GmTensor *base = gm_tensor_view_base (t);
+  if (is_stale (t) && base && base->meta.requires_grad)
+    return false; /* nobody has seen that history */
   gm_tracked ((GmTensor *) t);
   GmEdge at = t->autograd ? (GmEdge){t->autograd->node, t->autograd->nr} : (GmEdge){NULL, 0};
   if (!at.node || is_awaited_at (at.node, at.nr))

@@ -70,6 +70,8 @@ void gm_walk_push (GmWalk *w, GmSlot *s);
 GmSlot *gm_walk_pop (GmWalk *w);
 /* All that happens to s, which was popped. */
 bool gm_walk_run_node (GmWalk *w, GmSlot *s, GError **error);
+/* Runs the hooks on what has arrived at s, unless they have run. */
+bool gm_walk_greet (GmWalk *w, GmSlot *s, GError **error);
 /* What happens to what has arrived at s before its node runs. */
 bool gm_walk_arrive (GmWalk *w, GmSlot *s, GError **error);
 void gm_walk_clear (GmSlot *s); /* drops what has arrived */

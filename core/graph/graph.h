@@ -27,6 +27,7 @@ typedef struct {
   GmMeta base_meta;
   int64_t base_offset; /* ... its first element so many elements after that one's first */
   bool leaf;           /* requires grad, and no operation made it */
+  uint32_t made;       /* of views that have a history: when it was made, among those of the inputs, from 1; 0: nothing is known */
 } GmGraphAlias;
 
 typedef struct {
@@ -37,8 +38,8 @@ typedef struct {
 } GmGraphValue;
 
 /* What the program wants of a node's value where the graph is cut in two (core/aot/partition.c).  Rewrites keep it, images do not
- * have it. */
-typedef enum { GM_TAG_NONE, GM_TAG_SAVE, GM_TAG_RECOMPUTE, GM_N_TAGS } GmNodeTag;
+ * have it.  ITSELF: a view that is no other tensor than the one it is taken of, whose shape was changed (core/aot/metadata.c). */
+typedef enum { GM_TAG_NONE, GM_TAG_SAVE, GM_TAG_RECOMPUTE, GM_TAG_ITSELF, GM_N_TAGS } GmNodeTag;
 
 typedef struct {
   GmOp op;

@@ -272,7 +272,7 @@ parse_type (Parser *p, GmMeta *m)
   return true;
 }
 
-/* -- Memory of inputs: is %a, aliases %a+4, view %a+4, view f32[8]+4 ---------------------------- */
+/* -- Memory of inputs: is %a, aliases %a+4, view %a+4, view f32[8]+4; made 2 -------------------- */
 
 /* An input may name one that comes later: looked up when all are there. */
 typedef struct {
@@ -330,6 +330,17 @@ parse_base (Parser *p, AliasText *t)
 }
 
 static bool
+parse_made (Parser *p, uint32_t *made)
+{
+  const char *place = p->at;
+  int64_t number;
+  if (!parse_integer (p, &number))
+    return false;
+  *made = (uint32_t) number;
+  return (number > 0 && number < UINT32_MAX) || fail_at (p, place, "expected a number from 1 on");
+}
+
+static bool
 parse_alias (Parser *p, GmValueId input, GArray *texts)
 {
   AliasText t = {.input = input,
@@ -339,6 +350,8 @@ parse_alias (Parser *p, GmValueId input, GArray *texts)
   for (bool more = true; ok && more; any |= more) {
     if (take_keyword (p, "leaf"))
       t.alias.leaf = true;
+    else if (take_keyword (p, "made"))
+      ok = parse_made (p, &t.alias.made);
     else if (take_keyword (p, "is"))
       ok = parse_other (p, &t.same, NULL);
     else if (take_keyword (p, "aliases"))
@@ -700,9 +713,10 @@ parse_node_text (Parser *p, NodeText *t)
   if (take (p, "!")) {
     t->tag = take_keyword (p, "save")        ? GM_TAG_SAVE
              : take_keyword (p, "recompute") ? GM_TAG_RECOMPUTE
+             : take_keyword (p, "itself")    ? GM_TAG_ITSELF
                                              : GM_TAG_NONE;
     if (t->tag == GM_TAG_NONE)
-      return fail_at (p, mark, "expected a tag: !save or !recompute");
+      return fail_at (p, mark, "expected a tag: !save, !recompute or !itself");
   }
   t->where = parse_where (p);
   skip_blanks (p);

@@ -229,6 +229,7 @@ print_node (Printer *p, const GmNode *n)
   if (n->tag)
     g_string_append_printf (p->out, " !%s", n->tag == GM_TAG_SAVE        ? "save"
                                             : n->tag == GM_TAG_RECOMPUTE ? "recompute"
+                                            : n->tag == GM_TAG_ITSELF    ? "itself"
                                                                          : "?");
   if (n->where && *n->where)
     g_string_append_printf (p->out, "  # %s", n->where);
@@ -246,6 +247,8 @@ print_alias (Printer *p, const GmGraphAlias *a)
 {
   if (a->leaf)
     g_string_append (p->out, " leaf");
+  if (a->made)
+    g_string_append_printf (p->out, " made %u", a->made);
   if (a->has_base_meta) {
     g_string_append (p->out, " view ");
     print_type (p, &a->base_meta);

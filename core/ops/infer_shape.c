@@ -82,10 +82,10 @@ view_strides (const GmMeta *x, GmMeta *out)
   int64_t piece = 1, covered = 1, stride = x->ndim ? x->strides[x->ndim - 1] : 1;
   for (int d = x->ndim - 1; d >= 0; d--) {
     piece = gm_size_mul (piece, x->sizes[d]);
-    bool ends = d == 0 || (x->sizes[d - 1] != 1 && !gm_size_eq (x->strides[d - 1], gm_size_mul (piece, stride)));
+    bool ends = d == 0 || (!gm_size_same (x->sizes[d - 1], 1) && !gm_size_eq (x->strides[d - 1], gm_size_mul (piece, stride)));
     if (!ends)
       continue;
-    while (v >= 0 && (is_short (covered, piece, out->sizes[v]) || out->sizes[v] == 1)) {
+    while (v >= 0 && (is_short (covered, piece, out->sizes[v]) || gm_size_same (out->sizes[v], 1))) {
       out->strides[v] = gm_size_mul (covered, stride);
       covered = gm_size_mul (covered, out->sizes[v--]);
     }
@@ -98,6 +98,18 @@ view_strides (const GmMeta *x, GmMeta *out)
   }
   for (; v >= 0; v--) /* x is 0-d: every new size is 1 */
     out->strides[v] = 1;
+  return true;
+}
+
+/* Whether the dimensions of size 1, too, have row-major strides: a view of one element keeps them. */
+static bool
+is_row_major (const GmMeta *x)
+{
+  GmMeta dense = *x;
+  gm_meta_set_contiguous (&dense);
+  for (int d = 0; d < x->ndim; d++)
+    if (gm_size_same (x->sizes[d], 1) && !gm_size_same (x->strides[d], dense.strides[d]))
+      return false;
   return true;
 }
 
@@ -121,7 +133,8 @@ infer_view (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError 
     return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: shape %s has %s elements, shape %s has %s", gm_ops[op].name, from, tn, to,
                           to_n);
   }
-  if (n == 0 || ((gm_meta_is_symbolic (x) || gm_meta_is_symbolic (out)) && gm_meta_is_contiguous (x))) {
+  bool symbolic = gm_meta_is_symbolic (x) || gm_meta_is_symbolic (out);
+  if (n == 0 || (symbolic && gm_meta_is_contiguous (x) && (!gm_size_same (n, 1) || is_row_major (x)))) {
     gm_meta_set_contiguous (out);
     return true;
   }

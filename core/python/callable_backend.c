@@ -267,21 +267,28 @@ exec_run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *
   return ok;
 }
 
-/* Zeros of the inputs' metas. */
+/* Zeros of that meta; one that has holes, or elements that are one, is a view. */
+static GmTensor *
+example_of (const GmMeta *like, GError **error)
+{
+  GmMeta m = *like;
+
+  m.requires_grad = 0;
+  if (gm_meta_is_dense (&m))
+    return gm_tensor_new_zeros (&m, error);
+  GmMeta whole = gm_meta_make ((GmDtype) m.dtype, 1, (const int64_t[]){ gm_meta_extent (&m) });
+  whole.device = m.device;
+  g_autoptr (GmTensor) t = gm_tensor_new_zeros (&whole, error);
+  return t ? gm_tensor_new_view (t, &m, 0) : NULL;
+}
+
 static PyObject *
 examples_of (const GmGraph *g)
 {
   PyObject *list = PyList_New (g->inputs->len);
   for (uint32_t i = 0; list && i < g->inputs->len; i++) {
-    GmMeta m = *gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i));
     GError *error = NULL;
-    GmAttrs attrs = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE,
-                      .n_list = m.ndim, .dtype = m.dtype, .value = gm_scalar_int (0) };
-    memcpy (attrs.list, m.sizes, sizeof attrs.list);
-    m.requires_grad = 0;
-    GmTensor *t = gm_tensor_new (&m, &error);
-    if (t && !gm_op_run_into (GM_OP_full, NULL, 0, &attrs, t, &error))
-      g_clear_pointer (&t, gm_tensor_unref);
+    GmTensor *t = example_of (gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i)), &error);
     PyObject *o = t ? gm_py_tensor_take (t) : gm_py_raise (error);
     if (!o)
       Py_CLEAR (list);

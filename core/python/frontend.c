@@ -55,7 +55,7 @@ typedef struct {
   GmPyHooks *hooks; /* saved-tensor hooks that become part of the graphs; NULL: none */
   GmEntry *entry;
   char effects; /* the policy */
-  bool numbers; /* capture_scalar_outputs */
+  bool numbers, counted; /* capture_scalar_outputs; capture_dynamic_output_shape_ops */
   GmPlans *plans;
   bool never_dynamic; /* a graph of symbols was tried, and could not be compiled */
   bool keep_objects; /* replay_side_effects is False, fullgraph is True */
@@ -163,7 +163,7 @@ record (GmCompile *c, GError **error)
                               .backend_text = job->target->config->text,
                               .resumable = !job->target->fullgraph,
                               .start = job->cache->point ? &job->cache->point->at : NULL, .unknown = job->cache->unknown, .effect_stacks = job->effects != 's',
-                              .keep_objects = job->keep_objects, .numbers = job->numbers, .dynamic = dynamic_mode (job, c->ask.dynamic),
+                              .keep_objects = job->keep_objects, .numbers = job->numbers, .counted = job->counted, .dynamic = dynamic_mode (job, c->ask.dynamic),
                               .profile = job->cache->profile };
   bool seen = request.dynamic == GM_DYNAMIC_SEEN;
   if (seen)
@@ -259,7 +259,7 @@ assemble (GmCompile *c, GError **error)
   e->direct = g_steal_pointer (&job->direct);
   e->plans = g_steal_pointer (&job->plans);
   e->n_outputs = e->plan     ? (uint32_t) gm_plan_n_outputs (e->plan)
-                 : e->plans  ? c->record.graph->outputs->len
+                 : e->plans  ? gm_plans_n_outputs (e->plans)
                  : e->direct ? e->direct->n_outputs
                              : 0;
   e->input_slots = g_new (uint32_t, rec->n_inputs + 1);
@@ -664,6 +664,7 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   PyErr_Clear (); /* of hooks that cannot be told apart for long: such a pair is called, not traced */
   job.effects = effect_policy ();
   job.numbers = config_is_true ("capture_scalar_outputs");
+  job.counted = !never_dynamic && !target->config->callable && config_is_true ("capture_dynamic_output_shape_ops");
   job.keep_objects = target->fullgraph && !config_is_true ("replay_side_effects");
   if (run_stages (&job, c, &error) && !c->stopped && tell_effects (&job, job.effects))
     entry = finish (&job, c, g_steal_pointer (&reason), again);

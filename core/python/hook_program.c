@@ -9,13 +9,16 @@
  */
 #include "core/python/cpython.h"
 
+#include "core/aot/aot.h"
 #include "core/python/autograd_py.h"
 #include "core/python/bind.h"
 #include "core/python/callable.h"
 #include "core/python/code_cache.h"
+#include "core/python/frontend.h"
+#include "core/python/host_function.h"
+#include "core/python/trace_host.h"
 #include "core/python/hook_program.h"
 #include "core/python/tensor_object.h"
-#include "core/python/trace_host.h"
 
 #include <string.h>
 
@@ -261,7 +264,8 @@ gm_hook_program_find (GmTensorHook hook, void *hook_data, const GmMeta *like, GP
 {
   Function f;
 
-  if (hook != gm_py_call_hook || !function_of (hook_data, &f) || !f.cache->hook_programs)
+  PyObject *callable = hook == gm_py_call_hook ? hook_data : hook == gm_gradient_hook_call ? gm_py_host_callable (hook_data) : NULL;
+  if (!callable || !function_of (callable, &f) || !f.cache->hook_programs)
     return NULL;
   for (guint i = 0; i < f.cache->hook_programs->len; i++) {
     Program *p = g_ptr_array_index (f.cache->hook_programs, i);

@@ -282,26 +282,35 @@ settle_meta (GmSizes *s, GmMeta *m)
 }
 
 static void
-settle_graph (GmRecorder *r)
+settle_values (GmSizes *s, GmGraph *g)
 {
-  GmGraph *g = r->graph;
   for (uint32_t v = 0; v < g->values->len; v++)
-    settle_meta (g->sizes, gm_graph_meta (g, v));
+    settle_meta (s, gm_graph_meta (g, v));
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     GmNode *n = gm_graph_node (g, i);
     if (!gm_graph_attrs_are_symbolic (n->attrs))
       continue;
     GmAttrs *a = gm_arena_copy (g->arena, n->attrs, sizeof *a);
     for (int k = 0; a->mask & 1u << GM_ATTR_SIZES && k < a->n_list; k++)
-      a->list[k] = gm_sizes_simplest (g->sizes, a->list[k]);
-    a->start = gm_sizes_simplest (g->sizes, a->start);
-    a->stop = gm_sizes_simplest (g->sizes, a->stop);
+      a->list[k] = gm_sizes_simplest (s, a->list[k]);
+    a->start = gm_sizes_simplest (s, a->start);
+    a->stop = gm_sizes_simplest (s, a->stop);
     if (a->value.kind == GM_CATEGORY_INT)
-      a->value.i = gm_sizes_simplest (g->sizes, a->value.i);
+      a->value.i = gm_sizes_simplest (s, a->value.i);
     if (a->value2.kind == GM_CATEGORY_INT)
-      a->value2.i = gm_sizes_simplest (g->sizes, a->value2.i);
+      a->value2.i = gm_sizes_simplest (s, a->value2.i);
     n->attrs = a;
   }
+}
+
+/* With the gradients that functions bring: their sizes are those of the graph around them. */
+static void
+settle_graph (GmRecorder *r)
+{
+  GmGraph *g = r->graph;
+  settle_values (g->sizes, g);
+  for (uint32_t i = 0; g->customs && i < g->customs->len; i++)
+    settle_values (g->sizes, g->customs->pdata[i]);
   for (uint32_t i = 0; i < r->guards->len; i++) {
     GmGuard *guard = &g_array_index (r->guards, GmGuard, i);
     if (guard->kind != GM_GUARD_TENSOR || !gm_meta_is_symbolic (guard->ptr))

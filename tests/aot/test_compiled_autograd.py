@@ -427,9 +427,9 @@ def differentiable_gradients(say, scope):
         first = G.autograd.grad((w.tanh() * v * w).sum(), [w, v], create_graph=True)
         second = G.autograd.grad(sum((d * d).sum() for d in first), [w, v], create_graph=True)
         third = G.autograd.grad(sum((d * d).sum() for d in second), [w, v])
-    say(*first, *second, *third)
+    say(*(bits(d) for d in first + second + third), [d.requires_grad for d in first + second + third])
     w.exp().sum().backward(create_graph=True)
-    say(w.grad, w.grad.requires_grad)
+    say(bits(w.grad), w.grad.requires_grad)
 
 
 def leaves_that_are_named(say, scope):
@@ -550,14 +550,47 @@ def test_shapes_that_keep_changing_are_not_compiled_for_ever():
     assert counts()["hits"] == 1
 
 
-def test_with_create_graph_operations_run_one_by_one_and_are_counted():
-    w = leaf(4, 4)
-    with compiled_autograd.enable("eager"):
+def penalty(w, scope):
+    with scope:
         (first,) = G.autograd.grad((w @ w).tanh().sum(), [w], create_graph=True)
-        assert counts() == {"captures": 0, "hits": 0, "recompiles": 0, "eager": 1}
-        assert any("create_graph=True" in reason for reason in counters["compiled_autograd_reason"])
-        (first * first).sum().backward()
-    assert counts()["captures"] == 1
+        (second,) = G.autograd.grad((first * w).exp().sum(), [w], create_graph=True)
+        (first * second).sum().backward()
+    return bits(first), first.stride(), bits(second), second.requires_grad, bits(w.grad)
+
+
+@backends
+def test_with_create_graph_gradients_are_graphs_that_can_be_differentiated(backend):
+    want = penalty(leaf(4, 4), compiled_autograd.disable())
+    for k in range(3):
+        assert penalty(leaf(4, 4), compiled_autograd.enable(backend)) == want
+        if k == 0:
+            first = counts()
+            assert first["captures"] >= 2
+        assert counts()["captures"] == first["captures"] and counts()["hits"] == k * first["captures"]
+
+
+def test_with_create_graph_a_gradient_that_needs_none_is_another_graph():
+    def scenario(say, scope):
+        for frozen in (False, True, False):
+            w, v = leaf(4), leaf(4).requires_grad_(not frozen)
+            with scope():
+                (first,) = G.autograd.grad((w * v).sin().sum(), [w], create_graph=True)
+                (first * w).exp().sum().backward()
+            say(w.grad, v.grad, first.requires_grad)
+
+    same(scenario)
+
+
+def test_with_create_graph_saved_tensor_hooks_see_each_operation():
+    def scenario(say, scope):
+        w = leaf(4)
+        loss = (w.tanh() * w).sum()
+        with G.autograd.graph.saved_tensors_hooks(lambda t: (say("pack", t), t)[1], lambda t: t), scope():
+            (first,) = G.autograd.grad(loss, [w], create_graph=True)
+        say(*G.autograd.grad([first.sum()], [w]))
+
+    same(scenario)
+    assert any("saved-tensor hooks" in reason for reason in counters["compiled_autograd_reason"])
 
 
 def test_another_back_end_has_graphs_of_its_own():
@@ -600,6 +633,136 @@ def test_a_hook_that_is_a_program_is_part_of_the_graph():
         factor[0] = 3.0 if k < 2 else 4.0
         if k == 1:
             assert any("exp" in name for name in graphs[2]) and any("matmul" in name for name in graphs[2])
+
+
+def test_a_known_hook_before_one_that_is_not_runs_once():
+    def known(g):
+        return g * 2
+
+    def scenario(say, scope):
+        for news in (False, True, False):
+            w = leaf(4)
+            h = w.tanh()
+            h.register_hook(known)
+            if news:
+                h.register_hook(lambda g: (say("called"), g * 3)[1])
+            with scope():
+                h.exp().sum().backward()
+            say(w.grad)
+
+    same(scenario)
+
+
+# -- Hooks inside of compiled functions
+
+
+def names_into(graphs):
+    def backend(graph, examples):
+        graphs.append([node.name.rsplit("_", 1)[0] for node in graph.graph.nodes if node.op == "call_function"])
+        return graph
+
+    return backend
+
+
+def hooked(hook, second=None):
+    def f(x, w):
+        y = x.sin()
+        y.register_hook(hook)
+        z = (y * w) @ y
+        if second:
+            z.register_hook(second)
+        return z.tanh() * y, y
+
+    return f
+
+
+def gradients_of(f, x, w, scope, after=None):
+    x, w = leaf(*x), leaf(*w)
+    a, b = f(x * 2, w)
+    if after:
+        a.register_hook(after)
+    with scope:
+        (a.exp() + b).sum().backward()
+    return bits(x.grad), bits(w.grad)
+
+
+# HOOK-23
+def test_hook_23_the_body_of_a_hook_inside_of_a_function_is_traced():
+    graphs, factor = [], [3.0]
+
+    def hook(g):
+        return g.cosh() * factor[0]
+
+    f = hooked(hook)
+    c, backend = G.compile(f, backend="eager"), names_into(graphs)
+    for k in range(6):
+        want = gradients_of(f, (3, 3), (3, 3), compiled_autograd.disable())
+        assert gradients_of(c, (3, 3), (3, 3), compiled_autograd.enable(backend)) == want
+        whole = [g for g in graphs if "cosh" in g]
+        assert len(whole) == [0, 1, 1, 1, 1, 2][k]  # called; traced; found again; called for the new factor; not found; traced
+        factor[0] = 3.0 if k < 3 else 4.0
+    assert all("matmul" in g and "cos" in g and "mul" in g for g in whole)  # the function's backward, and the double of x
+    assert "host_call" not in " ".join(sum(whole, []))
+
+
+def sees(g):
+    LOG.append(g.tolist())
+
+
+def reads(g):
+    return g + SCALE
+
+
+def in_place(g):
+    g.mul_(3)
+
+
+def stays(g):
+    return None
+
+
+def columns(g):
+    return (g * 2).t().contiguous().t()
+
+
+LOG, SCALE = [], G.tensor([1.0, 2.0, 3.0])
+
+
+# HOOK-23
+@backends
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("second", [None, reads, sees], ids=lambda f: f and f.__name__)
+@pytest.mark.parametrize("hook", [sees, reads, in_place, stays, columns], ids=lambda f: f.__name__)
+def test_hook_23_gradients_and_order_are_those_of_the_hook_that_is_called(hook, second, dynamic, backend):
+    f = hooked(hook, second)
+    c = G.compile(f, backend="eager", dynamic=dynamic)
+    for after in (None, sees, lambda g: g * 2):
+        for n in (3, 3, 3, 3) if not dynamic or hook is reads or second is reads else (3, 4, 3, 4, 3, 4):
+            LOG.clear()
+            want = gradients_of(f, (n, n), (n, n), compiled_autograd.disable(), after), LOG[:]
+            LOG.clear()
+            assert (gradients_of(c, (n, n), (n, n), compiled_autograd.enable(backend), after), LOG) == want
+
+
+# HOOK-23
+def test_hook_23_saved_tensors_retained_graphs_and_gradients_that_are_missing():
+    def scenario(say, scope):
+        c = G.compile(hooked(reads, stays), backend="eager")
+        for _ in range(3):
+            x = leaf(3, 3)
+            with G.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: (say("unpack", t), t)[1]):
+                a, b = c(x, leaf(3, 3))
+            a.retain_grad()
+            with scope():
+                a.sum().backward(retain_graph=True)
+                b.sum().backward(retain_graph=True)
+                say(x.grad, a.grad, *G.autograd.grad([(a * b).sum()], [x, b], retain_graph=True))
+                (a * b).sum().backward()
+            say(x.grad, a.grad)
+            with G.no_grad():
+                x.mul_(2)
+
+    same(scenario)
 
 
 def test_an_error_of_a_back_end_is_the_backwards():

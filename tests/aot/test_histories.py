@@ -494,6 +494,131 @@ def test_a_gradient_of_another_dtype_goes_on_in_that_of_the_argument():
     assert want == lines_of([plain])
 
 
+def read_and_written(x, y):
+    v = y.mean(0)
+    x[1:].copy_(x[:-1])
+    return v
+
+
+@backends
+def test_gradients_of_views_are_added_in_the_order_in_which_the_views_were_taken(backend):
+    rows, columns = (lambda b: b[2:10]), (lambda b: b.view(3, 4)[:, 1:3])
+    c = G.compile(read_and_written, backend=backend, fullgraph=True)
+
+    def run(f, first, second):
+        leaf = base().requires_grad_()
+        b = leaf * 1.25
+        views = {way: way(b) for way in (first, second)}
+        (loss([f(views[rows], views[columns])]) + sum((t * 0.3).sum() * 1.7 for t in (views[rows], views[columns], leaf))).backward()
+        return lines_of([leaf.grad])
+
+    wants = [run(read_and_written, rows, columns), run(read_and_written, columns, rows)]
+    assert wants[0] != wants[1]
+    assert [run(c, rows, columns), run(c, columns, rows), run(c, rows, columns)] == [*wants, wants[0]]
+
+
+# -- The order of looks: the history of a view, after its base was written to, is made when somebody looks at the view
+
+
+def looks_the_other_way_round(x, y):
+    x.view(-1)[1:3].mul_(-1)
+    y.relu()
+    x.sum()
+    return x
+
+
+def looks_at_what_was_renamed(x, y):
+    x.t_()
+    y.sin_()
+    x.unsqueeze_(0)
+    return x
+
+
+@backends
+@pytest.mark.parametrize("f, ways", [
+    (looks_the_other_way_round, (lambda b: b.view(3, 4)[1:], lambda b: b.view(3, 4).t())),
+    (looks_at_what_was_renamed, (lambda b: b[::2], lambda b: b.view(4, 3))),
+], ids=lambda x: getattr(x, "__name__", ""))
+def test_gradients_of_views_are_added_in_the_order_of_looks(f, ways, backend):
+    def run(f):
+        leaf = base().requires_grad_()
+        b = leaf * 1.25
+        views = [way(b) for way in ways] + [b[2:10]]
+        (loss([f(*views[:2])]) + sum((t * 0.3).sum() * 1.7 for t in [views[2], *views[:2], leaf])).backward()
+        return lines_of([leaf.grad])
+
+    same(f, run, backend)
+
+
+def written_through_a_view(x, y):
+    x.view(-1)[1:3].mul_(-1)
+    y.squeeze_()
+    return x[1:]
+
+
+def test_a_guard_is_no_look():
+    c = G.compile(written_through_a_view, backend="eager")
+
+    def run(f, ways):
+        leaf = base().requires_grad_()
+        b = leaf * 1.25
+        views = [way(b) for way in ways]
+        try:
+            results = f(*views)
+        except RuntimeError:
+            return "raises"
+        (loss([results]) + sum((t * 0.3).sum() * 1.7 for t in [views[1], views[0], b, leaf])).backward()
+        return lines_of([leaf.grad])
+
+    fine = (lambda b: b.view(3, 4), lambda b: b[1:2].expand(4))
+    cannot = (lambda b: b.view(3, 4).t(), lambda b: b.view(3, 4).t())
+    for ways in (fine, cannot, fine):  # the entry of the second call fits the third
+        assert run(c, ways) == run(written_through_a_view, ways)
+
+
+def renamed_and_written(x):
+    x.unsqueeze_(0)
+    x.mul_(x)
+    y = x + x
+    return y - y
+
+
+def test_a_tensor_of_another_shape_that_is_written_to_is_no_view():
+    def run(f):
+        leaf = base().requires_grad_()
+        return lines_of(G.autograd.grad(loss([f(leaf * 1.25)]), [leaf]))
+
+    (line,) = same(renamed_and_written, run)
+    assert "-0.0" in line
+
+
+class Pair(G.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(y)
+        return x + 1, x * y
+
+    @staticmethod
+    def backward(ctx, g, h):
+        (y,) = ctx.saved_tensors
+        return g + h * y, h * 0.5
+
+
+def second_of_a_pair(x):
+    v = Pair.apply(x, x)[1]
+    (v * G.rand(v.shape)).squeeze_()
+    return v
+
+
+def test_a_gradient_that_did_not_arrive_has_numbers_where_the_sizes_became_numbers():
+    for dynamic in (None, True):
+        f, x = G.compile(second_of_a_pair, backend="eager", dynamic=dynamic), base(12).view(2, 6).requires_grad_()
+        loss([f(x)]).backward()
+        y = base(12).view(2, 6).requires_grad_()
+        loss([second_of_a_pair(y)]).backward()
+        assert lines_of([x.grad]) == lines_of([y.grad])
+
+
 # -- Checkpoints ------------------------------------------------------------------------------------------------------
 
 

@@ -531,3 +531,14 @@ def test_a_recompile_says_which_sizes_did_not_fit():
     settings = dict(os.environ, GRAMME_LOGS="recompiles", GRAMME_PROFILE="0")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=settings)
     assert "expected L['x'].size(0) <= 5, found 7 and 5" in done.stderr, done.stderr
+
+
+def test_the_stride_of_a_dimension_of_size_1_is_that_of_plain_python():
+    def f(x):
+        rows = x[1:].transpose(0, 1).unbind()
+        return [row.stride() for row in rows], rows[0], rows[1]
+
+    for n in (2, 3, 5):
+        x = G.arange(4.0 * n).view(n, 4)
+        want, have = f(x), G.compile(f, backend="eager", dynamic=True)(x)
+        assert have[0] == want[0] and [t.stride() for t in have[1:]] == [t.stride() for t in want[1:]]

@@ -26,8 +26,8 @@ START_TEST (inputs_are_described_as_they_lie)
   g_autofree char *text = gm_graph_text (g);
   ck_assert_str_eq (
       text,
-      "g (%a: f32[3, 2]{1, 3} requires_grad view f32[2, 3] requires_grad +0, "
-      "%b: f32[1, 3] requires_grad view f32[2, 3] requires_grad +3 aliases %a+3, "
+      "g (%a: f32[3, 2]{1, 3} requires_grad made 1 view f32[2, 3] requires_grad +0, "
+      "%b: f32[1, 3] requires_grad made 2 view f32[2, 3] requires_grad +3 aliases %a+3, "
       "%c: f32[2, 3] aliases %a+0, %d: f32[1, 3] requires_grad is %b, %e: f32[4]) -> () {\n}\n");
   ck_assert (gm_graph_verify (g, false, NULL));
   run_end (&r);

@@ -340,7 +340,7 @@ START_TEST (random_graphs_over_shared_memory_do_what_they_do_node_by_node)
   ck_assert_msg (count.different == 0, "%d differ, see above", count.different);
   if (n < 1000)
     return;
-  ck_assert_int_lt (count.order * 100, count.n);
+  ck_assert_int_lt (count.order * 1000, count.n);
   ck_assert_int_gt (count.partitions * 5, count.n);
   ck_assert_int_lt (count.refused * 2, count.n);
   ck_assert_int_lt (count.fails * 4, count.n);

@@ -10,8 +10,9 @@ compiled when operations of this kind and these shapes are met for the first tim
 
 A hook on a gradient is called the first time.  If it is no more than arithmetic, without side effects, it is part of the graph from then on, as long
 as what it reads is what it was; hooks that print, count, raise, or look at a grad are called each time, and the graph is cut there.  So
-are hooks after accumulation.  A compiled function's backward is one call between two graphs.  Saved tensors are unpacked in the order of use, those of
-a graph before it runs.  With create_graph=True operations run one by one, so that each has the history that it has in eager.
+are hooks after accumulation.  A compiled function's backward is one call between two graphs, unless it has hooks on what the function makes inside: when
+these are programs, it is part of the graph that begins there.  Saved tensors are unpacked in the order of use, those of a graph before it runs.  With create_graph=True
+results have the history of a compiled function (grad_fn says CompiledBackward), which can be differentiated again, with eager's bits.
 GRAMME_LOGS=compiled_autograd shows the graphs, gramme._dynamo.utils.counters["compiled_autograd"] how often which happened.
 """
 
