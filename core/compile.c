@@ -11,7 +11,7 @@
  *
  * Invariant: a stage leaves what it reads alone and writes its own part once.
  */
-#include "core/compile.h"
+#include "core/counted.h"
 
 #include "core/base/log.h"
 
@@ -222,7 +222,11 @@ lower (GmCompile *c, GError **error)
                  "it only takes views of its arguments, and a hook waits for the gradient of one: register the hook outside of it");
     return false;
   }
-  if (forward->outputs->len > 0 && c->ask.make_exec) {
+  const GmSizes *sizes = c->record.graph ? c->record.graph->sizes : NULL;
+  if (sizes && forward->sizes && forward->sizes->counts->len) {
+    if (!gm_counted_exec (c, &exec, error))
+      return false;
+  } else if (forward->outputs->len > 0 && c->ask.make_exec) {
     if (!c->ask.make_exec (c->ask.make_exec_data, forward, backward, &exec, error))
       return false;
   } else if (forward->outputs->len > 0) {

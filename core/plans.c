@@ -22,6 +22,7 @@ struct GmPlans {
   const GmSymbolSource *sources; /* by symbol */
   int64_t *fixed;                /* by symbol: the value of one that no input has */
   uint32_t n_symbols;
+  GArray *open; /* uint32_t: facts that each call checks, because they are about what data says */
   GmBackend *backend;
   bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward, GmPlanExec *out, GError **error);
   const void *make_exec_data;
@@ -58,7 +59,7 @@ gm_plans_possible (const GmGraph *g)
   bool writes = false;
   for (uint32_t i = 0; i < g->nodes->len; i++)
     writes |= gm_ops[gm_graph_node (g, i)->op].family == GM_FAMILY_MUTATE;
-  return !(g->customs && g->customs->len) && !(writes && shares_memory (g));
+  return !(writes && shares_memory (g));
 }
 
 static void
@@ -108,6 +109,8 @@ compile_numbers (const GmPlans *p, const int64_t *symbols, GError **error)
 {
   GmGraph *g = gm_graph_specialise (p->graph, symbols, NULL, error);
   g_autoptr (GmCompile) c = g ? compile_new (p, g) : NULL;
+  if (c && !gm_sym_eval (p->graph->sym, p->random.draws, symbols, &c->record.random.draws, error))
+    return NULL;
   return c && gm_compile_run (c, 's', 'l', error) ? g_steal_pointer (&c) : NULL;
 }
 
@@ -147,6 +150,10 @@ plan_new (GmPlans *p, const int64_t *symbols, GmCompile **out, GError **error)
     gm_log (GM_LOG_DYNAMIC, "%s: compiled for the numbers of each call: %s", p->graph->name,
             why ? why->message : "its own example does not fit it");
     gm_compile_free (c);
+    if (p->graph->sizes->counts->len) { /* they are not known before it runs */
+      g_propagate_error (error, why ? g_steal_pointer (&why) : g_error_new (GM_ERROR, GM_ERROR_UNSUPPORTED, "its own example does not fit it"));
+      return NULL;
+    }
     c = compile_numbers (p, symbols, error);
     plan = c ? gm_plan_ref (c->lower.plan) : NULL;
   }
@@ -173,6 +180,67 @@ takes_no_more (const GmPlans *p, const GmPlan *plan)
   return same;
 }
 
+/* -- What data says ---------------------------------------------------------------------------- */
+
+static bool
+is_counted (const GmPlans *p, uint32_t symbol)
+{
+  return p->sources[symbol].input == GM_NO_ID && g_array_index (p->graph->sizes->hints, int64_t, symbol) == GM_SIZE_NO_HINT;
+}
+
+static bool
+fact_holds (const GmSizes *s, const GmSizeFact *f, const int64_t *symbols)
+{
+  int64_t a, b;
+  if (!gm_sym_eval (s->sym, f->a, symbols, &a, NULL) || !gm_sym_eval (s->sym, f->b, symbols, &b, NULL))
+    return false;
+  return f->rel == GM_REL_EQ ? a == b : f->rel == GM_REL_NE ? a != b : f->rel == GM_REL_LT ? a < b : a <= b;
+}
+
+static bool
+all_hold (const GmPlans *p, const int64_t *symbols, uint32_t *first)
+{
+  for (uint32_t i = 0; i < p->open->len; i++) {
+    GmSizeFact fact = gm_size_facts_nth (p->graph->sizes->facts, g_array_index (p->open, uint32_t, i));
+    *first = g_array_index (p->open, uint32_t, i);
+    if (!fact_holds (p->graph->sizes, &fact, symbols))
+      return false;
+  }
+  return true;
+}
+
+/* What the program said of a number holds for this one, else it is told so. */
+static bool
+check_facts (const GmPlans *p, const int64_t *symbols, GError **error)
+{
+  uint32_t i;
+  if (all_hold (p, symbols, &i))
+    return true;
+  const char *said = g_hash_table_lookup (p->graph->sizes->said, GUINT_TO_POINTER (i + 1));
+  g_set_error_literal (error, GM_ERROR, GM_ERROR_RUNTIME, said ? said : "gramme._check: the condition does not hold");
+  return false;
+}
+
+/* An example for what no call has said yet: some value for which all that is known of it holds, away from 0 and 1. */
+static void
+guess (const GmPlans *p, int64_t *symbols)
+{
+  static const int64_t usual[] = { 64, 8, 4, 3, 2, 1, 0 };
+  uint32_t first;
+  for (uint32_t s = 0; s < p->n_symbols; s++) {
+    if (!is_counted (p, s))
+      continue;
+    int64_t min, max;
+    gm_size_facts_bounds (p->graph->sizes->facts, gm_sizes_nth_symbol (p->graph->sizes, s), &min, &max);
+    for (size_t k = 0; k < G_N_ELEMENTS (usual) + p->n_symbols; k++) {
+      symbols[s] = k < G_N_ELEMENTS (usual) ? usual[k] : symbols[k - G_N_ELEMENTS (usual)];
+      symbols[s] = CLAMP (symbols[s], min, max);
+      if (all_hold (p, symbols, &first))
+        break;
+    }
+  }
+}
+
 /* -- By symbols -------------------------------------------------------------------------------- */
 
 static GmPlan *
@@ -186,11 +254,10 @@ keep (GmPlans *p, const int64_t *symbols, GmPlan *plan)
   return plan;
 }
 
-GmPlan *
-gm_plans_get (GmPlans *p, GmTensor *const *inputs, GError **error)
+/* As far as the inputs say what they are. */
+static void
+read_symbols (const GmPlans *p, GmTensor *const *inputs, int64_t *now)
 {
-  int64_t now[p->n_symbols + 1];
-
   for (uint32_t s = 0; s < p->n_symbols; s++) {
     const GmSymbolSource *from = &p->sources[s];
     if (from->input == GM_NO_ID) {
@@ -200,20 +267,123 @@ gm_plans_get (GmPlans *p, GmTensor *const *inputs, GError **error)
     const GmMeta *m = &inputs[from->input - (p->random.used && from->input > p->random.input.i)]->meta;
     now[s] = from->is_stride ? m->strides[from->dim] : m->sizes[from->dim];
   }
+}
+
+static GmPlan *
+kept_plan (GmPlans *p, const int64_t *now)
+{
   for (uint32_t i = 0; i < p->kept->len; i++)
     if (!memcmp (((Kept *) p->kept->pdata[i])->symbols, now, p->n_symbols * sizeof *now)) {
       move_first (p->kept, i);
       return ((Kept *) p->kept->pdata[0])->plan;
     }
-  GmPlan *plan = plan_of_forms (p, now);
-  if (!plan)
-    plan = plan_new (p, now, NULL, error);
+  return NULL;
+}
+
+static GmPlan *
+keep_checked (GmPlans *p, const int64_t *now, GmPlan *plan, GError **error)
+{
   if (plan && !takes_no_more (p, plan)) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "%s: for these sizes it depends on how the inputs' memory lies in another way than "
                  "when it was compiled; pass clones of tensors that it writes to", p->graph->name);
     g_clear_pointer (&plan, gm_plan_unref);
   }
   return plan ? keep (p, now, plan) : NULL;
+}
+
+static GmPlan *
+get (GmPlans *p, const int64_t *now, GError **error)
+{
+  GmPlan *plan = kept_plan (p, now);
+  if (plan)
+    return plan;
+  plan = plan_of_forms (p, now);
+  if (!plan)
+    plan = plan_new (p, now, NULL, error);
+  return keep_checked (p, now, plan, error);
+}
+
+/* The plan that goes on with what was begun: of the form that began it. */
+static GmPlan *
+get_begun (GmPlans *p, GmPlan *form, const int64_t *now, GError **error)
+{
+  GmPlan *plan = kept_plan (p, now);
+  if (plan && gm_plan_is_of (plan, form))
+    return plan;
+  plan = plan_of (form, now);
+  return plan ? keep_checked (p, now, plan, error) : NULL;
+}
+
+/* Data says what some symbols are: forms begin until one fits what was found. */
+static GmPlan *
+begin (GmPlans *p, GmTensor *const *inputs, int64_t *now, GmPlanBegun *b, GError **error)
+{
+  for (uint32_t i = 0; i <= p->forms->len; i++) {
+    if (i == p->forms->len) {
+      GmPlan *fresh = plan_new (p, now, NULL, error);
+      if (!fresh)
+        return NULL;
+      gm_plan_unref (fresh);
+      i = 0; /* where it stands now */
+    }
+    GmPlan *form = p->forms->pdata[i];
+    gm_plan_begun_clear (b, true);
+    if (!gm_plan_is_counted (form) || !gm_plan_begin (form, inputs, now, b, error) || !check_facts (p, now, error))
+      return NULL;
+    GError *failed = NULL;
+    GmPlan *plan = get_begun (p, form, now, &failed);
+    if (plan) {
+      move_first (p->forms, i);
+      return plan;
+    }
+    if (failed) {
+      g_propagate_error (error, failed);
+      return NULL;
+    }
+  }
+  return NULL;
+}
+
+uint32_t
+gm_plans_n_outputs (const GmPlans *p)
+{
+  return p->graph->outputs->len - p->graph->sizes->counts->len;
+}
+
+/* Those that say how large something is are the last ones. */
+static bool
+run_counted (GmPlans *p, GmTensor *const *inputs, int64_t *now, GmTensor **outputs, GError **error)
+{
+  uint32_t n = gm_plans_n_outputs (p), all = p->graph->outputs->len;
+  GmTensor *out[all + 1];
+  GmPlanBegun b = { 0 };
+  GmPlan *plan = begin (p, inputs, now, &b, error);
+  if (plan)
+    gm_plan_ref (plan); /* the run may bring another one in its place */
+  bool ran = plan && gm_plan_run_begun (plan, inputs, &b, out, error);
+  gm_plan_begun_clear (&b, false);
+  gm_plan_unref (plan);
+  for (uint32_t i = 0; ran && i < all; i++)
+    if (i < n)
+      outputs[i] = out[i];
+    else
+      gm_tensor_unref (out[i]);
+  return ran;
+}
+
+bool
+gm_plans_run (GmPlans *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error)
+{
+  int64_t now[p->n_symbols + 1];
+  read_symbols (p, inputs, now);
+  if (p->graph->sizes->counts->len)
+    return run_counted (p, inputs, now, outputs, error);
+  GmPlan *plan = get (p, now, error);
+  if (plan)
+    gm_plan_ref (plan);
+  bool ran = plan && gm_plan_run (plan, inputs, n, outputs, error);
+  gm_plan_unref (plan);
+  return ran;
 }
 
 /* -- Life -------------------------------------------------------------------------------------- */
@@ -237,9 +407,16 @@ gm_plans_new (GmCompile *c, GError **error)
   int64_t now[p->n_symbols + 1];
   for (uint32_t i = 0; i < p->n_symbols; i++) {
     now[i] = g_array_index (p->graph->sizes->hints, int64_t, i);
-    if (p->sources[i].input == GM_NO_ID)
+    if (p->sources[i].input == GM_NO_ID && !is_counted (p, i))
       gm_sizes_is_number (p->graph->sizes, gm_sizes_nth_symbol (p->graph->sizes, i), &p->fixed[i]);
   }
+  p->open = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  for (uint32_t i = 0; i < gm_size_facts_n (p->graph->sizes->facts); i++) {
+    GmSizeFact fact = gm_size_facts_nth (p->graph->sizes->facts, i);
+    if (gm_sizes_fact_is_open (p->graph->sizes, &fact))
+      g_array_append_val (p->open, i);
+  }
+  guess (p, now);
   GmPlan *plan = plan_new (p, now, &made, error);
   if (!plan) {
     gm_plans_free (p);
@@ -258,6 +435,7 @@ gm_plans_free (GmPlans *p)
   if (!p)
     return;
   gm_plan_unref (p->first);
+  g_array_unref (p->open);
   g_ptr_array_unref (p->kept);
   g_ptr_array_unref (p->forms);
   gm_graph_free (p->graph);

@@ -20,8 +20,9 @@ typedef struct GmPlans GmPlans;
  * the code that came of them.  NULL on an error. */
 GmPlans *gm_plans_new (GmCompile *c, GError **error);
 void gm_plans_free (GmPlans *p); /* NULL is fine */
-/* The plan for inputs like these (the caller's, as gm_plan_run takes them), borrowed until the next call.  NULL on an error. */
-GmPlan *gm_plans_get (GmPlans *p, GmTensor *const *inputs, GError **error);
+uint32_t gm_plans_n_outputs (const GmPlans *p); /* what a call gives: without what only says how large something is */
+/* As gm_plan_run, with the plan for inputs like these. */
+bool gm_plans_run (GmPlans *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error);
 /* What the plans take for granted about where inputs lie, whatever their sizes: as gm_plan_overlaps. */
 const GmOverlap *gm_plans_overlaps (const GmPlans *p, uint32_t *n);
 /* Whether plans for all sizes say all that the graph does: no gradient is given by the

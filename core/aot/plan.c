@@ -226,7 +226,7 @@ is_sized (const GmPlanSpec *s)
   for (uint32_t i = 0; i < s->layers->n_inputs; i++)
     if (gm_meta_is_symbolic (&s->layers->inputs[i]))
       return true;
-  return gm_graph_is_symbolic (s->parts->forward) || gm_graph_is_symbolic (s->parts->backward);
+  return s->exec.begin || gm_graph_is_symbolic (s->parts->forward) || gm_graph_is_symbolic (s->parts->backward);
 }
 
 GmPlan *

@@ -29,6 +29,12 @@ typedef struct {
    * none. */
   bool (*run_sized) (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
                      GmTensor *const *out, int n_out, GError **error);
+  /* Where data says how large something is; NULL: nowhere.  The part of the forward before: sets the symbols that it finds, and
+   * made[i], new references, n_made of them.  run_sized then gets these after the inputs of role 0, and
+   * the outputs alone that are none of them.  made: by output of the forward, which one it is, or GM_NO_ID. */
+  bool (*begin) (void *data, int64_t *symbols, GmTensor *const *in, GmTensor **made, GError **error);
+  uint32_t n_made;
+  const uint32_t *made;
 } GmPlanExec;
 
 /* The generator's state is an input of the graph that no caller passes: the plan takes `draws`
@@ -36,7 +42,7 @@ typedef struct {
 typedef struct {
   bool used;
   GmOuterInput input; /* of the recorded graph */
-  uint64_t draws;
+  int64_t draws; /* a size */
 } GmPlanRandom;
 
 typedef struct {
@@ -63,6 +69,19 @@ bool gm_plan_is_sized (const GmPlan *p);
 bool gm_plan_fits (const GmPlan *p, const int64_t *symbols);
 /* A plan of numbers, for values that fit.  Cheap: nothing is compiled. */
 GmPlan *gm_plan_at (GmPlan *p, const int64_t *symbols, GError **error);
+
+/* What a call has found out before it knows all sizes: a plan of symbols begins, and one of numbers that is made of it goes on. */
+typedef struct {
+  GmTensor *state, **made; /* the generator's; what exec.begin made */
+  uint32_t n_made;
+} GmPlanBegun;
+bool gm_plan_is_of (const GmPlan *p, const GmPlan *form); /* whether p was made of it */
+bool gm_plan_is_counted (const GmPlan *p); /* whether calls have to begin */
+/* As far as data has said what all symbols are, which are set.  b: cleared by the caller; a state that is there is used again. */
+bool gm_plan_begin (GmPlan *p, GmTensor *const *inputs, int64_t *symbols, GmPlanBegun *b, GError **error);
+/* gm_plan_run for what was begun with a plan that this one is of. */
+bool gm_plan_run_begun (GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b, GmTensor **outputs, GError **error);
+void gm_plan_begun_clear (GmPlanBegun *b, bool keep_state);
 
 int gm_plan_n_inputs (const GmPlan *p); /* as callers pass them: without the generator's state */
 int gm_plan_n_outputs (const GmPlan *p);

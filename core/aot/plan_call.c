@@ -101,13 +101,26 @@ run_forward (GmPlan *p, const Inputs *in, GmTensor **boxed, GmTensor *const *out
   return ok;
 }
 
+/* After the forward: histories, and what the layers do. */
+static bool
+end (GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs, GError **error)
+{
+  GmHistory *h = p->n_grads > 0 ? gm_history_attach (p, in->inner, out) : NULL;
+  bool ok = (!h || gm_history_pack (h, error)) && leave_layers (p, in, out, h, outputs, error);
+
+  if (h && ok)
+    gm_history_note (h);
+  if (h)
+    gm_history_drop (h);
+  return ok;
+}
+
 /* From the recorded graph's inputs to the caller's outputs. */
 static bool
 run (GmPlan *p, GmTensor *const *recorded, GmTensor **boxed, GmTensor **outputs, GError **error)
 {
   GmTensor *out[p->n_forward + 1], *single[p->n_inputs + 1], *inner[p->n_inner + 1];
   Inputs in = { recorded, single, inner, 0 };
-  GmHistory *h = NULL;
   bool ok;
 
   if (!gm_plan_allocate (p->forward_metas, p->n_forward, out, error))
@@ -115,15 +128,7 @@ run (GmPlan *p, GmTensor *const *recorded, GmTensor **boxed, GmTensor **outputs,
   enter_layers (p, &in);
   ok = run_forward (p, &in, boxed, out, error);
   drop_inputs (p, boxed, false);
-  if (ok && p->n_grads > 0) {
-    h = gm_history_attach (p, inner, out);
-    ok = gm_history_pack (h, error);
-  }
-  ok = ok && leave_layers (p, &in, out, h, outputs, error);
-  if (h && ok)
-    gm_history_note (h);
-  if (h)
-    gm_history_drop (h);
+  ok = ok && end (p, &in, out, outputs, error);
   gm_plan_unref_all (inner, in.n_owned);
   gm_plan_unref_all (out, p->n_forward);
   return ok;
@@ -153,9 +158,9 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
   return true;
 }
 
-/* The inputs with the generator's state in its place. */
+/* The inputs with the generator's state in its place, from which so much is taken; 0: later, when it is known. */
 static GmTensor *
-enter_random (const GmPlan *p, GmTensor *const *inputs, GmTensor **in, GError **error)
+enter_random (const GmPlan *p, int64_t draws, GmTensor *const *inputs, GmTensor **in, GError **error)
 {
   int64_t *state;
   GmTensor *t = gm_tensor_new (&p->layers.inputs[p->random.input.i], error);
@@ -164,7 +169,7 @@ enter_random (const GmPlan *p, GmTensor *const *inputs, GmTensor **in, GError **
     return NULL;
   state = gm_tensor_data (t);
   state[0] = (int64_t) gm_random_current_seed ();
-  state[1] = (int64_t) gm_random_take (p->random.draws);
+  state[1] = (int64_t) gm_random_take ((uint64_t) draws);
   for (int i = 0, k = 0; i < p->n_inputs; i++)
     in[i] = i == (int) p->random.input.i ? t : inputs[k++];
   return t;
@@ -181,7 +186,7 @@ run_checked (GmPlan *p, GmTensor *const *inputs, GmTensor **boxed, GmTensor **ou
   if (!p->random.used)
     return run (p, inputs, boxed, outputs, error);
   GmTensor *in[p->n_inputs];
-  GmTensor *state = enter_random (p, inputs, in, error);
+  GmTensor *state = enter_random (p, p->random.draws, inputs, in, error);
   if (!state)
     return false;
   if (!boxed) {
@@ -195,6 +200,107 @@ run_checked (GmPlan *p, GmTensor *const *inputs, GmTensor **boxed, GmTensor **ou
   memset (boxed, 0, sizeof *boxed * (size_t) gm_plan_n_inputs (p));
   bool ok = run (p, in, given, outputs, error);
   drop_inputs (p, given, true);
+  return ok;
+}
+
+/* -- Calls that begin before all sizes are known ----------------------------------------------- */
+
+bool
+gm_plan_is_counted (const GmPlan *p)
+{
+  return p->exec.begin != NULL;
+}
+
+bool
+gm_plan_is_of (const GmPlan *p, const GmPlan *form)
+{
+  return p == form || p->of == form;
+}
+
+void
+gm_plan_begun_clear (GmPlanBegun *b, bool keep_state)
+{
+  for (uint32_t i = 0; i < b->n_made; i++)
+    gm_tensor_unref (b->made[i]);
+  g_clear_pointer (&b->made, g_free);
+  b->n_made = 0;
+  if (!keep_state)
+    g_clear_pointer (&b->state, gm_tensor_unref);
+}
+
+/* The recorded graph's inputs, with the state that was drawn. */
+static void
+with_state (const GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b, GmTensor **in)
+{
+  for (int i = 0, k = 0; i < p->n_inputs; i++)
+    in[i] = p->random.used && i == (int) p->random.input.i ? b->state : inputs[k++];
+}
+
+bool
+gm_plan_begin (GmPlan *p, GmTensor *const *inputs, int64_t *symbols, GmPlanBegun *b, GError **error)
+{
+  GmTensor *recorded[p->n_inputs + 1], *single[p->n_inputs + 1], *inner[p->n_inner + 1];
+  Inputs in = { recorded, single, inner, 0 };
+  if (p->random.used && !b->state && !(b->state = enter_random (p, 0, inputs, recorded, error)))
+    return false;
+  with_state (p, inputs, b, recorded);
+  enter_layers (p, &in);
+  b->made = g_new0 (GmTensor *, p->exec.n_made + 1);
+  bool ok = p->exec.begin (p->exec.data, symbols, inner, b->made, error);
+  gm_plan_unref_all (inner, in.n_owned);
+  if (ok)
+    b->n_made = p->exec.n_made;
+  else
+    g_clear_pointer (&b->made, g_free);
+  return ok;
+}
+
+/* The rest of the forward; out: all that it gives, new references. */
+static bool
+run_rest (const GmPlan *p, GmTensor *const *inner, const GmPlanBegun *b, GmTensor **out, GError **error)
+{
+  GmTensor *in[p->n_inner + (int) b->n_made + 1], *rest[p->n_forward + 1];
+  int n = 0, done = 0;
+  memcpy (in, inner, sizeof *in * (size_t) p->n_inner);
+  memcpy (in + p->n_inner, b->made, sizeof *in * b->n_made);
+  for (; done < p->n_forward; done++) {
+    uint32_t made = p->exec.made[done];
+    out[done] = made != GM_NO_ID ? gm_tensor_ref (b->made[made]) : gm_tensor_new (&p->forward_metas[done], error);
+    if (!out[done])
+      break;
+    if (made == GM_NO_ID)
+      rest[n++] = out[done];
+  }
+  if (done == p->n_forward
+      && p->exec.run_sized (p->exec.data, 0, p->symbols, in, p->n_inner + (int) b->n_made, rest, n, error))
+    return true;
+  gm_plan_unref_all (out, done);
+  return false;
+}
+
+bool
+gm_plan_run_begun (GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b, GmTensor **outputs, GError **error)
+{
+  GmTensor *recorded[p->n_inputs + 1], *out[p->n_forward + 1], *single[p->n_inputs + 1], *inner[p->n_inner + 1];
+  Inputs in = { recorded, single, inner, 0 };
+  bool ok = gm_plan_check_overlaps (p, inputs, GM_ERROR_UNSUPPORTED, error);
+
+  memset (outputs, 0, sizeof *outputs * p->layers.n_outputs);
+  if (!ok)
+    return false;
+  if (p->random.used)
+    gm_random_take ((uint64_t) p->random.draws);
+  with_state (p, inputs, b, recorded);
+  enter_layers (p, &in);
+  if (!run_rest (p, inner, b, out, error)) {
+    gm_plan_unref_all (inner, in.n_owned);
+    return false;
+  }
+  ok = end (p, &in, out, outputs, error);
+  gm_plan_unref_all (inner, in.n_owned);
+  gm_plan_unref_all (out, p->n_forward);
+  if (!ok)
+    memset (outputs, 0, sizeof *outputs * p->layers.n_outputs);
   return ok;
 }
 

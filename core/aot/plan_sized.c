@@ -112,7 +112,8 @@ gm_plan_at (GmPlan *p, const int64_t *symbols, GError **error)
   g_auto (Filler) f = { .sizes = p->sizes, .symbols = symbols, .arena = now->arena, .error = error };
   evaluate (&f);
   uint32_t n_saved = (uint32_t) p->n_saved, n_tangents = (uint32_t) p->n_tangents;
-  if (!(now->layers.inputs = fill_metas (&f, l->inputs, l->n_inputs))
+  if (!fill_size (&f, &now->random.draws)
+      || !(now->layers.inputs = fill_metas (&f, l->inputs, l->n_inputs))
       || !(now->layers.alias.replays = fill_replays (&f, l->alias.replays, l->alias.n_replays))
       || !(now->forward_metas = fill_metas (&f, p->forward_metas, (uint32_t) p->n_forward))
       || !(now->backward_metas = fill_metas (&f, p->backward_metas, (uint32_t) p->n_backward))

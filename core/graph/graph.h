@@ -171,7 +171,7 @@ typedef struct {
   GmNodeTag tag;      /* the same: RECOMPUTE inside of a checkpointed region */
   GmValueId rng;      /* input that holds the generator's state; GM_NO_ID: random ops are refused */
   bool may_set;       /* whoever records follows tensors that become others (gm_b_set); false: refused */
-  uint64_t rng_taken; /* draws so far: the plan advances the generator by it */
+  int64_t rng_taken;  /* draws so far, a size: the plan advances the generator by it */
   GPtrArray *metas;   /* by value: the arena's copy that `meta` gave out; private */
 } GmGraphBuilder;
 void gm_graph_builder_init (GmGraphBuilder *b, GmGraph *g);

@@ -89,9 +89,17 @@ builder_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED,
                       "random numbers in the graph '%s': it has no input for the generator's state",
                       b->graph->name);
-  *offset = (int64_t) b->rng_taken;
-  b->rng_taken += n_elements / 4 + (n_elements % 4 != 0);
-  return gm_val_from_id (b->rng);
+  int64_t before = b->rng_taken;
+  GmVal state = gm_val_from_id (b->rng);
+  b->rng_taken = gm_size_add (before, gm_size_floordiv (gm_size_add ((int64_t) n_elements, 3), 4));
+  *offset = gm_size_is_symbolic (before) ? 0 : before;
+  if (*offset == before)
+    return state;
+  /* An offset is a number: where sizes say how much was drawn before, the state is moved on by that. */
+  const GmAttrs at = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE | 1u << GM_ATTR_VALUE2,
+                       .n_list = 1, .list = { 2 }, .dtype = GM_I64, .value = gm_scalar_int (0), .value2 = gm_scalar_int (1) };
+  GmVal place = gm_b_op (base, GM_OP_arange, NULL, 0, &at), far = gm_b_scalar (base, gm_scalar_int (before), GM_I64);
+  return gm_b (base, add, state, gm_b (base, mul, place, far));
 }
 
 static GmVal

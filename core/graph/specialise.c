@@ -127,6 +127,32 @@ specialise_highers (const GmGraph *g, GmGraph *to, const int64_t *symbols, GErro
   return true;
 }
 
+/* Gradients that the program gives, which who takes a graph apart evaluates. */
+static bool
+specialise_customs (const GmGraph *g, GmGraph *to, const int64_t *symbols, GError **error)
+{
+  if (!g->customs || !g->customs->len)
+    return true;
+  GPtrArray *own = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_graph_free);
+  bool good = true;
+  for (uint32_t i = 0; i < g->customs->len && good; i++) {
+    const GmGraph *from = g->customs->pdata[i];
+    GmGraph *now = gm_graph_specialise (from, symbols, NULL, error);
+    good = now != NULL;
+    if (good) {
+      now->twice = from->twice;
+      g_ptr_array_add (own, now);
+    }
+  }
+  if (!good) {
+    g_ptr_array_unref (own);
+    return false;
+  }
+  g_ptr_array_unref (to->customs);
+  to->customs = own;
+  return true;
+}
+
 /* Ids stay, if inputs come first, as they do in graphs that back ends get. */
 GmGraph *
 gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, GError **error)
@@ -141,7 +167,7 @@ gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, G
   if (!specialise_inputs (g, to, symbols, error))
     return NULL;
   gm_graph_share_tables (to, g);
-  if (!specialise_highers (g, to, symbols, error))
+  if (!specialise_highers (g, to, symbols, error) || !specialise_customs (g, to, symbols, error))
     return NULL;
   for (uint32_t i = 0; i < g->nodes->len; i++)
     if (!specialise_node (g, to, gm_graph_node (g, i), symbols, error)) {
@@ -215,6 +241,7 @@ settle_rows (Settle *s)
     int64_t hint, size = gm_size_from_row (i);
     size = gm_sizes_symbol (s->to, r->name,
                             gm_sizes_hint (s->from, size, &hint) ? hint : GM_SIZE_NO_HINT);
+    gm_sym_set_range (s->to->sym, size, r->min, r->max);
     gm_sym_assume (s->to->sym, size, r->min, r->max, r->multiple_of);
   }
   for (uint32_t i = 0; i < n; i++) {

@@ -482,6 +482,13 @@ gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *position
   GmSizes *sizes = gm_b_sizes (b);
   GmArg result = G_UNLIKELY (sizes) ? run_symbolic (api, inplace, b, a, sizes)
                                     : run (api, inplace, b, a);
+  if (!sizes && G_UNLIKELY ((sizes = gm_b_sizes (b)) != NULL)) { /* the function counted something */
+    g_autoptr (GError) open = NULL;
+    if (!gm_sizes_check (sizes, &open)) {
+      g_clear_error (&b->error);
+      gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): %s", api->name, open->message);
+    }
+  }
   if (gm_b_failed (b)) {
     gm_arg_clear (&result);
     return gm_give (NULL);

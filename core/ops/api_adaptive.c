@@ -33,7 +33,7 @@ read_cells (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal x, int space, 
       out[d] = gm_size_number (size->i);
     else
       gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): output_size is a positive int or None, or a tuple of them", api->name);
-    if (!gm_b_failed (b) && gm_size_number (m.sizes[m.ndim - space + d]) < 1)
+    if (!gm_b_failed (b) && gm_size_lt (m.sizes[m.ndim - space + d], 1))
       gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): dimension %d has no elements", api->name, m.ndim - space + d);
   }
   return !gm_b_failed (b);
@@ -42,13 +42,13 @@ read_cells (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal x, int space, 
 static int64_t
 first_of (int64_t i, int64_t size, int64_t n)
 {
-  return i * size / n;
+  return gm_size_floordiv (gm_size_mul (size, i), n);
 }
 
 static int64_t
 end_of (int64_t i, int64_t size, int64_t n)
 {
-  return ((i + 1) * size + n - 1) / n;
+  return gm_size_floordiv (gm_size_add (gm_size_mul (size, i + 1), n - 1), n);
 }
 
 /* -- Means ------------------------------------------------------------------------------------- */
@@ -56,8 +56,8 @@ end_of (int64_t i, int64_t size, int64_t n)
 static GmVal
 average_cells (GmBuilder *b, GmVal x, int dim, int64_t n)
 {
-  int64_t size = gm_size_number (META (x)->sizes[dim]), mean_dim = dim;
-  if (n == size)
+  int64_t size = META (x)->sizes[dim], mean_dim = dim;
+  if (gm_size_eq (size, n))
     return x;
   g_autofree GmVal *cells = g_new (GmVal, n + 1);
   for (int64_t i = 0; i < n && !gm_b_failed (b); i++)

@@ -423,7 +423,7 @@ RUN (repeat_interleave)
   int dim = IS_NONE (2) ? 0 : gm_arg_dim (api, b, a, 2, META (v)->ndim);
   CHECK ();
   GmMeta m = *META (v);
-  if (a[1].kind == GM_ARG_TENSOR && gm_size_number (gm_meta_numel (META (a[1].v))) != 1) {
+  if (a[1].kind == GM_ARG_TENSOR && !gm_size_eq (gm_meta_numel (META (a[1].v)), 1)) {
     /* Output element j comes from the first input whose repeats, summed, are above j. */
     GmVal repeats = a[1].v;
     if (META (repeats)->ndim != 1 || gm_dtypes[META (repeats)->dtype].category != GM_CATEGORY_INT || !gm_size_eq (META (repeats)->sizes[0], m.sizes[dim]))
@@ -435,11 +435,8 @@ RUN (repeat_interleave)
     if (!IS_NONE (3))
       total = INT (3);
     else {
-      GmScalar s = gm_scalar_int (0);
-      GmVal sum = gm_b_reduce (b, GM_OP_sum, repeats, NULL, 0, false);
-      if (gm_b_failed (b) || !b->vt->item (b, sum, &s))
+      if (!gm_b_count (b, gm_b_reduce (b, GM_OP_sum, repeats, NULL, 0, false), &total))
         return gm_give (NULL);
-      total = s.i;
     }
     CHECK ();
     GmVal places = gm_unsqueeze (b, gm_arange (b, 0, 1, total, GM_I64), 1), row = gm_unsqueeze (b, ends, 0);
@@ -471,13 +468,13 @@ RUN (unfold)
   int dim = gm_arg_dim (api, b, a, 1, m.ndim);
   int64_t size = INT (2), step = INT (3);
   CHECK ();
-  int64_t have = m.ndim ? gm_size_number (m.sizes[dim]) : 1;
-  if (size < 0 || size > have || step < 1 || m.ndim == GM_MAX_DIMS)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "unfold(): windows of " FMT " at a step of " FMT " do not fit dimension %d, which has size " FMT, size, step, dim, have));
+  int64_t have = m.ndim ? m.sizes[dim] : 1;
+  if (size < 0 || step < 1 || m.ndim == GM_MAX_DIMS || gm_size_lt (have, size))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "unfold(): windows of " FMT " at a step of " FMT " do not fit dimension %d, which has size " FMT, size, step, dim, gm_size_number (have)));
   v = m.ndim ? v : gm_unsqueeze (b, v, 0);
-  int64_t n = (have - size) / step + 1;
+  int64_t n = gm_size_add (gm_size_floordiv (gm_size_add (have, -size), step), 1);
   GmVal first = gm_unsqueeze (b, gm_arange (b, 0, step, n, GM_I64), 1), at = gm_b (b, add, first, gm_arange (b, 0, 1, size, GM_I64));
-  int64_t all = n * size, sizes[GM_MAX_DIMS], dims[GM_MAX_DIMS];
+  int64_t all = gm_size_mul (n, size), sizes[GM_MAX_DIMS], dims[GM_MAX_DIMS];
   GmVal out = gm_index_select (b, v, dim, gm_b_reshape (b, at, 1, &all));
   int ndim = MAX (m.ndim, 1);
   for (int d = 0; d <= ndim; d++) {

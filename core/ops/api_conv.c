@@ -47,7 +47,7 @@ static GmVal
 run_of (GmBuilder *b, GmVal x, int dim, int64_t first, int64_t step, int64_t n)
 {
   if (step > 0)
-    return gm_b_slice (b, x, dim, first, first + n, 1);
+    return gm_b_slice (b, x, dim, first, gm_size_add (first, n), 1);
   return gm_index_select (b, x, dim, gm_arange (b, first, step, n, GM_I64));
 }
 
@@ -61,22 +61,22 @@ pad_dim (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after, PadMode 
   GmVal parts[3], v = x;
   int k = 0;
   if (before < 0 || after < 0) {
-    v = gm_b_slice (b, x, dim, MAX (-before, 0), n - MAX (-after, 0), 1);
-    n = n - MAX (-before, 0) - MAX (-after, 0);
+    v = gm_b_slice (b, x, dim, MAX (-before, 0), gm_size_add (n, MIN (after, 0)), 1);
+    n = gm_size_add (n, MIN (before, 0) + MIN (after, 0));
     before = MAX (before, 0);
     after = MAX (after, 0);
   }
   if (before > 0)
     parts[k++] = mode == PAD_CONSTANT   ? filled (b, v, dim, before, value)
                  : mode == PAD_REFLECT  ? run_of (b, v, dim, before, -1, before)
-                 : mode == PAD_CIRCULAR ? run_of (b, v, dim, n - before, 1, before)
+                 : mode == PAD_CIRCULAR ? run_of (b, v, dim, gm_size_add (n, -before), 1, before)
                                         : gm_index_select (b, v, dim, gm_arange (b, 0, 0, before, GM_I64));
   parts[k++] = v;
   if (after > 0)
     parts[k++] = mode == PAD_CONSTANT   ? filled (b, v, dim, after, value)
-                 : mode == PAD_REFLECT  ? run_of (b, v, dim, n - 2, -1, after)
+                 : mode == PAD_REFLECT  ? run_of (b, v, dim, gm_size_add (n, -2), -1, after)
                  : mode == PAD_CIRCULAR ? run_of (b, v, dim, 0, 1, after)
-                                        : gm_index_select (b, v, dim, gm_arange (b, n - 1, 0, after, GM_I64));
+                                        : gm_index_select (b, v, dim, gm_arange (b, gm_size_add (n, -1), 0, after, GM_I64));
   return k == 1 ? v : gm_cat (b, parts, k, dim);
 }
 
@@ -112,9 +112,10 @@ RUN (pad)
   GmVal v = x;
   for (int i = 0; i < n / 2; i++) {
     int dim = ndim - 1 - i;
-    int64_t size = META (x)->sizes[dim], before = pads[2 * i], after = pads[2 * i + 1], most = MAX (before, after);
-    if (size + before + after < 0 || (mode == PAD_REFLECT && most >= size) || (mode == PAD_CIRCULAR && most > size) || (mode == PAD_REPLICATE && most > 0 && size == 0))
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "pad(): (%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ") does not fit dimension %d, which has %" G_GINT64_FORMAT " elements", before, after, dim, size));
+    int64_t size = META (x)->sizes[dim], before = gm_size_number (pads[2 * i]), after = gm_size_number (pads[2 * i + 1]);
+    int64_t most = MAX (before, after), least = mode == PAD_REFLECT ? most + 1 : mode == PAD_CIRCULAR ? most : mode == PAD_REPLICATE && most > 0;
+    if (gm_size_lt (size, MAX (least, -before - after)))
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "pad(): (%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ") does not fit dimension %d, which has %" G_GINT64_FORMAT " elements", before, after, dim, gm_size_number (size)));
     v = pad_dim (b, v, dim, before, after, mode, value);
   }
   return gm_give (v == x ? gm_b (b, copy, x) : v);

@@ -6,8 +6,8 @@
  * an index_select with its own shape put in.  Several are broadcast and taken one after the other:
  * the first selects, each next one gathers along its dimension, so that every index is checked
  * against its own size.  As in torch, their shape comes first if something stands between them. A
- * bool mask is for assignment only: how many elements it selects depends on data.  Writing through tensors makes one long dimension of
- * those that they index.
+ * bool mask that is read by becomes index tensors, where somebody can count what it selects.  Writing through tensors makes one
+ * long dimension of those that they index.
  */
 #include "core/ops/api_private.h"
 
@@ -296,10 +296,62 @@ select_many (GmBuilder *b, Subscript *s)
   return gm_b_permute (b, v, back);
 }
 
+/* The key with index tensors in the place of masks, where the builder can count; memory is the caller's. */
+static bool
+replace_masks (GmBuilder *b, const GmArg *key, GmArg *list, GArray *items)
+{
+  bool is_tuple = key->kind == GM_ARG_LIST && key->is_tuple, any = false;
+  const GmArg *k = is_tuple ? key->items : key;
+  for (int i = 0; i < (is_tuple ? key->n : 1); i++) {
+    GmVal at[GM_MAX_DIMS];
+    bool mask = k[i].kind == GM_ARG_TENSOR && META (k[i].v)->dtype == GM_BOOL && META (k[i].v)->ndim > 0;
+    int n = mask ? gm_mask_places (b, k[i].v, at) : 0;
+    for (int d = 0; d < n; d++) {
+      GmArg index = gm_tensor_arg (at[d]);
+      g_array_append_val (items, index);
+    }
+    if (!mask)
+      g_array_append_val (items, k[i]);
+    any |= mask;
+  }
+  *list = (GmArg){ .kind = GM_ARG_LIST, .is_tuple = true, .n = (uint16_t) items->len, .items = (GmArg *) items->data };
+  return any;
+}
+
+/* Of the dimensions that a mask stands for; what does not fit is eager's error. */
+static bool
+masks_fit (GmBuilder *b, GmVal v, const GmArg *key)
+{
+  bool is_tuple = key->kind == GM_ARG_LIST && key->is_tuple;
+  const GmArg *k = is_tuple ? key->items : key;
+  int n = is_tuple ? key->n : 1, used = 0, dim = 0;
+  const GmMeta *m = META (v);
+  for (int i = 0; i < n; i++)
+    used += takes (b, &k[i]);
+  for (int i = 0; i < n; i++) {
+    const GmMeta *mask = k[i].kind == GM_ARG_TENSOR && META (k[i].v)->dtype == GM_BOOL ? META (k[i].v) : NULL;
+    for (int d = 0; mask && d < mask->ndim; d++)
+      if (dim + d >= m->ndim || !gm_size_eq (mask->sizes[d], m->sizes[dim + d]))
+        return false;
+    dim += k[i].kind == GM_ARG_ELLIPSIS ? MAX (m->ndim - used, 0) : takes (b, &k[i]);
+  }
+  return true;
+}
+
 RUN (getitem)
 {
   Subscript s;
   GmVal v = TENSOR (0);
+  if (!gm_b_failed (b) && b->vt->count) {
+    g_autoptr (GArray) items = g_array_new (FALSE, FALSE, sizeof (GmArg));
+    GmArg with = a[1];
+    if (masks_fit (b, v, &a[1]) && replace_masks (b, &a[1], &with, items) && !gm_b_failed (b)) {
+      GmArg again[GM_API_MAX_ARGS + 1];
+      memcpy (again, a, sizeof again);
+      again[1] = with;
+      return gm_run_getitem (api, b, again);
+    }
+  }
   if (gm_b_failed (b) || !parse (b, v, &a[1], &s))
     return gm_give (NULL);
   if (s.mask)

@@ -234,6 +234,16 @@ update_running (GmBuilder *b, GmVal running, GmVal batch, double momentum)
                  NULL);
 }
 
+/* A variance over n elements, as of n - 1. */
+static GmVal
+unbiased (GmBuilder *b, GmVal var, int64_t n)
+{
+  if (!gm_size_is_symbolic (n))
+    return gm_apply_num (b, mul, var, (double) n / (double) (n - 1));
+  GmVal all = gm_b_scalar (b, gm_scalar_int (n), GM_F64), less = gm_b_scalar (b, gm_scalar_int (gm_size_add (n, -1)), GM_F64);
+  return gm_b (b, mul, var, gm_b_cast (b, gm_b (b, div, all, less), (GmDtype) META (var)->dtype));
+}
+
 RUN (batch_norm)
 {
   GmVal x = TENSOR (0), run_mean = OPTIONAL_TENSOR (1), run_var = OPTIONAL_TENSOR (2);
@@ -278,8 +288,8 @@ RUN (batch_norm)
   GmVal off = gm_b (b, sub, x, mean);
   var = gm_mean (b, gm_b (b, square, off), dims, k, true);
   update_running (b, run_mean, mean, momentum);
-  n = run_var ? gm_size_number (n) : 2;
-  update_running (b, run_var, gm_apply_num (b, mul, var, (double) n / (double) (n - 1)), momentum);
+  if (run_var)
+    update_running (b, run_var, unbiased (b, var, n), momentum);
   GmVal y = gm_b (b, mul, off, gm_b (b, rsqrt, gm_apply_num (b, add, var, eps)));
   return gm_give (gm_narrow (b, scale_shift (b, y, weight, bias), (GmDtype) m.dtype));
 }

@@ -19,7 +19,7 @@ take (GmBuilder *b, int64_t n, int64_t *offset)
   if (!b->generator)
     return b->vt->random (b, (uint64_t) n, offset);
   GmVal now = gm_b (b, copy, b->generator);
-  GmVal draws = gm_b_scalar (b, gm_scalar_int (n / 4 + (n % 4 != 0)), GM_I64);
+  GmVal draws = gm_b_scalar (b, gm_scalar_int (gm_size_floordiv (gm_size_add (n, 3), 4)), GM_I64);
   GmVal next = gm_b_slice (b, b->generator, 0, 1, 2, 1), in[] = { next, draws };
   *offset = 0;
   return gm_b_failed (b) || !b->vt->into (b, next, GM_OP_add, in, 2, NULL) ? NULL : now;
@@ -32,7 +32,7 @@ draw_wide (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
   if (gm_b_failed (b))
     return NULL;
   for (int d = 0; d < ndim; d++)
-    if (sizes[d] < 0)
+    if (gm_size_lt (sizes[d], 0))
       return gm_b_fail (b, GM_ERROR_RUNTIME, "cannot create a tensor with negative dimension " FMT,
                         sizes[d]);
   GmMeta m = gm_meta_make (dtype, ndim, sizes);

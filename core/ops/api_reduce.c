@@ -355,7 +355,7 @@ gm_softmax (GmBuilder *b, GmVal v, int dim, bool log)
   if (gm_b_failed (b))
     return NULL;
   int n = META (v)->ndim ? 1 : 0; /* a scalar's one dimension is all of it */
-  if (gm_size_eq (gm_meta_numel (META (v)), 0))
+  if (n && gm_size_eq (META (v)->sizes[dim], 0)) /* a maximum of nothing does not exist */
     return gm_apply1 (b, copy, v);
   GmDtype own = (GmDtype) META (v)->dtype;
   v = gm_widen (b, v);

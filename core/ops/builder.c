@@ -231,7 +231,7 @@ gm_b_slice (GmBuilder *b, GmVal v, int dim, int64_t start, int64_t stop, int64_t
   if (b->error)
     return NULL;
   const GmMeta *m = gm_b_meta (b, v);
-  if (step == 1 && gm_size_eq (start, 0) && gm_size_eq (stop, m->sizes[dim]))
+  if (step == 1 && gm_size_eq_if_known (start, 0) && gm_size_eq_if_known (stop, m->sizes[dim]))
     return v;
   GmAttrs at = {.mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP),
                 .dim = dim,

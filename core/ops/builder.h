@@ -31,6 +31,8 @@ typedef struct {
   GmVal (*set) (GmBuilder *b, GmVal dst, GmVal src);
   /* The symbolic sizes that metas of this builder may have; NULL, or a result of NULL: all are numbers. */
   GmSizes *(*sizes) (GmBuilder *b);
+  /* The one element of v, an i64 that is not negative, as a size.  NULL: it is what item says. */
+  bool (*count) (GmBuilder *b, GmVal v, int64_t *out);
 } GmBuilderVtable;
 
 struct GmBuilder {
@@ -74,6 +76,9 @@ GmVal gm_b_slice (GmBuilder *b, GmVal v, int dim, int64_t start, int64_t stop, i
 GmVal gm_b_reduce (GmBuilder *b, GmOp op, GmVal v, const int64_t *dims, int n_dims, bool keepdim);
 /* Sums v so that its shape is `shape`'s: the inverse of broadcasting. */
 GmVal gm_b_sum_to (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes);
+
+/* A number of elements that data says: a size to go on with, an expression where the builder cannot know it yet (api_counted.c). */
+bool gm_b_count (GmBuilder *b, GmVal v, int64_t *out);
 
 /* -- Gradients (gradients.c) ------------------------------------------------------------------------------- */
 

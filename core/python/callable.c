@@ -135,12 +135,8 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail)
       in[e->ints[i]] = gm_py_int_as_size (slots[e->input_slots[e->ints[i]]]);
     GError *error = NULL;
     gm_hook_suspend (); /* a back end may be Python code */
-    GmPlan *plan = e->plan, *own = NULL;
-    if (G_UNLIKELY (e->plans) && (plan = gm_plans_get (e->plans, in, &error)))
-      own = gm_plan_ref (plan); /* the run may bring another one in its place */
-    bool ran = plan && gm_plan_run (plan, in, (int) e->n_inputs, out, &error);
-    if (G_UNLIKELY (own))
-      gm_plan_unref (own);
+    bool ran = G_UNLIKELY (e->plans) ? gm_plans_run (e->plans, in, (int) e->n_inputs, out, &error)
+                                     : gm_plan_run (e->plan, in, (int) e->n_inputs, out, &error);
     gm_hook_unsuspend ();
     for (uint32_t i = 0; i < e->n_ints; i++)
       gm_tensor_unref (in[e->ints[i]]);

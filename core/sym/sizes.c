@@ -19,6 +19,8 @@ gm_sizes_new (void)
   s->facts = gm_size_facts_new (s->sym);
   s->hints = g_array_new (FALSE, FALSE, sizeof (int64_t));
   s->named = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  s->counts = g_array_new (FALSE, FALSE, sizeof (GmSizeCount));
+  s->said = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   s->refs = 1;
   return s;
 }
@@ -38,6 +40,8 @@ gm_sizes_unref (GmSizes *s)
   gm_size_facts_free (s->facts);
   gm_sym_free (s->sym);
   g_array_unref (s->hints);
+  g_array_unref (s->counts);
+  g_hash_table_unref (s->said);
   g_hash_table_unref (s->named);
   g_free (s->undecided);
   g_free (s);
@@ -60,6 +64,11 @@ gm_sizes_copy (const GmSizes *s)
   g_hash_table_iter_init (&it, s->named);
   while (g_hash_table_iter_next (&it, &name, &key))
     g_hash_table_insert (c->named, g_strdup (name), g_strdup (key));
+  c->counts = g_array_copy (s->counts);
+  c->said = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  g_hash_table_iter_init (&it, s->said);
+  while (g_hash_table_iter_next (&it, &name, &key))
+    g_hash_table_insert (c->said, name, g_strdup (key));
   c->refs = 1;
   return c;
 }
@@ -95,6 +104,8 @@ gm_sizes_truncate (GmSizes *s, GmSizesMark m)
     if (r->kind == GM_SYM_SYMBOL)
       g_hash_table_remove (s->named, r->name);
   }
+  for (uint32_t i = m.facts; i < now.facts; i++)
+    g_hash_table_remove (s->said, GUINT_TO_POINTER (i + 1));
   gm_sym_truncate (s->sym, m.rows);
   gm_size_facts_truncate (s->facts, m.facts);
   if (s->hints->len > gm_sym_n_symbols (s->sym))
@@ -111,6 +122,20 @@ gm_sizes_symbol (GmSizes *s, const char *name, int64_t hint)
   while (s->hints->len <= i)
     g_array_append_val (s->hints, none);
   g_array_index (s->hints, int64_t, i) = hint;
+  return size;
+}
+
+int64_t
+gm_sizes_counted (GmSizes *s, const char *what, int64_t min, int64_t max)
+{
+  uint32_t n = 0;
+  char name[16];
+  for (uint32_t i = 0; i < s->hints->len; i++)
+    n += g_array_index (s->hints, int64_t, i) == GM_SIZE_NO_HINT;
+  g_snprintf (name, sizeof name, "u%u", n);
+  g_hash_table_insert (s->named, g_strdup (name), g_strdup (what));
+  int64_t size = gm_sizes_symbol (s, name, GM_SIZE_NO_HINT);
+  gm_sym_set_range (s->sym, size, min, max);
   return size;
 }
 
@@ -165,6 +190,12 @@ hint_is_there (const GmSizes *s, int64_t size)
 }
 
 bool
+gm_sizes_has_hint (const GmSizes *s, int64_t size)
+{
+  return hint_is_there (s, size);
+}
+
+bool
 gm_sizes_hint (const GmSizes *s, int64_t size, int64_t *out)
 {
   *out = size;
@@ -207,11 +238,39 @@ gm_sizes_ask (GmSizes *s, GmRel rel, int64_t a, int64_t b)
   return gm_size_facts_ask (s->facts, rel, a, b);
 }
 
+GmSizeFact
+gm_size_fact_not (GmSizeFact f)
+{
+  switch (f.rel) {
+  case GM_REL_EQ: return (GmSizeFact){ GM_REL_NE, f.a, f.b };
+  case GM_REL_NE: return (GmSizeFact){ GM_REL_EQ, f.a, f.b };
+  case GM_REL_LT: return (GmSizeFact){ GM_REL_LE, f.b, f.a };
+  default: return (GmSizeFact){ GM_REL_LT, f.b, f.a };
+  }
+}
+
+/* The fact or its contrary: what a size of 2 in the place of what nobody knows would have. */
+char *
+gm_sizes_advice (const GmSizes *s, GmSizeFact f)
+{
+  g_autofree int64_t *now = g_new (int64_t, s->hints->len + 1);
+  int64_t a, b;
+  for (uint32_t i = 0; i < s->hints->len; i++) {
+    now[i] = g_array_index (s->hints, int64_t, i);
+    now[i] = now[i] == GM_SIZE_NO_HINT ? 2 : now[i];
+  }
+  if (gm_sym_eval (s->sym, f.a, now, &a, NULL) && gm_sym_eval (s->sym, f.b, now, &b, NULL) && !holds (f.rel, a, b))
+    f = gm_size_fact_not (f);
+  return gm_size_fact_text (s->sym, &f);
+}
+
 static bool
 undecided (GmSizes *s, GmRel rel, int64_t a, int64_t b)
 {
-  if (!s->undecided)
-    s->undecided = gm_size_fact_text (s->sym, &(GmSizeFact){ rel, a, b });
+  if (!s->undecided) {
+    s->question = (GmSizeFact){ rel, a, b };
+    s->undecided = gm_size_fact_text (s->sym, &s->question);
+  }
   return rel == GM_REL_NE; /* a guess: sizes differ, and neither is less */
 }
 
@@ -227,12 +286,7 @@ gm_sizes_decide (GmSizes *s, GmRel rel, int64_t a, int64_t b)
   bool yes = holds (rel, x, y);
   GmSizeFact fact = { rel, a, b };
   if (!yes)
-    switch (rel) {
-    case GM_REL_EQ: fact.rel = GM_REL_NE; break;
-    case GM_REL_NE: fact.rel = GM_REL_EQ; break;
-    case GM_REL_LT: fact = (GmSizeFact){ GM_REL_LE, b, a }; break;
-    default: fact = (GmSizeFact){ GM_REL_LT, b, a }; break;
-    }
+    fact = gm_size_fact_not (fact);
   if (!gm_size_facts_add (s->facts, fact.rel, fact.a, fact.b))
     return undecided (s, rel, a, b); /* hints that contradict the facts: nothing follows */
   if (s->on_fact)
@@ -274,10 +328,28 @@ gm_size_decide (GmRel rel, int64_t a, int64_t b)
   return current ? gm_sizes_decide (current, rel, a, b) : holds (rel, a, b);
 }
 
+int64_t
+gm_size_extremum (GmSymKind kind, int64_t a, int64_t b)
+{
+  GmSizeFact f = { GM_REL_LE, a, b };
+  if (current && gm_sizes_fact_is_open (current, &f) && gm_sizes_ask (current, GM_REL_LE, a, b) == GM_UNKNOWN)
+    return gm_sizes_op (current, kind, a, b);
+  return gm_size_decide (GM_REL_LE, a, b) == (kind == GM_SYM_MIN) ? a : b;
+}
+
 bool
 gm_size_surely (GmRel rel, int64_t a, int64_t b)
 {
   return current ? gm_sizes_ask (current, rel, a, b) == GM_YES : holds (rel, a, b);
+}
+
+bool
+gm_size_eq_if_known (int64_t a, int64_t b)
+{
+  GmSizeFact f = { GM_REL_EQ, a, b };
+  if (a == b || gm_sizes_are_numbers (a, b))
+    return a == b;
+  return current && gm_sizes_fact_is_open (current, &f) ? gm_size_surely (GM_REL_EQ, a, b) : gm_size_eq (a, b);
 }
 
 static bool

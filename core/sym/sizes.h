@@ -20,13 +20,21 @@
 
 #include "core/sym/size_facts.h"
 
+/* A symbol that no input has: the element of an output of the recorded graph, which that computes. */
+typedef struct {
+  uint32_t symbol, output;
+} GmSizeCount;
+
 typedef struct {
   GmSym *sym;         /* owned, as the rest */
   GmSizeFacts *facts;
   GArray *hints;      /* int64_t, by symbol number; GM_SIZE_NO_HINT */
   GHashTable *named;  /* what gm_sizes_named gave: name -> key */
+  GArray *counts;     /* GmSizeCount, in the order in which they are computed */
+  GHashTable *said;   /* by number of a fact + 1: what the error says where it does not hold */
   bool frozen;        /* answers from the facts alone */
   char *undecided;    /* the first question without an answer, as text; NULL: none */
+  GmSizeFact question; /* the same; it stays when the text was taken */
   void (*on_fact) (void *data, const GmSizeFact *fact); /* told of each fact that a question added */
   void *on_fact_data;
   gint refs;
@@ -40,6 +48,10 @@ void gm_sizes_unref (GmSizes *s); /* NULL is fine */
 /* With the same numbers of rows and symbols; what is learned of the one, the other does not know. */
 GmSizes *gm_sizes_copy (const GmSizes *s);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmSizes, gm_sizes_unref)
+
+GmSizeFact gm_size_fact_not (GmSizeFact f);
+/* What the program might say so that a question is decided: the fact or its contrary, as text.  Caller frees. */
+char *gm_sizes_advice (const GmSizes *s, GmSizeFact question);
 
 /* Makes s (NULL: none) the thread's current sizes and returns what was; leave by entering that. */
 GmSizes *gm_sizes_enter (GmSizes *s);
@@ -56,6 +68,16 @@ int64_t gm_sizes_symbol (GmSizes *s, const char *name, int64_t hint);
 /* The same for what has a name of its own, as long as one likes ("L['x'].size(0)"): the symbol is called s and a number, the hash of
  * the key, or the next one that no other key has.  So it has the same name in every process, whatever else is there. */
 int64_t gm_sizes_named (GmSizes *s, const char *key, int64_t hint);
+/* A symbol without a hint, because data says what it is: from min to max.  `what`: for people. */
+int64_t gm_sizes_counted (GmSizes *s, const char *what, int64_t min, int64_t max);
+/* Whether all symbols of it have a hint. */
+bool gm_sizes_has_hint (const GmSizes *s, int64_t size);
+/* Whether the fact is about such a symbol: then no guard can tell, and each run checks it. */
+static inline bool
+gm_sizes_fact_is_open (const GmSizes *s, const GmSizeFact *fact)
+{
+  return !gm_sizes_has_hint (s, fact->a) || !gm_sizes_has_hint (s, fact->b);
+}
 const char *gm_sizes_symbol_name (const GmSizes *s, uint32_t symbol);
 int64_t gm_sizes_nth_symbol (const GmSizes *s, uint32_t symbol);
 /* The value of a size for the hints; false if one is missing or it has none. */
@@ -147,17 +169,18 @@ gm_size_le (int64_t a, int64_t b)
   return gm_sizes_are_numbers (a, b) ? a <= b : gm_size_decide (GM_REL_LE, a, b);
 }
 
-/* The lesser, the greater: decided, so the result is one of the two and no min or max row. */
+/* The lesser, the greater: decided, so the result is one of the two and no min or max row; but a row where data decides. */
+int64_t gm_size_extremum (GmSymKind kind, int64_t a, int64_t b);
 static inline int64_t
 gm_size_min (int64_t a, int64_t b)
 {
-  return gm_size_le (a, b) ? a : b;
+  return gm_sizes_are_numbers (a, b) ? MIN (a, b) : gm_size_extremum (GM_SYM_MIN, a, b);
 }
 
 static inline int64_t
 gm_size_max (int64_t a, int64_t b)
 {
-  return gm_size_le (a, b) ? b : a;
+  return gm_sizes_are_numbers (a, b) ? MAX (a, b) : gm_size_extremum (GM_SYM_MAX, a, b);
 }
 
 /* The same for certain, by the facts; false where that is open.  Adds no fact. */
@@ -167,6 +190,9 @@ gm_size_same (int64_t a, int64_t b)
 {
   return a == b || (!gm_sizes_are_numbers (a, b) && gm_size_surely (GM_REL_EQ, a, b));
 }
+
+/* Equal, as gm_size_eq says; where data decides, only if that is certain: for short cuts, and for what matters to no element. */
+bool gm_size_eq_if_known (int64_t a, int64_t b);
 
 /* What two sizes give when shapes are broadcast: false if they do not fit.  Of the ways in which
  * they may fit, the one that the hints show becomes a fact, and nothing else is asked. */

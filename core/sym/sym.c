@@ -189,6 +189,15 @@ gm_sym_assume (GmSym *s, int64_t symbol, int64_t min, int64_t max, int64_t multi
   return true;
 }
 
+void
+gm_sym_set_range (GmSym *s, int64_t symbol, int64_t min, int64_t max)
+{
+  GmSymRow *r = &g_array_index (s->rows, GmSymRow, gm_size_row (symbol));
+  g_return_if_fail (gm_size_is_symbolic (symbol) && r->kind == GM_SYM_SYMBOL && min <= max);
+  r->min = min;
+  r->max = max;
+}
+
 static uint32_t
 row_of (GmSym *s, int64_t size)
 {

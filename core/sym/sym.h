@@ -64,6 +64,8 @@ void gm_sym_truncate (GmSym *s, uint32_t n_rows);
 
 /* The symbol of this name, made if it is new: sizes are >= 0 until told otherwise. */
 int64_t gm_sym_symbol (GmSym *s, const char *name);
+/* What a symbol is that no expression uses yet; INT64_MIN, INT64_MAX: no bound. */
+void gm_sym_set_range (GmSym *s, int64_t symbol, int64_t min, int64_t max);
 /* Narrows what is known of a symbol.  False if nothing is left: the facts stay as they were. */
 bool gm_sym_assume (GmSym *s, int64_t symbol, int64_t min, int64_t max, int64_t multiple_of);
 /* A number as a size: itself.  Only a number that looks like a row becomes one. */

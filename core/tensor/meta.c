@@ -86,7 +86,7 @@ is_contiguous_symbolic (const GmMeta *m)
       expect = gm_size_mul (expect, m->sizes[i]);
   }
   for (int i = 0; i < m->ndim && !regular; i++)
-    regular = gm_size_is_symbolic (m->sizes[i]) && gm_size_eq (m->sizes[i], 0);
+    regular = gm_size_is_symbolic (m->sizes[i]) && gm_size_eq_if_known (m->sizes[i], 0);
   return regular;
 }
 

@@ -218,6 +218,24 @@ record_item (GmBuilder *base, GmVal v, GmScalar *out)
   return false;
 }
 
+/* A size that the run knows: the element of a value of the graph's own. */
+static bool
+record_count (GmBuilder *base, GmVal v, int64_t *out)
+{
+  GmRecorder *r = recorder_of (base);
+  if (base->error)
+    return false;
+  if (r->request->counted && r->n_bodies == 0) {
+    GmVal own = gm_b_op (base, GM_OP_copy, &v, 1, NULL);
+    g_autofree char *what = g_strdup_printf ("what %s() counts", r->counting ? r->counting : "a call");
+    *out = own ? gm_size_counted (r, gm_id_from_val (own), what, 0, GM_SIZE_COUNT_MAX) : 0;
+    return own != NULL;
+  }
+  gm_record_break (r, GM_BREAK_DYNAMIC_SHAPE, "the size of the result depends on the values of a tensor");
+  gm_b_fail (base, GM_ERROR_UNSUPPORTED, "data-dependent");
+  return false;
+}
+
 void
 gm_api_builder_init (GmRecorder *r)
 {
@@ -229,6 +247,7 @@ gm_api_builder_init (GmRecorder *r)
   r->vtable.set = record_set;
   r->vtable.random = record_random;
   r->vtable.item = record_item;
+  r->vtable.count = record_count;
   r->builder.base.vt = &r->vtable;
   r->builder.may_set = true;
 }
@@ -321,6 +340,10 @@ to_arg (Conversion *c, const GmTracker *t, GmArg *out)
     *out = (GmArg){ .kind = GM_ARG_TENSOR,
                     .v = gm_val_from_id ((GmValueId) gm_contents_of (r, t)->number) };
     return true;
+  }
+  if (r->request->counted && r->n_bodies == 0 && gm_is_number (t)) {
+    *out = (GmArg){ .kind = GM_ARG_INT, .i = gm_number_as_size (r, t) };
+    return !r->stop;
   }
   if (gm_is_size (t)) {
     *out = (GmArg){ .kind = GM_ARG_INT, .i = t->number };
@@ -526,13 +549,17 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
   }
   r->builder.where = gm_record_where (r);
   r->builder.base.autocast = gm_autocast_mode_get (r);
+  r->counting = api->name;
   GmArg result = gm_api_call (api, inplace, &r->builder.base, positional, (int) args->n, names,
                               keywords, n_keywords);
   if (r->builder.base.error) {
     const GError *e = r->builder.base.error;
     if (g_str_has_prefix (e->message, "x[mask]") && e->code == GM_ERROR_UNSUPPORTED)
       gm_record_break (r, GM_BREAK_DYNAMIC_SHAPE, e->message);
-    else
+    else if (r->graph->sizes && strstr (e->message, "it is not known whether")) {
+      g_autofree char *text = gm_size_open_text (r, e->message, &r->graph->sizes->question);
+      gm_record_break (r, GM_BREAK_DATA_DEPENDENT_SIZE, text);
+    } else
       gm_record_break (r, GM_BREAK_TENSOR_ERROR, api->name, e->message);
     g_clear_error (&r->builder.base.error);
     gm_arg_clear (&result);

@@ -588,6 +588,31 @@ add_strides (GmGuards *g, const GmGraph *graph, const GmRecording *rec, const Gm
   }
 }
 
+/* Which facts need a guard.  What each call finds out about data implies none: a call for which that does not hold may not get that far. */
+static void
+find_needed (const GmSizes *s, bool *needed)
+{
+  uint32_t n = gm_size_facts_n (s->facts), k = 0;
+  g_autoptr (GmSizeFacts) closed = gm_size_facts_new (s->sym);
+  g_autofree uint32_t *from = g_new (uint32_t, n + 1);
+  g_autofree bool *own = g_new0 (bool, n + 1);
+  if (!s->counts->len) {
+    gm_size_facts_needed (s->facts, needed);
+    return;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    GmSizeFact f = gm_size_facts_nth (s->facts, i);
+    if (gm_sizes_fact_is_open (s, &f))
+      continue;
+    gm_size_facts_add (closed, f.rel, f.a, f.b);
+    if (gm_size_facts_n (closed) > k)
+      from[k++] = i;
+  }
+  gm_size_facts_needed (closed, own);
+  for (uint32_t i = 0; i < k; i++)
+    needed[from[i]] = own[i];
+}
+
 void
 gm_guards_add_sizes (GmGuards *g, const GmGraph *graph, const GmRecording *rec)
 {
@@ -612,7 +637,7 @@ gm_guards_add_sizes (GmGuards *g, const GmGraph *graph, const GmRecording *rec)
       g->checks[i].ptr2 = g_string_chunk_insert (g->text, text);
     }
   add_strides (g, graph, rec, loads);
-  gm_size_facts_needed (s->facts, needed);
+  find_needed (s, needed);
   for (uint32_t i = 0; i < n; i++) {
     GmSizeFact fact = gm_size_facts_nth (s->facts, i);
     GmSizeCheck *check = needed[i] ? gm_size_check_new (s, &fact, loads) : NULL;

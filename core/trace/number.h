@@ -14,6 +14,8 @@ const GmTracker *gm_tensor_item (GmRecorder *r, const GmTracker *tensor, const c
 const GmTracker *gm_number_between (GmRecorder *r, const GmTracker *tensor, int64_t lo, int64_t hi);
 /* Its value as a tensor without dimensions; NULL, without a break: it may be larger than `bound`, or no value of the dtype. */
 const GmTracker *gm_number_as_tensor (GmRecorder *r, const GmTracker *number, GmDtype dtype, int64_t bound);
+/* Its value as a size, an expression over one that the graph computes. */
+int64_t gm_number_as_size (GmRecorder *r, const GmTracker *number);
 /* A number that only the run knows, this kind or a float, as the other operand of a tensor: a tensor without dimensions, of the dtype that
  * a number of Python's takes beside that one.  NULL: it is known, or cannot be one. */
 const GmTracker *gm_number_operand (GmRecorder *r, const GmTracker *number, const GmMeta *beside);

@@ -191,7 +191,7 @@ gm_record_hash (const GmRecorder *r)
   for (uint32_t i = 0; i < r->draws->len; i++)
     h = mix (h, g_str_hash (g_array_index (r->draws, struct GmDrawCall, i).name));
   h = mix (h, r->wrapped->len);
-  h = mix (h, mix (r->builder.rng, r->builder.rng_taken));
+  h = mix (h, mix (r->builder.rng, (uint64_t) r->builder.rng_taken));
   return mix (h, gm_graph_hash (r->graph));
 }
 

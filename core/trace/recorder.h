@@ -85,7 +85,7 @@ typedef struct {
   uint32_t guards, effects, inputs, sources, wrapped, mutated, draws;
   GmGraphMark graph;
   GmValueId rng;
-  uint64_t rng_taken;
+  int64_t rng_taken;
 } GmMark;
 
 /* A number compared with a constant, which comptime code says is so. */
@@ -111,6 +111,7 @@ struct GmRecorder {
   uint32_t generators_id; /* heap object: the list of all generators that were made */
   /* append-only */
   GArray *guards;     /* GmGuard */
+  const char *counting; /* the function of the library that is recorded; static */
   GArray *effects;    /* GmEffect */
   GArray *inputs;     /* GmInput */
   GArray *draws;      /* struct GmDrawCall */

@@ -20,6 +20,7 @@ typedef struct {
   const char *name;    /* "L['x'].size(0)" */
   PyObject *value;     /* of an int; else NULL */
   bool promised;       /* mark_dynamic: that it has one value is an error */
+  GmValueId counted;   /* the graph's own element says it; else GM_NO_ID */
 } Symbol;
 
 void
@@ -58,11 +59,79 @@ symbol_new (GmRecorder *r, const GmSource *source, const char *name, PyObject *v
   GmSizes *s = sizes_for (r);
   int64_t size = gm_sizes_named (s, name, hint);
   uint32_t i = gm_sym_row (s->sym, gm_size_row (size))->a;
-  Symbol symbol = { source, gm_arena_strdup (r->arena, name), value, promised };
+  Symbol symbol = { source, gm_arena_strdup (r->arena, name), value, promised, GM_NO_ID };
   if (r->symbols->len < i + 1)
     g_array_set_size (r->symbols, i + 1);
   g_array_index (r->symbols, Symbol, i) = symbol;
   return size;
+}
+
+/* Whether two values of the graph are the same numbers, because the same was done to the same. */
+static bool
+computes_same (const GmGraph *g, GmValueId a, GmValueId b, int depth)
+{
+  uint32_t x = gm_graph_value (g, a)->node, y = gm_graph_value (g, b)->node;
+  if (a == b)
+    return true;
+  if (x == GM_NO_ID || y == GM_NO_ID || depth == 0)
+    return false;
+  const GmNode *n = gm_graph_node (g, x), *m = gm_graph_node (g, y);
+  bool same = n->op == m->op && n->n_in == m->n_in && !gm_op_is_higher (n->op) && gm_ops[n->op].family != GM_FAMILY_MUTATE
+              && (n->attrs == m->attrs || (n->attrs && m->attrs && !memcmp (n->attrs, m->attrs, sizeof *n->attrs)));
+  for (uint32_t k = 0; same && k < n->n_in; k++)
+    same = computes_same (g, n->in[k], m->in[k], depth - 1);
+  return same;
+}
+
+/* The size that the same computation has said already; -1: none. */
+static int64_t
+counted_before (GmRecorder *r, GmValueId v)
+{
+  GmSizes *s = r->graph->sizes;
+  for (uint32_t i = 0; s && r->mutated->len == 0 && i < gm_sym_n_symbols (s->sym); i++) {
+    GmValueId old = g_array_index (r->symbols, Symbol, i).counted;
+    if (old != GM_NO_ID && computes_same (r->graph, old, v, 16))
+      return gm_sizes_nth_symbol (s, i);
+  }
+  return -1;
+}
+
+int64_t
+gm_size_counted (GmRecorder *r, GmValueId v, const char *what, int64_t min, int64_t max)
+{
+  int64_t before = counted_before (r, v);
+  if (before != -1)
+    return before;
+  GmSizes *s = sizes_for (r);
+  const char *where = gm_record_where (r);
+  g_autofree char *name = where ? g_strdup_printf ("%s at %s", what, where) : g_strdup (what);
+  int64_t size = gm_sizes_counted (s, name, min, max);
+  uint32_t i = gm_sym_row (s->sym, gm_size_row (size))->a;
+  Symbol symbol = { .name = gm_arena_strdup (r->arena, name), .counted = v };
+  if (r->symbols->len < i + 1)
+    g_array_set_size (r->symbols, i + 1);
+  g_array_index (r->symbols, Symbol, i) = symbol;
+  return size;
+}
+
+/* "it is not known whether u0 == 1 ...", what u0 is, and what to say. */
+char *
+gm_size_open_text (GmRecorder *r, const char *question, const GmSizeFact *fact)
+{
+  GmSizes *s = r->graph->sizes;
+  GString *out = g_string_new (question);
+  g_autofree char *advice = gm_sizes_advice (s, *fact);
+  const char *sep = ", where ";
+  for (uint32_t i = 0; i < gm_sym_n_symbols (s->sym); i++) {
+    const Symbol *symbol = &g_array_index (r->symbols, Symbol, i);
+    const char *name = gm_sizes_symbol_name (s, i);
+    if (symbol->counted == GM_NO_ID || !strstr (question, name))
+      continue;
+    g_string_append_printf (out, "%s%s is %s", sep, name, symbol->name);
+    sep = ", ";
+  }
+  g_string_append_printf (out, "; gramme._check (%s) before it would say", advice);
+  return g_string_free (out, FALSE);
 }
 
 /* False, with a break, if the example contradicts it. */
@@ -338,12 +407,28 @@ settle_int (GmRecorder *r, const Symbol *s, int64_t size)
   g_array_append_val (r->inputs, in);
 }
 
+/* What says how large something is leaves the graph, last. */
+static void
+give_counts (GmRecorder *r)
+{
+  GmSizes *s = r->graph->sizes;
+  for (uint32_t i = 0; i < gm_sym_n_symbols (s->sym); i++) {
+    const Symbol *symbol = &g_array_index (r->symbols, Symbol, i);
+    if (symbol->counted == GM_NO_ID)
+      continue;
+    GmSizeCount count = { i, r->graph->outputs->len };
+    gm_graph_add_output (r->graph, symbol->counted, GM_OUTPUT_USER);
+    g_array_append_val (s->counts, count);
+  }
+}
+
 void
 gm_size_settle (GmRecorder *r)
 {
   GmSizes *s = r->graph->sizes;
   if (!s || r->stop)
     return;
+  give_counts (r);
   for (uint32_t i = 0; i < gm_sym_n_symbols (s->sym); i++) {
     const Symbol *symbol = &g_array_index (r->symbols, Symbol, i);
     int64_t size = gm_sizes_nth_symbol (s, i), number;
@@ -357,7 +442,7 @@ gm_size_settle (GmRecorder *r)
   settle_graph (r);
   s->on_fact = NULL; /* it outlives the recorder */
   /* Guards compare the numbers: facts say no more.  Bodies count, whatever is in them. */
-  if (!gm_graph_is_symbolic (r->graph) && !(r->graph->highers && r->graph->highers->len)) {
+  if (!s->counts->len && !gm_graph_is_symbolic (r->graph) && !(r->graph->highers && r->graph->highers->len)) {
     gm_sizes_enter (NULL);
     g_clear_pointer (&r->graph->sizes, gm_sizes_unref);
     r->graph->sym = NULL;

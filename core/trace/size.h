@@ -22,6 +22,19 @@ GmMeta gm_size_input (GmRecorder *r, PyObject *real, const GmMeta *is, const GmS
 /* The same for an int; false: it is a constant. */
 bool gm_size_int (GmRecorder *r, PyObject *real, const GmSource *source, int64_t *out);
 
+/* A size that the graph computes: the element of v, an i64 of its own without dimensions, from min to max.  `what`: for people. */
+#define GM_SIZE_COUNT_MAX (INT64_C (1) << 48)
+int64_t gm_size_counted (GmRecorder *r, GmValueId v, const char *what, int64_t min, int64_t max);
+/* A comparison of such sizes that nothing decides yet; NULL: it is decided, or about others. */
+const GmTracker *gm_size_condition (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b);
+bool gm_is_size_condition (const GmTracker *t);
+/* It holds from here on, and each call checks it when it knows the size; `message`: what the error says, or NULL. */
+void gm_size_assume (GmRecorder *r, const GmTracker *condition, const char *message);
+/* The same for a <= b. */
+void gm_size_assume_range (GmRecorder *r, int64_t a, int64_t b, const char *message);
+/* Why something that only such sizes say cannot be recorded, and what would help.  Caller frees. */
+char *gm_size_open_text (GmRecorder *r, const char *question, const GmSizeFact *fact);
+
 void gm_size_init (GmRecorder *r);
 /* At the end: a symbol that turned out to have one value leaves the graph and the guards.  Sets r->stop if the user had promised
  * that it would not. */

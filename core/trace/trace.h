@@ -460,6 +460,7 @@ typedef struct {
   bool keep_objects;        /* what existed before stays as it is: effects are not replayed; not resumable */
   uint8_t dynamic;          /* GmDynamic */
   GmProfile *profile;       /* of the code: asked, and brought up to date; NULL: no size is a symbol */
+  bool counted;             /* sizes that data says stay in the graph */
   bool numbers;             /* item () of an integer tensor is traced, as an unknown number */
   uint32_t max_insns;       /* limit of executed instructions; 0: 1,000,000 */
   uint32_t max_nodes;       /* limit of graph nodes; 0: 100,000 */
@@ -481,7 +482,7 @@ typedef struct GmRecording {
   uint32_t n_size_places;
   uint32_t n_draws;
   const GmRecordDraw *draws; /* in their order */
-  uint64_t rng_taken;   /* draws by which the plan advances the generator */
+  int64_t rng_taken;    /* a size: draws by which the plan advances the generator */
   GmGuards *guards;     /* gm_guards_ref it to keep it */
   GmReturn *ret;        /* the short form, or NULL: set to NULL to take it */
   GmResidual *residual; /* the long form, or NULL */

@@ -11,6 +11,7 @@
 #include "core/trace/cell.h"
 #include "core/trace/exception.h"
 #include "core/trace/number.h"
+#include "core/trace/size.h"
 
 /* -- As plain Python sees them ----------------------------------------------------------------- */
 
@@ -172,6 +173,12 @@ call_check (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   const GmTracker *message = given[1] ? gm_realize (r, given[1]) : gm_none (r);
   if (r->stop)
     return &gm_tracker_poison;
+  if (cond && gm_is_size_condition (cond) && message->kind == &gm_kind_constant) {
+    PyObject *text = message->real == Py_None ? NULL : PyObject_Str (message->real);
+    gm_size_assume (r, cond, text ? PyUnicode_AsUTF8 (text) : NULL);
+    Py_XDECREF (text);
+    return r->stop ? &gm_tracker_poison : gm_none (r);
+  }
   if (cond && gm_is_condition (cond) && message->kind == &gm_kind_constant) {
     if (gm_exception_guarded (r))
       return gm_record_break (r, GM_BREAK_TRY_BLOCK, "_check()");

@@ -8,6 +8,7 @@
  * Invariant: what narrows the bounds is checked when the call ends, before its value is made.
  */
 #include "core/trace/number.h"
+#include "core/trace/size.h"
 
 #define VALUE 6 /* a number; 0 to 5: a condition, Py_LT ... */
 
@@ -205,6 +206,52 @@ gm_number_operand (GmRecorder *r, const GmTracker *t, const GmMeta *beside)
   if (!gm_is_number (t))
     return NULL;
   return gm_number_as_tensor (r, t, category == GM_CATEGORY_BOOL ? GM_I64 : (GmDtype) beside->dtype, INT64_MAX);
+}
+
+/* -- As a size ----------------------------------------------------------------------------------- */
+
+/* Whether the condition bounds its element from below, or above. */
+static bool
+bounds_side (const GmTracker *condition, bool below)
+{
+  int op = (int) condition->number;
+  bool greater = op == Py_GT || op == Py_GE;
+  return op == Py_EQ || op == Py_NE || (greater == (factor (condition) > 0)) == below;
+}
+
+/* What the last check of the same element that is about this bound says where it fails. */
+static const char *
+said_of (GmRecorder *r, const GmTracker *t, bool below)
+{
+  const char *said = NULL;
+  for (uint32_t i = 0; i < r->effects->len; i++) {
+    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
+    bool check = e->kind == GM_EFFECT_CALL && e->n == 2 && gm_is_condition (e->args[0]) && e->args[0]->items[BOUNDS] == t->items[BOUNDS];
+    if (check && bounds_side (e->args[0], below))
+      said = e->args[1]->kind == &gm_kind_constant && PyUnicode_Check (e->args[1]->real) ? PyUnicode_AsUTF8 (e->args[1]->real) : NULL;
+  }
+  return said;
+}
+
+/* The bounds hold where something is so large: they are checked before it is made, not only when the call ends. */
+int64_t
+gm_number_as_size (GmRecorder *r, const GmTracker *t)
+{
+  Wide lo, hi;
+  GmVal own = value_of (r, cast (r, t->items[TENSOR], GM_I64));
+  own = gm_b_op (&r->builder.base, GM_OP_copy, &own, 1, NULL);
+  if (!own) {
+    gm_record_break (r, GM_BREAK_TENSOR_ERROR, "item", r->builder.base.error->message);
+    g_clear_error (&r->builder.base.error);
+    return 0;
+  }
+  bounds_get (r, t, &lo, &hi);
+  int64_t u = gm_size_counted (r, gm_id_from_val (own), "item()", INT64_MIN, INT64_MAX);
+  if (lo != INT64_MIN)
+    gm_size_assume_range (r, (int64_t) lo, u, said_of (r, t, true));
+  if (hi != INT64_MAX)
+    gm_size_assume_range (r, u, (int64_t) hi, said_of (r, t, false));
+  return gm_size_add (gm_size_mul (u, factor (t)), term (t));
 }
 
 /* -- Operations ---------------------------------------------------------------------------------- */

@@ -25,9 +25,120 @@ decided (GmRecorder *r)
   g_autoptr (GError) open = NULL;
   if (gm_sizes_check (sizes_of (r), &open))
     return true;
-  gm_record_break (r, GM_BREAK_DATA_DEPENDENT_BRANCH, open->message);
+  g_autofree char *text = gm_size_open_text (r, open->message, &sizes_of (r)->question);
+  gm_record_break (r, GM_BREAK_DATA_DEPENDENT_SIZE, text);
   return false;
 }
+
+/* -- Comparisons that data decides -------------------------------------------------------------- */
+
+static const GmTrackerKind kind_condition;
+
+bool
+gm_is_size_condition (const GmTracker *t)
+{
+  return t->kind == &kind_condition;
+}
+
+static int64_t
+side_of (GmRecorder *r, const GmTracker *t)
+{
+  int64_t i = 0;
+  if (t->kind == &gm_kind_size)
+    return t->number;
+  gm_constant_int (r, t, &i);
+  return i;
+}
+
+static GmSizeFact
+fact_of (GmRecorder *r, int op, const GmTracker *x, const GmTracker *y)
+{
+  int64_t a = side_of (r, x), b = side_of (r, y);
+  return op == Py_EQ   ? (GmSizeFact){ GM_REL_EQ, a, b }
+         : op == Py_NE ? (GmSizeFact){ GM_REL_NE, a, b }
+         : op == Py_LT ? (GmSizeFact){ GM_REL_LT, a, b }
+         : op == Py_LE ? (GmSizeFact){ GM_REL_LE, a, b }
+         : op == Py_GT ? (GmSizeFact){ GM_REL_LT, b, a }
+                       : (GmSizeFact){ GM_REL_LE, b, a };
+}
+
+const GmTracker *
+gm_size_condition (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
+{
+  GmSizeFact fact = fact_of (r, op, a, b);
+  if (!gm_sizes_fact_is_open (sizes_of (r), &fact) || gm_sizes_ask (sizes_of (r), fact.rel, fact.a, fact.b) != GM_UNKNOWN)
+    return NULL;
+  const GmTracker **items = gm_tracker_array (r, 2);
+  items[0] = a;
+  items[1] = b;
+  return gm_tracker (r, .kind = &kind_condition, .items = items, .n = 2, .number = op);
+}
+
+static void
+take_for_granted (GmRecorder *r, GmSizeFact f, const char *message)
+{
+  GmSizes *s = sizes_of (r);
+  if (gm_sizes_ask (s, f.rel, f.a, f.b) == GM_YES)
+    return;
+  if (!gm_size_facts_add (s->facts, f.rel, f.a, f.b)) {
+    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "gramme._check() of what is false");
+    return;
+  }
+  if (s->on_fact)
+    s->on_fact (s->on_fact_data, &f);
+  if (message)
+    g_hash_table_insert (s->said, GUINT_TO_POINTER (gm_size_facts_n (s->facts)), g_strdup (message));
+}
+
+void
+gm_size_assume (GmRecorder *r, const GmTracker *t, const char *message)
+{
+  take_for_granted (r, fact_of (r, (int) t->number, t->items[0], t->items[1]), message);
+}
+
+void
+gm_size_assume_range (GmRecorder *r, int64_t a, int64_t b, const char *message)
+{
+  take_for_granted (r, (GmSizeFact){ GM_REL_LE, a, b }, message);
+}
+
+static int
+condition_truth (GmRecorder *r, const GmTracker *t)
+{
+  GmSizeFact f = fact_of (r, (int) t->number, t->items[0], t->items[1]);
+  GmTruth known = gm_sizes_ask (sizes_of (r), f.rel, f.a, f.b);
+  if (known != GM_UNKNOWN)
+    return known == GM_YES;
+  g_autofree char *fact = gm_size_fact_text (sizes_of (r)->sym, &f);
+  g_autofree char *question = g_strdup_printf ("a branch on %s", fact), *text = gm_size_open_text (r, question, &f);
+  gm_record_break (r, GM_BREAK_DATA_DEPENDENT_SIZE, text);
+  return 0;
+}
+
+static PyTypeObject *
+condition_type (GmRecorder *r, const GmTracker *t)
+{
+  return &PyBool_Type;
+}
+
+static bool
+condition_build (GmResidualBuilder *b, const GmTracker *t)
+{
+  gm_residual_value (b, t->items[0]);
+  gm_residual_value (b, t->items[1]);
+  gm_residual_emit (b, GM_INSN_COMPARE_OP, (uint32_t) t->number, NULL);
+  return true;
+}
+
+static const GmTrackerKind kind_condition = {
+  .name = "comparison of sizes",
+  .type = condition_type,
+  .truth = condition_truth,
+  .build = condition_build,
+  .builds_anew = true,
+};
+
+/* -- Sizes --------------------------------------------------------------------------------------- */
 
 const GmTracker *
 gm_size_tracker (GmRecorder *r, int64_t size)
@@ -117,6 +228,9 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
     t = gm_size_settled (r, t);
     return r->stop ? &gm_tracker_poison : gm_compare (r, op, t, other);
   }
+  const GmTracker *open = gm_size_condition (r, op, t, other);
+  if (open)
+    return open;
   bool holds = op == Py_EQ   ? gm_size_eq (a, b)
                : op == Py_NE ? !gm_size_eq (a, b)
                : op == Py_LT ? gm_size_lt (a, b)

@@ -614,8 +614,8 @@ def x_of(n):
     return G.full((2,), float(n))
 
 
-# expect: graphs=1 breaks=1
-def case_mask_index_breaks(compile):
+# expect: graphs=1 breaks=0
+def case_mask_index(compile):
     return compile(lambda x: x[x > 0])(G.arange(3.0))
 
 

@@ -191,8 +191,8 @@ def case_tensor_subscripts(compile):
     return compile(root)(G.arange(12.0).reshape(3, 4), G.tensor([0, 2]))
 
 
-# expect: graphs=1 breaks=1
-def case_tensor_mask_subscript_breaks(compile):
+# expect: graphs=1 breaks=0
+def case_tensor_mask_subscript(compile):
     return compile(lambda x: x[x > 1])(G.arange(4.0))
 
 

@@ -272,7 +272,7 @@ def case_grad_is_guarded(compile):
     return first, second, f(G.ones(2), w)
 
 
-# expect: graphs=3 breaks=1
+# expect: graphs=1 breaks=0
 def case_elements_chosen_by_a_mask(compile):
     f = compile(lambda x: (x + 1)[x > 1] * 2)
     return f(G.arange(4.0)), f(-G.arange(4.0))

@@ -253,6 +253,7 @@ def promised():
 
 
 PROGRAMS = {
+    "DATA_DEPENDENT_SIZE": lambda x: x * 2 if (x > 2).nonzero().shape[0] > 3 else x,
     "DATA_DEPENDENT_BRANCH": lambda x: x if x.sum() > 0 else -x,
     "DATA_DEPENDENT_VALUE": lambda x: x * float(x.sum()),
     "UNKNOWN_NUMBER": lambda x: x if random.random() < 2 else -x,
@@ -332,6 +333,14 @@ def rows():
 
 def reports(program):
     f, *args = program if isinstance(program, tuple) else (program, X)
+    G._dynamo.config.capture_dynamic_output_shape_ops = program is not PROGRAMS["DYNAMIC_SHAPE"]
+    try:
+        return report_of(f, args)
+    finally:
+        G._dynamo.config.capture_dynamic_output_shape_ops = True
+
+
+def report_of(f, args):
     with pytest.raises(G.compiler.Unsupported) as error:
         G.compile(f, backend="eager", fullgraph=True)(*args)
     return str(error.value)

@@ -294,6 +294,7 @@ TEST_FILES = \
   tests/trace/test_cache.py \
   tests/trace/shape_programs.py \
   tests/trace/test_random_sizes.py \
+  tests/trace/test_size_generic.py \
   tests/trace/test_sizes.py \
   tests/trace/programs_bodies.py \
   tests/trace/programs_breaks.py \
@@ -314,6 +315,7 @@ TEST_FILES = \
   tests/trace/test_bodies.py \
   tests/trace/test_breaks.py \
   tests/trace/test_callable_backends.py \
+  tests/trace/test_counted.py \
   tests/trace/test_comptime.py \
   tests/trace/test_cond.py \
   tests/trace/test_host_calls.py \

@@ -11,6 +11,10 @@ of the graph and made as ever.  Without fullgraph it says nothing: after a break
 capture_scalar_outputs: whether item() and int() of an integer tensor are recorded, as an integer that only the run knows: what does not
 depend on its value goes on in the same graph.  False: the graph breaks there.
 
+capture_dynamic_output_shape_ops: whether nonzero, masks, unique and their kin, whose result is as large as data says, stay in the graph; what
+comes after is compiled for all sizes.  True, unlike torch, because nothing is slower for it and the answer is the same.  What is asked of such a size is
+decided by what gramme._check() says of it, else the graph breaks there.  False: the graph breaks at the call.
+
 compiled_autograd: whether backward() and grad() run through the back end of the compiled function that calls them, or the default one outside
 of any: see gramme._dynamo.compiled_autograd.  Read at every backward.
 """
@@ -18,4 +22,5 @@ of any: see gramme._dynamo.compiled_autograd.  Read at every backward.
 side_effect_replay_policy = "silent"
 replay_side_effects = True
 capture_scalar_outputs = False
+capture_dynamic_output_shape_ops = True
 compiled_autograd = False

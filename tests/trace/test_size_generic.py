@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that were compiled once for each size: what is drawn, padded, given a gradient by the program, written to running statistics.  One
+compilation serves a hundred sizes, with the bits and the generator's state of plain Python."""
+
+import pytest
+
+import gramme as G
+from gramme import nn
+from gramme._dynamo.utils import counters
+
+from stress import FORCED
+
+F = nn.functional
+
+
+class Twice(G.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x + x.shape[0]
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * x * 3
+
+
+class Running(nn.Module):
+    """Its statistics are written by every call, by factors that the size says."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(5)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+PROGRAMS = {
+    "autograd.Function": lambda x: Twice.apply(x.tanh()) * 2,
+    "dropout": lambda x: F.dropout(x, 0.3) + x,
+    "dropout twice": lambda x: F.dropout(F.dropout(x, 0.3), 0.2) + G.rand(3).sum(),
+    "rand": lambda x: G.rand(x.shape[0]) + G.randn_like(x).sum() + x.sum(1),
+    "bernoulli": lambda x: x * G.bernoulli(G.full(x.shape, 0.5)),
+    "randperm": lambda x: x[G.randperm(x.shape[0])],
+    "filled in place": lambda x: x + G.empty_like(x).uniform_(-1, 1) + G.zeros(x.shape).normal_(),
+    "pad": lambda x: F.pad(x, (1, 2, 0, 3)),
+    "pad by less": lambda x: F.pad(x, (1, -2, -1, 3), value=3.0) * 2,
+    "pad by reflection": lambda x: F.pad(x.T[None], (2, 1), mode="reflect"),
+    "pad by the edge": lambda x: F.pad(x.T[None], (2, 1), mode="replicate"),
+    "pad around": lambda x: F.pad(x.T[None], (2, 1), mode="circular"),
+    "max_pool": lambda x: F.max_pool2d(x[None, None], 2, padding=1),
+    "avg_pool": lambda x: F.avg_pool2d(x[None, None], 3, stride=1, padding=1) + F.avg_pool2d(x[None, None], 2).sum(),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
+    "windows": lambda x: x.unfold(0, 2, 1),
+    "scatter": lambda x: G.zeros(x.shape[0], 5).scatter(1, x.argmax(1, keepdim=True), 1.0) * x,
+    "drawn where data says how much": lambda x: F.dropout(x[x > 0], 0.5) + G.rand(x[x > 0].shape[0]),
+}
+
+
+def outcome(f, x, seed):
+    G.manual_seed(seed)
+    a = x.clone().requires_grad_()
+    y = f(a)
+    if y.requires_grad:
+        (y * y).sum().backward()
+    return repr((y.shape, y.tolist(), a.grad is not None and a.grad.tolist(), G.rand(3).tolist()))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_compilation_serves_a_hundred_sizes(name):  # SYM-02
+    f = PROGRAMS[name]
+    G.compiler.reset()
+    c = G.compile(f, backend="tcc", fullgraph=True)
+    after = []
+    for n in (4, *range(5, 104)):
+        x = G.randn(n, 5)
+        assert outcome(c, x, n) == outcome(f, x, n), n
+        after.append(counters["backend"]["compiles"])
+    assert FORCED or (c.status()["graphs"] <= 2 and after[1] == after[-1])
+
+
+def test_running_statistics_for_every_size():
+    plain, compiled = Running(), Running()
+    c = G.compile(compiled, backend="tcc")
+    after = []
+    for n in (4, *range(5, 30)):
+        x = G.randn(n, 5)
+        assert c(x).tolist() == plain(x).tolist(), n
+        for a, b in zip(compiled.buffers(), plain.buffers()):
+            assert a.tolist() == b.tolist(), n
+        after.append(counters["backend"]["compiles"])
+    assert FORCED or after[1] == after[-1]
+
+
+def test_a_gradient_of_the_programs_own_is_taken_apart_at_every_size():
+    """create_graph runs what was recorded node by node, for the numbers of that call."""
+    f = lambda x: Twice.apply(x.tanh()).sum()
+    c = G.compile(f, backend="eager", dynamic=True)
+    for n in (4, 6, 3, 9):
+        got = []
+        x = G.randn(n, 2)
+        for g in (f, c):
+            a = x.clone().requires_grad_()
+            (first,) = G.autograd.grad(g(a), a, create_graph=True)
+            (second,) = G.autograd.grad((first * first).sum(), a)
+            got.append((first.tolist(), second.tolist()))
+        assert repr(got[0]) == repr(got[1]), n
