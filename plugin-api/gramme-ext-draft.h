@@ -60,6 +60,17 @@ typedef struct {
   /* [any] *done: 1 if it has fired. */
   int32_t (*query) (GrammeBackend *b, void *event, int32_t *done, GrammeStatus *status);
   void (*destroy_event) (GrammeBackend *b, void *event); /* [any] */
+  /* [any] What follows may be NULL or beyond struct_size.  The calling thread's current stream: whatever it asks for without naming a stream goes there, runs and memory included.
+   * NULL: the device's own. */
+  int32_t (*use) (GrammeBackend *b, int32_t device_id, void *stream, GrammeStatus *status);
+  /* [any] That stream, or, with own, the device's. */
+  void *(*current) (GrammeBackend *b, int32_t device_id, int32_t own);
+  /* [any] `stream` uses this memory, which another one has taken: freed, it waits for what the stream was given by then. */
+  int32_t (*keep) (GrammeBackend *b, int32_t device_id, void *memory, void *stream, GrammeStatus *status);
+  /* [any] Returns when the event has fired. */
+  int32_t (*finish) (GrammeBackend *b, void *event, GrammeStatus *status);
+  /* [any] Between two events that have fired. */
+  int32_t (*elapsed) (GrammeBackend *b, void *from, void *to, float *ms, GrammeStatus *status);
 } GrammeStream;
 
 /* -- Texts ------------------------------------------------------------------------------------- */
@@ -79,7 +90,7 @@ typedef struct {
 
 GRAMME_STATIC_ASSERT (sizeof (GrammeText) == 16, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeMemory) == 40, "no padding");
-GRAMME_STATIC_ASSERT (sizeof (GrammeStream) == 64, "no padding");
+GRAMME_STATIC_ASSERT (sizeof (GrammeStream) == 104, "no padding");
 
 #ifdef __cplusplus
 }

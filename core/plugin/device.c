@@ -163,6 +163,120 @@ gm_device_memory (uint64_t count[3])
     count[i] = at ? g_ascii_strtoull (at, &at, 10) : 0;
 }
 
+/* -- Streams --------------------------------------------------------------------------------------------- */
+
+/* Before a call of the extension: the child of a fork is refused, and an older plugin has no such function. */
+static bool
+may_call (bool there, GrammeStatus *status, GError **error)
+{
+  gm_status_clear (status);
+  if (gm_forked_refuses (driver->plugin, error))
+    return false;
+  if (!there)
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "back end \"%s\" has one stream alone", driver->name);
+  return there;
+}
+
+#define HAS(f) GRAMME_HAS_FN (streams, GrammeStream, f)
+
+void *
+gm_device_stream_new (GError **error)
+{
+  void *stream = NULL;
+  GrammeStatus status;
+  return may_call (HAS (use), &status, error) && fail (&status, streams->create (driver->instance, 0, &stream, &status), "stream", error)
+             ? stream
+             : NULL;
+}
+
+void
+gm_device_stream_free (void *stream)
+{
+  if (!gm_forked_refuses (driver->plugin, NULL))
+    streams->destroy (driver->instance, stream);
+}
+
+void *
+gm_device_stream_current (bool own)
+{
+  return HAS (current) && !gm_forked_refuses (driver->plugin, NULL) ? streams->current (driver->instance, 0, own) : NULL;
+}
+
+bool
+gm_device_stream_use (void *stream, GError **error)
+{
+  GrammeStatus status;
+  return may_call (HAS (use), &status, error) && fail (&status, streams->use (driver->instance, 0, stream, &status), "stream", error);
+}
+
+bool
+gm_device_stream_synchronize (void *stream, GError **error)
+{
+  GrammeStatus status;
+  return may_call (true, &status, error)
+         && fail (&status, streams->synchronize (driver->instance, stream ? stream : gm_device_stream_current (false), &status),
+                  "synchronize", error);
+}
+
+void *
+gm_device_event_new (void *stream, GError **error)
+{
+  void *event = NULL;
+  GrammeStatus status;
+  return may_call (true, &status, error) && fail (&status, streams->record (driver->instance, stream, &event, &status), "event", error)
+             ? event
+             : NULL;
+}
+
+void
+gm_device_event_free (void *event)
+{
+  if (!gm_forked_refuses (driver->plugin, NULL))
+    streams->destroy_event (driver->instance, event);
+}
+
+bool
+gm_device_event_wait (void *stream, void *event, GError **error)
+{
+  GrammeStatus status;
+  return may_call (true, &status, error) && fail (&status, streams->wait (driver->instance, stream, event, &status), "event", error);
+}
+
+bool
+gm_device_event_query (void *event, bool *done, GError **error)
+{
+  GrammeStatus status;
+  int32_t fired = 0;
+  bool good = may_call (true, &status, error) && fail (&status, streams->query (driver->instance, event, &fired, &status), "event", error);
+  *done = fired != 0;
+  return good;
+}
+
+bool
+gm_device_event_finish (void *event, GError **error)
+{
+  GrammeStatus status;
+  return may_call (HAS (finish), &status, error) && fail (&status, streams->finish (driver->instance, event, &status), "event", error);
+}
+
+bool
+gm_device_event_elapsed (void *from, void *to, double *ms, GError **error)
+{
+  GrammeStatus status;
+  float between = 0;
+  bool good = may_call (HAS (elapsed), &status, error)
+              && fail (&status, streams->elapsed (driver->instance, from, to, &between, &status), "event", error);
+  *ms = between;
+  return good;
+}
+
+bool
+gm_device_keep (void *memory, void *stream, GError **error)
+{
+  GrammeStatus status;
+  return may_call (HAS (keep), &status, error) && fail (&status, streams->keep (driver->instance, 0, memory, stream, &status), "memory", error);
+}
+
 /* -- Single ops ------------------------------------------------------------------------------------------ */
 
 static GMutex ops_lock;

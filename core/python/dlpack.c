@@ -6,9 +6,14 @@
  * consumed runs the deleter when it dies. Source: DLPack 1.0, include/dlpack/dlpack.h, and the
  * Python specification of its documentation.  The structures are an ABI: their layout is checked
  * below the declarations.
+ *
+ * Memory of a GPU goes with an order of work.  A consumer names its stream, and it is made to wait for what the tensor's own stream
+ * has been given; asking for a tensor, the current stream is named.  Whoever gives a foreign tensor back waits first.
  */
 #include "core/python/dlpack.h"
+#include "core/plugin/device.h"
 #include "core/python/device_py.h"
+#include "core/tensor/device.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -124,6 +129,31 @@ wants_versioned (PyObject *max_version)
   return major >= 1;
 }
 
+/* The consumer's stream waits for the current one.  None and 1 are the driver's default stream, 2 that of each thread, -1 asks for
+ * nothing; others are handles.  Source: Python array API, __dlpack__. */
+static bool
+order_streams (PyObject *stream)
+{
+  GError *error = NULL;
+  long long handle = stream == Py_None ? 1 : PyLong_AsLongLong (stream);
+  if (handle == -1 && PyErr_Occurred ())
+    return false;
+  if (handle == 0 || handle < -1) {
+    PyErr_Format (PyExc_ValueError, "__dlpack__(stream=%lld): a stream is None, -1, 1, 2 or a handle", handle);
+    return false;
+  }
+  void *own = gm_device_stream_current (false);
+  if (handle == -1 || (void *) (uintptr_t) handle == own)
+    return true;
+  void *event = gm_device_event_new (NULL, &error);
+  bool good = event && gm_device_event_wait ((void *) (uintptr_t) handle, event, &error);
+  if (event)
+    gm_device_event_free (event);
+  if (!good)
+    gm_py_raise (error);
+  return good;
+}
+
 PyObject *
 gm_py_tensor_dlpack (PyObject *self, PyObject *args, PyObject *kwargs)
 {
@@ -133,18 +163,17 @@ gm_py_tensor_dlpack (PyObject *self, PyObject *args, PyObject *kwargs)
                                     &max_version, &device, &copy))
     return NULL;
   GmTensor *t = gm_py_tensor_get (self);
-  int versioned = wants_versioned (max_version), device_type = GM_DEVICE_CPU, device_id = 0;
+  int versioned = wants_versioned (max_version), device_type = t->meta.device, device_id = 0;
+  bool here = t->meta.device == GM_DEVICE_CPU;
   if (versioned < 0 ||
       (device != Py_None && !PyArg_ParseTuple (device, "ii", &device_type, &device_id)))
-    return NULL;
-  if (!gm_py_check_here (t, PyExc_BufferError, "a DLPack capsule"))
     return NULL;
   const char *why = gm_tensor_requires_grad (t)
                         ? "this tensor requires grad, and others would not record operations: use "
                           "tensor.detach()"
-                    : stream != Py_None ? "a tensor on the CPU has no stream: pass None"
-                    : device_type != GM_DEVICE_CPU
-                        ? "the tensor is on the CPU and cannot be handed out elsewhere"
+                    : here && stream != Py_None ? "a tensor on the CPU has no stream: pass None"
+                    : device_type != t->meta.device || device_id != 0
+                        ? "a tensor is handed out where it is: move it with tensor.to() before"
                     : t->storage->readonly && !versioned && copy != Py_True
                         ? "the tensor's memory is read-only, which an unversioned DLPack capsule "
                           "cannot say: use max_version=(1, 0)"
@@ -158,6 +187,10 @@ gm_py_tensor_dlpack (PyObject *self, PyObject *args, PyObject *kwargs)
       copy == Py_True ? gm_op_run (GM_OP_copy, &t, 1, NULL, &error) : gm_tensor_ref (t);
   if (!given)
     return gm_py_raise (error);
+  if (!here && !order_streams (stream)) {
+    gm_tensor_unref (given);
+    return NULL;
+  }
   Export *x = g_new0 (Export, 1);
   x->t = given;
   if (versioned) {
@@ -187,11 +220,22 @@ gm_py_tensor_dlpack_device (PyObject *self, PyObject *unused)
 
 /* -- In ---------------------------------------------------------------------------------------- */
 
+/* Memory of a GPU may be used by work that still runs. */
+static void
+wait_for_work (const DlTensor *d)
+{
+  g_autoptr (GError) error = NULL;
+  const GmDevice *device = d->device.type != GM_DEVICE_CPU ? gm_device_get (GM_DEVICE_CUDA, &error) : NULL;
+  if (device)
+    device->synchronize (&error); /* if that fails nothing runs any more */
+}
+
 static void
 release_plain (void *owner, void *data, size_t bytes)
 {
   Managed *m = owner;
   PyGILState_STATE gil = PyGILState_Ensure (); /* producers written in Python expect it */
+  wait_for_work (&m->tensor);
   if (m->deleter)
     m->deleter (m);
   PyGILState_Release (gil);
@@ -202,6 +246,7 @@ release_versioned (void *owner, void *data, size_t bytes)
 {
   ManagedVersioned *m = owner;
   PyGILState_STATE gil = PyGILState_Ensure ();
+  wait_for_work (&m->tensor);
   if (m->deleter)
     m->deleter (m);
   PyGILState_Release (gil);
@@ -211,10 +256,10 @@ release_versioned (void *owner, void *data, size_t bytes)
 static bool
 read_kind (const DlTensor *d, GmDtype *dtype)
 {
-  if (d->device.type != GM_DEVICE_CPU)
+  if (d->device.type != GM_DEVICE_CPU && !(d->device.type == GM_DEVICE_CUDA && d->device.id == 0))
     PyErr_Format (PyExc_BufferError,
-                  "the tensor is on DLPack device %d; only the CPU (1) can be shared",
-                  d->device.type);
+                  "the tensor is on DLPack device %d:%d; the CPU (1) and the first CUDA device (2:0) can be shared",
+                  d->device.type, d->device.id);
   else if (d->lanes != 1 || !gm_dtype_from_dlpack (d->code, d->bits, dtype) ||
            !gm_dtypes[*dtype].live)
     PyErr_Format (PyExc_BufferError, "DLPack dtype code %d, %d bits, %d lanes has no gramme dtype",
@@ -235,6 +280,7 @@ read_tensor (const DlTensor *d, GmMeta *meta, size_t *bytes)
   if (!read_kind (d, &dtype))
     return false;
   *meta = gm_meta_make (dtype, 0, NULL);
+  meta->device = (uint8_t) d->device.type;
   meta->ndim = (uint8_t) d->ndim;
   int64_t last = 0;
   bool empty = false, bad = false;
@@ -295,6 +341,30 @@ from_capsule (PyObject *capsule)
   return gm_py_tensor_take (t);
 }
 
+/* The current stream's handle, if the object is on a GPU: *out, or NULL.  False with an exception. */
+static bool
+ask_stream (PyObject *o, PyObject **out)
+{
+  int type = GM_DEVICE_CPU, id = 0;
+  GError *error = NULL;
+  PyObject *where = PyObject_CallMethod (o, "__dlpack_device__", NULL);
+  *out = NULL;
+  if (!where && PyErr_ExceptionMatches (PyExc_AttributeError)) { /* a producer that knows only the CPU */
+    PyErr_Clear ();
+    return true;
+  }
+  bool good = where && PyTuple_Check (where) && PyArg_ParseTuple (where, "ii", &type, &id);
+  if (where && !good && !PyErr_Occurred ())
+    PyErr_SetString (PyExc_TypeError, "__dlpack_device__() has to give a tuple of two numbers");
+  Py_XDECREF (where);
+  if (!good || type != GM_DEVICE_CUDA)
+    return good;
+  if (!gm_device_get (GM_DEVICE_CUDA, &error))
+    return gm_py_raise (error) != NULL;
+  *out = PyLong_FromVoidPtr (gm_device_stream_current (false));
+  return *out != NULL;
+}
+
 static PyObject *
 from_dlpack (PyObject *module, PyObject *o)
 {
@@ -307,14 +377,21 @@ from_dlpack (PyObject *module, PyObject *o)
                   Py_TYPE (o)->tp_name);
     return NULL;
   }
-  PyObject *none = PyTuple_New (0), *version = Py_BuildValue ("{s(ii)}", "max_version", 1, 0),
-           *capsule = NULL;
-  if (none && version)
-    capsule = PyObject_Call (method, none, version);
-  if (!capsule && PyErr_ExceptionMatches (PyExc_TypeError)) { /* a producer from before version 1 */
-    PyErr_Clear ();
-    capsule = PyObject_CallNoArgs (method);
+  PyObject *none = PyTuple_New (0), *version = NULL, *stream = NULL, *capsule = NULL;
+  if (!none || !ask_stream (o, &stream)) {
+    Py_XDECREF (none);
+    Py_DECREF (method);
+    return NULL;
   }
+  version = stream ? Py_BuildValue ("{s(ii)sO}", "max_version", 1, 0, "stream", stream) : Py_BuildValue ("{s(ii)}", "max_version", 1, 0);
+  if (version)
+    capsule = PyObject_Call (method, none, version);
+  if (!capsule && version && PyErr_ExceptionMatches (PyExc_TypeError)) { /* a producer from before version 1 */
+    PyErr_Clear ();
+    if (PyDict_DelItemString (version, "max_version") == 0)
+      capsule = PyObject_Call (method, none, version);
+  }
+  Py_XDECREF (stream);
   Py_XDECREF (none);
   Py_XDECREF (version);
   Py_DECREF (method);
@@ -327,6 +404,6 @@ PyMethodDef gm_py_dlpack_functions[] = {
     {"from_dlpack", from_dlpack, METH_O,
      "from_dlpack(object)\n\nA tensor that shares the memory of a DLPack capsule or of an object "
      "with __dlpack__.\n"
-     "Raises BufferError for memory that is not on the CPU or of an unknown dtype."},
+     "Raises BufferError for memory of other devices than the CPU and CUDA's first, and for an unknown dtype."},
     {0},
 };

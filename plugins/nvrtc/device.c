@@ -3,21 +3,16 @@
  */
 #include "plugins/nvrtc/device.h"
 
+#include "plugins/nvrtc/blocks.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 
 #define MAX_DEVICES 16
-#define SMALLEST 512u
-#define CLASSES (40 * 8)
+#define MAX_STREAMS 1024 /* kept for the next who wants one */
 
 enum { ATTRIBUTE_CAPABILITY_MAJOR = 75, ATTRIBUTE_CAPABILITY_MINOR = 76 };
 enum { RESULT_OUT_OF_MEMORY = 2 };
-
-/* Free blocks of one size. */
-typedef struct {
-  NvAddress *blocks;
-  uint32_t n, room;
-} Class;
 
 struct NvDevice {
   const NvCuda *cuda;
@@ -25,15 +20,19 @@ struct NvDevice {
   char name[128];
   size_t memory;
   void *context, *stream;
-  pthread_mutex_t lock; /* of the memory below */
-  Class classes[CLASSES];
+  int number;
+  pthread_mutex_t lock; /* of what follows */
+  NvBlocks blocks;
   NvMemoryCount count;
+  void *streams[MAX_STREAMS];
+  uint32_t n_streams;
   bool exact;     /* every block straight from the driver, of its own size: for compute-sanitizer and tests */
   char lost[256]; /* why nothing works any more, or empty */
 };
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static NvDevice *devices[MAX_DEVICES];
+static _Thread_local void *current[MAX_DEVICES]; /* stream; NULL: the device's own */
 
 /* -- Opening ----------------------------------------------------------------------------------------- */
 
@@ -70,7 +69,8 @@ static int32_t
 open_device (NvDevice *d, const NvCuda *c, int number, GrammeStatus *status)
 {
   int major = 0, minor = 0, result;
-  d->cuda = c;
+  d->cuda = d->blocks.cuda = c;
+  d->number = number;
   if ((result = c->cuDeviceGet (&d->device, number)) != 0 || (result = c->cuDeviceGetName (d->name, sizeof d->name, d->device)) != 0
       || (result = c->cuDeviceTotalMem_v2 (&d->memory, d->device)) != 0
       || (result = c->cuDeviceGetAttribute (&major, ATTRIBUTE_CAPABILITY_MAJOR, d->device)) != 0
@@ -135,37 +135,61 @@ nv_device_memory (const NvDevice *d)
 }
 
 void *
-nv_device_stream (const NvDevice *d)
+nv_device_own_stream (const NvDevice *d)
 {
   return d->stream;
 }
 
-/* -- Memory ------------------------------------------------------------------------------------------ */
-
-/* The class of so many bytes, and the size of its blocks. */
-static uint32_t
-class_of (uint64_t bytes, uint64_t *size)
+void *
+nv_device_stream (const NvDevice *d)
 {
-  if (bytes <= SMALLEST) {
-    *size = SMALLEST;
-    return 0;
-  }
-  uint32_t log = 63 - (uint32_t) __builtin_clzll (bytes - 1); /* 2^log < bytes <= 2^(log + 1) */
-  uint64_t step = ((uint64_t) 1 << log) / 8, steps = (bytes - ((uint64_t) 1 << log) + step - 1) / step;
-  *size = ((uint64_t) 1 << log) + steps * step;
-  return (log - 9) * 8 + (uint32_t) steps;
+  void *stream = current[d->number];
+  return stream ? stream : d->stream;
 }
 
+void
+nv_device_use (NvDevice *d, void *stream)
+{
+  current[d->number] = stream == d->stream ? NULL : stream;
+}
+
+/* -- Streams ----------------------------------------------------------------------------------------- */
+
+int32_t
+nv_device_stream_new (NvDevice *d, void **out, GrammeStatus *status)
+{
+  enum { NON_BLOCKING = 1 }; /* no order between it and the driver's default stream */
+  int32_t code = nv_device_enter (d, status);
+  *out = NULL;
+  if (code != GRAMME_OK)
+    return code;
+  pthread_mutex_lock (&d->lock);
+  int result = 0;
+  if (d->n_streams)
+    *out = d->streams[--d->n_streams];
+  else
+    result = d->cuda->cuStreamCreate (out, NON_BLOCKING);
+  pthread_mutex_unlock (&d->lock);
+  return result ? nv_device_fail (d, result, "a stream", status) : GRAMME_OK;
+}
+
+void
+nv_device_stream_give (NvDevice *d, void *stream)
+{
+  pthread_mutex_lock (&d->lock);
+  if (d->n_streams < MAX_STREAMS && stream != d->stream)
+    d->streams[d->n_streams++] = stream;
+  pthread_mutex_unlock (&d->lock);
+}
+
+/* -- Memory ------------------------------------------------------------------------------------------ */
+
+/* Everything that runs may use what is given back: it is waited for. */
 static void
 trim (NvDevice *d)
 {
-  d->cuda->cuStreamSynchronize (d->stream);
-  for (uint32_t k = 0; k < CLASSES; k++) {
-    while (d->classes[k].n)
-      d->cuda->cuMemFree_v2 (d->classes[k].blocks[--d->classes[k].n]);
-    free (d->classes[k].blocks);
-    d->classes[k] = (Class){ 0 };
-  }
+  d->cuda->cuCtxSynchronize ();
+  nv_blocks_trim (&d->blocks);
   d->count.cached = 0;
 }
 
@@ -179,33 +203,55 @@ nv_device_trim (NvDevice *d)
   pthread_mutex_unlock (&d->lock);
 }
 
+/* With the lock held: a block that was kept, or a fresh one, in the table.  A result of the driver. */
+static int
+take_block (NvDevice *d, uint32_t class, uint64_t size, NvBlock **out)
+{
+  void *stream = nv_device_stream (d);
+  NvBlock *block = d->exact ? NULL : nv_blocks_find (&d->blocks, class, stream);
+  int result = 0;
+  if (!block) {
+    block = calloc (1, sizeof *block);
+    if (!block)
+      return RESULT_OUT_OF_MEMORY;
+    *block = (NvBlock){ .size = size, .stream = stream, .class = class };
+    result = d->cuda->cuMemAlloc_v2 (&block->address, size);
+    if (result == RESULT_OUT_OF_MEMORY && d->blocks.cached_bytes) {
+      trim (d);
+      result = d->cuda->cuMemAlloc_v2 (&block->address, size);
+    }
+  }
+  if (result == 0 && !nv_blocks_add (&d->blocks, block)) {
+    d->cuda->cuMemFree_v2 (block->address);
+    result = RESULT_OUT_OF_MEMORY;
+  }
+  if (result)
+    nv_block_free (block);
+  else
+    *out = block;
+  return result;
+}
+
 int32_t
 nv_device_alloc (NvDevice *d, uint64_t bytes, NvAddress *out, GrammeStatus *status)
 {
   uint64_t size;
-  uint32_t k = class_of (bytes, &size);
+  uint32_t class = nv_block_class (bytes, &size);
   int32_t code = nv_device_enter (d, status);
+  NvBlock *block = NULL;
   if (code != GRAMME_OK)
     return code;
-  if (k >= CLASSES)
+  if (class >= NV_CLASSES)
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "%llu bytes are more than any GPU has", (unsigned long long) bytes);
   size = d->exact ? (bytes ? bytes : 1) : size;
   pthread_mutex_lock (&d->lock);
-  int result = 0;
-  if (d->classes[k].n) {
-    *out = d->classes[k].blocks[--d->classes[k].n];
-    d->count.cached -= size;
-  } else {
-    result = d->cuda->cuMemAlloc_v2 (out, size);
-    if (result == RESULT_OUT_OF_MEMORY && d->count.cached) {
-      trim (d);
-      result = d->cuda->cuMemAlloc_v2 (out, size);
-    }
-  }
+  int result = take_block (d, class, size, &block);
   if (result == 0) {
+    *out = block->address;
     d->count.in_use += size;
     d->count.peak = d->count.peak > d->count.in_use ? d->count.peak : d->count.in_use;
   }
+  d->count.cached = d->blocks.cached_bytes;
   uint64_t in_use = d->count.in_use;
   pthread_mutex_unlock (&d->lock);
   if (result == RESULT_OUT_OF_MEMORY)
@@ -218,27 +264,29 @@ nv_device_alloc (NvDevice *d, uint64_t bytes, NvAddress *out, GrammeStatus *stat
 void
 nv_device_free (NvDevice *d, NvAddress address, uint64_t bytes)
 {
-  uint64_t size;
-  uint32_t k = class_of (bytes, &size);
-  size = d->exact ? (bytes ? bytes : 1) : size;
+  (void) bytes;
   pthread_mutex_lock (&d->lock);
-  Class *c = &d->classes[k];
-  if (c->n == c->room && !d->exact) {
-    uint32_t room = c->room * 2 + 8;
-    NvAddress *blocks = realloc (c->blocks, room * sizeof *blocks);
-    if (blocks) {
-      c->blocks = blocks;
-      c->room = room;
-    }
-  }
-  d->count.in_use -= size;
-  if (c->n < c->room) {
-    c->blocks[c->n++] = address;
-    d->count.cached += size;
-  } else if (nv_device_enter (d, NULL) == GRAMME_OK) {
-    d->cuda->cuStreamSynchronize (d->stream);
+  NvBlock *block = nv_blocks_remove (&d->blocks, address);
+  if (block)
+    d->count.in_use -= block->size;
+  bool works = block && nv_device_enter (d, NULL) == GRAMME_OK;
+  if (block && works && d->exact) {
+    d->cuda->cuCtxSynchronize ();
     d->cuda->cuMemFree_v2 (address);
   }
+  if (block && works && !d->exact)
+    nv_blocks_keep (&d->blocks, block);
+  else if (block)
+    nv_block_free (block);
+  d->count.cached = d->blocks.cached_bytes;
+  pthread_mutex_unlock (&d->lock);
+}
+
+void
+nv_device_record (NvDevice *d, NvAddress address, void *stream)
+{
+  pthread_mutex_lock (&d->lock);
+  nv_blocks_use (&d->blocks, address, stream);
   pthread_mutex_unlock (&d->lock);
 }
 
@@ -259,7 +307,7 @@ nv_device_to_device (NvDevice *d, NvAddress to, const void *from, uint64_t bytes
   int32_t code = nv_device_enter (d, status);
   if (code != GRAMME_OK || bytes == 0)
     return code;
-  int result = d->cuda->cuMemcpyHtoDAsync_v2 (to, from, bytes, d->stream); /* pageable: `from` was read on return */
+  int result = d->cuda->cuMemcpyHtoDAsync_v2 (to, from, bytes, nv_device_stream (d)); /* pageable: `from` was read on return */
   return result ? nv_device_fail (d, result, "a copy to device cuda", status) : GRAMME_OK;
 }
 
@@ -269,7 +317,17 @@ nv_device_synchronize (NvDevice *d, GrammeStatus *status)
   int32_t code = nv_device_enter (d, status);
   if (code != GRAMME_OK)
     return code;
-  int result = d->cuda->cuStreamSynchronize (d->stream);
+  int result = d->cuda->cuStreamSynchronize (nv_device_stream (d));
+  return result ? nv_device_fail (d, result, "work on device cuda", status) : GRAMME_OK;
+}
+
+int32_t
+nv_device_synchronize_all (NvDevice *d, GrammeStatus *status)
+{
+  int32_t code = nv_device_enter (d, status);
+  if (code != GRAMME_OK)
+    return code;
+  int result = d->cuda->cuCtxSynchronize ();
   return result ? nv_device_fail (d, result, "work on device cuda", status) : GRAMME_OK;
 }
 
@@ -279,7 +337,7 @@ nv_device_to_host (NvDevice *d, void *to, NvAddress from, uint64_t bytes, Gramme
   int32_t code = nv_device_enter (d, status);
   if (code != GRAMME_OK)
     return code;
-  int result = bytes ? d->cuda->cuMemcpyDtoHAsync_v2 (to, from, bytes, d->stream) : 0;
+  int result = bytes ? d->cuda->cuMemcpyDtoHAsync_v2 (to, from, bytes, nv_device_stream (d)) : 0;
   if (result)
     return nv_device_fail (d, result, "a copy from device cuda", status);
   return nv_device_synchronize (d, status);
@@ -291,7 +349,7 @@ nv_device_copy (NvDevice *d, NvAddress to, NvAddress from, uint64_t bytes, Gramm
   int32_t code = nv_device_enter (d, status);
   if (code != GRAMME_OK || bytes == 0)
     return code;
-  int result = d->cuda->cuMemcpyDtoDAsync_v2 (to, from, bytes, d->stream);
+  int result = d->cuda->cuMemcpyDtoDAsync_v2 (to, from, bytes, nv_device_stream (d));
   return result ? nv_device_fail (d, result, "a copy on device cuda", status) : GRAMME_OK;
 }
 
@@ -301,6 +359,6 @@ nv_device_zero (NvDevice *d, NvAddress to, uint64_t bytes, GrammeStatus *status)
   int32_t code = nv_device_enter (d, status);
   if (code != GRAMME_OK || bytes == 0)
     return code;
-  int result = d->cuda->cuMemsetD8Async (to, 0, bytes, d->stream);
+  int result = d->cuda->cuMemsetD8Async (to, 0, bytes, nv_device_stream (d));
   return result ? nv_device_fail (d, result, "clearing memory of device cuda", status) : GRAMME_OK;
 }

@@ -4,6 +4,7 @@
  * It is built without CUDA, and opens without it: what is missing is said when it is needed.  Without a GPU graphs can still be
  * compiled for a named architecture.  Tensors of the CPU are copied to the GPU and back in each call.
  */
+#include "plugins/nvrtc/attention.h"
 #include "plugins/nvrtc/keep.h"
 #include "plugins/nvrtc/offers.h"
 #include "plugins/nvrtc/program.h"
@@ -103,10 +104,14 @@ print_roles (GrammeBackend *b, NvProgram *program, const GrammeCompileRequest *q
   put (text, "%s", prelude);
   for (int role = 0; role < 2 && images[role] && code == GRAMME_OK; role++) {
     CgProgram p;
+    NvAttention *attentions = NULL;
+    uint32_t n_attentions = 0;
     NvUnit *u = calloc (1, sizeof *u); /* too large for a stack */
     code = codegen_build (&p, images[role], q->constants + (role ? q->n_forward_constants : 0), b->tiles, b->kernels, status);
     if (code == GRAMME_OK)
-      code = u ? nv_unit_print (u, &p, role ? "b" : "f", status)
+      code = nv_attention_find (&p, &attentions, &n_attentions, status);
+    if (code == GRAMME_OK)
+      code = u ? nv_unit_print (u, &p, attentions, n_attentions, role ? "b" : "f", status)
                : gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to print kernels");
     if (code == GRAMME_OK) {
       put (text, "%s%s", u->functions.text ? u->functions.text : "", u->kernels.text ? u->kernels.text : "");
@@ -115,6 +120,7 @@ print_roles (GrammeBackend *b, NvProgram *program, const GrammeCompileRequest *q
     if (u)
       nv_unit_clear (u);
     free (u);
+    nv_attention_free (attentions, n_attentions);
     codegen_free (&p);
   }
   if (code == GRAMME_OK && text->oom)

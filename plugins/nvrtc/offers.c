@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * offers.c -- see offers.h.  A device has one stream, so whatever stream is named, work goes there, in order.
+ * offers.c -- see offers.h.  A stream that is NULL is the calling thread's current one.
  */
 #include "plugins/nvrtc/offers.h"
 
@@ -44,20 +44,32 @@ memory_free (GrammeBackend *b, int32_t number, uint32_t kind, void *p, uint64_t 
     nv_device_free (d, address_of (p), bytes);
 }
 
+/* Until leave_stream, the thread's work goes there. */
+static void *
+enter_stream (NvDevice *d, void *stream)
+{
+  void *before = nv_device_stream (d);
+  if (stream)
+    nv_device_use (d, stream);
+  return before;
+}
+
 static int32_t
 memory_copy (GrammeBackend *b, void *to, int32_t to_device, const void *from, int32_t from_device, uint64_t bytes, void *stream,
              GrammeStatus *status)
 {
-  (void) b, (void) stream;
+  (void) b;
   NvDevice *d = device_of (to_device < 0 ? from_device : to_device, status);
   if (!d)
     return GRAMME_DEVICE;
   if (to_device < 0 && from_device < 0)
     return gramme_fail (status, GRAMME_INVALID, -1, "a copy from the host to the host");
-  if (to_device < 0)
-    return nv_device_to_host (d, to, address_of (from), bytes, status);
-  return from_device < 0 ? nv_device_to_device (d, address_of (to), from, bytes, status)
-                         : nv_device_copy (d, address_of (to), address_of (from), bytes, status);
+  void *before = enter_stream (d, stream);
+  int32_t code = to_device < 0     ? nv_device_to_host (d, to, address_of (from), bytes, status)
+                 : from_device < 0 ? nv_device_to_device (d, address_of (to), from, bytes, status)
+                                   : nv_device_copy (d, address_of (to), address_of (from), bytes, status);
+  nv_device_use (d, before);
+  return code;
 }
 
 /* Zeros by the driver; what else there is, as a copy of a piece of the host. */
@@ -68,13 +80,17 @@ memory_fill (GrammeBackend *b, void *to, int32_t number, uint64_t element, uint3
   char piece[4096];
   NvDevice *d = device_of (number, status);
   int32_t code = d ? GRAMME_OK : GRAMME_DEVICE;
-  (void) b, (void) stream;
-  if (code == GRAMME_OK && element == 0)
-    return nv_device_zero (d, address_of (to), n * elem_bytes, status);
+  (void) b;
+  if (code != GRAMME_OK)
+    return code;
+  void *before = enter_stream (d, stream);
+  if (element == 0)
+    code = nv_device_zero (d, address_of (to), n * elem_bytes, status);
   for (uint32_t i = 0; i < sizeof piece; i += elem_bytes)
     memcpy (piece + i, &element, elem_bytes);
-  for (uint64_t done = 0, all = n * elem_bytes; done < all && code == GRAMME_OK; done += sizeof piece)
+  for (uint64_t done = 0, all = element ? n * elem_bytes : 0; done < all && code == GRAMME_OK; done += sizeof piece)
     code = nv_device_to_device (d, address_of (to) + done, piece, all - done < sizeof piece ? all - done : sizeof piece, status);
+  nv_device_use (d, before);
   return code;
 }
 
@@ -93,22 +109,30 @@ stream_create (GrammeBackend *b, int32_t number, void **out, GrammeStatus *statu
 {
   NvDevice *d = device_of (number, status);
   (void) b;
-  *out = d ? nv_device_stream (d) : NULL;
-  return d ? GRAMME_OK : GRAMME_DEVICE;
+  return d ? nv_device_stream_new (d, out, status) : GRAMME_DEVICE;
 }
 
 static void
 stream_destroy (GrammeBackend *b, void *stream)
 {
-  (void) b, (void) stream; /* the device's own */
+  NvDevice *d = device_of (0, NULL);
+  (void) b;
+  if (d)
+    nv_device_stream_give (d, stream);
 }
 
+/* NULL: all that was enqueued, on whatever stream. */
 static int32_t
 stream_synchronize (GrammeBackend *b, void *stream, GrammeStatus *status)
 {
   NvDevice *d = device_of (0, status);
-  (void) b, (void) stream;
-  return d ? nv_device_synchronize (d, status) : GRAMME_DEVICE;
+  (void) b;
+  if (!d || !stream)
+    return d ? nv_device_synchronize_all (d, status) : GRAMME_DEVICE;
+  void *before = enter_stream (d, stream);
+  int32_t code = nv_device_synchronize (d, status);
+  nv_device_use (d, before);
+  return code;
 }
 
 /* Enters device 0, and makes a status of a driver's result. */
@@ -136,7 +160,9 @@ stream_wait (GrammeBackend *b, void *stream, void *event, GrammeStatus *status)
 {
   int32_t code = checked (0, "", status);
   (void) b;
-  return code == GRAMME_OK ? checked (nv_cuda (NULL)->cuStreamWaitEvent (stream, event, 0), "waiting for an event", status) : code;
+  return code == GRAMME_OK ? checked (nv_cuda (NULL)->cuStreamWaitEvent (stream ? stream : nv_device_stream (device_of (0, NULL)), event, 0),
+                                      "waiting for an event", status)
+                           : code;
 }
 
 static int32_t
@@ -160,6 +186,50 @@ stream_destroy_event (GrammeBackend *b, void *event)
     nv_cuda (NULL)->cuEventDestroy_v2 (event);
 }
 
+static int32_t
+stream_use (GrammeBackend *b, int32_t number, void *stream, GrammeStatus *status)
+{
+  NvDevice *d = device_of (number, status);
+  (void) b;
+  if (d)
+    nv_device_use (d, stream);
+  return d ? GRAMME_OK : GRAMME_DEVICE;
+}
+
+static void *
+stream_current (GrammeBackend *b, int32_t number, int32_t own)
+{
+  NvDevice *d = device_of (number, NULL);
+  (void) b;
+  return !d ? NULL : own ? nv_device_own_stream (d) : nv_device_stream (d);
+}
+
+static int32_t
+stream_keep (GrammeBackend *b, int32_t number, void *memory, void *stream, GrammeStatus *status)
+{
+  NvDevice *d = device_of (number, status);
+  (void) b;
+  if (d)
+    nv_device_record (d, address_of (memory), stream ? stream : nv_device_stream (d));
+  return d ? GRAMME_OK : GRAMME_DEVICE;
+}
+
+static int32_t
+stream_finish (GrammeBackend *b, void *event, GrammeStatus *status)
+{
+  int32_t code = checked (0, "", status);
+  (void) b;
+  return code == GRAMME_OK ? checked (nv_cuda (NULL)->cuEventSynchronize (event), "work on device cuda", status) : code;
+}
+
+static int32_t
+stream_elapsed (GrammeBackend *b, void *from, void *to, float *ms, GrammeStatus *status)
+{
+  int32_t code = checked (0, "", status);
+  (void) b;
+  return code == GRAMME_OK ? checked (nv_cuda (NULL)->cuEventElapsedTime (ms, from, to), "the time between two events", status) : code;
+}
+
 const GrammeStream nv_streams = {
   .struct_size = sizeof (GrammeStream),
   .kind = 1,
@@ -170,4 +240,9 @@ const GrammeStream nv_streams = {
   .wait = stream_wait,
   .query = stream_query,
   .destroy_event = stream_destroy_event,
+  .use = stream_use,
+  .current = stream_current,
+  .keep = stream_keep,
+  .finish = stream_finish,
+  .elapsed = stream_elapsed,
 };

@@ -102,14 +102,17 @@ static int32_t
 load_all (NvProgram *p, NvDevice *d, GrammeStatus *status)
 {
   int32_t code = load_module (p, d, status);
+  bool copied = false;
   for (int role = 0; role < 2; role++)
     for (uint32_t i = 0; i < p->roles[role].n_consts && code == GRAMME_OK; i++) {
       NvRole *r = &p->roles[role];
       code = nv_device_alloc (d, r->consts[i].bytes, &r->consts[i].address, status);
       if (code == GRAMME_OK)
         code = nv_device_to_device (d, r->consts[i].address, r->consts[i].data, r->consts[i].bytes, status);
+      copied = true;
     }
-  return code;
+  /* Whatever stream reads them. */
+  return copied && code == GRAMME_OK ? nv_device_synchronize (d, status) : code;
 }
 
 static void
@@ -123,7 +126,7 @@ unload (NvProgram *p, NvDevice *d)
       r->consts[i].address = 0;
     }
   if (p->module && nv_device_enter (d, NULL) == GRAMME_OK) {
-    nv_device_synchronize (d, NULL); /* a kernel may still be running */
+    nv_device_synchronize_all (d, NULL); /* a kernel may still be running */
     nv_cuda (NULL)->cuModuleUnload (p->module);
   }
   p->module = NULL;

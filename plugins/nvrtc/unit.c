@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * unit.c -- see unit.h: names of types, functions of operators, the frame of a kernel.
  */
-#include "plugins/nvrtc/unit.h"
+#include "plugins/nvrtc/attention.h"
 
 #include <stdlib.h>
 
@@ -456,12 +456,18 @@ nv_unit_reason (const GrammeImage *image, const GrammeNode *n)
 }
 
 int32_t
-nv_unit_print (NvUnit *u, const CgProgram *p, const char *prefix, GrammeStatus *status)
+nv_unit_print (NvUnit *u, const CgProgram *p, const NvAttention *attentions, uint32_t n_attentions, const char *prefix,
+               GrammeStatus *status)
 {
-  *u = (NvUnit){ .p = p, .prefix = prefix, .status = status };
+  *u = (NvUnit){ .p = p, .prefix = prefix, .attentions = attentions, .n_attentions = n_attentions, .status = status };
   u->ws_bytes = (p->temp_bytes + 255) / 256 * 256;
   u->dynamic_bytes = codegen_size_align (p->sizes, p->dynamic_bytes, 256);
-  for (uint32_t s = 0; s < p->n_steps && u->code == GRAMME_OK; s++)
+  for (uint32_t s = 0; s < p->n_steps && u->code == GRAMME_OK; s++) {
+    const NvAttention *attention = nv_attention_at (u, &p->steps[s]);
+    if (attention)
+      nv_print_attention (u, attention);
+    if (attention || nv_attention_hides (u, &p->steps[s]))
+      continue;
     switch ((CgKind) p->steps[s].kind) {
     case CG_LOOP:
       (p->steps[s].split >= 0 ? nv_print_rows : nv_print_points) (u, s);
@@ -476,6 +482,7 @@ nv_unit_print (NvUnit *u, const CgProgram *p, const char *prefix, GrammeStatus *
       nv_print_copy (u, s);
       break;
     }
+  }
   if (u->code == GRAMME_OK && (u->oom || u->k.text.oom || u->functions.oom || u->kernels.oom))
     nv_fail (u, GRAMME_NO_MEMORY, -1, "no memory for the text of kernels");
   return u->code;

@@ -52,12 +52,16 @@ typedef struct {
   int32_t node;
 } NvKernel;
 
+typedef struct NvAttention NvAttention; /* attention.h */
+
 #define NV_OPS 128
 #define NV_TYPES 8
 
 typedef struct {
   const CgProgram *p;
   const char *prefix; /* of kernels' names */
+  const NvAttention *attentions;
+  uint32_t n_attentions;
   CgText functions, kernels;
   NvKernel k;
   NvLaunch *launches;
@@ -76,9 +80,10 @@ typedef struct {
   bool oom;
 } NvUnit;
 
-/* All kernels of a program; GRAMME_OK, UNSUPPORTED or NO_MEMORY.  The text of the unit is functions, then kernels; the prelude
+/* All kernels of a program, in which these attentions were found; GRAMME_OK, UNSUPPORTED or NO_MEMORY.  The text of the unit is functions, then kernels; the prelude
  * goes before them. */
-int32_t nv_unit_print (NvUnit *u, const CgProgram *p, const char *prefix, GrammeStatus *status);
+int32_t nv_unit_print (NvUnit *u, const CgProgram *p, const NvAttention *attentions, uint32_t n_attentions, const char *prefix,
+                       GrammeStatus *status);
 void nv_unit_clear (NvUnit *u);
 /* Whether there is a kernel for a node, for get_support. */
 uint32_t nv_unit_reason (const GrammeImage *image, const GrammeNode *n);

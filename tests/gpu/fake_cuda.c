@@ -7,7 +7,8 @@
  *     anything but an address of live device memory makes the launch fail;
  *   - memory ends where a page begins that nobody may touch (or up to 15 bytes before; those are watched), is full of rubbish at
  *     first, and taken away when it is freed;
- *   - nothing runs before somebody waits: launches and copies are queued, and done at a synchronisation.
+ *   - nothing runs before somebody waits: launches and copies are queued by stream, and done when that stream is waited for; what
+ *     waits for an event pulls the event's stream as far as that, and no further.  So who forgets to wait reads rubbish.
  *
  * GM_FAKE_CAPABILITY (90) and GM_FAKE_VERSION (13000) are the GPU's and the driver's.
  * GM_FAKE_WIDE gives the kernel with 64-bit indices where there are two.
@@ -35,7 +36,7 @@
 
 typedef unsigned long long Address;
 
-enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719 };
+enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int sticky; /* what the context has died of */
@@ -234,7 +235,9 @@ cuModuleGetFunction (void **function, void *module, const char *name)
 
 typedef struct Work {
   struct Work *next;
-  enum { LAUNCH, COPY_IN, COPY_OUT, COPY, FILL } kind;
+  enum { LAUNCH, COPY_IN, COPY_OUT, COPY, FILL, RECORD, WAIT } kind;
+  struct Event *event;
+  unsigned long number; /* of the event's records */
   const Function *function;
   unsigned grid, block;
   Address to, from;
@@ -244,11 +247,30 @@ typedef struct Work {
   void *args[]; /* or what is copied in */
 } Work;
 
-static Work *first_work, **last_work = &first_work;
+typedef struct Stream {
+  struct Stream *next;
+  Work *first, **last;
+} Stream;
+
+/* Number `recorded` is the last record that was enqueued, `done` the last that has run. */
+typedef struct Event {
+  Stream *stream;
+  unsigned long recorded, done;
+} Event;
+
+static Stream default_stream, *streams = &default_stream;
+
+/* NULL and the driver's names of its default streams are one. */
+static Stream *
+stream_of (void *handle)
+{
+  return (uintptr_t) handle <= 2 ? &default_stream : handle;
+}
 
 static int
-add (Work *w)
+add (Work *w, void *stream)
 {
+  Stream *s = stream_of (stream);
   if (!w)
     return OUT_OF_MEMORY;
   pthread_mutex_lock (&lock);
@@ -256,8 +278,10 @@ add (Work *w)
   if (result) {
     free (w);
   } else {
-    *last_work = w;
-    last_work = &w->next;
+    if (!s->last)
+      s->last = &s->first;
+    *s->last = w;
+    s->last = &w->next;
   }
   pthread_mutex_unlock (&lock);
   return result;
@@ -300,10 +324,19 @@ launch (Work *w)
   return wrong ? die (LAUNCH_FAILED, wrong) : OK;
 }
 
+static void run_next (Stream *s);
+
 static int
 run_work (Work *w)
 {
   switch (w->kind) {
+  case RECORD:
+    w->event->done = w->number;
+    return OK;
+  case WAIT:
+    while (w->event->done < w->number && w->event->stream->first)
+      run_next (w->event->stream);
+    return OK;
   case LAUNCH:
     return launch (w);
   case COPY_IN:
@@ -330,18 +363,32 @@ run_work (Work *w)
 }
 
 /* With the lock held. */
+static void
+run_next (Stream *s)
+{
+  Work *w = s->first;
+  s->first = w->next;
+  if (!s->first)
+    s->last = &s->first;
+  if (!sticky)
+    run_work (w);
+  free (w);
+}
+
+static int
+run_stream (Stream *s)
+{
+  while (s->first)
+    run_next (s);
+  return sticky;
+}
+
+/* All streams, the youngest first. */
 static int
 flush (void)
 {
-  while (first_work) {
-    Work *w = first_work;
-    first_work = w->next;
-    if (!first_work)
-      last_work = &first_work;
-    if (!sticky)
-      run_work (w);
-    free (w);
-  }
+  for (Stream *s = streams; s; s = s->next)
+    run_stream (s);
   return sticky;
 }
 
@@ -359,7 +406,6 @@ cuLaunchKernel (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_
                 unsigned block_z, unsigned shared_bytes, void *stream, void **parameters, void **extra)
 {
   const Function *f = function;
-  (void) stream;
   if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 || block_y != 1 || block_z != 1
       || shared_bytes || extra)
     return INVALID;
@@ -371,74 +417,187 @@ cuLaunchKernel (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_
     w->block = block_x;
     memcpy (w->args, parameters[0], bytes);
   }
-  return add (w);
+  return add (w, stream);
 }
 
 EXPORT int
 cuMemcpyHtoDAsync_v2 (Address to, const void *from, size_t bytes, void *stream)
 {
   Work *w = work (COPY_IN, bytes);
-  (void) stream;
   if (w) {
     w->to = to;
     w->bytes = bytes;
     memcpy (w->args, from, bytes);
   }
-  return add (w);
+  return add (w, stream);
 }
 
 EXPORT int
 cuMemcpyDtoHAsync_v2 (void *to, Address from, size_t bytes, void *stream)
 {
   Work *w = work (COPY_OUT, 0);
-  (void) stream;
   if (w) {
     w->host = to;
     w->from = from;
     w->bytes = bytes;
   }
-  return add (w);
+  return add (w, stream);
 }
 
 EXPORT int
 cuMemcpyDtoDAsync_v2 (Address to, Address from, size_t bytes, void *stream)
 {
   Work *w = work (COPY, 0);
-  (void) stream;
   if (w) {
     w->to = to;
     w->from = from;
     w->bytes = bytes;
   }
-  return add (w);
+  return add (w, stream);
 }
 
 EXPORT int
 cuMemsetD8Async (Address to, unsigned char byte, size_t n, void *stream)
 {
   Work *w = work (FILL, 0);
-  (void) stream;
   if (w) {
     w->to = to;
     w->byte = byte;
     w->bytes = n;
   }
-  return add (w);
+  return add (w, stream);
 }
 
 EXPORT int
 cuStreamSynchronize (void *stream)
 {
-  (void) stream;
+  pthread_mutex_lock (&lock);
+  int result = run_stream (stream_of (stream));
+  pthread_mutex_unlock (&lock);
+  return result;
+}
+
+EXPORT int
+cuCtxSynchronize (void)
+{
   pthread_mutex_lock (&lock);
   int result = flush ();
   pthread_mutex_unlock (&lock);
   return result;
 }
 
+EXPORT int
+cuStreamQuery (void *stream)
+{
+  pthread_mutex_lock (&lock);
+  int result = sticky ? sticky : stream_of (stream)->first ? NOT_READY : OK;
+  pthread_mutex_unlock (&lock);
+  return result;
+}
+
+EXPORT int
+cuStreamCreate (void **stream, unsigned flags)
+{
+  Stream *s = calloc (1, sizeof *s);
+  (void) flags;
+  if (!s)
+    return OUT_OF_MEMORY;
+  pthread_mutex_lock (&lock);
+  s->next = streams;
+  streams = s;
+  pthread_mutex_unlock (&lock);
+  *stream = s;
+  return OK;
+}
+
+/* -- Events ------------------------------------------------------------------------------------------ */
+
+EXPORT int
+cuEventCreate (void **event, unsigned flags)
+{
+  (void) flags;
+  *event = calloc (1, sizeof (Event));
+  return *event ? OK : OUT_OF_MEMORY;
+}
+
+EXPORT int
+cuEventRecord (void *event, void *stream)
+{
+  Event *e = event;
+  e->stream = stream_of (stream);
+  if (!e->stream->first && !sticky) { /* there is nothing to wait for */
+    e->done = ++e->recorded;
+    return OK;
+  }
+  Work *w = work (RECORD, 0);
+  if (w) {
+    w->event = e;
+    w->number = ++e->recorded;
+  }
+  return add (w, stream);
+}
+
+EXPORT int
+cuStreamWaitEvent (void *stream, void *event, unsigned flags)
+{
+  Event *e = event;
+  Work *w = e->stream ? work (WAIT, 0) : NULL;
+  (void) flags;
+  if (!e->stream)
+    return OK; /* never recorded */
+  if (w) {
+    w->event = e;
+    w->number = e->recorded;
+  }
+  return add (w, stream);
+}
+
+EXPORT int
+cuEventQuery (void *event)
+{
+  Event *e = event;
+  pthread_mutex_lock (&lock);
+  int result = sticky ? sticky : e->done < e->recorded ? NOT_READY : OK;
+  pthread_mutex_unlock (&lock);
+  return result;
+}
+
+EXPORT int
+cuEventSynchronize (void *event)
+{
+  Event *e = event;
+  pthread_mutex_lock (&lock);
+  while (e->done < e->recorded && e->stream->first)
+    run_next (e->stream);
+  int result = sticky;
+  pthread_mutex_unlock (&lock);
+  return result;
+}
+
+/* Milliseconds: how many records lie between. */
+EXPORT int
+cuEventElapsedTime (float *ms, void *from, void *to)
+{
+  const Event *a = from, *b = to;
+  if (!a->recorded || !b->recorded)
+    return INVALID;
+  if (a->done < a->recorded || b->done < b->recorded)
+    return NOT_READY;
+  *ms = 0.5f;
+  return OK;
+}
+
+/* As long as the process: a stream may still come to it. */
+EXPORT int
+cuEventDestroy_v2 (void *event)
+{
+  (void) event;
+  return OK;
+}
+
 /* -- The rest of the driver -------------------------------------------------------------------------- */
 
-static int some; /* its address stands for contexts, streams, events */
+static int some; /* its address stands for the context */
 
 #define TRIVIAL(name, parameters, body) \
   EXPORT int name parameters \
@@ -459,24 +618,11 @@ TRIVIAL (cuDeviceGetAttribute, (int *value, int attribute, int device),
          (void) device)
 TRIVIAL (cuDevicePrimaryCtxRetain, (void **context, int device), *context = &some; (void) device)
 TRIVIAL (cuCtxSetCurrent, (void *context), (void) context)
-TRIVIAL (cuStreamCreate, (void **stream, unsigned flags), *stream = &some; (void) flags)
-TRIVIAL (cuStreamWaitEvent, (void *stream, void *event, unsigned flags), (void) stream; (void) event; (void) flags)
-TRIVIAL (cuEventCreate, (void **event, unsigned flags), *event = &some; (void) flags)
-TRIVIAL (cuEventRecord, (void *event, void *stream), (void) event; (void) stream)
-TRIVIAL (cuEventQuery, (void *event), (void) event)
-TRIVIAL (cuEventElapsedTime, (float *ms, void *from, void *to), *ms = 0; (void) from; (void) to)
-TRIVIAL (cuEventDestroy_v2, (void *event), (void) event)
 TRIVIAL (cuGetErrorName, (int error, const char **name),
          *name = error == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
                  : error == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
                                           : "CUDA_ERROR_LAUNCH_FAILED")
 TRIVIAL (cuGetErrorString, (int error, const char **text), *text = error == sticky ? sticky_text : "out of memory")
-
-EXPORT int
-cuEventSynchronize (void *event)
-{
-  return cuStreamSynchronize (event);
-}
 
 /* -- The compiler ------------------------------------------------------------------------------------ */
 

@@ -53,6 +53,20 @@
   "  %0 = window_spread %x %g sizes=[2, 3, 17, 15] window=[1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1]\n"  \
   "}\n"
 
+#define ATTENTION(T, L, S, E)                                                                       \
+  "forward (%q: " T "[2, " L ", " E "], %k: " T "[2, " S ", " E "], %v: " T "[2, " S ", " E "]) -> (%8) {\n" \
+  "  %0 = permute %k dims=[0, 2, 1]\n"                                                             \
+  "  %1 = matmul %q %0\n"                                                                          \
+  "  %2 = full sizes=[] dtype=" T " value=0.125\n"                                                 \
+  "  %3 = mul %1 %2\n"                                                                             \
+  "  %4 = amax %3 dims=[2] keepdim=true\n"                                                         \
+  "  %5 = sub %3 %4\n"                                                                             \
+  "  %6 = exp %5\n"                                                                                \
+  "  %9 = sum %6 dims=[2] keepdim=true\n"                                                          \
+  "  %7 = div %6 %9\n"                                                                             \
+  "  %8 = matmul %7 %v\n"                                                                          \
+  "}\n"
+
 /* A thread, a warp, a block of each size to a row, and rows shared by many blocks. */
 static const struct {
   const char *text;
@@ -73,6 +87,7 @@ static const struct {
   { PRODUCT ("f64", "17", "200", "31"), 1e-13 }, { PRODUCT ("i32", "17", "20", "31"), 0 },
   { CONVOLUTION ("f32"), 1e-5 },               { CONVOLUTION ("f16"), 4e-3 },
   { CONVOLUTION ("f64"), 1e-13 },              { POOL_GRADIENT ("f32"), 0 },
+  { ATTENTION ("f32", "70", "50", "64"), 1e-5 }, { ATTENTION ("f16", "40", "33", "128"), 4e-3 },
 };
 
 #endif

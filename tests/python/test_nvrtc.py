@@ -6,6 +6,7 @@ tests/gpu has the driver and the compiler that stand in for CUDA's: the same tex
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -203,7 +204,9 @@ def test_devices_do_not_mix_and_memory_is_not_read_by_the_cpu():
     y = x.cuda()
     with pytest.raises(RuntimeError, match="some on 'cuda' and some on 'cpu'"):
         x + y
-    for read in (lambda: y.numpy(), lambda: memoryview(y), lambda: y.__dlpack__(), lambda: x.to("mars")):
+    with pytest.raises(RuntimeError, match="some on 'cuda' and some on 'cpu'"):
+        on_gpu(lambda x, y: gramme.tanh(x) * y)(x, y)
+    for read in (lambda: y.numpy(), lambda: memoryview(y), lambda: x.to("mars")):
         with pytest.raises((TypeError, BufferError, RuntimeError)):
             read()
     with pytest.raises(RuntimeError, match="not recorded for backward"):
@@ -252,6 +255,100 @@ def test_memory_is_counted():
     gramme.cuda.synchronize()
     del x
     assert gramme.cuda.memory_allocated() == before <= gramme.cuda.memory_reserved()
+
+
+# -- Streams ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_attention_is_near_plain_execution():
+    q, k, v = (gramme.randn(2, 3, 40, 32) for _ in range(3))
+    for causal in (False, True):
+        f = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        near(on_gpu(f)(q, k, v), f(q, k, v))
+
+
+def test_streams_are_ordered_by_events_and_each_thread_has_its_own():
+    cuda, x = gramme.cuda, gramme.randn(1000)
+    s, own = cuda.Stream(), cuda.default_stream()
+    assert cuda.current_stream() == own != s
+    with cuda.stream(s):
+        assert cuda.current_stream() == s
+        y = on_gpu(lambda x: gramme.tanh(x) * 2)(x.cuda()) + 1
+        done = s.record_event()
+    assert cuda.current_stream() == own
+    own.wait_event(done)
+    cuda.record_stream(y, own)
+    same((y * 3).cpu(), (gramme.tanh(x) * 2 + 1) * 3)
+    assert done.query() and s.query() and own.query()
+    seen = []
+    with cuda.stream(s):
+        thread = threading.Thread(target=lambda: seen.append(cuda.current_stream()))
+        thread.start()
+        thread.join()
+    assert seen == [own]
+
+
+@simulated
+def test_who_does_not_wait_for_another_stream_reads_rubbish():
+    x, s = gramme.randn(1000), gramme.cuda.Stream()
+    with gramme.cuda.stream(s):
+        y = x.cuda() * 2
+    early = (y + 1).cpu()
+    gramme.cuda.synchronize()
+    assert not bool((early == x * 2 + 1).all())
+    same((y + 1).cpu(), x * 2 + 1)
+
+
+@simulated
+@pytest.mark.parametrize("recorded", [True, False])
+def test_memory_that_another_stream_uses_waits_for_it(recorded):
+    cuda, x, s = gramme.cuda, gramme.randn(5000), gramme.cuda.Stream()
+    with cuda.stream(s):
+        y = x.cuda() * 2
+    cuda.current_stream().wait_stream(s)
+    z = y + 1  # not begun yet: nobody waits for it
+    if recorded:
+        cuda.record_stream(y, cuda.current_stream())
+    del y
+    with cuda.stream(s):
+        other = gramme.zeros(5000).cuda() * 1
+    s.synchronize()
+    assert bool((z.cpu() == x * 2 + 1).all()) == recorded  # if not, the memory has been given away
+    assert float(other.cpu().sum()) == 0
+
+
+def test_events_tell_time_and_wait():
+    a, b = gramme.cuda.Event(enable_timing=True), gramme.cuda.Event(enable_timing=True)
+    with pytest.raises(RuntimeError, match="recorded"):
+        a.elapsed_time(b)
+    a.record()
+    y = gramme.randn(100).cuda() + 1
+    b.record()
+    b.synchronize()
+    assert a.elapsed_time(b) >= 0 and b.query() and y.device.type == "cuda"
+
+
+def test_dlpack_goes_with_a_stream():
+    x, s = gramme.randn(1000), gramme.cuda.Stream()
+    y = x.cuda() * 2
+    assert y.__dlpack_device__() == (2, 0)
+    capsule = y.__dlpack__(stream=s.cuda_stream, max_version=(1, 0))  # s waits for what y's stream was given
+    with gramme.cuda.stream(s):
+        z = gramme.from_dlpack(capsule)
+        assert z.device.type == "cuda"
+        same((z + 1).cpu(), x * 2 + 1)
+    same(gramme.from_dlpack(y).cpu(), x * 2)
+    y.__dlpack__(stream=-1), y.__dlpack__(stream=1), y.__dlpack__()
+    with pytest.raises(ValueError, match="stream=0"):
+        y.__dlpack__(stream=0)
+    with pytest.raises(BufferError, match="where it is"):
+        y.__dlpack__(dl_device=(1, 0))
+
+
+def test_a_stream_of_another_library_is_taken_by_its_handle():
+    s = gramme.cuda.Stream()
+    with gramme.cuda.stream(gramme.cuda.ExternalStream(s.cuda_stream)):
+        assert gramme.cuda.current_stream() == s
 
 
 # -- What fails ends a process's use of the GPU: processes of their own ---------------------------------------------------------

@@ -518,6 +518,117 @@ START_TEST (kernels_with_wide_indices_have_the_same_bits)
 }
 END_TEST
 
+/* -- Attention ------------------------------------------------------------------------------------------------------- */
+
+typedef enum { PLAIN, DIVIDED, CAUSAL, KEEPS, DROPS, ADDED } Mask;
+
+static const struct {
+  const char *dtype;
+  int batch, heads, rows, keys, head, width;
+  Mask mask;
+  double tolerance;
+} attentions[] = {
+  { "f32", 2, 3, 20, 20, 16, 16, PLAIN, 1e-5 },   { "f32", 1, 2, 70, 33, 64, 64, DIVIDED, 1e-5 },
+  { "f32", 2, 2, 70, 70, 32, 32, CAUSAL, 1e-5 },  { "f32", 1, 1, 40, 90, 128, 128, CAUSAL, 1e-5 },
+  { "f32", 2, 3, 33, 65, 17, 30, KEEPS, 1e-5 },   { "f32", 1, 3, 5, 100, 8, 3, DROPS, 1e-5 },
+  { "f32", 2, 2, 64, 64, 40, 128, ADDED, 1e-5 },  { "f16", 2, 2, 50, 50, 64, 64, CAUSAL, 4e-3 },
+  { "bf16", 2, 1, 31, 64, 128, 64, ADDED, 3e-2 }, { "f16", 1, 2, 33, 40, 16, 16, KEEPS, 4e-3 },
+};
+
+/* As scaled_dot_product_attention writes it; k comes as it is, rows of keys. */
+static char *
+attention_text (size_t which)
+{
+  const __typeof__ (attentions[0]) *a = &attentions[which];
+  bool half = strcmp (a->dtype, "f32") != 0;
+  GString *s = g_string_new ("forward (");
+  g_string_append_printf (s, "%%q: %s[%d, %d, %d, %d], %%k: %s[%d, %d, %d, %d], %%v: %s[%d, %d, %d, %d]", a->dtype, a->batch, a->heads,
+                          a->rows, a->head, a->dtype, a->batch, a->heads, a->keys, a->head, a->dtype, a->batch, a->heads, a->keys, a->width);
+  if (a->mask == KEEPS)
+    g_string_append_printf (s, ", %%m: b1[%d, %d]", a->rows, a->keys);
+  if (a->mask == DROPS)
+    g_string_append_printf (s, ", %%m: b1[%d, 1, 1, %d]", a->batch, a->keys);
+  if (a->mask == ADDED)
+    g_string_append_printf (s, ", %%m: %s[%d, %d, %d]", a->dtype, a->heads, a->rows, a->keys);
+  g_string_append_printf (s, ") -> (%%20) {\n %%0 = permute %%k dims=[0, 1, 3, 2]\n %%1 = matmul %%q %%0\n"
+                             " %%2 = full sizes=[] dtype=%s value=%s\n %%3 = %s %%1 %%2\n %%7 = full sizes=[] dtype=%s value=-inf\n",
+                          a->dtype, a->mask == DIVIDED ? "4.0" : "0.25", a->mask == DIVIDED ? "div" : "mul", a->dtype);
+  if (a->mask == CAUSAL)
+    g_string_append_printf (s, " %%4 = arange sizes=[%d] dtype=i64 value=0 value2=1\n %%5 = view %%4 sizes=[%d, 1]\n"
+                               " %%21 = arange sizes=[%d] dtype=i64 value=0 value2=1\n %%6 = ge %%5 %%21\n %%8 = where %%6 %%3 %%7\n",
+                            a->rows, a->rows, a->keys);
+  else if (a->mask == KEEPS)
+    g_string_append (s, " %8 = where %m %3 %7\n");
+  else if (a->mask == DROPS)
+    g_string_append (s, " %8 = where %m %7 %3\n");
+  else if (a->mask == ADDED)
+    g_string_append (s, " %8 = add %3 %m\n");
+  const char *scores = a->mask == PLAIN || a->mask == DIVIDED ? "%3" : "%8";
+  if (half)
+    g_string_append_printf (s, " %%9 = cast %s dtype=f32\n", scores);
+  scores = half ? "%9" : scores;
+  g_string_append_printf (s, " %%10 = amax %s dims=[3] keepdim=true\n %%11 = sub %s %%10\n %%12 = exp %%11\n"
+                             " %%13 = sum %%12 dims=[3] keepdim=true\n %%14 = div %%12 %%13\n",
+                          scores, scores);
+  if (half)
+    g_string_append_printf (s, " %%15 = cast %%14 dtype=%s\n", a->dtype);
+  g_string_append_printf (s, " %%20 = matmul %s %%v\n}\n", half ? "%15" : "%14");
+  return g_string_free (s, FALSE);
+}
+
+/* 0: none of them bears this name. */
+static int
+count_kernels (const GmGraph *g, const char *what)
+{
+  static const char *const options[] = { "keep-text=true", NULL };
+  GError *error = NULL;
+  g_autoptr (GmExec) e = gm_backend_compile (gm_backend_get ("nvrtc", NULL), g, NULL, options, &error);
+  ck_assert_msg (e != NULL, "%s", error ? error->message : "");
+  g_autofree char *text = gm_exec_text (e, "cuda", &error);
+  int n = 0;
+  for (const char *at = text; (at = strstr (at, "\nGM_KERNEL (f")); at++)
+    n++;
+  return strstr (text, what) ? n : 0;
+}
+
+START_TEST (attention_is_one_kernel_and_near_the_reference)
+{
+  GError *error = NULL;
+  g_autofree char *text = attention_text ((size_t) _i);
+  g_autoptr (GPtrArray) graphs = gm_graph_parse (text, &error);
+  ck_assert_msg (graphs != NULL, "%s\n%s", error ? error->message : "", text);
+  GmGraph *g = graphs->pdata[0];
+  /* The numbers that a causal mask compares are still made; the mask is not. */
+  ck_assert_int_eq (count_kernels (g, "_attention, "), attentions[_i].mask == CAUSAL ? 3 : 1);
+  g_autofree GmTensor **in = g_new0 (GmTensor *, g->inputs->len + 1);
+  gm_random_inputs (g, 7, GM_RANDOM_TAME, in);
+  compare (g, (uint64_t) _i, in, attentions[_i].tolerance);
+  free_inputs (g, in);
+  g_autoptr (GmArena) arena = gm_arena_new ();
+  g_autoptr (GmGraph) sized = gm_symbolic_graph (g, 3, arena);
+  if (sized)
+    compare_symbolic (sized, (uint64_t) _i, 3, attentions[_i].tolerance);
+}
+END_TEST
+
+/* Whose weights are a result: they have to be in memory. */
+START_TEST (attention_whose_weights_are_wanted_stays_written_out)
+{
+  GError *error = NULL;
+  g_autofree char *text = attention_text (0);
+  GString *s = g_string_new (text);
+  g_string_replace (s, "(%20)", "(%20, %14)", 1);
+  g_autoptr (GPtrArray) graphs = gm_graph_parse (s->str, &error);
+  g_string_free (s, TRUE);
+  GmGraph *g = graphs->pdata[0];
+  ck_assert_int_eq (count_kernels (g, "_attention, "), 0);
+  g_autofree GmTensor **in = g_new0 (GmTensor *, g->inputs->len + 1);
+  gm_random_inputs (g, 7, GM_RANDOM_TAME, in);
+  compare (g, 0, in, 1e-5);
+  free_inputs (g, in);
+}
+END_TEST
+
 int
 main (void)
 {
@@ -541,6 +652,8 @@ main (void)
     tcase_add_test (t, fused_kernels_serve_all_sizes);
     tcase_add_test (t, kernels_with_wide_indices_have_the_same_bits);
   }
+  tcase_add_loop_test (t, attention_is_one_kernel_and_near_the_reference, 0, G_N_ELEMENTS (attentions));
+  tcase_add_test (t, attention_whose_weights_are_wanted_stays_written_out);
   tcase_add_loop_test (t, convolutions_of_whole_numbers_give_the_reference_bits, 0, G_N_ELEMENTS (window_dtypes));
   tcase_add_loop_test (t, pools_give_the_reference_bits, 0, G_N_ELEMENTS (window_dtypes));
   tcase_add_test (t, sums_of_whole_numbers_give_the_reference_bits);

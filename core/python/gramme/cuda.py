@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device "cuda": whether there is one, its memory, and waiting for it.
+"""The device "cuda": whether there is one, its memory, its streams, and waiting for it.
 
-Nothing is looked for before the first question.  tensor.to("cuda") puts a tensor there."""
+Nothing is looked for before the first question.  tensor.to("cuda") puts a tensor there.  All that a thread asks of the device goes to its
+current stream, in order: copies, single operators, compiled functions.  Two streams know of each other only what events say; memory
+that one stream has taken and another one uses is kept for both with record_stream()."""
 
 from gramme import _core
 
@@ -43,3 +45,131 @@ def memory_reserved(device=None):
 def max_memory_allocated(device=None):
     """The most that was in use."""
     return _core.cuda_memory()[2]
+
+
+class Event:
+    """A point of a stream: record() sets it, wait() lets another stream wait for it, synchronize() the caller."""
+
+    def __init__(self, enable_timing=False, blocking=False, interprocess=False):
+        if interprocess:
+            raise NotImplementedError("events of other processes are not supported: use synchronize() there")
+        self._handle = 0
+
+    def record(self, stream=None):
+        handle = _core.cuda_event_new((stream or current_stream()).cuda_stream)
+        self._drop()
+        self._handle = handle
+
+    def wait(self, stream=None):
+        if self._handle:
+            _core.cuda_event_wait((stream or current_stream()).cuda_stream, self._handle)
+
+    def query(self):
+        return not self._handle or _core.cuda_event_query(self._handle)
+
+    def synchronize(self):
+        if self._handle:
+            _core.cuda_event_finish(self._handle)
+
+    def elapsed_time(self, end_event):
+        """Milliseconds from this event to the other one; both have been waited for."""
+        if not self._handle or not end_event._handle:
+            raise RuntimeError("elapsed_time(): both events have to be recorded before")
+        return _core.cuda_event_elapsed(self._handle, end_event._handle)
+
+    def _drop(self):
+        if self._handle:
+            _core.cuda_event_free(self._handle)
+        self._handle = 0
+
+    def __del__(self):
+        if _core is not None:
+            self._drop()
+
+
+class Stream:
+    """An order of work of its own.  `with stream(s):` makes it the thread's current one."""
+
+    def __init__(self, device=None, priority=0):
+        self.cuda_stream, self._owned = _core.cuda_stream_new(), True
+
+    @classmethod
+    def _of(cls, handle):
+        s = cls.__new__(cls)
+        s.cuda_stream, s._owned = handle, False
+        return s
+
+    def synchronize(self):
+        _core.cuda_stream_synchronize(self.cuda_stream)
+
+    def query(self):
+        """Whether all that it was given is done."""
+        return self.record_event().query()
+
+    def record_event(self, event=None):
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def wait_event(self, event):
+        event.wait(self)
+
+    def wait_stream(self, stream):
+        """Goes on only when the other stream has come past what it was given by now."""
+        self.wait_event(stream.record_event())
+
+    def __eq__(self, other):
+        return isinstance(other, Stream) and self.cuda_stream == other.cuda_stream
+
+    def __hash__(self):
+        return hash(self.cuda_stream)
+
+    def __repr__(self):
+        return f"<gramme.cuda.Stream {self.cuda_stream:#x}>"
+
+    def __del__(self):
+        if _core is not None and getattr(self, "_owned", False):
+            _core.cuda_stream_free(self.cuda_stream)
+
+
+class ExternalStream(Stream):
+    """A stream that another library has made, by its handle; it stays that library's."""
+
+    def __init__(self, stream_ptr, device=None):
+        self.cuda_stream, self._owned = stream_ptr, False
+
+
+def current_stream(device=None):
+    return Stream._of(_core.cuda_stream_current(False))
+
+
+def default_stream(device=None):
+    """The device's own stream, which is a thread's current one until it says otherwise."""
+    return Stream._of(_core.cuda_stream_current(True))
+
+
+def set_stream(stream):
+    _core.cuda_stream_use(stream.cuda_stream)
+
+
+class stream:
+    """Makes a stream the thread's current one for a while; None changes nothing."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __enter__(self):
+        if self.stream is not None:
+            self._before = current_stream()
+            set_stream(self.stream)
+        return self.stream
+
+    def __exit__(self, *exc):
+        if self.stream is not None:
+            set_stream(self._before)
+
+
+def record_stream(tensor, stream):
+    """The stream uses the tensor's memory, which another one has taken: freed, it is handed out again only when the stream has come past
+    what it was given by then."""
+    _core.cuda_keep(tensor, stream.cuda_stream)

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * attention.h -- softmax (q @ k^T * scale + mask) @ v as one kernel, where a graph has it written out.
+ *
+ * The pattern is looked for in a program before it is printed.  What lies between the two products is in no memory then: steps that
+ * make it are moved behind the second product, which becomes the kernel, and are not printed; so what the kernel reads lives until
+ * it has run.  The rows of scores are walked piece by piece with a running maximum and sum, in f32: near the written-out form, not
+ * its bits.  Rejected: where a gradient wants the weights, which then are results of the graph.
+ */
+#ifndef NVRTC_ATTENTION_H
+#define NVRTC_ATTENTION_H
+
+#include "plugins/nvrtc/unit.h"
+
+typedef enum { NV_MASK_NONE, NV_MASK_KEEPS, NV_MASK_DROPS, NV_MASK_ADDED, NV_MASK_CAUSAL } NvMask;
+
+struct NvAttention {
+  uint32_t node; /* the second product */
+  uint32_t q, k, v, mask, scale; /* values; k is [..., e, s]; scale: a literal, or CG_NONE */
+  bool divides;                  /* by the scale */
+  NvMask kind;
+  uint64_t *inner; /* nodes, as bits: all but `node` */
+};
+
+/* Finds all of them, and changes the program so that nv_unit_print can print them. */
+int32_t nv_attention_find (CgProgram *p, NvAttention **out, uint32_t *n, GrammeStatus *status);
+void nv_attention_free (NvAttention *list, uint32_t n);
+
+/* Is the step a part of one that is not printed?  The one whose kernel it is, or NULL. */
+bool nv_attention_hides (const NvUnit *u, const CgStep *s);
+const NvAttention *nv_attention_at (const NvUnit *u, const CgStep *s);
+void nv_print_attention (NvUnit *u, const NvAttention *a);
+
+#endif
