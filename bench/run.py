@@ -19,6 +19,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import cases  # noqa: E402
+import gramme  # noqa: E402
 
 
 def describe():
@@ -53,8 +54,10 @@ def main():
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--plot", metavar="FILE", help="an SVG of the ratios to other libraries")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--threads", type=int, default=1, help="of the libraries that are compared with; default 1")
+    parser.add_argument("--threads", type=int, default=1, help="of gramme and of the libraries that are compared with; default 1")
     args = parser.parse_args()
+    gramme.set_num_threads(args.threads)
+    os.environ["GRAMME_NUM_THREADS"] = str(args.threads)  # of processes that a case starts
     contests = None
     if args.list or not args.case or any(name.startswith("vs_") for name in args.case):
         try:

@@ -5,9 +5,12 @@
  * The result of a convolution reads its input so.  A gradient of the input reads the result's gradient so too, if results are taken
  * `stride` apart: each such phase meets the same taps.  The gradient of the weight is the sum over all windows of the input times
  * the result's gradient.
+ * Large ones are done in parts, by threads: an image and group each, or some windows, or, of the gradient of the weight, some places
+ * of the kernel.  Parts share no element of the result.
  * What is chosen follows from the metas alone, so equal metas give equal bits.  f16 and bf16 are cast to f32, and the result rounded
  * once.
  */
+#include "core/base/threads.h"
 #include "core/ops/infer.h"
 #include "core/ops/windows.h"
 
@@ -24,6 +27,24 @@ typedef struct {
   GmDtype dtype;
   size_t elem;
 } Convolution;
+
+#define WORTH_PARTS ((double) (1 << 22)) /* multiply-adds */
+#define MOST_PARTS 8
+
+/* How many parts `n` things are done in, which take `work` multiply-adds in all; at most `most`. */
+static uint32_t
+parts_of (int64_t n, double work, uint32_t most)
+{
+  bool worth = work >= WORTH_PARTS && n > 1 && gm_threads_count () > 1;
+  return worth ? (uint32_t) MIN (MIN ((double) n, work / WORTH_PARTS * 2), (double) most) : 1;
+}
+
+static double
+work_of (const Convolution *c)
+{
+  return (double) c->y.sizes[0] * (double) (c->groups * c->y_channels) * (double) gm_image_volume (&c->y) * (double) c->x_channels
+         * (double) (c->w.kernel[0] * c->w.kernel[1] * c->w.kernel[2]);
+}
 
 /* Row-major weight [o, c / groups, kernel ...], and the taps that meet in a phase of each channel of the input: [c][o][taps]. */
 static void
@@ -45,45 +66,136 @@ turn_weight (const Convolution *c, int64_t group, const GmAxis *axes, char *to)
           }
 }
 
-/* One group of one image: rows are channels of the result, which begins at `out`. */
+typedef struct {
+  const Convolution *c;
+  const GmCorrelation *whole;
+  uint32_t n;
+  bool failed; /* atomic */
+} WindowsJob;
+
+/* Along which of their dimensions windows are cut into parts. */
+static int
+cut_dimension (const GmWindows *w)
+{
+  return w->size[0] > 1 ? 0 : w->size[1] > 1 ? 1 : 2;
+}
+
 static void
+correlate_windows (void *arg, uint32_t part)
+{
+  WindowsJob *j = arg;
+  GmCorrelation job = *j->whole;
+  GmWindows *w = &job.windows;
+  int d = cut_dimension (w);
+  int64_t unit = d == 2 ? GM_PANEL : 1, n = (w->size[d] + unit - 1) / unit;
+  int64_t from = n * part / j->n * unit, to = MIN (n * (part + 1) / j->n * unit, w->size[d]);
+  size_t bytes = gm_correlate_scratch (job.rows) * j->c->elem;
+  if (part > 0)
+    job.scratch = gm_alloc (bytes);
+  if (!job.scratch) {
+    __atomic_store_n (&j->failed, true, __ATOMIC_RELAXED);
+    return;
+  }
+  w->source = (const char *) w->source + (size_t) (from * (d == 2 ? 1 : w->step[d])) * j->c->elem;
+  w->size[d] = to - from;
+  job.out = (char *) job.out + (size_t) (from * job.out_step[d]) * j->c->elem;
+  j->c->tiles->correlate (&job);
+  if (part > 0)
+    gm_free (job.scratch, bytes);
+}
+
+/* One group of one image: rows are channels of the result, which begins at `at`.  scratch: for one of `parts`.  False: no memory. */
+static bool
 correlate (const Convolution *c, const GmImageSource *s, const void *a, int64_t rows, const GmImage *out, char *at, const int64_t *apart,
-           void *scratch)
+           uint32_t parts, void *scratch)
 {
   GmCorrelation job = { .windows = s->windows, .rows = rows, .a = a, .out = at, .out_row = out->strides[1], .scratch = scratch };
   for (int d = 0; d < SPACE; d++)
     job.out_step[d] = out->strides[2 + d] * apart[d];
   gm_windows_merge (&job.windows, job.out_step);
-  c->tiles->correlate (&job);
+  int64_t cut = job.windows.size[cut_dimension (&job.windows)];
+  WindowsJob j = { .c = c, .whole = &job, .n = (uint32_t) CLAMP (cut, 1, (int64_t) parts) };
+  gm_threads_run (j.n, correlate_windows, &j);
+  return !j.failed;
+}
+
+/* Images and groups, each alone: of the forward, or (input) of a phase of the gradient of the input. */
+typedef struct {
+  const Convolution *c;
+  const GmAxis *axes;
+  int64_t start; /* of the phase */
+  bool input;
+  uint32_t n, window_parts;
+  bool failed; /* atomic */
+} ItemsJob;
+
+static bool
+do_items (const ItemsJob *j, int64_t from, int64_t to)
+{
+  const Convolution *c = j->c;
+  GmImageSource s;
+  bool ok = gm_source_init (&s, j->input ? &c->y : &c->x, j->axes, j->input ? c->y_channels : c->x_channels, c->dtype, 0);
+  size_t turned_bytes = j->input ? (size_t) (c->x_channels * c->y_channels * c->w.kernel[0] * c->w.kernel[1] * c->w.kernel[2]) * c->elem : 0;
+  char *turned = turned_bytes ? gm_alloc (turned_bytes) : NULL;
+  size_t scratch_bytes = gm_correlate_scratch (j->input ? c->x_channels : c->y_channels) * c->elem;
+  void *scratch = gm_alloc (scratch_bytes);
+  int64_t images = c->x.sizes[0], known = -1;
+  ok = ok && scratch && (turned || !turned_bytes);
+  for (int64_t i = from; ok && i < to; i++) {
+    int64_t g = i / images, n = i % images;
+    if (j->input && g != known)
+      turn_weight (c, known = g, j->axes, turned);
+    gm_source_read (&s, n, g * (j->input ? c->y_channels : c->x_channels));
+    if (j->input)
+      ok = correlate (c, &s, turned, c->x_channels, &c->x,
+                      c->x.data + (size_t) (n * c->x.strides[0] + g * c->x_channels * c->x.strides[1] + j->start) * c->elem, c->w.stride,
+                      j->window_parts, scratch);
+    else
+      ok = correlate (c, &s, c->weight + (size_t) (g * c->y_channels * s.windows.depth) * c->elem, c->y_channels, &c->y,
+                      c->y.data + (size_t) (n * c->y.strides[0] + g * c->y_channels * c->y.strides[1]) * c->elem, (const int64_t[]){ 1, 1, 1 },
+                      j->window_parts, scratch);
+  }
+  if (scratch)
+    gm_free (scratch, scratch_bytes);
+  if (turned)
+    gm_free (turned, turned_bytes);
+  gm_source_clear (&s);
+  return ok;
+}
+
+static void
+items_part (void *arg, uint32_t part)
+{
+  ItemsJob *j = arg;
+  int64_t items = j->c->groups * j->c->x.sizes[0];
+  if (!do_items (j, items * part / j->n, items * (part + 1) / j->n))
+    __atomic_store_n (&j->failed, true, __ATOMIC_RELAXED);
+}
+
+/* In parts of images and groups if there are some, else of windows. */
+static bool
+run_items (ItemsJob *j, double work)
+{
+  const Convolution *c = j->c;
+  j->n = parts_of (c->groups * c->x.sizes[0], work, MOST_PARTS);
+  j->window_parts = j->n > 1 ? 1 : parts_of (MOST_PARTS, work, MOST_PARTS);
+  gm_threads_run (j->n, items_part, j);
+  return !j->failed;
 }
 
 static bool
 run_forward (const Convolution *c)
 {
   GmAxis axes[SPACE];
-  GmImageSource s;
   for (int d = 0; d < SPACE; d++)
     axes[d] = gm_axis_forward (&c->w, d, c->x.sizes[2 + d], c->y.sizes[2 + d]);
-  size_t bytes = gm_correlate_scratch (c->y_channels) * c->elem;
-  void *scratch = gm_alloc (bytes);
-  bool ok = scratch && gm_source_init (&s, &c->x, axes, c->x_channels, c->dtype, 0);
-  for (int64_t n = 0; ok && n < c->x.sizes[0]; n++)
-    for (int64_t g = 0; g < c->groups; g++) {
-      gm_source_read (&s, n, g * c->x_channels);
-      correlate (c, &s, c->weight + (size_t) (g * c->y_channels * s.windows.depth) * c->elem, c->y_channels, &c->y,
-                 c->y.data + (size_t) (n * c->y.strides[0] + g * c->y_channels * c->y.strides[1]) * c->elem, (const int64_t[]){ 1, 1, 1 },
-                 scratch);
-    }
-  if (scratch)
-    gm_source_clear (&s), gm_free (scratch, bytes);
-  return ok;
+  return run_items (&(ItemsJob){ .c = c, .axes = axes }, work_of (c));
 }
 
 static bool
-run_phase (const Convolution *c, const int64_t *phase, void *scratch, char *turned)
+run_phase (const Convolution *c, const int64_t *phase)
 {
   GmAxis axes[SPACE];
-  GmImageSource s;
   int64_t start = 0;
   for (int d = 0; d < SPACE; d++) {
     axes[d] = gm_axis_phase (&c->w, d, phase[d], c->x.sizes[2 + d], c->y.sizes[2 + d]);
@@ -91,36 +203,19 @@ run_phase (const Convolution *c, const int64_t *phase, void *scratch, char *turn
       return true;
     start += phase[d] * c->x.strides[2 + d];
   }
-  bool ok = gm_source_init (&s, &c->y, axes, c->y_channels, c->dtype, 0);
-  for (int64_t g = 0; ok && g < c->groups; g++) {
-    turn_weight (c, g, axes, turned);
-    for (int64_t n = 0; n < c->x.sizes[0]; n++) {
-      gm_source_read (&s, n, g * c->y_channels);
-      correlate (c, &s, turned, c->x_channels, &c->x,
-                 c->x.data + (size_t) (n * c->x.strides[0] + g * c->x_channels * c->x.strides[1] + start) * c->elem, c->w.stride, scratch);
-    }
-  }
-  gm_source_clear (&s);
-  return ok;
+  return run_items (&(ItemsJob){ .c = c, .axes = axes, .start = start, .input = true },
+                    work_of (c) / (double) (c->w.stride[0] * c->w.stride[1] * c->w.stride[2]));
 }
 
 static bool
 run_input (const Convolution *c)
 {
-  size_t bytes = gm_correlate_scratch (c->x_channels) * c->elem;
-  size_t turned_bytes = (size_t) (c->x_channels * c->y_channels * c->w.kernel[0] * c->w.kernel[1] * c->w.kernel[2]) * c->elem;
-  void *scratch = gm_alloc (bytes);
-  char *turned = scratch ? gm_alloc (turned_bytes) : NULL;
-  bool ok = turned != NULL;
+  bool ok = true;
   int64_t phase[SPACE];
   for (phase[0] = 0; ok && phase[0] < c->w.stride[0]; phase[0]++)
     for (phase[1] = 0; ok && phase[1] < c->w.stride[1]; phase[1]++)
       for (phase[2] = 0; ok && phase[2] < c->w.stride[2]; phase[2]++)
-        ok = run_phase (c, phase, scratch, turned);
-  if (turned)
-    gm_free (turned, turned_bytes);
-  if (scratch)
-    gm_free (scratch, bytes);
+        ok = run_phase (c, phase);
   return ok;
 }
 
@@ -136,6 +231,26 @@ static bool
 few (const Convolution *c)
 {
   return c->y_channels <= 2;
+}
+
+typedef struct {
+  const Convolution *c;
+  const GmWindows *windows;
+  const char *panel;
+  char *sums;
+  int64_t columns;
+  uint32_t n;
+} WeighJob;
+
+static void
+weigh_places (void *arg, uint32_t part)
+{
+  const WeighJob *j = arg;
+  GmWindows w = *j->windows;
+  int64_t from = w.depth * part / j->n, to = w.depth * (part + 1) / j->n;
+  w.places += from;
+  w.depth = to - from;
+  j->c->tiles->weigh (&w, j->panel, j->columns, j->sums + (size_t) (from * GM_PANEL) * j->c->elem);
 }
 
 static void
@@ -155,7 +270,9 @@ weigh_group (const Convolution *c, GmImageSource *s, int64_t group, const Sums *
         f->weigh_line (&s->windows, from, sums);
       else {
         f->transpose (t->panel, GM_PANEL, from, windows, MIN (last - r, by), windows);
-        f->weigh (&s->windows, t->panel, MIN (last - r, by), sums);
+        WeighJob j = { c, &s->windows, t->panel, sums, MIN (last - r, by), 1 };
+        j.n = parts_of (depth / 16, (double) windows * (double) depth * (double) j.columns, MOST_PARTS);
+        gm_threads_run (j.n, weigh_places, &j);
       }
     }
   }

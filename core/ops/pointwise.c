@@ -4,7 +4,69 @@
  * Most calls are one of two: everything has the result's layout (one tile call for all of it), or some operands are 0-d,
  * as every Python number is (their tile is filled once).  The rest is a loop over strides.
  */
+#include "core/base/threads.h"
 #include "core/ops/kernels.h"
+
+/* -- In parts ---------------------------------------------------------------------------------------------- */
+
+/* Elements from which a thread more is worth waking: of functions, and of what is a few instructions. */
+#define WORTH_PARTS INT64_C (150000)
+#define WORTH_PARTS_CHEAP INT64_C (1000000)
+#define MOST_PARTS 8
+
+static bool
+is_function (GmOp op)
+{
+  enum { ARITH, FLOAT, COMPARE, LOGICAL, BITWISE, SELECT };
+  switch (op) {
+#define POINTWISE(code, version, name, n, types, ...) \
+  case code: \
+    return types == FLOAT;
+#include "plugin-api/gramme-ops.def"
+  default:
+    return false;
+  }
+}
+
+typedef struct {
+  GmTilePointwise tile;
+  char *out;
+  const char *x[3];
+  size_t out_elem, elem[3]; /* 0: an operand that is not there */
+  int64_t n;
+  uint32_t parts;
+} Stretch;
+
+static void
+stretch_part (void *arg, uint32_t part)
+{
+  const Stretch *s = arg;
+  int64_t tiles = (s->n + GM_TILE - 1) / GM_TILE, from = tiles * part / s->parts * GM_TILE;
+  int64_t to = MIN (tiles * (part + 1) / s->parts * GM_TILE, s->n);
+  const char *x[3];
+  for (int i = 0; i < 3; i++)
+    x[i] = s->elem[i] ? s->x[i] + (size_t) from * s->elem[i] : NULL;
+  s->tile (s->out + (size_t) from * s->out_elem, x[0], x[1], x[2], (size_t) (to - from));
+}
+
+/* Operands and `out` are n elements in the same order. */
+static void
+run_stretch (GmOp op, GmTilePointwise tile, GmTensor *const *in, int n_in, GmTensor *out, int64_t n)
+{
+  Stretch s = { .tile = tile, .out = gm_tensor_data (out), .out_elem = gm_dtype_size (out->meta.dtype), .n = n, .parts = 1 };
+  for (int i = 0; i < n_in; i++) {
+    s.x[i] = gm_tensor_data (in[i]);
+    s.elem[i] = gm_dtype_size (in[i]->meta.dtype);
+  }
+  if (G_LIKELY (n < WORTH_PARTS) || (n < WORTH_PARTS_CHEAP && !is_function (op)) || gm_threads_count () == 1)
+    tile (s.out, s.x[0], s.x[1], s.x[2], (size_t) n);
+  else {
+    s.parts = MOST_PARTS;
+    gm_threads_run (s.parts, stretch_part, &s);
+  }
+}
+
+/* -- Whole operands ---------------------------------------------------------------------------------------- */
 
 static bool
 same_layout (const GmMeta *a, const GmMeta *b)
@@ -62,8 +124,7 @@ gm_pointwise_run (GmOp op, GmTensor *const *in, int n_in, GmTensor *out)
     if (any_scalar)
       run_flat (tile, in, n_in, scalar, out, n);
     else
-      tile (gm_tensor_data (out), gm_tensor_data (in[0]), n_in > 1 ? gm_tensor_data (in[1]) : NULL,
-            n_in > 2 ? gm_tensor_data (in[2]) : NULL, (size_t) n);
+      run_stretch (op, tile, in, n_in, out, n);
     return;
   }
   GmLoop l;

@@ -13,15 +13,16 @@ import gramme.nn.functional as F
 BACK_ENDS = [b for b in ("eager", "tcc", "cc") if b in G.compiler.list_backends()]
 
 CASES = {
-    "one stretch, odd length": (lambda x: x * G.sigmoid(x) + 2 * G.tanh(x), (700_003,)),
-    "rows": (lambda x: G.softmax(x, -1), (601, 1001)),
-    "rows and what they leave": (lambda x: (x - x.mean(-1, keepdim=True)).exp().sum(-1), (1200, 513)),
-    "cheap, much memory": (lambda x: x * 2 + 1, (3_000_001,)),
-    "crosswise": (lambda x: (x.t() * 2 + x).exp(), (900, 900)),
-    "a row for all rows": (lambda x: (x * x[0] + x[:, :1]).tanh(), (800, 777)),
-    "sums of rows": (lambda x: x.sum(-1), (3000, 1000)),
-    "sums of columns": (lambda x: x.exp().sum(0), (3000, 1000)),
-    "convolution": (lambda x: F.conv2d(x.reshape(6, 8, 60, 61), x[: 16 * 8 * 9].reshape(16, 8, 3, 3), padding=1), (6 * 8 * 60 * 61,)),
+    "one stretch, odd length": (lambda x: x * G.sigmoid(x) + 2 * G.tanh(x), (300_003,)),
+    "rows": (lambda x: G.softmax(x, -1), (301, 1001)),
+    "rows and what they leave": (lambda x: (x - x.mean(-1, keepdim=True)).exp().sum(-1), (700, 513)),
+    "cheap, much memory": (lambda x: x * 2 + 1, (1_000_001,)),
+    "crosswise": (lambda x: (x.t() * 2 + x).exp(), (600, 600)),
+    "a row for all rows": (lambda x: (x * x[0] + x[:, :1]).tanh(), (400, 777)),
+    "sums of rows": (lambda x: x.sum(-1), (1000, 700)),
+    "sums of columns": (lambda x: x.exp().sum(0), (1000, 700)),
+    "convolution": (lambda x: F.conv2d(x.reshape(2, 8, 60, 61), x[: 16 * 8 * 9].reshape(16, 8, 3, 3), padding=1), (2 * 8 * 60 * 61,)),
+    "convolution of one image": (lambda x: F.conv2d(x.reshape(1, 32, 40, 41), x[: 32 * 32 * 9].reshape(32, 32, 3, 3), padding=1), (32 * 40 * 41,)),
     "depthwise": (lambda x: F.conv2d(x.reshape(2, 32, 60, 61), x[: 32 * 9].reshape(32, 1, 3, 3), padding=1, groups=32), (2 * 32 * 60 * 61,)),
 }
 
@@ -40,7 +41,7 @@ def test_any_number_of_threads_gives_the_same_bits(name, backend):
     x = G.randn(*shape).requires_grad_()
     compiled = G.compile(f, backend=backend)
     results = []
-    for n in (1, 2, 5):
+    for n in (1, 3):
         G.set_num_threads(n)
         for call in (f, compiled):
             x.grad = None

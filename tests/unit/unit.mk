@@ -257,8 +257,8 @@ TEST_FILES = \
   tests/python/test_nn_layers.py \
   tests/python/test_rnn.py \
   tests/python/test_transformer.py \
-  tests/python/test_nvrtc.py \
   tests/python/test_num_threads.py \
+  tests/python/test_nvrtc.py \
   tests/python/test_operators.py \
   tests/python/test_lr_scheduler.py \
   tests/python/test_optim.py \
