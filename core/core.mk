@@ -69,6 +69,7 @@ CORE_SOURCES += \
   core/ops/create.c \
   core/ops/gradients.c \
   core/ops/index.c \
+  core/ops/lapack.c \
   core/ops/infer.c \
   core/ops/infer_shape.c \
   core/ops/infer_convolve.c \
@@ -86,6 +87,7 @@ CORE_SOURCES += \
   core/ops/builder.h \
   core/ops/infer.h \
   core/ops/kernels.h \
+  core/ops/lapack.h \
   core/ops/window.h \
   core/ops/ops.h \
   core/ops/api.def \
@@ -419,6 +421,7 @@ EXTENSION_SOURCES = \
   core/python/hook.c \
   core/python/hook_program.c \
   core/python/mask_index.c \
+  core/python/lapack_py.c \
   core/python/lines.c \
   core/python/measure.c \
   core/python/module.c \
@@ -467,6 +470,7 @@ EXTENSION_SOURCES = \
   core/python/hook.h \
   core/python/hook_program.h \
   core/python/mask_index.h \
+  core/python/lapack_py.h \
   core/python/lines.h \
   core/python/measure.h \
   core/python/numpy.h \
@@ -490,6 +494,7 @@ package_PYTHON = \
   core/python/gramme/higher_order.py \
   core/python/gramme/legacy.py \
   core/python/gramme/limits.py \
+  core/python/gramme/linalg.py \
   core/python/gramme/methods.py \
   core/python/gramme/compiler.py \
   core/python/gramme/cuda.py \
@@ -566,7 +571,7 @@ package_nn_utils_PYTHON = \
   core/python/gramme/nn/utils/stateless.py \
   core/python/gramme/nn/utils/vectors.py
 package_funcdir = $(pythondir)/gramme/func
-package_func_PYTHON = core/python/gramme/func/__init__.py
+package_func_PYTHON = core/python/gramme/func/__init__.py core/python/gramme/func/mapping.py
 package_utilsdir = $(pythondir)/gramme/utils
 package_utils_PYTHON = \
   core/python/gramme/utils/__init__.py \

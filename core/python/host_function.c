@@ -281,6 +281,15 @@ look_at (const GPtrArray *results, GmTensor *const *in, uint32_t n_in, GmHostTri
   return NULL;
 }
 
+/* How many functions are being tried on this thread. */
+static _Thread_local int trying;
+
+bool
+gm_py_host_is_trying (void)
+{
+  return trying > 0;
+}
+
 bool
 gm_py_host_try (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, GmHostTrial *out, char **why)
 {
@@ -297,7 +306,9 @@ gm_py_host_try (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, G
       args[i]->storage->version = 0;
   gm_random_get_state (before);
   bool was = gm_grad_set_enabled (grad);
+  trying++;
   PyObject *o = ok ? call_python (c, args) : NULL;
+  trying--;
   gm_grad_set_enabled (was);
   gm_random_get_state (after);
   gm_random_set_state (before);

@@ -121,7 +121,7 @@ gm_trace_host_tell (void)
     .function_apply = package_attr ("gramme._core", "function_apply"),
     .context_type = package_attr ("gramme._core", "FunctionCtx"),
     .fields_type = fields_type,
-    .requires_grad = gm_tensor_requires_grad,
+    .requires_grad = gm_tensor_would_require_grad,
     .may_write = gm_autograd_may_write,
     .grad = gm_tensor_grad,
     .grad_object = gm_loan_grad,

@@ -441,8 +441,11 @@ gm_size_settle (GmRecorder *r)
   }
   settle_graph (r);
   s->on_fact = NULL; /* it outlives the recorder */
+  int64_t draws;
+  if (gm_sizes_is_number (s, r->builder.rng_taken, &draws))
+    r->builder.rng_taken = draws;
   /* Guards compare the numbers: facts say no more.  Bodies count, whatever is in them. */
-  if (!s->counts->len && !gm_graph_is_symbolic (r->graph) && !(r->graph->highers && r->graph->highers->len)) {
+  if (!s->counts->len && !gm_size_is_symbolic (r->builder.rng_taken) && !gm_graph_is_symbolic (r->graph) && !(r->graph->highers && r->graph->highers->len)) {
     gm_sizes_enter (NULL);
     g_clear_pointer (&r->graph->sizes, gm_sizes_unref);
     r->graph->sym = NULL;

@@ -109,3 +109,70 @@ def test_gradients_of_a_module_by_its_parameters():
     (net(x) ** 2).sum().backward()
     assert_close(found["weight"], net.weight.grad)
     assert_close(found["bias"], net.bias.grad)
+
+
+# -- Over a batch
+
+
+BATCH = gramme.arange(12, dtype=gramme.float64).reshape(3, 4)
+
+
+def test_vmap_is_a_loop_over_examples():
+    def one(x, y, scale):
+        return (x @ y) * scale, {"sum": x + y}
+
+    products, rest = func.vmap(one, in_dims=(0, 1, None))(BATCH, BATCH.T * 2, gramme.tensor(3.0, dtype=gramme.float64))
+    assert_bits_equal(products, gramme.stack([(row @ (row * 2)) * 3.0 for row in BATCH]))
+    assert_bits_equal(rest["sum"], BATCH * 3)
+    assert_bits_equal(func.vmap(lambda x: x * 2, in_dims=1, out_dims=1)(BATCH), BATCH * 2)
+    assert func.vmap(lambda x: x, in_dims=1, out_dims=-1)(BATCH.reshape(1, 3, 4)).shape == (1, 4, 3)
+    assert_bits_equal(func.vmap(lambda p, *, x: p["w"] + x, in_dims=({"w": None},))({"w": BATCH[0]}, x=BATCH), BATCH[0] + BATCH)
+    assert_bits_equal(func.vmap(func.vmap(lambda a, b: a * b, (None, 0)), (0, None))(X, BATCH[0]), X.unsqueeze(1) * BATCH[0])
+
+
+def test_vmap_goes_with_derivatives_and_compiles():
+    per_example = func.vmap(func.grad(lambda w, x: ((w * x) ** 2).sum()), in_dims=(None, 0))
+    assert_close(per_example(X, X.expand(2, 3) + 1), gramme.stack([2 * X * (X + 1) ** 2] * 2))
+    assert_close(func.jacrev(func.vmap(lambda x: (x**3).sum()))(BATCH[:, :2])[0, 0], 3 * BATCH[0, :2] ** 2)
+    mapped = func.vmap(lambda x, y: (x * y).sin().sum(), in_dims=(0, None))
+    compiled = gramme.compile(lambda x, y: mapped(x, y), backend="eager", fullgraph=True)
+    assert_bits_equal(compiled(BATCH, BATCH[1]), mapped(BATCH, BATCH[1]))
+    w = BATCH.clone().requires_grad_()
+    mapped(w, BATCH[1]).sum().backward()
+    assert_close(w.grad, (BATCH * BATCH[1]).cos() * BATCH[1])
+
+
+def test_vmap_and_random_numbers():
+    def noisy(x):
+        return x + gramme.rand(4, dtype=gramme.float64)
+
+    zeros = gramme.zeros(3, 4, dtype=gramme.float64)
+    with pytest.raises(RuntimeError, match="randomness"):
+        func.vmap(noisy)(zeros)
+    same, different = func.vmap(noisy, randomness="same")(zeros), func.vmap(noisy, randomness="different")(zeros)
+    assert same[0].tolist() == same[2].tolist() and different[0].tolist() != different[2].tolist()
+
+
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        (lambda: func.vmap(lambda x: x, in_dims=None)(X), "no argument has a batch"),
+        (lambda: func.vmap(lambda x, y: x)(X, X[:2]), "different sizes"),
+        (lambda: func.vmap(lambda x: x, in_dims=(0, 0))(X), "in_dims has 2"),
+        (lambda: func.vmap(lambda x: x, in_dims=3)(X), "of 1 dimensions"),
+        (lambda: func.vmap(lambda x: x, chunk_size=0), "positive"),
+        (lambda: func.vmap(lambda x: x)(X[:0]), "without examples"),
+    ],
+)
+def test_vmap_says_what_is_wrong(call, text):
+    with pytest.raises((ValueError, RuntimeError), match=text):
+        call()
+
+
+def test_forward_derivatives_are_the_backward_ones():
+    def f(x):
+        return gramme.stack([x[0] * x[1], x[1].exp(), x[2] * x[0] ** 2])
+
+    assert_close(func.jacfwd(f)(X), func.jacrev(f)(X))
+    assert_close(func.jacfwd(func.jacrev(cube))(X), func.hessian(cube)(X))
+    assert func.jacfwd(lambda x: x.sum(0))(BATCH).shape == (4, 3, 4)

@@ -94,3 +94,21 @@ def test_a_fork_of_the_process_generator_leaves_it_alone():
     with gramme.random.fork_rng():
         gramme.rand(100)
     gramme.testing.assert_bits_equal(gramme.rand(3), expected)
+
+
+def test_draws_of_sizes_that_the_program_makes_numbers_are_counted():
+    """unbind() makes the size of the second call a number after the draw was counted by an expression."""
+
+    def f(x):
+        y = x * gramme.rand(x.shape)
+        return y + y.abs().unbind()[1]
+
+    gramme._dynamo.reset()
+    g = gramme.compile(f, backend="eager", dynamic=True)
+    for shape in ((4, 3), (12,), (4, 3), (12,)):
+        states = []
+        for h in (f, g):
+            gramme.manual_seed(5)
+            h(gramme.ones(shape))
+            states.append(gramme.get_rng_state().tolist())
+        assert states[0] == states[1] == [5, 3]

@@ -48,7 +48,7 @@ import gramme as G  # noqa: E402
 DTYPES = {getattr(torch, n): getattr(G, n) for n in
           ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")}  # fmt: skip
 TRIED = (torch.float32, torch.float64, torch.int64, torch.int32)
-NAMES = {"linalg.matmul": "matmul", "linalg.multi_dot": None, "nn.functional.pad": None}
+NAMES = {"nn.functional.pad": None}
 RANDOM = {"bernoulli", "normal", "rand_like", "randn_like", "randint_like", "randn", "randint", "multinomial",
           "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout",
           "nn.functional.alpha_dropout", "nn.functional.rrelu", "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d",

@@ -260,6 +260,7 @@ TEST_FILES = \
   tests/python/test_num_threads.py \
   tests/python/test_nvrtc.py \
   tests/python/test_operators.py \
+  tests/python/test_linalg.py \
   tests/python/test_lr_scheduler.py \
   tests/python/test_optim.py \
   tests/python/test_optim_formulas.py \

@@ -57,7 +57,11 @@ from gramme.settings import (
     is_warn_always_enabled, set_float32_matmul_precision, set_flush_denormal, set_printoptions, set_warn_always, use_deterministic_algorithms,
 )  # fmt: skip
 
-_core.add_methods(METHODS)
+from gramme import linalg
+from gramme.linalg import cholesky_inverse, cholesky_solve, det, inv as inverse, logdet, nuclear_norm, pinverse, slogdet
+
+_core.add_methods({**METHODS, **linalg.OLDER})
+cholesky, qr, svd = linalg.OLDER["cholesky"], linalg.OLDER["qr"], linalg.OLDER["svd"]
 conj = conj_physical = resolve_conj = resolve_neg = real = itself
 del METHODS, itself
 from gramme.functions import inclusive_range as range  # the last import: from here on `range` is torch's

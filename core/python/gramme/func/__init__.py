@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives of functions as functions: grad, grad_and_value, vjp, jvp, jacrev, hessian; and functional_call.
+"""Derivatives of functions as functions: grad, grad_and_value, vjp, jvp, jacrev, jacfwd, hessian; vmap and functional_call.
 
 Arguments are tensors, in tuples, lists and dicts.  A derivative can be differentiated again: by another of these around it, or by backward()
 if an argument requires grad.  What a function reads beside its arguments counts as constant, unless an argument requires grad.
@@ -9,9 +9,10 @@ import gramme
 from gramme._core import Tensor, autograd_grad
 from gramme.grad_mode import enable_grad
 from gramme.higher_order import _flatten, _unflatten
+from gramme.func.mapping import vmap
 from gramme.nn.utils.stateless import functional_call
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacrev", "jvp", "vjp"]
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp", "vmap"]
 
 _depth = [0]  # how many of these functions are running, one inside the other
 
@@ -167,6 +168,26 @@ def jacrev(func, argnums=0):
         found = [pull(row.reshape(output.shape)) for row in rows.unbind(0)]
         x = args[argnums]
         return gramme.stack(found).reshape(list(output.shape) + list(x.shape)) if found else gramme.zeros(list(output.shape) + list(x.shape))
+
+    return wrapper
+
+
+def jacfwd(func, argnums=0):
+    """As jacrev, with one derivative for each element of the argument: better where the output has more elements."""
+
+    def wrapper(*args, **kwargs):
+        def of_one(x):
+            return func(*args[:argnums], x, *args[argnums + 1 :], **kwargs)
+
+        x = args[argnums]
+        columns = gramme.eye(x.numel(), dtype=x.dtype)
+        found = [jvp(of_one, (x,), (column.reshape(x.shape),))[1] for column in columns.unbind(0)]
+        if not found:
+            output = of_one(x)
+            return gramme.zeros(list(output.shape) + list(x.shape), dtype=output.dtype)
+        if not isinstance(found[0], Tensor):
+            raise TypeError(f"jacfwd() needs a function that returns a tensor, not a {type(found[0]).__name__}")
+        return gramme.stack(found, found[0].dim()).reshape(list(found[0].shape) + list(x.shape))
 
     return wrapper
 

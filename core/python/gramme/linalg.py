@@ -1,0 +1,645 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear algebra, with torch's names: factorizations by LAPACK, and what is made of them.
+
+Matrices are the last two dimensions [..., m, n], of float32 or float64; all before is a batch.  Each factorization is one node of a compiled
+function's graph, which the host runs between the back end's parts; its gradient, too.  Gradients can be differentiated again in plain
+Python.
+
+Sources of the gradients: M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation" (2008);
+I. Murray, "Differentiation of the Cholesky decomposition" (2016); J. Townsend, "Differentiating the singular value decomposition" (2016);
+Walter and Lehmann, "Algorithmic differentiation of linear algebra functions" (2012), for QR.
+"""
+
+import math
+from collections import namedtuple
+
+import gramme
+from gramme import _core
+from gramme._core import Tensor
+from gramme.autograd import Function
+from gramme.compiler import allow_in_graph
+
+_FULL, _UPPER, _UNIT = 1, 2, 4
+
+
+class LinAlgError(RuntimeError):
+    """A matrix that has no such factorization, or none that could be found."""
+
+
+# -- One call of LAPACK for a batch
+
+_PROBLEMS = {
+    "cholesky": "the input is not positive-definite (the leading minor of order {} is not)",
+    "solve": "the matrix is singular (element {0} of the diagonal of U is 0)",
+    "triangular": "the matrix is singular (element {0} of its diagonal is 0)",
+    "qr": "LAPACK says {0}",
+    "svd": "the algorithm did not converge: the matrix is ill-conditioned, or holds NaN or infinities ({0})",
+    "eigh": "the algorithm did not converge: the matrix is ill-conditioned, or holds NaN or infinities ({0})",
+}
+
+
+def _check(name, a, square=False):
+    if not isinstance(a, Tensor):
+        raise TypeError(f"linalg.{name}: takes a Tensor, not {type(a).__name__}")
+    if a.dim() < 2 or a.dtype not in (gramme.float32, gramme.float64):
+        raise RuntimeError(f"linalg.{name}: takes matrices of float32 or float64, at least 2 dimensions, not {a.dtype} of shape {list(a.shape)}")
+    if square and a.shape[-1] != a.shape[-2]:
+        raise RuntimeError(f"linalg.{name}: must be batches of square matrices, but they are {a.shape[-2]} by {a.shape[-1]} matrices")
+
+
+def _run(name, a, other=None, flags=0):
+    """LAPACK's results for a batch of any shape; a and other have the same one."""
+    batch = list(a.shape[:-2])
+
+    def flat(x):
+        return x.detach().contiguous().reshape(math.prod(batch), *x.shape[-2:])
+
+    results, failed, info = _core.lapack(name, flat(a), None if other is None else flat(other), flags)
+    if info:
+        where = f"(batch element {failed}): " if batch else ""
+        raise LinAlgError(f"linalg.{name}: {where}{_PROBLEMS[name].format(info)}")
+    return tuple([r.reshape(batch + list(r.shape[1:])) for r in results])
+
+
+def _T(x):
+    return x.transpose(-2, -1)
+
+
+# -- Factorizations with their gradients
+
+
+class _Cholesky(Function):
+    @staticmethod
+    def forward(ctx, a):
+        (lower,) = _run("cholesky", a)
+        ctx.save_for_backward(lower)
+        return lower
+
+    @staticmethod
+    def backward(ctx, g):
+        (lower,) = ctx.saved_tensors
+        inner = (_T(lower) @ g).tril()
+        inner = inner - gramme.diag_embed(gramme.diagonal(inner, 0, -2, -1)) * 0.5
+        inner = (inner + _T(inner)) * 0.5
+        half = _triangular(_T(lower), inner, True, False)  # L^-T P
+        return _T(_triangular(_T(lower), _T(half), True, False))  # ... L^-1
+
+
+class _Solve(Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        (x,) = _run("solve", a, b)
+        ctx.save_for_backward(a, x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        a, x = ctx.saved_tensors
+        of_b = _solve(_T(a), g)
+        return -of_b @ _T(x), of_b
+
+
+class _Triangular(Function):
+    @staticmethod
+    def forward(ctx, a, b, upper, unit):
+        (x,) = _run("triangular", a, b, (_UPPER if upper else 0) | (_UNIT if unit else 0))
+        ctx.save_for_backward(a, x)
+        ctx.upper, ctx.unit = upper, unit
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        a, x = ctx.saved_tensors
+        of_b = _triangular(_T(a), g, not ctx.upper, ctx.unit)
+        of_a, k = -of_b @ _T(x), int(ctx.unit)
+        return of_a.triu(k) if ctx.upper else of_a.tril(-k), of_b, None, None
+
+
+def _cofactors(a):
+    """The derivatives of the determinant, also of singular matrices."""
+    u, s, vh = _svd(a)
+    n = s.shape[-1]
+    others = s.unsqueeze(-2).expand(*s.shape[:-1], n, n)
+    others = gramme.where(gramme.eye(n, dtype=gramme.bool), 1.0, others).prod(-1)
+    sign = (_run("det", u)[2] * _run("det", vh)[2]).unsqueeze(-1)
+    return (u * (others * sign).unsqueeze(-2)) @ vh
+
+
+class _Det(Function):
+    @staticmethod
+    def forward(ctx, a):
+        det = _run("det", a)[2]
+        ctx.save_for_backward(a, det)
+        return det
+
+    @staticmethod
+    def backward(ctx, g):
+        a, det = ctx.saved_tensors
+        if bool((det.detach() == 0).any()):
+            return g.unsqueeze(-1).unsqueeze(-1) * _cofactors(a)
+        return (g * det).unsqueeze(-1).unsqueeze(-1) * _T(_inverse(a))
+
+
+class _Slogdet(Function):
+    @staticmethod
+    def forward(ctx, a):
+        sign, log_size, _ = _run("det", a)
+        ctx.save_for_backward(a)
+        ctx.mark_non_differentiable(sign)
+        return sign, log_size
+
+    @staticmethod
+    def backward(ctx, _, g):
+        (a,) = ctx.saved_tensors
+        return g.unsqueeze(-1).unsqueeze(-1) * _T(_inverse(a))
+
+
+class _QR(Function):
+    """Of m >= n, reduced; or full, which has no gradient unless the matrix is square."""
+
+    @staticmethod
+    def forward(ctx, a, full):
+        q, r = _run("qr", a, None, _FULL if full else 0)
+        ctx.save_for_backward(q, r)
+        return q, r
+
+    @staticmethod
+    def backward(ctx, gq, gr):
+        q, r = ctx.saved_tensors
+        if q.shape[-1] != r.shape[-1]:
+            raise RuntimeError("linalg.qr: the gradient of mode 'complete' is that of square matrices only")
+        m = r @ _T(gr) - _T(gq) @ q
+        below = m.tril(-1)
+        m = m.tril() + _T(below)
+        return _T(_triangular(r, _T(gq + q @ m), True, False)), None  # X R^-T
+
+
+class _SVD(Function):
+    @staticmethod
+    def forward(ctx, a, full):
+        u, s, vh = _run("svd", a, None, _FULL if full else 0)
+        ctx.save_for_backward(u, s, vh)
+        return u, s, vh
+
+    @staticmethod
+    def backward(ctx, gu, gs, gvh):
+        u, s, vh = ctx.saved_tensors
+        k = s.shape[-1]
+        u, gu, vh, gvh = u[..., :k], gu[..., :k], vh[..., :k, :], gvh[..., :k, :]
+        middle = gramme.diag_embed(gs)
+        if bool(gu.detach().any()) or bool(gvh.detach().any()):
+            square = s * s
+            gap = square.unsqueeze(-2) - square.unsqueeze(-1)
+            gap = gramme.where(gramme.eye(k, dtype=gramme.bool), 1.0, gap)
+            x, y = _T(u) @ gu, vh @ _T(gvh)
+            middle = middle + (x - _T(x)) / gap * s.unsqueeze(-2) + s.unsqueeze(-1) * ((y - _T(y)) / gap)
+            of_a = u @ middle @ vh
+            if u.shape[-2] > k:
+                scaled = gu / s.unsqueeze(-2)
+                of_a = of_a + (scaled - u @ (_T(u) @ scaled)) @ vh
+            if vh.shape[-1] > k:
+                scaled = gvh / s.unsqueeze(-1)
+                of_a = of_a + u @ (scaled - (scaled @ _T(vh)) @ vh)
+            return of_a, None
+        return u @ middle @ vh, None
+
+
+class _Eigh(Function):
+    @staticmethod
+    def forward(ctx, a, upper):
+        w, v = _run("eigh", a, None, _UPPER if upper else 0)
+        ctx.save_for_backward(w, v)
+        return w, v
+
+    @staticmethod
+    def backward(ctx, gw, gv):
+        w, v = ctx.saved_tensors
+        middle = gramme.diag_embed(gw)
+        if bool(gv.detach().any()):
+            gap = w.unsqueeze(-2) - w.unsqueeze(-1)
+            gap = gramme.where(gramme.eye(w.shape[-1], dtype=gramme.bool), math.inf, gap)
+            x = _T(v) @ gv
+            middle = middle + (x - _T(x)) * 0.5 / gap
+        return v @ middle @ _T(v), None
+
+
+class _Pinv(Function):
+    """The inverse that was found, with the derivative that holds for all (Golub and Pereyra 1973): that of the singular vectors does not
+    exist where values are equal."""
+
+    @staticmethod
+    def forward(ctx, a, p):
+        p = p.clone()
+        ctx.save_for_backward(a, p)
+        return p
+
+    @staticmethod
+    def backward(ctx, g):
+        a, p = ctx.saved_tensors
+        pt, gt = _T(p), _T(g)
+        left, right = gt - a @ (p @ gt), gt - (gt @ p) @ a
+        return left @ (p @ pt) + (pt @ p) @ right - pt @ g @ pt, None
+
+
+# Each of these is a node of its own in a compiled function.
+
+
+def _cholesky(a):
+    return _Cholesky.apply(a)
+
+
+def _solve(a, b):
+    return _Solve.apply(a, b)
+
+
+def _triangular(a, b, upper, unit):
+    return _Triangular.apply(a, b, upper, unit)
+
+
+def _det(a):
+    return _Det.apply(a)
+
+
+def _slogdet(a):
+    return _Slogdet.apply(a)
+
+
+def _qr(a, full=False):
+    return _QR.apply(a, full)
+
+
+def _svd(a, full=False):
+    return _SVD.apply(a, full)
+
+
+def _eigh(a, upper=False):
+    return _Eigh.apply(a, upper)
+
+
+def _pinv(a, p):
+    return _Pinv.apply(a, p)
+
+
+allow_in_graph([_cholesky, _solve, _triangular, _det, _slogdet, _qr, _svd, _eigh, _pinv])
+
+
+def _inverse(a):
+    n = a.shape[-1]
+    return _solve(a, gramme.eye(n, dtype=a.dtype).expand(*a.shape[:-2], n, n))
+
+
+# -- Systems of equations
+
+_Results = {
+    "qr": namedtuple("linalg_qr", "Q R"),
+    "svd": namedtuple("linalg_svd", "U S Vh"),
+    "eigh": namedtuple("linalg_eigh", "eigenvalues eigenvectors"),
+    "slogdet": namedtuple("linalg_slogdet", "sign logabsdet"),
+    "lstsq": namedtuple("linalg_lstsq", "solution residuals rank singular_values"),
+}
+
+
+def _same_batch(a, b):
+    batch = gramme.broadcast_shapes(tuple(a.shape[:-2]), tuple(b.shape[:-2]))
+    return a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:])
+
+
+def solve(A, B, *, left=True):
+    """X with A X = B, or with left=False X A = B; B [..., n, k], or [..., n] of vectors.  Errors: LinAlgError for a singular matrix."""
+    _check("solve", A, square=True)
+    vector = B.dim() == 1 or (B.dim() == A.dim() - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
+    b = B.unsqueeze(-1) if vector else B
+    if b.dtype != A.dtype or b.shape[-2 if left or vector else -1] != A.shape[-1]:
+        raise RuntimeError(f"linalg.solve: {B.dtype} {list(B.shape)} is no right side for {A.dtype} {list(A.shape)}")
+    if not left and not vector:
+        return _T(solve(_T(A), _T(B)))
+    x = _solve(*_same_batch(A if left else _T(A), b))
+    return x.squeeze(-1) if vector else x
+
+
+def inv(A):
+    """The inverse.  Errors: LinAlgError for a singular matrix."""
+    _check("inv", A, square=True)
+    return _inverse(A)
+
+
+def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
+    """X with A X = B (left=False: X A = B), of which one triangle of A is read; unitriangular: with ones on its diagonal."""
+    _check("solve_triangular", A, square=True)
+    if B.dim() < 2 or B.dtype != A.dtype or B.shape[-2 if left else -1] != A.shape[-1]:
+        raise RuntimeError(f"linalg.solve_triangular: {B.dtype} {list(B.shape)} is no right side for {A.dtype} {list(A.shape)}")
+    if not left:
+        return _T(solve_triangular(_T(A), _T(B), upper=not upper, unitriangular=unitriangular))
+    a, b = _same_batch(A, B)
+    return _triangular(a, b, bool(upper), bool(unitriangular))
+
+
+def lstsq(A, B, rcond=None, *, driver=None):
+    """(solution, residuals, rank, singular_values): the shortest X with the least |A X - B|, through the singular values of A; those
+    below rcond (None: max (m, n) epsilons) times the largest count as 0.  As with LAPACK's drivers: "gels"
+    gives no rank, "gelsy" (None) and "gels" no singular values, and all but "gelsy" the residuals, |A X - B| ** 2 of each column, if m > n and A
+    has full rank."""
+    _check("lstsq", A)
+    vector = B.dim() == A.dim() - 1
+    b = B.unsqueeze(-1) if vector else B
+    x = pinv(A, rtol=rcond) @ b
+    m, n = A.shape[-2:]
+    rank = A.new_zeros(0, dtype=gramme.int64) if driver == "gels" else matrix_rank(A, rtol=rcond)
+    known = m > n and driver in ("gels", "gelsd", "gelss") and (driver == "gels" or bool((rank == n).all()))
+    residuals = ((A @ x - b) ** 2).sum(-2).detach() if known else A.new_zeros(0)
+    s = svdvals(A.detach()) if driver in ("gelss", "gelsd") else A.new_zeros(0)
+    return _Results["lstsq"](x.squeeze(-1) if vector else x, residuals, rank, s)
+
+
+# -- Factorizations
+
+
+def cholesky(A, *, upper=False):
+    """L with A = L L^T, or U with A = U^T U; of symmetric positive-definite matrices, of which the lower triangle is read."""
+    _check("cholesky", A, square=True)
+    lower = _cholesky(A)
+    return _T(lower) if upper else lower
+
+
+def qr(A, mode="reduced"):
+    """(Q, R): Q with orthonormal columns, R upper triangular.  mode "complete": Q is square; "r": R alone, Q is empty."""
+    _check("qr", A)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(f"linalg.qr: mode is 'reduced', 'complete' or 'r', not {mode!r}")
+    m, n = A.shape[-2:]
+    if mode == "complete" and m > n:
+        return _Results["qr"](*_qr(A, True))
+    if m >= n:
+        q, r = _qr(A)
+    else:  # the rest of R is Q^T times the rest of A
+        q, left = _qr(A[..., :m])
+        r = gramme.cat([left, _T(q) @ A[..., m:]], -1)
+    return _Results["qr"](A.new_zeros(0) if mode == "r" else q, r)
+
+
+def svd(A, full_matrices=True, *, driver=None):
+    """(U, S, Vh): A = U diag (S) Vh, S descending.  full_matrices: U and Vh are square.  Gradients by U and Vh need different singular
+    values, and do not depend on their signs."""
+    _check("svd", A)
+    return _Results["svd"](*_svd(A, bool(full_matrices)))
+
+
+def svdvals(A, *, driver=None):
+    """The singular values, descending."""
+    _check("svdvals", A)
+    return _svd(A)[1]
+
+
+def eigh(A, UPLO="L"):
+    """(eigenvalues, eigenvectors) of symmetric matrices, ascending; the triangle UPLO ("L" or "U") is read."""
+    _check("eigh", A, square=True)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"linalg.eigh: UPLO is 'L' or 'U', not {UPLO!r}")
+    return _Results["eigh"](*_eigh(A, UPLO.upper() == "U"))
+
+
+def eigvalsh(A, UPLO="L"):
+    """The eigenvalues of symmetric matrices, ascending."""
+    return eigh(A, UPLO).eigenvalues
+
+
+def det(A):
+    """The determinants."""
+    _check("det", A, square=True)
+    return _det(A)
+
+
+def slogdet(A):
+    """(sign, logabsdet) of the determinants, without overflow."""
+    _check("slogdet", A, square=True)
+    return _Results["slogdet"](*_slogdet(A))
+
+
+def logdet(input):
+    """The logarithms of the determinants: NaN where they are negative."""
+    _check("logdet", input, square=True)
+    sign, log_size = _slogdet(input)
+    return gramme.where(sign == -1, math.nan, log_size)
+
+
+# -- Ranks, inverses, powers
+
+
+def _cut(largest, a, atol, rtol):
+    """From where on singular values count."""
+    if rtol is None:
+        given = atol is not None and (isinstance(atol, Tensor) or atol > 0)
+        rtol = 0.0 if given else max(a.shape[-2:]) * gramme.finfo(a.dtype).eps
+    atol = 0.0 if atol is None else atol
+    rtol = rtol.unsqueeze(-1) if isinstance(rtol, Tensor) and rtol.dim() else rtol
+    atol = atol.unsqueeze(-1) if isinstance(atol, Tensor) and atol.dim() else atol
+    cut = largest * rtol
+    return cut.maximum(atol if isinstance(atol, Tensor) else gramme.full_like(cut, atol))
+
+
+def matrix_rank(A, tol=None, *, atol=None, rtol=None, hermitian=False):
+    """How many singular values are larger than atol, and than rtol (None: max (m, n) epsilons, unless atol is given) times the largest."""
+    _check("matrix_rank", A)
+    atol, rtol = (tol, 0.0) if tol is not None else (atol, rtol)
+    s = eigvalsh(A.detach()).abs() if hermitian else svdvals(A.detach())
+    if s.shape[-1] == 0:
+        return gramme.zeros(s.shape[:-1], dtype=gramme.int64)
+    return (s > _cut(s.amax(-1, keepdim=True), A, atol, rtol)).sum(-1)
+
+
+def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
+    """The inverse of Moore and Penrose: singular values below the cut count as 0 (see matrix_rank)."""
+    _check("pinv", A)
+    rtol = rcond if rtol is None else rtol
+    if 0 in A.shape[-2:]:
+        return _T(A).clone()
+    if hermitian:
+        w, v = eigh(A.detach())
+        u, s, vh = v * w.sign().unsqueeze(-2), w.abs(), _T(v)
+    else:
+        u, s, vh = _svd(A.detach())
+    counts = s > _cut(s.amax(-1, keepdim=True), A, atol, rtol)
+    back = gramme.where(counts, 1 / gramme.where(counts, s, 1.0), 0.0)
+    return _pinv(A, (_T(vh) * back.unsqueeze(-2)) @ _T(u))
+
+
+def matrix_power(A, n):
+    """A to the power n, by squaring; negative powers of the inverse."""
+    return gramme.matrix_power(A, n) if n >= 0 else gramme.matrix_power(inv(A), -n)
+
+
+def multi_dot(tensors):
+    """The product of the matrices (the first and last may be vectors), in the order that multiplies least (Cormen et al., chapter 15)."""
+    tensors = list(tensors)
+    if len(tensors) < 2:
+        raise RuntimeError("linalg.multi_dot: needs at least 2 tensors")
+    first, last = tensors[0].dim() == 1, tensors[-1].dim() == 1
+    tensors[0] = tensors[0].unsqueeze(0) if first else tensors[0]
+    tensors[-1] = tensors[-1].unsqueeze(1) if last else tensors[-1]
+    if any([t.dim() != 2 for t in tensors]) or any([a.shape[1] != b.shape[0] for a, b in zip(tensors, tensors[1:])]):
+        raise RuntimeError(f"linalg.multi_dot: shapes {', '.join([str(list(t.shape)) for t in tensors])} do not form a product")
+    sizes, n = [tensors[0].shape[0]] + [t.shape[1] for t in tensors], len(tensors)
+    cost, split = {(i, i): 0 for i in range(n)}, {}
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            cost[i, j], split[i, j] = min([(cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)])
+
+    def product(i, j):
+        return tensors[i] if i == j else product(i, split[i, j]) @ product(split[i, j] + 1, j)
+
+    result = product(0, n - 1)
+    result = result.squeeze(0) if first else result
+    return result.squeeze(-1) if last else result
+
+
+# -- Norms
+
+
+def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
+    """The norm of vectors along dim (an int or a tuple; None: of all elements): (sum |x| ** ord) ** (1 / ord), inf, -inf, 0 (how many are not 0)."""
+    x = x if dtype is None else x.to(dtype)
+    if dim is None and not keepdim:
+        return gramme.norm(x.flatten(), float(ord), 0)
+    return gramme.norm(x, float(ord), tuple(range(x.dim())) if dim is None else dim, keepdim)
+
+
+def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
+    """The norm of matrices: "fro", "nuc" (the sum of singular values), 2 or -2 (the largest or smallest of them), 1 or -1 (the largest or smallest sum of a
+    column), inf or -inf (of a row)."""
+    if len(dim) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim has two dimensions, not {dim}")
+    A = A if dtype is None else A.to(dtype)
+    rows, columns = [d % A.dim() for d in dim]
+    if rows == columns:
+        raise RuntimeError(f"linalg.matrix_norm: dims {dim} are the same")
+    if ord == "fro":
+        return vector_norm(A, 2, (rows, columns), keepdim)
+    if ord in ("nuc", 2, -2):
+        s = svdvals(A.movedim((rows, columns), (-2, -1)))
+        result = s.sum(-1) if ord == "nuc" else s.amax(-1) if ord == 2 else s.amin(-1)
+    elif ord in (1, -1, math.inf, -math.inf):
+        along, across = (rows, columns) if abs(ord) == 1 else (columns, rows)
+        sums = A.abs().sum(along, keepdim=True)
+        result = (sums.amax(across, keepdim=True) if ord > 0 else sums.amin(across, keepdim=True)).squeeze((rows, columns))
+    else:
+        raise RuntimeError(f"linalg.matrix_norm: order {ord!r} is not supported")
+    if keepdim:
+        for d in sorted((rows, columns)):
+            result = result.unsqueeze(d)
+    return result
+
+
+def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
+    """vector_norm, or matrix_norm where dim names two dimensions or ord is given for a matrix."""
+    if ord is None:
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
+    if isinstance(ord, str) or (dim is None and A.dim() == 2) or (isinstance(dim, (tuple, list)) and len(dim) == 2):
+        return matrix_norm(A, ord, (-2, -1) if dim is None else tuple(dim), keepdim, dtype=dtype)
+    if dim is None and A.dim() != 1:
+        raise RuntimeError("linalg.norm: with ord and without dim the tensor has 1 or 2 dimensions")
+    return vector_norm(A, ord, dim, keepdim, dtype=dtype)
+
+
+def cond(A, p=None):
+    """The condition number: the norm times that of the inverse."""
+    if p in (None, 2, -2):
+        s = svdvals(A)
+        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    return matrix_norm(A, p) * matrix_norm(inv(A), p)
+
+
+# -- Products
+
+
+def cross(input, other, *, dim=-1):
+    """The vector product along dim, which has size 3."""
+    if input.dim() != other.dim() or input.shape[dim] != 3 or other.shape[dim] != 3:
+        raise RuntimeError(f"linalg.cross: takes vectors of 3 elements along {dim}, of equally many dimensions, not {list(input.shape)} and {list(other.shape)}")
+    return gramme.cross(input, other, dim)
+
+
+def vecdot(x, y, *, dim=-1):
+    """The products of vectors, summed along dim."""
+    return (x * y).sum(dim)
+
+
+def matmul(input, other):
+    """gramme.matmul."""
+    return gramme.matmul(input, other)
+
+
+def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    """The diagonals of matrices."""
+    return gramme.diagonal(A, offset, dim1, dim2)
+
+
+def vander(x, N=None):
+    """Powers 0 ... N - 1 of the last dimension's elements, in a new last dimension."""
+    x = gramme.atleast_1d(x)
+    n = x.shape[-1] if N is None else N
+    return gramme.stack([gramme.ones_like(x)] + [x] * (n - 1), -1).cumprod(-1)
+
+
+def tensorsolve(A, B, dims=None):
+    """X with tensordot (A, X, X.dim ()) = B."""
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(A.dim() - len(dims), A.dim())))
+    shape = list(A.shape[B.dim() :])
+    return solve(A.reshape(B.numel(), -1), B.flatten()).reshape(shape)
+
+
+def tensorinv(A, ind=2):
+    """The inverse of tensordot with A, whose first ind dimensions are the rows."""
+    rows, columns = list(A.shape[:ind]), list(A.shape[ind:])
+    return inv(A.reshape(math.prod(rows), math.prod(columns))).reshape(columns + rows)
+
+
+# -- Older names: gramme.inverse, gramme.cholesky ...
+
+
+def _older_cholesky(input, upper=False):
+    """linalg.cholesky."""
+    return cholesky(input, upper=upper)
+
+
+def cholesky_solve(B, L, upper=False):
+    """X with L L^T X = B; upper: with L^T L X = B."""
+    lower = _T(L) if upper else L
+    return solve_triangular(_T(lower), solve_triangular(lower, B, upper=False), upper=True)
+
+
+def cholesky_inverse(input, upper=False):
+    """The inverse of L L^T; upper: of L^T L."""
+    n = input.shape[-1]
+    return cholesky_solve(gramme.eye(n, dtype=input.dtype).expand(*input.shape[:-2], n, n), input, upper)
+
+
+def _older_svd(input, some=True, compute_uv=True):
+    """(U, S, V), input = U diag (S) V^T; some: reduced."""
+    u, s, vh = svd(input, full_matrices=not some)
+    if not compute_uv:
+        m, n = input.shape[-2:]
+        u, vh = input.new_zeros(*input.shape[:-2], m, m), input.new_zeros(*input.shape[:-2], n, n)
+    return namedtuple("svd", "U S V")(u, s, _T(vh))
+
+
+def _older_qr(input, some=True):
+    """linalg.qr; some: reduced."""
+    return qr(input, "reduced" if some else "complete")
+
+
+def pinverse(input, rcond=1e-15):
+    """linalg.pinv."""
+    return pinv(input, rcond)
+
+
+def nuclear_norm(input, dim=(-2, -1), keepdim=False):
+    """The sums of singular values."""
+    return matrix_norm(input, "nuc", dim, keepdim)
+
+
+OLDER = {
+    "inverse": inv, "det": det, "slogdet": slogdet, "logdet": logdet, "cholesky": _older_cholesky, "cholesky_solve": cholesky_solve,
+    "cholesky_inverse": cholesky_inverse, "svd": _older_svd, "qr": _older_qr, "pinverse": pinverse,
+}  # fmt: skip
