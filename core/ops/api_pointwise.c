@@ -146,6 +146,12 @@ RUN (bitwise_not)
 RUN (where)
 {
   GmArg x[3] = {a[0], a[1], a[2]};
+  if (IS_NONE (1) && IS_NONE (2)) {
+    GmArg as_tuple[2] = {a[0], {.kind = GM_ARG_BOOL, .i = true}};
+    return gm_run_nonzero (api, b, as_tuple);
+  }
+  if (IS_NONE (1) || IS_NONE (2))
+    return gm_give (gm_b_fail (b, GM_ERROR_TYPE, "where() takes input and other, or neither"));
   /* x.where (condition, other) puts the tensor before the condition. */
   if (x[1].kind == GM_ARG_TENSOR && META (x[1].v)->dtype == GM_BOOL
       && (x[0].kind != GM_ARG_TENSOR || META (x[0].v)->dtype != GM_BOOL)) {

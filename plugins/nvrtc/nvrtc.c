@@ -225,7 +225,7 @@ nvrtc_size (GrammeExecutable *e, uint64_t *bytes, GrammeStatus *status)
 static int32_t
 nvrtc_write (GrammeExecutable *e, void *out, uint64_t bytes, GrammeStatus *status)
 {
-  uint64_t wanted;
+  uint64_t wanted = 0;
   int32_t code = nvrtc_size (e, &wanted, status);
   if (code == GRAMME_OK && bytes != wanted)
     code = gramme_fail (status, GRAMME_INVALID, -1, "%llu bytes are written, not %llu", (unsigned long long) wanted,

@@ -72,7 +72,7 @@ def test_a_tensor_is_cut_off_in_place():
 
 
 def test_reversed_and_filled():
-    assert [row.tolist() for row in reversed(X)] == [[5.0, 4.0, 3.0], [2.0, 1.0, 0.0]]
+    assert [row.tolist() for row in reversed(X)] == [[3.0, 4.0, 5.0], [0.0, 1.0, 2.0]]
     want = np.zeros((5, 2))
     np.fill_diagonal(want, 1, wrap=True)
     assert G.zeros(5, 2).fill_diagonal_(1, wrap=True).tolist() == want.tolist()

@@ -214,6 +214,9 @@ def test_functions_in_plain_python():
     x = G.tensor([[0, 3, 3], [1, 0, 3]])
     assert x.nonzero().tolist() == [[0, 1], [0, 2], [1, 0], [1, 2]]
     assert [t.tolist() for t in x.nonzero(as_tuple=True)] == [[0, 0, 1, 1], [1, 2, 0, 2]]
+    assert [t.tolist() for t in G.where(x == 3)] == [[0, 0, 1], [1, 2, 2]]
+    with pytest.raises(TypeError, match="or neither"):
+        G.where(x == 3, x)
     assert G.nonzero(G.tensor(3)).shape == (1, 0) and G.nonzero(G.tensor(0)).shape == (0, 0)
     assert G.argwhere(G.tensor([0.0, -0.0, 2.0])).tolist() == [[2]]
     assert G.masked_select(x, x > 2).tolist() == [3, 3, 3] and G.masked_select(x, G.tensor([True, False, True])).tolist() == [0, 3, 1, 3]
@@ -226,3 +229,23 @@ def test_functions_in_plain_python():
         G.masked_select(x, x)
     with pytest.raises(NotImplementedError, match="dim"):
         G.unique(x, dim=0)
+
+
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+def test_experts_get_their_tokens_in_one_graph(backend):
+    """where() with a condition alone, rows by what it gives, and a sum back into their places: how mixtures of experts are written."""
+
+    def f(x, choice, w):
+        out = G.zeros_like(x)
+        for k in range(2):
+            rows, slots = G.where(choice == k)
+            out = out.index_add(0, rows, x[rows] * w[rows, slots].unsqueeze(-1) * (k + 1))
+        return out
+
+    g = G.compile(f, backend=backend, fullgraph=True)
+    for n in (3, 4, 7):
+        x, w = G.randn(n, 2, requires_grad=True), G.rand(n, 2, requires_grad=True)
+        choice = G.randint(0, 2, (n, 2))
+        a, b = f(x, choice, w), g(x, choice, w)
+        assert same(a, b)
+        assert same(G.autograd.grad(b.sum(), (x, w)), G.autograd.grad(a.sum(), (x, w)))

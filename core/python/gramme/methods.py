@@ -103,7 +103,8 @@ def resize_as_(input, other):
 
 
 def __reversed__(input):
-    return input.flip(list(range(input.dim()))) if input.dim() else input
+    """Along dimension 0."""
+    return input.flip(0) if input.dim() else input
 
 
 METHODS = {
