@@ -108,10 +108,8 @@ end (GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs, GErr
   GmHistory *h = p->n_grads > 0 ? gm_history_attach (p, in->inner, out) : NULL;
   bool ok = (!h || gm_history_pack (h, error)) && leave_layers (p, in, out, h, outputs, error);
 
-  if (h && ok)
-    gm_history_note (h);
   if (h)
-    gm_history_drop (h);
+    gm_history_end (h, ok);
   return ok;
 }
 
@@ -147,9 +145,7 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
   if (p->n_grads > 0) {
     GmHistory *h = gm_history_attach (p, in, outputs);
     bool ok = gm_history_pack (h, error);
-    if (ok)
-      gm_history_note (h);
-    gm_history_drop (h);
+    gm_history_end (h, ok);
     if (!ok) {
       gm_plan_unref_all (outputs, p->n_forward);
       return false;

@@ -323,18 +323,16 @@ gm_history_node (GmHistory *h)
 }
 
 void
-gm_history_drop (GmHistory *h)
+gm_history_end (GmHistory *h, bool ok)
 {
-  gm_node_unref (h->node);
-}
-
-void
-gm_history_note (GmHistory *h)
-{
-  for (int i = 0; i < h->plan->n_held; i++)
-    if (!h->saved[i].is_packed)
-      h->saved[i].version = gm_tensor_version (h->saved[i].t);
-  gm_autograd_attached (h->node);
+  GmAgNode *node = h->node; /* a checkpoint's region may take the note as its own, and let go of h */
+  if (ok) {
+    for (int i = 0; i < h->plan->n_held; i++)
+      if (!h->saved[i].is_packed)
+        h->saved[i].version = gm_tensor_version (h->saved[i].t);
+    gm_autograd_attached (node);
+  }
+  gm_node_unref (node);
 }
 
 bool

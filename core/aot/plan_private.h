@@ -74,10 +74,8 @@ typedef struct GmHistory GmHistory;
 GmHistory *gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out);
 /* Hands what the forward saved to the hooks, in order. */
 bool gm_history_pack (GmHistory *h, GError **error);
-/* The end of a forward: the writes are done, and histories are given. */
-void gm_history_note (GmHistory *h);
-/* The call has no more to say: from now on the tensors keep h. */
-void gm_history_drop (GmHistory *h);
+/* The end of a call: if it went well, the writes are done and histories are given.  h belongs to the tensors then, if it still is. */
+void gm_history_end (GmHistory *h, bool ok);
 /* The node that stands for the call. */
 GmAgNode *gm_history_node (GmHistory *h);
 
