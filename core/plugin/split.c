@@ -37,8 +37,10 @@ step_init (Step *step, const GmRegion *r)
   step->n_in = r->ins->len;
   step->n_out = r->outs->len;
   step->slots = g_new (uint32_t, step->n_in + step->n_out + 1);
-  memcpy (step->slots, r->ins->data, step->n_in * sizeof *step->slots);
-  memcpy (step->slots + step->n_in, r->outs->data, step->n_out * sizeof *step->slots);
+  for (uint32_t i = 0; i < step->n_in; i++)
+    step->slots[i] = g_array_index (r->ins, uint32_t, i);
+  for (uint32_t i = 0; i < step->n_out; i++)
+    step->slots[step->n_in + i] = g_array_index (r->outs, uint32_t, i);
 }
 
 /* The plugin's code for a region; falls back to the host. */

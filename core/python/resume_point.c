@@ -10,7 +10,6 @@
 #include "core/python/code_cache.h"
 #include "core/python/resume_code.h"
 #include "core/python/resume_original.h"
-#include "core/trace/liveness.h"
 #include "core/trace/span.h"
 
 #include <string.h>
@@ -104,7 +103,6 @@ static GmResumePoint *
 next_point (GmOriginal *o, const GmRecordStart *p, uint32_t insn, GmStackShape stack, const char **why)
 {
   const GmCode *code = o->code;
-  const GmLiveness *live = gm_liveness_get (code);
   g_autofree uint32_t *locals = g_new (uint32_t, p->n_locals + 1);
   GmRecordStart key = { .insn = insn, .depth = stack.depth, .nulls = stack.nulls, .unbound = stack.unbound, .away = p->away, .locals = locals };
   if (stack.depth > 63 || insn >= code->n_insns) {
@@ -113,9 +111,10 @@ next_point (GmOriginal *o, const GmRecordStart *p, uint32_t insn, GmStackShape s
   }
   key.insn = hop (code, insn);
   const GmInsn *step = &code->insns[p->insn];
-  bool unbinds = step->op == GM_INSN_DELETE_FAST || step->op == GM_INSN_LOAD_FAST_AND_CLEAR;
+  bool unbinds = step->op == GM_INSN_DELETE_FAST || step->op == GM_INSN_LOAD_FAST_AND_CLEAR
+                 || (step->op == GM_INSN_STORE_FAST && p->depth > 0 && gm_point_bit (p->unbound, p->depth - 1)); /* it was, before a comprehension */
   for (uint32_t i = 0; i < p->n_locals; i++) /* also what is read no more: it keeps its object alive */
-    if (gm_liveness_live (live, key.insn, p->locals[i]) || !unbinds || step->arg != p->locals[i])
+    if (!unbinds || step->arg != p->locals[i])
       locals[key.n_locals++] = p->locals[i];
   return point_get (o, GM_POINT_REST, &key, why);
 }

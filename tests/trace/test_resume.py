@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a graph break leaves to see: tracebacks, recursion depth, references, reports."""
 
+import collections
 import functools
 import gc
 import os
@@ -515,3 +516,46 @@ def test_rest_keeps_the_loops_and_handlers_that_lie_before_it():
 
     plain, seen = [], []
     assert float(compiled(f)(G.ones(1), seen)) == float(f(G.ones(1), plain)) and seen == plain
+
+
+def _until_it_ends(n):
+    yield n
+
+
+def test_a_comprehensions_variable_is_unbound_where_its_end_breaks():
+    """CPython 3.12 keeps the variable of a comprehension in the function; to let go of its last value is what cannot be traced."""
+    held = [1]
+
+    def make():
+        queue = collections.deque([1, 2])
+
+        def f():
+            held[0] = _until_it_ends(2)
+            a = [x for x in queue]
+            queue.append(held)
+            return len(a)
+
+        return f
+
+    plain, compiled_f = make(), compiled(make())
+    with G._dynamo.capture_all():
+        assert [compiled_f() for _ in range(5)] == [plain() for _ in range(5)] == [2, 3, 4, 5, 6]
+
+
+def test_a_variable_whose_deletion_breaks_is_unbound_behind_it():
+    def f(n):
+        seen = []
+        for i in range(n):
+            try:
+                seen.append(v)
+            except UnboundLocalError:
+                seen.append("unbound")
+            v = _until_it_ends(i)
+            next(v)
+            del v
+        return seen
+
+    compiled_f = compiled(f)
+    with G._dynamo.capture_all():
+        for _ in range(3):
+            assert compiled_f(3) == f(3) == ["unbound"] * 3
