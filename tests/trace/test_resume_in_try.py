@@ -211,5 +211,9 @@ def test_gb_5_compile_time_is_linear_in_the_breaks_inside_of_try(shape):
         return (time.process_time() - begin) / n
 
     seconds(50)
-    small, large = min(seconds(200) for _ in range(3)), min(seconds(1600) for _ in range(2))
-    assert large < 2.5 * small, (small, large)
+    seen = []
+    for _ in range(6):  # other programs take the caches away: what was quadratic would be 8 times as slow each time
+        seen.append((min(seconds(200) for _ in range(3)), seconds(1600)))
+        if min(large for _, large in seen) < 4 * min(small for small, _ in seen):
+            return
+    raise AssertionError(seen)
