@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs benchmark cases by name: gramme bench [--list] [--json FILE] [--plot FILE] [--rounds N] [--threads N] [CASE...]
+"""Runs benchmark cases by name: gramme bench [OPTION...] [CASE...]; --help lists the options
 
 Sides of a case are measured in one process, interleaved (A B A B ...), for several rounds; minimum and median are reported, and the ratio
 of the minima to the case's first side.  Ratios hold on a noisy machine, single times do not.  Rows that lose are printed as losing.
@@ -8,12 +8,15 @@ of the minima to the case's first side.  Ratios hold on a noisy machine, single 
 Cases whose names begin with vs_ are against other libraries, those that are installed of numpy, numexpr, numba, torch and jax: results are
 compared with a reference first, and the ratio is the peer's time over gramme's.  PYTHONPATH finds libraries in a virtual environment:
 PYTHONPATH=venv/lib/python3.11/site-packages gramme bench vs_block
+
+With --device cuda the cases are those of gpu.py: tensors on the GPU, beside torch, torch.compile, jax, cupy, triton and a copy.
 """
 
 import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -40,11 +43,29 @@ def describe():
     }
 
 
+def gpu_name():
+    """As `gramme inspect` has it."""
+    text = subprocess.run([os.environ.get("GM_PROGRAM", "gramme"), "inspect", "nvrtc"], capture_output=True, text=True).stdout
+    return next((line.split(":", 1)[1].strip() for line in text.splitlines() if line.strip().startswith("cuda:")), "?")
+
+
 def text_of(ns):
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if ns >= size:
             return f"{ns / size:.2f} {unit}"
     return f"{ns:.1f} ns"
+
+
+def contests_of(args):
+    """The cases beside other libraries, by name."""
+    if args.device == "cpu":
+        import contests
+
+        return contests.CONTESTS
+    import gpu
+
+    gpu.QUICK = args.quick
+    return gpu.CONTESTS
 
 
 def main():
@@ -55,19 +76,28 @@ def main():
     parser.add_argument("--plot", metavar="FILE", help="an SVG of the ratios to other libraries")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=1, help="of gramme and of the libraries that are compared with; default 1")
+    parser.add_argument("--processor-time", action="store_true", help="of contests: not what the clock on the wall says; for machines with other work")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--quick", action="store_true", help="with --device cuda: each case's smallest size only")
     args = parser.parse_args()
+    if args.quick and args.device == "cpu":
+        parser.error("--quick is for --device cuda")
+    if args.processor_time and args.device == "cuda":
+        parser.error("--processor-time is not what a GPU takes")
     gramme.set_num_threads(args.threads)
     os.environ["GRAMME_NUM_THREADS"] = str(args.threads)  # of processes that a case starts
-    contests = None
-    if args.list or not args.case or any(name.startswith("vs_") for name in args.case):
+    contests, alone = {}, cases.CASES if args.device == "cpu" else {}
+    if args.device == "cuda" or args.list or not args.case or any(name.startswith("vs_") for name in args.case):
         try:
             import versus
 
             versus.use_threads(args.threads)
-            import contests
+            if args.processor_time:
+                versus.use_processor_time()
+            contests = contests_of(args)
         except ImportError as error:  # numpy, of which the references are made
             print(f"no comparison with other libraries: {error}", file=sys.stderr)
-    known = {**cases.CASES, **(contests.CONTESTS if contests else {})}
+    known = {**alone, **contests}
     if args.list:
         for name, case in known.items():
             print(f"{name:18} {(case.__doc__ or '').strip().splitlines()[0]}")
@@ -77,13 +107,17 @@ def main():
     if unknown:
         parser.error(f"no case named {', '.join(unknown)}; there are {', '.join(known)}")
     machine = describe()
+    if args.device == "cuda":
+        if not gramme.cuda.is_available():
+            parser.error("--device cuda: no GPU can be used; `gramme inspect nvrtc` says why")
+        machine["gpu"] = gpu_name()
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     if contests:
-        machine["peers"] = {peer: versus.version(peer) for peer in versus.PEERS}
+        machine["peers"] = {peer: versus.version(peer) for peer in (versus.PEERS if args.device == "cpu" else versus.GPU_PEERS)}
         print("peers: " + ", ".join(f"{peer} {found or 'not installed'}" for peer, found in machine["peers"].items()) + f"; {args.threads} thread(s)")
-    report = {"machine": machine, "rounds": args.rounds, "threads": args.threads, "cases": {}, "rows": []}
+    report = {"machine": machine, "rounds": args.rounds, "threads": args.threads, "processor_time": args.processor_time, "cases": {}, "rows": []}
     for name in wanted:
-        if name not in cases.CASES:
+        if name in contests:
             print(f"\n{name}: {(known[name].__doc__ or '').strip().splitlines()[0]}")
             rows = known[name](args.rounds)
             versus.print_rows(rows)
@@ -104,7 +138,7 @@ def main():
             for row in rows[1:]
         ]
     if args.plot and contests:
-        versus.plot([row for row in report["rows"] if row["case"].split(":")[0] not in cases.CASES], args.plot)
+        versus.plot([row for row in report["rows"] if row["case"].split(":")[0] not in alone], args.plot)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(report, file, indent=1)

@@ -13,6 +13,7 @@ import os
 import statistics
 import time
 import types
+import typing
 
 import numpy as np
 
@@ -20,7 +21,9 @@ import gramme
 import gramme.nn.functional as GF
 
 SAMPLE_S = 0.004  # of one turn
+CLOCK = time.perf_counter
 PEERS = ("numpy", "numexpr", "numba", "torch", "torch.compile", "jax")
+GPU_PEERS = ("torch", "torch.compile", "jax", "cupy", "triton")
 EPS = 2.0**-23
 
 
@@ -29,12 +32,20 @@ class NotRun(Exception):
 
 
 class Contest:
-    """case: its name; inputs: numpy arrays; sides: {"gramme": make, peer: make}, where make(inputs) returns (call, to_numpy).
-    reference: numpy arrays in float64; tolerance: in float32's epsilons of the largest element."""
+    """case: its name; inputs: numpy arrays; sides: {"gramme": make, peer: make}, where make(inputs) returns (call, to_numpy) or a Side.
+    reference: numpy arrays in float64; tolerance: in epsilons of the largest element, float32's unless eps says otherwise."""
 
-    def __init__(self, case, inputs, sides, reference, tolerance=64.0, missing=None):
+    def __init__(self, case, inputs, sides, reference, tolerance=64.0, missing=None, eps=EPS):
         self.case, self.inputs, self.sides = case, inputs, sides
-        self.reference, self.tolerance, self.missing = reference, tolerance, missing or {}
+        self.reference, self.tolerance, self.missing, self.eps = reference, tolerance, missing or {}, eps
+
+
+class Side(typing.NamedTuple):
+    """call: the computation; to_numpy: of its result, None where there is nothing to check; finish: waits for calls that only have begun."""
+
+    call: typing.Callable
+    to_numpy: typing.Callable | None
+    finish: typing.Callable = lambda: None
 
 
 # -- Libraries
@@ -92,7 +103,7 @@ def with_torch(fn, grads=False, compiled=False):
         torch = library("torch")
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
         tensors = [torch.from_numpy(a.copy()) for a in inputs]
-        run = lambda *args: fn(torch, torch.nn.functional, *args)
+        run = own_code(lambda *args: fn(torch, torch.nn.functional, *args))  # its entries are limited in number, too
         if compiled:
             if not hasattr(torch, "compile"):
                 raise NotRun("this torch has no compile")
@@ -149,8 +160,8 @@ def double(fn, inputs, grads=False):
 # -- Accuracy
 
 
-def error_of(got, reference):
-    """In epsilons of float32, of the largest element of each array; inf if something is not there or not a number."""
+def error_of(got, reference, eps=EPS):
+    """In epsilons, of the largest element of each array; inf if something is not there or not a number."""
     worst = 0.0
     if len(got) != len(reference):
         return math.inf
@@ -159,46 +170,56 @@ def error_of(got, reference):
             return math.inf
         if a.size:
             scale = np.max(np.abs(r)) or 1.0
-            worst = max(worst, float(np.max(np.abs(a.astype(np.float64) - r)) / (EPS * scale)))
+            worst = max(worst, float(np.max(np.abs(a.astype(np.float64) - r)) / (eps * scale)))
     return worst if worst == worst else math.inf
 
 
 # -- Time
 
 
-def sample(call, number):
-    clock = time.perf_counter
+def use_processor_time():
+    """What a machine with other work leaves to measure: the time of the processor, all threads of this process together."""
+    global CLOCK
+    CLOCK = time.process_time
+
+
+def sample(side, number):
+    clock, call = CLOCK, side.call
     start = clock()
     for _ in range(number):
         call()
+    side.finish()
     return (clock() - start) / number
 
 
 def compete(contest, rounds):
     """One row for each peer."""
-    calls, errors, refused = {}, {}, dict(contest.missing)
+    sides, errors, refused = {}, {}, dict(contest.missing)
     for name, make in contest.sides.items():
         try:
-            call, to_numpy = make(contest.inputs)
-            errors[name] = error_of(to_numpy(call()), contest.reference)
-            if errors[name] > contest.tolerance:
+            side = Side(*make(contest.inputs))
+            result = side.call()
+            side.finish()
+            if side.to_numpy:
+                errors[name] = error_of(side.to_numpy(result), contest.reference, contest.eps)
+            if errors.get(name, 0.0) > contest.tolerance:
                 refused[name] = f"wrong: {errors[name]:.0f} epsilons off, {contest.tolerance:.0f} are allowed"
             else:
-                calls[name] = call
+                sides[name] = side
         except NotRun as why:
             refused[name] = str(why)
         except Exception as why:  # a peer's own affair: its row says what it said
             text = str(why).strip()
             refused[name] = f"{type(why).__name__}: {text.splitlines()[0][:200] if text else ''}"
-    numbers = {name: max(1, min(20_000, int(SAMPLE_S / max(sample(call, 1), sample(call, 1) / 2, 1e-9)))) for name, call in calls.items()}
-    for name, call in calls.items():
-        sample(call, max(1, numbers[name] // 4))
-    taken = {name: [] for name in calls}
+    numbers = {name: max(1, min(20_000, int(SAMPLE_S / max(sample(side, 1), sample(side, 1) / 2, 1e-9)))) for name, side in sides.items()}
+    for name, side in sides.items():
+        sample(side, max(1, numbers[name] // 4))
+    taken = {name: [] for name in sides}
     gc.disable()
     try:
         for _ in range(rounds):
-            for name, call in calls.items():
-                taken[name].append(sample(call, numbers[name]))
+            for name, side in sides.items():
+                taken[name].append(sample(side, numbers[name]))
     finally:
         gc.enable()
     return rows_of(contest.case, taken, refused, errors)

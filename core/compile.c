@@ -190,10 +190,22 @@ run_exec (void *exec, int role, GmTensor *const *in, int n_in, GmTensor *const *
 }
 
 static bool
+run_exec_known (void *exec, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+{
+  return gm_exec_run_known (exec, in, n_in, out, n_out, error);
+}
+
+static bool
 run_exec_sized (void *exec, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
                 GmTensor *const *out, int n_out, GError **error)
 {
   return gm_exec_run_sized (exec, role, symbols, in, n_in, out, n_out, error);
+}
+
+static bool
+may_share_exec (void *exec, int role, uint32_t in, uint32_t out)
+{
+  return gm_exec_may_share (exec, role, in, out);
 }
 
 static void
@@ -216,14 +228,15 @@ lower (GmCompile *c, GError **error)
                  c->ask.make_exec ? "a back end in Python" : "saved-tensor hooks in the graphs");
     return false;
   }
-  GmPlanExec exec = { .run = run_exec, .unref = unref_exec, .run_sized = run_exec_sized };
+  GmPlanExec exec = {
+    .run = run_exec, .unref = unref_exec, .run_known = run_exec_known, .run_sized = run_exec_sized, .may_share = may_share_exec
+  };
   if (backward && forward->outputs->len == 0) { /* gradients come from somewhere, but for what a hook makes of them */
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
                  "it only takes views of its arguments, and a hook waits for the gradient of one: register the hook outside of it");
     return false;
   }
-  const GmSizes *sizes = c->record.graph ? c->record.graph->sizes : NULL;
-  if (sizes && forward->sizes && forward->sizes->counts->len) {
+  if (forward->sizes && forward->sizes->counts->len) {
     if (!gm_counted_exec (c, &exec, error))
       return false;
   } else if (forward->outputs->len > 0 && c->ask.make_exec) {

@@ -58,7 +58,7 @@ CORE_SOURCES += \
   core/ops/api_promote.c \
   core/ops/api_random.c \
   core/ops/api_reduce.c \
-  core/ops/api_shape.c \
+  core/ops/api_shape.c core/ops/strided.c \
   core/ops/autocast.c \
   core/ops/builder.c \
   core/ops/contract.c \
@@ -99,6 +99,7 @@ CORE_SOURCES += \
   core/autograd/backward.c \
   core/autograd/engine.c \
   core/autograd/inplace.c \
+  core/autograd/move.c \
   core/autograd/node.c \
   core/autograd/node_hooks.c core/autograd/node_user.h \
   core/autograd/post_hooks.c \
@@ -162,7 +163,7 @@ CORE_SOURCES += \
   core/aot/higher.c \
   core/aot/higher_tape.c \
   core/aot/host_call.c \
-  core/aot/dedupe.c \
+  core/aot/dedupe.c core/aot/donate.c \
   core/aot/facts.c \
   core/aot/functionalize.c \
   core/aot/geometry.c \
@@ -421,6 +422,7 @@ EXTENSION_SOURCES = \
   core/python/hook.c \
   core/python/hook_program.c \
   core/python/mask_index.c \
+  core/python/kept_frame.c \
   core/python/lapack_py.c \
   core/python/lines.c \
   core/python/measure.c \
@@ -460,6 +462,7 @@ EXTENSION_SOURCES = \
   core/python/dict_find.h \
   core/python/dict_version.h \
   core/python/draws.h \
+  core/python/kept_frame.h \
   core/python/loan.h \
   core/python/dlpack.h \
   core/python/errors.h \

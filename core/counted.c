@@ -153,19 +153,19 @@ stage_new (const Cut *x, const bool *needed, GmValueId *map)
 {
   Stage *s = g_new0 (Stage, 1);
   const GmGraph *g = x->g;
+  g_autofree bool *read = g_new0 (bool, g->values->len + 1);
   s->in = g_array_new (FALSE, FALSE, sizeof (uint32_t));
   s->counts = g_array_new (FALSE, FALSE, sizeof (Count));
   s->graph = gm_graph_new_like (g, "forward", NULL);
   gm_graph_share_tables (s->graph, g);
   memset (map, 0xff, g->values->len * sizeof *map);
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    for (uint32_t k = 0; needed[n->out] && k < n->n_in; k++)
+      read[n->in[k]] = true;
+  }
   for (uint32_t v = 0; v < g->values->len; v++) {
-    bool read = false;
-    for (uint32_t i = 0; i < g->nodes->len && x->slot[v] != GM_NO_ID && !read; i++) {
-      const GmNode *n = gm_graph_node (g, i);
-      for (uint32_t k = 0; needed[n->out] && k < n->n_in; k++)
-        read |= n->in[k] == v;
-    }
-    if (!read)
+    if (!read[v] || x->slot[v] == GM_NO_ID)
       continue;
     map[v] = gm_graph_add_input (s->graph, gm_graph_value (g, v)->name ? gm_graph_value (g, v)->name : "made", gm_graph_meta (g, v));
     g_array_append_val (s->in, x->slot[v]);

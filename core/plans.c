@@ -31,6 +31,7 @@ struct GmPlans {
   GmPlanRandom random;
   GmPlan *first;    /* the form that was made first: what it takes for granted about memory is guarded */
   GPtrArray *forms; /* GmPlan */
+  GString *made;    /* a line for each form that was made: what it takes for granted beyond the recording */
   GPtrArray *kept;  /* Kept */
 };
 
@@ -133,6 +134,18 @@ plan_of_forms (GmPlans *p, const int64_t *symbols)
   return plan;
 }
 
+/* What the stages learned of sizes that the recording left open. */
+static void
+note_form (GmPlans *p, const GmSizes *s)
+{
+  for (uint32_t i = gm_size_facts_n (p->graph->sizes->facts), first = i; i < gm_size_facts_n (s->facts); i++) {
+    GmSizeFact fact = gm_size_facts_nth (s->facts, i);
+    g_autofree char *text = gm_size_fact_text (s->sym, &fact);
+    g_string_append_printf (p->made, "%s%s", i == first ? "" : ", ", text);
+  }
+  g_string_append_c (p->made, '\n');
+}
+
 /* For sizes that no form fits.  What cannot go through the stages with symbols goes with numbers. */
 static GmPlan *
 plan_new (GmPlans *p, const int64_t *symbols, GmCompile **out, GError **error)
@@ -145,6 +158,7 @@ plan_new (GmPlans *p, const int64_t *symbols, GmCompile **out, GError **error)
       g_autofree char *facts = gm_sizes_text (c->record.graph->sizes);
       gm_log (GM_LOG_DYNAMIC, "%s: form %u of its plan, where %s", p->graph->name, p->forms->len + 1, facts ? facts : "sizes are any");
     }
+    note_form (p, c->record.graph->sizes);
     put_first (p->forms, gm_plan_ref (c->lower.plan), GM_PLANS_FORMS);
   } else {
     gm_log (GM_LOG_DYNAMIC, "%s: compiled for the numbers of each call: %s", p->graph->name,
@@ -156,10 +170,17 @@ plan_new (GmPlans *p, const int64_t *symbols, GmCompile **out, GError **error)
     }
     c = compile_numbers (p, symbols, error);
     plan = c ? gm_plan_ref (c->lower.plan) : NULL;
+    g_string_append_printf (p->made, "the numbers of a call: %s\n", why ? why->message : "its own example does not fit it");
   }
   if (out)
     *out = g_steal_pointer (&c);
   return plan;
+}
+
+const char *
+gm_plans_made (const GmPlans *p)
+{
+  return p->made->str;
 }
 
 const GmOverlap *
@@ -269,11 +290,20 @@ read_symbols (const GmPlans *p, GmTensor *const *inputs, int64_t *now)
   }
 }
 
+static inline bool
+are_equal (const int64_t *a, const int64_t *b, uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++)
+    if (a[i] != b[i])
+      return false;
+  return true;
+}
+
 static GmPlan *
 kept_plan (GmPlans *p, const int64_t *now)
 {
   for (uint32_t i = 0; i < p->kept->len; i++)
-    if (!memcmp (((Kept *) p->kept->pdata[i])->symbols, now, p->n_symbols * sizeof *now)) {
+    if (are_equal (((Kept *) p->kept->pdata[i])->symbols, now, p->n_symbols)) {
       move_first (p->kept, i);
       return ((Kept *) p->kept->pdata[0])->plan;
     }
@@ -402,6 +432,7 @@ gm_plans_new (GmCompile *c, GError **error)
   p->options = g_strdupv ((char **) c->ask.options);
   p->differentiate = c->ask.differentiate;
   p->random = c->record.random;
+  p->made = g_string_new (NULL);
   p->forms = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_plan_unref);
   p->kept = g_ptr_array_new_with_free_func (kept_free);
   int64_t now[p->n_symbols + 1];
@@ -438,6 +469,7 @@ gm_plans_free (GmPlans *p)
   g_array_unref (p->open);
   g_ptr_array_unref (p->kept);
   g_ptr_array_unref (p->forms);
+  g_string_free (p->made, TRUE);
   gm_graph_free (p->graph);
   g_strfreev (p->options);
   g_free (p->fixed);

@@ -23,6 +23,9 @@ void gm_plans_free (GmPlans *p); /* NULL is fine */
 uint32_t gm_plans_n_outputs (const GmPlans *p); /* what a call gives: without what only says how large something is */
 /* As gm_plan_run, with the plan for inputs like these. */
 bool gm_plans_run (GmPlans *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error);
+/* A line for each time that the stages ran: what they took for granted of sizes that the recording leaves open, "" if nothing; or that it
+ * was for the numbers of a call, and why.  Borrowed; until the next run. */
+const char *gm_plans_made (const GmPlans *p);
 /* What the plans take for granted about where inputs lie, whatever their sizes: as gm_plan_overlaps. */
 const GmOverlap *gm_plans_overlaps (const GmPlans *p, uint32_t *n);
 /* Whether plans for all sizes say all that the graph does: no gradient is given by the

@@ -71,6 +71,8 @@ typedef struct {
   int32_t (*finish) (GrammeBackend *b, void *event, GrammeStatus *status);
   /* [any] Between two events that have fired. */
   int32_t (*elapsed) (GrammeBackend *b, void *from, void *to, float *ms, GrammeStatus *status);
+  /* [any] *done: 1 if all that the stream was given has run. */
+  int32_t (*idle) (GrammeBackend *b, void *stream, int32_t *done, GrammeStatus *status);
 } GrammeStream;
 
 /* -- Texts ------------------------------------------------------------------------------------- */
@@ -88,9 +90,22 @@ typedef struct {
                   uint64_t *bytes, GrammeStatus *status);
 } GrammeText;
 
+/* -- Donation ---------------------------------------------------------------------------------- */
+
+#define GRAMME_DONATION_ID "gramme.donation/draft1"
+
+/* Inputs that nobody reads any more after a run may lend their memory to outputs of the same dtype, sizes and strides. */
+typedef struct {
+  uint32_t struct_size, reserved;
+  /* [any] 1: a run may get the address of input `input` as that of output `output`, too.  0: it may not.  All pairs of which that is
+   * said may be used in one run, as far as no input and no output is in two of them.  For graphs without symbolic sizes. */
+  int32_t (*may_share) (GrammeExecutable *e, uint32_t role, uint32_t input, uint32_t output);
+} GrammeDonation;
+
+GRAMME_STATIC_ASSERT (sizeof (GrammeDonation) == 16, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeText) == 16, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeMemory) == 40, "no padding");
-GRAMME_STATIC_ASSERT (sizeof (GrammeStream) == 104, "no padding");
+GRAMME_STATIC_ASSERT (sizeof (GrammeStream) == 112, "no padding");
 
 #ifdef __cplusplus
 }

@@ -19,7 +19,7 @@ plugins_libgramme_null_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 EAGER_SOURCES = plugins/eager/eager.c plugins/eager/plan.c plugins/eager/plan.h
 NULL_SOURCES = plugins/null/null.c
 CODEGEN_SOURCES = plugins/codegen/call.h plugins/codegen/digest.c plugins/codegen/digest.h plugins/codegen/fuse.c plugins/codegen/geometry.c plugins/codegen/loop_plan.c \
-  plugins/codegen/loop_plan.h plugins/codegen/memory.c plugins/codegen/parts.c plugins/codegen/parts.h plugins/codegen/print_c.c \
+  plugins/codegen/donate.c plugins/codegen/loop_plan.h plugins/codegen/memory.c plugins/codegen/parts.c plugins/codegen/parts.h plugins/codegen/print_c.c \
   plugins/codegen/print_c.h plugins/codegen/print_v.c plugins/codegen/program.h plugins/codegen/size.c \
   plugins/codegen/size.h plugins/codegen/slice.c \
   plugins/codegen/slice.h plugins/codegen/text.c \
@@ -37,13 +37,15 @@ plugins_libgramme_cc_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_libgramme_cc_la_LIBADD = -ldl -lpthread
 
 # CUDA is looked for at run time: no header, no library.
-NVRTC_SOURCES = plugins/nvrtc/nvrtc.c plugins/nvrtc/attention.c plugins/nvrtc/attention.h plugins/nvrtc/attention_kernel.c plugins/nvrtc/blocks.c plugins/nvrtc/blocks.h \
+NVRTC_SOURCES = plugins/nvrtc/nvrtc.c plugins/nvrtc/attention.c plugins/nvrtc/attention.h plugins/nvrtc/attention_kernel.c plugins/nvrtc/attention_mma.c plugins/nvrtc/blocks.c plugins/nvrtc/blocks.h \
   plugins/nvrtc/calls.c plugins/nvrtc/calls.h plugins/nvrtc/columns.c plugins/nvrtc/compiler.c \
-  plugins/nvrtc/compiler.h plugins/nvrtc/convolve.c plugins/nvrtc/cuda.def plugins/nvrtc/device.c plugins/nvrtc/device.h plugins/nvrtc/index.c \
-  plugins/nvrtc/keep.c plugins/nvrtc/keep.h plugins/nvrtc/library.c plugins/nvrtc/library.h plugins/nvrtc/matmul.c plugins/nvrtc/nvrtc.def \
+  plugins/nvrtc/compiler.h plugins/nvrtc/convolve.c plugins/nvrtc/cublas.def plugins/nvrtc/cuda.def plugins/nvrtc/device.c plugins/nvrtc/device.h plugins/nvrtc/index.c \
+  plugins/nvrtc/keep.c plugins/nvrtc/keep.h plugins/nvrtc/library.c plugins/nvrtc/library.h plugins/nvrtc/matmul.c plugins/nvrtc/mma.cuh plugins/nvrtc/nvrtc.def \
   plugins/nvrtc/offers.c plugins/nvrtc/offers.h plugins/nvrtc/point.c \
-  plugins/nvrtc/point.h plugins/nvrtc/prelude.cuh plugins/nvrtc/program.c plugins/nvrtc/program.h plugins/nvrtc/rows.c \
-  plugins/nvrtc/tile.c plugins/nvrtc/tile.h plugins/nvrtc/unit.c plugins/nvrtc/unit.h $(CODEGEN_SOURCES)
+  plugins/nvrtc/point.h plugins/nvrtc/prelude.c plugins/nvrtc/prelude.cuh plugins/nvrtc/prelude.h plugins/nvrtc/product.c \
+  plugins/nvrtc/product.h plugins/nvrtc/product_run.c plugins/nvrtc/program.c plugins/nvrtc/program.h plugins/nvrtc/replay.c \
+  plugins/nvrtc/replay.h plugins/nvrtc/rows.c plugins/nvrtc/signals.c plugins/nvrtc/signals.h plugins/nvrtc/tile.c \
+  plugins/nvrtc/tile.h plugins/nvrtc/unit.c plugins/nvrtc/unit.h $(CODEGEN_SOURCES)
 plugin_LTLIBRARIES += plugins/libgramme-nvrtc.la
 plugins_libgramme_nvrtc_la_SOURCES = $(NVRTC_SOURCES)
 plugins_libgramme_nvrtc_la_CPPFLAGS = $(PLUGIN_CPPFLAGS)
@@ -52,8 +54,10 @@ plugins_libgramme_nvrtc_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_libgramme_nvrtc_la_LIBADD = -ldl -lpthread
 plugins/nvrtc/prelude.inc: plugins/nvrtc/prelude.cuh
 	$(AM_V_GEN)mkdir -p plugins/nvrtc && $(AS_STRING) $(srcdir)/plugins/nvrtc/prelude.cuh > $@.new && mv $@.new $@
-BUILT_SOURCES += plugins/nvrtc/prelude.inc
-CLEANFILES += plugins/nvrtc/prelude.inc
+plugins/nvrtc/mma.inc: plugins/nvrtc/mma.cuh
+	$(AM_V_GEN)mkdir -p plugins/nvrtc && $(AS_STRING) $(srcdir)/plugins/nvrtc/mma.cuh > $@.new && mv $@.new $@
+BUILT_SOURCES += plugins/nvrtc/prelude.inc plugins/nvrtc/mma.inc
+CLEANFILES += plugins/nvrtc/prelude.inc plugins/nvrtc/mma.inc
 
 if HAVE_TCC
 plugin_LTLIBRARIES += plugins/libgramme-tcc.la

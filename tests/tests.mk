@@ -31,8 +31,11 @@ EXTRA_DIST += $(TEST_FILES)
 check-nightly: all $(check_PROGRAMS)
 	GM_FUZZ_GRAPHS=$${GM_FUZZ_GRAPHS:-16000} CK_DEFAULT_TIMEOUT=0 ./in-tree tests/unit/test_backends
 	GM_FUZZ_KERNELS=$${GM_FUZZ_KERNELS:-5000} CK_DEFAULT_TIMEOUT=0 ./in-tree tests/unit/test_codegen
+	GM_FUZZ_SIZED=$${GM_FUZZ_SIZED:-20000} CK_DEFAULT_TIMEOUT=0 ./in-tree tests/unit/test_sized
+	GM_FUZZ_SIZED=$${GM_FUZZ_SIZED:-20000} CK_DEFAULT_TIMEOUT=0 ./in-tree tests/unit/test_plan_sized
 	GM_FUZZ_PLANS=$${GM_FUZZ_PLANS:-100000} CK_DEFAULT_TIMEOUT=0 ./in-tree tests/unit/test_random_plans
 	GM_STATE_PROGRAMS=$${GM_STATE_PROGRAMS:-20000} $(srcdir)/build-aux/check-pythons "$(abs_builddir)/pythons"
+	GM_SHAPE_PROGRAMS=$${GM_SHAPE_PROGRAMS:-5000} ./in-tree sh $(srcdir)/tests/pytest.sh trace/test_random_sizes.py
 	GM_RANDOM_MEMORY=$${GM_RANDOM_MEMORY:-100000} ./in-tree sh $(srcdir)/tests/aot.sh
 	GM_RANDOM_PROGRAMS=2000 ./in-tree sh $(srcdir)/tests/breaks.sh
 	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh trace

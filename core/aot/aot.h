@@ -73,9 +73,6 @@ void gm_overlap_describe (GmGraph *g, GmTensor *const *inputs);
 /* Whether b, whose first element is `distance` elements after a's, has an element in common with a.
  * Exact, unless that takes too long: then true. */
 bool gm_geometry_overlaps (const GmMeta *a, const GmMeta *b, int64_t distance);
-/* The elements of `flat` (one dimension) that `want` says, from `offset` on, as a chain of views.
- * Fails with GM_ERROR_UNSUPPORTED where there is none: dimensions that cross each other. */
-GmVal gm_geometry_view (GmBuilder *b, GmVal flat, int64_t offset, const GmMeta *want);
 
 /* -- Values that are the same memory (views.c) ------------------------------------------------- */
 
@@ -167,9 +164,9 @@ typedef struct {
   GmTensor **looked;   /* per history: who is to be looked at now, owned */
 } GmHistories;
 
-/* Views that the function looked at after what they are taken of was written to get their histories, in the order of the looks, because that
- * is the one in which gradients are added: up to `until`, if that is one of them, NULL: all. */
-void gm_histories_look (const GmHistories *h, const GmTensor *until);
+/* Views that the function looked at after what they are taken of was written to get their histories, in the order of the
+ * looks, because that is the one in which gradients are added. */
+void gm_histories_look (const GmHistories *h);
 
 /* A view of what was written to after it was taken follows its base, with a history that is made
  * when somebody looks at the view: after the call, or as the function did it already. */

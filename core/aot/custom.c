@@ -41,7 +41,7 @@ evaluate (GmBuilder *b, const GmGraph *backward, uint32_t n_results, GmVal *map)
   for (uint32_t k = 0; k < n_results; k++) {
     const GmMeta *m = gm_graph_meta (backward, k);
     if (!map[k])
-      map[k] = gm_b_full (b, gm_scalar_float (0), (GmDtype) m->dtype, m->ndim, m->sizes);
+      map[k] = gm_b_full_like (b, gm_scalar_float (0), (GmDtype) m->dtype, m);
   }
   for (uint32_t k = 0; k < backward->nodes->len && !gm_b_failed (b); k++) {
     const GmNode *m = gm_graph_node (backward, k);

@@ -29,6 +29,8 @@ typedef struct {
   uint32_t *seen;   /* per object: the count of writes to its root when `now` was taken */
   uint32_t *writes; /* per root: the count */
   uint32_t *taken;  /* per view: the count of writes to its root when it was taken */
+  GmVal *peeked;    /* per view: its value as read by who does not look, at the count of writes `peeked_at` */
+  uint32_t *peeked_at;
   GmVal *written;   /* per object: what the last write to it stored, or NULL */
   uint32_t *when;   /* per object: the count of writes to its root after that */
   bool *quiet;      /* per input that requires grad: its elements were written behind autograd's
@@ -184,6 +186,34 @@ take_again (Rewrite *r, GmValueId object)
   return take_views (r, object, root);
 }
 
+static GmVal current (Rewrite *r, GmValueId v);
+
+/* The elements of v, for who does not look: eager makes no history of a view that is read with gradients off, or by what has none. */
+static GmVal
+elements_of (Rewrite *r, GmValueId v)
+{
+  GmValueId object = gm_views_object (r->g, v), root = gm_views_root (r->g, object);
+  uint32_t writes = r->writes[root];
+
+  if (!r->differentiate || object == root || !r->now[object] || r->seen[object] == writes)
+    return current (r, v);
+  if (!r->peeked[object] || r->peeked_at[object] != writes) {
+    r->peeked[object] = take_views (r, object, r->now[root]);
+    r->peeked_at[object] = writes;
+  }
+  return r->peeked[object];
+}
+
+/* Operand i of n: to read it is a look where a gradient may go back. */
+static GmVal
+operand (Rewrite *r, const GmNode *n, uint32_t i)
+{
+  bool looks = gm_op_is_differentiable (n->op, (int) i) && !gm_views_no_grad (r->g, n);
+
+  return looks ? current (r, n->in[i]) : elements_of (r, n->in[i]);
+}
+
+/* The value of v for who looks at it. */
 static GmVal
 current (Rewrite *r, GmValueId v)
 {
@@ -192,8 +222,8 @@ current (Rewrite *r, GmValueId v)
 
   if (parent == GM_NO_ID || (r->now[object] && r->seen[object] == writes))
     return r->now[object];
-  r->now[object] = r->now[object] ? take_again (r, object)
-                                  : take_view (r, producer (r->g, object), current (r, parent));
+  const GmNode *n = producer (r->g, object);
+  r->now[object] = r->now[object] ? take_again (r, object) : take_view (r, n, operand (r, n, 0));
   r->seen[object] = writes;
   return r->now[object];
 }
@@ -321,9 +351,9 @@ scatter_recorded (Rewrite *r, GmValueId object, GmVal base, GmVal elements)
     return scatter_all (r, object, base, elements);
   if (n_slices == 0)
     return replace_all (r, base, scatter_all (r, object, base, elements));
-  GmVal nowhere = gm_b_full (b, gm_scalar_bool (false), GM_BOOL, m.ndim, m.sizes),
-        here = gm_b_full (b, gm_scalar_bool (true), GM_BOOL, part.ndim, part.sizes),
-        nothing = gm_b_full (b, gm_scalar_int (0), (GmDtype) m.dtype, m.ndim, m.sizes);
+  GmVal nowhere = gm_b_full_like (b, gm_scalar_bool (false), GM_BOOL, &m),
+        here = gm_b_full_like (b, gm_scalar_bool (true), GM_BOOL, &part),
+        nothing = gm_b_full_like (b, gm_scalar_int (0), (GmDtype) m.dtype, &m);
   GmVal in[3] = { scatter_all (r, object, nowhere, here),
                   scatter_all (r, object, nothing, elements), base };
   return add (r, GM_OP_where, in, 3, NULL);
@@ -348,7 +378,7 @@ store (Rewrite *r, GmValueId v, GmVal elements)
     r->when[o] = r->writes[root] + 1;
     parent = gm_views_parent (r->g, o);
     if (parent != root || !recorded)
-      part = scatter_back (r, producer (r->g, o), parent == root ? old : current (r, parent), part);
+      part = scatter_back (r, producer (r->g, o), parent == root ? old : elements_of (r, parent), part);
   }
   if (recorded)
     part = scatter_recorded (r, object, old, elements);
@@ -369,20 +399,23 @@ check_quiet (Rewrite *r, const GmNode *n, uint32_t i)
     refuse (r, n, "with gradients off to a tensor whose gradient is asked for afterwards");
 }
 
-/* Whether v, as what is copied somewhere, is seen by others too: it is an input, given out, or read
- * once more. */
+/* Whether what n copies is the result of an operation on its destination that nobody else sees: what an operation in place is
+ * recorded as, whose history is that of the operation itself. */
 static bool
-is_shared (const Rewrite *r, GmValueId v)
+is_in_place (const Rewrite *r, const GmNode *n)
 {
   const GmGraph *g = r->g;
+  GmValueId object = gm_views_object (g, n->in[1]);
+  const GmNode *made = producer (g, object);
   uint32_t n_reads = 0;
 
   for (uint32_t i = 0; i < g->nodes->len; i++)
     for (uint32_t k = 0; k < gm_graph_node (g, i)->n_in; k++)
-      n_reads += gm_graph_node (g, i)->in[k] == v;
+      n_reads += gm_views_object (g, gm_graph_node (g, i)->in[k]) == object;
   for (uint32_t i = 0; i < g->outputs->len; i++)
-    n_reads += g_array_index (g->outputs, GmGraphOutput, i).value == v;
-  return n_reads > 1 || !producer (g, v);
+    n_reads += gm_views_object (g, g_array_index (g->outputs, GmGraphOutput, i).value) == object;
+  return n_reads == 1 && made && made->n_in > 0 && gm_views_parent (g, object) == GM_NO_ID
+         && gm_views_object (g, made->in[0]) == gm_views_object (g, n->in[0]);
 }
 
 /* A write that is quiet leaves the histories of all views alone. */
@@ -412,10 +445,10 @@ rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
   check_quiet (r, n, 1);
   if (is_input && gm_meta_overlaps_itself (gm_graph_meta (r->g, root)))
     refuse (r, n, "to an input of which several elements are one place in memory");
-  GmVal src = gm_b_expand (b, gm_b_cast (b, current (r, n->in[1]), m->dtype), m->ndim, m->sizes);
-  if (!quiet && src && src == current (r, n->in[1]) && is_shared (r, n->in[1])
-      && gm_b_meta (b, src)->requires_grad)
-    src = add (r, GM_OP_copy, &src, 1, NULL); /* what arrives is summed there before it goes on */
+  GmVal from = gm_views_no_grad (r->g, n) ? elements_of (r, n->in[1]) : current (r, n->in[1]);
+  if (!quiet && from && gm_b_meta (b, from)->requires_grad && !is_in_place (r, n))
+    from = add (r, GM_OP_copy, &from, 1, NULL); /* what arrives is summed there before it goes on */
+  GmVal src = gm_b_expand (b, gm_b_cast (b, from, m->dtype), m->ndim, m->sizes);
   if (gm_views_no_grad (r->g, n))
     src = add (r, GM_OP_detach, &src, 1, NULL);
   if (r->quiet[root] && !quiet)
@@ -464,7 +497,7 @@ rewrite_node (Rewrite *r, const GmNode *n)
 
     for (uint32_t i = 0; i < n->n_in; i++) {
       check_quiet (r, n, i);
-      in[i] = current (r, n->in[i]);
+      in[i] = operand (r, n, i);
     }
     GmVal out = as_recorded (r, n, add (r, n->op, in, (int) n->n_in, n->attrs));
     r->now[n->out] = with_strides_of (r, out, m);
@@ -480,7 +513,7 @@ final_elements (Rewrite *r, GmValueId v)
 
   if (r->written[object] && r->when[object] == r->writes[gm_views_root (r->g, object)])
     return r->written[object];
-  return current (r, v);
+  return elements_of (r, v);
 }
 
 static const uint32_t *
@@ -573,7 +606,12 @@ final_history (Rewrite *r, const bool *reached, GmValueId v)
     return NULL;
   if (object == root)
     return now;
-  return !is_stale (r, v) && is_read_inside (r->b.graph, reached, gm_id_from_val (now)) ? now : NULL;
+  /* elements that were picked are no view here: ask for what they were picked from, too */
+  return !is_stale (r, v)
+                 && (is_read_inside (r->b.graph, reached, gm_id_from_val (now))
+                     || (!quiet && r->now[root] && is_read_inside (r->b.graph, reached, gm_id_from_val (r->now[root]))))
+             ? now
+             : NULL;
 }
 
 /* Whether a hook waits for gradients of v, or of something of the same memory. */
@@ -695,6 +733,8 @@ gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere, G
                 .seen = gm_arena_newn (arena, uint32_t, g->values->len),
                 .writes = gm_arena_newn (arena, uint32_t, g->values->len),
                 .taken = gm_arena_newn (arena, uint32_t, g->values->len),
+                .peeked = gm_arena_newn (arena, GmVal, g->values->len),
+                .peeked_at = gm_arena_newn (arena, uint32_t, g->values->len),
                 .written = gm_arena_newn (arena, GmVal, g->values->len),
                 .when = gm_arena_newn (arena, uint32_t, g->values->len),
                 .quiet = gm_arena_newn (arena, bool, g->values->len),

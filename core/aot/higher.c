@@ -153,11 +153,8 @@ inline_nodes (GmGraph *to, const GmGraph *from, GmValueId *map, GError **error)
 static GmValueId
 add_zeros (GmGraph *g, const GmMeta *like)
 {
-  GmAttrs a = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE, .dtype = like->dtype,
-                .n_list = like->ndim };
+  GmAttrs a = gm_attrs_full (like, gm_dtype_is_float ((GmDtype) like->dtype) ? gm_scalar_float (0) : gm_scalar_int (0));
 
-  memcpy (a.list, like->sizes, sizeof a.list);
-  a.value = gm_dtype_is_float ((GmDtype) like->dtype) ? gm_scalar_float (0) : gm_scalar_int (0);
   return gm_graph_add_node (g, GM_OP_full, NULL, 0, &a, NULL, NULL);
 }
 

@@ -5,6 +5,8 @@
  * and the history that this leaves is kept until the backward, where another host call walks it.  What ties the two is the
  * call's last result, the ticket: one number that nobody reads, whose memory has the history as its companion.  So the history
  * lives exactly as long as what the forward saved, and is found through whatever the plan did with the tensor.
+ * On the tape such a history may be differentiated again: the gradients that walking it gave have a history in their turn, over the same
+ * leaves and over others that stand for the gradients that came in, and that is kept in the same way.
  * Invariant: a ticket is saved as it is: never computed again, and no saved-tensor hook sees it.
  *
  * A hook on the gradient of a value inside is a host call in the backward, on the sum that arrives there, before the node
@@ -187,7 +189,7 @@ note_of (const GmHigher *h, const GmTensor *ticket, GError **error)
 /* The gradients of a call for its operands; grads: per result, NULL where there is none; begun: per operand, where its sum begins, NULL
  * for nothing.  gradients: per operand, new references, NULL for none. */
 static bool
-walk_note (const Note *note, GmTensor *const *grads, GmTensor *const *begun, GmTensor **gradients, GError **error)
+walk_note (const Note *note, GmTensor *const *grads, GmTensor *const *begun, bool create_graph, GmTensor **gradients, GError **error)
 {
   uint32_t most = note->n_out + note->n_in;
   g_autofree GmTensor **roots = g_new (GmTensor *, most + 1), **given = g_new (GmTensor *, most + 1),
@@ -207,7 +209,7 @@ walk_note (const Note *note, GmTensor *const *grads, GmTensor *const *begun, GmT
   for (uint32_t i = 0; i < note->n_in; i++)
     if (note->leaves[i])
       leaves[n_leaves++] = note->leaves[i];
-  if (n_roots > 0 && n_leaves > 0 && !gm_autograd_grad (roots, given, n_roots, leaves, n_leaves, true, false, true, result, error))
+  if (n_roots > 0 && n_leaves > 0 && !gm_autograd_grad (roots, given, n_roots, leaves, n_leaves, true, create_graph, true, result, error))
     return false;
   for (uint32_t i = 0, k = 0; i < note->n_in; i++)
     gradients[i] = note->leaves[i] ? result[k++] : NULL;
@@ -233,7 +235,7 @@ run_gradient (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **
   for (uint32_t i = 0; i < note->n_in && at < n_in; i++)
     if (i < 64 && h->begun >> i & 1)
       begun[i] = own[at++];
-  good = walk_note (note, grads, begun, gradients, error);
+  good = walk_note (note, grads, begun, false, gradients, error);
   for (uint32_t i = 0; good && i < note->n_in; i++) {
     if (!note->leaves[i])
       continue;
@@ -453,8 +455,11 @@ gm_gradient_hook_register (const GmHigher *hook, GmTensor *t)
 }
 
 typedef struct {
-  GmHigher *h;
-  GmTensor *ticket; /* owned */
+  GmHigher *h;      /* of the function's call, with its ticket (both owned); or NULL */
+  GmTensor *ticket;
+  Note *note;   /* else: of the gradients of a call; owned */
+  GmTensor **in; /* owned: what the note's leaves stand for, NULL where no gradient flows */
+  uint32_t n_in;
 } Call;
 
 static void
@@ -462,45 +467,106 @@ call_free (void *state)
 {
   Call *c = state;
 
-  gm_tensor_unref (c->ticket);
-  gm_higher_unref (c->h);
+  g_clear_pointer (&c->ticket, gm_tensor_unref);
+  g_clear_pointer (&c->h, gm_higher_unref);
+  if (c->note)
+    note_free (&c->note->companion);
+  unref_all (c->in, c->n_in);
+  g_free (c->in);
   g_free (c);
+}
+
+static void attach_call (Call *c, GmTensor **out, uint32_t n_out, uint64_t seq);
+
+/* An alias without history that stands for t; it is a leaf if a gradient may flow to t, and then it is the call's k-th. */
+static GmTensor *
+stand_for (Call *c, GmTensor *t, uint32_t k)
+{
+  GmTensor *own = gm_tensor_new_alias (t);
+
+  own->meta.requires_grad = 0;
+  if (gm_tensor_requires_grad (t)) {
+    gm_tensor_set_requires_grad (own, true, NULL);
+    c->note->leaves[k] = gm_tensor_ref (own);
+    c->in[k] = gm_tensor_ref (t);
+  }
+  return own;
+}
+
+/* As walk_note, and the gradients have a history that goes on in the tape's. */
+static bool
+walk_again (const Call *before, const Note *note, GmTensor *const *grads, GmTensor *const *begun, GmTensor **gradients, GError **error)
+{
+  uint32_t n_all = 2 * note->n_in + note->n_out, n = 0;
+  Call *c = g_new (Call, 1);
+  g_autofree GmTensor **own = g_new0 (GmTensor *, n_all + 1), **out = g_new (GmTensor *, note->n_in + 1);
+  GmTensor **own_begun = own + note->n_out;
+
+  *c = (Call){ .note = g_new (Note, 1), .in = g_new0 (GmTensor *, n_all + 1), .n_in = n_all };
+  *c->note = (Note){ .companion.destroy = note_free, .n_in = n_all, .leaves = g_new0 (GmTensor *, n_all + 1),
+                     .results = g_new0 (GmTensor *, note->n_in + 1) };
+  for (uint32_t i = 0; i < note->n_in; i++)
+    if (note->leaves[i] && before->in[i]) {
+      c->note->leaves[i] = gm_tensor_ref (note->leaves[i]);
+      c->in[i] = gm_tensor_ref (before->in[i]);
+    }
+  for (uint32_t i = 0; i < note->n_out; i++)
+    own[i] = grads[i] ? stand_for (c, grads[i], note->n_in + i) : NULL;
+  for (uint32_t i = 0; i < note->n_in; i++)
+    own_begun[i] = begun[i] ? stand_for (c, begun[i], note->n_in + note->n_out + i) : NULL;
+  bool good = walk_note (note, own, own_begun, true, gradients, error);
+  unref_all (own, note->n_out + note->n_in);
+  for (uint32_t i = 0; good && i < note->n_in; i++) {
+    if (!gradients[i] || !gm_tensor_requires_grad (gradients[i]))
+      continue;
+    c->note->results[c->note->n_out++] = gradients[i];
+    gradients[i] = gm_tensor_new_alias (gradients[i]);
+    gradients[i]->meta.requires_grad = 0;
+    out[n++] = gradients[i];
+  }
+  if (n > 0)
+    attach_call (c, out, n, 0);
+  else
+    call_free (c);
+  return good;
 }
 
 static bool
 call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
 {
   const Call *c = state;
-  const Note *note = note_of (c->h, c->ticket, error);
+  const Note *note = c->note ? c->note : note_of (c->h, c->ticket, error);
 
-  if (note && create_graph) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "double backward (create_graph=True) through %s, which is a node of a graph (allow_in_graph), is not supported: call the "
-                 "function without compile",
-                 c->h->host->name);
-    return false;
-  }
   if (!note)
     return false;
   g_autofree GmTensor **begun = g_new0 (GmTensor *, note->n_in + 1);
   for (uint32_t i = 0; i < note->n_in; i++)
-    if (i < 64 && c->h->many >> i & 1)
+    if (c->h ? i < 64 && c->h->many >> i & 1 : c->in[i] != NULL) /* eager adds term by term */
       begun[i] = gm_autograd_take_arrived (node, i);
-  bool good = walk_note (note, grads, begun, result, error);
+  bool good = create_graph ? walk_again (c, note, grads, begun, result, error) : walk_note (note, grads, begun, false, result, error);
   unref_all (begun, note->n_in);
   return good;
 }
 
 static const GmAgFunction function = { .name = "HostCallBackward", .backward = call_backward, .release = call_free };
 
+/* The node takes the call; seq: its place in the order of the tape, 0 for the next. */
+static void
+attach_call (Call *c, GmTensor **out, uint32_t n_out, uint64_t seq)
+{
+  GmAgNode *node = gm_autograd_attach (&function, c, c->in, (int) c->n_in, out, (int) n_out);
+
+  if (seq)
+    gm_autograd_place (node, seq);
+}
+
 void
 gm_host_call_attach (GmHigher *h, GmTensor *ticket, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint64_t seq)
 {
   Call *c = g_new (Call, 1);
-  g_autofree GmTensor **edges = g_new0 (GmTensor *, n_in + 1);
 
-  *c = (Call){ gm_higher_ref (h), gm_tensor_ref (ticket) };
+  *c = (Call){ gm_higher_ref (h), gm_tensor_ref (ticket), NULL, g_new0 (GmTensor *, n_in + 1), n_in };
   for (uint32_t i = 0; i < n_in; i++)
-    edges[i] = flows_to (h, i) ? in[i] : NULL;
-  gm_autograd_place (gm_autograd_attach (&function, c, edges, (int) n_in, out, (int) h->n_results - 1), seq);
+    c->in[i] = flows_to (h, i) ? gm_tensor_ref (in[i]) : NULL;
+  attach_call (c, out, h->n_results - 1, seq);
 }

@@ -212,20 +212,81 @@ check_left_behind (const Rewrite *r, const GmNode *n, GError **error)
   return true;
 }
 
+/* Whether the tensor that the object of n becomes is there for others too: under this or another name it is an input,
+ * given out, or read by another node. */
+static bool
+is_seen_apart (const Rewrite *r, const GmNode *n)
+{
+  const GmGraph *g = r->g;
+  GmValueId src = gm_views_object (g, n->in[1]);
+
+  if (gm_graph_value (g, src)->node == GM_NO_ID)
+    return true;
+  for (uint32_t k = 0; k < g->nodes->len; k++) {
+    const GmNode *reader = gm_graph_node (g, k);
+    for (uint32_t i = 0; i < reader->n_in && reader != n; i++)
+      if (gm_views_object (g, reader->in[i]) == src)
+        return true;
+  }
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    if (gm_views_object (g, g_array_index (g->outputs, GmGraphOutput, i).value) == src)
+      return true;
+  return false;
+}
+
+static bool
+has_writes (const GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (n->op != GM_OP_set_ && gm_ops[n->op].family == GM_FAMILY_MUTATE)
+      return true;
+  }
+  return false;
+}
+
+/* Whether the object of n, which is no view, has views: others, that is, than the one that it becomes. */
+static bool
+has_views (const Rewrite *r, const GmNode *n)
+{
+  const GmGraph *g = r->g;
+  GmValueId root = gm_views_object (r->out, r->map[n->in[0]]);
+  uint32_t input = input_index (r->out, root);
+  const GmGraphAlias *a = input == GM_NO_ID ? NULL : gm_graph_value (g, g_array_index (g->inputs, GmValueId, input))->alias;
+
+  if (gm_views_parent (r->out, root) != GM_NO_ID || (a && (a->base != GM_NO_ID || a->has_base_meta)))
+    return false;
+  for (uint32_t i = 0; i < g->inputs->len && input != GM_NO_ID; i++) {
+    a = gm_graph_value (g, g_array_index (g->inputs, GmValueId, i))->alias;
+    if (a && a->base == g_array_index (g->inputs, GmValueId, input))
+      return true;
+  }
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *view = gm_graph_node (g, i);
+    if (gm_ops[view->op].family == GM_FAMILY_MOVEMENT && view->out != n->in[1] && object_of (g, view->in[0]) == object_of (g, n->in[0]))
+      return true;
+  }
+  return false;
+}
+
+/* Two tensors with one history part where their memory is written to: who looks first makes his history first, and in that
+ * order gradients are added.  Here they are one value.  And what is written to views goes into the history of the object itself,
+ * which here is one more view. */
+static bool
+is_two_with_histories (const Rewrite *r, const GmNode *n)
+{
+  return gm_graph_meta (r->g, n->in[1])->requires_grad && has_writes (r->g) && (is_seen_apart (r, n) || has_views (r, n));
+}
+
 /* A view that was taken to become the tensor itself, with all of its elements, is marked: whoever writes to it writes to no view. */
 static void
 mark_itself (Rewrite *r, const GmNode *n)
 {
-  uint32_t node = gm_graph_value (r->g, n->in[1])->node, n_readers = 0;
+  uint32_t node = gm_graph_value (r->g, n->in[1])->node;
   const GmNode *view = node == GM_NO_ID ? NULL : gm_graph_node (r->g, node);
 
-  if (!view || (view->op != GM_OP_view && view->op != GM_OP_permute) || view->tag != GM_TAG_NONE
-      || r->map[view->in[0]] != r->map[n->in[0]])
-    return;
-  for (uint32_t k = 0; k < r->g->nodes->len; k++)
-    for (uint32_t i = 0; i < gm_graph_node (r->g, k)->n_in; i++)
-      n_readers += gm_graph_node (r->g, k)->in[i] == n->in[1];
-  if (n_readers == 1)
+  if (view && (view->op == GM_OP_view || view->op == GM_OP_permute) && view->tag == GM_TAG_NONE
+      && r->map[view->in[0]] == r->map[n->in[0]] && !is_seen_apart (r, n))
     gm_graph_set_tag (r->out, r->map[n->in[1]], GM_TAG_ITSELF);
 }
 
@@ -249,6 +310,13 @@ rewrite_set (Rewrite *r, uint32_t node, GArray *overlaps, GError **error)
   if (object == object_of (r->g, n->in[1])) { /* itself: nothing happens */
     r->map[n->out] = r->map[n->in[1]];
     return true;
+  }
+  if (is_two_with_histories (r, n)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "cannot compile a tensor that becomes another one in place (%s), where that one is used too, or the tensor has "
+                 "views, both take part in the gradient, and memory is written to: keep this statement out of the compiled function",
+                 n->where ? n->where : "line unknown");
+    return false;
   }
   /* within one memory, the last change says all; to other memory and back is not the same as never
    */
@@ -306,8 +374,25 @@ rewrite_values (Rewrite *r, GArray *overlaps, GError **error)
   return true;
 }
 
-/* A view of an object that has taken other memory has that object as its base, and would get the
- * other tensor. */
+/* The tensor that a view of v has as its base: a detached one is a base of its own. */
+static GmValueId
+base_of (const Rewrite *r, GmValueId v)
+{
+  const GmGraph *g = r->out;
+
+  for (v = gm_views_object (g, r->map[v]);;) {
+    uint32_t node = gm_graph_value (g, v)->node;
+    GmValueId parent = gm_views_parent (g, v);
+    if (parent == GM_NO_ID || gm_graph_node (g, node)->op == GM_OP_detach)
+      break;
+    v = parent;
+  }
+  uint32_t input = input_index (g, v);
+  return input == GM_NO_ID ? v : r->map[object_of (r->g, g_array_index (r->g->inputs, GmValueId, input))];
+}
+
+/* A view of an object that has taken other memory, or has become a view of another tensor, has that object, or its base, as its
+ * base, and would get the other tensor. */
 static bool
 check_views_of_moved (const Rewrite *r, GError **error)
 {
@@ -322,10 +407,10 @@ check_views_of_moved (const Rewrite *r, GError **error)
       if (family != GM_FAMILY_MOVEMENT && family != GM_FAMILY_MUTATE)
         break;
       is_view |= family == GM_FAMILY_MOVEMENT;
-      if (n->op == GM_OP_set_ && is_view && memory_of (r, n->in[0]) != memory_of (r, n->in[1])) {
+      if (n->op == GM_OP_set_ && is_view && base_of (r, n->in[0]) != base_of (r, n->in[1])) {
         g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                     "cannot compile a function that gives out a view of a tensor after giving it "
-                     "other memory (%s): keep set_ () out of the compiled function",
+                     "cannot compile a function that gives out a view of a tensor after making it "
+                     "another one (%s): keep set_ () out of the compiled function",
                      n->where ? n->where : "line unknown");
         return false;
       }
@@ -451,7 +536,7 @@ is_set (const GmGraph *g, GmValueId object)
 {
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
-    if (n->op == GM_OP_set_ && object_of (g, n->in[0]) == object)
+    if (n->op == GM_OP_set_ && object_of (g, n->in[0]) == object && object_of (g, n->in[1]) != object)
       return true;
   }
   return false;
@@ -497,10 +582,16 @@ gm_metadata_leave (const GmMetadataLayer *l, GmTensor *const *inputs, GmTensor *
   for (uint32_t k = 0; ok && k < l->n_renamed; k++) {
     const GmRenamed *r = &l->renamed[k];
     GmTensor *object = r->is_input ? inputs[r->input.i] : inner[r->object.i];
-    if (object == inner[r->becomes.i]) /* by way of another tensor that had become this one */
+    GmTensor *src = inner[r->becomes.i];
+    bool late = gm_autograd_is_late (src); /* to become it is a look, and in the program nobody looked after the last write */
+    if (object == src) /* by way of another tensor that had become this one */
       object->storage->version++;
     else
-      ok = gm_autograd_set (object, inner[r->becomes.i], error);
+      ok = gm_autograd_set (object, src, error);
+    if (late && ok) {
+      gm_autograd_make_late (object);
+      gm_autograd_make_late (src);
+    }
   }
   for (uint32_t i = ok ? l->n_outer : 0; i < l->n_inner; i++)
     gm_tensor_unref (inner[i]);

@@ -59,39 +59,12 @@ need (Rewrite *r, GmValueId object)
   g_array_append_val (r->roots, object);
 }
 
-static bool
-is_input (const GmGraph *g, GmValueId v)
-{
-  return gm_graph_value (g, v)->node == GM_NO_ID;
-}
-
-/* Whether the memory of the view may be written to after it was taken: under any name, for inputs. */
-static bool
-is_written_later (const GmGraph *g, GmValueId object)
-{
-  GmValueId root = gm_views_root (g, object);
-
-  for (uint32_t i = gm_graph_value (g, object)->node + 1; i < g->nodes->len; i++) {
-    const GmNode *n = gm_graph_node (g, i);
-    if (gm_ops[n->op].family != GM_FAMILY_MUTATE)
-      continue;
-    GmValueId written = gm_views_root (g, n->in[0]);
-    if (written == root || (is_input (g, root) && is_input (g, written)))
-      return true;
-  }
-  return false;
-}
-
-/* Whether the gradient of the view goes on, and the caller has the view itself, or one of it: what was
- * written since gives it another history. */
+/* Whether the gradient of the view goes on: where in the order of looks it was taken has a number then, and its history may be made
+ * inside. */
 static bool
 has_history (const Rewrite *r, GmValueId object)
 {
-  bool out = is_written_later (r->g, object);
-
-  for (uint32_t i = 0; i < r->g->outputs->len; i++)
-    out |= gm_views_object (r->g, g_array_index (r->g->outputs, GmGraphOutput, i).value) == object;
-  return out && gm_graph_meta (r->g, object)->requires_grad && is_attached (r->g, object);
+  return gm_graph_meta (r->g, object)->requires_grad && is_attached (r->g, object);
 }
 
 /* The views, in the order in which the program took them: gradients that meet are summed in the
@@ -258,21 +231,34 @@ find_recorded (const GmAliasLayer *l, const GmHistories *h, bool *recorded)
     }
 }
 
-void
-gm_histories_look (const GmHistories *h, const GmTensor *until)
+/* Those that come before number `end` of the order. */
+static void
+look_until (const GmHistories *h, uint32_t end)
 {
-  bool found = !until;
-
-  for (uint32_t k = 0; k < h->n && !found; k++)
-    found = h->looked[k] == until;
-  for (uint32_t k = 0; k < h->n && found; k++) {
+  for (uint32_t k = 0; k < end; k++) {
     GmTensor *t = g_steal_pointer (&h->looked[h->looks[k]]);
     if (!t)
       continue;
     gm_tensor_requires_grad (t); /* to ask is a look */
-    found = t != until;
     gm_tensor_unref (t);
   }
+}
+
+void
+gm_histories_look (const GmHistories *h)
+{
+  look_until (h, h->n);
+}
+
+/* The view is taken of `of` with a history: what the program looked at before has its own by then. */
+static void
+look_before (const GmHistories *h, const GmReplay *r, const GmTensor *of)
+{
+  for (uint32_t k = h->n; k-- > 0;)
+    if (h->looks[k] == r->history || h->looked[h->looks[k]] == of) {
+      look_until (h, h->looks[k] == r->history ? k : k + 1);
+      return;
+    }
 }
 
 bool
@@ -291,8 +277,8 @@ gm_output_alias_replay (const GmAliasLayer *l, GmTensor *const *inputs, GmTensor
     const GmReplay *r = &l->replays[n_made];
     GmTensor *in = SLOT (r->slot);
 
-    if (recorded[n_made])
-      gm_histories_look (histories, in);
+    if (recorded[n_made] && r->op != GM_OP_detach && !r->no_grad) /* these take a view without a look */
+      look_before (histories, r, in);
     bool grad = (r->no_grad || !recorded[n_made]) && gm_grad_set_enabled (false);
     made[n_made] = gm_autograd_op (r->op, &in, 1, &r->attrs, error);
     if (grad)

@@ -94,7 +94,7 @@ relation (const GmGraph *g, GmTensor *const *t, uint32_t i)
   GmGraphAlias a = { .same = GM_NO_ID, .shares = GM_NO_ID, .base = GM_NO_ID };
   GmTensor *base = gm_tensor_is_awaited (t[i]) ? NULL : gm_tensor_view_base (t[i]);
 
-  a.leaf = gm_tensor_requires_grad (t[i]) && gm_tensor_is_leaf (t[i]);
+  a.leaf = gm_tensor_history_number (t[i]) == 0 && gm_tensor_would_require_grad (t[i]); /* asked without a look */
   for (uint32_t k = 0; k < i; k++)
     if (t[k] == t[i]) {
       a.same = g_array_index (g->inputs, GmValueId, k);

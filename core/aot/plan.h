@@ -35,6 +35,11 @@ typedef struct {
   bool (*begin) (void *data, int64_t *symbols, GmTensor *const *in, GmTensor **made, GError **error);
   uint32_t n_made;
   const uint32_t *made;
+  /* Whether a run may get input `in` as output `out`, which are of one layout, if nobody reads the input afterwards; NULL: never.
+   * All pairs of which that is said may be used in one run. */
+  bool (*may_share) (void *data, int role, uint32_t in, uint32_t out);
+  /* Role 0 for tensors of which the caller knows that they fit; NULL: run. */
+  bool (*run_known) (void *data, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error);
 } GmPlanExec;
 
 /* The generator's state is an input of the graph that no caller passes: the plan takes `draws`

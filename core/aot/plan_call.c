@@ -50,7 +50,7 @@ leave_all (const GmPlan *p, const Inputs *in, GmTensor *const *out, const GmHist
   bool ok = gm_functionalize_write_back (&l->functional, in->inner, out, error)
             && (!l->has_bases || gm_synthetic_base_leave (&l->bases, in->single, in->inner, out, histories, error))
             && gm_output_alias_replay (&l->alias, in->single, out, histories, given, error);
-  gm_histories_look (histories, NULL);
+  gm_histories_look (histories);
   return ok && (!l->has_metadata || gm_metadata_leave (&l->metadata, in->recorded, results, outputs, error));
 }
 
@@ -138,7 +138,9 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
   if (!gm_plan_allocate (p->forward_metas, p->n_forward, outputs, error))
     return false;
   if (p->n_forward > 0
-      && !gm_plan_execute (p, 0, in, p->n_inner, outputs, p->n_forward, error)) {
+      && !(p->exec.run_known && !p->symbols
+               ? p->exec.run_known (p->exec.data, in, p->n_inner, outputs, p->n_forward, error)
+               : gm_plan_execute (p, 0, in, p->n_inner, outputs, p->n_forward, error))) {
     gm_plan_unref_all (outputs, p->n_forward);
     return false;
   }

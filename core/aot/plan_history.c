@@ -11,6 +11,7 @@
 struct GmHistory {
   GmPlan *plan;
   GmAgNode *node; /* that owns this */
+  bool spent;   /* some of what was saved has lent its memory */
   uint64_t seq; /* the number of the first operation, were they recorded one by one */
   GmSaved saved[];
 };
@@ -83,13 +84,9 @@ check_versions (const GmHistory *h, GError **error)
 static GmTensor *
 no_gradient (const GmMeta *want, GError **error)
 {
-  GmAttrs attrs = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE,
-                    .n_list = want->ndim,
-                    .dtype = want->dtype,
-                    .value = gm_scalar_float (-0.0) };
+  GmAttrs attrs = gm_attrs_full (want, gm_scalar_float (-0.0));
   GmTensor *t = gm_tensor_new (want, error);
 
-  memcpy (attrs.list, want->sizes, sizeof attrs.list);
   if (t && !gm_op_run_into (GM_OP_full, NULL, 0, &attrs, t, error))
     g_clear_pointer (&t, gm_tensor_unref);
   return t;
@@ -112,18 +109,72 @@ tangent (const GmMeta *want, GmTensor *g, GError **error)
   return t;
 }
 
+/* Memory for the backward's outputs: of inputs that are read for the last time, or fresh. */
 static bool
-run_backward (GmPlan *p, GmTensor *const *in, GmTensor **result, GError **error)
+allocate_backward (GmHistory *h, const GmAgNode *n, GmTensor *const *in, GmTensor *const *grads, GmTensor **out, GError **error)
 {
+  const GmPlan *p = h->plan;
+
+  if (!p->lenders || !gm_autograd_is_last (n))
+    return gm_plan_allocate (p->backward_metas, p->n_backward, out, error);
+  for (int i = 0; i < p->n_backward; i++) {
+    uint32_t from = p->lenders[i], k = from - (uint32_t) p->n_saved;
+    bool is_saved = from < (uint32_t) p->n_saved;
+    out[i] = NULL;
+    if (is_saved && !h->saved[from].is_packed)
+      out[i] = gm_donate_take (in[from], 1);
+    else if (from != GM_NO_ID && !is_saved) /* the walk has the other reference */
+      out[i] = gm_donate_take (in[from], in[from] == grads[p->tangents[k]] ? 2 : 1);
+    if (!out[i] && !(out[i] = gm_tensor_new (&p->backward_metas[i], error))) {
+      gm_plan_unref_all (out, i);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Whether output i lies in the memory of something that was saved. */
+static bool
+is_lent (const GmHistory *h, GmTensor *const *out, int i)
+{
+  uint32_t from = h->plan->lenders ? h->plan->lenders[i] : GM_NO_ID;
+
+  return from < (uint32_t) h->plan->n_saved && !h->saved[from].is_packed && h->saved[from].t->storage == out[i]->storage;
+}
+
+static bool
+lends_saved (const GmHistory *h, GmTensor *const *out)
+{
+  bool any = false;
+
+  for (int i = 0; i < h->plan->n_backward; i++)
+    any |= is_lent (h, out, i);
+  return any;
+}
+
+static void
+drop_lent (GmHistory *h, GmTensor *const *out)
+{
+  for (int i = 0; h->spent && i < h->plan->n_backward; i++)
+    if (is_lent (h, out, i))
+      gm_saved_clear (&h->saved[h->plan->lenders[i]]);
+}
+
+static bool
+run_backward (GmHistory *h, const GmAgNode *n, GmTensor *const *in, GmTensor *const *grads, GmTensor **result, GError **error)
+{
+  GmPlan *p = h->plan;
   GmTensor *out[p->n_backward + 1];
 
-  if (!gm_plan_allocate (p->backward_metas, p->n_backward, out, error))
+  if (!allocate_backward (h, n, in, grads, out, error))
     return false;
+  h->spent = lends_saved (h, out);
   if (p->n_backward > 0
       && !gm_plan_execute (p, 1, in, p->n_saved + p->n_tangents, out, p->n_backward, error)) {
     gm_plan_unref_all (out, p->n_backward);
     return false;
   }
+  drop_lent (h, out);
   for (int i = 0; i < p->n_grads; i++) {
     GmGradSource s = p->sources[i];
     result[i] = s.is_input ? in[s.index] : out[s.index];
@@ -166,7 +217,7 @@ unpack_as (const GmSaved *s, const GmMeta *want, GError **error)
 
 /* The saved tensors, borrowed but for those that were packed. */
 static bool
-ungm_history_pack (const GmHistory *h, GmTensor **in, GError **error)
+take_saved (const GmHistory *h, GmTensor **in, GError **error)
 {
   const GmPlan *p = h->plan;
 
@@ -219,7 +270,7 @@ take_inputs (const GmHistory *h, GmTensor *const *grads, GmTensor **in, GError *
 {
   const GmPlan *p = h->plan;
 
-  if (!ungm_history_pack (h, in, error))
+  if (!take_saved (h, in, error))
     return false;
   for (int i = 0; i < p->n_tangents; i++)
     if (!(in[p->n_saved + i] = tangent (&p->tangent_metas[i], grads[p->tangents[i]], error))) {
@@ -238,6 +289,12 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
   GmPlan *p = h->plan;
   GmTensor *in[p->n_saved + p->n_tangents + 1];
 
+  if (h->spent) {
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "backward went through a compiled function a second time, and the first one, which failed in it, has used up what it "
+                 "had saved: call the function again");
+    return false;
+  }
   if (p->graph && needs_unfolding (h, n, grads, create_graph))
     return unfold (h, n, grads, result, create_graph, error);
   if (create_graph) {
@@ -249,7 +306,7 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
   }
   if (!check_versions (h, error) || !take_inputs (h, grads, in, error))
     return false;
-  bool ok = run_backward (p, in, result, error);
+  bool ok = run_backward (h, n, in, grads, result, error);
   gm_plan_unref_all (in + p->n_saved, p->n_tangents);
   drop_unpacked (h, in, p->n_saved);
   return ok;
@@ -265,7 +322,7 @@ compiled_program (GmAgNode *n, void *data, GmTensor *const *grads, GByteArray *s
 
   for (int i = 0; i < p->n_joint_tangents; i++)
     any |= grads[i] != NULL;
-  if (!p->backward || !any || needs_unfolding (h, n, grads, false) || !take_inputs (h, grads, in, error))
+  if (h->spent || !p->backward || !any || needs_unfolding (h, n, grads, false) || !take_inputs (h, grads, in, error))
     return NULL;
   for (int i = 0; i < p->n_saved; i++)
     if (!h->saved[i].is_packed)
@@ -300,6 +357,7 @@ gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
   GmTensor *edges[p->n_grads + 1], *outs[p->n_joint_tangents + 1];
 
   h->plan = gm_plan_ref (p);
+  h->spent = false;
   h->seq = gm_autograd_reserve (p->graph ? p->graph->nodes->len : 0);
   for (int i = 0; i < p->n_saved; i++)
     h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index]

@@ -31,6 +31,7 @@ struct GmPlan {
   const GmMeta *forward_metas, *backward_metas; /* of the outputs */
   const GmMeta *tangent_metas;                  /* n_tangents */
   const GmMeta *saved_metas;                    /* n_saved */
+  const uint32_t *lenders; /* donate.c: per output of the backward, the input of it whose memory it may get, or GM_NO_ID; NULL: none */
   const GmSavedValue *saved;
   const uint32_t *tangents;
   const int *histories; /* per history of the layers: its tangent, or -1 */
@@ -66,6 +67,11 @@ gm_plan_execute (const GmPlan *p, int role, GmTensor *const *in, int n_in, GmTen
 
 /* plan_program.c: the compiled backward over these inputs (takes the references), of a plan that has p->backward.  NULL: none, *error may be set. */
 GmAgProgram *gm_plan_program (GmPlan *p, GmTensor *const *in, GByteArray *structure, GError **error);
+
+/* donate.c.  plan: finds lenders, last of all.  take: a new tensor in the memory of t, if these are all references to it and nobody
+ * else knows its memory; else NULL. */
+void gm_donate_plan (GmPlan *p);
+GmTensor *gm_donate_take (GmTensor *t, int refs);
 
 /* What one call keeps for its backward: the state of the node that stands for the function. */
 typedef struct GmHistory GmHistory;

@@ -44,26 +44,20 @@ program_free (GmAgProgram *base)
 
 /* -- Emitting ---------------------------------------------------------------------------------- */
 
-static bool
-is_laid_out (const GmMeta *have, const GmMeta *want)
-{
-  return have->dtype == want->dtype && gm_meta_same_shape (have, want) && memcmp (have->strides, want->strides, sizeof have->strides) == 0;
-}
-
 /* The hook has memory of its own, and gives what is stated. */
 static GmVal
 emit_hook (const Program *p, uint32_t k, GmBuilder *b, GmVal grad, const GmMeta *want, const GmVal *in)
 {
   const GmHookProgram *h = g_ptr_array_index (p->hooks, k);
 
-  if (!is_laid_out (gm_b_meta (b, grad), &h->grad))
+  if (!gm_meta_same_layout (gm_b_meta (b, grad), &h->grad))
     grad = gm_b (b, copy, grad);
   if (gm_b_failed (b))
     return NULL;
-  bool fits = is_laid_out (gm_b_meta (b, grad), &h->grad);
+  bool fits = gm_meta_same_layout (gm_b_meta (b, grad), &h->grad);
   GmVal replaced = fits ? h->emit (h, b, grad, in + g_array_index (p->first, uint32_t, k)) : NULL;
   grad = replaced ? replaced : grad;
-  if (!gm_b_failed (b) && (!fits || !is_laid_out (gm_b_meta (b, grad), want)))
+  if (!gm_b_failed (b) && (!fits || !gm_meta_same_layout (gm_b_meta (b, grad), want)))
     return gm_b_fail (b, GM_ERROR_UNSUPPORTED, "a hook inside of a compiled function is known for gradients of another layout, or gives one");
   return grad;
 }

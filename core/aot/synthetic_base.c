@@ -29,6 +29,7 @@ typedef struct {
   uint32_t group;   /* inputs of one storage have one; GM_NO_ID: nothing is known */
   int64_t position; /* of the first element, in elements after that of the group's first input */
   bool written, gets_grad; /* gets_grad: something that requires grad is written to it */
+  bool rewrites; /* what is written to it goes into the history of what it is a view of */
   uint32_t base;           /* its component among those that are merged, or GM_NO_ID */
 } Member;
 
@@ -92,6 +93,7 @@ find_written (GmBasePlan *p)
       continue;
     any = p->members[i].written = true;
     p->members[i].gets_grad |= gm_graph_meta (g, n->in[1])->requires_grad;
+    p->members[i].rewrites |= gm_graph_meta (g, n->out)->requires_grad;
   }
   return any;
 }
@@ -192,24 +194,6 @@ same_base (const Base *a, const Base *b)
   return a->kind == GM_BASE_OF || a->input == b->input;
 }
 
-/* The base's elements in one dimension. */
-static GmVal
-flat_base (GmBuilder *b, GmVal base)
-{
-  const GmMeta *m = gm_b_meta (b, base);
-  int64_t n = gm_meta_numel (m), order[GM_MAX_DIMS];
-
-  for (int i = 0; i < m->ndim; i++) { /* the largest stride first */
-    int k = i;
-    for (; k > 0 && m->strides[order[k - 1]] < m->strides[i] && m->sizes[i] > 1; k--)
-      order[k] = order[k - 1];
-    order[k] = i;
-  }
-  if (!gm_meta_is_contiguous (m))
-    base = gm_b_permute (b, base, order);
-  return gm_b_view (b, base, 1, &n);
-}
-
 /* Whether slices make input i out of a tensor like `base`. */
 static bool
 has_view (const GmBasePlan *p, uint32_t i, const GmMeta *base, int64_t offset)
@@ -219,7 +203,7 @@ has_view (const GmBasePlan *p, uint32_t i, const GmMeta *base, int64_t offset)
   GmVal v = gm_val_from_id (gm_graph_add_input (scratch, "base", base));
 
   gm_graph_builder_init (&b, scratch);
-  gm_geometry_view (&b.base, flat_base (&b.base, v), offset, meta_of (p->g, i));
+  gm_b_strided (&b.base, gm_b_flat (&b.base, v), offset, meta_of (p->g, i));
   bool ok = !gm_b_failed (&b.base);
   gm_graph_builder_clear (&b);
   return ok;
@@ -247,10 +231,11 @@ belong_together (const GmBasePlan *p, uint32_t i, uint32_t j)
     return false;
   if (overlap (p, i, j))
     return true;
-  if (p->members[i].group != p->members[j].group || !follows_base (p, i) || !follows_base (p, j))
+  if (p->members[i].group != p->members[j].group)
     return false;
   Base a = own_base (p, i), b = own_base (p, j);
-  return same_base (&a, &b);
+  bool rewrites = p->members[i].rewrites || p->members[j].rewrites;
+  return same_base (&a, &b) && (rewrites || (follows_base (p, i) && follows_base (p, j)));
 }
 
 /* An input that is a view of who knows what: nothing was said because its gradient is awaited
@@ -478,6 +463,30 @@ gains_unseen (const GmBasePlan *p, uint32_t c)
   return gains && n > 1;
 }
 
+/* Whether a gradient goes to the history that input i of base c comes with, and several of its elements are one place: how these were
+ * made one is not known here, and in that order their gradients are added. */
+static bool
+adds_up_before (const GmBasePlan *p, uint32_t i, uint32_t c)
+{
+  const GmGraph *g = p->g;
+
+  if (!gm_meta_overlaps_itself (meta_of (g, i)))
+    return false;
+  for (uint32_t k = 0; k < g->nodes->len; k++) {
+    const GmNode *n = gm_graph_node (g, k);
+    bool reads = false;
+    for (uint32_t m = 0; m < n->n_in; m++) {
+      uint32_t from = index_of (g, gm_views_root (g, n->in[m]));
+      reads |= from == i;
+      if (m == 0 && gm_ops[n->op].family == GM_FAMILY_MUTATE && from != GM_NO_ID && p->members[from].base == c)
+        return reads;
+    }
+    if (reads && gm_graph_meta (g, n->out)->requires_grad && gm_ops[n->op].family != GM_FAMILY_MOVEMENT)
+      return true;
+  }
+  return false;
+}
+
 /* When i's history was made, among those of the inputs; 0: nobody knows. */
 static uint32_t
 made (const GmBasePlan *p, uint32_t i)
@@ -525,6 +534,8 @@ choose_differentiable (GmBasePlan *p, uint32_t c, GArray *overlaps, GError **err
     if (m->requires_grad != base.meta.requires_grad)
       return refuse (p, c, "not all of them, and what they are views of, take part in the gradient",
                      error);
+    if (m->requires_grad && adds_up_before (p, i, c))
+      return refuse (p, c, "one that has several elements in one place is read before that", error);
     if (base.kind == GM_BASE_CALLER && i != base.input)
       gm_overlap_add (overlaps, GM_OVERLAP_VIEW, (GmOuterInput){ base.input }, (GmOuterInput){ i },
                       p->members[i].position - base.position, NULL);
@@ -554,14 +565,13 @@ member_view (GmBuilder *b, const GmBasePlan *p, uint32_t i, GmVal base)
   const GmMeta *want = meta_of (p->g, i), *has = gm_b_meta (b, base);
   const Base *c = &p->bases[p->members[i].base];
 
-  if (p->members[i].position == c->position && gm_meta_same_shape (has, want)
-      && memcmp (has->strides, want->strides, sizeof has->strides) == 0) {
+  if (p->members[i].position == c->position && gm_meta_same_layout (has, want)) {
     GmAttrs all = { .mask = 1u << GM_ATTR_SIZES, .n_list = want->ndim };
     memcpy (all.list, want->sizes, sizeof *all.list * want->ndim);
     bool is_base = c->kind == GM_BASE_RAW || (c->kind == GM_BASE_CALLER && c->input == i);
     return is_base ? base : gm_b_op (b, GM_OP_view, &base, 1, &all); /* a view of all, with a history of its own */
   }
-  return gm_geometry_view (b, flat_base (b, base), p->members[i].position - c->position, want);
+  return gm_b_strided (b, gm_b_flat (b, base), p->members[i].position - c->position, want);
 }
 
 /* Whether all members can be had as views of the base, tried on a graph that nobody sees. */
@@ -578,7 +588,8 @@ try_views (const GmBasePlan *p, uint32_t c, GError **error)
       member_view (&b.base, p, i, base);
   bool ok = !gm_b_failed (&b.base);
   if (!ok)
-    g_propagate_error (error, g_steal_pointer (&b.base.error));
+    g_propagate_prefixed_error (error, g_steal_pointer (&b.base.error),
+                                "an input shares memory with one that is written to (pass a clone () of one of them): ");
   gm_graph_builder_clear (&b);
   return ok;
 }
@@ -648,7 +659,7 @@ gm_synthetic_base_plan (const GmGraph *g, bool differentiate, GmArena *arena, GA
   if (!find_written (p))
     return NULL;
   for (uint32_t i = 0; i < p->n; i++)
-    p->members[i].gets_grad &= differentiate;
+    p->members[i].gets_grad &= differentiate, p->members[i].rewrites &= differentiate;
   find_groups (p);
   if (!note_overlaps (p, overlaps, error) || (differentiate && !check_awaited (p, error)))
     return NULL;
@@ -902,7 +913,7 @@ gm_synthetic_base_expect (const GmGraph *g, const GmBaseLayer *l, GmArena *arena
     o->kind = GM_OUTPUT_MUTATION;
     o->of_input = true;
     const GmBaseSource *base = &l->sources[o->input];
-    o->is_view = base->kind == GM_BASE_RAW ? o->meta.ndim != 1 || o->meta.sizes[0] != base->meta.sizes[0]
+    o->is_view = base->kind == GM_BASE_RAW ? !gm_meta_same_layout (&base->meta, &o->meta)
                                            : base->kind == GM_BASE_OF || base->input.i != piece->target.i;
   }
   return f;

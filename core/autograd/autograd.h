@@ -64,10 +64,16 @@ bool gm_check_leaf (GmTensor *dst, GError **error);
 void gm_autograd_give_history (GmTensor *t, GmAgNode *n, int nr);
 /* A view gets the history that follows from its base's when somebody asks, as if that had been rewritten since the view was taken. */
 void gm_autograd_make_late (GmTensor *view);
+/* Whether the walk that runs n now does so for the last time, and nobody looks at what arrived at n, or leaves it, afterwards. */
+bool gm_autograd_is_last (const GmAgNode *n);
+/* Whether it has one of that kind, and nobody has asked yet.  To ask this is no look. */
+bool gm_autograd_is_late (const GmTensor *view);
 /* dst becomes src in all but identity (t_, squeeze_, set_ ...): shape, strides, memory and history.  src is a view of dst with the
  * same elements, or lies in other memory.  dst's base stays its base where the memory stays; its leaf-ness follows torch's rules for in-place
  * operations.  In its own memory the version advances. */
 bool gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error);
+/* t's elements on a device, with a history: t itself, another reference, if it is there. */
+GmTensor *gm_autograd_to_device (GmTensor *t, int device, GError **error);
 /* A node for a multi-output function: `outs` (fresh, without history) become its outputs, edges go to `in` (NULL entries: no edge).
  * state is owned by the node from now on.  The node, borrowed: the outputs keep it alive. */
 GmAgNode *gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in, GmTensor *const *outs, int n_outs);

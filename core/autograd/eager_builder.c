@@ -8,6 +8,7 @@
 #include "core/autograd/autograd.h"
 
 #include "core/ops/api.h"
+#include "core/tensor/device.h"
 
 static GmTensor *
 own (GmEagerBuilder *b, GmTensor *t)
@@ -28,7 +29,7 @@ static GmVal
 eager_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
 {
   GmTensor *t;
-  if (op == GM_OP_full && attrs->n_list == 0 &&
+  if (op == GM_OP_full && attrs->n_list == 0 && !attrs->device &&
       gm_dtypes[attrs->dtype].live) /* numbers in programs: no rules to ask */
     t = gm_tensor_new_scalar (attrs->value, (GmDtype) attrs->dtype, &base->error);
   else
@@ -68,7 +69,9 @@ eager_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
 static GmVal
 eager_constant (GmBuilder *base, GmTensor *t)
 {
-  return gm_val_from_tensor (own ((GmEagerBuilder *) base, gm_tensor_ref (t)));
+  bool moves = base->device == GM_DEVICE_CUDA && t->meta.device == GM_DEVICE_CPU; /* part of what a function makes there */
+  GmTensor *there = moves ? gm_tensor_to_device (t, base->device, &base->error) : gm_tensor_ref (t);
+  return gm_val_from_tensor (own ((GmEagerBuilder *) base, there));
 }
 
 static bool
@@ -93,8 +96,16 @@ eager_set (GmBuilder *base, GmVal dst, GmVal src)
   return gm_autograd_set (gm_tensor_from_val (dst), gm_tensor_from_val (src), &base->error) ? dst : NULL;
 }
 
-static const GmBuilderVtable eager_vtable = {eager_op,       eager_meta, eager_into, eager_random,
-                                             eager_constant, eager_item, eager_set};
+static int64_t
+eager_offset (GmBuilder *base, GmVal v)
+{
+  (void) base;
+  return gm_tensor_from_val (v)->offset;
+}
+
+static const GmBuilderVtable eager_vtable = {.op = eager_op, .meta = eager_meta, .into = eager_into, .random = eager_random,
+                                             .constant = eager_constant, .item = eager_item, .set = eager_set,
+                                             .offset = eager_offset};
 
 void
 gm_eager_builder_init (GmEagerBuilder *b)
@@ -102,6 +113,7 @@ gm_eager_builder_init (GmEagerBuilder *b)
   b->base.vt = &eager_vtable;
   b->base.error = NULL;
   b->base.generator = NULL;
+  b->base.device = 0;
   b->base.autocast = gm_autocast_mode ();
   b->owned = NULL;
   b->n_inline = 0;

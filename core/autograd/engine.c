@@ -312,6 +312,13 @@ unpack (GmEagerBuilder *b, const GmSaved *s, GmEdge edge, bool create, GError **
   return keep_for (b, gm_alias_with_edge (t, edge));
 }
 
+/* A number of the CPU that went along with tensors of a device gets its gradient on the CPU.  A new reference. */
+static GmTensor *
+arrive_at (const GmMeta *input, GmTensor *g, GError **error)
+{
+  return G_LIKELY (g->meta.device == input->device) ? gm_tensor_ref (g) : gm_autograd_to_device (g, input->device, error);
+}
+
 static bool
 run_op (Walk *w, GmAgNode *n, GmTensor *grad, GmTensor **result, GError **error)
 {
@@ -364,7 +371,9 @@ run_op (Walk *w, GmAgNode *n, GmTensor *grad, GmTensor **result, GError **error)
       ok = false;
     }
     for (int i = 0; i < n_in; i++)
-      result[i] = ok && out[i] ? gm_tensor_ref (gm_tensor_from_val (out[i])) : NULL;
+      result[i] = ok && out[i] ? arrive_at (metas[i], gm_tensor_from_val (out[i]), error) : NULL;
+    for (int i = 0; i < n_in && ok; i++)
+      ok = !out[i] || result[i];
   }
   gm_eager_builder_clear (&b);
   if (!small) {
@@ -509,6 +518,14 @@ gm_autograd_is_awaited (const GmAgNode *n)
 }
 
 bool
+gm_autograd_is_last (const GmAgNode *n)
+{
+  const Slot *s = n->slot;
+  return s && !s->outer && !s->captured && !s->walk->retain && !s->walk->create && !n->region && !n->retained
+         && !(n->user && gm_node_is_hooked (n));
+}
+
+bool
 gm_walk_greet (Walk *w, Slot *s, GError **error)
 {
   GmAgNode *n = s->node;
@@ -645,13 +662,8 @@ root_gradient (GmTensor *root, GmTensor *grad, int i, GError **error)
 {
   if (!grad) {
     if (gm_meta_numel (&root->meta) == 1 && gm_dtype_is_float (root->meta.dtype)) {
-      GmAttrs at = {.mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE,
-                    .n_list = root->meta.ndim,
-                    .dtype = root->meta.dtype,
-                    .value = gm_scalar_float (1)};
-      memcpy (at.list, root->meta.sizes, sizeof at.list);
-      g_autoptr (GmTensor) one = gm_op_run (GM_OP_full, NULL, 0, &at, error);
-      return one ? gm_tensor_to_device (one, root->meta.device, error) : NULL;
+      GmAttrs at = gm_attrs_full (&root->meta, gm_scalar_float (1));
+      return gm_op_run (GM_OP_full, NULL, 0, &at, error);
     }
     g_autofree char *want = gm_meta_text (&root->meta);
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,

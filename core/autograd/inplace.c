@@ -10,6 +10,7 @@
  * one rule, and gradients of gradients too, since both backwards are programs over ops.
  */
 #include "core/autograd/node.h"
+#include "core/tensor/device.h"
 
 #include <string.h>
 
@@ -62,6 +63,16 @@ new_positions (int64_t n, GError **error)
   return gm_tensor_new (&m, error);
 }
 
+/* Where the gradients will be. */
+static bool
+move_to (GmTensor **t, int device, GError **error)
+{
+  GmTensor *here = *t;
+  *t = gm_tensor_to_device (here, device, error);
+  gm_tensor_unref (here);
+  return *t != NULL;
+}
+
 /* The base is dense wherever gramme made it; memory from outside may have gaps, so positions go by
  * way of addresses. */
 static Selection *
@@ -99,6 +110,10 @@ selection_new (GmTensor *base, GmTensor *view, GError **error)
     }
     sources[positions[k]] = n_base + k;
   }
+  if (!move_to (&s->positions, base->meta.device, error) || !move_to (&s->sources, base->meta.device, error)) {
+    selection_free (s);
+    return NULL;
+  }
   return s;
 }
 
@@ -128,7 +143,7 @@ replace (GmBuilder *b, const Selection *s, GmVal outside, GmVal inside)
 static GmVal
 zeros (GmBuilder *b, const GmMeta *m)
 {
-  return gm_b_full (b, gm_scalar_int (0), m->dtype, m->ndim, m->sizes);
+  return gm_b_full_like (b, gm_scalar_int (0), (GmDtype) m->dtype, m);
 }
 
 /* Moves the builder's values into new references. */
@@ -184,7 +199,7 @@ gather_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **re
   GmAttrs at = {.mask = 1u << GM_ATTR_DIM};
   GmEagerBuilder b;
   gm_eager_builder_init (&b);
-  GmVal in[3] = {gm_b_full (&b.base, gm_scalar_int (0), s->base.dtype, 1, &n_base),
+  GmVal in[3] = {gm_b_full_beside (&b.base, gm_scalar_int (0), s->base.dtype, 1, &n_base, gm_val_from_tensor (grads[0])),
                  gm_val_from_tensor (s->positions),
                  gm_b_reshape (&b.base, gm_val_from_tensor (grads[0]), 1, &n_view)};
   GmVal r = gm_b_op (&b.base, GM_OP_index_add, in, 3, &at);
@@ -204,6 +219,7 @@ overwritten_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor
 {
   GmMeta m =
       gm_meta_make ((GmDtype) grads[0]->meta.dtype, grads[0]->meta.ndim, grads[0]->meta.sizes);
+  m.device = grads[0]->meta.device;
   return (result[0] = gm_tensor_new_zeros (&m, error)) != NULL;
 }
 
@@ -512,6 +528,12 @@ gm_autograd_make_late (GmTensor *view)
   ag->epoch += ag->epoch == 0;
   gm_ag_get (view)->epoch = ag->epoch - 1;
   view->autograd->quiet = false;
+}
+
+bool
+gm_autograd_is_late (const GmTensor *view)
+{
+  return gm_tensor_history_number (view) == UINT64_MAX;
 }
 
 bool

@@ -6,8 +6,6 @@
  */
 #include "core/autograd/stretch_private.h"
 
-#include <string.h>
-
 typedef GmStretchStep Step;
 typedef GmStretchHook Hook;
 typedef GmStretchPlace Place;
@@ -18,9 +16,7 @@ emit_hooks (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inp
 {
   for (uint32_t i = 0; i < step->n_hooks && !gm_b_failed (b); i++) {
     const Hook *h = &g_array_index (s->hooks, Hook, step->first_hook + i);
-    const GmMeta *have = gm_b_meta (b, *grad), *want = &h->program->grad;
-    if (!gm_meta_same_shape (have, want) || have->dtype != want->dtype ||
-        memcmp (have->strides, want->strides, sizeof have->strides)) {
+    if (!gm_meta_same_layout (gm_b_meta (b, *grad), &h->program->grad)) {
       gm_b_fail (b, GM_ERROR_UNSUPPORTED, "a hook is known for gradients of another dtype, shape or layout");
       return;
     }

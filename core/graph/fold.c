@@ -155,6 +155,8 @@ number_of (const GmNode *f)
 {
   GmAttrs a = *f->attrs;
   a.n_list = 0;
+  a.mask &= ~(1u << GM_ATTR_DEVICE);
+  a.device = 0;
   memset (a.list, 0, sizeof a.list);
   return gm_op_run (GM_OP_full, NULL, 0, &a, NULL);
 }
@@ -171,7 +173,7 @@ fold_numbers (GmSimplifyWork *w, GmNode *n)
   if (w->mutates || n->n_in > MAX_IN || gm_graph_meta_is_symbolic (m) || m->requires_grad)
     return;
   gm_meta_set_contiguous (&row_major);
-  if (memcmp (&row_major, m, sizeof *m) || m->device != GM_DEVICE_CPU)
+  if (memcmp (&row_major, m, sizeof *m))
     return;
   for (uint32_t k = 0; k < n->n_in; k++) {
     const GmNode *f = maker (w, n->in[k]);
@@ -181,9 +183,7 @@ fold_numbers (GmSimplifyWork *w, GmNode *n)
   y = gm_op_run (n->op, (GmTensor *[]){ a, b, c }, (int) n->n_in, n->attrs, NULL);
   if (!y)
     return;
-  GmAttrs full = { .mask = gm_op_attr_mask (GM_OP_full), .dtype = m->dtype, .n_list = m->ndim };
-  memcpy (full.list, m->sizes, sizeof full.list);
-  full.value = gm_scalar_load (m->dtype, gm_tensor_data (y));
+  GmAttrs full = gm_attrs_full (m, gm_scalar_load (m->dtype, gm_tensor_data (y)));
   uint64_t back = 0;
   gm_scalar_store (full.value, m->dtype, &back);
   if (memcmp (&back, gm_tensor_data (y),

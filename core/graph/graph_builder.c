@@ -102,10 +102,42 @@ builder_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
   return gm_b (base, add, state, gm_b (base, mul, place, far));
 }
 
+/* A tensor of the CPU that is to lie on another device: tables hold the CPU's alone, so its elements are numbers of nodes, equal
+ * neighbours of one. */
+static GmVal
+constant_there (GmBuilder *base, GmTensor *t)
+{
+  enum { MOST = 256 };
+  GmVal runs[MOST];
+  int n_runs = 0;
+  int64_t n = gm_meta_numel (&t->meta), index[GM_MAX_DIMS] = { 0 }, length = 0;
+  GmScalar run = { 0 };
+  GmDtype dtype = (GmDtype) t->meta.dtype;
+  for (int64_t i = 0; i <= n && !base->error; i++) {
+    GmScalar s = i < n ? gm_tensor_get (t, index) : run;
+    for (int d = t->meta.ndim - 1; d >= 0 && ++index[d] == t->meta.sizes[d]; d--)
+      index[d] = 0;
+    if (length && (i == n || memcmp (&s, &run, sizeof s))) {
+      if (n_runs == MOST)
+        return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "a tensor of more than %d different numbers is made on device 'cuda' inside of a graph: make it before, and pass it", MOST);
+      runs[n_runs++] = gm_b_full (base, run, dtype, 1, &length);
+      length = 0;
+    }
+    run = s;
+    length++;
+  }
+  if (n == 0)
+    return gm_b_full (base, gm_scalar_int (0), dtype, t->meta.ndim, t->meta.sizes);
+  const GmAttrs at = { .mask = 1u << GM_ATTR_DIM };
+  return gm_b_view (base, n_runs == 1 ? runs[0] : gm_b_op (base, GM_OP_cat, runs, n_runs, &at), t->meta.ndim, t->meta.sizes);
+}
+
 static GmVal
 builder_constant (GmBuilder *base, GmTensor *t)
 {
   GmGraphBuilder *b = (GmGraphBuilder *) base;
+  if (!base->error && base->device == GM_DEVICE_CUDA && t->meta.device == GM_DEVICE_CPU)
+    return constant_there (base, t);
   return base->error ? NULL : gm_val_from_id (gm_graph_add_constant (b->graph, t, b->where));
 }
 

@@ -311,6 +311,15 @@ broadcast_fits (const GmMeta *const *in, uint32_t n_in)
 }
 
 static bool
+is_output (const Checker *c, uint32_t value)
+{
+  bool is = false;
+  for (uint32_t i = 0; i < c->img->outputs.count && !is; i++)
+    is = gramme_image_output (c->img, i)->value == value;
+  return is;
+}
+
+static bool
 check_types (Checker *c, uint32_t i, const GrammeNode *n, const GmAttrs *a)
 {
   const GmMeta *m = &c->metas[n->out];
@@ -327,7 +336,7 @@ check_types (Checker *c, uint32_t i, const GrammeNode *n, const GmAttrs *a)
   GmMeta is;
   if (!broadcast_fits (in, n->n_in)
       || !gm_op_infer ((GmOp) n->op, in, (int) n->n_in, a->mask ? a : NULL, &is, NULL)
-      || memcmp (&is, m, sizeof is))
+      || (memcmp (&is, m, sizeof is) && !(gm_op_may_be_strided ((GmOp) n->op, &is, m) && is_output (c, n->out))))
     return fail (c, "node %u (%s): operands and result do not fit together", i, gm_ops[n->op].name);
   return true;
 }

@@ -711,10 +711,8 @@ parse_node_text (Parser *p, NodeText *t)
   t->grad = !t->no_grad && take_keyword (p, "requires_grad");
   const char *mark = p->at;
   if (take (p, "!")) {
-    t->tag = take_keyword (p, "save")        ? GM_TAG_SAVE
-             : take_keyword (p, "recompute") ? GM_TAG_RECOMPUTE
-             : take_keyword (p, "itself")    ? GM_TAG_ITSELF
-                                             : GM_TAG_NONE;
+    for (int k = GM_TAG_NONE + 1; k < GM_N_TAGS && t->tag == GM_TAG_NONE; k++)
+      t->tag = take_keyword (p, gm_node_tag_names[k]) ? k : GM_TAG_NONE;
     if (t->tag == GM_TAG_NONE)
       return fail_at (p, mark, "expected a tag: !save, !recompute or !itself");
   }

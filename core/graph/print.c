@@ -11,6 +11,10 @@
 #include "core/graph/text.h"
 #include "core/sym/sym.h"
 
+const char *const gm_node_tag_names[] = {
+  [GM_TAG_NONE] = "", [GM_TAG_SAVE] = "save", [GM_TAG_RECOMPUTE] = "recompute", [GM_TAG_ITSELF] = "itself",
+};
+
 typedef struct {
   const GmGraph *g;
   GString *out;
@@ -227,10 +231,7 @@ print_node (Printer *p, const GmNode *n)
   print_type (p, m);
   g_string_append (p->out, grad_mark (p, n, m));
   if (n->tag)
-    g_string_append_printf (p->out, " !%s", n->tag == GM_TAG_SAVE        ? "save"
-                                            : n->tag == GM_TAG_RECOMPUTE ? "recompute"
-                                            : n->tag == GM_TAG_ITSELF    ? "itself"
-                                                                         : "?");
+    g_string_append_printf (p->out, " !%s", n->tag < GM_N_TAGS ? gm_node_tag_names[n->tag] : "?");
   if (n->where && *n->where)
     g_string_append_printf (p->out, "  # %s", n->where);
   g_string_append_c (p->out, '\n');

@@ -8,6 +8,7 @@
  * the caller's own.
  */
 #include "core/ops/api_private.h"
+#include "core/tensor/device.h"
 
 #include <stdlib.h>
 
@@ -71,7 +72,7 @@ parse_default (const char *text)
 static void
 parse_signature (GmApi *row)
 {
-  row->star = row->n_positional = row->generator = -1;
+  row->star = row->n_positional = row->generator = row->device = -1;
   g_auto (GStrv) parts = g_strsplit (row->signature, ",", -1);
   for (char **p = parts; *p; p++) {
     char *part = g_strstrip (*p);
@@ -96,6 +97,8 @@ parse_signature (GmApi *row)
     row->arg_names[i] = g_intern_string (part);
     if (strcmp (part, "generator") == 0)
       row->generator = i;
+    if (strcmp (part, "device") == 0)
+      row->device = i;
   }
   if (row->n_positional < 0)
     row->n_positional = row->n_args;
@@ -435,14 +438,64 @@ generator_of (const GmApi *api, GmBuilder *b, const GmArg *x)
                     api->name);
 }
 
+/* -- Where new tensors lie --------------------------------------------------------------------- */
+
+/* A tensor's, or that of the first in a list which is not of the CPU. */
+static int
+device_in (GmBuilder *b, const GmArg *x)
+{
+  if (x->kind == GM_ARG_TENSOR)
+    return META (x->v)->device;
+  int device = 0;
+  for (int i = 0; x->kind == GM_ARG_LIST && i < x->n && device != GM_DEVICE_CUDA; i++)
+    if (x->items[i].kind == GM_ARG_TENSOR)
+      device = META (x->items[i].v)->device;
+  return device;
+}
+
+/* What device= says; else that of the tensors among the arguments; else the default. */
+static int
+device_of_call (const GmApi *api, GmBuilder *b, const GmArg *a)
+{
+  const GmArg *said = api->device >= 0 ? &a[api->device] : NULL;
+  int device = 0, beside = 0;
+  if (said && said->kind == GM_ARG_STR && gm_device_find (said->s, &device))
+    return device;
+  if (said && said->kind == GM_ARG_INT && said->i == 0)
+    return GM_DEVICE_CUDA;
+  if (said && said->kind != GM_ARG_NONE) {
+    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): there is no device %s: tensors live on 'cpu', and on 'cuda' where there is a GPU", api->name,
+               said->kind == GM_ARG_STR ? said->s : gm_arg_kind_name (said));
+    return 0;
+  }
+  for (int i = 0; i < api->n_args && beside != GM_DEVICE_CUDA; i++)
+    if (i != api->generator && (device = device_in (b, &a[i])))
+      beside = device;
+  return beside ? beside : api->device >= 0 ? gm_default_device () : GM_DEVICE_CPU;
+}
+
 static GmArg
 run (const GmApi *api, bool inplace, GmBuilder *b, GmArg *a)
 {
+  uint8_t before = b->device;
+  b->device = (uint8_t) device_of_call (api, b, a);
   if (G_UNLIKELY (api->generator >= 0) && a[api->generator].kind != GM_ARG_NONE)
     b->generator = generator_of (api, b, &a[api->generator]);
-  GmArg result = api->run (api, b, a);
+  GmArg result = gm_b_failed (b) ? gm_give (NULL) : api->run (api, b, a);
   b->generator = NULL;
+  b->device = before;
   return GM_CALL_MODE (a) == GM_CALL_INPLACE ? write_back (api, b, a, result) : result;
+}
+
+/* A call fails whose answer rests on a guess of a size; what failed after the guess is no reason. */
+static void
+check_guesses (const GmApi *api, GmBuilder *b, GmSizes *sizes)
+{
+  g_autoptr (GError) open = NULL;
+  if (gm_sizes_check (sizes, &open))
+    return;
+  g_clear_error (&b->error);
+  gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): %s", api->name, open->message);
 }
 
 static GmArg
@@ -453,11 +506,7 @@ run_symbolic (const GmApi *api, bool inplace, GmBuilder *b, GmArg *a, GmSizes *s
   for (int i = 0; i < api->n_args; i++)
     make_numbers (api, b, &a[i], api->where & GM_API_NUMBERS, copies);
   GmArg result = run (api, inplace, b, a);
-  g_autoptr (GError) open = NULL;
-  if (!gm_sizes_check (sizes, &open)) { /* what failed after a guess is no reason */
-    g_clear_error (&b->error);
-    gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): %s", api->name, open->message);
-  }
+  check_guesses (api, b, sizes);
   gm_sizes_enter (was);
   return result;
 }
@@ -482,13 +531,8 @@ gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *position
   GmSizes *sizes = gm_b_sizes (b);
   GmArg result = G_UNLIKELY (sizes) ? run_symbolic (api, inplace, b, a, sizes)
                                     : run (api, inplace, b, a);
-  if (!sizes && G_UNLIKELY ((sizes = gm_b_sizes (b)) != NULL)) { /* the function counted something */
-    g_autoptr (GError) open = NULL;
-    if (!gm_sizes_check (sizes, &open)) {
-      g_clear_error (&b->error);
-      gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): %s", api->name, open->message);
-    }
-  }
+  if (!sizes && G_UNLIKELY ((sizes = gm_b_sizes (b)) != NULL)) /* the function counted something */
+    check_guesses (api, b, sizes);
   if (gm_b_failed (b)) {
     gm_arg_clear (&result);
     return gm_give (NULL);

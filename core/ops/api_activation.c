@@ -116,7 +116,7 @@ RUN (prelu)
   GmVal x = TENSOR (0), weight = TENSOR (1);
   CHECK ();
   GmMeta m = *META (x), w = *META (weight);
-  int64_t n = gm_meta_numel (&w), channels = m.ndim < 2 ? 1 : gm_size_number (m.sizes[1]);
+  int64_t n = gm_size_number (gm_meta_numel (&w)), channels = m.ndim < 2 ? 1 : gm_size_number (m.sizes[1]);
   if (w.ndim > 1 || (n != 1 && n != channels))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
                                "prelu(): weight has %" G_GINT64_FORMAT " elements; it needs one, or one for each of %" G_GINT64_FORMAT " channels", n, channels));

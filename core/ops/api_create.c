@@ -2,21 +2,11 @@
  * api_create.c -- new tensors from numbers, copies, casts, and the writes that fill.
  */
 #include "core/ops/api_private.h"
+#include "core/tensor/device.h"
 
 #include <math.h>
 
 #define FMT "%" G_GINT64_FORMAT
-
-/* The one device there is may be named. */
-static void
-check_device (const GmApi *api, GmBuilder *b, const GmArg *x)
-{
-  if (x->kind == GM_ARG_NONE ||
-      (x->kind == GM_ARG_STR && (!strcmp (x->s, "cpu") || !strcmp (x->s, "cpu:0"))))
-    return;
-  gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the device must be 'cpu', the only one there is, not %s",
-             api->name, x->kind == GM_ARG_STR ? x->s : gm_arg_kind_name (x));
-}
 
 static GmVal
 filled (const GmApi *api, GmBuilder *b, GmScalar s, GmDtype d, int n, const int64_t *sizes)
@@ -35,7 +25,6 @@ run_sized (const GmApi *api, GmBuilder *b, GmArg *a, int value)
   int64_t sizes[GM_MAX_DIMS];
   int n = gm_arg_ints (api, b, a, 0, sizes);
   GmDtype d = gm_arg_dtype (api, b, a, 1, gm_default_dtype ());
-  check_device (api, b, &a[2]);
   CHECK ();
   return gm_give (filled (api, b, gm_scalar_int (value), d, n, sizes));
 }
@@ -64,7 +53,6 @@ RUN (full)
   int n = gm_arg_ints (api, b, a, 0, sizes);
   GmScalar s = SCALAR (1);
   GmDtype d = gm_arg_dtype (api, b, a, 2, dtype_of (s));
-  check_device (api, b, &a[3]);
   CHECK ();
   return gm_give (filled (api, b, s, d, n, sizes));
 }
@@ -76,7 +64,6 @@ run_like (const GmApi *api, GmBuilder *b, GmArg *a, GmScalar s, int dtype_at)
   CHECK ();
   const GmMeta *m = META (v);
   GmDtype d = gm_arg_dtype (api, b, a, dtype_at, (GmDtype) m->dtype);
-  check_device (api, b, &a[dtype_at + 1]);
   CHECK ();
   return gm_give (gm_b_full (b, s, d, m->ndim, m->sizes));
 }
@@ -93,7 +80,6 @@ run_new (const GmApi *api, GmBuilder *b, GmArg *a, GmScalar s, int dtype_at)
   CHECK ();
   int n = gm_arg_ints (api, b, a, 1, sizes);
   GmDtype d = gm_arg_dtype (api, b, a, dtype_at, (GmDtype) META (v)->dtype);
-  check_device (api, b, &a[dtype_at + 1]);
   CHECK ();
   return gm_give (filled (api, b, s, d, n, sizes));
 }
@@ -113,6 +99,7 @@ sequence (GmBuilder *b, GmScalar first, GmScalar step, int64_t n, GmDtype d)
                 .dtype = d,
                 .value = first,
                 .value2 = step};
+  gm_b_attrs_device (b, &at);
   return gm_b_op (b, GM_OP_arange, NULL, 0, &at);
 }
 
@@ -147,7 +134,6 @@ RUN (arange)
   bool whole = start.kind != GM_CATEGORY_FLOAT && end.kind != GM_CATEGORY_FLOAT &&
                step.kind != GM_CATEGORY_FLOAT;
   GmDtype d = gm_arg_dtype (api, b, a, 3, whole ? GM_I64 : gm_default_dtype ());
-  check_device (api, b, &a[4]);
   CHECK ();
   if (gm_size_is_symbolic (start.i) || gm_size_is_symbolic (end.i) || gm_size_is_symbolic (step.i)) {
     if (whole && gm_sizes_current ())
@@ -185,7 +171,6 @@ RUN (linspace)
   double from = FLOAT (0), to = FLOAT (1);
   int64_t n = INT (2);
   GmDtype d = gm_arg_dtype (api, b, a, 3, gm_default_dtype ());
-  check_device (api, b, &a[4]);
   CHECK ();
   if (n < 0)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
@@ -206,7 +191,6 @@ RUN (eye)
 {
   int64_t n = INT (0), m = IS_NONE (1) ? n : INT (1);
   GmDtype d = gm_arg_dtype (api, b, a, 2, gm_default_dtype ());
-  check_device (api, b, &a[3]);
   CHECK ();
   if (gm_size_lt (n, 0) || gm_size_lt (m, 0))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
@@ -235,12 +219,24 @@ RUN (detach)
 
 RUN (identity) { return gm_give (TENSOR (0)); }
 
+/* of to(): another device is not the row's affair. */
+static void
+check_device (const GmApi *api, GmBuilder *b, const GmArg *x, GmVal v)
+{
+  int device;
+  if (x->kind == GM_ARG_NONE
+      || (x->kind == GM_ARG_STR && gm_device_find (x->s, &device) && device == META (v)->device))
+    return;
+  gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): a copy from device '%s' to %s is no part of a graph", api->name,
+             gm_device_name (META (v)->device), x->kind == GM_ARG_STR ? x->s : gm_arg_kind_name (x));
+}
+
 RUN (to)
 {
   GmVal v = TENSOR (0);
   CHECK ();
   GmDtype d = gm_arg_dtype (api, b, a, 2, (GmDtype) META (v)->dtype);
-  check_device (api, b, &a[3]);
+  check_device (api, b, &a[3], v);
   bool copy = FLAG (5);
   for (int i = 0; i < a[1].n; i++) {
     const GmArg *x = &a[1].items[i];
@@ -249,7 +245,7 @@ RUN (to)
     else if (x->kind == GM_ARG_TENSOR)
       d = (GmDtype) META (x->v)->dtype;
     else if (x->kind != GM_ARG_BOOL) /* non_blocking, copy by place: nothing to wait for */
-      check_device (api, b, x);
+      check_device (api, b, x, v);
   }
   CHECK ();
   return gm_give (copy && META (v)->dtype == d ? gm_b (b, copy, v) : gm_b_cast (b, v, d));

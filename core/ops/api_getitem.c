@@ -449,6 +449,17 @@ set_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value)
   return gm_give (b->vt->into (b, v, GM_OP_where, (const GmVal[]){mask, value, v}, 3, NULL));
 }
 
+/* A number of the CPU on the device of `like`: what is not elementwise takes tensors of one device. */
+static GmVal
+beside (GmBuilder *b, GmVal value, GmVal like)
+{
+  const GmMeta *m = META (value);
+  if (m->device == META (like)->device || m->ndim)
+    return value;
+  GmVal there = gm_b_full_beside (b, gm_scalar_int (0), (GmDtype) m->dtype, 0, NULL, like);
+  return gm_b (b, where, gm_b_scalar (b, gm_scalar_bool (true), GM_BOOL), value, there);
+}
+
 RUN (setitem)
 {
   Subscript s;
@@ -467,7 +478,7 @@ RUN (setitem)
   value = fit_value (b, value, META (s.view)->ndim + index_dims - s.n);
   CHECK ();
   if (s.n)
-    value = put_at (b, &s, value, false);
+    value = put_at (b, &s, beside (b, value, v), false);
   CHECK ();
   return gm_give (b->vt->into (b, s.view, GM_OP_copy, &value, 1, NULL));
 }

@@ -17,6 +17,27 @@ length (GmBuilder *b, GmVal v, int dim)
   return gm_b_failed (b) ? 0 : META (v)->ndim ? gm_size_number (META (v)->sizes[dim]) : 1;
 }
 
+/* The same, which may be an expression. */
+static int64_t
+size_along (GmBuilder *b, GmVal v, int dim)
+{
+  return gm_b_failed (b) ? 0 : META (v)->ndim ? META (v)->sizes[dim] : 1;
+}
+
+/* The elements of dim but the first, and but the last; none where there are none. */
+static GmVal
+later (GmBuilder *b, GmVal v, int dim)
+{
+  int64_t n = size_along (b, v, dim);
+  return gm_cut (b, v, dim, gm_size_min (1, n), n);
+}
+
+static GmVal
+earlier (GmBuilder *b, GmVal v, int dim)
+{
+  return gm_cut (b, v, dim, 0, gm_size_max (gm_size_sub (size_along (b, v, dim), 1), 0));
+}
+
 static GmVal
 as_before (GmBuilder *b, GmVal v, int ndim)
 {
@@ -141,9 +162,8 @@ RUN (diff)
     parts[i] = gm_b_cast (b, parts[i], d);
   v = k > 1 ? gm_cat (b, parts, k, dim) : parts[0];
   for (int64_t i = 0; i < n && !gm_b_failed (b); i++) {
-    int64_t size = length (b, v, dim);
-    GmVal later = gm_cut (b, v, dim, MIN (1, size), size), earlier = gm_cut (b, v, dim, 0, MAX (size - 1, 0));
-    v = d == GM_BOOL ? gm_b (b, logical_xor, later, earlier) : gm_b (b, sub, later, earlier);
+    GmVal to = later (b, v, dim), from = earlier (b, v, dim);
+    v = d == GM_BOOL ? gm_b (b, logical_xor, to, from) : gm_b (b, sub, to, from);
   }
   return gm_give (v);
 }
@@ -163,18 +183,18 @@ areas (const GmApi *api, GmBuilder *b, GmArg *a, int *dim)
     return NULL;
   if (META (y)->ndim == 0)
     return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): y must have at least one dimension", api->name);
-  int64_t n = length (b, y, *dim), rest = META (y)->ndim - *dim;
-  GmVal sum = gm_apply2 (b, add, gm_cut (b, y, *dim, MIN (1, n), n), gm_cut (b, y, *dim, 0, MAX (n - 1, 0)));
+  int64_t n = size_along (b, y, *dim), rest = META (y)->ndim - *dim;
+  GmVal sum = gm_apply2 (b, add, later (b, y, *dim), earlier (b, y, *dim));
   if (!x)
     return gm_apply_num (b, mul, sum, dx / 2);
   int at = META (x)->ndim == 1 ? 0 : META (x)->ndim - (int) rest;
-  if (at < 0 || META (x)->ndim == 0 || length (b, x, at) != n)
+  if (at < 0 || META (x)->ndim == 0 || !gm_size_eq (size_along (b, x, at), n))
     return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): there must be one `x` value for each sample point", api->name);
-  GmVal width = gm_apply2 (b, sub, gm_cut (b, x, at, MIN (1, n), n), gm_cut (b, x, at, 0, MAX (n - 1, 0)));
+  GmVal width = gm_apply2 (b, sub, later (b, x, at), earlier (b, x, at));
   if (!gm_b_failed (b) && META (x)->ndim == 1) { /* a vector along dim */
     int64_t sizes[GM_MAX_DIMS];
     for (int d = 0; d < rest; d++)
-      sizes[d] = d ? 1 : MAX (n - 1, 0);
+      sizes[d] = d ? 1 : META (width)->sizes[0];
     width = gm_b_view (b, width, (int) rest, sizes);
   }
   return gm_apply_num (b, div, gm_apply2 (b, mul, sum, width), 2);
@@ -240,12 +260,13 @@ median (const GmApi *api, GmBuilder *b, GmArg *a, bool skip, const char *fields)
     v = gm_b_reshape (b, v, 1, &n);
   }
   v = gm_at_least (b, v, 1);
-  int64_t n = length (b, v, dim);
+  int64_t n = size_along (b, v, dim);
   CHECK ();
-  if (n == 0 && all)
+  bool none = gm_size_eq (n, 0);
+  if (none && all)
     return gm_give (floating ? gm_b_scalar (b, gm_scalar_float (NAN), (GmDtype) META (v)->dtype)
                              : gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): there are no elements", api->name));
-  if (n == 0)
+  if (none)
     return gm_give (gm_b_fail (b, GM_ERROR_INDEX, "%s(): expected reduction dim %d to have non-zero size", api->name, dim));
   GmVal still = META (v)->requires_grad ? gm_b (b, detach, v) : v;
   GmVal order = gm_argsort (b, still, dim, false), place;
@@ -256,7 +277,7 @@ median (const GmApi *api, GmBuilder *b, GmArg *a, bool skip, const char *fields)
   } else {
     GmMeta m = *META (v);
     m.sizes[dim] = 1;
-    place = gm_b_full (b, gm_scalar_int ((n - 1) / 2), GM_I64, m.ndim, m.sizes);
+    place = gm_b_full (b, gm_scalar_int (gm_size_floordiv (gm_size_sub (n, 1), 2)), GM_I64, m.ndim, m.sizes);
   }
   GmVal at = gm_gather (b, order, dim, place);
   if (!skip && floating) { /* the first NaN, if there is one */
@@ -280,10 +301,10 @@ RUN (kthvalue)
   bool keepdim = FLAG (3);
   CHECK ();
   v = gm_at_least (b, v, 1);
-  int64_t n = length (b, v, dim);
+  int64_t n = size_along (b, v, dim);
   CHECK ();
-  if (k < 1 || k > n)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "kthvalue(): selected number k out of range for dimension %d: " FMT " of " FMT, dim, k, n));
+  if (k < 1 || gm_size_lt (n, k))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "kthvalue(): selected number k out of range for dimension %d: " FMT " of " FMT, dim, k, gm_size_number (n)));
   GmVal still = META (v)->requires_grad ? gm_b (b, detach, v) : v;
   return give_at (api, b, v, dim, gm_cut (b, gm_argsort (b, still, dim, false), dim, k - 1, k), ndim, keepdim, "kthvalue values indices");
 }
@@ -336,7 +357,7 @@ quantile (const GmApi *api, GmBuilder *b, GmArg *a, bool skip)
   if (d != GM_F32 && d != GM_F64)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): input must be either float or double, not %s", api->name, gm_dtypes[d].torch_name));
   int ndim = META (v)->ndim, dim = all ? 0 : gm_arg_dim (api, b, a, 2, ndim);
-  GmVal q = a[1].kind == GM_ARG_TENSOR ? a[1].v : gm_b_scalar (b, gm_scalar_float (FLOAT (1)), d);
+  GmVal q = a[1].kind == GM_ARG_TENSOR ? a[1].v : gm_b_full (b, gm_scalar_float (FLOAT (1)), d, 0, NULL);
   CHECK ();
   if (a[1].kind != GM_ARG_TENSOR && !(FLOAT (1) >= 0 && FLOAT (1) <= 1))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): q must be in the range [0, 1], but is %g", api->name, FLOAT (1)));
@@ -351,8 +372,8 @@ quantile (const GmApi *api, GmBuilder *b, GmArg *a, bool skip)
   }
   v = gm_at_least (b, v, 1);
   CHECK ();
-  int64_t n = length (b, v, dim), sizes[GM_MAX_DIMS];
-  if (n == 0)
+  int64_t n = size_along (b, v, dim), sizes[GM_MAX_DIMS];
+  if (gm_size_eq (n, 0))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): input tensor must be non-empty", api->name));
   GmMeta m = *META (v);
   for (int k = 0; k < m.ndim; k++)
@@ -368,7 +389,7 @@ quantile (const GmApi *api, GmBuilder *b, GmArg *a, bool skip)
   wide.sizes[dim] = nq;
   rank = gm_b_expand (b, rank, m.ndim, wide.sizes);
   if (!skip) /* sorted, a NaN is the last */
-    rank = gm_b (b, where, gm_b_expand (b, has_nan (b, still, dim), m.ndim, wide.sizes), gm_b_scalar (b, gm_scalar_int (n - 1), d), rank);
+    rank = gm_b (b, where, gm_b_expand (b, has_nan (b, still, dim), m.ndim, wide.sizes), gm_b_scalar (b, gm_scalar_int (gm_size_sub (n, 1)), d), rank);
   if (between == NEAREST)
     rank = gm_b (b, round, rank);
   GmVal low = gm_b (b, floor, rank), high = between == LOWER ? low : gm_b (b, ceil, rank);

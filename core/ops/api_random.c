@@ -39,6 +39,7 @@ draw_wide (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
   GmAttrs at = {
       .mask = BIT (SIZES) | BIT (DTYPE) | BIT (OFFSET), .n_list = (uint8_t) ndim, .dtype = dtype};
   memcpy (at.list, m.sizes, sizeof at.list);
+  gm_b_attrs_device (b, &at);
   GmVal state = take (b, gm_meta_numel (&m), &at.offset);
   return state ? gm_b_op (b, op, &state, 1, &at) : NULL;
 }
@@ -68,21 +69,12 @@ gm_uniform (GmBuilder *b, GmDtype dtype, int ndim, const int64_t *sizes)
   return draw (b, GM_OP_uniform, dtype, ndim, sizes);
 }
 
-static void
-check_device (const GmApi *api, GmBuilder *b, const GmArg *x)
-{
-  if (x->kind != GM_ARG_NONE && !(x->kind == GM_ARG_STR && g_str_has_prefix (x->s, "cpu")))
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the device must be 'cpu', the only one there is",
-               api->name);
-}
-
 static GmArg
 run_sized (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
 {
   int64_t sizes[GM_MAX_DIMS];
   int n = gm_arg_ints (api, b, a, 0, sizes);
   GmDtype d = gm_arg_dtype (api, b, a, 1, gm_default_dtype ());
-  check_device (api, b, &a[2]);
   CHECK ();
   return gm_give (draw (b, op, d, n, sizes));
 }
@@ -97,7 +89,6 @@ run_like (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   CHECK ();
   const GmMeta *m = META (v);
   GmDtype d = gm_arg_dtype (api, b, a, 1, (GmDtype) m->dtype);
-  check_device (api, b, &a[2]);
   CHECK ();
   return gm_give (draw (b, op, d, m->ndim, m->sizes));
 }
@@ -113,7 +104,6 @@ RUN (randint)
   int64_t low = high_only ? 0 : INT (0), high = high_only ? INT (0) : INT (1), sizes[GM_MAX_DIMS];
   int n = gm_arg_ints (api, b, a, short_form ? 1 : 2, sizes);
   GmDtype d = gm_arg_dtype (api, b, a, 3, GM_I64);
-  check_device (api, b, &a[4]);
   CHECK ();
   if (high <= low)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
@@ -134,7 +124,6 @@ RUN (randperm)
 {
   int64_t n = INT (0);
   GmDtype d = gm_arg_dtype (api, b, a, 1, GM_I64);
-  check_device (api, b, &a[2]);
   CHECK ();
   GmVal u = draw (b, GM_OP_uniform, GM_F64, 1, &n);
   GmAttrs at = {.mask = BIT (DIM) | BIT (DESCENDING)};
@@ -338,7 +327,6 @@ RUN (randint_like)
   int64_t low = IS_NONE (2) ? 0 : INT (1), high = IS_NONE (2) ? INT (1) : INT (2);
   GmMeta m = *META (v);
   GmDtype d = gm_arg_dtype (api, b, a, 3, (GmDtype) m.dtype);
-  check_device (api, b, &a[4]);
   CHECK ();
   if (high <= low)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "randint_like(): expects 'from' to be less than 'to', but got from=" FMT " >= to=" FMT, low, high));

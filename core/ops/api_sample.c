@@ -16,10 +16,17 @@
 typedef enum { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, AREA } Mode;
 
 typedef struct {
-  int64_t in, out;
-  double step; /* of the input for one of the output */
+  int64_t in, out; /* sizes */
+  GmVal step;      /* of the input for one of the output, f64 */
   bool corners;
 } Line;
+
+/* A size as a number of the graph. */
+static GmVal
+size_scalar (GmBuilder *b, int64_t size, GmDtype dtype)
+{
+  return gm_b_scalar (b, gm_scalar_int (size), dtype);
+}
 
 /* Where each output place lies in the input, in f64 [out]. */
 static GmVal
@@ -27,8 +34,8 @@ sources (GmBuilder *b, const Line *l, bool cubic)
 {
   GmVal i = gm_arange (b, 0, 1, l->out, GM_F64);
   if (l->corners)
-    return gm_apply_num (b, mul, i, l->step);
-  GmVal x = gm_apply_num (b, sub, gm_apply_num (b, mul, gm_apply_num (b, add, i, 0.5), l->step), 0.5);
+    return gm_b (b, mul, i, l->step);
+  GmVal x = gm_apply_num (b, sub, gm_b (b, mul, gm_apply_num (b, add, i, 0.5), l->step), 0.5);
   return cubic ? x : gm_apply_num (b, maximum, x, 0);
 }
 
@@ -36,7 +43,7 @@ sources (GmBuilder *b, const Line *l, bool cubic)
 static GmVal
 limited (GmBuilder *b, GmVal at, const Line *l)
 {
-  return gm_b_cast (b, gm_apply_num (b, minimum, gm_apply_num (b, maximum, at, 0), (double) (l->in - 1)), GM_I64);
+  return gm_b_cast (b, gm_b (b, minimum, gm_apply_num (b, maximum, at, 0), size_scalar (b, gm_size_sub (l->in, 1), GM_F64)), GM_I64);
 }
 
 /* The elements of dim at these places, times a weight for each. */
@@ -98,11 +105,11 @@ nearest_dim (GmBuilder *b, GmVal x, int dim, const Line *l, bool whole, bool exa
 {
   GmVal at;
   if (whole && !exact) {
-    GmVal i = gm_arange (b, 0, l->in, l->out, GM_I64);
-    at = gm_b (b, floor_divide, i, gm_b_scalar (b, gm_scalar_int (l->out), GM_I64));
+    GmVal i = gm_b (b, mul, gm_arange (b, 0, 1, l->out, GM_I64), size_scalar (b, l->in, GM_I64));
+    at = gm_b (b, floor_divide, i, size_scalar (b, l->out, GM_I64));
   } else {
     GmVal i = gm_arange (b, 0, 1, l->out, GM_F64);
-    at = limited (b, gm_b (b, floor, gm_apply_num (b, mul, exact ? gm_apply_num (b, add, i, 0.5) : i, l->step)), l);
+    at = limited (b, gm_b (b, floor, gm_b (b, mul, exact ? gm_apply_num (b, add, i, 0.5) : i, l->step)), l);
   }
   return gm_index_select (b, x, dim, at);
 }
@@ -126,20 +133,42 @@ mode_of (GmBuilder *b, const char *text, int space)
   return NEAREST;
 }
 
-/* One number for all dimensions or one for each; floats too.  Returns how many there were. */
-static int
-factors (GmBuilder *b, const GmArg *a, double out[MAX_SPACE], int space)
+/* One number for all dimensions or one for each; floats too.  Whole ones may be expressions. */
+static void
+factors (GmBuilder *b, const GmArg *a, const GmArg *out[MAX_SPACE], int space)
 {
   int n = a->kind == GM_ARG_LIST ? a->n : 1;
   for (int d = 0; d < space; d++) {
     const GmArg *x = a->kind != GM_ARG_LIST ? a : n == space ? &a->items[d] : &a->items[0];
     if ((n != 1 && n != space) || !gm_arg_is_number (x)) {
       gm_b_fail (b, GM_ERROR_VALUE, "interpolate(): size and scale_factor are a number, or one for each of %d dimensions", space);
-      return 0;
+      return;
     }
-    out[d] = x->kind == GM_ARG_FLOAT ? x->d : (double) gm_size_number (x->i);
+    out[d] = x;
   }
-  return n;
+}
+
+/* in times a factor; whole factors leave an expression one. */
+static int64_t
+scaled_size (int64_t in, const GmArg *factor)
+{
+  if (factor->kind != GM_ARG_FLOAT)
+    return gm_size_mul (in, factor->i);
+  if (factor->d == floor (factor->d) && fabs (factor->d) < 1e9)
+    return gm_size_mul (in, (int64_t) factor->d);
+  return (int64_t) floor ((double) gm_size_number (in) * factor->d);
+}
+
+/* By the sizes, or by the factor. */
+static GmVal
+step_of (GmBuilder *b, const Line *l, const GmArg *factor)
+{
+  if (l->corners && !gm_size_lt (1, l->out))
+    return gm_b_scalar (b, gm_scalar_int (0), GM_F64);
+  if (factor && !l->corners)
+    return gm_b_scalar (b, gm_scalar_float (1 / (factor->kind == GM_ARG_FLOAT ? factor->d : (double) gm_size_number (factor->i))), GM_F64);
+  int64_t less = l->corners ? 1 : 0;
+  return gm_b (b, div, size_scalar (b, gm_size_sub (l->in, less), GM_F64), size_scalar (b, gm_size_sub (l->out, less), GM_F64));
 }
 
 RUN (interpolate)
@@ -153,7 +182,7 @@ RUN (interpolate)
   Mode mode = mode_of (b, STR (3), space);
   bool corners = !IS_NONE (4) && FLAG (4), again = !IS_NONE (5) && FLAG (5), antialias = FLAG (6);
   bool by_size = !IS_NONE (1);
-  double given[MAX_SPACE];
+  const GmArg *given[MAX_SPACE];
   CHECK ();
   if (by_size == !IS_NONE (2))
     return gm_give (gm_b_fail (b, GM_ERROR_VALUE, by_size ? "interpolate(): only one of size or scale_factor should be defined" : "interpolate(): either size or scale_factor should be defined"));
@@ -169,12 +198,14 @@ RUN (interpolate)
   int64_t out[MAX_SPACE];
   for (int d = 0; d < space; d++) {
     Line *l = &lines[d];
-    l->in = gm_size_number (m.sizes[2 + d]);
-    l->out = out[d] = (int64_t) (by_size ? given[d] : floor ((double) l->in * given[d]));
+    l->in = m.sizes[2 + d];
+    l->out = out[d] = !by_size ? scaled_size (l->in, given[d]) : given[d]->kind == GM_ARG_FLOAT ? (int64_t) given[d]->d : given[d]->i;
     l->corners = corners;
-    if (l->in < 1 || l->out < 1)
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "interpolate(): input and output sizes should be greater than 0, but dimension %d goes from " FMT " to " FMT, d + 2, l->in, l->out));
-    l->step = corners ? (l->out > 1 ? (double) (l->in - 1) / (double) (l->out - 1) : 0) : by_size || again ? (double) l->in / (double) l->out : 1 / given[d];
+    if (gm_size_lt (l->in, 1) || gm_size_lt (l->out, 1))
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "interpolate(): input and output sizes should be greater than 0, but dimension %d goes from " FMT " to " FMT, d + 2,
+                                 gm_size_number (l->in), gm_size_number (l->out)));
+    if (mode != AREA)
+      l->step = step_of (b, l, by_size || again ? NULL : given[d]);
   }
   GmDtype own = (GmDtype) m.dtype;
   if (mode == AREA) {
@@ -301,11 +332,10 @@ RUN (col2im)
 static GmVal
 spread (GmBuilder *b, GmVal x, int dim, int64_t step)
 {
-  if (gm_b_failed (b) || step == 1 || gm_size_number (META (x)->sizes[dim]) < 2)
+  if (gm_b_failed (b) || step == 1 || gm_size_lt (META (x)->sizes[dim], 2))
     return x;
   GmMeta m = *META (x);
-  int64_t n = gm_size_number (m.sizes[dim]);
-  m.sizes[dim] = (n - 1) * step + 1;
+  m.sizes[dim] = gm_size_add (gm_size_mul (gm_size_sub (m.sizes[dim], 1), step), 1);
   GmVal none = gm_b_full (b, gm_scalar_int (0), (GmDtype) m.dtype, m.ndim, m.sizes);
   GmAttrs at = { .mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP), .dim = dim, .start = 0, .stop = m.sizes[dim], .step = step };
   return gm_b_op (b, GM_OP_slice_scatter, (const GmVal[]){ none, x }, 2, &at);

@@ -456,6 +456,57 @@ RUN (narrow)
   return gm_give (gm_b_slice (b, v, dim, start, gm_size_add (start, length), 1));
 }
 
+/* Positions among the elements of flat memory, in row-major order of `want`. */
+static GmVal
+positions (GmBuilder *b, int64_t offset, const GmMeta *want)
+{
+  GmVal at = gm_b_full (b, gm_scalar_int (offset), GM_I64, 0, NULL);
+  for (int d = 0; d < want->ndim; d++) {
+    GmVal along = gm_arange (b, 0, MAX (want->strides[d], 1), want->sizes[d], GM_I64);
+    if (want->strides[d] == 0)
+      along = gm_b_full (b, gm_scalar_int (0), GM_I64, 1, &want->sizes[d]);
+    for (int k = d + 1; k < want->ndim; k++)
+      along = gm_unsqueeze (b, along, k - d);
+    at = gm_b (b, add, at, along);
+  }
+  return at;
+}
+
+RUN (as_strided)
+{
+  int64_t sizes[GM_MAX_DIMS], strides[GM_MAX_DIMS];
+  GmVal v = TENSOR (0);
+  int n = gm_arg_ints (api, b, a, 1, sizes), n_strides = gm_arg_ints (api, b, a, 2, strides);
+  int64_t offset = IS_NONE (3) ? 0 : INT (3);
+  CHECK ();
+  const GmMeta *m = META (v);
+  if (!IS_NONE (3) && !b->vt->offset)
+    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "as_strided(): where input lies in its storage is known to plain Python only; leave storage_offset out, and slice input first"));
+  if (!IS_NONE (3))
+    offset -= b->vt->offset (b, v);
+  if (n != n_strides)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "as_strided(): %d sizes and %d strides; give one stride for each size", n, n_strides));
+  GmMeta want = gm_meta_make ((GmDtype) m->dtype, n, sizes);
+  int64_t last = offset, numel = gm_meta_numel (m);
+  bool bad = !gm_meta_is_dense (m), empty = false;
+  for (int d = 0; d < n; d++) {
+    bad |= sizes[d] < 0 || strides[d] < 0;
+    empty |= sizes[d] == 0;
+    want.strides[d] = strides[d];
+    int64_t reach;
+    bad |= __builtin_mul_overflow (MAX (sizes[d] - 1, 0), strides[d], &reach) || __builtin_add_overflow (last, reach, &last);
+  }
+  if (bad || offset < 0 || (!empty && last >= numel)) {
+    g_autofree char *size = gm_shape_text (n, sizes), *stride = gm_shape_text (n, strides), *have = gm_meta_layout_text (m);
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "as_strided(): sizes %s with strides %s, %" G_GINT64_FORMAT " elements after the first, are not inside of the input (%s), or that has gaps; take it of the tensor that input is a view of", size, stride, offset, have));
+  }
+  GmVal flat = gm_b_flat (b, v);
+  if (gm_strided_is_view (numel, offset, &want))
+    return gm_give (gm_b_strided (b, flat, offset, &want));
+  int64_t all = gm_meta_numel (&want);
+  return gm_give (gm_b_view (b, gm_index_select (b, flat, 0, gm_b_reshape (b, positions (b, offset, &want), 1, &all)), n, sizes));
+}
+
 static GmVal
 select_at (GmBuilder *b, GmVal v, int dim, int64_t i)
 {
@@ -679,7 +730,7 @@ gm_diagonal (GmBuilder *b, GmVal v, int64_t offset, int d1, int d2)
   if (gm_b_failed (b))
     return NULL;
   GmMeta m = *META (v);
-  int64_t dims[GM_MAX_DIMS], sizes[GM_MAX_DIMS], rows = gm_size_number (m.sizes[d1]), cols = gm_size_number (m.sizes[d2]);
+  int64_t dims[GM_MAX_DIMS], sizes[GM_MAX_DIMS], rows = m.sizes[d1], cols = m.sizes[d2];
   int n = 0;
   for (int d = 0; d < m.ndim; d++)
     if (d != d1 && d != d2) {
@@ -688,11 +739,14 @@ gm_diagonal (GmBuilder *b, GmVal v, int64_t offset, int d1, int d2)
     }
   dims[n] = d1;
   dims[n + 1] = d2;
-  sizes[n] = rows * cols;
-  int64_t length = MAX (offset >= 0 ? MIN (rows, cols - offset) : MIN (rows + offset, cols), 0);
-  int64_t first = length == 0 ? 0 : offset >= 0 ? offset : -offset * cols;
+  sizes[n] = gm_size_mul (rows, cols);
+  int64_t length = gm_size_max (offset >= 0 ? gm_size_min (rows, gm_size_sub (cols, offset)) : gm_size_min (gm_size_add (rows, offset), cols), 0);
+  int64_t first = gm_size_eq (length, 0) ? 0 : offset >= 0 ? offset : gm_size_mul (-offset, cols), step = gm_size_add (cols, 1);
   GmVal flat = gm_b_reshape (b, gm_b_permute (b, v, dims), n + 1, sizes);
-  return gm_index_select (b, flat, n, gm_arange (b, first, cols + 1, length, GM_I64));
+  if (gm_sizes_are_numbers (first, step))
+    return gm_index_select (b, flat, n, gm_arange (b, first, step, length, GM_I64));
+  GmVal at = gm_b (b, mul, gm_arange (b, 0, 1, length, GM_I64), gm_b_scalar (b, gm_scalar_int (step), GM_I64));
+  return gm_index_select (b, flat, n, gm_b (b, add, at, gm_b_scalar (b, gm_scalar_int (first), GM_I64)));
 }
 
 RUN (diagonal)

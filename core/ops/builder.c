@@ -50,13 +50,14 @@ gm_b_meta (GmBuilder *b, GmVal v)
 
 /* -- Constants --------------------------------------------------------------------------------- */
 
-GmVal
-gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes)
+/* Sizes may be NULL for none. */
+static GmVal
+full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes, int device)
 {
-  GmAttrs at = {.mask = BIT (SIZES) | BIT (DTYPE) | BIT (VALUE), .n_list = (uint8_t) ndim};
-  at.dtype = dtype;
+  GmMeta m = {.dtype = (uint8_t) dtype, .ndim = (uint8_t) ndim, .device = (uint8_t) device};
   if (ndim)
-    memcpy (at.list, sizes, (size_t) ndim * sizeof *sizes);
+    memcpy (m.sizes, sizes, (size_t) ndim * sizeof *sizes);
+  GmAttrs at = gm_attrs_full (&m, s);
   if (gm_size_is_symbolic (s.i) && s.kind == GM_CATEGORY_INT && gm_sizes_current ()) {
     bool keeps = gm_dtypes[dtype].category != GM_CATEGORY_BOOL;
     at.value = keeps ? s : gm_scalar_bool (!gm_size_eq (s.i, 0)); /* an expression stays one */
@@ -78,9 +79,36 @@ gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *siz
 }
 
 GmVal
+gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes)
+{
+  return full (b, s, dtype, ndim, sizes, b->device);
+}
+
+GmVal
+gm_b_full_beside (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes, GmVal like)
+{
+  return full (b, s, dtype, ndim, sizes, gm_b_meta (b, like)->device);
+}
+
+GmVal
+gm_b_full_like (GmBuilder *b, GmScalar s, GmDtype dtype, const GmMeta *like)
+{
+  return full (b, s, dtype, like->ndim, like->sizes, like->device);
+}
+
+GmVal
 gm_b_scalar (GmBuilder *b, GmScalar s, GmDtype dtype)
 {
-  return gm_b_full (b, s, dtype, 0, NULL);
+  return full (b, s, dtype, 0, NULL, GM_DEVICE_CPU);
+}
+
+void
+gm_b_attrs_device (const GmBuilder *b, GmAttrs *attrs)
+{
+  if (b->device != GM_DEVICE_CUDA)
+    return;
+  attrs->mask |= BIT (DEVICE);
+  attrs->device = b->device;
 }
 
 GmVal
@@ -89,11 +117,7 @@ gm_b_zeros_like (GmBuilder *b, GmVal v)
   if (b->error)
     return NULL;
   const GmMeta *m = gm_b_meta (b, v);
-  if (m->device != GM_DEVICE_CPU && m->ndim > 0) { /* numbers go along with it: zeros where it is */
-    GmDtype dtype = (GmDtype) m->dtype;
-    return gm_b (b, where, gm_b_scalar (b, gm_scalar_bool (false), GM_BOOL), v, gm_b_scalar (b, gm_scalar_int (0), dtype));
-  }
-  return gm_b_full (b, gm_scalar_int (0), m->dtype, m->ndim, m->sizes);
+  return gm_b_full_like (b, gm_scalar_int (0), (GmDtype) m->dtype, m);
 }
 
 GmVal
@@ -270,19 +294,4 @@ gm_b_sum_to (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes)
   if (n)
     v = gm_b_reduce (b, GM_OP_sum, v, dims, n, true);
   return gm_b_view (b, v, ndim, sizes);
-}
-
-/* Numbers go along with a tensor of another device: here one element of `like`, repeated and not looked at. */
-GmVal
-gm_b_full_beside (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes, GmVal like)
-{
-  const GmMeta *m = gm_b_meta (b, like);
-  static const int64_t ones[GM_MAX_DIMS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
-  if (b->error || m->device == GM_DEVICE_CPU || ndim == 0)
-    return b->error ? NULL : gm_b_full (b, s, dtype, ndim, sizes);
-  GmVal one = like;
-  for (int d = 0; d < m->ndim && !b->error; d++)
-    one = gm_b_slice (b, one, d, 0, 1, 1);
-  one = gm_b_expand (b, gm_b_view (b, gm_b_cast (b, one, dtype), ndim, ones), ndim, sizes);
-  return gm_b (b, where, gm_b_scalar (b, gm_scalar_bool (false), GM_BOOL), one, gm_b_scalar (b, s, dtype));
 }

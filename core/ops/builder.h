@@ -22,7 +22,7 @@ typedef struct {
   GmVal (*into) (GmBuilder *b, GmVal dst, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs);
   /* The generator's state as a value for a RANDOM op with n elements, and the offset to put into its attributes. */
   GmVal (*random) (GmBuilder *b, uint64_t n_elements, int64_t *offset);
-  /* A tensor that exists already (a default of a library function, a saved tensor) as a value. */
+  /* A tensor that exists already (a default of a library function, a saved tensor) as a value; one of the CPU on b->device. */
   GmVal (*constant) (GmBuilder *b, GmTensor *t);
   /* The one element of v as a number (item(), bool(), data-dependent sizes).  A recording builder may set an error. */
   bool (*item) (GmBuilder *b, GmVal v, GmScalar *out);
@@ -33,12 +33,15 @@ typedef struct {
   GmSizes *(*sizes) (GmBuilder *b);
   /* The one element of v, an i64 that is not negative, as a size.  NULL: it is what item says. */
   bool (*count) (GmBuilder *b, GmVal v, int64_t *out);
+  /* How many elements of its storage stand before v's first.  NULL: nobody knows. */
+  int64_t (*offset) (GmBuilder *b, GmVal v);
 } GmBuilderVtable;
 
 struct GmBuilder {
   const GmBuilderVtable *vt;
   GError *error;    /* the first; owned by the builder */
   uint8_t autocast; /* what functions of api.def cast to (autocast.c): a dtype + 1, 0: nothing */
+  uint8_t device;   /* where tensors that a function of api.def makes lie; 0: the CPU */
   GmVal generator;  /* what the call of a function draws from: an i64[2], seed and next draw; NULL: the process's generator */
 };
 
@@ -60,10 +63,13 @@ GmVal gm_b_set (GmBuilder *b, GmVal dst, GmVal src);
 const GmMeta *gm_b_meta (GmBuilder *b, GmVal v); /* a zero meta for NULL */
 
 /* Small programs that everything uses.  Each returns its input unchanged when there is nothing to do. */
-GmVal gm_b_scalar (GmBuilder *b, GmScalar s, GmDtype dtype); /* 0-d `full` */
-GmVal gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes);
-/* The same on the device of `like`, which may not be empty there. */
+GmVal gm_b_scalar (GmBuilder *b, GmScalar s, GmDtype dtype); /* 0-d `full`, of the CPU: a number goes with every device */
+GmVal gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes); /* on b->device */
+/* The same on the device of `like`, or of its shape and device. */
 GmVal gm_b_full_beside (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes, GmVal like);
+GmVal gm_b_full_like (GmBuilder *b, GmScalar s, GmDtype dtype, const GmMeta *like);
+/* Puts the device of what is made into an op's attributes. */
+void gm_b_attrs_device (const GmBuilder *b, GmAttrs *attrs);
 GmVal gm_b_zeros_like (GmBuilder *b, GmVal v);
 GmVal gm_b_cast (GmBuilder *b, GmVal v, GmDtype dtype);
 GmVal gm_b_permute (GmBuilder *b, GmVal v, const int64_t *dims);
@@ -73,6 +79,13 @@ GmVal gm_b_view (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes); /* erro
 GmVal gm_b_reshape (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes); /* view, or copy and view */
 GmVal gm_b_contiguous (GmBuilder *b, GmVal v);
 GmVal gm_b_slice (GmBuilder *b, GmVal v, int dim, int64_t start, int64_t stop, int64_t step);
+/* v, which has no gaps, as one dimension in the order of memory. */
+GmVal gm_b_flat (GmBuilder *b, GmVal v);
+/* strided.c: elements of `flat` (one dimension) as `want` says, from `offset` on, as a chain of views.  Fails with GM_ERROR_UNSUPPORTED
+ * where there is none. */
+GmVal gm_b_strided (GmBuilder *b, GmVal flat, int64_t offset, const GmMeta *want);
+/* Whether there is one, over flat memory of so many elements. */
+bool gm_strided_is_view (int64_t n, int64_t offset, const GmMeta *want);
 GmVal gm_b_reduce (GmBuilder *b, GmOp op, GmVal v, const int64_t *dims, int n_dims, bool keepdim);
 /* Sums v so that its shape is `shape`'s: the inverse of broadcasting. */
 GmVal gm_b_sum_to (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes);

@@ -301,6 +301,12 @@ infer_sizes (GmOp op, const GmAttrs *attrs, GmMeta *out, GError **error)
   if (!gm_infer_check_sizes (op, attrs->n_list, attrs->list, error))
     return false;
   *out = gm_meta_make ((GmDtype) attrs->dtype, attrs->n_list, attrs->list);
+  if (!(attrs->mask & 1u << GM_ATTR_DEVICE))
+    return true;
+  /* The CPU is said by saying nothing: equal tensors have equal attributes. */
+  if (attrs->device != GM_DEVICE_CUDA)
+    return gm_infer_fail (error, GM_ERROR_VALUE, "%s: there is no device of number %" G_GINT64_FORMAT, gm_ops[op].name, attrs->device);
+  out->device = (uint8_t) attrs->device;
   return true;
 }
 

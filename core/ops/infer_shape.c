@@ -73,19 +73,29 @@ is_short (int64_t covered, int64_t piece, int64_t next)
   return gm_size_same (gm_size_mul (covered, next), piece) || gm_size_guess (covered, 0) < gm_size_guess (piece, 1);
 }
 
-/* Strides under which `out->sizes` walk the elements of x in row-major order, if there are any.  Dimensions of x that follow one
- * another without a gap are one piece; each piece must be covered exactly by new dimensions. */
+/* Whether a new dimension of one element goes with the piece at hand.  Of an expression the example tells, too: what is covered
+ * becomes a fact with it. */
 static bool
-view_strides (const GmMeta *x, GmMeta *out)
+is_one (int64_t size, bool exact)
+{
+  return exact ? gm_size_eq (size, 1) : gm_size_guess (size, 0) == 1;
+}
+
+/* Strides under which `out->sizes` walk the elements of x in row-major order, if there are any.  Dimensions of x that follow one
+ * another without a gap are one piece; each piece must be covered exactly by new dimensions.  exact: whatever the answer depends on
+ * becomes a fact, else only what the strides do. */
+static bool
+walk (const GmMeta *x, GmMeta *out, bool exact)
 {
   int v = out->ndim - 1;
   int64_t piece = 1, covered = 1, stride = x->ndim ? x->strides[x->ndim - 1] : 1;
   for (int d = x->ndim - 1; d >= 0; d--) {
     piece = gm_size_mul (piece, x->sizes[d]);
-    bool ends = d == 0 || (!gm_size_same (x->sizes[d - 1], 1) && !gm_size_eq (x->strides[d - 1], gm_size_mul (piece, stride)));
+    bool ends = d == 0 || (!(exact ? gm_size_eq (x->sizes[d - 1], 1) : gm_size_same (x->sizes[d - 1], 1))
+                           && !gm_size_eq (x->strides[d - 1], gm_size_mul (piece, stride)));
     if (!ends)
       continue;
-    while (v >= 0 && (is_short (covered, piece, out->sizes[v]) || gm_size_same (out->sizes[v], 1))) {
+    while (v >= 0 && ((!(exact && gm_size_eq (covered, piece)) && is_short (covered, piece, out->sizes[v])) || is_one (out->sizes[v], exact))) {
       out->strides[v] = gm_size_mul (covered, stride);
       covered = gm_size_mul (covered, out->sizes[v--]);
     }
@@ -101,7 +111,14 @@ view_strides (const GmMeta *x, GmMeta *out)
   return true;
 }
 
-/* Whether the dimensions of size 1, too, have row-major strides: a view of one element keeps them. */
+/* That there are none says nothing of sizes for which a dimension or a piece has one element: so it is asked once more, exactly. */
+static bool
+view_strides (const GmMeta *x, GmMeta *out, bool symbolic)
+{
+  return walk (x, out, false) || (symbolic && walk (x, out, true));
+}
+
+/* Whether the dimensions of size 1, too, have row-major strides: a view keeps theirs. */
 static bool
 is_row_major (const GmMeta *x)
 {
@@ -134,11 +151,11 @@ infer_view (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError 
                           to_n);
   }
   bool symbolic = gm_meta_is_symbolic (x) || gm_meta_is_symbolic (out);
-  if (n == 0 || (symbolic && gm_meta_is_contiguous (x) && (!gm_size_same (n, 1) || is_row_major (x)))) {
+  if ((symbolic && gm_meta_is_contiguous (x) && is_row_major (x)) || gm_size_eq_if_known (n, 0)) {
     gm_meta_set_contiguous (out);
     return true;
   }
-  if (view_strides (x, out))
+  if (view_strides (x, out, symbolic))
     return true;
   from = gm_shape_text (x->ndim, x->sizes), to = gm_shape_text (out->ndim, out->sizes);
   g_autofree char *strides = gm_shape_text (x->ndim, x->strides);

@@ -15,6 +15,11 @@
 #include <math.h>
 #include <string.h>
 
+const char *const gm_lapack_names[] = {
+  [GM_LAPACK_CHOLESKY] = "cholesky", [GM_LAPACK_SOLVE] = "solve", [GM_LAPACK_DET] = "det",   [GM_LAPACK_QR] = "qr",
+  [GM_LAPACK_SVD] = "svd",           [GM_LAPACK_EIGH] = "eigh",   [GM_LAPACK_TRIANGULAR] = "solve_triangular",
+};
+
 /* -- The library --------------------------------------------------------------------------------- */
 
 /* Fortran's hidden lengths of the characters come last. */
@@ -273,10 +278,9 @@ results_of (const Job *job, int64_t sizes[3][2], int ndim[3])
 int
 gm_lapack_run (GmLapackOp op, const GmTensor *a, const GmTensor *other, int flags, GmTensor *out[3], int64_t *info, GError **error)
 {
-  static const char *const names[] = { "cholesky", "solve", "det", "qr", "svd", "eigh", "solve_triangular" };
   const char *why = problem (op, a, other);
   if (why) {
-    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "linalg.%s: %s", names[op], why);
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "linalg.%s: %s", gm_lapack_names[op], why);
     return 0;
   }
   if (!load (error))
@@ -289,7 +293,7 @@ gm_lapack_run (GmLapackOp op, const GmTensor *a, const GmTensor *other, int flag
   int ndim[3], n_out = results_of (&job, sizes, ndim);
   measure (&job, &copy, &work, &ints);
   if (work > INT_MAX / 2) {
-    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "linalg.%s: a matrix of %d x %d is too large", names[op], job.m, job.n);
+    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "linalg.%s: a matrix of %d x %d is too large", gm_lapack_names[op], job.m, job.n);
     return 0;
   }
   job.lwork = (int) work;
@@ -305,7 +309,7 @@ gm_lapack_run (GmLapackOp op, const GmTensor *a, const GmTensor *other, int flag
   size_t bytes = elem * (copy + work + (size_t) job.r + 1) + sizeof (int) * ints;
   char *scratch = ok ? gm_alloc (bytes) : NULL;
   if (ok && !scratch) {
-    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "linalg.%s: no memory for %zu bytes", names[op], bytes);
+    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "linalg.%s: no memory for %zu bytes", gm_lapack_names[op], bytes);
     ok = false;
   }
   if (ok) {

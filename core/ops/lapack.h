@@ -16,6 +16,7 @@ typedef enum {
   GM_LAPACK_TRIANGULAR, /* a, b -> x; upper; unit: the diagonal counts as ones; info: a 0 on it */
   GM_N_LAPACK
 } GmLapackOp;
+extern const char *const gm_lapack_names[GM_N_LAPACK]; /* "cholesky" */
 
 enum { GM_LAPACK_FULL = 1, GM_LAPACK_UPPER = 2, GM_LAPACK_UNIT = 4 };
 

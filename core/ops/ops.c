@@ -153,7 +153,22 @@ gm_op_attr_optional (GmOp op)
 {
   if (gm_ops[op].family == GM_FAMILY_ARGREDUCE)
     return BIT (DIM);
+  if (gm_ops[op].family == GM_FAMILY_RANDOM || op == GM_OP_full || op == GM_OP_arange)
+    return BIT (DEVICE);
   return op == GM_OP_constant ? BIT (SIZES) | BIT (DTYPE) : 0;
+}
+
+GmAttrs
+gm_attrs_full (const GmMeta *like, GmScalar value)
+{
+  GmAttrs a = { .mask = BIT (SIZES) | BIT (DTYPE) | BIT (VALUE), .dtype = like->dtype, .n_list = like->ndim, .value = value };
+  if (like->ndim)
+    memcpy (a.list, like->sizes, (size_t) like->ndim * sizeof *a.list);
+  if (like->device == GM_DEVICE_CUDA) {
+    a.mask |= BIT (DEVICE);
+    a.device = like->device;
+  }
+  return a;
 }
 
 bool

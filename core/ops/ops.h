@@ -76,7 +76,7 @@ typedef enum {
 typedef struct {
   uint32_t mask; /* bit k: key k is set */
   uint8_t keepdim, reverse, descending, dtype, n_list;
-  int64_t dim, start, stop, step, offset;
+  int64_t dim, start, stop, step, offset, device;
   int64_t list[GM_MAX_DIMS];
   int64_t window[12]; /* window.h */
   GmScalar value, value2;
@@ -85,9 +85,11 @@ typedef struct { const char *name; char type; uint16_t offset; } GmAttrInfo; /* 
 extern const GmAttrInfo gm_attrs[GM_N_ATTRS];
 /* Bit mask of the keys that a node of `op` must have. */
 uint32_t gm_op_attr_mask (GmOp op);
-/* Bit mask of the keys that it may have besides: ARGREDUCE's DIM (absent: all elements, in row-major order), and SIZES and
- * DTYPE of `constant`, from which gm_op_infer makes a row-major meta. */
+/* Bit mask of the keys that it may have besides: ARGREDUCE's DIM (absent: all elements, in row-major order), SIZES and
+ * DTYPE of `constant`, from which gm_op_infer makes a row-major meta, and DEVICE of what makes a tensor elsewhere than on the CPU. */
 uint32_t gm_op_attr_optional (GmOp op);
+/* Those of a `full` of this dtype, shape and device. */
+GmAttrs gm_attrs_full (const GmMeta *like, GmScalar value);
 /* Whether operands of `dtype` fit the row's types column (SELECT: b and c). */
 bool gm_op_accepts (GmOp op, GmDtype dtype);
 /* The input that holds positions (i64) and not values, or -1. */
@@ -113,10 +115,13 @@ bool gm_op_run_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attr
 bool gm_op_run_copy_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error);
 /* Whether two elements of a tensor with this meta are the same memory for certain (a stride of 0 over more than one element). */
 bool gm_meta_overlaps_itself (const GmMeta *m);
+/* Whether `m` is what an elementwise op gives, `is`, but for where its elements lie: a graph's output may be part of a tensor. */
+bool gm_op_may_be_strided (GmOp op, const GmMeta *is, const GmMeta *m);
 
 /* -- The generator (random.c) ------------------------------------------------------------------------------ */
 
 /* One per process.  A RANDOM op over n elements takes (n + 3) / 4 draws; take returns the offset of the first. */
+#define GM_DEFAULT_SEED 1871 /* fixed, so that a program that never seeds is repeatable: the year of Gramme's machine */
 void gm_random_seed (uint64_t seed);
 uint64_t gm_random_current_seed (void);
 uint64_t gm_random_take (uint64_t draws);

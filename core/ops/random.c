@@ -7,10 +7,9 @@
  */
 #include "core/ops/kernels.h"
 
-#define DEFAULT_SEED 1871 /* fixed, so that a program that never seeds is repeatable: the year of Gramme's machine */
 
 static GMutex lock;
-static uint64_t seed = DEFAULT_SEED, next_draw; /* under `lock` */
+static uint64_t seed = GM_DEFAULT_SEED, next_draw; /* under `lock` */
 
 /* -- The generator ----------------------------------------------------------------------------------------- */
 

@@ -42,6 +42,23 @@ gm_meta_overlaps_itself (const GmMeta *m)
   return repeats;
 }
 
+bool
+gm_op_may_be_strided (GmOp op, const GmMeta *is, const GmMeta *m)
+{
+  GmMeta same = *is;
+  int64_t last = 0, step;
+  if ((gm_ops[op].family != GM_FAMILY_POINTWISE && gm_ops[op].family != GM_FAMILY_CAST) || gm_meta_is_symbolic (m))
+    return false;
+  same.requires_grad = m->requires_grad;
+  memcpy (same.strides, m->strides, sizeof same.strides);
+  if (memcmp (&same, m, sizeof same) || gm_meta_overlaps_itself (m))
+    return false;
+  for (int d = 0; d < m->ndim; d++)
+    if (m->strides[d] < 0 || __builtin_mul_overflow (m->sizes[d], m->strides[d], &step) || __builtin_add_overflow (last, step, &last))
+      return false;
+  return last <= INT64_MAX / 16; /* of elements, in bytes */
+}
+
 static bool
 check_writable (GmOp op, const GmTensor *out, GError **error)
 {
@@ -106,13 +123,75 @@ check_result (GmOp op, const GmMeta *inferred, const GmMeta *out, GError **error
   return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: the result is %s and does not fit the given output %s", gm_ops[op].name, a, b);
 }
 
+static bool copy_between (GmTensor *dst, GmTensor *src, GError **error);
+
 /* -- Running ----------------------------------------------------------------------------------------------- */
+
+/* A `full` elsewhere: zeros by the device itself, another number as a copy of one element, so that no kernel is made for each number. */
+static bool
+fill_on_device (const GmAttrs *attrs, GmTensor *out, GError **error)
+{
+  GmDtype dtype = (GmDtype) out->meta.dtype;
+  size_t elem = gm_dtype_size (dtype);
+  static const char zeros[8];
+  char value[8] __attribute__ ((aligned (8))) = { 0 };
+  gm_scalar_store (attrs->value, dtype, value);
+  const GmDevice *d = gm_device_get (out->meta.device, error);
+  if (!d)
+    return false;
+  if (memcmp (value, zeros, elem) == 0 && gm_meta_is_dense (&out->meta)) {
+    size_t bytes = (size_t) gm_meta_numel (&out->meta) * elem;
+    return bytes == 0 || d->zero (gm_tensor_data (out), bytes, error);
+  }
+  g_autoptr (GmTensor) one = gm_tensor_new_scalar (attrs->value, dtype, error);
+  return one && copy_between (out, one, error);
+}
+
+/* x op a number. */
+static GmTensor *
+with_number (GmOp op, GmTensor *x, GmScalar s, GError **error)
+{
+  g_autoptr (GmTensor) number = x ? gm_tensor_new_scalar (s, (GmDtype) x->meta.dtype, error) : NULL;
+  return number ? gm_op_run (op, (GmTensor *[]){ x, number }, 2, NULL, error) : NULL;
+}
+
+/* An `arange` elsewhere, from that which counts 0, 1, 2 ...: the kernels serve all first numbers and steps.  In 64 bits, as
+ * create.c does it. */
+static bool
+count_on_device (const GmAttrs *attrs, GmTensor *out, GError **error)
+{
+  bool whole = attrs->value.kind != GM_CATEGORY_FLOAT && attrs->value2.kind != GM_CATEGORY_FLOAT;
+  bool plain = whole && attrs->value.i == 0 && attrs->value2.i == 1;
+  if (plain && out->meta.dtype == GM_I64)
+    return gm_op_run_on_device (GM_OP_arange, NULL, 0, attrs, out, error);
+  GmAttrs count = *attrs, wide = { .mask = 1u << GM_ATTR_DTYPE, .dtype = GM_F64 };
+  count.dtype = GM_I64;
+  count.value = gm_scalar_int (0);
+  count.value2 = gm_scalar_int (1);
+  g_autoptr (GmTensor) n = gm_op_run (GM_OP_arange, NULL, 0, &count, error);
+  g_autoptr (GmTensor) place = !n || whole ? g_steal_pointer (&n) : gm_op_run (GM_OP_cast, &n, 1, &wide, error);
+  GmScalar first = whole ? attrs->value : gm_scalar_float (gm_scalar_as_double (attrs->value));
+  GmScalar step = whole ? attrs->value2 : gm_scalar_float (gm_scalar_as_double (attrs->value2));
+  g_autoptr (GmTensor) scaled = plain ? g_steal_pointer (&place) : with_number (GM_OP_mul, place, step, error);
+  g_autoptr (GmTensor) moved = plain ? g_steal_pointer (&scaled) : with_number (GM_OP_add, scaled, first, error);
+  return moved && copy_between (out, moved, error);
+}
+
+static bool
+run_on_device (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error)
+{
+  if (gm_meta_numel (&out->meta) == 0)
+    return true;
+  return op == GM_OP_full     ? fill_on_device (attrs, out, error)
+         : op == GM_OP_arange ? count_on_device (attrs, out, error)
+                              : gm_op_run_on_device (op, in, n_in, attrs, out, error);
+}
 
 static bool
 dispatch (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error)
 {
   if (G_UNLIKELY (out->meta.device != GM_DEVICE_CPU))
-    return gm_op_run_on_device (op, in, n_in, attrs, out, error);
+    return run_on_device (op, in, n_in, attrs, out, error);
   switch ((GmFamily) gm_ops[op].family) {
   case GM_FAMILY_POINTWISE: gm_pointwise_run (op, in, n_in, out); return true;
   case GM_FAMILY_CAST: gm_copy_strided (out, in[0]); return true;

@@ -50,6 +50,9 @@ enum { GM_EXEC_FORWARD = 0, GM_EXEC_BACKWARD = 1 };
 bool gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const *out,
                   int n_out, GError **error);
 
+/* The same of the forward, whose caller knows that all tensors fit: it has made the outputs, and checked the inputs. */
+bool gm_exec_run_known (GmExec *e, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error);
+
 /* The same; symbols: the value of each symbol of the forward graph, by number.  Needed for a backward
  * whose inputs do not say all of them. */
 bool gm_exec_run_sized (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
@@ -58,6 +61,10 @@ bool gm_exec_run_sized (GmExec *e, int role, const int64_t *symbols, GmTensor *c
 GmExec *gm_exec_ref (GmExec *e);
 void gm_exec_unref (GmExec *e); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmExec, gm_exec_unref)
+
+/* Whether a run may get the memory of input `in` as that of output `out`, of one layout, if nobody reads the input afterwards.  All
+ * pairs of which that is said may be used in one run.  Whoever asks does so before the second run. */
+bool gm_exec_may_share (GmExec *e, int role, uint32_t in, uint32_t out);
 
 /* NULL, or why the host's eager executor runs it, or the first reason why it runs a part of it. */
 const char *gm_exec_fallback_reason (const GmExec *e);

@@ -13,6 +13,7 @@
 #include "core/tensor/device.h"
 #include "plugin-api/gramme-ext-draft.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MAX_OPS 4096 /* compiled ones; then the table starts again */
@@ -22,6 +23,8 @@ static GmBackend *driver;
 static const GrammeMemory *memory;
 static const GrammeStream *streams;
 static GrammeDeviceInfo info; /* of the device */
+static bool peak_is_ours;       /* since somebody set it back: the plugin's is that of the whole process */
+static uint64_t peak;
 
 /* -- Memory ---------------------------------------------------------------------------------------------- */
 
@@ -29,6 +32,24 @@ static bool
 fail (const GrammeStatus *status, int32_t code, const char *what, GError **error)
 {
   return code == GRAMME_OK || (gm_status_to_error (status, code, driver->name, what, error), false);
+}
+
+static void
+count (uint64_t in[3])
+{
+  g_autofree char *text = driver ? gm_backend_text (driver, "memory") : NULL;
+  char *at = text;
+  for (int i = 0; i < 3; i++)
+    in[i] = at ? g_ascii_strtoull (at, &at, 10) : 0;
+}
+
+static void
+note_peak (void)
+{
+  uint64_t now[3], most = __atomic_load_n (&peak, __ATOMIC_RELAXED);
+  count (now);
+  while (now[0] > most && !__atomic_compare_exchange_n (&peak, &most, now[0], true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    ;
 }
 
 static void *
@@ -40,6 +61,8 @@ cuda_alloc (size_t bytes, GError **error)
     return NULL;
   gm_status_clear (&status);
   int32_t code = memory->alloc (driver->instance, 0, GRAMME_MEMORY_DEVICE, bytes, ALIGN, &data, &status);
+  if (G_UNLIKELY (__atomic_load_n (&peak_is_ours, __ATOMIC_RELAXED)))
+    note_peak ();
   return fail (&status, code, "memory", error) ? data : NULL;
 }
 
@@ -63,6 +86,16 @@ cuda_copy (void *to, int to_device, const void *from, int from_device, size_t by
 }
 
 static bool
+cuda_zero (void *to, size_t bytes, GError **error)
+{
+  GrammeStatus status;
+  if (gm_forked_refuses (driver->plugin, error))
+    return false;
+  gm_status_clear (&status);
+  return fail (&status, memory->fill (driver->instance, to, 0, 0, 1, bytes, NULL, &status), "fill", error);
+}
+
+static bool
 cuda_synchronize (GError **error)
 {
   GrammeStatus status;
@@ -79,6 +112,7 @@ static const GmDevice cuda = {
   .alloc = cuda_alloc,
   .release = cuda_release,
   .copy = cuda_copy,
+  .zero = cuda_zero,
   .synchronize = cuda_synchronize,
 };
 
@@ -155,12 +189,46 @@ gm_device_full_name (void)
 }
 
 void
-gm_device_memory (uint64_t count[3])
+gm_device_memory (uint64_t in[3])
 {
-  g_autofree char *text = driver ? gm_backend_text (driver, "memory") : NULL;
-  char *at = text;
-  for (int i = 0; i < 3; i++)
-    count[i] = at ? g_ascii_strtoull (at, &at, 10) : 0;
+  count (in);
+  if (!__atomic_load_n (&peak_is_ours, __ATOMIC_RELAXED))
+    return;
+  note_peak ();
+  in[2] = __atomic_load_n (&peak, __ATOMIC_RELAXED);
+}
+
+void
+gm_device_reset_peak (void)
+{
+  uint64_t now[3];
+  count (now);
+  __atomic_store_n (&peak, now[0], __ATOMIC_RELAXED);
+  __atomic_store_n (&peak_is_ours, true, __ATOMIC_RELAXED);
+}
+
+uint64_t
+gm_device_total_memory (void)
+{
+  return info.memory_bytes;
+}
+
+bool
+gm_device_is_open (void)
+{
+  return __atomic_load_n (&driver, __ATOMIC_ACQUIRE) != NULL;
+}
+
+/* The ABI has no word for it: the driver's description of itself has. */
+bool
+gm_device_capability (int out[2], GError **error)
+{
+  g_autofree char *text = gm_backend_text (driver, "about");
+  const char *at = text ? strstr (text, "compute capability ") : NULL;
+  if (at && sscanf (at, "compute capability %d.%d", &out[0], &out[1]) == 2)
+    return true;
+  g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "back end \"%s\" does not say what its device is capable of", driver->name);
+  return false;
 }
 
 /* -- Streams --------------------------------------------------------------------------------------------- */
@@ -240,6 +308,16 @@ gm_device_event_wait (void *stream, void *event, GError **error)
 {
   GrammeStatus status;
   return may_call (true, &status, error) && fail (&status, streams->wait (driver->instance, stream, event, &status), "event", error);
+}
+
+bool
+gm_device_stream_query (void *stream, bool *done, GError **error)
+{
+  GrammeStatus status;
+  int32_t idle = 0;
+  bool good = may_call (HAS (idle), &status, error) && fail (&status, streams->idle (driver->instance, stream, &idle, &status), "stream", error);
+  *done = idle != 0;
+  return good;
 }
 
 bool

@@ -5,7 +5,8 @@
  * are on the stack, and the workspace is a block that one run takes from the exec by an atomic
  * exchange and leaves there for the next, unless it is large.  A second run at the same time finds none and takes a
  * fresh block, so runs need no lock. What reaches a plugin was checked: counts, shapes, strides,
- * dtypes, no NULL, no read-only output.
+ * dtypes, no NULL, no read-only output; by gm_exec_run, or by who calls gm_exec_run_known, which
+ * is looked at again in builds with checks alone.
  */
 #include "core/plugin/exec.h"
 
@@ -16,6 +17,8 @@
 #include "core/plugin/split.h"
 #include "core/plugin/status.h"
 #include "core/plugin/tiers.h"
+
+#include "plugin-api/gramme-ext-draft.h"
 
 /* -- Checks ------------------------------------------------------------------------------------ */
 
@@ -67,16 +70,17 @@ fail_count (const GmExec *e, int role, int n_in, int n_out, GError **error)
   return false;
 }
 
-/* Checks all tensors of a run, and describes those that the executable gets: `described` has room for n_in and n_inner, or is NULL. */
+/* Checks all tensors of a run unless that they fit is known, and describes those that the executable gets: `described` has room for
+ * n_in and n_inner, or is NULL. */
 __attribute__ ((always_inline)) static inline bool
 check (const GmExec *e, const GmExecRole *r, int role, GmTensor *const *in, GmTensor *const *out,
-       GrammeTensor *described, GError **error)
+       GrammeTensor *described, bool known_to_fit, GError **error)
 {
   const GmMeta *m = r->metas;
   const GrammeTensor *known = r->known;
   uint32_t next = 0; /* of the inner outputs, whose order is the outputs' */
   for (uint32_t i = 0; i < r->n_in; i++, m++) {
-    if (G_UNLIKELY (!fits (in[i], m)))
+    if (!known_to_fit && G_UNLIKELY (!fits (in[i], m)))
       return fail_tensor (e, role, "input", i, in[i], m, error);
     if (described) {
       *described = *known++;
@@ -84,7 +88,7 @@ check (const GmExec *e, const GmExecRole *r, int role, GmTensor *const *in, GmTe
     }
   }
   for (uint32_t i = 0; i < r->n_out; i++, m++) {
-    if (G_UNLIKELY (!fits (out[i], m) || out[i]->storage->readonly))
+    if (!known_to_fit && G_UNLIKELY (!fits (out[i], m) || out[i]->storage->readonly))
       return fail_tensor (e, role, "output", i, out[i], m, error);
     if (described && next < r->n_inner && r->inner[next] == i) {
       next++;
@@ -150,8 +154,8 @@ block_give (GmExecRole *r, void *block)
 }
 
 /* Checks, and runs. */
-static bool
-run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, GError **error)
+__attribute__ ((always_inline)) static inline bool
+run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, bool known_to_fit, GError **error)
 {
   GmExecRole *r = &e->roles[role];
   GrammeTensor stack[GM_EXEC_STACK_TENSORS], *tensors = stack;
@@ -167,7 +171,7 @@ run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, GErr
     if (r->block_bytes > r->workspace_bytes)
       tensors = (GrammeTensor *) ((char *) block + r->workspace_bytes);
   }
-  if (!check (e, r, role, in, out, tensors, error)) {
+  if (!check (e, r, role, in, out, tensors, known_to_fit, error)) {
     if (block)
       block_give (r, block);
     return false;
@@ -272,13 +276,52 @@ gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const
   if (G_UNLIKELY (!r->present || (uint32_t) n_in != r->n_in || (uint32_t) n_out != r->n_out))
     return fail_count (e, role, n_in, n_out, error);
   if (G_LIKELY (r->n_inner > 0 && !r->eager && !r->split)) {
-    if (!run_plugin (e, role, in, out, error))
+    if (!run_plugin (e, role, in, out, false, error))
       return false;
-  } else if (!check (e, r, role, in, out, NULL, error)
+  } else if (!check (e, r, role, in, out, NULL, false, error)
              || (r->n_inner > 0 && !run_other (e, r, in, out, error))) {
     return false;
   }
   return !r->copies || run_copies (r, in, out, error);
+}
+
+bool
+gm_exec_run_known (GmExec *e, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+{
+  GmExec *better = e->tiers ? gm_tiers_better (e->tiers) : e;
+  const GmExecRole *r = better ? &better->roles[GM_EXEC_FORWARD] : NULL;
+  if (G_LIKELY (r && !better->sized && !r->copies && r->n_inner > 0 && !r->eager && !r->split)) {
+#ifdef GM_DEBUG_CHECKS
+    g_assert ((uint32_t) n_in == r->n_in && (uint32_t) n_out == r->n_out);
+    for (int i = 0; i < n_in + n_out; i++)
+      g_assert (fits (i < n_in ? in[i] : out[i - n_in], &r->metas[i]));
+#endif
+    return run_plugin (better, GM_EXEC_FORWARD, in, out, true, error);
+  }
+  return gm_exec_run (e, GM_EXEC_FORWARD, in, n_in, out, n_out, error);
+}
+
+/* -- Donation ---------------------------------------------------------------------------------- */
+
+bool
+gm_exec_may_share (GmExec *e, int role, uint32_t in, uint32_t out)
+{
+  if (e->tiers)
+    return gm_tiers_may_share (e->tiers, role, in, out);
+  const GmExecRole *r = &e->roles[role];
+  if (e->sized || !r->present || r->eager || r->split || !e->executable || in >= r->n_in)
+    return false;
+  const GrammeBackendApi *api = &e->backend->plugin->api;
+  const GrammeDonation *d = api->get_extension ? api->get_extension (e->backend->instance, GRAMME_DONATION_ID) : NULL;
+  for (guint i = 0; r->copies && i < r->copies->len; i++) {
+    const GmExecCopy *c = &g_array_index (r->copies, GmExecCopy, i);
+    if (c->from_input && c->from == in) /* it is read after the run */
+      return false;
+  }
+  for (uint32_t k = 0; d && k < r->n_inner; k++)
+    if (r->inner[k] == out)
+      return d->may_share (e->executable, (uint32_t) role, in, k) == 1;
+  return false;
 }
 
 /* -- Life -------------------------------------------------------------------------------------- */

@@ -169,15 +169,26 @@ read_descriptors (void)
   return found;
 }
 
+/* A page of it that is made executable is a mapping of its own, and the name stays with the one where the stack began: what lies
+ * beside that without a gap is the stack, too, but for the kernel's own pages. */
 static bool
 stack_is_executable (void)
 {
   char line[512];
-  bool executable = false;
+  bool executable = false, is_stack = false, runs = false; /* of the mappings since the last gap */
+  unsigned long start, end, last = 0;
   FILE *f = fopen ("/proc/self/maps", "re");
-  while (f && fgets (line, sizeof line, f))
-    if (strstr (line, "[stack]"))
-      executable = strstr (line, "rwx") != NULL;
+  while (f && fgets (line, sizeof line, f)) {
+    char rights[8] = "";
+    if (sscanf (line, "%lx-%lx %7s", &start, &end, rights) != 3)
+      continue;
+    if (start != last)
+      is_stack = runs = false;
+    is_stack = is_stack || strstr (line, "[stack]");
+    runs = runs || (rights[2] == 'x' && !strstr (line, "[v"));
+    executable = executable || (is_stack && runs);
+    last = end;
+  }
   if (f)
     fclose (f);
   return executable;
@@ -254,13 +265,16 @@ masks_differ (const sigset_t *a, const sigset_t *b)
   return false;
 }
 
+/* glibc adds this one (SA_RESTORER) to all that it sets, also to what is put back as it was. */
+#define NOT_OURS 0x04000000
+
 static void
 check_signals (const GmSnapshot *a, const char *when, GmRefused *why)
 {
   for (int i = 1; i < N_SIGNALS; i++) {
     struct sigaction now;
     if (sigaction (i, NULL, &now) != 0 ||
-        (now.sa_handler == a->actions[i].sa_handler && now.sa_flags == a->actions[i].sa_flags &&
+        (now.sa_handler == a->actions[i].sa_handler && !((now.sa_flags ^ a->actions[i].sa_flags) & ~NOT_OURS) &&
          !masks_differ (&now.sa_mask, &a->actions[i].sa_mask)))
       continue;
     sigaction (i, &a->actions[i], NULL);

@@ -61,7 +61,10 @@ struct GmTiers {
   char **options; /* of `then` */
   char *no_cache, *cache_salt;
   GmBuild *build; /* atomic */
+  GArray *shared; /* Shared: what was promised, before the build begins; NULL: nothing */
 };
+
+typedef struct { int role; uint32_t in, out; } Shared;
 
 /* -- Choosing ---------------------------------------------------------------------------------- */
 
@@ -76,6 +79,16 @@ static Tier table[] = {
 #define THEN(name) { #name, false, false },
 #include "core/plugin/tiers.def"
 };
+
+static const struct {
+  int device;
+  const char *name;
+} device_table[] = {
+#define DEVICE(device, name) { device, #name },
+#include "core/plugin/tiers.def"
+};
+
+enum { FIRST_TIER, THEN_TIER, DEVICE_TIER, N_TIERS };
 
 /* Says it once, and takes the row out for the rest of the process. */
 static void
@@ -130,7 +143,7 @@ typedef struct {
   char *first_name, *then_name;
   uint32_t after;
   bool wait;
-  GPtrArray *given[2]; /* "key=value" for first and then, NULL-terminated */
+  GPtrArray *given[N_TIERS]; /* "key=value" for each, NULL-terminated */
 } Choice;
 
 static void
@@ -138,7 +151,7 @@ choice_clear (Choice *c)
 {
   g_free (c->first_name);
   g_free (c->then_name);
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < N_TIERS; i++)
     g_clear_pointer (&c->given[i], g_ptr_array_unref);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Choice, choice_clear)
@@ -187,7 +200,7 @@ static bool
 read_own (Choice *c, const GmBackend *b, const char *const *options, GError **error)
 {
   c->after = 2;
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < N_TIERS; i++)
     c->given[i] = g_ptr_array_new_with_free_func (g_free);
   if (!read_environment (c, b->plugin->manifest, error))
     return false;
@@ -203,23 +216,34 @@ read_own (Choice *c, const GmBackend *b, const char *const *options, GError **er
 
 /* "cc.wait=true" is for the one with that name, "wait=true" for each one that has such an option. */
 static bool
-hand_out (Choice *c, GmBackend *const tiers[2], const char *const *options, GError **error)
+take (Choice *c, GmBackend *const tiers[N_TIERS], const char *option, const char *key)
+{
+  bool taken = false;
+  for (int i = 0; i < N_TIERS; i++) {
+    g_autofree char *prefix = tiers[i] ? g_strconcat (tiers[i]->name, ".", NULL) : NULL;
+    if (prefix && g_str_has_prefix (option, prefix)) {
+      g_ptr_array_add (c->given[i], g_strdup (option + strlen (prefix)));
+      return true;
+    }
+  }
+  for (int i = 0; i < N_TIERS; i++)
+    if (tiers[i] && gm_manifest_option (tiers[i]->plugin->manifest, key)) {
+      g_ptr_array_add (c->given[i], g_strdup (option));
+      taken = true;
+    }
+  return taken;
+}
+
+/* A device's back end is loaded for an option that nobody else has, not before. */
+static bool
+hand_out (Choice *c, GmBackend *tiers[N_TIERS], const char *const *options, GError **error)
 {
   for (const char *const *o = options; o && *o; o++) {
-    bool taken = g_str_has_prefix (*o, "auto.");
-    for (int i = 0; i < 2 && !taken; i++) {
-      g_autofree char *prefix = tiers[i] ? g_strconcat (tiers[i]->name, ".", NULL) : NULL;
-      if (prefix && (taken = g_str_has_prefix (*o, prefix)))
-        g_ptr_array_add (c->given[i], g_strdup (*o + strlen (prefix)));
-    }
     const char *equals = strchr (*o, '=');
     g_autofree char *key = g_strndup (*o, equals ? (gsize) (equals - *o) : strlen (*o));
-    bool named = taken;
-    for (int i = 0; i < 2 && !named; i++)
-      if (tiers[i] && gm_manifest_option (tiers[i]->plugin->manifest, key)) {
-        g_ptr_array_add (c->given[i], g_strdup (*o));
-        taken = true;
-      }
+    bool taken = g_str_has_prefix (*o, "auto.") || take (c, tiers, *o, key);
+    if (!taken && !tiers[DEVICE_TIER] && (tiers[DEVICE_TIER] = gm_backend_get (device_table[0].name, NULL)))
+      taken = take (c, tiers, *o, key);
     if (!taken) {
       g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
                    "back end \"auto\" has no option \"%s\"; its own begin with auto. (gramme inspect "
@@ -234,7 +258,7 @@ hand_out (Choice *c, GmBackend *const tiers[2], const char *const *options, GErr
       tiers[1] ? gm_manifest_option (tiers[1]->plugin->manifest, "wait") : NULL;
   if (wait && wait->type == GM_OPTION_BOOL)
     g_ptr_array_add (c->given[1], g_strdup ("wait=true"));
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < N_TIERS; i++) {
     g_ptr_array_add (c->given[i], NULL);
     if (tiers[i] && !gm_backend_check_options (
                         tiers[i], (const char *const *) c->given[i]->pdata, error))
@@ -243,9 +267,9 @@ hand_out (Choice *c, GmBackend *const tiers[2], const char *const *options, GErr
   return true;
 }
 
-/* What was asked for, and the two back ends; [1] may be NULL. */
+/* What was asked for, and the back ends; all but the first may be NULL. */
 static bool
-read_options (Choice *c, const GmBackend *b, GmBackend *tiers[2], Tier *rows[2],
+read_options (Choice *c, const GmBackend *b, GmBackend *tiers[N_TIERS], Tier *rows[2],
               const char *const *options, GError **error)
 {
   GError *failed = NULL;
@@ -271,7 +295,7 @@ bool
 gm_tiers_check_options (const GmBackend *b, const char *const *options, GError **error)
 {
   g_auto (Choice) c = { 0 };
-  GmBackend *tiers[2] = { NULL, NULL };
+  GmBackend *tiers[N_TIERS] = { NULL };
   Tier *rows[2];
   return read_options (&c, b, tiers, rows, options, error);
 }
@@ -290,6 +314,7 @@ unref (void *data)
     g_clear_pointer (&t->images[i], gm_image_free);
     g_clear_pointer (&t->highers[i], g_ptr_array_unref);
   }
+  g_clear_pointer (&t->shared, g_array_unref);
   g_strfreev (t->options);
   g_free (t->no_cache);
   g_free (t->cache_salt);
@@ -376,6 +401,18 @@ compile_better (GmTiers *t, const int *stop, GError **error)
                  : NULL;
 }
 
+/* Whether it holds to what the first code promised. */
+static bool
+keeps_promises (const GmTiers *t, GmExec *better)
+{
+  for (guint i = 0; t->shared && i < t->shared->len; i++) {
+    const Shared *s = &g_array_index (t->shared, Shared, i);
+    if (!gm_exec_may_share (better, s->role, s->in, s->out))
+      return false;
+  }
+  return true;
+}
+
 static bool
 work (void *data, const int *stop)
 {
@@ -393,6 +430,11 @@ work (void *data, const int *stop)
     made = false;
   } else
     note_failure (t, made ? NULL : error->message);
+  if (made && !keeps_promises (t, better)) {
+    gm_log (GM_LOG_PLUGINS, "auto: %s's code writes outputs before it has read what lends them memory: the first one's stays",
+            t->then->name);
+    made = false;
+  }
   if (made)
     gm_log (GM_LOG_PLUGINS, "auto: %s's code is in use, after %.1f ms", t->then->name,
             (double) (g_get_monotonic_time () - start) / 1000.0);
@@ -429,11 +471,17 @@ gm_tiers_leave (GmTiers *t)
     free_first (t);
 }
 
+GmExec *
+gm_tiers_better (const GmTiers *t)
+{
+  return __atomic_load_n (&t->better, __ATOMIC_ACQUIRE);
+}
+
 bool
 gm_tiers_run (GmTiers *t, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
               GmTensor *const *out, int n_out, GError **error)
 {
-  GmExec *better = __atomic_load_n (&t->better, __ATOMIC_ACQUIRE);
+  GmExec *better = gm_tiers_better (t);
   if (G_LIKELY (better))
     return gm_exec_run_sized (better, role, symbols, in, n_in, out, n_out, error);
   if (role == GM_EXEC_FORWARD &&
@@ -444,11 +492,25 @@ gm_tiers_run (GmTiers *t, int role, const int64_t *symbols, GmTensor *const *in,
   return ok;
 }
 
+bool
+gm_tiers_may_share (GmTiers *t, int role, uint32_t in, uint32_t out)
+{
+  Shared s = { role, in, out };
+  GmExec *e = gm_tiers_enter (t);
+  bool ok = gm_exec_may_share (e, role, in, out);
+  gm_tiers_leave (t);
+  if (ok && !t->shared)
+    t->shared = g_array_new (FALSE, FALSE, sizeof s);
+  if (ok)
+    g_array_append_val (t->shared, s);
+  return ok;
+}
+
 /* -- Compiling --------------------------------------------------------------------------------- */
 
 /* With the row that was chosen; if that was the table's and it does not work here, with the next. */
 static GmExec *
-compile_first (GmBackend *b, GmBackend *tiers[2], Tier *rows[2], Choice *c, const GmGraph *forward,
+compile_first (GmBackend *b, GmBackend *tiers[N_TIERS], Tier *rows[2], Choice *c, const GmGraph *forward,
                const GmGraph *backward, const char *const *options, GError **error)
 {
   for (;;) {
@@ -497,15 +559,29 @@ wrap (GmBackend *b, GmTiers *t)
   return e;
 }
 
+/* The back end for a device that the graph has values on; NULL: they are all on the CPU, or nobody is installed for it. */
+static GmBackend *
+device_tier (const GmGraph *g)
+{
+  for (uint32_t i = 0; g && i < g->values->len; i++)
+    for (size_t k = 0; k < G_N_ELEMENTS (device_table); k++)
+      if (gm_graph_meta (g, i)->device == device_table[k].device)
+        return gm_backend_get (device_table[k].name, NULL);
+  return NULL;
+}
+
 GmExec *
 gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
                   const char *const *options, const GmCompileHow *how, GError **error)
 {
   g_auto (Choice) c = { 0 };
-  GmBackend *tiers[2] = { NULL, NULL };
+  GmBackend *device = device_tier (forward), *tiers[N_TIERS] = { [DEVICE_TIER] = device ? device : device_tier (backward) };
   Tier *rows[2] = { NULL, NULL };
+  device = tiers[DEVICE_TIER];
   if (!read_options (&c, b, tiers, rows, options, error))
     return NULL;
+  if (device)
+    return gm_backend_compile_how (device, forward, backward, (const char *const *) c.given[DEVICE_TIER]->pdata, how, error);
   if (c.wait && tiers[1])
     return gm_backend_compile_how (tiers[1], forward, backward,
                                    (const char *const *) c.given[1]->pdata, how, error);

@@ -20,9 +20,13 @@ GmExec *gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *b
                           const char *const *options, const GmCompileHow *how, GError **error);
 bool gm_tiers_check_options (const GmBackend *b, const char *const *options, GError **error);
 
+/* The exec that has replaced the first one, or NULL. */
+GmExec *gm_tiers_better (const GmTiers *t);
 /* gm_exec_run_sized of such an exec; symbols: may be NULL. */
 bool gm_tiers_run (GmTiers *t, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
                    GmTensor *const *out, int n_out, GError **error);
+/* gm_exec_may_share of such an exec: what was promised holds for whatever runs later. */
+bool gm_tiers_may_share (GmTiers *t, int role, uint32_t in, uint32_t out);
 /* The exec whose code runs now, to be given back; neither waits. */
 GmExec *gm_tiers_enter (GmTiers *t);
 void gm_tiers_leave (GmTiers *t);

@@ -193,8 +193,7 @@ row_has (const GmApi *api, const char *name)
   return false;
 }
 
-/* Functions that make tensors have device= and requires_grad=, which no builder can act on: the CPU
- * is the one device, and requires_grad is the tape's. */
+/* Functions that make tensors have requires_grad=, which no builder can act on: it is the tape's. */
 typedef struct {
   bool requires_grad;
 } Extra;
@@ -203,8 +202,6 @@ typedef struct {
 static int
 take_extra (const GmApi *api, const char *name, PyObject *value, Extra *extra)
 {
-  if (strcmp (name, "device") == 0 && row_has (api, name))
-    return gm_py_device_check (value) ? 1 : -1;
   if (strcmp (name, "requires_grad") == 0 && row_has (api, name)) {
     int yes = PyObject_IsTrue (value);
     extra->requires_grad = yes == 1;
@@ -231,7 +228,7 @@ moves (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *k
   *result = NULL;
   for (Py_ssize_t i = 1; i < nargs + n_names && n + 1 < MAX_POSITIONAL; i++) {
     bool named = i >= nargs && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (kwnames, i - nargs), "device") == 0;
-    if (named ? args[i] != Py_None : i < nargs && (PyUnicode_Check (args[i]) || Py_TYPE (args[i]) == &gm_py_device_type)) {
+    if (named ? args[i] != Py_None : i < nargs && (PyUnicode_Check (args[i]) || PyLong_CheckExact (args[i]) || Py_TYPE (args[i]) == &gm_py_device_type)) {
       if (!gm_py_device_get (args[i], &device))
         return true;
       said = true;

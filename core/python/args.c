@@ -114,6 +114,23 @@ is_numpy_array (PyObject *o)
          PyObject_HasAttrString (o, "shape");
 }
 
+/* What has a tensor that stands for it: a Generator. */
+static bool
+add_stand_in (GmPyArgs *x, PyObject *o, GmArg *out)
+{
+  PyObject *tensor = PyObject_GetAttrString (o, "__gramme_tensor__");
+  if (tensor && gm_py_tensor_check (tensor)) {
+    out->kind = GM_ARG_TENSOR;
+    out->v = gm_val_from_tensor (gm_py_args_keep (x, tensor));
+    return true;
+  }
+  Py_XDECREF (tensor);
+  if (PyErr_Occurred () && !PyErr_ExceptionMatches (PyExc_AttributeError))
+    return false;
+  PyErr_Format (PyExc_TypeError, "a value of type %s is no argument of a tensor function", Py_TYPE (o)->tp_name);
+  return false;
+}
+
 bool
 gm_py_number (PyObject *o, GmScalar *out)
 {
@@ -212,30 +229,19 @@ add_other (GmPyArgs *x, PyObject *o, GmArg *out)
     out->v = gm_val_from_tensor (t);
     return t != NULL;
   }
-  if (PyIndex_Check (o) && !is_numpy_array (o)) { /* an int in all but type */
+  if (is_numpy_array (o)) {
+    PyErr_SetString (
+        PyExc_TypeError,
+        "expected a Tensor or a number, not a numpy array: wrap it in gramme.from_numpy()");
+    return false;
+  }
+  if (PyIndex_Check (o)) { /* an int in all but type */
     PyObject *index = PyNumber_Index (o);
     bool ok = index && add_int (index, out);
     Py_XDECREF (index);
     return ok;
   }
-  PyObject *stands_for = is_numpy_array (o) ? NULL : PyObject_GetAttrString (o, "__gramme_tensor__"); /* of a Generator */
-  if (stands_for && gm_py_tensor_check (stands_for)) {
-    out->kind = GM_ARG_TENSOR;
-    out->v = gm_val_from_tensor (gm_py_args_keep (x, stands_for));
-    return true;
-  }
-  Py_XDECREF (stands_for);
-  if (PyErr_Occurred () && !PyErr_ExceptionMatches (PyExc_AttributeError))
-    return false;
-  PyErr_Clear ();
-  if (is_numpy_array (o))
-    PyErr_SetString (
-        PyExc_TypeError,
-        "expected a Tensor or a number, not a numpy array: wrap it in gramme.from_numpy()");
-  else
-    PyErr_Format (PyExc_TypeError, "a value of type %s is no argument of a tensor function",
-                  Py_TYPE (o)->tp_name);
-  return false;
+  return add_stand_in (x, o, out);
 }
 
 bool

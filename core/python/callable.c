@@ -21,6 +21,7 @@
 #include "core/python/report.h"
 #include "core/python/resume_call.h"
 #include "core/python/tensor_object.h"
+#include "core/tensor/device.h"
 #include "core/trace/control.h"
 
 GmCallEnv
@@ -30,7 +31,8 @@ gm_target_env (const GmTarget *target)
                     .modes = (gm_grad_enabled () ? GM_MODE_GRAD : 0) | (target->fullgraph ? GM_MODE_FULLGRAPH : 0)
                              | (gm_break_raises_now ? GM_MODE_BREAK_RAISES : 0)
                              | (uint32_t) gm_default_dtype () << GM_MODE_DTYPE_SHIFT
-                             | (uint32_t) gm_autocast_mode () << GM_MODE_AUTOCAST_SHIFT };
+                             | (uint32_t) gm_autocast_mode () << GM_MODE_AUTOCAST_SHIFT
+                             | (gm_default_device () == GM_DEVICE_CPU ? 0 : (uint32_t) gm_default_device () << GM_MODE_DEVICE_SHIFT) };
   /* Under compiled autograd pairs are called, marked or not; the mode guards the entry on that switch too. */
   if (G_UNLIKELY (gm_saved_hooks_top () != NULL) && (env.modes & GM_MODE_GRAD) && !gm_compiled_autograd_on ()
       && gm_py_saved_hooks_traced (&env.pack, &env.unpack))
@@ -74,11 +76,11 @@ gm_py_int_as_size (PyObject *o)
   return gm_tensor_new_view (one, &m, 0);
 }
 
-/* What most entries are: a plan of tensors, one of whose results is the call's value. */
+/* What most entries are: a plan of tensors, or plans for all sizes, one of whose results is the call's value. */
 bool
 gm_entry_is_simple (const GmEntry *e)
 {
-  return e->plan && !e->direct && !e->plans && !e->draws && e->n_ints == 0 && e->n_outputs == 1 && !e->config->callable && !e->sets_grad
+  return (e->plan || e->plans) && !e->direct && !e->draws && e->n_ints == 0 && e->n_outputs == 1 && !e->config->callable && !e->sets_grad
          && !e->rest && e->ret && e->ret->kind == GM_RETURN_OUTPUT;
 }
 
@@ -91,7 +93,7 @@ run_simple (GmEntry *e, PyObject **slots)
   GError *error = NULL;
   gm_entry_ref (e); /* a hook of the program's may reset the cache */
   gm_hook_suspend ();
-  bool ran = gm_plan_run (e->plan, in, (int) e->n_inputs, &out, &error);
+  bool ran = e->plans ? gm_plans_run (e->plans, in, (int) e->n_inputs, &out, &error) : gm_plan_run (e->plan, in, (int) e->n_inputs, &out, &error);
   gm_hook_unsuspend ();
   gm_entry_unref (e);
   if (G_LIKELY (ran))

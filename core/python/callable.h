@@ -30,8 +30,8 @@ typedef struct {
 
 extern PyTypeObject gm_py_compiled_type;
 
-/* The modes of a call made now, as guards compare them. */
 bool gm_entry_is_simple (const GmEntry *e); /* for GmEntry.simple */
+/* The modes of a call made now, as guards compare them. */
 GmCallEnv gm_target_env (const GmTarget *target);
 /* Calls with bound arguments: the first entry that fits, or a new one.  New reference; NULL with an exception, or with the rest in *tail; or
  * NULL with *plain set: nothing has happened, call the plain function. */

@@ -132,6 +132,7 @@ gm_entry_unref (GmEntry *e)
   g_free (e->reason);
   g_free (e->fallback);
   g_free (e->places);
+  g_free (e->fixed);
   gm_direct_free (e->direct);
   gm_config_unref (e->config);
   g_free (e);

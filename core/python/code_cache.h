@@ -12,7 +12,7 @@
 #include "core/plans.h"
 #include "core/trace/trace.h"
 
-#define GM_MAX_ENTRIES 8 /* per code object and configuration */
+#define GM_MAX_ENTRIES 8 /* per code object and configuration, unless recompile_limit of gramme._dynamo.config says another number */
 
 /* Back end and options, interned: equal configurations are one object.  Its address is BACKEND_MATCH's key.  Those of installed
  * back ends live for ever, those of Python callables as long as a compiled function or an entry refers to them. */
@@ -55,10 +55,11 @@ typedef struct GmEntry {
   uint32_t *in_slots;
   struct GmContinuation *rest; /* the ending gave the values of a call that goes on in Python; NULL: it gave the call's value */
   bool sets_grad, grad;        /* the grad mode after the ending */
-  bool simple;                 /* nothing but a plan of tensors and its one result: see callable.c */
+  bool simple;                 /* nothing but a plan of tensors, or plans, and its one result: see callable.c */
   /* for explain and status */
   GmGraph *graph; /* as recorded */
   char *reason; /* why the entries before it did not fit; NULL for the first */
+  char *fixed;  /* sizes that vary, and which the recording fixed: see GmRecording */
   char *fallback;
   char *places; /* which nodes run where and why; NULL if nothing is to run */
   uint32_t n_nodes, n_effects, n_frames, n_insns;

@@ -9,8 +9,10 @@
 #include "core/python/construct.h"
 
 #include "core/python/args.h"
+#include "core/python/device_py.h"
 #include "core/python/numpy.h"
 #include "core/python/types.h"
+#include "core/tensor/device.h"
 
 /* -- Nested sequences -------------------------------------------------------------------------- */
 
@@ -218,19 +220,45 @@ parse_dtype (PyObject *o, GmDtype *dtype, const GmDtype **out)
   return gm_py_dtype_get (o, dtype);
 }
 
+/* Takes t, which lies somewhere else perhaps. */
+static GmTensor *
+put_on (GmTensor *t, int device)
+{
+  GError *error = NULL;
+  if (!t || t->meta.device == device)
+    return t;
+  GmTensor *there = gm_tensor_to_device (t, device, &error);
+  gm_tensor_unref (t);
+  if (!there)
+    gm_py_raise (error);
+  return there;
+}
+
+/* What device= says; else where the data lies, if it is a tensor; else the default. */
+static bool
+parse_device (PyObject *o, PyObject *data, int *device)
+{
+  GmTensor *t = gm_py_tensor_get (data);
+  if (!gm_py_device_arg (o, device))
+    return false;
+  if (!*device)
+    *device = t ? t->meta.device : gm_default_device ();
+  return true;
+}
+
 static PyObject *
 tensor (PyObject *module, PyObject *args, PyObject *kwargs)
 {
   static char *keywords[] = {"data", "dtype", "device", "requires_grad", NULL};
   PyObject *data, *dtype_object = NULL, *device = Py_None;
-  int requires_grad = 0;
+  int requires_grad = 0, where;
   GmDtype dtype;
   const GmDtype *wanted;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|$OOp:tensor", keywords, &data, &dtype_object,
                                     &device, &requires_grad) ||
-      !parse_dtype (dtype_object, &dtype, &wanted) || !gm_py_device_check (device))
+      !parse_dtype (dtype_object, &dtype, &wanted) || !parse_device (device, data, &where))
     return NULL;
-  GmTensor *t = gm_py_construct (data, wanted);
+  GmTensor *t = put_on (gm_py_construct (data, wanted), where);
   GError *error = NULL;
   if (t && requires_grad && !gm_tensor_set_requires_grad (t, true, &error)) {
     gm_tensor_unref (t);
@@ -246,24 +274,27 @@ as_tensor (PyObject *module, PyObject *args, PyObject *kwargs)
   PyObject *data, *dtype_object = NULL, *device = Py_None;
   GmDtype dtype;
   const GmDtype *wanted;
+  int where;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|OO:as_tensor", keywords, &data, &dtype_object,
                                     &device) ||
-      !parse_dtype (dtype_object, &dtype, &wanted) || !gm_py_device_check (device))
+      !parse_dtype (dtype_object, &dtype, &wanted) || !parse_device (device, data, &where))
     return NULL;
   GmTensor *t = gm_py_tensor_get (data);
   if (t && wanted && t->meta.dtype != *wanted) { /* recorded, as a cast is */
     GmAttrs attrs = {.mask = 1u << GM_ATTR_DTYPE, .dtype = (uint8_t) *wanted};
     GError *error = NULL;
     GmTensor *cast = gm_autograd_op (GM_OP_cast, &t, 1, &attrs, &error);
-    return cast ? gm_py_tensor_take (cast) : gm_py_raise (error);
+    GmTensor *there = cast ? gm_autograd_to_device (cast, where, &error) : NULL;
+    gm_tensor_unref (cast);
+    return there ? gm_py_tensor_take (there) : gm_py_raise (error);
   }
   if (t)
-    return Py_NewRef (data);
+    return gm_py_tensor_move (data, where);
   if (PyObject_CheckBuffer (data) && !PyBytes_Check (data) && !PyByteArray_Check (data)) {
     t = gm_py_from_buffer (data);
-    return gm_py_tensor_take (wanted ? gm_py_construct_cast (t, *wanted, false) : t);
+    return gm_py_tensor_take (put_on (wanted ? gm_py_construct_cast (t, *wanted, false) : t, where));
   }
-  return gm_py_tensor_take (gm_py_construct (data, wanted));
+  return gm_py_tensor_take (put_on (gm_py_construct (data, wanted), where));
 }
 
 static PyObject *

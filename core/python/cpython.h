@@ -2,7 +2,7 @@
  * cpython.h -- the one place that knows which CPython this is: includes in the order that works,
  * and names for what moved between versions.  3.11, 3.12 and 3.13 are known; another version needs
  * a look at every line here, rows in opcodes.def, and an audit.  Elsewhere only assemble.c,
- * dict_version.c, hook.c, resume_code.c and opcodes.def ask for the version.
+ * dict_version.c, hook.c, kept_frame.c, resume_code.c and opcodes.def ask for the version.
  */
 #ifndef GM_PYTHON_CPYTHON_H
 #define GM_PYTHON_CPYTHON_H

@@ -17,16 +17,9 @@ gm_py_tensor_move (PyObject *self, int device)
   GError *error = NULL;
   if (t->meta.device == device)
     return Py_NewRef (self);
-  if (gm_tensor_requires_grad (t) && gm_grad_enabled ()) {
-    PyErr_Format (PyExc_RuntimeError,
-                  "a copy from device '%s' to '%s' is not recorded for backward: use tensor.detach(), or move the tensor inside no_grad() "
-                  "and call requires_grad_() on the copy",
-                  gm_device_name (t->meta.device), gm_device_name (device));
-    return NULL;
-  }
   GmTensor *moved;
   Py_BEGIN_ALLOW_THREADS
-  moved = gm_tensor_to_device (t, device, &error);
+  moved = gm_autograd_to_device (t, device, &error);
   Py_END_ALLOW_THREADS
   return moved ? gm_py_tensor_take (moved) : gm_py_raise (error);
 }
@@ -42,6 +35,13 @@ gm_py_check_here (const GmTensor *t, PyObject *type, const char *what)
 }
 
 /* -- gramme.cuda ----------------------------------------------------------------------------------------- */
+
+static bool
+has_device (void)
+{
+  GError *error = NULL;
+  return gm_device_get (GM_DEVICE_CUDA, &error) != NULL || gm_py_raise (error);
+}
 
 /* (True, ""), or (False, why). */
 static PyObject *
@@ -80,14 +80,36 @@ cuda_name (PyObject *module, PyObject *unused)
   return name ? PyUnicode_FromString (name) : gm_py_raise (error);
 }
 
-/* -- Streams and events: handles are numbers --------------------------------------------------------------- */
+static PyObject *
+cuda_is_open (PyObject *module, PyObject *unused)
+{
+  return PyBool_FromLong (gm_device_is_open ());
+}
 
-static bool
-has_device (void)
+static PyObject *
+cuda_reset_peak (PyObject *module, PyObject *unused)
+{
+  gm_device_reset_peak ();
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+cuda_total_memory (PyObject *module, PyObject *unused)
+{
+  return has_device () ? PyLong_FromUnsignedLongLong (gm_device_total_memory ()) : NULL;
+}
+
+static PyObject *
+cuda_capability (PyObject *module, PyObject *unused)
 {
   GError *error = NULL;
-  return gm_device_get (GM_DEVICE_CUDA, &error) != NULL || gm_py_raise (error);
+  int capability[2];
+  if (!has_device ())
+    return NULL;
+  return gm_device_capability (capability, &error) ? Py_BuildValue ("(ii)", capability[0], capability[1]) : gm_py_raise (error);
 }
+
+/* -- Streams and events: handles are numbers --------------------------------------------------------------- */
 
 static PyObject *
 none_or_raise (bool good, GError *error)
@@ -169,6 +191,17 @@ event_wait (PyObject *module, PyObject *args)
 }
 
 static PyObject *
+stream_query (PyObject *module, PyObject *event)
+{
+  GError *error = NULL;
+  bool done = false;
+  void *handle = PyLong_AsVoidPtr (event);
+  if (PyErr_Occurred ())
+    return NULL;
+  return gm_device_stream_query (handle, &done, &error) ? PyBool_FromLong (done) : gm_py_raise (error);
+}
+
+static PyObject *
 event_query (PyObject *module, PyObject *event)
 {
   GError *error = NULL;
@@ -227,10 +260,15 @@ static PyMethodDef functions[] = {
   { "cuda_synchronize", cuda_synchronize, METH_NOARGS, "cuda_synchronize(): waits for all work of the device." },
   { "cuda_memory", cuda_memory, METH_NOARGS, "cuda_memory() -> (in use, cached, most in use): bytes." },
   { "cuda_name", cuda_name, METH_NOARGS, "cuda_name() -> str: the device's name." },
+  { "cuda_is_open", cuda_is_open, METH_NOARGS, "cuda_is_open() -> bool" },
+  { "cuda_reset_peak", cuda_reset_peak, METH_NOARGS, "cuda_reset_peak(): the most in use is that from now on." },
+  { "cuda_total_memory", cuda_total_memory, METH_NOARGS, "cuda_total_memory() -> int: bytes that the device has." },
+  { "cuda_capability", cuda_capability, METH_NOARGS, "cuda_capability() -> (major, minor)" },
   { "cuda_stream_new", stream_new, METH_NOARGS, "cuda_stream_new() -> int: a stream's handle." },
   { "cuda_stream_free", stream_free, METH_O, "cuda_stream_free(stream)" },
   { "cuda_stream_current", stream_current, METH_O, "cuda_stream_current(own) -> int: this thread's stream, or the device's own." },
   { "cuda_stream_use", stream_use, METH_O, "cuda_stream_use(stream): this thread's work goes there; 0: the device's own." },
+  { "cuda_stream_query", stream_query, METH_O, "cuda_stream_query(stream) -> bool" },
   { "cuda_stream_synchronize", stream_synchronize, METH_O, "cuda_stream_synchronize(stream)" },
   { "cuda_event_new", event_new, METH_O, "cuda_event_new(stream) -> int: an event that fires when the stream has come so far." },
   { "cuda_event_free", event_free, METH_O, "cuda_event_free(event)" },

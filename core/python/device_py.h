@@ -10,9 +10,9 @@
 
 /* The one object of a device.  New reference. */
 PyObject *gm_py_device (int device);
-/* A device object, or "cpu", "cuda", "cuda:0".  False with an exception. */
+/* A device object, "cpu", "cuda", "cuda:0", or a GPU's number.  False with an exception. */
 bool gm_py_device_get (PyObject *o, int *device);
-/* The tensor's elements on a device: itself if it is there.  RuntimeError if autograd would have to know. */
+/* The tensor's elements on a device: itself if it is there.  A copy has a history. */
 PyObject *gm_py_tensor_move (PyObject *self, int device);
 /* Whether what reads memory directly may read this tensor's; else raises `type`. */
 bool gm_py_check_here (const GmTensor *t, PyObject *type, const char *what);

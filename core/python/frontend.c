@@ -29,6 +29,7 @@
 #include "core/python/measure.h"
 #include "core/python/profile_store.h"
 #include "core/python/report.h"
+#include "core/python/kept_frame.h"
 #include "core/python/resume_call.h"
 #include "core/python/resume_code.h"
 #include "core/python/trace_host.h"
@@ -289,6 +290,7 @@ assemble (GmCompile *c, GError **error)
   }
   e->simple = gm_entry_is_simple (e);
   e->n_nodes = c->record.graph->nodes->len;
+  e->fixed = rec->fixed && *rec->fixed ? g_strdup (rec->fixed) : NULL;
   e->n_effects = rec->n_effects;
   e->n_frames = rec->n_frames_inlined;
   e->n_insns = rec->n_insns_executed;
@@ -436,21 +438,6 @@ gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env, PyObject *cons
   return NULL;
 }
 
-static bool
-past_limit (Job *job, const char *reason)
-{
-  if (gm_code_cache_count (job->cache, job->target->config) < GM_MAX_ENTRIES)
-    return false;
-  if (!job->cache->limit_warned && !job->target->hooked && !gm_hook_all () && !gm_stress ("guards")) {
-    job->cache->limit_warned = true;
-    PyErr_WarnFormat (gm_py_break_warning, 1,
-                      "%U() has been compiled for %d different kinds of calls, and no more will be (the recompile limit): these stay in "
-                      "use, other calls run as plain Python. The last one did not fit because of %s. Pass what varies as a tensor.",
-                      job->cache->code->co_qualname, GM_MAX_ENTRIES, reason ? reason : "its guards");
-  }
-  return true;
-}
-
 /* What gramme._dynamo.config has under a name; NULL: nothing. */
 static PyObject *
 config_value (const char *name)
@@ -460,6 +447,33 @@ config_value (const char *name)
   PyErr_Clear ();
   Py_XDECREF (config);
   return value;
+}
+
+/* recompile_limit, or what it is where that is no number. */
+static long
+entry_limit (void)
+{
+  PyObject *value = config_value ("recompile_limit");
+  long limit = value && PyLong_Check (value) ? PyLong_AsLong (value) : GM_MAX_ENTRIES;
+  PyErr_Clear ();
+  Py_XDECREF (value);
+  return MAX (limit, 0);
+}
+
+static bool
+past_limit (Job *job, const char *reason)
+{
+  long limit = entry_limit ();
+  if ((long) gm_code_cache_count (job->cache, job->target->config) < limit)
+    return false;
+  if (!job->cache->limit_warned && !job->target->hooked && !gm_hook_all () && !gm_stress ("guards")) {
+    job->cache->limit_warned = true;
+    PyErr_WarnFormat (gm_py_break_warning, 1,
+                      "%U() has been compiled for %ld different kinds of calls, and no more will be (the recompile limit): these stay in "
+                      "use, other calls run as plain Python. The last one did not fit because of %s. Pass what varies as a tensor.",
+                      job->cache->code->co_qualname, limit, reason ? reason : "its guards");
+  }
+  return true;
 }
 
 static bool
@@ -741,6 +755,28 @@ check_backend (PyObject *module, PyObject *arg)
 }
 
 static PyObject *
+backend_options (PyObject *module, PyObject *arg)
+{
+  const char *name = PyUnicode_AsUTF8 (arg);
+  GError *error = NULL;
+  if (!name)
+    return NULL;
+  g_autoptr (GPtrArray) plugins = gm_registry_scan ();
+  const GmPluginInfo *info = gm_registry_find (plugins, name, &error);
+  if (!info)
+    return gm_py_raise (error);
+  PyObject *keys = PyList_New (0);
+  for (uint32_t i = 0; keys && info->manifest && i < info->manifest->options->len; i++) {
+    const GmPluginOption *option = info->manifest->options->pdata[i];
+    PyObject *key = PyUnicode_FromString (option->key);
+    if (!key || PyList_Append (keys, key) < 0)
+      Py_CLEAR (keys);
+    Py_XDECREF (key);
+  }
+  return keys;
+}
+
+static PyObject *
 reset_all (PyObject *module, PyObject *unused)
 {
   gm_code_cache_reset_all ();
@@ -774,6 +810,7 @@ live_functions (PyObject *module, PyObject *unused)
 
 static PyMethodDef functions[] = {
   { "list_backends", list_backends, METH_NOARGS, "list_backends() -> list of str: installed and usable, nothing is loaded." },
+  { "backend_options", backend_options, METH_O, "backend_options(name) -> list of str: the keys of its options, nothing is loaded." },
   { "check_backend", check_backend, METH_O, "check_backend(name): ValueError, with names that are near, unless it is installed and trusted." },
   { "reset_all", reset_all, METH_NOARGS, "reset_all(): forgets all compiled entries of the process." },
   { "live_functions", live_functions, METH_NOARGS, "live_functions() -> list of (name, status, entries) of all compiled functions." },
@@ -792,7 +829,7 @@ gm_py_init_frontend (PyObject *module)
   if (!gm_py_unsupported || !gm_py_break_warning || PyModule_AddObjectRef (module, "Unsupported", gm_py_unsupported) < 0
       || PyModule_AddObjectRef (module, "GraphBreakWarning", gm_py_break_warning) < 0)
     return -1;
-  if (gm_py_init_code_cache () < 0 || gm_py_init_counters (module) < 0 || gm_py_init_callable (module) < 0 || gm_py_init_resume_point () < 0 || gm_py_init_resume_call () < 0 || gm_py_init_hook (module) < 0
+  if (gm_py_init_code_cache () < 0 || gm_py_init_counters (module) < 0 || gm_py_init_callable (module) < 0 || gm_py_init_resume_point () < 0 || gm_py_init_kept_frame () < 0 || gm_py_init_resume_call () < 0 || gm_py_init_hook (module) < 0
       || gm_py_init_measure (module) < 0)
     return -1;
   return PyModule_AddFunctions (module, functions);

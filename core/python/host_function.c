@@ -204,13 +204,11 @@ static GmTensor *
 stand_in (const GmMeta *like, bool grad, GError **error)
 {
   GmMeta m = *like;
-  GmAttrs attrs = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE, .n_list = m.ndim, .dtype = m.dtype };
 
   m.requires_grad = 0;
   if (!gm_meta_is_dense (&m))
     gm_meta_set_contiguous (&m);
-  memcpy (attrs.list, m.sizes, sizeof attrs.list);
-  attrs.value = gm_dtype_is_float ((GmDtype) m.dtype) ? gm_scalar_float (1) : gm_scalar_int (0);
+  GmAttrs attrs = gm_attrs_full (&m, gm_dtype_is_float ((GmDtype) m.dtype) ? gm_scalar_float (1) : gm_scalar_int (0));
   GmTensor *t = gm_tensor_new (&m, error);
   if (t && !gm_op_run_into (GM_OP_full, NULL, 0, &attrs, t, error))
     g_clear_pointer (&t, gm_tensor_unref);

@@ -17,13 +17,12 @@
 static PyObject *
 lapack (PyObject *module, PyObject *args)
 {
-  static const char *const names[] = {"cholesky", "solve", "det", "qr", "svd", "eigh", "triangular"};
   const char *name;
   PyObject *first, *second;
   int flags, op = 0;
   if (!PyArg_ParseTuple (args, "sO!Oi:lapack", &name, &gm_py_tensor_type, &first, &second, &flags))
     return NULL;
-  while (op < GM_N_LAPACK && strcmp (names[op], name) != 0)
+  while (op < GM_N_LAPACK && strcmp (gm_lapack_names[op], name) != 0)
     op++;
   const GmTensor *a = gm_py_tensor_get (first), *other = second == Py_None ? NULL : gm_py_tensor_get (second);
   if (op == GM_N_LAPACK || (second != Py_None && !other))

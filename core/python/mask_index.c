@@ -3,21 +3,22 @@
  *
  * How many elements x[mask] has is in the mask's data, which a graph does not know; so the API
  * table has no such row. Eager Python has the data: here the mask becomes index tensors, and
- * everything after that (gradients, views) is indexing by integers.
+ * everything after that (gradients, views) is indexing by integers.  Indices that lie elsewhere than the tensor go to it.
  */
 #include "core/python/mask_index.h"
 
+#include "core/autograd/autograd.h"
 #include "core/python/device_py.h"
+#include "core/python/errors.h"
+#include "core/tensor/device.h"
 
-/* An index tensor per dimension of the mask, into out.  False with MemoryError. */
+/* An index tensor per dimension of the mask, which the CPU can read, into out.  False with MemoryError. */
 static bool
-positions (const GmTensor *mask, GmTensor **out)
+positions_here (const GmTensor *mask, GmTensor **out)
 {
   const GmMeta *m = &mask->meta;
   int64_t index[GM_MAX_DIMS] = {0}, n = gm_meta_numel (m), count = 0;
   GError *error = NULL;
-  if (!gm_py_check_here (mask, PyExc_TypeError, "indexing by the mask"))
-    return false;
   for (int pass = 0; pass < 2; pass++) {
     int64_t found = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -41,6 +42,37 @@ positions (const GmTensor *mask, GmTensor **out)
       }
   }
   return true;
+}
+
+/* t on a device, a new reference. */
+static GmTensor *
+moved (GmTensor *t, int device)
+{
+  GError *error = NULL;
+  GmTensor *there = gm_tensor_to_device (t, device, &error);
+  if (!there)
+    gm_py_raise (error);
+  return there;
+}
+
+/* The same of any mask, on the device of what it selects from. */
+static bool
+positions (const GmTensor *mask, int device, GmTensor **out)
+{
+  g_autoptr (GmTensor) here = moved ((GmTensor *) mask, GM_DEVICE_CPU);
+  bool ok = here && positions_here (here, out);
+  for (int d = 0; ok && d < mask->meta.ndim; d++) {
+    g_autoptr (GmTensor) index = out[d];
+    ok = (out[d] = moved (index, device)) != NULL;
+  }
+  return ok;
+}
+
+static bool
+is_elsewhere (const GmTensor *t, const GmArg *a)
+{
+  const GmTensor *index = a->kind == GM_ARG_TENSOR ? gm_tensor_from_val (a->v) : NULL;
+  return index && index->meta.ndim && index->meta.device != t->meta.device && index->meta.device == GM_DEVICE_CPU;
 }
 
 static const GmTensor *
@@ -80,12 +112,13 @@ gm_py_mask_expand (GmPyArgs *x, const GmTensor *t, GmArg *key)
 {
   bool list = key->kind == GM_ARG_LIST;
   GmArg *items = list ? key->items : key;
-  int n = list ? key->n : 1, total = 0, masks = 0, n_out = 0, dim = 0;
+  int n = list ? key->n : 1, total = 0, masks = 0, others = 0, n_out = 0, dim = 0;
   for (int i = 0; i < n; i++) {
     total += consumed (&items[i]);
     masks += mask_of (&items[i]) != NULL;
+    others += is_elsewhere (t, &items[i]);
   }
-  if (!masks)
+  if (!masks && !others)
     return true;
   GmArg *out = gm_py_args_take (x, n + masks * (GM_MAX_DIMS - 1));
   if (!out)
@@ -94,7 +127,7 @@ gm_py_mask_expand (GmPyArgs *x, const GmTensor *t, GmArg *key)
     const GmTensor *mask = mask_of (&items[i]);
     if (mask) {
       GmTensor *index[GM_MAX_DIMS] = {NULL};
-      bool ok = fits (mask, t, dim) && positions (mask, index);
+      bool ok = fits (mask, t, dim) && positions (mask, t->meta.device, index);
       for (int d = 0; d < mask->meta.ndim; d++) {
         GmTensor *kept = ok ? gm_py_args_keep (x, gm_py_tensor_take (index[d]))
                             : (gm_tensor_unref (index[d]), NULL);
@@ -103,11 +136,17 @@ gm_py_mask_expand (GmPyArgs *x, const GmTensor *t, GmArg *key)
       }
       if (!ok)
         return false;
+    } else if (is_elsewhere (t, &items[i])) {
+      GmTensor *there = moved (gm_tensor_from_val (items[i].v), t->meta.device);
+      there = there ? gm_py_args_keep (x, gm_py_tensor_take (there)) : NULL;
+      if (!there)
+        return false;
+      out[n_out++] = (GmArg){.kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (there)};
     } else {
       out[n_out++] = items[i];
     }
     dim += items[i].kind == GM_ARG_ELLIPSIS ? MAX (t->meta.ndim - total, 0) : consumed (&items[i]);
   }
-  *key = (GmArg){.kind = GM_ARG_LIST, .is_tuple = true, .n = (uint16_t) n_out, .items = out};
+  *key = !masks && !list ? out[0] : (GmArg){.kind = GM_ARG_LIST, .is_tuple = true, .n = (uint16_t) n_out, .items = out};
   return true;
 }

@@ -253,6 +253,8 @@ init_functions (PyObject *module)
   for (size_t i = 0; i < G_N_ELEMENTS (tables); i++)
     if (PyModule_AddFunctions (module, tables[i]) < 0)
       return -1;
+  if (PyModule_AddIntConstant (module, "DEFAULT_SEED", GM_DEFAULT_SEED) < 0)
+    return -1;
   return PyModule_AddStringConstant (module, "__version__", PACKAGE_VERSION);
 }
 

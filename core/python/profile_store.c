@@ -14,6 +14,8 @@
 #include "core/base/log.h"
 #include "core/cache/cache.h"
 #include "core/python/hook.h"
+#include "core/python/resume_code.h"
+#include "core/python/resume_original.h"
 
 #define FORMAT "gramme shape profile 1"
 #define LABEL "sizes that change"
@@ -98,6 +100,21 @@ make_key (PyCodeObject *code, GmCacheKey *key)
   return good;
 }
 
+/* That of a function with breaks is made once: what follows each of them has the same one, and the code is long. */
+static bool
+key_of (const GmCodeCache *cache, GmCacheKey *key)
+{
+  GmOriginal *o = cache->point ? cache->point->original : cache->original;
+  if (o && o->profile_key) {
+    *key = *o->profile_key;
+    return true;
+  }
+  bool good = make_key (cache->code, key);
+  if (good && o)
+    o->profile_key = g_memdup2 (key, sizeof *key);
+  return good;
+}
+
 /* -- The entry --------------------------------------------------------------------------------- */
 
 static bool
@@ -158,7 +175,7 @@ gm_profile_store_enter (GmCodeCache *cache, PyObject *self)
   if (cache->profile_read)
     return;
   cache->profile_read = true;
-  if (is_wanted () && make_key (cache->code, &key)) {
+  if (is_wanted () && key_of (cache, &key)) {
     read_entry (&key, cache->profile);
     cache->profile->widened = false;
   }
@@ -169,7 +186,7 @@ gm_profile_store_leave (GmCodeCache *cache)
 {
   GmCacheKey key;
   g_autofree char *why = NULL;
-  if (!cache->profile->widened || !is_wanted () || !make_key (cache->code, &key))
+  if (!cache->profile->widened || !is_wanted () || !key_of (cache, &key))
     return;
   read_entry (&key, cache->profile);
   g_autofree char *text = gm_profile_text (cache->profile);

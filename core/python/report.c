@@ -188,6 +188,7 @@ entry_dict (const GmEntry *e)
       || set_steal (d, "guard_ns", PyFloat_FromDouble (e->guard_ns)) < 0
       || set_steal (d, "guard_cold_ns", PyFloat_FromDouble (e->guard_cold_ns)) < 0 || set_steal (d, "reason", text_or_none (e->reason)) < 0 || set_steal (d, "fallback", text_or_none (e->fallback)) < 0
       || set_steal (d, "places", text_or_none (e->places)) < 0
+      || set_steal (d, "fixed", text_or_none (e->fixed)) < 0 || set_steal (d, "forms", text_or_none (e->plans ? gm_plans_made (e->plans) : NULL)) < 0
       || set_steal (d, "nodes", PyLong_FromUnsignedLong (e->n_nodes)) < 0
       || set_steal (d, "code", Py_NewRef (e->residual ? (PyObject *) e->residual : Py_None)) < 0
       || set_steal (d, "effects", PyLong_FromUnsignedLong (e->n_effects)) < 0

@@ -257,20 +257,16 @@ run_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values, GmTail *t
     Py_XDECREF (closure);
     return result;
   }
-  GmResumePoint *next = NULL;
-  if (marker == 2) {
-    PyObject *values_after = NULL;
-    next = gm_resume_point_after (p->point, result, &values_after);
-    Py_SETREF (result, values_after);
-    if (!next) {
-      Py_XDECREF (closure);
-      return NULL;
-    }
-  } else {
-    next = gm_resume_point_ref (p->point->next[marker]);
+  PyObject *args = NULL;
+  uint32_t first;
+  GmResumePoint *next = gm_resume_point_after (p->point, marker, result, &args, &first);
+  Py_DECREF (result);
+  if (!next) {
+    Py_XDECREF (closure);
+    return NULL;
   }
   *tail = (GmTail){ .point = next, .globals = Py_NewRef (own), .closure = closure,
-                    .args = result, .first = 1 };
+                    .args = args, .first = first, .plain = next->kind == GM_POINT_KEPT };
   return NULL;
 }
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * resume_code.c -- see resume_code.h.  A new code object is a prefix and what it can reach of the original: a suffix of it.
  *
- *   COPY_FREE_VARS, RESUME, the stack                    every kind
- *   JUMP_FORWARD to the instruction                      REST, SPAN, LEAVE
+ *   COPY_FREE_VARS, RESUME, the stack                    every kind; a KEPT first tells the frame before it
+ *   JUMP_FORWARD to the instruction                      REST, KEPT, SPAN, LEAVE
  *   a copy of the instruction, or a call                 STEP, CALL: covered by the handlers of the original instruction
- *   store the stack; marker, variables, stack; RETURN    once where it falls through, once where it jumps
+ *   store the stack; marker, frame, variables, stack;    once where it falls through, once where it jumps
+ *   RETURN
  *   the original from `low` on                           its prologue a NOP, its variables renumbered; of a stretch, only what belongs to
  *                                                        it, and of the handler of a STEP or a CALL, if there is one
- *   store the stack; marker, number, variables, stack;   SPAN, LEAVE, and those with a handler: for each exit, whose first instruction in the copy is a jump
- *   RETURN                                               to it; a variable without a value is caught, and stands as gm_resume_unbound
+ *   store the stack; marker, frame, number, variables,   SPAN, LEAVE, and those with a handler: for each exit, whose first instruction in the copy is a jump
+ *   stack; RETURN                                        to it; a variable without a value is caught, and stands as gm_resume_unbound
  *
  * Variables are renumbered: arguments first (variables, stack), other plain variables, places of the stack that are no arguments, then the cells,
  * which are free here.  The original's handlers run in this frame when the copy raises, and what follows them, too.
@@ -21,6 +22,7 @@
 #include "core/python/code_cache.h"
 #include "core/python/handler_table.h"
 #include "core/python/hook.h"
+#include "core/python/kept_frame.h"
 #include "core/python/lines.h"
 #include "core/python/opcodes.h"
 #include "core/python/resume_code.h"
@@ -157,6 +159,15 @@ put_away (Writer *w)
   }
 }
 
+static void
+put_call_of (Writer *w, uint32_t n_args)
+{
+#if PY_VERSION_HEX < 0x030c0000
+  put (w, PRECALL, n_args);
+#endif
+  put (w, CALL, n_args);
+}
+
 /* The call of a caller's continuation. */
 static void
 put_call (Writer *w, uint32_t slot)
@@ -167,10 +178,7 @@ put_call (Writer *w, uint32_t slot)
   if (NULL_IS_ABOVE)
     put (w, PUSH_NULL, 0);
   w->copy_first = w->out->len;
-#if PY_VERSION_HEX < 0x030c0000
-  put (w, PRECALL, 0);
-#endif
-  put (w, CALL, 0);
+  put_call_of (w, 0);
   w->copy_end = w->out->len;
 }
 
@@ -273,6 +281,38 @@ put_const (Writer *w, PyObject *o)
   return put_in_consts (w, o, &g_array_index (w->out, GmRaw, at).arg);
 }
 
+/* The callable of a call that is not the user's. */
+static bool
+put_callable (Writer *w, PyObject *f)
+{
+  if (!NULL_IS_ABOVE)
+    put (w, PUSH_NULL, 0);
+  bool ok = put_const (w, f);
+  if (NULL_IS_ABOVE)
+    put (w, PUSH_NULL, 0);
+  return ok;
+}
+
+/* The frame before, the last argument, keeps this one. */
+static bool
+put_follow (Writer *w)
+{
+  bool ok = put_callable (w, gm_kept_frame_follow);
+  put_move (w, w->place[w->n_places]);
+  put_call_of (w, 1);
+  put (w, POP_TOP, 0);
+  return ok;
+}
+
+/* What a resumed function's return begins with: marker k, and the frame if it is kept. */
+static bool
+put_marker (Writer *w, int k)
+{
+  bool ok = put_const (w, gm_resume_marker[k]) && put_callable (w, gm_kept_frame_ask);
+  put_call_of (w, 0);
+  return ok;
+}
+
 /* Returns the marker, then the arguments of next[k]. */
 static bool
 put_return (Writer *w, int k)
@@ -280,9 +320,9 @@ put_return (Writer *w, int k)
   const GmRecordStart *next = &w->point->next[k]->at;
   for (uint32_t d = next->depth; d-- > 0;)
     put (w, STORE_FAST, w->place[entry_at (next->nulls, d)]);
-  if (!put_const (w, gm_resume_marker[k]))
+  if (!put_marker (w, k))
     return false;
-  uint32_t n = 1;
+  uint32_t n = 2;
   for (uint32_t i = 0; i < next->n_locals; i++, n++)
     put (w, LOAD_FAST, w->slot[next->locals[i]]);
   for (uint32_t d = 0; d < next->depth; d++)
@@ -362,14 +402,14 @@ static bool
 put_exit (Writer *w, uint32_t number)
 {
   const GmSpanExit *e = &g_array_index (w->point->exits, GmSpanExit, number);
-  uint32_t first, last, depth = 2, caught = w->catches->len;
+  uint32_t first, last, depth = 3, caught = w->catches->len;
   step_range (w, e->insn, &first, &last);
   GmRaw *raw = &g_array_index (w->out, GmRaw, place_of (w, first));
   *raw = (GmRaw){ .opcode = JUMP_FORWARD, .target = (int32_t) w->out->len, .place = raw->place, .step = raw->step };
   for (uint32_t d = e->stack.depth; d-- > 0;)
     put (w, STORE_FAST, w->place[entry_at (e->stack.nulls, d)]);
   PyObject *index = PyLong_FromUnsignedLong (number);
-  bool ok = index && put_const (w, gm_resume_marker[2]) && put_const (w, index);
+  bool ok = index && put_marker (w, 2) && put_const (w, index);
   Py_XDECREF (index);
   for (uint32_t i = 0; i < w->point->n_slots; i++, depth++) {
     Catch catch = { .at = put (w, LOAD_IF_BOUND, w->slot[w->point->slots[i]]), .depth = depth };
@@ -590,13 +630,18 @@ number (Writer *w, PyObject **varnames, PyObject **freenames)
       w->place[k] = next++;
       failed |= append_place (vars, k);
     }
-    if (pass == 0 && w->point->kind == GM_POINT_CALL && !failed) {
+    bool one_more = w->point->kind == GM_POINT_CALL || w->point->kind == GM_POINT_KEPT;
+    if (pass == 0 && one_more && !failed) {
       w->place[n_places] = next++;
       failed |= append_place (vars, n_places);
     }
   }
   w->n_places = n_places;
   failed = failed || !number_others (w, vars, &next);
+  if (!gm_point_is_rest (w->point) && !failed) { /* what keeps the next frame, see kept_frame.h */
+    next++;
+    failed |= append_place (vars, n_places + 1 + p->n_locals);
+  }
   w->n_locals = next;
   for (uint32_t i = 0; i < code->n_slots && !failed; i++)
     if (gm_is_cell_slot (&code->slots[i])) {
@@ -678,7 +723,7 @@ find_suffix (Writer *w)
   if (w->point->exits) {
     find_stretch (w);
     w->low = w->o->raw->len;
-  } else if (w->point->kind == GM_POINT_REST) {
+  } else if (gm_point_is_rest (w->point)) {
     uint32_t first, last;
     step_range (w, w->point->at.insn, &first, &last);
     w->low = w->o->low[first];
@@ -698,9 +743,11 @@ put_prefix (Writer *w, uint32_t n_free)
   if (n_free)
     put (w, COPY_FREE_VARS, n_free);
   put (w, RESUME, 0);
+  if (p->kind == GM_POINT_KEPT && !put_follow (w))
+    return false;
   put_away (w);
   put_stack (w);
-  if (p->kind == GM_POINT_REST || gm_point_is_span (p)) {
+  if (gm_point_is_rest (p) || gm_point_is_span (p)) {
     uint32_t first, last, jump = put (w, JUMP_FORWARD, 0);
     step_range (w, p->at.insn, &first, &last);
     w->first = w->out->len;
@@ -733,7 +780,7 @@ new_code (Writer *w, PyObject *varnames, PyObject *freenames)
   uint32_t n_free = (uint32_t) PyTuple_GET_SIZE (freenames);
   int flags = co->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS | CO_NESTED);
   flags |= CO_OPTIMIZED | CO_NEWLOCALS | (n_free ? CO_NESTED : 0);
-  int stack = MAX ((int) w->point->at.depth + co->co_stacksize + 3, (int) (w->n_places + w->n_locals) + 3);
+  int stack = MAX ((int) w->point->at.depth + co->co_stacksize + 3, (int) (w->n_places + w->n_locals) + 6);
   if (none && consts && bytes && lines && handlers)
     made = GM_CODE_NEW ((int) w->point->n_args, 0, 0, (int) PyTuple_GET_SIZE (varnames), stack, flags, bytes, consts, co->co_names,
                         varnames, freenames, none, co->co_filename, co->co_name, co->co_qualname, co->co_firstlineno, lines,

@@ -17,10 +17,12 @@
 
 typedef enum {
   GM_POINT_REST, /* goes on with `insn` */
-  GM_POINT_STEP, /* executes `insn` and returns a tuple: gm_resume_marker[k], then the arguments of next[k] */
+  GM_POINT_STEP, /* executes `insn` and returns a tuple: gm_resume_marker[k], the frame if it is kept (see kept_frame.h) or None,
+                    then the arguments of next[k] */
   GM_POINT_CALL, /* the same for a caller: instead of its call it calls its last argument, without arguments */
-  GM_POINT_SPAN, /* executes the stretch that begins with `insn` (see core/trace/span.h), and returns gm_resume_marker[2], the number of the
-                    exit, then all variables of the stretch, gm_resume_unbound for those that have no value, and the stack */
+  GM_POINT_KEPT, /* goes on with `insn` as plain Python; its last argument is the frame before, which something keeps */
+  GM_POINT_SPAN, /* executes the stretch that begins with `insn` (see core/trace/span.h), and returns gm_resume_marker[2], the frame
+                    likewise, the number of the exit, then all variables of the stretch, gm_resume_unbound for those that have no value, and the stack */
   GM_POINT_LEAVE, /* the same, to beyond all handlers of the user's */
 } GmPointKind;
 
@@ -43,6 +45,12 @@ typedef struct GmResumePoint {
 extern PyObject *gm_resume_marker[3], *gm_resume_unbound;
 
 static inline bool
+gm_point_is_rest (const GmResumePoint *p)
+{
+  return p->kind == GM_POINT_REST || p->kind == GM_POINT_KEPT;
+}
+
+static inline bool
 gm_point_is_span (const GmResumePoint *p)
 {
   return p->kind >= GM_POINT_SPAN;
@@ -62,9 +70,9 @@ uint32_t gm_resume_step_end (const GmCode *code, uint32_t insn);
 /* The code object of a point, written on first use (kind, key, n_args, next are set): a long one where it has to hold the rest of
  * the function.  Borrowed; NULL with an exception. */
 PyCodeObject *gm_resume_code (GmResumePoint *point);
-/* Where a stretch has ended that returned `result`, and the arguments of that point, from the second item of *args.  New references.  NULL
- * with an exception. */
-GmResumePoint *gm_resume_point_after (GmResumePoint *span, PyObject *result, PyObject **args);
+/* Where it goes on after `p` has returned `result`, with that marker: at a REST or, if the frame is kept, at a KEPT; and the arguments of that
+ * point, the items of *args from *first on.  New references.  NULL with an exception. */
+GmResumePoint *gm_resume_point_after (GmResumePoint *p, int marker, PyObject *result, PyObject **args, uint32_t *first);
 GmResumePoint *gm_resume_point_ref (GmResumePoint *point);
 void gm_resume_point_unref (GmResumePoint *point);
 

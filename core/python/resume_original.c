@@ -153,6 +153,7 @@ gm_original_unref (GmOriginal *o)
   gm_code_free (o->code);
   Py_XDECREF (o->co);
   g_free (o->low);
+  g_free (o->profile_key);
   g_free (o);
 }
 

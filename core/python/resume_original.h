@@ -7,6 +7,7 @@
 
 #include "core/python/cpython.h"
 
+#include "core/cache/cache.h"
 #include "core/python/handler_table.h"
 
 #include "core/trace/trace.h"
@@ -36,6 +37,7 @@ typedef struct GmOriginal {
   GArray *ranges;    /* GmRange: the exception table */
   uint32_t *low;     /* per instruction, and for the end: where the suffix that contains all that it can reach begins */
   uint32_t n_units;
+  GmCacheKey *profile_key; /* see profile_store.c; NULL until asked for */
 } GmOriginal;
 
 /* Of a decoded code object: its own, or that of its cache, made on first use.  Borrowed.  NULL with an exception. */

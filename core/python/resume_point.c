@@ -220,38 +220,66 @@ make_handler (GmResumePoint *p)
   find_slots (p);
 }
 
-GmResumePoint *
-gm_resume_point_after (GmResumePoint *p, PyObject *result, PyObject **args)
+/* The items from `from` on that are values, and the frame if there is one; NULL with an exception.  They are moved: what drops them is the rest of
+ * the function. */
+static PyObject *
+move_values (PyObject **items, uint32_t from, uint32_t n, PyObject *frame)
 {
-  PyObject **items = &PyTuple_GET_ITEM (result, 0);
-  uint32_t n = (uint32_t) PyTuple_GET_SIZE (result), n_gone = 0;
-  const GmSpanExit *exit = &g_array_index (p->exits, GmSpanExit, PyLong_AsUnsignedLong (items[1]));
+  uint32_t n_values = 0, at = 0;
+  for (uint32_t i = from; i < n; i++)
+    n_values += items[i] != gm_resume_unbound;
+  PyObject *out = PyTuple_New (n_values + (frame != NULL));
+  for (uint32_t i = from; out && i < n; i++)
+    if (items[i] != gm_resume_unbound) {
+      PyTuple_SET_ITEM (out, at++, items[i]);
+      items[i] = Py_NewRef (Py_None);
+    }
+  if (out && frame)
+    PyTuple_SET_ITEM (out, at, Py_NewRef (frame));
+  return out;
+}
+
+/* Behind a stretch. */
+static GmResumePoint *
+point_behind (GmResumePoint *p, PyObject **items, GmPointKind kind)
+{
+  const GmSpanExit *exit = &g_array_index (p->exits, GmSpanExit, PyLong_AsUnsignedLong (items[2]));
   g_autofree uint32_t *locals = g_new (uint32_t, p->n_slots + 1);
   GmRecordStart key = { .insn = hop (p->original->code, exit->insn), .depth = exit->stack.depth, .nulls = exit->stack.nulls,
                         .unbound = exit->stack.unbound, .locals = locals };
-  for (uint32_t i = 0; i < p->n_slots; i++) {
-    if (items[2 + i] != gm_resume_unbound)
+  for (uint32_t i = 0; i < p->n_slots; i++)
+    if (items[3 + i] != gm_resume_unbound)
       locals[key.n_locals++] = p->slots[i];
-    else
-      n_gone++;
-  }
   const char *why = NULL;
-  PyObject *out = PyTuple_New (n - n_gone - 1);
-  GmResumePoint *next = out ? point_get (p->original, GM_POINT_REST, &key, &why) : NULL;
-  if (!next) {
-    Py_XDECREF (out);
-    return NULL;
-  }
-  PyTuple_SET_ITEM (out, 0, Py_NewRef (items[0]));
-  for (uint32_t i = 2, at = 1; i < n; i++)
-    if (items[i] != gm_resume_unbound) {
-      PyTuple_SET_ITEM (out, at++, items[i]); /* moved: what drops it is the rest of the function */
-      items[i] = Py_NewRef (Py_None);
-    }
-  if (!g_ptr_array_find (p->rests, next, NULL))
+  GmResumePoint *next = point_get (p->original, kind, &key, &why);
+  if (next && kind == GM_POINT_REST && !g_ptr_array_find (p->rests, next, NULL))
     g_ptr_array_add (p->rests, gm_resume_point_ref (next));
-  *args = out;
   return next;
+}
+
+GmResumePoint *
+gm_resume_point_after (GmResumePoint *p, int marker, PyObject *result, PyObject **args, uint32_t *first)
+{
+  PyObject **items = &PyTuple_GET_ITEM (result, 0), *frame = items[1] == Py_None ? NULL : items[1];
+  uint32_t n = (uint32_t) PyTuple_GET_SIZE (result);
+  const char *why = NULL;
+  GmResumePoint *next = NULL;
+  *first = 0;
+  if (marker == 2) {
+    next = point_behind (p, items, frame ? GM_POINT_KEPT : GM_POINT_REST);
+    *args = next ? move_values (items, 3, n, frame) : NULL;
+  } else if (frame) {
+    next = point_get (p->original, GM_POINT_KEPT, &p->next[marker]->at, &why);
+    *args = next ? move_values (items, 2, n, frame) : NULL;
+  } else {
+    next = gm_resume_point_ref (p->next[marker]);
+    *args = Py_NewRef (result);
+    *first = 2;
+  }
+  if (next && *args)
+    return next;
+  gm_resume_point_unref (next);
+  return NULL;
 }
 
 static GmResumePoint *
@@ -268,13 +296,13 @@ point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key, const char
   p->at = *key;
   p->at.locals = g_memdup2 (key->locals, key->n_locals * sizeof (uint32_t));
   g_atomic_ref_count_init (&p->refs);
-  p->n_args = key->n_locals + (kind == GM_POINT_CALL);
+  p->n_args = key->n_locals + (kind == GM_POINT_CALL || kind == GM_POINT_KEPT);
   for (uint32_t k = 0; k < key->depth; k++)
     p->n_args += !gm_point_bit (key->nulls | key->unbound, k);
   bool ok = true;
   if (kind == GM_POINT_REST)
     p->cache = gm_code_cache_new (p);
-  else
+  else if (kind != GM_POINT_KEPT)
     ok = gm_point_is_span (p) ? make_span (p, why) : make_next (p, why);
   if (ok && (kind == GM_POINT_STEP || kind == GM_POINT_CALL))
     make_handler (p);

@@ -9,6 +9,7 @@
 
 #include "core/python/device_py.h"
 #include "core/tensor/device.h"
+#include "core/base/thread.h"
 
 #include <string.h>
 
@@ -177,6 +178,15 @@ gm_py_device_get (PyObject *o, int *device)
     *device = ((Device *) o)->device;
     return true;
   }
+  if (PyLong_CheckExact (o)) { /* a GPU's number */
+    long number = PyLong_AsLong (o);
+    if (PyErr_Occurred ())
+      return false;
+    *device = GM_DEVICE_CUDA;
+    if (number != 0)
+      PyErr_Format (PyExc_RuntimeError, "there is no device 'cuda:%ld': one GPU is used, 'cuda:0'", number);
+    return number == 0;
+  }
   if (!PyUnicode_Check (o)) {
     PyErr_Format (PyExc_TypeError, "device must be a gramme.device or a name such as 'cpu', not %s", Py_TYPE (o)->tp_name);
     return false;
@@ -184,11 +194,7 @@ gm_py_device_get (PyObject *o, int *device)
   const char *name = PyUnicode_AsUTF8 (o);
   if (!name)
     return false;
-  if (strcmp (name, "cpu") == 0 || strcmp (name, "cpu:0") == 0)
-    *device = GM_DEVICE_CPU;
-  else if (strcmp (name, "cuda") == 0 || strcmp (name, "cuda:0") == 0)
-    *device = GM_DEVICE_CUDA;
-  else {
+  if (!gm_device_find (name, device)) {
     PyErr_Format (PyExc_RuntimeError, "there is no device '%U': tensors live on 'cpu', and on 'cuda' where there is a GPU", o);
     return false;
   }
@@ -196,15 +202,10 @@ gm_py_device_get (PyObject *o, int *device)
 }
 
 bool
-gm_py_device_check (PyObject *o)
+gm_py_device_arg (PyObject *o, int *device)
 {
-  int device = GM_DEVICE_CPU;
-  if (o != Py_None && !gm_py_device_get (o, &device))
-    return false;
-  if (device == GM_DEVICE_CPU)
-    return true;
-  PyErr_Format (PyExc_RuntimeError, "tensors are made on 'cpu'; use .to('%s') on the result", gm_device_name (device));
-  return false;
+  *device = 0;
+  return !o || o == Py_None || gm_py_device_get (o, device);
 }
 
 static PyObject *
@@ -213,10 +214,67 @@ device_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
   static char *keywords[] = {"type", "index", NULL};
   PyObject *name, *index = Py_None;
   int device;
-  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|O:device", keywords, &name, &index))
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|O:device", keywords, &name, &index) || !gm_py_device_get (name, &device))
     return NULL;
-  return gm_py_device_get (name, &device) ? gm_py_device (device) : NULL;
+  if (index != Py_None && !(PyLong_Check (index) && PyLong_AsLong (index) == 0)) {
+    PyErr_Format (PyExc_RuntimeError, "there is no device '%s:%S': one of each kind is used, number 0", gm_device_name (device), index);
+    return NULL;
+  }
+  return gm_py_device (device);
 }
+
+/* -- The default device: `with device:`, and gramme.set_default_device ----------------------------------- */
+
+static GM_THREAD GArray *entered; /* the defaults before, of the blocks that are open */
+
+static PyObject *
+device_enter (PyObject *self, PyObject *unused)
+{
+  int before = gm_default_device ();
+  if (!entered)
+    entered = g_array_new (FALSE, FALSE, sizeof before);
+  g_array_append_val (entered, before);
+  gm_default_device_set (((Device *) self)->device);
+  return Py_NewRef (self);
+}
+
+static PyObject *
+device_exit (PyObject *self, PyObject *args)
+{
+  if (!entered || entered->len == 0) {
+    PyErr_SetString (PyExc_RuntimeError, "this thread has entered no block of a device that it could leave");
+    return NULL;
+  }
+  gm_default_device_set (g_array_index (entered, int, entered->len - 1));
+  g_array_set_size (entered, entered->len - 1);
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+set_default_device (PyObject *module, PyObject *o)
+{
+  int device = GM_DEVICE_CPU;
+  if (o != Py_None && !gm_py_device_get (o, &device))
+    return NULL;
+  gm_default_device_set (device);
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+get_default_device (PyObject *module, PyObject *unused)
+{
+  return gm_py_device (gm_default_device ());
+}
+
+static PyMethodDef default_functions[] = {
+    {"get_default_device", get_default_device, METH_NOARGS,
+     "get_default_device()\n\nWhere new tensors lie if nothing is said."},
+    {"set_default_device", set_default_device, METH_O,
+     "set_default_device(device)\n\nSays where new tensors of this thread lie; None: on the CPU."},
+    {0},
+};
+
+/* -- The type ------------------------------------------------------------------------------------ */
 
 static PyObject *
 device_repr (PyObject *self)
@@ -258,6 +316,8 @@ static PyGetSetDef device_getset[] = {
 
 static PyMethodDef device_methods[] = {
     {"__reduce__", device_reduce, METH_NOARGS, NULL},
+    {"__enter__", device_enter, METH_NOARGS, "New tensors of this thread lie there, until the block is left."},
+    {"__exit__", device_exit, METH_VARARGS, NULL},
     {0},
 };
 
@@ -344,5 +404,5 @@ gm_py_init_types (PyObject *module)
     return -1;
   ((Device *) cpu)->device = GM_DEVICE_CPU;
   ((Device *) cuda)->device = GM_DEVICE_CUDA;
-  return add_dtypes (module);
+  return PyModule_AddFunctions (module, default_functions) < 0 ? -1 : add_dtypes (module);
 }

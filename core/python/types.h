@@ -20,8 +20,8 @@ PyObject *gm_py_dtype (GmDtype d);
 bool gm_py_dtype_get (PyObject *o, GmDtype *out);
 
 PyObject *gm_py_device_cpu (void); /* new reference */
-/* A device object or name.  Raises unless it is the CPU, the one device there is. */
-bool gm_py_device_check (PyObject *o);
+/* What device= says: a device object, a name, a GPU's number; 0 for None or NULL.  False with an exception. */
+bool gm_py_device_arg (PyObject *o, int *device);
 
 PyObject *gm_py_size (int ndim, const int64_t *sizes); /* new gramme.Size, NULL on error */
 

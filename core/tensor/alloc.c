@@ -378,8 +378,9 @@ large_take (size_t bytes)
   pthread_once (&once, start);
   if (bytes > LARGEST || bytes > most_bytes)
     return NULL;
-  size_t live = __atomic_load_n (&live_bytes, __ATOMIC_RELAXED);
-  if (live > most_bytes - bytes)
+  /* Below 0 while this thread counts for itself what another one has given back. */
+  int64_t live = (int64_t) __atomic_load_n (&live_bytes, __ATOMIC_RELAXED);
+  if (live > 0 && (size_t) live > most_bytes - bytes)
     return NULL;
   unsigned c = class_of (bytes);
   pthread_mutex_lock (&lock);

@@ -5,12 +5,41 @@
 
 #include <string.h>
 
+#include "core/base/thread.h"
+
 const GmDevice *(*gm_device_open) (int device, GError **error);
 
 const char *
 gm_device_name (int device)
 {
   return device == GM_DEVICE_CPU ? "cpu" : device == GM_DEVICE_CUDA ? "cuda" : "unknown";
+}
+
+bool
+gm_device_find (const char *name, int *device)
+{
+  for (int d = GM_DEVICE_CPU; d <= GM_DEVICE_CUDA; d++) {
+    size_t n = strlen (gm_device_name (d));
+    if (strncmp (name, gm_device_name (d), n) == 0 && (name[n] == 0 || strcmp (name + n, ":0") == 0)) {
+      *device = d;
+      return true;
+    }
+  }
+  return false;
+}
+
+static GM_THREAD uint8_t default_device; /* 0: not set, the CPU */
+
+int
+gm_default_device (void)
+{
+  return default_device ? default_device : GM_DEVICE_CPU;
+}
+
+void
+gm_default_device_set (int device)
+{
+  default_device = (uint8_t) device;
 }
 
 const GmDevice *

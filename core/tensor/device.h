@@ -18,10 +18,17 @@ typedef struct {
   void (*release) (void *owner, void *data, size_t bytes); /* of a storage */
   /* Device numbers are GmDeviceType: one of the two is this device, the other it or the CPU. */
   bool (*copy) (void *to, int to_device, const void *from, int from_device, size_t bytes, GError **error);
+  /* Zero bytes. */
+  bool (*zero) (void *to, size_t bytes, GError **error);
   bool (*synchronize) (GError **error);
 } GmDevice;
 
 const char *gm_device_name (int device); /* "cpu", "cuda" */
+/* "cpu", "cuda", with ":0" or without; false: there is no such device. */
+bool gm_device_find (const char *name, int *device);
+/* Where new tensors lie if nothing is said, per thread: the CPU until gm_default_device_set. */
+int gm_default_device (void);
+void gm_default_device_set (int device);
 /* The device, opened when it is first asked for; NULL: why there is none.  Not for the CPU. */
 const GmDevice *gm_device_get (int device, GError **error);
 /* Set once, by core/plugin. */

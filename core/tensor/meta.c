@@ -253,6 +253,12 @@ gm_meta_layout_text (const GmMeta *m)
 }
 
 bool
+gm_meta_same_layout (const GmMeta *a, const GmMeta *b)
+{
+  return a->dtype == b->dtype && gm_meta_same_shape (a, b) && memcmp (a->strides, b->strides, sizeof a->strides) == 0;
+}
+
+bool
 gm_meta_is_laid_out (const GmMeta *a, const GmMeta *b)
 {
   for (int d = 0; d < b->ndim; d++)

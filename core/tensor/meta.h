@@ -55,6 +55,8 @@ char *gm_meta_text (const GmMeta *m);
 char *gm_meta_layout_text (const GmMeta *m); /* "f32[2, 3] with strides [3, 1]" */
 /* Whether the elements of a stand where the strides of b, which has its sizes, say. */
 bool gm_meta_is_laid_out (const GmMeta *a, const GmMeta *b);
+/* The same shape, dtype and strides. */
+bool gm_meta_same_layout (const GmMeta *a, const GmMeta *b);
 char *gm_shape_text (int ndim, const int64_t *sizes);
 
 #endif

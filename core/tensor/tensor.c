@@ -179,10 +179,11 @@ GmTensor *
 gm_tensor_new_zeros (const GmMeta *m, GError **error)
 {
   if (G_UNLIKELY (m->device != GM_DEVICE_CPU)) {
-    GmMeta here = *m;
-    here.device = GM_DEVICE_CPU;
-    g_autoptr (GmTensor) zeros = gm_tensor_new_zeros (&here, error);
-    return zeros ? gm_tensor_to_device (zeros, m->device, error) : NULL;
+    g_autoptr (GmTensor) there = gm_tensor_new (m, error);
+    size_t bytes = there ? there->storage->bytes : 0;
+    if (there && (!bytes || gm_device_get (m->device, error)->zero (there->storage->data, bytes, error)))
+      return g_steal_pointer (&there);
+    return NULL;
   }
   GmTensor *t = gm_tensor_new (m, error);
   if (t && t->storage->bytes)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * text.c -- a tensor as people read it.
  *
- * The rules are torch's, and so are its print options, which stand here at their defaults: one format for all elements, made from those that are shown; 4 digits;
+ * The rules are torch's, and so are its print options, which stand here at their defaults: one format for all elements, made from
+ * those that are shown; 4 digits;
  * scientific when the finite, nonzero magnitudes span more than 1000, exceed 1e8, or, unless all are whole, lie below
  * 1e-4; whole floats end in a point; lines of 80 columns; above 1000 elements only 3 at each edge of each dimension.
  */

@@ -310,6 +310,8 @@ constant_to_arg (Conversion *c, const GmTracker *t, GmArg *out)
     *out = (GmArg){ .kind = GM_ARG_DTYPE, .dtype = d };
   } else if (gm_host.device_object && o == gm_host.device_object (GM_DEVICE_CPU))
     *out = (GmArg){ .kind = GM_ARG_STR, .s = "cpu" };
+  else if (gm_host.device_object && o == gm_host.device_object (GM_DEVICE_CUDA))
+    *out = (GmArg){ .kind = GM_ARG_STR, .s = "cuda" };
   else
     return refuse (c, t);
   return true;

@@ -260,7 +260,7 @@ backward_clear (Backward *w)
 static const GmTracker *
 stand_in (GmRecorder *r, const GmMeta *like)
 {
-  GmVal v = gm_b_full (&r->builder.base, gm_scalar_float (0), (GmDtype) like->dtype, like->ndim, like->sizes);
+  GmVal v = gm_b_full_like (&r->builder.base, gm_scalar_float (0), (GmDtype) like->dtype, like);
   return v ? gm_tensor_new_tracker (r, gm_id_from_val (v)) : gm_none (r);
 }
 

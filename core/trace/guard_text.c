@@ -69,14 +69,15 @@ value_text (PyObject *o)
 static char *
 modes_text (uint32_t modes)
 {
-  return g_strdup_printf ("GRAD_MODE %s, FULLGRAPH %s%s%s, DEFAULT_DTYPE %s%s%s",
+  uint8_t autocast = (uint8_t) (modes >> GM_MODE_AUTOCAST_SHIFT);
+  return g_strdup_printf ("GRAD_MODE %s, FULLGRAPH %s%s%s, DEFAULT_DTYPE %s%s%s%s",
                           modes & GM_MODE_GRAD ? "on" : "off",
                           modes & GM_MODE_FULLGRAPH ? "on" : "off",
                           modes & GM_MODE_BREAK_RAISES ? ", ERROR_ON_GRAPH_BREAK" : "",
                           modes & GM_MODE_SAVED_HOOKS ? ", SAVED_TENSORS_HOOKS inlineable" : "",
                           gm_dtypes[(modes >> GM_MODE_DTYPE_SHIFT) & 15].text,
-                          modes >> GM_MODE_AUTOCAST_SHIFT ? ", AUTOCAST " : "",
-                          modes >> GM_MODE_AUTOCAST_SHIFT ? gm_dtypes[(modes >> GM_MODE_AUTOCAST_SHIFT) - 1].text : "");
+                          autocast ? ", AUTOCAST " : "", autocast ? gm_dtypes[autocast - 1].text : "",
+                          modes >> GM_MODE_DEVICE_SHIFT ? ", DEFAULT_DEVICE cuda" : "");
 }
 
 static char *

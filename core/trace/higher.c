@@ -387,8 +387,8 @@ take_out (Call *c, Body *b, const GmValueId *stand_ins, uint32_t first_node, con
 static GmValueId
 stand_in (GmRecorder *r, const GmMeta *like)
 {
-  GmVal v = gm_b_full (&r->builder.base, gm_dtype_is_float ((GmDtype) like->dtype) ? gm_scalar_float (0) : gm_scalar_int (0),
-                       (GmDtype) like->dtype, like->ndim, like->sizes);
+  GmVal v = gm_b_full_like (&r->builder.base, gm_dtype_is_float ((GmDtype) like->dtype) ? gm_scalar_float (0) : gm_scalar_int (0),
+                            (GmDtype) like->dtype, like);
   return v ? gm_id_from_val (v) : GM_NO_ID;
 }
 

@@ -189,30 +189,98 @@ gm_insn_delete_global (GmRecorder *r, const GmInsn *i)
 
 /* -- Imports: only of what is loaded already, without side effects --------- */
 
+/* Whether the import statement does what CPython's does. */
+static bool
+imports_as_usual (GmRecorder *r)
+{
+  PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("__import__"));
+  const GmTracker *importer = gm_global_load (r, r->frame->builtins, name);
+  importer = importer ? gm_realize (r, importer) : NULL;
+  return importer && !r->stop && importer->real && PyCFunction_Check (importer->real);
+}
+
+static PyObject *
+loaded (PyObject *name)
+{
+  PyObject *module = name ? PyDict_GetItemWithError (PyImport_GetModuleDict (), name) : NULL;
+  return module && PyModule_CheckExact (module) ? module : NULL;
+}
+
+static const GmTracker *
+wrap_loaded (GmRecorder *r, PyObject *module, PyObject *name)
+{
+  const GmSource *table = gm_source_const (r, PyImport_GetModuleDict (), "sys.modules");
+  return gm_wrap (r, module, gm_source_dict_item (r, table, name));
+}
+
+/* A name that a package does not have is imported as a module inside of it. */
+static bool
+has_all (PyObject *module, PyObject *names)
+{
+  PyObject *dict = PyModule_GetDict (module);
+  if (!PyTuple_CheckExact (names) || !PyDict_GetItemString (dict, "__path__"))
+    return true;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (names); i++)
+    if (!PyDict_GetItemWithError (dict, PyTuple_GET_ITEM (names, i)))
+      return false;
+  return true;
+}
+
+/* What a name means in a package, `level` dots up from the function's module.  NULL: that is not known. */
+static PyObject *
+absolute (GmRecorder *r, PyObject *name, int64_t level)
+{
+  PyObject *key = gm_record_take (r, PyUnicode_InternFromString ("__package__"));
+  const GmTracker *v = level ? gm_global_load (r, r->frame->globals, key) : NULL;
+  PyObject *package = v ? gm_constant (r, gm_realize (r, v)) : NULL;
+  if (level == 0)
+    return name;
+  if (level < 0 || package == NULL || !PyUnicode_CheckExact (package))
+    return NULL;
+  const char *text = PyUnicode_AsUTF8 (package), *rest = PyUnicode_AsUTF8 (name);
+  g_autofree char *base = g_strdup (text);
+  for (; level > 1; level--) {
+    char *dot = strrchr (base, '.');
+    if (dot == NULL)
+      return NULL;
+    *dot = '\0';
+  }
+  g_autofree char *full = *base == '\0' ? NULL : *rest ? g_strdup_printf ("%s.%s", base, rest) : g_strdup (base);
+  return full ? gm_record_take (r, PyUnicode_InternFromString (full)) : NULL;
+}
+
+/* `import a.b` gives a, `from a.b import c` and `import a` what they name. */
 void
 gm_insn_import_name (GmRecorder *r, const GmInsn *i)
 {
   int64_t level = -1;
   const GmTracker *from = gm_realize (r, gm_pop (r)), *depth = gm_pop (r);
-  const char *name = PyUnicode_AsUTF8 (i->obj);
-  PyObject *modules = PyImport_GetModuleDict ();
-  PyObject *importer = PyDict_GetItemString (r->frame->builtins, "__import__");
-  PyObject *module = PyDict_GetItemWithError (modules, i->obj);
-  bool dotted = strchr (name, '.') != NULL;
-  if (!gm_constant_int (r, depth, &level) || level != 0 || module == NULL
-      || !PyModule_CheckExact (module) || (dotted && from->real == Py_None) || importer == NULL
-      || !PyCFunction_Check (importer)) {
-    gm_record_break (r, GM_BREAK_IMPORT, name);
+  PyObject *names = gm_constant (r, from), *top = NULL, *module = NULL;
+  PyObject *name = gm_constant_int (r, depth, &level) ? absolute (r, i->obj, level) : NULL;
+  if (name && names && !r->stop) {
+    const char *text = PyUnicode_AsUTF8 (name), *dot = strchr (text, '.');
+    bool first = dot && names == Py_None;
+    top = first ? gm_record_take (r, PyUnicode_FromStringAndSize (text, dot - text)) : name;
+    module = loaded (name);
+  }
+  if (module == NULL || loaded (top) == NULL || !has_all (module, names) || !imports_as_usual (r)) {
+    gm_record_break (r, GM_BREAK_IMPORT, PyUnicode_AsUTF8 (i->obj));
     return;
   }
-  const GmSource *table = gm_source_const (r, modules, "sys.modules");
-  gm_push (r, gm_wrap (r, module, gm_source_dict_item (r, table, i->obj)));
+  const GmTracker *v = wrap_loaded (r, module, name);
+  gm_push (r, top == name ? v : wrap_loaded (r, loaded (top), top));
 }
 
+/* Without such an attribute it may be a module yet, or an ImportError. */
 void
 gm_insn_import_from (GmRecorder *r, const GmInsn *i)
 {
-  gm_push (r, gm_getattr (r, gm_peek (r, 1), i->obj));
+  const GmTracker *v = gm_getattr_opt (r, gm_peek (r, 1), i->obj);
+  bool none = gm_exception_caught (r, PyExc_AttributeError) || (v == NULL && !r->stop);
+  if (none)
+    gm_record_break (r, GM_BREAK_IMPORT, PyUnicode_AsUTF8 (i->obj));
+  else
+    gm_push (r, v);
 }
 
 void

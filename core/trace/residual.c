@@ -535,7 +535,7 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
   if (b.outputs->len == 0)
     give_out_effects (r->graph);
   uint32_t *slots = gm_arena_newn (r->arena, uint32_t, b.sources->len + 1);
-  gm_size_settle (r);
+  rec->fixed = gm_size_settle (r);
   rec->size_places = gm_arena_copy (r->arena, r->size_places->data, r->size_places->len * sizeof (GmSizePlace));
   rec->n_size_places = r->size_places->len;
   if (!r->stop)

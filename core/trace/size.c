@@ -305,17 +305,14 @@ gm_size_int (GmRecorder *r, PyObject *real, const GmSource *source, int64_t *out
 
 /* -- The end ----------------------------------------------------------------------------------- */
 
-/* The promise that a size stays open was not kept: says where it was fixed. */
-static void
-blame (GmRecorder *r, uint32_t symbol)
+/* Where a symbol got its one value: the first fact with which it has no other.  Caller frees. */
+static char *
+fixed_by (GmRecorder *r, uint32_t symbol)
 {
-  const Symbol *s = &g_array_index (r->symbols, Symbol, symbol);
   GmSizes *sizes = r->graph->sizes;
-  g_autofree char *fixed = NULL;
-  /* The first fact with which it has one value. */
   g_autoptr (GmSizeFacts) facts = gm_size_facts_new (sizes->sym);
   int64_t size = gm_sizes_nth_symbol (sizes, symbol), min, max;
-  for (uint32_t i = 0; i < gm_size_facts_n (sizes->facts) && !fixed; i++) {
+  for (uint32_t i = 0; i < gm_size_facts_n (sizes->facts); i++) {
     GmSizeFact f = gm_size_facts_nth (sizes->facts, i);
     gm_size_facts_add (facts, f.rel, f.a, f.b);
     gm_size_facts_bounds (facts, size, &min, &max);
@@ -323,12 +320,21 @@ blame (GmRecorder *r, uint32_t symbol)
       continue;
     const GmSizePlace *p = i < r->size_places->len ? &g_array_index (r->size_places, GmSizePlace, i) : NULL;
     g_autofree char *text = gm_size_fact_text (sizes->sym, &f);
-    fixed = p && p->file ? g_strdup_printf ("%s:%d needs %s", p->file, p->line, text) : g_strdup (text);
+    return p && p->file ? g_strdup_printf ("%s:%d needs %s", p->file, p->line, text) : g_steal_pointer (&text);
   }
+  return g_strdup ("it is fixed");
+}
+
+/* The promise that a size stays open was not kept: says where it was fixed. */
+static void
+blame (GmRecorder *r, uint32_t symbol)
+{
+  const Symbol *s = &g_array_index (r->symbols, Symbol, symbol);
+  g_autofree char *fixed = fixed_by (r, symbol);
   PyErr_Format (PyExc_ValueError,
                 "mark_dynamic: %s was to stay open, but the function is compiled for %lld alone: %s. Remove the mark, or use "
                 "maybe_mark_dynamic, which does not insist",
-                s->name, (long long) g_array_index (sizes->hints, int64_t, symbol), fixed ? fixed : "it is fixed");
+                s->name, (long long) g_array_index (r->graph->sizes->hints, int64_t, symbol), fixed);
   PyObject *type, *value, *trace;
   PyErr_Fetch (&type, &value, &trace);
   PyErr_NormalizeException (&type, &value, &trace);
@@ -422,19 +428,24 @@ give_counts (GmRecorder *r)
   }
 }
 
-void
+const char *
 gm_size_settle (GmRecorder *r)
 {
   GmSizes *s = r->graph->sizes;
+  g_autoptr (GString) fixed = g_string_new (NULL);
   if (!s || r->stop)
-    return;
+    return "";
   give_counts (r);
   for (uint32_t i = 0; i < gm_sym_n_symbols (s->sym); i++) {
     const Symbol *symbol = &g_array_index (r->symbols, Symbol, i);
     int64_t size = gm_sizes_nth_symbol (s, i), number;
     if (symbol->promised && gm_sizes_is_number (s, size, &number)) {
       blame (r, i);
-      return;
+      return "";
+    }
+    if (gm_sizes_is_number (s, size, &number)) {
+      g_autofree char *where = fixed_by (r, i);
+      g_string_append_printf (fixed, "%s == %" G_GINT64_FORMAT ": %s\n", symbol->name, number, where);
     }
     if (symbol->value)
       settle_int (r, symbol, size);
@@ -450,5 +461,6 @@ gm_size_settle (GmRecorder *r)
     g_clear_pointer (&r->graph->sizes, gm_sizes_unref);
     r->graph->sym = NULL;
   }
+  return gm_arena_strdup (r->arena, fixed->str);
 }
 

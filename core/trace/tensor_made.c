@@ -6,6 +6,7 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/object.h"
+#include "core/tensor/device.h"
 
 #include <string.h>
 
@@ -34,6 +35,22 @@ call_now (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   return PyObject_Vectorcall (fn, all, args->n, args->names);
 }
 
+/* Of another device: nodes make it there. */
+static const GmTracker *
+made_there (GmRecorder *r, const char *name, GmTensor *t)
+{
+  GmBuilder *b = &r->builder.base;
+  g_autoptr (GmTensor) here = gm_tensor_to_device (t, GM_DEVICE_CPU, &b->error);
+  b->device = t->meta.device;
+  GmVal v = here ? b->vt->constant (b, here) : NULL;
+  b->device = 0;
+  if (v)
+    return gm_tensor_new_tracker (r, gm_id_from_val (v));
+  gm_record_break (r, GM_BREAK_TENSOR_ERROR, name, b->error->message);
+  g_clear_error (&b->error);
+  return NULL;
+}
+
 const GmTracker *
 gm_tensor_made (GmRecorder *r, PyObject *fn, const char *name, const GmCallArgs *args)
 {
@@ -54,6 +71,8 @@ gm_tensor_made (GmRecorder *r, PyObject *fn, const char *name, const GmCallArgs 
   if (t == NULL || gm_host.requires_grad (t))
     return NULL; /* a leaf of its own */
   r->builder.where = gm_record_where (r);
+  if (t->meta.device != GM_DEVICE_CPU)
+    return made_there (r, name, t);
   GmValueId v = gm_graph_add_constant (r->graph, t, r->builder.where);
   GmVal copy = gm_b (&r->builder.base, copy, gm_val_from_id (v));
   return copy ? gm_tensor_new_tracker (r, gm_id_from_val (copy)) : NULL;

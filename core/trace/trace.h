@@ -254,6 +254,7 @@ typedef enum {
   GM_MODE_SAVED_HOOKS = 1 << 3, /* saved-tensor hooks are on that may become part of a graph */
   GM_MODE_DTYPE_SHIFT = 8, /* the default dtype stands in bits 8 to 15 */
   GM_MODE_AUTOCAST_SHIFT = 16, /* autocast's dtype + 1 in bits 16 to 23; 0: none */
+  GM_MODE_DEVICE_SHIFT = 24,   /* the default device in bits 24 to 31; 0: the CPU */
 } GmMode;
 
 /* A flat program of loads and checks.  Reference-counted; keeps no tensor, user instance, class, function or module
@@ -480,6 +481,7 @@ typedef struct GmRecording {
   uint32_t n_inputs;
   const GmSizePlace *size_places; /* per fact of the graph's sizes, as far as they go */
   uint32_t n_size_places;
+  const char *fixed;    /* sizes that might have stayed open, a line each: "L['x'].size(0) == 5: FILE:LINE needs ..." */
   uint32_t n_draws;
   const GmRecordDraw *draws; /* in their order */
   int64_t rng_taken;    /* a size: draws by which the plan advances the generator */

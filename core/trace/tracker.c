@@ -147,6 +147,17 @@ gm_iterate (GmRecorder *r, const GmTracker *t)
   return all;
 }
 
+bool
+gm_iterates_alone (const GmTracker *t)
+{
+  const GmTrackerKind *const kinds[] = { &gm_kind_list, &gm_kind_tuple, &gm_kind_dict, &gm_kind_set,
+                                         &gm_kind_view, &gm_kind_constant, &gm_kind_tensor };
+  for (uint32_t i = 0; i < G_N_ELEMENTS (kinds); i++)
+    if (t->kind == kinds[i])
+      return true;
+  return false;
+}
+
 const GmTracker *
 gm_call (GmRecorder *r, const GmTracker *f, const GmCallArgs *args)
 {

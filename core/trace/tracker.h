@@ -251,6 +251,8 @@ const GmTracker *gm_iter (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_next (GmRecorder *r, const GmTracker *it); /* NULL: exhausted, or a break */
 /* All values of an iterable; NULL after a break. */
 GPtrArray *gm_iterate (GmRecorder *r, const GmTracker *t);
+/* Of a realized one: nothing of the user's runs meanwhile, and nothing but it is looked at. */
+bool gm_iterates_alone (const GmTracker *t);
 const GmTracker *gm_call (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
 const GmTracker *gm_call_n (GmRecorder *r, const GmTracker *f, const GmTracker *const *args,
                             uint32_t n);

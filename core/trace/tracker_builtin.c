@@ -188,7 +188,11 @@ static const GmTracker *
 call_vars (GmRecorder *r, const GmCallArgs *args)
 {
   PLAIN ("vars", 1, 1);
-  return gm_getattr (r, args->args[0], gm_record_take (r, PyUnicode_InternFromString ("__dict__")));
+  const GmTracker *dict =
+      gm_getattr_opt (r, args->args[0], gm_record_take (r, PyUnicode_InternFromString ("__dict__")));
+  bool none = gm_exception_caught (r, PyExc_AttributeError) || (dict == NULL && !r->stop);
+  return none ? gm_raise_new (r, PyExc_TypeError, "vars() argument must have __dict__ attribute")
+              : dict;
 }
 
 static const GmTracker *

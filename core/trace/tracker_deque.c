@@ -84,6 +84,20 @@ push (GmRecorder *r, const GmTracker *t, const GmTracker *item, bool left)
   set_items (r, t, items + (full && !left), full ? n : n + 1);
 }
 
+/* One at a time: what is iterated may look at the deque, change it, or raise. */
+static const GmTracker *
+add_by_steps (GmRecorder *r, const GmTracker *t, const GmTracker *values, bool left)
+{
+  const GmTracker *it = gm_iter (r, values), *item;
+  for (uint32_t i = 0; !r->stop && (item = gm_next (r, it)) != NULL; i++) {
+    push (r, t, item, left);
+    effect (r, t, left ? "appendleft" : "append", item);
+    if (i > 1000000)
+      gm_record_break (r, GM_BREAK_LOOP_LIMIT, "1000000");
+  }
+  return gm_none (r);
+}
+
 static const GmTracker *
 add_all (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, const char *name, bool many,
          bool left)
@@ -95,7 +109,10 @@ add_all (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, const char *
     effect (r, t, name, args->args[0]);
     return gm_none (r);
   }
-  g_autoptr (GPtrArray) all = gm_iterate (r, args->args[0]);
+  const GmTracker *values = gm_realize (r, args->args[0]);
+  if (!r->stop && gm_storage (values) != t && !gm_iterates_alone (values))
+    return add_by_steps (r, t, values, left);
+  g_autoptr (GPtrArray) all = gm_iterate (r, values);
   for (uint32_t i = 0; all && i < all->len; i++)
     push (r, t, all->pdata[i], left);
   if (all)

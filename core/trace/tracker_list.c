@@ -144,10 +144,16 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
       gm_record_break (r, GM_BREAK_SUBSCRIPT_STORE, "list", gm_type_text (r, key));
       return;
     }
-    Py_ssize_t n = PySlice_AdjustIndices (gm_contents_of (r, t)->n, &start, &stop, 1);
+    Py_ssize_t n_before = gm_contents_of (r, t)->n, n = PySlice_AdjustIndices (n_before, &start, &stop, 1);
     g_autoptr (GPtrArray) items = value ? gm_iterate (r, value) : g_ptr_array_new ();
     if (r->stop)
       return;
+    Py_ssize_t n_now = gm_contents_of (r, t)->n;
+    if (n_now != n_before) { /* what was iterated has changed the list, not the indices */
+      start = MIN (start, n_now);
+      n = MIN (n, n_now - start);
+      key = gm_slice_new (r, gm_from_int (r, start), gm_from_int (r, start + n), gm_none (r));
+    }
     splice (r, t, (uint32_t) start, (uint32_t) n, (const GmTracker *const *) items->pdata,
             items->len);
     if (value) /* an iterator is used up: replay the values */
@@ -168,9 +174,26 @@ method_append (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_none (r);
 }
 
+/* One at a time: what is iterated may look at the list, change it, or raise. */
+static bool
+extend_by_steps (GmRecorder *r, const GmTracker *t, const GmTracker *values)
+{
+  const GmTracker *it = gm_iter (r, values), *item;
+  for (uint32_t i = 0; !r->stop && (item = gm_next (r, it)) != NULL; i++) {
+    append (r, t, item);
+    effect (r, "append", (const GmTracker *const[]){ t, item }, 2);
+    if (i > 1000000)
+      gm_record_break (r, GM_BREAK_LOOP_LIMIT, "1000000");
+  }
+  return !r->stop;
+}
+
 static bool
 extend (GmRecorder *r, const GmTracker *t, const GmTracker *values)
 {
+  values = gm_realize (r, values);
+  if (!r->stop && gm_storage (values) != t && !gm_iterates_alone (values))
+    return extend_by_steps (r, t, values);
   g_autoptr (GPtrArray) items = gm_iterate (r, values);
   if (items == NULL)
     return false;

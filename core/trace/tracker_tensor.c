@@ -8,6 +8,7 @@
 #include "core/trace/exception.h"
 #include "core/trace/number.h"
 #include "core/trace/size.h"
+#include "core/tensor/device.h"
 
 #include <string.h>
 
@@ -212,6 +213,16 @@ method_requires_grad_ (GmRecorder *r, const GmTracker *t, const GmCallArgs *args
   return gm_record_break (r, GM_BREAK_TENSOR_LEAF, "requires_grad_");
 }
 
+/* Whether `o` is this device, or its name. */
+static bool
+names_device (PyObject *o, int device)
+{
+  int named;
+  const char *name = PyUnicode_Check (o) ? PyUnicode_AsUTF8 (o) : NULL;
+  return (gm_host.device_object && o == gm_host.device_object (device))
+         || (name && gm_device_find (name, &named) && named == device);
+}
+
 /* to (dtype), to (device), to (device, dtype), to (other): the tensor itself where nothing changes.
  */
 static const GmTracker *
@@ -228,16 +239,12 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       return &gm_tracker_poison;
     if (strcmp (name, "copy") == 0 && a->kind == &gm_kind_constant && PyBool_Check (a->real))
       copy = a->real == Py_True;
-    else if (a->kind == &gm_kind_tensor && i < args->n)
+    else if (a->kind == &gm_kind_tensor && i < args->n && meta_of (r, a)->device == meta_of (r, t)->device)
       to = meta_of (r, a)->dtype;
     else if (a->kind == &gm_kind_constant && Py_TYPE (a->real) == gm_host.dtype_type
              && gm_dtypes[gm_host.dtype_get (a->real)].live)
       to = gm_host.dtype_get (a->real);
-    else if (a->kind == &gm_kind_constant
-             && meta_of (r, t)->device == GM_DEVICE_CPU
-             && ((gm_host.device_object && a->real == gm_host.device_object (GM_DEVICE_CPU))
-                 || (PyUnicode_Check (a->real)
-                     && PyUnicode_CompareWithASCIIString (a->real, "cpu") == 0)))
+    else if (a->kind == &gm_kind_constant && names_device (a->real, meta_of (r, t)->device))
       continue;
     else
       return gm_record_break (r, GM_BREAK_CALL_METHOD, "to", "tensor");

@@ -11,7 +11,10 @@
 #include "plugins/codegen/call.h"
 
 #include <pthread.h>
+#include <gramme-ext-draft.h>
+
 #include <stdlib.h>
+#include <string.h>
 
 #define POLL_MS 20
 
@@ -362,14 +365,23 @@ cc_read (GrammeBackend *b, const GrammeCompileRequest *request, const void *byte
   return GRAMME_OK;
 }
 
+static int32_t
+cc_may_share (GrammeExecutable *e, uint32_t role, uint32_t input, uint32_t output)
+{
+  return codegen_may_share (&e->roles[role].program, input, output);
+}
+
 static const void *
 cc_get_extension (GrammeBackend *b, const char *id)
 {
   static const GrammeSerialize serialize = {
     .struct_size = sizeof serialize, .size = cc_size, .write = cc_write, .read = cc_read
   };
+  static const GrammeDonation donation = { .struct_size = sizeof donation, .may_share = cc_may_share };
   (void) b;
-  return strcmp (id, GRAMME_SERIALIZE_ID) == 0 ? &serialize : NULL;
+  return strcmp (id, GRAMME_SERIALIZE_ID) == 0 ? (const void *) &serialize
+         : strcmp (id, GRAMME_DONATION_ID) == 0 ? &donation
+                                                : NULL;
 }
 
 static const GrammeBackendApi api = {

@@ -10,8 +10,10 @@ static const char helpers[] =
 #define COPY_ELEMENTS(bytes, type) \
   "static inline void copy_elements_" #bytes " (char *to, const char *from, long n)\n{\n" \
   "  for (long e = 0; e < n; e++)\n    ((" type " *) to)[e] = ((const " type " *) from)[e];\n}\n"
-    COPY_ELEMENTS (1, "char") COPY_ELEMENTS (2, "short") COPY_ELEMENTS (4, "int")
-        COPY_ELEMENTS (8, "long");
+    COPY_ELEMENTS (1, "char") COPY_ELEMENTS (2, "short")
+    /* Of `left` elements those that lie in a vector that begins at `first`. */
+    "static inline unsigned long part_of (long left, long first, long lanes)\n{\n"
+    "  return left <= first ? 0 : left - first < lanes ? left - first : lanes;\n}\n";
 
 char *
 cc_unit_text (const CgSource *source, CgText *const *parts, uint32_t n, CgText *externals,

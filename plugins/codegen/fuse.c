@@ -6,9 +6,11 @@
  * the same point of its space.  A reduction splits its loop's space in rows and what is reduced;
  * from then on values that have one element per row live in the loop too (CG_ROW), and the whole row
  * may use them: it is walked several times (loop_plan.h).  That is how a softmax becomes one loop.
+ * The cast of a vector that one node spreads over many points waits for that node and is done again at
+ * each of them: half weights of a layer norm do not take it apart.
  *
  * Invariant: a step reads memory that earlier steps have written, and tiles of its own.
- * Rejected: recomputing values in several loops.  It would save memory traffic, and costs time when
+ * Rejected: recomputing other values, or in several loops.  It would save memory traffic, and costs time when
  * functions are accurate.
  */
 #include "plugins/codegen/program.h"
@@ -134,9 +136,17 @@ is_inside (const CgProgram *p, uint32_t s, uint32_t value)
 }
 
 static bool
+waits (const CgProgram *p, uint32_t value)
+{
+  return p->values[value].sinks && p->values[value].step == CG_NONE;
+}
+
+static bool
 full_operand_fits (const CgProgram *p, uint32_t s, uint32_t value, int split)
 {
   const CgStep *step = &p->steps[s];
+  if (waits (p, value))
+    value = gramme_node_in (p->image, gramme_image_node (p->image, p->values[value].node), 0);
   int64_t strides[8], run;
   if (codegen_literal (p, value) != CG_NONE || is_inside (p, s, value))
     return true;
@@ -189,7 +199,7 @@ joins_as_row (const CgProgram *p, uint32_t s, const GrammeNode *n)
       continue;
     if (codegen_row_value (p, s, value, true) != CG_NONE)
       tied = true;
-    else if (!made_before (p, value, s) || !codegen_strides (p, step, value, true, strides))
+    else if (waits (p, value) || !made_before (p, value, s) || !codegen_strides (p, step, value, true, strides))
       return false;
   }
   return tied;
@@ -294,23 +304,85 @@ earliest (const CgProgram *p, const GrammeNode *n)
   return first;
 }
 
+/* With the casts that wait for it. */
+static int32_t
+add_full (CgProgram *p, uint32_t s, uint32_t node, GrammeStatus *status)
+{
+  const GrammeNode *n = gramme_image_node (p->image, node);
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    uint32_t value = gramme_node_in (p->image, n, i);
+    if (waits (p, value)) {
+      int32_t code = add_member (p, s, p->values[value].node, CG_FULL, status);
+      if (code)
+        return code;
+    }
+  }
+  return add_member (p, s, node, CG_FULL, status);
+}
+
 static int32_t
 place_pointwise (CgProgram *p, uint32_t node, GrammeStatus *status)
 {
   const GrammeNode *n = gramme_image_node (p->image, node);
   for (uint32_t s = earliest (p, n); s < p->n_steps; s++) {
-    if (p->steps[s].kind != CG_LOOP || p->steps[s].n_members == CG_MAX_MEMBERS)
+    if (p->steps[s].kind != CG_LOOP || p->steps[s].n_members + n->n_in >= CG_MAX_MEMBERS)
       continue;
     if (joins_as_full (p, s, n))
-      return add_member (p, s, node, CG_FULL, status);
+      return add_full (p, s, node, status);
     if (joins_as_row (p, s, n))
       return add_member (p, s, node, CG_ROW, status);
   }
   uint32_t s = add_loop (p, &p->values[n->out]);
   if (joins_as_full (p, s, n))
-    return add_member (p, s, node, CG_FULL, status);
+    return add_full (p, s, node, status);
   p->n_steps--;
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    uint32_t value = gramme_node_in (p->image, n, i);
+    if (waits (p, value)) {
+      int32_t code = add_call (p, p->values[value].node, status);
+      if (code)
+        return code;
+    }
+  }
   return add_call (p, node, status);
+}
+
+static bool
+is_vector (const CgValue *v)
+{
+  uint32_t n = 0;
+  for (uint32_t d = 0; d < v->ndim; d++)
+    n += v->sizes[d] != 1;
+  return n == 1;
+}
+
+/* Marks what sinks: values with one reader, which is pointwise and has another shape. */
+static int32_t
+find_sinking (CgProgram *p, GrammeStatus *status)
+{
+  const GrammeImage *img = p->image;
+  uint32_t *readers = calloc ((size_t) p->n_values + 1, sizeof *readers);
+  if (!readers)
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to read a graph of %u nodes", img->nodes.count);
+  for (uint32_t i = 0; i < img->nodes.count; i++)
+    for (uint32_t k = 0; k < gramme_image_node (img, i)->n_in; k++)
+      readers[gramme_node_in (img, gramme_image_node (img, i), k)]++;
+  for (uint32_t i = 0; i < img->outputs.count; i++)
+    readers[gramme_image_output (img, i)->value] += 2;
+  for (uint32_t i = 0; i < img->nodes.count; i++) {
+    const GrammeNode *n = gramme_image_node (img, i);
+    for (uint32_t k = 0; k < n->n_in && gramme_op_facts (n->op).family == GRAMME_FAMILY_POINTWISE; k++) {
+      uint32_t value = gramme_node_in (img, n, k);
+      CgValue *v = &p->values[value];
+      int64_t numel = p->values[n->out].numel;
+      if (readers[value] != 1 || v->node == CG_NONE || numel == 0 || v->numel == numel || !is_vector (v))
+        continue;
+      const GrammeNode *made = gramme_image_node (img, v->node);
+      v->sinks = made->op == GRAMME_OP_cast && codegen_tile (p, i, NULL) && codegen_tile (p, v->node, NULL);
+    }
+  }
+  free (readers);
+  return GRAMME_OK;
 }
 
 /* -- Reductions -------------------------------------------------------------------------------- */
@@ -491,6 +563,10 @@ place_node (CgProgram *p, uint32_t node, GrammeStatus *status)
                       gramme_attr_int (p->image, a, 1), gramme_attr_scalar_double (p->image, a));
     return GRAMME_OK;
   }
+  if (out->sinks && made_before (p, gramme_node_in (p->image, n, 0), 0)
+      && codegen_literal (p, gramme_node_in (p->image, n, 0)) == CG_NONE)
+    return GRAMME_OK;
+  out->sinks = false;
   if (out->numel != 0 && n->n_in > 0 && codegen_tile (p, node, NULL)) {
     if (family == GRAMME_FAMILY_REDUCE)
       return place_reduce (p, node, status);
@@ -542,12 +618,15 @@ codegen_build (CgProgram *p, const GrammeImage *image, const GrammeTensor *const
                         image->nodes.count);
   int32_t code = GRAMME_OK;
   read_values (p);
+  code = find_sinking (p, status);
   for (uint32_t i = 0; i < image->nodes.count && code == GRAMME_OK; i++)
     code = place_node (p, i, status);
   if (code == GRAMME_OK)
     code = place_outputs (p, status);
   if (code == GRAMME_OK)
     code = codegen_plan_memory (p, status);
+  if (code == GRAMME_OK)
+    code = codegen_find_shared (p, status);
   if (code == GRAMME_OK && p->sizes->oom)
     code = gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for the sizes of a graph");
   return code;
@@ -561,6 +640,7 @@ codegen_free (CgProgram *p)
   free (p->values);
   free (p->steps);
   free (p->consts);
+  free (p->shared);
   if (p->sizes)
     codegen_sizes_free (p->sizes);
   free (p->sizes);

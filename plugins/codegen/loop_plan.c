@@ -120,6 +120,43 @@ loop_crosses (Loop *l, uint32_t m)
   return false;
 }
 
+bool
+loop_remakes (Loop *l, uint32_t m)
+{
+  const GrammeNode *n = loop_member (l, m);
+  if (!l->vectors || loop_is_row (l, m) || l->p->values[n->out].stored)
+    return false;
+  switch (n->op) {
+  case GRAMME_OP_add:
+  case GRAMME_OP_sub:
+  case GRAMME_OP_mul:
+  case GRAMME_OP_neg:
+  case GRAMME_OP_square:
+    break;
+  default:
+    return false;
+  }
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    int which;
+    if (loop_operand (l, m, gramme_node_in (l->p->image, n, i), &which) == FROM_TILE
+        && !loop_remakes (l, (uint32_t) which))
+      return false;
+  }
+  return true;
+}
+
+bool
+loop_remake_reads (Loop *l, uint32_t m, uint32_t k)
+{
+  const GrammeNode *n = loop_member (l, m);
+  int which;
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if (loop_operand (l, m, gramme_node_in (l->p->image, n, i), &which) == FROM_TILE
+        && loop_remake_reads (l, (uint32_t) which, k))
+      return true;
+  return loop_reads (l, m, k);
+}
+
 /* Sorts the members by phase: row values that need no reduction, what is computed at every point with
  * those, row values of its reductions, and so on.  Within a phase the order stays. */
 static void
@@ -313,7 +350,7 @@ plan_tiles (Loop *l)
     if (!loop_is_row (l, m)) {
       int store = l->p->values[n->out].stored ? loop_access (l, n->out, false, true) : -1;
       bool direct = store >= 0 && is_direct (l, &l->access[store]);
-      if (!direct && outlives && loop_crosses (l, m)) {
+      if (!direct && outlives && loop_crosses (l, m) && !loop_remakes (l, m)) {
         int64_t row = codegen_size_mul (l->p->sizes, l->n, l->p->values[n->out].elem_bytes);
         l->buffers[m] = l->buffer_bytes;
         row = codegen_size_align (l->p->sizes, codegen_size_add (l->p->sizes, row, 192), 64);

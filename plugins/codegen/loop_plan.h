@@ -75,6 +75,11 @@ bool loop_reads (Loop *l, uint32_t m, uint32_t k);
 /* Does a later phase read member m at every point? */
 bool loop_crosses (Loop *l, uint32_t m);
 
+/* With vectors: do later phases compute member m again, from what lies in memory, rather than read it
+ * from a buffer?  It is cheap then, and so is what it is computed from.  Does that read access k? */
+bool loop_remakes (Loop *l, uint32_t m);
+bool loop_remake_reads (Loop *l, uint32_t m, uint32_t k);
+
 /* Prints the loop over the outer dimensions, and the pointers p0 ... of the accesses. */
 void loop_put_head (CgText *t, const Loop *l);
 /* The length of the inner dimension as text: an argument of `put`. */

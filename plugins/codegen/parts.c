@@ -25,14 +25,13 @@ codegen_run_parts (const GrammeThreads *threads, unsigned n, void (*part) (void 
 
 /* Per element. */
 static double
-work_of (const Loop *l, uint32_t op)
+work_of (uint32_t op)
 {
   enum { NO_TYPES, ARITH, FLOAT, COMPARE, LOGICAL, BITWISE, SELECT };
   static const uint8_t row_types[128] = {
 #define POINTWISE(code, version, name, n, types, ...) [code] = types,
 #include <gramme-ops.def>
   };
-  (void) l;
   return op < 128 && row_types[op] == FLOAT ? 6 : 1;
 }
 
@@ -47,7 +46,7 @@ codegen_parts_plan (Loop *l, const CgText *t)
     rows *= (double) l->outer[d];
   for (uint32_t m = 0; m < l->s->n_members; m++)
     if (loop_reads_full (l, m))
-      work += work_of (l, loop_member (l, m)->op);
+      work += work_of (loop_member (l, m)->op);
   for (uint32_t k = 0; k < l->n_access; k++)
     work += l->access[k].as_row || l->access[k].inner == 0 ? 0 : 0.5 * l->p->values[l->access[k].value].elem_bytes;
   work *= rows * (double) l->n;

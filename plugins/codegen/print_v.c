@@ -7,8 +7,9 @@
  * stores.  So each element sees the operations that a tile would have done, rounding of 16-bit floats
  * included, and the bits are the tile's.
  *
- * The last, short step of a row runs the same body once more: pointers q lead to buffers on the stack
- * that hold what is left, and results are copied out of them.  Nothing outside of a row is touched.
+ * The last, short step of a row is a second body, whose loads and stores are masked.  Elements smaller
+ * than 32 bits have no masks on every machine: there pointers q lead to buffers on the stack that hold what
+ * is left, and results are copied out of them.  Nothing outside of a row is touched.
  *
  * Arithmetic on 8- and 16-bit integers, and what else is rare, is left to tiles.
  */
@@ -17,7 +18,10 @@
 
 #include <stdlib.h>
 
-#define STEP 16 /* elements */
+#define STEP 16   /* elements */
+#define BLOCK 512 /* elements whose partial results are combined before those of the next */
+#define NEXT_ROW_FROM 512 /* bytes of a row: below, the processor sees the next one itself */
+#define NEXT_ROW_TO (1 << 14)
 #define PREFETCH_FROM (1 << 16) /* bytes of a row, from which on the caches need help */
 #define PREFETCH_AHEAD 2048
 
@@ -113,7 +117,7 @@ typedef struct {
   Loop *l;
   int vector_bytes;
   int phase;
-  bool in_body, has_tail;
+  bool in_body, in_tail, has_tail;
   bool loaded[CG_MAX_MEMBERS * 4]; /* accesses, in this body */
   bool crossed[CG_MAX_MEMBERS];    /* members of earlier phases, in this body */
   bool splatted[CG_MAX_MEMBERS * 4];
@@ -142,14 +146,25 @@ mask_type (int width)
 
 /* -- Memory ------------------------------------------------------------------------------------ */
 
-/* Defines vectors <base>_q from 16 elements at `from`. */
+/* Are a row's last elements of this type loaded and stored by masks? */
+static bool
+has_masks (const Type *type)
+{
+  return type->class == VECTORS && GRAMME_DTYPE_BYTES (type->dtype) >= 4;
+}
+
+/* Defines vectors <base>_q from 16 elements at `from`, or from the w that are left if `masked`. */
 static void
-load_vectors (Printer *v, const Type *type, const char *base, const char *from)
+load_vectors (Printer *v, const Type *type, const char *base, const char *from, bool masked)
 {
   int elem = (int) GRAMME_DTYPE_BYTES (type->dtype), n = lanes (v, type->work_bytes);
   for (int q = 0; q < parts (v, type->work_bytes); q++)
-    put (v->t, "      A_%s %s_%d = load_%s (%s + %d);\n", type->work, base, q, type->mem, from,
-         q * n * elem);
+    if (masked)
+      put (v->t, "      A_%s %s_%d = load_part_%s (%s + %d, part_of (w, %d, %d), (A_%s){ 0 });\n",
+           type->work, base, q, type->mem, from, q * n * elem, q * n, n, type->work);
+    else
+      put (v->t, "      A_%s %s_%d = load_%s (%s + %d);\n", type->work, base, q, type->mem, from,
+           q * n * elem);
 }
 
 /* Makes `r`, as vectors, the element at `from` at every point. */
@@ -210,13 +225,13 @@ literal_ref (Printer *v, uint32_t value)
   return r;
 }
 
-/* 16 elements at memory `from`, to be read now. */
+/* 16 elements at memory `from`, to be read now; `masked`: fewer, in a tail. */
 static void
-read_memory (Printer *v, Ref *r, const char *from, bool *loaded)
+read_memory (Printer *v, Ref *r, const char *from, bool masked, bool *loaded)
 {
   if (r->type->class == VECTORS) {
     if (!*loaded)
-      load_vectors (v, r->type, r->base, from);
+      load_vectors (v, r->type, r->base, from, masked);
     *loaded = v->in_body;
     return;
   }
@@ -243,7 +258,8 @@ access_ref (Printer *v, uint32_t k)
     return r;
   }
   snprintf (r.base, sizeof r.base, "l%u", k);
-  if (a->inner == 1 || v->l->n == 1) {
+  bool direct = a->inner == 1 || v->l->n == 1;
+  if (direct) {
     snprintf (from, sizeof from, "(q%u + i * %d)", k, elem);
   } else {
     if (!v->loaded[k])
@@ -254,23 +270,33 @@ access_ref (Printer *v, uint32_t k)
     snprintf (from, sizeof from, "g%u", k);
   }
   bool gathered = v->loaded[k];
-  read_memory (v, &r, from, &gathered);
+  read_memory (v, &r, from, direct && v->in_tail && has_masks (r.type), &gathered);
   v->loaded[k] = true;
   return r;
 }
 
-/* A value that an earlier phase left in memory. */
+static void put_pointwise (Printer *v, uint32_t m, const GrammeNode *n);
+
+/* A value of an earlier phase: it is in memory, or is computed again. */
 static Ref
 crossed_ref (Printer *v, uint32_t m)
 {
   uint32_t value = loop_member (v->l, m)->out;
+  if (loop_remakes (v->l, m)) {
+    Ref made = { .type = type_of (v->l->p, value) };
+    snprintf (made.base, sizeof made.base, "v%u", m);
+    if (!v->crossed[m])
+      put_pointwise (v, m, loop_member (v->l, m));
+    v->crossed[m] = true;
+    return made;
+  }
   if (v->l->buffers[m] == LOOP_NO_BUFFER)
     return access_ref (v, (uint32_t) loop_access (v->l, value, false, true));
   Ref r = { .type = type_of (v->l->p, value) };
   char from[64];
   snprintf (r.base, sizeof r.base, "c%u", m);
   snprintf (from, sizeof from, "(b%u + i * %d)", m, (int) GRAMME_DTYPE_BYTES (r.type->dtype));
-  read_memory (v, &r, from, &v->crossed[m]);
+  read_memory (v, &r, from, false, &v->crossed[m]);
   return r;
 }
 
@@ -470,7 +496,7 @@ put_cast (Printer *v, uint32_t m, const GrammeNode *n)
     put_rounding (v, to, m);
 }
 
-/* Combines this step's elements into partial results; `tail` drops those past the end. */
+/* Combines this step's elements into partial results; a tail drops those past the end. */
 static void
 put_fold (Printer *v, uint32_t m, const GrammeNode *n)
 {
@@ -482,7 +508,7 @@ put_fold (Printer *v, uint32_t m, const GrammeNode *n)
     for (int q = 0; q < parts (v, 4); q++) {
       int first = q * lanes (v, 4);
       put (v->t, any ? "      f%u[%d] |= %s_%d" : "      f%u[%d] &= %s_%d", m, q, r.base, q);
-      if (v->has_tail)
+      if (v->in_tail)
         put (v->t, any ? " & (iota_f32 () < (int) w - %d)" : " | (iota_f32 () >= (int) w - %d)",
              first);
       put (v->t, ";\n");
@@ -492,18 +518,18 @@ put_fold (Printer *v, uint32_t m, const GrammeNode *n)
   const char *work = r.type->work;
   for (int q = 0; q < parts (v, r.type->work_bytes); q++) {
     put (v->t, "      { A_%s x = %s_%d;\n", work, r.base, q);
-    if (v->has_tail)
+    if (v->in_tail)
       put (v->t,
-           "      if (tail) x = sel_%s ((M_%s) (iota_%s () < (%s) (w - %d)), x, init_%s_%s ());\n",
+           "      x = sel_%s ((M_%s) (iota_%s () < (%s) (w - %d)), x, init_%s_%s ());\n",
            work, work, r.type->work_bytes == 8 ? "f64" : "f32",
            r.type->work_bytes == 8 ? "long" : "int", q * lanes (v, r.type->work_bytes), name, work);
     put (v->t, "      f%u[%d] = value_combine_%s_%s (f%u[%d], x, x); }\n", m, q, name, work, m, q);
   }
 }
 
-/* Writes member m's elements of this step to memory at `to`. */
+/* Writes member m's elements of this step to memory at `to`; those that are left if `masked`. */
 static void
-put_store (Printer *v, uint32_t m, const Type *type, const char *to)
+put_store (Printer *v, uint32_t m, const Type *type, const char *to, bool masked)
 {
   int elem = (int) GRAMME_DTYPE_BYTES (type->dtype);
   if (type->class == STORED) {
@@ -512,7 +538,11 @@ put_store (Printer *v, uint32_t m, const Type *type, const char *to)
   }
   int size = type->class == MASK ? v->widths[m] : type->work_bytes;
   for (int q = 0; q < parts (v, size); q++)
-    put (v->t, "      store_%s%s (%s + %d, v%u_%d);\n", type->class == MASK ? "mask_" : "",
+    if (masked)
+      put (v->t, "      store_part_%s (%s + %d, part_of (w, %d, %d), v%u_%d);\n", type->mem, to,
+           q * lanes (v, size) * elem, q * lanes (v, size), lanes (v, size), m, q);
+    else
+      put (v->t, "      store_%s%s (%s + %d, v%u_%d);\n", type->class == MASK ? "mask_" : "",
          type->class == MASK ? mask_type (size) : type->mem, to, q * lanes (v, size) * elem, m, q);
 }
 
@@ -536,7 +566,7 @@ put_member (Printer *v, uint32_t m)
     return;
   if (v->l->buffers[m] != LOOP_NO_BUFFER) {
     snprintf (to, sizeof to, "(b%u + i * %u)", m, value->elem_bytes);
-    put_store (v, m, type, to);
+    put_store (v, m, type, to, false);
   }
   if (!value->stored)
     return;
@@ -544,13 +574,13 @@ put_member (Printer *v, uint32_t m)
   const Access *a = &v->l->access[k];
   if (a->inner == 1 || v->l->n == 1) {
     snprintf (to, sizeof to, "(q%u + i * %u)", k, value->elem_bytes);
-    put_store (v, m, type, to);
+    put_store (v, m, type, to, v->in_tail && has_masks (type));
     return;
   }
   put (v->t, "      char g%u[%d] __attribute__ ((aligned (64)));\n", k,
        STEP * (int) value->elem_bytes);
   snprintf (to, sizeof to, "g%u", k);
-  put_store (v, m, type, to);
+  put_store (v, m, type, to, false);
   put (v->t,
        "      for (long e = 0; e < w; e++) ((E_%s *) p%u)[(i + e) * %s] = ((E_%s *) g%u)[e];\n",
        type->mem, k, SIZE (v->l->p, a->inner), type->mem, k);
@@ -588,9 +618,9 @@ fold_type (const Printer *v, uint32_t m)
   return type_of (v->l->p, gramme_node_in (v->l->p->image, loop_member (v->l, m), 0));
 }
 
-/* Declares what folds carry: from block to block, or within one. */
+/* Declares what folds carry: from block to block, or, as `block`, within one. */
 static void
-put_fold_start (Printer *v, uint32_t m, bool block)
+put_fold_start (Printer *v, uint32_t m, char block)
 {
   const Type *type = fold_type (v, m);
   const GrammeNode *n = loop_member (v->l, m);
@@ -605,9 +635,9 @@ put_fold_start (Printer *v, uint32_t m, bool block)
   } else if (!block) {
     put (v->t, "    A_%s a%u = init_%s_%s ();\n", type->work, m, name, type->work);
   } else {
-    put (v->t, "    A_%s f%u[%d];\n", type->work, m, parts (v, type->work_bytes));
+    put (v->t, "    A_%s %c%u[%d];\n", type->work, block, m, parts (v, type->work_bytes));
     for (int q = 0; q < parts (v, type->work_bytes); q++)
-      put (v->t, "    f%u[%d] = init_%s_%s ();\n", m, q, name, type->work);
+      put (v->t, "    %c%u[%d] = init_%s_%s ();\n", block, m, q, name, type->work);
   }
 }
 
@@ -656,12 +686,14 @@ walks (Printer *v, uint32_t k, bool *reads, bool *writes)
       continue;
     *reads = *reads || loop_reads (v->l, m, k);
     *writes = *writes || (a->store && !loop_is_row (v->l, m) && n->out == a->value);
-    for (uint32_t i = 0; a->store && i < n->n_in; i++) {
+    for (uint32_t i = 0; i < n->n_in; i++) {
       int which;
       if (loop_operand (v->l, m, gramme_node_in (v->l->p->image, n, i), &which) == FROM_TILE
-          && v->l->phases[which] < v->phase && v->l->buffers[which] == LOOP_NO_BUFFER
-          && loop_member (v->l, (uint32_t) which)->out == a->value)
-        *reads = true;
+          && v->l->phases[which] < v->phase && v->l->buffers[which] == LOOP_NO_BUFFER)
+        *reads = *reads
+                 || (loop_remakes (v->l, (uint32_t) which)
+                         ? loop_remake_reads (v->l, (uint32_t) which, k)
+                         : a->store && loop_member (v->l, (uint32_t) which)->out == a->value);
     }
   }
   return *reads || *writes;
@@ -679,12 +711,32 @@ is_far (Printer *v, uint32_t k)
              PREFETCH_FROM - 1);
 }
 
+/* In the second phase the caches hold the row, and memory has nothing to do: the next row is asked for. */
+static void
+put_next_row (Printer *v)
+{
+  Loop *l = v->l;
+  bool reads, writes;
+  if (v->phase != 1 || l->n_outer == 0 || codegen_is_symbolic (l->n))
+    return;
+  v->phase = 0;
+  for (uint32_t k = 0; k < l->n_access; k++) {
+    int64_t elem = l->p->values[l->access[k].value].elem_bytes, bytes = elem * l->n;
+    if (bytes >= NEXT_ROW_FROM && bytes <= NEXT_ROW_TO && walks (v, k, &reads, &writes) && reads
+        && l->access[k].strides[l->n_outer - 1] != 0)
+      put (v->t, "      __builtin_prefetch (p%u + i * %d + %s);\n", k, (int) elem,
+           BYTES (l->p, l->access[k].strides[l->n_outer - 1], elem));
+  }
+  v->phase = 1;
+}
+
 /* Ahead of what is read; if a row's length is symbolic, only where that is long. */
 static void
 put_prefetches (Printer *v)
 {
   Loop *l = v->l;
   uint32_t n = 0;
+  put_next_row (v);
   for (uint32_t k = 0; k < l->n_access; k++) {
     uint32_t elem = l->p->values[l->access[k].value].elem_bytes;
     if (!is_far (v, k))
@@ -697,16 +749,26 @@ put_prefetches (Printer *v)
     put (v->t, "      }\n");
 }
 
-/* The last, short step: what is read goes to buffers, and pointers to where it would begin. */
+/* Whether access k goes by way of a buffer in the last, short step. */
+static bool
+is_buffered (Printer *v, uint32_t k, bool *reads, bool *writes)
+{
+  return v->has_tail && walks (v, k, reads, writes)
+         && !has_masks (type_of (v->l->p, v->l->access[k].value));
+}
+
+/* The last, short step: what has no masks is read from buffers, by pointers to where those would begin,
+ * and copied out of them. */
 static void
-put_tail_start (Printer *v)
+put_tail (Printer *v, const CgText *body)
 {
   Loop *l = v->l;
   bool reads, writes;
-  put (v->t, "    if (tail) {\n    w = rest;\n    end = whole + %d;\n", STEP);
+  put (v->t, "    w = rest;\n");
   for (uint32_t k = 0; k < l->n_access; k++)
-    if (walks (v, k, &reads, &writes)) {
+    if (is_buffered (v, k, &reads, &writes)) {
       int elem = (int) l->p->values[l->access[k].value].elem_bytes;
+      put (v->t, "    char t%u[128] __attribute__ ((aligned (64)));\n", k);
       if (reads)
         put (v->t,
              "    __builtin_memset (t%u, 0, sizeof t%u);\n"
@@ -714,11 +776,80 @@ put_tail_start (Printer *v)
              k, k, elem, k, k, elem);
       put (v->t, "    q%u = t%u - whole * %d;\n", k, k, elem);
     }
-  put (v->t, "    }\n");
+  put (v->t, "    {\n%s    }\n", body->text ? body->text : "");
+  for (uint32_t k = 0; k < l->n_access; k++)
+    if (is_buffered (v, k, &reads, &writes) && writes) {
+      int elem = (int) l->p->values[l->access[k].value].elem_bytes;
+      put (v->t, "    copy_elements_%d (p%u + whole * %d, t%u, rest);\n", elem, k, elem, k);
+    }
+}
+
+/* Whether two blocks of a row are walked at once: each combine waits for the one before it, which the other block's do not. */
+static bool
+walks_pairs (const Printer *v)
+{
+  bool folds = false;
+  for (uint32_t m = 0; m < v->l->s->n_members; m++)
+    if (is_fold_of (v, m)) {
+      if (fold_type (v, m)->class != VECTORS)
+        return false;
+      folds = true;
+    }
+  return folds && codegen_size_may_exceed (v->l->n, BLOCK + BLOCK / 2);
+}
+
+/* Is a row a whole number of pairs? */
+static bool
+is_all_pairs (const Loop *l)
+{
+  return !codegen_is_symbolic (l->n) && !(l->n_parts && l->n_outer == 0) && l->n % (2 * BLOCK) == 0;
 }
 
 static void
-put_walk (Printer *v, CgText *body)
+put_steps (Printer *v, const char *to, const CgText *body)
+{
+  put (v->t, "    for (; i < %s; i += %d) {\n", to, STEP);
+  put_prefetches (v);
+  put (v->t, "%s    }\n", body->text ? body->text : "");
+}
+
+/* Block j and the one behind it, as far as that reaches; what is left of the latter becomes block j. */
+static void
+put_pair (Printer *v, const char *n, const CgText *body)
+{
+  Loop *l = v->l;
+  bool always = is_all_pairs (l);
+  if (!always)
+    put (v->t, "    if (j + %d < %s)\n", BLOCK, n);
+  put (v->t, "    {\n");
+  for (uint32_t m = 0; m < l->s->n_members; m++)
+    if (is_fold_of (v, m))
+      put_fold_start (v, m, 'h');
+  if (always)
+    put (v->t, "    const long both = %d;\n", BLOCK);
+  else
+    put (v->t, "    const long both = whole - j - %d < %d ? whole - j - %d : %d;\n", BLOCK, BLOCK, BLOCK, BLOCK);
+  put (v->t, "    for (const long to = i + both; i < to; i += %d) {\n", STEP);
+  put_prefetches (v);
+  put (v->t, "    {\n%s    }\n    const long here = i;\n    {\n    const long i = here + %d;\n", body->text ? body->text : "", BLOCK);
+  for (uint32_t m = 0; m < l->s->n_members; m++)
+    if (is_fold_of (v, m))
+      put (v->t, "    A_%s *const f%u = h%u;\n", fold_type (v, m)->work, m, m);
+  put_prefetches (v);
+  put (v->t, "%s    }\n    }\n", body->text ? body->text : "");
+  if (!always)
+    put_steps (v, "end", body);
+  for (uint32_t m = 0; m < l->s->n_members; m++)
+    if (is_fold_of (v, m)) {
+      put_fold_block_end (v, m);
+      for (int q = 0; q < parts (v, fold_type (v, m)->work_bytes); q++)
+        put (v->t, "    f%u[%d] = h%u[%d];\n", m, q, m, q);
+    }
+  put (v->t, "    j += %d;\n    i += both;\n    end = j + %d < whole ? j + %d : whole;\n    }\n", BLOCK, BLOCK, BLOCK);
+}
+
+static void
+put_walk (Printer *v, const CgText *body, const CgText *tail)
 {
   Loop *l = v->l;
   const char *n = LENGTH (l);
@@ -733,76 +864,81 @@ put_walk (Printer *v, CgText *body)
   if (far && codegen_is_symbolic (l->n))
     put (v->t, "    const int far = %s >= %d;\n", n, PREFETCH_FROM / 4);
   for (uint32_t k = 0; k < l->n_access; k++)
-    if (walks (v, k, &reads, &writes)) {
-      if (v->has_tail)
-        put (v->t, "    char t%u[128] __attribute__ ((aligned (64)));\n", k);
+    if (walks (v, k, &reads, &writes))
       put (v->t, "    char *q%u = p%u;\n", k, k);
-    }
   if (folds)
-    put (v->t, "    for (long j = 0; j < %s; j += 512) {\n    end = j + 512 < whole ? j + 512 : whole;\n", n);
+    put (v->t, "    for (long j = 0; j < %s; j += %d) {\n    end = j + %d < whole ? j + %d : whole;\n", n, BLOCK, BLOCK, BLOCK);
   for (uint32_t m = 0; m < l->s->n_members; m++)
     if (is_fold_of (v, m))
-      put_fold_start (v, m, true);
+      put_fold_start (v, m, 'f');
+  bool pairs = walks_pairs (v);
+  if (pairs)
+    put_pair (v, n, body);
+  if (codegen_size_may_exceed (l->n, STEP - 1) && !(pairs && is_all_pairs (l)))
+    put_steps (v, "end", body);
   if (v->has_tail) {
     if (folds)
-      put (v->t, "    for (int tail = 0; tail <= (rest && j + 512 >= %s); tail++) {\n", n);
+      put (v->t, "    if (rest && j + %d >= %s) {\n", BLOCK, n);
     else
-      put (v->t, "    for (int tail = 0; tail <= (rest != 0); tail++) {\n");
-    put_tail_start (v);
-  }
-  put (v->t, "    for (; i < end; i += %d) {\n", STEP);
-  put_prefetches (v);
-  put (v->t, "%s    }\n", body->text ? body->text : "");
-  if (v->has_tail)
+      put (v->t, "    if (rest) {\n");
+    put_tail (v, tail);
     put (v->t, "    }\n");
+  }
   for (uint32_t m = 0; m < l->s->n_members; m++)
     if (is_fold_of (v, m))
       put_fold_block_end (v, m);
   if (folds)
     put (v->t, "    }\n");
-  for (uint32_t k = 0; k < l->n_access && v->has_tail; k++)
-    if (walks (v, k, &reads, &writes) && writes) {
-      int elem = (int) l->p->values[l->access[k].value].elem_bytes;
-      put (v->t, "    copy_elements_%d (p%u + whole * %d, t%u, rest);\n", elem, k, elem, k);
+}
+
+/* What is done at every point, as text; false: nothing. */
+static bool
+print_body (Printer *v, CgText *body, bool in_tail)
+{
+  CgText *row = v->t;
+  bool any = false;
+  v->t = body;
+  v->in_body = true;
+  v->in_tail = in_tail;
+  memset (v->loaded, 0, sizeof v->loaded);
+  memset (v->crossed, 0, sizeof v->crossed);
+  for (uint32_t m = 0; m < v->l->s->n_members; m++)
+    if (v->l->phases[m] == v->phase && loop_reads_full (v->l, m)) {
+      put_member (v, m);
+      any = true;
     }
+  v->t = row;
+  v->in_body = v->in_tail = false;
+  memset (v->loaded, 0, sizeof v->loaded);
+  return any;
 }
 
 static void
 put_phase (Printer *v)
 {
   Loop *l = v->l;
-  CgText body = { 0 }, *row = v->t;
-  bool any = false;
+  CgText body = { 0 }, tail = { 0 }, *row = v->t;
   for (uint32_t m = 0; m < l->s->n_members; m++)
     if (l->phases[m] == v->phase && !loop_reads_full (l, m)) {
       put_member (v, m);
       put_row_store (v, m);
     }
-  v->t = &body;
-  v->in_body = true;
-  memset (v->loaded, 0, sizeof v->loaded);
-  memset (v->crossed, 0, sizeof v->crossed);
-  for (uint32_t m = 0; m < l->s->n_members; m++)
-    if (l->phases[m] == v->phase && loop_reads_full (l, m)) {
-      put_member (v, m);
-      any = true;
-    }
-  v->t = row;
-  v->in_body = false;
-  memset (v->loaded, 0, sizeof v->loaded);
-  if (any) {
+  if (print_body (v, &body, false)) {
+    if (v->has_tail)
+      print_body (v, &tail, true);
     for (uint32_t m = 0; m < l->s->n_members; m++)
       if (is_fold_of (v, m))
-        put_fold_start (v, m, false);
+        put_fold_start (v, m, 0);
     put (row, "    {\n");
-    put_walk (v, &body);
+    put_walk (v, &body, &tail);
     put (row, "    }\n");
     for (uint32_t m = 0; m < l->s->n_members; m++)
       if (is_fold_of (v, m))
         put_fold_end (v, m);
   }
-  row->oom = row->oom || body.oom;
+  row->oom = row->oom || body.oom || tail.oom;
   free (body.text);
+  free (tail.text);
 }
 
 /* -- A loop ------------------------------------------------------------------------------------ */

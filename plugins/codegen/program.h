@@ -47,6 +47,7 @@ typedef struct {
   uint8_t role;         /* CgRole */
   bool literal;         /* a `full` node: the element's bits are in `bits` */
   bool stored;          /* must be in memory */
+  bool sinks;           /* made by the loop that its one reader joins: fuse.c */
   uint32_t index, step; /* step: that makes it; CG_NONE: there from the start */
   bool dynamic;         /* TEMP: in the workspace's dynamic part */
   int64_t offset;
@@ -88,6 +89,8 @@ typedef struct {
   uint32_t n_consts;
   uint64_t temp_bytes;   /* of the workspace, before the printer's tiles */
   int64_t dynamic_bytes; /* of temporaries of symbolic size */
+  uint8_t *shared; /* per input and output: they may have one memory; NULL: none may */
+  uint32_t shared_in, shared_out;
 } CgProgram;
 
 /* GRAMME_OK; UNSUPPORTED or NO_MEMORY with the status filled in.  `constants`: by slot of the
@@ -99,6 +102,10 @@ void codegen_free (CgProgram *p);
 
 /* memory.c: offsets of temporaries, so that those which live at different times share bytes. */
 int32_t codegen_plan_memory (CgProgram *p, GrammeStatus *status);
+
+/* donate.c: which outputs may lie where an input does.  find: while the image is there; may_share: as GrammeDonation. */
+int32_t codegen_find_shared (CgProgram *p, GrammeStatus *status);
+int32_t codegen_may_share (const CgProgram *p, uint32_t input, uint32_t output);
 
 /* -- Questions (geometry.c) -------------------------------------------------------------------- */
 

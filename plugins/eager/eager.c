@@ -7,7 +7,10 @@
  * of every value in between, the copies that views would not need, and all that is decided per call
  * in Python.
  */
+#include <gramme-ext-draft.h>
+
 #include <stdlib.h>
+#include <string.h>
 
 #include "plugins/eager/plan.h"
 
@@ -144,6 +147,20 @@ eager_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
   return GRAMME_OK;
 }
 
+static int32_t
+eager_may_share (GrammeExecutable *e, uint32_t role, uint32_t input, uint32_t output)
+{
+  return plan_may_share (&e->plans[role], input, output);
+}
+
+static const void *
+eager_get_extension (GrammeBackend *b, const char *id)
+{
+  static const GrammeDonation donation = { .struct_size = sizeof donation, .may_share = eager_may_share };
+  (void) b;
+  return strcmp (id, GRAMME_DONATION_ID) == 0 ? &donation : NULL;
+}
+
 static const GrammeBackendApi api = {
   .struct_size = sizeof (GrammeBackendApi),
   .open = eager_open,
@@ -154,6 +171,7 @@ static const GrammeBackendApi api = {
   .workspace = eager_workspace,
   .run = eager_run,
   .destroy = eager_destroy,
+  .get_extension = eager_get_extension,
 };
 
 GRAMME_PLUGIN_DEFINE (api, "id=org.gramme.eager\n"

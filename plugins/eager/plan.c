@@ -305,6 +305,25 @@ may_overwrite (const Work *w, uint32_t s, uint32_t end, uint32_t value, uint32_t
   return same_layout (w->image, value, result);
 }
 
+/* Whether step s reads those operands that have its result's size as they lie, in its own order. */
+static bool
+is_elementwise (const Work *w, uint32_t s, uint32_t end)
+{
+  const Step *step = &w->p->steps[s];
+  if (step->node == GRAMME_NONE || w->operand_values[end - 1] == NOWHERE
+      || gramme_op_facts (gramme_image_node (w->image, step->node)->op).family != GRAMME_FAMILY_POINTWISE)
+    return false;
+  for (uint32_t i = step->first_operand; i + 1 < end; i++) {
+    uint32_t value = w->operand_values[i];
+    if (value == NOWHERE)
+      return false;
+    bool is_input = w->values[w->values[value].root].base < w->p->n_in;
+    if (is_input && !same_layout (w->image, value, w->operand_values[end - 1]))
+      return false;
+  }
+  return true;
+}
+
 static void
 place_result (Work *w, uint32_t s, uint32_t end, uint32_t result)
 {
@@ -330,6 +349,7 @@ place_temporaries (Work *w)
     uint32_t result = w->operand_values[end - 1];
     if (result != NOWHERE && w->values[result].base == NOWHERE)
       place_result (w, s, end, result);
+    p->steps[s].elementwise = is_elementwise (w, s, end);
     for (uint32_t i = p->steps[s].first_operand; i < end; i++) {
       uint32_t value = w->operand_values[i];
       if (value != NOWHERE) {
@@ -384,6 +404,25 @@ plan_make (Plan *p, const GrammeHost *host, const GrammeKernels *kernels, const 
   free (w.operand_values);
   free (w.gaps);
   return code;
+}
+
+/* All of the input is read before the first byte of the output is written; or by the step that writes it, element by element. */
+bool
+plan_may_share (const Plan *p, uint32_t input, uint32_t output)
+{
+  bool written = false;
+  if (input >= p->n_in || output >= p->n_out)
+    return false;
+  for (uint32_t s = 0; s < p->n_steps; s++) {
+    uint32_t end = s + 1 < p->n_steps ? p->steps[s + 1].first_operand : p->n_operands, last = end - 1;
+    bool writes = p->operands[last].base == p->n_in + output;
+    for (uint32_t i = p->steps[s].first_operand; i < last; i++)
+      if (p->operands[i].base == input
+          && (written || (writes && (!p->steps[s].elementwise || p->operands[i].offset || p->operands[last].offset))))
+        return false;
+    written |= writes;
+  }
+  return written;
 }
 
 void

@@ -11,6 +11,8 @@
 #include <gramme-ext.h>
 #include <gramme-plugin-util.h>
 
+#include <stdbool.h>
+
 typedef struct {
   uint32_t base;
   int64_t offset; /* bytes */
@@ -20,6 +22,7 @@ typedef struct {
   GrammeKernel *kernel;
   uint32_t first_operand; /* in operands: the inputs, then the result */
   uint32_t node;          /* of the image, for messages; GRAMME_NONE: the copy of an output */
+  bool elementwise;       /* it reads an operand laid out as the result where it writes, and then only */
 } Step;
 
 typedef struct {
@@ -40,6 +43,8 @@ typedef struct {
  * image. */
 int32_t plan_make (Plan *p, const GrammeHost *host, const GrammeKernels *kernels,
                    const GrammeImage *image, const GrammeTensor *constants, GrammeStatus *status);
+/* Whether output `output` may lie where input `input` does, of which nobody reads the elements after the run. */
+bool plan_may_share (const Plan *p, uint32_t input, uint32_t output);
 void plan_clear (Plan *p, const GrammeHost *host, const GrammeKernels *kernels);
 
 #endif

@@ -21,17 +21,6 @@ mark (uint64_t *bits, uint32_t i)
 
 /* -- The pattern -------------------------------------------------------------------------------------- */
 
-/* The node that makes this value with this op, or NULL. */
-static const GrammeNode *
-made_by (const CgProgram *p, uint32_t value, uint32_t op)
-{
-  const CgValue *v = &p->values[value];
-  if (v->node == CG_NONE || v->view_of != CG_NONE)
-    return NULL;
-  const GrammeNode *n = gramme_image_node (p->image, v->node);
-  return n->op == op ? n : NULL;
-}
-
 static uint32_t
 operand (const CgProgram *p, const GrammeNode *n, uint32_t i)
 {
@@ -72,31 +61,18 @@ is_minus_infinity (const CgProgram *p, uint32_t value)
 static uint32_t
 before_cast (const CgProgram *p, uint32_t value, uint64_t *inner)
 {
-  const GrammeNode *n = made_by (p, value, GRAMME_OP_cast);
+  const GrammeNode *n = nv_made_by (p, value, GRAMME_OP_cast);
   if (!n)
     return value;
   mark (inner, p->values[value].node);
   return operand (p, n, 0);
 }
 
-/* By how many nodes and outputs. */
-static uint32_t
-uses (const CgProgram *p, uint32_t value)
-{
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < p->image->nodes.count; i++)
-    for (uint32_t k = 0; k < gramme_image_node (p->image, i)->n_in; k++)
-      n += operand (p, gramme_image_node (p->image, i), k) == value;
-  for (uint32_t i = 0; i < p->image->outputs.count; i++)
-    n += gramme_image_output (p->image, i)->value == value;
-  return n;
-}
-
 /* ge (rows' numbers, columns' numbers)?  Nobody makes it then, unless others want it. */
 static bool
 is_causal (const CgProgram *p, uint32_t mask, uint64_t *inner)
 {
-  const GrammeNode *n = made_by (p, mask, GRAMME_OP_ge);
+  const GrammeNode *n = nv_made_by (p, mask, GRAMME_OP_ge);
   if (!n)
     return false;
   for (uint32_t i = 0; i < 2; i++) {
@@ -114,7 +90,7 @@ is_causal (const CgProgram *p, uint32_t mask, uint64_t *inner)
       if (gramme_attr_scalar_kind (p->image, a[k]) != GRAMME_SCALAR_INT || gramme_attr_int (p->image, a[k], 1) != k)
         return false;
   }
-  if (uses (p, mask) == 1)
+  if (nv_uses (p, mask) == 1)
     mark (inner, p->values[mask].node);
   return true;
 }
@@ -123,7 +99,7 @@ is_causal (const CgProgram *p, uint32_t mask, uint64_t *inner)
 static uint32_t
 before_mask (const CgProgram *p, uint32_t value, NvAttention *a)
 {
-  const GrammeNode *n = made_by (p, value, GRAMME_OP_where);
+  const GrammeNode *n = nv_made_by (p, value, GRAMME_OP_where);
   if (n) {
     bool keeps = is_minus_infinity (p, operand (p, n, 2)), drops = is_minus_infinity (p, operand (p, n, 1));
     if (keeps == drops)
@@ -135,10 +111,10 @@ before_mask (const CgProgram *p, uint32_t value, NvAttention *a)
     mark (a->inner, p->values[value].node);
     return operand (p, n, keeps ? 1 : 2);
   }
-  n = made_by (p, value, GRAMME_OP_add);
+  n = nv_made_by (p, value, GRAMME_OP_add);
   for (uint32_t i = 0; n && i < 2; i++) {
     uint32_t scores = operand (p, n, i);
-    if (made_by (p, scores, GRAMME_OP_matmul) || made_by (p, scores, GRAMME_OP_mul) || made_by (p, scores, GRAMME_OP_div)) {
+    if (nv_made_by (p, scores, GRAMME_OP_matmul) || nv_made_by (p, scores, GRAMME_OP_mul) || nv_made_by (p, scores, GRAMME_OP_div)) {
       a->mask = operand (p, n, 1 - i);
       a->kind = NV_MASK_ADDED;
       mark (a->inner, p->values[value].node);
@@ -151,7 +127,7 @@ before_mask (const CgProgram *p, uint32_t value, NvAttention *a)
 static uint32_t
 before_scale (const CgProgram *p, uint32_t value, NvAttention *a)
 {
-  const GrammeNode *mul = made_by (p, value, GRAMME_OP_mul), *div = made_by (p, value, GRAMME_OP_div), *n = mul ? mul : div;
+  const GrammeNode *mul = nv_made_by (p, value, GRAMME_OP_mul), *div = nv_made_by (p, value, GRAMME_OP_div), *n = mul ? mul : div;
   for (uint32_t i = 0; n && i < (mul ? 2u : 1u); i++)
     if (codegen_literal (p, operand (p, n, 1 - i)) != CG_NONE) {
       a->scale = codegen_literal (p, operand (p, n, 1 - i));
@@ -170,9 +146,9 @@ matches (const CgProgram *p, uint32_t node, NvAttention *a)
   a->mask = a->scale = CG_NONE;
   a->v = operand (p, last, 1);
   uint32_t weights = before_cast (p, operand (p, last, 0), a->inner);
-  if (!(n = made_by (p, weights, GRAMME_OP_div)) || !(exp = made_by (p, operand (p, n, 0), GRAMME_OP_exp))
-      || !(sum = made_by (p, operand (p, n, 1), GRAMME_OP_sum)) || operand (p, sum, 0) != exp->out || !is_of_rows (p, sum)
-      || !(sub = made_by (p, operand (p, exp, 0), GRAMME_OP_sub)) || !(amax = made_by (p, operand (p, sub, 1), GRAMME_OP_amax))
+  if (!(n = nv_made_by (p, weights, GRAMME_OP_div)) || !(exp = nv_made_by (p, operand (p, n, 0), GRAMME_OP_exp))
+      || !(sum = nv_made_by (p, operand (p, n, 1), GRAMME_OP_sum)) || operand (p, sum, 0) != exp->out || !is_of_rows (p, sum)
+      || !(sub = nv_made_by (p, operand (p, exp, 0), GRAMME_OP_sub)) || !(amax = nv_made_by (p, operand (p, sub, 1), GRAMME_OP_amax))
       || operand (p, amax, 0) != operand (p, sub, 0) || !is_of_rows (p, amax))
     return false;
   const uint32_t values[] = { n->out, exp->out, sum->out, sub->out, amax->out };
@@ -180,7 +156,7 @@ matches (const CgProgram *p, uint32_t node, NvAttention *a)
     mark (a->inner, p->values[values[i]].node);
   uint32_t scores = before_cast (p, operand (p, sub, 0), a->inner);
   scores = before_scale (p, before_mask (p, scores, a), a);
-  if (!(n = made_by (p, scores, GRAMME_OP_matmul)))
+  if (!(n = nv_made_by (p, scores, GRAMME_OP_matmul)))
     return false;
   mark (a->inner, p->values[scores].node);
   a->q = operand (p, n, 0);
@@ -323,8 +299,8 @@ nv_attention_free (NvAttention *list, uint32_t n)
 bool
 nv_attention_hides (const NvUnit *u, const CgStep *s)
 {
-  for (uint32_t i = 0; i < u->n_attentions; i++)
-    if (hides (&u->attentions[i], s))
+  for (uint32_t i = 0; i < u->found->n_attentions; i++)
+    if (hides (&u->found->attentions[i], s))
       return true;
   return false;
 }
@@ -332,8 +308,8 @@ nv_attention_hides (const NvUnit *u, const CgStep *s)
 const NvAttention *
 nv_attention_at (const NvUnit *u, const CgStep *s)
 {
-  for (uint32_t i = 0; i < u->n_attentions && s->kind == CG_CALL; i++)
-    if (u->attentions[i].node == s->node)
-      return &u->attentions[i];
+  for (uint32_t i = 0; i < u->found->n_attentions && s->kind == CG_CALL; i++)
+    if (u->found->attentions[i].node == s->node)
+      return &u->found->attentions[i];
   return NULL;
 }

@@ -30,4 +30,24 @@ bool nv_attention_hides (const NvUnit *u, const CgStep *s);
 const NvAttention *nv_attention_at (const NvUnit *u, const CgStep *s);
 void nv_print_attention (NvUnit *u, const NvAttention *a);
 
+/* -- Of both kernels (attention_kernel.c) -------------------------------------------------------------- */
+
+typedef struct {
+  uint32_t arg;
+  const CgValue *v;
+  int64_t row, col; /* strides of the last two dimensions, 0 where it is broadcast */
+} NvOperand;
+
+/* An argument; indices go up to `past` rows and columns beyond its end. */
+NvOperand nv_attention_operand (NvUnit *u, uint32_t value, uint32_t ndim, int64_t past, bool writes);
+/* Where the batch b0, b1 ... begins. */
+void nv_attention_offset (NvUnit *u, const char *name, const NvOperand *o, uint32_t ndim);
+/* Statements on the score `a` of row i and column s; mask: it is added only if `there`. */
+void nv_attention_scale (NvUnit *u, const NvAttention *a);
+void nv_attention_mask (NvUnit *u, const NvAttention *a, const NvOperand *mask);
+
+/* attention_mma.c */
+bool nv_attention_is_mma (const NvUnit *u, const NvAttention *a);
+void nv_print_attention_mma (NvUnit *u, const NvAttention *a);
+
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * attention_kernel.c -- the kernel of attention.h.
+ * attention_kernel.c -- the kernel of attention.h, for f32 and for GPUs without tensor cores that we use; the other is in
+ * attention_mma.c.
  *
  * A block takes 32 rows of q, four threads a row, and walks over k and v 32 rows at a time, which pass through shared memory one
  * after the other.  A row keeps the largest score so far, the sum of weights relative to it, and the weighted sum of v; a larger
@@ -13,44 +14,31 @@
 #define PARTS 4 /* threads of a row */
 #define BLOCK (ROWS * PARTS)
 
-typedef struct {
-  uint32_t arg;
-  const CgValue *v;
-  int64_t row, col; /* strides of the last two dimensions, 0 where it is broadcast */
-} Operand;
-
-static int64_t
-stride_of (const CgValue *v, uint32_t ndim, uint32_t d)
-{
-  int own = (int) d - (int) (ndim - v->ndim);
-  return own < 0 || v->sizes[own] == 1 ? 0 : v->strides[own];
-}
-
-static Operand
-operand (NvUnit *u, uint32_t value, uint32_t ndim, bool writes)
+NvOperand
+nv_attention_operand (NvUnit *u, uint32_t value, uint32_t ndim, int64_t past, bool writes)
 {
   const CgValue *v = &u->p->values[value];
   CgSizes *sizes = u->p->sizes;
-  Operand o = { nv_arg (u, value, writes), v, stride_of (v, ndim, ndim - 2), stride_of (v, ndim, ndim - 1) };
-  int64_t beside = codegen_size_mul (sizes, codegen_size_add (sizes, o.row, o.col), KEYS);
+  NvOperand o = { nv_arg (u, value, writes), v, nv_broadcast_stride (v, ndim, ndim - 2), nv_broadcast_stride (v, ndim, ndim - 1) };
+  int64_t beside = codegen_size_mul (sizes, codegen_size_add (sizes, o.row, o.col), past);
   nv_reach (u, codegen_size_add (sizes, nv_extent (u, v), beside));
   return o;
 }
 
-static void
-put_offset (NvUnit *u, const char *name, const Operand *o, uint32_t ndim)
+void
+nv_attention_offset (NvUnit *u, const char *name, const NvOperand *o, uint32_t ndim)
 {
   CgText *t = &u->k.text;
   put (t, "  const gm_index %s = 0", name);
   for (uint32_t d = 0; d + 2 < ndim; d++)
-    if (stride_of (o->v, ndim, d))
-      put (t, " + b%u * (gm_index) %s", d, NVZ (u, stride_of (o->v, ndim, d)));
+    if (nv_broadcast_stride (o->v, ndim, d))
+      put (t, " + b%u * (gm_index) %s", d, NVZ (u, nv_broadcast_stride (o->v, ndim, d)));
   put (t, ";\n");
 }
 
 /* Rows first + y, of `width` elements, into shared memory; `by`, `along`: strides of rows and of elements. */
 static void
-put_rows (NvUnit *u, const Operand *o, const char *to, const char *offset, const char *first, int64_t n, int64_t width, int64_t by,
+put_rows (NvUnit *u, const NvOperand *o, const char *to, const char *offset, const char *first, int64_t n, int64_t width, int64_t by,
           int64_t along)
 {
   char memory[200], value[280];
@@ -63,16 +51,21 @@ put_rows (NvUnit *u, const Operand *o, const char *to, const char *offset, const
        (long long) (32 * width), BLOCK, (long long) width, (long long) width, to, first, NVZ (u, n), value);
 }
 
-/* The score `a` of row i and column s, scaled and masked. */
-static void
-put_score (NvUnit *u, const NvAttention *a, const Operand *mask)
+void
+nv_attention_scale (NvUnit *u, const NvAttention *a)
+{
+  char literal[128];
+  if (a->scale == CG_NONE)
+    return;
+  nv_literal (u, literal, sizeof literal, a->scale);
+  put (&u->k.text, "    a = a %s %s;\n", a->divides ? "/" : "*", literal);
+}
+
+void
+nv_attention_mask (NvUnit *u, const NvAttention *a, const NvOperand *mask)
 {
   CgText *t = &u->k.text;
-  char literal[128], memory[200], value[280];
-  if (a->scale != CG_NONE) {
-    nv_literal (u, literal, sizeof literal, a->scale);
-    put (t, "    a = a %s %s;\n", a->divides ? "/" : "*", literal);
-  }
+  char memory[200], value[280];
   if (mask->v) {
     snprintf (memory, sizeof memory, "p%u[om + i * (gm_index) %s + s * (gm_index) %s]", mask->arg, NVZ (u, mask->row), NVZ (u, mask->col));
     nv_load (value, sizeof value, mask->v->dtype, memory);
@@ -95,8 +88,8 @@ put_score (NvUnit *u, const NvAttention *a, const Operand *mask)
   }
 }
 
-void
-nv_print_attention (NvUnit *u, const NvAttention *a)
+static void
+print_floats (NvUnit *u, const NvAttention *a)
 {
   const GrammeNode *n = gramme_image_node (u->p->image, a->node);
   const CgValue *out = &u->p->values[n->out];
@@ -110,10 +103,11 @@ nv_print_attention (NvUnit *u, const NvAttention *a)
     blocks = codegen_size_mul (sizes, blocks, out->sizes[d]);
   CgText *t = nv_begin (u, "attention", BLOCK, (int32_t) a->node);
   nv_reach (u, codegen_size_add (sizes, blocks, codegen_size_add (sizes, codegen_size_add (sizes, l, s), ROWS + KEYS)));
-  Operand q = operand (u, a->q, ndim, false), k = operand (u, a->k, ndim, false), v = operand (u, a->v, ndim, false), mask = { 0 };
-  Operand o = operand (u, n->out, ndim, true);
+  NvOperand q = nv_attention_operand (u, a->q, ndim, KEYS, false), k = nv_attention_operand (u, a->k, ndim, KEYS, false);
+  NvOperand v = nv_attention_operand (u, a->v, ndim, KEYS, false), mask = { 0 };
+  NvOperand o = nv_attention_operand (u, n->out, ndim, KEYS, true);
   if (a->kind != NV_MASK_NONE && a->kind != NV_MASK_CAUSAL)
-    mask = operand (u, a->mask, ndim, false);
+    mask = nv_attention_operand (u, a->mask, ndim, KEYS, false);
   put (t, "  GM_SHARED E_f32 sq[%d][%lld], skv[%d][%lld], sp[%d][%d];\n", ROWS, (long long) e + 1, KEYS, widest + 1, ROWS, KEYS + 1);
   put (t, "  E_f32 acc[%lld] = { 0 }, top = -GM_INF, sum = 0;\n  const int tid = (int) GM_THREAD, own = tid / %d, part = tid %% %d;\n", columns,
        PARTS, PARTS);
@@ -121,12 +115,12 @@ nv_print_attention (NvUnit *u, const NvAttention *a)
        NVZ (u, tiles), ROWS);
   for (int d = (int) ndim - 3; d >= 0; d--)
     put (t, "  const gm_index b%d = rest %% %s;\n  rest /= %s;\n", d, NVZ (u, out->sizes[d]), NVZ (u, out->sizes[d]));
-  put_offset (u, "oq", &q, ndim);
-  put_offset (u, "ok", &k, ndim);
-  put_offset (u, "ov", &v, ndim);
-  put_offset (u, "oo", &o, ndim);
+  nv_attention_offset (u, "oq", &q, ndim);
+  nv_attention_offset (u, "ok", &k, ndim);
+  nv_attention_offset (u, "ov", &v, ndim);
+  nv_attention_offset (u, "oo", &o, ndim);
   if (mask.v)
-    put_offset (u, "om", &mask, ndim);
+    nv_attention_offset (u, "om", &mask, ndim);
   put_rows (u, &q, "sq", "oq", "r0", l, e, q.row, q.col);
   if (a->kind == NV_MASK_CAUSAL)
     put (t, "  const gm_index end = r0 + %d < %s ? r0 + %d : %s;\n", ROWS, NVZ (u, s), ROWS, NVZ (u, s));
@@ -140,7 +134,8 @@ nv_print_attention (NvUnit *u, const NvAttention *a)
        "    const int there = s < %s && i < %s;\n    E_f32 a = 0;\n"
        "#pragma unroll 8\n    for (int x = 0; x < %lld; x++)\n      a = mad_f32 (sq[own][x], skv[key][x], a);\n",
        KEYS, PARTS, NVZ (u, s), NVZ (u, l), (long long) e);
-  put_score (u, a, &mask);
+  nv_attention_scale (u, a);
+  nv_attention_mask (u, a, &mask);
   put (t, "    sp[own][key] = s < %s ? a : -GM_INF;\n  }\n  GM_BARRIER ();\n", NVZ (u, s));
   put_rows (u, &v, "skv", "ov", "s0", s, width, v.row, v.col);
   put (t,
@@ -150,9 +145,9 @@ nv_print_attention (NvUnit *u, const NvAttention *a)
        "  GM_BARRIER ();\n  top = now;\n  sum = sum * factor;\n"
        "#pragma unroll\n  for (int c = 0; c < %lld; c++)\n    acc[c] = acc[c] * factor;\n"
        "  for (int key = 0; key < %d; key++) {\n    const E_f32 weight = sp[own][key];\n    sum = sum + weight;\n"
-       "#pragma unroll\n    for (int c = 0; c < %lld; c++)\n%s"
+       "#pragma unroll\n    for (int c = 0; c < %lld; c++)\n"
        "        acc[c] = mad_f32 (weight, skv[key][part + c * %d], acc[c]);\n  }\n  GM_BARRIER ();\n  }\n",
-       KEYS, KEYS, PARTS, columns, KEYS, columns, "", PARTS);
+       KEYS, KEYS, PARTS, columns, KEYS, columns, PARTS);
   char value[128], inside[64] = "";
   nv_store (value, sizeof value, out->dtype, "(acc[c] / sum)");
   if (tail)
@@ -162,4 +157,13 @@ nv_print_attention (NvUnit *u, const NvAttention *a)
        "      p%u[oo + i * (gm_index) %s + (gm_index) (part + c * %d) * (gm_index) %s] = %s;\n",
        columns, NVZ (u, l), inside, o.arg, NVZ (u, o.row), PARTS, NVZ (u, o.col), value);
   nv_end (u, blocks);
+}
+
+void
+nv_print_attention (NvUnit *u, const NvAttention *a)
+{
+  if (nv_attention_is_mma (u, a))
+    nv_print_attention_mma (u, a);
+  else
+    print_floats (u, a);
 }

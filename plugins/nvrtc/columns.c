@@ -10,7 +10,7 @@
 #define COLUMNS 32
 #define WARPS 8
 #define CHUNK_ROWS 64 /* at least so many to a chunk */
-#define BUSY 256      /* blocks that keep a GPU busy */
+#define BUSY 1024     /* blocks that keep a GPU busy: 8 to each of 128 multiprocessors, all at work at once */
 #define SYMBOLIC_CHUNKS 32 /* of a number of rows that only the run knows */
 
 typedef struct {

@@ -5,7 +5,9 @@
  * compiler refuses its PTX.
  */
 #include "plugins/nvrtc/compiler.h"
+#include "plugins/nvrtc/signals.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 int32_t
@@ -94,20 +96,44 @@ take_image (const NvCompiler *c, void *program, bool keep_ptx, NvImage *out)
   return GRAMME_OK;
 }
 
+/* The last option only saves time; compilers before 12.4 do not know it. */
+static const char *const fixed_options[] = { "--fmad=false", "--std=c++17", "-w", "--minimal" };
+enum { N_FIXED = sizeof fixed_options / sizeof *fixed_options, UNKNOWN_OPTION = 5 };
+
+/* NVRTC's result; *program stays NULL if there is none. */
+static int
+try_compile (const NvCompiler *c, const char *text, const char *arch, int n_fixed, void **program)
+{
+  char option[64];
+  const char *options[1 + N_FIXED] = { option };
+  snprintf (option, sizeof option, "--gpu-architecture=%s", arch);
+  memcpy (options + 1, fixed_options, (size_t) n_fixed * sizeof *options);
+  int result = c->nvrtcCreateProgram (program, text, "gramme.cu", 0, NULL, NULL);
+  if (result != 0)
+    return result;
+  nv_signals_keep ();
+  result = c->nvrtcCompileProgram (*program, 1 + n_fixed, options);
+  nv_signals_put_back ();
+  return result;
+}
+
 int32_t
 nv_compile (const NvCompiler *c, const char *text, const char *arch, bool keep_ptx, NvImage *out, char **log,
             GrammeStatus *status)
 {
-  char option[64];
-  const char *options[] = { option, "--fmad=false", "--std=c++17", "-w" };
+  static atomic_int known = N_FIXED;
   void *program = NULL;
+  int n_fixed = atomic_load (&known);
   *out = (NvImage){ 0 };
   *log = NULL;
-  snprintf (option, sizeof option, "--gpu-architecture=%s", arch);
-  int result = c->nvrtcCreateProgram (&program, text, "gramme.cu", 0, NULL, NULL);
-  if (result != 0)
+  int result = try_compile (c, text, arch, n_fixed, &program);
+  if (result == UNKNOWN_OPTION && program && n_fixed == N_FIXED) {
+    c->nvrtcDestroyProgram (&program);
+    atomic_store (&known, N_FIXED - 1);
+    result = try_compile (c, text, arch, N_FIXED - 1, &program);
+  }
+  if (!program)
     return gramme_fail (status, GRAMME_TOOLCHAIN, -1, "NVRTC makes no program: result %d", result);
-  result = c->nvrtcCompileProgram (program, (int) (sizeof options / sizeof *options), options);
   *log = read_log (c, program);
   int32_t code = GRAMME_OK;
   if (result == 7)

@@ -8,10 +8,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define MAX_DEVICES 16
 #define MAX_STREAMS 1024 /* kept for the next who wants one */
 
-enum { ATTRIBUTE_CAPABILITY_MAJOR = 75, ATTRIBUTE_CAPABILITY_MINOR = 76 };
 enum { RESULT_OUT_OF_MEMORY = 2 };
 
 struct NvDevice {
@@ -31,8 +29,8 @@ struct NvDevice {
 };
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
-static NvDevice *devices[MAX_DEVICES];
-static _Thread_local void *current[MAX_DEVICES]; /* stream; NULL: the device's own */
+static NvDevice *devices[NV_MAX_DEVICES];
+static _Thread_local void *current[NV_MAX_DEVICES]; /* stream; NULL: the device's own */
 
 /* -- Opening ----------------------------------------------------------------------------------------- */
 
@@ -68,17 +66,15 @@ nv_device_enter (NvDevice *d, GrammeStatus *status)
 static int32_t
 open_device (NvDevice *d, const NvCuda *c, int number, GrammeStatus *status)
 {
-  int major = 0, minor = 0, result;
+  int result;
   d->cuda = d->blocks.cuda = c;
   d->number = number;
   if ((result = c->cuDeviceGet (&d->device, number)) != 0 || (result = c->cuDeviceGetName (d->name, sizeof d->name, d->device)) != 0
       || (result = c->cuDeviceTotalMem_v2 (&d->memory, d->device)) != 0
-      || (result = c->cuDeviceGetAttribute (&major, ATTRIBUTE_CAPABILITY_MAJOR, d->device)) != 0
-      || (result = c->cuDeviceGetAttribute (&minor, ATTRIBUTE_CAPABILITY_MINOR, d->device)) != 0
+      || (result = nv_cuda_capability (c, d->device, &d->capability)) != 0
       || (result = c->cuDevicePrimaryCtxRetain (&d->context, d->device)) != 0
       || (result = c->cuCtxSetCurrent (d->context)) != 0 || (result = c->cuStreamCreate (&d->stream, 0)) != 0)
     return nv_device_fail (d, result, "a GPU cannot be opened", status);
-  d->capability = 10 * major + minor;
   const char *memory = secure_getenv ("GRAMME_CUDA_MEMORY");
   d->exact = memory && !strcmp (memory, "exact");
   return GRAMME_OK;
@@ -93,7 +89,7 @@ nv_device (int32_t number, GrammeStatus *status)
     gramme_fail (status, GRAMME_DEVICE, -1, "%s", why);
     return NULL;
   }
-  if (number < 0 || number >= c->n_devices || number >= MAX_DEVICES) {
+  if (number < 0 || number >= c->n_devices || number >= NV_MAX_DEVICES) {
     gramme_fail (status, GRAMME_DEVICE, -1, "there is no device cuda:%d; there are %d", number, c->n_devices);
     return NULL;
   }
@@ -126,6 +122,12 @@ const char *
 nv_device_name (const NvDevice *d)
 {
   return d->name;
+}
+
+int32_t
+nv_device_number (const NvDevice *d)
+{
+  return d->number;
 }
 
 uint64_t
@@ -190,7 +192,6 @@ trim (NvDevice *d)
 {
   d->cuda->cuCtxSynchronize ();
   nv_blocks_trim (&d->blocks);
-  d->count.cached = 0;
 }
 
 void
@@ -251,7 +252,6 @@ nv_device_alloc (NvDevice *d, uint64_t bytes, NvAddress *out, GrammeStatus *stat
     d->count.in_use += size;
     d->count.peak = d->count.peak > d->count.in_use ? d->count.peak : d->count.in_use;
   }
-  d->count.cached = d->blocks.cached_bytes;
   uint64_t in_use = d->count.in_use;
   pthread_mutex_unlock (&d->lock);
   if (result == RESULT_OUT_OF_MEMORY)
@@ -262,9 +262,8 @@ nv_device_alloc (NvDevice *d, uint64_t bytes, NvAddress *out, GrammeStatus *stat
 }
 
 void
-nv_device_free (NvDevice *d, NvAddress address, uint64_t bytes)
+nv_device_free (NvDevice *d, NvAddress address)
 {
-  (void) bytes;
   pthread_mutex_lock (&d->lock);
   NvBlock *block = nv_blocks_remove (&d->blocks, address);
   if (block)
@@ -278,7 +277,6 @@ nv_device_free (NvDevice *d, NvAddress address, uint64_t bytes)
     nv_blocks_keep (&d->blocks, block);
   else if (block)
     nv_block_free (block);
-  d->count.cached = d->blocks.cached_bytes;
   pthread_mutex_unlock (&d->lock);
 }
 
@@ -295,6 +293,7 @@ nv_device_count (NvDevice *d)
 {
   pthread_mutex_lock (&d->lock);
   NvMemoryCount count = d->count;
+  count.cached = d->blocks.cached_bytes;
   pthread_mutex_unlock (&d->lock);
   return count;
 }

@@ -11,6 +11,8 @@
 
 #include "plugins/nvrtc/library.h"
 
+#define NV_MAX_DEVICES 16
+
 typedef struct NvDevice NvDevice;
 
 typedef struct {
@@ -21,6 +23,7 @@ typedef struct {
 NvDevice *nv_device (int32_t number, GrammeStatus *status);
 int nv_device_capability (const NvDevice *d); /* 90 */
 const char *nv_device_name (const NvDevice *d);
+int32_t nv_device_number (const NvDevice *d);
 uint64_t nv_device_memory (const NvDevice *d);
 /* The calling thread's current stream: the device's own, if it has made no other one that. */
 void *nv_device_stream (const NvDevice *d);
@@ -29,7 +32,7 @@ void *nv_device_own_stream (const NvDevice *d);
 
 /* Aligned to 256 bytes at least.  0 bytes: an address that nobody reads. */
 int32_t nv_device_alloc (NvDevice *d, uint64_t bytes, NvAddress *out, GrammeStatus *status);
-void nv_device_free (NvDevice *d, NvAddress address, uint64_t bytes);
+void nv_device_free (NvDevice *d, NvAddress address);
 /* This stream uses a block that another one has: it is not handed out again before the stream has come so far. */
 void nv_device_record (NvDevice *d, NvAddress address, void *stream);
 NvMemoryCount nv_device_count (NvDevice *d);

@@ -15,8 +15,6 @@ typedef struct {
 
 /* -- Where it was compiled ----------------------------------------------------------------------------- */
 
-enum { ATTRIBUTE_CAPABILITY_MAJOR = 75, ATTRIBUTE_CAPABILITY_MINOR = 76 };
-
 static void
 add_devices (CgDigest *d)
 {
@@ -24,12 +22,10 @@ add_devices (CgDigest *d)
   int numbers[2] = { c ? c->version : 0, c ? c->n_devices : 0 };
   codegen_digest_add (d, numbers, sizeof numbers);
   for (int i = 0; i < numbers[1]; i++) {
-    int device = 0, capability[2] = { 0, 0 };
-    if (c->cuDeviceGet (&device, i) == 0) {
-      c->cuDeviceGetAttribute (&capability[0], ATTRIBUTE_CAPABILITY_MAJOR, device);
-      c->cuDeviceGetAttribute (&capability[1], ATTRIBUTE_CAPABILITY_MINOR, device);
-    }
-    codegen_digest_add (d, capability, sizeof capability);
+    int device = 0, capability = 0;
+    if (c->cuDeviceGet (&device, i) == 0)
+      nv_cuda_capability (c, device, &capability);
+    codegen_digest_add (d, &capability, sizeof capability);
   }
   if (nv_cuda_file ())
     codegen_digest_add_file (d, nv_cuda_file ());
@@ -88,7 +84,7 @@ nv_kept_read (const void *bytes, uint64_t n, const CgDigest *text, char *arch, N
   if (n < sizeof h)
     return gramme_fail (status, GRAMME_DATA, -1, "these %llu bytes are too few", (unsigned long long) n);
   memcpy (&h, bytes, sizeof h);
-  if (memcmp (h.magic, magic, sizeof magic) != 0 || h.bytes != n - sizeof h || h.bytes == 0)
+  if (memcmp (h.magic, magic, sizeof magic) != 0 || h.bytes != n - sizeof h)
     return gramme_fail (status, GRAMME_DATA, -1, "these bytes are not kept kernels of this version");
   CgDigest now = digest_of (h, (const char *) bytes + sizeof h);
   if (memcmp (&h.whole, &now, sizeof now) != 0 || h.arch[sizeof h.arch - 1])

@@ -12,14 +12,15 @@
 
 typedef struct {
   void *handle;
-  char file[512], why[1024];
+  char file[600], why[1024];
 } Library;
 
-static pthread_once_t cuda_once = PTHREAD_ONCE_INIT, compiler_once = PTHREAD_ONCE_INIT;
-static Library cuda_library, compiler_library;
+static pthread_once_t cuda_once = PTHREAD_ONCE_INIT, compiler_once = PTHREAD_ONCE_INIT, cublas_once = PTHREAD_ONCE_INIT;
+static Library cuda_library, compiler_library, cublas_library;
 static NvCuda cuda;
 static NvCompiler compiler;
-static bool cuda_good, compiler_good;
+static NvCublas cublas;
+static bool cuda_good, compiler_good, cublas_good;
 
 /* -- Files ------------------------------------------------------------------------------------------- */
 
@@ -117,6 +118,17 @@ nv_cuda (const char **why)
   return cuda_good ? &cuda : NULL;
 }
 
+int
+nv_cuda_capability (const NvCuda *c, int device, int *out)
+{
+  enum { MAJOR = 75, MINOR = 76 };
+  int major = 0, minor = 0, result = c->cuDeviceGetAttribute (&major, MAJOR, device);
+  if (result == 0)
+    result = c->cuDeviceGetAttribute (&minor, MINOR, device);
+  *out = 10 * major + minor;
+  return result;
+}
+
 const char *
 nv_cuda_file (void)
 {
@@ -204,6 +216,65 @@ const char *
 nv_compiler_file (void)
 {
   return compiler_library.handle ? compiler_library.file : NULL;
+}
+
+/* -- Products ----------------------------------------------------------------------------------------- */
+
+static const char *const cublas_names[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so", NULL };
+
+/* A Python package of CUDA's parts has all of them in one folder. */
+static void
+try_beside_compiler (Library *l)
+{
+  char file[600];
+  const char *slash = strrchr (compiler_library.file, '/');
+  for (int i = 0; slash && cublas_names[i] && !l->handle; i++) {
+    snprintf (file, sizeof file, "%.*s/%s", (int) (slash - compiler_library.file), compiler_library.file, cublas_names[i]);
+    try_file (l, file);
+  }
+}
+
+static void
+open_cublas (void)
+{
+  Library *l = &cublas_library;
+  nv_compiler (NULL);
+  if (!try_named (l, "GRAMME_CUBLASLT")) {
+    for (int i = 0; cublas_names[i] && !l->handle; i++)
+      try_file (l, cublas_names[i]);
+    if (!l->handle)
+      try_beside_compiler (l);
+    if (!l->handle && !try_toolkits (l, cublas_names, open_found))
+      snprintf (l->why, sizeof l->why,
+                "libcublasLt.so.13, .12, .11 are neither where the loader looks, nor beside NVRTC, nor in $CUDA_HOME/lib64 or "
+                "/usr/local/cuda/lib64; install it (NVIDIA's packages: libcublas-13-0; pip install nvidia-cublas) and, if it lies "
+                "elsewhere, set GRAMME_CUBLASLT to the file");
+  }
+  if (!l->handle)
+    return;
+#define CUBLAS(name, parameters) \
+  cublas.name = (int (*) parameters) dlsym (l->handle, #name); \
+  if (!cublas.name) { \
+    snprintf (l->why, sizeof l->why, "%.400s has no " #name ": it is too old; install cuBLAS 11.4 or newer", l->file); \
+    return; \
+  }
+#include "plugins/nvrtc/cublas.def"
+  cublas_good = true;
+}
+
+const NvCublas *
+nv_cublas (const char **why)
+{
+  pthread_once (&cublas_once, open_cublas);
+  if (why)
+    *why = cublas_library.why;
+  return cublas_good ? &cublas : NULL;
+}
+
+const char *
+nv_cublas_file (void)
+{
+  return cublas_library.handle ? cublas_library.file : NULL;
 }
 
 /* -- Without opening it --------------------------------------------------------------------------------- */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * library.h -- the driver and NVRTC, opened at run time.
+ * library.h -- the driver, NVRTC and cuBLASLt, opened at run time.
  *
  * Nothing of CUDA is there when this plugin is built.  Each library is looked for once, when it is first needed, and stays; what was
- * tried and what is missing is kept as text.  GRAMME_CUDA_DRIVER and GRAMME_NVRTC name other files (absolute paths).
+ * tried and what is missing is kept as text.  GRAMME_CUDA_DRIVER, GRAMME_NVRTC and GRAMME_CUBLASLT name other files
+ * (absolute paths).
  *
  * Thread: any.  Owner: the tables live as long as the process.
  */
@@ -29,12 +30,21 @@ typedef struct {
   int n_archs, archs[32]; /* 75 is sm_75; in ascending order */
 } NvCompiler;
 
+typedef struct {
+#define CUBLAS(name, parameters) int (*name) parameters;
+#include "plugins/nvrtc/cublas.def"
+} NvCublas;
+
 /* NULL: *why says what was looked for and what to do. */
 const NvCuda *nv_cuda (const char **why);
+/* 90 is sm_90; a result of the driver. */
+int nv_cuda_capability (const NvCuda *c, int device, int *out);
 const NvCompiler *nv_compiler (const char **why);
+const NvCublas *nv_cublas (const char **why);
 /* Files that were opened, or NULL. */
 const char *nv_cuda_file (void);
 const char *nv_compiler_file (void);
+const char *nv_cublas_file (void);
 /* All files that decide what NVRTC would be opened, or is: those that are there may be it. */
 void nv_compiler_visit (void (*visit) (void *data, const char *file), void *data);
 /* "an illegal address (CUDA_ERROR_ILLEGAL_ADDRESS, 700)" */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * matmul.c -- matrix products by tiles (tile.h).
  *
- * Strides are in the text, so transposed operands need no copy: pieces are loaded along the dimension whose stride is 1.  Batches
- * broadcast.
+ * Where the library has products (product.h) only those are left that it does not take.  Strides are in the text, so transposed
+ * operands need no copy: pieces are loaded along the dimension whose stride is 1.  Batches broadcast.
  */
 #include "plugins/nvrtc/calls.h"
+#include "plugins/nvrtc/product.h"
 #include "plugins/nvrtc/tile.h"
 
 typedef struct {
@@ -57,6 +58,8 @@ put_load (NvUnit *u, CgText *t, const Matrix *m, const char *base)
 void
 nv_print_matmul (NvUnit *u, uint32_t node)
 {
+  if (u->found->library && nv_print_product (u, node, NULL))
+    return;
   const GrammeNode *n = gramme_image_node (u->p->image, node);
   uint32_t in[2] = { gramme_node_in (u->p->image, n, 0), gramme_node_in (u->p->image, n, 1) };
   const CgValue *out = &u->p->values[n->out];

@@ -7,13 +7,10 @@
 #include "plugins/nvrtc/attention.h"
 #include "plugins/nvrtc/keep.h"
 #include "plugins/nvrtc/offers.h"
+#include "plugins/nvrtc/prelude.h"
 #include "plugins/nvrtc/program.h"
 
 #include <stdlib.h>
-
-static const char prelude[] =
-#include "plugins/nvrtc/prelude.inc"
-    ;
 
 struct GrammeBackend {
   const GrammeHost *host;
@@ -96,33 +93,39 @@ nvrtc_destroy (GrammeExecutable *e)
 
 /* Prints both graphs into one text. */
 static int32_t
-print_roles (GrammeBackend *b, NvProgram *program, const GrammeCompileRequest *q, CgText *text, GrammeStatus *status)
+print_roles (GrammeBackend *b, NvProgram *program, const GrammeCompileRequest *q, const NvFound *with, CgText *text, GrammeStatus *status)
 {
   const GrammeImage *images[] = { q->forward, q->backward };
   const GrammeDebug *debug[] = { q->forward_debug, q->backward_debug };
   int32_t code = GRAMME_OK;
-  put (text, "%s", prelude);
+  CgText kernels = { 0 };
+  bool replays = gramme_option_bool (q->options, q->n_options, "replay", 0);
   for (int role = 0; role < 2 && images[role] && code == GRAMME_OK; role++) {
     CgProgram p;
-    NvAttention *attentions = NULL;
-    uint32_t n_attentions = 0;
+    NvFound found = *with;
     NvUnit *u = calloc (1, sizeof *u); /* too large for a stack */
     code = codegen_build (&p, images[role], q->constants + (role ? q->n_forward_constants : 0), b->tiles, b->kernels, status);
     if (code == GRAMME_OK)
-      code = nv_attention_find (&p, &attentions, &n_attentions, status);
+      code = nv_found_look (&found, &p, status);
     if (code == GRAMME_OK)
-      code = u ? nv_unit_print (u, &p, attentions, n_attentions, role ? "b" : "f", status)
+      code = u ? nv_unit_print (u, &p, &found, role ? "b" : "f", status)
                : gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to print kernels");
     if (code == GRAMME_OK) {
-      put (text, "%s%s", u->functions.text ? u->functions.text : "", u->kernels.text ? u->kernels.text : "");
-      code = nv_role_take (&program->roles[role], u, &p, debug[role], status);
+      put (&kernels, "%s%s", u->functions.text ? u->functions.text : "", u->kernels.text ? u->kernels.text : "");
+      for (uint32_t i = 0; i < u->n_launches; i++)
+        program->has_kernels = program->has_kernels || !u->launches[i].product;
+      code = nv_role_take (&program->roles[role], u, &p, debug[role], replays, status);
     }
     if (u)
       nv_unit_clear (u);
     free (u);
-    nv_attention_free (attentions, n_attentions);
+    nv_found_clear (&found);
     codegen_free (&p);
   }
+  if (code == GRAMME_OK)
+    nv_put_kernels (text, kernels.text ? kernels.text : "");
+  text->oom = text->oom || kernels.oom;
+  free (kernels.text);
   if (code == GRAMME_OK && text->oom)
     code = gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for the text of kernels");
   return code;
@@ -144,12 +147,34 @@ compile_text (GrammeBackend *b, NvProgram *p, const GrammeCompileRequest *q, con
     capability = nv_device_capability (d);
   }
   int32_t code = nv_compiler_arch (c, named, capability, p->arch, status);
-  if (code == GRAMME_OK)
+  if (code == GRAMME_OK && (p->has_kernels || keep))
     code = nv_compile (c, text, p->arch, keep, &p->image, &log, status);
   if (log && GRAMME_HAS_FN (b->host, GrammeHost, diag))
     b->host->diag (q->job, code == GRAMME_OK ? GRAMME_LOG_INFO : GRAMME_LOG_ERROR, -1, log, strlen (log));
   free (log);
   return code;
+}
+
+static bool
+has_products (const GrammeImage *image)
+{
+  for (uint32_t i = 0; image && i < image->nodes.count; i++)
+    if (gramme_image_node (image, i)->op == GRAMME_OP_matmul)
+      return true;
+  return false;
+}
+
+/* Who makes matrix products.  The library is large: it is opened only for graphs that have any, and with a GPU to run them. */
+static int32_t
+choose_products (const GrammeCompileRequest *q, bool *library, GrammeStatus *status)
+{
+  const char *who = gramme_option (q->options, q->n_options, "products", "auto"), *arch = gramme_option (q->options, q->n_options, "arch", "");
+  const char *why = "";
+  bool must = strcmp (who, "cublas") == 0;
+  if (strcmp (who, "own") == 0 || (!must && *arch) || (!has_products (q->forward) && !has_products (q->backward)))
+    return GRAMME_OK;
+  *library = nv_cuda (&why) && nv_cublas (&why);
+  return must && !*library ? gramme_fail (status, GRAMME_TOOLCHAIN, -1, "option products=cublas: %s", why) : GRAMME_OK;
 }
 
 static GrammeExecutable *
@@ -165,11 +190,25 @@ executable_new (const GrammeCompileRequest *request, GrammeStatus *status)
   return e;
 }
 
+/* Of the architecture that is named, else of the device; 0: there is neither, which the compiler says. */
+static int
+capability_of (const GrammeCompileRequest *q)
+{
+  const char *named = gramme_option (q->options, q->n_options, "arch", ""), *number = strchr (named, '_');
+  if (number)
+    return atoi (number + 1);
+  NvDevice *d = nv_cuda (NULL) ? nv_device (q->device_type == 2 ? q->device_id : 0, NULL) : NULL;
+  return d ? nv_device_capability (d) : 0;
+}
+
 /* What is launched, and the text of it; the digest of that. */
 static int32_t
 print (GrammeBackend *b, GrammeExecutable *e, const GrammeCompileRequest *request, CgText *text, GrammeStatus *status)
 {
-  int32_t code = print_roles (b, &e->program, request, text, status);
+  NvFound with = { .capability = capability_of (request) };
+  int32_t code = choose_products (request, &with.library, status);
+  if (code == GRAMME_OK)
+    code = print_roles (b, &e->program, request, &with, text, status);
   codegen_digest_init (&e->text);
   if (code == GRAMME_OK)
     codegen_digest_add (&e->text, text->text, text->len);
@@ -292,6 +331,11 @@ describe (CgText *t)
   } else {
     put (t, "compiler   none: %s\n", why);
   }
+  if (nv_cublas (&why))
+    put (t, "products   cuBLASLt %d.%d, %s\n", nv_cublas (NULL)->cublasLtGetVersion () / 10000,
+         nv_cublas (NULL)->cublasLtGetVersion () / 100 % 100, nv_cublas_file ());
+  else
+    put (t, "products   gramme's own kernels: %s\n", why);
   const NvCuda *d = nv_cuda (&why);
   if (!d)
     put (t, "devices    none: %s\n", why);
@@ -397,4 +441,14 @@ GRAMME_PLUGIN_DEFINE (api,
                       "[option keep-text]\n"
                       "type=bool\n"
                       "default=false\n"
-                      "help=the CUDA text and the PTX stay with what was compiled, to be shown\n");
+                      "help=the CUDA text and the PTX stay with what was compiled, to be shown\n"
+                      "[option replay]\n"
+                      "type=bool\n"
+                      "default=false\n"
+                      "changes-code=false\n"
+                      "help=what a graph launches becomes a CUDA graph, launched again for runs with the same addresses and sizes\n"
+                      "[option products]\n"
+                      "type=choice\n"
+                      "values=auto;cublas;own;\n"
+                      "default=auto\n"
+                      "help=who makes matrix products: cublas, own (kernels of gramme's), or auto: cublas if it is there, but for a named arch\n");

@@ -41,7 +41,7 @@ memory_free (GrammeBackend *b, int32_t number, uint32_t kind, void *p, uint64_t 
   NvDevice *d = device_of (number, NULL);
   (void) b, (void) kind, (void) align;
   if (d && p)
-    nv_device_free (d, address_of (p), bytes);
+    nv_device_free (d, address_of (p));
 }
 
 /* Until leave_stream, the thread's work goes there. */
@@ -178,6 +178,19 @@ stream_query (GrammeBackend *b, void *event, int32_t *done, GrammeStatus *status
   return result == NOT_READY ? GRAMME_OK : checked (result, "an event", status);
 }
 
+static int32_t
+stream_idle (GrammeBackend *b, void *stream, int32_t *done, GrammeStatus *status)
+{
+  enum { NOT_READY = 600 };
+  int32_t code = checked (0, "", status);
+  (void) b;
+  if (code != GRAMME_OK)
+    return code;
+  int result = nv_cuda (NULL)->cuStreamQuery (stream ? stream : nv_device_stream (device_of (0, NULL)));
+  *done = result == 0;
+  return result == NOT_READY ? GRAMME_OK : checked (result, "a stream", status);
+}
+
 static void
 stream_destroy_event (GrammeBackend *b, void *event)
 {
@@ -245,4 +258,5 @@ const GrammeStream nv_streams = {
   .keep = stream_keep,
   .finish = stream_finish,
   .elapsed = stream_elapsed,
+  .idle = stream_idle,
 };

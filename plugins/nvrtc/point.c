@@ -73,6 +73,58 @@ nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_tail)
   }
 }
 
+/* The place of an access' rows in a vector, apart from what the strides add; -1: only the run knows. */
+static int
+phase_of (const NvPoint *pt, uint32_t k, int lanes)
+{
+  const CgValue *v = value_of (pt, k);
+  if (codegen_is_symbolic (v->view_bytes))
+    return is_multiple (pt, v->view_bytes, lanes * (int64_t) v->elem_bytes) ? 0 : -1;
+  return (int) (v->view_bytes / v->elem_bytes % lanes);
+}
+
+/* Do these accesses cross boundaries at the same elements, in every row? */
+static bool
+is_beside (const NvPoint *pt, uint32_t a, uint32_t b, int lanes)
+{
+  int phase = phase_of (pt, a, lanes);
+  bool same = phase >= 0 && phase == phase_of (pt, b, lanes);
+  for (int d = 0; d < pt->l->n_outer && same; d++) {
+    int64_t x = pt->l->access[a].strides[d], y = pt->l->access[b].strides[d];
+    same = x == y || (is_multiple (pt, x, lanes) && is_multiple (pt, y, lanes))
+           || (!codegen_is_symbolic (x) && !codegen_is_symbolic (y) && (x - y) % lanes == 0);
+  }
+  return same;
+}
+
+void
+nv_point_peel (NvPoint *pt, int limit)
+{
+  const Loop *l = pt->l;
+  int leader = -1, lanes = limit;
+  for (uint32_t k = 0; k < l->n_access; k++) {
+    const Access *a = &l->access[k];
+    if (a->as_row || a->inner != 1)
+      continue;
+    bool moves = l->n_outer > 0 && (a->strides[l->n_outer - 1] != 0 || l->n_outer > 1); /* the longest memory */
+    if (leader < 0 || moves)
+      leader = (int) k;
+    while (lanes * value_of (pt, k)->elem_bytes > 16)
+      lanes /= 2;
+  }
+  if (leader < 0 || lanes <= pt->lanes || phase_of (pt, (uint32_t) leader, lanes) < 0)
+    return;
+  pt->lanes = lanes;
+  pt->leader = (uint32_t) leader;
+  pt->peels = true;
+  pt->tail = false;
+  for (uint32_t k = 0; k < l->n_access; k++) {
+    const Access *a = &l->access[k];
+    bool beside = a->inner == 1 && !a->as_row && is_beside (pt, (uint32_t) leader, k, lanes);
+    pt->form[k] = a->inner == 0 && !a->store ? NV_SPREAD : beside ? NV_VECTOR : NV_EACH;
+  }
+}
+
 void
 nv_point_reach (NvUnit *u, const Loop *l, int64_t points)
 {
@@ -96,6 +148,18 @@ nv_point_label (const Loop *l, char *out, size_t room)
 
 /* -- The row --------------------------------------------------------------------------------------- */
 
+/* From here on e counts from the boundary before the row. */
+static void
+put_peeled (NvPoint *pt)
+{
+  const Loop *l = pt->l;
+  put (pt->t, "  const gm_index head = (o%u + %du) %% %du, end = head + %s;\n", pt->leader,
+       phase_of (pt, pt->leader, pt->lanes), pt->lanes, NVZ (pt->u, l->n));
+  for (uint32_t k = 0; k < l->n_access; k++)
+    if (!l->access[k].as_row && l->access[k].inner != 0)
+      put (pt->t, "  o%u -= head * (gm_index) %s;\n", k, NVZ (pt->u, l->access[k].inner));
+}
+
 void
 nv_point_head (NvPoint *pt, CgText *t, const char *row)
 {
@@ -114,7 +178,7 @@ nv_point_head (NvPoint *pt, CgText *t, const char *row)
   }
   for (uint32_t k = 0; k < l->n_access; k++) {
     bool any = false;
-    put (t, "  const gm_index o%u = ", k);
+    put (t, "  %sgm_index o%u = ", pt->peels ? "" : "const ", k);
     for (int d = 0; d < l->n_outer; d++)
       if (l->access[k].strides[d]) {
         put (t, "%si%d * (gm_index) %s", any ? " + " : "", d, NVZ (pt->u, l->access[k].strides[d]));
@@ -122,6 +186,8 @@ nv_point_head (NvPoint *pt, CgText *t, const char *row)
       }
     put (t, "%s;\n", any ? "" : "0");
   }
+  if (pt->peels)
+    put_peeled (pt);
 }
 
 /* The expression of member m's operand `value`. */
@@ -145,6 +211,13 @@ operand (NvPoint *pt, char out[256], uint32_t m, uint32_t value)
   }
 }
 
+/* Is h<m> there, member m as the half that is stored? */
+static bool
+keeps_half (const NvPoint *pt, uint32_t m)
+{
+  return pt->l->p->values[loop_member (pt->l, m)->out].stored && !loop_is_fold (pt->l, m) && nv_rounds (pt->u, loop_member (pt->l, m));
+}
+
 static void
 put_member (NvPoint *pt, const char *prefix, uint32_t m)
 {
@@ -153,6 +226,11 @@ put_member (NvPoint *pt, const char *prefix, uint32_t m)
   for (uint32_t i = 0; i < n->n_in && i < 3; i++)
     operand (pt, operands[i], m, gramme_node_in (pt->l->p->image, n, i));
   nv_apply (pt->u, value, sizeof value, n, operands);
+  if (keeps_half (pt, m)) { /* what is stored and what is gone on with are one conversion */
+    const char *elem = nv_elem (pt->l->p->values[n->out].dtype);
+    put (pt->t, "const E_%s h%u = narrow_%s%s;\n      ", elem, m, elem, value + strlen ("rounded_") + strlen (elem));
+    snprintf (value, sizeof value, "widen_%s (h%u)", elem, m);
+  }
   put (pt->t, "const E_%s %s%u = %s;\n", nv_work (pt->l->p->values[n->out].dtype), prefix, m, value);
 }
 
@@ -184,6 +262,8 @@ nv_point_row_store (NvPoint *pt, uint32_t m)
   char r[32], value[160];
   snprintf (r, sizeof r, "r%u", m);
   nv_store (value, sizeof value, pt->l->p->values[out].dtype, r);
+  if (keeps_half (pt, m))
+    snprintf (value, sizeof value, "h%u", m);
   put (pt->t, "    p%u[o%d] = %s;\n", pt->arg[k], k, value);
 }
 
@@ -206,14 +286,33 @@ nv_point_closure (NvPoint *pt, uint64_t roots, uint64_t kept)
   return all;
 }
 
+/* May lanes be beyond the row?  Then `full` says that none is. */
+static bool
+is_partial (const NvPoint *pt)
+{
+  return pt->tail || pt->peels;
+}
+
+/* Is this lane in the row? */
+static const char *
+lane_is_in (NvPoint *pt, char text[64])
+{
+  if (pt->peels)
+    snprintf (text, 64, "e + l >= head && e + l < end");
+  else
+    snprintf (text, 64, "e + l < %s", NVZ (pt->u, pt->l->n));
+  return text;
+}
+#define IN(pt) lane_is_in ((pt), (char[64]){ 0 })
+
 /* Where element e (+ lane) of access k is. */
 static void
 place (NvPoint *pt, char *out, size_t room, uint32_t k, bool guarded)
 {
   const Access *a = &pt->l->access[k];
-  char e[64];
+  char e[128];
   if (pt->lanes > 1 && guarded)
-    snprintf (e, sizeof e, "(e + l < %s ? e + l : 0)", NVZ (pt->u, pt->l->n));
+    snprintf (e, sizeof e, "(full || (%s) ? e + l : %s)", IN (pt), pt->peels ? "head" : "0");
   else
     snprintf (e, sizeof e, "%s", pt->lanes == 1 ? "e" : "(e + l)");
   if (a->inner == 0)
@@ -224,23 +323,35 @@ place (NvPoint *pt, char *out, size_t room, uint32_t k, bool guarded)
     snprintf (out, room, "p%u[o%u + %s * (gm_index) %s]", pt->arg[k], k, e, NVZ (pt->u, a->inner));
 }
 
+/* w<k> where it is held in registers: of this step. */
 static void
-put_load (NvPoint *pt, uint32_t k)
+held_name (char out[64], uint32_t k, const NvPass *pass, bool held)
+{
+  if (held)
+    snprintf (out, 64, "w%u[%s]", k, pass->step);
+  else
+    snprintf (out, 64, "w%u", k);
+}
+
+static void
+put_load (NvPoint *pt, const NvPass *pass, uint32_t k)
 {
   const char *elem = nv_elem (value_of (pt, k)->dtype);
-  if (pt->form[k] != NV_VECTOR)
+  char w[64];
+  if (pt->form[k] != NV_VECTOR || pt->held[k] == NV_HELD)
     return;
-  if (!pt->tail) {
-    put (pt->t, "    const V%d_%s w%u = *(const V%d_%s *) (p%u + (o%u + e));\n", pt->lanes, elem, k,
-         pt->lanes, elem, pt->arg[k], k);
-    return;
-  }
-  put (pt->t, "    V%d_%s w%u;\n    if (full)\n      w%u = *(const V%d_%s *) (p%u + (o%u + e));\n",
-       pt->lanes, elem, k, k, pt->lanes, elem, pt->arg[k], k);
-  put (pt->t,
-       "    else\n#pragma unroll\n      for (int l = 0; l < %d; l++)\n        w%u.e[l] = e + l < %s ? p%u[o%u + "
-       "e + l] : 0;\n",
-       pt->lanes, k, NVZ (pt->u, pt->l->n), pt->arg[k], k);
+  held_name (w, k, pass, pt->held[k]);
+  if (!pt->held[k])
+    put (pt->t, "    V%d_%s w%u;\n", pt->lanes, elem, k);
+  if (is_partial (pt))
+    put (pt->t, "    if (full)\n  ");
+  put (pt->t, "    %s = *(const V%d_%s *) (p%u + (o%u + e));\n", w, pt->lanes, elem, pt->arg[k], k);
+  if (is_partial (pt))
+    put (pt->t, "    else\n#pragma unroll\n      for (int l = 0; l < %d; l++)\n        %s.e[l] = %s ? p%u[o%u + e + l] : 0;\n",
+         pt->lanes, w, IN (pt), pt->arg[k], k);
+  if (pt->ahead)
+    put (pt->t, "    if (e + %lldu < %s)\n      GM_BRING_NEAR (p%u + (o%u + e + %lldu));\n", (long long) pt->ahead, NVZ (pt->u, pt->l->n),
+         pt->arg[k], k, (long long) pt->ahead);
 }
 
 static void
@@ -249,41 +360,54 @@ put_store (NvPoint *pt, uint32_t k)
   const char *elem = nv_elem (value_of (pt, k)->dtype);
   if (pt->form[k] != NV_VECTOR)
     return;
-  if (pt->tail)
+  if (is_partial (pt))
     put (pt->t,
-         "    if (!full)\n#pragma unroll\n      for (int l = 0; l < %d; l++) {\n        if (e + l < %s)\n          "
+         "    if (!full)\n#pragma unroll\n      for (int l = 0; l < %d; l++) {\n        if (%s)\n          "
          "p%u[o%u + e + l] = y%u.e[l];\n      }\n    else\n  ",
-         pt->lanes, NVZ (pt->u, pt->l->n), pt->arg[k], k, k);
+         pt->lanes, IN (pt), pt->arg[k], k, k);
   put (pt->t, "    *(V%d_%s *) (p%u + (o%u + e)) = y%u;\n", pt->lanes, elem, pt->arg[k], k, k);
 }
 
 /* What access k reads, at this lane. */
 static void
-put_read (NvPoint *pt, uint32_t k)
+put_read (NvPoint *pt, const NvPass *pass, uint32_t k)
 {
   const CgValue *v = value_of (pt, k);
-  char memory[160], value[240];
-  if (pt->form[k] == NV_VECTOR)
-    snprintf (memory, sizeof memory, "w%u.e[l]", k);
-  else
-    place (pt, memory, sizeof memory, k, pt->tail);
+  char memory[320], value[400], w[64];
+  if (pt->form[k] == NV_VECTOR) {
+    held_name (w, k, pass, pt->held[k]);
+    snprintf (memory, sizeof memory, "%s.e[l]", w);
+  } else if (pt->held[k] != NV_HELD) {
+    place (pt, memory, sizeof memory, k, is_partial (pt));
+  }
+  if (pt->form[k] != NV_VECTOR && pt->held[k]) {
+    char each[96];
+    snprintf (each, sizeof each, "w%u[%s%s]", k, pass->index, pt->lanes > 1 ? " + l" : "");
+    if (pt->held[k] == NV_HOLD)
+      put (pt->t, "      %s = %s;\n", each, memory);
+    snprintf (memory, sizeof memory, "%s", each);
+  }
   nv_load (value, sizeof value, v->dtype, memory);
   put (pt->t, "      const E_%s x%u = %s;\n", nv_work (v->dtype), k, value);
 }
 
 static void
-put_write (NvPoint *pt, uint32_t m)
+put_write (NvPoint *pt, uint32_t m, bool computed)
 {
   uint32_t out = loop_member (pt->l, m)->out;
   uint32_t k = (uint32_t) loop_access (pt->l, out, false, true);
-  char name[32], value[160], memory[160];
+  char name[32], value[160], memory[320];
   snprintf (name, sizeof name, "m%u", m);
   nv_store (value, sizeof value, pt->l->p->values[out].dtype, name);
+  if (computed && keeps_half (pt, m))
+    snprintf (value, sizeof value, "h%u", m);
   if (pt->form[k] == NV_VECTOR) {
     put (pt->t, "      y%u.e[l] = %s;\n", k, value);
     return;
   }
   place (pt, memory, sizeof memory, k, false);
+  if (pt->peels)
+    put (pt->t, "      if (full || (%s))\n  ", IN (pt));
   put (pt->t, "      %s = %s;\n", memory, value);
 }
 
@@ -295,11 +419,13 @@ put_fold (NvPoint *pt, uint32_t m)
   const char *work = nv_work (loop_accum_dtype (pt->l, m));
   operand (pt, value, m, gramme_node_in (pt->l->p->image, n, 0));
   nv_need_fold (pt->u, n->op, work);
+  if (pt->peels)
+    put (pt->t, "      if (full || (%s))\n  ", IN (pt));
   put (pt->t, "      a%u = fold_%s_%s (a%u, %s);\n", m, gramme_op_facts (n->op).name, work, m, value);
 }
 
-static bool
-reads (NvPoint *pt, uint64_t members, uint32_t k)
+bool
+nv_point_reads (NvPoint *pt, uint64_t members, uint32_t k)
 {
   for (uint32_t m = 0; m < pt->l->s->n_members; m++)
     if (members >> m & 1 && loop_reads_full (pt->l, m) && loop_reads (pt->l, m, k))
@@ -307,27 +433,24 @@ reads (NvPoint *pt, uint64_t members, uint32_t k)
   return false;
 }
 
-void
-nv_point_pass (NvPoint *pt, const NvPass *pass)
+static bool
+is_quick (const NvPoint *pt, uint32_t m)
+{
+  const GrammeNode *n = loop_member (pt->l, m);
+  return n->n_in > 0 && nv_is_quick (n->op, nv_work (pt->l->p->values[gramme_node_in (pt->l->p->image, n, n->n_in - 1)].dtype));
+}
+
+static void
+put_elements (NvPoint *pt, const NvPass *pass, const bool *needed)
 {
   Loop *l = pt->l;
-  bool needed[CG_MAX_MEMBERS * 4] = { 0 };
-  for (uint32_t k = 0; k < l->n_access; k++) {
-    needed[k] = !l->access[k].store && !l->access[k].as_row && reads (pt, pass->compute | pass->folds, k);
-    if (needed[k])
-      put_load (pt, k);
-  }
-  for (uint32_t m = 0; m < l->s->n_members; m++) {
-    int k = pass->stores >> m & 1 ? loop_access (l, loop_member (l, m)->out, false, true) : -1;
-    if (k >= 0 && pt->form[k] == NV_VECTOR)
-      put (pt->t, "    V%d_%s y%d;\n", pt->lanes, nv_elem (value_of (pt, (uint32_t) k)->dtype), k);
-  }
+  pt->u->quick = pt->quick;
   if (pt->lanes > 1)
     put (pt->t, "#pragma unroll\n    for (int l = 0; l < %d; l++)", pt->lanes);
   put (pt->t, "    {\n");
   for (uint32_t k = 0; k < l->n_access; k++)
     if (needed[k])
-      put_read (pt, k);
+      put_read (pt, pass, k);
   for (uint32_t m = 0; m < l->s->n_members; m++) {
     const char *lane = pt->lanes > 1 ? " + l" : "";
     if (pass->kept >> m & 1)
@@ -340,17 +463,76 @@ nv_point_pass (NvPoint *pt, const NvPass *pass)
     if (pass->keep >> m & 1)
       put (pt->t, "      c%u[%s%s] = m%u;\n", m, pass->index, lane, m);
     if (pass->stores >> m & 1)
-      put_write (pt, m);
+      put_write (pt, m, pass->compute >> m & 1);
     if (pass->folds >> m & 1)
       put_fold (pt, m);
   }
   put (pt->t, "    }\n");
+  pt->u->quick = false;
+}
+
+/* What the thread has to do, one element after the other. */
+static void
+put_careful (const NvPoint *pt, const NvPass *pass)
+{
+  NvPoint one = *pt;
+  one.lanes = 1;
+  one.tail = one.quick = false;
+  one.ahead = 0;
+  for (uint32_t k = 0; k < pt->l->n_access; k++)
+    one.form[k] = pt->form[k] == NV_VECTOR ? NV_EACH : pt->form[k];
+  put (pt->t, "    if (odd) {\n    const gm_index first = e;\n#pragma unroll 1\n    for (int q = 0; q < %d; q++) {\n", pt->lanes);
+  put (pt->t, "    const gm_index e = first + q;\n");
+  if (pt->tail)
+    put (pt->t, "    if (e >= %s)\n      break;\n", NVZ (pt->u, pt->l->n));
+  nv_point_pass (&one, pass);
+  put (pt->t, "    }\n    } else {\n");
+}
+
+void
+nv_point_pass (NvPoint *pt, const NvPass *pass)
+{
+  Loop *l = pt->l;
+  bool needed[CG_MAX_MEMBERS * 4] = { 0 };
+  for (uint32_t k = 0; k < l->n_access; k++) {
+    needed[k] = !l->access[k].store && !l->access[k].as_row && nv_point_reads (pt, pass->compute | pass->folds, k);
+    if (needed[k])
+      put_load (pt, pass, k);
+  }
+  for (uint32_t m = 0; m < l->s->n_members; m++) {
+    int k = pass->stores >> m & 1 ? loop_access (l, loop_member (l, m)->out, false, true) : -1;
+    if (k >= 0 && pt->form[k] == NV_VECTOR)
+      put (pt->t, "    V%d_%s y%d;\n", pt->lanes, nv_elem (value_of (pt, (uint32_t) k)->dtype), k);
+  }
+  if (pt->quick)
+    put (pt->t, "    int odd = 0;\n");
+  put_elements (pt, pass, needed);
+  if (pt->quick)
+    put_careful (pt, pass);
   for (uint32_t m = 0; m < l->s->n_members; m++)
     if (pass->stores >> m & 1)
       put_store (pt, (uint32_t) loop_access (l, loop_member (l, m)->out, false, true));
+  if (pt->quick)
+    put (pt->t, "    }\n");
+  for (uint32_t k = 0; k < l->n_access; k++)
+    if (needed[k] && pt->held[k])
+      pt->held[k] = NV_HELD;
 }
 
 /* -- Loops without reductions ----------------------------------------------------------------------- */
+
+/* Vectors that all multiprocessors of a large GPU have in work at a time. */
+#define AHEAD ((int64_t) 1 << 18)
+
+/* Where threads compute for as long as memory takes, too few of them wait for it at a time: the next blocks' is asked for early. */
+static bool
+is_costly (const NvPoint *pt, uint64_t members)
+{
+  uint32_t n = 0;
+  for (uint32_t m = 0; m < pt->l->s->n_members; m++)
+    n += members >> m & 1 && nv_is_costly (loop_member (pt->l, m)->op);
+  return n >= 2;
+}
 
 void
 nv_print_points (NvUnit *u, uint32_t step)
@@ -385,6 +567,12 @@ nv_print_points (NvUnit *u, uint32_t step)
     if (u->p->values[loop_member (&l, m)->out].stored)
       pass.stores |= (uint64_t) 1 << m;
   pass.compute = nv_point_closure (&pt, pass.stores, 0);
+  for (uint32_t m = 0; m < l.s->n_members; m++)
+    pt.quick = pt.quick || (pt.lanes > 1 && pass.compute >> m & 1 && is_quick (&pt, m));
+  if (l.n_outer == 0 && pt.lanes > 1 && is_costly (&pt, pass.compute)) {
+    pt.ahead = AHEAD * pt.lanes;
+    nv_reach (u, codegen_size_add (sizes, l.n, 2 * pt.ahead));
+  }
   nv_point_pass (&pt, &pass);
   nv_end (u, blocks);
 }

@@ -7,6 +7,14 @@
  *      p<a>    an address        o<k>   where access k's row begins, in elements       e     the first element of this thread
  *      x<k>    what access k reads      m<i>  what member i is at this point           r<i>  what row member i is
  *      a<i>    what reduction i has accumulated                                        c<i>  member i, kept for a later phase
+ *
+ * Rows may begin anywhere (`peels`): e then counts from the boundary of an access before the row, o<k> is where that lies, the row's
+ * elements are [head, end), and `full` says whether all of a thread's are among them.  Accesses that lie otherwise are made one by one.
+ *
+ * What several passes read of memory may be held in registers, as it came: w<k>[step].
+ *
+ * An op may have a quick form for ordinary operands, without branches, so that the compiler mixes the lanes' instructions; it says
+ * in `odd` that an operand was not ordinary.  The thread then does its elements again, one by one, with care.
  */
 #ifndef NVRTC_POINT_H
 #define NVRTC_POINT_H
@@ -21,20 +29,31 @@ typedef struct {
   CgText *t;
   int lanes;
   bool tail; /* the last thread has fewer elements: `full` is false there */
+  bool peels; /* see above; head is that of access `leader` */
+  bool quick; /* ops take their quick forms */
+  int64_t ahead; /* so many elements further on memory is brought near, for a block that comes later; 0: it is not */
+  uint32_t leader;
   uint8_t form[CG_MAX_MEMBERS * 4];
   uint32_t arg[CG_MAX_MEMBERS * 4];
   bool row_read[CG_MAX_MEMBERS * 4]; /* x<k> of the row is there */
+  uint8_t held[CG_MAX_MEMBERS * 4];  /* NV_HOLD: by the first pass that reads it, NV_HELD from then on */
 } NvPoint;
+
+enum { NV_HOLD = 1, NV_HELD };
 
 /* What a pass over elements does: members as bits. */
 typedef struct {
   uint64_t compute, folds, stores;
   uint64_t keep, kept; /* written to, read from c<i>[index] */
-  const char *index;
+  const char *step, *index; /* which of the thread's steps this is; the first of its elements */
 } NvPass;
 
 /* Chooses the lanes: the most that all accesses allow, `limit` at most. */
 void nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_tail);
+/* Takes more lanes than alignment allows, if rows are long enough to lose a few elements at both ends. */
+void nv_point_peel (NvPoint *pt, int limit);
+/* Do these members read access k at every point? */
+bool nv_point_reads (NvPoint *pt, uint64_t members, uint32_t k);
 /* After nv_begin: registers the arguments; prints the row's coordinates and offsets from the linear `row`. */
 void nv_point_head (NvPoint *pt, CgText *t, const char *row);
 /* All that `roots` need, themselves included, but for what is in `kept`. */

@@ -2,7 +2,8 @@
  * prelude.cuh -- the neutral names of gramme-ops.def for one thread of a GPU.
  *
  * The build turns this file into a string that stands before every generated kernel.  It is C and CUDA C++ at once, and includes
- * nothing: the simulator of the tests compiles the same text for the CPU (GM_SIM; tests/gpu/sim.h).
+ * nothing: the simulator of the tests compiles the same text for the CPU (GM_SIM; tests/gpu/sim.h).  What not every kernel needs is
+ * there if GM_USES_<section> is defined (prelude.c): compilers take their time for what is not used, too.
  *
  * For each type T that is worked on (f32, f64, i8 ... i64, u8, b1) there are E_T, the element, A_T, what + - * work on (unsigned
  * for integers: overflow wraps), and functions f_T for each neutral name f.  f16, bf16 and the 8-bit floats are storage: widen_T
@@ -25,20 +26,22 @@
 #define GM_F64_BITS(u) __longlong_as_double ((long long) (u))
 #define GM_FMA(a, b, c) __fmaf_rn (a, b, c)
 #define GM_FMA_F64(a, b, c) __fma_rn (a, b, c)
+#define GM_ABS(a) fabsf (a)
 #define GM_MULHI(a, b) __umulhi (a, b)
 #define GM_BARRIER() __syncthreads ()
+#define GM_BRING_NEAR(p) asm volatile ("prefetch.global.L2 [%0];" : : "l"(p))
 #define GM_DOWN_u32(v, by) __shfl_down_sync (0xffffffffu, v, by)
 #define GM_LANE0_u32(v) __shfl_sync (0xffffffffu, v, 0)
 #define GM_CLAIM(word, value) (atomicCAS (word, 0ull, value) == 0)
 #define GM_BLOCK (blockIdx.x)
 #define GM_THREAD (threadIdx.x)
 /* Arguments come as one record of addresses and sizes. */
-#define GM_KERNEL(name, n_args, n_sizes, n_threads)                                                \
+#define GM_KERNEL(name, n_args, n_sizes, ...)                                                      \
   struct name##_args {                                                                             \
     void *p[n_args];                                                                               \
     unsigned long long z[n_sizes];                                                                 \
   };                                                                                               \
-  extern "C" __global__ void __launch_bounds__ (n_threads) name (const struct name##_args gm_a)
+  extern "C" __global__ void __launch_bounds__ (__VA_ARGS__) name (const struct name##_args gm_a)
 #define GM_ARG(i) (gm_a.p[i])
 #define GM_SIZE(n_args, i) (gm_a.z[i])
 #endif
@@ -69,16 +72,47 @@ typedef unsigned char E_e5m2;
   typedef struct GM_ALIGN (sizeof (E_##T) * n) {                                                   \
     E_##T e[n];                                                                                    \
   } V##n##_##T;
-#define GM_VECTORS_1(T) GM_VECTOR (T, 2) GM_VECTOR (T, 4) GM_VECTOR (T, 8) GM_VECTOR (T, 16)
-#define GM_VECTORS_2(T) GM_VECTOR (T, 2) GM_VECTOR (T, 4) GM_VECTOR (T, 8)
 #define GM_VECTORS_4(T) GM_VECTOR (T, 2) GM_VECTOR (T, 4)
-GM_VECTORS_1 (b1) GM_VECTORS_1 (u8) GM_VECTORS_1 (i8) GM_VECTORS_1 (e4m3) GM_VECTORS_1 (e5m2)
-GM_VECTORS_2 (i16) GM_VECTORS_2 (f16) GM_VECTORS_2 (bf16)
-GM_VECTORS_4 (i32) GM_VECTORS_4 (f32)
-GM_VECTOR (i64, 2) GM_VECTOR (f64, 2)
+#define GM_VECTORS_2(T) GM_VECTORS_4 (T) GM_VECTOR (T, 8)
+#define GM_VECTORS_1(T) GM_VECTORS_2 (T) GM_VECTOR (T, 16)
+GM_VECTORS_4 (f32)
+#ifdef GM_USES_f64
+GM_VECTOR (f64, 2)
+#endif
+#ifdef GM_USES_b1
+GM_VECTORS_1 (b1)
+#endif
+#ifdef GM_USES_u8
+GM_VECTORS_1 (u8)
+#endif
+#ifdef GM_USES_i8
+GM_VECTORS_1 (i8)
+#endif
+#ifdef GM_USES_i16
+GM_VECTORS_2 (i16)
+#endif
+#ifdef GM_USES_i32
+GM_VECTORS_4 (i32)
+#endif
+#ifdef GM_USES_i64
+GM_VECTOR (i64, 2)
+#endif
+#ifdef GM_USES_f16
+GM_VECTORS_2 (f16)
+#endif
+#ifdef GM_USES_bf16
+GM_VECTORS_2 (bf16)
+#endif
+#ifdef GM_USES_e4m3
+GM_VECTORS_1 (e4m3)
+#endif
+#ifdef GM_USES_e5m2
+GM_VECTORS_1 (e5m2)
+#endif
 
 /* -- Floats below 32 bits ------------------------------------------------------------------------ */
 
+#ifdef GM_USES_f16
 #ifndef GM_SIM
 GM_FN float
 widen_f16 (E_f16 h)
@@ -95,6 +129,10 @@ narrow_f16 (float f)
   return h;
 }
 #endif
+GM_FN float rounded_f16 (float v) { return widen_f16 (narrow_f16 (v)); }
+#endif
+
+#ifdef GM_USES_bf16
 GM_FN float
 widen_bf16 (E_bf16 h)
 {
@@ -112,6 +150,8 @@ narrow_bf16 (float f)
   return (E_bf16) (f != f ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 #endif
 }
+GM_FN float rounded_bf16 (float v) { return widen_bf16 (narrow_bf16 (v)); }
+#endif
 
 /* F: bits of the fraction, B: the exponent's bias; as in core/tiles/prelude-small.h. */
 #define GM_SMALL_FLOAT(name, F, B, NAN_FROM, NAN_BITS, BEYOND)                                     \
@@ -135,12 +175,13 @@ narrow_bf16 (float f)
     BEYOND;                                                                                        \
     return (E_##name) (code | sign >> 24);                                                         \
   }
+#ifdef GM_USES_e4m3
 GM_SMALL_FLOAT (e4m3, 3, 7, 0x7fu, 0x7fc00000u, if (size >= 0x43f00000u) code = 0x7f)
+#endif
+#ifdef GM_USES_e5m2
 GM_SMALL_FLOAT (e5m2, 2, 15, 0x7cu, 0x7f800000u, if (size >= 0x47800000u) code = 0x7c;
                 if (size > 0x7f800000u) code = 0x7f)
-
-GM_FN float rounded_f16 (float v) { return widen_f16 (narrow_f16 (v)); }
-GM_FN float rounded_bf16 (float v) { return widen_bf16 (narrow_bf16 (v)); }
+#endif
 
 /* -- Casts whose result C leaves undefined: x86's choice ----------------------------------------- */
 
@@ -159,26 +200,94 @@ f64_to_i64 (double x)
 
 /* -- Elementary functions ------------------------------------------------------------------------ */
 
-#define GM_ONE(name)                                                                               \
-  GM_FN float name##_f32 (float a) { return name##f (a); }                                         \
-  GM_FN double name##_f64 (double a) { return name (a); }
-#define GM_TWO(name)                                                                               \
-  GM_FN float name##_f32 (float a, float b) { return name##f (a, b); }                             \
-  GM_FN double name##_f64 (double a, double b) { return name (a, b); }
-GM_ONE (exp2) GM_ONE (expm1) GM_ONE (log) GM_ONE (log2) GM_ONE (log10) GM_ONE (log1p)
-GM_ONE (sin) GM_ONE (cos) GM_ONE (tan) GM_ONE (atan) GM_ONE (sinh) GM_ONE (cosh) GM_ONE (erf)
-GM_TWO (pow) GM_TWO (atan2) GM_TWO (fmod)
-GM_ONE (sqrt) GM_ONE (floor) GM_ONE (ceil) GM_ONE (trunc)
-GM_FN float round_f32 (float a) { return rintf (a); }
-GM_FN double round_f64 (double a) { return rint (a); }
-GM_FN double exp_f64 (double a) { return exp (a); }
-GM_FN double tanh_f64 (double a) { return tanh (a); }
+#define exp2_f32 exp2f
+#define exp2_f64 exp2
+#define expm1_f32 expm1f
+#define expm1_f64 expm1
+#define log_f32 logf
+#define log_f64 log
+#define log2_f32 log2f
+#define log2_f64 log2
+#define log10_f32 log10f
+#define log10_f64 log10
+#define log1p_f32 log1pf
+#define log1p_f64 log1p
+#define sin_f32 sinf
+#define sin_f64 sin
+#define cos_f32 cosf
+#define cos_f64 cos
+#define tan_f32 tanf
+#define tan_f64 tan
+#define atan_f32 atanf
+#define atan_f64 atan
+#define sinh_f32 sinhf
+#define sinh_f64 sinh
+#define cosh_f32 coshf
+#define cosh_f64 cosh
+#define erf_f32 erff
+#define erf_f64 erf
+#define pow_f32 powf
+#define pow_f64 pow
+#define atan2_f32 atan2f
+#define atan2_f64 atan2
+#define fmod_f32 fmodf
+#define fmod_f64 fmod
+#define sqrt_f32 sqrtf
+#define sqrt_f64 sqrt
+#define floor_f32 floorf
+#define floor_f64 floor
+#define ceil_f32 ceilf
+#define ceil_f64 ceil
+#define trunc_f32 truncf
+#define trunc_f64 trunc
+#define round_f32 rintf
+#define round_f64 rint
+#define exp_f64 exp
+#define tanh_f64 tanh
 
-/* exp (a) is the result times 2^*n, for |a| < 2^7. */
+#ifdef GM_USES_exp
+/* a within a bound; a NaN stays. */
 GM_FN float
-exp_reduced_f32 (float a, int *n)
+at_most_f32 (float a, float bound)
 {
-  float whole = rintf (a * 0x1.715476p+0f), r, q;
+#if !defined(GM_SIM) && __CUDA_ARCH__ >= 800
+  asm ("min.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(bound));
+  return a;
+#else
+  return bound < a ? bound : a;
+#endif
+}
+GM_FN float
+at_least_f32 (float a, float bound)
+{
+#if !defined(GM_SIM) && __CUDA_ARCH__ >= 800
+  asm ("max.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(bound));
+  return a;
+#else
+  return bound > a ? bound : a;
+#endif
+}
+
+/* 1 / a, rounded as a division is, where a and the result are normal: one step of Newton's after the hardware's estimate, which is
+ * what the compiler makes of 1.0f / a once it has looked where a lies. */
+GM_FN float
+reciprocal_f32 (float a)
+{
+#ifndef GM_SIM
+  float y;
+  asm ("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a));
+  return GM_FMA (y, GM_FMA (-a, y, 1.0f), y);
+#else
+  return 1.0f / a;
+#endif
+}
+
+/* exp (a) is the result times 2^n, for |a| < 2^7.  What is added and taken away again leaves the nearest whole number, as rintf
+ * does, and n itself in the lowest bits of the sum: *n is n and a multiple of 512, which power_of_two_f32 does not see. */
+GM_FN float
+exp_reduced_f32 (float a, gm_u32 *n)
+{
+  float sum = a * 0x1.715476p+0f + 0x1.8p+23f, whole = sum - 0x1.8p+23f, r, q;
   r = GM_FMA (whole, -0x1.62e4p-1f, a); /* log 2 in two parts */
   r = GM_FMA (whole, -0x1.7f7d1cp-20f, r);
   q = GM_FMA (0x1.9f085ap-13f, r, 0x1.6d8d52p-10f);
@@ -186,40 +295,49 @@ exp_reduced_f32 (float a, int *n)
   q = GM_FMA (q, r, 0x1.55548ep-5f);
   q = GM_FMA (q, r, 0x1.555554p-3f);
   q = GM_FMA (q, r, 0.5f);
-  *n = f32_to_i32 (whole);
+  *n = GM_BITS_F32 (sum);
   return GM_FMA (r * r, q, r) + 1.0f;
 }
-GM_FN float power_of_two_f32 (int n) { return GM_F32_BITS (((gm_u32) n + 127u) << 23); }
+GM_FN float power_of_two_f32 (gm_u32 n) { return GM_F32_BITS ((n << 23) + 0x3f800000u); }
 
 GM_FN float
 exp_f32 (float a)
 {
-  int n, half;
-  a = 89.0f < a ? 89.0f : a; /* the bounds are infinity and 0 already; a NaN stays */
-  a = -104.0f > a ? -104.0f : a;
+  gm_u32 n, half;
+  a = at_most_f32 (at_least_f32 (a, -104.0f), 89.0f); /* the bounds are infinity and 0 already; a NaN stays */
   float y = exp_reduced_f32 (a, &n);
   half = n >> 1; /* in two steps: 2^n may be out of range where the result is not */
-  return y * power_of_two_f32 (half) * power_of_two_f32 ((int) ((gm_u32) n - (gm_u32) half));
+  return y * power_of_two_f32 (half) * power_of_two_f32 (n - half);
 }
 
 GM_FN float
 tanh_f32 (float a)
 {
-  gm_u32 sign = GM_BITS_F32 (a) & 0x80000000u;
-  float size = GM_F32_BITS (GM_BITS_F32 (a) ^ sign), square, near, far, y;
-  int n;
-  size = 10.0f < size ? 10.0f : size;
-  square = size * size;
+  gm_u32 n;
+  float size = at_most_f32 (GM_ABS (a), 10.0f), square = size * size, near, far, y;
   near = GM_FMA (-0x1.9af224p-8f, square, 0x1.593144p-6f);
   near = GM_FMA (near, square, -0x1.b926e4p-5f);
   near = GM_FMA (near, square, 0x1.110d1ap-3f);
   near = GM_FMA (near, square, -0x1.55554ap-2f);
   near = GM_FMA (size * square, near, size);
   far = exp_reduced_f32 (size + size, &n);
-  far = 1.0f - 2.0f / (far * power_of_two_f32 (n) + 1.0f);
+  /* 1 - 2 / (far * 2^n + 1): products by powers of two are exact. */
+  far = GM_FMA (-2.0f, reciprocal_f32 (GM_FMA (far, power_of_two_f32 (n), 1.0f)), 1.0f);
   y = size < 0.55f ? near : far;
-  return GM_F32_BITS (GM_BITS_F32 (y) | sign);
+  return GM_F32_BITS (GM_BITS_F32 (y) | (GM_BITS_F32 (a) & 0x80000000u));
 }
+
+/* The table's 1 / (1 + exp (-a)) where exp (-a) and the quotient are normal; elsewhere it is odd, and the result is not used. */
+GM_FN float
+quick_sigmoid_f32 (int *odd, float a)
+{
+  gm_u32 n;
+  float y = exp_reduced_f32 (-a, &n);
+  *odd |= !(GM_ABS (a) < 87.0f);
+  return reciprocal_f32 (GM_FMA (y, power_of_two_f32 (n), 1.0f));
+}
+
+#endif
 
 /* -- Arithmetic of each type --------------------------------------------------------------------- */
 
@@ -246,7 +364,9 @@ tanh_f32 (float a)
 #define GM_f32_OF GM_F32_BITS
 #define GM_f64_OF GM_F64_BITS
 GM_FLOATS (f32, GM_BITS_F32, 0x80000000u)
+#ifdef GM_USES_f64
 GM_FLOATS (f64, GM_BITS_F64, 0x8000000000000000ull)
+#endif
 
 #define GM_INTEGERS(T, IS_SIGNED)                                                                  \
   GM_FN E_##T max_##T (A_##T a, A_##T b) { return (E_##T) a > (E_##T) b ? (E_##T) a : (E_##T) b; } \
@@ -284,23 +404,38 @@ GM_FLOATS (f64, GM_BITS_F64, 0x8000000000000000ull)
     }                                                                                              \
     return (E_##T) r;                                                                              \
   }
-GM_INTEGERS (i8, 1)
-GM_INTEGERS (i16, 1)
-GM_INTEGERS (i32, 1)
-GM_INTEGERS (i64, 1)
-GM_INTEGERS (u8, 0)
-GM_INTEGERS (b1, 0)
 
 /* a * b + c of a matrix product. */
 GM_FN E_f32 mad_f32 (E_f32 a, E_f32 b, E_f32 c) { return GM_FMA (a, b, c); }
-GM_FN E_f64 mad_f64 (E_f64 a, E_f64 b, E_f64 c) { return GM_FMA_F64 (a, b, c); }
 #define GM_MAD(T)                                                                                  \
   GM_FN E_##T mad_##T (E_##T a, E_##T b, E_##T c) { return (E_##T) ((A_##T) a * (A_##T) b + (A_##T) c); }
+
+#ifdef GM_USES_i8
+GM_INTEGERS (i8, 1)
 GM_MAD (i8)
+#endif
+#ifdef GM_USES_i16
+GM_INTEGERS (i16, 1)
 GM_MAD (i16)
+#endif
+#ifdef GM_USES_i32
+GM_INTEGERS (i32, 1)
 GM_MAD (i32)
+#endif
+#ifdef GM_USES_i64
+GM_INTEGERS (i64, 1)
 GM_MAD (i64)
+#endif
+#ifdef GM_USES_u8
+GM_INTEGERS (u8, 0)
 GM_MAD (u8)
+#endif
+#ifdef GM_USES_b1
+GM_INTEGERS (b1, 0)
+#endif
+#ifdef GM_USES_f64
+GM_FN E_f64 mad_f64 (E_f64 a, E_f64 b, E_f64 c) { return GM_FMA_F64 (a, b, c); }
+#endif
 
 /* A position is out of range: the first to say so leaves its node, counted from 1, and the position. */
 #define GM_REPORT(error, node, position)                                                           \
@@ -344,16 +479,31 @@ GM_MAD (u8)
     return FROM (high << 32 | low);                                                                \
   }
 GM_ACROSS (f32, GM_BITS_F32, GM_F32_BITS)
+#ifdef GM_USES_i8
 GM_ACROSS (i8, (gm_u32), )
+#endif
+#ifdef GM_USES_i16
 GM_ACROSS (i16, (gm_u32), )
+#endif
+#ifdef GM_USES_i32
 GM_ACROSS (i32, (gm_u32), )
+#endif
+#ifdef GM_USES_u8
 GM_ACROSS (u8, (gm_u32), )
+#endif
+#ifdef GM_USES_b1
 GM_ACROSS (b1, (gm_u32), )
+#endif
+#ifdef GM_USES_f64
 GM_WIDE_ACROSS (f64, GM_BITS_F64, GM_F64_BITS)
+#endif
+#ifdef GM_USES_i64
 GM_WIDE_ACROSS (i64, (gm_u64), (E_i64))
+#endif
 
 /* -- Random numbers: Philox4x32-10 (Salmon and others, SC 2011) ----------------------------------- */
 
+#ifdef GM_USES_random
 /* The four words of the block of counter {draw, high} under `key`. */
 GM_FN void
 philox (gm_u64 key, gm_u64 draw, gm_u64 high, gm_u32 *w)
@@ -382,6 +532,7 @@ uniform_f32 (gm_u64 key, gm_u64 draw, int lane)
   gm_u32 x = lane == 0 ? w[0] : lane == 1 ? w[1] : lane == 2 ? w[2] : w[3];
   return (float) (int) (x >> 8) * 0x1p-24f;
 }
+#ifdef GM_USES_f64
 GM_FN double
 uniform_f64 (gm_u64 key, gm_u64 draw, int lane)
 {
@@ -390,6 +541,7 @@ uniform_f64 (gm_u64 key, gm_u64 draw, int lane)
   gm_u64 x = lane % 2 ? (gm_u64) w[3] << 32 | w[2] : (gm_u64) w[1] << 32 | w[0];
   return (double) (long long) (x >> 11) * 0x1p-53;
 }
+#endif
 #define GM_NORMAL(T)                                                                               \
   GM_FN E_##T normal_##T (gm_u64 key, gm_u64 draw, int lane)                                       \
   {                                                                                                \
@@ -398,7 +550,10 @@ uniform_f64 (gm_u64 key, gm_u64 draw, int lane)
     return r * (lane & 1 ? sin_##T (phi) : cos_##T (phi));                                         \
   }
 GM_NORMAL (f32)
+#ifdef GM_USES_f64
 GM_NORMAL (f64)
+#endif
+#endif
 
 /* -- Neutral names, of the type GM_T -------------------------------------------------------------- */
 

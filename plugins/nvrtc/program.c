@@ -7,6 +7,8 @@
  */
 #include "plugins/nvrtc/program.h"
 
+#include "plugins/nvrtc/product.h"
+
 #include <stdlib.h>
 
 /* -- Taking a unit ------------------------------------------------------------------------------------- */
@@ -22,7 +24,7 @@ name_node (const CgProgram *p, int32_t node, const GrammeDebug *debug)
 }
 
 int32_t
-nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, GrammeStatus *status)
+nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, bool replays, GrammeStatus *status)
 {
   *r = (NvRole){ .present = true,
                  .launches = u->launches,
@@ -43,6 +45,8 @@ nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, Gram
   r->functions = calloc (2 * r->n_launches + 1, sizeof *r->functions);
   r->consts = calloc (r->n_consts + 1, sizeof *r->consts);
   bool good = r->where && r->functions && r->consts;
+  if (replays && r->n_launches > 1 && !r->checks_index) /* one kernel is one launch either way; the check waits for the device */
+    good = (r->replay = nv_replay_new ()) != NULL && good;
   for (uint32_t i = 0; i < r->n_launches && good; i++)
     good = (r->where[i] = name_node (p, r->launches[i].node, debug)) != NULL;
   for (uint32_t i = 0; i < r->n_consts && r->consts; i++) {
@@ -60,9 +64,13 @@ role_clear (NvRole *r)
     free (r->where[i]);
   for (uint32_t i = 0; i < r->n_consts && r->consts; i++)
     free (r->consts[i].data);
+  nv_replay_free (r->replay, NULL); /* of what was never loaded: without a graph */
   free (r->where);
   free (r->functions);
   free (r->consts);
+  for (uint32_t i = 0; i < r->n_launches; i++)
+    if (r->launches[i].product)
+      nv_product_free (r->launches[i].product);
   free (r->launches);
   free (r->args);
   free (r->size_list);
@@ -76,6 +84,8 @@ static int32_t
 load_module (NvProgram *p, NvDevice *d, GrammeStatus *status)
 {
   const NvCuda *c = nv_cuda (NULL);
+  if (!p->image.bytes)
+    return GRAMME_OK;
   int result = c->cuModuleLoadData (&p->module, p->image.image);
   if (result == 209)
     return gramme_fail (status, GRAMME_DEVICE, -1,
@@ -88,6 +98,8 @@ load_module (NvProgram *p, NvDevice *d, GrammeStatus *status)
       NvRole *r = &p->roles[role];
       const NvLaunch *l = &r->launches[i];
       char wide[sizeof l->name + 4];
+      if (l->product)
+        continue;
       snprintf (wide, sizeof wide, "%s_64", l->name);
       result = c->cuModuleGetFunction (&r->functions[2 * i], p->module, l->name);
       if (result == 0 && codegen_is_symbolic (l->most))
@@ -118,11 +130,15 @@ load_all (NvProgram *p, NvDevice *d, GrammeStatus *status)
 static void
 unload (NvProgram *p, NvDevice *d)
 {
+  for (int role = 0; role < 2; role++) {
+    nv_replay_free (p->roles[role].replay, d);
+    p->roles[role].replay = NULL;
+  }
   for (int role = 0; role < 2; role++)
     for (uint32_t i = 0; i < p->roles[role].n_consts; i++) {
       NvRole *r = &p->roles[role];
       if (r->consts[i].address)
-        nv_device_free (d, r->consts[i].address, r->consts[i].bytes);
+        nv_device_free (d, r->consts[i].address);
       r->consts[i].address = 0;
     }
   if (p->module && nv_device_enter (d, NULL) == GRAMME_OK) {
@@ -270,12 +286,34 @@ fill_record (const Places *at, const NvLaunch *l, uint64_t *record)
 }
 
 static int32_t
-launch_all (NvDevice *d, const NvRole *r, const Places *at, GrammeStatus *status)
+launch_product (NvDevice *d, const NvRole *r, uint32_t i, const Places *at, NvKept *kept, GrammeStatus *status)
+{
+  enum { MOST = 4 };
+  const NvLaunch *l = &r->launches[i];
+  NvAddress addresses[MOST] = { 0 };
+  const char *what = r->where[i];
+  for (uint32_t k = 0; k < l->n_args && k < MOST; k++) {
+    const NvArg *a = &r->args[l->first_arg + k];
+    if (codegen_size_value (a->offset, at->values) < 0)
+      return gramme_fail (status, GRAMME_NO_MEMORY, -1, "%s: these sizes are more than a GPU counts to", what);
+    addresses[k] = place_of (at, a);
+  }
+  return nv_product_run (l->product, d, addresses, at->values, what, kept, status);
+}
+
+static int32_t
+launch_all (NvDevice *d, const NvRole *r, const Places *at, NvKept *kept, GrammeStatus *status)
 {
   const NvCuda *c = nv_cuda (NULL);
   uint64_t record[NV_MAX_ARGS + NV_MAX_SIZES];
   for (uint32_t i = 0; i < r->n_launches; i++) {
     const NvLaunch *l = &r->launches[i];
+    if (l->product) {
+      int32_t code = launch_product (d, r, i, at, kept, status);
+      if (code != GRAMME_OK)
+        return code;
+      continue;
+    }
     int64_t grid = codegen_size_value (l->grid, at->values), most = codegen_size_value (l->most, at->values);
     if (grid == 0)
       continue;
@@ -341,31 +379,63 @@ measure_workspace (const NvRole *r, const int64_t *values, uint64_t *bytes, Gram
   return GRAMME_OK;
 }
 
+typedef struct {
+  NvDevice *d;
+  Places at;
+} Launching;
+
+static int32_t
+launch_with (void *data, NvAddress workspace, NvKept *kept, GrammeStatus *status)
+{
+  Launching *l = data;
+  const NvRole *r = l->at.role;
+  l->at.workspace = workspace;
+  l->at.error = workspace + r->ws_bytes;
+  l->at.dynamic = l->at.error + (r->checks_index ? ERROR_ROOM : 0);
+  int32_t code = r->checks_index ? nv_device_zero (l->d, l->at.error, ERROR_BYTES, status) : GRAMME_OK;
+  if (code == GRAMME_OK)
+    code = launch_all (l->d, r, &l->at, kept, status);
+  if (code == GRAMME_OK && r->checks_index)
+    code = name_kernels (r, check_error_word (l->d, r, l->at.error, status), status);
+  return code;
+}
+
+#define MAX_KEY 96
+
+/* What a run is: addresses and sizes.  0: too much, or nothing that comes again. */
+static uint32_t
+key_of (const NvRole *r, const GrammeRunArgs *args, const int64_t *values, const Operand *operands, uint64_t key[MAX_KEY])
+{
+  uint32_t n = args->n_inputs + args->n_outputs;
+  if (!r->replay || n + r->sizes.n > MAX_KEY)
+    return 0;
+  for (uint32_t i = 0; i < n; i++) {
+    if (operands[i].copied)
+      return 0;
+    key[i] = operands[i].address;
+  }
+  for (uint32_t i = 0; i < r->sizes.n; i++)
+    key[n + i] = (uint64_t) values[i];
+  return n + r->sizes.n;
+}
+
 static int32_t
 run_with (NvDevice *d, const NvRole *r, const GrammeRunArgs *args, const int64_t *values, Operand *in, Operand *out,
           GrammeStatus *status)
 {
-  Places at = { .role = r, .in = in, .out = out, .values = values };
-  uint64_t ws_bytes = 0;
-  int32_t code = measure_workspace (r, values, &ws_bytes, status);
+  Launching launching = { .d = d, .at = { .role = r, .in = in, .out = out, .values = values } };
+  uint64_t key[MAX_KEY];
+  NvRun run = { .key = key, .launch = launch_with, .data = &launching };
+  int32_t code = measure_workspace (r, values, &run.ws_bytes, status);
   for (uint32_t i = 0; i < args->n_inputs && code == GRAMME_OK; i++)
     code = bring (d, &in[i], &args->inputs[i], true, status);
   for (uint32_t i = 0; i < args->n_outputs && code == GRAMME_OK; i++)
     code = bring (d, &out[i], &args->outputs[i], false, status);
-  if (code == GRAMME_OK && ws_bytes)
-    code = nv_device_alloc (d, ws_bytes, &at.workspace, status);
-  at.error = at.workspace + r->ws_bytes;
-  at.dynamic = at.error + (r->checks_index ? ERROR_ROOM : 0);
-  if (code == GRAMME_OK && r->checks_index)
-    code = nv_device_zero (d, at.error, ERROR_BYTES, status);
+  run.n = code == GRAMME_OK ? key_of (r, args, values, in, key) : 0;
   if (code == GRAMME_OK)
-    code = launch_all (d, r, &at, status);
-  if (code == GRAMME_OK && r->checks_index)
-    code = name_kernels (r, check_error_word (d, r, at.error, status), status);
+    code = run.n ? nv_replay_run (r->replay, d, &run, status) : nv_plain_run (d, &run, status);
   for (uint32_t i = 0; i < args->n_outputs && code == GRAMME_OK; i++)
     code = name_kernels (r, take_back (d, &out[i], &args->outputs[i], status), status);
-  if (at.workspace)
-    nv_device_free (d, at.workspace, ws_bytes);
   return code;
 }
 
@@ -393,7 +463,7 @@ nv_program_run (NvProgram *p, const GrammeRunArgs *args, GrammeStatus *status)
   code = run_with (p->device, r, args, values, operands, operands + args->n_inputs, status);
   for (uint32_t i = 0; i < n; i++)
     if (operands[i].copied)
-      nv_device_free (p->device, operands[i].address, operands[i].bytes);
+      nv_device_free (p->device, operands[i].address);
   if (operands != stack)
     free (operands);
   if (values != few)

@@ -5,7 +5,7 @@
 #define NVRTC_PROGRAM_H
 
 #include "plugins/nvrtc/compiler.h"
-#include "plugins/nvrtc/device.h"
+#include "plugins/nvrtc/replay.h"
 #include "plugins/nvrtc/unit.h"
 
 #include <pthread.h>
@@ -22,6 +22,7 @@ typedef struct {
   uint64_t ws_bytes;
   int64_t dynamic_bytes; /* after that: a size */
   bool checks_index;
+  NvReplay *replay; /* NULL: all runs are plain */
   /* Host memory of constants, and their places on the device. */
   struct {
     void *data;
@@ -36,14 +37,15 @@ typedef struct {
   NvImage image;
   char arch[32];
   char *text; /* CUDA, if it is to be kept */
+  bool has_kernels; /* else all launches are the library's, and there is no image */
   NvRole roles[2];
   pthread_mutex_t lock; /* for loading */
   NvDevice *device;     /* not NULL: loaded */
   void *module;
 } NvProgram;
 
-/* Moves what the launches need out of a printed unit, and names its nodes. */
-int32_t nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, GrammeStatus *status);
+/* Moves what the launches need out of a printed unit, and names its nodes.  replays: see replay.h. */
+int32_t nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, bool replays, GrammeStatus *status);
 int32_t nv_program_run (NvProgram *p, const GrammeRunArgs *args, GrammeStatus *status);
 void nv_program_clear (NvProgram *p);
 

@@ -6,11 +6,14 @@
  *
  *      <= 16       a thread
  *      <= 1024     a warp; four to a block
- *      longer      a block, which combines its warps through shared memory
+ *      longer      a block, which combines its warps through shared memory: of so many threads that each has few elements, since
+ *                  loops over them are unrolled, and that is what a compile takes its time for
  *      few rows that are very long: SPLIT.  Many blocks take a row, phase by phase: one kernel to a phase leaves a partial result
  *                  of each block in the workspace, and every block of the next one combines them again, all in the same order.
  *
- * What later phases read at every point is kept in registers where that is few, else computed again from memory: the same bits.
+ * What later phases read at every point is kept in registers, memory as it came and members that cost more than a few
+ * instructions, where there are enough; else it is computed again from memory: the same bits.  Rows that begin anywhere are walked
+ * from one boundary of 16 bytes to the next (point.h).
  * Reductions are combined in a tree over lanes; the order depends on the sizes alone, so results repeat, but sums of floats are
  * not the CPU's to the last bit.
  */
@@ -18,6 +21,8 @@
 
 #define WARPS_BLOCK 128    /* threads of a block whose rows are smaller than it */
 #define KEPT_REGISTERS 64  /* of a thread, for what crosses phases */
+#define KEPT_OF_1024 40    /* of 1024 threads of a block each has 64 in all */
+#define CHEAP 3            /* instructions: what costs more is kept, not done again */
 #define SPLIT_BLOCK 256
 #define SYMBOLIC_BLOCK 128 /* threads of a row whose length only the run knows */
 #define SPLIT_FROM 65536   /* elements of a row */
@@ -29,8 +34,9 @@ typedef struct {
   CgText *t;
   int threads;     /* of a row: 1, 32, or a block */
   int64_t steps;   /* of a thread through a row: a number only if `keeps` */
-  bool keeps;      /* crossing members are in c<m> */
+  bool keeps;      /* crossing members are in c<m>, and memory of several phases in w<k> */
   uint64_t crossing;
+  int64_t most; /* elements that a thread's steps lead over: the row, and what lies before its boundary */
   int64_t chunks, chunk; /* SPLIT: blocks of a row, elements of each */
   NvArg partial[CG_MAX_MEMBERS];
 } Rows;
@@ -137,8 +143,10 @@ put_combine (Rows *r, uint64_t members)
   put (r->t, "  GM_BARRIER ();\n");
   for (uint32_t m = 0; m < r->l.s->n_members; m++)
     if (members & bit (m))
-      put (r->t, "  a%u = s%u[0];\n#pragma unroll\n  for (int w = 1; w < %d; w++)\n    a%u = fold_%s_%s (a%u, s%u[w]);\n", m, m,
-           r->threads / 32, m, fold_name (r, m), fold_work (r, m), m, m);
+      put (r->t,
+           "  a%u = s%u[tid %% %d];\n#pragma unroll\n  for (int d = %d; d > 0; d /= 2)\n    a%u = fold_%s_%s (a%u, down_%s (a%u, d));\n"
+           "  a%u = lane0_%s (a%u);\n",
+           m, m, r->threads / 32, r->threads / 64, m, fold_name (r, m), fold_work (r, m), m, fold_work (r, m), m, m, fold_work (r, m), m);
 }
 
 /* r<m> from a<m>. */
@@ -177,39 +185,183 @@ put_row_members (Rows *r, int phase)
       nv_point_row_member (&r->pt, m);
 }
 
+/* -- What is kept ---------------------------------------------------------------------------------- */
+
+/* About how many instructions member m is, with what it is made of. */
+static int
+cost_of (Rows *r, uint32_t m, const int *costs)
+{
+  const GrammeNode *n = loop_member (&r->l, m);
+  int cost = 8, which;
+  switch (n->op) {
+  case GRAMME_OP_add: case GRAMME_OP_sub: case GRAMME_OP_mul: case GRAMME_OP_neg: case GRAMME_OP_abs: case GRAMME_OP_square:
+  case GRAMME_OP_copy: case GRAMME_OP_where: case GRAMME_OP_eq: case GRAMME_OP_ne: case GRAMME_OP_lt: case GRAMME_OP_le:
+  case GRAMME_OP_gt: case GRAMME_OP_ge: case GRAMME_OP_logical_not:
+    cost = 1 + nv_rounds (r->pt.u, n);
+    break;
+  case GRAMME_OP_cast: {
+    uint32_t from = r->l.p->values[gramme_node_in (r->l.p->image, n, 0)].dtype, to = r->l.p->values[n->out].dtype;
+    bool f32 = from == GRAMME_DTYPE_F32 || to == GRAMME_DTYPE_F32;
+    if (f32 && (nv_rounds (r->pt.u, n) || strcmp (nv_work (from), nv_work (to)) == 0))
+      cost = 1;
+    break;
+  }
+  default: break;
+  }
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if (loop_operand (&r->l, m, gramme_node_in (r->l.p->image, n, i), &which) == FROM_TILE && !(r->crossing & bit ((uint32_t) which)))
+      cost += costs[which];
+  return cost;
+}
+
+/* Members that later phases read and that are not made again there. */
+static void
+find_crossing (Rows *r)
+{
+  int costs[CG_MAX_MEMBERS] = { 0 };
+  r->crossing = 0;
+  for (uint32_t m = 0; m < r->l.s->n_members; m++) {
+    if (loop_is_row (&r->l, m))
+      continue;
+    costs[m] = cost_of (r, m, costs);
+    if (loop_crosses (&r->l, m) && costs[m] > CHEAP)
+      r->crossing |= bit (m);
+  }
+}
+
+/* What is computed at every point in a phase, and what is there from earlier ones. */
+static NvPass
+pass_of (Rows *r, int phase)
+{
+  NvPass pass = { .stores = full_stores (r, phase), .folds = folds (r, phase) };
+  for (uint32_t m = 0; r->keeps && m < r->l.s->n_members; m++)
+    if (r->crossing & bit (m)) {
+      pass.keep |= r->l.phases[m] == phase ? bit (m) : 0;
+      pass.kept |= r->l.phases[m] < phase ? bit (m) : 0;
+    }
+  pass.compute = nv_point_closure (&r->pt, pass.stores | pass.folds | pass.keep, pass.kept);
+  return pass;
+}
+
+static bool
+uses_kept (Rows *r, const NvPass *pass, uint32_t m)
+{
+  for (uint32_t reader = 0; reader < r->l.s->n_members; reader++) {
+    const GrammeNode *n = loop_member (&r->l, reader);
+    int which;
+    for (uint32_t i = 0; pass->compute >> reader & 1 && i < n->n_in; i++)
+      if (loop_operand (&r->l, reader, gramme_node_in (r->l.p->image, n, i), &which) == FROM_TILE && which == (int) m)
+        return true;
+  }
+  return pass->stores >> m & 1;
+}
+
+static uint32_t
+bytes_of_member (const Rows *r, uint32_t m)
+{
+  return r->l.p->values[loop_member (&r->l, m)->out].elem_bytes;
+}
+
+/* Registers of what goes from some phase to the next, where that is most.  Marks the accesses to hold if `holds`. */
+static int64_t
+count_kept (Rows *r, bool holds)
+{
+  int64_t live[CG_MAX_MEMBERS + 1] = { 0 }, most = 0, elements = r->steps * r->pt.lanes;
+  NvPass passes[CG_MAX_MEMBERS + 1];
+  for (int phase = 0; phase < r->l.n_phases; phase++)
+    passes[phase] = pass_of (r, phase);
+  for (uint32_t k = 0; k < r->l.n_access; k++) {
+    const Access *a = &r->l.access[k];
+    int first = -1, last = -1;
+    r->pt.held[k] = 0;
+    for (int phase = 0; phase < r->l.n_phases; phase++)
+      if (!a->store && !a->as_row && a->inner != 0 && nv_point_reads (&r->pt, passes[phase].compute | passes[phase].folds, k)) {
+        first = first < 0 ? phase : first;
+        last = phase;
+      }
+    if (!holds || first == last)
+      continue;
+    r->pt.held[k] = NV_HOLD;
+    int64_t bytes = r->l.p->values[a->value].elem_bytes;
+    for (int phase = first; phase < last; phase++)
+      live[phase] += r->pt.form[k] == NV_VECTOR ? (elements * bytes + 3) / 4 : elements * ((bytes + 3) / 4);
+  }
+  for (uint32_t m = 0; m < r->l.s->n_members; m++) {
+    int last = r->l.phases[m];
+    for (int phase = last; r->crossing & bit (m) && phase < r->l.n_phases; phase++)
+      if (phase > r->l.phases[m] && uses_kept (r, &passes[phase], m))
+        last = phase;
+    for (int phase = r->l.phases[m]; phase < last; phase++)
+      live[phase] += elements * (bytes_of_member (r, m) > 4 ? 2 : 1);
+  }
+  for (int phase = 0; phase < r->l.n_phases; phase++)
+    most = live[phase] > most ? live[phase] : most;
+  return most;
+}
+
+static void
+plan_kept (Rows *r, bool number)
+{
+  int64_t room = r->threads >= 1024 ? KEPT_OF_1024 : KEPT_REGISTERS, stride = (int64_t) r->threads * r->pt.lanes;
+  r->most = number ? r->l.n + (r->pt.peels ? r->pt.lanes - 1 : 0) : 0;
+  r->steps = number ? (r->most + stride - 1) / stride : INT32_MAX;
+  r->keeps = r->steps <= 32;
+  find_crossing (r);
+  if (r->keeps && count_kept (r, true) > room)
+    r->keeps = count_kept (r, false) <= room;
+  if (!r->keeps)
+    memset (r->pt.held, 0, sizeof r->pt.held);
+}
+
 /* -- One kernel for all phases ---------------------------------------------------------------------- */
 
 static void
 put_elements (Rows *r, int phase)
 {
-  NvPass pass = { .stores = full_stores (r, phase), .folds = folds (r, phase) };
+  NvPass pass = pass_of (r, phase);
   int lanes = r->pt.lanes;
+  long long stride = (long long) r->threads * lanes;
   char index[48];
-  if (r->keeps)
-    for (uint32_t m = 0; m < r->l.s->n_members; m++)
-      if (r->crossing & bit (m)) {
-        pass.keep |= r->l.phases[m] == phase ? bit (m) : 0;
-        pass.kept |= r->l.phases[m] < phase ? bit (m) : 0;
-      }
+  const char *end = r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n);
   if (!(pass.stores | pass.folds | pass.keep))
     return;
-  pass.compute = nv_point_closure (&r->pt, pass.stores | pass.folds | pass.keep, pass.kept);
   snprintf (index, sizeof index, "j * %d", lanes);
   pass.index = index;
-  if (r->keeps) {
+  pass.step = "j";
+  if (r->keeps) { /* steps in the middle lie inside of the row */
     put (r->t, "#pragma unroll\n  for (int j = 0; j < %lld; j++) {\n    const gm_index e = (gm_index) (j * %d + tid) * %d;\n",
          (long long) r->steps, r->threads, lanes);
-    if (r->steps * r->threads * lanes != r->l.n)
-      put (r->t, "    if (e < %s) {\n", NVZ (r->pt.u, r->l.n));
+    if (r->steps * stride != r->l.n)
+      put (r->t, "    if (j < %lld || e < %s) {\n", (long long) r->l.n / stride, end);
     else
       put (r->t, "    {\n");
+    if (r->pt.peels)
+      put (r->t, "    const int full = (j > 0 || e >= head) && (j < %lld || e + %d <= end);\n", (long long) r->l.n / stride, lanes);
     nv_point_pass (&r->pt, &pass);
     put (r->t, "    }\n  }\n");
   } else {
-    put (r->t, "  for (gm_index e = (gm_index) tid * %d; e < %s; e += %d) {\n", lanes, NVZ (r->pt.u, r->l.n), lanes * r->threads);
+    put (r->t, "  for (gm_index e = (gm_index) tid * %d; e < %s; e += %lld) {\n", lanes, end, stride);
+    if (r->pt.peels)
+      put (r->t, "    const int full = e >= head && e + %d <= end;\n", lanes);
     nv_point_pass (&r->pt, &pass);
     put (r->t, "  }\n");
   }
+}
+
+static void
+put_kept (Rows *r)
+{
+  for (uint32_t k = 0; k < r->l.n_access; k++) {
+    const char *elem = nv_elem (r->l.p->values[r->l.access[k].value].dtype);
+    if (r->pt.held[k] && r->pt.form[k] == NV_VECTOR)
+      put (r->t, "  V%d_%s w%u[%lld];\n", r->pt.lanes, elem, k, (long long) r->steps);
+    else if (r->pt.held[k])
+      put (r->t, "  E_%s w%u[%lld];\n", elem, k, (long long) r->steps * r->pt.lanes);
+  }
+  for (uint32_t m = 0; r->keeps && m < r->l.s->n_members; m++)
+    if (r->crossing & bit (m))
+      put (r->t, "  E_%s c%u[%lld];\n", nv_work (r->l.p->values[loop_member (&r->l, m)->out].dtype), m,
+           (long long) (r->steps * r->pt.lanes));
 }
 
 static void
@@ -231,10 +383,7 @@ print_whole (Rows *r, NvUnit *u, int64_t n_rows)
          "  if (row >= %s)\n    return;\n",
          per_block, r->threads, r->threads, NVZ (u, n_rows));
   nv_point_head (&r->pt, r->t, "row");
-  for (uint32_t m = 0; r->keeps && m < r->l.s->n_members; m++)
-    if (r->crossing & bit (m))
-      put (r->t, "  E_%s c%u[%lld];\n", nv_work (r->l.p->values[loop_member (&r->l, m)->out].dtype), m,
-           (long long) (r->steps * r->pt.lanes));
+  put_kept (r);
   for (int phase = 0; phase < r->l.n_phases; phase++) {
     uint64_t f = folds (r, phase);
     put_row_members (r, phase);
@@ -324,7 +473,7 @@ threads_for (int64_t n)
 {
   if (codegen_is_symbolic (n))
     return SYMBOLIC_BLOCK;
-  return n <= 16 ? 1 : n <= 1024 ? 32 : n <= 4096 ? 128 : n <= 8192 ? 256 : n <= 16384 ? 512 : 1024;
+  return n <= 16 ? 1 : n <= 1024 ? 32 : n <= 2048 ? 256 : n <= 4096 ? 512 : 1024;
 }
 
 void
@@ -345,13 +494,8 @@ nv_print_rows (NvUnit *u, uint32_t step)
     print_split (&r, u, n_rows);
     return;
   }
-  int64_t stride = (int64_t) r.threads * r.pt.lanes, n_crossing = 0;
-  r.steps = number ? (r.l.n + stride - 1) / stride : INT32_MAX;
-  for (uint32_t m = 0; m < r.l.s->n_members; m++)
-    if (!loop_is_row (&r.l, m) && loop_crosses (&r.l, m)) {
-      r.crossing |= bit (m);
-      n_crossing += (number ? r.steps : 0) * r.pt.lanes * (r.l.p->values[loop_member (&r.l, m)->out].elem_bytes > 4 ? 2 : 1);
-    }
-  r.keeps = r.steps <= 16 && n_crossing <= KEPT_REGISTERS;
+  if (r.threads > 1)
+    nv_point_peel (&r.pt, limit);
+  plan_kept (&r, number);
   print_whole (&r, u, n_rows);
 }

@@ -2,6 +2,7 @@
  * unit.c -- see unit.h: names of types, functions of operators, the frame of a kernel.
  */
 #include "plugins/nvrtc/attention.h"
+#include "plugins/nvrtc/product.h"
 
 #include <stdlib.h>
 
@@ -205,6 +206,29 @@ only_moves (uint32_t op)
   return op == GRAMME_OP_copy || op == GRAMME_OP_where || op == GRAMME_OP_overwrite;
 }
 
+bool
+nv_is_costly (uint32_t op)
+{
+  static const char *const words[] = { "EXP", "TANH", "LOG", "ERF", "SIN", "COS", "TAN", "POW" };
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (op < NV_OPS && rows[op].value && strstr (rows[op].value, words[i]))
+      return true;
+  return false;
+}
+
+bool
+nv_is_quick (uint32_t op, const char *work)
+{
+  return op == GRAMME_OP_sigmoid && strcmp (work, "f32") == 0;
+}
+
+bool
+nv_rounds (const NvUnit *u, const GrammeNode *n)
+{
+  uint32_t last = u->p->values[gramme_node_in (u->p->image, n, n->n_in - 1)].dtype, to = u->p->values[n->out].dtype;
+  return is_half (to) && (n->op == GRAMME_OP_cast ? last != to : !only_moves (n->op));
+}
+
 void
 nv_apply (NvUnit *u, char *out, size_t room, const GrammeNode *n, char operands[3][256])
 {
@@ -215,7 +239,8 @@ nv_apply (NvUnit *u, char *out, size_t room, const GrammeNode *n, char operands[
     return;
   }
   char call[1024];
-  int len = snprintf (call, sizeof call, "op_%s_%s (", rows[n->op].name, nv_work (last));
+  bool quick = u->quick && nv_is_quick (n->op, nv_work (last));
+  int len = snprintf (call, sizeof call, "%s_%s_%s (%s", quick ? "quick" : "op", rows[n->op].name, nv_work (last), quick ? "&odd, " : "");
   for (uint32_t i = 0; i < n->n_in; i++)
     len += snprintf (call + len, sizeof call - (size_t) len, "%s%s", i ? ", " : "", operands[i]);
   nv_need_value (u, n->op, nv_work (last));
@@ -297,12 +322,27 @@ nv_begin (NvUnit *u, const char *label, uint32_t block, int32_t node)
   k->n_args = 0;
   k->node = node;
   k->n_sizes = 0;
+  k->beside = 0;
   k->most = 0;
   k->text.len = 0;
   if (k->text.text)
     k->text.text[0] = 0;
   snprintf (k->name, sizeof k->name, "%s%u_%.48s", u->prefix, u->n_names++, label);
   return &k->text;
+}
+
+static uint32_t
+append_arg (NvUnit *u, NvArg arg, const char *elem, bool writes)
+{
+  NvKernel *k = &u->k;
+  if (k->n_args == sizeof k->args / sizeof *k->args) {
+    nv_fail (u, GRAMME_UNSUPPORTED, k->node, "a kernel would have too many arguments");
+    return 0;
+  }
+  k->args[k->n_args].arg = arg;
+  k->args[k->n_args].elem = elem;
+  k->args[k->n_args].writes = writes;
+  return k->n_args++;
 }
 
 static uint32_t
@@ -314,18 +354,11 @@ add_arg (NvUnit *u, NvArg arg, const char *elem, bool writes)
         && k->args[i].arg.offset == arg.offset && k->args[i].writes == writes
         && strcmp (k->args[i].elem, elem) == 0)
       return i;
-  if (k->n_args == sizeof k->args / sizeof *k->args) {
-    nv_fail (u, GRAMME_UNSUPPORTED, k->node, "a kernel would have too many arguments");
-    return 0;
-  }
-  k->args[k->n_args].arg = arg;
-  k->args[k->n_args].elem = elem;
-  k->args[k->n_args].writes = writes;
-  return k->n_args++;
+  return append_arg (u, arg, elem, writes);
 }
 
-uint32_t
-nv_arg (NvUnit *u, uint32_t value, bool writes)
+static NvArg
+place_of (NvUnit *u, uint32_t value)
 {
   const CgValue *v = &u->p->values[value], *root = &u->p->values[v->root];
   NvArg arg = { .memory = root->memory,
@@ -334,7 +367,19 @@ nv_arg (NvUnit *u, uint32_t value, bool writes)
                 .offset = v->view_bytes };
   if (root->memory == CG_MEMORY_TEMP)
     arg.offset = codegen_size_add (u->p->sizes, arg.offset, root->offset);
-  return add_arg (u, arg, nv_elem (v->dtype), writes);
+  return arg;
+}
+
+uint32_t
+nv_arg (NvUnit *u, uint32_t value, bool writes)
+{
+  return add_arg (u, place_of (u, value), nv_elem (u->p->values[value].dtype), writes);
+}
+
+void
+nv_slot (NvUnit *u, uint32_t value, bool writes)
+{
+  append_arg (u, place_of (u, value), nv_elem (u->p->values[value].dtype), writes);
 }
 
 uint32_t
@@ -375,8 +420,10 @@ grow (void *list, uint32_t n, uint32_t *room, size_t each)
 static void
 put_kernel (const NvKernel *k, CgText *t, const char *suffix, const char *index)
 {
-  put (t, "\nGM_KERNEL (%s%s, %u, %u, %u)\n{\n  typedef %s gm_index;\n", k->name, suffix, k->n_args ? k->n_args : 1,
-       k->n_sizes ? k->n_sizes : 1, k->block, index);
+  put (t, "\nGM_KERNEL (%s%s, %u, %u, %u", k->name, suffix, k->n_args ? k->n_args : 1, k->n_sizes ? k->n_sizes : 1, k->block);
+  if (k->beside)
+    put (t, ", %u", k->beside);
+  put (t, ")\n{\n  typedef %s gm_index;\n", index);
   for (uint32_t i = 0; i < k->n_args; i++) {
     const char *access = k->args[i].writes ? "" : "const ";
     put (t, "  %sE_%s *GM_RESTRICT p%u = (%sE_%s *) GM_ARG (%u);\n", access, k->args[i].elem, i,
@@ -388,20 +435,16 @@ put_kernel (const NvKernel *k, CgText *t, const char *suffix, const char *index)
   put (t, "%s}\n", k->text.text ? k->text.text : "");
 }
 
-void
-nv_end (NvUnit *u, int64_t grid)
+/* The launch of the kernel that was printed last.  False: no memory. */
+static bool
+add_launch (NvUnit *u, int64_t grid, NvProduct *product)
 {
   NvKernel *k = &u->k;
-  if (!codegen_is_symbolic (grid) && grid > INT32_MAX) {
-    nv_fail (u, GRAMME_UNSUPPORTED, k->node, "a kernel would need more than 2^31 blocks");
-    return;
-  }
-  if (!grow (&u->launches, u->n_launches, &u->launch_room, sizeof *u->launches)) {
-    u->oom = true;
-    return;
-  }
+  if (!grow (&u->launches, u->n_launches, &u->launch_room, sizeof *u->launches))
+    return false;
   NvLaunch *l = &u->launches[u->n_launches++];
-  *l = (NvLaunch){ .grid = grid,
+  *l = (NvLaunch){ .product = product,
+                   .grid = grid,
                    .most = k->most,
                    .block = k->block,
                    .first_arg = u->n_args,
@@ -411,23 +454,76 @@ nv_end (NvUnit *u, int64_t grid)
                    .node = k->node };
   memcpy (l->name, k->name, sizeof l->name);
   for (uint32_t i = 0; i < k->n_args; i++) {
-    if (!grow (&u->args, u->n_args, &u->arg_room, sizeof *u->args)) {
-      u->oom = true;
-      return;
-    }
+    if (!grow (&u->args, u->n_args, &u->arg_room, sizeof *u->args))
+      return false;
     u->args[u->n_args++] = k->args[i].arg;
   }
   for (uint32_t i = 0; i < k->n_sizes; i++) {
-    if (!grow (&u->sizes, u->n_sizes, &u->size_room, sizeof *u->sizes)) {
-      u->oom = true;
-      return;
-    }
+    if (!grow (&u->sizes, u->n_sizes, &u->size_room, sizeof *u->sizes))
+      return false;
     u->sizes[u->n_sizes++] = k->sizes[i];
+  }
+  return true;
+}
+
+void
+nv_end (NvUnit *u, int64_t grid)
+{
+  NvKernel *k = &u->k;
+  if (!codegen_is_symbolic (grid) && grid > INT32_MAX) {
+    nv_fail (u, GRAMME_UNSUPPORTED, k->node, "a kernel would need more than 2^31 blocks");
+    return;
+  }
+  if (!add_launch (u, grid, NULL)) {
+    u->oom = true;
+    return;
   }
   bool symbolic = codegen_is_symbolic (k->most);
   put_kernel (k, &u->kernels, "", symbolic || k->most < INT32_MAX ? "gm_u32" : "gm_u64");
   if (symbolic)
     put_kernel (k, &u->kernels, "_64", "gm_u64");
+}
+
+void
+nv_end_product (NvUnit *u, NvProduct *product)
+{
+  u->k.n_sizes = 0; /* the product has its own */
+  if (!add_launch (u, 1, product)) {
+    u->oom = true;
+    if (u->n_launches == 0 || u->launches[u->n_launches - 1].product != product)
+      nv_product_free (product);
+  }
+}
+
+/* -- Questions about a program ----------------------------------------------------------------------- */
+
+const GrammeNode *
+nv_made_by (const CgProgram *p, uint32_t value, uint32_t op)
+{
+  const CgValue *v = &p->values[value];
+  if (v->node == CG_NONE || v->view_of != CG_NONE)
+    return NULL;
+  const GrammeNode *n = gramme_image_node (p->image, v->node);
+  return n->op == op ? n : NULL;
+}
+
+uint32_t
+nv_uses (const CgProgram *p, uint32_t value)
+{
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->image->nodes.count; i++)
+    for (uint32_t k = 0; k < gramme_image_node (p->image, i)->n_in; k++)
+      n += gramme_node_in (p->image, gramme_image_node (p->image, i), k) == value;
+  for (uint32_t i = 0; i < p->image->outputs.count; i++)
+    n += gramme_image_output (p->image, i)->value == value;
+  return n;
+}
+
+int64_t
+nv_broadcast_stride (const CgValue *v, uint32_t ndim, uint32_t d)
+{
+  int own = (int) d - (int) (ndim - v->ndim);
+  return own < 0 || v->sizes[own] == 1 ? 0 : v->strides[own];
 }
 
 /* -- The unit -------------------------------------------------------------------------------------- */
@@ -456,17 +552,36 @@ nv_unit_reason (const GrammeImage *image, const GrammeNode *n)
 }
 
 int32_t
-nv_unit_print (NvUnit *u, const CgProgram *p, const NvAttention *attentions, uint32_t n_attentions, const char *prefix,
-               GrammeStatus *status)
+nv_found_look (NvFound *found, CgProgram *p, GrammeStatus *status)
 {
-  *u = (NvUnit){ .p = p, .prefix = prefix, .attentions = attentions, .n_attentions = n_attentions, .status = status };
+  int32_t code = nv_attention_find (p, &found->attentions, &found->n_attentions, status);
+  if (code == GRAMME_OK && found->library)
+    code = nv_epilogue_find (p, &found->epilogues, &found->n_epilogues, status);
+  return code;
+}
+
+void
+nv_found_clear (NvFound *found)
+{
+  nv_attention_free (found->attentions, found->n_attentions);
+  free (found->epilogues);
+  *found = (NvFound){ 0 };
+}
+
+int32_t
+nv_unit_print (NvUnit *u, const CgProgram *p, const NvFound *found, const char *prefix, GrammeStatus *status)
+{
+  *u = (NvUnit){ .p = p, .prefix = prefix, .found = found, .status = status };
   u->ws_bytes = (p->temp_bytes + 255) / 256 * 256;
   u->dynamic_bytes = codegen_size_align (p->sizes, p->dynamic_bytes, 256);
   for (uint32_t s = 0; s < p->n_steps && u->code == GRAMME_OK; s++) {
     const NvAttention *attention = nv_attention_at (u, &p->steps[s]);
     if (attention)
       nv_print_attention (u, attention);
-    if (attention || nv_attention_hides (u, &p->steps[s]))
+    const NvEpilogue *epilogue = nv_epilogue_at (u, &p->steps[s]);
+    if (epilogue)
+      nv_print_product (u, epilogue->product, epilogue);
+    if (attention || epilogue || nv_attention_hides (u, &p->steps[s]) || nv_epilogue_hides (u, &p->steps[s]))
       continue;
     switch ((CgKind) p->steps[s].kind) {
     case CG_LOOP:
@@ -494,6 +609,9 @@ nv_unit_clear (NvUnit *u)
   free (u->k.text.text);
   free (u->functions.text);
   free (u->kernels.text);
+  for (uint32_t i = 0; i < u->n_launches && u->launches; i++)
+    if (u->launches[i].product)
+      nv_product_free (u->launches[i].product);
   free (u->launches);
   free (u->args);
   free (u->sizes);

@@ -24,8 +24,11 @@ typedef struct {
   int64_t offset;         /* bytes: a size; of TEMP: in the workspace */
 } NvArg;
 
+typedef struct NvProduct NvProduct; /* product.h */
+
 typedef struct {
   char name[64];
+  NvProduct *product; /* not NULL: no kernel, but the library's; nothing of what follows but arguments and node counts */
   int64_t grid;   /* blocks, in one dimension: a size; no launch if there is none */
   int64_t most;   /* what indices reach: a size.  If it is no number there is a kernel <name>_64, too */
   uint32_t block, first_arg, n_args, first_size, n_sizes;
@@ -38,7 +41,7 @@ typedef struct {
 /* Of the kernel that is being printed. */
 typedef struct {
   char name[64];
-  uint32_t block;
+  uint32_t block, beside; /* beside: so many blocks are to fit a multiprocessor; 0: as it comes */
   CgText text;
   struct {
     NvArg arg;
@@ -53,6 +56,16 @@ typedef struct {
 } NvKernel;
 
 typedef struct NvAttention NvAttention; /* attention.h */
+typedef struct NvEpilogue NvEpilogue;   /* product.h */
+
+/* What was found in a program before it is printed: steps that become one launch. */
+typedef struct {
+  bool library; /* there is one for products */
+  int capability; /* of the GPU that it is for: 90 is 9.0; 0: not known */
+  NvAttention *attentions;
+  NvEpilogue *epilogues;
+  uint32_t n_attentions, n_epilogues;
+} NvFound;
 
 #define NV_OPS 128
 #define NV_TYPES 8
@@ -60,8 +73,7 @@ typedef struct NvAttention NvAttention; /* attention.h */
 typedef struct {
   const CgProgram *p;
   const char *prefix; /* of kernels' names */
-  const NvAttention *attentions;
-  uint32_t n_attentions;
+  const NvFound *found;
   CgText functions, kernels;
   NvKernel k;
   NvLaunch *launches;
@@ -73,17 +85,20 @@ typedef struct {
   uint32_t n_names;
   uint64_t ws_bytes;     /* of the workspace: temporaries, then partial results */
   int64_t dynamic_bytes; /* of what follows: a size */
-  bool checks_index;
+  bool checks_index, has_mma;
+  bool quick; /* nv_apply takes quick forms, which may set `odd` (point.h) */
   uint8_t used[2][NV_OPS][NV_TYPES]; /* values, folds: whose function is printed already */
   GrammeStatus *status;
   int32_t code; /* the first failure */
   bool oom;
 } NvUnit;
 
-/* All kernels of a program, in which these attentions were found; GRAMME_OK, UNSUPPORTED or NO_MEMORY.  The text of the unit is functions, then kernels; the prelude
- * goes before them. */
-int32_t nv_unit_print (NvUnit *u, const CgProgram *p, const NvAttention *attentions, uint32_t n_attentions, const char *prefix,
-                       GrammeStatus *status);
+/* Looks for what becomes one launch, and changes the program accordingly; library and capability are set. */
+int32_t nv_found_look (NvFound *found, CgProgram *p, GrammeStatus *status);
+void nv_found_clear (NvFound *found);
+/* All kernels of a program, in which this was found; GRAMME_OK, UNSUPPORTED or NO_MEMORY.  The text of the unit is functions, then
+ * kernels; the prelude goes before them. */
+int32_t nv_unit_print (NvUnit *u, const CgProgram *p, const NvFound *found, const char *prefix, GrammeStatus *status);
 void nv_unit_clear (NvUnit *u);
 /* Whether there is a kernel for a node, for get_support. */
 uint32_t nv_unit_reason (const GrammeImage *image, const GrammeNode *n);
@@ -100,7 +115,11 @@ uint32_t nv_arg (NvUnit *u, uint32_t value, bool writes);
 uint32_t nv_arg_output (NvUnit *u, uint32_t output, uint32_t dtype);
 uint32_t nv_arg_scratch (NvUnit *u, NvArg place, const char *elem, bool writes);
 uint32_t nv_arg_error (NvUnit *u);
+/* The same, as an argument of its own also where another one is the same place. */
+void nv_slot (NvUnit *u, uint32_t value, bool writes);
 void nv_end (NvUnit *u, int64_t grid);
+/* Instead: a launch of the library, whose product is the launch's now. */
+void nv_end_product (NvUnit *u, NvProduct *product);
 /* Room for partial results, aligned; bytes: a size. */
 NvArg nv_scratch (NvUnit *u, int64_t bytes);
 /* A size in the kernel's text: "12u", "z3".  NVZ is for arguments of `put`. */
@@ -117,11 +136,25 @@ void nv_store (char *out, size_t room, uint32_t dtype, const char *worked);
 void nv_cast (char *out, size_t room, uint32_t from, uint32_t to, const char *worked);
 /* Worked value of a literal. */
 void nv_literal (const NvUnit *u, char *out, size_t room, uint32_t value);
-/* The result of pointwise node n, from its operands' expressions. */
+/* Has the prelude a quick form of this op, quick_<name>_<work>? */
+bool nv_is_quick (uint32_t op, const char *work);
+/* Is it many instructions? */
+bool nv_is_costly (uint32_t op);
+/* The result of pointwise node n, from its operands' expressions: rounded_<dtype> (...) if it rounds to a half. */
+bool nv_rounds (const NvUnit *u, const GrammeNode *n);
 void nv_apply (NvUnit *u, char *out, size_t room, const GrammeNode *n, char operands[3][256]);
 /* One past the last element that a value reaches, or more: a size. */
 int64_t nv_extent (NvUnit *u, const CgValue *v);
 int32_t nv_fail (NvUnit *u, int32_t code, int32_t node, const char *what);
+
+/* -- Questions about a program (unit.c) ------------------------------------------------------------ */
+
+/* The node that makes this value with this op, or NULL. */
+const GrammeNode *nv_made_by (const CgProgram *p, uint32_t value, uint32_t op);
+/* By how many nodes and outputs a value is used. */
+uint32_t nv_uses (const CgProgram *p, uint32_t value);
+/* The stride of dimension d of `ndim`, to which the value is broadcast. */
+int64_t nv_broadcast_stride (const CgValue *v, uint32_t ndim, uint32_t d);
 
 /* -- Kinds of steps -------------------------------------------------------------------------------- */
 

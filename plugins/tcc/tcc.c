@@ -9,7 +9,10 @@
 #include "plugins/codegen/call.h"
 #include "plugins/tcc/jit.h"
 
+#include <gramme-ext-draft.h>
+
 #include <stdlib.h>
+#include <string.h>
 
 struct GrammeBackend {
   const GrammeHost *host;
@@ -154,6 +157,20 @@ tcc_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
   return codegen_call ((CgEntry) e->roles[args->role].code.entry, args, status);
 }
 
+static int32_t
+tcc_may_share (GrammeExecutable *e, uint32_t role, uint32_t input, uint32_t output)
+{
+  return codegen_may_share (&e->roles[role].program, input, output);
+}
+
+static const void *
+tcc_get_extension (GrammeBackend *b, const char *id)
+{
+  static const GrammeDonation donation = { .struct_size = sizeof donation, .may_share = tcc_may_share };
+  (void) b;
+  return strcmp (id, GRAMME_DONATION_ID) == 0 ? &donation : NULL;
+}
+
 static const GrammeBackendApi api = {
   .struct_size = sizeof (GrammeBackendApi),
   .open = tcc_open,
@@ -164,6 +181,7 @@ static const GrammeBackendApi api = {
   .workspace = tcc_workspace,
   .run = tcc_run,
   .destroy = tcc_destroy,
+  .get_extension = tcc_get_extension,
 };
 
 GRAMME_PLUGIN_DEFINE (api,

@@ -22,13 +22,14 @@ EXPRESSIONS = [
 VIEWS = [
     "{a}.view(-1)", "{a}.view(3, 4)", "{a}.t()", "{a}[1:]", "{a}[0]", "{a}[:, 1]", "{a}[::2]", "{a}.unsqueeze(0)", "{a}.squeeze()",
     "{a}.transpose(0, 1)", "{a}.detach()", "{a}.reshape(2, 6)", "{a}.reshape(-1)", "{a}.expand(3, 4)", "{a}", "{a}[-1]",
+    "{a}.as_strided((2, 3), (6, 2))", "{a}.as_strided((3, 2, 2), (4, 0, 1))", "{a}.as_strided((3, 2), (2, 3))",
 ]  # fmt: skip
 WRITES = [
     "{a}.mul_(2)", "{a}.add_({b})", "{a}.copy_({b})", "{a}[1:] = {b}", "{a}[0] = 2.5", "{a}[0].mul_(3)", "{a}.zero_()", "{a} += {b}",
     "{a}.mul_({b})", "{a}[:, 1].add_(1)", "{a}.view(-1)[1:3].mul_(-1)", "{a}.sin_()", "{a}[1:].copy_({a}[:-1])", "{a}[::2] *= {b}",
     "{a}.detach().add_(1)",
 ]  # fmt: skip
-SHAPES_IN_PLACE = ["{a}.t_()", "{a}.unsqueeze_(0)", "{a}.squeeze_()", "{a}.transpose_(0, 1)", "{a}.resize_(12)", "{a}.set_({b})"]
+SHAPES_IN_PLACE = ["{a}.t_()", "{a}.unsqueeze_(0)", "{a}.squeeze_()", "{a}.transpose_(0, 1)", "{a}.resize_(12)", "{a}.as_strided_((4, 3), (1, 4))", "{a}.set_({b})"]
 QUIET = ["with G.no_grad(): {a}.mul_(2)", "with G.no_grad(): {a}.add_({b})", "with G.no_grad(): {n} = {a} * 2",
          "with G.no_grad(): {n} = {a}[1:]"]  # fmt: skip
 

@@ -364,7 +364,8 @@ add_write (Maker *k, bool quiet)
   if (chance (k, 60)
       && !add_node (k, chance (k, 60) ? GM_OP_mul : GM_OP_add, (int[]){ x, y }, 2, NULL, quiet))
     return false;
-  return add_node (k, GM_OP_copy_, (int[]){ x, chance (k, 85) ? k->n - 1 : y }, 2, NULL, quiet);
+  bool says = gm_tensor_requires_grad (k->real[k->n - 1]) == (bool) gm_graph_meta (k->g, k->id[k->n - 1])->requires_grad;
+  return add_node (k, GM_OP_copy_, (int[]){ x, chance (k, 85) && says ? k->n - 1 : y }, 2, NULL, quiet);
 }
 
 static bool
@@ -403,7 +404,7 @@ add_nodes (Maker *k)
   }
   for (uint32_t i = 0; i < k->g->nodes->len; i++)
     if (chance (k, 15))
-      gm_graph_node (k->g, i)->tag = (uint8_t) below (k, GM_N_TAGS);
+      gm_graph_node (k->g, i)->tag = (uint8_t) below (k, GM_TAG_ITSELF); /* that one is metadata.c's to give */
 }
 
 static void

@@ -5,7 +5,8 @@
   state_programs.py --seed N [--shrink] [--show]                                          runs one; --shrink cuts it while the difference stays
 
 Each seed is a program (state_grammar.py).  Its module is executed twice; in the second world `root` is compiled.  Both worlds call root twice, with the same or with fresh equal
-arguments; then three times the same mutation of one reachable thing is made in both (state_world.py) and root is called again.  After each call everything is compared: the result or
+arguments; then three times the same mutation of one reachable thing is made in both (state_world.py) and root is called again.  For each fourth seed, what changes between calls is
+sizes: all tensors that were 3 long become 4, 1, 0 ... long, where they are or in fresh arguments, and ints that are arguments change with them.  After each call everything is compared: the result or
 the exception with its traceback's lines in the program and its chain, all state that can be reached, identities, storages, gradients, and what was printed.
 Workers are processes of their own with a time limit per program, so that a crash or a hang is a finding with a seed.
 """
@@ -30,22 +31,28 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 LIMIT_S, PLAIN_LIMIT_S = 120, 3  # by the clock, which may be shared with others; of this process's time
 MEMORY_BYTES = 2 << 30
 CALLS = 5
+DEEPEST = 400  # calls; a program that comes near to it may catch the RecursionError, and has done what the depth of the stack allowed
+SIZES = (3, 4, 5, 1, 0, 1, 0, 7, 33, 600, 3)  # one after the other, for programs whose sizes change
 TWICE = "a backward went a second time"
 
 
 def backend_of(seed):
-    return "tcc" if seed % 16 == 7 else "eager"
+    return "tcc" if seed % 16 in (5, 7) else "eager"
+
+
+def has_sizes(seed):
+    return seed % 4 == 1
 
 
 def run(text, seed, compiled, backend, skip=()):
     """One world: a list of (what was done, what was seen).  None in place of a step that no mutation reached."""
     import gramme as G
-    from state_world import World, places
+    from state_world import Sizes, World, places
 
     file = f"program{seed}.py"
     module = types.ModuleType("program")
     space = module.__dict__
-    world = World(file)
+    world = World(file, DEEPEST)
     sys.modules["program"] = module
     G.manual_seed(7)
     dice = random.Random(seed)
@@ -66,9 +73,20 @@ def run(text, seed, compiled, backend, skip=()):
         root = G.compile(space["root"], backend=backend) if compiled else space["root"]
         arguments = space["make"]()
         results = []
-        for call in range(CALLS):
+        sizes = Sizes(SIZES[0]) if has_sizes(seed) else None
+        last = (len(SIZES) if sizes else CALLS) - 1
+        follow = [type(a) is int and dice.random() < 0.5 for a in arguments]
+        for call in range(last + 1):
             what = "call"
-            if call >= 2:
+            if sizes:
+                what = f"call with {SIZES[call]}"
+                if call and fresh:
+                    with contextlib.suppress(Exception):
+                        arguments, sizes.n = space["make"](), 3
+                if call not in skip:
+                    sizes.change([arguments, *(v for k, v in space.items() if k[:2] == "g_" or k in ("net", "deq", "odict", "df", "pt", "sm"))], SIZES[call])
+                    arguments = [SIZES[call] if follows and type(a) is int else a for a, follows in zip(arguments, follow)]
+            elif call >= 2:
                 offered = places(space, arguments)
                 offered = [place for place in offered if used(place[0])] or offered
                 what, change = offered[dice.randrange(len(offered))]
@@ -83,13 +101,14 @@ def run(text, seed, compiled, backend, skip=()):
                     arguments = space["make"]()
             space["out"] = []
             try:
-                result = root(*arguments)
+                with contextlib.nullcontext() if compiled else world.depth():
+                    result = root(*arguments)
             except Exception as error:
                 result = error
             if isinstance(result, BaseException):
                 G.set_grad_enabled(True)
             results = [result]
-            if call == CALLS - 1:
+            if call == last:
                 results.append(backward(result, G))
             forget_frames([result, space["out"]])
             shown = {k: v for k, v in space.items() if k[:2] != "__" and not isinstance(v, types.ModuleType) and k not in ("make", "root")}
@@ -152,7 +171,7 @@ def endless(*_):
 def compare(text, seed, backend, skip=(), plain_ended=lambda: None):
     """None, or the difference in words; "discarded" for programs that say nothing."""
     builtins.compile(text, "program", "exec")
-    sys.setrecursionlimit(400)
+    sys.setrecursionlimit(DEEPEST)
     before = signal.signal(signal.SIGPROF, endless)
     signal.setitimer(signal.ITIMER_PROF, PLAIN_LIMIT_S)
     try:
@@ -331,7 +350,7 @@ def shrink(text, seed, backend):
         return kind_of(attempt(candidate, seed, backend, skip)) == wanted
 
     skip = ()
-    for call in range(2, CALLS):
+    for call in range(2, len(SIZES) if has_sizes(seed) else CALLS):
         skip += (call,)
         if not holds(text):
             skip = skip[:-1]

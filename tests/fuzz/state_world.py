@@ -6,7 +6,10 @@ order that depends on the world's structure alone: two worlds of one structure o
 """
 
 import collections
+import contextlib
+import math
 import re
+import sys
 import types
 
 import gramme as G
@@ -27,8 +30,24 @@ BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDesc
 class World:
     """One run of a program: its module and what it has shown so far.  `seen` keeps what was met alive, so that no id is used twice."""
 
-    def __init__(self, file):
-        self.file, self.seen, self.recursed, self.twice = file, {}, False, False
+    def __init__(self, file, deepest):
+        self.file, self.deepest, self.seen, self.recursed, self.twice = file, deepest, {}, False, False
+
+    @contextlib.contextmanager
+    def depth(self):
+        """Whether calls come near to the limit meanwhile is noted: programs catch the error themselves."""
+        deep = 0
+
+        def count(frame, event, arg):
+            nonlocal deep
+            deep += (event == "call") - (event == "return")
+            self.recursed = self.recursed or deep > self.deepest - 100
+
+        sys.setprofile(count)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
 
     def text(self, s):
         self.twice = self.twice or AGAIN.search(s) is not None
@@ -223,6 +242,46 @@ def tensor_places(t, path):
 
     return [(path + ".requires_grad", grad), (path + ".add_(1)", fill), (path + ".data=clone", set_to(lambda d: d.clone())), (path + ".data=f64", set_to(lambda d: d.to(G.float64))), (path + ".data=longer", set_to(lambda d: G.cat([d, d]) if d.dim() else d.unsqueeze(0))),
             (path + ".data=strided", set_to(lambda d: d.T.clone().T if d.dim() == 2 else d)), (path + ".grad", lambda dice: setattr(t, "grad", None if t.grad is not None else t.detach().clone()))]
+
+
+def tensors(things):
+    """All tensors that can be reached from things through containers and attributes, each once, in an order that depends on the structure alone."""
+    queue, seen, found = collections.deque(things), set(), []
+    while queue and len(seen) < 300:
+        value = queue.popleft()
+        if isinstance(value, ATOMS + (float,)) or id(value) in seen or isinstance(value, (type, types.ModuleType, *BUILTIN)):
+            continue
+        seen.add(id(value))
+        if isinstance(value, G.Tensor):
+            found.append(value)
+        elif isinstance(value, dict):
+            queue.extend(dict.values(value))
+        elif isinstance(value, (list, tuple, collections.deque)):
+            queue.extend(value)
+        elif type(value) is types.FunctionType:
+            queue.extend(cell.cell_contents for cell in value.__closure__ or () if cell_full(cell))
+        elif type(getattr(value, "__dict__", None)) is dict:
+            queue.extend(vars(value).values())
+    return found
+
+
+class Sizes:
+    """Makes what is `n` long another length: the same dimensions each time, by what a tensor was when it was first seen."""
+
+    def __init__(self, n):
+        self.n, self.long = n, {}
+
+    def change(self, things, n):
+        for t in tensors(things):
+            _, long = self.long.setdefault(id(t), (t, [size == self.n for size in t.shape]))
+            shape = [n if grows else size for size, grows in zip(t.shape, long)] if len(long) == t.dim() else list(t.shape)
+            if shape == list(t.shape):
+                continue
+            data = (G.arange(math.prod(shape)) % 7).to(t.dtype)
+            with contextlib.suppress(RuntimeError):  # a view, or one with a history, stays as it is
+                t.data = data.reshape(shape[::-1]).T if t.dim() == 2 and not t.is_contiguous() else data.reshape(shape)
+                t.grad = None
+        self.n = n
 
 
 def list_places(value, path, stock):

@@ -7,24 +7,27 @@
  *     anything but an address of live device memory makes the launch fail;
  *   - memory ends where a page begins that nobody may touch (or up to 15 bytes before; those are watched), is full of rubbish at
  *     first, and taken away when it is freed;
+ *   - a device's own stream, the first that is made, cannot be captured: what other threads launch there would be captured, too;
  *   - nothing runs before somebody waits: launches and copies are queued by stream, and done when that stream is waited for; what
  *     waits for an event pulls the event's stream as far as that, and no further.  So who forgets to wait reads rubbish.
  *
- * GM_FAKE_CAPABILITY (90) and GM_FAKE_VERSION (13000) are the GPU's and the driver's.
+ * GM_FAKE_CAPABILITY (90) and GM_FAKE_VERSION (13000) are the GPU's and the driver's.  GM_FAKE_OLD_COMPILER knows no --minimal.
  * GM_FAKE_WIDE gives the kernel with 64-bit indices where there are two.
+ * GM_FAKE_CAPTURE=0 captures nothing; GM_FAKE_VERBOSE says what graphs are launched, and what the context dies of.
  * GM_FAKE_FAIL=kernel:N makes launch N (from 1) end with an illegal address, alloc:N the N-th allocation run out of memory.
  */
+#include "tests/gpu/fake_cuda.h"
 #include "tests/gpu/threads.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +39,7 @@
 
 typedef unsigned long long Address;
 
-enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719 };
+enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719, NOT_SUPPORTED = 801 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int sticky; /* what the context has died of */
@@ -235,7 +238,9 @@ cuModuleGetFunction (void **function, void *module, const char *name)
 
 typedef struct Work {
   struct Work *next;
-  enum { LAUNCH, COPY_IN, COPY_OUT, COPY, FILL, RECORD, WAIT } kind;
+  enum { LAUNCH, CALL, COPY_IN, COPY_OUT, COPY, FILL, RECORD, WAIT } kind;
+  int (*call) (void *data);
+  size_t extra; /* bytes of args */
   struct Event *event;
   unsigned long number; /* of the event's records */
   const Function *function;
@@ -247,9 +252,15 @@ typedef struct Work {
   void *args[]; /* or what is copied in */
 } Work;
 
+typedef struct List {
+  Work *first, **last;
+} List;
+
 typedef struct Stream {
   struct Stream *next;
-  Work *first, **last;
+  List list;
+  List *captured; /* not NULL: what is asked for goes there */
+  int is_first;   /* of all that were made: a device's own, on which all threads launch */
 } Stream;
 
 /* Number `recorded` is the last record that was enqueued, `done` the last that has run. */
@@ -267,6 +278,15 @@ stream_of (void *handle)
   return (uintptr_t) handle <= 2 ? &default_stream : handle;
 }
 
+static void
+append (List *l, Work *w)
+{
+  if (!l->last)
+    l->last = &l->first;
+  *l->last = w;
+  l->last = &w->next;
+}
+
 static int
 add (Work *w, void *stream)
 {
@@ -278,10 +298,7 @@ add (Work *w, void *stream)
   if (result) {
     free (w);
   } else {
-    if (!s->last)
-      s->last = &s->first;
-    *s->last = w;
-    s->last = &w->next;
+    append (s->captured ? s->captured : &s->list, w);
   }
   pthread_mutex_unlock (&lock);
   return result;
@@ -309,7 +326,7 @@ launch (Work *w)
     return die (ILLEGAL_ADDRESS, "an illegal memory access was encountered");
   for (unsigned i = 0; i < n; i++) {
     Address a = (Address) (uintptr_t) w->args[i];
-    if (a == 0 && n == 1) { /* a kernel without any */
+    if (a == 0) { /* a kernel without any, or a tensor without elements: whoever reads it crashes */
       args[i] = NULL;
       continue;
     }
@@ -334,11 +351,15 @@ run_work (Work *w)
     w->event->done = w->number;
     return OK;
   case WAIT:
-    while (w->event->done < w->number && w->event->stream->first)
+    while (w->event->done < w->number && w->event->stream->list.first)
       run_next (w->event->stream);
     return OK;
   case LAUNCH:
     return launch (w);
+  case CALL: {
+    int result = w->call (w->args);
+    return result ? die (result, "a library's call failed") : OK;
+  }
   case COPY_IN:
     if (!find_block (w->to, w->bytes))
       return die (INVALID, "a copy to no device memory");
@@ -366,10 +387,10 @@ run_work (Work *w)
 static void
 run_next (Stream *s)
 {
-  Work *w = s->first;
-  s->first = w->next;
-  if (!s->first)
-    s->last = &s->first;
+  Work *w = s->list.first;
+  s->list.first = w->next;
+  if (!s->list.first)
+    s->list.last = &s->list.first;
   if (!sticky)
     run_work (w);
   free (w);
@@ -378,7 +399,7 @@ run_next (Stream *s)
 static int
 run_stream (Stream *s)
 {
-  while (s->first)
+  while (s->list.first)
     run_next (s);
   return sticky;
 }
@@ -396,8 +417,10 @@ static Work *
 work (int kind, size_t extra)
 {
   Work *w = calloc (1, sizeof *w + extra);
-  if (w)
+  if (w) {
     w->kind = kind;
+    w->extra = extra;
+  }
   return w;
 }
 
@@ -419,6 +442,105 @@ cuLaunchKernel (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_
   }
   return add (w, stream);
 }
+
+int
+fake_enqueue (void *stream, int (*run) (void *data), const void *data, size_t bytes)
+{
+  Work *w = work (CALL, bytes);
+  if (w) {
+    w->call = run;
+    memcpy (w->args, data, bytes);
+  }
+  return add (w, stream);
+}
+
+char *
+fake_memory (uint64_t address, size_t bytes)
+{
+  return find_block (address, bytes) ? host_of (address) : NULL;
+}
+
+/* -- Graphs ------------------------------------------------------------------------------------------ */
+
+EXPORT int
+cuStreamBeginCapture_v2 (void *stream, int mode)
+{
+  Stream *s = stream_of (stream);
+  if (mode != 2 || s == &default_stream || s->is_first || s->captured)
+    return INVALID;
+  if (number_of ("GM_FAKE_CAPTURE", 1) == 0)
+    return NOT_SUPPORTED;
+  s->captured = calloc (1, sizeof *s->captured);
+  return s->captured ? OK : OUT_OF_MEMORY;
+}
+
+EXPORT int
+cuStreamEndCapture (void *stream, void **graph)
+{
+  Stream *s = stream_of (stream);
+  *graph = s->captured;
+  s->captured = NULL;
+  return *graph ? OK : INVALID;
+}
+
+static List *
+copy_list (const List *from)
+{
+  List *l = calloc (1, sizeof *l);
+  for (const Work *w = from->first; w && l; w = w->next) {
+    Work *copy = work (w->kind, w->extra);
+    if (!copy)
+      abort ();
+    memcpy (copy, w, sizeof *w + w->extra);
+    copy->next = NULL;
+    append (l, copy);
+  }
+  return l;
+}
+
+EXPORT int
+cuGraphInstantiateWithFlags (void **executable, void *graph, unsigned long long flags)
+{
+  *executable = flags ? NULL : copy_list (graph);
+  return *executable ? OK : INVALID;
+}
+
+EXPORT int
+cuGraphLaunch (void *executable, void *stream)
+{
+  List *l = copy_list (executable);
+  int result = l ? OK : OUT_OF_MEMORY;
+  if (getenv ("GM_FAKE_VERBOSE"))
+    fprintf (stderr, "fake driver: a graph is launched\n");
+  for (Work *w = l ? l->first : NULL, *next; w; w = next) {
+    next = w->next;
+    w->next = NULL;
+    int one = add (w, stream);
+    result = result ? result : one;
+  }
+  free (l);
+  return result;
+}
+
+EXPORT int
+cuGraphDestroy (void *graph)
+{
+  List *l = graph;
+  for (Work *w = l->first, *next; w; w = next) {
+    next = w->next;
+    free (w);
+  }
+  free (l);
+  return OK;
+}
+
+EXPORT int
+cuGraphExecDestroy (void *executable)
+{
+  return cuGraphDestroy (executable);
+}
+
+/* -- Copies ------------------------------------------------------------------------------------------ */
 
 EXPORT int
 cuMemcpyHtoDAsync_v2 (Address to, const void *from, size_t bytes, void *stream)
@@ -490,7 +612,7 @@ EXPORT int
 cuStreamQuery (void *stream)
 {
   pthread_mutex_lock (&lock);
-  int result = sticky ? sticky : stream_of (stream)->first ? NOT_READY : OK;
+  int result = sticky ? sticky : stream_of (stream)->list.first ? NOT_READY : OK;
   pthread_mutex_unlock (&lock);
   return result;
 }
@@ -503,6 +625,7 @@ cuStreamCreate (void **stream, unsigned flags)
   if (!s)
     return OUT_OF_MEMORY;
   pthread_mutex_lock (&lock);
+  s->is_first = streams == &default_stream;
   s->next = streams;
   streams = s;
   pthread_mutex_unlock (&lock);
@@ -525,7 +648,7 @@ cuEventRecord (void *event, void *stream)
 {
   Event *e = event;
   e->stream = stream_of (stream);
-  if (!e->stream->first && !sticky) { /* there is nothing to wait for */
+  if (!e->stream->list.first && !sticky) { /* there is nothing to wait for */
     e->done = ++e->recorded;
     return OK;
   }
@@ -567,14 +690,14 @@ cuEventSynchronize (void *event)
 {
   Event *e = event;
   pthread_mutex_lock (&lock);
-  while (e->done < e->recorded && e->stream->first)
+  while (e->done < e->recorded && e->stream->list.first)
     run_next (e->stream);
   int result = sticky;
   pthread_mutex_unlock (&lock);
   return result;
 }
 
-/* Milliseconds: how many records lie between. */
+/* Any number of milliseconds: nothing here takes time. */
 EXPORT int
 cuEventElapsedTime (float *ms, void *from, void *to)
 {
@@ -611,7 +734,7 @@ TRIVIAL (cuDeviceGetCount, (int *n), *n = 1)
 TRIVIAL (cuDeviceGet, (int *device, int ordinal), *device = ordinal)
 TRIVIAL (cuDeviceGetName, (char *name, int room, int device), snprintf (name, (size_t) room, "simulated GPU %d", device))
 TRIVIAL (cuDeviceTotalMem_v2, (size_t * bytes, int device), *bytes = (size_t) 4 << 30; (void) device)
-TRIVIAL (cuDeviceGetAttribute, (int *value, int attribute, int device), 
+TRIVIAL (cuDeviceGetAttribute, (int *value, int attribute, int device),
          *value = attribute == 75   ? (int) number_of ("GM_FAKE_CAPABILITY", 90) / 10
                   : attribute == 76 ? (int) number_of ("GM_FAKE_CAPABILITY", 90) % 10
                                     : 0;
@@ -715,8 +838,12 @@ nvrtcCompileProgram (void *program, int n_options, const char *const *options)
   char folder[] = "/tmp/gramme-sim-XXXXXX", command[2048], name[64];
   const char *cc = getenv ("GM_SIM_CC");
   bool no_contraction = false;
-  for (int i = 0; i < n_options; i++)
+  signal (SIGINT, signal (SIGINT, SIG_IGN)); /* as NVRTC does: the handler is the old one, its flags are not */
+  for (int i = 0; i < n_options; i++) {
     no_contraction = no_contraction || !strcmp (options[i], "--fmad=false");
+    if (getenv ("GM_FAKE_OLD_COMPILER") && !strcmp (options[i], "--minimal"))
+      return 5;
+  }
   if (!no_contraction || !mkdtemp (folder))
     return 5;
   snprintf (name, sizeof name, "%s/k.c", folder);

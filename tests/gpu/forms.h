@@ -26,6 +26,35 @@
   "  %9 = mul %8 %w : " T "[" R ", " N "]\n"                                                       \
   "  %10 = add %9 %b : " T "[" R ", " N "]\n"                                                      \
   "}\n"
+/* As nn.functional writes it for halves; rows of which a column is cut off begin anywhere. */
+#define HALF_LAYER_NORM(T, R, N)                                                                   \
+  "forward (%x: " T "[" R ", " N "], %w: " T "[" N "], %b: " T "[" N "]) -> (%14) {\n"             \
+  "  %0 = cast %x dtype=f32\n"                                                                     \
+  "  %1 = sum %0 dims=[1] keepdim=true\n"                                                          \
+  "  %2 = full sizes=[] dtype=f32 value=" N ".0\n"                                                 \
+  "  %3 = div %1 %2\n"                                                                             \
+  "  %4 = sub %0 %3\n"                                                                             \
+  "  %5 = square %4\n"                                                                             \
+  "  %6 = sum %5 dims=[1] keepdim=true\n"                                                          \
+  "  %7 = div %6 %2\n"                                                                             \
+  "  %8 = rsqrt %7\n"                                                                              \
+  "  %9 = mul %4 %8\n"                                                                             \
+  "  %10 = cast %w dtype=f32\n"                                                                    \
+  "  %11 = mul %9 %10\n"                                                                           \
+  "  %12 = cast %b dtype=f32\n"                                                                    \
+  "  %13 = add %11 %12\n"                                                                          \
+  "  %14 = cast %13 dtype=" T "\n"                                                                 \
+  "}\n"
+#define CUT_SOFTMAX(T, R, N, FIRST, LAST)                                                          \
+  "forward (%x: " T "[" R ", " N "], %y: " T "[" R ", 1]) -> (%6, %7) {\n"                         \
+  "  %0 = slice %x dim=1 start=" FIRST " stop=" LAST " step=1\n"                                   \
+  "  %1 = amax %0 dims=[1] keepdim=true\n"                                                         \
+  "  %2 = sub %0 %1\n"                                                                             \
+  "  %3 = exp %2\n"                                                                                \
+  "  %4 = sum %3 dims=[1] keepdim=true\n"                                                          \
+  "  %6 = div %3 %4\n"                                                                             \
+  "  %7 = add %0 %y\n"                                                                             \
+  "}\n"
 #define SUMS(T, R, N)                                                                              \
   "forward (%x: " T "[" R ", " N "], %w: " T "[" N "]) -> (%1, %2, %3, %4, %5) {\n"                \
   "  %0 = mul %x %w : " T "[" R ", " N "]\n"                                                       \
@@ -80,6 +109,11 @@ static const struct {
   { SOFTMAX ("bf16", "5", "3000"), 1e-2 },     { SOFTMAX ("f64", "5", "3000"), 1e-14 },
   { LAYER_NORM ("f32", "37", "768"), 1e-5 },   { LAYER_NORM ("f32", "9", "4096"), 1e-5 },
   { LAYER_NORM ("f32", "1", "131072"), 1e-5 }, { LAYER_NORM ("f16", "9", "512"), 1e-2 },
+  { LAYER_NORM ("f32", "9", "1023"), 1e-5 },   { LAYER_NORM ("f32", "3", "33001"), 1e-5 },
+  { HALF_LAYER_NORM ("bf16", "37", "128"), 2e-2 }, { HALF_LAYER_NORM ("bf16", "19", "1023"), 2e-2 },
+  { HALF_LAYER_NORM ("f16", "3", "4097"), 4e-3 }, { SOFTMAX ("bf16", "37", "1001"), 1e-2 },
+  { SOFTMAX ("f32", "3", "32768"), 1e-6 },     { SOFTMAX ("f16", "3", "32767"), 2e-3 },
+  { CUT_SOFTMAX ("f32", "11", "260", "1", "258"), 1e-6 }, { CUT_SOFTMAX ("bf16", "11", "600", "3", "580"), 1e-2 },
   { SUMS ("f32", "1100", "70"), 1e-5 },        { SUMS ("f32", "70", "1100"), 1e-5 },
   { SUMS ("f32", "3", "100000"), 1e-5 },       { SUMS ("f16", "300", "33"), 2e-3 },
   { SUMS ("i64", "300", "33"), 0 },            { PRODUCT ("f32", "65", "33", "70"), 1e-5 },

@@ -15,6 +15,7 @@ struct gm_sim {
   unsigned block, thread;
   unsigned (*down) (unsigned value, int by);
   unsigned (*lane0) (unsigned value);
+  unsigned (*from) (unsigned value, unsigned lane);
   void (*barrier) (void);
 };
 struct gm_sim *gm_sim;
@@ -30,13 +31,15 @@ gm_shared (unsigned long *bytes)
 #define GM_BLOCK (gm_sim->block)
 #define GM_THREAD (gm_sim->thread)
 #define GM_BARRIER() gm_sim->barrier ()
+#define GM_BRING_NEAR(p) ((void) (p))
 #define GM_DOWN_u32(v, by) gm_sim->down (v, by)
 #define GM_LANE0_u32(v) gm_sim->lane0 (v)
 #define GM_CLAIM(word, value) (*(word) == 0 ? (*(word) = (value), 1) : 0)
+#define GM_ABS(a) __builtin_fabsf (a)
 #define GM_MULHI(a, b) ((unsigned) ((unsigned long long) (a) * (b) >> 32))
 #define GM_FMA(a, b, c) __builtin_fmaf (a, b, c)
 #define GM_FMA_F64(a, b, c) __builtin_fma (a, b, c)
-#define GM_KERNEL(name, n_args, n_sizes, n_threads)                                                \
+#define GM_KERNEL(name, n_args, n_sizes, ...)                                                      \
   const unsigned name##_n_args = (n_args), name##_n_sizes = (n_sizes);                             \
   void name (void *const *gm_p)
 #define GM_ARG(i) (gm_p[i])

@@ -217,6 +217,7 @@ gm_sim_run (void (*kernel) (void *const *), void *const *args, unsigned n_blocks
   run_args = args;
   gm_simulation.down = down;
   gm_simulation.lane0 = lane0;
+  gm_simulation.from = exchange;
   gm_simulation.barrier = barrier;
   for (unsigned i = 0; i < n_blocks; i++) {
     gm_simulation.block = place (i, n_blocks, n_blocks * 7 + block);

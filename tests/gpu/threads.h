@@ -12,6 +12,7 @@ struct gm_sim {
   unsigned block, thread;
   unsigned (*down) (unsigned value, int by);
   unsigned (*lane0) (unsigned value);
+  unsigned (*from) (unsigned value, unsigned lane);
   void (*barrier) (void);
 };
 extern struct gm_sim gm_simulation;

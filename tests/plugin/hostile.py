@@ -90,6 +90,8 @@ ROWS += [
     hook("AFTER_RUN", "flush-to-zero-run", "CHANGED_FPU", "_mm_setcsr (_mm_getcsr () | 0x8040u);"),
     hook("ON_LOAD", "stack-made-executable", "CHANGED_STACK",
          "mprotect ((void *) ((uintptr_t) environ & ~(uintptr_t) 4095), 4096, PROT_READ | PROT_WRITE | PROT_EXEC);"),
+    hook("ON_LOAD", "page-of-the-stack-made-executable", "CHANGED_STACK",
+         "char here; mprotect ((void *) ((uintptr_t) &here & ~(uintptr_t) 4095), 4096, PROT_READ | PROT_WRITE | PROT_EXEC);"),
     Row("fast-math", {"ok", "CHANGED_FPU"}, {}, "-Ofast"),  # gcc 12 sets flush-to-zero in such a library, gcc 13 does not
     # GPH-6: what it prints is not taken for the answer
     hook("ON_LOAD", "prints", "ok", 'for (int i = 0; i < 10000; i++) { puts ("good"); fputs ("good", stderr); }'),
@@ -182,7 +184,7 @@ KINDS = {
     "null functions": ("no-open", "no-close", "no-get-support", "no-compile", "no-exec-info", "no-run", "no-destroy"),
     "threads left behind": ("thread", "thread-after-close"),
     "FPU mode changed": ("flush-to-zero", "rounding", "flush-to-zero-run", "fast-math"),
-    "stack made executable": ("executable-stack", "stack-made-executable", "silent-about-its-stack"),
+    "stack made executable": ("executable-stack", "stack-made-executable", "page-of-the-stack-made-executable", "silent-about-its-stack"),
     "writes past its buffers": ("writes-past-the-output", "writes-before-the-output", "workspace-overrun", "verdicts-past-the-end",
                                 "compile-writes-into-the-image", "writes-into-an-input"),
     "returns garbage": ("writes-garbage", "writes-nan", "writes-nothing", "verdicts-of-noise", "query-wild-pointer",

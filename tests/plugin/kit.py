@@ -68,6 +68,15 @@ def query(code):
                         f"{{\n  {code}\n  return real_query (host, status);\n}}\n"))
 
 
+ON_CUDA = ("devices=cpu;", "devices=cpu;cuda;")
+
+
+def driver_makes(*names):
+    """Open makes these folders in HOME/.nv."""
+    code = "".join(f'  snprintf (made, sizeof made, "%s/.nv/{n}", getenv ("HOME"));\n  mkdir (made, 0700);\n' for n in ("", *names))
+    return includes("stdio.h", "sys/stat.h"), after(OPEN, "  char made[4096];\n" + code)
+
+
 # One for each case, and so for each rule: name, the case, the rule, what is replaced by what.
 BROKEN = [
     # GPP-1
@@ -162,6 +171,9 @@ BROKEN = [
     # GPP-16
     row("waits-for-anybody", "hygiene/children", "GPP-16", includes("sys/wait.h"), after(CLOSE, "  while (waitpid (-1, NULL, WNOHANG) > 0);\n")),
     row("leaves-a-child", "hygiene/children", "GPP-16", includes("unistd.h"), after(OPEN, "  if (fork () == 0) for (;;) pause ();\n")),
+    row("leaves-a-cache-on-the-cpu", "hygiene/files", "GPP-16", *driver_makes("ComputeCache")),
+    row("leaves-a-file-beside-the-cache", "hygiene/files", "GPP-16", ON_CUDA, *driver_makes("ComputeCache", "trace")),
+    row("leaves-a-folder-beside-the-drivers", "hygiene/files", "GPP-16", ON_CUDA, *driver_makes("ComputeCache", "../.frob")),
     row("leaves-a-file", "hygiene/files", "GPP-16", after(OPEN, "  FILE *f = fopen (\"trace.txt\", \"we\");\n  if (f) fclose (f);\n")),
     # GPP-17
     row("does-not-stop", "errors/stop", "GPP-17", before("  *out = e;\n  return GRAMME_OK;\n}\n\nstatic int32_t\nbackend_exec", "  b->host->progress (request->job, \"steps\", 1, 1);\n")),
@@ -227,7 +239,7 @@ def ours(env, name, path):
     graphs = "2" if name == "cc" else "1" if name == "nvrtc" else GRAPHS  # a compiler for each
     fake = BUILD / "tests" / "gpu" / ".libs" / "libgramme-fake-cuda.so"
     if name == "nvrtc" and fake.exists():  # a GPU that is simulated, with a compiler for it
-        env = {"GRAMME_NVRTC": str(fake), "GRAMME_CUDA_DRIVER": str(fake), **env}
+        env = {"GRAMME_NVRTC": str(fake), "GRAMME_CUDA_DRIVER": str(fake), "GRAMME_CUBLASLT": str(fake), **env}
     status, output = check(env, "--graphs", graphs, "--json", str(report), str(path))
     found = json.loads(report.read_text())
     missing = re.search(r"NVRTC is missing", output)  # a compiler that users install by themselves
@@ -306,6 +318,10 @@ def main():
                 expect(status == 0, f"what new-plugin writes passes, {kind}", output)
                 print(output.splitlines()[-1], kind)
             command_line(env, folder, product)
+            # GPP-16: what NVIDIA's driver keeps in HOME is not the plugin's.
+            product = build(folder, row("has-a-driver", "", "", ON_CUDA, *driver_makes("ComputeCache")))
+            status, output = check(env, "--filter", "^hygiene/files$", str(product))
+            expect(status == 0 and "the driver's own cache" in output, "a driver's cache is a note", output)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             for done in pool.map(lambda r: broken(env, folder, r), rows):
                 judge(env, *done)

@@ -46,6 +46,28 @@ def test_fused_rows_have_the_bits_of_plain_execution_at_even_and_odd_widths(colu
         same(c(x, w, b), f(x, w, b))
 
 
+@pytest.mark.parametrize("columns", [3, 8, 799, 1000, 1024, 1031, 1540, 2048, 2500])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64", "uint8"])
+def test_reductions_of_long_and_short_rows_have_the_bits_of_plain_execution(columns, dtype):
+    gramme.compiler.reset()
+
+    def reductions(x):
+        return x.sum(-1), x.prod(-1), (x - 1).amax(-1), (-x).amin(-1), x.any(-1), (x * x).sum(-1, keepdim=True) - x
+
+    def signs(x):  # the extremes are zeros of both signs: which one stays is a matter of order
+        high, low = x.amax(-1), x.amin(-1)
+        return gramme.copysign(gramme.ones_like(high), high), gramme.copysign(gramme.ones_like(low), low)
+
+    gramme.manual_seed(columns)
+    x = (gramme.randn(7, columns) * 3).to(getattr(gramme, dtype))
+    for got, want in zip(gramme.compile(reductions, backend="cc")(x), reductions(x)):
+        same(got, want)
+    if x.is_floating_point():
+        zeros = x * 0
+        for got, want in zip(gramme.compile(signs, backend="cc")(zeros), signs(zeros)):
+            same(got, want)
+
+
 def test_gradients_have_the_bits_of_plain_execution():
     x = gramme.randn(64, 33, requires_grad=True)
 

@@ -9,21 +9,14 @@ import pytest
 import gramme as G
 from gramme import linalg as L
 
+from arrays import close, ours
+
 RNG = np.random.default_rng(7)
 BACKENDS = [name for name in ("eager", "tcc") if name in G.compiler.list_backends()]
 
 
 def numbers(*sizes):
     return RNG.normal(size=sizes)
-
-
-def ours(array):
-    return G.from_numpy(np.ascontiguousarray(array))
-
-
-def close(a, b, tolerance=1e-10):
-    assert tuple(a.shape) == np.shape(b)
-    assert np.allclose(a.detach().numpy(), b, rtol=tolerance, atol=tolerance)
 
 
 A, B, TALL, WIDE = numbers(2, 4, 4), numbers(2, 4, 3), numbers(2, 5, 3), numbers(2, 3, 5)

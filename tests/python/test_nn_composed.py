@@ -13,21 +13,14 @@ import gramme.nn.functional as F
 from gramme import nn
 from gramme.optim.swa_utils import SWALR, AveragedModel, update_bn
 
+from arrays import close, ours
+
 RNG = np.random.default_rng(3)
 BACKENDS = [name for name in ("eager", "tcc") if name in G.compiler.list_backends()]
 
 
 def numbers(*sizes):
     return RNG.normal(size=sizes)
-
-
-def ours(array):
-    return G.from_numpy(np.ascontiguousarray(array))
-
-
-def close(a, b, tolerance=1e-10):
-    assert tuple(a.shape) == np.shape(b)
-    assert np.allclose(a.detach().numpy(), b, rtol=tolerance, atol=tolerance)
 
 
 # -- Bags

@@ -118,6 +118,27 @@ def test_bench_compares_with_other_libraries_accuracy_first(tmp_path):
     assert "numpy" in text and drawn.read_text().startswith("<svg")
 
 
+def test_bench_runs_its_cases_on_a_gpu(tmp_path):
+    pytest.importorskip("numpy")
+    build = os.path.dirname(os.path.dirname(os.environ["GM_PROGRAM"]))
+    fake = os.path.join(build, "tests", "gpu", ".libs", "libgramme-fake-cuda.so")
+    if not os.path.exists(fake):
+        pytest.skip("the simulated GPU is not built: make check builds it")
+    report = tmp_path / "report.json"
+    gpu = {"GM_BENCHDIR": os.path.join(os.environ["top_srcdir"], "bench"), "GRAMME_CUDA_DRIVER": fake, "GRAMME_NVRTC": fake}
+    text = run("bench", "--device", "cuda", "--quick", "--rounds", "1", "--json", str(report), "pointwise", "layer_norm", "matmul", **gpu).stdout
+    assert "simulated GPU" in text
+    rows = json.loads(report.read_text())["rows"]
+    assert {row["case"].split(",")[0] for row in rows} == {"x sigmoid(x) + 2 tanh(x)", "layer norm", "x w", "gelu (x w + b)"}
+    assert {row["case"].split(", ")[-1] for row in rows} == {"float32", "bfloat16"}
+    for row in rows:
+        assert row["peer"] != "gramme", row["not_run"]  # ours took part: near enough to the reference in double precision
+        assert "ratio" in row or row["not_run"]
+        assert "ratio" not in row or 0 <= row["ours_error"] <= 256
+    assert [row["peer"] for row in rows if row["case"].startswith("layer norm") and "ratio" in row].count("a copy") == 2
+    assert "no GPU can be used" in run("bench", "--device", "cuda", check=False, GM_BENCHDIR=gpu["GM_BENCHDIR"], GRAMME_CUDA_DRIVER="").stderr
+
+
 def test_an_unknown_subcommand_lists_the_known_ones():
     done = run("frobnicate", check=False)
     assert done.returncode != 0

@@ -489,6 +489,19 @@ def test_the_recompile_limit_warns_once_with_the_reason_and_keeps_entries():
     assert compiled.status()["hits"] == hits + 1
 
 
+@one_graph
+def test_the_recompile_limit_is_a_setting(monkeypatch):
+    counter = CompileCounter()
+    compiled = G.compile(lambda x, n: x * n, backend=counter)
+    for limit in (3, 10):
+        monkeypatch.setattr(G._dynamo.config, "recompile_limit", limit)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for word in range(12):
+                assert compiled(X, float(word) + 0.5)[0].item() == word + 0.5
+        assert counter.frame_count == limit
+
+
 # -- The policy for side effects
 
 

@@ -152,6 +152,57 @@ def test_a_question_that_data_decides_says_what_would_help():
             assert same(c(x), f(x))
 
 
+# Of a vector whose size data says: what each does, or whether it fails, depends on that size.
+DECIDED = {
+    "squeeze": lambda y: y.squeeze(0),
+    "reshape": lambda y: y.reshape(2, -1),
+    "view": lambda y: y.view(3),
+    "expand": lambda y: y.expand(3),
+    "broadcast": lambda y: y + G.ones(3),
+    "item": lambda y: y.sum() * y.item(),
+    "unbind": lambda y: y.unbind()[0],
+    "split": lambda y: y.split([1, 2])[1],
+    "chunk": lambda y: y.chunk(2)[1],
+    "an item": lambda y: y[2],
+    "narrow": lambda y: y.narrow(0, 1, 2),
+    "of none": lambda y: y.max(),
+    "topk": lambda y: y.topk(2)[0],
+    "cat": lambda y: G.cat([y[None], G.ones(1, 3)]),
+    "matmul": lambda y: y @ G.ones(3),
+    "unfold": lambda y: y.unfold(0, 2, 1),
+    "pad": lambda y: nn.functional.pad(y[None], (2, 2), mode="reflect"),
+    "a write": lambda y: G.zeros(3).copy_(y),
+    "a branch": lambda y: y.sum() if y.numel() > 3 else y,
+}
+
+
+@pytest.mark.parametrize("caught", [False, True])
+@pytest.mark.parametrize("name", DECIDED)
+def test_what_data_decides_is_never_guessed(name, caught):
+    def plain(x):
+        return DECIDED[name](x[x > 0])
+
+    def with_handler(x):
+        y = x[x > 0]
+        try:
+            return DECIDED[name](y)
+        except (RuntimeError, IndexError, ValueError):
+            return x - 1
+
+    def outcome(f, n):
+        try:
+            return f(G.where(G.arange(7) < n, 2.0, -1.0))
+        except Exception as error:
+            return type(error)
+
+    f = with_handler if caught else plain
+    for order in ((3, 4, 0, 1, 5, 6, 2, 3), (1, 2, 3), (0, 1, 6)):
+        G.compiler.reset()
+        c = G.compile(f, backend="eager")
+        for n in order:
+            assert same(outcome(c, n), outcome(f, n)), n
+
+
 def test_a_fact_decides_a_branch():
     def f(x):
         y = x[x > 0]

@@ -580,3 +580,85 @@ def test_what_is_written_by_a_method_is_the_tensor(program):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert shown(G.compile(program, backend="eager")) == shown(program)
+
+
+# -- What is iterated looks at the container that it is added to
+
+
+def extended_by_pairs_of_itself(xs):
+    xs.extend(zip(xs, "ab"))
+
+
+def added_to_in_place(xs):
+    xs += zip(xs, "ab")
+
+
+def extended_by_what_depends_on_its_length(xs):
+    xs.extend(map(lambda pair: (len(xs), pair), zip(xs, "abc")))
+
+
+def extended_by_a_generator_over_itself(xs):
+    xs.extend(x for x in xs if len(xs) < 6)
+
+
+def extended_until_it_raises(xs):
+    try:
+        xs.extend(1 // (2 - i) for i in range(4))
+    except ZeroDivisionError:
+        xs.append("caught")
+
+
+def extended_by_what_takes_away(xs):
+    xs.extend(xs.pop(0) for _ in range(3))
+
+
+def a_slice_replaced_while_it_grows(xs):
+    xs[1:] = [xs.append(i) or i for i in range(2)]
+    xs[1:] = (xs.append(i) or i for i in range(2))
+
+
+def a_slice_replaced_while_it_shrinks(xs):
+    xs[1:3] = (xs.pop() for _ in range(2))
+
+
+@pytest.mark.parametrize("kind", [list, collections.deque, collections.UserList])
+@pytest.mark.parametrize("program", [
+    extended_by_pairs_of_itself, added_to_in_place, extended_by_what_depends_on_its_length, extended_by_a_generator_over_itself,
+    extended_until_it_raises, extended_by_what_takes_away, a_slice_replaced_while_it_grows, a_slice_replaced_while_it_shrinks,
+])
+@pytest.mark.parametrize("n", [1, 3, 4])
+def test_a_container_is_extended_one_by_one(program, kind, n):
+    def root(xs, x):
+        try:
+            program(xs)
+        except (RuntimeError, TypeError, IndexError, AttributeError) as e:
+            return x + 1, type(e), str(e), list(xs)
+        return x + 1, None, "", list(xs)
+
+    def made_inside(x):
+        xs = kind(range(n))
+        return root(xs, x)
+
+    def shown(result):
+        return (result[0].tolist(), *result[1:])
+
+    (plain,), (got,) = both(root, lambda: (kind(range(n)), G.ones(2)))
+    assert shown(got) == shown(plain)
+    (plain,), (got,) = both(made_inside, lambda: (G.ones(2),))
+    assert shown(got) == shown(plain)
+
+
+class Slotted:
+    __slots__ = ("v",)
+
+
+@pytest.mark.parametrize("thing", [Slotted(), 3, [1], None])
+def test_vars_of_what_has_no_attributes_of_its_own(thing):
+    def root(x):
+        try:
+            return x + 1, vars(thing)
+        except (TypeError, AttributeError) as e:
+            return x + 1, type(e), str(e)
+
+    (plain,), (got,) = both(root, lambda: (G.ones(1),))
+    assert got[1:] == plain[1:]

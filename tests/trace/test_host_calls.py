@@ -308,11 +308,115 @@ def test_hooks_run_in_derivatives_of_derivatives(f):
     same(f, twice_differentiated, backend="tcc")
 
 
+# -- Derivatives of derivatives
+
+
+def cubed_and_scaled(x, w):
+    return (cubed(x * 2) * w).sum()
+
+
+def of_two_results(x, w):
+    a, b = two_of_one(x)
+    return (a * b * w).sum()
+
+
+def one_after_another(x, w):
+    return (cubed(cubed(x)) * w).sum()
+
+
+@node
+def cubed(x):
+    LOG.append("cubed")
+    return x * x * x
+
+
+@node
+def two_of_one(x):
+    LOG.append("two of one")
+    return x.exp(), x.sin()
+
+
+class Squared(G.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2 * ctx.saved_tensors[0]
+
+
+@node
+def squared(x):
+    return Squared.apply(x)
+
+
+def through_a_function(x, w):
+    return (squared(x.sin()) * w).sum()
+
+
+def derivatives(f, x, w, most):
+    """The derivative of f for x, that of its square, and so on: each is of what was the last."""
+    found = [f(x, w)]
+    for n in range(most):
+        (g,) = G.autograd.grad((found[-1] * found[-1]).sum(), x, create_graph=n + 1 < most)
+        found.append(g)
+    return [t.detach() for t in found]
+
+
 @one_graph
-def test_a_second_derivative_through_a_node_is_refused_by_name():
-    compiled = G.compile(on_a_call, backend="tcc", fullgraph=True)
-    with pytest.raises(NotImplementedError, match=r"double backward .* through one, which is a node"):
-        history(compiled, twice_differentiated, 1)
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+@pytest.mark.parametrize("most", [2, 3])
+@pytest.mark.parametrize("f", [cubed_and_scaled, of_two_results, one_after_another, through_a_function])
+def test_derivatives_of_derivatives_through_a_node(f, most, backend):
+    """Up to the order in which the terms of a sum are added: plain Python meets those of the inside and of the outside in turns."""
+    compiled = G.compile(f, backend=backend, fullgraph=True)
+
+    def leaves():
+        return G.tensor([[0.5, 0.75, 0.25], [0.3, 0.6, 0.9]], requires_grad=True), G.tensor([0.5, 0.25, 0.75])
+
+    expected = derivatives(f, *leaves(), most)
+    for _ in range(2):
+        for have, want in zip(derivatives(compiled, *leaves(), most), expected):
+            assert G.allclose(have, want, rtol=1e-5, atol=0)
+
+
+@one_graph
+def test_a_second_derivative_runs_the_node_once():
+    compiled = G.compile(one_after_another, backend="eager", fullgraph=True)
+    x, w = G.tensor([0.5, 1.5], requires_grad=True), G.ones(2)
+    compiled(x, w)
+    LOG.clear()
+    (g,) = G.autograd.grad(compiled(x, w), x, create_graph=True)
+    g.sum().backward()
+    assert LOG == ["cubed"] * 2
+
+
+@one_graph
+def test_gradients_that_come_in_are_differentiated_too():
+    """d/dv of d(v . f)/dx: the gradient of the node's result is a variable of its own."""
+    compiled = G.compile(lambda x: cubed(x), backend="eager", fullgraph=True)
+
+    def of(f):
+        x, v = G.tensor([0.5, 1.5], requires_grad=True), G.tensor([2.0, 3.0], requires_grad=True)
+        (g,) = G.autograd.grad(f(x), x, v, create_graph=True)
+        return bits(G.autograd.grad(g.sum(), v)[0])
+
+    assert of(compiled) == of(lambda x: x * x * x)
+
+
+@one_graph
+def test_what_a_second_derivative_keeps_goes_with_it():
+    compiled, seen = G.compile(lambda x: cubed(x).sum(), backend="eager", fullgraph=True), []
+    for _ in range(2):
+        x = G.tensor([0.5, 1.5], requires_grad=True)
+        (g,) = G.autograd.grad(compiled(x), x, create_graph=True)
+        g.sum().backward()
+        seen.append(weakref.ref(x))
+        del x, g
+    gc.collect()
+    assert [ref() for ref in seen] == [None, None]
 
 
 @pytest.mark.parametrize("f", CALLS + HOOKS)

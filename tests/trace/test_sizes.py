@@ -542,3 +542,69 @@ def test_the_stride_of_a_dimension_of_size_1_is_that_of_plain_python():
         x = G.arange(4.0 * n).view(n, 4)
         want, have = f(x), G.compile(f, backend="eager", dynamic=True)(x)
         assert have[0] == want[0] and [t.stride() for t in have[1:]] == [t.stride() for t in want[1:]]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_that_a_reshape_copies_does_not_hold_for_a_part_of_one_element(backend):
+    """With one row or column it is a view, with strides of its own, through which a write goes."""
+
+    def f(x, k):
+        y = x[:, k:].reshape(-1)
+        y.add_(1)
+        return y
+
+    for sizes in (((4, 1), (5, 2), (4, 3), (6, 5), (7, 4)), ((4, 2), (3, 2), (1, 2), (0, 2), (1, 3), (5, 4))):
+        c = G.compile(f, backend=backend)
+        for n, k in sizes:
+            x = G.randn(n, n) if n > 1 else G.randn(n, 5)
+            z = x.clone()
+            want, have = f(x, k), c(z, k)
+            assert same(want, have) and want.stride() == have.stride() and same(x, z), (n, k)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_view_keeps_the_stride_of_a_dimension_that_turned_out_to_be_1(backend):
+    def f(x, k):
+        t = G.full((k, 3), 0.5).transpose(0, 1)
+        return t.unsqueeze(0) if k + k != k else x, t.view(1, 3, k)[0], t.stride()
+
+    c = G.compile(f, backend=backend)
+    for k in (4, 5, 0, 1, 1, 7, 1):
+        x = G.randn(2)
+        want, have = f(x, k), c(x, k)
+        assert same(want, have) and [t.stride() for t in want[:2]] == [t.stride() for t in have[:2]], k
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_is_repeated_may_have_one_element(backend):
+    def f(x, y):
+        return y.repeat(2, 1), G.stack([y, x]), x.expand(3, -1, -1).reshape(3 * x.shape[0], x.shape[1])
+
+    for order in (((3, 4), (1, 1), (0, 1), (1, 1), (2, 1), (1, 5)), ((5, 1), (0, 0), (1, 1), (1, 0), (7, 2))):
+        c = G.compile(f, backend=backend)
+        for n, m in order:
+            x, y = G.randn(n, m), G.randn(n, m)
+            want, have = f(x, y), c(x, y)
+            assert same(want, have) and [t.stride() for t in want] == [t.stride() for t in have], (n, m)
+
+
+# -- What is said of it
+
+
+@counts
+def test_an_entry_says_which_line_fixed_a_size_and_its_plan_what_it_takes_for_granted():
+    def f(x, y):
+        z = x + sum(range(x.shape[1]))  # this fixes it
+        return z, y.tanh().mean(), y[: y.shape[0] - 1].T
+
+    line = f.__code__.co_firstlineno + 1
+    c = G.compile(f, backend="tcc", fullgraph=True)
+    for n in (4, 5, 2):
+        y = G.randn(n, 4, requires_grad=True)
+        (_, mean, part) = c(G.randn(3, n), y)
+        (mean + (part * part).sum()).backward()
+    entry = c.entries()[0]
+    assert re.fullmatch(rf"L\['x'\]\.size\(1\) == 2: .*test_sizes\.py:{line} needs s\d+ == 2\n", entry["fixed"])
+    assert re.fullmatch(r"s\d+ - 1 == 1\n", entry["forms"])
+    text = str(G.compiler.explain(c)(G.randn(3, 2), y))
+    assert f"fixed: L['x'].size(1) == 2: {__file__}:{line} needs" in text and "only where s" in text

@@ -156,6 +156,27 @@ busy (gpointer data)
   return data;
 }
 
+/* What one thread has made and not counted yet, another gives back: what all know is below 0 then. */
+static gpointer
+free_all (gpointer blocks)
+{
+  for (int i = 0; i < 100; i++)
+    gm_free (((void **) blocks)[i], 600);
+  return NULL;
+}
+
+START_TEST (large_blocks_are_there_when_another_thread_has_freed_what_this_one_made)
+{
+  void *p[100];
+  for (int i = 0; i < 100; i++)
+    p[i] = gm_alloc (600);
+  g_thread_join (g_thread_new ("frees", free_all, p));
+  void *large = gm_alloc (4 << 20);
+  ck_assert_ptr_nonnull (large);
+  gm_free (large, 4 << 20);
+}
+END_TEST
+
 START_TEST (a_forked_child_can_allocate)
 {
   GThread *t = g_thread_new ("busy", busy, NULL);
@@ -190,6 +211,7 @@ main (void)
   tcase_add_test (c, freed_blocks_come_back);
   tcase_add_test (c, the_kth_call_fails_once);
   tcase_add_test (c, threads_may_free_what_others_made);
+  tcase_add_test (c, large_blocks_are_there_when_another_thread_has_freed_what_this_one_made);
   tcase_add_test (c, a_forked_child_can_allocate);
   suite_add_tcase (suite, c);
   SRunner *sr = srunner_create (suite);

@@ -175,6 +175,9 @@ main (void)
   if (!g_getenv ("GM_REAL_GPU")) {
     g_setenv ("GRAMME_CUDA_DRIVER", GM_FAKE_CUDA, FALSE);
     g_setenv ("GRAMME_NVRTC", GM_FAKE_CUDA, FALSE);
+    g_setenv ("GRAMME_CUBLASLT", GM_FAKE_CUDA, FALSE);
+  } else {
+    g_setenv ("GRAMME_CUBLASLT", "/nonexistent", FALSE); /* cuBLAS sums in an order of its own */
   }
   Suite *s = suite_create ("cuda");
   TCase *t = tcase_create ("tensors");

@@ -5,7 +5,8 @@
  * the same bits must be equal.  Sums of floats have another order: graphs with them get whole numbers, whose sums are exact in
  * any order, so their bits must be equal, too; fixed forms (softmax, layer norm ...) are compared with a tolerance.
  *
- * GM_FUZZ_GPU sets the number of graphs of each kind (default 40), GM_FUZZ_SEED the first seed.
+ * GM_FUZZ_GPU sets the number of graphs of each kind (default 40), GM_FUZZ_SEED the first seed; GM_FUZZ_FLOATS=16384 tries functions
+ * that are written out in the prelude on all floats that there are (default 8: every 2048th).
  */
 #include "core/ops/ops.h"
 #include "core/plugin/backend.h"
@@ -292,6 +293,60 @@ START_TEST (rows_of_every_length_are_near_the_reference)
 }
 END_TEST
 
+/* -- Functions that the prelude writes out ----------------------------------------------------------------------- */
+
+#define FLOATS (1 << 18)
+
+/* Where they change their way: 16384 floats around each are tried. */
+static const float turns[] = { 0,    -0.0f, 0.55f,  -0.55f, 10, -10,     87,       -87,
+                               87.336f, -87.336f, 88.7228f, -88.7228f, 89, -104, -103.972f, INFINITY };
+
+/* Set `which` of FLOATS floats each: 0 those around the turns, 1 to 16384 all that there are, far apart in each set. */
+static void
+fill_floats (uint32_t *bits, uint64_t which)
+{
+  uint32_t each = FLOATS / G_N_ELEMENTS (turns), offset = (uint32_t) (which * 1021 % 16384);
+  for (uint32_t i = 0; i < FLOATS; i++) {
+    uint32_t at;
+    memcpy (&at, &turns[i / each], sizeof at);
+    bits[i] = which ? i * 16384 + offset : at + i % each - each / 2;
+  }
+}
+
+START_TEST (functions_of_floats_have_the_cpus_bits)
+{
+  static const char *const names[] = { "exp", "tanh", "sigmoid", "reciprocal" };
+  GError *error = NULL;
+  uint64_t n = number_from_env ("GM_FUZZ_FLOATS", 8);
+  g_autoptr (GPtrArray) graphs = gm_graph_parse ("f (%x: f32[262144]) -> (%0, %1, %2, %3) {\n %0 = exp %x\n %1 = tanh %x\n"
+                                                 " %2 = sigmoid %x\n %3 = reciprocal %x\n}",
+                                                 &error);
+  ck_assert_msg (graphs != NULL, "%s", error ? error->message : "");
+  GmGraph *g = graphs->pdata[0];
+  g_autoptr (GmExec) e = gm_backend_compile (gm_backend_get ("nvrtc", &error), g, NULL, NULL, &error);
+  ck_assert_msg (e && !gm_exec_fallback_reason (e), "%s", error ? error->message : "");
+  GmTensor *x, *want[4], *got[4];
+  x = gm_tensor_new (gm_graph_meta (g, g_array_index (g->inputs, GmValueId, 0)), NULL);
+  for (int k = 0; k < 4; k++)
+    got[k] = gm_tensor_new (&x->meta, NULL);
+  for (uint64_t which = 0; which <= n; which++) {
+    fill_floats (x->storage->data, which);
+    ck_assert (gm_graph_interpret (g, &x, want, &error));
+    ck_assert_msg (gm_exec_run (e, 0, &x, 1, got, 4, &error), "%s", error ? error->message : "");
+    for (int k = 0; k < 4; k++) {
+      const float *in = x->storage->data, *a = want[k]->storage->data, *b = got[k]->storage->data;
+      for (uint32_t i = 0; i < FLOATS; i++)
+        if (memcmp (&a[i], &b[i], sizeof *a) && !(isnan (a[i]) && isnan (b[i])))
+          ck_abort_msg ("%s (%a): %a is wanted, %a comes out", names[k], in[i], a[i], b[i]);
+      gm_tensor_unref (want[k]);
+    }
+  }
+  gm_tensor_unref (x);
+  for (int k = 0; k < 4; k++)
+    gm_tensor_unref (got[k]);
+}
+END_TEST
+
 /* -- Convolutions and pools ------------------------------------------------------------------------------------------ */
 
 /* A graph of one node of the family, of random geometry; NULL: the numbers fit no shapes. */
@@ -533,6 +588,10 @@ static const struct {
   { "f32", 2, 3, 33, 65, 17, 30, KEEPS, 1e-5 },   { "f32", 1, 3, 5, 100, 8, 3, DROPS, 1e-5 },
   { "f32", 2, 2, 64, 64, 40, 128, ADDED, 1e-5 },  { "f16", 2, 2, 50, 50, 64, 64, CAUSAL, 4e-3 },
   { "bf16", 2, 1, 31, 64, 128, 64, ADDED, 3e-2 }, { "f16", 1, 2, 33, 40, 16, 16, KEEPS, 4e-3 },
+  /* Several blocks and pieces; rows that are not read 16 bytes at a time. */
+  { "f16", 1, 2, 200, 200, 64, 64, CAUSAL, 4e-3 }, { "bf16", 1, 1, 150, 130, 17, 30, KEEPS, 3e-2 },
+  { "f16", 1, 1, 20, 70, 8, 3, DROPS, 4e-3 },     { "bf16", 1, 2, 64, 64, 128, 128, PLAIN, 3e-2 },
+  { "f16", 1, 1, 129, 70, 40, 96, ADDED, 4e-3 },  { "bf16", 1, 2, 70, 33, 64, 64, DIVIDED, 3e-2 },
 };
 
 /* As scaled_dot_product_attention writes it; k comes as it is, rows of keys. */
@@ -629,11 +688,26 @@ START_TEST (attention_whose_weights_are_wanted_stays_written_out)
 }
 END_TEST
 
+/* Its compiler knows fewer options. */
+START_TEST (an_old_compiler_compiles)
+{
+  g_setenv ("GM_FAKE_OLD_COMPILER", "1", TRUE);
+  g_autoptr (GPtrArray) graphs = gm_graph_parse ("f (%x: f32[70]) -> (%0) {\n %0 = neg %x\n}", NULL);
+  for (uint64_t again = 0; again < 2; again++) {
+    GmTensor *in;
+    gm_random_inputs (graphs->pdata[0], again, GM_RANDOM_WILD, &in);
+    compare (graphs->pdata[0], again, &in, 0);
+    gm_tensor_unref (in);
+  }
+}
+END_TEST
+
 int
 main (void)
 {
   bool real = g_getenv ("GM_REAL_GPU") != NULL; /* its elementary functions have other bits: what is exact or has a tolerance is left */
   g_setenv ("GRAMME_CACHE", "0", FALSE);
+  g_setenv ("GRAMME_CUBLASLT", "/nonexistent", FALSE); /* kernels are what is tested here */
   if (!real) {
     g_setenv ("GRAMME_CUDA_DRIVER", GM_FAKE_CUDA, FALSE);
     g_setenv ("GRAMME_NVRTC", GM_FAKE_CUDA, FALSE);
@@ -651,12 +725,17 @@ main (void)
     tcase_add_test (t, kernels_of_every_family_serve_all_sizes);
     tcase_add_test (t, fused_kernels_serve_all_sizes);
     tcase_add_test (t, kernels_with_wide_indices_have_the_same_bits);
+    tcase_add_test (t, an_old_compiler_compiles);
   }
   tcase_add_loop_test (t, attention_is_one_kernel_and_near_the_reference, 0, G_N_ELEMENTS (attentions));
   tcase_add_test (t, attention_whose_weights_are_wanted_stays_written_out);
   tcase_add_loop_test (t, convolutions_of_whole_numbers_give_the_reference_bits, 0, G_N_ELEMENTS (window_dtypes));
   tcase_add_loop_test (t, pools_give_the_reference_bits, 0, G_N_ELEMENTS (window_dtypes));
   tcase_add_test (t, sums_of_whole_numbers_give_the_reference_bits);
+  suite_add_tcase (s, t);
+  t = tcase_create ("functions"); /* CK_RUN_CASE=functions: these alone */
+  tcase_set_timeout (t, 3600);
+  tcase_add_test (t, functions_of_floats_have_the_cpus_bits);
   suite_add_tcase (s, t);
   SRunner *sr = srunner_create (s);
   if (real)

@@ -540,7 +540,7 @@ START_TEST (views_of_flat_memory_find_their_places)
     int64_t at = g_rand_int_range (rand, 0, 40), extent = gm_meta_extent (&want);
     GmEagerBuilder b;
     gm_eager_builder_init (&b);
-    GmVal v = gm_geometry_view (&b.base, gm_val_from_tensor (memory), at, &want);
+    GmVal v = gm_b_strided (&b.base, gm_val_from_tensor (memory), at, &want);
     if (v) {
       const GmTensor *t = gm_tensor_from_val (v);
       ck_assert (gm_meta_same_shape (&t->meta, &want));

@@ -132,7 +132,7 @@ TEST_FILES = \
   tests/aot/programs.py \
   tests/aot/same.py \
   tests/aot/test_compiled_autograd.py \
-  tests/aot/test_histories.py \
+  tests/aot/test_as_strided.py tests/aot/test_donation.py tests/aot/test_histories.py tests/aot/test_order.py \
   tests/aot/test_memory.py \
   tests/aot/test_random.py \
   tests/aot/wide.py \
@@ -243,6 +243,7 @@ TEST_FILES = \
   tests/python/test_checkpoint.py \
   tests/python/test_conv.py \
   tests/python/test_convolve.py \
+  tests/python/arrays.py \
   tests/python/test_data.py \
   tests/python/test_dtypes.py \
   tests/python/test_function.py \
@@ -258,7 +259,7 @@ TEST_FILES = \
   tests/python/test_rnn.py \
   tests/python/test_transformer.py \
   tests/python/test_num_threads.py \
-  tests/python/test_nvrtc.py \
+  tests/python/gpu.py tests/python/test_nvrtc.py tests/python/test_cuda_products.py tests/python/test_device.py \
   tests/python/test_operators.py \
   tests/python/test_linalg.py \
   tests/python/test_lr_scheduler.py \
@@ -320,6 +321,7 @@ TEST_FILES = \
   tests/trace/test_comptime.py \
   tests/trace/test_cond.py \
   tests/trace/test_host_calls.py \
+  tests/trace/test_kept_exceptions.py \
   tests/trace/test_loops.py \
   tests/trace/test_capture_all.py \
   tests/trace/test_control.py \
@@ -353,6 +355,7 @@ TEST_FILES = \
   tests/fuzz/state_grammar.py \
   tests/fuzz/state_programs.py \
   tests/fuzz/state_world.py \
+  tests/trace/test_imports.py \
   tests/trace/test_interpreters.py \
   tests/trace/check_leaks.py \
   tests/unit/alias_test.h \

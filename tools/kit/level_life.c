@@ -61,10 +61,24 @@ check_snapshot (Kit *k, const GmSnapshot *before, const char *when)
     kit_fail (k, why.code == GM_REFUSAL_CHANGED_CHILDREN ? "GPP-16" : NULL, "%s", why.text);
 }
 
+/* NVIDIA's driver opens what it opens once for a process, and keeps it: where there is one, a first life leaves that behind, and a
+ * second one nothing. */
+static bool
+has_driver (const Kit *k)
+{
+  return g_strv_contains ((const char *const *) k->manifest->devices, "cuda");
+}
+
 void
 kit_hygiene_process (Kit *k)
 {
   kit_host_init (k, k->host_minor);
+  if (has_driver (k) && g_file_test ("/dev/nvidiactl", G_FILE_TEST_EXISTS)) {
+    kit_note (k, "what its device's driver keeps for the process, threads and descriptors, is there before");
+    kit_load (k);
+    g_autoptr (GmGraph) first = graph_for (k);
+    live (k, first);
+  }
   g_autoptr (GmSnapshot) before = gm_snapshot_new (true);
   kit_load (k);
   check_snapshot (k, before, "when it was loaded and asked what it is");
@@ -178,10 +192,27 @@ first_entry (const char *folder)
   return NULL;
 }
 
+static bool
+holds_only (const char *folder, const char *name)
+{
+  g_autoptr (GDir) dir = g_dir_open (folder, 0, NULL);
+  const char *first = dir ? g_dir_read_name (dir) : NULL;
+  return first && strcmp (first, name) == 0 && !g_dir_read_name (dir);
+}
+
+/* NVIDIA's driver keeps a cache in HOME: it is no file of a plugin for its devices. */
+static bool
+is_drivers_cache (const Kit *k, const char *home)
+{
+  g_autofree char *folder = g_build_filename (home, ".nv", NULL), *cache = g_build_filename (folder, "ComputeCache", NULL);
+  return has_driver (k) && holds_only (home, ".nv")
+         && holds_only (folder, "ComputeCache") && g_file_test (cache, G_FILE_TEST_IS_DIR);
+}
+
 void
 kit_hygiene_files (Kit *k)
 {
-  enum { CACHE = 3 }; /* from here on: for caches, of its own or of a tool that it runs */
+  enum { HOME = 2, CACHE = 3 }; /* from here on: for caches, of its own or of a tool that it runs */
   static const char *const names[] = { "cwd", "TMPDIR", "HOME", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME" };
   char *folders[G_N_ELEMENTS (names)];
   g_autofree char *root = g_dir_make_tmp ("gramme-kit-XXXXXX", NULL);
@@ -201,7 +232,10 @@ kit_hygiene_files (Kit *k)
   const char *left = NULL;
   g_autofree char *where = NULL;
   for (size_t i = 0; i < CACHE && !left; i++) {
-    left = first_entry (folders[i]);
+    bool cache = i == HOME && is_drivers_cache (k, folders[i]);
+    if (cache)
+      kit_note (k, "the driver's own cache is HOME/.nv/ComputeCache");
+    left = cache ? NULL : first_entry (folders[i]);
     where = left ? g_build_filename (names[i], left, NULL) : NULL;
   }
   (void) !g_chdir ("/");

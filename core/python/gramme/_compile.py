@@ -98,7 +98,25 @@ def _function_of(model):
     return model
 
 
-def compile(model=None, *, backend=None, options=None, fullgraph=False, dynamic=None, disable=False):
+_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+def _options_of_mode(mode, backend, options):
+    """Of the modes only reduce-overhead and max-autotune mean something here: launches become CUDA graphs, where there is a GPU."""
+    if mode is None:
+        return options
+    if mode not in _MODES:
+        raise ValueError(f"mode must be one of {', '.join(map(repr, _MODES))}, not {mode!r}")
+    if options:
+        raise RuntimeError("give mode or options, not both: mode='reduce-overhead' is options={'replay': True} of the back end nvrtc")
+    names = ["nvrtc"] if backend == "auto" else [backend] if isinstance(backend, str) else []
+    known = _core.list_backends()
+    if mode in ("reduce-overhead", "max-autotune") and any(name in known and "replay" in _core.backend_options(name) for name in names):
+        return {"replay": True}
+    return None
+
+
+def compile(model=None, *, backend=None, mode=None, options=None, fullgraph=False, dynamic=None, disable=False):
     """Compiles a function, method or nn.Module; also a decorator.
 
     The result is called like the function and gives the same results, bit for bit on the CPU.  The first call records the
@@ -111,25 +129,29 @@ def compile(model=None, *, backend=None, options=None, fullgraph=False, dynamic=
         method __call__.  An
         nn.Module is compiled in place and returned: see nn.Module.compile.  A class of modules likewise, for all its instances.
     backend: a name of gramme.compiler.list_backends(); default GRAMME_BACKEND, else "auto": tcc's
-        code at once, cc's code between two calls when it is ready, the same bits.  Or a callable that gets a
+        code at once, cc's code between two calls when it is ready, the same bits; nvrtc for graphs with tensors on device cuda.  Or a callable that gets a
     gramme.fx.GraphModule and example inputs, and returns a callable of the inputs that returns a tuple of tensors; see
     gramme.compiler.register_backend.
     options: dict of the back end's options (`gramme inspect NAME` lists them) and of these: "partition": "min-cut" saves
         less for the backward and computes the rest again, "memory-budget": 0 to 1 saves that part of it.  A callable gets it as the argument
         `options`.
+    mode: "default", or "reduce-overhead" ("max-autotune" means the same): on device cuda, what a graph launches becomes a CUDA graph, which is
+        launched again for calls that have the same addresses and sizes.  Back ends without such an option take no notice of it.
     fullgraph: raise gramme.compiler.Unsupported where a graph breaks.
     dynamic: None: the first call compiles for its sizes alone; a size (stride, int argument) that a later call finds changed becomes a symbol,
         and one entry serves all its values.  True: all sizes are symbols from the start, False: none ever is.  See mark_dynamic.
     disable: return `model` as it is.
-    Raises ValueError for a back end that is not installed (the message lists names), TypeError for what is no function.
+    Raises ValueError for a back end that is not installed (the message lists names) or a mode that there is not, TypeError for what is no
+    function, RuntimeError for both mode and options.
     """
     if model is None:
-        return lambda fn: compile(fn, backend=backend, options=options, fullgraph=fullgraph, dynamic=dynamic, disable=disable)
+        return lambda fn: compile(fn, backend=backend, mode=mode, options=options, fullgraph=fullgraph, dynamic=dynamic, disable=disable)
     if disable:
         return model
     if isinstance(model, _core.Marked) and model.disables:
         return model
     backend = backend_of(backend)
+    options = _options_of_mode(mode, backend, options)
     extra = {"options": dict(options)} if options and not isinstance(backend, str) else None
     words = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in (options or {}).items()]
     if getattr(backend, "aot_partition", None):

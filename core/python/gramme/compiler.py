@@ -333,6 +333,8 @@ class Explanation:
             lines += ["  " + line for line in (entry["graph"] or "").splitlines()]
             lines.append("  guards:")
             lines += ["    " + line for line in entry["guards"].splitlines()]
+            lines += ["  fixed: " + line for line in (entry["fixed"] or "").splitlines()]
+            lines += ["  only where " + line for line in (entry["forms"] or "").splitlines() if line]
             times = "  ".join(f"{letter} {ms:.3f}" for letter, ms in entry["stages"].items())
             lines.append(f"  ms by stage: {times}")
         for reason in self.break_reasons:

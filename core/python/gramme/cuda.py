@@ -19,32 +19,175 @@ def why_not():
 
 
 def device_count():
+    """How many GPUs are used: one, or none."""
     return 1 if is_available() else 0
 
 
-def get_device_name(device=None):
-    return _core.cuda_name()
+def init():
+    """Opens the device, which its first use does too."""
+    _core.cuda_name()
+
+
+def is_initialized():
+    """Whether the device has been opened."""
+    return _core.cuda_is_open()
 
 
 def synchronize(device=None):
     """Waits until all work of the device is done, and raises what failed in it."""
+    _number(device)
     _core.cuda_synchronize()
+
+
+# -- Which device ---------------------------------------------------------------------------------------------------------------------
+
+
+def _number(device):
+    """0, for all that names the one GPU that is used.  Errors: RuntimeError for another one, ValueError for the CPU."""
+    if device is not None and _core.device(device).type != "cuda":
+        raise ValueError(f"expected a cuda device, but got {device}")
+    return 0
+
+
+def current_device():
+    """The number of the GPU that is used."""
+    init()
+    return 0
+
+
+def set_device(device):
+    """There is one GPU to choose, cuda:0.  Errors: RuntimeError for another one."""
+    _number(device)
+
+
+class device:
+    """with device(0): the block works on that GPU, which is the one that there is.  Errors: RuntimeError for another one.
+
+    Where tensors are made that name no device is another matter: `with gramme.device("cuda"):`."""
+
+    def __init__(self, device):
+        self.idx = -1 if isinstance(device, int) and device < 0 else _number(device)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        return None
+
+
+class device_of(device):
+    """with device_of(tensor): the same for the GPU that a tensor is on; nothing for a tensor of the CPU."""
+
+    def __init__(self, tensor):
+        super().__init__(0 if tensor.is_cuda else -1)
+
+
+def get_device_name(device=None):
+    """The model's name."""
+    _number(device)
+    return _core.cuda_name()
+
+
+def get_device_capability(device=None):
+    """(major, minor) of the compute capability."""
+    _number(device)
+    return _core.cuda_capability()
+
+
+class DeviceProperties:
+    """What get_device_properties() gives: name, major and minor of the compute capability, total_memory in bytes."""
+
+    def __init__(self, name, capability, total_memory):
+        self.name, (self.major, self.minor), self.total_memory = name, capability, total_memory
+
+    def __repr__(self):
+        return f"DeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, total_memory={self.total_memory // 2**20}MB)"
+
+
+def get_device_properties(device=None):
+    """The model's name, its compute capability and its memory."""
+    return DeviceProperties(get_device_name(device), get_device_capability(device), _core.cuda_total_memory())
+
+
+# -- Random numbers: one generator serves all devices ------------------------------------------------------------------------------------
+
+
+def manual_seed(seed):
+    """gramme.manual_seed(): what is drawn on the GPU are the CPU's numbers."""
+    _core.manual_seed(seed)
+
+
+manual_seed_all = manual_seed
+
+
+def initial_seed():
+    """The seed that the process's generator began with."""
+    return _core.initial_seed()
+
+
+def get_rng_state(device="cuda"):
+    """gramme.get_rng_state()."""
+    return _core.get_rng_state()
+
+
+def set_rng_state(new_state, device="cuda"):
+    """gramme.set_rng_state()."""
+    _core.set_rng_state(new_state)
+
+
+# -- Memory -----------------------------------------------------------------------------------------------------------------------------------
 
 
 def memory_allocated(device=None):
     """Bytes of the device's memory that are in use."""
+    _number(device)
     return _core.cuda_memory()[0]
 
 
 def memory_reserved(device=None):
     """The same, with what is kept for later."""
+    _number(device)
     in_use, cached, _ = _core.cuda_memory()
     return in_use + cached
 
 
 def max_memory_allocated(device=None):
-    """The most that was in use."""
+    """The most that was in use; after reset_peak_memory_stats(), the most at the times when tensors were made since."""
+    _number(device)
     return _core.cuda_memory()[2]
+
+
+def reset_peak_memory_stats(device=None):
+    """max_memory_allocated() begins anew."""
+    _number(device)
+    _core.cuda_reset_peak()
+
+
+def memory_stats(device=None):
+    """What is known of the memory, by torch's names: allocated_bytes.all.current and .peak, reserved_bytes.all.current."""
+    return {
+        "allocated_bytes.all.current": memory_allocated(device),
+        "allocated_bytes.all.peak": max_memory_allocated(device),
+        "reserved_bytes.all.current": memory_reserved(device),
+    }
+
+
+def mem_get_info(device=None):
+    """(bytes that this process can still have, bytes that the device has).  What other processes hold is not seen."""
+    _number(device)
+    total = _core.cuda_total_memory()
+    return total - memory_allocated(device), total
+
+
+def empty_cache():
+    """Waits for the device, so that memory which other streams were using can be handed out again.
+
+    What is kept for later stays this process's until one of its tensors needs it in another size: then it goes back to the driver."""
+    if is_initialized():
+        synchronize()
+
+
+# -- Streams and events ---------------------------------------------------------------------------------------------------------------------------
 
 
 class Event:
@@ -104,7 +247,7 @@ class Stream:
 
     def query(self):
         """Whether all that it was given is done."""
-        return self.record_event().query()
+        return _core.cuda_stream_query(self.cuda_stream)
 
     def record_event(self, event=None):
         event = event or Event()

@@ -98,13 +98,18 @@ def inclusive_range(start, end=None, step=1, *, dtype=None, device=None, require
     if step == 0 or (end - start) * step < 0:
         raise RuntimeError(f"range(): the step {step} does not lead from {start} to {end}")
     n = math.floor((end - start) / step) + 1
-    values = gramme.arange(n, dtype=gramme.float64) * step + start
+    values = gramme.arange(n, dtype=gramme.float64, device=device) * step + start
     return values.to(dtype or get_default_dtype()).requires_grad_(requires_grad)
 
 
+def seed_of_system():
+    """64 bits that nobody can foretell."""
+    return int.from_bytes(os.urandom(8), "little")
+
+
 def seed():
-    """Begins the generator anew with a seed from the system, and returns the seed."""
-    value = int.from_bytes(os.urandom(8), "little")
+    """Begins the process's generator anew with a seed from the system, and returns the seed."""
+    value = seed_of_system()
     manual_seed(value)
     return value
 
@@ -120,7 +125,7 @@ def combinations(input, r=2, with_replacement=False):
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = [list(row) for row in choose(range(input.shape[0]), r)]
     flat = [place for row in rows for place in row]
-    return input.index_select(0, gramme.tensor(flat, dtype=gramme.int64)).reshape(len(rows), r)
+    return input.index_select(0, gramme.tensor(flat, dtype=gramme.int64, device=input.device)).reshape(len(rows), r)
 
 
 # -- Parts of numbers
@@ -155,14 +160,14 @@ def angle(input):
 # -- Windows
 
 
-def _cosines(window_length, periodic, weights, dtype, requires_grad):
+def _cosines(window_length, periodic, weights, dtype, device, requires_grad):
     """The sum of weights[k] * (-1) ** k * cos (2 pi k n / N)."""
     if window_length < 0:
         raise RuntimeError(f"a window has a length, not {window_length}")
     dtype = dtype or get_default_dtype()
     if window_length <= 1:
-        return gramme.ones(window_length, dtype=dtype, requires_grad=requires_grad)
-    turn = gramme.arange(window_length, dtype=gramme.float64) * (2 * math.pi / (window_length - (0 if periodic else 1)))
+        return gramme.ones(window_length, dtype=dtype, device=device, requires_grad=requires_grad)
+    turn = gramme.arange(window_length, dtype=gramme.float64, device=device) * (2 * math.pi / (window_length - (0 if periodic else 1)))
     window = gramme.full_like(turn, weights[0])
     for k, weight in enumerate(weights[1:], 1):
         window = window + (turn * k).cos() * (-weight if k % 2 else weight)
@@ -171,24 +176,24 @@ def _cosines(window_length, periodic, weights, dtype, requires_grad):
 
 def hann_window(window_length, periodic=True, *, dtype=None, device=None, requires_grad=False):
     """sin (pi n / N) ** 2; periodic: N is the length, else one less."""
-    return _cosines(window_length, periodic, (0.5, 0.5), dtype, requires_grad)
+    return _cosines(window_length, periodic, (0.5, 0.5), dtype, device, requires_grad)
 
 
 def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, device=None, requires_grad=False):
     """alpha - beta * cos (2 pi n / N)."""
-    return _cosines(window_length, periodic, (alpha, beta), dtype, requires_grad)
+    return _cosines(window_length, periodic, (alpha, beta), dtype, device, requires_grad)
 
 
 def blackman_window(window_length, periodic=True, *, dtype=None, device=None, requires_grad=False):
     """0.42 - 0.5 * cos (2 pi n / N) + 0.08 * cos (4 pi n / N)."""
-    return _cosines(window_length, periodic, (0.42, 0.5, 0.08), dtype, requires_grad)
+    return _cosines(window_length, periodic, (0.42, 0.5, 0.08), dtype, device, requires_grad)
 
 
 def bartlett_window(window_length, periodic=True, *, dtype=None, device=None, requires_grad=False):
     """1 - |2 n / N - 1|."""
     if window_length <= 1:
-        return _cosines(window_length, periodic, (1.0,), dtype, requires_grad)
-    n = gramme.arange(window_length, dtype=gramme.float64) * (2 / (window_length - (0 if periodic else 1)))
+        return _cosines(window_length, periodic, (1.0,), dtype, device, requires_grad)
+    n = gramme.arange(window_length, dtype=gramme.float64, device=device) * (2 / (window_length - (0 if periodic else 1)))
     return (1 - (n - 1).abs()).to(dtype or get_default_dtype()).requires_grad_(requires_grad)
 
 

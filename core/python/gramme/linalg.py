@@ -31,7 +31,7 @@ class LinAlgError(RuntimeError):
 _PROBLEMS = {
     "cholesky": "the input is not positive-definite (the leading minor of order {} is not)",
     "solve": "the matrix is singular (element {0} of the diagonal of U is 0)",
-    "triangular": "the matrix is singular (element {0} of its diagonal is 0)",
+    "solve_triangular": "the matrix is singular (element {0} of its diagonal is 0)",
     "qr": "LAPACK says {0}",
     "svd": "the algorithm did not converge: the matrix is ill-conditioned, or holds NaN or infinities ({0})",
     "eigh": "the algorithm did not converge: the matrix is ill-conditioned, or holds NaN or infinities ({0})",
@@ -49,6 +49,10 @@ def _check(name, a, square=False):
 
 def _run(name, a, other=None, flags=0):
     """LAPACK's results for a batch of any shape; a and other have the same one."""
+    if a.is_cuda or (other is not None and other.is_cuda):
+        raise RuntimeError(
+            f"linalg.{name}: LAPACK computes it on the CPU, and the matrix is on device 'cuda': pass matrix.cpu(), and move the result with .to('cuda')"
+        )
     batch = list(a.shape[:-2])
 
     def flat(x):
@@ -102,7 +106,7 @@ class _Solve(Function):
 class _Triangular(Function):
     @staticmethod
     def forward(ctx, a, b, upper, unit):
-        (x,) = _run("triangular", a, b, (_UPPER if upper else 0) | (_UNIT if unit else 0))
+        (x,) = _run("solve_triangular", a, b, (_UPPER if upper else 0) | (_UNIT if unit else 0))
         ctx.save_for_backward(a, x)
         ctx.upper, ctx.unit = upper, unit
         return x

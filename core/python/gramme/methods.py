@@ -11,22 +11,29 @@ def get_device(input):
     return 0 if input.is_cuda else -1
 
 
+def pin_memory(input, device=None):
+    """The tensor: copies to a GPU take memory of the CPU as it is.  Errors: RuntimeError for a tensor of a GPU."""
+    if input.is_cuda:
+        raise RuntimeError("cannot pin memory of device 'cuda': only tensors of the CPU are pinned")
+    return input
+
+
 def detach_(input):
     """Cuts the tensor itself off from what it was computed from."""
     return input.set_(input.detach())
 
 
 def new_tensor(input, data, *, dtype=None, device=None, requires_grad=False):
-    """A tensor made of data, of input's dtype unless one is named."""
+    """A tensor made of data, of input's dtype and on its device unless others are named."""
     if isinstance(data, Tensor):
-        return data.detach().to(dtype or data.dtype, copy=True).requires_grad_(requires_grad)
-    return gramme.tensor(data, dtype=dtype or input.dtype, requires_grad=requires_grad)
+        return data.detach().to(device or data.device, dtype or data.dtype, copy=True).requires_grad_(requires_grad)
+    return gramme.tensor(data, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 def new(input, *args):
     """new(sizes ...) or new(data): a tensor of input's dtype."""
     if len(args) == 1 and not isinstance(args[0], (int, gramme.Size)):
-        return gramme.tensor(args[0], dtype=input.dtype)
+        return gramme.tensor(args[0], dtype=input.dtype, device=input.device)
     return input.new_empty(*(args or (0,)))
 
 
@@ -60,9 +67,9 @@ def fill_diagonal_(input, fill_value, wrap=False):
         raise RuntimeError("fill_diagonal_(): all dimensions must be of equal length")
     if input.dim() == 2 and wrap:
         rows, columns = input.shape
-        where = (gramme.arange(rows * columns) % (columns + 1) == 0).reshape(rows, columns)
+        where = (gramme.arange(rows * columns, device=input.device) % (columns + 1) == 0).reshape(rows, columns)
     else:
-        places = [gramme.arange(n).reshape([-1] + [1] * (input.dim() - 1 - i)) for i, n in enumerate(input.shape)]
+        places = [gramme.arange(n, device=input.device).reshape([-1] + [1] * (input.dim() - 1 - i)) for i, n in enumerate(input.shape)]
         where = places[0] == places[1]
         for place in places[2:]:
             where = where.logical_and(places[0] == place)
@@ -72,14 +79,14 @@ def fill_diagonal_(input, fill_value, wrap=False):
 def apply_(input, callable):
     """Replaces each element by what a function of Python's makes of it."""
     values = [callable(value) for value in input.detach().flatten().tolist()]
-    return input.copy_(gramme.tensor(values, dtype=input.dtype).reshape(input.shape))
+    return input.copy_(gramme.tensor(values, dtype=input.dtype, device=input.device).reshape(input.shape))
 
 
 def map_(input, tensor, callable):
     """Replaces each element by what a function of Python's makes of it and of the tensor's element there."""
     others = tensor.expand_as(input).detach().flatten().tolist()
     values = [callable(value, other) for value, other in zip(input.detach().flatten().tolist(), others)]
-    return input.copy_(gramme.tensor(values, dtype=input.dtype).reshape(input.shape))
+    return input.copy_(gramme.tensor(values, dtype=input.dtype, device=input.device).reshape(input.shape))
 
 
 def adjoint(input):
@@ -110,7 +117,7 @@ def __reversed__(input):
 METHODS = {
     **{f.__name__: f for f in (compare.allclose, compare.equal, compare.isclose)},
     **{f.__name__: f for f in (functions.is_nonzero, functions.is_signed, functions.is_complex, functions.is_same_size, functions.frexp)},
-    **{f.__name__: f for f in (get_device, detach_, new_tensor, new, sum_to_size, split_with_sizes, narrow_copy, fill_diagonal_)},
+    **{f.__name__: f for f in (get_device, pin_memory, detach_, new_tensor, new, sum_to_size, split_with_sizes, narrow_copy, fill_diagonal_)},
     **{f.__name__: f for f in (apply_, map_, adjoint, resize_as_, __reversed__, functions.angle)},
     "conj": itself, "conj_physical": itself, "resolve_conj": itself, "resolve_neg": itself, "to_dense": itself,
     "is_conj": no, "is_neg": no, "is_pinned": no, "is_shared": no,

@@ -4,24 +4,25 @@
 import contextlib
 
 import gramme
-from gramme._core import get_rng_state, initial_seed, manual_seed, set_rng_state
+from gramme._core import DEFAULT_SEED, get_rng_state, initial_seed, manual_seed, set_rng_state
+from gramme.functions import seed, seed_of_system
 
 
 class Generator:
-    """Generator(device="cpu"): a stream of random numbers with a state of its own.
+    """Generator(device="cpu"): a stream of random numbers with a state of its own.  What it gives is the same on every device, and it
+    serves tensors of all, whatever device it names.
 
     The state is an int64 tensor of two elements, seed and next draw.  A function that is given the generator reads it and writes it,
     in eager and in compiled code.  Equal seeds give equal numbers.  Threads that share one must take turns.
     """
 
     def __init__(self, device="cpu"):
-        if str(device) != "cpu":
-            raise RuntimeError(f"generators are of the device 'cpu', not of {str(device)!r}")
-        self._state = gramme.tensor([_SEED, 0])
+        self._device = gramme.device(device)
+        self._state = gramme.tensor([DEFAULT_SEED, 0], device="cpu")
 
     @property
     def device(self):
-        return gramme.device("cpu")
+        return self._device
 
     @property
     def __gramme_tensor__(self):
@@ -33,16 +34,14 @@ class Generator:
         seed = int(seed)
         if not -(2**63) <= seed < 2**64:
             raise RuntimeError(f"a seed has 64 bits, and {seed} has more")
-        self._state.copy_(gramme.tensor([seed - 2**64 if seed >= 2**63 else seed, 0]))
+        self._state.copy_(gramme.tensor([seed - 2**64 if seed >= 2**63 else seed, 0], device="cpu"))
         return self
 
     def seed(self):
         """Begins the stream of a seed from the system, and returns the seed."""
-        import os
-
-        seed = int.from_bytes(os.urandom(8), "little")
-        self.manual_seed(seed)
-        return seed
+        value = seed_of_system()
+        self.manual_seed(value)
+        return value
 
     def initial_seed(self):
         """The seed that the stream began with."""
@@ -61,16 +60,14 @@ class Generator:
 
     def clone_state(self):
         """Another generator in the same state."""
-        return Generator().set_state(self._state)
+        return Generator(self._device).set_state(self._state)
 
     def __getstate__(self):
-        return self._state.tolist()
+        return [*self._state.tolist(), str(self._device)]
 
     def __setstate__(self, state):
-        self._state = gramme.tensor(state)
-
-
-_SEED = 1871  # of who sets none, as the process's generator has it
+        self.__init__(state[2])
+        self._state.copy_(gramme.tensor(state[:2], device="cpu"))
 
 
 @contextlib.contextmanager

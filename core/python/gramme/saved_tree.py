@@ -45,11 +45,9 @@ class _Encoder:
         self.alive.append(value)  # so that no other gets its id
         if kind in (Tensor, Parameter):
             return [kind.__name__, [self.add(path, value), value.requires_grad]]
-        each = lambda values: [self.encode(one, f"{path}.{i}", depth + 1) for i, one in enumerate(values)]
-        if kind in (list, tuple, gramme.Size, collections.deque):
-            return [kind.__name__, each(value)]
-        if kind in (set, frozenset):
-            return [kind.__name__, each(sorted(value, key=repr))]
+        if kind in (list, tuple, gramme.Size, collections.deque, set, frozenset):
+            values = sorted(value, key=repr) if kind in (set, frozenset) else value
+            return [kind.__name__, [self.encode(one, f"{path}.{i}", depth + 1) for i, one in enumerate(values)]]
         if kind in (dict, collections.OrderedDict):
             return [kind.__name__, [[self.encode(k, f"{path}.key", depth + 1), self.encode(v, f"{path}.{k}", depth + 1)] for k, v in value.items()]]
         what = "its state_dict()" if hasattr(value, "state_dict") else "what it is made of"

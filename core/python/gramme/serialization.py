@@ -24,6 +24,7 @@ _NAMES = {
 }
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _HEADER_MAX = 100_000_000
+_DEVICES = "gramme.devices"  # in a file's metadata: where tensors were that are to be there again
 
 
 class _Writer:
@@ -31,6 +32,7 @@ class _Writer:
 
     def __init__(self):
         self.header, self.tensors, self.size = {}, [], 0
+        self.devices = {}  # of those tensors that are not on the CPU: name -> device
         self._names = {}  # (memory, geometry) -> name
 
     def add(self, name, tensor):
@@ -48,6 +50,8 @@ class _Writer:
         }
         self.size += size
         self.tensors.append(tensor.detach().cpu().contiguous())
+        if tensor.is_cuda:
+            self.devices[name] = str(tensor.device)
         if key:
             self._names[key] = name
         return name
@@ -72,9 +76,10 @@ def save(obj, f, metadata=None):
     What occurs twice is one object again when it is loaded; tensors over the same elements share memory.  A dict of name -> tensor
     is a plain safetensors file, and `metadata`, a dict of strings, goes with it.  Errors: TypeError, before anything is written.
     """
+    import json
+
     writer = _Writer()
-    if metadata:
-        writer.header["__metadata__"] = dict(metadata)
+    metadata = dict(metadata or {})
     if _is_flat(obj):
         for name, tensor in obj.items():
             if name == "__metadata__":
@@ -84,10 +89,11 @@ def save(obj, f, metadata=None):
     else:
         from gramme import saved_tree
 
-        import json
-
-        tree = json.dumps(saved_tree.encode(obj, writer.add), separators=(",", ":"))
-        writer.header["__metadata__"] = {**(metadata or {}), saved_tree.KEY: tree}
+        metadata[saved_tree.KEY] = json.dumps(saved_tree.encode(obj, writer.add), separators=(",", ":"))
+    if writer.devices:
+        metadata[_DEVICES] = json.dumps(writer.devices, separators=(",", ":"))
+    if metadata:
+        writer.header = {"__metadata__": metadata, **writer.header}
     if hasattr(f, "write"):
         writer.write(f)
     else:
@@ -136,10 +142,37 @@ def _entry(name, info, room):
     return dtype, shape, first, last - first
 
 
-def load(f, map_location=None, *, weights_only=True):
-    """Reads what save() wrote, or a safetensors file, from a path or a binary file; map_location: the device of the tensors.
+def _placed(tensor, saved, map_location, name):
+    """The tensor where it shall be; saved: where it was."""
+    place = saved if map_location is None else map_location
+    if callable(place) and not isinstance(place, gramme.device):
+        made = place(tensor, saved)
+        return made if isinstance(made, Tensor) else _placed(tensor, saved, None, name)
+    if isinstance(place, dict):
+        place = place.get(saved, place.get(f"{saved}:0", saved))
+    try:
+        return tensor.to(place)
+    except RuntimeError as error:
+        raise RuntimeError(f"{name} holds tensors of device {str(place)!r}: load(..., map_location='cpu') reads them on the CPU ({error})") from None
 
-    Nothing in a file is executed, whatever weights_only says.  Errors: ValueError if the file is damaged or of another kind.
+
+def _devices(metadata):
+    """name -> device of a file's metadata; what is damaged says nothing."""
+    import json
+
+    try:
+        found = json.loads(metadata[_DEVICES])
+        return found if isinstance(found, dict) else {}
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return {}
+
+
+def load(f, map_location=None, *, weights_only=True):
+    """Reads what save() wrote, or a safetensors file, from a path or a binary file.
+
+    map_location: the device of the tensors, a dict of devices that stand for others, or a function of a tensor of the CPU and the device
+    where it was, which gives the tensor to take; None: where they were.  Nothing in a file is executed, whatever weights_only says.
+    Errors: ValueError if the file is damaged or of another kind; RuntimeError for a device that is not there.
     """
     import json
 
@@ -160,16 +193,16 @@ def load(f, map_location=None, *, weights_only=True):
     if not isinstance(header, dict):
         raise ValueError(f"the header of {name} is no JSON object")
     start = 8 + length
-    result = {}
+    result, metadata = {}, header.get("__metadata__")
+    devices = _devices(metadata)
     for key, info in header.items():
         if key != "__metadata__":
             dtype, shape, first, size = _entry(key, info, len(data) - start)
             piece = data[start + first : start + first + size]
-            tensor = gramme.frombuffer(piece, dtype=dtype) if size else gramme.empty(0, dtype=dtype)
-            result[key] = tensor.reshape(shape) if map_location is None else tensor.reshape(shape).to(map_location)
+            tensor = gramme.frombuffer(piece, dtype=dtype) if size else gramme.empty(0, dtype=dtype, device="cpu")
+            result[key] = _placed(tensor.reshape(shape), devices.get(key, "cpu"), map_location, name)
     from gramme import saved_tree
 
-    metadata = header.get("__metadata__")
     if isinstance(metadata, dict) and saved_tree.KEY in metadata:
         return saved_tree.decode(metadata[saved_tree.KEY], result, name)
     return result
@@ -178,17 +211,19 @@ def load(f, map_location=None, *, weights_only=True):
 # -- pickle and copy
 
 
-def _rebuild(cls, dtype, shape, data, requires_grad):
-    tensor = gramme.frombuffer(bytearray(data), dtype=dtype) if data else gramme.empty(0, dtype=dtype)
-    return Tensor._make_subclass(cls, tensor.reshape(shape), requires_grad)
+def _rebuild(cls, dtype, shape, data, requires_grad, device="cpu"):
+    tensor = gramme.frombuffer(bytearray(data), dtype=dtype) if data else gramme.empty(0, dtype=dtype, device="cpu")
+    return Tensor._make_subclass(cls, tensor.reshape(shape).to(device), requires_grad)
 
 
 def _reduce(tensor):
     """What __reduce_ex__ returns: values, dtype, shape, requires_grad, and the attributes that a user set; each tensor has memory of its own."""
     if not tensor.is_leaf:
         raise RuntimeError("only tensors without history can be pickled: use detach() first")
-    data = b"".join([tensor.detach().contiguous()]) if tensor.numel() else b""
+    data = b"".join([tensor.detach().cpu().contiguous()]) if tensor.numel() else b""
     arguments = (type(tensor), tensor.dtype, tuple(tensor.shape), data, tensor.requires_grad)
+    if tensor.is_cuda:
+        arguments += (str(tensor.device),)
     return (_rebuild, arguments, vars(tensor)) if vars(tensor) else (_rebuild, arguments)
 
 

@@ -15,6 +15,8 @@ capture_dynamic_output_shape_ops: whether nonzero, masks, unique and their kin, 
 comes after is compiled for all sizes.  True, unlike torch, because nothing is slower for it and the answer is the same.  What is asked of such a size is
 decided by what gramme._check() says of it, else the graph breaks there.  False: the graph breaks at the call.
 
+recompile_limit: how many entries a function may have for each back end; calls that none of them fits then run as plain Python.
+
 compiled_autograd: whether backward() and grad() run through the back end of the compiled function that calls them, or the default one outside
 of any: see gramme._dynamo.compiled_autograd.  Read at every backward.
 """
@@ -23,4 +25,5 @@ side_effect_replay_policy = "silent"
 replay_side_effects = True
 capture_scalar_outputs = False
 capture_dynamic_output_shape_ops = True
+recompile_limit = 8
 compiled_autograd = False

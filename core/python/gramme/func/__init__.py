@@ -164,10 +164,10 @@ def jacrev(func, argnums=0):
         output, pull = vjp(of_one, args[argnums])
         if not isinstance(output, Tensor):
             raise TypeError(f"jacrev() needs a function that returns a tensor, not a {type(output).__name__}")
-        rows = gramme.eye(output.numel(), dtype=output.dtype)
+        rows = gramme.eye(output.numel(), dtype=output.dtype, device=output.device)
         found = [pull(row.reshape(output.shape)) for row in rows.unbind(0)]
         x = args[argnums]
-        return gramme.stack(found).reshape(list(output.shape) + list(x.shape)) if found else gramme.zeros(list(output.shape) + list(x.shape))
+        return gramme.stack(found).reshape(list(output.shape) + list(x.shape)) if found else gramme.zeros(list(output.shape) + list(x.shape), device=output.device)
 
     return wrapper
 
@@ -180,11 +180,11 @@ def jacfwd(func, argnums=0):
             return func(*args[:argnums], x, *args[argnums + 1 :], **kwargs)
 
         x = args[argnums]
-        columns = gramme.eye(x.numel(), dtype=x.dtype)
+        columns = gramme.eye(x.numel(), dtype=x.dtype, device=x.device)
         found = [jvp(of_one, (x,), (column.reshape(x.shape),))[1] for column in columns.unbind(0)]
         if not found:
             output = of_one(x)
-            return gramme.zeros(list(output.shape) + list(x.shape), dtype=output.dtype)
+            return gramme.zeros(list(output.shape) + list(x.shape), dtype=output.dtype, device=output.device)
         if not isinstance(found[0], Tensor):
             raise TypeError(f"jacfwd() needs a function that returns a tensor, not a {type(found[0]).__name__}")
         return gramme.stack(found, found[0].dim()).reshape(list(found[0].shape) + list(x.shape))

@@ -29,11 +29,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.div_value, self.head_bias = div_value, head_bias
         self.shortlist_size, self.n_clusters = cutoffs[0], len(cutoffs)
         self.head_size = self.shortlist_size + self.n_clusters
-        self.head = Linear(in_features, self.head_size, bias=head_bias, dtype=dtype)
+        self.head = Linear(in_features, self.head_size, bias=head_bias, device=device, dtype=dtype)
         self.tail = ModuleList()
         for i in range(self.n_clusters):
             hidden, size = int(in_features // div_value ** (i + 1)), self.cutoffs[i + 1] - self.cutoffs[i]
-            self.tail.append(Sequential(Linear(in_features, hidden, bias=False, dtype=dtype), Linear(hidden, size, bias=False, dtype=dtype)))
+            self.tail.append(Sequential(Linear(in_features, hidden, bias=False, device=device, dtype=dtype), Linear(hidden, size, bias=False, device=device, dtype=dtype)))
 
     def reset_parameters(self):
         self.head.reset_parameters()

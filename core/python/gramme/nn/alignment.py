@@ -22,14 +22,14 @@ def _targets_as_rows(targets, target_lengths, blank):
     longest, rows, at = max(lengths, default=0), [], 0
     for length in lengths:
         row = targets[at : at + length].to(gramme.int64)
-        rows.append(gramme.cat([row, gramme.full((longest - length,), blank, dtype=gramme.int64)]))
+        rows.append(gramme.cat([row, gramme.full((longest - length,), blank, dtype=gramme.int64, device=row.device)]))
         at += length
     return gramme.stack(rows)
 
 
 def _moved(alpha, by):
     """alpha one or two labels on: nothing comes from before the first."""
-    nothing = gramme.full((alpha.shape[0], by), -math.inf, dtype=alpha.dtype)
+    nothing = gramme.full((alpha.shape[0], by), -math.inf, dtype=alpha.dtype, device=alpha.device)
     return gramme.cat([nothing, alpha], 1)[:, : alpha.shape[1]]
 
 
@@ -47,16 +47,20 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     steps, n, classes = log_probs.shape
     if not 0 <= blank < classes:
         raise RuntimeError(f"ctc_loss(): blank is one of the {classes} classes, not {blank}")
-    as_tensor = [x if isinstance(x, gramme.Tensor) else gramme.tensor(x) for x in (input_lengths, target_lengths)]
+    as_tensor = [
+        x.to(log_probs.device) if isinstance(x, gramme.Tensor) else gramme.tensor(x, device=log_probs.device)
+        for x in (input_lengths, target_lengths)
+    ]
     inputs, lengths = [x.to(gramme.int64).reshape(-1).expand(n) for x in as_tensor]
     labels = _targets_as_rows(targets, target_lengths, blank)
     # A blank before, between and behind the labels; a label may follow one that is another without a blank.
-    blanks = gramme.full(labels.shape, blank, dtype=gramme.int64)
-    path = gramme.cat([gramme.stack([blanks, labels], 2).reshape(n, 2 * labels.shape[1]), gramme.full((n, 1), blank, dtype=gramme.int64)], 1)
-    two_before = gramme.cat([gramme.full((n, 2), blank, dtype=gramme.int64), path], 1)[:, : path.shape[1]]
+    blanks = gramme.full(labels.shape, blank, dtype=gramme.int64, device=labels.device)
+    last = gramme.full((n, 1), blank, dtype=gramme.int64, device=labels.device)
+    path = gramme.cat([gramme.stack([blanks, labels], 2).reshape(n, 2 * labels.shape[1]), last], 1)
+    two_before = gramme.cat([gramme.full((n, 2), blank, dtype=gramme.int64, device=labels.device), path], 1)[:, : path.shape[1]]
     may_skip = (path != blank).logical_and(path != two_before)
     emitted = log_probs.gather(2, path.unsqueeze(0).expand(steps, n, path.shape[1]))
-    first = gramme.arange(path.shape[1]) < 2
+    first = gramme.arange(path.shape[1], device=labels.device) < 2
     alpha = gramme.where(first, emitted[0], -math.inf)
     for t in range(1, steps):
         skipped = gramme.where(may_skip, _moved(alpha, 2), -math.inf)

@@ -29,17 +29,17 @@ class MultiheadAttention(Module):
         self.vdim = embed_dim if vdim is None else vdim
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
         if self.kdim == embed_dim and self.vdim == embed_dim:
-            self.in_proj_weight = Parameter(gramme.empty(3 * embed_dim, embed_dim, dtype=dtype))
+            self.in_proj_weight = Parameter(gramme.empty(3 * embed_dim, embed_dim, device=device, dtype=dtype))
             self.q_proj_weight = self.k_proj_weight = self.v_proj_weight = None
         else:
             self.in_proj_weight = None
-            self.q_proj_weight = Parameter(gramme.empty(embed_dim, embed_dim, dtype=dtype))
-            self.k_proj_weight = Parameter(gramme.empty(embed_dim, self.kdim, dtype=dtype))
-            self.v_proj_weight = Parameter(gramme.empty(embed_dim, self.vdim, dtype=dtype))
-        self.in_proj_bias = Parameter(gramme.zeros(3 * embed_dim, dtype=dtype)) if bias else None
-        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, dtype=dtype)
-        self.bias_k = Parameter(gramme.empty(1, 1, embed_dim, dtype=dtype)) if add_bias_kv else None
-        self.bias_v = Parameter(gramme.empty(1, 1, embed_dim, dtype=dtype)) if add_bias_kv else None
+            self.q_proj_weight = Parameter(gramme.empty(embed_dim, embed_dim, device=device, dtype=dtype))
+            self.k_proj_weight = Parameter(gramme.empty(embed_dim, self.kdim, device=device, dtype=dtype))
+            self.v_proj_weight = Parameter(gramme.empty(embed_dim, self.vdim, device=device, dtype=dtype))
+        self.in_proj_bias = Parameter(gramme.zeros(3 * embed_dim, device=device, dtype=dtype)) if bias else None
+        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        self.bias_k = Parameter(gramme.empty(1, 1, embed_dim, device=device, dtype=dtype)) if add_bias_kv else None
+        self.bias_v = Parameter(gramme.empty(1, 1, embed_dim, device=device, dtype=dtype)) if add_bias_kv else None
         self._reset_parameters()
 
     def _reset_parameters(self):

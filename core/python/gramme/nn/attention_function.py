@@ -11,7 +11,7 @@ def as_bias(mask, dtype):
     """A mask as what is added to the products: -inf where a bool mask is True; None stays None."""
     if mask is None or mask.dtype != gramme.bool:
         return mask
-    return gramme.zeros(mask.shape, dtype=dtype).masked_fill(mask, -math.inf)
+    return gramme.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask, -math.inf)
 
 
 def _joined(attn_mask, key_padding_mask, n, heads, dtype, extra):
@@ -65,7 +65,7 @@ def multi_head_attention_forward(
         extra += 1
     k, v = k if static_k is not None else heads_of(k), v if static_v is not None else heads_of(v)
     if add_zero_attn:
-        zeros = gramme.zeros(n, num_heads, 1, head_dim, dtype=k.dtype)
+        zeros = gramme.zeros(n, num_heads, 1, head_dim, dtype=k.dtype, device=k.device)
         k, v = gramme.cat([k, zeros], 2), gramme.cat([v, zeros], 2)
         extra += 1
     plain_causal = is_causal and key_padding_mask is None and not extra and not need_weights
@@ -73,7 +73,7 @@ def multi_head_attention_forward(
         mask = None
     else:
         if is_causal and attn_mask is None:
-            attn_mask = gramme.ones(length, keys, dtype=gramme.bool).triu(1)
+            attn_mask = gramme.ones(length, keys, dtype=gramme.bool, device=q.device).triu(1)
         mask = _joined(attn_mask, key_padding_mask, n, num_heads, q.dtype, extra)
     drop = dropout_p if training else 0.0
     weights = None

@@ -10,7 +10,7 @@ from gramme.nn import functional as F
 def _bags_of_vector(input, offsets, include_last_offset):
     """(how many bags, which bag each index is in)."""
     starts = offsets[:-1] if include_last_offset else offsets
-    places = gramme.arange(input.shape[0], dtype=starts.dtype)
+    places = gramme.arange(input.shape[0], dtype=starts.dtype, device=starts.device)
     return starts.shape[0], gramme.searchsorted(starts, places, right=True) - 1
 
 
@@ -43,15 +43,15 @@ def embedding_bag(
     if input.dim() == 2:
         return _of_rows(rows, counts, mode)
     n, bag = _bags_of_vector(input, offsets, include_last_offset)
-    ones = gramme.ones(input.shape, dtype=rows.dtype) if counts is None else counts.to(rows.dtype)
+    ones = gramme.ones(input.shape, dtype=rows.dtype, device=rows.device) if counts is None else counts.to(rows.dtype)
     if mode == "max":
-        lowest = gramme.full((n, rows.shape[1]), -math.inf, dtype=rows.dtype)
+        lowest = gramme.full((n, rows.shape[1]), -math.inf, dtype=rows.dtype, device=rows.device)
         largest = lowest.scatter_reduce(0, bag.unsqueeze(1).expand(rows.shape), rows, "amax")
         return gramme.where(largest == -math.inf, 0.0, largest)
-    total = gramme.zeros(n, rows.shape[1], dtype=rows.dtype).index_add(0, bag, rows)
+    total = gramme.zeros(n, rows.shape[1], dtype=rows.dtype, device=rows.device).index_add(0, bag, rows)
     if mode == "sum":
         return total
-    return total / gramme.zeros(n, dtype=rows.dtype).index_add(0, bag, ones).clamp(min=1).unsqueeze(1)
+    return total / gramme.zeros(n, dtype=rows.dtype, device=rows.device).index_add(0, bag, ones).clamp(min=1).unsqueeze(1)
 
 
 def _of_rows(rows, counts, mode):

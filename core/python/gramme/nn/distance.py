@@ -40,8 +40,8 @@ class Bilinear(Module):
         if in1_features <= 0:
             raise ValueError(f"in1_features must be positive, and is {in1_features}")
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        self.weight = Parameter(gramme.empty(out_features, in1_features, in2_features, dtype=dtype))
-        self.bias = Parameter(gramme.empty(out_features, dtype=dtype)) if bias else None
+        self.weight = Parameter(gramme.empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
+        self.bias = Parameter(gramme.empty(out_features, device=device, dtype=dtype)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self):

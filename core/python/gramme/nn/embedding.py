@@ -11,7 +11,7 @@ from gramme.nn.parameter import Parameter
 class _Table(Module):
     """weight (num_embeddings, embedding_dim); the row padding_idx is zeros and gets no gradient."""
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, weight, freeze, dtype):
+    def __init__(self, num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, weight, freeze, device, dtype):
         super().__init__()
         if max_norm is not None or scale_grad_by_freq or sparse:
             raise NotImplementedError("max_norm, scale_grad_by_freq and sparse are not supported: scale the weight or its gradient by hand")
@@ -21,7 +21,7 @@ class _Table(Module):
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
         if weight is None:
-            self.weight = Parameter(gramme.empty(num_embeddings, embedding_dim, dtype=dtype), requires_grad=not freeze)
+            self.weight = Parameter(gramme.empty(num_embeddings, embedding_dim, device=device, dtype=dtype), requires_grad=not freeze)
             self.reset_parameters()
         else:
             if tuple(weight.shape) != (num_embeddings, embedding_dim):
@@ -47,7 +47,7 @@ class Embedding(_Table):
         _weight=None, _freeze=False, device=None, dtype=None,
     ):  # fmt: skip
         super().__init__(
-            num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, _freeze, dtype
+            num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, _freeze, device, dtype
         )
 
     @classmethod
@@ -70,7 +70,7 @@ class EmbeddingBag(_Table):
     ):  # fmt: skip
         if mode not in ("sum", "mean", "max"):
             raise ValueError(f"mode is 'sum', 'mean' or 'max', not {mode!r}")
-        super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, False, dtype)
+        super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, False, device, dtype)
         self.mode, self.include_last_offset = mode, include_last_offset
 
     def forward(self, input, offsets=None, per_sample_weights=None):

@@ -101,7 +101,7 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0):
     with no_grad():
         if not high > low:
             return tensor.fill_(min(max(mean, a), b))
-        places = gramme.empty(tensor.shape, dtype=gramme.float64).uniform_(low, high)
+        places = gramme.empty(tensor.shape, dtype=gramme.float64, device=tensor.device).uniform_(low, high)
         return tensor.copy_((_normal_quantile(places) * std + mean).clamp(a, b))
 
 
@@ -123,7 +123,7 @@ def eye_(tensor):
     if tensor.dim() != 2:
         raise ValueError(f"eye_ fills matrices, and this tensor has {tensor.dim()} dimensions")
     with no_grad():
-        return tensor.copy_(gramme.eye(*tensor.shape, dtype=tensor.dtype))
+        return tensor.copy_(gramme.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 def dirac_(tensor, groups=1):
@@ -154,7 +154,7 @@ def orthogonal_(tensor, gain=1):
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
     with no_grad():
         long, short = max(rows, columns), min(rows, columns)
-        q = _orthonormal(gramme.empty(long, short, dtype=gramme.float64).normal_())
+        q = _orthonormal(gramme.empty(long, short, dtype=gramme.float64, device="cpu").normal_())
         return tensor.copy_(((q if rows >= columns else q.T) * gain).reshape(tensor.shape))
 
 
@@ -169,7 +169,7 @@ def _orthonormal(a):
         x = x / x.norm()
         a[j:, j:] -= 2 * gramme.outer(x, x @ a[j:, j:])
         reflections.append((x, sign))
-    q = gramme.eye(rows, columns, dtype=a.dtype)
+    q = gramme.eye(rows, columns, dtype=a.dtype, device=a.device)
     for j in reversed(range(columns)):
         x, sign = reflections[j]
         q[j:, j:] -= 2 * gramme.outer(x, x @ q[j:, j:])
@@ -185,5 +185,5 @@ def sparse_(tensor, sparsity, std=0.01):
     zeros = math.ceil(sparsity * rows)
     with no_grad():
         tensor.normal_(0, std)
-        order = gramme.empty(rows, columns).uniform_().argsort(0)
+        order = gramme.empty(rows, columns, device=tensor.device).uniform_().argsort(0)
         return tensor.masked_fill_(order.argsort(0) < zeros, 0)

@@ -14,11 +14,11 @@ class UninitializedParameter(Parameter):
     """A parameter whose shape is not known yet; materialize(shape) makes it one, in place."""
 
     def __new__(cls, requires_grad=True, device=None, dtype=None):
-        return Parameter.__new__(cls, gramme.empty(0, dtype=dtype), requires_grad)
+        return Parameter.__new__(cls, gramme.empty(0, device=device, dtype=dtype), requires_grad)
 
     def materialize(self, shape, device=None, dtype=None):
         """Becomes a Parameter of this shape; its elements are for the layer to fill."""
-        self.data = gramme.empty(*shape, dtype=dtype or self.dtype)
+        self.data = gramme.empty(*shape, device=device or self.device, dtype=dtype or self.dtype)
         self.__class__ = Parameter
 
     def __repr__(self):
@@ -26,10 +26,10 @@ class UninitializedParameter(Parameter):
 
 
 class UninitializedBuffer:
-    """UninitializedBuffer(dtype=None): an empty tensor, for a buffer whose shape is not known yet; the module replaces it."""
+    """UninitializedBuffer(device=None, dtype=None): an empty tensor, for a buffer whose shape is not known yet; the module replaces it."""
 
     def __new__(cls, requires_grad=False, device=None, dtype=None):
-        return gramme.empty(0, dtype=dtype)
+        return gramme.empty(0, device=device, dtype=dtype)
 
 
 def is_lazy(value):
@@ -48,10 +48,10 @@ def _take_shapes(module, state, prefix, metadata, strict, missing, unexpected, e
 class _Lazy:
     """What lazy layers share: `_find (input)` materializes, `_plain` is the class that they become."""
 
-    def _be_lazy(self, names, dtype):
+    def _be_lazy(self, names, device, dtype):
         for name in names:
             if getattr(self, name, None) is not None:
-                setattr(self, name, UninitializedParameter(dtype=dtype))
+                setattr(self, name, UninitializedParameter(device=device, dtype=dtype))
         self._load_hook = self.register_load_state_dict_pre_hook(_take_shapes)
 
     def _sized(self, state, prefix):
@@ -89,7 +89,7 @@ class LazyLinear(_Lazy, layers.Linear):
         super().__init__(0, 0, bias, device, dtype)
         del self._waits
         self.out_features = out_features
-        self._be_lazy(("weight", "bias"), dtype)
+        self._be_lazy(("weight", "bias"), device, dtype)
 
     def _find(self, input):
         self.weight.materialize((self.out_features, input.shape[-1]))
@@ -109,16 +109,19 @@ class _LazyConv(_Lazy):
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype)
         del self._waits
         self.out_channels = out_channels
-        self._be_lazy(("weight", "bias"), dtype)
+        self._be_lazy(("weight", "bias"), device, dtype)
 
     def _find(self, input):
         single = input.dim() == self._space + 1
         self.in_channels = input.shape[0 if single else 1]
         if self.in_channels % self.groups or self.out_channels % self.groups:
             raise ValueError(f"{self.in_channels} and {self.out_channels} channels cannot be divided into {self.groups} groups")
-        self.weight.materialize((self.out_channels, self.in_channels // self.groups, *self.kernel_size))
+        self.weight.materialize((*self._channels(), *self.kernel_size))
         if self.bias is not None:
             self.bias.materialize((self.out_channels,))
+
+    def _channels(self):
+        return self.out_channels, self.in_channels // self.groups
 
     def _sized(self, state, prefix):
         if not is_lazy(self.weight):
@@ -152,14 +155,10 @@ class _LazyConvTranspose(_LazyConv):
         super(_LazyConv, self).__init__(0, 0, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode, device, dtype)
         del self._waits
         self.out_channels = out_channels
-        self._be_lazy(("weight", "bias"), dtype)
+        self._be_lazy(("weight", "bias"), device, dtype)
 
-    def _find(self, input):
-        single = input.dim() == self._space + 1
-        self.in_channels = input.shape[0 if single else 1]
-        self.weight.materialize((self.in_channels, self.out_channels // self.groups, *self.kernel_size))
-        if self.bias is not None:
-            self.bias.materialize((self.out_channels,))
+    def _channels(self):
+        return self.in_channels, self.out_channels // self.groups
 
     def _sized(self, state, prefix):
         if not is_lazy(self.weight):
@@ -189,7 +188,7 @@ class _LazyNorm(_Lazy):
         self._waits = True
         super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype)
         del self._waits
-        self._be_lazy(("weight", "bias"), dtype)
+        self._be_lazy(("weight", "bias"), device, dtype)
 
     def has_uninitialized_params(self):
         return self.num_features == 0
@@ -200,8 +199,8 @@ class _LazyNorm(_Lazy):
             if is_lazy(value):
                 value.materialize((features,))
         if self.track_running_stats:
-            self.running_mean = gramme.zeros(features, dtype=self.running_mean.dtype)
-            self.running_var = gramme.ones(features, dtype=self.running_var.dtype)
+            self.running_mean = gramme.zeros(features, device=self.running_mean.device, dtype=self.running_mean.dtype)
+            self.running_var = gramme.ones(features, device=self.running_var.device, dtype=self.running_var.dtype)
 
     def _find(self, input):
         single = type(self)._channels_first and input.dim() == self._ndims[0]

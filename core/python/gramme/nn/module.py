@@ -26,6 +26,16 @@ class IncompatibleKeys(tuple):
         return f"IncompatibleKeys(missing_keys={self[0]}, unexpected_keys={self[1]})"
 
 
+def _destination(args, kwargs):
+    """The device that arguments of Tensor.to() name, or None."""
+    for value in (*args[:1], kwargs.get("device"), kwargs.get("other")):
+        if isinstance(value, Tensor):
+            return value.device
+        if isinstance(value, (str, int, gramme.device)):
+            return gramme.device(value)
+    return None
+
+
 class Module:
     """The base of all layers.  Subclasses call super().__init__(), set attributes and define forward()."""
 
@@ -487,8 +497,11 @@ class Module:
         return self
 
     def to(self, *args, **kwargs):
-        """Converts floating parameters and buffers, in place; the arguments are Tensor.to's."""
-        return self._apply(lambda tensor: tensor.to(*args, **kwargs) if tensor.is_floating_point() else tensor)
+        """Moves all parameters and buffers, and converts those that are floating, in place; the arguments are Tensor.to's."""
+        place = _destination(args, kwargs)
+        return self._apply(
+            lambda tensor: tensor.to(*args, **kwargs) if tensor.is_floating_point() else tensor if place is None else tensor.to(place)
+        )
 
     def type(self, dst_type):
         """Converts all parameters and buffers, in place."""
@@ -496,7 +509,7 @@ class Module:
 
     def to_empty(self, *, device=None, recurse=True):
         """New memory for all parameters and buffers, with nothing in it."""
-        return self._apply(lambda tensor: gramme.empty_like(tensor), recurse)
+        return self._apply(lambda tensor: gramme.empty_like(tensor, device=device), recurse)
 
     def float(self):
         return self.to(gramme.float32)
@@ -511,7 +524,8 @@ class Module:
         return self.to(gramme.bfloat16)
 
     def cpu(self):
-        return self
+        """Tensor.cpu() of all parameters and buffers."""
+        return self._apply(lambda tensor: tensor.cpu())
 
     def cuda(self, device=None):
         """Tensor.cuda() of all parameters and buffers."""

@@ -12,12 +12,12 @@ from gramme.nn.module import Module
 from gramme.nn.parameter import Parameter
 
 
-def _ones(*sizes, dtype=None):
-    return Parameter(gramme.ones(*sizes, dtype=dtype))
+def _ones(*sizes, device=None, dtype=None):
+    return Parameter(gramme.ones(*sizes, device=device, dtype=dtype))
 
 
-def _zeros(*sizes, dtype=None):
-    return Parameter(gramme.zeros(*sizes, dtype=dtype))
+def _zeros(*sizes, device=None, dtype=None):
+    return Parameter(gramme.zeros(*sizes, device=device, dtype=dtype))
 
 
 class _Affine(Module):
@@ -38,8 +38,8 @@ class LayerNorm(_Affine):
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        self.weight = _ones(*self.normalized_shape, dtype=dtype) if elementwise_affine else None
-        self.bias = _zeros(*self.normalized_shape, dtype=dtype) if elementwise_affine and bias else None
+        self.weight = _ones(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None
+        self.bias = _zeros(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine and bias else None
 
     def forward(self, input):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -56,7 +56,7 @@ class RMSNorm(_Affine):
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        self.weight = _ones(*self.normalized_shape, dtype=dtype) if elementwise_affine else None
+        self.weight = _ones(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None
 
     def forward(self, input):
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
@@ -73,8 +73,8 @@ class GroupNorm(_Affine):
         if num_channels % num_groups:
             raise ValueError(f"{num_channels} channels cannot be divided into {num_groups} groups")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        self.weight = _ones(num_channels, dtype=dtype) if affine else None
-        self.bias = _zeros(num_channels, dtype=dtype) if affine and bias else None
+        self.weight = _ones(num_channels, device=device, dtype=dtype) if affine else None
+        self.bias = _zeros(num_channels, device=device, dtype=dtype) if affine and bias else None
 
     def forward(self, input):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -90,11 +90,11 @@ class _Running(_Affine):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        self.weight = _ones(num_features, dtype=dtype) if affine else None
-        self.bias = _zeros(num_features, dtype=dtype) if affine and bias else None
-        self.register_buffer("running_mean", gramme.zeros(num_features, dtype=dtype) if track_running_stats else None)
-        self.register_buffer("running_var", gramme.ones(num_features, dtype=dtype) if track_running_stats else None)
-        self.register_buffer("num_batches_tracked", gramme.tensor(0) if track_running_stats else None)
+        self.weight = _ones(num_features, device=device, dtype=dtype) if affine else None
+        self.bias = _zeros(num_features, device=device, dtype=dtype) if affine and bias else None
+        self.register_buffer("running_mean", gramme.zeros(num_features, device=device, dtype=dtype) if track_running_stats else None)
+        self.register_buffer("running_var", gramme.ones(num_features, device=device, dtype=dtype) if track_running_stats else None)
+        self.register_buffer("num_batches_tracked", gramme.tensor(0, device=device) if track_running_stats else None)
 
     def reset_running_stats(self):
         """As if no batch had been seen."""

@@ -17,10 +17,10 @@ class _Cell(Module):
         super().__init__()
         self.input_size, self.hidden_size = input_size, hidden_size
         rows = self._gates * hidden_size
-        self.weight_ih = Parameter(gramme.empty(rows, input_size, dtype=dtype))
-        self.weight_hh = Parameter(gramme.empty(rows, hidden_size, dtype=dtype))
-        self.bias_ih = Parameter(gramme.empty(rows, dtype=dtype)) if bias else None
-        self.bias_hh = Parameter(gramme.empty(rows, dtype=dtype)) if bias else None
+        self.weight_ih = Parameter(gramme.empty(rows, input_size, device=device, dtype=dtype))
+        self.weight_hh = Parameter(gramme.empty(rows, hidden_size, device=device, dtype=dtype))
+        self.bias_ih = Parameter(gramme.empty(rows, device=device, dtype=dtype)) if bias else None
+        self.bias_hh = Parameter(gramme.empty(rows, device=device, dtype=dtype)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self):

@@ -53,7 +53,7 @@ class RNNBase(Module):
                 names = {}
                 for name, size in sizes.items():
                     names[name] = f"{name}_l{layer}{suffix}"
-                    setattr(self, names[name], Parameter(gramme.empty(*size, dtype=dtype)))
+                    setattr(self, names[name], Parameter(gramme.empty(*size, device=device, dtype=dtype)))
                 self._names.append(names)
         self.reset_parameters()
 
@@ -137,7 +137,7 @@ class RNNBase(Module):
     def _start(self, hx, n, like):
         rows = self.num_layers * self._directions
         if hx is None:
-            return tuple([gramme.zeros(rows, n, width, dtype=like.dtype) for width in self._widths()])
+            return tuple([gramme.zeros(rows, n, width, dtype=like.dtype, device=like.device) for width in self._widths()])
         start = hx if isinstance(hx, tuple) else (hx,)
         wanted = [[rows, n, width] for width in self._widths()]
         if [list(part.shape) for part in start] != wanted:
@@ -198,7 +198,7 @@ class RNN(RNNBase):
     ):  # fmt: skip
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"nonlinearity is 'tanh' or 'relu', not {nonlinearity!r}")
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
         self.nonlinearity = nonlinearity
 
     def _step(self, product, state, weights):
@@ -214,7 +214,7 @@ class GRU(RNNBase):
     def __init__(
         self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None
     ):
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
 
     def _step(self, product, state, weights):
         (h,) = state

@@ -10,11 +10,11 @@ import itertools
 import gramme
 
 
-def _centres(n, align_corners, dtype):
+def _centres(n, align_corners, dtype, device):
     """Coordinates of n elements."""
     if align_corners:
-        return gramme.linspace(-1, 1, n, dtype=dtype) if n > 1 else gramme.zeros(n, dtype=dtype)
-    return (gramme.arange(n, dtype=dtype) * 2 + 1) / n - 1
+        return gramme.linspace(-1, 1, n, dtype=dtype, device=device) if n > 1 else gramme.zeros(n, dtype=dtype, device=device)
+    return (gramme.arange(n, dtype=dtype, device=device) * 2 + 1) / n - 1
 
 
 def affine_grid(theta, size, align_corners=None):
@@ -22,7 +22,7 @@ def affine_grid(theta, size, align_corners=None):
     space = len(size) - 2
     if space not in (2, 3) or theta.dim() != 3 or tuple(theta.shape[1:]) != (space, space + 1):
         raise ValueError(f"affine_grid(): theta {list(theta.shape)} does not fit the size {list(size)}: (N, 2, 3) and (N, C, H, W), or (N, 3, 4) and (N, C, D, H, W)")
-    axes = [_centres(n, align_corners, theta.dtype) for n in size[2:]]
+    axes = [_centres(n, align_corners, theta.dtype, theta.device) for n in size[2:]]
     grids = gramme.meshgrid(*axes, indexing="ij")
     base = gramme.stack([*reversed(grids), gramme.ones_like(grids[0])], space)
     return (base.reshape(1, -1, space + 1) @ theta.transpose(1, 2)).reshape(theta.shape[0], *size[2:], space)

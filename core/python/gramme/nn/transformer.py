@@ -37,19 +37,19 @@ class _Layer(Module):
         bias=True, device=None, dtype=None,
     ):  # fmt: skip
         super().__init__()
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype)
-        self._add_attention(d_model, nhead, dropout, bias, batch_first, dtype)
-        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype)
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype)
+        self._add_attention(d_model, nhead, dropout, bias, batch_first, device, dtype)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, device=device, dtype=dtype)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype=dtype)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, device=device, dtype=dtype)
         self.norm_first = norm_first
         for i in range(1, self._sublayers + 1):
-            setattr(self, f"norm{i}", LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype))
+            setattr(self, f"norm{i}", LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype))
         for i in range(1, self._sublayers + 1):
             setattr(self, f"dropout{i}", Dropout(dropout))
         self.activation = _activation(activation)
 
-    def _add_attention(self, d_model, nhead, dropout, bias, batch_first, dtype):
+    def _add_attention(self, d_model, nhead, dropout, bias, batch_first, device, dtype):
         """The decoder's attention to the encoder stands between the others."""
 
     def _feed_forward(self, x):
@@ -76,8 +76,8 @@ class TransformerDecoderLayer(_Layer):
 
     _sublayers = 3
 
-    def _add_attention(self, d_model, nhead, dropout, bias, batch_first, dtype):
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype)
+    def _add_attention(self, d_model, nhead, dropout, bias, batch_first, device, dtype):
+        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype)
 
     def _memory_attention(self, x, memory, mask, padding, is_causal):
         return self.multihead_attn(
@@ -146,7 +146,7 @@ class Transformer(Module):
         options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype)
 
         def norm():
-            return LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
+            return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
 
         self.encoder = custom_encoder
         if custom_encoder is None:
@@ -165,7 +165,7 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz, device=None, dtype=None):
         """(sz, sz): -inf above the diagonal, 0 elsewhere."""
-        return gramme.full((sz, sz), -math.inf, dtype=dtype).triu(1)
+        return gramme.full((sz, sz), -math.inf, device=device, dtype=dtype).triu(1)
 
     def forward(
         self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None, tgt_key_padding_mask=None,

@@ -3,10 +3,7 @@
 
 import gramme
 from gramme.nn import functional as F
-
-
-def _each(value, n):
-    return list(value) if isinstance(value, (tuple, list)) else [value] * n
+from gramme.nn.conv import _each
 
 
 def _unpool(name, space, input, indices, kernel_size, stride, padding, output_size):
@@ -23,7 +20,7 @@ def _unpool(name, space, input, indices, kernel_size, stride, padding, output_si
     for n in size:
         numel *= n
     lead = list(input.shape[:-space])
-    flat = gramme.zeros(*lead, numel, dtype=input.dtype).scatter(-1, indices.reshape(*lead, -1), input.reshape(*lead, -1))
+    flat = gramme.zeros(*lead, numel, dtype=input.dtype, device=input.device).scatter(-1, indices.reshape(*lead, -1), input.reshape(*lead, -1))
     return flat.reshape(*lead, *size)
 
 
@@ -62,11 +59,11 @@ def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 def _starts(sample, length, window, n):
     """Where n windows begin, (..., n), for numbers drawn in [0, 1): Graham, "Fractional Max-Pooling" (2014)."""
     if n == 1:
-        return gramme.full((*sample.shape, 1), length - window, dtype=gramme.int64)
+        return gramme.full((*sample.shape, 1), length - window, dtype=gramme.int64, device=sample.device)
     alpha = (length - window) / (n - 1)
     sample = sample.unsqueeze(-1)
-    begin = ((gramme.arange(n - 1, dtype=sample.dtype) + sample) * alpha).to(gramme.int64) - (sample * alpha).to(gramme.int64)
-    return gramme.cat([begin, gramme.full((*sample.shape[:-1], 1), length - window, dtype=gramme.int64)], -1)
+    begin = ((gramme.arange(n - 1, dtype=sample.dtype, device=sample.device) + sample) * alpha).to(gramme.int64) - (sample * alpha).to(gramme.int64)
+    return gramme.cat([begin, gramme.full((*sample.shape[:-1], 1), length - window, dtype=gramme.int64, device=sample.device)], -1)
 
 
 def _fractional(name, space, input, kernel_size, output_size, output_ratio, return_indices, samples):
@@ -82,11 +79,11 @@ def _fractional(name, space, input, kernel_size, output_size, output_ratio, retu
     if not all([0 < o and o + k - 1 <= n for o, k, n in zip(out, kernel, sizes)]):
         raise RuntimeError(f"{name}(): windows of {kernel} at {out} places do not fit {sizes}")
     if samples is None:
-        samples = gramme.rand(x.shape[0], x.shape[1], space, dtype=x.dtype)
+        samples = gramme.rand(x.shape[0], x.shape[1], space, dtype=x.dtype, device=x.device)
     order = [1, 0] if space == 2 else [0, 1, 2]  # torch draws the width's number first for two dimensions
-    index = gramme.zeros(*x.shape[:2], *[1] * (2 * space), dtype=gramme.int64)
+    index = gramme.zeros(*x.shape[:2], *[1] * (2 * space), dtype=gramme.int64, device=x.device)
     for d in range(space):
-        inside = _starts(samples[..., order[d]], sizes[d], kernel[d], out[d]).unsqueeze(-1) + gramme.arange(kernel[d])
+        inside = _starts(samples[..., order[d]], sizes[d], kernel[d], out[d]).unsqueeze(-1) + gramme.arange(kernel[d], device=x.device)
         shape = [1] * (2 * space)
         shape[d], shape[space + d] = out[d], kernel[d]
         index = index * sizes[d] + inside.reshape(*x.shape[:2], *shape)

@@ -75,7 +75,7 @@ class NAdam(_Kin):
         start, g = self._decay(p, g, group)
         if not state:
             state["step"] = new_step()
-            state["mu_product"] = gramme.ones((), dtype=gramme.float64)
+            state["mu_product"] = gramme.ones((), dtype=gramme.float64, device="cpu")
             state["exp_avg"] = gramme.zeros_like(p)
             state["exp_avg_sq"] = gramme.zeros_like(p)
         step, product, mean, square = state["step"], state["mu_product"], state["exp_avg"], state["exp_avg_sq"]

@@ -184,7 +184,7 @@ class Optimizer:
 
     def load_state_dict(self, state_dict):
         """Takes over what state_dict() of an optimizer over parameters of the same shapes returned; tensors are copied, and get
-        their parameter's dtype.  Errors: ValueError if the groups have other numbers of parameters."""
+        their parameter's dtype and device.  Errors: ValueError if the groups have other numbers of parameters."""
         for entry in list(self._hooks.get("load_pre", ())):
             changed = entry.hook(self, state_dict)
             if changed is not None:
@@ -233,17 +233,19 @@ class Optimizer:
 def _loaded(parameter, name, value):
     """A copy of a saved value, as this parameter's steps need it."""
     if name == "step":
-        return gramme.as_tensor(value).detach().clone().to(gramme.float64)
+        return gramme.as_tensor(value, device="cpu").detach().clone().to(gramme.float64)
     if not isinstance(value, Tensor):
         return value
     value = value.detach().clone()
-    moves = value.dim() and value.is_floating_point() and parameter.is_floating_point()
-    return value.to(parameter.dtype) if moves else value
+    if not value.dim():
+        return value
+    fits = value.is_floating_point() and parameter.is_floating_point()
+    return value.to(parameter.device, parameter.dtype if fits else value.dtype)
 
 
 def new_step():
-    """The number of steps before the first one."""
-    return gramme.zeros((), dtype=gramme.float64)
+    """The number of steps before the first one: a number of the CPU, which goes along with parameters of every device."""
+    return gramme.zeros((), dtype=gramme.float64, device="cpu")
 
 
 def check_hints(options):

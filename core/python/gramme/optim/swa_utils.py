@@ -19,7 +19,9 @@ class AveragedModel(Module):
     def __init__(self, model, device=None, avg_fn=None, use_buffers=False):
         super().__init__()
         self.module = deepcopy(model)
-        self.register_buffer("n_averaged", gramme.tensor(0))
+        if device is not None:
+            self.module = self.module.to(device)
+        self.register_buffer("n_averaged", gramme.tensor(0, device=device))
         self.avg_fn, self.use_buffers = avg_fn, use_buffers
 
     def forward(self, *args, **kwargs):
@@ -57,7 +59,8 @@ def update_bn(loader, model, device=None):
     model.train()
     with gramme.no_grad():
         for batch in loader:
-            model(batch[0] if isinstance(batch, (list, tuple)) else batch)
+            input = batch[0] if isinstance(batch, (list, tuple)) else batch
+            model(input if device is None else input.to(device))
     for module, momentum in zip(norms, before):
         module.momentum = momentum
     model.train(training)

@@ -113,7 +113,7 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
     delattr(module, name)
     setattr(module, name + "_orig", weight)
     for end, size in (("_u", rows), ("_v", columns)):
-        module.register_buffer(name + end, F.normalize(gramme.randn(size, dtype=weight.dtype), dim=0, eps=eps))
+        module.register_buffer(name + end, F.normalize(gramme.randn(size, dtype=weight.dtype, device=weight.device), dim=0, eps=eps))
     setattr(module, name, weight.detach())
     return module
 

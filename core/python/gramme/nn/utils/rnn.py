@@ -66,9 +66,9 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
     steps = []
     for step in sequence.data.split(sizes):
         if step.shape[0] < n:
-            step = gramme.cat([step, gramme.full([n - step.shape[0]] + rest, padding_value, dtype=step.dtype)])
+            step = gramme.cat([step, gramme.full([n - step.shape[0]] + rest, padding_value, dtype=step.dtype, device=step.device)])
         steps.append(step)
-    steps += [gramme.full([n] + rest, padding_value, dtype=sequence.data.dtype)] * (length - len(sizes))
+    steps += [gramme.full([n] + rest, padding_value, dtype=sequence.data.dtype, device=sequence.data.device)] * (length - len(sizes))
     padded = gramme.stack(steps)
     lengths = gramme.tensor([sum([size > i for size in sizes]) for i in range(n)])
     if sequence.unsorted_indices is not None:
@@ -89,7 +89,7 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     for sequence in sequences:
         missing = length - sequence.shape[0]
         if missing:
-            padding = gramme.full([missing] + list(sequence.shape[1:]), padding_value, dtype=sequence.dtype)
+            padding = gramme.full([missing] + list(sequence.shape[1:]), padding_value, dtype=sequence.dtype, device=sequence.device)
             sequence = gramme.cat([sequence, padding] if padding_side == "right" else [padding, sequence])
         padded.append(sequence)
     return gramme.stack(padded, 0 if batch_first else 1)

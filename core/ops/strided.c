@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * strided.c -- any strides as views: a tensor of given sizes and strides over flat memory, made of slice, view, permute and expand.
+ *
+ * Memory is cut into rows of the largest stride, each row likewise, and so on down; where the last row ends before its stride does, rows
+ * begin earlier.  So such a tensor is a chain of operators that all else knows already: gradients, writes, back ends.
+ * Requires: sizes and strides that are numbers.  Fails with GM_ERROR_UNSUPPORTED where dimensions cross each other (windows that overlap),
+ * which no chain makes.
+ */
+#include "core/ops/builder.h"
+
+#include <string.h>
+
+typedef struct {
+  int64_t size, stride;
+} Dim;
+
+/* The dimensions of `want` that move through memory, largest stride first; order[k]: which. */
+static int
+moving_dims (const GmMeta *want, int order[GM_MAX_DIMS])
+{
+  int n = 0;
+
+  for (int d = 0; d < want->ndim; d++) {
+    int k = n;
+    if (want->sizes[d] <= 1 || want->strides[d] == 0)
+      continue;
+    for (; k > 0 && want->strides[order[k - 1]] < want->strides[d]; k--)
+      order[k] = order[k - 1];
+    order[k] = d;
+    n++;
+  }
+  return n;
+}
+
+/* Neighbours without a gap between them are one dimension. */
+static int
+merge_dims (const GmMeta *want, const int *order, int n, Dim *dims)
+{
+  int n_dims = 0;
+
+  for (int k = 0; k < n; k++) {
+    Dim d = { want->sizes[order[k]], want->strides[order[k]] };
+    if (n_dims > 0 && dims[n_dims - 1].stride == d.size * d.stride)
+      dims[n_dims - 1] = (Dim){ dims[n_dims - 1].size * d.size, d.stride };
+    else
+      dims[n_dims++] = d;
+  }
+  return n_dims;
+}
+
+static GmVal
+fail (GmBuilder *b, const GmMeta *want)
+{
+  g_autofree char *text = gm_meta_text (want), *strides = gm_shape_text (want->ndim, want->strides);
+
+  return gm_b_fail (b, GM_ERROR_UNSUPPORTED, "no slices of memory make a tensor %s with strides %s", text, strides);
+}
+
+/* Cuts the last dimension of v into dims. */
+static GmVal
+cut (GmBuilder *b, GmVal v, int64_t offset, const Dim *dims, int n, const GmMeta *want)
+{
+  int64_t sizes[GM_MAX_DIMS], length = gm_meta_numel (gm_b_meta (b, v)), inner = 1;
+
+  for (int k = 0; k < n; k++)
+    inner += (dims[k].size - 1) * dims[k].stride;
+  if (offset < 0 || offset + inner > length)
+    return fail (b, want);
+  for (int k = 0; k < n; k++) {
+    int64_t size = dims[k].size, stride = dims[k].stride;
+    if (k + 1 == n)
+      return gm_b_slice (b, v, k, offset, offset + (size - 1) * stride + 1, stride);
+    inner -= (size - 1) * stride;
+    int64_t start = MIN (offset, length - size * stride);
+    if (inner > stride || start < 0)
+      return fail (b, want);
+    v = gm_b_slice (b, v, k, start, start + size * stride, 1);
+    memcpy (sizes, gm_b_meta (b, v)->sizes, sizeof sizes);
+    sizes[k] = size;
+    sizes[k + 1] = length = stride;
+    v = gm_b_view (b, v, k + 2, sizes);
+    offset -= start;
+  }
+  return gm_b_slice (b, v, 0, offset, offset + 1, 1);
+}
+
+GmVal
+gm_b_strided (GmBuilder *b, GmVal flat, int64_t offset, const GmMeta *want)
+{
+  int order[GM_MAX_DIMS], n = moving_dims (want, order);
+  int64_t sizes[GM_MAX_DIMS], dims[GM_MAX_DIMS];
+  Dim merged[GM_MAX_DIMS];
+
+  if (gm_b_failed (b))
+    return NULL;
+  for (int d = 0; d < want->ndim; d++)
+    if (want->strides[d] < 0)
+      return fail (b, want);
+  if (gm_meta_numel (want) == 0)
+    return gm_b_view (b, gm_b_slice (b, flat, 0, 0, 0, 1), want->ndim, want->sizes);
+  flat = cut (b, flat, offset, merged, merge_dims (want, order, n, merged), want);
+  for (int k = 0; k < n; k++)
+    sizes[k] = want->sizes[order[k]];
+  flat = gm_b_view (b, flat, n, sizes);
+  for (int d = 0, at = 0; d < want->ndim; d++) /* back into the order of want */
+    for (int k = 0; k < n; k++)
+      if (order[k] == d)
+        dims[at++] = k;
+  flat = gm_b_permute (b, flat, dims);
+  for (int d = 0; d < want->ndim; d++)
+    sizes[d] = want->strides[d] == 0 ? 1 : want->sizes[d];
+  flat = gm_b_view (b, flat, want->ndim, sizes);
+  return gm_b_expand (b, flat, want->ndim, want->sizes);
+}
+
+bool
+gm_strided_is_view (int64_t n, int64_t offset, const GmMeta *want)
+{
+  int order[GM_MAX_DIMS];
+  Dim dims[GM_MAX_DIMS];
+  int n_dims = merge_dims (want, order, moving_dims (want, order), dims);
+  int64_t inner = 1;
+
+  for (int d = 0; d < want->ndim; d++)
+    if (want->strides[d] < 0)
+      return false;
+  for (int k = 0; k < n_dims; k++)
+    inner += (dims[k].size - 1) * dims[k].stride;
+  if (gm_meta_numel (want) == 0)
+    return true;
+  if (offset < 0 || offset + inner > n)
+    return false;
+  for (int k = 0; k + 1 < n_dims; k++) { /* as cut does it */
+    int64_t start = MIN (offset, n - dims[k].size * dims[k].stride);
+    inner -= (dims[k].size - 1) * dims[k].stride;
+    if (inner > dims[k].stride || start < 0)
+      return false;
+    n = dims[k].stride;
+    offset -= start;
+    /* rows begin `start` earlier, so that the place within a row is what is left of the offset */
+  }
+  return true;
+}
+
+GmVal
+gm_b_flat (GmBuilder *b, GmVal v)
+{
+  const GmMeta *m = gm_b_meta (b, v);
+  int64_t n = gm_meta_numel (m), order[GM_MAX_DIMS];
+
+  for (int i = 0; i < m->ndim; i++) { /* the largest stride first */
+    int k = i;
+    for (; k > 0 && m->strides[order[k - 1]] < m->strides[i] && m->sizes[i] > 1; k--)
+      order[k] = order[k - 1];
+    order[k] = i;
+  }
+  if (!gm_meta_is_contiguous (m))
+    v = gm_b_permute (b, v, order);
+  return gm_b_view (b, v, 1, &n);
+}

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In which order gradients are added where several views of one tensor have histories: that in which the program looked at them.
+
+Eager makes the history of a view whose memory was written to when somebody looks at it: reads it with gradients on, writes to it, asks
+whether it has one.  A sum has other last bits in another order, which bfloat16 shows soonest: so all sums here are compared to the bit.
+"""
+
+import pytest
+
+import gramme as G
+
+TRIES = 12
+kept_whole = pytest.mark.parametrize("backend", ["eager", "tcc"])
+
+
+def numbers(shape, seed):
+    G.manual_seed(seed)
+    return ((G.rand(*shape) - 0.4) * 3).bfloat16()
+
+
+def gradient(f, make, seed, order):
+    """Of everything that can be seen, by weights that make all sums inexact; `order`: in which the caller looks."""
+    leaf = numbers((3, 4), seed).requires_grad_()
+    inputs = make(leaf * 1.25)
+    results = f(*inputs)
+    seen = [t for t in [*inputs, *(results if isinstance(results, tuple) else (results,))] if isinstance(t, G.Tensor)]
+    for i in order(range(len(seen))):
+        assert seen[i].requires_grad in (True, False)
+    tangents = [numbers(t.shape, seed + 10 + i) for i, t in enumerate(seen) if t.requires_grad]
+    roots = [t for t in seen if t.requires_grad]
+    G.autograd.backward(roots, tangents)
+    return leaf.grad.tolist()
+
+
+def same_sums(f, make, backend="eager", fullgraph=True):
+    for order in (list, lambda r: list(r)[::-1]):
+        compiled = G.compile(f, backend=backend, fullgraph=fullgraph)
+        for seed in range(TRIES):
+            assert gradient(compiled, make, seed, order) == gradient(f, make, seed, order)
+
+
+# -- A view that is taken after a look --------------------------------------------------------------------------------
+
+
+def written_then_viewed(x, base):
+    x.mul_(3)
+    return base.view(12)
+
+
+@kept_whole
+def test_a_view_taken_after_a_write_follows_the_look_at_what_was_written(backend):
+    same_sums(written_then_viewed, lambda b: (b.view(2, 6), b), backend)
+
+
+def viewed_within(x, base):
+    x.mul_(3)
+    v = base.view(2, 2, 3)
+    y = x.square()
+    return v.permute(1, 0, 2), y
+
+
+@kept_whole
+def test_a_view_that_only_another_view_shows_has_its_place_in_the_order(backend):
+    same_sums(viewed_within, lambda b: (b.view(2, 6), b), backend)
+
+
+# -- Who reads without a look -----------------------------------------------------------------------------------------
+
+
+def read_without_gradients(x, y, base):
+    x.mul_(-1)
+    with G.no_grad():
+        z = y + x
+    return z
+
+
+@kept_whole
+def test_reading_with_gradients_off_is_no_look(backend):
+    same_sums(read_without_gradients, lambda b: (b.view(2, 6)[1:], b.view(2, 6), b), backend)
+
+
+def asked_by_what_has_no_gradient(x, y, base):
+    x.mul_(-1)
+    return y > 0
+
+
+@kept_whole
+def test_reading_by_what_has_no_gradient_is_no_look(backend):
+    same_sums(asked_by_what_has_no_gradient, lambda b: (b[1:2], b.view(2, 6), b), backend)
+
+
+# -- What is copied ---------------------------------------------------------------------------------------------------
+
+
+def copied_under_two_names(x):
+    y = x * 0.3
+    x.copy_(y)
+    y.copy_(x)
+    return y + y, y.expand(2, 4, 3), y * x
+
+
+@kept_whole
+def test_what_is_copied_is_summed_there_before_it_goes_on(backend):
+    same_sums(copied_under_two_names, lambda b: (b.view(4, 3),), backend)
+
+
+def view_copied(x):
+    y, z = x - x, x.t()
+    y.copy_(x.view(12).view(3, 4))
+    return y, z
+
+
+@kept_whole
+def test_a_view_that_is_copied_into_a_result(backend):
+    same_sums(view_copied, lambda b: (b.view(3, 4),), backend)
+
+
+# -- One base, several places -----------------------------------------------------------------------------------------
+
+
+def first_row_only(x, y, base):
+    x.mul_(0.3)
+    return y.t().tanh(), y.t()
+
+
+@kept_whole
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_view_beside_the_written_one_follows_their_base(backend, wide):
+    same_sums(first_row_only, lambda b: (b[:1], b[1:2].expand(3, 4) if wide else b[1:], b), backend)
+
+
+def parts_of_one(x, y):
+    x.mul_(0.3)
+    return y.t() * 0.7, y.t()
+
+
+@kept_whole
+def test_the_base_need_not_be_passed(backend):
+    same_sums(parts_of_one, lambda b: (b[:1], b[1:2].expand(3, 4)), backend)
+
+
+def picked(x, y, z):
+    z.neg_()
+    v = y[:, :1]
+    w = x.maximum(G.ones(()).bfloat16())
+    return v.permute(2, 1, 0), x, w
+
+
+@kept_whole
+def test_a_view_with_several_elements_in_one_place_is_made_where_the_others_are(backend):
+    same_sums(picked, lambda b: (b.t(), b.expand(2, 3, 4), b.view(4, 3)), backend)
+
+
+# -- Tensors that become others ---------------------------------------------------------------------------------------
+
+
+def becomes_what_is_given_out(x):
+    y = x.view(4, 3)
+    z = y.view(12)
+    y.set_(z)
+    y.mul_(0.3)
+    return z, y
+
+
+def turned_before_a_write(x, y, base):
+    y.t_()
+    x.mul_(0.3)
+    return base * 0.7
+
+
+def turned_base(x, base):
+    base.t_()
+    x.mul_(0.3)
+    return base.sin()
+
+
+@pytest.mark.parametrize("f, make", [
+    (becomes_what_is_given_out, lambda b: (b,)),
+    (turned_before_a_write, lambda b: (b.view(2, 6), b.view(4, 3), b)),
+    (turned_base, lambda b: (b.view(4, 3), b)),
+])
+def test_a_tensor_that_becomes_another_one_beside_a_write(f, make):
+    same_sums(f, make, fullgraph=False)
+
+
+def base_of_results(x):
+    y = x.detach()
+    y.set_(x)
+    return y, y.view(12)
+
+
+def test_a_view_of_what_became_another_tensor_has_that_one_as_its_base():
+    for f in (base_of_results, G.compile(base_of_results, backend="eager")):
+        y, v = f(numbers((3, 4), 0).t().t())
+        assert v._base is y
+
+
+# -- Recording --------------------------------------------------------------------------------------------------------
+
+
+def cannot_be_compiled(x, y, z):
+    with G.no_grad():
+        z.mul_(2)
+    y.sin()
+    return z
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_to_record_is_no_look():
+    """The inputs are described in another order than the program looks at them, and then it runs as plain Python."""
+    def make(b):
+        x, y, z = b, b[:2], b.view(12)
+        x.mul_(1.5)  # their histories are made at the next look
+        return x, y, z
+
+    same_sums(cannot_be_compiled, make, fullgraph=False)
