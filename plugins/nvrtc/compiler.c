@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 int32_t
 nv_compiler_arch (const NvCompiler *c, const char *named, int capability, char *out, GrammeStatus *status)
@@ -98,11 +99,42 @@ take_image (const NvCompiler *c, void *program, bool keep_ptx, NvImage *out)
 
 /* The last option only saves time; compilers before 12.4 do not know it. */
 static const char *const fixed_options[] = { "--fmad=false", "--std=c++17", "-w", "--minimal" };
-enum { N_FIXED = sizeof fixed_options / sizeof *fixed_options, UNKNOWN_OPTION = 5 };
+enum { N_FIXED = sizeof fixed_options / sizeof *fixed_options, UNKNOWN_OPTION = 5, CANCELLED = 16 };
+
+#define ASK_NS 10000000 /* the host is asked so often, not each time that the compiler asks */
+
+typedef struct {
+  const GrammeHost *host;
+  void *job;
+  int64_t asked_ns;
+  int stop;
+} Flow;
+
+static int64_t
+now_ns (void)
+{
+  struct timespec t;
+  clock_gettime (CLOCK_MONOTONIC, &t);
+  return (int64_t) t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Once it has said stop it goes on to say so: NVRTC wants that. */
+static int
+goes_on (void *payload, void *reserved)
+{
+  Flow *f = payload;
+  int64_t now = now_ns ();
+  (void) reserved;
+  if (!f->stop && now - f->asked_ns >= ASK_NS) {
+    f->asked_ns = now;
+    f->stop = f->host->progress (f->job, "nvrtc", 0, 1) != 0;
+  }
+  return f->stop;
+}
 
 /* NVRTC's result; *program stays NULL if there is none. */
 static int
-try_compile (const NvCompiler *c, const char *text, const char *arch, int n_fixed, void **program)
+try_compile (const NvCompiler *c, Flow *flow, const char *text, const char *arch, int n_fixed, void **program)
 {
   char option[64];
   const char *options[1 + N_FIXED] = { option };
@@ -111,6 +143,8 @@ try_compile (const NvCompiler *c, const char *text, const char *arch, int n_fixe
   int result = c->nvrtcCreateProgram (program, text, "gramme.cu", 0, NULL, NULL);
   if (result != 0)
     return result;
+  if (c->nvrtcSetFlowCallback && flow->job && GRAMME_HAS_FN (flow->host, GrammeHost, progress))
+    c->nvrtcSetFlowCallback (*program, goes_on, flow);
   nv_signals_keep ();
   result = c->nvrtcCompileProgram (*program, 1 + n_fixed, options);
   nv_signals_put_back ();
@@ -118,25 +152,28 @@ try_compile (const NvCompiler *c, const char *text, const char *arch, int n_fixe
 }
 
 int32_t
-nv_compile (const NvCompiler *c, const char *text, const char *arch, bool keep_ptx, NvImage *out, char **log,
-            GrammeStatus *status)
+nv_compile (const NvCompiler *c, const GrammeHost *host, void *job, const char *text, const char *arch, bool keep_ptx, NvImage *out,
+            char **log, GrammeStatus *status)
 {
   static atomic_int known = N_FIXED;
   void *program = NULL;
   int n_fixed = atomic_load (&known);
+  Flow flow = { .host = host, .job = job, .asked_ns = now_ns () };
   *out = (NvImage){ 0 };
   *log = NULL;
-  int result = try_compile (c, text, arch, n_fixed, &program);
+  int result = try_compile (c, &flow, text, arch, n_fixed, &program);
   if (result == UNKNOWN_OPTION && program && n_fixed == N_FIXED) {
     c->nvrtcDestroyProgram (&program);
     atomic_store (&known, N_FIXED - 1);
-    result = try_compile (c, text, arch, N_FIXED - 1, &program);
+    result = try_compile (c, &flow, text, arch, N_FIXED - 1, &program);
   }
   if (!program)
     return gramme_fail (status, GRAMME_TOOLCHAIN, -1, "NVRTC makes no program: result %d", result);
   *log = read_log (c, program);
   int32_t code = GRAMME_OK;
-  if (result == 7)
+  if (result == CANCELLED && flow.stop)
+    code = gramme_fail (status, GRAMME_CANCELLED, -1, "progress said stop");
+  else if (result == 7)
     code = gramme_fail (status, GRAMME_TOOLCHAIN, -1,
                         "NVRTC cannot open libnvrtc-builtins, which belongs beside %s: install the whole package", nv_compiler_file ());
   else if (result != 0)

@@ -16,9 +16,9 @@ typedef struct {
 /* The architecture for --gpu-architecture: `named` ("sm_90", "compute_90"), or the best for a device of this capability (90), or,
  * if that is 0 too, an error.  out: 32 bytes. */
 int32_t nv_compiler_arch (const NvCompiler *c, const char *named, int capability, char *out, GrammeStatus *status);
-/* log: what the compiler said, malloc'ed, or NULL. */
-int32_t nv_compile (const NvCompiler *c, const char *text, const char *arch, bool keep_ptx, NvImage *out, char **log,
-                    GrammeStatus *status);
+/* log: what the compiler said, malloc'ed, or NULL.  Asks the host's progress about job, where the compiler is new enough to ask us. */
+int32_t nv_compile (const NvCompiler *c, const GrammeHost *host, void *job, const char *text, const char *arch, bool keep_ptx,
+                    NvImage *out, char **log, GrammeStatus *status);
 void nv_image_clear (NvImage *image);
 
 #endif

@@ -190,6 +190,7 @@ open_compiler (void)
     snprintf (l->why, sizeof l->why, "%.400s has no " #name ": it is too old; install NVRTC 11.2 or newer", l->file); \
     return; \
   }
+#define NVRTC_MAYBE(name, parameters) compiler.name = (int (*) parameters) dlsym (l->handle, #name);
 #include "plugins/nvrtc/nvrtc.def"
   int n = 0;
   compiler_good = compiler.nvrtcVersion (&compiler.major, &compiler.minor) == 0

@@ -25,6 +25,7 @@ typedef struct {
 
 typedef struct {
 #define NVRTC(name, parameters) int (*name) parameters;
+#define NVRTC_MAYBE NVRTC
 #include "plugins/nvrtc/nvrtc.def"
   int major, minor;
   int n_archs, archs[32]; /* 75 is sm_75; in ascending order */

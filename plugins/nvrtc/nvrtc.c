@@ -148,7 +148,7 @@ compile_text (GrammeBackend *b, NvProgram *p, const GrammeCompileRequest *q, con
   }
   int32_t code = nv_compiler_arch (c, named, capability, p->arch, status);
   if (code == GRAMME_OK && (p->has_kernels || keep))
-    code = nv_compile (c, text, p->arch, keep, &p->image, &log, status);
+    code = nv_compile (c, b->host, q->job, text, p->arch, keep, &p->image, &log, status);
   if (log && GRAMME_HAS_FN (b->host, GrammeHost, diag))
     b->host->diag (q->job, code == GRAMME_OK ? GRAMME_LOG_INFO : GRAMME_LOG_ERROR, -1, log, strlen (log));
   free (log);

@@ -752,6 +752,8 @@ TRIVIAL (cuGetErrorString, (int error, const char **text), *text = error == stic
 typedef struct {
   char *source, *image, *log;
   size_t bytes;
+  int (*flow) (void *payload, void *reserved);
+  void *payload;
 } Program;
 
 EXPORT int
@@ -819,16 +821,35 @@ read_file (const char *name, size_t *bytes, const char *head)
   return all;
 }
 
-/* As system () does, but without a word to the process's signals. */
+/* As system () does, but without a word to the process's signals; and it asks meanwhile whether to go on, as NVRTC does. */
 static int
-run (char *command)
+run (const Program *p, char *command, bool *cancelled)
 {
   char *arguments[] = { "sh", "-c", command, NULL };
-  pid_t child;
+  pid_t child, done = 0;
   int status;
-  if (posix_spawn (&child, "/bin/sh", NULL, NULL, arguments, environ) != 0 || waitpid (child, &status, 0) < 0)
+  posix_spawnattr_t own_group; /* so that the shell's children end with it */
+  posix_spawnattr_init (&own_group);
+  posix_spawnattr_setflags (&own_group, POSIX_SPAWN_SETPGROUP);
+  if (posix_spawn (&child, "/bin/sh", NULL, &own_group, arguments, environ) != 0)
     return -1;
-  return status;
+  while ((done = waitpid (child, &status, p->flow ? WNOHANG : 0)) == 0) {
+    if (!*cancelled && p->flow (p->payload, NULL)) {
+      *cancelled = true;
+      kill (-child, SIGKILL);
+    }
+    usleep (500);
+  }
+  return done < 0 ? -1 : status;
+}
+
+EXPORT int
+nvrtcSetFlowCallback (void *program, int (*callback) (void *payload, void *reserved), void *payload)
+{
+  Program *p = program;
+  p->flow = callback;
+  p->payload = payload;
+  return OK;
 }
 
 EXPORT int
@@ -856,19 +877,20 @@ nvrtcCompileProgram (void *program, int n_options, const char *const *options)
             "cd %s && %s -x c -O1 -mavx2 -mfma -mf16c -ffp-contract=off -fno-math-errno -fno-strict-aliasing -fPIC -shared -w "
             "-include '%s' -o k.so k.c -l:libsleef.so.3 -lm >log 2>&1",
             folder, cc && *cc ? cc : SIM_CC, getenv ("GM_SIM_HEADER") ? getenv ("GM_SIM_HEADER") : SIM_HEADER);
-  int status = run (command);
+  bool cancelled = false;
+  int status = run (p, command, &cancelled);
   size_t length;
   snprintf (name, sizeof name, "%s/log", folder);
   p->log = read_file (name, &length, "");
   unlink (name);
   snprintf (name, sizeof name, "%s/k.so", folder);
-  if (status == 0)
+  if (status == 0 && !cancelled)
     p->image = read_file (name, &p->bytes, "GMSIM");
   unlink (name);
   snprintf (name, sizeof name, "%s/k.c", folder);
   unlink (name);
   rmdir (folder);
-  return p->image ? OK : 6;
+  return cancelled ? 16 : p->image ? OK : 6;
 }
 
 static int
