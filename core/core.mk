@@ -175,6 +175,7 @@ CORE_SOURCES += \
   core/aot/overlap.c \
   core/aot/partition.c \
   core/aot/order.c \
+  core/aot/pick.c \
   core/aot/order.h \
   core/aot/plan.c \
   core/aot/plan_call.c \

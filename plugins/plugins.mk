@@ -38,7 +38,7 @@ plugins_libgramme_cc_la_LIBADD = -ldl -lpthread
 
 # CUDA is looked for at run time: no header, no library.
 NVRTC_SOURCES = plugins/nvrtc/nvrtc.c plugins/nvrtc/attention.c plugins/nvrtc/attention.h plugins/nvrtc/attention_kernel.c plugins/nvrtc/attention_mma.c plugins/nvrtc/blocks.c plugins/nvrtc/blocks.h \
-  plugins/nvrtc/calls.c plugins/nvrtc/calls.h plugins/nvrtc/columns.c plugins/nvrtc/compiler.c \
+  plugins/nvrtc/calls.c plugins/nvrtc/calls.h plugins/nvrtc/columns.c plugins/nvrtc/compiler.c plugins/nvrtc/count.c plugins/nvrtc/count.h \
   plugins/nvrtc/compiler.h plugins/nvrtc/convolve.c plugins/nvrtc/cublas.def plugins/nvrtc/cuda.def plugins/nvrtc/device.c plugins/nvrtc/device.h plugins/nvrtc/index.c \
   plugins/nvrtc/keep.c plugins/nvrtc/keep.h plugins/nvrtc/library.c plugins/nvrtc/library.h plugins/nvrtc/matmul.c plugins/nvrtc/mma.cuh plugins/nvrtc/nvrtc.def \
   plugins/nvrtc/offers.c plugins/nvrtc/offers.h plugins/nvrtc/point.c \

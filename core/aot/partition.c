@@ -509,8 +509,11 @@ cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOpt
      const bool *also, GmArena *arena, GmParts *parts, GError **error)
 {
   GmValueId *map = gm_arena_newn (arena, GmValueId, joint->graph->values->len);
-  g_autoptr (GmGraph) g = gm_graph_simplify_mapped (
-      joint->graph, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, map);
+  g_autoptr (GmGraph) g = gm_cut_pick (
+      gm_graph_simplify_mapped (joint->graph, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, map), map,
+      joint->graph->values->len, arena, error);
+  if (!g)
+    return false;
   g_autoptr (GArray) stack = g_array_new (FALSE, FALSE, sizeof (GmValueId));
   g_autoptr (GArray) again = g_array_new (FALSE, FALSE, sizeof (GmValueId));
   uint32_t n = g->values->len;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * partition.h -- what the files that cut a joint graph share; private to this room and its tests.
  *
+ *   pick.c       takes apart what puts one element into each row, or takes one of each
  *   partition.c  marks what belongs where, and builds the two graphs
  *   choose.c     which values to save: the rules, and the weights for the minimum cut
  *   mincut.c     the minimum cut
@@ -71,6 +72,10 @@ void gm_cut_budget (GmCut *c);
 /* Sets BACKWARD on what is WANTED and on all that it is computed from, up to what is SAVED or an
  * input.  Inputs that it meets become SAVED, values that it does not meet are SAVED no more. */
 void gm_cut_demand (GmCut *c);
+
+/* Takes a simplified joint graph and gives the one that is cut, NULL on error; map: n_map of its values, or GM_NO_ID, which become
+ * those of the result. */
+GmGraph *gm_cut_pick (GmGraph *g, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error);
 
 /* Gives v out; through a copy where v is an input, a view, a constant or an output already. */
 bool gm_cut_add_output (GmGraph *g, GmValueId v, GmOutputKind kind, GError **error);

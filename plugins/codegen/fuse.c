@@ -619,8 +619,13 @@ codegen_build (CgProgram *p, const GrammeImage *image, const GrammeTensor *const
   int32_t code = GRAMME_OK;
   read_values (p);
   code = find_sinking (p, status);
-  for (uint32_t i = 0; i < image->nodes.count && code == GRAMME_OK; i++)
-    code = place_node (p, i, status);
+  /* What is made of nothing comes first, so that no loop has to end before it. */
+  for (int made = 0; made < 2; made++)
+    for (uint32_t i = 0; i < image->nodes.count && code == GRAMME_OK; i++) {
+      const GrammeNode *n = gramme_image_node (image, i);
+      if ((n->n_in > 0) == made)
+        code = place_node (p, i, status);
+    }
   if (code == GRAMME_OK)
     code = place_outputs (p, status);
   if (code == GRAMME_OK)

@@ -3,6 +3,7 @@
  * line, random numbers, sequences.
  */
 #include "plugins/nvrtc/calls.h"
+#include "plugins/nvrtc/count.h"
 
 /* -- Points ------------------------------------------------------------------------------------------ */
 
@@ -252,48 +253,17 @@ print_random (NvUnit *u, uint32_t node)
   nv_call_end (u, out, -1);
 }
 
-/* A scalar attribute as an expression of type i64 or f64: a number, or a size that only the run knows. */
-static void
-scalar_text (NvUnit *u, char *out, size_t room, const GrammeAttr *a, bool real)
-{
-  const GrammeImage *img = u->p->image;
-  uint32_t kind = gramme_attr_scalar_kind (img, a);
-  if (kind == GRAMME_SCALAR_SIZE) {
-    int64_t size = codegen_size_read (u->p->sizes, img, gramme_attr_int (img, a, 1), true);
-    nv_reach (u, size);
-    snprintf (out, room, "((E_%s) %s)", real ? "f64" : "i64", NVZ (u, size));
-  } else if (real) {
-    double v = kind == GRAMME_SCALAR_FLOAT ? gramme_attr_scalar_double (img, a) : (double) gramme_attr_int (img, a, 1);
-    unsigned long long bits;
-    memcpy (&bits, &v, sizeof bits);
-    snprintf (out, room, "GM_F64_BITS (0x%llxull)", bits);
-  } else {
-    snprintf (out, room, "((E_i64) %lluull)", (unsigned long long) gramme_attr_int (img, a, 1));
-  }
-}
-
 static void
 print_arange (NvUnit *u, uint32_t node)
 {
   const GrammeNode *n = gramme_image_node (u->p->image, node);
   const CgValue *out = &u->p->values[n->out];
-  const GrammeImage *img = u->p->image;
-  const GrammeAttr *a[2] = { gramme_node_attr (img, n, GRAMME_ATTR_VALUE), gramme_node_attr (img, n, GRAMME_ATTR_VALUE2) };
-  bool real = false;
-  char offset[512], value[512], cast[900], first[64], step[64];
-  for (int i = 0; i < 2; i++)
-    real = real || gramme_attr_scalar_kind (img, a[i]) == GRAMME_SCALAR_FLOAT;
-  if (!nv_call_begin (u, "arange", node, out, -1, &n->out, 1))
+  char offset[512], value[900];
+  if (nv_counts (u, n->out) || !nv_call_begin (u, "arange", node, out, -1, &n->out, 1))
     return;
-  scalar_text (u, first, sizeof first, a[0], real);
-  scalar_text (u, step, sizeof step, a[1], real);
-  if (real)
-    snprintf (value, sizeof value, "(%s + (E_f64) i * %s)", first, step);
-  else
-    snprintf (value, sizeof value, "(E_i64) ((gm_u64) %s + (gm_u64) i * (gm_u64) %s)", first, step);
-  nv_cast (cast, sizeof cast, real ? GRAMME_DTYPE_F64 : GRAMME_DTYPE_I64, out->dtype, value);
+  nv_count_text (u, value, sizeof value, node, "i");
   nv_call_offset (u, offset, sizeof offset, out, out->ndim, -1, "");
-  put_result (u, &u->k.text, n, offset, cast);
+  put_result (u, &u->k.text, n, offset, value);
   nv_call_end (u, out, -1);
 }
 
@@ -309,7 +279,7 @@ print_full (NvUnit *u, uint32_t node)
   if (out->literal) {
     nv_literal (u, value, sizeof value, n->out);
   } else {
-    scalar_text (u, size, sizeof size, gramme_node_attr (u->p->image, n, GRAMME_ATTR_VALUE), false);
+    nv_scalar_text (u, size, sizeof size, gramme_node_attr (u->p->image, n, GRAMME_ATTR_VALUE), false);
     nv_cast (value, sizeof value, GRAMME_DTYPE_I64, out->dtype, size);
   }
   nv_call_offset (u, offset, sizeof offset, out, out->ndim, -1, "");

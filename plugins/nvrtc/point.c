@@ -3,6 +3,8 @@
  */
 #include "plugins/nvrtc/point.h"
 
+#include "plugins/nvrtc/count.h"
+
 #define BLOCK 256
 
 /* -- Access ---------------------------------------------------------------------------------------- */
@@ -11,6 +13,12 @@ static const CgValue *
 value_of (const NvPoint *pt, uint32_t k)
 {
   return &pt->l->p->values[pt->l->access[k].value];
+}
+
+static bool
+is_counted (const NvPoint *pt, uint32_t k)
+{
+  return nv_counts (pt->u, pt->l->access[k].value);
 }
 
 static bool
@@ -42,7 +50,7 @@ allows (const NvPoint *pt, int lanes, bool may_have_tail)
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
     uint32_t bytes = value_of (pt, k)->elem_bytes;
-    if (a->as_row || a->inner == 0)
+    if (a->as_row || a->inner == 0 || is_counted (pt, k))
       continue;
     if (a->inner == 1 && (lanes * bytes > 16 || !is_aligned (pt, k, lanes)))
       return false;
@@ -59,7 +67,7 @@ nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_tail)
   *pt = (NvPoint){ .u = u, .l = l, .lanes = 1 };
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
-    contiguous = contiguous || (!a->as_row && a->inner == 1 && codegen_size_may_exceed (l->n, 1));
+    contiguous = contiguous || (!a->as_row && !is_counted (pt, k) && a->inner == 1 && codegen_size_may_exceed (l->n, 1));
   }
   for (int lanes = limit; lanes > 1 && contiguous && pt->lanes == 1; lanes /= 2)
     if (allows (pt, lanes, may_have_tail))
@@ -67,7 +75,8 @@ nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_tail)
   pt->tail = !is_multiple (pt, l->n, pt->lanes);
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
-    pt->form[k] = a->inner == 0 && !a->store    ? NV_SPREAD
+    pt->form[k] = is_counted (pt, k)            ? NV_COUNTED
+                  : a->inner == 0 && !a->store  ? NV_SPREAD
                   : a->inner == 1 && pt->lanes > 1 ? NV_VECTOR
                                                 : NV_EACH;
   }
@@ -104,7 +113,7 @@ nv_point_peel (NvPoint *pt, int limit)
   int leader = -1, lanes = limit;
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
-    if (a->as_row || a->inner != 1)
+    if (a->as_row || a->inner != 1 || is_counted (pt, k))
       continue;
     bool moves = l->n_outer > 0 && (a->strides[l->n_outer - 1] != 0 || l->n_outer > 1); /* the longest memory */
     if (leader < 0 || moves)
@@ -121,7 +130,7 @@ nv_point_peel (NvPoint *pt, int limit)
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
     bool beside = a->inner == 1 && !a->as_row && is_beside (pt, (uint32_t) leader, k, lanes);
-    pt->form[k] = a->inner == 0 && !a->store ? NV_SPREAD : beside ? NV_VECTOR : NV_EACH;
+    pt->form[k] = is_counted (pt, k) ? NV_COUNTED : a->inner == 0 && !a->store ? NV_SPREAD : beside ? NV_VECTOR : NV_EACH;
   }
 }
 
@@ -167,7 +176,8 @@ nv_point_head (NvPoint *pt, CgText *t, const char *row)
   pt->t = t;
   memset (pt->row_read, 0, sizeof pt->row_read);
   for (uint32_t k = 0; k < l->n_access; k++)
-    pt->arg[k] = nv_arg (pt->u, l->access[k].value, l->access[k].store);
+    if (pt->form[k] != NV_COUNTED)
+      pt->arg[k] = nv_arg (pt->u, l->access[k].value, l->access[k].store);
   if (l->n_outer > 0)
     put (t, "  gm_index rest = %s;\n", row);
   for (int d = l->n_outer; d-- > 0;) {
@@ -237,15 +247,21 @@ put_member (NvPoint *pt, const char *prefix, uint32_t m)
 void
 nv_point_row_member (NvPoint *pt, uint32_t m)
 {
-  const GrammeNode *n = loop_member (pt->l, m);
+  Loop *l = pt->l;
+  const GrammeNode *n = loop_member (l, m);
   for (uint32_t i = 0; i < n->n_in; i++) {
     int which;
-    char x[96], value[160];
-    if (loop_operand (pt->l, m, gramme_node_in (pt->l->p->image, n, i), &which) != FROM_MEMORY)
+    char x[96], value[900];
+    if (loop_operand (l, m, gramme_node_in (l->p->image, n, i), &which) != FROM_MEMORY)
       continue;
     const CgValue *v = value_of (pt, (uint32_t) which);
-    snprintf (x, sizeof x, "p%u[o%d]", pt->arg[which], which);
-    nv_load (value, sizeof value, v->dtype, x);
+    if (pt->form[which] == NV_COUNTED) {
+      snprintf (x, sizeof x, "o%d", which);
+      nv_count_view (pt->u, value, sizeof value, l->access[which].value, x);
+    } else {
+      snprintf (x, sizeof x, "p%u[o%d]", pt->arg[which], which);
+      nv_load (value, sizeof value, v->dtype, x);
+    }
     if (!pt->row_read[which])
       put (pt->t, "  const E_%s x%d = %s;\n", nv_work (v->dtype), which, value);
     pt->row_read[which] = true;
@@ -305,9 +321,9 @@ lane_is_in (NvPoint *pt, char text[64])
 }
 #define IN(pt) lane_is_in ((pt), (char[64]){ 0 })
 
-/* Where element e (+ lane) of access k is. */
+/* How far behind the row's begin element e (+ lane) of access k is. */
 static void
-place (NvPoint *pt, char *out, size_t room, uint32_t k, bool guarded)
+distance (NvPoint *pt, char out[256], uint32_t k, bool guarded)
 {
   const Access *a = &pt->l->access[k];
   char e[128];
@@ -316,11 +332,19 @@ place (NvPoint *pt, char *out, size_t room, uint32_t k, bool guarded)
   else
     snprintf (e, sizeof e, "%s", pt->lanes == 1 ? "e" : "(e + l)");
   if (a->inner == 0)
-    snprintf (out, room, "p%u[o%u]", pt->arg[k], k);
+    snprintf (out, 256, "o%u", k);
   else if (a->inner == 1)
-    snprintf (out, room, "p%u[o%u + %s]", pt->arg[k], k, e);
+    snprintf (out, 256, "o%u + %s", k, e);
   else
-    snprintf (out, room, "p%u[o%u + %s * (gm_index) %s]", pt->arg[k], k, e, NVZ (pt->u, a->inner));
+    snprintf (out, 256, "o%u + %s * (gm_index) %s", k, e, NVZ (pt->u, a->inner));
+}
+
+static void
+place (NvPoint *pt, char *out, size_t room, uint32_t k, bool guarded)
+{
+  char at[256];
+  distance (pt, at, k, guarded);
+  snprintf (out, room, "p%u[%s]", pt->arg[k], at);
 }
 
 /* w<k> where it is held in registers: of this step. */
@@ -373,7 +397,13 @@ static void
 put_read (NvPoint *pt, const NvPass *pass, uint32_t k)
 {
   const CgValue *v = value_of (pt, k);
-  char memory[320], value[400], w[64];
+  char memory[320], value[900], w[64];
+  if (pt->form[k] == NV_COUNTED) {
+    distance (pt, memory, k, false);
+    nv_count_view (pt->u, value, sizeof value, pt->l->access[k].value, memory);
+    put (pt->t, "      const E_%s x%u = %s;\n", nv_work (v->dtype), k, value);
+    return;
+  }
   if (pt->form[k] == NV_VECTOR) {
     held_name (w, k, pass, pt->held[k]);
     snprintf (memory, sizeof memory, "%s.e[l]", w);

@@ -21,7 +21,7 @@
 
 #include "plugins/nvrtc/unit.h"
 
-enum { NV_SPREAD, NV_VECTOR, NV_EACH }; /* the same for all elements; contiguous; with a stride */
+enum { NV_SPREAD, NV_VECTOR, NV_EACH, NV_COUNTED }; /* the same for all elements; contiguous; with a stride; no memory (count.h) */
 
 typedef struct {
   NvUnit *u;

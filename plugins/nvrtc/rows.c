@@ -275,7 +275,7 @@ count_kept (Rows *r, bool holds)
     int first = -1, last = -1;
     r->pt.held[k] = 0;
     for (int phase = 0; phase < r->l.n_phases; phase++)
-      if (!a->store && !a->as_row && a->inner != 0 && nv_point_reads (&r->pt, passes[phase].compute | passes[phase].folds, k)) {
+      if (!a->store && !a->as_row && a->inner != 0 && r->pt.form[k] != NV_COUNTED && nv_point_reads (&r->pt, passes[phase].compute | passes[phase].folds, k)) {
         first = first < 0 ? phase : first;
         last = phase;
       }

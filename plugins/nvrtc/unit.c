@@ -2,6 +2,7 @@
  * unit.c -- see unit.h: names of types, functions of operators, the frame of a kernel.
  */
 #include "plugins/nvrtc/attention.h"
+#include "plugins/nvrtc/count.h"
 #include "plugins/nvrtc/product.h"
 
 #include <stdlib.h>
@@ -574,6 +575,8 @@ nv_unit_print (NvUnit *u, const CgProgram *p, const NvFound *found, const char *
   *u = (NvUnit){ .p = p, .prefix = prefix, .found = found, .status = status };
   u->ws_bytes = (p->temp_bytes + 255) / 256 * 256;
   u->dynamic_bytes = codegen_size_align (p->sizes, p->dynamic_bytes, 256);
+  if (!nv_count_find (u))
+    return nv_fail (u, GRAMME_NO_MEMORY, -1, "no memory to read a program");
   for (uint32_t s = 0; s < p->n_steps && u->code == GRAMME_OK; s++) {
     const NvAttention *attention = nv_attention_at (u, &p->steps[s]);
     if (attention)
@@ -615,5 +618,6 @@ nv_unit_clear (NvUnit *u)
   free (u->launches);
   free (u->args);
   free (u->sizes);
+  free (u->counted);
   *u = (NvUnit){ 0 };
 }

@@ -87,6 +87,7 @@ typedef struct {
   int64_t dynamic_bytes; /* of what follows: a size */
   bool checks_index, has_mma;
   bool quick; /* nv_apply takes quick forms, which may set `odd` (point.h) */
+  uint8_t *counted; /* per value: count.h */
   uint8_t used[2][NV_OPS][NV_TYPES]; /* values, folds: whose function is printed already */
   GrammeStatus *status;
   int32_t code; /* the first failure */

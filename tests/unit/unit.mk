@@ -132,7 +132,7 @@ TEST_FILES = \
   tests/aot/programs.py \
   tests/aot/same.py \
   tests/aot/test_compiled_autograd.py \
-  tests/aot/test_as_strided.py tests/aot/test_donation.py tests/aot/test_histories.py tests/aot/test_order.py \
+  tests/aot/test_as_strided.py tests/aot/test_donation.py tests/aot/test_histories.py tests/aot/test_order.py tests/aot/test_picks.py \
   tests/aot/test_memory.py \
   tests/aot/test_random.py \
   tests/aot/wide.py \
@@ -205,6 +205,10 @@ TEST_FILES = \
   tests/graph/linear.want \
   tests/graph/min-cut.gm \
   tests/graph/min-cut.want \
+  tests/graph/pick-not.gm \
+  tests/graph/pick-not.want \
+  tests/graph/pick.gm \
+  tests/graph/pick.want \
   tests/graph/p6a.gm \
   tests/graph/p6a.want \
   tests/graph/run.py \

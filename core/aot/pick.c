@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pick.c -- one element of each row, picked by position, without the rows around it.
+ *
+ * The loss of a classifier takes one number of each row of log probabilities, and its gradient puts one number into each row of zeros.
+ * As recorded both make the whole matrix, and neither fuses with anything, since positions are data.  Two rewrites of the joint graph:
+ *
+ *   gather (f (x), i)              f (gather (x, i)): what is computed at each point is computed at those that are picked
+ *   scatter_add (zeros, i, src)    where (position == i, 0 + src, 0): pointwise, so that it fuses with what reads it
+ *
+ * The first is done through pointwise operations of few operands, and only where one element of a row is taken: the second pays
+ * for a comparison at each point, and needs that somebody else has checked the positions, for a comparison finds none that is out
+ * of range.  An earlier gather of the same positions from rows of that length does.
+ * Both move elements and compute the same from them, so no bit changes: 0 + src is what an addition into zeros gives.
+ * It has to be after join.c (gradients would be summed in another order) and before the cut, which then weighs what is left.
+ */
+#include "core/aot/partition.h"
+
+#include <math.h>
+
+#include "core/ops/builder.h"
+
+enum { MOST_NODES = 24, SHORT_ROW = 4 };
+
+typedef struct {
+  GmGraphBuilder b; /* makes the new graph */
+  const GmGraph *g;
+  GmValueId *map;
+  bool *output;  /* per value of g: it is given out, so it is in memory */
+  uint32_t left; /* nodes that may still be made for the gather at hand */
+} Pick;
+
+static const GmNode *
+producer (const GmGraph *g, GmValueId v)
+{
+  return gm_cut_producer (g, v);
+}
+
+/* -- Which --------------------------------------------------------------------------------------- */
+
+static bool
+is_pointwise (const GmNode *n)
+{
+  return n && (gm_ops[n->op].family == GM_FAMILY_POINTWISE || gm_ops[n->op].family == GM_FAMILY_CAST);
+}
+
+/* By what is known: a rewrite asks for no guard. */
+static bool
+same_size (const GmGraph *g, int64_t a, int64_t b)
+{
+  return a == b || (g->sizes && !gm_sizes_are_numbers (a, b) && gm_sizes_ask (g->sizes, GM_REL_EQ, a, b) == GM_YES);
+}
+
+static bool
+same_sizes (const GmGraph *g, const int64_t *a, const int64_t *b, int n)
+{
+  for (int d = 0; d < n; d++)
+    if (!same_size (g, a[d], b[d]))
+      return false;
+  return true;
+}
+
+static bool
+same_shape (const GmGraph *g, const GmMeta *a, const GmMeta *b)
+{
+  return a->ndim == b->ndim && same_sizes (g, a->sizes, b->sizes, a->ndim);
+}
+
+/* Whether n, which reads positions, takes one of each row of `whole`, rows that are not short. */
+static bool
+takes_one (const GmGraph *g, const GmNode *n, const GmMeta *whole)
+{
+  const GmMeta *index = gm_graph_meta (g, n->in[1]);
+  int64_t dim = n->attrs->dim, length;
+
+  if (index->ndim != whole->ndim || dim < 0 || dim >= whole->ndim || index->sizes[dim] != 1)
+    return false;
+  length = whole->sizes[dim];
+  for (int d = 0; d < whole->ndim; d++)
+    if (d != dim && !same_size (g, index->sizes[d], whole->sizes[d]))
+      return false;
+  return gm_size_is_symbolic (length) || length >= SHORT_ROW;
+}
+
+static bool
+sinks (const Pick *p, const GmNode *n)
+{
+  return n->op == GM_OP_gather && is_pointwise (producer (p->g, n->in[0])) && !p->output[n->in[0]]
+         && takes_one (p->g, n, gm_graph_meta (p->g, n->in[0]));
+}
+
+/* Positions under other shapes. */
+static GmValueId
+positions (const GmGraph *g, GmValueId v)
+{
+  for (const GmNode *n = producer (g, v); n && (n->op == GM_OP_view || n->op == GM_OP_detach); n = producer (g, v))
+    v = n->in[0];
+  return v;
+}
+
+/* Before node `end`: a gradient's gather checks too late for the function itself. */
+static bool
+is_checked (const GmGraph *g, GmValueId index, int64_t length, uint32_t end)
+{
+  for (uint32_t i = 0; i < end; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (n->op == GM_OP_gather && same_size (g, gm_graph_meta (g, n->in[0])->sizes[n->attrs->dim], length)
+        && positions (g, n->in[1]) == positions (g, index))
+      return true;
+  }
+  return false;
+}
+
+static bool
+is_zeros (const GmGraph *g, GmValueId v)
+{
+  const GmNode *n = producer (g, v);
+
+  return n && n->op == GM_OP_full && gm_scalar_as_double (n->attrs->value) == 0 && !signbit (gm_scalar_as_double (n->attrs->value));
+}
+
+static bool
+is_one_hot (const Pick *p, const GmNode *n)
+{
+  const GmMeta *whole = gm_graph_meta (p->g, n->out);
+
+  return n->op == GM_OP_scatter_add && gm_dtype_is_float (whole->dtype) && gm_dtype_computes (whole->dtype) && is_zeros (p->g, n->in[0]) && takes_one (p->g, n, whole)
+         && same_shape (p->g, gm_graph_meta (p->g, n->in[1]), gm_graph_meta (p->g, n->in[2]))
+         && is_checked (p->g, n->in[1], whole->sizes[n->attrs->dim], gm_graph_value (p->g, n->out)->node);
+}
+
+/* -- Rewrites ------------------------------------------------------------------------------------ */
+
+static GmVal
+mapped (const Pick *p, GmValueId v)
+{
+  return gm_val_from_id (p->map[v]);
+}
+
+/* Whether v, an operand of something of shape `whole`, has the same element all along a row. */
+static bool
+is_of_rows (const GmMeta *v, const GmMeta *whole, int dim)
+{
+  int own = dim - (whole->ndim - v->ndim);
+
+  return own < 0 || v->sizes[own] == 1;
+}
+
+/* The elements of v that `gather` would take, v being of that shape; of a shape that broadcasts to the index's. */
+static GmVal
+pick (Pick *p, GmValueId v, const GmNode *gather)
+{
+  const GmMeta *whole = gm_graph_meta (p->g, gather->in[0]), *m = gm_graph_meta (p->g, v);
+  const GmNode *n = producer (p->g, v);
+  GmBuilder *b = &p->b.base;
+
+  if (is_of_rows (m, whole, gather->attrs->dim))
+    return mapped (p, v);
+  if (is_pointwise (n) && !p->output[v] && n->n_in <= p->left && same_shape (p->g, m, whole)) {
+    GmVal in[n->n_in + 1];
+    p->left -= n->n_in;
+    for (uint32_t i = 0; i < n->n_in; i++)
+      in[i] = pick (p, n->in[i], gather);
+    return gm_b_op (b, n->op, in, (int) n->n_in, n->attrs);
+  }
+  GmVal from = same_shape (p->g, m, whole) ? mapped (p, v) : gm_b_expand (b, mapped (p, v), whole->ndim, whole->sizes);
+  return gm_b_op (b, GM_OP_gather, (const GmVal[]){ from, mapped (p, gather->in[1]) }, 2, gather->attrs);
+}
+
+static GmVal
+sink (Pick *p, const GmNode *gather)
+{
+  p->left = MOST_NODES;
+  return pick (p, gather->in[0], gather);
+}
+
+static GmVal
+one_hot (Pick *p, const GmNode *n)
+{
+  const GmMeta *whole = gm_graph_meta (p->g, n->out);
+  GmBuilder *b = &p->b.base;
+  int dim = (int) n->attrs->dim;
+  int64_t length = whole->sizes[dim], along[GM_MAX_DIMS];
+  /* Half as wide where that is enough: what is compared is what the loop takes its time for. */
+  GmDtype d = !gm_size_is_symbolic (length) && length <= INT32_MAX ? GM_I32 : GM_I64;
+  const GmAttrs at = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE | 1u << GM_ATTR_VALUE2,
+                       .n_list = 1, .list = { length }, .dtype = d, .value = gm_scalar_int (0), .value2 = gm_scalar_int (1) };
+  GmAttrs count = at;
+
+  for (int k = 0; k < whole->ndim; k++)
+    along[k] = k == dim ? length : 1;
+  b->device = whole->device;
+  gm_b_attrs_device (b, &count);
+  GmVal place = gm_b_view (b, gm_b_op (b, GM_OP_arange, NULL, 0, &count), whole->ndim, along);
+  GmVal zero = gm_b_scalar (b, gm_scalar_float (0), (GmDtype) whole->dtype);
+  GmVal hit = gm_b (b, eq, place, gm_b_cast (b, mapped (p, n->in[1]), d));
+  b->device = 0;
+  return gm_b (b, where, hit, gm_b (b, add, zero, mapped (p, n->in[2])), zero);
+}
+
+static void
+copy_node (Pick *p, const GmNode *n)
+{
+  GmGraph *to = p->b.graph;
+  GmValueId in[n->n_in + 1];
+
+  for (uint32_t i = 0; i < n->n_in; i++)
+    in[i] = p->map[n->in[i]];
+  p->map[n->out] =
+      n->op == GM_OP_constant
+        ? gm_graph_add_constant (to, g_ptr_array_index (p->g->constants, n->attrs->offset), n->where)
+        : gm_graph_add_known (to, n->op, in, (int) n->n_in, n->attrs, n->where, gm_graph_meta (p->g, n->out));
+  gm_graph_set_tag (to, p->map[n->out], n->tag);
+}
+
+/* Whether v may stand for n's result: the caller may see its strides. */
+static bool
+is_like (Pick *p, GmValueId v, const GmNode *n)
+{
+  const GmMeta *is = gm_graph_meta (p->b.graph, v), *was = gm_graph_meta (p->g, n->out);
+
+  return is->dtype == was->dtype && is->device == was->device && same_shape (p->g, is, was)
+         && same_sizes (p->g, is->strides, was->strides, is->ndim);
+}
+
+static bool
+rewrite (Pick *p, const GmNode *n)
+{
+  GmVal v = NULL;
+
+  p->b.where = n->where;
+  p->b.tag = (GmNodeTag) n->tag;
+  if (sinks (p, n))
+    v = sink (p, n);
+  else if (is_one_hot (p, n))
+    v = one_hot (p, n);
+  if (gm_b_failed (&p->b.base))
+    return false;
+  if (v && is_like (p, gm_id_from_val (v), n)) {
+    p->map[n->out] = gm_id_from_val (v);
+    gm_graph_meta (p->b.graph, p->map[n->out])->requires_grad = gm_graph_meta (p->g, n->out)->requires_grad;
+  } else {
+    copy_node (p, n);
+  }
+  return true;
+}
+
+static bool
+any_applies (const Pick *p)
+{
+  for (uint32_t i = 0; i < p->g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (p->g, i);
+    if (sinks (p, n) || is_one_hot (p, n))
+      return true;
+  }
+  return false;
+}
+
+/* -- The graph ----------------------------------------------------------------------------------- */
+
+static GmGraph *
+build (Pick *p, GmArena *arena, GError **error)
+{
+  const GmGraph *g = p->g;
+  GmGraph *to = gm_graph_new_like (g, g->name, arena);
+  bool ok = true;
+
+  gm_graph_builder_init (&p->b, to);
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    GmValueId v = g_array_index (g->inputs, GmValueId, i);
+    p->map[v] = gm_graph_add_input (to, gm_graph_value (g, v)->name, gm_graph_meta (g, v));
+  }
+  gm_graph_carry_aliases (to, g, p->map);
+  gm_graph_share_tables (to, g);
+  for (uint32_t i = 0; i < g->nodes->len && ok; i++)
+    ok = rewrite (p, gm_graph_node (g, i));
+  for (uint32_t i = 0; i < g->outputs->len && ok; i++) {
+    const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
+    gm_graph_add_output (to, p->map[o->value], o->kind);
+  }
+  if (!ok) {
+    g_propagate_error (error, g_steal_pointer (&p->b.base.error));
+    g_clear_pointer (&to, gm_graph_free);
+  }
+  gm_graph_builder_clear (&p->b);
+  return to;
+}
+
+GmGraph *
+gm_cut_pick (GmGraph *g, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error)
+{
+  g_autofree bool *output = g_new0 (bool, g->values->len + 1);
+  g_autofree GmValueId *own = g_new (GmValueId, g->values->len + 1);
+  Pick p = { .g = g, .map = own, .output = output };
+
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    output[gm_cut_value (g, g_array_index (g->outputs, GmGraphOutput, i).value)] = true;
+  if (!any_applies (&p))
+    return g;
+  g_autoptr (GmGraph) picked = build (&p, arena, error);
+  if (!picked) {
+    gm_graph_free (g);
+    return NULL;
+  }
+  GmValueId *again = gm_arena_newn (arena, GmValueId, picked->values->len);
+  GmGraph *to = gm_graph_simplify_mapped (picked, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, again);
+  for (uint32_t v = 0; v < n_map; v++)
+    if (map[v] != GM_NO_ID)
+      map[v] = again[own[map[v]]];
+  to->hooks = g->hooks ? g_ptr_array_ref (g->hooks) : NULL;
+  gm_graph_free (g);
+  return to;
+}
