@@ -242,6 +242,12 @@ START_TEST (kernels_take_few_registers)
     g_free (out);
     g_free (err);
     ck_assert (g_spawn_sync (NULL, argv, NULL, 0, NULL, NULL, &out, &err, &status, NULL));
+    if (strstr (err, "Unsupported .version")) { /* of an older toolkit than the compiler's */
+      fprintf (stderr, "SKIPPED: registers are not counted: ptxas is older than NVRTC\n");
+      remove (file);
+      close (fd);
+      return;
+    }
     const char *used = strstr (err, "Used ");
     ck_assert_msg (status == 0 && used && sscanf (used, "Used %d registers", &registers) == 1, "%s%s", out, err);
     ck_assert_msg (registers <= (i < n_pointwise ? 64 : 80), "%d registers: %s", registers, graph);
