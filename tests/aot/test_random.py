@@ -2,8 +2,8 @@
 """Random functions over tensors that share memory, plain and compiled: everything that a caller sees is the same.
 
 Values and gradients to the bit, strides, whose memory each result and input is, identity, version counters, what hooks saw, the
-random numbers that come next.  A graph break is fine, a different result is not, but for EXCEPTIONS.  Two kinds of programs: about memory (programs.py), and with all else (wide.py).
-GM_RANDOM_MEMORY: how many of each; GM_RANDOM_MEMORY_FROM: the first seed.
+random numbers that come next.  A graph break is fine, a different result is not, but for EXCEPTIONS.  Kinds of programs: about memory (programs.py), with all else (wide.py),
+and a third of as many with what takes one element of each row (wide.py).  GM_RANDOM_MEMORY: how many of each; GM_RANDOM_MEMORY_FROM: the first seed.
 """
 
 import os
@@ -13,7 +13,7 @@ import afterwards
 import pytest
 from programs import Program
 from same import bits, describe, flatten, gradients
-from wide import Wide
+from wide import Picks, Wide
 
 import gramme as G
 
@@ -71,13 +71,13 @@ def difference(program, backend, counts=None):
     return None
 
 
-@pytest.mark.parametrize("kind", [Program, Wide])
+@pytest.mark.parametrize("kind", [Program, Wide, Picks])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs(part, kind):
     counts = {"whole": 0, "all": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for seed in range(FIRST + part, FIRST + N, PARTS):
+        for seed in range(FIRST + part, FIRST + (N // 3 if kind is Picks else N), PARTS):
             program = kind(seed)
             wrong = difference(program, "eager" if seed % 2 else "tcc", counts)
             assert not wrong, f"{program}\n{wrong}"

@@ -84,3 +84,44 @@ class Wide(programs.Program):
         if self.random.random() < 0.2:
             k = self.random.randrange(len(self.names))
             lines.append(f"if inputs[{k}].requires_grad: " + self.random.choice(HOOKS).format(a=f"inputs[{k}]"))
+
+
+# -- One element of each row -------------------------------------------------------------------------
+
+
+def rows(t):
+    """t as a matrix of f32 whose rows are not empty."""
+    return t.float().reshape(-1, t.shape[-1] if t.ndim and t.shape[-1] else 1)
+
+
+def places(t, step):
+    """One of each row, other ones in each: some programs take what is largest."""
+    return (G.arange(t.shape[0]) * step + 1) % t.shape[1] if step else t.detach().nan_to_num().argmax(1)
+
+
+def pick(t, step):
+    return (rows(t).tanh() * 1.5 + 0.25).gather(1, places(rows(t), step)[:, None])
+
+
+def put(t, step):
+    at = places(rows(t), step)[:, None]
+    return G.zeros_like(rows(t)).scatter_add(1, at, rows(t).sin().gather(1, at))
+
+
+def loss(t, step, **how):
+    return G.nn.functional.cross_entropy(rows(t), places(rows(t), step), **how)
+
+
+class Picks(Wide):
+    """What core/aot/pick.c takes apart, among all else."""
+
+    EXPRESSIONS = EXPRESSIONS + [
+        "pick({a}, 1)", "pick({a}, 2)", "pick({a}, 0)", "pick({a} + {b}, 3)", "pick({a}.exp(), 1).sum()", "put({a}, 1)", "put({a}, 3)",
+        "put({a} * {b}, 0)", "loss({a}, 1)", "loss({a}, 0, reduction='none')", "loss({a}, 2, label_smoothing=0.25)",
+        "loss({a} * {b}, 3, reduction='sum', ignore_index=1)", "rows({a}).log_softmax(1).gather(1, places(rows({a}), 2)[:, None])",
+        "rows({a})[G.arange(rows({a}).shape[0]), places(rows({a}), 1)]",
+    ]  # fmt: skip
+    KINDS = [(0.5, "EXPRESSIONS"), (0.64, "VIEWS"), (0.8, "WRITES"), (0.84, "SHAPES_IN_PLACE"), (0.92, "HOOKS"), (1, "QUIET")]
+
+    def scope(self):
+        return {**super().scope(), "rows": rows, "places": places, "pick": pick, "put": put, "loss": loss}
