@@ -215,6 +215,10 @@ def vs_rows(rounds):
             rows += got
             if name != "cross entropy":
                 rows += compete(Contest(f"{name}, {len(x)} x {width}", inputs, {"gramme": timed_only(with_gramme(f)), "a copy": copy}, [x.astype(np.float64)]), rounds)
+                continue
+            loss = lambda T, F, y, x: F.cross_entropy(x, y)
+            step = {"gramme": with_gramme(loss, grads=True), **torch_sides(loss, grads=True)}
+            rows += compete(Contest(f"{name}, {len(x)} x {width}: training step", inputs[::-1], step, double(loss, inputs[::-1], grads=True), tolerance=256), rounds)
     return rows
 
 
