@@ -13,7 +13,7 @@ import afterwards
 import pytest
 from programs import Program
 from same import bits, describe, flatten, gradients
-from stress import FORCED
+from stress import undisturbed
 
 import gramme as G
 from gramme._dynamo import compiled_autograd, config
@@ -21,7 +21,6 @@ from gramme._dynamo.utils import counters
 
 BACKENDS = ["eager"] + (["tcc"] if "tcc" in G.compiler.list_backends() else [])
 backends = pytest.mark.parametrize("backend", BACKENDS)
-not_forced = pytest.mark.skipif(FORCED, reason="counts compilations")
 
 
 @pytest.fixture(autouse=True)
@@ -689,7 +688,7 @@ def gradients_of(f, x, w, scope, after=None):
 
 
 # HOOK-23
-@not_forced
+@undisturbed
 def test_hook_23_the_body_of_a_hook_inside_of_a_function_is_traced():
     graphs, factor = [], [3.0]
 
@@ -748,7 +747,7 @@ def test_hook_23_gradients_and_order_are_those_of_the_hook_that_is_called(hook, 
 
 
 # HOOK-23
-@not_forced
+@undisturbed
 def test_hook_23_saved_tensors_retained_graphs_and_gradients_that_are_missing():
     def scenario(say, scope):
         c = G.compile(hooked(reads, stays), backend="eager")
