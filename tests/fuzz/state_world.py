@@ -22,6 +22,7 @@ HISTORY = re.compile(r"grad_fn=<\w+>")
 # compared; what is left behind then is not.
 AGAIN = re.compile(r"backward went through \w+ a second time")
 ATOMS = (int, str, bytes, bool, type(None), type(Ellipsis), type(NotImplemented), complex, range)
+ATOM_KINDS = frozenset(ATOMS)
 HIDDEN = {"__builtins__", "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__", "__classdictcell__"}
 ITERATORS = (type(iter([])), type(iter(())), type(iter(range(1))), type(reversed([])), enumerate, zip, map, filter, reversed)
 BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType)
@@ -112,8 +113,7 @@ class World:
             parts += [value.maxlen, [self.describe(x) for x in value]]
         if isinstance(value, collections.defaultdict):
             parts.append(self.describe(value.default_factory))
-        slots = [name for kind in type(value).__mro__ for name in kind.__dict__.get("__slots__", ()) if isinstance(kind.__dict__.get("__slots__"), tuple)]
-        for name in slots:
+        for name in slots(type(value)):
             try:
                 parts.append((name, self.describe(object.__getattribute__(value, name))))
             except AttributeError:
@@ -132,7 +132,7 @@ class World:
         kind = type(value)
         if kind is float:
             return ("float", value.hex())
-        if kind in ATOMS:
+        if kind in ATOM_KINDS:
             return (kind.__name__, self.text(value) if kind is str and ("0x" in value or "grad_fn" in value or "a second time" in value) else value)
         if kind is frozenset:  # immutable: which one it is, as with strings, is CPython's business
             return ("frozenset", sorted(map(repr, (self.describe(x) for x in value))))
@@ -140,6 +140,10 @@ class World:
             return (kind.__name__,)
         if (again := self.number(value)) is not None:
             return again
+        if kind is tuple or kind is list:
+            return (kind.__name__, [self.describe(x) for x in value])
+        if kind is dict:
+            return ("dict", self.items(value.items()))
         if isinstance(value, G.Tensor):
             return self.tensor(value)
         if isinstance(value, BaseException):
@@ -174,6 +178,10 @@ class World:
         """Everything that can be reached from `things`, as it is now."""
         self.seen, self.stores = {}, {}
         return [self.describe(thing) for thing in things]
+
+
+def slots(kind):
+    return [name for base in kind.__mro__ if type(own := base.__dict__.get("__slots__")) is tuple for name in own]
 
 
 def cell_full(cell):

@@ -12,6 +12,7 @@ import time
 import pytest
 
 import gramme
+from stress import undisturbed
 
 names = gramme.compiler.list_backends()
 if not {"cc", "tcc"} <= set(names):
@@ -127,6 +128,7 @@ assert f(x).tolist() == first.tolist() == second.tolist() == third.tolist()
 """
 
 
+@undisturbed
 def test_a_function_called_twice_never_waits_for_the_compiler(tmp_path):
     # The compiler begins when the calls have returned: one that waited for it would wait for ever.
     go = tmp_path / "go"
@@ -164,6 +166,7 @@ def test_starting_builds_and_swapping_costs_a_call_less_than_a_millisecond():
     assert min(int(run(STALL)[0]) for _ in range(3)) < 1_000_000
 
 
+@undisturbed
 def test_as_many_compilers_run_at_a_time_as_there_are_processors(tmp_path):
     log = tmp_path / "log"
     slow = compiler(tmp_path, f"echo + >>{log}; sleep 0.2; echo - >>{log}")
@@ -176,6 +179,7 @@ def test_as_many_compilers_run_at_a_time_as_there_are_processors(tmp_path):
     assert 1 <= most <= os.cpu_count() and running == 0
 
 
+@undisturbed
 def test_a_function_that_goes_away_takes_its_build_with_it(tmp_path):
     text = """
 import gc, time, gramme as g
@@ -207,6 +211,7 @@ assert n["failed"] == 3 and n["made"] == 0 and n["waiting"] == n["running"] == 0
 """
 
 
+@undisturbed
 @pytest.mark.parametrize("broken, said", [("/nowhere/cc", "/nowhere/cc"), ("cc -bogus-flag", "-bogus-flag")])
 def test_without_a_working_compiler_the_first_code_stays_and_it_is_said_once(broken, said):
     out, err = run(BROKEN, GRAMME_CC=broken)
@@ -239,6 +244,7 @@ def installed():
     return os.path.exists("/usr/local/lib/gramme/plugins-1/libgramme-tcc.so")
 
 
+@undisturbed
 @pytest.mark.skipif(installed(), reason="an installed tcc would be found")
 def test_without_tcc_eager_begins_and_cc_takes_over(tmp_path):
     out, err = run(CALLS.format("{'auto', 'cc', 'eager'}"), **only(tmp_path, "cc", "eager"))
@@ -251,6 +257,7 @@ def test_without_cc_the_first_code_stays(tmp_path):
     assert out.startswith("0 ") and "of tcc" in out and "without cc" in err and err.count("warning") == 1
 
 
+@undisturbed
 def test_a_process_that_ends_while_a_compiler_runs_leaves_nothing_behind(tmp_path):
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -270,6 +277,7 @@ while not os.path.exists({str(pid)!r}): time.sleep(0.01)
             time.sleep(0.02)
 
 
+@undisturbed
 def test_the_child_of_a_fork_goes_on_with_the_builds_and_ends_like_any_process(tmp_path):
     text = """
 import os, time, gramme as g
@@ -337,6 +345,7 @@ def test_the_two_back_ends_and_their_options_can_be_named(options, said):
         assert bits(fn(x)) == bits(gramme.sqrt(x * x))
 
 
+@undisturbed
 def test_the_environment_sets_the_options_that_are_not_given():
     text = "import gramme as g; f = g.compile(lambda x: x * 2); f(g.ones(3)); f(g.ones(3)); g.compiler.wait(); print(g.compiler.builds()['made'])"
     assert run(text, GRAMME_AUTO="then=none")[0] == "0\n"

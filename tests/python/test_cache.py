@@ -9,7 +9,9 @@ import sys
 import pytest
 
 import gramme
+from stress import undisturbed
 
+pytestmark = undisturbed
 if not {"cc", "tcc"} <= set(gramme.compiler.list_backends()):
     pytest.skip("the back ends tcc and cc are not both installed", allow_module_level=True)
 

@@ -8,9 +8,7 @@ import pytest
 import gramme as G
 from gramme import nn
 from gramme.nn import functional as F
-from stress import FORCED
-
-one_graph = pytest.mark.skipif(FORCED, reason="counts entries")
+from stress import FORCED, undisturbed
 
 
 def bits(t):
@@ -106,7 +104,7 @@ def test_inside_of_a_compiled_function(backend):
     assert results[0] == results[1] == results[2]
 
 
-@one_graph
+@undisturbed
 def test_around_a_compiled_function_it_is_guarded():
     f = G.compile(lambda x: x @ x, backend="eager", fullgraph=True)
     x = G.randn(3, 3)

@@ -14,10 +14,9 @@ import pytest
 
 import gramme as G
 from gramme import nn
-from stress import FORCED
+from stress import undisturbed
 
 X = G.arange(4, dtype=G.float32)
-counts = pytest.mark.skipif(FORCED, reason="counts entries")
 
 
 def fresh(fn):
@@ -102,7 +101,7 @@ def test_ca_6_threads_call_functions_that_break():  # CA-6
     assert all(len(set(log)) == 1 for log in logs)
 
 
-@counts
+@undisturbed
 def test_gu_7_modes_are_the_calling_threads():  # GU-7
     w = G.ones(4, requires_grad=True)
     f = compiled(lambda x: x * w)
@@ -120,7 +119,7 @@ def test_gu_7_modes_are_the_calling_threads():  # GU-7
     assert f.status()["graphs"] == 2
 
 
-@counts
+@undisturbed
 def test_backend_03_a_call_from_a_backward_pass():  # BACKEND-03
     scale = compiled(lambda g: g * 3)
     scale(X)
@@ -248,7 +247,7 @@ def test_a_namespace_can_be_freed_while_the_code_lives():
         assert dies(make) == [True] * 3
 
 
-@counts
+@undisturbed
 def test_gu_6_an_entry_goes_with_the_function_that_it_called():  # GU-6
     holder = types.SimpleNamespace(fn=lambda x: x + 1)
     f = compiled(lambda x, call: call(x))
@@ -295,7 +294,7 @@ def test_side_18_nothing_keeps_what_a_compilation_saw():  # SIDE-18
         gc.enable()
 
 
-@counts
+@undisturbed
 def test_a_failed_backend_leaves_no_entry():
     calls = []
 
@@ -316,7 +315,7 @@ def test_a_failed_backend_leaves_no_entry():
 # -- The limit
 
 
-@counts
+@undisturbed
 def test_ca_2_the_limit_warns_once_and_keeps_the_entries():  # CA-2
     def root(x, n):
         return x * n
@@ -337,7 +336,7 @@ def test_ca_2_the_limit_warns_once_and_keeps_the_entries():  # CA-2
     assert f.status()["hits"] == before["hits"] + 8 and f.status()["misses"] == before["misses"]
 
 
-@counts
+@undisturbed
 def test_each_back_end_has_a_limit_of_its_own():
     fn = fresh(lambda x, n: x * n)
     one, two = G.compile(fn, backend="eager", dynamic=False), G.compile(fn, backend="tcc")
@@ -359,7 +358,7 @@ def run(program, logs):
     return done.stderr
 
 
-@counts
+@undisturbed
 def test_ca_3_the_log_names_the_guard_of_each_entry():  # CA-3
     text = run(
         """
@@ -380,7 +379,7 @@ def test_ca_3_the_log_names_the_guard_of_each_entry():  # CA-3
     assert "expected 2, found 4" in second or "expected f32[2], found f32[3]" in second
 
 
-@counts
+@undisturbed
 def test_gu_9_the_cost_of_the_guards_is_logged():  # GU-9
     text = run("import gramme as G; G.compile(lambda x: x + 1, backend='eager')(G.ones(2))", "guards")
     assert "BACKEND_MATCH('eager')" in text and "L['x']: TENSOR f32[2]" in text
@@ -401,7 +400,7 @@ class Tower(nn.Module):
         return x
 
 
-@counts
+@undisturbed
 def test_gu_2_each_place_of_a_tree_is_still_looked_at():  # GU-2
     """What answers for a whole tree at once must see a change in any of its objects, first, middle or last."""
     model = Tower(20)
@@ -424,7 +423,7 @@ def test_gu_2_each_place_of_a_tree_is_still_looked_at():  # GU-2
             assert f.status()["misses"] == misses + 1
 
 
-@counts
+@undisturbed
 def test_a_tree_that_changes_at_every_call_is_checked_all_the_same():
     class Counts(nn.Module):
         def __init__(self):
@@ -448,7 +447,7 @@ def test_a_tree_that_changes_at_every_call_is_checked_all_the_same():
     assert f.status()["misses"] == 2
 
 
-@counts
+@undisturbed
 def test_gu_5_a_steady_state_looks_at_arguments_alone():  # GU-5
     model = Tower(3)
     f = compiled(lambda x: model(x))

@@ -14,9 +14,8 @@ import warnings
 import pytest
 
 import gramme as G
-from stress import FORCED, ON
+from stress import ON, undisturbed
 
-counts = pytest.mark.skipif(FORCED, reason="counts breaks, or measures")
 X, NAN = G.ones(3), float("nan")
 
 
@@ -100,7 +99,7 @@ def cached(n):
     return n
 
 
-@counts
+@undisturbed
 def test_the_reason_names_the_function():
     with pytest.raises(Exception, match=r"call of cached, which remembers its results") as raised:
         G.compile(lambda x, o: x * (cached(o) is o), fullgraph=True)(X, Model())
@@ -123,7 +122,7 @@ def tables(maxsize=None):
     return table, ran
 
 
-@counts
+@undisturbed
 @pytest.mark.parametrize("maxsize", [None, 4])
 def test_tk_3_hits_and_misses_need_no_break(maxsize):  # TK-3
     table, ran = tables(maxsize)
@@ -136,7 +135,7 @@ def test_tk_3_hits_and_misses_need_no_break(maxsize):  # TK-3
     assert f.status()["graphs"] == 2 and f.status()["breaks"] == []  # one for misses, one for hits
 
 
-@counts
+@undisturbed
 def test_tk_3_a_cleared_cache_is_a_miss_again():
     @functools.cache
     def table(n):
@@ -299,7 +298,7 @@ def many(n):
     return space["f"]
 
 
-@counts
+@undisturbed
 @pytest.mark.skipif("rollback" in ON, reason="measures")
 def test_compile_time_is_linear_in_the_number_of_such_calls():
     def seconds(n):

@@ -14,10 +14,9 @@ import pytest
 
 import gramme as G
 from gramme.testing import CompileCounter, assert_bits_equal
-from stress import FORCED
+from stress import undisturbed
 
 X = G.arange(6, dtype=G.float32).reshape(2, 3)
-one_graph = pytest.mark.skipif(FORCED, reason="asks what one graph has")
 
 
 def fresh(fn):
@@ -41,7 +40,7 @@ def gradients(f, w):
 # -- The graph
 
 
-@one_graph
+@undisturbed
 def test_graph_and_examples():
     got = {}
 
@@ -95,7 +94,7 @@ def test_gradients_flow_through_the_ops_that_run():
             assert_bits_equal(a, b)
 
 
-@one_graph
+@undisturbed
 def test_aot_gets_forward_and_backward():
     graphs = []
 
@@ -240,7 +239,7 @@ def test_a_back_end_dies_with_what_it_compiled():
     assert dead() is None
 
 
-@one_graph
+@undisturbed
 def test_the_back_end_may_drop_what_the_arguments_hold():
     holder = [G.ones(3)]
 
@@ -283,7 +282,7 @@ def test_backend_01_each_back_end_runs_its_own_code():  # BACKEND-01
     assert (a.compiled, a.ran, b.compiled, b.ran) == (1, 1, 1, 1)
 
 
-@one_graph
+@undisturbed
 def test_backend_02_a_b_a_b_compiles_twice():  # BACKEND-02
     f, a, b = fresh(lambda x: x + 1), Counted(), Counted()
     for _ in range(2):
@@ -297,7 +296,7 @@ def test_backend_02_a_b_a_b_compiles_twice():  # BACKEND-02
     assert c.compiled == 2 and c.ran == 4
 
 
-@one_graph
+@undisturbed
 def test_backend_03_other_threads_use_the_entry():  # BACKEND-03
     a, failures = Counted(), []
     compiled = G.compile(fresh(lambda x: x + 1), backend=a)
@@ -327,7 +326,7 @@ def test_backend_04_no_switch_and_no_warning():  # BACKEND-04
         G.compile(f, backend="eager")(X)
 
 
-@one_graph
+@undisturbed
 def test_backend_05_fullgraph_does_not_use_an_entry_with_breaks():  # BACKEND-05
     def f(x):
         y = x * 2
@@ -361,7 +360,7 @@ def test_backend_06_guard_list_and_reason_name_the_back_end():  # BACKEND-06
     assert entry["reason"] == "BACKEND_MATCH: expected first_backend, found eager"
 
 
-@one_graph
+@undisturbed
 def test_the_recompile_log_has_a_line_for_each_entry():
     program = """
 import gramme as G

@@ -12,13 +12,11 @@ import weakref
 import pytest
 
 import gramme as G
-from stress import FORCED
+from stress import undisturbed
 from gramme import _core, _dynamo
 from gramme._dynamo.utils import counters
 
 pytestmark = pytest.mark.skipif("break" in os.environ.get("GM_STRESS", ""), reason="counts what an undisturbed recording does")
-
-one_graph = pytest.mark.skipif(FORCED, reason="counts frames and entries")
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +26,7 @@ def zeroed():
     _dynamo.reset()
 
 
-@one_graph
+@undisturbed
 def test_functions_without_tensors_are_captured_inside_and_not_outside():
     def add(a, b=2, *rest, key=1, **named):
         return a + b + key + len(rest) + len(named)
@@ -166,7 +164,7 @@ def test_breaks_and_recompiles_are_counted_by_reason():
     assert functions == {"total": 2, "captured": 2, "whole": 1}
 
 
-@one_graph
+@undisturbed
 def test_counters_are_a_mapping_that_clear_and_reset_zero():
     f = G.compile(lambda x: x + 1, backend="eager")
     for _ in range(5):
@@ -183,7 +181,7 @@ def test_counters_are_a_mapping_that_clear_and_reset_zero():
     assert counters["entries"] == {"hit": 0, "missed": 0}
 
 
-@one_graph
+@undisturbed
 def test_hits_of_entries_that_died_stay_counted():
     def make():
         def f(x):

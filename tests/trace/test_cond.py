@@ -11,9 +11,8 @@ import pytest
 
 import gramme as G
 from gramme.higher_order import cond, invoke_subgraph, nested_compile_region
-from stress import FORCED
+from stress import undisturbed
 
-one_graph = pytest.mark.skipif(FORCED, reason="asks what one recording has")
 YES, NO = G.tensor(True), G.tensor(False)
 BACKENDS = [name for name in ("eager", "tcc", "cc") if name in G.compiler.list_backends()]
 
@@ -122,7 +121,7 @@ def test_a_predicate_that_is_computed_is_read_at_every_call():
     assert f(G.tensor([1.0])).tolist() == [2.0] and f(G.tensor([-1.0])).tolist() == [-2.0] and f(G.tensor([5.0])).tolist() == [6.0]
 
 
-@one_graph
+@undisturbed
 def test_a_constant_predicate_chooses_while_recording():  # HO-3
     texts, y = graphs_of(lambda x: cond(True, lambda: x.sin(), lambda: x.cos()), G.ones(2))
     assert "= cond" not in texts[0] and "sin" in texts[0] and y.tolist() == G.ones(2).sin().tolist()
@@ -142,7 +141,7 @@ def test_bad_arguments():
 # -- The statements
 
 
-@one_graph
+@undisturbed
 def test_cond_01_branches_are_traced_with_fakes_only():
     seen = []
 
@@ -208,7 +207,7 @@ def test_cond_03_a_tensor_that_a_branch_stores_is_an_error():
     assert not hasattr(box, "last")
 
 
-@one_graph
+@undisturbed
 def test_cond_04_parameters_used_only_inside_a_branch_are_captured():
     layer = Layer()
     texts, y = graphs_of(lambda x: cond(x.sum() > 0, lambda a: layer(a), lambda a: a * layer.bias, (x,)), G.ones(3))
@@ -362,7 +361,7 @@ def test_cond_10_branches_may_be_nested_functions():
     assert G.compile(fresh(f), backend="eager", fullgraph=True)(G.tensor([-1.0, -1.0])).tolist() == [-4.0, -4.0]
 
 
-@one_graph
+@undisturbed
 def test_cond_11_subgraphs_are_numbered_in_order_of_occurrence():
     def f(x):
         y = cond(x.sum() > 0, lambda: x.sin(), lambda: x.cos())
@@ -373,7 +372,7 @@ def test_cond_11_subgraphs_are_numbered_in_order_of_occurrence():
     assert names == ["cond_true_0", "cond_false_0", "cond_true_1", "cond_false_1"], text
 
 
-@one_graph
+@undisturbed
 def test_cond_12_inputs_first_touched_in_a_branch_do_not_collide():
     a, b, unused = G.tensor([1.0]), G.tensor([2.0]), G.tensor([9.0])
 
@@ -387,7 +386,7 @@ def test_cond_12_inputs_first_touched_in_a_branch_do_not_collide():
     assert header.count("f32[1]") <= 4 and len(set(header.split("%"))) == len(header.split("%")), header
 
 
-@one_graph
+@undisturbed
 def test_cond_13_no_node_of_a_branch_stays_outside():
     def f(x):
         return cond(x.sum() > 0, lambda: x.sin().exp(), lambda: x.cos().exp()) + 1
@@ -413,7 +412,7 @@ def test_cond_13_no_node_of_a_branch_stays_outside():
     assert all("sin" not in text for text in texts)
 
 
-@one_graph
+@undisturbed
 def test_cond_14_a_module_used_by_both_branches_is_there_once():
     layer = Layer()
     text = graphs_of(lambda x: cond(x.sum() > 0, lambda: layer(x), lambda: layer(x) * 2), G.ones(3))[0][0]
@@ -511,7 +510,7 @@ G.compile(f, backend=keep, fullgraph=True)(G.ones(2))
 """
 
 
-@one_graph
+@undisturbed
 def test_cond_19_the_order_of_lifted_inputs_is_the_same_in_every_process():
     texts = {run_script(MANY_INPUTS, PYTHONHASHSEED=str(seed))[0] for seed in range(20)}
     assert len(texts) == 1 and "cond_true_0" in texts.pop()
@@ -532,7 +531,7 @@ print(G.compile(f, backend=keep, fullgraph=True)(G.ones(2), G.zeros(2)).tolist()
 """
 
 
-@one_graph
+@undisturbed
 def test_cond_20_one_body_with_swapped_operands_is_treated_alike_in_every_process():
     texts = {run_script(SHARED, PYTHONHASHSEED=str(seed))[0] for seed in range(5)}
     assert len(texts) == 1 and texts.pop().endswith("[1.0, 1.0]\n")
@@ -592,7 +591,7 @@ def test_a_write_to_what_was_made_outside_is_an_error():
     )
 
 
-@one_graph
+@undisturbed
 def test_invoke_subgraph_and_nested_compile_region():
     region = nested_compile_region(lambda x, y: (x * y).tanh())
     texts, y = graphs_of(lambda x: region(x, x + 1) + invoke_subgraph(lambda a: a.sin(), x), G.ones(2))

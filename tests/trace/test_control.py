@@ -12,11 +12,10 @@ import pytest
 import gramme as G
 from gramme import nn
 from gramme.testing import CompileCounter
-from stress import FORCED
+from stress import FORCED, undisturbed
 
 X = G.ones(3)
 STRESSED = "rollback" in os.environ.get("GM_STRESS", "")
-one_graph = pytest.mark.skipif(FORCED, reason="asks what one graph has")
 
 
 def quiet(fn, *args):
@@ -208,7 +207,7 @@ def test_allow_in_graph_calls_and_never_records_through(backend):
     assert results[0][2] == [False, (3,), False] == results[2][2][-3:]
 
 
-@pytest.mark.skipif(FORCED, reason="counts graphs")
+@undisturbed
 def test_allow_in_graph_makes_a_node():
     G.compiler.reset()
     text = str(G.compiler.explain(G.compile(around_opaque, backend="eager"))(X, G.ones(2, 3)))
@@ -217,7 +216,7 @@ def test_allow_in_graph_makes_a_node():
     assert G.compile(around_opaque, fullgraph=True)(X, G.ones(2, 3)).item() == around_opaque(X, G.ones(2, 3)).item()
 
 
-@pytest.mark.skipif(FORCED, reason="counts frames")
+@undisturbed
 def test_eager_then_compile():
     def f(x):
         seen.append(G.compiler.is_compiling())
@@ -236,7 +235,7 @@ def test_eager_then_compile():
         G.compiler.reset()
 
 
-@pytest.mark.skipif(FORCED, reason="counts frames")
+@undisturbed
 def test_force_backend():
     def f(x):
         y = x + 1
@@ -294,7 +293,7 @@ def gradient_asked_for_inside(w):
     return g * 2
 
 
-@pytest.mark.skipif(FORCED, reason="counts breaks")
+@undisturbed
 def test_reading_through_a_mask_and_gradients_inside_break_once(monkeypatch):
     monkeypatch.setattr(G._dynamo.config, "capture_dynamic_output_shape_ops", False)
     x = G.arange(6).float()
@@ -345,7 +344,7 @@ def asks_for_a_break(x):
     return y * 2
 
 
-@one_graph
+@undisturbed
 def test_error_on_graph_break_around_a_compiled_function():
     compiled = G.compile(types.FunctionType(asks_for_a_break.__code__.replace(), globals()), backend="eager")
     want = asks_for_a_break(X).tolist()
@@ -385,7 +384,7 @@ def test_error_on_graph_break_inside_of_a_compiled_function():
     assert G._core.error_on_break(False) is False  # everything is as it was
 
 
-@one_graph
+@undisturbed
 def test_run_compiles_nothing_new():
     counter = CompileCounter()
     compiled = G.compile(lambda x: x + 1, backend=counter)
@@ -411,7 +410,7 @@ def test_force_eager():
     assert counter.frame_count == 1
 
 
-@one_graph
+@undisturbed
 def test_eager_on_recompile_uses_the_entries_that_fit():
     counter = CompileCounter()
     compiled = G.compile(lambda x: x + 1, backend=counter)
@@ -423,7 +422,7 @@ def test_eager_on_recompile_uses_the_entries_that_fit():
     assert compiled.entries()[0]["hits"] == 1
 
 
-@one_graph
+@undisturbed
 def test_fail_on_recompile_names_the_guard():
     compiled = G.compile(lambda x: x + 1, backend="eager")
     compiled(X)
@@ -468,7 +467,7 @@ def test_a_stance_belongs_to_its_thread():
 # -- Limits
 
 
-@one_graph
+@undisturbed
 def test_the_recompile_limit_warns_once_with_the_reason_and_keeps_entries():
     counter = CompileCounter()
 
@@ -489,7 +488,7 @@ def test_the_recompile_limit_warns_once_with_the_reason_and_keeps_entries():
     assert compiled.status()["hits"] == hits + 1
 
 
-@one_graph
+@undisturbed
 def test_the_recompile_limit_is_a_setting(monkeypatch):
     counter = CompileCounter()
     compiled = G.compile(lambda x, n: x * n, backend=counter)
@@ -527,7 +526,7 @@ def compiled_changes():
     return G.compile(types.FunctionType(changes.__code__.replace(), globals(), "changes"), backend="eager")
 
 
-@one_graph
+@undisturbed
 def test_side_19_effects_are_told_as_the_policy_says(policy, capfd):  # SIDE-19
     items = []
     with warnings.catch_warnings():
@@ -563,7 +562,7 @@ def no_replay():
     G._dynamo.config.replay_side_effects = True
 
 
-@one_graph
+@undisturbed
 def test_side_19_without_replay_objects_stay_as_they_were(no_replay):  # SIDE-19
     items, table, counted, hooked, n = [3], {"a": 1}, Counted(), G.ones(2, requires_grad=True), 0
 
@@ -587,7 +586,7 @@ def test_side_19_without_replay_objects_stay_as_they_were(no_replay):  # SIDE-19
     assert hooked.grad[0].item() == 1 and compiled.entries()[0]["effects"] == 0
 
 
-@one_graph
+@undisturbed
 def test_side_19_without_replay_tensors_and_rests_after_a_break_are_as_ever(no_replay):  # SIDE-19
     def root(x, items):
         items.append(1)

@@ -9,9 +9,8 @@ from gramme import nn
 from gramme._dynamo import config
 from gramme._dynamo.utils import counters
 
-from stress import FORCED
+from stress import undisturbed
 
-counts = pytest.mark.skipif(FORCED, reason="counts entries")
 BACKENDS = ("eager", "tcc", "cc")
 
 
@@ -70,7 +69,7 @@ def test_programs_whose_sizes_data_says(name, backend):
             assert same(*out), (n, values)
 
 
-@counts
+@undisturbed
 @pytest.mark.parametrize("backend", ("tcc", "cc"))
 def test_one_compilation_serves_a_hundred_counts(backend):
     def f(x, w):
@@ -237,7 +236,7 @@ def test_breaks_where_it_is_switched_off(monkeypatch):
     assert same(G.compile(f)(x := G.randn(4)), f(x))
 
 
-@counts
+@undisturbed
 def test_what_cannot_go_through_the_stages_breaks_as_before():
     """Gradients that the program gives, and a back end in Python."""
 

@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 import gramme as G
-from stress import FORCED
+from stress import undisturbed
 
 
 def both(fn, make, calls=1):
@@ -369,7 +369,7 @@ def test_what_dies_in_between_dies_at_its_place(program):
 # -- One history for the results of a region
 
 
-@pytest.mark.skipif(FORCED, reason="a break between the two gives each a history of its own")
+@undisturbed
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
 def test_backwards_from_two_results_of_a_region_need_retain_graph(backend):
     w = G.arange(3.0, requires_grad=True)

@@ -9,9 +9,9 @@ import weakref
 import pytest
 
 import gramme as G
-from stress import FORCED
+from stress import undisturbed
 
-pytestmark = pytest.mark.skipif(FORCED, reason="asks what one entry guards")
+pytestmark = undisturbed
 
 
 def compiled(fn, **options):

@@ -14,11 +14,10 @@ import pytest
 
 import gramme as G
 from gramme import _core, nn
-from stress import FORCED, ON
+from stress import ON, undisturbed
 
 N = 26  # modules: enough for the tree to be checked as a whole
 AT = 19
-counts = pytest.mark.skipif(FORCED, reason="counts entries, or measures")
 
 
 class Scaled(nn.Module):
@@ -159,7 +158,7 @@ def unrelated(model, others):
     del others.layers[3]
 
 
-@counts
+@undisturbed
 def test_gu_2_what_a_model_does_not_read_makes_nothing_anew():  # GU-2
     model, others = Stack(), Stack()
     f, g, x = G.compile(model, backend="eager"), G.compile(Stack(), backend="eager"), G.ones(2)
@@ -173,7 +172,7 @@ def test_gu_2_what_a_model_does_not_read_makes_nothing_anew():  # GU-2
     assert f._compiled_call.status()["misses"] == 1
 
 
-@counts
+@undisturbed
 def test_a_model_that_takes_another_s_place_in_memory():
     """Each is as the one before was, but for one number: the allocator gives it the same addresses again."""
 
@@ -240,7 +239,7 @@ def check_ns(n, changing=False):
         return statistics.median(ask(50000 // n, model, x) for _ in range(9))
 
 
-@counts
+@undisturbed
 @pytest.mark.skipif(_core.debug_checks, reason="this build looks at everything that it remembers")
 def test_gu_2_a_thousand_modules_cost_what_ten_cost():  # GU-2
     """A thousand: 6,000 guards, which would take some 10 us one by one.  What grows is the list of 2,000 tensors that the graph is given."""

@@ -11,9 +11,8 @@ import weakref
 import pytest
 
 import gramme as G
-from stress import FORCED
+from stress import FORCED, undisturbed
 
-one_graph = pytest.mark.skipif(FORCED, reason="asks what one recording has")
 LOG = []
 node = G.compiler.allow_in_graph
 
@@ -280,14 +279,14 @@ def same(f, use, **how):
         assert plain[0][:3] == compiled[0][:3]
 
 
-@one_graph
+@undisturbed
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("f", CALLS + HOOKS)
 def test_hook_23_and_allow_in_graph_as_plain_python(f, use):
     same(f, use, backend="tcc")
 
 
-@one_graph
+@undisturbed
 @pytest.mark.parametrize("options", [{"partition": "min-cut"}, {"memory-budget": 0.0}, {"partition": "min-cut", "memory-budget": 0.0}])
 @pytest.mark.parametrize("f", CALLS + HOOKS)
 def test_nothing_is_run_again_whatever_is_saved(f, options):
@@ -295,14 +294,14 @@ def test_nothing_is_run_again_whatever_is_saved(f, options):
         same(f, use, backend="tcc", options=options)
 
 
-@one_graph
+@undisturbed
 @pytest.mark.parametrize("backend", ["eager", "cc", "auto"])
 def test_other_back_ends(backend):
     for f in CALLS + HOOKS:
         same(f, backward, backend=backend)
 
 
-@one_graph
+@undisturbed
 @pytest.mark.parametrize("f", HOOKS)
 def test_hooks_run_in_derivatives_of_derivatives(f):
     same(f, twice_differentiated, backend="tcc")
@@ -365,7 +364,7 @@ def derivatives(f, x, w, most):
     return [t.detach() for t in found]
 
 
-@one_graph
+@undisturbed
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
 @pytest.mark.parametrize("most", [2, 3])
 @pytest.mark.parametrize("f", [cubed_and_scaled, of_two_results, one_after_another, through_a_function])
@@ -382,7 +381,7 @@ def test_derivatives_of_derivatives_through_a_node(f, most, backend):
             assert G.allclose(have, want, rtol=1e-5, atol=0)
 
 
-@one_graph
+@undisturbed
 def test_a_second_derivative_runs_the_node_once():
     compiled = G.compile(one_after_another, backend="eager", fullgraph=True)
     x, w = G.tensor([0.5, 1.5], requires_grad=True), G.ones(2)
@@ -393,7 +392,7 @@ def test_a_second_derivative_runs_the_node_once():
     assert LOG == ["cubed"] * 2
 
 
-@one_graph
+@undisturbed
 def test_gradients_that_come_in_are_differentiated_too():
     """d/dv of d(v . f)/dx: the gradient of the node's result is a variable of its own."""
     compiled = G.compile(lambda x: cubed(x), backend="eager", fullgraph=True)
@@ -406,7 +405,7 @@ def test_gradients_that_come_in_are_differentiated_too():
     assert of(compiled) == of(lambda x: x * x * x)
 
 
-@one_graph
+@undisturbed
 def test_what_a_second_derivative_keeps_goes_with_it():
     compiled, seen = G.compile(lambda x: cubed(x).sum(), backend="eager", fullgraph=True), []
     for _ in range(2):
@@ -428,7 +427,7 @@ def test_without_fullgraph(f):
     assert plain[1][:n] == compiled[1][:n]
 
 
-@one_graph
+@undisturbed
 def test_a_region_that_is_computed_again_calls_it_once():
     def f(x, w):
         return G.utils.checkpoint.checkpoint(lambda x: (x * w).sin(), x).sum() + one(x).sum()
@@ -436,7 +435,7 @@ def test_a_region_that_is_computed_again_calls_it_once():
     same(f, backward, backend="tcc", options={"partition": "min-cut"})
 
 
-@one_graph
+@undisturbed
 def test_saved_tensors_hooks_see_what_it_saves_and_no_ticket():
     def pack(t):
         LOG.append(("pack", t.dtype, tuple(t.shape)))
@@ -457,7 +456,7 @@ def test_saved_tensors_hooks_see_what_it_saves_and_no_ticket():
     assert have[2] and all(entry[1] == G.float32 for entry in have[2])
 
 
-@one_graph
+@undisturbed
 def test_inlined_hooks_beside_a_call():
     @G.autograd.graph.inlineable_saved_tensors_hook
     def pack(t):
@@ -492,7 +491,7 @@ class Keep:
         return module
 
 
-@one_graph
+@undisturbed
 @pytest.mark.parametrize("edit", [False, True])
 @pytest.mark.parametrize("f", CALLS + HOOKS)
 def test_a_back_end_in_python_gets_the_function(f, edit):
@@ -505,7 +504,7 @@ def test_a_back_end_in_python_gets_the_function(f, edit):
         assert "gradient_hook" in names
 
 
-@one_graph
+@undisturbed
 def test_the_text_of_a_graph_names_it():
     keep = Keep()
     history(G.compile(on_a_call, backend=keep, fullgraph=True), backward, 1)
@@ -516,7 +515,7 @@ def test_the_text_of_a_graph_names_it():
 # -- Guards
 
 
-@one_graph
+@undisturbed
 def test_another_function_or_constant_is_another_entry():
     def f(x, fn, k):
         return fn(x, k)[0].sum()
@@ -531,7 +530,7 @@ def test_another_function_or_constant_is_another_entry():
     assert compiled.status()["graphs"] == 3
 
 
-@one_graph
+@undisturbed
 def test_hook_21_another_hook_on_an_intermediate_is_another_entry():
     def f(x, hook):
         y = x * 1
@@ -546,7 +545,7 @@ def test_hook_21_another_hook_on_an_intermediate_is_another_entry():
     assert compiled.status()["graphs"] == 2
 
 
-@one_graph
+@undisturbed
 def test_sizes_of_its_arguments_are_numbers():
     @node
     def half(x):
@@ -599,7 +598,7 @@ def gives_a_number(x):
     return 3.0
 
 
-@one_graph
+@undisturbed
 @pytest.mark.parametrize(
     "fn, text",
     [
@@ -632,7 +631,7 @@ def moody(x):
     return {"plain": y, "longer": y.repeat(2), "tuple": (y,), "double": y.double(), "detached": y.detach(), "itself": x}[mood]
 
 
-@one_graph
+@undisturbed
 @pytest.mark.parametrize(
     "mood, text",
     [
@@ -657,7 +656,7 @@ def test_a_call_that_differs_is_an_error_that_names_the_function(mood, text):
     assert compiled(x).item() == 6
 
 
-@one_graph
+@undisturbed
 def test_what_it_raises_comes_out():
     @node
     def picky(x):
@@ -687,7 +686,7 @@ def hooked_sum(x, hook):
     return y.sum()
 
 
-@one_graph
+@undisturbed
 def test_hook_22_a_hook_that_is_made_inside_breaks():
     def f(x):
         y = x * 2
@@ -701,7 +700,7 @@ def test_hook_22_a_hook_that_is_made_inside_breaks():
     assert x.grad.tolist() == [10, 10]
 
 
-@one_graph
+@undisturbed
 def test_a_handle_of_an_intermediate_that_leaves_is_a_break():
     def f(x):
         y = x * 2
@@ -716,7 +715,7 @@ def test_a_handle_of_an_intermediate_that_leaves_is_a_break():
     assert x.grad.tolist() == [2, 2]
 
 
-@one_graph
+@undisturbed
 def test_what_a_call_left_behind_goes_with_the_history():
     alive = []
 

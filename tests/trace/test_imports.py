@@ -11,9 +11,7 @@ import pytest
 
 import gramme as G
 from gramme._dynamo import compiled_autograd
-from stress import FORCED
-
-whole = pytest.mark.skipif(FORCED, reason="asks for one graph")
+from stress import FORCED, undisturbed
 
 
 def a_module(x):
@@ -53,7 +51,7 @@ def as_a_global(x):
     return x * math.tau
 
 
-@whole
+@undisturbed
 @pytest.mark.parametrize("f", [a_module, a_module_inside_of_a_package, under_another_name, a_name, a_module_as_a_name, as_a_global])
 def test_an_import_of_what_is_loaded_is_recorded(f):
     x = G.arange(3.0)

@@ -8,7 +8,7 @@ import pytest
 
 import gramme as G
 from gramme.higher_order import associative_scan, cond, map, scan, while_loop
-from stress import FORCED
+from stress import undisturbed
 
 BACKENDS = [name for name in ("eager", "tcc", "cc") if name in G.compiler.list_backends()]
 Pair = namedtuple("Pair", "a b")
@@ -295,7 +295,7 @@ def test_a_cond_in_a_scan_in_a_while_loop(backend):
         close(found[0][2], other[2])
 
 
-@pytest.mark.skipif(FORCED, reason="counts entries")
+@undisturbed
 def test_one_entry_serves_all_numbers_of_steps():
     f = G.compile(lambda x, n: while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a + i), (G.zeros((), dtype=G.int64), x))[1], backend="eager")
     for n in (0, 1, 7, 100):
@@ -303,7 +303,7 @@ def test_one_entry_serves_all_numbers_of_steps():
     assert f.status()["graphs"] == 1
 
 
-@pytest.mark.skipif(FORCED, reason="counts entries")
+@undisturbed
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_entry_with_graphs_inside_serves_sizes_that_change(backend):
     w = leaf(2.0)

@@ -12,10 +12,9 @@ import gramme as G
 import gramme.nn.functional as F
 from gramme import nn
 from gramme.testing import CompileCounter, assert_bits_equal
-from stress import FORCED
+from stress import undisturbed
 
 X = G.arange(6, dtype=G.float32).reshape(2, 3)
-one_graph = pytest.mark.skipif(FORCED, reason="asks what one graph has")
 
 
 class Net(nn.Module):
@@ -226,7 +225,7 @@ def test_a_hook_as_context_manager():
 # -- What the program changes between calls
 
 
-@one_graph
+@undisturbed
 def test_train_and_eval_have_an_entry_each():
     plain, compiled, counter = pair()
     for mode in (True, False, True, False):
@@ -246,7 +245,7 @@ def test_grad_mode():
     assert not compiled(X).requires_grad
 
 
-@one_graph
+@undisturbed
 def test_parameters_that_are_written_replaced_frozen_or_converted():
     plain, compiled, counter = pair()
     same(plain, compiled, X)
@@ -309,7 +308,7 @@ def test_sequential_and_a_module_of_the_same_type_inside():
     same(plain[:2], compiled[:2], X)  # a slice is a module of its own
 
 
-@one_graph
+@undisturbed
 def test_modules_of_one_class_have_their_entries_apart():
     models = [nn.Linear(3, 3) for _ in range(12)]  # more than there may be entries on one code object
     counter = CompileCounter()

@@ -9,9 +9,8 @@ import pytest
 
 import gramme as G
 from gramme._dynamo.comptime import comptime
-from stress import FORCED
+from stress import FORCED, undisturbed
 
-counts = pytest.mark.skipif(FORCED, reason="counts graphs, or asks what one recording sees")
 X = G.ones(3)
 
 
@@ -70,7 +69,7 @@ def without_fact(x, t):
     return x - 1
 
 
-@counts
+@undisturbed
 def test_compt_09_a_fact_added_in_comptime_decides_a_later_comparison():  # COMPT-09
     f = compiled(with_fact)
     for n in 2, 3, 1 << 40:
@@ -78,7 +77,7 @@ def test_compt_09_a_fact_added_in_comptime_decides_a_later_comparison():  # COMP
     assert f.status()["graphs"] == 1 and f.status()["breaks"] == []
 
 
-@counts
+@undisturbed
 def test_compt_09_without_the_fact_the_comparison_breaks():  # COMPT-09
     f = compiled(without_fact)
     same(f(X, number(2)), X * 2)
@@ -86,7 +85,7 @@ def test_compt_09_without_the_fact_the_comparison_breaks():  # COMPT-09
     assert "DATA_DEPENDENT_BRANCH" in f.status()["breaks"][0]
 
 
-@counts
+@undisturbed
 def test_compt_09_a_fact_that_is_false_at_run_time_raises():  # COMPT-09
     f = compiled(with_fact)
     same(f(X, number(5)), X * 2)
@@ -97,7 +96,7 @@ def test_compt_09_a_fact_that_is_false_at_run_time_raises():  # COMPT-09
     assert f.status()["graphs"] == 1
 
 
-@counts
+@undisturbed
 @pytest.mark.parametrize("sign", ["<", "<=", "==", "!=", ">", ">="])
 def test_compt_09_each_comparison_decides_what_follows_from_it(sign):  # COMPT-09
     """Every comparison of n and of 3 - 2 * n, after each fact: decided exactly where the fact and the dtype leave one answer."""
@@ -126,7 +125,7 @@ def test_compt_09_each_comparison_decides_what_follows_from_it(sign):  # COMPT-0
             assert len(answers) == 2
 
 
-@counts
+@undisturbed
 def test_a_fact_that_contradicts_another_raises_at_once():
     def look(ctx):
         n = ctx.get_local("n").as_fake()
@@ -142,7 +141,7 @@ def test_a_fact_that_contradicts_another_raises_at_once():
         compiled(f)(X, number(3))
 
 
-@counts
+@undisturbed
 def test_what_comptime_code_sees_of_a_number():
     seen = {}
 
@@ -178,7 +177,7 @@ def checked(x, t):
     return (x + 1, n) if n > -1 and not n >= 10 else x - 1
 
 
-@counts
+@undisturbed
 def test_a_check_decides_later_comparisons():
     f = compiled(checked)
     same(f(X, number(4)), checked(X, number(4)))
@@ -330,7 +329,7 @@ def test_numbers_have_no_limit_of_64_bits(n):
     same(compiled(f)(X, number(n)), f(X, number(n)))
 
 
-@counts
+@undisturbed
 def test_item_of_what_is_no_integer_breaks():
     def f(x, t):
         return x + 1, t.item()
@@ -347,7 +346,7 @@ def test_item_of_what_is_no_integer_breaks():
             assert "DATA_DEPENDENT_VALUE" in g.status()["breaks"][0]
 
 
-@counts
+@undisturbed
 def test_numbers_cost_no_graph_breaks():
     for f in arithmetic, escapes, loops:
         g = compiled(f)
@@ -356,7 +355,7 @@ def test_numbers_cost_no_graph_breaks():
         assert g.status()["graphs"] == 1 and g.status()["breaks"] == []
 
 
-@counts
+@undisturbed
 def test_item_breaks_where_the_switch_is_off():
     G._dynamo.config.capture_scalar_outputs = False
     g = compiled(escapes)

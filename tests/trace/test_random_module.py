@@ -10,9 +10,8 @@ import warnings
 import pytest
 
 import gramme as G
-from stress import FORCED
+from stress import undisturbed
 
-counts = pytest.mark.skipif(FORCED, reason="counts graphs")
 OWN = random.Random(7)
 
 
@@ -130,7 +129,7 @@ def test_integers_of_63_bits():
     check(large, INPUTS["float"], fullgraph=True)
 
 
-@counts
+@undisturbed
 def test_one_graph_serves_all_numbers():
     compiled = check(arithmetic, INPUTS["float"], fullgraph=True, backend="eager")
     text = str(G.compiler.explain(compiled)(INPUTS["float"]))
@@ -242,7 +241,7 @@ def test_a_break_where_python_needs_the_number(f):
     check(f, INPUTS["float"], rounds=12)
 
 
-@counts
+@undisturbed
 def test_a_number_that_comes_over_a_break_is_not_burned_in():
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the recompile limit

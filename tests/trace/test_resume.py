@@ -17,7 +17,7 @@ import pytest
 
 import gramme as G
 from gramme import _core
-from stress import FORCED
+from stress import FORCED, undisturbed
 
 
 def compiled(fn, **options):
@@ -274,7 +274,7 @@ def test_a_break_is_logged_and_no_warning():
     assert len(f.status()["breaks"]) == 1 and "[CALL_ID]" in f.status()["breaks"][0]
 
 
-@pytest.mark.skipif(FORCED, reason="counts")
+@undisturbed
 def test_status_entries_and_explain_agree():  # GB-6
     def root(x):
         y = x + 1
@@ -312,7 +312,7 @@ def test_side_21_dead_tensors_are_no_outputs():  # SIDE-21
     assert all("-> (%" in text and text.splitlines()[0].split("->")[1].count("%") <= 1 for text in graphs) or FORCED
 
 
-@pytest.mark.skipif(FORCED, reason="counts")
+@undisturbed
 def test_an_endless_number_of_constants_ends_in_plain_python():
     def root(x):
         for i in range(50):
@@ -471,7 +471,7 @@ def length_of_caller():
     return len(sys._getframe(1).f_code.co_code)
 
 
-@pytest.mark.skipif(FORCED, reason="other frames call")
+@undisturbed
 def test_function_that_executes_one_step_holds_no_copy_of_the_rest():
     """Else straight code with n breaks takes n times its length."""
     longest = []
@@ -485,7 +485,7 @@ def test_function_that_executes_one_step_holds_no_copy_of_the_rest():
     assert longest[0] == longest[1]
 
 
-@pytest.mark.skipif(FORCED, reason="more breaks")
+@undisturbed
 def test_memory_for_each_break_does_not_depend_on_what_comes_after_it():
     """What is recorded behind a break are the function's own instructions, not a copy of them."""
     bytes_each = []

@@ -9,9 +9,8 @@ import warnings
 import pytest
 
 import gramme as G
-from stress import FORCED
+from stress import undisturbed
 
-counts = pytest.mark.skipif(FORCED, reason="counts graphs, or measures")
 X = G.ones(3)
 
 
@@ -174,7 +173,7 @@ def test_gb_2_a_handler_behind_a_break(f):
             assert outcome(compiled, X, kind) == outcome(f, X, kind), kind
 
 
-@counts
+@undisturbed
 def test_gb_2_what_follows_a_handler_is_compiled():
     def f(x, kind):
         try:
@@ -199,7 +198,7 @@ SHAPES = {
 }
 
 
-@counts
+@undisturbed
 @pytest.mark.parametrize("shape, stored, most", [(shape, "0", 1600) for shape in SHAPES] + [("straight code", "1", 4800)])
 def test_gb_5_compile_time_is_linear_in_the_breaks(shape, stored, most, monkeypatch, tmp_path):
     """Also with what is kept on disk of a function, which is found by a digest of all of its code."""

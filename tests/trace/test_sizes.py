@@ -11,9 +11,8 @@ import pytest
 from gramme import nn
 from gramme._dynamo.utils import counters
 
-from stress import FORCED
+from stress import FORCED, undisturbed
 
-counts = pytest.mark.skipif(FORCED, reason="counts entries")
 BACKENDS = ("eager", "tcc")
 
 
@@ -56,7 +55,7 @@ def rows(*sizes):
 # -- When
 
 
-@counts
+@undisturbed
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_sym_01_02_the_second_size_compiles_for_all(backend):  # SYM-01, SYM-02
     def f(x):
@@ -71,7 +70,7 @@ def test_sym_01_02_the_second_size_compiles_for_all(backend):  # SYM-01, SYM-02
     assert "2 <= L['x'].size(0)" in guards(c)
 
 
-@counts
+@undisturbed
 def test_sym_03_the_profile_keeps_what_a_recording_fixed():  # SYM-03
     def f(x):
         return [x[i] for i in range(x.shape[0])]
@@ -81,7 +80,7 @@ def test_sym_03_the_profile_keeps_what_a_recording_fixed():  # SYM-03
     assert "2 4*,4 4,1 L['x']" in c.status()["sizes"]
 
 
-@counts
+@undisturbed
 def test_sym_04_a_size_that_is_fixed_leaves_the_graph():  # SYM-04
     def f(x, y):
         return [x[i] for i in range(x.shape[0])], y * y.shape[0]
@@ -93,7 +92,7 @@ def test_sym_04_a_size_that_is_fixed_leaves_the_graph():  # SYM-04
     assert len(set(re.findall(r"\bs\d+", text))) == 1
 
 
-@counts
+@undisturbed
 def test_sym_06_names_follow_from_sources():  # SYM-06
     def f(x, y):
         return x * 2, y * 2
@@ -106,20 +105,20 @@ def test_sym_06_names_follow_from_sources():  # SYM-06
     assert name(calls(f, *inputs)) == name(calls(g, *inputs))
 
 
-@counts
+@undisturbed
 def test_dynamic_is_false_or_true_from_the_start():
     f = lambda x: x * 2
     assert entries(calls(f, *rows(3, 4, 5), dynamic=False)) == 3
     assert entries(calls(f, *rows(3, 4, 5), dynamic=True)) == 1
 
 
-@counts
+@undisturbed
 def test_sizes_of_0_and_1_do_not_multiply_entries():
     c = calls(lambda x: x.relu() + 1, *rows(3, 5, 9, 1, 7, 0, 12, 1, 0, 2, 100))
     assert entries(c) <= 4
 
 
-@counts
+@undisturbed
 def test_ckpt_06_a_metadata_change_in_place_is_a_hit_for_the_same_shapes():  # CKPT-06
     def p5a(x, y):
         x = x.t_()
@@ -134,7 +133,7 @@ def test_ckpt_06_a_metadata_change_in_place_is_a_hit_for_the_same_shapes():  # C
     assert entries(c) == 1
 
 
-@counts
+@undisturbed
 def test_parameters_of_other_instances_stay_numbers():
     class Layer(nn.Module):
         def __init__(self, n):
@@ -151,7 +150,7 @@ def test_parameters_of_other_instances_stay_numbers():
     assert "size(" not in guards(c)
 
 
-@counts
+@undisturbed
 def test_instances_of_a_module_do_not_make_each_other_general():
     """Each sees inputs of one size; only the one whose inputs change is compiled for all."""
 
@@ -181,7 +180,7 @@ def marked(n, mark, *args, **options):
     return x
 
 
-@counts
+@undisturbed
 def test_mark_dynamic_needs_no_second_call():
     f = lambda x: x.exp().sum(dim=1)
     c = calls(f, (marked(5, G.compiler.mark_dynamic, 0, min=3, max=9),), *rows(3, 9))
@@ -189,7 +188,7 @@ def test_mark_dynamic_needs_no_second_call():
     assert same(c(x := G.randn(10, 4)), f(x)) and entries(c) == 2
 
 
-@counts
+@undisturbed
 def test_a_promise_that_is_broken_names_the_line():
     def f(x):
         y = x * 2
@@ -203,7 +202,7 @@ def test_a_promise_that_is_broken_names_the_line():
     calls(f, (marked(5, G.compiler.maybe_mark_dynamic, 0),), *rows(5, 6))
 
 
-@counts
+@undisturbed
 def test_mark_static_stays_static():
     f = lambda x: x * 2
     c = calls(f, *((marked(n, G.compiler.mark_static, 0),) for n in (3, 4, 5)))
@@ -260,7 +259,7 @@ def products(x):
     return x @ x.T, G.nn.functional.linear(x, G.ones(3, 4)), x.tril(), (x.T @ x)
 
 
-@counts
+@undisturbed
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("f", (arithmetic, comparisons, shapes, given_back, minimum, isinstances, reductions, joins, products))
 def test_one_entry_serves_sizes_that_the_program_computes_with(f, backend):
@@ -336,7 +335,7 @@ def test_strides_that_change():
 # -- Gradients, and many shapes
 
 
-@counts
+@undisturbed
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_gradients_for_sizes_that_change(backend):
     w = G.randn(4, 6)
@@ -377,7 +376,7 @@ class Block(nn.Module):
         return x + self.down(nn.functional.gelu(self.up(x)))
 
 
-@counts
+@undisturbed
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_transformer_block_has_two_entries_for_fifty_shapes(backend):
     block = Block(8, 2)
@@ -396,7 +395,7 @@ def test_strides_that_are_another_size_are_guarded():
 # -- One compilation for all sizes
 
 
-@counts
+@undisturbed
 @pytest.mark.parametrize("backend", ("tcc", "cc"))
 def test_sym_02_one_compilation_serves_a_hundred_sizes_forward_and_backward(backend):  # SYM-02
     w = G.randn(4, 6)
@@ -423,7 +422,7 @@ def test_sym_02_one_compilation_serves_a_hundred_sizes_forward_and_backward(back
     assert entries(c) == 2 and counters["backend"]["compiles"] == before + 1
 
 
-@counts
+@undisturbed
 def test_what_a_layer_takes_for_granted_makes_another_form_not_another_entry():
     """Whether n - 1 is 1 is asked by the gradient alone: no guard of the program's depends on it."""
 
@@ -480,7 +479,7 @@ def given_out(x, y):
     return G.add(x, y, out=y).view(-1)
 
 
-@counts
+@undisturbed
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("f", (written_input, written_view, written_twice, written_inside, turned, given_out))
 def test_writes_in_place_do_not_fix_sizes(f, backend):
@@ -494,7 +493,7 @@ def test_writes_in_place_do_not_fix_sizes(f, backend):
     assert entries(c) == 2 and (backend == "eager" or after[1] == after[-1])
 
 
-@counts
+@undisturbed
 def test_what_is_written_to_and_shares_memory_is_compiled_for_its_sizes():
     f = lambda x, y: (x.add_(1), y * 2)[1]
     c = G.compile(f, backend="tcc", fullgraph=True)
@@ -505,7 +504,7 @@ def test_what_is_written_to_and_shares_memory_is_compiled_for_its_sizes():
             assert same(c(a, a[1:] if share else w), f(x, x[1:] if share else z)) and same(a, x), (n, share)
 
 
-@counts
+@undisturbed
 def test_an_int_that_changes_beside_a_write():
     def f(x, n):
         x += n
@@ -519,7 +518,7 @@ def test_an_int_that_changes_beside_a_write():
     assert entries(c) == 2
 
 
-@counts
+@undisturbed
 def test_a_recompile_says_which_sizes_did_not_fit():
     program = """if True:
         import gramme as G
@@ -591,7 +590,7 @@ def test_what_is_repeated_may_have_one_element(backend):
 # -- What is said of it
 
 
-@counts
+@undisturbed
 def test_an_entry_says_which_line_fixed_a_size_and_its_plan_what_it_takes_for_granted():
     def f(x, y):
         z = x + sum(range(x.shape[1]))  # this fixes it

@@ -10,12 +10,11 @@ import warnings
 import pytest
 
 import gramme as G
-from stress import FORCED
+from stress import undisturbed
 from gramme._core import probe
 from gramme._dynamo.comptime import comptime
 
 STRESS = os.environ.get("GM_STRESS", "")
-one_graph = pytest.mark.skipif(FORCED, reason="asks what one recording has")
 
 FOUND = {}  # what probe() finds; global, because it is written to while a function is recorded
 
@@ -137,7 +136,7 @@ def arguments():
     return G.ones(3, requires_grad=True), box, [3, 1], {"old": 1}
 
 
-@one_graph
+@undisturbed
 @pytest.mark.parametrize("region", REGIONS, ids=lambda r: r.__name__)
 def test_ckpt_01_every_field_is_as_at_the_mark(region):
     FOUND.clear()
@@ -147,7 +146,7 @@ def test_ckpt_01_every_field_is_as_at_the_mark(region):
     assert undone > 0
 
 
-@one_graph
+@undisturbed
 def test_ckpt_04_relations_between_tensors():
     """Views, memory that is shared, what was written in place and which input is which: the graph and the values are those of the mark."""
 
@@ -192,7 +191,7 @@ def test_ckpt_04_programs_with_views_give_the_same_after_rollbacks():
     assert plain[1].tolist() == traced[1].tolist()
 
 
-@one_graph
+@undisturbed
 def test_ckpt_05_an_undo_runs_nothing_of_the_program_again():
     runs = []
 
@@ -300,7 +299,7 @@ def test_ckpt_08_example_inputs_have_the_metadata_of_the_entry():
     assert seen[0] == [(shape, stride)]
 
 
-@one_graph
+@undisturbed
 def test_ckpt_09_no_recording_starts_again():
     """Breaks go back to the instruction's own mark: what was recorded before them is recorded once, and what comes later from its place."""
     runs = []
@@ -468,7 +467,7 @@ DIFFS = [
 ]
 
 
-@one_graph
+@undisturbed
 @pytest.mark.parametrize("first, second, want", DIFFS, ids=lambda v: getattr(v, "__name__", ""))
 def test_ckpt_11_states_are_equal_if_their_effects_are(first, second, want):
     a = state_of(with_state(first), *state_arguments())
@@ -476,7 +475,7 @@ def test_ckpt_11_states_are_equal_if_their_effects_are(first, second, want):
     assert probe("diff", a, b) == want
 
 
-@one_graph
+@undisturbed
 def test_ckpt_12_a_state_is_independent_of_what_follows():
     def f(x, box, items, table):
         box.a, items[0], table["k"]

@@ -10,10 +10,9 @@ import warnings
 import pytest
 
 import gramme as G
-from stress import FORCED
+from stress import undisturbed
 
 STRESS = os.environ.get("GM_STRESS", "")
-one_graph = pytest.mark.skipif(FORCED, reason="asks what one recording has")
 
 
 def leaf(*values):
@@ -28,7 +27,7 @@ def triple(g):
     return g * 3
 
 
-@one_graph
+@undisturbed
 def test_hook_21_another_function_is_another_entry():
     def f(x, hook):
         handle = x.register_hook(hook)
@@ -43,14 +42,14 @@ def test_hook_21_another_function_is_another_entry():
     assert compiled.status()["graphs"] == 2  # two functions, no more
 
 
-@one_graph
+@undisturbed
 def test_hook_21_the_guard_is_printed():
     compiled = G.compile(lambda x: (x.register_hook(double), x * 2)[1], backend="eager", fullgraph=True)
     text = str(G.compiler.explain(compiled)(leaf(1.0)))
     assert "G['double'] is function double" in text
 
 
-@one_graph
+@undisturbed
 def test_hook_20_registered_once_a_call_and_not_while_recording():
     log = []
 
@@ -68,7 +67,7 @@ def test_hook_20_registered_once_a_call_and_not_while_recording():
         log.clear()
 
 
-@one_graph
+@undisturbed
 def test_hook_24_a_removed_hook_is_no_side_effect():
     def f(x):
         x.register_hook(double).remove()
@@ -79,7 +78,7 @@ def test_hook_24_a_removed_hook_is_no_side_effect():
     assert compiled.entries()[0]["effects"] == 0
 
 
-@one_graph
+@undisturbed
 def test_hook_26_many_unused_handles_leave_nothing_on_the_stack():
     def f(x):
         for _ in range(40):
@@ -110,7 +109,7 @@ print("it ran")
     assert "source" in run.stderr and "tracker_hook.c" in run.stderr
 
 
-@one_graph
+@undisturbed
 def test_hook_22_the_reason_of_a_break_on_an_intermediate():
     def f(x):
         y = x * 2
@@ -121,7 +120,7 @@ def test_hook_22_the_reason_of_a_break_on_an_intermediate():
         G.compile(f, backend="eager", fullgraph=True)(leaf(1.0))
 
 
-@one_graph
+@undisturbed
 def test_hooks_of_what_is_changed_in_place_break():
     def before(x):
         with G.no_grad():
