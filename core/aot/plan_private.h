@@ -42,6 +42,7 @@ struct GmPlan {
   const uint32_t *hook_order, *grad_order; /* tangents and gradients as eager's nodes have them; NULL: as they are */
   bool has_hooks;          /* hooks on gradients inside run in the backward */
   uint64_t read_inside;    /* tangents, by bit, of values that the function goes on with */
+  uint64_t hooked;         /* tangents, by bit, that arrive at a hook before they arrive at the base of what they are of */
   GmGraph *graph;          /* owned; NULL: no backward but the compiled one */
   GmGraph *backward;       /* owned: what the compiled one was made of, where it has hooks; else NULL */
   uint64_t id;             /* no two have the same, but those made of one for other sizes */

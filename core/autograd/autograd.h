@@ -86,6 +86,8 @@ void gm_autograd_attached (GmAgNode *n);
 /* n's backward can be taken apart, and what it computes of these outputs (bit k: output k; the last one: all from there on) goes on to
  * their gradients: hooks on them, and what else waits, see all of it there, and not what comes from outside alone. */
 void gm_autograd_wait_inside (GmAgNode *n, uint64_t outputs);
+/* On the way of these outputs' gradients a hook waits inside of n, as if it had been registered on the tensors. */
+void gm_autograd_hook_inside (GmAgNode *n, uint64_t outputs);
 /* Within n's backward: whether something waits for one of those. */
 bool gm_autograd_is_awaited (const GmAgNode *n);
 /* Adds the leaves that gradients of these would reach (borrowed), each as often as something is added up there. */

@@ -426,7 +426,7 @@ gm_hook_is_on (uint64_t id)
 static bool
 is_awaited_at (const GmAgNode *n, uint32_t nr)
 {
-  bool is = false;
+  bool is = n->hooked >> MIN (nr, 63) & 1;
   for (guint i = 0; n->hooks && i < n->hooks->len; i++)
     is |= g_array_index (n->hooks, GmAgHook, i).nr == nr;
   for (guint i = 0; n->retained && i < n->retained->len; i++)
