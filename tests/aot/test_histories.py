@@ -678,3 +678,24 @@ def test_an_argument_of_a_checkpoint_that_was_given_other_memory_is_an_error():
     x.set_(y)
     with pytest.raises(RuntimeError, match="an argument of a checkpointed function .* another shape or memory"):
         y.sum().backward()
+
+
+def quotient_and_write(x):
+    y = -x
+    z = y / y
+    x.copy_(x * -1)
+    return z
+
+
+def test_where_nothing_is_repeated_nothing_is_summed():
+    """A sum of one gradient makes 0 of -0; the view that a compiled function takes in its place does not."""
+    def run(f):
+        leaf = base().view(4, 3).requires_grad_()
+        x = (-leaf).permute(0, 1).expand(1, 4, 3)
+        first = G.autograd.grad([f(x), x], [leaf], [G.ones(1, 4, 3), G.ones(1, 4, 3)], create_graph=True)
+        return lines_of(list(first) + list(G.autograd.grad(first, [leaf], [-G.ones(4, 3)])))
+
+    same(quotient_and_write, run)
+    leaf = base(3).requires_grad_()
+    leaf.expand(1, 3).backward(G.tensor([[-0.0, 0.0, 1.0]]))
+    assert str(leaf.grad.tolist()) == "[-0.0, 0.0, 1.0]"
