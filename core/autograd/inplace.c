@@ -468,7 +468,7 @@ gm_autograd_may_write (GmTensor *t, bool grad, GError **error)
   if (!grad || !gm_history_base (t) || !gm_tensor_is_awaited (t))
     return true;
   g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-               "the gradient of this view is awaited by a hook, or kept, and what is written to it "
+               "the gradient of this view is awaited by a hook, kept, or summed with others, and what is written to it "
                "goes into the history of its base");
   return false;
 }

@@ -238,6 +238,23 @@ def test_a_view_gets_its_history_where_the_function_looks_at_it_first(f):
     same_sums(f, make)
 
 
+
+def overwrites(x, y):
+    x.exp_()
+    return y
+
+
+@pytest.mark.parametrize("outside", [lambda x: G.cat([x, x]), lambda x: x * 3, lambda x: x * 3 + x])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_arrives_at_a_view_from_outside_is_summed_there(outside):
+    """A compiled write to a view goes to its base, and would leave what was summed with it at the view behind."""
+    def make(b):
+        x = b.view(2, 6)
+        return x, outside(x).tanh()
+
+    same_sums(overwrites, make, fullgraph=False)
+
+
 # -- Recording --------------------------------------------------------------------------------------------------------
 
 
