@@ -138,9 +138,7 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
   if (!gm_plan_allocate (p->forward_metas, p->n_forward, outputs, error))
     return false;
   if (p->n_forward > 0
-      && !(p->exec.run_known && !p->symbols
-               ? p->exec.run_known (p->exec.data, in, p->n_inner, outputs, p->n_forward, error)
-               : gm_plan_execute (p, 0, in, p->n_inner, outputs, p->n_forward, error))) {
+      && !gm_plan_execute_known (p, 0, in, p->n_inner, outputs, p->n_forward, error)) {
     gm_plan_unref_all (outputs, p->n_forward);
     return false;
   }

@@ -170,7 +170,7 @@ run_backward (GmHistory *h, const GmAgNode *n, GmTensor *const *in, GmTensor *co
     return false;
   h->spent = lends_saved (h, out);
   if (p->n_backward > 0
-      && !gm_plan_execute (p, 1, in, p->n_saved + p->n_tangents, out, p->n_backward, error)) {
+      && !gm_plan_execute_known (p, 1, in, p->n_saved + p->n_tangents, out, p->n_backward, error)) {
     gm_plan_unref_all (out, p->n_backward);
     return false;
   }

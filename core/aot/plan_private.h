@@ -66,6 +66,16 @@ gm_plan_execute (const GmPlan *p, int role, GmTensor *const *in, int n_in, GmTen
   return p->exec.run (p->exec.data, role, in, n_in, out, n_out, error);
 }
 
+/* The same for tensors that fit: what was guarded, allocated or laid out for this plan. */
+static inline bool
+gm_plan_execute_known (const GmPlan *p, int role, GmTensor *const *in, int n_in, GmTensor *const *out,
+                       int n_out, GError **error)
+{
+  if (p->exec.run_known && !p->symbols)
+    return p->exec.run_known (p->exec.data, role, in, n_in, out, n_out, error);
+  return gm_plan_execute (p, role, in, n_in, out, n_out, error);
+}
+
 /* plan_program.c: the compiled backward over these inputs (takes the references), of a plan that has p->backward.  NULL: none, *error may be set. */
 GmAgProgram *gm_plan_program (GmPlan *p, GmTensor *const *in, GByteArray *structure, GError **error);
 

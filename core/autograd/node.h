@@ -10,6 +10,7 @@
 #define GM_AUTOGRAD_NODE_H
 
 #include "core/autograd/node_user.h"
+#include "core/base/thread.h"
 
 typedef enum { GM_NODE_OP, GM_NODE_LEAF, GM_NODE_FUNCTION } GmNodeKind;
 
@@ -126,10 +127,10 @@ bool gm_node_run_after (GmAgNode *n, GmTensor **results, GmTensor *const *grads,
 
 /* saved.c */
 typedef struct GmSavedHooks GmSavedHooks;
-extern _Thread_local GmSavedHooks *gm_saved_hooks_now; /* the innermost pair; NULL: none */
+extern GM_THREAD GmSavedHooks *gm_saved_hooks_now; /* the innermost pair; NULL: none */
 
 /* checkpoint.c */
-extern _Thread_local GmRegion *gm_region_now; /* the open one, innermost; NULL: none */
+extern GM_THREAD GmRegion *gm_region_now; /* the open one, innermost; NULL: none */
 void gm_region_take (GmAgNode *n);            /* n was recorded while one was open */
 /* Whether that takes no run any more. */
 bool gm_region_is_ready (const GmAgNode *n);
