@@ -291,7 +291,7 @@ gm_plan_new (const GmPlanSpec *s)
     p->sizes = gm_sizes_ref (parts->forward->sizes);
   if (parts->restore)
     p->restore = gm_graph_simplify (parts->restore, 0, p->arena);
-  gm_donate_plan (p);
+  gm_donate_plan (p, parts->forward);
   return p;
 }
 

@@ -31,6 +31,8 @@ struct GmPlan {
   const GmMeta *forward_metas, *backward_metas; /* of the outputs */
   const GmMeta *tangent_metas;                  /* n_tangents */
   const GmMeta *saved_metas;                    /* n_saved */
+  const uint32_t *written_in; /* donate.c: per output of the forward, the inner input whose new contents it is and whose memory it may get at
+                                 once, or GM_NO_ID; NULL: none */
   const uint32_t *lenders; /* donate.c: per output of the backward, the input of it whose memory it may get, or GM_NO_ID; NULL: none */
   const GmSavedValue *saved;
   const uint32_t *tangents;
@@ -81,8 +83,10 @@ GmAgProgram *gm_plan_program (GmPlan *p, GmTensor *const *in, GByteArray *struct
 
 /* donate.c.  plan: finds lenders, last of all.  take: a new tensor in the memory of t, if these are all references to it and nobody
  * else knows its memory; else NULL. */
-void gm_donate_plan (GmPlan *p);
+void gm_donate_plan (GmPlan *p, const GmGraph *forward);
 GmTensor *gm_donate_take (GmTensor *t, int refs);
+/* The memory of input t for its new contents, a new tensor, if a write here and now is one without a history; else NULL. */
+GmTensor *gm_donate_place (GmTensor *t, bool no_grad);
 
 /* What one call keeps for its backward: the state of the node that stands for the function. */
 typedef struct GmHistory GmHistory;

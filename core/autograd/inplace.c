@@ -342,13 +342,19 @@ check_fits (GmOp op, const GmMeta *result, const GmMeta *dst, GError **error)
   return false;
 }
 
+static bool
+is_alias (const GmTensor *a, const GmTensor *b)
+{
+  return a->storage == b->storage && a->offset == b->offset && gm_meta_same_layout (&a->meta, &b->meta);
+}
+
 /* dst's memory takes src's values (any dtype, broadcast); no history.  Its own values are a write
  * too. */
 static bool
 copy_values (GmTensor *dst, GmTensor *src, GError **error)
 {
   g_autoptr (GmTensor) apart = NULL;
-  if (src != dst && src->storage == dst->storage && gm_tensor_may_overlap (src, dst)) {
+  if (src != dst && src->storage == dst->storage && !is_alias (src, dst) && gm_tensor_may_overlap (src, dst)) {
     if (!(apart = gm_op_run (GM_OP_copy, &src, 1, NULL, error)))
       return false;
     src = apart;
