@@ -129,7 +129,7 @@ def step(p, g, m):
 
 def shifted(p, g, m):
     p[1:].copy_(p[:-1])
-    m.copy_(p.flip(0))
+    m.add_(p)
 
 
 def turned(p, g, m):
@@ -226,3 +226,22 @@ def test_a_call_that_fails_leaves_no_torn_input(backend):
     with pytest.raises(IndexError):
         call(x, G.tensor([N]))
     assert x.tolist() in want
+
+
+def transposes(x, y):
+    x.copy_(x.t() * 2 + y)
+
+
+def sums_itself_up(x, y):
+    x.add_(x.sum(0) * y)
+
+
+@backends
+@pytest.mark.parametrize("f", [transposes, sums_itself_up])
+def test_what_is_read_elsewhere_than_it_is_written_is_not_written_at_once(backend, f):
+    def run(f):
+        x, y = numbers(1, 400 * 400).view(400, 400), numbers(2, 400 * 400).view(400, 400)
+        f(x, y)
+        return x.tolist()
+
+    assert run(compiled(f, backend)) == run(f)
