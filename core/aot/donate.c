@@ -4,6 +4,7 @@
  * Who may lend to whom is decided with the plan: an input of the code and an output of one layout, of which the back end says that
  * it has read the one before it writes the other, and that is nothing the plan gives on as it is.  Whether that input is the plan's
  * alone is known at the call: one reference to the tensor, one to its memory, and nobody who could make another.
+ * What a function writes to its input lies in that input's memory from the start, where the back end says the same of the two.
  * Invariant: what was lent is never read again; whoever might want to (a backward that is kept, hooks that saw the
  * gradient, a view, Python) holds a reference, or says so.
  */
@@ -34,10 +35,61 @@ choose (GmPlan *p, int role, const GmMeta *in, int n_in, const bool *barred, con
   return any ? lenders : NULL;
 }
 
+/* Whether a run can only succeed, once it has begun: what is written by then would stay written. */
+static bool
+cannot_fail (const GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    GmFamily f = gm_ops[n->op].family;
+    if (f != GM_FAMILY_POINTWISE && f != GM_FAMILY_MOVEMENT && f != GM_FAMILY_REDUCE && f != GM_FAMILY_CREATE && f != GM_FAMILY_SCAN
+        && n->op != GM_OP_slice_scatter)
+      return false;
+  }
+  return true;
+}
+
+static bool
+is_saved (const GmPlan *p, bool is_input, uint32_t index)
+{
+  bool is = false;
+
+  for (int i = 0; i < p->n_saved; i++)
+    is |= p->saved[i].is_input == is_input && p->saved[i].index == index;
+  for (int i = p->n_saved; i < p->n_held; i++)
+    is |= is_input && p->held[i - p->n_saved] == index;
+  return is;
+}
+
+/* Mutations whose elements the back end may write where the input lies: nobody reads the old ones after that, and nobody keeps the new
+ * ones apart. */
+static void
+find_written_in_place (GmPlan *p, const GmGraph *forward)
+{
+  const GmFunctionalLayer *l = &p->layers.functional;
+  uint32_t *places = gm_arena_newn (p->arena, uint32_t, p->n_forward + 1);
+
+  if (!l->n_mutations || !cannot_fail (forward))
+    return;
+  for (int o = 0; o < p->n_forward; o++)
+    places[o] = GM_NO_ID;
+  for (uint32_t m = 0; m < l->n_mutations; m++) {
+    uint32_t i = l->mutations[m].input.i, o = l->mutations[m].output.i;
+    if (o == GM_NO_ID || is_saved (p, true, i) || is_saved (p, false, o)
+        || !gm_plan_same_layout (gm_graph_meta (forward, g_array_index (forward->inputs, GmValueId, i)), &p->forward_metas[o])
+        || !p->exec.may_share (p->exec.data, 0, i, o))
+      continue;
+    places[o] = i;
+    p->written_in = places;
+  }
+}
+
 void
-gm_donate_plan (GmPlan *p)
+gm_donate_plan (GmPlan *p, const GmGraph *forward)
 {
   int n = p->n_saved + p->n_tangents;
+  if (p->exec.may_share && !p->sizes)
+    find_written_in_place (p, forward);
   if (!p->exec.may_share || !p->n_backward || p->sizes || p->restore)
     return;
   g_autofree GmMeta *metas = g_new (GmMeta, n + 1);
@@ -66,4 +118,12 @@ gm_donate_take (GmTensor *t, int refs)
   out->meta.requires_grad = 0;
   out->storage->version = 0; /* as fresh memory has it */
   return out;
+}
+
+GmTensor *
+gm_donate_place (GmTensor *t, bool no_grad)
+{
+  bool recorded = gm_grad_enabled () && !no_grad && (t->base || t->meta.requires_grad);
+
+  return recorded || t->storage->readonly ? NULL : gm_tensor_new_alias (t);
 }

@@ -177,6 +177,20 @@ is_read (const GmGraph *g, GmValueId v)
   return is;
 }
 
+/* Whether a hook waits for the gradient of v, or of a view that v was taken of, up to what has the memory. */
+static bool
+is_hooked (const GmGraph *g, GmValueId v)
+{
+  for (GmValueId parent;; v = parent) {
+    parent = gm_views_parent (g, v);
+    for (uint32_t k = 0; k < g->nodes->len; k++)
+      if (gm_gradient_hook_on (g, k, v))
+        return true;
+    if (parent == GM_NO_ID || gm_views_parent (g, parent) == GM_NO_ID)
+      return false;
+  }
+}
+
 /* Inputs that gradients read, as rows of the op table say, where the compiled backward does with
  * something else. */
 static void
@@ -216,6 +230,8 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
     const GmGraphOutput *o = &g_array_index (p->graph->outputs, GmGraphOutput, s->joint->tangents[t].i);
     if (gm_graph_value (p->graph, o->value)->node != GM_NO_ID && is_read (p->graph, o->value))
       p->read_inside |= 1ull << MIN (t, 63);
+    if (p->has_hooks && is_hooked (p->graph, o->value))
+      p->hooked |= 1ull << MIN (t, 63);
   }
 }
 
@@ -275,7 +291,7 @@ gm_plan_new (const GmPlanSpec *s)
     p->sizes = gm_sizes_ref (parts->forward->sizes);
   if (parts->restore)
     p->restore = gm_graph_simplify (parts->restore, 0, p->arena);
-  gm_donate_plan (p);
+  gm_donate_plan (p, parts->forward);
   return p;
 }
 

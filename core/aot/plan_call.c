@@ -113,6 +113,27 @@ end (GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs, GErr
   return ok;
 }
 
+static bool
+allocate_forward (const GmPlan *p, GmTensor *const *inner, GmTensor **out, GError **error)
+{
+  const GmFunctionalLayer *l = &p->layers.functional;
+
+  if (!p->written_in)
+    return gm_plan_allocate (p->forward_metas, p->n_forward, out, error);
+  memset (out, 0, sizeof *out * (size_t) p->n_forward);
+  for (uint32_t m = 0; m < l->n_mutations; m++) {
+    uint32_t o = l->mutations[m].output.i;
+    if (o != GM_NO_ID && p->written_in[o] != GM_NO_ID)
+      out[o] = gm_donate_place (inner[p->written_in[o]], l->mutations[m].no_grad);
+  }
+  for (int o = 0; o < p->n_forward; o++)
+    if (!out[o] && !(out[o] = gm_tensor_new (&p->forward_metas[o], error))) {
+      gm_plan_unref_all (out, p->n_forward);
+      return false;
+    }
+  return true;
+}
+
 /* From the recorded graph's inputs to the caller's outputs. */
 static bool
 run (GmPlan *p, GmTensor *const *recorded, GmTensor **boxed, GmTensor **outputs, GError **error)
@@ -121,9 +142,11 @@ run (GmPlan *p, GmTensor *const *recorded, GmTensor **boxed, GmTensor **outputs,
   Inputs in = { recorded, single, inner, 0 };
   bool ok;
 
-  if (!gm_plan_allocate (p->forward_metas, p->n_forward, out, error))
-    return false;
   enter_layers (p, &in);
+  if (!allocate_forward (p, inner, out, error)) {
+    gm_plan_unref_all (inner, in.n_owned);
+    return false;
+  }
   ok = run_forward (p, &in, boxed, out, error);
   drop_inputs (p, boxed, false);
   ok = ok && end (p, &in, out, outputs, error);
@@ -138,9 +161,7 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
   if (!gm_plan_allocate (p->forward_metas, p->n_forward, outputs, error))
     return false;
   if (p->n_forward > 0
-      && !(p->exec.run_known && !p->symbols
-               ? p->exec.run_known (p->exec.data, in, p->n_inner, outputs, p->n_forward, error)
-               : gm_plan_execute (p, 0, in, p->n_inner, outputs, p->n_forward, error))) {
+      && !gm_plan_execute_known (p, 0, in, p->n_inner, outputs, p->n_forward, error)) {
     gm_plan_unref_all (outputs, p->n_forward);
     return false;
   }

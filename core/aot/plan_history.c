@@ -170,7 +170,7 @@ run_backward (GmHistory *h, const GmAgNode *n, GmTensor *const *in, GmTensor *co
     return false;
   h->spent = lends_saved (h, out);
   if (p->n_backward > 0
-      && !gm_plan_execute (p, 1, in, p->n_saved + p->n_tangents, out, p->n_backward, error)) {
+      && !gm_plan_execute_known (p, 1, in, p->n_saved + p->n_tangents, out, p->n_backward, error)) {
     gm_plan_unref_all (out, p->n_backward);
     return false;
   }
@@ -349,6 +349,27 @@ static const GmAgFunction compiled_function = {
 
 /* -- From the forward -------------------------------------------------------------------------- */
 
+static bool
+is_there_before (GmTensor *const *in, int i, const GmTensor *base)
+{
+  for (int k = 0; k < i; k++)
+    if (in[k] == base)
+      return true;
+  return false;
+}
+
+/* Inputs are in the order in which the program looked at them first, whether or not what it did with them is left in the graph.  A view
+ * of what was written to gets its history at that look: before the operations here, if it came before what it is a view of. */
+static void
+look_at_views (GmTensor *const *in, int n)
+{
+  for (int i = 0; i < n; i++) {
+    const GmTensor *base = gm_tensor_view_base (in[i]);
+    if (G_UNLIKELY (base) && !is_there_before (in, i, base))
+      gm_tensor_requires_grad (in[i]);
+  }
+}
+
 GmHistory *
 gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
 {
@@ -358,6 +379,7 @@ gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
 
   h->plan = gm_plan_ref (p);
   h->spent = false;
+  look_at_views (in, p->n_inner);
   h->seq = gm_autograd_reserve (p->graph ? p->graph->nodes->len : 0);
   for (int i = 0; i < p->n_saved; i++)
     h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index]
@@ -369,8 +391,10 @@ gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
   for (int i = 0; i < p->n_joint_tangents; i++)
     outs[i] = (int) p->tangent_of[i].i < p->n_function ? out[p->tangent_of[i].i] : NULL;
   h->node = gm_autograd_attach_new (&compiled_function, h, edges, p->n_grads, outs, p->n_joint_tangents);
-  if (p->graph)
+  if (p->graph) {
     gm_autograd_wait_inside (h->node, p->read_inside);
+    gm_autograd_hook_inside (h->node, p->hooked);
+  }
   return h;
 }
 

@@ -31,6 +31,8 @@ struct GmPlan {
   const GmMeta *forward_metas, *backward_metas; /* of the outputs */
   const GmMeta *tangent_metas;                  /* n_tangents */
   const GmMeta *saved_metas;                    /* n_saved */
+  const uint32_t *written_in; /* donate.c: per output of the forward, the inner input whose new contents it is and whose memory it may get at
+                                 once, or GM_NO_ID; NULL: none */
   const uint32_t *lenders; /* donate.c: per output of the backward, the input of it whose memory it may get, or GM_NO_ID; NULL: none */
   const GmSavedValue *saved;
   const uint32_t *tangents;
@@ -42,6 +44,7 @@ struct GmPlan {
   const uint32_t *hook_order, *grad_order; /* tangents and gradients as eager's nodes have them; NULL: as they are */
   bool has_hooks;          /* hooks on gradients inside run in the backward */
   uint64_t read_inside;    /* tangents, by bit, of values that the function goes on with */
+  uint64_t hooked;         /* tangents, by bit, that arrive at a hook before they arrive at the base of what they are of */
   GmGraph *graph;          /* owned; NULL: no backward but the compiled one */
   GmGraph *backward;       /* owned: what the compiled one was made of, where it has hooks; else NULL */
   uint64_t id;             /* no two have the same, but those made of one for other sizes */
@@ -65,13 +68,25 @@ gm_plan_execute (const GmPlan *p, int role, GmTensor *const *in, int n_in, GmTen
   return p->exec.run (p->exec.data, role, in, n_in, out, n_out, error);
 }
 
+/* The same for tensors that fit: what was guarded, allocated or laid out for this plan. */
+static inline bool
+gm_plan_execute_known (const GmPlan *p, int role, GmTensor *const *in, int n_in, GmTensor *const *out,
+                       int n_out, GError **error)
+{
+  if (p->exec.run_known && !p->symbols)
+    return p->exec.run_known (p->exec.data, role, in, n_in, out, n_out, error);
+  return gm_plan_execute (p, role, in, n_in, out, n_out, error);
+}
+
 /* plan_program.c: the compiled backward over these inputs (takes the references), of a plan that has p->backward.  NULL: none, *error may be set. */
 GmAgProgram *gm_plan_program (GmPlan *p, GmTensor *const *in, GByteArray *structure, GError **error);
 
 /* donate.c.  plan: finds lenders, last of all.  take: a new tensor in the memory of t, if these are all references to it and nobody
  * else knows its memory; else NULL. */
-void gm_donate_plan (GmPlan *p);
+void gm_donate_plan (GmPlan *p, const GmGraph *forward);
 GmTensor *gm_donate_take (GmTensor *t, int refs);
+/* The memory of input t for its new contents, a new tensor, if a write here and now is one without a history; else NULL. */
+GmTensor *gm_donate_place (GmTensor *t, bool no_grad);
 
 /* What one call keeps for its backward: the state of the node that stands for the function. */
 typedef struct GmHistory GmHistory;

@@ -265,7 +265,7 @@ check_awaited (const GmBasePlan *p, GError **error)
       if (i != j && p->members[i].group == p->members[j].group && p->members[i].written
           && follows_base (p, i) && is_view_of_unknown (p, j)) {
         g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                     "the gradient of input %s is awaited by a hook, or kept, and input %s, in the same "
+                     "the gradient of input %s is awaited by a hook, kept, or summed with others, and input %s, in the same "
                      "memory, is written to: keep the write out of the compiled function",
                      name_of (p->g, j), name_of (p->g, i));
         return false;

@@ -86,6 +86,8 @@ void gm_autograd_attached (GmAgNode *n);
 /* n's backward can be taken apart, and what it computes of these outputs (bit k: output k; the last one: all from there on) goes on to
  * their gradients: hooks on them, and what else waits, see all of it there, and not what comes from outside alone. */
 void gm_autograd_wait_inside (GmAgNode *n, uint64_t outputs);
+/* On the way of these outputs' gradients a hook waits inside of n, as if it had been registered on the tensors. */
+void gm_autograd_hook_inside (GmAgNode *n, uint64_t outputs);
 /* Within n's backward: whether something waits for one of those. */
 bool gm_autograd_is_awaited (const GmAgNode *n);
 /* Adds the leaves that gradients of these would reach (borrowed), each as often as something is added up there. */
@@ -94,7 +96,8 @@ void gm_autograd_find_leaves (GmTensor *const *roots, uint32_t n, GPtrArray *lea
 GmTensor *gm_autograd_take_arrived (GmAgNode *n, uint32_t i);
 /* Whether a hook waits at a leaf that n leads to: it runs as soon as that gradient is complete, in the middle of what n stands for. */
 bool gm_autograd_leaf_waits (const GmAgNode *n);
-/* Whether a hook, or a wish to keep it, waits for the gradient of t, which is no leaf, or of a view that t was taken of, up to its base. */
+/* Whether a hook, or a wish to keep it, waits for the gradient of t, which is no leaf, or of a view that t was taken of, up to its base; or
+ * whether t is a view that something else has read: their gradients are summed before the base's others are added. */
 bool gm_tensor_is_awaited (const GmTensor *t);
 /* An alias of t that has t's history as it is now: a leaf stays itself.  It does not follow what happens to t later. */
 GmTensor *gm_autograd_freeze (GmTensor *t);

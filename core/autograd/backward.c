@@ -82,6 +82,12 @@ gm_autograd_wait_inside (GmAgNode *n, uint64_t outputs)
   n->inside = outputs;
 }
 
+void
+gm_autograd_hook_inside (GmAgNode *n, uint64_t outputs)
+{
+  n->hooked = outputs;
+}
+
 /* The hooks on n's output nr, for the node that makes it: n keeps them. */
 static void
 lend_hooks (const GmAgNode *n, uint32_t nr, GmEdge to)

@@ -12,7 +12,7 @@ typedef struct {
   void (*destroy) (void *data);
 } Callback;
 
-static _Thread_local GmWalk *running; /* the innermost */
+static GM_THREAD GmWalk *running; /* the innermost */
 
 bool
 gm_autograd_queue_callback (GmFinalCallback fn, void *data, void (*destroy) (void *data), GError **error)

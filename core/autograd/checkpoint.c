@@ -52,7 +52,7 @@ struct GmRegion {
   GmSavedHooks *hooks; /* of before, while open: saved-tensor hooks further out see nothing of it */
 };
 
-_Thread_local GmRegion *gm_region_now;
+GM_THREAD GmRegion *gm_region_now;
 
 GmRegion *
 gm_region_new (GmRegionRun run, void *data, void (*destroy) (void *data))

@@ -40,7 +40,10 @@ eager_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *at
 static const GmMeta *
 eager_meta (GmBuilder *base, GmVal v)
 {
-  return &gm_tensor_from_val (v)->meta;
+  GmTensor *t = gm_tensor_from_val (v);
+  if (G_UNLIKELY (t->base && !t->meta.requires_grad) && gm_grad_enabled ())
+    gm_tensor_requires_grad (t); /* a look: its memory may have been given a history through another name */
+  return &t->meta;
 }
 
 static GmVal

@@ -49,6 +49,8 @@ gm_walk_slot_add (Walk *w, GmAgNode *n)
 void
 gm_walk_clear (Slot *s)
 {
+  if (!s->many && !s->one)
+    return;
   for (uint32_t i = 0; i < s->node->n_out; i++) {
     GmTensor **g = gm_walk_gradient (s, i);
     gm_tensor_unref (*g);
@@ -403,7 +405,7 @@ copy_as (GmTensor *g, const GmMeta *like, GError **error)
 static bool
 same_layout (const GmMeta *a, const GmMeta *b)
 {
-  return gm_meta_is_dense (a) && memcmp (a->strides, b->strides, sizeof a->strides) == 0;
+  return memcmp (a->strides, b->strides, sizeof *a->strides * a->ndim) == 0 && gm_meta_is_dense (a);
 }
 
 /* A leaf whose dtype was changed through .data may have a gradient of the old one, which stays as it
@@ -592,11 +594,20 @@ copy_arrived (Slot *s, uint32_t n)
   return all;
 }
 
+/* Whether somebody looks at what has arrived at s, or changes it. */
+static inline bool
+is_watched (const Slot *s)
+{
+  const GmAgNode *n = s->node;
+  return n->hooks || n->retained || s->captured
+         || (n->kind == GM_NODE_LEAF && n->saved_in[0].t->autograd && n->saved_in[0].t->autograd->hooks);
+}
+
 bool
 gm_walk_run_node (Walk *w, Slot *s, GError **error)
 {
   GmAgNode *n = s->node;
-  if (!gm_walk_arrive (w, s, error))
+  if (is_watched (s) && !gm_walk_arrive (w, s, error))
     return false;
   if (!s->needed && !waits_inside (w, s)) {
     gm_walk_clear (s);

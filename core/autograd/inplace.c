@@ -342,13 +342,19 @@ check_fits (GmOp op, const GmMeta *result, const GmMeta *dst, GError **error)
   return false;
 }
 
+static bool
+is_alias (const GmTensor *a, const GmTensor *b)
+{
+  return a->storage == b->storage && a->offset == b->offset && gm_meta_same_layout (&a->meta, &b->meta);
+}
+
 /* dst's memory takes src's values (any dtype, broadcast); no history.  Its own values are a write
  * too. */
 static bool
 copy_values (GmTensor *dst, GmTensor *src, GError **error)
 {
   g_autoptr (GmTensor) apart = NULL;
-  if (src != dst && src->storage == dst->storage && gm_tensor_may_overlap (src, dst)) {
+  if (src != dst && src->storage == dst->storage && !is_alias (src, dst) && gm_tensor_may_overlap (src, dst)) {
     if (!(apart = gm_op_run (GM_OP_copy, &src, 1, NULL, error)))
       return false;
     src = apart;
@@ -468,7 +474,7 @@ gm_autograd_may_write (GmTensor *t, bool grad, GError **error)
   if (!grad || !gm_history_base (t) || !gm_tensor_is_awaited (t))
     return true;
   g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-               "the gradient of this view is awaited by a hook, or kept, and what is written to it "
+               "the gradient of this view is awaited by a hook, kept, or summed with others, and what is written to it "
                "goes into the history of its base");
   return false;
 }

@@ -19,7 +19,7 @@ typedef struct {
   bool freeing, registered;
 } Pool;
 
-static _Thread_local Pool pool;
+static GM_THREAD Pool pool;
 
 static void
 pool_drain (void *data)

@@ -10,6 +10,7 @@
 #define GM_AUTOGRAD_NODE_H
 
 #include "core/autograd/node_user.h"
+#include "core/base/thread.h"
 
 typedef enum { GM_NODE_OP, GM_NODE_LEAF, GM_NODE_FUNCTION } GmNodeKind;
 
@@ -55,6 +56,7 @@ struct GmAgNode {
   bool released; /* a backward has freed what was saved */
   uint64_t inside; /* outputs, by bit, whose gradients are whole inside alone: what waits for them
                       is served there (gm_autograd_through) */
+  uint64_t hooked; /* outputs, by bit, on whose gradients a hook waits inside, which no list of the node's names */
   uint32_t n_in, n_out;
   uint64_t seq;        /* order of creation; leaves: UINT64_MAX */
   GmEdge *edges;       /* n_in; own_edges where they fit */
@@ -125,10 +127,10 @@ bool gm_node_run_after (GmAgNode *n, GmTensor **results, GmTensor *const *grads,
 
 /* saved.c */
 typedef struct GmSavedHooks GmSavedHooks;
-extern _Thread_local GmSavedHooks *gm_saved_hooks_now; /* the innermost pair; NULL: none */
+extern GM_THREAD GmSavedHooks *gm_saved_hooks_now; /* the innermost pair; NULL: none */
 
 /* checkpoint.c */
-extern _Thread_local GmRegion *gm_region_now; /* the open one, innermost; NULL: none */
+extern GM_THREAD GmRegion *gm_region_now; /* the open one, innermost; NULL: none */
 void gm_region_take (GmAgNode *n);            /* n was recorded while one was open */
 /* Whether that takes no run any more. */
 bool gm_region_is_ready (const GmAgNode *n);

@@ -22,7 +22,7 @@ struct GmPacked {
   void *object;
 };
 
-_Thread_local GmSavedHooks *gm_saved_hooks_now;
+GM_THREAD GmSavedHooks *gm_saved_hooks_now;
 bool gm_saved_hooks_used;
 static _Thread_local const char *refusal;
 

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-_Thread_local const GmStretchRunner *gm_stretch_runner_now;
+GM_THREAD const GmStretchRunner *gm_stretch_runner_now;
 
 typedef GmStretchStep Step;
 typedef GmStretchHook Hook;

@@ -10,6 +10,7 @@
 #define GM_AUTOGRAD_STRETCH_H
 
 #include "core/autograd/autograd.h"
+#include "core/base/thread.h"
 
 typedef struct GmStretch GmStretch;
 
@@ -41,7 +42,7 @@ gm_hook_program_unref (GmHookProgram *p)
     p->free (p);
 }
 
-extern _Thread_local const GmStretchRunner *gm_stretch_runner_now; /* NULL: one node after the other */
+extern GM_THREAD const GmStretchRunner *gm_stretch_runner_now; /* NULL: one node after the other */
 
 /* What the runner may ask. */
 uint32_t gm_stretch_n_steps (const GmStretch *s);

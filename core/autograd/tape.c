@@ -426,7 +426,7 @@ gm_hook_is_on (uint64_t id)
 static bool
 is_awaited_at (const GmAgNode *n, uint32_t nr)
 {
-  bool is = false;
+  bool is = n->hooked >> MIN (nr, 63) & 1;
   for (guint i = 0; n->hooks && i < n->hooks->len; i++)
     is |= g_array_index (n->hooks, GmAgHook, i).nr == nr;
   for (guint i = 0; n->retained && i < n->retained->len; i++)
@@ -473,6 +473,13 @@ gm_autograd_leaf_waits (const GmAgNode *n)
   return false;
 }
 
+/* Whether more has an edge to n, which makes a view, than `known`: what arrives there is summed before it goes on to the base. */
+static bool
+is_shared (const GmAgNode *n, uint32_t known)
+{
+  return n->kind == GM_NODE_OP && __atomic_load_n (&n->refs, __ATOMIC_RELAXED) > known;
+}
+
 bool
 gm_tensor_is_awaited (const GmTensor *t)
 {
@@ -485,6 +492,8 @@ gm_tensor_is_awaited (const GmTensor *t)
     return at.node != NULL;
   if (!base || !gm_tracked (base) || !base->autograd)
     return false;
+  if (at.node != base->autograd->node && is_shared (at.node, 1))
+    return true;
   while (at.node != base->autograd->node && at.node->n_in == 1 && at.node->edges[0].node) {
     at = at.node->edges[0]; /* what it was taken of */
     if (at.node != base->autograd->node && at.node->kind != GM_NODE_LEAF && is_awaited_at (at.node, at.nr))

@@ -289,7 +289,8 @@ gm_b_sum_to (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes)
   int lead = m->ndim - ndim, n = 0;
   int64_t dims[GM_MAX_DIMS];
   for (int i = 0; i < m->ndim; i++)
-    if (i < lead || (!gm_size_same (m->sizes[i], sizes[i - lead]) && gm_size_eq (sizes[i - lead], 1)))
+    if (i < lead ? !gm_size_same (m->sizes[i], 1) /* a sum of one would make 0 of -0: a view has no such node */
+                 : !gm_size_same (m->sizes[i], sizes[i - lead]) && gm_size_eq (sizes[i - lead], 1))
       dims[n++] = i;
   if (n)
     v = gm_b_reduce (b, GM_OP_sum, v, dims, n, true);

@@ -286,19 +286,19 @@ gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const
 }
 
 bool
-gm_exec_run_known (GmExec *e, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+gm_exec_run_known (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
 {
   GmExec *better = e->tiers ? gm_tiers_better (e->tiers) : e;
-  const GmExecRole *r = better ? &better->roles[GM_EXEC_FORWARD] : NULL;
+  const GmExecRole *r = better ? &better->roles[role] : NULL;
   if (G_LIKELY (r && !better->sized && !r->copies && r->n_inner > 0 && !r->eager && !r->split)) {
 #ifdef GM_DEBUG_CHECKS
     g_assert ((uint32_t) n_in == r->n_in && (uint32_t) n_out == r->n_out);
     for (int i = 0; i < n_in + n_out; i++)
       g_assert (fits (i < n_in ? in[i] : out[i - n_in], &r->metas[i]));
 #endif
-    return run_plugin (better, GM_EXEC_FORWARD, in, out, true, error);
+    return run_plugin (better, role, in, out, true, error);
   }
-  return gm_exec_run (e, GM_EXEC_FORWARD, in, n_in, out, n_out, error);
+  return gm_exec_run (e, role, in, n_in, out, n_out, error);
 }
 
 /* -- Donation ---------------------------------------------------------------------------------- */

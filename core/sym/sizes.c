@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "core/base/error.h"
+#include "core/base/thread.h"
 
-static __thread GmSizes *current;
+static GM_THREAD GmSizes *current;
 
 GmSizes *
 gm_sizes_new (void)

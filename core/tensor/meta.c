@@ -170,9 +170,15 @@ gm_meta_same_shape (const GmMeta *a, const GmMeta *b)
 {
   if (a->ndim != b->ndim)
     return false;
+  bool identical = true;
   for (int i = 0; i < a->ndim; i++)
-    if (a->sizes[i] != b->sizes[i] && gm_sizes_are_numbers (a->sizes[i], b->sizes[i]))
-      return false; /* before anything is asked */
+    if (a->sizes[i] != b->sizes[i]) {
+      if (gm_sizes_are_numbers (a->sizes[i], b->sizes[i]))
+        return false; /* before anything is asked */
+      identical = false;
+    }
+  if (identical)
+    return true;
   for (int i = 0; i < a->ndim; i++)
     if (gm_size_guess (a->sizes[i], 0) != gm_size_guess (b->sizes[i], 0) && !gm_size_eq (a->sizes[i], b->sizes[i]))
       return false; /* the one that tells them apart */

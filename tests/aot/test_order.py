@@ -195,6 +195,66 @@ def test_a_view_of_what_became_another_tensor_has_that_one_as_its_base():
         assert v._base is y
 
 
+# -- Views that were stale when the function was called ----------------------------------------------------------------
+
+
+def waves(t):
+    return t * (t * 0.33 + 0.1).sin() + t.cos() + t.sin() * t.exp()
+
+
+def looked_at_for_nothing(x, v):
+    v.max()
+    return waves(x), v
+
+
+def asked_first(x, v):
+    assert v.requires_grad
+    return waves(x), v
+
+
+def kept_last(x, v):
+    y = waves(x)
+    v.retain_grad()
+    return y, v
+
+
+def not_looked_at(x, v):
+    return waves(x), v
+
+
+def read_first(x, v):
+    z = v * 3
+    return waves(x), v, z
+
+
+@pytest.mark.parametrize("f", [looked_at_for_nothing, asked_first, kept_last, not_looked_at, read_first])
+def test_a_view_gets_its_history_where_the_function_looks_at_it_first(f):
+    def make(b):
+        x = b * 1.5
+        v = x.view(2, 6)
+        x.div_(3)
+        return x, v
+
+    same_sums(f, make)
+
+
+
+def overwrites(x, y):
+    x.exp_()
+    return y
+
+
+@pytest.mark.parametrize("outside", [lambda x: G.cat([x, x]), lambda x: x * 3, lambda x: x * 3 + x])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_arrives_at_a_view_from_outside_is_summed_there(outside):
+    """A compiled write to a view goes to its base, and would leave what was summed with it at the view behind."""
+    def make(b):
+        x = b.view(2, 6)
+        return x, outside(x).tanh()
+
+    same_sums(overwrites, make, fullgraph=False)
+
+
 # -- Recording --------------------------------------------------------------------------------------------------------
 
 

@@ -60,3 +60,12 @@ def test_compiled_functions_give_the_same():
     a, b = torch.arange(6).reshape(2, 3), torch.arange(6).reshape(2, 3)
     assert torch.equal(f(a), torch.compile(f)(b))
     assert a.shape == b.shape and a.stride() == b.stride()
+
+
+def test_a_view_whose_memory_was_given_a_history_is_not_resized():
+    """Nobody has looked at the view since: what it says of itself is older than the write."""
+    x = torch.arange(12).float()
+    v = x.view(3, 4)
+    x.add_(torch.ones(12).requires_grad_())
+    with pytest.raises(RuntimeError, match="requires grad"):
+        v.resize_(12)

@@ -4,6 +4,7 @@
 UNIT_TESTS = \
   tests/unit/test_alias \
   tests/unit/test_alloc \
+  tests/unit/test_allocations \
   tests/unit/test_api \
   tests/unit/test_arena \
   tests/unit/test_autograd \
@@ -98,6 +99,7 @@ tests_unit_test_metadata_SOURCES = tests/unit/test_metadata.c tests/unit/alias_t
 tests_unit_test_mincut_SOURCES = tests/unit/test_mincut.c tests/unit/aot_test.h tests/fuzz/random_graph.h tests/fuzz/random_graph.c
 tests_unit_test_saved_hooks_SOURCES = tests/unit/test_saved_hooks.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
 tests_unit_test_partition_SOURCES = tests/unit/test_partition.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
+tests_unit_test_allocations_SOURCES = tests/unit/test_allocations.c tests/unit/aot_test.h
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c tests/unit/aot_test.h
 tests_unit_test_plan_sized_SOURCES = tests/unit/test_plan_sized.c tests/fuzz/symbolic_graph.h tests/fuzz/symbolic_graph.c \
   tests/unit/aot_test.h
