@@ -32,7 +32,7 @@ gm_form_add (const GmForm *x, const GmForm *y, int64_t times, GmForm *out)
       return false;
     r.terms[r.n_terms++] = t;
   }
-  *out = r;
+  gm_form_copy (&r, out);
   return true;
 }
 
@@ -98,7 +98,7 @@ gm_form_content (const GmForm *x)
 bool
 gm_form_direction (const GmForm *x, GmForm *direction, int64_t *scale)
 {
-  *direction = *x;
+  gm_form_copy (x, direction);
   direction->constant = 0;
   *scale = gm_form_content (x);
   if (!*scale)

@@ -37,6 +37,16 @@ gm_form_atom (uint32_t atom)
   return (GmForm){ .n_terms = 1, .terms[0] = { atom, 1 } };
 }
 
+/* *out = *x, of what is used of it. */
+static inline void
+gm_form_copy (const GmForm *x, GmForm *out)
+{
+  out->constant = x->constant;
+  out->n_terms = x->n_terms;
+  for (uint32_t i = 0; i < x->n_terms; i++)
+    out->terms[i] = x->terms[i];
+}
+
 /* x + y * times; out may be x or y. */
 bool gm_form_add (const GmForm *x, const GmForm *y, int64_t times, GmForm *out);
 bool gm_form_scale (const GmForm *x, int64_t times, GmForm *out);
