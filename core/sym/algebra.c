@@ -183,8 +183,8 @@ interval_quotient (GmInterval x, GmInterval y)
   return r;
 }
 
-static GmInterval
-atom_interval (GmAlgebra *g, uint32_t atom)
+GmInterval
+gm_algebra_atom_interval (GmAlgebra *g, uint32_t atom)
 {
   GmAtom *a = ATOM (g, atom);
   if (a->span_stamp == g->stamp)
@@ -199,7 +199,7 @@ atom_interval (GmAlgebra *g, uint32_t atom)
   case GM_ATOM_ROW:
     break;
   case GM_ATOM_PRODUCT:
-    r = interval_times (atom_interval (g, a->a), atom_interval (g, a->b));
+    r = interval_times (gm_algebra_atom_interval (g, a->a), gm_algebra_atom_interval (g, a->b));
     if (a->a == a->b)
       r.min = MAX (r.min, 0);
     break;
@@ -215,7 +215,7 @@ atom_interval (GmAlgebra *g, uint32_t atom)
     r.max = MAX (r.max, 0);
     break;
   case GM_ATOM_STEP: {
-    GmInterval of = atom_interval (g, a->a);
+    GmInterval of = gm_algebra_atom_interval (g, a->a);
     int64_t rest = atom_residue (g, a->a).rest % a->b, v;
     if (of.min != INT64_MIN && !__builtin_sub_overflow (of.min, rest, &v))
       r.min = gm_floor_div (v, a->b) + (gm_floor_mod (v, a->b) > 0);
@@ -250,7 +250,7 @@ gm_algebra_interval (GmAlgebra *g, const GmForm *x)
   int64_t low = copy.constant, high = copy.constant;
   bool has_low = true, has_high = true, fits = true;
   for (uint32_t i = 0; i < copy.n_terms && fits; i++) {
-    GmInterval a = atom_interval (g, copy.terms[i].atom);
+    GmInterval a = gm_algebra_atom_interval (g, copy.terms[i].atom);
     int64_t times = copy.terms[i].times;
     bool up = times > 0;
     fits = end_moves (&low, &has_low, up ? a.min : a.max, up ? INT64_MIN : INT64_MAX, times)
@@ -260,7 +260,7 @@ gm_algebra_interval (GmAlgebra *g, const GmForm *x)
     return (GmInterval){ has_low ? low : INT64_MIN, has_high ? high : INT64_MAX };
   Wide lo = copy.constant, hi = copy.constant;
   for (uint32_t i = 0; i < copy.n_terms; i++) {
-    GmInterval a = atom_interval (g, copy.terms[i].atom);
+    GmInterval a = gm_algebra_atom_interval (g, copy.terms[i].atom);
     Wide times = copy.terms[i].times;
     Wide p = wide_times (times, wide_min (a.min)), q = wide_times (times, wide_max (a.max));
     Wide least = MIN (p, q), most = MAX (p, q);
@@ -658,7 +658,7 @@ atom_now (GmAlgebra *g, uint32_t atom, GmForm *out)
   if (!ok) /* too large today: as it was is as true */
     *out = gm_form_atom (atom);
   if (out->n_terms == 1 && !out->constant && out->terms[0].times == 1) {
-    GmInterval r = atom_interval (g, out->terms[0].atom);
+    GmInterval r = gm_algebra_atom_interval (g, out->terms[0].atom);
     if (r.min == r.max)
       *out = gm_form_const (r.min);
   }
@@ -786,7 +786,7 @@ gm_algebra_hides (const GmAlgebra *g, const GmForm *x, uint32_t symbol)
 bool
 gm_algebra_narrow (GmAlgebra *g, uint32_t atom, GmInterval within)
 {
-  GmInterval was = atom_interval (g, atom);
+  GmInterval was = gm_algebra_atom_interval (g, atom);
   GmAtom *a = ATOM (g, atom);
   if (within.min > was.min || within.max < was.max) {
     a->known.min = MAX (a->known.min, within.min);

@@ -93,6 +93,7 @@ bool gm_algebra_difference (GmAlgebra *g, int64_t a, int64_t b, GmForm *out);
 uint32_t gm_algebra_symbol (GmAlgebra *g, uint32_t row);
 /* The same form up to date; false if it does not fit. */
 bool gm_algebra_now (GmAlgebra *g, const GmForm *x, GmForm *out);
+GmInterval gm_algebra_atom_interval (GmAlgebra *g, uint32_t atom);
 GmInterval gm_algebra_interval (GmAlgebra *g, const GmForm *x);
 GmResidue gm_algebra_residue (GmAlgebra *g, const GmForm *x);
 /* Whether the symbol's atom occurs in x, at any depth but as a term of its own. */

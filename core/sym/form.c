@@ -39,8 +39,16 @@ gm_form_add (const GmForm *x, const GmForm *y, int64_t times, GmForm *out)
 bool
 gm_form_scale (const GmForm *x, int64_t times, GmForm *out)
 {
-  GmForm zero = gm_form_const (0);
-  return gm_form_add (&zero, x, times, out);
+  uint32_t n = times ? x->n_terms : 0;
+  if (__builtin_mul_overflow (x->constant, times, &out->constant))
+    return false;
+  for (uint32_t i = 0; i < n; i++) {
+    out->terms[i].atom = x->terms[i].atom;
+    if (__builtin_mul_overflow (x->terms[i].times, times, &out->terms[i].times))
+      return false;
+  }
+  out->n_terms = n;
+  return true;
 }
 
 bool

@@ -155,10 +155,10 @@ static bool
 by_factor (GmSizeFacts *f, const GmForm *x, uint32_t atom, uint32_t of, uint32_t p, uint32_t q,
            int depth, int *budget)
 {
-  GmForm self = gm_form_atom (of), as_p = gm_form_atom (p), as_q = gm_form_atom (q), y;
-  GmInterval r = gm_algebra_interval (&f->algebra, &as_p);
-  if (gm_algebra_interval (&f->algebra, &as_q).min < 0)
+  GmInterval r = gm_algebra_atom_interval (&f->algebra, p);
+  if (gm_algebra_atom_interval (&f->algebra, q).min < 0)
     return false;
+  GmForm self = gm_form_atom (of), as_q = gm_form_atom (q), y;
   return (r.min != INT64_MIN && gm_form_add (&self, &as_q, -r.min, &y)
           && by_bound (f, x, atom, &y, 0, INT64_MAX, depth, budget))
          || (r.max != INT64_MAX && r.max != r.min && gm_form_add (&self, &as_q, -r.max, &y)
@@ -170,6 +170,8 @@ static bool
 by_nature (GmSizeFacts *f, const GmForm *x, uint32_t atom, uint32_t of, int depth, int *budget)
 {
   const GmAtom a = *gm_algebra_atom (&f->algebra, of);
+  if (a.kind == GM_ATOM_SYMBOL || a.kind == GM_ATOM_ROW || a.kind == GM_ATOM_STEP)
+    return false;
   GmForm self = gm_form_atom (of), y, by;
   if (a.kind == GM_ATOM_POSITIVE) {
     y = *gm_algebra_form (&f->algebra, a.a);
@@ -255,8 +257,7 @@ at_least_0 (GmSizeFacts *f, const GmForm *x, int depth, int *budget)
   bool unbounded = false;
   for (int round = 0; round < 2 && !unbounded; round++)
     for (uint32_t i = 0; i < x->n_terms; i++) {
-      GmForm term = gm_form_atom (x->terms[i].atom);
-      GmInterval r = gm_algebra_interval (&f->algebra, &term);
+      GmInterval r = gm_algebra_atom_interval (&f->algebra, x->terms[i].atom);
       bool open = x->terms[i].times > 0 ? r.min == INT64_MIN : r.max == INT64_MAX;
       if (open != !round)
         continue;
@@ -286,7 +287,8 @@ proved (GmSizeFacts *f, const GmForm *x)
 static bool
 proved_from (GmSizeFacts *f, const GmForm *x, int64_t more)
 {
-  GmForm y = *x;
+  GmForm y;
+  gm_form_copy (x, &y);
   return !__builtin_add_overflow (y.constant, more, &y.constant) && proved (f, &y);
 }
 
@@ -334,9 +336,10 @@ as_remainder (const GmSizeFacts *f, const GmForm *x, uint32_t i, GmForm *y, int6
   return true;
 }
 
-/* x == 0?  `said`: what the sets of values say, so that only what they agree on is to be proved. */
+/* b - a = x is 0?  `was`: how a compared with b in the sets of values, so only what they agree on is
+ * to be proved. */
 static GmTruth
-is_0 (GmSizeFacts *f, const GmForm *x, GmSaid said)
+is_0 (GmSizeFacts *f, const GmForm *x, unsigned was)
 {
   if (!x->n_terms)
     return x->constant == 0 ? GM_YES : GM_NO;
@@ -367,20 +370,19 @@ is_0 (GmSizeFacts *f, const GmForm *x, GmSaid said)
   }
   if (!gm_form_scale (x, -1, &minus))
     return GM_UNKNOWN;
-  if (!(said & GM_SAID_YES) && (proved_from (f, x, -1) || proved_from (f, &minus, -1)))
+  if ((!(was & ~GM_WAS_LESS) && proved_from (f, x, -1)) || (!(was & ~GM_WAS_GREATER) && proved_from (f, &minus, -1)))
     return GM_NO;
-  return !(said & GM_SAID_NO) && proved (f, x) && proved (f, &minus) ? GM_YES : GM_UNKNOWN;
+  return !(was & ~GM_WAS_EQUAL) && proved (f, x) && proved (f, &minus) ? GM_YES : GM_UNKNOWN;
 }
 
-/* x >= 0? */
+/* The same: x >= 0? */
 static GmTruth
-is_positive (GmSizeFacts *f, const GmForm *x, GmSaid said)
+is_positive (GmSizeFacts *f, const GmForm *x, unsigned was)
 {
   GmForm minus;
-  if (!(said & GM_SAID_NO) && proved (f, x))
+  if (!(was & GM_WAS_GREATER) && proved (f, x))
     return GM_YES;
-  return !(said & GM_SAID_YES) && gm_form_scale (x, -1, &minus) && proved_from (f, &minus, -1) ? GM_NO
-                                                                                             : GM_UNKNOWN;
+  return !(was & ~GM_WAS_GREATER) && gm_form_scale (x, -1, &minus) && proved_from (f, &minus, -1) ? GM_NO : GM_UNKNOWN;
 }
 
 /* -- What follows from the facts --------------------------------------------------------------- */
@@ -654,10 +656,10 @@ work_out (GmSizeFacts *f, GmRel rel, int64_t a, int64_t b)
 {
   GmForm x;
   gm_witness_update (&f->witness, &f->algebra, (const GmSizeFact *) f->facts->data, f->facts->len);
-  GmSaid said = gm_witness_ask (&f->witness, &f->algebra, rel, a, b);
-  if (said == (GM_SAID_YES | GM_SAID_NO) || !gm_algebra_difference (&f->algebra, b, a, &x))
+  unsigned was = gm_witness_compare (&f->witness, &f->algebra, a, b), yes = rel == GM_REL_EQ ? GM_WAS_EQUAL : GM_WAS_EQUAL | GM_WAS_LESS;
+  if ((was & yes && was & ~yes) || !gm_algebra_difference (&f->algebra, b, a, &x))
     return GM_UNKNOWN;
-  return rel == GM_REL_EQ ? is_0 (f, &x, said) : is_positive (f, &x, said);
+  return rel == GM_REL_EQ ? is_0 (f, &x, was) : is_positive (f, &x, was);
 }
 
 GmTruth

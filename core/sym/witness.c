@@ -208,16 +208,38 @@ gm_witness_update (GmWitness *w, GmAlgebra *g, const GmSizeFact *facts, uint32_t
   w->n_facts = n;
 }
 
-GmSaid
-gm_witness_ask (GmWitness *w, GmAlgebra *g, GmRel rel, int64_t a, int64_t b)
+/* The values of a size, and in which of the sets that are alive it has one. */
+static unsigned
+size_values (GmWitness *w, GmAlgebra *g, int64_t size, int64_t *values)
 {
-  unsigned said = GM_SAID_NOTHING;
-  for (int set = 0; set < GM_N_WITNESSES; set++) {
-    int64_t x, y;
-    if (!(w->alive >> set & 1) || !size_value (w, g, a, set, 0, &x) || !size_value (w, g, b, set, 0, &y)
-        || !(w->alive >> set & 1)) /* a symbol that is new has no value there */
-      continue;
-    said |= holds (rel, x, y) ? GM_SAID_YES : GM_SAID_NO;
+  int64_t v;
+  if (!gm_size_is_symbolic (size)) {
+    for (int set = 0; set < GM_N_WITNESSES; set++)
+      values[set] = size;
+    return w->alive;
   }
-  return (GmSaid) said;
+  uint32_t row = gm_size_row (size);
+  if (row >= w->rows->len || w->alive & ~ROW (w, row)->known)
+    for (int set = 0; set < GM_N_WITNESSES; set++)
+      if (w->alive >> set & 1)
+        row_value (w, g, row, set, 0, 0, &v);
+  const GmWitnessRow *r = ROW (w, row);
+  for (int set = 0; set < GM_N_WITNESSES; set++)
+    values[set] = r->values[set];
+  return r->known & w->alive;
+}
+
+unsigned
+gm_witness_compare (GmWitness *w, GmAlgebra *g, int64_t a, int64_t b)
+{
+  int64_t x[GM_N_WITNESSES], y[GM_N_WITNESSES];
+  if (!w->alive)
+    return 0;
+  unsigned known = size_values (w, g, a, x), was = 0;
+  known &= size_values (w, g, b, y) & w->alive; /* a symbol that is new may have ended a set */
+  for (int set = 0; set < GM_N_WITNESSES; set++)
+    was |= (known >> set & 1)
+         * (unsigned) ((x[set] < y[set]) * GM_WAS_LESS | (x[set] == y[set]) * GM_WAS_EQUAL
+                       | (x[set] > y[set]) * GM_WAS_GREATER);
+  return was;
 }

@@ -26,12 +26,12 @@ typedef struct {
   uint32_t n_facts; /* that were looked at */
 } GmWitness;
 
-/* What the sets answered: bits. */
-typedef enum {
-  GM_SAID_NOTHING = 0,
-  GM_SAID_YES = 1,
-  GM_SAID_NO = 2,
-} GmSaid;
+/* How a compared with b in the sets: bits. */
+enum {
+  GM_WAS_LESS = 1,
+  GM_WAS_EQUAL = 2,
+  GM_WAS_GREATER = 4,
+};
 
 void gm_witness_init (GmWitness *w, const GmSym *s);
 void gm_witness_clear (GmWitness *w);
@@ -39,6 +39,6 @@ void gm_witness_clear (GmWitness *w);
 void gm_witness_reset (GmWitness *w);
 /* Facts were added; g knows what follows from them. */
 void gm_witness_update (GmWitness *w, GmAlgebra *g, const GmSizeFact *facts, uint32_t n);
-GmSaid gm_witness_ask (GmWitness *w, GmAlgebra *g, GmRel rel, int64_t a, int64_t b);
+unsigned gm_witness_compare (GmWitness *w, GmAlgebra *g, int64_t a, int64_t b);
 
 #endif
