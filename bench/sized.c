@@ -115,7 +115,7 @@ compare (GmBackend *b, const char *const *options, const char *name, const GmGra
 /* -- Questions --------------------------------------------------------------------------------- */
 
 /* Those of a block of a transformer whose batch and length are symbols: shapes that meet, views, strides,
- * parts.  Returns how many. */
+ * parts: comparisons, broadcasting, divisibility.  Returns how many. */
 static int
 ask_all (GmSizes *s, int64_t batch, int64_t length)
 {
@@ -126,10 +126,17 @@ ask_all (GmSizes *s, int64_t batch, int64_t length)
           scores = gm_sizes_op (s, GM_SYM_MUL, gm_sizes_op (s, GM_SYM_MUL, rows, length), heads),
           half = gm_sizes_op (s, GM_SYM_FLOORDIV, all, 2), last = gm_sizes_op (s, GM_SYM_ADD, length, -1);
   const int64_t sizes[] = { batch, length, width, rows, all, scores, half, last, 1, 0 };
-  for (size_t i = 0; i < G_N_ELEMENTS (sizes); i++)
-    for (size_t k = 0; k < i; k++)
+  for (size_t i = 0; i < G_N_ELEMENTS (sizes); i++) {
+    for (size_t k = 0; k < i; k++) {
+      int64_t out;
       for (int rel = 0; rel < GM_N_RELS; rel++, n++)
         truth ^= gm_sizes_ask (s, (GmRel) rel, sizes[i], sizes[k]);
+      truth ^= gm_size_facts_broadcast (s->facts, sizes[i], sizes[k], &out);
+      n++;
+    }
+    for (int64_t by = 2; by <= 64; by *= 4, n++)
+      truth ^= gm_sizes_ask (s, GM_REL_EQ, gm_sizes_op (s, GM_SYM_MOD, sizes[i], by), 0);
+  }
   return (int) truth > 7 ? 0 : n; /* so that the answers are used */
 }
 

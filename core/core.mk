@@ -124,6 +124,8 @@ CORE_SOURCES += \
   core/sym/sizes.h \
   core/sym/form.c \
   core/sym/form.h \
+  core/sym/witness.c \
+  core/sym/witness.h \
   core/sym/sym.c \
   core/sym/sym_text.c \
   core/sym/sym.h \

@@ -329,12 +329,18 @@ drop (GmTensor **t, uint32_t n)
     g_clear_pointer (&t[i], gm_tensor_unref);
 }
 
-/* t with the strides of `want`: itself, or a copy. */
+/* t with the strides of `want`: itself, the same elements under these strides, or a copy. */
 static GmTensor *
 laid_out (GmTensor *t, const GmMeta *want, GError **error)
 {
-  if (gm_meta_is_laid_out (&t->meta, want))
+  size_t bytes = t->meta.ndim * sizeof *want->strides;
+  if (memcmp (t->meta.strides, want->strides, bytes) == 0)
     return gm_tensor_ref (t);
+  if (gm_meta_is_laid_out (&t->meta, want)) { /* those of one element are any, and who compiled the body may compare them */
+    GmMeta m = t->meta;
+    memcpy (m.strides, want->strides, bytes);
+    return gm_tensor_new_view (t, &m, t->offset);
+  }
   GmTensor *to = gm_tensor_new (want, error);
   if (to && !gm_op_run_into (GM_OP_copy, &t, 1, NULL, to, error))
     g_clear_pointer (&to, gm_tensor_unref);

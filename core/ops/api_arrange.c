@@ -139,16 +139,12 @@ RUN (logspace)
   int64_t n = INT (2);
   GmDtype d = gm_arg_dtype (api, b, a, 4, gm_default_dtype ());
   CHECK ();
-  if (n < 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "logspace(): number of steps must be non-negative, not " FMT, n));
-  if (n < 2)
+  if (gm_size_lt (n, 0))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "logspace(): number of steps must be non-negative, not " FMT, gm_size_number (n)));
+  if (gm_size_lt (n, 2))
     return gm_give (gm_b_full (b, gm_scalar_float (pow (base, from)), d, 1, &n));
-  double step = (to - from) / (double) (n - 1);
-  int64_t low = n / 2, high = n - low;
-  GmVal first = gm_apply_num (b, add, gm_apply_num (b, mul, gm_arange (b, 0, 1, low, GM_F64), step), from);
-  GmVal second = gm_num_apply (b, sub, to, gm_apply_num (b, mul, gm_arange (b, high - 1, -1, high, GM_F64), step));
+  GmVal e = gm_between (b, from, to, n);
   CHECK ();
-  GmVal e = gm_cat (b, (const GmVal[]){ first, second }, 2, 0);
   return gm_give (gm_b_cast (b, gm_num_apply (b, pow, base, e), d));
 }
 

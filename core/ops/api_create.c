@@ -166,25 +166,36 @@ RUN (arange)
   return gm_give (sequence (b, start, step, n, d));
 }
 
+GmVal
+gm_between (GmBuilder *b, double from, double to, int64_t n)
+{
+  int64_t low = gm_size_floordiv (n, 2), high = gm_size_sub (n, low);
+  GmVal up = gm_arange (b, 0, 1, low, GM_F64), back = gm_arange (b, gm_size_sub (high, 1), -1, high, GM_F64);
+  if (gm_size_is_symbolic (n)) {
+    GmVal step = gm_num_apply (b, div, to - from, gm_b_scalar (b, gm_scalar_int (gm_size_sub (n, 1)), GM_F64));
+    up = gm_b (b, mul, up, step);
+    back = gm_b (b, mul, back, step);
+  } else {
+    double step = (to - from) / (double) (n - 1);
+    up = gm_apply_num (b, mul, up, step);
+    back = gm_apply_num (b, mul, back, step);
+  }
+  GmVal parts[] = { gm_apply_num (b, add, up, from), gm_num_apply (b, sub, to, back) };
+  return gm_cat (b, parts, 2, 0);
+}
+
 RUN (linspace)
 {
   double from = FLOAT (0), to = FLOAT (1);
   int64_t n = INT (2);
   GmDtype d = gm_arg_dtype (api, b, a, 3, gm_default_dtype ());
   CHECK ();
-  if (n < 0)
+  if (gm_size_lt (n, 0))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
-                               "linspace(): number of steps must be non-negative, not " FMT, n));
-  if (n < 2)
+                               "linspace(): number of steps must be non-negative, not " FMT, gm_size_number (n)));
+  if (gm_size_lt (n, 2))
     return gm_give (gm_b_full (b, gm_scalar_float (from), d, 1, &n));
-  /* The second half counts down from the end, so that the end is exact. */
-  double step = (to - from) / (double) (n - 1);
-  int64_t low = n / 2, high = n - low;
-  GmVal first = sequence (b, gm_scalar_float (from), gm_scalar_float (step), low, GM_F64);
-  GmVal back =
-      sequence (b, gm_scalar_float ((double) (high - 1)), gm_scalar_float (-1), high, GM_F64);
-  GmVal second = gm_num_apply (b, sub, to, gm_apply_num (b, mul, back, step));
-  return gm_give (gm_b_cast (b, gm_cat (b, (const GmVal[]){first, second}, 2, 0), d));
+  return gm_give (gm_b_cast (b, gm_between (b, from, to, n), d));
 }
 
 RUN (eye)

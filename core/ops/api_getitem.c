@@ -98,9 +98,12 @@ wrap_index (GmBuilder *b, GmVal index, int64_t size)
                index);
 }
 
+/* The numbers of a list become a constant; of a size that is an expression, those that count from the end are
+ * wrapped by the graph. */
 static GmVal
 list_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
 {
+  bool wrap = false;
   GmMeta m = gm_meta_make (GM_I64, 1, (const int64_t[]){k->n});
   GError *error = NULL;
   g_autoptr (GmTensor) t = gm_tensor_new (&m, &error);
@@ -115,15 +118,16 @@ list_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
       return gm_b_fail (b, GM_ERROR_INDEX,
                         "a list used as an index must hold ints, but element %d is %s", i,
                         gm_arg_kind_name (x));
-    if (x->i < 0)
-      size = gm_size_number (size); /* of which the constant is made */
     if (gm_size_lt (x->i, gm_size_sub (0, size)) || gm_size_le (size, x->i))
       return gm_b_fail (b, GM_ERROR_INDEX,
                         "index " FMT " is out of bounds for dimension %d with size " FMT, x->i, dim,
                         gm_size_number (size));
-    ((int64_t *) gm_tensor_data (t))[i] = x->i < 0 ? x->i + size : x->i;
+    bool later = x->i < 0 && gm_size_is_symbolic (size);
+    wrap |= later;
+    ((int64_t *) gm_tensor_data (t))[i] = x->i < 0 && !later ? x->i + size : x->i;
   }
-  return b->vt->constant (b, t);
+  GmVal index = b->vt->constant (b, t);
+  return wrap && index ? wrap_index (b, index, size) : index;
 }
 
 static void

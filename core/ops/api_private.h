@@ -130,7 +130,9 @@ int gm_resolve_sizes (const GmApi *api, GmBuilder *b, const GmMeta *m, int64_t *
 GmVal gm_gather (GmBuilder *b, GmVal v, int dim, GmVal index); /* api_index.c */
 GmVal gm_index_select (GmBuilder *b, GmVal v, int dim, GmVal index);
 GmVal gm_arange (GmBuilder *b, int64_t first, int64_t step, int64_t n,
-                 GmDtype dtype);                                                /* api_create.c */
+                 GmDtype dtype);
+/* n >= 2 numbers of f64 at equal distance from `from` to `to`.  The second half counts down from the end, so that the end is exact. */
+GmVal gm_between (GmBuilder *b, double from, double to, int64_t n);                                                /* api_create.c */
 GmVal gm_uniform (GmBuilder *b, GmDtype dtype, int ndim, const int64_t *sizes); /* api_random.c */
 GmVal gm_dropout (GmBuilder *b, GmVal v, double p);
 GmVal gm_lower_mask (GmBuilder *b, int64_t rows, int64_t cols, int64_t diagonal); /* api_index.c */

@@ -22,26 +22,6 @@
 
 /* -- Checks ------------------------------------------------------------------------------------ */
 
-G_STATIC_ASSERT (offsetof (GmMeta, sizes) == sizeof (uint64_t));
-
-static inline bool
-fits (const GmTensor *t, const GmMeta *m)
-{
-  static const GmMeta all = { .dtype = 0xff, .ndim = 0xff, .device = 0xff };
-  uint64_t have, want, mask; /* what stands before the sizes, at once */
-  int64_t differ = 0;
-  if (G_UNLIKELY (!t))
-    return false;
-  memcpy (&have, &t->meta, sizeof have);
-  memcpy (&want, m, sizeof want);
-  memcpy (&mask, &all, sizeof mask);
-  if ((have ^ want) & mask)
-    return false;
-  for (int i = 0; i < m->ndim; i++)
-    differ |= (t->meta.sizes[i] ^ m->sizes[i]) | (t->meta.strides[i] ^ m->strides[i]);
-  return differ == 0;
-}
-
 G_GNUC_NO_INLINE static bool
 fail_tensor (const GmExec *e, int role, const char *kind, uint32_t i, const GmTensor *t,
              const GmMeta *m, GError **error)
@@ -80,7 +60,7 @@ check (const GmExec *e, const GmExecRole *r, int role, GmTensor *const *in, GmTe
   const GrammeTensor *known = r->known;
   uint32_t next = 0; /* of the inner outputs, whose order is the outputs' */
   for (uint32_t i = 0; i < r->n_in; i++, m++) {
-    if (!known_to_fit && G_UNLIKELY (!fits (in[i], m)))
+    if (!known_to_fit && G_UNLIKELY (!gm_exec_fits (in[i], m)))
       return fail_tensor (e, role, "input", i, in[i], m, error);
     if (described) {
       *described = *known++;
@@ -88,7 +68,7 @@ check (const GmExec *e, const GmExecRole *r, int role, GmTensor *const *in, GmTe
     }
   }
   for (uint32_t i = 0; i < r->n_out; i++, m++) {
-    if (!known_to_fit && G_UNLIKELY (!fits (out[i], m) || out[i]->storage->readonly))
+    if (!known_to_fit && G_UNLIKELY (!gm_exec_fits (out[i], m) || out[i]->storage->readonly))
       return fail_tensor (e, role, "output", i, out[i], m, error);
     if (described && next < r->n_inner && r->inner[next] == i) {
       next++;
@@ -294,7 +274,7 @@ gm_exec_run_known (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor 
 #ifdef GM_DEBUG_CHECKS
     g_assert ((uint32_t) n_in == r->n_in && (uint32_t) n_out == r->n_out);
     for (int i = 0; i < n_in + n_out; i++)
-      g_assert (fits (i < n_in ? in[i] : out[i - n_in], &r->metas[i]));
+      g_assert (gm_exec_fits (i < n_in ? in[i] : out[i - n_in], &r->metas[i]));
 #endif
     return run_plugin (better, role, in, out, true, error);
   }

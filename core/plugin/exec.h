@@ -78,6 +78,27 @@ struct GmExec {
 /* Up to so many tensors of a run are described on the stack. */
 #define GM_EXEC_STACK_TENSORS 32
 
+G_STATIC_ASSERT (offsetof (GmMeta, sizes) == sizeof (uint64_t));
+
+/* Whether the tensor is of the meta's dtype, device, sizes and strides. */
+static inline bool
+gm_exec_fits (const GmTensor *t, const GmMeta *m)
+{
+  static const GmMeta all = { .dtype = 0xff, .ndim = 0xff, .device = 0xff };
+  uint64_t have, want, mask; /* what stands before the sizes, at once */
+  int64_t differ = 0;
+  if (G_UNLIKELY (!t))
+    return false;
+  memcpy (&have, &t->meta, sizeof have);
+  memcpy (&want, m, sizeof want);
+  memcpy (&mask, &all, sizeof mask);
+  if ((have ^ want) & mask)
+    return false;
+  for (int i = 0; i < m->ndim; i++)
+    differ |= (t->meta.sizes[i] ^ m->sizes[i]) | (t->meta.strides[i] ^ m->strides[i]);
+  return differ == 0;
+}
+
 /* A tensor of this meta as the plugin sees it, but for its data: points into m. */
 static inline void
 gm_exec_describe_meta (GrammeTensor *out, const GmMeta *m)

@@ -7,7 +7,8 @@
  * nobody drops; what a kernel takes besides, it gives back before it returns.
  *
  * A kernel of symbolic sizes holds metas and attributes with rows of the image's table in the place of
- * numbers, as core/sym has them; run_sized fills in numbers, and checks the result, on the stack.
+ * numbers, as core/sym has them; run_sized fills numbers into a copy, which is kept: a run with the numbers
+ * of the one before checks nothing again.
  */
 #include <string.h>
 
@@ -22,7 +23,8 @@
 struct GrammeKernel {
   GmOp op;
   uint32_t n_in;
-  bool has_attrs, symbolic;
+  bool has_attrs, symbolic, symbolic_attrs;
+  GrammeKernel *numbers; /* atomic: of a symbolic one, what the run before made of it, or NULL while a run has it */
   /* At most one of the two is set: then the op is this tile over n contiguous elements. */
   GmTilePointwise tile;
   GmTileCast cast;
@@ -215,6 +217,7 @@ kernels_prepare (void *ctx, const GrammeImage *image, uint32_t node, GrammeKerne
   if (!is_kernel_op (k->op))
     return gm_status_set (status, GRAMME_INVALID, (int32_t) node,
                           "%s computes nothing: it is a view or a constant", gm_ops[k->op].name);
+  k->symbolic_attrs = k->symbolic && gm_graph_attrs_are_symbolic (&k->attrs);
   if (!k->symbolic) {
     code = check_result (k, (int32_t) node, status);
     if (code != GRAMME_OK)
@@ -242,9 +245,17 @@ kernels_prepare_copy (void *ctx, const GrammeImage *image, uint32_t from, uint32
   return code;
 }
 
+static size_t
+kernel_bytes (const GrammeKernel *k)
+{
+  return sizeof *k + (k->n_in + 1) * sizeof (GmMeta);
+}
+
 static void
 kernels_release (GrammeKernel *k)
 {
+  if (k && k->numbers)
+    gm_free (k->numbers, kernel_bytes (k));
   g_free (k);
 }
 
@@ -334,30 +345,56 @@ attrs_now (GmAttrs *a, const int64_t *sizes)
     a->value2.i = size_now (a->value2.i, sizes);
 }
 
+/* Writes the numbers of k's sizes into `now`.  False: they were there. */
+static bool
+take_numbers (const GrammeKernel *k, const int64_t *sizes, GrammeKernel *now)
+{
+  int64_t differ = 0;
+  for (uint32_t i = 0; i <= k->n_in; i++)
+    for (int d = 0; d < k->metas[i].ndim; d++) {
+      int64_t size = size_now (k->metas[i].sizes[d], sizes), stride = size_now (k->metas[i].strides[d], sizes);
+      differ |= (now->metas[i].sizes[d] ^ size) | (now->metas[i].strides[d] ^ stride);
+      now->metas[i].sizes[d] = size;
+      now->metas[i].strides[d] = stride;
+    }
+  if (!k->symbolic_attrs)
+    return differ != 0;
+  GmAttrs attrs;
+  memcpy (&attrs, &k->attrs, sizeof attrs);
+  attrs_now (&attrs, sizes);
+  differ |= memcmp (&attrs, &now->attrs, sizeof attrs);
+  memcpy (&now->attrs, &attrs, sizeof attrs);
+  return differ != 0;
+}
+
 static int32_t
 kernels_run_sized (GrammeKernel *k, void *const *data, const int64_t *sizes, GrammeStatus *status)
 {
   if (!k->symbolic)
     return kernels_run (k, data, status);
-  size_t bytes = sizeof *k + (k->n_in + 1) * sizeof (GmMeta);
-  GrammeKernel *now = k->n_in < STACK_TENSORS ? g_alloca (bytes) : gm_alloc (bytes);
-  if (!now)
+  GrammeKernel *now = __atomic_exchange_n (&k->numbers, NULL, __ATOMIC_ACQUIRE), *none = NULL;
+  bool fresh = !now;
+  if (fresh && !(now = gm_alloc (kernel_bytes (k))))
     return gm_status_set (status, GRAMME_NO_MEMORY, -1, "no memory for %u operands of %s", k->n_in,
                           gm_ops[k->op].name);
-  memcpy (now, k, bytes);
-  now->symbolic = false;
-  if (gm_graph_attrs_are_symbolic (&k->attrs))
-    attrs_now (&now->attrs, sizes);
-  for (uint32_t i = 0; i <= k->n_in; i++)
-    for (int d = 0; d < k->metas[i].ndim; d++) {
-      now->metas[i].sizes[d] = size_now (k->metas[i].sizes[d], sizes);
-      now->metas[i].strides[d] = size_now (k->metas[i].strides[d], sizes);
-    }
-  int32_t code = check_result (now, -1, status);
-  if (code == GRAMME_OK)
+  if (fresh) {
+    memcpy (now, k, kernel_bytes (k));
+    now->symbolic = false;
+    now->numbers = NULL;
+  }
+  int32_t code = GRAMME_OK;
+  if (take_numbers (k, sizes, now) || fresh) {
+    now->tile = NULL;
+    now->cast = NULL;
+    code = check_result (now, -1, status);
+    if (code == GRAMME_OK)
+      find_tile (now);
+  }
+  bool checked = code == GRAMME_OK;
+  if (checked)
     code = kernels_run (now, data, status);
-  if (k->n_in >= STACK_TENSORS)
-    gm_free (now, bytes);
+  if (!checked || !__atomic_compare_exchange_n (&k->numbers, &none, now, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+    gm_free (now, kernel_bytes (k));
   return code;
 }
 

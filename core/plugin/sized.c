@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sized.c -- see sized.h.
  *
- * What follows from the symbols (the values of all sizes, whether the facts hold, how much workspace
- * there must be) is worked out when they change, and kept beside the workspace, which a run takes from
- * the exec by an atomic exchange: the block of exec.c, with numbers.  So a run with the sizes of the one
- * before costs what a run of numbers costs.
+ * What follows from the symbols (the values of all sizes, whether the facts hold, how the tensors lie,
+ * how much workspace there must be) is worked out when they change, and kept beside the workspace, which
+ * a run takes from the exec by an atomic exchange: the block of exec.c, with numbers.  A run whose
+ * tensors lie as those of the one before looks no further, and costs what a run of numbers costs.
  *
  * Strides are compared only where they matter: a dimension of one element has any.
  */
@@ -21,8 +21,9 @@
 /* One run's numbers and memory. */
 typedef struct {
   size_t bytes, workspace_bytes;
-  bool valid;
   int64_t *symbols, *values; /* values: by row of the image */
+  GmMeta *metas;             /* with these numbers: inputs, then outputs */
+  GrammeTensor *known;       /* what the executable gets, but for the data: points into metas */
   void *workspace;           /* 64-byte aligned */
 } Numbers;
 
@@ -309,18 +310,50 @@ evaluate (const Role *r, const int64_t *symbols, int64_t *values, GError **error
 /* -- Numbers ----------------------------------------------------------------------------------- */
 
 static Numbers *
-numbers_new (const Role *r, size_t workspace_bytes)
+numbers_new (const Role *r, const GmExecRole *x, size_t workspace_bytes)
 {
-  size_t words = (r->n_symbols + r->n_rows) * sizeof (int64_t),
-         head = (sizeof (Numbers) + words + ALIGN - 1) / ALIGN * ALIGN;
+  size_t n_all = x->n_in + x->n_out, words = (r->n_symbols + r->n_rows) * sizeof (int64_t),
+         bytes = sizeof (Numbers) + words + n_all * sizeof (GmMeta) + (x->n_in + x->n_inner) * sizeof (GrammeTensor),
+         head = (bytes + ALIGN - 1) / ALIGN * ALIGN;
   Numbers *n = gm_alloc (head + workspace_bytes);
   if (!n)
     return NULL;
   *n = (Numbers){ .bytes = head + workspace_bytes, .workspace_bytes = workspace_bytes };
   n->symbols = (int64_t *) (n + 1);
   n->values = n->symbols + r->n_symbols;
+  n->metas = (GmMeta *) (n->values + r->n_rows);
+  n->known = (GrammeTensor *) (n->metas + n_all);
   n->workspace = (char *) n + head;
   return n;
+}
+
+static inline int64_t
+size_now (int64_t size, const int64_t *values)
+{
+  return gm_size_is_symbolic (size) ? values[gm_size_row (size)] : size;
+}
+
+static void
+meta_now (const GmMeta *m, const int64_t *values, GmMeta *out)
+{
+  *out = *m;
+  for (int d = 0; d < m->ndim; d++) {
+    out->sizes[d] = size_now (m->sizes[d], values);
+    out->strides[d] = size_now (m->strides[d], values);
+  }
+}
+
+static void
+numbers_set (Numbers *n, const Role *r, const GmExecRole *x, const int64_t *symbols, const int64_t *values)
+{
+  memcpy (n->symbols, symbols, r->n_symbols * sizeof *symbols);
+  memcpy (n->values, values, r->n_rows * sizeof *values);
+  for (uint32_t i = 0; i < x->n_in + x->n_out; i++)
+    meta_now (&r->metas[i], values, &n->metas[i]);
+  for (uint32_t i = 0; i < x->n_in; i++)
+    gm_exec_describe_meta (&n->known[i], &n->metas[i]);
+  for (uint32_t i = 0; i < x->n_inner; i++)
+    gm_exec_describe_meta (&n->known[x->n_in + i], &n->metas[x->n_in + x->inner[i]]);
 }
 
 static void
@@ -355,14 +388,13 @@ ask_workspace (GmExec *e, int role, const int64_t *values, size_t *bytes, GError
   return false;
 }
 
-/* Numbers for these symbols, the spare ones if they are of the run before. */
+/* Numbers for these symbols; n: taken, the ones of the run before, or NULL. */
 static Numbers *
-numbers_for (GmExec *e, int role, const int64_t *given, const int64_t *symbols, GError **error)
+numbers_for (GmExec *e, int role, Numbers *n, const int64_t *given, const int64_t *symbols, GError **error)
 {
   Role *r = &e->sized->roles[role];
   size_t symbol_bytes = r->n_symbols * sizeof (int64_t), workspace;
-  Numbers *n = __atomic_exchange_n (&r->spare, NULL, __ATOMIC_ACQUIRE);
-  if (n && n->valid && memcmp (n->symbols, symbols, symbol_bytes) == 0)
+  if (n && memcmp (n->symbols, symbols, symbol_bytes) == 0)
     return n;
   g_autofree int64_t *values = g_new (int64_t, r->n_rows + 1);
   bool good = check_symbols (r, symbols, error) && (given || check_facts (r, symbols, error)) && evaluate (r, symbols, values, error) &&
@@ -372,7 +404,7 @@ numbers_for (GmExec *e, int role, const int64_t *given, const int64_t *symbols, 
     n = NULL;
   }
   if (good && !n) {
-    n = numbers_new (r, workspace);
+    n = numbers_new (r, &e->roles[role], workspace);
     if (!n)
       g_set_error (error, GM_ERROR, GM_ERROR_MEMORY,
                    "no memory for the %zu bytes that a run of back end %s needs", workspace,
@@ -384,32 +416,24 @@ numbers_for (GmExec *e, int role, const int64_t *given, const int64_t *symbols, 
       gm_free (n, n->bytes);
     return NULL;
   }
-  memcpy (n->symbols, symbols, symbol_bytes);
-  memcpy (n->values, values, r->n_rows * sizeof *values);
-  n->valid = true;
+  numbers_set (n, r, &e->roles[role], symbols, values);
   return n;
 }
 
 /* -- Checks ------------------------------------------------------------------------------------ */
 
-static inline int64_t
-size_now (int64_t size, const int64_t *values)
-{
-  return gm_size_is_symbolic (size) ? values[gm_size_row (size)] : size;
-}
-
 /* *odd: some stride is another than said, where that does not matter. */
 static inline bool
-fits (const GmTensor *t, const GmMeta *m, const int64_t *values, bool *odd)
+fits (const GmTensor *t, const GmMeta *m, bool *odd)
 {
   bool strides = true, empty = false;
   if (!t || t->meta.dtype != m->dtype || t->meta.ndim != m->ndim || t->meta.device != m->device)
     return false;
   for (int i = 0; i < m->ndim; i++) {
     int64_t size = t->meta.sizes[i];
-    if (size != size_now (m->sizes[i], values))
+    if (size != m->sizes[i])
       return false;
-    bool same = t->meta.strides[i] == size_now (m->strides[i], values);
+    bool same = t->meta.strides[i] == m->strides[i];
     strides = strides && (same || size == 1);
     *odd = *odd || !same;
     empty = empty || size == 0;
@@ -417,23 +441,11 @@ fits (const GmTensor *t, const GmMeta *m, const int64_t *values, bool *odd)
   return strides || empty;
 }
 
-static void
-meta_now (const GmMeta *m, const int64_t *values, GmMeta *out)
-{
-  *out = *m;
-  for (int d = 0; d < m->ndim; d++) {
-    out->sizes[d] = size_now (m->sizes[d], values);
-    out->strides[d] = size_now (m->strides[d], values);
-  }
-}
-
 G_GNUC_NO_INLINE static bool
 fail_tensor (const GmExec *e, const Role *r, const char *kind, uint32_t i, const GmTensor *t,
-             const GmMeta *m, const int64_t *values, GError **error)
+             const GmMeta *now, GError **error)
 {
-  GmMeta now;
-  meta_now (m, values, &now);
-  g_autofree char *want = gm_meta_layout_text (&now), *have = t ? gm_meta_layout_text (&t->meta) : g_strdup ("NULL");
+  g_autofree char *want = gm_meta_layout_text (now), *have = t ? gm_meta_layout_text (&t->meta) : g_strdup ("NULL");
   g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
                "compiled %s (%s): %s %u is %s, with these sizes it should be %s%s; compile again for "
                "these tensors",
@@ -443,17 +455,35 @@ fail_tensor (const GmExec *e, const Role *r, const char *kind, uint32_t i, const
 }
 
 static bool
-check (const GmExec *e, int role, const int64_t *values, GmTensor *const *in, GmTensor *const *out,
-       bool *odd, GError **error)
+check (const GmExec *e, int role, const Numbers *n, GmTensor *const *in, GmTensor *const *out, bool *odd,
+       GError **error)
 {
   const GmExecRole *x = &e->roles[role];
   const Role *r = &e->sized->roles[role];
   for (uint32_t i = 0; i < x->n_in; i++)
-    if (!fits (in[i], &r->metas[i], values, odd))
-      return fail_tensor (e, r, "input", i, in[i], &r->metas[i], values, error);
+    if (!fits (in[i], &n->metas[i], odd))
+      return fail_tensor (e, r, "input", i, in[i], &n->metas[i], error);
   for (uint32_t i = 0; i < x->n_out; i++)
-    if (!fits (out[i], &r->metas[x->n_in + i], values, odd) || out[i]->storage->readonly)
-      return fail_tensor (e, r, "output", i, out[i], &r->metas[x->n_in + i], values, error);
+    if (!fits (out[i], &n->metas[x->n_in + i], odd) || out[i]->storage->readonly)
+      return fail_tensor (e, r, "output", i, out[i], &n->metas[x->n_in + i], error);
+  return true;
+}
+
+/* Whether all lies as in the run that left these numbers, and the symbols that were given are its. */
+static inline bool
+is_as_before (const Numbers *n, const Role *r, const GmExecRole *x, const int64_t *given, GmTensor *const *in,
+              GmTensor *const *out)
+{
+  const GmMeta *m = n->metas;
+  for (uint32_t i = 0; given && i < r->n_symbols; i++)
+    if (r->from_forward[i] != GM_NO_ID && given[r->from_forward[i]] != n->symbols[i])
+      return false;
+  for (uint32_t i = 0; i < x->n_in; i++, m++)
+    if (!gm_exec_fits (in[i], m))
+      return false;
+  for (uint32_t i = 0; i < x->n_out; i++, m++)
+    if (!gm_exec_fits (out[i], m) || out[i]->storage->readonly)
+      return false;
   return true;
 }
 
@@ -590,8 +620,9 @@ run_specialised (GmExec *e, int role, const int64_t *given, const int64_t *symbo
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
+/* odd: some strides are others than those of the numbers. */
 static bool
-run_plugin (GmExec *e, int role, const Numbers *n, GmTensor *const *in, GmTensor *const *out,
+run_plugin (GmExec *e, int role, const Numbers *n, bool odd, GmTensor *const *in, GmTensor *const *out,
             GError **error)
 {
   const GmExecRole *x = &e->roles[role];
@@ -600,10 +631,14 @@ run_plugin (GmExec *e, int role, const Numbers *n, GmTensor *const *in, GmTensor
   g_autofree GrammeTensor *many =
       n_tensors > GM_EXEC_STACK_TENSORS ? g_new (GrammeTensor, n_tensors) : NULL;
   GrammeTensor *tensors = many ? many : stack;
-  for (uint32_t i = 0; i < x->n_in; i++)
-    gm_exec_describe (&tensors[i], in[i]);
-  for (uint32_t i = 0; i < x->n_inner; i++)
-    gm_exec_describe (&tensors[x->n_in + i], out[x->inner[i]]);
+  for (uint32_t i = 0; i < n_tensors; i++) {
+    GmTensor *t = i < x->n_in ? in[i] : out[x->inner[i - x->n_in]];
+    if (odd)
+      gm_exec_describe_meta (&tensors[i], &t->meta);
+    else
+      tensors[i] = n->known[i];
+    tensors[i].data = gm_tensor_data (t);
+  }
   const GrammeRunArgs args = {
     .struct_size = sizeof args,
     .role = (uint32_t) role,
@@ -632,18 +667,25 @@ gm_sized_run (GmExec *e, int role, const int64_t *given, GmTensor *const *in, Gm
 {
   GmExecSized *s = e->sized;
   Role *r = &s->roles[role];
-  int64_t *symbols = g_newa (int64_t, r->n_symbols + 1);
-  bool odd = false;
-  if (!bind (e, r, given, in, symbols, error))
-    return false;
-  Numbers *n = numbers_for (e, role, given, symbols, error);
-  if (!n)
-    return false;
-  bool good = check (e, role, n->values, in, out, &odd, error);
+  Numbers *n = __atomic_exchange_n (&r->spare, NULL, __ATOMIC_ACQUIRE);
+  bool odd = false, good = n && !s->backend && is_as_before (n, r, &e->roles[role], given, in, out);
+  int64_t *symbols = NULL;
+  if (G_UNLIKELY (!good)) {
+    symbols = g_newa (int64_t, r->n_symbols + 1);
+    good = bind (e, r, given, in, symbols, error);
+    if (!good && n)
+      numbers_give (r, n);
+    if (!good)
+      return false;
+    n = numbers_for (e, role, n, given, symbols, error);
+    if (!n)
+      return false;
+    good = check (e, role, n, in, out, &odd, error);
+  }
   if (good && s->backend)
     good = run_specialised (e, role, given, symbols, odd, in, out, error);
   else if (good && e->roles[role].n_inner > 0)
-    good = run_plugin (e, role, n, in, out, error);
+    good = run_plugin (e, role, n, odd, in, out, error);
   numbers_give (r, n);
   return good;
 }

@@ -88,7 +88,7 @@ gm_algebra_init (GmAlgebra *g, const GmSym *s)
   *g = (GmAlgebra){ .s = s, .stamp = 1 };
   g->atoms = g_array_new (FALSE, FALSE, sizeof (GmAtom));
   g->forms = g_array_new (FALSE, FALSE, sizeof (GmForm));
-  g->of_row = g_array_new (FALSE, TRUE, sizeof (uint32_t));
+  g->of_row = g_array_new (FALSE, TRUE, sizeof (GmRowForm));
   slots_reset (&g->atom_slots);
   slots_reset (&g->form_slots);
 }
@@ -183,8 +183,8 @@ interval_quotient (GmInterval x, GmInterval y)
   return r;
 }
 
-static GmInterval
-atom_interval (GmAlgebra *g, uint32_t atom)
+GmInterval
+gm_algebra_atom_interval (GmAlgebra *g, uint32_t atom)
 {
   GmAtom *a = ATOM (g, atom);
   if (a->span_stamp == g->stamp)
@@ -199,7 +199,7 @@ atom_interval (GmAlgebra *g, uint32_t atom)
   case GM_ATOM_ROW:
     break;
   case GM_ATOM_PRODUCT:
-    r = interval_times (atom_interval (g, a->a), atom_interval (g, a->b));
+    r = interval_times (gm_algebra_atom_interval (g, a->a), gm_algebra_atom_interval (g, a->b));
     if (a->a == a->b)
       r.min = MAX (r.min, 0);
     break;
@@ -215,7 +215,7 @@ atom_interval (GmAlgebra *g, uint32_t atom)
     r.max = MAX (r.max, 0);
     break;
   case GM_ATOM_STEP: {
-    GmInterval of = atom_interval (g, a->a);
+    GmInterval of = gm_algebra_atom_interval (g, a->a);
     int64_t rest = atom_residue (g, a->a).rest % a->b, v;
     if (of.min != INT64_MIN && !__builtin_sub_overflow (of.min, rest, &v))
       r.min = gm_floor_div (v, a->b) + (gm_floor_mod (v, a->b) > 0);
@@ -232,13 +232,35 @@ atom_interval (GmAlgebra *g, uint32_t atom)
   return r;
 }
 
+/* *end += bound * times, where a bound of `open` is none; false if that does not fit. */
+static inline bool
+end_moves (int64_t *end, bool *closed, int64_t bound, int64_t open, int64_t times)
+{
+  int64_t part;
+  *closed &= bound != open;
+  return !*closed
+      || (!__builtin_mul_overflow (bound, times, &part) && !__builtin_add_overflow (*end, part, end));
+}
+
 GmInterval
 gm_algebra_interval (GmAlgebra *g, const GmForm *x)
 {
-  GmForm copy = *x; /* it may lie in the array of forms */
+  GmForm copy; /* it may lie in the array of forms */
+  gm_form_copy (x, &copy);
+  int64_t low = copy.constant, high = copy.constant;
+  bool has_low = true, has_high = true, fits = true;
+  for (uint32_t i = 0; i < copy.n_terms && fits; i++) {
+    GmInterval a = gm_algebra_atom_interval (g, copy.terms[i].atom);
+    int64_t times = copy.terms[i].times;
+    bool up = times > 0;
+    fits = end_moves (&low, &has_low, up ? a.min : a.max, up ? INT64_MIN : INT64_MAX, times)
+        && end_moves (&high, &has_high, up ? a.max : a.min, up ? INT64_MAX : INT64_MIN, times);
+  }
+  if (fits)
+    return (GmInterval){ has_low ? low : INT64_MIN, has_high ? high : INT64_MAX };
   Wide lo = copy.constant, hi = copy.constant;
   for (uint32_t i = 0; i < copy.n_terms; i++) {
-    GmInterval a = atom_interval (g, copy.terms[i].atom);
+    GmInterval a = gm_algebra_atom_interval (g, copy.terms[i].atom);
     Wide times = copy.terms[i].times;
     Wide p = wide_times (times, wide_min (a.min)), q = wide_times (times, wide_max (a.max));
     Wide least = MIN (p, q), most = MAX (p, q);
@@ -293,6 +315,8 @@ atom_residue (GmAlgebra *g, uint32_t atom)
 {
   const GmAtom a = *ATOM (g, atom);
   GmResidue r = { 1, 0 };
+  if (a.rests_stamp == g->stamp)
+    return a.rests;
   if (a.kind == GM_ATOM_SYMBOL) {
     r.modulus = gm_sym_row (g->s, a.a)->multiple_of;
   } else if (a.kind == GM_ATOM_PRODUCT) { /* (m i + p) (n j + q) */
@@ -303,7 +327,9 @@ atom_residue (GmAlgebra *g, uint32_t atom)
           (Wide) x.rest * y.rest);
   }
   GmResidue both;
-  return residue_both (r, a.residue, &both) ? both : r;
+  ATOM (g, atom)->rests = residue_both (r, a.residue, &both) ? both : r;
+  ATOM (g, atom)->rests_stamp = g->stamp;
+  return ATOM (g, atom)->rests;
 }
 
 GmResidue
@@ -311,7 +337,7 @@ gm_algebra_residue (GmAlgebra *g, const GmForm *x)
 {
   Wide rest = x->constant;
   uint64_t modulus = 0;
-  for (uint32_t i = 0; i < x->n_terms; i++) {
+  for (uint32_t i = 0; i < x->n_terms && modulus != 1; i++) {
     GmResidue r = atom_residue (g, x->terms[i].atom);
     Wide step = (Wide) x->terms[i].times * r.modulus;
     if (step > INT64_MAX || step < -INT64_MAX)
@@ -551,11 +577,17 @@ combine (GmAlgebra *g, GmSymKind kind, const GmForm *a, const GmForm *b, GmForm 
   }
 }
 
+uint32_t
+gm_algebra_symbol (GmAlgebra *g, uint32_t row)
+{
+  return cons_atom (g, GM_ATOM_SYMBOL, row, 0);
+}
+
 static void
 form_of_row (GmAlgebra *g, uint32_t row, GmForm *out)
 {
-  if (row < g->of_row->len && g_array_index (g->of_row, uint32_t, row)) {
-    *out = *FORM (g, g_array_index (g->of_row, uint32_t, row) - 1);
+  if (row < g->of_row->len && g_array_index (g->of_row, GmRowForm, row).made) {
+    gm_form_copy (FORM (g, g_array_index (g->of_row, GmRowForm, row).made - 1), out);
     return;
   }
   const GmSymRow r = *gm_sym_row (g->s, row);
@@ -563,7 +595,7 @@ form_of_row (GmAlgebra *g, uint32_t row, GmForm *out)
   if (r.kind == GM_SYM_CONST) {
     *out = gm_form_const (r.value);
   } else if (r.kind == GM_SYM_SYMBOL) {
-    *out = gm_form_atom (cons_atom (g, GM_ATOM_SYMBOL, row, 0));
+    *out = gm_form_atom (gm_algebra_symbol (g, row));
   } else {
     form_of_row (g, r.a, &a);
     form_of_row (g, r.b, &b);
@@ -573,7 +605,7 @@ form_of_row (GmAlgebra *g, uint32_t row, GmForm *out)
   if (row >= g->of_row->len)
     g_array_set_size (g->of_row, row + 1);
   uint32_t form = cons_form (g, out) + 1;
-  g_array_index (g->of_row, uint32_t, row) = form;
+  g_array_index (g->of_row, GmRowForm, row).made = form;
 }
 
 static bool
@@ -581,7 +613,7 @@ atom_now (GmAlgebra *g, uint32_t atom, GmForm *out)
 {
   const GmAtom a = *ATOM (g, atom);
   if (a.stamp == g->stamp) {
-    *out = *FORM (g, a.now - 1);
+    gm_form_copy (FORM (g, a.now - 1), out);
     return true;
   }
   GmForm x, y;
@@ -626,7 +658,7 @@ atom_now (GmAlgebra *g, uint32_t atom, GmForm *out)
   if (!ok) /* too large today: as it was is as true */
     *out = gm_form_atom (atom);
   if (out->n_terms == 1 && !out->constant && out->terms[0].times == 1) {
-    GmInterval r = atom_interval (g, out->terms[0].atom);
+    GmInterval r = gm_algebra_atom_interval (g, out->terms[0].atom);
     if (r.min == r.max)
       *out = gm_form_const (r.min);
   }
@@ -660,26 +692,57 @@ settle (GmAlgebra *g, GmForm *x)
 bool
 gm_algebra_now (GmAlgebra *g, const GmForm *x, GmForm *out)
 {
-  GmForm copy = *x, sum = gm_form_const (x->constant), part;
+  GmForm copy, sum, part;
+  gm_form_copy (x, &copy);
+  sum.constant = x->constant;
+  sum.n_terms = 0;
   for (uint32_t i = 0; i < copy.n_terms; i++)
     if (!atom_now (g, copy.terms[i].atom, &part)
         || !gm_form_add (&sum, &part, copy.terms[i].times, &sum))
       return false;
-  *out = sum;
+  gm_form_copy (&sum, out);
   return settle (g, out);
+}
+
+/* The index of the form of today. */
+static uint32_t
+now_of_row (GmAlgebra *g, uint32_t row)
+{
+  if (row < g->of_row->len && g_array_index (g->of_row, GmRowForm, row).now
+      && g_array_index (g->of_row, GmRowForm, row).stamp == g->stamp)
+    return g_array_index (g->of_row, GmRowForm, row).now - 1;
+  GmForm raw, now;
+  form_of_row (g, row, &raw);
+  uint32_t form = cons_form (g, gm_algebra_now (g, &raw, &now) ? &now : &raw);
+  g_array_index (g->of_row, GmRowForm, row).now = form + 1;
+  g_array_index (g->of_row, GmRowForm, row).stamp = g->stamp;
+  return form;
 }
 
 void
 gm_algebra_of (GmAlgebra *g, int64_t size, GmForm *out)
 {
-  GmForm raw;
   if (!gm_size_is_symbolic (size)) {
     *out = gm_form_const (size);
     return;
   }
-  form_of_row (g, gm_size_row (size), &raw);
-  if (!gm_algebra_now (g, &raw, out))
-    *out = raw;
+  uint32_t now = now_of_row (g, gm_size_row (size));
+  gm_form_copy (FORM (g, now), out);
+}
+
+bool
+gm_algebra_difference (GmAlgebra *g, int64_t a, int64_t b, GmForm *out)
+{
+  if (!gm_size_is_symbolic (b)) {
+    gm_algebra_of (g, a, out);
+    return !__builtin_sub_overflow (out->constant, b, &out->constant);
+  }
+  uint32_t y = now_of_row (g, gm_size_row (b));
+  if (gm_size_is_symbolic (a)) {
+    uint32_t x = now_of_row (g, gm_size_row (a));
+    return gm_form_add (FORM (g, x), FORM (g, y), -1, out);
+  }
+  return gm_form_scale (FORM (g, y), -1, out) && !__builtin_add_overflow (out->constant, a, &out->constant);
 }
 
 bool
@@ -723,7 +786,7 @@ gm_algebra_hides (const GmAlgebra *g, const GmForm *x, uint32_t symbol)
 bool
 gm_algebra_narrow (GmAlgebra *g, uint32_t atom, GmInterval within)
 {
-  GmInterval was = atom_interval (g, atom);
+  GmInterval was = gm_algebra_atom_interval (g, atom);
   GmAtom *a = ATOM (g, atom);
   if (within.min > was.min || within.max < was.max) {
     a->known.min = MAX (a->known.min, within.min);

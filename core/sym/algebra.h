@@ -46,8 +46,14 @@ typedef struct {
   uint32_t equal_to;   /* SYMBOL: form + 1, by facts */
   uint32_t now, stamp; /* the form of today + 1, valid with this stamp */
   GmInterval span;     /* the interval of today, valid with this stamp */
-  uint32_t span_stamp;
+  GmResidue rests;     /* the residue of today, valid with this stamp */
+  uint32_t span_stamp, rests_stamp;
 } GmAtom;
+
+/* Forms + 1 of a row: as it was made, and of today, valid with this stamp. */
+typedef struct {
+  uint32_t made, now, stamp;
+} GmRowForm;
 
 /* An index of an array by content: index + 1, or 0; linear probing. */
 typedef struct {
@@ -59,7 +65,7 @@ typedef struct {
   const GmSym *s;
   GArray *atoms, *forms; /* GmAtom, GmForm */
   GmSlots atom_slots, form_slots;
-  GArray *of_row; /* uint32_t: form + 1 by row */
+  GArray *of_row; /* GmRowForm, by row */
   uint32_t stamp;
 } GmAlgebra;
 
@@ -81,8 +87,13 @@ gm_algebra_form (const GmAlgebra *g, uint32_t form)
 
 /* The form of a size, up to date. */
 void gm_algebra_of (GmAlgebra *g, int64_t size, GmForm *out);
+/* That of a - b; false if it does not fit. */
+bool gm_algebra_difference (GmAlgebra *g, int64_t a, int64_t b, GmForm *out);
+/* The atom of a symbol's row. */
+uint32_t gm_algebra_symbol (GmAlgebra *g, uint32_t row);
 /* The same form up to date; false if it does not fit. */
 bool gm_algebra_now (GmAlgebra *g, const GmForm *x, GmForm *out);
+GmInterval gm_algebra_atom_interval (GmAlgebra *g, uint32_t atom);
 GmInterval gm_algebra_interval (GmAlgebra *g, const GmForm *x);
 GmResidue gm_algebra_residue (GmAlgebra *g, const GmForm *x);
 /* Whether the symbol's atom occurs in x, at any depth but as a term of its own. */

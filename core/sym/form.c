@@ -32,15 +32,23 @@ gm_form_add (const GmForm *x, const GmForm *y, int64_t times, GmForm *out)
       return false;
     r.terms[r.n_terms++] = t;
   }
-  *out = r;
+  gm_form_copy (&r, out);
   return true;
 }
 
 bool
 gm_form_scale (const GmForm *x, int64_t times, GmForm *out)
 {
-  GmForm zero = gm_form_const (0);
-  return gm_form_add (&zero, x, times, out);
+  uint32_t n = times ? x->n_terms : 0;
+  if (__builtin_mul_overflow (x->constant, times, &out->constant))
+    return false;
+  for (uint32_t i = 0; i < n; i++) {
+    out->terms[i].atom = x->terms[i].atom;
+    if (__builtin_mul_overflow (x->terms[i].times, times, &out->terms[i].times))
+      return false;
+  }
+  out->n_terms = n;
+  return true;
 }
 
 bool
@@ -98,7 +106,7 @@ gm_form_content (const GmForm *x)
 bool
 gm_form_direction (const GmForm *x, GmForm *direction, int64_t *scale)
 {
-  *direction = *x;
+  gm_form_copy (x, direction);
   direction->constant = 0;
   *scale = gm_form_content (x);
   if (!*scale)

@@ -25,16 +25,34 @@ typedef struct {
   GmTerm terms[GM_FORM_MAX_TERMS];
 } GmForm;
 
+/* What is behind n_terms is anything. */
 static inline GmForm
 gm_form_const (int64_t value)
 {
-  return (GmForm){ .constant = value };
+  GmForm x;
+  x.constant = value;
+  x.n_terms = 0;
+  return x;
 }
 
 static inline GmForm
 gm_form_atom (uint32_t atom)
 {
-  return (GmForm){ .n_terms = 1, .terms[0] = { atom, 1 } };
+  GmForm x;
+  x.constant = 0;
+  x.n_terms = 1;
+  x.terms[0] = (GmTerm){ atom, 1 };
+  return x;
+}
+
+/* *out = *x, of what is used of it. */
+static inline void
+gm_form_copy (const GmForm *x, GmForm *out)
+{
+  out->constant = x->constant;
+  out->n_terms = x->n_terms;
+  for (uint32_t i = 0; i < x->n_terms; i++)
+    out->terms[i] = x->terms[i];
 }
 
 /* x + y * times; out may be x or y. */

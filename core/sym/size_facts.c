@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#include "core/sym/algebra.h"
+#include "core/sym/witness.h"
 
 /* min <= direction <= max. */
 typedef struct {
@@ -42,7 +42,7 @@ typedef struct {
   GmResidue residue;
 } Congruence;
 
-/* Answers, by question. */
+/* Answers, by question: a == b or a <= b. */
 typedef struct {
   int64_t a, b;
   uint32_t stamp; /* of derived; 0: empty */
@@ -55,6 +55,7 @@ struct GmSizeFacts {
   const GmSym *s;
   GArray *facts; /* GmSizeFact */
   GmAlgebra algebra;
+  GmWitness witness;
   GArray *bounds, *others, *congruences, *solved;
   uint32_t n_derived; /* facts that the arrays above know */
   uint32_t stamp;     /* raised with each derivation */
@@ -75,6 +76,7 @@ gm_size_facts_new (const GmSym *s)
   f->solved = g_array_new (FALSE, FALSE, sizeof (Solved));
   f->answers = g_new0 (Answer, N_ANSWERS);
   gm_algebra_init (&f->algebra, s);
+  gm_witness_init (&f->witness, s);
   return f;
 }
 
@@ -84,6 +86,7 @@ gm_size_facts_free (GmSizeFacts *f)
   if (!f)
     return;
   gm_algebra_clear (&f->algebra);
+  gm_witness_clear (&f->witness);
   g_array_unref (f->facts);
   g_array_unref (f->bounds);
   g_array_unref (f->others);
@@ -152,10 +155,10 @@ static bool
 by_factor (GmSizeFacts *f, const GmForm *x, uint32_t atom, uint32_t of, uint32_t p, uint32_t q,
            int depth, int *budget)
 {
-  GmForm self = gm_form_atom (of), as_p = gm_form_atom (p), as_q = gm_form_atom (q), y;
-  GmInterval r = gm_algebra_interval (&f->algebra, &as_p);
-  if (gm_algebra_interval (&f->algebra, &as_q).min < 0)
+  GmInterval r = gm_algebra_atom_interval (&f->algebra, p);
+  if (gm_algebra_atom_interval (&f->algebra, q).min < 0)
     return false;
+  GmForm self = gm_form_atom (of), as_q = gm_form_atom (q), y;
   return (r.min != INT64_MIN && gm_form_add (&self, &as_q, -r.min, &y)
           && by_bound (f, x, atom, &y, 0, INT64_MAX, depth, budget))
          || (r.max != INT64_MAX && r.max != r.min && gm_form_add (&self, &as_q, -r.max, &y)
@@ -167,6 +170,8 @@ static bool
 by_nature (GmSizeFacts *f, const GmForm *x, uint32_t atom, uint32_t of, int depth, int *budget)
 {
   const GmAtom a = *gm_algebra_atom (&f->algebra, of);
+  if (a.kind == GM_ATOM_SYMBOL || a.kind == GM_ATOM_ROW || a.kind == GM_ATOM_STEP)
+    return false;
   GmForm self = gm_form_atom (of), y, by;
   if (a.kind == GM_ATOM_POSITIVE) {
     y = *gm_algebra_form (&f->algebra, a.a);
@@ -252,8 +257,7 @@ at_least_0 (GmSizeFacts *f, const GmForm *x, int depth, int *budget)
   bool unbounded = false;
   for (int round = 0; round < 2 && !unbounded; round++)
     for (uint32_t i = 0; i < x->n_terms; i++) {
-      GmForm term = gm_form_atom (x->terms[i].atom);
-      GmInterval r = gm_algebra_interval (&f->algebra, &term);
+      GmInterval r = gm_algebra_atom_interval (&f->algebra, x->terms[i].atom);
       bool open = x->terms[i].times > 0 ? r.min == INT64_MIN : r.max == INT64_MAX;
       if (open != !round)
         continue;
@@ -283,7 +287,8 @@ proved (GmSizeFacts *f, const GmForm *x)
 static bool
 proved_from (GmSizeFacts *f, const GmForm *x, int64_t more)
 {
-  GmForm y = *x;
+  GmForm y;
+  gm_form_copy (x, &y);
   return !__builtin_add_overflow (y.constant, more, &y.constant) && proved (f, &y);
 }
 
@@ -331,8 +336,10 @@ as_remainder (const GmSizeFacts *f, const GmForm *x, uint32_t i, GmForm *y, int6
   return true;
 }
 
+/* b - a = x is 0?  `was`: how a compared with b in the sets of values, so only what they agree on is
+ * to be proved. */
 static GmTruth
-is_0 (GmSizeFacts *f, const GmForm *x)
+is_0 (GmSizeFacts *f, const GmForm *x, unsigned was)
 {
   if (!x->n_terms)
     return x->constant == 0 ? GM_YES : GM_NO;
@@ -363,19 +370,19 @@ is_0 (GmSizeFacts *f, const GmForm *x)
   }
   if (!gm_form_scale (x, -1, &minus))
     return GM_UNKNOWN;
-  if (proved_from (f, x, -1) || proved_from (f, &minus, -1))
+  if ((!(was & ~GM_WAS_LESS) && proved_from (f, x, -1)) || (!(was & ~GM_WAS_GREATER) && proved_from (f, &minus, -1)))
     return GM_NO;
-  return proved (f, x) && proved (f, &minus) ? GM_YES : GM_UNKNOWN;
+  return !(was & ~GM_WAS_EQUAL) && proved (f, x) && proved (f, &minus) ? GM_YES : GM_UNKNOWN;
 }
 
-/* x >= 0? */
+/* The same: x >= 0? */
 static GmTruth
-is_positive (GmSizeFacts *f, const GmForm *x)
+is_positive (GmSizeFacts *f, const GmForm *x, unsigned was)
 {
   GmForm minus;
-  if (proved (f, x))
+  if (!(was & GM_WAS_GREATER) && proved (f, x))
     return GM_YES;
-  return gm_form_scale (x, -1, &minus) && proved_from (f, &minus, -1) ? GM_NO : GM_UNKNOWN;
+  return !(was & ~GM_WAS_GREATER) && gm_form_scale (x, -1, &minus) && proved_from (f, &minus, -1) ? GM_NO : GM_UNKNOWN;
 }
 
 /* -- What follows from the facts --------------------------------------------------------------- */
@@ -544,15 +551,6 @@ take_equality (GmSizeFacts *f, const GmForm *x, bool *solved)
   return take_bound (f, &direction, -(x->constant / scale), -(x->constant / scale));
 }
 
-static bool
-difference (GmSizeFacts *f, int64_t a, int64_t b, GmForm *out)
-{
-  GmForm x, y;
-  gm_algebra_of (&f->algebra, a, &x);
-  gm_algebra_of (&f->algebra, b, &y);
-  return gm_form_add (&x, &y, -1, out);
-}
-
 /* direction is not value: an end of its range moves. */
 static bool
 take_other (GmSizeFacts *f, const GmForm *x)
@@ -580,7 +578,7 @@ static bool
 take (GmSizeFacts *f, const GmSizeFact *fact, bool *solved)
 {
   GmForm x;
-  if (!difference (f, fact->b, fact->a, &x))
+  if (!gm_algebra_difference (&f->algebra, fact->b, fact->a, &x))
     return true;
   switch (fact->rel) {
   case GM_REL_EQ:
@@ -594,6 +592,22 @@ take (GmSizeFacts *f, const GmSizeFact *fact, bool *solved)
   }
 }
 
+/* The bounds that were derived, of the forms of today.  A fact that narrowed an atom to one value
+ * does not say again what followed for the inside of the atom. */
+static bool
+take_bounds_again (GmSizeFacts *f)
+{
+  g_autoptr (GArray) old = f->bounds;
+  f->bounds = g_array_new (FALSE, FALSE, sizeof (Bound));
+  for (uint32_t i = 0; i < old->len; i++) {
+    const Bound *b = &g_array_index (old, Bound, i);
+    GmForm now;
+    if (!take_bound (f, gm_algebra_now (&f->algebra, &b->direction, &now) ? &now : &b->direction, b->min, b->max))
+      return false;
+  }
+  return true;
+}
+
 /* Solving one equality changes how the others read, and bounds sharpen bounds: so again, while
  * something changes, three times at most. */
 static void
@@ -605,10 +619,11 @@ derive (GmSizeFacts *f)
   g_autofree bool *solved = g_new0 (bool, n);
   gm_algebra_reset (&f->algebra);
   g_array_set_size (f->solved, 0);
+  g_array_set_size (f->bounds, 0);
   f->absurd = false;
   for (int round = 0; round < 3 && !f->absurd; round++) {
     uint32_t was = f->algebra.stamp;
-    g_array_set_size (f->bounds, 0);
+    f->absurd = !take_bounds_again (f);
     g_array_set_size (f->others, 0);
     g_array_set_size (f->congruences, 0);
     for (uint32_t i = 0; i < f->solved->len && !f->absurd; i++) {
@@ -640,28 +655,28 @@ static GmTruth
 work_out (GmSizeFacts *f, GmRel rel, int64_t a, int64_t b)
 {
   GmForm x;
-  if (a == b)
-    return rel == GM_REL_EQ || rel == GM_REL_LE ? GM_YES : GM_NO;
-  if (!difference (f, b, a, &x))
+  gm_witness_update (&f->witness, &f->algebra, (const GmSizeFact *) f->facts->data, f->facts->len);
+  unsigned was = gm_witness_compare (&f->witness, &f->algebra, a, b), yes = rel == GM_REL_EQ ? GM_WAS_EQUAL : GM_WAS_EQUAL | GM_WAS_LESS;
+  if ((was & yes && was & ~yes) || !gm_algebra_difference (&f->algebra, b, a, &x))
     return GM_UNKNOWN;
-  switch (rel) {
-  case GM_REL_EQ:
-    return is_0 (f, &x);
-  case GM_REL_NE:
-    return not_so (is_0 (f, &x));
-  case GM_REL_LT:
-    if (__builtin_sub_overflow (x.constant, 1, &x.constant))
-      return GM_UNKNOWN;
-    return is_positive (f, &x);
-  default:
-    return is_positive (f, &x);
-  }
+  return rel == GM_REL_EQ ? is_0 (f, &x, was) : is_positive (f, &x, was);
 }
 
 GmTruth
 gm_size_facts_ask (GmSizeFacts *f, GmRel rel, int64_t a, int64_t b)
 {
   g_return_val_if_fail (rel < GM_N_RELS, GM_UNKNOWN);
+  if (rel == GM_REL_NE)
+    return not_so (gm_size_facts_ask (f, GM_REL_EQ, a, b));
+  if (rel == GM_REL_LT)
+    return not_so (gm_size_facts_ask (f, GM_REL_LE, b, a));
+  if (a == b)
+    return GM_YES;
+  if (rel == GM_REL_EQ && a > b) {
+    int64_t t = a;
+    a = b;
+    b = t;
+  }
   derive (f);
   uint64_t h =
       ((uint64_t) a * UINT64_C (0x9e3779b97f4a7c15) ^ (uint64_t) b) * UINT64_C (0xff51afd7ed558ccd)
@@ -724,6 +739,7 @@ gm_size_facts_truncate (GmSizeFacts *f, uint32_t n)
   g_assert (n <= f->facts->len);
   g_array_set_size (f->facts, n);
   gm_algebra_reset (&f->algebra);
+  gm_witness_reset (&f->witness);
   f->n_derived = UINT32_MAX; /* also without facts: rows may be gone */
 }
 

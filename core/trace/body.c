@@ -130,13 +130,13 @@ effect_on (const GmRecorder *r, uint32_t from, uint32_t object)
   return NULL;
 }
 
-/* The dict of globals that the heap object stands for, or NULL. */
+/* What was there before the recording, of this kind and with this heap object, or NULL. */
 static PyObject *
-globals_with (const GmRecorder *r, uint32_t object)
+real_with (const GmRecorder *r, const GmTrackerKind *kind, uint32_t object)
 {
   for (uint32_t i = 0; i < r->wrapped->len; i++) {
     const GmTracker *t = r->wrapped->pdata[i];
-    if (t->kind == &gm_kind_contents && t->id == object)
+    if (t->kind == kind && t->id == object)
       return t->real;
   }
   return NULL;
@@ -147,11 +147,13 @@ static char *
 change_of (GmRecorder *r, const GmTracker *before, uint32_t from, uint32_t object)
 {
   const GmTracker *now = gm_heap_load (&r->heap, object, 0);
-  PyObject *globals = globals_with (r, object);
+  PyObject *globals = real_with (r, &gm_kind_contents, object);
   const GmEffect *e = effect_on (r, from, object);
   const GmTracker *t = e ? e->args[0] : NULL;
 
   if (same_contents (before, now))
+    return NULL;
+  if (!before && !e && real_with (r, &gm_kind_cell, object)) /* the first look into a variable of a function around */
     return NULL;
   if (globals) {
     g_autofree char *name = changed_name (r, before, now, globals);

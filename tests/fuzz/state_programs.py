@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stateful fuzzer: random programs run plain and compiled, changed in one place, and run again.
 
-  state_programs.py [--first N] [--count N] [--jobs N] [--stress LIST] [--backend NAME]   runs seeds, prints each difference
+  state_programs.py [--first N] [--count N] [--jobs N] [--stress LIST] [--backend NAME] [--sizes]   runs seeds, prints each difference; --sizes: those whose sizes change
   state_programs.py --seed N [--shrink] [--show]                                          runs one; --shrink cuts it while the difference stays
 
 Each seed is a program (state_grammar.py).  Its module is executed twice; in the second world `root` is compiled.  Both worlds call root twice, with the same or with fresh equal
@@ -245,6 +245,7 @@ def limit_memory():
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
+<<<<<<< HEAD
 def take_buffers():
     """OpenBLAS takes a buffer at its first product and keeps it; where there is no memory for one it asks for ever."""
     import gramme as G
@@ -254,11 +255,16 @@ def take_buffers():
 
 def worker(first, count, backend):
     take_buffers()
+=======
+def worker(first, count, backend, sizes):
+>>>>>>> siz
     limit_memory()
     warnings.simplefilter("ignore")
     faulthandler.enable()
     faulthandler.register(signal.SIGALRM, chain=True)
     for seed in range(first, first + count):
+        if sizes and not has_sizes(seed):
+            continue
         print("start", seed, flush=True)
         signal.alarm(LIMIT_S)
         try:
@@ -303,14 +309,14 @@ def attempt(text, seed, backend, skip):
     return f"died with {os.waitstatus_to_exitcode(status)}" if status else found or None
 
 
-def campaign(first, count, jobs, stress, backend, batch=100):
+def campaign(first, count, jobs, stress, backend, sizes=False, batch=100):
     """Runs the seeds in batches; prints findings; returns the number of programs that were compared and of findings."""
     waiting = [(s, min(batch, first + count - s)) for s in range(first, first + count, batch)]
     running, findings, compared, discarded = [], [], 0, 0
 
     def begin():
         start, n = waiting.pop(0)
-        arguments, environment = command(stress, "--worker", start, n, "--backend", backend or "")
+        arguments, environment = command(stress, "--worker", start, n, "--backend", backend or "", *["--sizes"] * sizes)
         errors = io.open(os.memfd_create("errors"), "w+")
         running.append((subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True), start, n, errors))
 
@@ -426,11 +432,11 @@ def main():
     parser.add_argument("--worker", type=int, nargs=2)
     for name in ("stress", "backend"):
         parser.add_argument("--" + name, default="")
-    for name in ("shrink", "show"):
+    for name in ("shrink", "show", "sizes"):
         parser.add_argument("--" + name, action="store_true")
     o = parser.parse_args()
     if o.worker:
-        return worker(*o.worker, o.backend)
+        return worker(*o.worker, o.backend, o.sizes)
     if o.seed is not None:
         text, backend = program_of(o.seed), o.backend or backend_of(o.seed)
         if o.shrink:
@@ -445,7 +451,7 @@ def main():
         _, _, findings = campaign(o.seed, 1, 1, o.stress, o.backend)
         return 1 if findings else 0
     first, count = o.first or 0, o.count or 1000
-    compared, discarded, findings = campaign(first, count, o.jobs or 1, o.stress, o.backend)
+    compared, discarded, findings = campaign(first, count, o.jobs or 1, o.stress, o.backend, o.sizes)
     print(f"{compared} programs, seeds {first} to {first + count - 1}{', GM_STRESS=' + o.stress if o.stress else ''}: {len(findings)} differences, {discarded} discarded{': seeds ' + str(findings[:40]) if findings else ''}")
     return 1 if findings else 0
 

@@ -54,6 +54,18 @@ def test_side_10_globals_and_variables_of_functions_around_are_objects_too():
 
 
 # SIDE-10
+def test_side_10_to_read_a_variable_of_a_function_around_is_no_change():
+    def factory(k):
+        return lambda x: checkpoint(lambda x: x.tanh() * k, x)
+
+    x = G.ones(2, requires_grad=True)
+    G.compile(factory(3), backend="eager", fullgraph=True)(x).sum().backward()
+    want = G.ones(2, requires_grad=True)
+    factory(3)(want).sum().backward()
+    assert x.grad.tolist() == want.grad.tolist()
+
+
+# SIDE-10
 def test_side_10_objects_made_before_in_the_same_function_are_outside_too():
     def root(x):
         xs = []

@@ -295,6 +295,17 @@ def test_a_cond_in_a_scan_in_a_while_loop(backend):
         close(found[0][2], other[2])
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_dimension_of_one_element_has_any_stride(backend):
+    def f(x):
+        y = x[0:1:2]  # 1 by 3, with a stride of 6
+        return scan(lambda c, s: (c * s, c + s), y, x)[1], while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, y + x[0]), (G.tensor(0), y))[1]
+
+    x = G.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    ys, y = G.compile(f, backend=backend, fullgraph=True)(x)
+    assert ys.tolist() == [[[2.0, 4.0, 6.0]], [[5.0, 9.0, 15.0]]] and y.tolist() == [[3.0, 6.0, 9.0]]
+
+
 @undisturbed
 def test_one_entry_serves_all_numbers_of_steps():
     f = G.compile(lambda x, n: while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a + i), (G.zeros((), dtype=G.int64), x))[1], backend="eager")

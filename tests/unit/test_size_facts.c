@@ -121,6 +121,8 @@ static const struct {
   { "n//2 == 3", "n <= 7", GM_YES },
   { "n*m == 6*k", "2*n*m == 12*k", GM_YES },
   { "max(n, m) == n", "m <= n", GM_YES },
+  { "max(n, m) == m", "n <= m", GM_YES },
+  { "(n + m)//4 == 3", "n + m <= 15", GM_YES },
   /* several */
   { "n <= m; m <= k", "n <= k", GM_YES },
   { "n < m; m < k", "n + 2 <= k", GM_YES },

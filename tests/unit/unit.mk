@@ -329,6 +329,7 @@ TEST_FILES = \
   tests/trace/test_host_calls.py \
   tests/trace/test_kept_exceptions.py \
   tests/trace/test_loops.py \
+  tests/trace/test_nested_control.py \
   tests/trace/test_capture_all.py \
   tests/trace/test_control.py \
   tests/trace/test_cpython_bugs.py \

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * witness.h -- a few sets of values of the symbols for which all facts hold (private to core/sym).
+ *
+ * A question that has one answer for one set and another for the next follows from no facts: that is
+ * known at once, where a search for a proof would go to the end of its budget.  And what all sets
+ * answer alike needs a proof of that answer only.  There may be no sets at all, where facts are hard
+ * to meet: then nothing is said, and the search decides.
+ */
+#ifndef GM_SYM_WITNESS_H
+#define GM_SYM_WITNESS_H
+
+#include "core/sym/algebra.h"
+#include "core/sym/size_facts.h"
+
+#define GM_N_WITNESSES 4
+
+typedef struct {
+  int64_t values[GM_N_WITNESSES];
+  uint8_t known; /* bits: those in which the row has a value */
+} GmWitnessRow;
+
+typedef struct {
+  const GmSym *s;
+  GArray *rows;     /* GmWitnessRow, those that were asked for, in order */
+  uint8_t alive;    /* bits: the sets for which the facts hold */
+  uint32_t n_facts; /* that were looked at */
+} GmWitness;
+
+/* How a compared with b in the sets: bits. */
+enum {
+  GM_WAS_LESS = 1,
+  GM_WAS_EQUAL = 2,
+  GM_WAS_GREATER = 4,
+};
+
+void gm_witness_init (GmWitness *w, const GmSym *s);
+void gm_witness_clear (GmWitness *w);
+/* Some facts are gone, or some rows. */
+void gm_witness_reset (GmWitness *w);
+/* Facts were added; g knows what follows from them. */
+void gm_witness_update (GmWitness *w, GmAlgebra *g, const GmSizeFact *facts, uint32_t n);
+unsigned gm_witness_compare (GmWitness *w, GmAlgebra *g, int64_t a, int64_t b);
+
+#endif
