@@ -245,7 +245,6 @@ def limit_memory():
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
-<<<<<<< HEAD
 def take_buffers():
     """OpenBLAS takes a buffer at its first product and keeps it; where there is no memory for one it asks for ever."""
     import gramme as G
@@ -253,11 +252,8 @@ def take_buffers():
     G.ones(2, 2) @ G.ones(2, 2)
 
 
-def worker(first, count, backend):
-    take_buffers()
-=======
 def worker(first, count, backend, sizes):
->>>>>>> siz
+    take_buffers()
     limit_memory()
     warnings.simplefilter("ignore")
     faulthandler.enable()
