@@ -3,8 +3,8 @@
  *
  * A body is traced at a mark: inlined as any call, its nodes moved out into a graph of their own, and
  * the recorder rolled back, so that nothing of it stays: no node, no input that it was the first to
- * touch, no object.  What must stay is taken along and done again behind the rollback: guards, and
- * the inputs that the body reads, found by their sources.  What a body changes outside of itself has
+ * touch, no object.  Sizes and what was found out about them stay as they are: the body is made of
+ * them.  What else must stay is taken along and done again behind the rollback: guards, and the inputs that the body reads, found by their sources.  What a body changes outside of itself has
  * to be the same for all bodies of a call, because one of them stands for all; then the first is run
  * once more, only for what it changes.
  *
@@ -18,6 +18,7 @@
 #include "core/base/log.h"
 #include "core/graph/higher.h"
 #include "core/trace/body.h"
+#include "core/trace/size.h"
 
 /* What a body reads of the graph around it. */
 typedef struct {
@@ -275,7 +276,7 @@ captured_row (Call *c, GmValueId v)
   n.meta = *gm_graph_meta (r->graph, v);
   for (uint32_t i = 0; i < c->captured->len; i++) {
     const Captured *k = &g_array_index (c->captured, Captured, i);
-    if (k->value == n.value && k->real == n.real)
+    if (n.value != GM_NO_ID ? k->value == n.value : k->value == GM_NO_ID && k->real == n.real)
       return i;
   }
   g_array_append_val (c->captured, n);
@@ -431,6 +432,29 @@ read_results (Call *c, Body *b, const GmTracker *value, GmValueId **results, uin
   return true;
 }
 
+/* What a body was the first to read is an input from now on, for the other bodies too, which may know it by another name: its sizes are
+ * then the same symbols. */
+static bool
+touch_inputs (Call *c)
+{
+  GmRecorder *r = c->r;
+  for (uint32_t i = 0; i < c->captured->len && !r->stop; i++) {
+    Captured *k = &g_array_index (c->captured, Captured, i);
+    if (k->value != GM_NO_ID)
+      continue;
+    const GmTracker *t = gm_wrap (r, k->real, gm_source_again (r, k->source));
+    if (!r->stop)
+      k->value = value_of (r, t);
+  }
+  for (uint32_t i = 0; i < c->guards->len && !r->stop; i++) {
+    GmGuard g = g_array_index (c->guards, GmGuard, i);
+    g.source = gm_source_again (r, g.source);
+    g.other = gm_source_again (r, g.other);
+    gm_guard_add (r, &g);
+  }
+  return r->stop == NULL;
+}
+
 /* Traces b->fn and rolls back.  grad: stand-ins that require grad whatever the operands do; NULL. */
 static bool
 trace (Call *c, Body *b, const bool *grad)
@@ -440,6 +464,7 @@ trace (Call *c, Body *b, const bool *grad)
   g_autofree GmValueId *stand_ins = g_new (GmValueId, b->n_stand_ins + 1), *results = NULL;
   const GmTracker **args = gm_tracker_array (r, b->n_stand_ins);
   uint32_t n_results = 0;
+  uint32_t n_symbols = gm_size_n_symbols (r);
   bool ok = true;
   for (uint32_t i = 0; ok && i < b->n_stand_ins; i++) {
     GmMeta m = stand_in_meta (c, i, grad);
@@ -460,43 +485,17 @@ trace (Call *c, Body *b, const bool *grad)
   if (!ok)
     return false; /* the break rolls back to a mark of its own */
   gm_log (GM_LOG_TRACE_CALL, "%s: rollback of %s", op_name (c), b->name);
+  if (r->graph->sizes) /* the body's metas are of these expressions, and hold by these facts */
+    c->mark.graph.sizes = gm_sizes_mark (r->graph->sizes);
   gm_record_rollback (r, &c->mark);
+  gm_size_keep (r, n_symbols);
+  if (!touch_inputs (c))
+    return false;
+  c->mark = gm_record_mark (r);
   return true;
 }
 
 /* -- Merging ------------------------------------------------------------------------------------- */
-
-/* The source in the table of today. */
-static const GmSource *
-source_again (GmRecorder *r, const GmSource *s)
-{
-  if (!s || (s->number < r->sources->len && r->sources->pdata[s->number] == s))
-    return s;
-  GmSource init = *s;
-  init.base = source_again (r, s->base);
-  return gm_source_add (r, &init, "%s", s->name);
-}
-
-static bool
-touch_inputs (Call *c)
-{
-  GmRecorder *r = c->r;
-  for (uint32_t i = 0; i < c->captured->len && !r->stop; i++) {
-    Captured *k = &g_array_index (c->captured, Captured, i);
-    if (k->value != GM_NO_ID)
-      continue;
-    const GmTracker *t = gm_wrap (r, k->real, source_again (r, k->source));
-    if (!r->stop)
-      k->value = value_of (r, t);
-  }
-  for (uint32_t i = 0; i < c->guards->len && !r->stop; i++) {
-    GmGuard g = g_array_index (c->guards, GmGuard, i);
-    g.source = source_again (r, g.source);
-    g.other = source_again (r, g.other);
-    gm_guard_add (r, &g);
-  }
-  return r->stop == NULL;
-}
 
 /* All bodies take the same; inputs come before nodes again. */
 static GmGraph *
@@ -519,6 +518,16 @@ meta_text (const GmMeta *m)
   return g_strdup_printf ("%s%s", layout, m->requires_grad ? ", requires grad" : "");
 }
 
+/* Sizes that are the same in this call are from now on: a guard says so. */
+static bool
+same_result (const GmMeta *m, const GmMeta *n)
+{
+  bool same = m->dtype == n->dtype && m->ndim == n->ndim && m->device == n->device && m->requires_grad == n->requires_grad;
+  for (int d = 0; same && d < m->ndim; d++)
+    same = gm_size_eq (m->sizes[d], n->sizes[d]) && gm_size_eq (m->strides[d], n->strides[d]);
+  return same;
+}
+
 static bool
 same_results (const Call *c, const Body *a, const Body *b)
 {
@@ -535,7 +544,7 @@ same_results (const Call *c, const Body *a, const Body *b)
   }
   for (uint32_t i = 0; i < a->graph->outputs->len; i++) {
     const GmMeta *m = result_meta (a, i), *n = result_meta (b, i);
-    if (memcmp (m, n, sizeof *m)) {
+    if (!same_result (m, n)) {
       g_autofree char *one = meta_text (m), *two = meta_text (n);
       refuse (c, "result %u is %s in %s, and %s in %s", i, one, a->name, two, b->name);
       return false;

@@ -235,6 +235,8 @@ GmGuards *gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n
 /* -- source.c -------------------------------------------------------------- */
 const GmSource *gm_source_add (GmRecorder *r, const GmSource *init, const char *format, ...)
     G_GNUC_PRINTF (3, 4);
+/* s as the table of sources has it after a rollback; NULL for NULL. */
+const GmSource *gm_source_again (GmRecorder *r, const GmSource *s);
 guint gm_source_hash (gconstpointer s);
 gboolean gm_source_equal (gconstpointer a, gconstpointer b);
 /* L['a'], G['a'], base.a ... ; NULL base where there is none. */

@@ -66,6 +66,21 @@ symbol_new (GmRecorder *r, const GmSource *source, const char *name, PyObject *v
   return size;
 }
 
+uint32_t
+gm_size_n_symbols (const GmRecorder *r)
+{
+  return r->graph->sizes ? gm_sym_n_symbols (r->graph->sizes->sym) : 0;
+}
+
+void
+gm_size_keep (GmRecorder *r, uint32_t first)
+{
+  for (uint32_t i = first; i < gm_size_n_symbols (r); i++) {
+    Symbol *s = &g_array_index (r->symbols, Symbol, i);
+    s->source = gm_source_again (r, s->source);
+  }
+}
+
 /* Whether two values of the graph are the same numbers, because the same was done to the same. */
 static bool
 computes_same (const GmGraph *g, GmValueId a, GmValueId b, int depth)

@@ -36,6 +36,9 @@ void gm_size_assume_range (GmRecorder *r, int64_t a, int64_t b, const char *mess
 char *gm_size_open_text (GmRecorder *r, const char *question, const GmSizeFact *fact);
 
 void gm_size_init (GmRecorder *r);
+uint32_t gm_size_n_symbols (const GmRecorder *r);
+/* A rollback has left the symbols from `first` on: where they come from is in the table of sources again. */
+void gm_size_keep (GmRecorder *r, uint32_t first);
 /* At the end: a symbol that turned out to have one value leaves the graph and the guards.  A line for each that did, which says what fixed
  * it.  Sets r->stop if the user had promised that it would not. */
 const char *gm_size_settle (GmRecorder *r);

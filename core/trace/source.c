@@ -46,6 +46,16 @@ gm_source_add (GmRecorder *r, const GmSource *init, const char *format, ...)
   return s;
 }
 
+const GmSource *
+gm_source_again (GmRecorder *r, const GmSource *s)
+{
+  if (!s || (s->number < r->sources->len && r->sources->pdata[s->number] == s))
+    return s;
+  GmSource init = *s;
+  init.base = gm_source_again (r, s->base);
+  return gm_source_add (r, &init, "%s", s->name);
+}
+
 /* A constant as a short text for names. */
 static char *
 key_text (PyObject *key)

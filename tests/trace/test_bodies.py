@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is refused in the bodies of higher-order operators, and how it is said."""
+"""What is refused in the bodies of higher-order operators, and how it is said; and sizes that stay open there."""
 
 import pytest
 
 import gramme as G
 from gramme.autograd import Function
+from gramme.higher_order import cond, scan
 from gramme.utils.checkpoint import checkpoint
 
 shared = 1
@@ -233,3 +234,34 @@ def test_autocast_that_stays_on_is_named():
 
     with pytest.raises(G.compiler.Unsupported, match="what autocast casts to"):
         G.compile(root, backend="eager", fullgraph=True)(G.ones(2, 2, requires_grad=True))
+
+
+# -- Sizes that stay open in a body
+
+
+SIZED = {
+    "flattened in one branch, another one in the other": (
+        lambda x, y: cond(x.sum() > 0, lambda a, b: a.reshape(-1) * 2, lambda a, b: b.reshape(-1) + 1, (x, y)), lambda n: ((n, 3), (n, 3))),
+    "twice as long": (lambda x, y: cond(x.sum() > 0, lambda a: G.cat([a, a]).sum(), lambda a: a.reshape(-1).sum(), (x,)) + y, lambda n: ((n, 3), (n, 3))),
+    "a step that joins two": (lambda x, y: scan(lambda c, s: (c * s, (c + s).flatten()), x, y), lambda n: ((n, 3), (2, n, 3))),
+    "a branch within a step": (
+        lambda x, y: scan(lambda c, s: (cond(c.sum() > 0.1, lambda a: a.tanh(), lambda a: a - 1, (c,)) * s, c - s), x, y), lambda n: ((n, 3), (2, n, 3))),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+def test_sizes_and_what_a_body_finds_out_about_them_outlive_its_recording(name, backend):
+    f, shapes = SIZED[name]
+    call = G.compile(f, backend=backend, fullgraph=True, dynamic=True)
+    for n in (5, 4, 7, 2):
+        x, y = (G.arange(float(G.Size(s).numel())).reshape(s) / 7 - 1 for s in shapes(n))
+        want, have = f(x, y), call(x, y)
+        assert [t.tolist() for t in have] == [t.tolist() for t in want] if isinstance(want, tuple) else have.tolist() == want.tolist()
+
+
+def test_sizes_that_a_body_needs_to_be_equal_are_guarded():
+    call = G.compile(lambda x, y: scan(lambda c, s: (c * s, c + s), x, y), backend="eager", dynamic=True)
+    call(G.ones(5, 3), G.ones(2, 5, 3))
+    with pytest.raises(G.compiler.Unsupported, match="shapes"):
+        call(G.ones(5, 3), G.ones(2, 4, 3))
