@@ -45,6 +45,7 @@ typedef enum {
   GM_OVERLAP_AT,        /* one storage; b's first element is `offset` elements after a's */
   GM_OVERLAP_VIEW,      /* b is a view of a, as autograd sees it, at `offset` */
   GM_OVERLAP_BASE,      /* a == b: it is a view of a tensor like `base`, at `offset` */
+  GM_OVERLAP_NO_VIEW,   /* a == b: it is no view, as autograd sees it */
   GM_OVERLAP_ONE_BASE,  /* they are views of one tensor */
   GM_OVERLAP_MADE,      /* the history of b was made after that of a: gradients are added in the opposite order */
 } GmOverlapKind;

@@ -37,6 +37,8 @@ gm_overlap_holds (const GmOverlap *o, GmTensor *const *inputs)
   case GM_OVERLAP_VIEW:
     return gm_tensor_view_base (b) == a && b->offset - a->offset == o->offset
            && !gm_tensor_is_awaited (b);
+  case GM_OVERLAP_NO_VIEW:
+    return !gm_tensor_view_base (b);
   case GM_OVERLAP_ONE_BASE:
     return gm_tensor_view_base (a) && gm_tensor_view_base (a) == gm_tensor_view_base (b)
            && !gm_tensor_is_awaited (a) && !gm_tensor_is_awaited (b);
@@ -71,6 +73,8 @@ gm_overlap_text (const GmOverlap *o)
   case GM_OVERLAP_VIEW:
     return g_strdup_printf ("input %u is a view of input %u, %" G_GINT64_FORMAT " elements into it",
                             o->b.i, o->a.i, o->offset);
+  case GM_OVERLAP_NO_VIEW:
+    return g_strconcat (one, " is no view", NULL);
   case GM_OVERLAP_ONE_BASE:
     return g_strconcat (two, " are views of one tensor", NULL);
   case GM_OVERLAP_MADE:

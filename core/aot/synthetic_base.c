@@ -167,6 +167,17 @@ note_overlaps (const GmBasePlan *p, GArray *overlaps, GError **error)
   return true;
 }
 
+/* What is written to a tensor of its own becomes its history; to a view, that of what it is a view of. */
+static void
+note_owners (const GmBasePlan *p, GArray *overlaps)
+{
+  for (uint32_t i = 0; i < p->n; i++) {
+    const GmGraphAlias *a = gm_graph_value (p->g, value_of (p->g, i))->alias;
+    if (p->members[i].rewrites && (!a || (!a->has_base_meta && a->base == GM_NO_ID)))
+      gm_overlap_add (overlaps, GM_OVERLAP_NO_VIEW, (GmOuterInput){ i }, (GmOuterInput){ i }, 0, NULL);
+  }
+}
+
 /* What input i is a view of: an input (possibly itself), or a tensor that is not passed. */
 static Base
 own_base (const GmBasePlan *p, uint32_t i)
@@ -663,6 +674,7 @@ gm_synthetic_base_plan (const GmGraph *g, bool differentiate, GmArena *arena, GA
   find_groups (p);
   if (!note_overlaps (p, overlaps, error) || (differentiate && !check_awaited (p, error)))
     return NULL;
+  note_owners (p, overlaps);
   find_components (p);
   settle (p);
   p->bases = gm_arena_newn (arena, Base, p->n_bases);

@@ -699,3 +699,26 @@ def test_where_nothing_is_repeated_nothing_is_summed():
     leaf = base(3).requires_grad_()
     leaf.expand(1, 3).backward(G.tensor([[-0.0, 0.0, 1.0]]))
     assert str(leaf.grad.tolist()) == "[-0.0, 0.0, 1.0]"
+
+
+def raised_and_hooked(x):
+    x.exp_()
+    y = x.mean(0)
+    x.register_hook(lambda g: g * 2)
+    return y
+
+
+@backends
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_code_for_a_tensor_of_its_own_is_not_for_a_view(backend):
+    """What is written to a view has a history in its base: a hook on the view afterwards waits there."""
+    def run(f):
+        grads = []
+        for view in (True, False, True):
+            leaf = base().double().requires_grad_()
+            x = leaf * 1.25
+            f(x[2:10] if view else x).backward()
+            grads.append(leaf.grad)
+        return lines_of(grads)
+
+    same(raised_and_hooked, run, backend, fullgraph=False)
