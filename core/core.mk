@@ -124,6 +124,7 @@ CORE_SOURCES += \
   core/sym/sizes.h \
   core/sym/form.c \
   core/sym/form.h \
+  core/sym/interval.h \
   core/sym/witness.c \
   core/sym/witness.h \
   core/sym/sym.c \

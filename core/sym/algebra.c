@@ -3,6 +3,7 @@
  */
 #include "core/sym/algebra.h"
 
+#include "core/sym/interval.h"
 #include "core/sym/sym_private.h"
 
 #define ATOM(g, i) (&g_array_index ((g)->atoms, GmAtom, (i)))
@@ -10,8 +11,6 @@
 
 /* Moduli above are not made steps of, and not combined: they do not occur in shapes. */
 #define LARGEST_STEP (1 << 20)
-
-static const GmInterval anything = { INT64_MIN, INT64_MAX };
 
 /* -- Tables ------------------------------------------------------------------------------------ */
 
@@ -117,71 +116,6 @@ gm_algebra_reset (GmAlgebra *g)
 static GmResidue atom_residue (GmAlgebra *g, uint32_t atom);
 
 /* -- Intervals --------------------------------------------------------------------------------- */
-
-typedef __int128 Wide;
-#define FAR ((Wide) 1 << 100)
-
-/* Bounds on the way: beyond FAR there is no bound. */
-static Wide
-wide_min (int64_t v)
-{
-  return v == INT64_MIN ? -FAR : v;
-}
-
-static Wide
-wide_max (int64_t v)
-{
-  return v == INT64_MAX ? FAR : v;
-}
-
-static int64_t
-narrow_bound (Wide v)
-{
-  return v <= INT64_MIN ? INT64_MIN : v >= INT64_MAX ? INT64_MAX : (int64_t) v;
-}
-
-/* x * y where FAR stands for infinity and 0 * infinity is 0. */
-static Wide
-wide_times (Wide x, Wide y)
-{
-  if (!x || !y)
-    return 0;
-  bool minus = (x < 0) != (y < 0);
-  if (x == FAR || x == -FAR || y == FAR || y == -FAR)
-    return minus ? -FAR : FAR;
-  Wide r = x * y; /* both within 2^64 */
-  return r > FAR ? FAR : r < -FAR ? -FAR : r;
-}
-
-static GmInterval
-interval_times (GmInterval x, GmInterval y)
-{
-  Wide x0 = wide_min (x.min), x1 = wide_max (x.max), y0 = wide_min (y.min), y1 = wide_max (y.max);
-  Wide p[4] = { wide_times (x0, y0), wide_times (x0, y1), wide_times (x1, y0),
-                wide_times (x1, y1) };
-  Wide lo = p[0], hi = p[0];
-  for (int i = 1; i < 4; i++) {
-    lo = MIN (lo, p[i]);
-    hi = MAX (hi, p[i]);
-  }
-  return (GmInterval){ narrow_bound (lo), narrow_bound (hi) };
-}
-
-/* x // y for y of at least 1. */
-static GmInterval
-interval_quotient (GmInterval x, GmInterval y)
-{
-  GmInterval r = anything;
-  if (x.min != INT64_MIN && (x.min < 0 || y.max != INT64_MAX))
-    r.min = gm_floor_div (x.min, x.min < 0 ? y.min : y.max);
-  else if (x.min >= 0)
-    r.min = 0;
-  if (x.max != INT64_MAX && (x.max >= 0 || y.max != INT64_MAX))
-    r.max = gm_floor_div (x.max, x.max < 0 ? y.max : y.min);
-  else if (x.max < 0)
-    r.max = -1;
-  return r;
-}
 
 GmInterval
 gm_algebra_atom_interval (GmAlgebra *g, uint32_t atom)

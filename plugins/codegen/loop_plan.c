@@ -428,7 +428,9 @@ loop_put_scratch (CgText *t, const Loop *l, uint64_t offset)
 void
 loop_put_buffer (CgText *t, const Loop *l, uint32_t m, uint64_t fixed)
 {
-  if (codegen_is_symbolic (l->buffer_bytes))
+  if (codegen_is_symbolic (l->buffer_bytes) && l->n_parts)
+    put (t, "sd + %s", SIZE (l->p, l->buffers[m]));
+  else if (codegen_is_symbolic (l->buffer_bytes))
     put (t, "dyn + %s",
          SIZE (l->p, codegen_size_add (l->p->sizes, l->p->dynamic_bytes, l->buffers[m])));
   else

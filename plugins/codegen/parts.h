@@ -11,7 +11,8 @@ void codegen_run_parts (const GrammeThreads *threads, unsigned n, void (*part) (
 
 /* Decides whether l is done in parts, after loop_plan: l->n_parts. */
 void codegen_parts_plan (Loop *l, const CgText *t);
-/* Around the text of a loop, scratch_bytes: what each part needs beside the program's temporaries.  Nothing happens to a loop that is done as a whole. */
+/* Around the text of a loop, scratch_bytes: what each part needs beside the program's temporaries and the loop's buffers.  Nothing happens to a loop
+ * that is done as a whole. */
 void codegen_parts_begin (CgText *t, const Loop *l, CgText *outside);
 void codegen_parts_end (CgText *t, const Loop *l, CgText *outside, uint64_t scratch_bytes);
 

@@ -307,7 +307,7 @@ put_loop (CgText *t, const CgProgram *p, uint32_t step)
     put_phase (t, l, phase);
   put (t, "  }\n  }\n");
   loop_take_buffers (t, l, loop_buffers (l));
-  codegen_parts_end (t, l, &outside, loop_buffers (l) - p->temp_bytes + (uint64_t) l->buffer_bytes);
+  codegen_parts_end (t, l, &outside, loop_buffers (l) - p->temp_bytes);
   free (l);
 }
 

@@ -180,6 +180,18 @@ START_TEST (fused_loops_have_the_bits_of_numbers)
 }
 END_TEST
 
+/* The function that does a part is given the sizes, its own scratch and its own buffers of a row. */
+START_TEST (loops_in_parts_have_the_bits_of_numbers)
+{
+  g_setenv ("GM_PARTS", _i % 2 ? "5" : "2", TRUE);
+  compare_many (backends[_i],
+                (GmRandomGraph){ .strided = true,
+                                 .defined_only = true,
+                                 .wide = true,
+                                 .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE | 1u << GM_FAMILY_MOVEMENT });
+}
+END_TEST
+
 int
 main (void)
 {
@@ -188,6 +200,7 @@ main (void)
   tcase_set_timeout (t, 600);
   tcase_add_loop_test (t, every_family_has_the_bits_of_numbers, 0, G_N_ELEMENTS (backends));
   tcase_add_loop_test (t, fused_loops_have_the_bits_of_numbers, 0, G_N_ELEMENTS (backends));
+  tcase_add_loop_test (t, loops_in_parts_have_the_bits_of_numbers, 1, G_N_ELEMENTS (backends));
   suite_add_tcase (s, t);
   SRunner *sr = srunner_create (s);
   srunner_run_all (sr, CK_NORMAL);
