@@ -135,6 +135,7 @@ CORE_SOURCES += \
   core/graph/alias.c \
   core/graph/custom.c \
   core/graph/higher.c core/graph/higher.h \
+  core/graph/looks.c core/graph/looks.h \
   core/graph/host.c \
   core/graph/fold.c \
   core/graph/graph.c \

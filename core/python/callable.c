@@ -8,6 +8,7 @@
 #include "core/python/cpython.h"
 #include <structmember.h>
 
+#include "core/autograd/autograd.h"
 #include "core/python/autograd_py.h"
 #include "core/python/bind.h"
 #include "core/python/callable.h"
@@ -80,7 +81,7 @@ gm_py_int_as_size (PyObject *o)
 bool
 gm_entry_is_simple (const GmEntry *e)
 {
-  return (e->plan || e->plans) && !e->direct && !e->draws && e->n_ints == 0 && e->n_outputs == 1 && !e->config->callable && !e->sets_grad
+  return (e->plan || e->plans) && !e->direct && !e->draws && e->n_ints == 0 && e->n_looks == 0 && e->n_outputs == 1 && !e->config->callable && !e->sets_grad
          && !e->rest && e->ret && e->ret->kind == GM_RETURN_OUTPUT;
 }
 
@@ -100,6 +101,16 @@ run_simple (GmEntry *e, PyObject **slots)
     return gm_py_tensor_take (out);
   gm_py_raise (error);
   return NULL;
+}
+
+/* To ask is a look. */
+static void
+look_as_the_program (const GmEntry *e, PyObject **slots)
+{
+  bool was = gm_grad_set_enabled (true);
+  for (uint32_t i = 0; i < e->n_looks; i++)
+    gm_tensor_requires_grad (((GmPyTensor *) slots[e->looks[i]])->t);
+  gm_grad_set_enabled (was);
 }
 
 /* slots are borrowed from objects that the arguments keep alive; the plan runs no Python code. */
@@ -122,6 +133,8 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail)
     if (!gm_draws_make (e->draws, slots))
       goto out;
   }
+  if (G_UNLIKELY (e->n_looks > 0))
+    look_as_the_program (e, slots);
   if (e->direct) {
     gm_hook_suspend ();
     bool ran = gm_direct_run (e->direct, slots, outputs);

@@ -10,6 +10,7 @@
 
 #include "core/base/log.h"
 #include "core/compile.h"
+#include "core/graph/looks.h"
 #include "core/plugin/registry.h"
 #include "core/python/api_object.h"
 #include "core/python/args.h"
@@ -243,6 +244,16 @@ guard_memory (GmEntry *e)
   }
 }
 
+/* What the program looked at and the plan does not. */
+static void
+keep_looks (GmEntry *e, const GmCompile *c, const GmRecording *rec)
+{
+  e->looks = g_new (uint32_t, rec->n_inputs + 1);
+  e->n_looks = gm_graph_lost_looks (c->record.graph, c->simplify.graph, e->looks);
+  for (uint32_t i = 0; i < e->n_looks; i++)
+    e->looks[i] = rec->inputs[e->looks[i]].slot;
+}
+
 /* -- a: assemble ------------------------------------------------------------------------------------------------- */
 
 static bool
@@ -273,6 +284,7 @@ assemble (GmCompile *c, GError **error)
     e->input_slots[e->n_inputs++] = rec->inputs[i].slot;
   }
   guard_memory (e);
+  keep_looks (e, c, rec);
   gm_guards_add_sizes (e->guards, c->record.graph, rec);
   if (job->hooks)
     gm_py_hooks_guard (g_steal_pointer (&job->hooks), e->guards);
@@ -605,7 +617,9 @@ run_symbolic (Job *job, GmCompile *c, GError **error)
   job->plans = gm_plans_new (c, error);
   if (!job->plans)
     return false;
-  gm_compile_skip (c, 's', 'l');
+  if (!gm_compile_run (c, 's', 's', error)) /* for keep_looks: the plans have copies of their own */
+    return false;
+  gm_compile_skip (c, 'f', 'l');
   return gm_compile_run (c, 'a', 'a', error);
 }
 

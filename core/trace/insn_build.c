@@ -149,10 +149,21 @@ gm_insn_map_add (GmRecorder *r, const GmInsn *i)
     gm_setitem (r, gm_peek (r, i->arg), key, value);
 }
 
+/* ** in a display: unlike dict.update() it takes mappings alone, which is what has keys(). */
 void
 gm_insn_dict_update (GmRecorder *r, const GmInsn *i)
 {
-  add_to (r, i, "update");
+  const GmTracker *from = gm_realize (r, gm_pop (r)), *to = gm_peek (r, i->arg);
+  if (r->stop)
+    return;
+  PyTypeObject *type = gm_type_of (r, from);
+  bool maps = from->kind == &gm_kind_dict || gm_dict_of (r, from)
+              || (from->kind == &gm_kind_object ? gm_getattr_opt (r, from, gm_record_take (r, PyUnicode_InternFromString ("keys"))) != NULL
+                                                : type && PyObject_HasAttrString ((PyObject *) type, "keys"));
+  if (type && !maps && !r->stop)
+    gm_raise_new (r, PyExc_TypeError, "'%.200s' object is not a mapping", type->tp_name);
+  else if (!r->stop)
+    gm_call_n (r, method (r, to, "update"), &from, 1);
 }
 
 /* ** in a call: a key that is there already is an error. */

@@ -722,3 +722,41 @@ def test_code_for_a_tensor_of_its_own_is_not_for_a_view(backend):
         return lines_of(grads)
 
     same(raised_and_hooked, run, backend, fullgraph=False)
+
+
+# -- Code that is dropped ---------------------------------------------------------------------------------------------
+
+
+def unwanted_copy(x):
+    x.clone()
+    return x
+
+
+def unwanted_copy_of_a_view(x):
+    x.view(2, 4).sin()
+    return x
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("f", [unwanted_copy, unwanted_copy_of_a_view, lambda x: x])
+def test_what_nobody_wants_takes_the_history_of_a_view_all_the_same(f, dynamic):
+    """The base was written to, so the next look makes the view's history, and what arrives there is added in the order of histories."""
+
+    def run(f):
+        leaf = base().requires_grad_()
+        whole = leaf * 1.25
+        x, y, z = whole.view(3, 4)[0], whole[2:10], whole.view(4, 3)
+        z[:, 1].add_(1)
+        y = f(y)
+        assert all(t.grad_fn is not None for t in (x, y, z))  # each is a look
+        total = (y * 0.5).sum()
+        for t in (x, y, z, leaf):
+            total = total + (t * 0.3).sum() * 1.7
+        total.backward()
+        return lines_of([leaf.grad])
+
+    for backend in BACKENDS:
+        G._dynamo.reset()
+        compiled = G.compile(f, backend=backend, fullgraph=True, dynamic=dynamic)
+        assert run(compiled) == run(f)
+    assert run(unwanted_copy) != run(lambda x: x)

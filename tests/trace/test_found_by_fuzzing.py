@@ -5,6 +5,7 @@ import collections
 import functools
 import itertools
 import sys
+import types
 import warnings
 
 import pytest
@@ -662,3 +663,25 @@ def test_vars_of_what_has_no_attributes_of_its_own(thing):
 
     (plain,), (got,) = both(root, lambda: (G.ones(1),))
     assert got[1:] == plain[1:]
+
+
+@pytest.mark.parametrize("thing", [set(), [], [("a", 1)], (), "", None, 3, {1: 2}, collections.OrderedDict(a=1), collections.Counter("ab"), types.MappingProxyType({"k": 1}), collections.ChainMap({"k": 1}), G.ones(2)], ids=repr)
+def test_two_stars_in_a_display_take_mappings_alone(thing):
+    def root(thing):
+        return [{**thing, "z": x} for x in (1, 2)]
+
+    def caught(thing):
+        try:
+            return {"a": 0, **thing}
+        except TypeError as error:
+            return str(error)
+
+    for program in (root, caught):
+        try:
+            want = program(thing)
+        except TypeError as error:
+            with pytest.raises(TypeError) as raised:
+                G.compile(program, backend="eager")(thing)
+            assert str(raised.value) == str(error)
+        else:
+            assert G.compile(program, backend="eager")(thing) == want

@@ -143,8 +143,12 @@ def compare(names, backend):
     assert FORCED or compiled.status()["graphs"] <= 3, names  # one dimension, two, and two of any size
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("names", [(a, b) for a, b in itertools.product(OPERATORS, OPERATORS)], ids=" in ".join)
+# The C compiler takes most of the time: it gets each operator in itself and in the next one.
+SHORT = [(a, b) for a, b in itertools.product(OPERATORS, OPERATORS) if (list(OPERATORS).index(b) - list(OPERATORS).index(a)) % len(OPERATORS) < 2]
+
+
+@pytest.mark.parametrize("names, backend", [(names, b) for b in BACKENDS for names in (SHORT if b == "cc" else itertools.product(OPERATORS, OPERATORS))],
+                         ids=lambda v: v if isinstance(v, str) else " in ".join(v))
 def test_each_operator_in_each_other_one(names, backend):
     warnings.simplefilter("error")
     compare(names[::-1], backend)
@@ -153,6 +157,6 @@ def test_each_operator_in_each_other_one(names, backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_towers_of_operators(backend):
     warnings.simplefilter("error")
-    for seed in range(FIRST, FIRST + N):
+    for seed in range(FIRST, FIRST + (N // 4 + 1 if backend == "cc" else N)):
         dice = random.Random(seed)
         compare(tuple(dice.choice(list(OPERATORS)) for _ in range(dice.randint(3, 5))), backend)
