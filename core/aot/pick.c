@@ -29,12 +29,6 @@ typedef struct {
   uint32_t left; /* nodes that may still be made for the gather at hand */
 } Pick;
 
-static const GmNode *
-producer (const GmGraph *g, GmValueId v)
-{
-  return gm_cut_producer (g, v);
-}
-
 /* -- Which --------------------------------------------------------------------------------------- */
 
 static bool
@@ -84,7 +78,7 @@ takes_one (const GmGraph *g, const GmNode *n, const GmMeta *whole)
 static bool
 sinks (const Pick *p, const GmNode *n)
 {
-  return n->op == GM_OP_gather && is_pointwise (producer (p->g, n->in[0])) && !p->output[n->in[0]]
+  return n->op == GM_OP_gather && is_pointwise (gm_cut_producer (p->g, n->in[0])) && !p->output[n->in[0]]
          && takes_one (p->g, n, gm_graph_meta (p->g, n->in[0]));
 }
 
@@ -92,7 +86,7 @@ sinks (const Pick *p, const GmNode *n)
 static GmValueId
 positions (const GmGraph *g, GmValueId v)
 {
-  for (const GmNode *n = producer (g, v); n && (n->op == GM_OP_view || n->op == GM_OP_detach); n = producer (g, v))
+  for (const GmNode *n = gm_cut_producer (g, v); n && (n->op == GM_OP_view || n->op == GM_OP_detach); n = gm_cut_producer (g, v))
     v = n->in[0];
   return v;
 }
@@ -113,7 +107,7 @@ is_checked (const GmGraph *g, GmValueId index, int64_t length, uint32_t end)
 static bool
 is_zeros (const GmGraph *g, GmValueId v)
 {
-  const GmNode *n = producer (g, v);
+  const GmNode *n = gm_cut_producer (g, v);
 
   return n && n->op == GM_OP_full && gm_scalar_as_double (n->attrs->value) == 0 && !signbit (gm_scalar_as_double (n->attrs->value));
 }
@@ -150,7 +144,7 @@ static GmVal
 pick (Pick *p, GmValueId v, const GmNode *gather)
 {
   const GmMeta *whole = gm_graph_meta (p->g, gather->in[0]), *m = gm_graph_meta (p->g, v);
-  const GmNode *n = producer (p->g, v);
+  const GmNode *n = gm_cut_producer (p->g, v);
   GmBuilder *b = &p->b.base;
 
   if (is_of_rows (m, whole, gather->attrs->dim))
@@ -197,21 +191,6 @@ one_hot (Pick *p, const GmNode *n)
   return gm_b (b, where, hit, gm_b (b, add, zero, mapped (p, n->in[2])), zero);
 }
 
-static void
-copy_node (Pick *p, const GmNode *n)
-{
-  GmGraph *to = p->b.graph;
-  GmValueId in[n->n_in + 1];
-
-  for (uint32_t i = 0; i < n->n_in; i++)
-    in[i] = p->map[n->in[i]];
-  p->map[n->out] =
-      n->op == GM_OP_constant
-        ? gm_graph_add_constant (to, g_ptr_array_index (p->g->constants, n->attrs->offset), n->where)
-        : gm_graph_add_known (to, n->op, in, (int) n->n_in, n->attrs, n->where, gm_graph_meta (p->g, n->out));
-  gm_graph_set_tag (to, p->map[n->out], n->tag);
-}
-
 /* Whether v may stand for n's result: the caller may see its strides. */
 static bool
 is_like (Pick *p, GmValueId v, const GmNode *n)
@@ -235,12 +214,11 @@ rewrite (Pick *p, const GmNode *n)
     v = one_hot (p, n);
   if (gm_b_failed (&p->b.base))
     return false;
-  if (v && is_like (p, gm_id_from_val (v), n)) {
-    p->map[n->out] = gm_id_from_val (v);
-    gm_graph_meta (p->b.graph, p->map[n->out])->requires_grad = gm_graph_meta (p->g, n->out)->requires_grad;
-  } else {
-    copy_node (p, n);
-  }
+  p->map[n->out] = v && is_like (p, gm_id_from_val (v), n) ? gm_id_from_val (v)
+                                                           : gm_copy_node (p->b.graph, p->g, n, p->map, &p->b.base.error);
+  if (p->map[n->out] == GM_NO_ID)
+    return false;
+  gm_graph_meta (p->b.graph, p->map[n->out])->requires_grad = gm_graph_meta (p->g, n->out)->requires_grad;
   return true;
 }
 

@@ -4,12 +4,13 @@
  * A body is traced at a mark: inlined as any call, its nodes moved out into a graph of their own, and
  * the recorder rolled back, so that nothing of it stays: no node, no input that it was the first to
  * touch, no object.  Sizes and what was found out about them stay as they are: the body is made of
- * them.  What else must stay is taken along and done again behind the rollback: guards, and the inputs that the body reads, found by their sources.  What a body changes outside of itself has
- * to be the same for all bodies of a call, because one of them stands for all; then the first is run
- * once more, only for what it changes.
+ * them.  What else must stay is done again behind the rollback: guards, and the inputs that the body
+ * reads, found by their sources.  What a body changes outside of itself has to be the same for all
+ * bodies of a call, because one of them stands for all; then the first is run once more, only for
+ * what it changes.
  *
- *   mark, trace, take out, roll back      for each body
- *   merge                                 inputs, guards, changes, nodes
+ *   mark, trace, take out, roll back, touch     for each body
+ *   merge                                       changes, nodes
  */
 #include "core/trace/higher.h"
 
@@ -34,7 +35,6 @@ typedef struct {
   GmOp op;
   GmMark mark;
   GArray *captured; /* Captured: of all bodies, in the order of first use */
-  GArray *guards;   /* GmGuard: of all bodies */
   const GmTracker *const *operands;
   uint32_t n_operands, n_carried, n_mapped;
   bool reverse;
@@ -435,7 +435,7 @@ read_results (Call *c, Body *b, const GmTracker *value, GmValueId **results, uin
 /* What a body was the first to read is an input from now on, for the other bodies too, which may know it by another name: its sizes are
  * then the same symbols. */
 static bool
-touch_inputs (Call *c)
+touch (Call *c, const GArray *guards)
 {
   GmRecorder *r = c->r;
   for (uint32_t i = 0; i < c->captured->len && !r->stop; i++) {
@@ -446,8 +446,8 @@ touch_inputs (Call *c)
     if (!r->stop)
       k->value = value_of (r, t);
   }
-  for (uint32_t i = 0; i < c->guards->len && !r->stop; i++) {
-    GmGuard g = g_array_index (c->guards, GmGuard, i);
+  for (uint32_t i = 0; i < guards->len && !r->stop; i++) {
+    GmGuard g = g_array_index (guards, GmGuard, i);
     g.source = gm_source_again (r, g.source);
     g.other = gm_source_again (r, g.other);
     gm_guard_add (r, &g);
@@ -480,16 +480,17 @@ trace (Call *c, Body *b, const bool *grad)
   r->n_bodies--;
   ok = ok && !r->stop && read_results (c, b, value, &results, &n_results) && look_at_changes (c, b)
        && take_out (c, b, stand_ins, first_node, results, n_results);
-  for (uint32_t i = c->mark.guards; ok && i < r->guards->len; i++)
-    g_array_append_val (c->guards, g_array_index (r->guards, GmGuard, i));
   if (!ok)
     return false; /* the break rolls back to a mark of its own */
+  g_autoptr (GArray) guards = g_array_new (FALSE, FALSE, sizeof (GmGuard));
+  for (uint32_t i = c->mark.guards; i < r->guards->len; i++)
+    g_array_append_val (guards, g_array_index (r->guards, GmGuard, i));
   gm_log (GM_LOG_TRACE_CALL, "%s: rollback of %s", op_name (c), b->name);
   if (r->graph->sizes) /* the body's metas are of these expressions, and hold by these facts */
     c->mark.graph.sizes = gm_sizes_mark (r->graph->sizes);
   gm_record_rollback (r, &c->mark);
   gm_size_keep (r, n_symbols);
-  if (!touch_inputs (c))
+  if (!touch (c, guards))
     return false;
   c->mark = gm_record_mark (r);
   return true;
@@ -631,8 +632,6 @@ merge (Call *c, Body *bodies, uint32_t n)
   gm_log (GM_LOG_TRACE_CALL, "%s: merge", op_name (c));
   for (uint32_t i = 0; i < n; i++)
     bodies[i].name = gm_arena_strdup (r->arena, bodies[i].name);
-  if (!touch_inputs (c))
-    return &gm_tracker_poison;
   GmHigher *h = gm_higher_new (c->op);
   h->n_carried = c->n_carried;
   h->n_mapped = c->n_mapped;
@@ -785,7 +784,6 @@ gm_higher_record (GmRecorder *r, const GmCallArgs *args)
     bodies[i].fn = gm_realize (r, functions->items[i]);
   c.mark = gm_record_mark (r);
   c.captured = g_array_new (FALSE, FALSE, sizeof (Captured));
-  c.guards = g_array_new (FALSE, FALSE, sizeof (GmGuard));
   const GmTracker *v = r->stop                          ? &gm_tracker_poison
                        : c.op == GM_OP_cond            ? call_cond (&c, bodies)
                        : c.op == GM_OP_while_loop      ? call_while (&c, bodies)
@@ -794,6 +792,5 @@ gm_higher_record (GmRecorder *r, const GmCallArgs *args)
   body_clear (&bodies[0]);
   body_clear (&bodies[1]);
   g_array_unref (c.captured);
-  g_array_unref (c.guards);
   return r->stop ? &gm_tracker_poison : v;
 }
