@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * parts.c -- see parts.h.
  *
- * Such a loop is printed as a function, of which each call computes some of the rows, or a stretch of elements where there are no rows.  Rows and
+ * Such a loop is printed as a function, of which each call computes some of the rows, or a stretch of elements where there are no rows; a second one
+ * makes the call for a thread.  Rows and
  * elements do not depend on each other, and a row is always computed by one part alone: so the bits are the same for every number of parts and
  * threads.  How many parts there are follows from the loop alone; who computes them is the host's affair (gramme.threads/1).
  * Invariant: parts write different memory: different rows, or elements, and scratch of their own behind the program's temporaries.
- * Where the run gives the sizes, it also tells whether there is enough to do: then there are parts, else one.  Buffers of a row lie
- * with what else is of symbolic size, one for each part.
+ * Where the run gives the sizes, it also tells whether there is enough to do: then there are parts, else the function is called for the whole
+ * loop, which costs what a call does.  Buffers of a row lie with what else is of symbolic size, one for each part.
+ * A compiler that optimises is given such a function twice where rows have a symbolic length: once for rows of one block, whose loops it
+ * takes apart.
  * GM_PARTS=n, for tests: every loop that can be done in parts is done in n.
  */
 #include "plugins/codegen/parts.h"
@@ -73,6 +76,8 @@ codegen_parts_plan (Loop *l, const CgText *t)
     bool can = work > 0 && (l->n_outer > 0 ? codegen_size_may_exceed (l->outer[0], 1) : l->s->split < 0);
     uint32_t n = asked ? (uint32_t) atoi (asked) : codegen_is_symbolic (l->buffer_bytes) ? MOST_DYNAMIC_PARTS : MOST_PARTS;
     l->n_parts = !can || n < 2 ? 0 : n > MOST_PARTS ? MOST_PARTS : n;
+    if (l->n_parts)
+      codegen_scope_begin (l->p, CG_SCOPE_LOOP);
     return;
   }
   for (int d = 0; d < l->n_outer; d++)
@@ -86,6 +91,8 @@ codegen_parts_plan (Loop *l, const CgText *t)
   l->n_parts = n > MOST_PARTS ? MOST_PARTS : (uint32_t) n;
   if ((int64_t) l->n_parts > most)
     l->n_parts = (uint32_t) most;
+  if (l->n_parts)
+    codegen_scope_begin (l->p, CG_SCOPE_LOOP);
 }
 
 void
@@ -98,40 +105,138 @@ codegen_parts_begin (CgText *t, const Loop *l, CgText *outside)
   t->len = t->room = 0;
 }
 
-/* The function goes before the one that is being printed, which calls it. */
+/* -- The functions ----------------------------------------------------------------------------- */
+
+typedef struct {
+  const Loop *l;
+  unsigned n; /* parts */
+  bool sized, dynamic;
+  int64_t buffers;      /* bytes of a part's, if they are dynamic */
+  uint64_t scratch;     /* bytes of a part's */
+} Parts;
+
+static void
+put_parameters (CgText *f, const CgText *t, const Parts *s, const char *name, const char *more)
+{
+  put (f, "%s%u (char *const *in, char *const *out, char *ws, char *sc, long lo, long %s", name, s->l->step, s->l->n_outer > 0 ? "hi" : "len");
+  put (f, "%s%s%s)\n{\n", t->sized ? ", const long *sz, char *dyn" : "", s->dynamic ? ", char *sd" : "", more);
+}
+
+/* Are rows told apart by whether they are one block? */
+static bool
+is_split_by_length (const CgText *t, const Loop *l)
+{
+  bool folds = false;
+  for (uint32_t m = 0; m < l->s->n_members; m++)
+    folds = folds || loop_is_fold (l, m);
+  return t->source && folds && l->n_outer > 0 && codegen_is_symbolic (l->n);
+}
+
+/* What computes rows, or elements, from lo on. */
+static void
+put_work (CgText *f, const CgText *t, const Parts *s)
+{
+  const Loop *l = s->l;
+  bool split = is_split_by_length (t, l);
+  const char *n = SIZE (l->p, split ? l->n : 0);
+  unsigned tile = l->p->tiles->tile_elems;
+  put (f, split ? "static inline __attribute__ ((always_inline)) void %s" : "static void %s", t->prefix);
+  put_parameters (f, t, s, split ? "rows" : "loop", split ? ", int one_block" : "");
+  if (t->sized)
+    put_sizes (f, l->p);
+  put (f, "  (void) in; (void) out; (void) sc; (void) ws;\n");
+  if (split)
+    put (f, "  if (one_block && (%s < 1 || %s > %u))\n    __builtin_unreachable ();\n", n, n, tile);
+  put (f, "%s}\n", t->text ? t->text : "");
+  if (!split)
+    return;
+  put (f, "static void %s", t->prefix);
+  put_parameters (f, t, s, "loop", "");
+  put_sizes (f, l->p);
+  for (int one = 1; one >= 0; one--) {
+    put (f, one ? "  if (%s >= 1 && %s <= %u)\n" : "  else\n", n, n, tile);
+    put (f, "    %srows%u (in, out, ws, sc, lo, hi, sz, dyn%s, %d);\n", t->prefix, l->step, s->dynamic ? ", sd" : "", one);
+  }
+  put (f, "}\n");
+}
+
+/* What a thread calls: finds the part's rows, or elements. */
+static void
+put_thread (CgText *f, const CgText *t, const Parts *s)
+{
+  const Loop *l = s->l;
+  unsigned tile = l->p->tiles->tile_elems;
+  codegen_scope_begin (l->p, CG_SCOPE_LOOP);
+  const char *rows = SIZE (l->p, l->n_outer > 0 ? l->outer[0] : 0), *all = SIZE (l->p, l->n_outer > 0 ? 0 : l->n);
+  put (f, "static void %spart%u (void *arg, unsigned part)\n{\n  char **given = arg, *ws = given[2];\n", t->prefix, l->step);
+  if (t->sized) {
+    put (f, "  const long *sz = (const long *) given[3];\n");
+    put_sizes (f, l->p);
+  }
+  put (f, "  const long nth = part, parts = %u;\n", s->n);
+  if (l->n_outer > 0)
+    put (f, "  const long lo = %s * nth / parts, to = %s * (nth + 1) / parts;\n", rows, rows);
+  else
+    put (f, "  const long tiles = (%s + %u) / %u, lo = tiles * nth / parts * %u, end = tiles * (nth + 1) / parts * %u, to = (end < %s ? end : %s) - lo;\n",
+         all, tile - 1, tile, tile, tile, all, all);
+  put (f, "  %sloop%u ((char *const *) given[0], (char *const *) given[1], ws, ws + %llu + part * %lluul, lo, to", t->prefix, l->step,
+       (unsigned long long) l->p->temp_bytes, (unsigned long long) s->scratch);
+  put (f, "%s%s);\n}\n", t->sized ? ", sz, given[4]" : "", s->dynamic ? ", given[4] + (long) given[5] + nth * (long) given[6]" : "");
+}
+
+/* In the program: the call of all parts, or of the whole loop. */
+static void
+put_calls (CgText *t, const Parts *s)
+{
+  const Loop *l = s->l;
+  const CgProgram *p = l->p;
+  put (t, "  { /* %u, in parts */\n", l->step);
+  if (s->sized && s->n > 1) { /* as many elements as are worth it */
+    put (t, "    if (%s", SIZE (p, l->n));
+    for (int d = 0; d < l->n_outer; d++)
+      put (t, " * %s", SIZE (p, l->outer[d]));
+    put (t, " >= %lld)\n", getenv ("GM_PARTS") ? 0ll : (long long) (WORTH_PARTS / work_each (l)));
+  }
+  if (s->n > 1 || !s->sized) {
+    put (t, "    {\n    void *part[] = { (void *) in, (void *) out, ws");
+    if (t->sized)
+      put (t, ", (void *) sz, dyn");
+    if (s->dynamic)
+      put (t, ", (void *) (long) %s, (void *) (long) %s", SIZE (p, p->dynamic_bytes), SIZE (p, s->buffers));
+    put (t, " };\n    gm_run_parts (gm_threads, %u, %spart%u, part);\n    }\n", s->n, t->prefix, l->step);
+    add_symbol (t, "gm_run_parts", CG_SYMBOL_RUN_PARTS, (const void *) (uintptr_t) codegen_run_parts);
+    add_symbol (t, "gm_threads", 0, p->threads);
+  }
+  if (s->sized) {
+    put (t, "%s    %sloop%u (in, out, ws, ws + %llu, 0, %s", s->n > 1 ? "    else\n  " : "", t->prefix, l->step, (unsigned long long) p->temp_bytes,
+         SIZE (p, l->n_outer > 0 ? l->outer[0] : l->n));
+    put (t, "%s", t->sized ? ", sz, dyn" : "");
+    if (s->dynamic)
+      put (t, ", dyn + %s", SIZE (p, p->dynamic_bytes));
+    put (t, ");\n");
+  }
+  put (t, "  }\n");
+}
+
+/* The functions go before the one that is being printed, which calls them. */
 void
 codegen_parts_end (CgText *t, const Loop *l, CgText *outside, uint64_t scratch_bytes)
 {
   if (!l->n_parts)
     return;
   CgText f = { .text = t->functions, .len = t->functions_len, .room = t->functions_room };
-  const char *rows = SIZE (l->p, l->n_outer > 0 ? l->outer[0] : 0), *all = SIZE (l->p, l->n); /* from now on put_sizes has them */
-  unsigned tile = l->p->tiles->tile_elems, n = l->n_parts;
-  bool sized = is_sized (l), dynamic = codegen_is_symbolic (l->buffer_bytes);
   CgSizes *sizes = l->p->sizes;
-  int64_t buffers = dynamic ? codegen_size_align (sizes, l->buffer_bytes, 64) : 0;
-  unsigned long long scratch = (scratch_bytes + (dynamic ? 0 : (uint64_t) l->buffer_bytes) + 127) / 64 * 64;
-  if (sized && n > SIZED_SCRATCH_BYTES / scratch)
-    n = SIZED_SCRATCH_BYTES / scratch ? (unsigned) (SIZED_SCRATCH_BYTES / scratch) : 1;
-  if (sized && l->n_outer > 0 && !codegen_is_symbolic (l->outer[0]) && (int64_t) n > l->outer[0])
-    n = (unsigned) l->outer[0];
-  put (&f, "static void %spart%u (void *arg, unsigned part)\n{\n", t->prefix, l->step);
-  put (&f, "  void *const *given = arg;\n  char *const *in = given[0], *const *out = given[1], *ws = given[2];\n");
-  put (&f, "  char *sc = ws + %llu + part * %lluul;\n", (unsigned long long) l->p->temp_bytes, scratch);
-  if (t->sized) {
-    put (&f, "  const long *sz = given[3];\n  char *dyn = given[4];\n");
-    if (dynamic)
-      put (&f, "  char *sd = dyn + (long) given[6] + part * (long) given[7];\n");
-    put_sizes (&f, l->p);
-  }
-  put (&f, sized ? "  const long nth = part, parts = (long) given[5];\n" : "  const long nth = part, parts = %u;\n", n);
-  if (l->n_outer > 0) {
-    put (&f, "  const long lo = parts > 1 ? %s * nth / parts : 0, hi = parts > 1 ? %s * (nth + 1) / parts : %s;\n", rows, rows, rows);
-  } else {
-    put (&f, "  const long tiles = (%s + %u) / %u, lo = parts > 1 ? tiles * nth / parts * %u : 0;\n", all, tile - 1, tile, tile);
-    put (&f, "  const long to = parts > 1 ? tiles * (nth + 1) / parts * %u : %s, len = (to < %s ? to : %s) - lo;\n", tile, all, all, all);
-  }
-  put (&f, "  (void) in; (void) out; (void) sc; (void) ws;\n%s}\n", t->text ? t->text : "");
+  Parts s = { l, l->n_parts, is_sized (l), codegen_is_symbolic (l->buffer_bytes), 0, 0 };
+  s.buffers = s.dynamic ? codegen_size_align (sizes, l->buffer_bytes, 64) : 0;
+  s.scratch = (scratch_bytes + (s.dynamic ? 0 : (uint64_t) l->buffer_bytes) + 127) / 64 * 64;
+  if (s.sized && s.n > SIZED_SCRATCH_BYTES / s.scratch)
+    s.n = SIZED_SCRATCH_BYTES / s.scratch ? (unsigned) (SIZED_SCRATCH_BYTES / s.scratch) : 1;
+  if (s.sized && l->n_outer > 0 && !codegen_is_symbolic (l->outer[0]) && (int64_t) s.n > l->outer[0])
+    s.n = (unsigned) l->outer[0];
+  put_work (&f, t, &s);
+  if (s.n > 1 || !s.sized)
+    put_thread (&f, t, &s);
+  codegen_scope_begin (l->p, CG_SCOPE_PROGRAM);
   f.oom = f.oom || t->oom;
   free (t->text);
   t->functions = f.text;
@@ -141,28 +246,11 @@ codegen_parts_end (CgText *t, const Loop *l, CgText *outside, uint64_t scratch_b
   t->len = outside->len;
   t->room = outside->room;
   t->oom = f.oom;
-  add_symbol (t, "gm_run_parts", CG_SYMBOL_RUN_PARTS, (const void *) (uintptr_t) codegen_run_parts);
-  add_symbol (t, "gm_threads", 0, l->p->threads);
-  put (t, "  { /* %u, in parts */\n", l->step);
-  if (sized) { /* as many elements as are worth it */
-    put (t, "    const long parts = %s", SIZE (l->p, l->n));
-    for (int d = 0; d < l->n_outer; d++)
-      put (t, " * %s", SIZE (l->p, l->outer[d]));
-    put (t, " >= %lld ? %u : 1;\n", getenv ("GM_PARTS") ? 0ll : (long long) (WORTH_PARTS / work_each (l)), n);
-  }
-  put (t, "    void *part[] = { (void *) in, (void *) out, ws");
-  if (t->sized)
-    put (t, ", (void *) sz, dyn, (void *) (long) %s, (void *) (long) %s, (void *) (long) %s", sized ? "parts" : "0",
-         dynamic ? SIZE (l->p, l->p->dynamic_bytes) : "0", dynamic ? SIZE (l->p, buffers) : "0");
-  put (t, " };\n");
-  if (sized)
-    put (t, "    if (parts > 1)\n      gm_run_parts (gm_threads, parts, %spart%u, part);\n    else\n      %spart%u (part, 0);\n  }\n", t->prefix, l->step, t->prefix, l->step);
-  else
-    put (t, "    gm_run_parts (gm_threads, %u, %spart%u, part);\n  }\n", n, t->prefix, l->step);
-  uint64_t bytes = l->p->temp_bytes + n * scratch;
+  put_calls (t, &s);
+  uint64_t bytes = l->p->temp_bytes + s.n * s.scratch;
   if (t->ws_bytes < bytes)
     t->ws_bytes = bytes;
-  if (dynamic)
+  if (s.dynamic)
     t->dynamic_bytes = codegen_size_max (sizes, t->dynamic_bytes,
-                                         codegen_size_add (sizes, l->p->dynamic_bytes, codegen_size_mul (sizes, buffers, n)));
+                                         codegen_size_add (sizes, l->p->dynamic_bytes, codegen_size_mul (sizes, s.buffers, s.n)));
 }

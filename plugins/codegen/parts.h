@@ -9,7 +9,7 @@
 /* What generated code calls for it. */
 void codegen_run_parts (const GrammeThreads *threads, unsigned n, void (*part) (void *, unsigned), void *arg);
 
-/* Decides whether l is done in parts, after loop_plan: l->n_parts. */
+/* Decides whether l is done in parts, after loop_plan: l->n_parts.  If so, what is printed until codegen_parts_end is in the loop's scope. */
 void codegen_parts_plan (Loop *l, const CgText *t);
 /* Around the text of a loop, scratch_bytes: what each part needs beside the program's temporaries and the loop's buffers.  Nothing happens to a loop
  * that is done as a whole. */

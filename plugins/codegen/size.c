@@ -36,7 +36,7 @@ make (CgSizes *s, CgSizeKind kind, int64_t a, int64_t b)
     s->rows = rows;
     s->room = room;
   }
-  s->rows[s->n] = (CgSizeRow){ (uint8_t) kind, false, a, b };
+  s->rows[s->n] = (CgSizeRow){ (uint8_t) kind, 0, a, b };
   return CG_SIZE_ROW_0 + s->n++;
 }
 
@@ -118,7 +118,10 @@ codegen_size_max (CgSizes *s, int64_t a, int64_t b)
 int64_t
 codegen_size_align (CgSizes *s, int64_t a, int64_t to)
 {
-  return codegen_is_symbolic (a) ? make (s, CG_SIZE_ALIGN, a, to) : (a + to - 1) / to * to;
+  if (!codegen_is_symbolic (a))
+    return (a + to - 1) / to * to;
+  bool aligned = row (s, a)->kind == CG_SIZE_ALIGN && row (s, a)->b == to;
+  return aligned ? a : make (s, CG_SIZE_ALIGN, a, to);
 }
 
 int64_t

@@ -31,13 +31,17 @@ typedef enum {
 
 typedef struct {
   uint8_t kind;
-  bool used; /* by generated code */
+  uint8_t used; /* by generated code: a bit for each scope */
   int64_t a, b;
 } CgSizeRow;
+
+/* Functions of the text have variables of their own for rows: the program's, and that of a loop done in parts. */
+enum { CG_SCOPE_PROGRAM, CG_SCOPE_LOOP };
 
 typedef struct {
   CgSizeRow *rows;
   uint32_t n, room;
+  uint8_t scope; /* of what is being printed */
   bool oom; /* remembered, as text is: asked for once, when all is printed */
 } CgSizes;
 

@@ -141,11 +141,25 @@ codegen_size_text (const CgProgram *p, int64_t size, char text[CG_SIZE_TEXT_BYTE
   if (codegen_is_symbolic (size)) {
     uint32_t row = (uint32_t) (size - CG_SIZE_ROW_0);
     if (row < p->sizes->n) /* else there was no memory, which is known */
-      p->sizes->rows[row].used = true;
+      p->sizes->rows[row].used |= (uint8_t) (1 << p->sizes->scope);
     snprintf (text, CG_SIZE_TEXT_BYTES, "z%u", row);
   } else
     snprintf (text, CG_SIZE_TEXT_BYTES, "%lld", (long long) size);
   return text;
+}
+
+void
+codegen_scope_begin (const CgProgram *p, int scope)
+{
+  p->sizes->scope = (uint8_t) scope;
+  for (uint32_t i = 0; i < p->sizes->n && scope != CG_SCOPE_PROGRAM; i++)
+    p->sizes->rows[i].used &= (uint8_t) ~(1u << scope);
+}
+
+static bool
+is_used (const CgProgram *p, uint32_t row)
+{
+  return p->sizes->rows[row].used >> p->sizes->scope & 1;
 }
 
 void
@@ -154,14 +168,14 @@ put_sizes (CgText *t, const CgProgram *p)
   char a[CG_SIZE_TEXT_BYTES], b[CG_SIZE_TEXT_BYTES];
   for (uint32_t i = p->sizes->n; i-- > 0;) {
     const CgSizeRow *r = &p->sizes->rows[i];
-    if (r->used && r->kind != CG_SIZE_IMAGE) { /* marks what it is made of */
+    if (is_used (p, i) && r->kind != CG_SIZE_IMAGE) { /* marks what it is made of */
       codegen_size_text (p, r->a, a);
       codegen_size_text (p, r->b, b);
     }
   }
   for (uint32_t i = 0; i < p->sizes->n; i++) {
     const CgSizeRow *r = &p->sizes->rows[i];
-    if (!r->used)
+    if (!is_used (p, i))
       continue;
     put (t, "  const long z%u = ", i);
     if (r->kind == CG_SIZE_IMAGE) {
@@ -178,6 +192,8 @@ put_sizes (CgText *t, const CgProgram *p)
       put (t, "%s > %s ? %s : %s;\n", a, b, a, b);
     else if (r->kind == CG_SIZE_DIV_UP)
       put (t, "(%s + %s - 1) / %s;\n", a, b, b);
+    else if (!codegen_is_symbolic (r->b) && (r->b & (r->b - 1)) == 0)
+      put (t, "(%s + %lld) & -%s;\n", a, (long long) r->b - 1, b); /* tcc divides where it is told to */
     else
       put (t, "(%s + %s - 1) / %s * %s;\n", a, b, b, b);
   }
