@@ -50,33 +50,26 @@ fail_count (const GmExec *e, int role, int n_in, int n_out, GError **error)
   return false;
 }
 
-/* Checks all tensors of a run unless that they fit is known, and describes those that the executable gets: `described` has room for
- * n_in and n_inner, or is NULL. */
+/* The first tensor that does not fit. */
+G_GNUC_NO_INLINE static bool
+fail_fit (const GmExec *e, const GmExecRole *r, int role, GmTensor *const *in, GmTensor *const *out, GError **error)
+{
+  for (uint32_t i = 0; i < r->n_in; i++)
+    if (!gm_exec_fits (in[i], &r->metas[i]))
+      return fail_tensor (e, role, "input", i, in[i], &r->metas[i], error);
+  for (uint32_t i = 0; i < r->n_out; i++) {
+    const GmMeta *m = &r->metas[r->n_in + i];
+    if (!gm_exec_fits (out[i], m) || out[i]->storage->readonly)
+      return fail_tensor (e, role, "output", i, out[i], m, error);
+  }
+  g_assert_not_reached ();
+}
+
 __attribute__ ((always_inline)) static inline bool
 check (const GmExec *e, const GmExecRole *r, int role, GmTensor *const *in, GmTensor *const *out,
        GrammeTensor *described, bool known_to_fit, GError **error)
 {
-  const GmMeta *m = r->metas;
-  const GrammeTensor *known = r->known;
-  uint32_t next = 0; /* of the inner outputs, whose order is the outputs' */
-  for (uint32_t i = 0; i < r->n_in; i++, m++) {
-    if (!known_to_fit && G_UNLIKELY (!gm_exec_fits (in[i], m)))
-      return fail_tensor (e, role, "input", i, in[i], m, error);
-    if (described) {
-      *described = *known++;
-      described++->data = gm_tensor_data (in[i]);
-    }
-  }
-  for (uint32_t i = 0; i < r->n_out; i++, m++) {
-    if (!known_to_fit && G_UNLIKELY (!gm_exec_fits (out[i], m) || out[i]->storage->readonly))
-      return fail_tensor (e, role, "output", i, out[i], m, error);
-    if (described && next < r->n_inner && r->inner[next] == i) {
-      next++;
-      *described = *known++;
-      described++->data = gm_tensor_data (out[i]);
-    }
-  }
-  return true;
+  return G_LIKELY (gm_exec_take (r, r->metas, r->known, in, out, described, known_to_fit)) || fail_fit (e, r, role, in, out, error);
 }
 
 /* -- The plugin's run -------------------------------------------------------------------------- */

@@ -124,6 +124,34 @@ gm_exec_describe (GrammeTensor *out, const GmTensor *t)
   out->data = gm_tensor_data (t);
 }
 
+/* Whether all tensors of a run lie as the metas say (known_to_fit: they do), inputs first, then outputs; describes those that the
+ * executable gets, after `known`.  described: has room for n_in and n_inner, or is NULL. */
+__attribute__ ((always_inline)) static inline bool
+gm_exec_take (const GmExecRole *r, const GmMeta *metas, const GrammeTensor *known, GmTensor *const *in, GmTensor *const *out,
+              GrammeTensor *described, bool known_to_fit)
+{
+  const GmMeta *m = metas;
+  uint32_t next = 0; /* of the inner outputs, whose order is the outputs' */
+  for (uint32_t i = 0; i < r->n_in; i++, m++) {
+    if (!known_to_fit && G_UNLIKELY (!gm_exec_fits (in[i], m)))
+      return false;
+    if (described) {
+      *described = *known++;
+      described++->data = gm_tensor_data (in[i]);
+    }
+  }
+  for (uint32_t i = 0; i < r->n_out; i++, m++) {
+    if (!known_to_fit && G_UNLIKELY (!gm_exec_fits (out[i], m) || out[i]->storage->readonly))
+      return false;
+    if (described && next < r->n_inner && r->inner[next] == i) {
+      next++;
+      *described = *known++;
+      described++->data = gm_tensor_data (out[i]);
+    }
+  }
+  return true;
+}
+
 /* Elements of one tensor into the memory of another one of its shape. */
 static inline bool
 gm_exec_copy (GmTensor *from, GmTensor *to, GError **error)

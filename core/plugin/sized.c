@@ -2,9 +2,11 @@
  * sized.c -- see sized.h.
  *
  * What follows from the symbols (the values of all sizes, whether the facts hold, how the tensors lie,
- * how much workspace there must be) is worked out when they change, and kept beside the workspace, which
- * a run takes from the exec by an atomic exchange: the block of exec.c, with numbers.  A run whose
- * tensors lie as those of the one before looks no further, and costs what a run of numbers costs.
+ * how much workspace there must be) is worked out when they change.  The first GM_SIZED_NUMBERS sets of
+ * numbers stay as they are until the exec goes, so that any number of runs reads them at a time; a run whose
+ * tensors lie as those of the one before finds its set by one look, and costs what a run of numbers
+ * costs.  Later sets share one memory, which a run takes from the exec by an atomic exchange, as it does
+ * the workspace (exec.c).
  *
  * Strides are compared only where they matter: a dimension of one element has any.
  */
@@ -18,14 +20,20 @@
 
 #define ALIGN 64u
 
-/* One run's numbers and memory. */
+/* What follows from one set of symbols. */
 typedef struct {
   size_t bytes, workspace_bytes;
   int64_t *symbols, *values; /* values: by row of the image */
   GmMeta *metas;             /* with these numbers: inputs, then outputs */
   GrammeTensor *known;       /* what the executable gets, but for the data: points into metas */
-  void *workspace;           /* 64-byte aligned */
+  bool kept;
 } Numbers;
+
+/* Before a workspace. */
+typedef union {
+  size_t bytes; /* with this */
+  char aligned[ALIGN];
+} Block;
 
 typedef struct {
   const GmGraph *graph; /* names and expressions */
@@ -35,7 +43,11 @@ typedef struct {
   GrammeSize *rows;             /* the image's; a symbol's value is its number */
   uint32_t n_rows;
   GmMeta *metas; /* as the role's, with rows of the image in the place of the graph's */
-  Numbers *spare; /* atomic */
+  /* Atomic, all of them. */
+  Numbers *now;                      /* of the run before, if it is kept */
+  Numbers *kept[GM_SIZED_NUMBERS];   /* immutable; filled from the first on, with the lock held */
+  Numbers *spare;                    /* or NULL while a run has it */
+  Block *block;                      /* likewise */
 } Role;
 
 /* An exec of numbers. */
@@ -181,8 +193,13 @@ gm_sized_free (GmExecSized *s)
   }
   g_array_unref (s->entries);
   for (int role = 0; role < 2; role++) {
-    if (s->roles[role].spare)
-      gm_free (s->roles[role].spare, s->roles[role].spare->bytes);
+    Role *r = &s->roles[role];
+    for (int i = 0; i < GM_SIZED_NUMBERS && r->kept[i]; i++)
+      gm_free (r->kept[i], r->kept[i]->bytes);
+    if (r->spare)
+      gm_free (r->spare, r->spare->bytes);
+    if (r->block)
+      gm_free (r->block, r->block->bytes);
     gm_graph_free ((GmGraph *) s->roles[role].graph);
   }
   g_mutex_clear (&s->lock);
@@ -310,20 +327,20 @@ evaluate (const Role *r, const int64_t *symbols, int64_t *values, GError **error
 /* -- Numbers ----------------------------------------------------------------------------------- */
 
 static Numbers *
-numbers_new (const Role *r, const GmExecRole *x, size_t workspace_bytes)
+numbers_new (const Role *r, const GmExecRole *x, GError **error)
 {
   size_t n_all = x->n_in + x->n_out, words = (r->n_symbols + r->n_rows) * sizeof (int64_t),
-         bytes = sizeof (Numbers) + words + n_all * sizeof (GmMeta) + (x->n_in + x->n_inner) * sizeof (GrammeTensor),
-         head = (bytes + ALIGN - 1) / ALIGN * ALIGN;
-  Numbers *n = gm_alloc (head + workspace_bytes);
-  if (!n)
+         bytes = sizeof (Numbers) + words + n_all * sizeof (GmMeta) + (x->n_in + x->n_inner) * sizeof (GrammeTensor);
+  Numbers *n = gm_alloc (bytes);
+  if (!n) {
+    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "no memory for %zu bytes of sizes", bytes);
     return NULL;
-  *n = (Numbers){ .bytes = head + workspace_bytes, .workspace_bytes = workspace_bytes };
+  }
+  *n = (Numbers){ .bytes = bytes };
   n->symbols = (int64_t *) (n + 1);
   n->values = n->symbols + r->n_symbols;
   n->metas = (GmMeta *) (n->values + r->n_rows);
   n->known = (GrammeTensor *) (n->metas + n_all);
-  n->workspace = (char *) n + head;
   return n;
 }
 
@@ -356,13 +373,38 @@ numbers_set (Numbers *n, const Role *r, const GmExecRole *x, const int64_t *symb
     gm_exec_describe_meta (&n->known[x->n_in + i], &n->metas[x->n_in + x->inner[i]]);
 }
 
+/* n: or NULL. */
 static void
 numbers_give (Role *r, Numbers *n)
 {
   Numbers *none = NULL;
-  if (n->workspace_bytes > GM_EXEC_KEPT_BYTES ||
-      !__atomic_compare_exchange_n (&r->spare, &none, n, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+  if (n && !n->kept && !__atomic_compare_exchange_n (&r->spare, &none, n, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
     gm_free (n, n->bytes);
+}
+
+/* Kept numbers for these symbols, or NULL. */
+static Numbers *
+numbers_find (const Role *r, const int64_t *symbols)
+{
+  for (int i = 0; i < GM_SIZED_NUMBERS; i++) {
+    Numbers *n = __atomic_load_n (&r->kept[i], __ATOMIC_ACQUIRE);
+    if (!n || memcmp (n->symbols, symbols, r->n_symbols * sizeof *symbols) == 0)
+      return n;
+  }
+  return NULL;
+}
+
+/* Keeps n, if there is room; another thread may keep the same. */
+static void
+numbers_keep (GmExecSized *s, Role *r, Numbers *n)
+{
+  g_mutex_lock (&s->lock);
+  for (int i = 0; i < GM_SIZED_NUMBERS && !n->kept; i++)
+    if (!r->kept[i]) {
+      n->kept = true;
+      __atomic_store_n (&r->kept[i], n, __ATOMIC_RELEASE);
+    }
+  g_mutex_unlock (&s->lock);
 }
 
 static bool
@@ -388,36 +430,56 @@ ask_workspace (GmExec *e, int role, const int64_t *values, size_t *bytes, GError
   return false;
 }
 
-/* Numbers for these symbols; n: taken, the ones of the run before, or NULL. */
+/* Numbers for these symbols: for numbers_give. */
 static Numbers *
-numbers_for (GmExec *e, int role, Numbers *n, const int64_t *given, const int64_t *symbols, GError **error)
+numbers_for (GmExec *e, int role, const int64_t *given, const int64_t *symbols, GError **error)
 {
   Role *r = &e->sized->roles[role];
-  size_t symbol_bytes = r->n_symbols * sizeof (int64_t), workspace;
-  if (n && memcmp (n->symbols, symbols, symbol_bytes) == 0)
+  size_t workspace;
+  Numbers *n = numbers_find (r, symbols);
+  if (n)
+    return n;
+  n = __atomic_exchange_n (&r->spare, NULL, __ATOMIC_ACQUIRE);
+  if (n && memcmp (n->symbols, symbols, r->n_symbols * sizeof *symbols) == 0)
     return n;
   g_autofree int64_t *values = g_new (int64_t, r->n_rows + 1);
-  bool good = check_symbols (r, symbols, error) && (given || check_facts (r, symbols, error)) && evaluate (r, symbols, values, error) &&
-              ask_workspace (e, role, values, &workspace, error);
-  if (good && n && n->workspace_bytes < workspace) {
-    gm_free (n, n->bytes);
-    n = NULL;
-  }
-  if (good && !n) {
-    n = numbers_new (r, &e->roles[role], workspace);
-    if (!n)
-      g_set_error (error, GM_ERROR, GM_ERROR_MEMORY,
-                   "no memory for the %zu bytes that a run of back end %s needs", workspace,
-                   e->backend->name);
-    good = n != NULL;
-  }
-  if (!good) {
-    if (n)
-      gm_free (n, n->bytes);
+  if (!check_symbols (r, symbols, error) || !(given || check_facts (r, symbols, error)) || !evaluate (r, symbols, values, error) ||
+      !ask_workspace (e, role, values, &workspace, error) || !(n || (n = numbers_new (r, &e->roles[role], error)))) {
+    numbers_give (r, n);
     return NULL;
   }
   numbers_set (n, r, &e->roles[role], symbols, values);
+  n->workspace_bytes = workspace;
+  numbers_keep (e->sized, r, n);
   return n;
+}
+
+/* A workspace: the one of the run before if it is large enough; NULL: no memory. */
+static Block *
+block_take (const GmExec *e, Role *r, size_t workspace_bytes, GError **error)
+{
+  size_t bytes = sizeof (Block) + workspace_bytes;
+  Block *block = __atomic_exchange_n (&r->block, NULL, __ATOMIC_ACQUIRE);
+  if (G_LIKELY (block && block->bytes >= bytes))
+    return block;
+  if (block)
+    gm_free (block, block->bytes);
+  block = gm_alloc (bytes);
+  if (block)
+    block->bytes = bytes;
+  else
+    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "no memory for the %zu bytes that a run of back end %s needs", workspace_bytes,
+                 e->backend->name);
+  return block;
+}
+
+static void
+block_give (Role *r, Block *block)
+{
+  Block *none = NULL;
+  if (block->bytes > GM_EXEC_KEPT_BYTES ||
+      !__atomic_compare_exchange_n (&r->block, &none, block, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+    gm_free (block, block->bytes);
 }
 
 /* -- Checks ------------------------------------------------------------------------------------ */
@@ -466,24 +528,6 @@ check (const GmExec *e, int role, const Numbers *n, GmTensor *const *in, GmTenso
   for (uint32_t i = 0; i < x->n_out; i++)
     if (!fits (out[i], &n->metas[x->n_in + i], odd) || out[i]->storage->readonly)
       return fail_tensor (e, r, "output", i, out[i], &n->metas[x->n_in + i], error);
-  return true;
-}
-
-/* Whether all lies as in the run that left these numbers, and the symbols that were given are its. */
-static inline bool
-is_as_before (const Numbers *n, const Role *r, const GmExecRole *x, const int64_t *given, GmTensor *const *in,
-              GmTensor *const *out)
-{
-  const GmMeta *m = n->metas;
-  for (uint32_t i = 0; given && i < r->n_symbols; i++)
-    if (r->from_forward[i] != GM_NO_ID && given[r->from_forward[i]] != n->symbols[i])
-      return false;
-  for (uint32_t i = 0; i < x->n_in; i++, m++)
-    if (!gm_exec_fits (in[i], m))
-      return false;
-  for (uint32_t i = 0; i < x->n_out; i++, m++)
-    if (!gm_exec_fits (out[i], m) || out[i]->storage->readonly)
-      return false;
   return true;
 }
 
@@ -620,25 +664,15 @@ run_specialised (GmExec *e, int role, const int64_t *given, const int64_t *symbo
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* odd: some strides are others than those of the numbers. */
-static bool
-run_plugin (GmExec *e, int role, const Numbers *n, bool odd, GmTensor *const *in, GmTensor *const *out,
-            GError **error)
+/* tensors: described. */
+static inline bool
+call (GmExec *e, int role, const Numbers *n, const GrammeTensor *tensors, GError **error)
 {
   const GmExecRole *x = &e->roles[role];
-  uint32_t n_tensors = x->n_in + x->n_inner;
-  GrammeTensor stack[GM_EXEC_STACK_TENSORS];
-  g_autofree GrammeTensor *many =
-      n_tensors > GM_EXEC_STACK_TENSORS ? g_new (GrammeTensor, n_tensors) : NULL;
-  GrammeTensor *tensors = many ? many : stack;
-  for (uint32_t i = 0; i < n_tensors; i++) {
-    GmTensor *t = i < x->n_in ? in[i] : out[x->inner[i - x->n_in]];
-    if (odd)
-      gm_exec_describe_meta (&tensors[i], &t->meta);
-    else
-      tensors[i] = n->known[i];
-    tensors[i].data = gm_tensor_data (t);
-  }
+  Role *r = &e->sized->roles[role];
+  Block *block = n->workspace_bytes ? block_take (e, r, n->workspace_bytes, error) : NULL;
+  if (n->workspace_bytes && !block)
+    return false;
   const GrammeRunArgs args = {
     .struct_size = sizeof args,
     .role = (uint32_t) role,
@@ -647,13 +681,15 @@ run_plugin (GmExec *e, int role, const Numbers *n, bool odd, GmTensor *const *in
     .n_inputs = x->n_in,
     .n_outputs = x->n_inner,
     .sizes = n->values,
-    .n_sizes = e->sized->roles[role].n_rows,
-    .workspace = n->workspace_bytes ? n->workspace : NULL,
+    .n_sizes = r->n_rows,
+    .workspace = block ? block + 1 : NULL,
     .workspace_bytes = n->workspace_bytes,
   };
   GrammeStatus status;
   gm_status_clear (&status);
   int32_t code = gm_exec_call (e, e->executable, &args, &status);
+  if (block)
+    block_give (r, block);
   if (G_LIKELY (code == GRAMME_OK))
     return true;
   gm_status_to_error (&status, code, e->backend->name,
@@ -661,31 +697,66 @@ run_plugin (GmExec *e, int role, const Numbers *n, bool odd, GmTensor *const *in
   return false;
 }
 
-bool
-gm_sized_run (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out,
-              GError **error)
+/* odd: some strides are others than those of the numbers. */
+static bool
+run_plugin (GmExec *e, int role, const Numbers *n, bool odd, GmTensor *const *in, GmTensor *const *out,
+            GError **error)
+{
+  const GmExecRole *x = &e->roles[role];
+  uint32_t n_tensors = x->n_in + x->n_inner;
+  g_autofree GrammeTensor *tensors = g_new (GrammeTensor, n_tensors);
+  for (uint32_t i = 0; i < n_tensors; i++) {
+    GmTensor *t = i < x->n_in ? in[i] : out[x->inner[i - x->n_in]];
+    tensors[i] = n->known[i];
+    if (odd)
+      gm_exec_describe_meta (&tensors[i], &t->meta);
+    tensors[i].data = gm_tensor_data (t);
+  }
+  return call (e, role, n, tensors, error);
+}
+
+/* A run whose tensors do not lie as those of the run before. */
+G_GNUC_NO_INLINE static bool
+run_anew (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out, GError **error)
 {
   GmExecSized *s = e->sized;
   Role *r = &s->roles[role];
-  Numbers *n = __atomic_exchange_n (&r->spare, NULL, __ATOMIC_ACQUIRE);
-  bool odd = false, good = n && !s->backend && is_as_before (n, r, &e->roles[role], given, in, out);
-  int64_t *symbols = NULL;
-  if (G_UNLIKELY (!good)) {
-    symbols = g_newa (int64_t, r->n_symbols + 1);
-    good = bind (e, r, given, in, symbols, error);
-    if (!good && n)
-      numbers_give (r, n);
-    if (!good)
-      return false;
-    n = numbers_for (e, role, n, given, symbols, error);
-    if (!n)
-      return false;
-    good = check (e, role, n, in, out, &odd, error);
-  }
+  int64_t *symbols = g_newa (int64_t, r->n_symbols + 1);
+  bool odd = false;
+  Numbers *n = bind (e, r, given, in, symbols, error) ? numbers_for (e, role, given, symbols, error) : NULL;
+  if (!n)
+    return false;
+  bool good = check (e, role, n, in, out, &odd, error);
   if (good && s->backend)
     good = run_specialised (e, role, given, symbols, odd, in, out, error);
   else if (good && e->roles[role].n_inner > 0)
     good = run_plugin (e, role, n, odd, in, out, error);
+  if (good && n->kept && !s->backend)
+    __atomic_store_n (&r->now, n, __ATOMIC_RELEASE);
   numbers_give (r, n);
   return good;
+}
+
+/* Whether the symbols that were given are those of the run before. */
+static inline bool
+is_given (const Numbers *n, const Role *r, const int64_t *given)
+{
+  for (uint32_t i = 0; given && i < r->n_symbols; i++)
+    if (r->from_forward[i] != GM_NO_ID && given[r->from_forward[i]] != n->symbols[i])
+      return false;
+  return true;
+}
+
+bool
+gm_sized_run (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out,
+              GError **error)
+{
+  const GmExecRole *x = &e->roles[role];
+  Role *r = &e->sized->roles[role];
+  const Numbers *n = __atomic_load_n (&r->now, __ATOMIC_ACQUIRE);
+  GrammeTensor tensors[GM_EXEC_STACK_TENSORS];
+  if (G_LIKELY (n && is_given (n, r, given) && x->n_in + x->n_inner <= GM_EXEC_STACK_TENSORS &&
+                gm_exec_take (x, n->metas, n->known, in, out, tensors, false)))
+    return x->n_inner == 0 || call (e, role, n, tensors, error);
+  return run_anew (e, role, given, in, out, error);
 }

@@ -13,6 +13,8 @@
 
 /* Execs of numbers that one exec keeps. */
 #define GM_SIZED_KEPT 32
+/* Sets of numbers that one kernel for all sizes keeps. */
+#define GM_SIZED_NUMBERS 16
 
 /* NULL: all sizes are numbers.  Copies what it needs of the graphs; backward may be NULL. */
 GmExecSized *gm_sized_new (const GmGraph *forward, const GmGraph *backward);

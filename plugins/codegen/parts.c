@@ -228,8 +228,10 @@ codegen_parts_end (CgText *t, const Loop *l, CgText *outside, uint64_t scratch_b
   CgSizes *sizes = l->p->sizes;
   Parts s = { l, l->n_parts, is_sized (l), codegen_is_symbolic (l->buffer_bytes), 0, 0 };
   s.buffers = s.dynamic ? codegen_size_align (sizes, l->buffer_bytes, 64) : 0;
-  s.scratch = (scratch_bytes + (s.dynamic ? 0 : (uint64_t) l->buffer_bytes) + 127) / 64 * 64;
-  if (s.sized && s.n > SIZED_SCRATCH_BYTES / s.scratch)
+  s.scratch = scratch_bytes + (s.dynamic ? 0 : (uint64_t) l->buffer_bytes);
+  if (s.scratch > 0)
+    s.scratch = (s.scratch + 127) / 64 * 64;
+  if (s.sized && s.n * s.scratch > SIZED_SCRATCH_BYTES)
     s.n = SIZED_SCRATCH_BYTES / s.scratch ? (unsigned) (SIZED_SCRATCH_BYTES / s.scratch) : 1;
   if (s.sized && l->n_outer > 0 && !codegen_is_symbolic (l->outer[0]) && (int64_t) s.n > l->outer[0])
     s.n = (unsigned) l->outer[0];
