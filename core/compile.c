@@ -190,9 +190,10 @@ run_exec (void *exec, int role, GmTensor *const *in, int n_in, GmTensor *const *
 }
 
 static bool
-run_exec_known (void *exec, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+run_exec_known (void *exec, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
+                GError **error)
 {
-  return gm_exec_run_known (exec, role, in, n_in, out, n_out, error);
+  return gm_exec_run_known (exec, role, symbols, in, n_in, out, n_out, error);
 }
 
 static bool

@@ -22,6 +22,7 @@ struct GmPlans {
   const GmSymbolSource *sources; /* by symbol */
   int64_t *fixed;                /* by symbol: the value of one that no input has */
   uint32_t n_symbols;
+  bool counts; /* data says what some symbols are */
   GArray *open; /* uint32_t: facts that each call checks, because they are about what data says */
   GmBackend *backend;
   bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward, GmPlanExec *out, GError **error);
@@ -33,6 +34,8 @@ struct GmPlans {
   GPtrArray *forms; /* GmPlan */
   GString *made;    /* a line for each form that was made: what it takes for granted beyond the recording */
   GPtrArray *kept;  /* Kept */
+  uint32_t running; /* calls, one inside of another: each may have any plan of `kept` */
+  GPtrArray *gone;  /* Kept: left `kept` while calls ran */
 };
 
 static void
@@ -164,7 +167,7 @@ plan_new (GmPlans *p, const int64_t *symbols, GmCompile **out, GError **error)
     gm_log (GM_LOG_DYNAMIC, "%s: compiled for the numbers of each call: %s", p->graph->name,
             why ? why->message : "its own example does not fit it");
     gm_compile_free (c);
-    if (p->graph->sizes->counts->len) { /* they are not known before it runs */
+    if (p->counts) { /* they are not known before it runs */
       g_propagate_error (error, why ? g_steal_pointer (&why) : g_error_new (GM_ERROR, GM_ERROR_UNSUPPORTED, "its own example does not fit it"));
       return NULL;
     }
@@ -271,7 +274,9 @@ keep (GmPlans *p, const int64_t *symbols, GmPlan *plan)
   Kept *fresh = g_malloc (sizeof *fresh + bytes);
   fresh->plan = plan;
   memcpy (fresh->symbols, symbols, bytes);
-  put_first (p->kept, fresh, GM_PLANS_KEPT);
+  if (p->kept->len == GM_PLANS_KEPT)
+    g_ptr_array_add (p->gone, g_ptr_array_steal_index (p->kept, GM_PLANS_KEPT - 1));
+  g_ptr_array_insert (p->kept, 0, fresh);
   return plan;
 }
 
@@ -388,11 +393,8 @@ run_counted (GmPlans *p, GmTensor *const *inputs, int64_t *now, GmTensor **outpu
   GmTensor *out[all + 1];
   GmPlanBegun b = { 0 };
   GmPlan *plan = begin (p, inputs, now, &b, error);
-  if (plan)
-    gm_plan_ref (plan); /* the run may bring another one in its place */
   bool ran = plan && gm_plan_run_begun (plan, inputs, &b, out, error);
   gm_plan_begun_clear (&b, false);
-  gm_plan_unref (plan);
   for (uint32_t i = 0; ran && i < all; i++)
     if (i < n)
       outputs[i] = out[i];
@@ -405,14 +407,17 @@ bool
 gm_plans_run (GmPlans *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error)
 {
   int64_t now[p->n_symbols + 1];
+  bool ran;
+  p->running++; /* this run, or one inside of it, may bring another plan in the place of the one that runs */
   read_symbols (p, inputs, now);
-  if (p->graph->sizes->counts->len)
-    return run_counted (p, inputs, now, outputs, error);
-  GmPlan *plan = get (p, now, error);
-  if (plan)
-    gm_plan_ref (plan);
-  bool ran = plan && gm_plan_run (plan, inputs, n, outputs, error);
-  gm_plan_unref (plan);
+  if (p->counts) {
+    ran = run_counted (p, inputs, now, outputs, error);
+  } else {
+    GmPlan *plan = get (p, now, error);
+    ran = plan && gm_plan_run (plan, inputs, n, outputs, error);
+  }
+  if (--p->running == 0 && G_UNLIKELY (p->gone->len > 0))
+    g_ptr_array_set_size (p->gone, 0);
   return ran;
 }
 
@@ -425,6 +430,7 @@ gm_plans_new (GmCompile *c, GError **error)
   g_autoptr (GmCompile) made = NULL;
   p->graph = gm_graph_copy_with (c->record.graph, gm_sizes_copy (c->record.graph->sizes));
   p->n_symbols = gm_graph_symbol_sources (p->graph, p->graph->arena, &p->sources);
+  p->counts = p->graph->sizes->counts->len > 0;
   p->fixed = g_new0 (int64_t, p->n_symbols + 1);
   p->backend = c->ask.backend;
   p->make_exec = c->ask.make_exec;
@@ -435,6 +441,7 @@ gm_plans_new (GmCompile *c, GError **error)
   p->made = g_string_new (NULL);
   p->forms = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_plan_unref);
   p->kept = g_ptr_array_new_with_free_func (kept_free);
+  p->gone = g_ptr_array_new_with_free_func (kept_free);
   int64_t now[p->n_symbols + 1];
   for (uint32_t i = 0; i < p->n_symbols; i++) {
     now[i] = g_array_index (p->graph->sizes->hints, int64_t, i);
@@ -468,6 +475,7 @@ gm_plans_free (GmPlans *p)
   gm_plan_unref (p->first);
   g_array_unref (p->open);
   g_ptr_array_unref (p->kept);
+  g_ptr_array_unref (p->gone);
   g_ptr_array_unref (p->forms);
   g_string_free (p->made, TRUE);
   gm_graph_free (p->graph);

@@ -38,8 +38,9 @@ typedef struct {
   /* Whether a run may get input `in` as output `out`, which are of one layout, if nobody reads the input afterwards; NULL: never.
    * All pairs of which that is said may be used in one run. */
   bool (*may_share) (void *data, int role, uint32_t in, uint32_t out);
-  /* As run, for tensors of which the caller knows that they fit; NULL: run. */
-  bool (*run_known) (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error);
+  /* As run_sized (symbols: NULL: as run), for tensors of which the caller knows that they fit; NULL: those. */
+  bool (*run_known) (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
+                     GError **error);
 } GmPlanExec;
 
 /* The generator's state is an input of the graph that no caller passes: the plan takes `draws`

@@ -73,8 +73,8 @@ static inline bool
 gm_plan_execute_known (const GmPlan *p, int role, GmTensor *const *in, int n_in, GmTensor *const *out,
                        int n_out, GError **error)
 {
-  if (p->exec.run_known && !p->symbols)
-    return p->exec.run_known (p->exec.data, role, in, n_in, out, n_out, error);
+  if (p->exec.run_known)
+    return p->exec.run_known (p->exec.data, role, p->symbols, in, n_in, out, n_out, error);
   return gm_plan_execute (p, role, in, n_in, out, n_out, error);
 }
 

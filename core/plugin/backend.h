@@ -50,8 +50,10 @@ enum { GM_EXEC_FORWARD = 0, GM_EXEC_BACKWARD = 1 };
 bool gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const *out,
                   int n_out, GError **error);
 
-/* The same of the forward, whose caller knows that all tensors fit: it has made the outputs, and checked the inputs. */
-bool gm_exec_run_known (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error);
+/* The same of the forward, whose caller knows that all tensors fit: it has made the outputs, and checked the inputs.  symbols: NULL, or as
+ * those of gm_exec_run_sized. */
+bool gm_exec_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
+                        GError **error);
 
 /* The same; symbols: the value of each symbol of the forward graph, by number.  Needed for a backward
  * whose inputs do not say all of them. */

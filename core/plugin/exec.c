@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-#include "core/base/log.h"
 #include "core/plugin/sized.h"
 #include "core/plugin/split.h"
 #include "core/plugin/status.h"
@@ -74,42 +73,6 @@ check (const GmExec *e, const GmExecRole *r, int role, GmTensor *const *in, GmTe
 
 /* -- The plugin's run -------------------------------------------------------------------------- */
 
-/* What the plugin does to the floating-point mode would change all later results of this thread. */
-static int32_t
-run_checked (const GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args,
-             GrammeStatus *status)
-{
-#ifdef GM_DEBUG_CHECKS
-  GmFpuControl before = gm_fpu_get ();
-  int32_t result = e->backend->plugin->api.run (code, args, status);
-  if (!gm_fpu_equal (before, gm_fpu_get ())) {
-    gm_fpu_set (before);
-    gm_log_warn ("back end %s changed the floating-point mode in a run; it is restored",
-                 e->backend->name);
-  }
-  return result;
-#else
-  return e->backend->plugin->api.run (code, args, status);
-#endif
-}
-
-static inline int32_t
-call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args, GrammeStatus *status)
-{
-  if (e->backend->run_concurrent)
-    return run_checked (e, code, args, status);
-  g_mutex_lock (&e->run_lock);
-  int32_t result = run_checked (e, code, args, status);
-  g_mutex_unlock (&e->run_lock);
-  return result;
-}
-
-int32_t
-gm_exec_call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args, GrammeStatus *status)
-{
-  return call (e, code, args, status);
-}
-
 static inline void *
 block_take (GmExecRole *r)
 {
@@ -161,7 +124,7 @@ run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, bool
   };
   GrammeStatus status;
   gm_status_clear (&status);
-  int32_t code = call (e, e->executable, &args, &status);
+  int32_t code = gm_exec_call (e, e->executable, &args, &status);
   if (block)
     block_give (r, block);
   if (G_LIKELY (code == GRAMME_OK))
@@ -259,19 +222,22 @@ gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const
 }
 
 bool
-gm_exec_run_known (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+gm_exec_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
 {
   GmExec *better = e->tiers ? gm_tiers_better (e->tiers) : e;
   const GmExecRole *r = better ? &better->roles[role] : NULL;
-  if (G_LIKELY (r && !better->sized && !r->copies && r->n_inner > 0 && !r->eager && !r->split)) {
+  if (G_LIKELY (r && !r->copies && r->n_inner > 0 && !r->eager && !r->split)) {
+    if (better->sized && symbols)
+      return gm_sized_run_known (better, role, symbols, in, out, error);
 #ifdef GM_DEBUG_CHECKS
-    g_assert ((uint32_t) n_in == r->n_in && (uint32_t) n_out == r->n_out);
-    for (int i = 0; i < n_in + n_out; i++)
+    g_assert (better->sized || ((uint32_t) n_in == r->n_in && (uint32_t) n_out == r->n_out));
+    for (int i = 0; i < n_in + n_out && !better->sized; i++)
       g_assert (gm_exec_fits (i < n_in ? in[i] : out[i - n_in], &r->metas[i]));
 #endif
-    return run_plugin (better, role, in, out, true, error);
+    if (!better->sized)
+      return run_plugin (better, role, in, out, true, error);
   }
-  return gm_exec_run (e, role, in, n_in, out, n_out, error);
+  return symbols ? gm_exec_run_sized (e, role, symbols, in, n_in, out, n_out, error) : gm_exec_run (e, role, in, n_in, out, n_out, error);
 }
 
 /* -- Donation ---------------------------------------------------------------------------------- */

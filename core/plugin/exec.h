@@ -4,8 +4,10 @@
 #ifndef GM_PLUGIN_EXEC_H
 #define GM_PLUGIN_EXEC_H
 
+#include "core/base/log.h"
 #include "core/plugin/backend.h"
 #include "core/plugin/artefacts.h"
+#include "core/plugin/hygiene.h"
 #include "core/plugin/loader.h"
 
 struct GmBackend {
@@ -160,8 +162,35 @@ gm_exec_copy (GmTensor *from, GmTensor *to, GError **error)
   return gm_op_run_into (GM_OP_copy, &from, 1, NULL, to, error);
 }
 
-/* One call of the plugin's run, with its lock and its floating-point mode. */
-int32_t gm_exec_call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args,
-                      GrammeStatus *status);
+/* What the plugin does to the floating-point mode would change all later results of this thread. */
+static inline int32_t
+gm_exec_call_unlocked (const GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args,
+             GrammeStatus *status)
+{
+#ifdef GM_DEBUG_CHECKS
+  GmFpuControl before = gm_fpu_get ();
+  int32_t result = e->backend->plugin->api.run (code, args, status);
+  if (!gm_fpu_equal (before, gm_fpu_get ())) {
+    gm_fpu_set (before);
+    gm_log_warn ("back end %s changed the floating-point mode in a run; it is restored",
+                 e->backend->name);
+  }
+  return result;
+#else
+  return e->backend->plugin->api.run (code, args, status);
+#endif
+}
+
+/* One call of the plugin's run, with its lock. */
+static inline int32_t
+gm_exec_call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args, GrammeStatus *status)
+{
+  if (G_LIKELY (e->backend->run_concurrent))
+    return gm_exec_call_unlocked (e, code, args, status);
+  g_mutex_lock (&e->run_lock);
+  int32_t result = gm_exec_call_unlocked (e, code, args, status);
+  g_mutex_unlock (&e->run_lock);
+  return result;
+}
 
 #endif

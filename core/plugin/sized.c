@@ -747,16 +747,32 @@ is_given (const Numbers *n, const Role *r, const int64_t *given)
   return true;
 }
 
-bool
-gm_sized_run (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out,
-              GError **error)
+__attribute__ ((always_inline)) static inline bool
+run (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out, bool known_to_fit, GError **error)
 {
   const GmExecRole *x = &e->roles[role];
   Role *r = &e->sized->roles[role];
   const Numbers *n = __atomic_load_n (&r->now, __ATOMIC_ACQUIRE);
   GrammeTensor tensors[GM_EXEC_STACK_TENSORS];
   if (G_LIKELY (n && is_given (n, r, given) && x->n_in + x->n_inner <= GM_EXEC_STACK_TENSORS &&
-                gm_exec_take (x, n->metas, n->known, in, out, tensors, false)))
+                gm_exec_take (x, n->metas, n->known, in, out, tensors, known_to_fit)))
     return x->n_inner == 0 || call (e, role, n, tensors, error);
   return run_anew (e, role, given, in, out, error);
+}
+
+bool
+gm_sized_run (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out,
+              GError **error)
+{
+  return run (e, role, given, in, out, false, error);
+}
+
+bool
+gm_sized_run_known (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out, GError **error)
+{
+#ifdef GM_DEBUG_CHECKS
+  return run (e, role, given, in, out, false, error); /* which looks whether they do */
+#else
+  return run (e, role, given, in, out, true, error);
+#endif
 }
