@@ -135,6 +135,40 @@ has_hook (GmRecorder *r, GmValueId root)
   return true;
 }
 
+/* Whether what n's gradient reads of an operand is a copy: n computes what is written to it. */
+static bool
+is_written_to (const GmGraph *g, const GmNode *n, GmValueId operand)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *write = gm_graph_node (g, i);
+    if (write->op == GM_OP_copy_ && write->in[0] == operand && write->in[1] == n->out)
+      return true;
+  }
+  return false;
+}
+
+/* Whether a gradient of what was recorded reads root's memory as it is now: after a write plain Python refuses it. */
+static bool
+is_kept_for_gradients (const GmGraph *g, GmValueId root)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    uint32_t need = 0;
+    if (!gm_graph_meta (g, n->out)->requires_grad || gm_op_is_higher (n->op) || n->op == GM_OP_custom || gm_ops[n->op].family == GM_FAMILY_MUTATE)
+      continue;
+    for (uint32_t k = 0; k < n->n_in; k++)
+      if (gm_graph_meta (g, n->in[k])->requires_grad && gm_op_is_differentiable (n->op, (int) k))
+        need |= 1u << MIN (k, 30);
+    uint32_t saves = need ? gm_op_saves (n->op, (int) n->n_in, need) : 0;
+    if (saves & GM_SAVES_OUT && n->out == root)
+      return true;
+    for (uint32_t k = 0; k < n->n_in && k < 30; k++)
+      if (saves >> k & 1 && root_of (g, n->in[k]) == root && !is_written_to (g, n, n->in[k]))
+        return true;
+  }
+  return false;
+}
+
 /* With gradients off, or through a detach, the elements of an input that requires grad change and
  * its history does not: it keeps its value in the graph, which functionalize brings up to date.
  * Refused: what would change what other names of the memory require, or a history half way. */
@@ -157,7 +191,8 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
       !is_input && gm_graph_node (g, gm_graph_value (g, root)->node)->op == GM_OP_constant;
   bool refused = constant || (!is_input && !recorded && (root_had || had))
                  || (recorded && root_had && (!had || has_views (g, root, true)))
-                 || (gains && !had && (id != root || has_views (g, root, false)));
+                 || (gains && !had && (id != root || has_views (g, root, false)))
+                 || is_kept_for_gradients (g, root);
   if (refused)
     gm_record_break (r, GM_BREAK_TENSOR_INPLACE_GRAD, gm_ops[op].name);
   if (refused || (is_input && !may_write_input (r, root, op, recorded))

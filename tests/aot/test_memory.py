@@ -829,6 +829,68 @@ def test_a_result_that_was_changed_is_refused_where_eager_refuses(backend):
             y.sum().backward()
 
 
+def written_result(w, x):
+    y = w.tanh()
+    y.add_(0)
+    return (y * x).sum()
+
+
+def written_operand(w, x):
+    y = w * 2
+    z = y * w
+    y.zero_()
+    return (z * x).sum()
+
+
+def written_through_a_view(w, x):
+    y = (w * 2).exp()
+    y[1:].mul_(3)
+    return (y * x).sum()
+
+
+def written_with_gradients_off(w, x):
+    y = w * 2
+    z = y.square()
+    with G.no_grad():
+        y.detach().sub_(1)
+    return (z * x).sum()
+
+
+def written_before(w, x):
+    y = w * 2
+    y.mul_(w)
+    y.exp_()
+    y.add_(1)
+    return (y * x).sum()
+
+
+def written_and_not_kept(w, x):
+    y = w + 2
+    z = y + 1
+    y.mul_(3)
+    return (z * x + y).sum()
+
+
+@backends
+@pytest.mark.parametrize("f", [written_result, written_operand, written_through_a_view, written_with_gradients_off, written_before, written_and_not_kept])
+def test_a_gradient_that_needs_what_a_write_replaced_is_refused_as_eager_refuses_it(backend, f):
+    """Inside of one function, too: there the write runs as Python, between two graphs."""
+
+    def outcome(g):
+        w = base(4).requires_grad_()
+        try:
+            g(w, base(4)).backward()
+        except RuntimeError as error:
+            assert "changed by an in-place operation" in str(error)
+            return "refused", w.grad
+        return w.grad.tolist()
+
+    assert outcome(G.compile(f, backend=backend)) == outcome(f)
+    assert outcome(f) == ("refused", None) or f in (written_before, written_and_not_kept)
+    if f in (written_before, written_and_not_kept):
+        outcome(G.compile(f, backend=backend, fullgraph=True))
+
+
 @backends
 def test_only_some_inputs_need_gradients(backend):
     f = G.compile(difference, backend=backend, fullgraph=True)

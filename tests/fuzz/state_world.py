@@ -21,6 +21,8 @@ HISTORY = re.compile(r"grad_fn=<\w+>")
 # For the same reason a backward that goes a second time fails at the region's first node, and plain code's later, when it has given some gradients already.  That it fails is
 # compared; what is left behind then is not.
 AGAIN = re.compile(r"backward went through \w+ a second time")
+# Of what a backward needs and a write has changed, plain code names the operation and compiled code itself.
+NEEDED = re.compile(r"a tensor that the (gradient of \w+|backward of the compiled function) needs was changed by an in-place operation: [^;]*;")
 ATOMS = (int, str, bytes, bool, type(None), type(Ellipsis), type(NotImplemented), complex, range)
 ATOM_KINDS = frozenset(ATOMS)
 HIDDEN = {"__builtins__", "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__", "__classdictcell__"}
@@ -52,7 +54,7 @@ class World:
 
     def text(self, s):
         self.twice = self.twice or AGAIN.search(s) is not None
-        return HISTORY.sub("grad_fn=<>", ADDRESS.sub("0x", s))
+        return NEEDED.sub("a tensor was changed in place;", HISTORY.sub("grad_fn=<>", ADDRESS.sub("0x", s)))
 
     def number(self, value):
         if id(value) in self.seen:
@@ -133,7 +135,7 @@ class World:
         if kind is float:
             return ("float", value.hex())
         if kind in ATOM_KINDS:
-            return (kind.__name__, self.text(value) if kind is str and ("0x" in value or "grad_fn" in value or "a second time" in value) else value)
+            return (kind.__name__, self.text(value) if kind is str and ("0x" in value or "grad_fn" in value or "a second time" in value or "in-place" in value) else value)
         if kind is frozenset:  # immutable: which one it is, as with strings, is CPython's business
             return ("frozenset", sorted(map(repr, (self.describe(x) for x in value))))
         if kind is dict and not value or kind is tuple and not value:
