@@ -421,6 +421,7 @@ EXTENSION_SOURCES = \
   core/python/frontend.c \
   core/python/function_py.c \
   core/python/graph_object.c \
+  core/python/graph_sizes.c \
   core/python/node_py.c core/python/node_py.h \
   core/python/host_function.c core/python/host_function.h \
   core/python/handler_table.c \
@@ -474,6 +475,7 @@ EXTENSION_SOURCES = \
   core/python/frontend.h \
   core/python/function_py.h \
   core/python/graph_object.h \
+  core/python/graph_sizes.h \
   core/python/handler_table.h \
   core/python/hook.h \
   core/python/hook_program.h \

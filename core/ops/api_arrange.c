@@ -112,7 +112,7 @@ RUN (vander)
   CHECK ();
   if (META (x)->ndim != 1)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "vander(): x must be a vector, but has %d dimensions", META (x)->ndim));
-  int64_t rows = gm_size_number (META (x)->sizes[0]), n = IS_NONE (1) ? rows : INT (1);
+  int64_t rows = META (x)->sizes[0], n = gm_size_number (IS_NONE (1) ? rows : INT (1)); /* of so many columns it is made */
   bool increasing = FLAG (2);
   CHECK ();
   if (n < 0)
@@ -306,12 +306,12 @@ RUN (broadcast_tensors)
 static GmArg
 cut_at (GmBuilder *b, GmVal v, int dim, const int64_t *cuts, int n)
 {
-  int64_t size = gm_size_number (META (v)->sizes[dim]), from = 0;
+  int64_t size = META (v)->sizes[dim], from = 0;
   g_autofree GmVal *parts = g_new (GmVal, n + 1);
   for (int i = 0; i <= n; i++) {
-    int64_t to = i == n ? size : cuts[i] < 0 ? cuts[i] + size : cuts[i];
-    to = CLAMP (to, 0, size);
-    parts[i] = gm_b_slice (b, v, dim, MIN (from, size), MAX (to, MIN (from, size)), 1);
+    int64_t to = i == n ? size : gm_size_lt (cuts[i], 0) ? gm_size_add (cuts[i], size) : cuts[i];
+    to = i == n ? size : gm_size_max (gm_size_min (to, size), 0);
+    parts[i] = gm_b_slice (b, v, dim, from, gm_size_max (to, from), 1);
     from = to;
   }
   CHECK ();
@@ -323,26 +323,31 @@ static GmArg
 tensor_split (const GmApi *api, GmBuilder *b, GmArg *a, GmVal v, int at, int dim, bool even)
 {
   CHECK ();
-  int64_t size = gm_size_number (META (v)->sizes[dim]);
+  int64_t size = META (v)->sizes[dim];
   if (a[at].kind == GM_ARG_LIST) {
     int n = a[at].n;
     g_autofree int64_t *cuts = g_new (int64_t, n + 1);
     for (int i = 0; i < n; i++) {
       if (a[at].items[i].kind != GM_ARG_INT)
         return gm_give (gm_b_fail (b, GM_ERROR_TYPE, "%s(): the places to cut at must be ints", api->name));
-      cuts[i] = gm_size_number (a[at].items[i].i);
+      cuts[i] = a[at].items[i].i;
     }
     return cut_at (b, v, dim, cuts, n);
   }
-  int64_t n = INT (at);
+  int64_t n = gm_size_number (INT (at));
   CHECK ();
-  if (n < 1 || n > UINT16_MAX || (even && size % n))
+  if (n < 1 || n > UINT16_MAX || (even && !gm_size_eq (gm_size_mod (size, n), 0)))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, even && n >= 1 ? "%s(): dimension %d of size " FMT " is not a multiple of " FMT : "%s(): dimension %d of size " FMT " cannot be cut into " FMT " parts",
-                               api->name, dim, size, n));
-  g_autofree int64_t *cuts = g_new (int64_t, n);
-  for (int64_t i = 0; i < n - 1; i++)
-    cuts[i] = (i + 1) * (size / n) + MIN (i + 1, size % n);
-  return cut_at (b, v, dim, cuts, (int) n - 1);
+                               api->name, dim, gm_size_number (size), n));
+  g_autofree GmVal *parts = g_new (GmVal, n);
+  int64_t from = 0;
+  for (int64_t i = 0; i < n; i++) { /* the first ones are longer by one where it does not come out even */
+    int64_t to = i == n - 1 ? size : gm_size_add (from, gm_size_floordiv (even ? size : gm_size_add (size, n - 1 - i), n));
+    parts[i] = gm_b_slice (b, v, dim, from, to, 1);
+    from = to;
+  }
+  CHECK ();
+  return gm_give_list (parts, (int) n, true, NULL);
 }
 
 RUN (tensor_split)

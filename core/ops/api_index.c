@@ -232,7 +232,7 @@ RUN (one_hot)
   GmVal v = gm_index_arg (api, b, a, 0);
   int64_t classes = INT (1);
   CHECK ();
-  if (classes == -1) {
+  if (!gm_size_is_symbolic (classes) && classes == -1) {
     GmScalar top;
     if (gm_size_eq (gm_meta_numel (META (v)), 0))
       return gm_give (
@@ -243,10 +243,10 @@ RUN (one_hot)
       return gm_give (NULL);
     classes = top.i + 1;
   }
-  if (classes < 1)
+  if (gm_size_lt (classes, 1))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
                                "one_hot(): num_classes must be positive, not %" G_GINT64_FORMAT,
-                               classes));
+                               gm_size_number (classes)));
   GmVal hit =
       gm_b (b, eq, gm_unsqueeze (b, v, META (v)->ndim), gm_arange (b, 0, 1, classes, GM_I64));
   return gm_give (gm_b_cast (b, hit, GM_I64));

@@ -552,14 +552,14 @@ cut_even (const GmApi *api, GmBuilder *b, GmVal v, int dim, int64_t size, bool s
 {
   int64_t total = META (v)->sizes[dim];
   /* How many there are must be known; how large the last one is, not. */
-  int64_t n = size > 0 ? gm_size_number (gm_size_floordiv (gm_size_add (total, size - 1), size)) : 0;
+  int64_t n = gm_size_number (gm_size_floordiv (gm_size_add (total, gm_size_sub (size, 1)), size));
   if (n > UINT16_MAX)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %" G_GINT64_FORMAT " parts are too many",
                                api->name, n));
   n = squeeze ? n : MAX (n, 1);
   g_autofree int64_t *sizes = g_new (int64_t, MAX (n, 1));
   for (int64_t i = 0; i < n; i++)
-    sizes[i] = i < n - 1 ? size : gm_size_min (size, gm_size_sub (total, i * size));
+    sizes[i] = i < n - 1 ? size : gm_size_sub (total, gm_size_mul (i, size));
   return cut (b, v, dim, sizes, (int) n, squeeze);
 }
 
@@ -593,11 +593,11 @@ RUN (split)
   if (a[1].kind != GM_ARG_LIST) {
     int64_t size = INT (1);
     CHECK ();
-    if (size < 0 || (size == 0 && !gm_size_eq (total, 0)))
+    if (gm_size_lt (size, 0) || (gm_size_eq (size, 0) && !gm_size_eq (total, 0)))
       return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
                                  "split(): split_size must be positive, not %" G_GINT64_FORMAT,
-                                 size));
-    return cut_even (api, b, v, dim, MAX (size, 1), false);
+                                 gm_size_number (size)));
+    return cut_even (api, b, v, dim, gm_size_eq (size, 0) ? 1 : size, false);
   }
   int n = a[1].n;
   g_autofree int64_t *sizes = g_new (int64_t, MAX (n, 1));

@@ -70,9 +70,10 @@ compiler_for (PyObject *callable, const char *role)
 }
 
 /* fn (graph, examples, **options); takes examples.  role: "compile_backward", "compile_inference", or NULL: a callable that
- * has a method of this name has it called instead.  NULL with BackendCompilerFailed. */
+ * has a method of this name has it called instead.  core: NULL, or gets the graph object, a new reference.  NULL with
+ * BackendCompilerFailed. */
 static PyObject *
-call_backend (const GmConfig *config, const char *role, const GmGraph *graph, PyObject *examples)
+call_backend (const GmConfig *config, const char *role, const GmGraph *graph, PyObject *examples, PyObject **core)
 {
   PyObject *fn = examples ? compiler_for (config->callable, role) : NULL;
   PyObject *module = fn ? gm_py_graph_module (graph) : NULL, *made = NULL;
@@ -83,6 +84,8 @@ call_backend (const GmConfig *config, const char *role, const GmGraph *graph, Py
     PyErr_Format (PyExc_TypeError, "it returned a %.100s, which cannot be called", Py_TYPE (made)->tp_name);
     Py_CLEAR (made);
   }
+  if (made && core)
+    *core = PyObject_GetAttrString (module, "_core");
   Py_XDECREF (args);
   Py_XDECREF (module);
   Py_XDECREF (examples);
@@ -135,7 +138,7 @@ gm_callable_compile (const GmConfig *config, const GmRecording *rec, const GmGra
   for (uint32_t i = 0; i < d->n_outputs; i++)
     d->outputs[i] = *gm_graph_meta (graph, g_array_index (graph->outputs, GmGraphOutput, i).value);
   /* The example of the generator's state draws nothing: compiling must not change what the program computes. */
-  d->fn = call_backend (config, NULL, graph, inputs_list (d, slots, 0));
+  d->fn = call_backend (config, NULL, graph, inputs_list (d, slots, 0), gm_graph_is_symbolic (graph) ? &d->graph : NULL);
   if (!d->fn)
     g_clear_pointer (&d, gm_direct_free);
   return d;
@@ -147,6 +150,7 @@ gm_direct_free (GmDirect *d)
   if (!d)
     return;
   Py_XDECREF (d->fn);
+  Py_XDECREF (d->graph);
   g_free (d->name);
   g_free (d->slots);
   g_free (d->outputs);
@@ -194,15 +198,51 @@ failed:
   return NULL;
 }
 
+/* What a call's sizes make of results and draws. */
+static bool
+settle_results (const GmDirect *d, const GmGraphNow *now, GmMeta *outputs, int64_t *draws)
+{
+  const GmGraph *g = gm_py_graph_get (d->graph);
+  GError *error = NULL;
+  for (uint32_t i = 0; i < d->n_outputs; i++)
+    outputs[i] = *gm_graph_meta (now->graph, g_array_index (now->graph->outputs, GmGraphOutput, i).value);
+  if (gm_sym_eval (g->sym, d->rng_draws, now->symbols, draws, &error))
+    return true;
+  gm_py_raise (error);
+  return false;
+}
+
+static PyObject *
+call_sized (const GmDirect *d, PyObject *const *slots)
+{
+  GmGraphSizes *sizes = gm_py_graph_sizes (d->graph);
+  g_autofree GmMeta *outputs = g_new (GmMeta, d->n_outputs + 1);
+  int64_t draws = 0;
+  PyObject *result = NULL, *list = inputs_list (d, slots, 0);
+  GmGraphNow *now = list ? gm_graph_sizes_now (sizes, &PyList_GET_ITEM (list, 0), d->n_inputs) : NULL;
+  if (now && settle_results (d, now, outputs, &draws)) {
+    Py_SETREF (list, inputs_list (d, slots, (uint64_t) draws));
+    result = list ? gm_py_graph_call (d->graph, now, d->fn, &PyList_GET_ITEM (list, 0), d->n_inputs) : NULL;
+    result = check_results (d->name, result, outputs, d->n_outputs);
+  }
+  gm_graph_now_unref (now);
+  Py_XDECREF (list);
+  return result;
+}
+
+static PyObject *
+call_plain (const GmDirect *d, PyObject *const *slots)
+{
+  PyObject *list = inputs_list (d, slots, (uint64_t) d->rng_draws);
+  PyObject *result = list ? PyObject_Vectorcall (d->fn, &PyList_GET_ITEM (list, 0), d->n_inputs, NULL) : NULL;
+  Py_XDECREF (list);
+  return check_results (d->name, result, d->outputs, d->n_outputs);
+}
+
 bool
 gm_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs)
 {
-  PyObject *list = inputs_list (d, slots, d->rng_draws);
-  if (!list)
-    return false;
-  PyObject *result = PyObject_Vectorcall (d->fn, &PyList_GET_ITEM (list, 0), d->n_inputs, NULL);
-  Py_DECREF (list);
-  result = check_results (d->name, result, d->outputs, d->n_outputs);
+  PyObject *result = d->graph ? call_sized (d, slots) : call_plain (d, slots);
   if (!result)
     return false;
   for (uint32_t i = 0; i < d->n_outputs; i++)
@@ -309,7 +349,7 @@ gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *
     if (!graphs[role])
       continue;
     const char *name = role ? "compile_backward" : backward ? NULL : "compile_inference";
-    x->fn[role] = call_backend (config, name, graphs[role], examples_of (graphs[role]));
+    x->fn[role] = call_backend (config, name, graphs[role], examples_of (graphs[role]), NULL);
     if (!x->fn[role]) {
       PyObject *type, *value, *traceback;
       PyErr_Fetch (&type, &value, &traceback); /* dropping the first callable may run code */

@@ -18,9 +18,10 @@ struct GmDirect {
   char *name;         /* of the back end */
   uint32_t n_inputs;  /* of the graph */
   uint32_t *slots;    /* per input: the guards' slot, or GM_SLOT_RNG */
-  uint64_t rng_draws; /* by which the generator advances */
+  int64_t rng_draws;  /* by which the generator advances: a size */
   uint32_t n_outputs;
   GmMeta *outputs;
+  PyObject *graph;    /* owned: the graph object, where it has symbolic sizes; else NULL */
 };
 void gm_direct_free (GmDirect *d); /* NULL is fine */
 

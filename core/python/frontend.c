@@ -137,11 +137,12 @@ describe_memory (const Job *job, GmGraph *g, const char **why)
   return true;
 }
 
-/* Graphs that Python code gets, and saved-tensor hooks that become part of them, are of numbers. */
+/* Forward and backward graphs that Python code gets, and saved-tensor hooks that become part of them, are of numbers. */
 static GmDynamic
 dynamic_mode (const Job *job, uint8_t option)
 {
-  if (job->never_dynamic || job->target->config->callable || job->hooks || option == GM_DYNAMIC_OPTION_FALSE)
+  const GmConfig *config = job->target->config;
+  if (job->never_dynamic || (config->callable && gm_callable_is_aot (config->callable)) || job->hooks || option == GM_DYNAMIC_OPTION_FALSE)
     return GM_DYNAMIC_NEVER;
   return option == GM_DYNAMIC_OPTION_TRUE ? GM_DYNAMIC_ALWAYS : GM_DYNAMIC_SEEN;
 }
@@ -586,11 +587,17 @@ finish (Job *job, GmCompile *c, char *reason, bool again)
 static bool
 run_direct (Job *job, GmCompile *c, GError **error)
 {
-  if (!gm_compile_run (c, 'd', 's', error))
-    return false;
-  if (c->stopped)
-    return true;
+  if (!gm_compile_run (c, 'd', 'r', error) || c->stopped)
+    return c->stopped;
+  const GmSizes *sizes = c->record.graph->sizes;
+  uint32_t n_facts = sizes ? gm_size_facts_n (sizes->facts) : 0;
+  if (!gm_compile_run (c, 's', 's', error) || c->stopped)
+    return c->stopped;
   const GmGraph *g = c->simplify.graph;
+  if (g->sizes && gm_size_facts_n (g->sizes->facts) > n_facts) { /* no guard says so */
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "what became of the graph holds for some of the sizes alone");
+    return false;
+  }
   if (g->nodes->len > 0 || g->outputs->len > 0) {
     PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (job->rec->guards) + 1);
     bool holds = gm_guards_check (job->rec->guards, job->env, job->locals, job->target->func, slots);
@@ -599,6 +606,11 @@ run_direct (Job *job, GmCompile *c, GError **error)
       return true;
     }
     job->direct = gm_callable_compile (job->target->config, job->rec, g, slots);
+    if (!job->direct && gm_graph_is_symbolic (g) && PyErr_ExceptionMatches (gm_py_backend_failed)) {
+      PyErr_Clear (); /* it is asked again, with numbers; what it cannot do at all it says then */
+      g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "the back end %s does not take them", job->target->config->text);
+      return false;
+    }
     if (!job->direct)
       return gm_py_error_set (error);
   }

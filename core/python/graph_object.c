@@ -17,18 +17,32 @@
 
 typedef struct {
   PyObject_HEAD GmGraph *g; /* owned */
+  GmGraphSizes *sizes;      /* NULL: all are numbers */
   /* Where nodes are run one by one: what the call of a function gave with its first node, until its others ask. */
   GmTensor **given; /* owned, by value; NULL: nothing yet */
 } GmPyGraph;
 
 /* -- Reading ----------------------------------------------------------------------------------- */
 
+/* A size: an int, or gramme.fx.SymInt, which is one while the graph runs. */
 static PyObject *
-ints (int n, const int64_t *list)
+size_object (PyObject *self, int64_t size)
+{
+  if (!gm_size_is_symbolic (size))
+    return PyLong_FromLongLong (size);
+  PyObject *fx = PyImport_ImportModule ("gramme.fx");
+  g_autofree char *text = gm_sym_text (((GmPyGraph *) self)->g->sym, size);
+  PyObject *made = fx ? PyObject_CallMethod (fx, "SymInt", "OLs", self, (long long) size, text) : NULL;
+  Py_XDECREF (fx);
+  return made;
+}
+
+static PyObject *
+ints (PyObject *self, int n, const int64_t *list)
 {
   PyObject *t = PyTuple_New (n);
   for (int i = 0; t && i < n; i++) {
-    PyObject *o = PyLong_FromLongLong (list[i]);
+    PyObject *o = size_object (self, list[i]);
     if (!o)
       Py_CLEAR (t);
     else
@@ -39,41 +53,42 @@ ints (int n, const int64_t *list)
 
 /* {"shape", "stride", "dtype", "requires_grad", "where"} */
 static PyObject *
-meta_dict (const GmMeta *m, const char *where)
+meta_dict (PyObject *self, const GmMeta *m, const char *where)
 {
-  return Py_BuildValue ("{s:N,s:N,s:N,s:N,s:z}", "shape", gm_py_size (m->ndim, m->sizes), "stride",
-                        ints (m->ndim, m->strides), "dtype", gm_py_dtype (m->dtype), "requires_grad",
+  PyObject *shape = gm_meta_is_symbolic (m) ? ints (self, m->ndim, m->sizes) : gm_py_size (m->ndim, m->sizes);
+  return Py_BuildValue ("{s:N,s:N,s:N,s:N,s:z}", "shape", shape, "stride", ints (self, m->ndim, m->strides), "dtype", gm_py_dtype (m->dtype), "requires_grad",
                         PyBool_FromLong (m->requires_grad), "where", where && *where ? where : NULL);
 }
 
 static PyObject *
-attr_value (int key, const GmAttrs *a)
+attr_value (PyObject *self, int key, const GmAttrs *a)
 {
   const char *field = (const char *) a + gm_attrs[key].offset;
   switch (gm_attrs[key].type) {
   case 'I':
-    return PyLong_FromLongLong (*(const int64_t *) field);
+    return size_object (self, *(const int64_t *) field);
   case 'B':
     return PyBool_FromLong (*(const uint8_t *) field);
   case 'D':
     return gm_py_dtype (*(const uint8_t *) field);
   case 'S':
-    return gm_py_from_scalar (*(const GmScalar *) field);
+    return gm_scalar_is_symbolic (*(const GmScalar *) field) ? size_object (self, ((const GmScalar *) field)->i)
+                                                             : gm_py_from_scalar (*(const GmScalar *) field);
   case 'W':
-    return ints (G_N_ELEMENTS (a->window), a->window);
+    return ints (self, G_N_ELEMENTS (a->window), a->window);
   default:
-    return ints (a->n_list, a->list);
+    return ints (self, a->n_list, a->list);
   }
 }
 
 static PyObject *
-attrs_dict (const GmAttrs *a)
+attrs_dict (PyObject *self, const GmAttrs *a)
 {
   PyObject *d = PyDict_New ();
   for (int k = 1; d && a && k < GM_N_ATTRS; k++) {
     if (!(a->mask & 1u << k))
       continue;
-    PyObject *v = attr_value (k, a);
+    PyObject *v = attr_value (self, k, a);
     if (!v || PyDict_SetItemString (d, gm_attrs[k].name, v) < 0)
       Py_CLEAR (d);
     Py_XDECREF (v);
@@ -137,11 +152,11 @@ graph_nodes (PyObject *self, PyObject *unused)
   for (uint32_t i = 0; i < g->inputs->len && !bad; i++) {
     GmValueId v = g_array_index (g->inputs, GmValueId, i);
     bad = append_row (list, "placeholder", value_name (g, v), gm_graph_value (g, v)->name ? gm_graph_value (g, v)->name : "input",
-                      PyTuple_New (0), PyDict_New (), meta_dict (gm_graph_meta (g, v), NULL), NULL);
+                      PyTuple_New (0), PyDict_New (), meta_dict (self, gm_graph_meta (g, v), NULL), NULL);
   }
   for (uint32_t i = 0; i < g->nodes->len && !bad; i++) {
     const GmNode *n = gm_graph_node (g, i);
-    PyObject *attrs = attrs_dict (n->op == GM_OP_constant ? NULL : n->attrs);
+    PyObject *attrs = attrs_dict (self, n->op == GM_OP_constant ? NULL : n->attrs);
     if (attrs && n->op == GM_OP_constant) {
       PyObject *t = gm_py_tensor_wrap (g_ptr_array_index (g->constants, n->attrs->offset));
       if (!t || PyDict_SetItemString (attrs, "tensor", t) < 0)
@@ -149,7 +164,7 @@ graph_nodes (PyObject *self, PyObject *unused)
       Py_XDECREF (t);
     }
     bad = append_row (list, "call_function", value_name (g, n->out), gm_ops[n->op].name,
-                      names_of (g, n->in, n->n_in), attrs, meta_dict (gm_graph_meta (g, n->out), n->where),
+                      names_of (g, n->in, n->n_in), attrs, meta_dict (self, gm_graph_meta (g, n->out), n->where),
                       n->op == GM_OP_host_call ? gm_py_host_callable (gm_graph_higher (g, n)->host) : NULL);
   }
   g_autofree GmValueId *out = g_new (GmValueId, g->outputs->len + 1);
@@ -240,17 +255,24 @@ run_nodes (const GmGraph *g, GmTensor **values, GError **error)
   return true;
 }
 
-static PyObject *
-graph_run (PyObject *self, PyObject *const *args, Py_ssize_t n)
+/* An input that is an int says what a size is, and no node reads it. */
+static bool
+is_int_of_size (const GmGraph *g, uint32_t input, PyObject *o)
 {
-  const GmGraph *g = ((GmPyGraph *) self)->g;
-  if (n != (Py_ssize_t) g->inputs->len)
-    return PyErr_Format (PyExc_TypeError, "the graph takes %u tensors, %zd were given", (unsigned) g->inputs->len, n);
+  const GmMeta *m = gm_graph_meta (g, g_array_index (g->inputs, GmValueId, input));
+  return PyLong_Check (o) && m->dtype == GM_U8 && m->ndim == 1;
+}
+
+static PyObject *
+run_graph (const GmGraph *g, PyObject *const *args, Py_ssize_t n)
+{
   g_autofree GmTensor **values = g_new0 (GmTensor *, g->values->len + 1);
   PyObject *result = NULL;
   GError *error = NULL;
   for (Py_ssize_t i = 0; i < n; i++) {
     GmTensor *t = gm_py_tensor_get (args[i]);
+    if (!t && is_int_of_size (g, (uint32_t) i, args[i]))
+      continue;
     if (!t) {
       PyErr_Format (PyExc_TypeError, "input %zd of the graph is a %.100s, not a Tensor", i, Py_TYPE (args[i])->tp_name);
       goto out;
@@ -275,11 +297,69 @@ out:
   return result;
 }
 
+static PyObject *
+graph_run (PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+  GmPyGraph *o = (GmPyGraph *) self;
+  if (n != (Py_ssize_t) o->g->inputs->len)
+    return PyErr_Format (PyExc_TypeError, "the graph takes %u tensors, %zd were given", (unsigned) o->g->inputs->len, n);
+  if (!o->sizes)
+    return run_graph (o->g, args, n);
+  GmGraphNow *now = gm_graph_sizes_now (o->sizes, args, n);
+  PyObject *result = now ? run_graph (now->graph, args, n) : NULL;
+  gm_graph_now_unref (now);
+  return result;
+}
+
+/* call(f, *inputs): f(*inputs), while the graph's sizes are those of the inputs. */
+static PyObject *
+graph_call (PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+  GmPyGraph *o = (GmPyGraph *) self;
+  if (n < 1)
+    return PyErr_Format (PyExc_TypeError, "call() takes a function");
+  if (!o->sizes)
+    return PyObject_Vectorcall (args[0], args + 1, (size_t) n - 1, NULL);
+  GmGraphNow *now = gm_graph_sizes_now (o->sizes, args + 1, n - 1);
+  PyObject *result = now ? gm_py_graph_call (self, now, args[0], args + 1, n - 1) : NULL;
+  gm_graph_now_unref (now);
+  return result;
+}
+
+PyObject *
+gm_py_graph_call (PyObject *graph, const GmGraphNow *now, PyObject *fn, PyObject *const *args, Py_ssize_t n)
+{
+  GmGraphEntered entered;
+  if (now)
+    gm_graph_sizes_enter (((GmPyGraph *) graph)->sizes, now, &entered);
+  PyObject *result = PyObject_Vectorcall (fn, args, (size_t) n, NULL);
+  if (now)
+    gm_graph_sizes_leave ();
+  return result;
+}
+
+/* size(row): what a size is now. */
+static PyObject *
+graph_size (PyObject *self, PyObject *row)
+{
+  GmPyGraph *o = (GmPyGraph *) self;
+  int64_t size = PyLong_AsLongLong (row), value;
+  const GmGraphNow *now = o->sizes ? gm_graph_sizes_entered (o->sizes) : NULL;
+  GError *error = NULL;
+  if (size == -1 && PyErr_Occurred ())
+    return NULL;
+  if (!now) {
+    g_autofree char *text = gm_size_is_symbolic (size) ? gm_sym_text (o->g->sym, size) : NULL;
+    return PyErr_Format (PyExc_TypeError, "the size %s is a number while the graph runs alone: one graph serves all sizes. "
+                         "gramme.compile(f, dynamic=False) gives a graph of numbers for each set of them", text ? text : "");
+  }
+  return gm_sym_eval (o->g->sym, size, now->symbols, &value, &error) ? PyLong_FromLongLong (value) : gm_py_raise (error);
+}
+
 /* One node of several that one call gives, in their order: it is called once. */
 static GmTensor *
-run_part (GmPyGraph *self, const GmNode *n, GmTensor *const *in, GError **error)
+run_part (GmPyGraph *self, const GmGraph *g, const GmNode *n, GmTensor *const *in, GError **error)
 {
-  const GmGraph *g = self->g;
   GmTensor *t;
   if (!self->given)
     self->given = g_new0 (GmTensor *, g->values->len + 1);
@@ -297,7 +377,12 @@ run_part (GmPyGraph *self, const GmNode *n, GmTensor *const *in, GError **error)
 static PyObject *
 graph_run_node (PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
-  const GmGraph *g = ((GmPyGraph *) self)->g;
+  GmPyGraph *o = (GmPyGraph *) self;
+  const GmGraphNow *now = o->sizes ? gm_graph_sizes_entered (o->sizes) : NULL;
+  const GmGraph *g = now ? now->graph : o->g;
+  if (o->sizes && !now)
+    return PyErr_Format (PyExc_RuntimeError, "a node of a graph for all sizes runs while the graph does: in what the back end returned, in "
+                         "module(...), or in Interpreter.run()");
   Py_ssize_t i = n_args > 0 ? PyLong_AsSsize_t (args[0]) : -1;
   if (i < 0 || i >= (Py_ssize_t) g->nodes->len)
     return PyErr_Occurred () ? NULL : PyErr_Format (PyExc_IndexError, "the graph has no node %zd", i);
@@ -309,7 +394,7 @@ graph_run_node (PyObject *self, PyObject *const *args, Py_ssize_t n_args)
     if (!(in[k] = gm_py_tensor_get (args[1 + k])))
       return PyErr_Format (PyExc_TypeError, "operand %u of %s is no Tensor", (unsigned) k, gm_ops[n->op].name);
   GError *error = NULL;
-  GmTensor *t = gm_op_has_effects (n->op) ? run_part ((GmPyGraph *) self, n, in, &error) : run_node (g, n, in, NULL, &error);
+  GmTensor *t = gm_op_has_effects (n->op) ? run_part (o, g, n, in, &error) : run_node (g, n, in, NULL, &error);
   return t ? gm_py_tensor_take (t) : gm_py_raise (error);
 }
 
@@ -322,6 +407,7 @@ graph_dealloc (PyObject *self)
   for (uint32_t v = 0; o->given && v < o->g->values->len; v++)
     gm_tensor_unref (o->given[v]);
   g_free (o->given);
+  gm_graph_sizes_free (o->sizes);
   g_clear_pointer (&o->g, gm_graph_free);
   Py_TYPE (self)->tp_free (self);
 }
@@ -334,6 +420,9 @@ static PyMethodDef graph_methods[] = {
      "run(*tensors) -> tuple of tensors: executes node by node; gradients flow through."},
     {"run_node", (PyCFunction) (void (*) (void)) graph_run_node, METH_FASTCALL,
      "run_node(i, *tensors) -> tensor: executes call i of the graph."},
+    {"call", (PyCFunction) (void (*) (void)) graph_call, METH_FASTCALL,
+     "call(f, *inputs): f(*inputs), while the graph's sizes are those that the inputs say."},
+    {"size", graph_size, METH_O, "size(row) -> int: what a symbolic size is now; TypeError while the graph does not run."},
     {0},
 };
 
@@ -350,10 +439,11 @@ PyObject *
 gm_py_graph_new (const GmGraph *g)
 {
   GmPyGraph *self = PyObject_New (GmPyGraph, &graph_type);
-  if (self)
-    self->given = NULL;
-  if (self)
-    self->g = gm_graph_simplify (g, 0, NULL); /* nothing to simplify: a copy */
+  if (!self)
+    return NULL;
+  self->given = NULL;
+  self->g = g->sizes ? gm_graph_copy_with (g, gm_sizes_copy (g->sizes)) : gm_graph_simplify (g, 0, NULL); /* nothing to simplify: a copy */
+  self->sizes = gm_graph_sizes_new (self->g);
   return (PyObject *) self;
 }
 
@@ -361,6 +451,12 @@ const GmGraph *
 gm_py_graph_get (PyObject *o)
 {
   return Py_IS_TYPE (o, &graph_type) ? ((GmPyGraph *) o)->g : NULL;
+}
+
+GmGraphSizes *
+gm_py_graph_sizes (PyObject *o)
+{
+  return ((GmPyGraph *) o)->sizes;
 }
 
 static bool

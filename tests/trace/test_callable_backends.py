@@ -112,6 +112,137 @@ def test_aot_gets_forward_and_backward():
     assert len(graphs) == 3 and "matmul" in graphs[2]
 
 
+# -- Sizes
+
+
+def sized(x, k):
+    y = G.zeros(x.shape[0], x.shape[1] * 2) + x.repeat(1, 2)
+    return y.reshape(-1)[: x.numel()] * k + G.rand(x.numel()), x.sum(0).expand(x.shape[0], -1)
+
+
+def outcomes(f, sizes=(3, 4, 5, 6, 4, 9, 1, 0, 30)):
+    seen = []
+    for n in sizes:
+        G.manual_seed(n)
+        x = (G.arange(n * 5).reshape(n, 5) / 7).requires_grad_()
+        y, z = f(x, n + 2)
+        (y * y).sum().backward()
+        seen.append((y.tolist(), z.tolist(), x.grad.tolist(), G.rand(2).tolist()))
+    return repr(seen)
+
+
+def interpreted(graph, examples):
+    return G.fx.Interpreter(graph).run
+
+
+def node_by_node(graph, examples):
+    """As a back end does that makes a program of its own: it reads sizes when it runs."""
+
+    def run(*inputs):
+        values = dict(zip((n for n in graph.nodes if n.op == "placeholder"), inputs))
+        for node in graph.nodes:
+            if node.op == "call_function":
+                assert list(values.values())[0].shape[0] in [int(size) for n in values for size in n.meta["shape"]]
+                values[node] = graph.run_node(node, *[values[a] for a in node.all_input_nodes])
+        return tuple(values[a] for a in graph.graph.output_node().args)
+
+    return run
+
+
+def edited(graph, examples):
+    for node in list(graph.nodes):
+        if node.target == "mul":
+            with graph.graph.inserting_after(node):
+                again = graph.graph.call_function(lambda t: t + 0, (node,))
+            for user in [u for u in node.users if u is not again]:
+                user.args = tuple(again if a is node else a for a in user.args)
+    graph.recompile()
+    return graph
+
+
+@undisturbed
+@pytest.mark.parametrize("backend", [lambda graph, examples: graph, interpreted, node_by_node, edited], ids=["module", "interpreter", "nodes", "edited"])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_one_graph_serves_all_sizes(backend, dynamic):  # SYM-02
+    graphs = []
+
+    def counting(graph, examples):
+        graphs.append(graph)
+        return backend(graph, examples)
+
+    compiled = G.compile(fresh(sized), backend=counting, dynamic=dynamic)
+    assert outcomes(compiled) == outcomes(sized)
+    assert len(graphs) <= 4  # numbers, all sizes, and 0 and 1 the first time
+
+
+@undisturbed
+def test_a_size_has_a_name_before_there_is_a_number():
+    seen = []
+
+    def backend(graph, examples):
+        if any(isinstance(size, G.fx.SymInt) for n in graph.nodes for size in n.meta.get("shape", ())):
+            x = graph.nodes[0]
+            assert x.meta["shape"][0] == x.meta["shape"][0] and str(x.meta["shape"][0]) in graph.code
+            assert x.meta["shape"][1] == 5 and x.meta["stride"] == (5, 1)
+            with pytest.raises(TypeError, match="dynamic=False"):
+                int(x.meta["shape"][0])
+            seen.append("names")
+        return graph
+
+    f = G.compile(lambda x: x.reshape(-1) * 2, backend=backend)
+    for n in (3, 4, 5):
+        assert f(G.ones(n, 5)).shape == (n * 5,)
+    assert seen == ["names"]
+
+
+@undisturbed
+def test_a_back_end_that_needs_numbers_gets_numbers():
+    shapes = []
+
+    def backend(graph, examples):
+        shapes.append(tuple(int(size) for size in graph.nodes[0].meta["shape"]))
+        return graph
+
+    f = G.compile(lambda x: x * 2, backend=backend)
+    for n in (3, 4, 5):
+        assert f(G.ones(n, 5)).tolist() == [[2.0] * 5] * n
+    assert shapes == [(3, 5), (4, 5), (5, 5)]
+
+    def fails(graph, examples):
+        raise ValueError("never")
+
+    g = G.compile(lambda x: x * 2, backend=fails, dynamic=True)
+    with pytest.raises(G.compiler.BackendCompilerFailed, match="never"):
+        g(G.ones(3, 5))
+
+
+@undisturbed
+def test_what_a_result_must_be_follows_from_the_sizes():
+    f = G.compile(lambda x: x * 2, backend=lambda graph, examples: lambda x: (G.ones(4, 5),), dynamic=True)
+    assert f(G.ones(4, 5)).shape == (4, 5)
+    with pytest.raises(G.compiler.BackendError, match=r"result 0 .* is f32\[4, 5\], the graph's is f32\[3, 5\]"):
+        f(G.ones(3, 5))
+
+
+@undisturbed
+def test_threads_run_one_graph_with_sizes_of_their_own():
+    compiled = G.compile(lambda x: (x.reshape(-1) * 2).sum() + x.shape[0], backend=node_by_node, dynamic=True)
+    compiled(G.ones(3, 5))
+    wrong = []
+
+    def work(n):
+        for _ in range(200):
+            if compiled(G.ones(n, 5)).item() != 11 * n:
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (2, 3, 4, 9)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
 def test_random_numbers_and_regions_without_gradient():
     def f(x, w):
         with G.no_grad():

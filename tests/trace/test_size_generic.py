@@ -76,6 +76,12 @@ PROGRAMS = {
     "drawn by weights": lambda x: G.multinomial(x.detach().abs() + 0.1, 3) + x[:, :3],
     "normalised": lambda x: F.instance_norm(x.T[None]) + F.local_response_norm(x.T[None], 3) + F.prelu(x, G.tensor([0.2])).T[None],
     "split in parts": lambda x: x.tensor_split(2, dim=1)[1] * 2,
+    "split in nearly equal parts": lambda x: sum(part.sum() * k for k, part in enumerate(x.tensor_split(3) + x.T.chunk(2))),
+    "split at places": lambda x: x.tensor_split([1, 3])[2] + x.tensor_split([x.shape[0] // 2])[1].sum() + x.tensor_split([2, -1])[0].sum(),
+    "split in sections": lambda x: x.split([1, x.shape[0] - 1])[1] + x.split([x.shape[0] // 2, x.shape[0] - x.shape[0] // 2])[0].sum(),
+    "taken apart along a dimension that stays": lambda x: x.unbind(1)[4] * x.unbind(1)[0] + x.T.split(2)[2],
+    "powers": lambda x: G.vander(x[:, 0], 3) + G.vander(x[:, 1], 3, increasing=True),
+    "one of as many classes as rows": lambda x: F.one_hot(G.arange(x.shape[0]), x.shape[0]).float() @ x + F.one_hot(x.argmax(1), 5),
     "largest of cells": lambda x: F.adaptive_max_pool1d(x[:, None], 2),
     "windows as columns": lambda x: F.unfold(x[:, None, None].expand(-1, 1, 3, 5), 2),
     "drawn where data says how much": lambda x: F.dropout(x[x > 0], 0.5) + G.rand(x[x > 0].shape[0]),
@@ -102,6 +108,18 @@ def test_one_compilation_serves_a_hundred_sizes(name):  # SYM-02
         assert outcome(c, x, n) == outcome(f, x, n), n
         after.append(counters["backend"]["compiles"])
     assert FORCED or (c.status()["graphs"] <= 2 and after[1] == after[-1])
+
+
+def test_what_depends_on_the_number_of_parts_is_for_the_sizes_that_have_so_many():
+    """And for all sizes of other dimensions."""
+    for f, graphs in ((lambda x: x.split(2), 4), (lambda x: x.split(x.shape[1] // 2, dim=1), 4), (lambda x: G.hsplit(x, 2) + x.unbind(0)[:1], 7)):
+        G.compiler.reset()
+        c = G.compile(f, backend="tcc", fullgraph=True)
+        for n in (5, 7, 8, 9, 10, 11, 12):
+            x = G.randn(n, 2 * n)
+            assert repr(c(x)) == repr(f(x)), n
+        assert FORCED or c.status()["graphs"] <= graphs
+        assert FORCED or all(entry["fixed"] is None or "size(1)" not in entry["fixed"] for entry in c.entries())
 
 
 def test_running_statistics_for_every_size():

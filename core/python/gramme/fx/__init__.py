@@ -6,9 +6,9 @@ from then on module(*inputs) runs the edited program.  The names are torch.fx's.
 """
 
 from gramme.fx.graph import Graph, GraphModule, Interpreter
-from gramme.fx.node import Node, map_arg
+from gramme.fx.node import Node, SymInt, map_arg
 
-__all__ = ["Graph", "GraphModule", "Interpreter", "Node", "map_arg", "wrap"]
+__all__ = ["Graph", "GraphModule", "Interpreter", "Node", "SymInt", "map_arg", "wrap"]
 
 
 def wrap(fn, user_cache_hash=None):

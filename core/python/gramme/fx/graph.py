@@ -179,7 +179,7 @@ class GraphModule:
             dead.setdefault(node, []).append(used)
         self._program = [(node, node.args, node.kwargs, dead.get(node, ())) for node in self.nodes]
 
-    def _run(self, inputs):
+    def _run(self, *inputs):
         wanted = sum(node.op == "placeholder" for node, *_ in self._program)
         if len(inputs) != wanted:
             raise TypeError(f"the graph takes {wanted} tensors, {len(inputs)} were given")
@@ -196,7 +196,7 @@ class GraphModule:
                 del values[used]
 
     def forward(self, *inputs):
-        return self._core.run(*inputs) if self._program is None else self._run(inputs)
+        return self._core.run(*inputs) if self._program is None else self._core.call(self._run, *inputs)
 
     def __call__(self, *inputs):
         return self.forward(*inputs)
@@ -228,6 +228,9 @@ class Interpreter:
         self.module = module
 
     def run(self, *inputs):
+        return self.module._core.call(self._run, *inputs)
+
+    def _run(self, *inputs):
         values, waiting = {}, iter(inputs)
         for node in self.module.nodes:
             if node.op == "placeholder":

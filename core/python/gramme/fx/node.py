@@ -32,6 +32,36 @@ class Target(str):
 _OPERATORS = {"div": "truediv", "remainder": "mod", "bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor", "bitwise_not": "invert"}
 
 
+class SymInt:
+    """A size of a graph that serves all sizes, as shapes, strides and attributes have it.  str() is its expression ("s0 * 4").  It is a number
+    while the graph runs: in what a back end returned, in module(...), in Interpreter.run(); before that, to ask for the number is a TypeError,
+    and a back end that lets it pass is given a graph of numbers instead."""
+
+    __slots__ = ("_core", "_size", "_text")
+
+    def __init__(self, core, size, text):
+        self._core, self._size, self._text = core, size, text
+
+    def __index__(self):
+        return self._core.size(self._size)
+
+    __int__ = __index__
+
+    def __float__(self):
+        return float(int(self))
+
+    def __eq__(self, other):
+        if isinstance(other, SymInt):
+            return (self._core, self._size) == (other._core, other._size)
+        return int(self) == other if isinstance(other, (int, float)) else NotImplemented
+
+    def __hash__(self):
+        return hash(self._text)
+
+    def __repr__(self):
+        return self._text
+
+
 def map_arg(arg, fn):
     """arg, a structure of tuples, lists, dicts and slices, with fn(node) in the place of each node."""
     if isinstance(arg, Node):
