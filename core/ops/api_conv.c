@@ -60,19 +60,20 @@ pad_dim (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after, PadMode 
   int64_t n = META (x)->sizes[dim];
   GmVal parts[3], v = x;
   int k = 0;
-  if (before < 0 || after < 0) {
-    v = gm_b_slice (b, x, dim, MAX (-before, 0), gm_size_add (n, MIN (after, 0)), 1);
-    n = gm_size_add (n, MIN (before, 0) + MIN (after, 0));
-    before = MAX (before, 0);
-    after = MAX (after, 0);
+  if (gm_size_lt (before, 0) || gm_size_lt (after, 0)) {
+    int64_t less = gm_size_min (before, 0), end = gm_size_add (n, gm_size_min (after, 0));
+    v = gm_b_slice (b, x, dim, gm_size_sub (0, less), end, 1);
+    n = gm_size_add (end, less);
+    before = gm_size_max (before, 0);
+    after = gm_size_max (after, 0);
   }
-  if (before > 0)
+  if (gm_size_lt (0, before))
     parts[k++] = mode == PAD_CONSTANT   ? filled (b, v, dim, before, value)
                  : mode == PAD_REFLECT  ? run_of (b, v, dim, before, -1, before)
-                 : mode == PAD_CIRCULAR ? run_of (b, v, dim, gm_size_add (n, -before), 1, before)
+                 : mode == PAD_CIRCULAR ? run_of (b, v, dim, gm_size_sub (n, before), 1, before)
                                         : gm_index_select (b, v, dim, gm_arange (b, 0, 0, before, GM_I64));
   parts[k++] = v;
-  if (after > 0)
+  if (gm_size_lt (0, after))
     parts[k++] = mode == PAD_CONSTANT   ? filled (b, v, dim, after, value)
                  : mode == PAD_REFLECT  ? run_of (b, v, dim, gm_size_add (n, -2), -1, after)
                  : mode == PAD_CIRCULAR ? run_of (b, v, dim, 0, 1, after)
@@ -112,10 +113,15 @@ RUN (pad)
   GmVal v = x;
   for (int i = 0; i < n / 2; i++) {
     int dim = ndim - 1 - i;
-    int64_t size = META (x)->sizes[dim], before = gm_size_number (pads[2 * i]), after = gm_size_number (pads[2 * i + 1]);
-    int64_t most = MAX (before, after), least = mode == PAD_REFLECT ? most + 1 : mode == PAD_CIRCULAR ? most : mode == PAD_REPLICATE && most > 0;
-    if (gm_size_lt (size, MAX (least, -before - after)))
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "pad(): (%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ") does not fit dimension %d, which has %" G_GINT64_FORMAT " elements", before, after, dim, gm_size_number (size)));
+    int64_t size = META (x)->sizes[dim], before = pads[2 * i], after = pads[2 * i + 1];
+    if (mode != PAD_CONSTANT) {
+      before = gm_size_number (before);
+      after = gm_size_number (after);
+    }
+    int64_t most = mode == PAD_CONSTANT ? 0 : MAX (before, after);
+    int64_t least = mode == PAD_REFLECT ? most + 1 : mode == PAD_CIRCULAR ? most : mode == PAD_REPLICATE && most > 0;
+    if (gm_size_lt (size, least) || gm_size_lt (gm_size_add (size, gm_size_add (before, after)), 0))
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "pad(): (%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ") does not fit dimension %d, which has %" G_GINT64_FORMAT " elements", gm_size_number (before), gm_size_number (after), dim, gm_size_number (size)));
     v = pad_dim (b, v, dim, before, after, mode, value);
   }
   return gm_give (v == x ? gm_b (b, copy, x) : v);

@@ -49,6 +49,8 @@ PROGRAMS = {
     "filled in place": lambda x: x + G.empty_like(x).uniform_(-1, 1) + G.zeros(x.shape).normal_(),
     "pad": lambda x: F.pad(x, (1, 2, 0, 3)),
     "pad by less": lambda x: F.pad(x, (1, -2, -1, 3), value=3.0) * 2,
+    "pad to a length": lambda x: F.pad(x, (0, 0, 0, 200 - x.shape[0])) + F.pad(x, (0, 0, 200 - x.shape[0], 0), value=2.0),
+    "cut to a length": lambda x: F.pad(x, (1, 0, 2 - x.shape[0], 0)),
     "pad by reflection": lambda x: F.pad(x.T[None], (2, 1), mode="reflect"),
     "pad by the edge": lambda x: F.pad(x.T[None], (2, 1), mode="replicate"),
     "pad around": lambda x: F.pad(x.T[None], (2, 1), mode="circular"),
