@@ -192,6 +192,63 @@ START_TEST (loops_in_parts_have_the_bits_of_numbers)
 }
 END_TEST
 
+/* -- Sets of sizes that are kept ---------------------------------------------------------------- */
+
+typedef struct {
+  GmExec *exec;
+  int64_t first; /* of its sizes */
+  int wrong;
+} Worker;
+
+/* Rows that need a workspace as long as they are: sizes, their metas and the workspace are the run's own. */
+static void *
+run_many_sizes (void *data)
+{
+  Worker *w = data;
+  for (int64_t k = 0; k < 4 * GM_SIZED_NUMBERS; k++) {
+    int64_t n = 1 + (w->first + k * 37) % (3 * GM_SIZED_NUMBERS) * 11;
+    GmMeta m = gm_meta_make (GM_F32, 2, (const int64_t[]){ 3, n });
+    GmTensor *x = gm_tensor_new (&m, NULL), *y = gm_tensor_new (&m, NULL);
+    float *in = gm_tensor_data (x), *out = gm_tensor_data (y);
+    for (int64_t i = 0; i < 3 * n; i++)
+      in[i] = (float) (i % n);
+    for (int again = 0; again < 3; again++) {
+      memset (out, 0, (size_t) (3 * n) * sizeof *out);
+      w->wrong += !gm_exec_run (w->exec, 0, &x, 1, &y, 1, NULL);
+      for (int64_t i = 0; i < 3 * n; i++)
+        w->wrong += out[i] != (float) (n * (n - 1) / 2) * (float) (i % n);
+    }
+    gm_tensor_unref (x);
+    gm_tensor_unref (y);
+  }
+  return NULL;
+}
+
+START_TEST (more_sets_of_sizes_than_are_kept_run_at_once)
+{
+  static const char *const wait[] = { "wait=true", NULL };
+  const char *name = backends[_i];
+  if (!is_installed (name))
+    return;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) parsed = gm_graph_parse ("f (%x: f32[3, n]) -> (%2) where 1 <= n {\n %0 = relu %x\n"
+                                                 " %1 = sum %0 dims=[1] keepdim=true\n %2 = mul %0 %1\n}", &error);
+  ck_assert_ptr_nonnull (parsed);
+  g_autoptr (GmExec) exec = gm_backend_compile (gm_backend_get (name, NULL), parsed->pdata[0], NULL, strcmp (name, "cc") ? NULL : wait, &error);
+  ck_assert_ptr_nonnull (exec);
+  Worker workers[4] = { { 0 } };
+  GThread *threads[4];
+  for (int i = 0; i < 4; i++) {
+    workers[i] = (Worker){ exec, i * 5, 0 };
+    threads[i] = g_thread_new ("sizes", run_many_sizes, &workers[i]);
+  }
+  for (int i = 0; i < 4; i++) {
+    g_thread_join (threads[i]);
+    ck_assert_int_eq (workers[i].wrong, 0);
+  }
+}
+END_TEST
+
 int
 main (void)
 {
@@ -201,6 +258,7 @@ main (void)
   tcase_add_loop_test (t, every_family_has_the_bits_of_numbers, 0, G_N_ELEMENTS (backends));
   tcase_add_loop_test (t, fused_loops_have_the_bits_of_numbers, 0, G_N_ELEMENTS (backends));
   tcase_add_loop_test (t, loops_in_parts_have_the_bits_of_numbers, 1, G_N_ELEMENTS (backends));
+  tcase_add_loop_test (t, more_sets_of_sizes_than_are_kept_run_at_once, 0, G_N_ELEMENTS (backends));
   suite_add_tcase (s, t);
   SRunner *sr = srunner_create (s);
   srunner_run_all (sr, CK_NORMAL);
