@@ -619,6 +619,38 @@ def changing_sizes(rounds):
     return rows
 
 
+def _sized_functions():
+    """name: (function, arguments for a size); the graphs of sized.c."""
+    return {
+        "pointwise": (lambda x, y: (lambda a: (lambda b: gramme.maximum((b - x) * a, x))(a + y))(x * y), lambda n: (gramme.randn(n, 64), gramme.randn(n, 64))),
+        "softmax": (lambda x: (lambda e: e / e.sum(1, keepdim=True))(gramme.exp(x - x.amax(1, keepdim=True))), lambda n: (gramme.randn(64, n),)),
+        "rows": (lambda x: x.square().sum(1), lambda n: (gramme.randn(n, 96),)),
+        "columns": (lambda x: x.sum(0), lambda n: (gramme.randn(n, 96),)),
+        "linear": (lambda x, w: (lambda t: t * t)(gramme.tanh(x @ w)), lambda n: (gramme.randn(n, 64), gramme.randn(64, 64))),
+    }
+
+
+@case
+def sized_call(rounds):
+    """A whole warm call of what was compiled for all sizes, beside what was compiled for these numbers."""
+    rows = []
+    for backend in ("tcc", "cc"):
+        options = {"wait": True} if backend == "cc" else None
+        for name, (f, arguments) in _sized_functions().items():
+            general = gramme.compile(f, backend=backend, options=options)
+            for n in (5, 6, 3):
+                general(*arguments(n))
+            for n in (7, 64, 1000):
+                args = arguments(n)
+                numbers = gramme.compile(fresh(f, n), backend=backend, options=options, dynamic=False)
+                sides = {"numbers": functools.partial(numbers, *args), "symbols": functools.partial(general, *args)}
+                number = 1000 if n < 64 else 200 if n < 1000 else 10
+                got = interleave(sides, rounds, number)
+                got[1]["limit_ns"] = 1.1 * got[0]["min_ns"]
+                rows += [{**row, "side": f"{backend} {name} n={n}, {row['side']}"} for row in got]
+    return rows
+
+
 def square_loss(model, x):
     return (model(x) ** 2).mean()
 

@@ -2,7 +2,7 @@
  * plans.c -- plans by the values of symbols: see plans.h.
  *
  * The latest stand first, in `forms` as in `kept`, so a call whose sizes are those of the one before
- * compares one row.  Each form is made of a copy of the graph with sizes of its own: what the stages
+ * compares one row, `latest`.  Each form is made of a copy of the graph with sizes of its own: what the stages
  * learn of sizes holds for it alone.  Invariant: a plan of `kept` is right for its symbols, whatever
  * became of the form that it was made of, which it holds.
  */
@@ -34,6 +34,7 @@ struct GmPlans {
   GPtrArray *forms; /* GmPlan */
   GString *made;    /* a line for each form that was made: what it takes for granted beyond the recording */
   GPtrArray *kept;  /* Kept */
+  Kept *latest;     /* the first of them */
   uint32_t running; /* calls, one inside of another: each may have any plan of `kept` */
   GPtrArray *gone;  /* Kept: left `kept` while calls ran */
 };
@@ -277,6 +278,7 @@ keep (GmPlans *p, const int64_t *symbols, GmPlan *plan)
   if (p->kept->len == GM_PLANS_KEPT)
     g_ptr_array_add (p->gone, g_ptr_array_steal_index (p->kept, GM_PLANS_KEPT - 1));
   g_ptr_array_insert (p->kept, 0, fresh);
+  p->latest = fresh;
   return plan;
 }
 
@@ -304,13 +306,16 @@ are_equal (const int64_t *a, const int64_t *b, uint32_t n)
   return true;
 }
 
-static GmPlan *
+static inline GmPlan *
 kept_plan (GmPlans *p, const int64_t *now)
 {
-  for (uint32_t i = 0; i < p->kept->len; i++)
+  if (G_LIKELY (p->latest && are_equal (p->latest->symbols, now, p->n_symbols)))
+    return p->latest->plan;
+  for (uint32_t i = 1; i < p->kept->len; i++)
     if (are_equal (((Kept *) p->kept->pdata[i])->symbols, now, p->n_symbols)) {
       move_first (p->kept, i);
-      return ((Kept *) p->kept->pdata[0])->plan;
+      p->latest = p->kept->pdata[0];
+      return p->latest->plan;
     }
   return NULL;
 }
