@@ -224,9 +224,8 @@ lower (GmCompile *c, GError **error)
 
   if (backward && backward->outputs->len == 0)
     backward = NULL;
-  if ((c->ask.make_exec || c->partition.restore) && (gm_graph_is_symbolic (forward) || gm_graph_is_symbolic (backward))) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "%s with sizes that are not numbers yet",
-                 c->ask.make_exec ? "a back end in Python" : "saved-tensor hooks in the graphs");
+  if (c->partition.restore && (gm_graph_is_symbolic (forward) || gm_graph_is_symbolic (backward))) {
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "saved-tensor hooks in the graphs with sizes that are not numbers yet");
     return false;
   }
   GmPlanExec exec = {

@@ -254,7 +254,8 @@ gm_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs)
 /* -- Forward and backward through a plan ------------------------------------------------------- */
 
 typedef struct {
-  PyObject *fn[2]; /* by role; NULL: there is none */
+  PyObject *fn[2];    /* by role; NULL: there is none */
+  PyObject *graph[2]; /* by role: the graph object, where it has symbolic sizes; else NULL */
   char *name;
 } Exec;
 
@@ -263,8 +264,10 @@ exec_unref (void *data)
 {
   Exec *x = data;
   PyGILState_STATE gil = PyGILState_Ensure ();
-  Py_XDECREF (x->fn[0]);
-  Py_XDECREF (x->fn[1]);
+  for (int role = 0; role < 2; role++) {
+    Py_XDECREF (x->fn[role]);
+    Py_XDECREF (x->graph[role]);
+  }
   PyGILState_Release (gil);
   g_free (x->name);
   g_free (x);
@@ -272,7 +275,8 @@ exec_unref (void *data)
 
 /* The plan has allocated the outputs: results are copied there.  Nothing is differentiated: the plan ties the history. */
 static bool
-exec_run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+exec_run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
+                GError **error)
 {
   Exec *x = data;
   PyGILState_STATE gil = PyGILState_Ensure ();
@@ -289,8 +293,13 @@ exec_run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *
   }
   for (int i = 0; i < n_out; i++)
     metas[i] = out[i]->meta;
-  if (args)
-    result = check_results (x->name, PyObject_CallObject (x->fn[role], args), metas, (uint32_t) n_out);
+  PyObject *graph = symbols ? x->graph[role] : NULL;
+  GmGraphNow *now = args && graph ? gm_graph_sizes_at (gm_py_graph_sizes (graph), symbols) : NULL;
+  if (args && !graph == !now) {
+    result = gm_py_graph_call (graph, now, x->fn[role], &PyTuple_GET_ITEM (args, 0), n_in);
+    result = check_results (x->name, result, metas, (uint32_t) n_out);
+  }
+  gm_graph_now_unref (now);
   if (result) {
     ok = true;
     for (int i = 0; ok && i < n_out; i++) {
@@ -305,6 +314,12 @@ exec_run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *
   gm_grad_set_enabled (was);
   PyGILState_Release (gil);
   return ok;
+}
+
+static bool
+exec_run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+{
+  return exec_run_sized (data, role, NULL, in, n_in, out, n_out, error);
 }
 
 /* Zeros of that meta; one that has holes, or elements that are one, is a view. */
@@ -326,9 +341,11 @@ static PyObject *
 examples_of (const GmGraph *g)
 {
   PyObject *list = PyList_New (g->inputs->len);
+  const int64_t *hints = gm_graph_is_symbolic (g) ? (const int64_t *) g->sizes->hints->data : NULL;
   for (uint32_t i = 0; list && i < g->inputs->len; i++) {
     GError *error = NULL;
-    GmTensor *t = example_of (gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i)), &error);
+    GmMeta m = *gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i));
+    GmTensor *t = hints && !gm_graph_meta_now (g, &m, hints, &m, &error) ? NULL : example_of (&m, &error);
     PyObject *o = t ? gm_py_tensor_take (t) : gm_py_raise (error);
     if (!o)
       Py_CLEAR (list);
@@ -349,7 +366,7 @@ gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *
     if (!graphs[role])
       continue;
     const char *name = role ? "compile_backward" : backward ? NULL : "compile_inference";
-    x->fn[role] = call_backend (config, name, graphs[role], examples_of (graphs[role]), NULL);
+    x->fn[role] = call_backend (config, name, graphs[role], examples_of (graphs[role]), gm_graph_is_symbolic (graphs[role]) ? &x->graph[role] : NULL);
     if (!x->fn[role]) {
       PyObject *type, *value, *traceback;
       PyErr_Fetch (&type, &value, &traceback); /* dropping the first callable may run code */
@@ -358,7 +375,7 @@ gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *
       return gm_py_error_set (error);
     }
   }
-  *out = (GmPlanExec){ x, exec_run, exec_unref };
+  *out = (GmPlanExec){ .data = x, .run = exec_run, .unref = exec_unref, .run_sized = exec_run_sized };
   return true;
 }
 

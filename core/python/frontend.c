@@ -137,12 +137,11 @@ describe_memory (const Job *job, GmGraph *g, const char **why)
   return true;
 }
 
-/* Forward and backward graphs that Python code gets, and saved-tensor hooks that become part of them, are of numbers. */
+/* Saved-tensor hooks that become part of the graphs are of numbers. */
 static GmDynamic
 dynamic_mode (const Job *job, uint8_t option)
 {
-  const GmConfig *config = job->target->config;
-  if (job->never_dynamic || (config->callable && gm_callable_is_aot (config->callable)) || job->hooks || option == GM_DYNAMIC_OPTION_FALSE)
+  if (job->never_dynamic || job->hooks || option == GM_DYNAMIC_OPTION_FALSE)
     return GM_DYNAMIC_NEVER;
   return option == GM_DYNAMIC_OPTION_TRUE ? GM_DYNAMIC_ALWAYS : GM_DYNAMIC_SEEN;
 }

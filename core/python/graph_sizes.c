@@ -83,19 +83,20 @@ put_first (GmGraphSizes *s, GmGraphNow *now)
   s->kept[0] = now;
 }
 
-GmGraphNow *
-gm_graph_sizes_now (GmGraphSizes *s, PyObject *const *inputs, Py_ssize_t n)
+const GmGraphNow *
+gm_graph_sizes_entered (const GmGraphSizes *s)
 {
-  g_autofree int64_t *symbols = g_new0 (int64_t, s->n_symbols + 1);
+  for (const GmGraphEntered *e = innermost; e; e = e->before)
+    if (e->sizes == s)
+      return e->now;
+  return NULL;
+}
+
+GmGraphNow *
+gm_graph_sizes_at (GmGraphSizes *s, const int64_t *symbols)
+{
   GmGraphNow *now = NULL;
   GError *error = NULL;
-  if (n != (Py_ssize_t) s->graph->inputs->len) {
-    PyErr_Format (PyExc_TypeError, "the graph takes %u inputs, %zd were given", (unsigned) s->graph->inputs->len, n);
-    return NULL;
-  }
-  for (uint32_t i = 0; i < s->n_symbols; i++)
-    if (s->sources[i].input != GM_NO_ID && !read_symbol (&s->sources[i], inputs, &symbols[i]))
-      return NULL;
   for (int i = 0; i < KEPT && s->kept[i] && !now; i++)
     if (memcmp (s->kept[i]->symbols, symbols, s->n_symbols * sizeof *symbols) == 0)
       now = s->kept[i];
@@ -106,11 +107,28 @@ gm_graph_sizes_now (GmGraphSizes *s, PyObject *const *inputs, Py_ssize_t n)
       return NULL;
     }
     now = g_new (GmGraphNow, 1);
-    *now = (GmGraphNow){ 1, g, g_steal_pointer (&symbols) };
+    *now = (GmGraphNow){ 1, g, g_memdup2 (symbols, s->n_symbols * sizeof *symbols) };
   }
   put_first (s, now);
   now->refs++;
   return now;
+}
+
+GmGraphNow *
+gm_graph_sizes_now (GmGraphSizes *s, PyObject *const *inputs, Py_ssize_t n)
+{
+  const GmGraphNow *entered = gm_graph_sizes_entered (s);
+  g_autofree int64_t *symbols = g_new0 (int64_t, s->n_symbols + 1);
+  if (n != (Py_ssize_t) s->graph->inputs->len) {
+    PyErr_Format (PyExc_TypeError, "the graph takes %u inputs, %zd were given", (unsigned) s->graph->inputs->len, n);
+    return NULL;
+  }
+  for (uint32_t i = 0; i < s->n_symbols; i++)
+    if (s->sources[i].input == GM_NO_ID)
+      symbols[i] = entered ? entered->symbols[i] : 0;
+    else if (!read_symbol (&s->sources[i], inputs, &symbols[i]))
+      return NULL;
+  return gm_graph_sizes_at (s, symbols);
 }
 
 void
@@ -124,13 +142,4 @@ void
 gm_graph_sizes_leave (void)
 {
   innermost = innermost->before;
-}
-
-const GmGraphNow *
-gm_graph_sizes_entered (const GmGraphSizes *s)
-{
-  for (const GmGraphEntered *e = innermost; e; e = e->before)
-    if (e->sizes == s)
-      return e->now;
-  return NULL;
 }

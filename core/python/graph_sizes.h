@@ -22,7 +22,9 @@ typedef struct {
 GmGraphSizes *gm_graph_sizes_new (const GmGraph *g);
 void gm_graph_sizes_free (GmGraphSizes *s); /* NULL is fine */
 
-/* For these inputs, tensors, and ints where an input is one: a new reference; NULL with an exception. */
+/* For these numbers, by symbol: a new reference; NULL with an exception. */
+GmGraphNow *gm_graph_sizes_at (GmGraphSizes *s, const int64_t *symbols);
+/* For these inputs, tensors, and ints where an input is one; what no input says is as in the run that this thread is in. */
 GmGraphNow *gm_graph_sizes_now (GmGraphSizes *s, PyObject *const *inputs, Py_ssize_t n);
 void gm_graph_now_unref (GmGraphNow *now); /* NULL is fine */
 

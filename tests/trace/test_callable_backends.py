@@ -176,6 +176,22 @@ def test_one_graph_serves_all_sizes(backend, dynamic):  # SYM-02
 
 
 @undisturbed
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_forward_and_backward_serve_all_sizes(dynamic):  # SYM-02
+    graphs = []
+
+    def backend(graph, examples):
+        graphs.append((graph, [tuple(e.shape) for e in examples]))
+        return node_by_node(graph, examples) if len(graphs) % 2 else graph
+
+    backend.aot = True
+    compiled = G.compile(fresh(sized), backend=backend, dynamic=dynamic)
+    assert outcomes(compiled) == outcomes(sized)
+    assert len(graphs) <= 8
+    assert any("s" in graph.code.split("->")[0].split("[")[1] for graph, _ in graphs)
+
+
+@undisturbed
 def test_a_size_has_a_name_before_there_is_a_number():
     seen = []
 
@@ -196,13 +212,15 @@ def test_a_size_has_a_name_before_there_is_a_number():
 
 
 @undisturbed
-def test_a_back_end_that_needs_numbers_gets_numbers():
+@pytest.mark.parametrize("aot", [False, True])
+def test_a_back_end_that_needs_numbers_gets_numbers(aot):
     shapes = []
 
     def backend(graph, examples):
         shapes.append(tuple(int(size) for size in graph.nodes[0].meta["shape"]))
         return graph
 
+    backend.aot = aot
     f = G.compile(lambda x: x * 2, backend=backend)
     for n in (3, 4, 5):
         assert f(G.ones(n, 5)).tolist() == [[2.0] * 5] * n
@@ -211,6 +229,7 @@ def test_a_back_end_that_needs_numbers_gets_numbers():
     def fails(graph, examples):
         raise ValueError("never")
 
+    fails.aot = aot
     g = G.compile(lambda x: x * 2, backend=fails, dynamic=True)
     with pytest.raises(G.compiler.BackendCompilerFailed, match="never"):
         g(G.ones(3, 5))
