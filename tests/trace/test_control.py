@@ -474,7 +474,7 @@ def test_the_recompile_limit_warns_once_with_the_reason_and_keeps_entries():
     def limited(x, n):
         return x * n
 
-    compiled = G.compile(limited, backend=counter)
+    compiled = G.compile(limited, backend=counter, dynamic=False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for n in range(12):
