@@ -170,8 +170,8 @@ RUN (scaled_dot_product_attention)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
                                "%s(): attn_mask and is_causal exclude each other", api->name));
   int64_t rows = META (q)->sizes[nq - 2], cols = META (k)->sizes[nk - 2],
-          e = META (q)->sizes[nq - 1];
-  double scale = IS_NONE (6) ? 1 / sqrt ((double) gm_size_number (e)) : FLOAT (6);
+          e = gm_size_number (META (q)->sizes[nq - 1]); /* of a head: models have one, and fused kernels are made for it */
+  double scale = IS_NONE (6) ? 1 / sqrt ((double) e) : FLOAT (6);
   GmVal scores = gm_matmul (api, b, q, gm_b_transpose (b, k, -2, -1));
   scores = gm_apply_num (b, mul, scores, scale);
   if (causal)

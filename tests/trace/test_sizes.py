@@ -300,6 +300,15 @@ def test_what_needs_the_number_fixes_it(f):
     assert FORCED or (entries(c) == 3 and "size(" not in guards(c))
 
 
+def test_the_size_of_a_head_is_a_number_and_batch_and_length_are_not():
+    f = G.compile(lambda q, k, v: nn.functional.scaled_dot_product_attention(q, k, v, scale=0.25), backend="tcc", dynamic=True)
+    for batch, length in ((2, 7), (3, 9), (5, 4)):
+        q = G.randn(batch, 2, length, 8)
+        assert f(q, q + 1, q * 2).tolist() == nn.functional.scaled_dot_product_attention(q, q + 1, q * 2, scale=0.25).tolist()
+    assert FORCED or f.status()["graphs"] == 1
+    assert "size(3) == 8" in f.entries()[0]["fixed"] and "size(2)" not in f.entries()[0]["fixed"]
+
+
 def test_a_branch_on_a_size_is_a_guard():
     def f(x):
         return x * 2 if x.shape[0] % 2 == 0 else x * 3
