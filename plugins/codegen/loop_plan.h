@@ -42,6 +42,8 @@ typedef struct {
   /* Per member, or LOOP_NO_BUFFER: where its row begins in the buffers that outlive a phase.  They
    * are in the workspace's fixed part, or in the dynamic one if a row's length is symbolic. */
   int64_t buffers[CG_MAX_MEMBERS];
+  /* Per member, or -1: the store in whose memory its row lies until that is written there. */
+  int lenders[CG_MAX_MEMBERS];
   int64_t buffer_bytes;
   uint32_t n_parts; /* it is printed as a function of which each call does a part: parts.h; 0: as a whole */
 } Loop;

@@ -65,7 +65,9 @@ put_place (CgText *t, Loop *l, uint32_t m)
     loop_put_buffer (t, l, m, loop_buffers (l));
     if (l->chunked)
       put (t, " + j * %u", v->elem_bytes);
-  } else
+  } else if (l->lenders[m] >= 0)
+    put_chunk (t, l, (uint32_t) l->lenders[m]);
+  else
     put_chunk (t, l, (uint32_t) loop_access (l, loop_member (l, m)->out, false, true));
 }
 
