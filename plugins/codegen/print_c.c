@@ -8,8 +8,9 @@
 
 #include <stdlib.h>
 
-/* Of a slot; the odd size keeps slots from sharing cache sets. */
-#define TILE_BYTES (512 * 8 + 64)
+/* Of a slot.  Slots of elements of 4 bytes take the two halves of a page by turns: one that began a cache line behind another in its
+ * page would make each load wait for the store before it (core/tensor/alloc.c), four times as long in some processes. */
+#define TILE_BYTES (512 * 8 + 2048)
 #define ROW_BYTES 64
 
 /* What holds an element's bits, by its size. */
