@@ -157,6 +157,8 @@ enum {
 #undef NAMED
 };
 
+#include "core/tiles/tiles-pairs.h"
+
 /* Rows that mean the same for bytes that are 0 or 1 as for any others: bool has them from u8. */
 static bool
 shared_with_u8 (int op)
@@ -297,6 +299,7 @@ static const char source[] =
 const GmTiles GM_TILES_TABLE = {
   .isa = GM_TILES_ISA,
   .pointwise = look_up_pointwise,
+  .pair = look_up_pair,
   .cast = look_up_cast,
   .fold = look_up_fold,
   .fold_columns = look_up_fold_columns,

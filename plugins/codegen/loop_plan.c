@@ -348,6 +348,27 @@ lender_of (Loop *l, uint32_t m)
   return -1;
 }
 
+GrammeTileFn
+loop_pair (Loop *l, uint32_t m, char *name)
+{
+  const CgProgram *p = l->p;
+  const GrammeNode *first = loop_member (l, m), *second = m + 1 < l->s->n_members ? loop_member (l, m + 1) : NULL;
+  const CgValue *made = &p->values[first->out];
+  int which, reads = 0;
+  uint32_t behind = 0;
+  if (l->vectors || !second || made->stored || l->phases[m] != l->phases[m + 1] || last_reader (l, m) != m + 1 || loop_is_row (l, m)
+      || loop_is_row (l, m + 1) || gramme_op_facts (first->op).family != GRAMME_FAMILY_POINTWISE
+      || gramme_op_facts (second->op).family != GRAMME_FAMILY_POINTWISE || first->n_in > 2 || second->n_in > 2
+      || p->values[gramme_node_in (p->image, first, 0)].dtype != made->dtype || p->values[second->out].dtype != made->dtype)
+    return NULL;
+  for (uint32_t i = 0; i < second->n_in; i++)
+    if (loop_operand (l, m + 1, gramme_node_in (p->image, second, i), &which) == FROM_TILE && which == (int) m) {
+      behind = i > 0 ? GRAMME_TILE_BEHIND : 0;
+      reads++;
+    }
+  return reads == 1 ? p->tiles->find (p->tiles->ctx, GRAMME_TILE_PAIR, first->op, made->dtype, second->op | behind, name) : NULL;
+}
+
 /* Slots: gathered operands and row values spread over a tile keep theirs; members' tiles are reused
  * after the last reader. */
 static void
@@ -362,6 +383,7 @@ plan_tiles (Loop *l)
     l->tiles[m] = l->rows[m] = l->accums[m] = l->spread[m] = -1;
     l->buffers[m] = LOOP_NO_BUFFER;
     l->lenders[m] = -1;
+    l->pairs[m] = m > 0 && l->pairs[m - 1] ? NULL : loop_pair (l, m, NULL);
     if (loop_is_row (l, m))
       l->rows[m] = l->accums[m] = l->n_rows++;
     if (loop_casts_at_end (l, m))
