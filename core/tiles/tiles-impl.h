@@ -98,7 +98,11 @@ look_up_convolve (int dtype)
   static void fill_##bits (uint##bits##_t *out, const uint##bits##_t *in, size_t n) \
   { \
     const uint##bits##_t x = *in; \
-    for (size_t i = 0; i < n; i++) \
+    const vu##bits all = (vu##bits){ 0 } + x; \
+    size_t i = 0; \
+    for (; i + sizeof all / sizeof x <= n; i += sizeof all / sizeof x) \
+      GM_STORE (vu##bits, out + i, all); \
+    for (; i < n; i++) \
       out[i] = x; \
   }
 STRIDED (8)

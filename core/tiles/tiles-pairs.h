@@ -6,7 +6,8 @@
  */
 
 /* (row, operands) */
-#define FIRSTS(ROW, g, n_g) ROW (add, 2, g, n_g) ROW (sub, 2, g, n_g) ROW (mul, 2, g, n_g) ROW (neg, 1, g, n_g) ROW (relu, 1, g, n_g) ROW (square, 1, g, n_g)
+#define FIRSTS(ROW, g, n_g) ROW (add, 2, g, n_g) ROW (sub, 2, g, n_g) ROW (mul, 2, g, n_g) ROW (neg, 1, g, n_g) ROW (relu, 1, g, n_g) ROW (square, 1, g, n_g) \
+  ROW (abs, 1, g, n_g)
 #define PAIRS(ROW) \
   FIRSTS (ROW, add, 2) FIRSTS (ROW, sub, 2) FIRSTS (ROW, mul, 2) FIRSTS (ROW, div, 2) FIRSTS (ROW, maximum, 2) FIRSTS (ROW, minimum, 2) \
   FIRSTS (ROW, neg, 1) FIRSTS (ROW, relu, 1) FIRSTS (ROW, square, 1)

@@ -264,7 +264,7 @@ START_TEST (pairs_give_the_bits_of_their_two_rows)
             }
           }
         }
-  ck_assert_int_ge (pairs, 90);
+  ck_assert_int_ge (pairs, 100);
 }
 END_TEST
 
