@@ -273,6 +273,7 @@ CORE_SOURCES += \
   core/tiles/tiles-impl.h \
   core/tiles/tiles-random.h \
   core/tiles/tiles-rows.h \
+  core/tiles/tiles-pairs.h \
   core/tiles/tiles-steps.h \
   core/tiles/tiles-types.h \
   core/tiles/tiles-values.h \

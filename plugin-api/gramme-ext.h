@@ -128,8 +128,12 @@ enum {
   GRAMME_TILE_SCATTER = 7,  /*                                                 GrammeTileScatter */
   GRAMME_TILE_UNIFORM = 8,  /* dtype                                           GrammeTileRandom */
   GRAMME_TILE_NORMAL = 9,   /* dtype                                           GrammeTileRandom */
-  GRAMME_TILE_MATMUL = 10   /* dtype                                           GrammeTileMatmul */
+  GRAMME_TILE_MATMUL = 10,  /* dtype                                           GrammeTileMatmul */
+  /* op, dtype, from = a second op: out[i] = second (op (a[i], b[i]), c[i]).  GRAMME_TILE_BEHIND in `from`:
+   * second (c[i], op (a[i], b[i])).  Some pairs of cheap ops have one.       GrammeTilePointwise */
+  GRAMME_TILE_PAIR = 11
 };
+#define GRAMME_TILE_BEHIND 0x100u
 
 #define GRAMME_TILE_NAME_BYTES 64
 

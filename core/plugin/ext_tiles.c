@@ -87,8 +87,11 @@ find (void *ctx, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from, char
     return NULL;
   if (kind == GRAMME_TILE_CAST && !dtype_find (from, &s))
     return NULL;
+  uint32_t second = from & ~GRAMME_TILE_BEHIND;
+  if (kind == GRAMME_TILE_PAIR && (d != GM_F32 || second >= GM_N_OPS || !gm_ops[second].name))
+    return NULL;
   bool with_op =
-      kind == GRAMME_TILE_POINTWISE || (kind >= GRAMME_TILE_FOLD && kind <= GRAMME_TILE_ARG_FOLD);
+      kind == GRAMME_TILE_POINTWISE || kind == GRAMME_TILE_PAIR || (kind >= GRAMME_TILE_FOLD && kind <= GRAMME_TILE_ARG_FOLD);
   if (with_op && (op >= GM_N_OPS || !gm_ops[op].name))
     return NULL;
   const char *op_name = with_op ? gm_ops[op].name : "", *d_name = strided ? "" : gm_dtypes[d].text;
@@ -97,6 +100,10 @@ find (void *ctx, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from, char
   case GRAMME_TILE_POINTWISE:
     f.pointwise = t->pointwise ((int) op, d);
     tile_name (name, "", op_name, "", d_name);
+    break;
+  case GRAMME_TILE_PAIR:
+    f.pointwise = t->pair ((int) op, (int) second, from & GRAMME_TILE_BEHIND);
+    tile_name (name, from & GRAMME_TILE_BEHIND ? "pair_behind" : "pair", op_name, gm_ops[second].name, d_name);
     break;
   case GRAMME_TILE_CAST:
     f.cast = t->cast (s, d);

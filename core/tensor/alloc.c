@@ -10,8 +10,10 @@
  *      large             central lists under the lock; 2 MiB and more are mapped at 2 MiB boundaries for huge pages; what is
  *                        cached stays below the largest number of bytes that was ever live, or 256 MiB
  *
- * The start of a mapped block is shifted by a few cache lines, differently each time: streams at equal distance from a page's start
- * would fight for the same cache sets and make loads wait for unrelated stores.  gm_free finds the mapping by rounding down.
+ * Blocks of 4 KiB and more start at multiples of 512 bytes.  A load that lies where a store just before it lies, but in another page, waits
+ * for that store: with a result that starts one or two cache lines behind an operand, as malloc would have it, that is every load.  Larger
+ * blocks start at another such place of a page each time, so that many streams do not fight for one set of the cache; gm_free finds what
+ * was mapped or allocated by rounding down.
  * Fork: the lock is held across it, so a child finds the lists whole.  Under AddressSanitizer nothing is cached,
  * so that it sees every use after free.
  * Rejected: malloc with mallopt.  It knows neither alignment nor huge pages, and gives big blocks back at once.
@@ -34,8 +36,10 @@
 #define LARGEST ((size_t) 1 << 46)
 #define CHUNK_BYTES ((size_t) 1024 * 1024)
 #define HUGE_BYTES ((size_t) 2 * 1024 * 1024)
-#define SHIFT_STEP (2048 + 64)
-#define N_SHIFTS 8
+#define START_STEP 512
+#define STEP_FROM 4096 /* the classes from here on are multiples of START_STEP */
+#define PAGE ((size_t) 4096)
+#define N_SHIFTS (PAGE / START_STEP)
 #define CACHE_FLOOR ((size_t) 256 * 1024 * 1024)
 
 #ifdef __SANITIZE_ADDRESS__
@@ -115,11 +119,13 @@ central_take (unsigned c, uint32_t n)
     if (b)
       central[c] = b->next;
     else {
+      if (chunk && bytes >= STEP_FROM)
+        chunk += -(uintptr_t) chunk % START_STEP; /* a chunk ends at such a place */
       if ((size_t) (chunk_end - chunk) < bytes) {
         if (chain)
           break; /* what is there will do; the next call starts the chunk */
         void *fresh;
-        if (posix_memalign (&fresh, 4096, CHUNK_BYTES))
+        if (posix_memalign (&fresh, PAGE, CHUNK_BYTES))
           break;
         chunk = fresh;
         chunk_end = chunk + CHUNK_BYTES;
@@ -310,8 +316,7 @@ is_mapped (unsigned c)
 static size_t
 mapped_bytes (unsigned c)
 {
-  size_t need = class_bytes (c) + SHIFT_STEP * N_SHIFTS;
-  return (need + 4095) & ~(size_t) 4095;
+  return (class_bytes (c) + 2 * PAGE - 1) & ~(PAGE - 1);
 }
 
 static void *
@@ -326,15 +331,24 @@ large_release (void *p, unsigned c)
   if (is_mapped (c))
     munmap (mapping_of (p), mapped_bytes (c));
   else
-    free (p);
+    free ((void *) ((uintptr_t) p & ~(PAGE - 1)));
+}
+
+/* The sanitizer sees what comes behind a block, which a shift would hide. */
+static size_t
+next_start (void)
+{
+  return CACHING ? __atomic_fetch_add (&next_shift, 1, __ATOMIC_RELAXED) % N_SHIFTS * START_STEP : 0;
 }
 
 static void *
 large_fresh (unsigned c)
 {
   void *p;
-  if (!is_mapped (c))
-    return posix_memalign (&p, GM_ALLOC_ALIGN, class_bytes (c)) ? NULL : p;
+  if (!is_mapped (c)) {
+    size_t shift = next_start ();
+    return posix_memalign (&p, PAGE, class_bytes (c) + shift) ? NULL : (char *) p + shift;
+  }
   size_t bytes = mapped_bytes (c);
   char *raw = mmap (NULL, bytes + HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED)
@@ -344,8 +358,7 @@ large_fresh (unsigned c)
     munmap (raw, (size_t) (at - raw));
   munmap (at + bytes, (size_t) (raw + HUGE_BYTES - at));
   madvise (at, bytes, MADV_HUGEPAGE); /* a wish: kernels without it are only slower */
-  uint32_t shift = __atomic_fetch_add (&next_shift, 1, __ATOMIC_RELAXED) % N_SHIFTS;
-  return at + shift * SHIFT_STEP;
+  return at + next_start ();
 }
 
 /* Gives back cached blocks, the largest classes first, until at most `keep` bytes are cached. */

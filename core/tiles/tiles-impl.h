@@ -98,7 +98,11 @@ look_up_convolve (int dtype)
   static void fill_##bits (uint##bits##_t *out, const uint##bits##_t *in, size_t n) \
   { \
     const uint##bits##_t x = *in; \
-    for (size_t i = 0; i < n; i++) \
+    const vu##bits all = (vu##bits){ 0 } + x; \
+    size_t i = 0; \
+    for (; i + sizeof all / sizeof x <= n; i += sizeof all / sizeof x) \
+      GM_STORE (vu##bits, out + i, all); \
+    for (; i < n; i++) \
       out[i] = x; \
   }
 STRIDED (8)
@@ -156,6 +160,8 @@ enum {
 #include "plugin-api/gramme-ops.def"
 #undef NAMED
 };
+
+#include "core/tiles/tiles-pairs.h"
 
 /* Rows that mean the same for bytes that are 0 or 1 as for any others: bool has them from u8. */
 static bool
@@ -297,6 +303,7 @@ static const char source[] =
 const GmTiles GM_TILES_TABLE = {
   .isa = GM_TILES_ISA,
   .pointwise = look_up_pointwise,
+  .pair = look_up_pair,
   .cast = look_up_cast,
   .fold = look_up_fold,
   .fold_columns = look_up_fold_columns,

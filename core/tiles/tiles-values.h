@@ -54,12 +54,12 @@
  * them all: their combines are exact, so their order cannot be seen. */
 #define N_PARTIALS (GM_V (L) >= 16 ? 1 : 16 / GM_V (L))
 
-/* Lane i + by comes to lane i. */
+/* Lane `by`, a power of two, comes to lane 0; lanes change places in pairs, which stay close where that can be. */
 GM_INLINE VALS
 GM_N (lanes_down) (VALS v, int by)
 {
-  MASKS index = GM_V (iota) () + ((MASKS){ 0 } + (__typeof__ (((MASKS){ 0 })[0])) by);
-  return __builtin_shuffle (v, index); /* modulo the lanes */
+  MASKS index = GM_V (iota) () ^ ((MASKS){ 0 } + (__typeof__ (((MASKS){ 0 })[0])) by);
+  return __builtin_shuffle (v, index);
 }
 
 /* The end of a block: its partial results by the tree, and what came before it; in lane 0. */

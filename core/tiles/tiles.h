@@ -18,6 +18,7 @@
 #ifndef GM_TILES_TILES_H
 #define GM_TILES_TILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,8 @@ typedef struct {
   const char *isa;   /* "avx2", "avx512" */
   /* Indexed by op code (gramme-ops.def) and dtype code of the *operands* (SELECT: of b and c); NULL if undefined. */
   GmTilePointwise (*pointwise) (int op, int dtype);
+  /* Of f32, two rows at once: out[i] = second (first (a[i], b[i]), c[i]), or, behind, second (c[i], first (a[i], b[i])). */
+  GmTilePointwise (*pair) (int first, int second, bool behind);
   GmTileCast (*cast) (int from, int to);
   GmTileFold (*fold) (int op, int dtype);
   GmTileFoldColumns (*fold_columns) (int op, int dtype);

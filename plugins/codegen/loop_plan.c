@@ -324,6 +324,51 @@ is_spread (Loop *l, uint32_t m)
   return false;
 }
 
+/* The store whose memory can hold member m's row until it is written there, point by point, by the last
+ * member that reads m; or -1.  So a row reaches the caches once, and memory is asked for what is stored
+ * while there is something to compute.  A loop with rows never stores to what it reads (donate.c). */
+static int
+lender_of (Loop *l, uint32_t m)
+{
+  uint32_t bytes = l->p->values[loop_member (l, m)->out].elem_bytes;
+  if (l->vectors && bytes < 4) /* no masks: a short step would go by way of the stack */
+    return -1;
+  for (uint32_t w = last_reader (l, m); w < l->s->n_members; w++) {
+    uint32_t value = loop_member (l, w)->out;
+    if (l->phases[w] <= l->phases[m] || loop_is_row (l, w) || !l->p->values[value].stored
+        || l->p->values[value].elem_bytes != bytes)
+      continue;
+    int k = loop_access (l, value, false, true);
+    bool lent = false;
+    for (uint32_t i = 0; i < m; i++)
+      lent = lent || l->lenders[i] == k;
+    if (!lent && is_direct (l, &l->access[k]))
+      return k;
+  }
+  return -1;
+}
+
+GrammeTileFn
+loop_pair (Loop *l, uint32_t m, char *name)
+{
+  const CgProgram *p = l->p;
+  const GrammeNode *first = loop_member (l, m), *second = m + 1 < l->s->n_members ? loop_member (l, m + 1) : NULL;
+  const CgValue *made = &p->values[first->out];
+  int which, reads = 0;
+  uint32_t behind = 0;
+  if (l->vectors || !second || made->stored || l->phases[m] != l->phases[m + 1] || last_reader (l, m) != m + 1 || loop_is_row (l, m)
+      || loop_is_row (l, m + 1) || gramme_op_facts (first->op).family != GRAMME_FAMILY_POINTWISE
+      || gramme_op_facts (second->op).family != GRAMME_FAMILY_POINTWISE || first->n_in > 2 || second->n_in > 2
+      || p->values[gramme_node_in (p->image, first, 0)].dtype != made->dtype || p->values[second->out].dtype != made->dtype)
+    return NULL;
+  for (uint32_t i = 0; i < second->n_in; i++)
+    if (loop_operand (l, m + 1, gramme_node_in (p->image, second, i), &which) == FROM_TILE && which == (int) m) {
+      behind = i > 0 ? GRAMME_TILE_BEHIND : 0;
+      reads++;
+    }
+  return reads == 1 ? p->tiles->find (p->tiles->ctx, GRAMME_TILE_PAIR, first->op, made->dtype, second->op | behind, name) : NULL;
+}
+
 /* Slots: gathered operands and row values spread over a tile keep theirs; members' tiles are reused
  * after the last reader. */
 static void
@@ -337,6 +382,8 @@ plan_tiles (Loop *l)
   for (uint32_t m = 0; m < s->n_members; m++) {
     l->tiles[m] = l->rows[m] = l->accums[m] = l->spread[m] = -1;
     l->buffers[m] = LOOP_NO_BUFFER;
+    l->lenders[m] = -1;
+    l->pairs[m] = m > 0 && l->pairs[m - 1] ? NULL : loop_pair (l, m, NULL);
     if (loop_is_row (l, m))
       l->rows[m] = l->accums[m] = l->n_rows++;
     if (loop_casts_at_end (l, m))
@@ -350,7 +397,12 @@ plan_tiles (Loop *l)
     if (!loop_is_row (l, m)) {
       int store = l->p->values[n->out].stored ? loop_access (l, n->out, false, true) : -1;
       bool direct = store >= 0 && is_direct (l, &l->access[store]);
-      if (!direct && outlives && loop_crosses (l, m) && !loop_remakes (l, m)) {
+      bool kept = !direct && outlives && loop_crosses (l, m) && !loop_remakes (l, m);
+      if (kept && store < 0)
+        l->lenders[m] = lender_of (l, m);
+      if (l->lenders[m] >= 0) {
+        direct = true;
+      } else if (kept) {
         int64_t row = codegen_size_mul (l->p->sizes, l->n, l->p->values[n->out].elem_bytes);
         l->buffers[m] = l->buffer_bytes;
         row = codegen_size_align (l->p->sizes, codegen_size_add (l->p->sizes, row, 192), 64);

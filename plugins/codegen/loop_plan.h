@@ -42,7 +42,11 @@ typedef struct {
   /* Per member, or LOOP_NO_BUFFER: where its row begins in the buffers that outlive a phase.  They
    * are in the workspace's fixed part, or in the dynamic one if a row's length is symbolic. */
   int64_t buffers[CG_MAX_MEMBERS];
+  /* Per member, or -1: the store in whose memory its row lies until that is written there. */
+  int lenders[CG_MAX_MEMBERS];
   int64_t buffer_bytes;
+  /* Per member, of tiles: done with the next one, by a primitive for two rows; NULL: not. */
+  GrammeTileFn pairs[CG_MAX_MEMBERS];
   uint32_t n_parts; /* it is printed as a function of which each call does a part: parts.h; 0: as a whole */
 } Loop;
 
@@ -79,6 +83,9 @@ bool loop_crosses (Loop *l, uint32_t m);
  * from a buffer?  It is cheap then, and so is what it is computed from.  Does that read access k? */
 bool loop_remakes (Loop *l, uint32_t m);
 bool loop_remake_reads (Loop *l, uint32_t m, uint32_t k);
+
+/* The primitive that does member m and the next one, and its name (loop->pairs has it). */
+GrammeTileFn loop_pair (Loop *l, uint32_t m, char *name);
 
 /* Prints the loop over the outer dimensions, and the pointers p0 ... of the accesses. */
 void loop_put_head (CgText *t, const Loop *l);

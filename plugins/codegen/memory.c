@@ -13,6 +13,10 @@
 #include <stdlib.h>
 
 #define ALIGN 64u
+/* Of large ones, which begin where the host's tensors do within a page, or far from that: a result that began a few cache lines
+ * behind an operand would make each load wait for a store. */
+#define LARGE_ALIGN 512u
+#define LARGE_FROM 4096u
 
 typedef struct {
   uint32_t value, first, last;
@@ -51,6 +55,13 @@ compare_lives (const void *a, const void *b)
 }
 
 static uint64_t
+aligned (uint64_t at, uint64_t bytes)
+{
+  uint64_t by = bytes >= LARGE_FROM ? LARGE_ALIGN : ALIGN;
+  return (at + by - 1) / by * by;
+}
+
+static uint64_t
 first_fit (const Life *lives, uint32_t n, const Life *fresh)
 {
   uint64_t at = 0;
@@ -60,7 +71,7 @@ first_fit (const Life *lives, uint32_t n, const Life *fresh)
       const Life *l = &lives[i];
       bool together = l->first <= fresh->last && fresh->first <= l->last;
       if (together && at < l->offset + l->bytes && l->offset < at + fresh->bytes) {
-        at = l->offset + l->bytes;
+        at = aligned (l->offset + l->bytes, fresh->bytes);
         moved = true;
       }
     }

@@ -8,8 +8,9 @@
 
 #include <stdlib.h>
 
-/* Of a slot; the odd size keeps slots from sharing cache sets. */
-#define TILE_BYTES (512 * 8 + 64)
+/* Of a slot.  Slots of elements of 4 bytes take the two halves of a page by turns: one that began a cache line behind another in its
+ * page would make each load wait for the store before it (core/tensor/alloc.c), four times as long in some processes. */
+#define TILE_BYTES (512 * 8 + 2048)
 #define ROW_BYTES 64
 
 /* What holds an element's bits, by its size. */
@@ -65,7 +66,9 @@ put_place (CgText *t, Loop *l, uint32_t m)
     loop_put_buffer (t, l, m, loop_buffers (l));
     if (l->chunked)
       put (t, " + j * %u", v->elem_bytes);
-  } else
+  } else if (l->lenders[m] >= 0)
+    put_chunk (t, l, (uint32_t) l->lenders[m]);
+  else
     put_chunk (t, l, (uint32_t) loop_access (l, loop_member (l, m)->out, false, true));
 }
 
@@ -173,11 +176,41 @@ put_row_done (CgText *t, Loop *l, uint32_t m)
   }
 }
 
+/* Member m and the one before it, by one primitive. */
 static void
-put_member (CgText *t, Loop *l, uint32_t m)
+put_pair (CgText *t, Loop *l, uint32_t m)
+{
+  const GrammeNode *first = loop_member (l, m - 1), *second = loop_member (l, m);
+  char name[GRAMME_TILE_NAME_BYTES];
+  int which;
+  GrammeTileFn fn = loop_pair (l, m - 1, name);
+  add_symbol (t, name, GRAMME_TILE_POINTWISE, (const void *) (uintptr_t) fn);
+  put (t, "    %s (", name);
+  put_place (t, l, m);
+  for (uint32_t i = 0; i < 2; i++) {
+    put (t, ", ");
+    if (i < first->n_in)
+      put_operand (t, l, m - 1, gramme_node_in (l->p->image, first, i));
+    else
+      put (t, "0");
+  }
+  put (t, ", ");
+  if (second->n_in == 1)
+    put (t, "0");
+  for (uint32_t i = 0; i < second->n_in; i++) {
+    uint32_t value = gramme_node_in (l->p->image, second, i);
+    if (second->n_in > 1 && (loop_operand (l, m, value, &which) != FROM_TILE || which != (int) m - 1))
+      put_operand (t, l, m, value);
+  }
+  put (t, ", ");
+  put_length (t, l);
+  put (t, ");\n");
+}
+
+static void
+put_one (CgText *t, Loop *l, uint32_t m)
 {
   const GrammeNode *n = loop_member (l, m);
-  const CgValue *v = &l->p->values[n->out];
   char name[GRAMME_TILE_NAME_BYTES];
   uint32_t family = gramme_op_facts (n->op).family;
   GrammeTileFn fn = codegen_tile (l->p, l->members[m], name);
@@ -202,6 +235,20 @@ put_member (CgText *t, Loop *l, uint32_t m)
   else
     put (t, "1");
   put (t, ");\n");
+}
+
+static void
+put_member (CgText *t, Loop *l, uint32_t m)
+{
+  const GrammeNode *n = loop_member (l, m);
+  const CgValue *v = &l->p->values[n->out];
+  char name[GRAMME_TILE_NAME_BYTES];
+  if (l->pairs[m])
+    return;
+  if (m > 0 && l->pairs[m - 1])
+    put_pair (t, l, m);
+  else
+    put_one (t, l, m);
   int store = v->stored && !loop_is_row (l, m) ? loop_access (l, n->out, false, true) : -1;
   if (store >= 0 && (l->tiles[m] >= 0 || l->buffers[m] != LOOP_NO_BUFFER)) {
     add_tile (t, l->p, GRAMME_TILE_SCATTER, 0, 0, name);

@@ -20,8 +20,10 @@
 
 #define STEP 16   /* elements */
 #define BLOCK 512 /* elements whose partial results are combined before those of the next */
+#define PAIRS_TO (8 << 20) /* bytes: beyond, they come from memory, and the processor does not see two streams within a page coming */
 #define NEXT_ROW_FROM 512 /* bytes of a row: below, the processor sees the next one itself */
 #define NEXT_ROW_TO (1 << 14)
+#define NEXT_ROW_TO_MUCH (1 << 17) /* where there is much to compute meanwhile */
 #define PREFETCH_FROM (1 << 16) /* bytes of a row, from which on the caches need help */
 #define PREFETCH_AHEAD 2048
 
@@ -290,13 +292,14 @@ crossed_ref (Printer *v, uint32_t m)
     v->crossed[m] = true;
     return made;
   }
-  if (v->l->buffers[m] == LOOP_NO_BUFFER)
+  bool lent = v->l->lenders[m] >= 0;
+  if (v->l->buffers[m] == LOOP_NO_BUFFER && !lent)
     return access_ref (v, (uint32_t) loop_access (v->l, value, false, true));
   Ref r = { .type = type_of (v->l->p, value) };
   char from[64];
   snprintf (r.base, sizeof r.base, "c%u", m);
   snprintf (from, sizeof from, "(b%u + i * %d)", m, (int) GRAMME_DTYPE_BYTES (r.type->dtype));
-  read_memory (v, &r, from, false, &v->crossed[m]);
+  read_memory (v, &r, from, lent && v->in_tail, &v->crossed[m]);
   return r;
 }
 
@@ -564,9 +567,10 @@ put_member (Printer *v, uint32_t m)
     put_pointwise (v, m, n);
   if (loop_is_row (v->l, m))
     return;
-  if (v->l->buffers[m] != LOOP_NO_BUFFER) {
+  bool lent = v->l->lenders[m] >= 0;
+  if (v->l->buffers[m] != LOOP_NO_BUFFER || lent) {
     snprintf (to, sizeof to, "(b%u + i * %u)", m, value->elem_bytes);
-    put_store (v, m, type, to, false);
+    put_store (v, m, type, to, lent && v->in_tail);
   }
   if (!value->stored)
     return;
@@ -689,7 +693,7 @@ walks (Printer *v, uint32_t k, bool *reads, bool *writes)
     for (uint32_t i = 0; i < n->n_in; i++) {
       int which;
       if (loop_operand (v->l, m, gramme_node_in (v->l->p->image, n, i), &which) == FROM_TILE
-          && v->l->phases[which] < v->phase && v->l->buffers[which] == LOOP_NO_BUFFER)
+          && v->l->phases[which] < v->phase && v->l->buffers[which] == LOOP_NO_BUFFER && v->l->lenders[which] < 0)
         *reads = *reads
                  || (loop_remakes (v->l, (uint32_t) which)
                          ? loop_remake_reads (v->l, (uint32_t) which, k)
@@ -711,6 +715,16 @@ is_far (Printer *v, uint32_t k)
              PREFETCH_FROM - 1);
 }
 
+/* Whether this phase computes enough to hide both the combines of its folds and the memory that it asks for. */
+static bool
+has_much_to_do (const Printer *v)
+{
+  for (uint32_t m = 0; m < v->l->s->n_members; m++)
+    if (v->l->phases[m] == v->phase && loop_reads_full (v->l, m) && row_types[loop_member (v->l, m)->op] == FLOAT)
+      return true;
+  return false;
+}
+
 /* In the second phase the caches hold the row, and memory has nothing to do: the next row is asked for. */
 static void
 put_next_row (Printer *v)
@@ -719,10 +733,11 @@ put_next_row (Printer *v)
   bool reads, writes;
   if (v->phase != 1 || l->n_outer == 0 || codegen_is_symbolic (l->n))
     return;
+  const int64_t most = has_much_to_do (v) ? NEXT_ROW_TO_MUCH : NEXT_ROW_TO;
   v->phase = 0;
   for (uint32_t k = 0; k < l->n_access; k++) {
     int64_t elem = l->p->values[l->access[k].value].elem_bytes, bytes = elem * l->n;
-    if (bytes >= NEXT_ROW_FROM && bytes <= NEXT_ROW_TO && walks (v, k, &reads, &writes) && reads
+    if (bytes >= NEXT_ROW_FROM && bytes <= most && walks (v, k, &reads, &writes) && reads
         && l->access[k].strides[l->n_outer - 1] != 0)
       put (v->t, "      __builtin_prefetch (p%u + i * %d + %s);\n", k, (int) elem,
            BYTES (l->p, l->access[k].strides[l->n_outer - 1], elem));
@@ -784,11 +799,31 @@ put_tail (Printer *v, const CgText *body)
     }
 }
 
+/* Whether what the first phase reads comes from memory. */
+static bool
+reads_much (Printer *v)
+{
+  const Loop *l = v->l;
+  double all = 0;
+  bool reads, writes;
+  for (uint32_t k = 0; k < l->n_access && v->phase == 0; k++) {
+    double bytes = (double) l->n * l->p->values[l->access[k].value].elem_bytes;
+    if (!walks (v, k, &reads, &writes) || !reads)
+      continue;
+    for (int d = 0; d < l->n_outer; d++)
+      bytes *= codegen_is_symbolic (l->outer[d]) || l->access[k].strides[d] == 0 ? 1 : (double) l->outer[d];
+    all += codegen_is_symbolic (l->n) ? 0 : bytes;
+  }
+  return all > PAIRS_TO;
+}
+
 /* Whether two blocks of a row are walked at once: each combine waits for the one before it, which the other block's do not. */
 static bool
-walks_pairs (const Printer *v)
+walks_pairs (Printer *v)
 {
   bool folds = false;
+  if (reads_much (v) || has_much_to_do (v))
+    return false;
   for (uint32_t m = 0; m < v->l->s->n_members; m++)
     if (is_fold_of (v, m)) {
       if (fold_type (v, m)->class != VECTORS)
@@ -1000,7 +1035,8 @@ codegen_put_vector_loop (CgText *t, const CgProgram *p, uint32_t step)
       put (t, "    char *b%u = ", m);
       loop_put_buffer (t, l, m, p->temp_bytes);
       put (t, ";\n");
-    }
+    } else if (l->lenders[m] >= 0)
+      put (t, "    char *b%u = p%d;\n", m, l->lenders[m]);
   put (t, "%s%s  }\n  }\n", rows.text ? rows.text : "", phases.text ? phases.text : "");
   loop_take_buffers (t, l, p->temp_bytes);
   codegen_parts_end (t, l, &outside, 0);

@@ -138,6 +138,21 @@ before_scale (const CgProgram *p, uint32_t value, NvAttention *a)
   return value;
 }
 
+/* The exponentials over their sum: divided by it, or times its reciprocal.  Leaves what that is made of. */
+static bool
+is_normalised (const CgProgram *p, uint32_t weights, NvAttention *a, const GrammeNode **exp, const GrammeNode **sum)
+{
+  const GrammeNode *div = nv_made_by (p, weights, GRAMME_OP_div), *mul = nv_made_by (p, weights, GRAMME_OP_mul), *n = div ? div : mul;
+  const GrammeNode *inverse = mul ? nv_made_by (p, operand (p, mul, 1), GRAMME_OP_reciprocal) : NULL;
+  if (!n || (mul && !inverse) || !(*exp = nv_made_by (p, operand (p, n, 0), GRAMME_OP_exp))
+      || !(*sum = nv_made_by (p, div ? operand (p, div, 1) : operand (p, inverse, 0), GRAMME_OP_sum)))
+    return false;
+  mark (a->inner, p->values[n->out].node);
+  if (inverse)
+    mark (a->inner, p->values[inverse->out].node);
+  return true;
+}
+
 static bool
 matches (const CgProgram *p, uint32_t node, NvAttention *a)
 {
@@ -146,12 +161,11 @@ matches (const CgProgram *p, uint32_t node, NvAttention *a)
   a->mask = a->scale = CG_NONE;
   a->v = operand (p, last, 1);
   uint32_t weights = before_cast (p, operand (p, last, 0), a->inner);
-  if (!(n = nv_made_by (p, weights, GRAMME_OP_div)) || !(exp = nv_made_by (p, operand (p, n, 0), GRAMME_OP_exp))
-      || !(sum = nv_made_by (p, operand (p, n, 1), GRAMME_OP_sum)) || operand (p, sum, 0) != exp->out || !is_of_rows (p, sum)
+  if (!is_normalised (p, weights, a, &exp, &sum) || operand (p, sum, 0) != exp->out || !is_of_rows (p, sum)
       || !(sub = nv_made_by (p, operand (p, exp, 0), GRAMME_OP_sub)) || !(amax = nv_made_by (p, operand (p, sub, 1), GRAMME_OP_amax))
       || operand (p, amax, 0) != operand (p, sub, 0) || !is_of_rows (p, amax))
     return false;
-  const uint32_t values[] = { n->out, exp->out, sum->out, sub->out, amax->out };
+  const uint32_t values[] = { exp->out, sum->out, sub->out, amax->out };
   for (size_t i = 0; i < sizeof values / sizeof *values; i++)
     mark (a->inner, p->values[values[i]].node);
   uint32_t scores = before_cast (p, operand (p, sub, 0), a->inner);

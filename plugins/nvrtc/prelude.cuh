@@ -282,21 +282,42 @@ reciprocal_f32 (float a)
 #endif
 }
 
-/* exp (a) is the result times 2^n, for |a| < 2^7.  What is added and taken away again leaves the nearest whole number, as rintf
- * does, and n itself in the lowest bits of the sum: *n is n and a multiple of 512, which power_of_two_f32 does not see. */
+/* a / b, rounded once, where b is normal and the quotient is, or does not matter: the remainder is exact (P. Markstein, 1990). */
+GM_FN float
+quotient_f32 (float a, float b)
+{
+#ifndef GM_SIM
+  float y = reciprocal_f32 (b), q = a * y;
+  return GM_FMA (GM_FMA (-q, b, a), y, q);
+#else
+  return a / b;
+#endif
+}
+
+/* a = n log 2 + r, |r| <= 0.35, for |a| < 2^7; returns r.  What is added and taken away again leaves the nearest whole number, as
+ * rintf does, and n itself in the lowest bits of the sum: *n is n and a multiple of 512, which power_of_two_f32 does not see. */
+GM_FN float
+exp_rest_f32 (float a, gm_u32 *n)
+{
+  float sum = a * 0x1.715476p+0f + 0x1.8p+23f, whole = sum - 0x1.8p+23f;
+  *n = GM_BITS_F32 (sum);
+  a = GM_FMA (whole, -0x1.62e4p-1f, a); /* log 2 in two parts */
+  return GM_FMA (whole, -0x1.7f7d1cp-20f, a);
+}
+GM_FN float
+exp_series_f32 (float r)
+{
+  float q = GM_FMA (0x1.6b1b2cp-10f, r, 0x1.122972p-7f);
+  q = GM_FMA (q, r, 0x1.5556d4p-5f);
+  q = GM_FMA (q, r, 0x1.5554aep-3f);
+  return GM_FMA (q, r, 0.5f);
+}
+/* exp (a) is the result times 2^n, for |a| < 2^7. */
 GM_FN float
 exp_reduced_f32 (float a, gm_u32 *n)
 {
-  float sum = a * 0x1.715476p+0f + 0x1.8p+23f, whole = sum - 0x1.8p+23f, r, q;
-  r = GM_FMA (whole, -0x1.62e4p-1f, a); /* log 2 in two parts */
-  r = GM_FMA (whole, -0x1.7f7d1cp-20f, r);
-  q = GM_FMA (0x1.9f085ap-13f, r, 0x1.6d8d52p-10f);
-  q = GM_FMA (q, r, 0x1.111272p-7f);
-  q = GM_FMA (q, r, 0x1.55548ep-5f);
-  q = GM_FMA (q, r, 0x1.555554p-3f);
-  q = GM_FMA (q, r, 0.5f);
-  *n = GM_BITS_F32 (sum);
-  return GM_FMA (r * r, q, r) + 1.0f;
+  float r = exp_rest_f32 (a, n), q = exp_series_f32 (r);
+  return GM_FMA (GM_FMA (q, r, 1.0f), r, 1.0f);
 }
 GM_FN float power_of_two_f32 (gm_u32 n) { return GM_F32_BITS ((n << 23) + 0x3f800000u); }
 
@@ -314,17 +335,11 @@ GM_FN float
 tanh_f32 (float a)
 {
   gm_u32 n;
-  float size = at_most_f32 (GM_ABS (a), 10.0f), square = size * size, near, far, y;
-  near = GM_FMA (-0x1.9af224p-8f, square, 0x1.593144p-6f);
-  near = GM_FMA (near, square, -0x1.b926e4p-5f);
-  near = GM_FMA (near, square, 0x1.110d1ap-3f);
-  near = GM_FMA (near, square, -0x1.55554ap-2f);
-  near = GM_FMA (size * square, near, size);
-  far = exp_reduced_f32 (size + size, &n);
-  /* 1 - 2 / (far * 2^n + 1): products by powers of two are exact. */
-  far = GM_FMA (-2.0f, reciprocal_f32 (GM_FMA (far, power_of_two_f32 (n), 1.0f)), 1.0f);
-  y = size < 0.55f ? near : far;
-  return GM_F32_BITS (GM_BITS_F32 (y) | (GM_BITS_F32 (a) & 0x80000000u));
+  float size = at_most_f32 (GM_ABS (a), 10.0f), r = exp_rest_f32 (size + size, &n), scale = power_of_two_f32 (n), m, near;
+  m = GM_FMA (GM_FMA (r * r, exp_series_f32 (r), r), scale, scale - 1.0f);
+  near = size < 0.55f ? size : 0.0f;
+  near -= quotient_f32 (GM_FMA (near, m, near + near - m), m + 2.0f);
+  return GM_F32_BITS (GM_BITS_F32 (near) | (GM_BITS_F32 (a) & 0x80000000u));
 }
 
 /* The table's 1 / (1 + exp (-a)) where exp (-a) and the quotient are normal; elsewhere it is odd, and the result is not used. */

@@ -46,6 +46,52 @@ def test_fused_rows_have_the_bits_of_plain_execution_at_even_and_odd_widths(colu
         same(c(x, w, b), f(x, w, b))
 
 
+def kept_until_stored(x):
+    e = gramme.exp(x - gramme.amax(x, -1, keepdim=True))
+    return e * e.sum(-1, keepdim=True)
+
+
+def kept_twice(x):
+    m = gramme.amax(x, -1, keepdim=True)
+    a, b = gramme.exp(x - m), gramme.sin(x * m)
+    return a * b.sum(-1, keepdim=True) + b * a.sum(-1, keepdim=True), gramme.tanh(a) * b.sum(-1, keepdim=True)
+
+
+def read_after_the_store(x):
+    e = gramme.exp(x - gramme.amax(x, -1, keepdim=True))
+    y = gramme.sqrt(e * e.sum(-1, keepdim=True))
+    return y, e - y.sum(-1, keepdim=True)
+
+
+def stored_turned(x):
+    e = gramme.exp(x - gramme.amax(x, -1, keepdim=True))
+    return (e * e.sum(-1, keepdim=True)).t().contiguous()
+
+
+@pytest.mark.parametrize("backend", ["tcc", "cc"])
+@pytest.mark.parametrize("columns", [7, 16, 513, 1024, 1500])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_a_row_that_lies_in_an_outputs_memory_until_that_is_stored_has_the_bits_of_plain_execution(backend, columns, dtype):
+    gramme.compiler.reset()
+    x = gramme.randn(5, columns).to(getattr(gramme, dtype))
+    functions = [kept_until_stored, kept_twice, read_after_the_store, stored_turned]
+    compiled = [gramme.compile(f, backend=backend) for f in functions]
+    for f, c in zip(functions, compiled):
+        got, want = c(x), f(x)
+        for g, w in zip(*((r if isinstance(r, tuple) else (r,)) for r in (got, want))):
+            same(g, w)
+
+
+def test_rows_that_come_from_memory_have_the_bits_of_plain_execution():
+    """More than the caches hold: such rows are walked in another way."""
+    x = gramme.randn(1030, 2500)
+    x[3, 7], x[1029, 2499] = float("nan"), float("inf")
+    functions = [lambda x: gramme.amax(x, -1), lambda x: x.sum(-1), lambda x: gramme.softmax(x, -1), lambda x: F.layer_norm(x, (2500,))]
+    compiled = [gramme.compile(f, backend="cc") for f in functions]
+    for f, c in zip(functions, compiled):
+        same(c(x), f(x))
+
+
 @pytest.mark.parametrize("columns", [3, 8, 799, 1000, 1024, 1031, 1540, 2048, 2500])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64", "uint8"])
 def test_reductions_of_long_and_short_rows_have_the_bits_of_plain_execution(columns, dtype):

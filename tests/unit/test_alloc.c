@@ -31,6 +31,36 @@ START_TEST (blocks_of_every_size_are_aligned_and_disjoint)
 }
 END_TEST
 
+/* Two blocks never start one or two cache lines apart within their pages, but at one place or far from each other. */
+START_TEST (large_blocks_start_at_few_places_of_a_page)
+{
+  static const size_t sizes[] = { 4096, 5000, 8192, 16384, 40000, 65536, 70000, 262144, 1 << 20, 3 << 20, 9 << 20 };
+  enum { N = sizeof sizes / sizeof *sizes, EACH = 9 };
+  void *p[N][EACH], *small[N];
+  unsigned starts = 0;
+  for (int i = 0; i < N; i++) {
+    small[i] = gm_alloc (64 * (size_t) (i + 1));
+    for (int k = 0; k < EACH; k++) {
+      p[i][k] = gm_alloc (sizes[i]);
+      ck_assert_ptr_nonnull (p[i][k]);
+#ifndef __SANITIZE_ADDRESS__
+      ck_assert_uint_eq ((uintptr_t) p[i][k] % 512, 0);
+#endif
+      if (sizes[i] > 65536)
+        starts |= 1u << (uintptr_t) p[i][k] % 4096 / 512;
+    }
+  }
+#ifndef __SANITIZE_ADDRESS__
+  ck_assert_uint_eq (starts, 255);
+#endif
+  for (int i = 0; i < N; i++) {
+    gm_free (small[i], 64 * (size_t) (i + 1));
+    for (int k = 0; k < EACH; k++)
+      gm_free (p[i][k], sizes[i]);
+  }
+}
+END_TEST
+
 START_TEST (sizes_at_the_borders_of_classes_fit)
 {
   for (int top = 6; top < 22; top++)
@@ -204,6 +234,7 @@ main (void)
   TCase *c = tcase_create ("alloc");
   tcase_set_timeout (c, 120);
   tcase_add_test (c, blocks_of_every_size_are_aligned_and_disjoint);
+  tcase_add_test (c, large_blocks_start_at_few_places_of_a_page);
   tcase_add_test (c, sizes_at_the_borders_of_classes_fit);
   tcase_add_test (c, counters_follow_what_was_asked_for);
   tcase_add_test (c, absurd_sizes_give_null);

@@ -203,6 +203,25 @@ static const char *const long_rows[] = {
   "  %4 = log %3 : f32[5, 1]\n"
   "  %5 = sub %1 %4 : f32[5, 512]\n"
   "}\n",
+  /* What is computed at each point lies in the output's memory until that is written; rows in pairs. */
+  "forward (%x: f32[3, 1300], %w: f32[1300]) -> (%7) {\n"
+  "  %0 = amax %x dims=[1] keepdim=true : f32[3, 1]\n"
+  "  %1 = sub %x %0 : f32[3, 1300]\n"
+  "  %2 = exp %1 : f32[3, 1300]\n"
+  "  %3 = sum %2 dims=[1] keepdim=true : f32[3, 1]\n"
+  "  %4 = reciprocal %3 : f32[3, 1]\n"
+  "  %5 = mul %2 %4 : f32[3, 1300]\n"
+  "  %6 = add %w %5 : f32[3, 1300]\n"
+  "  %7 = relu %6 : f32[3, 1300]\n"
+  "}\n",
+  "forward (%x: f32[3000], %y: f32[3000]) -> (%5) {\n"
+  "  %0 = mul %x %y : f32[3000]\n"
+  "  %1 = sub %y %0 : f32[3000]\n"
+  "  %2 = relu %1 : f32[3000]\n"
+  "  %3 = div %x %2 : f32[3000]\n"
+  "  %4 = square %3 : f32[3000]\n"
+  "  %5 = sub %4 %4 : f32[3000]\n"
+  "}\n",
   "forward (%x: f32[1100, 70], %w: f32[70]) -> (%1, %2, %3) {\n"
   "  %0 = mul %x %w : f32[1100, 70]\n"
   "  %1 = sum %0 dims=[0] keepdim=false : f32[70]\n"

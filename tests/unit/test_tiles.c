@@ -228,6 +228,46 @@ START_TEST (pointwise_rows_give_the_same_bits_on_both_instruction_sets)
 }
 END_TEST
 
+/* Also where the result lies in an operand's place, as tiles do that are used again. */
+START_TEST (pairs_give_the_bits_of_their_two_rows)
+{
+  static char in[3][MOST * 4 + 64], want[MOST * 4 + 64], out[MOST * 4 + 64];
+  int pairs = 0;
+  for (int t = 0; t < 2; t++)
+    for (size_t i = 0; tables[t] && i < G_N_ELEMENTS (rows); i++)
+      for (size_t j = 0; j < G_N_ELEMENTS (rows); j++)
+        for (int behind = 0; behind < 2; behind++) {
+          const Row *f = &rows[i], *g = &rows[j];
+          GmTilePointwise pair = tables[t]->pair (f->code, g->code, behind), one = tables[t]->pointwise (f->code, GM_F32),
+                          other = tables[t]->pointwise (g->code, GM_F32);
+          if (!pair)
+            continue;
+          pairs++;
+          ck_assert (one && other && f->arity <= 2 && g->arity <= 2 && (g->arity == 2 || !behind));
+          for (int l = 0; l < N_LENGTHS; l++) {
+            size_t n = length_at (l), bytes = n * 4;
+            for (int k = 0; k < 3; k++)
+              fill (in[k], GM_F32, n, false);
+            one (want, in[0], f->arity > 1 ? in[1] : NULL, NULL, n);
+            other (want, behind ? in[2] : want, g->arity < 2 ? NULL : behind ? want : in[2], NULL, n);
+            for (int place = 0; place < 4; place++) {
+              const void *x[3] = { in[0], in[1], in[2] };
+              memset (out, 0x5a, sizeof out);
+              if (place < 3) {
+                memcpy (out, in[place], bytes);
+                x[place] = out;
+              }
+              pair (out, x[0], f->arity > 1 ? x[1] : NULL, g->arity > 1 ? x[2] : NULL, n);
+              check_same (GM_F32, out, want, n, f->name, g->name);
+              for (size_t k = bytes; k < bytes + 64; k++)
+                ck_assert_msg (out[k] == 0x5a, "%s %s writes past its output, n = %zu", f->name, g->name, n);
+            }
+          }
+        }
+  ck_assert_int_ge (pairs, 100);
+}
+END_TEST
+
 START_TEST (an_element_does_not_depend_on_its_place_or_neighbours)
 {
   static char a[MOST * 8], b[MOST * 8], c[MOST * 8], whole[MOST * 8], one[8], x[8], y[8], z[8];
@@ -306,7 +346,7 @@ static const struct {
 #define MODEL(name, ulps) { #name, m_##name, ulps },
   MODEL (add, 0.5) MODEL (sub, 0.5) MODEL (mul, 0.5) MODEL (div, 0.5) MODEL (neg, 0) MODEL (abs, 0) MODEL (sign, 0) MODEL (exp, 1)
   MODEL (log, 1) MODEL (log1p, 1) MODEL (expm1, 1) MODEL (sqrt, 0.5) MODEL (rsqrt, 1.5) MODEL (sin, 1) MODEL (cos, 1)
-  MODEL (tan, 1) MODEL (tanh, 1.45) MODEL (sigmoid, 3) MODEL (erf, 1.2) MODEL (pow, 1) MODEL (reciprocal, 0.5)
+  MODEL (tan, 1) MODEL (tanh, 1.7) MODEL (sigmoid, 3) MODEL (erf, 1.2) MODEL (pow, 1) MODEL (reciprocal, 0.5)
   MODEL (square, 0.5) MODEL (maximum, 0) MODEL (minimum, 0) MODEL (relu, 0) MODEL (floor, 0) MODEL (ceil, 0)
   MODEL (round, 0) MODEL (trunc, 0) MODEL (floor_divide, 0.5) MODEL (remainder, 0.5) MODEL (copy, 0) MODEL (atan, 1)
   MODEL (sinh, 1) MODEL (cosh, 1) MODEL (log2, 1) MODEL (log10, 1) MODEL (exp2, 1) MODEL (atan2, 1)
@@ -859,6 +899,7 @@ main (void)
   tcase_add_test (c, every_row_exists_for_the_dtypes_of_its_class);
   tcase_add_test (c, the_environment_may_name_the_instruction_set);
   tcase_add_test (c, pointwise_rows_give_the_same_bits_on_both_instruction_sets);
+  tcase_add_test (c, pairs_give_the_bits_of_their_two_rows);
   tcase_add_test (c, an_element_does_not_depend_on_its_place_or_neighbours);
   tcase_add_test (c, values_are_within_their_ulps_of_libm);
   tcase_add_test (c, rows_without_a_model_agree_between_f32_and_f64);
