@@ -13,7 +13,7 @@ import numpy as np
 
 import gramme
 import gramme.nn.functional as GF
-from versus import Contest, NotRun, Side, compete, flat, library, own_code
+from versus import Contest, NotRun, Side, compete, flat, library, own_code, step
 
 CONTESTS = {}
 QUICK = False
@@ -37,26 +37,34 @@ def normal(*shape, seed=1):
 # -- Sides: make (inputs) with the dtype in which they are sent
 
 
-def on_gramme(fn, dtype):
+def sent(T, a, dtype):
+    """A NumPy array on the GPU: floats as `dtype`, whole numbers as they are."""
+    t = T.from_numpy(a.copy())
+    return (t.to(getattr(T, dtype)) if a.dtype.kind == "f" else t).to("cuda")
+
+
+def on_gramme(fn, dtype, grads=False):
     """fn (T, F, *tensors)."""
 
     def make(inputs):
-        tensors = [gramme.from_numpy(a.copy()).to(getattr(gramme, dtype)).to("cuda") for a in inputs]
+        tensors = [sent(gramme, a, dtype) for a in inputs]
         run = gramme.compile(own_code(lambda *args: fn(gramme, GF, *args)), backend="nvrtc", fullgraph=True)
-        return Side(lambda: run(*tensors), lambda r: flat(r, lambda t: t.cpu().to(gramme.float32).numpy()), gramme.cuda.synchronize)
+        call = step(run, tensors) if grads else lambda: run(*tensors)
+        return Side(call, lambda r: flat(r, lambda t: t.detach().cpu().to(gramme.float32).numpy()), gramme.cuda.synchronize)
 
     return make
 
 
-def on_torch(fn, dtype, compiled=False):
+def on_torch(fn, dtype, compiled=False, grads=False):
     def make(inputs):
         torch = library("torch")
         if not torch.cuda.is_available():
             raise NotRun("this torch sees no GPU")
-        tensors = [torch.from_numpy(a).to("cuda").to(getattr(torch, dtype)) for a in inputs]
+        tensors = [sent(torch, a, dtype) for a in inputs]
         run = own_code(lambda *args: fn(torch, torch.nn.functional, *args))
         run = torch.compile(run) if compiled else run
-        return Side(lambda: run(*tensors), lambda r: flat(r, lambda t: t.float().cpu().numpy()), torch.cuda.synchronize)
+        call = step(run, tensors) if grads else lambda: run(*tensors)
+        return Side(call, lambda r: flat(r, lambda t: t.detach().float().cpu().numpy()), torch.cuda.synchronize)
 
     return make
 
@@ -129,10 +137,12 @@ def copied(dtype):
     return make
 
 
-def reference(fn, inputs, dtype):
+def reference(fn, inputs, dtype, grads=False):
     """Plain eager in double precision on the CPU, of inputs as they are sent."""
-    tensors = [gramme.from_numpy(a.copy()).to(getattr(gramme, dtype)).to(gramme.float64) for a in inputs]
-    return flat(fn(gramme, GF, *tensors), lambda t: t.numpy())
+    tensors = [gramme.from_numpy(a.copy()) for a in inputs]
+    tensors = [t.to(getattr(gramme, dtype)).to(gramme.float64) if a.dtype.kind == "f" else t for a, t in zip(inputs, tensors)]
+    run = lambda *args: fn(gramme, GF, *args)
+    return flat(step(run, tensors)() if grads else run(*tensors), lambda t: t.detach().numpy())
 
 
 def all_sides(name, title, inputs, rounds, fn, in_jax, in_cupy, tolerance, swap=None, with_copy=True):
@@ -211,6 +221,26 @@ def layer_norm(rounds):
         inputs = [normal(height, width), normal(width, seed=2), normal(width, seed=3)]
         rows += all_sides("layer_norm", f"layer norm, {height} x {width}", inputs, rounds, lambda T, F, x, w, b: F.layer_norm(x, (x.shape[-1],), w, b),
                           in_jax, in_cupy, 256.0)
+    return rows
+
+
+@contest
+def cross_entropy(rounds):
+    """The mean cross entropy of rows of logits: the loss, and a training step."""
+    rows = []
+    for height, width in sizes((5, 100), (16_384, 1000), (8192, 32_000)):
+        inputs = [np.arange(height, dtype=np.int64) * 7 % width, normal(height, width)]  # a step differentiates all but the first
+        loss = lambda T, F, y, x: F.cross_entropy(x, y)
+        for grads in (False, True):
+            for dtype in DTYPES:
+                sides = {
+                    "gramme": on_gramme(loss, dtype, grads),
+                    "torch": on_torch(loss, dtype, grads=grads),
+                    "torch.compile": on_torch(loss, dtype, compiled=True, grads=grads),
+                }
+                title = f"cross entropy, {height} x {width}{': training step' * grads}, {dtype}"
+                allowed = 256.0 if dtype == "float32" else 8.0
+                rows += compete(Contest(title, inputs, sides, reference(loss, inputs, dtype, grads), allowed, eps=EPS_OF[dtype]), rounds)
     return rows
 
 

@@ -24,9 +24,14 @@
 static bool
 take_partition (GmCompile *c, const char *value)
 {
-  c->ask.partition.mode =
-    strcmp (value, "min-cut") == 0 ? GM_PARTITION_MIN_CUT : GM_PARTITION_DEFAULT;
-  return c->ask.partition.mode == GM_PARTITION_MIN_CUT || strcmp (value, "default") == 0;
+  static const char *const names[] = { "auto", "default", "min-cut" };
+
+  for (size_t i = 0; i < G_N_ELEMENTS (names); i++)
+    if (strcmp (value, names[i]) == 0) {
+      c->ask.partition.mode = (GmPartitionMode) i;
+      return true;
+    }
+  return false;
 }
 
 /* A budget is one of the minimum cut, so it asks for it. */
@@ -71,7 +76,7 @@ static const struct {
   bool (*take) (GmCompile *c, const char *value);
   const char *values;
 } host_options[] = {
-  { "partition", take_partition, "default or min-cut" },
+  { "partition", take_partition, "auto, default or min-cut" },
   { "memory-budget", take_budget, "a number from 0 to 1" },
   { "dynamic", take_dynamic, "auto, true or false" },
   { "saved-tensors-hooks-filtering-mode", take_hooked, "donated, no_static or all" },
@@ -467,7 +472,7 @@ gm_compile_new (void)
 
   c->arena = gm_arena_new ();
   c->ask.differentiate = true;
-  c->ask.partition = (GmPartitionOptions){ GM_PARTITION_DEFAULT, 1 };
+  c->ask.partition = (GmPartitionOptions){ GM_PARTITION_BY_DEVICE, 1 };
   c->filled = CODE;
   return c;
 }

@@ -403,12 +403,13 @@ typedef struct {
 
 /* DEFAULT saves what the backward reads and computes nothing twice that costs arithmetic.  MIN_CUT
  * saves what weighs least and computes the rest again, if that is cheap; of what it would save, a
- * budget below 1 drops what is cheapest to compute again, down to nothing but inputs at 0. */
-typedef enum { GM_PARTITION_DEFAULT, GM_PARTITION_MIN_CUT } GmPartitionMode;
+ * budget below 1 drops what is cheapest to compute again, down to nothing but inputs at 0.
+ * BY_DEVICE: MIN_CUT on a GPU, where kernels wait for memory, else DEFAULT. */
+typedef enum { GM_PARTITION_BY_DEVICE, GM_PARTITION_DEFAULT, GM_PARTITION_MIN_CUT } GmPartitionMode;
 typedef struct { GmPartitionMode mode; double memory_budget; /* 0 to 1 */ } GmPartitionOptions;
 
 /* `writes`: which inputs are overwritten after the forward, so that they cannot be saved as
- * they are; NULL for none.  `options`: NULL for { DEFAULT, 1 }.  The bits of all outputs and
+ * they are; NULL for none.  `options`: NULL for { DEFAULT, 1 }, whatever the device.  The bits of all outputs and
  * gradients are the same for all options and tags. */
 bool gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
                    const GmPartitionOptions *options, GmArena *arena, GmParts *parts,

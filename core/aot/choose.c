@@ -218,6 +218,15 @@ choose_default (GmCut *c)
   }
 }
 
+static bool
+is_on_device (const GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++)
+    if (gm_graph_meta (g, gm_graph_node (g, i)->out)->device != GM_DEVICE_CPU)
+      return true;
+  return false;
+}
+
 void
 gm_cut_choose (GmCut *c)
 {
@@ -225,7 +234,7 @@ gm_cut_choose (GmCut *c)
   uint64_t weight;
   g_autofree bool *cut = g_new0 (bool, c->g->values->len + 1);
 
-  if (c->options->mode == GM_PARTITION_DEFAULT) {
+  if (c->options->mode == GM_PARTITION_DEFAULT || (c->options->mode == GM_PARTITION_BY_DEVICE && !is_on_device (c->g))) {
     choose_default (c);
     return;
   }

@@ -135,16 +135,16 @@ put_weights (NvUnit *u, const Form *f)
   CgText *t = &u->k.text;
   put (t,
        "#pragma unroll\n    for (int h = 0; h < 2; h++) {\n      E_f32 now = top[h];\n#pragma unroll\n      for (int n = 0; n < %d; n++)\n"
-       "        now = larger (now, larger (sc[n][2 * h], sc[n][2 * h + 1]));\n"
-       "      now = larger (now, GM_FROM_f32 (now, lane ^ 1));\n      now = larger (now, GM_FROM_f32 (now, lane ^ 2));\n"
+       "        now = larger_f32 (now, larger_f32 (sc[n][2 * h], sc[n][2 * h + 1]));\n"
+       "      now = larger_f32 (now, from_f32 (now, lane ^ 1));\n      now = larger_f32 (now, from_f32 (now, lane ^ 2));\n"
        "      const int none = now == -GM_INF;\n      const E_f32 by = none ? 0 : now * LOG2E;\n"
-       "      const E_f32 factor = none ? 1 : exp2_near (GM_FMA (top[h], LOG2E, -by));\n"
+       "      const E_f32 factor = none ? 1 : GM_EX2 (GM_FMA (top[h], LOG2E, -by));\n"
        "      top[h] = now;\n      sum[h] = sum[h] * factor;\n",
        f->keys / 8);
   put (t,
        "#pragma unroll\n      for (int n = 0; n < %d; n++) {\n        acc[n][2 * h] *= factor;\n        acc[n][2 * h + 1] *= factor;\n      }\n"
        "#pragma unroll\n      for (int n = 0; n < %d; n++)\n#pragma unroll\n        for (int j = 2 * h; j < 2 * h + 2; j++) {\n"
-       "          sc[n][j] = exp2_near (GM_FMA (sc[n][j], LOG2E, -by));\n          sum[h] = sum[h] + sc[n][j];\n        }\n    }\n",
+       "          sc[n][j] = GM_EX2 (GM_FMA (sc[n][j], LOG2E, -by));\n          sum[h] = sum[h] + sc[n][j];\n        }\n    }\n",
        f->v_room / 8, f->keys / 8);
 }
 
@@ -169,8 +169,8 @@ put_result (NvUnit *u, const Form *f)
   char value[128];
   nv_store (value, sizeof value, f->dtype, "(acc[n][j] / sum[j / 2])");
   put (t,
-       "#pragma unroll\n  for (int h = 0; h < 2; h++) {\n    sum[h] = sum[h] + GM_FROM_f32 (sum[h], lane ^ 1);\n"
-       "    sum[h] = sum[h] + GM_FROM_f32 (sum[h], lane ^ 2);\n  }\n"
+       "#pragma unroll\n  for (int h = 0; h < 2; h++) {\n    sum[h] = sum[h] + from_f32 (sum[h], lane ^ 1);\n"
+       "    sum[h] = sum[h] + from_f32 (sum[h], lane ^ 2);\n  }\n"
        "#pragma unroll\n  for (int n = 0; n < %d; n++)\n#pragma unroll\n    for (int j = 0; j < 4; j++) {\n"
        "      const gm_index i = row + (gm_index) (j / 2 * 8);\n      const int x = n * 8 + 2 * t + j %% 2;\n"
        "      if (i < %s && x < %d)\n        p%u[oo + i * (gm_index) %s + (gm_index) x * (gm_index) %s] = %s;\n    }\n",

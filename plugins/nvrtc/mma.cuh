@@ -61,26 +61,9 @@ copy_16 (E_f16 *to, const E_f16 *from, int there)
 /* All groups but the youngest, or all. */
 #define GM_COPIES_WAIT_1() asm volatile ("cp.async.wait_group 1;" : : : "memory")
 #define GM_COPIES_WAIT_0() asm volatile ("cp.async.wait_group 0;" : : : "memory")
-#define GM_FROM_f32(v, lane) __shfl_sync (0xffffffffu, v, lane)
-
-GM_FN float
-exp2_near (float a)
-{
-  float y;
-  asm ("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a));
-  return y;
-}
-GM_FN float
-larger (float a, float b)
-{
-  float y;
-  asm ("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
-  return y;
-}
 
 #else
 
-#define GM_FROM_f32(v, lane) GM_F32_BITS (gm_sim->from (GM_BITS_F32 (v), (unsigned) (lane)))
 #define GM_MMA(T)                                                                                                           \
   GM_FN void mma_##T (float *c, const gm_u32 *a, gm_u32 b0, gm_u32 b1)                                                      \
   {                                                                                                                         \
@@ -129,7 +112,5 @@ copy_16 (E_f16 *to, const E_f16 *from, int there)
 #define GM_COPIES_END()
 #define GM_COPIES_WAIT_1()
 #define GM_COPIES_WAIT_0()
-#define exp2_near(a) exp2f (a)
-#define larger(a, b) max_f32 (a, b)
 
 #endif

@@ -235,7 +235,9 @@ put_member (NvPoint *pt, const char *prefix, uint32_t m)
   char operands[3][256], value[1400];
   for (uint32_t i = 0; i < n->n_in && i < 3; i++)
     operand (pt, operands[i], m, gramme_node_in (pt->l->p->image, n, i));
+  pt->u->near = pt->near >> m & 1;
   nv_apply (pt->u, value, sizeof value, n, operands);
+  pt->u->near = false;
   if (keeps_half (pt, m)) { /* what is stored and what is gone on with are one conversion */
     const char *elem = nv_elem (pt->l->p->values[n->out].dtype);
     put (pt->t, "const E_%s h%u = narrow_%s%s;\n      ", elem, m, elem, value + strlen ("rounded_") + strlen (elem));
@@ -314,7 +316,7 @@ static const char *
 lane_is_in (NvPoint *pt, char text[64])
 {
   if (pt->peels)
-    snprintf (text, 64, "e + l >= head && e + l < end");
+    snprintf (text, 64, "e + l - head < %s", NVZ (pt->u, pt->l->n)); /* below head it is very large */
   else
     snprintf (text, 64, "e + l < %s", NVZ (pt->u, pt->l->n));
   return text;
@@ -328,7 +330,7 @@ distance (NvPoint *pt, char out[256], uint32_t k, bool guarded)
   const Access *a = &pt->l->access[k];
   char e[128];
   if (pt->lanes > 1 && guarded)
-    snprintf (e, sizeof e, "(full || (%s) ? e + l : %s)", IN (pt), pt->peels ? "head" : "0");
+    snprintf (e, sizeof e, "(%s || (%s) ? e + l : %s)", pt->peels ? "inside" : "full", IN (pt), pt->peels ? "head" : "0");
   else
     snprintf (e, sizeof e, "%s", pt->lanes == 1 ? "e" : "(e + l)");
   if (a->inner == 0)
@@ -367,10 +369,12 @@ put_load (NvPoint *pt, const NvPass *pass, uint32_t k)
   held_name (w, k, pass, pt->held[k]);
   if (!pt->held[k])
     put (pt->t, "    V%d_%s w%u;\n", pt->lanes, elem, k);
-  if (is_partial (pt))
+  /* Of a row that begins anywhere the 16 bytes at its ends are read whole: what is not the row's is not used, and as some of them
+   * are there, all can be read. */
+  if (pt->tail)
     put (pt->t, "    if (full)\n  ");
   put (pt->t, "    %s = *(const V%d_%s *) (p%u + (o%u + e));\n", w, pt->lanes, elem, pt->arg[k], k);
-  if (is_partial (pt))
+  if (pt->tail)
     put (pt->t, "    else\n#pragma unroll\n      for (int l = 0; l < %d; l++)\n        %s.e[l] = %s ? p%u[o%u + e + l] : 0;\n",
          pt->lanes, w, IN (pt), pt->arg[k], k);
   if (pt->ahead)
@@ -437,8 +441,49 @@ put_write (NvPoint *pt, uint32_t m, bool computed)
   }
   place (pt, memory, sizeof memory, k, false);
   if (pt->peels)
-    put (pt->t, "      if (full || (%s))\n  ", IN (pt));
+    put (pt->t, "      if (inside || (%s))\n  ", IN (pt));
   put (pt->t, "      %s = %s;\n", memory, value);
+}
+
+bool
+nv_point_is_read (const NvPoint *pt, uint32_t reader, uint32_t m)
+{
+  const GrammeNode *n = loop_member (pt->l, reader);
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if (gramme_node_in (pt->l->p->image, n, i) == loop_member (pt->l, m)->out)
+      return true;
+  return false;
+}
+
+/* Is m of no use but to such members, all of this op? */
+static bool
+is_only_for (const NvPoint *pt, uint32_t m, uint32_t op)
+{
+  for (uint32_t reader = 0; reader < pt->l->s->n_members; reader++)
+    if (nv_point_is_read (pt, reader, m) && loop_member (pt->l, reader)->op != op)
+      return false;
+  return !pt->l->p->values[loop_member (pt->l, m)->out].stored;
+}
+
+/* Is it the largest of a row, and only exponents are taken from there?  Then it does not matter which zero it is. */
+static bool
+is_top (const NvPoint *pt, uint32_t m)
+{
+  if (loop_member (pt->l, m)->op != GRAMME_OP_amax || loop_accum_dtype (pt->l, m) != GRAMME_DTYPE_F32 || !is_only_for (pt, m, GRAMME_OP_sub))
+    return false;
+  for (uint32_t reader = 0; reader < pt->l->s->n_members; reader++)
+    if (nv_point_is_read (pt, reader, m) && !is_only_for (pt, reader, GRAMME_OP_exp))
+      return false;
+  return true;
+}
+
+const char *
+nv_point_fold (NvPoint *pt, uint32_t m, char name[64])
+{
+  if (is_top (pt, m))
+    return "larger_f32";
+  snprintf (name, 64, "fold_%s_%s", gramme_op_facts (loop_member (pt->l, m)->op).name, nv_work (loop_accum_dtype (pt->l, m)));
+  return name;
 }
 
 static void
@@ -450,8 +495,8 @@ put_fold (NvPoint *pt, uint32_t m)
   operand (pt, value, m, gramme_node_in (pt->l->p->image, n, 0));
   nv_need_fold (pt->u, n->op, work);
   if (pt->peels)
-    put (pt->t, "      if (full || (%s))\n  ", IN (pt));
-  put (pt->t, "      a%u = fold_%s_%s (a%u, %s);\n", m, gramme_op_facts (n->op).name, work, m, value);
+    put (pt->t, "      if (inside || (%s))\n  ", IN (pt));
+  put (pt->t, "      a%u = %s (a%u, %s);\n", m, nv_point_fold (pt, m, (char[64]){ 0 }), m, value);
 }
 
 bool
@@ -461,13 +506,6 @@ nv_point_reads (NvPoint *pt, uint64_t members, uint32_t k)
     if (members >> m & 1 && loop_reads_full (pt->l, m) && loop_reads (pt->l, m, k))
       return true;
   return false;
-}
-
-static bool
-is_quick (const NvPoint *pt, uint32_t m)
-{
-  const GrammeNode *n = loop_member (pt->l, m);
-  return n->n_in > 0 && nv_is_quick (n->op, nv_work (pt->l->p->values[gramme_node_in (pt->l->p->image, n, n->n_in - 1)].dtype));
 }
 
 static void
@@ -517,6 +555,31 @@ put_careful (const NvPoint *pt, const NvPass *pass)
     put (pt->t, "    if (e >= %s)\n      break;\n", NVZ (pt->u, pt->l->n));
   nv_point_pass (&one, pass);
   put (pt->t, "    }\n    } else {\n");
+}
+
+static bool
+begins_to_hold (NvPoint *pt, const NvPass *pass, uint32_t k)
+{
+  return !pt->l->access[k].store && pt->form[k] == NV_VECTOR && pt->held[k] == NV_HOLD && nv_point_reads (pt, pass->compute | pass->folds, k);
+}
+
+bool
+nv_point_holds (NvPoint *pt, const NvPass *pass)
+{
+  for (uint32_t k = 0; k < pt->l->n_access; k++)
+    if (begins_to_hold (pt, pass, k))
+      return true;
+  return false;
+}
+
+void
+nv_point_hold (NvPoint *pt, const NvPass *pass)
+{
+  for (uint32_t k = 0; k < pt->l->n_access; k++)
+    if (begins_to_hold (pt, pass, k)) {
+      put_load (pt, pass, k);
+      pt->held[k] = NV_HELD;
+    }
 }
 
 void
@@ -598,7 +661,7 @@ nv_print_points (NvUnit *u, uint32_t step)
       pass.stores |= (uint64_t) 1 << m;
   pass.compute = nv_point_closure (&pt, pass.stores, 0);
   for (uint32_t m = 0; m < l.s->n_members; m++)
-    pt.quick = pt.quick || (pt.lanes > 1 && pass.compute >> m & 1 && is_quick (&pt, m));
+    pt.quick = pt.quick || (pt.lanes > 1 && pass.compute >> m & 1 && nv_is_quick (u, loop_member (&l, m)));
   if (l.n_outer == 0 && pt.lanes > 1 && is_costly (&pt, pass.compute)) {
     pt.ahead = AHEAD * pt.lanes;
     nv_reach (u, codegen_size_add (sizes, l.n, 2 * pt.ahead));

@@ -9,7 +9,8 @@
  *      a<i>    what reduction i has accumulated                                        c<i>  member i, kept for a later phase
  *
  * Rows may begin anywhere (`peels`): e then counts from the boundary of an access before the row, o<k> is where that lies, the row's
- * elements are [head, end), and `full` says whether all of a thread's are among them.  Accesses that lie otherwise are made one by one.
+ * elements are [head, end), `full` says whether all of a thread's are among them, and `inside` that this is known of a step.  Accesses that
+ * lie otherwise are made one by one.
  *
  * What several passes read of memory may be held in registers, as it came: w<k>[step].
  *
@@ -36,6 +37,7 @@ typedef struct {
   uint8_t form[CG_MAX_MEMBERS * 4];
   uint32_t arg[CG_MAX_MEMBERS * 4];
   bool row_read[CG_MAX_MEMBERS * 4]; /* x<k> of the row is there */
+  uint64_t near; /* members that are the hardware's estimates */
   uint8_t held[CG_MAX_MEMBERS * 4];  /* NV_HOLD: by the first pass that reads it, NV_HELD from then on */
 } NvPoint;
 
@@ -59,6 +61,13 @@ void nv_point_head (NvPoint *pt, CgText *t, const char *row);
 /* All that `roots` need, themselves included, but for what is in `kept`. */
 uint64_t nv_point_closure (NvPoint *pt, uint64_t roots, uint64_t kept);
 void nv_point_pass (NvPoint *pt, const NvPass *pass);
+/* Is member m an operand of that one? */
+bool nv_point_is_read (const NvPoint *pt, uint32_t reader, uint32_t m);
+/* The name of the function that folds two values of reduction m. */
+const char *nv_point_fold (NvPoint *pt, uint32_t m, char name[64]);
+/* Prints the loads alone of vectors that are held from this pass on.  Where a branch goes round some, it is better that none waits. */
+bool nv_point_holds (NvPoint *pt, const NvPass *pass);
+void nv_point_hold (NvPoint *pt, const NvPass *pass);
 /* Prints r<m> = the row member's value (not of reductions). */
 void nv_point_row_member (NvPoint *pt, uint32_t m);
 /* Prints the store of row member m. */

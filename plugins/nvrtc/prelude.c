@@ -17,6 +17,7 @@ static const struct {
   { "i16", { "_i16" } },   { "i32", { "_i32" } },   { "i64", { "_i64" } }, { "f16", { "_f16" } },
   { "bf16", { "_bf16" } }, { "e4m3", { "_e4m3" } }, { "e5m2", { "_e5m2" } },
   { "exp", { "EXP (", "TANH (", "exp_", "tanh_", "quick_" } },
+  { "half", { "half_" } },
   { "random", { "philox", "uniform_", "normal_" } },
 };
 

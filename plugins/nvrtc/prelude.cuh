@@ -29,9 +29,9 @@
 #define GM_ABS(a) fabsf (a)
 #define GM_MULHI(a, b) __umulhi (a, b)
 #define GM_BARRIER() __syncthreads ()
+#define GM_FROM_u32(v, lane) __shfl_sync (0xffffffffu, v, lane)
 #define GM_BRING_NEAR(p) asm volatile ("prefetch.global.L2 [%0];" : : "l"(p))
 #define GM_DOWN_u32(v, by) __shfl_down_sync (0xffffffffu, v, by)
-#define GM_LANE0_u32(v) __shfl_sync (0xffffffffu, v, 0)
 #define GM_CLAIM(word, value) (atomicCAS (word, 0ull, value) == 0)
 #define GM_BLOCK (blockIdx.x)
 #define GM_THREAD (threadIdx.x)
@@ -47,6 +47,31 @@
 #endif
 #define GM_INF GM_F32_BITS (0x7f800000u)
 #define GM_RESTRICT __restrict__
+
+/* The hardware's estimates of 2^a and 1 / a: 2^-22 and 1 ulp off at most.  Subnormals are zeros, but for the first. */
+#ifndef GM_SIM
+GM_FN float
+GM_EX2_WIDE (float a)
+{
+  float y;
+  asm ("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(a));
+  return y;
+}
+GM_FN float
+GM_EX2 (float a)
+{
+  float y;
+  asm ("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a));
+  return y;
+}
+GM_FN float
+GM_RCP (float a)
+{
+  float y;
+  asm ("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a));
+  return y;
+}
+#endif
 
 typedef unsigned long long gm_u64;
 typedef unsigned int gm_u32;
@@ -112,6 +137,8 @@ GM_VECTORS_1 (e5m2)
 
 /* -- Floats below 32 bits ------------------------------------------------------------------------ */
 
+/* GPUs convert two floats to halves at four times the rate of one; the other one is zero here. */
+
 #ifdef GM_USES_f16
 #ifndef GM_SIM
 GM_FN float
@@ -124,9 +151,15 @@ widen_f16 (E_f16 h)
 GM_FN E_f16
 narrow_f16 (float f)
 {
+#if __CUDA_ARCH__ >= 800
+  gm_u32 pair;
+  asm ("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(f));
+  return (E_f16) pair;
+#else
   E_f16 h;
   asm ("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
   return h;
+#endif
 }
 #endif
 GM_FN float rounded_f16 (float v) { return widen_f16 (narrow_f16 (v)); }
@@ -138,19 +171,19 @@ widen_bf16 (E_bf16 h)
 {
   return GM_F32_BITS ((gm_u32) h << 16);
 }
-GM_FN E_bf16
-narrow_bf16 (float f)
+GM_FN float
+rounded_bf16 (float f)
 {
+  gm_u32 bits;
 #if !defined(GM_SIM) && __CUDA_ARCH__ >= 800
-  E_bf16 h;
-  asm ("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
-  return h;
+  asm ("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(f), "f"(0.0f)); /* the upper half of a float is a bf16 */
 #else
-  gm_u32 bits = GM_BITS_F32 (f);
-  return (E_bf16) (f != f ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  bits = GM_BITS_F32 (f);
+  bits = f != f ? (bits | 0x400000) & 0xffff0000u : (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
 #endif
+  return GM_F32_BITS (bits);
 }
-GM_FN float rounded_bf16 (float v) { return widen_bf16 (narrow_bf16 (v)); }
+GM_FN E_bf16 narrow_bf16 (float f) { return (E_bf16) (GM_BITS_F32 (rounded_bf16 (f)) >> 16); }
 #endif
 
 /* F: bits of the fraction, B: the exponent's bias; as in core/tiles/prelude-small.h. */
@@ -200,6 +233,28 @@ f64_to_i64 (double x)
 
 /* -- Elementary functions ------------------------------------------------------------------------ */
 
+/* A NaN if there is one.  Of two zeros it may be either. */
+GM_FN float
+smaller_f32 (float a, float b)
+{
+#if !defined(GM_SIM) && __CUDA_ARCH__ >= 800
+  asm ("min.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(b));
+  return a;
+#else
+  return b != b || b < a ? b : a;
+#endif
+}
+GM_FN float
+larger_f32 (float a, float b)
+{
+#if !defined(GM_SIM) && __CUDA_ARCH__ >= 800
+  asm ("max.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(b));
+  return a;
+#else
+  return b != b || b > a ? b : a;
+#endif
+}
+
 #define exp2_f32 exp2f
 #define exp2_f64 exp2
 #define expm1_f32 expm1f
@@ -246,36 +301,13 @@ f64_to_i64 (double x)
 #define tanh_f64 tanh
 
 #ifdef GM_USES_exp
-/* a within a bound; a NaN stays. */
-GM_FN float
-at_most_f32 (float a, float bound)
-{
-#if !defined(GM_SIM) && __CUDA_ARCH__ >= 800
-  asm ("min.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(bound));
-  return a;
-#else
-  return bound < a ? bound : a;
-#endif
-}
-GM_FN float
-at_least_f32 (float a, float bound)
-{
-#if !defined(GM_SIM) && __CUDA_ARCH__ >= 800
-  asm ("max.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(bound));
-  return a;
-#else
-  return bound > a ? bound : a;
-#endif
-}
-
 /* 1 / a, rounded as a division is, where a and the result are normal: one step of Newton's after the hardware's estimate, which is
  * what the compiler makes of 1.0f / a once it has looked where a lies. */
 GM_FN float
 reciprocal_f32 (float a)
 {
 #ifndef GM_SIM
-  float y;
-  asm ("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a));
+  float y = GM_RCP (a);
   return GM_FMA (y, GM_FMA (-a, y, 1.0f), y);
 #else
   return 1.0f / a;
@@ -325,7 +357,7 @@ GM_FN float
 exp_f32 (float a)
 {
   gm_u32 n, half;
-  a = at_most_f32 (at_least_f32 (a, -104.0f), 89.0f); /* the bounds are infinity and 0 already; a NaN stays */
+  a = smaller_f32 (larger_f32 (a, -104.0f), 89.0f); /* the bounds are infinity and 0 already; a NaN stays */
   float y = exp_reduced_f32 (a, &n);
   half = n >> 1; /* in two steps: 2^n may be out of range where the result is not */
   return y * power_of_two_f32 (half) * power_of_two_f32 (n - half);
@@ -335,7 +367,7 @@ GM_FN float
 tanh_f32 (float a)
 {
   gm_u32 n;
-  float size = at_most_f32 (GM_ABS (a), 10.0f), r = exp_rest_f32 (size + size, &n), scale = power_of_two_f32 (n), m, near;
+  float size = smaller_f32 (GM_ABS (a), 10.0f), r = exp_rest_f32 (size + size, &n), scale = power_of_two_f32 (n), m, near;
   m = GM_FMA (GM_FMA (r * r, exp_series_f32 (r), r), scale, scale - 1.0f);
   near = size < 0.55f ? size : 0.0f;
   near -= quotient_f32 (GM_FMA (near, m, near + near - m), m + 2.0f);
@@ -352,6 +384,55 @@ quick_sigmoid_f32 (int *odd, float a)
   return reciprocal_f32 (GM_FMA (y, power_of_two_f32 (n), 1.0f));
 }
 
+#endif
+
+/* -- Softmax of halves: what is a half in the end, after a sum whose order is not the CPU's ----------- */
+
+GM_FN float near_exp_f32 (float a) { return GM_EX2 (a * 0x1.715476p+0f); }
+
+/* -- Functions of halves ---------------------------------------------------------------------------
+ *
+ * What the caller rounds to a half at once needs less than f32 has, if operands are halves, too: the hardware's estimates do.  With their
+ * errors as the PTX manual bounds them (2^-22 of ex2.approx, 1 ulp of rcp.approx), a rounded result is the one that the long form gives:
+ * of tanh and sigmoid of bf16 for every operand, of exp for all but 57, where the error must not be above 2^-25 (a test asks the GPU
+ * itself).  Constants that are added to exponents move results away from the middles of two bf16.  A quotient of two bf16 is never
+ * nearer than 2^-18 to one unless it lies there, and then b is a power of two; one of two f16 not nearer than 2^-24: one more step. */
+
+#ifdef GM_USES_half
+GM_FN float half_exp_bf16 (float a) { return GM_EX2_WIDE (GM_FMA (a, 0x1.715476p+0f, 0x1.9p-21f)); }
+
+GM_FN float
+half_tanh_bf16 (float a)
+{
+  float near = a * GM_FMA (a * a, -0x1.555556p-2f, 1.0f);
+  float far = GM_FMA (-2.0f, GM_RCP (GM_EX2 (a * 0x1.715476p+1f) + 1.0f), 1.0f);
+  return GM_ABS (a) < 0x1p-5f ? near : far;
+}
+
+GM_FN float
+half_sigmoid_bf16 (float a)
+{
+  float near = GM_FMA (a, GM_FMA (a * a, -0x1.555556p-6f, 0.25f), 0.5f);
+  float e = GM_EX2 (GM_FMA (a, -0x1.715476p+0f, 0x1.8p-22f));
+  float far = GM_RCP (GM_FMA (e, 0.25f, 0.25f)) * 0.25f; /* a quarter of the sum: its reciprocal is normal */
+  return GM_ABS (a) < 0x1p-5f ? near : far;
+}
+
+GM_FN float
+half_div_bf16 (float a, float b)
+{
+  float size = GM_ABS (b), scale = size < 0x1p-100f ? 0x1p64f : size > 0x1p100f ? 0x1p-64f : 1.0f;
+  return a * GM_RCP (b * scale) * scale;
+}
+GM_FN float half_reciprocal_bf16 (float a) { return half_div_bf16 (1.0f, a); }
+
+GM_FN float
+half_div_f16 (float a, float b)
+{
+  float by = GM_RCP (b), y = a * by, rest = GM_FMA (-b, y, a);
+  return GM_ABS (rest) > 0 ? GM_FMA (rest, by, y) : y; /* no number, or exact: infinities and signs of zeros are right already */
+}
+GM_FN float half_reciprocal_f16 (float a) { return half_div_f16 (1.0f, a); }
 #endif
 
 /* -- Arithmetic of each type --------------------------------------------------------------------- */
@@ -478,19 +559,19 @@ GM_FN E_f64 mad_f64 (E_f64 a, E_f64 b, E_f64 c) { return GM_FMA_F64 (a, b, c); }
 
 /* -- From thread to thread ----------------------------------------------------------------------- */
 
-/* The value of the lane `by` further on; lanes without one get some value.  All 32 lanes call it. */
+/* down: the value of the lane `by` further on; lanes without one get some value.  from: that of a lane.  All 32 lanes call them. */
 #define GM_ACROSS(T, TO, FROM)                                                                     \
   GM_FN E_##T down_##T (E_##T v, int by) { return (E_##T) FROM (GM_DOWN_u32 (TO (v), by)); }       \
-  GM_FN E_##T lane0_##T (E_##T v) { return (E_##T) FROM (GM_LANE0_u32 (TO (v))); }
+  GM_FN E_##T from_##T (E_##T v, int lane) { return (E_##T) FROM (GM_FROM_u32 (TO (v), lane)); }
 #define GM_WIDE_ACROSS(T, TO, FROM)                                                                \
   GM_FN E_##T down_##T (E_##T v, int by)                                                           \
   {                                                                                                \
     gm_u64 u = TO (v), low = GM_DOWN_u32 ((gm_u32) u, by), high = GM_DOWN_u32 ((gm_u32) (u >> 32), by); \
     return FROM (high << 32 | low);                                                                \
   }                                                                                                \
-  GM_FN E_##T lane0_##T (E_##T v)                                                                  \
+  GM_FN E_##T from_##T (E_##T v, int lane)                                                         \
   {                                                                                                \
-    gm_u64 u = TO (v), low = GM_LANE0_u32 ((gm_u32) u), high = GM_LANE0_u32 ((gm_u32) (u >> 32));  \
+    gm_u64 u = TO (v), low = GM_FROM_u32 ((gm_u32) u, lane), high = GM_FROM_u32 ((gm_u32) (u >> 32), lane); \
     return FROM (high << 32 | low);                                                                \
   }
 GM_ACROSS (f32, GM_BITS_F32, GM_F32_BITS)

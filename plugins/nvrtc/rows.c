@@ -5,9 +5,9 @@
  * row follows from its length:
  *
  *      <= 16       a thread
- *      <= 1024     a warp; four to a block
- *      longer      a block, which combines its warps through shared memory: of so many threads that each has few elements, since
- *                  loops over them are unrolled, and that is what a compile takes its time for
+ *      longer      8, 16 or 32 threads, or a block of up to 1024, which combines its warps through shared memory: each reads two times 16
+ *                  bytes, so that enough is on its way at a time; more elements are unrolled to more text, which takes a compile its
+ *                  time
  *      few rows that are very long: SPLIT.  Many blocks take a row, phase by phase: one kernel to a phase leaves a partial result
  *                  of each block in the workspace, and every block of the next one combines them again, all in the same order.
  *
@@ -24,6 +24,8 @@
 #define KEPT_OF_1024 40    /* of 1024 threads of a block each has 64 in all */
 #define CHEAP 3            /* instructions: what costs more is kept, not done again */
 #define SPLIT_BLOCK 256
+#define BYTES_OF_THREAD 32 /* that it reads of a row */
+#define MOST_PEELED 24    /* elements of a thread whose row begins anywhere: each is asked whether it is the row's */
 #define SYMBOLIC_BLOCK 128 /* threads of a row whose length only the run knows */
 #define SPLIT_FROM 65536   /* elements of a row */
 #define SPLIT_ROWS 64      /* with so many rows the GPU is busy without */
@@ -32,7 +34,7 @@ typedef struct {
   NvPoint pt;
   Loop l;
   CgText *t;
-  int threads;     /* of a row: 1, 32, or a block */
+  int threads;     /* of a row: 1, 8 to 32, or a block */
   int64_t steps;   /* of a thread through a row: a number only if `keeps` */
   bool keeps;      /* crossing members are in c<m>, and memory of several phases in w<k> */
   uint64_t crossing;
@@ -104,11 +106,8 @@ fold_work (const Rows *r, uint32_t m)
   return nv_work (loop_accum_dtype (&r->l, m));
 }
 
-static const char *
-fold_name (const Rows *r, uint32_t m)
-{
-  return gramme_op_facts (loop_member (&r->l, m)->op).name;
-}
+/* For arguments of `put`. */
+#define FOLD(r, m) nv_point_fold (&(r)->pt, (m), (char[64]){ 0 })
 
 static void
 put_accumulators (Rows *r, uint64_t members)
@@ -117,7 +116,7 @@ put_accumulators (Rows *r, uint64_t members)
     if (members & bit (m)) {
       const char *w = fold_work (r, m);
       nv_need_fold (r->pt.u, loop_member (&r->l, m)->op, w);
-      put (r->t, "  E_%s a%u = init_%s_%s ();\n", w, m, fold_name (r, m), w);
+      put (r->t, "  E_%s a%u = init_%s_%s ();\n", w, m, gramme_op_facts (loop_member (&r->l, m)->op).name, w);
     }
 }
 
@@ -131,22 +130,24 @@ put_combine (Rows *r, uint64_t members)
   for (uint32_t m = 0; m < r->l.s->n_members; m++)
     if (members & bit (m)) {
       const char *w = fold_work (r, m);
-      put (r->t, "#pragma unroll\n  for (int d = 16; d > 0; d /= 2)\n    a%u = fold_%s_%s (a%u, down_%s (a%u, d));\n", m,
-           fold_name (r, m), w, m, w, m);
+      put (r->t, "#pragma unroll\n  for (int d = %d; d > 0; d /= 2)\n    a%u = %s (a%u, down_%s (a%u, d));\n", (r->threads < 32 ? r->threads : 32) / 2, m,
+           FOLD (r, m), m, w, m);
       if (r->threads == 32)
-        put (r->t, "  a%u = lane0_%s (a%u);\n", m, w, m);
+        put (r->t, "  a%u = from_%s (a%u, 0);\n", m, w, m);
+      else if (r->threads < 32)
+        put (r->t, "  a%u = from_%s (a%u, (int) (GM_THREAD %% 32) - tid);\n", m, w, m);
       else
         put (r->t, "  GM_SHARED E_%s s%u[%d];\n  if (tid %% 32 == 0)\n    s%u[tid / 32] = a%u;\n", w, m, r->threads / 32, m, m);
     }
-  if (r->threads == 32)
+  if (r->threads <= 32)
     return;
   put (r->t, "  GM_BARRIER ();\n");
   for (uint32_t m = 0; m < r->l.s->n_members; m++)
     if (members & bit (m))
       put (r->t,
-           "  a%u = s%u[tid %% %d];\n#pragma unroll\n  for (int d = %d; d > 0; d /= 2)\n    a%u = fold_%s_%s (a%u, down_%s (a%u, d));\n"
-           "  a%u = lane0_%s (a%u);\n",
-           m, m, r->threads / 32, r->threads / 64, m, fold_name (r, m), fold_work (r, m), m, fold_work (r, m), m, m, fold_work (r, m), m);
+           "  a%u = s%u[tid %% %d];\n#pragma unroll\n  for (int d = %d; d > 0; d /= 2)\n    a%u = %s (a%u, down_%s (a%u, d));\n"
+           "  a%u = from_%s (a%u, 0);\n",
+           m, m, r->threads / 32, r->threads / 64, m, FOLD (r, m), m, fold_work (r, m), m, m, fold_work (r, m), m);
 }
 
 /* r<m> from a<m>. */
@@ -183,6 +184,44 @@ put_row_members (Rows *r, int phase)
   for (uint32_t m = 0; m < r->l.s->n_members; m++)
     if (members & bit (m))
       nv_point_row_member (&r->pt, m);
+}
+
+/* -- Estimates --------------------------------------------------------------------------------------- */
+
+/* Is member m multiplied or divided there? */
+static bool
+scales (const Rows *r, uint32_t reader, uint32_t m)
+{
+  const GrammeNode *n = loop_member (&r->l, reader);
+  return (n->op == GRAMME_OP_mul || n->op == GRAMME_OP_div) && gramme_node_in (r->l.p->image, n, 0) == loop_member (&r->l, m)->out;
+}
+
+/* Exponentials of f32 that are summed and scaled, no more, where all that leaves the kernel is halves: a softmax.  Its bits are not the
+ * CPU's anyway, for the order of the sum; estimates that are off by 2^-22 near the largest are as good. */
+static uint64_t
+find_near (const Rows *r)
+{
+  uint64_t near = 0;
+  for (uint32_t m = 0; m < r->l.s->n_members; m++) {
+    uint32_t dtype = r->l.p->values[loop_member (&r->l, m)->out].dtype;
+    if (is_stored (r, m) && dtype != GRAMME_DTYPE_F16 && dtype != GRAMME_DTYPE_BF16)
+      return 0;
+    if (loop_member (&r->l, m)->op == GRAMME_OP_exp && dtype == GRAMME_DTYPE_F32 && !is_stored (r, m))
+      near |= bit (m);
+  }
+  for (uint32_t m = 0; m < r->l.s->n_members; m++) {
+    bool sums = false;
+    for (uint32_t reader = 0; near & bit (m) && reader < r->l.s->n_members; reader++)
+      if (nv_point_is_read (&r->pt, reader, m)) {
+        bool is_sum = loop_member (&r->l, reader)->op == GRAMME_OP_sum;
+        sums = sums || is_sum;
+        if (!is_sum && !scales (r, reader, m))
+          near &= ~bit (m);
+      }
+    if (!sums)
+      near &= ~bit (m);
+  }
+  return near;
 }
 
 /* -- What is kept ---------------------------------------------------------------------------------- */
@@ -315,6 +354,28 @@ plan_kept (Rows *r, bool number)
 
 /* -- One kernel for all phases ---------------------------------------------------------------------- */
 
+/* Is a warp at several rows?  Then all of it goes on where some rows are none: they are not `live`. */
+static bool
+shares_warp (const Rows *r)
+{
+  return r->threads > 1 && r->threads < 32;
+}
+
+/* The beginning of a loop over a thread's steps; those in the middle lie inside of the row. */
+static void
+put_steps (Rows *r)
+{
+  long long stride = (long long) r->threads * r->pt.lanes, inside = (long long) r->l.n / stride;
+  put (r->t, "#pragma unroll\n  for (int j = 0; j < %lld; j++) {\n    const gm_index e = (gm_index) (j * %d + tid) * %d;\n", (long long) r->steps,
+       r->threads, r->pt.lanes);
+  if (r->steps * stride != r->l.n)
+    put (r->t, "    if (j < %lld || e < %s) {\n", inside, r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n));
+  else
+    put (r->t, "    {\n");
+  if (r->pt.peels)
+    put (r->t, "    const int inside = j > 0 && j < %lld, full = (j > 0 || e >= head) && (j < %lld || e + %d <= end);\n", inside, inside, r->pt.lanes);
+}
+
 static void
 put_elements (Rows *r, int phase)
 {
@@ -328,24 +389,26 @@ put_elements (Rows *r, int phase)
   snprintf (index, sizeof index, "j * %d", lanes);
   pass.index = index;
   pass.step = "j";
-  if (r->keeps) { /* steps in the middle lie inside of the row */
-    put (r->t, "#pragma unroll\n  for (int j = 0; j < %lld; j++) {\n    const gm_index e = (gm_index) (j * %d + tid) * %d;\n",
-         (long long) r->steps, r->threads, lanes);
-    if (r->steps * stride != r->l.n)
-      put (r->t, "    if (j < %lld || e < %s) {\n", (long long) r->l.n / stride, end);
-    else
-      put (r->t, "    {\n");
-    if (r->pt.peels)
-      put (r->t, "    const int full = (j > 0 || e >= head) && (j < %lld || e + %d <= end);\n", (long long) r->l.n / stride, lanes);
+  if (shares_warp (r))
+    put (r->t, "  if (live) {\n");
+  if (r->keeps) {
+    if (r->steps * stride != r->l.n && nv_point_holds (&r->pt, &pass)) {
+      put_steps (r);
+      nv_point_hold (&r->pt, &pass);
+      put (r->t, "    }\n  }\n");
+    }
+    put_steps (r);
     nv_point_pass (&r->pt, &pass);
     put (r->t, "    }\n  }\n");
   } else {
     put (r->t, "  for (gm_index e = (gm_index) tid * %d; e < %s; e += %lld) {\n", lanes, end, stride);
     if (r->pt.peels)
-      put (r->t, "    const int full = e >= head && e + %d <= end;\n", lanes);
+      put (r->t, "    const int inside = 0, full = e >= head && e + %d <= end;\n", lanes);
     nv_point_pass (&r->pt, &pass);
     put (r->t, "  }\n");
   }
+  if (shares_warp (r))
+    put (r->t, "  }\n");
 }
 
 static void
@@ -379,9 +442,12 @@ print_whole (Rows *r, NvUnit *u, int64_t n_rows)
     put (r->t, "  const gm_index row = GM_BLOCK;\n  const int tid = (int) GM_THREAD;\n");
   else
     put (r->t,
-         "  const gm_index row = (gm_index) GM_BLOCK * %d + GM_THREAD / %d;\n  const int tid = (int) (GM_THREAD %% %d);\n"
-         "  if (row >= %s)\n    return;\n",
-         per_block, r->threads, r->threads, NVZ (u, n_rows));
+         "  const gm_index row%s = (gm_index) GM_BLOCK * %d + GM_THREAD / %d;\n  const int tid = (int) (GM_THREAD %% %d);\n",
+         shares_warp (r) ? "_" : "", per_block, r->threads, r->threads);
+  if (shares_warp (r))
+    put (r->t, "  const int live = row_ < %s;\n  const gm_index row = live ? row_ : %s - 1;\n", NVZ (u, n_rows), NVZ (u, n_rows));
+  else if (per_block > 1)
+    put (r->t, "  if (row >= %s)\n    return;\n", NVZ (u, n_rows));
   nv_point_head (&r->pt, r->t, "row");
   put_kept (r);
   for (int phase = 0; phase < r->l.n_phases; phase++) {
@@ -391,7 +457,7 @@ print_whole (Rows *r, NvUnit *u, int64_t n_rows)
     put_elements (r, phase);
     put_combine (r, f);
     put_results (r, f);
-    put_row_stores (r, row_members (r, phase) | f, "tid == 0");
+    put_row_stores (r, row_members (r, phase) | f, shares_warp (r) ? "live && tid == 0" : "tid == 0");
   }
   nv_end (u, codegen_size_div_up (sizes, n_rows, per_block));
 }
@@ -468,12 +534,28 @@ print_split (Rows *r, NvUnit *u, int64_t n_rows)
 
 /* -- The step ---------------------------------------------------------------------------------------- */
 
+/* bytes: of an element of the widest memory that is read at every point. */
 static int
-threads_for (int64_t n)
+threads_for (int64_t n, uint32_t bytes)
 {
   if (codegen_is_symbolic (n))
     return SYMBOLIC_BLOCK;
-  return n <= 16 ? 1 : n <= 1024 ? 32 : n <= 2048 ? 256 : n <= 4096 ? 512 : 1024;
+  int threads = 8;
+  while (threads < 1024 && threads * BYTES_OF_THREAD < n * bytes)
+    threads *= 2;
+  return n <= 16 ? 1 : threads;
+}
+
+static uint32_t
+bytes_read (const Loop *l)
+{
+  uint32_t most = 1;
+  for (uint32_t k = 0; k < l->n_access; k++) {
+    uint32_t bytes = l->p->values[l->access[k].value].elem_bytes;
+    if (!l->access[k].store && !l->access[k].as_row && l->access[k].inner == 1 && bytes > most)
+      most = bytes;
+  }
+  return most;
 }
 
 void
@@ -485,7 +567,7 @@ nv_print_rows (NvUnit *u, uint32_t step)
   if (u->p->steps[step].rows == 0)
     return;
   int limit = 16;
-  r.threads = threads_for (r.l.n);
+  r.threads = threads_for (r.l.n, bytes_read (&r.l));
   bool number = !codegen_is_symbolic (r.l.n);
   while (number && limit > 1 && (int64_t) limit * r.threads > r.l.n)
     limit /= 2;
@@ -496,6 +578,11 @@ nv_print_rows (NvUnit *u, uint32_t step)
   }
   if (r.threads > 1)
     nv_point_peel (&r.pt, limit);
+  r.pt.near = find_near (&r);
   plan_kept (&r, number);
+  if (r.pt.peels && r.keeps && r.steps * r.pt.lanes > MOST_PEELED && r.threads < 1024) {
+    r.threads *= 2;
+    plan_kept (&r, number);
+  }
   print_whole (&r, u, n_rows);
 }

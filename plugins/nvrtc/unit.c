@@ -218,16 +218,30 @@ nv_is_costly (uint32_t op)
 }
 
 bool
-nv_is_quick (uint32_t op, const char *work)
-{
-  return op == GRAMME_OP_sigmoid && strcmp (work, "f32") == 0;
-}
-
-bool
 nv_rounds (const NvUnit *u, const GrammeNode *n)
 {
   uint32_t last = u->p->values[gramme_node_in (u->p->image, n, n->n_in - 1)].dtype, to = u->p->values[n->out].dtype;
   return is_half (to) && (n->op == GRAMME_OP_cast ? last != to : !only_moves (n->op));
+}
+
+/* Has the prelude a form of this op for halves that are rounded to such at once, half_<name>_<elem>? */
+static bool
+has_half_form (const NvUnit *u, const GrammeNode *n, uint32_t dtype)
+{
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if (u->p->values[gramme_node_in (u->p->image, n, i)].dtype != dtype)
+      return false;
+  switch (n->op) {
+  case GRAMME_OP_div: case GRAMME_OP_reciprocal: return is_half (dtype);
+  case GRAMME_OP_exp: case GRAMME_OP_tanh: case GRAMME_OP_sigmoid: return dtype == GRAMME_DTYPE_BF16;
+  default: return false;
+  }
+}
+
+bool
+nv_is_quick (const NvUnit *u, const GrammeNode *n)
+{
+  return n->op == GRAMME_OP_sigmoid && u->p->values[n->out].dtype != GRAMME_DTYPE_F64 && !has_half_form (u, n, u->p->values[n->out].dtype);
 }
 
 void
@@ -240,11 +254,14 @@ nv_apply (NvUnit *u, char *out, size_t room, const GrammeNode *n, char operands[
     return;
   }
   char call[1024];
-  bool quick = u->quick && nv_is_quick (n->op, nv_work (last));
-  int len = snprintf (call, sizeof call, "%s_%s_%s (%s", quick ? "quick" : "op", rows[n->op].name, nv_work (last), quick ? "&odd, " : "");
+  bool half = has_half_form (u, n, v->dtype), quick = u->quick && nv_is_quick (u, n);
+  bool near = u->near;
+  int len = snprintf (call, sizeof call, "%s_%s_%s (%s", half ? "half" : quick ? "quick" : near ? "near" : "op", rows[n->op].name,
+                      half ? nv_elem (v->dtype) : nv_work (last), quick ? "&odd, " : "");
   for (uint32_t i = 0; i < n->n_in; i++)
     len += snprintf (call + len, sizeof call - (size_t) len, "%s%s", i ? ", " : "", operands[i]);
-  nv_need_value (u, n->op, nv_work (last));
+  if (!half && !near)
+    nv_need_value (u, n->op, nv_work (last));
   if (is_half (v->dtype) && !only_moves (n->op))
     snprintf (out, room, "rounded_%s (%s))", nv_elem (v->dtype), call);
   else

@@ -87,6 +87,7 @@ typedef struct {
   int64_t dynamic_bytes; /* of what follows: a size */
   bool checks_index, has_mma;
   bool quick; /* nv_apply takes quick forms, which may set `odd` (point.h) */
+  bool near;  /* nv_apply takes the hardware's estimate, near_<name>_<work> */
   uint8_t *counted; /* per value: count.h */
   uint8_t used[2][NV_OPS][NV_TYPES]; /* values, folds: whose function is printed already */
   GrammeStatus *status;
@@ -137,8 +138,8 @@ void nv_store (char *out, size_t room, uint32_t dtype, const char *worked);
 void nv_cast (char *out, size_t room, uint32_t from, uint32_t to, const char *worked);
 /* Worked value of a literal. */
 void nv_literal (const NvUnit *u, char *out, size_t room, uint32_t value);
-/* Has the prelude a quick form of this op, quick_<name>_<work>? */
-bool nv_is_quick (uint32_t op, const char *work);
+/* Has the prelude a quick form of this pointwise node, quick_<name>_<work>? */
+bool nv_is_quick (const NvUnit *u, const GrammeNode *n);
 /* Is it many instructions? */
 bool nv_is_costly (uint32_t op);
 /* The result of pointwise node n, from its operands' expressions: rounded_<dtype> (...) if it rounds to a half. */

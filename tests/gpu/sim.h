@@ -14,7 +14,6 @@
 struct gm_sim {
   unsigned block, thread;
   unsigned (*down) (unsigned value, int by);
-  unsigned (*lane0) (unsigned value);
   unsigned (*from) (unsigned value, unsigned lane);
   void (*barrier) (void);
 };
@@ -33,7 +32,7 @@ gm_shared (unsigned long *bytes)
 #define GM_BARRIER() gm_sim->barrier ()
 #define GM_BRING_NEAR(p) ((void) (p))
 #define GM_DOWN_u32(v, by) gm_sim->down (v, by)
-#define GM_LANE0_u32(v) gm_sim->lane0 (v)
+#define GM_FROM_u32(v, lane) gm_sim->from (v, (unsigned) (lane))
 #define GM_CLAIM(word, value) (*(word) == 0 ? (*(word) = (value), 1) : 0)
 #define GM_ABS(a) __builtin_fabsf (a)
 #define GM_MULHI(a, b) ((unsigned) ((unsigned long long) (a) * (b) >> 32))
@@ -125,6 +124,15 @@ gm_log1p (double a)
 #define pow(a, b) Sleef_finz_powd1_u10purecfma (a, b)
 #define atan2f(a, b) Sleef_finz_atan2f1_u10purecfma (a, b)
 #define atan2(a, b) Sleef_finz_atan2d1_u10purecfma (a, b)
+/* The hardware's estimates, without their errors. */
+GM_FN float
+gm_without_subnormals (float a)
+{
+  return __builtin_fabsf (a) < 0x1p-126f ? __builtin_copysignf (0.0f, a) : a;
+}
+#define GM_EX2_WIDE(a) ((float) Sleef_finz_exp2d1_u10purecfma (a))
+#define GM_EX2(a) gm_without_subnormals ((float) Sleef_finz_exp2d1_u10purecfma (gm_without_subnormals (a)))
+#define GM_RCP(a) gm_without_subnormals (1.0f / gm_without_subnormals (a))
 #define sqrtf(a) __builtin_sqrtf (a)
 #define sqrt(a) __builtin_sqrt (a)
 #define floorf(a) __builtin_floorf (a)

@@ -113,12 +113,6 @@ down (unsigned value, int by)
   return exchange (value, current % WARP + (unsigned) by);
 }
 
-static unsigned
-lane0 (unsigned value)
-{
-  return exchange (value, 0);
-}
-
 static void
 barrier (void)
 {
@@ -216,7 +210,6 @@ gm_sim_run (void (*kernel) (void *const *), void *const *args, unsigned n_blocks
   run_kernel = kernel;
   run_args = args;
   gm_simulation.down = down;
-  gm_simulation.lane0 = lane0;
   gm_simulation.from = exchange;
   gm_simulation.barrier = barrier;
   for (unsigned i = 0; i < n_blocks; i++) {

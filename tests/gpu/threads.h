@@ -11,7 +11,6 @@
 struct gm_sim {
   unsigned block, thread;
   unsigned (*down) (unsigned value, int by);
-  unsigned (*lane0) (unsigned value);
   unsigned (*from) (unsigned value, unsigned lane);
   void (*barrier) (void);
 };

@@ -347,6 +347,94 @@ START_TEST (functions_of_floats_have_the_cpus_bits)
 }
 END_TEST
 
+/* One graph with one input or two; got and the interpreter's are to be the same bits, but for which NaN. */
+static void
+halves_are_equal (const GmGraph *g, GmExec *e, GmTensor *const *in, const char *what)
+{
+  GError *error = NULL;
+  GmTensor *want[8] = { NULL }, *got[8] = { NULL };
+  uint32_t n = g->outputs->len;
+  ck_assert (gm_graph_interpret (g, in, want, &error));
+  for (uint32_t k = 0; k < n; k++)
+    got[k] = gm_tensor_new (&want[k]->meta, NULL);
+  ck_assert_msg (gm_exec_run (e, 0, in, (int) g->inputs->len, got, (int) n, &error), "%s", error ? error->message : "");
+  int64_t numel = gm_meta_numel (&want[0]->meta);
+  bool bf16 = want[0]->meta.dtype == GM_BF16;
+  for (uint32_t k = 0; k < n; k++) {
+    const uint16_t *a = want[k]->storage->data, *b = got[k]->storage->data, infinity = bf16 ? 0x7f80 : 0x7c00;
+    for (int64_t i = 0; i < numel; i++)
+      if (a[i] != b[i] && !((a[i] & 0x7fff) > infinity && (b[i] & 0x7fff) > infinity)) {
+        const uint16_t *x = in[0]->storage->data, *y = in[g->inputs->len - 1]->storage->data;
+        ck_abort_msg ("%s, output %u, of 0x%04x and 0x%04x: 0x%04x is wanted, 0x%04x comes out", what, k, x[i], y[i], a[i], b[i]);
+      }
+    gm_tensor_unref (want[k]);
+    gm_tensor_unref (got[k]);
+  }
+}
+
+static GmExec *
+compiled_halves (const char *text, const char *dtype, GPtrArray **graphs)
+{
+  GError *error = NULL;
+  g_auto (GStrv) parts = g_strsplit (text, "HALF", -1);
+  g_autofree char *whole = g_strjoinv (dtype, parts);
+  *graphs = gm_graph_parse (whole, &error);
+  ck_assert_msg (*graphs != NULL, "%s", error ? error->message : "");
+  GmExec *e = gm_backend_compile (gm_backend_get ("nvrtc", &error), (*graphs)->pdata[0], NULL, NULL, &error);
+  ck_assert_msg (e && !gm_exec_fallback_reason (e), "%s", error ? error->message : "");
+  return e;
+}
+
+static const char *const half_names[] = { "bf16", "f16" };
+
+START_TEST (functions_of_halves_have_the_cpus_bits)
+{
+  const char *dtype = half_names[_i];
+  g_autoptr (GPtrArray) graphs = NULL;
+  g_autoptr (GmExec) e = compiled_halves ("f (%x: HALF[65536]) -> (%0, %1, %2, %3, %4) {\n %0 = exp %x\n %1 = tanh %x\n %2 = sigmoid %x\n"
+                                          " %3 = reciprocal %x\n %4 = mul %x %2\n}", dtype, &graphs);
+  const GmGraph *g = graphs->pdata[0];
+  GmTensor *x = gm_tensor_new (gm_graph_meta (g, g_array_index (g->inputs, GmValueId, 0)), NULL);
+  for (uint32_t i = 0; i < 65536; i++)
+    ((uint16_t *) x->storage->data)[i] = (uint16_t) i;
+  halves_are_equal (g, e, &x, dtype);
+  gm_tensor_unref (x);
+}
+END_TEST
+
+/* All pairs of fractions of usual numbers, then rows of all halves by halves that lie everywhere. */
+START_TEST (quotients_of_halves_have_the_cpus_bits)
+{
+  const char *dtype = half_names[_i];
+  int bits = _i == 0 ? 7 : 10;
+  uint32_t one = _i == 0 ? 0x3f80 : 0x3c00;
+  uint64_t n = number_from_env ("GM_FUZZ_FLOATS", 8) / 8 * 24;
+  g_autoptr (GPtrArray) graphs = NULL;
+  g_autoptr (GmExec) e = compiled_halves ("f (%x: HALF[65536], %y: HALF[65536]) -> (%0) {\n %0 = div %x %y\n}", dtype, &graphs);
+  const GmGraph *g = graphs->pdata[0];
+  GmTensor *in[2];
+  for (int k = 0; k < 2; k++)
+    in[k] = gm_tensor_new (gm_graph_meta (g, g_array_index (g->inputs, GmValueId, 0)), NULL);
+  uint16_t *x = in[0]->storage->data, *y = in[1]->storage->data;
+  for (uint32_t from = 0, all = 1u << (2 * bits); from < all; from += 65536) {
+    for (uint32_t i = 0; i < 65536; i++) {
+      x[i] = (uint16_t) (one + ((from + i) & ((1u << bits) - 1)));
+      y[i] = (uint16_t) (one + ((from + i) >> bits & ((1u << bits) - 1)));
+    }
+    halves_are_equal (g, e, in, dtype);
+  }
+  for (uint64_t row = 0; row < n; row++) {
+    for (uint32_t i = 0; i < 65536; i++) {
+      x[i] = (uint16_t) i;
+      y[i] = n > 65536 ? (uint16_t) row : (uint16_t) (row * 40503u * 7 + (i & 1 ? i * 25173u : 0));
+    }
+    halves_are_equal (g, e, in, dtype);
+  }
+  gm_tensor_unref (in[0]);
+  gm_tensor_unref (in[1]);
+}
+END_TEST
+
 /* -- Convolutions and pools ------------------------------------------------------------------------------------------ */
 
 /* A graph of one node of the family, of random geometry; NULL: the numbers fit no shapes. */
@@ -782,6 +870,8 @@ main (void)
   t = tcase_create ("functions"); /* CK_RUN_CASE=functions: these alone */
   tcase_set_timeout (t, 3600);
   tcase_add_test (t, functions_of_floats_have_the_cpus_bits);
+  tcase_add_loop_test (t, functions_of_halves_have_the_cpus_bits, 0, 2);
+  tcase_add_loop_test (t, quotients_of_halves_have_the_cpus_bits, 0, 2);
   suite_add_tcase (s, t);
   SRunner *sr = srunner_create (s);
   if (real)

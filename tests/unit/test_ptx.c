@@ -212,11 +212,36 @@ START_TEST (halves_are_converted_once)
   static const char *const types[] = { "bf16", "f16" };
   for (size_t i = 0; i < G_N_ELEMENTS (types); i++) {
     g_autofree char *text = g_strdup_printf ("f (%%x: %s[1024]) -> (%%0, %%1) {\n %%0 = exp %%x\n %%1 = add %%0 %%x\n}", types[i]);
-    g_autofree char *narrow = g_strdup_printf ("cvt.rn.%s.f32", types[i]);
+    g_autofree char *narrow = g_strdup_printf ("cvt.rn.%sx2.f32", types[i]);
     g_autoptr (GmGraph) g = parse (text);
     g_autofree char *ptx = ptx_of (g);
-    ck_assert_msg (count (ptx, narrow) == 16, "%s: %d", types[i], count (ptx, narrow));
+    g_autofree char *alone = g_strdup_printf ("cvt.rn.%s.f32", types[i]); /* takes four times as long */
+    ck_assert_msg (count (ptx, narrow) == 16 && !strstr (ptx, alone), "%s: %d", types[i], count (ptx, narrow));
   }
+}
+END_TEST
+
+/* Exponentials are the hardware's estimates where a softmax ends in halves, and nowhere else. */
+static const struct {
+  const char *text;
+  bool estimates;
+} exponentials[] = {
+#define TOP "%0 = amax %a dims=[1] keepdim=true\n %1 = sub %a %0\n %2 = exp %1\n %3 = sum %2 dims=[1] keepdim=true\n"
+  { "f (%x: bf16[64, 512]) -> (%5) {\n %a = cast %x dtype=f32\n " TOP " %4 = div %2 %3\n %5 = cast %4 dtype=bf16\n}", true },
+  { "f (%x: f16[64, 512]) -> (%6) {\n %a = cast %x dtype=f32\n " TOP " %4 = reciprocal %3\n %5 = mul %2 %4\n %6 = cast %5 dtype=f16\n}", true },
+  { "f (%a: f32[64, 512]) -> (%4) {\n " TOP " %4 = div %2 %3\n}", false },
+  { "f (%x: bf16[64, 512]) -> (%3, %5) {\n %a = cast %x dtype=f32\n " TOP " %4 = div %2 %3\n %5 = cast %4 dtype=bf16\n}", false },
+  { "f (%x: bf16[64, 512]) -> (%5, %6) {\n %a = cast %x dtype=f32\n " TOP
+    " %4 = div %2 %3\n %5 = cast %4 dtype=bf16\n %6 = cast %2 dtype=bf16\n}", false },
+#undef TOP
+};
+
+START_TEST (softmax_of_halves_alone_estimates)
+{
+  g_autoptr (GmGraph) g = parse (exponentials[_i].text);
+  g_autofree char *ptx = ptx_of (g);
+  ck_assert_msg (count (ptx, ".entry") == 1, "%d kernels: %s", count (ptx, ".entry"), exponentials[_i].text);
+  ck_assert_msg ((strstr (ptx, "ex2.approx") != NULL) == exponentials[_i].estimates, "%s", exponentials[_i].text);
 }
 END_TEST
 
@@ -271,7 +296,7 @@ static const struct {
   { "f (%x: f32[n, 64], %w: f32[64]) -> (%1) {\n %0 = mul %x %w\n %1 = tanh %0\n}", "ld.global.nc.v4.f32", 4 },
   { "f (%x: f16[n, m]) -> (%0) {\n %0 = neg %x\n}", "ld.global.nc.v4", 2 },
   { "f (%x: f32[n, 512]) -> (%0) {\n %0 = sum %x dims=[1] keepdim=false\n}", "ld.global.nc.v4.f32", 2 },
-  { "f (%x: f32[n, m]) -> (%0) {\n %0 = sum %x dims=[1] keepdim=false\n}", "ld.global.nc.f32", 2 },
+  { "f (%x: f32[n, m]) -> (%0) {\n %0 = sum %x dims=[1] keepdim=false\n}", "ld.global.nc.v4.f32", 2 },
   { "f (%x: f32[n, k], %y: f32[k, m]) -> (%0) {\n %0 = matmul %x %y\n}", "fma.rn.f32", 32 },
 };
 
@@ -356,6 +381,7 @@ main (void)
   tcase_add_loop_test (t, kernels_of_all_sizes_have_two_index_types_and_wide_accesses, 0, G_N_ELEMENTS (symbolic));
   tcase_add_loop_test (t, rows_are_read_once_in_wide_accesses, 0, G_N_ELEMENTS (rows));
   tcase_add_test (t, halves_are_converted_once);
+  tcase_add_loop_test (t, softmax_of_halves_alone_estimates, 0, G_N_ELEMENTS (exponentials));
   tcase_add_test (t, products_and_sums_are_not_contracted);
   tcase_add_test (t, elementary_functions_take_fast_instructions);
   tcase_add_test (t, kernels_take_few_registers);
