@@ -145,7 +145,7 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
       return;
     }
     Py_ssize_t n_before = gm_contents_of (r, t)->n, n = PySlice_AdjustIndices (n_before, &start, &stop, 1);
-    g_autoptr (GPtrArray) items = value ? gm_iterate (r, value) : g_ptr_array_new ();
+    g_autoptr (GPtrArray) items = value ? gm_collect_fast (r, value, "can only assign an iterable") : g_ptr_array_new ();
     if (r->stop)
       return;
     Py_ssize_t n_now = gm_contents_of (r, t)->n;
@@ -179,11 +179,11 @@ static bool
 extend_by_steps (GmRecorder *r, const GmTracker *t, const GmTracker *values)
 {
   const GmTracker *it = gm_iter (r, values), *item;
+  gm_ask_length (r, values);
   for (uint32_t i = 0; !r->stop && (item = gm_next (r, it)) != NULL; i++) {
     append (r, t, item);
     effect (r, "append", (const GmTracker *const[]){ t, item }, 2);
-    if (i > 1000000)
-      gm_record_break (r, GM_BREAK_LOOP_LIMIT, "1000000");
+    gm_record_limit_trips (r, i);
   }
   return !r->stop;
 }
