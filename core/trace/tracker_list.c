@@ -130,6 +130,27 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   return gm_list_new (r, items, (uint32_t) n);
 }
 
+/* What this Python says of what cannot be assigned to a slice. */
+static const char *
+slice_text (GmRecorder *r)
+{
+  PyObject *list = PyList_New (0), *slice = PySlice_New (NULL, NULL, NULL), *type, *error, *tb;
+  const char *text = "";
+  if (list && slice)
+    PyObject_SetItem (list, slice, Py_None);
+  PyErr_Fetch (&type, &error, &tb);
+  PyErr_NormalizeException (&type, &error, &tb);
+  PyObject *said = error ? PyObject_Str (error) : NULL;
+  if (said)
+    text = PyUnicode_AsUTF8 (gm_record_take (r, said));
+  Py_XDECREF (list);
+  Py_XDECREF (slice);
+  Py_XDECREF (type);
+  Py_XDECREF (error);
+  Py_XDECREF (tb);
+  return text;
+}
+
 static void
 setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
 {
@@ -145,7 +166,7 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
       return;
     }
     Py_ssize_t n_before = gm_contents_of (r, t)->n, n = PySlice_AdjustIndices (n_before, &start, &stop, 1);
-    g_autoptr (GPtrArray) items = value ? gm_collect_fast (r, value, "can only assign an iterable") : g_ptr_array_new ();
+    g_autoptr (GPtrArray) items = value ? gm_collect_fast (r, value, slice_text (r)) : g_ptr_array_new ();
     if (r->stop)
       return;
     Py_ssize_t n_now = gm_contents_of (r, t)->n;
