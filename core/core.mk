@@ -305,6 +305,7 @@ EXTENSION_SOURCES = \
   core/trace/class_made.c \
   core/trace/functools.c \
   core/trace/namespace.c \
+  core/trace/collect.c \
   core/trace/copying.c \
   core/trace/cached_call.c \
   core/trace/deepcopy.c \

@@ -496,7 +496,8 @@ gm_tensor_is_awaited (const GmTensor *t)
     return true;
   while (at.node != base->autograd->node && at.node->n_in == 1 && at.node->edges[0].node) {
     at = at.node->edges[0]; /* what it was taken of */
-    if (at.node != base->autograd->node && at.node->kind != GM_NODE_LEAF && is_awaited_at (at.node, at.nr))
+    bool is_base = at.node == base->autograd->node && at.nr == base->autograd->nr; /* a region's node has more outputs */
+    if (!is_base && at.node->kind != GM_NODE_LEAF && is_awaited_at (at.node, at.nr))
       return true;
   }
   return false;

@@ -319,7 +319,7 @@ gm_assemble_residual (const GmResidual *res, PyCodeObject *original)
                   .place = place,
                   .nulls = g_new0 (uint32_t, MAX (res->n_insns, 1)) };
   PyCodeObject *code = NULL;
-  PyObject *bytes = NULL, *lines = NULL, *consts = NULL, *names = NULL,
+  PyObject *bytes = NULL, *lines = NULL, *consts = NULL, *names = NULL, *none = PyTuple_New (0),
            *handlers = PyBytes_FromString ("");
   PyObject *locals = names_of (res, GM_SLOT_LOCAL, GM_SLOT_FREE),
            *cells = names_of (res, GM_SLOT_CELL, GM_SLOT_FREE);
@@ -328,7 +328,7 @@ gm_assemble_residual (const GmResidual *res, PyCodeObject *original)
   bool above = a.how_of[GM_INSN_PUSH_NULL] == GM_HOW_NULL_ABOVE;
   if (above)
     nulls_place (&a, res);
-  if (!a.consts || !a.names || !handlers || !locals || !cells || !frees)
+  if (!a.consts || !a.names || !none || !handlers || !locals || !cells || !frees)
     goto out;
   if (res->n_free)
     put (&a, COPY_FREE_VARS, res->n_free, 0);
@@ -352,13 +352,15 @@ gm_assemble_residual (const GmResidual *res, PyCodeObject *original)
     goto out;
   int flags = CO_OPTIMIZED | CO_NEWLOCALS | (res->n_free ? CO_NESTED : 0);
   code = GM_CODE_NEW ((int) res->n_args, 0, 0, (int) PyTuple_GET_SIZE (locals), depth_of (res) + 1,
-                      flags, bytes, consts, names, locals, frees, cells, original->co_filename,
+                      flags, bytes, none, names, locals, frees, cells, original->co_filename,
                       original->co_name, original->co_qualname, original->co_firstlineno, lines,
                       handlers);
+  gm_assemble_consts (code, consts);
 out:
   Py_XDECREF (bytes);
   Py_XDECREF (lines);
   Py_XDECREF (consts);
+  Py_XDECREF (none);
   Py_XDECREF (names);
   Py_XDECREF (handlers);
   Py_XDECREF (locals);

@@ -6,6 +6,16 @@
 
 #include "core/trace/trace.h"
 
+/* Gives a code object that was made with none its constants, as they are: the constructor interns the strings in tuples and frozensets, and such
+ * a frozenset becomes another one, in another order. */
+static inline PyCodeObject *
+gm_assemble_consts (PyCodeObject *made, PyObject *consts)
+{
+  if (made)
+    Py_SETREF (made->co_consts, Py_NewRef (consts));
+  return made;
+}
+
 /* The code object of a residual: all arguments positional, free variables those of `original`, whose file name, name and
  * first line it bears.  New reference, or NULL with a Python exception.  Thread: holds the GIL. */
 PyCodeObject *gm_assemble_residual (const GmResidual *res, PyCodeObject *original);

@@ -246,44 +246,56 @@ gm_code_is_whole (PyCodeObject *code)
   return GM_CODE_GET_EXTRA (code, extra_index, &extra) == 0 && extra && ((const GmCodeCache *) extra)->whole;
 }
 
-/* The cache, and those of the resume functions that its entries lead to, as far as `visitor` visits them. */
-static GPtrArray *
-visited_by (GmCodeCache *cache, const void *visitor)
+GmCacheWalk
+gm_cache_walk (GmCodeCache *first)
 {
-  GPtrArray *all = g_ptr_array_new ();
-  g_autoptr (GHashTable) known = g_hash_table_new (NULL, NULL);
-  g_ptr_array_add (all, cache);
-  g_hash_table_add (known, cache);
-  for (uint32_t k = 0; k < all->len; k++) {
-    GmCodeCache *part = all->pdata[k];
+  static uint64_t number;
+  first->walk = ++number;
+  first->after = NULL;
+  return (GmCacheWalk){ first, number };
+}
+
+void
+gm_cache_walk_add (GmCacheWalk *walk, GmCodeCache *cache)
+{
+  if (cache->walk == walk->number)
+    return;
+  cache->walk = walk->number;
+  cache->after = NULL;
+  walk->last = walk->last->after = cache;
+}
+
+/* The cache, and those of the resume functions that its entries lead to, as far as `visitor` visits them. */
+static void
+walk_visited (GmCodeCache *cache, const void *visitor)
+{
+  GmCacheWalk walk = gm_cache_walk (cache);
+  for (GmCodeCache *part = cache; part; part = part->after) {
     if (!part->visitor)
       part->visitor = visitor;
     for (uint32_t i = 0; i < part->snapshot->n && part->visitor == visitor; i++)
-      gm_continuation_caches (part->snapshot->entries[i]->rest, all, known);
+      gm_continuation_caches (part->snapshot->entries[i]->rest, &walk);
   }
-  return all;
 }
 
 int
 gm_code_cache_traverse (GmCodeCache *cache, const void *visitor, visitproc visit, void *arg)
 {
   int stopped = 0;
-  g_autoptr (GPtrArray) all = visited_by (cache, visitor);
-  for (uint32_t k = 0; k < all->len; k++) {
-    const GmCodeCache *part = all->pdata[k];
+  walk_visited (cache, visitor);
+  for (const GmCodeCache *part = cache; part; part = part->after)
     for (uint32_t i = 0; i < part->snapshot->n && part->visitor == visitor && !stopped; i++)
       stopped = entry_traverse (part->snapshot->entries[i], visit, arg);
-  }
   return stopped;
 }
 
 void
 gm_code_cache_leave (GmCodeCache *cache, const void *visitor)
 {
-  g_autoptr (GPtrArray) all = visited_by (cache, visitor);
-  for (uint32_t k = 0; k < all->len; k++)
-    if (((GmCodeCache *) all->pdata[k])->visitor == visitor)
-      ((GmCodeCache *) all->pdata[k])->visitor = NULL;
+  walk_visited (cache, visitor);
+  for (GmCodeCache *part = cache; part; part = part->after)
+    if (part->visitor == visitor)
+      part->visitor = NULL;
 }
 
 const GmCode *

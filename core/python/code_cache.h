@@ -107,6 +107,8 @@ typedef struct GmCodeCache {
   uint8_t hook;            /* what the hook has decided about frames of this code: see hook.c */
   struct GmOriginal *original; /* of one with breaks, see resume_original.h; or NULL */
   const struct GmResumePoint *point; /* it is a resume function's: it belongs to the point, as does `code`; or NULL */
+  struct GmCodeCache *after; /* in the walk with that number, see below */
+  uint64_t walk;
   const void *visitor;     /* the compiled function through which the garbage collector sees what the entries hold, borrowed; or NULL */
 } GmCodeCache;
 
@@ -114,6 +116,14 @@ typedef struct GmCodeCache {
 GmCodeCache *gm_code_cache_get (PyCodeObject *code);
 /* Whether a function of the code is called as a whole. */
 bool gm_code_is_whole (PyCodeObject *code);
+/* Caches that are led to, each once, in the order in which they were added; goes on with `after`.  Takes no memory, which the garbage collector may
+ * run without.  One at a time. */
+typedef struct {
+  GmCodeCache *last;
+  uint64_t number;
+} GmCacheWalk;
+GmCacheWalk gm_cache_walk (GmCodeCache *first);
+void gm_cache_walk_add (GmCacheWalk *walk, GmCodeCache *cache);
 /* Visits what the entries hold, and those of the resume functions that they lead to, as far as nobody else does.  A code object is none of the
  * collector's: so one compiled function of the code, `visitor`, does it, and a cycle through an entry (a class's property, its
  * getter, the getter's globals, the compiled function) can be collected. */

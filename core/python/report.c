@@ -94,14 +94,12 @@ static GPtrArray *
 caches_of (const GmCodeCache *cache, const GmConfig *config)
 {
   GPtrArray *all = g_ptr_array_new ();
-  g_autoptr (GHashTable) known = g_hash_table_new (NULL, NULL);
-  g_ptr_array_add (all, (void *) cache);
-  g_hash_table_add (known, (void *) cache);
-  for (uint32_t k = 0; k < all->len; k++) {
-    const GmSnapshot *s = ((const GmCodeCache *) all->pdata[k])->snapshot;
-    for (uint32_t i = 0; i < s->n; i++)
-      if (!config || s->entries[i]->config == config)
-        gm_continuation_caches (s->entries[i]->rest, all, known);
+  GmCacheWalk walk = gm_cache_walk ((GmCodeCache *) cache);
+  for (const GmCodeCache *part = cache; part; part = part->after) {
+    g_ptr_array_add (all, (void *) part);
+    for (uint32_t i = 0; i < part->snapshot->n; i++)
+      if (!config || part->snapshot->entries[i]->config == config)
+        gm_continuation_caches (part->snapshot->entries[i]->rest, &walk);
   }
   return all;
 }

@@ -77,18 +77,15 @@ gm_continuation_traverse (const GmContinuation *c, visitproc visit, void *arg)
 }
 
 void
-gm_continuation_caches (const GmContinuation *c, GPtrArray *caches, GHashTable *known)
+gm_continuation_caches (const GmContinuation *c, GmCacheWalk *walk)
 {
   for (uint32_t i = 0; c && i < c->n; i++) {
     const GmResumePoint *p = c->parts[i].point, *rests[3] = { p, p->next[0], p->next[1] };
     for (int k = 0; k < 3; k++)
-      if (rests[k] && rests[k]->cache && g_hash_table_add (known, rests[k]->cache))
-        g_ptr_array_add (caches, rests[k]->cache);
-    for (uint32_t k = 0; p->rests && k < p->rests->len; k++) {
-      GmCodeCache *cache = ((const GmResumePoint *) p->rests->pdata[k])->cache;
-      if (g_hash_table_add (known, cache))
-        g_ptr_array_add (caches, cache);
-    }
+      if (rests[k] && rests[k]->cache)
+        gm_cache_walk_add (walk, rests[k]->cache);
+    for (uint32_t k = 0; p->rests && k < p->rests->len; k++)
+      gm_cache_walk_add (walk, ((const GmResumePoint *) p->rests->pdata[k])->cache);
   }
 }
 

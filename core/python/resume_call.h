@@ -23,8 +23,8 @@ typedef struct GmContinuation GmContinuation;
 GmContinuation *gm_continuation_new (const GmBreakPoint *point, PyObject *globals, const char **why);
 void gm_continuation_free (GmContinuation *c); /* NULL is fine */
 int gm_continuation_traverse (const GmContinuation *c, visitproc visit, void *arg);
-/* Appends the caches of the resume functions that it leads to, those that are not in the set, and adds them to it. */
-void gm_continuation_caches (const GmContinuation *c, GPtrArray *caches, GHashTable *known);
+/* The caches of the resume functions that it leads to. */
+void gm_continuation_caches (const GmContinuation *c, GmCacheWalk *walk);
 
 /* To go on, for a call of a function with these globals, with `values` (stolen) when nothing of this call is needed any more: a loop that
  * breaks in each round does not pile up, and no object that the rest of the function drops is kept alive.  Without memory, an exception is set

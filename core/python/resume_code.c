@@ -782,9 +782,10 @@ new_code (Writer *w, PyObject *varnames, PyObject *freenames)
   flags |= CO_OPTIMIZED | CO_NEWLOCALS | (n_free ? CO_NESTED : 0);
   int stack = MAX ((int) w->point->at.depth + co->co_stacksize + 3, (int) (w->n_places + w->n_locals) + 6);
   if (none && consts && bytes && lines && handlers)
-    made = GM_CODE_NEW ((int) w->point->n_args, 0, 0, (int) PyTuple_GET_SIZE (varnames), stack, flags, bytes, consts, co->co_names,
+    made = GM_CODE_NEW ((int) w->point->n_args, 0, 0, (int) PyTuple_GET_SIZE (varnames), stack, flags, bytes, none, co->co_names,
                         varnames, freenames, none, co->co_filename, co->co_name, co->co_qualname, co->co_firstlineno, lines,
                         handlers);
+  gm_assemble_consts (made, consts);
   Py_XDECREF (none);
   Py_XDECREF (consts);
   Py_XDECREF (bytes);

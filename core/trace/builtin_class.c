@@ -73,7 +73,7 @@ make_sequence (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     return t; /* tuple (t) is t */
   if (type != &PyList_Type && type != &PyTuple_Type)
     return gm_set_of (r, t);
-  g_autoptr (GPtrArray) all = gm_iterate (r, t);
+  g_autoptr (GPtrArray) all = gm_collect (r, t);
   if (all == NULL)
     return &gm_tracker_poison;
   const GmTracker *const *items = (const GmTracker *const *) all->pdata;

@@ -126,7 +126,7 @@ gm_reduce (GmRecorder *r, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "reduce", args, 2, 3))
     return &gm_tracker_poison;
-  const GmTracker *it = gm_iter (r, args->args[1]), *item;
+  const GmTracker *it = gm_iter_or (r, args->args[1], "reduce() arg 2 must support iteration"), *item;
   const GmTracker *total = args->n == 3 ? args->args[2] : gm_next (r, it);
   if (r->stop)
     return &gm_tracker_poison;

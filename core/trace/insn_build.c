@@ -118,7 +118,8 @@ gm_insn_list_append (GmRecorder *r, const GmInsn *i)
 void
 gm_insn_list_extend (GmRecorder *r, const GmInsn *i)
 {
-  add_to (r, i, "extend");
+  if (!gm_raise_not_iterable (r, gm_peek (r, 1), "Value after * must be an iterable, not %.200s"))
+    add_to (r, i, "extend");
 }
 
 void
@@ -185,11 +186,11 @@ gm_insn_dict_merge (GmRecorder *r, const GmInsn *i)
 
 /* -- Unpacking ------------------------------------------------------------- */
 
-/* The first n values: an iterator is not read further. */
+/* The first n values: the iterator is not read further. */
 static GPtrArray *
-iterate_up_to (GmRecorder *r, const GmTracker *t, uint32_t n)
+first_of (GmRecorder *r, const GmTracker *it, uint32_t n)
 {
-  const GmTracker *it = gm_iter (r, t), *item;
+  const GmTracker *item;
   GPtrArray *all = g_ptr_array_new ();
   while (all->len < n && !r->stop && (item = gm_next (r, it)) != NULL)
     g_ptr_array_add (all, (gpointer) item);
@@ -198,10 +199,17 @@ iterate_up_to (GmRecorder *r, const GmTracker *t, uint32_t n)
   return all;
 }
 
+static const GmTracker *
+iter_of_unpacked (GmRecorder *r)
+{
+  const GmTracker *t = gm_pop (r);
+  return gm_raise_not_iterable (r, t, "cannot unpack non-iterable %.200s object") ? &gm_tracker_poison : gm_iter (r, t);
+}
+
 void
 gm_insn_unpack_sequence (GmRecorder *r, const GmInsn *i)
 {
-  g_autoptr (GPtrArray) all = iterate_up_to (r, gm_pop (r), i->arg + 1);
+  g_autoptr (GPtrArray) all = first_of (r, iter_of_unpacked (r), i->arg + 1);
   if (all == NULL)
     return;
   if (all->len < i->arg) {
@@ -221,8 +229,14 @@ void
 gm_insn_unpack_ex (GmRecorder *r, const GmInsn *i)
 {
   uint32_t before = i->arg & 255, after = i->arg >> 8;
-  g_autoptr (GPtrArray) all = gm_iterate (r, gm_pop (r));
-  if (all == NULL)
+  const GmTracker *it = iter_of_unpacked (r);
+  g_autoptr (GPtrArray) all = first_of (r, it, before);
+  if (all && all->len == before) {
+    g_autoptr (GPtrArray) rest = gm_collect (r, it);
+    for (uint32_t k = 0; rest && k < rest->len; k++)
+      g_ptr_array_add (all, rest->pdata[k]);
+  }
+  if (all == NULL || r->stop)
     return;
   if (all->len < before + after) {
     gm_raise_new (r, PyExc_ValueError, "not enough values to unpack (expected at least %u, got %u)",

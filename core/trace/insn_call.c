@@ -84,7 +84,7 @@ gm_insn_call (GmRecorder *r, const GmInsn *i)
 bool
 gm_args_unpack (GmRecorder *r, const GmTracker *rest, const GmTracker *kwargs, GmCallArgs *args)
 {
-  g_autoptr (GPtrArray) all = gm_iterate (r, rest);
+  g_autoptr (GPtrArray) all = gm_raise_not_iterable (r, rest, NULL) ? NULL : gm_collect (r, rest);
   if (all == NULL)
     return false;
   *args = (GmCallArgs){ NULL, all->len, NULL };

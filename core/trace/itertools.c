@@ -167,7 +167,7 @@ gm_itertools_next (GmRecorder *r, const GmTracker *t, int64_t at)
   case GM_ITER_STARMAP: {
     if ((item = gm_next (r, t->items[1])) == NULL)
       return NULL;
-    g_autoptr (GPtrArray) args = gm_iterate (r, item);
+    g_autoptr (GPtrArray) args = gm_collect (r, item);
     return args ? gm_call_n (r, t->items[0], (const GmTracker *const *) args->pdata, args->len)
                 : NULL;
   }
@@ -229,7 +229,7 @@ make_tuples (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args, uint32_t
         return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, type->tp_name);
       continue;
     }
-    pools[i] = gm_iterate (r, args->args[i]);
+    pools[i] = gm_collect (r, args->args[i]);
     if (pools[i] == NULL)
       return &gm_tracker_poison;
     g_ptr_array_add (owned, pools[i]);

@@ -12,7 +12,7 @@ static const GmTracker *
 count_of (GmRecorder *r, const GmTracker *iterable, const GmTracker *value)
 {
   int64_t n = 0;
-  const GmTracker *it = gm_iter (r, iterable), *item;
+  const GmTracker *it = gm_iter_searched (r, iterable), *item;
   while (!r->stop && (item = gm_next (r, it)) != NULL)
     n += gm_same_or_equal (r, item, value);
   return r->stop ? &gm_tracker_poison : gm_from_int (r, n);
@@ -22,7 +22,7 @@ count_of (GmRecorder *r, const GmTracker *iterable, const GmTracker *value)
 static const GmTracker *
 index_of (GmRecorder *r, const GmTracker *iterable, const GmTracker *value)
 {
-  const GmTracker *it = gm_iter (r, iterable), *item;
+  const GmTracker *it = gm_iter_searched (r, iterable), *item;
   for (int64_t i = 0; !r->stop && (item = gm_next (r, it)) != NULL; i++)
     if (gm_same_or_equal (r, item, value))
       return gm_from_int (r, i);

@@ -394,6 +394,18 @@ gm_record_limit_items (GmRecorder *r, Py_ssize_t n)
   return !r->stop;
 }
 
+#define MAX_TRIPS 1000000
+
+void
+gm_record_limit_trips (GmRecorder *r, uint32_t n)
+{
+  uint32_t max = r->request->max_insns ? r->request->max_insns : MAX_TRIPS;
+  if (G_LIKELY (n <= max))
+    return;
+  g_autofree char *text = g_strdup_printf ("%u", max);
+  gm_record_break (r, GM_BREAK_LOOP_LIMIT, text);
+}
+
 PyObject *
 gm_record_keep (GmRecorder *r, PyObject *o)
 {
@@ -547,7 +559,6 @@ execute_twice (GmRecorder *r, const GmFrame *until)
 void
 gm_record_loop (GmRecorder *r, const GmFrame *until, GmRecording *rec)
 {
-  uint32_t max = r->request->max_insns ? r->request->max_insns : 1000000;
   uint32_t max_nodes = r->request->max_nodes ? r->request->max_nodes : 100000;
   bool seal = gm_stress ("arena");
   while (!r->stop && r->frame && r->frame->level >= until->level) {
@@ -562,10 +573,7 @@ gm_record_loop (GmRecorder *r, const GmFrame *until, GmRecording *rec)
       execute (r, until);
     if (seal)
       gm_arena_seal (r->arena);
-    if (G_UNLIKELY (r->n_executed > max)) {
-      g_autofree char *n = g_strdup_printf ("%u", max);
-      gm_record_break (r, GM_BREAK_LOOP_LIMIT, n);
-    }
+    gm_record_limit_trips (r, r->n_executed);
     gm_record_limit_memory (r);
     if (G_UNLIKELY (r->graph->nodes->len > max_nodes)) {
       g_autofree char *n = g_strdup_printf ("%u", max_nodes);

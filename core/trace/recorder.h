@@ -175,6 +175,8 @@ const GmTracker *gm_record_break (GmRecorder *r, GmBreak why, ...);
 void gm_record_limit_memory (GmRecorder *r);
 /* The same before so many items are taken apart; false after a break. */
 bool gm_record_limit_items (GmRecorder *r, Py_ssize_t n);
+/* Breaks after so many instructions, or items that one instruction reads. */
+void gm_record_limit_trips (GmRecorder *r, uint32_t n);
 /* A pending Python exception is raised in the region (and cleared). */
 const GmTracker *gm_record_break_exception (GmRecorder *r);
 /* Keeps a reference until the recorder is freed; returns o.  _take steals. */

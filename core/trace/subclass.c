@@ -98,7 +98,7 @@ gm_storage_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name, "its value is not known");
   }
   if (layout == &PyTuple_Type) {
-    g_autoptr (GPtrArray) items = args->n ? gm_iterate (r, args->args[0]) : g_ptr_array_new ();
+    g_autoptr (GPtrArray) items = args->n ? gm_collect (r, args->args[0]) : g_ptr_array_new ();
     return items ? gm_tuple_new (r, (const GmTracker *const *) items->pdata, items->len)
                  : &gm_tracker_poison;
   }

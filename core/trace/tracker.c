@@ -131,22 +131,6 @@ gm_next (GmRecorder *r, const GmTracker *t)
   return r->stop ? NULL : item;
 }
 
-GPtrArray *
-gm_iterate (GmRecorder *r, const GmTracker *t)
-{
-  const GmTracker *it = gm_iter (r, t);
-  GPtrArray *all = g_ptr_array_new ();
-  const GmTracker *item;
-  while (!r->stop && (item = gm_next (r, it)) != NULL) {
-    g_ptr_array_add (all, (gpointer) item);
-    if (all->len > 1000000)
-      gm_record_break (r, GM_BREAK_LOOP_LIMIT, "1000000");
-  }
-  if (r->stop)
-    g_clear_pointer (&all, g_ptr_array_unref);
-  return all;
-}
-
 bool
 gm_iterates_alone (const GmTracker *t)
 {

@@ -248,9 +248,20 @@ PyTypeObject *gm_type_only (GmRecorder *r, const GmTracker *t);
 const char *gm_type_text (GmRecorder *r, const GmTracker *t); /* for messages */
 int gm_truth (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_iter (GmRecorder *r, const GmTracker *t);
+/* The same, with that text for any TypeError. */
+const GmTracker *gm_iter_or (GmRecorder *r, const GmTracker *t, const char *text);
+const GmTracker *gm_iter_searched (GmRecorder *r, const GmTracker *t); /* for an item, as `in` does */
 const GmTracker *gm_next (GmRecorder *r, const GmTracker *it); /* NULL: exhausted, or a break */
 /* All values of an iterable; NULL after a break. */
 GPtrArray *gm_iterate (GmRecorder *r, const GmTracker *t);
+/* The same as list () and tuple () read it, and as what takes any sequence does: a list or tuple is not iterated then, and the TypeError of what
+ * cannot be is `text`. */
+GPtrArray *gm_collect (GmRecorder *r, const GmTracker *t);
+GPtrArray *gm_collect_fast (GmRecorder *r, const GmTracker *t, const char *text);
+/* True, with a TypeError of that text about the name of the class, or with a break, if the class has no way to be iterated. */
+bool gm_raise_not_iterable (GmRecorder *r, const GmTracker *t, const char *format) G_GNUC_PRINTF (3, 0);
+/* What PyObject_LengthHint runs of the user's. */
+void gm_ask_length (GmRecorder *r, const GmTracker *t);
 /* Of a realized one: nothing of the user's runs meanwhile, and nothing but it is looked at. */
 bool gm_iterates_alone (const GmTracker *t);
 const GmTracker *gm_call (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);

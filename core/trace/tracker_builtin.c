@@ -335,7 +335,7 @@ call_sorted (GmRecorder *r, const GmCallArgs *args)
     const GmTracker *contents = gm_contents_of (r, t);
     return gm_sorted (r, contents->items, contents->n, "sorted", args);
   }
-  g_autoptr (GPtrArray) items = gm_iterate (r, t);
+  g_autoptr (GPtrArray) items = gm_collect (r, t);
   return items ? gm_sorted (r, (const GmTracker *const *) items->pdata, items->len, "sorted", args)
                : &gm_tracker_poison;
 }
@@ -513,7 +513,7 @@ call_new (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   if (!gm_is_user_type (type))
     return NULL;
   if (args->n == 2 && gm_is_named_tuple (r, type)) { /* a named tuple's own __new__ */
-    g_autoptr (GPtrArray) items = gm_iterate (r, args->args[1]);
+    g_autoptr (GPtrArray) items = gm_collect (r, args->args[1]);
     return items ? gm_tuple_new_of (r, type, (const GmTracker *const *) items->pdata, items->len)
                  : &gm_tracker_poison;
   }
@@ -717,7 +717,7 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   const GmTracker *v = gm_builtin_fold (r, method, args);
   if (v == NULL && args->n == 1 && !args->names && !r->stop
       && PyUnicode_CompareWithASCIIString (t->real, "join") == 0) { /* any iterable of strings */
-    g_autoptr (GPtrArray) parts = gm_iterate (r, args->args[0]);
+    g_autoptr (GPtrArray) parts = gm_collect_fast (r, args->args[0], "can only join an iterable");
     if (parts == NULL)
       return &gm_tracker_poison;
     for (uint32_t i = 0; i < parts->len; i++) /* of a subclass of str C takes the text */

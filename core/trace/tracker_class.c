@@ -287,7 +287,7 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (type->tp_base == &PyTuple_Type && PyDict_GetItemString (gm_type_dict (type), "_field_defaults") && gm_is_named_tuple (r, type))
     return named_tuple (r, type, args);
   if (type == gm_host.size_type && type != &PyTuple_Type && args->n == 1 && !args->names) {
-    g_autoptr (GPtrArray) items = gm_iterate (r, args->args[0]);
+    g_autoptr (GPtrArray) items = gm_collect (r, args->args[0]);
     return items ? gm_tuple_new_of (r, type, (const GmTracker *const *) items->pdata, items->len) : &gm_tracker_poison;
   }
   v = meta_method (r, t, "__call__");

@@ -92,8 +92,7 @@ add_by_steps (GmRecorder *r, const GmTracker *t, const GmTracker *values, bool l
   for (uint32_t i = 0; !r->stop && (item = gm_next (r, it)) != NULL; i++) {
     push (r, t, item, left);
     effect (r, t, left ? "appendleft" : "append", item);
-    if (i > 1000000)
-      gm_record_break (r, GM_BREAK_LOOP_LIMIT, "1000000");
+    gm_record_limit_trips (r, i);
   }
   return gm_none (r);
 }

@@ -416,8 +416,10 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     } else {
       const GmTracker *it = gm_iter (r, from), *entry;
       for (uint32_t i = 0; !r->stop && (entry = gm_next (r, it)) != NULL; i++) { /* one at a time: it may raise */
-        g_autoptr (GPtrArray) pair = gm_iterate (r, entry);
-        if (pair && pair->len != 2)
+        g_autoptr (GPtrArray) pair = gm_collect_fast (r, entry, "");
+        if (gm_exception_caught (r, PyExc_TypeError))
+          gm_raise_new (r, PyExc_TypeError, "cannot convert dictionary update sequence element #%u to a sequence", i);
+        else if (pair && pair->len != 2)
           gm_raise_new (r, PyExc_ValueError,
                         "dictionary update sequence element #%u has length %u; 2 is required", i,
                         pair->len);

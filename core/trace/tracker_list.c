@@ -130,6 +130,27 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   return gm_list_new (r, items, (uint32_t) n);
 }
 
+/* What this Python says of what cannot be assigned to a slice. */
+static const char *
+slice_text (GmRecorder *r)
+{
+  PyObject *list = PyList_New (0), *slice = PySlice_New (NULL, NULL, NULL), *type, *error, *tb;
+  const char *text = "";
+  if (list && slice)
+    PyObject_SetItem (list, slice, Py_None);
+  PyErr_Fetch (&type, &error, &tb);
+  PyErr_NormalizeException (&type, &error, &tb);
+  PyObject *said = error ? PyObject_Str (error) : NULL;
+  if (said)
+    text = PyUnicode_AsUTF8 (gm_record_take (r, said));
+  Py_XDECREF (list);
+  Py_XDECREF (slice);
+  Py_XDECREF (type);
+  Py_XDECREF (error);
+  Py_XDECREF (tb);
+  return text;
+}
+
 static void
 setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
 {
@@ -144,12 +165,17 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
       gm_record_break (r, GM_BREAK_SUBSCRIPT_STORE, "list", gm_type_text (r, key));
       return;
     }
-    Py_ssize_t n_before = gm_contents_of (r, t)->n, n = PySlice_AdjustIndices (n_before, &start, &stop, 1);
-    g_autoptr (GPtrArray) items = value ? gm_iterate (r, value) : g_ptr_array_new ();
+    const char *text = value ? slice_text (r) : "";
+    bool reads_first = g_str_has_prefix (text, "must"); /* the Python that says so looks at the indices when it has all values */
+    Py_ssize_t first = start, last = stop, n_before = gm_contents_of (r, t)->n, n = PySlice_AdjustIndices (n_before, &start, &stop, 1);
+    g_autoptr (GPtrArray) items = value ? gm_collect_fast (r, value, text) : g_ptr_array_new ();
     if (r->stop)
       return;
     Py_ssize_t n_now = gm_contents_of (r, t)->n;
-    if (n_now != n_before) { /* what was iterated has changed the list, not the indices */
+    if (n_now != n_before && reads_first) {
+      n = PySlice_AdjustIndices (n_now, &first, &last, 1);
+      start = first;
+    } else if (n_now != n_before) { /* what was iterated has changed the list, not the indices */
       start = MIN (start, n_now);
       n = MIN (n, n_now - start);
       key = gm_slice_new (r, gm_from_int (r, start), gm_from_int (r, start + n), gm_none (r));
@@ -179,11 +205,11 @@ static bool
 extend_by_steps (GmRecorder *r, const GmTracker *t, const GmTracker *values)
 {
   const GmTracker *it = gm_iter (r, values), *item;
+  gm_ask_length (r, values);
   for (uint32_t i = 0; !r->stop && (item = gm_next (r, it)) != NULL; i++) {
     append (r, t, item);
     effect (r, "append", (const GmTracker *const[]){ t, item }, 2);
-    if (i > 1000000)
-      gm_record_break (r, GM_BREAK_LOOP_LIMIT, "1000000");
+    gm_record_limit_trips (r, i);
   }
   return !r->stop;
 }

@@ -290,11 +290,7 @@ contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
     const GmTracker *storage = left_to_storage (r, t, "__contains__");
     return storage ? gm_contains (r, storage, item) : &gm_tracker_poison;
   }
-  if (gm_object_how (r, t, "__iter__", NULL) == GM_HOW_ABSENT
-      && gm_object_how (r, t, "__getitem__", NULL) == GM_HOW_ABSENT)
-    return gm_raise_new (r, PyExc_TypeError, "argument of type '%s' is not iterable",
-                         ((PyTypeObject *) t->data)->tp_name);
-  const GmTracker *it = gm_iter (r, t), *x;
+  const GmTracker *it = gm_iter_searched (r, t), *x;
   while (!r->stop && (x = gm_next (r, it)) != NULL)
     if (gm_same_or_equal (r, x, item))
       return gm_from_bool (r, true);

@@ -5,8 +5,9 @@
  * table, which is guarded if it is seen.  What Python iterates over depends on the whole history;
  * so a set is iterated only if it existed and was not changed, or was made here from values one by
  * one and nothing was removed (a real set filled in the same order then has the same order).
- * Contents with number 1: the order is not known, but with `real`, a frozenset, it is that of set (real): {1, 2, 3} is made so.  Trackers with number EXISTS: a frozenset that was there before, MADE: that an
- * operation of the region made; both have it in `real`.
+ * Contents with number 1: the order is not known, but with `real`, a frozenset, it is that of set (real), to which the elements behind its own were
+ * added: {1, 2, 3} is made so, and what is merged from another set, whose table CPython takes over.  Trackers with number EXISTS: a frozenset that
+ * was there before, MADE: that an operation of the region made; both have it in `real`.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
@@ -30,6 +31,18 @@ set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker 
                                        .number = real && PyFrozenSet_Check (real) ? EXISTS : 0 });
   gm_contents_set (r, t, gm_contents (r, items, n));
   return t;
+}
+
+/* The elements in the order of the table, whatever the class says of iteration; a new tuple. */
+static PyObject *
+elements_of (PyObject *set)
+{
+  PyObject *all = PyTuple_New (PySet_GET_SIZE (set)), *key;
+  Py_ssize_t pos = 0;
+  Py_hash_t hash;
+  for (Py_ssize_t i = 0; all && _PySet_NextEntry (set, &pos, &key, &hash); i++)
+    PyTuple_SET_ITEM (all, i, Py_NewRef (key));
+  return all;
 }
 
 static int64_t
@@ -74,9 +87,9 @@ add (GmRecorder *r, const GmTracker *t, const GmTracker *item)
   const GmTracker *old = gm_contents_of (r, t);
   const GmTracker *contents = gm_contents_append (r, old, &item, 1);
   gm_key_stored (r, item);
-  if (t->real && !contents->number)
+  if (old->real || (t->real && !contents->number))
     contents = gm_tracker (r, .kind = &gm_kind_contents, .items = contents->items, .n = contents->n,
-                           .data = contents->data, .number = 1);
+                           .data = contents->data, .real = old->real, .number = 1);
   gm_contents_set (r, t, contents);
 }
 
@@ -86,15 +99,6 @@ gm_set_new (GmRecorder *r, const GmTracker *const *items, uint32_t n)
   const GmTracker *t = set_add (r, NULL, NULL, NULL, 0);
   for (uint32_t i = 0; i < n && !r->stop; i++)
     add (r, t, items[i]);
-  return t;
-}
-
-const GmTracker *
-gm_set_of (GmRecorder *r, const GmTracker *from)
-{
-  const GmTracker *t = set_add (r, NULL, NULL, NULL, 0), *it = gm_iter (r, from), *item;
-  while (!r->stop && (item = gm_next (r, it)) != NULL)
-    add (r, t, item);
   return t;
 }
 
@@ -155,14 +159,20 @@ gm_frozenset_made (GmRecorder *r, const GmTracker *t)
   return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_set, .real = t->real, .id = t->id, .number = MADE });
 }
 
+/* CPython looks into an instance of a subclass of set, and does not iterate over it. */
+static const GmTracker *
+set_inside (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_realize (r, t);
+  const GmTracker *storage = r->stop ? NULL : gm_storage (t);
+  return storage && storage->kind == &gm_kind_set ? storage : t;
+}
+
 /* The values of an iterable whose order does not matter here. */
 static GPtrArray *
 iterate_unordered (GmRecorder *r, const GmTracker *t)
 {
-  t = gm_realize (r, t);
-  const GmTracker *storage = gm_storage (t);
-  if (storage && storage->kind == &gm_kind_set)
-    t = storage;
+  t = set_inside (r, t);
   if (r->stop || t->kind != &gm_kind_set)
     return gm_iterate (r, t);
   const GmTracker *contents = gm_contents_of (r, t);
@@ -191,10 +201,8 @@ real_set (GmRecorder *r, const GmTracker *t)
   const GmTracker *contents = gm_contents_of (r, t);
   if (t->number)
     return Py_NewRef (t->real);
-  if (contents->real)
-    return PySet_New (contents->real);
-  PyObject *set = PySet_New (NULL);
-  for (uint32_t i = 0; i < contents->n; i++) {
+  PyObject *set = PySet_New (contents->real);
+  for (uint32_t i = contents->real ? (uint32_t) PySet_GET_SIZE (contents->real) : 0; i < contents->n; i++) {
     PyObject *o = gm_constant (r, contents->items[i]);
     if (o == NULL || PySet_Add (set, o) < 0) {
       PyErr_Clear ();
@@ -221,14 +229,30 @@ any_identity (GmRecorder *r, const GmTracker *contents)
   return false;
 }
 
+/* An existing one whose order is seen: it must be the same. */
+static void
+guard_order (GmRecorder *r, const GmTracker *t)
+{
+  if (t->source)
+    gm_guard (r, SET_ORDER, t->source, .obj = gm_record_take (r, elements_of (t->real)));
+}
+
+/* Likewise, where a set is made of it: CPython takes over its table if that has no gaps and the right size. */
+static void
+guard_table (GmRecorder *r, const GmTracker *t)
+{
+  guard_order (r, t);
+  if (t->source)
+    gm_guard (r, SET_TABLE, t->source, .index = gm_set_table (t->real));
+}
+
 /* Its text shows the order, so only where that is known. */
 static PyObject *
 constant (GmRecorder *r, const GmTracker *t)
 {
   if (!order_is_known (gm_contents_of (r, t)) || (t->source && !t->number))
     return NULL;
-  if (t->source)
-    gm_guard (r, SET_ORDER, t->source, .obj = gm_record_take (r, PySequence_Tuple (t->real)));
+  guard_order (r, t);
   return real_set (r, t);
 }
 
@@ -246,8 +270,7 @@ iter (GmRecorder *r, const GmTracker *t)
   if (!order_is_known (contents))
     return gm_record_break (r, GM_BREAK_ITERATION, "set whose order is not known");
   if (t->source || t->number) { /* the contents are in the order of the real one's table */
-    if (t->source)
-      gm_guard (r, SET_ORDER, t->source, .obj = gm_record_take (r, PySequence_Tuple (t->real)));
+    guard_order (r, t);
     return iterator_over (r, t, gm_tuple_new (r, contents->items, contents->n));
   }
   PyObject *set = real_set (r, t), *o;
@@ -267,6 +290,68 @@ iter (GmRecorder *r, const GmTracker *t)
   }
   const GmTracker *all = gm_tuple_new (r, (const GmTracker *const *) items->pdata, items->len);
   return iterator_over (r, t, all);
+}
+
+/* -- New sets of others ---------------------------------------------------- */
+
+/* A real object of the same elements in the same table: of a set, or a dict of the keys; NULL: not all are constants, or the table is not known. */
+static PyObject *
+real_operand (GmRecorder *r, const GmTracker *t)
+{
+  if (t->kind == &gm_kind_dict)
+    gm_len (r, t); /* loads it whole */
+  if (r->stop)
+    return NULL;
+  const GmTracker *contents = gm_contents_of (r, t);
+  if (t->kind == &gm_kind_set)
+    return !t->number && !order_is_known (contents)                ? NULL
+           : t->real && contents->n == PySet_GET_SIZE (t->real) ? Py_NewRef (t->real) /* else it was cleared */
+                                                                : real_set (r, t);
+  PyObject *dict = PyDict_New ();
+  for (uint32_t i = 0; dict && i < contents->n; i += 2) {
+    PyObject *key = gm_constant (r, contents->items[i]);
+    if (key == NULL || PyDict_SetItem (dict, key, Py_None) < 0)
+      Py_CLEAR (dict);
+  }
+  PyErr_Clear ();
+  return dict;
+}
+
+/* A new set takes over the elements of a set or dict at once.  NULL: one by one is as good, as no order is the right one. */
+static const GmTracker *
+merged (GmRecorder *r, const GmTracker *from)
+{
+  g_autoptr (GPtrArray) items = g_ptr_array_new ();
+  PyObject *operand = real_operand (r, from), *key;
+  PyObject *real = operand ? PyFrozenSet_New (operand) : NULL;
+  Py_ssize_t pos = 0;
+  Py_hash_t hash;
+  Py_XDECREF (operand);
+  if (real == NULL)
+    return NULL;
+  gm_record_take (r, real);
+  if (from->kind == &gm_kind_set)
+    guard_table (r, from);
+  while (_PySet_NextEntry (real, &pos, &key, &hash))
+    g_ptr_array_add (items, (gpointer) gm_from_constant (r, key));
+  const GmTracker *t = set_add (r, NULL, NULL, (const GmTracker *const *) items->pdata, items->len), *c = gm_contents_of (r, t);
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = c->items, .n = c->n, .data = c->data, .number = 1, .real = real));
+  return t;
+}
+
+const GmTracker *
+gm_set_of (GmRecorder *r, const GmTracker *from)
+{
+  const GmTracker *whole = set_inside (r, from), *t = NULL, *item;
+  if (!r->stop && (whole->kind == &gm_kind_set || whole->kind == &gm_kind_dict))
+    t = merged (r, whole);
+  if (t || r->stop)
+    return t ? t : &gm_tracker_poison;
+  t = set_add (r, NULL, NULL, NULL, 0);
+  const GmTracker *it = gm_iter (r, whole);
+  while (!r->stop && (item = gm_next (r, it)) != NULL)
+    add (r, t, item);
+  return t;
 }
 
 static const GmTracker *
@@ -389,7 +474,7 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (args->names)
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "update() of a set with named arguments");
   for (uint32_t i = 0; i < args->n && !r->stop; i++) {
-    const GmTracker *from = gm_realize (r, args->args[i]);
+    const GmTracker *from = set_inside (r, args->args[i]);
     if (!r->stop && t->real && from->kind == &gm_kind_set) {
       change_by (r, GM_BIN_OR, t, from);
       continue;
@@ -453,8 +538,37 @@ method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return t->number ? t : gm_record_break (r, GM_BREAK_CALL_METHOD, "copy", "set");
 }
 
+/* An argument of a method of a real set: a set or dict as it is, else a list of the elements; borrowed.  NULL after a break. */
+static PyObject *
+real_argument (GmRecorder *r, const GmTracker *t)
+{
+  t = set_inside (r, t);
+  PyObject *real = !r->stop && (t->kind == &gm_kind_set || t->kind == &gm_kind_dict) ? real_operand (r, t) : NULL;
+  if (real)
+    return gm_record_take (r, real);
+  g_autoptr (GPtrArray) items = r->stop ? NULL : iterate_unordered (r, t);
+  PyObject *list = items ? gm_record_take (r, PyList_New (0)) : NULL;
+  for (uint32_t k = 0; list && k < items->len; k++) {
+    PyObject *o = constant_element (r, items->pdata[k]);
+    if (o == NULL || PyList_Append (list, o) < 0)
+      return NULL;
+  }
+  return list;
+}
+
+/* Whether the table of a frozenset that is made of it is known; guards what it depends on. */
+static bool
+table_is_known (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_realize (r, t);
+  if (r->stop || t->kind != &gm_kind_set)
+    return !r->stop;
+  guard_table (r, t);
+  return t->number || order_is_known (gm_contents_of (r, t));
+}
+
 /* A question about two sets, or a new set of two: CPython's own, on real sets.  What order a new
- * one is iterated in depends on how its operands came about: it is taken as not known. */
+ * one that can change is iterated in is taken as not known. */
 static const GmTracker *
 on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *args)
 {
@@ -465,22 +579,19 @@ on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *
     return gm_record_break (r, GM_BREAK_CALL_METHOD, name, "set");
   PyObject *method = gm_record_take (r, PyObject_GetAttrString (self, name));
   g_autofree PyObject **values = g_new0 (PyObject *, args->n + 1);
-  for (uint32_t i = 0; i < args->n; i++) {
-    g_autoptr (GPtrArray) items = iterate_unordered (r, args->args[i]);
-    if (items == NULL)
+  for (uint32_t i = 0; i < args->n; i++)
+    if ((values[i] = real_argument (r, args->args[i])) == NULL)
       return &gm_tracker_poison;
-    values[i] = gm_record_take (r, PyList_New (0));
-    for (uint32_t k = 0; k < items->len; k++) {
-      PyObject *o = constant_element (r, items->pdata[k]);
-      if (o == NULL)
-        return &gm_tracker_poison;
-      PyList_Append (values[i], o);
-    }
-  }
   PyObject *result = PyObject_Vectorcall (method, values, args->n, NULL);
-  if (result && PyAnySet_Check (result))
+  if (!result || !PyAnySet_Check (result))
+    return gm_from_constant_take (r, result);
+  bool known = !PyFrozenSet_Check (result) || table_is_known (r, t);
+  for (uint32_t i = 0; i < args->n && known && PyFrozenSet_Check (result); i++)
+    known = table_is_known (r, args->args[i]);
+  if (known)
     return set_result (r, t, result);
-  return gm_from_constant_take (r, result);
+  Py_DECREF (result);
+  return gm_record_break (r, GM_BREAK_CALL_METHOD, name, "frozenset");
 }
 
 #define ON_REAL(name)                                                                              \
@@ -494,8 +605,32 @@ ON_REAL (intersection)
 ON_REAL (difference)
 ON_REAL (symmetric_difference)
 ON_REAL (issubset)
-ON_REAL (issuperset)
-ON_REAL (isdisjoint)
+
+/* Reads no further than to the first element that decides it: one that is there, or one that is not. */
+static const GmTracker *
+ask_all (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *args, bool there)
+{
+  const GmTracker *from = args->n == 1 && !args->names ? there ? set_inside (r, args->args[0]) : gm_realize (r, args->args[0]) : NULL, *item;
+  if (!from || r->stop || gm_iterates_alone (from))
+    return on_real (r, t, name, args);
+  const GmTracker *it = gm_iter (r, from);
+  while (!r->stop && (item = gm_next (r, it)) != NULL && (item = element (r, item)) != NULL)
+    if ((find (r, t, item) >= 0) != there)
+      return gm_from_bool (r, false);
+  return gm_from_bool (r, true);
+}
+
+static const GmTracker *
+method_issuperset (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return ask_all (r, t, "issuperset", args, true);
+}
+
+static const GmTracker *
+method_isdisjoint (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return ask_all (r, t, "isdisjoint", args, false);
+}
 
 /* set.__init__ of a new set. */
 static const GmTracker *
@@ -597,7 +732,7 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 static PyObject *
 elements_that_give (PyObject *set)
 {
-  PyObject *elements = PySequence_Tuple (set), *again = PyFrozenSet_New (elements), *order = again ? PySequence_Tuple (again) : NULL;
+  PyObject *elements = elements_of (set), *again = PyFrozenSet_New (elements), *order = again ? elements_of (again) : NULL;
   bool same = order != NULL;
   for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE (elements); i++)
     same = PyTuple_GET_ITEM (elements, i) == PyTuple_GET_ITEM (order, i);
@@ -651,13 +786,11 @@ build (GmResidualBuilder *b, const GmTracker *t)
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) &PySet_Type);
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, contents->real);
     gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
-    gm_residual_allocated (b, t);
-    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
-    return true;
+  } else {
+    gm_residual_emit (b, GM_INSN_BUILD_SET, 0, NULL); /* an element may refer to the set */
   }
-  gm_residual_emit (b, GM_INSN_BUILD_SET, 0, NULL); /* an element may refer to the set */
   gm_residual_allocated (b, t);
-  for (uint32_t i = 0; i < contents->n; i++) {
+  for (uint32_t i = contents->real ? (uint32_t) PySet_GET_SIZE (contents->real) : 0; i < contents->n; i++) {
     gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
     gm_residual_value (b, contents->items[i]);
     gm_residual_emit (b, GM_INSN_SET_ADD, 1, NULL);

@@ -237,6 +237,10 @@ def triples(v):
     v[0].mul_(3)
 
 
+def triples_one(row):
+    row.mul_(3)
+
+
 @backends
 @pytest.mark.parametrize("make", [hooked_row, hooked_window, hooked_view_of_a_view])
 @pytest.mark.parametrize("writer", ["plain", "compiled"])
@@ -254,6 +258,22 @@ def test_a_write_to_a_view_with_a_hook_that_another_compiled_function_made(backe
         return describe([v]) + lines_of([leaf.grad])
 
     same(make, run, backend)
+
+
+@backends
+@pytest.mark.parametrize("make", [hooked_row, hooked_window, hooked_view_of_a_view])
+def test_a_write_to_a_view_of_a_view_with_a_hook_that_another_compiled_function_made(backend, make):
+    """The view and its base are results of one node of the tape."""
+    write = G.compile(triples_one, backend=backend)
+
+    def run(f):
+        leaf = base().requires_grad_()
+        v = f((leaf * 1.25).view(3, 4))
+        write(v[0])
+        loss(v).backward()
+        return describe([v]) + lines_of([leaf.grad])
+
+    assert run(G.compile(make, backend=backend, fullgraph=True)) == run(make)
 
 
 def gains_and_doubles(x, y, w):

@@ -240,9 +240,10 @@ def program_of(seed):
 
 
 def limit_memory():
-    """A list that grows without end in C, where no signal is handled, ends in a MemoryError.  The address sanitizer needs more than any limit."""
+    """A list that grows without end in C, where no signal is handled, ends in a MemoryError.  The address sanitizer needs more than any limit.
+    The limit is on data, not on addresses: where those are used up the stack cannot grow, and CPython dies as it lets go of what filled them."""
     if "ASAN_OPTIONS" not in os.environ:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
 
 
 def take_buffers():
@@ -258,23 +259,29 @@ def worker(first, count, backend, sizes):
     warnings.simplefilter("ignore")
     faulthandler.enable()
     faulthandler.register(signal.SIGALRM, chain=True)
+    said = sys.stdout
+
+    def say(*words):
+        print(*words, file=said, flush=True)
+
     for seed in range(first, first + count):
         if sizes and not has_sizes(seed):
             continue
-        print("start", seed, flush=True)
+        say("start", seed)
+        sys.stdout = said  # a plain program that did not end may have been interrupted as its prints were given back
         signal.alarm(LIMIT_S)
         try:
-            difference = compare(program_of(seed), seed, backend or backend_of(seed), (), lambda: print("plain", seed, flush=True))
+            difference = compare(program_of(seed), seed, backend or backend_of(seed), (), lambda: say("plain", seed))
         except SyntaxError as error:
             difference = f"the grammar wrote a bad program: {error}"
         signal.alarm(0)
         if difference == "discarded":
-            print("discarded", seed, flush=True)
+            say("discarded", seed)
             del sys.modules["program"]
             gc.collect()  # what filled all memory must not make the next program fail
         elif difference:
-            print("differ", seed, repr(difference), flush=True)
-    print("done", flush=True)
+            say("differ", seed, repr(difference))
+    say("done")
 
 
 def command(stress, *arguments):
