@@ -43,7 +43,8 @@ gm_overlap_holds (const GmOverlap *o, GmTensor *const *inputs)
     return gm_tensor_view_base (a) && gm_tensor_view_base (a) == gm_tensor_view_base (b)
            && !gm_tensor_is_awaited (a) && !gm_tensor_is_awaited (b);
   case GM_OVERLAP_MADE:
-    return gm_tensor_history_number (b) > gm_tensor_history_number (a);
+    return gm_tensor_history_number (b) > gm_tensor_history_number (a)
+           || (o->offset && gm_autograd_is_late (a) && gm_autograd_is_late (b));
   case GM_OVERLAP_BASE: {
     const GmTensor *base = gm_tensor_view_base (b);
     return base && b->offset - base->offset == o->offset
@@ -132,9 +133,9 @@ age (GmTensor *const *t, uint32_t n, uint32_t i)
   uint32_t before = 0;
 
   for (uint32_t k = 0; k < n && number; k++)
-    before += k != i && t[k] && gm_tensor_view_base (t[k]) && gm_tensor_history_number (t[k]) < number
-              && gm_tensor_history_number (t[k]);
-  return number ? before + 1 : 0; /* those that are made at the next look are of one age: inputs come in the order of looks */
+    if (k != i && t[k] && gm_tensor_view_base (t[k]) && gm_tensor_history_number (t[k]))
+      before += gm_tensor_history_number (t[k]) < number || (gm_tensor_history_number (t[k]) == number && k < i);
+  return number ? before + 1 : 0; /* those that are made at the next look are made in the order of the inputs, which is that of looks */
 }
 
 void

@@ -349,27 +349,6 @@ static const GmAgFunction compiled_function = {
 
 /* -- From the forward -------------------------------------------------------------------------- */
 
-static bool
-is_there_before (GmTensor *const *in, int i, const GmTensor *base)
-{
-  for (int k = 0; k < i; k++)
-    if (in[k] == base)
-      return true;
-  return false;
-}
-
-/* Inputs are in the order in which the program looked at them first, whether or not what it did with them is left in the graph.  A view
- * of what was written to gets its history at that look: before the operations here, if it came before what it is a view of. */
-static void
-look_at_views (GmTensor *const *in, int n)
-{
-  for (int i = 0; i < n; i++) {
-    const GmTensor *base = gm_tensor_view_base (in[i]);
-    if (G_UNLIKELY (base) && !is_there_before (in, i, base))
-      gm_tensor_requires_grad (in[i]);
-  }
-}
-
 GmHistory *
 gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
 {
@@ -379,7 +358,6 @@ gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
 
   h->plan = gm_plan_ref (p);
   h->spent = false;
-  look_at_views (in, p->n_inner);
   h->seq = gm_autograd_reserve (p->graph ? p->graph->nodes->len : 0);
   for (int i = 0; i < p->n_saved; i++)
     h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index]

@@ -518,7 +518,7 @@ note_order (const GmBasePlan *p, uint32_t c, GArray *overlaps)
           && (next == GM_NO_ID || made (p, j) < made (p, next)))
         next = j;
     if (next != GM_NO_ID)
-      gm_overlap_add (overlaps, GM_OVERLAP_MADE, (GmOuterInput){ i }, (GmOuterInput){ next }, 0, NULL);
+      gm_overlap_add (overlaps, GM_OVERLAP_MADE, (GmOuterInput){ i }, (GmOuterInput){ next }, i < next, NULL);
   }
 }
 

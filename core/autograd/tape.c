@@ -485,7 +485,7 @@ gm_tensor_is_awaited (const GmTensor *t)
 {
   GmTensor *base = gm_tensor_view_base (t);
   if (is_stale (t) && base && base->meta.requires_grad)
-    return false; /* nobody has seen that history */
+    return t->autograd && t->autograd->retain; /* nobody has seen that history yet; the wish to keep a gradient goes on to it */
   gm_tracked ((GmTensor *) t);
   GmEdge at = t->autograd ? (GmEdge){t->autograd->node, t->autograd->nr} : (GmEdge){NULL, 0};
   if (!at.node || is_awaited_at (at.node, at.nr))

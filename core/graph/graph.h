@@ -30,6 +30,12 @@ typedef struct {
   uint32_t made;       /* of views that have a history: when it was made, among those of the inputs, from 1; 0: nothing is known */
 } GmGraphAlias;
 
+/* A look at an input that no node is: what recorded the graph asked whether it has a history, when there were `at` nodes. */
+typedef struct {
+  GmValueId input;
+  uint32_t at;
+} GmGraphLook;
+
 typedef struct {
   GmMeta meta;
   uint32_t node;    /* producer, or GM_NO_ID for an input */

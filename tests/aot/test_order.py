@@ -238,6 +238,77 @@ def test_a_view_gets_its_history_where_the_function_looks_at_it_first(f):
     same_sums(f, make)
 
 
+def read_around(x, v):
+    a = x.sin() * x
+    b = v.cos()
+    return a * x.exp() * x, b
+
+
+def looked_at_for_nothing_in_between(x, v):
+    a = x.sin() * x
+    v.cos()
+    return a * x.exp() * x, v
+
+
+def looked_at_for_nothing_at_the_end(x, v):
+    a = x.sin() * x.exp() * x
+    v.cos()
+    return a, v
+
+
+def asked_in_between(x, v):
+    a = x.sin() * x
+    return (a if v.requires_grad else x) * x.exp(), v
+
+
+def seen_before_it_is_read(x, v):
+    assert v.shape
+    return x.exp() * x * x.sin(), v * 2
+
+
+@pytest.mark.parametrize("f", [read_around, looked_at_for_nothing_in_between, looked_at_for_nothing_at_the_end, asked_in_between, seen_before_it_is_read])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_view_that_gets_its_history_between_reads_of_its_base(f, dynamic):
+    """One node of the tape for all of the function has no place for it: such a call is plain Python's, others are compiled."""
+    def make(b):
+        x = b * 1.5
+        v = x.view(2, 6)
+        x.div_(3)
+        return x, v
+
+    compiled = G.compile(f, backend="eager", fullgraph=True, dynamic=dynamic)
+    for seed in range(TRIES):
+        assert gradient(compiled, make, seed, list) == gradient(f, make, seed, list)
+    hits = compiled.status()["hits"]
+    gradient(compiled, lambda b: (b * 1.5, b.view(2, 6)), 0, list)
+    assert compiled.status()["hits"] == hits + 1
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_order_of_histories_is_guarded_where_they_are_made_by_the_call(swapped):
+    """Compiled for views that get their histories in the call, and called with some that have them, made the other way round."""
+    def f(x, y):
+        x = x * 3 + y.flatten()
+        y.mul_(2)
+        return x.sin(), y.cos()
+
+    def make(late):
+        def views(b):
+            b = b * 1.5
+            x, y = b.view(12), b.view(4, 3)
+            b.div_(3)
+            if not late:
+                for t in (y, x) if swapped else (x, y):
+                    assert t.requires_grad
+            return x, y
+        return views
+
+    compiled = G.compile(f, backend="eager")
+    for seed in range(TRIES):
+        for late in (True, False):
+            assert gradient(compiled, make(late), seed, list) == gradient(f, make(late), seed, list)
+    assert compiled.status()["graphs"] <= 2
+
 
 def overwrites(x, y):
     x.exp_()
