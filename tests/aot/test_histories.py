@@ -760,3 +760,25 @@ def test_what_nobody_wants_takes_the_history_of_a_view_all_the_same(f, dynamic):
         compiled = G.compile(f, backend=backend, fullgraph=True, dynamic=dynamic)
         assert run(compiled) == run(f)
     assert run(unwanted_copy) != run(lambda x: x)
+
+
+# -- Gradients of gradients behind a write ----------------------------------------------------------------------------
+
+
+def one_of_each_row(x, v):
+    x[0] = 2.5
+    return v.sin().gather(1, G.tensor([[1], [0], [2]])).exp()
+
+
+@backends
+def test_the_sign_of_a_zero_in_a_second_derivative_behind_a_write(backend):
+    """What a write replaces, and what a view selects of it, are copied back and forth: nothing is added to zeros, which would make 0 of -0."""
+    def run(f):
+        leaf = base().requires_grad_()
+        x = leaf * 1.25
+        (first,) = G.autograd.grad(f(x.view(3, 4), x.view(3, 4)).sum(), [leaf], create_graph=True)
+        (second,) = G.autograd.grad((first * first * 0.5).sum(), [leaf], create_graph=True)
+        return lines_of([first, second, *G.autograd.grad(second.square().sum(), [leaf])])
+
+    want = same(one_of_each_row, run, backend)
+    assert "-0.0" in "".join(want)
