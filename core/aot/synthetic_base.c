@@ -256,7 +256,7 @@ is_view_of_unknown (const GmBasePlan *p, uint32_t i)
 {
   const GmGraphAlias *a = gm_graph_value (p->g, value_of (p->g, i))->alias;
 
-  if (!meta_of (p->g, i)->requires_grad || !a || a->leaf || a->has_base_meta || a->base != GM_NO_ID)
+  if (!meta_of (p->g, i)->requires_grad || (a && (a->leaf || a->has_base_meta || a->base != GM_NO_ID)))
     return false;
   for (uint32_t k = 0; k < p->n; k++) {
     const GmGraphAlias *b = gm_graph_value (p->g, value_of (p->g, k))->alias;

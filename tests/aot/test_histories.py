@@ -762,6 +762,25 @@ def test_what_nobody_wants_takes_the_history_of_a_view_all_the_same(f, dynamic):
     assert run(unwanted_copy) != run(lambda x: x)
 
 
+def read_around_a_write(x, y):
+    z = x * x
+    y[0] += 1
+    return G.where(y > 0, y, x), z
+
+
+@backends
+def test_a_hook_on_a_view_sees_nothing_of_the_history_that_a_write_beside_it_gives_the_view(backend):
+    def run(f):
+        leaf, seen = base().requires_grad_(), []
+        b = leaf * 1.25
+        x, y = b[1], b[4:12]
+        x.register_hook(lambda g: seen.append(g.tolist()))
+        f(x, y)[0].sum().backward()
+        return seen + lines_of([leaf.grad])
+
+    assert len(same(read_around_a_write, run, backend, fullgraph=False)) == 1
+
+
 # -- Gradients of gradients behind a write ----------------------------------------------------------------------------
 
 
