@@ -26,6 +26,7 @@
 #ifndef GM_AOT_AOT_H
 #define GM_AOT_AOT_H
 
+#include "core/aot/looks.h"
 #include "core/graph/graph.h"
 
 /* Positions, as the layer at hand sees them: outer is towards the caller, inner towards the
@@ -66,8 +67,8 @@ void gm_overlap_add (GArray *overlaps, GmOverlapKind kind, GmOuterInput a, GmOut
                      int64_t offset, const GmMeta *base);
 
 /* Writes into g what is true of the memory of these inputs, one per input of g (NULL: nothing is
- * known): from then on the graph is for inputs like them. */
-void gm_overlap_describe (GmGraph *g, GmTensor *const *inputs);
+ * known): from then on the graph is for inputs like them.  looks: the program's; NULL: those of g's nodes. */
+void gm_overlap_describe (GmGraph *g, GmTensor *const *inputs, const GmLooks *looks);
 
 /* -- Strided views as geometry (geometry.c) ---------------------------------------------------- */
 

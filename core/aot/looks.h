@@ -20,6 +20,12 @@ typedef struct {
 /* g: as it was recorded, with what nobody wants. */
 GmLooks gm_looks_find (const GmGraph *g, const GmGraphLook *notes, uint32_t n_notes);
 void gm_looks_clear (GmLooks *looks);
+/* Whether look `a` at input i comes before look `b` at input k, GM_NO_ID being after all others: in the order of inputs. */
+static inline bool
+gm_looks_before (uint32_t a, uint32_t i, uint32_t b, uint32_t k)
+{
+  return a != b ? a < b : i < k;
+}
 /* Before a call: looks at the views among its inputs as the program would.  False, and nothing is done: one would have to get its history in
  * the middle. */
 bool gm_looks_take (const GmLooks *looks, GmTensor *const *inputs);

@@ -133,7 +133,9 @@ describe_memory (const Job *job, GmGraph *g, const char **why)
     *why = "an in-place write to a view of a tensor that set_ () has given other memory";
     return false;
   }
-  gm_overlap_describe (g, tensors);
+  GmLooks looks = gm_looks_find (g, rec->looks, rec->n_looks);
+  gm_overlap_describe (g, tensors, &looks);
+  gm_looks_clear (&looks);
   return true;
 }
 
