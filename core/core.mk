@@ -98,6 +98,7 @@ CORE_SOURCES += \
   core/autograd/eager_builder.c \
   core/autograd/backward.c \
   core/autograd/engine.c \
+  core/autograd/greet.c \
   core/autograd/inplace.c \
   core/autograd/move.c \
   core/autograd/node.c \

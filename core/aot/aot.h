@@ -164,6 +164,8 @@ typedef struct {
   uint32_t n;
   const uint32_t *looks; /* all of them, in the order in which the program looked last */
   GmTensor **looked;   /* per history: who is to be looked at now, owned */
+  uint64_t first;          /* the number that the function's first operation has on the tape */
+  const uint32_t *places;  /* per history: which of the operations takes the view; NULL: nothing is known */
 } GmHistories;
 
 /* Views that the function looked at after what they are taken of was written to get their histories, in the order of the
@@ -271,6 +273,7 @@ typedef struct {
   const GmInnerOutput *histories; /* where they are; GM_NO_ID: eager makes that history later ... */
   const uint8_t *late;            /* ... per outer one: GmLate */
   const uint32_t *looks;          /* all of them, in the order in which the program looked last */
+  const uint32_t *places;         /* of those without an output: the node that takes the view, or GM_NO_ID */
   const GmMutation *mutations;   /* in the order of the inputs */
   const uint32_t *n_writes;      /* per outer output: how often the plain program writes to it; NULL:
                                     to none */

@@ -338,11 +338,25 @@ compiled_order (const void *data, bool results)
   return results ? p->grad_order : p->hook_order;
 }
 
+static uint64_t
+compiled_number (const void *data, uint32_t nr)
+{
+  const GmHistory *h = data;
+  const GmPlan *p = h->plan;
+
+  if (!p->graph)
+    return UINT64_MAX; /* first of all */
+  GmValueId v = g_array_index (p->graph->outputs, GmGraphOutput, p->tangent_of[nr].i).value;
+  uint32_t node = gm_graph_value (p->graph, v)->node;
+  return node == GM_NO_ID ? h->seq : h->seq + node;
+}
+
 static const GmAgFunction compiled_function = {
   .name = "CompiledBackward",
   .backward = compiled_backward,
   .release = history_free,
   .order = compiled_order,
+  .number = compiled_number,
   .program = compiled_program,
   .again = true,
 };
@@ -380,6 +394,12 @@ GmAgNode *
 gm_history_node (GmHistory *h)
 {
   return h->node;
+}
+
+uint64_t
+gm_history_first (const GmHistory *h)
+{
+  return h->seq;
 }
 
 void

@@ -228,6 +228,13 @@ gm_autograd_place (GmAgNode *n, uint64_t seq)
 }
 
 void
+gm_autograd_place_made (GmTensor *t, uint64_t seq)
+{
+  if (t->autograd && t->autograd->node)
+    t->autograd->node->seq = seq;
+}
+
+void
 gm_autograd_attached (GmAgNode *n)
 {
   if (G_UNLIKELY (gm_region_now != NULL))

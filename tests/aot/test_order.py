@@ -284,6 +284,22 @@ def test_a_view_that_gets_its_history_between_reads_of_its_base(f, dynamic):
     assert compiled.status()["hits"] == hits + 1
 
 
+def asked_of_another_kind(z, x, y):
+    n = z.long()
+    x.add_(y)
+    return n, x, z
+
+
+def test_a_view_that_nobody_looks_at_gets_its_history_after_those_that_are_looked_at():
+    def make(b):
+        b = b * 1.5
+        views = b.view(2, 6), b.view(2, 6), b.view(12)[:6]
+        b.div_(3)
+        return views
+
+    same_sums(asked_of_another_kind, make)
+
+
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_order_of_histories_is_guarded_where_they_are_made_by_the_call(swapped):
     """Compiled for views that get their histories in the call, and called with some that have them, made the other way round."""
@@ -345,3 +361,55 @@ def test_to_record_is_no_look():
         return x, y, z
 
     same_sums(cannot_be_compiled, make, fullgraph=False)
+
+
+# -- Hooks on results -------------------------------------------------------------------------------------------------
+
+
+def a_view_first(x, y):
+    return y.permute(1, 0), x.var(), (y * 2).t()
+
+
+def views_between(x, y):
+    z, w = x.sin(), x.cumsum(0)
+    return w[1:], x.view(-1), z.t(), z * y.sum()
+
+
+def a_write_last(x, y):
+    z, w = x.sin(), x.cumsum(0)
+    v = z.t()
+    w.mul_(2)
+    return w, v, z
+
+
+@kept_whole
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("f", [a_view_first, views_between, a_write_last])
+def test_hooks_on_results_run_in_the_order_of_the_operations_that_make_them(f, backend, dynamic):
+    """Views that are given out are taken again after the call, each at the place that it has in the function."""
+    def run(f):
+        seen = []
+        b = numbers((12,), 3).float().requires_grad_() * 1.25
+        results = f(b.view(3, 4)[1:], b.view(4, 3))
+        for i, t in enumerate(results):
+            t.register_hook(lambda g, i=i: seen.append(i))
+        sum(t.sum() for t in results).backward()
+        return seen
+
+    assert run(G.compile(f, backend=backend, fullgraph=True, dynamic=dynamic)) == run(f)
+
+
+def test_a_hook_on_a_result_may_take_off_another():
+    def f(x):
+        return x.sin(), x.cos(), x.exp()
+
+    def run(f):
+        seen = []
+        a, b, c = f(numbers((12,), 3).float().requires_grad_() * 1.25)
+        a.register_hook(lambda g: seen.append("a"))
+        off = b.register_hook(lambda g: seen.append("b"))
+        c.register_hook(lambda g: (seen.append("c"), off.remove())[0])
+        (a.sum() + b.sum() + c.sum()).backward()
+        return seen
+
+    assert run(G.compile(f, backend="eager", fullgraph=True)) == run(f) == ["c", "a"]
