@@ -670,7 +670,8 @@ add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
     GmValueId v = of[i] = g_array_index (g->outputs, GmGraphOutput, layer->n_outer + i).value;
     ends[i] = final_history (r, reached, v);
     late[i] = lateness (r, v);
-    places[i] = r->now[v] ? gm_graph_value (r->b.graph, gm_id_from_val (r->now[v]))->node : GM_NO_ID;
+    GmVal now = r->now[gm_views_object (g, v)];
+    places[i] = now ? gm_graph_value (r->b.graph, gm_id_from_val (now))->node : GM_NO_ID;
     if (!ends[i] && has_hook (g, v)) {
       gm_b_fail (&r->b.base, GM_ERROR_UNSUPPORTED,
                  "a hook waits on a view that is given out, whose history is made after the call: register it outside of the compiled function");

@@ -15,6 +15,7 @@
 typedef struct {
   uint32_t n;
   uint32_t *inputs; /* owned: those that are looked at, by number, in the order of the first looks */
+  uint32_t *at;     /* owned: the node of that look; one node looks at all that it reads before it has a history itself */
 } GmLooks;
 
 /* g: as it was recorded, with what nobody wants. */

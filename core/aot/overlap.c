@@ -144,7 +144,7 @@ age (GmTensor *const *t, const uint32_t *look, uint32_t n, uint32_t i)
 void
 gm_overlap_describe (GmGraph *g, GmTensor *const *inputs, const GmLooks *looks)
 {
-  GmLooks own = looks ? (GmLooks){ 0, NULL } : gm_looks_find (g, NULL, 0);
+  GmLooks own = looks ? (GmLooks){ 0 } : gm_looks_find (g, NULL, 0);
   g_autofree uint32_t *look = g_new (uint32_t, g->inputs->len + 1);
 
   looks = looks ? looks : &own;

@@ -3,7 +3,8 @@
  *
  * Those on a node's gradient run just before the node.  Where one node stands for many, the hooks on each of its results have a turn of
  * their own in the walk, where the node that makes that result would have run: between those of other nodes.  Not under compiled
- * autograd, and not where the hooks are served inside of the function.
+ * autograd, and not where one waits for a gradient that is whole inside of the function alone: all of them are served there then, and
+ * those on other nodes cannot come between them.
  */
 #include "core/autograd/stretch.h"
 #include "core/autograd/walk.h"

@@ -528,7 +528,8 @@ write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmA
 bool
 gm_autograd_may_write (GmTensor *t, bool grad, GError **error)
 {
-  if (!check_writable (t, error) || (grad && !gm_check_leaf (t, error)))
+  bool late = gm_autograd_is_late (t); /* no leaf, and to ask is no look */
+  if (!check_writable (t, error) || (grad && !late && !gm_check_leaf (t, error)))
     return false;
   if (!grad || !gm_history_base (t) || !gm_tensor_is_awaited (t))
     return true;

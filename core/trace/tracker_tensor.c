@@ -79,7 +79,7 @@ void
 gm_tensor_look (GmRecorder *r, const GmTracker *t)
 {
   GmGraphLook look = { (GmValueId) gm_contents_of (r, t)->number, r->graph->nodes->len };
-  if (gm_graph_value (r->graph, look.input)->node == GM_NO_ID)
+  if (r->n_bodies == 0 && gm_graph_value (r->graph, look.input)->node == GM_NO_ID)
     g_array_append_val (r->looks, look);
 }
 

@@ -261,12 +261,18 @@ def asked_in_between(x, v):
     return (a if v.requires_grad else x) * x.exp(), v
 
 
+def written_in_between(x, v):
+    a = x * 3 + x
+    v.mul_(2)
+    return a * 2, v
+
+
 def seen_before_it_is_read(x, v):
     assert v.shape
     return x.exp() * x * x.sin(), v * 2
 
 
-@pytest.mark.parametrize("f", [read_around, looked_at_for_nothing_in_between, looked_at_for_nothing_at_the_end, asked_in_between, seen_before_it_is_read])
+@pytest.mark.parametrize("f", [read_around, looked_at_for_nothing_in_between, looked_at_for_nothing_at_the_end, asked_in_between, written_in_between, seen_before_it_is_read])
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_a_view_that_gets_its_history_between_reads_of_its_base(f, dynamic):
     """One node of the tape for all of the function has no place for it: such a call is plain Python's, others are compiled."""
@@ -280,8 +286,22 @@ def test_a_view_that_gets_its_history_between_reads_of_its_base(f, dynamic):
     for seed in range(TRIES):
         assert gradient(compiled, make, seed, list) == gradient(f, make, seed, list)
     hits = compiled.status()["hits"]
-    gradient(compiled, lambda b: (b * 1.5, b.view(2, 6)), 0, list)
+    gradient(compiled, lambda b: (b, b.view(2, 6)), 0, list)
     assert compiled.status()["hits"] == hits + 1
+
+
+def either(x, v):
+    return G.cond(x.sum() > 0, lambda x, v: x.sin() + v.sum(), lambda x, v: x.cos() * v.sum(), (x, v)), x * x.exp()
+
+
+def test_a_call_that_is_left_to_python_may_call_what_compiles_itself():
+    def make(b):
+        x = b * 1.5
+        v = x.view(2, 6)
+        x.div_(3)
+        return x, v
+
+    same_sums(either, make)
 
 
 def asked_of_another_kind(z, x, y):
