@@ -9,6 +9,7 @@
 #include <structmember.h>
 
 #include "core/autograd/autograd.h"
+#include "core/base/log.h"
 #include "core/python/autograd_py.h"
 #include "core/python/bind.h"
 #include "core/python/callable.h"
@@ -105,14 +106,18 @@ run_simple (GmEntry *e, PyObject **slots)
 
 /* The program's looks at its arguments.  False: the call has to be plain Python's. */
 static inline bool
-look (const GmEntry *e, PyObject **slots)
+look (const GmTarget *target, const GmEntry *e, PyObject **slots)
 {
   if (e->looks.n == 0)
     return true;
   GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1);
   for (uint32_t i = 0; i < e->looks.n; i++)
     in[e->looks.inputs[i]] = ((GmPyTensor *) slots[e->input_slots[e->looks.inputs[i]]])->t;
-  return gm_looks_take (&e->looks, in);
+  if (G_LIKELY (gm_looks_take (&e->looks, in)))
+    return true;
+  gm_log (GM_LOG_GRAPH_BREAKS, "%s: this call is plain Python's: a view that gets its history in it is read after what it is a view of",
+          PyUnicode_AsUTF8 (target->func->func_qualname));
+  return false;
 }
 
 /* slots are borrowed from objects that the arguments keep alive; the plan runs no Python code. */
@@ -263,7 +268,7 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool
     if (gm_guards_check (e->guards, &env, locals, target->func, slots) && !passed_over (e, target, &env, locals))
       hit = e;
   }
-  if (hit && G_UNLIKELY (!look (hit, slots))) {
+  if (hit && G_UNLIKELY (!look (target, hit, slots))) {
     *plain = true;
     return NULL;
   }
@@ -285,7 +290,7 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool
   bool fresh = gm_guards_check (hit->guards, &env, locals, target->func, slots);
   /* The recorder checked them on this very frame; but what compiling ran may have let an object die. */
   g_assert (fresh || gm_guards_dead (hit->guards));
-  *plain = !fresh || !look (hit, slots);
+  *plain = !fresh || !look (target, hit, slots);
   PyObject *result = !*plain ? run_entry (target, hit, slots, tail) : NULL;
   gm_entry_unref (hit);
   return result;
