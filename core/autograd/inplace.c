@@ -308,6 +308,12 @@ gm_view_refresh (GmTensor *view)
   gm_history_set (view, n, 0);
 }
 
+bool
+gm_is_view_made_late (const GmAgNode *n)
+{
+  return n->kind == GM_NODE_FUNCTION && (n->fn == &selecting || n->fn == &as_overlapping_view);
+}
+
 /* The base's elements under `view` have become `contents`. */
 static bool
 rewrite_base (GmTensor *view, GmTensor *contents, GError **error)

@@ -484,7 +484,7 @@ gm_autograd_leaf_waits (const GmAgNode *n)
 static bool
 is_shared (const GmAgNode *n, uint32_t known)
 {
-  return n->kind == GM_NODE_OP && __atomic_load_n (&n->refs, __ATOMIC_RELAXED) > known;
+  return (n->kind == GM_NODE_OP || gm_is_view_made_late (n)) && __atomic_load_n (&n->refs, __ATOMIC_RELAXED) > known;
 }
 
 bool

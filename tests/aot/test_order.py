@@ -5,7 +5,10 @@ Eager makes the history of a view whose memory was written to when somebody look
 whether it has one.  A sum has other last bits in another order, which bfloat16 shows soonest: so all sums here are compared to the bit.
 """
 
+import os
+
 import pytest
+from stress import counted
 
 import gramme as G
 
@@ -287,7 +290,7 @@ def test_a_view_that_gets_its_history_between_reads_of_its_base(f, dynamic):
         assert gradient(compiled, make, seed, list) == gradient(f, make, seed, list)
     hits = compiled.status()["hits"]
     gradient(compiled, lambda b: (b, b.view(2, 6)), 0, list)
-    assert compiled.status()["hits"] == hits + 1
+    assert counted(compiled.status()["hits"]) == hits + 1
 
 
 def either(x, v):
@@ -343,7 +346,7 @@ def test_the_order_of_histories_is_guarded_where_they_are_made_by_the_call(swapp
     for seed in range(TRIES):
         for late in (True, False):
             assert gradient(compiled, make(late), seed, list) == gradient(f, make(late), seed, list)
-    assert compiled.status()["graphs"] <= 2
+    assert counted(compiled.status()["graphs"]) <= 2
 
 
 def overwrites(x, y):
@@ -402,6 +405,7 @@ def a_write_last(x, y):
     return w, v, z
 
 
+@pytest.mark.skipif("tape" in os.environ.get("GM_STRESS", ""), reason="under compiled autograd the hooks on one node run together")
 @kept_whole
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("f", [a_view_first, views_between, a_write_last])
@@ -433,3 +437,23 @@ def test_a_hook_on_a_result_may_take_off_another():
         return seen
 
     assert run(G.compile(f, backend="eager", fullgraph=True)) == run(f) == ["c", "a"]
+
+
+def read_before_a_break(x, y):
+    x = x * 3 + y.flatten()
+    G._dynamo.graph_break()
+    y.mul_(2)
+    return x.sin(), y.cos()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_arrives_at_a_view_whose_history_was_made_late_is_summed_there():
+    """What read the view before the break sends its gradient there; a write to the base's history alone would leave that behind."""
+    def make(b):
+        b = b * 1.5
+        x, y = b.view(12), b.view(4, 3)
+        b.div_(3)
+        assert y.requires_grad and x.requires_grad
+        return x, y
+
+    same_sums(read_before_a_break, make, fullgraph=False)

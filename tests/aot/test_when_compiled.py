@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """When code is made: a back end gets a forward and its backward in one request, what a tape needs is made by the backward that needs it."""
 
+import os
+
 import pytest
+from stress import undisturbed
 
 import gramme as G
 from gramme._dynamo import compiled_autograd
@@ -14,6 +17,9 @@ def compiles():
 
 def wave(x):
     return (x.sin() * x).tanh()
+
+
+pytestmark = [undisturbed, pytest.mark.skipif("tape" in os.environ.get("GM_STRESS", ""), reason="compiles each backward")]
 
 
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
