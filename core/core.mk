@@ -98,6 +98,7 @@ CORE_SOURCES += \
   core/autograd/eager_builder.c \
   core/autograd/backward.c \
   core/autograd/engine.c \
+  core/autograd/greet.c \
   core/autograd/inplace.c \
   core/autograd/move.c \
   core/autograd/node.c \
@@ -135,7 +136,6 @@ CORE_SOURCES += \
   core/graph/alias.c \
   core/graph/custom.c \
   core/graph/higher.c core/graph/higher.h \
-  core/graph/looks.c core/graph/looks.h \
   core/graph/host.c \
   core/graph/fold.c \
   core/graph/graph.c \
@@ -178,6 +178,8 @@ CORE_SOURCES += \
   core/aot/output_alias.c \
   core/aot/overlap.c \
   core/aot/partition.c \
+  core/aot/looks.c \
+  core/aot/looks.h \
   core/aot/order.c \
   core/aot/pick.c \
   core/aot/order.h \

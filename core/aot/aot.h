@@ -26,6 +26,7 @@
 #ifndef GM_AOT_AOT_H
 #define GM_AOT_AOT_H
 
+#include "core/aot/looks.h"
 #include "core/graph/graph.h"
 
 /* Positions, as the layer at hand sees them: outer is towards the caller, inner towards the
@@ -66,8 +67,8 @@ void gm_overlap_add (GArray *overlaps, GmOverlapKind kind, GmOuterInput a, GmOut
                      int64_t offset, const GmMeta *base);
 
 /* Writes into g what is true of the memory of these inputs, one per input of g (NULL: nothing is
- * known): from then on the graph is for inputs like them. */
-void gm_overlap_describe (GmGraph *g, GmTensor *const *inputs);
+ * known): from then on the graph is for inputs like them.  looks: the program's; NULL: those of g's nodes. */
+void gm_overlap_describe (GmGraph *g, GmTensor *const *inputs, const GmLooks *looks);
 
 /* -- Strided views as geometry (geometry.c) ---------------------------------------------------- */
 
@@ -163,6 +164,8 @@ typedef struct {
   uint32_t n;
   const uint32_t *looks; /* all of them, in the order in which the program looked last */
   GmTensor **looked;   /* per history: who is to be looked at now, owned */
+  uint64_t first;          /* the number that the function's first operation has on the tape */
+  const uint32_t *places;  /* per history: which of the operations takes the view; NULL: nothing is known */
 } GmHistories;
 
 /* Views that the function looked at after what they are taken of was written to get their histories, in the order of the
@@ -270,6 +273,7 @@ typedef struct {
   const GmInnerOutput *histories; /* where they are; GM_NO_ID: eager makes that history later ... */
   const uint8_t *late;            /* ... per outer one: GmLate */
   const uint32_t *looks;          /* all of them, in the order in which the program looked last */
+  const uint32_t *places;         /* of those without an output: the node that takes the view, or GM_NO_ID */
   const GmMutation *mutations;   /* in the order of the inputs */
   const uint32_t *n_writes;      /* per outer output: how often the plain program writes to it; NULL:
                                     to none */

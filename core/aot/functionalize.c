@@ -661,6 +661,7 @@ add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
   GmVal *ends = gm_arena_newn (arena, GmVal, n + 1);
   GmValueId *of = gm_arena_newn (arena, GmValueId, n + 1);
   uint8_t *late = gm_arena_newn (arena, uint8_t, n + 1);
+  uint32_t *places = gm_arena_newn (arena, uint32_t, n + 1);
 
   if (gm_b_failed (&r->b.base))
     return;
@@ -669,6 +670,8 @@ add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
     GmValueId v = of[i] = g_array_index (g->outputs, GmGraphOutput, layer->n_outer + i).value;
     ends[i] = final_history (r, reached, v);
     late[i] = lateness (r, v);
+    GmVal now = r->now[gm_views_object (g, v)];
+    places[i] = now ? gm_graph_value (r->b.graph, gm_id_from_val (now))->node : GM_NO_ID;
     if (!ends[i] && has_hook (g, v)) {
       gm_b_fail (&r->b.base, GM_ERROR_UNSUPPORTED,
                  "a hook waits on a view that is given out, whose history is made after the call: register it outside of the compiled function");
@@ -682,6 +685,7 @@ add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
   }
   layer->histories = histories;
   layer->late = late;
+  layer->places = places;
   layer->looks = order_looks (r, of, n, arena);
   layer->n_histories = n;
 }

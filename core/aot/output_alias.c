@@ -231,6 +231,14 @@ find_recorded (const GmAliasLayer *l, const GmHistories *h, bool *recorded)
     }
 }
 
+/* The history that t was given now has the number that it has where the function makes it. */
+static void
+place (const GmHistories *h, uint32_t history, GmTensor *t)
+{
+  if (h->places && h->places[history] != GM_NO_ID)
+    gm_autograd_place_made (t, h->first + h->places[history]);
+}
+
 /* Those that come before number `end` of the order. */
 static void
 look_until (const GmHistories *h, uint32_t end)
@@ -239,7 +247,10 @@ look_until (const GmHistories *h, uint32_t end)
     GmTensor *t = g_steal_pointer (&h->looked[h->looks[k]]);
     if (!t)
       continue;
+    bool late = gm_autograd_is_late (t);
     gm_tensor_requires_grad (t); /* to ask is a look */
+    if (late)
+      place (h, h->looks[k], t);
     gm_tensor_unref (t);
   }
 }
@@ -294,6 +305,8 @@ gm_output_alias_replay (const GmAliasLayer *l, GmTensor *const *inputs, GmTensor
         histories->looked[r->history] = gm_tensor_ref (made[n_made]);
     } else if (has && histories->of[r->history] >= 0)
       gm_autograd_give_history (made[n_made], histories->node, histories->of[r->history]);
+    else if (has && recorded[n_made])
+      place (histories, r->history, made[n_made]);
   }
   if (ok)
     for (uint32_t i = 0; i < l->n_outer; i++)

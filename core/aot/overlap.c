@@ -43,7 +43,8 @@ gm_overlap_holds (const GmOverlap *o, GmTensor *const *inputs)
     return gm_tensor_view_base (a) && gm_tensor_view_base (a) == gm_tensor_view_base (b)
            && !gm_tensor_is_awaited (a) && !gm_tensor_is_awaited (b);
   case GM_OVERLAP_MADE:
-    return gm_tensor_history_number (b) > gm_tensor_history_number (a);
+    return gm_tensor_history_number (b) > gm_tensor_history_number (a)
+           || (o->offset && /* looked at in that order */ gm_autograd_is_late (a) && gm_autograd_is_late (b));
   case GM_OVERLAP_BASE: {
     const GmTensor *base = gm_tensor_view_base (b);
     return base && b->offset - base->offset == o->offset
@@ -126,28 +127,40 @@ relation (const GmGraph *g, GmTensor *const *t, uint32_t i)
 
 /* The place of a view's history among those of the views that are inputs, by age. */
 static uint32_t
-age (GmTensor *const *t, uint32_t n, uint32_t i)
+age (GmTensor *const *t, const uint32_t *look, uint32_t n, uint32_t i)
 {
   uint64_t number = gm_tensor_view_base (t[i]) ? gm_tensor_history_number (t[i]) : 0;
   uint32_t before = 0;
 
-  for (uint32_t k = 0; k < n && number; k++)
-    before += k != i && t[k] && gm_tensor_view_base (t[k]) && gm_tensor_history_number (t[k]) < number
-              && gm_tensor_history_number (t[k]);
-  return number ? before + 1 : 0; /* those that are made at the next look are of one age: inputs come in the order of looks */
+  for (uint32_t k = 0; k < n && number; k++) {
+    uint64_t other = t[k] && gm_tensor_view_base (t[k]) ? gm_tensor_history_number (t[k]) : 0;
+    bool both_late = other == number && other == UINT64_MAX;
+    if (k != i && other)
+      before += both_late ? gm_looks_before (look[k], k, look[i], i) : other < number;
+  }
+  return number ? before + 1 : 0;
 }
 
 void
-gm_overlap_describe (GmGraph *g, GmTensor *const *inputs)
+gm_overlap_describe (GmGraph *g, GmTensor *const *inputs, const GmLooks *looks)
 {
+  GmLooks own = looks ? (GmLooks){ 0 } : gm_looks_find (g, NULL, 0);
+  g_autofree uint32_t *look = g_new (uint32_t, g->inputs->len + 1);
+
+  looks = looks ? looks : &own;
+  memset (look, 0xff, sizeof *look * g->inputs->len);
+  for (uint32_t i = 0; i < looks->n; i++)
+    look[looks->inputs[i]] = i;
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmGraphAlias a = { .same = GM_NO_ID, .shares = GM_NO_ID, .base = GM_NO_ID };
     bool says = false;
     if (inputs[i]) {
       a = relation (g, inputs, i);
-      a.made = a.same == GM_NO_ID ? age (inputs, g->inputs->len, i) : 0;
+      a.made = a.same == GM_NO_ID ? age (inputs, look, g->inputs->len, i) : 0;
+      a.look = look[i];
       says = a.same != GM_NO_ID || a.shares != GM_NO_ID || a.has_base_meta || a.leaf;
     }
     gm_graph_set_alias (g, g_array_index (g->inputs, GmValueId, i), says ? &a : NULL);
   }
+  gm_looks_clear (&own);
 }

@@ -94,6 +94,7 @@ copy_layers (GmPlan *p, const GmLayers *from)
   l->functional.histories = KEEP (l->functional.histories, l->functional.n_histories);
   l->functional.late = KEEP (l->functional.late, l->functional.n_histories);
   l->functional.looks = KEEP (l->functional.looks, l->functional.n_histories);
+  l->functional.places = KEEP (l->functional.places, l->functional.n_histories);
   if (l->functional.n_writes)
     l->functional.n_writes = KEEP (l->functional.n_writes, l->functional.n_outer);
   if (l->has_metadata)
@@ -164,17 +165,22 @@ shares_grads (const GmPlan *p)
   return n != p->n_backward;
 }
 
-static bool
-is_read (const GmGraph *g, GmValueId v)
+/* Per value of g: something that gradients arrive at was made of it. */
+static bool *
+find_read (const GmGraph *g, const GmJoint *joint)
 {
-  bool is = false;
+  bool *read = g_new0 (bool, g->values->len + 1);
+  g_autofree bool *arrives = g_new0 (bool, g->values->len + 1);
 
-  for (uint32_t k = 0; k < g->nodes->len; k++) {
+  for (uint32_t t = 0; t < joint->n_tangents; t++)
+    arrives[g_array_index (g->outputs, GmGraphOutput, joint->tangents[t].i).value] = true;
+  for (uint32_t k = g->nodes->len; k-- > 0;) {
     const GmNode *n = gm_graph_node (g, k);
-    for (uint32_t i = 0; i < n->n_in; i++)
-      is |= n->in[i] == v;
+    bool on = arrives[n->out] || read[n->out] || n->op == GM_OP_gradient_hook;
+    for (uint32_t i = 0; i < n->n_in && on; i++)
+      read[n->in[i]] = true;
   }
-  return is;
+  return read;
 }
 
 /* Whether a hook waits for the gradient of v, or of a view that v was taken of, up to what has the memory. */
@@ -226,9 +232,10 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
   if (p->has_hooks)
     p->backward = gm_graph_simplify (s->parts->backward, 0, p->arena);
   hold_inputs (p, places);
+  g_autofree bool *read = find_read (p->graph, s->joint);
   for (uint32_t t = 0; t < s->joint->n_tangents; t++) {
     const GmGraphOutput *o = &g_array_index (p->graph->outputs, GmGraphOutput, s->joint->tangents[t].i);
-    if (gm_graph_value (p->graph, o->value)->node != GM_NO_ID && is_read (p->graph, o->value))
+    if (gm_graph_value (p->graph, o->value)->node != GM_NO_ID && read[o->value])
       p->read_inside |= 1ull << MIN (t, 63);
     if (p->has_hooks && is_hooked (p->graph, o->value))
       p->hooked |= 1ull << MIN (t, 63);

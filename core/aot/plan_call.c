@@ -62,7 +62,8 @@ leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmHistory
 {
   const GmFunctionalLayer *l = &p->layers.functional;
   GmTensor *looked[l->n_histories + 1];
-  GmHistories histories = { h ? gm_history_node (h) : NULL, p->histories, l->late, l->n_histories, l->looks, looked };
+  GmHistories histories = { h ? gm_history_node (h) : NULL, p->histories, l->late, l->n_histories, l->looks, looked,
+                            h ? gm_history_first (h) : 0, p->graph ? l->places : NULL };
 
   memset (looked, 0, sizeof looked);
   bool was = gm_grad_set_enabled (p->layers.differentiate || gm_grad_enabled ());

@@ -338,37 +338,30 @@ compiled_order (const void *data, bool results)
   return results ? p->grad_order : p->hook_order;
 }
 
+static uint64_t
+compiled_number (const void *data, uint32_t nr)
+{
+  const GmHistory *h = data;
+  const GmPlan *p = h->plan;
+
+  if (!p->graph)
+    return UINT64_MAX; /* first of all */
+  GmValueId v = g_array_index (p->graph->outputs, GmGraphOutput, p->tangent_of[nr].i).value;
+  uint32_t node = gm_graph_value (p->graph, v)->node;
+  return node == GM_NO_ID ? h->seq : h->seq + node;
+}
+
 static const GmAgFunction compiled_function = {
   .name = "CompiledBackward",
   .backward = compiled_backward,
   .release = history_free,
   .order = compiled_order,
+  .number = compiled_number,
   .program = compiled_program,
   .again = true,
 };
 
 /* -- From the forward -------------------------------------------------------------------------- */
-
-static bool
-is_there_before (GmTensor *const *in, int i, const GmTensor *base)
-{
-  for (int k = 0; k < i; k++)
-    if (in[k] == base)
-      return true;
-  return false;
-}
-
-/* Inputs are in the order in which the program looked at them first, whether or not what it did with them is left in the graph.  A view
- * of what was written to gets its history at that look: before the operations here, if it came before what it is a view of. */
-static void
-look_at_views (GmTensor *const *in, int n)
-{
-  for (int i = 0; i < n; i++) {
-    const GmTensor *base = gm_tensor_view_base (in[i]);
-    if (G_UNLIKELY (base) && !is_there_before (in, i, base))
-      gm_tensor_requires_grad (in[i]);
-  }
-}
 
 GmHistory *
 gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
@@ -379,7 +372,6 @@ gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
 
   h->plan = gm_plan_ref (p);
   h->spent = false;
-  look_at_views (in, p->n_inner);
   h->seq = gm_autograd_reserve (p->graph ? p->graph->nodes->len : 0);
   for (int i = 0; i < p->n_saved; i++)
     h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index]
@@ -402,6 +394,12 @@ GmAgNode *
 gm_history_node (GmHistory *h)
 {
   return h->node;
+}
+
+uint64_t
+gm_history_first (const GmHistory *h)
+{
+  return h->seq;
 }
 
 void

@@ -99,6 +99,8 @@ bool gm_history_pack (GmHistory *h, GError **error);
 void gm_history_end (GmHistory *h, bool ok);
 /* The node that stands for the call. */
 GmAgNode *gm_history_node (GmHistory *h);
+/* The number of the first operation, were they recorded one by one. */
+uint64_t gm_history_first (const GmHistory *h);
 
 bool gm_plan_check_overlaps (const GmPlan *p, GmTensor *const *inputs, int code, GError **error);
 

@@ -256,7 +256,7 @@ is_view_of_unknown (const GmBasePlan *p, uint32_t i)
 {
   const GmGraphAlias *a = gm_graph_value (p->g, value_of (p->g, i))->alias;
 
-  if (!meta_of (p->g, i)->requires_grad || !a || a->leaf || a->has_base_meta || a->base != GM_NO_ID)
+  if (!meta_of (p->g, i)->requires_grad || (a && (a->leaf || a->has_base_meta || a->base != GM_NO_ID)))
     return false;
   for (uint32_t k = 0; k < p->n; k++) {
     const GmGraphAlias *b = gm_graph_value (p->g, value_of (p->g, k))->alias;
@@ -507,6 +507,14 @@ made (const GmBasePlan *p, uint32_t i)
   return a ? a->made : 0;
 }
 
+static uint32_t
+look_at (const GmBasePlan *p, uint32_t i)
+{
+  const GmGraphAlias *a = gm_graph_value (p->g, value_of (p->g, i))->alias;
+
+  return a ? a->look : GM_NO_ID;
+}
+
 /* The views of a base are taken in the order in which the program took them: gradients are added in the opposite one. */
 static void
 note_order (const GmBasePlan *p, uint32_t c, GArray *overlaps)
@@ -518,7 +526,8 @@ note_order (const GmBasePlan *p, uint32_t c, GArray *overlaps)
           && (next == GM_NO_ID || made (p, j) < made (p, next)))
         next = j;
     if (next != GM_NO_ID)
-      gm_overlap_add (overlaps, GM_OVERLAP_MADE, (GmOuterInput){ i }, (GmOuterInput){ next }, 0, NULL);
+      gm_overlap_add (overlaps, GM_OVERLAP_MADE, (GmOuterInput){ i }, (GmOuterInput){ next },
+                      gm_looks_before (look_at (p, i), i, look_at (p, next), next), NULL);
   }
 }
 

@@ -35,6 +35,8 @@ typedef struct {
   /* The order in which the outputs' gradients meet their hooks, and with `results` that in which results go to their edges: where
    * the function stands for many nodes, theirs.  NULL, or giving NULL: ascending. */
   const uint32_t *(*order) (const void *state, bool results);
+  /* The number of the one of them that makes output nr: when the hooks on that one run, among other nodes'.  NULL: just before n. */
+  uint64_t (*number) (const void *state, uint32_t nr);
   /* What `backward` would do without create_graph, as a program; appends to `structure` what tells it from others.  NULL: it has to be
    * called, or *error is set.  NULL: it always has to be called. */
   GmAgProgram *(*program) (GmAgNode *n, void *state, GmTensor *const *grads, GByteArray *structure, GError **error);
@@ -111,8 +113,9 @@ uint64_t gm_autograd_reserve (uint64_t n);
 /* out, fresh, becomes the result of op (in ...), as if that had run, at the place `seq` in the order.  What the gradient reads must
  * be there (gm_op_saves), other operands may be without memory. */
 void gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, uint64_t seq);
-/* The number of a node that was just attached. */
+/* The number of a node that was just attached, or of the one that made t. */
 void gm_autograd_place (GmAgNode *n, uint64_t seq);
+void gm_autograd_place_made (GmTensor *t, uint64_t seq);
 /* An alias of t whose history is what edge i of n leads to. */
 GmTensor *gm_autograd_before (GmAgNode *n, int i, GmTensor *t);
 /* Within n's backward: walks from roots, one per output of n or NULL, which have histories, to what n's edges lead to, and no further.

@@ -36,6 +36,7 @@ gm_walk_slot_add (Walk *w, GmAgNode *n)
   memset (s, 0, sizeof *s);
   s->walk = w;
   s->node = n;
+  s->seq = n->seq;
   s->outer = n->slot;
   s->needed = w->accumulate && !w->only;
   if (n->n_out > 1)
@@ -63,7 +64,7 @@ gm_walk_clear (Slot *s)
 static bool
 runs_before (const Slot *a, const Slot *b)
 {
-  return a->node->seq != b->node->seq ? a->node->seq > b->node->seq : a->arrived < b->arrived;
+  return a->seq != b->seq ? a->seq > b->seq : a->arrived < b->arrived;
 }
 
 void
@@ -129,7 +130,7 @@ visit (Walk *w, GmAgNode *root)
       continue;
     Slot *to = gm_walk_slot (w, next);
     to = to ? to : gm_walk_slot_add (w, next);
-    to->waiting++;
+    gm_walk_expect (w, to, edge->nr);
     if (to->visited) {
       s->needed |= to->needed || to->captured;
       continue;
@@ -231,6 +232,8 @@ deliver (Walk *w, GmEdge e, GmTensor *g, GError **error)
     gm_tensor_unref (g);
   else if (g && !add_gradient (w, gm_walk_gradient (s, e.nr), g, error))
     return false;
+  if (G_UNLIKELY (s->expected != NULL) && wanted)
+    gm_walk_delivered (w, s, e.nr);
   if (--s->waiting == 0 && wanted)
     gm_walk_push (w, s);
   return true;
@@ -459,14 +462,6 @@ accumulate (Walk *w, GmTensor *leaf, GmTensor **g, GError **error)
   return true;
 }
 
-/* A region has the state of some: those go in ascending order. */
-static const uint32_t *
-order_of (const GmAgNode *n, bool results)
-{
-  bool has = n->kind == GM_NODE_FUNCTION && n->fn->order && n->state && !n->released && !n->region;
-  return G_UNLIKELY (has) ? n->fn->order (n->state, results) : NULL;
-}
-
 /* g, which may be NULL, for the tensors that want the gradient of n's output nr. */
 bool
 gm_walk_keep_retained (const GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
@@ -486,39 +481,6 @@ gm_walk_keep_retained (const GmAgNode *n, uint32_t nr, GmTensor *g, GError **err
   return true;
 }
 
-static bool
-is_inside (const GmAgNode *n, uint32_t nr)
-{
-  return n->inside >> MIN (nr, 63) & 1;
-}
-
-/* Whether something waits for the gradient of an output that is whole inside of n alone. */
-static bool
-is_awaited (const GmAgNode *n, const Slot *s)
-{
-  bool is = false;
-  for (guint i = 0; n->hooks && i < n->hooks->len; i++)
-    is |= is_inside (n, g_array_index (n->hooks, GmAgHook, i).nr);
-  for (guint i = 0; n->retained && i < n->retained->len; i++)
-    is |= is_inside (n, g_array_index (n->retained, GmRetained, i).nr);
-  for (int i = 0; s->captured && i < s->walk->n_captures; i++)
-    is |= s->walk->captures[i].node == n && is_inside (n, s->walk->captures[i].nr);
-  return is;
-}
-
-/* Not where the walk ends that took another function apart: there it is a node like any other. */
-static bool
-waits_inside (const Walk *w, const Slot *s)
-{
-  return s->node->inside && !(w->through && s->outer) && is_awaited (s->node, s);
-}
-
-bool
-gm_autograd_is_awaited (const GmAgNode *n)
-{
-  return is_awaited (n, n->slot);
-}
-
 bool
 gm_autograd_is_last (const GmAgNode *n)
 {
@@ -527,34 +489,18 @@ gm_autograd_is_last (const GmAgNode *n)
          && !(n->user && gm_node_is_hooked (n));
 }
 
-bool
-gm_walk_greet (Walk *w, Slot *s, GError **error)
-{
-  GmAgNode *n = s->node;
-  bool ok = true;
-  if (s->greeted || (w->through && s->outer) || waits_inside (w, s))
-    return true;
-  const uint32_t *order = n->hooks ? order_of (n, false) : NULL;
-  for (uint32_t k = 0; k < n->n_out && ok; k++) {
-    uint32_t nr = order ? order[k] : k;
-    ok = gm_hooks_run (n->hooks, nr, gm_walk_gradient (s, nr), error);
-  }
-  s->greeted = true;
-  return ok;
-}
-
 /* Hooks, wishes to keep the gradient, captures: all that happens to a gradient before its node
  * runs. */
 bool
 gm_walk_arrive (Walk *w, Slot *s, GError **error)
 {
   GmAgNode *n = s->node;
-  if (waits_inside (w, s))
+  if (gm_walk_waits_inside (w, s))
     return true;
   GArray *hooks = n->kind == GM_NODE_LEAF && n->saved_in[0].t->autograd
                       ? n->saved_in[0].t->autograd->hooks
                       : n->hooks;
-  const uint32_t *order = hooks || n->retained ? order_of (n, false) : NULL;
+  const uint32_t *order = hooks || n->retained ? gm_walk_order_of (n, false) : NULL;
   for (uint32_t k = 0; k < n->n_out; k++) {
     uint32_t nr = order ? order[k] : k;
     GmTensor **g = gm_walk_gradient (s, nr);
@@ -607,9 +553,11 @@ bool
 gm_walk_run_node (Walk *w, Slot *s, GError **error)
 {
   GmAgNode *n = s->node;
+  if (G_UNLIKELY (s->turn != 0))
+    return gm_walk_take_turn (w, s, error);
   if (is_watched (s) && !gm_walk_arrive (w, s, error))
     return false;
-  if (!s->needed && !waits_inside (w, s)) {
+  if (!s->needed && !gm_walk_waits_inside (w, s)) {
     gm_walk_clear (s);
     return true;
   }
@@ -648,7 +596,7 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
   ok = ok && (!arrived || gm_node_run_after (n, result, arrived, error));
   for (uint32_t i = 0; arrived && i < n->n_out; i++)
     gm_tensor_unref (arrived[i]);
-  const uint32_t *order = order_of (n, true); /* the state's */
+  const uint32_t *order = gm_walk_order_of (n, true); /* the state's */
   bool release = ok && any && !w->retain;
   if (release && !order)
     gm_node_release (n);
@@ -702,6 +650,7 @@ gm_walk_end (Walk *w)
     before = s->before;
     gm_walk_clear (s);
     g_free (s->many);
+    g_free (s->expected);
     s->node->slot = s->outer;
     gm_block_give (s, sizeof *s);
   }
@@ -740,7 +689,7 @@ gm_walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GEr
   /* A root waits for its own first gradient too, so that it starts when all roots have delivered.
    */
   for (int i = 0; i < n; i++)
-    gm_walk_slot (w, edges[i].node)->waiting++;
+    gm_walk_expect (w, gm_walk_slot (w, edges[i].node), edges[i].nr);
   bool mode = gm_grad_set_enabled (w->create);
   gm_walk_enter (w);
   for (int i = 0; i < n && ok; i++) {

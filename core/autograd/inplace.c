@@ -18,6 +18,7 @@
 
 /* Backward of "base with the view's elements replaced" and of "the view's elements of base". */
 typedef struct {
+  gatomicrefcount refs;
   GmMeta base, view;
   GmTensor *positions; /* i64[n]: element k of the view is element positions[k] of the base, both in
                           row-major order */
@@ -26,10 +27,10 @@ typedef struct {
 } Selection;
 
 static void
-selection_free (void *state)
+selection_unref (void *state)
 {
   Selection *s = state;
-  if (!s)
+  if (!g_atomic_ref_count_dec (&s->refs))
     return;
   gm_tensor_unref (s->positions);
   gm_tensor_unref (s->sources);
@@ -81,13 +82,14 @@ selection_new (GmTensor *base, GmTensor *view, GError **error)
   int64_t n_base = gm_meta_numel (&base->meta), n = gm_meta_numel (&view->meta);
   int64_t extent = gm_meta_extent (&base->meta), at[GM_MAX_DIMS] = {0};
   Selection *s = g_new0 (Selection, 1);
+  g_atomic_ref_count_init (&s->refs);
   s->base = base->meta;
   s->view = view->meta;
   s->positions = new_positions (n, error);
   s->sources = s->positions ? new_positions (n_base, error) : NULL;
   g_autoptr (GmTensor) map = s->sources ? new_positions (extent, error) : NULL;
   if (!map) {
-    selection_free (s);
+    selection_unref (s);
     return NULL;
   }
   int64_t *positions = gm_tensor_data (s->positions), *sources = gm_tensor_data (s->sources),
@@ -105,45 +107,16 @@ selection_new (GmTensor *base, GmTensor *view, GError **error)
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
                    "a view no longer lies inside the tensor that it was taken of, because set_ () "
                    "changed that tensor; take the view again");
-      selection_free (s);
+      selection_unref (s);
       return NULL;
     }
     sources[positions[k]] = n_base + k;
   }
   if (!move_to (&s->positions, base->meta.device, error) || !move_to (&s->sources, base->meta.device, error)) {
-    selection_free (s);
+    selection_unref (s);
     return NULL;
   }
   return s;
-}
-
-/* -- Their backwards --------------------------------------------------------------------------- */
-
-static GmVal
-select_flat (GmBuilder *b, GmVal v, GmTensor *positions, const GmMeta *shape)
-{
-  int64_t n = gm_meta_numel (gm_b_meta (b, v));
-  GmAttrs at = {.mask = 1u << GM_ATTR_DIM};
-  GmVal flat = gm_b_reshape (b, v, 1, &n);
-  flat = gm_b_op (b, GM_OP_index_select, (const GmVal[]){flat, gm_val_from_tensor (positions)}, 2,
-                  &at);
-  return gm_b_view (b, flat, shape->ndim, shape->sizes);
-}
-
-/* `outside` with the selection's elements taken from `inside`. */
-static GmVal
-replace (GmBuilder *b, const Selection *s, GmVal outside, GmVal inside)
-{
-  int64_t n_base = gm_meta_numel (&s->base), n = gm_meta_numel (&s->view);
-  GmAttrs at = {.mask = 1u << GM_ATTR_DIM};
-  GmVal both[2] = {gm_b_reshape (b, outside, 1, &n_base), gm_b_reshape (b, inside, 1, &n)};
-  return select_flat (b, gm_b_op (b, GM_OP_cat, both, 2, &at), s->sources, &s->base);
-}
-
-static GmVal
-zeros (GmBuilder *b, const GmMeta *m)
-{
-  return gm_b_full_like (b, gm_scalar_int (0), (GmDtype) m->dtype, m);
 }
 
 /* Moves the builder's values into new references. */
@@ -159,35 +132,123 @@ finish (GmEagerBuilder *b, GmVal *values, int n, GmTensor **result, GError **err
   return ok;
 }
 
-/* Edges: the base's old history, the new contents'. */
-static bool
-copy_slices_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
-                      bool create_graph, GError **error)
+/* -- Selecting and replacing -------------------------------------------------------------------- */
+
+/* Both are linear, and each is what the other's gradient is made of, so that gradients of gradients are selections and replacements
+ * again: index_select's own would add zeros, which makes 0 of -0. */
+
+static Selection *
+selection_ref (Selection *s)
 {
-  const Selection *s = state;
-  GmEagerBuilder b;
-  gm_eager_builder_init (&b);
-  GmVal g = gm_val_from_tensor (grads[0]), r[2] = {NULL, NULL};
-  if (n->edges[0].node)
-    r[0] = replace (&b.base, s, g, zeros (&b.base, &s->view));
-  if (n->edges[1].node)
-    r[1] = select_flat (&b.base, g, s->positions, &s->view);
-  return finish (&b, r, 2, result, error);
+  g_atomic_ref_count_inc (&s->refs);
+  return s;
 }
 
-static const GmAgFunction copy_slices = {"CopySlices", copy_slices_backward, selection_free};
+static GmTensor *
+zeros_of (const GmMeta *like, const GmTensor *beside, GError **error)
+{
+  GmMeta m = gm_meta_make ((GmDtype) beside->meta.dtype, like->ndim, like->sizes);
+  m.device = beside->meta.device;
+  return gm_tensor_new_zeros (&m, error);
+}
+
+/* t's elements at these places of it, as something shaped like `like`; no history. */
+static GmTensor *
+pick (GmTensor *t, GmTensor *places, const GmMeta *like, GError **error)
+{
+  int64_t n = gm_meta_numel (&t->meta);
+  GmAttrs at = {.mask = 1u << GM_ATTR_DIM};
+  GmEagerBuilder b;
+  gm_eager_builder_init (&b);
+  GmVal v = gm_b_reshape (&b.base, gm_val_from_tensor (t), 1, &n);
+  v = gm_b_op (&b.base, GM_OP_index_select, (const GmVal[]){v, gm_val_from_tensor (places)}, 2, &at);
+  v = gm_b_view (&b.base, v, like->ndim, like->sizes);
+  GmTensor *result = NULL;
+  finish (&b, &v, 1, &result, error);
+  return result;
+}
+
+/* `outside` and `inside` one after the other, flat; no history. */
+static GmTensor *
+both (GmTensor *outside, GmTensor *inside, GError **error)
+{
+  int64_t n_outside = gm_meta_numel (&outside->meta), n_inside = gm_meta_numel (&inside->meta);
+  GmAttrs at = {.mask = 1u << GM_ATTR_DIM};
+  GmEagerBuilder b;
+  gm_eager_builder_init (&b);
+  GmVal in[2] = {gm_b_reshape (&b.base, gm_val_from_tensor (outside), 1, &n_outside),
+                 gm_b_reshape (&b.base, gm_val_from_tensor (inside), 1, &n_inside)};
+  GmVal v = gm_b_op (&b.base, GM_OP_cat, in, 2, &at);
+  GmTensor *result = NULL;
+  finish (&b, &v, 1, &result, error);
+  return result;
+}
+
+static const GmAgFunction selecting, replacing;
+
+/* Gives `out`, which was made with gradients off, its history; create: whether there is to be one. */
+static GmTensor *
+with_node (GmTensor *out, const GmAgFunction *fn, Selection *s, GmTensor *const *in, int n_in, bool create)
+{
+  bool any = false;
+  for (int i = 0; i < n_in && create; i++)
+    any |= gm_tracked (in[i]);
+  if (out && any)
+    gm_autograd_attach (fn, selection_ref (s), in, n_in, &out, 1);
+  return out;
+}
+
+/* The elements of `base` under the view. */
+static GmTensor *
+select_from (Selection *s, GmTensor *base, bool create, GError **error)
+{
+  bool was = gm_grad_set_enabled (false);
+  GmTensor *out = pick (base, s->positions, &s->view, error);
+  gm_grad_set_enabled (was);
+  return with_node (out, &selecting, s, &base, 1, create);
+}
+
+/* `outside`, with the elements under the view taken from `inside`. */
+static GmTensor *
+replace (Selection *s, GmTensor *outside, GmTensor *inside, bool create, GError **error)
+{
+  bool was = gm_grad_set_enabled (false);
+  g_autoptr (GmTensor) all = both (outside, inside, error);
+  GmTensor *out = all ? pick (all, s->sources, &s->base, error) : NULL;
+  gm_grad_set_enabled (was);
+  return with_node (out, &replacing, s, (GmTensor *const[]){outside, inside}, 2, create);
+}
+
+/* Edges: what is outside of the view (the base's old history), what is inside (the new contents'). */
+static bool
+replace_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
+                  bool create_graph, GError **error)
+{
+  Selection *s = state;
+  if (n->edges[0].node) {
+    g_autoptr (GmTensor) nothing = zeros_of (&s->view, grads[0], error);
+    if (!nothing || !(result[0] = replace (s, grads[0], nothing, create_graph, error)))
+      return false;
+  }
+  if (n->edges[1].node && !(result[1] = select_from (s, grads[0], create_graph, error))) {
+    g_clear_pointer (&result[0], gm_tensor_unref);
+    return false;
+  }
+  return true;
+}
 
 /* Edge: the base. */
 static bool
 select_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
                  bool create_graph, GError **error)
 {
-  const Selection *s = state;
-  GmEagerBuilder b;
-  gm_eager_builder_init (&b);
-  GmVal r = replace (&b.base, s, zeros (&b.base, &s->base), gm_val_from_tensor (grads[0]));
-  return finish (&b, &r, 1, result, error);
+  Selection *s = state;
+  g_autoptr (GmTensor) nothing = zeros_of (&s->base, grads[0], error);
+  return nothing && (result[0] = replace (s, nothing, grads[0], create_graph, error));
 }
+
+static const GmAgFunction replacing = {"CopySlices", replace_backward, selection_unref};
+static const GmAgFunction selecting = {"AsStridedBackward0", select_backward, selection_unref};
 
 /* The same for a view with several elements in one place: there they are added. */
 static bool
@@ -208,9 +269,7 @@ gather_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **re
 }
 
 static const GmAgFunction as_overlapping_view = {"AsStridedBackward0", gather_backward,
-                                                 selection_free};
-
-static const GmAgFunction as_view = {"AsStridedBackward0", select_backward, selection_free};
+                                                 selection_unref};
 
 /* Edge: the destination as it was; nothing of it is left. */
 static bool
@@ -244,9 +303,15 @@ gm_view_refresh (GmTensor *view)
   if (!s) /* the index of positions is bookkeeping that must exist: as with GLib's allocator */
     g_error ("cannot rebuild the history of a view: %s", error->message);
   bool overlaps = gm_meta_overlaps_itself (&view->meta);
-  GmAgNode *n = gm_function_node (overlaps ? &as_overlapping_view : &as_view, s, 1, 1);
+  GmAgNode *n = gm_function_node (overlaps ? &as_overlapping_view : &selecting, s, 1, 1);
   n->edges[0] = gm_edge_to (base);
   gm_history_set (view, n, 0);
+}
+
+bool
+gm_is_view_made_late (const GmAgNode *n)
+{
+  return n->kind == GM_NODE_FUNCTION && (n->fn == &selecting || n->fn == &as_overlapping_view);
 }
 
 /* The base's elements under `view` have become `contents`. */
@@ -259,7 +324,7 @@ rewrite_base (GmTensor *view, GmTensor *contents, GError **error)
   Selection *s = selection_new (base, view, error);
   if (!s)
     return false;
-  GmAgNode *n = gm_function_node (&copy_slices, s, 2, 1);
+  GmAgNode *n = gm_function_node (&replacing, s, 2, 1);
   n->edges[0] = gm_edge_to (base);
   n->edges[1] = gm_edge_to (contents);
   gm_history_set (base, n, 0);
@@ -469,7 +534,8 @@ write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmA
 bool
 gm_autograd_may_write (GmTensor *t, bool grad, GError **error)
 {
-  if (!check_writable (t, error) || (grad && !gm_check_leaf (t, error)))
+  bool late = gm_autograd_is_late (t); /* no leaf, and to ask is no look */
+  if (!check_writable (t, error) || (grad && !late && !gm_check_leaf (t, error)))
     return false;
   if (!grad || !gm_history_base (t) || !gm_tensor_is_awaited (t))
     return true;

@@ -146,6 +146,7 @@ const char *gm_node_name (const GmAgNode *n);
 GmTensor *gm_history_base (const GmTensor *t);
 /* inplace.c: gives a view whose base's history was rewritten the history that follows from it. */
 void gm_view_refresh (GmTensor *view);
+bool gm_is_view_made_late (const GmAgNode *n); /* n is such a history */
 
 /* post_hooks.c: after a gradient was added to the leaf's. */
 bool gm_post_hooks_run (GmTensor *leaf, GError **error);

@@ -228,6 +228,13 @@ gm_autograd_place (GmAgNode *n, uint64_t seq)
 }
 
 void
+gm_autograd_place_made (GmTensor *t, uint64_t seq)
+{
+  if (t->autograd && t->autograd->node)
+    t->autograd->node->seq = seq;
+}
+
+void
 gm_autograd_attached (GmAgNode *n)
 {
   if (G_UNLIKELY (gm_region_now != NULL))
@@ -477,7 +484,7 @@ gm_autograd_leaf_waits (const GmAgNode *n)
 static bool
 is_shared (const GmAgNode *n, uint32_t known)
 {
-  return n->kind == GM_NODE_OP && __atomic_load_n (&n->refs, __ATOMIC_RELAXED) > known;
+  return (n->kind == GM_NODE_OP || gm_is_view_made_late (n)) && __atomic_load_n (&n->refs, __ATOMIC_RELAXED) > known;
 }
 
 bool
@@ -485,7 +492,7 @@ gm_tensor_is_awaited (const GmTensor *t)
 {
   GmTensor *base = gm_tensor_view_base (t);
   if (is_stale (t) && base && base->meta.requires_grad)
-    return false; /* nobody has seen that history */
+    return t->autograd && t->autograd->retain; /* nobody has seen that history yet; the wish to keep a gradient goes on to it */
   gm_tracked ((GmTensor *) t);
   GmEdge at = t->autograd ? (GmEdge){t->autograd->node, t->autograd->nr} : (GmEdge){NULL, 0};
   if (!at.node || is_awaited_at (at.node, at.nr))

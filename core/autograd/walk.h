@@ -13,6 +13,7 @@ typedef struct GmSlot {
   struct GmWalk *walk;
   struct GmSlot *outer; /* the slot of a walk around this one */
   GmAgNode *node;
+  uint64_t seq;     /* its place among the ready ones: the node's number */
   uint64_t arrived; /* order of becoming ready: breaks ties */
   uint32_t waiting; /* edges that have not delivered */
   bool needed;      /* something that was asked for lies at or behind this node */
@@ -26,6 +27,9 @@ typedef struct GmSlot {
   GmTensor **many;
   const GmAgNode *asked; /* the node that has asked about this slot last ... */
   uint64_t outputs;      /* ... and for which outputs */
+  uint32_t *expected;    /* greet.c: per output, the edges that have not delivered; NULL: its hooks run with the node */
+  uint64_t greetings;    /* outputs, by bit, whose hooks have a turn of their own */
+  uint32_t turn;         /* of such a turn, whose `outer` is the node's slot: 1 + the output */
 } GmSlot;
 
 typedef struct {
@@ -70,6 +74,13 @@ void gm_walk_push (GmWalk *w, GmSlot *s);
 GmSlot *gm_walk_pop (GmWalk *w);
 /* All that happens to s, which was popped. */
 bool gm_walk_run_node (GmWalk *w, GmSlot *s, GError **error);
+/* greet.c: one more edge will deliver to output nr of s; one has delivered; a turn that they led to. */
+void gm_walk_expect (GmWalk *w, GmSlot *s, uint32_t nr);
+void gm_walk_delivered (GmWalk *w, GmSlot *s, uint32_t nr);
+bool gm_walk_take_turn (GmWalk *w, GmSlot *turn, GError **error);
+/* Whether something waits for the gradient of an output of s's node that is whole inside of that alone. */
+bool gm_walk_waits_inside (const GmWalk *w, const GmSlot *s);
+const uint32_t *gm_walk_order_of (const GmAgNode *n, bool results);
 /* Runs the hooks on what has arrived at s, unless they have run. */
 bool gm_walk_greet (GmWalk *w, GmSlot *s, GError **error);
 /* What happens to what has arrived at s before its node runs. */

@@ -28,7 +28,14 @@ typedef struct {
   int64_t base_offset; /* ... its first element so many elements after that one's first */
   bool leaf;           /* requires grad, and no operation made it */
   uint32_t made;       /* of views that have a history: when it was made, among those of the inputs, from 1; 0: nothing is known */
+  uint32_t look;       /* of those: which of the looks at inputs was the first one at it, from 0; GM_NO_ID: none */
 } GmGraphAlias;
+
+/* A look at an input that no node is: what recorded the graph asked whether it has a history, when there were `at` nodes. */
+typedef struct {
+  GmValueId input;
+  uint32_t at;
+} GmGraphLook;
 
 typedef struct {
   GmMeta meta;

@@ -141,6 +141,7 @@ mix_alias (Hasher *s, const GmGraphAlias *a, const uint32_t *input_place, uint32
   mix (s, (uint64_t) a->offset);
   mix (s, (uint64_t) a->base_offset);
   mix (s, a->made);
+  mix (s, a->look);
   if (a->has_base_meta)
     mix_meta (s, &a->base_meta);
 }

@@ -9,6 +9,7 @@
 #include <structmember.h>
 
 #include "core/autograd/autograd.h"
+#include "core/base/log.h"
 #include "core/python/autograd_py.h"
 #include "core/python/bind.h"
 #include "core/python/callable.h"
@@ -81,7 +82,7 @@ gm_py_int_as_size (PyObject *o)
 bool
 gm_entry_is_simple (const GmEntry *e)
 {
-  return (e->plan || e->plans) && !e->direct && !e->draws && e->n_ints == 0 && e->n_looks == 0 && e->n_outputs == 1 && !e->config->callable && !e->sets_grad
+  return (e->plan || e->plans) && !e->direct && !e->draws && e->n_ints == 0 && e->n_outputs == 1 && !e->config->callable && !e->sets_grad
          && !e->rest && e->ret && e->ret->kind == GM_RETURN_OUTPUT;
 }
 
@@ -103,14 +104,20 @@ run_simple (GmEntry *e, PyObject **slots)
   return NULL;
 }
 
-/* To ask is a look. */
-static void
-look_as_the_program (const GmEntry *e, PyObject **slots)
+/* The program's looks at its arguments.  False: the call has to be plain Python's. */
+static inline bool
+look (const GmTarget *target, const GmEntry *e, PyObject **slots)
 {
-  bool was = gm_grad_set_enabled (true);
-  for (uint32_t i = 0; i < e->n_looks; i++)
-    gm_tensor_requires_grad (((GmPyTensor *) slots[e->looks[i]])->t);
-  gm_grad_set_enabled (was);
+  if (e->looks.n == 0)
+    return true;
+  GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1);
+  for (uint32_t i = 0; i < e->looks.n; i++)
+    in[e->looks.inputs[i]] = ((GmPyTensor *) slots[e->input_slots[e->looks.inputs[i]]])->t;
+  if (G_LIKELY (gm_looks_take (&e->looks, in)))
+    return true;
+  gm_log (GM_LOG_GRAPH_BREAKS, "%s: this call is plain Python's: a view that gets its history in it is read after what it is a view of",
+          PyUnicode_AsUTF8 (target->func->func_qualname));
+  return false;
 }
 
 /* slots are borrowed from objects that the arguments keep alive; the plan runs no Python code. */
@@ -133,8 +140,6 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail)
     if (!gm_draws_make (e->draws, slots))
       goto out;
   }
-  if (G_UNLIKELY (e->n_looks > 0))
-    look_as_the_program (e, slots);
   if (e->direct) {
     gm_hook_suspend ();
     bool ran = gm_direct_run (e->direct, slots, outputs);
@@ -263,6 +268,10 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool
     if (gm_guards_check (e->guards, &env, locals, target->func, slots) && !passed_over (e, target, &env, locals))
       hit = e;
   }
+  if (hit && G_UNLIKELY (!look (target, hit, slots))) {
+    *plain = true;
+    return NULL;
+  }
   if (hit) {
     hit->hits++;
     return hit->simple ? run_simple (hit, slots) : run_entry (target, hit, slots, tail);
@@ -281,8 +290,8 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool
   bool fresh = gm_guards_check (hit->guards, &env, locals, target->func, slots);
   /* The recorder checked them on this very frame; but what compiling ran may have let an object die. */
   g_assert (fresh || gm_guards_dead (hit->guards));
-  *plain = !fresh;
-  PyObject *result = fresh ? run_entry (target, hit, slots, tail) : NULL;
+  *plain = !fresh || !look (target, hit, slots);
+  PyObject *result = !*plain ? run_entry (target, hit, slots, tail) : NULL;
   gm_entry_unref (hit);
   return result;
 }

@@ -127,7 +127,7 @@ gm_entry_unref (GmEntry *e)
   gm_continuation_free (e->rest);
   g_free (e->input_slots);
   g_free (e->ints);
-  g_free (e->looks);
+  gm_looks_clear (&e->looks);
   g_free (e->in_slots);
   gm_graph_free (e->graph);
   g_free (e->reason);

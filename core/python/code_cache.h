@@ -9,6 +9,7 @@
 #ifndef GM_PYTHON_CODE_CACHE_H
 #define GM_PYTHON_CODE_CACHE_H
 
+#include "core/aot/looks.h"
 #include "core/plans.h"
 #include "core/trace/trace.h"
 
@@ -48,7 +49,7 @@ typedef struct GmEntry {
   uint32_t n_inputs, n_outputs;
   uint32_t *input_slots;   /* per plan input: the guards' slot that holds the tensor */
   uint32_t n_ints, *ints;  /* those of the inputs that are ints, not tensors: see size.c of core/trace */
-  uint32_t n_looks, *looks; /* slots of tensors at which only dropped code looked: see gm_graph_lost_looks */
+  GmLooks looks; /* at its inputs */
   struct GmDraws *draws;   /* numbers to draw before it runs; NULL: none */
   GmReturn *ret;           /* the short ending, or NULL */
   PyCodeObject *residual;  /* else the long one: called with slots[in_slots[0]] ..., then the outputs */

@@ -10,7 +10,7 @@
 
 #include "core/base/log.h"
 #include "core/compile.h"
-#include "core/graph/looks.h"
+#include "core/aot/looks.h"
 #include "core/plugin/registry.h"
 #include "core/python/api_object.h"
 #include "core/python/args.h"
@@ -133,7 +133,9 @@ describe_memory (const Job *job, GmGraph *g, const char **why)
     *why = "an in-place write to a view of a tensor that set_ () has given other memory";
     return false;
   }
-  gm_overlap_describe (g, tensors);
+  GmLooks looks = gm_looks_find (g, rec->looks, rec->n_looks);
+  gm_overlap_describe (g, tensors, &looks);
+  gm_looks_clear (&looks);
   return true;
 }
 
@@ -244,14 +246,17 @@ guard_memory (GmEntry *e)
   }
 }
 
-/* What the program looked at and the plan does not. */
+/* By the entry's inputs: the generator's state is none of them. */
 static void
-keep_looks (GmEntry *e, const GmCompile *c, const GmRecording *rec)
+keep_looks (GmEntry *e, const GmGraph *g, const GmRecording *rec)
 {
-  e->looks = g_new (uint32_t, rec->n_inputs + 1);
-  e->n_looks = gm_graph_lost_looks (c->record.graph, c->simplify.graph, e->looks);
-  for (uint32_t i = 0; i < e->n_looks; i++)
-    e->looks[i] = rec->inputs[e->looks[i]].slot;
+  e->looks = gm_looks_find (g, rec->looks, rec->n_looks);
+  for (uint32_t i = 0; i < e->looks.n; i++) {
+    uint32_t before = 0;
+    for (uint32_t k = 0; k < e->looks.inputs[i]; k++)
+      before += rec->inputs[k].slot == GM_SLOT_RNG;
+    e->looks.inputs[i] -= before;
+  }
 }
 
 /* -- a: assemble ------------------------------------------------------------------------------------------------- */
@@ -284,7 +289,7 @@ assemble (GmCompile *c, GError **error)
     e->input_slots[e->n_inputs++] = rec->inputs[i].slot;
   }
   guard_memory (e);
-  keep_looks (e, c, rec);
+  keep_looks (e, c->record.graph, rec);
   gm_guards_add_sizes (e->guards, c->record.graph, rec);
   if (job->hooks)
     gm_py_hooks_guard (g_steal_pointer (&job->hooks), e->guards);
@@ -628,9 +633,7 @@ run_symbolic (Job *job, GmCompile *c, GError **error)
   job->plans = gm_plans_new (c, error);
   if (!job->plans)
     return false;
-  if (!gm_compile_run (c, 's', 's', error)) /* for keep_looks: the plans have copies of their own */
-    return false;
-  gm_compile_skip (c, 'f', 'l');
+  gm_compile_skip (c, 's', 'l');
   return gm_compile_run (c, 'a', 'a', error);
 }
 

@@ -46,6 +46,7 @@ gm_record_mark (const GmRecorder *r)
     .wrapped = r->wrapped->len,
     .mutated = r->mutated->len,
     .draws = r->draws->len,
+    .looks = r->looks->len,
     .graph = gm_graph_mark (r->graph),
     .rng = r->builder.rng,
     .rng_taken = r->builder.rng_taken,
@@ -82,6 +83,7 @@ gm_record_rollback (GmRecorder *r, const GmMark *m)
   cut (r->inputs, m->inputs);
   cut (r->mutated, m->mutated);
   cut (r->draws, m->draws);
+  cut (r->looks, m->looks);
   cut_pointers (r->sources, m->sources);
   cut_pointers (r->wrapped, m->wrapped);
   gm_graph_truncate (r->graph, m->graph);
@@ -188,6 +190,8 @@ gm_record_hash (const GmRecorder *r)
   }
   for (uint32_t i = 0; i < r->mutated->len; i++)
     h = mix (h, g_array_index (r->mutated, GmValueId, i));
+  for (uint32_t i = 0; i < r->looks->len; i++)
+    h = mix (h, g_array_index (r->looks, GmGraphLook, i).input);
   for (uint32_t i = 0; i < r->draws->len; i++)
     h = mix (h, g_str_hash (g_array_index (r->draws, struct GmDrawCall, i).name));
   h = mix (h, r->wrapped->len);
@@ -602,6 +606,7 @@ recorder_init (GmRecorder *r, const GmRecordRequest *req)
   r->effects = g_array_new (FALSE, TRUE, sizeof (GmEffect));
   r->inputs = g_array_new (FALSE, TRUE, sizeof (GmInput));
   r->draws = g_array_new (FALSE, TRUE, sizeof (struct GmDrawCall));
+  r->looks = g_array_new (FALSE, TRUE, sizeof (GmGraphLook));
   r->mutated = g_array_new (FALSE, TRUE, sizeof (GmValueId));
   gm_size_init (r);
   r->sources = g_ptr_array_new ();
@@ -642,6 +647,7 @@ recorder_free (void *data)
   g_hash_table_unref (r->user_keys);
   Py_CLEAR (r->stand_ins_made);
   g_array_unref (r->draws);
+  g_array_unref (r->looks);
   g_hash_table_unref (r->source_index);
   g_hash_table_unref (r->guard_index);
   Py_XDECREF (r->raised);

@@ -82,7 +82,7 @@ typedef struct {
   const GmFrame *frame;
   uint32_t pc, depth, n_executed, n_frames;
   GmHeapMark heap;
-  uint32_t guards, effects, inputs, sources, wrapped, mutated, draws;
+  uint32_t guards, effects, inputs, sources, wrapped, mutated, draws, looks;
   GmGraphMark graph;
   GmValueId rng;
   int64_t rng_taken;
@@ -118,6 +118,7 @@ struct GmRecorder {
   GPtrArray *sources; /* GmSource */
   GPtrArray *wrapped; /* GmTracker with real objects and identity, in order */
   GArray *mutated;    /* GmValueId that were written in place */
+  GArray *looks;      /* GmGraphLook */
   GPtrArray *refs;    /* PyObject: everything that must live as long as the recorder */
   size_t kept_bytes;  /* of the strings among them */
   /* see class_made.c: NULL until needed; nothing refers to what a rollback leaves in them */

@@ -483,6 +483,8 @@ finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *
   }
   rec->draws = gm_draws_finish (r, slot_of);
   rec->n_draws = r->draws->len;
+  rec->n_looks = r->looks->len;
+  rec->looks = gm_arena_copy (r->arena, r->looks->data, r->looks->len * sizeof (GmGraphLook));
   const GmRecordRequest *req = r->request;
   g_autofree char *failed = gm_guards_explain (rec->guards, &req->env, req->locals, req->func);
   if (failed)

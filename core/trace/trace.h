@@ -487,6 +487,8 @@ typedef struct GmRecording {
                               residual's `outputs` */
   GmRecordInput *inputs;   /* one per graph input, in order */
   uint32_t n_inputs;
+  GmGraphLook *looks; /* that no node is, in their order */
+  uint32_t n_looks;
   const GmSizePlace *size_places; /* per fact of the graph's sizes, as far as they go */
   uint32_t n_size_places;
   const char *fixed;    /* sizes that might have stayed open, a line each: "L['x'].size(0) == 5: FILE:LINE needs ..." */

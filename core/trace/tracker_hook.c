@@ -123,6 +123,7 @@ register_one (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, const c
     return &gm_tracker_poison;
   if (fn->source && fn->real)
     gm_guard (r, IS, fn->source, .obj = fn->real);
+  gm_tensor_look (r, t);
   const GmTracker **items = gm_tracker_array (r, 2);
   items[0] = t;
   items[1] = fn;
@@ -169,6 +170,7 @@ retain_grad (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       !may_register (r, t, "retain_grad",
                      "cannot retain the grad of a tensor that does not require grad"))
     return &gm_tracker_poison;
+  gm_tensor_look (r, t);
   PyObject *method = gm_record_take (r, PyUnicode_InternFromString ("retain_grad"));
   gm_effect (r, GM_EFFECT_HOOK, NULL, method, &t, 1);
   return gm_none (r);

@@ -75,6 +75,14 @@ input_name (GmRecorder *r, const char *source)
   return gm_arena_strdup (r->graph->arena, s->str);
 }
 
+void
+gm_tensor_look (GmRecorder *r, const GmTracker *t)
+{
+  GmGraphLook look = { (GmValueId) gm_contents_of (r, t)->number, r->graph->nodes->len };
+  if (r->n_bodies == 0 && gm_graph_value (r->graph, look.input)->node == GM_NO_ID)
+    g_array_append_val (r->looks, look);
+}
+
 const GmTracker *
 gm_wrap_tensor (GmRecorder *r, PyObject *real, const GmSource *source)
 {
@@ -353,8 +361,10 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return gm_from_int (r, m->ndim);
   if (strcmp (s, "itemsize") == 0)
     return gm_from_int (r, gm_dtype_size (m->dtype));
-  if (strcmp (s, "requires_grad") == 0)
+  if (strcmp (s, "requires_grad") == 0) {
+    gm_tensor_look (r, t);
     return gm_from_bool (r, m->requires_grad);
+  }
   if (strcmp (s, "grad") == 0)
     return grad (r, t);
   if (strcmp (s, "data") == 0)

@@ -65,15 +65,16 @@ def double(results, inputs, leaves):
 
 
 def hooked(results, inputs, leaves):
-    """Hooks on results, and what they saw; in which order those on several results run is not compared: a history that is made when
-    somebody looks, and one that the function made, may lie the other way round."""
-    seen = []
+    """Hooks on results, and what they saw, in their order; where a hook on an input runs among those is not compared, because the history
+    that a call gives an input is made before or after it."""
+    seen, at_inputs = [], []
     for i, t in enumerate(flatten(results)):
         if t.requires_grad:
-            t.register_hook(lambda g, i=i: seen.append(f"gradient {bits(g)} at result {i}"))
+            lines = at_inputs if any(t is x for x in inputs) else seen
+            t.register_hook(lambda g, i=i, lines=lines: lines.append(f"gradient {bits(g)} at result {i}"))
             t.register_hook(lambda g: g * 1.25)
     backward(results, inputs, leaves)
-    return sorted(seen)
+    return seen + sorted(at_inputs)
 
 
 def recorded(results, inputs, leaves):

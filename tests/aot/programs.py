@@ -49,7 +49,7 @@ class Program:
     # -- inputs: several ways for the same function ------------------------------------------------
 
     def _setup(self):
-        r, lines, bases = self.random, [], []
+        r, lines, bases, written = self.random, [], [], []
         for i in range(r.choice([1, 1, 2])):
             kind = r.choice(["plain", "plain", "leaf", "inner"])
             base = self.base(i)
@@ -60,6 +60,8 @@ class Program:
                 lines.append(f"leaves.append(b{i})")
             if kind == "inner":
                 lines.append(f"b{i} = b{i} * 1.25")
+            if kind != "leaf":
+                written.append(f"b{i}")
             bases.append(f"b{i}")
         inputs = [r.choice(WAYS).format(a=r.choice(bases)) for _ in range(r.choice([1, 2, 2, 3]))]
         if len(getattr(self, "names", [])) > 0:
@@ -71,6 +73,9 @@ class Program:
         if len(inputs) > 1 and r.random() < 0.15:
             lines.append("inputs[1] = inputs[0]")
         self.finish(lines)
+        late = random.Random(f"{self.seed} late")  # of its own: the rest of a seed's program is what it was
+        if written and late.random() < 0.2:  # views that were taken before get their histories when somebody looks at them
+            lines.append(late.choice(written) + late.choice(["[2:5].mul_(2)", "[2:5].zero_()", ".neg_()"]))
         return "\n".join(lines)
 
     def base(self, i):

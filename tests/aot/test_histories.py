@@ -780,3 +780,44 @@ def test_what_nobody_wants_takes_the_history_of_a_view_all_the_same(f, dynamic):
         compiled = G.compile(f, backend=backend, fullgraph=True, dynamic=dynamic)
         assert run(compiled) == run(f)
     assert run(unwanted_copy) != run(lambda x: x)
+
+
+def read_around_a_write(x, y):
+    z = x * x
+    y[0] += 1
+    return G.where(y > 0, y, x), z
+
+
+@backends
+def test_a_hook_on_a_view_sees_nothing_of_the_history_that_a_write_beside_it_gives_the_view(backend):
+    def run(f):
+        leaf, seen = base().requires_grad_(), []
+        b = leaf * 1.25
+        x, y = b[1], b[4:12]
+        x.register_hook(lambda g: seen.append(g.tolist()))
+        f(x, y)[0].sum().backward()
+        return seen + lines_of([leaf.grad])
+
+    assert len(same(read_around_a_write, run, backend, fullgraph=False)) == 1
+
+
+# -- Gradients of gradients behind a write ----------------------------------------------------------------------------
+
+
+def one_of_each_row(x, v):
+    x[0] = 2.5
+    return v.sin().gather(1, G.tensor([[1], [0], [2]])).exp()
+
+
+@backends
+def test_the_sign_of_a_zero_in_a_second_derivative_behind_a_write(backend):
+    """What a write replaces, and what a view selects of it, are copied back and forth: nothing is added to zeros, which would make 0 of -0."""
+    def run(f):
+        leaf = base().requires_grad_()
+        x = leaf * 1.25
+        (first,) = G.autograd.grad(f(x.view(3, 4), x.view(3, 4)).sum(), [leaf], create_graph=True)
+        (second,) = G.autograd.grad((first * first * 0.5).sum(), [leaf], create_graph=True)
+        return lines_of([first, second, *G.autograd.grad(second.square().sum(), [leaf])])
+
+    want = same(one_of_each_row, run, backend)
+    assert "-0.0" in "".join(want)
