@@ -373,7 +373,11 @@ put_load (NvPoint *pt, const NvPass *pass, uint32_t k)
    * are there, all can be read. */
   if (pt->tail)
     put (pt->t, "    if (full)\n  ");
-  put (pt->t, "    %s = *(const V%d_%s *) (p%u + (o%u + e));\n", w, pt->lanes, elem, pt->arg[k], k);
+  int before = pt->peels ? phase_of (pt, k, pt->lanes) : 0; /* the first row may begin behind the boundary that e counts from */
+  if (before > 0)
+    put (pt->t, "    %s = *(const V%d_%s *) (p%u - %d + (o%u + %du + e));\n", w, pt->lanes, elem, pt->arg[k], before, k, before);
+  else
+    put (pt->t, "    %s = *(const V%d_%s *) (p%u + (o%u + e));\n", w, pt->lanes, elem, pt->arg[k], k);
   if (pt->tail)
     put (pt->t, "    else\n#pragma unroll\n      for (int l = 0; l < %d; l++)\n        %s.e[l] = %s ? p%u[o%u + e + l] : 0;\n",
          pt->lanes, w, IN (pt), pt->arg[k], k);
