@@ -35,7 +35,7 @@ measure_mark (PyObject *module, PyObject *args)
   g_autoptr (GArray) none = g_array_new (FALSE, FALSE, 1);
   g_autoptr (GPtrArray) nothing = g_ptr_array_new ();
   GmRecorder r = { .graph = gm_graph_new ("measure", NULL), .guards = none, .effects = none, .inputs = none,
-                   .mutated = none, .draws = none, .sources = nothing, .wrapped = nothing };
+                   .mutated = none, .draws = none, .looks = none, .sources = nothing, .wrapped = nothing };
   gm_heap_init (&r.heap);
   fill (&r, live);
   uint32_t object = gm_heap_add (&r.heap, writes + 1);
