@@ -25,7 +25,6 @@
 #define CHEAP 3            /* instructions: what costs more is kept, not done again */
 #define SPLIT_BLOCK 256
 #define BYTES_OF_THREAD 32 /* that it reads of a row */
-#define MOST_PEELED 24    /* elements of a thread whose row begins anywhere: each is asked whether it is the row's */
 #define SYMBOLIC_BLOCK 128 /* threads of a row whose length only the run knows */
 #define SPLIT_FROM 65536   /* elements of a row */
 #define SPLIT_ROWS 64      /* with so many rows the GPU is busy without */
@@ -578,11 +577,9 @@ nv_print_rows (NvUnit *u, uint32_t step)
   }
   if (r.threads > 1)
     nv_point_peel (&r.pt, limit);
+  if (r.pt.peels && r.threads == 64)
+    r.threads = 32; /* the ends of such rows take long as it is: without a barrier */
   r.pt.near = find_near (&r);
   plan_kept (&r, number);
-  if (r.pt.peels && r.keeps && r.steps * r.pt.lanes > MOST_PEELED && r.threads < 1024) {
-    r.threads *= 2;
-    plan_kept (&r, number);
-  }
   print_whole (&r, u, n_rows);
 }
