@@ -228,6 +228,7 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
   uint32_t *places = KEEP (s->parts->places, s->graph->values->len);
   p->unfold = (GmUnfold){ p->graph, places, p->tangent_of, p->grad_of, s->joint->n_tangents,
                           s->joint->n_grads };
+  p->unfold.is_packed = s->parts->restore != NULL;
   p->has_hooks = gm_gradient_hooks_any (p->graph);
   if (p->has_hooks)
     p->backward = gm_graph_simplify (s->parts->backward, 0, p->arena);

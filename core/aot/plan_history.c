@@ -3,7 +3,8 @@
  *
  * The compiled backward runs where it has the bits of the plain one; else the function is taken apart (unfold.c).
  * Invariant: a saved tensor is an alias without history, never the tensor that the caller
- * holds, so no reference goes round in a circle.
+ * holds, so no reference goes round in a circle.  The plain tape keeps a leaf itself: one that was given other memory since (.data) is
+ * read where it is now, so the function is taken apart for it.
  */
 #include "core/aot/plan_private.h"
 #include "core/tensor/alloc.h"
@@ -56,7 +57,7 @@ static bool
 needs_unfolding (const GmHistory *h, const GmAgNode *n, GmTensor *const *grads, bool create_graph)
 {
   return create_graph || gm_autograd_is_awaited (n) || (h->plan->has_hooks && gm_autograd_leaf_waits (n)) || gm_autograd_order_matters (n, h->plan->n_terms)
-         || !gm_unfold_can_fill (&h->plan->unfold, grads) || !is_unchanged (h);
+         || !gm_unfold_can_fill (&h->plan->unfold, grads) || !is_unchanged (h) || gm_unfold_any_moved (&h->plan->unfold, n, h->saved);
 }
 
 static bool

@@ -7,6 +7,8 @@
  * made after all, one per operation of the functional graph that gradients reach, with the numbers
  * that they would have had, and the engine walks them.
  *
+ * The plain tape keeps a leaf itself, so a node reads it where it is when the backward runs; what is computed again is made of what the
+ * leaf was when the function ran.
  * Invariant: nothing is kept for this.  The gradient of an operation reads here what it reads in
  * the compiled backward, and that was kept by the forward or is computed again from it.
  * A function that brings its gradient is one node, which evaluates that (custom.c).
@@ -27,6 +29,7 @@ typedef struct {
   bool *needed;      /* per value: its elements are read */
   GmTensor **values; /* owned */
   GmTensor **tape;   /* owned: with history */
+  GmTensor **leaves; /* owned: per input of the graph, what the plain tape keeps as itself; else NULL */
 } Unfold;
 
 static GmValueId
@@ -132,6 +135,27 @@ gm_unfold_reads (const GmUnfold *u)
   spread (u->g, reached);
   mark_needed (&(Unfold){ .u = u, .g = u->g, .reached = reached, .needed = needed });
   return needed;
+}
+
+/* The leaf that gradient i goes to, borrowed, if it was kept; NULL: it was not, or hooks packed it. */
+static GmTensor *
+kept_leaf (const GmUnfold *u, const GmAgNode *n, const GmSaved *kept, uint32_t i)
+{
+  uint32_t place = u->places[g_array_index (u->g->inputs, GmValueId, u->grads[i].i)];
+
+  return place == GM_NO_ID || u->is_packed || kept[place].is_packed ? NULL : gm_autograd_leaf (n, (int) i);
+}
+
+bool
+gm_unfold_any_moved (const GmUnfold *u, const GmAgNode *n, const GmSaved *kept)
+{
+  for (uint32_t i = 0; i < u->n_grads; i++) {
+    const GmTensor *now = kept_leaf (u, n, kept, i);
+    const GmTensor *was = now ? kept[u->places[g_array_index (u->g->inputs, GmValueId, u->grads[i].i)]].t : NULL;
+    if (now && (now->storage != was->storage || now->offset != was->offset || !gm_meta_same_layout (&now->meta, &was->meta)))
+      return true;
+  }
+  return false;
 }
 
 static bool
@@ -300,7 +324,7 @@ record_custom (Unfold *w, uint32_t k, uint64_t seq)
   for (uint32_t i = 0; i < n_captured; i++) {
     GmValueId v = n->in[1 + n_args + i];
     results[i] = result_of (w, k, n->attrs->offset, v);
-    captured[i] = on_tape (w, v);
+    captured[i] = w->leaves[v] ? w->leaves[v] : on_tape (w, v);
     lost |= gm_graph_meta (g, v)->requires_grad && !captured[i]->meta.requires_grad;
   }
   memset (outs, 0, sizeof outs);
@@ -324,7 +348,7 @@ record_higher (Unfold *w, uint32_t k, uint64_t seq)
   bool any = false;
 
   for (uint32_t i = 0; i < n->n_in; i++) {
-    in[i] = on_tape (w, n->in[i]);
+    in[i] = w->leaves[n->in[i]] ? w->leaves[n->in[i]] : on_tape (w, n->in[i]);
     any |= flows (g, n, i) && in[i]->meta.requires_grad;
   }
   if (!any)
@@ -350,6 +374,9 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
     GmValueId v = g_array_index (g->inputs, GmValueId, w->u->grads[i].i);
     g_autoptr (GmTensor) t = tensor_of (w, v);
     w->tape[v] = gm_autograd_before (node, (int) i, t);
+    GmTensor *leaf = kept_leaf (w->u, node, w->kept, i);
+    if (leaf)
+      w->leaves[v] = leaf->meta.requires_grad ? gm_tensor_ref (leaf) : gm_autograd_before (node, (int) i, leaf);
   }
   for (uint32_t k = 0; k < g->nodes->len; k++) {
     const GmNode *n = gm_graph_node (g, k);
@@ -379,6 +406,9 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
       continue;
     w->tape[n->out] = tensor_of (w, n->out);
     gm_autograd_record (w->tape[n->out], n->op, in, (int) n->n_in, n->attrs, seq + k);
+    for (uint32_t i = 0; i < n->n_in; i++)
+      if (w->leaves[n->in[i]])
+        gm_autograd_record_leaf (w->tape[n->out], i, w->leaves[n->in[i]]);
   }
 }
 
@@ -399,8 +429,8 @@ gm_unfold_backward (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint
 {
   uint32_t n = u->g->values->len;
   g_autofree bool *reached = g_new0 (bool, n + 1), *needed = g_new0 (bool, n + 1);
-  g_autofree GmTensor **values = g_new0 (GmTensor *, n + 1), **tape = g_new0 (GmTensor *, n + 1);
-  Unfold w = { u, u->g, kept, reached, needed, values, tape };
+  g_autofree GmTensor **values = g_new0 (GmTensor *, n + 1), **tape = g_new0 (GmTensor *, n + 1), **leaves = g_new0 (GmTensor *, n + 1);
+  Unfold w = { u, u->g, kept, reached, needed, values, tape, leaves };
 
   for (uint32_t k = 0; k < u->n_tangents; k++)
     if (grads[k])
@@ -413,6 +443,7 @@ gm_unfold_backward (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint
     ok = walk (&w, node, grads, create, result, error);
   }
   for (GmValueId v = 0; v < n; v++) {
+    gm_tensor_unref (leaves[v]);
     gm_tensor_unref (tape[v]);
     gm_tensor_unref (values[v]);
   }

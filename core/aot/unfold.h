@@ -13,6 +13,7 @@ typedef struct {
   const GmInnerOutput *tangents; /* n_tangents, and */
   const GmInnerInput *grads;     /* n_grads, as the joint graph has them */
   uint32_t n_tangents, n_grads;
+  bool is_packed; /* hooks in the graphs have seen all that was saved: no leaf is kept as itself */
 } GmUnfold;
 
 /* Whether an output whose gradient is missing can be given one of negative zeros: something else is
@@ -21,6 +22,9 @@ bool gm_unfold_can_fill (const GmUnfold *u, GmTensor *const *grads);
 
 /* Per value: whether its elements are read, if all tangents are there.  The caller frees. */
 bool *gm_unfold_reads (const GmUnfold *u);
+
+/* Whether a leaf that was kept has had its memory or its shape exchanged since. */
+bool gm_unfold_any_moved (const GmUnfold *u, const GmAgNode *n, const GmSaved *kept);
 
 /* The gradient, operation by operation, within the backward of node n, whose edges are the
  * gradients' inputs.  seq: of the first node, as reserved when the forward ran.  result: as

@@ -96,6 +96,8 @@ bool gm_autograd_is_awaited (const GmAgNode *n);
 void gm_autograd_find_leaves (GmTensor *const *roots, uint32_t n, GPtrArray *leaves);
 /* Within n's backward: takes what has arrived so far where edge i leads to, or NULL: whoever gives a sum there that goes on with it. */
 GmTensor *gm_autograd_take_arrived (GmAgNode *n, uint32_t i);
+/* The leaf that edge i of n leads to, borrowed; NULL: none. */
+GmTensor *gm_autograd_leaf (const GmAgNode *n, int i);
 /* Whether a hook waits at a leaf that n leads to: it runs as soon as that gradient is complete, in the middle of what n stands for. */
 bool gm_autograd_leaf_waits (const GmAgNode *n);
 /* Whether a hook, or a wish to keep it, waits for the gradient of t, which is no leaf, or of a view that t was taken of, up to its base; or
@@ -113,6 +115,8 @@ uint64_t gm_autograd_reserve (uint64_t n);
 /* out, fresh, becomes the result of op (in ...), as if that had run, at the place `seq` in the order.  What the gradient reads must
  * be there (gm_op_saves), other operands may be without memory. */
 void gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, uint64_t seq);
+/* What the node that made out keeps of its operand i, if it does, is the leaf t itself, which may have moved since. */
+void gm_autograd_record_leaf (GmTensor *out, uint32_t i, GmTensor *t);
 /* The number of a node that was just attached, or of the one that made t. */
 void gm_autograd_place (GmAgNode *n, uint64_t seq);
 void gm_autograd_place_made (GmTensor *t, uint64_t seq);

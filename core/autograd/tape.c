@@ -149,6 +149,17 @@ gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const
   out->autograd->node->seq = seq;
 }
 
+void
+gm_autograd_record_leaf (GmTensor *out, uint32_t i, GmTensor *t)
+{
+  GmAgNode *n = out->autograd->node;
+
+  if (i >= GM_NODE_INLINE || !n->saved_in[i].t)
+    return;
+  gm_tensor_unref (n->saved_in[i].t);
+  n->saved_in[i].t = gm_tensor_ref (t); /* the version is that of the memory that it had */
+}
+
 /* A result of a view op that was not recorded still has to know which history of its base it saw,
  * and that it stands apart from it if gradients were off. */
 static void
@@ -468,12 +479,20 @@ gm_autograd_find_leaves (GmTensor *const *roots, uint32_t n_roots, GPtrArray *le
   }
 }
 
+GmTensor *
+gm_autograd_leaf (const GmAgNode *n, int i)
+{
+  const GmAgNode *to = n->edges[i].node;
+
+  return to && to->kind == GM_NODE_LEAF ? to->saved_in[0].t : NULL;
+}
+
 bool
 gm_autograd_leaf_waits (const GmAgNode *n)
 {
   for (uint32_t i = 0; i < n->n_in; i++) {
-    const GmAgNode *to = n->edges[i].node;
-    const GmAutograd *ag = to && to->kind == GM_NODE_LEAF ? to->saved_in[0].t->autograd : NULL;
+    const GmTensor *leaf = gm_autograd_leaf (n, (int) i);
+    const GmAutograd *ag = leaf ? leaf->autograd : NULL;
     if (ag && ((ag->hooks && ag->hooks->len) || (ag->post_hooks && ag->post_hooks->len)))
       return true;
   }

@@ -6,8 +6,10 @@
 #ifndef GM_PYTHON_GRAPH_SIZES_H
 #define GM_PYTHON_GRAPH_SIZES_H
 
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
 #include "core/graph/graph.h"
-#include "core/python/cpython.h"
 
 typedef struct GmGraphSizes GmGraphSizes;
 

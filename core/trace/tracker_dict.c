@@ -122,7 +122,7 @@ whole (GmRecorder *r, const GmTracker *t)
     gm_guard (r, ORDERED_KEYS, t->source, .obj = keys);
   else
     gm_guard (r, DICT_KEYS, t->source, .obj = keys);
-  contents = gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = 2 * n);
+  contents = gm_contents (r, items, 2 * n); /* with room for an index of the keys */
   gm_contents_set (r, t, contents);
   return contents;
 }
