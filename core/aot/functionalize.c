@@ -399,25 +399,6 @@ check_quiet (Rewrite *r, const GmNode *n, uint32_t i)
     refuse (r, n, "with gradients off to a tensor whose gradient is asked for afterwards");
 }
 
-/* Whether what n copies is the result of an operation on its destination that nobody else sees: what an operation in place is
- * recorded as, whose history is that of the operation itself. */
-static bool
-is_in_place (const Rewrite *r, const GmNode *n)
-{
-  const GmGraph *g = r->g;
-  GmValueId object = gm_views_object (g, n->in[1]);
-  const GmNode *made = producer (g, object);
-  uint32_t n_reads = 0;
-
-  for (uint32_t i = 0; i < g->nodes->len; i++)
-    for (uint32_t k = 0; k < gm_graph_node (g, i)->n_in; k++)
-      n_reads += gm_views_object (g, gm_graph_node (g, i)->in[k]) == object;
-  for (uint32_t i = 0; i < g->outputs->len; i++)
-    n_reads += gm_views_object (g, g_array_index (g->outputs, GmGraphOutput, i).value) == object;
-  return n_reads == 1 && made && made->n_in > 0 && gm_views_parent (g, object) == GM_NO_ID
-         && gm_views_object (g, made->in[0]) == gm_views_object (g, n->in[0]);
-}
-
 /* A write that is quiet leaves the histories of all views alone. */
 static void
 remember (Rewrite *r, GmValueId root)
@@ -446,7 +427,7 @@ rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
   if (is_input && gm_meta_overlaps_itself (gm_graph_meta (r->g, root)))
     refuse (r, n, "to an input of which several elements are one place in memory");
   GmVal from = gm_views_no_grad (r->g, n) ? elements_of (r, n->in[1]) : current (r, n->in[1]);
-  if (!quiet && from && gm_b_meta (b, from)->requires_grad && !is_in_place (r, n))
+  if (!quiet && from && gm_b_meta (b, from)->requires_grad && n->tag != GM_TAG_IN_PLACE)
     from = add (r, GM_OP_copy, &from, 1, NULL); /* what arrives is summed there before it goes on */
   GmVal src = gm_b_expand (b, gm_b_cast (b, from, m->dtype), m->ndim, m->sizes);
   if (gm_views_no_grad (r->g, n))
@@ -477,13 +458,22 @@ rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
     r->now[root] = add (r, GM_OP_detach, &r->now[root], 1, NULL);
 }
 
+/* What the nodes that n becomes are to be cut as. */
+static GmNodeTag
+tag_of (const Rewrite *r, const GmNode *n)
+{
+  const GmNode *computes = n->tag == GM_TAG_IN_PLACE ? producer (r->g, n->in[1]) : n;
+
+  return !computes || computes->tag == GM_TAG_ITSELF ? GM_TAG_NONE : (GmNodeTag) computes->tag;
+}
+
 static void
 rewrite_node (Rewrite *r, const GmNode *n)
 {
   const GmMeta *m = gm_graph_meta (r->g, n->out);
 
   r->b.where = n->where;
-  r->b.tag = n->tag == GM_TAG_ITSELF ? GM_TAG_NONE : (GmNodeTag) n->tag;
+  r->b.tag = tag_of (r, n);
   if (gm_ops[n->op].family == GM_FAMILY_MUTATE) { /* copy_ (dst, src) */
     rewrite_write (r, n, m);
   } else if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT) {

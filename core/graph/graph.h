@@ -45,8 +45,10 @@ typedef struct {
 } GmGraphValue;
 
 /* What the program wants of a node's value where the graph is cut in two (core/aot/partition.c).  Rewrites keep it, images do not
- * have it.  ITSELF: a view that is no other tensor than the one it is taken of, whose shape was changed (core/aot/metadata.c). */
-typedef enum { GM_TAG_NONE, GM_TAG_SAVE, GM_TAG_RECOMPUTE, GM_TAG_ITSELF, GM_N_TAGS } GmNodeTag;
+ * have it.  ITSELF: a view that is no other tensor than the one it is taken of, whose shape was changed (core/aot/metadata.c).
+ * IN_PLACE: a write that is one operation with what computes the elements, as in `x.tanh_ ()`, with one history; it is cut as that
+ * node is.  Without: `x.copy_ (x.tanh ())`, whose copy is one more place where gradients are summed. */
+typedef enum { GM_TAG_NONE, GM_TAG_SAVE, GM_TAG_RECOMPUTE, GM_TAG_ITSELF, GM_TAG_IN_PLACE, GM_N_TAGS } GmNodeTag;
 extern const char *const gm_node_tag_names[GM_N_TAGS]; /* as they are written: "save" */
 
 typedef struct {

@@ -71,12 +71,12 @@ builder_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, co
   if (!dst)
     return gm_b_fail (base, GM_ERROR_TYPE, "%s in place: there is no value to write to",
                       gm_ops[op].name);
-  GmVal src = op == GM_OP_copy && n_in == 1
-                ? in[0]
-                : builder_op (base, op, in, n_in, attrs); /* copy_ copies by itself */
-  if (!src)
-    return NULL;
-  return builder_op (base, GM_OP_copy_, (const GmVal[]){ dst, src }, 2, NULL);
+  bool copies = op == GM_OP_copy && n_in == 1; /* copy_ does that by itself */
+  GmVal src = copies ? in[0] : builder_op (base, op, in, n_in, attrs);
+  GmVal written = src ? builder_op (base, GM_OP_copy_, (const GmVal[]){ dst, src }, 2, NULL) : NULL;
+  if (written && !copies)
+    gm_graph_set_tag (((GmGraphBuilder *) base)->graph, gm_id_from_val (written), GM_TAG_IN_PLACE);
+  return written;
 }
 
 static GmVal

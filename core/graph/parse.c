@@ -714,7 +714,7 @@ parse_node_text (Parser *p, NodeText *t)
     for (int k = GM_TAG_NONE + 1; k < GM_N_TAGS && t->tag == GM_TAG_NONE; k++)
       t->tag = take_keyword (p, gm_node_tag_names[k]) ? k : GM_TAG_NONE;
     if (t->tag == GM_TAG_NONE)
-      return fail_at (p, mark, "expected a tag: !save, !recompute or !itself");
+      return fail_at (p, mark, "expected a tag: !save, !recompute, !itself or !in_place");
   }
   t->where = parse_where (p);
   skip_blanks (p);

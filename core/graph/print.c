@@ -13,6 +13,7 @@
 
 const char *const gm_node_tag_names[] = {
   [GM_TAG_NONE] = "", [GM_TAG_SAVE] = "save", [GM_TAG_RECOMPUTE] = "recompute", [GM_TAG_ITSELF] = "itself",
+  [GM_TAG_IN_PLACE] = "in_place",
 };
 
 typedef struct {

@@ -280,6 +280,8 @@ check_node (Verifier *v, bool functional)
     return false;
   if (n->tag >= GM_N_TAGS)
     return fail (v, GM_RULE_TAG, "there is no tag %d", n->tag);
+  if (n->tag == GM_TAG_IN_PLACE && n->op != GM_OP_copy_)
+    return fail (v, GM_RULE_IN_PLACE, "it is marked as a write in place, and writes nothing");
   int arity = gm_ops[n->op].arity;
   if (arity >= 0 ? n->n_in != (uint32_t) arity : n->n_in < 1)
     return fail (v, GM_RULE_ARITY, "%u operands", n->n_in);

@@ -801,6 +801,55 @@ def test_a_hook_on_a_view_sees_nothing_of_the_history_that_a_write_beside_it_giv
     assert len(same(read_around_a_write, run, backend, fullgraph=False)) == 1
 
 
+def tanh_in_place(x):
+    x.tanh_()
+    return x * x, x
+
+
+def tanh_copied(x):
+    x.copy_(x.tanh())
+    return x * x, x
+
+
+def tanh_named_and_copied(x):
+    y = x.tanh()
+    x.copy_(y)
+    return x * x, x
+
+
+def chosen_in_place(x):
+    x[x > 0] = x[3] * 1.5
+    return x * x, x
+
+
+def cumsum_in_place(x):
+    x.cumsum_(0)
+    return x * x, x
+
+
+def tanh_in_place_with_little_memory(x):
+    return G.utils.checkpoint.checkpoint(lambda t: tanh_in_place(t.clone()), x)
+
+
+@backends
+@pytest.mark.parametrize("f", [tanh_in_place, tanh_copied, tanh_named_and_copied, chosen_in_place, cumsum_in_place, tanh_in_place_with_little_memory])
+def test_gradients_are_summed_at_a_copy_and_not_at_an_operation_in_place(backend, f):
+    """The same elements: `x.copy_(x.tanh())` has one more place than `x.tanh_()` where what arrives is summed before it goes on."""
+    def run(f):
+        lines = []
+        for seed in range(20):
+            G.manual_seed(seed)
+            leaf = G.randn(12).requires_grad_()
+            total = sum((t * G.randn(12)).sum() for t in f(leaf * 1.25))
+            (first,) = G.autograd.grad(total, [leaf], create_graph=True)
+            lines += lines_of([first, *G.autograd.grad((first * G.randn(12)).sum(), [leaf])])
+        return lines
+
+    want = same(f, run, backend)
+    if f is tanh_copied:
+        assert want != run(tanh_in_place)
+
+
 # -- Gradients of gradients behind a write ----------------------------------------------------------------------------
 
 

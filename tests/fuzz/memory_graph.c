@@ -417,6 +417,33 @@ add_outputs (Maker *k)
   }
 }
 
+/* Whether node i writes what the node before it computed, and nobody else looks at that. */
+static bool
+may_be_in_place (const GmGraph *g, uint32_t i)
+{
+  const GmNode *write = gm_graph_node (g, i), *computes = gm_graph_node (g, i - 1);
+  uint32_t n_reads = 0;
+
+  if (write->op != GM_OP_copy_ || write->in[1] == write->in[0] || computes->out != write->in[1]
+      || computes->op == GM_OP_copy || gm_ops[computes->op].family == GM_FAMILY_MOVEMENT
+      || gm_ops[computes->op].family == GM_FAMILY_MUTATE || gm_views_no_grad (g, computes) != gm_views_no_grad (g, write))
+    return false;
+  for (uint32_t k = i; k < g->nodes->len; k++)
+    for (uint32_t j = 0; j < gm_graph_node (g, k)->n_in; j++)
+      n_reads += gm_graph_node (g, k)->in[j] == computes->out;
+  for (uint32_t k = 0; k < g->outputs->len; k++)
+    n_reads += g_array_index (g->outputs, GmGraphOutput, k).value == computes->out;
+  return n_reads == 1;
+}
+
+static void
+mark_in_place (Maker *k)
+{
+  for (uint32_t i = 1; i < k->g->nodes->len; i++)
+    if (chance (k, 60) && may_be_in_place (k->g, i))
+      gm_graph_node (k->g, i)->tag = GM_TAG_IN_PLACE;
+}
+
 /* -- The whole --------------------------------------------------------------------------------- */
 
 GmMemoryGraph *
@@ -442,6 +469,7 @@ gm_memory_graph_new (uint64_t seed)
       k.id[i] = k.id[m->inputs[i].same];
   add_nodes (&k);
   add_outputs (&k);
+  mark_in_place (&k);
   while (k.n > 0)
     gm_tensor_unref (k.real[--k.n]);
   for (int i = 0; i < m->n_inputs; i++)

@@ -196,6 +196,34 @@ same_elements (const GmTensor *a, const GmTensor *b, bool any_zero, double toler
 
 /* -- The plain program ------------------------------------------------------------------------- */
 
+/* Whether n's result is for the write behind it alone, which is one operation with it. */
+static bool
+is_written_in_place (const GmGraph *g, const GmNode *n)
+{
+  uint32_t next = gm_graph_value (g, n->out)->node + 1;
+  const GmNode *write = next < g->nodes->len ? gm_graph_node (g, next) : NULL;
+
+  return write && write->tag == GM_TAG_IN_PLACE && write->in[1] == n->out;
+}
+
+/* A new reference to n's result. */
+static GmTensor *
+eager_node (const GmGraph *g, const GmNode *n, GmTensor *const *values, GError **error)
+{
+  const GmNode *computes = n->tag == GM_TAG_IN_PLACE ? gm_graph_node (g, gm_graph_value (g, n->in[1])->node) : n;
+  GmTensor *operands[8], *dst = values[n->n_in ? n->in[0] : 0];
+
+  if (n->op == GM_OP_constant)
+    return gm_tensor_ref (g_ptr_array_index (g->constants, n->attrs->offset));
+  for (uint32_t k = 0; k < computes->n_in; k++)
+    operands[k] = values[computes->in[k]];
+  if (computes == n)
+    return gm_autograd_op (n->op, operands, (int) n->n_in, n->attrs, error);
+  return gm_autograd_into (dst, computes->op, operands, (int) computes->n_in, computes->attrs, error)
+           ? gm_tensor_ref (dst)
+           : NULL;
+}
+
 G_GNUC_UNUSED static bool
 eager_run (const GmGraph *g, GmTensor *const *in, GmTensor **out, GError **error)
 {
@@ -206,17 +234,10 @@ eager_run (const GmGraph *g, GmTensor *const *in, GmTensor **out, GError **error
     values[g_array_index (g->inputs, GmValueId, i)] = gm_tensor_ref (in[i]);
   for (uint32_t i = 0; ok && i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
-    GmTensor *operands[8];
     bool off = gm_views_no_grad (g, n), old = off && gm_grad_set_enabled (false);
 
-    for (uint32_t k = 0; k < n->n_in; k++)
-      operands[k] = values[n->in[k]];
-    if (n->op == GM_OP_constant) {
-      values[n->out] = gm_tensor_ref (g_ptr_array_index (g->constants, n->attrs->offset));
-    } else {
-      values[n->out] = gm_autograd_op (n->op, operands, (int) n->n_in, n->attrs, error);
-      ok = values[n->out] != NULL;
-    }
+    if (!is_written_in_place (g, n))
+      ok = (values[n->out] = eager_node (g, n, values, error)) != NULL;
     if (off)
       gm_grad_set_enabled (old);
   }

@@ -81,7 +81,7 @@ tag_at_random (GmGraph *g, GRand *r)
 
   for (uint32_t i = 0; i < g->nodes->len; i++)
     if (g_rand_int_range (r, 0, 6) < density)
-      gm_graph_node (g, i)->tag = (uint8_t) g_rand_int_range (r, 0, GM_N_TAGS);
+      gm_graph_node (g, i)->tag = (uint8_t) g_rand_int_range (r, 0, GM_TAG_IN_PLACE);
 }
 
 START_TEST (whatever_is_saved_the_bits_are_eagers)

@@ -194,6 +194,11 @@ break_tag (GmGraph *g)
   gm_graph_node (g, 0)->tag = GM_N_TAGS;
 }
 static void
+break_in_place (GmGraph *g)
+{
+  gm_graph_node (g, 0)->tag = GM_TAG_IN_PLACE;
+}
+static void
 break_custom (GmGraph *g)
 {
   gm_graph_node (g, 1)->op = GM_OP_custom;
@@ -366,6 +371,7 @@ static const Broken corpus[] = {
   { GM_RULE_ATTRIBUTE_LIST, NULL, break_list, "a list of" },
   { GM_RULE_CONSTANT_TYPE, NULL, break_constant, "its type is not that of the constant" },
   { GM_RULE_TAG, NULL, break_tag, "there is no tag" },
+  { GM_RULE_IN_PLACE, NULL, break_in_place, "writes nothing" },
   { GM_RULE_CUSTOM_ROW, NULL, break_custom, "the graph has no gradient for it" },
   { GM_RULE_ALIAS_OTHER, NULL, break_alias, "input 0 (x)" },
   { GM_RULE_SIZE_NUMBER, NULL, break_number, "a size that is the number" },

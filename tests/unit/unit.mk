@@ -200,7 +200,9 @@ TEST_FILES = \
   tests/graph/functionalize.gm \
   tests/graph/functionalize.want \
   tests/graph/image.gm \
+  tests/graph/in-place.gm \
   tests/graph/image.want \
+  tests/graph/in-place.want \
   tests/graph/joint.gm \
   tests/graph/joint.want \
   tests/graph/linear.gm \
