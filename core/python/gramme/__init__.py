@@ -4,9 +4,19 @@
 The API uses torch's names: `import gramme as torch` runs what exists here.
 """
 
+import os
 from math import e, inf, nan, pi
 
+# GLib before 2.76 has an allocator of its own.  The child of a fork finds its locks taken if a thread that compiles in the background just
+# allocated; malloc's are free there.  GLib asks when it is loaded, so the variable is there for that long.
+_as_it_was = os.environ.get("G_SLICE")
+os.environ.setdefault("G_SLICE", "always-malloc")
 from gramme import _core
+
+if _as_it_was is None:
+    del os.environ["G_SLICE"]
+del os, _as_it_was
+
 from gramme._core import (
     Size,
     Tensor,
