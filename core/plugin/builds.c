@@ -4,6 +4,8 @@
  * One list in the order of starting holds all that waits or runs.  A thread takes the first that waits; it
  * ends when there is none, so an idle program has no thread of ours, and may fork as it likes.  The lock is
  * held across a fork, so that a child finds the list whole: there, what ran waits again.
+ * GLib before 2.76 has locks of its own in its allocator, which nobody holds: a program that forks while this works sets G_SLICE=always-malloc
+ * before it loads GLib, as the Python package does (gramme/__init__.py).
  *
  * Rejected: g_thread_pool.  It keeps threads, and a child of a fork would believe that it has them.
  */
