@@ -104,7 +104,8 @@ bool gm_plan_check (const GmPlan *p, GmTensor *const *inputs, int n, GError **er
 /* Runs the function on `inputs` (borrowed), which gm_plan_check would accept; of that it looks
  * again at overlaps alone.  outputs[i]: new references, in the order of the recorded outputs; NULL
  * all of them on error.  Inputs that the function writes to have been written to, and those that it
- * gives another shape have it. A plan with a backward ties its outputs into autograd; backward
+ * gives another shape have it.  Where views among them wait for their histories, the caller has taken the
+ * program's looks before (looks.h: gm_looks_take).  A plan with a backward ties its outputs into autograd; backward
  * through it works once, or more often with retain_graph, and fails with GM_ERROR_RUNTIME if a
  * saved tensor was changed in place. Errors: the back end's;
  * GM_ERROR_MEMORY; GM_ERROR_RUNTIME where the plain program would refuse a write;
