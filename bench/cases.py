@@ -492,8 +492,8 @@ def guards_modules(rounds):
         model = gramme.compile(Tower(n), backend="eager")
         with gramme.no_grad():
             model(x)
-            samples = [model._compiled_call.guard_ns(20000 // n, model, x) for _ in range(rounds)]
-            walks = [model._compiled_call.guard_changing_ns(20000 // n, model, x) for _ in range(rounds)]
+            samples = [model._compiled_call.measure_guards(20000 // n, False, model, x)[0] for _ in range(rounds)]
+            walks = [model._compiled_call.measure_guards(20000 // n, True, model, x)[0] for _ in range(rounds)]
         counts.append(model._compiled_call.entries()[0]["n_guards"])
         rows.append({"side": f"{n} modules ({counts[-1]} guards)", "min_ns": min(samples), "median_ns": statistics.median(samples)})
         changing.append({"side": f"{n} modules, a dict changes", "min_ns": min(walks), "median_ns": statistics.median(walks)})
@@ -628,7 +628,7 @@ def changing_sizes(rounds):
             got[1]["limit_ns"] = 1.1 * got[0]["min_ns"]
             rows += got + interleave({f"{name}, two sizes in turns, each": lambda: (for_all(x), for_all(y))}, rounds, 20)
             rows[-1].update({key: rows[-1][key] / 2 for key in ("min_ns", "median_ns")})
-            checks = [for_all.guard_ns(2000, x) for _ in range(rounds)]
+            checks = [for_all.measure_guards(2000, False, x)[0] for _ in range(rounds)]
             rows.append({"side": f"{name}, its guards", "min_ns": min(checks), "median_ns": statistics.median(checks), "limit_ns": 500})
     return rows
 

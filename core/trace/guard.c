@@ -463,3 +463,15 @@ gm_guards_n_checks (const GmGuards *g)
 {
   return g->n_guards;
 }
+
+uint32_t
+gm_guards_n_looked (const GmGuards *g)
+{
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < g->n; i++) {
+    uint32_t of_tree = g->checks[i].kind == GM_SOURCE_TREE ? gm_guard_memo_n_looked (g->checks[i].ptr) : UINT32_MAX;
+    n += of_tree == UINT32_MAX ? 1 : of_tree;
+    i += of_tree == UINT32_MAX ? 0 : (uint32_t) g->checks[i].index;
+  }
+  return n;
+}

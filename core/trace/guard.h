@@ -95,6 +95,8 @@ void gm_guard_memo_share (GmGuardMemo *m, uint32_t n);
 void gm_guard_memo_span (const GmGuardMemo *m, uint32_t *first, uint32_t *n);
 /* True if all that the records looked at is as it was when they held last; then the slots that others look at are filled. */
 bool gm_guard_memo_holds (GmGuardMemo *m, PyObject **slots);
+/* At how many classes, objects and versions of dicts the last check that held has looked; UINT32_MAX: it remembers nothing now. */
+uint32_t gm_guard_memo_n_looked (const GmGuardMemo *m);
 /* Whether the slots have what it filled them with. */
 bool gm_guard_memo_agrees (const GmGuardMemo *m, PyObject *const *slots);
 /* The records from `first` up to `end` have just held. */

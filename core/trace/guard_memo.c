@@ -70,6 +70,7 @@ struct GmGuardMemo {
   uint64_t identities, quiet; /* identity_epoch, dicts_quiet when it held last */
   PyObject *root_object;
   bool has_lists;
+  uint32_t looked;   /* see gm_guard_memo_n_looked */
   PyObject **values; /* of the slots */
   GArray *classes, *nodes, *dicts, *leaves, *items;
   GArray *loose_nodes, *loose_leaves; /* copies of those */
@@ -155,8 +156,9 @@ leaf_same (const Leaf *l)
 }
 
 static bool
-all_same (const GmGuardMemo *m, const GArray *nodes, const GArray *leaves)
+all_same (GmGuardMemo *m, const GArray *nodes, const GArray *leaves)
 {
+  m->looked += nodes->len + leaves->len;
   const Node *n = (const Node *) nodes->data, *end = n + nodes->len;
   for (; n < end; n++)
     if (!node_same (m, n))
@@ -169,8 +171,9 @@ all_same (const GmGuardMemo *m, const GArray *nodes, const GArray *leaves)
 }
 
 static bool
-versions_same (const GmGuardMemo *m)
+versions_same (GmGuardMemo *m)
 {
+  m->looked += m->dicts->len;
   const Dict *d = (const Dict *) m->dicts->data, *end = d + m->dicts->len;
   for (; d < end; d++)
     if (*d->counter != d->version)
@@ -199,6 +202,7 @@ same (GmGuardMemo *m, PyObject *const *slots)
   if (m->epoch != gm_tensor_watch_epoch_get ())
     return false;
   const Class *classes = (const Class *) m->classes->data;
+  m->looked = m->classes->len;
   for (guint i = 0; i < m->classes->len; i++)
     if (classes[i].type->tp_version_tag != classes[i].tag)
       return false;
@@ -226,6 +230,12 @@ gm_guard_memo_holds (GmGuardMemo *m, PyObject **slots)
   m->held = true;
   memcpy (slots + m->first, m->values, m->n_shared * sizeof (PyObject *));
   return true;
+}
+
+uint32_t
+gm_guard_memo_n_looked (const GmGuardMemo *m)
+{
+  return m->valid ? m->looked : UINT32_MAX;
 }
 
 bool

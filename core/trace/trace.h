@@ -278,6 +278,8 @@ uint32_t gm_guards_n_slots (const GmGuards *g);
 /* Those that are filled after a check that holds; the others are the check's own. */
 const uint32_t *gm_guards_lasting (const GmGuards *g, uint32_t *n);
 uint32_t gm_guards_n_checks (const GmGuards *g);
+/* At how many things the last check that held has looked: records, and where a tree was remembered the classes, objects and dicts that were compared. */
+uint32_t gm_guards_n_looked (const GmGuards *g);
 /* Something about where the memory of two tensors lies, found after recording. */
 typedef struct {
   bool (*holds) (const void *data, const GmTensor *a, const GmTensor *b);
