@@ -5,6 +5,7 @@
 
 #include "core/autograd/autograd.h"
 #include "core/aot/aot.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <string.h>
 
@@ -19,20 +20,10 @@ typedef struct {
   GmTensor *real[MOST_VALUES]; /* what they are in the trial */
 } Maker;
 
-/* splitmix64 (Steele, Lea, Flood 2014) */
-static uint64_t
-draw (uint64_t *state)
-{
-  uint64_t z = *state += UINT64_C (0x9e3779b97f4a7c15);
-  z = (z ^ z >> 30) * UINT64_C (0xbf58476d1ce4e5b9);
-  z = (z ^ z >> 27) * UINT64_C (0x94d049bb133111eb);
-  return z ^ z >> 31;
-}
-
 static int
 below (Maker *k, int n)
 {
-  return (int) (draw (&k->state) % (uint64_t) n);
+  return (int) (gm_fuzz_draw (&k->state) % (uint64_t) n);
 }
 
 static bool
@@ -52,7 +43,7 @@ gm_memory_tensor (const GmMeta *m, uint64_t seed)
   GmMeta plain = gm_meta_make ((GmDtype) m->dtype, m->ndim, m->sizes);
   GmTensor *t = gm_tensor_new (&plain, NULL);
   for (int64_t i = 0; i < gm_meta_numel (&plain); i++) {
-    uint64_t bits = draw (&state);
+    uint64_t bits = gm_fuzz_draw (&state);
     double d = (double) (int64_t) (bits >> 40) / (1 << 22) - 2;
     gm_scalar_store (gm_dtype_is_float (m->dtype) ? gm_scalar_float (d)
                                                   : gm_scalar_int ((int64_t) (bits >> 60) - 7),

@@ -7,6 +7,8 @@
  */
 #include "tests/fuzz/random_graph.h"
 
+#include "tests/fuzz/fuzz.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -23,20 +25,10 @@ typedef struct {
 
 /* -- Numbers ----------------------------------------------------------------------------------- */
 
-/* splitmix64 (Steele, Lea, Flood 2014): the same on every machine, unlike g_rand's doubles. */
-static uint64_t
-draw (uint64_t *state)
-{
-  uint64_t z = *state += UINT64_C (0x9e3779b97f4a7c15);
-  z = (z ^ z >> 30) * UINT64_C (0xbf58476d1ce4e5b9);
-  z = (z ^ z >> 27) * UINT64_C (0x94d049bb133111eb);
-  return z ^ z >> 31;
-}
-
 static int
 below (Maker *m, int n)
 {
-  return (int) (draw (&m->state) % (uint64_t) n);
+  return (int) (gm_fuzz_draw (&m->state) % (uint64_t) n);
 }
 
 static bool
@@ -685,23 +677,23 @@ fill_float (uint64_t *state, GmRandomNumbers numbers, GmDtype d, void *p)
 {
   static const double odd[] = { 0.0,   -0.0,  INFINITY, -INFINITY, NAN, 1e-40, -1e-310, 1e30,
                                 -3e38, 1e300, 0.5,      1,         -1,  2,     16777217 };
-  double unit = (double) (draw (state) >> 11) * 0x1p-53,
-         value = (draw (state) & 1 ? -1 : 1) * (0.1 + 1.9 * unit);
-  if (numbers == GM_RANDOM_WILD && draw (state) % 16 == 0)
-    value = odd[draw (state) % G_N_ELEMENTS (odd)];
+  double unit = (double) (gm_fuzz_draw (state) >> 11) * 0x1p-53,
+         value = (gm_fuzz_draw (state) & 1 ? -1 : 1) * (0.1 + 1.9 * unit);
+  if (numbers == GM_RANDOM_WILD && gm_fuzz_draw (state) % 16 == 0)
+    value = odd[gm_fuzz_draw (state) % G_N_ELEMENTS (odd)];
   gm_scalar_store (gm_scalar_float (value), d, p);
 }
 
 static void
 fill_integer (uint64_t *state, GmRandomNumbers numbers, GmDtype d, void *p)
 {
-  uint64_t bits = draw (state);
-  int64_t value = (int64_t) (draw (state) % 19) - 9;
+  uint64_t bits = gm_fuzz_draw (state);
+  int64_t value = (int64_t) (gm_fuzz_draw (state) % 19) - 9;
   if (d == GM_BOOL)
     *(uint8_t *) p = bits & 1;
   else if (numbers == GM_RANDOM_WILD && bits % 16 == 0)
     memcpy (p,
-            &(uint64_t){ draw (state) % 3 ? draw (state)
+            &(uint64_t){ gm_fuzz_draw (state) % 3 ? gm_fuzz_draw (state)
                                           : UINT64_C (0x8000000000000000) | UINT64_C (0x80000080) },
             gm_dtype_size (d));
   else
@@ -739,8 +731,8 @@ gm_random_inputs (const GmGraph *g, uint64_t seed, GmRandomNumbers numbers, GmTe
     inputs[i] = random_tensor (&v->meta, &state, numbers);
     if (v->name && !strcmp (v->name, "rng")) {
       int64_t *words = gm_tensor_data (inputs[i]);
-      words[0] = (int64_t) draw (&state);
-      words[1] = (int64_t) (draw (&state) % 1000);
+      words[0] = (int64_t) gm_fuzz_draw (&state);
+      words[1] = (int64_t) (gm_fuzz_draw (&state) % 1000);
     }
   }
 }

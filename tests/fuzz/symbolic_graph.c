@@ -3,6 +3,8 @@
  */
 #include "tests/fuzz/symbolic_graph.h"
 
+#include "tests/fuzz/fuzz.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -13,19 +15,10 @@ typedef struct {
   int n_symbols;
 } Twin;
 
-static uint64_t
-draw (uint64_t *state)
-{
-  uint64_t z = *state += UINT64_C (0x9e3779b97f4a7c15);
-  z = (z ^ z >> 30) * UINT64_C (0xbf58476d1ce4e5b9);
-  z = (z ^ z >> 27) * UINT64_C (0x94d049bb133111eb);
-  return z ^ z >> 31;
-}
-
 static bool
 chance (Twin *t, uint64_t percent)
 {
-  return draw (&t->state) % 100 < percent;
+  return gm_fuzz_draw (&t->state) % 100 < percent;
 }
 
 /* -- The twin ---------------------------------------------------------------------------------- */
@@ -185,9 +178,9 @@ gm_symbolic_draw (const GmGraph *g, uint64_t *seed, int64_t *symbols)
   uint32_t n = gm_sym_n_symbols (s->sym);
   for (int attempt = 0; attempt < 40; attempt++) {
     for (uint32_t i = 0; i < n; i++) /* at first all are drawn, then fewer and fewer */
-      symbols[i] = (int) (draw (seed) % 40) < attempt
+      symbols[i] = (int) (gm_fuzz_draw (seed) % 40) < attempt
                        ? g_array_index (s->hints, int64_t, i)
-                       : sizes[draw (seed) % G_N_ELEMENTS (sizes)];
+                       : sizes[gm_fuzz_draw (seed) % G_N_ELEMENTS (sizes)];
     if (facts_hold (s, symbols))
       return;
   }

@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "core/plugin/backend.h"
 #include "core/plugin/registry.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/random_graph.h"
 
 #include <check.h>
@@ -15,25 +16,6 @@
 #include <string.h>
 
 static const char *backends[] = { "eager", "tcc", "cc" };
-
-static uint64_t
-number_from_env (const char *name, uint64_t absent)
-{
-  const char *text = g_getenv (name);
-  return text ? g_ascii_strtoull (text, NULL, 10) : absent;
-}
-
-static bool
-is_installed (const char *name)
-{
-  g_autoptr (GPtrArray) plugins = gm_registry_scan ();
-  for (uint32_t i = 0; i < plugins->len; i++) {
-    const GmPluginInfo *info = plugins->pdata[i];
-    if (strcmp (info->name, name) == 0 && !info->refused.code)
-      return true;
-  }
-  return false;
-}
 
 static void
 fail_with (const char *backend, uint64_t seed, const GmGraph *g, const char *what)
@@ -44,16 +26,6 @@ fail_with (const char *backend, uint64_t seed, const GmGraph *g, const char *wha
 
 /* An output is memory of its own: one that repeats or skips elements is given out as a copy, as the
  * layers above see to. */
-static void
-make_outputs_dense (GmGraph *g)
-{
-  for (uint32_t i = 0; i < g->outputs->len; i++) {
-    GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
-    if (!gm_meta_is_dense (gm_graph_meta (g, o->value)))
-      o->value = gm_graph_add_node (g, GM_OP_copy, &o->value, 1, NULL, NULL, NULL);
-  }
-}
-
 static bool
 same_layout (const GmMeta *a, const GmMeta *b)
 {
@@ -81,7 +53,7 @@ compare_one (const char *name, const GmRandomGraph *options, GmRandomNumbers num
 {
   g_autoptr (GmArena) arena = gm_arena_new ();
   g_autoptr (GmGraph) g = gm_random_graph (options, arena);
-  make_outputs_dense (g);
+  gm_fuzz_make_outputs_dense (g);
   uint32_t n_in = g->inputs->len, n_out = g->outputs->len;
   GmTensor **in = g_new0 (GmTensor *, n_in + 1), **want = g_new0 (GmTensor *, n_out + 1),
            **got = g_new0 (GmTensor *, n_out + 1);
@@ -138,15 +110,13 @@ compare_one (const char *name, const GmRandomGraph *options, GmRandomNumbers num
 static void
 compare_many (const char *name, GmRandomGraph options, GmRandomNumbers numbers)
 {
-  uint64_t n = number_from_env ("GM_FUZZ_GRAPHS", 400), first = number_from_env ("GM_FUZZ_SEED", 1);
+  uint64_t n = gm_fuzz_number ("GM_FUZZ_GRAPHS", 400), first = gm_fuzz_number ("GM_FUZZ_SEED", 1);
   if (strcmp (name, "tcc") == 0)
     n *= 42; /* 50,000 with the default */
   if (strcmp (name, "cc") == 0)
     n = (n + 19) / 20; /* a compiler for each; test_codegen.c has many in one unit */
-  if (!is_installed (name)) {
-    fprintf (stderr, "SKIPPED: back end %s is not installed\n", name);
+  if (!gm_fuzz_has_backend (name))
     return;
-  }
   for (uint64_t seed = first; seed < first + n; seed++) {
     options.seed = seed;
     compare_one (name, &options, numbers);
@@ -294,7 +264,7 @@ compare_text (const char *name, const char *text)
 
 START_TEST (rows_longer_than_a_tile_give_the_reference_bits)
 {
-  if (!is_installed (backends[_i]))
+  if (!gm_fuzz_has_backend (backends[_i]))
     return;
   for (size_t i = 0; i < G_N_ELEMENTS (long_rows); i++)
     compare_text (backends[_i], long_rows[i]);

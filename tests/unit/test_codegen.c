@@ -12,6 +12,7 @@
 #include "plugins/cc/unit.h"
 #include "core/graph/image.h"
 #include "core/plugin/exec.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/random_graph.h"
 
 #include <check.h>
@@ -76,16 +77,6 @@ fail_with (const Kernel *k, const char *what)
 }
 
 static void
-make_outputs_dense (GmGraph *g)
-{
-  for (uint32_t i = 0; i < g->outputs->len; i++) {
-    GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
-    if (!gm_meta_is_dense (gm_graph_meta (g, o->value)))
-      o->value = gm_graph_add_node (g, GM_OP_copy, &o->value, 1, NULL, NULL, NULL);
-  }
-}
-
-static void
 kernel_make (Kernel *k, uint32_t number)
 {
   GError *error = NULL;
@@ -93,7 +84,7 @@ kernel_make (Kernel *k, uint32_t number)
   gramme_status_init (&status);
   k->arena = gm_arena_new ();
   k->graph = gm_random_graph (&k->options, k->arena);
-  make_outputs_dense (k->graph);
+  gm_fuzz_make_outputs_dense (k->graph);
   k->image = gm_image_new (k->graph, &error);
   if (!k->image)
     fail_with (k, error->message);
@@ -189,13 +180,6 @@ kernel_run (Kernel *k, const CcCode *code, int form, bool at_end, GmRandomNumber
 
 /* -- Many in one unit -------------------------------------------------------------------------- */
 
-static uint64_t
-number_from_env (const char *name, uint64_t absent)
-{
-  const char *text = g_getenv (name);
-  return text ? g_ascii_strtoull (text, NULL, 10) : absent;
-}
-
 static CcJob *
 start (Kernel *kernels, uint32_t n, const CgSource *source, CgText *externals)
 {
@@ -241,7 +225,7 @@ run_batch (Kernel *kernels, uint32_t n, CcJob *job, CgText *externals, GmRandomN
 static void
 compare_many (GmRandomGraph options)
 {
-  uint64_t n = number_from_env ("GM_FUZZ_KERNELS", 125), first = number_from_env ("GM_FUZZ_SEED", 1);
+  uint64_t n = gm_fuzz_number ("GM_FUZZ_KERNELS", 125), first = gm_fuzz_number ("GM_FUZZ_SEED", 1);
   CgSource *source = codegen_source_new (gm_host_source ()->text);
   for (uint64_t done = 0; done < n; done += BATCH) {
     uint32_t take = n - done < BATCH ? (uint32_t) (n - done) : BATCH;

@@ -12,6 +12,7 @@
 #include "core/plugin/backend.h"
 #include "core/plugin/sized.h"
 #include "core/sym/sizes.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/random_graph.h"
 #include "tests/fuzz/symbolic_graph.h"
 #include "tests/gpu/forms.h"
@@ -24,28 +25,11 @@
 
 static const char *const orders[] = { "up", "down", "mixed" };
 
-static uint64_t
-number_from_env (const char *name, uint64_t absent)
-{
-  const char *text = g_getenv (name);
-  return text ? g_ascii_strtoull (text, NULL, 10) : absent;
-}
-
 static void
 fail_with (uint64_t seed, const GmGraph *g, const char *what)
 {
   g_autofree char *text = gm_graph_text (g);
   ck_abort_msg ("seed %" G_GUINT64_FORMAT ": %s\n%s", seed, what, text);
-}
-
-static void
-make_outputs_dense (GmGraph *g)
-{
-  for (uint32_t i = 0; i < g->outputs->len; i++) {
-    GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
-    if (!gm_meta_is_dense (gm_graph_meta (g, o->value)))
-      o->value = gm_graph_add_node (g, GM_OP_copy, &o->value, 1, NULL, NULL, NULL);
-  }
 }
 
 /* -- One graph ---------------------------------------------------------------------------------------- */
@@ -137,14 +121,14 @@ adds_floats (const GmGraph *g)
 static void
 compare_many (GmRandomGraph options)
 {
-  uint64_t n = number_from_env ("GM_FUZZ_GPU", 40), seed = number_from_env ("GM_FUZZ_SEED", 1);
+  uint64_t n = gm_fuzz_number ("GM_FUZZ_GPU", 40), seed = gm_fuzz_number ("GM_FUZZ_SEED", 1);
   for (uint64_t done = 0; done < n; seed++) {
     g_autoptr (GmArena) arena = gm_arena_new ();
     options.seed = seed;
     g_autoptr (GmGraph) g = gm_random_graph (&options, arena);
     if (adds_floats (g))
       continue;
-    make_outputs_dense (g);
+    gm_fuzz_make_outputs_dense (g);
     g_autofree GmTensor **in = g_new0 (GmTensor *, g->inputs->len + 1);
     gm_random_inputs (g, seed, GM_RANDOM_WILD, in);
     compare (g, seed, in, 0);
@@ -255,7 +239,7 @@ is_exact (const GmGraph *g, GmTensor **in)
 
 START_TEST (sums_of_whole_numbers_give_the_reference_bits)
 {
-  uint64_t n = number_from_env ("GM_FUZZ_GPU", 40), seed = number_from_env ("GM_FUZZ_SEED", 1);
+  uint64_t n = gm_fuzz_number ("GM_FUZZ_GPU", 40), seed = gm_fuzz_number ("GM_FUZZ_SEED", 1);
   for (uint64_t done = 0; done < n; seed++) {
     g_autoptr (GmArena) arena = gm_arena_new ();
     GmRandomGraph options = { .seed = seed, .strided = true, .defined_only = true, .wide = seed % 2 != 0, .n_nodes = 5 };
@@ -264,7 +248,7 @@ START_TEST (sums_of_whole_numbers_give_the_reference_bits)
     g_autoptr (GmGraph) g = gm_random_graph (&options, arena);
     if (!stays_whole (g))
       continue;
-    make_outputs_dense (g);
+    gm_fuzz_make_outputs_dense (g);
     g_autofree GmTensor **in = g_new0 (GmTensor *, g->inputs->len + 1);
     gm_random_inputs (g, seed, GM_RANDOM_TAME, in);
     for (uint32_t i = 0; i < g->inputs->len; i++)
@@ -317,7 +301,7 @@ START_TEST (functions_of_floats_have_the_cpus_bits)
 {
   static const char *const names[] = { "exp", "tanh", "sigmoid", "reciprocal" };
   GError *error = NULL;
-  uint64_t n = number_from_env ("GM_FUZZ_FLOATS", 8);
+  uint64_t n = gm_fuzz_number ("GM_FUZZ_FLOATS", 8);
   g_autoptr (GPtrArray) graphs = gm_graph_parse ("f (%x: f32[262144]) -> (%0, %1, %2, %3) {\n %0 = exp %x\n %1 = tanh %x\n"
                                                  " %2 = sigmoid %x\n %3 = reciprocal %x\n}",
                                                  &error);
@@ -408,7 +392,7 @@ START_TEST (quotients_of_halves_have_the_cpus_bits)
   const char *dtype = half_names[_i];
   int bits = _i == 0 ? 7 : 10;
   uint32_t one = _i == 0 ? 0x3f80 : 0x3c00;
-  uint64_t n = number_from_env ("GM_FUZZ_FLOATS", 8) / 8 * 24;
+  uint64_t n = gm_fuzz_number ("GM_FUZZ_FLOATS", 8) / 8 * 24;
   g_autoptr (GPtrArray) graphs = NULL;
   g_autoptr (GmExec) e = compiled_halves ("f (%x: HALF[65536], %y: HALF[65536]) -> (%0) {\n %0 = div %x %y\n}", dtype, &graphs);
   const GmGraph *g = graphs->pdata[0];
@@ -491,7 +475,7 @@ random_window (GmOp op, GmDtype dtype, uint64_t seed)
 static void
 compare_windows (GmOp op, GmDtype dtype, bool whole)
 {
-  uint64_t n = number_from_env ("GM_FUZZ_GPU", 40) / 4, seed = number_from_env ("GM_FUZZ_SEED", 1);
+  uint64_t n = gm_fuzz_number ("GM_FUZZ_GPU", 40) / 4, seed = gm_fuzz_number ("GM_FUZZ_SEED", 1);
   for (uint64_t done = 0; done < n; seed++) {
     g_autoptr (GmGraph) g = random_window (op, dtype, seed);
     if (!g)
@@ -606,7 +590,7 @@ compare_sized (const GmRandomGraph *options)
   g_autoptr (GmGraph) plain = gm_random_graph (options, arena);
   if (adds_floats (plain))
     return 0;
-  make_outputs_dense (plain);
+  gm_fuzz_make_outputs_dense (plain);
   g_autoptr (GmGraph) g = gm_symbolic_graph (plain, options->seed, arena);
   return g ? compare_symbolic (g, options->seed, SIZED_RUNS, 0) : 0;
 }
@@ -614,7 +598,7 @@ compare_sized (const GmRandomGraph *options)
 static void
 compare_many_sized (GmRandomGraph options)
 {
-  uint64_t n = number_from_env ("GM_FUZZ_GPU", 40), seed = number_from_env ("GM_FUZZ_SEED", 1);
+  uint64_t n = gm_fuzz_number ("GM_FUZZ_GPU", 40), seed = gm_fuzz_number ("GM_FUZZ_SEED", 1);
   int runs = 0;
   for (uint64_t end = seed + n; seed < end; seed++) {
     options.seed = seed;

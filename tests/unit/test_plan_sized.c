@@ -6,6 +6,7 @@
  */
 #include "core/compile.h"
 #include "core/plugin/registry.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/symbolic_graph.h"
 #include "tests/unit/aot_test.h"
 
@@ -13,26 +14,6 @@
 #include <stdlib.h>
 
 static const char *const backends[] = { "eager", "tcc" };
-
-static uint64_t
-number_from_env (const char *name, uint64_t absent)
-{
-  const char *text = g_getenv (name);
-  return text ? g_ascii_strtoull (text, NULL, 10) : absent;
-}
-
-static bool
-is_installed (const char *name)
-{
-  g_autoptr (GPtrArray) plugins = gm_registry_scan ();
-  for (uint32_t i = 0; i < plugins->len; i++) {
-    const GmPluginInfo *info = plugins->pdata[i];
-    if (strcmp (info->name, name) == 0 && !info->refused.code)
-      return true;
-  }
-  fprintf (stderr, "SKIPPED: back end %s is not installed\n", name);
-  return false;
-}
 
 /* Inputs of 1 to 6 rows and columns; what requires grad stays. */
 static GmCompile *
@@ -88,10 +69,10 @@ try_program (const char *backend, GmGraph *g, uint64_t seed)
 /* SYM-02, through the layers, the gradient and the partition: one compilation, many sizes. */
 START_TEST (programs_with_gradients_do_what_plain_ones_do_at_every_size)
 {
-  uint64_t n = number_from_env ("GM_FUZZ_SIZED", 200), first = number_from_env ("GM_FUZZ_SEED", 1);
+  uint64_t n = gm_fuzz_number ("GM_FUZZ_SIZED", 200), first = gm_fuzz_number ("GM_FUZZ_SEED", 1);
   int runs = 0, sized = 0;
 
-  if (!is_installed (backends[_i]))
+  if (!gm_fuzz_has_backend (backends[_i]))
     return;
   for (uint64_t seed = first; seed < first + n; seed++) {
     g_autoptr (GmGraph) plain = random_program ((uint32_t) seed, seed % 2);

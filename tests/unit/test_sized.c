@@ -10,6 +10,7 @@
 #include "core/plugin/registry.h"
 #include "core/plugin/sized.h"
 #include "core/sym/sizes.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/random_graph.h"
 #include "tests/fuzz/symbolic_graph.h"
 
@@ -23,42 +24,12 @@
 
 static const char *backends[] = { "eager", "tcc", "cc" };
 
-static uint64_t
-number_from_env (const char *name, uint64_t absent)
-{
-  const char *text = g_getenv (name);
-  return text ? g_ascii_strtoull (text, NULL, 10) : absent;
-}
-
-static bool
-is_installed (const char *name)
-{
-  g_autoptr (GPtrArray) plugins = gm_registry_scan ();
-  for (uint32_t i = 0; i < plugins->len; i++) {
-    const GmPluginInfo *info = plugins->pdata[i];
-    if (strcmp (info->name, name) == 0 && !info->refused.code)
-      return true;
-  }
-  fprintf (stderr, "SKIPPED: back end %s is not installed\n", name);
-  return false;
-}
-
 static void
 fail_with (const char *backend, uint64_t seed, const GmGraph *g, const GmGraph *numbers, const char *what)
 {
   g_autofree char *text = gm_graph_text (g), *now = numbers ? gm_graph_text (numbers) : g_strdup ("");
   fprintf (stderr, "%s\n%s\n", text, now); /* too long for Check */
   ck_abort_msg ("back end %s, seed %" G_GUINT64_FORMAT ": %s", backend, seed, what);
-}
-
-static void
-make_outputs_dense (GmGraph *g)
-{
-  for (uint32_t i = 0; i < g->outputs->len; i++) {
-    GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
-    if (!gm_meta_is_dense (gm_graph_meta (g, o->value)))
-      o->value = gm_graph_add_node (g, GM_OP_copy, &o->value, 1, NULL, NULL, NULL);
-  }
 }
 
 static bool
@@ -118,7 +89,7 @@ compare_one (const char *name, const GmRandomGraph *options)
 {
   g_autoptr (GmArena) arena = gm_arena_new ();
   g_autoptr (GmGraph) plain = gm_random_graph (options, arena);
-  make_outputs_dense (plain);
+  gm_fuzz_make_outputs_dense (plain);
   g_autoptr (GmGraph) g = gm_symbolic_graph (plain, options->seed, arena);
   g_autoptr (GError) error = NULL;
   uint64_t state = options->seed;
@@ -144,9 +115,9 @@ compare_one (const char *name, const GmRandomGraph *options)
 static void
 compare_many (const char *name, GmRandomGraph options)
 {
-  uint64_t n = number_from_env ("GM_FUZZ_SIZED", 400), first = number_from_env ("GM_FUZZ_SEED", 1);
+  uint64_t n = gm_fuzz_number ("GM_FUZZ_SIZED", 400), first = gm_fuzz_number ("GM_FUZZ_SEED", 1);
   int runs = 0;
-  if (!is_installed (name))
+  if (!gm_fuzz_has_backend (name))
     return;
   if (strcmp (name, "cc") == 0)
     n = (n + 19) / 20;
@@ -228,7 +199,7 @@ START_TEST (more_sets_of_sizes_than_are_kept_run_at_once)
 {
   static const char *const wait[] = { "wait=true", NULL };
   const char *name = backends[_i];
-  if (!is_installed (name))
+  if (!gm_fuzz_has_backend (name))
     return;
   g_autoptr (GError) error = NULL;
   g_autoptr (GPtrArray) parsed = gm_graph_parse ("f (%x: f32[3, n]) -> (%2) where 1 <= n {\n %0 = relu %x\n"

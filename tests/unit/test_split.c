@@ -8,23 +8,9 @@
 #include "core/graph/higher.h"
 #include "core/plugin/backend.h"
 #include "core/plugin/regions.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/random_graph.h"
 #include "tests/plugin/hostile.h"
-
-static uint64_t
-number_from_env (const char *name, uint64_t absent)
-{
-  const char *text = g_getenv (name);
-  return text ? g_ascii_strtoull (text, NULL, 10) : absent;
-}
-
-static uint64_t
-draw (uint64_t *state)
-{
-  *state ^= *state << 13; /* xorshift64 (Marsaglia 2003) */
-  *state ^= *state >> 7;
-  return *state ^= *state << 17;
-}
 
 /* -- Regions ----------------------------------------------------------------------------------- */
 
@@ -98,7 +84,7 @@ check_regions (const GmGraph *g, const GmVerdict *verdicts)
 
 START_TEST (regions_can_run_in_their_order_whatever_the_verdicts)
 {
-  uint64_t n = number_from_env ("GM_FUZZ_GRAPHS", 300), state = 77;
+  uint64_t n = gm_fuzz_number ("GM_FUZZ_GRAPHS", 300), state = 77;
   for (uint64_t seed = 1; seed <= n; seed++) {
     g_autoptr (GmArena) arena = gm_arena_new ();
     GmRandomGraph o = { .seed = seed, .strided = true, .n_nodes = seed % 7 ? 0 : 300 };
@@ -107,8 +93,8 @@ START_TEST (regions_can_run_in_their_order_whatever_the_verdicts)
     g_autofree GmVerdict *verdicts = g_new0 (GmVerdict, g->nodes->len + 1);
     for (int round = 0; round < 6; round++) {
       for (uint32_t i = 0; i < g->nodes->len; i++) {
-        verdicts[i].yes = draw (&state) % 6 < (uint64_t) round;
-        verdicts[i].cluster = (uint32_t) (draw (&state) % (1u << round));
+        verdicts[i].yes = gm_fuzz_draw (&state) % 6 < (uint64_t) round;
+        verdicts[i].cluster = (uint32_t) (gm_fuzz_draw (&state) % (1u << round));
       }
       check_regions (g, verdicts);
     }
@@ -160,16 +146,6 @@ fail_with (uint64_t subset, uint64_t seed, const GmGraph *g, const GmExec *e, co
                 seed, what, text, places ? places : "");
 }
 
-static void
-make_outputs_dense (GmGraph *g)
-{
-  for (uint32_t i = 0; i < g->outputs->len; i++) {
-    GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
-    if (!gm_meta_is_dense (gm_graph_meta (g, o->value)))
-      o->value = gm_graph_add_node (g, GM_OP_copy, &o->value, 1, NULL, NULL, NULL);
-  }
-}
-
 /* Returns the number of regions that the plugin got. */
 static void
 compare_one (GmBackend *b, uint64_t subset, uint64_t seed)
@@ -177,7 +153,7 @@ compare_one (GmBackend *b, uint64_t subset, uint64_t seed)
   g_autoptr (GmArena) arena = gm_arena_new ();
   GmRandomGraph options = { .seed = seed, .strided = true, .defined_only = true };
   g_autoptr (GmGraph) g = gm_random_graph (&options, arena);
-  make_outputs_dense (g);
+  gm_fuzz_make_outputs_dense (g);
   uint32_t n_in = g->inputs->len, n_out = g->outputs->len;
   g_autofree GmTensor **in = g_new0 (GmTensor *, n_in + 1), **want = g_new0 (GmTensor *, n_out + 1),
                       **got = g_new0 (GmTensor *, n_out + 1);
@@ -233,7 +209,7 @@ subset_plugin (void)
 START_TEST (random_subsets_give_the_reference_bits)
 {
   GmBackend *b = subset_plugin ();
-  uint64_t n = number_from_env ("GM_FUZZ_GRAPHS", 300), first = number_from_env ("GM_FUZZ_SEED", 1);
+  uint64_t n = gm_fuzz_number ("GM_FUZZ_GRAPHS", 300), first = gm_fuzz_number ("GM_FUZZ_SEED", 1);
   size_t live = gm_alloc_live_bytes ();
   for (uint64_t seed = first; seed < first + n; seed++)
     for (uint64_t k = 0; k < 4; k++) {

@@ -362,6 +362,7 @@ TEST_FILES = \
   tests/trace/test_versions.py \
   tests/trace/test_found_by_fuzzing.py \
   tests/state.sh \
+  tests/fuzz/fuzz.h \
   tests/fuzz/state_grammar.py \
   tests/fuzz/state_programs.py \
   tests/fuzz/state_world.py \
