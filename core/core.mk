@@ -146,6 +146,8 @@ CORE_SOURCES += \
   core/graph/image_validate.c \
   core/graph/interpret.c \
   core/graph/parse.c \
+  core/graph/parse_alias.c \
+  core/graph/parse_text.c \
   core/graph/print.c \
   core/graph/simplify.c \
   core/graph/specialise.c \
@@ -157,6 +159,7 @@ CORE_SOURCES += \
   core/graph/graph.h \
   core/graph/image.h \
   core/graph/image_private.h \
+  core/graph/parse.h \
   core/graph/simplify.h \
   core/graph/text.h
 CORE_SOURCES += \
