@@ -309,6 +309,7 @@ TEST_FILES = \
   tests/trace/programs_bodies.py \
   tests/trace/programs_breaks.py \
   tests/trace/programs_spans.py \
+  tests/trace/programs_subclasses.py \
   tests/trace/programs_values.py \
   tests/trace/programs_bytecode.py \
   tests/trace/programs_classes.py \
@@ -318,8 +319,8 @@ TEST_FILES = \
   tests/trace/programs_exceptions.py \
   tests/trace/programs_functions.py \
   tests/trace/programs_numpy.py \
+  tests/trace/programs_library.py \
   tests/trace/programs_objects.py \
-  tests/trace/programs_objects2.py \
   tests/trace/test_guard_trees.py \
   tests/trace/test_autocast.py \
   tests/trace/test_bodies.py \
