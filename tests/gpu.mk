@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A driver and an NVRTC for machines without a GPU: tests name it as GRAMME_CUDA_DRIVER and GRAMME_NVRTC.
 check_LTLIBRARIES = tests/gpu/libgramme-fake-cuda.la
-tests_gpu_libgramme_fake_cuda_la_SOURCES = tests/gpu/fake_cuda.c tests/gpu/fake_cuda.h tests/gpu/fake_cublas.c tests/gpu/threads.c \
+tests_gpu_libgramme_fake_cuda_la_SOURCES = tests/gpu/fake_cuda.c tests/gpu/fake_cuda.h tests/gpu/fake_cublas.c tests/gpu/fake_nvrtc.c tests/gpu/threads.c \
   tests/gpu/threads.h
 tests_gpu_libgramme_fake_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -DSIM_CC='"$(CC)"' -DSIM_HEADER='"$(abs_top_srcdir)/tests/gpu/sim.h"'
 tests_gpu_libgramme_fake_cuda_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden

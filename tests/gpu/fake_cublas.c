@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPORT __attribute__ ((visibility ("default")))
-
 enum { OK = 0, NO_MEMORY = 3, INVALID = 7, FAILED = 13, NOT_SUPPORTED = 15 };
 enum { F32 = 0, F64 = 1, F16 = 2, BF16 = 14 };
 enum { WORKSPACE = 512 };

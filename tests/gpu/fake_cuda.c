@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fake_cuda.c -- a driver and an NVRTC without a GPU, for tests: GRAMME_CUDA_DRIVER and GRAMME_NVRTC name this library.
+ * fake_cuda.c -- a driver without a GPU, for tests: GRAMME_CUDA_DRIVER names this library.
  *
- * The compiler is the machine's C compiler: the CUDA text, with sim.h before it, becomes a shared object, which is the "CUBIN".
- * Kernels run as coroutines (threads.c).  It is stricter than a GPU:
+ * Its "CUBIN" is a shared object, which fake_nvrtc.c makes.  Kernels run as coroutines (threads.c).  It is stricter than a GPU:
  *   - device addresses carry a mark that no processor takes: host code that touches device memory dies, and a kernel that is given
  *     anything but an address of live device memory makes the launch fail;
  *   - memory ends where a page begins that nobody may touch (or up to 15 bytes before; those are watched), is full of rubbish at
@@ -11,7 +10,7 @@
  *   - nothing runs before somebody waits: launches and copies are queued by stream, and done when that stream is waited for; what
  *     waits for an event pulls the event's stream as far as that, and no further.  So who forgets to wait reads rubbish.
  *
- * GM_FAKE_CAPABILITY (90) and GM_FAKE_VERSION (13000) are the GPU's and the driver's.  GM_FAKE_OLD_COMPILER knows no --minimal.
+ * GM_FAKE_CAPABILITY (90) and GM_FAKE_VERSION (13000) are the GPU's and the driver's.
  * GM_FAKE_WIDE gives the kernel with 64-bit indices where there are two.
  * GM_FAKE_CAPTURE=0 captures nothing; GM_FAKE_VERBOSE says what graphs are launched, and what the context dies of.
  * GM_FAKE_FAIL=kernel:N makes launch N (from 1) end with an illegal address, alloc:N the N-th allocation run out of memory.
@@ -22,17 +21,13 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__ ((visibility ("default")))
 #define MARK ((uint64_t) 1 << 62)
 #define MAX_BLOCKS 65536
 #define ZONE 0xc3 /* around blocks: what is left of the pages */
@@ -746,199 +741,3 @@ TRIVIAL (cuGetErrorName, (int error, const char **name),
                  : error == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
                                           : "CUDA_ERROR_LAUNCH_FAILED")
 TRIVIAL (cuGetErrorString, (int error, const char **text), *text = error == sticky ? sticky_text : "out of memory")
-
-/* -- The compiler ------------------------------------------------------------------------------------ */
-
-typedef struct {
-  char *source, *image, *log;
-  size_t bytes;
-  int (*flow) (void *payload, void *reserved);
-  void *payload;
-} Program;
-
-EXPORT int
-nvrtcVersion (int *major, int *minor)
-{
-  *major = 13;
-  *minor = 0;
-  return OK;
-}
-
-EXPORT int
-nvrtcGetNumSupportedArchs (int *n)
-{
-  *n = 2;
-  return OK;
-}
-
-EXPORT int
-nvrtcGetSupportedArchs (int *archs)
-{
-  archs[0] = 80;
-  archs[1] = 90;
-  return OK;
-}
-
-EXPORT int
-nvrtcCreateProgram (void **program, const char *source, const char *name, int n_headers, const char *const *headers,
-                    const char *const *header_names)
-{
-  Program *p = calloc (1, sizeof *p);
-  (void) name, (void) n_headers, (void) headers, (void) header_names;
-  if (!p || !(p->source = strdup (source)))
-    return 1;
-  *program = p;
-  return OK;
-}
-
-EXPORT int
-nvrtcDestroyProgram (void **program)
-{
-  Program *p = *program;
-  free (p->source);
-  free (p->image);
-  free (p->log);
-  free (p);
-  *program = NULL;
-  return OK;
-}
-
-static char *
-read_file (const char *name, size_t *bytes, const char *head)
-{
-  FILE *f = fopen (name, "rb");
-  if (!f)
-    return NULL;
-  fseek (f, 0, SEEK_END);
-  size_t length = (size_t) ftell (f), n = strlen (head);
-  rewind (f);
-  char *all = malloc (length + n + 64);
-  int used = head[0] ? snprintf (all, n + 64, "%s %zu\n", head, length) : 0;
-  size_t got = fread (all + used, 1, length, f);
-  fclose (f);
-  all[(size_t) used + got] = 0;
-  *bytes = (size_t) used + got;
-  return all;
-}
-
-/* As system () does, but without a word to the process's signals; and it asks meanwhile whether to go on, as NVRTC does. */
-static int
-run (const Program *p, char *command, bool *cancelled)
-{
-  char *arguments[] = { "sh", "-c", command, NULL };
-  pid_t child, done = 0;
-  int status;
-  posix_spawnattr_t own_group; /* so that the shell's children end with it */
-  posix_spawnattr_init (&own_group);
-  posix_spawnattr_setflags (&own_group, POSIX_SPAWN_SETPGROUP);
-  if (posix_spawn (&child, "/bin/sh", NULL, &own_group, arguments, environ) != 0)
-    return -1;
-  while ((done = waitpid (child, &status, p->flow ? WNOHANG : 0)) == 0) {
-    if (!*cancelled && p->flow (p->payload, NULL)) {
-      *cancelled = true;
-      kill (-child, SIGKILL);
-    }
-    usleep (500);
-  }
-  return done < 0 ? -1 : status;
-}
-
-EXPORT int
-nvrtcSetFlowCallback (void *program, int (*callback) (void *payload, void *reserved), void *payload)
-{
-  Program *p = program;
-  p->flow = callback;
-  p->payload = payload;
-  return OK;
-}
-
-EXPORT int
-nvrtcCompileProgram (void *program, int n_options, const char *const *options)
-{
-  Program *p = program;
-  char folder[] = "/tmp/gramme-sim-XXXXXX", command[2048], name[64];
-  const char *cc = getenv ("GM_SIM_CC");
-  bool no_contraction = false;
-  signal (SIGINT, signal (SIGINT, SIG_IGN)); /* as NVRTC does: the handler is the old one, its flags are not */
-  for (int i = 0; i < n_options; i++) {
-    no_contraction = no_contraction || !strcmp (options[i], "--fmad=false");
-    if (getenv ("GM_FAKE_OLD_COMPILER") && !strcmp (options[i], "--minimal"))
-      return 5;
-  }
-  if (!no_contraction || !mkdtemp (folder))
-    return 5;
-  snprintf (name, sizeof name, "%s/k.c", folder);
-  FILE *f = fopen (name, "w");
-  if (!f)
-    return 1;
-  fputs (p->source, f);
-  fclose (f);
-  snprintf (command, sizeof command,
-            "cd %s && %s -x c -O1 -mavx2 -mfma -mf16c -ffp-contract=off -fno-math-errno -fno-strict-aliasing -fPIC -shared -w "
-            "-include '%s' -o k.so k.c -l:libsleef.so.3 -lm >log 2>&1",
-            folder, cc && *cc ? cc : SIM_CC, getenv ("GM_SIM_HEADER") ? getenv ("GM_SIM_HEADER") : SIM_HEADER);
-  bool cancelled = false;
-  int status = run (p, command, &cancelled);
-  size_t length;
-  snprintf (name, sizeof name, "%s/log", folder);
-  p->log = read_file (name, &length, "");
-  unlink (name);
-  snprintf (name, sizeof name, "%s/k.so", folder);
-  if (status == 0 && !cancelled)
-    p->image = read_file (name, &p->bytes, "GMSIM");
-  unlink (name);
-  snprintf (name, sizeof name, "%s/k.c", folder);
-  unlink (name);
-  rmdir (folder);
-  return cancelled ? 16 : p->image ? OK : 6;
-}
-
-static int
-give (const char *text, size_t bytes, char *out)
-{
-  memcpy (out, text, bytes);
-  return OK;
-}
-
-EXPORT int
-nvrtcGetPTXSize (void *program, size_t *bytes)
-{
-  *bytes = strlen (((Program *) program)->source) + 1;
-  return OK;
-}
-
-EXPORT int
-nvrtcGetPTX (void *program, char *out)
-{
-  Program *p = program;
-  return give (p->source, strlen (p->source) + 1, out);
-}
-
-EXPORT int
-nvrtcGetCUBINSize (void *program, size_t *bytes)
-{
-  *bytes = ((Program *) program)->bytes;
-  return OK;
-}
-
-EXPORT int
-nvrtcGetCUBIN (void *program, char *out)
-{
-  Program *p = program;
-  return give (p->image, p->bytes, out);
-}
-
-EXPORT int
-nvrtcGetProgramLogSize (void *program, size_t *bytes)
-{
-  Program *p = program;
-  *bytes = p->log ? strlen (p->log) + 1 : 1;
-  return OK;
-}
-
-EXPORT int
-nvrtcGetProgramLog (void *program, char *out)
-{
-  Program *p = program;
-  return give (p->log ? p->log : "", p->log ? strlen (p->log) + 1 : 1, out);
-}

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define EXPORT __attribute__ ((visibility ("default")))
+
 /* Calls run with a copy of these bytes when the stream has come so far.  A result of the driver; run's is one, too. */
 int fake_enqueue (void *stream, int (*run) (void *data), const void *data, size_t bytes);
 /* Within run: the host's address of device memory; NULL if these bytes are none. */
