@@ -514,7 +514,6 @@ package_PYTHON = \
   core/python/gramme/linalg.py \
   core/python/gramme/methods.py \
   core/python/gramme/compiler.py \
-  core/python/gramme/cuda.py \
   core/python/gramme/grad_mode.py \
   core/python/gramme/random.py \
   core/python/gramme/saved_tree.py \
@@ -522,7 +521,9 @@ package_PYTHON = \
   core/python/gramme/settings.py \
   core/python/gramme/testing.py
 package_ampdir = $(pythondir)/gramme/amp
-package_amp_PYTHON = core/python/gramme/amp/__init__.py
+package_amp_PYTHON = core/python/gramme/amp/__init__.py core/python/gramme/amp/scaling.py
+package_cudadir = $(pythondir)/gramme/cuda
+package_cuda_PYTHON = core/python/gramme/cuda/__init__.py core/python/gramme/cuda/amp.py
 package_autograddir = $(pythondir)/gramme/autograd
 package_autograd_PYTHON = \
   core/python/gramme/autograd/__init__.py \

@@ -41,7 +41,7 @@ struct GmRegion {
   void (*destroy) (void *data);
   void *data;
   int64_t random[2];  /* the generator's state at the start */
-  GmDtype autocast;   /* at the start */
+  uint8_t autocast;   /* at the start */
   uint64_t first_seq; /* nodes from here on are the region's */
   GArray *places;     /* Place, in the order of recording */
   GArray *watched;    /* Watched: what the second run will read */
@@ -118,7 +118,7 @@ void
 gm_region_open (GmRegion *r)
 {
   gm_random_get_state (r->random);
-  r->autocast = gm_autocast_dtype ();
+  r->autocast = gm_autocast_mode ();
   r->outer = gm_region_now;
   gm_region_now = r;
   r->hooks = gm_saved_hooks_now;
@@ -288,7 +288,7 @@ run_again (GmRegion *r, GError **error)
   if (!check_watched (r, error))
     return false;
   bool grad = gm_grad_set_enabled (true), ok;
-  GmDtype autocast = gm_autocast_set (r->autocast);
+  uint8_t autocast = gm_autocast_set (r->autocast);
   gm_random_get_state (random);
   gm_random_set_state (r->random);
   r->filling = true;

@@ -65,10 +65,12 @@ const GmApi *gm_api_find (const char *name);
 GmArg gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *positional, int n_positional,
                    const char *const *names, const GmArg *keywords, int n_keywords);
 
-/* The dtype that this thread's autocast asks for, GM_N_DTYPES: none.  A builder that executes takes it over when it is made. */
-GmDtype gm_autocast_dtype (void);
-uint8_t gm_autocast_mode (void); /* the same as a builder has it: the dtype + 1, 0: none */
-GmDtype gm_autocast_set (GmDtype dtype); /* returns the old one */
+/* What this thread's autocast asks for: per device a dtype, or none; 0: none for any.  A builder that executes takes it over when it is made. */
+uint8_t gm_autocast_mode (void);
+uint8_t gm_autocast_set (uint8_t mode); /* returns the old one */
+/* The dtype that a mode has for a device, GM_N_DTYPES: none; and the mode that has this one instead. */
+GmDtype gm_autocast_dtype (uint8_t mode, int device);
+uint8_t gm_autocast_with (uint8_t mode, int device, GmDtype dtype);
 void gm_arg_clear (GmArg *a); /* frees the items of a *result* list, recursively */
 
 #endif

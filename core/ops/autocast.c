@@ -2,8 +2,8 @@
  * autocast.c -- functions that run in a smaller dtype while the program asks for it.
  *
  * The arguments of a call are cast before its row runs, through the same builder: eager executes the
- * casts, a recording has them as nodes, and gradients go through them.  What the dtype is stands in
- * the builder, so that a recording follows its own program and not the thread that records.
+ * casts, a recording has them as nodes, and gradients go through them.  What the dtypes are, one for each
+ * device, stands in the builder, so that a recording follows its own program and not the thread that records.
  * Not done: to keep the cast of a weight for its next use.  The sum of its gradients would then be
  * taken in the smaller dtype.
  */
@@ -21,19 +21,33 @@ gm_autocast_mode (void)
   return now;
 }
 
-GmDtype
-gm_autocast_dtype (void)
+uint8_t
+gm_autocast_set (uint8_t mode)
 {
-  return now ? (GmDtype) (now - 1) : GM_N_DTYPES;
+  uint8_t old = now;
+  now = mode;
+  return old;
+}
+
+/* The dtype + 1 in four bits: those of the CPU, then those of CUDA. */
+static int
+shift_of (int device)
+{
+  return device == GM_DEVICE_CUDA ? 4 : 0;
 }
 
 GmDtype
-gm_autocast_set (GmDtype dtype)
+gm_autocast_dtype (uint8_t mode, int device)
 {
-  GmDtype old = gm_autocast_dtype ();
+  int number = mode >> shift_of (device) & 15;
+  return number ? (GmDtype) (number - 1) : GM_N_DTYPES;
+}
 
-  now = dtype == GM_N_DTYPES ? 0 : (uint8_t) (dtype + 1);
-  return old;
+uint8_t
+gm_autocast_with (uint8_t mode, int device, GmDtype dtype)
+{
+  int shift = shift_of (device), number = dtype == GM_N_DTYPES ? 0 : (int) dtype + 1;
+  return (uint8_t) ((mode & ~(15 << shift)) | number << shift);
 }
 
 static const struct {
@@ -85,13 +99,29 @@ cast (GmBuilder *b, GmArg *args, int n, GmDtype to)
   }
 }
 
+/* Of the first tensor that could be cast; -1: there is none. */
+static int
+device_of (GmBuilder *b, const GmArg *args, int n)
+{
+  int device = -1;
+  for (int i = 0; i < n && device < 0; i++)
+    if (args[i].kind == GM_ARG_LIST)
+      device = device_of (b, args[i].items, args[i].n);
+    else if (eligible (b, &args[i]) != GM_N_DTYPES)
+      device = gm_b_meta (b, args[i].v)->device;
+  return device;
+}
+
 void
 gm_autocast_args (const GmApi *api, GmBuilder *b, GmArg *args)
 {
-  GmDtype to = api->autocast == GM_AUTOCAST_LOWER ? (GmDtype) (b->autocast - 1)
-               : api->autocast == GM_AUTOCAST_F32 ? GM_F32
-                                                  : widest (b, args, api->n_args, GM_N_DTYPES);
-
+  int device = device_of (b, args, api->n_args);
+  GmDtype lower = device < 0 ? GM_N_DTYPES : gm_autocast_dtype (b->autocast, device), to;
+  if (lower == GM_N_DTYPES)
+    return;
+  to = api->autocast == GM_AUTOCAST_LOWER ? lower
+       : api->autocast == GM_AUTOCAST_F32 ? GM_F32
+                                          : widest (b, args, api->n_args, GM_N_DTYPES);
   if (to != GM_N_DTYPES)
     cast (b, args, api->n_args, to);
 }

@@ -40,7 +40,7 @@ typedef struct {
 struct GmBuilder {
   const GmBuilderVtable *vt;
   GError *error;    /* the first; owned by the builder */
-  uint8_t autocast; /* what functions of api.def cast to (autocast.c): a dtype + 1, 0: nothing */
+  uint8_t autocast; /* what functions of api.def cast to: gm_autocast_mode */
   uint8_t device;   /* where tensors that a function of api.def makes lie; 0: the CPU */
   GmVal generator;  /* what the call of a function draws from: an i64[2], seed and next draw; NULL: the process's generator */
 };

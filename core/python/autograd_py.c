@@ -174,16 +174,36 @@ autograd_backward (PyObject *module, PyObject *args, PyObject *kwargs)
   return run_backward (tensors, grads, retain_graph, create_graph, inputs);
 }
 
+static GmTensor *
+zeros_like (const GmTensor *t, GError **error)
+{
+  GmMeta m = t->meta;
+  m.requires_grad = false;
+  gm_meta_set_contiguous (&m);
+  return gm_tensor_new_zeros (&m, error);
+}
+
 static PyObject *
 autograd_grad (PyObject *module, PyObject *args, PyObject *kwargs)
 {
   static char *keywords[] = {
-      "outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "allow_unused", NULL};
-  PyObject *outputs, *inputs, *grads = Py_None, *retain_graph = Py_None;
-  int create_graph = 0, allow_unused = 0;
-  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "OO|OOpp:grad", keywords, &outputs, &inputs,
-                                    &grads, &retain_graph, &create_graph, &allow_unused))
+      "outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused", "materialize_grads", NULL};
+  PyObject *outputs, *inputs, *grads = Py_None, *retain_graph = Py_None, *unused = Py_None;
+  int create_graph = 0, only_inputs = 1, materialize = 0;
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "OO|OOppOp:grad", keywords, &outputs, &inputs,
+                                    &grads, &retain_graph, &create_graph, &only_inputs, &unused, &materialize))
     return NULL;
+  int allow_unused = unused == Py_None ? materialize : PyObject_IsTrue (unused);
+  if (allow_unused < 0)
+    return NULL;
+  if (!only_inputs) {
+    PyErr_SetString (PyExc_ValueError, "grad(only_inputs=False): other leaves get their gradients from backward()");
+    return NULL;
+  }
+  if (materialize && !allow_unused) {
+    PyErr_SetString (PyExc_ValueError, "grad(materialize_grads=True) gives zeros for inputs that were not used: allow_unused=False contradicts it");
+    return NULL;
+  }
   List roots = {0}, given = {0}, leaves = {0};
   GError *error = NULL;
   bool ok = list_init (&roots, outputs, false, true, "outputs") &&
@@ -200,7 +220,11 @@ autograd_grad (PyObject *module, PyObject *args, PyObject *kwargs)
   }
   gm_backward_end (&scope);
   PyObject *tuple = ok ? PyTuple_New (leaves.n) : NULL;
-  for (int i = 0; ok && i < leaves.n; i++) {
+  for (int i = 0; i < leaves.n; i++) {
+    if (tuple && materialize && !results[i] && !(results[i] = zeros_like (leaves.items[i], &error))) {
+      gm_py_raise (error);
+      Py_CLEAR (tuple);
+    }
     PyObject *o = results[i] ? gm_py_tensor_take (results[i]) : Py_NewRef (Py_None);
     if (o && tuple) {
       PyTuple_SET_ITEM (tuple, i, o);
@@ -659,9 +683,10 @@ PyMethodDef gm_py_autograd_functions[] = {
     {"queue_callback", queue_callback, METH_O,
      "queue_callback(function)\n\nCalls function() at the end of the backward that is running, after everything else."},
     {"autograd_grad", (PyCFunction) (void *) autograd_grad, METH_VARARGS | METH_KEYWORDS,
-     "grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, "
-     "allow_unused=False)\n\n"
-     "The gradients of `outputs` with respect to `inputs`, as a tuple; touches no grad attribute."},
+     "grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None, "
+     "materialize_grads=False)\n\n"
+     "The gradients of `outputs` with respect to `inputs`, as a tuple; touches no grad attribute.  Of an input that was not used: an error,\n"
+     "None with allow_unused, zeros with materialize_grads.  only_inputs is there for torch's sake and must be true."},
     {"higher_order", higher_order, METH_VARARGS,
      "higher_order(op, functions, operands, n_carried, n_mapped, reverse)\n\n"
      "What gramme.cond and its kin are made of: (spec, results)."},

@@ -23,6 +23,7 @@
 
 #include "core/base/threads.h"
 #include "core/ops/api.h"
+#include "core/tensor/device.h"
 #include "core/tiles/tiles.h"
 
 /* The front end's: capture and gramme.compile.  Weak, so that an extension without it is a tensor
@@ -161,22 +162,36 @@ autocast_object (GmDtype dtype)
   return dtype == GM_N_DTYPES ? Py_NewRef (Py_None) : gm_py_dtype (dtype);
 }
 
-static PyObject *
-get_autocast (PyObject *module, PyObject *unused)
+static bool
+autocast_device (PyObject *name, int *device)
 {
-  return autocast_object (gm_autocast_dtype ());
+  if (PyUnicode_Check (name) && gm_device_find (PyUnicode_AsUTF8 (name), device))
+    return true;
+  PyErr_Format (PyExc_ValueError, "expected \"cpu\" or \"cuda\", not %R", name);
+  return false;
 }
 
 static PyObject *
-set_autocast (PyObject *module, PyObject *o)
+get_autocast (PyObject *module, PyObject *name)
+{
+  int device;
+  return autocast_device (name, &device) ? autocast_object (gm_autocast_dtype (gm_autocast_mode (), device)) : NULL;
+}
+
+static PyObject *
+set_autocast (PyObject *module, PyObject *args)
 {
   GmDtype dtype = GM_N_DTYPES;
-  if (o != Py_None && !gm_py_dtype_get (o, &dtype))
+  PyObject *o, *name;
+  int device;
+  if (!PyArg_ParseTuple (args, "OO:set_autocast", &o, &name) || !autocast_device (name, &device)
+      || (o != Py_None && !gm_py_dtype_get (o, &dtype)))
     return NULL;
   if (o != Py_None && dtype != GM_BF16 && dtype != GM_F16)
     return PyErr_Format (PyExc_TypeError, "autocast casts to gramme.bfloat16 or gramme.float16, not to gramme.%s",
                          gm_dtypes[dtype].torch_name);
-  return autocast_object (gm_autocast_set (dtype));
+  uint8_t old = gm_autocast_set (gm_autocast_with (gm_autocast_mode (), device, dtype));
+  return autocast_object (gm_autocast_dtype (old, device));
 }
 
 static PyObject *
@@ -232,9 +247,10 @@ static PyMethodDef functions[] = {
      "set_print_options(precision, threshold, edge, line_width, scientific)\n\nSee gramme.set_printoptions()."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
      "get_default_dtype()\n\nThe dtype of new floating tensors."},
-    {"set_autocast", set_autocast, METH_O,
-     "set_autocast(dtype)\n\nWhat functions cast to on this thread from now on, None: nothing.  Returns the old value."},
-    {"get_autocast", get_autocast, METH_NOARGS, "get_autocast()\n\nWhat functions cast to on this thread, or None."},
+    {"set_autocast", set_autocast, METH_VARARGS,
+     "set_autocast(dtype, device)\n\nWhat functions of tensors of the device, \"cpu\" or \"cuda\", cast to on this thread from now on, None: nothing.\n"
+     "Returns the old value."},
+    {"get_autocast", get_autocast, METH_O, "get_autocast(device)\n\nWhat functions of tensors of the device cast to on this thread, or None."},
     {"set_default_dtype", set_default_dtype, METH_O,
      "set_default_dtype(dtype)\n\nSets the dtype of new floating tensors."},
     {"is_tensor", is_tensor, METH_O, "is_tensor(object)\n\nWhether it is a gramme.Tensor."},

@@ -5,6 +5,7 @@
  */
 #include "core/trace/guard.h"
 
+#include "core/tensor/device.h"
 #include "core/trace/recorder.h"
 
 /* -- Values ---------------------------------------------------------------- */
@@ -67,16 +68,23 @@ value_text (PyObject *o)
 }
 
 static char *
+autocast_text (uint32_t modes, int device)
+{
+  GmDtype dtype = gm_autocast_dtype ((uint8_t) (modes >> GM_MODE_AUTOCAST_SHIFT), device);
+  return dtype == GM_N_DTYPES ? g_strdup ("") : g_strdup_printf (", AUTOCAST %s %s", gm_device_name (device), gm_dtypes[dtype].text);
+}
+
+static char *
 modes_text (uint32_t modes)
 {
-  uint8_t autocast = (uint8_t) (modes >> GM_MODE_AUTOCAST_SHIFT);
+  g_autofree char *cpu = autocast_text (modes, GM_DEVICE_CPU), *cuda = autocast_text (modes, GM_DEVICE_CUDA);
   return g_strdup_printf ("GRAD_MODE %s, FULLGRAPH %s%s%s, DEFAULT_DTYPE %s%s%s%s",
                           modes & GM_MODE_GRAD ? "on" : "off",
                           modes & GM_MODE_FULLGRAPH ? "on" : "off",
                           modes & GM_MODE_BREAK_RAISES ? ", ERROR_ON_GRAPH_BREAK" : "",
                           modes & GM_MODE_SAVED_HOOKS ? ", SAVED_TENSORS_HOOKS inlineable" : "",
                           gm_dtypes[(modes >> GM_MODE_DTYPE_SHIFT) & 15].text,
-                          autocast ? ", AUTOCAST " : "", autocast ? gm_dtypes[autocast - 1].text : "",
+                          cpu, cuda,
                           modes >> GM_MODE_DEVICE_SHIFT ? ", DEFAULT_DEVICE cuda" : "");
 }
 

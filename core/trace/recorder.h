@@ -301,7 +301,7 @@ void gm_api_builder_init (GmRecorder *r);
 
 bool gm_grad_mode_get (const GmRecorder *r);
 void gm_grad_mode_set (GmRecorder *r, bool on);
-uint8_t gm_autocast_mode_get (const GmRecorder *r); /* a dtype + 1, or 0 */
+uint8_t gm_autocast_mode_get (const GmRecorder *r); /* as gm_autocast_mode */
 void gm_autocast_mode_set (GmRecorder *r, uint8_t mode);
 bool gm_break_raises_get (const GmRecorder *r);
 void gm_break_raises_set (GmRecorder *r, bool on);

@@ -9,6 +9,7 @@
  * Objects that nothing refers to any more are never built. Where there are no effects and the value
  * is a tree, a GmReturn says the same without bytecode.
  */
+#include "core/tensor/device.h"
 #include "core/trace/class_made.h"
 #include "core/trace/draw.h"
 #include "core/trace/exception.h"
@@ -429,11 +430,15 @@ guard_distinct (GmRecorder *r)
 static void
 leave_autocast (GmRecorder *r)
 {
-  uint8_t mode = gm_autocast_mode_get (r);
-  if (mode == (uint8_t) (r->request->env.modes >> GM_MODE_AUTOCAST_SHIFT))
-    return;
-  const GmTracker *dtype = mode ? gm_from_constant (r, gm_host.dtype_object (mode - 1)) : gm_none (r);
-  gm_effect (r, GM_EFFECT_CALL, gm_host.set_autocast, NULL, &dtype, 1);
+  uint8_t now = gm_autocast_mode_get (r), before = (uint8_t) (r->request->env.modes >> GM_MODE_AUTOCAST_SHIFT);
+  for (int device = GM_DEVICE_CPU; device <= GM_DEVICE_CUDA; device++) {
+    GmDtype dtype = gm_autocast_dtype (now, device);
+    if (dtype == gm_autocast_dtype (before, device))
+      continue;
+    const GmTracker *args[] = { dtype == GM_N_DTYPES ? gm_none (r) : gm_from_constant (r, gm_host.dtype_object (dtype)),
+                                gm_from_constant (r, gm_record_take (r, PyUnicode_FromString (gm_device_name (device)))) };
+    gm_effect (r, GM_EFFECT_CALL, gm_host.set_autocast, NULL, args, 2);
+  }
 }
 
 /* What is replayed: operations on objects that existed before, checks of numbers that only the run knows, the mode of the thread.  Only the first

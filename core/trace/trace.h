@@ -261,7 +261,7 @@ typedef enum {
   GM_MODE_BREAK_RAISES = 4, /* the same, of this thread at this time: error_on_graph_break */
   GM_MODE_SAVED_HOOKS = 1 << 3, /* saved-tensor hooks are on that may become part of a graph */
   GM_MODE_DTYPE_SHIFT = 8, /* the default dtype stands in bits 8 to 15 */
-  GM_MODE_AUTOCAST_SHIFT = 16, /* autocast's dtype + 1 in bits 16 to 23; 0: none */
+  GM_MODE_AUTOCAST_SHIFT = 16, /* gm_autocast_mode in bits 16 to 23 */
   GM_MODE_DEVICE_SHIFT = 24,   /* the default device in bits 24 to 31; 0: the CPU */
 } GmMode;
 

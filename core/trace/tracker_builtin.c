@@ -7,6 +7,7 @@
  * constant (number 2, real is its name), or an existing C function (number 0).  A function without a model is called only if it is known to compute from its arguments alone and all of them
  * are constants; otherwise it breaks.
  */
+#include "core/tensor/device.h"
 #include "core/trace/body.h"
 #include "core/trace/builtin.h"
 #include "core/trace/class_made.h"
@@ -422,23 +423,45 @@ call_get_default_dtype (GmRecorder *r, const GmCallArgs *args)
   return gm_from_constant (r, gm_host.dtype_object ((GmDtype) (r->request->env.modes >> GM_MODE_DTYPE_SHIFT & 0xff)));
 }
 
-static const GmTracker *
-autocast_now (GmRecorder *r)
+static bool
+autocast_device (GmRecorder *r, const GmTracker *t, int *device)
 {
-  uint8_t mode = gm_autocast_mode_get (r);
-  return mode ? gm_from_constant (r, gm_host.dtype_object (mode - 1)) : gm_none (r);
+  PyObject *name = gm_constant (r, t);
+  if (name && PyUnicode_CheckExact (name) && gm_device_find (PyUnicode_AsUTF8 (name), device))
+    return true;
+  gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "autocast on something that is no device");
+  return false;
+}
+
+static const GmTracker *
+autocast_now (GmRecorder *r, int device)
+{
+  GmDtype dtype = gm_autocast_dtype (gm_autocast_mode_get (r), device);
+  return dtype == GM_N_DTYPES ? gm_none (r) : gm_from_constant (r, gm_host.dtype_object (dtype));
+}
+
+static const GmTracker *
+call_get_autocast (GmRecorder *r, const GmCallArgs *args)
+{
+  int device;
+  PLAIN ("get_autocast", 1, 1);
+  return autocast_device (r, args->args[0], &device) ? autocast_now (r, device) : NULL;
 }
 
 /* The function below the context: sets, and returns the old dtype or None. */
 static const GmTracker *
 call_set_autocast (GmRecorder *r, const GmCallArgs *args)
 {
-  PLAIN ("set_autocast", 1, 1);
-  const GmTracker *old = autocast_now (r);
+  int device;
+  PLAIN ("set_autocast", 2, 2);
+  if (!autocast_device (r, args->args[1], &device))
+    return NULL;
+  const GmTracker *old = autocast_now (r, device);
   PyObject *dtype = gm_constant (r, args->args[0]);
   if (!dtype || (dtype != Py_None && Py_TYPE (dtype) != gm_host.dtype_type))
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "autocast to something that is no dtype");
-  gm_autocast_mode_set (r, dtype == Py_None ? 0 : (uint8_t) (gm_host.dtype_get (dtype) + 1));
+  gm_autocast_mode_set (r, gm_autocast_with (gm_autocast_mode_get (r), device,
+                                             dtype == Py_None ? GM_N_DTYPES : (GmDtype) gm_host.dtype_get (dtype)));
   return old;
 }
 
@@ -609,7 +632,7 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   if (fn == gm_host.set_autocast)
     return call_set_autocast (r, args);
   if (fn == gm_host.get_autocast)
-    return autocast_now (r);
+    return call_get_autocast (r, args);
   if (fn == gm_host.get_default_dtype)
     return call_get_default_dtype (r, args);
   if (fn == gm_host.set_grad_mode)

@@ -588,3 +588,52 @@ assert gramme.load({str(tmp_path / "x")!r}, map_location="cpu")["x"].sum() == 2
     env = {**os.environ, "GRAMME_CUDA_DRIVER": "/nowhere/libcuda.so"}
     done = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+# -- Mixed precision, memory of the host -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compile", [lambda f: f, lambda f: gramme.compile(f, backend="nvrtc")], ids=["plain", "compiled"])
+def test_products_on_the_gpu_run_in_its_dtype(compile):
+    a = gramme.randn(4, 4)
+    f = compile(lambda a, b: (a @ a, b @ b))
+    there = a.to("cuda")
+    with gramme.autocast("cuda"):
+        y, z = f(there, a)
+        assert (y.dtype, z.dtype) == (gramme.float16, gramme.float32)
+        assert y.cpu().tolist() == (there.half() @ there.half()).cpu().tolist()
+    with gramme.autocast("cpu"):
+        y, z = f(there, a)
+        assert (y.dtype, z.dtype) == (gramme.float32, gramme.bfloat16)
+
+
+def test_a_training_step_with_scaled_losses_on_the_gpu():
+    model = nn.Linear(4, 2).to("cuda")
+    optimizer, scaler = gramme.optim.SGD(model.parameters(), lr=0.1), gramme.cuda.amp.GradScaler(init_scale=256.0)
+    x, y = gramme.randn(8, 4).to("cuda"), gramme.randn(8, 2).to("cuda")
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        with gramme.cuda.amp.autocast():
+            out = model(x)
+            assert out.dtype == gramme.float16
+            loss = F.mse_loss(out, y)
+        scaler.scale(loss).backward()
+        assert scaler.step(optimizer) is None
+        scaler.update()
+        losses.append(loss.item())
+    assert losses[2] < losses[1] < losses[0] and model.weight.dtype == gramme.float32
+
+
+def test_what_is_saved_goes_to_the_host_and_comes_back():
+    x = gramme.randn(3, 3).to("cuda").requires_grad_()
+    context = gramme.autograd.graph.save_on_cpu()
+    pack, kept = context.pack_hook, []
+    context.pack_hook = lambda t: kept.append(pack(t)) or kept[-1]
+    with context:
+        y = (x * x).exp()
+    assert kept and all(device.type == "cuda" and t.device.type == "cpu" for device, t in kept)
+    y.sum().backward()
+    want = x.detach().clone().requires_grad_()
+    (want * want).exp().sum().backward()
+    assert x.grad.device.type == "cuda" and x.grad.cpu().tolist() == want.grad.cpu().tolist()

@@ -195,7 +195,7 @@ def test_what_was_read_of_the_state_is_in_the_guards():
     with G.no_grad(), G.autocast("cpu"):
         compiled(*leaves())
     entry = compiled.entries()[0]
-    assert "GRAD_MODE off" in entry["guards"] and "AUTOCAST bf16" in entry["guards"]
+    assert "GRAD_MODE off" in entry["guards"] and "AUTOCAST cpu bf16" in entry["guards"]
     assert "expected GRAD_MODE on" in entry["reason"]
 
 

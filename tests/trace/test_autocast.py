@@ -115,7 +115,7 @@ def test_around_a_compiled_function_it_is_guarded():
         with G.autocast("cpu", dtype=G.float16):
             assert f(x).dtype == G.float16
     assert f.status()["graphs"] == 3
-    assert any("AUTOCAST bf16" in str(entry) for entry in f.entries())
+    assert any("AUTOCAST cpu bf16" in str(entry) for entry in f.entries())
 
 
 def test_a_break_in_the_context_goes_on_in_it():
@@ -148,7 +148,7 @@ def test_a_compiled_function_that_leaves_it_open_leaves_it_open():
         context.__exit__()
         assert not G.is_autocast_enabled()
     finally:
-        G._core.set_autocast(None)
+        G._core.set_autocast(None, "cpu")
 
 
 def test_a_compiled_function_as_a_decorated_one():

@@ -87,10 +87,13 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keeps a copy of what is saved in the host's memory.  All memory is the host's so far: a copy is what there is to it."""
+    """Keeps what is saved in the host's memory, and brings it back to its device when the backward reads it; of what is there anyway, a copy.
+
+    pin_memory and device_type are there for torch's sake: a copy to the host waits for its stream.
+    """
 
     def __init__(self, pin_memory=False, device_type="cuda"):
-        super().__init__(lambda tensor: tensor.clone(), lambda packed: packed)
+        super().__init__(lambda tensor: (tensor.device, tensor.clone() if tensor.device.type == "cpu" else tensor.cpu()), lambda kept: kept[1].to(kept[0]))
 
 
 class disable_saved_tensors_hooks:

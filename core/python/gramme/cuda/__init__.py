@@ -316,3 +316,11 @@ def record_stream(tensor, stream):
     """The stream uses the tensor's memory, which another one has taken: freed, it is handed out again only when the stream has come past
     what it was given by then."""
     _core.cuda_keep(tensor, stream.cuda_stream)
+
+
+def __getattr__(name):
+    if name == "amp":
+        import importlib
+
+        return importlib.import_module("gramme.cuda.amp")
+    raise AttributeError(f"module 'gramme.cuda' has no attribute {name!r}")
