@@ -157,16 +157,14 @@ nv_point_label (const Loop *l, char *out, size_t room)
 
 /* -- The row --------------------------------------------------------------------------------------- */
 
-/* From here on e counts from the boundary before the row. */
+/* The vectors between boundaries, and how many elements are not among them. */
 static void
 put_peeled (NvPoint *pt)
 {
-  const Loop *l = pt->l;
-  put (pt->t, "  const gm_index head = (o%u + %du) %% %du, end = head + %s;\n", pt->leader,
-       phase_of (pt, pt->leader, pt->lanes), pt->lanes, NVZ (pt->u, l->n));
-  for (uint32_t k = 0; k < l->n_access; k++)
-    if (!l->access[k].as_row && l->access[k].inner != 0)
-      put (pt->t, "  o%u -= head * (gm_index) %s;\n", k, NVZ (pt->u, l->access[k].inner));
+  const char *n = NVZ (pt->u, pt->l->n);
+  put (pt->t, "  const gm_index before = (%du - (o%u + %du) %% %du) %% %du, first = before < %s ? before : %s;\n", pt->lanes, pt->leader,
+       phase_of (pt, pt->leader, pt->lanes), pt->lanes, pt->lanes, n, n);
+  put (pt->t, "  const gm_index end = first + (%s - first) / %du * %du, ends = first + %s - end;\n", n, pt->lanes, pt->lanes, n);
 }
 
 void
@@ -188,7 +186,7 @@ nv_point_head (NvPoint *pt, CgText *t, const char *row)
   }
   for (uint32_t k = 0; k < l->n_access; k++) {
     bool any = false;
-    put (t, "  %sgm_index o%u = ", pt->peels ? "" : "const ", k);
+    put (t, "  const gm_index o%u = ", k);
     for (int d = 0; d < l->n_outer; d++)
       if (l->access[k].strides[d]) {
         put (t, "%si%d * (gm_index) %s", any ? " + " : "", d, NVZ (pt->u, l->access[k].strides[d]));
@@ -304,21 +302,11 @@ nv_point_closure (NvPoint *pt, uint64_t roots, uint64_t kept)
   return all;
 }
 
-/* May lanes be beyond the row?  Then `full` says that none is. */
-static bool
-is_partial (const NvPoint *pt)
-{
-  return pt->tail || pt->peels;
-}
-
-/* Is this lane in the row? */
+/* Is this lane in the row?  With `tail` some may be beyond it; `full` says that none is. */
 static const char *
 lane_is_in (NvPoint *pt, char text[64])
 {
-  if (pt->peels)
-    snprintf (text, 64, "e + l - head < %s", NVZ (pt->u, pt->l->n)); /* below head it is very large */
-  else
-    snprintf (text, 64, "e + l < %s", NVZ (pt->u, pt->l->n));
+  snprintf (text, 64, "e + l < %s", NVZ (pt->u, pt->l->n));
   return text;
 }
 #define IN(pt) lane_is_in ((pt), (char[64]){ 0 })
@@ -330,7 +318,7 @@ distance (NvPoint *pt, char out[256], uint32_t k, bool guarded)
   const Access *a = &pt->l->access[k];
   char e[128];
   if (pt->lanes > 1 && guarded)
-    snprintf (e, sizeof e, "(%s || (%s) ? e + l : %s)", pt->peels ? "inside" : "full", IN (pt), pt->peels ? "head" : "0");
+    snprintf (e, sizeof e, "(full || (%s) ? e + l : 0)", IN (pt));
   else
     snprintf (e, sizeof e, "%s", pt->lanes == 1 ? "e" : "(e + l)");
   if (a->inner == 0)
@@ -349,14 +337,16 @@ place (NvPoint *pt, char *out, size_t room, uint32_t k, bool guarded)
   snprintf (out, room, "p%u[%s]", pt->arg[k], at);
 }
 
-/* w<k> where it is held in registers: of this step. */
+/* Where access k is held in registers: a vector, or one element. */
 static void
-held_name (char out[64], uint32_t k, const NvPass *pass, bool held)
+held_name (const NvPoint *pt, char out[64], uint32_t k, const NvPass *pass)
 {
-  if (held)
-    snprintf (out, 64, "w%u[%s]", k, pass->step);
-  else
+  if (pt->form[k] == NV_VECTOR && !pt->held[k])
     snprintf (out, 64, "w%u", k);
+  else if (pt->form[k] == NV_VECTOR || pt->is_ends)
+    snprintf (out, 64, "%c%u[%s]", pt->is_ends ? 't' : 'w', k, pass->step);
+  else
+    snprintf (out, 64, "w%u[%s%s]", k, pass->index, pt->lanes > 1 ? " + l" : "");
 }
 
 static void
@@ -366,18 +356,12 @@ put_load (NvPoint *pt, const NvPass *pass, uint32_t k)
   char w[64];
   if (pt->form[k] != NV_VECTOR || pt->held[k] == NV_HELD)
     return;
-  held_name (w, k, pass, pt->held[k]);
+  held_name (pt, w, k, pass);
   if (!pt->held[k])
     put (pt->t, "    V%d_%s w%u;\n", pt->lanes, elem, k);
-  /* Of a row that begins anywhere the 16 bytes at its ends are read whole: what is not the row's is not used, and as some of them
-   * are there, all can be read. */
   if (pt->tail)
     put (pt->t, "    if (full)\n  ");
-  int before = pt->peels ? phase_of (pt, k, pt->lanes) : 0; /* the first row may begin behind the boundary that e counts from */
-  if (before > 0)
-    put (pt->t, "    %s = *(const V%d_%s *) (p%u - %d + (o%u + %du + e));\n", w, pt->lanes, elem, pt->arg[k], before, k, before);
-  else
-    put (pt->t, "    %s = *(const V%d_%s *) (p%u + (o%u + e));\n", w, pt->lanes, elem, pt->arg[k], k);
+  put (pt->t, "    %s = *(const V%d_%s *) (p%u + (o%u + e));\n", w, pt->lanes, elem, pt->arg[k], k);
   if (pt->tail)
     put (pt->t, "    else\n#pragma unroll\n      for (int l = 0; l < %d; l++)\n        %s.e[l] = %s ? p%u[o%u + e + l] : 0;\n",
          pt->lanes, w, IN (pt), pt->arg[k], k);
@@ -392,7 +376,7 @@ put_store (NvPoint *pt, uint32_t k)
   const char *elem = nv_elem (value_of (pt, k)->dtype);
   if (pt->form[k] != NV_VECTOR)
     return;
-  if (is_partial (pt))
+  if (pt->tail)
     put (pt->t,
          "    if (!full)\n#pragma unroll\n      for (int l = 0; l < %d; l++) {\n        if (%s)\n          "
          "p%u[o%u + e + l] = y%u.e[l];\n      }\n    else\n  ",
@@ -413,17 +397,16 @@ put_read (NvPoint *pt, const NvPass *pass, uint32_t k)
     return;
   }
   if (pt->form[k] == NV_VECTOR) {
-    held_name (w, k, pass, pt->held[k]);
+    held_name (pt, w, k, pass);
     snprintf (memory, sizeof memory, "%s.e[l]", w);
   } else if (pt->held[k] != NV_HELD) {
-    place (pt, memory, sizeof memory, k, is_partial (pt));
+    place (pt, memory, sizeof memory, k, pt->tail);
   }
   if (pt->form[k] != NV_VECTOR && pt->held[k]) {
-    char each[96];
-    snprintf (each, sizeof each, "w%u[%s%s]", k, pass->index, pt->lanes > 1 ? " + l" : "");
+    held_name (pt, w, k, pass);
     if (pt->held[k] == NV_HOLD)
-      put (pt->t, "      %s = %s;\n", each, memory);
-    snprintf (memory, sizeof memory, "%s", each);
+      put (pt->t, "      %s = %s;\n", w, memory);
+    snprintf (memory, sizeof memory, "%s", w);
   }
   nv_load (value, sizeof value, v->dtype, memory);
   put (pt->t, "      const E_%s x%u = %s;\n", nv_work (v->dtype), k, value);
@@ -444,8 +427,6 @@ put_write (NvPoint *pt, uint32_t m, bool computed)
     return;
   }
   place (pt, memory, sizeof memory, k, false);
-  if (pt->peels)
-    put (pt->t, "      if (inside || (%s))\n  ", IN (pt));
   put (pt->t, "      %s = %s;\n", memory, value);
 }
 
@@ -498,8 +479,6 @@ put_fold (NvPoint *pt, uint32_t m)
   const char *work = nv_work (loop_accum_dtype (pt->l, m));
   operand (pt, value, m, gramme_node_in (pt->l->p->image, n, 0));
   nv_need_fold (pt->u, n->op, work);
-  if (pt->peels)
-    put (pt->t, "      if (inside || (%s))\n  ", IN (pt));
   put (pt->t, "      a%u = %s (a%u, %s);\n", m, nv_point_fold (pt, m, (char[64]){ 0 }), m, value);
 }
 
@@ -543,9 +522,8 @@ put_elements (NvPoint *pt, const NvPass *pass, const bool *needed)
   pt->u->quick = false;
 }
 
-/* What the thread has to do, one element after the other. */
-static void
-put_careful (const NvPoint *pt, const NvPass *pass)
+static NvPoint
+one_by_one (const NvPoint *pt)
 {
   NvPoint one = *pt;
   one.lanes = 1;
@@ -553,6 +531,22 @@ put_careful (const NvPoint *pt, const NvPass *pass)
   one.ahead = 0;
   for (uint32_t k = 0; k < pt->l->n_access; k++)
     one.form[k] = pt->form[k] == NV_VECTOR ? NV_EACH : pt->form[k];
+  return one;
+}
+
+NvPoint
+nv_point_ends (const NvPoint *pt)
+{
+  NvPoint ends = one_by_one (pt);
+  ends.is_ends = true;
+  return ends;
+}
+
+/* What the thread has to do, one element after the other. */
+static void
+put_careful (const NvPoint *pt, const NvPass *pass)
+{
+  NvPoint one = one_by_one (pt);
   put (pt->t, "    if (odd) {\n    const gm_index first = e;\n#pragma unroll 1\n    for (int q = 0; q < %d; q++) {\n", pt->lanes);
   put (pt->t, "    const gm_index e = first + q;\n");
   if (pt->tail)
@@ -564,7 +558,8 @@ put_careful (const NvPoint *pt, const NvPass *pass)
 static bool
 begins_to_hold (NvPoint *pt, const NvPass *pass, uint32_t k)
 {
-  return !pt->l->access[k].store && pt->form[k] == NV_VECTOR && pt->held[k] == NV_HOLD && nv_point_reads (pt, pass->compute | pass->folds, k);
+  return !pt->l->access[k].store && (pt->form[k] == NV_VECTOR || pt->is_ends) && pt->held[k] == NV_HOLD
+         && nv_point_reads (pt, pass->compute | pass->folds, k);
 }
 
 bool
@@ -581,7 +576,13 @@ nv_point_hold (NvPoint *pt, const NvPass *pass)
 {
   for (uint32_t k = 0; k < pt->l->n_access; k++)
     if (begins_to_hold (pt, pass, k)) {
-      put_load (pt, pass, k);
+      char w[64], memory[320];
+      held_name (pt, w, k, pass);
+      place (pt, memory, sizeof memory, k, false);
+      if (pt->form[k] == NV_VECTOR)
+        put_load (pt, pass, k);
+      else
+        put (pt->t, "    %s = %s;\n", w, memory);
       pt->held[k] = NV_HELD;
     }
 }

@@ -8,11 +8,11 @@
  *      x<k>    what access k reads      m<i>  what member i is at this point           r<i>  what row member i is
  *      a<i>    what reduction i has accumulated                                        c<i>  member i, kept for a later phase
  *
- * Rows may begin anywhere (`peels`): e then counts from the boundary of an access before the row, o<k> is where that lies, the row's
- * elements are [head, end), `full` says whether all of a thread's are among them, and `inside` that this is known of a step.  Accesses that
- * lie otherwise are made one by one.
+ * Rows may begin anywhere (`peels`): elements [first, end) then lie between boundaries of an access and are taken by vectors; the others,
+ * `ends` in number, are before or behind, fewer than a vector at each side, and taken one by one by the first threads (nv_point_ends).
+ * Accesses that lie otherwise are made one by one.
  *
- * What several passes read of memory may be held in registers, as it came: w<k>[step].
+ * What several passes read of memory may be held in registers, as it came: w<k>[step], and t<k>[step] of the ends.
  *
  * An op may have a quick form for ordinary operands, without branches, so that the compiler mixes the lanes' instructions; it says
  * in `odd` that an operand was not ordinary.  The thread then does its elements again, one by one, with care.
@@ -30,7 +30,8 @@ typedef struct {
   CgText *t;
   int lanes;
   bool tail; /* the last thread has fewer elements: `full` is false there */
-  bool peels; /* see above; head is that of access `leader` */
+  bool peels; /* see above; the boundaries are those of access `leader` */
+  bool is_ends; /* this is about the ends of rows */
   bool quick; /* ops take their quick forms */
   int64_t ahead; /* so many elements further on memory is brought near, for a block that comes later; 0: it is not */
   uint32_t leader;
@@ -54,6 +55,8 @@ typedef struct {
 void nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_tail);
 /* Takes more lanes than alignment allows, if rows are long enough to lose a few elements at both ends. */
 void nv_point_peel (NvPoint *pt, int limit);
+/* The same for the ends of such rows: one element at a time.  Each has its own `held`. */
+NvPoint nv_point_ends (const NvPoint *pt);
 /* Do these members read access k at every point? */
 bool nv_point_reads (NvPoint *pt, uint64_t members, uint32_t k);
 /* After nv_begin: registers the arguments; prints the row's coordinates and offsets from the linear `row`. */

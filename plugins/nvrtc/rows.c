@@ -13,7 +13,8 @@
  *
  * What later phases read at every point is kept in registers, memory as it came and members that cost more than a few
  * instructions, where there are enough; else it is computed again from memory: the same bits.  Rows that begin anywhere are walked
- * from one boundary of 16 bytes to the next (point.h).
+ * from one boundary of 16 bytes to the next; what lies before and behind, fewer than 16 bytes each, is one element of each of the first
+ * threads (point.h).
  * Reductions are combined in a tree over lanes; the order depends on the sizes alone, so results repeat, but sums of floats are
  * not the CPU's to the last bit.
  */
@@ -30,14 +31,14 @@
 #define SPLIT_ROWS 64      /* with so many rows the GPU is busy without */
 
 typedef struct {
-  NvPoint pt;
+  NvPoint pt, ends; /* ends: where rows begin anywhere */
   Loop l;
   CgText *t;
   int threads;     /* of a row: 1, 8 to 32, or a block */
   int64_t steps;   /* of a thread through a row: a number only if `keeps` */
   bool keeps;      /* crossing members are in c<m>, and memory of several phases in w<k> */
   uint64_t crossing;
-  int64_t most; /* elements that a thread's steps lead over: the row, and what lies before its boundary */
+  int end_steps;   /* of a thread through the ends */
   int64_t chunks, chunk; /* SPLIT: blocks of a row, elements of each */
   NvArg partial[CG_MAX_MEMBERS];
 } Rows;
@@ -322,7 +323,7 @@ count_kept (Rows *r, bool holds)
     r->pt.held[k] = NV_HOLD;
     int64_t bytes = r->l.p->values[a->value].elem_bytes;
     for (int phase = first; phase < last; phase++)
-      live[phase] += r->pt.form[k] == NV_VECTOR ? (elements * bytes + 3) / 4 : elements * ((bytes + 3) / 4);
+      live[phase] += (r->pt.form[k] == NV_VECTOR ? (elements * bytes + 3) / 4 : elements * ((bytes + 3) / 4)) + r->end_steps * ((bytes + 3) / 4);
   }
   for (uint32_t m = 0; m < r->l.s->n_members; m++) {
     int last = r->l.phases[m];
@@ -330,7 +331,7 @@ count_kept (Rows *r, bool holds)
       if (phase > r->l.phases[m] && uses_kept (r, &passes[phase], m))
         last = phase;
     for (int phase = r->l.phases[m]; phase < last; phase++)
-      live[phase] += elements * (bytes_of_member (r, m) > 4 ? 2 : 1);
+      live[phase] += (elements + r->end_steps) * (bytes_of_member (r, m) > 4 ? 2 : 1);
   }
   for (int phase = 0; phase < r->l.n_phases; phase++)
     most = live[phase] > most ? live[phase] : most;
@@ -341,8 +342,9 @@ static void
 plan_kept (Rows *r, bool number)
 {
   int64_t room = r->threads >= 1024 ? KEPT_OF_1024 : KEPT_REGISTERS, stride = (int64_t) r->threads * r->pt.lanes;
-  r->most = number ? r->l.n + (r->pt.peels ? r->pt.lanes - 1 : 0) : 0;
-  r->steps = number ? (r->most + stride - 1) / stride : INT32_MAX;
+  int64_t by_vectors = r->pt.peels ? r->l.n / r->pt.lanes * r->pt.lanes : r->l.n; /* most */
+  r->steps = number ? (by_vectors + stride - 1) / stride : INT32_MAX;
+  r->end_steps = r->pt.peels ? (2 * (r->pt.lanes - 1) + r->threads - 1) / r->threads : 0;
   r->keeps = r->steps <= 32;
   find_crossing (r);
   if (r->keeps && count_kept (r, true) > room)
@@ -364,47 +366,72 @@ shares_warp (const Rows *r)
 static void
 put_steps (Rows *r)
 {
-  long long stride = (long long) r->threads * r->pt.lanes, inside = (long long) r->l.n / stride;
-  put (r->t, "#pragma unroll\n  for (int j = 0; j < %lld; j++) {\n    const gm_index e = (gm_index) (j * %d + tid) * %d;\n", (long long) r->steps,
-       r->threads, r->pt.lanes);
-  if (r->steps * stride != r->l.n)
-    put (r->t, "    if (j < %lld || e < %s) {\n", inside, r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n));
+  int64_t stride = (int64_t) r->threads * r->pt.lanes, fewest = r->pt.peels ? r->l.n - (r->pt.lanes - 1) : r->l.n;
+  put (r->t, "#pragma unroll\n  for (int j = 0; j < %lld; j++) {\n    const gm_index e = %s(gm_index) (j * %d + tid) * %d;\n", (long long) r->steps,
+       r->pt.peels ? "first + " : "", r->threads, r->pt.lanes);
+  if (r->pt.peels || r->steps * stride != r->l.n)
+    put (r->t, "    if (j < %lld || e < %s) {\n", (long long) (fewest / stride), r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n));
   else
     put (r->t, "    {\n");
-  if (r->pt.peels)
-    put (r->t, "    const int inside = j > 0 && j < %lld, full = (j > 0 || e >= head) && (j < %lld || e + %d <= end);\n", inside, inside, r->pt.lanes);
+}
+
+/* The same for the ends: those before come first. */
+static void
+put_end_steps (Rows *r)
+{
+  put (r->t,
+       "#pragma unroll\n  for (int j = 0; j < %d; j++) {\n    const gm_index at = (gm_index) (j * %d + tid), e = at < first ? at : end - first + at;\n"
+       "    if (at < ends) {\n",
+       r->end_steps, r->threads);
+}
+
+/* Before what may go round a part of the loads, all that are held are begun. */
+static void
+put_holds (Rows *r, const NvPass *pass, const NvPass *of_ends)
+{
+  bool goes_round = r->pt.peels || r->steps * r->threads * r->pt.lanes != r->l.n;
+  if (!goes_round || !nv_point_holds (&r->pt, pass))
+    return;
+  put_steps (r);
+  nv_point_hold (&r->pt, pass);
+  put (r->t, "    }\n  }\n");
+  if (r->pt.peels) {
+    put_end_steps (r);
+    nv_point_hold (&r->ends, of_ends);
+    put (r->t, "    }\n  }\n");
+  }
 }
 
 static void
 put_elements (Rows *r, int phase)
 {
-  NvPass pass = pass_of (r, phase);
+  NvPass pass = pass_of (r, phase), of_ends = pass;
   int lanes = r->pt.lanes;
-  long long stride = (long long) r->threads * lanes;
-  char index[48];
-  const char *end = r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n);
+  char index[48], end_index[48];
   if (!(pass.stores | pass.folds | pass.keep))
     return;
   snprintf (index, sizeof index, "j * %d", lanes);
+  snprintf (end_index, sizeof end_index, "%lld + j", (long long) (r->steps * lanes));
   pass.index = index;
-  pass.step = "j";
+  of_ends.index = end_index;
+  pass.step = of_ends.step = "j";
   if (shares_warp (r))
     put (r->t, "  if (live) {\n");
   if (r->keeps) {
-    if (r->steps * stride != r->l.n && nv_point_holds (&r->pt, &pass)) {
-      put_steps (r);
-      nv_point_hold (&r->pt, &pass);
-      put (r->t, "    }\n  }\n");
-    }
+    put_holds (r, &pass, &of_ends);
     put_steps (r);
     nv_point_pass (&r->pt, &pass);
     put (r->t, "    }\n  }\n");
   } else {
-    put (r->t, "  for (gm_index e = (gm_index) tid * %d; e < %s; e += %lld) {\n", lanes, end, stride);
-    if (r->pt.peels)
-      put (r->t, "    const int inside = 0, full = e >= head && e + %d <= end;\n", lanes);
+    put (r->t, "  for (gm_index e = %s(gm_index) tid * %d; e < %s; e += %lld) {\n", r->pt.peels ? "first + " : "", lanes,
+         r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n), (long long) r->threads * lanes);
     nv_point_pass (&r->pt, &pass);
     put (r->t, "  }\n");
+  }
+  if (r->pt.peels) {
+    put_end_steps (r);
+    nv_point_pass (&r->ends, &of_ends);
+    put (r->t, "    }\n  }\n");
   }
   if (shares_warp (r))
     put (r->t, "  }\n");
@@ -419,11 +446,13 @@ put_kept (Rows *r)
       put (r->t, "  V%d_%s w%u[%lld];\n", r->pt.lanes, elem, k, (long long) r->steps);
     else if (r->pt.held[k])
       put (r->t, "  E_%s w%u[%lld];\n", elem, k, (long long) r->steps * r->pt.lanes);
+    if (r->pt.held[k] && r->pt.peels)
+      put (r->t, "  E_%s t%u[%d];\n", elem, k, r->end_steps);
   }
   for (uint32_t m = 0; r->keeps && m < r->l.s->n_members; m++)
     if (r->crossing & bit (m))
       put (r->t, "  E_%s c%u[%lld];\n", nv_work (r->l.p->values[loop_member (&r->l, m)->out].dtype), m,
-           (long long) (r->steps * r->pt.lanes));
+           (long long) (r->steps * r->pt.lanes + r->end_steps));
 }
 
 static void
@@ -448,6 +477,7 @@ print_whole (Rows *r, NvUnit *u, int64_t n_rows)
   else if (per_block > 1)
     put (r->t, "  if (row >= %s)\n    return;\n", NVZ (u, n_rows));
   nv_point_head (&r->pt, r->t, "row");
+  r->ends = nv_point_ends (&r->pt);
   put_kept (r);
   for (int phase = 0; phase < r->l.n_phases; phase++) {
     uint64_t f = folds (r, phase);
@@ -578,7 +608,7 @@ nv_print_rows (NvUnit *u, uint32_t step)
   if (r.threads > 1)
     nv_point_peel (&r.pt, limit);
   if (r.pt.peels && r.threads == 64)
-    r.threads = 32; /* the ends of such rows take long as it is: without a barrier */
+    r.threads = 32; /* such rows take long as it is: without a barrier */
   r.pt.near = find_near (&r);
   plan_kept (&r, number);
   print_whole (&r, u, n_rows);
