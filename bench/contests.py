@@ -11,10 +11,11 @@ import sys
 
 import numpy as np
 
+import by_hand
 import gramme
 from versus import Contest, NotRun, compete, double, library, own_code, rows_of, torch_sides, with_gramme, with_jax, with_numpy
 
-CONTESTS = {}
+CONTESTS = dict(by_hand.CONTESTS)
 
 
 def contest(fn):
