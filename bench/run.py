@@ -23,6 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import cases  # noqa: E402
 import gramme  # noqa: E402
+import start  # noqa: E402
 
 
 def describe():
@@ -86,7 +87,7 @@ def main():
         parser.error("--processor-time is not what a GPU takes")
     gramme.set_num_threads(args.threads)
     os.environ["GRAMME_NUM_THREADS"] = str(args.threads)  # of processes that a case starts
-    contests, alone = {}, cases.CASES if args.device == "cpu" else {}
+    contests, alone = {}, {**cases.CASES, **start.CASES} if args.device == "cpu" else {}
     if args.device == "cuda" or args.list or not args.case or any(name.startswith("vs_") for name in args.case):
         try:
             import versus
@@ -123,9 +124,9 @@ def main():
             versus.print_rows(rows)
             report["rows"] += rows
             continue
-        rows = cases.CASES[name](args.rounds)
+        rows = alone[name](args.rounds)
         first = rows[0]["min_ns"]
-        print(f"\n{name}: {(cases.CASES[name].__doc__ or '').strip().splitlines()[0]}")
+        print(f"\n{name}: {(alone[name].__doc__ or '').strip().splitlines()[0]}")
         for row in rows:
             row["ratio"] = row["min_ns"] / first if first else None
             limit = f"  limit {text_of(row['limit_ns'])}" if row.get("limit_ns") else ""

@@ -65,9 +65,10 @@ plugins_libgramme_tcc_la_SOURCES = $(TCC_SOURCES)
 plugins_libgramme_tcc_la_CPPFLAGS = $(PLUGIN_CPPFLAGS)
 plugins_libgramme_tcc_la_CFLAGS = $(PLUGIN_CFLAGS)
 # libtcc.a is not position-independent: its globals must be local (exclude-libs), and three names of libc are redirected
-# to hidden variables that plugins/tcc/glue.c fills.  plugins/tcc/reserve.c has memory for it when there is none.
+# to hidden variables that plugins/tcc/glue.c fills.  plugins/tcc/reserve.c has memory for it when there is none, and jit.c
+# says what becomes executable.
 plugins_libgramme_tcc_la_LDFLAGS = $(PLUGIN_LDFLAGS) -Wl,--wrap=stdout -Wl,--wrap=stderr -Wl,--wrap=environ \
-  -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=free -Wl,--exclude-libs,libtcc.a
+  -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=free -Wl,--wrap=mprotect -Wl,--exclude-libs,libtcc.a
 plugins_libgramme_tcc_la_LIBADD = -ltcc -ldl -lpthread
 else
 EXTRA_DIST += $(TCC_SOURCES)

@@ -32,14 +32,8 @@ cc_folder_make (char path[CC_FOLDER_BYTES])
 }
 
 bool
-cc_folder_write (const char *folder, const char *name, const void *data, size_t bytes)
+cc_write_all (int fd, const void *data, size_t bytes)
 {
-  char path[CC_FOLDER_BYTES + 32];
-  if (!join (path, folder, name))
-    return false;
-  int fd = open (path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd < 0)
-    return false;
   const char *at = data;
   while (bytes > 0) {
     ssize_t n = write (fd, at, bytes);
@@ -50,7 +44,20 @@ cc_folder_write (const char *folder, const char *name, const void *data, size_t 
     at += n;
     bytes -= (size_t) n;
   }
-  return close (fd) == 0 && bytes == 0;
+  return bytes == 0;
+}
+
+bool
+cc_folder_write (const char *folder, const char *name, const void *data, size_t bytes)
+{
+  char path[CC_FOLDER_BYTES + 32];
+  if (!join (path, folder, name))
+    return false;
+  int fd = open (path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0)
+    return false;
+  bool whole = cc_write_all (fd, data, bytes);
+  return close (fd) == 0 && whole;
 }
 
 void *

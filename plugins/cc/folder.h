@@ -13,6 +13,7 @@
 
 /* All of these leave errno. */
 bool cc_folder_make (char path[CC_FOLDER_BYTES]);
+bool cc_write_all (int fd, const void *data, size_t bytes);
 bool cc_folder_write (const char *folder, const char *name, const void *data, size_t bytes);
 /* Up to `most` bytes, of malloc; NULL: cannot be read. */
 void *cc_folder_read (const char *folder, const char *name, size_t most, size_t *bytes);

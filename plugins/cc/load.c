@@ -1,33 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0
  * load.c -- see load.h.
  *
- * The dynamic linker wants a file: one in a new folder of mode 0700, with a name of its own because the linker knows libraries by
- * name, and removed as soon as it is mapped.
+ * The dynamic linker wants a file.  One in memory, without a name, costs a fifth of one in a folder, and no file system that forbids
+ * execution stands in its way; where the kernel has none, or there is no /proc, it is one in a new folder of mode 0700, removed as
+ * soon as it is mapped.  The linker knows libraries by name, so each load spells the path to its file in another way.
  */
 #include "plugins/cc/load.h"
 #include "plugins/cc/folder.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010u /* since Linux 6.3, where an administrator may make files of memory not executable otherwise */
+#endif
+
+/* /proc/self/fd, then a "/" for each 0 and a "/." for each 1 of a number that is never used again, then the descriptor. */
+static void
+spell (char *path, size_t room, int fd)
+{
+  static _Atomic uint64_t loads;
+  uint64_t number = atomic_fetch_add (&loads, 1);
+  size_t n = (size_t) snprintf (path, room, "/proc/self/fd");
+  for (; number; number >>= 1)
+    n += (size_t) snprintf (path + n, room - n, number & 1 ? "/." : "/");
+  snprintf (path + n, room - n, "/%d", fd);
+}
+
+static void *
+load_from_memory (const void *bytes, size_t n)
+{
+  char path[192];
+  void *library = NULL;
+  int fd = memfd_create ("gramme-cc", MFD_CLOEXEC | MFD_EXEC);
+  if (fd < 0 && errno == EINVAL)
+    fd = memfd_create ("gramme-cc", MFD_CLOEXEC);
+  if (fd < 0)
+    return NULL;
+  if (cc_write_all (fd, bytes, n)) {
+    spell (path, sizeof path, fd);
+    library = dlopen (path, RTLD_NOW | RTLD_LOCAL);
+  }
+  close (fd);
+  return library;
+}
+
+static void *
+load_from_folder (const void *bytes, size_t n, GrammeStatus *status)
+{
+  static const char *const names[] = { "kernel.so" };
+  char folder[CC_FOLDER_BYTES], path[CC_FOLDER_BYTES + 16];
+  void *library = NULL;
+  if (!cc_folder_make (folder)) {
+    gramme_fail (status, GRAMME_TOOLCHAIN, -1, "no folder to load code from: %s", strerror (errno));
+    return NULL;
+  }
+  snprintf (path, sizeof path, "%s/kernel.so", folder);
+  if (!cc_folder_write (folder, names[0], bytes, n))
+    gramme_fail (status, GRAMME_TOOLCHAIN, -1, "code cannot be written to %s: %s", path, strerror (errno));
+  else if (!(library = dlopen (path, RTLD_NOW | RTLD_LOCAL)))
+    gramme_fail (status, GRAMME_TOOLCHAIN, -1, "compiled code cannot be loaded: %s", dlerror ());
+  cc_folder_remove (folder, names, 1);
+  return library;
+}
 
 int32_t
 cc_load (CcCode *code, const void *bytes, size_t n, GrammeStatus *status)
 {
-  static const char *const names[] = { "kernel.so" };
-  char folder[CC_FOLDER_BYTES], path[CC_FOLDER_BYTES + 16];
-  *code = (CcCode){ 0 };
-  if (!cc_folder_make (folder))
-    return gramme_fail (status, GRAMME_TOOLCHAIN, -1, "no folder to load code from: %s", strerror (errno));
-  int32_t result = GRAMME_OK;
-  snprintf (path, sizeof path, "%s/kernel.so", folder);
-  if (!cc_folder_write (folder, names[0], bytes, n))
-    result = gramme_fail (status, GRAMME_TOOLCHAIN, -1, "code cannot be written to %s: %s", path,
-                          strerror (errno));
-  else if (!(code->library = dlopen (path, RTLD_NOW | RTLD_LOCAL)))
-    result = gramme_fail (status, GRAMME_TOOLCHAIN, -1, "compiled code cannot be loaded: %s",
-                          dlerror ());
-  cc_folder_remove (folder, names, 1);
-  return result;
+  *code = (CcCode){ .library = load_from_memory (bytes, n) };
+  if (!code->library)
+    code->library = load_from_folder (bytes, n, status);
+  return code->library ? GRAMME_OK : GRAMME_TOOLCHAIN;
 }
 
 void *

@@ -2,8 +2,8 @@
  * jit.c -- see jit.h.
  *
  * No library and no header of tcc's is used (-nostdlib -nostdinc), so the plugin works where the
- * tcc package is not installed.  The code goes to pages of its own: tcc_relocate makes them
- * writable and executable, and the last step takes the writing away.
+ * tcc package is not installed.  The code goes to pages of its own, which are writable, then executable,
+ * never both: tcc_relocate asks for both, and the linker's --wrap sends that question here.
  */
 #include "plugins/tcc/jit.h"
 #include "plugins/tcc/reserve.h"
@@ -13,6 +13,16 @@
 #include <unistd.h>
 
 #include <pthread.h>
+
+extern int __real_mprotect (void *at, size_t bytes, int how);
+int __wrap_mprotect (void *at, size_t bytes, int how);
+
+/* libtcc writes on after it has asked; translate has the last word. */
+int
+__wrap_mprotect (void *at, size_t bytes, int how)
+{
+  return (how & PROT_WRITE) && (how & PROT_EXEC) ? 0 : __real_mprotect (at, bytes, how);
+}
 
 /* Debian's libtcc has a semaphore of its own; other builds may not. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -51,14 +61,11 @@ translate (TCCState *s, TccCode *code, const CgText *t, const char *name, const 
   }
   if (tcc_relocate (s, code->pages) < 0)
     return gramme_fail (status, GRAMME_TOOLCHAIN, -1,
-                        "libtcc cannot make code in memory: a security policy may forbid writable, "
-                        "executable pages; use another "
-                        "back end (%s)",
-                        said->message);
+                        "libtcc cannot make code in memory: %s", said->message);
   code->entry = tcc_get_symbol (s, name);
   if (mprotect (code->pages, code->bytes, PROT_READ | PROT_EXEC) != 0 || !code->entry)
     return gramme_fail (status, GRAMME_TOOLCHAIN, -1,
-                        "the code's pages cannot be made read-only and executable");
+                        "the code's pages cannot be made executable: a security policy may forbid it; use another back end");
   return GRAMME_OK;
 }
 

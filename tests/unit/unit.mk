@@ -267,6 +267,7 @@ TEST_FILES = \
   tests/python/test_rnn.py \
   tests/python/test_transformer.py \
   tests/python/test_num_threads.py \
+  tests/python/test_process.py \
   tests/python/gpu.py tests/python/test_nvrtc.py tests/python/test_cuda_products.py tests/python/test_device.py \
   tests/python/test_operators.py \
   tests/python/test_linalg.py \
