@@ -23,6 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import cases  # noqa: E402
 import gramme  # noqa: E402
+import results  # noqa: E402
 import start  # noqa: E402
 
 
@@ -75,6 +76,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--plot", metavar="FILE", help="an SVG of the ratios to other libraries")
+    parser.add_argument("--results", metavar="FILE", help="a file like RESULTS.md, whose tables of these cases are written anew")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=1, help="of gramme and of the libraries that are compared with; default 1")
     parser.add_argument("--processor-time", action="store_true", help="of contests: not what the clock on the wall says; for machines with other work")
@@ -117,12 +119,14 @@ def main():
         machine["peers"] = {peer: versus.version(peer) for peer in (versus.PEERS if args.device == "cpu" else versus.GPU_PEERS)}
         print("peers: " + ", ".join(f"{peer} {found or 'not installed'}" for peer, found in machine["peers"].items()) + f"; {args.threads} thread(s)")
     report = {"machine": machine, "rounds": args.rounds, "threads": args.threads, "processor_time": args.processor_time, "cases": {}, "rows": []}
+    ran = []
     for name in wanted:
         if name in contests:
             print(f"\n{name}: {(known[name].__doc__ or '').strip().splitlines()[0]}")
             rows = known[name](args.rounds)
             versus.print_rows(rows)
             report["rows"] += rows
+            ran.append((name, known[name].__doc__ or "", rows, True))
             continue
         rows = alone[name](args.rounds)
         first = rows[0]["min_ns"]
@@ -133,6 +137,7 @@ def main():
             verdict = "" if not limit else "  ok" if row["min_ns"] <= row["limit_ns"] else "  MISSED"
             print(f"  {row['side']:34} min {text_of(row['min_ns']):>10}  median {text_of(row['median_ns']):>10}  x{row['ratio']:.3f}{limit}{verdict}")
         report["cases"][name] = rows
+        ran.append((name, alone[name].__doc__ or "", rows, False))
         report["rows"] += [
             {"case": f"{name}: {row['side']}", "peer": rows[0]["side"], "ours": row["median_ns"] / 1e9, "theirs": rows[0]["median_ns"] / 1e9,
              "ratio": rows[0]["median_ns"] / row["median_ns"] if row["median_ns"] else None}
@@ -140,6 +145,8 @@ def main():
         ]
     if args.plot and contests:
         versus.plot([row for row in report["rows"] if row["case"].split(":")[0] not in alone], args.plot)
+    if args.results:
+        results.write(args.results, report, ran)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(report, file, indent=1)

@@ -118,6 +118,22 @@ def test_bench_compares_with_other_libraries_accuracy_first(tmp_path):
     assert "numpy" in text and drawn.read_text().startswith("<svg")
 
 
+def test_bench_writes_its_tables_into_a_file_and_leaves_the_rest(tmp_path):
+    bench, file = os.path.join(os.environ["top_srcdir"], "bench"), tmp_path / "RESULTS.md"
+    file.write_text("# Results\n\nWords.\n\n### mark\n\nOld.\n\n| old |\n|---|\n| 1 |\n\nWhat people say of it.\n\n## Other\n\n| kept |\n|---|\n| 2 |\n")
+    for _ in range(2):
+        run("bench", "--results", str(file), "--rounds", "1", "mark", GM_BENCHDIR=bench)
+    text = file.read_text()
+    assert "old" not in text.lower() and text.count("### mark") == 1 and text.count("| no writes, 10 live variables |") == 1
+    assert text.startswith("# Results\n\nWords.\n\n### mark\n") and "|\n\nWhat people say of it.\n\n## Other\n\n| kept |\n|---|\n| 2 |\n" in text
+    pytest.importorskip("numpy")
+    for _ in range(2):
+        run("bench", "--results", str(file), "--rounds", "1", "vs_call", GM_BENCHDIR=bench)
+    text = file.read_text()
+    assert text.count("### vs_call") == 1 and text.count("| add one, 16 numbers |") == 1 and "What people say of it." in text
+    assert "| case | ours, least | numpy | torch |" in text
+
+
 def test_bench_runs_its_cases_on_a_gpu(tmp_path):
     pytest.importorskip("numpy")
     build = os.path.dirname(os.path.dirname(os.environ["GM_PROGRAM"]))
