@@ -30,7 +30,7 @@ EXTRA_DIST += $(TEST_FILES)
 # Long campaigns: run by hand, results in bench/RESULTS.md.
 check-nightly: all $(check_PROGRAMS)
 	GM_FUZZ_GRAPHS=$${GM_FUZZ_GRAPHS:-16000} CK_DEFAULT_TIMEOUT=0 ./in-tree tests/unit/test_backends
-	GM_FUZZ_KERNELS=$${GM_FUZZ_KERNELS:-5000} CK_DEFAULT_TIMEOUT=0 ./in-tree tests/unit/test_codegen
+	GM_FUZZ_KERNELS=$${GM_FUZZ_KERNELS:-4000} CK_DEFAULT_TIMEOUT=0 ./in-tree tests/unit/test_codegen
 	GM_FUZZ_SIZED=$${GM_FUZZ_SIZED:-20000} CK_DEFAULT_TIMEOUT=0 ./in-tree tests/unit/test_sized
 	GM_FUZZ_SIZED=$${GM_FUZZ_SIZED:-20000} CK_DEFAULT_TIMEOUT=0 ./in-tree tests/unit/test_plan_sized
 	GM_FUZZ_PLANS=$${GM_FUZZ_PLANS:-100000} CK_DEFAULT_TIMEOUT=0 ./in-tree tests/unit/test_random_plans

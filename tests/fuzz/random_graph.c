@@ -164,6 +164,8 @@ make_strided (Maker *m, GmMeta *type)
     order[best] = -1;
     if (chance (m, 15))
       stride *= 2;
+    if (m->options->far && stride < 8 && chance (m, 50))
+      stride = stride * 2048 + below (m, 40);
     type->strides[best] = chance (m, 5) ? 0 : stride;
     stride *= MAX (type->sizes[best], 1);
   }
@@ -173,7 +175,7 @@ static GmValueId
 add_input (Maker *m, GmDtype d, int ndim, const int64_t *sizes)
 {
   GmMeta type = gm_meta_make (d, ndim, sizes);
-  if (m->options->strided && chance (m, 40))
+  if (m->options->strided && chance (m, m->options->far ? 90 : 40))
     make_strided (m, &type);
   type.requires_grad = m->options->grad && gm_dtype_is_float (d) && chance (m, 80);
   g_autofree char *name = g_strdup_printf ("x%u", m->g->inputs->len);

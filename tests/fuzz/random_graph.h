@@ -22,6 +22,7 @@ typedef struct {
                       none: all */
   bool grad;         /* floating inputs require grad, most of them */
   bool strided;      /* inputs may be transposed, sliced and expanded */
+  bool far;          /* with strided: and lie thousands of elements apart, most of them */
   bool defined_only; /* no float to integer casts and no integer division, whose results for odd
                         operands are the machine's */
   bool no_empty;     /* no dimension of size 0 */
