@@ -77,6 +77,33 @@ def warm_call(rounds):
 
 
 @case
+def warm_call_add(rounds):
+    """x + 1 on 16 floats with 10 guards: through each back end, where x asks for no gradient, and where it does (forward alone, the history made)."""
+    one, low = 1.0, 0.0
+    flags = [i / 7 for i in range(5)]
+
+    def f(x, y, z):
+        if low < one and flags[0] < flags[4]:
+            return x + one
+        return y + z
+
+    x, rest = gramme.randn(16), (gramme.randn(16), gramme.randn(16))
+    tracked = gramme.randn(16, requires_grad=True)
+    sides = {"plain eager": functools.partial(f, x, *rest)}
+    for name in [*backends(), "auto"]:
+        for kind, first in (("", x), (", with a gradient", tracked)):
+            compiled = gramme.compile(fresh(f, name + kind), backend=name)
+            for _ in range(3):
+                compiled(first, *rest)
+            gramme.compiler.wait()
+            sides[f"{name}{kind} ({compiled.entries()[0]['n_guards']} guards)"] = functools.partial(compiled, first, *rest)
+    rows = interleave(sides, rounds, 20000)
+    for row in rows[1:]:
+        row["limit_ns"] = 150 if "gradient" in row["side"] else 100
+    return rows
+
+
+@case
 def warm_call_grad(rounds):
     """The same with a gradient: forward and backward of a 3-op function on 16 floats."""
     x, y = gramme.randn(16, requires_grad=True), gramme.randn(16)
@@ -158,7 +185,7 @@ def fresh(f, i):
     """The same function with a code object of its own: entries live on it."""
     import types
 
-    return types.FunctionType(f.__code__.replace(co_name=f"{f.__name__}_{i}"), f.__globals__, f.__name__)
+    return types.FunctionType(f.__code__.replace(co_name=f"{f.__name__}_{i}"), f.__globals__, f.__name__, None, f.__closure__)
 
 
 def from_text(text, name="f"):
@@ -504,6 +531,37 @@ def guards_modules(rounds):
     return rows
 
 
+@case
+def guards_values(rounds):
+    """One check of n guards on the items of a list, for each of them: in the caches; where a dict changed before; and after 64 MB were written, which
+    leaves nothing of them in the caches."""
+    rows, x, flush = [], gramme.randn(4), bytearray(64 << 20)
+    for n in (10, 100, 1000, 10_000, 100_000):
+        numbers = [float(i % 3) for i in range(n)]
+
+        def f(x):
+            total = 0.0
+            for number in numbers:
+                total = total + number
+            return x + total
+
+        compiled = gramme.compile(fresh(f, n), backend="eager")
+        compiled(x)
+        count = compiled.entries()[0]["n_guards"]
+        times = max(1, 200_000 // n)
+        kinds = {"in the caches": [], "a dict changes": [], "flushed": []}
+        for _ in range(rounds):
+            kinds["in the caches"].append(compiled.guard_ns(times, x) / count)
+            kinds["a dict changes"].append(compiled.guard_changing_ns(times, x) / count)
+            flush[:] = bytes(len(flush))
+            kinds["flushed"].append(compiled.guard_ns(1, x) / count)
+        for kind, taken in kinds.items():
+            rows.append({"side": f"{count} guards, {kind}: each", "min_ns": min(taken), "median_ns": statistics.median(taken)})
+            if n >= 1000 and kind != "flushed":
+                rows[-1]["limit_ns"] = 1.5
+    return rows
+
+
 def in_new_processes(rounds, program, names, environment=None):
     """Runs the program, which prints a number of ns for each name, once in each round."""
     samples = {name: [] for name in names}
@@ -704,6 +762,45 @@ def block_memory(rounds):
         row["side"] += f" ({row['peak_bytes'] / 1e6:.1f} MB, x{row['peak_bytes'] / peaks['plain eager']:.2f})"
         row["limit_ns"] = 1.05 * rows[0]["min_ns"]
     return rows
+
+
+@case
+def block_products(rounds):
+    """A training step of the medium transformer block of vs_block, and its matrix products alone: what no back end can go below that uses this BLAS."""
+    batch, length, width, heads = 8, 128, 256, 4
+    rows, linear = batch * length, ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width))
+    weights = [(gramme.randn(*shape) / shape[0] ** 0.5).requires_grad_() for shape in linear]
+    x = gramme.randn(batch, length, width)
+
+    def loss(x, qkv, out, up, down):
+        h = F.layer_norm(x, (width,)) @ qkv
+        q, k, v = (p.reshape(batch, length, heads, width // heads).transpose(1, 2) for p in h.chunk(3, -1))
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, width)
+        x = x + a @ out
+        return ((x + F.gelu(F.layer_norm(x, (width,)) @ up) @ down) ** 2).mean()
+
+    def step(fn):
+        for w in weights:
+            w.grad = None
+        fn(x, *weights).backward()
+
+    operands = [(gramme.randn(rows, a), gramme.randn(a, b), gramme.randn(rows, b)) for a, b in linear]
+    q, p = gramme.randn(batch * heads, length, width // heads), gramme.randn(batch * heads, length, length)
+
+    def products():
+        with gramme.no_grad():
+            for i, (x, w, g) in enumerate(operands):
+                x @ w, x.t() @ g
+                if i > 0:  # the data asks for no gradient
+                    g @ w.t()
+            for _ in range(2):
+                q @ q.transpose(1, 2), p @ q, p.transpose(1, 2) @ q
+
+    compiled = gramme.compile(loss)
+    for _ in range(3):
+        step(compiled)
+    gramme.compiler.wait()
+    return interleave({"plain eager": lambda: step(loss), "compiled": lambda: step(compiled), "its matrix products": products}, rounds, 2)
 
 
 def backward_only(rounds, loss, parameters, number):

@@ -192,6 +192,29 @@ def vs_pointwise(rounds):
 
 
 @contest
+def vs_chains(rounds):
+    """Twelve chains of transcendental functions on 100,000 numbers."""
+    chains = {
+        "log (1 + exp x)": lambda T, F, x: T.log(1 + T.exp(x)),
+        "tanh": lambda T, F, x: T.tanh(x),
+        "sigmoid": lambda T, F, x: T.sigmoid(x),
+        "logit": lambda T, F, x: T.log(x.abs() / (4 + x.abs())),
+        "mish": lambda T, F, x: F.mish(x),
+        "gelu": lambda T, F, x: F.gelu(x),
+        "gelu, tanh": lambda T, F, x: F.gelu(x, approximate="tanh"),
+        "silu": lambda T, F, x: F.silu(x),
+        "elu": lambda T, F, x: F.elu(x),
+        "softplus": lambda T, F, x: F.softplus(x),
+        "exp (-x x) sin x": lambda T, F, x: T.exp(-x * x) * T.sin(x),
+        "erf + tanh": lambda T, F, x: T.erf(x) + T.tanh(x) * x,
+    }
+    rows, x = [], normal(100_000)
+    for name, f in chains.items():
+        rows += compete(Contest(name, [x], {"gramme": with_gramme(f), **torch_sides(f)}, double(f, [x]), tolerance=256), rounds)
+    return rows
+
+
+@contest
 def vs_rows(rounds):
     """Softmax, layer norm and cross entropy of 1,024 rows, at even and odd widths; and what a copy of the same bytes takes."""
     functions = {
@@ -245,7 +268,9 @@ def vs_matmul(rounds):
     alone = lambda T, F, x, w, b: x @ w
     sides = {"gramme": with_gramme(alone), "numpy": with_numpy(lambda x, w, b: x @ w), **torch_sides(alone), "jax": with_jax(lambda jax, jnp, x, w, b: x @ w)}
     rows += compete(Contest("x w, 1024", inputs, sides, double(alone, inputs)), rounds)
-    return rows
+    half = {"gramme": with_gramme(lambda T, F, x, w: (x.bfloat16() @ w.bfloat16()).float()), **torch_sides(lambda T, F, x, w: (x.bfloat16() @ w.bfloat16()).float())}
+    exact = [inputs[0].astype(np.float64) @ inputs[1].astype(np.float64)]
+    return rows + compete(Contest("x w of bfloat16, 1024", inputs[:2], half, exact, tolerance=2**16), rounds)
 
 
 # -- Models: forward, and a training step
@@ -372,7 +397,7 @@ def vs_pool(rounds):
 
 @contest
 def vs_memory(rounds):
-    """Peak bytes of a training step of the medium block, compiled with the budget 0.5 and without, over plain eager's: in bytes, not seconds."""
+    """Bytes of a training step of the medium block, those that stay between forward and backward and the peak, over plain eager's: in bytes, not seconds."""
     inputs = [normal(8, 128, 256), scaled(256, 768, seed=2), scaled(256, 256, seed=3), scaled(256, 1024, seed=4), scaled(1024, 256, seed=5)]
 
     def peak(run):
@@ -381,16 +406,21 @@ def vs_memory(rounds):
             for t in tensors:
                 t.grad = None
             gramme._core.reset_peak_bytes()
-            run(*tensors).backward()
-        return gramme._core.peak_bytes()
+            before = gramme._core.live_bytes()
+            result = run(*tensors)
+            saved = gramme._core.live_bytes() - before
+            result.backward()
+        return saved, gramme._core.peak_bytes()
 
     import gramme.nn.functional as F
 
     loss = lambda *args: (block(gramme, F, *args, 4) ** 2).mean()
     plain = peak(loss)
     rows = [{"case": "peak bytes, block, medium", "peer": "torch", "not_run": "it has no counter of memory on the CPU"}]
-    for name, options in (("compiled", None), ("memory-budget=0.5", {"memory-budget": 0.5}), ("partition=min-cut", {"partition": "min-cut"})):
+    budgets = ((f"memory-budget={b}", {"memory-budget": b}) for b in (0.9, 0.7, 0.5, 0.3))
+    for name, options in (("compiled", None), ("partition=min-cut", {"partition": "min-cut"}), *budgets):
         ours = peak(gramme.compile(own_code(lambda *args: loss(*args)), backend="tcc", options=options))
-        rows.append({"case": f"peak bytes, block, medium, {name}", "peer": "plain eager", "ours": ours, "theirs": plain, "ratio": plain / ours,
-                     "ours_min": ours, "theirs_min": plain, "ratio_min": plain / ours, "bytes": True})
+        for kind, mine, theirs in zip(("saved", "peak"), ours, plain):
+            rows.append({"case": f"{kind} bytes, block, medium, {name}", "peer": "plain eager", "ours": mine, "theirs": theirs, "ratio": theirs / mine,
+                         "ours_min": mine, "theirs_min": theirs, "ratio_min": theirs / mine, "bytes": True})
     return rows

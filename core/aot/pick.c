@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pick.c -- one element of each row, picked by position, without the rows around it.
+ * pick.c -- elements that are picked, or put among zeros, without what lies around them.
  *
  * The loss of a classifier takes one number of each row of log probabilities, and its gradient puts one number into each row of zeros.
- * As recorded both make the whole matrix, and neither fuses with anything, since positions are data.  Two rewrites of the joint graph:
+ * As recorded both make the whole matrix, and neither fuses with anything, since positions are data.  What is cut into slices gets its
+ * gradient as a sum: of each slice's, among zeros.  Three rewrites of the joint graph:
  *
  *   gather (f (x), i)              f (gather (x, i)): what is computed at each point is computed at those that are picked
  *   scatter_add (zeros, i, src)    where (position == i, 0 + src, 0): pointwise, so that it fuses with what reads it
+ *   slice_scatter (zeros, a) + slice_scatter (zeros, b)    cat (a + 0, b + 0), where the slices are all of it and share nothing
  *
  * The first is done through pointwise operations of few operands, and only where one element of a row is taken: the second pays
  * for a comparison at each point, and needs that somebody else has checked the positions, for a comparison finds none that is out
  * of range.  An earlier gather of the same positions from rows of that length does.
- * Both move elements and compute the same from them, so no bit changes: 0 + src is what an addition into zeros gives.
+ * All move elements and compute the same from them, so no bit changes: 0 + src is what an addition into zeros gives.
  * It has to be after join.c (gradients would be summed in another order) and before the cut, which then weighs what is left.
  */
 #include "core/aot/partition.h"
@@ -19,7 +21,7 @@
 
 #include "core/ops/builder.h"
 
-enum { MOST_NODES = 24, SHORT_ROW = 4 };
+enum { MOST_NODES = 24, SHORT_ROW = 4, MOST_SLICES = 32 };
 
 typedef struct {
   GmGraphBuilder b; /* makes the new graph */
@@ -122,6 +124,57 @@ is_one_hot (const Pick *p, const GmNode *n)
          && is_checked (p->g, n->in[1], whole->sizes[n->attrs->dim], gm_graph_value (p->g, n->out)->node);
 }
 
+/* What is summed: slices among zeros, by where they begin. */
+typedef struct {
+  const GmNode *of[MOST_SLICES];
+  uint32_t n;
+} Slices;
+
+static bool
+is_slice (const GmGraph *g, const GmNode *n)
+{
+  return n && n->op == GM_OP_slice_scatter && n->attrs->step == 1 && is_zeros (g, n->in[0]) && !gm_size_is_symbolic (n->attrs->start)
+         && !gm_size_is_symbolic (n->attrs->stop);
+}
+
+/* depth: of additions that may still follow; more are no sum of so many slices. */
+static bool
+collect_slices (const GmGraph *g, GmValueId v, Slices *s, int depth)
+{
+  const GmNode *n = gm_cut_producer (g, v);
+  uint32_t at = s->n;
+
+  if (n && n->op == GM_OP_add && depth > 0)
+    return collect_slices (g, n->in[1], s, depth - 1) && collect_slices (g, n->in[0], s, depth - 1);
+  if (!is_slice (g, n) || s->n == MOST_SLICES)
+    return false;
+  for (s->n++; at > 0 && s->of[at - 1]->attrs->start > n->attrs->start; at--)
+    s->of[at] = s->of[at - 1];
+  s->of[at] = n;
+  return true;
+}
+
+/* Whether they are one behind the other, and all of n's result. */
+static bool
+is_sum_of_slices (const Pick *p, const GmNode *n, Slices *s)
+{
+  const GmMeta *whole = gm_graph_meta (p->g, n->out);
+  int64_t end = 0;
+
+  s->n = 0;
+  if (n->op != GM_OP_add || !gm_dtype_is_float (whole->dtype) || !gm_dtype_computes (whole->dtype)
+      || !collect_slices (p->g, n->out, s, MOST_SLICES))
+    return false;
+  const int64_t dim = s->of[0]->attrs->dim;
+  for (uint32_t i = 0; i < s->n; i++) {
+    const GmAttrs *a = s->of[i]->attrs;
+    if (a->dim != dim || a->start != end || a->stop <= end || !same_shape (p->g, gm_graph_meta (p->g, s->of[i]->out), whole))
+      return false;
+    end = a->stop;
+  }
+  return end == whole->sizes[dim];
+}
+
 /* -- Rewrites ------------------------------------------------------------------------------------ */
 
 static GmVal
@@ -191,6 +244,21 @@ one_hot (Pick *p, const GmNode *n)
   return gm_b (b, where, hit, gm_b (b, add, zero, mapped (p, n->in[2])), zero);
 }
 
+static GmVal
+joined (Pick *p, const GmNode *n, const Slices *s)
+{
+  GmBuilder *b = &p->b.base;
+  const GmAttrs at = { .mask = 1u << GM_ATTR_DIM, .dim = s->of[0]->attrs->dim };
+  GmVal part[MOST_SLICES];
+
+  b->device = gm_graph_meta (p->g, n->out)->device;
+  GmVal zero = gm_b_scalar (b, gm_scalar_float (0), (GmDtype) gm_graph_meta (p->g, n->out)->dtype);
+  for (uint32_t i = 0; i < s->n; i++)
+    part[i] = gm_b (b, add, mapped (p, s->of[i]->in[1]), zero);
+  b->device = 0;
+  return gm_b_op (b, GM_OP_cat, part, (int) s->n, &at);
+}
+
 /* Whether v may stand for n's result: the caller may see its strides. */
 static bool
 is_like (Pick *p, GmValueId v, const GmNode *n)
@@ -205,6 +273,7 @@ static bool
 rewrite (Pick *p, const GmNode *n)
 {
   GmVal v = NULL;
+  Slices slices;
 
   p->b.where = n->where;
   p->b.tag = (GmNodeTag) n->tag;
@@ -212,6 +281,8 @@ rewrite (Pick *p, const GmNode *n)
     v = sink (p, n);
   else if (is_one_hot (p, n))
     v = one_hot (p, n);
+  else if (is_sum_of_slices (p, n, &slices))
+    v = joined (p, n, &slices);
   if (gm_b_failed (&p->b.base))
     return false;
   p->map[n->out] = v && is_like (p, gm_id_from_val (v), n) ? gm_id_from_val (v)
@@ -225,9 +296,11 @@ rewrite (Pick *p, const GmNode *n)
 static bool
 any_applies (const Pick *p)
 {
+  Slices slices;
+
   for (uint32_t i = 0; i < p->g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (p->g, i);
-    if (sinks (p, n) || is_one_hot (p, n))
+    if (sinks (p, n) || is_one_hot (p, n) || is_sum_of_slices (p, n, &slices))
       return true;
   }
   return false;

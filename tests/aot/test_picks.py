@@ -149,3 +149,27 @@ def test_what_is_kept_for_the_backward_is_no_larger():
     call = compiled(PICKS["cross entropy"])
     held(call)
     assert held(call) <= held(PICKS["cross entropy"])
+
+
+# -- What is cut into slices
+
+SLICES = {
+    "chunks": lambda x: (lambda a, b, c: a.tanh() * b + c.exp())(*x.chunk(3, 1)),
+    "chunks in another order": lambda x: (lambda a, b, c: c * a - b)(*x.chunk(3, 1)),
+    "split unevenly": lambda x: G.cat([p * (k + 1) for k, p in enumerate(x.split([1, 5, 6], 1))], 1).sin(),
+    "of the rows": lambda x: (lambda a, b: a * b)(*x.chunk(2, 0)),
+    "of slices": lambda x: (lambda a, b: a.chunk(2, 1)[0] * b.chunk(2, 1)[1] + a.chunk(2, 1)[1] * b.chunk(2, 1)[0])(*x.chunk(2, 1)),
+    "one of them twice": lambda x: (lambda a, b: a * b + a)(*x.chunk(2, 1)),
+    "one of them not at all": lambda x: x.chunk(3, 1)[0] * x.chunk(3, 1)[2],
+    "overlapping": lambda x: x[:, :8] * x[:, 4:],
+    "the whole as well": lambda x: G.cat([x.exp(), G.cat([-p for p in x.chunk(2, 1)], 1)], 0),
+    "zeros of both signs": lambda x: G.cat([p * 0.0 * (1 - 2 * (k % 2)) for k, p in enumerate(x.chunk(4, 1))], 1),
+    "every other column": lambda x: x[:, ::2] * x[:, 1::2],
+}
+
+
+@backends
+@pytest.mark.parametrize("dtype", [G.float32, G.float64, G.float16])
+@pytest.mark.parametrize("name", SLICES)
+def test_the_gradient_of_slices_keeps_its_bits(name, dtype, backend):
+    same(SLICES[name], numbers(6, 12, dtype=dtype), backend=backend)

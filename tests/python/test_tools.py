@@ -97,7 +97,9 @@ def test_opt_prints_what_it_parsed():
 
 def test_bench_lists_and_runs_a_case_by_name(tmp_path):
     bench = os.path.join(os.path.dirname(__file__), "..", "..", "bench")
-    assert "warm_call" in run("bench", "--list", GM_BENCHDIR=bench).stdout
+    listed = run("bench", "--list", GM_BENCHDIR=bench).stdout
+    for name in ("warm_call", "cold_compile", "guards_values", "cc_builds", "from_disk", "steadiness", "package_size"):
+        assert f"\n{name} " in f"\n{listed}", name
     report = tmp_path / "r.json"
     run("bench", "--json", str(report), "--rounds", "1", "mark", GM_BENCHDIR=bench)
     rows = json.loads(report.read_text())["cases"]["mark"]
@@ -108,6 +110,9 @@ def test_bench_compares_with_other_libraries_accuracy_first(tmp_path):
     pytest.importorskip("numpy")
     bench = os.path.join(os.environ["top_srcdir"], "bench")
     report, drawn = tmp_path / "report.json", tmp_path / "bars.svg"
+    listed = run("bench", "--list", GM_BENCHDIR=bench).stdout
+    for name in "call cold guards pointwise rows matmul mlp convnet lstm block memory by_hand triad chains convolve pool warm_start".split():
+        assert f"\nvs_{name} " in listed, name
     text = run("bench", "--json", str(report), "--plot", str(drawn), "--rounds", "1", "vs_call", GM_BENCHDIR=bench).stdout
     rows = {row["peer"]: row for row in json.loads(report.read_text())["rows"]}
     assert set(rows) == {"numpy", "torch", "torch.compile", "jax"}

@@ -209,6 +209,7 @@ TEST_FILES = \
   tests/graph/linear.want \
   tests/graph/min-cut.gm \
   tests/graph/min-cut.want \
+  tests/graph/slices.gm tests/graph/slices.want tests/graph/slices-not.gm tests/graph/slices-not.want \
   tests/graph/pick-not.gm \
   tests/graph/pick-not.want \
   tests/graph/pick.gm \
