@@ -79,7 +79,7 @@ def main():
     parser.add_argument("--results", metavar="FILE", help="a file like RESULTS.md, whose tables of these cases are written anew")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=1, help="of gramme and of the libraries that are compared with; default 1")
-    parser.add_argument("--processor-time", action="store_true", help="of contests: not what the clock on the wall says; for machines with other work")
+    parser.add_argument("--processor-time", action="store_true", help="not what the clock on the wall says; for machines with other work")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--quick", action="store_true", help="with --device cuda: each case's smallest size only")
     args = parser.parse_args()
@@ -89,6 +89,8 @@ def main():
         parser.error("--processor-time is not what a GPU takes")
     gramme.set_num_threads(args.threads)
     os.environ["GRAMME_NUM_THREADS"] = str(args.threads)  # of processes that a case starts
+    if args.processor_time:
+        cases.use_processor_time()
     contests, alone = {}, {**cases.CASES, **start.CASES} if args.device == "cpu" else {}
     if args.device == "cuda" or args.list or not args.case or any(name.startswith("vs_") for name in args.case):
         try:

@@ -69,7 +69,7 @@ def package_size(rounds):
         gramme.compile(lambda x: x + 1, backend=name, options={"wait": True} if name == "cc" else None)(x)
     with open("/proc/self/maps", encoding="utf-8") as maps:
         words = [line.split(None, 5) for line in maps]
-    files = {w[5].strip() for w in words if len(w) == 6 and "gramme" in os.path.basename(w[5])} | {gramme._core.__file__}
+    files = {w[5].strip() for w in words if len(w) == 6 and "gramme" in os.path.basename(w[5]) and os.path.exists(w[5].strip())} | {gramme._core.__file__}
     sizes = {}
     with tempfile.TemporaryDirectory() as scratch:
         for file in sorted(files):
@@ -273,7 +273,8 @@ def two_beside_one(rounds):
 
                     return call
 
-                one = interleave({n: with_threads(n) for n in (1, 2)}, rounds, max(2, min(500, 2_000_000 // x.numel())))
+                number = max(2, min(500, 2_000_000 // x.numel()))
+                one = interleave({n: with_threads(n) for n in (1, 2)}, rounds, number, time.perf_counter_ns)
                 size = " x ".join(map(str, shape))
                 rows.append(dict(one[0], side=f"{label}, {size}: one"))
                 rows.append(dict(one[1], side=f"{label}, {size}: two", limit_ns=1.1 * one[0]["min_ns"]))
