@@ -18,14 +18,18 @@ def ns_text(ns):
     return f"{ns:.0f} ns"
 
 
+def bytes_text(n):
+    return f"{n / 1e6:.2f} MB"
+
+
 def own_table(rows):
-    """Of rows (side, min_ns, median_ns): the ratio is of the minima, to the first side."""
-    first = rows[0]["min_ns"] or 1
+    """Of rows (side, min_ns, median_ns; bytes: these are bytes): the ratio is of the minima, to the first side."""
+    first, text_of = rows[0]["min_ns"] or 1, bytes_text if rows[0].get("bytes") else ns_text
     lines = ["| side | minimum | median | ratio | limit |", "|---|---|---|---|---|"]
     for row in rows:
         limit = row.get("limit_ns")
-        verdict = "" if not limit else ns_text(limit) + (": met" if row["min_ns"] <= limit else ": **missed**")
-        lines.append(f"| {row['side']} | {ns_text(row['min_ns'])} | {ns_text(row['median_ns'])} | {row['min_ns'] / first:.3f} | {verdict} |")
+        verdict = "" if not limit else text_of(limit) + (": met" if row["min_ns"] <= limit else ": **missed**")
+        lines.append(f"| {row['side']} | {text_of(row['min_ns'])} | {text_of(row['median_ns'])} | {row['min_ns'] / first:.3f} | {verdict} |")
     return lines
 
 

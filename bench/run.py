@@ -51,7 +51,7 @@ def gpu_name():
     return next((line.split(":", 1)[1].strip() for line in text.splitlines() if line.strip().startswith("cuda:")), "?")
 
 
-def text_of(ns):
+def ns_text(ns):
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if ns >= size:
             return f"{ns / size:.2f} {unit}"
@@ -134,6 +134,7 @@ def main():
         first = rows[0]["min_ns"]
         print(f"\n{name}: {(alone[name].__doc__ or '').strip().splitlines()[0]}")
         for row in rows:
+            text_of = results.bytes_text if row.get("bytes") else ns_text
             row["ratio"] = row["min_ns"] / first if first else None
             limit = f"  limit {text_of(row['limit_ns'])}" if row.get("limit_ns") else ""
             verdict = "" if not limit else "  ok" if row["min_ns"] <= row["limit_ns"] else "  MISSED"

@@ -62,8 +62,7 @@ def import_beside(rounds):
 
 @case
 def package_size(rounds):
-    """Bytes of an installation, stripped, of each part: the library with its tiles for two instruction sets, the extension, plugins, Python's files.
-    Not times: a byte is shown as a nanosecond."""
+    """Bytes of an installation, stripped, of each part: the library with its tiles for two instruction sets, the extension, plugins, Python's files."""
     x = gramme.ones(3)
     for name in ("tcc", "cc"):
         gramme.compile(lambda x: x + 1, backend=name, options={"wait": True} if name == "cc" else None)(x)
@@ -79,8 +78,8 @@ def package_size(rounds):
             sizes[os.path.basename(file)] = os.path.getsize(copy)
     top = os.path.dirname(gramme.__file__)
     sizes["Python"] = sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(top, followlinks=True) for name in names if name.endswith(".py"))
-    rows = [row("all", [sum(sizes.values())], limit_ns=2 << 20)]
-    return rows + [row(name, [size]) for name, size in sizes.items()]
+    rows = [row("all", [sum(sizes.values())], limit_ns=2 << 20, bytes=True)]
+    return rows + [row(name, [size], bytes=True) for name, size in sizes.items()]
 
 
 # -- The compiler behind cc
