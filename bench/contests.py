@@ -256,6 +256,26 @@ def timed_only(make):
     return again
 
 
+def with_blas(inputs):
+    """The product by the BLAS that this process's gramme has linked, called directly."""
+    import ctypes
+
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        found = {line.split(None, 5)[-1].strip() for line in maps if "blas" in line and "numpy" not in line and "scipy" not in line and "torch" not in line}
+    if not found:
+        raise NotRun("no BLAS that could be called")
+    sgemm = ctypes.CDLL(sorted(found)[0]).cblas_sgemm
+    x, w = (gramme.from_numpy(a.copy()) for a in inputs[:2])
+    out, n, one = gramme.empty(*x.shape), ctypes.c_int(x.shape[0]), ctypes.c_float
+    pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, w, out)]
+
+    def call(keep=(x, w)):
+        sgemm(101, 111, 111, n, n, n, one(1), pointers[0], n, pointers[1], n, one(0), pointers[2], n)
+        return out
+
+    return call, lambda r: [r.numpy()]
+
+
 @contest
 def vs_matmul(rounds):
     """gelu (x w + b) of 1,024 x 1,024 matrices, and the product alone."""
@@ -266,7 +286,7 @@ def vs_matmul(rounds):
     sides = {"gramme": with_gramme(f), **torch_sides(f), "jax": with_jax(in_jax)}
     rows += compete(Contest("gelu (x w + b), 1024", inputs, sides, double(f, inputs)), rounds)
     alone = lambda T, F, x, w, b: x @ w
-    sides = {"gramme": with_gramme(alone), "numpy": with_numpy(lambda x, w, b: x @ w), **torch_sides(alone), "jax": with_jax(lambda jax, jnp, x, w, b: x @ w)}
+    sides = {"gramme": with_gramme(alone), "BLAS": with_blas, "numpy": with_numpy(lambda x, w, b: x @ w), **torch_sides(alone), "jax": with_jax(lambda jax, jnp, x, w, b: x @ w)}
     rows += compete(Contest("x w, 1024", inputs, sides, double(alone, inputs)), rounds)
     half = {"gramme": with_gramme(lambda T, F, x, w: (x.bfloat16() @ w.bfloat16()).float()), **torch_sides(lambda T, F, x, w: (x.bfloat16() @ w.bfloat16()).float())}
     exact = [inputs[0].astype(np.float64) @ inputs[1].astype(np.float64)]
