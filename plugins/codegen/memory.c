@@ -2,8 +2,8 @@
  * memory.c -- places for temporaries in one workspace.
  *
  * Every temporary lives from the step that makes it to the last step that reads it, both included:
- * a step never writes where it reads.  They are placed in the order in which they are made, each at
- * the lowest offset that is free for its whole life (first fit).
+ * a step never writes where it reads.  They are placed one after another, each at the lowest offset that is free for its whole life
+ * (first fit): in the order in which they are made, and again with the largest first; the plan that takes less is kept.
  *
  * Those of symbolic size come after all others, in slots: one takes the slot of another that is as
  * large whenever it runs and is done with, else a new one behind the last.
@@ -54,6 +54,15 @@ compare_lives (const void *a, const void *b)
   return x->value < y->value ? -1 : 1;
 }
 
+static int
+compare_bytes (const void *a, const void *b)
+{
+  const Life *x = a, *y = b;
+  if (x->bytes != y->bytes)
+    return x->bytes > y->bytes ? -1 : 1;
+  return compare_lives (a, b);
+}
+
 static uint64_t
 aligned (uint64_t at, uint64_t bytes)
 {
@@ -77,6 +86,23 @@ first_fit (const Life *lives, uint32_t n, const Life *fresh)
     }
   }
   return at;
+}
+
+/* Places them in their order; the values get their offsets if that takes fewer bytes than the program has. */
+static void
+place_all (CgProgram *p, Life *lives, uint32_t n)
+{
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    lives[i].offset = first_fit (lives, i, &lives[i]);
+    if (bytes < lives[i].offset + lives[i].bytes)
+      bytes = lives[i].offset + lives[i].bytes;
+  }
+  if (bytes >= p->temp_bytes)
+    return;
+  p->temp_bytes = bytes;
+  for (uint32_t i = 0; i < n; i++)
+    p->values[lives[i].value].offset = (int64_t) lives[i].offset;
 }
 
 /* No less than what the value reaches over: its outermost dimension's stride times that one's size,
@@ -168,13 +194,12 @@ codegen_plan_memory (CgProgram *p, GrammeStatus *status)
       place_dynamic (p, &lives[i], slots, &n_slots);
       continue;
     }
-    lives[placed] = lives[i]; /* those with a number move to the front */
-    Life *l = &lives[placed];
-    l->offset = first_fit (lives, placed++, l);
-    p->values[l->value].offset = (int64_t) l->offset;
-    if (p->temp_bytes < l->offset + l->bytes)
-      p->temp_bytes = l->offset + l->bytes;
+    lives[placed++] = lives[i]; /* those with a number move to the front */
   }
+  p->temp_bytes = UINT64_MAX;
+  place_all (p, lives, placed);
+  qsort (lives, placed, sizeof (Life), compare_bytes);
+  place_all (p, lives, placed);
   free (lives);
   free (life_of);
   free (slots);
