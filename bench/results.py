@@ -15,7 +15,7 @@ def ns_text(ns):
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if ns >= size:
             return f"{ns / size:.2f} {unit}"
-    return f"{ns:.0f} ns"
+    return f"{ns:.0f} ns" if ns >= 10 else f"{ns:.1f} ns"
 
 
 def bytes_text(n):
