@@ -95,7 +95,7 @@ run_node (const GmGraph *g, const GmNode *n, GmTensor *const *values, GmTensor *
   const GmHigher *h = gm_graph_higher (g, n);
   uint32_t n_out = gm_higher_n_results (h);
   bool any = false;
-  if (!gm_higher_run (h, in, n->n_in, made, NULL, NULL, error))
+  if (!gm_higher_run (h, NULL, in, n->n_in, made, NULL, error))
     return NULL;
   for (uint32_t i = 0; i < n->n_in; i++)
     any |= gm_tensor_requires_grad (in[i]);
@@ -138,7 +138,7 @@ static bool
 call_host (const GmGraph *g, const GmHigher *h, const GmNode *n, GmTensor *const *in, GmTensor **out, GError **error)
 {
   bool off = h->op == GM_OP_host_call && !h->run && !h->ticket, was = off && gm_grad_set_enabled (false);
-  bool good = gm_higher_run (h, in, n->n_in, out, NULL, NULL, error);
+  bool good = gm_higher_run (h, NULL, in, n->n_in, out, NULL, error);
 
   if (off)
     gm_grad_set_enabled (was);
@@ -158,7 +158,7 @@ gm_higher_call (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor
   g_autofree GmTensor **tied = g_new0 (GmTensor *, n_out + 1);
   bool any = false;
 
-  if (!h || !gm_higher_run (h, in, n->n_in, out, NULL, NULL, error))
+  if (!h || !gm_higher_run (h, NULL, in, n->n_in, out, NULL, error))
     return false;
   for (uint32_t i = 0; i < n->n_in; i++)
     any |= gm_tensor_requires_grad (in[i]);

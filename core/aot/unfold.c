@@ -203,7 +203,7 @@ compute_higher (Unfold *w, const GmNode *n, GmTensor *const *in, GError **error)
                  h->host->name);
     return false;
   }
-  if (!gm_higher_run (h, in, n->n_in, out, NULL, NULL, error))
+  if (!gm_higher_run (h, NULL, in, n->n_in, out, NULL, error))
     return false;
   for (uint32_t k = 0; k < w->g->nodes->len; k++) {
     const GmNode *m = gm_graph_node (w->g, k);

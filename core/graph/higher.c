@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "core/sym/sym.h"
+
 /* -- Rows -------------------------------------------------------------------------------------- */
 
 GmHigher *
@@ -196,6 +198,17 @@ gm_higher_requires_grad (const GmHigher *h, uint32_t dim)
   return output_meta (giver (h), dim)->requires_grad;
 }
 
+/* Of what a step gives: so many of it. */
+static GmMeta
+stacked (GmMeta m, int64_t length)
+{
+  memmove (m.sizes + 1, m.sizes, (size_t) m.ndim * sizeof *m.sizes);
+  m.sizes[0] = length;
+  m.ndim++;
+  gm_meta_set_contiguous (&m);
+  return m;
+}
+
 GmMeta
 gm_higher_meta (const GmHigher *h, uint32_t dim, const GmMeta *const *in)
 {
@@ -203,11 +216,8 @@ gm_higher_meta (const GmHigher *h, uint32_t dim, const GmMeta *const *in)
     return h->op == GM_OP_host_call ? h->results[dim] : hook_meta ();
   GmMeta m = *output_meta (giver (h), dim);
 
-  if (h->op == GM_OP_scan && dim >= h->n_carried && m.ndim < GM_MAX_DIMS) {
-    memmove (m.sizes + 1, m.sizes, (size_t) m.ndim * sizeof *m.sizes);
-    m.sizes[0] = in[h->n_carried]->sizes[0];
-    m.ndim++;
-  }
+  if (h->op == GM_OP_scan && dim >= h->n_carried && m.ndim < GM_MAX_DIMS)
+    return stacked (m, in[h->n_carried]->sizes[0]);
   gm_meta_set_contiguous (&m);
   return m;
 }
@@ -317,8 +327,8 @@ gm_higher_check (const GmHigher *h, const GmMeta *const *in, uint32_t n_in, GErr
 
 typedef struct {
   const GmHigher *h;
-  GmHigherBody run;
-  void *data;
+  const int64_t *symbols; /* NULL: sizes are numbers */
+  const GmHigherRunner *by;
   GError **error;
 } Call;
 
@@ -379,10 +389,17 @@ own (Call *c, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out
 
 /* Body b as somebody runs it, or interpreted. */
 static bool
-run_as_asked (Call *c, uint32_t b, GmTensor *const *in, GmTensor **out)
+run_as_asked (Call *c, uint32_t b, const int64_t *symbols, GmTensor *const *in, GmTensor **out)
 {
-  return c->run ? c->run (c->data, c->h, b, in, out, c->error)
-                : gm_graph_interpret (c->h->bodies[b], in, out, c->error);
+  return c->by ? c->by->run (c->by->data, c->h, b, symbols, in, out, c->error)
+               : gm_graph_interpret_with (c->h->bodies[b], symbols, in, out, NULL, c->error);
+}
+
+static bool
+meta_now (const Call *c, const GmGraph *g, const GmMeta *m, const int64_t *symbols, GmMeta *out)
+{
+  *out = *m;
+  return !symbols || gm_graph_meta_now (g, m, symbols, out, c->error);
 }
 
 /* Body b of values in; out: its outputs, each a tensor of its own. */
@@ -390,14 +407,19 @@ static bool
 run_body (Call *c, uint32_t b, GmTensor *const *in, GmTensor **out)
 {
   const GmGraph *g = c->h->bodies[b];
-  uint32_t n = g->inputs->len, n_out = g->outputs->len;
+  uint32_t n = g->inputs->len, n_out = g->outputs->len, n_symbols = c->symbols && g->sym ? gm_sym_n_symbols (g->sym) : 0;
   g_autofree GmTensor **fit = g_new0 (GmTensor *, n + 1);
+  g_autofree int64_t *own_symbols = n_symbols ? g_memdup2 (c->symbols, n_symbols * sizeof *own_symbols) : NULL;
   bool good = true;
 
+  if (own_symbols) /* some are the body's alone: its inputs say them */
+    gm_graph_bind_symbols (g, in, own_symbols);
   memset (out, 0, n_out * sizeof *out);
-  for (uint32_t i = 0; good && i < n; i++)
-    good = (fit[i] = laid_out (in[i], input_meta (g, i), c->error)) != NULL;
-  good = good && run_as_asked (c, b, fit, out) && own (c, fit, n, out, n_out);
+  for (uint32_t i = 0; good && i < n; i++) {
+    GmMeta want;
+    good = meta_now (c, g, input_meta (g, i), own_symbols, &want) && (fit[i] = laid_out (in[i], &want, c->error)) != NULL;
+  }
+  good = good && run_as_asked (c, b, own_symbols, fit, out) && own (c, fit, n, out, n_out);
   drop (fit, n);
   if (!good)
     drop (out, n_out);
@@ -518,10 +540,11 @@ run_while_grad (Call *c, GmTensor *const *in, uint32_t n_in, GmTensor **out)
   }
   for (uint32_t i = n; good && i < n_out; i++)
     if (!out[i]) { /* the loop made no step */
-      GmMeta m = *output_meta (c->h->bodies[2], i);
+      GmMeta m;
+      good = meta_now (c, c->h->bodies[2], output_meta (c->h->bodies[2], i), c->symbols, &m);
       m.requires_grad = 0;
       gm_meta_set_contiguous (&m);
-      good = (out[i] = gm_tensor_new_zeros (&m, c->error)) != NULL;
+      good = good && (out[i] = gm_tensor_new_zeros (&m, c->error)) != NULL;
     }
   drop (now, n_in);
   good = good && own (c, in, n_in, out, n_out);
@@ -573,19 +596,18 @@ run_scan (Call *c, GmTensor *const *in, uint32_t n_in, GmTensor **out)
   uint32_t n_out = h->bodies[0]->outputs->len, n = h->n_carried;
   int64_t length = in[n]->meta.sizes[0];
   g_autofree GmTensor **now = g_new0 (GmTensor *, n_in + 1), **step = g_new0 (GmTensor *, n_out + 1);
-  g_autofree const GmMeta **metas = g_new0 (const GmMeta *, n_in + 1);
   bool good = true;
 
   memset (out, 0, n_out * sizeof *out);
-  for (uint32_t i = 0; i < n_in; i++) {
-    metas[i] = &in[i]->meta;
+  for (uint32_t i = 0; i < n_in; i++)
     if (i < n || i >= n + h->n_mapped)
       now[i] = gm_tensor_ref (in[i]);
-  }
   for (uint32_t i = n; good && i < n_out; i++) {
-    GmMeta m = gm_higher_meta (h, i, metas);
+    GmMeta m;
+    good = meta_now (c, h->bodies[0], output_meta (h->bodies[0], i), c->symbols, &m);
     m.requires_grad = 0;
-    good = (out[i] = gm_tensor_new (&m, c->error)) != NULL;
+    m = stacked (m, length);
+    good = good && (out[i] = gm_tensor_new (&m, c->error)) != NULL;
   }
   for (int64_t k = 0; good && k < length; k++)
     good = scan_step (c, now, in + n, h->reverse ? length - 1 - k : k, step, out + n);
@@ -599,10 +621,10 @@ run_scan (Call *c, GmTensor *const *in, uint32_t n_in, GmTensor **out)
 }
 
 bool
-gm_higher_run (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, GmHigherBody run,
-               void *data, GError **error)
+gm_higher_run (const GmHigher *h, const int64_t *symbols, GmTensor *const *in, uint32_t n_in, GmTensor **out,
+               const GmHigherRunner *by, GError **error)
 {
-  Call c = { h, run, data, error };
+  Call c = { h, symbols, by, error };
 
   switch (h->op) {
   case GM_OP_cond: return run_body (&c, is_true (in[0]) ? 0 : 1, in + 1, out);

@@ -105,16 +105,20 @@ bool gm_higher_requires_grad (const GmHigher *h, uint32_t dim);
 /* The meta of result `dim` for operands that fit. */
 GmMeta gm_higher_meta (const GmHigher *h, uint32_t dim, const GmMeta *const *in);
 
-/* Runs body number `body` of h: in, laid out as the body's inputs say; out: one new reference for
- * each output, on success. */
-typedef bool (*GmHigherBody) (void *data, const GmHigher *h, uint32_t body, GmTensor *const *in,
-                              GmTensor **out, GError **error);
-/* The whole call: what the operator means, for whoever can run bodies; run NULL: they are interpreted.  out: a new reference per
- * result; nothing is left there on error. */
-bool gm_higher_run (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out,
-                    GmHigherBody run, void *data, GError **error);
-/* gm_graph_interpret, with somebody else to run the bodies. */
-bool gm_graph_interpret_with (const GmGraph *g, GmTensor *const *inputs, GmTensor **outputs,
-                              GmHigherBody run, void *data, GError **error);
+/* Who runs body number `body` of h: in, laid out as the body's inputs say; symbols: by symbol of the body, or NULL where its sizes are
+ * numbers; out: one new reference for each output, on success. */
+typedef struct {
+  bool (*run) (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols, GmTensor *const *in, GmTensor **out, GError **error);
+  void *data;
+} GmHigherRunner;
+/* The whole call: what the operator means, for whoever can run bodies; by NULL: they are interpreted.  symbols: of the graph around it,
+ * whose numbers the bodies' symbols have; NULL: all sizes are numbers.  out: a new reference per result; nothing is left there on error. */
+bool gm_higher_run (const GmHigher *h, const int64_t *symbols, GmTensor *const *in, uint32_t n_in, GmTensor **out,
+                    const GmHigherRunner *by, GError **error);
+/* gm_graph_interpret, with somebody else to run the bodies; symbols: what inputs do not say, or NULL. */
+bool gm_graph_interpret_with (const GmGraph *g, const int64_t *symbols, GmTensor *const *inputs, GmTensor **outputs,
+                              const GmHigherRunner *by, GError **error);
+/* The symbols that inputs like these say. */
+void gm_graph_bind_symbols (const GmGraph *g, GmTensor *const *inputs, int64_t *symbols);
 
 #endif

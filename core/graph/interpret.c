@@ -16,8 +16,7 @@ typedef struct {
   GmTensor **values;  /* by id: a reference while it is needed */
   uint32_t *last_use; /* by id: node, or GM_NO_ID for outputs */
   int64_t *symbols;
-  GmHigherBody run_body; /* NULL: bodies are interpreted too */
-  void *run_data;
+  const GmHigherRunner *by; /* NULL: bodies are interpreted too */
   GError **error;
 } Run;
 
@@ -28,15 +27,18 @@ size_now (Run *r, int64_t size, int64_t *out)
   return !gm_size_is_symbolic (size) || gm_sym_eval (r->g->sym, size, r->symbols, out, r->error);
 }
 
-static void
-bind_symbols (Run *r, const GmMeta *said, const GmMeta *is)
+void
+gm_graph_bind_symbols (const GmGraph *g, GmTensor *const *inputs, int64_t *symbols)
 {
-  for (int d = 0; d < said->ndim && d < is->ndim; d++)
-    if (gm_size_is_symbolic (said->sizes[d])) {
-      const GmSymRow *row = gm_sym_row (r->g->sym, gm_size_row (said->sizes[d]));
-      if (row->kind == GM_SYM_SYMBOL)
-        r->symbols[row->a] = is->sizes[d];
-    }
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    const GmMeta *said = gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i)), *is = &inputs[i]->meta;
+    for (int d = 0; d < said->ndim && d < is->ndim; d++)
+      if (gm_size_is_symbolic (said->sizes[d])) {
+        const GmSymRow *row = gm_sym_row (g->sym, gm_size_row (said->sizes[d]));
+        if (row->kind == GM_SYM_SYMBOL)
+          symbols[row->a] = is->sizes[d];
+      }
+  }
 }
 
 static bool
@@ -64,8 +66,7 @@ static bool
 take_inputs (Run *r, GmTensor *const *inputs)
 {
   const GmGraph *g = r->g;
-  for (uint32_t i = 0; i < g->inputs->len; i++)
-    bind_symbols (r, gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i)), &inputs[i]->meta);
+  gm_graph_bind_symbols (g, inputs, r->symbols);
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmValueId v = g_array_index (g->inputs, GmValueId, i);
     if (!check_input (r, i, gm_graph_meta (g, v), &inputs[i]->meta))
@@ -104,7 +105,7 @@ run_higher (Run *r, uint32_t i, GmTensor *const *in)
   }
   uint32_t n_out = gm_higher_n_results (h);
   g_autofree GmTensor **out = g_new0 (GmTensor *, n_out + 1);
-  if (!gm_higher_run (h, in, n->n_in, out, r->run_body, r->run_data, r->error))
+  if (!gm_higher_run (h, r->symbols, in, n->n_in, out, r->by, r->error))
     return false;
   for (uint32_t k = i; k < g->nodes->len; k++) {
     const GmNode *m = gm_graph_node (g, k);
@@ -151,17 +152,20 @@ run_node (Run *r, uint32_t i)
 bool
 gm_graph_interpret (const GmGraph *g, GmTensor *const *inputs, GmTensor **outputs, GError **error)
 {
-  return gm_graph_interpret_with (g, inputs, outputs, NULL, NULL, error);
+  return gm_graph_interpret_with (g, NULL, inputs, outputs, NULL, error);
 }
 
 bool
-gm_graph_interpret_with (const GmGraph *g, GmTensor *const *inputs, GmTensor **outputs, GmHigherBody run_body,
-                         void *data, GError **error)
+gm_graph_interpret_with (const GmGraph *g, const int64_t *given, GmTensor *const *inputs, GmTensor **outputs,
+                         const GmHigherRunner *by, GError **error)
 {
   g_autofree GmTensor **values = g_new0 (GmTensor *, g->values->len + 1);
   g_autofree uint32_t *last_use = g_new0 (uint32_t, g->values->len + 1);
-  g_autofree int64_t *symbols = g_new0 (int64_t, (g->sym ? gm_sym_n_symbols (g->sym) : 0) + 1);
-  Run r = { .g = g, .values = values, .last_use = last_use, .symbols = symbols, .run_body = run_body, .run_data = data, .error = error };
+  uint32_t n_symbols = g->sym ? gm_sym_n_symbols (g->sym) : 0;
+  g_autofree int64_t *symbols = g_new0 (int64_t, n_symbols + 1);
+  Run r = { .g = g, .values = values, .last_use = last_use, .symbols = symbols, .by = by, .error = error };
+  if (given)
+    memcpy (symbols, given, n_symbols * sizeof *symbols);
   find_last_uses (&r);
   bool ok = take_inputs (&r, inputs);
   for (uint32_t i = 0; ok && i < g->nodes->len; i++)

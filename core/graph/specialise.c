@@ -281,6 +281,22 @@ settle_attrs (const Settle *s, GmAttrs *a)
     a->value2.i = settled (s, a->value2.i);
 }
 
+/* Bodies by the same facts: a symbol that is gone from the graph around them has no number any more. */
+static void
+settle_highers (GmGraph *g)
+{
+  if (!g->highers)
+    return;
+  gm_graph_own_highers (g);
+  for (uint32_t i = 0; i < g->highers->len; i++) {
+    const GmHigher *from = g->highers->pdata[i];
+    GmHigher *h = gm_higher_new_like (from);
+    for (uint32_t b = 0; b < h->n_bodies; b++)
+      h->bodies[b] = gm_graph_settle (from->bodies[b], NULL);
+    gm_graph_set_higher (g, i, h);
+  }
+}
+
 GmGraph *
 gm_graph_settle (const GmGraph *g, GmArena *arena)
 {
@@ -304,5 +320,6 @@ gm_graph_settle (const GmGraph *g, GmArena *arena)
   for (uint32_t i = 0; i < to->nodes->len; i++)
     if (gm_graph_attrs_are_symbolic (gm_graph_node (to, i)->attrs))
       settle_attrs (&s, (GmAttrs *) gm_graph_node (to, i)->attrs);
+  settle_highers (to);
   return to;
 }

@@ -542,7 +542,7 @@ compile (GmBackend *b, Request *q, GmExec *e, GError **error)
   if (a.n_no == 0 && a.one_cluster && !a.higher)
     return compile_whole (b, q, e, &with, error);
   why = a.n_no > 0 ? first_no (q, e, &a) : NULL;
-  if (e->sized) {
+  if (e->sized && (a.n_no > 0 || !a.higher)) { /* what it refuses with symbols it may take with numbers */
     gm_sized_specialise (e->sized, b, q->option_list, why);
     return true;
   }

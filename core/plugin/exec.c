@@ -161,20 +161,20 @@ run_copies (const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GErr
 }
 
 /* The inner outputs are the caller's tensors, in order. */
-static bool
-run_split (GmExec *e, const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GError **error)
+bool
+gm_exec_run_split (GmExec *e, const GmExecRole *r, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error)
 {
   g_autofree GmTensor **inner = g_new (GmTensor *, r->n_inner + 1);
   for (uint32_t i = 0; i < r->n_inner; i++)
     inner[i] = out[r->inner[i]];
-  return gm_split_run (e, r->split, in, inner, error);
+  return gm_split_run (e, r->split, symbols ? gm_sized_graph (e->sized, (int) (r - e->roles)) : NULL, symbols, in, inner, error);
 }
 
 /* What is neither the plugin's alone nor copies. */
 G_GNUC_NO_INLINE static bool
 run_other (GmExec *e, const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GError **error)
 {
-  return r->eager ? run_eager (r, in, out, error) : run_split (e, r, in, out, error);
+  return r->eager ? run_eager (r, in, out, error) : gm_exec_run_split (e, r, NULL, in, out, error);
 }
 
 /* Where the graphs' sizes are symbolic. */

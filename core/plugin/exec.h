@@ -193,4 +193,7 @@ gm_exec_call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args, Gram
   return result;
 }
 
+/* A run of a role that is split.  symbols: of its graph, or NULL: its sizes are numbers. */
+bool gm_exec_run_split (GmExec *e, const GmExecRole *r, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error);
+
 #endif

@@ -729,9 +729,11 @@ run_anew (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTens
   bool good = check (e, role, n, in, out, &odd, error);
   if (good && s->backend)
     good = run_specialised (e, role, given, symbols, odd, in, out, error);
+  else if (good && e->roles[role].split)
+    good = gm_exec_run_split (e, &e->roles[role], symbols, in, out, error);
   else if (good && e->roles[role].n_inner > 0)
     good = run_plugin (e, role, n, odd, in, out, error);
-  if (good && n->kept && !s->backend)
+  if (good && n->kept && !s->backend && !e->roles[role].split)
     __atomic_store_n (&r->now, n, __ATOMIC_RELEASE);
   numbers_give (r, n);
   return good;

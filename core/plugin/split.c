@@ -4,6 +4,8 @@
  * A step is a region: the plugin's executable, or a graph that the host interprets.  A slot is an input
  * of the graph or a value that one step makes for another; a value that is an output of the graph is
  * made where the caller wants it.  A slot is dropped after the last step that reads it.
+ *
+ * Where sizes are symbolic each region, and each body of a call of graphs, is an exec for all sizes, and is given the symbols of the run.
  */
 #include "core/plugin/split.h"
 
@@ -14,8 +16,9 @@
 #include "core/plugin/status.h"
 
 typedef struct {
-  GrammeExecutable *code; /* NULL: the host's */
-  GmGraph *host;
+  GrammeExecutable *code; /* of a plugin's region, where sizes are numbers */
+  GmExec *exec;           /* of one where they are symbolic */
+  GmGraph *host;          /* else: what the host interprets */
   GmExec **bodies; /* of the host's graph, GM_HIGHER_MAX_BODIES by row; NULL: it runs no graphs */
   uint32_t n_in, n_out, *slots; /* n_in, then n_out */
   size_t workspace_bytes;
@@ -136,6 +139,7 @@ gm_split_new (const GmGraph *g, const GmVerdict *verdicts, const GmRequest *with
   g_autoptr (GmRegions) regions = gm_regions_new (g, verdicts);
   GmExecSplit *s = g_new0 (GmExecSplit, 1);
   s->steps = g_new0 (Step, regions->regions->len + 1);
+  bool sized = gm_graph_is_symbolic (g);
   GError *failed = NULL;
   *code = GRAMME_OK;
   for (guint i = 0; i < regions->regions->len && *code == GRAMME_OK && !failed; i++) {
@@ -150,12 +154,14 @@ gm_split_new (const GmGraph *g, const GmVerdict *verdicts, const GmRequest *with
     if (!r->host) {
       q.region = number = (*next_region)++;
       q.n_regions = n_regions;
-      *code = compile_step (step, r, &q, &demoted, status, &failed);
+      if (sized)
+        step->exec = gm_backend_compile_how (q.backend, r->graph, NULL, q.option_list, q.how, &failed);
+      else
+        *code = compile_step (step, r, &q, &demoted, status, &failed);
     }
-    if (!step->code) {
+    if (!step->code && !step->exec && !failed) {
       step->host = g_steal_pointer (&r->graph);
-      if (!failed)
-        compile_bodies (step, with, &failed);
+      compile_bodies (step, with, &failed);
     }
     note_places (r, number, demoted, places);
   }
@@ -189,6 +195,7 @@ gm_split_free (GmExecSplit *s, const GmBackend *b)
   for (uint32_t i = 0; i < s->n_steps; i++) {
     if (s->steps[i].code)
       b->plugin->api.destroy (s->steps[i].code);
+    gm_exec_unref (s->steps[i].exec);
     for (uint32_t k = 0; s->steps[i].bodies && k < s->steps[i].host->highers->len * GM_HIGHER_MAX_BODIES; k++)
       gm_exec_unref (s->steps[i].bodies[k]);
     g_free (s->steps[i].bodies);
@@ -205,17 +212,39 @@ gm_split_free (GmExecSplit *s, const GmBackend *b)
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* Memory for a slot: the caller's if it is an output. */
-static GmTensor *
-slot_memory (const GmExecSplit *s, uint32_t slot, GmTensor *const *out, GError **error)
+typedef struct {
+  GmExec *e;
+  const GmExecSplit *s;
+  const GmGraph *sized; /* NULL: sizes are numbers */
+  const int64_t *symbols;
+  GmTensor **slots;
+  GmTensor *const *out;
+  GError **error;
+} Run;
+
+static bool
+slot_meta (const Run *r, uint32_t slot, GmMeta *out)
 {
-  uint32_t output = s->output_of[slot];
-  return output != GM_NO_ID ? gm_tensor_ref (out[output]) : gm_tensor_new (&s->metas[slot], error);
+  *out = r->s->metas[slot];
+  return !r->sized || gm_graph_meta_now (r->sized, &r->s->metas[slot], r->symbols, out, r->error);
+}
+
+/* Memory for a slot: the caller's if it is an output. */
+static bool
+make_slot (const Run *r, uint32_t slot)
+{
+  uint32_t output = r->s->output_of[slot];
+  GmMeta m;
+  if (output != GM_NO_ID)
+    r->slots[slot] = gm_tensor_ref (r->out[output]);
+  else
+    r->slots[slot] = slot_meta (r, slot, &m) ? gm_tensor_new (&m, r->error) : NULL;
+  return r->slots[slot] != NULL;
 }
 
 /* A body of a row of the step's graph. */
 static bool
-run_body (void *data, const GmHigher *h, uint32_t body, GmTensor *const *in, GmTensor **out,
+run_body (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols, GmTensor *const *in, GmTensor **out,
           GError **error)
 {
   const Step *step = data;
@@ -226,49 +255,66 @@ run_body (void *data, const GmHigher *h, uint32_t body, GmTensor *const *in, GmT
   bool good = true;
   for (uint32_t i = 0; good && i < n_out; i++) {
     GmMeta m = *gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value);
+    if (symbols)
+      good = gm_graph_meta_now (g, &m, symbols, &m, error);
     m.requires_grad = 0;
-    good = (out[i] = gm_tensor_new (&m, error)) != NULL;
+    good = good && (out[i] = gm_tensor_new (&m, error)) != NULL;
   }
   good = good
-         && gm_exec_run (step->bodies[row * GM_HIGHER_MAX_BODIES + body], GM_EXEC_FORWARD, in,
-                         (int) g->inputs->len, out, (int) n_out, error);
+         && gm_exec_run_sized (step->bodies[row * GM_HIGHER_MAX_BODIES + body], GM_EXEC_FORWARD, symbols, in,
+                               (int) g->inputs->len, out, (int) n_out, error);
   for (uint32_t i = 0; !good && i < n_out; i++)
     g_clear_pointer (&out[i], gm_tensor_unref);
   return good;
 }
 
 static bool
-run_host (const GmExecSplit *s, const Step *step, GmTensor **slots, GmTensor *const *out,
-          GError **error)
+run_host (const Run *r, const Step *step)
 {
+  const GmHigherRunner by = { run_body, (void *) step };
   g_autofree GmTensor **in = g_new (GmTensor *, step->n_in + 1);
   g_autofree GmTensor **made = g_new0 (GmTensor *, step->n_out + 1);
   for (uint32_t k = 0; k < step->n_in; k++)
-    in[k] = slots[step->slots[k]];
-  bool good = gm_graph_interpret_with (step->host, in, made, step->bodies ? run_body : NULL,
-                                       (void *) step, error);
+    in[k] = r->slots[step->slots[k]];
+  bool good = gm_graph_interpret_with (step->host, r->symbols, in, made, step->bodies ? &by : NULL, r->error);
   for (uint32_t k = 0; k < step->n_out; k++) {
     uint32_t slot = step->slots[step->n_in + k];
-    if (good && (s->output_of[slot] != GM_NO_ID || !gm_meta_is_laid_out (&made[k]->meta, &s->metas[slot]))) {
-      slots[slot] = slot_memory (s, slot, out, error);
-      good = slots[slot] && gm_exec_copy (made[k], slots[slot], error);
-    } else if (good)
-      slots[slot] = g_steal_pointer (&made[k]);
+    GmMeta want;
+    good = good && slot_meta (r, slot, &want);
+    if (good && (r->s->output_of[slot] != GM_NO_ID || !gm_meta_is_laid_out (&made[k]->meta, &want)))
+      good = make_slot (r, slot) && gm_exec_copy (made[k], r->slots[slot], r->error);
+    else if (good)
+      r->slots[slot] = g_steal_pointer (&made[k]);
     gm_tensor_unref (made[k]);
   }
   return good;
 }
 
 static bool
-run_plugin (GmExec *e, const GmExecSplit *s, const Step *step, GmTensor **slots,
-            GmTensor *const *out, GError **error)
+run_exec (const Run *r, const Step *step)
 {
+  uint32_t n = step->n_in + step->n_out;
+  g_autofree GmTensor **all = g_new (GmTensor *, n + 1);
+  for (uint32_t k = 0; k < n; k++) {
+    if (k >= step->n_in && !make_slot (r, step->slots[k]))
+      return false;
+    all[k] = r->slots[step->slots[k]];
+  }
+  return gm_exec_run_sized (step->exec, GM_EXEC_FORWARD, r->symbols, all, (int) step->n_in, all + step->n_in,
+                            (int) step->n_out, r->error);
+}
+
+static bool
+run_plugin (const Run *r, const Step *step)
+{
+  GmExec *e = r->e;
+  GError **error = r->error;
   g_autofree GrammeTensor *tensors = g_new0 (GrammeTensor, step->n_in + step->n_out + 1);
   for (uint32_t k = 0; k < step->n_in + step->n_out; k++) {
     uint32_t slot = step->slots[k];
-    if (k >= step->n_in && !(slots[slot] = slot_memory (s, slot, out, error)))
+    if (k >= step->n_in && !make_slot (r, slot))
       return false;
-    gm_exec_describe (&tensors[k], slots[slot]);
+    gm_exec_describe (&tensors[k], r->slots[slot]);
   }
   void *workspace = step->workspace_bytes ? gm_alloc (step->workspace_bytes) : NULL;
   if (step->workspace_bytes && !workspace) {
@@ -299,17 +345,17 @@ run_plugin (GmExec *e, const GmExecSplit *s, const Step *step, GmTensor **slots,
 }
 
 bool
-gm_split_run (GmExec *e, const GmExecSplit *s, GmTensor *const *in, GmTensor *const *out,
-              GError **error)
+gm_split_run (GmExec *e, const GmExecSplit *s, const GmGraph *sized, const int64_t *symbols, GmTensor *const *in,
+              GmTensor *const *out, GError **error)
 {
   g_autofree GmTensor **slots = g_new0 (GmTensor *, s->n_slots + 1);
+  const Run r = { e, s, sized, symbols, slots, out, error };
   bool good = true;
   for (uint32_t i = 0; i < s->n_in; i++)
     slots[i] = gm_tensor_ref (in[i]);
   for (uint32_t i = 0; i < s->n_steps && good; i++) {
     const Step *step = &s->steps[i];
-    good = step->code ? run_plugin (e, s, step, slots, out, error)
-                      : run_host (s, step, slots, out, error);
+    good = step->code ? run_plugin (&r, step) : step->exec ? run_exec (&r, step) : run_host (&r, step);
     for (uint32_t k = 0; k < step->n_in + step->n_out; k++)
       if (s->last_use[step->slots[k]] == i)
         g_clear_pointer (&slots[step->slots[k]], gm_tensor_unref);

@@ -9,7 +9,8 @@
 #include "core/plugin/request.h"
 
 /* Cuts the graph and compiles each region that is the plugin's.  A region that it then does not
- * compile after all goes to the host, with the reason in `places`.  q: the request but for parts and
+ * compile after all goes to the host, with the reason in `places`.  Of a graph whose sizes are symbolic each region is an exec of its
+ * own, which serves all sizes if the plugin can.  q: the request but for parts and
  * regions; *next_region counts over both roles.  NULL and *code: an answer that is raised, in *status;
  * GRAMME_OK: the error is in *error. */
 GmExecSplit *gm_split_new (const GmGraph *g, const GmVerdict *verdicts, const GmRequest *q,
@@ -19,8 +20,8 @@ GmExecSplit *gm_split_new (const GmGraph *g, const GmVerdict *verdicts, const Gm
 uint32_t gm_split_count (const GmGraph *g, const GmVerdict *verdicts);
 void gm_split_free (GmExecSplit *s, const GmBackend *b); /* NULL is fine */
 
-/* out: by output of the graph; written. */
-bool gm_split_run (GmExec *e, const GmExecSplit *s, GmTensor *const *in, GmTensor *const *out,
-                   GError **error);
+/* out: by output of the graph; written.  sized: the graph, or NULL if its sizes are numbers; symbols: its symbols. */
+bool gm_split_run (GmExec *e, const GmExecSplit *s, const GmGraph *sized, const int64_t *symbols, GmTensor *const *in,
+                   GmTensor *const *out, GError **error);
 
 #endif
