@@ -136,6 +136,8 @@ CORE_SOURCES += \
   core/graph/alias.c \
   core/graph/custom.c \
   core/graph/higher.c core/graph/higher.h \
+  core/graph/higher_run.c core/graph/higher_run.h \
+  core/graph/prefixes.c \
   core/graph/host.c \
   core/graph/fold.c \
   core/graph/graph.c \

@@ -6,8 +6,8 @@
  * Stage j: the gradient of such a call is such a call.  Its bodies are the gradients of the bodies,
  * made by joining them, and they read what the bodies read: nothing that a body computes is saved,
  * it is computed again.  So the gradient of a cond is a cond over the same predicate; of a scan one
- * that notes what was carried into each step, and one that goes back; of a while_loop an operator
- * of its own (while_loop_grad), because the number of steps is known only when it runs.
+ * that notes what was carried into each step, and one that goes back; of a while_loop and of an associative_scan
+ * an operator of its own, because the number of steps is known only when it runs.
  */
 #include "core/aot/aot.h"
 
@@ -518,6 +518,81 @@ differentiate_scan (const Call *c, GmValueId *result)
   return true;
 }
 
+/* -- associative_scan -------------------------------------------------------------------------- */
+
+/* The second body of associative_scan_grad.  Gradients come in for all results and go out for all blocks, so that operands and results
+ * follow from how many there are; those that are none are handed through. */
+static GmGraph *
+blocks_back (const GmHigher *h, GError **error)
+{
+  const GmGraph *body = h->bodies[0];
+  g_autoptr (GmGraph) of = gradient_of (body, error);
+  if (!of)
+    return NULL;
+  GmGraph *to = gm_graph_new_like (of, of->name, NULL);
+  g_autofree GmValueId *map = g_new (GmValueId, of->values->len + 1), *gradient = g_new (GmValueId, h->n_mapped + 1);
+  uint32_t n = body->inputs->len, k = n;
+
+  for (uint32_t i = 0; i < n; i++)
+    map[input_of (of, i)] = gm_graph_add_input (to, gm_graph_value (body, input_of (body, i))->name,
+                                                gm_graph_meta (body, input_of (body, i)));
+  for (uint32_t i = 0; i < h->n_mapped; i++) {
+    GmMeta m = *gm_graph_meta (body, output_of (body, i));
+    m.requires_grad = 0;
+    gm_graph_meta_set_contiguous (to, &m);
+    gradient[i] = gm_graph_add_input (to, gm_copy_fresh_name (to, "gradient", i), &m);
+    if (needs_grad (body, output_of (body, i)))
+      map[input_of (of, k++)] = gradient[i];
+  }
+  if (!inline_nodes (to, of, map, error)) {
+    gm_graph_free (to);
+    return NULL;
+  }
+  k = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    bool has = needs_grad (body, input_of (body, i));
+    if (has)
+      gm_graph_add_output (to, map[output_of (of, k++)], GM_OUTPUT_GRAD);
+    else if (i < 2 * h->n_mapped)
+      gm_graph_add_output (to, gradient[i % h->n_mapped], GM_OUTPUT_GRAD);
+  }
+  if (own_outputs (to, error))
+    return to;
+  gm_graph_free (to);
+  return NULL;
+}
+
+static bool
+differentiate_prefixes (const Call *c, GmValueId *result)
+{
+  const GmHigher *from = c->h;
+  const GmGraph *body = from->bodies[0];
+  uint32_t m = from->n_mapped;
+  g_autoptr (GmHigher) h = gm_higher_new (GM_OP_associative_scan_grad);
+  g_autoptr (GArray) in = g_array_new (FALSE, FALSE, sizeof (GmValueId));
+
+  h->n_mapped = m;
+  h->bodies[0] = copy_of (body);
+  if (!(h->bodies[1] = blocks_back (from, c->error)))
+    return false;
+  g_array_append_vals (in, c->in, c->n->n_in);
+  for (uint32_t i = 0; i < m; i++) {
+    GmMeta like = *gm_graph_meta (c->g, c->n->in[i]);
+    gm_graph_meta_set_contiguous (c->to, &like);
+    GmValueId t = c->tangents[i] != GM_NO_ID ? c->tangents[i] : add_zeros (c->to, &like);
+    g_array_append_val (in, t);
+  }
+  uint32_t row = gm_graph_add_higher (c->to, gm_higher_ref (h)), dim = m;
+  for (uint32_t i = 0; i < c->n->n_in; i++) {
+    bool has = needs_grad (body, input_of (body, i < m ? i : m + i));
+    if (has && needs_grad (c->g, c->n->in[i])
+        && (result[i] = add_result (c, row, h->op, i < m ? i : dim, in)) == GM_NO_ID)
+      return false;
+    dim += has && i >= m;
+  }
+  return true;
+}
+
 /* -- The entry --------------------------------------------------------------------------------- */
 
 bool
@@ -526,11 +601,13 @@ gm_higher_differentiate (const GmGraph *g, uint32_t i, GmGraph *to, GmVal *const
   const GmNode *n = gm_graph_node (g, i);
   const GmHigher *h = gm_graph_higher (g, n);
   bool host = h->op == GM_OP_host_call;
-  const GmGraph *body = h->op == GM_OP_while_loop_grad || host ? NULL : giver (h);
+  bool prefixes = h->op == GM_OP_associative_scan_grad;
+  const GmGraph *body = h->op == GM_OP_while_loop_grad || prefixes || host ? NULL : giver (h);
 
   if (!body && !host) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "the second derivative of a while_loop is not supported: use scan, or a loop in Python");
+                 prefixes ? "the second derivative of an associative_scan whose length changes is not supported: use scan, or mark_static the length"
+                          : "the second derivative of a while_loop is not supported: use scan, or a loop in Python");
     return false;
   }
   uint32_t n_results = gm_higher_n_results (h);
@@ -559,5 +636,6 @@ gm_higher_differentiate (const GmGraph *g, uint32_t i, GmGraph *to, GmVal *const
   }
   return h->op == GM_OP_while_loop ? differentiate_while (&c, result)
          : h->op == GM_OP_scan     ? differentiate_scan (&c, result)
+         : h->op == GM_OP_associative_scan ? differentiate_prefixes (&c, result)
                                    : differentiate_branches (&c, result);
 }

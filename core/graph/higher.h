@@ -12,6 +12,11 @@
  *                                                          body: carried, args -> carried
  *   scan                   carried ..., mapped ..., args   body: carried, slices of mapped, args
  *                                                                -> carried, results of a step
+ *   associative_scan       mapped ..., args ...            body: blocks of mapped, as many others, args
+ *                                                                -> blocks of mapped
+ *   associative_scan_grad  mapped ..., args ...,           body of the scan; step: blocks of mapped, as many
+ *                          gradients of the results        others, args, gradients -> gradients of both kinds
+ *                                                          of blocks, and of the args that have one
  *   invoke_subgraph        args ...                        body: args -> results
  *   while_loop_grad        carried ..., args ...,          test, body of the loop; step: carried, args,
  *                          gradients of carried            gradients of carried -> gradients of carried
@@ -22,6 +27,8 @@
  *
  * A scan slices its mapped operands along dimension 0 and stacks what its steps give there; results
  * are the carried values at the end, then the stacks.  A loop that makes no step gives what it got.
+ * A block is some slices of a mapped operand along dimension 0.  How many differs from call to call of the body, so that size is a
+ * symbol of the body's own, also where all other sizes are numbers.
  * All results are new tensors, row-major.  Bodies have no MUTATE nodes after stage f; what they need
  * of randomness is an operand.  Bodies may hold such calls themselves.
  */
@@ -55,7 +62,7 @@ struct GmHigher {
   uint8_t n_bodies;
   bool reverse;       /* scan: from the last slice to the first; stacks keep their places */
   uint32_t n_carried; /* while_loop, scan, while_loop_grad */
-  uint32_t n_mapped;  /* scan */
+  uint32_t n_mapped;  /* scan, associative_scan, associative_scan_grad */
   GmGraph *bodies[GM_HIGHER_MAX_BODIES]; /* owned */
   /* host_call, gradient_hook: */
   GmHostFunction *host; /* owned; NULL: the graph comes from a text, or the hook was taken off again */
@@ -96,6 +103,34 @@ void gm_graph_set_higher (GmGraph *g, uint32_t row, GmHigher *h); /* takes h */
 GmHigher *gm_higher_new_host_call (GmHostFunction *f, const GmMeta *results, uint32_t n_results);
 /* host.c: the call, its results compared with what is stated. */
 bool gm_higher_run_host (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, GError **error);
+
+/* Of a body. */
+static inline const GmMeta *
+gm_body_input (const GmGraph *g, uint32_t i)
+{
+  return gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i));
+}
+static inline const GmMeta *
+gm_body_output (const GmGraph *g, uint32_t i)
+{
+  return gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value);
+}
+/* So many m, one behind the other along a new dimension 0. */
+static inline GmMeta
+gm_higher_stacked (GmMeta m, int64_t length)
+{
+  for (int d = m.ndim++; d > 0; d--)
+    m.sizes[d] = m.sizes[d - 1];
+  m.sizes[0] = length;
+  gm_meta_set_contiguous (&m);
+  return m;
+}
+/* What a hook gives: nothing. */
+static inline GmMeta
+gm_higher_hook_meta (void)
+{
+  return gm_meta_make (GM_BOOL, 1, (const int64_t[]){ 0 });
+}
 
 uint32_t gm_higher_n_results (const GmHigher *h);
 /* Whether operands like these fit; errors say which does not, and why. */

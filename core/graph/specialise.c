@@ -102,6 +102,20 @@ specialise_inputs (const GmGraph *g, GmGraph *to, const int64_t *symbols, GError
   return true;
 }
 
+/* How many slices a block has stays a symbol; all others are numbers. */
+static GmGraph *
+specialise_blocks (const GmGraph *body, const int64_t *symbols)
+{
+  g_autoptr (GmGraph) own = gm_graph_copy_with (body, gm_sizes_copy (body->sizes));
+  int64_t block = gm_body_input (own, 0)->sizes[0];
+  for (uint32_t i = 0; i < gm_sym_n_symbols (own->sym); i++) {
+    int64_t symbol = gm_sizes_nth_symbol (own->sizes, i);
+    if (symbol != block)
+      gm_size_facts_add (own->sizes->facts, GM_REL_EQ, symbol, gm_sym_const (own->sym, symbols[i]));
+  }
+  return gm_graph_settle (own, NULL);
+}
+
 /* The bodies of calls of graphs: their sizes are those of the graph around them. */
 static bool
 specialise_highers (const GmGraph *g, GmGraph *to, const int64_t *symbols, GError **error)
@@ -116,6 +130,10 @@ specialise_highers (const GmGraph *g, GmGraph *to, const int64_t *symbols, GErro
       if (!gm_graph_meta_now (g, &from->results[k], symbols, &h->results[k], error))
         return false;
     for (uint32_t b = 0; b < h->n_bodies; b++) {
+      if (h->op == GM_OP_associative_scan || h->op == GM_OP_associative_scan_grad) {
+        h->bodies[b] = specialise_blocks (from->bodies[b], symbols);
+        continue;
+      }
       g_autoptr (GmArena) scratch = gm_arena_new ();
       g_autoptr (GmGraph) body = gm_graph_specialise (from->bodies[b], symbols, scratch, error);
       if (!body)

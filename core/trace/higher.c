@@ -37,6 +37,7 @@ typedef struct {
   GArray *captured; /* Captured: of all bodies, in the order of first use */
   const GmTracker *const *operands;
   uint32_t n_operands, n_carried, n_mapped;
+  int64_t block; /* associative_scan: how many slices a body is given, a size that only its calls say */
   bool reverse;
 } Call;
 
@@ -368,7 +369,8 @@ take_out (Call *c, Body *b, const GmValueId *stand_ins, uint32_t first_node, con
   gm_graph_share_sizes (b->graph, r->graph);
   for (uint32_t i = 0; i < b->n_stand_ins; i++) {
     bool carried = i < c->n_carried;
-    g_autofree char *name = g_strdup_printf (carried ? "carried%u" : "slice%u", carried ? i : i - c->n_carried);
+    g_autofree char *name = c->block ? g_strdup_printf (i < c->n_mapped ? "left%u" : "right%u", i % c->n_mapped)
+                                     : g_strdup_printf (carried ? "carried%u" : "slice%u", carried ? i : i - c->n_carried);
     GmValueId id = gm_graph_add_input (b->graph, name, gm_graph_meta (r->graph, stand_ins[i]));
     g_hash_table_insert (map, GUINT_TO_POINTER (stand_ins[i]), GUINT_TO_POINTER (id));
   }
@@ -393,12 +395,14 @@ stand_in (GmRecorder *r, const GmMeta *like)
   return v ? gm_id_from_val (v) : GM_NO_ID;
 }
 
-/* Operand i as a body meets it: a carried value, row-major, or a slice of a mapped one. */
+/* Stand-in i: a carried value, row-major, a slice of a mapped one, or a block of some. */
 static GmMeta
 stand_in_meta (const Call *c, uint32_t i, const bool *grad)
 {
-  GmMeta m = *gm_graph_meta (c->r->graph, value_of (c->r, c->operands[i]));
-  if (i >= c->n_carried) {
+  GmMeta m = *gm_graph_meta (c->r->graph, value_of (c->r, c->operands[i % c->n_operands]));
+  if (c->block)
+    m.sizes[0] = c->block;
+  else if (i >= c->n_carried) {
     memmove (m.sizes, m.sizes + 1, (size_t) --m.ndim * sizeof *m.sizes);
     m.sizes[m.ndim] = 0;
   }
@@ -717,11 +721,49 @@ call_scan (Call *c, Body *bodies)
   int64_t length = -1;
   for (uint32_t i = c->n_carried; i < c->n_operands; i++) {
     const GmMeta *m = gm_graph_meta (c->r->graph, value_of (c->r, c->operands[i]));
-    if (m->ndim == 0 || (length >= 0 && m->sizes[0] != length))
+    if (m->ndim == 0 || (i > c->n_carried && !gm_size_eq (m->sizes[0], length)))
       return refuse (c, "what it maps over has to be tensors of one length in that dimension");
     length = m->sizes[0];
   }
   return trace_loop (c, &bodies[0]) ? merge (c, bodies, 1) : &gm_tracker_poison;
+}
+
+/* Blocks require grad where what they are combined to does. */
+static const GmTracker *
+call_prefixes (Call *c, Body *bodies)
+{
+  GmRecorder *r = c->r;
+  uint32_t m = c->n_mapped;
+  bodies[0].name = body_name (c, "combine");
+  bodies[0].n_stand_ins = 2 * m;
+  g_autofree bool *grad = g_new0 (bool, 2 * m + 1);
+  for (uint32_t i = 0; i < m; i++) {
+    const GmMeta *x = gm_graph_meta (r->graph, value_of (r, c->operands[i]));
+    if (x->ndim == 0 || !gm_size_eq (x->sizes[0], gm_graph_meta (r->graph, value_of (r, c->operands[0]))->sizes[0]))
+      return refuse (c, "what it combines has to be tensors of one length in that dimension");
+    grad[i] = grad[m + i] = x->requires_grad;
+  }
+  c->block = gm_size_of_body (r, "how many slices combine_fn is given at a time");
+  c->mark = gm_record_mark (r);
+  for (bool again = true; again;) {
+    again = false;
+    if (!trace (c, &bodies[0], grad) || !changes_nothing (c, &bodies[0]))
+      return &gm_tracker_poison;
+    if (bodies[0].graph->outputs->len != m)
+      return refuse (c, "%s gives %u tensors of %u", bodies[0].name, bodies[0].graph->outputs->len, m);
+    for (uint32_t i = 0; i < m; i++) {
+      const GmMeta *in = gm_graph_meta (bodies[0].graph, g_array_index (bodies[0].graph->inputs, GmValueId, i)), *out = result_meta (&bodies[0], i);
+      if (in->dtype != out->dtype || !gm_meta_same_shape (in, out)) {
+        g_autofree char *one = gm_meta_text (in), *two = gm_meta_text (out);
+        return refuse (c, "value %u goes into %s as %s and comes out as %s", i, bodies[0].name, one, two);
+      }
+      again |= out->requires_grad && !grad[i];
+      grad[i] = grad[m + i] = grad[i] || out->requires_grad;
+    }
+    if (again)
+      body_clear (&bodies[0]), bodies[0] = (Body){ .name = bodies[0].name, .fn = bodies[0].fn, .n_stand_ins = 2 * m };
+  }
+  return merge (c, bodies, 1);
 }
 
 static const GmTracker *
@@ -775,7 +817,8 @@ gm_higher_record (GmRecorder *r, const GmCallArgs *args)
   c.op = gm_op_find (text, strlen (text));
   if (c.op == GM_OP_NONE || !gm_op_is_higher (c.op) || functions->kind != &gm_kind_tuple
       || operands->kind != &gm_kind_tuple || !read_count (r, args->args[3], &c.n_carried)
-      || !read_count (r, args->args[4], &c.n_mapped) || functions->n != gm_higher_n_bodies (c.op) || functions->n > 2)
+      || !read_count (r, args->args[4], &c.n_mapped) || functions->n != gm_higher_n_bodies (c.op) || functions->n > 2
+      || (c.op == GM_OP_associative_scan && (c.n_carried || c.n_mapped != operands->n || !c.n_mapped)))
     return gm_record_break (r, GM_BREAK_CALL_C, "higher_order");
   c.reverse = reverse->real == Py_True;
   if (!read_operands (&c, operands))
@@ -788,6 +831,7 @@ gm_higher_record (GmRecorder *r, const GmCallArgs *args)
                        : c.op == GM_OP_cond            ? call_cond (&c, bodies)
                        : c.op == GM_OP_while_loop      ? call_while (&c, bodies)
                        : c.op == GM_OP_scan            ? call_scan (&c, bodies)
+                       : c.op == GM_OP_associative_scan ? call_prefixes (&c, bodies)
                                                        : call_subgraph (&c, bodies);
   body_clear (&bodies[0]);
   body_clear (&bodies[1]);

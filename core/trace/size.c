@@ -111,22 +111,36 @@ counted_before (GmRecorder *r, GmValueId v)
   return -1;
 }
 
+static int64_t
+open_symbol (GmRecorder *r, const char *name, int64_t min, int64_t max, GmValueId counted)
+{
+  GmSizes *s = r->graph->sizes;
+  int64_t size = gm_sizes_counted (s, name, min, max);
+  uint32_t i = gm_sym_row (s->sym, gm_size_row (size))->a;
+  Symbol symbol = { .name = gm_arena_strdup (r->arena, name), .counted = counted };
+  if (r->symbols->len < i + 1)
+    g_array_set_size (r->symbols, i + 1);
+  g_array_index (r->symbols, Symbol, i) = symbol;
+  return size;
+}
+
 int64_t
 gm_size_counted (GmRecorder *r, GmValueId v, const char *what, int64_t min, int64_t max)
 {
   int64_t before = counted_before (r, v);
   if (before != -1)
     return before;
-  GmSizes *s = sizes_for (r);
+  sizes_for (r);
   const char *where = gm_record_where (r);
   g_autofree char *name = where ? g_strdup_printf ("%s at %s", what, where) : g_strdup (what);
-  int64_t size = gm_sizes_counted (s, name, min, max);
-  uint32_t i = gm_sym_row (s->sym, gm_size_row (size))->a;
-  Symbol symbol = { .name = gm_arena_strdup (r->arena, name), .counted = v };
-  if (r->symbols->len < i + 1)
-    g_array_set_size (r->symbols, i + 1);
-  g_array_index (r->symbols, Symbol, i) = symbol;
-  return size;
+  return open_symbol (r, name, min, max, v);
+}
+
+int64_t
+gm_size_of_body (GmRecorder *r, const char *what)
+{
+  sizes_for (r);
+  return open_symbol (r, what, 1, GM_SIZE_COUNT_MAX, GM_NO_ID);
 }
 
 /* "it is not known whether u0 == 1 ...", what u0 is, and what to say. */
@@ -140,7 +154,7 @@ gm_size_open_text (GmRecorder *r, const char *question, const GmSizeFact *fact)
   for (uint32_t i = 0; i < gm_sym_n_symbols (s->sym); i++) {
     const Symbol *symbol = &g_array_index (r->symbols, Symbol, i);
     const char *name = gm_sizes_symbol_name (s, i);
-    if (symbol->counted == GM_NO_ID || !strstr (question, name))
+    if (symbol->source || !strstr (question, name))
       continue;
     g_string_append_printf (out, "%s%s is %s", sep, name, symbol->name);
     sep = ", ";

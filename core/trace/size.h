@@ -25,6 +25,8 @@ bool gm_size_int (GmRecorder *r, PyObject *real, const GmSource *source, int64_t
 /* A size that the graph computes: the element of v, an i64 of its own without dimensions, from min to max.  `what`: for people. */
 #define GM_SIZE_COUNT_MAX (INT64_C (1) << 48)
 int64_t gm_size_counted (GmRecorder *r, GmValueId v, const char *what, int64_t min, int64_t max);
+/* A size of a body's inputs that each of its calls says: 1 or more.  No input of the function says it, and no element of its graph. */
+int64_t gm_size_of_body (GmRecorder *r, const char *what);
 /* A comparison of such sizes that nothing decides yet; NULL: it is decided, or about others. */
 const GmTracker *gm_size_condition (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b);
 bool gm_is_size_condition (const GmTracker *t);

@@ -31,6 +31,12 @@ py_is_compiling (PyObject *module, PyObject *unused)
 }
 
 static PyObject *
+py_is_symbolic (PyObject *module, PyObject *size)
+{
+  Py_RETURN_FALSE;
+}
+
+static PyObject *
 py_comptime (PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
   if (n < 2) {
@@ -95,6 +101,8 @@ PyMethodDef gm_control_functions[] = {
   { "graph_break", FAST (py_graph_break), METH_FASTCALL | METH_KEYWORDS,
     "graph_break(msg='')\n\nThe graph that is being recorded ends here, and a new one begins after it.  Nothing in plain Python." },
   { "is_compiling", py_is_compiling, METH_NOARGS, "is_compiling()\n\nTrue inside a function while it is being recorded, else False." },
+  { "is_symbolic", py_is_symbolic, METH_O,
+    "is_symbolic(size)\n\nTrue where a size is recorded that stays open, so that a loop over it would fix it, else False." },
   { "comptime", FAST (py_comptime), METH_FASTCALL, "comptime(fn, fallback, *values)\n\nSee gramme._dynamo.comptime." },
   { "error_on_break", py_error_on_break, METH_O,
     "error_on_break(on) -> bool\n\nWhether a graph break is an error from now on, in this thread.  Returns what it was." },
@@ -280,6 +288,10 @@ gm_control_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   }
   if (address == py_is_compiling)
     return gm_from_bool (r, true);
+  if (address == py_is_symbolic && args->n == 1 && !args->names) {
+    const GmTracker *size = gm_realize (r, args->args[0]);
+    return r->stop ? &gm_tracker_poison : gm_from_bool (r, gm_is_size (size));
+  }
   if (address == py_error_on_break && args->n == 1 && !args->names)
     return call_error_on_break (r, fn, args);
   if (address == FAST (py_check))

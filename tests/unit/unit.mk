@@ -187,6 +187,8 @@ TEST_FILES = \
   tests/graph/cond.want \
   tests/graph/scan.gm \
   tests/graph/scan.want \
+  tests/graph/prefixes.gm \
+  tests/graph/prefixes.want \
   tests/graph/while.gm \
   tests/graph/while.want \
   tests/graph/bases.gm \
@@ -336,6 +338,7 @@ TEST_FILES = \
   tests/trace/test_host_calls.py \
   tests/trace/test_kept_exceptions.py \
   tests/trace/test_loops.py \
+  tests/trace/test_prefixes.py \
   tests/trace/test_nested_control.py \
   tests/trace/test_capture_all.py \
   tests/trace/test_control.py \

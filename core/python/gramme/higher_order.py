@@ -219,19 +219,29 @@ def associative_scan(combine_fn, xs, dim=0, reverse=False, combine_mode="pointwi
     if reverse:
         leaves = [x.flip(0) for x in leaves]
 
-    def combine(a, b):
-        result_spec, result = _pack(combine_fn(_unflatten(spec, iter(a), xs), _unflatten(spec, iter(b), xs)))
-        if result_spec != spec:
-            raise TypeError(f"associative_scan: combine_fn returns {result_spec}, but is given {spec} (* is a tensor)")
-        return list(result)
+    n = len(leaves)
 
-    results = _prefixes(combine, leaves)
+    def body_of(fn):
+        def body(*flat):
+            result_spec, result = _pack(fn(_unflatten(spec, iter(flat[:n]), xs), _unflatten(spec, iter(flat[n:]), xs)))
+            if result_spec != spec:
+                raise TypeError(f"associative_scan: combine_fn returns {result_spec}, but is given {spec} (* is a tensor)")
+            return result_spec, result
+
+        return body
+
+    body = body_of(combine_fn)
+    if _core.is_symbolic(leaves[0].shape[0]):  # the levels below would fix it
+        results = _core.higher_order("associative_scan", (body,), tuple(leaves), 0, n, False)[1]
+    else:
+        results = _prefixes(lambda a, b: body(*a, *b)[1], leaves)
     if reverse:
         results = [x.flip(0) for x in results]
     return _unflatten(spec, iter([x.movedim(0, dim) if dim else x for x in results]), xs)
 
 
 def _prefixes(combine, xs):
+    """As core/graph/prefixes.c does it for all lengths."""
     n = xs[0].shape[0]
     if n < 2:
         return xs
@@ -242,7 +252,8 @@ def _prefixes(combine, xs):
     even = [x[:1] for x in xs]
     if n > 2:
         k = (n + 1) // 2 - 1
-        rest = combine([y[:k] for y in odd], [x[2::2] for x in xs])
+        # Through a view also where k is their number: gradients of what combine_fn reads twice are added up before they join the others.
+        rest = combine([y.unsqueeze(0)[0, :k] for y in odd], [x[2::2] for x in xs])
         even = [cat([a, b]) for a, b in zip(even, rest)]
     result = []
     for a, b in zip(even, odd):
