@@ -6,8 +6,8 @@
  * Stage j: the gradient of such a call is such a call.  Its bodies are the gradients of the bodies,
  * made by joining them, and they read what the bodies read: nothing that a body computes is saved,
  * it is computed again.  So the gradient of a cond is a cond over the same predicate; of a scan one
- * that notes what was carried into each step, and one that goes back; of a while_loop and of an associative_scan
- * an operator of its own, because the number of steps is known only when it runs.
+ * that notes what was carried into each step, and one that goes back; of a while_loop and of an
+ * associative_scan an operator of its own, because the number of steps is known only when it runs.
  */
 #include "core/aot/aot.h"
 

@@ -11,67 +11,52 @@
 
 #include <string.h>
 
-#define MAX_REGISTERS 32
-
 typedef struct {
-  uint8_t kind; /* GmSymKind */
-  uint8_t a, b; /* registers */
+  uint32_t kind; /* GmSymKind */
+  uint32_t a, b; /* registers */
 } Op;
 
 struct GmSizeCheck {
-  uint8_t rel, a, b; /* GmRel, registers */
-  uint8_t n_loads, n_ops;
-  GmSizeLoad loads[MAX_REGISTERS];
-  Op ops[MAX_REGISTERS];
+  uint32_t rel, a, b; /* GmRel, registers */
+  uint32_t n_loads, n_ops;
+  GmSizeLoad *loads;
+  Op *ops;
   char *text;
 };
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
+/* A register while their numbers are not known yet: a load, or an operation. */
+#define OPERATION (UINT32_C (1) << 31)
+#define NO_REGISTER UINT32_MAX
+
 typedef struct {
   const GmSizes *s;
-  const GmSizeLoad *loads;
-  GmSizeCheck *c;
-  int register_of[2 * MAX_REGISTERS];
-  uint32_t rows[2 * MAX_REGISTERS]; /* expressions that have a register */
-  uint32_t n;
-  bool fits;
+  const GmSizeLoad *from; /* by symbol */
+  GArray *loads, *ops;
+  uint32_t *of; /* by row of the expressions, or NO_REGISTER */
 } Builder;
 
-static int
+static void
+builder_init (Builder *b, const GmSizes *s, const GmSizeLoad *from)
+{
+  uint32_t n = gm_sym_n_rows (s->sym);
+
+  *b = (Builder){ s, from, g_array_new (FALSE, FALSE, sizeof (GmSizeLoad)), g_array_new (FALSE, FALSE, sizeof (Op)), g_new (uint32_t, n + 1) };
+  memset (b->of, 0xff, (n + 1) * sizeof *b->of);
+}
+
+static uint32_t
 add_load (Builder *b, const GmSizeLoad *load)
 {
-  for (int i = 0; i < b->c->n_loads; i++)
-    if (!memcmp (&b->c->loads[i], load, sizeof *load))
+  for (uint32_t i = 0; i < b->loads->len; i++)
+    if (!memcmp (&g_array_index (b->loads, GmSizeLoad, i), load, sizeof *load))
       return i;
-  if (b->c->n_loads == MAX_REGISTERS / 2) {
-    b->fits = false;
-    return 0;
-  }
-  b->c->loads[b->c->n_loads] = *load;
-  return b->c->n_loads++;
+  g_array_append_val (b->loads, *load);
+  return b->loads->len - 1;
 }
 
-/* All leaves first: the loads come before the operations. */
-static void
-load_leaves (Builder *b, int64_t size)
-{
-  if (!gm_size_is_symbolic (size)) {
-    add_load (b, &(GmSizeLoad){ .kind = GM_SIZE_LOAD_NUMBER, .value = size });
-    return;
-  }
-  const GmSymRow *r = gm_sym_row (b->s->sym, gm_size_row (size));
-  if (r->kind == GM_SYM_SYMBOL)
-    add_load (b, &b->loads[r->a]);
-  else if (r->kind == GM_SYM_CONST)
-    add_load (b, &(GmSizeLoad){ .kind = GM_SIZE_LOAD_NUMBER, .value = r->value });
-  else {
-    load_leaves (b, gm_size_from_row (r->a));
-    load_leaves (b, gm_size_from_row (r->b));
-  }
-}
-
-static int
+static uint32_t
 emit (Builder *b, int64_t size)
 {
   if (!gm_size_is_symbolic (size))
@@ -79,22 +64,39 @@ emit (Builder *b, int64_t size)
   uint32_t row = gm_size_row (size);
   const GmSymRow *r = gm_sym_row (b->s->sym, row);
   if (r->kind == GM_SYM_SYMBOL)
-    return add_load (b, &b->loads[r->a]);
+    return add_load (b, &b->from[r->a]);
   if (r->kind == GM_SYM_CONST)
     return add_load (b, &(GmSizeLoad){ .kind = GM_SIZE_LOAD_NUMBER, .value = r->value });
-  for (uint32_t i = 0; i < b->n; i++)
-    if (b->rows[i] == row)
-      return b->register_of[i];
-  Op op = { r->kind, (uint8_t) emit (b, gm_size_from_row (r->a)), (uint8_t) emit (b, gm_size_from_row (r->b)) };
-  if (b->c->n_ops + b->c->n_loads >= MAX_REGISTERS) {
-    b->fits = false;
-    return 0;
+  if (b->of[row] == NO_REGISTER) {
+    Op op = { r->kind, emit (b, gm_size_from_row (r->a)), emit (b, gm_size_from_row (r->b)) };
+    b->of[row] = b->ops->len | OPERATION;
+    g_array_append_val (b->ops, op);
   }
-  int at = b->c->n_loads + b->c->n_ops;
-  b->c->ops[b->c->n_ops++] = op;
-  b->rows[b->n] = row;
-  b->register_of[b->n++] = at;
-  return at;
+  return b->of[row];
+}
+
+static uint32_t
+register_of (const Builder *b, uint32_t at)
+{
+  return at & OPERATION ? b->loads->len + (at & ~OPERATION) : at;
+}
+
+/* c: with the registers a and b of the builder, which is cleared. */
+static void
+finish (Builder *b, GmSizeCheck *c)
+{
+  c->a = register_of (b, c->a);
+  c->b = register_of (b, c->b);
+  for (uint32_t i = 0; i < b->ops->len; i++) {
+    Op *op = &g_array_index (b->ops, Op, i);
+    op->a = register_of (b, op->a);
+    op->b = register_of (b, op->b);
+  }
+  c->n_loads = b->loads->len;
+  c->n_ops = b->ops->len;
+  c->loads = (GmSizeLoad *) (void *) g_array_free (b->loads, FALSE);
+  c->ops = (Op *) (void *) g_array_free (b->ops, FALSE);
+  g_free (b->of);
 }
 
 /* The text with what symbols stand for in place of their names: "2 <= L['x'].size(0)". */
@@ -118,33 +120,20 @@ readable (const GmSizes *s, char *text)
   return g_string_free (out, FALSE);
 }
 
-/* A fact too long for the registers cannot be checked: it never holds. */
-static void
-give_up (GmSizeCheck *c)
-{
-  c->n_ops = 0;
-  c->n_loads = 1;
-  c->loads[0] = (GmSizeLoad){ .kind = GM_SIZE_LOAD_NUMBER };
-  c->rel = GM_REL_NE;
-  c->a = c->b = 0;
-}
-
 GmSizeCheck *
 gm_size_check_new (const GmSizes *s, const GmSizeFact *fact, const GmSizeLoad *loads)
 {
   GmSizeCheck *c = g_new0 (GmSizeCheck, 1);
-  Builder b = { .s = s, .loads = loads, .c = c, .fits = true };
-  c->rel = (uint8_t) fact->rel;
-  load_leaves (&b, fact->a);
-  load_leaves (&b, fact->b);
-  c->a = (uint8_t) emit (&b, fact->a);
-  c->b = (uint8_t) emit (&b, fact->b);
+  Builder b;
+  bool open = false;
+  builder_init (&b, s, loads);
+  c->rel = fact->rel;
+  c->a = emit (&b, fact->a);
+  c->b = emit (&b, fact->b);
   c->text = readable (s, gm_size_fact_text (s->sym, fact));
-  bool open = !b.fits;
-  for (int i = 0; i < c->n_loads; i++)
+  finish (&b, c);
+  for (uint32_t i = 0; i < c->n_loads; i++)
     open |= c->loads[i].kind != GM_SIZE_LOAD_NUMBER;
-  if (!b.fits)
-    give_up (c);
   if (open)
     return c;
   gm_size_check_free (c);
@@ -156,26 +145,29 @@ gm_size_check_new_stride (const GmSizes *s, int64_t stride, const GmSizeLoad *ow
                           const GmSizeLoad *loads)
 {
   GmSizeCheck *c = g_new0 (GmSizeCheck, 1);
-  Builder b = { .s = s, .loads = loads, .c = c, .fits = true };
+  Builder b;
+  builder_init (&b, s, loads);
   c->rel = GM_REL_EQ;
-  c->a = (uint8_t) add_load (&b, own);
-  load_leaves (&b, stride);
-  c->b = (uint8_t) emit (&b, stride);
+  c->a = add_load (&b, own);
+  c->b = emit (&b, stride);
   g_autofree char *text = gm_sym_text (s->sym, stride);
   c->text = readable (s, g_strdup_printf ("stride(%u) == %s", own->dim, text));
-  if (!b.fits)
-    give_up (c);
+  finish (&b, c);
   return c;
 }
 
 void
 gm_size_check_free (GmSizeCheck *c)
 {
+  g_free (c->loads);
+  g_free (c->ops);
   g_free (c->text);
   g_free (c);
 }
 
 /* -- Checking ---------------------------------------------------------------------------------- */
+
+#define FEW_REGISTERS 32 /* so many are on the stack */
 
 static inline int64_t
 value_of (const GmSizeLoad *l, PyObject *const *slots)
@@ -193,12 +185,15 @@ value_of (const GmSizeLoad *l, PyObject *const *slots)
 static inline bool
 compute_sides (const GmSizeCheck *c, PyObject *const *slots, int64_t *a, int64_t *b)
 {
-  int64_t v[MAX_REGISTERS];
-  for (int i = 0; i < c->n_loads; i++)
+  int64_t few[FEW_REGISTERS], *v = few;
+  g_autofree int64_t *many = NULL;
+  if (G_UNLIKELY (c->n_loads + c->n_ops > FEW_REGISTERS))
+    v = many = g_new (int64_t, c->n_loads + c->n_ops);
+  for (uint32_t i = 0; i < c->n_loads; i++)
     v[i] = value_of (&c->loads[i], slots);
-  for (int i = 0; i < c->n_ops; i++) {
+  for (uint32_t i = 0; i < c->n_ops; i++) {
     const Op *op = &c->ops[i];
-    if (!gm_sym_compute (op->kind, v[op->a], v[op->b], &v[c->n_loads + i]))
+    if (!gm_sym_compute ((GmSymKind) op->kind, v[op->a], v[op->b], &v[c->n_loads + i]))
       return false;
   }
   *a = v[c->a];

@@ -139,7 +139,7 @@ def test_control_flow_of_any_size_is_compiled_once(backend):
     inputs = [sign * G.rand(n, 5) for n in (3, 17, 6, 30) for sign in (1, -1)]
     before = G._core.counters()["backend"]["compiles"]
     found = [compiled(x) for x in inputs]
-    if not FORCED:
+    if not FORCED and backend != "eager":  # which is given numbers, as there is nothing to compile
         assert before == G._core.counters()["backend"]["compiles"] and compiled.status()["graphs"] <= 2
     for x, have in zip(inputs, found):  # which compile themselves
         assert [y.numpy().tobytes() for y in have] == [y.numpy().tobytes() for y in f(x)]

@@ -11,6 +11,7 @@ for these, too.  What was decided is read from the entries, and each fact counts
   * a size that varies and that one line fixed, with the fact that did (`L['v'].size(0) == 2: line 3 needs s5 - 1 == 1`).  No program compares with a
     number above 5, so a larger one was needed for want of a general form: that is one fact, whichever numbers there were;
   * that a size which varies was recorded as 0 or 1, which is done once;
+  * that a stride is 1 because a size behind it is 0, where it is that size in other calls;
   * what the stages behind the recorder took for granted of sizes beyond that, so that they ran again for others.
 A size that varies is a number in an entry for no other reason.  Calls that came before are never recorded again.
 
@@ -105,6 +106,9 @@ def decided(entry, general, text):
         size, value, why = re.fullmatch(r"(.*) == (\d+): (?:.*:\d+ needs )?(.*)", line).groups()
         size = size if size.endswith(")") else size + ".size(0)"
         fixed[size] = why if int(re.search(r"\d+$", why)[0] if re.search(r" \d+$", why) else 0) <= 5 else "a number"
+    for source, sizes in re.findall(r"(?m)^(\S+): TENSOR \w+\[(.*?)\]", entry["guards"]):
+        if re.search(r", s\d+$", sizes) and f"{source}: SIZES stride" not in entry["guards"]:
+            facts.add((source, "strides of no elements"))
     for size, number in numbers(entry["guards"]).items():
         if size in fixed:
             facts.add((size, fixed[size]))

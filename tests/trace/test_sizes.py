@@ -616,3 +616,14 @@ def test_an_entry_says_which_line_fixed_a_size_and_its_plan_what_it_takes_for_gr
     assert re.fullmatch(r"s\d+ - 1 == 1\n", entry["forms"])
     text = str(G.compiler.explain(c)(G.randn(3, 2), y))
     assert f"fixed: L['x'].size(1) == 2: {__file__}:{line} needs" in text and "only where s" in text
+
+
+def test_a_fact_of_any_length_is_a_guard():
+    def f(x):
+        n = x.shape[0] - 1
+        return G.zeros(sum([2 * (n // 2**i) // (n // 2**i + 1) for i in range(40)]))  # how often n is halved
+
+    compiled = G.compile(f, backend="eager", fullgraph=True)
+    for n in (1000, 4096, 33, 3, 70000):
+        assert compiled(G.rand(n, 1)).shape == f(G.rand(n, 1)).shape
+    assert FORCED or compiled.status()["graphs"] <= 3
