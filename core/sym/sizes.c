@@ -536,6 +536,18 @@ fail (const char **text, const char *at, GError **error, const char *what)
   return false;
 }
 
+/* The graphs of one text share their facts, and each says them. */
+static bool
+is_said (const GmSizes *s, GmRel rel, int64_t a, int64_t b)
+{
+  for (uint32_t i = 0; i < gm_size_facts_n (s->facts); i++) {
+    GmSizeFact f = gm_size_facts_nth (s->facts, i);
+    if (f.rel == rel && f.a == a && f.b == b)
+      return true;
+  }
+  return false;
+}
+
 /* "n = 7" or "n*2 <= m". */
 static bool
 parse_one (GmSizes *s, const char **text, GError **error)
@@ -557,7 +569,7 @@ parse_one (GmSizes *s, const char **text, GError **error)
     return false;
   }
   if (relation) {
-    if (!gm_size_facts_add (s->facts, rel, swap ? b : a, swap ? a : b))
+    if (!is_said (s, rel, swap ? b : a, swap ? a : b) && !gm_size_facts_add (s->facts, rel, swap ? b : a, swap ? a : b))
       return fail (text, place, error, "this contradicts those before");
   } else {
     const GmSymRow *r = gm_size_is_symbolic (a) ? gm_sym_row (s->sym, gm_size_row (a)) : NULL;
