@@ -106,33 +106,6 @@ triangle_indices (const GmApi *api, GmBuilder *b, GmArg *a, bool lower)
 RUN (tril_indices) { return triangle_indices (api, b, a, true); }
 RUN (triu_indices) { return triangle_indices (api, b, a, false); }
 
-RUN (vander)
-{
-  GmVal x = TENSOR (0);
-  CHECK ();
-  if (META (x)->ndim != 1)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "vander(): x must be a vector, but has %d dimensions", META (x)->ndim));
-  int64_t rows = META (x)->sizes[0], n = gm_size_number (IS_NONE (1) ? rows : INT (1)); /* of so many columns it is made */
-  bool increasing = FLAG (2);
-  CHECK ();
-  if (n < 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "vander(): N must not be negative, but is " FMT, n));
-  GmDtype d = (GmDtype) META (x)->dtype;
-  d = gm_dtype_is_float (d) ? d : GM_I64;
-  if (n == 0)
-    return gm_give (gm_b_full (b, gm_scalar_int (0), d, 2, (const int64_t[]){ rows, 0 }));
-  g_autofree GmVal *v = g_new (GmVal, n);
-  GmVal column = gm_unsqueeze (b, gm_b_cast (b, x, d), 1);
-  for (int64_t i = 0; i < n; i++) {
-    GmVal *to = &v[increasing ? i : n - 1 - i], before = i ? v[increasing ? i - 1 : n - i] : NULL;
-    *to = i == 0   ? gm_b_full (b, gm_scalar_int (1), d, 2, (const int64_t[]){ rows, 1 })
-          : i == 1 ? column
-                   : gm_apply2 (b, mul, before, column);
-  }
-  CHECK ();
-  return gm_give (n == 1 ? v[0] : gm_cat (b, v, (int) n, 1));
-}
-
 RUN (logspace)
 {
   double from = FLOAT (0), to = FLOAT (1), base = FLOAT (3);

@@ -3,7 +3,8 @@
  *
  * A running product (maximum, ...) is made in log2 (n) steps: step k combines each element with the
  * one 2^k places before it (W. D. Hillis, G. L. Steele, "Data parallel algorithms", 1986).  So the
- * graph is short, every back end has it, and gradients are right where elements are 0.
+ * graph is short, every back end has it, and gradients are right where elements are 0.  Where n is an expression, what is
+ * recorded serves all n with as many steps.
  */
 #include "core/ops/api_private.h"
 
@@ -55,9 +56,9 @@ product (GmBuilder *b, GmVal earlier, GmVal later)
 static GmVal
 running (GmBuilder *b, GmVal v, int dim, GmVal (*combine) (GmBuilder *, GmVal, GmVal))
 {
-  int64_t n = length (b, v, dim);
-  for (int64_t step = 1; step < n && !gm_b_failed (b); step *= 2) {
-    GmVal parts[2] = { gm_cut (b, v, dim, 0, step), combine (b, gm_cut (b, v, dim, 0, n - step), gm_cut (b, v, dim, step, n)) };
+  int64_t n = size_along (b, v, dim);
+  for (int64_t step = 1; !gm_b_failed (b) && gm_size_lt (step, n); step *= 2) {
+    GmVal parts[2] = { gm_cut (b, v, dim, 0, step), combine (b, gm_cut (b, v, dim, 0, gm_size_sub (n, step)), gm_cut (b, v, dim, step, n)) };
     v = gm_cat (b, parts, 2, dim);
   }
   return v;
@@ -72,7 +73,28 @@ RUN (cumprod)
   CHECK ();
   v = gm_widen (b, gm_b_cast (b, v, d));
   v = as_before (b, running (b, gm_at_least (b, v, 1), dim, product), ndim);
-  return gm_give (gm_narrow (b, gm_b_failed (b) || length (b, v, dim) > 1 ? v : gm_b (b, copy, v), d));
+  return gm_give (gm_narrow (b, gm_b_failed (b) || gm_size_lt (1, size_along (b, v, dim)) ? v : gm_b (b, copy, v), d));
+}
+
+/* Powers are running products of a column of ones and copies of x. */
+RUN (vander)
+{
+  GmVal x = TENSOR (0);
+  CHECK ();
+  if (META (x)->ndim != 1)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "vander(): x must be a vector, but has %d dimensions", META (x)->ndim));
+  int64_t rows = META (x)->sizes[0], n = IS_NONE (1) ? rows : INT (1);
+  bool increasing = FLAG (2);
+  CHECK ();
+  if (gm_size_lt (n, 0))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "vander(): N must not be negative, but is " FMT, gm_size_number (n)));
+  GmDtype d = gm_dtype_is_float ((GmDtype) META (x)->dtype) ? (GmDtype) META (x)->dtype : GM_I64;
+  if (gm_size_lt (n, 1))
+    return gm_give (gm_b_full (b, gm_scalar_int (0), d, 2, (const int64_t[]){ rows, 0 }));
+  GmVal first = gm_apply_num (b, lt, gm_arange (b, 0, 1, n, GM_I64), 1);
+  GmVal v = gm_pick (b, first, gm_tensor_arg (gm_b_scalar (b, gm_scalar_int (1), d)), gm_tensor_arg (gm_unsqueeze (b, gm_b_cast (b, x, d), 1)));
+  v = running (b, v, 1, product);
+  return gm_give (increasing ? v : gm_reversed (b, v, 1));
 }
 
 RUN (logcumsumexp)
@@ -85,27 +107,28 @@ RUN (logcumsumexp)
   if (!gm_dtype_is_float (d))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "logcumsumexp(): takes floating dtypes, not %s", gm_dtypes[d].torch_name));
   v = as_before (b, running (b, gm_at_least (b, gm_widen (b, v), 1), dim, gm_log_add), ndim);
-  return gm_give (gm_narrow (b, gm_b_failed (b) || length (b, v, dim) > 1 ? v : gm_b (b, copy, v), d));
+  return gm_give (gm_narrow (b, gm_b_failed (b) || gm_size_lt (1, size_along (b, v, dim)) ? v : gm_b (b, copy, v), d));
 }
 
 /* The index of the largest element so far, the last of equal ones; a NaN stays. */
 static GmVal
 running_extremum (GmBuilder *b, GmVal v, int dim, GmOp better)
 {
-  int64_t n = length (b, v, dim), sizes[GM_MAX_DIMS];
+  int64_t n = size_along (b, v, dim), sizes[GM_MAX_DIMS];
   if (gm_b_failed (b))
     return NULL;
   for (int d = 0; d < META (v)->ndim; d++)
     sizes[d] = d == dim ? n : 1;
   GmVal at = gm_b_view (b, gm_arange (b, 0, 1, n, GM_I64), META (v)->ndim, sizes);
   at = gm_apply1 (b, copy, gm_b_expand (b, at, META (v)->ndim, META (v)->sizes));
-  for (int64_t step = 1; step < n && !gm_b_failed (b); step *= 2) {
-    GmVal x = gm_cut (b, v, dim, 0, n - step), y = gm_cut (b, v, dim, step, n);
+  for (int64_t step = 1; !gm_b_failed (b) && gm_size_lt (step, n); step *= 2) {
+    int64_t rest = gm_size_sub (n, step);
+    GmVal x = gm_cut (b, v, dim, 0, rest), y = gm_cut (b, v, dim, step, n);
     GmVal take = gm_b_op (b, better, (const GmVal[]){ y, x }, 2, NULL);
     if (gm_dtype_is_float (META (v)->dtype))
       take = gm_b (b, logical_or, gm_b (b, ne, y, y), gm_b (b, logical_and, gm_b (b, eq, x, x), take));
     GmVal best[2] = { gm_cut (b, v, dim, 0, step), gm_b (b, where, take, y, x) };
-    GmVal places[2] = { gm_cut (b, at, dim, 0, step), gm_b (b, where, take, gm_cut (b, at, dim, step, n), gm_cut (b, at, dim, 0, n - step)) };
+    GmVal places[2] = { gm_cut (b, at, dim, 0, step), gm_b (b, where, take, gm_cut (b, at, dim, step, n), gm_cut (b, at, dim, 0, rest)) };
     v = gm_cat (b, best, 2, dim);
     at = gm_cat (b, places, 2, dim);
   }

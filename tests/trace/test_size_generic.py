@@ -112,6 +112,19 @@ def test_one_compilation_serves_a_hundred_sizes(name):  # SYM-02
     assert FORCED or (c.status()["graphs"] <= 2 and after[1] == after[-1])
 
 
+@pytest.mark.parametrize("f", [
+    lambda x: x.cumprod(0), lambda x: x.cummax(0)[0], lambda x: x.cummin(0)[1] * x, lambda x: x.logcumsumexp(0), lambda x: G.vander(x[:, 0]),
+    lambda x: G.vander(x[:, 1], increasing=True), lambda x: G.linalg.vander(x[:, 2]),
+])  # fmt: skip
+def test_what_is_done_in_doubled_steps_is_compiled_for_so_many_steps(f):
+    G.compiler.reset()
+    c = G.compile(f, backend="tcc", fullgraph=True)
+    for n in (4, *range(18, 33), 64, 34, 50):  # 17 and 33 have one element behind the last step, which may be one more compilation
+        x = G.rand(n, 3)
+        assert outcome(c, x, n) == outcome(f, x, n), n
+    assert FORCED or c.status()["graphs"] <= 3
+
+
 def test_what_depends_on_the_number_of_parts_is_for_the_sizes_that_have_so_many():
     """And for all sizes of other dimensions."""
     for f, graphs in ((lambda x: x.split(2), 4), (lambda x: x.split(x.shape[1] // 2, dim=1), 4), (lambda x: G.hsplit(x, 2) + x.unbind(0)[:1], 7)):

@@ -582,7 +582,7 @@ def vander(x, N=None):
     """Powers 0 ... N - 1 of the last dimension's elements, in a new last dimension."""
     x = gramme.atleast_1d(x)
     n = x.shape[-1] if N is None else N
-    return gramme.stack([gramme.ones_like(x)] + [x] * (n - 1), -1).cumprod(-1)
+    return gramme.where(gramme.arange(n) < 1, gramme.ones((), dtype=x.dtype), x.unsqueeze(-1)).cumprod(-1)
 
 
 def tensorsolve(A, B, dims=None):
