@@ -11,9 +11,16 @@ import random
 
 UNARY = ("{0}.tanh()", "{0}.relu()", "-{0}", "{0} * {0}", "{0}.sigmoid()", "G.exp({0} * 0.1)", "{0} + 1", "2 - {0}", "{0} / 3", "{0}.clamp(-1, 1)",
          "{0}.contiguous()", "{0}.clone()", "{0}.detach() + {0}", "nn.functional.gelu({0})", "nn.functional.softmax({0}, dim={last})",
-         "{0}.flip(0)", "{0}.cumsum({last})", "G.where({0} > 0, {0}, {0} * 0.5)", "{0} * {int}", "{0} + {int}", "{0}.roll(1, 0)")
+         "{0}.flip(0)", "{0}.cumsum({last})", "G.where({0} > 0, {0}, {0} * 0.5)", "{0} * {int}", "{0} + {int}", "{0}.roll(1, 0)", "({0} * 0.5).cumprod({last})")
 BINARY = ("{0} + {1}", "{0} * {1}", "{0} - {1} * 0.5", "G.maximum({0}, {1})", "G.where({0} > {1}, {0}, {1})", "G.lerp({0}, {1}, 0.25)", "{0} / ({1} * {1} + 1)")
 REDUCE = ("sum", "mean", "amax", "amin", "var")
+# What stays one operator in the graph; {0} and {1} are of one shape.
+CONTROL = ("G.cond({1}.sum() > 0, lambda: {0} * 2 + 1, lambda: ({0} * {1}).tanh())",
+           "G.while_loop(lambda i, c: i < 2, lambda i, c: (i + 1, c * 0.5 + {1}), (G.tensor(0), {0}))[1]",
+           "G.scan(lambda c, s: (c * 0.5 + s[0], c * s[1]), {0}.sum(0), ({0}, {1}))[1]",
+           "G.map(lambda s: s.tanh() * 2 + G.ones(s.shape), {0})",
+           "G.associative_scan(lambda p, q: p * 0.5 + q.sin(), {0})", "G.associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), ({0}.sigmoid(), {1}))[1]",
+           "G.invoke_subgraph(lambda p, q: (p + q).relu(), {0}, {1})")
 INTS = ("{0}.shape[{d}]", "{0}.size({d})", "len({0})", "{0}.numel()", "{i} + 1", "{i} * 2", "{i} // 2", "{i} + {j}", "{i} * {j}", "max({i}, {j})", "min({i}, 5)", "{i} % 4")
 TESTS = ("{i} % 2 == 0", "{i} > 4", "{i} == {j}", "{i} < {j}", "{i} >= 2", "{0}.shape[{d}] > {i}")
 
@@ -47,7 +54,7 @@ class Maker:
         return self.r.choice(INTS).format(a, d=self.r.randrange(len(self.values[a])), i=self.r.choice(self.ints), j=self.r.choice(self.ints))
 
     def statement(self, indent="    "):
-        kind = self.r.choice(("unary", "unary", "binary", "binary", "broadcast", "reduce", "slice", "move", "move", "join", "contract", "int", "create", "write", "branch"))
+        kind = self.r.choice(("unary", "unary", "binary", "binary", "broadcast", "reduce", "slice", "move", "move", "join", "contract", "int", "create", "write", "branch", "control"))
         getattr(self, kind)(indent)
 
     def unary(self, indent):
@@ -59,6 +66,11 @@ class Maker:
         a = self.any()
         b = self.r.choice([v for v, dims in self.values.items() if dims == self.values[a]])
         self.put(self.r.choice(BINARY).format(a, b), self.values[a], indent)
+
+    def control(self, indent):
+        a = self.any()
+        b = self.r.choice([v for v, dims in self.values.items() if dims == self.values[a]])
+        self.put(self.r.choice(CONTROL).format(a, b).replace("G.", "G.higher_order.", 1), self.values[a], indent)
 
     def broadcast(self, indent):
         a = self.any(2)

@@ -233,6 +233,8 @@ def associative_scan(combine_fn, xs, dim=0, reverse=False, combine_mode="pointwi
     body = body_of(combine_fn)
     if _core.is_symbolic(leaves[0].shape[0]):  # the levels below would fix it
         results = _core.higher_order("associative_scan", (body,), tuple(leaves), 0, n, False)[1]
+    elif leaves[0].shape[0] < 2:
+        results = [x.contiguous().clone() for x in leaves]
     else:
         results = _prefixes(lambda a, b: body(*a, *b)[1], leaves)
     if reverse:
