@@ -675,7 +675,7 @@ covariance (GmBuilder *b, const GmApi *api, GmVal v, double correction, GmVal co
   v = gm_b_reshape (b, v, 2, (const int64_t[]){ ndim == 2 ? META (v)->sizes[0] : 1, ndim == 2 ? META (v)->sizes[1] : gm_meta_numel (META (v)) });
   if (gm_b_failed (b))
     return NULL;
-  int64_t last = 1, n = gm_size_number (META (v)->sizes[1]);
+  int64_t last = 1, n = META (v)->sizes[1];
   GmVal w = counts ? gm_b_cast (b, counts, d) : NULL, off, c;
   if (given)
     w = w ? gm_b (b, mul, w, gm_b_cast (b, given, d)) : gm_b_cast (b, given, d);
@@ -689,7 +689,11 @@ covariance (GmBuilder *b, const GmApi *api, GmVal v, double correction, GmVal co
     c = gm_b (b, div, gm_matmul (api, b, gm_b (b, mul, off, w), gm_b_transpose (b, off, 0, 1)), gm_clamp_min (b, divisor, 0));
   } else {
     off = gm_b (b, sub, v, gm_mean (b, v, &last, 1, true));
-    c = gm_apply_num (b, div, gm_matmul (api, b, off, gm_b_transpose (b, off, 0, 1)), MAX ((double) n - correction, 0));
+    c = gm_matmul (api, b, off, gm_b_transpose (b, off, 0, 1));
+    if (correction == (double) (int64_t) correction)
+      c = gm_apply (b, GM_OP_div, (const GmArg[]){ gm_tensor_arg (c), gm_count_arg (gm_size_max (gm_size_sub (n, (int64_t) correction), 0)) }, 2);
+    else
+      c = gm_apply_num (b, div, c, MAX ((double) gm_size_number (n) - correction, 0));
   }
   return gm_b_failed (b) || !gm_size_eq (META (c)->sizes[0], 1) ? c : gm_b_view (b, c, 0, NULL);
 }

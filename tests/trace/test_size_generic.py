@@ -82,6 +82,7 @@ PROGRAMS = {
     "split at places": lambda x: x.tensor_split([1, 3])[2] + x.tensor_split([x.shape[0] // 2])[1].sum() + x.tensor_split([2, -1])[0].sum(),
     "split in sections": lambda x: x.split([1, x.shape[0] - 1])[1] + x.split([x.shape[0] // 2, x.shape[0] - x.shape[0] // 2])[0].sum(),
     "taken apart along a dimension that stays": lambda x: x.unbind(1)[4] * x.unbind(1)[0] + x.T.split(2)[2],
+    "covariances": lambda x: (G.cov(x.T), G.cov(x.T, correction=0).sum() * G.cov(x).sum() * G.corrcoef(x.T).sum() * G.diagflat(x[:, 0]).sum() * x)[1],
     "powers": lambda x: G.vander(x[:, 0], 3) + G.vander(x[:, 1], 3, increasing=True),
     "one of as many classes as rows": lambda x: F.one_hot(G.arange(x.shape[0]), x.shape[0]).float() @ x + F.one_hot(x.argmax(1), 5),
     "largest of cells": lambda x: F.adaptive_max_pool1d(x[:, None], 2),

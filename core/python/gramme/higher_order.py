@@ -236,10 +236,15 @@ def associative_scan(combine_fn, xs, dim=0, reverse=False, combine_mode="pointwi
     elif leaves[0].shape[0] < 2:
         results = [x.contiguous().clone() for x in leaves]
     else:
-        results = _prefixes(lambda a, b: body(*a, *b)[1], leaves)
+        results = _prefixes(lambda a, b: body(*a, *b)[1], [_apart(x) for x in leaves])
     if reverse:
         results = [x.flip(0) for x in results]
     return _unflatten(spec, iter([x.movedim(0, dim) if dim else x for x in results]), xs)
+
+
+def _apart(x):
+    """x as a value of its own: the gradients of its uses are added up before they join those of x, as they are where a body has it."""
+    return x.unsqueeze(0)[0]
 
 
 def _prefixes(combine, xs):
@@ -254,8 +259,7 @@ def _prefixes(combine, xs):
     even = [x[:1] for x in xs]
     if n > 2:
         k = (n + 1) // 2 - 1
-        # Through a view also where k is their number: gradients of what combine_fn reads twice are added up before they join the others.
-        rest = combine([y.unsqueeze(0)[0, :k] for y in odd], [x[2::2] for x in xs])
+        rest = combine([_apart(y)[:k] for y in odd], [x[2::2] for x in xs])
         even = [cat([a, b]) for a, b in zip(even, rest)]
     result = []
     for a, b in zip(even, odd):
