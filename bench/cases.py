@@ -192,7 +192,7 @@ def fresh(f, i):
     """The same function with a code object of its own: entries live on it."""
     import types
 
-    return types.FunctionType(f.__code__.replace(co_name=f"{f.__name__}_{i}"), f.__globals__, f.__name__, None, f.__closure__)
+    return types.FunctionType(f.__code__.replace(co_name=f"{f.__name__}_{i}"), f.__globals__, f.__name__, f.__defaults__, f.__closure__)
 
 
 def from_text(text, name="f"):
@@ -727,6 +727,44 @@ def sized_call(rounds):
                 got = interleave(sides, rounds, number)
                 got[1]["limit_ns"] = 1.1 * got[0]["min_ns"]
                 rows += [{**row, "side": f"{backend} {name} n={n}, {row['side']}"} for row in got]
+    return rows
+
+
+def _sized_control():
+    """name: (function, arguments for a size); what stays an operator in the graph."""
+    from gramme.higher_order import associative_scan, cond, scan
+
+    return {
+        "cond": (lambda x: cond(x.sum() > 0, lambda: (x * 2).sin() + 1, lambda: x.tanh()), lambda n: (gramme.rand(n, 64),)),
+        "scan": (lambda x: scan(lambda c, s: (c * 0.5 + s, c.sin()), x.sum(0), x)[1], lambda n: (gramme.rand(n, 64),)),
+        "prefixes": (lambda a, x: associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (a, x))[1], lambda n: (gramme.rand(n, 64), gramme.rand(n, 64))),
+    }
+
+
+@case
+def sized_control(rounds):
+    """Control flow compiled for all sizes: a warm call beside what was compiled for these numbers, and the first call for a size that is new."""
+    rows = []
+    for backend in ("tcc", "cc"):
+        options = {"wait": True} if backend == "cc" else None
+        for name, (f, arguments) in _sized_control().items():
+            general = gramme.compile(fresh(f, 0), backend=backend, options=options)
+            for n in (5, 6, 3):
+                general(*arguments(n))
+            for n in (7, 64, 1000):
+                args = arguments(n)
+                numbers = gramme.compile(fresh(f, n), backend=backend, options=options, dynamic=False)
+                sides = {"numbers": functools.partial(numbers, *args), "symbols": functools.partial(general, *args)}
+                got = interleave(sides, rounds, 50 if n < 1000 else 5)
+                got[1]["limit_ns"] = 1.1 * got[0]["min_ns"]
+                rows += [{**row, "side": f"{backend} {name} n={n}, {row['side']}"} for row in got]
+            news = []
+            for n in range(8, 8 + rounds):
+                args = arguments(n)
+                start = time.perf_counter_ns()
+                general(*args)
+                news.append(time.perf_counter_ns() - start)
+            rows.append({"side": f"{backend} {name}, the first call for a size", "min_ns": min(news), "median_ns": statistics.median(news)})
     return rows
 
 

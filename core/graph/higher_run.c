@@ -83,25 +83,44 @@ meta_now (const GmHigherCall *c, const GmGraph *g, const GmMeta *m, const int64_
   return !symbols || gm_graph_meta_now (g, m, symbols, out, c->error);
 }
 
+/* The symbols as the body has them: those of the graph around it.  How many slices a block has its inputs say, and all where nobody gave any;
+ * *made: freed by the caller. */
+static const int64_t *
+symbols_of (const GmHigherCall *c, const GmGraph *g, GmTensor *const *in, int64_t **made)
+{
+  bool blocks = c->h->op == GM_OP_associative_scan || c->h->op == GM_OP_associative_scan_grad;
+  uint32_t n = g->sym ? gm_sym_n_symbols (g->sym) : 0;
+
+  if (n == 0 || (c->symbols && !blocks))
+    return n ? c->symbols : NULL;
+  *made = g_new0 (int64_t, n);
+  if (c->symbols)
+    memcpy (*made, c->symbols, n * sizeof **made);
+  gm_graph_bind_symbols (g, in, *made);
+  return *made;
+}
+
 bool
 gm_higher_run_body (GmHigherCall *c, uint32_t b, GmTensor *const *in, GmTensor **out)
 {
   const GmGraph *g = c->h->bodies[b];
-  uint32_t n = g->inputs->len, n_out = g->outputs->len, n_symbols = g->sym ? gm_sym_n_symbols (g->sym) : 0;
+  uint32_t n = g->inputs->len, n_out = g->outputs->len;
   g_autofree GmTensor **fit = g_new0 (GmTensor *, n + 1);
-  g_autofree int64_t *own_symbols = n_symbols ? g_new0 (int64_t, n_symbols) : NULL;
+  g_autofree int64_t *made = NULL;
+  const int64_t *symbols = symbols_of (c, g, in, &made);
   bool good = true;
 
-  if (own_symbols && c->symbols)
-    memcpy (own_symbols, c->symbols, n_symbols * sizeof *own_symbols);
-  if (own_symbols) /* some are the body's alone: its inputs say them */
-    gm_graph_bind_symbols (g, in, own_symbols);
   memset (out, 0, n_out * sizeof *out);
   for (uint32_t i = 0; good && i < n; i++) {
-    GmMeta want;
-    good = meta_now (c, g, gm_body_input (g, i), own_symbols, &want) && (fit[i] = laid_out (in[i], &want, c->error)) != NULL;
+    const GmMeta *want = gm_body_input (g, i);
+    GmMeta now;
+    if (symbols && gm_meta_is_symbolic (want)) {
+      good = gm_graph_meta_now (g, want, symbols, &now, c->error);
+      want = &now;
+    }
+    good = good && (fit[i] = laid_out (in[i], want, c->error)) != NULL;
   }
-  good = good && run_as_asked (c, b, own_symbols, fit, out) && own (c, fit, n, out, n_out);
+  good = good && run_as_asked (c, b, symbols, fit, out) && own (c, fit, n, out, n_out);
   gm_higher_drop (fit, n);
   if (!good)
     gm_higher_drop (out, n_out);

@@ -226,7 +226,7 @@ static bool
 slot_meta (const Run *r, uint32_t slot, GmMeta *out)
 {
   *out = r->s->metas[slot];
-  return !r->sized || gm_graph_meta_now (r->sized, &r->s->metas[slot], r->symbols, out, r->error);
+  return !r->sized || !gm_meta_is_symbolic (out) || gm_graph_meta_now (r->sized, &r->s->metas[slot], r->symbols, out, r->error);
 }
 
 /* Memory for a slot: the caller's if it is an output. */
@@ -255,7 +255,7 @@ run_body (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols, 
   bool good = true;
   for (uint32_t i = 0; good && i < n_out; i++) {
     GmMeta m = *gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value);
-    if (symbols)
+    if (symbols && gm_meta_is_symbolic (&m))
       good = gm_graph_meta_now (g, &m, symbols, &m, error);
     m.requires_grad = 0;
     good = good && (out[i] = gm_tensor_new (&m, error)) != NULL;
