@@ -7,7 +7,7 @@ import pytest
 
 import gramme as G
 from gramme.higher_order import associative_scan, cond, map, scan
-from stress import FORCED
+from stress import FORCED, undisturbed
 
 BACKENDS = [name for name in ("eager", "tcc", "cc") if name in G.compiler.list_backends()]
 LENGTHS = [7, 12, 5, 33, 64, 2, 3, 4, 63, 65, 31, 100, 6]
@@ -113,6 +113,7 @@ def test_what_changes_around_the_function_is_refused():
     assert seen == []
 
 
+@undisturbed
 def test_the_second_derivative_of_a_length_that_changes_is_refused():
     def f(a):
         return associative_scan(lambda p, q: p * q, a).sum()
