@@ -12,6 +12,7 @@
  * Invariant: a stage leaves what it reads alone and writes its own part once.
  */
 #include "core/counted.h"
+#include "core/pair.h"
 
 #include "core/base/log.h"
 
@@ -71,6 +72,13 @@ take_dynamic (GmCompile *c, const char *value)
   return false;
 }
 
+static bool
+take_backward (GmCompile *c, const char *value)
+{
+  c->ask.at_once = strcmp (value, "at-once") == 0;
+  return c->ask.at_once || strcmp (value, "lazy") == 0;
+}
+
 static const struct {
   const char *key;
   bool (*take) (GmCompile *c, const char *value);
@@ -79,6 +87,7 @@ static const struct {
   { "partition", take_partition, "auto, default or min-cut" },
   { "memory-budget", take_budget, "a number from 0 to 1" },
   { "dynamic", take_dynamic, "auto, true or false" },
+  { "backward", take_backward, "lazy or at-once" },
   { "saved-tensors-hooks-filtering-mode", take_hooked, "donated, no_static or all" },
 };
 
@@ -187,39 +196,6 @@ partition (GmCompile *c, GError **error)
   return gm_saved_hooks_inline (&hooks, c->arena, &c->partition, error);
 }
 
-static bool
-run_exec (void *exec, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
-          GError **error)
-{
-  return gm_exec_run (exec, role, in, n_in, out, n_out, error);
-}
-
-static bool
-run_exec_known (void *exec, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
-                GError **error)
-{
-  return gm_exec_run_known (exec, role, symbols, in, n_in, out, n_out, error);
-}
-
-static bool
-run_exec_sized (void *exec, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
-                GmTensor *const *out, int n_out, GError **error)
-{
-  return gm_exec_run_sized (exec, role, symbols, in, n_in, out, n_out, error);
-}
-
-static bool
-may_share_exec (void *exec, int role, uint32_t in, uint32_t out)
-{
-  return gm_exec_may_share (exec, role, in, out);
-}
-
-static void
-unref_exec (void *exec)
-{
-  gm_exec_unref (exec);
-}
-
 /* A part without outputs (a function that only takes views, a backward that only passes on)
  * needs no code. */
 static bool
@@ -233,27 +209,18 @@ lower (GmCompile *c, GError **error)
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "saved-tensor hooks in the graphs with sizes that are not numbers yet");
     return false;
   }
-  GmPlanExec exec = {
-    .run = run_exec, .unref = unref_exec, .run_known = run_exec_known, .run_sized = run_exec_sized, .may_share = may_share_exec
-  };
-  if (backward && forward->outputs->len == 0) { /* gradients come from somewhere, but for what a hook makes of them */
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "it only takes views of its arguments, and a hook waits for the gradient of one: register the hook outside of it");
-    return false;
-  }
+  GmPlanExec exec = { 0 };
   if (forward->sizes && forward->sizes->counts->len) {
     if (!gm_counted_exec (c, &exec, error))
       return false;
-  } else if (forward->outputs->len > 0 && c->ask.make_exec) {
-    if (!c->ask.make_exec (c->ask.make_exec_data, forward, backward, &exec, error))
+  } else if ((forward->outputs->len > 0 || backward) && c->ask.make_exec) {
+    if (!c->ask.make_exec (c->ask.make_exec_data, forward->outputs->len ? forward : NULL, backward, c->ask.at_once, &exec, error))
       return false;
-  } else if (forward->outputs->len > 0) {
-    const GmCompileHow how = { .no_cache = c->ask.no_cache, .cache_salt = c->ask.cache_salt };
-    c->lower.exec = gm_backend_compile_how (c->ask.backend, forward, backward,
-                                            (const char *const *) c->ask.for_backend, &how, error);
-    if (!c->lower.exec)
+  } else if (forward->outputs->len > 0 || backward) {
+    c->lower.pair = gm_pair_new (c, forward->outputs->len ? forward : NULL, backward, error);
+    if (!c->lower.pair)
       return false;
-    exec.data = c->lower.exec;
+    exec = gm_pair_plan_exec (c->lower.pair);
   }
   c->lower.plan = gm_plan_new (&(GmPlanSpec){.layers = &c->functionalize.layers,
                                               .joint = &c->join,
@@ -352,11 +319,13 @@ gm_compile_text (const GmCompile *c, char letter)
     g_autofree char *graph = gm_graph_text (graphs[i]);
     g_string_append (text, graph);
   }
-  if (n == 0 && letter == 'l' && c->lower.exec) {
-    const char *fallback = gm_exec_fallback_reason (c->lower.exec);
-    g_string_append_printf (text, "compiled by %s in %.3f ms%s%s\n",
-                            gm_backend_name (c->ask.backend), gm_exec_compile_ms (c->lower.exec),
-                            fallback ? "; in eager: " : "", fallback ? fallback : "");
+  if (n == 0 && letter == 'l' && c->lower.pair) {
+    int role;
+    const GmExec *e = gm_pair_exec (c->lower.pair, GM_EXEC_FORWARD, &role);
+    const char *fallback = gm_pair_fallback_reason (c->lower.pair);
+    if (e)
+      g_string_append_printf (text, "compiled by %s in %.3f ms%s%s\n", gm_backend_name (c->ask.backend), gm_exec_compile_ms (e),
+                              fallback ? "; in eager: " : "", fallback ? fallback : "");
   } else if (n == 0 && frontend.text) {
     g_autofree char *own = frontend.text (c, letter);
     g_string_append (text, own ? own : "");

@@ -14,6 +14,7 @@
 #include "core/plugin/backend.h"
 
 typedef struct GmCompile GmCompile;
+typedef struct GmPair GmPair; /* pair.h */
 
 /* Which sizes of a function's arguments are symbols: those that were seen to change, all, none. */
 typedef enum { GM_DYNAMIC_OPTION_AUTO, GM_DYNAMIC_OPTION_TRUE, GM_DYNAMIC_OPTION_FALSE } GmDynamicOption;
@@ -28,12 +29,14 @@ struct GmCompile {
 
   struct { /* by whoever starts the compilation */
     GmBackend *backend;
-    /* Instead of `backend`: makes the plan's executable from both graphs (backward may be NULL). */
-    bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward,
+    /* Instead of `backend`: makes the plan's executable from both graphs, either of which may be NULL; at_once: not the
+     * backward's code when it is first run, but now. */
+    bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward, bool at_once,
                        GmPlanExec *out, GError **error);
     const void *make_exec_data;
     const char *const *options; /* borrowed: "key=value", NULL at the end; or NULL */
     uint8_t dynamic;            /* private: the host option, as GmDynamicOption */
+    bool at_once;               /* the backward is compiled with the forward; a host option, too */
     bool differentiate;         /* inputs that require grad get gradients */
     GmPartitionOptions partition; /* host options set it, too: see compile.c */
     GmTraceHooks trace_hooks;     /* saved-tensor hooks that become part of the graphs; or NULL */
@@ -56,7 +59,7 @@ struct GmCompile {
   GmJoint join;      /* j */
   GmParts partition; /* p */
   struct {           /* l */
-    GmExec *exec;    /* the plan's */
+    GmPair *pair;    /* the plan's; NULL: nothing, or make_exec's */
     GmPlan *plan;
   } lower;
 

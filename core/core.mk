@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The library's and the extension's sources, room by room (see README.md for the floors).
 
-CORE_SOURCES = core/compile.c core/compile.h core/counted.c core/counted.h core/plans.c core/plans.h core/gramme.c core/gramme.h core/breaks.def
+CORE_SOURCES = core/compile.c core/compile.h core/counted.c core/counted.h core/pair.c core/pair.h core/plans.c core/plans.h core/gramme.c core/gramme.h core/breaks.def
 CORE_SOURCES += \
   core/base/arena.c \
   core/base/error.c \

@@ -7,6 +7,7 @@
  * Invariant: all sizes in a stage are known when it begins.
  */
 #include "core/counted.h"
+#include "core/pair.h"
 
 #include <string.h>
 
@@ -27,7 +28,7 @@ typedef struct {
 
 typedef struct {
   GPtrArray *stages; /* Stage */
-  GmExec *backward;
+  GmPair *pair; /* the last stage that makes something, and the backward */
   uint32_t n_in, n_made;
   uint32_t *made; /* per output of the forward: which slot from n_in on it is, or GM_NO_ID */
 } Chain;
@@ -49,7 +50,7 @@ chain_free (void *data)
 {
   Chain *c = data;
   g_ptr_array_unref (c->stages);
-  gm_exec_unref (c->backward);
+  gm_pair_unref (c->pair);
   g_free (c->made);
   g_free (c);
 }
@@ -180,17 +181,6 @@ stage_new (const Cut *x, const bool *needed, GmValueId *map)
   return s;
 }
 
-static bool
-compile_stage (const Cut *x, Stage *s, GError **error)
-{
-  const GmCompile *c = x->c;
-  const GmCompileHow how = { .no_cache = c->ask.no_cache, .cache_salt = c->ask.cache_salt };
-  if (s->graph->outputs->len == 0)
-    return true;
-  s->exec = gm_backend_compile_how (c->ask.backend, s->graph, NULL, (const char *const *) c->ask.for_backend, &how, error);
-  return s->exec != NULL;
-}
-
 /* Up to where some symbols are known that were not. */
 static bool
 add_counts (Cut *x, bool *more, GError **error)
@@ -238,11 +228,11 @@ add_counts (Cut *x, bool *more, GError **error)
     }
   for (uint32_t k = 0; k < s->counts->len; k++)
     x->known[g_array_index (s->counts, Count, k).symbol] = true;
-  return compile_stage (x, s, error);
+  return true;
 }
 
-static bool
-add_rest (Cut *x, GError **error)
+static void
+add_rest (Cut *x)
 {
   const GmGraph *g = x->g;
   g_autofree bool *needed = g_new0 (bool, g->values->len + 1);
@@ -259,7 +249,6 @@ add_rest (Cut *x, GError **error)
   for (uint32_t i = 0; i < g->outputs->len; i++)
     if (x->chain->made[i] == GM_NO_ID)
       gm_graph_add_output (s->graph, map[g_array_index (g->outputs, GmGraphOutput, i).value], GM_OUTPUT_USER);
-  return compile_stage (x, s, error);
 }
 
 /* Which output of the forward has the element that is output `k` of the recorded graph. */
@@ -351,21 +340,43 @@ static bool
 run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
 {
   const Chain *c = data;
-  if (role == GM_EXEC_BACKWARD)
-    return gm_exec_run_sized (c->backward, GM_EXEC_FORWARD, symbols, in, n_in, out, n_out, error);
+  if (role == GM_EXEC_BACKWARD) {
+    GmExec *e = gm_pair_exec (c->pair, GM_EXEC_BACKWARD, &role);
+    return gm_exec_run_sized (e, role, symbols, in, n_in, out, n_out, error);
+  }
   return run_stage (c->stages->pdata[c->stages->len - 1], symbols, in, out, error);
+}
+
+static bool
+prepare (void *data, GError **error)
+{
+  return gm_pair_prepare (((const Chain *) data)->pair, error);
 }
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-/* The backward as a graph that somebody calls by itself. */
-static GmGraph *
-alone (const GmGraph *backward)
+/* The last stage may only hand on what others made. */
+static bool
+compile_stages (const GmCompile *c, Chain *chain, const GmGraph *backward, GError **error)
 {
-  GmGraph *g = gm_graph_simplify (backward, 0, NULL);
-  for (uint32_t i = 0; i < g->outputs->len; i++)
-    g_array_index (g->outputs, GmGraphOutput, i).kind = GM_OUTPUT_USER;
-  return g;
+  const GmCompileHow how = { .no_cache = c->ask.no_cache, .cache_salt = c->ask.cache_salt };
+  Stage *paired = chain->stages->pdata[chain->stages->len - 1];
+  int role;
+  if (paired->graph->outputs->len == 0)
+    paired = chain->stages->pdata[chain->stages->len - 2];
+  for (uint32_t i = 0; i < chain->stages->len; i++) {
+    Stage *s = chain->stages->pdata[i];
+    if (s == paired || s->graph->outputs->len == 0)
+      continue;
+    s->exec = gm_backend_compile_how (c->ask.backend, s->graph, NULL, (const char *const *) c->ask.for_backend, &how, error);
+    if (!s->exec)
+      return false;
+  }
+  chain->pair = gm_pair_new (c, paired->graph, backward, error);
+  if (!chain->pair)
+    return false;
+  paired->exec = gm_exec_ref (gm_pair_exec (chain->pair, GM_EXEC_FORWARD, &role));
+  return true;
 }
 
 bool
@@ -385,19 +396,15 @@ gm_counted_exec (GmCompile *c, GmPlanExec *out, GError **error)
   bool good = find_outputs (&x, error);
   for (bool more = true; more && good;)
     good = add_counts (&x, &more, error);
-  good = good && add_rest (&x, error);
-  if (good && backward && backward->outputs->len) {
-    g_autoptr (GmGraph) by_itself = alone (backward);
-    const GmCompileHow how = { .no_cache = c->ask.no_cache, .cache_salt = c->ask.cache_salt };
-    chain->backward = gm_backend_compile_how (c->ask.backend, by_itself, NULL, (const char *const *) c->ask.for_backend, &how, error);
-    good = chain->backward != NULL;
-  }
+  if (good)
+    add_rest (&x);
+  good = good && compile_stages (c, chain, backward && backward->outputs->len ? backward : NULL, error);
   if (!good) {
     chain_free (chain);
     return false;
   }
-  const Stage *last = chain->stages->pdata[chain->stages->len - 1], *first = chain->stages->pdata[0];
-  c->lower.exec = last->exec ? last->exec : first->exec;
-  *out = (GmPlanExec){ .data = chain, .run_sized = run_sized, .unref = chain_free, .begin = begin, .n_made = chain->n_made, .made = chain->made };
+  c->lower.pair = chain->pair;
+  *out = (GmPlanExec){ .data = chain, .run_sized = run_sized, .unref = chain_free, .begin = begin, .n_made = chain->n_made, .made = chain->made,
+                       .prepare = prepare };
   return true;
 }

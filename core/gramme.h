@@ -106,7 +106,8 @@ gboolean gramme_tensor_set_requires_grad (GrammeTensorObject *t, gboolean on, GE
 
 /* Compiles g, which stays the caller's and may be changed or freed afterwards.  backend: a name
  * of gramme_list_backends.  options: "key=value" strings for the back end, NULL at the end; or
- * NULL.  with_backward: also compile the gradient, if an input requires grad.  Errors: no such
+ * NULL.  with_backward: with the gradient, if an input requires grad; it is compiled by the first
+ * gramme_function_backward that gets there, or now with the option "backward=at-once".  Errors: no such
  * back end (the near and the installed names are listed); it refused; it failed.  Thread: any. */
 GrammeFunction *gramme_compile (const GrammeGraph *g, const char *backend,
                                 const char *const *options, gboolean with_backward, GError **error);
@@ -116,7 +117,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GrammeFunction, gramme_function_unref)
 
 int gramme_function_n_inputs (const GrammeFunction *f);
 int gramme_function_n_outputs (const GrammeFunction *f);
-double gramme_function_compile_ms (const GrammeFunction *f); /* the back end's work included */
+double gramme_function_compile_ms (const GrammeFunction *f); /* the back end's work included, but for a backward that is not compiled yet */
 
 /* Runs f.  inputs: n_inputs tensors of the graph's dtypes, shapes and strides.  outputs: room
  * for n_outputs; each gets a new reference, or NULL on error.  Inputs that the graph writes to

@@ -25,7 +25,7 @@ struct GmPlans {
   bool counts; /* data says what some symbols are */
   GArray *open; /* uint32_t: facts that each call checks, because they are about what data says */
   GmBackend *backend;
-  bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward, GmPlanExec *out, GError **error);
+  bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward, bool at_once, GmPlanExec *out, GError **error);
   const void *make_exec_data;
   char **options;
   bool differentiate;
@@ -468,7 +468,7 @@ gm_plans_new (GmCompile *c, GError **error)
   p->first = gm_plan_ref (plan);
   keep (p, now, plan);
   memcpy (c->stage_ms, made->stage_ms, sizeof c->stage_ms);
-  c->lower.exec = made->lower.exec; /* the plan has it */
+  c->lower.pair = made->lower.pair; /* the plan has it */
   return p;
 }
 

@@ -186,7 +186,9 @@ typedef struct {
 
 typedef struct {
   uint32_t struct_size, flags;
-  const GrammeImage *forward, *backward;             /* backward NULL: inference */
+  /* A function's backward comes as `backward` of the same request, or, as is usual, when it is first called for: as `forward` of a
+   * request of its own, a graph like any other.  backward NULL: no more is known of one. */
+  const GrammeImage *forward, *backward;
   const GrammeDebug *forward_debug, *backward_debug; /* may be NULL */
   /* By slot of the images' constants tables: the forward's n_forward_constants first, then the
    * backward's. */

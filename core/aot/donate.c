@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * donate.c -- memory that a call has read for the last time becomes that of what it makes.
  *
- * Who may lend to whom is decided with the plan: an input of the code and an output of one layout, of which the back end says that
+ * Who may lend to whom is decided with the plan, or with the backward's code: an input of the code and an output of one layout, of which the back end says that
  * it has read the one before it writes the other, and that is nothing the plan gives on as it is.  Whether that input is the plan's
  * alone is known at the call: one reference to the tensor, one to its memory, and nobody who could make another.
  * What a function writes to its input lies in that input's memory from the start, where the back end says the same of the two.
@@ -87,9 +87,15 @@ find_written_in_place (GmPlan *p, const GmGraph *forward)
 void
 gm_donate_plan (GmPlan *p, const GmGraph *forward)
 {
-  int n = p->n_saved + p->n_tangents;
   if (p->exec.may_share && !p->sizes)
     find_written_in_place (p, forward);
+}
+
+void
+gm_donate_plan_backward (GmPlan *p)
+{
+  int n = p->n_saved + p->n_tangents;
+
   if (!p->exec.may_share || !p->n_backward || p->sizes || p->restore)
     return;
   g_autofree GmMeta *metas = g_new (GmMeta, n + 1);

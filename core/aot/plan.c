@@ -300,6 +300,12 @@ gm_plan_new (const GmPlanSpec *s)
   if (parts->restore)
     p->restore = gm_graph_simplify (parts->restore, 0, p->arena);
   gm_donate_plan (p, parts->forward);
+  if (p->exec.prepare && p->n_backward > 0) {
+    p->first = g_new0 (GmPlanFirst, 1);
+    g_mutex_init (&p->first->lock);
+  } else {
+    gm_donate_plan_backward (p);
+  }
   return p;
 }
 
@@ -324,6 +330,9 @@ gm_plan_unref (GmPlan *p)
   gm_sizes_unref (p->sizes);
   if (p->exec.data)
     p->exec.unref (p->exec.data);
+  if (p->first)
+    g_mutex_clear (&p->first->lock);
+  g_free (p->first);
   gm_graph_free (p->graph);
   gm_graph_free (p->backward);
   gm_graph_free (p->restore);

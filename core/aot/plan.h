@@ -3,8 +3,8 @@
  * decided in advance.
  *
  * A plan knows no back end: it calls `run` of what it was given.  It is made once, never
- * written to afterwards, and counted, because a history that will be walked backwards keeps it
- * alive.
+ * written to afterwards but for what its first backward finds out, and counted, because a history that
+ * will be walked backwards keeps it alive.
  * Threads: a plan may be run by several threads if its executable may.
  */
 #ifndef GM_AOT_PLAN_H
@@ -38,6 +38,9 @@ typedef struct {
   /* Whether a run may get input `in` as output `out`, which are of one layout, if nobody reads the input afterwards; NULL: never.
    * All pairs of which that is said may be used in one run. */
   bool (*may_share) (void *data, int role, uint32_t in, uint32_t out);
+  /* Makes what role 1 runs.  The plan calls it before the first run or question of that role, never twice at a time, and again after
+   * it failed; NULL: all is there. */
+  bool (*prepare) (void *data, GError **error);
   /* As run_sized (symbols: NULL: as run), for tensors of which the caller knows that they fit; NULL: those. */
   bool (*run_known) (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
                      GError **error);

@@ -161,6 +161,23 @@ drop_lent (GmHistory *h, GmTensor *const *out)
       gm_saved_clear (&h->saved[h->plan->lenders[i]]);
 }
 
+bool
+gm_plan_first_backward (GmPlan *p, GError **error)
+{
+  GmPlanFirst *first = p->first;
+  bool ok = true;
+
+  g_mutex_lock (&first->lock); /* another thread may be at it */
+  if (!first->done) {
+    ok = p->exec.prepare (p->exec.data, error);
+    if (ok && !p->of) /* one that is made of another has sizes, so nobody lends */
+      gm_donate_plan_backward (p);
+    __atomic_store_n (&first->done, ok, __ATOMIC_RELEASE);
+  }
+  g_mutex_unlock (&first->lock);
+  return ok;
+}
+
 static bool
 run_backward (GmHistory *h, const GmAgNode *n, GmTensor *const *in, GmTensor *const *grads, GmTensor **result, GError **error)
 {
@@ -305,7 +322,7 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
                  "differentiated twice");
     return false;
   }
-  if (!check_versions (h, error) || !take_inputs (h, grads, in, error))
+  if (!check_versions (h, error) || !gm_plan_prepare (p, error) || !take_inputs (h, grads, in, error))
     return false;
   bool ok = run_backward (h, n, in, grads, result, error);
   gm_plan_unref_all (in + p->n_saved, p->n_tangents);

@@ -10,6 +10,12 @@
 #include "core/aot/plan.h"
 #include "core/aot/unfold.h"
 
+/* Done once, under the lock: whoever reads `done` first may read what was written. */
+typedef struct {
+  GMutex lock;
+  bool done; /* atomic */
+} GmPlanFirst;
+
 struct GmPlan {
   gatomicrefcount refs;
   GmArena *arena;   /* owns all arrays below */
@@ -17,6 +23,7 @@ struct GmPlan {
   const bool *keep; /* per input of the recorded graph: needed after the forward */
   GmPlanRandom random;
   GmPlanExec exec;
+  GmPlanFirst *first; /* what the first backward does; NULL: nothing.  Shared with the plans that are made of this one */
   bool direct;    /* the caller's outputs are the function's, one to one */
   int n_inputs;   /* of the recorded graph: with the generator's state */
   int n_inner;    /* of the forward */
@@ -78,12 +85,22 @@ gm_plan_execute_known (const GmPlan *p, int role, GmTensor *const *in, int n_in,
   return gm_plan_execute (p, role, in, n_in, out, n_out, error);
 }
 
+/* plan_history.c: before the backward runs or is asked: it is compiled, and knows who lends to whom. */
+bool gm_plan_first_backward (GmPlan *p, GError **error);
+
+static inline bool
+gm_plan_prepare (GmPlan *p, GError **error)
+{
+  return !p->first || G_LIKELY (__atomic_load_n (&p->first->done, __ATOMIC_ACQUIRE)) || gm_plan_first_backward (p, error);
+}
+
 /* plan_program.c: the compiled backward over these inputs (takes the references), of a plan that has p->backward.  NULL: none, *error may be set. */
 GmAgProgram *gm_plan_program (GmPlan *p, GmTensor *const *in, GByteArray *structure, GError **error);
 
-/* donate.c.  plan: finds lenders, last of all.  take: a new tensor in the memory of t, if these are all references to it and nobody
+/* donate.c.  plan: finds who lends to whom in the forward, last of all; plan_backward: in the backward, when there is code that can be asked.  take: a new tensor in the memory of t, if these are all references to it and nobody
  * else knows its memory; else NULL. */
 void gm_donate_plan (GmPlan *p, const GmGraph *forward);
+void gm_donate_plan_backward (GmPlan *p);
 GmTensor *gm_donate_take (GmTensor *t, int refs);
 /* The memory of input t for its new contents, a new tensor, if a write here and now is one without a history; else NULL. */
 GmTensor *gm_donate_place (GmTensor *t, bool no_grad);

@@ -256,6 +256,7 @@ part_init (Part *p, GmExecRole *r, const GmGraph *g, GError **error)
 {
   p->graph = g;
   r->present = true;
+  r->is_backward = g_strcmp0 (g->name, "backward") == 0;
   r->n_in = g->inputs->len;
   r->n_out = g->outputs->len;
   r->metas = g_new0 (GmMeta, r->n_in + r->n_out + 1);

@@ -13,7 +13,7 @@
 
 typedef struct GmBackend GmBackend; /* a plugin that was loaded and opened; process lifetime */
 typedef struct GmExec
-    GmExec; /* a compiled forward and perhaps backward; immutable, reference counted */
+    GmExec; /* a compiled graph, perhaps with its backward (but see pair.h); immutable, reference counted */
 
 /* Loads on first use.  name: a plugin's name or id.  Borrowed.  Errors: GM_ERROR_VALUE lists the
  * near and the installed names, or says why the file is refused; GM_ERROR_BACKEND if it could not
@@ -82,8 +82,8 @@ char *gm_exec_text (GmExec *e, const char *kind, GError **error);
 char *gm_backend_text (GmBackend *b, const char *kind);
 /* Bytes that a run takes from gm_alloc, kept from one run to the next. */
 uint64_t gm_exec_workspace_bytes (const GmExec *e, int role);
-/* Graphs, with their backwards, that back ends have made code of since the process began: also what the cache on disk gave, and what the
- * host runs; for sizes that are symbols, once where a back end takes them. */
+/* Graphs that back ends have made code of since the process began, a backward in the request of its forward not counted: also what the
+ * cache on disk gave, and what the host runs; for sizes that are symbols, once where a back end takes them. */
 uint64_t gm_backend_compiles (void);
 /* Requests that fell back since the process began. */
 uint64_t gm_backend_fallbacks (void);

@@ -29,7 +29,7 @@ fail_tensor (const GmExec *e, int role, const char *kind, uint32_t i, const GmTe
   g_set_error (
       error, GM_ERROR, GM_ERROR_RUNTIME,
       "compiled %s (%s): %s %u is %s, it was compiled for %s%s; compile again for these tensors",
-      role == GM_EXEC_BACKWARD ? "backward" : "forward", e->backend->name, kind, i, have, want,
+      gm_exec_role_name (e, role), e->backend->name, kind, i, have, want,
       t && t->storage->readonly ? ", writable" : "");
   return false;
 }
@@ -38,7 +38,7 @@ G_GNUC_NO_INLINE static bool
 fail_count (const GmExec *e, int role, int n_in, int n_out, GError **error)
 {
   const GmExecRole *r = &e->roles[role];
-  const char *name = role == GM_EXEC_BACKWARD ? "backward" : "forward";
+  const char *name = gm_exec_role_name (e, role);
   if (!r->present)
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "compiled %s (%s): it was compiled without one",
                  name, e->backend->name);
@@ -130,7 +130,7 @@ run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, bool
   if (G_LIKELY (code == GRAMME_OK))
     return true;
   gm_status_to_error (&status, code, e->backend->name,
-                      role == GM_EXEC_BACKWARD ? "run of the backward" : "run", error);
+                      strcmp (gm_exec_role_name (e, role), "backward") == 0 ? "run of the backward" : "run", error);
   return false;
 }
 

@@ -47,6 +47,7 @@ typedef struct {
 /* One graph of a request, ready to run.  Immutable but for `spare`. */
 typedef struct {
   bool present;
+  bool is_backward; /* of some function: for messages; it may have been compiled by itself, as a forward */
   uint32_t n_in, n_out;
   GmMeta *metas;    /* n_in, then n_out */
   uint32_t n_inner; /* outputs that the executable writes */
@@ -72,6 +73,12 @@ struct GmExec {
   double compile_ms;
   GmTiers *tiers; /* not NULL: others run; nothing else here is used but the names and times above */
 };
+
+static inline const char *
+gm_exec_role_name (const GmExec *e, int role)
+{
+  return role == GM_EXEC_BACKWARD || e->roles[role].is_backward ? "backward" : "forward";
+}
 
 /* What a run leaves to the next one at most.  A larger block costs little beside the run that needs it, and would be
  * missed elsewhere: the backward's by the forward. */

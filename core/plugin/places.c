@@ -13,8 +13,6 @@
 #include "core/plugin/sized.h"
 #include "core/plugin/tiers.h"
 
-static const char *const role_names[] = { "forward", "backward" };
-
 static void
 add_counted (GString *text, const char *name, unsigned n, bool first)
 {
@@ -101,7 +99,7 @@ add_role (GString *text, const GmExec *e, int role, bool every)
     }
   }
   uint32_t n = n_plugin ? n_regions - first : 0;
-  g_string_append_printf (text, "%s: %u of %u nodes in %u region%s of %s%s\n", role_names[role], n_plugin,
+  g_string_append_printf (text, "%s: %u of %u nodes in %u region%s of %s%s\n", gm_exec_role_name (e, role), n_plugin,
                           n_plugin + n_host, n, n == 1 ? "" : "s", e->backend->name,
                           n_host ? "" : ", nothing in eager");
   if (every) {

@@ -57,6 +57,7 @@ struct GmTiers {
   uint32_t calls, after;
   GmBackend *then;
   GmImage *images[2];
+  bool is_backward; /* of the first: a backward by itself */
   GPtrArray *highers[2]; /* tables of bodies, which images do not have; NULL: none */
   char **options; /* of `then` */
   char *no_cache, *cache_salt;
@@ -391,7 +392,7 @@ read_graph (const GmTiers *t, int role, const char *name, GError **error)
 static GmExec *
 compile_better (GmTiers *t, const int *stop, GError **error)
 {
-  g_autoptr (GmGraph) forward = read_graph (t, 0, "forward", error);
+  g_autoptr (GmGraph) forward = read_graph (t, 0, t->is_backward ? "backward" : "forward", error);
   g_autoptr (GmGraph) backward = NULL;
   if (forward && t->images[1] && !(backward = read_graph (t, 1, "backward", error)))
     return NULL;
@@ -537,6 +538,7 @@ static bool
 keep_graphs (GmTiers *t, const GmGraph *forward, const GmGraph *backward, GError **error)
 {
   t->images[0] = gm_image_new (forward, error);
+  t->is_backward = g_strcmp0 (forward->name, "backward") == 0;
   t->highers[0] = forward->highers ? g_ptr_array_ref (forward->highers) : NULL;
   if (t->images[0] && backward) {
     t->images[1] = gm_image_new (backward, error);

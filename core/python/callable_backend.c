@@ -256,7 +256,10 @@ gm_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs)
 typedef struct {
   PyObject *fn[2];    /* by role; NULL: there is none */
   PyObject *graph[2]; /* by role: the graph object, where it has symbolic sizes; else NULL */
-  char *name;
+  const GmConfig *config; /* owned */
+  GmGraph *backward;      /* that is not compiled yet; or NULL */
+  PyThread_type_lock lock; /* of whoever compiles it, which may let go of the GIL; NULL: nobody has to */
+  unsigned long maker;     /* that thread, or 0 */
 } Exec;
 
 static void
@@ -268,58 +271,12 @@ exec_unref (void *data)
     Py_XDECREF (x->fn[role]);
     Py_XDECREF (x->graph[role]);
   }
+  gm_config_unref (x->config);
   PyGILState_Release (gil);
-  g_free (x->name);
+  gm_graph_free (x->backward);
+  if (x->lock)
+    PyThread_free_lock (x->lock);
   g_free (x);
-}
-
-/* The plan has allocated the outputs: results are copied there.  Nothing is differentiated: the plan ties the history. */
-static bool
-exec_run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
-                GError **error)
-{
-  Exec *x = data;
-  PyGILState_STATE gil = PyGILState_Ensure ();
-  bool was = gm_grad_set_enabled (false), ok = false;
-  PyObject *result = NULL, *args = PyTuple_New (n_in);
-  g_autofree GmMeta *metas = g_new (GmMeta, n_out + 1);
-  for (int i = 0; args && i < n_in; i++) {
-    /* An alias: a back end in Python may keep or wrap what it is given, the plan's own tensors are not to be touched. */
-    PyObject *o = gm_py_tensor_take (gm_tensor_detach (in[i]));
-    if (!o)
-      Py_CLEAR (args);
-    else
-      PyTuple_SET_ITEM (args, i, o);
-  }
-  for (int i = 0; i < n_out; i++)
-    metas[i] = out[i]->meta;
-  PyObject *graph = symbols ? x->graph[role] : NULL;
-  GmGraphNow *now = args && graph ? gm_graph_sizes_at (gm_py_graph_sizes (graph), symbols) : NULL;
-  if (args && !graph == !now) {
-    result = gm_py_graph_call (graph, now, x->fn[role], &PyTuple_GET_ITEM (args, 0), n_in);
-    result = check_results (x->name, result, metas, (uint32_t) n_out);
-  }
-  gm_graph_now_unref (now);
-  if (result) {
-    ok = true;
-    for (int i = 0; ok && i < n_out; i++) {
-      GmTensor *t = gm_py_tensor_get (PySequence_Fast_GET_ITEM (result, i));
-      gm_tensor_share_companion (out[i], t);
-      ok = gm_op_run_into (GM_OP_copy, &t, 1, NULL, out[i], error);
-    }
-  } else
-    gm_py_error_set (error);
-  Py_XDECREF (result);
-  Py_XDECREF (args);
-  gm_grad_set_enabled (was);
-  PyGILState_Release (gil);
-  return ok;
-}
-
-static bool
-exec_run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
-{
-  return exec_run_sized (data, role, NULL, in, n_in, out, n_out, error);
 }
 
 /* Zeros of that meta; one that has holes, or elements that are one, is a view. */
@@ -355,25 +312,110 @@ examples_of (const GmGraph *g)
   return list;
 }
 
-bool
-gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *backward, GmPlanExec *out, GError **error)
+/* Calls the back end with a role's graph; name: as in call_backend. */
+static bool
+make_role (Exec *x, int role, const char *name, const GmGraph *g)
 {
-  const GmConfig *config = data;
-  Exec *x = g_new0 (Exec, 1);
-  x->name = g_strdup (config->text);
-  const GmGraph *graphs[2] = { forward, backward };
-  for (int role = 0; role < 2; role++) {
-    if (!graphs[role])
-      continue;
-    const char *name = role ? "compile_backward" : backward ? NULL : "compile_inference";
-    x->fn[role] = call_backend (config, name, graphs[role], examples_of (graphs[role]), gm_graph_is_symbolic (graphs[role]) ? &x->graph[role] : NULL);
-    if (!x->fn[role]) {
-      PyObject *type, *value, *traceback;
-      PyErr_Fetch (&type, &value, &traceback); /* dropping the first callable may run code */
-      exec_unref (x);
-      PyErr_Restore (type, value, traceback);
-      return gm_py_error_set (error);
+  PyObject *graph = NULL, *fn = call_backend (x->config, name, g, examples_of (g), gm_graph_is_symbolic (g) ? &graph : NULL);
+  if (!fn)
+    return false;
+  x->graph[role] = graph;
+  x->fn[role] = fn;
+  return true;
+}
+
+/* Once, whichever threads ask; those that come second wait without the GIL, which who compiles needs. */
+static bool
+make_backward (Exec *x)
+{
+  unsigned long me = PyThread_get_thread_ident ();
+  if (x->maker == me) {
+    PyErr_Format (gm_py_backend_error, "the back end %s runs, while it compiles a backward, what needs that very backward", x->config->text);
+    return false;
+  }
+  if (!PyThread_acquire_lock (x->lock, NOWAIT_LOCK)) {
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock (x->lock, WAIT_LOCK);
+    Py_END_ALLOW_THREADS
+  }
+  x->maker = me;
+  bool made = x->fn[1] || make_role (x, 1, "compile_backward", x->backward);
+  if (made)
+    g_clear_pointer (&x->backward, gm_graph_free);
+  x->maker = 0;
+  PyThread_release_lock (x->lock);
+  return made;
+}
+
+/* The plan has allocated the outputs: results are copied there.  Nothing is differentiated: the plan ties the history. */
+static bool
+exec_run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
+                GError **error)
+{
+  Exec *x = data;
+  PyGILState_STATE gil = PyGILState_Ensure ();
+  bool was = gm_grad_set_enabled (false), ok = false;
+  PyObject *result = NULL, *args = x->fn[role] || make_backward (x) ? PyTuple_New (n_in) : NULL;
+  g_autofree GmMeta *metas = g_new (GmMeta, n_out + 1);
+  for (int i = 0; args && i < n_in; i++) {
+    /* An alias: a back end in Python may keep or wrap what it is given, the plan's own tensors are not to be touched. */
+    PyObject *o = gm_py_tensor_take (gm_tensor_detach (in[i]));
+    if (!o)
+      Py_CLEAR (args);
+    else
+      PyTuple_SET_ITEM (args, i, o);
+  }
+  for (int i = 0; i < n_out; i++)
+    metas[i] = out[i]->meta;
+  PyObject *graph = symbols ? x->graph[role] : NULL;
+  GmGraphNow *now = args && graph ? gm_graph_sizes_at (gm_py_graph_sizes (graph), symbols) : NULL;
+  if (args && !graph == !now) {
+    result = gm_py_graph_call (graph, now, x->fn[role], &PyTuple_GET_ITEM (args, 0), n_in);
+    result = check_results (x->config->text, result, metas, (uint32_t) n_out);
+  }
+  gm_graph_now_unref (now);
+  if (result) {
+    ok = true;
+    for (int i = 0; ok && i < n_out; i++) {
+      GmTensor *t = gm_py_tensor_get (PySequence_Fast_GET_ITEM (result, i));
+      gm_tensor_share_companion (out[i], t);
+      ok = gm_op_run_into (GM_OP_copy, &t, 1, NULL, out[i], error);
     }
+  } else
+    gm_py_error_set (error);
+  Py_XDECREF (result);
+  Py_XDECREF (args);
+  gm_grad_set_enabled (was);
+  PyGILState_Release (gil);
+  return ok;
+}
+
+static bool
+exec_run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+{
+  return exec_run_sized (data, role, NULL, in, n_in, out, n_out, error);
+}
+
+bool
+gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *backward, bool at_once, GmPlanExec *out, GError **error)
+{
+  Exec *x = g_new0 (Exec, 1);
+  x->config = gm_config_ref (data);
+  bool made = !forward || make_role (x, 0, backward ? NULL : "compile_inference", forward);
+  if (made && backward && at_once) {
+    made = make_role (x, 1, "compile_backward", backward);
+  } else if (made && backward) {
+    x->backward = backward->sizes ? gm_graph_copy_with (backward, gm_sizes_copy (backward->sizes)) : gm_graph_simplify (backward, 0, NULL);
+    x->lock = PyThread_allocate_lock ();
+    if (!(made = x->lock != NULL))
+      PyErr_NoMemory ();
+  }
+  if (!made) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch (&type, &value, &traceback); /* dropping the first callable may run code */
+    exec_unref (x);
+    PyErr_Restore (type, value, traceback);
+    return gm_py_error_set (error);
   }
   *out = (GmPlanExec){ .data = x, .run = exec_run, .unref = exec_unref, .run_sized = exec_run_sized };
   return true;

@@ -32,7 +32,7 @@ GmDirect *gm_callable_compile (const GmConfig *config, const GmRecording *rec, c
 /* outputs: new references.  False with an exception. */
 bool gm_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs);
 /* Fits GmCompile.ask.make_exec; data: the GmConfig. */
-bool gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *backward, GmPlanExec *out, GError **error);
+bool gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *backward, bool at_once, GmPlanExec *out, GError **error);
 
 /* gramme.compiler.BackendCompilerFailed, a BackendError. */
 extern PyObject *gm_py_backend_failed;

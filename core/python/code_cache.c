@@ -3,6 +3,7 @@
  */
 #include "core/python/cpython.h"
 
+#include "core/pair.h"
 #include "core/python/callable_backend.h"
 #include "core/python/counters.h"
 #include "core/python/decode.h"
@@ -131,8 +132,7 @@ gm_entry_unref (GmEntry *e)
   g_free (e->in_slots);
   gm_graph_free (e->graph);
   g_free (e->reason);
-  g_free (e->fallback);
-  g_free (e->places);
+  gm_pair_unref (e->pair);
   g_free (e->fixed);
   gm_direct_free (e->direct);
   gm_config_unref (e->config);

@@ -62,8 +62,7 @@ typedef struct GmEntry {
   GmGraph *graph; /* as recorded */
   char *reason; /* why the entries before it did not fit; NULL for the first */
   char *fixed;  /* sizes that vary, and which the recording fixed: see GmRecording */
-  char *fallback;
-  char *places; /* which nodes run where and why; NULL if nothing is to run */
+  struct GmPair *pair; /* the back end's code; NULL: nothing is to run, or a callable does */
   uint32_t n_nodes, n_effects, n_frames, n_insns;
   GmStageTime times[8];
   uint64_t hits;

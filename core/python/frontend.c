@@ -9,7 +9,7 @@
 #include "core/python/device_py.h"
 
 #include "core/base/log.h"
-#include "core/compile.h"
+#include "core/pair.h"
 #include "core/aot/looks.h"
 #include "core/plugin/registry.h"
 #include "core/python/api_object.h"
@@ -311,10 +311,7 @@ assemble (GmCompile *c, GError **error)
   e->n_effects = rec->n_effects;
   e->n_frames = rec->n_frames_inlined;
   e->n_insns = rec->n_insns_executed;
-  if (c->lower.exec) {
-    e->fallback = g_strdup (gm_exec_fallback_reason (c->lower.exec));
-    e->places = gm_exec_places_text (c->lower.exec, false);
-  }
+  e->pair = c->lower.pair ? gm_pair_ref (c->lower.pair) : NULL;
   return true;
 }
 

@@ -4,7 +4,7 @@
 #include "core/python/cpython.h"
 
 #include "core/autograd/autograd.h"
-#include "core/compile.h"
+#include "core/pair.h"
 #include "core/python/errors.h"
 #include "core/python/measure.h"
 #include "core/tiles/tiles.h"
@@ -119,7 +119,8 @@ static bool
 run_alone (PlanBench *b, unsigned times, bool grad, GError **error)
 {
   const GmParts *p = &b->c->partition;
-  GmExec *e = b->c->lower.exec;
+  int roles[2];
+  GmExec *execs[2] = { gm_pair_exec (b->c->lower.pair, GM_EXEC_FORWARD, &roles[0]), gm_pair_exec (b->c->lower.pair, GM_EXEC_BACKWARD, &roles[1]) };
   int n_forward = (int) p->forward->outputs->len, n_saved = (int) p->n_saved;
   bool ok = true;
   for (int i = 0; i < n_saved; i++)
@@ -127,9 +128,9 @@ run_alone (PlanBench *b, unsigned times, bool grad, GError **error)
         p->saved[i].is_input ? b->in[p->saved[i].index] : b->forward[p->saved[i].index];
   b->back_in[n_saved] = b->gradient;
   for (unsigned i = 0; ok && i < times; i++) {
-    ok = gm_exec_run (e, 0, b->in, 3, b->forward, n_forward, error);
+    ok = gm_exec_run (execs[0], roles[0], b->in, 3, b->forward, n_forward, error);
     if (grad)
-      ok = ok && gm_exec_run (e, 1, b->back_in, n_saved + 1, b->backward,
+      ok = ok && gm_exec_run (execs[1], roles[1], b->back_in, n_saved + 1, b->backward,
                               (int) p->backward->outputs->len, error);
   }
   return ok;

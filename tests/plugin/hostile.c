@@ -26,6 +26,7 @@
  *   later calls LIES             says YES and then UNSUPPORTED
  */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <gramme-plugin-util.h>
 
@@ -114,6 +115,12 @@ compile_it (GrammeBackend *b, const GrammeCompileRequest *r, GrammeExecutable **
   return GRAMME_TOOLCHAIN;
 #endif
   (void) status;
+#if defined(COMPILE_FAILS_ON_WISH)
+  if (getenv ("HOSTILE_WISH"))
+    return gramme_fail (status, GRAMME_TOOLCHAIN, -1, "cc is not installed; apt-get install gcc");
+#elif defined(COMPILE_IS_SLOW)
+  usleep (50000);
+#endif
   *out = &the_executable;
   return GRAMME_OK;
 }
@@ -196,7 +203,6 @@ static const struct {
 
 #ifdef TABLE_AT_END
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define TABLE_BYTES offsetof (GrammeBackendApi, get_extension)
 static GrammePlugin at_end;

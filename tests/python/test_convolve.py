@@ -259,4 +259,4 @@ def test_one_compilation_serves_images_of_all_sizes(name, backend):
             G.testing.assert_bits_equal(a, c)
     counters = G._dynamo.utils.counters
     assert counted(counters["frames"]["total"]) == 1
-    assert backend == "eager" or counted(counters["backend"]["compiles"]) == 1
+    assert backend == "eager" or counted(counters["backend"]["compiles"]) == 2  # the forward, and the backward

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import types
 import warnings
 import weakref
@@ -110,6 +111,87 @@ def test_aot_gets_forward_and_backward():
     for a, b in zip(gradients(compiled, w), gradients(net, w)):
         assert_bits_equal(a, b)
     assert len(graphs) == 3 and "matmul" in graphs[2]
+
+
+class Roles:
+    """Keeps what it was asked for; `before` is called as a backward is compiled."""
+
+    aot = True
+
+    def __init__(self, before=lambda: None):
+        self.asked, self.before = [], before
+
+    def __call__(self, graph, examples):
+        self.asked.append("forward")
+        return graph
+
+    def compile_backward(self, graph, examples):
+        self.asked.append("backward")
+        self.before()
+        return graph
+
+
+@undisturbed
+def test_a_backward_is_asked_for_when_it_is_called():
+    roles, w = Roles(), G.randn(3, 4, requires_grad=True)
+    compiled = G.compile(fresh(net), backend=roles)
+    result = compiled(X, w)[0]
+    compiled(X, w)
+    assert roles.asked == ["forward"]
+    result.sum().backward()
+    compiled(X, w)[0].sum().backward()
+    assert roles.asked == ["forward", "backward"]
+
+
+@undisturbed
+def test_threads_that_come_to_a_backward_together_have_it_compiled_once():
+    """Whoever compiles it lets go of the GIL on the way."""
+    roles, leaves = Roles(lambda: time.sleep(0.05)), [G.ones(3, 4, requires_grad=True) for _ in range(6)]
+    compiled = G.compile(fresh(net), backend=roles)
+    results, together = [compiled(X, w)[0].sum() for w in leaves], threading.Barrier(6)
+
+    def step(result):
+        together.wait()
+        result.backward()
+
+    threads = [threading.Thread(target=step, args=(r,)) for r in results]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert roles.asked == ["forward", "backward"]
+    for w in leaves[1:]:
+        assert_bits_equal(w.grad, leaves[0].grad)
+
+
+@undisturbed
+def test_a_backward_that_cannot_be_compiled_says_so_and_may_be_tried_again():
+    def fail_once():
+        if len(roles.asked) == 2:
+            raise ValueError("not today")
+
+    roles, w = Roles(fail_once), G.ones(3, 4, requires_grad=True)
+    compiled = G.compile(fresh(net), backend=roles)
+    result = compiled(X, w)[0].sum()
+    with pytest.raises(G.compiler.BackendCompilerFailed, match="not today"):
+        result.backward()
+    assert w.grad is None
+    compiled(X, w)[0].sum().backward()
+    net(X, v := G.ones(3, 4, requires_grad=True))[0].sum().backward()
+    assert_bits_equal(w.grad, v.grad)
+
+
+@undisturbed
+def test_a_back_end_that_needs_the_backward_that_it_compiles_is_told():
+    def again():
+        with G.enable_grad():
+            compiled(X, w)[0].sum().backward()
+
+    roles, w = Roles(again), G.ones(3, 4, requires_grad=True)
+    compiled = G.compile(fresh(net), backend=roles)
+    result = compiled(X, w)[0].sum()
+    with pytest.raises(G.compiler.BackendCompilerFailed, match="needs that very backward"):
+        result.backward()
 
 
 # -- Sizes

@@ -288,7 +288,7 @@ def test_aot_autograd_refuses_what_it_cannot_do_and_names_itself_in_failures():
 
     w = G.randn(3, 4, requires_grad=True)
     with pytest.raises(G.compiler.BackendCompilerFailed, match=r"aot_autograd\(CompileCounter\).*OSError: no compiler here") as error:
-        G.compile(fresh(net), backend=aot_autograd(fw_compiler=CompileCounter(), bw_compiler=fails))(X, w)
+        G.compile(fresh(net), backend=aot_autograd(fw_compiler=CompileCounter(), bw_compiler=fails))(X, w)[0].sum().backward()
     assert isinstance(error.value.inner_exception, OSError)
     with pytest.raises(G.compiler.BackendCompilerFailed, match="cannot be called"):
         G.compile(fresh(net), backend=aot_autograd(fw_compiler=lambda graph, examples: None))(X, w)

@@ -38,6 +38,7 @@ UNIT_TESTS = \
   tests/unit/test_mincut \
   tests/unit/test_partition \
   tests/unit/test_saved_hooks \
+  tests/unit/test_pair \
   tests/unit/test_plan \
   tests/unit/test_plan_sized \
   tests/unit/test_print \
@@ -100,6 +101,7 @@ tests_unit_test_mincut_SOURCES = tests/unit/test_mincut.c tests/unit/aot_test.h 
 tests_unit_test_saved_hooks_SOURCES = tests/unit/test_saved_hooks.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
 tests_unit_test_partition_SOURCES = tests/unit/test_partition.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c tests/unit/aot_test.h
 tests_unit_test_allocations_SOURCES = tests/unit/test_allocations.c tests/unit/aot_test.h
+tests_unit_test_pair_SOURCES = tests/unit/test_pair.c tests/unit/aot_test.h tests/plugin/hostile.h
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c tests/unit/aot_test.h
 tests_unit_test_plan_sized_SOURCES = tests/unit/test_plan_sized.c tests/fuzz/symbolic_graph.h tests/fuzz/symbolic_graph.c \
   tests/unit/aot_test.h

@@ -133,7 +133,8 @@ def compile(model=None, *, backend=None, mode=None, options=None, fullgraph=Fals
     gramme.fx.GraphModule and example inputs, and returns a callable of the inputs that returns a tuple of tensors; see
     gramme.compiler.register_backend.
     options: dict of the back end's options (`gramme inspect NAME` lists them) and of these: "partition": "min-cut" saves
-        less for the backward and computes the rest again, "memory-budget": 0 to 1 saves that part of it.  A callable gets it as the argument
+        less for the backward and computes the rest again, "memory-budget": 0 to 1 saves that part of it; "backward": "at-once" compiles the
+        backward with the forward, not when it is first called for.  A callable gets it as the argument
         `options`.
     mode: "default", or "reduce-overhead" ("max-autotune" means the same): on device cuda, what a graph launches becomes a CUDA graph, which is
         launched again for calls that have the same addresses and sizes.  Back ends without such an option take no notice of it.
