@@ -520,6 +520,8 @@ gm_tensor_is_awaited (const GmTensor *t)
     return false;
   if (at.node != base->autograd->node && is_shared (at.node, 1))
     return true;
+  if (at.node == base->autograd->node && at.nr != base->autograd->nr && at.node->inside >> MIN (at.nr, 63) & 1)
+    return true; /* what reads it has no edge here: it is in the function that made both */
   while (at.node != base->autograd->node && at.node->n_in == 1 && at.node->edges[0].node) {
     at = at.node->edges[0]; /* what it was taken of */
     bool is_base = at.node == base->autograd->node && at.nr == base->autograd->nr; /* a region's node has more outputs */

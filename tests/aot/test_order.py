@@ -457,3 +457,39 @@ def test_what_arrives_at_a_view_whose_history_was_made_late_is_summed_there():
         return x, y
 
     same_sums(read_before_a_break, make, fullgraph=False)
+
+
+# -- One compiled function after another --------------------------------------------------------------------------------
+
+
+def doubled(x):
+    x.add_(x)
+    return x.sum()
+
+
+def doubled_unread(x):
+    x.add_(x)
+
+
+def doubled_read_through_a_view(x):
+    x.add_(x)
+    return x[1:].sum()
+
+
+def shifted(x):
+    x[1:].copy_(x[:-1])
+
+
+def scaled(x):
+    x.mul_(x.mean())
+
+
+@kept_whole
+@pytest.mark.parametrize("second", [shifted, scaled, doubled])
+@pytest.mark.parametrize("first", [doubled, doubled_unread, doubled_read_through_a_view])
+def test_what_a_function_went_on_with_is_not_written_to_at_once_in_the_history_of_its_base(first, second, backend):
+    """The gradients of both arrive at the view and are added there, before what the write gives the base."""
+    compiled = [G.compile(f, backend=backend) for f in (first, second)]
+    for seed in range(TRIES):
+        want, have = (gradient(lambda x: [f(x) for f in fs][0], lambda b: (b.view(4, 3),), seed, list) for fs in ([first, second], compiled))
+        assert have == want

@@ -3,7 +3,7 @@
  * should. Needs the back end `eager` (GRAMME_PLUGIN_PATH).
  */
 #include "core/base/log.h"
-#include "core/compile.h"
+#include "core/pair.h"
 #include "tests/unit/aot_test.h"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ START_TEST (graph_becomes_a_plan)
   ck_assert_msg (gm_compile_run (c, 's', 'l', &error), "%s", error ? error->message : "");
   ck_assert_ptr_nonnull (c->lower.plan);
   ck_assert (check_same (c->record.graph, c->lower.plan, false));
-  ck_assert_ptr_null (gm_exec_fallback_reason (c->lower.exec));
+  ck_assert_ptr_null (gm_pair_fallback_reason (c->lower.pair));
   for (const char *s = "sfjpl"; *s; s++)
     ck_assert_double_ge (gm_compile_stage_ms (c, *s), 0);
 }
@@ -92,7 +92,7 @@ START_TEST (function_that_only_takes_views_needs_no_code)
     begin ("graph (%x: f32[4, 3] requires_grad) -> (%0, %x) { \n %0 = permute %x dims=[1, 0] \n }");
 
   ck_assert (gm_compile_run (c, 's', 'l', NULL));
-  ck_assert_ptr_null (c->lower.exec);
+  ck_assert_ptr_null (c->lower.pair);
   ck_assert (check_same (c->record.graph, c->lower.plan, false));
 }
 END_TEST
