@@ -250,9 +250,16 @@ take_saved (const GmHistory *h, GmTensor **in, GError **error)
   return true;
 }
 
-/* The backward as the plain one would be, with what hooks in the graphs give back. */
+/* The backward as the plain one would be, with what hooks in the graphs give back; without gradients, the nodes that it would walk. */
 static bool
-unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bool create_graph,
+unfold_from (const GmHistory *h, const GmUnfold *u, GmAgNode *n, const GmSaved *kept, GmTensor *const *grads, GmTensor **result, bool create,
+             GError **error)
+{
+  return grads ? gm_unfold_backward (u, n, kept, h->seq, grads, create, result, error) : gm_unfold_parts (u, n, kept, h->seq, result, error);
+}
+
+static bool
+unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bool create,
         GError **error)
 {
   const GmPlan *p = h->plan;
@@ -264,7 +271,7 @@ unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bo
   if (numbers)
     u.g = numbers;
   if (!p->restore)
-    return gm_unfold_backward (&u, n, h->saved, h->seq, grads, create_graph, result, error);
+    return unfold_from (h, &u, n, h->saved, grads, result, create, error);
   int n_kept = (int) p->restore->outputs->len;
   GmTensor *in[p->n_saved + 1], *out[n_kept + 1];
   GmSaved kept[n_kept + 1];
@@ -277,7 +284,7 @@ unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bo
     return false;
   for (int i = 0; i < n_kept; i++)
     kept[i] = (GmSaved){ .t = out[i], .version = gm_tensor_version (out[i]) };
-  bool ok = gm_unfold_backward (&u, n, kept, h->seq, grads, create_graph, result, error);
+  bool ok = unfold_from (h, &u, n, kept, grads, result, create, error);
   gm_plan_unref_all (out, n_kept);
   return ok;
 }
@@ -330,6 +337,14 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
   return ok;
 }
 
+static bool
+compiled_parts (GmAgNode *n, void *data, GmTensor **roots, GError **error)
+{
+  GmHistory *h = data;
+
+  return h->plan->graph && !h->spent && unfold (h, n, NULL, roots, false, error);
+}
+
 static GmAgProgram *
 compiled_program (GmAgNode *n, void *data, GmTensor *const *grads, GByteArray *structure, GError **error)
 {
@@ -376,6 +391,7 @@ static const GmAgFunction compiled_function = {
   .order = compiled_order,
   .number = compiled_number,
   .program = compiled_program,
+  .parts = compiled_parts,
   .again = true,
 };
 

@@ -423,9 +423,19 @@ walk (Unfold *w, GmAgNode *node, GmTensor *const *grads, bool create, GmTensor *
   return gm_autograd_through (node, roots, grads, create, result, error);
 }
 
-bool
-gm_unfold_backward (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq,
-                    GmTensor *const *grads, bool create, GmTensor **result, GError **error)
+static void
+give_roots (const Unfold *w, GmTensor **roots)
+{
+  for (uint32_t k = 0; k < w->u->n_tangents; k++) {
+    GmTensor *t = w->tape[output_value (w->u, k)];
+    roots[k] = t ? gm_tensor_ref (t) : NULL;
+  }
+}
+
+/* grads: NULL: all; then nobody walks, and roots are given. */
+static bool
+unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, GmTensor *const *grads, bool create, GmTensor **result,
+        GmTensor **roots, GError **error)
 {
   uint32_t n = u->g->values->len;
   g_autofree bool *reached = g_new0 (bool, n + 1), *needed = g_new0 (bool, n + 1);
@@ -433,14 +443,17 @@ gm_unfold_backward (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint
   Unfold w = { u, u->g, kept, reached, needed, values, tape, leaves };
 
   for (uint32_t k = 0; k < u->n_tangents; k++)
-    if (grads[k])
+    if (!grads || grads[k])
       reached[output_value (u, k)] = true;
   spread (u->g, reached);
   mark_needed (&w);
   bool ok = compute_needed (&w, error);
   if (ok) {
     record (&w, node, seq);
-    ok = walk (&w, node, grads, create, result, error);
+    if (grads)
+      ok = walk (&w, node, grads, create, result, error);
+    else
+      give_roots (&w, roots);
   }
   for (GmValueId v = 0; v < n; v++) {
     gm_tensor_unref (leaves[v]);
@@ -448,4 +461,17 @@ gm_unfold_backward (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint
     gm_tensor_unref (values[v]);
   }
   return ok;
+}
+
+bool
+gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq, GmTensor *const *grads, bool create,
+                    GmTensor **result, GError **error)
+{
+  return unfold (u, n, kept, seq, grads, create, result, NULL, error);
+}
+
+bool
+gm_unfold_parts (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq, GmTensor **roots, GError **error)
+{
+  return unfold (u, n, kept, seq, NULL, false, NULL, roots, error);
 }

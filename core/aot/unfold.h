@@ -32,4 +32,8 @@ bool gm_unfold_any_moved (const GmUnfold *u, const GmAgNode *n, const GmSaved *k
 bool gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq,
                          GmTensor *const *grads, bool create, GmTensor **result, GError **error);
 
+/* The same nodes for whatever gradients arrive, walked by nobody yet.  roots: per tangent, what has them as its history, or NULL; new
+ * references. */
+bool gm_unfold_parts (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq, GmTensor **roots, GError **error);
+
 #endif

@@ -40,6 +40,9 @@ typedef struct {
   /* What `backward` would do without create_graph, as a program; appends to `structure` what tells it from others.  NULL: it has to be
    * called, or *error is set.  NULL: it always has to be called. */
   GmAgProgram *(*program) (GmAgNode *n, void *state, GmTensor *const *grads, GByteArray *structure, GError **error);
+  /* NULL, or: the nodes that n stands for, before a walk comes there.  roots: per output, a tensor whose history it is, or NULL where no
+   * gradient goes on; new references.  The same nodes as gm_autograd_through walks, whatever arrives. */
+  bool (*parts) (GmAgNode *n, void *state, GmTensor **roots, GError **error);
   bool again; /* the state of a second, equal run serves this node as well: inside of a region nothing is kept */
 } GmAgFunction;
 

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "core/autograd/stretch.h"
 #include "core/autograd/walk.h"
 
 /* -- Into leaves -------------------------------------------------------------------------------- */
@@ -171,6 +172,36 @@ made_here (const GmAgNode *n, const GmTensor *root)
   for (uint32_t i = 0; i < n->n_in && here; i++)
     here = n->edges[i].node != ag->node;
   return here ? (GmEdge){ag->node, ag->nr} : (GmEdge){NULL, 0};
+}
+
+/* Whether hooks on n's results have to run between those of other nodes: one sees what n itself goes on with, or there are leaves' hooks,
+ * too, which run as soon as their gradients are complete; or a stretch runs n with all that waits for it. */
+static bool
+has_turns_inside (const GmAgNode *n)
+{
+  bool inside = false;
+  for (guint i = 0; n->hooks && i < n->hooks->len; i++)
+    inside |= n->inside >> MIN (g_array_index (n->hooks, GmAgHook, i).nr, 63) & 1;
+  return inside || (n->hooks && n->hooks->len && (gm_stretch_runner_now || gm_autograd_leaf_waits (n)));
+}
+
+void
+gm_walk_part (GmAgNode *n)
+{
+  bool able = n->kind == GM_NODE_FUNCTION && n->fn->parts && n->state && !n->slot && !n->apart && !n->released && !n->region && !n->user;
+  if (G_LIKELY (!able) || !has_turns_inside (n))
+    return;
+  g_autofree GmTensor **roots = g_new0 (GmTensor *, n->n_out + 1);
+  bool was = gm_grad_set_enabled (false), ok = n->fn->parts (n, n->state, roots, NULL); /* it fails again where it runs as one */
+  gm_grad_set_enabled (was);
+  for (uint32_t k = 0; k < n->n_out; k++)
+    ok = ok && (!roots[k] || !roots[k]->meta.requires_grad || made_here (n, roots[k]).node);
+  for (uint32_t k = 0; k < n->n_out; k++) {
+    GmEdge at = ok ? made_here (n, roots[k]) : (GmEdge){NULL, 0};
+    if (at.node)
+      stay_apart (n, k, at);
+    gm_tensor_unref (roots[k]);
+  }
 }
 
 /* What n's edges lead to, each once, then n's outputs. */

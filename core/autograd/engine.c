@@ -123,8 +123,11 @@ visit (Walk *w, GmAgNode *root)
       continue;
     }
     GmEdge *edge = &s->node->edges[s->edge++];
-    if (!s->outer) /* else a walk around this one counts on it */
+    if (!s->outer) { /* else a walk around this one counts on it */
+      if (edge->node)
+        gm_walk_part (edge->node);
       gm_edge_resolve (edge);
+    }
     GmAgNode *next = edge->node;
     if (!next)
       continue;
@@ -671,6 +674,9 @@ gm_walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GEr
   w->heap_room = FEW;
   for (int i = 0; i < n; i++) {
     edges[i] = gm_edge_to (roots[i]);
+    if (edges[i].node)
+      gm_walk_part (edges[i].node);
+    gm_edge_resolve (&edges[i]);
     if (edges[i].node)
       w->pins[w->n_pins++] = edges[i].node;
   }

@@ -7,7 +7,6 @@ and a third of as many with what takes one element of each row (wide.py).  GM_RA
 """
 
 import os
-import re
 import warnings
 
 import afterwards
@@ -49,16 +48,7 @@ def error_of_what_nobody_wants(program, want, have):
     return want == ["raises IndexError"] and have != want
 
 
-def hooks_of_what_is_used(program, want, have):
-    """A hook on a result with which the function goes on runs inside of the function's one node, so hooks on views that are taken again
-    behind the call cannot run in between."""
-    body, returned = program.text.rsplit("return", 1)
-    goes_on = any(len(re.findall(rf"\b{name}\b", body)) > 1 for name in re.findall(r"\bv\d+\b", returned))
-    differ = [line for pair in zip(want, have) if pair[0] != pair[1] for line in pair]
-    return goes_on and sorted(want) == sorted(have) and all(" at result " in line for line in differ)
-
-
-EXCEPTIONS = [error_of_what_nobody_wants, hooks_of_what_is_used]
+EXCEPTIONS = [error_of_what_nobody_wants]
 
 
 def difference(program, backend, counts=None):

@@ -8,6 +8,7 @@ out; each logs.  HOOK-20 to 26 are about hooks that a compiled function itself r
 import pytest
 
 import gramme as G
+from gramme._dynamo.compiled_autograd import enable
 
 BACKENDS = [name for name in ("eager", "tcc") if name in G.compiler.list_backends()]
 
@@ -181,3 +182,63 @@ def test_a_hook_that_raises_leaves_gradients_as_in_eager(backend):
         return bits(x.grad), bits(w.grad)
 
     assert step(G.compile(inner, backend=backend)) == step(inner)
+
+
+# -- Between the operations of one function ----------------------------------------------------------------------------
+
+
+def chain(x, w):
+    """Each result goes on; views of some are results, too."""
+    a = x * w
+    first = a[1:]
+    b = a.sin() + x
+    second = b.view(2, 3)
+    c = b * first.sum()
+    return a, first, b, second, c
+
+
+def hooked(names):
+    def program(f, log, backward):
+        x, w = leaves()
+        tensors = dict(zip(("x", "w", "in", "a", "first", "b", "second", "c"), (x, w, x * 1.5)))
+        tensors.update(zip(("a", "first", "b", "second", "c"), f(tensors["in"], w)))
+        for name in names.split():
+            tensors[name].register_hook(log.hook(name, lambda g: g * 1.25))
+        loss = sum((t * (i + 0.5)).sum() for i, t in enumerate(list(tensors.values())[3:]))
+        backward(loss, x, w)
+        return [x, w]
+
+    return program
+
+
+def backward(loss, x, w):
+    loss.backward()
+
+
+def twice(loss, x, w):
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+def second_derivative(loss, x, w):
+    grads = G.autograd.grad(loss, [x, w], create_graph=True)
+    sum((g * g).sum() for g in grads).backward()
+
+
+@pytest.mark.parametrize("compiled_autograd", [None, "eager"])
+@pytest.mark.parametrize("run", [backward, twice, second_derivative])
+@pytest.mark.parametrize("names", ["a c", "first a", "a first", "b second a first c", "w b", "first c w in x", "in second", "a b c in", "x w a"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_hooks_between_the_operations_of_a_function_have_eagers_order(backend, names, run, compiled_autograd):
+    plain, compiled = Log(), Log()
+    f, program = G.compile(chain, backend=backend, fullgraph=True), hooked(names)
+    want = [bits(t.grad) for t in program(chain, plain, run)]
+    for _ in range(2):
+        compiled.events.clear()
+        if compiled_autograd:
+            with enable(compiled_autograd):
+                grads = [bits(t.grad) for t in program(f, compiled, run)]
+        else:
+            grads = [bits(t.grad) for t in program(f, compiled, run)]
+        assert [e[0] for e in compiled.events] == [e[0] for e in plain.events]
+        assert grads == want and compiled.events == plain.events
