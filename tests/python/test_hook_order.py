@@ -242,3 +242,42 @@ def test_hooks_between_the_operations_of_a_function_have_eagers_order(backend, n
             grads = [bits(t.grad) for t in program(f, compiled, run)]
         assert [e[0] for e in compiled.events] == [e[0] for e in plain.events]
         assert grads == want and compiled.events == plain.events
+
+
+def beside_writes(x, y):
+    """A view that is taken again after the call, by a number between those of results that go on."""
+    x.mul_(2)
+    v1 = (y * 1.5).sin()
+    x.clamp_(-1, 1)
+    v2 = y.unbind()[1]
+    v3 = v1.cos() * v1
+    v2.squeeze_(0)
+    return v1, v2, v3
+
+
+def views_between(x, y):
+    v1 = (y * 2).sin()
+    x.mul_(2)
+    v2 = y[1:]
+    v3 = v1.cos() * v1
+    v4 = x.view(-1)
+    v5 = v3 * 2
+    return v4, v1, v5, v2, v3
+
+
+@pytest.mark.parametrize("f", [beside_writes, views_between])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_hooks_on_what_a_function_goes_on_with_and_on_views_beside_it_have_eagers_order(backend, f):
+    def program(f, log):
+        leaf = G.arange(12).float().requires_grad_()
+        base = leaf * 1.25
+        results = f(base.view(3, 4)[1:], base.view(4, 3))
+        for i, t in enumerate(results):
+            t.register_hook(log.hook(i, lambda g: g * 1.25))
+        sum((t * (i + 0.5)).sum() for i, t in enumerate(results)).backward()
+        return bits(leaf.grad)
+
+    plain, compiled = Log(), Log()
+    assert program(f, plain) == program(G.compile(f, backend=backend, fullgraph=True), compiled)
+    assert [e[0] for e in compiled.events] == [e[0] for e in plain.events]
+    assert compiled.events == plain.events
