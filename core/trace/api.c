@@ -135,13 +135,14 @@ has_hook (GmRecorder *r, GmValueId root)
   return true;
 }
 
-/* Whether what n's gradient reads of an operand is a copy: n computes what is written to it. */
+/* Whether what n's gradient reads of an operand is a copy: n is one operation with the write to it, as x.sin_ () is; x.copy_ (x.sin ()) are
+ * two, of which plain Python refuses the first one's gradient. */
 static bool
 is_written_to (const GmGraph *g, const GmNode *n, GmValueId operand)
 {
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *write = gm_graph_node (g, i);
-    if (write->op == GM_OP_copy_ && write->in[0] == operand && write->in[1] == n->out)
+    if (write->tag == GM_TAG_IN_PLACE && write->in[0] == operand && write->in[1] == n->out)
       return true;
   }
   return false;
