@@ -180,16 +180,16 @@ static bool
 has_turns_inside (const GmAgNode *n)
 {
   bool inside = false;
-  for (guint i = 0; n->hooks && i < n->hooks->len; i++)
+  for (guint i = 0; i < n->hooks->len; i++)
     inside |= n->inside >> MIN (g_array_index (n->hooks, GmAgHook, i).nr, 63) & 1;
-  return inside || (n->hooks && n->hooks->len && (gm_stretch_runner_now || gm_autograd_leaf_waits (n)));
+  return inside || (n->hooks->len && (gm_stretch_runner_now || gm_autograd_leaf_waits (n)));
 }
 
 void
 gm_walk_part (GmAgNode *n)
 {
   bool able = n->kind == GM_NODE_FUNCTION && n->fn->parts && n->state && !n->slot && !n->apart && !n->released && !n->region && !n->user;
-  if (G_LIKELY (!able) || !has_turns_inside (n))
+  if (!able || !has_turns_inside (n))
     return;
   g_autofree GmTensor **roots = g_new0 (GmTensor *, n->n_out + 1);
   bool was = gm_grad_set_enabled (false), ok = n->fn->parts (n, n->state, roots, NULL); /* it fails again where it runs as one */

@@ -124,7 +124,7 @@ visit (Walk *w, GmAgNode *root)
     }
     GmEdge *edge = &s->node->edges[s->edge++];
     if (!s->outer) { /* else a walk around this one counts on it */
-      if (edge->node)
+      if (G_UNLIKELY (edge->node && edge->node->hooks))
         gm_walk_part (edge->node);
       gm_edge_resolve (edge);
     }
@@ -674,9 +674,10 @@ gm_walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GEr
   w->heap_room = FEW;
   for (int i = 0; i < n; i++) {
     edges[i] = gm_edge_to (roots[i]);
-    if (edges[i].node)
+    if (G_UNLIKELY (edges[i].node && edges[i].node->hooks)) {
       gm_walk_part (edges[i].node);
-    gm_edge_resolve (&edges[i]);
+      gm_edge_resolve (&edges[i]);
+    }
     if (edges[i].node)
       w->pins[w->n_pins++] = edges[i].node;
   }

@@ -78,7 +78,7 @@ bool gm_walk_run_node (GmWalk *w, GmSlot *s, GError **error);
 void gm_walk_expect (GmWalk *w, GmSlot *s, uint32_t nr);
 void gm_walk_delivered (GmWalk *w, GmSlot *s, uint32_t nr);
 bool gm_walk_take_turn (GmWalk *w, GmSlot *turn, GError **error);
-/* Takes n apart for good, if hooks wait where other nodes' turns come in between; before anything in the walk leads to n. */
+/* Takes n, which has hooks, apart for good, if they wait where other nodes' turns come in between; before anything in the walk leads to n. */
 void gm_walk_part (GmAgNode *n);
 /* Whether something waits for the gradient of an output of s's node that is whole inside of that alone. */
 bool gm_walk_waits_inside (const GmWalk *w, const GmSlot *s);
