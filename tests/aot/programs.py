@@ -6,6 +6,7 @@ once in plain Python when it is chosen, and left out where it raises, so that ne
 """
 
 import random
+import re
 
 import gramme as G
 
@@ -128,6 +129,20 @@ class Program:
         scope = self.scope()
         exec(self.text, scope)
         self.f = scope["f"]
+
+    def halves(self):
+        """The function cut in two: the second one gets the inputs and what it needs of the first one's; None: it is too short."""
+        signature, *body, result = self.text.splitlines()
+        if len(body) < 2:
+            return None
+        at = random.Random(f"{self.seed} halves").randrange(1, len(body))
+        first, second = "\n".join(body[:at]), "\n".join(body[at:] + [result])
+        handed = [v for v in dict.fromkeys(re.findall(r"\b(v\d+) = ", first)) if re.search(rf"\b{v}\b", second)]
+        scope = self.scope()
+        exec(f"{signature}\n{first}\n    return [{', '.join(handed)}]", scope)
+        one = scope["f"]
+        exec(f"def f({', '.join(self.names + handed)}):\n{second}", scope)
+        return [one, scope["f"]]
 
     def __str__(self):
         setups = "\n--\n".join(self.setups)

@@ -3,7 +3,7 @@
 
 Values and gradients to the bit, strides, whose memory each result and input is, identity, version counters, what hooks saw, the
 random numbers that come next.  A graph break is fine, a different result is not, but for EXCEPTIONS.  Kinds of programs: about memory (programs.py), with all else (wide.py),
-and a third of as many with what takes one element of each row (wide.py).  GM_RANDOM_MEMORY: how many of each; GM_RANDOM_MEMORY_FROM: the first seed.
+and a third of as many with what takes one element of each row (wide.py), and cut in two functions.  GM_RANDOM_MEMORY: how many of each; GM_RANDOM_MEMORY_FROM: the first seed.
 """
 
 import os
@@ -51,11 +51,17 @@ def error_of_what_nobody_wants(program, want, have):
 EXCEPTIONS = [error_of_what_nobody_wants]
 
 
-def difference(program, backend, counts=None):
-    compiled = G.compile(program.f, backend=backend, dynamic=True if program.seed % 4 in (1, 2) else None)  # half of them for all sizes
+def one_after_another(functions):
+    return functions[0] if len(functions) == 1 else lambda *inputs: functions[1](*inputs, *functions[0](*inputs))
+
+
+def difference(program, backend, counts=None, cut=False):
+    functions = (cut and program.halves()) or [program.f]
+    dynamic = True if program.seed % 4 in (1, 2) else None  # half of them for all sizes
+    compiled = [G.compile(f, backend=backend, dynamic=dynamic) for f in functions]
     for k in range(len(program.setups) * 2 - 1):
-        want, refused = outcome(program, program.f, k)
-        have, error = outcome(program, compiled, k)
+        want, refused = outcome(program, one_after_another(functions), k)
+        have, error = outcome(program, one_after_another(compiled), k)
         if refused:  # a saved tensor was changed in place: the compiled function may have kept a copy
             want, have = want[:1], have[:1]
             if want[0].startswith("raises"):
@@ -66,7 +72,7 @@ def difference(program, backend, counts=None):
         if want != have or error:
             return "\n".join([f"call {k} on {backend} differs", "plain:"] + want + ["compiled:"] + have + [str(error or "")])
     if counts is not None:
-        status = compiled.status()
+        status = compiled[0].status()
         counts["whole"] += not status["breaks"]
         counts["all"] += 1
     return None
@@ -83,3 +89,15 @@ def test_random_programs(part, kind):
             wrong = difference(program, "eager" if seed % 2 else "tcc", counts)
             assert not wrong, f"{program}\n{wrong}"
     assert counted(counts["whole"] * 2) >= counts["all"]  # most are one graph: the comparison says something
+
+
+@pytest.mark.parametrize("kind", [Program, Wide])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_programs_cut_in_two_functions(part, kind):
+    """What the first one did to the memory that they share, the second one meets as it would in plain Python."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(FIRST + part, FIRST + N // 3, PARTS):
+            program = kind(seed)
+            wrong = difference(program, "eager" if seed % 2 else "tcc", cut=True)
+            assert not wrong, f"{program}\n{program.halves()}\n{wrong}"
