@@ -182,12 +182,16 @@ typedef struct {
 static PyTypeObject chain_type;
 static PyObject *chain_call (PyObject *o, PyObject *const *unused, size_t n, PyObject *names);
 
+/* The cells of a frame, which leave the values: these are there until the frames outside have ended, too, and a frame's cells die with it. */
 static PyObject *
 closure_of (const Part *p, PyObject *values)
 {
   PyObject *closure = PyTuple_New (p->n_cells);
-  for (uint32_t i = 0; closure && i < p->n_cells; i++)
-    PyTuple_SET_ITEM (closure, i, Py_NewRef (PyTuple_GET_ITEM (values, p->first + p->n_args + i)));
+  for (uint32_t i = 0; closure && i < p->n_cells; i++) {
+    PyObject **cell = &PyTuple_GET_ITEM (values, p->first + p->n_args + i);
+    PyTuple_SET_ITEM (closure, i, *cell);
+    *cell = Py_NewRef (Py_None);
+  }
   return closure;
 }
 

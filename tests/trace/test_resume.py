@@ -559,3 +559,54 @@ def test_a_variable_whose_deletion_breaks_is_unbound_behind_it():
     with G._dynamo.capture_all():
         for _ in range(3):
             assert compiled_f(3) == f(3) == ["unbound"] * 3
+
+
+class Mark:
+    """Something whose end a program can see."""
+
+
+def held_by_a_cell(seen, breaks_in_callee):
+    kept = Mark()
+
+    def use():
+        return kept
+
+    seen.append(weakref.ref(kept))
+    if breaks_in_callee:
+        tell_of(use)
+    else:
+        tell()
+    return use() is kept
+
+
+def tell_of(use):
+    mine = use()
+
+    def again():
+        return mine
+
+    tell()
+    return again()
+
+
+def looks_behind_what_holds(n, breaks_in_callee):
+    seen, dead = [], []
+    for i in range(n):
+        held_by_a_cell(seen, breaks_in_callee)
+        dead.append([ref() is None for ref in seen])
+        tell()
+    return dead
+
+
+def calls_what_holds(x, n, breaks_in_callee):
+    return x + 1, looks_behind_what_holds(n, breaks_in_callee)
+
+
+@pytest.mark.parametrize("breaks_in_callee", (False, True))
+def test_what_a_cell_holds_dies_when_its_function_has_returned(breaks_in_callee):
+    """Its caller's caller has a frame, too, which goes on later, from values that were saved together with its own."""
+    f = compiled(fresh(calls_what_holds))
+    want = calls_what_holds(G.ones(2), 3, breaks_in_callee)[1]
+    assert want == [[True], [True, True], [True, True, True]]
+    for _ in range(2):
+        assert f(G.ones(2), 3, breaks_in_callee)[1] == want
