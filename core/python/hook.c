@@ -91,6 +91,27 @@ frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
 
 /* -- Depth --------------------------------------------------------------------------------------------------------- */
 
+/* Is less of the thread's stack left than what is not ours to take? */
+static bool
+stack_is_low (void)
+{
+  enum { MARGIN_BYTES = 2 << 20 };
+  static __thread char *low; /* it grows down */
+  if (G_UNLIKELY (!low)) {
+    pthread_attr_t attr;
+    void *base;
+    size_t size_bytes;
+    if (pthread_getattr_np (pthread_self (), &attr) != 0)
+      return true;
+    bool known = pthread_attr_getstack (&attr, &base, &size_bytes) == 0;
+    pthread_attr_destroy (&attr);
+    if (!known)
+      return true;
+    low = (char *) base + MIN (MARGIN_BYTES, size_bytes / 4);
+  }
+  return (char *) __builtin_frame_address (0) < low;
+}
+
 /* Since 3.12 calls that go through C are counted apart, whatever the thread's stack holds, and 3.12.1 ends at 750 of them.  A frame that
  * passes the hook, or that a compiled function enters, is such a call, and would be none in the plain program.  So what they take is given
  * back while the stack has room; the limit on Python's own recursion stays. */
@@ -98,21 +119,8 @@ static int
 depth_lend (PyThreadState *ts)
 {
 #if PY_VERSION_HEX >= 0x030c0000
-  enum { LOW = 1000, LENT = 10, MARGIN_BYTES = 2 << 20 };
-  static __thread char *end; /* of the thread's stack: it grows down */
-  if (G_LIKELY (ts->c_recursion_remaining > LOW))
-    return 0;
-  if (!end) {
-    pthread_attr_t attr;
-    void *base;
-    size_t size_bytes;
-    if (pthread_getattr_np (pthread_self (), &attr) != 0)
-      return 0;
-    if (pthread_attr_getstack (&attr, &base, &size_bytes) == 0)
-      end = base;
-    pthread_attr_destroy (&attr);
-  }
-  if (!end || (char *) __builtin_frame_address (0) - end < MARGIN_BYTES)
+  enum { LOW = 1000, LENT = 10 };
+  if (G_LIKELY (ts->c_recursion_remaining > LOW) || stack_is_low ())
     return 0;
   ts->c_recursion_remaining += LENT;
   return LENT;
@@ -208,6 +216,7 @@ holds_tensor (PyObject *o, int depth)
 /* -- The hook ------------------------------------------------------------------------------------------------------ */
 
 static _PyFrameEvalFunction before;
+static PyObject *evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag);
 
 /* They may be looked at no more, so None stands in for them. */
 static void
@@ -274,11 +283,25 @@ run_whole (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
   return result;
 }
 
+/* Without the hook calls of Python functions take no stack of C's: where it would end, a recursion goes as deep as in the plain program. */
+static PyObject *
+run_unhooked (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
+{
+  PyInterpreterState *interp = PyInterpreterState_Get ();
+  _PyInterpreterState_SetEvalFrameFunc (interp, before);
+  PyObject *result = before (ts, f, throwflag);
+  if (n_scopes > 0)
+    _PyInterpreterState_SetEvalFrameFunc (interp, evaluate);
+  return result;
+}
+
 static PyObject *
 evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 {
   const GmConfig *config = thread.config;
   GmCodeCache *cache = NULL;
+  if (stack_is_low ())
+    return run_unhooked (ts, f, throwflag);
   if (config && !gm_hook_suspended && gm_code_is_whole (FRAME_CODE (f)))
     return run_whole (ts, f, throwflag);
   if (config && !gm_hook_suspended && !throwflag)

@@ -285,7 +285,10 @@ gm_random_method_call (GmRecorder *r, const GmTracker *self, PyObject *name, con
 {
   if (!gm_is_random (self))
     return NULL;
-  PyObject *found = _PyType_Lookup (Py_TYPE (self->real), name); /* guarded by who found it */
+  PyTypeObject *type = Py_TYPE (self->real);
+  PyObject *found = _PyType_Lookup (type, name);    /* guarded by who found it */
+  if (found && !Py_IS_TYPE (found, &PyMethodDescr_Type)) /* that was super (), in the method of Python with the same name */
+    found = _PyType_Lookup (type->tp_base, name);
   return draw (r, PyUnicode_AsUTF8 (name), (GmDrawPart){ gm_record_keep (r, found), NULL }, self, args);
 }
 

@@ -53,7 +53,14 @@ do_call (GmRecorder *r, const GmTracker *f, GmCallArgs args)
         return;
       }
       prepend (r, &args, object);
-      gm_frame_enter (r, init->items[0], &args, GM_AFTER_INIT, object);
+      GmFunctionModel model = gm_function_model (init->items[0]);
+      if (!model) {
+        gm_frame_enter (r, init->items[0], &args, GM_AFTER_INIT, object);
+        return;
+      }
+      model (r, init->items[0], &args);
+      if (!r->stop)
+        gm_push (r, object);
       return;
     }
     break;

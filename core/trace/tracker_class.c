@@ -570,7 +570,14 @@ super_build (GmResidualBuilder *b, const GmTracker *t)
   return true;
 }
 
+static PyTypeObject *
+super_type (GmRecorder *r, const GmTracker *t)
+{
+  return &PySuper_Type;
+}
+
 const GmTrackerKind gm_kind_super = { .name = "super",
+                                      .type = super_type,
                                       .getattr = super_getattr,
                                       .build = super_build,
                                       .builds_anew = true };

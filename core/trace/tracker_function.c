@@ -44,7 +44,7 @@ const GmTracker *
 gm_wrap_function (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   PyFunctionObject *f = (PyFunctionObject *) real;
-  gm_guard (r, FUNCTION, source, .obj = f->func_code, .key = f->func_globals);
+  gm_guard (r, FUNCTION, source, .obj = f->func_code, .key = f->func_globals, .index = (int64_t) (uintptr_t) f->vectorcall);
   uint32_t id = gm_heap_add (&r->heap, GM_N_OBJECT_SLOTS);
   const GmTracker *t = gm_tracker_add (
       r, &(GmTracker){ .kind = &gm_kind_function, .real = real, .source = source, .id = id });
@@ -176,9 +176,34 @@ truth (GmRecorder *r, const GmTracker *t)
   return 1;
 }
 
+/* Has an extension given the function a way of its own to be called (PyFunction_SetVectorcall), which need not run its code? */
+static bool
+is_called_by_c (const GmTracker *t)
+{
+  static vectorcallfunc plain; /* 3.13 exports its name no more */
+  if (t->real && !plain) {
+    PyCodeObject *code = PyCode_NewEmpty ("", "", 1);
+    PyObject *globals = PyDict_New (), *f = code && globals ? PyFunction_New ((PyObject *) code, globals) : NULL;
+    plain = f ? ((PyFunctionObject *) f)->vectorcall : NULL;
+    PyErr_Clear ();
+    Py_XDECREF (f);
+    Py_XDECREF (globals);
+    Py_XDECREF (code);
+  }
+  return t->real && ((PyFunctionObject *) t->real)->vectorcall != plain;
+}
+
+static const GmTracker *
+left_to_c (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_record_break (r, GM_BREAK_CALL_C, PyUnicode_AsUTF8 (((PyFunctionObject *) t->real)->func_name));
+}
+
 GmFunctionModel
 gm_function_model (const GmTracker *f)
 {
+  if (is_called_by_c (f))
+    return left_to_c;
   if (f->real && gm_host.is_whole ((PyCodeObject *) ((PyFunctionObject *) f->real)->func_code))
     return gm_host_call_record;
   return gm_is_deepcopy (f) ? gm_deepcopy : gm_is_random_function (f) ? gm_random_function_call : NULL;

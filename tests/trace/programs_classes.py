@@ -850,3 +850,16 @@ def case_classes_that_are_left_to_python(compile):
         return y * p.b, p, Color.RED.value, Color.RED.name, p == Point(1, 3), Plugin.made
 
     return compile(f)(G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_what_super_says_of_itself(compile):
+    class Base:
+        pass
+
+    class Derived(Base):
+        def of(self, x):
+            return super().__class__, type(super()), isinstance(super(), super), isinstance(super(), Base), self.__class__.__name__, x + 1
+
+    made = Derived()
+    return compile(lambda x: made.of(x))(G.ones(2))

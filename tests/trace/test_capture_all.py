@@ -146,6 +146,71 @@ def test_recursion_900_deep():
         sys.setrecursionlimit(limit)
 
 
+def test_recursion_deeper_than_cs_stack():
+    """Calls of Python functions take none of it; where the hook has used up its share, they do so again."""
+
+    def deep(n):
+        return 0 if n == 0 else 1 + deep(n - 1)
+
+    def deep_with_a_break(n):
+        sys.getrefcount(None)
+        return 0 if n == 0 else 1 + deep_with_a_break(n - 1)
+
+    def after(n):
+        return n + 1
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(60_000)
+    try:
+        with _dynamo.capture_all():
+            assert deep(50_000) == 50_000
+            assert deep_with_a_break(50_000) == 50_000
+            with pytest.raises(RecursionError):
+                deep(70_000)
+            before = counters["frames"]["total"]
+            assert after(1) == 2
+            assert counters["frames"]["total"] > before
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+class Named:
+    def __init__(self):
+        self.made = True
+
+    def __getattribute__(self, name):
+        return name
+
+
+def test_functions_that_an_extension_has_taken_over_are_called_its_way():
+    set_call = getattr(pytest.importorskip("_testcapi"), "function_setvectorcall", None)
+    if set_call is None:
+        pytest.skip("PyFunction_SetVectorcall is new in 3.12")
+
+    def called(n):
+        return n + 1
+
+    def uses(x, f):
+        return f(x), Named().anything, Named()
+
+    compiled = G.compile(uses, backend="eager")
+    assert compiled(1, called)[:2] == (2, "anything")
+    set_call(called)
+    assert compiled(1, called)[:2] == ("overridden", "anything")
+    set_call(Named.__getattribute__)
+    assert compiled(1, called)[:2] == ("overridden", "overridden")
+
+    def in_one_call(n):
+        def f(n):
+            return n + 1
+
+        first = f(n)
+        set_call(f)
+        return first, [f(n) for _ in range(3)]
+
+    assert G.compile(in_one_call, backend="eager")(1) == (2, ["overridden"] * 3)
+
+
 def test_breaks_and_recompiles_are_counted_by_reason():
     def f(n):
         return id(n) == id(n)

@@ -292,6 +292,22 @@ def test_a_function_of_the_module_that_is_replaced(monkeypatch):
     assert compiled(INPUTS["float"]).tolist() == (INPUTS["float"] * 3.0).tolist()
 
 
+@pytest.mark.parametrize("method", ["seed", "randint"])
+def test_the_modules_own_methods_may_be_captured(method):
+    """Random.seed calls the base's, by super ()."""
+    args = {"seed": (3,), "randint": (1, 1000)}[method]
+    compiled = G.compile(types.FunctionType(*(getattr(f := getattr(random.Random, method), "__" + name + "__") for name in ("code", "globals", "name", "defaults", "closure"))))
+    for _ in range(3):
+        OWN.seed(1)
+        want = getattr(random.Random, method)(OWN, *args), OWN.gauss(0, 1), OWN.getstate()
+        OWN.seed(1)
+        with G._dynamo.capture_all():
+            have = compiled(OWN, *args)
+            OWN.seed(1)
+            assert getattr(OWN, method)(*args) == have
+        assert (have, OWN.gauss(0, 1), OWN.getstate()) == want
+
+
 def test_a_checkpoint_that_draws_breaks():
     from gramme.utils.checkpoint import checkpoint
 
