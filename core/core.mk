@@ -364,6 +364,7 @@ EXTENSION_SOURCES = \
   core/trace/tracker_iterator.c \
   core/trace/tracker_getter.c \
   core/trace/contents.c \
+  core/trace/table.c \
   core/trace/tracker_list.c \
   core/trace/tracker_module.c \
   core/trace/tracker_object.c \
@@ -380,6 +381,7 @@ EXTENSION_SOURCES = \
   core/trace/builtin.h \
   core/trace/class_made.h \
   core/trace/contents.h \
+  core/trace/table.h \
   core/trace/keys.h \
   core/trace/cell.h \
   core/trace/exception.h \

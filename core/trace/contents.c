@@ -11,9 +11,6 @@
 
 #include <string.h>
 
-/* Fewer keys are compared one after the other. */
-#define MIN_KEYS 16
-
 /* `used` counts what the longest contents see; only places past it are ever written. */
 typedef struct {
   uint32_t used, cap;
@@ -47,7 +44,7 @@ const GmTracker *
 gm_contents (GmRecorder *r, const GmTracker *const *items, uint32_t n)
 {
   static const GmTracker empty;
-  if (n >= MIN_KEYS)
+  if (n >= GM_MIN_KEYS)
     return gm_contents_append (r, &empty, items, n);
   const GmTracker **copy = gm_tracker_array (r, n);
   gm_tracker_copy (copy, items, n);
@@ -56,9 +53,8 @@ gm_contents (GmRecorder *r, const GmTracker *const *items, uint32_t n)
 
 /* -- The index ------------------------------------------------------------- */
 
-/* Whether hashing and comparing it runs no code of the user's and says all. */
-static bool
-is_plain (const GmTracker *key)
+bool
+gm_key_is_constant (const GmTracker *key)
 {
   return key->kind == &gm_kind_constant && gm_is_constant_type (Py_TYPE (key->real));
 }
@@ -95,7 +91,7 @@ extend (GmRecorder *r, Buffer *b, uint32_t stride)
     b->indexed = 0;
   }
   for (; b->indexed < b->used && !b->mixed; b->indexed += stride) {
-    uint32_t *place = is_plain (b->items[b->indexed]) ? probe (b, b->items[b->indexed]->real) : NULL;
+    uint32_t *place = gm_key_is_constant (b->items[b->indexed]) ? probe (b, b->items[b->indexed]->real) : NULL;
     if (place)
       *place = b->indexed + 1;
     else
@@ -110,7 +106,7 @@ bool
 gm_contents_find (GmRecorder *r, const GmTracker *contents, uint32_t stride, const GmTracker *key, int64_t *at)
 {
   Buffer *b = (Buffer *) contents->data;
-  if (b == NULL || b->mixed || contents->n < stride * MIN_KEYS || !is_plain (key) || !extend (r, b, stride))
+  if (b == NULL || b->mixed || contents->n < stride * GM_MIN_KEYS || !gm_key_is_constant (key) || !extend (r, b, stride))
     return false;
   const uint32_t *place = probe (b, key->real);
   if (place == NULL) {

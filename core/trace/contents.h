@@ -6,6 +6,10 @@
 
 #include "core/trace/recorder.h"
 
+#define GM_MIN_KEYS 16 /* fewer are compared one after the other, and copied */
+
+/* Whether hashing and comparing it runs no code of the user's and says all. */
+bool gm_key_is_constant (const GmTracker *key);
 /* New contents: the old ones, then n items.  Their `number` is the old ones'. */
 const GmTracker *gm_contents_append (GmRecorder *r, const GmTracker *old, const GmTracker *const *items, uint32_t n);
 /* Whether it can be told in constant time where the key stands among every `stride`th item: 2 in contents of key, value, key, value

@@ -6,6 +6,7 @@
  * breaks with the operation's row.
  */
 #include "core/trace/object.h"
+#include "core/trace/table.h"
 #include "core/trace/exception.h"
 #include "core/trace/size.h"
 
@@ -30,7 +31,8 @@ gm_tracker_array (GmRecorder *r, uint32_t n)
 const GmTracker *
 gm_contents_of (GmRecorder *r, const GmTracker *t)
 {
-  return gm_heap_load (&r->heap, t->id, 0);
+  const GmTracker *contents = gm_heap_load (&r->heap, t->id, 0);
+  return contents && contents->kind == &gm_kind_table ? gm_table_contents (r, contents) : contents;
 }
 
 void

@@ -10,6 +10,7 @@
 #include "core/trace/exception.h"
 #include "core/trace/keys.h"
 #include "core/trace/object.h"
+#include "core/trace/table.h"
 
 #include <string.h>
 
@@ -142,6 +143,14 @@ find (GmRecorder *r, const GmTracker *contents, const GmTracker *key)
   return -1;
 }
 
+/* The dict's table and the key's place in it, or -1; NULL: it has none, or that cannot be told. */
+static const GmTracker *
+find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t *at)
+{
+  const GmTracker *table = t->n == 0 && !r->stop ? gm_table_of (r, t) : NULL;
+  return table && gm_table_find (r, table, gm_realize (r, key), at) ? table : NULL;
+}
+
 /* The value, or NULL if there is no such key (or after a break). */
 const GmTracker *
 gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
@@ -150,6 +159,10 @@ gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
     gm_record_break (r, GM_BREAK_SUBSCRIPT, "dict", gm_type_text (r, key));
     return NULL;
   }
+  int64_t at;
+  const GmTracker *table = find_in_table (r, t, key, &at);
+  if (table)
+    return at < 0 ? NULL : gm_table_value (r, table, at);
   const GmTracker *contents = gm_contents_of (r, t);
   key = gm_realize (r, key);
   if (t->n && key->kind == &gm_kind_constant && PyUnicode_CheckExact (key->real)) {
@@ -170,7 +183,7 @@ gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
     return NULL;
   }
   contents = whole (r, t);
-  int64_t at = r->stop ? -1 : find (r, contents, key);
+  at = r->stop ? -1 : find (r, contents, key);
   return at < 0 ? NULL : contents->items[at + 1];
 }
 
@@ -194,10 +207,22 @@ gm_dict_store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const Gm
     gm_instance_dict_store (r, t, key, value);
     return;
   }
-  const GmTracker *old = whole (r, t);
+  int64_t at;
+  const GmTracker *table = find_in_table (r, t, key, &at), *old = table ? NULL : whole (r, t);
   if (r->stop)
     return;
-  int64_t at = find (r, old, key);
+  if (!table && (at = find (r, old, key)) >= 0 && (table = gm_table_make (r, t)) != NULL)
+    at /= 2;
+  if (table && at < 0) {
+    gm_table_append (r, t, gm_realize (r, key), value);
+    return;
+  }
+  if (table) {
+    if (t->real)
+      gm_dropped (r, gm_table_value (r, table, at));
+    gm_table_replace (r, table, at, value);
+    return;
+  }
   if (at < 0) {
     const GmTracker *pair[] = { gm_realize (r, key), value };
     gm_key_stored (r, pair[0]);
@@ -223,13 +248,23 @@ store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker 
 static const GmTracker *
 drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
-  const GmTracker *old = whole (r, t);
-  int64_t at = r->stop ? -1 : find (r, old, key);
+  int64_t at;
+  const GmTracker *table = find_in_table (r, t, key, &at), *old = table ? NULL : whole (r, t);
+  if (!table)
+    at = r->stop ? -1 : find (r, old, key);
   if (at < 0)
     return NULL;
   if (t->n) {
     gm_instance_dict_store (r, t, key, NULL);
     return old->items[at + 1];
+  }
+  if (!table && (table = gm_table_make (r, t)) != NULL)
+    at /= 2;
+  if (table) {
+    const GmTracker *value = gm_table_value (r, table, at);
+    gm_table_drop (r, table, at);
+    gm_effect_item (r, owner_of (t), t, key, NULL);
+    return value;
   }
   const GmTracker **items = gm_tracker_array (r, old->n - 2);
   gm_tracker_copy (items, old->items, (uint32_t) at);
@@ -291,7 +326,8 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
 static int64_t
 len (GmRecorder *r, const GmTracker *t)
 {
-  return whole (r, t)->n / 2;
+  const GmTracker *table = t->n ? NULL : gm_table_of (r, t);
+  return table ? gm_table_n_pairs (r, table) : whole (r, t)->n / 2;
 }
 
 static const GmTracker *
@@ -448,14 +484,22 @@ method_popitem (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (!gm_args_take (r, "popitem", args, names, t->number ? 1 : 0, &last))
     return &gm_tracker_poison;
   bool first = t->number && last && !gm_truth (r, last);
-  const GmTracker *contents = whole (r, t);
+  int64_t n = len (r, t);
   if (r->stop)
     return &gm_tracker_poison;
-  if (contents->n == 0)
+  if (n == 0)
     return gm_raise_new (r, PyExc_KeyError,
                          t->number ? "dictionary is empty" : "popitem(): dictionary is empty");
-  const GmTracker *pair = gm_tuple_new (r, &contents->items[first ? 0 : contents->n - 2], 2);
-  drop (r, t, pair->items[0]);
+  const GmTracker *table = t->n ? NULL : gm_table_of (r, t), *items[2];
+  if (table) {
+    int64_t at = gm_table_end (r, table, first);
+    items[0] = gm_table_key (r, table, at);
+    items[1] = gm_table_value (r, table, at);
+  } else {
+    gm_tracker_copy (items, &whole (r, t)->items[first ? 0 : 2 * n - 2], 2);
+  }
+  const GmTracker *pair = gm_tuple_new (r, items, 2);
+  drop (r, t, items[0]);
   return pair;
 }
 

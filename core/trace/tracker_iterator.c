@@ -10,6 +10,7 @@
 
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
+#include "core/trace/table.h"
 
 const GmTracker *
 gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items, uint32_t n,
@@ -77,8 +78,14 @@ keys_differ (const GmTracker *dict, const GmTracker *began, const GmTracker *now
 static const GmTracker *
 dict_next (GmRecorder *r, const GmTracker *t, const GmTracker *of, int which)
 {
-  const GmTracker *state = gm_contents_of (r, t), *contents = gm_contents_of (r, of);
+  const GmTracker *state = gm_contents_of (r, t), *value;
   uint32_t i = 2 * (uint32_t) state->number;
+  if (gm_table_value_in (r, of, state->data, i / 2, &value)) { /* only values have been replaced */
+    const GmTracker *pair[] = { ((const GmTracker *) state->data)->items[i], value };
+    gm_iterator_move (r, t, state->number + 1);
+    return which == 2 ? gm_tuple_new (r, pair, 2) : pair[which];
+  }
+  const GmTracker *contents = gm_contents_of (r, of);
   if (of->number && i >= ((const GmTracker *) state->data)->n)
     return NULL; /* behind its last key an OrderedDict's iterator looks no more */
   if (keys_differ (of, state->data, contents)) {
