@@ -27,6 +27,7 @@ typedef struct {
   const GmSaved *kept;
   bool *reached;     /* per value: gradients arrive there */
   bool *needed;      /* per value: its elements are read */
+  bool *source;      /* per value: others are computed again of it */
   GmTensor **values; /* owned */
   GmTensor **tape;   /* owned: with history */
   GmTensor **leaves; /* owned: per input of the graph, what the plain tape keeps as itself; else NULL */
@@ -117,10 +118,13 @@ mark_needed (Unfold *w)
       saves = gm_op_saves (n->op, (int) n->n_in, flow);
     if (saves & GM_SAVES_OUT)
       w->needed[n->out] = true;
-    for (uint32_t i = 0; i < n->n_in; i++)
-      if ((saves && gm_op_is_higher (n->op)) || (i < 30 && saves >> i & 1) || (custom && flow && i > gm_graph_custom (g, n)->outputs->len)
-          || (w->needed[n->out] && !is_kept (w, n->out) && reads (g, n, i)))
+    for (uint32_t i = 0; i < n->n_in; i++) {
+      bool again = w->needed[n->out] && !is_kept (w, n->out) && reads (g, n, i);
+      if (again || (saves && gm_op_is_higher (n->op)) || (i < 30 && saves >> i & 1) || (custom && flow && i > gm_graph_custom (g, n)->outputs->len))
         w->needed[n->in[i]] = true;
+      if (again)
+        w->source[n->in[i]] = true;
+    }
   }
 }
 
@@ -128,12 +132,13 @@ bool *
 gm_unfold_reads (const GmUnfold *u)
 {
   g_autofree bool *reached = g_new0 (bool, u->g->values->len + 1);
+  g_autofree bool *source = g_new0 (bool, u->g->values->len + 1);
   bool *needed = g_new0 (bool, u->g->values->len + 1);
 
   for (uint32_t k = 0; k < u->n_tangents; k++)
     reached[output_value (u, k)] = true;
   spread (u->g, reached);
-  mark_needed (&(Unfold){ .u = u, .g = u->g, .reached = reached, .needed = needed });
+  mark_needed (&(Unfold){ .u = u, .g = u->g, .reached = reached, .needed = needed, .source = source });
   return needed;
 }
 
@@ -146,13 +151,19 @@ kept_leaf (const GmUnfold *u, const GmAgNode *n, const GmSaved *kept, uint32_t i
   return place == GM_NO_ID || u->is_packed || kept[place].is_packed ? NULL : gm_autograd_leaf (n, (int) i);
 }
 
+static bool
+has_moved (const GmTensor *now, const GmTensor *was)
+{
+  return now->storage != was->storage || now->offset != was->offset || !gm_meta_same_layout (&now->meta, &was->meta);
+}
+
 bool
 gm_unfold_any_moved (const GmUnfold *u, const GmAgNode *n, const GmSaved *kept)
 {
   for (uint32_t i = 0; i < u->n_grads; i++) {
     const GmTensor *now = kept_leaf (u, n, kept, i);
     const GmTensor *was = now ? kept[u->places[g_array_index (u->g->inputs, GmValueId, u->grads[i].i)]].t : NULL;
-    if (now && (now->storage != was->storage || now->offset != was->offset || !gm_meta_same_layout (&now->meta, &was->meta)))
+    if (now && has_moved (now, was))
       return true;
   }
   return false;
@@ -179,6 +190,8 @@ take_kept (Unfold *w, GmValueId v, GError **error)
   }
   if (k->is_packed || now == k->version)
     return true;
+  if (w->leaves[v] && has_moved (w->leaves[v], t) && !w->source[v])
+    return true; /* nobody reads what it was */
   g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
                "a tensor that the backward of the compiled function needs was changed by an "
                "in-place operation: %s is at version %u; expected version %u.  Change a clone () "
@@ -366,6 +379,17 @@ record_higher (Unfold *w, uint32_t k, uint64_t seq)
 }
 
 static void
+find_leaves (Unfold *w, GmAgNode *node)
+{
+  for (uint32_t i = 0; i < w->u->n_grads; i++) {
+    GmTensor *leaf = kept_leaf (w->u, node, w->kept, i);
+    GmValueId v = g_array_index (w->g->inputs, GmValueId, w->u->grads[i].i);
+    if (leaf)
+      w->leaves[v] = leaf->meta.requires_grad ? gm_tensor_ref (leaf) : gm_autograd_before (node, (int) i, leaf);
+  }
+}
+
+static void
 record (Unfold *w, GmAgNode *node, uint64_t seq)
 {
   const GmGraph *g = w->g;
@@ -374,9 +398,6 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
     GmValueId v = g_array_index (g->inputs, GmValueId, w->u->grads[i].i);
     g_autoptr (GmTensor) t = tensor_of (w, v);
     w->tape[v] = gm_autograd_before (node, (int) i, t);
-    GmTensor *leaf = kept_leaf (w->u, node, w->kept, i);
-    if (leaf)
-      w->leaves[v] = leaf->meta.requires_grad ? gm_tensor_ref (leaf) : gm_autograd_before (node, (int) i, leaf);
   }
   for (uint32_t k = 0; k < g->nodes->len; k++) {
     const GmNode *n = gm_graph_node (g, k);
@@ -408,7 +429,7 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
     gm_autograd_record (w->tape[n->out], n->op, in, (int) n->n_in, n->attrs, seq + k);
     for (uint32_t i = 0; i < n->n_in; i++)
       if (w->leaves[n->in[i]])
-        gm_autograd_record_leaf (w->tape[n->out], i, w->leaves[n->in[i]]);
+        gm_autograd_record_leaf (w->tape[n->out], i, w->leaves[n->in[i]], w->kept[w->u->places[n->in[i]]].version);
   }
 }
 
@@ -438,15 +459,16 @@ unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, Gm
         GmTensor **roots, GError **error)
 {
   uint32_t n = u->g->values->len;
-  g_autofree bool *reached = g_new0 (bool, n + 1), *needed = g_new0 (bool, n + 1);
+  g_autofree bool *reached = g_new0 (bool, n + 1), *needed = g_new0 (bool, n + 1), *source = g_new0 (bool, n + 1);
   g_autofree GmTensor **values = g_new0 (GmTensor *, n + 1), **tape = g_new0 (GmTensor *, n + 1), **leaves = g_new0 (GmTensor *, n + 1);
-  Unfold w = { u, u->g, kept, reached, needed, values, tape, leaves };
+  Unfold w = { u, u->g, kept, reached, needed, source, values, tape, leaves };
 
   for (uint32_t k = 0; k < u->n_tangents; k++)
     if (!grads || grads[k])
       reached[output_value (u, k)] = true;
   spread (u->g, reached);
   mark_needed (&w);
+  find_leaves (&w, node);
   bool ok = compute_needed (&w, error);
   if (ok) {
     record (&w, node, seq);

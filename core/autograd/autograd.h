@@ -118,8 +118,8 @@ uint64_t gm_autograd_reserve (uint64_t n);
 /* out, fresh, becomes the result of op (in ...), as if that had run, at the place `seq` in the order.  What the gradient reads must
  * be there (gm_op_saves), other operands may be without memory. */
 void gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, uint64_t seq);
-/* What the node that made out keeps of its operand i, if it does, is the leaf t itself, which may have moved since. */
-void gm_autograd_record_leaf (GmTensor *out, uint32_t i, GmTensor *t);
+/* What the node that made out keeps of its operand i, if it does, is the leaf t itself, which may have moved since; version: when it was kept. */
+void gm_autograd_record_leaf (GmTensor *out, uint32_t i, GmTensor *t, uint32_t version);
 /* The number of a node that was just attached, or of the one that made t. */
 void gm_autograd_place (GmAgNode *n, uint64_t seq);
 void gm_autograd_place_made (GmTensor *t, uint64_t seq);

@@ -150,14 +150,15 @@ gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const
 }
 
 void
-gm_autograd_record_leaf (GmTensor *out, uint32_t i, GmTensor *t)
+gm_autograd_record_leaf (GmTensor *out, uint32_t i, GmTensor *t, uint32_t version)
 {
   GmAgNode *n = out->autograd->node;
 
   if (i >= GM_NODE_INLINE || !n->saved_in[i].t)
     return;
   gm_tensor_unref (n->saved_in[i].t);
-  n->saved_in[i].t = gm_tensor_ref (t); /* the version is that of the memory that it had */
+  n->saved_in[i].t = gm_tensor_ref (t);
+  n->saved_in[i].version = version;
 }
 
 /* A result of a view op that was not recorded still has to know which history of its base it saw,

@@ -146,6 +146,49 @@ def test_new_memory_of_another_version_is_refused(f):
     assert both(f, run) is RuntimeError
 
 
+@pytest.mark.parametrize("writes", [1, 2])
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("f", [product, made_of_it, view_of_it, twice], ids=lambda f: f.__name__)
+def test_old_memory_may_be_written_before_the_leaf_moves(f, version, writes):
+    """The version that counts is that of where the leaf is."""
+
+    def run(f):
+        x, w = start()
+        y = f(x, w)
+        with gramme.no_grad():
+            for _ in range(writes):
+                w.mul_(2.0)
+        w.data = other(3.0, version)
+        y.sum().backward()
+        return x.grad.tolist(), w.grad.tolist()
+
+    found = both(f, run)
+    if f in (product, made_of_it):
+        assert found is RuntimeError if version else isinstance(found, tuple)
+
+
+def moves_itself(x, w):
+    y = x * w
+    with gramme.no_grad():
+        w.mul_(3)
+    w.data = other(5.0)
+    return y + w
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_written_and_moved_within_the_function(before):
+    def run(f):
+        x, w = start()
+        with gramme.no_grad():
+            for _ in range(before):
+                w.add_(1.0)
+        f(x, w).sum().backward()
+        return x.grad.tolist(), w.grad.tolist(), w.tolist()
+
+    found = both(moves_itself, run)
+    assert found is RuntimeError if before else isinstance(found, tuple)
+
+
 @pytest.mark.parametrize("f", [product, made_of_it, computed_again], ids=lambda f: f.__name__)
 def test_second_derivative(f):
     def run(f):
