@@ -163,8 +163,11 @@ def allow_in_graph(fn):
     fn takes tensors, at least one, and constants, and gives a tensor, or a tuple or list of them, that are new.  It must not change its arguments, give
     them back, draw random numbers, or read a tensor that requires grad and is no argument; and what it changes elsewhere must not be
     what the compiled function reads.  Where that is seen not to hold, fn is called as plain Python between two graphs, a break with a reason
-    (KEPT_WHOLE), which fullgraph=True refuses.  The gradient of its gradient (create_graph=True) is refused.
-    What it adds up to the gradient of one argument, and what comes to that from behind a break, are summed apart: the last bit may differ.
+    (KEPT_WHOLE), which fullgraph=True refuses.
+    What it adds up to the gradient of one argument is summed inside of the node, and then added to what comes from elsewhere, as from behind a
+    break.  Plain Python adds all terms in the order in which its backward meets them, so where an argument's gradient has terms from inside and
+    from outside the last bits may differ.  That is so for each gradient of a gradient (create_graph=True): what the first one was made
+    of are such terms.  Values and first gradients with terms of one kind are plain Python's to the bit.
     It holds for all functions of the same code.  gramme's own functions are operations already.
     """
     for one in fn if isinstance(fn, (list, tuple)) else (fn,):
