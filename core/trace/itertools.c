@@ -300,6 +300,15 @@ make_longest (GmRecorder *r, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : gm_iterator_new (r, GM_ITER_LONGEST, items, args->n + 1, 0);
 }
 
+/* As PyNumber_Check. */
+static bool
+is_number (GmRecorder *r, const GmTracker *t)
+{
+  const PyTypeObject *type = gm_type_of (r, t);
+  const PyNumberMethods *m = type ? type->tp_as_number : NULL;
+  return (m && (m->nb_index || m->nb_int || m->nb_float)) || (type && PyType_IsSubtype ((PyTypeObject *) type, &PyComplex_Type));
+}
+
 static const GmTracker *
 make_named (GmRecorder *r, const char *name, const GmCallArgs *args)
 {
@@ -310,6 +319,8 @@ make_named (GmRecorder *r, const char *name, const GmCallArgs *args)
       return &gm_tracker_poison;
     const GmTracker *items[2] = { in[0] ? in[0] : gm_from_int (r, 0),
                                   in[1] ? in[1] : gm_from_int (r, 1) };
+    if (!is_number (r, items[0]) || !is_number (r, items[1]))
+      return r->stop ? &gm_tracker_poison : gm_raise_new (r, PyExc_TypeError, "a number is required");
     return gm_iterator_new (r, GM_ITER_COUNT, items, 2, 0);
   }
   if (strcmp (name, "repeat") == 0) {

@@ -685,3 +685,24 @@ def test_two_stars_in_a_display_take_mappings_alone(thing):
             assert str(raised.value) == str(error)
         else:
             assert G.compile(program, backend="eager")(thing) == want
+
+
+class Index:
+    def __index__(self):
+        return 3
+
+
+@pytest.mark.parametrize("args", [("a",), (None,), (1, [1]), ((),), (1j,), (True,), (1, 0.5), (Index(),), (Index(), Index()), (2, "a")], ids=repr)
+def test_what_count_takes_for_a_number(args):
+    def program(x):
+        try:
+            made = itertools.count(*args)
+        except TypeError as error:
+            return str(error), x + 1
+        try:
+            return next(made), next(made), x + 1
+        except TypeError as error:
+            return str(error), x + 1
+
+    want, have = program(G.ones(2)), G.compile(program, backend="eager")(G.ones(2))
+    assert repr(want[:-1]).replace("Index object at", "").split(" 0x")[0] == repr(have[:-1]).replace("Index object at", "").split(" 0x")[0]
