@@ -706,3 +706,17 @@ def test_what_count_takes_for_a_number(args):
 
     want, have = program(G.ones(2)), G.compile(program, backend="eager")(G.ones(2))
     assert repr(want[:-1]).replace("Index object at", "").split(" 0x")[0] == repr(have[:-1]).replace("Index object at", "").split(" 0x")[0]
+
+
+@pytest.mark.parametrize("start", [(), (0.1,), (0,)])
+@pytest.mark.parametrize("items", [[0.1] * 10, [1, 0.1, 2, 0.3], [0.1, 1, 1e100, 0.1, -1e100], [True, 0.1, 0.2], [0.1, 10**30, 0.2], [0.1, 0.2, 0.3, "a"], [0.1] * 9 + [1j, 0.1]], ids=repr)
+def test_sum_adds_floats_as_this_python_does(items, start):
+    """Since 3.12 it carries along what they lose."""
+
+    def program(x):
+        try:
+            return sum(list(items), *start), x
+        except TypeError as error:
+            return str(error), x
+
+    assert repr(G.compile(program, backend="eager")(G.ones(1))[0]) == repr(program(G.ones(1))[0])
