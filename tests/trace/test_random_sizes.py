@@ -128,7 +128,7 @@ class Bound:
     def note(self):
         status = self.compiled.status()
         self.broke = bool(status["breaks"])
-        if status["graphs"] > self.entries and not self.broke:
+        if status["graphs"] > self.entries and not self.broke and not FORCED:
             self.facts |= decided(self.compiled.entries()[0], varying(status["sizes"]), self.text)
         self.entries = status["graphs"]
 
