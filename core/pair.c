@@ -23,7 +23,7 @@ struct GmPair {
 static GmGraph *
 alone (const GmGraph *backward)
 {
-  GmGraph *g = backward->sizes ? gm_graph_copy_with (backward, gm_sizes_copy (backward->sizes)) : gm_graph_simplify (backward, 0, NULL);
+  GmGraph *g = gm_graph_copy_apart (backward);
 
   for (uint32_t i = 0; i < g->outputs->len; i++)
     g_array_index (g->outputs, GmGraphOutput, i).kind = GM_OUTPUT_USER;

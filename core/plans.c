@@ -433,7 +433,7 @@ gm_plans_new (GmCompile *c, GError **error)
 {
   GmPlans *p = g_new0 (GmPlans, 1);
   g_autoptr (GmCompile) made = NULL;
-  p->graph = gm_graph_copy_with (c->record.graph, gm_sizes_copy (c->record.graph->sizes));
+  p->graph = gm_graph_copy_apart (c->record.graph);
   p->n_symbols = gm_graph_symbol_sources (p->graph, p->graph->arena, &p->sources);
   p->counts = p->graph->sizes->counts->len > 0;
   p->fixed = g_new0 (int64_t, p->n_symbols + 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * donate.c -- memory that a call has read for the last time becomes that of what it makes.
  *
- * Who may lend to whom is decided with the plan, or with the backward's code: an input of the code and an output of one layout, of which the back end says that
- * it has read the one before it writes the other, and that is nothing the plan gives on as it is.  Whether that input is the plan's
- * alone is known at the call: one reference to the tensor, one to its memory, and nobody who could make another.
+ * Who may lend to whom is decided with the plan, or with the backward's code: an input of the code and an output of one layout, of which the
+ * back end says that it has read the one before it writes the other, and that is nothing the plan gives on as it is.  Whether that input is
+ * the plan's alone is known at the call: one reference to the tensor, one to its memory, and nobody who could make another.
  * What a function writes to its input lies in that input's memory from the start, where the back end says the same of the two.
  * Invariant: what was lent is never read again; whoever might want to (a backward that is kept, hooks that saw the
  * gradient, a view, Python) holds a reference, or says so.

@@ -300,25 +300,27 @@ differentiate_branches (const Call *c, GmValueId *result)
 
 /* -- while_loop -------------------------------------------------------------------------------- */
 
-/* One step back: what while_loop_grad's third body is. */
+/* One step back: a body of while_loop_grad and of associative_scan_grad.  Gradients come in for all results of the body's, and go out for the
+ * first n_values inputs whether they have one or not, so that operands and results follow from how many there are: those that are none are
+ * handed through. */
 static GmGraph *
-step_back (const GmHigher *h, GError **error)
+step_back (const GmGraph *body, uint32_t n_values, GError **error)
 {
-  const GmGraph *body = h->bodies[1];
+  uint32_t n_results = body->outputs->len;
   g_autoptr (GmGraph) of = gradient_of (body, error);
   if (!of)
     return NULL;
   GmGraph *to = gm_graph_new_like (of, of->name, NULL);
-  g_autofree GmValueId *map = g_new (GmValueId, of->values->len + 1), *gradient = g_new (GmValueId, h->n_carried + 1);
+  g_autofree GmValueId *map = g_new (GmValueId, of->values->len + 1), *gradient = g_new (GmValueId, n_results + 1);
   uint32_t n = body->inputs->len, k = n;
 
   for (uint32_t i = 0; i < n; i++)
     map[input_of (of, i)] = gm_graph_add_input (to, gm_graph_value (body, input_of (body, i))->name,
                                                 gm_graph_meta (body, input_of (body, i)));
-  for (uint32_t i = 0; i < h->n_carried; i++) {
+  for (uint32_t i = 0; i < n_results; i++) {
     GmMeta m = *gm_graph_meta (body, output_of (body, i));
     m.requires_grad = 0;
-    gm_meta_set_contiguous (&m);
+    gm_graph_meta_set_contiguous (to, &m);
     gradient[i] = gm_graph_add_input (to, gm_copy_fresh_name (to, "gradient", i), &m);
     if (needs_grad (body, output_of (body, i)))
       map[input_of (of, k++)] = gradient[i];
@@ -332,8 +334,8 @@ step_back (const GmHigher *h, GError **error)
     bool has = needs_grad (body, input_of (body, i));
     if (has)
       gm_graph_add_output (to, map[output_of (of, k++)], GM_OUTPUT_GRAD);
-    else if (i < h->n_carried)
-      gm_graph_add_output (to, gradient[i], GM_OUTPUT_GRAD);
+    else if (i < n_values)
+      gm_graph_add_output (to, gradient[i % n_results], GM_OUTPUT_GRAD);
   }
   if (own_outputs (to, error))
     return to;
@@ -358,7 +360,7 @@ differentiate_while (const Call *c, GmValueId *result)
   h->n_carried = from->n_carried;
   h->bodies[0] = copy_of (from->bodies[0]);
   h->bodies[1] = copy_of (body);
-  if (!(h->bodies[2] = step_back (from, c->error)))
+  if (!(h->bodies[2] = step_back (from->bodies[1], from->n_carried, c->error)))
     return false;
   g_array_append_vals (in, c->in, c->n->n_in);
   for (uint32_t i = 0; i < h->n_carried; i++) {
@@ -520,48 +522,6 @@ differentiate_scan (const Call *c, GmValueId *result)
 
 /* -- associative_scan -------------------------------------------------------------------------- */
 
-/* The second body of associative_scan_grad.  Gradients come in for all results and go out for all blocks, so that operands and results
- * follow from how many there are; those that are none are handed through. */
-static GmGraph *
-blocks_back (const GmHigher *h, GError **error)
-{
-  const GmGraph *body = h->bodies[0];
-  g_autoptr (GmGraph) of = gradient_of (body, error);
-  if (!of)
-    return NULL;
-  GmGraph *to = gm_graph_new_like (of, of->name, NULL);
-  g_autofree GmValueId *map = g_new (GmValueId, of->values->len + 1), *gradient = g_new (GmValueId, h->n_mapped + 1);
-  uint32_t n = body->inputs->len, k = n;
-
-  for (uint32_t i = 0; i < n; i++)
-    map[input_of (of, i)] = gm_graph_add_input (to, gm_graph_value (body, input_of (body, i))->name,
-                                                gm_graph_meta (body, input_of (body, i)));
-  for (uint32_t i = 0; i < h->n_mapped; i++) {
-    GmMeta m = *gm_graph_meta (body, output_of (body, i));
-    m.requires_grad = 0;
-    gm_graph_meta_set_contiguous (to, &m);
-    gradient[i] = gm_graph_add_input (to, gm_copy_fresh_name (to, "gradient", i), &m);
-    if (needs_grad (body, output_of (body, i)))
-      map[input_of (of, k++)] = gradient[i];
-  }
-  if (!inline_nodes (to, of, map, error)) {
-    gm_graph_free (to);
-    return NULL;
-  }
-  k = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    bool has = needs_grad (body, input_of (body, i));
-    if (has)
-      gm_graph_add_output (to, map[output_of (of, k++)], GM_OUTPUT_GRAD);
-    else if (i < 2 * h->n_mapped)
-      gm_graph_add_output (to, gradient[i % h->n_mapped], GM_OUTPUT_GRAD);
-  }
-  if (own_outputs (to, error))
-    return to;
-  gm_graph_free (to);
-  return NULL;
-}
-
 static bool
 differentiate_prefixes (const Call *c, GmValueId *result)
 {
@@ -573,7 +533,7 @@ differentiate_prefixes (const Call *c, GmValueId *result)
 
   h->n_mapped = m;
   h->bodies[0] = copy_of (body);
-  if (!(h->bodies[1] = blocks_back (from, c->error)))
+  if (!(h->bodies[1] = step_back (body, 2 * m, c->error)))
     return false;
   g_array_append_vals (in, c->in, c->n->n_in);
   for (uint32_t i = 0; i < m; i++) {

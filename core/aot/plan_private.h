@@ -97,8 +97,8 @@ gm_plan_prepare (GmPlan *p, GError **error)
 /* plan_program.c: the compiled backward over these inputs (takes the references), of a plan that has p->backward.  NULL: none, *error may be set. */
 GmAgProgram *gm_plan_program (GmPlan *p, GmTensor *const *in, GByteArray *structure, GError **error);
 
-/* donate.c.  plan: finds who lends to whom in the forward, last of all; plan_backward: in the backward, when there is code that can be asked.  take: a new tensor in the memory of t, if these are all references to it and nobody
- * else knows its memory; else NULL. */
+/* donate.c.  plan: finds who lends to whom in the forward, last of all; plan_backward: in the backward, when there is code that can be
+ * asked.  take: a new tensor in the memory of t, if these are all references to it and nobody else knows its memory; else NULL. */
 void gm_donate_plan (GmPlan *p, const GmGraph *forward);
 void gm_donate_plan_backward (GmPlan *p);
 GmTensor *gm_donate_take (GmTensor *t, int refs);

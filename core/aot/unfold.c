@@ -142,11 +142,18 @@ gm_unfold_reads (const GmUnfold *u)
   return needed;
 }
 
+/* The input that gradient i is of. */
+static GmValueId
+value_of_grad (const GmUnfold *u, uint32_t i)
+{
+  return g_array_index (u->g->inputs, GmValueId, u->grads[i].i);
+}
+
 /* The leaf that gradient i goes to, borrowed, if it was kept; NULL: it was not, or hooks packed it. */
 static GmTensor *
 kept_leaf (const GmUnfold *u, const GmAgNode *n, const GmSaved *kept, uint32_t i)
 {
-  uint32_t place = u->places[g_array_index (u->g->inputs, GmValueId, u->grads[i].i)];
+  uint32_t place = u->places[value_of_grad (u, i)];
 
   return place == GM_NO_ID || u->is_packed || kept[place].is_packed ? NULL : gm_autograd_leaf (n, (int) i);
 }
@@ -162,8 +169,7 @@ gm_unfold_any_moved (const GmUnfold *u, const GmAgNode *n, const GmSaved *kept)
 {
   for (uint32_t i = 0; i < u->n_grads; i++) {
     const GmTensor *now = kept_leaf (u, n, kept, i);
-    const GmTensor *was = now ? kept[u->places[g_array_index (u->g->inputs, GmValueId, u->grads[i].i)]].t : NULL;
-    if (now && has_moved (now, was))
+    if (now && has_moved (now, kept[u->places[value_of_grad (u, i)]].t))
       return true;
   }
   return false;
@@ -304,6 +310,12 @@ on_tape (Unfold *w, GmValueId v)
   return w->tape[v];
 }
 
+static GmTensor *
+leaf_or_tape (Unfold *w, GmValueId v)
+{
+  return w->leaves[v] ? w->leaves[v] : on_tape (w, v);
+}
+
 /* Which result of the function with that row the value is, as computed; -1: none that gradients reach. */
 static int
 result_of (const Unfold *w, uint32_t first, int64_t row, GmValueId v)
@@ -337,7 +349,7 @@ record_custom (Unfold *w, uint32_t k, uint64_t seq)
   for (uint32_t i = 0; i < n_captured; i++) {
     GmValueId v = n->in[1 + n_args + i];
     results[i] = result_of (w, k, n->attrs->offset, v);
-    captured[i] = w->leaves[v] ? w->leaves[v] : on_tape (w, v);
+    captured[i] = leaf_or_tape (w, v);
     lost |= gm_graph_meta (g, v)->requires_grad && !captured[i]->meta.requires_grad;
   }
   memset (outs, 0, sizeof outs);
@@ -361,7 +373,7 @@ record_higher (Unfold *w, uint32_t k, uint64_t seq)
   bool any = false;
 
   for (uint32_t i = 0; i < n->n_in; i++) {
-    in[i] = w->leaves[n->in[i]] ? w->leaves[n->in[i]] : on_tape (w, n->in[i]);
+    in[i] = leaf_or_tape (w, n->in[i]);
     any |= flows (g, n, i) && in[i]->meta.requires_grad;
   }
   if (!any)
@@ -383,9 +395,8 @@ find_leaves (Unfold *w, GmAgNode *node)
 {
   for (uint32_t i = 0; i < w->u->n_grads; i++) {
     GmTensor *leaf = kept_leaf (w->u, node, w->kept, i);
-    GmValueId v = g_array_index (w->g->inputs, GmValueId, w->u->grads[i].i);
     if (leaf)
-      w->leaves[v] = leaf->meta.requires_grad ? gm_tensor_ref (leaf) : gm_autograd_before (node, (int) i, leaf);
+      w->leaves[value_of_grad (w->u, i)] = leaf->meta.requires_grad ? gm_tensor_ref (leaf) : gm_autograd_before (node, (int) i, leaf);
   }
 }
 

@@ -170,6 +170,8 @@ GmGraph *gm_graph_settle (const GmGraph *g, GmArena *arena);
 GmGraph *gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, GError **error);
 /* A copy in an arena of its own, with `sizes` (taken), a gm_sizes_copy of its own ones, bodies included. */
 GmGraph *gm_graph_copy_with (const GmGraph *g, GmSizes *sizes);
+/* A copy in an arena of its own, which shares nothing with g that somebody writes to: it has sizes of its own, where there are any. */
+GmGraph *gm_graph_copy_apart (const GmGraph *g);
 /* What requires_grad of a node's result is unless gradients were off where it was recorded. */
 bool gm_graph_expects_grad (const GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmMeta *result);
 

@@ -101,13 +101,21 @@ gm_parse_word (GmParser *p, const char *what)
 
 /* -- Values ------------------------------------------------------------------------------------ */
 
+/* %name; the caller frees it; *place: where it stands. */
+static char *
+value_name (GmParser *p, const char **place)
+{
+  if (!gm_parse_expect (p, "%"))
+    return NULL;
+  *place = p->at;
+  return gm_parse_word (p, "the name of a value after '%'");
+}
+
 bool
 gm_parse_use (GmParser *p, GmValueId *out)
 {
-  if (!gm_parse_expect (p, "%"))
-    return false;
-  const char *place = p->at;
-  g_autofree char *name = gm_parse_word (p, "the name of a value after '%'");
+  const char *place;
+  g_autofree char *name = value_name (p, &place);
   if (!name)
     return false;
   *out = GPOINTER_TO_UINT (g_hash_table_lookup (p->names, name)) - 1u;
@@ -118,10 +126,8 @@ gm_parse_use (GmParser *p, GmValueId *out)
 bool
 gm_parse_name (GmParser *p, char **out)
 {
-  if (!gm_parse_expect (p, "%"))
-    return false;
-  const char *place = p->at;
-  g_autofree char *name = gm_parse_word (p, "the name of a value after '%'");
+  const char *place;
+  g_autofree char *name = value_name (p, &place);
   if (!name)
     return false;
   if (g_hash_table_contains (p->names, name))

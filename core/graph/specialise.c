@@ -106,7 +106,7 @@ specialise_inputs (const GmGraph *g, GmGraph *to, const int64_t *symbols, GError
 static GmGraph *
 specialise_blocks (const GmGraph *body, const int64_t *symbols)
 {
-  g_autoptr (GmGraph) own = gm_graph_copy_with (body, gm_sizes_copy (body->sizes));
+  g_autoptr (GmGraph) own = gm_graph_copy_apart (body);
   int64_t block = gm_body_input (own, 0)->sizes[0];
   for (uint32_t i = 0; i < gm_sym_n_symbols (own->sym); i++) {
     int64_t symbol = gm_sizes_nth_symbol (own->sizes, i);
@@ -219,6 +219,12 @@ gm_graph_copy_with (const GmGraph *g, GmSizes *sizes)
     gm_graph_set_higher (to, i, h);
   }
   return to;
+}
+
+GmGraph *
+gm_graph_copy_apart (const GmGraph *g)
+{
+  return g->sizes ? gm_graph_copy_with (g, gm_sizes_copy (g->sizes)) : gm_graph_simplify (g, 0, NULL); /* nothing to simplify: a copy */
 }
 
 /* -- As simple as the facts allow -------------------------------------------------------------- */

@@ -80,6 +80,13 @@ gm_exec_role_name (const GmExec *e, int role)
   return role == GM_EXEC_BACKWARD || e->roles[role].is_backward ? "backward" : "forward";
 }
 
+/* For gm_status_to_error. */
+static inline const char *
+gm_exec_run_name (const GmExec *e, int role)
+{
+  return role == GM_EXEC_BACKWARD || e->roles[role].is_backward ? "run of the backward" : "run";
+}
+
 /* What a run leaves to the next one at most.  A larger block costs little beside the run that needs it, and would be
  * missed elsewhere: the backward's by the forward. */
 #define GM_EXEC_KEPT_BYTES ((size_t) 64 * 1024)

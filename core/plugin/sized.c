@@ -693,7 +693,7 @@ call (GmExec *e, int role, const Numbers *n, const GrammeTensor *tensors, GError
   if (G_LIKELY (code == GRAMME_OK))
     return true;
   gm_status_to_error (&status, code, e->backend->name,
-                      strcmp (gm_exec_role_name (e, role), "backward") == 0 ? "run of the backward" : "run", error);
+                      gm_exec_run_name (e, role), error);
   return false;
 }
 

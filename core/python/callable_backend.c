@@ -405,7 +405,7 @@ gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *
   if (made && backward && at_once) {
     made = make_role (x, 1, "compile_backward", backward);
   } else if (made && backward) {
-    x->backward = backward->sizes ? gm_graph_copy_with (backward, gm_sizes_copy (backward->sizes)) : gm_graph_simplify (backward, 0, NULL);
+    x->backward = gm_graph_copy_apart (backward);
     x->lock = PyThread_allocate_lock ();
     if (!(made = x->lock != NULL))
       PyErr_NoMemory ();

@@ -442,7 +442,7 @@ gm_py_graph_new (const GmGraph *g)
   if (!self)
     return NULL;
   self->given = NULL;
-  self->g = g->sizes ? gm_graph_copy_with (g, gm_sizes_copy (g->sizes)) : gm_graph_simplify (g, 0, NULL); /* nothing to simplify: a copy */
+  self->g = gm_graph_copy_apart (g);
   self->sizes = gm_graph_sizes_new (self->g);
   return (PyObject *) self;
 }

@@ -91,25 +91,32 @@ frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
 
 /* -- Depth --------------------------------------------------------------------------------------------------------- */
 
-/* Is less of the thread's stack left than what is not ours to take? */
-static bool
-stack_is_low (void)
+/* The address below which the thread's stack is not ours to take: it grows down.  NULL: nobody can tell, as without /proc. */
+static char *
+stack_low (void)
 {
   enum { MARGIN_BYTES = 2 << 20 };
-  static __thread char *low; /* it grows down */
-  if (G_UNLIKELY (!low)) {
-    pthread_attr_t attr;
-    void *base;
-    size_t size_bytes;
-    if (pthread_getattr_np (pthread_self (), &attr) != 0)
-      return true;
-    bool known = pthread_attr_getstack (&attr, &base, &size_bytes) == 0;
-    pthread_attr_destroy (&attr);
-    if (!known)
-      return true;
+  static __thread bool asked;
+  static __thread char *low;
+  if (G_LIKELY (asked))
+    return low;
+  asked = true;
+  pthread_attr_t attr;
+  void *base;
+  size_t size_bytes;
+  if (pthread_getattr_np (pthread_self (), &attr) != 0)
+    return NULL;
+  if (pthread_attr_getstack (&attr, &base, &size_bytes) == 0)
     low = (char *) base + MIN (MARGIN_BYTES, size_bytes / 4);
-  }
-  return (char *) __builtin_frame_address (0) < low;
+  pthread_attr_destroy (&attr);
+  return low;
+}
+
+/* Nothing is below NULL. */
+static inline bool
+stack_is_low (void)
+{
+  return (char *) __builtin_frame_address (0) < stack_low ();
 }
 
 /* Since 3.12 calls that go through C are counted apart, whatever the thread's stack holds, and 3.12.1 ends at 750 of them.  A frame that
@@ -120,7 +127,7 @@ depth_lend (PyThreadState *ts)
 {
 #if PY_VERSION_HEX >= 0x030c0000
   enum { LOW = 1000, LENT = 10 };
-  if (G_LIKELY (ts->c_recursion_remaining > LOW) || stack_is_low ())
+  if (G_LIKELY (ts->c_recursion_remaining > LOW) || !stack_low () || stack_is_low ())
     return 0;
   ts->c_recursion_remaining += LENT;
   return LENT;

@@ -71,11 +71,11 @@ class GradScaler:
             if grad.dtype == gramme.float16:
                 raise ValueError("gradients in float16 cannot be unscaled: keep the parameters in float32 and let autocast cast them")
         with gramme.no_grad():
-            finite = True
             for grad in grads:
                 grad.mul_(1 / self._scale)
-                finite = gramme.logical_and(gramme.isfinite(grad).all(), finite) if finite is not True else gramme.isfinite(grad).all()
-        self._found[id(optimizer)] = not bool(finite)
+            by_device = [[gramme.isfinite(g).all() for g in grads if g.device == device] for device in {g.device for g in grads}]
+            finite = all(bool(gramme.stack(each).all()) for each in by_device)  # one wait a device
+        self._found[id(optimizer)] = not finite
 
     def step(self, optimizer, *args, **kwargs):
         """optimizer.step(*args, **kwargs), with gradients that are unscaled, unless one is infinite or NaN.  Returns what it returns, or None."""
