@@ -31,6 +31,7 @@ typedef enum {
   GM_ITER_FILTERFALSE,
   GM_ITER_COMPRESS, /* items: two iterators */
   GM_ITER_PAIRWISE, /* items[0]: an iterator */
+  GM_ITER_TUPLES,   /* items: a tuple of all that product, combinations ... give, their class, its arguments */
 } GmIterKind;
 
 /* `start`: the first position, or enumerate's first number. */

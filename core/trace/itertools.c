@@ -3,7 +3,8 @@
  *
  * What an iterator of these keeps between two values (the total of accumulate, the current iterable
  * of chain ...) is in the second slot of its heap object.  product, combinations and permutations
- * read their arguments whole when they are made, as CPython's do; so their tuples are made at once.
+ * read their arguments whole when they are made, as CPython's do; so their tuples are made at once, and where
+ * one of them leaves the region, its class makes it anew of what it had read.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
@@ -200,6 +201,11 @@ gm_itertools_next (GmRecorder *r, const GmTracker *t, int64_t at)
     keep (r, t, pair[1]);
     return gm_tuple_new (r, pair, 2);
   }
+  case GM_ITER_TUPLES:
+    if (at >= t->items[0]->n)
+      return NULL;
+    gm_iterator_move (r, t, at + 1);
+    return t->items[0]->items[at];
   default:
     g_assert_not_reached ();
   }
@@ -221,12 +227,14 @@ make_tuples (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args, uint32_t
   uint32_t n = args->n + gm_args_n_named (args);
   g_autofree PyObject **values = g_new0 (PyObject *, n + 1);
   g_autofree GPtrArray **pools = g_new0 (GPtrArray *, n_pools + 1);
+  g_autofree const GmTracker **made = gm_tracker_array_own (n + 2); /* see GM_ITER_TUPLES */
   g_autoptr (GPtrArray) owned = g_ptr_array_new_with_free_func ((GDestroyNotify) g_ptr_array_unref);
   for (uint32_t i = 0; i < n && !r->stop; i++) {
     if (i >= n_pools) {
       values[i] = gm_constant (r, args->args[i]);
       if (values[i] == NULL)
         return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, type->tp_name);
+      made[2 + i] = args->args[i];
       continue;
     }
     pools[i] = gm_collect (r, args->args[i]);
@@ -235,6 +243,7 @@ make_tuples (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args, uint32_t
     g_ptr_array_add (owned, pools[i]);
     values[i] =
         gm_record_take (r, PyObject_CallFunction ((PyObject *) &PyRange_Type, "I", pools[i]->len));
+    made[2 + i] = gm_tuple_new (r, (const GmTracker *const *) pools[i]->pdata, pools[i]->len);
   }
   PyObject *it = PyObject_Vectorcall ((PyObject *) type, values, args->n, args->names), *places;
   if (it == NULL)
@@ -251,7 +260,9 @@ make_tuples (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args, uint32_t
     if (tuples->len > MAX_TUPLES)
       return gm_record_break (r, GM_BREAK_LOOP_LIMIT, G_STRINGIFY (MAX_TUPLES));
   }
-  return gm_iter (r, gm_tuple_new (r, (const GmTracker *const *) tuples->pdata, tuples->len));
+  made[0] = gm_tuple_new (r, (const GmTracker *const *) tuples->pdata, tuples->len);
+  made[1] = gm_tracker (r, .kind = &gm_kind_contents, .data = gm_record_take (r, Py_NewRef (type)));
+  return r->stop ? &gm_tracker_poison : gm_iterator_new (r, GM_ITER_TUPLES, made, args->names ? 2 : n + 2, 0);
 }
 
 static const GmTracker *

@@ -355,6 +355,23 @@ emit_at_position (GmResidualBuilder *b, const GmTracker *t, int64_t at)
   return true;
 }
 
+/* One of product's kind, as far on: its class makes it of what it read.  With a name among its arguments it is not kept what they were. */
+static bool
+emit_tuples (GmResidualBuilder *b, const GmTracker *t, int64_t at)
+{
+  if (at > MAX_STEPS || t->n == 2)
+    return false;
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) t->items[1]->data);
+  for (uint32_t i = 2; i < t->n; i++)
+    gm_residual_value (b, t->items[i]);
+  gm_residual_emit (b, GM_INSN_CALL, t->n - 2, NULL);
+  gm_residual_allocated (b, t);
+  for (int64_t i = 0; i < at; i++)
+    emit_method (b, t, "__next__", 0, 0);
+  return true;
+}
+
 /* Over what is inside of a subclass's instance: iter () of the instance may be something else. */
 static bool
 over_storage (GmRecorder *r, const GmTracker *t)
@@ -423,10 +440,16 @@ build (GmResidualBuilder *b, const GmTracker *t)
   GmRecorder *r = gm_residual_recorder (b);
   if (gm_residual_cached (b, t))
     return true;
-  if ((t->number > GM_ITER_FILTER && t->number != GM_ITER_SET) || t->number == GM_ITER_ZIP_STRICT || over_storage (r, t))
-    return false;
   const GmTracker *state = gm_contents_of (r, t);
   int64_t at = state->number;
+  if (t->number == GM_ITER_TUPLES && state->items == NULL) {
+    if (!emit_tuples (b, t, at))
+      return false;
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+    return true;
+  }
+  if ((t->number > GM_ITER_FILTER && t->number != GM_ITER_SET) || t->number == GM_ITER_ZIP_STRICT || over_storage (r, t))
+    return false;
   if (state->items != NULL || (at < 0 && t->number != GM_ITER_ENUMERATE)) {
     emit_ended (b, t);
   } else if (t->number == GM_ITER_SET) {

@@ -117,6 +117,24 @@ def case_itertools(compile):
     return compile(root)(G.ones(2))
 
 
+# expect: graphs=3 breaks=0
+def case_tuples_of_itertools_leave_the_region_as_what_they_are(compile):
+    def root(x, make, n):
+        it = make()
+        begun = [next(it, None) for _ in range(n)]
+        return x + 1, begun, it
+
+    f = compile(root)
+
+    def results(make, n):
+        _, begun, it = f(G.ones(2), make, n)
+        return begun, type(it), list(it)
+
+    shared = [[1], [2]]
+    _, (first,), it = f(G.ones(2), lambda: itertools.product(shared, "a"), 1)
+    return results(lambda: itertools.combinations("abc", 2), 1), results(lambda: itertools.permutations([1, 2, 3]), 0), first[0] is shared[0], next(it)[0] is shared[1]
+
+
 # expect: graphs=1 breaks=0
 def case_iterators_share_their_position(compile):
     def root(x):
