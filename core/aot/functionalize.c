@@ -125,7 +125,8 @@ places_in_root (const GmGraph *g, GmValueId object, GError **error)
   g_autoptr (GmTensor) of = places_in_root (g, parent, error), rows = NULL;
   if (!of || n->op != GM_OP_view)
     return of ? gm_op_run (n->op, &of, 1, n->attrs, error) : NULL;
-  rows = gm_op_run (GM_OP_copy, &of, 1, NULL, error); /* the numbers may lie otherwise than the tensor */
+  GmAttrs first = {.mask = 1u << GM_ATTR_DIM};
+  rows = gm_op_run (GM_OP_cat, &of, 1, &first, error); /* row-major, where `copy` keeps strides: the numbers may lie otherwise than the tensor */
   return rows ? gm_op_run (n->op, &rows, 1, n->attrs, error) : NULL;
 }
 

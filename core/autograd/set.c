@@ -59,8 +59,10 @@ gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
   GmEdge history = is_on ? gm_edge_to (src) : (GmEdge){ NULL, 0 };
   bool had = dst->meta.requires_grad;
   gm_tensor_become (dst, src);
-  if (history.node)
+  if (history.node) {
     gm_history_set (dst, history.node, history.nr);
+    dst->autograd->epoch += !had; /* its views have one from now on, as behind a write that brings one */
+  }
   else if (is_on && had)
     gm_history_set (dst, NULL, 0);
   return true;

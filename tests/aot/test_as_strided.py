@@ -104,6 +104,21 @@ def test_writes_and_inputs_that_overlap(f, make, grad, backend):
     check(inputs, lambda *given: f(*given[:-1]), backend, fullgraph=whole, after=(lambda rs: sum(r.sum() for r in rs).backward()) if grad and f is written_through else None)
 
 
+@backends
+def test_places_that_are_there_twice_in_memory_that_is_turned(backend):
+    def f(x):
+        y = x * 1.5
+        z = y.as_strided((3, 2, 2), (4, 0, 1))
+        y.zero_()
+        return z * z, y
+
+    def inputs():
+        leaf = base().requires_grad_()
+        return [leaf.view(3, 4).t()], [leaf]
+
+    check(inputs, f, backend, after=lambda rs: sum(r.sum() for r in rs).backward())
+
+
 def test_second_derivatives():
     def second(f):
         x = base().requires_grad_()

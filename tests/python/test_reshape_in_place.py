@@ -34,6 +34,21 @@ def test_set_takes_the_memory_of_another():
         x.set_(torch.arange(3))
 
 
+def test_views_have_the_history_that_set_brings():
+    def write(row):
+        row[1:].mul_(3)
+
+    for f in (write, torch.compile(write, backend="eager")):
+        w = torch.ones(3, requires_grad=True)
+        x = w.detach()
+        row = x.view(3)
+        x.set_(w)
+        assert row.requires_grad
+        f(row)
+        x.sum().backward()
+        assert w.grad.tolist() == [1, 3, 3] and w.tolist() == [1, 3, 3]
+
+
 def test_gradients_go_through_the_new_shape():
     w = torch.arange(6).reshape(2, 3).float().requires_grad_()
     scale = torch.arange(6).reshape(3, 2).float()
