@@ -126,7 +126,10 @@ places_in_root (const GmGraph *g, GmValueId object, GError **error)
   if (!of || n->op != GM_OP_view)
     return of ? gm_op_run (n->op, &of, 1, n->attrs, error) : NULL;
   GmAttrs first = {.mask = 1u << GM_ATTR_DIM};
-  rows = gm_op_run (GM_OP_cat, &of, 1, &first, error); /* row-major, where `copy` keeps strides: the numbers may lie otherwise than the tensor */
+  if (!gm_meta_is_contiguous (&of->meta)) /* the numbers may lie otherwise than the tensor; a join is row-major, where `copy` keeps strides */
+    rows = gm_op_run (GM_OP_cat, &of, 1, &first, error);
+  else
+    rows = gm_tensor_ref (of);
   return rows ? gm_op_run (n->op, &rows, 1, n->attrs, error) : NULL;
 }
 

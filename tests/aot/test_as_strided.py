@@ -119,6 +119,20 @@ def test_places_that_are_there_twice_in_memory_that_is_turned(backend):
     check(inputs, f, backend, after=lambda rs: sum(r.sum() for r in rs).backward())
 
 
+@backends
+def test_one_element_that_is_there_often(backend):
+    def f(x, y):
+        x.sin_()
+        return y * 2
+
+    def inputs():
+        leaf = base().requires_grad_()
+        b = leaf * 1.25
+        return [b.view(3, 4)[:, 1:3], b[1:2].expand(4)], [leaf]
+
+    check(inputs, f, backend, after=lambda y: y.sum().backward())
+
+
 def test_second_derivatives():
     def second(f):
         x = base().requires_grad_()
