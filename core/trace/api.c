@@ -309,10 +309,12 @@ refuse (Conversion *c, const GmTracker *t)
 static bool
 to_list (Conversion *c, const GmTracker *const *items, uint32_t n, bool is_tuple, GmArg *out)
 {
-  GmArg *args = gm_arena_newn (c->r->arena, GmArg, n ? n : 1);
+  g_autofree GmArg *found = g_new (GmArg, n + 1); /* what stands for a tensor may run the user's code meanwhile, and the arena be sealed */
   for (uint32_t i = 0; i < n; i++)
-    if (!to_arg (c, items[i], &args[i]))
+    if (!to_arg (c, items[i], &found[i]))
       return false;
+  GmArg *args = gm_arena_newn (c->r->arena, GmArg, n + 1);
+  memcpy (args, found, n * sizeof *args);
   *out = (GmArg){ .kind = GM_ARG_LIST, .is_tuple = is_tuple, .n = (uint16_t) n, .items = args };
   return n <= UINT16_MAX;
 }
@@ -560,9 +562,9 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
                    tensors };
   if (r->stop)
     return &gm_tracker_poison;
-  GmArg *positional = gm_arena_newn (r->arena, GmArg, args->n + 1);
-  GmArg *keywords = gm_arena_newn (r->arena, GmArg, n_named + 1);
-  const char **names = gm_arena_newn (r->arena, const char *, n_named + 1);
+  g_autofree GmArg *positional = g_new (GmArg, args->n + 1);
+  g_autofree GmArg *keywords = g_new (GmArg, n_named + 1);
+  g_autofree const char **names = g_new (const char *, n_named + 1);
   int n_keywords = 0;
   const GmTracker *out = NULL;
   for (uint32_t i = 0; i < args->n; i++) {
