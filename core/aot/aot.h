@@ -274,6 +274,7 @@ typedef struct {
   const uint8_t *late;            /* ... per outer one: GmLate */
   const uint32_t *looks;          /* all of them, in the order in which the program looked last */
   const uint32_t *places;         /* of those without an output: the node that takes the view, or GM_NO_ID */
+  const uint32_t *taken;          /* of views: the node that took it first, before any write, or GM_NO_ID */
   const GmMutation *mutations;   /* in the order of the inputs */
   const uint32_t *n_writes;      /* per outer output: how often the plain program writes to it; NULL:
                                     to none */

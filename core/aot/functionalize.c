@@ -29,6 +29,7 @@ typedef struct {
   uint32_t *seen;   /* per object: the count of writes to its root when `now` was taken */
   uint32_t *writes; /* per root: the count */
   uint32_t *taken;  /* per view: the count of writes to its root when it was taken */
+  GmVal *first;     /* per view: its value when it was taken */
   GmVal *peeked;    /* per view: its value as read by who does not look, at the count of writes `peeked_at` */
   uint32_t *peeked_at;
   GmVal *written;   /* per object: what the last write to it stored, or NULL */
@@ -481,7 +482,7 @@ rewrite_node (Rewrite *r, const GmNode *n)
   if (gm_ops[n->op].family == GM_FAMILY_MUTATE) { /* copy_ (dst, src) */
     rewrite_write (r, n, m);
   } else if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT) {
-    current (r, n->out);
+    r->first[n->out] = current (r, n->out);
     r->taken[n->out] = r->writes[gm_views_root (r->g, n->out)];
   } else if (n->op == GM_OP_constant) {
     GmTensor *t = g_ptr_array_index (r->g->constants, n->attrs->offset);
@@ -645,6 +646,13 @@ order_looks (const Rewrite *r, const GmValueId *of, uint32_t n, GmArena *arena)
   return looks;
 }
 
+/* What makes v in the new graph. */
+static uint32_t
+node_of (const Rewrite *r, GmVal v)
+{
+  return v ? gm_graph_value (r->b.graph, gm_id_from_val (v))->node : GM_NO_ID;
+}
+
 /* Last of all: what follows, and where, is what the caller's tensors are part of. */
 static void
 add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
@@ -655,7 +663,7 @@ add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
   GmVal *ends = gm_arena_newn (arena, GmVal, n + 1);
   GmValueId *of = gm_arena_newn (arena, GmValueId, n + 1);
   uint8_t *late = gm_arena_newn (arena, uint8_t, n + 1);
-  uint32_t *places = gm_arena_newn (arena, uint32_t, n + 1);
+  uint32_t *places = gm_arena_newn (arena, uint32_t, n + 1), *taken = gm_arena_newn (arena, uint32_t, n + 1);
 
   if (gm_b_failed (&r->b.base))
     return;
@@ -665,7 +673,8 @@ add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
     ends[i] = final_history (r, reached, v);
     late[i] = lateness (r, v);
     GmVal now = r->now[gm_views_object (g, v)];
-    places[i] = now ? gm_graph_value (r->b.graph, gm_id_from_val (now))->node : GM_NO_ID;
+    places[i] = node_of (r, now);
+    taken[i] = node_of (r, r->first[gm_views_object (g, v)]);
     if (!ends[i] && has_hook (g, v)) {
       gm_b_fail (&r->b.base, GM_ERROR_UNSUPPORTED,
                  "a hook waits on a view that is given out, whose history is made after the call: register it outside of the compiled function");
@@ -680,6 +689,7 @@ add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
   layer->histories = histories;
   layer->late = late;
   layer->places = places;
+  layer->taken = taken;
   layer->looks = order_looks (r, of, n, arena);
   layer->n_histories = n;
 }
@@ -731,6 +741,7 @@ gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere, G
                 .seen = gm_arena_newn (arena, uint32_t, g->values->len),
                 .writes = gm_arena_newn (arena, uint32_t, g->values->len),
                 .taken = gm_arena_newn (arena, uint32_t, g->values->len),
+                .first = gm_arena_newn (arena, GmVal, g->values->len),
                 .peeked = gm_arena_newn (arena, GmVal, g->values->len),
                 .peeked_at = gm_arena_newn (arena, uint32_t, g->values->len),
                 .written = gm_arena_newn (arena, GmVal, g->values->len),

@@ -95,6 +95,7 @@ copy_layers (GmPlan *p, const GmLayers *from)
   l->functional.late = KEEP (l->functional.late, l->functional.n_histories);
   l->functional.looks = KEEP (l->functional.looks, l->functional.n_histories);
   l->functional.places = KEEP (l->functional.places, l->functional.n_histories);
+  l->functional.taken = KEEP (l->functional.taken, l->functional.n_histories);
   if (l->functional.n_writes)
     l->functional.n_writes = KEEP (l->functional.n_writes, l->functional.n_outer);
   if (l->has_metadata)
@@ -218,6 +219,34 @@ hold_inputs (GmPlan *p, uint32_t *places)
   p->held = held;
 }
 
+/* Inputs that are merged with their base are views that were taken before the call: what takes them in the graph stands where
+ * they were taken, which is before other reads of the base. */
+static void
+find_early (GmPlan *p)
+{
+  const GmBaseLayer *l = &p->layers.bases;
+  const GmGraph *g = p->graph;
+  uint32_t n = p->layers.has_bases ? l->n_histories : 0, *inputs = gm_arena_newn (p->arena, uint32_t, n + 1),
+           *early = gm_arena_newn (p->arena, uint32_t, g->nodes->len + 1);
+
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t at = l->histories[k].is_base ? GM_NO_ID : p->layers.functional.taken[l->first_history + k];
+    if (at == GM_NO_ID || !gm_graph_meta (g, gm_graph_node (g, at)->out)->requires_grad)
+      continue;
+    inputs[p->n_early++] = l->histories[k].index;
+    GmValueId base = gm_graph_node (g, at)->out;
+    for (; at != GM_NO_ID; at = gm_graph_value (g, base)->node) {
+      early[at] = (uint32_t) p->n_early;
+      base = gm_graph_node (g, at)->in[0];
+    }
+    for (int i = 0; i < p->n_grads; i++)
+      if (g_array_index (g->inputs, GmValueId, p->grad_of[i].i) == base)
+        p->reaches_back |= 1ull << MIN (i, 63);
+  }
+  p->early = inputs;
+  p->unfold.early = p->n_early ? early : NULL;
+}
+
 static void
 keep_graph (GmPlan *p, const GmPlanSpec *s)
 {
@@ -233,6 +262,7 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
   if (p->has_hooks)
     p->backward = gm_graph_simplify (s->parts->backward, 0, p->arena);
   hold_inputs (p, places);
+  find_early (p);
   g_autofree bool *read = find_read (p->graph, s->joint);
   for (uint32_t t = 0; t < s->joint->n_tangents; t++) {
     const GmGraphOutput *o = &g_array_index (p->graph->outputs, GmGraphOutput, s->joint->tangents[t].i);

@@ -106,7 +106,7 @@ run_forward (GmPlan *p, const Inputs *in, GmTensor **boxed, GmTensor *const *out
 static bool
 end (GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs, GError **error)
 {
-  GmHistory *h = p->n_grads > 0 ? gm_history_attach (p, in->inner, out) : NULL;
+  GmHistory *h = p->n_grads > 0 ? gm_history_attach (p, in->single, in->inner, out) : NULL;
   bool ok = (!h || gm_history_pack (h, error)) && leave_layers (p, in, out, h, outputs, error);
 
   if (h)
@@ -167,7 +167,7 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
     return false;
   }
   if (p->n_grads > 0) {
-    GmHistory *h = gm_history_attach (p, in, outputs);
+    GmHistory *h = gm_history_attach (p, in, in, outputs);
     bool ok = gm_history_pack (h, error);
     gm_history_end (h, ok);
     if (!ok) {

@@ -23,7 +23,14 @@ enum { MAX_BLOCK = 4096 };
 static size_t
 history_bytes (const GmPlan *p)
 {
-  return sizeof (GmHistory) + sizeof ((GmHistory *) 0)->saved[0] * (size_t) p->n_held;
+  return sizeof (GmHistory) + sizeof ((GmHistory *) 0)->saved[0] * (size_t) p->n_held + sizeof (uint64_t) * (size_t) p->n_early;
+}
+
+/* Per early view: its number. */
+static uint64_t *
+early_numbers (const GmHistory *h)
+{
+  return (uint64_t *) (h->saved + h->plan->n_held);
 }
 
 static void
@@ -270,6 +277,7 @@ unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bo
     return false;
   if (numbers)
     u.g = numbers;
+  u.numbers = early_numbers (h);
   if (!p->restore)
     return unfold_from (h, &u, n, h->saved, grads, result, create, error);
   int n_kept = (int) p->restore->outputs->len;
@@ -381,7 +389,7 @@ compiled_number (const void *data, uint32_t nr)
     return UINT64_MAX; /* first of all */
   GmValueId v = g_array_index (p->graph->outputs, GmGraphOutput, p->tangent_of[nr].i).value;
   uint32_t node = gm_graph_value (p->graph, v)->node;
-  return node == GM_NO_ID ? h->seq : h->seq + node;
+  return node == GM_NO_ID ? h->seq : gm_unfold_number (&p->unfold, early_numbers (h), h->seq, node);
 }
 
 static const GmAgFunction compiled_function = {
@@ -398,7 +406,7 @@ static const GmAgFunction compiled_function = {
 /* -- From the forward -------------------------------------------------------------------------- */
 
 GmHistory *
-gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
+gm_history_attach (GmPlan *p, GmTensor *const *single, GmTensor *const *in, GmTensor *const *out)
 {
   size_t bytes = history_bytes (p);
   GmHistory *h = bytes <= MAX_BLOCK ? gm_block_take (bytes) : g_malloc (bytes);
@@ -417,7 +425,10 @@ gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out)
   for (int i = 0; i < p->n_joint_tangents; i++)
     outs[i] = (int) p->tangent_of[i].i < p->n_function ? out[p->tangent_of[i].i] : NULL;
   h->node = gm_autograd_attach_new (&compiled_function, h, edges, p->n_grads, outs, p->n_joint_tangents);
+  for (int i = 0; i < p->n_early; i++)
+    early_numbers (h)[i] = gm_autograd_view_number (single[p->early[i]]);
   if (p->graph) {
+    gm_autograd_reach_back (h->node, p->reaches_back);
     gm_autograd_wait_inside (h->node, p->read_inside);
     gm_autograd_hook_inside (h->node, p->hooked);
   }

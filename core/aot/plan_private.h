@@ -32,6 +32,9 @@ struct GmPlan {
   int n_saved, n_tangents, n_grads, n_backward;
   int n_held; /* of a history: n_saved, then inputs that the plain backward reads and this one not */
   const uint32_t *held; /* which inputs of the forward; n_held - n_saved */
+  int n_early; /* of a history: numbers of views among the inputs */
+  const uint32_t *early; /* n_early: which, as the bases are made of them */
+  uint64_t reaches_back;  /* gradients, by bit, that such views send something to */
   int n_joint_tangents;
   GmGraph *restore;  /* owned: of GmParts.  Hooks are in the graphs: none is called.  NULL: they are not */
   bool shares_grads; /* some output of the backward is the gradient of several inputs */
@@ -108,8 +111,8 @@ GmTensor *gm_donate_place (GmTensor *t, bool no_grad);
 /* What one call keeps for its backward: the state of the node that stands for the function. */
 typedef struct GmHistory GmHistory;
 
-/* Gives the outputs that have a tangent their history.  Versions are noted by the caller, after the writes. */
-GmHistory *gm_history_attach (GmPlan *p, GmTensor *const *in, GmTensor *const *out);
+/* Gives the outputs that have a tangent their history.  single: the inputs that bases are made of, in: with these.  Versions are noted by the caller, after the writes. */
+GmHistory *gm_history_attach (GmPlan *p, GmTensor *const *single, GmTensor *const *in, GmTensor *const *out);
 /* Hands what the forward saved to the hooks, in order. */
 bool gm_history_pack (GmHistory *h, GError **error);
 /* The end of a call: if it went well, the writes are done and histories are given.  h belongs to the tensors then, if it still is. */

@@ -437,7 +437,7 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
     if (!any)
       continue;
     w->tape[n->out] = tensor_of (w, n->out);
-    gm_autograd_record (w->tape[n->out], n->op, in, (int) n->n_in, n->attrs, seq + k);
+    gm_autograd_record (w->tape[n->out], n->op, in, (int) n->n_in, n->attrs, gm_unfold_number (w->u, w->u->numbers, seq, k));
     for (uint32_t i = 0; i < n->n_in; i++)
       if (w->leaves[n->in[i]])
         gm_autograd_record_leaf (w->tape[n->out], i, w->leaves[n->in[i]], w->kept[w->u->places[n->in[i]]].version);

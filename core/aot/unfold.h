@@ -13,6 +13,8 @@ typedef struct {
   const GmInnerOutput *tangents; /* n_tangents, and */
   const GmInnerInput *grads;     /* n_grads, as the joint graph has them */
   uint32_t n_tangents, n_grads;
+  const uint32_t *early;   /* per node of g: 1 + the view, taken before the call, that it takes part in taking, or 0; NULL: there are none */
+  const uint64_t *numbers; /* per such view: its number */
   bool is_packed; /* hooks in the graphs have seen all that was saved: no leaf is kept as itself */
 } GmUnfold;
 
@@ -35,5 +37,14 @@ bool gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, ui
 /* The same nodes for whatever gradients arrive, walked by nobody yet.  roots: per tangent, what has them as its history, or NULL; new
  * references. */
 bool gm_unfold_parts (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq, GmTensor **roots, GError **error);
+
+/* The number of node k among those of the tape; seq: of the first one. */
+static inline uint64_t
+gm_unfold_number (const GmUnfold *u, const uint64_t *numbers, uint64_t seq, uint32_t k)
+{
+  uint32_t view = u->early ? u->early[k] : 0;
+
+  return view ? numbers[view - 1] : seq + k;
+}
 
 #endif

@@ -93,6 +93,11 @@ void gm_autograd_attached (GmAgNode *n);
 void gm_autograd_wait_inside (GmAgNode *n, uint64_t outputs);
 /* On the way of these outputs' gradients a hook waits inside of n, as if it had been registered on the tensors. */
 void gm_autograd_hook_inside (GmAgNode *n, uint64_t outputs);
+/* Some of what n sends through these edges (bit k: edge k; the last one: all from there on) comes from nodes that are older than n: others
+ * that read the same may come first. */
+void gm_autograd_reach_back (GmAgNode *n, uint64_t edges);
+/* The number of the node that takes a view, whose history is up to date, of its base: where its gradient goes on to that one's. */
+uint64_t gm_autograd_view_number (const GmTensor *view);
 /* Within n's backward: whether something waits for one of those. */
 bool gm_autograd_is_awaited (const GmAgNode *n);
 /* Adds the leaves that gradients of these would reach (borrowed), each as often as something is added up there. */

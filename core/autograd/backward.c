@@ -54,7 +54,7 @@ gm_autograd_backward_to (GmTensor *const *roots, GmTensor *const *grads, int n, 
             .create = create_graph};
   bool ok = true;
   for (int i = 0; i < n_inputs && ok; i++) {
-    GmEdge e = gm_edge_to (inputs[i]);
+    GmEdge e = gm_walk_edge_to (inputs[i]);
     if (!e.node) {
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "backward: input %d does not require grad", i);
       ok = false;
@@ -185,11 +185,33 @@ has_turns_inside (const GmAgNode *n)
   return inside || (n->hooks->len && (gm_stretch_runner_now || gm_autograd_leaf_waits (n)));
 }
 
+/* Whether others may come between what n sends to one place. */
+static bool
+is_read_beside (const GmAgNode *n)
+{
+  for (uint32_t i = 0; i < n->n_in && n->reaches_back; i++) {
+    if (!(n->reaches_back >> MIN (i, 63) & 1))
+      continue;
+    uint32_t own = 0;
+    for (uint32_t k = 0; k < n->n_in; k++)
+      own += n->edges[k].node == n->edges[i].node;
+    if (n->edges[i].node && __atomic_load_n (&n->edges[i].node->refs, __ATOMIC_RELAXED) > own)
+      return true;
+  }
+  return false;
+}
+
+void
+gm_autograd_reach_back (GmAgNode *n, uint64_t edges)
+{
+  n->reaches_back = edges;
+}
+
 void
 gm_walk_part (GmAgNode *n)
 {
   bool able = n->kind == GM_NODE_FUNCTION && n->fn->parts && n->state && !n->slot && !n->apart && !n->released && !n->region && !n->user;
-  if (!able || !has_turns_inside (n))
+  if (!able || !((n->hooks && has_turns_inside (n)) || is_read_beside (n)))
     return;
   g_autofree GmTensor **roots = g_new0 (GmTensor *, n->n_out + 1);
   bool was = gm_grad_set_enabled (false), ok = n->fn->parts (n, n->state, roots, NULL); /* it fails again where it runs as one */
@@ -202,6 +224,17 @@ gm_walk_part (GmAgNode *n)
       stay_apart (n, k, at);
     gm_tensor_unref (roots[k]);
   }
+}
+
+GmEdge
+gm_walk_edge_to (GmTensor *t)
+{
+  GmEdge e = gm_edge_to (t);
+  if (G_UNLIKELY (gm_walk_may_part (e.node))) {
+    gm_walk_part (e.node);
+    gm_edge_resolve (&e);
+  }
+  return e;
 }
 
 /* What n's edges lead to, each once, then n's outputs. */
@@ -317,7 +350,7 @@ gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTenso
   bool ok = true;
   memset (result, 0, (size_t) n_inputs * sizeof *result);
   for (int i = 0; i < n_inputs && ok; i++) {
-    GmEdge e = gm_edge_to (inputs[i]);
+    GmEdge e = gm_walk_edge_to (inputs[i]);
     if (!e.node) {
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "grad: input %d does not require grad", i);
       ok = false;

@@ -124,7 +124,7 @@ visit (Walk *w, GmAgNode *root)
     }
     GmEdge *edge = &s->node->edges[s->edge++];
     if (!s->outer) { /* else a walk around this one counts on it */
-      if (G_UNLIKELY (edge->node && edge->node->hooks))
+      if (G_UNLIKELY (gm_walk_may_part (edge->node)))
         gm_walk_part (edge->node);
       gm_edge_resolve (edge);
     }
@@ -673,11 +673,7 @@ gm_walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GEr
   w->heap = w->few;
   w->heap_room = FEW;
   for (int i = 0; i < n; i++) {
-    edges[i] = gm_edge_to (roots[i]);
-    if (G_UNLIKELY (edges[i].node && edges[i].node->hooks)) {
-      gm_walk_part (edges[i].node);
-      gm_edge_resolve (&edges[i]);
-    }
+    edges[i] = gm_walk_edge_to (roots[i]);
     if (edges[i].node)
       w->pins[w->n_pins++] = edges[i].node;
   }

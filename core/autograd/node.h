@@ -57,6 +57,7 @@ struct GmAgNode {
   uint64_t inside; /* outputs, by bit, whose gradients are whole inside alone: what waits for them
                       is served there (gm_autograd_through) */
   uint64_t hooked; /* outputs, by bit, on whose gradients a hook waits inside, which no list of the node's names */
+  uint64_t reaches_back; /* edges, by bit, that older nodes among those that it stands for lead through (gm_autograd_reach_back) */
   uint32_t n_in, n_out;
   uint64_t seq;        /* order of creation; leaves: UINT64_MAX */
   GmEdge *edges;       /* n_in; own_edges where they fit */

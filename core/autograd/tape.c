@@ -352,6 +352,19 @@ gm_tensor_would_require_grad (const GmTensor *t)
 }
 
 uint64_t
+gm_autograd_view_number (const GmTensor *view)
+{
+  const GmTensor *base = gm_tensor_view_base (view);
+  const GmAgNode *end = base && base->autograd ? base->autograd->node : NULL;
+  GmEdge at = { view->autograd->node, view->autograd->nr };
+
+  while (at.node->n_in == 1 && at.node->edges[0].node && at.node->edges[0].node != end && at.node->edges[0].node->kind != GM_NODE_LEAF)
+    at = at.node->edges[0];
+  bool many = at.node->kind == GM_NODE_FUNCTION && at.node->fn->number && at.node->state && !at.node->region;
+  return many ? at.node->fn->number (at.node->state, at.nr) : at.node->seq;
+}
+
+uint64_t
 gm_tensor_history_number (const GmTensor *t)
 {
   if (is_stale (t))

@@ -493,3 +493,92 @@ def test_what_a_function_went_on_with_is_not_written_to_at_once_in_the_history_o
     for seed in range(TRIES):
         want, have = (gradient(lambda x: [f(x) for f in fs][0], lambda b: (b.view(4, 3),), seed, list) for fs in ([first, second], compiled))
         assert have == want
+
+
+# -- A view of what is read beside it ---------------------------------------------------------------------------------
+
+
+def sine(x):
+    x.sin_()
+
+
+def two_views(x, y):
+    x.sin_()
+    y.cos_()
+
+
+def view_and_base(x, base):
+    x.sin_()
+    return base * 0.7
+
+
+def read_beside(f, views, seed, backward):
+    """A base that is read after its views were taken, and before f writes to these."""
+    leaf = numbers((12,), seed).requires_grad_()
+    base = leaf * 1.25
+    early = base * 0.9
+    taken = views(base)
+    beside = [base - base, base * 0.7, base[1:5], early]
+    result = f(*taken)
+    return backward(leaf, [t for t in [*beside, base, *taken, result] if t is not None], seed)
+
+
+def once(leaf, roots, seed):
+    G.autograd.backward(roots, [numbers(t.shape, seed + 10 + i) for i, t in enumerate(roots)])
+    return leaf.grad.tolist()
+
+
+def twice(leaf, roots, seed):
+    tangents = [numbers(t.shape, seed + 10 + i) for i, t in enumerate(roots)]
+    G.autograd.backward(roots, tangents, retain_graph=True)
+    G.autograd.backward(roots[::-1], tangents[::-1])
+    return leaf.grad.tolist()
+
+
+def asked_for(leaf, roots, seed):
+    tangents = [numbers(t.shape, seed + 10 + i) for i, t in enumerate(roots)]
+    return [g.tolist() for g in G.autograd.grad(roots, [leaf, roots[4]], tangents)]
+
+
+def gradient_of_gradient(leaf, roots, seed):
+    tangents = [numbers(t.shape, seed + 10 + i) for i, t in enumerate(roots)]
+    (first,) = G.autograd.grad(roots, [leaf], tangents, create_graph=True)
+    (second,) = G.autograd.grad([first], [leaf], [numbers(first.shape, seed + 40)])
+    return first.tolist(), second.tolist()
+
+
+@kept_whole
+@pytest.mark.parametrize("backward", [once, twice, asked_for, gradient_of_gradient])
+@pytest.mark.parametrize(
+    "f, views",
+    [
+        (sine, lambda b: (b[2:10],)),
+        (sine, lambda b: (b.view(3, 4)[1:].t(),)),
+        (two_views, lambda b: (b[2:10], b[10:])),
+        (view_and_base, lambda b: (b[2:10], b)),
+    ],
+)
+def test_what_reads_a_base_comes_between_a_write_to_a_view_and_the_view(f, views, backward, backend):
+    compiled = G.compile(f, backend=backend, fullgraph=True)
+    for seed in range(TRIES):
+        assert read_beside(compiled, views, seed, backward) == read_beside(f, views, seed, backward)
+
+
+@kept_whole
+def test_a_view_that_another_compiled_function_took(backend):
+    """The first function's number for the view is what counts."""
+
+    def first(base):
+        return base[2:10], base * 0.3
+
+    def run(first, f, seed):
+        leaf = numbers((12,), seed).requires_grad_()
+        base = leaf * 1.25
+        x, other = first(base)
+        beside = base - base
+        f(x)
+        return once(leaf, [beside, other, base, x], seed)
+
+    compiled = [G.compile(f, backend=backend, fullgraph=True) for f in (first, sine)]
+    for seed in range(TRIES):
+        assert run(*compiled, seed) == run(first, sine, seed)
