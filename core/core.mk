@@ -94,6 +94,7 @@ CORE_SOURCES += \
   core/ops/autocast.def
 CORE_SOURCES += \
   core/autograd/callbacks.c \
+  core/autograd/one_node.c \
   core/autograd/checkpoint.c \
   core/autograd/eager_builder.c \
   core/autograd/backward.c \

@@ -10,10 +10,27 @@
 
 /* -- Into leaves -------------------------------------------------------------------------------- */
 
+static bool
+backward_at (GmAgNode *n, uint32_t nr, GmTensor *root, GmTensor *grad, bool retain, GError **error)
+{
+  GmWalk w = {.accumulate = true, .retain = retain};
+  GmTensor *g = gm_walk_root_gradient (root, grad, 0, error);
+
+  return g && gm_walk_run_one_node (&w, n, nr, g, error);
+}
+
 bool
 gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, bool retain_graph,
                       bool create_graph, GError **error)
 {
+  if (n == 1 && !create_graph) {
+    GmEdge e = gm_walk_edge_to (roots[0]);
+    bool one = e.node && gm_walk_is_one_node (e.node);
+    bool ok = one && backward_at (e.node, e.nr, roots[0], grads ? grads[0] : NULL, retain_graph, error);
+    gm_node_unref (e.node);
+    if (one)
+      return ok;
+  }
   GmAgNode *few[GM_WALK_FEW];
   g_autofree GmAgNode **many = n > GM_WALK_FEW ? g_new (GmAgNode *, n) : NULL;
   GmWalk w = {.pins = many ? many : few,

@@ -520,14 +520,19 @@ gm_walk_arrive (Walk *w, Slot *s, GError **error)
   return true;
 }
 
-/* The gradient is added to the leaf's; then what waits for that. */
+bool
+gm_walk_run_leaf (Walk *w, GmTensor *leaf, GmTensor **g, GError **error)
+{
+  return accumulate (w, leaf, g, error) && gm_post_hooks_run (leaf, error);
+}
+
 static bool
 run_leaf (Walk *w, GmAgNode *n, GmTensor *leaf, Slot *s, bool hooked, GError **error)
 {
   if (!s->one)
     return true;
   g_autoptr (GmTensor) given = hooked ? gm_tensor_ref (s->one) : NULL;
-  return accumulate (w, leaf, &s->one, error) && gm_post_hooks_run (leaf, error)
+  return gm_walk_run_leaf (w, leaf, &s->one, error)
          && (!hooked || gm_node_run_after (n, NULL, &given, error));
 }
 
@@ -619,8 +624,8 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
 
 /* -- The walk ---------------------------------------------------------------------------------- */
 
-static GmTensor *
-root_gradient (GmTensor *root, GmTensor *grad, int i, GError **error)
+GmTensor *
+gm_walk_root_gradient (GmTensor *root, GmTensor *grad, int i, GError **error)
 {
   if (!grad) {
     if (gm_meta_numel (&root->meta) == 1 && gm_dtype_is_float (root->meta.dtype)) {
@@ -696,7 +701,7 @@ gm_walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GEr
   bool mode = gm_grad_set_enabled (w->create);
   gm_walk_enter (w);
   for (int i = 0; i < n && ok; i++) {
-    GmTensor *g = root_gradient (roots[i], grads ? grads[i] : NULL, i, error);
+    GmTensor *g = gm_walk_root_gradient (roots[i], grads ? grads[i] : NULL, i, error);
     ok = g && deliver (w, edges[i], g, error);
   }
   while (ok && w->n_heap)

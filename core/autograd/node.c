@@ -169,8 +169,8 @@ node_free (GmAgNode *n)
 void
 gm_node_unref (GmAgNode *n)
 {
-  if (!n || __atomic_sub_fetch (&n->refs, 1, __ATOMIC_ACQ_REL))
-    return;
+  if (!n || (__atomic_load_n (&n->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch (&n->refs, 1, __ATOMIC_ACQ_REL)))
+    return; /* who has the only reference shares it with nobody */
   n->next = pool.dead;
   pool.dead = n;
   if (pool.freeing)

@@ -59,6 +59,11 @@ typedef struct GmWalk {
   struct GmWalk *around; /* the walk that this one is inside of */
 } GmWalk;
 
+/* one_node.c: whether a backward from n alone ends in leaves of which no two are one, and nobody looks on.  run: takes grad, which is there,
+ * for n's output nr; of w, what is wanted is set. */
+bool gm_walk_is_one_node (const GmAgNode *n);
+bool gm_walk_run_one_node (GmWalk *w, GmAgNode *n, uint32_t nr, GmTensor *grad, GError **error);
+
 /* callbacks.c: around the steps of a walk; end calls what was queued if all went well. */
 void gm_walk_enter (GmWalk *w);
 bool gm_walk_leave (GmWalk *w, bool ok, GError **error);
@@ -93,6 +98,10 @@ bool gm_walk_waits_inside (const GmWalk *w, const GmSlot *s);
 const uint32_t *gm_walk_order_of (const GmAgNode *n, bool results);
 /* Runs the hooks on what has arrived at s, unless they have run. */
 bool gm_walk_greet (GmWalk *w, GmSlot *s, GError **error);
+/* Adds *g to the leaf's gradient, then what waits for that; it is NULL afterwards if it was taken over. */
+bool gm_walk_run_leaf (GmWalk *w, GmTensor *leaf, GmTensor **g, GError **error);
+/* The gradient that a walk begins with at root i: grad, or what is made up.  A new reference. */
+GmTensor *gm_walk_root_gradient (GmTensor *root, GmTensor *grad, int i, GError **error);
 /* What happens to what has arrived at s before its node runs. */
 bool gm_walk_arrive (GmWalk *w, GmSlot *s, GError **error);
 void gm_walk_clear (GmSlot *s); /* drops what has arrived */

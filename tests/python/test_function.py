@@ -316,3 +316,63 @@ def test_save_for_backward_takes_tensors_only():
 
     with pytest.raises(TypeError, match="argument 1 is of type int"):
         Wrong.apply(G.ones(1))
+
+
+class Scaled(Function):
+    """A function of two, whose backward does what it is told."""
+
+    inside = None
+
+    @staticmethod
+    def forward(ctx, a, b):
+        return a * 1.0 + b
+
+    @staticmethod
+    def backward(ctx, grad):
+        if Scaled.inside:
+            Scaled.inside()
+        return grad * 0.3, grad * 0.7
+
+
+def thirds(n, seed):
+    G.manual_seed(seed)
+    return (G.rand(n) - 0.4).bfloat16()
+
+
+def gradients_of(function, beside):
+    """Alone the function is all there is to walk; with something beside it, it is one node of many."""
+    log = []
+    a, b = (thirds(64, seed).requires_grad_() for seed in (1, 2))
+    a.grad, b.grad = thirds(64, 3), thirds(64, 4)
+    for leaf, name in ((a, "a"), (b, "b")):
+        leaf.register_post_accumulate_grad_hook(lambda t, name=name: log.append((name, t.grad.tolist())))
+    y = function(a, b)
+    other = (G.ones(1, requires_grad=True) * 2).sum()
+    roots, tangents = [y, other][: 1 + beside], [thirds(64, 5), None][: 1 + beside]
+    G.autograd.backward(roots, tangents, retain_graph=True)
+    G.autograd.backward(roots, tangents)
+    with pytest.raises(RuntimeError, match="second time"):
+        G.autograd.backward(roots, tangents)
+    return a.grad.tolist(), b.grad.tolist(), log
+
+
+@pytest.mark.parametrize("function", [Scaled.apply, lambda a, b: Scaled.apply(a, a), lambda a, b: Scaled.apply(b, a)])
+def test_a_function_alone_gives_its_leaves_what_it_gives_them_among_others(function):
+    assert gradients_of(function, False) == gradients_of(function, True)
+
+
+def test_a_backward_within_that_of_a_function_alone():
+    def run(beside):
+        a, w = thirds(64, 1).requires_grad_(), thirds(64, 2).requires_grad_()
+
+        def inside():
+            Scaled.inside = None
+            with G.enable_grad():
+                G.autograd.backward([Scaled.apply(w, a)], [thirds(64, 6)])
+
+        y, other = Scaled.apply(a, w), (G.ones(1, requires_grad=True) * 2).sum()
+        Scaled.inside = inside
+        G.autograd.backward([y, other][: 1 + beside], [thirds(64, 5), None][: 1 + beside])
+        return a.grad.tolist(), w.grad.tolist()
+
+    assert run(False) == run(True)
