@@ -36,7 +36,7 @@ is_direct (const GmPlan *p)
   const GmAliasLayer *alias = &l->alias;
   bool same = alias->n_replays == 0 && l->functional.n_mutations == 0
               && !l->functional.n_writes
-              && alias->n_outer == alias->n_inner && p->n_forward == p->n_function
+              && alias->n_outer == alias->n_inner && l->n_outputs == alias->n_outer
               && !l->has_metadata && !l->has_dedupe && !l->has_bases;
 
   for (uint32_t i = 0; same && i < alias->n_outer; i++)

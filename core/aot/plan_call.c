@@ -159,23 +159,21 @@ run (GmPlan *p, GmTensor *const *recorded, GmTensor **boxed, GmTensor **outputs,
 static bool
 run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
 {
-  if (!gm_plan_allocate (p->forward_metas, p->n_forward, outputs, error))
+  GmTensor *out[p->n_forward + 1];
+  int n_given = (int) p->layers.n_outputs;
+
+  if (!gm_plan_allocate (p->forward_metas, p->n_forward, out, error))
     return false;
-  if (p->n_forward > 0
-      && !gm_plan_execute_known (p, 0, in, p->n_inner, outputs, p->n_forward, error)) {
-    gm_plan_unref_all (outputs, p->n_forward);
-    return false;
-  }
-  if (p->n_grads > 0) {
-    GmHistory *h = gm_history_attach (p, in, in, outputs);
-    bool ok = gm_history_pack (h, error);
+  bool ok = p->n_forward == 0 || gm_plan_execute_known (p, 0, in, p->n_inner, out, p->n_forward, error);
+  if (ok && p->n_grads > 0) {
+    GmHistory *h = gm_history_attach (p, in, in, out);
+    ok = gm_history_pack (h, error);
     gm_history_end (h, ok);
-    if (!ok) {
-      gm_plan_unref_all (outputs, p->n_forward);
-      return false;
-    }
   }
-  return true;
+  if (ok)
+    memcpy (outputs, out, sizeof *out * (size_t) n_given);
+  gm_plan_unref_all (out + (ok ? n_given : 0), p->n_forward - (ok ? n_given : 0));
+  return ok;
 }
 
 /* The inputs with the generator's state in its place, from which so much is taken; 0: later, when it is known. */

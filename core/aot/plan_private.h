@@ -24,7 +24,7 @@ struct GmPlan {
   GmPlanRandom random;
   GmPlanExec exec;
   GmPlanFirst *first; /* what the first backward does; NULL: nothing.  Shared with the plans that are made of this one */
-  bool direct;    /* the caller's outputs are the function's, one to one */
+  bool direct;    /* the caller's outputs are the forward's first ones, one to one */
   int n_inputs;   /* of the recorded graph: with the generator's state */
   int n_inner;    /* of the forward */
   int n_function; /* outputs of the function (user outputs and mutations) */

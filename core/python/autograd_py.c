@@ -14,21 +14,39 @@
 
 /* -- Lists of tensors -------------------------------------------------------------------------- */
 
+enum { FEW = 4 };
+
 /* A tensor or a sequence of tensors (and of None, or of gradient edges, if allowed), as borrowed pointers.  `keep` owns
- * the sequence. */
+ * what is given: the one, or a tuple. */
 typedef struct {
   PyObject *keep;
-  GmTensor **items;
+  bool is_one;
+  GmTensor **items, *few[FEW];
   int n;
   GPtrArray *made; /* owned tensors that stand for gradient edges; NULL: none */
 } List;
+
+static PyObject *
+list_item (const List *l, int i)
+{
+  return l->is_one ? l->keep : PyTuple_GET_ITEM (l->keep, i);
+}
+
+/* All are NULL. */
+static void
+list_room (List *l, int n)
+{
+  l->n = n;
+  l->items = n < FEW ? l->few : g_new0 (GmTensor *, n + 1);
+}
 
 static bool
 list_init (List *l, PyObject *o, bool none_allowed, bool edges, const char *what)
 {
   *l = (List){0};
   if (gm_py_tensor_check (o) || gm_py_edge_check (o)) {
-    l->keep = PyTuple_Pack (1, o);
+    l->keep = Py_NewRef (o);
+    l->is_one = true;
   } else if (PyList_Check (o)) {
     l->keep = PyList_AsTuple (o); /* a hook may change the list */
   } else {
@@ -36,10 +54,9 @@ list_init (List *l, PyObject *o, bool none_allowed, bool edges, const char *what
   }
   if (!l->keep)
     return false;
-  l->n = (int) PyTuple_GET_SIZE (l->keep);
-  l->items = g_new0 (GmTensor *, l->n + 1);
+  list_room (l, l->is_one ? 1 : (int) PyTuple_GET_SIZE (l->keep));
   for (int i = 0; i < l->n; i++) {
-    PyObject *item = PyTuple_GET_ITEM (l->keep, i);
+    PyObject *item = list_item (l, i);
     l->items[i] = gm_py_tensor_get (item);
     if (!l->items[i] && edges && gm_py_edge_check (item)) {
       if (!(l->items[i] = gm_py_edge_tensor (item, NULL)))
@@ -60,7 +77,8 @@ list_init (List *l, PyObject *o, bool none_allowed, bool edges, const char *what
 static void
 list_clear (List *l)
 {
-  g_free (l->items);
+  if (l->items != l->few)
+    g_free (l->items);
   g_clear_pointer (&l->made, g_ptr_array_unref);
   Py_CLEAR (l->keep);
 }
@@ -70,7 +88,8 @@ static bool
 grads_init (List *l, PyObject *o, int n, const char *what)
 {
   if (o == Py_None) {
-    *l = (List){.n = n, .items = g_new0 (GmTensor *, n + 1)};
+    *l = (List){0};
+    list_room (l, n);
     return true;
   }
   if (!list_init (l, o, true, false, what))
@@ -87,7 +106,7 @@ static bool
 roots_fit (List *roots, const List *given)
 {
   for (int i = 0; roots->made && i < roots->n; i++) {
-    PyObject *o = PyTuple_GET_ITEM (roots->keep, i);
+    PyObject *o = list_item (roots, i);
     if (gm_py_tensor_check (o) || gm_py_edge_knows (o))
       continue;
     if (!given->items[i]) {
