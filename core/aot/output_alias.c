@@ -236,7 +236,7 @@ static void
 place (const GmHistories *h, uint32_t history, GmTensor *t)
 {
   if (h->places && h->places[history] != GM_NO_ID)
-    gm_autograd_place_made (t, h->first + h->places[history]);
+    gm_autograd_place_within (t, h->node, h->first + h->places[history]);
 }
 
 /* Those that come before number `end` of the order. */

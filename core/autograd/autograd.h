@@ -125,9 +125,10 @@ uint64_t gm_autograd_reserve (uint64_t n);
 void gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, uint64_t seq);
 /* What the node that made out keeps of its operand i, if it does, is the leaf t itself, which may have moved since; version: when it was kept. */
 void gm_autograd_record_leaf (GmTensor *out, uint32_t i, GmTensor *t, uint32_t version);
-/* The number of a node that was just attached, or of the one that made t. */
+/* The number of a node that was just attached. */
 void gm_autograd_place (GmAgNode *n, uint64_t seq);
-void gm_autograd_place_made (GmTensor *t, uint64_t seq);
+/* The view t was taken where n, which stands for many nodes, has one with that number. */
+void gm_autograd_place_within (GmTensor *t, GmAgNode *n, uint64_t seq);
 /* An alias of t whose history is what edge i of n leads to. */
 GmTensor *gm_autograd_before (GmAgNode *n, int i, GmTensor *t);
 /* Within n's backward: walks from roots, one per output of n or NULL, which have histories, to what n's edges lead to, and no further.

@@ -228,7 +228,7 @@ void
 gm_walk_part (GmAgNode *n)
 {
   bool able = n->kind == GM_NODE_FUNCTION && n->fn->parts && n->state && !n->slot && !n->apart && !n->released && !n->region && !n->user;
-  if (!able || !((n->hooks && has_turns_inside (n)) || is_read_beside (n)))
+  if (!able || !((n->hooks && has_turns_inside (n)) || (n->has_beside && gm_autograd_leaf_waits (n)) || is_read_beside (n)))
     return;
   g_autofree GmTensor **roots = g_new0 (GmTensor *, n->n_out + 1);
   bool was = gm_grad_set_enabled (false), ok = n->fn->parts (n, n->state, roots, NULL); /* it fails again where it runs as one */

@@ -54,6 +54,7 @@ struct GmAgNode {
   uint32_t refs; /* atomic */
   uint8_t kind, op;
   bool released; /* a backward has freed what was saved */
+  bool has_beside; /* some node of another function has its place between those that it stands for */
   uint64_t inside; /* outputs, by bit, whose gradients are whole inside alone: what waits for them
                       is served there (gm_autograd_through) */
   uint64_t hooked; /* outputs, by bit, on whose gradients a hook waits inside, which no list of the node's names */

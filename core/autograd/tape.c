@@ -240,10 +240,16 @@ gm_autograd_place (GmAgNode *n, uint64_t seq)
 }
 
 void
-gm_autograd_place_made (GmTensor *t, uint64_t seq)
+gm_autograd_place_within (GmTensor *t, GmAgNode *n, uint64_t seq)
 {
-  if (t->autograd && t->autograd->node)
-    t->autograd->node->seq = seq;
+  GmAgNode *at = t->autograd ? t->autograd->node : NULL;
+
+  if (!at)
+    return;
+  at->seq = seq;
+  while (at && at != n && at->n_in == 1)
+    at = at->edges[0].node;
+  n->has_beside |= at != n; /* what comes from n's results is before n in any walk */
 }
 
 void

@@ -83,7 +83,7 @@ bool gm_walk_run_node (GmWalk *w, GmSlot *s, GError **error);
 void gm_walk_expect (GmWalk *w, GmSlot *s, uint32_t nr);
 void gm_walk_delivered (GmWalk *w, GmSlot *s, uint32_t nr);
 bool gm_walk_take_turn (GmWalk *w, GmSlot *turn, GError **error);
-/* Takes n apart for good, if its hooks wait, or its gradients are added, where other nodes' turns come in between; before anything in the
+/* Takes n apart for good, if its hooks, or its leaves', wait, or its gradients are added, where other nodes' turns come in between; before anything in the
  * walk leads to n. */
 void gm_walk_part (GmAgNode *n);
 /* gm_edge_to, for what a walk begins at or ends with. */
@@ -91,7 +91,7 @@ GmEdge gm_walk_edge_to (GmTensor *t);
 static inline bool
 gm_walk_may_part (const GmAgNode *n)
 {
-  return n && (n->hooks || n->reaches_back);
+  return n && (n->hooks || n->has_beside || n->reaches_back);
 }
 /* Whether something waits for the gradient of an output of s's node that is whole inside of that alone. */
 bool gm_walk_waits_inside (const GmWalk *w, const GmSlot *s);

@@ -281,3 +281,44 @@ def test_hooks_on_what_a_function_goes_on_with_and_on_views_beside_it_have_eager
     assert program(f, plain) == program(G.compile(f, backend=backend, fullgraph=True), compiled)
     assert [e[0] for e in compiled.events] == [e[0] for e in plain.events]
     assert compiled.events == plain.events
+
+
+def leaf_then_view(x, y, w):
+    a = x * w
+    v = y[1:]
+    return v, a.sin()
+
+
+def view_of_a_view(x, y, w):
+    a = x * w
+    v = y.t()[1:]
+    b = a * w
+    return v[:, 1:], b, a.view(-1)
+
+
+@pytest.mark.parametrize("at", [[0], [1], [0, 1]])
+@pytest.mark.parametrize("f", [leaf_then_view, view_of_a_view])
+@pytest.mark.parametrize("compiled_autograd", [None, "eager"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_leafs_hook_and_one_on_a_view_that_the_function_took_of_an_input(backend, compiled_autograd, f, at):
+    """The view is taken again after the call, with the place that it has in the function; the leaf's gradient is complete before or after."""
+
+    def program(f, log):
+        w, leaf = (G.arange(12).float().reshape(3, 4).detach().requires_grad_() for _ in range(2))
+        base = leaf * 1.25
+        w.register_hook(log.hook("w", lambda g: g * 0.5))
+        leaf.register_hook(log.hook("leaf", lambda g: g * 3))
+        results = f(G.ones(3, 4), base, w)
+        for i in at:
+            results[i].register_hook(log.hook(i, lambda g: g * 1.25))
+        loss = sum((t * (i + 0.5)).sum() for i, t in enumerate(results))
+        if compiled_autograd and f is not plain_f:
+            with enable(compiled_autograd):
+                loss.backward()
+        else:
+            loss.backward()
+        return bits(w.grad), bits(leaf.grad)
+
+    plain_f, plain, compiled = f, Log(), Log()
+    assert program(f, plain) == program(G.compile(f, backend=backend, fullgraph=True), compiled)
+    assert compiled.events == plain.events
