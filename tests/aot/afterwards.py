@@ -73,6 +73,8 @@ def hooked(results, inputs, leaves):
             lines = at_inputs if any(t is x for x in inputs) else seen
             t.register_hook(lambda g, i=i, lines=lines: lines.append(f"gradient {bits(g)} at result {i}"))
             t.register_hook(lambda g: g * 1.25)
+    for i, t in enumerate(leaves):
+        t.register_hook(lambda g, i=i: seen.append(f"gradient {bits(g)} at leaf {i}"))
     backward(results, inputs, leaves)
     return seen + sorted(at_inputs)
 
