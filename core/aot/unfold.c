@@ -445,14 +445,14 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
 }
 
 static bool
-walk (Unfold *w, GmAgNode *node, GmTensor *const *grads, bool create, GmTensor **result,
+walk (Unfold *w, GmAgNode *node, GmTensor *const *grads, bool create, bool stay, GmTensor **result,
       GError **error)
 {
   GmTensor *roots[w->u->n_tangents + 1];
 
   for (uint32_t k = 0; k < w->u->n_tangents; k++)
     roots[k] = w->tape[output_value (w->u, k)];
-  return gm_autograd_through (node, roots, grads, create, result, error);
+  return gm_autograd_through (node, roots, grads, create, stay, result, error);
 }
 
 static void
@@ -464,10 +464,10 @@ give_roots (const Unfold *w, GmTensor **roots)
   }
 }
 
-/* grads: NULL: all; then nobody walks, and roots are given. */
+/* all: with the nodes that nothing of grads arrives at.  grads: NULL: nobody walks, and roots are given. */
 static bool
-unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, GmTensor *const *grads, bool create, GmTensor **result,
-        GmTensor **roots, GError **error)
+unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, GmTensor *const *grads, bool all, bool create,
+        GmTensor **result, GmTensor **roots, bool *made, GError **error)
 {
   uint32_t n = u->g->values->len;
   g_autofree bool *reached = g_new0 (bool, n + 1), *needed = g_new0 (bool, n + 1), *source = g_new0 (bool, n + 1);
@@ -475,16 +475,16 @@ unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, Gm
   Unfold w = { u, u->g, kept, reached, needed, source, values, tape, leaves };
 
   for (uint32_t k = 0; k < u->n_tangents; k++)
-    if (!grads || grads[k])
+    if (all || grads[k])
       reached[output_value (u, k)] = true;
   spread (u->g, reached);
   mark_needed (&w);
   find_leaves (&w, node);
-  bool ok = compute_needed (&w, error);
+  bool ok = *made = compute_needed (&w, error);
   if (ok) {
     record (&w, node, seq);
     if (grads)
-      ok = walk (&w, node, grads, create, result, error);
+      ok = walk (&w, node, grads, create, create || all, result, error);
     else
       give_roots (&w, roots);
   }
@@ -500,11 +500,20 @@ bool
 gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq, GmTensor *const *grads, bool create,
                     GmTensor **result, GError **error)
 {
-  return unfold (u, n, kept, seq, grads, create, result, NULL, error);
+  bool made, partial = !gm_unfold_can_fill (u, grads);
+  /* what nothing arrives at is not used up: another backward may come there.  It need not be whole for this one */
+  if (partial) {
+    bool ok = unfold (u, n, kept, seq, grads, true, create, result, NULL, &made, error);
+    if (made)
+      return ok;
+    g_clear_error (error);
+  }
+  return unfold (u, n, kept, seq, grads, false, create, result, NULL, &made, error);
 }
 
 bool
 gm_unfold_parts (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq, GmTensor **roots, GError **error)
 {
-  return unfold (u, n, kept, seq, NULL, false, NULL, roots, error);
+  bool made;
+  return unfold (u, n, kept, seq, NULL, true, false, NULL, roots, &made, error);
 }

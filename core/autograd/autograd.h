@@ -134,8 +134,8 @@ GmTensor *gm_autograd_before (GmAgNode *n, int i, GmTensor *t);
 /* Within n's backward: walks from roots, one per output of n or NULL, which have histories, to what n's edges lead to, and no further.
  * grads[k]: what arrived at output k, or NULL.  What waits for n's outputs (hooks, wishes to keep a gradient) is served at the roots.
  * result[i]: the sum for edge i, begun with what had arrived there before, in the one order; NULL for an edge that leads where an earlier
- * one does. */
-bool gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, bool create, GmTensor **result, GError **error);
+ * one does.  stay: for good, with the nodes that nothing arrives at: another backward may come to them. */
+bool gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, bool create, bool stay, GmTensor **result, GError **error);
 /* Within n's backward: whether it matters in which order the terms of its results are added: something has arrived already where
  * result i, a sum of n_terms[i], goes; or two results go to one place. */
 bool gm_autograd_order_matters (const GmAgNode *n, const uint32_t *n_terms);

@@ -256,7 +256,7 @@ gm_walk_edge_to (GmTensor *t)
 
 /* What n's edges lead to, each once, then n's outputs. */
 static void
-capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots)
+capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots, bool stay)
 {
   bool awaited = n->inside && gm_autograd_is_awaited (n);
   w->n_edges = (int) n->n_in;
@@ -268,12 +268,12 @@ capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots)
     if (first)
       w->captures[w->n_captures++] = (GmCapture){e.node, e.nr, (int) i};
   }
-  for (uint32_t k = 0; k < n->n_out && (awaited || w->create); k++) {
+  for (uint32_t k = 0; k < n->n_out && (awaited || stay); k++) {
     GmEdge at = made_here (n, roots[k]);
     if (!at.node)
       continue;
     bool own = at.node->hooks != NULL; /* registered on the parts: nobody has run these */
-    if (w->create)
+    if (stay)
       stay_apart (n, k, at);
     else
       lend_hooks (n, k, at);
@@ -294,7 +294,7 @@ gm_autograd_take_arrived (GmAgNode *n, uint32_t i)
 }
 
 bool
-gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, bool create,
+gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, bool create, bool stay,
                      GmTensor **result, GError **error)
 {
   uint32_t n_ends = n->n_in + n->n_out;
@@ -306,11 +306,11 @@ gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads
   GmWalk w = {.pins = pins,
             .captures = captures,
             .result = ends,
-            .retain = create && n->slot->walk->retain,
+            .retain = stay && n->slot->walk->retain,
             .create = create,
             .through = true};
   int n_starts = 0;
-  capture_ends (&w, n, roots);
+  capture_ends (&w, n, roots, stay);
   for (uint32_t k = 0; k < n->n_out; k++)
     if (grads[k] && roots[k] && roots[k]->meta.requires_grad) {
       starts[n_starts] = roots[k];

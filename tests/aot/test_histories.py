@@ -870,3 +870,65 @@ def test_the_sign_of_a_zero_in_a_second_derivative_behind_a_write(backend):
 
     want = same(one_of_each_row, run, backend)
     assert "-0.0" in "".join(want)
+
+
+# -- One backward after the other, from different results ---------------------------------------------------------------
+
+
+def apart(x, y):
+    return x.sin() * x, (y.exp() * y).sum(), x * y
+
+
+def one_stem(x, y):
+    z = x.tanh() * y
+    return z * 2, z.cos()
+
+
+def stem_that_keeps_nothing(x, y):
+    z = x + y * 3
+    return z * 2, z.cos(), z.t() - 1
+
+
+def one_is_of_the_other(x, y):
+    z = x.tanh()
+    return z, (z * y).sum()
+
+
+def one_by_one(order, hooked=False, retain=(), change=None):
+    def run(f):
+        log = []
+        leaves = [base(), base() * 0.5 + 1]
+        x, y = (t.reshape(3, 4).detach().requires_grad_() for t in leaves)
+        results = f(x, y)
+        for i, t in enumerate(results):
+            t.retain_grad()
+            if hooked:
+                t.register_hook(lambda g, i=i: (log.append(f"{i} {g.tolist()}"), g * 1.5)[1])
+                x.register_hook(lambda g, i=i: log.append(f"x {i} {g.tolist()}"))
+        if change is not None:
+            with G.no_grad():
+                (x, y)[change].add_(1)
+        for at in order:
+            t = results[at % len(results)]
+            try:
+                t.sum().backward(retain_graph=at in retain)
+            except RuntimeError as error:
+                log.append(f"{at} is refused{'' if change is not None else ': ' + str('second time' in str(error))}")
+            log += [str(g.grad.tolist()) if g.grad is not None else "none" for g in (x, y, *results)]
+        return log
+
+    return run
+
+
+@backends
+@pytest.mark.parametrize("f", [apart, one_stem, stem_that_keeps_nothing, one_is_of_the_other])
+@pytest.mark.parametrize("hooked", [False, True])
+@pytest.mark.parametrize("order, retain", [([0, 1, 2], ()), ([1, 0, 1], ()), ([0, 1, 0, 1], (0,)), ([2, 1, 0, 2], (2,))])
+def test_results_are_walked_back_from_one_by_one(backend, f, hooked, order, retain):
+    same(f, one_by_one(order, hooked, retain), backend)
+
+
+@backends
+@pytest.mark.parametrize("change", [0, 1])
+def test_what_was_changed_is_refused_where_it_is_read(backend, change):
+    same(apart, one_by_one([0, 1, 2], change=change), backend)
