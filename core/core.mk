@@ -309,6 +309,7 @@ EXTENSION_SOURCES = \
   core/trace/guard.c \
   core/trace/guard_build.c \
   core/trace/guard_memo.c \
+  core/trace/guard_run.c \
   core/trace/guard_text.c \
   core/trace/class_made.c \
   core/trace/functools.c \

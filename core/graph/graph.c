@@ -325,34 +325,18 @@ gm_graph_share_tables (GmGraph *to, const GmGraph *from)
 
 /* -- Marks ------------------------------------------------------------------------------------- */
 
-GmGraphMark
-gm_graph_mark (const GmGraph *g)
-{
-  return (GmGraphMark){ .values = g->values->len,
-                        .nodes = g->nodes->len,
-                        .inputs = g->inputs->len,
-                        .outputs = g->outputs->len,
-                        .constants = g->constants->len,
-                        .customs = g->customs ? g->customs->len : 0,
-                        .highers = g->highers ? g->highers->len : 0,
-                        .sizes = g->sizes ? gm_sizes_mark (g->sizes) : (GmSizesMark){ 0 } };
-}
-
 void
-gm_graph_truncate (GmGraph *g, GmGraphMark m)
+gm_graph_cut (GmGraph *g, const GmGraphMark *m)
 {
-  if (g->values->len == m.values && g->nodes->len == m.nodes && g->inputs->len == m.inputs && g->outputs->len == m.outputs
-      && g->constants->len == m.constants && !g->sizes)
-    return; /* most instructions record nothing */
-  g_array_set_size (g->values, m.values);
-  g_array_set_size (g->nodes, m.nodes);
-  g_array_set_size (g->inputs, m.inputs);
-  g_array_set_size (g->outputs, m.outputs);
-  g_ptr_array_set_size (g->constants, (gint) m.constants);
+  g_array_set_size (g->values, m->values);
+  g_array_set_size (g->nodes, m->nodes);
+  g_array_set_size (g->inputs, m->inputs);
+  g_array_set_size (g->outputs, m->outputs);
+  g_ptr_array_set_size (g->constants, (gint) m->constants);
   if (g->customs)
-    g_ptr_array_set_size (g->customs, (gint) m.customs);
+    g_ptr_array_set_size (g->customs, (gint) m->customs);
   if (g->highers)
-    g_ptr_array_set_size (g->highers, (gint) m.highers);
+    g_ptr_array_set_size (g->highers, (gint) m->highers);
   if (g->sizes)
-    gm_sizes_truncate (g->sizes, m.sizes);
+    gm_sizes_truncate (g->sizes, m->sizes);
 }

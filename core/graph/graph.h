@@ -127,8 +127,29 @@ void gm_graph_add_output (GmGraph *g, GmValueId v, GmOutputKind kind);
 uint32_t gm_graph_n_elements (const GmGraph *g);
 
 typedef struct { uint32_t values, nodes, inputs, outputs, constants, customs, highers; GmSizesMark sizes; } GmGraphMark;
-GmGraphMark gm_graph_mark (const GmGraph *g);
-void gm_graph_truncate (GmGraph *g, GmGraphMark m);
+void gm_graph_cut (GmGraph *g, const GmGraphMark *m); /* truncate's slow half */
+
+/* The recorder takes a mark before each instruction, and most record nothing. */
+static inline GmGraphMark
+gm_graph_mark (const GmGraph *g)
+{
+  return (GmGraphMark){ .values = g->values->len,
+                        .nodes = g->nodes->len,
+                        .inputs = g->inputs->len,
+                        .outputs = g->outputs->len,
+                        .constants = g->constants->len,
+                        .customs = g->customs ? g->customs->len : 0,
+                        .highers = g->highers ? g->highers->len : 0,
+                        .sizes = g->sizes ? gm_sizes_mark (g->sizes) : (GmSizesMark){ 0 } };
+}
+
+static inline void
+gm_graph_truncate (GmGraph *g, const GmGraphMark *m)
+{
+  if (g->values->len != m->values || g->nodes->len != m->nodes || g->inputs->len != m->inputs || g->outputs->len != m->outputs
+      || g->constants->len != m->constants || g->customs || g->highers || g->sizes)
+    gm_graph_cut (g, m);
+}
 
 /* -- Symbolic sizes ----------------------------------------------------------------------------
  * Sizes and strides in metas, and the attributes SIZES, START and STOP, may be rows of g->sym (gm_size_is_symbolic); so may the

@@ -182,7 +182,7 @@ take (Program *p, GmRecording *rec, const GmBound *bound, PyFunctionObject *func
 
   if (rec->stop || rec->point || rec->n_effects || rec->sets_grad || !rec->graph || !is_plain (rec->graph) || reads_grad (rec->guards))
     return false;
-  PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (rec->guards) + 1);
+  PyObject **slots = g_newa0 (PyObject *, gm_guards_n_slots (rec->guards) + 1); /* a check fills no more than it must */
   if (!gm_guards_check (rec->guards, &env, bound->locals, func, slots))
     return false;
   for (uint32_t i = 0; i < gm_guards_n_slots (rec->guards); i++)

@@ -451,7 +451,7 @@ record_backward (Call *c, Backward *w)
   for (uint32_t i = 0; i < w->captured->len; i++)
     keeps |= g_array_index (w->captured, GmValueId, i) >= before.values;
   if (!keeps)
-    gm_graph_truncate (r->graph, before);
+    gm_graph_truncate (r->graph, &before);
   return backward;
 }
 

@@ -193,15 +193,6 @@ gm_size_of_int (PyObject *v)
   return overflow || x >= INT64_C (1) << 61 ? -1 : x;
 }
 
-static inline int64_t
-float_bits (PyObject *v)
-{
-  int64_t bits;
-  double d = PyFloat_AS_DOUBLE (v);
-  memcpy (&bits, &d, sizeof bits);
-  return bits;
-}
-
 /* Values of one exact builtin type. */
 static bool
 constant_equals (PyObject *a, PyObject *b)
@@ -228,15 +219,6 @@ call_holds (const GmCallFact *fact, const GmCallEnv *env)
   return fact->holds (fact->data, env);
 }
 
-static bool
-long_equals (PyObject *a, PyObject *b)
-{
-  PyObject *same = PyLong_Type.tp_richcompare (a, b, Py_EQ); /* a bool: no object is made */
-  bool equal = same == Py_True;
-  Py_XDECREF (same);
-  return equal;
-}
-
 /* The value inside of an instance of a subclass, whatever the class overrides; the type is guarded. */
 static bool
 value_equals (PyObject *v, PyObject *want)
@@ -244,9 +226,9 @@ value_equals (PyObject *v, PyObject *want)
   if (PyUnicode_CheckExact (want))
     return gm_str_equal (v, want);
   if (PyFloat_CheckExact (want))
-    return float_bits (v) == float_bits (want);
+    return gm_float_bits (v) == gm_float_bits (want);
   if (PyLong_CheckExact (want))
-    return long_equals (v, want);
+    return gm_long_equals (v, want);
   return PyBytes_GET_SIZE (v) == PyBytes_GET_SIZE (want)
          && memcmp (PyBytes_AS_STRING (v), PyBytes_AS_STRING (want), (size_t) PyBytes_GET_SIZE (v)) == 0;
 }
@@ -362,7 +344,7 @@ __attribute__ ((always_inline)) static inline bool
 check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func,
        PyObject **slots, uint32_t faulty, uint32_t *failed)
 {
-  const GmCheck *end = g->checks + g->n, *trusted = g->checks;
+  const GmCheck *end = g->checks + g->n, *trusted = g->checks; /* up to here a memo or a run has said that all hold */
   if (G_UNLIKELY (*g->dead)) {
     if (failed)
       *failed = UINT32_MAX;
@@ -403,7 +385,7 @@ check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunct
     }
     continue;
   miss:
-    g_assert (c >= trusted || faulty != UINT32_MAX);
+    g_assert (c > trusted || c == g->checks || faulty != UINT32_MAX);
     if (failed)
       *failed = (uint32_t) (c - g->checks);
     return false;
@@ -469,9 +451,12 @@ gm_guards_n_looked (const GmGuards *g)
 {
   uint32_t n = 0;
   for (uint32_t i = 0; i < g->n; i++) {
-    uint32_t of_tree = g->checks[i].kind == GM_SOURCE_TREE ? gm_guard_memo_n_looked (g->checks[i].ptr) : UINT32_MAX;
-    n += of_tree == UINT32_MAX ? 1 : of_tree;
-    i += of_tree == UINT32_MAX ? 0 : (uint32_t) g->checks[i].index;
+    const GmCheck *c = &g->checks[i];
+    uint32_t together = c->kind == GM_SOURCE_TREE  ? gm_guard_memo_n_looked (c->ptr)
+                        : c->kind == GM_SOURCE_RUN ? gm_guard_run_n (c->ptr)
+                                                   : UINT32_MAX;
+    n += together == UINT32_MAX ? 1 : together;
+    i += together == UINT32_MAX ? 0 : (uint32_t) c->index;
   }
   return n;
 }

@@ -15,7 +15,7 @@ typedef struct {
   PyObject *obj, *key; /* alive while the program is not dead */
   Py_hash_t hash;      /* of key */
   const void *ptr;     /* GLOBAL, ATTR, DICT_ITEM: what it found last, borrowed; TENSOR: GmMeta; CLASS_LOOKUP, CLASS_DICT: as obj, or NULL;
-                          BACKEND_MATCH: the key; TREE: GmGuardMemo */
+                          BACKEND_MATCH: the key; TREE: GmGuardMemo; RUN: GmGuardRun */
   const char *ptr2;    /* a name for texts */
 } GmCheck;
 
@@ -42,6 +42,26 @@ struct GmGuards {
 /* gm_guards_check, which says which record failed: UINT32_MAX if the program is dead. */
 bool gm_guards_run (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func, PyObject **slots,
                     uint32_t *failed);
+
+/* -- Comparing --------------------------------------------------------------------------------- */
+
+static inline int64_t
+gm_float_bits (PyObject *v)
+{
+  int64_t bits;
+  double d = PyFloat_AS_DOUBLE (v);
+  memcpy (&bits, &d, sizeof bits);
+  return bits;
+}
+
+static inline bool
+gm_long_equals (PyObject *a, PyObject *b)
+{
+  PyObject *same = PyLong_Type.tp_richcompare (a, b, Py_EQ); /* a bool: no object is made */
+  bool equal = same == Py_True;
+  Py_XDECREF (same);
+  return equal;
+}
 
 /* -- Looking into a dict ----------------------------------------------------------------------- */
 
@@ -101,5 +121,15 @@ uint32_t gm_guard_memo_n_looked (const GmGuardMemo *m);
 bool gm_guard_memo_agrees (const GmGuardMemo *m, PyObject *const *slots);
 /* The records from `first` up to `end` have just held. */
 void gm_guard_memo_save (GmGuardMemo *m, const GmCheck *first, const GmCheck *end, PyObject *const *slots);
+
+/* -- Constants in a list, guard_run.c ---------------------------------------------------------- */
+
+typedef struct GmGuardRun GmGuardRun;
+/* Whether records are what a run can answer: the first loads an item, and the second compares it and nothing else. */
+bool gm_guard_run_takes (const GmCheck *load, const GmCheck *check);
+/* Of n such pairs, all of one container; freed with g_free. */
+GmGuardRun *gm_guard_run_new (const GmCheck *pairs, uint32_t n);
+bool gm_guard_run_holds (const GmGuardRun *run, PyObject *container);
+uint32_t gm_guard_run_n (const GmGuardRun *run);
 
 #endif

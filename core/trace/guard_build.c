@@ -255,6 +255,26 @@ move (Compiler *to, const Compiler *from, uint32_t i)
   g_array_append_val (to->wheres, g_array_index (from->wheres, GmWhere, i));
 }
 
+/* The same without records, and to be that one from now on. */
+static Compiler
+another (const Compiler *k)
+{
+  Compiler to = *k;
+  to.checks = g_array_new (FALSE, TRUE, sizeof (GmCheck));
+  to.sources = g_ptr_array_new ();
+  to.wheres = g_array_new (FALSE, TRUE, sizeof (GmWhere));
+  return to;
+}
+
+static void
+become (Compiler *k, const Compiler *to)
+{
+  g_array_free (k->checks, TRUE);
+  g_ptr_array_free (k->sources, TRUE);
+  g_array_free (k->wheres, TRUE);
+  *k = *to;
+}
+
 /* Gathers, of the records from `from` on, what asks one object's dict where the first of it stands, loads before absences, and puts a memo
  * around it.  Moving a lookup forward is safe: the object's type is certain there already, and a lookup looks at nothing else. */
 static void
@@ -265,10 +285,7 @@ gather (Compiler *k, uint32_t from)
                       *next = g_new (uint32_t, n + 1);
   if (!gm_host.dict_version_offset)
     return;
-  Compiler to = *k;
-  to.checks = g_array_new (FALSE, TRUE, sizeof (GmCheck));
-  to.sources = g_ptr_array_new ();
-  to.wheres = g_array_new (FALSE, TRUE, sizeof (GmWhere));
+  Compiler to = another (k);
   for (uint32_t s = 0; s < k->g->n_slots; s++)
     first[s] = UINT32_MAX;
   for (uint32_t i = 0; i < n; i++) {
@@ -304,10 +321,86 @@ gather (Compiler *k, uint32_t from)
     memo->index = length;
     memo->out = loads;
   }
-  g_array_free (k->checks, TRUE);
-  g_ptr_array_free (k->sources, TRUE);
-  g_array_free (k->wheres, TRUE);
-  *k = to;
+  become (k, &to);
+}
+
+/* -- One list's constants together ------------------------------------------------------------- */
+
+static bool
+is_load (const GmCheck *c)
+{
+  return c->kind < GM_SOURCE_MEMO;
+}
+
+static bool
+looks_at_two (const GmCheck *c)
+{
+  return c->kind == GM_GUARD_SAME || c->kind == GM_GUARD_DISTINCT;
+}
+
+#define FEW_ITEMS 4 /* that cost no more than a run */
+
+/* Which record looks at each slot, if it is the only one; 0, no record that looks at a slot, where there is none or another. */
+static uint32_t *
+only_users (const Compiler *k, const GmSource *const *extra, uint32_t n_extra)
+{
+  uint32_t *user = g_new0 (uint32_t, k->g->n_slots + 1);
+  g_autofree bool *used = g_new0 (bool, k->g->n_slots + 1);
+  for (uint32_t i = 0; i < n_extra; i++)
+    used[k->slot_of[extra[i]->number]] = true;
+  for (uint32_t i = 0; i < k->checks->len; i++) {
+    const GmCheck *c = &g_array_index (k->checks, GmCheck, i);
+    for (int second = 0; second <= looks_at_two (c); second++) {
+      uint32_t slot = second ? (uint32_t) c->index : c->in;
+      user[slot] = used[slot] ? 0 : i;
+      used[slot] = true;
+    }
+  }
+  return user;
+}
+
+/* Gathers, of the records from `from` on, the constants in one list or tuple where the first of them stands, each beside what loads it, and
+ * puts a run before them.  Moving them forward is safe: type and length are certain there already, and nothing else looks at such an item. */
+static void
+gather_items (Compiler *k, uint32_t from, const GmSource *const *extra, uint32_t n_extra)
+{
+  uint32_t n = k->checks->len, n_slots = k->g->n_slots + 1;
+  g_autofree uint32_t *user = only_users (k, extra, n_extra), *first = g_new0 (uint32_t, n_slots), *last = g_new0 (uint32_t, n_slots),
+                      *count = g_new0 (uint32_t, n_slots), *next = g_new0 (uint32_t, n + 1);
+  g_autofree bool *taken = g_new0 (bool, n + 1);
+  for (uint32_t i = from; i < n; i++) {
+    const GmCheck *c = &g_array_index (k->checks, GmCheck, i);
+    uint32_t check = is_load (c) ? user[c->out] : 0;
+    if (check == 0 || !gm_guard_run_takes (c, &g_array_index (k->checks, GmCheck, check)))
+      continue;
+    taken[i] = taken[check] = true;
+    if (count[c->in]++ == 0)
+      first[c->in] = i;
+    else
+      next[last[c->in]] = i;
+    last[c->in] = i;
+  }
+  for (uint32_t i = from; i < n; i++) {
+    const GmCheck *c = &g_array_index (k->checks, GmCheck, i);
+    if (taken[i] && is_load (c) && count[c->in] < FEW_ITEMS)
+      taken[i] = taken[user[c->out]] = false;
+  }
+  Compiler to = another (k);
+  for (uint32_t i = 0; i < n; i++) {
+    const GmCheck *c = &g_array_index (k->checks, GmCheck, i);
+    if (!taken[i])
+      move (&to, k, i);
+    if (!taken[i] || !is_load (c) || first[c->in] != i)
+      continue;
+    uint32_t at = to.checks->len, pairs = count[c->in];
+    add (&to, (GmCheck){ .kind = GM_SOURCE_RUN, .in = c->in, .index = 2 * pairs }, NULL, (GmWhere){ 0 });
+    for (uint32_t m = i; m != 0; m = next[m]) {
+      move (&to, k, m);
+      move (&to, k, user[g_array_index (k->checks, GmCheck, m).out]);
+    }
+    g_array_index (to.checks, GmCheck, at).ptr = gm_guard_run_new (&g_array_index (to.checks, GmCheck, at + 1), pairs);
+  }
+  become (k, &to);
 }
 
 /* -- The program ------------------------------------------------------------------------------- */
@@ -384,20 +477,9 @@ add_tree (Compiler *k, const Plan *p, const Tree *t)
 typedef struct {
   uint32_t *of_slot, *of_record;
   bool *shared;  /* slots */
+  bool *skipped; /* slots: those that a run need not fill */
   uint32_t *now; /* slots: what they are numbered in the end */
 } Numbers;
-
-static bool
-is_load (const GmCheck *c)
-{
-  return c->kind < GM_SOURCE_MEMO;
-}
-
-static bool
-looks_at_two (const GmCheck *c)
-{
-  return c->kind == GM_GUARD_SAME || c->kind == GM_GUARD_DISTINCT;
-}
 
 static void
 use (Numbers *k, uint32_t slot, uint32_t record)
@@ -410,7 +492,7 @@ static void
 renumber (GmGuards *g, const GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, uint32_t *slot_of)
 {
   uint32_t n = g->n_slots + 1, tree = 0, first, n_own;
-  Numbers k = { g_new0 (uint32_t, n), g_new0 (uint32_t, g->n + 1), g_new0 (bool, n), g_new (uint32_t, n) };
+  Numbers k = { g_new0 (uint32_t, n), g_new0 (uint32_t, g->n + 1), g_new0 (bool, n), g_new0 (bool, n), g_new (uint32_t, n) };
   for (uint32_t i = 0; i < g->n; i++)
     if (g->checks[i].kind == GM_SOURCE_TREE) {
       gm_guard_memo_span (g->checks[i].ptr, &first, &n_own);
@@ -419,7 +501,9 @@ renumber (GmGuards *g, const GmRecorder *r, const GmSource *const *extra, uint32
         k.of_slot[s] = tree;
       for (uint32_t c = i; c <= i + g->checks[i].index; c++)
         k.of_record[c] = tree;
-    }
+    } else if (g->checks[i].kind == GM_SOURCE_RUN)
+      for (uint32_t c = i + 1; c <= i + g->checks[i].index; c += 2)
+        k.skipped[g->checks[c].out] = true;
   for (uint32_t i = 0; i < g->n; i++) {
     const GmCheck *c = &g->checks[i];
     if (c->kind == GM_SOURCE_TREE || c->kind == GM_SOURCE_TREE_SAVE)
@@ -456,11 +540,12 @@ renumber (GmGuards *g, const GmRecorder *r, const GmSource *const *extra, uint32
     if (slot_of[i] != UINT32_MAX)
       slot_of[i] = k.now[slot_of[i]];
   for (uint32_t s = 0; s + 1 < n; s++)
-    if (k.of_slot[s] == 0 || k.shared[s])
+    if (!k.skipped[s] && (k.of_slot[s] == 0 || k.shared[s]))
       g_array_append_val (g->lasting, k.now[s]);
   g_free (k.of_slot);
   g_free (k.of_record);
   g_free (k.shared);
+  g_free (k.skipped);
   g_free (k.now);
 }
 
@@ -508,6 +593,7 @@ gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, ui
   for (uint32_t i = 0; i < n_extra; i++)
     load (&k, extra[i]);
   gather (&k, from);
+  gather_items (&k, from, extra, n_extra);
   g->n = k.checks->len;
   g->checks = (GmCheck *) g_array_free (k.checks, FALSE);
   g->sources = (char **) g_ptr_array_free (k.sources, FALSE);
@@ -687,7 +773,7 @@ gm_guards_unref (GmGuards *g)
       g_free (((const GmMemoryFact *) c->ptr)->data);
     if (c->kind == GM_GUARD_SIZES)
       gm_size_check_free ((GmSizeCheck *) c->ptr);
-    if (c->kind == GM_GUARD_TENSOR || c->kind == GM_GUARD_MEMORY)
+    if (c->kind == GM_GUARD_TENSOR || c->kind == GM_GUARD_MEMORY || c->kind == GM_SOURCE_RUN)
       g_free ((void *) c->ptr);
   }
   for (uint32_t i = 0; i < g->held->len; i++)

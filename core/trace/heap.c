@@ -69,12 +69,6 @@ gm_heap_changed_since (const GmHeap *h, GmHeapMark m, uint32_t object)
 
 /* -- Rollback -------------------------------------------------------------- */
 
-GmHeapMark
-gm_heap_mark (const GmHeap *h)
-{
-  return (GmHeapMark){ h->objects->len, h->slots->len, gm_journal_mark (&h->journal) };
-}
-
 static void
 undo (void *owner, const GmWrite *w)
 {
@@ -82,12 +76,9 @@ undo (void *owner, const GmWrite *w)
 }
 
 void
-gm_heap_rollback (GmHeap *h, GmHeapMark m)
+gm_heap_undo (GmHeap *h, const GmHeapMark *m)
 {
-  if (h->journal.len != m.writes)
-    gm_journal_rollback (&h->journal, m.writes, undo, h);
-  if (h->objects->len != m.objects)
-    g_array_set_size (h->objects, m.objects);
-  if (h->slots->len != m.slots)
-    g_ptr_array_set_size (h->slots, (int) m.slots);
+  gm_journal_rollback (&h->journal, m->writes, undo, h);
+  g_array_set_size (h->objects, m->objects);
+  g_ptr_array_set_size (h->slots, (int) m->slots);
 }

@@ -38,7 +38,19 @@ void gm_heap_store (GmHeap *h, uint32_t object, uint32_t key, const GmTracker *v
 /* True if the object was written since `m`, or is younger. */
 bool gm_heap_changed_since (const GmHeap *h, GmHeapMark m, uint32_t object);
 
-GmHeapMark gm_heap_mark (const GmHeap *h);
-void gm_heap_rollback (GmHeap *h, GmHeapMark m);
+void gm_heap_undo (GmHeap *h, const GmHeapMark *m); /* rollback's slow half */
+
+static inline GmHeapMark
+gm_heap_mark (const GmHeap *h)
+{
+  return (GmHeapMark){ h->objects->len, h->slots->len, gm_journal_mark (&h->journal) };
+}
+
+static inline void
+gm_heap_rollback (GmHeap *h, const GmHeapMark *m)
+{
+  if (h->journal.len != m->writes || h->objects->len != m->objects || h->slots->len != m->slots)
+    gm_heap_undo (h, m);
+}
 
 #endif

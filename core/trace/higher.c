@@ -572,7 +572,7 @@ change_once (Call *c, const Body *b)
   gm_call (r, b->fn, &(GmCallArgs){ args, 0, NULL });
   r->n_bodies--;
   if (!r->stop && r->graph->inputs->len == before.inputs)
-    gm_graph_truncate (r->graph, before);
+    gm_graph_truncate (r->graph, &before);
 }
 
 /* Where the program calls the operator, and not where the package does. */

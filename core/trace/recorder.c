@@ -29,7 +29,8 @@ gm_trace_set_host (const GmTraceHost *host)
 
 /* -- Marks ----------------------------------------------------------------- */
 
-GmMark
+/* The lengths come from all over memory: to gather them into vectors, which the optimiser likes, takes longer than to store them one by one. */
+__attribute__ ((optimize ("no-tree-slp-vectorize"))) GmMark
 gm_record_mark (const GmRecorder *r)
 {
   return (GmMark){
@@ -71,7 +72,7 @@ cut_pointers (GPtrArray *a, uint32_t n)
 void
 gm_record_rollback (GmRecorder *r, const GmMark *m)
 {
-  gm_heap_rollback (&r->heap, m->heap);
+  gm_heap_rollback (&r->heap, &m->heap);
   for (uint32_t i = m->guards; i < r->guards->len; i++)
     g_hash_table_remove (r->guard_index, &g_array_index (r->guards, GmGuard, i));
   for (uint32_t i = m->sources; i < r->sources->len; i++)
@@ -86,7 +87,7 @@ gm_record_rollback (GmRecorder *r, const GmMark *m)
   cut (r->looks, m->looks);
   cut_pointers (r->sources, m->sources);
   cut_pointers (r->wrapped, m->wrapped);
-  gm_graph_truncate (r->graph, m->graph);
+  gm_graph_truncate (r->graph, &m->graph);
   r->builder.rng = m->rng;
   r->builder.rng_taken = m->rng_taken;
   r->frame = m->frame;

@@ -247,7 +247,7 @@ add_node (Maker *k, GmOp op, const int *in, int n_in, const GmAttrs *a, bool qui
   GmMeta *meta = gm_graph_meta (k->g, id);
   if (!t || gm_meta_numel (meta) > 200) {
     gm_tensor_unref (t);
-    gm_graph_truncate (k->g, mark);
+    gm_graph_truncate (k->g, &mark);
     return false;
   }
   meta->requires_grad &= !quiet;

@@ -109,7 +109,7 @@ add (Maker *m, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs)
       gm_graph_add_node (m->g, op, in, n_in, attrs, lines[below (m, G_N_ELEMENTS (lines))], NULL);
   if (v == GM_NO_ID || gm_meta_numel (meta (m, v)) <= MAX_ELEMENTS)
     return v;
-  gm_graph_truncate (m->g, mark);
+  gm_graph_truncate (m->g, &mark);
   return GM_NO_ID;
 }
 

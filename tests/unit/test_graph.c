@@ -30,7 +30,7 @@ START_TEST (truncation_restores_the_text)
   gm_graph_add_input (g, "late", &m);
   gm_graph_add_output (g, y, GM_OUTPUT_USER);
   gm_sym_symbol (gm_graph_sym (g), "n");
-  gm_graph_truncate (g, mark);
+  gm_graph_truncate (g, &mark);
   g_autofree char *after = gm_graph_text (g);
   ck_assert_str_eq (before, after);
   ck_assert (gm_graph_verify (g, true, NULL));
@@ -124,7 +124,7 @@ START_TEST (builder_metas_survive_growth_and_truncation)
   for (int i = 0; i < 1000; i++)
     gm_b (&b.base, tanh, x);
   ck_assert_mem_eq (old, &copy, sizeof copy);
-  gm_graph_truncate (g, mark);
+  gm_graph_truncate (g, &mark);
   GmVal other = gm_b (&b.base, tanh, x); /* takes y's id */
   ck_assert_ptr_eq (other, y);
   ck_assert_int_eq (gm_b_meta (&b.base, other)->sizes[0], 2);

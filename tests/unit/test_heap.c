@@ -54,7 +54,7 @@ START_TEST (a_rollback_restores_overwritten_values_and_removes_young_objects)
   gm_heap_store (&h, b, 0, VALUE (5));
   ck_assert (gm_heap_changed_since (&h, m, a));
   ck_assert (gm_heap_changed_since (&h, m, b));
-  gm_heap_rollback (&h, m);
+  gm_heap_rollback (&h, &m);
   ck_assert_ptr_eq (gm_heap_load (&h, a, 0), VALUE (1));
   ck_assert_ptr_null (gm_heap_load (&h, a, 1));
   ck_assert (!gm_heap_changed_since (&h, m, a));
@@ -104,7 +104,7 @@ START_TEST (random_walks_agree_with_a_model_that_copies)
       marks[n_marks++] = gm_heap_mark (&h);
     } else if (what == 2 && n_marks > 0) {
       n_marks = (uint32_t) g_rand_int_range (rand, 0, (gint32) n_marks); /* back to any open mark */
-      gm_heap_rollback (&h, marks[n_marks]);
+      gm_heap_rollback (&h, &marks[n_marks]);
       *now = saved[n_marks];
       compare (&h, now);
     } else if (now->n_objects > 0) {
@@ -135,7 +135,7 @@ START_TEST (a_mark_is_independent_of_the_number_of_objects)
   uint32_t writes = h.journal.len;
   gm_heap_store (&h, first, 0, VALUE (7));
   ck_assert_uint_eq (h.journal.len, writes + 1); /* one write is one record, whatever is alive */
-  gm_heap_rollback (&h, m);
+  gm_heap_rollback (&h, &m);
   ck_assert_ptr_null (gm_heap_load (&h, first, 0));
   ck_assert_ptr_eq (gm_heap_load (&h, 100000, 0), VALUE (100000));
   gm_heap_clear (&h);

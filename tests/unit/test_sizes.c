@@ -104,7 +104,7 @@ START_TEST (facts_are_part_of_the_mark)
                      GM_NO_ID);
   g_autofree char *with = gm_graph_text (g);
   ck_assert_ptr_nonnull (strstr (with, "n == m"));
-  gm_graph_truncate (g, mark);
+  gm_graph_truncate (g, &mark);
   g_autofree char *after = gm_graph_text (g);
   ck_assert_str_eq (before, after);
   ck_assert_uint_ne (gm_graph_add_node (g, GM_OP_add, (GmValueId[]){ 0, 1 }, 2, NULL, NULL, NULL),

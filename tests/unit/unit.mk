@@ -355,6 +355,7 @@ TEST_FILES = \
   tests/trace/facts_modules.py \
   tests/trace/test_error_texts.py \
   tests/trace/test_guard_runs_no_code.py \
+  tests/trace/test_guard_runs.py \
   tests/trace/test_guards.py tests/trace/test_guards_of_models.py \
   tests/trace/test_numbers.py \
   tests/trace/test_random_module.py \
