@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cases of `gramme bench`.  A case is a function of the number of rounds that returns a list of rows (side, min_ns, median_ns)."""
 
+import collections
 import functools
 import os
 import statistics
@@ -284,6 +285,36 @@ def trace_large_dict(x, o):
     return x + len(d)
 
 
+def trace_list_stores(x, o):
+    items = [0] * 5_000
+    for i in range(5_000):
+        items[i] = i
+    while len(items) > 1:
+        items.pop()
+    return x + items[0]
+
+
+def trace_deques(x, o):
+    d = collections.deque()
+    for i in range(5_000):
+        d.append(i)
+    for i in range(5_000):
+        d.rotate(1)
+        d.appendleft(d.pop())
+    while d:
+        d.popleft()
+    return x + len(d)
+
+
+def trace_sets(x, o):
+    s = set()
+    for i in range(5_000):
+        s.add(i)
+    for i in range(5_000):
+        s.discard(i)
+    return x + len(s)
+
+
 def trace_tensors(x, o):
     for _ in range(5_000):
         x = x + 1
@@ -298,7 +329,7 @@ class Attributes:
 def trace_rate(rounds):
     """The record stage: ns for each bytecode that is traced, of programs of 35,000 to 150,000 bytecodes.  333 ns is 3 million a second."""
     rows, x, o = [], gramme.ones(3), Attributes()
-    for f in (trace_numbers, trace_attributes, trace_calls, trace_lists, trace_dicts, trace_large_dict, trace_tensors):
+    for f in (trace_numbers, trace_attributes, trace_calls, trace_lists, trace_dicts, trace_large_dict, trace_list_stores, trace_deques, trace_sets, trace_tensors):
         samples = []
         for i in range(min(rounds, 5)):
             o.a = 0

@@ -366,6 +366,7 @@ EXTENSION_SOURCES = \
   core/trace/tracker_iterator.c \
   core/trace/tracker_getter.c \
   core/trace/contents.c \
+  core/trace/row.c \
   core/trace/table.c \
   core/trace/tracker_list.c \
   core/trace/tracker_module.c \
@@ -383,6 +384,7 @@ EXTENSION_SOURCES = \
   core/trace/builtin.h \
   core/trace/class_made.h \
   core/trace/contents.h \
+  core/trace/row.h \
   core/trace/table.h \
   core/trace/keys.h \
   core/trace/cell.h \

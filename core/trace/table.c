@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * table.c -- see table.h.
  *
- * Contents are never written, so each change of them would be a copy: a loop over a dict of n keys that replaces or drops them would cost n * n.  Here a
+ * Contents are never written, so each change of them would be a copy: a loop over a dict or set of n keys that replaces or drops them would cost n * n.  Here a
  * change is a write to the heap, and the journal undoes it.  A pair keeps its place until it is dropped; a new one comes last, and
  * a table without room is left for a larger one.  The index of the keys is never undone: it has each key at each place where it has ever stood, and what
  * it says counts only if the key stands there.  Contents are made when somebody looks at the whole.
@@ -14,6 +14,12 @@
  * whenever keys come or go.  No place before FIRST's number holds a pair. */
 enum { STATE, FIRST, PAIRS };
 
+static uint32_t
+place_of (int64_t at)
+{
+  return PAIRS + 2 * (uint32_t) at;
+}
+
 typedef struct {
   const GmTracker *key;
   uint32_t place;
@@ -21,6 +27,8 @@ typedef struct {
 
 /* Beside the heap: found again or made again, never believed. */
 typedef struct {
+  uint32_t stride; /* of contents: 2, or 1 where keys have no values */
+  int64_t number;  /* of contents that are made */
   uint32_t n_places;
   uint32_t mask, n_entries;
   Entry *entries; /* key NULL: free */
@@ -65,13 +73,13 @@ gm_table_n_pairs (GmRecorder *r, const GmTracker *t)
 const GmTracker *
 gm_table_key (GmRecorder *r, const GmTracker *t, int64_t at)
 {
-  return get (r, t, PAIRS + 2 * (uint32_t) at);
+  return get (r, t, place_of (at));
 }
 
 const GmTracker *
 gm_table_value (GmRecorder *r, const GmTracker *t, int64_t at)
 {
-  return get (r, t, PAIRS + 2 * (uint32_t) at + 1);
+  return get (r, t, place_of (at) + 1);
 }
 
 static void
@@ -136,21 +144,30 @@ gm_table_find (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t 
 
 /* -- Making ---------------------------------------------------------------- */
 
-static const GmTracker *
-table_new (GmRecorder *r, const GmTracker *contents)
+static void
+put_pair (GmRecorder *r, const GmTracker *t, uint32_t at, const GmTracker *key, const GmTracker *value)
 {
-  uint32_t n = contents->n / 2, n_places = 2 * n;
+  enter (r, table_of (t), key, at);
+  put (r, t, place_of (at), key);
+  if (table_of (t)->stride == 2)
+    put (r, t, place_of (at) + 1, value);
+}
+
+static const GmTracker *
+table_new (GmRecorder *r, const GmTracker *contents, uint32_t stride, int64_t number)
+{
+  uint32_t n = contents->n / stride, n_places = 2 * n;
   Table *b = g_new0 (Table, 1);
   g_ptr_array_add (r->buffers, b);
+  b->stride = stride;
+  b->number = number;
   b->n_places = n_places;
   b->places = g_new (uint32_t, n_places);
   g_ptr_array_add (r->buffers, b->places);
   const GmTracker *t = gm_tracker_add (
       r, &(GmTracker){ .kind = &gm_kind_table, .id = gm_heap_add (&r->heap, PAIRS + 2 * n_places), .data = b });
   for (uint32_t i = 0; i < n; i++) {
-    put (r, t, PAIRS + 2 * i, contents->items[2 * i]);
-    put (r, t, PAIRS + 2 * i + 1, contents->items[2 * i + 1]);
-    enter (r, b, contents->items[2 * i], i);
+    put_pair (r, t, i, contents->items[stride * i], stride == 2 ? contents->items[2 * i + 1] : NULL);
     b->places[i] = i;
   }
   set_state (r, t, n, n, NULL);
@@ -171,15 +188,15 @@ gm_table_of (GmRecorder *r, const GmTracker *dict)
 }
 
 const GmTracker *
-gm_table_make (GmRecorder *r, const GmTracker *dict)
+gm_table_make (GmRecorder *r, const GmTracker *dict, uint32_t stride, int64_t number)
 {
   const GmTracker *t = gm_heap_load (&r->heap, dict->id, 0);
   if (t == NULL || t->kind == &gm_kind_table)
     return NULL;
-  bool plain = t->n >= 2 * GM_MIN_KEYS;
-  for (uint32_t i = 0; i < t->n && plain; i += 2)
+  bool plain = t->n >= stride * GM_MIN_KEYS;
+  for (uint32_t i = 0; i < t->n && plain; i += stride)
     plain = gm_key_is_constant (t->items[i]);
-  t = plain ? table_new (r, t) : NULL;
+  t = plain ? table_new (r, t, stride, number) : NULL;
   if (t)
     gm_contents_set (r, dict, t);
   return t;
@@ -192,15 +209,18 @@ gm_table_contents (GmRecorder *r, const GmTracker *t)
   const GmTracker *state = get (r, t, STATE);
   if (b->of == state)
     return b->contents;
-  uint32_t n = 0, used = n_used (r, t);
-  g_autofree const GmTracker **items = gm_tracker_array_own (2 * gm_table_n_pairs (r, t));
+  uint32_t n = 0, used = n_used (r, t), stride = b->stride;
+  g_autofree const GmTracker **items = gm_tracker_array_own (stride * gm_table_n_pairs (r, t));
   for (uint32_t i = 0; i < used; i++)
     if (gm_table_key (r, t, i)) {
       b->places[n] = i;
-      items[2 * n] = gm_table_key (r, t, i);
-      items[2 * n++ + 1] = gm_table_value (r, t, i);
+      items[stride * n] = gm_table_key (r, t, i);
+      if (stride == 2)
+        items[2 * n + 1] = gm_table_value (r, t, i);
+      n++;
     }
-  b->contents = gm_contents (r, items, 2 * n);
+  const GmTracker *c = gm_contents (r, items, stride * n);
+  b->contents = b->number ? gm_tracker (r, .kind = c->kind, .items = c->items, .n = c->n, .data = c->data, .number = b->number) : c;
   b->keys = state->data;
   b->of = state;
   return b->contents;
@@ -220,7 +240,7 @@ gm_table_end (GmRecorder *r, const GmTracker *t, bool first)
 void
 gm_table_replace (GmRecorder *r, const GmTracker *t, int64_t at, const GmTracker *value)
 {
-  put (r, t, PAIRS + 2 * (uint32_t) at + 1, value);
+  put (r, t, place_of (at) + 1, value);
   set_state (r, t, gm_table_n_pairs (r, t), n_used (r, t), get (r, t, STATE)->data);
 }
 
@@ -228,8 +248,8 @@ void
 gm_table_drop (GmRecorder *r, const GmTracker *t, int64_t at)
 {
   uint32_t n = gm_table_n_pairs (r, t) - 1, used = n_used (r, t);
-  put (r, t, PAIRS + 2 * (uint32_t) at, NULL);
-  put (r, t, PAIRS + 2 * (uint32_t) at + 1, NULL);
+  put (r, t, place_of (at), NULL);
+  put (r, t, place_of (at) + 1, NULL);
   while (n > 0 && !gm_table_key (r, t, used - 1)) /* so that the last is found at once */
     used--;
   set_state (r, t, n, n > 0 ? used : 0, NULL);
@@ -245,16 +265,15 @@ void
 gm_table_append (GmRecorder *r, const GmTracker *dict, const GmTracker *key, const GmTracker *value)
 {
   const GmTracker *t = gm_table_of (r, dict);
+  const Table *b = table_of (t);
   uint32_t used = n_used (r, t);
-  if (used == table_of (t)->n_places) {
+  if (used == b->n_places) {
     const GmTracker *pair[] = { key, value };
-    gm_contents_set (r, dict, gm_contents_append (r, gm_table_contents (r, t), pair, 2));
-    gm_table_make (r, dict);
+    gm_contents_set (r, dict, gm_contents_append (r, gm_table_contents (r, t), pair, b->stride));
+    gm_table_make (r, dict, b->stride, b->number);
     return;
   }
-  enter (r, table_of (t), key, used);
-  put (r, t, PAIRS + 2 * used, key);
-  put (r, t, PAIRS + 2 * used + 1, value);
+  put_pair (r, t, used, key, value);
   set_state (r, t, gm_table_n_pairs (r, t) + 1, used + 1, NULL);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * table.h -- contents of a large dict while keys are dropped and values replaced: the pairs are slots of a heap object.
+ * table.h -- contents of a large dict or set while keys are dropped and values replaced: the pairs are slots of a heap object.
  */
 #ifndef GM_TRACE_TABLE_H
 #define GM_TRACE_TABLE_H
@@ -8,8 +8,9 @@
 
 /* The table that a dict's contents are, or NULL: they are as contents.h says. */
 const GmTracker *gm_table_of (GmRecorder *r, const GmTracker *dict);
-/* Contents that are large, and whose keys are all constants, become a table: the i-th pair is at place i.  NULL: they do not. */
-const GmTracker *gm_table_make (GmRecorder *r, const GmTracker *dict);
+/* Contents that are large, and whose keys are all constants, become a table: the i-th pair is at place i.  NULL: they do not.  stride: 2, or 1 for a
+ * set's, whose keys have no values; number: of the contents that are made of it. */
+const GmTracker *gm_table_make (GmRecorder *r, const GmTracker *dict, uint32_t stride, int64_t number);
 /* As contents: key, value, key, value ...; the same object until something changes. */
 const GmTracker *gm_table_contents (GmRecorder *r, const GmTracker *table);
 

@@ -6,6 +6,7 @@
  * breaks with the operation's row.
  */
 #include "core/trace/object.h"
+#include "core/trace/row.h"
 #include "core/trace/table.h"
 #include "core/trace/exception.h"
 #include "core/trace/size.h"
@@ -32,7 +33,10 @@ const GmTracker *
 gm_contents_of (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *contents = gm_heap_load (&r->heap, t->id, 0);
-  return contents && contents->kind == &gm_kind_table ? gm_table_contents (r, contents) : contents;
+  return contents == NULL                    ? NULL
+         : contents->kind == &gm_kind_table ? gm_table_contents (r, contents)
+         : contents->kind == &gm_kind_row   ? gm_row_contents (r, contents)
+                                            : contents;
 }
 
 void

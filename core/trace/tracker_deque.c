@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_deque.c -- collections.deque: contents in the heap, and a greatest length.
  *
- * number is the maxlen, -1 for none; data is the class.  What falls off at the other end of a full
+ * What it holds is a row (row.h).  number is the maxlen, -1 for none; data is the class.  What falls off at the other end of a full
  * deque falls off in the replay as well: the same methods run in the same order.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
+#include "core/trace/row.h"
 
 static const GmTracker *
 deque_add (GmRecorder *r, PyObject *real, const GmSource *source, PyTypeObject *type,
@@ -51,13 +52,7 @@ type (GmRecorder *r, const GmTracker *t)
 static int64_t
 len (GmRecorder *r, const GmTracker *t)
 {
-  return gm_contents_of (r, t)->n;
-}
-
-static void
-set_items (GmRecorder *r, const GmTracker *t, const GmTracker *const *items, uint32_t n)
-{
-  gm_contents_set (r, t, gm_contents (r, items, n));
+  return gm_row_length (r, t);
 }
 
 static void
@@ -73,15 +68,12 @@ effect (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *ar
 static void
 push (GmRecorder *r, const GmTracker *t, const GmTracker *item, bool left)
 {
-  const GmTracker *old = gm_contents_of (r, t);
-  uint32_t n = old->n;
+  uint32_t n = gm_row_length (r, t);
   if (t->number == 0)
     return;
-  const GmTracker **items = gm_tracker_array (r, n + 1);
-  gm_tracker_copy (items + left, old->items, n);
-  items[left ? 0 : n] = item;
-  bool full = t->number >= 0 && n + 1 > t->number;
-  set_items (r, t, items + (full && !left), full ? n : n + 1);
+  gm_row_splice (r, t, left ? 0 : n, 0, &item, 1);
+  if (t->number >= 0 && n == t->number)
+    gm_row_splice (r, t, left ? n : 0, 1, NULL, 0);
 }
 
 /* One at a time: what is iterated may look at the deque, change it, or raise. */
@@ -146,14 +138,16 @@ method_extendleft (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 take (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, bool left)
 {
-  const GmTracker *old = gm_contents_of (r, t);
+  uint32_t n = gm_row_length (r, t);
   if (!gm_args_plain (r, left ? "popleft" : "pop", args, 0, 0))
     return &gm_tracker_poison;
-  if (old->n == 0)
+  if (n == 0)
     return gm_raise_new (r, PyExc_IndexError, "pop from an empty deque");
-  set_items (r, t, old->items + left, old->n - 1);
+  uint32_t at = left ? 0 : n - 1;
+  const GmTracker *item = gm_row_item (r, t, at);
+  gm_row_splice (r, t, at, 1, NULL, 0);
   effect (r, t, left ? "popleft" : "pop", NULL);
-  return old->items[left ? 0 : old->n - 1];
+  return item;
 }
 
 static const GmTracker *
@@ -173,8 +167,8 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "clear", args, 0, 0))
     return &gm_tracker_poison;
-  if (gm_contents_of (r, t)->n)
-    set_items (r, t, NULL, 0);
+  if (gm_row_length (r, t))
+    gm_contents_set (r, t, gm_contents (r, NULL, 0));
   effect (r, t, "clear", NULL);
   return gm_none (r);
 }
@@ -183,17 +177,17 @@ static const GmTracker *
 method_rotate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   int64_t by = 1;
-  const GmTracker *old = gm_contents_of (r, t);
   if (!gm_args_plain (r, "rotate", args, 0, 1))
     return &gm_tracker_poison;
   if (args->n && !gm_constant_int (r, args->args[0], &by))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "rotate", "deque");
-  const GmTracker **items = gm_tracker_array (r, old->n);
-  int64_t n = old->n, shift = n ? ((by % n) + n) % n : 0;
-  for (int64_t i = 0; i < n; i++)
-    items[(i + shift) % n] = old->items[i];
-  if (shift)
-    set_items (r, t, items, old->n);
+  int64_t n = gm_row_length (r, t), shift = n ? ((by % n) + n) % n : 0;
+  bool right = 2 * shift <= n; /* the shorter way */
+  for (int64_t i = right ? shift : n - shift; i > 0; i--) {
+    const GmTracker *item = gm_row_item (r, t, right ? (uint32_t) n - 1 : 0);
+    gm_row_splice (r, t, right ? (uint32_t) n - 1 : 0, 1, NULL, 0);
+    gm_row_splice (r, t, right ? 0 : (uint32_t) n - 1, 0, &item, 1);
+  }
   effect (r, t, "rotate", gm_from_int (r, by));
   return gm_none (r);
 }
@@ -252,19 +246,18 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 static const GmTracker *
 getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
-  const GmTracker *contents = gm_contents_of (r, t);
-  int64_t i, n = contents->n;
+  int64_t i, n = gm_row_length (r, t);
   if (!gm_constant_int (r, key, &i))
     return gm_record_break (r, GM_BREAK_SUBSCRIPT, "deque", gm_type_text (r, key));
   if (i < -n || i >= n)
     return gm_raise_new (r, PyExc_IndexError, "deque index out of range");
-  return contents->items[i < 0 ? i + n : i];
+  return gm_row_item (r, t, (uint32_t) (i < 0 ? i + n : i));
 }
 
 static const GmTracker *
 iter (GmRecorder *r, const GmTracker *t)
 {
-  const GmTracker *items[2] = { t, gm_contents_of (r, t) };
+  const GmTracker *items[2] = { t, gm_row_state (r, t) };
   return gm_iterator_new (r, GM_ITER_DEQUE, items, 2, 0);
 }
 

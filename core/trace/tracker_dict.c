@@ -211,7 +211,7 @@ gm_dict_store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const Gm
   const GmTracker *table = find_in_table (r, t, key, &at), *old = table ? NULL : whole (r, t);
   if (r->stop)
     return;
-  if (!table && (at = find (r, old, key)) >= 0 && (table = gm_table_make (r, t)) != NULL)
+  if (!table && (at = find (r, old, key)) >= 0 && (table = gm_table_make (r, t, 2, 0)) != NULL)
     at /= 2;
   if (table && at < 0) {
     gm_table_append (r, t, gm_realize (r, key), value);
@@ -258,7 +258,7 @@ drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
     gm_instance_dict_store (r, t, key, NULL);
     return old->items[at + 1];
   }
-  if (!table && (table = gm_table_make (r, t)) != NULL)
+  if (!table && (table = gm_table_make (r, t, 2, 0)) != NULL)
     at /= 2;
   if (table) {
     const GmTracker *value = gm_table_value (r, table, at);

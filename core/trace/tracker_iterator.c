@@ -10,6 +10,7 @@
 
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
+#include "core/trace/row.h"
 #include "core/trace/table.h"
 
 const GmTracker *
@@ -114,10 +115,8 @@ item_at (GmRecorder *r, const GmTracker *of, int64_t i)
     return NULL;
   if (of->kind == &gm_kind_tuple)
     return i < of->n ? of->items[i] : NULL;
-  if (of->kind == &gm_kind_list) {
-    const GmTracker *contents = gm_contents_of (r, of);
-    return i < contents->n ? contents->items[i] : NULL;
-  }
+  if (of->kind == &gm_kind_list)
+    return i < gm_row_length (r, of) ? gm_row_item (r, of, (uint32_t) i) : NULL;
   if (i >= PyObject_Size (of->real))
     return NULL;
   return gm_from_constant_take (r, PySequence_GetItem (of->real, i));
@@ -205,14 +204,14 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
     }
     return NULL;
   case GM_ITER_DEQUE:
-    if (gm_contents_of (r, of) != t->items[1]) { /* any change counts, also one of no size */
+    if (gm_row_state (r, of) != t->items[1]) { /* any change counts, also one of no size */
       gm_raise_new (r, PyExc_RuntimeError, "deque mutated during iteration");
       return NULL;
     }
-    if (at >= t->items[1]->n)
+    if (at >= gm_row_length (r, of))
       return NULL;
     gm_iterator_move (r, t, at + 1);
-    return t->items[1]->items[at];
+    return gm_row_item (r, of, (uint32_t) at);
   case GM_ITER_SET: {
     const GmTracker *was = t->items[1], *now = gm_contents_of (r, of);
     if (now != was && now->n != was->n)

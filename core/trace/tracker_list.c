@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_list.c -- lists: contents in the heap, methods, slices, replay.
  *
- * The heap slot holds a contents tracker that is never written; a store makes a new one.  Mutating an existing list appends the same operation to the effects,
+ * What it holds is a row (row.h).  Mutating an existing list appends the same operation to the effects,
  * to be replayed after the graph; a new list is built once, from what it holds at the end.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/contents.h"
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
+#include "core/trace/row.h"
 
 static const GmTracker *
 list_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *contents)
@@ -55,7 +56,7 @@ type (GmRecorder *r, const GmTracker *t)
 static int64_t
 len (GmRecorder *r, const GmTracker *t)
 {
-  return gm_contents_of (r, t)->n;
+  return gm_row_length (r, t);
 }
 
 static const GmTracker *
@@ -75,7 +76,7 @@ effect (GmRecorder *r, const char *name, const GmTracker *const *args, uint32_t 
 static void
 append (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
-  gm_contents_set (r, t, gm_contents_append (r, gm_contents_of (r, t), &item, 1));
+  gm_row_splice (r, t, gm_row_length (r, t), 0, &item, 1);
 }
 
 /* Replaces `count` items from `at` by `n` others. */
@@ -83,15 +84,9 @@ static void
 splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count,
         const GmTracker *const *items, uint32_t n)
 {
-  const GmTracker *old = gm_contents_of (r, t);
-  uint32_t total = old->n - count + n;
   for (uint32_t i = 0; i < count && t->real; i++)
-    gm_dropped (r, old->items[at + i]);
-  const GmTracker **all = gm_tracker_array (r, total);
-  gm_tracker_copy (all, old->items, at);
-  gm_tracker_copy (all + at, items, n);
-  gm_tracker_copy (all + at + n, old->items + at + count, old->n - at - count);
-  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = all, .n = total));
+    gm_dropped (r, gm_row_item (r, t, at + i));
+  gm_row_splice (r, t, at, count, items, n);
 }
 
 /* -- Subscripts ------------------------------------------------------------ */
@@ -100,7 +95,7 @@ static bool
 find_index (GmRecorder *r, const GmTracker *t, const GmTracker *key, const char *complaint,
             uint32_t *out)
 {
-  int64_t i, n = gm_contents_of (r, t)->n;
+  int64_t i, n = gm_row_length (r, t);
   if (!gm_constant_int (r, key, &i))
     return false;
   if (i < -n || i >= n) {
@@ -114,11 +109,11 @@ find_index (GmRecorder *r, const GmTracker *t, const GmTracker *key, const char 
 static const GmTracker *
 getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
-  const GmTracker *contents = gm_contents_of (r, t);
   uint32_t i;
   key = gm_realize (r, key);
   if (find_index (r, t, key, "list index out of range", &i))
-    return contents->items[i];
+    return gm_row_item (r, t, i);
+  const GmTracker *contents = gm_contents_of (r, t);
   PyObject *slice = key->kind == &gm_kind_slice ? gm_constant (r, key) : NULL;
   Py_ssize_t start, stop, step;
   if (slice == NULL || PySlice_Unpack (slice, &start, &stop, &step) < 0)
@@ -167,11 +162,11 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
     }
     const char *text = value ? slice_text (r) : "";
     bool reads_first = g_str_has_prefix (text, "must"); /* the Python that says so looks at the indices when it has all values */
-    Py_ssize_t first = start, last = stop, n_before = gm_contents_of (r, t)->n, n = PySlice_AdjustIndices (n_before, &start, &stop, 1);
+    Py_ssize_t first = start, last = stop, n_before = gm_row_length (r, t), n = PySlice_AdjustIndices (n_before, &start, &stop, 1);
     g_autoptr (GPtrArray) items = value ? gm_collect_fast (r, value, text) : g_ptr_array_new ();
     if (r->stop)
       return;
-    Py_ssize_t n_now = gm_contents_of (r, t)->n;
+    Py_ssize_t n_now = gm_row_length (r, t);
     if (n_now != n_before && reads_first) {
       n = PySlice_AdjustIndices (n_now, &first, &last, 1);
       start = first;
@@ -244,7 +239,7 @@ method_extend (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 method_insert (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  int64_t at, n = gm_contents_of (r, t)->n;
+  int64_t at, n = gm_row_length (r, t);
   if (!gm_args_plain (r, "insert", args, 2, 2))
     return &gm_tracker_poison;
   if (!gm_constant_int (r, args->args[0], &at))
@@ -262,10 +257,10 @@ method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   uint32_t i;
   if (!gm_args_plain (r, "pop", args, 0, 1))
     return &gm_tracker_poison;
-  bool empty = gm_contents_of (r, t)->n == 0;
+  bool empty = gm_row_length (r, t) == 0;
   if (!find_index (r, t, key, empty ? "pop from empty list" : "pop index out of range", &i))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "pop", "list");
-  const GmTracker *item = gm_contents_of (r, t)->items[i];
+  const GmTracker *item = gm_row_item (r, t, i);
   splice (r, t, i, 1, NULL, 0);
   effect (r, "pop", (const GmTracker *const[]){ t, gm_from_int (r, i) }, 2);
   return item;
@@ -381,7 +376,7 @@ method_init (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "list", args, 0, 1))
     return &gm_tracker_poison;
-  if (gm_contents_of (r, t)->n)
+  if (gm_row_length (r, t))
     method_clear (r, t, &(GmCallArgs){ 0 });
   if (args->n && !extend (r, t, args->args[0]))
     return &gm_tracker_poison;

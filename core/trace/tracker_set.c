@@ -15,6 +15,7 @@
 #include "core/trace/contents.h"
 #include "core/trace/object.h"
 #include "core/trace/keys.h"
+#include "core/trace/table.h"
 
 enum { EXISTS = 1, MADE = 2 };
 
@@ -45,10 +46,18 @@ elements_of (PyObject *set)
   return all;
 }
 
-static int64_t
-find (GmRecorder *r, const GmTracker *t, const GmTracker *item)
+/* The set's table and the element's place in it, or -1; NULL: it has none, or that cannot be told. */
+static const GmTracker *
+find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *item, int64_t *at)
 {
-  const GmTracker *contents = gm_contents_of (r, t);
+  const GmTracker *table = r->stop ? NULL : gm_table_of (r, t);
+  return table && gm_table_find (r, table, item, at) ? table : NULL;
+}
+
+/* Which element of the contents it is, or -1. */
+static int64_t
+find (GmRecorder *r, const GmTracker *contents, const GmTracker *item)
+{
   int64_t at;
   if (gm_contents_find (r, contents, 1, item, &at))
     return at;
@@ -56,6 +65,15 @@ find (GmRecorder *r, const GmTracker *t, const GmTracker *item)
     if (gm_key_equals (r, contents->items[i], item))
       return i;
   return -1;
+}
+
+static bool
+has (GmRecorder *r, const GmTracker *t, const GmTracker *item)
+{
+  int64_t at;
+  if (!find_in_table (r, t, item, &at))
+    at = find (r, gm_contents_of (r, t), item);
+  return at >= 0;
 }
 
 /* The element, hashable; NULL after a break. */
@@ -81,10 +99,18 @@ constant_element (GmRecorder *r, const GmTracker *item)
 static void
 add (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
+  int64_t at;
   item = element (r, item);
-  if (item == NULL || find (r, t, item) >= 0 || r->stop)
+  if (item == NULL || r->stop)
     return;
+  if (find_in_table (r, t, item, &at)) {
+    if (at < 0)
+      gm_table_append (r, t, item, NULL);
+    return;
+  }
   const GmTracker *old = gm_contents_of (r, t);
+  if (find (r, old, item) >= 0 || r->stop)
+    return;
   const GmTracker *contents = gm_contents_append (r, old, &item, 1);
   gm_key_stored (r, item);
   if (old->real || (t->real && !contents->number))
@@ -191,7 +217,8 @@ type (GmRecorder *r, const GmTracker *t)
 static int64_t
 len (GmRecorder *r, const GmTracker *t)
 {
-  return gm_contents_of (r, t)->n;
+  const GmTracker *table = gm_table_of (r, t);
+  return table ? gm_table_n_pairs (r, table) : gm_contents_of (r, t)->n;
 }
 
 /* A real set of the same elements, in an order of its own; NULL: not all are constants. */
@@ -283,7 +310,7 @@ iter (GmRecorder *r, const GmTracker *t)
   Py_ssize_t pos = 0;
   Py_hash_t hash;
   while (_PySet_NextEntry (set, &pos, &o, &hash)) {
-    int64_t at = find (r, t, gm_from_constant (r, o));
+    int64_t at = find (r, contents, gm_from_constant (r, o));
     if (r->stop || at < 0)
       return &gm_tracker_poison;
     g_ptr_array_add (items, (gpointer) contents->items[at]);
@@ -358,7 +385,7 @@ static const GmTracker *
 contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
   item = element (r, item);
-  return gm_from_bool (r, item && find (r, t, item) >= 0);
+  return gm_from_bool (r, item && has (r, t, item));
 }
 
 static const GmTracker *
@@ -373,22 +400,34 @@ method_add (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_none (r);
 }
 
+/* Of a small set. */
+static void
+drop_copying (GmRecorder *r, const GmTracker *t, uint32_t at)
+{
+  const GmTracker *old = gm_contents_of (r, t);
+  const GmTracker **items = gm_tracker_array (r, old->n);
+  gm_tracker_copy (items, old->items, at);
+  gm_tracker_copy (items + at, old->items + at + 1, old->n - at - 1);
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n - 1, .number = 1));
+}
+
 static const GmTracker *
 method_discard (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "discard", args, 1, 1))
     return &gm_tracker_poison;
   const GmTracker *item = element (r, args->args[0]);
-  int64_t at = item ? find (r, t, item) : -1;
+  int64_t at;
+  const GmTracker *table = item ? find_in_table (r, t, item, &at) : NULL;
+  if (!table)
+    at = item ? find (r, gm_contents_of (r, t), item) : -1;
   if (at >= 0) {
-    const GmTracker *old = gm_contents_of (r, t);
-    const GmTracker **items = gm_tracker_array (r, old->n);
-    for (uint32_t i = 0, k = 0; i < old->n; i++)
-      if (i != at)
-        items[k++] = old->items[i];
-    gm_contents_set (
-        r, t,
-        gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n - 1, .number = 1));
+    if (!table)
+      table = gm_table_make (r, t, 1, 1);
+    if (table)
+      gm_table_drop (r, table, at);
+    else
+      drop_copying (r, t, (uint32_t) at);
     if (t->real)
       gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PySet_Type), "discard"), NULL,
                  (const GmTracker *const[]){ t, args->args[0] }, 2);
@@ -424,10 +463,10 @@ change_by (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *othe
   g_autofree const GmTracker **kept = gm_tracker_array_own (old->n + by->n);
   uint32_t n = 0;
   for (uint32_t i = 0; i < old->n && !r->stop; i++)
-    if (op == GM_BIN_OR || (find (r, other, old->items[i]) >= 0) == (op == GM_BIN_AND))
+    if (op == GM_BIN_OR || has (r, other, old->items[i]) == (op == GM_BIN_AND))
       kept[n++] = old->items[i];
   for (uint32_t i = 0; (op == GM_BIN_OR || op == GM_BIN_XOR) && i < by->n && !r->stop; i++)
-    if (find (r, t, by->items[i]) < 0) {
+    if (!has (r, t, by->items[i])) {
       gm_key_stored (r, by->items[i]);
       kept[n++] = by->items[i];
     }
@@ -511,7 +550,7 @@ method_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (!gm_args_plain (r, "remove", args, 1, 1))
     return &gm_tracker_poison;
   const GmTracker *item = element (r, args->args[0]);
-  if (item && find (r, t, item) < 0 && !r->stop)
+  if (item && !has (r, t, item) && !r->stop)
     return gm_raise_value (r, PyExc_KeyError, args->args[0]);
   return method_discard (r, t, args);
 }
@@ -615,7 +654,7 @@ ask_all (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *
     return on_real (r, t, name, args);
   const GmTracker *it = gm_iter (r, from);
   while (!r->stop && (item = gm_next (r, it)) != NULL && (item = element (r, item)) != NULL)
-    if ((find (r, t, item) >= 0) != there)
+    if (has (r, t, item) != there)
       return gm_from_bool (r, false);
   return gm_from_bool (r, true);
 }
@@ -704,7 +743,7 @@ compare_elements (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
   int64_t n = items->n, m = len (r, b);
   bool inside = n <= m;
   for (uint32_t i = 0; i < n && inside && !r->stop; i++)
-    inside = find (r, b, items->items[i]) >= 0;
+    inside = has (r, b, items->items[i]);
   bool same = inside && n == m;
   return gm_from_bool (r, op == Py_EQ   ? same
                           : op == Py_NE ? !same

@@ -335,6 +335,7 @@ TEST_FILES = \
   tests/trace/test_callable_backends.py \
   tests/trace/test_counted.py \
   tests/trace/test_changed_dicts.py \
+  tests/trace/test_changed_rows.py \
   tests/trace/test_collecting.py \
   tests/trace/test_comptime.py \
   tests/trace/test_cond.py \

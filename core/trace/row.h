@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * row.h -- what a list or deque holds: contents, or, while items of a large one are replaced or come and go at its ends, a row of slots of the heap.
+ *
+ * Whoever looks at the whole asks gm_contents_of, which makes contents of a row.
+ */
+#ifndef GM_TRACE_ROW_H
+#define GM_TRACE_ROW_H
+
+#include "core/trace/recorder.h"
+
+uint32_t gm_row_length (GmRecorder *r, const GmTracker *t);
+const GmTracker *gm_row_item (GmRecorder *r, const GmTracker *t, uint32_t i);
+/* Another tracker after each change, and the same one again after a rollback. */
+const GmTracker *gm_row_state (GmRecorder *r, const GmTracker *t);
+
+/* Replaces `count` items from `at` by n others. */
+void gm_row_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, const GmTracker *const *items, uint32_t n);
+
+/* As contents; the same object until something changes. */
+const GmTracker *gm_row_contents (GmRecorder *r, const GmTracker *row);
+
+#endif
