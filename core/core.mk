@@ -366,7 +366,9 @@ EXTENSION_SOURCES = \
   core/trace/tracker_iterator.c \
   core/trace/tracker_getter.c \
   core/trace/contents.c \
+  core/trace/iterated.c \
   core/trace/row.c \
+  core/trace/set_table.c \
   core/trace/table.c \
   core/trace/tracker_list.c \
   core/trace/tracker_module.c \
@@ -385,6 +387,7 @@ EXTENSION_SOURCES = \
   core/trace/class_made.h \
   core/trace/contents.h \
   core/trace/row.h \
+  core/trace/set_table.h \
   core/trace/table.h \
   core/trace/keys.h \
   core/trace/cell.h \

@@ -10,6 +10,7 @@
 #include "core/trace/guard.h"
 
 #include "core/trace/recorder.h"
+#include "core/trace/set_table.h"
 
 #include <string.h>
 

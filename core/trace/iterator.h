@@ -46,4 +46,7 @@ void gm_iterator_move (GmRecorder *r, const GmTracker *t, int64_t position);
 const GmTracker *gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items,
                                   uint32_t n, int64_t start);
 
+/* Of one argument, an iterator; iter () of its instance is that, and runs nothing: iterated.c. */
+PyTypeObject *gm_iterated_type (void);
+
 #endif

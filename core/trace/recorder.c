@@ -10,6 +10,7 @@
 #include "core/trace/builtin.h"
 #include "core/trace/class_made.h"
 #include "core/trace/recorder.h"
+#include "core/trace/set_table.h"
 
 #include "core/base/log.h"
 #include "core/trace/exception.h"

@@ -238,14 +238,6 @@ gm_is_user_type (PyTypeObject *type)
 /* Exported by every version, but since 3.13 declared in an internal header only. */
 int _PySet_NextEntry (PyObject *set, Py_ssize_t *pos, PyObject **key, Py_hash_t *hash);
 
-/* With the order of its elements, all of its table that a set made of it depends on. */
-static inline int64_t
-gm_set_table (PyObject *set)
-{
-  const PySetObject *s = (const PySetObject *) set;
-  return (int64_t) s->mask << 1 | (s->fill == s->used);
-}
-
 /* -- Guards ---------------------------------------------------------------- */
 
 /* The state that a call runs under, compared as a whole before anything else. */

@@ -313,6 +313,20 @@ emit_method (GmResidualBuilder *b, const GmTracker *t, const char *name, int64_t
   gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
 }
 
+/* An operand of zip, map, filter or enumerate, which call iter () on it.  The program has done that, and the user's __iter__ must not run again. */
+static void
+emit_operand (GmResidualBuilder *b, const GmTracker *item)
+{
+  bool users = item->kind == &gm_kind_object;
+  if (users) {
+    gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) gm_iterated_type ());
+  }
+  gm_residual_value (b, item);
+  if (users)
+    gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
+}
+
 /* A new iterator of type (items ...), or iter (items[0]) where there is no type. */
 static void
 emit_new (GmResidualBuilder *b, const GmTracker *t, PyTypeObject *type, const int64_t *start)
@@ -321,8 +335,12 @@ emit_new (GmResidualBuilder *b, const GmTracker *t, PyTypeObject *type, const in
     gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) type);
   }
+  bool calls = t->number == GM_ITER_MAP || t->number == GM_ITER_FILTER; /* the first is no operand */
   for (uint32_t i = 0; i < t->n; i++)
-    gm_residual_value (b, t->items[i]);
+    if (type && !(calls && i == 0) && t->number != GM_ITER_REVERSED)
+      emit_operand (b, t->items[i]);
+    else
+      gm_residual_value (b, t->items[i]);
   if (start)
     emit_int (b, *start);
   if (type)

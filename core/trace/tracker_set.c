@@ -14,6 +14,7 @@
 #include "core/trace/iterator.h"
 #include "core/trace/contents.h"
 #include "core/trace/object.h"
+#include "core/trace/set_table.h"
 #include "core/trace/keys.h"
 #include "core/trace/table.h"
 
@@ -32,18 +33,6 @@ set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker 
                                        .number = real && PyFrozenSet_Check (real) ? EXISTS : 0 });
   gm_contents_set (r, t, gm_contents (r, items, n));
   return t;
-}
-
-/* The elements in the order of the table, whatever the class says of iteration; a new tuple. */
-static PyObject *
-elements_of (PyObject *set)
-{
-  PyObject *all = PyTuple_New (PySet_GET_SIZE (set)), *key;
-  Py_ssize_t pos = 0;
-  Py_hash_t hash;
-  for (Py_ssize_t i = 0; all && _PySet_NextEntry (set, &pos, &key, &hash); i++)
-    PyTuple_SET_ITEM (all, i, Py_NewRef (key));
-  return all;
 }
 
 /* The set's table and the element's place in it, or -1; NULL: it has none, or that cannot be told. */
@@ -261,7 +250,7 @@ static void
 guard_order (GmRecorder *r, const GmTracker *t)
 {
   if (t->source)
-    gm_guard (r, SET_ORDER, t->source, .obj = gm_record_take (r, elements_of (t->real)));
+    gm_guard (r, SET_ORDER, t->source, .obj = gm_record_take (r, gm_set_elements (t->real)));
 }
 
 /* Likewise, where a set is made of it: CPython takes over its table if that has no gaps and the right size. */
@@ -767,27 +756,11 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   return gm_from_constant_take (r, PyObject_RichCompare (a, b, op));
 }
 
-/* Elements from which a frozenset comes out that is iterated as this one is; NULL: those in its own order do not do that, so many share a place. */
-static PyObject *
-elements_that_give (PyObject *set)
-{
-  PyObject *elements = elements_of (set), *again = PyFrozenSet_New (elements), *order = again ? elements_of (again) : NULL;
-  bool same = order != NULL;
-  for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE (elements); i++)
-    same = PyTuple_GET_ITEM (elements, i) == PyTuple_GET_ITEM (order, i);
-  Py_XDECREF (again);
-  Py_XDECREF (order);
-  if (!same)
-    Py_CLEAR (elements);
-  PyErr_Clear ();
-  return elements;
-}
-
 /* A new one at each call, as from the plain function. */
 static void
 build_frozen (GmResidualBuilder *b, const GmTracker *t)
 {
-  PyObject *elements = t->number == MADE ? elements_that_give (t->real) : NULL;
+  PyObject *elements = t->number == MADE ? gm_set_elements_that_give (t->real) : NULL;
   if (elements == NULL) {
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
     return;

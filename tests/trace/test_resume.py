@@ -327,6 +327,64 @@ def test_an_endless_number_of_constants_ends_in_plain_python():
     assert f.status()["graphs"] < 20
 
 
+# -- Iterators that are made again -------------------------------------------------------------------------------------
+
+
+class Counting:
+    """An iterator that knows how often it was asked for one."""
+
+    def __init__(self, n):
+        self.n, self.log = n, []
+
+    def __iter__(self):
+        self.log.append("iter")
+        return self
+
+    def __next__(self):
+        self.log.append("next")
+        if self.n == 0:
+            raise StopIteration
+        self.n -= 1
+        return self.n
+
+
+class Bare:
+    """An iterator over which nothing can iterate."""
+
+    def __init__(self):
+        self.n = 3
+
+    def __next__(self):
+        self.n -= 1
+        if self.n < 0:
+            raise StopIteration
+        return self.n
+
+
+class GivesBare:
+    def __iter__(self):
+        return Bare()
+
+
+@pytest.mark.parametrize(
+    "over", [lambda a: zip(a, [1, 2, 3, 4]), lambda a: zip([1, 2], a, a), lambda a: enumerate(a, 5), lambda a: map(lambda v, w: v - w, a, [7, 8, 9]), lambda a: filter(None, a)]
+)
+@pytest.mark.parametrize("make", [lambda: Counting(5), GivesBare])
+def test_the_operands_of_an_iterator_that_is_made_again_are_not_asked_for_one(over, make):
+    def f(x):
+        a, seen = make(), []
+        it = over(a)
+        seen.append(next(it))
+        G._dynamo.graph_break()
+        for item in it:
+            seen.append(item)
+        return x + len(seen), seen, getattr(a, "log", None)
+
+    want = f(G.ones(1))
+    G.compiler.reset()
+    assert compiled(f)(G.ones(1))[1:] == want[1:]
+
+
 # -- Functions that Python calls behind a break ----------------------------------------------------------------------
 
 
