@@ -469,9 +469,28 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : gm_none (r);
 }
 
+/* Whether a subclass has others than OrderedDict's of the methods that its C code calls on the object, where a dict's knows what to do. */
+static bool
+others_overridden (GmRecorder *r, const GmTracker *t)
+{
+  static const char *const asked[] = { "__contains__", "__delitem__", "__getitem__", "__setitem__" };
+  const GmTracker *owner = t->number ? gm_storage_owner (r, t) : NULL;
+  PyTypeObject *type = owner ? (PyTypeObject *) owner->data : t->number && t->real ? Py_TYPE (t->real) : NULL;
+  bool overridden = false;
+  for (size_t i = 0; i < G_N_ELEMENTS (asked) && type && type != &PyODict_Type && !overridden; i++) {
+    PyObject *name = gm_record_take (r, PyUnicode_InternFromString (asked[i]));
+    overridden = gm_class_lookup (r, type, name) != _PyType_Lookup (&PyODict_Type, name);
+  }
+  return overridden;
+}
+
+#define OVERRIDDEN "OrderedDict whose items are kept by methods of a subclass"
+
 static const GmTracker *
 method_init (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
+  if ((args->n || args->names) && others_overridden (r, t))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "__init__", OVERRIDDEN);
   return method_update (r, t, args);
 }
 
@@ -503,6 +522,14 @@ method_popitem (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return pair;
 }
 
+static void
+move_effect (GmRecorder *r, const GmTracker *t, const GmTracker *key, bool last)
+{
+  if (t->real)
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PyODict_Type), "move_to_end"), NULL,
+               (const GmTracker *const[]){ t, key, gm_from_bool (r, last) }, 3);
+}
+
 static const GmTracker *
 method_move_to_end (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -511,6 +538,15 @@ method_move_to_end (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (!gm_args_take (r, "move_to_end", args, names, 2, in) || in[0] == NULL)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "move_to_end", "OrderedDict");
   bool last = in[1] == NULL || gm_truth (r, in[1]);
+  int64_t place;
+  const GmTracker *table = last && !r->stop ? find_in_table (r, t, in[0], &place) : NULL;
+  if (table && place >= 0) {
+    const GmTracker *key = gm_table_key (r, table, place), *value = gm_table_value (r, table, place);
+    gm_table_drop (r, table, place);
+    gm_table_append (r, t, key, value);
+    move_effect (r, t, in[0], last);
+    return gm_none (r);
+  }
   const GmTracker *old = whole (r, t);
   if (r->stop || (old->n && !gm_key_known (r, in[0])))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "move_to_end", "OrderedDict");
@@ -522,9 +558,7 @@ method_move_to_end (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   gm_tracker_copy (rest + at, old->items + at + 2, old->n - (uint32_t) at - 2);
   gm_tracker_copy (last ? items + old->n - 2 : items, old->items + at, 2);
   gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n));
-  if (t->real)
-    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PyODict_Type), "move_to_end"), NULL,
-               (const GmTracker *const[]){ t, in[0], gm_from_bool (r, last) }, 3);
+  move_effect (r, t, in[0], last);
   return gm_none (r);
 }
 
@@ -538,9 +572,22 @@ static const GmMethodRow methods[] = {
   { "copy", method_copy },     { "update", method_update },         { NULL, NULL },
 };
 
+/* Whether the method of an OrderedDict goes through others. */
+static bool
+asks_others (PyObject *name)
+{
+  static const char *const asking[] = { "copy", "pop", "popitem", "setdefault", "update" };
+  bool asks = false;
+  for (size_t i = 0; i < G_N_ELEMENTS (asking) && !asks; i++)
+    asks = PyUnicode_CompareWithASCIIString (name, asking[i]) == 0;
+  return asks;
+}
+
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
+  if (t->number && asks_others (name) && others_overridden (r, t))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), OVERRIDDEN);
   const GmTracker *bound = gm_method_row (r, methods, t, name);
   if (bound)
     return bound;
@@ -557,6 +604,8 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
 {
   if (op != GM_BIN_OR || reflected || other->kind != &gm_kind_dict)
     return NULL;
+  if (others_overridden (r, t))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, inplace ? "__ior__" : "__or__", OVERRIDDEN);
   const GmTracker *to = inplace ? t : dict_add (r, NULL, NULL, whole (r, t));
   method_update (r, to, &(GmCallArgs){ &other, 1, NULL });
   return to;

@@ -407,6 +407,39 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
              : NULL;
 }
 
+/* In the object's dict, or in the slot of that name: what the class says of storing has run while recording. */
+static void
+store_attribute (GmResidualBuilder *b, const GmTracker *t, PyObject *name, const GmTracker *value)
+{
+  GmRecorder *r = gm_residual_recorder (b);
+  PyTypeObject *type = (PyTypeObject *) t->data;
+  PyObject *found = gm_class_lookup (r, type, name);
+  if (found && Py_TYPE (found)->tp_descr_set && !Py_IS_TYPE (found, &PyMemberDescr_Type) && !Py_IS_TYPE (found, &PyGetSetDescr_Type)) {
+    gm_residual_value (b, value);
+    gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_object_default ("__getattribute__"));
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (r, PyUnicode_InternFromString ("__dict__")));
+    gm_residual_emit (b, GM_INSN_CALL, 2, NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, name);
+    gm_residual_emit (b, GM_INSN_STORE_SUBSCR, 0, NULL);
+    return;
+  }
+  if (type->tp_setattro == PyObject_GenericSetAttr) {
+    gm_residual_value (b, value);
+    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+    gm_residual_emit (b, GM_INSN_STORE_ATTR, 0, name);
+    return;
+  }
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_object_default ("__setattr__"));
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, name);
+  gm_residual_value (b, value);
+  gm_residual_emit (b, GM_INSN_CALL, 3, NULL);
+  gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
+}
+
 /* Allocated without its __init__ or __new__, then filled: both have run while recording. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
@@ -424,25 +457,10 @@ build (GmResidualBuilder *b, const GmTracker *t)
     gm_namespace_build (b, t);
   else if (!gm_storage_build (b, t))
     return false;
-  bool plain = ((PyTypeObject *) t->data)->tp_setattro == PyObject_GenericSetAttr;
   const GmTracker *contents = gm_contents_of (r, t);
-  for (uint32_t i = 0; i < contents->n; i += 2) {
-    if (contents->items[i + 1] == &gm_tracker_null)
-      continue;
-    if (plain) {
-      gm_residual_value (b, contents->items[i + 1]);
-      gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
-      gm_residual_emit (b, GM_INSN_STORE_ATTR, 0, contents->items[i]->real);
-      continue;
-    }
-    gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
-    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_object_default ("__setattr__"));
-    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
-    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, contents->items[i]->real);
-    gm_residual_value (b, contents->items[i + 1]);
-    gm_residual_emit (b, GM_INSN_CALL, 3, NULL);
-    gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
-  }
+  for (uint32_t i = 0; i < contents->n; i += 2)
+    if (contents->items[i + 1] != &gm_tracker_null)
+      store_attribute (b, t, contents->items[i]->real, contents->items[i + 1]);
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
   return true;
 }

@@ -857,3 +857,47 @@ def case_text_of_containers_of_objects(compile):
             return "<A>"
 
     return compile(lambda x: (repr([A(), (A(),), {"k": A()}]), f"{[A()]} {(A(), 1)!r:>12}", x + 1))(G.ones(2))
+
+
+class Doubled:
+    """A data descriptor that keeps its values in the object's dict."""
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, instance, owner):
+        return self if instance is None else instance.__dict__.get(self.name, "unset")
+
+    def __set__(self, instance, value):
+        instance.__dict__[self.name] = value * 2
+
+
+class HoldsDoubled:
+    width = Doubled()
+    height = Doubled()
+
+    def __init__(self, width):
+        self.width = width
+
+
+# A new object is filled with what __set__ has stored: it does not run again.
+# expect: graphs=1 breaks=0
+def case_a_new_object_whose_class_has_data_descriptors(compile):
+    def f(x):
+        box = HoldsDoubled("w")
+        box.height = 3
+        return x + box.height, box, box.width, vars(box)
+
+    y, box, width, inside = compile(f)(G.ones(2))
+    return y, width, box.width, box.height, inside
+
+
+# expect: graphs=1 breaks=1
+def case_a_new_object_whose_class_has_data_descriptors_behind_a_break(compile):
+    def f(x):
+        box = HoldsDoubled("w")
+        G._dynamo.graph_break()
+        box.height = 3
+        return x + box.height, vars(box)
+
+    return compile(f)(G.ones(2))

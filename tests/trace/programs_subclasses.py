@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subclasses of numbers, texts and containers; enums; metaclasses and the hooks that Python asks of a class."""
 
+import collections
 import enum
 import math
 
@@ -265,3 +266,27 @@ def case_numeric_protocols(compile):
         )
 
     return compile(f)(G.ones(2))
+
+
+class Wrapping(collections.OrderedDict):
+    def __setitem__(self, key, value):
+        super().__setitem__(key, ("wrapped", value))
+
+
+def kept(made):
+    made["a"] = 1
+    made.update(c=3)
+    made.setdefault("d", 4)
+    made.setdefault("a", 5)
+    made |= {"e": 6}
+    copy = made.copy()
+    popped = made.pop("c")
+    made.move_to_end("a")
+    return list(made.items()), popped, made.popitem(), list(copy.items()), type(copy).__name__
+
+
+# Where OrderedDict's C code stores through the methods of a subclass, the recorder leaves it to Python.
+# expect: any
+def case_an_ordered_dict_whose_setitem_is_overridden(compile):
+    f = compile(lambda x, made: (x + 1, kept(made if made is not None else Wrapping(z=0))))
+    return f(G.ones(1), None), f(G.ones(1), Wrapping())
