@@ -139,6 +139,7 @@ CORE_SOURCES += \
   core/graph/higher.c core/graph/higher.h \
   core/graph/higher_run.c core/graph/higher_run.h \
   core/graph/prefixes.c \
+  core/graph/blocks.c \
   core/graph/host.c \
   core/graph/fold.c \
   core/graph/graph.c \
@@ -235,6 +236,8 @@ CORE_SOURCES += \
   core/plugin/sized.c \
   core/plugin/sized.h \
   core/plugin/split.c \
+  core/plugin/direct.c \
+  core/plugin/scans.c \
   core/plugin/status.c \
   core/plugin/support.c \
   core/plugin/tiers.c \
@@ -259,6 +262,8 @@ CORE_SOURCES += \
   core/plugin/request.h \
   core/plugin/sidecar.h \
   core/plugin/split.h \
+  core/plugin/direct.h \
+  core/plugin/scans.h \
   core/plugin/status.h \
   core/plugin/support.h \
   core/plugin/tiers.h \

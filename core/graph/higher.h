@@ -156,4 +156,14 @@ bool gm_graph_interpret_with (const GmGraph *g, const int64_t *symbols, GmTensor
 /* The symbols that inputs like these say. */
 void gm_graph_bind_symbols (const GmGraph *g, GmTensor *const *inputs, int64_t *symbols);
 
+/* blocks.c.  The body of an associative_scan over m operands for blocks whose slices are not neighbours: how many slices apart they are in
+ * the first blocks, in the second, and in the results, say three symbols of its own, behind those of the body.  It gives the results that are wanted
+ * (by operand).  NULL: such blocks do not fit it. */
+GmGraph *gm_graph_blocks_apart (const GmGraph *body, uint32_t m, const bool *wanted);
+/* More of wanted: also those whose first blocks these results are computed from. */
+void gm_graph_close_prefixes (const GmGraph *body, uint32_t m, bool *wanted);
+/* t with the strides of `want`, which is of its shape: itself, the same elements under these strides, or a copy. */
+GmTensor *gm_higher_laid_out (GmTensor *t, const GmMeta *want, GError **error);
+bool gm_higher_is_true (const GmTensor *t); /* of one element */
+
 #endif

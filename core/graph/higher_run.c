@@ -20,9 +20,8 @@ gm_higher_drop (GmTensor **t, uint32_t n)
     g_clear_pointer (&t[i], gm_tensor_unref);
 }
 
-/* t with the strides of `want`: itself, the same elements under these strides, or a copy. */
-static GmTensor *
-laid_out (GmTensor *t, const GmMeta *want, GError **error)
+GmTensor *
+gm_higher_laid_out (GmTensor *t, const GmMeta *want, GError **error)
 {
   size_t bytes = t->meta.ndim * sizeof *want->strides;
   if (memcmp (t->meta.strides, want->strides, bytes) == 0)
@@ -118,7 +117,7 @@ gm_higher_run_body (GmHigherCall *c, uint32_t b, GmTensor *const *in, GmTensor *
       good = gm_graph_meta_now (g, want, symbols, &now, c->error);
       want = &now;
     }
-    good = good && (fit[i] = laid_out (in[i], want, c->error)) != NULL;
+    good = good && (fit[i] = gm_higher_laid_out (in[i], want, c->error)) != NULL;
   }
   good = good && run_as_asked (c, b, symbols, fit, out) && own (c, fit, n, out, n_out);
   gm_higher_drop (fit, n);
@@ -127,8 +126,8 @@ gm_higher_run_body (GmHigherCall *c, uint32_t b, GmTensor *const *in, GmTensor *
   return good;
 }
 
-static bool
-is_true (const GmTensor *t)
+bool
+gm_higher_is_true (const GmTensor *t)
 {
   static const int64_t origin[GM_MAX_DIMS];
   GmScalar s = gm_tensor_get (t, origin);
@@ -144,7 +143,7 @@ test (GmHigherCall *c, GmTensor *const *in)
 
   if (!gm_higher_run_body (c, 0, in, &t))
     return -1;
-  int yes = is_true (t);
+  int yes = gm_higher_is_true (t);
   gm_tensor_unref (t);
   return yes;
 }
@@ -327,7 +326,7 @@ gm_higher_run (const GmHigher *h, const int64_t *symbols, GmTensor *const *in, u
   GmHigherCall c = { h, symbols, by, error };
 
   switch (h->op) {
-  case GM_OP_cond: return gm_higher_run_body (&c, is_true (in[0]) ? 0 : 1, in + 1, out);
+  case GM_OP_cond: return gm_higher_run_body (&c, gm_higher_is_true (in[0]) ? 0 : 1, in + 1, out);
   case GM_OP_while_loop: return run_while (&c, in, n_in, out);
   case GM_OP_while_loop_grad: return run_while_grad (&c, in, n_in, out);
   case GM_OP_scan: return run_scan (&c, in, n_in, out);

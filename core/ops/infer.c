@@ -171,9 +171,9 @@ infer_pointwise (GmOp op, const GmMeta *const *in, int n_in, GmMeta *out, GError
     out->ndim = both.ndim;
     memcpy (out->sizes, both.sizes, sizeof out->sizes);
   }
-  bool plain = symbolic; /* all are row-major: so is the result, and which of them has its shape need not be asked */
+  bool plain = symbolic; /* all give row-major results: so which of them has its shape need not be asked */
   for (int i = 0; i < n_in && plain; i++)
-    plain = gm_meta_is_contiguous (in[i]);
+    plain = gm_meta_is_in_order (in[i]);
   for (int i = 0; i < n_in && !plain; i++)
     if (gm_meta_same_shape (in[i], out) && gm_meta_is_dense (in[i])) {
       gm_meta_set_like (out, in[i]);

@@ -55,6 +55,13 @@ bool gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *
 bool gm_exec_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
                         GError **error);
 
+/* The same of a forward with symbolic sizes that is one piece of a plugin's code, without any tensors: data has where the elements of each
+ * input begin, then of each output, which lie as the graph says for these symbols.  Known to whoever calls it: that they do, and that the facts hold.
+ * UNABLE: it is not such an exec, at least not now; nothing was run. */
+typedef enum { GM_RUN_FAILED, GM_RUN_DONE, GM_RUN_UNABLE } GmRunAt;
+GmRunAt gm_exec_run_at (GmExec *e, const int64_t *symbols, void *const *data, GError **error);
+bool gm_exec_runs_at (GmExec *e); /* whether it is such an exec now */
+
 /* The same; symbols: the value of each symbol of the forward graph, by number.  Needed for a backward
  * whose inputs do not say all of them. */
 bool gm_exec_run_sized (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in,

@@ -240,6 +240,28 @@ gm_exec_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const 
   return symbols ? gm_exec_run_sized (e, role, symbols, in, n_in, out, n_out, error) : gm_exec_run (e, role, in, n_in, out, n_out, error);
 }
 
+bool
+gm_exec_runs_at (GmExec *e)
+{
+  if (e->tiers) {
+    bool does = gm_exec_runs_at (gm_tiers_enter (e->tiers));
+    gm_tiers_leave (e->tiers);
+    return does;
+  }
+  const GmExecRole *r = &e->roles[GM_EXEC_FORWARD];
+  return e->sized && e->executable && !r->copies && !r->eager && !r->split && r->n_in + r->n_inner <= GM_EXEC_STACK_TENSORS;
+}
+
+GmRunAt
+gm_exec_run_at (GmExec *e, const int64_t *symbols, void *const *data, GError **error)
+{
+  if (e->tiers)
+    return gm_tiers_run_at (e->tiers, symbols, data, error);
+  if (G_UNLIKELY (!gm_exec_runs_at (e)))
+    return GM_RUN_UNABLE;
+  return gm_sized_run_at (e, symbols, data, error) ? GM_RUN_DONE : GM_RUN_FAILED;
+}
+
 /* -- Donation ---------------------------------------------------------------------------------- */
 
 bool

@@ -778,3 +778,27 @@ gm_sized_run_known (GmExec *e, int role, const int64_t *given, GmTensor *const *
   return run (e, role, given, in, out, true, error);
 #endif
 }
+
+bool
+gm_sized_run_at (GmExec *e, const int64_t *symbols, void *const *data, GError **error)
+{
+  const GmExecRole *x = &e->roles[GM_EXEC_FORWARD];
+  Role *r = &e->sized->roles[GM_EXEC_FORWARD];
+  uint32_t n_tensors = x->n_in + x->n_inner;
+  GrammeTensor tensors[GM_EXEC_STACK_TENSORS];
+  Numbers *n = __atomic_load_n (&r->now, __ATOMIC_ACQUIRE);
+  if (!n || !is_given (n, r, symbols)) {
+    n = numbers_for (e, GM_EXEC_FORWARD, symbols, symbols, error);
+    if (!n)
+      return false;
+  }
+  for (uint32_t i = 0; i < n_tensors; i++) {
+    tensors[i] = n->known[i];
+    tensors[i].data = data[i];
+  }
+  bool good = call (e, GM_EXEC_FORWARD, n, tensors, error);
+  if (n->kept)
+    __atomic_store_n (&r->now, n, __ATOMIC_RELEASE);
+  numbers_give (r, n);
+  return good;
+}

@@ -34,6 +34,8 @@ void gm_sized_free (GmExecSized *s); /* NULL is fine */
  * graph; NULL: what the inputs say. */
 bool gm_sized_run (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in,
                    GmTensor *const *out, GError **error);
+/* As gm_exec_run_at, of an exec that gm_exec_runs_at. */
+bool gm_sized_run_at (GmExec *e, const int64_t *symbols, void *const *data, GError **error);
 /* As gm_exec_run_known; symbols: all that matter. */
 bool gm_sized_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error);
 

@@ -13,6 +13,7 @@
 
 #include "core/base/log.h"
 #include "core/graph/higher.h"
+#include "core/plugin/direct.h"
 #include "core/plugin/status.h"
 
 typedef struct {
@@ -20,6 +21,7 @@ typedef struct {
   GmExec *exec;           /* of one where they are symbolic */
   GmGraph *host;          /* else: what the host interprets */
   GmExec **bodies; /* of the host's graph, GM_HIGHER_MAX_BODIES by row; NULL: it runs no graphs */
+  GmExecDirect *direct;  /* the host's graph as one call; NULL: it is more, or less */
   uint32_t n_in, n_out, *slots; /* n_in, then n_out */
   size_t workspace_bytes;
 } Step;
@@ -161,7 +163,8 @@ gm_split_new (const GmGraph *g, const GmVerdict *verdicts, const GmRequest *with
     }
     if (!step->code && !step->exec && !failed) {
       step->host = g_steal_pointer (&r->graph);
-      compile_bodies (step, with, &failed);
+      if (gm_direct_new (step->host, with, &step->direct, &failed) && gm_direct_needs_bodies (step->direct))
+        compile_bodies (step, with, &failed);
     }
     note_places (r, number, demoted, places);
   }
@@ -199,6 +202,7 @@ gm_split_free (GmExecSplit *s, const GmBackend *b)
     for (uint32_t k = 0; s->steps[i].bodies && k < s->steps[i].host->highers->len * GM_HIGHER_MAX_BODIES; k++)
       gm_exec_unref (s->steps[i].bodies[k]);
     g_free (s->steps[i].bodies);
+    gm_direct_free (s->steps[i].direct);
     if (s->steps[i].host)
       gm_graph_free (s->steps[i].host);
     g_free (s->steps[i].slots);
@@ -268,9 +272,26 @@ run_body (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols, 
   return good;
 }
 
+/* A call of graphs that writes where its results belong. */
+static GmRunAt
+run_direct (const Run *r, const Step *step)
+{
+  GmTensor **all = g_newa (GmTensor *, step->n_in + step->n_out + 1);
+  for (uint32_t k = 0; k < step->n_in + step->n_out; k++) {
+    if (k >= step->n_in && !make_slot (r, step->slots[k]))
+      return GM_RUN_FAILED;
+    all[k] = r->slots[step->slots[k]];
+  }
+  uint32_t row = gm_graph_node (step->host, 0)->attrs->offset;
+  return gm_direct_run (step->direct, step->bodies ? step->bodies + row * GM_HIGHER_MAX_BODIES : NULL, r->symbols, all, all + step->n_in, r->error);
+}
+
 static bool
 run_host (const Run *r, const Step *step)
 {
+  GmRunAt done = step->direct ? run_direct (r, step) : GM_RUN_UNABLE;
+  if (done != GM_RUN_UNABLE)
+    return done == GM_RUN_DONE;
   const GmHigherRunner by = { run_body, (void *) step };
   g_autofree GmTensor **in = g_new (GmTensor *, step->n_in + 1);
   g_autofree GmTensor **made = g_new0 (GmTensor *, step->n_out + 1);
@@ -281,8 +302,8 @@ run_host (const Run *r, const Step *step)
     uint32_t slot = step->slots[step->n_in + k];
     GmMeta want;
     good = good && slot_meta (r, slot, &want);
-    if (good && (r->s->output_of[slot] != GM_NO_ID || !gm_meta_is_laid_out (&made[k]->meta, &want)))
-      good = make_slot (r, slot) && gm_exec_copy (made[k], r->slots[slot], r->error);
+    if (good && (r->slots[slot] || r->s->output_of[slot] != GM_NO_ID || !gm_meta_is_laid_out (&made[k]->meta, &want)))
+      good = (r->slots[slot] || make_slot (r, slot)) && gm_exec_copy (made[k], r->slots[slot], r->error);
     else if (good)
       r->slots[slot] = g_steal_pointer (&made[k]);
     gm_tensor_unref (made[k]);

@@ -478,6 +478,13 @@ gm_tiers_better (const GmTiers *t)
   return __atomic_load_n (&t->better, __ATOMIC_ACQUIRE);
 }
 
+static void
+count_call (GmTiers *t)
+{
+  if (__atomic_add_fetch (&t->calls, 1, __ATOMIC_RELAXED) == t->after)
+    start (t);
+}
+
 bool
 gm_tiers_run (GmTiers *t, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
               GmTensor *const *out, int n_out, GError **error)
@@ -485,12 +492,23 @@ gm_tiers_run (GmTiers *t, int role, const int64_t *symbols, GmTensor *const *in,
   GmExec *better = gm_tiers_better (t);
   if (G_LIKELY (better))
     return gm_exec_run_sized (better, role, symbols, in, n_in, out, n_out, error);
-  if (role == GM_EXEC_FORWARD &&
-      __atomic_add_fetch (&t->calls, 1, __ATOMIC_RELAXED) == t->after)
-    start (t);
+  if (role == GM_EXEC_FORWARD)
+    count_call (t);
   bool ok = gm_exec_run_sized (gm_tiers_enter (t), role, symbols, in, n_in, out, n_out, error);
   gm_tiers_leave (t);
   return ok;
+}
+
+GmRunAt
+gm_tiers_run_at (GmTiers *t, const int64_t *symbols, void *const *data, GError **error)
+{
+  GmExec *better = gm_tiers_better (t);
+  if (G_LIKELY (better))
+    return gm_exec_run_at (better, symbols, data, error);
+  count_call (t);
+  GmRunAt done = gm_exec_run_at (gm_tiers_enter (t), symbols, data, error);
+  gm_tiers_leave (t);
+  return done;
 }
 
 bool

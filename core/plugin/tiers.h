@@ -25,6 +25,8 @@ GmExec *gm_tiers_better (const GmTiers *t);
 /* gm_exec_run_sized of such an exec; symbols: may be NULL. */
 bool gm_tiers_run (GmTiers *t, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
                    GmTensor *const *out, int n_out, GError **error);
+/* gm_exec_run_at of such an exec. */
+GmRunAt gm_tiers_run_at (GmTiers *t, const int64_t *symbols, void *const *data, GError **error);
 /* gm_exec_may_share of such an exec: what was promised holds for whatever runs later. */
 bool gm_tiers_may_share (GmTiers *t, int role, uint32_t in, uint32_t out);
 /* The exec whose code runs now, to be given back; neither waits. */

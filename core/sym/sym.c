@@ -349,6 +349,9 @@ gm_sym_op (GmSym *s, GmSymKind kind, int64_t a, int64_t b)
 
 /* -- Evaluation -------------------------------------------------------------------------------- */
 
+/* So many are evaluated on the stack. */
+#define FEW_ROWS 64u
+
 static bool
 eval_row (const GmSym *s, uint32_t row, const int64_t *symbols, const int64_t *values, int64_t *out,
           GError **error)
@@ -394,7 +397,7 @@ gm_sym_eval_known (const GmSym *s, const int64_t *symbols, int64_t *values, bool
 }
 
 /* Marks and evaluates only what `size` needs: another row that cannot be computed is nobody's
- * trouble. */
+ * trouble.  Most sizes of a run are symbols by themselves, and the rows of most graphs are few. */
 bool
 gm_sym_eval (const GmSym *s, int64_t size, const int64_t *symbols, int64_t *out, GError **error)
 {
@@ -403,8 +406,18 @@ gm_sym_eval (const GmSym *s, int64_t size, const int64_t *symbols, int64_t *out,
     return true;
   }
   uint32_t n = gm_size_row (size) + 1;
-  g_autofree bool *needed = g_new0 (bool, n);
-  g_autofree int64_t *values = g_new0 (int64_t, n);
+  const GmSymRow *last = gm_sym_row (s, n - 1);
+  if (last->kind == GM_SYM_SYMBOL) {
+    *out = symbols[last->a];
+    return true;
+  }
+  bool few_needed[FEW_ROWS];
+  int64_t few_values[FEW_ROWS];
+  g_autofree bool *many_needed = n > FEW_ROWS ? g_new (bool, n) : NULL;
+  g_autofree int64_t *many_values = n > FEW_ROWS ? g_new (int64_t, n) : NULL;
+  bool *needed = n > FEW_ROWS ? many_needed : few_needed;
+  int64_t *values = n > FEW_ROWS ? many_values : few_values;
+  memset (needed, 0, n * sizeof *needed);
   needed[n - 1] = true;
   for (uint32_t i = n; i-- > 0;) {
     const GmSymRow *r = gm_sym_row (s, i);

@@ -109,11 +109,40 @@ gm_meta_is_contiguous (const GmMeta *m)
   return regular;
 }
 
+/* Whether it is dense whatever the sizes that are no numbers are: no question is asked. */
+static bool
+is_dense_anyway (const GmMeta *m)
+{
+  int order[GM_MAX_DIMS], n = 0;
+  int64_t expect = 1;
+  for (int i = 0; i < m->ndim; i++) {
+    int at = n;
+    if (gm_size_is_symbolic (m->strides[i]))
+      return false;
+    if (m->sizes[i] == 1)
+      continue;
+    for (; at > 0 && m->strides[i] < m->strides[order[at - 1]]; at--)
+      order[at] = order[at - 1];
+    order[at] = i;
+    n++;
+  }
+  for (int k = 0; k < n; k++) {
+    int64_t size = m->sizes[order[k]];
+    if (m->strides[order[k]] != expect || (k + 1 < n && gm_size_is_symbolic (size)))
+      return false;
+    expect = k + 1 < n ? gm_size_mul (expect, size) : 0;
+  }
+  return true;
+}
+
 bool
 gm_meta_is_dense (const GmMeta *m)
 {
-  if (gm_meta_is_contiguous (m))
+  if (is_dense_anyway (m) || gm_meta_is_contiguous (m))
     return true;
+  for (int i = 0; i < m->ndim; i++)
+    if (m->strides[i] == 0 && !gm_size_is_symbolic (m->sizes[i]) && m->sizes[i] > 1)
+      return false; /* it repeats, whatever the other sizes are */
   /* Dimensions that matter, ordered by stride: each must start where the smaller ones end. */
   int order[GM_MAX_DIMS], n = 0;
   for (int i = 0; i < m->ndim; i++) {
@@ -152,11 +181,20 @@ gm_meta_order (const GmMeta *m, int64_t order[GM_MAX_DIMS])
   }
 }
 
+bool
+gm_meta_is_in_order (const GmMeta *m)
+{
+  for (int i = 0; i < m->ndim; i++)
+    if (gm_size_is_symbolic (m->strides[i]) || (i && m->strides[i - 1] <= m->strides[i]))
+      return gm_meta_is_contiguous (m);
+  return true;
+}
+
 void
 gm_meta_set_like (GmMeta *m, const GmMeta *like)
 {
   int64_t order[GM_MAX_DIMS], stride = 1;
-  if (gm_meta_is_contiguous (like) || !gm_meta_is_dense (like)) {
+  if (gm_meta_is_in_order (like) || !gm_meta_is_dense (like)) {
     gm_meta_set_contiguous (m);
     return;
   }

@@ -29,6 +29,8 @@ typedef struct {
 GmMeta gm_meta_make (GmDtype dtype, int ndim, const int64_t *sizes);
 void gm_meta_set_contiguous (GmMeta *m);
 bool gm_meta_is_contiguous (const GmMeta *m);
+/* It is contiguous, or its strides fall from each dimension to the next: a result laid out like it is row-major, whatever symbolic sizes are. */
+bool gm_meta_is_in_order (const GmMeta *m);
 /* Some order of the dimensions makes it contiguous: no gaps, no overlap. */
 bool gm_meta_is_dense (const GmMeta *m);
 /* m, of the shape of `like`, gets the strides of a result that is laid out like it: row-major if that is contiguous or has gaps, else

@@ -67,6 +67,34 @@ def test_one_compilation_serves_all_lengths(f, backend):
     assert FORCED or compiled.status()["graphs"] <= 2  # a number, then any
 
 
+# What runs where the slices are: every other one of an operand, every fourth of the result.  And what cannot, and has copies.
+PLACES = {
+    "one number a slice": lambda a, b: associative_scan(lambda p, q: p * 0.5 + q, a[:, 0].contiguous()),
+    "slices of several shapes": lambda a, b: associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0].unsqueeze(1) + q[1]), (a[:, 0].contiguous(), b)),
+    "a result that nobody wants": lambda a, b: associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (a, b))[0],
+    "one that another one needs": lambda a, b: associative_scan(lambda p, q: (p[0] + q[1], p[1] * q[1], p[2] + q[0]), (a, b, a))[0],
+    "views of blocks": lambda a, b: associative_scan(lambda p, q: p.transpose(1, 2).contiguous() + q[:, :1], (a @ b.T)[:, :1, None] * a[:, :, None] * a[:, None, :]),
+    "operands that lie otherwise": lambda a, b: associative_scan(lambda p, q: (p + q).sin(), a.T.contiguous().T),
+    "a product of matrices": lambda a, b: associative_scan(lambda p, q: p @ q, a[:, :, None] * b[:, None, :]),
+    "a block as it is": lambda a, b: associative_scan(lambda p, q: (q[0], p[1] + q[1]), (a, b)),
+    "one value twice": lambda a, b: associative_scan(lambda p, q: (lambda x: (x, x))(p[0] * q[1]), (a, b)),
+    "more values that lie otherwise": lambda a, b: (lambda w: associative_scan(lambda p, q: p + q * w[1], a))(b.T.contiguous().T),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", PLACES)
+def test_slices_are_combined_where_they_are(name, backend):
+    f = PLACES[name]
+    compiled = G.compile(fresh(f), backend=backend, fullgraph=True)
+    with G.no_grad():
+        for n in (*LENGTHS, 1000, 7):
+            leaves = [G.randn(n, 3), G.randn(n, 3)]
+            wanted, given = f(*leaves), compiled(*leaves)
+            for x, y in zip(*((v if isinstance(v, tuple) else (v,)) for v in (wanted, given))):
+                assert x.shape == y.shape and x.numpy().tobytes() == y.numpy().tobytes(), n
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_lengths_of_one_and_none(backend):
     compiled = G.compile(fresh(linear), backend=backend, fullgraph=True, dynamic=True)

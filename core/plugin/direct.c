@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * direct.c -- see direct.h.
+ *
+ * What core/graph/higher_run.c does for all calls of graphs gives new tensors, and compares what a body gave with what went in.  Here
+ * a body was compiled, so it is known what it gives, and it writes that where the caller wants it.
+ */
+#include "core/plugin/direct.h"
+
+#include <string.h>
+
+#include "core/plugin/scans.h"
+
+struct GmExecDirect {
+  const GmHigher *h;     /* borrowed, of the graph */
+  uint32_t n_in, *in;    /* by operand: an input of the graph */
+  uint32_t n_out, *from; /* by result: an output of the graph, or GM_NO_ID */
+  GmExecScan *scan;
+};
+
+static uint32_t
+number_of_input (const GmGraph *g, GmValueId v)
+{
+  for (uint32_t i = 0; i < g->inputs->len; i++)
+    if (g_array_index (g->inputs, GmValueId, i) == v)
+      return i;
+  return GM_NO_ID;
+}
+
+/* Whether the graph is one call on its inputs, and all of its outputs are that call's results. */
+static bool
+is_one_call (const GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (!gm_op_is_higher (n->op) || n->attrs->offset != gm_graph_node (g, 0)->attrs->offset)
+      return false;
+    for (uint32_t k = 0; k < n->n_in; k++)
+      if (gm_graph_value (g, n->in[k])->node != GM_NO_ID)
+        return false;
+  }
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    if (gm_graph_value (g, g_array_index (g->outputs, GmGraphOutput, i).value)->node == GM_NO_ID)
+      return false;
+  return g->nodes->len > 0;
+}
+
+/* Results are row-major.  What a body gives may not be, and then is copied. */
+static bool
+gives_results (const GmHigher *h)
+{
+  for (uint32_t b = 0; b < h->n_bodies; b++) {
+    const GmGraph *g = h->bodies[b];
+    GmSizes *was = gm_sizes_enter (g->sizes);
+    bool good = true;
+    for (uint32_t i = 0; i < g->outputs->len; i++) {
+      GmMeta m = *gm_body_output (g, i);
+      gm_meta_set_contiguous (&m);
+      good = good && memcmp (m.strides, gm_body_output (g, i)->strides, sizeof m.strides) == 0;
+    }
+    gm_sizes_enter (was);
+    if (!good)
+      return false;
+  }
+  return true;
+}
+
+bool
+gm_direct_new (const GmGraph *host, const GmRequest *q, GmExecDirect **out, GError **error)
+{
+  const GmHigher *h = is_one_call (host) ? gm_graph_higher (host, gm_graph_node (host, 0)) : NULL;
+  *out = NULL;
+  if (!h || (h->op == GM_OP_associative_scan ? false : (h->op != GM_OP_cond && h->op != GM_OP_invoke_subgraph) || !gives_results (h)))
+    return true;
+  const GmNode *first = gm_graph_node (host, 0);
+  g_autoptr (GmExecDirect) d = g_new0 (GmExecDirect, 1);
+  d->h = h;
+  d->n_in = first->n_in;
+  d->in = g_new (uint32_t, d->n_in + 1);
+  d->n_out = gm_higher_n_results (h);
+  d->from = g_new (uint32_t, d->n_out + 1);
+  g_autofree bool *wanted = g_new0 (bool, d->n_out + 1);
+  memset (d->from, 0xff, d->n_out * sizeof *d->from);
+  for (uint32_t i = 0; i < d->n_in; i++)
+    d->in[i] = number_of_input (host, first->in[i]);
+  for (uint32_t i = 0; i < host->outputs->len; i++) {
+    const GmGraphValue *v = gm_graph_value (host, g_array_index (host->outputs, GmGraphOutput, i).value);
+    int64_t result = gm_graph_node (host, v->node)->attrs->dim;
+    if (d->from[result] != GM_NO_ID)
+      return true;
+    d->from[result] = i;
+    wanted[result] = true;
+  }
+  if (h->op == GM_OP_associative_scan && !gm_scan_compile (h, wanted, q, &d->scan, error))
+    return false;
+  if (h->op != GM_OP_associative_scan || d->scan)
+    *out = g_steal_pointer (&d);
+  return true;
+}
+
+void
+gm_direct_free (GmExecDirect *d)
+{
+  if (!d)
+    return;
+  gm_scan_free (d->scan);
+  g_free (d->in);
+  g_free (d->from);
+  g_free (d);
+}
+
+bool
+gm_direct_needs_bodies (const GmExecDirect *d)
+{
+  return !d || !d->scan;
+}
+
+/* What nobody wants has memory all the same. */
+static GmTensor *
+unwanted (const GmGraph *g, uint32_t i, const int64_t *symbols, GError **error)
+{
+  GmMeta m = *gm_body_output (g, i);
+  if (symbols && !gm_graph_meta_now (g, gm_body_output (g, i), symbols, &m, error))
+    return NULL;
+  m.requires_grad = 0;
+  return gm_tensor_new (&m, error);
+}
+
+static bool
+run_body (const GmExecDirect *d, uint32_t b, GmExec *e, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error)
+{
+  const GmGraph *g = d->h->bodies[b];
+  uint32_t n_in = g->inputs->len;
+  GmTensor **all = g_newa (GmTensor *, n_in + d->n_out + 1);
+  bool good = true;
+  memset (all, 0, (n_in + d->n_out) * sizeof *all);
+  if (!g->sym || gm_sym_n_symbols (g->sym) == 0)
+    symbols = NULL;
+  for (uint32_t i = 0; good && i < n_in; i++) {
+    const GmMeta *want = gm_body_input (g, i);
+    GmMeta now;
+    if (symbols && gm_meta_is_symbolic (want)) {
+      good = gm_graph_meta_now (g, want, symbols, &now, error);
+      want = &now;
+    }
+    good = good && (all[i] = gm_higher_laid_out (in[i], want, error)) != NULL;
+  }
+  for (uint32_t i = 0; good && i < d->n_out; i++)
+    good = (all[n_in + i] = out[i] ? gm_tensor_ref (out[i]) : unwanted (g, i, symbols, error)) != NULL;
+  good = good && gm_exec_run_sized (e, GM_EXEC_FORWARD, symbols, all, (int) n_in, all + n_in, (int) d->n_out, error);
+  for (uint32_t i = 0; i < n_in + d->n_out; i++)
+    gm_tensor_unref (all[i]);
+  return good;
+}
+
+GmRunAt
+gm_direct_run (const GmExecDirect *d, GmExec *const *bodies, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error)
+{
+  GmTensor **operands = g_newa (GmTensor *, d->n_in + 1), **results = g_newa (GmTensor *, d->n_out + 1);
+  for (uint32_t i = 0; i < d->n_in; i++)
+    operands[i] = in[d->in[i]];
+  for (uint32_t i = 0; i < d->n_out; i++)
+    results[i] = d->from[i] == GM_NO_ID ? NULL : out[d->from[i]];
+  if (d->scan)
+    return gm_scan_run (d->scan, symbols, operands, results, error);
+  uint32_t skip = d->h->op == GM_OP_cond, b = skip && !gm_higher_is_true (operands[0]);
+  return run_body (d, b, bodies[b], symbols, operands + skip, results, error) ? GM_RUN_DONE : GM_RUN_FAILED;
+}
