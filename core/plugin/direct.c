@@ -15,6 +15,7 @@ struct GmExecDirect {
   uint32_t n_in, *in;    /* by operand: an input of the graph */
   uint32_t n_out, *from; /* by result: an output of the graph, or GM_NO_ID */
   GmExecScan *scan;
+  bool *plain[GM_HIGHER_MAX_BODIES]; /* by input of the body: it is row-major; NULL where `scan` runs */
 };
 
 static uint32_t
@@ -44,24 +45,28 @@ is_one_call (const GmGraph *g)
   return g->nodes->len > 0;
 }
 
-/* Results are row-major.  What a body gives may not be, and then is copied. */
 static bool
-gives_results (const GmHigher *h)
+is_plain (const GmMeta *m)
 {
-  for (uint32_t b = 0; b < h->n_bodies; b++) {
-    const GmGraph *g = h->bodies[b];
-    GmSizes *was = gm_sizes_enter (g->sizes);
-    bool good = true;
-    for (uint32_t i = 0; i < g->outputs->len; i++) {
-      GmMeta m = *gm_body_output (g, i);
-      gm_meta_set_contiguous (&m);
-      good = good && memcmp (m.strides, gm_body_output (g, i)->strides, sizeof m.strides) == 0;
-    }
-    gm_sizes_enter (was);
-    if (!good)
-      return false;
-  }
-  return true;
+  GmMeta rows = *m;
+  gm_meta_set_contiguous (&rows);
+  return memcmp (rows.strides, m->strides, sizeof rows.strides) == 0;
+}
+
+/* Which inputs of a body are row-major.  NULL: a result is not.  All of the call's are; what a body gives otherwise has to be copied. */
+static bool *
+plain_inputs (const GmGraph *g)
+{
+  GmSizes *was = gm_sizes_enter (g->sizes);
+  bool *plain = g_new (bool, g->inputs->len + 1), good = true;
+  for (uint32_t i = 0; i < g->inputs->len; i++)
+    plain[i] = is_plain (gm_body_input (g, i));
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    good = good && is_plain (gm_body_output (g, i));
+  gm_sizes_enter (was);
+  if (!good)
+    g_clear_pointer (&plain, g_free);
+  return plain;
 }
 
 bool
@@ -69,7 +74,7 @@ gm_direct_new (const GmGraph *host, const GmRequest *q, GmExecDirect **out, GErr
 {
   const GmHigher *h = is_one_call (host) ? gm_graph_higher (host, gm_graph_node (host, 0)) : NULL;
   *out = NULL;
-  if (!h || (h->op == GM_OP_associative_scan ? false : (h->op != GM_OP_cond && h->op != GM_OP_invoke_subgraph) || !gives_results (h)))
+  if (!h || (h->op != GM_OP_associative_scan && h->op != GM_OP_cond && h->op != GM_OP_invoke_subgraph))
     return true;
   const GmNode *first = gm_graph_node (host, 0);
   g_autoptr (GmExecDirect) d = g_new0 (GmExecDirect, 1);
@@ -90,6 +95,9 @@ gm_direct_new (const GmGraph *host, const GmRequest *q, GmExecDirect **out, GErr
     d->from[result] = i;
     wanted[result] = true;
   }
+  for (uint32_t b = 0; b < h->n_bodies && h->op != GM_OP_associative_scan; b++)
+    if (!(d->plain[b] = plain_inputs (h->bodies[b])))
+      return true;
   if (h->op == GM_OP_associative_scan && !gm_scan_compile (h, wanted, q, &d->scan, error))
     return false;
   if (h->op != GM_OP_associative_scan || d->scan)
@@ -103,6 +111,8 @@ gm_direct_free (GmExecDirect *d)
   if (!d)
     return;
   gm_scan_free (d->scan);
+  for (int b = 0; b < GM_HIGHER_MAX_BODIES; b++)
+    g_free (d->plain[b]);
   g_free (d->in);
   g_free (d->from);
   g_free (d);
@@ -138,6 +148,10 @@ run_body (const GmExecDirect *d, uint32_t b, GmExec *e, const int64_t *symbols, 
   for (uint32_t i = 0; good && i < n_in; i++) {
     const GmMeta *want = gm_body_input (g, i);
     GmMeta now;
+    if (d->plain[b][i] && is_plain (&in[i]->meta)) {
+      all[i] = gm_tensor_ref (in[i]);
+      continue;
+    }
     if (symbols && gm_meta_is_symbolic (want)) {
       good = gm_graph_meta_now (g, want, symbols, &now, error);
       want = &now;

@@ -226,9 +226,11 @@ gm_exec_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const 
 {
   GmExec *better = e->tiers ? gm_tiers_better (e->tiers) : e;
   const GmExecRole *r = better ? &better->roles[role] : NULL;
-  if (G_LIKELY (r && !r->copies && r->n_inner > 0 && !r->eager && !r->split)) {
+  if (G_LIKELY (r && !r->copies && r->n_inner > 0 && !r->eager)) {
     if (better->sized && symbols)
       return gm_sized_run_known (better, role, symbols, in, out, error);
+    if (G_UNLIKELY (r->split))
+      return gm_exec_run_sized (e, role, symbols, in, n_in, out, n_out, error);
 #ifdef GM_DEBUG_CHECKS
     g_assert (better->sized || ((uint32_t) n_in == r->n_in && (uint32_t) n_out == r->n_out));
     for (int i = 0; i < n_in + n_out && !better->sized; i++)

@@ -733,7 +733,7 @@ run_anew (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTens
     good = gm_exec_run_split (e, &e->roles[role], symbols, in, out, error);
   else if (good && e->roles[role].n_inner > 0)
     good = run_plugin (e, role, n, odd, in, out, error);
-  if (good && n->kept && !s->backend && !e->roles[role].split)
+  if (good && n->kept && !s->backend)
     __atomic_store_n (&r->now, n, __ATOMIC_RELEASE);
   numbers_give (r, n);
   return good;
@@ -757,8 +757,11 @@ run (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *c
   const Numbers *n = __atomic_load_n (&r->now, __ATOMIC_ACQUIRE);
   GrammeTensor tensors[GM_EXEC_STACK_TENSORS];
   if (G_LIKELY (n && is_given (n, r, given) && x->n_in + x->n_inner <= GM_EXEC_STACK_TENSORS &&
-                gm_exec_take (x, n->metas, n->known, in, out, tensors, known_to_fit)))
+                gm_exec_take (x, n->metas, n->known, in, out, x->split ? NULL : tensors, known_to_fit))) {
+    if (G_UNLIKELY (x->split))
+      return gm_exec_run_split (e, x, n->symbols, in, out, error);
     return x->n_inner == 0 || call (e, role, n, tensors, error);
+  }
   return run_anew (e, role, given, in, out, error);
 }
 
