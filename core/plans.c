@@ -282,19 +282,27 @@ keep (GmPlans *p, const int64_t *symbols, GmPlan *plan)
   return plan;
 }
 
-/* As far as the inputs say what they are. */
-static void
-read_symbols (const GmPlans *p, GmTensor *const *inputs, int64_t *now)
+/* As far as the inputs say what it is. */
+static inline int64_t
+symbol_now (const GmPlans *p, GmTensor *const *inputs, uint32_t symbol)
 {
-  for (uint32_t s = 0; s < p->n_symbols; s++) {
-    const GmSymbolSource *from = &p->sources[s];
-    if (from->input == GM_NO_ID) {
-      now[s] = p->fixed[s];
-      continue;
-    }
-    const GmMeta *m = &inputs[from->input - (p->random.used && from->input > p->random.input.i)]->meta;
-    now[s] = from->is_stride ? m->strides[from->dim] : m->sizes[from->dim];
-  }
+  const GmSymbolSource *from = &p->sources[symbol];
+  if (from->input == GM_NO_ID)
+    return p->fixed[symbol];
+  const GmMeta *m = &inputs[from->input - (p->random.used && from->input > p->random.input.i)]->meta;
+  return from->is_stride ? m->strides[from->dim] : m->sizes[from->dim];
+}
+
+/* Whether the sizes are those of the call before. */
+static inline bool
+is_latest (const GmPlans *p, GmTensor *const *inputs)
+{
+  if (G_UNLIKELY (!p->latest || p->counts))
+    return false;
+  for (uint32_t s = 0; s < p->n_symbols; s++)
+    if (symbol_now (p, inputs, s) != p->latest->symbols[s])
+      return false;
+  return true;
 }
 
 static inline bool
@@ -309,7 +317,7 @@ are_equal (const int64_t *a, const int64_t *b, uint32_t n)
 static inline GmPlan *
 kept_plan (GmPlans *p, const int64_t *now)
 {
-  if (G_LIKELY (p->latest && are_equal (p->latest->symbols, now, p->n_symbols)))
+  if (p->latest && are_equal (p->latest->symbols, now, p->n_symbols))
     return p->latest->plan;
   for (uint32_t i = 1; i < p->kept->len; i++)
     if (are_equal (((Kept *) p->kept->pdata[i])->symbols, now, p->n_symbols)) {
@@ -408,19 +416,24 @@ run_counted (GmPlans *p, GmTensor *const *inputs, int64_t *now, GmTensor **outpu
   return ran;
 }
 
+G_GNUC_NO_INLINE static bool
+run_others (GmPlans *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error)
+{
+  int64_t now[p->n_symbols + 1];
+  for (uint32_t s = 0; s < p->n_symbols; s++)
+    now[s] = symbol_now (p, inputs, s);
+  if (p->counts)
+    return run_counted (p, inputs, now, outputs, error);
+  GmPlan *plan = get (p, now, error);
+  return plan && gm_plan_run (plan, inputs, n, outputs, error);
+}
+
 bool
 gm_plans_run (GmPlans *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error)
 {
-  int64_t now[p->n_symbols + 1];
-  bool ran;
   p->running++; /* this run, or one inside of it, may bring another plan in the place of the one that runs */
-  read_symbols (p, inputs, now);
-  if (p->counts) {
-    ran = run_counted (p, inputs, now, outputs, error);
-  } else {
-    GmPlan *plan = get (p, now, error);
-    ran = plan && gm_plan_run (plan, inputs, n, outputs, error);
-  }
+  bool ran = G_LIKELY (is_latest (p, inputs)) ? gm_plan_run (p->latest->plan, inputs, n, outputs, error)
+                                              : run_others (p, inputs, n, outputs, error);
   if (--p->running == 0 && G_UNLIKELY (p->gone->len > 0))
     g_ptr_array_set_size (p->gone, 0);
   return ran;

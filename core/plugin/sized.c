@@ -455,7 +455,7 @@ numbers_for (GmExec *e, int role, const int64_t *given, const int64_t *symbols, 
 }
 
 /* A workspace: the one of the run before if it is large enough; NULL: no memory. */
-static Block *
+static inline Block *
 block_take (const GmExec *e, Role *r, size_t workspace_bytes, GError **error)
 {
   size_t bytes = sizeof (Block) + workspace_bytes;
@@ -665,7 +665,7 @@ run_specialised (GmExec *e, int role, const int64_t *given, const int64_t *symbo
 /* -- Running ----------------------------------------------------------------------------------- */
 
 /* tensors: described. */
-static inline bool
+__attribute__ ((always_inline)) static inline bool
 call (GmExec *e, int role, const Numbers *n, const GrammeTensor *tensors, GError **error)
 {
   const GmExecRole *x = &e->roles[role];

@@ -181,8 +181,8 @@ value_of (const GmSizeLoad *l, PyObject *const *slots)
   return l->kind == GM_SIZE_LOAD_SIZE ? m->sizes[l->dim] : m->strides[l->dim];
 }
 
-/* The two numbers that are compared; false: one cannot be computed. */
-static inline bool
+/* The two numbers that are compared; false: one cannot be computed.  Not inline: it would make each check begin with its registers. */
+G_GNUC_NO_INLINE static bool
 compute_sides (const GmSizeCheck *c, PyObject *const *slots, int64_t *a, int64_t *b)
 {
   int64_t few[FEW_REGISTERS], *v = few;
