@@ -77,6 +77,44 @@ RUN (cartesian_prod)
   return gm_give (gm_cat (b, v, n, 1));
 }
 
+/* One of the two for any sizes: a question which one would be answered for these alone. */
+static int64_t
+extremum (GmSymKind kind, int64_t a, int64_t b)
+{
+  return gm_sizes_are_numbers (a, b) ? (kind == GM_SYM_MIN ? MIN (a, b) : MAX (a, b)) : gm_size_compute (kind, a, b);
+}
+
+/* The sum of min (i, cols) for i from 1 to `rows`, if that is not negative, else 0. */
+static int64_t
+below (int64_t rows, int64_t cols)
+{
+  rows = extremum (GM_SYM_MAX, rows, 0);
+  int64_t grows = extremum (GM_SYM_MIN, rows, cols), square = gm_size_mul (grows, gm_size_add (grows, 1));
+  return gm_size_add (gm_size_floordiv (square, 2), gm_size_mul (gm_size_sub (rows, grows), cols));
+}
+
+/* The same for sizes that only the run knows: all elements are numbered, and those of the triangle move to the front. */
+static GmVal
+triangle_of_any (GmBuilder *b, int64_t rows, int64_t cols, int64_t offset, bool lower)
+{
+  int64_t all = gm_size_mul (rows, cols), from = lower ? offset : gm_size_sub (offset, 1);
+  int64_t n = gm_size_sub (below (gm_size_add (rows, from), cols), below (from, cols)), room;
+  n = lower ? n : gm_size_sub (all, n);
+  room = gm_size_add (n, 1); /* the last is for what does not count */
+  GmVal i = gm_unsqueeze (b, gm_arange (b, 0, 1, rows, GM_I64), 1), j = gm_arange (b, 0, 1, cols, GM_I64);
+  GmVal ahead = gm_b (b, sub, j, i), edge = gm_b_scalar (b, gm_scalar_int (offset), GM_I64), none = gm_b_scalar (b, gm_scalar_int (0), GM_I64);
+  GmVal counts = gm_b_reshape (b, lower ? gm_b (b, le, ahead, edge) : gm_b (b, ge, ahead, edge), 1, &all);
+  GmAttrs at = { .mask = BIT (DIM) | BIT (REVERSE) };
+  GmVal so_far = gm_b_cast (b, counts, GM_I64);
+  so_far = gm_b_op (b, GM_OP_cumsum, &so_far, 1, &at);
+  GmVal place = gm_b (b, where, counts, gm_b (b, sub, so_far, gm_b_scalar (b, gm_scalar_int (1), GM_I64)), gm_b_scalar (b, gm_scalar_int (n), GM_I64));
+  GmVal own = gm_b (b, where, counts, gm_arange (b, 0, 1, all, GM_I64), none);
+  GmVal found = gm_cut (b, gm_scatter_add (b, gm_b_full (b, gm_scalar_int (0), GM_I64, 1, &room), 0, place, own), 0, 0, n);
+  GmVal width = gm_b_scalar (b, gm_scalar_int (cols), GM_I64), row = gm_b (b, floor_divide, found, width);
+  GmVal both[2] = { gm_unsqueeze (b, row, 0), gm_unsqueeze (b, gm_b (b, sub, found, gm_b (b, mul, row, width)), 0) };
+  return gm_cat (b, both, 2, 0);
+}
+
 /* The indices [2, n] of the elements at or below (above) a diagonal, in row-major order. */
 static GmArg
 triangle_indices (const GmApi *api, GmBuilder *b, GmArg *a, bool lower)
@@ -84,8 +122,10 @@ triangle_indices (const GmApi *api, GmBuilder *b, GmArg *a, bool lower)
   int64_t rows = INT (0), cols = INT (1), offset = INT (2);
   GmDtype d = gm_arg_dtype (api, b, a, 3, GM_I64);
   CHECK ();
-  if (rows < 0 || cols < 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): row and col must not be negative, but are " FMT " and " FMT, api->name, rows, cols));
+  if (gm_size_lt (rows, 0) || gm_size_lt (cols, 0))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): row and col must not be negative, but are " FMT " and " FMT, api->name, gm_size_number (rows), gm_size_number (cols)));
+  if (gm_size_is_symbolic (rows) || gm_size_is_symbolic (cols) || gm_size_is_symbolic (offset))
+    return gm_give (gm_b_cast (b, triangle_of_any (b, rows, cols, offset, lower), d));
   g_autofree GmVal *r = g_new (GmVal, rows + 1), *c = g_new (GmVal, rows + 1);
   int n = 0;
   for (int64_t i = 0; i < rows && !gm_b_failed (b); i++) {

@@ -380,11 +380,11 @@ put_at (GmBuilder *b, Subscript *s, GmVal value, bool add)
   bool together = front_order (s, x.ndim, order);
   GmVal at = NULL;
   for (int i = s->n; i-- > 0;) {
-    int64_t size = gm_size_number (x.sizes[s->at[i]]);
+    int64_t size = x.sizes[s->at[i]];
     /* An index out of range must be an error: selecting from the positions, times their distance, says so. */
     GmVal own = gm_index_select (b, gm_arange (b, 0, places, size, GM_I64), 0, gm_b_reshape (b, s->index[i], 1, &n));
     at = at ? gm_b (b, add, at, own) : own;
-    places *= size;
+    places = gm_size_mul (places, size);
   }
   /* The shape that the value broadcasts to has the indices' shape where their dimensions stood, or in front. */
   int64_t sizes[2 * GM_MAX_DIMS], turn[2 * GM_MAX_DIMS];

@@ -53,17 +53,17 @@ gm_scatter_replace (GmBuilder *b, GmVal x, int dim, GmVal index, GmVal src)
     return NULL;
   GmMeta m = *META (x), mi = *META (index);
   GmDtype own = (GmDtype) m.dtype, d = own == GM_BOOL ? GM_U8 : own;
-  int64_t n = gm_size_number (mi.sizes[dim]);
-  if (n == 0)
+  int64_t n = mi.sizes[dim], ends = gm_size_min (n, 1);
+  if (ends == 0)
     return gm_b (b, copy, x);
   GmVal order = gm_argsort (b, index, dim, false), sorted = gm_gather (b, index, dim, order), last;
   GmMeta edge = mi;
-  edge.sizes[dim] = 1;
+  edge.sizes[dim] = ends;
   GmVal end = gm_b_full (b, gm_scalar_bool (true), GM_BOOL, edge.ndim, edge.sizes);
   if (n == 1)
     last = end;
   else
-    last = gm_cat (b, (const GmVal[]){ gm_b (b, ne, gm_cut (b, sorted, dim, 1, n), gm_cut (b, sorted, dim, 0, n - 1)), end }, 2, dim);
+    last = gm_cat (b, (const GmVal[]){ gm_b (b, ne, gm_cut (b, sorted, dim, ends, n), gm_cut (b, sorted, dim, 0, gm_size_sub (n, ends))), end }, 2, dim);
   GmVal moved = gm_gather (b, gm_b_cast (b, src, d), dim, order);
   GmVal none = gm_b_scalar (b, gm_dtype_is_float (d) ? gm_scalar_float (-0.0) : gm_scalar_int (0), d);
   GmVal sum = gm_scatter_add (b, zeros (b, d, &m), dim, sorted, gm_b (b, where, last, moved, none));

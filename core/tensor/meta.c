@@ -109,15 +109,16 @@ gm_meta_is_contiguous (const GmMeta *m)
   return regular;
 }
 
-/* Whether it is dense whatever the sizes that are no numbers are: no question is asked. */
+/* Whether it is dense whatever the sizes are that only the run knows, of which nothing can be asked. */
 static bool
 is_dense_anyway (const GmMeta *m)
 {
+  const GmSizes *sizes = gm_sizes_current ();
   int order[GM_MAX_DIMS], n = 0;
   int64_t expect = 1;
   for (int i = 0; i < m->ndim; i++) {
     int at = n;
-    if (gm_size_is_symbolic (m->strides[i]))
+    if (gm_size_is_symbolic (m->strides[i]) || (gm_size_is_symbolic (m->sizes[i]) && (!sizes || gm_sizes_has_hint (sizes, m->sizes[i]))))
       return false;
     if (m->sizes[i] == 1)
       continue;

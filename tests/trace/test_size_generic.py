@@ -36,6 +36,12 @@ class Running(nn.Module):
         return self.norm(x)
 
 
+def put(x, index, value):
+    y = x.clone()
+    y[index] = value
+    return y
+
+
 PROGRAMS = {
     "autograd.Function": lambda x: Twice.apply(x.tanh()) * 2,
     "dropout": lambda x: F.dropout(x, 0.3) + x,
@@ -87,6 +93,16 @@ PROGRAMS = {
     "one of as many classes as rows": lambda x: F.one_hot(G.arange(x.shape[0]), x.shape[0]).float() @ x + F.one_hot(x.argmax(1), 5),
     "largest of cells": lambda x: F.adaptive_max_pool1d(x[:, None], 2),
     "windows as columns": lambda x: F.unfold(x[:, None, None].expand(-1, 1, 3, 5), 2),
+    "rolled by half": lambda x: x.roll(x.shape[0] // 2, 0) + x.roll(-1, 0) + x.roll(x.shape[0] + 2, 0) + x.roll(3).sum(),
+    "triangles of squares": lambda x: (lambda n, y: sum(y[tuple(i)].sum() * k for k, i in enumerate((G.tril_indices(n, n), G.triu_indices(n, n), G.tril_indices(n, n, -1), G.triu_indices(n, n, 2)))))(x.shape[0], x @ x.T),
+    "triangles as they are": lambda x: (G.tril_indices(x.shape[0], 5, 1), G.triu_indices(5, x.shape[0], -2), G.triu_indices(x.shape[0], 5, -x.shape[0]), x)[2][:, -1] + x.sum(),
+    "triangles of int32": lambda x: G.tril_indices(x.shape[0], 3, dtype=G.int32) + G.triu_indices(3, x.shape[0], -4).sum() + x.sum().long(),
+    "pairs": lambda x: G.combinations(x[:, 0]).prod(1).sum() + G.combinations(x[:, 1], with_replacement=True),
+    "rows written where an index says": lambda x: put(x, x[:, 0].argsort() // 2, x * 2),
+    "elements written where two say": lambda x: x.index_put((x[:, 0].argsort() // 2, x.argmax(1)), x[:, 1]) + x.index_put((x[:, 0].argsort() // 2, x.argmax(1)), x[:, 1], accumulate=True),
+    "rows written where data says": lambda x: (lambda i: put(x, i, x[i] * 2))((x[:, 0] > 0).nonzero().squeeze(1)),
+    "elements put where data says": lambda x: G.zeros_like(x).index_put(G.nonzero(x > 0, as_tuple=True), x[x > 0] * 2),
+    "scattered over rows": lambda x: G.zeros(4, 5).scatter(0, x.argsort(0) % 3, x) + G.zeros(4, 5).scatter_reduce(0, x.argsort(0) % 4, x, "amax"),
     "drawn where data says how much": lambda x: F.dropout(x[x > 0], 0.5) + G.rand(x[x > 0].shape[0]),
 }
 

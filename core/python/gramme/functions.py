@@ -122,6 +122,9 @@ def combinations(input, r=2, with_replacement=False):
         raise RuntimeError(f"combinations(): r is not negative, not {r}")
     if r == 0:
         return input[:0]
+    if r == 2:
+        places = gramme.triu_indices(input.shape[0], input.shape[0], 0 if with_replacement else 1, device=input.device)
+        return input.index_select(0, places.T.reshape(-1)).reshape(places.shape[1], 2)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = [list(row) for row in choose(range(input.shape[0]), r)]
     flat = [place for row in rows for place in row]
