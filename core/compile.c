@@ -205,10 +205,6 @@ lower (GmCompile *c, GError **error)
 
   if (backward && backward->outputs->len == 0)
     backward = NULL;
-  if (c->partition.restore && (gm_graph_is_symbolic (forward) || gm_graph_is_symbolic (backward))) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "saved-tensor hooks in the graphs with sizes that are not numbers yet");
-    return false;
-  }
   GmPlanExec exec = { 0 };
   if (forward->sizes && forward->sizes->counts->len) {
     if (!gm_counted_exec (c, &exec, error))

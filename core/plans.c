@@ -29,6 +29,9 @@ struct GmPlans {
   const void *make_exec_data;
   char **options;
   bool differentiate;
+  GmTraceHooks trace_hooks; /* with their data, of whoever has the plans; NULL: none */
+  void *trace_hooks_data;
+  char *no_cache, *cache_salt;
   GmPlanRandom random;
   GmPlan *first;    /* the form that was made first: what it takes for granted about memory is guarded */
   GPtrArray *forms; /* GmPlan */
@@ -93,6 +96,10 @@ compile_new (const GmPlans *p, GmGraph *g)
   c->ask.make_exec_data = p->make_exec_data;
   c->ask.options = (const char *const *) p->options;
   c->ask.differentiate = p->differentiate;
+  c->ask.trace_hooks = p->trace_hooks;
+  c->ask.trace_hooks_data = p->trace_hooks_data;
+  c->ask.no_cache = g_strdup (p->no_cache);
+  c->ask.cache_salt = g_strdup (p->cache_salt);
   gm_compile_set_graph (c, g);
   c->record.random = p->random;
   return c;
@@ -455,6 +462,10 @@ gm_plans_new (GmCompile *c, GError **error)
   p->make_exec_data = c->ask.make_exec_data;
   p->options = g_strdupv ((char **) c->ask.options);
   p->differentiate = c->ask.differentiate;
+  p->trace_hooks = c->ask.trace_hooks;
+  p->trace_hooks_data = c->ask.trace_hooks_data;
+  p->no_cache = g_strdup (c->ask.no_cache);
+  p->cache_salt = g_strdup (c->ask.cache_salt);
   p->random = c->record.random;
   p->made = g_string_new (NULL);
   p->forms = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_plan_unref);
@@ -498,6 +509,8 @@ gm_plans_free (GmPlans *p)
   g_string_free (p->made, TRUE);
   gm_graph_free (p->graph);
   g_strfreev (p->options);
+  g_free (p->no_cache);
+  g_free (p->cache_salt);
   g_free (p->fixed);
   g_free (p);
 }

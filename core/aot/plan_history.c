@@ -7,6 +7,7 @@
  * read where it is now, so the function is taken apart for it.
  */
 #include "core/aot/plan_private.h"
+#include "core/graph/higher.h"
 #include "core/tensor/alloc.h"
 
 struct GmHistory {
@@ -288,7 +289,7 @@ unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bo
     return false;
   for (int i = 0; i < p->n_saved; i++)
     in[i] = h->saved[i].t;
-  if (!gm_graph_interpret (p->restore, in, out, error))
+  if (!gm_graph_interpret_with (p->restore, p->symbols, in, out, NULL, error))
     return false;
   for (int i = 0; i < n_kept; i++)
     kept[i] = (GmSaved){ .t = out[i], .version = gm_tensor_version (out[i]) };

@@ -130,12 +130,14 @@ log_graph (const char *what, const GmGraph *g)
 static bool
 trace (Inline *in, Hooked *h, GmMeta saved, GError **error)
 {
+  GmSizes *was = gm_sizes_enter (in->forward->sizes);
+
   saved.requires_grad = 0;
-  if (!in->hooks->trace (in->hooks->data, &saved, in->arena, &h->pack, &h->unpack, error))
-    return false;
-  if (!make_functional (&h->pack, in->arena, error)
-      || !make_functional (&h->unpack, in->arena, error)
-      || !fits (&saved, h->pack, h->unpack, error))
+  bool ok = in->hooks->trace (in->hooks->data, &saved, in->arena, &h->pack, &h->unpack, error)
+            && make_functional (&h->pack, in->arena, error) && make_functional (&h->unpack, in->arena, error)
+            && fits (&saved, h->pack, h->unpack, error);
+  gm_sizes_enter (was);
+  if (!ok)
     return false;
   log_graph ("saved-tensor hooks, pack", h->pack);
   log_graph ("saved-tensor hooks, unpack", h->unpack);
@@ -432,6 +434,10 @@ gm_saved_hooks_retrace (void *data, const GmMeta *saved, GmArena *arena, GmGraph
 {
   const GmHookGraphs *h = data;
 
+  if (gm_meta_is_symbolic (saved)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "saved-tensor hooks that are graphs see tensors whose sizes are numbers");
+    return false;
+  }
   if (h->pack->inputs->len != 1)
     return refuse (error, saved, "pack takes one tensor, and this one takes another number");
   if (h->pack->outputs->len != h->unpack->inputs->len)

@@ -17,7 +17,8 @@ typedef enum {
 
 /* Makes both bodies for a saved tensor of that meta; called once for each tensor that they see.
  * pack: one input, the tensor; its outputs are unpack's inputs, and unpack has one output.  Both
- * are the caller's to free. */
+ * are the caller's to free.  Where the meta's sizes are expressions, they are of the thread's current sizes, and so are the bodies'; what
+ * they rest on becomes a fact there. */
 typedef bool (*GmTraceHooks) (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack,
                               GmGraph **unpack, GError **error);
 

@@ -139,11 +139,10 @@ describe_memory (const Job *job, GmGraph *g, const char **why)
   return true;
 }
 
-/* Saved-tensor hooks that become part of the graphs are of numbers. */
 static GmDynamic
 dynamic_mode (const Job *job, uint8_t option)
 {
-  if (job->never_dynamic || job->hooks || option == GM_DYNAMIC_OPTION_FALSE)
+  if (job->never_dynamic || option == GM_DYNAMIC_OPTION_FALSE)
     return GM_DYNAMIC_NEVER;
   return option == GM_DYNAMIC_OPTION_TRUE ? GM_DYNAMIC_ALWAYS : GM_DYNAMIC_SEEN;
 }

@@ -8,6 +8,8 @@
  * identity: an input of unpack is the stand-in of the output of pack that it was made for.
  * What the bodies read beside (globals, closures) is in the guards of their recordings.  They are kept, with
  * the stand-ins, and checked again at each call under these hooks, as part of the entry's own guards.
+ * Where a saved tensor's sizes are expressions, the stand-in has those of the example and all of its sizes are symbols of the recording.  The
+ * body's sizes are then written in terms of the tensor's, and what the recording found out of them is a fact of the graph's.
  * Rejected: bodies that are run on real tensors of the right shape.  They would need memory, and a branch
  * on a value would be taken by chance.
  */
@@ -43,6 +45,19 @@ struct GmPyHooks {
   GArray *metas;                 /* GmMeta: of which bodies there are guards */
   bool quiet;                    /* a stand-in for show: nothing is relied on */
 };
+
+/* A form for other sizes is made in a later call, under the same pair: that is guarded. */
+static PyObject *
+pack_of (const GmPyHooks *h)
+{
+  return h->pack ? h->pack : PyWeakref_GET_OBJECT (h->weak_pack);
+}
+
+static PyObject *
+unpack_of (const GmPyHooks *h)
+{
+  return h->unpack ? h->unpack : PyWeakref_GET_OBJECT (h->weak_unpack);
+}
 
 static const char unfit[] = "unpack has to return one tensor";
 
@@ -142,8 +157,9 @@ refuse (const Recorded *x, const char *why, GError **error)
   return false;
 }
 
+/* dynamic: all of the stand-in's sizes are symbols. */
 static bool
-record (Recorded *x, uint32_t modes, GError **error)
+record (Recorded *x, uint32_t modes, bool dynamic, GError **error)
 {
   const GmCode *code = gm_code_cache_decode ((PyCodeObject *) x->func->func_code, error);
 
@@ -153,8 +169,12 @@ record (Recorded *x, uint32_t modes, GError **error)
   if (py->co_argcount != 1 || py->co_kwonlyargcount || py->co_flags & (CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE))
     return refuse (x, "it has to be a function of one argument", error);
   GmCallEnv env = { .modes = modes };
+  g_autoptr (GmProfile) profile = dynamic ? gm_profile_new () : NULL;
+  GmSizes *was = gm_sizes_enter (NULL);
   x->rec = gm_record_function (&(GmRecordRequest){ .func = x->func, .code = code, .locals = &x->arg, .env = env,
+                                                   .dynamic = dynamic ? GM_DYNAMIC_ALWAYS : GM_DYNAMIC_NEVER, .profile = profile,
                                                    .backend_text = "saved-tensor hooks" });
+  gm_sizes_enter (was);
   if (x->rec->stop) {
     g_autofree char *text = gm_report_break_text (x->rec->stop);
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "a saved-tensor hook cannot be part of a graph\n%s", text);
@@ -174,12 +194,76 @@ record (Recorded *x, uint32_t modes, GError **error)
   return true;
 }
 
+/* -- Sizes of a recording, in terms of the graph's that the body goes into --------------------------------- */
+
+typedef struct {
+  const GmGraph *from;
+  int64_t *sizes; /* by row of the recording's expressions */
+} Sizes;
+
+static int64_t
+size_of (const Sizes *s, int64_t size)
+{
+  return gm_size_is_symbolic (size) ? s->sizes[gm_size_row (size)] : size;
+}
+
+/* inputs: by input of the recording, what the body gets there.  False: the recording has a size of something else, or rests on what does not hold. */
+static bool
+read_sizes (Sizes *s, const GmMeta *const *inputs, GmArena *arena)
+{
+  const GmGraph *g = s->from;
+  const GmSymbolSource *sources;
+  uint32_t n = g->sym ? gm_sym_n_rows (g->sym) : 0;
+
+  s->sizes = gm_arena_newn (arena, int64_t, n + 1);
+  gm_graph_symbol_sources (g, arena, &sources);
+  for (uint32_t i = 0; i < n; i++) {
+    const GmSymRow *r = gm_sym_row (g->sym, i);
+    if (r->kind == GM_SYM_CONST)
+      s->sizes[i] = r->value;
+    else if (r->kind != GM_SYM_SYMBOL)
+      s->sizes[i] = gm_size_compute (r->kind, size_of (s, gm_size_from_row (r->a)), size_of (s, gm_size_from_row (r->b)));
+    else if (sources[r->a].input == GM_NO_ID || !inputs[sources[r->a].input])
+      return false;
+    else
+      s->sizes[i] = sources[r->a].is_stride ? inputs[sources[r->a].input]->strides[sources[r->a].dim]
+                                            : inputs[sources[r->a].input]->sizes[sources[r->a].dim];
+  }
+  for (uint32_t i = 0; n && i < gm_size_facts_n (g->sizes->facts); i++) {
+    GmSizeFact f = gm_size_facts_nth (g->sizes->facts, i);
+    if (!gm_size_decide (f.rel, size_of (s, f.a), size_of (s, f.b)))
+      return false;
+  }
+  return true;
+}
+
+static GmAttrs
+attrs_with (const Sizes *s, const GmAttrs *attrs)
+{
+  GmAttrs a = *attrs;
+
+  for (int i = 0; a.mask & 1u << GM_ATTR_SIZES && i < a.n_list; i++)
+    a.list[i] = size_of (s, a.list[i]);
+  a.start = size_of (s, a.start);
+  a.stop = size_of (s, a.stop);
+  if (gm_scalar_is_symbolic (a.value))
+    a.value.i = size_of (s, a.value.i);
+  if (gm_scalar_is_symbolic (a.value2))
+    a.value2.i = size_of (s, a.value2.i);
+  return a;
+}
+
 /* The nodes of the recording over inputs that `map` knows, in a graph that outlives it. */
 static bool
-copy_nodes (GmGraph *to, const GmGraph *from, GmValueId *map, GError **error)
+copy_nodes (GmGraph *to, const GmGraph *from, const Sizes *sizes, GmValueId *map, GError **error)
 {
   for (uint32_t i = 0; i < from->nodes->len; i++) {
     GmNode n = *gm_graph_node (from, i);
+    GmAttrs attrs = { 0 };
+    if (gm_graph_attrs_are_symbolic (n.attrs)) {
+      attrs = attrs_with (sizes, n.attrs);
+      n.attrs = &attrs;
+    }
     n.where = n.where ? gm_arena_printf (to->arena, "%s", n.where) : NULL;
     map[n.out] = gm_copy_node (to, from, &n, map, error);
     if (map[n.out] == GM_NO_ID)
@@ -199,15 +283,22 @@ stand_in_of (const Recorded *x, uint32_t i, PyObject *const *stand_ins, uint32_t
   return k;
 }
 
-/* A graph with one input per stand-in, and the nodes that were recorded.  NULL: *error is set. */
+/* A graph with one input per stand-in, of the metas that it stands for, and the nodes that were recorded.  NULL: *error is set. */
 static GmGraph *
-copy_body (const Recorded *x, const char *name, PyObject *const *stand_ins, uint32_t n, GmArena *arena, GmValueId *map, GError **error)
+copy_body (const Recorded *x, const char *name, PyObject *const *stand_ins, const GmMeta *metas, uint32_t n, GmArena *arena, GmValueId *map,
+           GError **error)
 {
   const GmGraph *from = x->rec->graph;
   g_autoptr (GmGraph) to = gm_graph_new (name, arena);
+  const GmMeta **inputs = gm_arena_newn (arena, const GmMeta *, x->rec->n_inputs + 1);
+  Sizes sizes = { .from = from };
 
+  if (gm_sizes_current ()) {
+    to->sizes = gm_sizes_ref (gm_sizes_current ());
+    to->sym = to->sizes->sym;
+  }
   for (uint32_t k = 0; k < n; k++)
-    gm_graph_add_input (to, n == 1 ? "t" : gm_arena_printf (to->arena, "t%u", k), &gm_py_tensor_get (stand_ins[k])->meta);
+    gm_graph_add_input (to, n == 1 ? "t" : gm_arena_printf (to->arena, "t%u", k), &metas[k]);
   for (uint32_t i = 0; i < x->rec->n_inputs; i++) {
     uint32_t k = stand_in_of (x, i, stand_ins, n);
     if (k == n) {
@@ -216,8 +307,13 @@ copy_body (const Recorded *x, const char *name, PyObject *const *stand_ins, uint
       return NULL;
     }
     map[x->rec->inputs[i].value] = g_array_index (to->inputs, GmValueId, k);
+    inputs[i] = &metas[k];
   }
-  return copy_nodes (to, from, map, error) ? g_steal_pointer (&to) : NULL;
+  if (!read_sizes (&sizes, inputs, arena)) {
+    refuse (x, "it reads a size of something else than the tensor", error);
+    return NULL;
+  }
+  return copy_nodes (to, from, &sizes, map, error) ? g_steal_pointer (&to) : NULL;
 }
 
 /* -- Stand-ins --------------------------------------------------------------------------------- */
@@ -228,11 +324,16 @@ keep_nothing (void *owner, void *data, size_t bytes)
   (void) owner, (void) data, (void) bytes;
 }
 
+/* NULL without an exception: a size has no example. */
 static PyObject *
 stand_in (const GmMeta *like)
 {
   GmMeta m = *like;
+  const GmSizes *sizes = gm_sizes_current ();
 
+  for (int d = 0; sizes && d < m.ndim; d++)
+    if (!gm_sizes_hint (sizes, like->sizes[d], &m.sizes[d]) || !gm_sizes_hint (sizes, like->strides[d], &m.strides[d]))
+      return NULL;
   m.requires_grad = 0;
   return gm_py_tensor_take (gm_tensor_new_foreign (&m, NULL, 0, false, keep_nothing, NULL));
 }
@@ -298,13 +399,13 @@ add_output (GmGraph *g, GmValueId v, GError **error)
 
 /* The body of pack; *packed: what it returns, *stand_ins: a tuple of the tensors in it, in the order of the outputs. */
 static GmGraph *
-trace_pack (GmPyHooks *h, Recorded *x, GmArena *arena, PyObject **packed, PyObject **stand_ins, bool relied, GError **error)
+trace_pack (GmPyHooks *h, Recorded *x, const GmMeta *saved, GmArena *arena, PyObject **packed, PyObject **stand_ins, bool relied, GError **error)
 {
-  if (!record (x, h->modes, error))
+  if (!record (x, h->modes, gm_meta_is_symbolic (saved), error))
     return NULL;
   const GmGraph *from = x->rec->graph;
   g_autofree GmValueId *map = g_new0 (GmValueId, from->values->len + 1);
-  g_autoptr (GmGraph) to = copy_body (x, "saved_tensors_hooks_pack_0", &x->arg, 1, arena, map, error);
+  g_autoptr (GmGraph) to = copy_body (x, "saved_tensors_hooks_pack_0", &x->arg, saved, 1, arena, map, error);
   g_autoptr (GArray) same = g_array_new (FALSE, FALSE, sizeof (Same));
   bool plain = false;
 
@@ -339,17 +440,25 @@ trace_pack (GmPyHooks *h, Recorded *x, GmArena *arena, PyObject **packed, PyObje
   return g_steal_pointer (&to);
 }
 
+/* pack: whose outputs the stand-ins are. */
 static GmGraph *
-trace_unpack (GmPyHooks *h, Recorded *x, PyObject *stand_ins, GmArena *arena, bool relied, GError **error)
+trace_unpack (GmPyHooks *h, Recorded *x, const GmGraph *pack, PyObject *stand_ins, GmArena *arena, bool relied, GError **error)
 {
-  if (!record (x, h->modes, error))
+  bool dynamic = false;
+  GmMeta *metas = gm_arena_newn (arena, GmMeta, pack->outputs->len + 1);
+
+  for (uint32_t i = 0; i < pack->outputs->len; i++) {
+    metas[i] = *gm_graph_meta (pack, g_array_index (pack->outputs, GmGraphOutput, i).value);
+    dynamic |= gm_meta_is_symbolic (&metas[i]);
+  }
+  if (!record (x, h->modes, dynamic, error))
     return NULL;
   const GmGraph *from = x->rec->graph;
   const GmReturn *ret = x->rec->ret;
   uint32_t n = (uint32_t) PyTuple_GET_SIZE (stand_ins), k = 0;
   PyObject *const *items = &PyTuple_GET_ITEM (stand_ins, 0);
   g_autofree GmValueId *map = g_new0 (GmValueId, from->values->len + 1);
-  g_autoptr (GmGraph) to = copy_body (x, "saved_tensors_hooks_unpack_0", items, n, arena, map, error);
+  g_autoptr (GmGraph) to = copy_body (x, "saved_tensors_hooks_unpack_0", items, metas, n, arena, map, error);
 
   if (!to)
     return NULL;
@@ -382,20 +491,28 @@ is_known (const GmPyHooks *h, const GmMeta *m)
 static bool
 trace_functions (GmPyHooks *h, const GmMeta *saved, GmArena *arena, GmGraph **pack, GmGraph **unpack, GError **error)
 {
-  bool relied = !h->quiet && !is_known (h, saved), ok = false;
-  Recorded p = { .func = (PyFunctionObject *) h->pack, .arg = stand_in (saved) };
+  Recorded p = { .func = (PyFunctionObject *) pack_of (h), .arg = stand_in (saved) };
   PyObject *packed = NULL, *stand_ins = NULL;
 
-  *unpack = NULL;
-  *pack = p.arg ? trace_pack (h, &p, arena, &packed, &stand_ins, relied, error) : NULL;
+  *pack = *unpack = NULL;
+  if (!p.arg) {
+    if (PyErr_Occurred ())
+      gm_py_error_set (error);
+    else
+      g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "saved-tensor hooks cannot be part of a graph that saves as much as only the run knows");
+    return false;
+  }
+  const GmMeta example = gm_py_tensor_get (p.arg)->meta;
+  bool relied = !h->quiet && !is_known (h, &example), ok = false;
+  *pack = trace_pack (h, &p, saved, arena, &packed, &stand_ins, relied, error);
   if (*pack) {
-    Recorded u = { .func = (PyFunctionObject *) h->unpack, .arg = packed };
-    *unpack = trace_unpack (h, &u, stand_ins, arena, relied, error);
+    Recorded u = { .func = (PyFunctionObject *) unpack_of (h), .arg = packed };
+    *unpack = trace_unpack (h, &u, *pack, stand_ins, arena, relied, error);
     recorded_clear (&u);
     ok = *unpack != NULL;
   }
   if (ok && relied)
-    g_array_append_val (h->metas, *saved);
+    g_array_append_val (h->metas, example);
   if (!ok)
     g_clear_pointer (pack, gm_graph_free);
   recorded_clear (&p);
@@ -423,8 +540,12 @@ bool
 gm_py_hooks_trace (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack, GmGraph **unpack, GError **error)
 {
   GmPyHooks *h = data;
-  GmHookGraphs graphs = { graph_of (h->pack), graph_of (h->unpack) };
+  GmHookGraphs graphs = { graph_of (pack_of (h)), graph_of (unpack_of (h)) };
 
+  if (pack_of (h) == Py_None || unpack_of (h) == Py_None) {
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "the saved-tensor hooks have died meanwhile");
+    return false;
+  }
   if (graphs.pack && graphs.unpack)
     return gm_saved_hooks_retrace (&graphs, saved, arena, pack, unpack, error);
   return trace_functions (h, saved, arena, pack, unpack, error);

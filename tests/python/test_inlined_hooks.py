@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 import warnings
 
 import pytest
@@ -530,3 +531,105 @@ def test_the_example_saves_three_quarters_of_the_bytes():
         assert full >= 4 * 64 * 64 * 4
         for name, held, off in packed:
             assert held <= 0.30 * full and 0 < off < 0.2, name
+
+
+# -- Sizes that change
+
+
+@inlineable_saved_tensors_hook
+def to_small(t):
+    scale = t.abs().amax() / 127
+    return scale, (t / scale).round().to(G.int8)
+
+
+@inlineable_saved_tensors_hook
+def from_small(packed):
+    scale, t = packed
+    return t.to(G.float32) * scale
+
+
+@inlineable_saved_tensors_hook
+def flat(t):
+    return t.reshape(t.numel()) * SCALE
+
+
+@inlineable_saved_tensors_hook
+def as_rows(t):
+    return t.reshape(t.shape[0] // 4, 4) / SCALE
+
+
+SCALE = 2.0
+
+
+def sized(x, w):
+    y = (x @ w).exp().sin()
+    return (y.tanh() * y).sum() + y.mean(), y[: x.shape[0] - 1].sum()
+
+
+def squares(x, w):
+    return (x * x * x).sum(), (w * w).sum()
+
+
+def step(f, hooks, n, twice=False):
+    G.manual_seed(n)
+    x, w = (G.randn(n, 4) / 4).requires_grad_(), G.randn(4, 4).requires_grad_()
+    with saved_tensors_hooks(*hooks):
+        a, b = f(x, w)
+    grads = G.autograd.grad(a + b, (x, w), create_graph=twice)
+    if twice:
+        grads += G.autograd.grad(sum((g * g).sum() for g in grads), (x, w))
+    return [bits(t) for t in (a, b, *grads)]
+
+
+def apart(f):
+    return types.FunctionType(f.__code__.replace(co_consts=(*f.__code__.co_consts, object())), globals())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f, hooks", [(sized, (widen, narrow)), (sized, (to_half, from_half)), (sized, (to_small, from_small)), (squares, (flat, as_rows))])
+def test_hooks_of_tensors_whose_sizes_change_are_compiled_once(f, hooks, backend):
+    compiled = G.compile(apart(f), backend=backend, fullgraph=True)
+    for n in (5, 6, 9, 3, 12, 7, 20, 33, 8, 2, 5):
+        assert step(compiled, hooks, n) == step(G.compile(apart(f), backend=backend, dynamic=False), hooks, n), n
+    assert graphs(compiled) <= counted(2)
+
+
+def test_second_derivatives_under_hooks_for_every_size():
+    compiled = G.compile(apart(sized), backend="eager", fullgraph=True)
+    for n in (5, 6, 9, 2, 3):
+        assert step(compiled, (widen, narrow), n, twice=True) == step(sized, (widen, narrow), n, twice=True), n
+    assert graphs(compiled) <= counted(2)
+
+
+@undisturbed
+def test_what_a_hook_reads_is_a_guard_of_the_form_for_all_sizes():
+    global SCALE
+    compiled = G.compile(apart(squares), backend="eager", fullgraph=True)
+    try:
+        for SCALE in (2.0, 2.0, 4.0):
+            for n in (5, 6, 7):
+                assert step(compiled, (flat, as_rows), n) == step(squares, (flat, as_rows), n)
+        assert graphs(compiled) == 3
+    finally:
+        SCALE = 2.0
+
+
+def test_a_later_form_is_made_with_the_same_hooks():
+    """Whether n - 1 is 1 is asked by the gradient alone, so the plan gets another form while the entry stays."""
+
+    def f(x, w):
+        y = (x * x).tanh()
+        return y.mean() + w.sum(), y[: x.shape[0] - 1].T
+
+    def run_once(g, n):
+        G.manual_seed(n)
+        x, w = G.randn(n, 4).requires_grad_(), G.randn(4, 4).requires_grad_()
+        with saved_tensors_hooks(widen, narrow):
+            mean, part = g(x, w)
+        (mean + (part * part).sum()).backward()
+        return [bits(t) for t in (mean, part, x.grad, w.grad)]
+
+    compiled = G.compile(f, backend="tcc" if "tcc" in BACKENDS else "eager", fullgraph=True)
+    for n in (5, 4, 7, 2, 9, 2, 6):
+        assert run_once(compiled, n) == run_once(f, n), n
+    assert graphs(compiled) <= counted(2)
