@@ -288,6 +288,10 @@ void gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal 
 /* higher.c: cond and its kin.  Makes the bodies of g's calls functional; g gets a table of its own.
  * Errors: GM_ERROR_UNSUPPORTED for a write to what was made outside of a body. */
 bool gm_higher_prepare (GmGraph *g, bool differentiate, GError **error);
+/* Whether a body has a function in it that brings its gradient. */
+bool gm_higher_brings_gradients (const GmHigher *h);
+/* Once nothing will be differentiated any more: in g's bodies such functions are what they compute. */
+void gm_higher_drop_customs (GmGraph *g);
 /* Whether node i is the first of its call, and something arrived at one of the call's results. */
 bool gm_higher_is_next (const GmGraph *g, uint32_t i, GmVal *const grad);
 /* Adds the gradient of the call whose first node is i to `to`, which has the values of g under their
@@ -384,6 +388,8 @@ typedef struct {
 } GmJoint;
 
 bool gm_join (const GmGraph *functional, GmArena *arena, GmJoint *joint, GError **error);
+/* The same for a body of cond or its kin, whose gradients arrive together: zeros where there is none. */
+bool gm_join_body (const GmGraph *functional, GmArena *arena, GmJoint *joint, GError **error);
 
 /* -- Forward and backward (partition.c) -------------------------------------------------------- */
 

@@ -123,6 +123,49 @@ gm_higher_prepare (GmGraph *g, bool differentiate, GError **error)
   return true;
 }
 
+/* -- Stage p ----------------------------------------------------------------------------------- */
+
+bool
+gm_higher_brings_gradients (const GmHigher *h)
+{
+  for (uint32_t b = 0; b < h->n_bodies; b++) {
+    const GmGraph *g = h->bodies[b];
+    for (uint32_t i = 0; i < g->nodes->len; i++)
+      if (gm_graph_node (g, i)->op == GM_OP_custom)
+        return true;
+    for (uint32_t i = 0; g->highers && i < g->highers->len; i++)
+      if (gm_higher_brings_gradients (g->highers->pdata[i]))
+        return true;
+  }
+  return false;
+}
+
+void
+gm_higher_drop_customs (GmGraph *g)
+{
+  bool any = false;
+
+  for (uint32_t i = 0; g->highers && i < g->highers->len; i++)
+    any = any || gm_higher_brings_gradients (g->highers->pdata[i]);
+  if (!any)
+    return;
+  gm_graph_own_highers (g);
+  for (uint32_t i = 0; i < g->highers->len; i++) {
+    const GmHigher *from = g->highers->pdata[i];
+    if (!gm_higher_brings_gradients (from))
+      continue;
+    GmHigher *h = gm_higher_new_like (from);
+    for (uint32_t b = 0; b < h->n_bodies; b++) {
+      GmGraph *body = h->bodies[b] = gm_graph_simplify (from->bodies[b], GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, NULL);
+      for (uint32_t k = 0; k < body->nodes->len; k++)
+        gm_graph_meta (body, gm_graph_node (body, k)->out)->requires_grad = 0;
+      g_clear_pointer (&body->customs, g_ptr_array_unref);
+      gm_higher_drop_customs (body);
+    }
+    gm_graph_set_higher (g, i, h);
+  }
+}
+
 /* -- The gradient of a body -------------------------------------------------------------------- */
 
 /* Adds the nodes of `from` to `to`; map has its inputs, and gets the rest. */
@@ -182,7 +225,7 @@ gradient_of (const GmGraph *body, GError **error)
   g_autoptr (GmArena) scratch = gm_arena_new ();
   GmJoint joint;
 
-  if (!gm_join (body, scratch, &joint, error))
+  if (!gm_join_body (body, scratch, &joint, error))
     return NULL;
   g_autoptr (GmGraph) all = joint.graph;
   g_autoptr (GArray) outputs = g_array_new (FALSE, FALSE, sizeof (GmGraphOutput));

@@ -199,9 +199,14 @@ call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **r
 {
   const Call *c = state;
   g_autofree uint32_t *which = g_new (uint32_t, c->n_in + 1);
-  g_autoptr (GmGraph) g = gradient (c, grads, which, error);
 
   (void) node;
+  if (create_graph && gm_higher_brings_gradients (c->h)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "double backward (create_graph=True) through an autograd.Function inside of %s is not supported", gm_ops[c->h->op].name);
+    return false;
+  }
+  g_autoptr (GmGraph) g = gradient (c, grads, which, error);
   if (!g)
     return false;
   g_autofree GmTensor **values = g_new0 (GmTensor *, g->values->len + 1);

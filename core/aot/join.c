@@ -203,8 +203,9 @@ check_customs (const GmGraph *g, const GmJoint *joint, GError **error)
   return true;
 }
 
-bool
-gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
+/* alone: some gradients may arrive and others not. */
+static bool
+join (const GmGraph *g, bool alone, GmArena *arena, GmJoint *joint, GError **error)
 {
   g_autoptr (GmGraph) out = gm_graph_new_like (g, "joint", arena);
   Join j = { .grad = gm_arena_newn (arena, GmVal, g->values->len),
@@ -222,7 +223,7 @@ gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
   }
   gm_graph_builder_init (&j.b, out);
   add_tangents (&j, g, arena, joint);
-  if (!check_customs (g, joint, error)) {
+  if (alone && !check_customs (g, joint, error)) {
     gm_graph_builder_clear (&j.b);
     joint->graph = NULL;
     return false;
@@ -250,4 +251,16 @@ gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
   gm_graph_builder_clear (&j.b);
   g_steal_pointer (&out);
   return true;
+}
+
+bool
+gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
+{
+  return join (g, true, arena, joint, error);
+}
+
+bool
+gm_join_body (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
+{
+  return join (g, false, arena, joint, error);
 }

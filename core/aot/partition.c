@@ -547,9 +547,11 @@ cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOpt
       b.cut.flags[g_array_index (g->inputs, GmValueId, i)] |= GM_CUT_SAVED | GM_CUT_FORWARD;
   if (build_forward (&b, error) && (!parts->backward || build_backward (&b, error))) {
     parts->places = parts->backward ? find_places (&b, map) : NULL;
-    gm_graph_compact_highers (parts->forward);
-    if (parts->backward)
-      gm_graph_compact_highers (parts->backward);
+    GmGraph *both[] = { parts->forward, parts->backward };
+    for (int i = 0; i < 2 && both[i]; i++) {
+      gm_graph_compact_highers (both[i]);
+      gm_higher_drop_customs (both[i]);
+    }
     return true;
   }
   g_clear_pointer (&parts->forward, gm_graph_free);

@@ -52,6 +52,8 @@ typedef struct {
   bool used;
   GmOuterInput input; /* of the recorded graph */
   int64_t draws; /* a size */
+  bool given_out; /* how much was drawn the graph says: this output of the recorded one is the state after it, and draws is 0 */
+  uint32_t output;
 } GmPlanRandom;
 
 typedef struct {

@@ -193,6 +193,14 @@ enter_random (const GmPlan *p, int64_t draws, GmTensor *const *inputs, GmTensor 
   return t;
 }
 
+/* As far as the graph says. */
+static void
+leave_random (const GmPlan *p, int64_t first, GmTensor *const *outputs)
+{
+  if (p->random.given_out)
+    gm_random_take ((uint64_t) (((const int64_t *) gm_tensor_data (outputs[p->random.output]))[1] - first));
+}
+
 static bool
 run_checked (GmPlan *p, GmTensor *const *inputs, GmTensor **boxed, GmTensor **outputs,
              GError **error)
@@ -207,9 +215,12 @@ run_checked (GmPlan *p, GmTensor *const *inputs, GmTensor **boxed, GmTensor **ou
   GmTensor *state = enter_random (p, p->random.draws, inputs, in, error);
   if (!state)
     return false;
+  int64_t first = ((const int64_t *) gm_tensor_data (state))[1];
   if (!boxed) {
     bool ok = run (p, in, NULL, outputs, error);
     gm_tensor_unref (state);
+    if (ok)
+      leave_random (p, first, outputs);
     return ok;
   }
   /* with the state among them, the references stand in other places */
@@ -218,6 +229,8 @@ run_checked (GmPlan *p, GmTensor *const *inputs, GmTensor **boxed, GmTensor **ou
   memset (boxed, 0, sizeof *boxed * (size_t) gm_plan_n_inputs (p));
   bool ok = run (p, in, given, outputs, error);
   drop_inputs (p, given, true);
+  if (ok)
+    leave_random (p, first, outputs);
   return ok;
 }
 
@@ -317,6 +330,8 @@ gm_plan_run_begun (GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b, GmT
   ok = end (p, &in, out, outputs, error);
   gm_plan_unref_all (inner, in.n_owned);
   gm_plan_unref_all (out, p->n_forward);
+  if (ok && p->random.used)
+    leave_random (p, ((const int64_t *) gm_tensor_data (b->state))[1], outputs);
   if (!ok)
     memset (outputs, 0, sizeof *outputs * p->layers.n_outputs);
   return ok;

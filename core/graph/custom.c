@@ -18,6 +18,15 @@ gm_graph_add_custom (GmGraph *g, GmGraph *backward)
   return g->customs->len - 1;
 }
 
+GmGraph *
+gm_graph_custom_copy (const GmGraph *backward)
+{
+  GmGraph *to = gm_graph_simplify (backward, 0, NULL);
+
+  to->twice = backward->twice;
+  return to;
+}
+
 const GmGraph *
 gm_graph_custom (const GmGraph *g, const GmNode *n)
 {

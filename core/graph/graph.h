@@ -113,6 +113,7 @@ GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where); /*
  * among them.  backward's inputs: a gradient per such result, then what it reads; its outputs: a gradient per argument; it is
  * functional. */
 uint32_t gm_graph_add_custom (GmGraph *g, GmGraph *backward); /* takes it; returns its row */
+GmGraph *gm_graph_custom_copy (const GmGraph *backward); /* of its own arena */
 const GmGraph *gm_graph_custom (const GmGraph *g, const GmNode *n); /* NULL if the table has no such row */
 /* How many results, and arguments, the function of a node has. */
 uint32_t gm_graph_custom_n_results (const GmGraph *g, const GmNode *n);
@@ -202,13 +203,15 @@ typedef struct {
   GmGraph *graph;
   const char *where;  /* put on every node */
   GmNodeTag tag;      /* the same: RECOMPUTE inside of a checkpointed region */
-  GmValueId rng;      /* input that holds the generator's state; GM_NO_ID: random ops are refused */
+  GmValueId rng;      /* the generator's state, from which rng_taken counts; GM_NO_ID: random ops are refused */
   bool may_set;       /* whoever records follows tensors that become others (gm_b_set); false: refused */
-  int64_t rng_taken;  /* draws so far, a size: the plan advances the generator by it */
+  int64_t rng_taken;  /* draws since then, a size */
   GPtrArray *metas;   /* by value: the arena's copy that `meta` gave out; private */
 } GmGraphBuilder;
 void gm_graph_builder_init (GmGraphBuilder *b, GmGraph *g);
 void gm_graph_builder_clear (GmGraphBuilder *b);
+/* The generator's state as it is now, a value {seed, next draw}; there has to be one. */
+GmVal gm_graph_builder_state (GmGraphBuilder *b);
 #define gm_val_from_id(id) ((GmVal) (uintptr_t) ((id) + 1u))
 #define gm_id_from_val(v) ((GmValueId) ((uintptr_t) (v) - 1u))
 

@@ -79,6 +79,23 @@ builder_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, co
   return written;
 }
 
+/* Where sizes say how much was drawn before, the state is moved on by that. */
+static GmVal
+moved_on (GmGraphBuilder *b, int64_t draws)
+{
+  const GmAttrs at = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE | 1u << GM_ATTR_VALUE2,
+                       .n_list = 1, .list = { 2 }, .dtype = GM_I64, .value = gm_scalar_int (0), .value2 = gm_scalar_int (1) };
+  GmBuilder *base = &b->base;
+  GmVal place = gm_b_op (base, GM_OP_arange, NULL, 0, &at), far = gm_b_scalar (base, gm_scalar_int (draws), GM_I64);
+  return gm_b (base, add, gm_val_from_id (b->rng), gm_b (base, mul, place, far));
+}
+
+GmVal
+gm_graph_builder_state (GmGraphBuilder *b)
+{
+  return b->rng_taken == 0 ? gm_val_from_id (b->rng) : moved_on (b, b->rng_taken);
+}
+
 static GmVal
 builder_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
 {
@@ -90,16 +107,9 @@ builder_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
                       "random numbers in the graph '%s': it has no input for the generator's state",
                       b->graph->name);
   int64_t before = b->rng_taken;
-  GmVal state = gm_val_from_id (b->rng);
   b->rng_taken = gm_size_add (before, gm_size_floordiv (gm_size_add ((int64_t) n_elements, 3), 4));
   *offset = gm_size_is_symbolic (before) ? 0 : before;
-  if (*offset == before)
-    return state;
-  /* An offset is a number: where sizes say how much was drawn before, the state is moved on by that. */
-  const GmAttrs at = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE | 1u << GM_ATTR_VALUE2,
-                       .n_list = 1, .list = { 2 }, .dtype = GM_I64, .value = gm_scalar_int (0), .value2 = gm_scalar_int (1) };
-  GmVal place = gm_b_op (base, GM_OP_arange, NULL, 0, &at), far = gm_b_scalar (base, gm_scalar_int (before), GM_I64);
-  return gm_b (base, add, state, gm_b (base, mul, place, far));
+  return *offset == before ? gm_val_from_id (b->rng) : moved_on (b, before); /* an offset is a number */
 }
 
 /* A tensor of the CPU that is to lie on another device: tables hold the CPU's alone, so its elements are numbers of nodes, equal

@@ -239,9 +239,12 @@ check_bodies (const GmHigher *h, GError **error)
     if (!h->bodies[i])
       return refuse (h, error, "body %u is missing", i);
   bool loop = h->op == GM_OP_while_loop || h->op == GM_OP_while_loop_grad;
-  if (loop && (h->bodies[0]->outputs->len != 1 || gm_body_output (h->bodies[0], 0)->dtype != GM_BOOL
+  uint32_t n_said = loop ? h->bodies[0]->outputs->len : 0;
+  if (loop && (n_said < 1 || n_said > 2 || gm_body_output (h->bodies[0], 0)->dtype != GM_BOOL
                || gm_meta_numel (gm_body_output (h->bodies[0], 0)) != 1))
     return refuse (h, error, "its test should give one bool");
+  if (n_said == 2 && (!h->n_carried || !fits (gm_body_input (h->bodies[0], h->n_carried - 1), gm_body_output (h->bodies[0], 1))))
+    return refuse (h, error, "what its test gives beside a bool should be the last carried value");
   if (loop && h->bodies[1]->outputs->len != h->n_carried)
     return refuse (h, error, "its body gives %u values, but %u are carried", h->bodies[1]->outputs->len, h->n_carried);
   if (h->op == GM_OP_scan && (h->n_mapped == 0 || h->bodies[0]->outputs->len < h->n_carried))

@@ -8,7 +8,7 @@
  *
  *   operator               operands                        bodies: inputs -> outputs
  *   cond                   pred, args ...                  true, false: args -> results
- *   while_loop             carried ..., args ...           test: carried, args -> one bool
+ *   while_loop             carried ..., args ...           test: carried, args -> one bool[, the last of carried]
  *                                                          body: carried, args -> carried
  *   scan                   carried ..., mapped ..., args   body: carried, slices of mapped, args
  *                                                                -> carried, results of a step
@@ -29,8 +29,8 @@
  * are the carried values at the end, then the stacks.  A loop that makes no step gives what it got.
  * A block is some slices of a mapped operand along dimension 0.  How many differs from call to call of the body, so that size is a
  * symbol of the body's own, also where all other sizes are numbers.
- * All results are new tensors, row-major.  Bodies have no MUTATE nodes after stage f; what they need
- * of randomness is an operand.  Bodies may hold such calls themselves.
+ * All results are new tensors, row-major.  Bodies have no MUTATE nodes after stage f; the generator's state
+ * is an operand, and as the call leaves it a result.  Bodies may hold such calls themselves.
  */
 #ifndef GM_GRAPH_HIGHER_H
 #define GM_GRAPH_HIGHER_H

@@ -135,16 +135,20 @@ gm_higher_is_true (const GmTensor *t)
   return s.kind == GM_CATEGORY_FLOAT ? s.d != 0 : s.i != 0;
 }
 
-/* 1: go on, 0: stop, -1: error. */
+/* 1: go on, 0: stop, -1: error.  A test that draws gives the last of the carried values anew. */
 static int
-test (GmHigherCall *c, GmTensor *const *in)
+test (GmHigherCall *c, GmTensor **now)
 {
-  GmTensor *t = NULL;
+  GmTensor *t[2] = { NULL, NULL }, **last = &now[c->h->n_carried - 1];
 
-  if (!gm_higher_run_body (c, 0, in, &t))
+  if (!gm_higher_run_body (c, 0, now, t))
     return -1;
-  int yes = gm_higher_is_true (t);
-  gm_tensor_unref (t);
+  int yes = gm_higher_is_true (t[0]);
+  gm_tensor_unref (t[0]);
+  if (t[1]) {
+    gm_tensor_unref (*last);
+    *last = t[1];
+  }
   return yes;
 }
 

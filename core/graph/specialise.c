@@ -201,6 +201,23 @@ gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, G
 
 /* -- With sizes of its own ---------------------------------------------------------------------- */
 
+/* The gradients that the program gives have the sizes of the graph: these, or settled by what is known of them. */
+static void
+own_customs (GmGraph *g, GmSizes *sizes)
+{
+  if (!g->customs)
+    return;
+  GPtrArray *own = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_graph_free);
+  for (uint32_t i = 0; i < g->customs->len; i++) {
+    const GmGraph *from = g->customs->pdata[i];
+    GmGraph *now = sizes ? gm_graph_copy_with (from, gm_sizes_ref (sizes)) : gm_graph_settle (from, NULL);
+    now->twice = from->twice;
+    g_ptr_array_add (own, now);
+  }
+  g_ptr_array_unref (g->customs);
+  g->customs = own;
+}
+
 GmGraph *
 gm_graph_copy_with (const GmGraph *g, GmSizes *sizes)
 {
@@ -208,6 +225,7 @@ gm_graph_copy_with (const GmGraph *g, GmSizes *sizes)
   gm_sizes_unref (to->sizes);
   to->sizes = sizes;
   to->sym = sizes->sym;
+  own_customs (to, sizes);
   if (!to->highers)
     return to;
   gm_graph_own_highers (to);
@@ -344,6 +362,7 @@ gm_graph_settle (const GmGraph *g, GmArena *arena)
   for (uint32_t i = 0; i < to->nodes->len; i++)
     if (gm_graph_attrs_are_symbolic (gm_graph_node (to, i)->attrs))
       settle_attrs (&s, (GmAttrs *) gm_graph_node (to, i)->attrs);
+  own_customs (to, NULL);
   settle_highers (to);
   return to;
 }

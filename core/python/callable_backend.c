@@ -133,6 +133,7 @@ gm_callable_compile (const GmConfig *config, const GmRecording *rec, const GmGra
   for (uint32_t i = 0; i < rec->n_inputs; i++)
     d->slots[i] = rec->inputs[i].slot;
   d->rng_draws = rec->rng_taken;
+  d->rng_output = rec->rng_output;
   d->n_outputs = graph->outputs->len;
   d->outputs = g_new (GmMeta, d->n_outputs + 1);
   for (uint32_t i = 0; i < d->n_outputs; i++)
@@ -242,12 +243,18 @@ call_plain (const GmDirect *d, PyObject *const *slots)
 bool
 gm_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs)
 {
+  int64_t before[2];
+  gm_random_get_state (before);
   PyObject *result = d->graph ? call_sized (d, slots) : call_plain (d, slots);
   if (!result)
     return false;
   for (uint32_t i = 0; i < d->n_outputs; i++)
     outputs[i] = Py_NewRef (PySequence_Fast_GET_ITEM (result, i));
   Py_DECREF (result);
+  if (d->rng_output != GM_NO_ID) {
+    GmScalar after = gm_tensor_get (gm_py_tensor_get (outputs[d->rng_output]), (const int64_t[]){ 1 });
+    gm_random_take ((uint64_t) (after.i - before[1]));
+  }
   return true;
 }
 

@@ -19,6 +19,7 @@ struct GmDirect {
   uint32_t n_inputs;  /* of the graph */
   uint32_t *slots;    /* per input: the guards' slot, or GM_SLOT_RNG */
   int64_t rng_draws;  /* by which the generator advances: a size */
+  uint32_t rng_output; /* the result that is its state afterwards; GM_NO_ID: none is */
   uint32_t n_outputs;
   GmMeta *outputs;
   PyObject *graph;    /* owned: the graph object, where it has symbolic sizes; else NULL */

@@ -201,7 +201,8 @@ record (GmCompile *c, GError **error)
     gm_py_hooks_show (job->hooks, c->record.graph);
   for (uint32_t i = 0; i < job->rec->n_inputs; i++)
     if (job->rec->inputs[i].slot == GM_SLOT_RNG)
-      c->record.random = (GmPlanRandom){ .used = true, .input = { i }, .draws = job->rec->rng_taken };
+      c->record.random = (GmPlanRandom){ .used = true, .input = { i }, .draws = job->rec->rng_taken,
+                                         .given_out = job->rec->rng_output != GM_NO_ID, .output = job->rec->rng_output };
   return true;
 }
 

@@ -229,19 +229,31 @@ record_set (GmBuilder *base, GmVal dst, GmVal src)
   return v;
 }
 
+static void
+need_generator (GmRecorder *r)
+{
+  if (r->builder.rng != GM_NO_ID)
+    return;
+  GmMeta m = gm_meta_make (GM_I64, 1, (const int64_t[]){ 2 });
+  r->builder.rng = gm_graph_add_input (r->graph, "generator", &m);
+  GmInput in = { r->builder.rng, NULL };
+  g_array_append_val (r->inputs, in);
+}
+
 static GmVal
 record_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
 {
-  GmRecorder *r = recorder_of (base);
   if (base->error)
     return NULL;
-  if (r->builder.rng == GM_NO_ID) {
-    GmMeta m = gm_meta_make (GM_I64, 1, (const int64_t[]){ 2 });
-    r->builder.rng = gm_graph_add_input (r->graph, "generator", &m);
-    GmInput in = { r->builder.rng, NULL };
-    g_array_append_val (r->inputs, in);
-  }
+  need_generator (recorder_of (base));
   return graph_vtable->random (base, n_elements, offset);
+}
+
+GmVal
+gm_api_random_state (GmRecorder *r)
+{
+  need_generator (r);
+  return gm_graph_builder_state (&r->builder);
 }
 
 static bool

@@ -450,6 +450,8 @@ record_backward (Call *c, Backward *w)
   bool keeps = r->inputs->len != n_inputs; /* it read tensors that nothing had read: they are inputs now */
   for (uint32_t i = 0; i < w->captured->len; i++)
     keeps |= g_array_index (w->captured, GmValueId, i) >= before.values;
+  if (r->graph->sizes) /* what was taken out is made of these expressions */
+    before.sizes = gm_sizes_mark (r->graph->sizes);
   if (!keeps)
     gm_graph_truncate (r->graph, &before);
   return backward;

@@ -9,6 +9,9 @@
  * bodies of a call, because one of them stands for all; then the first is run once more, only for
  * what it changes.
  *
+ * The generator's state goes through bodies as a value: each is traced with a stand-in for it, beside those for what is carried, and
+ * gives it out as it leaves it.  Where no body draws it is left out again.
+ *
  *   mark, trace, take out, roll back, touch     for each body
  *   merge                                       changes, nodes
  */
@@ -39,6 +42,7 @@ typedef struct {
   uint32_t n_operands, n_carried, n_mapped;
   int64_t block; /* associative_scan: how many slices a body is given, a size that only its calls say */
   bool reverse;
+  bool draws; /* some body does: the generator's state is operand, input and result number n_carried */
 } Call;
 
 /* A traced body. */
@@ -47,7 +51,9 @@ typedef struct {
   const GmTracker *fn;
   GmGraph *graph;
   PyObject *spec;   /* how the results make up what the function returned; borrowed */
-  uint32_t n_stand_ins;
+  uint32_t n_stand_ins; /* what fn takes */
+  uint32_t n_own;       /* inputs of its graph before those that are captured: the generator's state is among them */
+  uint32_t state_at;    /* the result that is how it leaves that; not where there is a block */
   GmEffectState *effects;
   GArray *slots;    /* Slot: what it left changed of what existed before */
 } Body;
@@ -136,13 +142,12 @@ changed_slots (const Call *c)
 {
   GmRecorder *r = c->r;
   GArray *all = g_array_new (FALSE, FALSE, sizeof (Slot));
+  g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL); /* the first write has what it held */
   for (uint32_t i = c->mark.heap.writes; i < r->heap.journal.len; i++) {
     const GmWrite *w = &r->heap.journal.writes[i];
     uint32_t object = (uint32_t) w->container, key = (uint32_t) w->key;
-    bool seen = object >= c->mark.heap.objects || gm_body_is_own_state (r, object);
-    for (uint32_t k = 0; !seen && k < all->len; k++)
-      seen = g_array_index (all, Slot, k).object == object && g_array_index (all, Slot, k).key == key;
-    if (seen)
+    if (object >= c->mark.heap.objects || gm_body_is_own_state (r, object)
+        || !g_hash_table_add (seen, (gpointer) ((uintptr_t) object << 32 | key)))
       continue;
     Slot s = { object, key, (const GmTracker *) w->old, gm_heap_load (&r->heap, object, key) };
     if (!same_value (c, s.before, s.now) && s.before != NULL)
@@ -157,6 +162,8 @@ look_at_changes (const Call *c, Body *b)
   GmRecorder *r = c->r;
   b->slots = changed_slots (c);
   b->effects = gm_effects_state (r, c->mark.effects);
+  if (r->draws->len > c->mark.draws) /* those are made before the graph */
+    return refuse (c, "%s draws from Python's module random", b->name), false;
   for (uint32_t i = c->mark.mutated; i < r->mutated->len; i++)
     if (g_array_index (r->mutated, GmValueId, i) < c->mark.graph.values) {
       refuse (c, "%s writes to a tensor that was made outside of it", b->name);
@@ -249,6 +256,7 @@ typedef struct {
   Call *c;
   Body *b;
   GHashTable *map; /* value of the recorder's graph -> value of the body's */
+  GHashTable *customs; /* row of the recorder's graph -> row of the body's */
 } Taking;
 
 static const GmInput *
@@ -288,7 +296,7 @@ captured_row (Call *c, GmValueId v)
 static void
 add_inputs (const Call *c, Body *b)
 {
-  for (uint32_t row = b->graph->inputs->len - b->n_stand_ins; row < c->captured->len; row++) {
+  for (uint32_t row = b->graph->inputs->len - b->n_own; row < c->captured->len; row++) {
     const Captured *k = &g_array_index (c->captured, Captured, row);
     g_autofree char *name = k->name ? g_strdup (k->name) : g_strdup_printf ("arg%u", row);
     gm_graph_add_input (b->graph, name, &k->meta);
@@ -311,13 +319,25 @@ map_value (Taking *t, GmValueId v)
   }
   row = captured_row (t->c, v);
   if (row == GM_NO_ID) {
-    refuse (t->c, "%s draws random numbers", t->b->name);
+    refuse (t->c, "%s reads what cannot be passed to it", t->b->name);
     return 0;
   }
   add_inputs (t->c, t->b);
-  GmValueId id = g_array_index (t->b->graph->inputs, GmValueId, t->b->n_stand_ins + row);
+  GmValueId id = g_array_index (t->b->graph->inputs, GmValueId, t->b->n_own + row);
   g_hash_table_insert (t->map, GUINT_TO_POINTER (v), GUINT_TO_POINTER (id));
   return id;
+}
+
+/* The gradient that the program gives goes along. */
+static uint32_t
+custom_row (Taking *t, const GmNode *n)
+{
+  void *known, *row = GUINT_TO_POINTER ((uint32_t) n->attrs->offset);
+  if (g_hash_table_lookup_extended (t->customs, row, NULL, &known))
+    return GPOINTER_TO_UINT (known);
+  uint32_t own = gm_graph_add_custom (t->b->graph, gm_graph_custom_copy (gm_graph_custom (t->c->r->graph, n)));
+  g_hash_table_insert (t->customs, row, GUINT_TO_POINTER (own));
+  return own;
 }
 
 static bool
@@ -329,12 +349,11 @@ take_node (Taking *t, const GmNode *n)
   GmAttrs attrs;
   const GmAttrs *a = n->attrs;
   GmFamily family = (GmFamily) gm_ops[n->op].family;
-  if (family == GM_FAMILY_RANDOM)
-    refuse (t->c, "%s draws random numbers", t->b->name);
-  if (family == GM_FAMILY_CUSTOM)
-    refuse (t->c, "%s calls an autograd.Function that has a gradient", t->b->name);
-  if (r->stop)
-    return false;
+  if (family == GM_FAMILY_CUSTOM) {
+    attrs = *n->attrs;
+    attrs.offset = custom_row (t, n);
+    a = &attrs;
+  }
   if (family == GM_FAMILY_HIGHER) {
     attrs = *n->attrs;
     GmHigher *h = gm_higher_ref ((GmHigher *) gm_graph_higher (r->graph, n));
@@ -358,19 +377,29 @@ take_node (Taking *t, const GmNode *n)
   return true;
 }
 
-/* The nodes since the mark as a graph that gives `results`. */
+static char *
+stand_in_name (const Call *c, uint32_t i)
+{
+  if (c->block)
+    return g_strdup_printf (i < c->n_mapped ? "left%u" : "right%u", i % c->n_mapped);
+  if (i == c->n_carried)
+    return g_strdup ("generator");
+  i -= i > c->n_carried;
+  return i < c->n_carried ? g_strdup_printf ("carried%u", i)
+                          : g_strdup_printf ("slice%u", i - c->n_carried);
+}
+
+/* The nodes since the mark as a graph that gives `results`.  stand_ins: with the generator's state among them. */
 static bool
 take_out (Call *c, Body *b, const GmValueId *stand_ins, uint32_t first_node, const GmValueId *results, uint32_t n_results)
 {
   GmRecorder *r = c->r;
-  g_autoptr (GHashTable) map = g_hash_table_new (NULL, NULL);
-  Taking t = { c, b, map };
+  g_autoptr (GHashTable) map = g_hash_table_new (NULL, NULL), customs = g_hash_table_new (NULL, NULL);
+  Taking t = { c, b, map, customs };
   b->graph = gm_graph_new (b->name, NULL);
   gm_graph_share_sizes (b->graph, r->graph);
-  for (uint32_t i = 0; i < b->n_stand_ins; i++) {
-    bool carried = i < c->n_carried;
-    g_autofree char *name = c->block ? g_strdup_printf (i < c->n_mapped ? "left%u" : "right%u", i % c->n_mapped)
-                                     : g_strdup_printf (carried ? "carried%u" : "slice%u", carried ? i : i - c->n_carried);
+  for (uint32_t i = 0; i < b->n_own; i++) {
+    g_autofree char *name = stand_in_name (c, i);
     GmValueId id = gm_graph_add_input (b->graph, name, gm_graph_meta (r->graph, stand_ins[i]));
     g_hash_table_insert (map, GUINT_TO_POINTER (stand_ins[i]), GUINT_TO_POINTER (id));
   }
@@ -412,6 +441,14 @@ stand_in_meta (const Call *c, uint32_t i, const bool *grad)
   return m;
 }
 
+/* Of the generator's state. */
+static GmValueId
+state_stand_in (GmRecorder *r)
+{
+  GmMeta m = gm_meta_make (GM_I64, 1, (const int64_t[]){ 2 });
+  return stand_in (r, &m);
+}
+
 /* What the function returned: (spec, tensors), as the package's own code packs it. */
 static bool
 read_results (Call *c, Body *b, const GmTracker *value, GmValueId **results, uint32_t *n)
@@ -426,7 +463,7 @@ read_results (Call *c, Body *b, const GmTracker *value, GmValueId **results, uin
     return r->stop ? false : (refuse (c, "%s gives something that is neither a tensor nor a constant", b->name), false);
   b->spec = gm_record_take (r, spec);
   *n = tensors->n;
-  *results = g_new (GmValueId, tensors->n + 1);
+  *results = g_new (GmValueId, tensors->n + 2); /* one more: see add_state */
   for (uint32_t i = 0; i < tensors->n; i++) {
     const GmTracker *t = gm_realize (r, tensors->items[i]);
     if (r->stop || t->kind != &gm_kind_tensor)
@@ -434,6 +471,23 @@ read_results (Call *c, Body *b, const GmTracker *value, GmValueId **results, uin
     (*results)[i] = value_of (r, t);
   }
   return true;
+}
+
+/* The generator's state as the body leaves it becomes one of its results: behind what is carried, and behind what a test says. */
+static bool
+add_state (Call *c, Body *b, GmValueId stand_in, GmValueId *results, uint32_t *n)
+{
+  GmRecorder *r = c->r;
+  bool drew = r->builder.rng != stand_in || r->builder.rng_taken != 0;
+  if (c->block)
+    return !drew || (refuse (c, "%s draws random numbers", b->name), false);
+  GmVal state = gm_graph_builder_state (&r->builder);
+  uint32_t at = b->state_at = MIN (c->n_carried, *n);
+  memmove (results + at + 1, results + at, (*n - at) * sizeof *results);
+  results[at] = gm_id_from_val (state);
+  ++*n;
+  c->draws |= drew;
+  return state != NULL;
 }
 
 /* What a body was the first to read is an input from now on, for the other bodies too, which may know it by another name: its sizes are
@@ -465,25 +519,35 @@ trace (Call *c, Body *b, const bool *grad)
 {
   GmRecorder *r = c->r;
   gm_log (GM_LOG_TRACE_CALL, "%s: checkpoint, tracing %s", op_name (c), b->name);
-  g_autofree GmValueId *stand_ins = g_new (GmValueId, b->n_stand_ins + 1), *results = NULL;
+  g_autofree GmValueId *stand_ins = g_new (GmValueId, b->n_stand_ins + 2), *results = NULL;
   const GmTracker **args = gm_tracker_array (r, b->n_stand_ins);
   uint32_t n_results = 0;
   uint32_t n_symbols = gm_size_n_symbols (r);
-  bool ok = true;
-  for (uint32_t i = 0; ok && i < b->n_stand_ins; i++) {
+  GmValueId state = state_stand_in (r);
+  bool ok = state != GM_NO_ID;
+  b->n_own = 0;
+  for (uint32_t i = 0; ok && i <= b->n_stand_ins; i++) {
+    if (i == c->n_carried && !c->block)
+      stand_ins[b->n_own++] = state;
+    if (i == b->n_stand_ins)
+      break;
     GmMeta m = stand_in_meta (c, i, grad);
-    ok = (stand_ins[i] = stand_in (r, &m)) != GM_NO_ID;
+    GmValueId v = stand_in (r, &m);
+    ok = v != GM_NO_ID;
     if (!ok)
       break;
-    gm_graph_meta (r->graph, stand_ins[i])->requires_grad = m.requires_grad;
-    args[i] = gm_tensor_new_tracker (r, stand_ins[i]);
+    gm_graph_meta (r->graph, v)->requires_grad = m.requires_grad;
+    stand_ins[b->n_own++] = v;
+    args[i] = gm_tensor_new_tracker (r, v);
   }
+  r->builder.rng = state;
+  r->builder.rng_taken = 0;
   uint32_t first_node = r->graph->nodes->len;
   r->n_bodies++;
   const GmTracker *value = ok ? gm_call (r, b->fn, &(GmCallArgs){ args, b->n_stand_ins, NULL }) : &gm_tracker_poison;
   r->n_bodies--;
-  ok = ok && !r->stop && read_results (c, b, value, &results, &n_results) && look_at_changes (c, b)
-       && take_out (c, b, stand_ins, first_node, results, n_results);
+  ok = ok && !r->stop && read_results (c, b, value, &results, &n_results) && add_state (c, b, state, results, &n_results)
+       && look_at_changes (c, b) && take_out (c, b, stand_ins, first_node, results, n_results);
   if (!ok)
     return false; /* the break rolls back to a mark of its own */
   g_autoptr (GArray) guards = g_array_new (FALSE, FALSE, sizeof (GmGuard));
@@ -502,11 +566,15 @@ trace (Call *c, Body *b, const bool *grad)
 
 /* -- Merging ------------------------------------------------------------------------------------- */
 
-/* All bodies take the same; inputs come before nodes again. */
+/* All bodies take the same; inputs come before nodes again.  Without the generator's state where nobody draws. */
 static GmGraph *
 with_all_inputs (const Call *c, Body *b)
 {
   add_inputs (c, b);
+  if (!c->draws && !c->block) {
+    g_array_remove_index (b->graph->inputs, c->n_carried);
+    g_array_remove_index (b->graph->outputs, b->state_at);
+  }
   return gm_graph_simplify (b->graph, GM_SIMPLIFY_DEAD, NULL);
 }
 
@@ -551,7 +619,7 @@ same_results (const Call *c, const Body *a, const Body *b)
     const GmMeta *m = result_meta (a, i), *n = result_meta (b, i);
     if (!same_result (m, n)) {
       g_autofree char *one = meta_text (m), *two = meta_text (n);
-      refuse (c, "result %u is %s in %s, and %s in %s", i, one, a->name, two, b->name);
+      refuse (c, "result %u is %s in %s, and %s in %s", i - 1, one, a->name, two, b->name);
       return false;
     }
   }
@@ -567,10 +635,14 @@ change_once (Call *c, const Body *b)
   if (b->slots->len == 0 && !gm_effects_any (b->effects))
     return;
   GmGraphMark before = gm_graph_mark (r->graph);
+  GmValueId rng = r->builder.rng;
+  int64_t taken = r->builder.rng_taken;
   g_assert (b->n_stand_ins == 0);
   r->n_bodies++;
   gm_call (r, b->fn, &(GmCallArgs){ args, 0, NULL });
   r->n_bodies--;
+  r->builder.rng = rng; /* if it draws, the call has done so */
+  r->builder.rng_taken = taken;
   if (!r->stop && r->graph->inputs->len == before.inputs)
     gm_graph_truncate (r->graph, &before);
 }
@@ -589,17 +661,29 @@ user_place (GmRecorder *r)
   return gm_record_place (r, f, pc);
 }
 
+/* Of the call, with the generator's state in its place; gives their number. */
+static uint32_t
+append_operands (const Call *c, GmVal *in)
+{
+  uint32_t n = 0, place = c->op == GM_OP_cond ? 1 : c->n_carried;
+  for (uint32_t i = 0; i <= c->n_operands; i++) {
+    if (i == place && c->draws)
+      in[n++] = gm_api_random_state (c->r);
+    if (i < c->n_operands)
+      in[n++] = gm_val_from_id (value_of (c->r, c->operands[i]));
+  }
+  for (uint32_t i = 0; i < c->captured->len; i++)
+    in[n++] = gm_val_from_id (g_array_index (c->captured, Captured, i).value);
+  return n;
+}
+
 /* The operator's nodes, one for each result. */
 static const GmTracker *
 add_nodes (Call *c, GmHigher *h, PyObject *spec)
 {
   GmRecorder *r = c->r;
-  uint32_t n_in = c->n_operands + c->captured->len, n = gm_higher_n_results (h);
-  g_autofree GmVal *in = g_new (GmVal, n_in + 1);
-  for (uint32_t i = 0; i < c->n_operands; i++)
-    in[i] = gm_val_from_id (value_of (r, c->operands[i]));
-  for (uint32_t i = 0; i < c->captured->len; i++)
-    in[c->n_operands + i] = gm_val_from_id (g_array_index (c->captured, Captured, i).value);
+  g_autofree GmVal *in = g_new (GmVal, c->n_operands + c->captured->len + 2);
+  uint32_t n_in = append_operands (c, in), n = gm_higher_n_results (h), n_given = 0;
   uint32_t row = gm_graph_add_higher (r->graph, h);
   const GmTracker **results = gm_tracker_array (r, n);
   r->builder.where = user_place (r);
@@ -610,9 +694,14 @@ add_nodes (Call *c, GmHigher *h, PyObject *spec)
       g_autoptr (GError) why = g_steal_pointer (&r->builder.base.error);
       return refuse (c, "%s", why->message);
     }
-    results[i] = gm_tensor_new_tracker (r, gm_id_from_val (v));
+    if (!c->draws || i != c->n_carried) {
+      results[n_given++] = gm_tensor_new_tracker (r, gm_id_from_val (v));
+      continue;
+    }
+    r->builder.rng = gm_id_from_val (v); /* as the call leaves it */
+    r->builder.rng_taken = 0;
   }
-  const GmTracker *both[2] = { gm_from_constant (r, spec), gm_tuple_new (r, results, n) };
+  const GmTracker *both[2] = { gm_from_constant (r, spec), gm_tuple_new (r, results, n_given) };
   return gm_tuple_new (r, both, 2);
 }
 
@@ -637,7 +726,7 @@ merge (Call *c, Body *bodies, uint32_t n)
   for (uint32_t i = 0; i < n; i++)
     bodies[i].name = gm_arena_strdup (r->arena, bodies[i].name);
   GmHigher *h = gm_higher_new (c->op);
-  h->n_carried = c->n_carried;
+  h->n_carried = c->n_carried + (c->draws && (c->op == GM_OP_while_loop || c->op == GM_OP_scan));
   h->n_mapped = c->n_mapped;
   h->reverse = c->reverse;
   for (uint32_t i = 0; i < n; i++)
@@ -677,8 +766,8 @@ trace_loop (Call *c, Body *b)
     again = false;
     if (!trace (c, b, grad) || !changes_nothing (c, b))
       return false;
-    if (b->graph->outputs->len < c->n_carried)
-      return refuse (c, "%s gives %u tensors, but %u are carried", b->name, b->graph->outputs->len, c->n_carried), false;
+    if (b->state_at < c->n_carried)
+      return refuse (c, "%s gives %u tensors, but %u are carried", b->name, b->state_at, c->n_carried), false;
     for (uint32_t i = 0; i < c->n_carried; i++) {
       const GmMeta *in = gm_graph_meta (b->graph, g_array_index (b->graph->inputs, GmValueId, i)), *out = result_meta (b, i);
       if (in->dtype != out->dtype || !gm_meta_same_shape (in, out)) {
@@ -707,7 +796,7 @@ call_while (Call *c, Body *bodies)
     grad[i] = gm_graph_meta (bodies[1].graph, g_array_index (bodies[1].graph->inputs, GmValueId, i))->requires_grad;
   if (!trace (c, &bodies[0], grad) || !changes_nothing (c, &bodies[0]))
     return &gm_tracker_poison;
-  if (bodies[0].graph->outputs->len != 1 || result_meta (&bodies[0], 0)->dtype != GM_BOOL
+  if (bodies[0].graph->outputs->len != 2 || result_meta (&bodies[0], 0)->dtype != GM_BOOL
       || gm_meta_numel (result_meta (&bodies[0], 0)) != 1)
     return refuse (c, "%s should give one tensor of dtype bool with one element", bodies[0].name);
   return merge (c, bodies, 2);

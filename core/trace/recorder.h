@@ -298,6 +298,8 @@ const GmTracker *gm_call_api (GmRecorder *r, const GmApi *api, bool inplace,
 const GmTracker *gm_call_api_name (GmRecorder *r, const char *name, const GmTracker *const *args,
                                    uint32_t n, bool inplace);
 void gm_api_builder_init (GmRecorder *r);
+/* The generator's state at this point of the program, a value of the graph. */
+GmVal gm_api_random_state (GmRecorder *r);
 
 bool gm_grad_mode_get (const GmRecorder *r);
 void gm_grad_mode_set (GmRecorder *r, bool on);

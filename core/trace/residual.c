@@ -507,6 +507,18 @@ give_out_effects (GmGraph *g)
     }
 }
 
+/* Where the graph says how much is drawn, the state after it is a result that nothing but the plan reads. */
+static uint32_t
+give_out_generator (GmRecorder *r, GPtrArray *outputs)
+{
+  GmValueId v = r->builder.rng;
+  if (v == GM_NO_ID || gm_graph_value (r->graph, v)->node == GM_NO_ID)
+    return GM_NO_ID;
+  g_ptr_array_add (outputs, (gpointer) gm_tensor_new_tracker (r, gm_id_from_val (gm_graph_builder_state (&r->builder))));
+  r->builder.rng_taken = 0;
+  return outputs->len - 1;
+}
+
 void
 gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
 {
@@ -536,6 +548,7 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
     fill_cells (&b);
     gm_residual_emit (&b, GM_INSN_RETURN_VALUE, 0, NULL);
   }
+  rec->rng_output = give_out_generator (r, b.outputs);
   for (uint32_t i = 0; i < b.outputs->len; i++)
     gm_graph_add_output (r->graph, (GmValueId) gm_contents_of (r, b.outputs->pdata[i])->number,
                          GM_OUTPUT_USER);

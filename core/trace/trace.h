@@ -489,6 +489,7 @@ typedef struct GmRecording {
   uint32_t n_draws;
   const GmRecordDraw *draws; /* in their order */
   int64_t rng_taken;    /* a size: draws by which the plan advances the generator */
+  uint32_t rng_output;  /* instead: the output that is its state after the graph, because bodies draw; GM_NO_ID: none do */
   GmGuards *guards;     /* gm_guards_ref it to keep it */
   GmReturn *ret;        /* the short form, or NULL: set to NULL to take it */
   GmResidual *residual; /* the long form, or NULL */

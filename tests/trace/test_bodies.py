@@ -265,3 +265,30 @@ def test_sizes_that_a_body_needs_to_be_equal_are_guarded():
     call(G.ones(5, 3), G.ones(2, 5, 3))
     with pytest.raises(G.compiler.Unsupported, match="shapes"):
         call(G.ones(5, 3), G.ones(2, 4, 3))
+
+
+def test_a_backward_makes_sizes_of_its_own():
+    """They are the graph's, though nothing else in it has them."""
+
+    class Sums(Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x)
+            return x * w
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return grad * 2, (grad * 0.75).reshape(-1, x.shape[-1] * 2).sum(0)[:3]
+
+    def root(x, w):
+        return Sums.apply(x, w) * 2
+
+    compiled = G.compile(root, backend="eager", dynamic=True, fullgraph=True)
+    for n in (2, 4, 6):
+        grads = []
+        for f in (root, compiled):
+            w = G.ones(3, requires_grad=True)
+            f(G.ones(n, 3, requires_grad=True), w).sum().backward()
+            grads.append(w.grad.tolist())
+        assert grads[0] == grads[1]
