@@ -125,14 +125,22 @@ gm_higher_prepare (GmGraph *g, bool differentiate, GError **error)
 
 /* -- Stage p ----------------------------------------------------------------------------------- */
 
+static bool
+has_customs (const GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++)
+    if (gm_graph_node (g, i)->op == GM_OP_custom)
+      return true;
+  return false;
+}
+
 bool
 gm_higher_brings_gradients (const GmHigher *h)
 {
   for (uint32_t b = 0; b < h->n_bodies; b++) {
     const GmGraph *g = h->bodies[b];
-    for (uint32_t i = 0; i < g->nodes->len; i++)
-      if (gm_graph_node (g, i)->op == GM_OP_custom)
-        return true;
+    if (has_customs (g))
+      return true;
     for (uint32_t i = 0; g->highers && i < g->highers->len; i++)
       if (gm_higher_brings_gradients (g->highers->pdata[i]))
         return true;
@@ -240,9 +248,10 @@ gradient_of (const GmGraph *body, GError **error)
   }
   g_array_unref (g_steal_pointer (&all->outputs));
   all->outputs = g_steal_pointer (&outputs);
-  expect_grad (all, body);
   all->name = gm_arena_printf (scratch, "%s_backward", body->name);
-  GmGraph *own = gm_graph_simplify (all, GM_SIMPLIFY_DEAD, NULL);
+  /* A gradient that the program gives is in it; there is no second one (higher_tape.c), and the table of such stays behind. */
+  GmGraph *own = gm_graph_simplify (all, GM_SIMPLIFY_DEAD | (has_customs (all) ? GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE : 0), NULL);
+  expect_grad (own, body);
   if (own_outputs (own, error))
     return own;
   gm_graph_free (own);
