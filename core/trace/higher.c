@@ -473,12 +473,25 @@ read_results (Call *c, Body *b, const GmTracker *value, GmValueId **results, uin
   return true;
 }
 
+/* Also what draws no numbers, because there are no elements, has it as its operand. */
+static bool
+draws (const GmRecorder *r, GmValueId stand_in, uint32_t first_node)
+{
+  for (uint32_t i = first_node; i < r->graph->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (r->graph, i);
+    for (uint32_t k = 0; k < n->n_in; k++)
+      if (n->in[k] == stand_in)
+        return true;
+  }
+  return false;
+}
+
 /* The generator's state as the body leaves it becomes one of its results: behind what is carried, and behind what a test says. */
 static bool
-add_state (Call *c, Body *b, GmValueId stand_in, GmValueId *results, uint32_t *n)
+add_state (Call *c, Body *b, GmValueId stand_in, uint32_t first_node, GmValueId *results, uint32_t *n)
 {
   GmRecorder *r = c->r;
-  bool drew = r->builder.rng != stand_in || r->builder.rng_taken != 0;
+  bool drew = draws (r, stand_in, first_node);
   if (c->block)
     return !drew || (refuse (c, "%s draws random numbers", b->name), false);
   GmVal state = gm_graph_builder_state (&r->builder);
@@ -490,12 +503,36 @@ add_state (Call *c, Body *b, GmValueId stand_in, GmValueId *results, uint32_t *n
   return state != NULL;
 }
 
+/* A tensor and how it was found. */
+typedef struct {
+  PyObject *real;
+  const GmSource *source;
+} Found;
+
+/* The tensors that the body was the first to touch, if they say how large something is: it may have read nothing else of them. */
+static GArray *
+symbolic_inputs (const Call *c)
+{
+  GArray *all = g_array_new (FALSE, FALSE, sizeof (Found));
+  for (uint32_t i = c->mark.inputs; i < c->r->inputs->len; i++) {
+    const GmInput *in = &g_array_index (c->r->inputs, GmInput, i);
+    const GmTracker *t = in->tracker;
+    if (t && t->real && t->source && gm_graph_meta_is_symbolic (gm_graph_meta (c->r->graph, in->value)))
+      g_array_append_val (all, ((Found){ t->real, t->source }));
+  }
+  return all;
+}
+
 /* What a body was the first to read is an input from now on, for the other bodies too, which may know it by another name: its sizes are
  * then the same symbols. */
 static bool
-touch (Call *c, const GArray *guards)
+touch (Call *c, const GArray *inputs, const GArray *guards)
 {
   GmRecorder *r = c->r;
+  for (uint32_t i = 0; i < inputs->len && !r->stop; i++) {
+    const Found *f = &g_array_index (inputs, Found, i);
+    gm_wrap (r, f->real, gm_source_again (r, f->source));
+  }
   for (uint32_t i = 0; i < c->captured->len && !r->stop; i++) {
     Captured *k = &g_array_index (c->captured, Captured, i);
     if (k->value != GM_NO_ID)
@@ -546,11 +583,11 @@ trace (Call *c, Body *b, const bool *grad)
   r->n_bodies++;
   const GmTracker *value = ok ? gm_call (r, b->fn, &(GmCallArgs){ args, b->n_stand_ins, NULL }) : &gm_tracker_poison;
   r->n_bodies--;
-  ok = ok && !r->stop && read_results (c, b, value, &results, &n_results) && add_state (c, b, state, results, &n_results)
+  ok = ok && !r->stop && read_results (c, b, value, &results, &n_results) && add_state (c, b, state, first_node, results, &n_results)
        && look_at_changes (c, b) && take_out (c, b, stand_ins, first_node, results, n_results);
   if (!ok)
     return false; /* the break rolls back to a mark of its own */
-  g_autoptr (GArray) guards = g_array_new (FALSE, FALSE, sizeof (GmGuard));
+  g_autoptr (GArray) guards = g_array_new (FALSE, FALSE, sizeof (GmGuard)), inputs = symbolic_inputs (c);
   for (uint32_t i = c->mark.guards; i < r->guards->len; i++)
     g_array_append_val (guards, g_array_index (r->guards, GmGuard, i));
   gm_log (GM_LOG_TRACE_CALL, "%s: rollback of %s", op_name (c), b->name);
@@ -558,7 +595,7 @@ trace (Call *c, Body *b, const bool *grad)
     c->mark.graph.sizes = gm_sizes_mark (r->graph->sizes);
   gm_record_rollback (r, &c->mark);
   gm_size_keep (r, n_symbols);
-  if (!touch (c, guards))
+  if (!touch (c, inputs, guards))
     return false;
   c->mark = gm_record_mark (r);
   return true;

@@ -20,7 +20,13 @@ CONTROL = ("G.cond({1}.sum() > 0, lambda: {0} * 2 + 1, lambda: ({0} * {1}).tanh(
            "G.scan(lambda c, s: (c * 0.5 + s[0], c * s[1]), {0}.sum(0), ({0}, {1}))[1]",
            "G.map(lambda s: s.tanh() * 2 + G.ones(s.shape), {0})",
            "G.associative_scan(lambda p, q: p * 0.5 + q.sin(), {0})", "G.associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), ({0}.sigmoid(), {1}))[1]",
-           "G.invoke_subgraph(lambda p, q: (p + q).relu(), {0}, {1})")
+           "G.invoke_subgraph(lambda p, q: (p + q).relu(), {0}, {1})",
+           # drawing, and with gradients that the program gives
+           "G.cond({1}.sum() > 0, lambda: nn.functional.dropout({0}, 0.25), lambda: {0} * G.rand({1}.shape) + G.rand({0}.shape[-1:]))",
+           "G.while_loop(lambda i, c: ((c * c).sum() > G.rand(()) * 9) & (i < 4), lambda i, c: (i + 1, c * G.rand_like({1}) * 0.5), (G.tensor(0), {0}))[1]",
+           "G.scan(lambda c, s: (c + nn.functional.dropout(s, 0.5), Given.apply(s) * c), {0}.sum(0), {0})[1]",
+           "G.map(lambda s: Given.apply(s) + G.randn(s.shape), {0})", "G.invoke_subgraph(lambda p: Given.apply(p * G.rand_like(p)), {0})",
+           "checkpoint(lambda p: Given.apply(nn.functional.dropout(p, 0.5)).sin(), {0}, use_reentrant=False)")
 INTS = ("{0}.shape[{d}]", "{0}.size({d})", "len({0})", "{0}.numel()", "{i} + 1", "{i} * 2", "{i} // 2", "{i} + {j}", "{i} * {j}", "max({i}, {j})", "min({i}, 5)", "{i} % 4")
 TESTS = ("{i} % 2 == 0", "{i} > 4", "{i} == {j}", "{i} < {j}", "{i} >= 2", "{0}.shape[{d}] > {i}")
 

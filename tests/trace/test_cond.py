@@ -346,6 +346,25 @@ def test_cond_09_the_difference_names_object_key_and_both_values():
     assert Counter.n == 0 and table == {"k": 0}
 
 
+# COND-01
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_cond_01_a_branch_may_read_nothing_but_how_large_a_tensor_is(backend):
+    """Then that tensor says what the symbol is in each call, though no node has it."""
+
+    def operators(x, y):
+        return cond(y.sum() > 0, lambda: y * G.ones(x.shape), lambda: y + x.shape[1])
+
+    def python(x, y):
+        return y * G.ones(x.shape) if y.sum() > 0 else y + x.shape[1]
+
+    compiled = G.compile(fresh(operators), backend=backend, fullgraph=True)
+    for n in (3, 6, 7):
+        for y in (G.ones(3, n), -G.ones(3, n)):
+            for f in (operators, compiled):
+                same(f(G.ones(3, n), y), python(G.ones(3, n), y))
+
+
+
 def test_cond_10_branches_may_be_nested_functions():
     def f(x):
         k = x.shape[0]

@@ -31,6 +31,7 @@ import gramme as G
 from gramme import nn
 from gramme._dynamo import config
 from gramme._dynamo.utils import counters
+from gramme.utils.checkpoint import checkpoint
 
 from stress import FORCED
 
@@ -40,10 +41,25 @@ CALLS = 50
 PARTS = 4
 
 
+class Given(G.autograd.Function):
+    """A gradient that is not that of what is computed, with sizes of its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x.sin()
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return grad.reshape(-1).clamp(-1, 1).reshape(x.shape) * x + y * 0.5
+
+
 def function(seed):
     text, name = shape_programs.source(seed), f"<shapes {seed}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    scope = {"G": G, "nn": nn}
+    scope = {"G": G, "nn": nn, "checkpoint": checkpoint, "Given": Given}
     exec(compile(text, name, "exec"), scope)
     return scope["f"], text
 
@@ -66,7 +82,7 @@ def outcome(f, sizes, seed, grad):
             sum(loss).backward()
     except Exception as error:  # noqa: BLE001
         return [f"raises {type(error).__name__}"]
-    return [seen(o) for o in results] + [seen(y), y._version] + [seen(t.grad) if t.grad is not None else None for t in (x, v)]
+    return [seen(o) for o in results] + [seen(y), y._version, G.get_rng_state().tolist()] + [seen(t.grad) if t.grad is not None else None for t in (x, v)]
 
 
 # -- The bound
