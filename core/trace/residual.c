@@ -512,7 +512,7 @@ static uint32_t
 give_out_generator (GmRecorder *r, GPtrArray *outputs)
 {
   GmValueId v = r->builder.rng;
-  if (v == GM_NO_ID || gm_graph_value (r->graph, v)->node == GM_NO_ID)
+  if (r->stop || v == GM_NO_ID || gm_graph_value (r->graph, v)->node == GM_NO_ID)
     return GM_NO_ID;
   g_ptr_array_add (outputs, (gpointer) gm_tensor_new_tracker (r, gm_id_from_val (gm_graph_builder_state (&r->builder))));
   r->builder.rng_taken = 0;

@@ -9,6 +9,7 @@
  * the size of an input.
  */
 #include "core/trace/size.h"
+#include "core/graph/higher.h"
 
 #include <string.h>
 
@@ -407,14 +408,25 @@ settle_values (GmSizes *s, GmGraph *g)
   }
 }
 
-/* With the gradients that functions bring: their sizes are those of the graph around them. */
+/* With the gradients that functions bring and the bodies of calls: their sizes are those of the graph around them. */
+static void
+settle_whole (GmSizes *s, GmGraph *g)
+{
+  settle_values (s, g);
+  for (uint32_t i = 0; g->customs && i < g->customs->len; i++)
+    settle_values (s, g->customs->pdata[i]);
+  for (uint32_t i = 0; g->highers && i < g->highers->len; i++) {
+    const GmHigher *h = g->highers->pdata[i];
+    for (uint32_t b = 0; b < h->n_bodies; b++)
+      settle_whole (s, h->bodies[b]);
+  }
+}
+
 static void
 settle_graph (GmRecorder *r)
 {
   GmGraph *g = r->graph;
-  settle_values (g->sizes, g);
-  for (uint32_t i = 0; g->customs && i < g->customs->len; i++)
-    settle_values (g->sizes, g->customs->pdata[i]);
+  settle_whole (g->sizes, g);
   for (uint32_t i = 0; i < r->guards->len; i++) {
     GmGuard *guard = &g_array_index (r->guards, GmGuard, i);
     if (guard->kind != GM_GUARD_TENSOR || !gm_meta_is_symbolic (guard->ptr))

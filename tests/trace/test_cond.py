@@ -365,6 +365,18 @@ def test_cond_01_a_branch_may_read_nothing_but_how_large_a_tensor_is(backend):
 
 
 
+# COND-01
+def test_cond_01_what_became_a_number_outside_is_one_in_the_body():
+    """How far the rows of this are apart is how many columns there are: one, if that says nothing."""
+    f = lambda t: invoke_subgraph(lambda p: p.relu(), t)
+    compiled = G.compile(fresh(f), backend="eager", fullgraph=True)
+    for n in (16, 0, 1, 7):
+        t = G.ones(2, n).transpose(1, 0)
+        same(compiled(t), t.relu().contiguous())
+        same(f(t), t.relu().contiguous())
+
+
+
 def test_cond_10_branches_may_be_nested_functions():
     def f(x):
         k = x.shape[0]
