@@ -44,6 +44,7 @@ CORE_SOURCES += \
   core/ops/api_conv.c \
   core/ops/api_margin.c \
   core/ops/api_math.c \
+  core/ops/api_special.c \
   core/ops/api_order.c \
   core/ops/api_sample.c \
   core/ops/api_scatter.c \
@@ -528,6 +529,7 @@ package_PYTHON = \
   core/python/gramme/legacy.py \
   core/python/gramme/limits.py \
   core/python/gramme/linalg.py \
+  core/python/gramme/special.py \
   core/python/gramme/methods.py \
   core/python/gramme/compiler.py \
   core/python/gramme/grad_mode.py \
@@ -544,6 +546,7 @@ package_autograddir = $(pythondir)/gramme/autograd
 package_autograd_PYTHON = \
   core/python/gramme/autograd/__init__.py \
   core/python/gramme/autograd/function.py \
+  core/python/gramme/autograd/gradcheck.py \
   core/python/gramme/autograd/graph.py
 package__dynamodir = $(pythondir)/gramme/_dynamo
 package__dynamo_PYTHON = \

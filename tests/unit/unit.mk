@@ -288,6 +288,8 @@ TEST_FILES = \
   tests/python/test_scaling.py \
   tests/python/test_saved_tensors_hooks.py \
   tests/python/test_scatter.py \
+  tests/python/test_special.py \
+  tests/python/test_gradcheck.py \
   tests/python/test_tensor.py \
   tests/python/test_torch_names.py \
   tests/python/test_testing.py \

@@ -54,7 +54,7 @@ from gramme.compare import allclose, equal, is_floating_point, isclose, numel
 from gramme.functions import (
     angle, bartlett_window, binary_cross_entropy_with_logits, blackman_window, broadcast_shapes, can_cast, combinations, cosine_embedding_loss,
     frexp, hamming_window, hann_window, hinge_embedding_loss, is_complex, is_nonzero, is_same_size, is_signed, kl_div, margin_ranking_loss,
-    result_type, scalar_tensor, seed, typename,
+    mvlgamma, polygamma, result_type, scalar_tensor, seed, typename,
 )  # fmt: skip
 from gramme.higher_order import associative_scan, cond, scan, while_loop
 from gramme.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
@@ -69,7 +69,7 @@ from gramme.settings import (
     is_warn_always_enabled, set_float32_matmul_precision, set_flush_denormal, set_printoptions, set_warn_always, use_deterministic_algorithms,
 )  # fmt: skip
 
-from gramme import linalg
+from gramme import linalg, special
 from gramme.linalg import cholesky_inverse, cholesky_solve, det, inv as inverse, logdet, nuclear_norm, pinverse, slogdet
 
 _core.add_methods({**METHODS, **linalg.OLDER})

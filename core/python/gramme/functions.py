@@ -160,6 +160,46 @@ def angle(input):
     return gramme.where(x.isnan(), x, (x < 0).to(x.dtype) * math.pi)
 
 
+# -- The gamma function
+
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)
+
+
+def polygamma(n, input):
+    """The derivative of order n of digamma; from n = 2 on for input above 0, NaN elsewhere.
+
+    There it is a sum over the inverse powers of input, input + 1 ...: sixteen of them, and the Euler-Maclaurin formula for the rest.
+    """
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    if n < 2:
+        return gramme.digamma(input) if n == 0 else gramme._trigamma(input)
+    dtype = input.dtype if input.is_floating_point() else get_default_dtype()
+    x = gramme.where(input > 0, input, math.nan).to(gramme.float64)
+    y, factor = x + 16, 1.0
+    total = y**-n / n + y ** -(n + 1) / 2
+    for j, bernoulli in enumerate(_BERNOULLI, 1):
+        factor *= (n + 1 if j == 1 else (n + 2 * j - 2) * (n + 2 * j - 1)) / ((2 * j - 1) * 2 * j)
+        total = total + y ** -(n + 2 * j) * (bernoulli * factor)
+    for k in range(15, -1, -1):
+        total = total + (x + k) ** -(n + 1)
+    return (total * ((-1) ** (n + 1) * math.factorial(n))).to(dtype)
+
+
+def _polygamma_of(input, n):
+    return polygamma(n, input)
+
+
+def mvlgamma(input, p):
+    """The logarithm of the multivariate gamma function of p dimensions."""
+    if p < 1:
+        raise RuntimeError(f"mvlgamma(): p is at least 1, not {p}")
+    total = p * (p - 1) / 4 * math.log(math.pi)
+    for j in range(p):
+        total = gramme.lgamma(input - j / 2) + total
+    return total
+
+
 # -- Windows
 
 

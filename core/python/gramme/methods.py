@@ -119,6 +119,7 @@ METHODS = {
     **{f.__name__: f for f in (functions.is_nonzero, functions.is_signed, functions.is_complex, functions.is_same_size, functions.frexp)},
     **{f.__name__: f for f in (get_device, pin_memory, detach_, new_tensor, new, sum_to_size, split_with_sizes, narrow_copy, fill_diagonal_)},
     **{f.__name__: f for f in (apply_, map_, adjoint, resize_as_, __reversed__, functions.angle)},
+    "polygamma": functions._polygamma_of, "mvlgamma": functions.mvlgamma,
     "conj": itself, "conj_physical": itself, "resolve_conj": itself, "resolve_neg": itself, "to_dense": itself,
     "is_conj": no, "is_neg": no, "is_pinned": no, "is_shared": no,
 }  # fmt: skip

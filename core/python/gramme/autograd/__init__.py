@@ -8,6 +8,7 @@ from gramme._core import autograd_grad as grad
 from gramme._core import queue_callback as _queue_callback
 from gramme.autograd import graph
 from gramme.autograd.function import Function
+from gramme.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from gramme.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 
 
@@ -18,4 +19,7 @@ class Variable:
     _execution_engine = SimpleNamespace(queue_callback=_queue_callback)
 
 
-__all__ = ["Function", "Variable", "backward", "grad", "graph", "enable_grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "Function", "GradcheckError", "Variable", "backward", "grad", "gradcheck", "gradgradcheck", "graph", "enable_grad", "inference_mode", "is_grad_enabled",
+    "no_grad", "set_grad_enabled",
+]  # fmt: skip

@@ -6,7 +6,8 @@ import types
 
 from gramme import _core
 
-__all__ = ["GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge", "inlineable_saved_tensors_hook", "save_on_cpu", "saved_tensors_hooks"]
+__all__ = ["GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge", "inlineable_saved_tensors_hook", "register_multi_grad_hook",
+           "save_on_cpu", "saved_tensors_hooks"]  # fmt: skip
 
 
 Node = _core.GradFn  # what Tensor.grad_fn is, and next_functions lead to
@@ -107,3 +108,51 @@ class disable_saved_tensors_hooks:
 
     def __exit__(self, *exception):
         _core.saved_hooks_refuse(self.previous)
+
+
+class _MultiGradHook:
+    """What register_multi_grad_hook gives: remove() takes the hook off all tensors."""
+
+    def __init__(self, tensors, fn, first_alone):
+        self.fn, self.first_alone, self.n = fn, first_alone, len(tensors)
+        self.found = None  # of the backward that is running
+        self.handles = [t.register_hook(self._hook_of(i)) for i, t in enumerate(tensors)]
+
+    def _hook_of(self, i):
+        def hook(grad):
+            if self.found is None or i in self.found:  # the same one twice: a backward that failed left it behind
+                self.found = found = {}
+                _core.queue_callback(lambda: self._finish(found))
+                if self.first_alone:
+                    self.fn(grad)
+            self.found[i] = grad
+            if len(self.found) == self.n:
+                self._finish(self.found)
+
+        return hook
+
+    def _finish(self, found):
+        if self.found is not found:
+            return
+        self.found = None
+        if not self.first_alone:
+            self.fn([found.get(i) for i in range(self.n)])
+
+    def remove(self):
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.remove()
+
+
+def register_multi_grad_hook(tensors, fn, *, mode="all"):
+    """Calls fn (gradients), a list with one for each tensor, in each backward that reaches one of them: when all have arrived, or at its end,
+    then with None for those that it did not reach.  mode "any": fn (gradient), with the first one alone.  Gives a handle with remove()."""
+    tensors = tuple(tensors)
+    if mode not in ("all", "any"):
+        raise ValueError(f"register_multi_grad_hook(): mode is 'all' or 'any', not {mode!r}")
+    return _MultiGradHook(tensors, fn, mode == "any")
