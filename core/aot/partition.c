@@ -510,7 +510,7 @@ cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOpt
 {
   GmValueId *map = gm_arena_newn (arena, GmValueId, joint->graph->values->len);
   g_autoptr (GmGraph) g = gm_cut_pick (
-      gm_graph_simplify_mapped (joint->graph, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, map), map,
+      gm_graph_simplify_mapped (joint->graph, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, map), joint->n_inputs, map,
       joint->graph->values->len, arena, error);
   if (!g)
     return false;

@@ -73,9 +73,9 @@ void gm_cut_budget (GmCut *c);
  * input.  Inputs that it meets become SAVED, values that it does not meet are SAVED no more. */
 void gm_cut_demand (GmCut *c);
 
-/* Takes a simplified joint graph and gives the one that is cut, NULL on error; map: n_map of its values, or GM_NO_ID, which become
+/* Takes a simplified joint graph, whose inputs from first_tangent on are gradients, and gives the one that is cut, NULL on error; map: n_map of its values, or GM_NO_ID, which become
  * those of the result. */
-GmGraph *gm_cut_pick (GmGraph *g, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error);
+GmGraph *gm_cut_pick (GmGraph *g, uint32_t first_tangent, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error);
 
 /* Gives v out; through a copy where v is an input, a view, a constant or an output already. */
 bool gm_cut_add_output (GmGraph *g, GmValueId v, GmOutputKind kind, GError **error);

@@ -12,6 +12,8 @@
  * The first is done through pointwise operations of few operands, and only where one element of a row is taken: the second pays
  * for a comparison at each point, and needs that somebody else has checked the positions, for a comparison finds none that is out
  * of range.  An earlier gather of the same positions from rows of that length does.
+ * A backward's gather stays where the first would have it read an input or a result that it did not read before: these can be written to
+ * between forward and backward, and the plain function would not mind.
  * All move elements and compute the same from them, so no bit changes: 0 + src is what an addition into zeros gives.
  * It has to be after join.c (gradients would be summed in another order) and before the cut, which then weighs what is left.
  */
@@ -28,6 +30,8 @@ typedef struct {
   const GmGraph *g;
   GmValueId *map;
   bool *output;  /* per value of g: it is given out, so it is in memory */
+  bool *late;    /* per value: made of gradients */
+  bool *read;    /* per value: something made of gradients reads it */
   uint32_t left; /* nodes that may still be made for the gather at hand */
 } Pick;
 
@@ -77,11 +81,28 @@ takes_one (const GmGraph *g, const GmNode *n, const GmMeta *whole)
   return gm_size_is_symbolic (length) || length >= SHORT_ROW;
 }
 
+/* Whether v, computed at fewer points, would have a backward read what it does not read as recorded, and what others may write to meanwhile:
+ * an input or a result.  left: of nodes that may be looked at; when they are used up, the answer is yes. */
+static bool
+reads_what_is_not_ours (const Pick *p, GmValueId v, uint32_t *left)
+{
+  const GmNode *n = gm_cut_producer (p->g, v);
+  if (p->late[v] && !is_pointwise (n))
+    return false;
+  if (!is_pointwise (n) || p->output[v])
+    return (n == NULL || p->output[v]) && !p->read[v];
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if ((*left)-- == 0 || reads_what_is_not_ours (p, n->in[i], left))
+      return true;
+  return false;
+}
+
 static bool
 sinks (const Pick *p, const GmNode *n)
 {
+  uint32_t left = MOST_NODES;
   return n->op == GM_OP_gather && is_pointwise (gm_cut_producer (p->g, n->in[0])) && !p->output[n->in[0]]
-         && takes_one (p->g, n, gm_graph_meta (p->g, n->in[0]));
+         && takes_one (p->g, n, gm_graph_meta (p->g, n->in[0])) && !(p->late[n->in[0]] && reads_what_is_not_ours (p, n->in[0], &left));
 }
 
 /* Positions under other shapes. */
@@ -336,13 +357,30 @@ build (Pick *p, GmArena *arena, GError **error)
   return to;
 }
 
-GmGraph *
-gm_cut_pick (GmGraph *g, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error)
+/* What depends on an input from `first_tangent` on is late. */
+static void
+find_late (Pick *p, uint32_t first_tangent)
 {
-  g_autofree bool *output = g_new0 (bool, g->values->len + 1);
-  g_autofree GmValueId *own = g_new (GmValueId, g->values->len + 1);
-  Pick p = { .g = g, .map = own, .output = output };
+  for (uint32_t i = first_tangent; i < p->g->inputs->len; i++)
+    p->late[g_array_index (p->g->inputs, GmValueId, i)] = true;
+  for (uint32_t i = 0; i < p->g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (p->g, i);
+    for (uint32_t k = 0; k < n->n_in; k++)
+      p->late[n->out] |= p->late[n->in[k]];
+    for (uint32_t k = 0; k < n->n_in && p->late[n->out]; k++)
+      p->read[n->in[k]] = true;
+  }
+}
 
+GmGraph *
+gm_cut_pick (GmGraph *g, uint32_t first_tangent, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error)
+{
+  g_autofree bool *output = g_new0 (bool, g->values->len + 1), *late = g_new0 (bool, g->values->len + 1),
+                  *read = g_new0 (bool, g->values->len + 1);
+  g_autofree GmValueId *own = g_new (GmValueId, g->values->len + 1);
+  Pick p = { .g = g, .map = own, .output = output, .late = late, .read = read };
+
+  find_late (&p, first_tangent);
   for (uint32_t i = 0; i < g->outputs->len; i++)
     output[gm_cut_value (g, g_array_index (g->outputs, GmGraphOutput, i).value)] = true;
   if (!any_applies (&p))

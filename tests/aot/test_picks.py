@@ -135,6 +135,25 @@ def test_gradients_of_gradients(backend):
         assert twice(compiled(PICKS[name], backend), x, t) == twice(PICKS[name], x, t)
 
 
+@backends
+def test_a_result_may_be_written_to_where_the_plain_backward_does_not_read_it(backend):
+    at = G.tensor([[1], [1]])
+
+    def f(x):
+        y = G.zeros_like(x).scatter_add(1, at, x.sin().gather(1, at))
+        return y, F.cross_entropy(y, y.detach().argmax(1), reduction="none")
+
+    def gradient(f):
+        x = G.linspace(-1, 1, 8).view(2, 4).requires_grad_()
+        y, loss = f(x)
+        with G.no_grad():
+            y.add_(1)
+        loss.sum().backward()
+        return bits(x.grad)
+
+    assert gradient(compiled(f, backend)) == gradient(f)
+
+
 def test_what_is_kept_for_the_backward_is_no_larger():
     """Positions, and not whole rows of answers to where they are."""
     x, t = numbers(64, 4096), chosen(64, 4096)
