@@ -464,9 +464,9 @@ give_roots (const Unfold *w, GmTensor **roots)
   }
 }
 
-/* all: with the nodes that nothing of grads arrives at.  grads: NULL: nobody walks, and roots are given. */
+/* of: per tangent, whether its output's nodes are made.  grads: NULL: nobody walks, and roots are given, or it is only asked whether they could be. */
 static bool
-unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, GmTensor *const *grads, bool all, bool create,
+unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, GmTensor *const *grads, const bool *of, bool create, bool stay,
         GmTensor **result, GmTensor **roots, bool *made, GError **error)
 {
   uint32_t n = u->g->values->len;
@@ -475,19 +475,18 @@ unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, Gm
   Unfold w = { u, u->g, kept, reached, needed, source, values, tape, leaves };
 
   for (uint32_t k = 0; k < u->n_tangents; k++)
-    if (all || grads[k])
+    if (of[k])
       reached[output_value (u, k)] = true;
   spread (u->g, reached);
   mark_needed (&w);
   find_leaves (&w, node);
   bool ok = *made = compute_needed (&w, error);
-  if (ok) {
+  if (ok && (grads || roots))
     record (&w, node, seq);
-    if (grads)
-      ok = walk (&w, node, grads, create, create || all, result, error);
-    else
-      give_roots (&w, roots);
-  }
+  if (ok && grads)
+    ok = walk (&w, node, grads, create, stay, result, error);
+  else if (ok && roots)
+    give_roots (&w, roots);
   for (GmValueId v = 0; v < n; v++) {
     gm_tensor_unref (leaves[v]);
     gm_tensor_unref (tape[v]);
@@ -500,20 +499,37 @@ bool
 gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq, GmTensor *const *grads, bool create,
                     GmTensor **result, GError **error)
 {
-  bool made, partial = !gm_unfold_can_fill (u, grads);
+  g_autofree bool *of = g_new (bool, u->n_tangents + 1);
+  bool made;
   /* what nothing arrives at is not used up: another backward may come there.  It need not be whole for this one */
-  if (partial) {
-    bool ok = unfold (u, n, kept, seq, grads, true, create, result, NULL, &made, error);
+  if (!gm_unfold_can_fill (u, grads)) {
+    memset (of, true, u->n_tangents);
+    bool ok = unfold (u, n, kept, seq, grads, of, create, true, result, NULL, &made, error);
     if (made)
       return ok;
     g_clear_error (error);
   }
-  return unfold (u, n, kept, seq, grads, false, create, result, NULL, &made, error);
+  for (uint32_t k = 0; k < u->n_tangents; k++)
+    of[k] = grads[k] != NULL;
+  return unfold (u, n, kept, seq, grads, of, create, create, result, NULL, &made, error);
 }
 
 bool
 gm_unfold_parts (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq, GmTensor **roots, GError **error)
 {
-  bool made;
-  return unfold (u, n, kept, seq, NULL, true, false, NULL, roots, &made, error);
+  g_autofree bool *of = g_new (bool, u->n_tangents + 1), *one = g_new0 (bool, u->n_tangents + 1);
+  bool made, any = false;
+
+  memset (of, true, u->n_tangents);
+  if (unfold (u, n, kept, seq, NULL, of, false, false, NULL, roots, &made, error))
+    return true;
+  for (uint32_t k = 0; k < u->n_tangents; k++) { /* without those that nobody can come from any more: what they need was changed */
+    one[k] = true;
+    any |= of[k] = unfold (u, n, kept, seq, NULL, one, false, false, NULL, NULL, &made, NULL);
+    one[k] = false;
+  }
+  if (!any)
+    return false;
+  g_clear_error (error);
+  return unfold (u, n, kept, seq, NULL, of, false, false, NULL, roots, &made, error);
 }

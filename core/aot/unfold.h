@@ -35,7 +35,7 @@ bool gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, ui
                          GmTensor *const *grads, bool create, GmTensor **result, GError **error);
 
 /* The same nodes for whatever gradients arrive, walked by nobody yet.  roots: per tangent, what has them as its history, or NULL; new
- * references. */
+ * references.  An output has none if a tensor that its gradient needs was changed; false if that is so of all. */
 bool gm_unfold_parts (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq, GmTensor **roots, GError **error);
 
 /* The number of node k among those of the tape; seq: of the first one. */

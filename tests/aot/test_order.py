@@ -582,3 +582,27 @@ def test_a_view_that_another_compiled_function_took(backend):
     compiled = [G.compile(f, backend=backend, fullgraph=True) for f in (first, sine)]
     for seed in range(TRIES):
         assert run(*compiled, seed) == run(first, sine, seed)
+
+
+@kept_whole
+def test_hooks_run_in_order_where_what_another_result_needs_was_changed(backend):
+    """Its operations cannot be walked any more; those of the results that are walked can."""
+
+    def f(x, y):
+        row = x[1]
+        return row, row.abs().sqrt(), y.unsqueeze(0)
+
+    def order(f):
+        base = numbers((3, 4), 1).requires_grad_() * 1.25
+        row, root, turned = f(base[1:], base.t())
+        with G.no_grad():
+            root.mul_(2)
+        seen = []
+        for name, t in (("row", row), ("turned", turned)):
+            t.register_hook(lambda g, name=name: seen.append(name))
+        (row.sum() + turned.sum() * 2).backward()
+        with pytest.raises(RuntimeError, match="changed by an in-place operation"):
+            root.sum().backward()
+        return seen
+
+    assert order(G.compile(f, backend=backend)) == order(f) == ["turned", "row"]
