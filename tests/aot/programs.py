@@ -132,17 +132,31 @@ class Program:
 
     def halves(self):
         """The function cut in two: the second one gets the inputs and what it needs of the first one's; None: it is too short."""
-        signature, *body, result = self.text.splitlines()
-        if len(body) < 2:
+        n = len(self.text.splitlines()) - 2
+        return self.cut([random.Random(f"{self.seed} halves").randrange(1, n)]) if n > 1 else None
+
+    def pieces(self):
+        """Two to four, and whether each is left plain, not all of them; None: it is too short."""
+        n, choose = len(self.text.splitlines()) - 2, random.Random(f"{self.seed} pieces")
+        if n < 3:
             return None
-        at = random.Random(f"{self.seed} halves").randrange(1, len(body))
-        first, second = "\n".join(body[:at]), "\n".join(body[at:] + [result])
-        handed = [v for v in dict.fromkeys(re.findall(r"\b(v\d+) = ", first)) if re.search(rf"\b{v}\b", second)]
-        scope = self.scope()
-        exec(f"{signature}\n{first}\n    return [{', '.join(handed)}]", scope)
-        one = scope["f"]
-        exec(f"def f({', '.join(self.names + handed)}):\n{second}", scope)
-        return [one, scope["f"]]
+        functions = self.cut(sorted(choose.sample(range(1, n), choose.randint(1, min(3, n - 1)))))
+        plain = [choose.random() < 0.35 for _ in functions]
+        return functions, plain[:-1] + [plain[-1] and not all(plain)]
+
+    def cut(self, places):
+        """Functions for the statements up to the first place, from there to the next, and so on: each gets the inputs and hands on what later ones need."""
+        signature, *body, result = self.text.splitlines()
+        scope, functions, have = self.scope(), [], []
+        for start, end in zip([0, *places], [*places, len(body)]):
+            text, later = "\n".join(body[start:end]), "\n".join(body[end:] + [result])
+            made = re.findall(r"\b(v\d+) = ", text)
+            handed = [v for v in dict.fromkeys(have + made) if re.search(rf"\b{v}\b", later)]
+            end_of_it = f"    return [{', '.join(handed)}]" if end < len(body) else result
+            exec(f"def f({', '.join(self.names + have)}):\n{text}\n{end_of_it}", scope)
+            functions.append(scope["f"])
+            have = handed
+        return functions
 
     def __str__(self):
         setups = "\n--\n".join(self.setups)

@@ -3,7 +3,7 @@
 
 Values and gradients to the bit, strides, whose memory each result and input is, identity, version counters, what hooks saw, the
 random numbers that come next.  A graph break is fine, a different result is not, but for EXCEPTIONS.  Kinds of programs: about memory (programs.py), with all else (wide.py),
-and a third of as many with what takes one element of each row (wide.py), and cut in two functions.  GM_RANDOM_MEMORY: how many of each; GM_RANDOM_MEMORY_FROM: the first seed.
+and a third of as many with what takes one element of each row (wide.py), cut in two functions, and in pieces of which some stay plain.  GM_RANDOM_MEMORY: how many of each; GM_RANDOM_MEMORY_FROM: the first seed.
 """
 
 import os
@@ -52,13 +52,25 @@ EXCEPTIONS = [error_of_what_nobody_wants]
 
 
 def one_after_another(functions):
-    return functions[0] if len(functions) == 1 else lambda *inputs: functions[1](*inputs, *functions[0](*inputs))
+    def run(*inputs):
+        results = []
+        for f in functions:
+            results = f(*inputs, *results)
+        return results
+
+    return run
 
 
-def difference(program, backend, counts=None, cut=False):
-    functions = (cut and program.halves()) or [program.f]
+def functions_of(program, cut):
+    """And whether each is left plain."""
+    halves = program.halves() if cut == "in two" else None
+    return (program.pieces() if cut == "in pieces" else halves and (halves, [False] * 2)) or ([program.f], [False])
+
+
+def difference(program, backend, counts=None, cut=None):
+    functions, plain = functions_of(program, cut)
     dynamic = True if program.seed % 4 in (1, 2) else None  # half of them for all sizes
-    compiled = [G.compile(f, backend=backend, dynamic=dynamic) for f in functions]
+    compiled = [f if is_plain else G.compile(f, backend=backend, dynamic=dynamic) for f, is_plain in zip(functions, plain)]
     for k in range(len(program.setups) * 2 - 1):
         want, refused = outcome(program, one_after_another(functions), k)
         have, error = outcome(program, one_after_another(compiled), k)
@@ -99,5 +111,17 @@ def test_random_programs_cut_in_two_functions(part, kind):
         warnings.simplefilter("ignore")
         for seed in range(FIRST + part, FIRST + N // 3, PARTS):
             program = kind(seed)
-            wrong = difference(program, "eager" if seed % 2 else "tcc", cut=True)
+            wrong = difference(program, "eager" if seed % 2 else "tcc", cut="in two")
             assert not wrong, f"{program}\n{program.halves()}\n{wrong}"
+
+
+@pytest.mark.parametrize("kind", [Program, Wide])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_programs_in_pieces_some_of_them_plain(part, kind):
+    """What plain Python reads and writes between compiled functions comes between in gradients and hooks, too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(FIRST + part, FIRST + N // 3, PARTS):
+            program = kind(seed)
+            wrong = difference(program, "eager" if seed % 2 else "tcc", cut="in pieces")
+            assert not wrong, f"{program}\n{program.pieces()}\n{wrong}"
