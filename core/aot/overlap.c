@@ -44,7 +44,7 @@ gm_overlap_holds (const GmOverlap *o, GmTensor *const *inputs)
            && !gm_tensor_is_awaited (a) && !gm_tensor_is_awaited (b);
   case GM_OVERLAP_MADE:
     return gm_tensor_history_number (b) > gm_tensor_history_number (a)
-           || (o->offset && /* looked at in that order */ gm_autograd_is_late (a) && gm_autograd_is_late (b));
+           || (o->offset && a != b && /* looked at in that order */ gm_autograd_is_late (a) && gm_autograd_is_late (b));
   case GM_OVERLAP_BASE: {
     const GmTensor *base = gm_tensor_view_base (b);
     return base && b->offset - base->offset == o->offset

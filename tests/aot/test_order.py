@@ -606,3 +606,24 @@ def test_hooks_run_in_order_where_what_another_result_needs_was_changed(backend)
         return seen
 
     assert order(G.compile(f, backend=backend)) == order(f) == ["turned", "row"]
+
+
+@kept_whole
+def test_two_late_views_are_not_one_that_is_passed_twice(backend):
+    """What was compiled for views whose histories the call makes, one after the other, is not for one of them in both places."""
+
+    def add(x, y):
+        y.add_(x)
+        return y * 0.3, x
+
+    def run(f, one, seed):
+        leaf = numbers((12,), seed).requires_grad_()
+        base = leaf * 1.25
+        x = base[2:10]
+        y = x if one else base[2:10]
+        base.mul_(0.7)
+        return once(leaf, [base, *f(x, y)], seed)
+
+    compiled = G.compile(add, backend=backend, fullgraph=True)
+    for seed in range(6):
+        assert run(compiled, seed % 2 == 0, seed) == run(add, seed % 2 == 0, seed)
