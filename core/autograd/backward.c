@@ -254,8 +254,8 @@ gm_walk_edge_to (GmTensor *t)
   return e;
 }
 
-/* What n's edges lead to, each once, then n's outputs. */
-static void
+/* What n's edges lead to, each once, then n's outputs, if something waits for what they are inside: that is returned. */
+static bool
 capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots, bool stay)
 {
   bool awaited = n->inside && gm_autograd_is_awaited (n);
@@ -282,6 +282,7 @@ capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots, bool stay)
     else if (at.node->hooks && !own && !gm_walk_slot (w, at.node))
       gm_walk_slot_add (w, at.node)->greeted = true; /* for n's own gradient, they have run */
   }
+  return awaited;
 }
 
 GmTensor *
@@ -310,7 +311,7 @@ gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads
             .create = create,
             .through = true};
   int n_starts = 0;
-  capture_ends (&w, n, roots, stay);
+  bool awaited = capture_ends (&w, n, roots, stay);
   for (uint32_t k = 0; k < n->n_out; k++)
     if (grads[k] && roots[k] && roots[k]->meta.requires_grad) {
       starts[n_starts] = roots[k];
@@ -325,7 +326,7 @@ gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads
   }
   gm_walk_end (&w);
   for (uint32_t k = 0; k < n->n_out; k++) {
-    ok = ok && serve_awaited (n, k, ends[n->n_in + k], error);
+    ok = ok && (!awaited || serve_awaited (n, k, ends[n->n_in + k], error)); /* else it was served before n ran */
     gm_tensor_unref (ends[n->n_in + k]);
   }
   for (uint32_t i = 0; i < n->n_in; i++) {

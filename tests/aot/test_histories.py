@@ -932,3 +932,23 @@ def test_results_are_walked_back_from_one_by_one(backend, f, hooked, order, reta
 @pytest.mark.parametrize("change", [0, 1])
 def test_what_was_changed_is_refused_where_it_is_read(backend, change):
     same(apart, one_by_one([0, 1, 2], change=change), backend)
+
+
+# -- Gradients of what lies on both sides of a call ---------------------------------------------------------------------
+
+
+@backends
+@pytest.mark.parametrize("create", [False, True])
+@pytest.mark.parametrize("roots", ["v x1", "x1 v", "v x1 x2"])
+@pytest.mark.parametrize("wanted", ["v x1", "x1 v", "v leaf", "v x1 x2 leaf"])
+def test_gradients_of_a_result_and_of_an_argument_that_is_a_root_too(backend, roots, wanted, create):
+    def run(f):
+        leaf = base().requires_grad_()
+        at = {"leaf": leaf, "x1": leaf.view(3, 4), "x2": leaf[1:2].expand(4)}
+        at["v"] = f(at["x1"], at["x2"])
+        starts = [at[name] for name in roots.split()]
+        tangents = [(t.detach() * 0.3 + i).clone() for i, t in enumerate(starts)]
+        found = G.autograd.grad(starts, [at[name] for name in wanted.split()], tangents, create_graph=create, allow_unused=True)
+        return lines_of(found)
+
+    same(lambda x, y: (x * 0.5).sin() * x + y, run, backend)
