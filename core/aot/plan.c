@@ -184,6 +184,23 @@ find_read (const GmGraph *g, const GmJoint *joint)
   return read;
 }
 
+/* What a write makes of a history is used up, whatever it keeps (inplace.c). */
+static bool
+keeps_nothing (const GmGraph *g)
+{
+  for (uint32_t k = 0; k < g->nodes->len; k++) {
+    const GmNode *n = gm_graph_node (g, k);
+    uint32_t flow = 0;
+    for (uint32_t i = 0; i < n->n_in && gm_graph_meta (g, n->out)->requires_grad; i++)
+      if (gm_graph_meta (g, n->in[i])->requires_grad && gm_op_is_differentiable (n->op, (int) i))
+        flow |= 1u << MIN (i, 30);
+    bool other = n->op == GM_OP_custom || n->op == GM_OP_slice_scatter || n->op == GM_OP_overwrite || gm_op_is_higher (n->op);
+    if (flow && (other || gm_op_saves (n->op, (int) n->n_in, flow)))
+      return false;
+  }
+  return true;
+}
+
 /* Whether a hook waits for the gradient of v, or of a view that v was taken of, up to what has the memory. */
 static bool
 is_hooked (const GmGraph *g, GmValueId v)
@@ -259,6 +276,7 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
                           s->joint->n_grads };
   p->unfold.is_packed = s->parts->restore != NULL;
   p->has_hooks = gm_gradient_hooks_any (p->graph);
+  p->keeps_nothing = !p->has_hooks && !p->layers.functional.n_mutations && keeps_nothing (p->graph);
   if (p->has_hooks)
     p->backward = gm_graph_simplify (s->parts->backward, 0, p->arena);
   hold_inputs (p, places);

@@ -393,10 +393,19 @@ compiled_number (const void *data, uint32_t nr)
   return node == GM_NO_ID ? h->seq : gm_unfold_number (&p->unfold, early_numbers (h), h->seq, node);
 }
 
+static bool
+compiled_stays (const void *data)
+{
+  const GmHistory *h = data;
+
+  return h->plan->keeps_nothing && h->plan->n_held == 0;
+}
+
 static const GmAgFunction compiled_function = {
   .name = "CompiledBackward",
   .backward = compiled_backward,
   .release = history_free,
+  .stays = compiled_stays,
   .order = compiled_order,
   .number = compiled_number,
   .program = compiled_program,

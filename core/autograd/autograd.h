@@ -35,6 +35,8 @@ typedef struct {
   /* The order in which the outputs' gradients meet their hooks, and with `results` that in which results go to their edges: where
    * the function stands for many nodes, theirs.  NULL, or giving NULL: ascending. */
   const uint32_t *(*order) (const void *state, bool results);
+  /* Whether nothing of the state is used up by a backward: another one may come.  NULL: something is. */
+  bool (*stays) (const void *state);
   /* The number of the one of them that makes output nr: when the hooks on that one run, among other nodes'.  NULL: just before n. */
   uint64_t (*number) (const void *state, uint32_t nr);
   /* What `backward` would do without create_graph, as a program; appends to `structure` what tells it from others.  NULL: it has to be

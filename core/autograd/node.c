@@ -91,17 +91,25 @@ gm_node_ref (GmAgNode *n)
   return n;
 }
 
+static void
+drop_state (GmAgNode *n)
+{
+  if (!n->released && n->state && n->fn->release)
+    n->fn->release (n->state);
+  g_clear_pointer (&n->region, gm_region_unref);
+  n->released = true;
+  n->state = NULL;
+}
+
 void
 gm_node_release (GmAgNode *n)
 {
   if (n->kind == GM_NODE_LEAF)
     return;
   if (n->kind == GM_NODE_FUNCTION) {
-    if (!n->released && n->state && n->fn->release)
-      n->fn->release (n->state);
-    g_clear_pointer (&n->region, gm_region_unref);
-    n->released = true;
-    n->state = NULL;
+    bool stays = n->state && !n->region && n->fn->stays && n->fn->stays (n->state);
+    if (!stays)
+      drop_state (n);
     return;
   }
   for (int i = 0; i < GM_NODE_INLINE; i++)
@@ -145,10 +153,11 @@ node_free (GmAgNode *n)
     if (leaf->autograd && leaf->autograd->leaf == n)
       leaf->autograd->leaf = NULL;
     gm_tensor_unref (leaf);
+  } else if (n->kind == GM_NODE_FUNCTION) {
+    drop_state (n);
   } else {
     gm_node_release (n);
-    if (n->kind == GM_NODE_OP)
-      g_free (n->extra);
+    g_free (n->extra);
   }
   hooks_free (n->hooks);
   gm_node_user_free (n->user);

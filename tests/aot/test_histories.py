@@ -889,6 +889,14 @@ def stem_that_keeps_nothing(x, y):
     return z * 2, z.cos(), z.t() - 1
 
 
+def nothing_is_kept(x, y):
+    return x + y.t().reshape(3, 4), x[1:].view(-1), (y - x).sum(0)
+
+
+def scaled_by_a_number(x, y):
+    return x * 3, y / 2 - x
+
+
 def one_is_of_the_other(x, y):
     z = x.tanh()
     return z, (z * y).sum()
@@ -921,7 +929,7 @@ def one_by_one(order, hooked=False, retain=(), change=None):
 
 
 @backends
-@pytest.mark.parametrize("f", [apart, one_stem, stem_that_keeps_nothing, one_is_of_the_other])
+@pytest.mark.parametrize("f", [apart, one_stem, stem_that_keeps_nothing, one_is_of_the_other, nothing_is_kept, scaled_by_a_number])
 @pytest.mark.parametrize("hooked", [False, True])
 @pytest.mark.parametrize("order, retain", [([0, 1, 2], ()), ([1, 0, 1], ()), ([0, 1, 0, 1], (0,)), ([2, 1, 0, 2], (2,))])
 def test_results_are_walked_back_from_one_by_one(backend, f, hooked, order, retain):
