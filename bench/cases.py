@@ -301,6 +301,7 @@ def trace_deques(x, o):
     for i in range(5_000):
         d.rotate(1)
         d.appendleft(d.pop())
+        d[i] = i
     while d:
         d.popleft()
     return x + len(d)

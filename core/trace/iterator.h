@@ -14,7 +14,7 @@ typedef enum {
   GM_ITER_ZIP_STRICT, /* likewise; all must end together */
   GM_ITER_MAP,        /* items[0]: a function, the others iterators */
   GM_ITER_FILTER,     /* items[0]: a function or None; items[1]: an iterator */
-  GM_ITER_DEQUE,      /* items: a deque and its gm_row_state when it began */
+  GM_ITER_DEQUE,      /* items: a deque and its gm_deque_change when it began, unless that was NULL */
   GM_ITER_SET,        /* items: a set, its contents when it began, a tuple of them in table order */
   GM_ITER_GETITEM,    /* items[0]: an object with __getitem__ alone */
   GM_ITER_CALLABLE,   /* items[0]: a function, items[1]: the value that ends it */
@@ -45,6 +45,9 @@ void gm_iterator_move (GmRecorder *r, const GmTracker *t, int64_t position);
 
 const GmTracker *gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items,
                                   uint32_t n, int64_t start);
+
+/* Another one after each change of a deque that its iterators do not survive, NULL before the first. */
+const GmTracker *gm_deque_change (GmRecorder *r, const GmTracker *t);
 
 /* Of one argument, an iterator; iter () of its instance is that, and runs nothing: iterated.c. */
 PyTypeObject *gm_iterated_type (void);

@@ -120,13 +120,6 @@ gm_row_item (GmRecorder *r, const GmTracker *t, uint32_t i)
   return row ? gm_heap_load (&r->heap, row->id, slot_of (row, state_of (r, row), i)) : gm_contents_of (r, t)->items[i];
 }
 
-const GmTracker *
-gm_row_state (GmRecorder *r, const GmTracker *t)
-{
-  const GmTracker *row = row_of (r, t);
-  return row ? state_of (r, row) : gm_contents_of (r, t);
-}
-
 /* -- Changing -------------------------------------------------------------- */
 
 /* In contents: all are copied, but for those before what is appended. */

@@ -10,8 +10,6 @@
 
 uint32_t gm_row_length (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_row_item (GmRecorder *r, const GmTracker *t, uint32_t i);
-/* Another tracker after each change, and the same one again after a rollback. */
-const GmTracker *gm_row_state (GmRecorder *r, const GmTracker *t);
 
 /* Replaces `count` items from `at` by n others. */
 void gm_row_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, const GmTracker *const *items, uint32_t n);

@@ -32,16 +32,33 @@ gm_set_table (PyObject *set)
   return (int64_t) h;
 }
 
-PyObject *
-gm_set_elements_that_give (PyObject *set)
+/* Whether both, of the same elements, have them at the same places. */
+static bool
+same_table (PyObject *a, PyObject *b)
 {
-  PyObject *elements = gm_set_elements (set), *again = elements ? PyFrozenSet_New (elements) : NULL,
-           *order = again ? gm_set_elements (again) : NULL;
-  bool same = order != NULL && gm_set_table (again) == gm_set_table (set);
-  for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE (elements); i++)
-    same = PyTuple_GET_ITEM (elements, i) == PyTuple_GET_ITEM (order, i);
+  PyObject *p = a ? gm_set_elements (a) : NULL, *q = b ? gm_set_elements (b) : NULL;
+  bool same = p && q && gm_set_table (a) == gm_set_table (b);
+  for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE (p); i++)
+    same = PyTuple_GET_ITEM (p, i) == PyTuple_GET_ITEM (q, i);
+  Py_XDECREF (p);
+  Py_XDECREF (q);
+  return same;
+}
+
+PyObject *
+gm_set_made_of (PyObject *set, bool *as_set)
+{
+  PyObject *elements = gm_set_elements (set), *again = elements ? PyFrozenSet_New (elements) : NULL;
+  bool same = same_table (again, set);
+  *as_set = false;
+  if (!same) {
+    PyObject *copy = PySet_New (set);
+    Py_XSETREF (again, copy ? PyFrozenSet_New (copy) : NULL);
+    Py_XDECREF (copy);
+    *as_set = same = same_table (again, set);
+    Py_XSETREF (elements, Py_NewRef (set));
+  }
   Py_XDECREF (again);
-  Py_XDECREF (order);
   if (!same)
     Py_CLEAR (elements);
   PyErr_Clear ();

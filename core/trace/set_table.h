@@ -10,7 +10,7 @@
 PyObject *gm_set_elements (PyObject *set);
 /* With the order of its elements, all of its table that a set made of it depends on. */
 int64_t gm_set_table (PyObject *set);
-/* Elements from which a frozenset with this one's table comes out; NULL: those in its own order do not do that, so many share a place. */
-PyObject *gm_set_elements_that_give (PyObject *set);
+/* What a frozenset is made of that has this one's table: its elements, or a set of what is returned; a new reference, NULL: neither does that. */
+PyObject *gm_set_made_of (PyObject *set, bool *as_set);
 
 #endif

@@ -9,11 +9,28 @@
 #include "core/trace/iterator.h"
 #include "core/trace/row.h"
 
+/* Slots of the heap object: the items, and what is another tracker after each change that ends CPython's iterators: not of an item that is
+ * replaced. */
+enum { ITEMS, CHANGE, N_SLOTS };
+
+static void
+changed (GmRecorder *r, const GmTracker *t)
+{
+  if (!r->stop)
+    gm_heap_store (&r->heap, t->id, CHANGE, gm_tracker (r, .kind = &gm_kind_contents));
+}
+
+const GmTracker *
+gm_deque_change (GmRecorder *r, const GmTracker *t)
+{
+  return gm_heap_load (&r->heap, t->id, CHANGE);
+}
+
 static const GmTracker *
 deque_add (GmRecorder *r, PyObject *real, const GmSource *source, PyTypeObject *type,
            int64_t maxlen)
 {
-  uint32_t id = gm_heap_add (&r->heap, 1);
+  uint32_t id = gm_heap_add (&r->heap, N_SLOTS);
   const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_deque,
                                                         .real = real,
                                                         .source = source,
@@ -74,6 +91,7 @@ push (GmRecorder *r, const GmTracker *t, const GmTracker *item, bool left)
   gm_row_splice (r, t, left ? 0 : n, 0, &item, 1);
   if (t->number >= 0 && n == t->number)
     gm_row_splice (r, t, left ? n : 0, 1, NULL, 0);
+  changed (r, t);
 }
 
 /* One at a time: what is iterated may look at the deque, change it, or raise. */
@@ -146,6 +164,7 @@ take (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, bool left)
   uint32_t at = left ? 0 : n - 1;
   const GmTracker *item = gm_row_item (r, t, at);
   gm_row_splice (r, t, at, 1, NULL, 0);
+  changed (r, t);
   effect (r, t, left ? "popleft" : "pop", NULL);
   return item;
 }
@@ -168,7 +187,8 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (!gm_args_plain (r, "clear", args, 0, 0))
     return &gm_tracker_poison;
   if (gm_row_length (r, t))
-    gm_contents_set (r, t, gm_contents (r, NULL, 0));
+    changed (r, t);
+  gm_contents_set (r, t, gm_contents (r, NULL, 0));
   effect (r, t, "clear", NULL);
   return gm_none (r);
 }
@@ -188,7 +208,23 @@ method_rotate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     gm_row_splice (r, t, right ? (uint32_t) n - 1 : 0, 1, NULL, 0);
     gm_row_splice (r, t, right ? 0 : (uint32_t) n - 1, 0, &item, 1);
   }
+  if (n > 1)
+    changed (r, t);
   effect (r, t, "rotate", gm_from_int (r, by));
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_reverse (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  if (!gm_args_plain (r, "reverse", args, 0, 0))
+    return &gm_tracker_poison;
+  const GmTracker **items = gm_tracker_array (r, contents->n);
+  for (uint32_t i = 0; i < contents->n; i++)
+    items[i] = contents->items[contents->n - 1 - i];
+  gm_contents_set (r, t, gm_contents (r, items, contents->n));
+  effect (r, t, "reverse", NULL);
   return gm_none (r);
 }
 
@@ -229,6 +265,7 @@ static const GmMethodRow methods[] = {
   { "popleft", method_popleft },
   { "clear", method_clear },
   { "rotate", method_rotate },
+  { "reverse", method_reverse },
   { NULL, NULL },
 };
 
@@ -254,11 +291,32 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   return gm_row_item (r, t, (uint32_t) (i < 0 ? i + n : i));
 }
 
+static void
+setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
+{
+  int64_t i, n = gm_row_length (r, t);
+  if (!gm_constant_int (r, key, &i)) {
+    gm_record_break (r, GM_BREAK_SUBSCRIPT_STORE, "deque", gm_type_text (r, key));
+    return;
+  }
+  if (i < -n || i >= n) {
+    gm_raise_new (r, PyExc_IndexError, "deque index out of range");
+    return;
+  }
+  uint32_t at = (uint32_t) (i < 0 ? i + n : i);
+  if (t->real)
+    gm_dropped (r, gm_row_item (r, t, at));
+  gm_row_splice (r, t, at, 1, &value, value ? 1 : 0);
+  if (value == NULL)
+    changed (r, t);
+  gm_effect_item (r, (PyTypeObject *) t->data, t, key, value);
+}
+
 static const GmTracker *
 iter (GmRecorder *r, const GmTracker *t)
 {
-  const GmTracker *items[2] = { t, gm_row_state (r, t) };
-  return gm_iterator_new (r, GM_ITER_DEQUE, items, 2, 0);
+  const GmTracker *items[2] = { t, gm_deque_change (r, t) };
+  return gm_iterator_new (r, GM_ITER_DEQUE, items, items[1] ? 2 : 1, 0);
 }
 
 static const GmTracker *
@@ -333,6 +391,7 @@ const GmTrackerKind gm_kind_deque = {
   .iter = iter,
   .getattr = getattr,
   .getitem = getitem,
+  .setitem = setitem,
   .compare = compare,
   .len = len,
   .contains = contains,

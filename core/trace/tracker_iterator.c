@@ -204,7 +204,7 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
     }
     return NULL;
   case GM_ITER_DEQUE:
-    if (gm_row_state (r, of) != t->items[1]) { /* any change counts, also one of no size */
+    if (gm_deque_change (r, of) != (t->n == 2 ? t->items[1] : NULL)) { /* any change counts, also one of no size */
       gm_raise_new (r, PyExc_RuntimeError, "deque mutated during iteration");
       return NULL;
     }

@@ -760,15 +760,20 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 static void
 build_frozen (GmResidualBuilder *b, const GmTracker *t)
 {
-  PyObject *elements = t->number == MADE ? gm_set_elements_that_give (t->real) : NULL;
-  if (elements == NULL) {
+  bool as_set = false;
+  PyObject *of = t->number == MADE ? gm_set_made_of (t->real, &as_set) : NULL;
+  if (of == NULL) {
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
     return;
   }
-  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
-  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) &PyFrozenSet_Type);
-  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (gm_residual_recorder (b), elements));
-  gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
+  PyTypeObject *types[] = { &PyFrozenSet_Type, &PySet_Type };
+  for (int i = 0; i <= as_set; i++) {
+    gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) types[i]);
+  }
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (gm_residual_recorder (b), of));
+  for (int i = 0; i <= as_set; i++)
+    gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
   gm_residual_allocated (b, t);
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
 }

@@ -76,7 +76,22 @@ def change_deque(d, operations):
     seen = []
     for what, at, value in operations:
         if what == "store" and d:
-            d.append(d[at % len(d)])
+            d[at % len(d)] = value
+            d[-1] = d[0]
+        elif what == "delete" and d:
+            del d[at % len(d)]
+        elif what == "reverse":
+            d.reverse()
+        elif what == "store in a loop":
+            for i, item in enumerate(d):
+                d[i] = item + 1
+                seen.append(d[-1])
+        elif what == "beyond":
+            try:
+                d[at * 9] = 1
+                del d[-at - 20]
+            except IndexError as error:
+                seen.append(str(error))
         elif what == "append":
             d.append(value)
         elif what == "appendleft":
@@ -140,7 +155,7 @@ def change_set(s, operations):
 
 LIST = ["store", "store from the end", "append", "pop", "pop the first", "pop inside", "insert", "insert first", "delete", "delete a slice", "delete the last",
         "store a slice", "store as many", "look", "copy", "reverse", "sort", "extend", "clear", "iterate", "iterate backwards"]
-DEQUE = ["store", "append", "appendleft", "pop", "popleft", "rotate", "turn", "extend", "extendleft", "look", "clear", "iterate"]
+DEQUE = ["store", "delete", "reverse", "store in a loop", "beyond", "append", "appendleft", "pop", "popleft", "rotate", "turn", "extend", "extendleft", "look", "clear", "iterate"]
 SET = ["discard", "remove", "add", "add another", "add an object", "look", "update", "difference", "compare", "clear"]
 KINDS = {
     "list": (list, change_list, LIST),
@@ -242,6 +257,7 @@ def ring(n):
         d.appendleft(i)
         d.rotate(1)
         d.rotate(-2)
+        d[i] = -i
     return d[0] + 2 * d[-1] + 3 * d[5]
 
 
