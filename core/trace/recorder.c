@@ -34,6 +34,7 @@ gm_trace_set_host (const GmTraceHost *host)
 __attribute__ ((optimize ("no-tree-slp-vectorize"))) GmMark
 gm_record_mark (const GmRecorder *r)
 {
+  GmGraphMark graph = gm_graph_mark (r->graph); /* first: with sizes that is a call, over which the rest would have to be kept */
   return (GmMark){
     .frame = r->frame,
     .pc = r->pc,
@@ -49,7 +50,7 @@ gm_record_mark (const GmRecorder *r)
     .mutated = r->mutated->len,
     .draws = r->draws->len,
     .looks = r->looks->len,
-    .graph = gm_graph_mark (r->graph),
+    .graph = graph,
     .rng = r->builder.rng,
     .rng_taken = r->builder.rng_taken,
   };
@@ -63,31 +64,32 @@ cut (GArray *a, uint32_t n)
     g_array_set_size (a, n);
 }
 
-static inline void
-cut_pointers (GPtrArray *a, uint32_t n)
+/* What has an index beside it. */
+static void
+cut_indices (GmRecorder *r, const GmMark *m)
 {
-  if (G_UNLIKELY (a->len != n))
-    g_ptr_array_set_size (a, (int) n);
-}
-
-void
-gm_record_rollback (GmRecorder *r, const GmMark *m)
-{
-  gm_heap_rollback (&r->heap, &m->heap);
   for (uint32_t i = m->guards; i < r->guards->len; i++)
     g_hash_table_remove (r->guard_index, &g_array_index (r->guards, GmGuard, i));
   for (uint32_t i = m->sources; i < r->sources->len; i++)
     g_hash_table_remove (r->source_index, r->sources->pdata[i]);
   for (uint32_t i = m->wrapped; i < r->wrapped->len; i++)
     g_hash_table_remove (r->by_real, ((const GmTracker *) r->wrapped->pdata[i])->real);
-  cut (r->guards, m->guards);
+  g_array_set_size (r->guards, m->guards);
+  g_ptr_array_set_size (r->sources, (int) m->sources);
+  g_ptr_array_set_size (r->wrapped, (int) m->wrapped);
+}
+
+void
+gm_record_rollback (GmRecorder *r, const GmMark *m)
+{
+  gm_heap_rollback (&r->heap, &m->heap);
+  if (G_UNLIKELY (r->guards->len != m->guards || r->sources->len != m->sources || r->wrapped->len != m->wrapped))
+    cut_indices (r, m);
   cut (r->effects, m->effects);
   cut (r->inputs, m->inputs);
   cut (r->mutated, m->mutated);
   cut (r->draws, m->draws);
   cut (r->looks, m->looks);
-  cut_pointers (r->sources, m->sources);
-  cut_pointers (r->wrapped, m->wrapped);
   gm_graph_truncate (r->graph, &m->graph);
   r->builder.rng = m->rng;
   r->builder.rng_taken = m->rng_taken;
