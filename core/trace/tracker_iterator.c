@@ -361,6 +361,8 @@ emit_at_position (GmResidualBuilder *b, const GmTracker *t, int64_t at)
       && (at > MAX_STEPS
           || !same_keys (gm_contents_of (r, t)->data, gm_contents_of (r, dict_under (of)))))
     return false; /* made after the change, it would not see it */
+  if (of->kind == &gm_kind_list && at > (int64_t) gm_row_length (r, of) - reversed)
+    return false; /* __setstate__ goes no further than to the end of what the list holds now */
   emit_new (b, t, reversed ? &PyReversed_Type : NULL, NULL);
   if (dict)
     for (int64_t i = 0; i < at; i++)

@@ -385,6 +385,29 @@ def test_the_operands_of_an_iterator_that_is_made_again_are_not_asked_for_one(ov
     assert compiled(f)(G.ones(1))[1:] == want[1:]
 
 
+@pytest.mark.parametrize("n", [6, 20])
+@pytest.mark.parametrize("grows", [False, True])
+def test_an_iterator_of_a_list_that_has_become_shorter(n, grows):
+    def f(x):
+        items = list(range(n))
+        forward, backward, both = iter(items), reversed(items), []
+        for _ in range(n - 1):
+            next(forward)
+        next(backward)
+        for _ in range(3):
+            items.pop()
+        G._dynamo.graph_break()
+        if grows:
+            items.extend([7] * 5)
+        for it in (forward, backward):
+            both.append(next(it, "end"))
+        return x + 1, both, list(forward), list(backward)
+
+    G.compiler.reset()
+    want = f(G.ones(1))
+    assert compiled(f)(G.ones(1))[1:] == want[1:]
+
+
 # -- Functions that Python calls behind a break ----------------------------------------------------------------------
 
 
