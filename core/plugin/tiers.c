@@ -6,7 +6,7 @@
  * that there is something better, frees the first code; so does who sets the pointer while nobody is
  * inside.  No call ever waits, for a lock or for a compiler.
  *
- * The background gets the graphs as images: the caller's are in an arena that goes with the compilation.  A
+ * The background gets copies of the graphs: the caller's are in an arena that goes with the compilation.  A
  * build begins with a function's second call (auto.after): many functions are called once.  If it fails,
  * `better` becomes the first code, and that is all.  What the cache on disk has of the second back end is
  * taken at once, and there is nothing to do in the background.
@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/graph/image.h"
 #include "core/plugin/builds.h"
 
 #define MANY_FAILURES 3 /* in a row, and no success: the second back end is out for this process */
@@ -56,9 +55,7 @@ struct GmTiers {
   uint32_t inside;      /* atomic: who may be running `first` */
   uint32_t calls, after;
   GmBackend *then;
-  GmImage *images[2];
-  bool is_backward; /* of the first: a backward by itself */
-  GPtrArray *highers[2]; /* tables of bodies, which images do not have; NULL: none */
+  GmGraph *graphs[2]; /* the second, or NULL; names are literals */
   char **options; /* of `then` */
   char *no_cache, *cache_salt;
   GmBuild *build; /* atomic */
@@ -311,10 +308,8 @@ unref (void *data)
     return;
   gm_exec_unref (t->first);
   gm_exec_unref (t->better);
-  for (int i = 0; i < 2; i++) {
-    g_clear_pointer (&t->images[i], gm_image_free);
-    g_clear_pointer (&t->highers[i], g_ptr_array_unref);
-  }
+  for (int i = 0; i < 2; i++)
+    g_clear_pointer (&t->graphs[i], gm_graph_free);
   g_clear_pointer (&t->shared, g_array_unref);
   g_strfreev (t->options);
   g_free (t->no_cache);
@@ -376,30 +371,11 @@ note_failure (const GmTiers *t, const char *why)
   }
 }
 
-static GmGraph *
-read_graph (const GmTiers *t, int role, const char *name, GError **error)
-{
-  const GmImage *m = t->images[role];
-  GmGraph *g = gm_image_read (m->bytes, m->length, (GmTensor *const *) m->constants->pdata,
-                              m->constants->len, error);
-  if (g) {
-    g->name = name;
-    g->highers = t->highers[role] ? g_ptr_array_ref (t->highers[role]) : NULL;
-  }
-  return g;
-}
-
 static GmExec *
 compile_better (GmTiers *t, const int *stop, GError **error)
 {
-  g_autoptr (GmGraph) forward = read_graph (t, 0, t->is_backward ? "backward" : "forward", error);
-  g_autoptr (GmGraph) backward = NULL;
-  if (forward && t->images[1] && !(backward = read_graph (t, 1, "backward", error)))
-    return NULL;
   const GmCompileHow how = { .stop = stop, .no_cache = t->no_cache, .cache_salt = t->cache_salt };
-  return forward ? gm_backend_compile_how (t->then, forward, backward,
-                                           (const char *const *) t->options, &how, error)
-                 : NULL;
+  return gm_backend_compile_how (t->then, t->graphs[0], t->graphs[1], (const char *const *) t->options, &how, error);
 }
 
 /* Whether it holds to what the first code promised. */
@@ -440,10 +416,8 @@ work (void *data, const int *stop)
     gm_log (GM_LOG_PLUGINS, "auto: %s's code is in use, after %.1f ms", t->then->name,
             (double) (g_get_monotonic_time () - start) / 1000.0);
   put (t, made ? g_steal_pointer (&better) : gm_exec_ref (t->first));
-  for (int i = 0; i < 2; i++) {
-    g_clear_pointer (&t->images[i], gm_image_free);
-    g_clear_pointer (&t->highers[i], g_ptr_array_unref);
-  }
+  for (int i = 0; i < 2; i++)
+    g_clear_pointer (&t->graphs[i], gm_graph_free);
   return made;
 }
 
@@ -552,17 +526,13 @@ compile_first (GmBackend *b, GmBackend *tiers[N_TIERS], Tier *rows[2], Choice *c
   }
 }
 
-static bool
-keep_graphs (GmTiers *t, const GmGraph *forward, const GmGraph *backward, GError **error)
+static GmGraph *
+keep_graph (const GmGraph *g)
 {
-  t->images[0] = gm_image_new (forward, error);
-  t->is_backward = g_strcmp0 (forward->name, "backward") == 0;
-  t->highers[0] = forward->highers ? g_ptr_array_ref (forward->highers) : NULL;
-  if (t->images[0] && backward) {
-    t->images[1] = gm_image_new (backward, error);
-    t->highers[1] = backward->highers ? g_ptr_array_ref (backward->highers) : NULL;
-  }
-  return t->images[0] && (t->images[1] || !backward);
+  GmGraph *copy = g ? gm_graph_copy_apart (g) : NULL;
+  if (copy)
+    copy->name = g_strcmp0 (g->name, "backward") == 0 ? "backward" : "forward";
+  return copy;
 }
 
 /* An exec that looks like the first. */
@@ -626,9 +596,7 @@ gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
   t->no_cache = g_strdup (how->no_cache);
   t->cache_salt = g_strdup (how->cache_salt);
   t->options = (char **) g_ptr_array_free (g_steal_pointer (&c.given[1]), FALSE);
-  if (!keep_graphs (t, forward, backward, error)) {
-    unref (t);
-    return NULL;
-  }
+  t->graphs[0] = keep_graph (forward);
+  t->graphs[1] = keep_graph (backward);
   return wrap (b, t);
 }

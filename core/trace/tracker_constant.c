@@ -31,7 +31,7 @@ gm_wrap_constant (GmRecorder *r, PyObject *real, const GmSource *source)
     int64_t size;
     if (overflow)
       gm_guard (r, EQUALS, source, .obj = real);
-    else if (source->kind == GM_SOURCE_LOCAL && !r->request->start && gm_size_int (r, real, source, &size))
+    else if (source->kind == GM_SOURCE_LOCAL && gm_size_int (r, real, source, &size))
       return gm_tracker (r, .kind = &gm_kind_size, .number = size, .source = source);
     else
       gm_guard (r, INT, source, .index = i, .obj = real);

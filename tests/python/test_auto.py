@@ -12,6 +12,7 @@ import time
 import pytest
 
 import gramme
+from gramme.higher_order import associative_scan, cond, scan, while_loop
 from stress import undisturbed
 
 names = gramme.compiler.list_backends()
@@ -57,6 +58,22 @@ def test_a_swap_in_the_middle_of_a_loop_of_calls_changes_no_bit():
     end = time.monotonic() + 60
     while after < 20 and time.monotonic() < end:
         assert bits(fn(x, y)) == want
+        after += gramme.compiler.builds()["made"] > made
+    assert after == 20, "the better code never came"
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("f", [
+    lambda x: cond(x.sum() > 0, lambda: (x * 2).sin() + 1, lambda: x.tanh()),
+    lambda x: associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (x, x * 2))[1],
+    lambda x: scan(lambda c, s: (c * 0.5 + s, c.sin()), x.sum(0), x)[1] * while_loop(lambda y: y.sum() < 3, lambda y: (y + x.abs().sum(),), (x[0] * 0,))[0],
+])  # fmt: skip
+def test_control_flow_gets_better_code_too(f, dynamic):
+    fn, made = gramme.compile(f, backend="auto", dynamic=dynamic, options=THEN_CC), gramme.compiler.builds()["made"]
+    after, end = 0, time.monotonic() + 60
+    while after < 20 and time.monotonic() < end:
+        x = gramme.randn(5 + (after % 7 if dynamic else 0), 3)
+        assert bits(fn(x)) == bits(f(x))
         after += gramme.compiler.builds()["made"] > made
     assert after == 20, "the better code never came"
 

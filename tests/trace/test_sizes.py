@@ -454,6 +454,18 @@ def test_what_a_layer_takes_for_granted_makes_another_form_not_another_entry():
     assert entries(c) == 2 and [n - made[0] for n in made] == [0, 2, 2, 4, 4, 4, 4]  # each with its backward
 
 
+def test_an_int_that_comes_over_a_break_is_general_after_its_first_change():
+    def f(x, k):
+        k = k.item()
+        return x[:k].sum(0) * k
+
+    c = G.compile(f, backend="tcc")
+    for k in (5, 6, 9, 2, 12, 7, 20, 3, 8, 11, 17, 30):
+        x = G.randn(40, 4)
+        assert same((c(x, G.tensor(k)),), (f(x, G.tensor(k)),)), k
+    assert FORCED or c.status()["graphs"] <= 2
+
+
 # -- Writes in place
 
 
