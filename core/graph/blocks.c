@@ -45,17 +45,29 @@ add_step (GmSizes *sizes, const char *name)
   return step;
 }
 
-static bool
-add_inputs (GmGraph *to, const GmGraph *from, uint32_t m, const int64_t *steps)
+/* An input whose slices are `step` slices apart; GM_NO_ID: it has none that are neighbours. */
+static GmValueId
+add_block (GmGraph *to, const GmGraphValue *v, int64_t step)
 {
-  for (uint32_t i = 0; i < from->inputs->len; i++) {
+  GmMeta meta = v->meta;
+  if (meta.ndim == 0 || meta.device != GM_DEVICE_CPU || !gm_meta_is_contiguous (&meta))
+    return GM_NO_ID;
+  meta.strides[0] = gm_size_mul (meta.strides[0], step);
+  return gm_graph_add_input (to, v->name, &meta);
+}
+
+/* steps: of the first blocks, of the second, and of those behind what is no block; n_behind: of these. */
+static bool
+add_inputs (GmGraph *to, const GmGraph *from, uint32_t m, uint32_t n_behind, const int64_t *steps)
+{
+  uint32_t n = from->inputs->len;
+  for (uint32_t i = 0; i < n; i++) {
     const GmGraphValue *v = gm_graph_value (from, g_array_index (from->inputs, GmValueId, i));
-    GmMeta meta = v->meta;
-    if (i < 2 * m && (meta.ndim == 0 || meta.device != GM_DEVICE_CPU || !gm_meta_is_contiguous (&meta)))
+    bool behind = i >= n - n_behind;
+    if (i >= 2 * m && !behind)
+      gm_graph_add_input (to, v->name, &v->meta);
+    else if (add_block (to, v, steps[behind ? 2 : i >= m]) == GM_NO_ID)
       return false;
-    if (i < 2 * m)
-      meta.strides[0] = gm_size_mul (meta.strides[0], steps[i >= m]);
-    gm_graph_add_input (to, v->name, &meta);
   }
   return true;
 }
@@ -82,21 +94,25 @@ add_nodes (GmGraph *to, const GmGraph *from)
 
 /* A loop writes its results wherever they belong; other nodes may not. */
 static bool
+add_result (GmGraph *to, GmValueId v, int64_t step)
+{
+  uint32_t node = gm_graph_value (to, v)->node;
+  if (node == GM_NO_ID || gm_ops[gm_graph_node (to, node)->op].family != GM_FAMILY_POINTWISE || !gm_meta_is_contiguous (gm_graph_meta (to, v)))
+    return false;
+  for (uint32_t i = 0; i < to->outputs->len; i++)
+    if (g_array_index (to->outputs, GmGraphOutput, i).value == v)
+      return false;
+  gm_graph_meta (to, v)->strides[0] = gm_size_mul (gm_graph_meta (to, v)->strides[0], step);
+  gm_graph_add_output (to, v, GM_OUTPUT_USER);
+  return true;
+}
+
+static bool
 add_outputs (GmGraph *to, const GmGraph *from, const bool *wanted, int64_t step)
 {
-  g_autofree bool *given = g_new0 (bool, to->values->len + 1);
-  for (uint32_t i = 0; i < from->outputs->len; i++) {
-    GmValueId v = g_array_index (from->outputs, GmGraphOutput, i).value;
-    uint32_t node = gm_graph_value (from, v)->node;
-    if (!wanted[i])
-      continue;
-    if (node == GM_NO_ID || given[v] || gm_ops[gm_graph_node (from, node)->op].family != GM_FAMILY_POINTWISE
-        || !gm_meta_is_contiguous (gm_graph_meta (to, v)))
+  for (uint32_t i = 0; i < from->outputs->len; i++)
+    if (wanted[i] && !add_result (to, g_array_index (from->outputs, GmGraphOutput, i).value, step))
       return false;
-    given[v] = true;
-    gm_graph_meta (to, v)->strides[0] = gm_size_mul (gm_graph_meta (to, v)->strides[0], step);
-    gm_graph_add_output (to, v, GM_OUTPUT_USER);
-  }
   return to->outputs->len > 0;
 }
 
@@ -111,7 +127,58 @@ gm_graph_blocks_apart (const GmGraph *body, uint32_t m, const bool *wanted)
   gm_graph_share_sizes (to, from);
   gm_graph_share_tables (to, from);
   GmSizes *was = gm_sizes_enter (from->sizes);
-  bool good = add_inputs (to, from, m, steps) && add_nodes (to, from) && add_outputs (to, from, wanted, steps[2]);
+  bool good = add_inputs (to, from, m, 0, steps) && add_nodes (to, from) && add_outputs (to, from, wanted, steps[2]);
+  gm_sizes_enter (was);
+  return good && gm_sizes_check (from->sizes, NULL) ? gm_graph_simplify (to, GM_SIMPLIFY_DEAD, NULL) : NULL;
+}
+
+/* What a step adds to is an input of its own, behind the others, so that no memory is read and written. */
+static bool
+add_gradients (GmGraph *to, const GmGraph *step, uint32_t m, bool is_rest)
+{
+  for (uint32_t i = 0; i < 2 * m; i++) {
+    GmValueId v = g_array_index (step->outputs, GmGraphOutput, i).value;
+    const GmGraphValue *block = gm_graph_value (to, g_array_index (to->inputs, GmValueId, i % m));
+    const GmMeta *g = gm_graph_meta (to, v);
+    if (g->dtype != block->meta.dtype || !gm_dtype_is_float ((GmDtype) g->dtype) || !gm_meta_is_contiguous (g))
+      return false;
+  }
+  GmMeta *metas = gm_arena_newn (to->arena, GmMeta, 2 * m);
+  for (uint32_t i = 0; i < 2 * m; i++)
+    metas[i] = *gm_graph_meta (to, g_array_index (step->outputs, GmGraphOutput, i).value);
+  for (uint32_t i = 0; i < m; i++) {
+    const GmGraphValue like = { .meta = metas[i], .name = "sum" };
+    if (add_block (to, &like, is_rest ? 2 : 1) == GM_NO_ID)
+      return false;
+  }
+  for (uint32_t i = 0; i < 2 * m; i++) {
+    GmValueId v = g_array_index (step->outputs, GmGraphOutput, i).value, in[2] = { GM_NO_ID, v };
+    if (i < m)
+      in[0] = g_array_index (to->inputs, GmValueId, to->inputs->len - m + i);
+    else if (!is_rest) {
+      GmAttrs zero = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE, .dtype = metas[i].dtype, .value = gm_scalar_float (0) };
+      const GmMeta scalar = gm_meta_make ((GmDtype) metas[i].dtype, 0, NULL);
+      in[0] = gm_graph_add_known (to, GM_OP_full, NULL, 0, &zero, NULL, &scalar);
+    }
+    v = in[0] == GM_NO_ID ? gm_graph_add_known (to, GM_OP_copy, &v, 1, NULL, NULL, &metas[i])
+                          : gm_graph_add_known (to, GM_OP_add, in, 2, NULL, NULL, &metas[i]);
+    if (!add_result (to, v, is_rest ? 1 : 2))
+      return false;
+  }
+  return true;
+}
+
+GmGraph *
+gm_graph_gradients_apart (const GmGraph *step, uint32_t m, bool is_rest)
+{
+  g_autoptr (GmGraph) from = gm_graph_copy_apart (step), to = gm_graph_new (step->name, NULL);
+  if (!from->sizes || from->outputs->len != 2 * m)
+    return NULL;
+  const int64_t steps[] = { is_rest ? add_step (from->sizes, "gm_step_first") : 2, 2, is_rest ? 2 : 1 };
+  gm_graph_share_sizes (to, from);
+  gm_graph_share_tables (to, from);
+  GmSizes *was = gm_sizes_enter (from->sizes);
+  bool good = add_inputs (to, from, m, m, steps) && add_nodes (to, from) && add_gradients (to, from, m, is_rest);
   gm_sizes_enter (was);
   return good && gm_sizes_check (from->sizes, NULL) ? gm_graph_simplify (to, GM_SIMPLIFY_DEAD, NULL) : NULL;
 }

@@ -160,6 +160,12 @@ void gm_graph_bind_symbols (const GmGraph *g, GmTensor *const *inputs, int64_t *
  * the first blocks, in the second, and in the results, say three symbols of its own, behind those of the body.  It gives the results that are wanted
  * (by operand).  NULL: such blocks do not fit it. */
 GmGraph *gm_graph_blocks_apart (const GmGraph *body, uint32_t m, const bool *wanted);
+/* The step of an associative_scan_grad in the same way, with what it adds to.  Its inputs are the step's, then m blocks.  is_rest: of the slices that come
+ * from the one before: a symbol behind those of the step says how far apart the first blocks' slices are, all others that go in are every second; out
+ * come the sums of the gradients of the first blocks and these m blocks, and the gradients of the second, as neighbours.  Else of the pairs: the blocks
+ * are every second slice, gradients and sums neighbours; out come such sums, and 0 + the gradients of the second, at every second slice.  NULL: such
+ * blocks do not fit it. */
+GmGraph *gm_graph_gradients_apart (const GmGraph *step, uint32_t m, bool is_rest);
 /* More of wanted: also those whose first blocks these results are computed from. */
 void gm_graph_close_prefixes (const GmGraph *body, uint32_t m, bool *wanted);
 /* t with the strides of `want`, which is of its shape: itself, the same elements under these strides, or a copy. */

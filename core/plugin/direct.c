@@ -11,38 +11,45 @@
 #include "core/plugin/scans.h"
 
 struct GmExecDirect {
-  const GmHigher *h;     /* borrowed, of the graph */
-  uint32_t n_in, *in;    /* by operand: an input of the graph */
+  const GmGraph *host;   /* borrowed, as the rest of it */
+  const GmHigher *h;
+  const GmNode *call;
+  uint32_t n_before;     /* nodes that make operands: the first ones */
   uint32_t n_out, *from; /* by result: an output of the graph, or GM_NO_ID */
   GmExecScan *scan;
   bool *plain[GM_HIGHER_MAX_BODIES]; /* by input of the body: it is row-major; NULL where `scan` runs */
 };
 
+/* How many nodes stand before the call: views of inputs, and numbers.  GM_NO_ID: the graph is not one call whose results are its outputs. */
 static uint32_t
-number_of_input (const GmGraph *g, GmValueId v)
+count_before (const GmGraph *g)
 {
-  for (uint32_t i = 0; i < g->inputs->len; i++)
-    if (g_array_index (g->inputs, GmValueId, i) == v)
-      return i;
-  return GM_NO_ID;
-}
-
-/* Whether the graph is one call on its inputs, and all of its outputs are that call's results. */
-static bool
-is_one_call (const GmGraph *g)
-{
-  for (uint32_t i = 0; i < g->nodes->len; i++) {
+  uint32_t before = 0;
+  while (before < g->nodes->len && !gm_op_is_higher (gm_graph_node (g, before)->op))
+    before++;
+  if (before == g->nodes->len)
+    return GM_NO_ID;
+  for (uint32_t i = 0; i < before; i++) {
     const GmNode *n = gm_graph_node (g, i);
-    if (!gm_op_is_higher (n->op) || n->attrs->offset != gm_graph_node (g, 0)->attrs->offset)
-      return false;
-    for (uint32_t k = 0; k < n->n_in; k++)
-      if (gm_graph_value (g, n->in[k])->node != GM_NO_ID)
-        return false;
+    if (gm_ops[n->op].family != GM_FAMILY_MOVEMENT && n->op != GM_OP_full && n->op != GM_OP_constant)
+      return GM_NO_ID;
   }
-  for (uint32_t i = 0; i < g->outputs->len; i++)
-    if (gm_graph_value (g, g_array_index (g->outputs, GmGraphOutput, i).value)->node == GM_NO_ID)
-      return false;
-  return g->nodes->len > 0;
+  for (uint32_t i = before; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (!gm_op_is_higher (n->op) || n->attrs->offset != gm_graph_node (g, before)->attrs->offset)
+      return GM_NO_ID;
+    for (uint32_t k = 0; k < n->n_in; k++) {
+      uint32_t made = gm_graph_value (g, n->in[k])->node;
+      if (made != GM_NO_ID && made >= before)
+        return GM_NO_ID;
+    }
+  }
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    uint32_t node = gm_graph_value (g, g_array_index (g->outputs, GmGraphOutput, i).value)->node;
+    if (node == GM_NO_ID || node < before)
+      return GM_NO_ID;
+  }
+  return before;
 }
 
 static bool
@@ -72,21 +79,21 @@ plain_inputs (const GmGraph *g)
 bool
 gm_direct_new (const GmGraph *host, const GmRequest *q, GmExecDirect **out, GError **error)
 {
-  const GmHigher *h = is_one_call (host) ? gm_graph_higher (host, gm_graph_node (host, 0)) : NULL;
+  uint32_t before = count_before (host);
+  const GmHigher *h = before == GM_NO_ID ? NULL : gm_graph_higher (host, gm_graph_node (host, before));
   *out = NULL;
-  if (!h || (h->op != GM_OP_associative_scan && h->op != GM_OP_cond && h->op != GM_OP_invoke_subgraph))
+  bool scan = h && (h->op == GM_OP_associative_scan || h->op == GM_OP_associative_scan_grad);
+  if (!h || (!scan && h->op != GM_OP_cond && h->op != GM_OP_invoke_subgraph))
     return true;
-  const GmNode *first = gm_graph_node (host, 0);
   g_autoptr (GmExecDirect) d = g_new0 (GmExecDirect, 1);
+  d->host = host;
   d->h = h;
-  d->n_in = first->n_in;
-  d->in = g_new (uint32_t, d->n_in + 1);
+  d->call = gm_graph_node (host, before);
+  d->n_before = before;
   d->n_out = gm_higher_n_results (h);
   d->from = g_new (uint32_t, d->n_out + 1);
   g_autofree bool *wanted = g_new0 (bool, d->n_out + 1);
   memset (d->from, 0xff, d->n_out * sizeof *d->from);
-  for (uint32_t i = 0; i < d->n_in; i++)
-    d->in[i] = number_of_input (host, first->in[i]);
   for (uint32_t i = 0; i < host->outputs->len; i++) {
     const GmGraphValue *v = gm_graph_value (host, g_array_index (host->outputs, GmGraphOutput, i).value);
     int64_t result = gm_graph_node (host, v->node)->attrs->dim;
@@ -95,12 +102,12 @@ gm_direct_new (const GmGraph *host, const GmRequest *q, GmExecDirect **out, GErr
     d->from[result] = i;
     wanted[result] = true;
   }
-  for (uint32_t b = 0; b < h->n_bodies && h->op != GM_OP_associative_scan; b++)
+  for (uint32_t b = 0; b < h->n_bodies && !scan; b++)
     if (!(d->plain[b] = plain_inputs (h->bodies[b])))
       return true;
-  if (h->op == GM_OP_associative_scan && !gm_scan_compile (h, wanted, q, &d->scan, error))
+  if (scan && !gm_scan_compile (h, wanted, q, &d->scan, error))
     return false;
-  if (h->op != GM_OP_associative_scan || d->scan)
+  if (!scan || d->scan)
     *out = g_steal_pointer (&d);
   return true;
 }
@@ -113,7 +120,6 @@ gm_direct_free (GmExecDirect *d)
   gm_scan_free (d->scan);
   for (int b = 0; b < GM_HIGHER_MAX_BODIES; b++)
     g_free (d->plain[b]);
-  g_free (d->in);
   g_free (d->from);
   g_free (d);
 }
@@ -166,16 +172,48 @@ run_body (const GmExecDirect *d, uint32_t b, GmExec *e, const int64_t *symbols, 
   return good;
 }
 
+/* What stands before the call; values: by id, to which new references are added. */
+static bool
+make_operands (const GmExecDirect *d, const int64_t *symbols, GmTensor **values, GError **error)
+{
+  const GmGraph *g = d->host;
+  for (uint32_t i = 0; i < d->n_before; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    GmTensor *in = n->n_in ? values[n->in[0]] : NULL;
+    GmAttrs attrs = { 0 };
+    if (n->attrs && gm_graph_attrs_are_symbolic (n->attrs)) {
+      if (!gm_graph_attrs_now (g, n->attrs, symbols, &attrs, error))
+        return false;
+    } else if (n->attrs)
+      attrs = *n->attrs;
+    values[n->out] = n->op == GM_OP_constant ? gm_tensor_ref (g_ptr_array_index (g->constants, n->attrs->offset))
+                                             : gm_op_run (n->op, &in, (int) n->n_in, n->attrs ? &attrs : NULL, error);
+    if (!values[n->out])
+      return false;
+  }
+  return true;
+}
+
 GmRunAt
 gm_direct_run (const GmExecDirect *d, GmExec *const *bodies, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error)
 {
-  GmTensor **operands = g_newa (GmTensor *, d->n_in + 1), **results = g_newa (GmTensor *, d->n_out + 1);
-  for (uint32_t i = 0; i < d->n_in; i++)
-    operands[i] = in[d->in[i]];
+  uint32_t n_in = d->call->n_in, n_values = d->host->values->len;
+  GmTensor **values = g_newa (GmTensor *, n_values + 1), **operands = g_newa (GmTensor *, n_in + 1), **results = g_newa (GmTensor *, d->n_out + 1);
+  GmRunAt done = GM_RUN_FAILED;
+  memset (values, 0, n_values * sizeof *values);
+  for (uint32_t i = 0; i < d->host->inputs->len; i++)
+    values[g_array_index (d->host->inputs, GmValueId, i)] = in[i];
+  bool good = make_operands (d, symbols, values, error);
+  for (uint32_t i = 0; i < n_in; i++)
+    operands[i] = values[d->call->in[i]];
   for (uint32_t i = 0; i < d->n_out; i++)
     results[i] = d->from[i] == GM_NO_ID ? NULL : out[d->from[i]];
-  if (d->scan)
-    return gm_scan_run (d->scan, symbols, operands, results, error);
-  uint32_t skip = d->h->op == GM_OP_cond, b = skip && !gm_higher_is_true (operands[0]);
-  return run_body (d, b, bodies[b], symbols, operands + skip, results, error) ? GM_RUN_DONE : GM_RUN_FAILED;
+  uint32_t skip = d->h->op == GM_OP_cond, b = good && skip && !gm_higher_is_true (operands[0]);
+  if (good && d->scan)
+    done = gm_scan_run (d->scan, symbols, operands, results, error);
+  else if (good)
+    done = run_body (d, b, bodies[b], symbols, operands + skip, results, error) ? GM_RUN_DONE : GM_RUN_FAILED;
+  for (uint32_t i = 0; i < d->n_before; i++)
+    gm_tensor_unref (values[gm_graph_node (d->host, i)->out]);
+  return done;
 }

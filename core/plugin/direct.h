@@ -10,7 +10,7 @@
 
 typedef struct GmExecDirect GmExecDirect;
 
-/* *out is NULL where the graph is not one call, of a cond, an invoke_subgraph or an associative_scan, whose results are laid out as it says.  False: an error.
+/* *out is NULL where the graph is not one call, behind views and numbers at most, of a cond, an invoke_subgraph or an associative_scan, whose results are laid out as it says.  False: an error.
  * host: stays. */
 bool gm_direct_new (const GmGraph *host, const GmRequest *q, GmExecDirect **out, GError **error);
 void gm_direct_free (GmExecDirect *d); /* NULL is fine */

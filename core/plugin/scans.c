@@ -5,6 +5,9 @@
  * gives each second slice of the result from the slice before it; the rest of the result is the prefixes of the pairs, which the level below
  * writes where they belong.  So each result is written once, in its place, and what is copied is one slice a level.
  * The second run gives only results that somebody wants, or that those are computed from.
+ *
+ * The gradient makes the tree once more, with all results, and goes back through it in the order of core/graph/prefixes.c: from each level to
+ * the one below with what the slices behind the first add to the gradients of the odd prefixes, and back with what the pairs add.
  */
 #include "core/plugin/scans.h"
 
@@ -12,46 +15,75 @@
 
 #include "core/sym/sym.h"
 
+/* A body as code. */
+typedef struct {
+  GmExec *exec;
+  uint32_t n_symbols, block; /* of the body; how many slices a block has is one of them, and steps come behind */
+} Code;
+
 struct GmExecScan {
   const GmHigher *h; /* borrowed */
-  GmExec *pairs, *rest;
+  Code pairs, rest, back_rest, back_pairs; /* back: of the gradient */
   bool *wanted;       /* by operand: of `rest` */
   uint32_t m, n_args; /* mapped operands, and those behind */
-  uint32_t n_symbols, block; /* of the body; how many slices a block has is one of them */
 };
 
-/* NULL without an error: it is no code that runs where the blocks are. */
-static GmExec *
-compile (const GmHigher *h, const bool *wanted, const GmRequest *q, GError **error)
+#define MAX_STEPS 3
+
+/* Takes g, which may be NULL.  False without an error: it is no code that runs where the blocks are. */
+static bool
+compile (Code *c, GmGraph *g, const GmGraph *body, const GmRequest *q, GError **error)
 {
-  g_autoptr (GmGraph) body = gm_graph_blocks_apart (h->bodies[0], h->n_mapped, wanted);
-  g_autoptr (GmExec) e = body ? gm_backend_compile_how (q->backend, body, NULL, q->option_list, q->how, error) : NULL;
-  return e && gm_exec_runs_at (e) ? g_steal_pointer (&e) : NULL;
+  g_autoptr (GmGraph) own = g;
+  g_autoptr (GmExec) e = own ? gm_backend_compile_how (q->backend, own, NULL, q->option_list, q->how, error) : NULL;
+  if (!e || !gm_exec_runs_at (e))
+    return false;
+  c->exec = g_steal_pointer (&e);
+  c->n_symbols = gm_sym_n_symbols (body->sym);
+  c->block = gm_sym_row (body->sym, gm_size_row (gm_body_input (body, 0)->sizes[0]))->a;
+  return true;
+}
+
+static bool
+has_blocks (const GmGraph *body)
+{
+  int64_t block = gm_body_input (body, 0)->ndim ? gm_body_input (body, 0)->sizes[0] : 0;
+  return gm_size_is_symbolic (block) && gm_sym_row (body->sym, gm_size_row (block))->kind == GM_SYM_SYMBOL;
+}
+
+static bool
+compile_all (GmExecScan *s, const bool *wanted, const GmRequest *q, GError **error)
+{
+  const GmGraph *body = s->h->bodies[0], *step = s->h->bodies[1];
+  uint32_t m = s->m;
+  g_autofree bool *all = g_new (bool, m + 1);
+  memset (all, true, m);
+  s->wanted = g_memdup2 (step ? all : wanted, m * sizeof *wanted);
+  gm_graph_close_prefixes (body, m, s->wanted);
+  if (!compile (&s->pairs, gm_graph_blocks_apart (body, m, all), body, q, error))
+    return false;
+  s->rest = s->pairs;
+  s->rest.exec = NULL;
+  if (memcmp (s->wanted, all, m) == 0)
+    s->rest.exec = gm_exec_ref (s->pairs.exec);
+  else if (!compile (&s->rest, gm_graph_blocks_apart (body, m, s->wanted), body, q, error))
+    return false;
+  return !step || (compile (&s->back_rest, gm_graph_gradients_apart (step, m, true), step, q, error)
+                   && compile (&s->back_pairs, gm_graph_gradients_apart (step, m, false), step, q, error));
 }
 
 bool
 gm_scan_compile (const GmHigher *h, const bool *wanted, const GmRequest *q, GmExecScan **out, GError **error)
 {
-  const GmGraph *body = h->bodies[0];
-  uint32_t m = h->n_mapped;
-  int64_t block = gm_body_input (body, 0)->ndim ? gm_body_input (body, 0)->sizes[0] : 0;
   GError *failed = NULL;
   *out = NULL;
-  if (!gm_size_is_symbolic (block) || gm_sym_row (body->sym, gm_size_row (block))->kind != GM_SYM_SYMBOL)
+  if (!has_blocks (h->bodies[0]) || (h->n_bodies > 1 && (!has_blocks (h->bodies[1]) || h->bodies[1]->outputs->len != 2 * h->n_mapped)))
     return true;
   GmExecScan *s = g_new0 (GmExecScan, 1);
-  g_autofree bool *all = g_new (bool, m + 1);
-  memset (all, true, m);
   s->h = h;
-  s->m = m;
-  s->n_args = body->inputs->len - 2 * m;
-  s->n_symbols = gm_sym_n_symbols (body->sym);
-  s->block = gm_sym_row (body->sym, gm_size_row (block))->a;
-  s->wanted = g_memdup2 (wanted, m * sizeof *wanted);
-  gm_graph_close_prefixes (body, m, s->wanted);
-  if ((s->pairs = compile (h, all, q, &failed)))
-    s->rest = memcmp (s->wanted, all, m) == 0 ? gm_exec_ref (s->pairs) : compile (h, s->wanted, q, &failed);
-  if (s->rest)
+  s->m = h->n_mapped;
+  s->n_args = h->bodies[0]->inputs->len - 2 * s->m;
+  if (compile_all (s, wanted, q, &failed))
     *out = s;
   else
     gm_scan_free (s);
@@ -65,8 +97,10 @@ gm_scan_free (GmExecScan *s)
 {
   if (!s)
     return;
-  gm_exec_unref (s->pairs);
-  gm_exec_unref (s->rest);
+  gm_exec_unref (s->pairs.exec);
+  gm_exec_unref (s->rest.exec);
+  gm_exec_unref (s->back_rest.exec);
+  gm_exec_unref (s->back_pairs.exec);
   g_free (s->wanted);
   g_free (s);
 }
@@ -75,34 +109,52 @@ gm_scan_free (GmExecScan *s)
 
 typedef struct {
   const GmExecScan *s;
-  int64_t *symbols, *steps; /* steps: the last three of the symbols */
-  size_t *row_bytes;        /* of a slice, by operand */
-  char **memory;            /* what is left for pairs, by operand */
-  void **data;              /* of a run */
+  int64_t *symbols;  /* of the graph around it, and room for more */
+  size_t *row_bytes; /* of a slice, by operand */
+  char **memory;     /* what is left for pairs, by operand */
+  GPtrArray *levels; /* char *, m a level: the pairs; NULL: nobody needs them */
+  void **data;       /* of a run */
   void *const *args;
   GError **error;
 } Run;
 
-/* Blocks of `count` slices: from xs, first and second, into to. */
+/* The code for blocks of `count` slices, which r->data has. */
 static GmRunAt
-combine (Run *r, GmExec *e, char *const *first, int64_t first_step, char *const *second, int64_t second_step, char *const *to,
-         int64_t to_step, int64_t count, const bool *wanted)
+run_code (const Run *r, const Code *c, int64_t count, int n_steps, const int64_t *steps)
 {
-  uint32_t m = r->s->m, n = 2 * m;
-  for (uint32_t i = 0; i < m; i++) {
-    r->data[i] = first[i];
-    r->data[m + i] = second[i];
-  }
+  int64_t outer = r->symbols[c->block];
+  r->symbols[c->block] = count;
+  memcpy (r->symbols + c->n_symbols, steps, (size_t) n_steps * sizeof *steps);
+  GmRunAt done = gm_exec_run_at (c->exec, r->symbols, r->data, r->error);
+  r->symbols[c->block] = outer;
+  return done;
+}
+
+static uint32_t
+put_data (const Run *r, uint32_t n, char *const *blocks, const bool *wanted)
+{
+  for (uint32_t i = 0; i < r->s->m; i++)
+    if (!wanted || wanted[i])
+      r->data[n++] = blocks[i];
+  return n;
+}
+
+static uint32_t
+put_operands (const Run *r, char *const *first, char *const *second)
+{
+  uint32_t n = put_data (r, put_data (r, 0, first, NULL), second, NULL);
   for (uint32_t i = 0; i < r->s->n_args; i++)
     r->data[n++] = r->args[i];
-  for (uint32_t i = 0; i < m; i++)
-    if (!wanted || wanted[i])
-      r->data[n++] = to[i];
-  r->symbols[r->s->block] = count;
-  r->steps[0] = first_step;
-  r->steps[1] = second_step;
-  r->steps[2] = to_step;
-  return gm_exec_run_at (e, r->symbols, r->data, r->error);
+  return n;
+}
+
+/* Blocks of `count` slices: from first and second into to. */
+static GmRunAt
+combine (const Run *r, const Code *c, char *const *first, int64_t first_step, char *const *second, char *const *to, int64_t to_step, int64_t count,
+         const bool *wanted)
+{
+  put_data (r, put_operands (r, first, second), to, wanted);
+  return run_code (r, c, count, 3, (const int64_t[]){ first_step, 2, to_step });
 }
 
 static void
@@ -121,6 +173,14 @@ moved (const Run *r, char *const *from, int64_t slices, char **to)
   return to;
 }
 
+/* Memory for some slices of each operand. */
+static void
+take_memory (const Run *r, int64_t slices, char **out)
+{
+  memcpy (out, r->memory, r->s->m * sizeof *out);
+  moved (r, out, slices, r->memory);
+}
+
 /* The prefixes of n neighbours, at each step'th slice of `to`. */
 static GmRunAt
 prefixes (Run *r, char *const *xs, int64_t n, char *const *to, int64_t step)
@@ -132,24 +192,75 @@ prefixes (Run *r, char *const *xs, int64_t n, char *const *to, int64_t step)
   if (n < 2)
     return GM_RUN_DONE;
   char **pairs = g_newa (char *, m), **odd = g_newa (char *, m), **other = g_newa (char *, m), **even = g_newa (char *, m);
-  memcpy (pairs, r->memory, m * sizeof *pairs);
-  moved (r, pairs, half, r->memory);
-  GmRunAt done = combine (r, s->pairs, xs, 2, moved (r, xs, 1, other), 2, pairs, 1, half, NULL);
+  take_memory (r, half, pairs);
+  for (uint32_t i = 0; r->levels && i < m; i++)
+    g_ptr_array_add (r->levels, pairs[i]);
+  GmRunAt done = combine (r, &s->pairs, xs, 2, moved (r, xs, 1, other), pairs, 1, half, NULL);
   if (done == GM_RUN_DONE)
     done = prefixes (r, pairs, half, moved (r, to, step, odd), 2 * step);
   if (done == GM_RUN_DONE && rest > 0)
-    done = combine (r, s->rest, odd, 2 * step, moved (r, xs, 2, other), 2, moved (r, to, 2 * step, even), 2 * step, rest, s->wanted);
+    done = combine (r, &s->rest, odd, 2 * step, moved (r, xs, 2, other), moved (r, to, 2 * step, even), 2 * step, rest, s->wanted);
   return done;
+}
+
+static void
+put_slice (const Run *r, char *const *from, int64_t from_slice, char *const *to, int64_t to_slice)
+{
+  for (uint32_t i = 0; i < r->s->m; i++)
+    memcpy (to[i] + (size_t) to_slice * r->row_bytes[i], from[i] + (size_t) from_slice * r->row_bytes[i], r->row_bytes[i]);
+}
+
+/* The gradients `to` of n neighbours xs for those of their prefixes, g; ys: the prefixes, at each step'th slice. */
+static GmRunAt
+back (Run *r, uint32_t level, char *const *xs, int64_t n, char *const *ys, int64_t step, char *const *g, char *const *to)
+{
+  const GmExecScan *s = r->s;
+  uint32_t m = s->m, k;
+  int64_t half = n / 2, rest = (n - 1) / 2;
+  if (n < 2) {
+    put_slice (r, g, 0, to, 0);
+    return GM_RUN_DONE;
+  }
+  char **odd = g_newa (char *, m), **sums = g_newa (char *, m), **even = g_newa (char *, m), **of_pairs = g_newa (char *, m), **other = g_newa (char *, m);
+  char *const *pairs = (char *const *) r->levels->pdata + level * m;
+  GmRunAt done = GM_RUN_DONE;
+  moved (r, ys, step, odd);
+  take_memory (r, half, sums);
+  take_memory (r, rest + 1, even);
+  take_memory (r, half, of_pairs);
+  put_slice (r, g, 0, even, 0);
+  if (rest > 0) {
+    k = put_operands (r, odd, moved (r, xs, 2, other));
+    k = put_data (r, k, moved (r, g, 2, other), NULL);
+    k = put_data (r, k, moved (r, g, 1, other), NULL);
+    k = put_data (r, k, sums, NULL);
+    put_data (r, k, moved (r, even, 1, other), NULL);
+    done = run_code (r, &s->back_rest, rest, 1, (const int64_t[]){ 2 * step });
+  }
+  if (half > rest) /* the last odd one has none behind it */
+    put_slice (r, g, 2 * half - 1, sums, half - 1);
+  else
+    put_slice (r, even, rest, to, n - 1);
+  if (done == GM_RUN_DONE)
+    done = back (r, level + 1, pairs, half, odd, 2 * step, sums, of_pairs);
+  if (done != GM_RUN_DONE)
+    return done;
+  k = put_operands (r, xs, moved (r, xs, 1, other));
+  k = put_data (r, k, of_pairs, NULL);
+  k = put_data (r, k, even, NULL);
+  k = put_data (r, k, to, NULL);
+  put_data (r, k, moved (r, to, 1, other), NULL);
+  return run_code (r, &s->back_pairs, half, 0, NULL);
 }
 
 /* The operands as the code reads them: t[i] is a new reference. */
 static bool
-lay_out (const GmExecScan *s, const int64_t *symbols, GmTensor *const *in, GmTensor **t, GError **error)
+lay_out (const GmExecScan *s, const int64_t *symbols, GmTensor *const *in, uint32_t n_in, GmTensor **t, GError **error)
 {
   const GmGraph *body = s->h->bodies[0];
-  for (uint32_t i = 0; i < s->m + s->n_args; i++) {
+  for (uint32_t i = 0; i < n_in; i++) {
     GmMeta want = in[i]->meta;
-    if (i < s->m)
+    if (i < s->m || i >= s->m + s->n_args)
       gm_meta_set_contiguous (&want);
     else if (!gm_graph_meta_now (body, gm_body_input (body, s->m + i), symbols, &want, error))
       return false;
@@ -159,54 +270,75 @@ lay_out (const GmExecScan *s, const int64_t *symbols, GmTensor *const *in, GmTen
   return true;
 }
 
+/* Slices of memory beside the operands and the results: pairs, a level with half as many as the one before; the gradient has three more of the
+ * kind, and the prefixes, and needs one slice more a level. */
+static int64_t
+slices_needed (const GmExecScan *s, int64_t n, bool given)
+{
+  return s->back_rest.exec ? 5 * n + 64 + (given ? 0 : n) : n + (given ? 0 : n);
+}
+
 static GmRunAt
 run (Run *r, int64_t n, GmTensor *const *in, GmTensor *const *out)
 {
-  uint32_t m = r->s->m;
+  const GmExecScan *s = r->s;
+  uint32_t m = s->m;
   size_t bytes = 0;
-  char **xs = g_newa (char *, m), **to = g_newa (char *, m);
+  char **xs = g_newa (char *, m), **to = g_newa (char *, m), **ys = g_newa (char *, m), **g = g_newa (char *, m);
+  size_t *sizes = g_newa (size_t, m);
   r->row_bytes = g_newa (size_t, m);
   r->memory = g_newa (char *, m);
   for (uint32_t i = 0; i < m; i++) {
     r->row_bytes[i] = (size_t) (gm_meta_numel (&in[i]->meta) / n) * gm_dtype_size (in[i]->meta.dtype);
-    bytes += ((size_t) n * r->row_bytes[i] + 63) & ~(size_t) 63;
+    sizes[i] = ((size_t) slices_needed (s, n, out[i] || !s->wanted[i]) * r->row_bytes[i] + 63) & ~(size_t) 63;
+    bytes += sizes[i];
   }
-  /* What is not wanted, but computed on the way, has a place of its own. */
-  size_t spare = 0;
-  for (uint32_t i = 0; i < m; i++)
-    spare += r->s->wanted[i] && !out[i] ? ((size_t) n * r->row_bytes[i] + 63) & ~(size_t) 63 : 0;
-  char *memory = gm_alloc (bytes + spare), *next = memory;
-  if (!memory && bytes + spare) {
-    g_set_error (r->error, GM_ERROR, GM_ERROR_MEMORY, "no memory for the %zu bytes that an associative_scan needs", bytes + spare);
+  char *memory = gm_alloc (bytes), *next = memory;
+  if (!memory && bytes) {
+    g_set_error (r->error, GM_ERROR, GM_ERROR_MEMORY, "no memory for the %zu bytes that an associative_scan needs", bytes);
     return GM_RUN_FAILED;
   }
   for (uint32_t i = 0; i < m; i++) {
-    size_t size = ((size_t) n * r->row_bytes[i] + 63) & ~(size_t) 63;
     xs[i] = gm_tensor_data (in[i]);
     r->memory[i] = next;
-    next += size;
-    to[i] = out[i] ? gm_tensor_data (out[i]) : next;
-    next += r->s->wanted[i] && !out[i] ? size : 0;
+    next += sizes[i];
+    to[i] = out[i] ? gm_tensor_data (out[i]) : r->memory[i]; /* what is not wanted, but computed on the way, has a place of its own */
+    if (!out[i] && s->wanted[i])
+      r->memory[i] += (size_t) n * r->row_bytes[i];
+    if (s->back_rest.exec)
+      g[i] = gm_tensor_data (in[m + s->n_args + i]);
   }
-  GmRunAt done = prefixes (r, xs, n, to, 1);
-  gm_free (memory, bytes + spare);
+  g_autoptr (GPtrArray) levels = s->back_rest.exec ? g_ptr_array_new () : NULL;
+  r->levels = levels;
+  if (levels)
+    take_memory (r, n, ys);
+  GmRunAt done = prefixes (r, xs, n, levels ? ys : to, 1);
+  if (levels && done == GM_RUN_DONE)
+    done = back (r, 0, xs, n, ys, 1, g, to);
+  gm_free (memory, bytes);
   return done;
+}
+
+static uint32_t
+max_symbols (const GmExecScan *s)
+{
+  return MAX (MAX (s->pairs.n_symbols, s->back_rest.n_symbols), s->back_pairs.n_symbols);
 }
 
 GmRunAt
 gm_scan_run (const GmExecScan *s, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error)
 {
-  uint32_t n_in = s->m + s->n_args, n_symbols = s->n_symbols + 3;
+  uint32_t n_in = s->m + s->n_args + (s->back_rest.exec ? s->m : 0), n_symbols = max_symbols (s) + MAX_STEPS;
   int64_t n = in[0]->meta.sizes[0], *now = g_newa (int64_t, n_symbols);
   GmTensor **t = g_newa (GmTensor *, n_in);
   void **args = g_newa (void *, s->n_args + 1);
   memset (t, 0, n_in * sizeof *t);
   memset (now, 0, n_symbols * sizeof *now);
   if (symbols)
-    memcpy (now, symbols, s->n_symbols * sizeof *now);
-  Run r = { .s = s, .symbols = now, .steps = now + s->n_symbols, .args = args, .error = error };
-  r.data = g_newa (void *, 3 * s->m + s->n_args);
-  GmRunAt done = lay_out (s, now, in, t, error) ? GM_RUN_DONE : GM_RUN_FAILED;
+    memcpy (now, symbols, s->pairs.n_symbols * sizeof *now);
+  Run r = { .s = s, .symbols = now, .args = args, .error = error };
+  r.data = g_newa (void *, 6 * s->m + s->n_args);
+  GmRunAt done = lay_out (s, now, in, n_in, t, error) ? GM_RUN_DONE : GM_RUN_FAILED;
   for (uint32_t i = 0; i < s->n_args && done == GM_RUN_DONE; i++)
     args[i] = gm_tensor_data (t[s->m + i]);
   if (done == GM_RUN_DONE && n > 0)

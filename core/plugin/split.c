@@ -282,7 +282,7 @@ run_direct (const Run *r, const Step *step)
       return GM_RUN_FAILED;
     all[k] = r->slots[step->slots[k]];
   }
-  uint32_t row = gm_graph_node (step->host, 0)->attrs->offset;
+  uint32_t row = gm_graph_node (step->host, step->host->nodes->len - 1)->attrs->offset;
   return gm_direct_run (step->direct, step->bodies ? step->bodies + row * GM_HIGHER_MAX_BODIES : NULL, r->symbols, all, all + step->n_in, r->error);
 }
 
