@@ -542,6 +542,14 @@ package_ampdir = $(pythondir)/gramme/amp
 package_amp_PYTHON = core/python/gramme/amp/__init__.py core/python/gramme/amp/scaling.py
 package_cudadir = $(pythondir)/gramme/cuda
 package_cuda_PYTHON = core/python/gramme/cuda/__init__.py core/python/gramme/cuda/amp.py
+package_distributionsdir = $(pythondir)/gramme/distributions
+package_distributions_PYTHON = \
+  core/python/gramme/distributions/__init__.py \
+  core/python/gramme/distributions/continuous.py \
+  core/python/gramme/distributions/discrete.py \
+  core/python/gramme/distributions/distribution.py \
+  core/python/gramme/distributions/kl.py \
+  core/python/gramme/distributions/multivariate.py
 package_autograddir = $(pythondir)/gramme/autograd
 package_autograd_PYTHON = \
   core/python/gramme/autograd/__init__.py \
