@@ -384,6 +384,22 @@ def test_parametrizations():
         parametrize.register_parametrization(layer, "scale", Symmetric())
 
 
+def test_spectral_norm():
+    layer = nn.Linear(5, 3).double()
+    before = layer.weight.detach().numpy().copy()
+    nn.utils.parametrizations.spectral_norm(layer, n_power_iterations=50)
+    u = layer.parametrizations.weight[0]._u
+    layer(gramme.ones(1, 5, dtype=gramme.float64)).sum().backward()
+    np.testing.assert_allclose(layer.weight.detach().numpy(), before / np.linalg.norm(before, 2), rtol=1e-9)
+    w = layer.parametrizations.weight.original
+    assert abs((w * w.grad).sum()).item() < 1e-9 and not u.requires_grad  # its length does not matter
+    kept, net = u.clone(), gramme.compile(layer.eval(), backend="tcc")
+    assert_bits_equal(net(gramme.ones(1, 5, dtype=gramme.float64)).detach(), layer(gramme.ones(1, 5, dtype=gramme.float64)).detach())
+    assert_bits_equal(u, kept)
+    wide = nn.utils.parametrizations.spectral_norm(nn.ConvTranspose1d(4, 2, 3))
+    assert wide.parametrizations.weight[0]._u.shape == (2,) and "parametrizations.weight.0._u" in wide.state_dict()
+
+
 def test_weight_norm():
     layer = nn.Linear(3, 2)
     before = layer.weight.detach().clone()
