@@ -554,6 +554,7 @@ package_autograddir = $(pythondir)/gramme/autograd
 package_autograd_PYTHON = \
   core/python/gramme/autograd/__init__.py \
   core/python/gramme/autograd/function.py \
+  core/python/gramme/autograd/functional.py \
   core/python/gramme/autograd/gradcheck.py \
   core/python/gramme/autograd/graph.py
 package__dynamodir = $(pythondir)/gramme/_dynamo

@@ -81,3 +81,45 @@ def test_the_first_of_several_gradients():
     assert len(seen) == 2 and seen[1].tolist() == [3.0, 3.0]
     with pytest.raises(ValueError, match="mode"):
         register_multi_grad_hook((x,), print, mode="some")
+
+
+# -- gramme.autograd.functional
+
+fn = G.autograd.functional
+
+
+def cube(x, w):
+    return (x**3 * w).sum()
+
+
+def test_jacobians_and_hessians_are_those_of_formulas():
+    x, w = leaf(3).detach(), leaf(3).detach()
+    jx, jw = fn.jacobian(lambda x, w: x * x * w, (x, w))
+    assert G.allclose(jx, G.diag(2 * x * w)) and G.allclose(jw, G.diag(x * x)) and not jx.requires_grad
+    assert fn.jacobian(lambda x: (x.sum(), x[:2] * 2), x)[1].tolist() == [[2.0, 0.0, 0.0], [0.0, 2.0, 0.0]]
+    (hxx, hxw), (hwx, hww) = fn.hessian(cube, (x, w))
+    assert G.allclose(hxx, G.diag(6 * x * w)) and G.allclose(hxw, G.diag(3 * x * x)) and G.equal(hxw, hwx.T) and not hww.any()
+    assert fn.hessian(lambda x: (x * x).sum(), x).tolist() == (G.eye(3, dtype=G.float64) * 2).tolist()
+    assert G.allclose(fn.jacobian(lambda x: G.outer(x, x), x), G.func.jacrev(lambda x: G.outer(x, x))(x))
+
+
+def test_products_with_them():
+    x, w, v = leaf(3).detach(), leaf(3).detach(), leaf(3).detach()
+    y, found = fn.vjp(lambda x: x * x * w, x, v)
+    assert G.allclose(y, x * x * w) and G.allclose(found, 2 * x * w * v)
+    assert G.allclose(fn.jvp(lambda x: G.outer(x, w), x, v)[1], G.outer(v, w))
+    assert G.allclose(fn.vhp(lambda x: cube(x, w), x, v)[1], 6 * x * w * v) and fn.hvp is fn.vhp
+    assert G.allclose(fn.vjp(cube, (x, w))[1][1], x**3)
+    with pytest.raises(RuntimeError, match="single element"):
+        fn.vjp(lambda x: x * 2, x)
+    with pytest.raises(RuntimeError, match="should have"):
+        fn.vjp(lambda x: x * 2, x, v[:2])
+
+
+def test_they_can_be_differentiated():
+    x = leaf(3)
+    j = fn.jacobian(lambda x: x**3, x, create_graph=True)
+    (g,) = G.autograd.grad(j.sum(), x)
+    assert G.allclose(g, 6 * x)
+    with pytest.raises(RuntimeError, match="strict"):
+        fn.jacobian(lambda x, y: x * 2, (x, x.detach().clone()), strict=True)

@@ -221,3 +221,9 @@ def test_switches_are_kept():
     first, second = G.seed(), G.seed()
     assert first != second and G.initial_seed() == second
     G.manual_seed(0)
+
+
+def test_places_along_each_dimension():
+    i = G.tensor([[0, 5], [11, 23]])
+    assert [t.tolist() for t in recorded(lambda i: G.unravel_index(i, (2, 3, 4)), i)] == [t.tolist() for t in np.unravel_index(i.numpy(), (2, 3, 4))]
+    assert X[:, G.newaxis].shape == (2, 1, 3) and G.vmap is G.func.vmap

@@ -54,7 +54,7 @@ from gramme.compare import allclose, equal, is_floating_point, isclose, numel
 from gramme.functions import (
     angle, bartlett_window, binary_cross_entropy_with_logits, blackman_window, broadcast_shapes, can_cast, combinations, cosine_embedding_loss,
     frexp, hamming_window, hann_window, hinge_embedding_loss, is_complex, is_nonzero, is_same_size, is_signed, kl_div, margin_ranking_loss,
-    mvlgamma, polygamma, result_type, scalar_tensor, seed, typename,
+    mvlgamma, polygamma, result_type, scalar_tensor, seed, typename, unravel_index,
 )  # fmt: skip
 from gramme.higher_order import associative_scan, cond, scan, while_loop
 from gramme.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
@@ -74,6 +74,7 @@ from gramme.linalg import cholesky_inverse, cholesky_solve, det, inv as inverse,
 
 _core.add_methods({**METHODS, **linalg.OLDER})
 cholesky, qr, svd = linalg.OLDER["cholesky"], linalg.OLDER["qr"], linalg.OLDER["svd"]
+newaxis = None
 conj = conj_physical = resolve_conj = resolve_neg = real = itself
 del METHODS, itself
 from gramme.functions import inclusive_range as range  # the last import: from here on `range` is torch's
@@ -85,6 +86,10 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module("gramme." + name)
+    if name == "vmap":
+        from gramme.func import vmap
+
+        return vmap
     if name == "Generator":
         from gramme.random import Generator
 

@@ -131,6 +131,18 @@ def combinations(input, r=2, with_replacement=False):
     return input.index_select(0, gramme.tensor(flat, dtype=gramme.int64, device=input.device)).reshape(len(rows), r)
 
 
+def unravel_index(indices, shape):
+    """Places in a flat tensor as places along each dimension of `shape`, a tuple."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if indices.is_floating_point() or indices.dtype == gramme.bool:
+        raise TypeError(f"unravel_index() takes integers, not {indices.dtype}")
+    found = []
+    for size in reversed(shape):
+        found.append(indices % size)
+        indices = gramme.div(indices, size, rounding_mode="floor")
+    return tuple(found[::-1])
+
+
 # -- Parts of numbers
 
 
