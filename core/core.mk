@@ -548,8 +548,11 @@ package_distributions_PYTHON = \
   core/python/gramme/distributions/continuous.py \
   core/python/gramme/distributions/discrete.py \
   core/python/gramme/distributions/distribution.py \
+  core/python/gramme/distributions/gamma.py \
   core/python/gramme/distributions/kl.py \
-  core/python/gramme/distributions/multivariate.py
+  core/python/gramme/distributions/mixture.py \
+  core/python/gramme/distributions/multivariate.py \
+  core/python/gramme/distributions/transforms.py
 package_autograddir = $(pythondir)/gramme/autograd
 package_autograd_PYTHON = \
   core/python/gramme/autograd/__init__.py \

@@ -25,6 +25,11 @@ CONTINUOUS = {
     "LogNormal": lambda: D.LogNormal(t(-1.0, 0.5), t(0.25, 0.5)),
     "Uniform": lambda: D.Uniform(t(-1.0, 0.5), t(1.0, 4.0)),
     "Exponential": lambda: D.Exponential(t(0.5, 2.0)),
+    "HalfNormal": lambda: D.HalfNormal(t(0.5, 2.0)),
+    "Gamma": lambda: D.Gamma(t(2.5, 3.0), t(0.5, 2.0)),
+    "Beta": lambda: D.Beta(t(2.5, 1.5), t(1.5, 2.0)),
+    "StudentT": lambda: D.StudentT(t(9.0, 12.0), t(0.5, -1.0), t(1.0, 2.0)),
+    "Chi2": lambda: D.Chi2(t(3.0, 5.0)),
 }
 DISCRETE = {
     "Bernoulli": lambda: D.Bernoulli(t(0.25, 0.9)),
@@ -50,7 +55,7 @@ def test_densities_add_up_to_one(name):
     d = CONTINUOUS[name]()
     x = G.linspace(-60, 60, 2_400_001, dtype=G.float64).unsqueeze(1)
     d._validate_args = False
-    density = d.log_prob(x).exp().nan_to_num(0.0) * (x >= 0 if name == "Exponential" else 1)
+    density = d.log_prob(x).exp().nan_to_num(0.0) * (x >= 0 if name in ("Exponential", "HalfNormal") else 1)
     assert np.allclose((density.sum(0) * 5e-5).numpy(), 1, atol=1e-3)
 
 
@@ -126,6 +131,9 @@ def pairs():
     yield D.Exponential(t(0.5)), D.Exponential(t(1.5))
     yield D.Uniform(t(0.5), t(1.0)), D.Uniform(t(0.0), t(1.5))
     yield D.Bernoulli(t(0.25)), D.Bernoulli(t(0.5))
+    yield D.Gamma(t(0.5), t(2.0)), D.Gamma(t(1.5), t(1.5))
+    yield D.Beta(t(0.5), t(2.0)), D.Beta(t(1.5), t(1.5))
+    yield D.Dirichlet(t(0.5, 2.0, 1.0)), D.Dirichlet(t(1.5, 1.5, 0.5))
     yield D.Categorical(t(0.25, 0.5, 0.25)), D.Categorical(t(0.5, 0.25, 0.25))
     yield D.MultivariateNormal(t(0.0, 1.0), t([2.0, 0.5], [0.5, 1.0])), D.MultivariateNormal(t(0.5, 0.0), t([1.0, 0.0], [0.0, 2.0]))
     yield D.Independent(D.Normal(t(0.5, 0.0), t(2.0, 1.0)), 1), D.Independent(D.Normal(t(-0.5, 1.0), t(1.5, 1.0)), 1)
@@ -188,3 +196,52 @@ def test_compiled_functions_record_them(backend):
             y.backward()
             found.append([y.detach().numpy().tobytes(), w.grad.numpy().tobytes(), G.get_rng_state().tolist()])
         assert found[0] == found[1], f.__name__
+
+
+def test_small_concentrations():
+    G.manual_seed(0)
+    x = D.Gamma(t(0.1, 0.5), t(1.0, 1.0)).sample((N,))
+    assert (x > 0).all() and np.allclose(x.mean(0).numpy(), [0.1, 0.5], rtol=0.03) and np.allclose(x.var(0).numpy(), [0.1, 0.5], rtol=0.05)
+    y = D.Dirichlet(t(0.5, 2.0, 1.5)).sample((N,))
+    assert np.allclose(y.sum(-1).numpy(), 1) and np.allclose(y.mean(0).numpy(), [0.125, 0.5, 0.375], atol=0.01)
+
+
+def test_transformed_draws():
+    G.manual_seed(0)
+    base = D.Normal(t(0.25, -0.5), t(0.5, 1.0))
+    exp, log = D.TransformedDistribution(base, D.ExpTransform()), D.LogNormal(t(0.25, -0.5), t(0.5, 1.0))
+    x = log.sample((9,))
+    assert np.allclose(exp.log_prob(x).numpy(), log.log_prob(x).numpy())
+    policy = D.TransformedDistribution(D.Independent(base, 1), [D.TanhTransform(), D.AffineTransform(1.0, 2.0)])
+    y = policy.rsample((N,))
+    assert policy.event_shape == (2,) and (y > -1).all() and (y < 3).all()
+    z = G.atanh((y - 1) / 2)
+    want = base.log_prob(z).sum(-1) - ((1 - ((y - 1) / 2) ** 2).log() + math.log(2)).sum(-1)
+    assert np.allclose(policy.log_prob(y).numpy(), want.numpy(), atol=1e-6)
+    for transform in (D.SigmoidTransform(), D.PowerTransform(3.0), D.ComposeTransform([D.ExpTransform(), D.AffineTransform(0.5, -2.0)]), D.TanhTransform().inv):
+        x = t(0.25, 0.75).requires_grad_()
+        y = transform(x)
+        (slope,) = G.autograd.grad(y.sum(), x)
+        assert np.allclose(transform.log_abs_det_jacobian(x, y).detach().numpy(), slope.abs().log().numpy())
+        assert np.allclose(transform.inv(y).detach().numpy(), x.detach().numpy())
+
+
+def test_mixtures():
+    G.manual_seed(0)
+    d = D.MixtureSameFamily(D.Categorical(t(0.25, 0.75)), D.Normal(t(-2.0, 1.0), t(0.5, 1.0)))
+    x = d.sample((N,))
+    assert abs(float(x.mean() - d.mean)) < 0.02 and abs(float(x.var() - d.variance)) < 0.05 and abs(float(d.cdf(x).mean()) - 0.5) < 0.01
+    assert np.allclose(d.log_prob(t(0.5)).exp().numpy(), (0.25 * D.Normal(-2.0, 0.5).log_prob(t(0.5)).exp() + 0.75 * D.Normal(1.0, 1.0).log_prob(t(0.5)).exp()).numpy())
+    v = D.MixtureSameFamily(D.Categorical(G.ones(3)), D.Independent(D.Normal(G.randn(3, 2), 1.0), 1))
+    assert v.sample((5,)).shape == (5, 2) and v.log_prob(G.zeros(5, 2)).shape == (5,) and v.event_shape == (2,)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rejected_draws_are_a_loop_of_the_graph(backend):
+    f = lambda a: D.Gamma(a, 1.0).sample((3,)) + D.Beta(a, a + 1).sample((3,))
+    found = []
+    for g in (f, G.compile(f, backend=backend, fullgraph=True)):
+        for seed in range(5):
+            G.manual_seed(seed)
+            found.append([g(G.tensor([0.5, 2.5, 1.0])).tolist(), G.get_rng_state().tolist()])
+    assert found[:5] == found[5:]

@@ -179,6 +179,38 @@ class LogNormal(_LocScale):
         return Normal(self.loc, self.scale, False).entropy() + self.loc
 
 
+class HalfNormal(Distribution):
+    """The size of a normal number around 0."""
+
+    has_rsample = True
+
+    def __init__(self, scale, validate_args=None):
+        (self.scale,) = broadcast(scale)
+        super().__init__(self.scale.shape, validate_args=validate_args)
+        self._check("scale", scale, self.scale > 0, "above 0")
+
+    @property
+    def mean(self):
+        return self.scale * math.sqrt(2 / math.pi)
+
+    @property
+    def variance(self):
+        return self.scale**2 * (1 - 2 / math.pi)
+
+    def rsample(self, sample_shape=Size()):
+        return Normal(0.0, self.scale, False).rsample(sample_shape).abs()
+
+    def log_prob(self, value):
+        self._check_value(value, value >= 0, "not below 0")
+        return Normal(0.0, self.scale, False).log_prob(value) + math.log(2)
+
+    def cdf(self, value):
+        return gramme.erf(value / (self.scale * math.sqrt(2)))
+
+    def entropy(self):
+        return Normal(0.0, self.scale, False).entropy() - math.log(2)
+
+
 class Uniform(Distribution):
     """On [low, high)."""
 

@@ -5,6 +5,7 @@ import gramme
 from gramme.distributions.continuous import Exponential, Laplace, Normal, Uniform
 from gramme.distributions.discrete import Bernoulli, Categorical
 from gramme.distributions.distribution import Independent, sum_last
+from gramme.distributions.gamma import Beta, Dirichlet, Gamma
 from gramme.distributions.multivariate import MultivariateNormal
 from gramme.nn.functional import softplus
 
@@ -76,6 +77,26 @@ def _categorical(p, q):
     terms = p.probs * (p.logits - q.logits)
     terms = gramme.where(q.probs == 0, float("inf"), terms)
     return gramme.where(p.probs == 0, 0.0, terms).sum(-1)
+
+
+@register_kl(Gamma, Gamma)
+def _gamma(p, q):
+    a, b = p.concentration, q.concentration
+    return b * (p.rate / q.rate).log() + gramme.lgamma(b) - gramme.lgamma(a) + (a - b) * gramme.digamma(a) + (q.rate - p.rate) * (a / p.rate)
+
+
+@register_kl(Beta, Beta)
+def _beta(p, q):
+    total = p.concentration1 + p.concentration0
+    parts = [(p.concentration1, q.concentration1), (p.concentration0, q.concentration0)]
+    return q._log_norm() - p._log_norm() + sum((a - b) * (gramme.digamma(a) - gramme.digamma(total)) for a, b in parts)
+
+
+@register_kl(Dirichlet, Dirichlet)
+def _dirichlet(p, q):
+    a, b = p.concentration, q.concentration
+    terms = (a - b) * (gramme.digamma(a) - gramme.digamma(a.sum(-1, keepdim=True)))
+    return q._log_norm() - p._log_norm() + terms.sum(-1)
 
 
 @register_kl(MultivariateNormal, MultivariateNormal)
