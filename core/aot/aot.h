@@ -290,6 +290,8 @@ void gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal 
 bool gm_higher_prepare (GmGraph *g, bool differentiate, GError **error);
 /* Whether a body has a function in it that brings its gradient. */
 bool gm_higher_brings_gradients (const GmHigher *h);
+/* Whether there is no second derivative, because a body has such a function or one that the host calls in it. */
+bool gm_higher_is_once (const GmHigher *h);
 /* Once nothing will be differentiated any more: in g's bodies such functions are what they compute. */
 void gm_higher_drop_customs (GmGraph *g);
 /* Whether node i is the first of its call, and something arrived at one of the call's results. */

@@ -148,6 +148,20 @@ gm_higher_brings_gradients (const GmHigher *h)
   return false;
 }
 
+bool
+gm_higher_is_once (const GmHigher *h)
+{
+  if (h->op == GM_OP_host_call || gm_higher_brings_gradients (h))
+    return true;
+  for (uint32_t b = 0; b < h->n_bodies; b++) {
+    const GPtrArray *rows = h->bodies[b]->highers;
+    for (uint32_t i = 0; rows && i < rows->len; i++)
+      if (gm_higher_is_once (rows->pdata[i]))
+        return true;
+  }
+  return false;
+}
+
 void
 gm_higher_drop_customs (GmGraph *g)
 {

@@ -201,9 +201,10 @@ call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **r
   g_autofree uint32_t *which = g_new (uint32_t, c->n_in + 1);
 
   (void) node;
-  if (create_graph && gm_higher_brings_gradients (c->h)) {
+  if (create_graph && gm_higher_is_once (c->h)) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "double backward (create_graph=True) through an autograd.Function inside of %s is not supported", gm_ops[c->h->op].name);
+                 "double backward (create_graph=True) through an autograd.Function inside of %s, or a function that is called as a whole there, "
+                 "is not supported", gm_ops[c->h->op].name);
     return false;
   }
   g_autoptr (GmGraph) g = gradient (c, grads, which, error);

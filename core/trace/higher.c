@@ -580,9 +580,9 @@ trace (Call *c, Body *b, const bool *grad)
   r->builder.rng = state;
   r->builder.rng_taken = 0;
   uint32_t first_node = r->graph->nodes->len;
-  r->n_bodies++;
+  r->n_bodies++, r->n_graphs++;
   const GmTracker *value = ok ? gm_call (r, b->fn, &(GmCallArgs){ args, b->n_stand_ins, NULL }) : &gm_tracker_poison;
-  r->n_bodies--;
+  r->n_bodies--, r->n_graphs--;
   ok = ok && !r->stop && read_results (c, b, value, &results, &n_results) && add_state (c, b, state, first_node, results, &n_results)
        && look_at_changes (c, b) && take_out (c, b, stand_ins, first_node, results, n_results);
   if (!ok)
@@ -675,9 +675,9 @@ change_once (Call *c, const Body *b)
   GmValueId rng = r->builder.rng;
   int64_t taken = r->builder.rng_taken;
   g_assert (b->n_stand_ins == 0);
-  r->n_bodies++;
+  r->n_bodies++, r->n_graphs++;
   gm_call (r, b->fn, &(GmCallArgs){ args, 0, NULL });
-  r->n_bodies--;
+  r->n_bodies--, r->n_graphs--;
   r->builder.rng = rng; /* if it draws, the call has done so */
   r->builder.rng_taken = taken;
   if (!r->stop && r->graph->inputs->len == before.inputs)

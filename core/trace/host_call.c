@@ -142,8 +142,8 @@ gm_host_call_record (GmRecorder *r, const GmTracker *f, const GmCallArgs *args)
   c.values = values;
   if (!f->source)
     return refuse (&c, "it was made in the function that is recorded");
-  if (r->n_bodies > 0)
-    return refuse (&c, "it is called in a function that an operator runs, perhaps more than once");
+  if (r->n_bodies > r->n_graphs) /* a checkpoint would call it again, and its history is kept for one backward */
+    return refuse (&c, "it is called in a checkpoint, or in an autograd.Function");
   if (gm_autocast_mode_get (r))
     return refuse (&c, "autocast is on");
   return read_arguments (&c, args) ? call (&c) : &gm_tracker_poison;

@@ -142,6 +142,7 @@ struct GmRecorder {
   PyObject *cached_keys; /* see cached_call.c: dict, or NULL; nothing refers to what a rollback leaves in it */
   GHashTable *user_keys; /* see keys.c: a key with a __hash__ of the user's -> what it was */
   uint32_t n_bodies; /* of operators and custom functions that are being run through; as before when an operation ends */
+  uint32_t n_graphs; /* those of them that become graphs of their own */
   uint32_t nesting; /* containers being looked through; as before when an operation ends */
   PyObject *stand_ins_made; /* see array.c: list of (object, place, tensor), or NULL */
   /* comptime: the session of the call that runs now; the instruction that ran the last one, which no rollback forgets */

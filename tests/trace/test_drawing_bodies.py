@@ -323,3 +323,62 @@ def test_modes_are_set_and_put_back_in_bodies(backend):
 
     operators = lambda x: cond(x.sum() > 0, lambda: branch(x), lambda: x * 2)
     agree(operators, lambda x: branch(x) if x.sum() > 0 else x * 2, LEAF, backend=backend)
+
+
+# -- Functions that are called as a whole: linear algebra
+
+SQUARE = G.tensor([[4.0, 1.0, 0.5], [1.0, 3.0, -0.5], [0.5, -0.5, 5.0]])
+ROWS = G.arange(15.0).reshape(5, 3, 1).cos()
+
+
+def steps(a, b):
+    c, seen = b[0], []
+    for s in b:
+        seen.append(G.linalg.inv(a) @ c)
+        c = G.linalg.solve(a, c) + s
+    return c + G.stack(seen).sum(0)
+
+
+def scanned(a, b):
+    c, seen = scan(lambda c, s: (G.linalg.solve(a, c) + s, G.linalg.inv(a) @ c), b[0], b)
+    return c + seen.sum(0)
+
+
+@BACKEND
+@pytest.mark.parametrize(
+    "operators, python",
+    [
+        (lambda a, b: cond(a.sum() > 0, lambda: G.linalg.solve(a, b[0]), lambda: a @ b[0]), lambda a, b: G.linalg.solve(a, b[0])),
+        (lambda a, b: map(lambda s: G.linalg.solve(a, s), b), lambda a, b: G.stack([G.linalg.solve(a, s) for s in b])),
+        (lambda a, b: invoke_subgraph(lambda a: G.linalg.eigh(a)[0] * b[0, 0], a), lambda a, b: G.linalg.eigh(a)[0] * b[0, 0]),
+        (lambda a, b: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, G.linalg.cholesky(a) @ x), (G.tensor(0), b[0]))[1],
+         lambda a, b: G.linalg.cholesky(a) @ (G.linalg.cholesky(a) @ (G.linalg.cholesky(a) @ b[0]))),
+        (scanned, steps),
+    ],
+)  # fmt: skip
+def test_linear_algebra_in_bodies(operators, python, backend):
+    compiled = G.compile(operators, backend=backend, fullgraph=True)
+    found = []
+    for f in (python, operators, compiled):
+        a, b = SQUARE.clone().requires_grad_(), ROWS.clone().requires_grad_()
+        y = f(a, b)
+        (y * y).sum().backward()
+        found.append([y.detach(), a.grad, b.grad])
+    assert bits(found[0][0]) == bits(found[1][0])
+    assert [bits(t) for t in found[1]] == [bits(t) for t in found[2]]
+    for one, two in zip(found[0], found[1]):  # gradients are summed in another order
+        assert float((one - two).abs().max()) <= 1e-4 * max(1.0, float(one.abs().max()))
+
+
+def test_a_second_derivative_of_it_is_refused():
+    a = SQUARE.clone().requires_grad_()
+    y = scanned(a, ROWS)
+    with pytest.raises(RuntimeError, match="called as a whole"):
+        G.autograd.grad(y.sum(), a, create_graph=True)
+
+
+def test_it_is_left_to_python_in_a_checkpoint():
+    """Its history is kept for one backward, and is not made again."""
+    f = lambda a: checkpoint(lambda a: G.linalg.inv(a) * 2, a, use_reentrant=False)
+    with pytest.raises(G.compiler.Unsupported, match="in a checkpoint"):
+        G.compile(f, backend="eager", fullgraph=True)(SQUARE.clone().requires_grad_())
