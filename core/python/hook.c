@@ -113,8 +113,8 @@ stack_low (void)
 }
 
 /* Nothing is below NULL. */
-static inline bool
-stack_is_low (void)
+bool
+gm_hook_stack_is_low (void)
 {
   return (char *) __builtin_frame_address (0) < stack_low ();
 }
@@ -127,7 +127,7 @@ depth_lend (PyThreadState *ts)
 {
 #if PY_VERSION_HEX >= 0x030c0000
   enum { LOW = 1000, LENT = 10 };
-  if (G_LIKELY (ts->c_recursion_remaining > LOW) || !stack_low () || stack_is_low ())
+  if (G_LIKELY (ts->c_recursion_remaining > LOW) || !stack_low () || gm_hook_stack_is_low ())
     return 0;
   ts->c_recursion_remaining += LENT;
   return LENT;
@@ -307,7 +307,7 @@ evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 {
   const GmConfig *config = thread.config;
   GmCodeCache *cache = NULL;
-  if (stack_is_low ())
+  if (gm_hook_stack_is_low ())
     return run_unhooked (ts, f, throwflag);
   if (config && !gm_hook_suspended && gm_code_is_whole (FRAME_CODE (f)))
     return run_whole (ts, f, throwflag);

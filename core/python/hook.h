@@ -47,6 +47,9 @@ gm_hook_unsuspend (void)
 /* Whether this thread captures every function: nobody asked for one by name. */
 bool gm_hook_all (void);
 
+/* Whether this thread's stack ends soon: whoever would go on with C frames leaves the work to plain frames, which take none of it. */
+bool gm_hook_stack_is_low (void);
+
 /* Frames of this code object run as they are. */
 void gm_hook_skip (PyCodeObject *code);
 

@@ -134,7 +134,7 @@ run_tail_once (const GmConfig *config, GmTail *now, GmTail *next)
     return run_part (now->entry, now->entry->rest->n - 1, now->globals, now->args, next);
   PyObject *const *locals = &PyTuple_GET_ITEM (now->args, now->first);
   PyObject *f = NULL, *result = NULL;
-  bool plain = now->plain;
+  bool plain = now->plain || gm_hook_stack_is_low (); /* plain frames take none of it */
   if (!plain) { /* the function stands for its globals and its closure, and is never run */
     f = function_of (now->point->original->co, now->globals, now->closure);
     if (!f)
