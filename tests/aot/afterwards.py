@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is done with the results of a call: ways to ask for gradients."""
 
+import random
+
 import gramme as G
 from same import bits, flatten
 
@@ -84,3 +86,35 @@ def recorded(results, inputs, leaves):
     if loss is not None:
         loss.backward(create_graph=True)
     return [f"gradient {kind(t.grad)}" for t in leaves]
+
+
+def several(seed):
+    """Hooks and wishes on what a program gave out, then one to four backwards from some of it, or gradients of some of it.  No hooks on
+    inputs: the history that a call gives one is made before or after it."""
+
+    def run(results, inputs, leaves):
+        choose, lines = random.Random(f"{seed} several"), []
+        tensors = {id(t): t for t in [*leaves, *inputs, *flatten(results)] if isinstance(t, G.Tensor) and t.requires_grad}
+        tensors = list(tensors.values())
+        for i, t in enumerate(tensors):
+            what = choose.choice(["hook", "change", "keep", "after", None, None, None, None])
+            if what in ("hook", "change") and (t.is_leaf or not any(t is x for x in inputs)):
+                t.register_hook(lambda g, i=i, what=what: (lines.append(f"{what} {i} {bits(g)}"), g * 1.25 if what == "change" else None)[1])
+            elif what == "after" and t.is_leaf:
+                t.register_post_accumulate_grad_hook(lambda t, i=i: lines.append(f"after {i} {bits(t.grad)}"))
+            elif what == "keep" and not t.is_leaf:
+                t.retain_grad()
+        made = [t for t in tensors if not t.is_leaf]
+        for step in range(choose.randint(1, 4) if made else 0):
+            roots = choose.sample(made, choose.randint(1, min(3, len(made))))
+            how = {"retain_graph": choose.random() < 0.4, "create_graph": choose.random() < 0.15}
+            tangents = [G.full_like(t, 0.3 * (k + 1) + 0.1 * step).detach() for k, t in enumerate(roots)]
+            if choose.random() < 0.25:
+                wanted = choose.sample(tensors, min(2, len(tensors)))
+                lines += lines_of(G.autograd.grad(roots, wanted, tangents, allow_unused=True, **how))
+            else:
+                G.autograd.backward(roots, tangents, **how)
+            lines += [f"step {step} {i} {bits(t.grad)}" for i, t in enumerate(tensors) if t.grad is not None]
+        return lines
+
+    return run

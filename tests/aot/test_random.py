@@ -35,7 +35,8 @@ def outcome(program, f, k):
     lines = describe(inputs + flatten(results))
     if program.after:
         try:
-            lines += getattr(afterwards, program.after)(results, inputs, leaves) or []
+            after = program.after if callable(program.after) else getattr(afterwards, program.after)
+            lines += after(results, inputs, leaves) or []
         except RuntimeError as error:
             return lines, str(error)
     kept = [t for t in inputs + flatten(results) if isinstance(t, G.Tensor) and not t.is_leaf]
@@ -123,5 +124,18 @@ def test_random_programs_in_pieces_some_of_them_plain(part, kind):
         warnings.simplefilter("ignore")
         for seed in range(FIRST + part, FIRST + N // 3, PARTS):
             program = kind(seed)
+            wrong = difference(program, "eager" if seed % 2 else "tcc", cut="in pieces")
+            assert not wrong, f"{program}\n{program.pieces()}\n{wrong}"
+
+
+@pytest.mark.parametrize("kind", [Program, Wide])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_programs_walked_back_from_several_times(part, kind):
+    """Each result alone, some again, with hooks; until plain Python refuses a second backward, if it does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(FIRST + part, FIRST + N // 3, PARTS):
+            program = kind(seed)
+            program.after = afterwards.several(seed)
             wrong = difference(program, "eager" if seed % 2 else "tcc", cut="in pieces")
             assert not wrong, f"{program}\n{program.pieces()}\n{wrong}"
