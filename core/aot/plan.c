@@ -186,8 +186,12 @@ find_read (const GmGraph *g, const GmJoint *joint)
 
 /* What a write makes of a history is used up, whatever it keeps (inplace.c). */
 static bool
-keeps_nothing (const GmGraph *g)
+keeps_nothing (const GmGraph *g, const GmJoint *joint, const bool *read)
 {
+  g_autofree bool *arrives = g_new0 (bool, g->values->len + 1);
+
+  for (uint32_t t = 0; t < joint->n_tangents; t++)
+    arrives[g_array_index (g->outputs, GmGraphOutput, joint->tangents[t].i).value] = true;
   for (uint32_t k = 0; k < g->nodes->len; k++) {
     const GmNode *n = gm_graph_node (g, k);
     uint32_t flow = 0;
@@ -195,7 +199,7 @@ keeps_nothing (const GmGraph *g)
       if (gm_graph_meta (g, n->in[i])->requires_grad && gm_op_is_differentiable (n->op, (int) i))
         flow |= 1u << MIN (i, 30);
     bool other = n->op == GM_OP_custom || n->op == GM_OP_slice_scatter || n->op == GM_OP_overwrite || gm_op_is_higher (n->op);
-    if (flow && (other || gm_op_saves (n->op, (int) n->n_in, flow)))
+    if (flow && (arrives[n->out] || read[n->out]) && (other || gm_op_saves (n->op, (int) n->n_in, flow)))
       return false;
   }
   return true;
@@ -276,12 +280,12 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
                           s->joint->n_grads };
   p->unfold.is_packed = s->parts->restore != NULL;
   p->has_hooks = gm_gradient_hooks_any (p->graph);
-  p->keeps_nothing = !p->has_hooks && !p->layers.functional.n_mutations && keeps_nothing (p->graph);
   if (p->has_hooks)
     p->backward = gm_graph_simplify (s->parts->backward, 0, p->arena);
   hold_inputs (p, places);
   find_early (p);
   g_autofree bool *read = find_read (p->graph, s->joint);
+  p->keeps_nothing = !p->has_hooks && !p->layers.functional.n_mutations && keeps_nothing (p->graph, s->joint, read);
   for (uint32_t t = 0; t < s->joint->n_tangents; t++) {
     const GmGraphOutput *o = &g_array_index (p->graph->outputs, GmGraphOutput, s->joint->tangents[t].i);
     if (gm_graph_value (p->graph, o->value)->node != GM_NO_ID && read[o->value])

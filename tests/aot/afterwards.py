@@ -90,7 +90,8 @@ def recorded(results, inputs, leaves):
 
 def several(seed):
     """Hooks and wishes on what a program gave out, then one to four backwards from some of it, or gradients of some of it.  No hooks on
-    inputs: the history that a call gives one is made before or after it."""
+    inputs: the history that a call gives one is made before or after it.  Who asks for the gradient of a result, and keeps nothing, is
+    done: plain Python has not walked on from there, a compiled function has."""
 
     def run(results, inputs, leaves):
         choose, lines = random.Random(f"{seed} several"), []
@@ -112,6 +113,8 @@ def several(seed):
             if choose.random() < 0.25:
                 wanted = choose.sample(tensors, min(2, len(tensors)))
                 lines += lines_of(G.autograd.grad(roots, wanted, tangents, allow_unused=True, **how))
+                if not how["retain_graph"] and any(not t.is_leaf for t in wanted):
+                    return lines
             else:
                 G.autograd.backward(roots, tangents, **how)
             lines += [f"step {step} {i} {bits(t.grad)}" for i, t in enumerate(tensors) if t.grad is not None]
