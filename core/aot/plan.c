@@ -285,7 +285,7 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
   hold_inputs (p, places);
   find_early (p);
   g_autofree bool *read = find_read (p->graph, s->joint);
-  p->keeps_nothing = !p->has_hooks && !p->layers.functional.n_mutations && keeps_nothing (p->graph, s->joint, read);
+  p->keeps_nothing = !p->has_hooks && keeps_nothing (p->graph, s->joint, read);
   for (uint32_t t = 0; t < s->joint->n_tangents; t++) {
     const GmGraphOutput *o = &g_array_index (p->graph->outputs, GmGraphOutput, s->joint->tangents[t].i);
     if (gm_graph_value (p->graph, o->value)->node != GM_NO_ID && read[o->value])

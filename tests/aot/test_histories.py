@@ -897,6 +897,12 @@ def scaled_by_a_number(x, y):
     return x * 3, y / 2 - x
 
 
+def written_whole(x, y):
+    z = x + y
+    z.add_(x)
+    return z, y - x
+
+
 def one_is_of_the_other(x, y):
     z = x.tanh()
     return z, (z * y).sum()
@@ -929,7 +935,7 @@ def one_by_one(order, hooked=False, retain=(), change=None):
 
 
 @backends
-@pytest.mark.parametrize("f", [apart, one_stem, stem_that_keeps_nothing, one_is_of_the_other, nothing_is_kept, scaled_by_a_number])
+@pytest.mark.parametrize("f", [apart, one_stem, stem_that_keeps_nothing, one_is_of_the_other, nothing_is_kept, scaled_by_a_number, written_whole])
 @pytest.mark.parametrize("hooked", [False, True])
 @pytest.mark.parametrize("order, retain", [([0, 1, 2], ()), ([1, 0, 1], ()), ([0, 1, 0, 1], (0,)), ([2, 1, 0, 2], (2,))])
 def test_results_are_walked_back_from_one_by_one(backend, f, hooked, order, retain):
