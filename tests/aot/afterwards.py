@@ -89,15 +89,16 @@ def recorded(results, inputs, leaves):
 
 
 def several(seed):
-    """Hooks and wishes on what a program gave out, then one to four backwards from some of it, or gradients of some of it.  No hooks on
-    inputs: the history that a call gives one is made before or after it.  Who asks for the gradient of a result, and keeps nothing, is
-    done: plain Python has not walked on from there, a compiled function has."""
+    """Hooks and wishes on what a program gave out, then one to four backwards from some of it; or gradients of some of it.  No hooks on
+    inputs: the history that a call gives one is made before or after it.  Nor where gradients are asked for: plain Python runs those alone
+    that lie on the way.  Who asks for the gradient of a result, and keeps nothing, is done: plain Python has not walked on from there, a
+    compiled function has."""
 
     def run(results, inputs, leaves):
         choose, lines = random.Random(f"{seed} several"), []
         tensors = {id(t): t for t in [*leaves, *inputs, *flatten(results)] if isinstance(t, G.Tensor) and t.requires_grad}
-        tensors = list(tensors.values())
-        for i, t in enumerate(tensors):
+        tensors, asks = list(tensors.values()), choose.random() < 0.3
+        for i, t in enumerate([] if asks else tensors):
             what = choose.choice(["hook", "change", "keep", "after", None, None, None, None])
             if what in ("hook", "change") and (t.is_leaf or not any(t is x for x in inputs)):
                 t.register_hook(lambda g, i=i, what=what: (lines.append(f"{what} {i} {bits(g)}"), g * 1.25 if what == "change" else None)[1])
@@ -110,7 +111,7 @@ def several(seed):
             roots = choose.sample(made, choose.randint(1, min(3, len(made))))
             how = {"retain_graph": choose.random() < 0.4, "create_graph": choose.random() < 0.15}
             tangents = [G.full_like(t, 0.3 * (k + 1) + 0.1 * step).detach() for k, t in enumerate(roots)]
-            if choose.random() < 0.25:
+            if asks and choose.random() < 0.5:
                 wanted = choose.sample(tensors, min(2, len(tensors)))
                 lines += lines_of(G.autograd.grad(roots, wanted, tangents, allow_unused=True, **how))
                 if not how["retain_graph"] and any(not t.is_leaf for t in wanted):
