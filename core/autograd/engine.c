@@ -162,6 +162,11 @@ mark_captured (Walk *w)
 {
   for (int i = 0; i < w->n_captures; i++) {
     GmAgNode *n = w->captures[i].node;
+    const GmEdge *at = n->apart && !w->through ? &n->apart[w->captures[i].nr] : NULL;
+    if (at && at->node) { /* a root has had it taken apart since; n, which is pinned, keeps that alive */
+      n = w->captures[i].node = at->node;
+      w->captures[i].nr = at->nr;
+    }
     Slot *s = gm_walk_slot (w, n);
     if (!s)
       s = gm_walk_slot_add (w, n);
