@@ -105,7 +105,8 @@ run_higher (Run *r, uint32_t i, GmTensor *const *in)
   }
   uint32_t n_out = gm_higher_n_results (h);
   g_autofree GmTensor **out = g_new0 (GmTensor *, n_out + 1);
-  if (!gm_higher_run (h, r->symbols, in, n->n_in, out, r->by, r->error))
+  const int64_t *symbols = g->sym ? r->symbols : NULL; /* a body may have some, of blocks, where the graph around it has none */
+  if (!gm_higher_run (h, symbols, in, n->n_in, out, r->by, r->error))
     return false;
   for (uint32_t k = i; k < g->nodes->len; k++) {
     const GmNode *m = gm_graph_node (g, k);
