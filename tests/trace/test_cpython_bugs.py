@@ -578,7 +578,8 @@ def test_an_endless_recording_breaks(program):
     spent -= time.process_time() - start
     ids = set(counters["graph_break_id"])
     assert ids & {"LOOP_LIMIT", "MEMORY_LIMIT"}, ids
-    assert spent < 4, "a second, and room for a build with assertions"
+    room = 20 if "libasan" in os.environ.get("LD_PRELOAD", "") else 4
+    assert spent < room, "a second, and room for a build with assertions"
 
 
 def recursion():
