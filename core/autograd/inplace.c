@@ -94,7 +94,8 @@ selection_new (GmTensor *base, GmTensor *view, GError **error)
   }
   int64_t *positions = gm_tensor_data (s->positions), *sources = gm_tensor_data (s->sources),
           *of = gm_tensor_data (map);
-  memset (of, 0xff, sizeof *of * (size_t) extent);
+  for (int64_t i = 0; i < extent; i++) /* not memset: a base without elements has no memory */
+    of[i] = -1;
   for (int64_t i = 0; i < n_base; i++, step (&base->meta, at)) {
     of[address (&base->meta, at)] = i;
     sources[i] = i;
