@@ -770,7 +770,19 @@ def _sized_control():
         "cond": (lambda x: cond(x.sum() > 0, lambda: (x * 2).sin() + 1, lambda: x.tanh()), lambda n: (gramme.rand(n, 64),)),
         "scan": (lambda x: scan(lambda c, s: (c * 0.5 + s, c.sin()), x.sum(0), x)[1], lambda n: (gramme.rand(n, 64),)),
         "prefixes": (lambda a, x: associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (a, x))[1], lambda n: (gramme.rand(n, 64), gramme.rand(n, 64))),
+        "prefixes and gradients": (
+            lambda a, x: associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (a, x))[1].sum(),
+            lambda n: (gramme.rand(n, 64).requires_grad_(), gramme.rand(n, 64).requires_grad_()),
+        ),
     }
+
+
+def call_or_step(f, args):
+    y = f(*args)
+    if y.requires_grad:
+        y.backward()
+        for x in args:
+            x.grad = None
 
 
 @case
@@ -782,11 +794,11 @@ def sized_control(rounds):
         for name, (f, arguments) in _sized_control().items():
             general = gramme.compile(fresh(f, 0), backend=backend, options=options)
             for n in (5, 6, 3):
-                general(*arguments(n))
+                call_or_step(general, arguments(n))
             for n in (7, 64, 1000):
                 args = arguments(n)
                 numbers = gramme.compile(fresh(f, n), backend=backend, options=options, dynamic=False)
-                sides = {"numbers": functools.partial(numbers, *args), "symbols": functools.partial(general, *args)}
+                sides = {side: functools.partial(call_or_step, g, args) for side, g in (("numbers", numbers), ("symbols", general))}
                 got = interleave(sides, rounds, 50 if n < 1000 else 5)
                 got[1]["limit_ns"] = 1.1 * got[0]["min_ns"]
                 rows += [{**row, "side": f"{backend} {name} n={n}, {row['side']}"} for row in got]
@@ -794,7 +806,7 @@ def sized_control(rounds):
             for n in range(8, 8 + rounds):
                 args = arguments(n)
                 start = time.perf_counter_ns()
-                general(*args)
+                call_or_step(general, args)
                 news.append(time.perf_counter_ns() - start)
             rows.append({"side": f"{backend} {name}, the first call for a size", "min_ns": min(news), "median_ns": statistics.median(news)})
     return rows

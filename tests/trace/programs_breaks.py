@@ -452,7 +452,7 @@ def case_cell_14_p2_break_before_the_comprehension(compile):
 
 
 # CELL-14, BC-2: program P2 with the break inside the comprehension: there the cell of `n` is on the stack since 3.12
-# expect: graphs=6 breaks=2; 3.12: graphs=5 breaks=1
+# expect: graphs=6 breaks=2; 3.12: graphs=6 breaks=1
 def case_cell_14_p2_break_inside_the_comprehension(compile):
     def root(x):
         y = x * 3
@@ -495,7 +495,7 @@ def case_bc_2_closures_of_a_comprehension_that_breaks(compile):
 
 
 # BC-2: what was bound before the comprehension, what was not, and what the comprehension stores to
-# expect: graphs=2 breaks=6; 3.12: graphs=1 breaks=3
+# expect: graphs=2 breaks=6; 3.12: graphs=2 breaks=3
 def case_bc_2_break_in_every_kind_of_comprehension(compile):
     def root(x, i):
         a = [note(i) for i in range(2)]
