@@ -268,12 +268,23 @@ find_early (GmPlan *p)
   p->unfold.early = p->n_early ? early : NULL;
 }
 
+/* Views that are taken again are of inputs and outputs, so they are no reason of their own. */
+static bool
+is_sized (const GmPlanSpec *s)
+{
+  for (uint32_t i = 0; i < s->layers->n_inputs; i++)
+    if (gm_meta_is_symbolic (&s->layers->inputs[i]))
+      return true;
+  return s->exec.begin || gm_graph_is_symbolic (s->parts->forward) || gm_graph_is_symbolic (s->parts->backward);
+}
+
 static void
 keep_graph (GmPlan *p, const GmPlanSpec *s)
 {
   if (!s->graph)
     return;
-  p->graph = gm_graph_simplify (s->graph, 0, p->arena); /* a copy, under the same numbers */
+  /* A copy, under the same numbers.  Where facts have made all sizes numbers, those of its bodies are numbers, too. */
+  p->graph = s->graph->sizes && !is_sized (s) ? gm_graph_settle (s->graph, p->arena) : gm_graph_simplify (s->graph, 0, p->arena);
   g_assert (p->graph->values->len == s->graph->values->len);
   uint32_t *places = KEEP (s->parts->places, s->graph->values->len);
   p->unfold = (GmUnfold){ p->graph, places, p->tangent_of, p->grad_of, s->joint->n_tangents,
@@ -293,16 +304,6 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
     if (p->has_hooks && is_hooked (p->graph, o->value))
       p->hooked |= 1ull << MIN (t, 63);
   }
-}
-
-/* Views that are taken again are of inputs and outputs, so they are no reason of their own. */
-static bool
-is_sized (const GmPlanSpec *s)
-{
-  for (uint32_t i = 0; i < s->layers->n_inputs; i++)
-    if (gm_meta_is_symbolic (&s->layers->inputs[i]))
-      return true;
-  return s->exec.begin || gm_graph_is_symbolic (s->parts->forward) || gm_graph_is_symbolic (s->parts->backward);
 }
 
 GmPlan *

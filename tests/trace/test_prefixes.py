@@ -6,7 +6,7 @@ import types
 import pytest
 
 import gramme as G
-from gramme.higher_order import associative_scan, cond, map, scan
+from gramme.higher_order import associative_scan, cond, map, scan, while_loop
 from stress import FORCED, undisturbed
 
 BACKENDS = [name for name in ("eager", "tcc", "cc") if name in G.compiler.list_backends()]
@@ -172,3 +172,16 @@ def test_control_flow_of_any_size_is_compiled_once(backend):
         assert before == G._core.counters()["backend"]["compiles"] and compiled.status()["graphs"] <= 2
     for x, have in zip(inputs, found):  # which compile themselves
         assert [y.numpy().tobytes() for y in have] == [y.numpy().tobytes() for y in f(x)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_loop_taken_apart_where_facts_made_its_sizes_numbers(backend):
+    def f(x):
+        t = x - x.mean(dim=0) * 0.5
+        y = while_loop(lambda i, c: i < 2, lambda i, c: (i + 1, c * 0.5 + t), (G.tensor(0), x))[1]
+        return x.reshape(2, -1), (t @ G.ones(t.shape[1], 3)) * 0.3, y
+
+    compiled = G.compile(f, backend=backend)
+    for n, m in ((4, 3), (6, 5), (2, 4), (2, 1), (4, 1), (6, 2), (2, 1)):
+        leaves = [leaf(n, m)]
+        assert outcome(compiled, leaves) == outcome(f, leaves), (n, m)
