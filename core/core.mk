@@ -304,7 +304,8 @@ EXTENSION_SOURCES = \
   core/trace/tensor_made.c \
   core/trace/attrs.c \
   core/trace/body.c \
-  core/trace/higher.c core/trace/higher.h \
+  core/trace/higher.c core/trace/higher.h core/trace/higher_private.h \
+  core/trace/higher_changes.c core/trace/higher_take.c \
   core/trace/break.c \
   core/trace/custom.c \
   core/trace/host_call.c \

@@ -16,6 +16,7 @@
  *   merge                                       changes, nodes
  */
 #include "core/trace/higher.h"
+#include "core/trace/higher_private.h"
 
 #include <string.h>
 
@@ -24,47 +25,8 @@
 #include "core/trace/body.h"
 #include "core/trace/size.h"
 
-/* What a body reads of the graph around it. */
-typedef struct {
-  GmValueId value;        /* there; GM_NO_ID: a tensor that only bodies have touched */
-  PyObject *real;         /* then: it, and how it was found */
-  const GmSource *source;
-  const char *name;
-  GmMeta meta;
-} Captured;
-
-typedef struct {
-  GmRecorder *r;
-  GmOp op;
-  GmMark mark;
-  GArray *captured; /* Captured: of all bodies, in the order of first use */
-  const GmTracker *const *operands;
-  uint32_t n_operands, n_carried, n_mapped;
-  int64_t block; /* associative_scan: how many slices a body is given, a size that only its calls say */
-  bool reverse;
-  bool draws; /* some body does: the generator's state is operand, input and result number n_carried */
-} Call;
-
-/* A traced body. */
-typedef struct {
-  const char *name;
-  const GmTracker *fn;
-  GmGraph *graph;
-  PyObject *spec;   /* how the results make up what the function returned; borrowed */
-  uint32_t n_stand_ins; /* what fn takes */
-  uint32_t n_own;       /* inputs of its graph before those that are captured: the generator's state is among them */
-  uint32_t state_at;    /* the result that is how it leaves that; not where there is a block */
-  GmEffectState *effects;
-  GArray *slots;    /* Slot: what it left changed of what existed before */
-} Body;
-
-typedef struct {
-  uint32_t object, key;
-  const GmTracker *before, *now;
-} Slot;
-
 static void
-body_clear (Body *b)
+body_clear (GmHigherBody *b)
 {
   gm_graph_free (b->graph);
   if (b->slots)
@@ -72,346 +34,26 @@ body_clear (Body *b)
   gm_effect_state_free (b->effects);
 }
 
-static const char *
-op_name (const Call *c)
+const char *
+gm_higher_op_name (const GmHigherTrace *c)
 {
   return gm_ops[c->op].name;
 }
 
-static const GmTracker *
-refuse (const Call *c, const char *format, ...) G_GNUC_PRINTF (2, 3);
-static const GmTracker *
-refuse (const Call *c, const char *format, ...)
+const GmTracker *
+gm_higher_refuse (const GmHigherTrace *c, const char *format, ...)
 {
   va_list args;
   va_start (args, format);
   g_autofree char *what = g_strdup_vprintf (format, args);
   va_end (args);
-  return gm_record_break (c->r, GM_BREAK_HIGHER, op_name (c), what);
+  return gm_record_break (c->r, GM_BREAK_HIGHER, gm_higher_op_name (c), what);
 }
 
-static GmValueId
-value_of (GmRecorder *r, const GmTracker *tensor)
+GmValueId
+gm_higher_value_of (GmRecorder *r, const GmTracker *tensor)
 {
   return (GmValueId) gm_contents_of (r, tensor)->number;
-}
-
-/* -- What a body changed ------------------------------------------------------------------------ */
-
-/* Whether the value holds a tensor that the body computed, which is gone when it is rolled back. */
-static bool
-holds_new_tensor (const Call *c, const GmTracker *t, int depth)
-{
-  GmRecorder *r = c->r;
-  if (t == NULL || depth > 8)
-    return depth > 8;
-  if (t->kind == &gm_kind_tensor) {
-    GmValueId v = value_of (r, t);
-    return v >= c->mark.graph.values && gm_graph_value (r->graph, v)->node != GM_NO_ID;
-  }
-  for (uint32_t i = 0; i < t->n; i++)
-    if (holds_new_tensor (c, t->items[i], depth + 1))
-      return true;
-  if (t->id == GM_NO_OBJECT || t->id < c->mark.heap.objects || t->source)
-    return false;
-  const GmTracker *contents = gm_heap_load (&r->heap, t->id, 0);
-  return contents && contents != t && holds_new_tensor (c, contents, depth + 1);
-}
-
-static bool
-same_value (const Call *c, const GmTracker *a, const GmTracker *b)
-{
-  if (a == b)
-    return true;
-  if (!a || !b || a->kind != b->kind || a->number != b->number)
-    return false;
-  if (a->kind == &gm_kind_constant)
-    return Py_TYPE (a->real) == Py_TYPE (b->real) && PyObject_RichCompareBool (a->real, b->real, Py_EQ) == 1;
-  if (a->kind == &gm_kind_contents || a->id == GM_NO_OBJECT) {
-    bool same = a->n == b->n && a->real == b->real && a->kind != &gm_kind_function;
-    for (uint32_t i = 0; same && i < a->n; i++)
-      same = same_value (c, a->items[i], b->items[i]);
-    return same;
-  }
-  return a->id == b->id && a->id < c->mark.heap.objects;
-}
-
-/* The slots of objects that existed before, with what they held and hold; effects are those on what existed before the region. */
-static GArray *
-changed_slots (const Call *c)
-{
-  GmRecorder *r = c->r;
-  GArray *all = g_array_new (FALSE, FALSE, sizeof (Slot));
-  g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL); /* the first write has what it held */
-  for (uint32_t i = c->mark.heap.writes; i < r->heap.journal.len; i++) {
-    const GmWrite *w = &r->heap.journal.writes[i];
-    uint32_t object = (uint32_t) w->container, key = (uint32_t) w->key;
-    if (object >= c->mark.heap.objects || gm_body_is_own_state (r, object)
-        || !g_hash_table_add (seen, (gpointer) ((uintptr_t) object << 32 | key)))
-      continue;
-    Slot s = { object, key, (const GmTracker *) w->old, gm_heap_load (&r->heap, object, key) };
-    if (!same_value (c, s.before, s.now) && s.before != NULL)
-      g_array_append_val (all, s);
-  }
-  return all;
-}
-
-static bool
-look_at_changes (const Call *c, Body *b)
-{
-  GmRecorder *r = c->r;
-  b->slots = changed_slots (c);
-  b->effects = gm_effects_state (r, c->mark.effects);
-  if (r->draws->len > c->mark.draws) /* those are made before the graph */
-    return refuse (c, "%s draws from Python's module random", b->name), false;
-  for (uint32_t i = c->mark.mutated; i < r->mutated->len; i++)
-    if (g_array_index (r->mutated, GmValueId, i) < c->mark.graph.values) {
-      refuse (c, "%s writes to a tensor that was made outside of it", b->name);
-      return false;
-    }
-  for (uint32_t i = c->mark.effects; i < r->effects->len; i++) {
-    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
-    bool held = e->kind == GM_EFFECT_HOOK;
-    for (uint32_t k = 0; !held && k < e->n; k++)
-      held = holds_new_tensor (c, e->args[k], 0);
-    if (held) {
-      refuse (c, e->kind == GM_EFFECT_HOOK ? "%s registers a hook" : "%s stores a tensor that it computed in an object outside of it", b->name);
-      return false;
-    }
-  }
-  for (uint32_t i = 0; i < b->slots->len; i++) {
-    const Slot *s = &g_array_index (b->slots, Slot, i);
-    if (s->object == r->modes_id || (s->now && s->now->kind == &gm_kind_contents && holds_new_tensor (c, s->now, 0))) {
-      refuse (c, s->object == r->modes_id ? "%s leaves the grad mode or autocast changed"
-                                         : "%s stores a tensor that it computed in an object outside of it", b->name);
-      return false;
-    }
-  }
-  return true;
-}
-
-static const Slot *
-find_slot (const Body *b, const Slot *like)
-{
-  for (uint32_t i = 0; i < b->slots->len; i++) {
-    const Slot *s = &g_array_index (b->slots, Slot, i);
-    if (s->object == like->object && s->key == like->key)
-      return s;
-  }
-  return NULL;
-}
-
-static char *
-value_text (GmRecorder *r, const GmTracker *t)
-{
-  if (t && t->kind == &gm_kind_constant) {
-    PyObject *repr = PyObject_Repr (t->real);
-    char *text = g_strdup (repr ? PyUnicode_AsUTF8 (repr) : Py_TYPE (t->real)->tp_name);
-    Py_XDECREF (repr);
-    PyErr_Clear ();
-    return text;
-  }
-  if (!t || t->kind != &gm_kind_contents)
-    return g_strdup (t ? gm_type_text (r, t) : "nothing");
-  g_autoptr (GString) s = g_string_new ("[");
-  for (uint32_t i = 0; i < t->n; i++) {
-    g_autofree char *item = value_text (r, t->items[i]);
-    g_string_append_printf (s, "%s%s", i ? ", " : "", item);
-  }
-  g_string_append_c (s, ']');
-  return g_strdup (s->str);
-}
-
-/* NULL: both changed the same, in the same way. */
-static char *
-slot_difference (const Call *c, const Body *a, const Body *b)
-{
-  for (uint32_t i = 0; i < a->slots->len; i++) {
-    const Slot *s = &g_array_index (a->slots, Slot, i), *t = find_slot (b, s);
-    if (t && same_value (c, s->now, t->now))
-      continue;
-    g_autofree char *before = value_text (c->r, s->before), *one = value_text (c->r, s->now),
-                    *two = value_text (c->r, t ? t->now : s->before);
-    return g_strdup_printf ("a variable or object around it, which was %s: %s after %s, %s after %s", before, one, a->name, two,
-                            b->name);
-  }
-  return NULL;
-}
-
-static bool
-same_changes (const Call *c, const Body *a, const Body *b)
-{
-  g_autofree char *effects = gm_effects_diff (a->effects, b->effects);
-  g_autofree char *slots = effects ? NULL : slot_difference (c, a, b);
-  if (!effects && !slots)
-    slots = slot_difference (c, b, a);
-  if (effects || slots)
-    refuse (c, "its functions do not change the same (%s, %s): %s", a->name, b->name, effects ? effects : slots);
-  return !effects && !slots;
-}
-
-/* -- Taking the nodes out ------------------------------------------------------------------------ */
-
-typedef struct {
-  Call *c;
-  Body *b;
-  GHashTable *map; /* value of the recorder's graph -> value of the body's */
-  GHashTable *customs; /* row of the recorder's graph -> row of the body's */
-} Taking;
-
-static const GmInput *
-input_with (const GmRecorder *r, GmValueId v)
-{
-  for (uint32_t i = 0; i < r->inputs->len; i++)
-    if (g_array_index (r->inputs, GmInput, i).value == v)
-      return &g_array_index (r->inputs, GmInput, i);
-  return NULL;
-}
-
-/* The row of the value among what bodies read. */
-static uint32_t
-captured_row (Call *c, GmValueId v)
-{
-  GmRecorder *r = c->r;
-  Captured n = { .value = v };
-  const char *name = gm_graph_value (r->graph, v)->name;
-  if (v >= c->mark.graph.values) {
-    const GmInput *in = input_with (r, v);
-    if (!in || !in->tracker || !in->tracker->real || !in->tracker->source)
-      return GM_NO_ID;
-    n = (Captured){ GM_NO_ID, in->tracker->real, in->tracker->source, NULL };
-  }
-  n.name = name ? gm_arena_strdup (r->arena, name) : NULL;
-  n.meta = *gm_graph_meta (r->graph, v);
-  for (uint32_t i = 0; i < c->captured->len; i++) {
-    const Captured *k = &g_array_index (c->captured, Captured, i);
-    if (n.value != GM_NO_ID ? k->value == n.value : k->value == GM_NO_ID && k->real == n.real)
-      return i;
-  }
-  g_array_append_val (c->captured, n);
-  return c->captured->len - 1;
-}
-
-/* A body's inputs behind the stand-ins are what all bodies read, as far as it is known yet. */
-static void
-add_inputs (const Call *c, Body *b)
-{
-  for (uint32_t row = b->graph->inputs->len - b->n_own; row < c->captured->len; row++) {
-    const Captured *k = &g_array_index (c->captured, Captured, row);
-    g_autofree char *name = k->name ? g_strdup (k->name) : g_strdup_printf ("arg%u", row);
-    gm_graph_add_input (b->graph, name, &k->meta);
-  }
-}
-
-static GmValueId
-map_value (Taking *t, GmValueId v)
-{
-  GmRecorder *r = t->c->r;
-  void *known;
-  if (g_hash_table_lookup_extended (t->map, GUINT_TO_POINTER (v), NULL, &known))
-    return GPOINTER_TO_UINT (known);
-  uint32_t node = gm_graph_value (r->graph, v)->node, row;
-  if (node != GM_NO_ID && gm_graph_node (r->graph, node)->op == GM_OP_constant && v >= t->c->mark.graph.values) {
-    const GmNode *n = gm_graph_node (r->graph, node);
-    GmValueId id = gm_graph_add_constant (t->b->graph, g_ptr_array_index (r->graph->constants, n->attrs->offset), NULL);
-    g_hash_table_insert (t->map, GUINT_TO_POINTER (v), GUINT_TO_POINTER (id));
-    return id;
-  }
-  row = captured_row (t->c, v);
-  if (row == GM_NO_ID) {
-    refuse (t->c, "%s reads what cannot be passed to it", t->b->name);
-    return 0;
-  }
-  add_inputs (t->c, t->b);
-  GmValueId id = g_array_index (t->b->graph->inputs, GmValueId, t->b->n_own + row);
-  g_hash_table_insert (t->map, GUINT_TO_POINTER (v), GUINT_TO_POINTER (id));
-  return id;
-}
-
-/* The gradient that the program gives goes along. */
-static uint32_t
-custom_row (Taking *t, const GmNode *n)
-{
-  void *known, *row = GUINT_TO_POINTER ((uint32_t) n->attrs->offset);
-  if (g_hash_table_lookup_extended (t->customs, row, NULL, &known))
-    return GPOINTER_TO_UINT (known);
-  uint32_t own = gm_graph_add_custom (t->b->graph, gm_graph_custom_copy (gm_graph_custom (t->c->r->graph, n)));
-  g_hash_table_insert (t->customs, row, GUINT_TO_POINTER (own));
-  return own;
-}
-
-static bool
-take_node (Taking *t, const GmNode *n)
-{
-  GmRecorder *r = t->c->r;
-  GmGraph *to = t->b->graph;
-  g_autofree GmValueId *in = g_new (GmValueId, n->n_in + 1);
-  GmAttrs attrs;
-  const GmAttrs *a = n->attrs;
-  GmFamily family = (GmFamily) gm_ops[n->op].family;
-  if (family == GM_FAMILY_CUSTOM) {
-    attrs = *n->attrs;
-    attrs.offset = custom_row (t, n);
-    a = &attrs;
-  }
-  if (family == GM_FAMILY_HIGHER) {
-    attrs = *n->attrs;
-    GmHigher *h = gm_higher_ref ((GmHigher *) gm_graph_higher (r->graph, n));
-    uint32_t row = 0, n_rows = to->highers ? to->highers->len : 0;
-    while (row < n_rows && to->highers->pdata[row] != h)
-      row++;
-    if (row < n_rows)
-      gm_higher_unref (h);
-    else
-      row = gm_graph_add_higher (to, h);
-    attrs.offset = row;
-    a = &attrs;
-  }
-  for (uint32_t k = 0; k < n->n_in && !r->stop; k++)
-    in[k] = map_value (t, n->in[k]);
-  if (r->stop)
-    return false;
-  const char *where = n->where ? gm_arena_strdup (to->arena, n->where) : NULL;
-  GmValueId v = gm_graph_add_known (to, n->op, in, (int) n->n_in, a, where, gm_graph_meta (r->graph, n->out));
-  g_hash_table_insert (t->map, GUINT_TO_POINTER (n->out), GUINT_TO_POINTER (v));
-  return true;
-}
-
-static char *
-stand_in_name (const Call *c, uint32_t i)
-{
-  if (c->block)
-    return g_strdup_printf (i < c->n_mapped ? "left%u" : "right%u", i % c->n_mapped);
-  if (i == c->n_carried)
-    return g_strdup ("generator");
-  i -= i > c->n_carried;
-  return i < c->n_carried ? g_strdup_printf ("carried%u", i)
-                          : g_strdup_printf ("slice%u", i - c->n_carried);
-}
-
-/* The nodes since the mark as a graph that gives `results`.  stand_ins: with the generator's state among them. */
-static bool
-take_out (Call *c, Body *b, const GmValueId *stand_ins, uint32_t first_node, const GmValueId *results, uint32_t n_results)
-{
-  GmRecorder *r = c->r;
-  g_autoptr (GHashTable) map = g_hash_table_new (NULL, NULL), customs = g_hash_table_new (NULL, NULL);
-  Taking t = { c, b, map, customs };
-  b->graph = gm_graph_new (b->name, NULL);
-  gm_graph_share_sizes (b->graph, r->graph);
-  for (uint32_t i = 0; i < b->n_own; i++) {
-    g_autofree char *name = stand_in_name (c, i);
-    GmValueId id = gm_graph_add_input (b->graph, name, gm_graph_meta (r->graph, stand_ins[i]));
-    g_hash_table_insert (map, GUINT_TO_POINTER (stand_ins[i]), GUINT_TO_POINTER (id));
-  }
-  add_inputs (c, b);
-  for (uint32_t i = first_node; i < r->graph->nodes->len && !r->stop; i++) {
-    const GmNode *n = gm_graph_node (r->graph, i);
-    if (n->op != GM_OP_constant && !g_hash_table_contains (map, GUINT_TO_POINTER (n->out)))
-      take_node (&t, n);
-  }
-  for (uint32_t i = 0; i < n_results && !r->stop; i++)
-    gm_graph_add_output (b->graph, map_value (&t, results[i]), GM_OUTPUT_USER);
-  return r->stop == NULL;
 }
 
 /* -- Tracing a body ------------------------------------------------------------------------------ */
@@ -426,9 +68,9 @@ stand_in (GmRecorder *r, const GmMeta *like)
 
 /* Stand-in i: a carried value, row-major, a slice of a mapped one, or a block of some. */
 static GmMeta
-stand_in_meta (const Call *c, uint32_t i, const bool *grad)
+stand_in_meta (const GmHigherTrace *c, uint32_t i, const bool *grad)
 {
-  GmMeta m = *gm_graph_meta (c->r->graph, value_of (c->r, c->operands[i % c->n_operands]));
+  GmMeta m = *gm_graph_meta (c->r->graph, gm_higher_value_of (c->r, c->operands[i % c->n_operands]));
   if (c->block)
     m.sizes[0] = c->block;
   else if (i >= c->n_carried) {
@@ -451,24 +93,24 @@ state_stand_in (GmRecorder *r)
 
 /* What the function returned: (spec, tensors), as the package's own code packs it. */
 static bool
-read_results (Call *c, Body *b, const GmTracker *value, GmValueId **results, uint32_t *n)
+read_results (GmHigherTrace *c, GmHigherBody *b, const GmTracker *value, GmValueId **results, uint32_t *n)
 {
   GmRecorder *r = c->r;
   const GmTracker *v = gm_realize (r, value);
   if (r->stop || v->kind != &gm_kind_tuple || v->n != 2)
-    return r->stop ? false : (refuse (c, "%s gives something that is no tensor", b->name), false);
+    return r->stop ? false : (gm_higher_refuse (c, "%s gives something that is no tensor", b->name), false);
   const GmTracker *tensors = gm_realize (r, v->items[1]);
   PyObject *spec = r->stop ? NULL : gm_constant (r, gm_realize (r, v->items[0]));
   if (!spec || r->stop || tensors->kind != &gm_kind_tuple)
-    return r->stop ? false : (refuse (c, "%s gives something that is neither a tensor nor a constant", b->name), false);
+    return r->stop ? false : (gm_higher_refuse (c, "%s gives something that is neither a tensor nor a constant", b->name), false);
   b->spec = gm_record_take (r, spec);
   *n = tensors->n;
   *results = g_new (GmValueId, tensors->n + 2); /* one more: see add_state */
   for (uint32_t i = 0; i < tensors->n; i++) {
     const GmTracker *t = gm_realize (r, tensors->items[i]);
     if (r->stop || t->kind != &gm_kind_tensor)
-      return r->stop ? false : (refuse (c, "%s gives something that is no tensor", b->name), false);
-    (*results)[i] = value_of (r, t);
+      return r->stop ? false : (gm_higher_refuse (c, "%s gives something that is no tensor", b->name), false);
+    (*results)[i] = gm_higher_value_of (r, t);
   }
   return true;
 }
@@ -488,12 +130,12 @@ draws (const GmRecorder *r, GmValueId stand_in, uint32_t first_node)
 
 /* The generator's state as the body leaves it becomes one of its results: behind what is carried, and behind what a test says. */
 static bool
-add_state (Call *c, Body *b, GmValueId stand_in, uint32_t first_node, GmValueId *results, uint32_t *n)
+add_state (GmHigherTrace *c, GmHigherBody *b, GmValueId stand_in, uint32_t first_node, GmValueId *results, uint32_t *n)
 {
   GmRecorder *r = c->r;
   bool drew = draws (r, stand_in, first_node);
   if (c->block)
-    return !drew || (refuse (c, "%s draws random numbers", b->name), false);
+    return !drew || (gm_higher_refuse (c, "%s draws random numbers", b->name), false);
   GmVal state = gm_graph_builder_state (&r->builder);
   uint32_t at = b->state_at = MIN (c->n_carried, *n);
   memmove (results + at + 1, results + at, (*n - at) * sizeof *results);
@@ -511,7 +153,7 @@ typedef struct {
 
 /* The tensors that the body was the first to touch, if they say how large something is: it may have read nothing else of them. */
 static GArray *
-symbolic_inputs (const Call *c)
+symbolic_inputs (const GmHigherTrace *c)
 {
   GArray *all = g_array_new (FALSE, FALSE, sizeof (Found));
   for (uint32_t i = c->mark.inputs; i < c->r->inputs->len; i++) {
@@ -526,7 +168,7 @@ symbolic_inputs (const Call *c)
 /* What a body was the first to read is an input from now on, for the other bodies too, which may know it by another name: its sizes are
  * then the same symbols. */
 static bool
-touch (Call *c, const GArray *inputs, const GArray *guards)
+touch (GmHigherTrace *c, const GArray *inputs, const GArray *guards)
 {
   GmRecorder *r = c->r;
   for (uint32_t i = 0; i < inputs->len && !r->stop; i++) {
@@ -534,12 +176,12 @@ touch (Call *c, const GArray *inputs, const GArray *guards)
     gm_wrap (r, f->real, gm_source_again (r, f->source));
   }
   for (uint32_t i = 0; i < c->captured->len && !r->stop; i++) {
-    Captured *k = &g_array_index (c->captured, Captured, i);
+    GmHigherCaptured *k = &g_array_index (c->captured, GmHigherCaptured, i);
     if (k->value != GM_NO_ID)
       continue;
     const GmTracker *t = gm_wrap (r, k->real, gm_source_again (r, k->source));
     if (!r->stop)
-      k->value = value_of (r, t);
+      k->value = gm_higher_value_of (r, t);
   }
   for (uint32_t i = 0; i < guards->len && !r->stop; i++) {
     GmGuard g = g_array_index (guards, GmGuard, i);
@@ -552,10 +194,10 @@ touch (Call *c, const GArray *inputs, const GArray *guards)
 
 /* Traces b->fn and rolls back.  grad: stand-ins that require grad whatever the operands do; NULL. */
 static bool
-trace (Call *c, Body *b, const bool *grad)
+trace (GmHigherTrace *c, GmHigherBody *b, const bool *grad)
 {
   GmRecorder *r = c->r;
-  gm_log (GM_LOG_TRACE_CALL, "%s: checkpoint, tracing %s", op_name (c), b->name);
+  gm_log (GM_LOG_TRACE_CALL, "%s: checkpoint, tracing %s", gm_higher_op_name (c), b->name);
   g_autofree GmValueId *stand_ins = g_new (GmValueId, b->n_stand_ins + 2), *results = NULL;
   const GmTracker **args = gm_tracker_array (r, b->n_stand_ins);
   uint32_t n_results = 0;
@@ -584,13 +226,13 @@ trace (Call *c, Body *b, const bool *grad)
   const GmTracker *value = ok ? gm_call (r, b->fn, &(GmCallArgs){ args, b->n_stand_ins, NULL }) : &gm_tracker_poison;
   r->n_bodies--, r->n_graphs--;
   ok = ok && !r->stop && read_results (c, b, value, &results, &n_results) && add_state (c, b, state, first_node, results, &n_results)
-       && look_at_changes (c, b) && take_out (c, b, stand_ins, first_node, results, n_results);
+       && gm_higher_look_at_changes (c, b) && gm_higher_take_out (c, b, stand_ins, first_node, results, n_results);
   if (!ok)
     return false; /* the break rolls back to a mark of its own */
   g_autoptr (GArray) guards = g_array_new (FALSE, FALSE, sizeof (GmGuard)), inputs = symbolic_inputs (c);
   for (uint32_t i = c->mark.guards; i < r->guards->len; i++)
     g_array_append_val (guards, g_array_index (r->guards, GmGuard, i));
-  gm_log (GM_LOG_TRACE_CALL, "%s: rollback of %s", op_name (c), b->name);
+  gm_log (GM_LOG_TRACE_CALL, "%s: rollback of %s", gm_higher_op_name (c), b->name);
   if (r->graph->sizes) /* the body's metas are of these expressions, and hold by these facts */
     c->mark.graph.sizes = gm_sizes_mark (r->graph->sizes);
   gm_record_rollback (r, &c->mark);
@@ -605,9 +247,9 @@ trace (Call *c, Body *b, const bool *grad)
 
 /* All bodies take the same; inputs come before nodes again.  Without the generator's state where nobody draws. */
 static GmGraph *
-with_all_inputs (const Call *c, Body *b)
+with_all_inputs (const GmHigherTrace *c, GmHigherBody *b)
 {
-  add_inputs (c, b);
+  gm_higher_add_inputs (c, b);
   if (!c->draws && !c->block) {
     g_array_remove_index (b->graph->inputs, c->n_carried);
     g_array_remove_index (b->graph->outputs, b->state_at);
@@ -616,7 +258,7 @@ with_all_inputs (const Call *c, Body *b)
 }
 
 static const GmMeta *
-result_meta (const Body *b, uint32_t i)
+result_meta (const GmHigherBody *b, uint32_t i)
 {
   return gm_graph_meta (b->graph, g_array_index (b->graph->outputs, GmGraphOutput, i).value);
 }
@@ -639,13 +281,13 @@ same_result (const GmMeta *m, const GmMeta *n)
 }
 
 static bool
-same_results (const Call *c, const Body *a, const Body *b)
+same_results (const GmHigherTrace *c, const GmHigherBody *a, const GmHigherBody *b)
 {
   GmRecorder *r = c->r;
   if (a->graph->outputs->len != b->graph->outputs->len || PyObject_RichCompareBool (a->spec, b->spec, Py_EQ) != 1) {
     PyErr_Clear ();
     PyObject *one = PyObject_Repr (a->spec), *two = PyObject_Repr (b->spec);
-    refuse (c, "its functions return values of different structure: %s in %s, %s in %s (* is a tensor)",
+    gm_higher_refuse (c, "its functions return values of different structure: %s in %s, %s in %s (* is a tensor)",
             one ? PyUnicode_AsUTF8 (one) : "?", a->name, two ? PyUnicode_AsUTF8 (two) : "?", b->name);
     Py_XDECREF (one);
     Py_XDECREF (two);
@@ -656,7 +298,7 @@ same_results (const Call *c, const Body *a, const Body *b)
     const GmMeta *m = result_meta (a, i), *n = result_meta (b, i);
     if (!same_result (m, n)) {
       g_autofree char *one = meta_text (m), *two = meta_text (n);
-      refuse (c, "result %u is %s in %s, and %s in %s", i - 1, one, a->name, two, b->name);
+      gm_higher_refuse (c, "result %u is %s in %s, and %s in %s", i - 1, one, a->name, two, b->name);
       return false;
     }
   }
@@ -665,7 +307,7 @@ same_results (const Call *c, const Body *a, const Body *b)
 
 /* What the bodies change is done once: one of them runs again, for that alone. */
 static void
-change_once (Call *c, const Body *b)
+change_once (GmHigherTrace *c, const GmHigherBody *b)
 {
   GmRecorder *r = c->r;
   const GmTracker **args = gm_tracker_array (r, b->n_stand_ins);
@@ -700,23 +342,23 @@ user_place (GmRecorder *r)
 
 /* Of the call, with the generator's state in its place; gives their number. */
 static uint32_t
-append_operands (const Call *c, GmVal *in)
+append_operands (const GmHigherTrace *c, GmVal *in)
 {
   uint32_t n = 0, place = c->op == GM_OP_cond ? 1 : c->n_carried;
   for (uint32_t i = 0; i <= c->n_operands; i++) {
     if (i == place && c->draws)
       in[n++] = gm_api_random_state (c->r);
     if (i < c->n_operands)
-      in[n++] = gm_val_from_id (value_of (c->r, c->operands[i]));
+      in[n++] = gm_val_from_id (gm_higher_value_of (c->r, c->operands[i]));
   }
   for (uint32_t i = 0; i < c->captured->len; i++)
-    in[n++] = gm_val_from_id (g_array_index (c->captured, Captured, i).value);
+    in[n++] = gm_val_from_id (g_array_index (c->captured, GmHigherCaptured, i).value);
   return n;
 }
 
 /* The operator's nodes, one for each result. */
 static const GmTracker *
-add_nodes (Call *c, GmHigher *h, PyObject *spec)
+add_nodes (GmHigherTrace *c, GmHigher *h, PyObject *spec)
 {
   GmRecorder *r = c->r;
   g_autofree GmVal *in = g_new (GmVal, c->n_operands + c->captured->len + 2);
@@ -729,7 +371,7 @@ add_nodes (Call *c, GmHigher *h, PyObject *spec)
     GmVal v = gm_b_op (&r->builder.base, c->op, in, (int) n_in, &at);
     if (!v) {
       g_autoptr (GError) why = g_steal_pointer (&r->builder.base.error);
-      return refuse (c, "%s", why->message);
+      return gm_higher_refuse (c, "%s", why->message);
     }
     if (!c->draws || i != c->n_carried) {
       results[n_given++] = gm_tensor_new_tracker (r, gm_id_from_val (v));
@@ -746,20 +388,20 @@ add_nodes (Call *c, GmHigher *h, PyObject *spec)
 
 /* cond_true_0, cond_true_1: in the order of the calls. */
 static const char *
-body_name (const Call *c, const char *what)
+body_name (const GmHigherTrace *c, const char *what)
 {
   GmRecorder *r = c->r;
   uint32_t n = 0;
   for (uint32_t i = 0; r->graph->highers && i < r->graph->highers->len; i++)
     n += ((const GmHigher *) r->graph->highers->pdata[i])->op == c->op;
-  return gm_arena_printf (r->arena, "%s%s%s_%u", op_name (c), *what ? "_" : "", what, n);
+  return gm_arena_printf (r->arena, "%s%s%s_%u", gm_higher_op_name (c), *what ? "_" : "", what, n);
 }
 
 static const GmTracker *
-merge (Call *c, Body *bodies, uint32_t n)
+merge (GmHigherTrace *c, GmHigherBody *bodies, uint32_t n)
 {
   GmRecorder *r = c->r;
-  gm_log (GM_LOG_TRACE_CALL, "%s: merge", op_name (c));
+  gm_log (GM_LOG_TRACE_CALL, "%s: merge", gm_higher_op_name (c));
   for (uint32_t i = 0; i < n; i++)
     bodies[i].name = gm_arena_strdup (r->arena, bodies[i].name);
   GmHigher *h = gm_higher_new (c->op);
@@ -772,12 +414,12 @@ merge (Call *c, Body *bodies, uint32_t n)
 }
 
 static const GmTracker *
-call_cond (Call *c, Body *bodies)
+call_cond (GmHigherTrace *c, GmHigherBody *bodies)
 {
   bodies[0].name = body_name (c, "true");
   bodies[1].name = body_name (c, "false");
   if (!trace (c, &bodies[0], NULL) || !trace (c, &bodies[1], NULL) || !same_results (c, &bodies[0], &bodies[1])
-      || !same_changes (c, &bodies[0], &bodies[1]))
+      || !gm_higher_same_changes (c, &bodies[0], &bodies[1]))
     return &gm_tracker_poison;
   const GmTracker *result = merge (c, bodies, 2);
   if (!c->r->stop)
@@ -786,17 +428,17 @@ call_cond (Call *c, Body *bodies)
 }
 
 static bool
-changes_nothing (const Call *c, const Body *b)
+changes_nothing (const GmHigherTrace *c, const GmHigherBody *b)
 {
   if (b->slots->len == 0 && !gm_effects_any (b->effects))
     return true;
-  refuse (c, "%s changes an object outside of it, and how often it runs is not known", b->name);
+  gm_higher_refuse (c, "%s changes an object outside of it, and how often it runs is not known", b->name);
   return false;
 }
 
 /* A carried value requires grad where a step gives one that does; then all that depends on it is traced again. */
 static bool
-trace_loop (Call *c, Body *b)
+trace_loop (GmHigherTrace *c, GmHigherBody *b)
 {
   g_autofree bool *grad = g_new0 (bool, b->n_stand_ins + 1);
   for (bool again = true; again;) {
@@ -804,24 +446,24 @@ trace_loop (Call *c, Body *b)
     if (!trace (c, b, grad) || !changes_nothing (c, b))
       return false;
     if (b->state_at < c->n_carried)
-      return refuse (c, "%s gives %u tensors, but %u are carried", b->name, b->state_at, c->n_carried), false;
+      return gm_higher_refuse (c, "%s gives %u tensors, but %u are carried", b->name, b->state_at, c->n_carried), false;
     for (uint32_t i = 0; i < c->n_carried; i++) {
       const GmMeta *in = gm_graph_meta (b->graph, g_array_index (b->graph->inputs, GmValueId, i)), *out = result_meta (b, i);
       if (in->dtype != out->dtype || !gm_meta_same_shape (in, out)) {
         g_autofree char *one = gm_meta_text (in), *two = gm_meta_text (out);
-        return refuse (c, "carried value %u goes into %s as %s and comes out as %s", i, b->name, one, two), false;
+        return gm_higher_refuse (c, "carried value %u goes into %s as %s and comes out as %s", i, b->name, one, two), false;
       }
       again |= out->requires_grad && !in->requires_grad;
       grad[i] = in->requires_grad || out->requires_grad;
     }
     if (again)
-      body_clear (b), *b = (Body){ .name = b->name, .fn = b->fn, .n_stand_ins = b->n_stand_ins };
+      body_clear (b), *b = (GmHigherBody){ .name = b->name, .fn = b->fn, .n_stand_ins = b->n_stand_ins };
   }
   return true;
 }
 
 static const GmTracker *
-call_while (Call *c, Body *bodies)
+call_while (GmHigherTrace *c, GmHigherBody *bodies)
 {
   bodies[0].name = body_name (c, "cond");
   bodies[1].name = body_name (c, "body");
@@ -835,20 +477,20 @@ call_while (Call *c, Body *bodies)
     return &gm_tracker_poison;
   if (bodies[0].graph->outputs->len != 2 || result_meta (&bodies[0], 0)->dtype != GM_BOOL
       || gm_meta_numel (result_meta (&bodies[0], 0)) != 1)
-    return refuse (c, "%s should give one tensor of dtype bool with one element", bodies[0].name);
+    return gm_higher_refuse (c, "%s should give one tensor of dtype bool with one element", bodies[0].name);
   return merge (c, bodies, 2);
 }
 
 static const GmTracker *
-call_scan (Call *c, Body *bodies)
+call_scan (GmHigherTrace *c, GmHigherBody *bodies)
 {
   bodies[0].name = body_name (c, "combine");
   bodies[0].n_stand_ins = c->n_carried + c->n_mapped;
   int64_t length = -1;
   for (uint32_t i = c->n_carried; i < c->n_operands; i++) {
-    const GmMeta *m = gm_graph_meta (c->r->graph, value_of (c->r, c->operands[i]));
+    const GmMeta *m = gm_graph_meta (c->r->graph, gm_higher_value_of (c->r, c->operands[i]));
     if (m->ndim == 0 || (i > c->n_carried && !gm_size_eq (m->sizes[0], length)))
-      return refuse (c, "what it maps over has to be tensors of one length in that dimension");
+      return gm_higher_refuse (c, "what it maps over has to be tensors of one length in that dimension");
     length = m->sizes[0];
   }
   return trace_loop (c, &bodies[0]) ? merge (c, bodies, 1) : &gm_tracker_poison;
@@ -856,7 +498,7 @@ call_scan (Call *c, Body *bodies)
 
 /* Blocks require grad where what they are combined to does. */
 static const GmTracker *
-call_prefixes (Call *c, Body *bodies)
+call_prefixes (GmHigherTrace *c, GmHigherBody *bodies)
 {
   GmRecorder *r = c->r;
   uint32_t m = c->n_mapped;
@@ -864,9 +506,9 @@ call_prefixes (Call *c, Body *bodies)
   bodies[0].n_stand_ins = 2 * m;
   g_autofree bool *grad = g_new0 (bool, 2 * m + 1);
   for (uint32_t i = 0; i < m; i++) {
-    const GmMeta *x = gm_graph_meta (r->graph, value_of (r, c->operands[i]));
-    if (x->ndim == 0 || !gm_size_eq (x->sizes[0], gm_graph_meta (r->graph, value_of (r, c->operands[0]))->sizes[0]))
-      return refuse (c, "what it combines has to be tensors of one length in that dimension");
+    const GmMeta *x = gm_graph_meta (r->graph, gm_higher_value_of (r, c->operands[i]));
+    if (x->ndim == 0 || !gm_size_eq (x->sizes[0], gm_graph_meta (r->graph, gm_higher_value_of (r, c->operands[0]))->sizes[0]))
+      return gm_higher_refuse (c, "what it combines has to be tensors of one length in that dimension");
     grad[i] = grad[m + i] = x->requires_grad;
   }
   c->block = gm_size_of_body (r, "how many slices combine_fn is given at a time");
@@ -876,24 +518,24 @@ call_prefixes (Call *c, Body *bodies)
     if (!trace (c, &bodies[0], grad) || !changes_nothing (c, &bodies[0]))
       return &gm_tracker_poison;
     if (bodies[0].graph->outputs->len != m)
-      return refuse (c, "%s gives %u tensors of %u", bodies[0].name, bodies[0].graph->outputs->len, m);
+      return gm_higher_refuse (c, "%s gives %u tensors of %u", bodies[0].name, bodies[0].graph->outputs->len, m);
     for (uint32_t i = 0; i < m; i++) {
       const GmMeta *in = gm_graph_meta (bodies[0].graph, g_array_index (bodies[0].graph->inputs, GmValueId, i)), *out = result_meta (&bodies[0], i);
       if (in->dtype != out->dtype || !gm_meta_same_shape (in, out)) {
         g_autofree char *one = gm_meta_text (in), *two = gm_meta_text (out);
-        return refuse (c, "value %u goes into %s as %s and comes out as %s", i, bodies[0].name, one, two);
+        return gm_higher_refuse (c, "value %u goes into %s as %s and comes out as %s", i, bodies[0].name, one, two);
       }
       again |= out->requires_grad && !grad[i];
       grad[i] = grad[m + i] = grad[i] || out->requires_grad;
     }
     if (again)
-      body_clear (&bodies[0]), bodies[0] = (Body){ .name = bodies[0].name, .fn = bodies[0].fn, .n_stand_ins = 2 * m };
+      body_clear (&bodies[0]), bodies[0] = (GmHigherBody){ .name = bodies[0].name, .fn = bodies[0].fn, .n_stand_ins = 2 * m };
   }
   return merge (c, bodies, 1);
 }
 
 static const GmTracker *
-call_subgraph (Call *c, Body *bodies)
+call_subgraph (GmHigherTrace *c, GmHigherBody *bodies)
 {
   bodies[0].name = body_name (c, "");
   if (!trace (c, &bodies[0], NULL))
@@ -914,14 +556,14 @@ read_count (GmRecorder *r, const GmTracker *t, uint32_t *out)
 }
 
 static bool
-read_operands (Call *c, const GmTracker *list)
+read_operands (GmHigherTrace *c, const GmTracker *list)
 {
   GmRecorder *r = c->r;
   const GmTracker **operands = gm_tracker_array (r, list->n);
   for (uint32_t i = 0; i < list->n; i++) {
     operands[i] = gm_realize (r, list->items[i]);
     if (r->stop || operands[i]->kind != &gm_kind_tensor)
-      return r->stop ? false : (refuse (c, "operand %u is no tensor", i), false);
+      return r->stop ? false : (gm_higher_refuse (c, "operand %u is no tensor", i), false);
   }
   c->operands = operands;
   c->n_operands = list->n;
@@ -931,8 +573,8 @@ read_operands (Call *c, const GmTracker *list)
 const GmTracker *
 gm_higher_record (GmRecorder *r, const GmCallArgs *args)
 {
-  Call c = { .r = r };
-  Body bodies[2] = { 0 };
+  GmHigherTrace c = { .r = r };
+  GmHigherBody bodies[2] = { 0 };
   if (!gm_args_plain (r, "higher_order", args, 6, 6))
     return &gm_tracker_poison;
   const GmTracker *name = gm_realize (r, args->args[0]), *functions = gm_realize (r, args->args[1]),
@@ -952,7 +594,7 @@ gm_higher_record (GmRecorder *r, const GmCallArgs *args)
   for (uint32_t i = 0; i < functions->n; i++)
     bodies[i].fn = gm_realize (r, functions->items[i]);
   c.mark = gm_record_mark (r);
-  c.captured = g_array_new (FALSE, FALSE, sizeof (Captured));
+  c.captured = g_array_new (FALSE, FALSE, sizeof (GmHigherCaptured));
   const GmTracker *v = r->stop                          ? &gm_tracker_poison
                        : c.op == GM_OP_cond            ? call_cond (&c, bodies)
                        : c.op == GM_OP_while_loop      ? call_while (&c, bodies)

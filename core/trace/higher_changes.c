@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * higher_changes.c -- what a body changed outside of itself, seen from the journal's tail before it is rolled back.
+ *
+ * A slot of an object that existed before holds in the end what it held at first, or is changed; the first write since the mark says what it
+ * held.  Both bodies of a call have to change the same, and none may keep a tensor of its own in what stays.
+ */
+#include "core/trace/higher_private.h"
+
+#include "core/graph/higher.h"
+#include "core/trace/body.h"
+
+/* Whether the value holds a tensor that the body computed, which is gone when it is rolled back. */
+static bool
+holds_new_tensor (const GmHigherTrace *c, const GmTracker *t, int depth)
+{
+  GmRecorder *r = c->r;
+  if (t == NULL || depth > 8)
+    return depth > 8;
+  if (t->kind == &gm_kind_tensor) {
+    GmValueId v = gm_higher_value_of (r, t);
+    return v >= c->mark.graph.values && gm_graph_value (r->graph, v)->node != GM_NO_ID;
+  }
+  for (uint32_t i = 0; i < t->n; i++)
+    if (holds_new_tensor (c, t->items[i], depth + 1))
+      return true;
+  if (t->id == GM_NO_OBJECT || t->id < c->mark.heap.objects || t->source)
+    return false;
+  const GmTracker *contents = gm_heap_load (&r->heap, t->id, 0);
+  return contents && contents != t && holds_new_tensor (c, contents, depth + 1);
+}
+
+static bool
+same_value (const GmHigherTrace *c, const GmTracker *a, const GmTracker *b)
+{
+  if (a == b)
+    return true;
+  if (!a || !b || a->kind != b->kind || a->number != b->number)
+    return false;
+  if (a->kind == &gm_kind_constant)
+    return Py_TYPE (a->real) == Py_TYPE (b->real) && PyObject_RichCompareBool (a->real, b->real, Py_EQ) == 1;
+  if (a->kind == &gm_kind_contents || a->id == GM_NO_OBJECT) {
+    bool same = a->n == b->n && a->real == b->real && a->kind != &gm_kind_function;
+    for (uint32_t i = 0; same && i < a->n; i++)
+      same = same_value (c, a->items[i], b->items[i]);
+    return same;
+  }
+  return a->id == b->id && a->id < c->mark.heap.objects;
+}
+
+/* The slots of objects that existed before, with what they held and hold; effects are those on what existed before the region. */
+static GArray *
+changed_slots (const GmHigherTrace *c)
+{
+  GmRecorder *r = c->r;
+  GArray *all = g_array_new (FALSE, FALSE, sizeof (GmHigherSlot));
+  g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL); /* the first write has what it held */
+  for (uint32_t i = c->mark.heap.writes; i < r->heap.journal.len; i++) {
+    const GmWrite *w = &r->heap.journal.writes[i];
+    uint32_t object = (uint32_t) w->container, key = (uint32_t) w->key;
+    if (object >= c->mark.heap.objects || gm_body_is_own_state (r, object)
+        || !g_hash_table_add (seen, (gpointer) ((uintptr_t) object << 32 | key)))
+      continue;
+    GmHigherSlot s = { object, key, (const GmTracker *) w->old, gm_heap_load (&r->heap, object, key) };
+    if (!same_value (c, s.before, s.now) && s.before != NULL)
+      g_array_append_val (all, s);
+  }
+  return all;
+}
+
+bool
+gm_higher_look_at_changes (const GmHigherTrace *c, GmHigherBody *b)
+{
+  GmRecorder *r = c->r;
+  b->slots = changed_slots (c);
+  b->effects = gm_effects_state (r, c->mark.effects);
+  if (r->draws->len > c->mark.draws) /* those are made before the graph */
+    return gm_higher_refuse (c, "%s draws from Python's module random", b->name), false;
+  for (uint32_t i = c->mark.mutated; i < r->mutated->len; i++)
+    if (g_array_index (r->mutated, GmValueId, i) < c->mark.graph.values) {
+      gm_higher_refuse (c, "%s writes to a tensor that was made outside of it", b->name);
+      return false;
+    }
+  for (uint32_t i = c->mark.effects; i < r->effects->len; i++) {
+    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
+    bool held = e->kind == GM_EFFECT_HOOK;
+    for (uint32_t k = 0; !held && k < e->n; k++)
+      held = holds_new_tensor (c, e->args[k], 0);
+    if (held) {
+      gm_higher_refuse (c, e->kind == GM_EFFECT_HOOK ? "%s registers a hook" : "%s stores a tensor that it computed in an object outside of it", b->name);
+      return false;
+    }
+  }
+  for (uint32_t i = 0; i < b->slots->len; i++) {
+    const GmHigherSlot *s = &g_array_index (b->slots, GmHigherSlot, i);
+    if (s->object == r->modes_id || (s->now && s->now->kind == &gm_kind_contents && holds_new_tensor (c, s->now, 0))) {
+      gm_higher_refuse (c, s->object == r->modes_id ? "%s leaves the grad mode or autocast changed"
+                                         : "%s stores a tensor that it computed in an object outside of it", b->name);
+      return false;
+    }
+  }
+  return true;
+}
+
+static const GmHigherSlot *
+find_slot (const GmHigherBody *b, const GmHigherSlot *like)
+{
+  for (uint32_t i = 0; i < b->slots->len; i++) {
+    const GmHigherSlot *s = &g_array_index (b->slots, GmHigherSlot, i);
+    if (s->object == like->object && s->key == like->key)
+      return s;
+  }
+  return NULL;
+}
+
+static char *
+value_text (GmRecorder *r, const GmTracker *t)
+{
+  if (t && t->kind == &gm_kind_constant) {
+    PyObject *repr = PyObject_Repr (t->real);
+    char *text = g_strdup (repr ? PyUnicode_AsUTF8 (repr) : Py_TYPE (t->real)->tp_name);
+    Py_XDECREF (repr);
+    PyErr_Clear ();
+    return text;
+  }
+  if (!t || t->kind != &gm_kind_contents)
+    return g_strdup (t ? gm_type_text (r, t) : "nothing");
+  g_autoptr (GString) s = g_string_new ("[");
+  for (uint32_t i = 0; i < t->n; i++) {
+    g_autofree char *item = value_text (r, t->items[i]);
+    g_string_append_printf (s, "%s%s", i ? ", " : "", item);
+  }
+  g_string_append_c (s, ']');
+  return g_strdup (s->str);
+}
+
+/* NULL: both changed the same, in the same way. */
+static char *
+slot_difference (const GmHigherTrace *c, const GmHigherBody *a, const GmHigherBody *b)
+{
+  for (uint32_t i = 0; i < a->slots->len; i++) {
+    const GmHigherSlot *s = &g_array_index (a->slots, GmHigherSlot, i), *t = find_slot (b, s);
+    if (t && same_value (c, s->now, t->now))
+      continue;
+    g_autofree char *before = value_text (c->r, s->before), *one = value_text (c->r, s->now),
+                    *two = value_text (c->r, t ? t->now : s->before);
+    return g_strdup_printf ("a variable or object around it, which was %s: %s after %s, %s after %s", before, one, a->name, two,
+                            b->name);
+  }
+  return NULL;
+}
+
+bool
+gm_higher_same_changes (const GmHigherTrace *c, const GmHigherBody *a, const GmHigherBody *b)
+{
+  g_autofree char *effects = gm_effects_diff (a->effects, b->effects);
+  g_autofree char *slots = effects ? NULL : slot_difference (c, a, b);
+  if (!effects && !slots)
+    slots = slot_difference (c, b, a);
+  if (effects || slots)
+    gm_higher_refuse (c, "its functions do not change the same (%s, %s): %s", a->name, b->name, effects ? effects : slots);
+  return !effects && !slots;
+}
