@@ -40,11 +40,11 @@ is_awaited (const GmAgNode *n, const GmSlot *s)
   return is;
 }
 
-/* Not where the walk ends that took another function apart, nor where it is refused: there it is a node like any other. */
+/* Not where the walk ends that took another function apart, nor where it is refused and nobody asked for its gradient: there it is a node like any other. */
 bool
 gm_walk_waits_inside (const GmWalk *w, const GmSlot *s)
 {
-  return s->node->inside && !s->node->released && !(w->through && s->outer) && is_awaited (s->node, s);
+  return s->node->inside && (!s->node->released || s->captured) && !(w->through && s->outer) && is_awaited (s->node, s);
 }
 
 bool
