@@ -9,7 +9,8 @@
  * Where the run gives the sizes, it also tells whether there is enough to do: then there are parts, else the function is called for the whole
  * loop, which costs what a call does.  Buffers of a row lie with what else is of symbolic size, one for each part.
  * A compiler that optimises is given such a function twice where rows have a symbolic length: once for rows of one block, whose loops it
- * takes apart.
+ * takes apart.  One that does not gets a short loop's tiles where it is called, without the function: up to one tile of elements the call would
+ * be a good part of the whole.
  * GM_PARTS=n, for tests: every loop that can be done in parts is done in n.
  */
 #include "plugins/codegen/parts.h"
@@ -108,8 +109,8 @@ codegen_parts_begin (CgText *t, const Loop *l, CgText *outside)
 /* -- The functions ----------------------------------------------------------------------------- */
 
 typedef struct {
-  const Loop *l;
-  unsigned n; /* parts */
+  Loop *l;
+  unsigned n, planned; /* parts: those that there are */
   bool sized, dynamic;
   int64_t buffers;      /* bytes of a part's, if they are dynamic */
   uint64_t scratch;     /* bytes of a part's */
@@ -184,13 +185,32 @@ put_thread (CgText *f, const CgText *t, const Parts *s)
   put (f, "%s%s);\n}\n", t->sized ? ", sz, given[4]" : "", s->dynamic ? ", given[4] + (long) given[5] + nth * (long) given[6]" : "");
 }
 
-/* In the program: the call of all parts, or of the whole loop. */
-static void
-put_calls (CgText *t, const Parts *s)
+#define FEW_MEMBERS 8 /* the text of more is worth more than a call */
+
+/* Is there a text for one tile alone? */
+static bool
+has_short_form (const Parts *s)
 {
   const Loop *l = s->l;
+  return s->sized && !s->dynamic && l->n_outer == 0 && l->chunked && l->s->n_members <= FEW_MEMBERS && !getenv ("GM_PARTS");
+}
+
+/* In the program: the call of all parts, or of the whole loop. */
+static void
+put_calls (CgText *t, const Parts *s, CodegenPutTile put_one)
+{
+  Loop *l = s->l;
   const CgProgram *p = l->p;
   put (t, "  { /* %u, in parts */\n", l->step);
+  if (put_one && has_short_form (s)) {
+    put (t, "    if (%s <= %u)\n", SIZE (p, l->n), p->tiles->tile_elems);
+    l->chunked = false;
+    l->n_parts = 0;
+    put_one (t, l);
+    l->chunked = true;
+    l->n_parts = s->planned;
+    put (t, "    else\n");
+  }
   if (s->sized && s->n > 1) { /* as many elements as are worth it */
     put (t, "    if (%s", SIZE (p, l->n));
     for (int d = 0; d < l->n_outer; d++)
@@ -220,13 +240,13 @@ put_calls (CgText *t, const Parts *s)
 
 /* The functions go before the one that is being printed, which calls them. */
 void
-codegen_parts_end (CgText *t, const Loop *l, CgText *outside, uint64_t scratch_bytes)
+codegen_parts_end (CgText *t, Loop *l, CgText *outside, uint64_t scratch_bytes, CodegenPutTile put_one)
 {
   if (!l->n_parts)
     return;
   CgText f = { .text = t->functions, .len = t->functions_len, .room = t->functions_room };
   CgSizes *sizes = l->p->sizes;
-  Parts s = { l, l->n_parts, is_sized (l), codegen_is_symbolic (l->buffer_bytes), 0, 0 };
+  Parts s = { l, l->n_parts, l->n_parts, is_sized (l), codegen_is_symbolic (l->buffer_bytes), 0, 0 };
   s.buffers = s.dynamic ? codegen_size_align (sizes, l->buffer_bytes, 64) : 0;
   s.scratch = scratch_bytes + (s.dynamic ? 0 : (uint64_t) l->buffer_bytes);
   if (s.scratch > 0)
@@ -248,7 +268,7 @@ codegen_parts_end (CgText *t, const Loop *l, CgText *outside, uint64_t scratch_b
   t->len = outside->len;
   t->room = outside->room;
   t->oom = f.oom;
-  put_calls (t, &s);
+  put_calls (t, &s, put_one);
   uint64_t bytes = l->p->temp_bytes + s.n * s.scratch;
   if (t->ws_bytes < bytes)
     t->ws_bytes = bytes;

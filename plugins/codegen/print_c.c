@@ -323,21 +323,8 @@ put_phase (CgText *t, Loop *l, int phase)
 }
 
 static void
-put_loop (CgText *t, const CgProgram *p, uint32_t step)
+put_body (CgText *t, Loop *l)
 {
-  const CgStep *s = &p->steps[step];
-  Loop *l = calloc (1, sizeof (Loop));
-  if (!l) {
-    t->oom = true;
-    return;
-  }
-  loop_plan (l, p, step, false);
-  if (l->unfit)
-    t->code = gramme_fail (t->status, GRAMME_UNSUPPORTED, (int32_t) s->members[0],
-                           "shapes that are equal only by what is known of symbols");
-  CgText outside;
-  codegen_parts_plan (l, t);
-  codegen_parts_begin (t, l, &outside);
   loop_put_head (t, l);
   for (uint32_t k = 0; k < l->n_access; k++)
     if (l->access[k].tile >= 0 && !l->access[k].store && l->access[k].inner == 0) {
@@ -353,8 +340,27 @@ put_loop (CgText *t, const CgProgram *p, uint32_t step)
   for (int phase = 0; phase < l->n_phases; phase++)
     put_phase (t, l, phase);
   put (t, "  }\n  }\n");
+}
+
+static void
+put_loop (CgText *t, const CgProgram *p, uint32_t step)
+{
+  const CgStep *s = &p->steps[step];
+  Loop *l = calloc (1, sizeof (Loop));
+  if (!l) {
+    t->oom = true;
+    return;
+  }
+  loop_plan (l, p, step, false);
+  if (l->unfit)
+    t->code = gramme_fail (t->status, GRAMME_UNSUPPORTED, (int32_t) s->members[0],
+                           "shapes that are equal only by what is known of symbols");
+  CgText outside;
+  codegen_parts_plan (l, t);
+  codegen_parts_begin (t, l, &outside);
+  put_body (t, l);
   loop_take_buffers (t, l, loop_buffers (l));
-  codegen_parts_end (t, l, &outside, loop_buffers (l) - p->temp_bytes);
+  codegen_parts_end (t, l, &outside, loop_buffers (l) - p->temp_bytes, put_body);
   free (l);
 }
 

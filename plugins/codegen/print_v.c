@@ -1039,7 +1039,7 @@ codegen_put_vector_loop (CgText *t, const CgProgram *p, uint32_t step)
       put (t, "    char *b%u = p%d;\n", m, l->lenders[m]);
   put (t, "%s%s  }\n  }\n", rows.text ? rows.text : "", phases.text ? phases.text : "");
   loop_take_buffers (t, l, p->temp_bytes);
-  codegen_parts_end (t, l, &outside, 0);
+  codegen_parts_end (t, l, &outside, 0, NULL);
   t->oom = t->oom || rows.oom || phases.oom;
   free (rows.text);
   free (phases.text);
