@@ -386,6 +386,7 @@ EXTENSION_SOURCES = \
   core/trace/tracker_slice.c \
   core/trace/tracker_tensor.c \
   core/trace/tracker_tuple.c \
+  core/trace/tracker_view.c \
   core/trace/wrap.c \
   core/trace/attrs.h \
   core/trace/body.h \

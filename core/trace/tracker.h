@@ -220,6 +220,10 @@ const GmTracker *gm_tuple_storage (GmRecorder *r, PyObject *real, const GmSource
 const GmTracker *gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_frozenset_made (GmRecorder *r, const GmTracker *t);
 /* The value under a key; NULL: there is none, or a break. */
+/* Key, value, key, value ..., loaded if this is the first look at the whole; poison after a break. */
+const GmTracker *gm_dict_contents (GmRecorder *r, const GmTracker *dict);
+/* The class whose methods replay what was done to it. */
+PyTypeObject *gm_dict_owner (const GmTracker *dict);
 const GmTracker *gm_dict_of (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_dict_lookup (GmRecorder *r, const GmTracker *dict, const GmTracker *key);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_dict.c -- dicts and their views.
+ * tracker_dict.c -- dicts.
  *
  * Contents are key, value, key, value ... in insertion order.  An existing dict is read entry by
  * entry, each read guarded by presence or absence of its key alone; the first operation that sees
@@ -80,9 +80,8 @@ gm_dict_of (GmRecorder *r, const GmTracker *t)
   return gm_object_how (r, t, "__iter__", &found) == GM_HOW_C ? storage : NULL;
 }
 
-/* The contents, loaded if this is the first look at the whole; poison after a break. */
-static const GmTracker *
-whole (GmRecorder *r, const GmTracker *t)
+const GmTracker *
+gm_dict_contents (GmRecorder *r, const GmTracker *t)
 {
   if (t->n)
     return gm_instance_dict_contents (r, t);
@@ -182,14 +181,13 @@ gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
     gm_guard (r, DICT_ABSENT, t->source, .key = key->real);
     return NULL;
   }
-  contents = whole (r, t);
+  contents = gm_dict_contents (r, t);
   at = r->stop ? -1 : find (r, contents, key);
   return at < 0 ? NULL : contents->items[at + 1];
 }
 
-/* The class whose methods replay what was done. */
-static PyTypeObject *
-owner_of (const GmTracker *t)
+PyTypeObject *
+gm_dict_owner (const GmTracker *t)
 {
   return t->number ? &PyODict_Type : &PyDict_Type;
 }
@@ -208,7 +206,7 @@ gm_dict_store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const Gm
     return;
   }
   int64_t at;
-  const GmTracker *table = find_in_table (r, t, key, &at), *old = table ? NULL : whole (r, t);
+  const GmTracker *table = find_in_table (r, t, key, &at), *old = table ? NULL : gm_dict_contents (r, t);
   if (r->stop)
     return;
   if (!table && (at = find (r, old, key)) >= 0 && (table = gm_table_make (r, t, 2, 0)) != NULL)
@@ -241,7 +239,7 @@ static void
 store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
 {
   gm_dict_store (r, t, key, value);
-  gm_effect_item (r, owner_of (t), t, key, value);
+  gm_effect_item (r, gm_dict_owner (t), t, key, value);
 }
 
 /* Removes a key that is there; the value. */
@@ -249,7 +247,7 @@ static const GmTracker *
 drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
   int64_t at;
-  const GmTracker *table = find_in_table (r, t, key, &at), *old = table ? NULL : whole (r, t);
+  const GmTracker *table = find_in_table (r, t, key, &at), *old = table ? NULL : gm_dict_contents (r, t);
   if (!table)
     at = r->stop ? -1 : find (r, old, key);
   if (at < 0)
@@ -263,7 +261,7 @@ drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   if (table) {
     const GmTracker *value = gm_table_value (r, table, at);
     gm_table_drop (r, table, at);
-    gm_effect_item (r, owner_of (t), t, key, NULL);
+    gm_effect_item (r, gm_dict_owner (t), t, key, NULL);
     return value;
   }
   const GmTracker **items = gm_tracker_array (r, old->n - 2);
@@ -271,7 +269,7 @@ drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   gm_tracker_copy (items + at, old->items + at + 2, old->n - (uint32_t) at - 2);
   gm_contents_set (r, t,
                    gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n - 2));
-  gm_effect_item (r, owner_of (t), t, key, NULL);
+  gm_effect_item (r, gm_dict_owner (t), t, key, NULL);
   return old->items[at + 1];
 }
 
@@ -327,13 +325,13 @@ static int64_t
 len (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *table = t->n ? NULL : gm_table_of (r, t);
-  return table ? gm_table_n_pairs (r, table) : whole (r, t)->n / 2;
+  return table ? gm_table_n_pairs (r, table) : gm_dict_contents (r, t)->n / 2;
 }
 
 static const GmTracker *
 iter (GmRecorder *r, const GmTracker *t)
 {
-  whole (r, t);
+  gm_dict_contents (r, t);
   return gm_iterator_over (r, t);
 }
 
@@ -410,7 +408,7 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "clear", args, 0, 0))
     return &gm_tracker_poison;
-  const GmTracker *old = whole (r, t);
+  const GmTracker *old = gm_dict_contents (r, t);
   if (t->n) {
     for (uint32_t i = 0; i < old->n && !r->stop; i += 2)
       gm_instance_dict_store (r, t, old->items[i], NULL);
@@ -418,7 +416,7 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   }
   gm_contents_set (r, t, gm_contents (r, NULL, 0));
   if (t->real)
-    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (owner_of (t)), "clear"), NULL, &t,
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (gm_dict_owner (t)), "clear"), NULL, &t,
                1);
   return gm_none (r);
 }
@@ -428,7 +426,7 @@ method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "copy", args, 0, 0))
     return &gm_tracker_poison;
-  const GmTracker *contents = whole (r, t);
+  const GmTracker *contents = gm_dict_contents (r, t);
   return r->stop ? &gm_tracker_poison : dict_add (r, NULL, NULL, contents);
 }
 
@@ -446,7 +444,7 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
         && gm_getattr_opt (r, from, gm_record_take (r, PyUnicode_InternFromString ("keys"))))
       return gm_record_break (r, GM_BREAK_CALL_METHOD, "update", "dict");
     if (from->kind == &gm_kind_dict) {
-      const GmTracker *contents = whole (r, from);
+      const GmTracker *contents = gm_dict_contents (r, from);
       for (uint32_t i = 0; i < contents->n && !r->stop; i += 2)
         store (r, t, contents->items[i], contents->items[i + 1]);
     } else {
@@ -515,7 +513,7 @@ method_popitem (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     items[0] = gm_table_key (r, table, at);
     items[1] = gm_table_value (r, table, at);
   } else {
-    gm_tracker_copy (items, &whole (r, t)->items[first ? 0 : 2 * n - 2], 2);
+    gm_tracker_copy (items, &gm_dict_contents (r, t)->items[first ? 0 : 2 * n - 2], 2);
   }
   const GmTracker *pair = gm_tuple_new (r, items, 2);
   drop (r, t, items[0]);
@@ -547,7 +545,7 @@ method_move_to_end (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     move_effect (r, t, in[0], last);
     return gm_none (r);
   }
-  const GmTracker *old = whole (r, t);
+  const GmTracker *old = gm_dict_contents (r, t);
   if (r->stop || (old->n && !gm_key_known (r, in[0])))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "move_to_end", "OrderedDict");
   int64_t at = old->n ? find (r, old, in[0]) : -1;
@@ -593,7 +591,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return bound;
   if ((bound = gm_operator_method (r, t, name)) != NULL
       || (t->number && (bound = gm_method_row (r, ordered_methods, t, name)) != NULL)
-      || _PyType_Lookup (owner_of (t), name) == NULL)
+      || _PyType_Lookup (gm_dict_owner (t), name) == NULL)
     return bound;
   return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "dict");
 }
@@ -606,7 +604,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
     return NULL;
   if (others_overridden (r, t))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, inplace ? "__ior__" : "__or__", OVERRIDDEN);
-  const GmTracker *to = inplace ? t : dict_add (r, NULL, NULL, whole (r, t));
+  const GmTracker *to = inplace ? t : dict_add (r, NULL, NULL, gm_dict_contents (r, t));
   method_update (r, to, &(GmCallArgs){ &other, 1, NULL });
   return to;
 }
@@ -616,7 +614,7 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {
   if (other->kind != &gm_kind_dict || (op != Py_EQ && op != Py_NE))
     return NULL;
-  const GmTracker *a = whole (r, t), *b = whole (r, other);
+  const GmTracker *a = gm_dict_contents (r, t), *b = gm_dict_contents (r, other);
   bool same = a->n == b->n, ordered = t->number && other->number; /* both OrderedDicts */
   for (uint32_t i = 0; i < a->n && same && !r->stop; i += 2) {
     int64_t at = find (r, b, a->items[i]);
@@ -632,7 +630,7 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 static PyObject *
 constant (GmRecorder *r, const GmTracker *t)
 {
-  const GmTracker *contents = whole (r, t);
+  const GmTracker *contents = gm_dict_contents (r, t);
   PyObject *dict = PyDict_New ();
   for (uint32_t i = 0; i < contents->n; i += 2) {
     PyObject *key = gm_constant (r, contents->items[i]),
@@ -690,122 +688,3 @@ const GmTrackerKind gm_kind_dict = {
   .constant = constant,
   .build = build,
 };
-
-/* -- Views ----------------------------------------------------------------- */
-
-static int64_t
-view_len (GmRecorder *r, const GmTracker *t)
-{
-  return len (r, t->items[0]);
-}
-
-static const GmTracker *
-view_iter (GmRecorder *r, const GmTracker *t)
-{
-  whole (r, t->items[0]);
-  return gm_iterator_over (r, t);
-}
-
-static const GmTracker *
-view_contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
-{
-  if (t->number == 0)
-    return contains (r, t->items[0], item);
-  g_autoptr (GPtrArray) all = gm_iterate (r, t);
-  for (uint32_t i = 0; all && i < all->len && !r->stop; i++)
-    if (all->pdata[i] == item || gm_truth (r, gm_compare (r, Py_EQ, all->pdata[i], item)))
-      return gm_from_bool (r, true);
-  return gm_from_bool (r, false);
-}
-
-/* The keys or items as a new set; NULL: of values there is none. */
-static const GmTracker *
-view_set (GmRecorder *r, const GmTracker *t)
-{
-  if (t->kind == &gm_kind_set)
-    return t;
-  if (t->kind == &gm_kind_view && t->number == 1)
-    return NULL;
-  g_autoptr (GPtrArray) all = gm_iterate (r, t);
-  return all ? gm_set_new (r, (const GmTracker *const *) all->pdata, all->len) : NULL;
-}
-
-/* Views of keys and items are sets: the result is a new one. */
-static const GmTracker *
-view_binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
-             bool inplace)
-{
-  if (t->number == 1
-      || (op != GM_BIN_AND && op != GM_BIN_OR && op != GM_BIN_SUB && op != GM_BIN_XOR))
-    return NULL;
-  const GmTracker *a = view_set (r, t), *b = r->stop ? NULL : view_set (r, other);
-  if (a == NULL || b == NULL)
-    return r->stop ? &gm_tracker_poison : NULL;
-  return reflected ? gm_binary (r, op, b, a, false) : gm_binary (r, op, a, b, false);
-}
-
-static const GmTracker *
-view_compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
-{
-  if (t->number == 1 || (other->kind != &gm_kind_set && other->kind != &gm_kind_view))
-    return NULL;
-  const GmTracker *a = view_set (r, t), *b = r->stop ? NULL : view_set (r, other);
-  if (a == NULL || b == NULL)
-    return r->stop ? &gm_tracker_poison : NULL;
-  return gm_compare (r, op, a, b);
-}
-
-static const GmTracker *
-view_isdisjoint (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
-{
-  if (!gm_args_plain (r, "isdisjoint", args, 1, 1))
-    return &gm_tracker_poison;
-  g_autoptr (GPtrArray) all = gm_iterate (r, args->args[0]);
-  for (uint32_t i = 0; all && i < all->len && !r->stop; i++)
-    if (gm_truth (r, view_contains (r, t, all->pdata[i])))
-      return gm_from_bool (r, false);
-  return gm_from_bool (r, true);
-}
-
-static PyTypeObject *
-view_type (GmRecorder *r, const GmTracker *t)
-{
-  return t->number == 0 ? &PyDictKeys_Type : t->number == 1 ? &PyDictValues_Type : &PyDictItems_Type;
-}
-
-static const GmTracker *
-view_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
-{
-  static const GmMethodRow rows[] = { { "isdisjoint", view_isdisjoint }, { NULL, NULL } };
-  const GmTracker *bound = t->number == 1 ? NULL : gm_method_row (r, rows, t, name);
-  if (bound == NULL)
-    bound = gm_operator_method (r, t, name);
-  return bound ? bound
-               : gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "dict view");
-}
-
-static bool
-view_build (GmResidualBuilder *b, const GmTracker *t)
-{
-  static const char *const names[] = { "keys", "values", "items" };
-  if (gm_residual_cached (b, t))
-    return true;
-  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
-  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0,
-                    PyDict_GetItemString (gm_type_dict (owner_of (t->items[0])), names[t->number]));
-  gm_residual_value (b, t->items[0]);
-  gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
-  gm_residual_allocated (b, t);
-  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
-  return true;
-}
-
-const GmTrackerKind gm_kind_view = { .name = "dict view",
-                                     .type = view_type,
-                                     .getattr = view_getattr,
-                                     .binary = view_binary,
-                                     .compare = view_compare,
-                                     .len = view_len,
-                                     .iter = view_iter,
-                                     .contains = view_contains,
-                                     .build = view_build };

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tracker_view.c -- views of dicts: keys, values and items.
+ *
+ * The dict is items[0], and number says which of the three; what a view shows is asked of the dict each time.
+ */
+#include "core/trace/builtin.h"
+#include "core/trace/contents.h"
+
+static int64_t
+len (GmRecorder *r, const GmTracker *t)
+{
+  return gm_kind_dict.len (r, t->items[0]);
+}
+
+static const GmTracker *
+iter (GmRecorder *r, const GmTracker *t)
+{
+  gm_dict_contents (r, t->items[0]);
+  return gm_iterator_over (r, t);
+}
+
+static const GmTracker *
+contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
+{
+  if (t->number == 0)
+    return gm_kind_dict.contains (r, t->items[0], item);
+  g_autoptr (GPtrArray) all = gm_iterate (r, t);
+  for (uint32_t i = 0; all && i < all->len && !r->stop; i++)
+    if (all->pdata[i] == item || gm_truth (r, gm_compare (r, Py_EQ, all->pdata[i], item)))
+      return gm_from_bool (r, true);
+  return gm_from_bool (r, false);
+}
+
+/* The keys or items as a new set; NULL: of values there is none. */
+static const GmTracker *
+as_set (GmRecorder *r, const GmTracker *t)
+{
+  if (t->kind == &gm_kind_set)
+    return t;
+  if (t->kind == &gm_kind_view && t->number == 1)
+    return NULL;
+  g_autoptr (GPtrArray) all = gm_iterate (r, t);
+  return all ? gm_set_new (r, (const GmTracker *const *) all->pdata, all->len) : NULL;
+}
+
+/* Views of keys and items are sets: the result is a new one. */
+static const GmTracker *
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+             bool inplace)
+{
+  if (t->number == 1
+      || (op != GM_BIN_AND && op != GM_BIN_OR && op != GM_BIN_SUB && op != GM_BIN_XOR))
+    return NULL;
+  const GmTracker *a = as_set (r, t), *b = r->stop ? NULL : as_set (r, other);
+  if (a == NULL || b == NULL)
+    return r->stop ? &gm_tracker_poison : NULL;
+  return reflected ? gm_binary (r, op, b, a, false) : gm_binary (r, op, a, b, false);
+}
+
+static const GmTracker *
+compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
+{
+  if (t->number == 1 || (other->kind != &gm_kind_set && other->kind != &gm_kind_view))
+    return NULL;
+  const GmTracker *a = as_set (r, t), *b = r->stop ? NULL : as_set (r, other);
+  if (a == NULL || b == NULL)
+    return r->stop ? &gm_tracker_poison : NULL;
+  return gm_compare (r, op, a, b);
+}
+
+static const GmTracker *
+isdisjoint (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "isdisjoint", args, 1, 1))
+    return &gm_tracker_poison;
+  g_autoptr (GPtrArray) all = gm_iterate (r, args->args[0]);
+  for (uint32_t i = 0; all && i < all->len && !r->stop; i++)
+    if (gm_truth (r, contains (r, t, all->pdata[i])))
+      return gm_from_bool (r, false);
+  return gm_from_bool (r, true);
+}
+
+static PyTypeObject *
+type (GmRecorder *r, const GmTracker *t)
+{
+  return t->number == 0 ? &PyDictKeys_Type : t->number == 1 ? &PyDictValues_Type : &PyDictItems_Type;
+}
+
+static const GmTracker *
+getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  static const GmMethodRow rows[] = { { "isdisjoint", isdisjoint }, { NULL, NULL } };
+  const GmTracker *bound = t->number == 1 ? NULL : gm_method_row (r, rows, t, name);
+  if (bound == NULL)
+    bound = gm_operator_method (r, t, name);
+  return bound ? bound
+               : gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "dict view");
+}
+
+static bool
+build (GmResidualBuilder *b, const GmTracker *t)
+{
+  static const char *const names[] = { "keys", "values", "items" };
+  if (gm_residual_cached (b, t))
+    return true;
+  gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0,
+                    PyDict_GetItemString (gm_type_dict (gm_dict_owner (t->items[0])), names[t->number]));
+  gm_residual_value (b, t->items[0]);
+  gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
+  gm_residual_allocated (b, t);
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+  return true;
+}
+
+const GmTrackerKind gm_kind_view = { .name = "dict view",
+                                     .type = type,
+                                     .getattr = getattr,
+                                     .binary = binary,
+                                     .compare = compare,
+                                     .len = len,
+                                     .iter = iter,
+                                     .contains = contains,
+                                     .build = build };
