@@ -138,7 +138,8 @@ def run(text, seed, compiled, backend, skip=()):
 
 def forget_frames(things):
     """Clears the frames of the exceptions among things.  A traceback keeps the variables of its frames alive; that of a compiled function
-    is the frame of one piece of it, which has some of them only."""
+    is the frame of one piece of it, which has some of them only.  Since 3.12 that of a generator also keeps those of whoever called it last, and
+    with them the generator."""
     queue, seen = list(things), set()
     for thing in queue:
         if id(thing) in seen or len(queue) > 2000:
@@ -147,7 +148,11 @@ def forget_frames(things):
         if type(thing) in (list, tuple):
             queue.extend(thing)
         while isinstance(thing, BaseException) and thing.__traceback__:
-            traceback.clear_frames(thing.__traceback__)
+            for frame, _ in traceback.walk_tb(thing.__traceback__):
+                while frame is not None and frame.f_code.co_filename.startswith("program"):
+                    with contextlib.suppress(RuntimeError):  # one that runs, or may go on
+                        frame.clear()
+                    frame = frame.f_back
             thing = thing.__context__
 
 
