@@ -41,6 +41,10 @@ check-nightly: all $(check_PROGRAMS)
 	GM_RANDOM_MEMORY=$${GM_RANDOM_MEMORY:-100000} ./in-tree sh $(srcdir)/tests/aot.sh
 	GM_RANDOM_PROGRAMS=2000 ./in-tree sh $(srcdir)/tests/breaks.sh
 	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh trace
+	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh python
+	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh aot
+	GM_STRESS=break ./in-tree sh $(srcdir)/tests/pytest.sh python
+	GM_STRESS=break GM_RANDOM_MEMORY=1000 ./in-tree sh $(srcdir)/tests/pytest.sh aot
 	$(MAKE) check-fuzz
 	$(MAKE) check-threads
 	$(MAKE) check-install

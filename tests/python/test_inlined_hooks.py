@@ -89,6 +89,7 @@ def test_hook_03_lossless_hooks_of_python_change_no_bit(backend):
     assert graphs(f) == 1
 
 
+@undisturbed
 def test_lossy_hooks_reach_the_gradients_and_nothing_else():
     f = G.compile(chain, backend="eager")
     plain, packed = run(f), run(f, (to_half, from_half))
@@ -192,6 +193,7 @@ def back(t):
     return t.to(G.float32)
 
 
+@undisturbed
 def test_what_a_hook_reads_of_globals_is_guarded(monkeypatch):
     f = G.compile(chain, backend="eager")
     run(f, (by_global, back))
@@ -204,6 +206,7 @@ def test_what_a_hook_reads_of_globals_is_guarded(monkeypatch):
     assert graphs(f) == 3 and changed[2] != run(chain)[2]
 
 
+@undisturbed
 def test_closures_are_guarded_and_dead_pairs_leave_room():
     f = G.compile(chain, backend="eager")
 
@@ -268,6 +271,7 @@ def module_of(f, example):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@undisturbed
 def test_hook_02_graph_modules_are_traced_again_for_each_saved_tensor(backend):
     pack, unpack = module_of(lambda t: t.to(G.float16), G.ones(2)), module_of(lambda t: t.to(G.float32), G.ones(2, dtype=G.float16))
     f = G.compile(chain, backend=backend, fullgraph=True)
@@ -322,6 +326,7 @@ def test_hook_10_editing_a_body_changes_the_key():
 
 
 # HOOK-16
+@undisturbed
 def test_hook_16_logs_show_both_graphs_before_and_after_and_each_body():
     program = """
 import gramme as G
@@ -384,6 +389,7 @@ def prints(t):
 
 
 @pytest.mark.parametrize("pack, says", [(counts, "changes something that existed"), (draws, "random"), (two, "one argument"), (prints, "print")])
+@undisturbed
 def test_what_cannot_be_traced_is_said_and_called_as_in_eager(pack, says):
     f = G.compile(chain, backend="eager", fullgraph=True)
     with saved_tensors_hooks(pack, narrow_same), pytest.raises(G.compiler.Unsupported, match=says):
@@ -399,6 +405,7 @@ def test_what_cannot_be_traced_is_said_and_called_as_in_eager(pack, says):
     assert bool(CALLS) == (pack is counts)
 
 
+@undisturbed
 def test_errors_of_hooks_are_those_of_eager():
     @inlineable_saved_tensors_hook
     def pack(t):
@@ -418,6 +425,7 @@ def test_errors_of_hooks_are_those_of_eager():
 
 
 # HOOK-18
+@undisturbed
 def test_hook_18_each_body_is_recorded_once_for_each_saved_tensor():
     program = """
 import gramme as G
@@ -521,6 +529,7 @@ def test_entries_with_hooks_leave_nothing_behind():
 
 
 # The example: bytes are counted
+@undisturbed
 def test_the_example_saves_three_quarters_of_the_bytes():
     path = pathlib.Path(__file__).resolve().parents[2] / "examples" / "saved_f8.py"
     spec = importlib.util.spec_from_file_location("saved_f8", path)
@@ -587,6 +596,7 @@ def apart(f):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("f, hooks", [(sized, (widen, narrow)), (sized, (to_half, from_half)), (sized, (to_small, from_small)), (squares, (flat, as_rows))])
+@undisturbed
 def test_hooks_of_tensors_whose_sizes_change_are_compiled_once(f, hooks, backend):
     compiled = G.compile(apart(f), backend=backend, fullgraph=True)
     for n in (5, 6, 9, 3, 12, 7, 20, 33, 8, 2, 5):

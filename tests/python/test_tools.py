@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 import gramme
+from stress import undisturbed
 
 
 def run(*args, check=True, **env):
@@ -77,6 +78,7 @@ def test_run_refuses_an_unknown_back_end_and_names_the_near_one(tmp_path):
     assert 'did you mean "eager"' in done.stderr
 
 
+@undisturbed
 def test_explain_shows_graph_guards_and_breaks(tmp_path):
     script = tmp_path / "s.py"
     script.write_text(
@@ -181,6 +183,7 @@ def test_inspect_shows_where_each_node_of_a_graph_runs_and_why(tmp_path):
     assert "no-such" in run("inspect", "--graph", str(file), "no-such", check=False).stderr
 
 
+@undisturbed
 def test_explain_says_which_nodes_the_host_runs_and_why():
     @gramme.compile(backend="null")
     def f(x):
