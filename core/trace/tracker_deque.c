@@ -119,7 +119,8 @@ add_all (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, const char *
     return gm_none (r);
   }
   const GmTracker *values = gm_realize (r, args->args[0]);
-  if (!r->stop && gm_storage (values) != t && !gm_iterates_alone (values))
+  bool itself = values == t || gm_storage (values) == t; /* as it was: CPython makes a list of it first */
+  if (!r->stop && !itself && !gm_iterates_alone (values))
     return add_by_steps (r, t, values, left);
   g_autoptr (GPtrArray) all = gm_iterate (r, values);
   for (uint32_t i = 0; all && i < all->len; i++)

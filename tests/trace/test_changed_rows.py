@@ -293,3 +293,21 @@ def test_many_changes_take_no_copies(change):
     want = program(G.ones(1))
     have = G.compile(program, backend="eager", fullgraph=True)(G.ones(1))
     assert (have[0].tolist(), have[1]) == (want[0].tolist(), want[1])
+
+
+@pytest.mark.parametrize("how", ["extend", "extendleft"])
+@pytest.mark.parametrize("n, longest", [(0, None), (3, None), (3, 4), (20, 24), (20, 20)])
+def test_a_deque_is_extended_by_itself_as_it_was(n, longest, how):
+    line = collections.deque(range(n), longest)
+
+    def f(x):
+        try:
+            getattr(line, how)(line)
+        except RuntimeError as error:
+            return error
+        return x + 1
+
+    G.compile(f, backend="eager", fullgraph=True)(G.ones(2))
+    want = collections.deque(range(n), longest)
+    getattr(want, how)(want)
+    assert line == want
