@@ -29,10 +29,11 @@ typedef struct {
   bool kept;
 } Numbers;
 
-/* Before a workspace. */
+/* Before a workspace, which begins at such a place in a page as other memory does (alloc.c): 64 bytes further, each store of a loop from a tensor
+ * to the workspace would look to the CPU like what the next iteration loads, for the lower 12 bits are the same, and hold it up. */
 typedef union {
   size_t bytes; /* with this */
-  char aligned[ALIGN];
+  char aligned[512];
 } Block;
 
 typedef struct {
