@@ -450,7 +450,7 @@ STATEMENTS = [
     (2, "!$T.add_($i)"), (1, "!$T.mul_($t)"), (1, "!$T[0] = $i"), (1, "!$T += $i"), (1, "!$t[..., 0] = $t"), (1, "!$T.zero_()"), (1, "!with G.no_grad():\n    $t.add_($i)"), (1, "!$T.requires_grad_($b)"), (1, "!$t.sum().backward()"), (1, "!(net($t).sum() * $i).backward()"), (1, "!net.scale = $i"), (1, "!net.train($b)"),
     (1, "!net.extra = $t"), (1, "!net.seen = G.ones(3)"), (1, "!net.register_forward_hook(lambda m, x, y: out.append('hook') or y * 2)"), (1, "!$T.copy_($t)"), (1, "!$t.grad = None"), (1, "with G.no_grad():\n$B"), (1, "!$T = $t.detach()"), (1, "with G.enable_grad():\n$B"),
     # control
-    (4, "if $b:\n$B"), (2, "if $b:\n$B\nelse:\n$B"), (3, "for x in $q:\n$B"), (1, "for x, y in zip($q, $q):\n    out.append((x, y))\n$B"), (1, "x = 0\nwhile x < 2:\n    x += 1\n$B"), (1, "for x in $q:\n$B\nelse:\n$B"), (1, "if (x := $i) > 1:\n    out.append(x)\n$B"), (1, "?return $a"), (1, "?raise $E"), (1, "!assert $b, $s"),
+    (4, "if $b:\n$B"), (2, "if $b:\n$B\nelse:\n$B"), (3, "for x in $q:\n$B"), (1, "for x, y in zip($q, $q):\n    out.append((x, y))\n$B"), (1, "w = 0\nwhile w < 2:\n    w += 1\n$B"), (1, "for x in $q:\n$B\nelse:\n$B"), (1, "if (x := $i) > 1:\n    out.append(x)\n$B"), (1, "?return $a"), (1, "?raise $E"), (1, "!assert $b, $s"),
     (1, "match $a:\n    case 0 | 1:\n    $B\n    case [x, *y]:\n        out.append((x, y))\n    case {'k': x}:\n        out.append(x)\n    case Base(v=x):\n        out.append(x)\n    case str() | None:\n        out.append('s')\n    case _:\n    $B"), (1, "%if $b:\n    break"), (1, "%if $b:\n    continue"),
     # exceptions
     (6, "try:\n$B\nexcept $e as e:\n    out.append((type(e).__name__, e.args))"), (2, "try:\n    out.append($a)\nexcept Exception as e:\n    out.append(e)"), (2, "try:\n    fails($i, out)\nexcept $e as e:\n    out.append(e)\n$B"), (1, "try:\n$B\nfinally:\n$B"), (1, "try:\n$B\nexcept $e:\n$B\nelse:\n$B\nfinally:\n    out.append('f')"),
@@ -549,7 +549,7 @@ class Writer:
         template = template.replace("I = ", f"{self.variable('i')} = ", 1) if template.startswith("I = ") else template
         if "$E" in template:
             template = template.replace("$E", self.random.choice(RAISED))
-        loops, self.loops = self.loops, self.loops + template.startswith(("for ", "while ", "x = 0\nwhile"))
+        loops, self.loops = self.loops, self.loops + template.startswith(("for ", "while ", "w = 0\nwhile"))
         if template.startswith("def "):
             self.loops = 0
         lines = []
