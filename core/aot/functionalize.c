@@ -70,8 +70,14 @@ with_strides_of (Rewrite *r, GmVal v, const GmMeta *want)
   gm_meta_order (&like, order);
   for (int i = 0; i < want->ndim; i++)
     inverse[order[i]] = i;
-  return gm_b_permute (&r->b.base,
-                       gm_b_contiguous (&r->b.base, gm_b_permute (&r->b.base, v, order)), inverse);
+  GmVal rows = gm_b_contiguous (&r->b.base, gm_b_permute (&r->b.base, v, order));
+  GmMeta exact = rows ? *gm_b_meta (&r->b.base, rows) : like;
+  gm_meta_set_contiguous (&exact);
+  if (rows && memcmp (gm_b_meta (&r->b.base, rows)->strides, exact.strides, exact.ndim * sizeof *exact.strides) != 0) {
+    int64_t all = gm_meta_numel (&exact); /* a dimension of one element may have any stride; from a row it gets its own */
+    rows = gm_b_view (&r->b.base, gm_b_view (&r->b.base, rows, 1, &all), exact.ndim, exact.sizes);
+  }
+  return gm_b_permute (&r->b.base, rows, inverse);
 }
 
 static const GmNode *

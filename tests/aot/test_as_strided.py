@@ -133,6 +133,17 @@ def test_one_element_that_is_there_often(backend):
     check(inputs, f, backend, after=lambda y: y.sum().backward())
 
 
+@backends
+def test_a_dimension_of_one_element_has_the_stride_that_it_has_in_plain_code(backend):
+    def f(x):
+        y = x * 2
+        y.as_strided((2, 3), (6, 2)).fill_(1.5)
+        return y
+
+    assert f(base().view(3, 4).t().unsqueeze(-1)).stride() == (1, 4, 4)
+    check(lambda: ([base().view(3, 4).t().unsqueeze(-1)], []), f, backend)
+
+
 def test_second_derivatives():
     def second(f):
         x = base().requires_grad_()
