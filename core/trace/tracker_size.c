@@ -223,7 +223,8 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   if (other->kind == &gm_kind_tensor)
     return NULL;
   if (!operand (r, other, &b)) {
-    if (other->kind != &gm_kind_constant || !PyNumber_Check (other->real)) /* an int is no such thing */
+    bool asks = other->kind == &gm_kind_object || (other->kind == &gm_kind_constant && PyNumber_Check (other->real));
+    if (!asks) /* an int is no such thing; an object's class may say otherwise, as an IntEnum does */
       return op == Py_EQ || op == Py_NE ? gm_from_bool (r, op == Py_NE) : NULL;
     t = gm_size_settled (r, t);
     return r->stop ? &gm_tracker_poison : gm_compare (r, op, t, other);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes that change between calls: what becomes a symbol, what a program may do with one, and which calls an entry serves."""
 
+import enum
 import os
 import re
 import subprocess
@@ -639,3 +640,23 @@ def test_a_fact_of_any_length_is_a_guard():
     for n in (1000, 4096, 33, 3, 70000):
         assert compiled(G.rand(n, 1)).shape == f(G.rand(n, 1)).shape
     assert FORCED or compiled.status()["graphs"] <= 3
+
+
+class Level(enum.IntEnum):
+    ONE = 1
+
+
+class Same:
+    def __eq__(self, other):
+        return other == 1
+
+
+@pytest.mark.parametrize("other", [Level.ONE, Same()], ids=["enum", "object"])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_an_int_that_is_general_is_compared_with_what_an_objects_class_says(other, dynamic):
+    def f(x, n):
+        return x + 1, n == other, n != other, other == n
+
+    compiled = G.compile(f, backend="eager", dynamic=dynamic)
+    for n in (3, 4, 5, 1, 0, 1, 7):
+        assert compiled(G.ones(2), n)[1:] == f(G.ones(2), n)[1:]
