@@ -279,6 +279,8 @@ def worker(first, count, backend, sizes):
             difference = compare(program_of(seed), seed, backend or backend_of(seed), (), lambda: say("plain", seed))
         except SyntaxError as error:
             difference = f"the grammar wrote a bad program: {error}"
+        except RecursionError:
+            difference = "discarded"  # lists in lists, deeper than can be described
         signal.alarm(0)
         if difference == "discarded":
             say("discarded", seed)
