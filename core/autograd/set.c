@@ -62,8 +62,7 @@ gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
   if (history.node) {
     gm_history_set (dst, history.node, history.nr);
     dst->autograd->epoch += !had; /* its views have one from now on, as behind a write that brings one */
-  }
-  else if (is_on && had)
+  } else if (is_on && had)
     gm_history_set (dst, NULL, 0);
   return true;
 }

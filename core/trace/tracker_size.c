@@ -216,6 +216,16 @@ unary (GmRecorder *r, GmUnary op, const GmTracker *t)
   return gm_size_tracker (r, op == GM_UN_NEG ? minus : gm_size_add (minus, -1));
 }
 
+/* What no int is equal to.  Anything else is asked: an IntEnum, a numpy scalar, whatever has an __eq__. */
+static bool
+differs_from_ints (const GmTracker *t)
+{
+  if (t->kind == &gm_kind_constant)
+    return !PyNumber_Check (t->real);
+  return t->kind == &gm_kind_list || t->kind == &gm_kind_tuple || t->kind == &gm_kind_dict || t->kind == &gm_kind_set
+         || t->kind == &gm_kind_function || t->kind == &gm_kind_module;
+}
+
 static const GmTracker *
 compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {
@@ -223,8 +233,7 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   if (other->kind == &gm_kind_tensor)
     return NULL;
   if (!operand (r, other, &b)) {
-    bool asks = other->kind == &gm_kind_object || (other->kind == &gm_kind_constant && PyNumber_Check (other->real));
-    if (!asks) /* an int is no such thing; an object's class may say otherwise, as an IntEnum does */
+    if (differs_from_ints (other))
       return op == Py_EQ || op == Py_NE ? gm_from_bool (r, op == Py_NE) : NULL;
     t = gm_size_settled (r, t);
     return r->stop ? &gm_tracker_poison : gm_compare (r, op, t, other);

@@ -110,7 +110,7 @@ codegen_parts_begin (CgText *t, const Loop *l, CgText *outside)
 
 typedef struct {
   Loop *l;
-  unsigned n, planned; /* parts: those that there are */
+  unsigned n; /* parts */
   bool sized, dynamic;
   int64_t buffers;      /* bytes of a part's, if they are dynamic */
   uint64_t scratch;     /* bytes of a part's */
@@ -185,7 +185,7 @@ put_thread (CgText *f, const CgText *t, const Parts *s)
   put (f, "%s%s);\n}\n", t->sized ? ", sz, given[4]" : "", s->dynamic ? ", given[4] + (long) given[5] + nth * (long) given[6]" : "");
 }
 
-#define FEW_MEMBERS 8 /* the text of more is worth more than a call */
+#define FEW_MEMBERS 8 /* of more, the call is a small part, and the text long */
 
 /* Is there a text for one tile alone? */
 static bool
@@ -204,11 +204,12 @@ put_calls (CgText *t, const Parts *s, CodegenPutTile put_one)
   put (t, "  { /* %u, in parts */\n", l->step);
   if (put_one && has_short_form (s)) {
     put (t, "    if (%s <= %u)\n", SIZE (p, l->n), p->tiles->tile_elems);
+    uint32_t parts = l->n_parts;
     l->chunked = false;
     l->n_parts = 0;
     put_one (t, l);
     l->chunked = true;
-    l->n_parts = s->planned;
+    l->n_parts = parts;
     put (t, "    else\n");
   }
   if (s->sized && s->n > 1) { /* as many elements as are worth it */
@@ -246,7 +247,7 @@ codegen_parts_end (CgText *t, Loop *l, CgText *outside, uint64_t scratch_bytes, 
     return;
   CgText f = { .text = t->functions, .len = t->functions_len, .room = t->functions_room };
   CgSizes *sizes = l->p->sizes;
-  Parts s = { l, l->n_parts, l->n_parts, is_sized (l), codegen_is_symbolic (l->buffer_bytes), 0, 0 };
+  Parts s = { l, l->n_parts, is_sized (l), codegen_is_symbolic (l->buffer_bytes), 0, 0 };
   s.buffers = s.dynamic ? codegen_size_align (sizes, l->buffer_bytes, 64) : 0;
   s.scratch = scratch_bytes + (s.dynamic ? 0 : (uint64_t) l->buffer_bytes);
   if (s.scratch > 0)

@@ -13,4 +13,5 @@ def pytest_collection_modifyitems(config, items):
         return
     dear = [item for item in items if hasattr(item, "callspec") and "cc" in [v for v in item.callspec.params.values() if isinstance(v, str)]]
     config.hook.pytest_deselected(items=dear)
-    items[:] = [item for item in items if item not in set(dear)]
+    gone = set(dear)
+    items[:] = [item for item in items if item not in gone]

@@ -651,9 +651,15 @@ class Same:
         return other == 1
 
 
-@pytest.mark.parametrize("other", [Level.ONE, Same()], ids=["enum", "object"])
+def scalar(kind):
+    return getattr(pytest.importorskip("numpy"), kind)(1)
+
+
+@pytest.mark.parametrize("make", [lambda: Level.ONE, Same, lambda: scalar("int64"), lambda: scalar("float64"), lambda: 1.0, lambda: 1 + 0j, lambda: [1], lambda: "1"], ids=["enum", "object", "int64", "float64", "float", "complex", "list", "str"])
 @pytest.mark.parametrize("dynamic", [None, True])
-def test_an_int_that_is_general_is_compared_with_what_an_objects_class_says(other, dynamic):
+def test_an_int_that_is_general_is_compared_with_what_an_objects_class_says(make, dynamic):
+    other = make()
+
     def f(x, n):
         return x + 1, n == other, n != other, other == n
 
