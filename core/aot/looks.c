@@ -21,13 +21,15 @@ look (Search *s, GmValueId v, uint32_t at)
   s->inputs[s->n++] = s->place[v];
 }
 
-/* What ran with gradients off has no look; a write looks at what it has written to. */
+/* What ran with gradients off has no look; a write looks at what it has written to.  So does a cast to integers, whose result has no history: a
+ * recorder casts what it has detached where gradients are off. */
 static void
 look_at_operands (Search *s, uint32_t at)
 {
   const GmNode *n = gm_graph_node (s->g, at);
+  const GmMeta *m = gm_graph_meta (s->g, n->out);
 
-  if (!gm_graph_meta (s->g, n->out)->requires_grad)
+  if (!m->requires_grad && (gm_ops[n->op].family != GM_FAMILY_CAST || gm_dtype_is_float (m->dtype)))
     return;
   for (uint32_t k = 0; k < n->n_in; k++)
     if (gm_graph_meta (s->g, n->in[k])->requires_grad

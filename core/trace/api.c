@@ -63,6 +63,14 @@ fails_on_values (GmRecorder *r, GmOp op, const GmVal *in, int n_in)
          && !gm_dtype_is_float (gm_graph_meta (r->graph, gm_id_from_val (in[1]))->dtype);
 }
 
+/* Whether nothing in the graph would say that gradients are off: of integers, with or without, none are asked (core/aot/looks.c). */
+static bool
+casts_unseen (const GmRecorder *r, GmOp op, const GmVal *in, const GmAttrs *attrs)
+{
+  return gm_ops[op].family == GM_FAMILY_CAST && in[0] && !gm_dtype_is_float ((GmDtype) attrs->dtype) && !gm_grad_mode_get (r)
+         && gm_graph_meta (r->graph, gm_id_from_val (in[0]))->requires_grad;
+}
+
 static GmVal
 record_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
 {
@@ -71,6 +79,9 @@ record_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *a
     gm_record_break (r, GM_BREAK_TRY_BLOCK, gm_ops[op].name);
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in a try block");
   }
+  GmVal unseen = casts_unseen (r, op, in, attrs) ? graph_vtable->op (base, GM_OP_detach, in, 1, NULL) : NULL;
+  if (unseen)
+    in = &unseen;
   GmVal v = graph_vtable->op (base, op, in, n_in, attrs);
   if (v && !gm_grad_mode_get (r))
     gm_graph_meta (r->graph, gm_id_from_val (v))->requires_grad = 0;

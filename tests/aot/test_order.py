@@ -87,6 +87,18 @@ def asked_by_what_has_no_gradient(x, y, base):
     return y > 0
 
 
+def cast_without_gradients(x, y, base):
+    x.mul_(-1)
+    with G.no_grad():
+        z = y.long()
+    return z
+
+
+@kept_whole
+def test_a_cast_with_gradients_off_is_no_look(backend):
+    same_sums(cast_without_gradients, lambda b: (b.view(2, 6)[1:], b.view(2, 6), b), backend)
+
+
 @kept_whole
 def test_reading_by_what_has_no_gradient_is_no_look(backend):
     same_sums(asked_by_what_has_no_gradient, lambda b: (b[1:2], b.view(2, 6), b), backend)
@@ -230,7 +242,26 @@ def read_first(x, v):
     return waves(x), v, z
 
 
-@pytest.mark.parametrize("f", [looked_at_for_nothing, asked_first, kept_last, not_looked_at, read_first])
+def cast_first(x, v):
+    """A look, though integers have no history."""
+    whole = v.long()
+    return waves(x), v, whole
+
+
+def cast_for_nothing_first(x, v):
+    v.long()
+    return waves(x), v
+
+
+def cast_without_gradients_first(x, v):
+    with G.no_grad():
+        whole = v.long()
+    return waves(x), v, whole
+
+
+@pytest.mark.parametrize(
+    "f", [looked_at_for_nothing, asked_first, kept_last, not_looked_at, read_first, cast_first, cast_for_nothing_first, cast_without_gradients_first]
+)
 def test_a_view_gets_its_history_where_the_function_looks_at_it_first(f):
     def make(b):
         x = b * 1.5
