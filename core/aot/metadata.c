@@ -270,12 +270,12 @@ has_views (const Rewrite *r, const GmNode *n)
 }
 
 /* Two tensors with one history part where their memory is written to: who looks first makes his history first, and in that
- * order gradients are added.  Here they are one value.  And what is written to views goes into the history of the object itself,
- * which here is one more view. */
+ * order gradients are added.  Here they are one value.  And the views of a tensor have its new history from then on, which here is one
+ * more view. */
 static bool
 is_two_with_histories (const Rewrite *r, const GmNode *n)
 {
-  return gm_graph_meta (r->g, n->in[1])->requires_grad && has_writes (r->g) && (is_seen_apart (r, n) || has_views (r, n));
+  return gm_graph_meta (r->g, n->in[1])->requires_grad && ((has_writes (r->g) && is_seen_apart (r, n)) || has_views (r, n));
 }
 
 /* A view that was taken to become the tensor itself, with all of its elements, is marked: whoever writes to it writes to no view. */
@@ -313,8 +313,8 @@ rewrite_set (Rewrite *r, uint32_t node, GArray *overlaps, GError **error)
   }
   if (is_two_with_histories (r, n)) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "cannot compile a tensor that becomes another one in place (%s), where that one is used too, or the tensor has "
-                 "views, both take part in the gradient, and memory is written to: keep this statement out of the compiled function",
+                 "cannot compile a tensor that becomes another one in place (%s), where that one is used too and memory is written to, or the tensor has "
+                 "views, and both take part in the gradient: keep this statement out of the compiled function",
                  n->where ? n->where : "line unknown");
     return false;
   }

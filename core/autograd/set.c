@@ -61,7 +61,7 @@ gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
   gm_tensor_become (dst, src);
   if (history.node) {
     gm_history_set (dst, history.node, history.nr);
-    dst->autograd->epoch += !had; /* its views have one from now on, as behind a write that brings one */
+    dst->autograd->epoch += !gm_tensor_view_base (dst); /* its views get theirs from this one, as behind a write */
   } else if (is_on && had)
     gm_history_set (dst, NULL, 0);
   return true;

@@ -198,6 +198,32 @@ def test_a_tensor_that_becomes_another_one_beside_a_write(f, make):
     same_sums(f, make, fullgraph=False)
 
 
+def unsqueezed_under_a_view(x, v):
+    before = v * 0.7
+    x.unsqueeze_(-1)
+    x.register_hook(lambda g: g * 2)
+    return v.exp() * v, x.cos() * x, before
+
+
+def unsqueezed_under_a_view_that_is_written_to(x, v):
+    x.unsqueeze_(-1)
+    x.register_hook(lambda g: g * 2)
+    v.clamp_(-1, 1)
+    return x
+
+
+@pytest.mark.parametrize("f", [unsqueezed_under_a_view, unsqueezed_under_a_view_that_is_written_to])
+def test_what_arrives_at_a_view_goes_through_the_shape_that_its_base_got_since(f):
+    """Past a hook there, too."""
+
+    def inside(b):
+        x = b * 0.3
+        return f(x, x[1:])
+
+    for run, make in ((f, lambda b: (b, b.view(2, 6)[:, 1:3])), (inside, lambda b: (b,))):
+        same_sums(run, make, fullgraph=False)
+
+
 def base_of_results(x):
     y = x.detach()
     y.set_(x)

@@ -49,6 +49,19 @@ def test_views_have_the_history_that_set_brings():
         assert w.grad.tolist() == [1, 3, 3] and w.tolist() == [1, 3, 3]
 
 
+@pytest.mark.parametrize("change", [lambda x: x.unsqueeze_(0), lambda x: x.t_(), lambda x: x.transpose_(0, 1)])
+def test_a_hook_on_what_was_changed_sees_what_arrives_at_its_views(change):
+    """A view of it has its history from the new shape on, as behind a write."""
+    w = torch.zeros(2, 3, requires_grad=True)
+    x = w * 1
+    row = x[1]
+    change(x)
+    x.register_hook(lambda g: g * 2)
+    row.clamp_(-1, 1)
+    (x * 0.5).sum().backward()
+    assert w.grad.tolist() == [[1, 1, 1], [1, 1, 1]]
+
+
 def test_gradients_go_through_the_new_shape():
     w = torch.arange(6).reshape(2, 3).float().requires_grad_()
     scale = torch.arange(6).reshape(3, 2).float()
