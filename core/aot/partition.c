@@ -477,6 +477,15 @@ mark_plain (GmCut *c, const GmValueId *map)
       c->flags[gm_cut_value (c->g, map[v])] |= GM_CUT_PLAIN;
 }
 
+/* Per value: a backward reads it that is taken apart (unfold.c), where what has a place is kept.  Owned by the caller. */
+static bool *
+unfolded_reads (const GmJoint *joint, const uint32_t *places)
+{
+  GmUnfold u = { joint->graph, places, joint->tangents, joint->grads, joint->n_tangents, joint->n_grads };
+
+  return gm_unfold_reads (&u);
+}
+
 /* What a function of the host's gave and a backward may read that is taken apart (unfold.c): nobody runs it again for that. */
 static void
 keep_effects (GmCut *c, const GmValueId *map)
@@ -490,8 +499,7 @@ keep_effects (GmCut *c, const GmValueId *map)
     return;
   g_autofree uint32_t *places = g_new (uint32_t, g->values->len + 1);
   memset (places, 0xff, g->values->len * sizeof *places);
-  GmUnfold u = { g, places, c->joint->tangents, c->joint->grads, c->joint->n_tangents, c->joint->n_grads };
-  g_autofree bool *reads = gm_unfold_reads (&u);
+  g_autofree bool *reads = unfolded_reads (c->joint, places);
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
     if (!gm_op_has_effects (n->op) || !reads[n->out] || map[n->out] == GM_NO_ID)
@@ -503,14 +511,31 @@ keep_effects (GmCut *c, const GmValueId *map)
   spread_forward (c);
 }
 
+/* What plain gradients read is not what was given out, though it may be equal: the caller may write to that before the backward runs. */
+static bool *
+find_apart (const GmJoint *joint)
+{
+  const GmGraph *g = joint->graph;
+  g_autofree uint32_t *all = g_new0 (uint32_t, g->values->len + 1);
+  bool *apart = unfolded_reads (joint, all);
+
+  for (uint32_t i = g->nodes->len; i-- > 0;) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT && apart[n->out])
+      apart[n->in[0]] = true;
+  }
+  return apart;
+}
+
 /* also: inputs of the function that are saved whether the backward reads them or not. */
 static bool
 cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOptions *options,
      const bool *also, GmArena *arena, GmParts *parts, GError **error)
 {
   GmValueId *map = gm_arena_newn (arena, GmValueId, joint->graph->values->len);
+  g_autofree bool *apart = find_apart (joint);
   g_autoptr (GmGraph) g = gm_cut_pick (
-      gm_graph_simplify_mapped (joint->graph, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, map), joint->n_inputs, map,
+      gm_graph_simplify_mapped (joint->graph, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, apart, map), joint->n_inputs, apart, map,
       joint->graph->values->len, arena, error);
   if (!g)
     return false;
@@ -564,9 +589,7 @@ cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOpt
 static bool
 find_lost (const GmJoint *joint, const GmFunctionalLayer *writes, const GmParts *parts, bool *lost)
 {
-  GmUnfold u = { joint->graph, parts->places, joint->tangents, joint->grads, joint->n_tangents,
-                 joint->n_grads };
-  g_autofree bool *reads = gm_unfold_reads (&u);
+  g_autofree bool *reads = unfolded_reads (joint, parts->places);
   bool any = false;
 
   for (uint32_t m = 0; m < writes->n_mutations; m++) {

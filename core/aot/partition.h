@@ -74,8 +74,8 @@ void gm_cut_budget (GmCut *c);
 void gm_cut_demand (GmCut *c);
 
 /* Takes a simplified joint graph, whose inputs from first_tangent on are gradients, and gives the one that is cut, NULL on error; map: n_map of its values, or GM_NO_ID, which become
- * those of the result. */
-GmGraph *gm_cut_pick (GmGraph *g, uint32_t first_tangent, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error);
+ * those of the result; apart: n_map, as in gm_graph_simplify_mapped. */
+GmGraph *gm_cut_pick (GmGraph *g, uint32_t first_tangent, const bool *apart, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error);
 
 /* Gives v out; through a copy where v is an input, a view, a constant or an output already. */
 bool gm_cut_add_output (GmGraph *g, GmValueId v, GmOutputKind kind, GError **error);

@@ -373,7 +373,7 @@ find_late (Pick *p, uint32_t first_tangent)
 }
 
 GmGraph *
-gm_cut_pick (GmGraph *g, uint32_t first_tangent, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error)
+gm_cut_pick (GmGraph *g, uint32_t first_tangent, const bool *apart, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error)
 {
   g_autofree bool *output = g_new0 (bool, g->values->len + 1), *late = g_new0 (bool, g->values->len + 1),
                   *read = g_new0 (bool, g->values->len + 1);
@@ -391,7 +391,11 @@ gm_cut_pick (GmGraph *g, uint32_t first_tangent, GmValueId *map, uint32_t n_map,
     return NULL;
   }
   GmValueId *again = gm_arena_newn (arena, GmValueId, picked->values->len);
-  GmGraph *to = gm_graph_simplify_mapped (picked, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, again);
+  g_autofree bool *still = g_new0 (bool, picked->values->len + 1);
+  for (uint32_t v = 0; v < n_map; v++)
+    if (apart[v] && map[v] != GM_NO_ID)
+      still[own[map[v]]] = true;
+  GmGraph *to = gm_graph_simplify_mapped (picked, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, still, again);
   for (uint32_t v = 0; v < n_map; v++)
     if (map[v] != GM_NO_ID)
       map[v] = again[own[map[v]]];

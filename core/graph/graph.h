@@ -252,8 +252,9 @@ typedef enum { GM_SIMPLIFY_DEAD = 1, GM_SIMPLIFY_FOLD = 2, GM_SIMPLIFY_CSE = 4 }
 /* A new graph in `arena`.  FOLD: exact rewrites only (identity casts, views of views, double transposition ...), never one that changes a bit.
  * CSE changes the order in which gradients are summed, so it is for graphs that will not be differentiated any more. */
 GmGraph *gm_graph_simplify (const GmGraph *g, uint32_t what, GmArena *arena);
-/* The same; map, if not NULL, gets per value of g the one that stands for it in the result, or GM_NO_ID. */
-GmGraph *gm_graph_simplify_mapped (const GmGraph *g, uint32_t what, GmArena *arena, GmValueId *map);
+/* The same; map, if not NULL, gets per value of g the one that stands for it in the result, or GM_NO_ID.  apart: per value of g, that no equal
+ * one stands for it whose memory the caller sees, and may write to; NULL: for none. */
+GmGraph *gm_graph_simplify_mapped (const GmGraph *g, uint32_t what, GmArena *arena, const bool *apart, GmValueId *map);
 /* Structural hash, up to names. */
 uint64_t gm_graph_hash (const GmGraph *g);
 

@@ -57,14 +57,26 @@ hash_node (const GmNode *n)
   return h ^ h >> 32;
 }
 
+/* Equal views and equal constants are one memory anyway. */
+static bool
+is_one_memory (const GmNode *n)
+{
+  return gm_ops[n->op].family == GM_FAMILY_MOVEMENT || n->op == GM_OP_constant;
+}
+
 /* Whether node n's value may be that of another node: not if the caller sees it, or its memory
- * through a view.  Equal views and equal constants are one memory anyway, so only outputs
- * themselves stay apart. */
+ * through a view.  Where memory is one, only outputs themselves stay apart. */
 static bool
 may_merge (const GmSimplifyWork *w, const GmNode *n)
 {
-  bool one_memory = gm_ops[n->op].family == GM_FAMILY_MOVEMENT || n->op == GM_OP_constant;
-  return !w->output[n->out] && !gm_op_has_effects (n->op) && (one_memory || !w->escapes[n->out]);
+  return !w->output[n->out] && !gm_op_has_effects (n->op) && (is_one_memory (n) || !w->escapes[n->out]);
+}
+
+/* Whether n's value must not be in the memory of the equal node `first`. */
+static bool
+stays_apart (const GmSimplifyWork *w, const GmNode *first, const GmNode *n)
+{
+  return w->apart && w->apart[n->out] && w->escapes[first->out] && !is_one_memory (n);
 }
 
 /* An equal, earlier node's value, or GM_NO_ID; then the node is remembered. */
@@ -73,9 +85,11 @@ find_equal (CseTable *t, uint32_t i)
 {
   const GmNode *n = &t->w->nodes[i];
   uint32_t at = (uint32_t) hash_node (n) & t->mask;
-  for (; t->slots[at]; at = (at + 1) & t->mask)
-    if (same_node (t->w, &t->w->nodes[t->slots[at] - 1], n))
-      return may_merge (t->w, n) ? t->w->nodes[t->slots[at] - 1].out : GM_NO_ID;
+  for (; t->slots[at]; at = (at + 1) & t->mask) {
+    const GmNode *first = &t->w->nodes[t->slots[at] - 1];
+    if (same_node (t->w, first, n) && !stays_apart (t->w, first, n))
+      return may_merge (t->w, n) ? first->out : GM_NO_ID;
+  }
   t->slots[at] = i + 1;
   return GM_NO_ID;
 }
@@ -257,11 +271,11 @@ emit (const GmSimplifyWork *w, const bool *live, GmArena *arena, GmValueId *map_
 GmGraph *
 gm_graph_simplify (const GmGraph *g, uint32_t what, GmArena *arena)
 {
-  return gm_graph_simplify_mapped (g, what, arena, NULL);
+  return gm_graph_simplify_mapped (g, what, arena, NULL, NULL);
 }
 
 GmGraph *
-gm_graph_simplify_mapped (const GmGraph *g, uint32_t what, GmArena *arena, GmValueId *map)
+gm_graph_simplify_mapped (const GmGraph *g, uint32_t what, GmArena *arena, const bool *apart, GmValueId *map)
 {
   g_autoptr (GmArena) scratch = gm_arena_new ();
   g_autofree bool *output = g_new0 (bool, g->values->len + 1),
@@ -269,7 +283,7 @@ gm_graph_simplify_mapped (const GmGraph *g, uint32_t what, GmArena *arena, GmVal
                   *live = g_new0 (bool, g->values->len + 1);
   g_autofree GmValueId *same = g_new (GmValueId, g->values->len + 1);
   GmSimplifyWork w = {
-    .g = g, .arena = scratch, .what = what, .same = same, .output = output, .escapes = escapes
+    .g = g, .arena = scratch, .what = what, .same = same, .output = output, .escapes = escapes, .apart = apart
   };
   w.nodes = gm_arena_newn (scratch, GmNode, g->nodes->len + 1);
   for (uint32_t v = 0; v < g->values->len; v++)

@@ -20,6 +20,7 @@ typedef struct {
                       never a chain */
   bool *output;    /* by value: some output is this value */
   bool *escapes;   /* by value: its memory may be an input's, a constant's or an output's */
+  const bool *apart; /* by value: its memory must be none of those; NULL: no value's */
 } GmSimplifyWork;
 
 /* fold.c: node i's value is that of an earlier one (returned), or the node was rewritten or left

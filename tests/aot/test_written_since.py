@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the caller writes to between a call and its backward: plain Python's gradients, or its refusal.
+
+A compiled function may keep something else than plain Python does, as long as what that keeps for itself is nobody's to write to.
+"""
+
+import pytest
+
+import gramme as G
+
+
+def gradient_or_refusal(f, write):
+    x, w = G.arange(4).float().bfloat16(), (G.arange(4).float() * 0.3 + 1).requires_grad_()
+    results = f(x, w)
+    with G.no_grad():
+        write(x, *results)
+    try:
+        results[-1].sum().backward()
+    except RuntimeError as error:
+        assert "changed by an in-place operation" in str(error)
+        return "refused"
+    return w.grad.tolist()
+
+
+def first_result(x, first, *others):
+    first.mul_(3)
+
+
+def input_and_first_result(x, first, *others):
+    first.mul_(3)
+    x.zero_()
+
+
+def computed_twice(x, w):
+    return w.exp(), w.exp() * 2
+
+
+def cast_twice(x, w):
+    return x.float(), x.float() * w
+
+
+def viewed_twice(x, w):
+    return x.float().view(2, 2), (x.float().view(2, 2) * w.view(2, 2)).sum()
+
+
+def computed_thrice(x, w):
+    return x.exp(), x.exp() * w, (x.exp() + w).sin() * w
+
+
+def taken_for_the_gradient(x, w):
+    y = x.float() / w
+    return y, y.sum()
+
+
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+@pytest.mark.parametrize(
+    "f, write",
+    [
+        (computed_twice, first_result),
+        (cast_twice, first_result),
+        (cast_twice, input_and_first_result),
+        (viewed_twice, first_result),
+        (computed_thrice, first_result),
+        (taken_for_the_gradient, first_result),
+    ],
+)
+def test_what_is_equal_to_a_result_is_kept_apart_from_it(f, write, backend):
+    want = gradient_or_refusal(f, write)
+    assert want != "refused"
+    assert gradient_or_refusal(G.compile(f, backend=backend, fullgraph=True), write) == want
