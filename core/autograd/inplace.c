@@ -291,6 +291,10 @@ void
 gm_view_refresh (GmTensor *view)
 {
   GmTensor *base = gm_tensor_view_base (view);
+  if (!base) {
+    gm_view_give_up (view);
+    return;
+  }
   GmAutograd *ag = gm_ag_get (view);
   ag->epoch = base->autograd->epoch;
   if (!base->meta.requires_grad)
@@ -528,7 +532,7 @@ write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmA
     e = (GmEdge){n, 0};
   }
   gm_history_set (dst, e.node, e.nr);
-  dst->autograd->epoch++;
+  dst->autograd->epoch += !dst->base; /* what has left its base is nobody's base, and stays as it left */
   return true;
 }
 
@@ -587,8 +591,7 @@ gm_autograd_give_history (GmTensor *t, GmAgNode *n, int nr)
 {
   gm_history_set (t, gm_node_ref (n), (uint32_t) nr);
   t->autograd->quiet = false;
-  if (!gm_tensor_view_base (t))
-    t->autograd->epoch++;
+  t->autograd->epoch += !t->base;
 }
 
 void
@@ -622,6 +625,6 @@ gm_autograd_become (GmTensor *dst, GmTensor *src, GError **error)
       || !copy_values (dst, src, error))
     return false;
   gm_history_set (dst, gm_node_ref (src->autograd->node), src->autograd->nr);
-  dst->autograd->epoch++;
+  dst->autograd->epoch += !dst->base;
   return true;
 }

@@ -226,6 +226,7 @@ ag_free (GmAutograd *ag)
   GmTensor *grad = ag->grad;
   hooks_free (ag->hooks);
   gm_post_hooks_free (ag->post_hooks);
+  g_clear_pointer (&ag->left, g_array_unref);
   if (pool.n_records >= MAX_SPARE) {
     g_free (ag);
   } else {

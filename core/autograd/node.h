@@ -94,6 +94,7 @@ struct GmAutograd {
   GmAgNode *leaf; /* weak: the accumulating node, while someone has an edge to it */
   GArray *hooks;  /* of a leaf */
   GArray *post_hooks; /* GmPostHook, of a leaf; NULL: none */
+  GArray *left; /* uint32_t, of a base: its epochs when set_ gave it other memory; NULL: it has what it had */
   bool retain;
   bool quiet; /* a view that was taken with gradients off of what has a history: it has none of its
                  own, and takes no part in its base's */
@@ -148,6 +149,10 @@ const char *gm_node_name (const GmAgNode *n);
 GmTensor *gm_history_base (const GmTensor *t);
 /* inplace.c: gives a view whose base's history was rewritten the history that follows from it. */
 void gm_view_refresh (GmTensor *view);
+/* set.c: whether what the view was taken of has other memory by now, and the view had not got its history when that was given.  The second one
+ * gives it one that fails in the backward: nobody knows any more what it would be. */
+bool gm_is_left_behind (const GmTensor *view);
+void gm_view_give_up (GmTensor *view);
 bool gm_is_view_made_late (const GmAgNode *n); /* n is such a history */
 
 /* post_hooks.c: after a gradient was added to the leaf's. */

@@ -48,6 +48,54 @@ check (GmTensor *dst, GmTensor *src, GError **error)
   return true;
 }
 
+/* -- Views that stay behind -------------------------------------------------------------------- */
+
+static bool
+lost_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
+{
+  return fail (error,
+               "a view has no gradient: what it was taken of was written to, and took other memory before the view had its new "
+               "history; ask for the view's grad_fn before set_ (), or take the view again");
+}
+
+static const GmAgFunction lost = { "SetBackward0", lost_backward, NULL };
+
+/* dst leaves its memory: its views that have their history by now keep it. */
+static void
+note_left (GmTensor *dst)
+{
+  GmAutograd *ag = dst->autograd;
+
+  if (!ag || dst->base)
+    return;
+  if (!ag->left)
+    ag->left = g_array_new (FALSE, FALSE, sizeof ag->epoch);
+  g_array_append_val (ag->left, ag->epoch);
+}
+
+bool
+gm_is_left_behind (const GmTensor *view)
+{
+  const GArray *left = view->base->autograd->left;
+  uint32_t epoch = view->autograd ? view->autograd->epoch : 0;
+
+  if (view->autograd && view->autograd->quiet)
+    return false;
+  for (guint i = 0; i < left->len; i++)
+    if (g_array_index (left, uint32_t, i) == epoch)
+      return false;
+  return true;
+}
+
+void
+gm_view_give_up (GmTensor *view)
+{
+  const GArray *left = view->base->autograd->left;
+
+  gm_ag_get (view)->epoch = g_array_index (left, uint32_t, left->len - 1);
+  gm_history_set (view, gm_function_node (&lost, NULL, 0, 1), 0);
+}
+
 bool
 gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
 {
@@ -58,10 +106,12 @@ gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
   bool is_on = gm_grad_enabled ();
   GmEdge history = is_on ? gm_edge_to (src) : (GmEdge){ NULL, 0 };
   bool had = dst->meta.requires_grad;
+  if (dst->storage != src->storage)
+    note_left (dst);
   gm_tensor_become (dst, src);
   if (history.node) {
     gm_history_set (dst, history.node, history.nr);
-    dst->autograd->epoch += !gm_tensor_view_base (dst); /* its views get theirs from this one, as behind a write */
+    dst->autograd->epoch += !dst->base; /* its views get theirs from this one, as behind a write */
   } else if (is_on && had)
     gm_history_set (dst, NULL, 0);
   return true;

@@ -36,8 +36,10 @@ gm_grad_set_enabled (bool on)
 static inline bool
 is_stale (const GmTensor *t)
 {
-  if (G_LIKELY (!t->base) || !t->base->autograd || t->base->storage != t->storage)
+  if (G_LIKELY (!t->base) || !t->base->autograd)
     return false;
+  if (t->base->storage != t->storage)
+    return G_UNLIKELY (t->base->autograd->left != NULL) && gm_is_left_behind (t);
   uint32_t epoch = t->base->autograd->epoch;
   if (t->autograd && t->autograd->quiet)
     return false;

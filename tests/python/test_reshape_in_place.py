@@ -62,6 +62,44 @@ def test_a_hook_on_what_was_changed_sees_what_arrives_at_its_views(change):
     assert w.grad.tolist() == [[1, 1, 1], [1, 1, 1]]
 
 
+def left_behind(*before):
+    """A view, its leaf, and what the view was taken of, which has other memory by now; before: what was done to that, and to the view."""
+    w = torch.ones(4, requires_grad=True)
+    x = w * 3
+    view = x[1:]
+    for do in before:
+        do(x, view)
+    x.set_(torch.zeros(2, requires_grad=True) * 1)
+    return view, w, x
+
+
+def write(x, view):
+    x[2] = 5
+
+
+def look(x, view):
+    assert view.requires_grad
+
+
+@pytest.mark.parametrize("before, want", [((), [0, 3, 3, 3]), ((look, write, look), [0, 3, 0, 3])])
+def test_a_view_keeps_its_history_when_what_it_was_taken_of_takes_other_memory(before, want):
+    view, w, x = left_behind(*before)
+    row = view[:]
+    x.mul_(2)
+    (view.sum() + (row * 0).sum()).backward()
+    assert w.grad.tolist() == want
+
+
+def test_a_view_that_had_not_got_its_history_has_no_gradient():
+    """What was written to x is not known any more where x was."""
+    for before in ((write,), (look, write), (write, look, write)):
+        view, w, x = left_behind(*before)
+        assert view.requires_grad and view.tolist() == [3, 5, 3]
+        with pytest.raises(RuntimeError, match=r"before set_ \(\), or take the view again"):
+            view.sum().backward()
+        assert w.grad is None
+
+
 def test_gradients_go_through_the_new_shape():
     w = torch.arange(6).reshape(2, 3).float().requires_grad_()
     scale = torch.arange(6).reshape(3, 2).float()
