@@ -20,10 +20,8 @@ EAGER_SOURCES = plugins/eager/eager.c plugins/eager/plan.c plugins/eager/plan.h
 NULL_SOURCES = plugins/null/null.c
 CODEGEN_SOURCES = plugins/codegen/call.h plugins/codegen/digest.c plugins/codegen/digest.h plugins/codegen/fuse.c plugins/codegen/geometry.c plugins/codegen/loop_plan.c \
   plugins/codegen/donate.c plugins/codegen/loop_plan.h plugins/codegen/memory.c plugins/codegen/parts.c plugins/codegen/parts.h plugins/codegen/print_c.c \
-  plugins/codegen/print_c.h plugins/codegen/print_v.c plugins/codegen/program.h plugins/codegen/size.c \
-  plugins/codegen/size.h plugins/codegen/slice.c \
-  plugins/codegen/slice.h plugins/codegen/text.c \
-  plugins/codegen/text.h
+  plugins/codegen/print_c.h plugins/codegen/point_v.c plugins/codegen/print_v.c plugins/codegen/print_v.h plugins/codegen/program.h plugins/codegen/size.c \
+  plugins/codegen/size.h plugins/codegen/slice.c plugins/codegen/slice.h plugins/codegen/text.c plugins/codegen/text.h
 TCC_SOURCES = plugins/tcc/tcc.c plugins/tcc/jit.c plugins/tcc/jit.h plugins/tcc/glue.c plugins/tcc/reserve.c plugins/tcc/reserve.h $(CODEGEN_SOURCES)
 PLUGIN_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugin-api
 
