@@ -111,8 +111,11 @@ gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
   gm_tensor_become (dst, src);
   if (history.node) {
     gm_history_set (dst, history.node, history.nr);
+    dst->autograd->quiet = false;
     dst->autograd->epoch += !dst->base; /* its views get theirs from this one, as behind a write */
-  } else if (is_on && had)
+  } else if (is_on && had) {
     gm_history_set (dst, NULL, 0);
+    dst->autograd->quiet = gm_tensor_view_base (dst) != NULL; /* what src has no part in, dst has none in any more */
+  }
   return true;
 }

@@ -100,6 +100,21 @@ def test_a_view_that_had_not_got_its_history_has_no_gradient():
         assert w.grad is None
 
 
+def test_what_is_written_to_a_view_that_became_a_detached_tensor_is_no_part_of_its_base():
+    def write(view):
+        view[0] = 5
+
+    for f in (write, torch.compile(write, backend="eager")):
+        w = torch.ones(3, requires_grad=True)
+        x = w * 2
+        view = x.view(3)
+        view.set_(view.detach())
+        f(view)
+        assert not view.requires_grad and x.tolist() == [5, 2, 2]
+        x.sum().backward()
+        assert w.grad.tolist() == [2, 2, 2]
+
+
 def test_gradients_go_through_the_new_shape():
     w = torch.arange(6).reshape(2, 3).float().requires_grad_()
     scale = torch.arange(6).reshape(3, 2).float()
