@@ -54,10 +54,8 @@ is_saved (const GmPlan *p, bool is_input, uint32_t index)
 {
   bool is = false;
 
-  for (int i = 0; i < p->n_saved; i++)
+  for (int i = 0; i < p->n_held; i++)
     is |= p->saved[i].is_input == is_input && p->saved[i].index == index;
-  for (int i = p->n_saved; i < p->n_held; i++)
-    is |= is_input && p->held[i - p->n_saved] == index;
   return is;
 }
 

@@ -139,11 +139,9 @@ find_kept (GmPlan *p, const GmPlanSpec *s)
     keep_inner (p, keep, l->functional.mutations[i].input.i);
   for (uint32_t i = 0; i < s->joint->n_grads; i++)
     keep_inner (p, keep, s->joint->grads[i].i);
-  for (uint32_t i = 0; s->parts->backward && i < s->parts->n_saved; i++)
-    if (s->parts->saved[i].is_input)
-      keep_inner (p, keep, s->parts->saved[i].index);
-  for (int i = p->n_saved; i < p->n_held; i++)
-    keep_inner (p, keep, p->held[i - p->n_saved]);
+  for (int i = 0; i < p->n_held; i++)
+    if (p->saved[i].is_input)
+      keep_inner (p, keep, p->saved[i].index);
   for (uint32_t i = 0; i < l->alias.n_outer + l->alias.n_replays; i++) {
     uint32_t slot =
         i < l->alias.n_outer ? l->alias.slots[i] : l->alias.replays[i - l->alias.n_outer].slot;
@@ -219,25 +217,41 @@ is_hooked (const GmGraph *g, GmValueId v)
   }
 }
 
-/* Inputs that gradients read, as rows of the op table say, where the compiled backward does with
- * something else. */
 static void
-hold_inputs (GmPlan *p, uint32_t *places)
+hold (GmPlan *p, GmSavedValue *saved, uint32_t *places, GmValueId v, GmSavedValue where)
+{
+  places[v] = (uint32_t) p->n_held;
+  saved[p->n_held++] = where;
+}
+
+/* What gradients read, as rows of the op table say, where the compiled backward does with something else: results, if they read these
+ * themselves, as the plain program keeps those, and inputs, of which the rest can be computed again. */
+static void
+hold_what_is_there (GmPlan *p, uint32_t *places)
 {
   const GmGraph *g = p->graph;
-  uint32_t *held = gm_arena_newn (p->arena, uint32_t, g->inputs->len);
-  g_autofree bool *needed = gm_unfold_reads (&p->unfold), *written = g_new0 (bool, g->inputs->len + 1);
+  GmSavedValue *saved = gm_arena_newn (p->arena, GmSavedValue, (size_t) p->n_saved + g->outputs->len + g->inputs->len + 1);
+  g_autofree uint32_t *all = g_new0 (uint32_t, g->values->len + 1);
+  GmUnfold kept = p->unfold;
+  kept.places = all;
+  g_autofree bool *reads = gm_unfold_reads (&kept), *written = g_new0 (bool, g->inputs->len + 1);
 
+  memcpy (saved, p->saved, (size_t) p->n_saved * sizeof *saved);
+  p->saved = saved;
+  for (uint32_t o = 0; o < g->outputs->len; o++) {
+    const GmGraphOutput *output = &g_array_index (g->outputs, GmGraphOutput, o);
+    if (output->kind == GM_OUTPUT_USER && reads[output->value] && places[output->value] == GM_NO_ID
+        && gm_graph_value (g, output->value)->node != GM_NO_ID)
+      hold (p, saved, places, output->value, (GmSavedValue){ false, o });
+  }
   for (uint32_t m = 0; m < p->layers.functional.n_mutations; m++)
     written[p->layers.functional.mutations[m].input.i] = true;
+  g_autofree bool *needed = gm_unfold_reads (&p->unfold);
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmValueId v = g_array_index (g->inputs, GmValueId, i);
-    if (!needed[v] || places[v] != GM_NO_ID || written[i])
-      continue;
-    held[p->n_held - p->n_saved] = i;
-    places[v] = (uint32_t) p->n_held++;
+    if (needed[v] && places[v] == GM_NO_ID && !written[i])
+      hold (p, saved, places, v, (GmSavedValue){ true, i });
   }
-  p->held = held;
 }
 
 /* Inputs that are merged with their base are views that were taken before the call: what takes them in the graph stands where
@@ -293,7 +307,7 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
   p->has_hooks = gm_gradient_hooks_any (p->graph);
   if (p->has_hooks)
     p->backward = gm_graph_simplify (s->parts->backward, 0, p->arena);
-  hold_inputs (p, places);
+  hold_what_is_there (p, places);
   find_early (p);
   g_autofree bool *read = find_read (p->graph, s->joint);
   p->keeps_nothing = !p->has_hooks && keeps_nothing (p->graph, s->joint, read);

@@ -425,11 +425,9 @@ gm_history_attach (GmPlan *p, GmTensor *const *single, GmTensor *const *in, GmTe
   h->plan = gm_plan_ref (p);
   h->spent = false;
   h->seq = gm_autograd_reserve (p->graph ? p->graph->nodes->len : 0);
-  for (int i = 0; i < p->n_saved; i++)
+  for (int i = 0; i < p->n_held; i++)
     h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index]
                                                                            : out[p->saved[i].index]) };
-  for (int i = p->n_saved; i < p->n_held; i++)
-    h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (in[p->held[i - p->n_saved]]) };
   for (int i = 0; i < p->n_grads; i++)
     edges[i] = in[p->grad_of[i].i];
   for (int i = 0; i < p->n_joint_tangents; i++)

@@ -30,8 +30,7 @@ struct GmPlan {
   int n_function; /* outputs of the function (user outputs and mutations) */
   int n_forward;  /* outputs of the forward: those, then what is saved */
   int n_saved, n_tangents, n_grads, n_backward;
-  int n_held; /* of a history: n_saved, then inputs that the plain backward reads and this one not */
-  const uint32_t *held; /* which inputs of the forward; n_held - n_saved */
+  int n_held; /* of a history: n_saved, then results and inputs that the plain backward reads and this one not */
   int n_early; /* of a history: numbers of views among the inputs */
   const uint32_t *early; /* n_early: which, as the bases are made of them */
   uint64_t reaches_back;  /* gradients, by bit, that such views send something to */
@@ -44,7 +43,7 @@ struct GmPlan {
   const uint32_t *written_in; /* donate.c: per output of the forward, the inner input whose new contents it is and whose memory it may get at
                                  once, or GM_NO_ID; NULL: none */
   const uint32_t *lenders; /* donate.c: per output of the backward, the input of it whose memory it may get, or GM_NO_ID; NULL: none */
-  const GmSavedValue *saved;
+  const GmSavedValue *saved; /* n_held */
   const uint32_t *tangents;
   const int *histories; /* per history of the layers: its tangent, or -1 */
   const GmGradSource *sources;

@@ -68,3 +68,25 @@ def test_what_is_equal_to_a_result_is_kept_apart_from_it(f, write, backend):
     want = gradient_or_refusal(f, write)
     assert want != "refused"
     assert gradient_or_refusal(G.compile(f, backend=backend, fullgraph=True), write) == want
+
+
+def test_gradients_with_a_history_read_a_result_whose_origin_was_written_to():
+    """The compiled backward reads the quotient; what plain gradients read is the numerator, which was given out, too."""
+
+    def f(x):
+        total = x[1].sum()
+        return total, total / (x + 4)
+
+    def run(f):
+        leaf = G.arange(4).double().requires_grad_()
+        x = leaf * 1.25
+        total, quotient = f(x)
+        with G.no_grad():
+            x.mul_(3)
+        loss = total * 0.5 + quotient.sum()
+        (first,) = G.autograd.grad(loss, [leaf], create_graph=True)
+        return first.tolist(), G.autograd.grad(first.square().sum(), [leaf])[0].tolist()
+
+    want = run(f)
+    for backend in ("eager", "tcc"):
+        assert run(G.compile(f, backend=backend, fullgraph=True)) == want
