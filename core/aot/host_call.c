@@ -565,7 +565,7 @@ gm_host_call_attach (GmHigher *h, GmTensor *ticket, GmTensor *const *in, uint32_
 {
   Call *c = g_new (Call, 1);
 
-  *c = (Call){ gm_higher_ref (h), gm_tensor_ref (ticket), NULL, g_new0 (GmTensor *, n_in + 1), n_in };
+  *c = (Call){ gm_higher_ref (h), ticket ? gm_tensor_ref (ticket) : NULL, NULL, g_new0 (GmTensor *, n_in + 1), n_in };
   for (uint32_t i = 0; i < n_in; i++)
     c->in[i] = flows_to (h, i) ? gm_tensor_ref (in[i]) : NULL;
   attach_call (c, out, h->n_results - 1, seq);

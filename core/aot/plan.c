@@ -196,7 +196,7 @@ keeps_nothing (const GmGraph *g, const GmJoint *joint, const bool *read)
     for (uint32_t i = 0; i < n->n_in && gm_graph_meta (g, n->out)->requires_grad; i++)
       if (gm_graph_meta (g, n->in[i])->requires_grad && gm_op_is_differentiable (n->op, (int) i))
         flow |= 1u << MIN (i, 30);
-    bool other = n->op == GM_OP_custom || n->op == GM_OP_slice_scatter || n->op == GM_OP_overwrite || gm_op_is_higher (n->op);
+    bool other = n->op == GM_OP_custom || n->op == GM_OP_slice_scatter || gm_op_is_higher (n->op);
     if (flow && (arrives[n->out] || read[n->out]) && (other || gm_op_saves (n->op, (int) n->n_in, flow)))
       return false;
   }

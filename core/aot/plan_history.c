@@ -14,6 +14,8 @@ struct GmHistory {
   GmPlan *plan;
   GmAgNode *node; /* that owns this */
   bool spent;   /* some of what was saved has lent its memory */
+  bool used;    /* a backward has come through that keeps no graph */
+  bool *walked; /* per node of the graph: the last backward came there; NULL: to all that it reaches */
   uint64_t seq; /* the number of the first operation, were they recorded one by one */
   GmSaved saved[];
 };
@@ -44,6 +46,7 @@ history_free (void *data)
 
   for (int i = 0; i < p->n_held; i++)
     gm_saved_clear (&h->saved[i]);
+  g_free (h->walked);
   gm_plan_unref (p);
   if (bytes <= MAX_BLOCK)
     gm_block_give (h, bytes);
@@ -64,7 +67,8 @@ is_unchanged (const GmHistory *h)
 static bool
 needs_unfolding (const GmHistory *h, const GmAgNode *n, GmTensor *const *grads, bool create_graph)
 {
-  return create_graph || gm_autograd_is_awaited (n) || (h->plan->has_hooks && gm_autograd_leaf_waits (n)) || gm_autograd_order_matters (n, h->plan->n_terms)
+  return create_graph || gm_autograd_is_awaited (n) || (h->plan->has_hooks && (gm_autograd_leaf_waits (n) || !gm_autograd_wants_all (n)))
+         || gm_autograd_order_matters (n, h->plan->n_terms)
          || !gm_unfold_can_fill (&h->plan->unfold, grads) || !is_unchanged (h) || gm_unfold_any_moved (&h->plan->unfold, n, h->saved);
 }
 
@@ -124,7 +128,7 @@ allocate_backward (GmHistory *h, const GmAgNode *n, GmTensor *const *in, GmTenso
 {
   const GmPlan *p = h->plan;
 
-  if (!p->lenders || !gm_autograd_is_last (n))
+  if (!p->lenders || h->walked || !gm_autograd_is_last (n))
     return gm_plan_allocate (p->backward_metas, p->n_backward, out, error);
   for (int i = 0; i < p->n_backward; i++) {
     uint32_t from = p->lenders[i], k = from - (uint32_t) p->n_saved;
@@ -279,7 +283,11 @@ unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bo
   if (numbers)
     u.g = numbers;
   u.numbers = early_numbers (h);
-  if (!p->restore)
+  g_autofree bool *all = h->used && !h->walked ? g_new (bool, u.g->nodes->len + 1) : NULL;
+  if (all)
+    memset (all, true, u.g->nodes->len);
+  u.walked = !h->used ? NULL : all ? all : h->walked;
+  if (!p->restore || all) /* nothing is left to be given back */
     return unfold_from (h, &u, n, h->saved, grads, result, create, error);
   int n_kept = (int) p->restore->outputs->len;
   GmTensor *in[p->n_saved + 1], *out[n_kept + 1];
@@ -315,6 +323,18 @@ take_inputs (const GmHistory *h, GmTensor *const *grads, GmTensor **in, GError *
   return true;
 }
 
+/* What the plain backward would come to, where it is less than the compiled one does. */
+static void
+note_walk (GmHistory *h, const GmAgNode *n, GmTensor *const *grads)
+{
+  bool all = gm_autograd_wants_all (n) || !h->plan->graph;
+
+  if (G_UNLIKELY (h->walked != NULL))
+    g_clear_pointer (&h->walked, g_free);
+  if (G_UNLIKELY (!all))
+    h->walked = gm_unfold_walked (&h->plan->unfold, n, grads);
+}
+
 static bool
 compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **result,
                    bool create_graph, GError **error)
@@ -329,6 +349,7 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
                  "had saved: call the function again");
     return false;
   }
+  note_walk (h, n, grads);
   if (p->graph && needs_unfolding (h, n, grads, create_graph))
     return unfold (h, n, grads, result, create_graph, error);
   if (create_graph) {
@@ -366,6 +387,7 @@ compiled_program (GmAgNode *n, void *data, GmTensor *const *grads, GByteArray *s
     any |= grads[i] != NULL;
   if (h->spent || !p->backward || !any || needs_unfolding (h, n, grads, false) || !take_inputs (h, grads, in, error))
     return NULL;
+  note_walk (h, n, grads);
   for (int i = 0; i < p->n_saved; i++)
     if (!h->saved[i].is_packed)
       gm_tensor_ref (in[i]);
@@ -393,19 +415,38 @@ compiled_number (const void *data, uint32_t nr)
   return node == GM_NO_ID ? h->seq : gm_unfold_number (&p->unfold, early_numbers (h), h->seq, node);
 }
 
-static bool
-compiled_stays (const void *data)
+/* Another backward may come to the nodes that keep nothing, and to those that this one did not come to. */
+static GmAgLeft
+compiled_spend (GmAgNode *n, void *data)
 {
-  const GmHistory *h = data;
+  GmHistory *h = data;
+  GmPlan *p = h->plan;
 
-  return h->plan->keeps_nothing && h->plan->n_held == 0;
+  (void) n;
+  if (p->keeps_nothing && p->n_held == 0)
+    return GM_AG_WHOLE;
+  if (!p->graph)
+    return GM_AG_USED_UP;
+  h->used = true;
+  for (int i = 0; i < p->n_held && !h->walked; i++)
+    gm_saved_clear (&h->saved[i]);
+  return GM_AG_PARTS;
+}
+
+static uint64_t
+compiled_leads (const GmAgNode *n, const void *data)
+{
+  const GmPlan *p = ((const GmHistory *) data)->plan;
+
+  return p->graph ? gm_unfold_leads (&p->unfold, n) : UINT64_MAX;
 }
 
 static const GmAgFunction compiled_function = {
   .name = "CompiledBackward",
   .backward = compiled_backward,
   .release = history_free,
-  .stays = compiled_stays,
+  .spend = compiled_spend,
+  .leads = compiled_leads,
   .order = compiled_order,
   .number = compiled_number,
   .program = compiled_program,
@@ -423,7 +464,8 @@ gm_history_attach (GmPlan *p, GmTensor *const *single, GmTensor *const *in, GmTe
   GmTensor *edges[p->n_grads + 1], *outs[p->n_joint_tangents + 1];
 
   h->plan = gm_plan_ref (p);
-  h->spent = false;
+  h->spent = h->used = false;
+  h->walked = NULL;
   h->seq = gm_autograd_reserve (p->graph ? p->graph->nodes->len : 0);
   for (int i = 0; i < p->n_held; i++)
     h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index]

@@ -79,7 +79,64 @@ gm_unfold_can_fill (const GmUnfold *u, GmTensor *const *grads)
   return true;
 }
 
+/* -- Walks that ask for some gradients --------------------------------------------------------- */
+
+/* Per value: whether its gradient goes on to something that the walk asks for. */
+static bool *
+find_leading (const GmUnfold *u, const GmAgNode *node)
+{
+  const GmGraph *g = u->g;
+  bool *leads = g_new0 (bool, g->values->len + 1);
+  g_autofree bool *wanted = g_new0 (bool, g->values->len + 1);
+
+  for (uint32_t k = 0; k < u->n_tangents; k++)
+    wanted[output_value (u, k)] |= gm_autograd_wants_output (node, k);
+  for (uint32_t i = 0; i < u->n_grads; i++)
+    leads[g_array_index (g->inputs, GmValueId, u->grads[i].i)] |= gm_autograd_wants (node, i);
+  for (uint32_t k = 0; k < g->nodes->len; k++) {
+    const GmNode *n = gm_graph_node (g, k);
+    for (uint32_t i = 0; i < n->n_in; i++)
+      leads[n->out] |= (leads[n->in[i]] || wanted[n->in[i]]) && flows (g, n, i);
+  }
+  return leads;
+}
+
+bool *
+gm_unfold_walked (const GmUnfold *u, const GmAgNode *node, GmTensor *const *grads)
+{
+  bool *walked = g_new0 (bool, u->g->nodes->len + 1);
+  g_autofree bool *reached = g_new0 (bool, u->g->values->len + 1), *leads = find_leading (u, node);
+
+  for (uint32_t k = 0; k < u->n_tangents; k++)
+    if (grads[k])
+      reached[output_value (u, k)] = true;
+  spread (u->g, reached);
+  for (uint32_t k = 0; k < u->g->nodes->len; k++) {
+    GmValueId out = gm_graph_node (u->g, k)->out;
+    walked[k] = reached[out] && leads[out];
+  }
+  return walked;
+}
+
+uint64_t
+gm_unfold_leads (const GmUnfold *u, const GmAgNode *node)
+{
+  g_autofree bool *leading = find_leading (u, node);
+  uint64_t leads = 0;
+
+  for (uint32_t k = 0; k < u->n_tangents; k++)
+    if (leading[output_value (u, k)] || gm_autograd_wants_output (node, k))
+      leads |= 1ull << MIN (k, 63);
+  return leads;
+}
+
 /* -- The elements that are read ---------------------------------------------------------------- */
+
+static bool
+is_walked (const GmUnfold *u, uint32_t k)
+{
+  return u->walked && u->walked[k];
+}
 
 static bool
 is_kept (const Unfold *w, GmValueId v)
@@ -105,7 +162,7 @@ mark_needed (Unfold *w)
   for (uint32_t k = g->nodes->len; k-- > 0;) {
     const GmNode *n = gm_graph_node (g, k);
     uint32_t flow = 0, saves = 0;
-    for (uint32_t i = 0; i < n->n_in && w->reached[n->out]; i++)
+    for (uint32_t i = 0; i < n->n_in && w->reached[n->out] && !is_walked (w->u, k); i++)
       if (flows (g, n, i))
         flow |= 1u << MIN (i, 30);
     bool custom = n->op == GM_OP_custom;
@@ -400,6 +457,46 @@ find_leaves (Unfold *w, GmAgNode *node)
   }
 }
 
+/* An operation, which is node k. */
+static void
+record_op (Unfold *w, uint32_t k, uint64_t seq)
+{
+  const GmGraph *g = w->g;
+  const GmNode *n = gm_graph_node (g, k);
+  GmTensor *in[n->n_in + 1];
+  bool any = false;
+
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    in[i] = on_tape (w, n->in[i]);
+    any |= flows (g, n, i) && in[i]->meta.requires_grad;
+  }
+  if (!any)
+    return;
+  w->tape[n->out] = tensor_of (w, n->out);
+  gm_autograd_record (w->tape[n->out], n->op, in, (int) n->n_in, n->attrs, gm_unfold_number (w->u, w->u->numbers, seq, k));
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if (w->leaves[n->in[i]])
+      gm_autograd_record_leaf (w->tape[n->out], i, w->leaves[n->in[i]], w->kept[w->u->places[n->in[i]]].version);
+}
+
+static void
+record_node (Unfold *w, uint32_t k, uint64_t seq)
+{
+  const GmNode *n = gm_graph_node (w->g, k);
+
+  if (n->op == GM_OP_gradient_hook) {
+    const GmHigher *hook = gm_gradient_hook_on (w->g, k, n->in[0]);
+    if (hook && w->tape[n->in[0]] && w->tape[n->in[0]]->meta.requires_grad)
+      gm_gradient_hook_register (hook, w->tape[n->in[0]]);
+  } else if (!w->reached[n->out]) {
+    return;
+  } else if (n->op != GM_OP_custom && !gm_op_is_higher (n->op)) {
+    record_op (w, k, seq);
+  } else if (!w->tape[n->out]) { /* else with another result of the same one */
+    n->op == GM_OP_custom ? record_custom (w, k, seq) : record_higher (w, k, seq);
+  }
+}
+
 static void
 record (Unfold *w, GmAgNode *node, uint64_t seq)
 {
@@ -412,35 +509,10 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
   }
   for (uint32_t k = 0; k < g->nodes->len; k++) {
     const GmNode *n = gm_graph_node (g, k);
-    GmTensor *in[n->n_in + 1];
-    bool any = false;
-
-    if (n->op == GM_OP_custom && w->reached[n->out] && !w->tape[n->out]) {
-      record_custom (w, k, seq);
-      continue;
-    }
-    if (n->op == GM_OP_gradient_hook) {
-      const GmHigher *hook = gm_gradient_hook_on (g, k, n->in[0]);
-      if (hook && w->tape[n->in[0]] && w->tape[n->in[0]]->meta.requires_grad)
-        gm_gradient_hook_register (hook, w->tape[n->in[0]]);
-      continue;
-    }
-    if (gm_op_is_higher (n->op)) {
-      if (w->reached[n->out] && !w->tape[n->out])
-        record_higher (w, k, seq);
-      continue;
-    }
-    for (uint32_t i = 0; n->op != GM_OP_custom && w->reached[n->out] && i < n->n_in; i++) {
-      in[i] = on_tape (w, n->in[i]);
-      any |= flows (g, n, i) && in[i]->meta.requires_grad;
-    }
-    if (!any)
-      continue;
-    w->tape[n->out] = tensor_of (w, n->out);
-    gm_autograd_record (w->tape[n->out], n->op, in, (int) n->n_in, n->attrs, gm_unfold_number (w->u, w->u->numbers, seq, k));
-    for (uint32_t i = 0; i < n->n_in; i++)
-      if (w->leaves[n->in[i]])
-        gm_autograd_record_leaf (w->tape[n->out], i, w->leaves[n->in[i]], w->kept[w->u->places[n->in[i]]].version);
+    record_node (w, k, seq);
+    GmTensor *made = n->op == GM_OP_gradient_hook ? NULL : w->tape[n->out];
+    if (made && is_walked (w->u, k) && made->meta.requires_grad)
+      gm_autograd_use_up (made, n->op == GM_OP_slice_scatter); /* as what a write makes of a history is (inplace.c) */
   }
 }
 
@@ -500,9 +572,10 @@ gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_
                     GmTensor **result, GError **error)
 {
   g_autofree bool *of = g_new (bool, u->n_tangents + 1);
-  bool made;
-  /* what nothing arrives at is not used up: another backward may come there.  It need not be whole for this one */
-  if (!gm_unfold_can_fill (u, grads)) {
+  bool made, some = !gm_autograd_wants_all (n);
+  /* what nothing arrives at, or goes on to nothing that is asked for, is not used up: another backward may come there.  It need not be
+   * whole for this one */
+  if (some || !gm_unfold_can_fill (u, grads)) {
     memset (of, true, u->n_tangents);
     bool ok = unfold (u, n, kept, seq, grads, of, create, true, result, NULL, &made, error);
     if (made)
@@ -511,7 +584,7 @@ gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_
   }
   for (uint32_t k = 0; k < u->n_tangents; k++)
     of[k] = grads[k] != NULL;
-  return unfold (u, n, kept, seq, grads, of, create, create, result, NULL, &made, error);
+  return unfold (u, n, kept, seq, grads, of, create, create || some, result, NULL, &made, error);
 }
 
 bool

@@ -15,12 +15,17 @@ typedef struct {
   uint32_t n_tangents, n_grads;
   const uint32_t *early;   /* per node of g: 1 + the view, taken before the call, that it takes part in taking, or 0; NULL: there are none */
   const uint64_t *numbers; /* per such view: its number */
+  const bool *walked; /* per node of g: a backward has used it up; NULL: none was */
   bool is_packed; /* hooks in the graphs have seen all that was saved: no leaf is kept as itself */
 } GmUnfold;
 
 /* Whether an output whose gradient is missing can be given one of negative zeros: something else is
  * added to it, or nothing depends on it.  grads: one per tangent. */
 bool gm_unfold_can_fill (const GmUnfold *u, GmTensor *const *grads);
+
+/* Within n's backward: per node of g, whether the walk comes there, which asks for some gradients; and leads as in GmAgFunction. */
+bool *gm_unfold_walked (const GmUnfold *u, const GmAgNode *n, GmTensor *const *grads);
+uint64_t gm_unfold_leads (const GmUnfold *u, const GmAgNode *n);
 
 /* Per value: whether its elements are read, if all tangents are there.  The caller frees. */
 bool *gm_unfold_reads (const GmUnfold *u);

@@ -25,6 +25,13 @@ typedef struct GmAgProgram {
   void (*free) (struct GmAgProgram *p);
 } GmAgProgram;
 
+/* What a backward that keeps no graph leaves of a function's node. */
+typedef enum {
+  GM_AG_USED_UP, /* nothing */
+  GM_AG_PARTS,   /* some of the nodes that it stands for: it has to be taken apart before another one */
+  GM_AG_WHOLE    /* all: another one may come */
+} GmAgLeft;
+
 /* A backward that is not an op's: the compiled function's, CopySlices, a user's Function. */
 typedef struct {
   const char *name; /* "CompiledBackward" */
@@ -35,8 +42,11 @@ typedef struct {
   /* The order in which the outputs' gradients meet their hooks, and with `results` that in which results go to their edges: where
    * the function stands for many nodes, theirs.  NULL, or giving NULL: ascending. */
   const uint32_t *(*order) (const void *state, bool results);
-  /* Whether nothing of the state is used up by a backward: another one may come.  NULL: something is. */
-  bool (*stays) (const void *state);
+  /* Within a backward that keeps no graph, after it: drops what that has used up.  NULL: all is used up, and `release` comes. */
+  GmAgLeft (*spend) (GmAgNode *n, void *state);
+  /* The outputs, by bit (the last one: all from there on), whose gradients go on to something that the walk asks for.  NULL: all, if
+   * something is asked for behind the node. */
+  uint64_t (*leads) (const GmAgNode *n, const void *state);
   /* The number of the one of them that makes output nr: when the hooks on that one run, among other nodes'.  NULL: just before n. */
   uint64_t (*number) (const void *state, uint32_t nr);
   /* What `backward` would do without create_graph, as a program; appends to `structure` what tells it from others.  NULL: it has to be
@@ -102,6 +112,10 @@ void gm_autograd_reach_back (GmAgNode *n, uint64_t edges);
 uint64_t gm_autograd_view_number (const GmTensor *view);
 /* Within n's backward: whether something waits for one of those. */
 bool gm_autograd_is_awaited (const GmAgNode *n);
+/* Within n's backward: whether the walk asks for what goes to edge i; for all that n sends anywhere; for what arrives at output nr. */
+bool gm_autograd_wants (const GmAgNode *n, uint32_t i);
+bool gm_autograd_wants_all (const GmAgNode *n);
+bool gm_autograd_wants_output (const GmAgNode *n, uint32_t nr);
 /* Adds the leaves that gradients of these would reach (borrowed), each as often as something is added up there. */
 void gm_autograd_find_leaves (GmTensor *const *roots, uint32_t n, GPtrArray *leaves);
 /* Within n's backward: takes what has arrived so far where edge i leads to, or NULL: whoever gives a sum there that goes on with it. */
@@ -127,6 +141,8 @@ uint64_t gm_autograd_reserve (uint64_t n);
 void gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, uint64_t seq);
 /* What the node that made out keeps of its operand i, if it does, is the leaf t itself, which may have moved since; version: when it was kept. */
 void gm_autograd_record_leaf (GmTensor *out, uint32_t i, GmTensor *t, uint32_t version);
+/* What the node that made out keeps is used up, as by a backward; all of it: by what it is, it works once, whatever it keeps. */
+void gm_autograd_use_up (GmTensor *out, bool all);
 /* The number of a node that was just attached. */
 void gm_autograd_place (GmAgNode *n, uint64_t seq);
 /* The view t was taken where n, which stands for many nodes, has one with that number. */

@@ -24,7 +24,7 @@ gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, boo
                       bool create_graph, GError **error)
 {
   if (n == 1 && !create_graph) {
-    GmEdge e = gm_walk_edge_to (roots[0]);
+    GmEdge e = gm_walk_edge_to (roots[0], false);
     bool one = e.node && gm_walk_is_one_node (e.node);
     bool ok = one && backward_at (e.node, e.nr, roots[0], grads ? grads[0] : NULL, retain_graph, error);
     gm_node_unref (e.node);
@@ -71,7 +71,7 @@ gm_autograd_backward_to (GmTensor *const *roots, GmTensor *const *grads, int n, 
             .create = create_graph};
   bool ok = true;
   for (int i = 0; i < n_inputs && ok; i++) {
-    GmEdge e = gm_walk_edge_to (inputs[i]);
+    GmEdge e = gm_walk_edge_to (inputs[i], true);
     if (!e.node) {
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "backward: input %d does not require grad", i);
       ok = false;
@@ -225,10 +225,14 @@ gm_autograd_reach_back (GmAgNode *n, uint64_t edges)
 }
 
 void
-gm_walk_part (GmAgNode *n)
+gm_walk_part (GmAgNode *n, bool asks)
 {
-  bool able = n->kind == GM_NODE_FUNCTION && n->fn->parts && n->state && !n->slot && !n->apart && !n->released && !n->region && !n->user;
-  if (!able || !((n->hooks && has_turns_inside (n)) || (n->has_beside && gm_autograd_leaf_waits (n)) || is_read_beside (n)))
+  bool able = n->kind == GM_NODE_FUNCTION && n->fn->parts && n->state && !n->slot && !n->apart && !n->region && !n->user;
+  if (!able)
+    return;
+  bool beside = (n->hooks && has_turns_inside (n)) || (n->has_beside && gm_autograd_leaf_waits (n)) || is_read_beside (n);
+  bool astray = asks && n->n_out > 1 && (n->hooks || n->retained);
+  if (!beside && !astray && !n->released)
     return;
   g_autofree GmTensor **roots = g_new0 (GmTensor *, n->n_out + 1);
   bool was = gm_grad_set_enabled (false), ok = n->fn->parts (n, n->state, roots, NULL); /* it fails again where it runs as one */
@@ -244,29 +248,55 @@ gm_walk_part (GmAgNode *n)
 }
 
 GmEdge
-gm_walk_edge_to (GmTensor *t)
+gm_walk_edge_to (GmTensor *t, bool asks)
 {
   GmEdge e = gm_edge_to (t);
   if (G_UNLIKELY (gm_walk_may_part (e.node))) {
-    gm_walk_part (e.node);
+    gm_walk_part (e.node, asks);
     gm_edge_resolve (&e);
   }
   return e;
 }
 
-/* What n's edges lead to, each once, then n's outputs, if something waits for what they are inside: that is returned. */
+/* Whether somebody waits for what n's output k gets inside. */
+static bool
+is_output_awaited (const GmAgNode *n, uint32_t k)
+{
+  bool is = gm_autograd_wants_output (n, k);
+  for (guint i = 0; n->retained && n->slot->walk->accumulate && i < n->retained->len && !is; i++)
+    is = g_array_index (n->retained, GmRetained, i).nr == k;
+  return is;
+}
+
+/* w goes no further than e, whether that is asked for or not. */
+static void
+end_at (GmWalk *w, GmEdge e, bool wanted)
+{
+  GmSlot *s = gm_walk_slot (w, e.node);
+  s = s ? s : gm_walk_slot_add (w, e.node);
+  s->visited = s->some_lead = true;
+  s->leads |= (uint64_t) wanted << MIN (e.nr, 63);
+}
+
+/* What n's edges lead to, each once, then n's outputs, if something waits for what they are inside: that is returned.  Where the walk
+ * around this one asks for some gradients, this one does, too. */
 static bool
 capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots, bool stay)
 {
-  bool awaited = n->inside && gm_autograd_is_awaited (n);
+  bool awaited = n->inside && gm_autograd_is_awaited (n), asks = gm_walk_asks (n->slot->walk);
+  g_autofree bool *wanted = g_new (bool, n->n_in + 1);
+  for (uint32_t i = 0; i < n->n_in; i++)
+    wanted[i] = !asks || gm_autograd_wants (n, i);
   w->n_edges = (int) n->n_in;
   for (uint32_t i = 0; i < n->n_in; i++) {
     GmEdge e = n->edges[i];
     bool first = e.node != NULL;
     for (int k = 0; k < w->n_captures && first; k++)
       first = w->captures[k].node != e.node || w->captures[k].nr != e.nr;
-    if (first)
+    if (first && wanted[i])
       w->captures[w->n_captures++] = (GmCapture){e.node, e.nr, (int) i};
+    if (asks && e.node)
+      end_at (w, e, wanted[i]);
   }
   for (uint32_t k = 0; k < n->n_out && (awaited || stay); k++) {
     GmEdge at = made_here (n, roots[k]);
@@ -277,7 +307,7 @@ capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots, bool stay)
       stay_apart (n, k, at);
     else
       lend_hooks (n, k, at);
-    if (awaited)
+    if (awaited && (!asks || is_output_awaited (n, k)))
       w->captures[w->n_captures++] = (GmCapture){at.node, at.nr, (int) (n->n_in + k)};
     else if (at.node->hooks && !own && !gm_walk_slot (w, at.node))
       gm_walk_slot_add (w, at.node)->greeted = true; /* for n's own gradient, they have run */
@@ -368,7 +398,7 @@ gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTenso
   bool ok = true;
   memset (result, 0, (size_t) n_inputs * sizeof *result);
   for (int i = 0; i < n_inputs && ok; i++) {
-    GmEdge e = gm_walk_edge_to (inputs[i]);
+    GmEdge e = gm_walk_edge_to (inputs[i], true);
     if (!e.node) {
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "grad: input %d does not require grad", i);
       ok = false;

@@ -105,8 +105,53 @@ gm_walk_pop (Walk *w)
 
 /* -- First pass: who waits for whom ------------------------------------------------------------ */
 
-/* Depth first from `root`; the way back is in the slots.  A node is needed if it is captured or an
- * edge of it leads to a needed one. */
+/* Whether what goes to output nr of s goes on to something that was asked for, or is asked for itself: s is done. */
+static bool
+leads_on (const Slot *s, uint32_t nr)
+{
+  return G_LIKELY (!s->some_lead) ? s->needed || s->captured : s->leads >> MIN (nr, 63) & 1;
+}
+
+/* All edges of s have been followed. */
+static void
+finish (Walk *w, Slot *s)
+{
+  const GmAgNode *n = s->node;
+  bool some = n->kind == GM_NODE_FUNCTION && n->n_out > 1 && n->fn->leads && n->state && !n->released && !n->region && !s->expected;
+
+  if (!some || !gm_walk_asks (w) || !(s->needed || s->captured))
+    return;
+  w->some_lead = s->some_lead = true;
+  s->leads = n->fn->leads (n, n->state);
+}
+
+/* What reads outputs alone that lead nowhere does not run, so it does not deliver; nor does what waits for nobody else. */
+static void
+expect_less (Walk *w)
+{
+  Slot *idle = NULL; /* linked through `reader`, which has no other use by now */
+
+  for (Slot *s = w->last; s; s = s->before)
+    if (s->visited && !s->needed) {
+      s->reader = idle;
+      idle = s;
+    }
+  while (idle) {
+    const GmAgNode *n = idle->node;
+    idle = idle->reader;
+    for (uint32_t i = 0; i < n->n_in; i++) {
+      Slot *to = n->edges[i].node ? gm_walk_slot (w, n->edges[i].node) : NULL;
+      if (!to || !gm_walk_expect_less (to, n->edges[i].nr) || !to->needed)
+        continue;
+      to->needed = false;
+      to->reader = idle;
+      idle = to;
+    }
+  }
+}
+
+/* Depth first from `root`; the way back is in the slots.  A node is needed if an edge of it leads to a needed one, or one that is
+ * captured. */
 static void
 visit (Walk *w, GmAgNode *root)
 {
@@ -117,15 +162,16 @@ visit (Walk *w, GmAgNode *root)
   s->visited = true;
   while (s) {
     if (s->edge == s->node->n_in) {
+      finish (w, s);
       if (s->reader)
-        s->reader->needed |= s->needed || s->captured;
+        s->reader->needed |= leads_on (s, s->reader->node->edges[s->reader->edge - 1].nr);
       s = s->reader;
       continue;
     }
     GmEdge *edge = &s->node->edges[s->edge++];
     if (!s->outer) { /* else a walk around this one counts on it */
       if (G_UNLIKELY (gm_walk_may_part (edge->node)))
-        gm_walk_part (edge->node);
+        gm_walk_part (edge->node, gm_walk_asks (w));
       gm_edge_resolve (edge);
     }
     GmAgNode *next = edge->node;
@@ -135,7 +181,7 @@ visit (Walk *w, GmAgNode *root)
     to = to ? to : gm_walk_slot_add (w, next);
     gm_walk_expect (w, to, edge->nr);
     if (to->visited) {
-      s->needed |= to->needed || to->captured;
+      s->needed |= leads_on (to, edge->nr);
       continue;
     }
     to->visited = true;
@@ -236,7 +282,7 @@ deliver (Walk *w, GmEdge e, GmTensor *g, GError **error)
     return true;
   }
   bool wanted = s->needed || s->captured;
-  if (!wanted)
+  if (!wanted || !leads_on (s, e.nr))
     gm_tensor_unref (g);
   else if (g && !add_gradient (w, gm_walk_gradient (s, e.nr), g, error))
     return false;
@@ -683,7 +729,7 @@ gm_walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GEr
   w->heap = w->few;
   w->heap_room = FEW;
   for (int i = 0; i < n; i++) {
-    edges[i] = gm_walk_edge_to (roots[i]);
+    edges[i] = gm_walk_edge_to (roots[i], gm_walk_asks (w));
     if (edges[i].node)
       w->pins[w->n_pins++] = edges[i].node;
   }
@@ -703,6 +749,8 @@ gm_walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GEr
    */
   for (int i = 0; i < n; i++)
     gm_walk_expect (w, gm_walk_slot (w, edges[i].node), edges[i].nr);
+  if (G_UNLIKELY (w->some_lead))
+    expect_less (w);
   bool mode = gm_grad_set_enabled (w->create);
   gm_walk_enter (w);
   for (int i = 0; i < n && ok; i++) {
@@ -717,6 +765,37 @@ gm_walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GEr
 }
 
 /* -- Asked from within a walk ------------------------------------------------------------------ */
+
+bool
+gm_autograd_wants (const GmAgNode *n, uint32_t i)
+{
+  const Slot *s = n->slot && n->edges[i].node ? gm_walk_slot (n->slot->walk, n->edges[i].node) : NULL;
+
+  return s && leads_on (s, n->edges[i].nr);
+}
+
+bool
+gm_autograd_wants_all (const GmAgNode *n)
+{
+  bool all = true;
+
+  if (!n->slot || !gm_walk_asks (n->slot->walk))
+    return true;
+  for (uint32_t i = 0; i < n->n_in && all; i++)
+    all = !n->edges[i].node || gm_autograd_wants (n, i);
+  return all;
+}
+
+bool
+gm_autograd_wants_output (const GmAgNode *n, uint32_t nr)
+{
+  const Slot *s = n->slot;
+  bool is = false;
+
+  for (int i = 0; s->captured && i < s->walk->n_captures && !is; i++)
+    is = s->walk->captures[i].node == n && s->walk->captures[i].nr == nr;
+  return is;
+}
 
 bool
 gm_autograd_order_matters (const GmAgNode *n, const uint32_t *n_terms)

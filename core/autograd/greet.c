@@ -105,6 +105,17 @@ gm_walk_expect (GmWalk *w, GmSlot *s, uint32_t nr)
   }
 }
 
+bool
+gm_walk_expect_less (GmSlot *s, uint32_t nr)
+{
+  s->waiting--;
+  if (s->expected && --s->expected[nr] == 0 && s->greetings >> nr & 1) {
+    s->greetings &= ~(1ull << nr);
+    s->waiting--;
+  }
+  return s->waiting == 0;
+}
+
 void
 gm_walk_delivered (GmWalk *w, GmSlot *s, uint32_t nr)
 {

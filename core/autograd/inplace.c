@@ -248,8 +248,16 @@ select_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **re
   return nothing && (result[0] = replace (s, nothing, grads[0], create_graph, error));
 }
 
+/* What a view's history keeps are places, no elements. */
+static GmAgLeft
+spend_nothing (GmAgNode *n, void *state)
+{
+  (void) n, (void) state;
+  return GM_AG_WHOLE;
+}
+
 static const GmAgFunction replacing = {"CopySlices", replace_backward, selection_unref};
-static const GmAgFunction selecting = {"AsStridedBackward0", select_backward, selection_unref};
+static const GmAgFunction selecting = {"AsStridedBackward0", select_backward, selection_unref, .spend = spend_nothing};
 
 /* The same for a view with several elements in one place: there they are added. */
 static bool
@@ -269,8 +277,8 @@ gather_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **re
   return finish (&b, &r, 1, result, error);
 }
 
-static const GmAgFunction as_overlapping_view = {"AsStridedBackward0", gather_backward,
-                                                 selection_unref};
+static const GmAgFunction as_overlapping_view = {"AsStridedBackward0", gather_backward, selection_unref,
+                                                 .spend = spend_nothing};
 
 /* Edge: the destination as it was; nothing of it is left. */
 static bool
@@ -283,7 +291,7 @@ overwritten_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor
   return (result[0] = gm_tensor_new_zeros (&m, error)) != NULL;
 }
 
-static const GmAgFunction overwritten = {"CopyBackward0", overwritten_backward, NULL};
+static const GmAgFunction overwritten = {"CopyBackward0", overwritten_backward, NULL, .spend = spend_nothing};
 
 /* -- Histories of views ------------------------------------------------------------------------ */
 

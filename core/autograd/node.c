@@ -94,7 +94,7 @@ gm_node_ref (GmAgNode *n)
 static void
 drop_state (GmAgNode *n)
 {
-  if (!n->released && n->state && n->fn->release)
+  if (n->state && n->fn->release)
     n->fn->release (n->state);
   g_clear_pointer (&n->region, gm_region_unref);
   n->released = true;
@@ -107,9 +107,10 @@ gm_node_release (GmAgNode *n)
   if (n->kind == GM_NODE_LEAF)
     return;
   if (n->kind == GM_NODE_FUNCTION) {
-    bool stays = n->state && !n->region && n->fn->stays && n->fn->stays (n->state);
-    if (!stays)
+    GmAgLeft left = n->fn->spend && !n->region && !n->released ? n->fn->spend (n, n->state) : GM_AG_USED_UP;
+    if (left == GM_AG_USED_UP)
       drop_state (n);
+    n->released |= left == GM_AG_PARTS; /* the state stays, for gm_walk_part */
     return;
   }
   for (int i = 0; i < GM_NODE_INLINE; i++)

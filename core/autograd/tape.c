@@ -152,6 +152,15 @@ gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const
 }
 
 void
+gm_autograd_use_up (GmTensor *out, bool all)
+{
+  GmAgNode *n = out->autograd->node;
+
+  gm_node_release (n);
+  n->released |= all;
+}
+
+void
 gm_autograd_record_leaf (GmTensor *out, uint32_t i, GmTensor *t, uint32_t version)
 {
   GmAgNode *n = out->autograd->node;

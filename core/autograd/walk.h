@@ -20,6 +20,7 @@ typedef struct GmSlot {
   bool captured;    /* a gradient that was asked for arrives here */
   bool visited;     /* by the first pass */
   bool greeted;     /* its hooks have run */
+  bool some_lead;   /* not all of its outputs lead to what was asked for */
   uint32_t edge;    /* of the first pass: which to follow next */
   uint32_t place;   /* in a stretch: 1 + the number of its first gradient; 0: it is in none */
   struct GmSlot *reader, *before; /* from where the first pass came; the slot made before this */
@@ -27,6 +28,7 @@ typedef struct GmSlot {
   GmTensor **many;
   const GmAgNode *asked; /* the node that has asked about this slot last ... */
   uint64_t outputs;      /* ... and for which outputs */
+  uint64_t leads;        /* with some_lead: those that do, by bit */
   uint32_t *expected;    /* greet.c: per output, the edges that have not delivered; NULL: its hooks run with the node */
   uint64_t greetings;    /* outputs, by bit, whose hooks have a turn of their own */
   uint32_t turn;         /* of such a turn, whose `outer` is the node's slot: 1 + the output */
@@ -54,6 +56,7 @@ typedef struct GmWalk {
   bool through; /* a function is taken apart: what its edges lead to is captured, and not entered */
   int n_edges;  /* its edges: captures from here on are of its outputs */
   bool only;    /* of the leaves, only what was asked for is added up */
+  bool some_lead; /* there are slots of that kind */
   uint64_t n_arrived;
   GArray *callbacks;     /* callbacks.c; NULL: none */
   struct GmWalk *around; /* the walk that this one is inside of */
@@ -82,16 +85,25 @@ bool gm_walk_run_node (GmWalk *w, GmSlot *s, GError **error);
 /* greet.c: one more edge will deliver to output nr of s; one has delivered; a turn that they led to. */
 void gm_walk_expect (GmWalk *w, GmSlot *s, uint32_t nr);
 void gm_walk_delivered (GmWalk *w, GmSlot *s, uint32_t nr);
+/* Before the first delivery: one edge to output nr of s will not deliver.  Whether none will. */
+bool gm_walk_expect_less (GmSlot *s, uint32_t nr);
 bool gm_walk_take_turn (GmWalk *w, GmSlot *turn, GError **error);
-/* Takes n apart for good, if its hooks, or its leaves', wait, or its gradients are added, where other nodes' turns come in between; before anything in the
+/* Takes n apart for good, if its hooks, or its leaves', wait, or its gradients are added, where other nodes' turns come in between, or hooks on some
+ * of its results have no turn in a walk that `asks`; or if an earlier walk has used up some of the nodes that it stands for.  Before anything in the
  * walk leads to n. */
-void gm_walk_part (GmAgNode *n);
+void gm_walk_part (GmAgNode *n, bool asks);
 /* gm_edge_to, for what a walk begins at or ends with. */
-GmEdge gm_walk_edge_to (GmTensor *t);
+GmEdge gm_walk_edge_to (GmTensor *t, bool asks);
 static inline bool
 gm_walk_may_part (const GmAgNode *n)
 {
-  return n && (n->hooks || n->has_beside || n->reaches_back);
+  return n && (n->hooks || n->retained || n->has_beside || n->reaches_back || n->released);
+}
+/* Whether it is for some gradients, and runs what leads to these alone. */
+static inline bool
+gm_walk_asks (const GmWalk *w)
+{
+  return (!w->accumulate || w->only) && !w->through;
 }
 /* Whether something waits for the gradient of an output of s's node that is whole inside of that alone. */
 bool gm_walk_waits_inside (const GmWalk *w, const GmSlot *s);

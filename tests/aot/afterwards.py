@@ -89,18 +89,15 @@ def recorded(results, inputs, leaves):
 
 
 def several(seed):
-    """Hooks and wishes on what a program gave out, then one to four backwards from some of it; or gradients of some of it.  No hooks on
-    inputs: the history that a call gives one is made before or after it.  Nor where gradients are asked for: plain Python runs those alone
-    that lie on the way.  Who asks for the gradient of a result, and keeps nothing, is done: plain Python has not walked on from there, a
-    compiled function has."""
+    """Hooks and wishes on what a program gave out, then one to four backwards from some of it, or gradients of some of it."""
 
     def run(results, inputs, leaves):
         choose, lines = random.Random(f"{seed} several"), []
         tensors = {id(t): t for t in [*leaves, *inputs, *flatten(results)] if isinstance(t, G.Tensor) and t.requires_grad}
         tensors, asks = list(tensors.values()), choose.random() < 0.3
-        for i, t in enumerate([] if asks else tensors):
+        for i, t in enumerate(tensors):
             what = choose.choice(["hook", "change", "keep", "after", None, None, None, None])
-            if what in ("hook", "change") and (t.is_leaf or not any(t is x for x in inputs)):
+            if what in ("hook", "change"):
                 t.register_hook(lambda g, i=i, what=what: (lines.append(f"{what} {i} {bits(g)}"), g * 1.25 if what == "change" else None)[1])
             elif what == "after" and t.is_leaf:
                 t.register_post_accumulate_grad_hook(lambda t, i=i: lines.append(f"after {i} {bits(t.grad)}"))
@@ -114,8 +111,6 @@ def several(seed):
             if asks and choose.random() < 0.5:
                 wanted = choose.sample(tensors, min(2, len(tensors)))
                 lines += lines_of(G.autograd.grad(roots, wanted, tangents, allow_unused=True, **how))
-                if not how["retain_graph"] and any(not t.is_leaf for t in wanted):
-                    return lines
             else:
                 G.autograd.backward(roots, tangents, **how)
             lines += [f"step {step} {i} {bits(t.grad)}" for i, t in enumerate(tensors) if t.grad is not None]
