@@ -227,8 +227,8 @@ gm_autograd_reach_back (GmAgNode *n, uint64_t edges)
 void
 gm_walk_part (GmAgNode *n, bool asks)
 {
-  bool able = n->kind == GM_NODE_FUNCTION && n->fn->parts && n->state && !n->slot && !n->apart && !n->region && !n->user;
-  if (!able)
+  bool able = n->kind == GM_NODE_FUNCTION && n->fn->parts && n->state && !n->slot && !n->apart && !n->region;
+  if (!able || (n->user && (!n->released || gm_node_is_hooked (n)))) /* who has looked at it may look again, as long as it runs */
     return;
   bool beside = (n->hooks && has_turns_inside (n)) || (n->has_beside && gm_autograd_leaf_waits (n)) || is_read_beside (n);
   bool astray = asks && n->n_out > 1 && (n->hooks || n->retained);

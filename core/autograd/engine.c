@@ -105,13 +105,6 @@ gm_walk_pop (Walk *w)
 
 /* -- First pass: who waits for whom ------------------------------------------------------------ */
 
-/* Whether what goes to output nr of s goes on to something that was asked for, or is asked for itself: s is done. */
-static bool
-leads_on (const Slot *s, uint32_t nr)
-{
-  return G_LIKELY (!s->some_lead) ? s->needed || s->captured : s->leads >> MIN (nr, 63) & 1;
-}
-
 /* All edges of s have been followed. */
 static void
 finish (Walk *w, Slot *s)
@@ -164,7 +157,7 @@ visit (Walk *w, GmAgNode *root)
     if (s->edge == s->node->n_in) {
       finish (w, s);
       if (s->reader)
-        s->reader->needed |= leads_on (s, s->reader->node->edges[s->reader->edge - 1].nr);
+        s->reader->needed |= gm_walk_leads_on (s, s->reader->node->edges[s->reader->edge - 1].nr);
       s = s->reader;
       continue;
     }
@@ -181,7 +174,7 @@ visit (Walk *w, GmAgNode *root)
     to = to ? to : gm_walk_slot_add (w, next);
     gm_walk_expect (w, to, edge->nr);
     if (to->visited) {
-      s->needed |= leads_on (to, edge->nr);
+      s->needed |= gm_walk_leads_on (to, edge->nr);
       continue;
     }
     to->visited = true;
@@ -282,7 +275,7 @@ deliver (Walk *w, GmEdge e, GmTensor *g, GError **error)
     return true;
   }
   bool wanted = s->needed || s->captured;
-  if (!wanted || !leads_on (s, e.nr))
+  if (!wanted || !gm_walk_leads_on (s, e.nr))
     gm_tensor_unref (g);
   else if (g && !add_gradient (w, gm_walk_gradient (s, e.nr), g, error))
     return false;
@@ -403,7 +396,7 @@ run_op (Walk *w, GmAgNode *n, GmTensor *grad, GmTensor **result, GError **error)
     }
     metas[i] = n->extra ? &n->extra->in[i] : &grad->meta;
     Slot *s = n->edges[i].node ? gm_walk_slot (w, n->edges[i].node) : NULL;
-    need[i] = s && (s->needed || s->captured);
+    need[i] = s && gm_walk_leads_on (s, n->edges[i].nr);
     out[i] = NULL;
   }
   GmVal saved_out = NULL;
@@ -771,7 +764,7 @@ gm_autograd_wants (const GmAgNode *n, uint32_t i)
 {
   const Slot *s = n->slot && n->edges[i].node ? gm_walk_slot (n->slot->walk, n->edges[i].node) : NULL;
 
-  return s && leads_on (s, n->edges[i].nr);
+  return s && gm_walk_leads_on (s, n->edges[i].nr);
 }
 
 bool

@@ -182,7 +182,7 @@ tell_edge (GmStretch *s, const GmAgNode *n, uint32_t i, const GmMeta *like)
   GmSlot *to = n->edges[i].node ? gm_walk_slot (s->w, n->edges[i].node) : NULL;
   bool wanted = to && gm_stretch_is_wanted (to);
 
-  put_word (s->structure, wanted ? place_of (s, to, like) + n->edges[i].nr : UINT32_MAX);
+  put_word (s->structure, wanted && gm_walk_leads_on (to, n->edges[i].nr) ? place_of (s, to, like) + n->edges[i].nr : UINT32_MAX);
   if (to && --to->waiting == 0 && wanted)
     gm_walk_push (s->w, to);
 }

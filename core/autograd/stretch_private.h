@@ -65,7 +65,7 @@ gm_stretch_target (const GmStretch *s, const GmAgNode *n, uint32_t i)
 {
   GmSlot *to = n->edges[i].node ? gm_walk_slot (s->w, n->edges[i].node) : NULL;
 
-  return to && gm_stretch_is_wanted (to) ? to : NULL;
+  return to && gm_walk_leads_on (to, n->edges[i].nr) ? to : NULL;
 }
 
 static inline const GArray *

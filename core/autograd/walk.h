@@ -120,6 +120,13 @@ void gm_walk_clear (GmSlot *s); /* drops what has arrived */
 /* t as the forward saw it, with the history of that time (create_graph).  Takes and gives a reference. */
 GmTensor *gm_walk_with_history (GmTensor *t, GmEdge edge);
 
+/* Whether what goes to output nr of s goes on to something that was asked for, or is asked for itself; for a slot whose edges were followed. */
+static inline bool
+gm_walk_leads_on (const GmSlot *s, uint32_t nr)
+{
+  return G_LIKELY (!s->some_lead) ? s->needed || s->captured : s->leads >> MIN (nr, 63) & 1;
+}
+
 static inline GmTensor **
 gm_walk_gradient (GmSlot *s, uint32_t nr)
 {

@@ -89,7 +89,8 @@ def recorded(results, inputs, leaves):
 
 
 def several(seed):
-    """Hooks and wishes on what a program gave out, then one to four backwards from some of it, or gradients of some of it."""
+    """Hooks and wishes on what a program gave out, then one to four backwards from some of it, or gradients of some of it.  No hooks on
+    arguments that are views: one whose base was written to gets its history before the call, and not in its middle."""
 
     def run(results, inputs, leaves):
         choose, lines = random.Random(f"{seed} several"), []
@@ -97,7 +98,7 @@ def several(seed):
         tensors, asks = list(tensors.values()), choose.random() < 0.3
         for i, t in enumerate(tensors):
             what = choose.choice(["hook", "change", "keep", "after", None, None, None, None])
-            if what in ("hook", "change"):
+            if what in ("hook", "change") and (t._base is None or not any(t is x for x in inputs)):
                 t.register_hook(lambda g, i=i, what=what: (lines.append(f"{what} {i} {bits(g)}"), g * 1.25 if what == "change" else None)[1])
             elif what == "after" and t.is_leaf:
                 t.register_post_accumulate_grad_hook(lambda t, i=i: lines.append(f"after {i} {bits(t.grad)}"))

@@ -134,6 +134,16 @@ def test_hooks_run_in_a_second_backward():
     walk(kept_and_not, after)
 
 
+def test_who_has_looked_at_the_node_may_walk_twice():
+    def after(lines, results, inputs):
+        assert results[1].grad_fn is not None
+        backward(lines, *results)
+        for k in (1, 0):
+            backward(lines, results[k])
+
+    walk(kept_and_not, after)
+
+
 def test_a_checkpoint_and_a_function_of_the_users_are_used_up():
     class Double(G.autograd.Function):
         @staticmethod
