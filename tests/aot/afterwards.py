@@ -89,11 +89,11 @@ def recorded(results, inputs, leaves):
 
 
 def several(seed):
-    """Hooks and wishes on what a program gave out, then one to four backwards from some of it, or gradients of some of it.  No hooks on
-    arguments that are views: one whose base was written to gets its history before the call, and not in its middle."""
+    """Hooks and wishes on what a program gave out, then one to four backwards from some of it, to all or some, or gradients of some of it.
+    No hooks on arguments that are views: one whose base was written to gets its history before the call, and not in its middle."""
 
     def run(results, inputs, leaves):
-        choose, lines = random.Random(f"{seed} several"), []
+        choose, only, lines = random.Random(f"{seed} several"), random.Random(f"{seed} only"), []
         tensors = {id(t): t for t in [*leaves, *inputs, *flatten(results)] if isinstance(t, G.Tensor) and t.requires_grad}
         tensors, asks = list(tensors.values()), choose.random() < 0.3
         for i, t in enumerate(tensors):
@@ -113,7 +113,8 @@ def several(seed):
                 wanted = choose.sample(tensors, min(2, len(tensors)))
                 lines += lines_of(G.autograd.grad(roots, wanted, tangents, allow_unused=True, **how))
             else:
-                G.autograd.backward(roots, tangents, **how)
+                some = {"inputs": only.sample(tensors, min(2, len(tensors)))} if only.random() < 0.25 else {}
+                G.autograd.backward(roots, tangents, **some, **how)
             lines += [f"step {step} {i} {bits(t.grad)}" for i, t in enumerate(tensors) if t.grad is not None]
         return lines
 
