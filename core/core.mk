@@ -101,6 +101,7 @@ CORE_SOURCES += \
   core/autograd/backward.c \
   core/autograd/engine.c \
   core/autograd/greet.c \
+  core/autograd/leads.c \
   core/autograd/inplace.c \
   core/autograd/move.c \
   core/autograd/node.c \

@@ -105,44 +105,6 @@ gm_walk_pop (Walk *w)
 
 /* -- First pass: who waits for whom ------------------------------------------------------------ */
 
-/* All edges of s have been followed. */
-static void
-finish (Walk *w, Slot *s)
-{
-  const GmAgNode *n = s->node;
-  bool some = n->kind == GM_NODE_FUNCTION && n->n_out > 1 && n->fn->leads && n->state && !n->released && !n->region && !s->expected;
-
-  if (!some || !gm_walk_asks (w) || !(s->needed || s->captured))
-    return;
-  w->some_lead = s->some_lead = true;
-  s->leads = n->fn->leads (n, n->state);
-}
-
-/* What reads outputs alone that lead nowhere does not run, so it does not deliver; nor does what waits for nobody else. */
-static void
-expect_less (Walk *w)
-{
-  Slot *idle = NULL; /* linked through `reader`, which has no other use by now */
-
-  for (Slot *s = w->last; s; s = s->before)
-    if (s->visited && !s->needed) {
-      s->reader = idle;
-      idle = s;
-    }
-  while (idle) {
-    const GmAgNode *n = idle->node;
-    idle = idle->reader;
-    for (uint32_t i = 0; i < n->n_in; i++) {
-      Slot *to = n->edges[i].node ? gm_walk_slot (w, n->edges[i].node) : NULL;
-      if (!to || !gm_walk_expect_less (to, n->edges[i].nr) || !to->needed)
-        continue;
-      to->needed = false;
-      to->reader = idle;
-      idle = to;
-    }
-  }
-}
-
 /* Depth first from `root`; the way back is in the slots.  A node is needed if an edge of it leads to a needed one, or one that is
  * captured. */
 static void
@@ -155,7 +117,8 @@ visit (Walk *w, GmAgNode *root)
   s->visited = true;
   while (s) {
     if (s->edge == s->node->n_in) {
-      finish (w, s);
+      if (G_UNLIKELY (s->node->kind == GM_NODE_FUNCTION && s->node->n_out > 1))
+        gm_walk_find_leads (w, s);
       if (s->reader)
         s->reader->needed |= gm_walk_leads_on (s, s->reader->node->edges[s->reader->edge - 1].nr);
       s = s->reader;
@@ -743,7 +706,7 @@ gm_walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GEr
   for (int i = 0; i < n; i++)
     gm_walk_expect (w, gm_walk_slot (w, edges[i].node), edges[i].nr);
   if (G_UNLIKELY (w->some_lead))
-    expect_less (w);
+    gm_walk_leave_out (w);
   bool mode = gm_grad_set_enabled (w->create);
   gm_walk_enter (w);
   for (int i = 0; i < n && ok; i++) {
@@ -758,37 +721,6 @@ gm_walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GEr
 }
 
 /* -- Asked from within a walk ------------------------------------------------------------------ */
-
-bool
-gm_autograd_wants (const GmAgNode *n, uint32_t i)
-{
-  const Slot *s = n->slot && n->edges[i].node ? gm_walk_slot (n->slot->walk, n->edges[i].node) : NULL;
-
-  return s && gm_walk_leads_on (s, n->edges[i].nr);
-}
-
-bool
-gm_autograd_wants_all (const GmAgNode *n)
-{
-  bool all = true;
-
-  if (!n->slot || !gm_walk_asks (n->slot->walk))
-    return true;
-  for (uint32_t i = 0; i < n->n_in && all; i++)
-    all = !n->edges[i].node || gm_autograd_wants (n, i);
-  return all;
-}
-
-bool
-gm_autograd_wants_output (const GmAgNode *n, uint32_t nr)
-{
-  const Slot *s = n->slot;
-  bool is = false;
-
-  for (int i = 0; s->captured && i < s->walk->n_captures && !is; i++)
-    is = s->walk->captures[i].node == n && s->walk->captures[i].nr == nr;
-  return is;
-}
 
 bool
 gm_autograd_order_matters (const GmAgNode *n, const uint32_t *n_terms)

@@ -120,6 +120,11 @@ void gm_walk_clear (GmSlot *s); /* drops what has arrived */
 /* t as the forward saw it, with the history of that time (create_graph).  Takes and gives a reference. */
 GmTensor *gm_walk_with_history (GmTensor *t, GmEdge edge);
 
+/* leads.c: all edges of s, a function's with several outputs, were followed: which of these lead on. */
+void gm_walk_find_leads (GmWalk *w, GmSlot *s);
+/* All roots were visited, and some slot has outputs that lead nowhere: what has read these alone does not run and delivers nothing; nor does what
+ * waits for nobody else. */
+void gm_walk_leave_out (GmWalk *w);
 /* Whether what goes to output nr of s goes on to something that was asked for, or is asked for itself; for a slot whose edges were followed. */
 static inline bool
 gm_walk_leads_on (const GmSlot *s, uint32_t nr)
