@@ -540,7 +540,7 @@ write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmA
     e = (GmEdge){n, 0};
   }
   gm_history_set (dst, e.node, e.nr);
-  dst->autograd->epoch += !dst->base; /* what has left its base is nobody's base, and stays as it left */
+  gm_history_was_rewritten (dst);
   return true;
 }
 
@@ -599,7 +599,7 @@ gm_autograd_give_history (GmTensor *t, GmAgNode *n, int nr)
 {
   gm_history_set (t, gm_node_ref (n), (uint32_t) nr);
   t->autograd->quiet = false;
-  t->autograd->epoch += !t->base;
+  gm_history_was_rewritten (t);
 }
 
 void
@@ -633,6 +633,6 @@ gm_autograd_become (GmTensor *dst, GmTensor *src, GError **error)
       || !copy_values (dst, src, error))
     return false;
   gm_history_set (dst, gm_node_ref (src->autograd->node), src->autograd->nr);
-  dst->autograd->epoch += !dst->base;
+  gm_history_was_rewritten (dst);
   return true;
 }

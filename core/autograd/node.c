@@ -306,6 +306,13 @@ gm_history_set (GmTensor *t, GmAgNode *n, uint32_t nr)
   gm_node_unref (old);
 }
 
+void
+gm_history_was_rewritten (GmTensor *t)
+{
+  gm_tensor_leave_base (t);
+  t->autograd->epoch += !t->base;
+}
+
 GmTensor *
 gm_alias_with_edge (GmTensor *t, GmEdge edge)
 {

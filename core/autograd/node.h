@@ -118,6 +118,8 @@ void gm_edge_resolve (GmEdge *e);
 GmEdge gm_edge_to (GmTensor *t);
 /* t's history becomes output `nr` of n (takes the reference). */
 void gm_history_set (GmTensor *t, GmAgNode *n, uint32_t nr);
+/* After that: if t is the base of views, they get theirs from it. */
+void gm_history_was_rewritten (GmTensor *t);
 /* An alias of t whose history is `edge` (NULL node: none). */
 GmTensor *gm_alias_with_edge (GmTensor *t, GmEdge edge);
 GmAgNode *gm_function_node (const GmAgFunction *fn, void *state, int n_in, int n_out);

@@ -66,7 +66,7 @@ note_left (GmTensor *dst)
 {
   GmAutograd *ag = dst->autograd;
 
-  if (!ag || dst->base)
+  if (!ag || gm_tensor_view_base (dst))
     return;
   if (!ag->left)
     ag->left = g_array_new (FALSE, FALSE, sizeof ag->epoch);
@@ -112,7 +112,7 @@ gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
   if (history.node) {
     gm_history_set (dst, history.node, history.nr);
     dst->autograd->quiet = false;
-    dst->autograd->epoch += !dst->base; /* its views get theirs from this one, as behind a write */
+    gm_history_was_rewritten (dst);
   } else if (is_on && had) {
     gm_history_set (dst, NULL, 0);
     dst->autograd->quiet = gm_tensor_view_base (dst) != NULL; /* what src has no part in, dst has none in any more */

@@ -205,9 +205,19 @@ GmTensor *
 gm_tensor_new_view (GmTensor *t, const GmMeta *m, int64_t offset)
 {
   REF (&t->storage->refs);
-  GmTensor *v = tensor_make (m, offset, t->storage);
-  v->base = gm_tensor_ref (t->base ? t->base : t);
+  GmTensor *v = tensor_make (m, offset, t->storage), *base = gm_tensor_view_base (t);
+  v->base = gm_tensor_ref (base ? base : t);
   return v;
+}
+
+void
+gm_tensor_leave_base (GmTensor *t)
+{
+  if (!t->base || t->base->storage == t->storage)
+    return;
+  GmTensor *old = t->base;
+  t->base = NULL;
+  gm_tensor_unref (old);
 }
 
 GmTensor *

@@ -74,6 +74,9 @@ gm_tensor_view_base (const struct GmTensor *t)
   return t->base && t->base->storage == t->storage ? t->base : NULL;
 }
 
+/* What t was taken of has other memory by now (set_): t is a view of it no more.  Nothing happens to others. */
+void gm_tensor_leave_base (GmTensor *t);
+
 #define gm_tensor_data(t) \
   ((void *) ((char *) (t)->storage->data + (t)->offset * (int64_t) gm_dtype_size ((t)->meta.dtype)))
 
