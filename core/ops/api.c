@@ -27,6 +27,7 @@ run_pointwise (const GmApi *api, GmBuilder *b, GmArg *a)
 #define V (GM_API_INPLACE | GM_API_RESHAPES)
 #define S GM_API_SIZES
 #define N GM_API_NUMBERS
+#define W GM_API_VIEWS
 static const GmApi named_rows[] = {
 #define API(row_name, row_run, row_where, row_signature, row_doc)                                  \
   {.name = #row_name,                                                                              \
@@ -43,6 +44,7 @@ static const GmApi named_rows[] = {
 #undef V
 #undef S
 #undef N
+#undef W
 
 static GmApi *rows;
 static size_t n_rows;
@@ -474,6 +476,28 @@ device_of_call (const GmApi *api, GmBuilder *b, const GmArg *a)
   return beside ? beside : api->device >= 0 ? gm_default_device () : GM_DEVICE_CPU;
 }
 
+static bool
+is_argument (const GmApi *api, const GmArg *a, GmVal v)
+{
+  bool is = false;
+  for (int i = 0; i < api->n_args && !is; i++) {
+    is = a[i].kind == GM_ARG_TENSOR && a[i].v == v;
+    for (int k = 0; a[i].kind == GM_ARG_LIST && k < a[i].n && !is; k++)
+      is = a[i].items[k].kind == GM_ARG_TENSOR && a[i].items[k].v == v;
+  }
+  return is;
+}
+
+/* A new tensor where a row of views gave back an argument, in which nothing changes: who turns the view in place does not turn the argument. */
+static void
+part_from_arguments (const GmApi *api, GmBuilder *b, const GmArg *a, GmArg *result)
+{
+  for (int i = 0; result->kind == GM_ARG_LIST && i < result->n; i++)
+    part_from_arguments (api, b, a, &result->items[i]);
+  if (result->kind == GM_ARG_TENSOR && result->v && is_argument (api, a, result->v))
+    result->v = gm_b_alias (b, result->v);
+}
+
 static GmArg
 run (const GmApi *api, bool inplace, GmBuilder *b, GmArg *a)
 {
@@ -484,6 +508,8 @@ run (const GmApi *api, bool inplace, GmBuilder *b, GmArg *a)
   GmArg result = gm_b_failed (b) ? gm_give (NULL) : api->run (api, b, a);
   b->generator = NULL;
   b->device = before;
+  if (api->where & GM_API_VIEWS && GM_CALL_MODE (a) != GM_CALL_INPLACE && !gm_b_failed (b))
+    part_from_arguments (api, b, a, &result);
   return GM_CALL_MODE (a) == GM_CALL_INPLACE ? write_back (api, b, a, result) : result;
 }
 

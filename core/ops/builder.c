@@ -219,6 +219,17 @@ gm_b_view (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes)
 }
 
 GmVal
+gm_b_alias (GmBuilder *b, GmVal v)
+{
+  int64_t dims[GM_MAX_DIMS];
+  if (b->error)
+    return NULL;
+  for (int d = 0; d < GM_MAX_DIMS; d++)
+    dims[d] = d;
+  return movement (b, GM_OP_permute, v, BIT (DIMS), gm_b_meta (b, v)->ndim, dims); /* the one view that keeps any strides */
+}
+
+GmVal
 gm_b_contiguous (GmBuilder *b, GmVal v)
 {
   if (b->error || gm_meta_is_contiguous (gm_b_meta (b, v)))

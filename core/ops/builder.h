@@ -76,6 +76,8 @@ GmVal gm_b_permute (GmBuilder *b, GmVal v, const int64_t *dims);
 GmVal gm_b_transpose (GmBuilder *b, GmVal v, int dim0, int dim1); /* negative dims count from the end */
 GmVal gm_b_expand (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes);
 GmVal gm_b_view (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes); /* error if a copy were needed */
+/* Another tensor of the same elements: a view that keeps shape and strides. */
+GmVal gm_b_alias (GmBuilder *b, GmVal v);
 GmVal gm_b_reshape (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes); /* view, or copy and view */
 GmVal gm_b_contiguous (GmBuilder *b, GmVal v);
 GmVal gm_b_slice (GmBuilder *b, GmVal v, int dim, int64_t start, int64_t stop, int64_t step);

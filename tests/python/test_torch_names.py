@@ -227,3 +227,58 @@ def test_places_along_each_dimension():
     i = G.tensor([[0, 5], [11, 23]])
     assert [t.tolist() for t in recorded(lambda i: G.unravel_index(i, (2, 3, 4)), i)] == [t.tolist() for t in np.unravel_index(i.numpy(), (2, 3, 4))]
     assert X[:, G.newaxis].shape == (2, 1, 3) and G.vmap is G.func.vmap
+
+
+NOTHING_CHANGES = {
+    "view": lambda x: x.view(2, 3),
+    "view_as": lambda x: x.view_as(x),
+    "reshape": lambda x: x.reshape(2, 3),
+    "expand": lambda x: x.expand(2, 3),
+    "broadcast_to": lambda x: G.broadcast_to(x, (2, 3)),
+    "slice": lambda x: x[:],
+    "ellipsis": lambda x: x[...],
+    "narrow": lambda x: x.narrow(0, 0, 2),
+    "squeeze": lambda x: x.squeeze(),
+    "transpose": lambda x: x.transpose(1, 1),
+    "permute": lambda x: x.permute(0, 1),
+    "unflatten": lambda x: x.unflatten(0, (2,)),
+    "split": lambda x: x.split(2)[0],
+    "chunk": lambda x: x.chunk(1)[0],
+    "tensor_split": lambda x: x.tensor_split(1)[0],
+    "broadcast_tensors": lambda x: G.broadcast_tensors(x, x)[1],
+}
+
+
+@pytest.mark.parametrize("backend", [None, "eager", "tcc"])
+@pytest.mark.parametrize("name", NOTHING_CHANGES)
+def test_a_view_is_another_tensor_even_where_nothing_changes(name, backend):
+    """Who turns it in place, or asks it for a gradient, leaves the tensor alone."""
+    G._dynamo.reset()
+
+    def turned(x):
+        y = NOTHING_CHANGES[name](x)
+        y.unsqueeze_(0)
+        y[0, 0, 0] = 7
+        return y
+
+    turned, given_out = (G.compile(f, backend=backend) if backend else f for f in (turned, NOTHING_CHANGES[name]))
+    x = G.zeros(2, 3)
+    y = turned(x)
+    assert x.shape == (2, 3) and y.shape == (1, 2, 3) and x.tolist() == [[7, 0, 0], [0, 0, 0]]
+    x = G.zeros(2, 3)
+    y = given_out(x)
+    assert y is not x and y._base is x and y.stride() == x.stride()
+    y.requires_grad_()
+    assert not x.requires_grad
+
+
+@pytest.mark.parametrize("strides", [(1, 2), (0, 1), (1, 1)])
+def test_a_view_in_which_nothing_changes_keeps_any_strides(strides):
+    x = G.zeros(6).as_strided((2, 2), strides)
+    assert x[:].stride() == x.expand(2, 2).stride() == x.permute(0, 1).stride() == x.stride()
+
+
+def test_what_gives_back_the_tensor_itself_in_torch_does():
+    x = G.zeros(3)
+    for y in (x.contiguous(), x.to(G.float32), x.float(), +x, x.cpu(), x.flatten(), G.atleast_1d(x), x.requires_grad_(False)):
+        assert y is x
