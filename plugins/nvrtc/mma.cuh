@@ -16,12 +16,6 @@
                   "{%8, %9}, {%0, %1, %2, %3};"                                                                             \
                   : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                          \
                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                          \
-  }                                                                                                                         \
-  GM_FN gm_u32 pair_##T (float low, float high)                                                                             \
-  {                                                                                                                         \
-    gm_u32 r;                                                                                                               \
-    asm ("cvt.rn." NAME "x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));                                             \
-    return r;                                                                                                               \
   }
 GM_MMA (f16, "f16")
 GM_MMA (bf16, "bf16")
@@ -82,8 +76,7 @@ copy_16 (E_f16 *to, const E_f16 *from, int there)
           c[3] += y * r;                                                                                                    \
         }                                                                                                                   \
       }                                                                                                                     \
-  }                                                                                                                         \
-  GM_FN gm_u32 pair_##T (float low, float high) { return (gm_u32) narrow_##T (low) | (gm_u32) narrow_##T (high) << 16; }
+  }
 GM_MMA (f16)
 GM_MMA (bf16)
 

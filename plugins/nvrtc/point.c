@@ -60,6 +60,25 @@ allows (const NvPoint *pt, int lanes, bool may_have_tail)
   return true;
 }
 
+static bool
+is_half (const NvPoint *pt, uint32_t value)
+{
+  uint32_t dtype = pt->l->p->values[value].dtype;
+  return dtype == GRAMME_DTYPE_F16 || dtype == GRAMME_DTYPE_BF16;
+}
+
+static bool
+has_halves (const NvPoint *pt)
+{
+  for (uint32_t k = 0; k < pt->l->n_access; k++)
+    if (is_half (pt, pt->l->access[k].value))
+      return true;
+  for (uint32_t m = 0; m < pt->l->s->n_members; m++)
+    if (is_half (pt, loop_member (pt->l, m)->out))
+      return true;
+  return false;
+}
+
 void
 nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_tail)
 {
@@ -73,6 +92,7 @@ nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_tail)
     if (allows (pt, lanes, may_have_tail))
       pt->lanes = lanes;
   pt->tail = !is_multiple (pt, l->n, pt->lanes);
+  pt->pairs = pt->lanes > 1 && has_halves (pt);
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
     pt->form[k] = is_counted (pt, k)            ? NV_COUNTED
@@ -127,6 +147,7 @@ nv_point_peel (NvPoint *pt, int limit)
   pt->leader = (uint32_t) leader;
   pt->peels = true;
   pt->tail = false;
+  pt->pairs = has_halves (pt);
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
     bool beside = a->inner == 1 && !a->as_row && is_beside (pt, (uint32_t) leader, k, lanes);
@@ -198,9 +219,55 @@ nv_point_head (NvPoint *pt, CgText *t, const char *row)
     put_peeled (pt);
 }
 
+/* -- Two at a time --------------------------------------------------------------------------------- */
+
+/* The names and the lane of one of two neighbours; of an element that is alone. */
+static const NvSide alone = { "l", "", NULL }, sides[2] = { { "l", "a", "low" }, { "(l + 1)", "b", "high" } };
+
+/* Does access k come as h<k> of two halves? */
+static bool
+is_paired_access (const NvPoint *pt, uint32_t k)
+{
+  return pt->pairs && pt->form[k] == NV_VECTOR && is_half (pt, pt->l->access[k].value);
+}
+
+bool
+nv_point_is_paired (const NvPoint *pt, uint32_t m)
+{
+  const GrammeNode *n = loop_member (pt->l, m);
+  bool read = false;
+  if (!pt->pairs || loop_is_row (pt->l, m) || !is_half (pt, n->out) || !nv_rounds (pt->u, n))
+    return false;
+  for (uint32_t reader = 0; reader < pt->l->s->n_members; reader++)
+    read = read || nv_point_is_read (pt, reader, m);
+  return pt->l->p->values[n->out].dtype == GRAMME_DTYPE_F16 || !read; /* a float is half a bf16: together they would be taken apart again */
+}
+
+/* Has the GPU an instruction that does this to two f16, rounded as the result in f32 is?  "add"; NULL: none. */
+static const char *
+paired_op (const NvPoint *pt, uint32_t m)
+{
+  const GrammeNode *n = loop_member (pt->l, m);
+  if (!nv_point_is_paired (pt, m))
+    return NULL;
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if (pt->l->p->values[gramme_node_in (pt->l->p->image, n, i)].dtype != GRAMME_DTYPE_F16)
+      return NULL;
+  switch (pt->l->p->values[n->out].dtype == GRAMME_DTYPE_F16 ? n->op : GRAMME_OP_cast) {
+  case GRAMME_OP_add: return "add";
+  case GRAMME_OP_sub: return "sub";
+  case GRAMME_OP_mul: case GRAMME_OP_square: return "mul";
+  case GRAMME_OP_neg: return "neg";
+  case GRAMME_OP_abs: return "abs";
+  default: return NULL;
+  }
+}
+
+/* -- Members --------------------------------------------------------------------------------------- */
+
 /* The expression of member m's operand `value`. */
 static void
-operand (NvPoint *pt, char out[256], uint32_t m, uint32_t value)
+operand (const NvPoint *pt, char out[256], uint32_t m, uint32_t value, const NvSide *side)
 {
   int which;
   switch (loop_operand (pt->l, m, value, &which)) {
@@ -208,14 +275,34 @@ operand (NvPoint *pt, char out[256], uint32_t m, uint32_t value)
     nv_literal (pt->u, out, 256, (uint32_t) which);
     break;
   case FROM_TILE:
-    snprintf (out, 256, "m%d", which);
+    if (nv_point_is_paired (pt, (uint32_t) which))
+      snprintf (out, 256, "%s_%s (h%d)", side->half, nv_elem (pt->l->p->values[value].dtype), which);
+    else
+      snprintf (out, 256, "m%d%s", which, side->suffix);
     break;
   case FROM_ROW:
     snprintf (out, 256, "r%d", which);
     break;
   case FROM_MEMORY:
-    snprintf (out, 256, "x%d", which);
+    snprintf (out, 256, "x%d%s", which, side->suffix);
     break;
+  }
+}
+
+/* Both of it, as one word. */
+static void
+operand_pair (const NvPoint *pt, char out[600], uint32_t m, uint32_t value)
+{
+  int which, from = loop_operand (pt->l, m, value, &which);
+  char both[2][256];
+  if (from == FROM_TILE && nv_point_is_paired (pt, (uint32_t) which))
+    snprintf (out, 600, "h%d", which);
+  else if (from == FROM_MEMORY && is_paired_access (pt, (uint32_t) which))
+    snprintf (out, 600, "q%d", which);
+  else {
+    for (int i = 0; i < 2; i++)
+      operand (pt, both[i], m, value, &sides[i]);
+    snprintf (out, 600, "pair_%s (%s, %s)", nv_elem (pt->l->p->values[value].dtype), both[0], both[1]);
   }
 }
 
@@ -227,15 +314,48 @@ keeps_half (const NvPoint *pt, uint32_t m)
 }
 
 static void
+value_of_member (NvPoint *pt, char value[1400], uint32_t m, const NvSide *side)
+{
+  const GrammeNode *n = loop_member (pt->l, m);
+  char operands[3][256];
+  for (uint32_t i = 0; i < n->n_in && i < 3; i++)
+    operand (pt, operands[i], m, gramme_node_in (pt->l->p->image, n, i), side);
+  pt->u->near = pt->near >> m & 1;
+  nv_apply (pt->u, value, 1400, n, operands);
+  pt->u->near = false;
+}
+
+/* Member m of two neighbours. */
+static void
+put_pair (NvPoint *pt, uint32_t m)
+{
+  const GrammeNode *n = loop_member (pt->l, m);
+  const char *op = paired_op (pt, m), *elem = nv_elem (pt->l->p->values[n->out].dtype);
+  char value[2][1400], words[2][600];
+  if (op) {
+    bool two = n->n_in == 2 || n->op == GRAMME_OP_square;
+    for (uint32_t i = 0; i < 2; i++)
+      operand_pair (pt, words[i], m, gramme_node_in (pt->l->p->image, n, i < n->n_in ? i : 0));
+    put (pt->t, "const gm_u32 h%u = pair_%s_%s (%s%s%s);\n", m, op, elem, words[0], two ? ", " : "", two ? words[1] : "");
+    return;
+  }
+  for (int i = 0; i < 2; i++)
+    value_of_member (pt, value[i], m, &sides[i]);
+  if (nv_point_is_paired (pt, m)) { /* both are rounded at once */
+    size_t begin = strlen ("rounded_") + strlen (elem);
+    put (pt->t, "const gm_u32 h%u = pair_%s (%s, %s);\n", m, elem, value[0] + begin, value[1] + begin);
+  } else {
+    const char *work = nv_work (pt->l->p->values[n->out].dtype);
+    put (pt->t, "const E_%s m%ua = %s, m%ub = %s;\n", work, m, value[0], m, value[1]);
+  }
+}
+
+static void
 put_member (NvPoint *pt, const char *prefix, uint32_t m)
 {
   const GrammeNode *n = loop_member (pt->l, m);
-  char operands[3][256], value[1400];
-  for (uint32_t i = 0; i < n->n_in && i < 3; i++)
-    operand (pt, operands[i], m, gramme_node_in (pt->l->p->image, n, i));
-  pt->u->near = pt->near >> m & 1;
-  nv_apply (pt->u, value, sizeof value, n, operands);
-  pt->u->near = false;
+  char value[1400];
+  value_of_member (pt, value, m, &alone);
   if (keeps_half (pt, m)) { /* what is stored and what is gone on with are one conversion */
     const char *elem = nv_elem (pt->l->p->values[n->out].dtype);
     put (pt->t, "const E_%s h%u = narrow_%s%s;\n      ", elem, m, elem, value + strlen ("rounded_") + strlen (elem));
@@ -304,23 +424,25 @@ nv_point_closure (NvPoint *pt, uint64_t roots, uint64_t kept)
 
 /* Is this lane in the row?  With `tail` some may be beyond it; `full` says that none is. */
 static const char *
-lane_is_in (NvPoint *pt, char text[64])
+lane_is_in (NvPoint *pt, const char *lane, char text[64])
 {
-  snprintf (text, 64, "e + l < %s", NVZ (pt->u, pt->l->n));
+  snprintf (text, 64, "e + %s < %s", lane, NVZ (pt->u, pt->l->n));
   return text;
 }
-#define IN(pt) lane_is_in ((pt), (char[64]){ 0 })
+#define IN(pt, lane) lane_is_in ((pt), (lane), (char[64]){ 0 })
 
 /* How far behind the row's begin element e (+ lane) of access k is. */
 static void
-distance (NvPoint *pt, char out[256], uint32_t k, bool guarded)
+distance (NvPoint *pt, char out[256], uint32_t k, bool guarded, const char *lane)
 {
   const Access *a = &pt->l->access[k];
   char e[128];
   if (pt->lanes > 1 && guarded)
-    snprintf (e, sizeof e, "(full || (%s) ? e + l : 0)", IN (pt));
+    snprintf (e, sizeof e, "(full || (%s) ? e + %s : 0)", IN (pt, lane), lane);
+  else if (pt->lanes > 1)
+    snprintf (e, sizeof e, "(e + %s)", lane);
   else
-    snprintf (e, sizeof e, "%s", pt->lanes == 1 ? "e" : "(e + l)");
+    snprintf (e, sizeof e, "e");
   if (a->inner == 0)
     snprintf (out, 256, "o%u", k);
   else if (a->inner == 1)
@@ -330,23 +452,23 @@ distance (NvPoint *pt, char out[256], uint32_t k, bool guarded)
 }
 
 static void
-place (NvPoint *pt, char *out, size_t room, uint32_t k, bool guarded)
+place (NvPoint *pt, char *out, size_t room, uint32_t k, bool guarded, const char *lane)
 {
   char at[256];
-  distance (pt, at, k, guarded);
+  distance (pt, at, k, guarded, lane);
   snprintf (out, room, "p%u[%s]", pt->arg[k], at);
 }
 
 /* Where access k is held in registers: a vector, or one element. */
 static void
-held_name (const NvPoint *pt, char out[64], uint32_t k, const NvPass *pass)
+held_name (const NvPoint *pt, char out[64], uint32_t k, const NvPass *pass, const char *lane)
 {
   if (pt->form[k] == NV_VECTOR && !pt->held[k])
     snprintf (out, 64, "w%u", k);
   else if (pt->form[k] == NV_VECTOR || pt->is_ends)
     snprintf (out, 64, "%c%u[%s]", pt->is_ends ? 't' : 'w', k, pass->step);
   else
-    snprintf (out, 64, "w%u[%s%s]", k, pass->index, pt->lanes > 1 ? " + l" : "");
+    snprintf (out, 64, "w%u[%s%s%s]", k, pass->index, pt->lanes > 1 ? " + " : "", pt->lanes > 1 ? lane : "");
 }
 
 static void
@@ -356,7 +478,7 @@ put_load (NvPoint *pt, const NvPass *pass, uint32_t k)
   char w[64];
   if (pt->form[k] != NV_VECTOR || pt->held[k] == NV_HELD)
     return;
-  held_name (pt, w, k, pass);
+  held_name (pt, w, k, pass, "l");
   if (!pt->held[k])
     put (pt->t, "    V%d_%s w%u;\n", pt->lanes, elem, k);
   if (pt->tail)
@@ -364,7 +486,7 @@ put_load (NvPoint *pt, const NvPass *pass, uint32_t k)
   put (pt->t, "    %s = *(const V%d_%s *) (p%u + (o%u + e));\n", w, pt->lanes, elem, pt->arg[k], k);
   if (pt->tail)
     put (pt->t, "    else\n#pragma unroll\n      for (int l = 0; l < %d; l++)\n        %s.e[l] = %s ? p%u[o%u + e + l] : 0;\n",
-         pt->lanes, w, IN (pt), pt->arg[k], k);
+         pt->lanes, w, IN (pt, "l"), pt->arg[k], k);
   if (pt->ahead)
     put (pt->t, "    if (e + %lldu < %s)\n      GM_BRING_NEAR (p%u + (o%u + e + %lldu));\n", (long long) pt->ahead, NVZ (pt->u, pt->l->n),
          pt->arg[k], k, (long long) pt->ahead);
@@ -380,36 +502,51 @@ put_store (NvPoint *pt, uint32_t k)
     put (pt->t,
          "    if (!full)\n#pragma unroll\n      for (int l = 0; l < %d; l++) {\n        if (%s)\n          "
          "p%u[o%u + e + l] = y%u.e[l];\n      }\n    else\n  ",
-         pt->lanes, IN (pt), pt->arg[k], k, k);
+         pt->lanes, IN (pt, "l"), pt->arg[k], k, k);
   put (pt->t, "    *(V%d_%s *) (p%u + (o%u + e)) = y%u;\n", pt->lanes, elem, pt->arg[k], k, k);
 }
 
 /* What access k reads, at this lane. */
 static void
-put_read (NvPoint *pt, const NvPass *pass, uint32_t k)
+put_read (NvPoint *pt, const NvPass *pass, uint32_t k, const NvSide *side)
 {
   const CgValue *v = value_of (pt, k);
   char memory[320], value[900], w[64];
+  const char *work = nv_work (v->dtype);
   if (pt->form[k] == NV_COUNTED) {
-    distance (pt, memory, k, false);
+    distance (pt, memory, k, false, side->lane);
     nv_count_view (pt->u, value, sizeof value, pt->l->access[k].value, memory);
-    put (pt->t, "      const E_%s x%u = %s;\n", nv_work (v->dtype), k, value);
+    put (pt->t, "      const E_%s x%u%s = %s;\n", work, k, side->suffix, value);
     return;
   }
   if (pt->form[k] == NV_VECTOR) {
-    held_name (pt, w, k, pass);
-    snprintf (memory, sizeof memory, "%s.e[l]", w);
+    held_name (pt, w, k, pass, side->lane);
+    snprintf (memory, sizeof memory, "%s.e[%s]", w, side->lane);
   } else if (pt->held[k] != NV_HELD) {
-    place (pt, memory, sizeof memory, k, pt->tail);
+    place (pt, memory, sizeof memory, k, pt->tail, side->lane);
   }
   if (pt->form[k] != NV_VECTOR && pt->held[k]) {
-    held_name (pt, w, k, pass);
+    held_name (pt, w, k, pass, side->lane);
     if (pt->held[k] == NV_HOLD)
       put (pt->t, "      %s = %s;\n", w, memory);
     snprintf (memory, sizeof memory, "%s", w);
   }
   nv_load (value, sizeof value, v->dtype, memory);
-  put (pt->t, "      const E_%s x%u = %s;\n", nv_work (v->dtype), k, value);
+  put (pt->t, "      const E_%s x%u%s = %s;\n", work, k, side->suffix, value);
+}
+
+static void
+put_read_pair (NvPoint *pt, const NvPass *pass, uint32_t k)
+{
+  char w[64];
+  if (!is_paired_access (pt, k)) {
+    for (int i = 0; i < 2; i++)
+      put_read (pt, pass, k, &sides[i]);
+    return;
+  }
+  const char *elem = nv_elem (value_of (pt, k)->dtype);
+  held_name (pt, w, k, pass, "l");
+  put (pt->t, "      const gm_u32 q%u = %s.p[l / 2];\n      const E_f32 x%ua = low_%s (q%u), x%ub = high_%s (q%u);\n", k, w, k, elem, k, k, elem, k);
 }
 
 static void
@@ -426,8 +563,32 @@ put_write (NvPoint *pt, uint32_t m, bool computed)
     put (pt->t, "      y%u.e[l] = %s;\n", k, value);
     return;
   }
-  place (pt, memory, sizeof memory, k, false);
+  place (pt, memory, sizeof memory, k, false, "l");
   put (pt->t, "      %s = %s;\n", memory, value);
+}
+
+static void
+put_write_pair (NvPoint *pt, uint32_t m)
+{
+  uint32_t out = loop_member (pt->l, m)->out, dtype = pt->l->p->values[out].dtype;
+  uint32_t k = (uint32_t) loop_access (pt->l, out, false, true);
+  bool paired = nv_point_is_paired (pt, m), vector = pt->form[k] == NV_VECTOR;
+  char name[32], value[160], memory[320];
+  if (vector && paired)
+    put (pt->t, "      y%u.p[l / 2] = h%u;\n", k, m);
+  else if (vector && is_half (pt, out))
+    put (pt->t, "      y%u.p[l / 2] = joined_%s (m%ua, m%ub);\n", k, nv_elem (dtype), m, m);
+  for (int i = 0; i < 2 && !(vector && is_half (pt, out)); i++) {
+    snprintf (name, sizeof name, "m%u%s", m, sides[i].suffix);
+    nv_store (value, sizeof value, dtype, name);
+    if (paired)
+      snprintf (value, sizeof value, "(E_%s) (h%u%s)", nv_elem (dtype), m, i ? " >> 16" : "");
+    if (vector)
+      snprintf (memory, sizeof memory, "y%u.e[%s]", k, sides[i].lane);
+    else
+      place (pt, memory, sizeof memory, k, false, sides[i].lane);
+    put (pt->t, "      %s = %s;\n", memory, value);
+  }
 }
 
 bool
@@ -472,12 +633,12 @@ nv_point_fold (NvPoint *pt, uint32_t m, char name[64])
 }
 
 static void
-put_fold (NvPoint *pt, uint32_t m)
+put_fold (NvPoint *pt, uint32_t m, const NvSide *side)
 {
   const GrammeNode *n = loop_member (pt->l, m);
   char value[256];
   const char *work = nv_work (loop_accum_dtype (pt->l, m));
-  operand (pt, value, m, gramme_node_in (pt->l->p->image, n, 0));
+  operand (pt, value, m, gramme_node_in (pt->l->p->image, n, 0), side);
   nv_need_fold (pt->u, n->op, work);
   put (pt->t, "      a%u = %s (a%u, %s);\n", m, nv_point_fold (pt, m, (char[64]){ 0 }), m, value);
 }
@@ -491,32 +652,62 @@ nv_point_reads (NvPoint *pt, uint64_t members, uint32_t k)
   return false;
 }
 
+/* c<m>: of two neighbours one word, if they are halves. */
+static void
+put_kept (NvPoint *pt, const NvPass *pass, uint32_t m, bool read)
+{
+  const char *work = nv_work (pt->l->p->values[loop_member (pt->l, m)->out].dtype), *name = pt->is_ends ? "g" : "c";
+  if (nv_point_is_paired (pt, m)) {
+    if (read)
+      put (pt->t, "      const gm_u32 h%u = c%u[(%s + l) / 2];\n", m, m, pass->index);
+    else
+      put (pt->t, "      c%u[(%s + l) / 2] = h%u;\n", m, pass->index, m);
+    return;
+  }
+  for (int i = 0; i < (pt->pairs ? 2 : 1); i++) {
+    const NvSide *side = pt->pairs ? &sides[i] : &alone;
+    char at[96];
+    snprintf (at, sizeof at, "%s%u[%s%s%s]", name, m, pass->index, pt->lanes > 1 ? " + " : "", pt->lanes > 1 ? side->lane : "");
+    if (read)
+      put (pt->t, "      const E_%s m%u%s = %s;\n", work, m, side->suffix, at);
+    else
+      put (pt->t, "      %s = m%u%s;\n", at, m, side->suffix);
+  }
+}
+
 static void
 put_elements (NvPoint *pt, const NvPass *pass, const bool *needed)
 {
   Loop *l = pt->l;
   pt->u->quick = pt->quick;
   if (pt->lanes > 1)
-    put (pt->t, "#pragma unroll\n    for (int l = 0; l < %d; l++)", pt->lanes);
+    put (pt->t, "#pragma unroll\n    for (int l = 0; l < %d; l += %d)", pt->lanes, pt->pairs ? 2 : 1);
   put (pt->t, "    {\n");
   for (uint32_t k = 0; k < l->n_access; k++)
-    if (needed[k])
-      put_read (pt, pass, k);
+    if (needed[k] && pt->pairs)
+      put_read_pair (pt, pass, k);
+    else if (needed[k])
+      put_read (pt, pass, k, &alone);
   for (uint32_t m = 0; m < l->s->n_members; m++) {
-    const char *lane = pt->lanes > 1 ? " + l" : "";
     if (pass->kept >> m & 1)
-      put (pt->t, "      const E_%s m%u = c%u[%s%s];\n", nv_work (l->p->values[loop_member (l, m)->out].dtype),
-           m, m, pass->index, lane);
+      put_kept (pt, pass, m, true);
     if (pass->compute >> m & 1 && !loop_is_row (l, m)) {
       put (pt->t, "      ");
-      put_member (pt, "m", m);
+      if (pt->pairs)
+        put_pair (pt, m);
+      else
+        put_member (pt, "m", m);
     }
     if (pass->keep >> m & 1)
-      put (pt->t, "      c%u[%s%s] = m%u;\n", m, pass->index, lane, m);
-    if (pass->stores >> m & 1)
+      put_kept (pt, pass, m, false);
+    if (pass->stores >> m & 1 && pt->pairs)
+      put_write_pair (pt, m);
+    else if (pass->stores >> m & 1)
       put_write (pt, m, pass->compute >> m & 1);
-    if (pass->folds >> m & 1)
-      put_fold (pt, m);
+    for (int i = 0; i < 2 && pt->pairs && pass->folds >> m & 1; i++)
+      put_fold (pt, m, &sides[i]);
+    if (!pt->pairs && pass->folds >> m & 1)
+      put_fold (pt, m, &alone);
   }
   put (pt->t, "    }\n");
   pt->u->quick = false;
@@ -527,7 +718,7 @@ one_by_one (const NvPoint *pt)
 {
   NvPoint one = *pt;
   one.lanes = 1;
-  one.tail = one.quick = false;
+  one.tail = one.quick = one.pairs = false;
   one.ahead = 0;
   for (uint32_t k = 0; k < pt->l->n_access; k++)
     one.form[k] = pt->form[k] == NV_VECTOR ? NV_EACH : pt->form[k];
@@ -577,8 +768,8 @@ nv_point_hold (NvPoint *pt, const NvPass *pass)
   for (uint32_t k = 0; k < pt->l->n_access; k++)
     if (begins_to_hold (pt, pass, k)) {
       char w[64], memory[320];
-      held_name (pt, w, k, pass);
-      place (pt, memory, sizeof memory, k, false);
+      held_name (pt, w, k, pass, "l");
+      place (pt, memory, sizeof memory, k, false, "l");
       if (pt->form[k] == NV_VECTOR)
         put_load (pt, pass, k);
       else

@@ -6,7 +6,10 @@
  *
  *      p<a>    an address        o<k>   where access k's row begins, in elements       e     the first element of this thread
  *      x<k>    what access k reads      m<i>  what member i is at this point           r<i>  what row member i is
- *      a<i>    what reduction i has accumulated                                        c<i>  member i, kept for a later phase
+ *      a<i>    what reduction i has accumulated                                        c<i>  member i, kept for a later phase, g<i> of ends
+ *
+ * Where there are halves, two neighbours are printed at a time (`pairs`), x<k>a, x<k>b, m<i>a and m<i>b: the GPU converts two floats to halves
+ * as fast as one, and adds and multiplies two f16 at a time.  q<k> and h<i> are the words of two halves.
  *
  * Rows may begin anywhere (`peels`): elements [first, end) then lie between boundaries of an access and are taken by vectors; the others,
  * `ends` in number, are before or behind, fewer than a vector at each side, and taken one by one by the first threads (nv_point_ends).
@@ -24,6 +27,12 @@
 
 enum { NV_SPREAD, NV_VECTOR, NV_EACH, NV_COUNTED }; /* the same for all elements; contiguous; with a stride; no memory (count.h) */
 
+/* Of two neighbours one, where they are printed together: m3a and m3b. */
+typedef struct {
+  const char *lane, *suffix;
+  const char *half; /* what takes it out of a word */
+} NvSide;
+
 typedef struct {
   NvUnit *u;
   Loop *l;
@@ -31,6 +40,7 @@ typedef struct {
   int lanes;
   bool tail; /* the last thread has fewer elements: `full` is false there */
   bool peels; /* see above; the boundaries are those of access `leader` */
+  bool pairs; /* lanes are printed two at a time, for halves */
   bool is_ends; /* this is about the ends of rows */
   bool quick; /* ops take their quick forms */
   int64_t ahead; /* so many elements further on memory is brought near, for a block that comes later; 0: it is not */
@@ -57,6 +67,8 @@ void nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_ta
 void nv_point_peel (NvPoint *pt, int limit);
 /* The same for the ends of such rows: one element at a time.  Each has its own `held`. */
 NvPoint nv_point_ends (const NvPoint *pt);
+/* Is member m held as h<m>, a word of two neighbours' halves, and not as numbers? */
+bool nv_point_is_paired (const NvPoint *pt, uint32_t m);
 /* Do these members read access k at every point? */
 bool nv_point_reads (NvPoint *pt, uint64_t members, uint32_t k);
 /* After nv_begin: registers the arguments; prints the row's coordinates and offsets from the linear `row`. */

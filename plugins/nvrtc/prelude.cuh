@@ -97,6 +97,14 @@ typedef unsigned char E_e5m2;
   typedef struct GM_ALIGN (sizeof (E_##T) * n) {                                                   \
     E_##T e[n];                                                                                    \
   } V##n##_##T;
+/* Halves are taken out of words, two at a time. */
+#define GM_HALF_VECTOR(T, n)                                                                       \
+  typedef struct GM_ALIGN (2 * n) {                                                                \
+    union {                                                                                        \
+      gm_u32 p[n / 2];                                                                             \
+      E_##T e[n];                                                                                  \
+    };                                                                                             \
+  } V##n##_##T;
 #define GM_VECTORS_4(T) GM_VECTOR (T, 2) GM_VECTOR (T, 4)
 #define GM_VECTORS_2(T) GM_VECTORS_4 (T) GM_VECTOR (T, 8)
 #define GM_VECTORS_1(T) GM_VECTORS_2 (T) GM_VECTOR (T, 16)
@@ -123,10 +131,10 @@ GM_VECTORS_4 (i32)
 GM_VECTOR (i64, 2)
 #endif
 #ifdef GM_USES_f16
-GM_VECTORS_2 (f16)
+GM_HALF_VECTOR (f16, 2) GM_HALF_VECTOR (f16, 4) GM_HALF_VECTOR (f16, 8)
 #endif
 #ifdef GM_USES_bf16
-GM_VECTORS_2 (bf16)
+GM_HALF_VECTOR (bf16, 2) GM_HALF_VECTOR (bf16, 4) GM_HALF_VECTOR (bf16, 8)
 #endif
 #ifdef GM_USES_e4m3
 GM_VECTORS_1 (e4m3)
@@ -163,6 +171,40 @@ narrow_f16 (float f)
 }
 #endif
 GM_FN float rounded_f16 (float v) { return widen_f16 (narrow_f16 (v)); }
+
+/* Two at a time, in a word: the first in its lower half. */
+GM_FN float low_f16 (gm_u32 pair) { return widen_f16 ((E_f16) pair); }
+GM_FN float high_f16 (gm_u32 pair) { return widen_f16 ((E_f16) (pair >> 16)); }
+GM_FN gm_u32
+pair_f16 (float low, float high)
+{
+#if !defined(GM_SIM) && __CUDA_ARCH__ >= 800
+  gm_u32 pair;
+  asm ("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return narrow_f16 (low) | (gm_u32) narrow_f16 (high) << 16;
+#endif
+}
+GM_FN gm_u32 joined_f16 (float low, float high) { return pair_f16 (low, high); }
+/* A float has more than twice the fraction of a half: what is rounded to one first is rounded as at once (S. Figueroa, 1995). */
+#ifdef GM_SIM
+#define GM_PAIRED(name, ptx, OP)                                                                   \
+  GM_FN gm_u32 pair_##name##_f16 (gm_u32 a, gm_u32 b) { return pair_f16 (low_f16 (a) OP low_f16 (b), high_f16 (a) OP high_f16 (b)); }
+#else
+#define GM_PAIRED(name, ptx, OP)                                                                   \
+  GM_FN gm_u32 pair_##name##_f16 (gm_u32 a, gm_u32 b)                                              \
+  {                                                                                                \
+    gm_u32 y;                                                                                      \
+    asm (ptx ".rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));                                  \
+    return y;                                                                                      \
+  }
+#endif
+GM_PAIRED (add, "add", +)
+GM_PAIRED (sub, "sub", -)
+GM_PAIRED (mul, "mul", *)
+GM_FN gm_u32 pair_neg_f16 (gm_u32 a) { return a ^ 0x80008000u; }
+GM_FN gm_u32 pair_abs_f16 (gm_u32 a) { return a & 0x7fff7fffu; }
 #endif
 
 #ifdef GM_USES_bf16
@@ -184,6 +226,22 @@ rounded_bf16 (float f)
   return GM_F32_BITS (bits);
 }
 GM_FN E_bf16 narrow_bf16 (float f) { return (E_bf16) (GM_BITS_F32 (rounded_bf16 (f)) >> 16); }
+
+GM_FN float low_bf16 (gm_u32 pair) { return GM_F32_BITS (pair << 16); }
+GM_FN float high_bf16 (gm_u32 pair) { return GM_F32_BITS (pair & 0xffff0000u); }
+/* Of two floats that are halves. */
+GM_FN gm_u32 joined_bf16 (float low, float high) { return GM_BITS_F32 (low) >> 16 | (GM_BITS_F32 (high) & 0xffff0000u); }
+GM_FN gm_u32
+pair_bf16 (float low, float high)
+{
+#if !defined(GM_SIM) && __CUDA_ARCH__ >= 800
+  gm_u32 pair;
+  asm ("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return joined_bf16 (rounded_bf16 (low), rounded_bf16 (high));
+#endif
+}
 #endif
 
 /* F: bits of the fraction, B: the exponent's bias; as in core/tiles/prelude-small.h. */

@@ -331,7 +331,7 @@ count_kept (Rows *r, bool holds)
       if (phase > r->l.phases[m] && uses_kept (r, &passes[phase], m))
         last = phase;
     for (int phase = r->l.phases[m]; phase < last; phase++)
-      live[phase] += (elements + r->end_steps) * (bytes_of_member (r, m) > 4 ? 2 : 1);
+      live[phase] += nv_point_is_paired (&r->pt, m) ? elements / 2 + r->end_steps : (elements + r->end_steps) * (bytes_of_member (r, m) > 4 ? 2 : 1);
   }
   for (int phase = 0; phase < r->l.n_phases; phase++)
     most = live[phase] > most ? live[phase] : most;
@@ -407,14 +407,12 @@ put_elements (Rows *r, int phase)
 {
   NvPass pass = pass_of (r, phase), of_ends = pass;
   int lanes = r->pt.lanes;
-  char index[48], end_index[48];
+  char index[48];
   if (!(pass.stores | pass.folds | pass.keep))
     return;
   snprintf (index, sizeof index, "j * %d", lanes);
-  snprintf (end_index, sizeof end_index, "%lld + j", (long long) (r->steps * lanes));
   pass.index = index;
-  of_ends.index = end_index;
-  pass.step = of_ends.step = "j";
+  of_ends.index = pass.step = of_ends.step = "j";
   if (shares_warp (r))
     put (r->t, "  if (live) {\n");
   if (r->keeps) {
@@ -450,9 +448,16 @@ put_kept (Rows *r)
       put (r->t, "  E_%s t%u[%d];\n", elem, k, r->end_steps);
   }
   for (uint32_t m = 0; r->keeps && m < r->l.s->n_members; m++)
-    if (r->crossing & bit (m))
-      put (r->t, "  E_%s c%u[%lld];\n", nv_work (r->l.p->values[loop_member (&r->l, m)->out].dtype), m,
-           (long long) (r->steps * r->pt.lanes + r->end_steps));
+    if (r->crossing & bit (m)) {
+      const char *work = nv_work (r->l.p->values[loop_member (&r->l, m)->out].dtype);
+      int64_t elements = r->steps * r->pt.lanes;
+      if (nv_point_is_paired (&r->pt, m))
+        put (r->t, "  gm_u32 c%u[%lld];\n", m, (long long) elements / 2);
+      else
+        put (r->t, "  E_%s c%u[%lld];\n", work, m, (long long) elements);
+      if (r->pt.peels)
+        put (r->t, "  E_%s g%u[%d];\n", work, m, r->end_steps);
+    }
 }
 
 static void
