@@ -484,6 +484,28 @@ half_div_bf16 (float a, float b)
 }
 GM_FN float half_reciprocal_bf16 (float a) { return half_div_bf16 (1.0f, a); }
 
+/* exp (-a); the next two share it, so that both together take one estimate of it. */
+GM_FN float half_power_f16 (float a) { return GM_EX2 (GM_FMA (a, -0x1.715476p+0f, 0x1.0c9d06p-22f)); }
+
+/* 1 / (1 + u).  Near 0 results lie in the middle of two f16, and the CPU's last bits decide: there u is as good as the CPU's. */
+GM_FN float
+half_sigmoid_f16 (float a)
+{
+  float near = GM_FMA (a, GM_FMA (a, GM_FMA (a, GM_FMA (a, 0x1.54b522p-5f, -0x1.5545p-3f), 0x1.0003eep-1f), -0x1.000002p+0f), 0x1.fffffcp-1f);
+  float u = GM_ABS (a) < 0x1.e4p-3f ? near : half_power_f16 (a);
+  float d = smaller_f32 (u + 0x1.000002p+0f, 0x1p100f), y = GM_RCP (d); /* infinity times 0 is no number */
+  return GM_FMA (y, GM_FMA (-d, y, 1.0f), y);
+}
+
+GM_FN float
+half_tanh_f16 (float a)
+{
+  float square = a * a, u = half_power_f16 (a);
+  float near = GM_FMA (square, GM_FMA (square, GM_FMA (square, 0x1.13b64ep-6f, -0x1.b407acp-5f), 0x1.112462p-3f), -0x1.55577ep-2f);
+  float far = GM_FMA (0x1.000008p+1f, GM_RCP (GM_FMA (u * 0x1.fffffep-1f, u, 0x1.000008p+0f)), -1.0f);
+  return GM_ABS (a) < 0.7f ? a * GM_FMA (square, near, 1.0f) : far;
+}
+
 GM_FN float
 half_div_f16 (float a, float b)
 {

@@ -232,8 +232,8 @@ has_half_form (const NvUnit *u, const GrammeNode *n, uint32_t dtype)
     if (u->p->values[gramme_node_in (u->p->image, n, i)].dtype != dtype)
       return false;
   switch (n->op) {
-  case GRAMME_OP_div: case GRAMME_OP_reciprocal: return is_half (dtype);
-  case GRAMME_OP_exp: case GRAMME_OP_tanh: case GRAMME_OP_sigmoid: return dtype == GRAMME_DTYPE_BF16;
+  case GRAMME_OP_div: case GRAMME_OP_reciprocal: case GRAMME_OP_tanh: case GRAMME_OP_sigmoid: return is_half (dtype);
+  case GRAMME_OP_exp: return dtype == GRAMME_DTYPE_BF16;
   default: return false;
   }
 }

@@ -13,6 +13,7 @@
 
 struct gm_sim {
   unsigned block, thread;
+  int ex2_error, rcp_error;
   unsigned (*down) (unsigned value, int by);
   unsigned (*from) (unsigned value, unsigned lane);
   void (*barrier) (void);
@@ -124,15 +125,25 @@ gm_log1p (double a)
 #define pow(a, b) Sleef_finz_powd1_u10purecfma (a, b)
 #define atan2f(a, b) Sleef_finz_atan2f1_u10purecfma (a, b)
 #define atan2(a, b) Sleef_finz_atan2d1_u10purecfma (a, b)
-/* The hardware's estimates, without their errors. */
+/* The hardware's estimates, with as much of the errors that the PTX manual allows as the test asks for: 2^-22 and one ulp. */
 GM_FN float
 gm_without_subnormals (float a)
 {
   return __builtin_fabsf (a) < 0x1p-126f ? __builtin_copysignf (0.0f, a) : a;
 }
-#define GM_EX2_WIDE(a) ((float) Sleef_finz_exp2d1_u10purecfma (a))
-#define GM_EX2(a) gm_without_subnormals ((float) Sleef_finz_exp2d1_u10purecfma (gm_without_subnormals (a)))
-#define GM_RCP(a) gm_without_subnormals (1.0f / gm_without_subnormals (a))
+GM_FN float
+GM_EX2_WIDE (float a)
+{
+  return (float) (Sleef_finz_exp2d1_u10purecfma (a) * (1 + gm_sim->ex2_error * 0x1p-22));
+}
+GM_FN float GM_EX2 (float a) { return gm_without_subnormals (GM_EX2_WIDE (gm_without_subnormals (a))); }
+GM_FN float
+GM_RCP (float a)
+{
+  float y = 1.0f / gm_without_subnormals (a);
+  int is_usual = y - y == 0 && y != 0;
+  return gm_without_subnormals (is_usual ? GM_F32_BITS (GM_BITS_F32 (y) + (unsigned) gm_sim->rcp_error) : y);
+}
 #define sqrtf(a) __builtin_sqrtf (a)
 #define sqrt(a) __builtin_sqrt (a)
 #define floorf(a) __builtin_floorf (a)

@@ -8,6 +8,7 @@
 #include "tests/gpu/threads.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -209,6 +210,9 @@ gm_sim_run (void (*kernel) (void *const *), void *const *args, unsigned n_blocks
   n_threads = block;
   run_kernel = kernel;
   run_args = args;
+  const char *errors = getenv ("GM_SIM_ESTIMATES");
+  if (!errors || sscanf (errors, "%d,%d", &gm_simulation.ex2_error, &gm_simulation.rcp_error) != 2)
+    gm_simulation.ex2_error = gm_simulation.rcp_error = 0;
   gm_simulation.down = down;
   gm_simulation.from = exchange;
   gm_simulation.barrier = barrier;
