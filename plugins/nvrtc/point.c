@@ -483,10 +483,16 @@ put_load (NvPoint *pt, const NvPass *pass, uint32_t k)
     put (pt->t, "    V%d_%s w%u;\n", pt->lanes, elem, k);
   if (pt->tail)
     put (pt->t, "    if (full)\n  ");
-  put (pt->t, "    %s = *(const V%d_%s *) (p%u + (o%u + e));\n", w, pt->lanes, elem, pt->arg[k], k);
-  if (pt->tail)
-    put (pt->t, "    else\n#pragma unroll\n      for (int l = 0; l < %d; l++)\n        %s.e[l] = %s ? p%u[o%u + e + l] : 0;\n",
-         pt->lanes, w, IN (pt, "l"), pt->arg[k], k);
+  put (pt->t, is_paired_access (pt, k) ? "    %s = read_%d_%s (p%u + (o%u + e));\n" : "    %s = *(const V%d_%s *) (p%u + (o%u + e));\n", w, pt->lanes,
+       elem, pt->arg[k], k);
+  if (pt->tail) {
+    put (pt->t, "    else\n#pragma unroll\n      for (int l = 0; l < %d; l++)\n", pt->lanes);
+    if (is_paired_access (pt, k))
+      put (pt->t, "        %s.p[l / 2] = (l %% 2 ? %s.p[l / 2] : 0) | (gm_u32) (%s ? p%u[o%u + e + l] : 0) << l %% 2 * 16;\n", w, w, IN (pt, "l"),
+           pt->arg[k], k);
+    else
+      put (pt->t, "        %s.e[l] = %s ? p%u[o%u + e + l] : 0;\n", w, IN (pt, "l"), pt->arg[k], k);
+  }
   if (pt->ahead)
     put (pt->t, "    if (e + %lldu < %s)\n      GM_BRING_NEAR (p%u + (o%u + e + %lldu));\n", (long long) pt->ahead, NVZ (pt->u, pt->l->n),
          pt->arg[k], k, (long long) pt->ahead);
@@ -501,8 +507,8 @@ put_store (NvPoint *pt, uint32_t k)
   if (pt->tail)
     put (pt->t,
          "    if (!full)\n#pragma unroll\n      for (int l = 0; l < %d; l++) {\n        if (%s)\n          "
-         "p%u[o%u + e + l] = y%u.e[l];\n      }\n    else\n  ",
-         pt->lanes, IN (pt, "l"), pt->arg[k], k, k);
+         "p%u[o%u + e + l] = (E_%s) (y%u.%s);\n      }\n    else\n  ",
+         pt->lanes, IN (pt, "l"), pt->arg[k], k, elem, k, is_paired_access (pt, k) ? "p[l / 2] >> l % 2 * 16" : "e[l]");
   put (pt->t, "    *(V%d_%s *) (p%u + (o%u + e)) = y%u;\n", pt->lanes, elem, pt->arg[k], k, k);
 }
 
@@ -546,6 +552,8 @@ put_read_pair (NvPoint *pt, const NvPass *pass, uint32_t k)
   }
   const char *elem = nv_elem (value_of (pt, k)->dtype);
   held_name (pt, w, k, pass, "l");
+  if (pt->again && pt->held[k] == NV_HELD)
+    put (pt->t, "      GM_ANEW (%s.p[l / 2]);\n", w);
   put (pt->t, "      const gm_u32 q%u = %s.p[l / 2];\n      const E_f32 x%ua = low_%s (q%u), x%ub = high_%s (q%u);\n", k, w, k, elem, k, k, elem, k);
 }
 

@@ -42,6 +42,7 @@ typedef struct {
   bool peels; /* see above; the boundaries are those of access `leader` */
   bool pairs; /* lanes are printed two at a time, for halves */
   bool is_ends; /* this is about the ends of rows */
+  bool again; /* halves that are held are widened in each phase again: registers are for two blocks */
   bool quick; /* ops take their quick forms */
   int64_t ahead; /* so many elements further on memory is brought near, for a block that comes later; 0: it is not */
   uint32_t leader;

@@ -31,6 +31,7 @@
 #define GM_BARRIER() __syncthreads ()
 #define GM_FROM_u32(v, lane) __shfl_sync (0xffffffffu, v, lane)
 #define GM_BRING_NEAR(p) asm volatile ("prefetch.global.L2 [%0];" : : "l"(p))
+#define GM_ANEW(word) asm volatile ("" : "+r"(word)) /* the compiler knows nothing of it, and what was made of it is made again */
 #define GM_DOWN_u32(v, by) __shfl_down_sync (0xffffffffu, v, by)
 #define GM_CLAIM(word, value) (atomicCAS (word, 0ull, value) == 0)
 #define GM_BLOCK (blockIdx.x)
@@ -97,14 +98,22 @@ typedef unsigned char E_e5m2;
   typedef struct GM_ALIGN (sizeof (E_##T) * n) {                                                   \
     E_##T e[n];                                                                                    \
   } V##n##_##T;
-/* Halves are taken out of words, two at a time. */
-#define GM_HALF_VECTOR(T, n)                                                                       \
+/* Halves are in words of two.  Such loads are told that nobody writes there: unlike those of other elements the compiler does not see it. */
+#ifdef GM_SIM
+#define GM_READ(W, to, from) __builtin_memcpy (to, from, sizeof *(to))
+#else
+#define GM_READ(W, to, from) (*(W *) (to) = __ldg ((const W *) (from)))
+#endif
+#define GM_HALF_VECTOR(T, n, W)                                                                    \
   typedef struct GM_ALIGN (2 * n) {                                                                \
-    union {                                                                                        \
-      gm_u32 p[n / 2];                                                                             \
-      E_##T e[n];                                                                                  \
-    };                                                                                             \
-  } V##n##_##T;
+    gm_u32 p[n / 2];                                                                               \
+  } V##n##_##T;                                                                                    \
+  GM_FN V##n##_##T read_##n##_##T (const E_##T *from)                                              \
+  {                                                                                                \
+    V##n##_##T v;                                                                                  \
+    GM_READ (W, &v, from);                                                                         \
+    return v;                                                                                      \
+  }
 #define GM_VECTORS_4(T) GM_VECTOR (T, 2) GM_VECTOR (T, 4)
 #define GM_VECTORS_2(T) GM_VECTORS_4 (T) GM_VECTOR (T, 8)
 #define GM_VECTORS_1(T) GM_VECTORS_2 (T) GM_VECTOR (T, 16)
@@ -131,10 +140,10 @@ GM_VECTORS_4 (i32)
 GM_VECTOR (i64, 2)
 #endif
 #ifdef GM_USES_f16
-GM_HALF_VECTOR (f16, 2) GM_HALF_VECTOR (f16, 4) GM_HALF_VECTOR (f16, 8)
+GM_HALF_VECTOR (f16, 2, unsigned int) GM_HALF_VECTOR (f16, 4, uint2) GM_HALF_VECTOR (f16, 8, uint4)
 #endif
 #ifdef GM_USES_bf16
-GM_HALF_VECTOR (bf16, 2) GM_HALF_VECTOR (bf16, 4) GM_HALF_VECTOR (bf16, 8)
+GM_HALF_VECTOR (bf16, 2, unsigned int) GM_HALF_VECTOR (bf16, 4, uint2) GM_HALF_VECTOR (bf16, 8, uint4)
 #endif
 #ifdef GM_USES_e4m3
 GM_VECTORS_1 (e4m3)

@@ -24,6 +24,8 @@
 #define KEPT_REGISTERS 64  /* of a thread, for what crosses phases */
 #define KEPT_OF_1024 40    /* of 1024 threads of a block each has 64 in all */
 #define CHEAP 3            /* instructions: what costs more is kept, not done again */
+#define CHEAP_OF_WIDE 4    /* where a block has two elements of each of its 1024 threads' registers, and what is kept would be twice as wide */
+#define KEPT_OF_TWO 18     /* registers, where two blocks of 1024 threads share a multiprocessor, and each thread has 32 */
 #define SPLIT_BLOCK 256
 #define BYTES_OF_THREAD 32 /* that it reads of a row */
 #define SYMBOLIC_BLOCK 128 /* threads of a row whose length only the run knows */
@@ -245,7 +247,9 @@ cost_of (Rows *r, uint32_t m, const int *costs)
       cost = 1;
     break;
   }
-  default: break;
+  default:
+    cost = r->pt.near & bit (m) ? 2 : cost;
+    break;
   }
   for (uint32_t i = 0; i < n->n_in; i++)
     if (loop_operand (&r->l, m, gramme_node_in (r->l.p->image, n, i), &which) == FROM_TILE && !(r->crossing & bit ((uint32_t) which)))
@@ -263,7 +267,7 @@ find_crossing (Rows *r)
     if (loop_is_row (&r->l, m))
       continue;
     costs[m] = cost_of (r, m, costs);
-    if (loop_crosses (&r->l, m) && costs[m] > CHEAP)
+    if (loop_crosses (&r->l, m) && costs[m] > (r->threads >= 1024 && r->pt.pairs ? CHEAP_OF_WIDE : CHEAP))
       r->crossing |= bit (m);
   }
 }
@@ -347,7 +351,9 @@ plan_kept (Rows *r, bool number)
   r->end_steps = r->pt.peels ? (2 * (r->pt.lanes - 1) + r->threads - 1) / r->threads : 0;
   r->keeps = r->steps <= 32;
   find_crossing (r);
-  if (r->keeps && count_kept (r, true) > room)
+  int64_t kept = r->keeps ? count_kept (r, true) : 0;
+  r->pt.again = r->keeps && r->threads >= 1024 && r->pt.pairs && kept <= KEPT_OF_TWO;
+  if (r->keeps && kept > room)
     r->keeps = count_kept (r, false) <= room;
   if (!r->keeps)
     memset (r->pt.held, 0, sizeof r->pt.held);
@@ -467,6 +473,7 @@ print_whole (Rows *r, NvUnit *u, int64_t n_rows)
   int block = r->threads > 32 ? r->threads : WARPS_BLOCK, per_block = block / r->threads;
   nv_point_label (&r->l, label, sizeof label);
   r->t = nv_begin (u, label, (uint32_t) block, (int32_t) r->l.members[0]);
+  u->k.beside = r->pt.again ? 2 : 0;
   CgSizes *sizes = u->p->sizes;
   int stride = r->threads * r->pt.lanes;
   nv_point_reach (u, &r->l, codegen_size_mul (sizes, codegen_size_add (sizes, n_rows, per_block), stride));
