@@ -320,9 +320,9 @@ value_of_member (NvPoint *pt, char value[1400], uint32_t m, const NvSide *side)
   char operands[3][256];
   for (uint32_t i = 0; i < n->n_in && i < 3; i++)
     operand (pt, operands[i], m, gramme_node_in (pt->l->p->image, n, i), side);
-  pt->u->near = pt->near >> m & 1;
+  pt->u->form = pt->near >> m & 1 ? "near" : pt->below >> m & 1 ? "below" : NULL;
   nv_apply (pt->u, value, 1400, n, operands);
-  pt->u->near = false;
+  pt->u->form = NULL;
 }
 
 /* Member m of two neighbours. */

@@ -50,6 +50,7 @@ typedef struct {
   uint32_t arg[CG_MAX_MEMBERS * 4];
   bool row_read[CG_MAX_MEMBERS * 4]; /* x<k> of the row is there */
   uint64_t near; /* members that are the hardware's estimates */
+  uint64_t below; /* exponentials of what is not above 0, without subnormal results */
   uint8_t held[CG_MAX_MEMBERS * 4];  /* NV_HOLD: by the first pass that reads it, NV_HELD from then on */
 } NvPoint;
 

@@ -457,6 +457,18 @@ quick_sigmoid_f32 (int *odd, float a)
 
 GM_FN float near_exp_f32 (float a) { return GM_EX2 (a * 0x1.715476p+0f); }
 
+/* -- Softmax of floats: exp where a <= 0, with its bits, but 0 below -87, where it would become subnormal -- */
+
+#ifdef GM_USES_exp
+GM_FN float
+below_exp_f32 (float a)
+{
+  gm_u32 n;
+  float y = exp_reduced_f32 (a, &n) * power_of_two_f32 (n);
+  return a < -87.0f ? 0.0f : y;
+}
+#endif
+
 /* -- Functions of halves ---------------------------------------------------------------------------
  *
  * What the caller rounds to a half at once needs less than f32 has, if operands are halves, too: the hardware's estimates do.  With their

@@ -198,32 +198,64 @@ scales (const Rows *r, uint32_t reader, uint32_t m)
   return (n->op == GRAMME_OP_mul || n->op == GRAMME_OP_div) && gramme_node_in (r->l.p->image, n, 0) == loop_member (&r->l, m)->out;
 }
 
-/* Exponentials of f32 that are summed and scaled, no more, where all that leaves the kernel is halves: a softmax.  Its bits are not the
- * CPU's anyway, for the order of the sum; estimates that are off by 2^-22 near the largest are as good. */
+/* Exponentials of f32 that are summed and scaled, no more: a softmax.  Its bits are not the CPU's anyway, for the order of the sum. */
 static uint64_t
-find_near (const Rows *r)
+find_exponentials (const Rows *r)
 {
-  uint64_t near = 0;
+  uint64_t found = 0;
   for (uint32_t m = 0; m < r->l.s->n_members; m++) {
-    uint32_t dtype = r->l.p->values[loop_member (&r->l, m)->out].dtype;
-    if (is_stored (r, m) && dtype != GRAMME_DTYPE_F16 && dtype != GRAMME_DTYPE_BF16)
-      return 0;
-    if (loop_member (&r->l, m)->op == GRAMME_OP_exp && dtype == GRAMME_DTYPE_F32 && !is_stored (r, m))
-      near |= bit (m);
-  }
-  for (uint32_t m = 0; m < r->l.s->n_members; m++) {
-    bool sums = false;
-    for (uint32_t reader = 0; near & bit (m) && reader < r->l.s->n_members; reader++)
+    const GrammeNode *n = loop_member (&r->l, m);
+    bool sums = false, good = n->op == GRAMME_OP_exp && r->l.p->values[n->out].dtype == GRAMME_DTYPE_F32 && !is_stored (r, m);
+    for (uint32_t reader = 0; good && reader < r->l.s->n_members; reader++)
       if (nv_point_is_read (&r->pt, reader, m)) {
         bool is_sum = loop_member (&r->l, reader)->op == GRAMME_OP_sum;
         sums = sums || is_sum;
-        if (!is_sum && !scales (r, reader, m))
-          near &= ~bit (m);
+        good = is_sum || scales (r, reader, m);
       }
-    if (!sums)
-      near &= ~bit (m);
+    found |= good && sums ? bit (m) : 0;
   }
-  return near;
+  return found;
+}
+
+static bool
+stores_halves_alone (const Rows *r)
+{
+  for (uint32_t m = 0; m < r->l.s->n_members; m++) {
+    uint32_t dtype = r->l.p->values[loop_member (&r->l, m)->out].dtype;
+    if (is_stored (r, m) && dtype != GRAMME_DTYPE_F16 && dtype != GRAMME_DTYPE_BF16)
+      return false;
+  }
+  return true;
+}
+
+/* The node of a member of this op that makes m's operand i; NULL: that is something else. */
+static const GrammeNode *
+maker (const Rows *r, const GrammeNode *n, uint32_t i, uint32_t op)
+{
+  for (uint32_t m = 0; m < r->l.s->n_members; m++)
+    if (loop_member (&r->l, m)->out == gramme_node_in (r->l.p->image, n, i) && loop_member (&r->l, m)->op == op)
+      return loop_member (&r->l, m);
+  return NULL;
+}
+
+/* Is exponential m of what is less than the largest of the same? */
+static bool
+is_below_top (const Rows *r, uint32_t m)
+{
+  const GrammeNode *less = maker (r, loop_member (&r->l, m), 0, GRAMME_OP_sub), *top = less ? maker (r, less, 1, GRAMME_OP_amax) : NULL;
+  return top && gramme_node_in (r->l.p->image, top, 0) == gramme_node_in (r->l.p->image, less, 0);
+}
+
+/* Where all that leaves the kernel is halves, estimates that are off by 2^-22 near the largest are as good.  Else it is what is no subnormal
+ * number that counts beside the largest, which is 1. */
+static void
+find_softmax (Rows *r)
+{
+  uint64_t all = find_exponentials (r);
+  r->pt.near = stores_halves_alone (r) ? all : 0;
+  for (uint32_t m = 0; m < r->l.s->n_members; m++)
+    if (all & ~r->pt.near & bit (m) && is_below_top (r, m))
+      r->pt.below |= bit (m);
 }
 
 /* -- What is kept ---------------------------------------------------------------------------------- */
@@ -621,7 +653,7 @@ nv_print_rows (NvUnit *u, uint32_t step)
     nv_point_peel (&r.pt, limit);
   if (r.pt.peels && r.threads == 64)
     r.threads = 32; /* such rows take long as it is: without a barrier */
-  r.pt.near = find_near (&r);
+  find_softmax (&r);
   plan_kept (&r, number);
   print_whole (&r, u, n_rows);
 }

@@ -255,12 +255,11 @@ nv_apply (NvUnit *u, char *out, size_t room, const GrammeNode *n, char operands[
   }
   char call[1024];
   bool half = has_half_form (u, n, v->dtype), quick = u->quick && nv_is_quick (u, n);
-  bool near = u->near;
-  int len = snprintf (call, sizeof call, "%s_%s_%s (%s", half ? "half" : quick ? "quick" : near ? "near" : "op", rows[n->op].name,
+  int len = snprintf (call, sizeof call, "%s_%s_%s (%s", half ? "half" : quick ? "quick" : u->form ? u->form : "op", rows[n->op].name,
                       half ? nv_elem (v->dtype) : nv_work (last), quick ? "&odd, " : "");
   for (uint32_t i = 0; i < n->n_in; i++)
     len += snprintf (call + len, sizeof call - (size_t) len, "%s%s", i ? ", " : "", operands[i]);
-  if (!half && !near)
+  if (!half && !u->form)
     nv_need_value (u, n->op, nv_work (last));
   if (is_half (v->dtype) && !only_moves (n->op))
     snprintf (out, room, "rounded_%s (%s))", nv_elem (v->dtype), call);

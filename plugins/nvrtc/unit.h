@@ -87,7 +87,7 @@ typedef struct {
   int64_t dynamic_bytes; /* of what follows: a size */
   bool checks_index, has_mma;
   bool quick; /* nv_apply takes quick forms, which may set `odd` (point.h) */
-  bool near;  /* nv_apply takes the hardware's estimate, near_<name>_<work> */
+  const char *form; /* nv_apply takes <form>_<name>_<work> of the prelude; NULL: op_<name>_<work> */
   uint8_t *counted; /* per value: count.h */
   uint8_t used[2][NV_OPS][NV_TYPES]; /* values, folds: whose function is printed already */
   GrammeStatus *status;

@@ -45,6 +45,16 @@
   "  %13 = add %11 %12\n"                                                                          \
   "  %14 = cast %13 dtype=" T "\n"                                                                 \
   "}\n"
+#define HALF_SOFTMAX(T, R, N)                                                                      \
+  "forward (%x: " T "[" R ", " N "]) -> (%6) {\n"                                                  \
+  "  %0 = cast %x dtype=f32\n"                                                                     \
+  "  %1 = amax %0 dims=[1] keepdim=true\n"                                                         \
+  "  %2 = sub %0 %1\n"                                                                             \
+  "  %3 = exp %2\n"                                                                                \
+  "  %4 = sum %3 dims=[1] keepdim=true\n"                                                          \
+  "  %5 = div %3 %4\n"                                                                             \
+  "  %6 = cast %5 dtype=" T "\n"                                                                   \
+  "}\n"
 #define CUT_SOFTMAX(T, R, N, FIRST, LAST)                                                          \
   "forward (%x: " T "[" R ", " N "], %y: " T "[" R ", 1]) -> (%6, %7) {\n"                         \
   "  %0 = slice %x dim=1 start=" FIRST " stop=" LAST " step=1\n"                                   \
@@ -114,6 +124,8 @@ static const struct {
   { HALF_LAYER_NORM ("f16", "3", "4097"), 4e-3 }, { SOFTMAX ("bf16", "37", "1001"), 1e-2 },
   { SOFTMAX ("f32", "3", "32768"), 1e-6 },     { SOFTMAX ("f16", "3", "32767"), 2e-3 },
   { CUT_SOFTMAX ("f32", "11", "260", "1", "258"), 1e-6 }, { CUT_SOFTMAX ("bf16", "11", "600", "3", "580"), 1e-2 },
+  { HALF_SOFTMAX ("bf16", "3", "32768"), 1e-2 }, { HALF_SOFTMAX ("f16", "3", "32767"), 2e-3 },
+  { HALF_LAYER_NORM ("bf16", "3", "32768"), 2e-2 },
   { SUMS ("f32", "1100", "70"), 1e-5 },        { SUMS ("f32", "70", "1100"), 1e-5 },
   { SUMS ("f32", "3", "100000"), 1e-5 },       { SUMS ("f16", "300", "33"), 2e-3 },
   { SUMS ("i64", "300", "33"), 0 },            { PRODUCT ("f32", "65", "33", "70"), 1e-5 },

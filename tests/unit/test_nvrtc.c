@@ -277,6 +277,28 @@ START_TEST (rows_of_every_length_are_near_the_reference)
 }
 END_TEST
 
+/* Rows with infinities and without numbers, and with exponentials that are subnormal. */
+START_TEST (softmax_of_extremes_is_near_the_reference)
+{
+  GError *error = NULL;
+  g_autoptr (GPtrArray) graphs = gm_graph_parse (SOFTMAX ("f32", "6", "512"), &error);
+  ck_assert_msg (graphs != NULL, "%s", error ? error->message : "");
+  GmGraph *g = graphs->pdata[0];
+  GmTensor *x = gm_tensor_new (gm_graph_meta (g, g_array_index (g->inputs, GmValueId, 0)), NULL);
+  float *rows = x->storage->data;
+  for (int i = 0; i < 512; i++) {
+    rows[i] = i % 3 ? (float) i / 100 : -INFINITY;
+    rows[512 + i] = -INFINITY;
+    rows[1024 + i] = i == 77 ? NAN : (float) i;
+    rows[1536 + i] = i == 200 ? INFINITY : -(float) i;
+    rows[2048 + i] = -(float) i / 2;
+    rows[2560 + i] = i % 2 ? 0.0f : -0.0f;
+  }
+  compare (g, 0, &x, 1e-6);
+  gm_tensor_unref (x);
+}
+END_TEST
+
 /* -- Functions that the prelude writes out ----------------------------------------------------------------------- */
 
 #define FLOATS (1 << 18)
@@ -874,6 +896,7 @@ main (void)
   tcase_set_timeout (t, 3600);
   tcase_add_test (t, functions_of_floats_have_the_cpus_bits);
   tcase_add_loop_test (t, functions_of_halves_have_the_cpus_bits, 0, 2);
+  tcase_add_test (t, softmax_of_extremes_is_near_the_reference);
   tcase_add_test (t, functions_of_f16_have_the_cpus_bits_for_all_estimates);
   tcase_add_loop_test (t, quotients_of_halves_have_the_cpus_bits, 0, 2);
   suite_add_tcase (s, t);

@@ -192,6 +192,8 @@ static const struct {
   { HALF_LAYER_NORM ("bf16", "1024", "1024"), "ld.global.nc.v4", "st.global.v4", 12 },
   { HALF_LAYER_NORM ("f16", "1024", "1023"), "ld.global.nc.v4", "st.global.v4", 4 },
   { HALF_LAYER_NORM ("bf16", "1024", "32768"), "ld.global.nc.v4", "st.global.v4", 12 },
+  { HALF_SOFTMAX ("bf16", "1024", "32768"), "ld.global.nc.v4", "st.global.v4", 4 },
+  { HALF_SOFTMAX ("f16", "1024", "32768"), "ld.global.nc.v4", "st.global.v4", 4 },
 };
 
 START_TEST (rows_are_read_once_in_wide_accesses)
@@ -254,12 +256,9 @@ START_TEST (functions_of_f16_are_short)
 END_TEST
 
 /* Two blocks share a multiprocessor where each has a row of 32768 halves: one reads while the other computes. */
-#define WIDE_SOFTMAX(T)                                                                                                            \
-  "f (%x: " T "[64, 32768]) -> (%5) {\n %a = cast %x dtype=f32\n %0 = amax %a dims=[1] keepdim=true\n %1 = sub %a %0\n %2 = exp %1\n"   \
-  " %3 = sum %2 dims=[1] keepdim=true\n %4 = div %2 %3\n %5 = cast %4 dtype=" T "\n}"
 START_TEST (two_wide_rows_of_halves_are_in_work)
 {
-  static const char *const texts[] = { WIDE_SOFTMAX ("bf16"), WIDE_SOFTMAX ("f16"), HALF_LAYER_NORM ("bf16", "1024", "32768"),
+  static const char *const texts[] = { HALF_SOFTMAX ("bf16", "1024", "32768"), HALF_SOFTMAX ("f16", "1024", "32768"), HALF_LAYER_NORM ("bf16", "1024", "32768"),
                                        SOFTMAX ("f32", "1024", "32768") };
   bool halves = _i < 3;
   g_autoptr (GmGraph) g = parse (texts[_i]);
@@ -325,9 +324,9 @@ START_TEST (kernels_take_few_registers)
     ck_assert_msg (status == 0 && used && sscanf (used, "Used %d registers", &registers) == 1, "%s%s", out, err);
     ck_assert_msg (registers <= (i < n_pointwise ? 64 : 80), "%d registers: %s", registers, graph);
     const char *spills = strstr (err, " bytes stack frame, ");
-    int spilled = -1; /* the assembler may trade a few bytes of wide bodies for more warps */
+    int spilled = -1, allowed = i < n_pointwise ? 0 : strstr (ptx, ".minnctapersm") ? 32 : 16; /* a few bytes of wide bodies for more warps */
     ck_assert_msg (spills && sscanf (spills, " bytes stack frame, %d bytes spill stores", &spilled) == 1, "%s", err);
-    ck_assert_msg (spilled <= (i < n_pointwise ? 0 : 16), "%s%s", graph, err);
+    ck_assert_msg (spilled <= allowed, "%s%s", graph, err);
     remove (file);
     remove (cubin);
     close (fd);
