@@ -473,9 +473,10 @@ below_exp_f32 (float a)
  *
  * What the caller rounds to a half at once needs less than f32 has, if operands are halves, too: the hardware's estimates do.  With their
  * errors as the PTX manual bounds them (2^-22 of ex2.approx, 1 ulp of rcp.approx), a rounded result is the one that the long form gives:
- * of tanh and sigmoid of bf16 for every operand, of exp for all but 57, where the error must not be above 2^-25 (a test asks the GPU
- * itself).  Constants that are added to exponents move results away from the middles of two bf16.  A quotient of two bf16 is never
- * nearer than 2^-18 to one unless it lies there, and then b is a power of two; one of two f16 not nearer than 2^-24: one more step. */
+ * of tanh and sigmoid for every operand, of exp of bf16 for all but 57, where the error must not be above 2^-25 (a test asks the GPU
+ * itself).  Constants that are a little off move results away from the middles of two halves; those of f16 were searched for, and what is
+ * near 0 has polynomials.  A quotient of two bf16 is never nearer than 2^-18 to one unless it lies there, and then b is a power of two;
+ * one of two f16 not nearer than 2^-24: one more step. */
 
 #ifdef GM_USES_half
 GM_FN float half_exp_bf16 (float a) { return GM_EX2_WIDE (GM_FMA (a, 0x1.715476p+0f, 0x1.9p-21f)); }
