@@ -531,7 +531,6 @@ package_PYTHON = \
   core/python/gramme/higher_order.py \
   core/python/gramme/legacy.py \
   core/python/gramme/limits.py \
-  core/python/gramme/linalg.py \
   core/python/gramme/special.py \
   core/python/gramme/methods.py \
   core/python/gramme/compiler.py \
@@ -556,6 +555,12 @@ package_distributions_PYTHON = \
   core/python/gramme/distributions/mixture.py \
   core/python/gramme/distributions/multivariate.py \
   core/python/gramme/distributions/transforms.py
+package_linalgdir = $(pythondir)/gramme/linalg
+package_linalg_PYTHON = \
+  core/python/gramme/linalg/__init__.py \
+  core/python/gramme/linalg/exponential.py \
+  core/python/gramme/linalg/lu.py \
+  core/python/gramme/linalg/nodes.py
 package_autograddir = $(pythondir)/gramme/autograd
 package_autograd_PYTHON = \
   core/python/gramme/autograd/__init__.py \

@@ -18,6 +18,7 @@
 const char *const gm_lapack_names[] = {
   [GM_LAPACK_CHOLESKY] = "cholesky", [GM_LAPACK_SOLVE] = "solve", [GM_LAPACK_DET] = "det",   [GM_LAPACK_QR] = "qr",
   [GM_LAPACK_SVD] = "svd",           [GM_LAPACK_EIGH] = "eigh",   [GM_LAPACK_TRIANGULAR] = "solve_triangular",
+  [GM_LAPACK_LU] = "lu",
 };
 
 /* -- The library --------------------------------------------------------------------------------- */
@@ -142,6 +143,17 @@ typedef struct {
     return 0;                                                                                                                              \
   }                                                                                                                                        \
                                                                                                                                            \
+  static int lu_##t (const Job *job, const T *a, T *lu, T *pivots)                                                                         \
+  {                                                                                                                                        \
+    int m = job->m, n = job->n, lda = MAX (1, m), info = 0;                                                                                \
+    transpose_##t (job->a, a, m, n);                                                                                                       \
+    lapack.t.getrf (&m, &n, job->a, &lda, job->ints, &info);                                                                               \
+    transpose_##t (lu, job->a, n, m);                                                                                                      \
+    for (int i = 0; i < job->r; i++)                                                                                                       \
+      pivots[i] = (T) job->ints[i];                                                                                                        \
+    return info;                                                                                                                           \
+  }                                                                                                                                        \
+                                                                                                                                           \
   static int qr_##t (const Job *job, const T *a, T *q, T *r)                                                                               \
   {                                                                                                                                        \
     int m = job->m, n = job->n, small = job->r, cols = job->full ? m : small, lda = MAX (1, m), info = 0, height = cols;                   \
@@ -203,6 +215,7 @@ typedef struct {
     case GM_LAPACK_SVD: return svd_##t (job, a, out[0], out[1], out[2]);                                                                   \
     case GM_LAPACK_EIGH: return eigh_##t (job, a, out[0], out[1]);                                                                         \
     case GM_LAPACK_TRIANGULAR: return triangular_##t (job, a, b, out[0]);                                                                  \
+    case GM_LAPACK_LU: return lu_##t (job, a, out[0], out[1]);                                                                             \
     case GM_N_LAPACK: break;                                                                                                               \
     }                                                                                                                                      \
     return -1;                                                                                                                             \
@@ -239,7 +252,7 @@ problem (GmLapackOp op, const GmTensor *a, const GmTensor *other)
     return "takes float32 and float64: cast the matrix first";
   if (a->meta.ndim != 3 || a->meta.device != GM_DEVICE_CPU || !gm_meta_is_contiguous (&a->meta))
     return "takes row-major matrices [b, m, n] on the CPU";
-  if (!square && op != GM_LAPACK_QR && op != GM_LAPACK_SVD)
+  if (!square && op != GM_LAPACK_QR && op != GM_LAPACK_SVD && op != GM_LAPACK_LU)
     return "takes square matrices";
   if (a->meta.sizes[1] > 1 << 20 || a->meta.sizes[2] > 1 << 20)
     return "takes matrices of at most 2^20 rows and columns";
@@ -267,6 +280,7 @@ results_of (const Job *job, int64_t sizes[3][2], int ndim[3])
   case GM_LAPACK_QR: RESULT (0, 2, m, left), RESULT (1, 2, left, n); return 2;
   case GM_LAPACK_SVD: RESULT (0, 2, m, left), RESULT (1, 1, r, 1), RESULT (2, 2, right, n); return 3;
   case GM_LAPACK_EIGH: RESULT (0, 1, n, 1), RESULT (1, 2, n, n); return 2;
+  case GM_LAPACK_LU: RESULT (0, 2, m, n), RESULT (1, 1, r, 1); return 2;
   case GM_N_LAPACK: break;
   }
 #undef RESULT
@@ -290,7 +304,9 @@ gm_lapack_run (GmLapackOp op, const GmTensor *a, const GmTensor *other, int flag
   job.r = MIN (job.m, job.n);
   size_t elem = gm_dtype_size (a->meta.dtype), copy, work, ints, step[3] = { 0 };
   int64_t b = a->meta.sizes[0], sizes[3][2];
-  int ndim[3], n_out = results_of (&job, sizes, ndim);
+  int ndim[3], n_own = results_of (&job, sizes, ndim), n_out = n_own;
+  if (flags & GM_LAPACK_INFO && n_own < 3)
+    ndim[n_out++] = 0;
   measure (&job, &copy, &work, &ints);
   if (work > INT_MAX / 2) {
     g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "linalg.%s: a matrix of %d x %d is too large", gm_lapack_names[op], job.m, job.n);
@@ -321,9 +337,13 @@ gm_lapack_run (GmLapackOp op, const GmTensor *a, const GmTensor *other, int flag
     for (int64_t i = 0; i < b; i++) {
       void *to[3];
       for (int j = 0; j < 3; j++)
-        to[j] = out[j] ? (char *) gm_tensor_data (out[j]) + (size_t) i * step[j] : NULL;
+        to[j] = j < n_own ? (char *) gm_tensor_data (out[j]) + (size_t) i * step[j] : NULL;
       const char *x = (const char *) gm_tensor_data (a) + (size_t) i * a_step, *y = other ? (const char *) gm_tensor_data (other) + (size_t) i * b_step : NULL;
       info[i] = a->meta.dtype == GM_F32 ? run_f32 (&job, x, y, to) : run_f64 (&job, x, y, to);
+      if (n_out > n_own && elem == sizeof (float))
+        ((float *) gm_tensor_data (out[n_own]))[i] = (float) info[i];
+      else if (n_out > n_own)
+        ((double *) gm_tensor_data (out[n_own]))[i] = (double) info[i];
     }
     gm_free (scratch, bytes);
     return n_out;

@@ -277,6 +277,7 @@ TEST_FILES = \
   tests/python/gpu.py tests/python/test_nvrtc.py tests/python/test_cuda_products.py tests/python/test_device.py \
   tests/python/test_operators.py \
   tests/python/test_linalg.py \
+  tests/python/test_linalg_lu.py \
   tests/python/test_lr_scheduler.py \
   tests/python/test_optim.py \
   tests/python/test_optim_formulas.py \
