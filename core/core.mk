@@ -44,7 +44,9 @@ CORE_SOURCES += \
   core/ops/api_conv.c \
   core/ops/api_margin.c \
   core/ops/api_math.c \
+  core/ops/api_bessel.c \
   core/ops/api_special.c \
+  core/ops/api_special.h \
   core/ops/api_order.c \
   core/ops/api_sample.c \
   core/ops/api_scatter.c \
@@ -531,6 +533,7 @@ package_PYTHON = \
   core/python/gramme/higher_order.py \
   core/python/gramme/legacy.py \
   core/python/gramme/limits.py \
+  core/python/gramme/incomplete_gamma.py \
   core/python/gramme/special.py \
   core/python/gramme/methods.py \
   core/python/gramme/compiler.py \

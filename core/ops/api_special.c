@@ -9,59 +9,13 @@
  * coefficients are zeta (k) - 1: Abramowitz and Stegun, 6.1.33 and 6.1.40, 6.3.18, 6.4.12.  The factor 1 + z itself is in it twice, and
  * left out, so that near 1 and 2, where the logarithm is 0, nothing cancels.
  */
-#include "core/ops/api_private.h"
+#include "core/ops/api_special.h"
 
 #include <float.h>
-#include <math.h>
 
 #define N_STEPS 7 /* from the interval around 1 to 8 */
 #define FROM_STIRLING 8
 #define EULER 0.57721566490153286061
-
-#define NUM(op, x, d) gm_apply_num (b, op, x, d)
-#define TWO(op, x, y) gm_b (b, op, x, y)
-#define ONE(op, x) gm_b (b, op, x)
-
-/* The input in f64; *own: what the result is rounded to. */
-static GmVal
-wide_input (const GmApi *api, GmBuilder *b, const GmArg *a, int i, GmDtype *own)
-{
-  GmVal x = TENSOR (i);
-  if (gm_b_failed (b))
-    return NULL;
-  *own = (GmDtype) META (x)->dtype;
-  if (!gm_dtype_is_float (*own))
-    *own = gm_default_dtype ();
-  return gm_b_cast (b, x, GM_F64);
-}
-
-static GmArg
-finish (GmBuilder *b, GmVal y, GmDtype own)
-{
-  return gm_give (gm_b_failed (b) ? NULL : gm_b_cast (b, y, own));
-}
-
-static GmVal
-choose (GmBuilder *b, GmVal mask, GmVal x, double otherwise)
-{
-  return gm_pick (b, mask, gm_tensor_arg (x), gm_float_arg (otherwise));
-}
-
-static GmVal
-choose_other (GmBuilder *b, GmVal mask, GmVal x, double where_mask)
-{
-  return gm_pick (b, mask, gm_float_arg (where_mask), gm_tensor_arg (x));
-}
-
-/* c[0] x^(n - 1) + ... + c[n - 1]. */
-static GmVal
-polynomial (GmBuilder *b, GmVal x, const double *c, int n)
-{
-  GmVal p = NUM (add, NUM (mul, x, c[0]), c[1]);
-  for (int i = 2; i < n; i++)
-    p = NUM (add, TWO (mul, p, x), c[i]);
-  return p;
-}
 
 /* -- erfc -------------------------------------------------------------------------------------- */
 
@@ -88,21 +42,46 @@ far_out (GmBuilder *b, GmVal x)
   return TWO (div, gm_num_apply (b, sub, 0.56418958354775628695, ratio), x);
 }
 
+/* exp (sign t^2) from a part of t whose square is exact and the rest: it would multiply the error of t^2. */
+static GmVal
+exp_of_square (GmBuilder *b, GmVal t, bool negative)
+{
+  GmVal head = gm_b_cast (b, gm_b_cast (b, t, GM_F32), GM_F64);
+  GmVal rest = TWO (mul, TWO (sub, t, head), TWO (add, t, head)), square = TWO (mul, head, head);
+  return TWO (mul, ONE (exp, negative ? ONE (neg, square) : square), ONE (exp, negative ? ONE (neg, rest) : rest));
+}
+
+/* exp (t^2) erfc (t) from 0.46875 on. */
+static GmVal
+scaled_tail (GmBuilder *b, GmVal t)
+{
+  GmVal outer = NUM (ge, t, 4);
+  return gm_b (b, where, outer, far_out (b, choose (b, outer, t, 4)), middle (b, choose_other (b, outer, t, 1)));
+}
+
 RUN (erfc)
 {
   GmDtype own = GM_F32;
   GmVal x = wide_input (api, b, a, 0, &own);
   CHECK ();
-  GmVal tail = NUM (ge, x, 0.46875), outer = NUM (ge, x, 4);
+  GmVal tail = NUM (ge, x, 0.46875);
   GmVal t = NUM (minimum, choose (b, tail, x, 1), 30); /* 0 from there on */
   CHECK ();
-  /* exp (-t^2) from a part of t whose square is exact and the rest: it would multiply the error of t^2. */
-  GmVal head = gm_b_cast (b, gm_b_cast (b, t, GM_F32), GM_F64);
-  GmVal rest = TWO (mul, TWO (sub, t, head), TWO (add, t, head));
-  GmVal weight = TWO (mul, ONE (exp, ONE (neg, TWO (mul, head, head))), ONE (exp, ONE (neg, rest)));
-  GmVal scale = gm_b (b, where, outer, far_out (b, choose (b, outer, t, 4)), middle (b, choose_other (b, outer, t, 1)));
   GmVal small = gm_num_apply (b, sub, 1, ONE (erf, choose_other (b, tail, x, 0)));
-  return finish (b, gm_b (b, where, tail, TWO (mul, weight, scale), small), own);
+  return finish (b, gm_b (b, where, tail, TWO (mul, exp_of_square (b, t, true), scaled_tail (b, t)), small), own);
+}
+
+RUN (erfcx)
+{
+  GmDtype own = GM_F32;
+  GmVal x = wide_input (api, b, a, 0, &own);
+  CHECK ();
+  GmVal tail = NUM (ge, ONE (abs, x), 0.46875), below = NUM (le, x, -0.46875), inner = choose_other (b, tail, x, 0);
+  GmVal y = scaled_tail (b, choose (b, tail, ONE (abs, x), 1)), least = NUM (maximum, choose (b, below, x, -1), -30);
+  CHECK ();
+  GmVal turned = TWO (sub, NUM (mul, exp_of_square (b, least, false), 2), choose (b, below, y, 0));
+  GmVal small = TWO (mul, ONE (exp, TWO (mul, inner, inner)), gm_num_apply (b, sub, 1, ONE (erf, inner)));
+  return finish (b, gm_b (b, where, below, turned, gm_b (b, where, tail, y, small)), own);
 }
 
 /* -- The gamma function ------------------------------------------------------------------------ */

@@ -291,6 +291,7 @@ TEST_FILES = \
   tests/python/test_saved_tensors_hooks.py \
   tests/python/test_scatter.py \
   tests/python/test_special.py \
+  tests/python/test_special_values.py \
   tests/python/test_distributions.py \
   tests/python/test_gradcheck.py \
   tests/python/test_tensor.py \

@@ -70,11 +70,12 @@ from gramme.settings import (
 )  # fmt: skip
 
 from gramme import linalg, special
+from gramme.special import gammainc as igamma, gammaincc as igammac
 from gramme.linalg import (
     cholesky_inverse, cholesky_solve, det, inv as inverse, logdet, lu_unpack, matrix_exp, nuclear_norm, pinverse, slogdet,
 )  # fmt: skip
 
-_core.add_methods({**METHODS, **linalg.OLDER})
+_core.add_methods({**METHODS, **linalg.OLDER, "igamma": igamma, "igammac": igammac})
 cholesky, lu_solve, qr, svd = [linalg.OLDER[name] for name in ("cholesky", "lu_solve", "qr", "svd")]
 newaxis = None
 conj = conj_physical = resolve_conj = resolve_neg = real = itself

@@ -177,6 +177,15 @@ def angle(input):
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)
 
 
+def tail_of_powers(s, y):
+    """The sum of (y + k) ** -s, k = 0, 1 ..., for y >= 16, by the Euler-Maclaurin formula."""
+    total, factor = y ** (1 - s) / (s - 1) + y**-s / 2, 1.0
+    for j, bernoulli in enumerate(_BERNOULLI, 1):
+        factor = factor * (s if j == 1 else (s + 2 * j - 3) * (s + 2 * j - 2)) / ((2 * j - 1) * 2 * j)
+        total = total + y ** (1 - s - 2 * j) * (bernoulli * factor)
+    return total
+
+
 def polygamma(n, input):
     """The derivative of order n of digamma; from n = 2 on for input above 0, NaN elsewhere.
 
@@ -188,11 +197,7 @@ def polygamma(n, input):
         return gramme.digamma(input) if n == 0 else gramme._trigamma(input)
     dtype = input.dtype if input.is_floating_point() else get_default_dtype()
     x = gramme.where(input > 0, input, math.nan).to(gramme.float64)
-    y, factor = x + 16, 1.0
-    total = y**-n / n + y ** -(n + 1) / 2
-    for j, bernoulli in enumerate(_BERNOULLI, 1):
-        factor *= (n + 1 if j == 1 else (n + 2 * j - 2) * (n + 2 * j - 1)) / ((2 * j - 1) * 2 * j)
-        total = total + y ** -(n + 2 * j) * (bernoulli * factor)
+    total = tail_of_powers(n + 1, x + 16)
     for k in range(15, -1, -1):
         total = total + (x + k) ** -(n + 1)
     return (total * ((-1) ** (n + 1) * math.factorial(n))).to(dtype)

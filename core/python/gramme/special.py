@@ -4,15 +4,24 @@
 import math
 
 import gramme
-from gramme import digamma, erf, erfc, erfinv, exp2, expm1, log1p, log_softmax, logit, logsumexp, polygamma, round, sinc, softmax, xlogy
+from gramme import digamma, erf, erfc, erfinv, exp2, expm1, i0, log1p, log_softmax, logit, logsumexp, polygamma, round, sinc, softmax, xlogy
+from gramme.autograd import Function
 from gramme.functions import mvlgamma as multigammaln
+from gramme.incomplete_gamma import gammainc, gammaincc
 
 expit, gammaln, psi = gramme.sigmoid, gramme.lgamma, digamma
+erfcx, i0e, i1, i1e = gramme._erfcx, gramme._i0e, gramme._i1, gramme._i1e
+modified_bessel_i0, modified_bessel_i1 = i0, i1
 
 __all__ = [
-    "digamma", "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gammaln", "log1p", "log_softmax", "logit", "logsumexp", "multigammaln",
-    "ndtr", "ndtri", "polygamma", "psi", "round", "sinc", "softmax", "xlog1py", "xlogy",
+    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc", "gammaln", "i0", "i0e", "i1", "i1e",
+    "log1p", "log_ndtr", "log_softmax", "logit", "logsumexp", "modified_bessel_i0", "modified_bessel_i1", "multigammaln", "ndtr", "ndtri",
+    "polygamma", "psi", "round", "sinc", "softmax", "spherical_bessel_j0", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
+
+
+def _dtype_of(input):
+    return input.dtype if input.is_floating_point() else gramme.get_default_dtype()
 
 
 def entr(input):
@@ -21,17 +30,85 @@ def entr(input):
     return gramme.where(some, -input * gramme.where(some, input, 1.0).log(), gramme.where(input < 0, -math.inf, input * 0))
 
 
+def _tail(t):
+    """How much of the standard normal distribution is beyond t, t >= 1: exp (-t * t / 2) from a part of t whose square is exact and the rest,
+    as the error of the whole square would count."""
+    head = t.detach().to(gramme.float32).to(gramme.float64)
+    return erfcx(t * math.sqrt(0.5)) * 0.5 * (head * head * -0.5).exp() * ((t - head) * (t + head) * -0.5).exp()
+
+
+def _ndtr(x):
+    size = x.abs()
+    far, near = size > 1, gramme.where(size > 1, 0.0, x)
+    tail = _tail(gramme.where(far, size, 1.0).clamp(max=40))  # 0 from there on
+    return gramme.where(far, gramme.where(x > 0, 1 - tail, tail), 0.5 + 0.5 * erf(near * math.sqrt(0.5)))
+
+
 def ndtr(input):
     """The standard normal distribution: how much of it is below input."""
-    return erfc(input * -math.sqrt(0.5)) * 0.5
+    return _ndtr(input.to(gramme.float64)).to(_dtype_of(input))
+
+
+def _log_ndtr(x):
+    low, high = x < -1, x > 1
+    left, right, rest = gramme.where(low, x, -1.0), gramme.where(high, x, 1.0).clamp(max=40), gramme.where(low | high, 0.0, x)
+    by_left = (erfcx(left * -math.sqrt(0.5)) * 0.5).log() - left * left * 0.5
+    return gramme.where(low, by_left, log1p(-gramme.where(high, _tail(right), 0.5 - 0.5 * erf(rest * math.sqrt(0.5)))))
+
+
+def log_ndtr(input):
+    """The logarithm of ndtr (input), also where that is 0."""
+    return _log_ndtr(input.to(gramme.float64)).to(_dtype_of(input))
+
+
+class _Ndtri(Function):
+    @staticmethod
+    def forward(ctx, p):
+        upper = p > 0.5
+        q = gramme.where(upper, 1 - p, p)  # exact
+        inside = q > 0
+        logarithm = gramme.where(inside, q, 0.25).log()
+        t = (-2 * logarithm).sqrt()
+        # Abramowitz and Stegun, 26.2.23, to 4.5e-4; then Newton's method on the logarithm, which is concave
+        y = (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308))) - t
+        for _ in range(3):
+            slope = math.sqrt(2 / math.pi) / erfcx(y * -math.sqrt(0.5))
+            y = y - (_log_ndtr(y) - logarithm) / slope
+        central = erfinv(gramme.where(q > 0.25, 2 * q - 1, 0.0)) * math.sqrt(2)  # the difference is exact
+        y = gramme.where(q > 0.25, central, gramme.where(inside, y, gramme.where(q == 0, -math.inf, math.nan)))
+        y = gramme.where(upper, -y, y)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * (y * y * 0.5).exp() * math.sqrt(2 * math.pi)
 
 
 def ndtri(input):
-    """Its inverse."""
-    return erfinv(input * 2 - 1) * math.sqrt(2)
+    """Its inverse: infinite at 0 and 1, NaN beyond."""
+    return _Ndtri.apply(input.to(gramme.float64)).to(_dtype_of(input))
+
+
+def spherical_bessel_j0(input):
+    """sin (x) / x, and 1 at 0."""
+    return sinc(input / math.pi)
 
 
 def xlog1py(input, other):
     """input * log1p (other), and 0 where input is 0 and other is not NaN."""
     none = (input == 0) & (other == other)
     return gramme.where(none, input * 0.0, input * log1p(gramme.where(none, 0.0, other)))
+
+
+def zeta(input, other):
+    """The sum of (other + k) ** -input, k = 0, 1 ..., for input > 1 and other > 0; NaN elsewhere."""
+    dtype = gramme.result_type(input, other)
+    s, q = [v.to(gramme.float64) if isinstance(v, gramme.Tensor) else gramme.scalar_tensor(v, dtype=gramme.float64) for v in (input, other)]
+    good = (s > 1) & (q > 0)
+    s, q = gramme.where(good, s, 2.0), gramme.where(good, q, 1.0)
+    total = gramme.functions.tail_of_powers(s, q + 16)
+    for k in range(15, -1, -1):
+        total = total + (q + k) ** -s
+    return gramme.where(good, total, math.nan).to(dtype if dtype.is_floating_point else gramme.get_default_dtype())
