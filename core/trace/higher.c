@@ -166,11 +166,17 @@ symbolic_inputs (const GmHigherTrace *c)
 }
 
 /* What a body was the first to read is an input from now on, for the other bodies too, which may know it by another name: its sizes are
- * then the same symbols. */
+ * then the same symbols.  The guards come before: an input may be in a cell of a function, which one of them is about. */
 static bool
 touch (GmHigherTrace *c, const GArray *inputs, const GArray *guards)
 {
   GmRecorder *r = c->r;
+  for (uint32_t i = 0; i < guards->len && !r->stop; i++) {
+    GmGuard g = g_array_index (guards, GmGuard, i);
+    g.source = gm_source_again (r, g.source);
+    g.other = gm_source_again (r, g.other);
+    gm_guard_add (r, &g);
+  }
   for (uint32_t i = 0; i < inputs->len && !r->stop; i++) {
     const Found *f = &g_array_index (inputs, Found, i);
     gm_wrap (r, f->real, gm_source_again (r, f->source));
@@ -182,12 +188,6 @@ touch (GmHigherTrace *c, const GArray *inputs, const GArray *guards)
     const GmTracker *t = gm_wrap (r, k->real, gm_source_again (r, k->source));
     if (!r->stop)
       k->value = gm_higher_value_of (r, t);
-  }
-  for (uint32_t i = 0; i < guards->len && !r->stop; i++) {
-    GmGuard g = g_array_index (guards, GmGuard, i);
-    g.source = gm_source_again (r, g.source);
-    g.other = gm_source_again (r, g.other);
-    gm_guard_add (r, &g);
   }
   return r->stop == NULL;
 }

@@ -64,6 +64,27 @@ def test_while_loop_has_the_values_and_gradients_of_a_loop(backend, steps):
         close(found[0][3], other[3])
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_body_calls_functions_with_more_and_with_fewer_cells(compiled):
+    """What is in a function's cells is looked at once it is known to be that function."""
+
+    def loop(fn, x):
+        def body(i, x):
+            return i + 1, fn(x)
+
+        return while_loop(lambda i, x: i < 3, body, (G.tensor(0), x))[1]
+
+    def with_cells(a, b):
+        return lambda x: x * a + b
+
+    f = G.compile(loop, backend="eager", fullgraph=True) if compiled else loop
+    x = G.ones(2)
+    for _ in range(2):
+        assert f(with_cells(G.tensor(2.0), G.tensor(1.0)), x).tolist() == [15.0, 15.0]
+        assert f(lambda x: x + 1, x).tolist() == [4.0, 4.0]
+
+
+
 def test_while_loop_carries_trees_and_passes_additional_inputs():
     def f(x, k):
         return while_loop(
