@@ -550,13 +550,18 @@ package_cuda_PYTHON = core/python/gramme/cuda/__init__.py core/python/gramme/cud
 package_distributionsdir = $(pythondir)/gramme/distributions
 package_distributions_PYTHON = \
   core/python/gramme/distributions/__init__.py \
+  core/python/gramme/distributions/constraint_registry.py \
+  core/python/gramme/distributions/constraints.py \
   core/python/gramme/distributions/continuous.py \
+  core/python/gramme/distributions/counts.py \
   core/python/gramme/distributions/discrete.py \
   core/python/gramme/distributions/distribution.py \
   core/python/gramme/distributions/gamma.py \
   core/python/gramme/distributions/kl.py \
+  core/python/gramme/distributions/made.py \
   core/python/gramme/distributions/mixture.py \
   core/python/gramme/distributions/multivariate.py \
+  core/python/gramme/distributions/relaxed.py \
   core/python/gramme/distributions/transforms.py
 package_linalgdir = $(pythondir)/gramme/linalg
 package_linalg_PYTHON = \

@@ -293,6 +293,7 @@ TEST_FILES = \
   tests/python/test_special.py \
   tests/python/test_special_values.py \
   tests/python/test_distributions.py \
+  tests/python/test_distribution_draws.py \
   tests/python/test_gradcheck.py \
   tests/python/test_tensor.py \
   tests/python/test_torch_names.py \

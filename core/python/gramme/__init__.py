@@ -93,6 +93,10 @@ def __getattr__(name):
         from gramme.func import vmap
 
         return vmap
+    if name in ("poisson", "binomial"):
+        from gramme.distributions import counts
+
+        return getattr(counts, name)
     if name == "Generator":
         from gramme.random import Generator
 

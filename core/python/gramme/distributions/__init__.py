@@ -5,21 +5,31 @@ All is written over the tensors' own functions, so compiled functions record it.
 default (None) in Python run plainly and not while a function is being compiled: the checks would ask for numbers there.
 """
 
-from gramme.distributions import transforms
+from gramme.distributions import constraints, kl, transforms
+from gramme.distributions.constraint_registry import biject_to, transform_to
 from gramme.distributions.continuous import Cauchy, Exponential, Gumbel, HalfNormal, Laplace, LogNormal, Normal, Uniform
+from gramme.distributions.counts import Binomial, Multinomial, NegativeBinomial, Poisson
 from gramme.distributions.discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
 from gramme.distributions.distribution import Distribution, Independent
 from gramme.distributions.gamma import Beta, Chi2, Dirichlet, Gamma, StudentT
 from gramme.distributions.kl import kl_divergence, register_kl
+from gramme.distributions.made import FisherSnedecor, HalfCauchy, InverseGamma, Kumaraswamy, LogisticNormal, Pareto, VonMises, Weibull
 from gramme.distributions.mixture import MixtureSameFamily
 from gramme.distributions.multivariate import MultivariateNormal
+from gramme.distributions.relaxed import OneHotCategoricalStraightThrough, RelaxedBernoulli, RelaxedOneHotCategorical
 from gramme.distributions.transforms import (
-    AffineTransform, ComposeTransform, ExpTransform, PowerTransform, SigmoidTransform, TanhTransform, Transform, TransformedDistribution,
+    AbsTransform, AffineTransform, CatTransform, ComposeTransform, CumulativeDistributionTransform, ExpTransform, IndependentTransform,
+    LowerCholeskyTransform, PositiveDefiniteTransform, PowerTransform, ReshapeTransform, SigmoidTransform, SoftmaxTransform, SoftplusTransform,
+    StackTransform, StickBreakingTransform, TanhTransform, Transform, TransformedDistribution, identity_transform,
 )  # fmt: skip
 
 __all__ = [
-    "AffineTransform", "Bernoulli", "Beta", "Categorical", "Cauchy", "Chi2", "ComposeTransform", "Dirichlet", "Distribution", "ExpTransform",
-    "Exponential", "Gamma", "Geometric", "Gumbel", "HalfNormal", "Independent", "Laplace", "LogNormal", "MixtureSameFamily", "MultivariateNormal",
-    "Normal", "OneHotCategorical", "PowerTransform", "SigmoidTransform", "StudentT", "TanhTransform", "Transform", "TransformedDistribution",
-    "Uniform", "kl_divergence", "register_kl", "transforms",
+    "AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "CatTransform", "Categorical", "Cauchy", "Chi2", "ComposeTransform",
+    "CumulativeDistributionTransform", "Dirichlet", "Distribution", "ExpTransform", "Exponential", "FisherSnedecor", "Gamma", "Geometric", "Gumbel",
+    "HalfCauchy", "HalfNormal", "Independent", "IndependentTransform", "InverseGamma", "Kumaraswamy", "Laplace", "LogNormal", "LogisticNormal",
+    "LowerCholeskyTransform", "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical",
+    "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "PositiveDefiniteTransform", "PowerTransform", "RelaxedBernoulli",
+    "RelaxedOneHotCategorical", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform",
+    "StickBreakingTransform", "StudentT", "TanhTransform", "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull", "biject_to",
+    "constraints", "identity_transform", "kl_divergence", "register_kl", "transform_to", "transforms",
 ]  # fmt: skip

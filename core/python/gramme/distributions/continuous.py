@@ -5,6 +5,7 @@ import math
 
 import gramme
 from gramme import Size
+from gramme.distributions import constraints
 from gramme.distributions.distribution import Distribution, broadcast
 
 
@@ -15,6 +16,7 @@ def _open_uniform(shape, like):
 
 class _LocScale(Distribution):
     has_rsample = True
+    support = constraints.real
 
     def __init__(self, loc, scale, validate_args=None):
         self.loc, self.scale = broadcast(loc, scale)
@@ -148,12 +150,17 @@ class Gumbel(_LocScale):
     def cdf(self, value):
         return (-(-self._scaled(value)).exp()).exp()
 
+    def icdf(self, value):
+        return self.loc - self.scale * (-value.log()).log()
+
     def entropy(self):
         return self.scale.log() + 1.57721566490153286
 
 
 class LogNormal(_LocScale):
     """The exponential function of a normal one."""
+
+    support = constraints.positive
 
     @property
     def mean(self):
@@ -175,6 +182,12 @@ class LogNormal(_LocScale):
         logarithm = value.log()
         return Normal(self.loc, self.scale, False).log_prob(logarithm) - logarithm
 
+    def cdf(self, value):
+        return Normal(self.loc, self.scale, False).cdf(value.log())
+
+    def icdf(self, value):
+        return Normal(self.loc, self.scale, False).icdf(value).exp()
+
     def entropy(self):
         return Normal(self.loc, self.scale, False).entropy() + self.loc
 
@@ -183,6 +196,7 @@ class HalfNormal(Distribution):
     """The size of a normal number around 0."""
 
     has_rsample = True
+    support = constraints.nonnegative
 
     def __init__(self, scale, validate_args=None):
         (self.scale,) = broadcast(scale)
@@ -192,6 +206,13 @@ class HalfNormal(Distribution):
     @property
     def mean(self):
         return self.scale * math.sqrt(2 / math.pi)
+
+    @property
+    def mode(self):
+        return gramme.zeros_like(self.scale)
+
+    def expand(self, batch_shape):
+        return HalfNormal(self.scale.expand(batch_shape), False)
 
     @property
     def variance(self):
@@ -206,6 +227,9 @@ class HalfNormal(Distribution):
 
     def cdf(self, value):
         return gramme.erf(value / (self.scale * math.sqrt(2)))
+
+    def icdf(self, value):
+        return self.scale * math.sqrt(2) * gramme.erfinv(value)
 
     def entropy(self):
         return Normal(0.0, self.scale, False).entropy() - math.log(2)
@@ -222,8 +246,16 @@ class Uniform(Distribution):
         self._check("low", low, self.low < self.high, "below high")
 
     @property
+    def support(self):
+        return constraints.interval(self.low, self.high)
+
+    @property
     def mean(self):
         return (self.low + self.high) / 2
+
+    @property
+    def mode(self):
+        return gramme.full_like(self.low, math.nan)
 
     @property
     def variance(self):
@@ -253,6 +285,7 @@ class Uniform(Distribution):
 
 class Exponential(Distribution):
     has_rsample = True
+    support = constraints.nonnegative
 
     def __init__(self, rate, validate_args=None):
         (self.rate,) = broadcast(rate)

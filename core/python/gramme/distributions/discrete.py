@@ -3,6 +3,7 @@
 
 import gramme
 from gramme import Size, Tensor
+from gramme.distributions import constraints
 from gramme.distributions.distribution import Distribution, broadcast
 from gramme.nn.functional import binary_cross_entropy_with_logits
 
@@ -49,6 +50,7 @@ class _Binary(Distribution):
 
 
 class Bernoulli(_Binary):
+    support = constraints.boolean
     has_enumerate_support = True
 
     @property
@@ -84,9 +86,15 @@ class Bernoulli(_Binary):
 class Geometric(_Binary):
     """How often it failed before the first success."""
 
+    support = constraints.nonnegative_integer
+
     @property
     def mean(self):
         return 1 / self.probs - 1
+
+    @property
+    def mode(self):
+        return gramme.zeros_like(self.probs)
 
     @property
     def variance(self):
@@ -145,6 +153,10 @@ class Categorical(Distribution):
         return self._param.shape
 
     @property
+    def support(self):
+        return constraints.integer_interval(0, self._num_events - 1)
+
+    @property
     def mean(self):
         return gramme.full(tuple(self._batch_shape), float("nan"), dtype=self._param.dtype, device=self._param.device)
 
@@ -189,6 +201,8 @@ class Categorical(Distribution):
 class OneHotCategorical(Categorical):
     """The same as vectors of 0 and a 1."""
 
+    support = constraints.one_hot
+
     def _event_of(self, given):
         return given.shape[-1:]
 
@@ -206,6 +220,11 @@ class OneHotCategorical(Categorical):
 
     def sample(self, sample_shape=Size()):
         return gramme.nn.functional.one_hot(self._draw(sample_shape), self._num_events).to(self._param.dtype)
+
+    def enumerate_support(self, expand=True):
+        n = self._num_events
+        values = gramme.eye(n, dtype=self._param.dtype, device=self._param.device).reshape(n, *[1] * len(self._batch_shape), n)
+        return values.expand(n, *self._batch_shape, n) if expand else values
 
     def log_prob(self, value):
         self._check_value(value, ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1), "a 1 among zeros")

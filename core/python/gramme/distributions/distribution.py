@@ -8,6 +8,8 @@ these two; log_prob() takes values of shapes that broadcast with these two, and 
 import gramme
 from gramme import Size, Tensor
 from gramme.compiler import is_compiling
+from gramme.distributions import constraints
+from gramme.distributions.constraints import is_dependent
 
 
 def broadcast(*values):
@@ -21,10 +23,37 @@ def broadcast(*values):
 class Distribution:
     has_rsample = False
     has_enumerate_support = False
+    arg_constraints = {}  # of a class of one's own: name: constraint of that attribute, if it is set before __init__ is called here
+    _validate_by_default = True
+
+    @classmethod
+    def set_default_validate_args(cls, value):
+        Distribution._validate_by_default = bool(value)
+
+    @property
+    def support(self):
+        raise NotImplementedError(f"{type(self).__name__} has no support")
+
+    @property
+    def mode(self):
+        raise NotImplementedError(f"{type(self).__name__} has no mode")
 
     def __init__(self, batch_shape=Size(), event_shape=Size(), validate_args=None):
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
-        self._validate_args = not is_compiling() if validate_args is None else validate_args
+        self._validate_args = Distribution._validate_by_default and not is_compiling() if validate_args is None else validate_args
+        for name, constraint in self.arg_constraints.items():
+            if self._validate_args and name in self.__dict__ and not is_dependent(constraint):
+                self._check(name, getattr(self, name), constraint.check(getattr(self, name)), repr(constraint))
+
+    def expand(self, batch_shape):
+        """The same distribution with this batch shape."""
+        raise NotImplementedError(f"{type(self).__name__} has no expand()")
+
+    def _validate_sample(self, value):
+        """Raises for a value outside of the support, or that is no tensor."""
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        self._check("value", value, self.support.check(value), repr(self.support))
 
     def _check(self, name, value, good, what):
         if self._validate_args and not bool(good.all()):
@@ -65,6 +94,9 @@ class Distribution:
 
     def icdf(self, value):
         raise NotImplementedError(f"{type(self).__name__} has no icdf()")
+
+    def enumerate_support(self, expand=True):
+        raise NotImplementedError(f"{type(self).__name__} has no enumerate_support(): its values cannot be counted")
 
     def entropy(self):
         raise NotImplementedError(f"{type(self).__name__} has no entropy()")
@@ -122,6 +154,24 @@ class Independent(Distribution):
     @property
     def variance(self):
         return self.base_dist.variance
+
+    @property
+    def has_enumerate_support(self):
+        return self.base_dist.has_enumerate_support and self.reinterpreted_batch_ndims == 0
+
+    @property
+    def support(self):
+        n = self.reinterpreted_batch_ndims
+        return constraints.independent(self.base_dist.support, n) if n else self.base_dist.support
+
+    def expand(self, batch_shape):
+        inner = tuple(self._event_shape)[: self.reinterpreted_batch_ndims]
+        return Independent(self.base_dist.expand((*batch_shape, *inner)), self.reinterpreted_batch_ndims, False)
+
+    def enumerate_support(self, expand=True):
+        if self.reinterpreted_batch_ndims:
+            raise NotImplementedError("Independent: enumerate_support() of events that are several numbers")
+        return self.base_dist.enumerate_support(expand)
 
     def sample(self, sample_shape=Size()):
         return self.base_dist.sample(sample_shape)

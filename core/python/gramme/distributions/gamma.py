@@ -2,20 +2,23 @@
 """The gamma distribution and its relatives.
 
 Drawn by Marsaglia and Tsang, "A simple method for generating gamma variables" (ACM TOMS 26, 2000): what is rejected is drawn again, in a loop
-that stays in the graph.  Gradients do not flow through the draws.
+that stays in the graph.  The gradient is that of the draw whose place in the distribution is kept (incomplete_gamma.gamma_slope).
 """
 
 import math
 
 import gramme
 from gramme import Size
+from gramme.autograd import Function
+from gramme.distributions import constraints
 from gramme.distributions.distribution import Distribution, broadcast
 from gramme.higher_order import while_loop
+from gramme.incomplete_gamma import gamma_slope, gammainc
 
 
 def _standard(concentration, shape):
-    """Draws of rate 1.  Below 1 they are those of one more, times a power of a uniform number."""
-    a = concentration.detach().to(gramme.float64).expand(shape)
+    """Draws of rate 1, concentration being of float64.  Below 1 they are those of one more, times a power of a uniform number."""
+    a = concentration.detach().expand(shape)
     low = a < 1
     d = gramme.where(low, a + 1, a) - 1 / 3
     c = 1 / (9 * d).sqrt()
@@ -30,11 +33,31 @@ def _standard(concentration, shape):
 
     found, _ = while_loop(lambda found, done: done.all().logical_not(), again, (gramme.zeros_like(d), gramme.zeros_like(d, dtype=gramme.bool)))
     power = gramme.rand_like(d).clamp(min=1e-300) ** (1 / gramme.where(low, a, 1.0))
-    drawn = gramme.where(low, found * power, found).to(concentration.dtype)
-    return drawn.clamp(min=gramme.finfo(concentration.dtype).tiny)
+    return gramme.where(low, found * power, found).clamp(min=gramme.finfo(gramme.float64).tiny)
+
+
+class _Drawn(Function):
+    @staticmethod
+    def forward(ctx, concentration, x):
+        ctx.save_for_backward(concentration, x)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        concentration, x = ctx.saved_tensors
+        return g * gamma_slope(concentration, x), None
+
+
+def standard_gamma(concentration, shape):
+    """Draws of rate 1, of float64, through which gradients flow to the concentration."""
+    a = concentration.to(gramme.float64).expand(shape)
+    return _Drawn.apply(a, _standard(a, shape))
 
 
 class Gamma(Distribution):
+    has_rsample = True
+    support = constraints.nonnegative
+
     def __init__(self, concentration, rate, validate_args=None):
         self.concentration, self.rate = broadcast(concentration, rate)
         super().__init__(self.concentration.shape, validate_args=validate_args)
@@ -53,9 +76,16 @@ class Gamma(Distribution):
     def variance(self):
         return self.concentration / self.rate**2
 
-    def sample(self, sample_shape=Size()):
-        with gramme.no_grad():
-            return _standard(self.concentration, self._extended_shape(sample_shape)) / self.rate
+    def expand(self, batch_shape):
+        return Gamma(self.concentration.expand(batch_shape), self.rate.expand(batch_shape), False)
+
+    def rsample(self, sample_shape=Size()):
+        drawn = standard_gamma(self.concentration, self._extended_shape(sample_shape)).to(self.rate.dtype)
+        return drawn.clamp(min=gramme.finfo(drawn.dtype).tiny) / self.rate
+
+    def cdf(self, value):
+        self._check_value(value, value >= 0, "not below 0")
+        return gammainc(self.concentration, self.rate * value)
 
     def log_prob(self, value):
         self._check_value(value, value >= 0, "not below 0")
@@ -74,8 +104,20 @@ class Chi2(Gamma):
         (self.df,) = broadcast(df)
         super().__init__(0.5 * self.df, 0.5, validate_args)
 
+    def expand(self, batch_shape):
+        return Chi2(self.df.expand(batch_shape), False)
+
+
+def _inside(x):
+    """Neither 0 nor 1, where densities may be infinite."""
+    info = gramme.finfo(x.dtype)
+    return x.clamp(info.tiny, 1 - info.eps / 2)
+
 
 class Beta(Distribution):
+    has_rsample = True
+    support = constraints.unit_interval
+
     def __init__(self, concentration1, concentration0, validate_args=None):
         self.concentration1, self.concentration0 = broadcast(concentration1, concentration0)
         super().__init__(self.concentration1.shape, validate_args=validate_args)
@@ -91,11 +133,20 @@ class Beta(Distribution):
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (total**2 * (total + 1))
 
-    def sample(self, sample_shape=Size()):
+    @property
+    def mode(self):
+        a, b = self.concentration1, self.concentration0
+        inner = (a - 1) / gramme.where((a > 1) & (b > 1), a + b - 2, 1.0)
+        ends = gramme.where((a < 1) & (b < 1) | (a == 1) & (b == 1), math.nan, (a > b).to(a.dtype))
+        return gramme.where((a > 1) & (b > 1), inner, ends)
+
+    def expand(self, batch_shape):
+        return Beta(self.concentration1.expand(batch_shape), self.concentration0.expand(batch_shape), False)
+
+    def rsample(self, sample_shape=Size()):
         shape = self._extended_shape(sample_shape)
-        with gramme.no_grad():
-            a, b = _standard(self.concentration1, shape), _standard(self.concentration0, shape)
-            return a / (a + b)
+        a, b = standard_gamma(self.concentration1, shape), standard_gamma(self.concentration0, shape)
+        return _inside((a / (a + b)).to(self.concentration1.dtype))
 
     def _log_norm(self):
         return gramme.lgamma(self.concentration1) + gramme.lgamma(self.concentration0) - gramme.lgamma(self.concentration1 + self.concentration0)
@@ -113,6 +164,9 @@ class Beta(Distribution):
 class Dirichlet(Distribution):
     """Of vectors that add up to 1; concentration [..., n]."""
 
+    has_rsample = True
+    support = constraints.simplex
+
     def __init__(self, concentration, validate_args=None):
         if concentration.dim() < 1:
             raise ValueError("Dirichlet: concentration has one dimension at least")
@@ -129,10 +183,20 @@ class Dirichlet(Distribution):
         total = self.concentration.sum(-1, keepdim=True)
         return self.mean * (1 - self.mean) / (total + 1)
 
-    def sample(self, sample_shape=Size()):
-        with gramme.no_grad():
-            drawn = _standard(self.concentration, self._extended_shape(sample_shape))
-            return drawn / drawn.sum(-1, keepdim=True)
+    @property
+    def mode(self):
+        more = (self.concentration - 1).clamp(min=0)
+        total = more.sum(-1, keepdim=True)
+        first = gramme.nn.functional.one_hot(self.concentration.argmax(-1), self.concentration.shape[-1]).to(total.dtype)
+        inner = (self.concentration >= 1).any(-1, keepdim=True)
+        return gramme.where(inner, more / gramme.where(total > 0, total, 1.0), first)
+
+    def expand(self, batch_shape):
+        return Dirichlet(self.concentration.expand(*batch_shape, self.concentration.shape[-1]), False)
+
+    def rsample(self, sample_shape=Size()):
+        drawn = standard_gamma(self.concentration, self._extended_shape(sample_shape))
+        return _inside((drawn / drawn.sum(-1, keepdim=True)).to(self.concentration.dtype))
 
     def _log_norm(self):
         return gramme.lgamma(self.concentration).sum(-1) - gramme.lgamma(self.concentration.sum(-1))
@@ -147,6 +211,9 @@ class Dirichlet(Distribution):
 
 
 class StudentT(Distribution):
+    has_rsample = True
+    support = constraints.real
+
     def __init__(self, df, loc=0.0, scale=1.0, validate_args=None):
         self.df, self.loc, self.scale = broadcast(df, loc, scale)
         super().__init__(self.df.shape, validate_args=validate_args)
@@ -162,11 +229,18 @@ class StudentT(Distribution):
         some = self.scale**2 * self.df / (gramme.where(self.df > 2, self.df, 3.0) - 2)
         return gramme.where(self.df > 2, some, gramme.where(self.df > 1, math.inf, math.nan))
 
-    def sample(self, sample_shape=Size()):
+    @property
+    def mode(self):
+        return self.loc
+
+    def expand(self, batch_shape):
+        return StudentT(self.df.expand(batch_shape), self.loc.expand(batch_shape), self.scale.expand(batch_shape), False)
+
+    def rsample(self, sample_shape=Size()):
         shape = self._extended_shape(sample_shape)
-        with gramme.no_grad():
-            x = gramme.randn(shape, dtype=self.df.dtype, device=self.df.device)
-            return self.loc + self.scale * x * (self.df / (2 * _standard(self.df / 2, shape))).sqrt()
+        x = gramme.randn(shape, dtype=self.df.dtype, device=self.df.device)
+        squares = (2 * standard_gamma(self.df / 2, shape)).to(self.df.dtype).clamp(min=gramme.finfo(self.df.dtype).tiny)
+        return self.loc + self.scale * x * (self.df / squares).sqrt()
 
     def log_prob(self, value):
         z = (value - self.loc) / self.scale

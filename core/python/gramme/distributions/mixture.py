@@ -31,6 +31,14 @@ class MixtureSameFamily(Distribution):
         away = self.component_distribution.mean - self.mean.unsqueeze(-1 - len(self._event_shape))
         return self._average(self.component_distribution.variance) + self._average(away**2)
 
+    @property
+    def support(self):
+        return self.component_distribution.support
+
+    def expand(self, batch_shape):
+        n = self.mixture_distribution.probs.shape[-1]
+        return MixtureSameFamily(self.mixture_distribution.expand(batch_shape), self.component_distribution.expand((*batch_shape, n)), False)
+
     def cdf(self, value):
         return (self.component_distribution.cdf(value.unsqueeze(-1)) * self.mixture_distribution.probs).sum(-1)
 

@@ -5,6 +5,7 @@ import math
 
 import gramme
 from gramme import Size
+from gramme.distributions import constraints
 from gramme.distributions.distribution import Distribution
 
 
@@ -12,6 +13,7 @@ class MultivariateNormal(Distribution):
     """loc [..., n], and one of covariance_matrix, precision_matrix and scale_tril, the Cholesky factor of the first, all [..., n, n]."""
 
     has_rsample = True
+    support = constraints.real_vector
 
     def __init__(self, loc, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
         if (covariance_matrix is not None) + (precision_matrix is not None) + (scale_tril is not None) != 1:
@@ -46,6 +48,10 @@ class MultivariateNormal(Distribution):
     @property
     def variance(self):
         return (self.scale_tril**2).sum(-1)
+
+    def expand(self, batch_shape):
+        n = self._event_shape[0]
+        return MultivariateNormal(self.loc.expand(*batch_shape, n), scale_tril=self.scale_tril.expand(*batch_shape, n, n), validate_args=False)
 
     def rsample(self, sample_shape=Size()):
         z = gramme.randn(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
