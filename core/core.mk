@@ -96,6 +96,7 @@ CORE_SOURCES += \
   core/ops/api.def \
   core/ops/autocast.def
 CORE_SOURCES += \
+  core/autograd/anomaly.c core/autograd/anomaly.h \
   core/autograd/callbacks.c \
   core/autograd/one_node.c \
   core/autograd/checkpoint.c \
@@ -424,6 +425,7 @@ EXTENSION_SOURCES = \
   core/python/api_object.c \
   core/python/args.c \
   core/python/assemble.c \
+  core/python/anomaly_py.c core/python/anomaly_py.h \
   core/python/autograd_py.c \
   core/python/bind.c \
   core/python/builds.c \
@@ -572,6 +574,7 @@ package_linalg_PYTHON = \
 package_autograddir = $(pythondir)/gramme/autograd
 package_autograd_PYTHON = \
   core/python/gramme/autograd/__init__.py \
+  core/python/gramme/autograd/anomaly_mode.py \
   core/python/gramme/autograd/function.py \
   core/python/gramme/autograd/functional.py \
   core/python/gramme/autograd/gradcheck.py \

@@ -224,19 +224,28 @@ gm_autograd_reach_back (GmAgNode *n, uint64_t edges)
   n->reaches_back = edges;
 }
 
+/* Whether somebody may know n as it is. */
+static bool
+is_known (const GmNodeUser *u)
+{
+  return u && (u->object || u->metadata || u->pre || u->post);
+}
+
 void
 gm_walk_part (GmAgNode *n, bool asks)
 {
   bool able = n->kind == GM_NODE_FUNCTION && n->fn->parts && n->state && !n->slot && !n->apart && !n->region;
-  if (!able || (n->user && (!n->released || gm_node_is_hooked (n)))) /* who has looked at it may look again, as long as it runs */
+  if (!able || (is_known (n->user) && (!n->released || gm_node_is_hooked (n)))) /* who has looked at it may look again, as long as it runs */
     return;
   bool beside = (n->hooks && has_turns_inside (n)) || (n->has_beside && gm_autograd_leaf_waits (n)) || is_read_beside (n);
   bool astray = asks && n->n_out > 1 && (n->hooks || n->retained);
-  if (!beside && !astray && !n->released)
+  if (!beside && !astray && !n->released && !gm_anomaly_on)
     return;
   g_autofree GmTensor **roots = g_new0 (GmTensor *, n->n_out + 1);
+  gm_anomaly_parted = n;
   bool was = gm_grad_set_enabled (false), ok = n->fn->parts (n, n->state, roots, NULL); /* it fails again where it runs as one */
   gm_grad_set_enabled (was);
+  gm_anomaly_parted = NULL;
   for (uint32_t k = 0; k < n->n_out; k++)
     ok = ok && (!roots[k] || !roots[k]->meta.requires_grad || made_here (n, roots[k]).node);
   for (uint32_t k = 0; k < n->n_out; k++) {

@@ -47,6 +47,8 @@ gm_walk_leave (GmWalk *w, bool ok, GError **error)
     ok = c->fn (c->data, error);
   }
   running = w->around;
+  if (!running)
+    gm_anomaly_told = NULL;
   for (guint i = 0; w->callbacks && i < w->callbacks->len; i++) {
     Callback *c = &g_array_index (w->callbacks, Callback, i);
     if (c->destroy)

@@ -609,6 +609,8 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
   }
   gm_walk_clear (s);
   ok = ok && (!arrived || gm_node_run_after (n, result, arrived, error));
+  if (G_UNLIKELY (gm_anomaly_on))
+    ok = gm_anomaly_look (n, result, ok, error);
   for (uint32_t i = 0; arrived && i < n->n_out; i++)
     gm_tensor_unref (arrived[i]);
   const uint32_t *order = gm_walk_order_of (n, true); /* the state's */
@@ -714,7 +716,7 @@ gm_walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GEr
     ok = g && deliver (w, edges[i], g, error);
   }
   while (ok && w->n_heap)
-    ok = gm_stretch_runner_now && !w->through ? gm_stretch_step (w, error)
+    ok = gm_stretch_runner_now && !w->through && !gm_anomaly_on ? gm_stretch_step (w, error)
                                               : gm_walk_run_node (w, gm_walk_pop (w), error);
   gm_grad_set_enabled (mode);
   return gm_walk_leave (w, ok, error);

@@ -99,6 +99,7 @@ gm_node_user_free (GmNodeUser *u)
   free_hooks (u->post);
   if (u->metadata)
     u->drop_metadata (u->metadata);
+  g_free (u->where);
   g_free (u);
 }
 

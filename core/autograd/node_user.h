@@ -29,6 +29,7 @@ typedef struct {
   void *metadata; /* owned through drop_metadata */
   void (*drop_metadata) (void *metadata);
   GArray *pre, *post; /* private */
+  char *where;        /* owned: where the forward was, for anomaly.h; NULL: nobody knows */
 } GmNodeUser;
 GmNodeUser *gm_node_user (GmAgNode *n); /* made if need be */
 

@@ -44,7 +44,7 @@ bool
 gm_walk_is_one_node (const GmAgNode *n)
 {
   bool plain = n->kind == GM_NODE_FUNCTION && n->state && !n->hooks && !n->retained && !n->user && !n->slot && !n->region
-               && !n->released && !gm_stretch_runner_now;
+               && !n->released && !gm_stretch_runner_now && !gm_anomaly_on;
 
   return plain && n->n_in <= FEW && n->n_out <= FEW && has_leaves_of_its_own (n);
 }

@@ -6,6 +6,7 @@
  * (gm_op_saves), each with its version.  Metas and attributes are kept only where a gradient cannot
  * do without: not for pointwise ops whose inputs had the result's shape.
  */
+#include "core/autograd/anomaly.h"
 #include "core/autograd/node.h"
 
 #include <string.h>
@@ -149,6 +150,8 @@ gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const
   gm_region_now = region;
   gm_saved_hooks_now = hooks;
   out->autograd->node->seq = seq;
+  if (G_UNLIKELY (gm_anomaly_on))
+    gm_anomaly_note (out->autograd->node);
 }
 
 void
@@ -215,6 +218,8 @@ gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GE
   if (track && gm_dtype_is_float (out->meta.dtype)) {
     if (!record (out, op, in, n_in, attrs, error))
       g_clear_pointer (&out, gm_tensor_unref);
+    else if (G_UNLIKELY (gm_anomaly_on))
+      gm_anomaly_note (out->autograd->node);
   } else if (family == GM_FAMILY_MOVEMENT) {
     note_unrecorded (out, in[0]);
   }
@@ -232,6 +237,8 @@ gm_autograd_attach_new (const GmAgFunction *fn, void *state, GmTensor *const *in
     if (outs[i] && gm_dtype_is_float (outs[i]->meta.dtype))
       gm_history_set (outs[i], gm_node_ref (n), (uint32_t) i);
   }
+  if (G_UNLIKELY (gm_anomaly_on))
+    gm_anomaly_note (n);
   return n;
 }
 

@@ -7,6 +7,7 @@
 #ifndef GM_AUTOGRAD_WALK_H
 #define GM_AUTOGRAD_WALK_H
 
+#include "core/autograd/anomaly.h"
 #include "core/autograd/node.h"
 
 typedef struct GmSlot {
@@ -88,8 +89,9 @@ void gm_walk_delivered (GmWalk *w, GmSlot *s, uint32_t nr);
 /* Before the first delivery: one edge to output nr of s will not deliver.  Whether none will. */
 bool gm_walk_expect_less (GmSlot *s, uint32_t nr);
 bool gm_walk_take_turn (GmWalk *w, GmSlot *turn, GError **error);
-/* Takes n apart for good, if its hooks, or its leaves', wait, or its gradients are added, where other nodes' turns come in between, or hooks on some
- * of its results have no turn in a walk that `asks`; or if an earlier walk has used up some of the nodes that it stands for.  Before anything in the
+/* Takes n apart for good, if each node is to be looked at, or its hooks, or its leaves', wait, or its gradients are added, where other nodes' turns
+ * come in between, or hooks on some of its results have no turn in a walk that `asks`; or if an earlier walk has used up some of the nodes that it
+ * stands for.  Before anything in the
  * walk leads to n. */
 void gm_walk_part (GmAgNode *n, bool asks);
 /* gm_edge_to, for what a walk begins at or ends with. */
@@ -97,7 +99,7 @@ GmEdge gm_walk_edge_to (GmTensor *t, bool asks);
 static inline bool
 gm_walk_may_part (const GmAgNode *n)
 {
-  return n && (n->hooks || n->retained || n->has_beside || n->reaches_back || n->released);
+  return n && (n->hooks || n->retained || n->has_beside || n->reaches_back || n->released || G_UNLIKELY (gm_anomaly_on));
 }
 /* Whether it is for some gradients, and runs what leads to these alone. */
 static inline bool

@@ -257,7 +257,7 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool
   PyObject **slots = NULL;
   const GmSnapshot *s = target->cache->snapshot;
   const GmControl *control = gm_control ();
-  *plain = control->off || control->stance == GM_STANCE_FORCE_EAGER;
+  *plain = gm_control_is_plain ();
   if (G_UNLIKELY (*plain))
     return NULL;
   for (uint32_t i = 0; i < s->n && !hit; i++) {
@@ -308,8 +308,7 @@ gm_target_call (const GmTarget *target, PyObject *const *locals, GmTail *tail, b
 static PyObject *
 call_compiled (GmCompiled *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-  const GmControl *control = gm_control ();
-  if (G_UNLIKELY (control->off || control->stance == GM_STANCE_FORCE_EAGER))
+  if (G_UNLIKELY (gm_control_is_plain ()))
     return call_plain (self, args, nargsf, kwnames);
   GmCodeCache *cache = cache_of (self);
   if (!cache)

@@ -53,6 +53,21 @@ set_forced (PyObject *module, PyObject *arg)
   return old;
 }
 
+/* call_always (compiled, *args): whatever this thread wants of compiled functions. */
+static PyObject *
+call_always (PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+  GmControl *c = gm_control (), old = *c;
+  c->stance = GM_STANCE_DEFAULT;
+  c->always = true;
+  c->steady = false;
+  PyObject *result = n ? PyObject_Vectorcall (args[0], args + 1, (size_t) n - 1, NULL) : Py_NewRef (Py_None);
+  c->stance = old.stance;
+  c->always = old.always;
+  c->steady = old.steady;
+  return result;
+}
+
 /* Returns what it was. */
 static PyObject *
 set_steady (PyObject *module, PyObject *arg)
@@ -202,6 +217,7 @@ static PyMethodDef functions[] = {
   { "set_stance", set_stance, METH_O, "set_stance(name) -> str: sets this thread's stance, returns the old one." },
   { "keep_whole", keep_whole, METH_O, "keep_whole(function): compiled functions call it, and do not record through it." },
   { "set_forced", set_forced, METH_O, "set_forced(backend or None): the back end of all compiled functions in this thread; returns the old one." },
+  { "call_always", (PyCFunction) (void *) call_always, METH_FASTCALL, "call_always(compiled, *args): calls it compiled, whatever this thread wants of compiled functions." },
   { "set_steady", set_steady, METH_O, "set_steady(on) -> bool: sets this thread's skip_guard_eval_unsafe, returns what it was." },
   { NULL },
 };

@@ -4,6 +4,7 @@
 #ifndef GM_PYTHON_CONTROL_H
 #define GM_PYTHON_CONTROL_H
 
+#include "core/autograd/anomaly.h"
 #include "core/base/thread.h"
 #include "core/python/errors.h"
 
@@ -14,6 +15,7 @@ typedef struct {
   uint32_t off; /* nesting of functions that are not to be compiled: nothing is while it is not 0 */
   GmStance stance;
   const struct GmConfig *forced; /* force_backend: instead of every function's own; owned, or NULL */
+  bool always; /* the compiled function that is called is the package's own way to run something: nothing keeps it from being compiled */
   bool steady; /* skip_guard_eval_unsafe: the entries that exist are enough, and the objects that they know do not change */
 } GmControl;
 extern GM_THREAD GmControl gm_control_now;
@@ -22,6 +24,14 @@ static inline GmControl *
 gm_control (void)
 {
   return &gm_control_now;
+}
+
+/* Whether compiled functions run as plain Python now. */
+static inline bool
+gm_control_is_plain (void)
+{
+  const GmControl *c = gm_control ();
+  return !c->always && (c->off || c->stance == GM_STANCE_FORCE_EAGER || gm_anomaly_on);
 }
 
 extern PyTypeObject gm_py_marked_type;

@@ -17,6 +17,7 @@
 #include "core/python/construct.h"
 #include "core/python/dlpack.h"
 #include "core/python/function_py.h"
+#include "core/python/anomaly_py.h"
 #include "core/python/lapack_py.h"
 #include "core/python/tensor_number.h"
 #include "core/python/types.h"
@@ -292,7 +293,7 @@ static int (*const initialisers[]) (PyObject *module) = {
     check_cpu,      gm_py_init_errors,   gm_py_init_types, gm_py_init_tensor,   gm_py_init_number,
     gm_py_init_api, gm_py_init_autograd, gm_py_init_function, init_functions,   gm_py_init_frontend,
     gm_py_init_control, gm_py_init_graph, gm_py_init_callable_backend,
-    gm_py_init_compiled_autograd, gm_py_init_builds, gm_py_init_device, gm_py_init_lapack,
+    gm_py_init_compiled_autograd, gm_py_init_builds, gm_py_init_device, gm_py_init_lapack, gm_py_init_anomaly,
 };
 
 static struct PyModuleDef definition = {

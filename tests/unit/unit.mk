@@ -276,6 +276,7 @@ TEST_FILES = \
   tests/python/test_process.py \
   tests/python/gpu.py tests/python/test_nvrtc.py tests/python/test_cuda_products.py tests/python/test_device.py \
   tests/python/test_operators.py \
+  tests/python/test_anomaly.py \
   tests/python/test_linalg.py \
   tests/python/test_linalg_lu.py \
   tests/python/test_lr_scheduler.py \

@@ -49,6 +49,7 @@ globals().update(_core.dtypes)  # float32, int64 ... and their aliases; from her
 
 from gramme import autograd, compiler
 from gramme._compile import compile
+from gramme.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from gramme.amp import autocast, get_autocast_dtype, is_autocast_available, is_autocast_enabled
 from gramme.compare import allclose, equal, is_floating_point, isclose, numel
 from gramme.functions import (

@@ -96,7 +96,7 @@ def _eagerly(op, functions, operands, n_carried, n_mapped, reverse):
         while len(_compiled) >= _N_COMPILED:
             del _compiled[next(iter(_compiled))]
     _compiled[key] = compiled
-    return compiled(op, functions, operands, n_carried, n_mapped, reverse)
+    return _core.call_always(compiled, op, functions, operands, n_carried, n_mapped, reverse)
 
 
 # -- The operators

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 from gramme._core import autograd_backward as backward
 from gramme._core import autograd_grad as grad
 from gramme._core import queue_callback as _queue_callback
-from gramme.autograd import functional, graph
+from gramme.autograd import anomaly_mode, functional, graph
+from gramme.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from gramme.autograd.function import Function
 from gramme.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from gramme.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
@@ -20,6 +21,6 @@ class Variable:
 
 
 __all__ = [
-    "Function", "GradcheckError", "Variable", "backward", "functional", "grad", "gradcheck", "gradgradcheck", "graph", "enable_grad", "inference_mode", "is_grad_enabled",
-    "no_grad", "set_grad_enabled",
+    "Function", "GradcheckError", "Variable", "anomaly_mode", "backward", "detect_anomaly", "functional", "grad", "gradcheck", "gradgradcheck", "graph",
+    "enable_grad", "inference_mode", "is_grad_enabled", "no_grad", "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip

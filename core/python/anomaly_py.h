@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * anomaly_py.h -- what gramme.autograd.anomaly_mode calls.
+ */
+#ifndef GM_PYTHON_ANOMALY_PY_H
+#define GM_PYTHON_ANOMALY_PY_H
+
+#include "core/python/types.h"
+
+int gm_py_init_anomaly (PyObject *module);
+
+#endif
