@@ -137,17 +137,39 @@ check_same (const GmApi *api, GmBuilder *b, GmVal x, GmVal y)
   return false;
 }
 
+#define LEAST_ROOM 1e-12 /* x (1 - x), as the loss's slope sees it */
+
+static GmVal
+two_logarithms (GmBuilder *b, GmVal x, GmVal t)
+{
+  GmVal yes = gm_clamp_min (b, gm_b (b, log, x), -100), no = gm_clamp_min (b, gm_b (b, log, gm_num_apply (b, sub, 1, x)), -100);
+  return gm_b (b, neg, gm_apply2 (b, add, gm_apply2 (b, mul, t, yes), gm_apply2 (b, mul, gm_num_apply (b, sub, 1, t), no)));
+}
+
+/* The loss where x is as good as 0 or 1: the slope (x - t) / LEAST_ROOM, as in between with that for x (1 - x), is that of a parabola, which
+ * itself is taken away again. */
+static GmVal
+at_the_end (GmBuilder *b, GmVal x, GmVal still, GmVal t)
+{
+  GmVal value = two_logarithms (b, still, t);
+  if (gm_b_failed (b) || !META (x)->requires_grad)
+    return value;
+  GmVal away = gm_apply2 (b, sub, x, gm_b (b, detach, t)), bend = gm_apply_num (b, mul, gm_b (b, square, away), 0.5 / LEAST_ROOM);
+  return gm_apply2 (b, add, value, gm_apply2 (b, sub, bend, gm_b (b, detach, bend)));
+}
+
 RUN (binary_cross_entropy)
 {
   GmVal x = TENSOR (0), t = TENSOR (1), weight = OPTIONAL_TENSOR (2);
   Reduction how = reduction_arg (api, b, a, 5, 3, 4);
   if (!check_same (api, b, x, t))
     return gm_give (NULL);
-  GmVal yes = gm_clamp_min (b, gm_b (b, log, x), -100),
-        no = gm_clamp_min (b, gm_b (b, log, gm_num_apply (b, sub, 1, x)), -100);
-  GmVal loss = gm_apply2 (b, add, gm_apply2 (b, mul, t, yes),
-                          gm_apply2 (b, mul, gm_num_apply (b, sub, 1, t), no));
-  return gm_give (reduce (b, weighted (b, gm_b (b, neg, loss), weight), how));
+  GmVal still = gm_b (b, detach, x);
+  CHECK ();
+  GmVal room = gm_apply2 (b, mul, still, gm_num_apply (b, sub, 1, still)), end = gm_apply_num (b, lt, room, LEAST_ROOM);
+  GmVal inner = gm_pick (b, end, gm_float_arg (0.5), gm_tensor_arg (x));
+  GmVal loss = gm_pick (b, end, gm_tensor_arg (at_the_end (b, x, still, t)), gm_tensor_arg (two_logarithms (b, inner, t)));
+  return gm_give (reduce (b, weighted (b, loss, weight), how));
 }
 
 RUN (binary_cross_entropy_with_logits)

@@ -44,11 +44,11 @@ common_dtype (const GmApi *api, GmBuilder *b, const GmArg *a, bool floating)
 
 /* -- Inverse functions of angles --------------------------------------------------------------- */
 
-/* sqrt (1 - x^2), without the cancellation near 1. */
+/* sqrt (1 - x^2), without the cancellation near 1.  Of two roots: that of a product that is 0 has a slope that is no number. */
 static GmVal
 other_leg (GmBuilder *b, GmVal x)
 {
-  return gm_b (b, sqrt, gm_b (b, mul, gm_num_apply (b, sub, 1, x), gm_apply_num (b, add, x, 1)));
+  return gm_b (b, mul, gm_b (b, sqrt, gm_num_apply (b, sub, 1, x)), gm_b (b, sqrt, gm_apply_num (b, add, x, 1)));
 }
 
 RUN (asin)
@@ -147,7 +147,7 @@ RUN (sinc)
 
 /* -- Logarithms -------------------------------------------------------------------------------- */
 
-/* x log (y), and 0 where x is 0 and y is a number. */
+/* x log (y), and 0 where x is 0 and y is a number.  Where its logarithm is finite, that is the slope there. */
 static GmArg
 x_times_log (const GmApi *api, GmBuilder *b, GmArg *a, GmOp log)
 {
@@ -156,10 +156,11 @@ x_times_log (const GmApi *api, GmBuilder *b, GmArg *a, GmOp log)
   GmVal x = gm_widen (b, gm_as_dtype (b, &a[0], own)), y = gm_widen (b, gm_as_dtype (b, &a[1], own));
   GmVal none = gm_apply_num (b, eq, x, 0), number = gm_b (b, eq, y, y);
   CHECK ();
-  none = gm_b (b, logical_and, none, number);
+  GmVal finite = gm_b (b, logical_and, gm_apply_num (b, gt, y, 0), gm_apply_num (b, lt, y, INFINITY));
+  none = gm_b (b, logical_and, gm_b (b, logical_and, none, number), gm_b (b, logical_not, finite));
   GmVal safe = gm_pick (b, none, gm_float_arg (1), gm_tensor_arg (y));
   CHECK ();
-  return finish (b, gm_b (b, mul, x, gm_b_op (b, log, &safe, 1, NULL)), own);
+  return finish (b, gm_apply_num (b, add, gm_b (b, mul, x, gm_b_op (b, log, &safe, 1, NULL)), 0), own); /* -0 is 0 */
 }
 
 RUN (xlogy) { return x_times_log (api, b, a, GM_OP_log); }
@@ -358,8 +359,14 @@ RUN (fmod)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "fmod(): is not supported for bool tensors; cast them first"));
   GmVal x = gm_as_dtype (b, &a[0], d), y = gm_as_dtype (b, &a[1], d);
   CHECK ();
-  /* remainder has the sign of y: of |y| it is not below 0; one |y| less where x is negative. */
-  GmVal size = gm_b (b, abs, y), r = gm_b (b, remainder, x, size);
+  /* remainder has the sign of y.  Of floats: of |x| and |y| it is the size of the result, exactly. */
+  GmVal size = gm_b (b, abs, y);
+  if (gm_dtype_is_float (d)) {
+    GmVal below = gm_apply_num (b, lt, x, 0), s = gm_b (b, remainder, gm_b (b, where, below, gm_b (b, neg, x), x), size);
+    return gm_give (gm_b (b, where, below, gm_b (b, neg, s), s));
+  }
+  /* Of integers, whose least has no size: one |y| less where x is negative. */
+  GmVal r = gm_b (b, remainder, x, size);
   GmVal zero = gm_b_scalar (b, gm_scalar_int (0), d);
   GmVal over = gm_b (b, logical_and, gm_b (b, lt, x, zero), gm_b (b, ne, r, zero));
   return gm_give (gm_b (b, where, over, gm_b (b, sub, r, size), r));

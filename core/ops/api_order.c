@@ -307,6 +307,12 @@ median (const GmApi *api, GmBuilder *b, GmArg *a, bool skip, const char *fields)
     GmVal first = gm_arg_extremum (b, GM_OP_argmax, gm_b_cast (b, gm_b (b, ne, still, still), GM_U8), dim, true);
     at = gm_b (b, where, has_nan (b, still, dim), first, at);
   }
+  if (all && META (v)->requires_grad) { /* the gradient is for all that are it, in equal parts */
+    GmVal middle = gm_gather (b, still, 0, at), least = gm_b_scalar (b, gm_scalar_float (-INFINITY), (GmDtype) META (v)->dtype);
+    int64_t first = 0;
+    GmVal top = gm_b_reduce (b, GM_OP_amax, gm_b (b, where, gm_b (b, eq, still, middle), v, least), &first, 1, true);
+    return gm_give (gm_squeeze (b, gm_b (b, where, gm_b (b, ne, middle, middle), gm_gather (b, v, 0, at), top), 0));
+  }
   if (all)
     return gm_give (gm_squeeze (b, gm_gather (b, v, 0, at), 0));
   return give_at (api, b, v, dim, at, ndim, keepdim, fields);

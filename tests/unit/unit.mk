@@ -291,6 +291,7 @@ TEST_FILES = \
   tests/python/test_scaling.py \
   tests/python/test_saved_tensors_hooks.py \
   tests/python/test_scatter.py \
+  tests/python/test_slopes_at_edges.py \
   tests/python/test_special.py \
   tests/python/test_special_values.py \
   tests/python/test_distributions.py \

@@ -98,17 +98,20 @@ def spherical_bessel_j0(input):
 
 def xlog1py(input, other):
     """input * log1p (other), and 0 where input is 0 and other is not NaN."""
-    none = (input == 0) & (other == other)
-    return gramme.where(none, input * 0.0, input * log1p(gramme.where(none, 0.0, other)))
+    none = (input == 0) & ((other <= -1) | (other == math.inf))  # elsewhere the slope is that of the logarithm
+    return gramme.where(none, input * 0.0, input * log1p(gramme.where(none, 0.0, other)) + 0.0)
 
 
 def zeta(input, other):
-    """The sum of (other + k) ** -input, k = 0, 1 ..., for input > 1 and other > 0; NaN elsewhere."""
+    """The sum of (other + k) ** -input, k = 0, 1 ..., for input > 1 and other > 0.  Infinite where input is 1 or other a whole number that is not
+    above 0, as long as input is not below 1; NaN elsewhere."""
     dtype = gramme.result_type(input, other)
     s, q = [v.to(gramme.float64) if isinstance(v, gramme.Tensor) else gramme.scalar_tensor(v, dtype=gramme.float64) for v in (input, other)]
+    s0, q0 = s, q
     good = (s > 1) & (q > 0)
     s, q = gramme.where(good, s, 2.0), gramme.where(good, q, 1.0)
     total = gramme.functions.tail_of_powers(s, q + 16)
     for k in range(15, -1, -1):
         total = total + (q + k) ** -s
-    return gramme.where(good, total, math.nan).to(dtype if dtype.is_floating_point else gramme.get_default_dtype())
+    pole = (s0 == 1) | (s0 > 1) & (q0 <= 0) & (q0 == q0.floor())
+    return gramme.where(good, total, gramme.where(pole & (q0 == q0), math.inf, math.nan)).to(dtype if dtype.is_floating_point else gramme.get_default_dtype())
