@@ -156,6 +156,24 @@ add_mask (const GmApi *api, GmBuilder *b, GmVal scores, GmVal mask)
       (const GmArg[]){gm_tensor_arg (mask), gm_tensor_arg (scores), gm_float_arg (-INFINITY)}, 3);
 }
 
+/* Whether a row of the mask leaves no key, and nothing is found there; *mask: one that leaves it all of them, as the softmax needs some. */
+static GmVal
+rows_without_any (GmBuilder *b, GmVal *mask)
+{
+  if (gm_b_failed (b) || META (*mask)->ndim < 1)
+    return NULL;
+  int64_t last = META (*mask)->ndim - 1;
+  GmVal still = META (*mask)->requires_grad ? gm_b (b, detach, *mask) : *mask, none;
+  if (META (*mask)->dtype == GM_BOOL) {
+    none = gm_b (b, logical_not, gm_b_reduce (b, GM_OP_any, still, &last, 1, true));
+    *mask = gm_b (b, logical_or, *mask, none);
+  } else {
+    none = gm_apply_num (b, eq, gm_b_reduce (b, GM_OP_amax, still, &last, 1, true), -INFINITY);
+    *mask = gm_pick (b, none, gm_float_arg (0), gm_tensor_arg (*mask));
+  }
+  return none;
+}
+
 RUN (scaled_dot_product_attention)
 {
   GmVal q = TENSOR (0), k = TENSOR (1), v = TENSOR (2), mask = OPTIONAL_TENSOR (3);
@@ -176,11 +194,13 @@ RUN (scaled_dot_product_attention)
   scores = gm_apply_num (b, mul, scores, scale);
   if (causal)
     mask = gm_lower_mask (b, rows, cols, 0);
+  GmVal none = mask && !causal ? rows_without_any (b, &mask) : NULL;
   if (mask)
     scores = add_mask (api, b, scores, mask);
   CHECK ();
   GmVal weights = gm_softmax (b, scores, META (scores)->ndim - 1, false);
   if (p > 0)
     weights = gm_dropout (b, weights, p);
-  return gm_give (gm_matmul (api, b, weights, v));
+  GmVal found = gm_matmul (api, b, weights, v);
+  return gm_give (none ? gm_pick (b, none, gm_float_arg (0), gm_tensor_arg (found)) : found);
 }

@@ -5,11 +5,11 @@
 
 #include <math.h>
 
-/* max (v, 0), with no slope at 0. */
+/* max (v, 0), with the slope 1 at 0: what is equal has to come apart. */
 static GmVal
 above_zero (GmBuilder *b, GmVal v)
 {
-  return gm_b (b, relu, v);
+  return gm_clamp_min (b, v, 0);
 }
 
 static GmArg
@@ -173,7 +173,7 @@ RUN (multi_margin_loss)
     return gm_give (gm_b_fail (b, GM_ERROR_VALUE, "multi_margin_loss(): only p == 1 and p == 2 supported"));
   int64_t c = META (x)->sizes[1];
   GmVal at = gm_unsqueeze (b, gm_b_cast (b, y, GM_I64), 1), own = gm_gather (b, x, 1, at);
-  GmVal v = above_zero (b, gm_apply_num (b, add, gm_apply2 (b, sub, x, own), margin));
+  GmVal v = gm_b (b, relu, gm_apply_num (b, add, gm_apply2 (b, sub, x, own), margin));
   if (p == 2)
     v = gm_b (b, square, v);
   if (weight)
@@ -201,7 +201,7 @@ RUN (multilabel_margin_loss)
   int64_t middle = 1;
   GmVal target = gm_b_reduce (b, GM_OP_any, gm_b (b, logical_and, is, gm_unsqueeze (b, live, 2)), &middle, 1, false);
   GmVal own = gm_unsqueeze (b, gm_gather (b, x, 1, safe), 2);
-  GmVal v = above_zero (b, gm_num_apply (b, sub, 1, gm_apply2 (b, sub, own, gm_unsqueeze (b, x, 1))));
+  GmVal v = gm_b (b, relu, gm_num_apply (b, sub, 1, gm_apply2 (b, sub, own, gm_unsqueeze (b, x, 1))));
   GmVal counts = gm_b (b, logical_and, gm_unsqueeze (b, live, 2), gm_unsqueeze (b, gm_b (b, logical_not, target), 1));
   v = gm_b_reduce (b, GM_OP_sum, gm_pick (b, counts, gm_tensor_arg (v), gm_float_arg (0)), dims, 2, false);
   v = gm_apply (b, GM_OP_div, (const GmArg[]){ gm_tensor_arg (v), gm_count_arg (c) }, 2);

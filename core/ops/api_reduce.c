@@ -278,8 +278,14 @@ norm (GmBuilder *b, GmVal v, double p, const int64_t *dims, int n, bool keepdim)
     return gm_b_reduce (b, GM_OP_sum,
                         gm_b_cast (b, gm_apply_num (b, ne, v, 0), (GmDtype) META (v)->dtype), dims,
                         n, keepdim);
-  return gm_apply_num (
-      b, pow, gm_b_reduce (b, GM_OP_sum, gm_apply_num (b, pow, size, p), dims, n, keepdim), 1 / p);
+  if (!META (v)->requires_grad)
+    return gm_apply_num (b, pow, gm_b_reduce (b, GM_OP_sum, gm_apply_num (b, pow, size, p), dims, n, keepdim), 1 / p);
+  /* An element that is 0, and a norm that is, have no slope. */
+  GmVal nothing = gm_apply_num (b, eq, size, 0), some = gm_pick (b, nothing, gm_float_arg (1), gm_tensor_arg (size));
+  GmVal powers = gm_pick (b, nothing, gm_float_arg (p > 0 ? 0 : INFINITY), gm_tensor_arg (gm_apply_num (b, pow, some, p)));
+  GmVal sum = gm_b_reduce (b, GM_OP_sum, powers, dims, n, keepdim), none = gm_apply_num (b, eq, sum, 0);
+  GmVal root = gm_apply_num (b, pow, gm_pick (b, none, gm_float_arg (1), gm_tensor_arg (sum)), 1 / p);
+  return gm_pick (b, none, gm_float_arg (p > 0 ? 0 : INFINITY), gm_tensor_arg (root));
 }
 
 GmVal

@@ -36,6 +36,14 @@ CASES = {
     "median of equal elements": (G.median, [[3.0, 1.0, 3.0, 3.0, 0.0]], 3.0, [[1 / 3, 0.0, 1 / 3, 1 / 3, 0.0]]),
     "nanmedian": (G.nanmedian, [[3.0, 1.0, 3.0, 3.0, 0.0, NAN]], 3.0, [[1 / 3, 0.0, 1 / 3, 1 / 3, 0.0, 0.0]]),
     "median with NaN": (G.median, [[3.0, NAN]], NAN, [[0.0, 1.0]]),
+    "norm 3": (lambda x: G.linalg.vector_norm(x, 3, -1), [[[0.0, 0.0], [0.0, -2.0]]], [0.0, 2.0], [[[0.0, 0.0], [0.0, -1.0]]]),
+    "norm 0.5": (lambda x: G.linalg.vector_norm(x, 0.5, -1), [[[0.0, 0.0], [0.0, -2.0]]], [0.0, 2.0], [[[0.0, 0.0], [0.0, -1.0]]]),
+    "norm -1": (lambda x: G.linalg.vector_norm(x, -1, -1), [[[0.0, 1.0], [2.0, 2.0]]], [0.0, 1.0], [[[0.0, 0.0], [0.25, 0.25]]]),
+    "distances": (lambda x, y: G.cdist(x, y, p=3.0), [[[0.0, 0.0]], [[0.0, 0.0], [2.0, 0.0]]], [[0.0, 2.0]], [[[-1.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]]),
+    "margin_ranking_loss": (
+        lambda x, y: F.margin_ranking_loss(x, y, G.ones(1, dtype=G.float64), reduction="none"), [[1.0], [1.0]], [0.0], [[-1.0], [1.0]],
+    ),
+    "hinge_embedding_loss": (lambda x: F.hinge_embedding_loss(x, -G.ones(1, dtype=G.float64), reduction="none"), [[1.0]], [0.0], [[-1.0]]),
     "fmod": (G.fmod, [[-1.0, -1.0, -6.0, 7.0, -7.5], [1e30, INF, 3.0, -4.0, 2.0]], [-1.0, -1.0, -0.0, 3.0, -1.5], [[1.0] * 5, None]),
 }  # fmt: skip
 
@@ -79,3 +87,24 @@ def test_signs_of_zeros_and_integers():
     least = -(2**63)
     assert G.fmod(G.tensor([least, -7, 7, -7]), G.tensor([3, 3, -3, -3])).tolist() == [-2, -1, 1, -1]
     assert G.xlogy(G.zeros(1), G.tensor([0.5])).signbit().tolist() == [False]
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+@pytest.mark.parametrize("floats", [False, True])
+def test_attention_of_a_row_without_a_key_is_zero(backend, floats):
+    """Padding often leaves such rows: what they give is 0, and nothing flows back through them."""
+    keep = G.tensor([[True, False, True], [False, False, False], [True, True, True]])
+    mask = G.zeros(3, 3).masked_fill(~keep, -INF) if floats else keep
+    found = []
+    f = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, mask)
+    for fn in (f, f if backend is None else G.compile(f, backend=backend)):
+        G.manual_seed(0)
+        q, k, v = [G.randn(2, 3, 4, requires_grad=True) for _ in range(3)]
+        y = fn(q, k, v)
+        y.sum().backward()
+        found.append([t.detach().numpy().tobytes() for t in (y, q.grad, k.grad, v.grad)])
+    assert found[0] == found[1] and (y[:, 1] == 0).all() and (q.grad[:, 1] == 0).all() and k.grad.isfinite().all()
+    want = F.softmax((q @ k.mT / 2).masked_fill(~keep, -INF), -1) @ v
+    assert np.allclose(y[:, [0, 2]].detach().numpy(), want[:, [0, 2]].detach().numpy(), atol=1e-6)
+    padded = keep.any(0).logical_not().reshape(1, 1, 3) | G.tensor([[[False]], [[True]]])
+    assert (F.scaled_dot_product_attention(q, k, v, ~padded)[1] == 0).all()
