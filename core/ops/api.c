@@ -74,7 +74,7 @@ parse_default (const char *text)
 static void
 parse_signature (GmApi *row)
 {
-  row->star = row->n_positional = row->generator = row->device = -1;
+  row->star = row->n_positional = row->generator = row->device = row->format = -1;
   g_auto (GStrv) parts = g_strsplit (row->signature, ",", -1);
   for (char **p = parts; *p; p++) {
     char *part = g_strstrip (*p);
@@ -101,6 +101,8 @@ parse_signature (GmApi *row)
       row->generator = i;
     if (strcmp (part, "device") == 0)
       row->device = i;
+    if (strcmp (part, "memory_format") == 0)
+      row->format = i;
   }
   if (row->n_positional < 0)
     row->n_positional = row->n_args;
@@ -498,6 +500,17 @@ part_from_arguments (const GmApi *api, GmBuilder *b, const GmArg *a, GmArg *resu
     result->v = gm_b_alias (b, result->v);
 }
 
+/* Whether memory_format asks for rows; the other one that there is leaves the layout to the function. */
+static bool
+is_by_rows (const GmApi *api, GmBuilder *b, const GmArg *a)
+{
+  bool known = a->kind == GM_ARG_NONE || a->kind == GM_ARG_STR, rows = a->kind == GM_ARG_STR && strcmp (a->s, "contiguous_format") == 0;
+  if (!known || (a->kind == GM_ARG_STR && !rows && strcmp (a->s, "preserve_format") != 0))
+    gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): memory_format is gramme.preserve_format or gramme.contiguous_format%s%s", api->name,
+               known ? ", not " : "", known ? a->s : "");
+  return rows;
+}
+
 static GmArg
 run (const GmApi *api, bool inplace, GmBuilder *b, GmArg *a)
 {
@@ -505,7 +518,10 @@ run (const GmApi *api, bool inplace, GmBuilder *b, GmArg *a)
   b->device = (uint8_t) device_of_call (api, b, a);
   if (G_UNLIKELY (api->generator >= 0) && a[api->generator].kind != GM_ARG_NONE)
     b->generator = generator_of (api, b, &a[api->generator]);
+  bool rows = G_UNLIKELY (api->format >= 0) && is_by_rows (api, b, &a[api->format]);
   GmArg result = gm_b_failed (b) ? gm_give (NULL) : api->run (api, b, a);
+  if (G_UNLIKELY (rows) && !gm_b_failed (b) && result.kind == GM_ARG_TENSOR)
+    result = gm_give (gm_b_contiguous (b, result.v));
   b->generator = NULL;
   b->device = before;
   if (api->where & GM_API_VIEWS && GM_CALL_MODE (a) != GM_CALL_INPLACE && !gm_b_failed (b))

@@ -50,7 +50,7 @@ typedef struct GmApi {
   GmOp op; /* POINTWISE rows: the op; else GM_OP_NONE */
   GmArg (*run) (const struct GmApi *api, GmBuilder *b, GmArg *args); /* args in signature order, defaults filled in */
   /* parsed signature, filled at start */
-  int n_args, n_positional, star, generator, device; /* star: index of "*rest" or -1; generator, device: those of that name, or -1 */
+  int n_args, n_positional, star, generator, device, format; /* star: index of "*rest" or -1; generator, device, format (memory_format): those of that name, or -1 */
   const char *arg_names[GM_API_MAX_ARGS];
   GmArg defaults[GM_API_MAX_ARGS];
   uint8_t autocast; /* GmAutocast, filled at start */

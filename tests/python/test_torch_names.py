@@ -282,3 +282,14 @@ def test_what_gives_back_the_tensor_itself_in_torch_does():
     x = G.zeros(3)
     for y in (x.contiguous(), x.to(G.float32), x.float(), +x, x.cpu(), x.flatten(), G.atleast_1d(x), x.requires_grad_(False)):
         assert y is x
+
+
+def test_memory_formats():
+    x = X.T
+    for f in (G.zeros_like, G.ones_like, G.empty_like, G.rand_like, G.clone):
+        assert f(x, memory_format=G.preserve_format).stride() == f(x).stride() and f(x, memory_format=G.contiguous_format).is_contiguous()
+    assert x.contiguous(memory_format=G.contiguous_format).stride() == (2, 1) and x.clone(memory_format=G.contiguous_format).equal(x)
+    assert x.to(G.float64, memory_format=G.preserve_format).dtype == G.float64
+    assert recorded(lambda x: x.T.clone(memory_format=G.contiguous_format) + G.zeros_like(x.T, memory_format=G.preserve_format), X).stride() == (2, 1)
+    with pytest.raises(RuntimeError, match="not channels_last"):
+        G.ones(1, 2, 3, 3).to(memory_format=G.channels_last)

@@ -79,6 +79,8 @@ from gramme.linalg import (
 _core.add_methods({**METHODS, **linalg.OLDER, "igamma": igamma, "igammac": igammac})
 cholesky, lu_solve, qr, svd = [linalg.OLDER[name] for name in ("cholesky", "lu_solve", "qr", "svd")]
 newaxis = None
+preserve_format, contiguous_format = "preserve_format", "contiguous_format"  # of memory_format=; of the others a call says that they are not there
+channels_last, channels_last_3d, memory_format = "channels_last", "channels_last_3d", str
 conj = conj_physical = resolve_conj = resolve_neg = real = itself
 del METHODS, itself
 from gramme.functions import inclusive_range as range  # the last import: from here on `range` is torch's
