@@ -145,6 +145,23 @@ RUN (sinc)
   return finish (b, gm_pick (b, zero, gm_float_arg (1), gm_tensor_arg (gm_b (b, div, gm_b (b, sin, safe), safe))), own);
 }
 
+/* -- Rounding ---------------------------------------------------------------------------------- */
+
+RUN (round_to)
+{
+  int64_t decimals = INT (1);
+  CHECK ();
+  if (decimals == 0)
+    return gm_pointwise (api, b, a, GM_OP_round, a, 1);
+  GmDtype own = GM_F32;
+  GmVal x = float_input (api, b, a, 0, &own);
+  CHECK ();
+  double unit = pow (10, (double) (decimals < 0 ? -decimals : decimals));
+  bool fine = decimals > 0;
+  GmVal whole = gm_b (b, round, fine ? gm_apply_num (b, mul, x, unit) : gm_apply_num (b, div, x, unit));
+  return finish (b, fine ? gm_apply_num (b, div, whole, unit) : gm_apply_num (b, mul, whole, unit), own);
+}
+
 /* -- Logarithms -------------------------------------------------------------------------------- */
 
 /* x log (y), and 0 where x is 0 and y is a number.  Where its logarithm is finite, that is the slope there. */

@@ -293,3 +293,10 @@ def test_memory_formats():
     assert recorded(lambda x: x.T.clone(memory_format=G.contiguous_format) + G.zeros_like(x.T, memory_format=G.preserve_format), X).stride() == (2, 1)
     with pytest.raises(RuntimeError, match="not channels_last"):
         G.ones(1, 2, 3, 3).to(memory_format=G.channels_last)
+
+
+def test_rounding_to_decimals():
+    x = G.tensor([1.255, -2.344, 1234.5, 0.5, 1.5], dtype=G.float64)
+    assert recorded(lambda x: x.round(decimals=2), x).tolist() == [1.25, -2.34, 1234.5, 0.5, 1.5]
+    assert G.round(x, decimals=-2).tolist() == [0.0, -0.0, 1200.0, 0.0, 0.0] and x.round().tolist() == [1.0, -2.0, 1234.0, 0.0, 2.0]
+    assert G.round(G.tensor([3, 4])).dtype == G.int64 and x.clone().round_(decimals=1)[1].item() == -2.3
