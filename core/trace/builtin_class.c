@@ -115,6 +115,8 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
       g_autoptr (GPtrArray) all = gm_iterate (r, t);
       t = all ? gm_tuple_new (r, (const GmTracker *const *) all->pdata, all->len) : t;
     }
+    if (t->kind == &gm_kind_deque)
+      return gm_call_n (r, gm_getattr (r, t, gm_record_take (r, PyUnicode_InternFromString ("__reversed__"))), NULL, 0);
     if (t->kind == &gm_kind_object) {
       const GmTracker *own = gm_call_special (r, t, "__reversed__", NULL, 0);
       if (own)

@@ -22,6 +22,25 @@ gm_args_plain (GmRecorder *r, const char *name, const GmCallArgs *args, uint32_t
 }
 
 bool
+gm_args_range (GmRecorder *r, const char *type, const GmCallArgs *args, int64_t n, int64_t *from, int64_t *to)
+{
+  int64_t *const places[] = { from, to };
+  *from = 0;
+  *to = n;
+  if (!gm_args_plain (r, "index", args, 1, 3))
+    return false;
+  for (uint32_t i = 1; i < args->n; i++) {
+    int64_t at;
+    if (!gm_constant_int (r, args->args[i], &at)) {
+      gm_record_break (r, GM_BREAK_CALL_METHOD, "index", type);
+      return false;
+    }
+    *places[i - 1] = CLAMP (at < 0 ? at + n : at, 0, n);
+  }
+  return true;
+}
+
+bool
 gm_args_take (GmRecorder *r, const char *name, const GmCallArgs *args, const char *const *names,
               uint32_t n_names, const GmTracker **out)
 {

@@ -15,6 +15,7 @@ typedef enum {
   GM_ITER_MAP,        /* items[0]: a function, the others iterators */
   GM_ITER_FILTER,     /* items[0]: a function or None; items[1]: an iterator */
   GM_ITER_DEQUE,      /* items: a deque and its gm_deque_change when it began, unless that was NULL */
+  GM_ITER_DEQUE_REVERSED, /* likewise, from its end */
   GM_ITER_SET,        /* items: a set, its contents when it began, a tuple of them in table order */
   GM_ITER_GETITEM,    /* items[0]: an object with __getitem__ alone */
   GM_ITER_CALLABLE,   /* items[0]: a function, items[1]: the value that ends it */

@@ -162,3 +162,13 @@ gm_row_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, c
   for (uint32_t i = 0; i < n && !r->stop; i++)
     put (r, row, slot_of (row, state_of (r, row), at + i), items[i]);
 }
+
+void
+gm_row_reverse (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *old = gm_contents_of (r, t);
+  const GmTracker **items = gm_tracker_array (r, old->n);
+  for (uint32_t i = 0; i < old->n; i++)
+    items[i] = old->items[old->n - 1 - i];
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n));
+}

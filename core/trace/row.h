@@ -14,6 +14,8 @@ const GmTracker *gm_row_item (GmRecorder *r, const GmTracker *t, uint32_t i);
 /* Replaces `count` items from `at` by n others. */
 void gm_row_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, const GmTracker *const *items, uint32_t n);
 
+void gm_row_reverse (GmRecorder *r, const GmTracker *t);
+
 /* As contents; the same object until something changes. */
 const GmTracker *gm_row_contents (GmRecorder *r, const GmTracker *row);
 

@@ -241,6 +241,8 @@ bool gm_args_unpack (GmRecorder *r, const GmTracker *rest, const GmTracker *kwar
 /* Positional arguments only, min to max of them: else a break that names the method. */
 bool gm_args_plain (GmRecorder *r, const char *name, const GmCallArgs *args, uint32_t min,
                     uint32_t max);
+/* Those of index (value, start, stop) of a sequence of n items: where to look.  False after a break. */
+bool gm_args_range (GmRecorder *r, const char *type, const GmCallArgs *args, int64_t n, int64_t *from, int64_t *to);
 /* Positional and named arguments as out[n_names]; NULL where not given.  False after a break. */
 bool gm_args_take (GmRecorder *r, const char *name, const GmCallArgs *args,
                    const char *const *names, uint32_t n_names, const GmTracker **out);

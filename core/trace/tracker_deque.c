@@ -72,13 +72,27 @@ len (GmRecorder *r, const GmTracker *t)
   return gm_row_length (r, t);
 }
 
+static PyObject *
+method_of (const GmTracker *t, const char *name)
+{
+  return PyDict_GetItemString (gm_type_dict ((PyTypeObject *) t->data), name);
+}
+
 static void
 effect (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *arg)
 {
   const GmTracker *args[2] = { t, arg };
   if (t->real)
-    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (((PyTypeObject *) t->data)), name),
-               NULL, args, arg ? 2 : 1);
+    gm_effect (r, GM_EFFECT_CALL, method_of (t, name), NULL, args, arg ? 2 : 1);
+}
+
+/* Lets go of an item that nobody is given. */
+static void
+drop (GmRecorder *r, const GmTracker *t, uint32_t at)
+{
+  if (t->real)
+    gm_dropped (r, gm_row_item (r, t, at));
+  gm_row_splice (r, t, at, 1, NULL, 0);
 }
 
 /* At one end; from a full one the item at the other end falls. */
@@ -90,7 +104,7 @@ push (GmRecorder *r, const GmTracker *t, const GmTracker *item, bool left)
     return;
   gm_row_splice (r, t, left ? 0 : n, 0, &item, 1);
   if (t->number >= 0 && n == t->number)
-    gm_row_splice (r, t, left ? n : 0, 1, NULL, 0);
+    drop (r, t, left ? n : 0);
   changed (r, t);
 }
 
@@ -218,13 +232,9 @@ method_rotate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 method_reverse (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  const GmTracker *contents = gm_contents_of (r, t);
   if (!gm_args_plain (r, "reverse", args, 0, 0))
     return &gm_tracker_poison;
-  const GmTracker **items = gm_tracker_array (r, contents->n);
-  for (uint32_t i = 0; i < contents->n; i++)
-    items[i] = contents->items[contents->n - 1 - i];
-  gm_contents_set (r, t, gm_contents (r, items, contents->n));
+  gm_row_reverse (r, t);
   effect (r, t, "reverse", NULL);
   return gm_none (r);
 }
@@ -241,18 +251,89 @@ method_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_contents_still (r, t, contents) ? gm_from_int (r, n) : &gm_tracker_poison;
 }
 
+/* The first place from `from` on, and before `to`, of what is equal to the value; -1: nowhere, or a break. */
+static int64_t
+find (GmRecorder *r, const GmTracker *t, const GmTracker *value, int64_t from, int64_t to)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  for (int64_t i = from; i < to && !r->stop; i++)
+    if (gm_same_or_equal (r, contents->items[i], value))
+      return gm_contents_still (r, t, contents) ? i : -1;
+  gm_contents_still (r, t, contents);
+  return -1;
+}
+
+static const GmTracker *
+raise_absent (GmRecorder *r, const GmTracker *value)
+{
+  const GmTracker *text = r->stop ? NULL : gm_text_of (r, value, true);
+  return r->stop ? &gm_tracker_poison : gm_raise_new (r, PyExc_ValueError, "%s is not in deque", PyUnicode_AsUTF8 (text->real));
+}
+
 static const GmTracker *
 method_index (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  if (!gm_args_plain (r, "index", args, 1, 1))
+  int64_t from, to;
+  if (!gm_args_range (r, "deque", args, gm_row_length (r, t), &from, &to))
     return &gm_tracker_poison;
-  const GmTracker *contents = gm_contents_of (r, t);
-  for (uint32_t i = 0; i < contents->n && !r->stop; i++)
-    if (gm_same_or_equal (r, contents->items[i], args->args[0]))
-      return gm_contents_still (r, t, contents) ? gm_from_int (r, i) : &gm_tracker_poison;
-  return r->stop || !gm_contents_still (r, t, contents)
-             ? &gm_tracker_poison
-             : gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "ValueError: the value is not in the deque");
+  int64_t i = find (r, t, args->args[0], from, to);
+  return i < 0 ? raise_absent (r, args->args[0]) : gm_from_int (r, i);
+}
+
+/* Replayed by the place, as nothing is compared again. */
+static const GmTracker *
+method_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "remove", args, 1, 1))
+    return &gm_tracker_poison;
+  int64_t i = find (r, t, args->args[0], 0, gm_row_length (r, t));
+  if (i < 0)
+    return raise_absent (r, args->args[0]);
+  drop (r, t, (uint32_t) i);
+  changed (r, t);
+  gm_effect_item (r, (PyTypeObject *) t->data, t, gm_from_int (r, i), NULL);
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_insert (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  int64_t at, n = gm_row_length (r, t);
+  if (!gm_args_plain (r, "insert", args, 2, 2))
+    return &gm_tracker_poison;
+  if (!gm_constant_int (r, args->args[0], &at))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "insert", "deque");
+  if (n == t->number)
+    return gm_raise_new (r, PyExc_IndexError, "deque already at its maximum size");
+  at = CLAMP (at < 0 ? at + n : at, 0, n);
+  gm_row_splice (r, t, (uint32_t) at, 0, &args->args[1], 1);
+  changed (r, t);
+  if (t->real)
+    gm_effect (r, GM_EFFECT_CALL, method_of (t, "insert"), NULL, (const GmTracker *const[]){ t, gm_from_int (r, at), args->args[1] }, 3);
+  return gm_none (r);
+}
+
+static const GmTracker *
+copy_of (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *copy = deque_add (r, NULL, NULL, (PyTypeObject *) t->data, t->number);
+  gm_contents_set (r, copy, gm_contents_of (r, t));
+  return copy;
+}
+
+static const GmTracker *
+method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_args_plain (r, "copy", args, 0, 0) ? copy_of (r, t) : &gm_tracker_poison;
+}
+
+static const GmTracker *
+method_reversed (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "__reversed__", args, 0, 0))
+    return &gm_tracker_poison;
+  const GmTracker *items[2] = { t, gm_deque_change (r, t) };
+  return gm_iterator_new (r, GM_ITER_DEQUE_REVERSED, items, items[1] ? 2 : 1, 0);
 }
 
 static const GmMethodRow methods[] = {
@@ -267,6 +348,11 @@ static const GmMethodRow methods[] = {
   { "clear", method_clear },
   { "rotate", method_rotate },
   { "reverse", method_reverse },
+  { "remove", method_remove },
+  { "insert", method_insert },
+  { "copy", method_copy },
+  { "__copy__", method_copy },
+  { "__reversed__", method_reversed },
   { NULL, NULL },
 };
 
@@ -276,6 +362,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   if (PyUnicode_CompareWithASCIIString (name, "maxlen") == 0)
     return t->number < 0 ? gm_none (r) : gm_from_int (r, t->number);
   const GmTracker *bound = gm_method_row (r, methods, t, name);
+  if (bound == NULL)
+    bound = gm_operator_method (r, t, name);
   if (bound || _PyType_Lookup ((PyTypeObject *) t->data, name) == NULL)
     return bound;
   return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "deque");
@@ -323,11 +411,37 @@ iter (GmRecorder *r, const GmTracker *t)
 static const GmTracker *
 contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
+  return gm_from_bool (r, find (r, t, item, 0, gm_row_length (r, t)) >= 0);
+}
+
+/* Appends what it holds until it is there `times` times. */
+static const GmTracker *
+repeat (GmRecorder *r, const GmTracker *t, int64_t times)
+{
   const GmTracker *contents = gm_contents_of (r, t);
-  for (uint32_t i = 0; i < contents->n && !r->stop; i++)
-    if (gm_same_or_equal (r, contents->items[i], item))
-      return gm_from_bool (r, true);
-  return gm_from_bool (r, false);
+  int64_t n = times > 0 ? (times - 1) * contents->n : 0;
+  for (int64_t i = 0; i < n && !r->stop; i++)
+    push (r, t, contents->items[i % contents->n], false);
+  if (times <= 0 && contents->n) {
+    gm_contents_set (r, t, gm_contents (r, NULL, 0));
+    changed (r, t);
+  }
+  effect (r, t, "__imul__", gm_from_int (r, times));
+  return t;
+}
+
+static const GmTracker *
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+{
+  int64_t times;
+  if (op == GM_BIN_ADD && !reflected && (inplace || other->kind == &gm_kind_deque)) {
+    const GmTracker *to = inplace ? t : copy_of (r, t);
+    add_all (r, to, &(GmCallArgs){ &other, 1, NULL }, "extend", true, false);
+    return r->stop ? &gm_tracker_poison : to;
+  }
+  if (op == GM_BIN_MUL && gm_constant_int (r, other, &times) && times <= 100000 && times * gm_row_length (r, t) <= 100000)
+    return repeat (r, inplace && !reflected ? t : copy_of (r, t), times);
+  return NULL;
 }
 
 static const GmTracker *
@@ -359,6 +473,18 @@ gm_deque_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   return t;
 }
 
+static PyObject *
+constant (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *contents = gm_contents_of (r, t);
+  PyObject *list = gm_constant (r, gm_list_new (r, contents->items, contents->n));
+  PyObject *maxlen = t->number < 0 ? Py_NewRef (Py_None) : PyLong_FromLongLong (t->number);
+  PyObject *deque = list && maxlen ? PyObject_CallFunctionObjArgs ((PyObject *) t->data, list, maxlen, NULL) : NULL;
+  Py_XDECREF (maxlen);
+  PyErr_Clear ();
+  return deque;
+}
+
 /* deque ((), maxlen), then its items one by one: it may hold itself. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
@@ -375,8 +501,7 @@ build (GmResidualBuilder *b, const GmTracker *t)
   gm_residual_allocated (b, t);
   for (uint32_t i = 0; i < contents->n; i++) {
     gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
-    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0,
-                      PyDict_GetItemString (gm_type_dict (((PyTypeObject *) t->data)), "append"));
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, method_of (t, "append"));
     gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
     gm_residual_value (b, contents->items[i]);
     gm_residual_emit (b, GM_INSN_CALL, 2, NULL);
@@ -393,8 +518,10 @@ const GmTrackerKind gm_kind_deque = {
   .getattr = getattr,
   .getitem = getitem,
   .setitem = setitem,
+  .binary = binary,
   .compare = compare,
   .len = len,
   .contains = contains,
+  .constant = constant,
   .build = build,
 };

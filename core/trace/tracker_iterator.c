@@ -204,6 +204,7 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
     }
     return NULL;
   case GM_ITER_DEQUE:
+  case GM_ITER_DEQUE_REVERSED:
     if (gm_deque_change (r, of) != (t->n == 2 ? t->items[1] : NULL)) { /* any change counts, also one of no size */
       gm_raise_new (r, PyExc_RuntimeError, "deque mutated during iteration");
       return NULL;
@@ -211,7 +212,7 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
     if (at >= gm_row_length (r, of))
       return NULL;
     gm_iterator_move (r, t, at + 1);
-    return gm_row_item (r, of, (uint32_t) at);
+    return gm_row_item (r, of, t->number == GM_ITER_DEQUE ? (uint32_t) at : gm_row_length (r, of) - 1 - (uint32_t) at);
   case GM_ITER_SET: {
     const GmTracker *was = t->items[1], *now = gm_contents_of (r, of);
     if (now != was && now->n != was->n)

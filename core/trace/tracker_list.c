@@ -266,24 +266,26 @@ method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return item;
 }
 
+/* The first place from `from` on, and before `to`, of what is equal to the item; -1: nowhere, or a break. */
 static int64_t
-find (GmRecorder *r, const GmTracker *t, const GmTracker *item)
+find (GmRecorder *r, const GmTracker *t, const GmTracker *item, int64_t from, int64_t to)
 {
   const GmTracker *contents = gm_contents_of (r, t);
   item = gm_realize (r, item);
-  for (uint32_t i = 0; i < contents->n && !r->stop; i++) {
+  for (int64_t i = from; i < to && !r->stop; i++)
     if (gm_same_or_equal (r, contents->items[i], item))
-      return i;
-  }
+      return gm_contents_still (r, t, contents) ? i : -1;
+  gm_contents_still (r, t, contents);
   return -1;
 }
 
 static const GmTracker *
 method_index (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  if (!gm_args_plain (r, "index", args, 1, 1))
+  int64_t from, to;
+  if (!gm_args_range (r, "list", args, gm_row_length (r, t), &from, &to))
     return &gm_tracker_poison;
-  int64_t i = find (r, t, args->args[0]);
+  int64_t i = find (r, t, args->args[0], from, to);
   if (i >= 0 || r->stop)
     return gm_from_int (r, i);
   const GmTracker *text = gm_text_of (r, args->args[0], true);
@@ -297,7 +299,9 @@ method_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "remove", args, 1, 1))
     return &gm_tracker_poison;
-  int64_t i = find (r, t, args->args[0]);
+  int64_t i = find (r, t, args->args[0], 0, gm_row_length (r, t));
+  if (r->stop)
+    return &gm_tracker_poison;
   if (i < 0)
     return gm_raise_new (r, PyExc_ValueError, "list.remove(x): x not in list");
   splice (r, t, (uint32_t) i, 1, NULL, 0);
@@ -326,14 +330,9 @@ method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 method_reverse (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  const GmTracker *contents = gm_contents_of (r, t);
   if (!gm_args_plain (r, "reverse", args, 0, 0))
     return &gm_tracker_poison;
-  const GmTracker **items = gm_tracker_array (r, contents->n);
-  for (uint32_t i = 0; i < contents->n; i++)
-    items[i] = contents->items[contents->n - 1 - i];
-  gm_contents_set (r, t,
-                   gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = contents->n));
+  gm_row_reverse (r, t);
   effect (r, "reverse", &t, 1);
   return gm_none (r);
 }
@@ -347,7 +346,7 @@ method_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return &gm_tracker_poison;
   for (uint32_t i = 0; i < contents->n && !r->stop; i++)
     n += gm_same_or_equal (r, contents->items[i], args->args[0]);
-  return gm_from_int (r, n);
+  return gm_contents_still (r, t, contents) ? gm_from_int (r, n) : &gm_tracker_poison;
 }
 
 /* Replayed as the order that was found: keys and comparisons have run. */
@@ -461,7 +460,7 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 static const GmTracker *
 contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
-  return gm_from_bool (r, find (r, t, item) >= 0);
+  return gm_from_bool (r, find (r, t, item, 0, gm_row_length (r, t)) >= 0);
 }
 
 static PyObject *

@@ -174,31 +174,26 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 }
 
 static const GmTracker *
-index_or_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, bool count)
-{
-  int64_t n = 0;
-  if (!gm_args_plain (r, count ? "count" : "index", args, 1, 1))
-    return &gm_tracker_poison;
-  for (uint32_t i = 0; i < t->n && !r->stop; i++) {
-    bool same = gm_same_or_equal (r, t->items[i], args->args[0]);
-    if (same && !count)
-      return gm_from_int (r, i);
-    n += same;
-  }
-  return count ? gm_from_int (r, n)
-               : gm_raise_new (r, PyExc_ValueError, "tuple.index(x): x not in tuple");
-}
-
-static const GmTracker *
 method_index (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  return index_or_count (r, t, args, false);
+  int64_t from, to;
+  if (!gm_args_range (r, "tuple", args, t->n, &from, &to))
+    return &gm_tracker_poison;
+  for (int64_t i = from; i < to && !r->stop; i++)
+    if (gm_same_or_equal (r, t->items[i], args->args[0]))
+      return gm_from_int (r, i);
+  return gm_raise_new (r, PyExc_ValueError, "tuple.index(x): x not in tuple");
 }
 
 static const GmTracker *
 method_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  return index_or_count (r, t, args, true);
+  int64_t n = 0;
+  if (!gm_args_plain (r, "count", args, 1, 1))
+    return &gm_tracker_poison;
+  for (uint32_t i = 0; i < t->n && !r->stop; i++)
+    n += gm_same_or_equal (r, t->items[i], args->args[0]);
+  return gm_from_int (r, n);
 }
 
 static const GmTracker *
