@@ -379,6 +379,8 @@ EXTENSION_SOURCES = \
   core/trace/contents.c \
   core/trace/iterated.c \
   core/trace/row.c \
+  core/trace/set_algebra.c \
+  core/trace/set_order.c \
   core/trace/set_table.c \
   core/trace/table.c \
   core/trace/tracker_list.c \
@@ -399,6 +401,7 @@ EXTENSION_SOURCES = \
   core/trace/class_made.h \
   core/trace/contents.h \
   core/trace/row.h \
+  core/trace/set.h \
   core/trace/set_table.h \
   core/trace/table.h \
   core/trace/keys.h \

@@ -149,8 +149,8 @@ hash_tracker (const GmTracker *t)
   bool value = t->kind == &gm_kind_set && t->source == NULL; /* its elements are in the heap */
   value |= t->kind == &gm_kind_class && t->data; /* its shadow is made anew */
   value |= t->kind == &gm_kind_super && t->number;
-  if (t->real && t->kind == &gm_kind_contents && PyFrozenSet_CheckExact (t->real)) /* made for its table; the elements are items, too */
-    h = mix (h, (uint64_t) gm_set_table (t->real));
+  if (t->real && t->kind == &gm_kind_contents && (PyFrozenSet_CheckExact (t->real) || PySet_CheckExact (t->real))) /* made for its table; the elements are items, too */
+    h = mix (h, (uint64_t) gm_set_state (t->real));
   else if (t->real && !value)
     h = mix (h, t->kind == &gm_kind_constant ? hash_value (t->real) : (uintptr_t) t->real);
   h = mix (h, t->n);

@@ -64,3 +64,66 @@ gm_set_made_of (PyObject *set, bool *as_set)
   PyErr_Clear ();
   return elements;
 }
+
+bool
+gm_set_has_gaps (PyObject *set)
+{
+  return ((const PySetObject *) set)->fill != ((const PySetObject *) set)->used;
+}
+
+/* A gap has the hash -1, as no key has, and holds no reference. */
+int64_t
+gm_set_state (PyObject *set)
+{
+  const PySetObject *s = (const PySetObject *) set;
+  uint64_t h = (uint64_t) s->mask ^ (uint64_t) s->finger << 32;
+  for (Py_ssize_t i = 0; i <= s->mask; i++)
+    if (s->table[i].key)
+      h = (h ^ (uint64_t) (i << 1 | (s->table[i].hash == -1))) * 0x9e3779b97f4a7c15u;
+  return (int64_t) h;
+}
+
+/* No function of CPython's copies a table with its gaps. */
+PyObject *
+gm_set_table_copy (PyObject *set)
+{
+  const PySetObject *from = (const PySetObject *) set;
+  PySetObject *to = (PySetObject *) PySet_New (NULL);
+  size_t n_entries = (size_t) from->mask + 1;
+  if (to && from->table != from->smalltable)
+    to->table = PyMem_New (setentry, n_entries);
+  if (to && to->table == NULL) {
+    to->table = to->smalltable;
+    Py_CLEAR (to);
+  }
+  if (to == NULL)
+    return NULL;
+  for (size_t i = 0; i < n_entries; i++) {
+    to->table[i] = from->table[i];
+    if (from->table[i].key && from->table[i].hash != -1)
+      Py_INCREF (from->table[i].key);
+  }
+  to->mask = from->mask;
+  to->fill = from->fill;
+  to->used = from->used;
+  to->finger = from->finger;
+  return (PyObject *) to;
+}
+
+PyObject *
+gm_set_table_source (PyObject *set)
+{
+  PyObject *of = ((const PySetObject *) set)->finger ? NULL : PyFrozenSet_New (set), *again = of ? PySet_New (of) : NULL;
+  if (of && !same_table (again, set)) {
+    Py_XSETREF (of, gm_set_elements (set));
+    Py_XSETREF (again, PySet_New (NULL));
+    for (Py_ssize_t i = 0; of && again && i < PyTuple_GET_SIZE (of); i++)
+      if (PySet_Add (again, PyTuple_GET_ITEM (of, i)) < 0)
+        Py_CLEAR (again);
+    if (!same_table (again, set))
+      Py_CLEAR (of);
+  }
+  Py_XDECREF (again);
+  PyErr_Clear ();
+  return of;
+}

@@ -5,6 +5,7 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/contents.h"
+#include "core/trace/set.h"
 
 static int64_t
 len (GmRecorder *r, const GmTracker *t)
@@ -54,7 +55,12 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   const GmTracker *a = as_set (r, t), *b = r->stop ? NULL : as_set (r, other);
   if (a == NULL || b == NULL)
     return r->stop ? &gm_tracker_poison : NULL;
-  return reflected ? gm_binary (r, op, b, a, false) : gm_binary (r, op, a, b, false);
+  const GmTracker *v = reflected ? gm_binary (r, op, b, a, false) : gm_binary (r, op, a, b, false);
+  if (!r->stop && v->kind == &gm_kind_set && !v->number) { /* CPython fills it in another way */
+    const GmTracker *contents = gm_contents_of (r, v);
+    gm_set_be (r, v, NULL, contents->items, contents->n);
+  }
+  return v;
 }
 
 static const GmTracker *

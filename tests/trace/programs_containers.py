@@ -100,9 +100,114 @@ def case_set_iteration(compile):
     return f(a, G.ones(2)), f(set(a) | {3}, G.ones(2)), f(a, G.ones(2))
 
 
-# expect: graphs=0 breaks=1
-def case_set_iteration_after_a_union_breaks(compile):
-    return compile(lambda s, x: (list(s | {3}), x + 1))({1, 2}, G.ones(2))
+# CPython's own tables are followed through what changes them
+# expect: graphs=1 breaks=0
+def case_order_of_changed_sets(compile):
+    def root(s, x):
+        new, out = {8, 16, 0, "a"}, []
+        new.discard(16)
+        new.update({24, 32}, ["b"])
+        s ^= {2, 64}
+        s.difference_update([1], (9,))
+        s.add(72)
+        both = (s | new).intersection(range(0, 80, 8))
+        for v in new | frozenset("c"):
+            out.append(v)
+        both.add(3)
+        return x + 1, out, list(s), list(both), both, s - {64}, {8, 0}.copy()
+
+    s = {1, 2}
+    return compile(root)(s, G.ones(2)), list(s)
+
+
+# A set is looked for as a frozenset is
+# expect: graphs=1 breaks=0
+def case_sets_in_sets(compile):
+    def root(s, x):
+        families = {frozenset({1, 2}), frozenset("a"), 3}
+        out = [s in families, {"a"} in families, {3} in families]
+        families.discard(s)
+        try:
+            families.remove({5})
+        except KeyError as e:
+            out.append(e.args)
+        return x + 1, out, len(families)
+
+    return compile(root)({1, 2}, G.ones(2))
+
+
+# expect: graphs=1 breaks=0
+def case_popping_from_sets(compile):
+    def root(todo, x):
+        seen, local = [], {40, 8, 0, 16}
+        while todo:
+            v = todo.pop()
+            seen.append(v)
+            if v < 20:
+                todo.update({v * 2 + 20, v * 3 + 20})
+        while len(local) > 1:
+            seen.append(local.pop())
+        local.clear()
+        try:
+            local.pop()
+        except KeyError as e:
+            seen.append(e.args)
+        return x + len(seen), seen
+
+    todo = {3, 11, 16}
+    return compile(root)(todo, G.ones(2)), todo.add(1), todo.add(9), todo.pop()
+
+
+# Where the last pop of an existing set ended is guarded
+# expect: graphs=2 breaks=0
+def case_popping_where_another_pop_ended(compile):
+    f = compile(lambda s, x: (s.pop(), x + 1))
+    a, b = {0, 1, 2}, {0, 1, 2}
+    b.pop()
+    b.pop()
+    b.update((0, 1))
+    return f(a, G.ones(2)), f(b, G.ones(2)), a, b
+
+
+# expect: graphs=1 breaks=0
+def case_methods_of_deques(compile):
+    def root(d, full, x):
+        out = [d.index(1, 2), d.copy(), 7 in d, str(d), list(reversed(d)), d + full, 2 * full, len(d.copy() * 2)]
+        d.insert(1, "i")
+        d.insert(-100, "first")
+        d.insert(100, 9)
+        d.remove(2)
+        d += (5, 6)
+        full *= 3
+        for call in (lambda: d.remove("n"), lambda: d.index(1, 5), lambda: full.insert(0, 1), lambda: next(it)):
+            it = reversed(d)
+            next(it)
+            d.append(0)
+            try:
+                call()
+            except (ValueError, IndexError, RuntimeError) as e:
+                out.append((type(e), e.args))
+        return x + 1, out, reversed_all(d)
+
+    def reversed_all(d):
+        return [v for v in reversed(d)]
+
+    d, full = collections.deque([3, 1, 2, 1]), collections.deque("ab", 2)
+    return compile(root)(d, full, G.ones(2)), d, full
+
+
+# expect: graphs=1 breaks=0
+def case_index_with_bounds(compile):
+    def root(xs, x):
+        out = [xs.index(1, 2), xs.index(2, -2), ("a", 1, 1).index(1, 2, 9), xs.index(1, -100, 100)]
+        for call in (lambda: xs.index(3, 1), lambda: xs.index(1, 2, 3), lambda: (1, 2).index(1, 1)):
+            try:
+                call()
+            except ValueError as e:
+                out.append(e.args)
+        return x + 1, out
+
+    return compile(root)([3, 1, 2, 1], G.ones(2))
 
 
 # expect: graphs=1 breaks=0

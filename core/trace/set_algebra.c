@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * set_algebra.c -- sets that are made of others, changed by others, and compared with them.
+ *
+ * CPython itself does it, on real sets with the same tables, where the elements are constants and the tables are known; so the order of what comes of
+ * it is known as well (set_order.c).  Else the elements are looked up one by one, and the order is lost.
+ */
+#include "core/trace/set.h"
+
+#include "core/trace/builtin.h"
+#include "core/trace/contents.h"
+#include "core/trace/exception.h"
+#include "core/trace/keys.h"
+#include "core/trace/set_table.h"
+#include "core/trace/table.h"
+
+/* -- New sets of others ---------------------------------------------------- */
+
+/* A real object of the same elements in the same table: of a set, or a dict of the keys; NULL: not all are constants, or the table is not known. */
+static PyObject *
+real_operand (GmRecorder *r, const GmTracker *t)
+{
+  if (t->kind == &gm_kind_dict)
+    gm_len (r, t); /* loads it whole */
+  if (r->stop)
+    return NULL;
+  const GmTracker *contents = gm_contents_of (r, t);
+  if (t->kind == &gm_kind_set)
+    return t->number || (t->real && !contents->number) ? Py_NewRef (t->real) : gm_set_exact (r, t);
+  PyObject *dict = PyDict_New ();
+  for (uint32_t i = 0; dict && i < contents->n; i += 2) {
+    PyObject *key = gm_constant (r, contents->items[i]);
+    if (key == NULL || PyDict_SetItem (dict, key, Py_None) < 0)
+      Py_CLEAR (dict);
+  }
+  PyErr_Clear ();
+  return dict;
+}
+
+/* A new set takes over the elements of a set or dict at once.  NULL: one by one is as good, as no order is the right one. */
+static const GmTracker *
+merged (GmRecorder *r, const GmTracker *from)
+{
+  g_autoptr (GPtrArray) items = g_ptr_array_new ();
+  PyObject *operand = real_operand (r, from), *key;
+  PyObject *real = operand ? PyFrozenSet_New (operand) : NULL;
+  Py_ssize_t pos = 0;
+  Py_hash_t hash;
+  Py_XDECREF (operand);
+  if (real == NULL)
+    return NULL;
+  gm_record_take (r, real);
+  while (_PySet_NextEntry (real, &pos, &key, &hash))
+    g_ptr_array_add (items, (gpointer) gm_from_constant (r, key));
+  const GmTracker *t = gm_set_add (r, NULL, NULL, (const GmTracker *const *) items->pdata, items->len), *c = gm_contents_of (r, t);
+  gm_set_relies (r, t, from);
+  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = c->items, .n = c->n, .data = c->data, .number = 1, .real = real));
+  return t;
+}
+
+const GmTracker *
+gm_set_of (GmRecorder *r, const GmTracker *from)
+{
+  const GmTracker *whole = gm_set_inside (r, from), *t = NULL, *item;
+  if (!r->stop && (whole->kind == &gm_kind_set || whole->kind == &gm_kind_dict))
+    t = merged (r, whole);
+  if (t || r->stop)
+    return t ? t : &gm_tracker_poison;
+  t = gm_set_add (r, NULL, NULL, NULL, 0);
+  const GmTracker *it = gm_iter (r, whole);
+  while (!r->stop && (item = gm_next (r, it)) != NULL)
+    gm_set_append (r, t, item);
+  return t;
+}
+
+/* -- Changed by others ----------------------------------------------------- */
+
+/* A set or dict as an operand that is kept for the replay, where it must have the table that it has now; NULL: it cannot. */
+static const GmTracker *
+as_it_is (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *contents = gm_contents_of (r, t), *copy;
+  if (t->kind == &gm_kind_set && (t->number || t->real)) /* never changes; or its changes are replayed in order */
+    return t;
+  if (t->kind == &gm_kind_set && !gm_set_table_is_known (contents))
+    return NULL;
+  if (t->kind == &gm_kind_set) {
+    copy = gm_set_new (r, contents->items, contents->n);
+    if (!r->stop)
+      gm_contents_set (r, copy, contents);
+    return copy;
+  }
+  copy = gm_dict_new (r);
+  for (uint32_t i = 0; i < contents->n && !r->stop; i += 2)
+    gm_dict_store (r, copy, contents->items[i], gm_none (r));
+  return copy;
+}
+
+static const char *const change_names[GM_N_BIN] = { [GM_BIN_OR] = "update", [GM_BIN_AND] = "intersection_update", [GM_BIN_SUB] = "difference_update", [GM_BIN_XOR] = "symmetric_difference_update" };
+
+/* CPython's own change of a real set with t's table; NULL: something is not known. */
+static PyObject *
+changed_table (GmRecorder *r, const char *name, const GmTracker *t, const GmTracker *other, PyObject *operand)
+{
+  PyObject *table = operand || other == t ? gm_set_exact_small (r, t) : NULL;
+  PyObject *result = table ? PyObject_CallMethodOneArg (table, gm_record_take (r, PyUnicode_InternFromString (name)), other == t ? table : operand) : NULL;
+  Py_XDECREF (result);
+  PyErr_Clear ();
+  if (table)
+    gm_record_take (r, table);
+  return result ? table : NULL;
+}
+
+/* Changes a set by another one, a dict, or a tuple of elements.  CPython's own method is replayed: it may lay out the table anew, so that taking out
+ * and adding one by one would leave another order. */
+static const GmTracker *
+change_by (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other)
+{
+  bool tuple = !r->stop && other->kind == &gm_kind_tuple, dict = !r->stop && other->kind == &gm_kind_dict;
+  PyObject *operand = r->stop ? NULL : tuple ? gm_constant (r, other) : real_operand (r, other);
+  if (operand && !tuple)
+    gm_record_take (r, operand);
+  const GmTracker *arg = r->stop ? NULL : t->real && !tuple ? as_it_is (r, other) : other, *elements = other;
+  if (tuple)
+    elements = gm_set_new (r, other->items, other->n);
+  else if (dict && arg)
+    elements = gm_set_of (r, other);
+  if (arg == NULL || r->stop)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, change_names[op], "set");
+  const GmTracker *old = gm_contents_of (r, t), *by = gm_contents_of (r, elements);
+  g_autofree const GmTracker **kept = gm_tracker_array_own (old->n + by->n);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < old->n && !r->stop; i++)
+    if (op == GM_BIN_OR || gm_set_has (r, elements, old->items[i]) == (op == GM_BIN_AND))
+      kept[n++] = old->items[i];
+  for (uint32_t i = 0; (op == GM_BIN_OR || op == GM_BIN_XOR) && i < by->n && !r->stop; i++)
+    if (!gm_set_has (r, t, by->items[i])) {
+      gm_key_stored (r, by->items[i]);
+      kept[n++] = by->items[i];
+    }
+  PyObject *table = r->stop ? NULL : changed_table (r, change_names[op], t, other, operand);
+  if (r->stop)
+    return &gm_tracker_poison;
+  gm_set_be (r, t, table, kept, n);
+  gm_set_relies (r, t, other);
+  gm_set_effect (r, change_names[op], t, &arg, 1);
+  return t;
+}
+
+/* An argument of a change: a set or dict as it is, else the elements of what is iterated over; NULL after a break. */
+static const GmTracker *
+change_argument (GmRecorder *r, const char *name, const GmTracker *arg)
+{
+  const GmTracker *t = gm_set_inside (r, arg);
+  if (r->stop || t->kind == &gm_kind_set || t->kind == &gm_kind_dict)
+    return r->stop ? NULL : t;
+  g_autoptr (GPtrArray) all = gm_iterates_alone (t) ? gm_iterate (r, t) : NULL;
+  bool known = all != NULL;
+  for (uint32_t i = 0; known && i < all->len; i++)
+    known = gm_key_is_constant (gm_realize (r, all->pdata[i]));
+  if (!known || r->stop) {
+    gm_record_break (r, GM_BREAK_CALL_METHOD, name, "set");
+    return NULL;
+  }
+  return gm_tuple_new (r, (const GmTracker *const *) all->pdata, all->len);
+}
+
+static const GmTracker *
+change_by_arguments (GmRecorder *r, GmBinary op, const GmTracker *t, const GmCallArgs *args)
+{
+  bool one = op != GM_BIN_SUB;
+  if (!gm_args_plain (r, change_names[op], args, one, one ? 1 : UINT32_MAX))
+    return &gm_tracker_poison;
+  for (uint32_t i = 0; i < args->n && !r->stop; i++) {
+    const GmTracker *other = change_argument (r, change_names[op], args->args[i]);
+    if (other)
+      change_by (r, op, t, other);
+  }
+  return gm_none (r);
+}
+
+static const GmTracker *
+method_intersection_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return change_by_arguments (r, GM_BIN_AND, t, args);
+}
+
+static const GmTracker *
+method_difference_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return change_by_arguments (r, GM_BIN_SUB, t, args);
+}
+
+static const GmTracker *
+method_symmetric_difference_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return change_by_arguments (r, GM_BIN_XOR, t, args);
+}
+
+/* A literal, {1, 2, 3}: a frozenset is merged into a new empty set, which has its table then. */
+static bool
+is_literal (const GmTracker *t, const GmTracker *contents, const GmTracker *from)
+{
+  return !t->real && contents->n == 0 && !contents->number && from->kind == &gm_kind_set && from->number;
+}
+
+const GmTracker *
+gm_set_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (args->names)
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "update() of a set with named arguments");
+  for (uint32_t i = 0; i < args->n && !r->stop; i++) {
+    const GmTracker *from = gm_set_inside (r, args->args[i]), *item;
+    if (!r->stop && is_literal (t, gm_contents_of (r, t), from)) {
+      const GmTracker *c = gm_contents_of (r, from);
+      gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = c->items, .n = c->n, .number = 1, .real = from->real));
+      gm_set_relies (r, t, from);
+    } else if (!r->stop && (from->kind == &gm_kind_set || from->kind == &gm_kind_dict)) {
+      change_by (r, GM_BIN_OR, t, from);
+    } else { /* one at a time: it may not be hashable */
+      const GmTracker *it = gm_iter (r, from);
+      while (!r->stop && (item = gm_next (r, it)) != NULL)
+        gm_set_append (r, t, item);
+    }
+  }
+  return gm_none (r);
+}
+
+const GmMethodRow gm_set_changes[] = {
+  { "update", gm_set_update },
+  { "intersection_update", method_intersection_update },
+  { "difference_update", method_difference_update },
+  { "symmetric_difference_update", method_symmetric_difference_update },
+  { NULL, NULL },
+};
+
+/* -- Made of two, or asked of two ------------------------------------------ */
+
+/* The values of an iterable whose order does not matter here. */
+static GPtrArray *
+iterate_unordered (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_set_inside (r, t);
+  if (r->stop || t->kind != &gm_kind_set)
+    return gm_iterate (r, t);
+  const GmTracker *contents = gm_contents_of (r, t);
+  GPtrArray *all = g_ptr_array_new ();
+  for (uint32_t i = 0; i < contents->n; i++)
+    g_ptr_array_add (all, (gpointer) contents->items[i]);
+  return all;
+}
+
+static PyObject *
+constant_element (GmRecorder *r, const GmTracker *item)
+{
+  PyObject *o = gm_set_element (r, item) ? gm_constant (r, item) : NULL;
+  if (o == NULL)
+    gm_record_break (r, GM_BREAK_VALUE_KIND, "set with elements that are no constants");
+  return o;
+}
+
+/* A set that an operation made of t and others; `known`: its table is what CPython's is. */
+static const GmTracker *
+set_result (GmRecorder *r, PyObject *result, bool known)
+{
+  g_autoptr (GPtrArray) items = g_ptr_array_new ();
+  Py_ssize_t pos = 0;
+  PyObject *key;
+  Py_hash_t hash;
+  gm_record_take (r, result);
+  while (_PySet_NextEntry (result, &pos, &key, &hash))
+    g_ptr_array_add (items, (gpointer) gm_from_constant (r, key));
+  const GmTracker *const *all = (const GmTracker *const *) items->pdata;
+  const GmTracker *t = gm_set_add (r, NULL, NULL, NULL, 0);
+  gm_set_be (r, t, known && !PyFrozenSet_Check (result) ? result : NULL, all, items->len);
+  return PyFrozenSet_Check (result) ? gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_set, .real = result, .id = t->id, .number = GM_SET_MADE }) : t;
+}
+
+/* An argument of a method of a real set: a set or dict as it is, else a list of the elements; borrowed.  NULL after a break. */
+static PyObject *
+real_argument (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_set_inside (r, t);
+  PyObject *real = !r->stop && (t->kind == &gm_kind_set || t->kind == &gm_kind_dict) ? real_operand (r, t) : NULL;
+  if (real)
+    return gm_record_take (r, real);
+  g_autoptr (GPtrArray) items = r->stop ? NULL : iterate_unordered (r, t);
+  PyObject *list = items ? gm_record_take (r, PyList_New (0)) : NULL;
+  for (uint32_t k = 0; list && k < items->len; k++) {
+    PyObject *o = constant_element (r, items->pdata[k]);
+    if (o == NULL || PyList_Append (list, o) < 0)
+      return NULL;
+  }
+  return list;
+}
+
+/* Whether the table of what is made of it is known. */
+static bool
+table_is_known (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_set_inside (r, t);
+  return !r->stop && (t->kind != &gm_kind_set || t->number || gm_set_table_is_known (gm_contents_of (r, t)));
+}
+
+/* A question about two sets, or a new set of two: CPython's own, on real sets. */
+static const GmTracker *
+on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *args)
+{
+  PyObject *self = real_operand (r, t);
+  if (self == NULL && !r->stop)
+    self = gm_set_real (r, t);
+  if (self)
+    gm_record_take (r, self);
+  if (self == NULL || args->names)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, name, "set");
+  PyTypeObject *type = t->number ? &PyFrozenSet_Type : &PySet_Type; /* of a subclass the method is the same */
+  PyObject *method = PyDict_GetItemString (gm_type_dict (type), name);
+  g_autofree PyObject **values = g_new0 (PyObject *, args->n + 1);
+  values[0] = self;
+  bool known = table_is_known (r, t);
+  for (uint32_t i = 0; i < args->n; i++) {
+    bool itself = gm_set_inside (r, args->args[i]) == t; /* CPython's sets look at that */
+    if ((values[i + 1] = itself ? self : real_argument (r, args->args[i])) == NULL)
+      return &gm_tracker_poison;
+    known = known && table_is_known (r, args->args[i]);
+  }
+  PyObject *result = PyObject_Vectorcall (method, values, args->n + 1, NULL);
+  if (!result || !PyAnySet_Check (result))
+    return gm_from_constant_take (r, result);
+  if (PyFrozenSet_Check (result) && !known) {
+    Py_DECREF (result);
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, name, "frozenset");
+  }
+  const GmTracker *v = set_result (r, result, known);
+  gm_set_relies (r, v, t);
+  for (uint32_t i = 0; i < args->n; i++)
+    gm_set_relies (r, v, gm_set_inside (r, args->args[i]));
+  if (PyFrozenSet_Check (result)) /* a constant, that may be looked at by nobody who knows of sets */
+    gm_set_see_order (r, v);
+  return v;
+}
+
+#define ON_REAL(name)                                                                              \
+  static const GmTracker *method_##name (GmRecorder *r, const GmTracker *t,                        \
+                                         const GmCallArgs *args)                                   \
+  {                                                                                                \
+    return on_real (r, t, #name, args);                                                            \
+  }
+ON_REAL (union)
+ON_REAL (intersection)
+ON_REAL (difference)
+ON_REAL (symmetric_difference)
+ON_REAL (issubset)
+
+/* Reads no further than to the first element that decides it: one that is there, or one that is not. */
+static const GmTracker *
+ask_all (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *args, bool there)
+{
+  const GmTracker *from = args->n == 1 && !args->names ? there ? gm_set_inside (r, args->args[0]) : gm_realize (r, args->args[0]) : NULL, *item;
+  if (!from || r->stop || gm_iterates_alone (from))
+    return on_real (r, t, name, args);
+  const GmTracker *it = gm_iter (r, from);
+  while (!r->stop && (item = gm_next (r, it)) != NULL && (item = gm_set_element (r, item)) != NULL)
+    if (gm_set_has (r, t, item) != there)
+      return gm_from_bool (r, false);
+  return gm_from_bool (r, true);
+}
+
+static const GmTracker *
+method_issuperset (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return ask_all (r, t, "issuperset", args, true);
+}
+
+static const GmTracker *
+method_isdisjoint (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return ask_all (r, t, "isdisjoint", args, false);
+}
+
+static const GmTracker *
+method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "copy", args, 0, 0))
+    return &gm_tracker_poison;
+  return t->number ? t : on_real (r, t, "copy", args);
+}
+
+const GmMethodRow gm_set_questions[] = {
+  { "copy", method_copy },
+  { "union", method_union },
+  { "intersection", method_intersection },
+  { "difference", method_difference },
+  { "symmetric_difference", method_symmetric_difference },
+  { "issubset", method_issubset },
+  { "issuperset", method_issuperset },
+  { "isdisjoint", method_isdisjoint },
+  { NULL, NULL },
+};
+
+/* -- Operators ------------------------------------------------------------- */
+
+const GmTracker *
+gm_set_binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+        bool inplace)
+{
+  const char *name = op == GM_BIN_OR    ? "union"
+                     : op == GM_BIN_AND ? "intersection"
+                     : op == GM_BIN_SUB ? "difference"
+                     : op == GM_BIN_XOR ? "symmetric_difference"
+                                        : NULL;
+  if (name == NULL || reflected || other->kind != &gm_kind_set)
+    return NULL;
+  if (!inplace || t->number)
+    return on_real (r, t, name, &(GmCallArgs){ &other, 1, NULL });
+  return change_by (r, op, t, other);
+}
+
+/* By the elements, for sets of objects: each is looked up in the larger set. */
+static const GmTracker *
+compare_elements (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
+{
+  if (op == Py_GT || op == Py_GE)
+    return compare_elements (r, op == Py_GT ? Py_LT : Py_LE, b, a);
+  const GmTracker *items = gm_contents_of (r, a);
+  int64_t n = items->n, m = gm_len (r, b);
+  bool inside = n <= m;
+  for (uint32_t i = 0; i < n && inside && !r->stop; i++)
+    inside = gm_set_has (r, b, items->items[i]);
+  bool same = inside && n == m;
+  return gm_from_bool (r, op == Py_EQ   ? same
+                          : op == Py_NE ? !same
+                          : op == Py_LT ? inside && n < m
+                                        : inside);
+}
+
+const GmTracker *
+gm_set_compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
+{
+  if (other->kind != &gm_kind_set)
+    return NULL;
+  PyObject *a = gm_set_real (r, t), *b = gm_set_real (r, other);
+  if (a == NULL || b == NULL) {
+    Py_XDECREF (a);
+    Py_XDECREF (b);
+    return compare_elements (r, op, t, other);
+  }
+  gm_record_take (r, a);
+  gm_record_take (r, b);
+  return gm_from_constant_take (r, PyObject_RichCompare (a, b, op));
+}
