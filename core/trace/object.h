@@ -43,12 +43,16 @@ const GmTracker *gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeOb
 enum { GM_SLOT_CONTENTS, GM_SLOT_OWNER, GM_N_STORAGE_SLOTS };
 /* NULL: a container on its own. An iterator over the storage must leave with the object. */
 const GmTracker *gm_storage_owner (GmRecorder *r, const GmTracker *storage);
+/* The instance that a container is inside of, existing or new; NULL: it is on its own. */
+const GmTracker *gm_storage_object (GmRecorder *r, const GmTracker *storage);
 /* subclass.c: the storage of instances of list, dict, set, tuple subclasses. */
 /* Storage for an existing object; NULL: its class has none; `known` false: one without a model. */
 const GmTracker *gm_storage_wrap (GmRecorder *r, PyObject *real, const GmSource *source);
 /* The builtin class that lays out instances of `type`: object, list, dict, BaseException ... */
 PyTypeObject *gm_layout_of (PyTypeObject *type);
 /* Empty storage for a new object of the type; NULL where none is needed or there is no model. */
+/* A key that an instance of a dict subclass does not hold: __missing__, where defaultdict has its factory. */
+const GmTracker *gm_object_missing (GmRecorder *r, const GmTracker *t, const GmTracker *key);
 /* Do copy() and | of this subclass of dict give its own class, as an OrderedDict's do? */
 bool gm_dict_class_is_kept (const GmTracker *t);
 const GmTracker *gm_storage_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);

@@ -102,6 +102,20 @@ class_tracker (GmRecorder *r, PyTypeObject *type)
   return gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name));
 }
 
+/* OrderedDict's and defaultdict's copy (): their class, called. */
+static const GmTracker *
+copy_by_class (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  PyTypeObject *type = (PyTypeObject *) t->data;
+  if (!gm_args_plain (r, "copy", args, 0, 0))
+    return &gm_tracker_poison;
+  const GmTracker *in[2] = { t, t };
+  bool made = gm_is_defaultdict (type);
+  if (made)
+    in[0] = gm_getattr (r, t, gm_record_take (r, PyUnicode_InternFromString ("default_factory")));
+  return r->stop ? &gm_tracker_poison : gm_call_n (r, class_tracker (r, type), in, made ? 2 : 1);
+}
+
 /* -- Descriptors ----------------------------------------------------------- */
 
 static const GmTracker *
@@ -185,16 +199,19 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
     return gm_wrap_lazy (r, found, source);
   if (self && is_named (kind, "functools", "cached_property"))
     return cached_get (r, self, found, name);
-  if (self == NULL && kind == &PyClassMethodDescr_Type) { /* dict.fromkeys */
+  if (kind == &PyClassMethodDescr_Type && (self == NULL || gm_storage (self))) { /* dict.fromkeys */
     const GmTracker *bound = gm_class_method (r, class_tracker (r, type), name);
     return bound ? bound : gm_record_break (r, GM_BREAK_ATTRIBUTE, text, type->tp_name);
   }
   if (self == NULL && (kind == &PyWrapperDescr_Type || kind == &PyMethodDescr_Type))
     return gm_wrap (r, found, source); /* list.append: a function of C */
   const GmTracker *storage = self ? gm_storage (self) : NULL;
-  if (storage && storage->kind == &gm_kind_dict && strcmp (text, "copy") == 0
-      && gm_dict_class_is_kept (self))
-    return gm_record_break (r, GM_BREAK_CALL_METHOD, text, type->tp_name);
+  if (storage && storage->kind == &gm_kind_dict && strcmp (text, "copy") == 0 && gm_dict_class_is_kept (self)) {
+    static const GmMethodRow rows[] = { { "copy", copy_by_class }, { NULL, NULL } };
+    bool exact = type == &PyODict_Type || gm_is_defaultdict (type);
+    return exact ? gm_builtin_of (r, gm_method_row (r, rows, self, name), found, self)
+                 : gm_record_break (r, GM_BREAK_CALL_METHOD, text, type->tp_name);
+  }
   if (storage && is_c_descriptor (found) && storage->kind->getattr) {
     const GmTracker *v = storage->kind->getattr (r, storage, name);
     if (v && !r->stop)

@@ -4,6 +4,7 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
+#include "core/trace/object.h"
 
 #include <string.h>
 
@@ -145,6 +146,76 @@ method_contains (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
                                                        : &gm_tracker_poison;
 }
 
+static const GmTracker *
+method_repr (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_args_plain (r, "__repr__", args, 0, 0) ? gm_text_of (r, t, true) : &gm_tracker_poison;
+}
+
+/* What C finds in the operand: it looks into an instance of a subclass of its own. */
+static const GmTracker *
+operand (GmRecorder *r, const GmTracker *t, const GmTracker *other)
+{
+  other = gm_realize (r, other);
+  const GmTracker *storage = r->stop ? NULL : gm_storage (other);
+  return storage && storage->kind == t->kind ? storage : other;
+}
+
+static const GmTracker *
+compared (GmRecorder *r, const GmTracker *t, int op, const char *name, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, name, args, 1, 1))
+    return &gm_tracker_poison;
+  const GmTracker *other = operand (r, t, args->args[0]);
+  const GmTracker *v = r->stop ? NULL : t->kind->compare (r, op, t, other);
+  if (v || r->stop)
+    return v ? v : &gm_tracker_poison;
+  return other->kind == t->kind || other->kind == &gm_kind_view ? gm_record_break (r, GM_BREAK_CALL_METHOD, name, gm_type_text (r, t))
+                                                                : gm_from_constant (r, Py_NotImplemented);
+}
+
+static const GmTracker *
+operated (GmRecorder *r, const GmTracker *t, GmBinary op, bool inplace, const char *name, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, name, args, 1, 1))
+    return &gm_tracker_poison;
+  const GmTracker *other = operand (r, t, args->args[0]), *object = gm_storage_object (r, t);
+  bool kept = t->kind == &gm_kind_dict && !inplace && (t->number || (object && gm_dict_class_is_kept (object))); /* the result has its class */
+  const GmTracker *v = r->stop || kept ? NULL : t->kind->binary (r, op, t, other, false, inplace);
+  if (v == t && object)
+    return object;
+  return v ? v : gm_record_break (r, GM_BREAK_CALL_METHOD, name, gm_type_text (r, t));
+}
+
+#define COMPARES(name, op)                                                                                                       \
+  static const GmTracker *method_##name (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)                              \
+  {                                                                                                                              \
+    return compared (r, t, op, "__" #name "__", args);                                                                           \
+  }
+#define OPERATES(name, op, inplace)                                                                                              \
+  static const GmTracker *method_##name (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)                              \
+  {                                                                                                                              \
+    return operated (r, t, op, inplace, "__" #name "__", args);                                                                  \
+  }
+COMPARES (eq, Py_EQ)
+COMPARES (ne, Py_NE)
+COMPARES (lt, Py_LT)
+COMPARES (le, Py_LE)
+COMPARES (gt, Py_GT)
+COMPARES (ge, Py_GE)
+OPERATES (add, GM_BIN_ADD, false)
+OPERATES (mul, GM_BIN_MUL, false)
+OPERATES (or, GM_BIN_OR, false)
+OPERATES (and, GM_BIN_AND, false)
+OPERATES (sub, GM_BIN_SUB, false)
+OPERATES (xor, GM_BIN_XOR, false)
+OPERATES (iadd, GM_BIN_ADD, true)
+OPERATES (imul, GM_BIN_MUL, true)
+OPERATES (ior, GM_BIN_OR, true)
+OPERATES (iand, GM_BIN_AND, true)
+OPERATES (isub, GM_BIN_SUB, true)
+OPERATES (ixor, GM_BIN_XOR, true)
+
 const GmTracker *
 gm_operator_method (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -158,8 +229,24 @@ gm_operator_method (GmRecorder *r, const GmTracker *t, PyObject *name)
   static const GmMethodRow writing[] = { { "__setitem__", method_setitem },
                                          { "__delitem__", method_delitem },
                                          { NULL, NULL } };
+  static const GmMethodRow comparing[] = { { "__eq__", method_eq }, { "__ne__", method_ne }, { "__lt__", method_lt }, { "__le__", method_le },
+                                           { "__gt__", method_gt }, { "__ge__", method_ge }, { NULL, NULL } };
+  static const GmMethodRow operating[] = { { "__add__", method_add },   { "__mul__", method_mul },   { "__or__", method_or },     { "__and__", method_and },
+                                           { "__sub__", method_sub },   { "__xor__", method_xor },   { "__iadd__", method_iadd }, { "__imul__", method_imul },
+                                           { "__ior__", method_ior },   { "__iand__", method_iand }, { "__isub__", method_isub }, { "__ixor__", method_ixor },
+                                           { NULL, NULL } };
+  PyTypeObject *type = t->kind->type ? t->kind->type (r, t) : NULL;
+  if (type && _PyType_Lookup (type, name) == NULL)
+    return NULL;
+  static const GmMethodRow telling[] = { { "__repr__", method_repr }, { NULL, NULL } };
   const GmTracker *bound = gm_method_row (r, rows, t, name);
+  if (bound == NULL && (t->kind == &gm_kind_list || (t->kind == &gm_kind_dict && !t->number) || (t->kind == &gm_kind_tuple && !t->data)))
+    bound = gm_method_row (r, telling, t, name);
   if (bound == NULL && t->kind->setitem)
     bound = gm_method_row (r, writing, t, name);
+  if (bound == NULL && t->kind->compare)
+    bound = gm_method_row (r, comparing, t, name);
+  if (bound == NULL && t->kind->binary)
+    bound = gm_method_row (r, operating, t, name);
   return bound;
 }

@@ -57,6 +57,13 @@ gm_storage_owner (GmRecorder *r, const GmTracker *storage)
   return storage->real || storage->n ? NULL : gm_heap_load (&r->heap, storage->id, GM_SLOT_OWNER);
 }
 
+const GmTracker *
+gm_storage_object (GmRecorder *r, const GmTracker *storage)
+{
+  const GmTracker *t = storage->real ? g_hash_table_lookup (r->by_real, storage->real) : gm_storage_owner (r, storage);
+  return t && gm_storage (t) == storage ? t : NULL;
+}
+
 bool
 gm_dict_class_is_kept (const GmTracker *t)
 {

@@ -600,10 +600,15 @@ static const GmTracker *
 dict_fromkeys (GmRecorder *r, const GmTracker *cls, const GmCallArgs *args)
 {
   PLAIN ("fromkeys", 1, 2);
-  const GmTracker *d = gm_dict_new (r), *value = args->n == 2 ? args->args[1] : gm_none (r);
+  bool plain = cls->real == (PyObject *) &PyDict_Type;
+  const GmTracker *d = plain ? gm_dict_new (r) : gm_call_n (r, cls, NULL, 0), *value = args->n == 2 ? args->args[1] : gm_none (r);
   const GmTracker *it = gm_iter (r, args->args[0]), *key;
-  while (!r->stop && (key = gm_next (r, it)) != NULL) /* one at a time: it may not be hashable */
-    gm_dict_store (r, d, key, value);
+  while (!r->stop && (key = gm_next (r, it)) != NULL) { /* one at a time: it may not be hashable */
+    if (plain)
+      gm_dict_store (r, d, key, value);
+    else
+      gm_setitem (r, d, key, value);
+  }
   return d;
 }
 
@@ -612,7 +617,7 @@ gm_class_method (GmRecorder *r, const GmTracker *cls, PyObject *name)
 {
   static const GmMethodRow chain[] = { { "from_iterable", chain_from_iterable }, { NULL, NULL } };
   static const GmMethodRow dict[] = { { "fromkeys", dict_fromkeys }, { NULL, NULL } };
-  if (cls->real == (PyObject *) &PyDict_Type)
+  if (PyType_IsSubtype ((PyTypeObject *) cls->real, &PyDict_Type))
     return gm_method_row (r, dict, cls, name);
   return strcmp (((PyTypeObject *) cls->real)->tp_name, "itertools.chain") == 0
              ? gm_method_row (r, chain, cls, name)

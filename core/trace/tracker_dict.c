@@ -298,7 +298,10 @@ static const GmTracker *
 getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
   const GmTracker *v = gm_dict_lookup (r, t, key);
-  return v ? v : key_error (r, key);
+  if (v || r->stop)
+    return v ? v : &gm_tracker_poison;
+  const GmTracker *object = gm_storage_object (r, t);
+  return object ? gm_object_missing (r, object, key) : key_error (r, key);
 }
 
 static void
@@ -430,6 +433,26 @@ method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : dict_add (r, NULL, NULL, contents);
 }
 
+/* Stores the i-th pair of what a dict is updated with.  An OrderedDict unpacks it as Python code would. */
+static void
+update_pair (GmRecorder *r, const GmTracker *t, const GmTracker *entry, uint32_t i)
+{
+  g_autofree char *text = g_strdup_printf ("'%s' object is not iterable", gm_type_text (r, entry));
+  bool unpacked = t->number && gm_realize (r, entry)->kind == &gm_kind_object;
+  g_autoptr (GPtrArray) pair = r->stop ? NULL : unpacked ? gm_iterate (r, entry) : gm_collect_fast (r, entry, t->number ? text : "");
+  if (!t->number && gm_exception_caught (r, PyExc_TypeError))
+    gm_raise_new (r, PyExc_TypeError, "cannot convert dictionary update sequence element #%u to a sequence", i);
+  else if (pair == NULL || pair->len == 2) {
+    if (pair)
+      store (r, t, pair->pdata[0], pair->pdata[1]);
+  } else if (!t->number)
+    gm_raise_new (r, PyExc_ValueError, "dictionary update sequence element #%u has length %u; 2 is required", i, pair->len);
+  else if (pair->len > 2)
+    gm_raise_new (r, PyExc_ValueError, "too many values to unpack (expected 2)");
+  else
+    gm_raise_new (r, PyExc_ValueError, pair->len ? "need more than 1 value to unpack" : "need more than 0 values to unpack");
+}
+
 /* Entries of a dict, or of an iterable of pairs, then named ones. */
 static const GmTracker *
 method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
@@ -449,17 +472,8 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
         store (r, t, contents->items[i], contents->items[i + 1]);
     } else {
       const GmTracker *it = gm_iter (r, from), *entry;
-      for (uint32_t i = 0; !r->stop && (entry = gm_next (r, it)) != NULL; i++) { /* one at a time: it may raise */
-        g_autoptr (GPtrArray) pair = gm_collect_fast (r, entry, "");
-        if (gm_exception_caught (r, PyExc_TypeError))
-          gm_raise_new (r, PyExc_TypeError, "cannot convert dictionary update sequence element #%u to a sequence", i);
-        else if (pair && pair->len != 2)
-          gm_raise_new (r, PyExc_ValueError,
-                        "dictionary update sequence element #%u has length %u; 2 is required", i,
-                        pair->len);
-        else if (pair)
-          store (r, t, pair->pdata[0], pair->pdata[1]);
-      }
+      for (uint32_t i = 0; !r->stop && (entry = gm_next (r, it)) != NULL; i++) /* one at a time: it may raise */
+        update_pair (r, t, entry, i);
     }
   }
   for (uint32_t i = 0; i < gm_args_n_named (args) && !r->stop; i++)
@@ -593,6 +607,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
       || (t->number && (bound = gm_method_row (r, ordered_methods, t, name)) != NULL)
       || _PyType_Lookup (gm_dict_owner (t), name) == NULL)
     return bound;
+  if (PyUnicode_CompareWithASCIIString (name, "fromkeys") == 0)
+    return gm_class_method (r, gm_wrap (r, (PyObject *) &PyDict_Type, gm_source_const (r, (PyObject *) &PyDict_Type, "dict")), name);
   return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "dict");
 }
 

@@ -221,9 +221,8 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : gm_call (r, method, args);
 }
 
-/* A key that a dict subclass does not hold: __missing__, where defaultdict has its factory. */
-static const GmTracker *
-missing (GmRecorder *r, const GmTracker *t, const GmTracker *key)
+const GmTracker *
+gm_object_missing (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
   GmHow how;
   const GmTracker *v = special (r, t, "__missing__", &key, 1, &how);
@@ -259,7 +258,7 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   if (storage->kind != &gm_kind_dict)
     return gm_getitem (r, storage, key);
   v = gm_dict_lookup (r, storage, key);
-  return v || r->stop ? v : missing (r, t, key);
+  return v || r->stop ? v : gm_object_missing (r, t, key);
 }
 
 static void

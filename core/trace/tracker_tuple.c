@@ -197,6 +197,15 @@ method_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 }
 
 static const GmTracker *
+method_hash (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  Py_hash_t hash;
+  if (!gm_args_plain (r, "__hash__", args, 0, 0))
+    return &gm_tracker_poison;
+  return gm_tuple_hash (r, t, &hash) ? gm_from_int (r, hash) : gm_record_break (r, GM_BREAK_CALL_ID, "hash()");
+}
+
+static const GmTracker *
 method_numel (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   int64_t n = 1, size;
@@ -210,6 +219,7 @@ method_numel (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 
 static const GmMethodRow methods[] = { { "index", method_index },
                                        { "count", method_count },
+                                       { "__hash__", method_hash },
                                        { NULL, NULL } };
 static const GmMethodRow size_methods[] = { { "numel", method_numel }, { NULL, NULL } };
 

@@ -290,3 +290,77 @@ def kept(made):
 def case_an_ordered_dict_whose_setitem_is_overridden(compile):
     f = compile(lambda x, made: (x + 1, kept(made if made is not None else Wrapping(z=0))))
     return f(G.ones(1), None), f(G.ones(1), Wrapping())
+
+
+class Bag(dict):
+    def __missing__(self, key):
+        return "no " + key
+
+    def __getitem__(self, key):
+        return super().__getitem__(key)
+
+
+class Row(list):
+    def __eq__(self, other):
+        return super().__eq__(other)
+
+    def __add__(self, other):
+        return Row(super().__add__(other))
+
+    def __iadd__(self, other):
+        super().__iadd__([0])
+        return super().__iadd__(other)
+
+    def __repr__(self):
+        return "Row" + super().__repr__()
+
+
+class Group(set):
+    def __eq__(self, other):
+        return super().__eq__(other)
+
+    def __or__(self, other):
+        return super().__or__(other) | {7}
+
+    __hash__ = None
+
+
+class Place(tuple):
+    def __eq__(self, other):
+        return super().__eq__(other)
+
+    def __hash__(self):
+        return super().__hash__()
+
+    def __lt__(self, other):
+        return super().__lt__(other)
+
+
+# What C does for an operator, asked by its name
+# expect: graphs=1 breaks=0
+def case_operators_of_the_base_class(compile):
+    def root(bag, row, group, place, x):
+        out = [bag["q"], bag["a"], Bag(b=1)["z"], row == [1], row == 5, row != [1], repr(row), (row + [4])[:], row.__eq__(5)]
+        row += [9]
+        out += [row == [1, 0, 9], group == {1}, group == 5, sorted(group | {2}), place == (1,), place < (2,), hash(place) == hash((1,))]
+        out += [[1].__eq__(3), {1}.__le__({2}), {1} == 1, {1} in [1, {1}], iter([1]) == 3, type(row).__name__]
+        return x + 1, out, row
+
+    row = Row([1])
+    return compile(root)(Bag(a=1), row, Group({1}), Place((1,)), G.ones(2))[:2], list(row)
+
+
+# The methods whose C code makes an object of the class
+# expect: graphs=1 breaks=0
+def case_dicts_of_their_own_class(compile):
+    def root(od, dd, counter, x):
+        out = [od.copy(), dd.copy(), dd.copy()["new"], collections.OrderedDict.fromkeys("ab", 1), type(Bag.fromkeys("ab")).__name__, {}.fromkeys("xy", 0), counter.__getitem__("zz")]
+        for pairs in ([[1]], [()], ["abc"]):
+            for target in (od, {}):
+                try:
+                    target.update(pairs)
+                except (ValueError, TypeError) as e:
+                    out.append(e.args)
+        return x + 1, out
+
+    return compile(root)(collections.OrderedDict(a=1), collections.defaultdict(list, a=2), collections.Counter("a"), G.ones(2))
