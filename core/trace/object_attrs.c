@@ -102,6 +102,14 @@ class_tracker (GmRecorder *r, PyTypeObject *type)
   return gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name));
 }
 
+/* False of what a class of C made of a dict says anew, as defaultdict's __init__ and __repr__. */
+static bool
+knows_descriptor (const GmTracker *storage, PyObject *found)
+{
+  bool descriptor = storage->kind == &gm_kind_dict && (Py_IS_TYPE (found, &PyWrapperDescr_Type) || Py_IS_TYPE (found, &PyMethodDescr_Type));
+  return !descriptor || PyType_IsSubtype (gm_dict_owner (storage), ((PyDescrObject *) found)->d_type);
+}
+
 /* OrderedDict's and defaultdict's copy (): their class, called. */
 static const GmTracker *
 copy_by_class (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
@@ -212,7 +220,7 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
     return exact ? gm_builtin_of (r, gm_method_row (r, rows, self, name), found, self)
                  : gm_record_break (r, GM_BREAK_CALL_METHOD, text, type->tp_name);
   }
-  if (storage && is_c_descriptor (found) && storage->kind->getattr) {
+  if (storage && is_c_descriptor (found) && storage->kind->getattr && knows_descriptor (storage, found)) {
     const GmTracker *v = storage->kind->getattr (r, storage, name);
     if (v && !r->stop)
       return gm_builtin_of (r, v, found, self);

@@ -364,3 +364,14 @@ def case_dicts_of_their_own_class(compile):
         return x + 1, out
 
     return compile(root)(collections.OrderedDict(a=1), collections.defaultdict(list, a=2), collections.Counter("a"), G.ones(2))
+
+
+# What defaultdict says anew is not what a dict does
+# expect: graphs=1
+def case_what_a_defaultdict_says_itself(compile):
+    def root(dd, x):
+        text = dd.__repr__()
+        dd.__init__(dict, {"k": 1})
+        return x + 1, text, dd["of dict"], dd
+
+    return compile(root)(collections.defaultdict(list, a=2), G.ones(2))
