@@ -303,6 +303,8 @@ EXTENSION_SOURCES = \
   core/trace/api.c \
   core/trace/array.c \
   core/trace/builtin_class.c \
+  core/trace/builtin_function.c \
+  core/trace/mode_call.c \
   core/trace/draw.c \
   core/trace/tracker_float.c \
   core/trace/tensor_made.c \
@@ -440,6 +442,7 @@ EXTENSION_SOURCES = \
   core/python/code_cache.c \
   core/python/profile_store.c \
   core/python/compiled_autograd.c \
+  core/python/compiler_py.c \
   core/python/construct.c \
   core/python/control.c \
   core/python/counters.c \
@@ -468,6 +471,7 @@ EXTENSION_SOURCES = \
   core/python/measure.c \
   core/python/module.c \
   core/python/numpy.c \
+  core/python/raw_code.c \
   core/python/report.c \
   core/python/resume_call.c \
   core/python/resume_code.c \
@@ -492,6 +496,7 @@ EXTENSION_SOURCES = \
   core/python/code_cache.h \
   core/python/profile_store.h \
   core/python/compiled_autograd.h \
+  core/python/compiler_py.h \
   core/python/construct.h \
   core/python/control.h \
   core/python/counters.h \
@@ -519,6 +524,7 @@ EXTENSION_SOURCES = \
   core/python/measure.h \
   core/python/numpy.h \
   core/python/opcodes.h \
+  core/python/raw_code.h \
   core/python/report.h \
   core/python/resume_call.h \
   core/python/resume_code.h \

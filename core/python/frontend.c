@@ -11,13 +11,12 @@
 #include "core/base/log.h"
 #include "core/pair.h"
 #include "core/aot/looks.h"
-#include "core/plugin/registry.h"
 #include "core/python/api_object.h"
 #include "core/python/args.h"
 #include "core/python/assemble.h"
 #include "core/python/autograd_py.h"
 #include "core/python/callable_backend.h"
-#include "core/python/compiled_autograd.h"
+#include "core/python/compiler_py.h"
 #include "core/python/draws.h"
 #include "core/python/control.h"
 #include "core/python/counters.h"
@@ -745,103 +744,6 @@ gm_frontend_compile (const GmTarget *target, const GmCallEnv *env, PyObject *con
   return entry;
 }
 
-/* -- The module's functions -------------------------------------------------------------------------------------- */
-
-static PyObject *
-list_backends (PyObject *module, PyObject *unused)
-{
-  g_autoptr (GPtrArray) plugins = gm_registry_scan ();
-  PyObject *names = PyList_New (0);
-  for (uint32_t i = 0; names && i < plugins->len; i++) {
-    const GmPluginInfo *info = plugins->pdata[i];
-    if (info->refused.code)
-      continue;
-    PyObject *name = PyUnicode_FromString (info->name);
-    if (!name || PyList_Append (names, name) < 0)
-      Py_CLEAR (names);
-    Py_XDECREF (name);
-  }
-  if (names && PyList_Sort (names) < 0)
-    Py_CLEAR (names);
-  return names;
-}
-
-static PyObject *
-check_backend (PyObject *module, PyObject *arg)
-{
-  const char *name = PyUnicode_AsUTF8 (arg);
-  if (!name)
-    return NULL;
-  GError *error = NULL;
-  g_autoptr (GPtrArray) plugins = gm_registry_scan ();
-  if (!gm_registry_find (plugins, name, &error))
-    return gm_py_raise (error);
-  Py_RETURN_NONE;
-}
-
-static PyObject *
-backend_options (PyObject *module, PyObject *arg)
-{
-  const char *name = PyUnicode_AsUTF8 (arg);
-  GError *error = NULL;
-  if (!name)
-    return NULL;
-  g_autoptr (GPtrArray) plugins = gm_registry_scan ();
-  const GmPluginInfo *info = gm_registry_find (plugins, name, &error);
-  if (!info)
-    return gm_py_raise (error);
-  PyObject *keys = PyList_New (0);
-  for (uint32_t i = 0; keys && info->manifest && i < info->manifest->options->len; i++) {
-    const GmPluginOption *option = info->manifest->options->pdata[i];
-    PyObject *key = PyUnicode_FromString (option->key);
-    if (!key || PyList_Append (keys, key) < 0)
-      Py_CLEAR (keys);
-    Py_XDECREF (key);
-  }
-  return keys;
-}
-
-static PyObject *
-reset_all (PyObject *module, PyObject *unused)
-{
-  gm_code_cache_reset_all ();
-  gm_compiled_autograd_reset ();
-  gm_counters_reset ();
-  Py_RETURN_NONE;
-}
-
-static bool
-add_report (GmCodeCache *cache, const GmConfig *config, void *data)
-{
-  if (cache->point) /* a resume function: told with the function that it belongs to */
-    return true;
-  PyObject *status = gm_report_status (cache, config), *entries = gm_report_entries (cache, config);
-  PyObject *row = status && entries ? Py_BuildValue ("(OOO)", cache->code->co_qualname, status, entries) : NULL;
-  int r = row ? PyList_Append (data, row) : -1;
-  Py_XDECREF (row);
-  Py_XDECREF (status);
-  Py_XDECREF (entries);
-  return r == 0;
-}
-
-static PyObject *
-live_functions (PyObject *module, PyObject *unused)
-{
-  PyObject *list = PyList_New (0);
-  if (list && !gm_code_cache_foreach (add_report, list))
-    Py_CLEAR (list);
-  return list;
-}
-
-static PyMethodDef functions[] = {
-  { "list_backends", list_backends, METH_NOARGS, "list_backends() -> list of str: installed and usable, nothing is loaded." },
-  { "backend_options", backend_options, METH_O, "backend_options(name) -> list of str: the keys of its options, nothing is loaded." },
-  { "check_backend", check_backend, METH_O, "check_backend(name): ValueError, with names that are near, unless it is installed and trusted." },
-  { "reset_all", reset_all, METH_NOARGS, "reset_all(): forgets all compiled entries of the process." },
-  { "live_functions", live_functions, METH_NOARGS, "live_functions() -> list of (name, status, entries) of all compiled functions." },
-  { NULL },
-};
-
 int
 gm_py_init_frontend (PyObject *module)
 {
@@ -857,5 +759,5 @@ gm_py_init_frontend (PyObject *module)
   if (gm_py_init_code_cache () < 0 || gm_py_init_counters (module) < 0 || gm_py_init_callable (module) < 0 || gm_py_init_resume_point () < 0 || gm_py_init_kept_frame () < 0 || gm_py_init_resume_call () < 0 || gm_py_init_hook (module) < 0
       || gm_py_init_measure (module) < 0)
     return -1;
-  return PyModule_AddFunctions (module, functions);
+  return gm_py_init_compiler (module);
 }

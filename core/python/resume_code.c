@@ -23,8 +23,8 @@
 #include "core/python/handler_table.h"
 #include "core/python/hook.h"
 #include "core/python/kept_frame.h"
-#include "core/python/lines.h"
 #include "core/python/opcodes.h"
+#include "core/python/raw_code.h"
 #include "core/python/resume_code.h"
 #include "core/python/resume_original.h"
 
@@ -432,75 +432,7 @@ put_exit (Writer *w, uint32_t number)
   return ok;
 }
 
-static uint32_t
-size_of (uint8_t opcode, uint32_t arg)
-{
-  return 1 + (arg > 0xff) + (arg > 0xffff) + (arg > 0xffffff) + gm_assemble_caches (opcode);
-}
-
-/* Gives every instruction its place; jumps get their distances.  Only ever grows, so it ends. */
-static void
-lay_out (Writer *w)
-{
-  GmRaw *raw = (GmRaw *) (void *) w->out->data;
-  for (uint32_t i = 0; i < w->out->len; i++)
-    raw[i].units = size_of (raw[i].opcode, raw[i].target >= 0 ? 0 : raw[i].arg);
-  for (bool again = true; again;) {
-    again = false;
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < w->out->len; i++) {
-      raw[i].start = at;
-      at += raw[i].units;
-    }
-    for (uint32_t i = 0; i < w->out->len; i++) {
-      if (raw[i].target < 0)
-        continue;
-      uint32_t end = raw[i].start + raw[i].units, target = raw[raw[i].target].start;
-      raw[i].arg = target >= end ? target - end : end - target;
-      uint32_t units = size_of (raw[i].opcode, raw[i].arg);
-      again |= units > raw[i].units;
-      raw[i].units = MAX (units, raw[i].units);
-    }
-  }
-}
-
-static PyObject *
-bytes_of (Writer *w)
-{
-  const GmRaw *last = &g_array_index (w->out, GmRaw, w->out->len - 1);
-  PyObject *bytes = PyBytes_FromStringAndSize (NULL, 2 * (Py_ssize_t) (last->start + last->units));
-  uint8_t *at = bytes ? (uint8_t *) PyBytes_AS_STRING (bytes) : NULL;
-  if (!bytes)
-    return NULL;
-  for (uint32_t i = 0; i < w->out->len; i++) {
-    const GmRaw *raw = &g_array_index (w->out, GmRaw, i);
-    uint32_t caches = gm_assemble_caches (raw->opcode), n_extended = raw->units - 1 - caches;
-    for (uint32_t k = n_extended; k > 0; k--) {
-      *at++ = EXTENDED_ARG;
-      *at++ = (uint8_t) (raw->arg >> 8 * k);
-    }
-    *at++ = raw->opcode;
-    *at++ = (uint8_t) raw->arg;
-    memset (at, 0, 2 * caches); /* a cold cache */
-    at += 2 * caches;
-  }
-  return bytes;
-}
-
 /* -- Tables -------------------------------------------------------------------------------------------------------- */
-
-static PyObject *
-lines_of (Writer *w)
-{
-  g_autoptr (GByteArray) b = g_byte_array_sized_new (8 * w->out->len);
-  int last = w->o->co->co_firstlineno;
-  for (uint32_t i = 0; i < w->out->len; i++) {
-    const GmRaw *raw = &g_array_index (w->out, GmRaw, i);
-    const GmPlace *p = &raw->place;
-    gm_lines_put (b, raw->units, &last, p->line, p->col, p->end_line, p->end_col);
-  }
-  return PyBytes_FromStringAndSize ((char *) b->data, b->len);
-}
 
 /* As `r`, but for where it stands. */
 static void
@@ -775,8 +707,8 @@ new_code (Writer *w, PyObject *varnames, PyObject *freenames)
 {
   PyCodeObject *co = w->o->co, *made = NULL;
   PyObject *none = PyTuple_New (0), *consts = PyList_AsTuple (w->consts);
-  lay_out (w);
-  PyObject *bytes = bytes_of (w), *lines = lines_of (w), *handlers = handlers_of (w);
+  gm_raw_lay_out (w->out);
+  PyObject *bytes = gm_raw_bytes (w->out), *lines = gm_raw_lines (w->out, co->co_firstlineno), *handlers = handlers_of (w);
   uint32_t n_free = (uint32_t) PyTuple_GET_SIZE (freenames);
   int flags = co->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS | CO_NESTED);
   flags |= CO_OPTIMIZED | CO_NEWLOCALS | (n_free ? CO_NESTED : 0);

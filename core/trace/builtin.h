@@ -15,6 +15,13 @@ const GmTracker *gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const
  * no constant. */
 const GmTracker *gm_builtin_fold (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 
+/* What C reads of an instance of a subclass of int, float, str or bytes, where the class does not
+ * say it anew. */
+const GmTracker *gm_builtin_plain_value (GmRecorder *r, const GmTracker *t);
+/* builtin_function.c: a function of the module builtins, called; `name` is its own.  NULL: it is none. */
+const GmTracker *gm_builtin_function_call (GmRecorder *r, PyObject *fn, const char *name, const GmCallArgs *args);
+/* mode_call.c: one that asks for a mode or sets one; NULL: it does not, or after a break. */
+const GmTracker *gm_mode_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 /* Functions that ask a method of the object's class (abs, round ...), if that is one of Python: its result.  NULL, without a break: none. */
 const GmTracker *gm_builtin_protocol (GmRecorder *r, const char *name, const GmCallArgs *args);
 /* Functions that take an index, on an object of the user's with an __index__; NULL, without a break: there is none among the arguments. */

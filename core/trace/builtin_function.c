@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * builtin_function.c -- functions of the module builtins: those that have a model, and those that only compute on constants.
+ */
+#include "core/trace/builtin.h"
+#include "core/trace/exception.h"
+#include "core/trace/iterator.h"
+#include "core/trace/keys.h"
+#include "core/trace/object.h"
+#include "core/trace/size.h"
+
+#include <string.h>
+
+typedef const GmTracker *(*Model) (GmRecorder *r, const GmCallArgs *args);
+
+#define PLAIN(name, min, max)                                                                      \
+  if (!gm_args_plain (r, name, args, min, max))                                                    \
+  return &gm_tracker_poison
+
+static const GmTracker *
+call_len (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("len", 1, 1);
+  const GmTracker *t = gm_realize (r, args->args[0]);
+  if (t->kind == &gm_kind_tensor && !r->stop) {
+    const GmMeta *m = gm_graph_meta (r->graph, (GmValueId) gm_contents_of (r, t)->number);
+    if (m->ndim)
+      return gm_size_tracker (r, m->sizes[0]);
+  }
+  return gm_from_int (r, gm_len (r, args->args[0]));
+}
+
+static const GmTracker *
+call_isinstance (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("isinstance", 2, 2);
+  return gm_from_bool (r, gm_is_instance (r, args->args[0], args->args[1]));
+}
+
+static const GmTracker *
+call_issubclass (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("issubclass", 2, 2);
+  const GmTracker *a = gm_realize (r, args->args[0]), *b = gm_realize (r, args->args[1]);
+  if (r->stop || a->kind != &gm_kind_class)
+    return gm_record_break (r, GM_BREAK_CALL_C, "issubclass()");
+  bool found = false;
+  for (uint32_t i = 0; i < (b->kind == &gm_kind_tuple ? b->n : 1) && !found; i++) {
+    const GmTracker *c = b->kind == &gm_kind_tuple ? gm_realize (r, b->items[i]) : b;
+    if (r->stop || c->kind != &gm_kind_class)
+      return gm_record_break (r, GM_BREAK_CALL_C, "issubclass()");
+    found = gm_is_subclass (r, (PyTypeObject *) a->real, c->real, "__subclasscheck__");
+  }
+  return gm_from_bool (r, found);
+}
+
+static PyObject *
+name_of (GmRecorder *r, const GmTracker *t)
+{
+  PyObject *name = gm_constant (r, t);
+  if (name && PyUnicode_CheckExact (name)) {
+    Py_INCREF (name); /* interned: keys of guards are compared by identity first */
+    PyUnicode_InternInPlace (&name);
+    return gm_record_take (r, name);
+  }
+  gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "an attribute name that is no constant string");
+  return NULL;
+}
+
+static const GmTracker *
+call_getattr (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("getattr", 2, 3);
+  PyObject *name = name_of (r, args->args[1]);
+  if (name == NULL)
+    return &gm_tracker_poison;
+  if (args->n == 2)
+    return gm_getattr (r, args->args[0], name);
+  const GmTracker *v = gm_getattr_opt (r, args->args[0], name);
+  if (gm_exception_caught (r, PyExc_AttributeError))
+    v = NULL;
+  return v ? v : args->args[2];
+}
+
+static const GmTracker *
+call_hasattr (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("hasattr", 2, 2);
+  PyObject *name = name_of (r, args->args[1]);
+  if (name == NULL)
+    return &gm_tracker_poison;
+  const GmTracker *v = gm_getattr_opt (r, args->args[0], name);
+  if (gm_exception_caught (r, PyExc_AttributeError))
+    v = NULL;
+  return gm_from_bool (r, v != NULL);
+}
+
+static const GmTracker *
+call_setattr (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("setattr", 3, 3);
+  PyObject *name = name_of (r, args->args[1]);
+  if (name)
+    gm_setattr (r, args->args[0], name, args->args[2]);
+  return gm_none (r);
+}
+
+static const GmTracker *
+call_delattr (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("delattr", 2, 2);
+  PyObject *name = name_of (r, args->args[1]);
+  if (name)
+    gm_setattr (r, args->args[0], name, NULL);
+  return gm_none (r);
+}
+
+static const GmTracker *
+call_vars (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("vars", 1, 1);
+  const GmTracker *dict =
+      gm_getattr_opt (r, args->args[0], gm_record_take (r, PyUnicode_InternFromString ("__dict__")));
+  bool none = gm_exception_caught (r, PyExc_AttributeError) || (dict == NULL && !r->stop);
+  return none ? gm_raise_new (r, PyExc_TypeError, "vars() argument must have __dict__ attribute")
+              : dict;
+}
+
+static const GmTracker *
+call_hash (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("hash", 1, 1);
+  Py_hash_t hash;
+  const GmTracker *t = gm_realize (r, args->args[0]);
+  if (gm_key_hash (r, t, &hash) || (!r->stop && t->kind == &gm_kind_tuple && gm_tuple_hash (r, t, &hash))
+      || (!r->stop && gm_key_hash_called (r, t, &hash)))
+    return gm_from_int (r, hash);
+  return gm_record_break (r, GM_BREAK_CALL_ID, "hash()");
+}
+
+static const GmTracker *
+call_repr (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("repr", 1, 1);
+  return gm_text_of (r, args->args[0], true);
+}
+
+static const GmTracker *
+call_format (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("format", 1, 2);
+  PyObject *spec = args->n == 2 ? gm_constant (r, args->args[1]) : NULL;
+  if (args->n == 2 && (spec == NULL || !PyUnicode_CheckExact (spec)))
+    return gm_record_break (r, GM_BREAK_CALL_C, "format");
+  return gm_format (r, args->args[0], 0, spec);
+}
+
+static const GmTracker *
+call_abs (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("abs", 1, 1);
+  const GmTracker *t = gm_realize (r, args->args[0]);
+  if (t->kind == &gm_kind_tensor)
+    return gm_call_api_name (r, "abs", &t, 1, false);
+  if (gm_is_size (t) && !r->stop)
+    return gm_truth (r, gm_compare (r, Py_LT, t, gm_from_int (r, 0))) ? gm_unary (r, GM_UN_NEG, t) : t;
+  const GmTracker *own = gm_builtin_protocol (r, "abs", args);
+  if (own || r->stop)
+    return own ? own : &gm_tracker_poison;
+  PyObject *o = gm_constant (r, gm_builtin_plain_value (r, t));
+  return o ? gm_from_constant_take (r, PyNumber_Absolute (o))
+           : gm_record_break (r, GM_BREAK_UNARY, "abs()", gm_type_text (r, t));
+}
+
+/* Adds up numbers that are known as sum () does: since 3.12 it carries along what floats lose. */
+static const GmTracker *
+sum_known (GmRecorder *r, const GmTracker *start, PyObject *items)
+{
+  PyObject *sum = PyDict_GetItemString (PyEval_GetBuiltins (), "sum");
+  if (r->stop || PyList_GET_SIZE (items) == 0)
+    return start;
+  return gm_from_constant_take (r, sum ? PyObject_CallFunctionObjArgs (sum, items, start->real, NULL) : NULL);
+}
+
+static bool
+is_known_number (const GmTracker *t)
+{
+  return t->kind == &gm_kind_constant && (PyLong_Check (t->real) || PyFloat_CheckExact (t->real));
+}
+
+static const GmTracker *
+call_sum (GmRecorder *r, const GmCallArgs *args)
+{
+  static const char *const names[] = { "iterable", "start" };
+  const GmTracker *in[2];
+  if (!gm_args_take (r, "sum", args, names, 2, in))
+    return &gm_tracker_poison;
+  if (args->n == 0) /* the first has no name */
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "sum() without an iterable");
+  const GmTracker *total = in[1] ? in[1] : gm_from_int (r, 0), *item;
+  const GmTracker *it = gm_iter (r, in[0]), *start = gm_realize (r, total);
+  PyObject *known = gm_record_take (r, PyList_New (0));
+  bool all_known = !r->stop && is_known_number (start);
+  while (!r->stop && (item = gm_next (r, it)) != NULL) {
+    const GmTracker *value = all_known ? gm_realize (r, item) : item;
+    if (all_known && is_known_number (value) && PyList_Append (known, value->real) == 0)
+      continue;
+    if (all_known)
+      total = sum_known (r, start, known);
+    all_known = false;
+    total = gm_binary (r, GM_BIN_ADD, total, item, false);
+  }
+  return all_known ? sum_known (r, start, known) : total;
+}
+
+static const GmTracker *
+any_or_all (GmRecorder *r, const GmCallArgs *args, bool any)
+{
+  PLAIN (any ? "any" : "all", 1, 1);
+  const GmTracker *it = gm_iter (r, args->args[0]), *item;
+  while (!r->stop && (item = gm_next (r, it)) != NULL)
+    if ((gm_truth (r, item) != 0) == any)
+      return gm_from_bool (r, any);
+  return gm_from_bool (r, !any);
+}
+
+static const GmTracker *
+call_any (GmRecorder *r, const GmCallArgs *args)
+{
+  return any_or_all (r, args, true);
+}
+
+static const GmTracker *
+call_all (GmRecorder *r, const GmCallArgs *args)
+{
+  return any_or_all (r, args, false);
+}
+
+static const GmTracker *
+call_sorted (GmRecorder *r, const GmCallArgs *args)
+{
+  if (args->n != 1)
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "sorted()");
+  const GmTracker *t = gm_realize (r, args->args[0]);
+  if (!r->stop && t->kind == &gm_kind_set && args->names == NULL) { /* whatever its order is */
+    const GmTracker *contents = gm_contents_of (r, t);
+    return gm_sorted (r, contents->items, contents->n, "sorted", args);
+  }
+  g_autoptr (GPtrArray) items = gm_collect (r, t);
+  return items ? gm_sorted (r, (const GmTracker *const *) items->pdata, items->len, "sorted", args)
+               : &gm_tracker_poison;
+}
+
+static const GmTracker *
+call_min (GmRecorder *r, const GmCallArgs *args)
+{
+  return gm_min_or_max (r, args, false);
+}
+
+static const GmTracker *
+call_max (GmRecorder *r, const GmCallArgs *args)
+{
+  return gm_min_or_max (r, args, true);
+}
+
+static const GmTracker *
+call_iter (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("iter", 1, 2);
+  return args->n == 2 ? gm_iterator_new (r, GM_ITER_CALLABLE, args->args, 2, 0)
+                      : gm_iter (r, args->args[0]);
+}
+
+static const GmTracker *
+call_next (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("next", 1, 2);
+  const GmTracker *it = gm_realize (r, args->args[0]), *item = gm_next (r, it);
+  if (item || r->stop)
+    return item ? item : &gm_tracker_poison;
+  if (args->n == 2)
+    return args->args[1];
+  bool valued = it->kind == &gm_kind_generator || it->kind == &gm_kind_object;
+  const GmTracker *value = valued ? gm_realize (r, r->stopped_value) : NULL;
+  return gm_raise_value (r, PyExc_StopIteration, value && value->real != Py_None ? value : NULL);
+}
+
+static const GmTracker *
+call_callable (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("callable", 1, 1);
+  const GmTracker *t = gm_realize (r, args->args[0]);
+  if (t->kind == &gm_kind_object)
+    return gm_from_bool (r, ((PyTypeObject *) t->data)->tp_call != NULL);
+  return gm_from_bool (r, t->kind->call != NULL);
+}
+
+static const GmTracker *
+call_print (GmRecorder *r, const GmCallArgs *args)
+{
+  return gm_record_break (r, GM_BREAK_CALL_PRINT, "print()");
+}
+
+static const GmTracker *
+call_id (GmRecorder *r, const GmCallArgs *args)
+{
+  return gm_record_break (r, GM_BREAK_CALL_ID, "id()");
+}
+
+/* `fold`: computes from its arguments alone; called on constants. */
+static const struct {
+  const char *name;
+  Model model;
+} functions[] = {
+  { "len", call_len },
+  { "isinstance", call_isinstance },
+  { "issubclass", call_issubclass },
+  { "getattr", call_getattr },
+  { "hasattr", call_hasattr },
+  { "setattr", call_setattr },
+  { "abs", call_abs },
+  { "sum", call_sum },
+  { "any", call_any },
+  { "all", call_all },
+  { "iter", call_iter },
+  { "next", call_next },
+  { "callable", call_callable },
+  { "print", call_print },
+  { "id", call_id },
+  { "min", call_min },
+  { "max", call_max },
+  { "sorted", call_sorted },
+  { "divmod", NULL },
+  { "pow", NULL },
+  { "round", NULL },
+  { "chr", NULL },
+  { "ord", NULL },
+  { "hex", NULL },
+  { "oct", NULL },
+  { "bin", NULL },
+  { "repr", call_repr },
+  { "format", call_format },
+  { "delattr", call_delattr },
+  { "vars", call_vars },
+  { "hash", call_hash },
+  { "ascii", NULL },
+};
+
+const GmTracker *
+gm_builtin_function_call (GmRecorder *r, PyObject *fn, const char *name, const GmCallArgs *args)
+{
+  for (size_t i = 0; i < G_N_ELEMENTS (functions); i++)
+    if (fn == PyDict_GetItemString (PyEval_GetBuiltins (), functions[i].name)) {
+      const GmTracker *v = functions[i].model ? functions[i].model (r, args) : gm_builtin_protocol (r, name, args);
+      if (v == NULL && !r->stop && functions[i].model == NULL)
+        v = gm_builtin_fold (r, fn, args);
+      if (v == NULL && !r->stop && args->names == NULL && functions[i].model == NULL)
+        v = gm_builtin_with_index (r, fn, args);
+      return v ? v : gm_record_break (r, GM_BREAK_CALL_C, functions[i].name);
+    }
+  return NULL;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mode_call.c -- the functions that ask for the modes of the library, and set them: gradients, autocast, the default dtype.
+ */
+#include "core/tensor/device.h"
+#include "core/trace/builtin.h"
+
+#define PLAIN(name, min, max)                                                                      \
+  if (!gm_args_plain (r, name, args, min, max))                                                    \
+  return &gm_tracker_poison
+
+static const GmTracker *
+call_is_grad_enabled (GmRecorder *r, const GmCallArgs *args)
+{
+  bool on = gm_grad_mode_get (r);
+  gm_grad_mode_set (r, on); /* who asks is known by the journal, like who sets it: custom.c */
+  return gm_from_bool (r, on);
+}
+
+/* The function below the contexts of that name: sets, and returns the old mode. */
+static const GmTracker *
+call_set_grad_enabled (GmRecorder *r, const GmCallArgs *args)
+{
+  bool old = gm_grad_mode_get (r);
+  PLAIN ("set_grad_enabled", 1, 1);
+  gm_grad_mode_set (r, gm_truth (r, args->args[0]));
+  return gm_from_bool (r, old);
+}
+
+/* Guarded with the modes; whoever sets another breaks the graph. */
+static const GmTracker *
+call_get_default_dtype (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("get_default_dtype", 0, 0);
+  return gm_from_constant (r, gm_host.dtype_object ((GmDtype) (r->request->env.modes >> GM_MODE_DTYPE_SHIFT & 0xff)));
+}
+
+static bool
+autocast_device (GmRecorder *r, const GmTracker *t, int *device)
+{
+  PyObject *name = gm_constant (r, t);
+  if (name && PyUnicode_CheckExact (name) && gm_device_find (PyUnicode_AsUTF8 (name), device))
+    return true;
+  gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "autocast on something that is no device");
+  return false;
+}
+
+static const GmTracker *
+autocast_now (GmRecorder *r, int device)
+{
+  GmDtype dtype = gm_autocast_dtype (gm_autocast_mode_get (r), device);
+  return dtype == GM_N_DTYPES ? gm_none (r) : gm_from_constant (r, gm_host.dtype_object (dtype));
+}
+
+static const GmTracker *
+call_get_autocast (GmRecorder *r, const GmCallArgs *args)
+{
+  int device;
+  PLAIN ("get_autocast", 1, 1);
+  return autocast_device (r, args->args[0], &device) ? autocast_now (r, device) : NULL;
+}
+
+/* The function below the context: sets, and returns the old dtype or None. */
+static const GmTracker *
+call_set_autocast (GmRecorder *r, const GmCallArgs *args)
+{
+  int device;
+  PLAIN ("set_autocast", 2, 2);
+  if (!autocast_device (r, args->args[1], &device))
+    return NULL;
+  const GmTracker *old = autocast_now (r, device);
+  PyObject *dtype = gm_constant (r, args->args[0]);
+  if (!dtype || (dtype != Py_None && Py_TYPE (dtype) != gm_host.dtype_type))
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "autocast to something that is no dtype");
+  gm_autocast_mode_set (r, gm_autocast_with (gm_autocast_mode_get (r), device,
+                                             dtype == Py_None ? GM_N_DTYPES : (GmDtype) gm_host.dtype_get (dtype)));
+  return old;
+}
+
+const GmTracker *
+gm_mode_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
+{
+  if (fn == gm_host.is_grad_enabled)
+    return call_is_grad_enabled (r, args);
+  if (fn == gm_host.set_autocast)
+    return call_set_autocast (r, args);
+  if (fn == gm_host.get_autocast)
+    return call_get_autocast (r, args);
+  if (fn == gm_host.get_default_dtype)
+    return call_get_default_dtype (r, args);
+  if (fn == gm_host.set_grad_mode)
+    return call_set_grad_enabled (r, args);
+  return NULL;
+}
