@@ -103,6 +103,20 @@ gm_set_new (GmRecorder *r, const GmTracker *const *items, uint32_t n)
   return t;
 }
 
+/* Of an existing set: a guard can compare it, to the bit, without running code of the user's. */
+static bool
+is_element (PyObject *o, uint32_t depth)
+{
+  if (PyFloat_CheckExact (o) && PyFloat_AS_DOUBLE (o) == 0)
+    return false;
+  if (!PyTuple_CheckExact (o))
+    return PyUnicode_CheckExact (o) || PyLong_CheckExact (o) || PyFloat_CheckExact (o) || PyBytes_CheckExact (o) || PyBool_Check (o) || o == Py_None;
+  bool all = depth > 0;
+  for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE (o); i++)
+    all = is_element (PyTuple_GET_ITEM (o, i), depth - 1);
+  return all;
+}
+
 const GmTracker *
 gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source)
 {
@@ -110,12 +124,17 @@ gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source)
   Py_ssize_t pos = 0;
   PyObject *key;
   Py_hash_t hash;
+  bool simple = true; /* no two elements of different types are equal */
   while (_PySet_NextEntry (real, &pos, &key, &hash)) {
-    if (!PyUnicode_CheckExact (key) && !PyLong_CheckExact (key))
-      return gm_record_break (r, GM_BREAK_VALUE_KIND, "set with elements other than str and int");
+    if (!is_element (key, GM_MAX_NESTING))
+      return gm_record_break (r, GM_BREAK_VALUE_KIND, "set with elements that are no constants");
+    simple &= PyUnicode_CheckExact (key) || PyLong_CheckExact (key);
     g_ptr_array_add (items, (gpointer) gm_from_constant (r, key));
   }
-  gm_guard (r, SET_EQUALS, source, .obj = gm_record_take (r, PyFrozenSet_New (real)));
+  if (simple)
+    gm_guard (r, SET_EQUALS, source, .obj = gm_record_take (r, PyFrozenSet_New (real)));
+  else /* one after the other, each is compared with its type */
+    gm_guard (r, SET_ORDER, source, .obj = gm_record_take (r, gm_set_elements (real)));
   return gm_set_add (r, real, source, (const GmTracker *const *) items->pdata, items->len);
 }
 

@@ -120,6 +120,14 @@ def case_order_of_changed_sets(compile):
     return compile(root)(s, G.ones(2)), list(s)
 
 
+# Each element with its type: 1, 1.0 and True are equal
+# expect: graphs=4 breaks=0
+def case_sets_of_more_than_words_and_numbers(compile):
+    f = compile(lambda seen, x: (x + len(seen), (1, 2) in seen, 1.5 in seen, None in seen, sorted(map(repr, seen)), seen.add((3, 4.0)), seen.discard(b"b")))
+    sets = [{(1, 2), 1.5, None, b"b"}, {(1, 2), 1.5, None, b"b"}, {(1.0, 2), 1.5, None, b"b"}, {True, 2.5}, {1, 2.5}]
+    return [f(s, G.ones(2)) for s in sets], [sorted(map(repr, s)) for s in sets]
+
+
 # A set is looked for as a frozenset is
 # expect: graphs=1 breaks=0
 def case_sets_in_sets(compile):
