@@ -7,6 +7,7 @@
  * a length) is of the same tree, or before all trees.
  */
 #include "core/trace/guard.h"
+#include "core/trace/keys.h"
 
 #include "core/trace/recorder.h"
 
@@ -193,7 +194,7 @@ add (Compiler *k, GmCheck c, const char *source, GmWhere where)
   if (c.kind == GM_GUARD_CLASS_LOOKUP || c.kind == GM_GUARD_CLASS_DICT || c.kind == GM_GUARD_SUBCLASS)
     hold (k, (PyObject *) c.ptr, true);
   bool of_cache = c.kind == GM_SOURCE_CACHED || c.kind == GM_GUARD_CACHED_ABSENT; /* constants, alone or in a tuple */
-  if (c.key && (of_cache || PyUnicode_CheckExact (c.key) || gm_is_constant_type (Py_TYPE (c.key)) || Py_TYPE (c.key) == gm_host.dtype_type
+  if (c.key && (of_cache || gm_key_is_fixed (c.key, GM_MAX_NESTING) || Py_TYPE (c.key) == gm_host.dtype_type
                 || PyFunction_Check (c.key) || (PyType_Check (c.key) && Py_TYPE (c.key)->tp_hash == PyType_Type.tp_hash)))
     c.hash = PyObject_Hash (c.key);
   g_array_append_val (k->checks, c);

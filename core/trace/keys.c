@@ -240,6 +240,17 @@ gm_key_is_plain (const PyTypeObject *type)
 }
 
 bool
+gm_key_is_fixed (PyObject *key, uint32_t depth)
+{
+  if (!PyTuple_CheckExact (key))
+    return gm_is_constant_type (Py_TYPE (key));
+  bool all = depth > 0;
+  for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE (key); i++)
+    all = gm_key_is_fixed (PyTuple_GET_ITEM (key, i), depth - 1);
+  return all;
+}
+
+bool
 gm_dict_keys_are_plain (GmRecorder *r, PyObject *dict)
 {
   if (gm_dict_has_only_strings (dict) || dict == r->plain_keys)

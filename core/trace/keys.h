@@ -27,6 +27,8 @@ bool gm_key_can_be_built (GmRecorder *r, const GmTracker *key);
 
 /* Whether keys of the type say without code of the user's that they are equal to a constant, and are so only if they are constants. */
 bool gm_key_is_plain (const PyTypeObject *type);
+/* A constant, or a tuple of such: a guard can compare it without code of the user's. */
+bool gm_key_is_fixed (PyObject *key, uint32_t depth);
 /* Whether a look into a dict that exists runs no code of the user's, and finds a constant by nothing but a constant: what gm_dict_get does. */
 bool gm_dict_keys_are_plain (GmRecorder *r, PyObject *dict);
 

@@ -106,15 +106,16 @@ gm_dict_contents (GmRecorder *r, const GmTracker *t)
                : PyDict_Next (t->real, &pos, &key, &value)) {
     bool member = PyObject_TypeCheck (Py_TYPE (key), &PyType_Type)
                   && strncmp (Py_TYPE (Py_TYPE (key))->tp_name, "Enum", 4) == 0;
-    if (!gm_is_constant_type (Py_TYPE (key)) && !member && !PyFunction_Check (key)
+    bool constant = gm_key_is_fixed (key, GM_MAX_NESTING);
+    if (!constant && !member && !PyFunction_Check (key)
         && !(PyType_Check (key) && Py_TYPE (key)->tp_hash == PyType_Type.tp_hash
              && Py_TYPE (key)->tp_richcompare == PyType_Type.tp_richcompare))
       return gm_record_break (r, GM_BREAK_VALUE_KIND,
-                              "dict with keys other than str, int, float, bytes and None");
+                              "dict with keys other than str, int, float, bytes, None, and tuples of such");
     PyTuple_SET_ITEM (keys, i, Py_NewRef (key));
-    items[2 * i] = gm_is_constant_type (Py_TYPE (key))
-                       ? gm_from_constant (r, key)
-                       : gm_wrap (r, key, gm_source_const (r, key, "a key"));
+    items[2 * i] = PyTuple_CheckExact (key) ? gm_tuple_constant (r, key)
+                   : constant               ? gm_from_constant (r, key)
+                            : gm_wrap (r, key, gm_source_const (r, key, "a key"));
     items[2 * i + 1] = gm_wrap_lazy (r, value, gm_source_dict_item (r, t->source, key));
     i++;
   }

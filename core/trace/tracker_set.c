@@ -129,7 +129,7 @@ gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source)
     if (!is_element (key, GM_MAX_NESTING))
       return gm_record_break (r, GM_BREAK_VALUE_KIND, "set with elements that are no constants");
     simple &= PyUnicode_CheckExact (key) || PyLong_CheckExact (key);
-    g_ptr_array_add (items, (gpointer) gm_from_constant (r, key));
+    g_ptr_array_add (items, (gpointer) (PyTuple_CheckExact (key) ? gm_tuple_constant (r, key) : gm_from_constant (r, key)));
   }
   if (simple)
     gm_guard (r, SET_EQUALS, source, .obj = gm_record_take (r, PyFrozenSet_New (real)));

@@ -128,6 +128,20 @@ def case_sets_of_more_than_words_and_numbers(compile):
     return [f(s, G.ones(2)) for s in sets], [sorted(map(repr, s)) for s in sets]
 
 
+# As a cache by shape has them
+# expect: graphs=6 breaks=0
+def case_dicts_with_tuples_for_keys(compile):
+    def root(cache, x):
+        key = (tuple(x.shape), 1.5)
+        seen = key in cache
+        if not seen:
+            cache[key] = len(cache)
+        return x + cache[key], seen, cache.get((1, 2)), [k for k in cache]
+
+    f, cache = compile(root), {(1, None): "n"}
+    return [f(cache, G.ones(n)) for n in (2, 3, 2, 3, 2)], cache, f({(1, 2): 5}, G.ones(2)), f({(1, 2): 5}, G.ones(2)), f({(1.0, 2): 5}, G.ones(2))
+
+
 # A set is looked for as a frozenset is
 # expect: graphs=1 breaks=0
 def case_sets_in_sets(compile):
