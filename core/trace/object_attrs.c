@@ -214,7 +214,8 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
   if (self == NULL && (kind == &PyWrapperDescr_Type || kind == &PyMethodDescr_Type))
     return gm_wrap (r, found, source); /* list.append: a function of C */
   const GmTracker *storage = self ? gm_storage (self) : NULL;
-  if (storage && storage->kind == &gm_kind_dict && strcmp (text, "copy") == 0 && gm_dict_class_is_kept (self)) {
+  if (storage && storage->kind == &gm_kind_dict && strcmp (text, "copy") == 0 && gm_dict_class_is_kept (self)
+      && !(kind == &PyMethodDescr_Type && ((PyDescrObject *) found)->d_type == &PyDict_Type)) {
     static const GmMethodRow rows[] = { { "copy", copy_by_class }, { NULL, NULL } };
     bool exact = type == &PyODict_Type || gm_is_defaultdict (type);
     return exact ? gm_builtin_of (r, gm_method_row (r, rows, self, name), found, self)

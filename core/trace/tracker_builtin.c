@@ -229,6 +229,8 @@ call_unbound (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   const GmTracker *bound, *storage = gm_storage (self);
   if (d->d_type == &PyBaseObject_Type)
     bound = gm_object_method (r, self, d->d_name);
+  else if (storage && storage->kind == &gm_kind_dict) /* OrderedDict.copy is not dict.copy */
+    bound = gm_class_value (r, type, d->d_name, fn, self);
   else if (storage)
     bound = gm_getattr_opt (r, storage, d->d_name);
   else

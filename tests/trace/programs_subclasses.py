@@ -354,7 +354,7 @@ def case_operators_of_the_base_class(compile):
 # expect: graphs=1 breaks=0
 def case_dicts_of_their_own_class(compile):
     def root(od, dd, counter, x):
-        out = [od.copy(), dd.copy(), dd.copy()["new"], collections.OrderedDict.fromkeys("ab", 1), type(Bag.fromkeys("ab")).__name__, {}.fromkeys("xy", 0), counter.__getitem__("zz")]
+        out = [od.copy(), dd.copy(), dd.copy()["new"], collections.OrderedDict.copy(od), collections.defaultdict.copy(dd)["new"], dict.copy(dd), collections.OrderedDict.fromkeys("ab", 1), type(Bag.fromkeys("ab")).__name__, {}.fromkeys("xy", 0), counter.__getitem__("zz")]
         for pairs in ([[1]], [()], ["abc"]):
             for target in (od, {}):
                 try:
