@@ -457,6 +457,7 @@ build (GmResidualBuilder *b, const GmTracker *t)
     return true;
   }
   const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);
+  gm_set_see_table (gm_residual_recorder (b), t); /* whoever gets it does */
   PyObject *of = contents->real; /* see gm_set_table_source */
   if (of && !PyFrozenSet_Check (of) && (of = gm_set_table_source (of)) == NULL)
     return false;
