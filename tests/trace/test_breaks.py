@@ -312,7 +312,7 @@ PROGRAMS = {
     "SIDE_EFFECT": raises_what_was_made_before,
     "NAMES_FOREIGN": (lambda x, o: x + o.v, X, ODD_NAMES),
     "GLOBALS_FOREIGN": lambda x: foreign(x, 0),
-    "VALUE_KIND": (lambda x, s: x + len(s), X, {(1, 2), 1.5}),
+    "VALUE_KIND": (lambda x, s: x + len(s), X, {(1, 2), len}),
     "ESCAPE": lambda x: x.sin,
     "GUARD_FAILED_AT_BIRTH": fails_at_birth,
 }
