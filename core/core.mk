@@ -172,6 +172,8 @@ CORE_SOURCES += \
   core/graph/simplify.h \
   core/graph/text.h
 CORE_SOURCES += \
+  core/aot/base_plan.c \
+  core/aot/base_plan.h \
   core/aot/budget.c \
   core/aot/choose.c \
   core/aot/copy.c \

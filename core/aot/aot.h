@@ -203,7 +203,7 @@ bool gm_output_alias_replay (const GmAliasLayer *layer, GmTensor *const *inputs,
                              GmTensor *const *inner, const GmHistories *histories, GmTensor **outer,
                              GError **error);
 
-/* -- Layer: inputs that overlap (synthetic_base.c) --------------------------------------------- */
+/* -- Layer: inputs that overlap (base_plan.c, synthetic_base.c) --------------------------------- */
 
 typedef enum {
   GM_BASE_CALLER, /* what is passed */
