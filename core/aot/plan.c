@@ -225,7 +225,7 @@ hold (GmPlan *p, GmSavedValue *saved, uint32_t *places, GmValueId v, GmSavedValu
 }
 
 /* What gradients read, as rows of the op table say, where the compiled backward does with something else: results, if they read these
- * themselves, as the plain program keeps those, and inputs, of which the rest can be computed again. */
+ * themselves, as the plain program keeps those, but for a checkpoint's, and inputs, of which the rest can be computed again. */
 static void
 hold_what_is_there (GmPlan *p, uint32_t *places)
 {
@@ -240,8 +240,9 @@ hold_what_is_there (GmPlan *p, uint32_t *places)
   p->saved = saved;
   for (uint32_t o = 0; o < g->outputs->len; o++) {
     const GmGraphOutput *output = &g_array_index (g->outputs, GmGraphOutput, o);
-    if (output->kind == GM_OUTPUT_USER && reads[output->value] && places[output->value] == GM_NO_ID
-        && gm_graph_value (g, output->value)->node != GM_NO_ID)
+    uint32_t made = gm_graph_value (g, output->value)->node;
+    if (output->kind == GM_OUTPUT_USER && reads[output->value] && places[output->value] == GM_NO_ID && made != GM_NO_ID
+        && gm_graph_node (g, made)->tag != GM_TAG_RECOMPUTE)
       hold (p, saved, places, output->value, (GmSavedValue){ false, o });
   }
   for (uint32_t m = 0; m < p->layers.functional.n_mutations; m++)

@@ -90,3 +90,23 @@ def test_gradients_with_a_history_read_a_result_whose_origin_was_written_to():
     want = run(f)
     for backend in ("eager", "tcc"):
         assert run(G.compile(f, backend=backend, fullgraph=True)) == want
+
+
+def test_a_checkpoint_computes_a_result_again_that_was_written_to():
+    def wave(x):
+        return (x.sin() * x).tanh()
+
+    def f(x):
+        return G.utils.checkpoint.checkpoint(wave, x)
+
+    def run(f):
+        leaf = G.arange(4).float().requires_grad_()
+        y = f(leaf * 1.25)
+        with G.no_grad():
+            y.add_(y)
+        (first,) = G.autograd.grad(y.sum(), [leaf], create_graph=True)
+        return first.tolist(), G.autograd.grad(first.square().sum(), [leaf])[0].tolist()
+
+    want = run(f)
+    for backend in ("eager", "tcc"):
+        assert run(G.compile(f, backend=backend, fullgraph=True)) == want
