@@ -65,6 +65,8 @@ ADAPTED = {  # torch's sample function is a wrapper of the same kind
     "einsum": lambda operands, equation: G.einsum(equation, *operands),
     "nn.functional.embedding": lambda weight, index, **keywords: G.nn.functional.embedding(index, weight, **keywords),
     "nn.functional.embedding_bag": lambda weight, index, *rest, **keywords: G.nn.functional.embedding_bag(index, weight, *rest, **keywords),
+    "polygamma": lambda x, n: G.polygamma(n, x),
+    "special.polygamma": lambda x, n: G.special.polygamma(n, x),
     "__getitem__": lambda x, *index: x[index[0] if len(index) == 1 else index],
 }
 
