@@ -125,14 +125,8 @@ own_base (const GmBasePlan *p, uint32_t i)
   uint32_t input = a && a->base != GM_NO_ID ? gm_base_index (p->g, a->base) : i;
 
   if (a && a->has_base_meta)
-    return (GmBaseChoice){ .kind = GM_BASE_OF,
-                   .input = i,
-                   .meta = a->base_meta,
-                   .position = p->members[i].position - a->base_offset };
-  return (GmBaseChoice){ .kind = GM_BASE_CALLER,
-                 .input = input,
-                 .meta = *gm_base_meta (p->g, input),
-                 .position = p->members[input].position };
+    return (GmBaseChoice){ .kind = GM_BASE_OF, .input = i, .meta = a->base_meta, .position = p->members[i].position - a->base_offset };
+  return (GmBaseChoice){ .kind = GM_BASE_CALLER, .input = input, .meta = *gm_base_meta (p->g, input), .position = p->members[input].position };
 }
 
 static bool
@@ -564,8 +558,7 @@ choose_raw (GmBasePlan *p, uint32_t c, GArray *overlaps, GError **error)
     uint32_t first = first_member (p, c);
     span (p, c, with_bases, &low, &high);
     high -= low;
-    *base = (GmBaseChoice){ base->whole, GM_BASE_RAW, first, low,
-                    gm_meta_make (gm_base_meta (p->g, first)->dtype, 1, &high) };
+    *base = (GmBaseChoice){ base->whole, GM_BASE_RAW, first, low, gm_meta_make (gm_base_meta (p->g, first)->dtype, 1, &high) };
     base->meta.device = gm_base_meta (p->g, first)->device;
     if (try_views (p, c, with_bases ? error : NULL)) {
       for (uint32_t i = 0; i < p->n && with_bases; i++) {

@@ -13,7 +13,6 @@
  */
 #include "core/aot/base_plan.h"
 #include "core/autograd/autograd.h"
-#include "core/base/log.h"
 
 #include <string.h>
 

@@ -91,8 +91,7 @@ bool gm_walk_expect_less (GmSlot *s, uint32_t nr);
 bool gm_walk_take_turn (GmWalk *w, GmSlot *turn, GError **error);
 /* Takes n apart for good, if each node is to be looked at, or its hooks, or its leaves', wait, or its gradients are added, where other nodes' turns
  * come in between, or hooks on some of its results have no turn in a walk that `asks`; or if an earlier walk has used up some of the nodes that it
- * stands for.  Before anything in the
- * walk leads to n. */
+ * stands for.  Before anything in the walk leads to n. */
 void gm_walk_part (GmAgNode *n, bool asks);
 /* gm_edge_to, for what a walk begins at or ends with. */
 GmEdge gm_walk_edge_to (GmTensor *t, bool asks);

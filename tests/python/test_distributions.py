@@ -245,3 +245,10 @@ def test_rejected_draws_are_a_loop_of_the_graph(backend):
             G.manual_seed(seed)
             found.append([g(G.tensor([0.5, 2.5, 1.0])).tolist(), G.get_rng_state().tolist()])
     assert found[:5] == found[5:]
+
+
+def test_between_binomials_of_different_numbers_of_trials():
+    few, many = D.Binomial(3, G.tensor(0.4)), D.Binomial(5, G.tensor(0.4))
+    assert float(D.kl_divergence(many, few)) == math.inf and abs(float(D.kl_divergence(few, few))) < 1e-6
+    with pytest.raises(NotImplementedError, match="take the mean of p.log_prob"):
+        D.kl_divergence(few, many)

@@ -12,7 +12,7 @@ import math
 import gramme
 from gramme import Size
 from gramme.distributions import constraints
-from gramme.distributions.discrete import Categorical, _clamped, _one_of
+from gramme.distributions.discrete import Categorical, _ByProbability, _one_of
 from gramme.distributions.distribution import Distribution, broadcast
 from gramme.distributions.gamma import standard_gamma
 from gramme.higher_order import while_loop
@@ -134,7 +134,7 @@ class Poisson(Distribution):
         return gramme.xlogy(value, rate) - rate - gramme.lgamma(value + 1)
 
 
-class _Trials(Distribution):
+class _Trials(_ByProbability):
     """total_count beside a probability, or its logits."""
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
@@ -149,21 +149,6 @@ class _Trials(Distribution):
     def expand(self, batch_shape):
         param, count = self._param.expand(batch_shape), self.total_count.expand(batch_shape)
         return type(self)(count, param, None, False) if self._has_probs else type(self)(count, None, param, False)
-
-    @property
-    def probs(self):
-        return self._param if self._has_probs else self._param.sigmoid()
-
-    @property
-    def logits(self):
-        if not self._has_probs:
-            return self._param
-        probs = _clamped(self._param)
-        return probs.log() - gramme.log1p(-probs)
-
-    @property
-    def param_shape(self):
-        return self._param.shape
 
 
 class Binomial(_Trials):

@@ -18,20 +18,8 @@ def _one_of(name, probs, logits):
         raise ValueError(f"{name}: either probs or logits is to be given, and not both")
 
 
-class _Binary(Distribution):
-    """One probability for each draw."""
-
-    def __init__(self, probs=None, logits=None, validate_args=None):
-        _one_of(type(self).__name__, probs, logits)
-        (self._param,) = broadcast(logits if probs is None else probs)
-        self._has_probs = probs is not None
-        super().__init__(self._param.shape, validate_args=validate_args)
-        if self._has_probs:
-            self._check("probs", probs, (self._param >= 0) & (self._param <= 1), "between 0 and 1")
-
-    def expand(self, batch_shape):
-        param = self._param.expand(batch_shape)
-        return type(self)(param, None, False) if self._has_probs else type(self)(None, param, False)
+class _ByProbability(Distribution):
+    """What has a probability for each event, or its logit, as `_param`."""
 
     @property
     def probs(self):
@@ -47,6 +35,22 @@ class _Binary(Distribution):
     @property
     def param_shape(self):
         return self._param.shape
+
+
+class _Binary(_ByProbability):
+    """One probability for each draw."""
+
+    def __init__(self, probs=None, logits=None, validate_args=None):
+        _one_of(type(self).__name__, probs, logits)
+        (self._param,) = broadcast(logits if probs is None else probs)
+        self._has_probs = probs is not None
+        super().__init__(self._param.shape, validate_args=validate_args)
+        if self._has_probs:
+            self._check("probs", probs, (self._param >= 0) & (self._param <= 1), "between 0 and 1")
+
+    def expand(self, batch_shape):
+        param = self._param.expand(batch_shape)
+        return type(self)(param, None, False) if self._has_probs else type(self)(None, param, False)
 
 
 class Bernoulli(_Binary):

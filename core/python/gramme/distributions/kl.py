@@ -119,7 +119,7 @@ def _geometric(p, q):
 @register_kl(Binomial, Binomial)
 def _binomial(p, q):
     if bool((p.total_count < q.total_count).any()):
-        raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented")
+        raise NotImplementedError("no formula for Binomials of which q has more trials than p: take the mean of p.log_prob(x) - q.log_prob(x) over draws of p")
     each = p.probs * (p.logits - q.logits) + gramme.log1p(-p.probs) - gramme.log1p(-q.probs)
     return gramme.where(p.total_count > q.total_count, math.inf, p.total_count * each)
 

@@ -43,11 +43,8 @@ class LogitRelaxedBernoulli(_Binary):
         return gramme.log(gramme.as_tensor(self.temperature, dtype=away.dtype)) + away - 2 * softplus(away)
 
 
-class RelaxedBernoulli(TransformedDistribution):
-    """Between 0 and 1, nearer to them the lower the temperature."""
-
-    def __init__(self, temperature, probs=None, logits=None, validate_args=None):
-        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits, validate_args), SigmoidTransform(), validate_args)
+class _Relaxed(TransformedDistribution):
+    """Its parameters are those of what it is made of."""
 
     @property
     def temperature(self):
@@ -60,6 +57,13 @@ class RelaxedBernoulli(TransformedDistribution):
     @property
     def logits(self):
         return self.base_dist.logits
+
+
+class RelaxedBernoulli(_Relaxed):
+    """Between 0 and 1, nearer to them the lower the temperature."""
+
+    def __init__(self, temperature, probs=None, logits=None, validate_args=None):
+        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits, validate_args), SigmoidTransform(), validate_args)
 
 
 class ExpRelaxedCategorical(Distribution):
@@ -93,25 +97,13 @@ class ExpRelaxedCategorical(Distribution):
         return score + math.lgamma(n) + (n - 1) * t.log()
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(_Relaxed):
     """Vectors that add up to 1, nearer to a 1 among zeros the lower the temperature."""
 
     support = constraints.simplex
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         super().__init__(ExpRelaxedCategorical(temperature, probs, logits, validate_args), ExpTransform(), validate_args)
-
-    @property
-    def temperature(self):
-        return self.base_dist.temperature
-
-    @property
-    def probs(self):
-        return self.base_dist.probs
-
-    @property
-    def logits(self):
-        return self.base_dist.logits
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
