@@ -105,6 +105,7 @@ CORE_SOURCES += \
   core/autograd/engine.c \
   core/autograd/greet.c \
   core/autograd/leads.c \
+  core/autograd/lost.c \
   core/autograd/inplace.c \
   core/autograd/move.c \
   core/autograd/node.c \

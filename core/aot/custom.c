@@ -78,6 +78,7 @@ typedef struct {
   const GmGraph *backward;
   uint32_t n_results, n_captured;
   GmTensor **captured; /* owned */
+  uint32_t *versions;  /* of these, when they were kept */
   int *result_of;
   bool lost;
 } Call;
@@ -91,6 +92,7 @@ call_free (void *state)
     gm_tensor_unref (c->captured[k]);
   g_ptr_array_unref (c->owner);
   g_free (c->captured);
+  g_free (c->versions);
   g_free (c->result_of);
   g_free (c);
 }
@@ -165,6 +167,8 @@ call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **r
                          : "asks for the grad mode or sets it");
     return false;
   }
+  if (!gm_unchanged (c->captured, c->versions, c->n_captured, "the backward of an autograd.Function", error))
+    return false;
   bool was = gm_grad_set_enabled (create_graph && g->twice == GM_TWICE);
   bool ok = run_call (node, c, grads, result, error);
   gm_grad_set_enabled (was);
@@ -183,7 +187,7 @@ gm_custom_attach (const GmCustomCall *call, uint64_t seq)
            n_captured = backward->inputs->len - n_results;
   Call *c = g_new (Call, 1);
 
-  *c = (Call){ g_ptr_array_ref (call->g->customs), backward, n_results, n_captured, g_new (GmTensor *, n_captured + 1),
+  *c = (Call){ g_ptr_array_ref (call->g->customs), backward, n_results, n_captured, g_new (GmTensor *, n_captured + 1), gm_versions (call->captured, n_captured),
                g_memdup2 (call->result_of, (n_captured + 1) * sizeof (int)), call->lost };
   for (uint32_t k = 0; k < n_captured; k++)
     c->captured[k] = gm_tensor_ref (call->captured[k]);

@@ -14,6 +14,7 @@ typedef struct {
   GmHigher *h;
   GmTensor **in; /* owned: operands, with their history */
   uint32_t n_in;
+  uint32_t *versions; /* of these, when they were kept */
 } Call;
 
 static void
@@ -25,6 +26,7 @@ call_free (void *state)
     gm_tensor_unref (c->in[i]);
   gm_higher_unref (c->h);
   g_free (c->in);
+  g_free (c->versions);
   g_free (c);
 }
 
@@ -207,6 +209,9 @@ call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **r
                  "is not supported", gm_ops[c->h->op].name);
     return false;
   }
+  g_autofree char *who = g_strdup_printf ("the gradient of %s", gm_ops[c->h->op].name);
+  if (!gm_unchanged (c->in, c->versions, c->n_in, who, error))
+    return false;
   g_autoptr (GmGraph) g = gradient (c, grads, which, error);
   if (!g)
     return false;
@@ -235,7 +240,7 @@ gm_higher_attach (GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **ou
 {
   Call *c = g_new (Call, 1);
 
-  *c = (Call){ gm_higher_ref (h), g_new (GmTensor *, n_in + 1), n_in };
+  *c = (Call){ gm_higher_ref (h), g_new (GmTensor *, n_in + 1), n_in, gm_versions (in, n_in) };
   for (uint32_t i = 0; i < n_in; i++)
     c->in[i] = gm_tensor_ref (in[i]);
   GmAgNode *node = gm_autograd_attach (&function, c, (GmTensor **) in, (int) n_in, out, (int) n_out);

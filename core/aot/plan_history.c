@@ -78,15 +78,9 @@ check_versions (const GmHistory *h, GError **error)
   for (int i = 0; i < h->plan->n_saved; i++) {
     if (h->saved[i].is_packed)
       continue;
-    uint32_t now = gm_tensor_version (h->saved[i].t);
-    if (now == h->saved[i].version)
+    if (gm_tensor_version (h->saved[i].t) == h->saved[i].version)
       continue;
-    g_autofree char *text = gm_meta_text (&h->saved[i].t->meta);
-    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "a tensor that the backward of the compiled function needs was changed by an "
-                 "in-place operation: %s is at version %u; expected version %u.  Change a clone () "
-                 "instead, or change it after backward",
-                 text, now, h->saved[i].version);
+    gm_fail_changed ("the backward of the compiled function", NULL, h->saved[i].t, h->saved[i].version, error);
     return false;
   }
   return true;

@@ -12,6 +12,8 @@
  * Invariant: nothing is kept for this.  The gradient of an operation reads here what it reads in
  * the compiled backward, and that was kept by the forward or is computed again from it.
  * A function that brings its gradient is one node, which evaluates that (custom.c).
+ * A node whose gradient would read what is not to be had any more, since it was written to or is made of what was, refuses when it runs: a
+ * walk that does not come there does without.
  * Rejected: the joint graph of the backward.  What was kept has a history in the forward, which it
  * would lack; and the order of sums would be another.
  */
@@ -31,6 +33,8 @@ typedef struct {
   GmTensor **values; /* owned */
   GmTensor **tape;   /* owned: with history */
   GmTensor **leaves; /* owned: per input of the graph, what the plain tape keeps as itself; else NULL */
+  const char **lost; /* per value whose elements are read: why they are not to be had; NULL: they are */
+  GStringChunk *why; /* owned: those words */
 } Unfold;
 
 static GmValueId
@@ -154,6 +158,42 @@ reads (const GmGraph *g, const GmNode *n, uint32_t i)
   return n->op == GM_OP_custom ? i == 0 : !replaces || i == 1;
 }
 
+/* What node k's gradient reads, if it runs. */
+typedef struct {
+  uint32_t saves; /* operands, by bit, and GM_SAVES_OUT: as gm_op_saves says */
+  uint32_t from;  /* and all operands from this one on */
+  GmValueId ticket; /* where it was noted, or GM_NO_ID */
+} GradientReads;
+
+static GradientReads
+gradient_reads (const Unfold *w, uint32_t k)
+{
+  const GmGraph *g = w->g;
+  const GmNode *n = gm_graph_node (g, k);
+  GradientReads r = { 0, UINT32_MAX, GM_NO_ID };
+  uint32_t flow = 0;
+
+  for (uint32_t i = 0; i < n->n_in && w->reached[n->out] && !is_walked (w->u, k); i++)
+    if (flows (g, n, i))
+      flow |= 1u << MIN (i, 30);
+  if (!flow)
+    return r;
+  r.ticket = n->op == GM_OP_host_call ? gm_host_call_ticket (g, n) : GM_NO_ID;
+  if (n->op == GM_OP_custom)
+    r.from = gm_graph_custom (g, n)->outputs->len + 1;
+  else if (!gm_op_is_higher (n->op))
+    r.saves = gm_op_saves (n->op, (int) n->n_in, flow);
+  else if (r.ticket == GM_NO_ID)
+    r.from = 0; /* computes again */
+  return r;
+}
+
+static bool
+reads_operand (const GradientReads *r, uint32_t i)
+{
+  return i >= r->from || (i < 30 && r->saves >> i & 1);
+}
+
 static void
 mark_needed (Unfold *w)
 {
@@ -161,28 +201,34 @@ mark_needed (Unfold *w)
 
   for (uint32_t k = g->nodes->len; k-- > 0;) {
     const GmNode *n = gm_graph_node (g, k);
-    uint32_t flow = 0, saves = 0;
-    for (uint32_t i = 0; i < n->n_in && w->reached[n->out] && !is_walked (w->u, k); i++)
-      if (flows (g, n, i))
-        flow |= 1u << MIN (i, 30);
-    bool custom = n->op == GM_OP_custom;
-    GmValueId ticket = flow && n->op == GM_OP_host_call ? gm_host_call_ticket (g, n) : GM_NO_ID;
-    if (ticket != GM_NO_ID)
-      w->needed[ticket] = true; /* its gradient was noted */
-    else if (flow && gm_op_is_higher (n->op))
-      saves = UINT32_MAX & ~GM_SAVES_OUT; /* its gradient computes again */
-    else if (flow && !custom)
-      saves = gm_op_saves (n->op, (int) n->n_in, flow);
-    if (saves & GM_SAVES_OUT)
+    GradientReads r = gradient_reads (w, k);
+    if (r.ticket != GM_NO_ID)
+      w->needed[r.ticket] = true;
+    if (r.saves & GM_SAVES_OUT)
       w->needed[n->out] = true;
     for (uint32_t i = 0; i < n->n_in; i++) {
       bool again = w->needed[n->out] && !is_kept (w, n->out) && reads (g, n, i);
-      if (again || (saves && gm_op_is_higher (n->op)) || (i < 30 && saves >> i & 1) || (custom && flow && i > gm_graph_custom (g, n)->outputs->len))
+      if (again || reads_operand (&r, i))
         w->needed[n->in[i]] = true;
       if (again)
         w->source[n->in[i]] = true;
     }
   }
+}
+
+/* Why node k's gradient can't be computed; NULL: it can. */
+static const char *
+why_lost (const Unfold *w, uint32_t k)
+{
+  const GmNode *n = gm_graph_node (w->g, k);
+  GradientReads r = gradient_reads (w, k);
+
+  if (r.ticket != GM_NO_ID && w->lost[r.ticket])
+    return w->lost[r.ticket];
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if (reads_operand (&r, i) && w->lost[n->in[i]])
+      return w->lost[n->in[i]];
+  return r.saves & GM_SAVES_OUT ? w->lost[n->out] : NULL;
 }
 
 bool *
@@ -232,6 +278,15 @@ gm_unfold_any_moved (const GmUnfold *u, const GmAgNode *n, const GmSaved *kept)
   return false;
 }
 
+/* Takes `why`. */
+static void
+lose (Unfold *w, GmValueId v, GError *why)
+{
+  g_clear_pointer (&w->values[v], gm_tensor_unref);
+  w->lost[v] = g_string_chunk_insert (w->why, why->message);
+  g_error_free (why);
+}
+
 static bool
 take_kept (Unfold *w, GmValueId v, GError **error)
 {
@@ -255,12 +310,10 @@ take_kept (Unfold *w, GmValueId v, GError **error)
     return true;
   if (w->leaves[v] && has_moved (w->leaves[v], t) && !w->source[v])
     return true; /* nobody reads what it was */
-  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-               "a tensor that the backward of the compiled function needs was changed by an "
-               "in-place operation: %s is at version %u; expected version %u.  Change a clone () "
-               "instead, or change it after backward",
-               have, now, k->version);
-  return false;
+  GError *why = NULL;
+  gm_fail_changed ("the backward of the compiled function", NULL, t, k->version, &why);
+  lose (w, v, why);
+  return true;
 }
 
 /* All results of a call that are needed, with the first of them. */
@@ -274,10 +327,11 @@ compute_higher (Unfold *w, const GmNode *n, GmTensor *const *in, GError **error)
   if (w->values[n->out])
     return true;
   if (gm_op_has_effects (n->op)) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "this backward needs a result of %s, which was not kept, and that is not run again: call the function without compile",
-                 h->host->name);
-    return false;
+    lose (w, n->out,
+          g_error_new (GM_ERROR, GM_ERROR_UNSUPPORTED,
+                       "this backward needs a result of %s, which was not kept, and that is not run again: call the function without compile",
+                       h->host->name));
+    return true;
   }
   if (!gm_higher_run (h, NULL, in, n->n_in, out, NULL, error))
     return false;
@@ -300,12 +354,17 @@ compute (Unfold *w, const GmNode *n, GError **error)
     w->values[n->out] = gm_tensor_ref (g_ptr_array_index (w->g->constants, n->attrs->offset));
     return true;
   }
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    in[i] = w->values[n->in[i]];
+    if (reads (w->g, n, i) && w->lost[n->in[i]]) {
+      w->lost[n->out] = w->lost[n->in[i]];
+      return true;
+    }
+  }
   if (n->op == GM_OP_custom) {
-    w->values[n->out] = gm_tensor_ref (w->values[n->in[0]]);
+    w->values[n->out] = gm_tensor_ref (in[0]);
     return true;
   }
-  for (uint32_t i = 0; i < n->n_in; i++)
-    in[i] = w->values[n->in[i]];
   if (n->n_in == 2 && !in[0] && !reads (w->g, n, 0))
     in[0] = in[1]; /* has its shape */
   if (gm_op_is_higher (n->op))
@@ -314,6 +373,7 @@ compute (Unfold *w, const GmNode *n, GError **error)
   return w->values[n->out] != NULL;
 }
 
+/* All of it that is to be had.  False: a hook refused, or an operation failed. */
 static bool
 compute_needed (Unfold *w, GError **error)
 {
@@ -324,11 +384,11 @@ compute_needed (Unfold *w, GError **error)
     if (!w->needed[v])
       continue;
     if (node == GM_NO_ID && !is_kept (w, v)) {
-      g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                   "double backward through a compiled function needs its input %s, which was not "
-                   "kept: call the function without compile",
-                   gm_graph_value (g, v)->name);
-      return false;
+      lose (w, v,
+            g_error_new (GM_ERROR, GM_ERROR_UNSUPPORTED,
+                         "double backward through a compiled function needs its input %s, which was not kept: call the function without compile",
+                         gm_graph_value (g, v)->name));
+      continue;
     }
     if (is_kept (w, v) ? !take_kept (w, v, error)
                        : !compute (w, gm_graph_node (g, node), error))
@@ -479,20 +539,50 @@ record_op (Unfold *w, uint32_t k, uint64_t seq)
       gm_autograd_record_leaf (w->tape[n->out], i, w->leaves[n->in[i]], w->kept[w->u->places[n->in[i]]].version);
 }
 
+/* Node k, and what else gives the results of the same function or call, whose gradient is refused. */
+static void
+record_lost (Unfold *w, uint32_t k, uint64_t seq, const char *why)
+{
+  const GmGraph *g = w->g;
+  const GmNode *n = gm_graph_node (g, k);
+  bool many = n->op == GM_OP_custom || gm_op_is_higher (n->op);
+  GmTensor *in[n->n_in + 1];
+  g_autoptr (GPtrArray) outs = g_ptr_array_new ();
+  bool any = false;
+
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    in[i] = flows (g, n, i) && on_tape (w, n->in[i])->meta.requires_grad ? on_tape (w, n->in[i]) : NULL;
+    any |= in[i] != NULL;
+  }
+  if (!any)
+    return;
+  for (uint32_t i = k; i < (many ? g->nodes->len : k + 1); i++) {
+    const GmNode *m = gm_graph_node (g, i);
+    if (m->op != n->op || (many && m->attrs->offset != n->attrs->offset) || !w->reached[m->out])
+      continue;
+    w->tape[m->out] = tensor_of (w, m->out);
+    g_ptr_array_add (outs, w->tape[m->out]);
+  }
+  gm_autograd_lose ((GmTensor **) outs->pdata, (int) outs->len, in, (int) n->n_in, gm_unfold_number (w->u, w->u->numbers, seq, k), why);
+}
+
 static void
 record_node (Unfold *w, uint32_t k, uint64_t seq)
 {
   const GmNode *n = gm_graph_node (w->g, k);
+  const char *lost;
 
   if (n->op == GM_OP_gradient_hook) {
     const GmHigher *hook = gm_gradient_hook_on (w->g, k, n->in[0]);
     if (hook && w->tape[n->in[0]] && w->tape[n->in[0]]->meta.requires_grad)
       gm_gradient_hook_register (hook, w->tape[n->in[0]]);
-  } else if (!w->reached[n->out]) {
-    return;
+  } else if (!w->reached[n->out] || w->tape[n->out]) {
+    return; /* or with another result of the same one */
+  } else if ((lost = why_lost (w, k))) {
+    record_lost (w, k, seq, lost);
   } else if (n->op != GM_OP_custom && !gm_op_is_higher (n->op)) {
     record_op (w, k, seq);
-  } else if (!w->tape[n->out]) { /* else with another result of the same one */
+  } else {
     n->op == GM_OP_custom ? record_custom (w, k, seq) : record_higher (w, k, seq);
   }
 }
@@ -536,7 +626,7 @@ give_roots (const Unfold *w, GmTensor **roots)
   }
 }
 
-/* of: per tangent, whether its output's nodes are made.  grads: NULL: nobody walks, and roots are given, or it is only asked whether they could be. */
+/* of: per tangent, whether its output's nodes are made.  grads: NULL: nobody walks, and roots are given. */
 static bool
 unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, GmTensor *const *grads, const bool *of, bool create, bool stay,
         GmTensor **result, GmTensor **roots, bool *made, GError **error)
@@ -544,7 +634,9 @@ unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, Gm
   uint32_t n = u->g->values->len;
   g_autofree bool *reached = g_new0 (bool, n + 1), *needed = g_new0 (bool, n + 1), *source = g_new0 (bool, n + 1);
   g_autofree GmTensor **values = g_new0 (GmTensor *, n + 1), **tape = g_new0 (GmTensor *, n + 1), **leaves = g_new0 (GmTensor *, n + 1);
-  Unfold w = { u, u->g, kept, reached, needed, source, values, tape, leaves };
+  g_autofree const char **lost = g_new0 (const char *, n + 1);
+  g_autoptr (GStringChunk) why = g_string_chunk_new (64);
+  Unfold w = { u, u->g, kept, reached, needed, source, values, tape, leaves, lost, why };
 
   for (uint32_t k = 0; k < u->n_tangents; k++)
     if (of[k])
@@ -553,11 +645,11 @@ unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, Gm
   mark_needed (&w);
   find_leaves (&w, node);
   bool ok = *made = compute_needed (&w, error);
-  if (ok && (grads || roots))
+  if (ok)
     record (&w, node, seq);
   if (ok && grads)
     ok = walk (&w, node, grads, create, stay, result, error);
-  else if (ok && roots)
+  else if (ok)
     give_roots (&w, roots);
   for (GmValueId v = 0; v < n; v++) {
     gm_tensor_unref (leaves[v]);
@@ -573,8 +665,8 @@ gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_
 {
   g_autofree bool *of = g_new (bool, u->n_tangents + 1);
   bool made, some = !gm_autograd_wants_all (n);
-  /* what nothing arrives at, or goes on to nothing that is asked for, is not used up: another backward may come there.  It need not be
-   * whole for this one */
+  /* what nothing arrives at, or goes on to nothing that is asked for, is not used up: another backward may come there.  What its hooks
+   * refuse is nothing to this one */
   if (some || !gm_unfold_can_fill (u, grads)) {
     memset (of, true, u->n_tangents);
     bool ok = unfold (u, n, kept, seq, grads, of, create, true, result, NULL, &made, error);
@@ -590,19 +682,9 @@ gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_
 bool
 gm_unfold_parts (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq, GmTensor **roots, GError **error)
 {
-  g_autofree bool *of = g_new (bool, u->n_tangents + 1), *one = g_new0 (bool, u->n_tangents + 1);
-  bool made, any = false;
+  g_autofree bool *of = g_new (bool, u->n_tangents + 1);
+  bool made;
 
   memset (of, true, u->n_tangents);
-  if (unfold (u, n, kept, seq, NULL, of, false, false, NULL, roots, &made, error))
-    return true;
-  for (uint32_t k = 0; k < u->n_tangents; k++) { /* without those that nobody can come from any more: what they need was changed */
-    one[k] = true;
-    any |= of[k] = unfold (u, n, kept, seq, NULL, one, false, false, NULL, NULL, &made, NULL);
-    one[k] = false;
-  }
-  if (!any)
-    return false;
-  g_clear_error (error);
   return unfold (u, n, kept, seq, NULL, of, false, false, NULL, roots, &made, error);
 }

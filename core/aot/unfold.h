@@ -35,12 +35,12 @@ bool gm_unfold_any_moved (const GmUnfold *u, const GmAgNode *n, const GmSaved *k
 
 /* The gradient, operation by operation, within the backward of node n, whose edges are the
  * gradients' inputs.  seq: of the first node, as reserved when the forward ran.  result: as
- * gm_autograd_through.  Errors: a kept tensor that is read was changed in place. */
+ * gm_autograd_through.  Errors: a kept tensor that a node reads which runs was changed in place. */
 bool gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq,
                          GmTensor *const *grads, bool create, GmTensor **result, GError **error);
 
 /* The same nodes for whatever gradients arrive, walked by nobody yet.  roots: per tangent, what has them as its history, or NULL; new
- * references.  An output has none if a tensor that its gradient needs was changed; false if that is so of all. */
+ * references.  Errors: what was packed can't be unpacked. */
 bool gm_unfold_parts (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq, GmTensor **roots, GError **error);
 
 /* The number of node k among those of the tape; seq: of the first one. */

@@ -141,6 +141,9 @@ uint64_t gm_autograd_reserve (uint64_t n);
 void gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, uint64_t seq);
 /* What the node that made out keeps of its operand i, if it does, is the leaf t itself, which may have moved since; version: when it was kept. */
 void gm_autograd_record_leaf (GmTensor *out, uint32_t i, GmTensor *t, uint32_t version);
+/* outs, fresh, have the history of one function of `in` (NULL entries: no edge) at that place in the order (0: the next), whose gradient
+ * can't be computed any more: a walk that comes there is refused with `why`. */
+void gm_autograd_lose (GmTensor *const *outs, int n_outs, GmTensor *const *in, int n_in, uint64_t seq, const char *why);
 /* What the node that made out keeps is used up, as by a backward; all of it: by what it is, it works once, whatever it keeps. */
 void gm_autograd_use_up (GmTensor *out, bool all);
 /* The number of a node that was just attached. */
@@ -172,6 +175,13 @@ uint64_t gm_tensor_history_number (const GmTensor *t);
 /* Name of the grad_fn as torch shows it ("MulBackward0"), NULL for leaves. */
 const char *gm_tensor_grad_fn_name (const GmTensor *t);
 uint32_t gm_tensor_version (const GmTensor *t);
+/* The error that t, `which` ("input 0", or NULL), is not at that version any more, and that what `who` ("the gradient of mul") computes
+ * needs it. */
+void gm_fail_changed (const char *who, const char *which, const GmTensor *t, uint32_t version, GError **error);
+/* The versions of n tensors, for gm_unchanged; the caller frees. */
+uint32_t *gm_versions (GmTensor *const *t, uint32_t n);
+/* Whether they still have them; if not, that error. */
+bool gm_unchanged (GmTensor *const *t, const uint32_t *versions, uint32_t n, const char *who, GError **error);
 
 /* A hook on the gradient of t: gets the gradient (borrowed), returns NULL (keep it) or a new reference that replaces it; *error on
  * failure.  Hooks run in order of registration, before accumulation for leaves.  Returns an id for removal. */

@@ -267,14 +267,9 @@ check_version (const GmAgNode *n, const GmSaved *s, int input, GError **error)
 {
   if (!s->t || s->is_packed || G_LIKELY (s->t->storage->version == s->version))
     return true;
-  g_autofree char *text = gm_meta_text (&s->t->meta),
-                  *which =
-                      input < 0 ? g_strdup ("its result") : g_strdup_printf ("input %d", input);
-  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-               "a tensor that the gradient of %s needs was changed by an in-place operation: %s, "
-               "%s, is at version %u; expected "
-               "version %u.  Change a clone () instead, or change it after backward",
-               gm_ops[n->op].name, which, text, s->t->storage->version, s->version);
+  g_autofree char *who = g_strdup_printf ("the gradient of %s", gm_ops[n->op].name),
+                  *which = input < 0 ? g_strdup ("its result") : g_strdup_printf ("input %d", input);
+  gm_fail_changed (who, which, s->t, s->version, error);
   return false;
 }
 

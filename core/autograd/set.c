@@ -50,16 +50,6 @@ check (GmTensor *dst, GmTensor *src, GError **error)
 
 /* -- Views that stay behind -------------------------------------------------------------------- */
 
-static bool
-lost_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
-{
-  return fail (error,
-               "a view has no gradient: what it was taken of was written to, and took other memory before the view had its new "
-               "history; ask for the view's grad_fn before set_ (), or take the view again");
-}
-
-static const GmAgFunction lost = { "SetBackward0", lost_backward, NULL };
-
 /* dst leaves its memory: its views that have their history by now keep it. */
 static void
 note_left (GmTensor *dst)
@@ -93,7 +83,9 @@ gm_view_give_up (GmTensor *view)
   const GArray *left = view->base->autograd->left;
 
   gm_ag_get (view)->epoch = g_array_index (left, uint32_t, left->len - 1);
-  gm_history_set (view, gm_function_node (&lost, NULL, 0, 1), 0);
+  gm_autograd_lose (&view, 1, NULL, 0, 0,
+                    "set_: a view has no gradient: what it was taken of was written to, and took other memory before the view had its "
+                    "new history; ask for the view's grad_fn before set_ (), or take the view again");
 }
 
 bool

@@ -131,15 +131,13 @@ static bool
 same_version (const Context *c, int i)
 {
   const GmSaved *s = &c->items[i].saved;
-  uint32_t now = s->is_packed ? s->version : gm_tensor_version (s->t);
-  if (now == s->version)
+  if (s->is_packed || gm_tensor_version (s->t) == s->version)
     return true;
-  g_autofree char *text = gm_meta_text (&s->t->meta);
-  PyErr_Format (PyExc_RuntimeError,
-                "a tensor that the backward of %s needs was changed by an in-place operation: saved "
-                "tensor %d, %s, is at version %u; expected version %u.  Change a clone () instead, or "
-                "change it after backward",
-                ((PyTypeObject *) c->function)->tp_name, i, text, now, s->version);
+  g_autofree char *who = g_strdup_printf ("the backward of %s", ((PyTypeObject *) c->function)->tp_name),
+                  *which = g_strdup_printf ("saved tensor %d", i);
+  GError *error = NULL;
+  gm_fail_changed (who, which, s->t, s->version, &error);
+  gm_py_raise (error);
   return false;
 }
 

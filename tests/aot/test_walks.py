@@ -264,6 +264,71 @@ def test_what_was_changed_beside_the_way_is_nobodys_trouble():
     walk(f, after, make)
 
 
+def squares(x, w):
+    y = x * x
+    return y, (y * w).sin() * y
+
+
+def written():
+    x, w = numbers().requires_grad_(), numbers(0.5).requires_grad_()
+    return [x * 1, w * 1], [x, w]
+
+
+def test_what_was_changed_behind_what_is_asked_for_is_nobodys_trouble():
+    def after(lines, results, inputs):
+        y, z = results
+        with G.no_grad():
+            inputs[0].zero_()
+        grad(lines, [z], [y], retain_graph=True)
+        grad(lines, [z], [y, inputs[1]], retain_graph=True)
+        grad(lines, [z], [y], retain_graph=True, create_graph=True)
+        grad(lines, [z], [inputs[0]], retain_graph=True)
+        grad(lines, [z], [y])
+        grad(lines, [y], [inputs[0]])
+
+    walk(squares, after, written)
+
+
+def test_what_was_changed_behind_what_is_asked_for_before_it_is_looked_at():
+    def after(lines, results, inputs):
+        y, z = results
+        with G.no_grad():
+            inputs[0].zero_()
+        lines.append(str(len(z.grad_fn.next_functions)))
+        grad(lines, [z], [y], retain_graph=True)
+        grad(lines, [z], [inputs[0]], retain_graph=True)
+        grad(lines, [z], [y])
+
+    walk(squares, after, written)
+
+
+class Square(G.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 2 * x
+
+
+def chosen(x, w):
+    return G.cond(w.sum() > 0, lambda x: x * x, lambda x: x.sin() * x, (x,))
+
+
+@pytest.mark.parametrize("function", [lambda x, w: Square.apply(x), chosen], ids=["Function", "cond"])
+def test_what_was_changed_after_a_first_walk_is_refused(function):
+    def after(lines, y, inputs):
+        grad(lines, [y], [inputs[0]], create_graph=True)
+        with G.no_grad():
+            inputs[0].zero_()
+        grad(lines, [y], [inputs[0]])
+
+    walk(function, after, written)
+
+
 def test_results_of_a_function_that_lead_to_each_other():
     def f(x, w):
         y = x * w
