@@ -278,7 +278,7 @@ gramme_graph_describe_inputs (GrammeGraph *g, GrammeTensorObject *const *inputs,
                  g->g->name, g->g->inputs->len, n_inputs);
     return FALSE;
   }
-  gm_overlap_describe (g->g, (GmTensor *const *) inputs, NULL);
+  gm_overlap_describe (g->g, (GmTensor *const *) inputs);
   return gm_graph_verify (g->g, false, error);
 }
 

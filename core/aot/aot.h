@@ -67,8 +67,8 @@ void gm_overlap_add (GArray *overlaps, GmOverlapKind kind, GmOuterInput a, GmOut
                      int64_t offset, const GmMeta *base);
 
 /* Writes into g what is true of the memory of these inputs, one per input of g (NULL: nothing is
- * known): from then on the graph is for inputs like them.  looks: the program's; NULL: those of g's nodes. */
-void gm_overlap_describe (GmGraph *g, GmTensor *const *inputs, const GmLooks *looks);
+ * known): from then on the graph is for inputs like them.  Where no looks were noted (looks.h), those of g's nodes are. */
+void gm_overlap_describe (GmGraph *g, GmTensor *const *inputs);
 
 /* -- Strided views as geometry (geometry.c) ---------------------------------------------------- */
 
@@ -164,7 +164,7 @@ typedef struct {
   uint32_t n;
   const uint32_t *looks; /* all of them, in the order in which the program looked last */
   GmTensor **looked;   /* per history: who is to be looked at now, owned */
-  uint64_t first;          /* the number that the function's first operation has on the tape */
+  uint64_t first, every;   /* the number that the function's first operation has on the tape, and how far the next one's is from it */
   const uint32_t *places;  /* per history: which of the operations takes the view; NULL: nothing is known */
 } GmHistories;
 
@@ -357,6 +357,11 @@ bool gm_functionalize_write_back (const GmFunctionalLayer *layer, GmTensor *cons
 /* -- All layers (layers.c) --------------------------------------------------------------------- */
 
 typedef struct {
+  uint32_t input;
+  uint32_t step; /* it comes before that one */
+} GmInputLook;
+
+typedef struct {
   bool has_metadata, has_dedupe, has_bases; /* the other two always are */
   bool differentiate;
   GmMetadataLayer metadata;
@@ -366,6 +371,8 @@ typedef struct {
   GmFunctionalLayer functional;
   uint32_t n_inputs, n_outputs; /* the caller's */
   const GmMeta *inputs;
+  uint32_t n_looks;
+  const GmInputLook *looks; /* at the caller's inputs, the first at each, in their order */
   uint32_t n_overlaps;
   const GmOverlap *overlaps; /* numbered as the caller's inputs are */
 } GmLayers;

@@ -442,9 +442,7 @@ gm_base_made (const GmBasePlan *p, uint32_t i)
 static uint32_t
 look_at (const GmBasePlan *p, uint32_t i)
 {
-  const GmGraphAlias *a = gm_graph_value (p->g, gm_base_value (p->g, i))->alias;
-
-  return a ? a->look : GM_NO_ID;
+  return gm_graph_value (p->g, gm_base_value (p->g, i))->look.nth;
 }
 
 /* The views of a base are taken in the order in which the program took them: gradients are added in the opposite one. */

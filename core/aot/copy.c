@@ -15,6 +15,7 @@ gm_copy_node (GmGraph *to, const GmGraph *from, const GmNode *n, const GmValueId
 {
   GmValueId in[n->n_in + 1];
 
+  to->step = n->step;
   if (n->op == GM_OP_constant)
     return gm_graph_add_constant (to, g_ptr_array_index (from->constants, n->attrs->offset),
                                   n->where);

@@ -56,6 +56,8 @@ carry_aliases (const GmGraph *g, GmGraph *out, const GmValueId *map)
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmValueId v = g_array_index (g->inputs, GmValueId, i);
     const GmGraphAlias *old = gm_graph_value (g, v)->alias;
+    if (gm_graph_value (g, v)->look.nth < gm_graph_value (out, map[v])->look.nth) /* NO_ID is last */
+      gm_graph_value (out, map[v])->look = gm_graph_value (g, v)->look;
     if (!old || old->same != GM_NO_ID)
       continue;
     GmGraphAlias a = *old;

@@ -484,6 +484,7 @@ rewrite_node (Rewrite *r, const GmNode *n)
   const GmMeta *m = gm_graph_meta (r->g, n->out);
 
   r->b.where = n->where;
+  r->b.graph->step = n->step;
   r->b.tag = tag_of (r, n);
   if (gm_ops[n->op].family == GM_FAMILY_MUTATE) { /* copy_ (dst, src) */
     rewrite_write (r, n, m);

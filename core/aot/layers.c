@@ -145,6 +145,31 @@ run_functionalize (Way *w, bool differentiate, GError **error)
   return go_on (w, next);
 }
 
+static int
+by_turn (const void *a, const void *b, void *data)
+{
+  const GmInputLook *x = a, *y = b;
+  const GmGraph *g = data;
+  uint32_t i = gm_graph_value (g, g_array_index (g->inputs, GmValueId, x->input))->look.nth,
+           k = gm_graph_value (g, g_array_index (g->inputs, GmValueId, y->input))->look.nth;
+
+  return (i > k) - (i < k);
+}
+
+static void
+note_looks (const GmGraph *g, GmArena *arena, GmLayers *l)
+{
+  GmInputLook *looks = gm_arena_newn (arena, GmInputLook, g->inputs->len + 1);
+
+  for (uint32_t i = 0; i < g->inputs->len; i++) {
+    const GmGraphValue *v = gm_graph_value (g, g_array_index (g->inputs, GmValueId, i));
+    if (v->look.step != GM_NO_ID && v->meta.requires_grad)
+      looks[l->n_looks++] = (GmInputLook){ i, v->look.step };
+  }
+  g_qsort_with_data (looks, (int) l->n_looks, sizeof *looks, by_turn, (void *) g);
+  l->looks = looks;
+}
+
 static void
 note_inputs (const GmGraph *g, GmArena *arena, GmLayers *l)
 {
@@ -182,6 +207,7 @@ gm_layers_apply (const GmGraph *g, bool differentiate, GmArena *arena, GmLayers 
 
   *l = (GmLayers){ .differentiate = differentiate };
   note_inputs (g, arena, l);
+  note_looks (g, arena, l);
   if (check_host_calls (g, error) && run_metadata (&w, overlaps, error) && run_dedupe (&w, overlaps, error)
       && run_alias (&w, error) && run_bases (&w, differentiate, overlaps, error) && check_quiet_views (&w, error)
       && run_functionalize (&w, differentiate, error)

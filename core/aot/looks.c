@@ -60,6 +60,27 @@ gm_looks_find (const GmGraph *g, const GmGraphLook *notes, uint32_t n_notes)
 }
 
 void
+gm_looks_note (GmGraph *g, const GmLooks *l)
+{
+  for (uint32_t i = 0; i < l->n; i++) {
+    GmGraphValue *v = gm_graph_value (g, g_array_index (g->inputs, GmValueId, l->inputs[i]));
+    v->look.step = l->at[i];
+    v->look.nth = i;
+  }
+}
+
+void
+gm_looks_note_nodes (GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->inputs->len; i++)
+    if (gm_graph_value (g, g_array_index (g->inputs, GmValueId, i))->look.nth != GM_NO_ID)
+      return;
+  GmLooks looks = gm_looks_find (g, NULL, 0);
+  gm_looks_note (g, &looks);
+  gm_looks_clear (&looks);
+}
+
+void
 gm_looks_clear (GmLooks *looks)
 {
   g_clear_pointer (&looks->inputs, g_free);
@@ -86,6 +107,6 @@ gm_looks_take (const GmLooks *l, GmTensor *const *inputs)
   }
   for (uint32_t i = 0; i < l->n; i++)
     if (G_UNLIKELY (inputs[l->inputs[i]]->base))
-      gm_tensor_requires_grad (inputs[l->inputs[i]]); /* to ask is a look */
+      gm_autograd_look (inputs[l->inputs[i]]);
   return true;
 }

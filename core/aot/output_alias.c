@@ -236,7 +236,7 @@ static void
 place (const GmHistories *h, uint32_t history, GmTensor *t)
 {
   if (h->places && h->places[history] != GM_NO_ID)
-    gm_autograd_place_within (t, h->node, h->first + h->places[history]);
+    gm_autograd_place_within (t, h->node, h->first + h->every * h->places[history]);
 }
 
 /* Those that come before number `end` of the order. */
@@ -298,14 +298,14 @@ gm_output_alias_replay (const GmAliasLayer *l, GmTensor *const *inputs, GmTensor
       ok = false;
       break;
     }
-    bool has = histories->node && r->history != GM_NO_ID;
+    bool has = histories->node && r->history != GM_NO_ID, placed = histories->places && r->history != GM_NO_ID;
     if (has && histories->late[r->history] && histories->of[r->history] < 0) {
       gm_autograd_make_late (made[n_made]);
       if (histories->late[r->history] == GM_LATE_NOW)
         histories->looked[r->history] = gm_tensor_ref (made[n_made]);
     } else if (has && histories->of[r->history] >= 0)
       gm_autograd_give_history (made[n_made], histories->node, histories->of[r->history]);
-    else if (has && recorded[n_made])
+    else if (placed && recorded[n_made])
       place (histories, r->history, made[n_made]);
   }
   if (ok)

@@ -125,42 +125,40 @@ relation (const GmGraph *g, GmTensor *const *t, uint32_t i)
   return a;
 }
 
+static uint32_t
+look_at (const GmGraph *g, uint32_t i)
+{
+  return gm_graph_value (g, g_array_index (g->inputs, GmValueId, i))->look.nth;
+}
+
 /* The place of a view's history among those of the views that are inputs, by age. */
 static uint32_t
-age (GmTensor *const *t, const uint32_t *look, uint32_t n, uint32_t i)
+age (const GmGraph *g, GmTensor *const *t, uint32_t i)
 {
   uint64_t number = gm_tensor_view_base (t[i]) ? gm_tensor_history_number (t[i]) : 0;
   uint32_t before = 0;
 
-  for (uint32_t k = 0; k < n && number; k++) {
+  for (uint32_t k = 0; k < g->inputs->len && number; k++) {
     uint64_t other = t[k] && gm_tensor_view_base (t[k]) ? gm_tensor_history_number (t[k]) : 0;
     bool both_late = other == number && other == UINT64_MAX;
     if (k != i && other)
-      before += both_late ? gm_looks_before (look[k], k, look[i], i) : other < number;
+      before += both_late ? gm_looks_before (look_at (g, k), k, look_at (g, i), i) : other < number;
   }
   return number ? before + 1 : 0;
 }
 
 void
-gm_overlap_describe (GmGraph *g, GmTensor *const *inputs, const GmLooks *looks)
+gm_overlap_describe (GmGraph *g, GmTensor *const *inputs)
 {
-  GmLooks own = looks ? (GmLooks){ 0 } : gm_looks_find (g, NULL, 0);
-  g_autofree uint32_t *look = g_new (uint32_t, g->inputs->len + 1);
-
-  looks = looks ? looks : &own;
-  memset (look, 0xff, sizeof *look * g->inputs->len);
-  for (uint32_t i = 0; i < looks->n; i++)
-    look[looks->inputs[i]] = i;
+  gm_looks_note_nodes (g);
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmGraphAlias a = { .same = GM_NO_ID, .shares = GM_NO_ID, .base = GM_NO_ID };
     bool says = false;
     if (inputs[i]) {
       a = relation (g, inputs, i);
-      a.made = a.same == GM_NO_ID ? age (inputs, look, g->inputs->len, i) : 0;
-      a.look = look[i];
+      a.made = a.same == GM_NO_ID ? age (g, inputs, i) : 0;
       says = a.same != GM_NO_ID || a.shares != GM_NO_ID || a.has_base_meta || a.leaf;
     }
     gm_graph_set_alias (g, g_array_index (g->inputs, GmValueId, i), says ? &a : NULL);
   }
-  gm_looks_clear (&own);
 }

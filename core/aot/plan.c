@@ -88,6 +88,7 @@ copy_layers (GmPlan *p, const GmLayers *from)
 
   *l = *from;
   l->inputs = KEEP (l->inputs, l->n_inputs);
+  l->looks = NULL; /* find_looks */
   l->alias.replays = KEEP (l->alias.replays, l->alias.n_replays);
   l->alias.slots = KEEP (l->alias.slots, l->alias.n_outer);
   l->functional.mutations = KEEP (l->functional.mutations, l->functional.n_mutations);
@@ -152,6 +153,25 @@ find_kept (GmPlan *p, const GmPlanSpec *s)
     if (l->metadata.renamed[i].is_input)
       keep[l->metadata.renamed[i].input.i] = true;
   p->keep = keep;
+}
+
+/* Where the program looks at inputs first, among the nodes of the functional graph, whose steps ascend. */
+static void
+find_looks (GmPlan *p, const GmLayers *from, const GmGraph *g)
+{
+  GmPlanLook *looks = gm_arena_newn (p->arena, GmPlanLook, from->n_looks + 1);
+  uint32_t k = 0;
+
+  if (!g)
+    return;
+  for (uint32_t i = 0; i < from->n_looks; i++) {
+    while (k < g->nodes->len && gm_graph_node (g, k)->step < from->looks[i].step)
+      k++;
+    looks[i] = (GmPlanLook){ from->looks[i].input, k };
+  }
+  p->looks = looks;
+  p->unfold.n_looks = from->n_looks;
+  p->unfold.n_nodes = g->nodes->len;
 }
 
 static bool
@@ -361,6 +381,7 @@ gm_plan_new (const GmPlanSpec *s)
   }
 
   find_kept (p, s);
+  find_looks (p, s->layers, s->graph);
   p->direct = is_direct (p);
   p->shares_grads = shares_grads (p);
   if (parts->forward->sizes && is_sized (s))

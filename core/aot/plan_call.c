@@ -58,12 +58,12 @@ leave_all (const GmPlan *p, const Inputs *in, GmTensor *const *out, const GmHist
  * the statements, which the layers know where it matters. */
 static bool
 leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmHistory *h,
-              GmTensor **outputs, GError **error)
+              uint64_t first, GmTensor **outputs, GError **error)
 {
   const GmFunctionalLayer *l = &p->layers.functional;
   GmTensor *looked[l->n_histories + 1];
   GmHistories histories = { h ? gm_history_node (h) : NULL, p->histories, l->late, l->n_histories, l->looks, looked,
-                            h ? gm_history_first (h) : 0, p->graph ? l->places : NULL };
+                            first, 1 + (uint64_t) p->unfold.n_looks, first ? l->places : NULL };
 
   memset (looked, 0, sizeof looked);
   bool was = gm_grad_set_enabled (p->layers.differentiate || gm_grad_enabled ());
@@ -104,10 +104,11 @@ run_forward (GmPlan *p, const Inputs *in, GmTensor **boxed, GmTensor *const *out
 
 /* After the forward: histories, and what the layers do. */
 static bool
-end (GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs, GError **error)
+end (GmPlan *p, const Inputs *in, bool boxed, GmTensor *const *out, GmTensor **outputs, GError **error)
 {
-  GmHistory *h = p->n_grads > 0 ? gm_history_attach (p, in->single, in->inner, out) : NULL;
-  bool ok = (!h || gm_history_pack (h, error)) && leave_layers (p, in, out, h, outputs, error);
+  GmHistory *h = p->n_grads > 0 ? gm_history_attach (p, boxed ? NULL : in->recorded, in->single, in->inner, out) : NULL;
+  uint64_t first = boxed && !h ? 0 : h ? gm_history_first (h) : gm_plan_settle_looks (p, in->recorded);
+  bool ok = (!h || gm_history_pack (h, error)) && leave_layers (p, in, out, h, first, outputs, error);
 
   if (h)
     gm_history_end (h, ok);
@@ -150,7 +151,7 @@ run (GmPlan *p, GmTensor *const *recorded, GmTensor **boxed, GmTensor **outputs,
   }
   ok = run_forward (p, &in, boxed, out, error);
   drop_inputs (p, boxed, false);
-  ok = ok && end (p, &in, out, outputs, error);
+  ok = ok && end (p, &in, boxed != NULL, out, outputs, error);
   gm_plan_unref_all (inner, in.n_owned);
   gm_plan_unref_all (out, p->n_forward);
   return ok;
@@ -166,7 +167,7 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
     return false;
   bool ok = p->n_forward == 0 || gm_plan_execute_known (p, 0, in, p->n_inner, out, p->n_forward, error);
   if (ok && p->n_grads > 0) {
-    GmHistory *h = gm_history_attach (p, in, in, out);
+    GmHistory *h = gm_history_attach (p, in, in, in, out);
     ok = gm_history_pack (h, error);
     gm_history_end (h, ok);
   }
@@ -327,7 +328,7 @@ gm_plan_run_begun (GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b, GmT
     gm_plan_unref_all (inner, in.n_owned);
     return false;
   }
-  ok = end (p, &in, out, outputs, error);
+  ok = end (p, &in, false, out, outputs, error);
   gm_plan_unref_all (inner, in.n_owned);
   gm_plan_unref_all (out, p->n_forward);
   if (ok && p->random.used)

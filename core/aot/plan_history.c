@@ -16,7 +16,7 @@ struct GmHistory {
   bool spent;   /* some of what was saved has lent its memory */
   bool used;    /* a backward has come through that keeps no graph */
   bool *walked; /* per node of the graph: the last backward came there; NULL: to all that it reaches */
-  uint64_t seq; /* the number of the first operation, were they recorded one by one */
+  uint64_t seq; /* the first of the numbers that the operations would have, were they recorded one by one, and looks at inputs */
   GmSaved saved[];
 };
 
@@ -450,8 +450,30 @@ static const GmAgFunction compiled_function = {
 
 /* -- From the forward -------------------------------------------------------------------------- */
 
+static void
+settle_looks (const GmPlan *p, GmTensor *const *recorded, GmAgNode *n, uint64_t seq)
+{
+  for (uint32_t i = 0; recorded && i < p->unfold.n_looks; i++)
+    if (G_UNLIKELY (recorded[p->looks[i].input]->base))
+      gm_autograd_settle (recorded[p->looks[i].input], n, gm_unfold_look_number (&p->unfold, seq, i, p->looks[i].at));
+}
+
+uint64_t
+gm_plan_settle_looks (const GmPlan *p, GmTensor *const *recorded)
+{
+  bool any = false;
+
+  for (uint32_t i = 0; i < p->unfold.n_looks; i++)
+    any |= recorded[p->looks[i].input]->base && gm_autograd_is_unsettled (recorded[p->looks[i].input]);
+  if (G_LIKELY (!any))
+    return 0;
+  uint64_t seq = gm_autograd_reserve (gm_unfold_n_numbers (&p->unfold));
+  settle_looks (p, recorded, NULL, seq);
+  return gm_unfold_look_number (&p->unfold, seq, p->unfold.n_looks, 0);
+}
+
 GmHistory *
-gm_history_attach (GmPlan *p, GmTensor *const *single, GmTensor *const *in, GmTensor *const *out)
+gm_history_attach (GmPlan *p, GmTensor *const *recorded, GmTensor *const *single, GmTensor *const *in, GmTensor *const *out)
 {
   size_t bytes = history_bytes (p);
   GmHistory *h = bytes <= MAX_BLOCK ? gm_block_take (bytes) : g_malloc (bytes);
@@ -460,7 +482,7 @@ gm_history_attach (GmPlan *p, GmTensor *const *single, GmTensor *const *in, GmTe
   h->plan = gm_plan_ref (p);
   h->spent = h->used = false;
   h->walked = NULL;
-  h->seq = gm_autograd_reserve (p->graph ? p->graph->nodes->len : 0);
+  h->seq = gm_autograd_reserve (p->graph ? gm_unfold_n_numbers (&p->unfold) : 0);
   for (int i = 0; i < p->n_held; i++)
     h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index]
                                                                            : out[p->saved[i].index]) };
@@ -469,6 +491,7 @@ gm_history_attach (GmPlan *p, GmTensor *const *single, GmTensor *const *in, GmTe
   for (int i = 0; i < p->n_joint_tangents; i++)
     outs[i] = (int) p->tangent_of[i].i < p->n_function ? out[p->tangent_of[i].i] : NULL;
   h->node = gm_autograd_attach_new (&compiled_function, h, edges, p->n_grads, outs, p->n_joint_tangents);
+  settle_looks (p, recorded, h->node, h->seq);
   for (int i = 0; i < p->n_early; i++)
     early_numbers (h)[i] = gm_autograd_view_number (single[p->early[i]]);
   if (p->graph) {
@@ -488,7 +511,7 @@ gm_history_node (GmHistory *h)
 uint64_t
 gm_history_first (const GmHistory *h)
 {
-  return h->seq;
+  return h->plan->graph ? gm_unfold_look_number (&h->plan->unfold, h->seq, h->plan->unfold.n_looks, 0) : 0;
 }
 
 void

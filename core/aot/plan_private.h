@@ -16,6 +16,11 @@ typedef struct {
   bool done; /* atomic */
 } GmPlanFirst;
 
+/* A look at an input, before node `at` of the graph. */
+typedef struct {
+  uint32_t input, at;
+} GmPlanLook;
+
 struct GmPlan {
   gatomicrefcount refs;
   GmArena *arena;   /* owns all arrays below */
@@ -31,6 +36,7 @@ struct GmPlan {
   int n_forward;  /* outputs of the forward: those, then what is saved */
   int n_saved, n_tangents, n_grads, n_backward;
   int n_held; /* of a history: n_saved, then results and inputs that the plain backward reads and this one not */
+  const GmPlanLook *looks; /* unfold.n_looks, of the recorded graph's inputs */
   int n_early; /* of a history: numbers of views among the inputs */
   const uint32_t *early; /* n_early: which, as the bases are made of them */
   uint64_t reaches_back;  /* gradients, by bit, that such views send something to */
@@ -111,15 +117,17 @@ GmTensor *gm_donate_place (GmTensor *t, bool no_grad);
 /* What one call keeps for its backward: the state of the node that stands for the function. */
 typedef struct GmHistory GmHistory;
 
-/* Gives the outputs that have a tangent their history.  single: the inputs that bases are made of, in: with these.  Versions are noted by the caller, after the writes. */
-GmHistory *gm_history_attach (GmPlan *p, GmTensor *const *single, GmTensor *const *in, GmTensor *const *out);
+/* Gives the outputs that have a tangent their history.  recorded: the recorded graph's inputs, if they are alive (else NULL), single: those that bases are made of, in: with these.  Versions are noted by the caller, after the writes. */
+GmHistory *gm_history_attach (GmPlan *p, GmTensor *const *recorded, GmTensor *const *single, GmTensor *const *in, GmTensor *const *out);
 /* Hands what the forward saved to the hooks, in order. */
 bool gm_history_pack (GmHistory *h, GError **error);
 /* The end of a call: if it went well, the writes are done and histories are given.  h belongs to the tensors then, if it still is. */
+/* Of a call without such a node: the number that its first operation would have; 0: nobody asks. */
+uint64_t gm_plan_settle_looks (const GmPlan *p, GmTensor *const *recorded);
 void gm_history_end (GmHistory *h, bool ok);
 /* The node that stands for the call. */
 GmAgNode *gm_history_node (GmHistory *h);
-/* The number of the first operation, were they recorded one by one. */
+/* The number of the first operation, were they recorded one by one; 0: nothing is known of them. */
 uint64_t gm_history_first (const GmHistory *h);
 
 bool gm_plan_check_overlaps (const GmPlan *p, GmTensor *const *inputs, int code, GError **error);

@@ -433,6 +433,12 @@ leaf_or_tape (Unfold *w, GmValueId v)
   return w->leaves[v] ? w->leaves[v] : on_tape (w, v);
 }
 
+static uint64_t
+number_of (const Unfold *w, uint64_t seq, uint32_t k)
+{
+  return gm_unfold_number (w->u, w->u->numbers, seq, k);
+}
+
 /* Which result of the function with that row the value is, as computed; -1: none that gradients reach. */
 static int
 result_of (const Unfold *w, uint32_t first, int64_t row, GmValueId v)
@@ -475,7 +481,7 @@ record_custom (Unfold *w, uint32_t k, uint64_t seq)
     if (m->op == GM_OP_custom && m->attrs->offset == n->attrs->offset)
       outs[m->attrs->dim] = w->tape[m->out] = tensor_of (w, m->out);
   }
-  gm_custom_attach (&(GmCustomCall){ g, n, args, captured, results, outs, lost }, seq + k);
+  gm_custom_attach (&(GmCustomCall){ g, n, args, captured, results, outs, lost }, number_of (w, seq, k));
 }
 
 /* A call of graphs, whose first node is k: one node of the tape. */
@@ -502,9 +508,9 @@ record_higher (Unfold *w, uint32_t k, uint64_t seq)
       outs[m->attrs->dim] = w->tape[m->out] = tensor_of (w, m->out);
   }
   if (n->op == GM_OP_host_call)
-    gm_host_call_attach ((GmHigher *) h, w->values[gm_host_call_ticket (g, n)], in, n->n_in, outs, seq + k);
+    gm_host_call_attach ((GmHigher *) h, w->values[gm_host_call_ticket (g, n)], in, n->n_in, outs, number_of (w, seq, k));
   else
-    gm_higher_attach ((GmHigher *) h, in, n->n_in, outs, n_out, seq + k);
+    gm_higher_attach ((GmHigher *) h, in, n->n_in, outs, n_out, number_of (w, seq, k));
 }
 
 static void
@@ -533,7 +539,7 @@ record_op (Unfold *w, uint32_t k, uint64_t seq)
   if (!any)
     return;
   w->tape[n->out] = tensor_of (w, n->out);
-  gm_autograd_record (w->tape[n->out], n->op, in, (int) n->n_in, n->attrs, gm_unfold_number (w->u, w->u->numbers, seq, k));
+  gm_autograd_record (w->tape[n->out], n->op, in, (int) n->n_in, n->attrs, number_of (w, seq, k));
   for (uint32_t i = 0; i < n->n_in; i++)
     if (w->leaves[n->in[i]])
       gm_autograd_record_leaf (w->tape[n->out], i, w->leaves[n->in[i]], w->kept[w->u->places[n->in[i]]].version);
@@ -563,7 +569,7 @@ record_lost (Unfold *w, uint32_t k, uint64_t seq, const char *why)
     w->tape[m->out] = tensor_of (w, m->out);
     g_ptr_array_add (outs, w->tape[m->out]);
   }
-  gm_autograd_lose ((GmTensor **) outs->pdata, (int) outs->len, in, (int) n->n_in, gm_unfold_number (w->u, w->u->numbers, seq, k), why);
+  gm_autograd_lose ((GmTensor **) outs->pdata, (int) outs->len, in, (int) n->n_in, number_of (w, seq, k), why);
 }
 
 static void

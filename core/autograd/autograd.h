@@ -110,6 +110,11 @@ void gm_autograd_hook_inside (GmAgNode *n, uint64_t outputs);
 void gm_autograd_reach_back (GmAgNode *n, uint64_t edges);
 /* The number of the node that takes a view, whose history is up to date, of its base: where its gradient goes on to that one's. */
 uint64_t gm_autograd_view_number (const GmTensor *view);
+/* A look at a view before a call of a compiled function, which does in its middle what the program looks with. */
+void gm_autograd_look (GmTensor *view);
+/* If that look made the view's history: its place is `seq`, among the operations that n stands for; NULL: those have no node. */
+void gm_autograd_settle (GmTensor *view, GmAgNode *n, uint64_t seq);
+bool gm_autograd_is_unsettled (const GmTensor *view);
 /* Within n's backward: whether something waits for one of those. */
 bool gm_autograd_is_awaited (const GmAgNode *n);
 /* Within n's backward: whether the walk asks for what goes to edge i; for all that n sends anywhere; for what arrives at output nr. */

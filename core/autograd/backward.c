@@ -237,7 +237,7 @@ gm_walk_part (GmAgNode *n, bool asks)
   bool able = n->kind == GM_NODE_FUNCTION && n->fn->parts && n->state && !n->slot && !n->apart && !n->region;
   if (!able || (is_known (n->user) && (!n->released || gm_node_is_hooked (n)))) /* who has looked at it may look again, as long as it runs */
     return;
-  bool beside = (n->hooks && has_turns_inside (n)) || (n->has_beside && gm_autograd_leaf_waits (n)) || is_read_beside (n);
+  bool beside = (n->hooks && has_turns_inside (n)) || (n->has_beside && (n->hooks || gm_autograd_leaf_waits (n))) || is_read_beside (n);
   bool astray = asks && n->n_out > 1 && (n->hooks || n->retained);
   if (!beside && !astray && !n->released && !gm_anomaly_on)
     return;

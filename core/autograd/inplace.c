@@ -612,12 +612,44 @@ gm_autograd_make_late (GmTensor *view)
   ag->epoch += ag->epoch == 0;
   gm_ag_get (view)->epoch = ag->epoch - 1;
   view->autograd->quiet = false;
+  view->meta.requires_grad = gm_dtype_is_float (view->meta.dtype); /* so that nobody has to look to know */
 }
 
 bool
 gm_autograd_is_late (const GmTensor *view)
 {
   return gm_tensor_history_number (view) == UINT64_MAX;
+}
+
+void
+gm_autograd_look (GmTensor *view)
+{
+  bool late = gm_autograd_is_late (view);
+
+  gm_tensor_requires_grad (view); /* to ask is a look */
+  if (view->autograd)
+    view->autograd->unsettled = late;
+}
+
+void
+gm_autograd_settle (GmTensor *view, GmAgNode *n, uint64_t seq)
+{
+  GmAutograd *ag = view->autograd;
+
+  if (!ag || !ag->unsettled)
+    return;
+  ag->unsettled = false;
+  if (!ag->node)
+    return;
+  ag->node->seq = seq;
+  if (n)
+    n->has_beside = true;
+}
+
+bool
+gm_autograd_is_unsettled (const GmTensor *view)
+{
+  return view->autograd && view->autograd->unsettled;
 }
 
 bool

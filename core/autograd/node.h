@@ -96,6 +96,7 @@ struct GmAutograd {
   GArray *post_hooks; /* GmPostHook, of a leaf; NULL: none */
   GArray *left; /* uint32_t, of a base: its epochs when set_ gave it other memory; NULL: it has what it had */
   bool retain;
+  bool unsettled; /* a view: the look before a call made its history (gm_autograd_look) */
   bool quiet; /* a view that was taken with gradients off of what has a history: it has none of its
                  own, and takes no part in its base's */
 };

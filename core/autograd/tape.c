@@ -267,7 +267,8 @@ gm_autograd_place_within (GmTensor *t, GmAgNode *n, uint64_t seq)
   at->seq = seq;
   while (at && at != n && at->n_in == 1)
     at = at->edges[0].node;
-  n->has_beside |= at != n; /* what comes from n's results is before n in any walk */
+  if (n)
+    n->has_beside |= at != n; /* what comes from n's results is before n in any walk */
 }
 
 void

@@ -23,6 +23,7 @@ gm_graph_carry_aliases (GmGraph *to, const GmGraph *from, const GmValueId *map)
   for (uint32_t i = 0; i < from->inputs->len; i++) {
     GmValueId v = g_array_index (from->inputs, GmValueId, i);
     const GmGraphAlias *old = gm_graph_value (from, v)->alias;
+    gm_graph_value (to, map ? map[v] : v)->look = gm_graph_value (from, v)->look;
     if (!old)
       continue;
     GmGraphAlias a = *old;

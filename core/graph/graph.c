@@ -24,6 +24,7 @@ gm_graph_new (const char *name, GmArena *arena)
   g->inputs = g_array_new (FALSE, FALSE, sizeof (GmValueId));
   g->outputs = g_array_new (FALSE, FALSE, sizeof (GmGraphOutput));
   g->constants = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_tensor_unref);
+  g->step = GM_NO_ID;
   return g;
 }
 
@@ -32,6 +33,7 @@ gm_graph_new_like (const GmGraph *like, const char *name, GmArena *arena)
 {
   GmGraph *g = gm_graph_new (name, arena);
   gm_graph_share_sizes (g, like);
+  g->step = 0;
   return g;
 }
 
@@ -178,6 +180,7 @@ add_value (GmGraph *g, const GmMeta *meta, uint32_t node, const char *name)
   v->node = node;
   v->name = name;
   v->alias = NULL;
+  v->look.step = v->look.nth = GM_NO_ID;
   return g->values->len - 1;
 }
 
@@ -194,7 +197,7 @@ gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const Gm
                     const char *where, const GmMeta *meta)
 {
   uint32_t node = g->nodes->len;
-  GmNode n = { .op = op, .n_in = (uint32_t) n_in, .where = where };
+  GmNode n = { .op = op, .n_in = (uint32_t) n_in, .step = g->step == GM_NO_ID ? node : g->step, .where = where };
   if (n_in)
     n.in = gm_arena_copy (g->arena, in, sizeof *in * (size_t) n_in);
   if (attrs && attrs->mask)

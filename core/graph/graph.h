@@ -28,7 +28,6 @@ typedef struct {
   int64_t base_offset; /* ... its first element so many elements after that one's first */
   bool leaf;           /* requires grad, and no operation made it */
   uint32_t made;       /* of views that have a history: when it was made, among those of the inputs, from 1; 0: nothing is known */
-  uint32_t look;       /* of those: which of the looks at inputs was the first one at it, from 0; GM_NO_ID: none */
 } GmGraphAlias;
 
 /* A look at an input that no node is: what recorded the graph asked whether it has a history, when there were `at` nodes. */
@@ -42,6 +41,8 @@ typedef struct {
   uint32_t node;    /* producer, or GM_NO_ID for an input */
   const char *name; /* inputs: "x"; others NULL: printed as the node's number */
   const GmGraphAlias *alias; /* inputs: what is known of their memory, in the arena; NULL: nothing */
+  struct { uint32_t step, nth; } look; /* inputs: the program's first look at its history is before that step, the nth of such looks, from 0;
+                                          GM_NO_ID: there is none, or nothing is known (core/aot/looks.h) */
 } GmGraphValue;
 
 /* What the program wants of a node's value where the graph is cut in two (core/aot/partition.c).  Rewrites keep it, images do not
@@ -57,6 +58,7 @@ typedef struct {
   uint32_t n_in;
   const GmValueId *in;
   GmValueId out;
+  uint32_t step; /* which of the nodes that were recorded it stands for, or a part of it: they ascend */
   const GmAttrs *attrs; /* NULL if the op has none */
   const char *where;    /* "train.py:12", or NULL */
 } GmNode;
@@ -87,10 +89,11 @@ typedef struct {
   GmSym *sym;     /* sizes->sym, or NULL */
   bool owns_arena;
   uint8_t twice; /* GmTwice */
+  uint32_t step; /* of nodes that are added; GM_NO_ID: their own number */
 } GmGraph;
 
 GmGraph *gm_graph_new (const char *name, GmArena *arena); /* arena NULL: one of its own */
-/* One of the same compilation: it shares the sizes of `like`. */
+/* One of the same compilation: it shares the sizes of `like`.  Who copies nodes says which step they are. */
 GmGraph *gm_graph_new_like (const GmGraph *like, const char *name, GmArena *arena);
 void gm_graph_free (GmGraph *g);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmGraph, gm_graph_free)

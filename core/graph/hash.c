@@ -141,7 +141,6 @@ mix_alias (Hasher *s, const GmGraphAlias *a, const uint32_t *input_place, uint32
   mix (s, (uint64_t) a->offset);
   mix (s, (uint64_t) a->base_offset);
   mix (s, a->made);
-  mix (s, a->look);
   if (a->has_base_meta)
     mix_meta (s, &a->base_meta);
 }
@@ -183,6 +182,7 @@ gm_graph_hash (const GmGraph *g)
   }
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmValueId v = g_array_index (g->inputs, GmValueId, i);
+    mix (&s, (uint64_t) gm_graph_value (g, v)->look.step << 32 | gm_graph_value (g, v)->look.nth);
     if (gm_graph_value (g, v)->alias)
       mix_alias (&s, gm_graph_value (g, v)->alias, input_place, i);
   }

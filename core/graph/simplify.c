@@ -245,6 +245,7 @@ emit (const GmSimplifyWork *w, const bool *live, GmArena *arena, GmValueId *map_
     if (!live[n->out])
       continue;
     const char *where = carry_where (to, g, n->where, &last_from, &last_to);
+    to->step = n->step;
     if (n->op == GM_OP_constant) {
       map[n->out] =
           gm_graph_add_constant (to, g_ptr_array_index (g->constants, n->attrs->offset), where);

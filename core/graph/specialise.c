@@ -74,6 +74,7 @@ specialise_node (const GmGraph *g, GmGraph *to, const GmNode *n, const int64_t *
 {
   GmValueId v;
   GmAttrs attrs;
+  to->step = n->step;
   if (n->op == GM_OP_constant) {
     v = gm_graph_add_constant (to, g_ptr_array_index (g->constants, n->attrs->offset), n->where);
   } else {
@@ -97,7 +98,9 @@ specialise_inputs (const GmGraph *g, GmGraph *to, const int64_t *symbols, GError
     GmMeta m;
     if (!gm_graph_meta_now (g, &v->meta, symbols, &m, error))
       return false;
-    gm_graph_set_alias (to, gm_graph_add_input (to, v->name, &m), v->alias);
+    GmValueId input = gm_graph_add_input (to, v->name, &m);
+    gm_graph_set_alias (to, input, v->alias);
+    gm_graph_value (to, input)->look = v->look;
   }
   return true;
 }

@@ -50,6 +50,7 @@ typedef struct {
   PyObject *const *locals;
   const GmCode *code;
   GmRecording *rec;
+  GmLooks looks; /* at the inputs of its graph */
   const GmBreakInfo *stop; /* it cannot be compiled */
   GmContinuation *rest;    /* it breaks off, and goes on so */
   GmDirect *direct;
@@ -132,9 +133,7 @@ describe_memory (const Job *job, GmGraph *g, const char **why)
     *why = "an in-place write to a view of a tensor that set_ () has given other memory";
     return false;
   }
-  GmLooks looks = gm_looks_find (g, rec->looks, rec->n_looks);
-  gm_overlap_describe (g, tensors, &looks);
-  gm_looks_clear (&looks);
+  gm_overlap_describe (g, tensors);
   return true;
 }
 
@@ -191,6 +190,8 @@ record (GmCompile *c, GError **error)
     return true;
   }
   c->record.graph = g_steal_pointer (&job->rec->graph);
+  job->looks = gm_looks_find (c->record.graph, job->rec->looks, job->rec->n_looks);
+  gm_looks_note (c->record.graph, &job->looks);
   if (!describe_memory (job, c->record.graph, &c->why)) {
     c->stopped = true;
     return true;
@@ -247,9 +248,12 @@ guard_memory (GmEntry *e)
 
 /* By the entry's inputs: the generator's state is none of them. */
 static void
-keep_looks (GmEntry *e, const GmGraph *g, const GmRecording *rec)
+keep_looks (GmEntry *e, Job *job)
 {
-  e->looks = gm_looks_find (g, rec->looks, rec->n_looks);
+  const GmRecording *rec = job->rec;
+
+  e->looks = job->looks;
+  job->looks = (GmLooks){ 0 };
   for (uint32_t i = 0; i < e->looks.n; i++) {
     uint32_t before = 0;
     for (uint32_t k = 0; k < e->looks.inputs[i]; k++)
@@ -288,7 +292,7 @@ assemble (GmCompile *c, GError **error)
     e->input_slots[e->n_inputs++] = rec->inputs[i].slot;
   }
   guard_memory (e);
-  keep_looks (e, c->record.graph, rec);
+  keep_looks (e, job);
   gm_guards_add_sizes (e->guards, c->record.graph, rec);
   if (job->hooks)
     gm_py_hooks_guard (g_steal_pointer (&job->hooks), e->guards);
@@ -728,6 +732,7 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   gm_py_hooks_free (job.hooks);
   gm_compile_free (c);
   gm_continuation_free (job.rest);
+  gm_looks_clear (&job.looks);
   gm_recording_free (job.rec);
   return entry;
 }

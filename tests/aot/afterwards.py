@@ -67,18 +67,16 @@ def double(results, inputs, leaves):
 
 
 def hooked(results, inputs, leaves):
-    """Hooks on results, and what they saw, in their order; where a hook on an input runs among those is not compared, because the history
-    that a call gives an input is made before or after it."""
-    seen, at_inputs = [], []
+    """Hooks on results, and what they saw, in their order."""
+    seen = []
     for i, t in enumerate(flatten(results)):
         if t.requires_grad:
-            lines = at_inputs if any(t is x for x in inputs) else seen
-            t.register_hook(lambda g, i=i, lines=lines: lines.append(f"gradient {bits(g)} at result {i}"))
+            t.register_hook(lambda g, i=i: seen.append(f"gradient {bits(g)} at result {i}"))
             t.register_hook(lambda g: g * 1.25)
     for i, t in enumerate(leaves):
         t.register_hook(lambda g, i=i: seen.append(f"gradient {bits(g)} at leaf {i}"))
     backward(results, inputs, leaves)
-    return seen + sorted(at_inputs)
+    return seen
 
 
 def recorded(results, inputs, leaves):
@@ -89,8 +87,7 @@ def recorded(results, inputs, leaves):
 
 
 def several(seed):
-    """Hooks and wishes on what a program gave out, then one to four backwards from some of it, to all or some, or gradients of some of it.
-    No hooks on arguments that are views: one whose base was written to gets its history before the call, and not in its middle."""
+    """Hooks and wishes on what a program gave out, then one to four backwards from some of it, to all or some, or gradients of some of it."""
 
     def run(results, inputs, leaves):
         choose, only, lines = random.Random(f"{seed} several"), random.Random(f"{seed} only"), []
@@ -98,7 +95,7 @@ def several(seed):
         tensors, asks = list(tensors.values()), choose.random() < 0.3
         for i, t in enumerate(tensors):
             what = choose.choice(["hook", "change", "keep", "after", None, None, None, None])
-            if what in ("hook", "change") and (t._base is None or not any(t is x for x in inputs)):
+            if what in ("hook", "change"):
                 t.register_hook(lambda g, i=i, what=what: (lines.append(f"{what} {i} {bits(g)}"), g * 1.25 if what == "change" else None)[1])
             elif what == "after" and t.is_leaf:
                 t.register_post_accumulate_grad_hook(lambda t, i=i: lines.append(f"after {i} {bits(t.grad)}"))

@@ -8,6 +8,7 @@ whether it has one.  A sum has other last bits in another order, which bfloat16 
 import os
 
 import pytest
+from same import bits
 from stress import counted
 
 import gramme as G
@@ -222,6 +223,27 @@ def test_what_arrives_at_a_view_goes_through_the_shape_that_its_base_got_since(f
 
     for run, make in ((f, lambda b: (b, b.view(2, 6)[:, 1:3])), (inside, lambda b: (b,))):
         same_sums(run, make, fullgraph=False)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)], ids=["base first", "view first"])
+def test_what_arrives_at_a_view_that_was_read_before_goes_through_that_shape_too(order):
+    """Its gradient is summed before it goes on, so nobody says what it is a view of."""
+
+    def f(x, v, w):
+        x.unsqueeze_(0)
+        return (v * w).exp()
+
+    def run(f):
+        x = G.arange(6).float().requires_grad_() * 0.25
+        v = x[:4].view(2, 2)
+        args = [x, v, v + v]
+        result = f(*[args[k] for k in order])
+        return bits(G.autograd.grad(result.sum(), [x])[0])
+
+    def plain(*args):
+        return f(*[args[order.index(k)] for k in range(3)])
+
+    assert run(G.compile(plain, backend="eager")) == run(plain)
 
 
 def base_of_results(x):
@@ -684,3 +706,60 @@ def test_two_late_views_are_not_one_that_is_passed_twice(backend):
     compiled = G.compile(add, backend=backend, fullgraph=True)
     for seed in range(6):
         assert run(compiled, seed % 2 == 0, seed) == run(add, seed % 2 == 0, seed)
+
+
+# -- Views that get their history in the middle of a call --------------------------------------------------------------
+
+
+def late_views():
+    """Two views of one tensor that was written to since, which nobody has looked at; with something else."""
+    leaf, other = (G.arange(12).float() * 0.37 - 1.5).requires_grad_(), (G.arange(4).float() + 0.5).requires_grad_()
+    base = leaf * 1.25
+    views = [base[0:4], base[4:8]]
+    base[8:].zero_()
+    return views, other, [leaf, other]
+
+
+def looks_between(x, y, w):
+    u = w * 2.0
+    v = u * x
+    z = v.exp() + y
+    return z, v, u
+
+
+def looks_with_what_nobody_wants(x, y, w):
+    u = w * 2.0
+    y + 1.0
+    v = u.sin()
+    x * 0.5
+    return v * x * y, u, v
+
+
+def looks_at_two_at_once(x, y, w):
+    u = w.cos()
+    return y * x * u, u
+
+
+def looks_after_all_else(x, y, w):
+    u = w.cos()
+    v = u.sin()
+    return u, v, v * 2.0 + x * y
+
+
+@pytest.mark.parametrize("f", [looks_between, looks_with_what_nobody_wants, looks_at_two_at_once, looks_after_all_else])
+@pytest.mark.parametrize("dynamic", [False, True], ids=["", "dynamic"])
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+def test_a_hook_on_a_view_that_gets_its_history_in_the_call_runs_where_the_program_looked(backend, dynamic, f):
+    """HOOK-22"""
+    want, have = [], []
+    compiled = G.compile(f, backend=backend, fullgraph=True, dynamic=dynamic)
+    for g, lines in ((f, want), (compiled, have)):
+        for which in range(1, 64):
+            (x, y), w, leaves = late_views()
+            results = g(x, y, w)
+            for i, t in enumerate([x, y, *leaves, *results]):
+                if which >> i & 1:
+                    t.register_hook(lambda grad, i=i, lines=lines: lines.append((i, bits(grad))))
+            G.autograd.backward(list(results), [G.ones_like(t) for t in results])
+            lines.append([bits(t.grad) for t in leaves])
+    assert want == have

@@ -454,7 +454,7 @@ gm_memory_graph_new (uint64_t seed)
     meta.requires_grad = gm_tensor_requires_grad (inputs[i]);
     add_value (&k, gm_graph_add_input (k.g, name, &meta), gm_tensor_ref (inputs[i]));
   }
-  gm_overlap_describe (k.g, inputs, NULL);
+  gm_overlap_describe (k.g, inputs);
   for (int i = 0; i < m->n_inputs; i++)
     if (m->inputs[i].same >= 0)
       k.id[i] = k.id[m->inputs[i].same];

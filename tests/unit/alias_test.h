@@ -90,7 +90,7 @@ world_plan (const World *w, GmGraph *g, TestExec **exec, GError **error)
   Run r = world_begin (w);
 
   ck_assert_uint_eq (g->inputs->len, (guint) w->n);
-  gm_overlap_describe (g, r.in, NULL);
+  gm_overlap_describe (g, r.in);
   GmPlan *p = plan_with (g, true, (GmPlanRandom){ .used = false }, exec, error);
   if (p) {
     g_autoptr (GError) why = NULL;
@@ -200,7 +200,7 @@ random_world_program (GRand *rand, const World *w)
     meta.requires_grad = gm_tensor_requires_grad (r.in[i]);
     m.pool[m.n++] = gm_val_from_id (gm_graph_add_input (g, name, &meta));
   }
-  gm_overlap_describe (g, r.in, NULL);
+  gm_overlap_describe (g, r.in);
   for (int i = 0; i < w->n; i++)
     if (w->inputs[i].same)
       m.pool[i] = m.pool[w->inputs[i].same - 1];

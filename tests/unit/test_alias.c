@@ -22,7 +22,7 @@ START_TEST (inputs_are_described_as_they_lie)
                 "%d: f32[1, 3] requires_grad, %e: f32[4]) -> () { }");
   Run r = world_begin (&w);
 
-  gm_overlap_describe (g, r.in, NULL);
+  gm_overlap_describe (g, r.in);
   g_autofree char *text = gm_graph_text (g);
   ck_assert_str_eq (
       text,
@@ -44,7 +44,7 @@ START_TEST (a_base_that_is_passed_is_named_even_if_it_comes_later)
   g_autoptr (GmGraph) g = graph_of ("g (%v: f32[4], %x: f32[6]) -> () { }");
   Run r = world_begin (&w);
 
-  gm_overlap_describe (g, r.in, NULL);
+  gm_overlap_describe (g, r.in);
   g_autofree char *text = gm_graph_text (g);
   ck_assert_msg (strstr (text, "%v: f32[4] view %x+2, %x: f32[6] aliases %v-2)") != NULL, "%s",
                  text);
