@@ -28,6 +28,7 @@ typedef struct {
   GmValueId *map; /* per value of g */
   bool *changes;  /* per object of g */
   bool *moved;    /* per object of g: it has other memory by now */
+  bool *behind;   /* per view of g: it was taken of one whose base had moved, which is its base in eager */
   GArray *sets;   /* Change: those that matter, in order */
   GArray *lost;   /* GmValueId of `out`: memory in which some do not, once each */
 } Rewrite;
@@ -383,6 +384,7 @@ rewrite_values (Rewrite *r, GArray *overlaps, GError **error)
         return false;
       continue;
     }
+    r->behind[v] = n && gm_ops[n->op].family == GM_FAMILY_MOVEMENT && left_behind_by (r, n->in[0]) != GM_NO_ID;
     r->map[v] = n ? gm_copy_node (r->out, g, n, r->map, error)
                   : gm_graph_add_input (r->out, value->name, &value->meta);
     if (r->map[v] == GM_NO_ID)
@@ -411,7 +413,8 @@ base_of (const Rewrite *r, GmValueId v)
 }
 
 /* A view of an object that has taken other memory, or has become a view of another tensor, has that object, or its base, as its
- * base, and would get the other tensor. */
+ * base, and would get the other tensor.  Views are taken again before objects change: what was a view of a view whose base had moved
+ * would get that base. */
 static bool
 check_views_of_moved (const Rewrite *r, GError **error)
 {
@@ -426,7 +429,8 @@ check_views_of_moved (const Rewrite *r, GError **error)
       if (family != GM_FAMILY_MOVEMENT && family != GM_FAMILY_MUTATE)
         break;
       is_view |= family == GM_FAMILY_MOVEMENT;
-      if (n->op == GM_OP_set_ && is_view && base_of (r, n->in[0]) != base_of (r, n->in[1])) {
+      bool other = n->op == GM_OP_set_ && is_view && base_of (r, n->in[0]) != base_of (r, n->in[1]);
+      if (other || r->behind[n->out]) {
         g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
                      "cannot compile a function that gives out a view of a tensor after making it "
                      "another one (%s): keep set_ () out of the compiled function",
@@ -529,6 +533,7 @@ gm_metadata (const GmGraph *g, GmArena *arena, GmMetadataLayer *layer, GArray *o
   Rewrite r = { g,
                 out,
                 gm_arena_newn (arena, GmValueId, g->values->len),
+                gm_arena_newn (arena, bool, g->values->len),
                 gm_arena_newn (arena, bool, g->values->len),
                 gm_arena_newn (arena, bool, g->values->len),
                 sets,

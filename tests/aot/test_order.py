@@ -258,6 +258,36 @@ def test_a_view_of_what_became_another_tensor_has_that_one_as_its_base():
         assert v._base is y
 
 
+def view_of_a_view_whose_base_left(x, other, v):
+    x.set_(other)
+    return v.t()
+
+
+def view_of_a_view_before_its_base_leaves(x, other, v):
+    w = v.t()
+    x.set_(other)
+    return w
+
+
+def view_of_a_view_that_was_taken_inside(x, other, v):
+    w = x.view(2, 6)
+    x.set_(other)
+    return w[1]
+
+
+@pytest.mark.parametrize(
+    "f", [view_of_a_view_whose_base_left, view_of_a_view_before_its_base_leaves, view_of_a_view_that_was_taken_inside]
+)
+def test_a_view_of_a_view_whose_base_has_left_has_the_base_that_it_has_in_plain_python(f):
+    def run(f):
+        x = numbers((12,), 0)
+        v = x.view(4, 3)
+        y = f(x, numbers((5,), 1), v)
+        return y._base is x, y._base is v, y._base is None, bits(y)
+
+    assert run(G.compile(f, backend="eager")) == run(f)
+
+
 # -- Views that were stale when the function was called ----------------------------------------------------------------
 
 
