@@ -184,6 +184,7 @@ CORE_SOURCES += \
   core/aot/host_call.c \
   core/aot/dedupe.c core/aot/donate.c \
   core/aot/facts.c \
+  core/aot/functional_histories.c core/aot/functional_private.h \
   core/aot/functionalize.c \
   core/aot/geometry.c \
   core/aot/join.c \

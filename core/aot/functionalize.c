@@ -16,29 +16,14 @@
  * Rejected: taking views again at the write.  Most are never read after it.
  */
 #include "core/aot/facts.h"
+#include "core/aot/functional_private.h"
 #include "core/autograd/autograd.h"
 
 #include <string.h>
 
 /* -- Graph ------------------------------------------------------------------------------------- */
 
-typedef struct {
-  const GmGraph *g;
-  GmGraphBuilder b; /* appends to the new graph */
-  GmVal *now;       /* per object of g: its value in the new graph */
-  uint32_t *seen;   /* per object: the count of writes to its root when `now` was taken */
-  uint32_t *writes; /* per root: the count */
-  uint32_t *taken;  /* per view: the count of writes to its root when it was taken */
-  GmVal *first;     /* per view: its value when it was taken */
-  GmVal *peeked;    /* per view: its value as read by who does not look, at the count of writes `peeked_at` */
-  uint32_t *peeked_at;
-  GmVal *written;   /* per object: what the last write to it stored, or NULL */
-  uint32_t *when;   /* per object: the count of writes to its root after that */
-  bool *quiet;      /* per input that requires grad: its elements were written behind autograd's
-                       back, so its history is no longer that of its value here */
-  GmVal *before_quiet; /* per object: its value with a history, before a write that was quiet */
-  bool differentiate;
-} Rewrite;
+typedef GmFunctionalRewrite Rewrite;
 
 static GmVal
 add (Rewrite *r, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
@@ -532,175 +517,6 @@ count_writes (const Rewrite *r, GmArena *arena)
   return any ? n : NULL;
 }
 
-/* Per value of the new graph: gradients arrive there from an output or the end of a base. */
-static bool *
-find_reached (const Rewrite *r, const GmFunctionalLayer *layer)
-{
-  const GmGraph *g = r->b.graph;
-  bool *reached = g_new0 (bool, g->values->len + 1);
-
-  for (uint32_t i = 0; i < g->outputs->len; i++)
-    reached[g_array_index (g->outputs, GmGraphOutput, i).value] = true;
-  for (uint32_t i = layer->n_outer; i < r->g->outputs->len; i++) {
-    GmValueId v = g_array_index (r->g->outputs, GmGraphOutput, i).value;
-    if (gm_views_parent (r->g, gm_views_object (r->g, v)) == GM_NO_ID)
-      reached[gm_id_from_val (r->now[gm_views_object (r->g, v)])] = true;
-  }
-  for (uint32_t i = g->nodes->len; i-- > 0;) {
-    const GmNode *n = gm_graph_node (g, i);
-    bool on = reached[n->out] && gm_graph_meta (g, n->out)->requires_grad;
-    for (uint32_t k = 0; on && k < n->n_in; k++)
-      reached[n->in[k]] = true;
-  }
-  return reached;
-}
-
-/* Whether a node that is no view sends gradients to `v`, or something of the same memory, or a hook waits there for them. */
-static bool
-is_read_inside (const GmGraph *g, const bool *reached, GmValueId v)
-{
-  GmValueId root = gm_views_root (g, v);
-
-  for (uint32_t i = 0; i < g->nodes->len; i++) {
-    const GmNode *n = gm_graph_node (g, i);
-    bool on = n->op == GM_OP_gradient_hook
-              || (reached[n->out] && gm_ops[n->op].family != GM_FAMILY_MOVEMENT
-                  && gm_graph_meta (g, n->out)->requires_grad);
-    for (uint32_t k = 0; on && k < n->n_in; k++)
-      if (gm_views_root (g, n->in[k]) == root)
-        return true;
-  }
-  return false;
-}
-
-/* Whether v is a view of what was written to after it was looked at last. */
-static bool
-is_stale (const Rewrite *r, GmValueId v)
-{
-  if (!r->now[gm_views_object (r->g, v)])
-    return true;
-
-  GmValueId object = gm_views_object (r->g, v), root = gm_views_root (r->g, object);
-
-  return object != root && !r->quiet[root] && r->seen[object] != r->writes[root];
-}
-
-static GmLate
-lateness (const Rewrite *r, GmValueId v)
-{
-  GmValueId object = gm_views_object (r->g, v), root = gm_views_root (r->g, object);
-
-  if (object == root || r->quiet[root] || r->taken[object] == r->writes[root])
-    return GM_LATE_NEVER;
-  return is_stale (r, v) ? GM_LATE_LATER : GM_LATE_NOW;
-}
-
-/* The value that the history of object v ends with, or NULL: eager makes it when somebody looks at
- * the tensor after the call, or nothing that arrives there is summed with what arrives inside. */
-static GmVal
-final_history (Rewrite *r, const bool *reached, GmValueId v)
-{
-  GmValueId object = gm_views_object (r->g, v), root = gm_views_root (r->g, object);
-  bool quiet = r->quiet[root];
-  GmVal now = quiet ? r->before_quiet[object] : r->now[object];
-
-  if (!now || !gm_b_meta (&r->b.base, now)->requires_grad || (quiet && object == root))
-    return NULL;
-  if (object == root)
-    return now;
-  /* elements that were picked are no view here: ask for what they were picked from, too */
-  return !is_stale (r, v)
-                 && (is_read_inside (r->b.graph, reached, gm_id_from_val (now))
-                     || (!quiet && r->now[root] && is_read_inside (r->b.graph, reached, gm_id_from_val (r->now[root]))))
-             ? now
-             : NULL;
-}
-
-/* Whether a hook waits for gradients of v, or of something of the same memory. */
-static bool
-has_hook (const GmGraph *g, GmValueId v)
-{
-  GmValueId root = gm_views_root (g, v);
-
-  for (uint32_t i = 0; i < g->nodes->len; i++) {
-    const GmNode *n = gm_graph_node (g, i);
-    if (n->op == GM_OP_gradient_hook && gm_views_root (g, n->in[0]) == root)
-      return true;
-  }
-  return false;
-}
-
-/* When the program looked at v last: a look is a value of its own. */
-static GmValueId
-last_look (const Rewrite *r, GmValueId v)
-{
-  GmVal now = r->now[gm_views_object (r->g, v)];
-
-  return now ? gm_id_from_val (now) : 0;
-}
-
-static const uint32_t *
-order_looks (const Rewrite *r, const GmValueId *of, uint32_t n, GmArena *arena)
-{
-  uint32_t *looks = gm_arena_newn (arena, uint32_t, n + 1);
-
-  for (uint32_t i = 0; i < n; i++) {
-    uint32_t at = i;
-    for (; at > 0 && last_look (r, of[looks[at - 1]]) > last_look (r, of[i]); at--)
-      looks[at] = looks[at - 1];
-    looks[at] = i;
-  }
-  return looks;
-}
-
-/* What makes v in the new graph. */
-static uint32_t
-node_of (const Rewrite *r, GmVal v)
-{
-  return v ? gm_graph_value (r->b.graph, gm_id_from_val (v))->node : GM_NO_ID;
-}
-
-/* Last of all: what follows, and where, is what the caller's tensors are part of. */
-static void
-add_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
-{
-  const GmGraph *g = r->g;
-  uint32_t n = g->outputs->len - layer->n_outer;
-  GmInnerOutput *histories = gm_arena_newn (arena, GmInnerOutput, n);
-  GmVal *ends = gm_arena_newn (arena, GmVal, n + 1);
-  GmValueId *of = gm_arena_newn (arena, GmValueId, n + 1);
-  uint8_t *late = gm_arena_newn (arena, uint8_t, n + 1);
-  uint32_t *places = gm_arena_newn (arena, uint32_t, n + 1), *taken = gm_arena_newn (arena, uint32_t, n + 1);
-
-  if (gm_b_failed (&r->b.base))
-    return;
-  g_autofree bool *reached = find_reached (r, layer);
-  for (uint32_t i = 0; i < n; i++) {
-    GmValueId v = of[i] = g_array_index (g->outputs, GmGraphOutput, layer->n_outer + i).value;
-    ends[i] = final_history (r, reached, v);
-    late[i] = lateness (r, v);
-    GmVal now = r->now[gm_views_object (g, v)];
-    places[i] = node_of (r, now);
-    taken[i] = node_of (r, r->first[gm_views_object (g, v)]);
-    if (!ends[i] && has_hook (g, v)) {
-      gm_b_fail (&r->b.base, GM_ERROR_UNSUPPORTED,
-                 "a hook waits on a view that is given out, whose history is made after the call: register it outside of the compiled function");
-      return;
-    }
-  }
-  for (uint32_t i = 0; i < n; i++) {
-    histories[i] = (GmInnerOutput){ ends[i] ? r->b.graph->outputs->len : GM_NO_ID };
-    if (ends[i])
-      gm_graph_add_output (r->b.graph, gm_id_from_val (ends[i]), GM_OUTPUT_HISTORY);
-  }
-  layer->histories = histories;
-  layer->late = late;
-  layer->places = places;
-  layer->taken = taken;
-  layer->looks = order_looks (r, of, n, arena);
-  layer->n_histories = n;
-}
-
 static void
 add_outputs (Rewrite *r, const bool *elsewhere, GmArena *arena, GmFunctionalLayer *layer)
 {
@@ -769,7 +585,7 @@ gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere, G
   for (uint32_t i = 0; i < g->nodes->len && !gm_b_failed (&r.b.base); i++)
     rewrite_node (&r, gm_graph_node (g, i));
   add_outputs (&r, elsewhere, arena, layer);
-  add_histories (&r, arena, layer);
+  gm_functional_histories (&r, arena, layer);
   if (gm_b_failed (&r.b.base)) {
     g_propagate_error (error, g_steal_pointer (&r.b.base.error));
     gm_graph_builder_clear (&r.b);
