@@ -780,7 +780,7 @@ def looks_after_all_else(x, y, w):
 @pytest.mark.parametrize("dynamic", [False, True], ids=["", "dynamic"])
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
 def test_a_hook_on_a_view_that_gets_its_history_in_the_call_runs_where_the_program_looked(backend, dynamic, f):
-    """HOOK-22"""
+    """Before and after hooks on results and leaves, as the numbers of histories say."""
     want, have = [], []
     compiled = G.compile(f, backend=backend, fullgraph=True, dynamic=dynamic)
     for g, lines in ((f, want), (compiled, have)):
