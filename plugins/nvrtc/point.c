@@ -318,7 +318,7 @@ value_of_member (NvPoint *pt, char value[1400], uint32_t m, const NvSide *side)
   char operands[3][256];
   for (uint32_t i = 0; i < n->n_in && i < 3; i++)
     operand (pt, operands[i], m, gramme_node_in (pt->l->p->image, n, i), side);
-  pt->u->form = pt->near >> m & 1 ? "near" : pt->below >> m & 1 ? "below" : NULL;
+  pt->u->form = pt->near >> m & 1 ? "near" : pt->below >> m & 1 ? "below" : pt->tame >> m & 1 ? "tame" : NULL;
   nv_apply (pt->u, value, 1400, n, operands);
   pt->u->form = NULL;
 }
@@ -673,7 +673,10 @@ put_kept (NvPoint *pt, const NvPass *pass, uint32_t m, bool read)
   for (int i = 0; i < (pt->pairs ? 2 : 1); i++) {
     const NvSide *side = pt->pairs ? &sides[i] : &alone;
     char at[96];
-    snprintf (at, sizeof at, "%s%u[%s%s%s]", name, m, pass->index, pt->lanes > 1 ? " + " : "", pt->lanes > 1 ? side->lane : "");
+    if (pt->onto[m] && !pt->is_ends)
+      snprintf (at, sizeof at, "w%d[%s].e[%s]", pt->onto[m] - 1, pass->step, side->lane);
+    else
+      snprintf (at, sizeof at, "%s%u[%s%s%s]", name, m, pass->index, pt->lanes > 1 ? " + " : "", pt->lanes > 1 ? side->lane : "");
     if (read)
       put (pt->t, "      const E_%s m%u%s = %s;\n", work, m, side->suffix, at);
     else

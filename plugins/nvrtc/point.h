@@ -51,7 +51,9 @@ typedef struct {
   bool row_read[CG_MAX_MEMBERS * 4]; /* x<k> of the row is there */
   uint64_t near; /* members that are the hardware's estimates */
   uint64_t below; /* exponentials of what is not above 0, without subnormal results */
+  uint64_t tame; /* quotients of such exponentials and their sum, and its reciprocal: no operand needs care */
   uint8_t held[CG_MAX_MEMBERS * 4];  /* NV_HOLD: by the first pass that reads it, NV_HELD from then on */
+  uint8_t onto[CG_MAX_MEMBERS]; /* what is kept takes the registers of what it was made of: 1 + the access; 0: its own */
 } NvPoint;
 
 enum { NV_HOLD = 1, NV_HELD };

@@ -46,6 +46,14 @@
 #define GM_ARG(i) (gm_a.p[i])
 #define GM_SIZE(n_args, i) (gm_a.z[i])
 #endif
+/* The first `by` of n registers go behind the others, which come to the front: registers have no index that a loop could count. */
+#define GM_GO_ROUND(T, a, n, by)                                                                   \
+  do {                                                                                             \
+    T first[by];                                                                                   \
+    _Pragma ("unroll") for (int k = 0; k < (by); k++) first[k] = a[k];                             \
+    _Pragma ("unroll") for (int k = 0; k < (n) - (by); k++) a[k] = a[k + (by)];                    \
+    _Pragma ("unroll") for (int k = 0; k < (by); k++) a[(n) - (by) + k] = first[k];                \
+  } while (0)
 #define GM_INF GM_F32_BITS (0x7f800000u)
 #define GM_RESTRICT __restrict__
 
@@ -467,6 +475,9 @@ below_exp_f32 (float a)
   float y = exp_reduced_f32 (a, &n) * power_of_two_f32 (n);
   return a < -87.0f ? 0.0f : y;
 }
+/* Quotients of exponentials of what is not above 0 and their sum, and its reciprocal: the sum is at least 1, or no number. */
+GM_FN float tame_reciprocal_f32 (float a) { return reciprocal_f32 (a); }
+GM_FN float tame_div_f32 (float a, float b) { return quotient_f32 (a, b); }
 #endif
 
 /* -- Functions of halves ---------------------------------------------------------------------------

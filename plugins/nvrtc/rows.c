@@ -26,6 +26,8 @@
 #define CHEAP 3            /* instructions: what costs more is kept, not done again */
 #define CHEAP_OF_WIDE 4    /* where a block has two elements of each of its 1024 threads' registers, and what is kept would be twice as wide */
 #define KEPT_OF_TWO 18     /* registers, where two blocks of 1024 threads share a multiprocessor, and each thread has 32 */
+#define UNROLLED 168       /* instructions: more of one pass take a compiler too long, */
+#define TURN 128           /* and a loop takes so many at a time */
 #define SPLIT_BLOCK 256
 #define BYTES_OF_THREAD 32 /* that it reads of a row */
 #define SYMBOLIC_BLOCK 128 /* threads of a row whose length only the run knows */
@@ -40,6 +42,8 @@ typedef struct {
   int64_t steps;   /* of a thread through a row: a number only if `keeps` */
   bool keeps;      /* crossing members are in c<m>, and memory of several phases in w<k> */
   uint64_t crossing;
+  int first[CG_MAX_MEMBERS * 4], last[CG_MAX_MEMBERS * 4]; /* the phases that read what is held of an access */
+  int64_t some[CG_MAX_MEMBERS + 1]; /* steps that are unrolled in a phase */
   int end_steps;   /* of a thread through the ends */
   int64_t chunks, chunk; /* SPLIT: blocks of a row, elements of each */
   NvArg partial[CG_MAX_MEMBERS];
@@ -246,16 +250,30 @@ is_below_top (const Rows *r, uint32_t m)
   return top && gramme_node_in (r->l.p->image, top, 0) == gramme_node_in (r->l.p->image, less, 0);
 }
 
+/* Is n, or its divisor, the sum of such exponentials, and what is divided one of them? */
+static bool
+is_of_exponentials (const Rows *r, const GrammeNode *n, uint64_t exponentials)
+{
+  bool divides = n->op == GRAMME_OP_div;
+  const GrammeNode *sum = divides || n->op == GRAMME_OP_reciprocal ? maker (r, n, n->n_in - 1, GRAMME_OP_sum) : NULL;
+  for (uint32_t m = 0; sum && m < r->l.s->n_members; m++)
+    if (exponentials & bit (m) && loop_member (&r->l, m)->out == gramme_node_in (r->l.p->image, sum, 0))
+      return !divides || loop_member (&r->l, m)->out == gramme_node_in (r->l.p->image, n, 0);
+  return false;
+}
+
 /* Where all that leaves the kernel is halves, estimates that are off by 2^-22 near the largest are as good.  Else it is what is no subnormal
  * number that counts beside the largest, which is 1. */
 static void
 find_softmax (Rows *r)
 {
-  uint64_t all = find_exponentials (r);
-  r->pt.near = stores_halves_alone (r) ? all : 0;
+  uint64_t all = find_exponentials (r), below = 0;
   for (uint32_t m = 0; m < r->l.s->n_members; m++)
-    if (all & ~r->pt.near & bit (m) && is_below_top (r, m))
-      r->pt.below |= bit (m);
+    below |= all & bit (m) && is_below_top (r, m) ? bit (m) : 0;
+  r->pt.near = stores_halves_alone (r) ? all : 0;
+  r->pt.below = below & ~r->pt.near;
+  for (uint32_t m = 0; m < r->l.s->n_members; m++)
+    r->pt.tame |= is_of_exponentials (r, loop_member (&r->l, m), below) ? bit (m) : 0;
 }
 
 /* -- What is kept ---------------------------------------------------------------------------------- */
@@ -280,7 +298,7 @@ cost_of (Rows *r, uint32_t m, const int *costs)
     break;
   }
   default:
-    cost = r->pt.near & bit (m) ? 2 : cost;
+    cost = r->pt.near & bit (m) ? 2 : r->pt.tame & bit (m) ? 3 : cost;
     break;
   }
   for (uint32_t i = 0; i < n->n_in; i++)
@@ -357,6 +375,8 @@ count_kept (Rows *r, bool holds)
     if (!holds || first == last)
       continue;
     r->pt.held[k] = NV_HOLD;
+    r->first[k] = first;
+    r->last[k] = last;
     int64_t bytes = r->l.p->values[a->value].elem_bytes;
     for (int phase = first; phase < last; phase++)
       live[phase] += (r->pt.form[k] == NV_VECTOR ? (elements * bytes + 3) / 4 : elements * ((bytes + 3) / 4)) + r->end_steps * ((bytes + 3) / 4);
@@ -374,6 +394,79 @@ count_kept (Rows *r, bool holds)
   return most;
 }
 
+/* Is access k in registers before this pass, which reads it? */
+static bool
+reads_held (Rows *r, const NvPass *pass, int phase, uint32_t k)
+{
+  return r->pt.held[k] && r->first[k] < phase && nv_point_reads (&r->pt, pass->compute | pass->folds, k);
+}
+
+/* Does this pass read memory?  Then it begins to read all at once. */
+static bool
+reads_memory (Rows *r, const NvPass *pass, int phase)
+{
+  for (uint32_t k = 0; k < r->l.n_access; k++) {
+    const Access *a = &r->l.access[k];
+    if (!a->store && !a->as_row && a->inner != 0 && r->pt.form[k] != NV_COUNTED && !(r->pt.held[k] && r->first[k] < phase)
+        && nv_point_reads (&r->pt, pass->compute | pass->folds, k))
+      return true;
+  }
+  return false;
+}
+
+/* What this pass keeps takes the registers of what it reads for the last time. */
+static void
+find_onto (Rows *r, const NvPass *pass, int phase)
+{
+  for (uint32_t k = 0; k < r->l.n_access; k++) {
+    uint32_t m = 0;
+    if (!reads_held (r, pass, phase, k) || r->last[k] != phase || r->pt.form[k] != NV_VECTOR || r->pt.pairs
+        || r->l.p->values[r->l.access[k].value].dtype != GRAMME_DTYPE_F32)
+      continue;
+    while (m < r->l.s->n_members
+           && (!(pass->keep & bit (m)) || r->pt.onto[m] || r->l.p->values[loop_member (&r->l, m)->out].dtype != GRAMME_DTYPE_F32))
+      m++;
+    if (m < r->l.s->n_members)
+      r->pt.onto[m] = (uint8_t) (k + 1);
+  }
+}
+
+/* Registers of all that is held or kept, whichever phase it is for. */
+static int64_t
+count_all (const Rows *r)
+{
+  int64_t all = 0, elements = r->steps * r->pt.lanes;
+  for (uint32_t k = 0; k < r->l.n_access; k++) {
+    int64_t bytes = r->l.p->values[r->l.access[k].value].elem_bytes;
+    all += !r->pt.held[k] ? 0 : r->pt.form[k] == NV_VECTOR ? (elements * bytes + 3) / 4 : elements * ((bytes + 3) / 4);
+  }
+  for (uint32_t m = 0; m < r->l.s->n_members; m++)
+    if (r->crossing & bit (m) && !r->pt.onto[m])
+      all += nv_point_is_paired (&r->pt, m) ? elements / 2 : elements * (bytes_of_member (r, m) > 4 ? 2 : 1);
+  return all;
+}
+
+/* A thread's steps are unrolled, as registers have no index.  Where that would be much text, a loop takes a part of them at a time, and what
+ * it keeps goes round, so that the part is always in the same registers. */
+static void
+plan_turns (Rows *r, int phase, int64_t room)
+{
+  static const int alone[CG_MAX_MEMBERS]; /* zeros: what a member is made of is not counted with it */
+  NvPass pass = pass_of (r, phase);
+  int64_t work = 0, some = r->steps;
+  for (uint32_t m = 0; m < r->l.s->n_members; m++)
+    if (pass.compute & bit (m) && !loop_is_row (&r->l, m))
+      work += cost_of (r, m, alone) * r->pt.lanes;
+  r->some[phase] = r->steps;
+  if (r->threads < 1024 || work * some <= UNROLLED || reads_memory (r, &pass, phase))
+    return;
+  while (some > 1 && (work * some > TURN || r->steps % some))
+    some--;
+  find_onto (r, &pass, phase);
+  if (count_all (r) <= room)
+    r->some[phase] = some;
+}
+
 static void
 plan_kept (Rows *r, bool number)
 {
@@ -389,6 +482,8 @@ plan_kept (Rows *r, bool number)
     r->keeps = count_kept (r, false) <= room;
   if (!r->keeps)
     memset (r->pt.held, 0, sizeof r->pt.held);
+  for (int phase = 0; r->keeps && phase < r->l.n_phases; phase++)
+    plan_turns (r, phase, room);
 }
 
 /* -- One kernel for all phases ---------------------------------------------------------------------- */
@@ -400,17 +495,51 @@ shares_warp (const Rows *r)
   return r->threads > 1 && r->threads < 32;
 }
 
-/* The beginning of a loop over a thread's steps; those in the middle lie inside of the row. */
+/* The beginning of a loop over a thread's steps, `some` of them at a time; those in the middle lie inside of the row. */
 static void
-put_steps (Rows *r)
+put_steps (Rows *r, int64_t some)
 {
   int64_t stride = (int64_t) r->threads * r->pt.lanes, fewest = r->pt.peels ? r->l.n - (r->pt.lanes - 1) : r->l.n;
-  put (r->t, "#pragma unroll\n  for (int j = 0; j < %lld; j++) {\n    const gm_index e = %s(gm_index) (j * %d + tid) * %d;\n", (long long) r->steps,
-       r->pt.peels ? "first + " : "", r->threads, r->pt.lanes);
+  const char *step = some < r->steps ? "(turn + j)" : "j";
+  if (some < r->steps)
+    put (r->t, "#pragma unroll 1\n  for (int turn = 0; turn < %lld; turn += %lld) {\n", (long long) r->steps, (long long) some);
+  put (r->t, "#pragma unroll\n  for (int j = 0; j < %lld; j++) {\n    const gm_index e = %s(gm_index) (%s * %d + tid) * %d;\n", (long long) some,
+       r->pt.peels ? "first + " : "", step, r->threads, r->pt.lanes);
   if (r->pt.peels || r->steps * stride != r->l.n)
-    put (r->t, "    if (j < %lld || e < %s) {\n", (long long) (fewest / stride), r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n));
+    put (r->t, "    if (%s < %lld || e < %s) {\n", step, (long long) (fewest / stride), r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n));
   else
     put (r->t, "    {\n");
+}
+
+static void
+put_round (Rows *r, uint32_t k, int64_t by)
+{
+  const char *elem = nv_elem (r->l.p->values[r->l.access[k].value].dtype);
+  long long n = r->steps, lanes = r->pt.lanes;
+  if (r->pt.form[k] == NV_VECTOR)
+    put (r->t, "  GM_GO_ROUND (V%d_%s, w%u, %lld, %lld);\n", r->pt.lanes, elem, k, n, (long long) by);
+  else
+    put (r->t, "  GM_GO_ROUND (E_%s, w%u, %lld, %lld);\n", elem, k, n * lanes, (long long) by * lanes);
+}
+
+/* The end of a turn: the next ones come to the front. */
+static void
+put_turn_end (Rows *r, const NvPass *pass, int phase)
+{
+  long long n = r->steps, by = r->some[phase], lanes = r->pt.lanes;
+  for (uint32_t k = 0; k < r->l.n_access; k++)
+    if (reads_held (r, pass, phase, k))
+      put_round (r, k, by);
+  for (uint32_t m = 0; m < r->l.s->n_members; m++) {
+    bool kept = pass->kept & bit (m) && uses_kept (r, pass, m);
+    if (r->pt.onto[m] && kept)
+      put_round (r, r->pt.onto[m] - 1u, by);
+    else if (!r->pt.onto[m] && (kept || pass->keep & bit (m)) && nv_point_is_paired (&r->pt, m))
+      put (r->t, "  GM_GO_ROUND (gm_u32, c%u, %lld, %lld);\n", m, n * lanes / 2, by * lanes / 2);
+    else if (!r->pt.onto[m] && (kept || pass->keep & bit (m)))
+      put (r->t, "  GM_GO_ROUND (E_%s, c%u, %lld, %lld);\n", nv_work (r->l.p->values[loop_member (&r->l, m)->out].dtype), m, n * lanes, by * lanes);
+  }
+  put (r->t, "  }\n");
 }
 
 /* The same for the ends: those before come first. */
@@ -430,7 +559,7 @@ put_holds (Rows *r, const NvPass *pass, const NvPass *of_ends)
   bool goes_round = r->pt.peels || r->steps * r->threads * r->pt.lanes != r->l.n;
   if (!goes_round || !nv_point_holds (&r->pt, pass))
     return;
-  put_steps (r);
+  put_steps (r, r->steps);
   nv_point_hold (&r->pt, pass);
   put (r->t, "    }\n  }\n");
   if (r->pt.peels) {
@@ -455,9 +584,11 @@ put_elements (Rows *r, int phase)
     put (r->t, "  if (live) {\n");
   if (r->keeps) {
     put_holds (r, &pass, &of_ends);
-    put_steps (r);
+    put_steps (r, r->some[phase]);
     nv_point_pass (&r->pt, &pass);
     put (r->t, "    }\n  }\n");
+    if (r->some[phase] < r->steps)
+      put_turn_end (r, &pass, phase);
   } else {
     put (r->t, "  for (gm_index e = %s(gm_index) tid * %d; e < %s; e += %lld) {\n", r->pt.peels ? "first + " : "", lanes,
          r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n), (long long) r->threads * lanes);
@@ -491,7 +622,7 @@ put_kept (Rows *r)
       int64_t elements = r->steps * r->pt.lanes;
       if (nv_point_is_paired (&r->pt, m))
         put (r->t, "  gm_u32 c%u[%lld];\n", m, (long long) elements / 2);
-      else
+      else if (!r->pt.onto[m])
         put (r->t, "  E_%s c%u[%lld];\n", work, m, (long long) elements);
       if (r->pt.peels)
         put (r->t, "  E_%s g%u[%d];\n", work, m, r->end_steps);

@@ -65,6 +65,25 @@
   "  %6 = div %3 %4\n"                                                                             \
   "  %7 = add %0 %y\n"                                                                             \
   "}\n"
+/* Where long rows of it are taken in turns, exponentials go round on registers of their own: x is there to the end. */
+#define GATED_SOFTMAX(T, R, N)                                                                     \
+  "forward (%x: " T "[" R ", " N "]) -> (%5) {\n"                                                  \
+  "  %0 = amax %x dims=[1] keepdim=true\n"                                                         \
+  "  %1 = sub %x %0\n"                                                                             \
+  "  %2 = exp %1\n"                                                                                \
+  "  %3 = sum %2 dims=[1] keepdim=true\n"                                                          \
+  "  %4 = div %2 %3\n"                                                                             \
+  "  %5 = mul %4 %x\n"                                                                             \
+  "}\n"
+#define SCALED_SOFTMAX(T, R, N)                                                                    \
+  "forward (%x: " T "[" R ", " N "]) -> (%5) {\n"                                                  \
+  "  %0 = amax %x dims=[1] keepdim=true\n"                                                         \
+  "  %1 = sub %x %0\n"                                                                             \
+  "  %2 = exp %1\n"                                                                                \
+  "  %3 = sum %2 dims=[1] keepdim=true\n"                                                          \
+  "  %4 = reciprocal %3\n"                                                                         \
+  "  %5 = mul %2 %4\n"                                                                             \
+  "}\n"
 #define SUMS(T, R, N)                                                                              \
   "forward (%x: " T "[" R ", " N "], %w: " T "[" N "]) -> (%1, %2, %3, %4, %5) {\n"                \
   "  %0 = mul %x %w : " T "[" R ", " N "]\n"                                                       \
@@ -125,7 +144,10 @@ static const struct {
   { SOFTMAX ("f32", "3", "32768"), 1e-6 },     { SOFTMAX ("f16", "3", "32767"), 2e-3 },
   { CUT_SOFTMAX ("f32", "11", "260", "1", "258"), 1e-6 }, { CUT_SOFTMAX ("bf16", "11", "600", "3", "580"), 1e-2 },
   { HALF_SOFTMAX ("bf16", "3", "32768"), 1e-2 }, { HALF_SOFTMAX ("f16", "3", "32767"), 2e-3 },
-  { HALF_LAYER_NORM ("bf16", "3", "32768"), 2e-2 },
+  { HALF_LAYER_NORM ("bf16", "3", "32768"), 2e-2 }, { SCALED_SOFTMAX ("f32", "3", "32768"), 1e-6 },
+  { SOFTMAX ("f32", "3", "30000"), 1e-6 },     { SCALED_SOFTMAX ("f32", "3", "32767"), 1e-6 },
+  { GATED_SOFTMAX ("f32", "3", "20480"), 1e-6 }, { GATED_SOFTMAX ("f32", "3", "20479"), 1e-6 },
+  { GATED_SOFTMAX ("f16", "3", "32768"), 2e-3 }, { GATED_SOFTMAX ("bf16", "3", "32760"), 1e-2 },
   { SUMS ("f32", "1100", "70"), 1e-5 },        { SUMS ("f32", "70", "1100"), 1e-5 },
   { SUMS ("f32", "3", "100000"), 1e-5 },       { SUMS ("f16", "300", "33"), 2e-3 },
   { SUMS ("i64", "300", "33"), 0 },            { PRODUCT ("f32", "65", "33", "70"), 1e-5 },

@@ -268,6 +268,21 @@ START_TEST (two_wide_rows_of_halves_are_in_work)
 }
 END_TEST
 
+/* A thread's 32 exponentials of f32, 8 fma each, are a loop over 8 of them: the text of all took a compile more than its time.  Nothing is
+ * indexed by what only the run knows, which would be memory. */
+START_TEST (much_of_a_row_is_taken_in_turns)
+{
+  static const char *const texts[] = { SCALED_SOFTMAX ("f32", "1024", "32768"), SOFTMAX ("f32", "1024", "32768"), SOFTMAX ("f32", "1024", "30000"),
+                                       SCALED_SOFTMAX ("f32", "1024", "32767"), GATED_SOFTMAX ("f32", "1024", "20480"),
+                                       GATED_SOFTMAX ("f16", "1024", "32768") };
+  static const int most[] = { 96, 192, 192, 96, 128, 96 };
+  g_autoptr (GmGraph) g = parse (texts[_i]);
+  g_autofree char *ptx = ptx_of (g);
+  ck_assert_msg (!strstr (ptx, ".local"), "%s", texts[_i]);
+  ck_assert_msg (count (ptx, "fma.rn.f32") <= most[_i], "%d of fma.rn.f32: %s", count (ptx, "fma.rn.f32"), texts[_i]);
+}
+END_TEST
+
 /* Exponentials are the hardware's estimates where a softmax ends in halves, and nowhere else. */
 static const struct {
   const char *text;
@@ -431,6 +446,7 @@ main (void)
   tcase_add_test (t, halves_are_converted_once);
   tcase_add_test (t, functions_of_f16_are_short);
   tcase_add_loop_test (t, two_wide_rows_of_halves_are_in_work, 0, 4);
+  tcase_add_loop_test (t, much_of_a_row_is_taken_in_turns, 0, 6);
   tcase_add_loop_test (t, softmax_of_halves_alone_estimates, 0, G_N_ELEMENTS (exponentials));
   tcase_add_test (t, products_and_sums_are_not_contracted);
   tcase_add_test (t, elementary_functions_take_fast_instructions);
