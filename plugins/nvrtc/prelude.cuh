@@ -486,17 +486,20 @@ GM_FN float tame_div_f32 (float a, float b) { return quotient_f32 (a, b); }
  * errors as the PTX manual bounds them (2^-22 of ex2.approx, 1 ulp of rcp.approx), a rounded result is the one that the long form gives:
  * of tanh and sigmoid for every operand, of exp of bf16 for all but 57, where the error must not be above 2^-25 (a test asks the GPU
  * itself).  Constants that are a little off move results away from the middles of two halves; those of f16 were searched for, and what is
- * near 0 has polynomials.  A quotient of two bf16 is never nearer than 2^-18 to one unless it lies there, and then b is a power of two;
+ * near 0 has polynomials; the one of exp (-a) of bf16 is in the middle of those that do.  A quotient of two bf16 is never nearer than 2^-18 to one unless it lies there, and then b is a power of two;
  * one of two f16 not nearer than 2^-24: one more step. */
 
 #ifdef GM_USES_half
 GM_FN float half_exp_bf16 (float a) { return GM_EX2_WIDE (GM_FMA (a, 0x1.715476p+0f, 0x1.9p-21f)); }
 
+/* exp (-a); the next two share it, so that both together take one estimate of it. */
+GM_FN float half_power_bf16 (float a) { return GM_EX2 (GM_FMA (a, -0x1.715476p+0f, 0x1p-21f)); }
+
 GM_FN float
 half_tanh_bf16 (float a)
 {
-  float near = a * GM_FMA (a * a, -0x1.555556p-2f, 1.0f);
-  float far = GM_FMA (-2.0f, GM_RCP (GM_EX2 (a * 0x1.715476p+1f) + 1.0f), 1.0f);
+  float near = a * GM_FMA (a * a, -0x1.555556p-2f, 1.0f), u = half_power_bf16 (a);
+  float far = GM_FMA (2.0f, GM_RCP (GM_FMA (u, u, 1.0f)), -1.0f);
   return GM_ABS (a) < 0x1p-5f ? near : far;
 }
 
@@ -504,8 +507,7 @@ GM_FN float
 half_sigmoid_bf16 (float a)
 {
   float near = GM_FMA (a, GM_FMA (a * a, -0x1.555556p-6f, 0.25f), 0.5f);
-  float e = GM_EX2 (GM_FMA (a, -0x1.715476p+0f, 0x1.8p-22f));
-  float far = GM_RCP (GM_FMA (e, 0.25f, 0.25f)) * 0.25f; /* a quarter of the sum: its reciprocal is normal */
+  float far = GM_RCP (GM_FMA (half_power_bf16 (a), 0.25f, 0.25f)) * 0.25f; /* a quarter of the sum: its reciprocal is normal */
   return GM_ABS (a) < 0x1p-5f ? near : far;
 }
 
@@ -517,7 +519,7 @@ half_div_bf16 (float a, float b)
 }
 GM_FN float half_reciprocal_bf16 (float a) { return half_div_bf16 (1.0f, a); }
 
-/* exp (-a); the next two share it, so that both together take one estimate of it. */
+/* As above. */
 GM_FN float half_power_f16 (float a) { return GM_EX2 (GM_FMA (a, -0x1.715476p+0f, 0x1.0c9d06p-22f)); }
 
 /* 1 / (1 + u).  Near 0 results lie in the middle of two f16, and the CPU's last bits decide: there u is as good as the CPU's. */

@@ -409,11 +409,11 @@ START_TEST (functions_of_halves_have_the_cpus_bits)
 END_TEST
 
 /* The same, whatever the hardware's estimates are within their errors: results are the same function of them in one direction. */
-START_TEST (functions_of_f16_have_the_cpus_bits_for_all_estimates)
+START_TEST (functions_of_halves_have_the_cpus_bits_for_all_estimates)
 {
   static const char *const errors[] = { "1,1", "1,-1", "-1,1", "-1,-1", "0,1", "0,-1", "1,0", "-1,0" };
   g_autoptr (GPtrArray) graphs = NULL;
-  g_autoptr (GmExec) e = compiled_halves ("f (%x: HALF[65536]) -> (%0, %1) {\n %0 = tanh %x\n %1 = sigmoid %x\n}", "f16", &graphs);
+  g_autoptr (GmExec) e = compiled_halves ("f (%x: HALF[65536]) -> (%0, %1) {\n %0 = tanh %x\n %1 = sigmoid %x\n}", half_names[_i], &graphs);
   const GmGraph *g = graphs->pdata[0];
   GmTensor *x = gm_tensor_new (gm_graph_meta (g, g_array_index (g->inputs, GmValueId, 0)), NULL);
   for (uint32_t i = 0; i < 65536; i++)
@@ -897,7 +897,7 @@ main (void)
   tcase_add_test (t, functions_of_floats_have_the_cpus_bits);
   tcase_add_loop_test (t, functions_of_halves_have_the_cpus_bits, 0, 2);
   tcase_add_test (t, softmax_of_extremes_is_near_the_reference);
-  tcase_add_test (t, functions_of_f16_have_the_cpus_bits_for_all_estimates);
+  tcase_add_loop_test (t, functions_of_halves_have_the_cpus_bits_for_all_estimates, 0, 2);
   tcase_add_loop_test (t, quotients_of_halves_have_the_cpus_bits, 0, 2);
   suite_add_tcase (s, t);
   SRunner *sr = srunner_create (s);
