@@ -39,8 +39,8 @@ NVRTC_SOURCES = plugins/nvrtc/nvrtc.c plugins/nvrtc/attention.c plugins/nvrtc/at
   plugins/nvrtc/calls.c plugins/nvrtc/calls.h plugins/nvrtc/columns.c plugins/nvrtc/compiler.c plugins/nvrtc/count.c plugins/nvrtc/count.h \
   plugins/nvrtc/compiler.h plugins/nvrtc/convolve.c plugins/nvrtc/cublas.def plugins/nvrtc/cuda.def plugins/nvrtc/device.c plugins/nvrtc/device.h plugins/nvrtc/index.c \
   plugins/nvrtc/keep.c plugins/nvrtc/keep.h plugins/nvrtc/library.c plugins/nvrtc/library.h plugins/nvrtc/matmul.c plugins/nvrtc/mma.cuh plugins/nvrtc/nvrtc.def \
-  plugins/nvrtc/offers.c plugins/nvrtc/offers.h plugins/nvrtc/point.c plugins/nvrtc/points.c \
-  plugins/nvrtc/point.h plugins/nvrtc/prelude.c plugins/nvrtc/prelude.cuh plugins/nvrtc/prelude.h plugins/nvrtc/product.c \
+  plugins/nvrtc/offers.c plugins/nvrtc/offers.h plugins/nvrtc/point.c plugins/nvrtc/point_memory.c plugins/nvrtc/point_parts.h \
+  plugins/nvrtc/point_value.c plugins/nvrtc/points.c plugins/nvrtc/point.h plugins/nvrtc/prelude.c plugins/nvrtc/prelude.cuh plugins/nvrtc/prelude.h plugins/nvrtc/product.c \
   plugins/nvrtc/product.h plugins/nvrtc/product_run.c plugins/nvrtc/program.c plugins/nvrtc/program.h plugins/nvrtc/replay.c \
   plugins/nvrtc/replay.h plugins/nvrtc/rows.c plugins/nvrtc/signals.c plugins/nvrtc/signals.h plugins/nvrtc/tile.c \
   plugins/nvrtc/tile.h plugins/nvrtc/unit.c plugins/nvrtc/unit.h $(CODEGEN_SOURCES)

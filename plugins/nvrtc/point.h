@@ -27,12 +27,6 @@
 
 enum { NV_SPREAD, NV_VECTOR, NV_EACH, NV_COUNTED }; /* the same for all elements; contiguous; with a stride; no memory (count.h) */
 
-/* Of two neighbours one, where they are printed together: m3a and m3b. */
-typedef struct {
-  const char *lane, *suffix;
-  const char *half; /* what takes it out of a word */
-} NvSide;
-
 typedef struct {
   NvUnit *u;
   Loop *l;
