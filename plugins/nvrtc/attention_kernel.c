@@ -2,17 +2,19 @@
  * attention_kernel.c -- the kernel of attention.h, for f32 and for GPUs without tensor cores that we use; the other is in
  * attention_mma.c.
  *
- * A block takes 32 rows of q, four threads a row, and walks over k and v 32 rows at a time, which pass through shared memory one
- * after the other.  A row keeps the largest score so far, the sum of weights relative to it, and the weighted sum of v; a larger
- * score scales both down.  A row without a visible score is 0 / 0, as it is where everything is written out.  With a causal mask the
- * walk ends at the last column that a row of the block sees.
+ * A block takes 64 rows of q, or 32 where those do not fit, and walks over k and v 32 rows at a time, which pass through shared memory one
+ * after the other.  A thread has a tile of scores, and of results: several rows by several columns, far apart, so that what it reads from
+ * shared memory is used more than once and neighbours read from other banks.  Of a row are kept the largest score so far, the sum of weights
+ * relative to it, and the weighted sum of v; a larger score scales both down.  A row without a visible score is 0 / 0, as it is where
+ * everything is written out.  With a causal mask the walk ends at the last column that a row of the block sees.
  */
 #include "plugins/nvrtc/attention.h"
 
-#define ROWS 32
 #define KEYS 32
-#define PARTS 4 /* threads of a row */
-#define BLOCK (ROWS * PARTS)
+#define BLOCK 128
+#define ACROSS 8              /* threads along keys and along columns */
+#define DOWN (BLOCK / ACROSS) /* along rows */
+#define SHARED_BYTES 49152    /* of a block, on every GPU */
 
 NvOperand
 nv_attention_operand (NvUnit *u, uint32_t value, uint32_t ndim, int64_t past, bool writes)
@@ -36,19 +38,22 @@ nv_attention_offset (NvUnit *u, const char *name, const NvOperand *o, uint32_t n
   put (t, ";\n");
 }
 
-/* Rows first + y, of `width` elements, into shared memory; `by`, `along`: strides of rows and of elements. */
+/* `rows` rows from `first` on, of `width` elements, into shared memory; `by`, `along`: strides of rows and of elements. */
 static void
-put_rows (NvUnit *u, const NvOperand *o, const char *to, const char *offset, const char *first, int64_t n, int64_t width, int64_t by,
+put_rows (NvUnit *u, const NvOperand *o, const char *to, const char *offset, int rows, const char *first, int64_t n, int64_t width, int64_t by,
           int64_t along)
 {
-  char memory[200], value[280];
+  char memory[200], value[280], guard[32] = "";
+  long long elements = rows * (long long) width;
   snprintf (memory, sizeof memory, "p%u[%s + (%s + y) * (gm_index) %s + x * (gm_index) %s]", o->arg, offset, first, NVZ (u, by),
             NVZ (u, along));
   nv_load (value, sizeof value, o->v->dtype, memory);
+  if (elements % BLOCK)
+    snprintf (guard, sizeof guard, "if (y < %d)\n      ", rows);
   put (&u->k.text,
-       "  for (int i = tid; i < %lld; i += %d) {\n    const int y = i / %lld, x = i %% %lld;\n"
-       "    %s[y][x] = %s + y < %s ? %s : 0;\n  }\n",
-       (long long) (32 * width), BLOCK, (long long) width, (long long) width, to, first, NVZ (u, n), value);
+       "#pragma unroll 4\n  for (int j = 0; j < %lld; j++) {\n    const int at = j * %d + tid, y = at / %lld, x = at %% %lld;\n"
+       "    %s%s[y][x] = %s + y < %s ? %s : 0;\n  }\n",
+       (elements + BLOCK - 1) / BLOCK, BLOCK, (long long) width, (long long) width, guard, to, first, NVZ (u, n), value);
 }
 
 void
@@ -88,6 +93,81 @@ nv_attention_mask (NvUnit *u, const NvAttention *a, const NvOperand *mask)
   }
 }
 
+/* What the kernel knows of its shape.  Rows of q and k, and of v, are padded so that those below one another begin in other banks. */
+typedef struct {
+  int64_t l, s, e, width; /* rows of q, keys, elements of a row of q, of v; the last two are numbers */
+  int rows;               /* of a block */
+  int parts;              /* threads of a row where weights are made */
+  long long columns;      /* of a thread: some may lie beyond the width */
+  long long q_pitch, kv_pitch;
+} Shape;
+
+static Shape
+shape_of (const NvUnit *u, const NvAttention *a)
+{
+  const CgProgram *p = u->p;
+  const CgValue *out = &p->values[gramme_image_node (p->image, a->node)->out], *q = &p->values[a->q], *k = &p->values[a->k];
+  Shape h = { .l = out->sizes[out->ndim - 2], .width = out->sizes[out->ndim - 1], .s = k->sizes[k->ndim - 1], .e = q->sizes[q->ndim - 1] };
+  h.columns = (long long) (h.width + ACROSS - 1) / ACROSS;
+  h.q_pitch = (long long) h.e | 1;
+  h.kv_pitch = ((long long) h.e > h.columns * ACROSS ? (long long) h.e : h.columns * ACROSS) | 1;
+  long long floats = 64 * h.q_pitch + KEYS * h.kv_pitch + 64 * (KEYS + 1) + 64;
+  h.rows = floats * 4 <= SHARED_BYTES && (codegen_is_symbolic (h.l) || h.l > 32) ? 64 : 32;
+  h.parts = BLOCK / h.rows;
+  return h;
+}
+
+/* sp = a tile of scores, masked. */
+static void
+put_scores (NvUnit *u, const NvAttention *a, const Shape *h, const NvOperand *mask)
+{
+  CgText *t = &u->k.text;
+  put (t,
+       "  E_f32 scores[%d][%d] = { { 0 } };\n"
+       "#pragma unroll 2\n  for (int x = 0; x < %lld; x++) {\n    E_f32 k[%d];\n"
+       "#pragma unroll\n    for (int z = 0; z < %d; z++)\n      k[z] = skv[across + z * %d][x];\n"
+       "#pragma unroll\n    for (int y = 0; y < %d; y++) {\n      const E_f32 q = sq[down + y * %d][x];\n"
+       "#pragma unroll\n      for (int z = 0; z < %d; z++)\n        scores[y][z] = mad_f32 (q, k[z], scores[y][z]);\n    }\n  }\n",
+       h->rows / DOWN, KEYS / ACROSS, (long long) h->e, KEYS / ACROSS, KEYS / ACROSS, ACROSS, h->rows / DOWN, DOWN, KEYS / ACROSS);
+  put (t,
+       "#pragma unroll\n  for (int y = 0; y < %d; y++)\n#pragma unroll\n  for (int z = 0; z < %d; z++) {\n"
+       "    const gm_index i = r0 + (gm_index) (down + y * %d), s = s0 + (gm_index) (across + z * %d);\n"
+       "    const int there = s < %s && i < %s;\n    E_f32 a = scores[y][z];\n    (void) there;\n",
+       h->rows / DOWN, KEYS / ACROSS, DOWN, ACROSS, NVZ (u, h->s), NVZ (u, h->l));
+  nv_attention_scale (u, a);
+  nv_attention_mask (u, a, mask);
+  put (t, "    sp[down + y * %d][across + z * %d] = s < %s ? a : -GM_INF;\n  }\n", DOWN, ACROSS, NVZ (u, h->s));
+}
+
+/* sp = weights relative to the largest score so far, sf = what scales down those that were relative to the last one. */
+static void
+put_weights (NvUnit *u, const Shape *h)
+{
+  put (&u->k.text,
+       "  E_f32 now = top;\n#pragma unroll 4\n  for (int key = 0; key < %d; key++)\n    now = larger_f32 (now, sp[own][key]);\n"
+       "  const int none = now == -GM_INF;\n  if (part == 0)\n    sf[own] = none ? 1 : below_exp_f32 (top - now);\n  top = now;\n  GM_BARRIER ();\n"
+       "#pragma unroll 2\n  for (int j = 0; j < %d; j++)\n    sp[own][j * %d + part] = none ? 0 : below_exp_f32 (sp[own][j * %d + part] - now);\n"
+       "  GM_BARRIER ();\n",
+       KEYS, KEYS / h->parts, h->parts, h->parts);
+}
+
+/* acc and sum, of a tile of results. */
+static void
+put_results (NvUnit *u, const Shape *h)
+{
+  int rows = h->rows / DOWN;
+  put (&u->k.text,
+       "#pragma unroll\n  for (int y = 0; y < %d; y++) {\n    const E_f32 factor = sf[down + y * %d];\n    sum[y] = sum[y] * factor;\n"
+       "#pragma unroll\n    for (int c = 0; c < %lld; c++)\n      acc[y][c] = acc[y][c] * factor;\n  }\n",
+       rows, DOWN, h->columns);
+  put (&u->k.text,
+       "#pragma unroll 1\n  for (int key = 0; key < %d; key++) {\n    E_f32 v[%lld];\n"
+       "#pragma unroll\n    for (int c = 0; c < %lld; c++)\n      v[c] = skv[key][across + c * %d];\n"
+       "#pragma unroll\n    for (int y = 0; y < %d; y++) {\n      const E_f32 weight = sp[down + y * %d][key];\n      sum[y] = sum[y] + weight;\n"
+       "#pragma unroll\n      for (int c = 0; c < %lld; c++)\n        acc[y][c] = mad_f32 (weight, v[c], acc[y][c]);\n    }\n  }\n",
+       KEYS, h->columns, h->columns, ACROSS, rows, DOWN, h->columns);
+}
+
 static void
 print_floats (NvUnit *u, const NvAttention *a)
 {
@@ -95,24 +175,23 @@ print_floats (NvUnit *u, const NvAttention *a)
   const CgValue *out = &u->p->values[n->out];
   CgSizes *sizes = u->p->sizes;
   uint32_t ndim = out->ndim;
-  int64_t l = out->sizes[ndim - 2], width = out->sizes[ndim - 1], s = u->p->values[a->k].sizes[u->p->values[a->k].ndim - 1];
-  int64_t e = u->p->values[a->q].sizes[u->p->values[a->q].ndim - 1], tiles = codegen_size_div_up (sizes, l, ROWS), blocks = tiles;
-  long long columns = (long long) (width + PARTS - 1) / PARTS, widest = (long long) e > columns * PARTS ? (long long) e : columns * PARTS;
-  bool tail = width % PARTS != 0;
+  Shape h = shape_of (u, a);
+  int64_t tiles = codegen_size_div_up (sizes, h.l, h.rows), blocks = tiles;
   for (uint32_t d = 0; d + 2 < ndim; d++)
     blocks = codegen_size_mul (sizes, blocks, out->sizes[d]);
   CgText *t = nv_begin (u, "attention", BLOCK, (int32_t) a->node);
-  nv_reach (u, codegen_size_add (sizes, blocks, codegen_size_add (sizes, codegen_size_add (sizes, l, s), ROWS + KEYS)));
-  NvOperand q = nv_attention_operand (u, a->q, ndim, KEYS, false), k = nv_attention_operand (u, a->k, ndim, KEYS, false);
+  nv_reach (u, codegen_size_add (sizes, blocks, codegen_size_add (sizes, codegen_size_add (sizes, h.l, h.s), h.rows + KEYS)));
+  NvOperand q = nv_attention_operand (u, a->q, ndim, h.rows, false), k = nv_attention_operand (u, a->k, ndim, KEYS, false);
   NvOperand v = nv_attention_operand (u, a->v, ndim, KEYS, false), mask = { 0 };
-  NvOperand o = nv_attention_operand (u, n->out, ndim, KEYS, true);
+  NvOperand o = nv_attention_operand (u, n->out, ndim, h.rows, true);
   if (a->kind != NV_MASK_NONE && a->kind != NV_MASK_CAUSAL)
-    mask = nv_attention_operand (u, a->mask, ndim, KEYS, false);
-  put (t, "  GM_SHARED E_f32 sq[%d][%lld], skv[%d][%lld], sp[%d][%d];\n", ROWS, (long long) e + 1, KEYS, widest + 1, ROWS, KEYS + 1);
-  put (t, "  E_f32 acc[%lld] = { 0 }, top = -GM_INF, sum = 0;\n  const int tid = (int) GM_THREAD, own = tid / %d, part = tid %% %d;\n", columns,
-       PARTS, PARTS);
-  put (t, "  gm_index rest = GM_BLOCK / %s;\n  const gm_index r0 = GM_BLOCK %% %s * %d, i = r0 + (gm_index) own;\n", NVZ (u, tiles),
-       NVZ (u, tiles), ROWS);
+    mask = nv_attention_operand (u, a->mask, ndim, h.rows, false);
+  put (t, "  GM_SHARED E_f32 sq[%d][%lld], skv[%d][%lld], sp[%d][%d], sf[%d];\n", h.rows, h.q_pitch, KEYS, h.kv_pitch, h.rows, KEYS + 1, h.rows);
+  put (t,
+       "  E_f32 acc[%d][%lld] = { { 0 } }, sum[%d] = { 0 }, top = -GM_INF;\n"
+       "  const int tid = (int) GM_THREAD, across = tid %% %d, down = tid / %d, own = tid / %d, part = tid %% %d;\n",
+       h.rows / DOWN, h.columns, h.rows / DOWN, ACROSS, ACROSS, h.parts, h.parts);
+  put (t, "  gm_index rest = GM_BLOCK / %s;\n  const gm_index r0 = GM_BLOCK %% %s * %d;\n", NVZ (u, tiles), NVZ (u, tiles), h.rows);
   for (int d = (int) ndim - 3; d >= 0; d--)
     put (t, "  const gm_index b%d = rest %% %s;\n  rest /= %s;\n", d, NVZ (u, out->sizes[d]), NVZ (u, out->sizes[d]));
   nv_attention_offset (u, "oq", &q, ndim);
@@ -121,41 +200,31 @@ print_floats (NvUnit *u, const NvAttention *a)
   nv_attention_offset (u, "oo", &o, ndim);
   if (mask.v)
     nv_attention_offset (u, "om", &mask, ndim);
-  put_rows (u, &q, "sq", "oq", "r0", l, e, q.row, q.col);
+  put_rows (u, &q, "sq", "oq", h.rows, "r0", h.l, h.e, q.row, q.col);
   if (a->kind == NV_MASK_CAUSAL)
-    put (t, "  const gm_index end = r0 + %d < %s ? r0 + %d : %s;\n", ROWS, NVZ (u, s), ROWS, NVZ (u, s));
+    put (t, "  const gm_index end = r0 + %d < %s ? r0 + %d : %s;\n", h.rows, NVZ (u, h.s), h.rows, NVZ (u, h.s));
   else
-    put (t, "  const gm_index end = %s;\n", NVZ (u, s));
+    put (t, "  const gm_index end = %s;\n", NVZ (u, h.s));
   put (t, "  for (gm_index s0 = 0; s0 < end; s0 += %d) {\n", KEYS);
-  put_rows (u, &k, "skv", "ok", "s0", s, e, k.col, k.row);
-  put (t,
-       "  GM_BARRIER ();\n"
-       "  for (int key = part; key < %d; key += %d) {\n    const gm_index s = s0 + (gm_index) key;\n"
-       "    const int there = s < %s && i < %s;\n    E_f32 a = 0;\n"
-       "#pragma unroll 8\n    for (int x = 0; x < %lld; x++)\n      a = mad_f32 (sq[own][x], skv[key][x], a);\n",
-       KEYS, PARTS, NVZ (u, s), NVZ (u, l), (long long) e);
-  nv_attention_scale (u, a);
-  nv_attention_mask (u, a, &mask);
-  put (t, "    sp[own][key] = s < %s ? a : -GM_INF;\n  }\n  GM_BARRIER ();\n", NVZ (u, s));
-  put_rows (u, &v, "skv", "ov", "s0", s, width, v.row, v.col);
-  put (t,
-       "  E_f32 now = top;\n  for (int key = 0; key < %d; key++)\n    now = max_f32 (now, sp[own][key]);\n"
-       "  const int none = now == -GM_INF;\n  const E_f32 factor = none ? 1 : exp_f32 (top - now);\n  GM_BARRIER ();\n"
-       "  for (int key = part; key < %d; key += %d)\n    sp[own][key] = none ? 0 : exp_f32 (sp[own][key] - now);\n"
-       "  GM_BARRIER ();\n  top = now;\n  sum = sum * factor;\n"
-       "#pragma unroll\n  for (int c = 0; c < %lld; c++)\n    acc[c] = acc[c] * factor;\n"
-       "  for (int key = 0; key < %d; key++) {\n    const E_f32 weight = sp[own][key];\n    sum = sum + weight;\n"
-       "#pragma unroll\n    for (int c = 0; c < %lld; c++)\n"
-       "        acc[c] = mad_f32 (weight, skv[key][part + c * %d], acc[c]);\n  }\n  GM_BARRIER ();\n  }\n",
-       KEYS, KEYS, PARTS, columns, KEYS, columns, PARTS);
+  put_rows (u, &k, "skv", "ok", KEYS, "s0", h.s, h.e, k.col, k.row);
+  put (t, "  GM_BARRIER ();\n");
+  put_scores (u, a, &h, &mask);
+  put (t, "  GM_BARRIER ();\n");
+  put_rows (u, &v, "skv", "ov", KEYS, "s0", h.s, h.width, v.row, v.col);
+  put_weights (u, &h);
+  put_results (u, &h);
+  put (t, "  GM_BARRIER ();\n  }\n");
   char value[128], inside[64] = "";
-  nv_store (value, sizeof value, out->dtype, "(acc[c] / sum)");
-  if (tail)
-    snprintf (inside, sizeof inside, " && part + c * %d < %lld", PARTS, (long long) width);
+  /* A sum is at least 1; of a row without a visible score it is 0, and 0 times infinity no number. */
+  nv_store (value, sizeof value, out->dtype, "(acc[y][c] * inverse)");
+  if (h.width % ACROSS != 0)
+    snprintf (inside, sizeof inside, " && across + c * %d < %lld", ACROSS, (long long) h.width);
   put (t,
-       "#pragma unroll\n  for (int c = 0; c < %lld; c++)\n    if (i < %s%s)\n"
-       "      p%u[oo + i * (gm_index) %s + (gm_index) (part + c * %d) * (gm_index) %s] = %s;\n",
-       columns, NVZ (u, l), inside, o.arg, NVZ (u, o.row), PARTS, NVZ (u, o.col), value);
+       "#pragma unroll\n  for (int y = 0; y < %d; y++) {\n    const gm_index i = r0 + (gm_index) (down + y * %d);\n"
+       "    const E_f32 inverse = reciprocal_f32 (sum[y]);\n"
+       "#pragma unroll\n    for (int c = 0; c < %lld; c++)\n      if (i < %s%s)\n"
+       "        p%u[oo + i * (gm_index) %s + (gm_index) (across + c * %d) * (gm_index) %s] = %s;\n  }\n",
+       h.rows / DOWN, DOWN, h.columns, NVZ (u, h.l), inside, o.arg, NVZ (u, o.row), ACROSS, NVZ (u, o.col), value);
   nv_end (u, blocks);
 }
 
