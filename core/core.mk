@@ -61,7 +61,7 @@ CORE_SOURCES += \
   core/ops/api_promote.c \
   core/ops/api_random.c \
   core/ops/api_reduce.c \
-  core/ops/api_shape.c core/ops/strided.c \
+  core/ops/api_shape.c core/ops/strided.c core/ops/embed.c \
   core/ops/autocast.c \
   core/ops/builder.c \
   core/ops/contract.c \

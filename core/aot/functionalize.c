@@ -258,6 +258,12 @@ scatter_back (Rewrite *r, const GmNode *n, GmVal base, GmVal elements)
     if (gm_b_meta (b, elements)->requires_grad)
       return refuse (r, n, "through detach () of what takes part in the gradient");
     return elements;
+  case GM_OP_diagonal:
+    return gm_b_embed (b, n->op, n->attrs, base, elements);
+  case GM_OP_unfold:
+    if (gm_windows_overlap (n->attrs))
+      return refuse (r, n, "to windows that overlap");
+    return gm_b_embed (b, n->op, n->attrs, base, elements);
   default:
     return refuse (r, n, "through a view without inverse");
   }
@@ -341,8 +347,10 @@ scatter_recorded (Rewrite *r, GmValueId object, GmVal base, GmVal elements)
   const GmMeta m = *gm_b_meta (b, base), part = *gm_b_meta (b, elements);
   int n_slices = 0;
 
-  for (GmValueId v = object; gm_views_parent (r->g, v) != GM_NO_ID; v = gm_views_parent (r->g, v))
-    n_slices += producer (r->g, v)->op == GM_OP_slice;
+  for (GmValueId v = object; gm_views_parent (r->g, v) != GM_NO_ID; v = gm_views_parent (r->g, v)) {
+    GmOp op = producer (r->g, v)->op;
+    n_slices += op == GM_OP_slice ? 1 : op == GM_OP_diagonal || op == GM_OP_unfold ? 2 : 0; /* these are put back by several */
+  }
   if (n_slices == 1 || is_itself (r, object))
     return scatter_all (r, object, base, elements);
   if (n_slices == 0)

@@ -144,12 +144,12 @@ find_offset (const Rewrite *r, GmValueId v, int64_t *offset)
     GmFamily family = gm_ops[n->op].family;
     if (family != GM_FAMILY_MOVEMENT && family != GM_FAMILY_MUTATE)
       break;
-    if (n->op != GM_OP_slice)
+    if (family == GM_FAMILY_MUTATE)
       continue;
-    int64_t stride = gm_graph_meta (g, n->in[0])->strides[n->attrs->dim];
-    if (gm_size_is_symbolic (n->attrs->start) || gm_size_is_symbolic (stride))
+    int64_t step = gm_movement_offset (n->op, gm_graph_meta (g, n->in[0]), n->attrs, gm_graph_meta (g, n->out));
+    if (gm_size_is_symbolic (step))
       return false;
-    at += n->attrs->start * stride;
+    at += step;
   }
   uint32_t input = input_index (g, v);
   if (input != GM_NO_ID)

@@ -356,16 +356,14 @@ check_writable (GmTensor *dst, GError **error)
                  "buffer); clone () it first");
     return false;
   }
-  for (int d = 0; d < dst->meta.ndim; d++)
-    if (dst->meta.strides[d] == 0 && dst->meta.sizes[d] > 1) {
-      g_autofree char *text = gm_meta_text (&dst->meta);
-      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                   "an in-place operation on %s, where more than one element refers to one place "
-                   "in memory (it was "
-                   "expanded); clone () it first",
-                   text);
-      return false;
-    }
+  if (gm_meta_overlaps_itself (&dst->meta)) {
+    g_autofree char *text = gm_meta_text (&dst->meta);
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "an in-place operation on %s, where more than one element refers to one place in memory (it was "
+                 "expanded, or is made of windows); clone () it first",
+                 text);
+    return false;
+  }
   return true;
 }
 

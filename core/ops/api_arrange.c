@@ -210,7 +210,7 @@ RUN (diag)
   int ndim = META (v)->ndim;
   if (ndim != 1 && ndim != 2)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "diag(): supports vectors and matrices, but the input has %d dimensions", ndim));
-  return gm_give (ndim == 1 ? embed (b, v, offset, 0, 1) : gm_diagonal (b, v, offset, 0, 1));
+  return gm_give (ndim == 1 ? embed (b, v, offset, 0, 1) : gm_apply1 (b, copy, gm_diagonal (b, v, offset, 0, 1)));
 }
 
 RUN (diagflat)
@@ -485,16 +485,7 @@ RUN (unfold)
   int64_t have = m.ndim ? m.sizes[dim] : 1;
   if (size < 0 || step < 1 || m.ndim == GM_MAX_DIMS || gm_size_lt (have, size))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "unfold(): windows of " FMT " at a step of " FMT " do not fit dimension %d, which has size " FMT, size, step, dim, gm_size_number (have)));
-  v = m.ndim ? v : gm_unsqueeze (b, v, 0);
-  int64_t n = gm_size_add (gm_size_floordiv (gm_size_add (have, -size), step), 1);
-  GmVal first = gm_unsqueeze (b, gm_arange (b, 0, step, n, GM_I64), 1), at = gm_b (b, add, first, gm_arange (b, 0, 1, size, GM_I64));
-  int64_t all = gm_size_mul (n, size), sizes[GM_MAX_DIMS], dims[GM_MAX_DIMS];
-  GmVal out = gm_index_select (b, v, dim, gm_b_reshape (b, at, 1, &all));
-  int ndim = MAX (m.ndim, 1);
-  for (int d = 0; d <= ndim; d++) {
-    sizes[d] = d == dim ? n : d == dim + 1 ? size : d < dim ? m.sizes[d] : m.sizes[d - 1];
-    dims[d] = d == ndim ? dim + 1 : d <= dim ? d : d + 1;
-  }
-  out = gm_b_permute (b, gm_b_reshape (b, out, ndim + 1, sizes), dims);
-  return gm_give (m.ndim ? out : gm_squeeze (b, out, 0));
+  if (m.ndim == 0) /* as many windows as fit 1 element: no dimension counts them */
+    return gm_give (gm_b_slice (b, gm_unsqueeze (b, v, 0), 0, 0, size, 1));
+  return gm_give (gm_b_unfold (b, v, dim, size, step));
 }

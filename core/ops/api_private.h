@@ -147,7 +147,7 @@ gm_cut (GmBuilder *b, GmVal v, int dim, int64_t from, int64_t to)
 }
 GmVal *gm_join_inputs (const GmApi *api, GmBuilder *b, const GmArg *a, int *n); /* api_shape.c */
 GmVal gm_reversed (GmBuilder *b, GmVal v, int dim);
-/* The diagonal of each matrix in d1 and d2, as the last dimension: a copy. */
+/* The diagonal of each matrix in d1 and d2, as the last dimension: a view. */
 GmVal gm_diagonal (GmBuilder *b, GmVal v, int64_t offset, int d1, int d2);
 /* Where a bool mask is True: index tensors, one for each of its dimensions; returns how many (api_counted.c). */
 int gm_mask_places (GmBuilder *b, GmVal mask, GmVal out[GM_MAX_DIMS]);

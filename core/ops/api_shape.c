@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_shape.c -- functions that move elements and compute none.
  *
- * Most are views: programs of permute, expand, view and slice.  What torch returns as a view is a
- * view here, but for diagonal, whose strides no op of the table can make.
+ * Most are views: programs of permute, expand, view, slice, diagonal and unfold.  What torch returns
+ * as a view is a view here.
  */
 #include "core/ops/api_private.h"
 
@@ -456,22 +456,6 @@ RUN (narrow)
   return gm_give (gm_b_slice (b, v, dim, start, gm_size_add (start, length), 1));
 }
 
-/* Positions among the elements of flat memory, in row-major order of `want`. */
-static GmVal
-positions (GmBuilder *b, int64_t offset, const GmMeta *want)
-{
-  GmVal at = gm_b_full (b, gm_scalar_int (offset), GM_I64, 0, NULL);
-  for (int d = 0; d < want->ndim; d++) {
-    GmVal along = gm_arange (b, 0, MAX (want->strides[d], 1), want->sizes[d], GM_I64);
-    if (want->strides[d] == 0)
-      along = gm_b_full (b, gm_scalar_int (0), GM_I64, 1, &want->sizes[d]);
-    for (int k = d + 1; k < want->ndim; k++)
-      along = gm_unsqueeze (b, along, k - d);
-    at = gm_b (b, add, at, along);
-  }
-  return at;
-}
-
 RUN (as_strided)
 {
   int64_t sizes[GM_MAX_DIMS], strides[GM_MAX_DIMS];
@@ -500,11 +484,7 @@ RUN (as_strided)
     g_autofree char *size = gm_shape_text (n, sizes), *stride = gm_shape_text (n, strides), *have = gm_meta_layout_text (m);
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "as_strided(): sizes %s with strides %s, %" G_GINT64_FORMAT " elements after the first, are not inside of the input (%s), or that has gaps; take it of the tensor that input is a view of", size, stride, offset, have));
   }
-  GmVal flat = gm_b_flat (b, v);
-  if (gm_strided_is_view (numel, offset, &want))
-    return gm_give (gm_b_strided (b, flat, offset, &want));
-  int64_t all = gm_meta_numel (&want);
-  return gm_give (gm_b_view (b, gm_index_select (b, flat, 0, gm_b_reshape (b, positions (b, offset, &want), 1, &all)), n, sizes));
+  return gm_give (gm_b_strided (b, gm_b_flat (b, v), offset, &want));
 }
 
 static GmVal
@@ -631,6 +611,10 @@ RUN (chunk)
         b, GM_ERROR_RUNTIME,
         "chunk() expects `chunks` to be greater than 0, got: %" G_GINT64_FORMAT, chunks));
   int64_t total = META (v)->sizes[dim];
+  if (gm_size_eq_if_known (total, 0) && chunks <= UINT16_MAX) { /* as many as were asked for */
+    g_autofree int64_t *sizes = g_new0 (int64_t, chunks);
+    return cut (b, v, dim, sizes, (int) chunks, false);
+  }
   if (gm_size_is_symbolic (total) && chunks <= UINT16_MAX) {
     int64_t size = gm_size_floordiv (gm_size_add (total, chunks - 1), chunks), rest = gm_size_mul (size, chunks - 1);
     if (gm_size_lt (rest, total)) { /* as many parts as were asked for, whatever the size */
@@ -724,29 +708,11 @@ run_hv_stack (const GmApi *api, GmBuilder *b, GmArg *a, bool vertical)
 RUN (vstack) { return run_hv_stack (api, b, a, true); }
 RUN (hstack) { return run_hv_stack (api, b, a, false); }
 
+/* Left of the main diagonal is right of it with rows and columns exchanged. */
 GmVal
 gm_diagonal (GmBuilder *b, GmVal v, int64_t offset, int d1, int d2)
 {
-  if (gm_b_failed (b))
-    return NULL;
-  GmMeta m = *META (v);
-  int64_t dims[GM_MAX_DIMS], sizes[GM_MAX_DIMS], rows = m.sizes[d1], cols = m.sizes[d2];
-  int n = 0;
-  for (int d = 0; d < m.ndim; d++)
-    if (d != d1 && d != d2) {
-      sizes[n] = m.sizes[d];
-      dims[n++] = d;
-    }
-  dims[n] = d1;
-  dims[n + 1] = d2;
-  sizes[n] = gm_size_mul (rows, cols);
-  int64_t length = gm_size_max (offset >= 0 ? gm_size_min (rows, gm_size_sub (cols, offset)) : gm_size_min (gm_size_add (rows, offset), cols), 0);
-  int64_t first = gm_size_eq (length, 0) ? 0 : offset >= 0 ? offset : gm_size_mul (-offset, cols), step = gm_size_add (cols, 1);
-  GmVal flat = gm_b_reshape (b, gm_b_permute (b, v, dims), n + 1, sizes);
-  if (gm_sizes_are_numbers (first, step))
-    return gm_index_select (b, flat, n, gm_arange (b, first, step, length, GM_I64));
-  GmVal at = gm_b (b, mul, gm_arange (b, 0, 1, length, GM_I64), gm_b_scalar (b, gm_scalar_int (step), GM_I64));
-  return gm_index_select (b, flat, n, gm_b (b, add, at, gm_b_scalar (b, gm_scalar_int (first), GM_I64)));
+  return offset >= 0 ? gm_b_diagonal (b, v, d1, d2, offset) : gm_b_diagonal (b, v, d2, d1, -offset);
 }
 
 RUN (diagonal)

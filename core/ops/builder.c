@@ -276,6 +276,20 @@ gm_b_slice (GmBuilder *b, GmVal v, int dim, int64_t start, int64_t stop, int64_t
   return gm_b_op (b, GM_OP_slice, &v, 1, &at);
 }
 
+GmVal
+gm_b_diagonal (GmBuilder *b, GmVal v, int row, int column, int64_t start)
+{
+  GmAttrs at = {.mask = BIT (DIMS) | BIT (START), .n_list = 2, .list = {row, column}, .start = start};
+  return gm_b_op (b, GM_OP_diagonal, &v, 1, &at);
+}
+
+GmVal
+gm_b_unfold (GmBuilder *b, GmVal v, int dim, int64_t window, int64_t step)
+{
+  GmAttrs at = {.mask = BIT (DIM) | BIT (SIZES) | BIT (STEP), .dim = dim, .n_list = 1, .list = {window}, .step = step};
+  return gm_b_op (b, GM_OP_unfold, &v, 1, &at);
+}
+
 /* -- Reductions -------------------------------------------------------------------------------- */
 
 GmVal

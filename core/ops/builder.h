@@ -84,10 +84,16 @@ GmVal gm_b_slice (GmBuilder *b, GmVal v, int dim, int64_t start, int64_t stop, i
 /* v, which has no gaps, as one dimension in the order of memory. */
 GmVal gm_b_flat (GmBuilder *b, GmVal v);
 /* strided.c: elements of `flat` (one dimension) as `want` says, from `offset` on, as a chain of views.  Fails with GM_ERROR_UNSUPPORTED
- * where there is none. */
+ * where strides are negative or it is not inside of `flat`. */
 GmVal gm_b_strided (GmBuilder *b, GmVal flat, int64_t offset, const GmMeta *want);
-/* Whether there is one, over flat memory of so many elements. */
-bool gm_strided_is_view (int64_t n, int64_t offset, const GmMeta *want);
+/* The view of a diagonal, of offset `start` >= 0, and that of windows. */
+GmVal gm_b_diagonal (GmBuilder *b, GmVal v, int row, int column, int64_t start);
+GmVal gm_b_unfold (GmBuilder *b, GmVal v, int dim, int64_t window, int64_t step);
+/* embed.c: `into` with src where the view `op` (diagonal, or unfold whose windows do not overlap) of it looks; as slices and joins. */
+GmVal gm_b_embed (GmBuilder *b, GmOp op, const GmAttrs *attrs, GmVal into, GmVal src);
+/* `into` with src, windows of it, added where they were taken. */
+GmVal gm_b_add_windows (GmBuilder *b, const GmAttrs *attrs, GmVal into, GmVal src);
+bool gm_windows_overlap (const GmAttrs *attrs);
 GmVal gm_b_reduce (GmBuilder *b, GmOp op, GmVal v, const int64_t *dims, int n_dims, bool keepdim);
 /* Sums v so that its shape is `shape`'s: the inverse of broadcasting. */
 GmVal gm_b_sum_to (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes);

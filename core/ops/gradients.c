@@ -226,6 +226,20 @@ slice_gradient (const GmGradient *x, int i)
   return scatter_slice (x, zeros (x, x->in_meta[0]), x->grad);
 }
 
+/* The embedding turns dimensions about; the gradient of a view is row-major, as zeros are. */
+static GmVal
+diagonal_gradient (const GmGradient *x, int i)
+{
+  return gm_b_contiguous (x->b, gm_b_embed (x->b, x->op, x->attrs, zeros (x, x->in_meta[0]), x->grad));
+}
+
+static GmVal
+unfold_gradient (const GmGradient *x, int i)
+{
+  GmVal nothing = zeros (x, x->in_meta[0]);
+  return gm_windows_overlap (x->attrs) ? gm_b_add_windows (x->b, x->attrs, nothing, x->grad) : gm_b_embed (x->b, x->op, x->attrs, nothing, x->grad);
+}
+
 /* -- Products ---------------------------------------------------------------------------------- */
 
 static bool

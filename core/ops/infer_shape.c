@@ -204,6 +204,43 @@ infer_slice (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError
   return true;
 }
 
+static bool
+infer_diagonal (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError **error)
+{
+  int64_t r = attrs->n_list == 2 ? attrs->list[0] : -1, c = attrs->n_list == 2 ? attrs->list[1] : -1;
+  if (r < 0 || c < 0 || r >= x->ndim || c >= x->ndim || r == c || !gm_size_le (0, attrs->start)) {
+    g_autofree char *dims = gm_shape_text (attrs->n_list, attrs->list), *shape = gm_shape_text (x->ndim, x->sizes), *start = gm_size_text (attrs->start);
+    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: dims %s are not two dimensions of shape %s, or the start %s is negative", gm_ops[op].name, dims, shape, start);
+  }
+  for (int d = 0; d < x->ndim; d++)
+    if (d != r && d != c) {
+      out->sizes[out->ndim] = x->sizes[d];
+      out->strides[out->ndim++] = x->strides[d];
+    }
+  out->sizes[out->ndim] = gm_size_max (gm_size_min (x->sizes[r], gm_size_sub (x->sizes[c], attrs->start)), 0);
+  out->strides[out->ndim++] = gm_size_add (x->strides[r], x->strides[c]);
+  return true;
+}
+
+static bool
+infer_unfold (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError **error)
+{
+  if (!gm_infer_check_dim (op, attrs->dim, x, false, error))
+    return false;
+  int64_t size = x->sizes[attrs->dim], window = attrs->n_list == 1 ? attrs->list[0] : -1;
+  if (attrs->step <= 0 || gm_size_is_symbolic (window) || window < 0 || x->ndim == GM_MAX_DIMS || !gm_size_le (window, size)) {
+    g_autofree char *text = gm_size_text (size), *windows = gm_shape_text (attrs->n_list, attrs->list);
+    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: windows of %s at a step of " FMT " do not fit dimension " FMT " of size %s", gm_ops[op].name, windows,
+                          attrs->step, attrs->dim, text);
+  }
+  *out = *x;
+  out->sizes[attrs->dim] = gm_size_add (gm_size_floordiv (gm_size_sub (size, window), attrs->step), 1);
+  out->strides[attrs->dim] = gm_size_mul (x->strides[attrs->dim], attrs->step);
+  out->sizes[out->ndim] = window;
+  out->strides[out->ndim++] = x->strides[attrs->dim];
+  return true;
+}
+
 bool
 gm_infer_movement (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError **error)
 {
@@ -212,6 +249,8 @@ gm_infer_movement (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, 
   case GM_OP_expand: return infer_expand (op, x, attrs, out, error);
   case GM_OP_view: return infer_view (op, x, attrs, out, error);
   case GM_OP_slice: return infer_slice (op, x, attrs, out, error);
+  case GM_OP_diagonal: return infer_diagonal (op, x, attrs, out, error);
+  case GM_OP_unfold: return infer_unfold (op, x, attrs, out, error);
   case GM_OP_detach: *out = *x; return true;
   default: g_assert_not_reached ();
   }

@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * movement.c -- views: a new meta over the same storage.
  *
- * The meta is gm_op_infer's; only a slice moves the first element.  A detached tensor shares storage and version
- * but is nobody's view, so that autograd does not follow it to the base.
+ * The meta is gm_op_infer's; only a slice and a diagonal move the first element.  A detached tensor shares storage and
+ * version but is nobody's view, so that autograd does not follow it to the base.
  */
 #include "core/ops/kernels.h"
+
+int64_t
+gm_movement_offset (GmOp op, const GmMeta *x, const GmAttrs *attrs, const GmMeta *view)
+{
+  switch (op) {
+  case GM_OP_slice: return gm_size_mul (attrs->start, x->strides[attrs->dim]);
+  case GM_OP_diagonal: /* without elements it begins where x does, which has no such column */
+    return gm_size_same (view->sizes[view->ndim - 1], 0) ? 0 : gm_size_mul (attrs->start, x->strides[attrs->list[1]]);
+  default: return 0;
+  }
+}
 
 GmTensor *
 gm_movement_run (GmOp op, GmTensor *x, const GmAttrs *attrs, const GmMeta *meta)
@@ -14,10 +25,76 @@ gm_movement_run (GmOp op, GmTensor *x, const GmAttrs *attrs, const GmMeta *meta)
     alias->meta.requires_grad = 0;
     return alias;
   }
-  int64_t offset = x->offset;
-  if (op == GM_OP_slice)
-    offset += attrs->start * x->meta.strides[attrs->dim];
   GmMeta view = *meta;
   view.requires_grad = 0;
-  return gm_tensor_new_view (x, &view, offset);
+  return gm_tensor_new_view (x, &view, x->offset + gm_movement_offset (op, &x->meta, attrs, meta));
+}
+
+/* -- Memory that is there twice ---------------------------------------------------------------------------- */
+
+typedef struct {
+  int64_t size, stride;
+} Dim;
+
+/* Those of more than one element, the smallest stride first; -1: there is no element. */
+static int
+moving_dims (const GmMeta *m, Dim dims[GM_MAX_DIMS])
+{
+  int n = 0;
+
+  for (int d = m->ndim; d-- > 0;) {
+    Dim dim = { gm_size_guess (m->sizes[d], 1), gm_size_guess (m->strides[d], 1) };
+    int k = n;
+    if (dim.size == 0)
+      return -1;
+    if (dim.size == 1)
+      continue;
+    for (; k > 0 && dims[k - 1].stride > dim.stride; k--)
+      dims[k] = dims[k - 1];
+    dims[k] = dim;
+    n++;
+  }
+  return n;
+}
+
+/* Whether some address below `extent` is that of two elements: all are tried. */
+static bool
+meet (const Dim *dims, int n, int64_t extent)
+{
+  int64_t at[GM_MAX_DIMS] = { 0 }, numel = 1, address = 0;
+
+  for (int k = 0; k < n; k++)
+    if (__builtin_mul_overflow (numel, dims[k].size, &numel) || numel > extent)
+      return true;
+  g_autofree uint8_t *seen = g_malloc0 ((size_t) extent / 8 + 1);
+  for (int64_t i = 0; i < numel; i++) {
+    if (seen[address / 8] >> (address % 8) & 1)
+      return true;
+    seen[address / 8] |= (uint8_t) (1u << (address % 8));
+    for (int k = 0; k < n; k++) {
+      address += dims[k].stride;
+      if (++at[k] < dims[k].size)
+        break;
+      address -= at[k] * dims[k].stride;
+      at[k] = 0;
+    }
+  }
+  return false;
+}
+
+bool
+gm_meta_overlaps_itself (const GmMeta *m)
+{
+  Dim dims[GM_MAX_DIMS];
+  int n = moving_dims (m, dims);
+  int64_t reach = 0;
+  bool crosses = false;
+
+  for (int k = 0; k < n; k++) {
+    if (dims[k].stride == 0)
+      return true;
+    crosses |= dims[k].stride <= reach; /* else a step along it is more than all before it together */
+    reach += (dims[k].size - 1) * dims[k].stride;
+  }
+  return crosses && meet (dims, n, reach + 1);
 }

@@ -135,6 +135,8 @@ gm_op_attr_mask (GmOp op)
   case GM_OP_slice:
   case GM_OP_slice_scatter: return BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP);
   case GM_OP_detach: return 0;
+  case GM_OP_diagonal: return BIT (DIMS) | BIT (START);
+  case GM_OP_unfold: return BIT (DIM) | BIT (SIZES) | BIT (STEP);
   case GM_OP_gather:
   case GM_OP_scatter_add:
   case GM_OP_index_select:

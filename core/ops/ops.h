@@ -113,7 +113,9 @@ extern bool (*gm_op_run_on_device) (GmOp op, GmTensor *const *in, int n_in, cons
 bool gm_op_run_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error);
 /* The same for every op but MUTATE: what a MOVEMENT op gives is copied into `out`.  For hosts of foreign memory. */
 bool gm_op_run_copy_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error);
-/* Whether two elements of a tensor with this meta are the same memory for certain (a stride of 0 over more than one element). */
+/* How many elements after its input's first one a MOVEMENT op's result `view` begins. */
+int64_t gm_movement_offset (GmOp op, const GmMeta *x, const GmAttrs *attrs, const GmMeta *view);
+/* Whether two elements of a tensor with this meta are the same memory; of expressions the examples tell. */
 bool gm_meta_overlaps_itself (const GmMeta *m);
 /* Whether `m` is what an elementwise op gives, `is`, but for where its elements lie: a graph's output may be part of a tensor. */
 bool gm_op_may_be_strided (GmOp op, const GmMeta *is, const GmMeta *m);

@@ -31,18 +31,6 @@ find_tiles (GError **error)
 }
 
 bool
-gm_meta_overlaps_itself (const GmMeta *m)
-{
-  bool repeats = false;
-  for (int d = 0; d < m->ndim; d++) {
-    if (m->sizes[d] == 0)
-      return false;
-    repeats |= m->sizes[d] > 1 && m->strides[d] == 0;
-  }
-  return repeats;
-}
-
-bool
 gm_op_may_be_strided (GmOp op, const GmMeta *is, const GmMeta *m)
 {
   GmMeta same = *is;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * strided.c -- any strides as views: a tensor of given sizes and strides over flat memory, made of slice, view, permute and expand.
+ * strided.c -- any strides as views: a tensor of given sizes and strides over flat memory, made of slice, view, unfold, permute and expand.
  *
  * Memory is cut into rows of the largest stride, each row likewise, and so on down; where the last row ends before its stride does, rows
- * begin earlier.  So such a tensor is a chain of operators that all else knows already: gradients, writes, back ends.
- * Requires: sizes and strides that are numbers.  Fails with GM_ERROR_UNSUPPORTED where dimensions cross each other (windows that overlap),
- * which no chain makes.
+ * begin earlier.  So such a tensor is a chain of operators that all else knows already: gradients, writes, back ends.  Where dimensions
+ * cross each other, or there is no room for whole rows, the rows are windows (unfold), which may overlap.
+ * Requires: sizes and strides that are numbers.
  */
 #include "core/ops/builder.h"
 
@@ -72,8 +72,13 @@ cut (GmBuilder *b, GmVal v, int64_t offset, const Dim *dims, int n, const GmMeta
       return gm_b_slice (b, v, k, offset, offset + (size - 1) * stride + 1, stride);
     inner -= (size - 1) * stride;
     int64_t start = MIN (offset, length - size * stride);
-    if (inner > stride || start < 0)
-      return fail (b, want);
+    if (inner > stride || start < 0) {
+      v = gm_b_slice (b, v, k, offset, offset + (size - 1) * stride + inner, 1);
+      v = gm_b_unfold (b, v, k, inner, stride);
+      length = inner;
+      offset = 0;
+      continue;
+    }
     v = gm_b_slice (b, v, k, start, start + size * stride, 1);
     memcpy (sizes, gm_b_meta (b, v)->sizes, sizeof sizes);
     sizes[k] = size;
@@ -111,35 +116,6 @@ gm_b_strided (GmBuilder *b, GmVal flat, int64_t offset, const GmMeta *want)
     sizes[d] = want->strides[d] == 0 ? 1 : want->sizes[d];
   flat = gm_b_view (b, flat, want->ndim, sizes);
   return gm_b_expand (b, flat, want->ndim, want->sizes);
-}
-
-bool
-gm_strided_is_view (int64_t n, int64_t offset, const GmMeta *want)
-{
-  int order[GM_MAX_DIMS];
-  Dim dims[GM_MAX_DIMS];
-  int n_dims = merge_dims (want, order, moving_dims (want, order), dims);
-  int64_t inner = 1;
-
-  for (int d = 0; d < want->ndim; d++)
-    if (want->strides[d] < 0)
-      return false;
-  for (int k = 0; k < n_dims; k++)
-    inner += (dims[k].size - 1) * dims[k].stride;
-  if (gm_meta_numel (want) == 0)
-    return true;
-  if (offset < 0 || offset + inner > n)
-    return false;
-  for (int k = 0; k + 1 < n_dims; k++) { /* as cut does it */
-    int64_t start = MIN (offset, n - dims[k].size * dims[k].stride);
-    inner -= (dims[k].size - 1) * dims[k].stride;
-    if (inner > dims[k].stride || start < 0)
-      return false;
-    n = dims[k].stride;
-    offset -= start;
-    /* rows begin `start` earlier, so that the place within a row is what is left of the offset */
-  }
-  return true;
 }
 
 GmVal

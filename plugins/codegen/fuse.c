@@ -528,9 +528,16 @@ view_offset (const CgProgram *p, uint32_t node, int64_t *bytes, GrammeStatus *st
                                from->elem_bytes);
     return GRAMME_OK;
   }
+  case GRAMME_OP_diagonal: {
+    int64_t column = gramme_attr_int (p->image, gramme_node_attr (p->image, n, GRAMME_ATTR_DIMS), 1);
+    int64_t start = codegen_size_read (p->sizes, p->image, gramme_node_int (p->image, n, GRAMME_ATTR_START, 0), true);
+    *bytes = codegen_size_mul (p->sizes, codegen_size_mul (p->sizes, start, from->strides[column]), from->elem_bytes);
+    return GRAMME_OK;
+  }
   case GRAMME_OP_permute:
   case GRAMME_OP_expand:
   case GRAMME_OP_view:
+  case GRAMME_OP_unfold:
   case GRAMME_OP_detach: *bytes = 0; return GRAMME_OK;
   default:
     return gramme_fail (status, GRAMME_UNSUPPORTED, (int32_t) node,

@@ -139,6 +139,22 @@ some_view (Maker *k, const GmMeta *x, GmAttrs *a)
   default:
     if (x->ndim == 0)
       return GM_OP_permute;
+    if (x->ndim > 1 && chance (k, 15)) {
+      a->mask = BIT (DIMS) | BIT (START);
+      a->n_list = 2;
+      a->list[0] = below (k, x->ndim);
+      a->list[1] = (a->list[0] + 1 + below (k, x->ndim - 1)) % x->ndim;
+      a->start = below (k, (int) x->sizes[a->list[1]]);
+      return GM_OP_diagonal;
+    }
+    if (chance (k, 10)) {
+      a->mask = BIT (DIM) | BIT (SIZES) | BIT (STEP);
+      a->dim = below (k, x->ndim);
+      a->n_list = 1;
+      a->list[0] = 1 + below (k, (int) x->sizes[a->dim]);
+      a->step = chance (k, 30) ? 1 + below (k, 3) : a->list[0];
+      return GM_OP_unfold;
+    }
     a->mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP);
     a->dim = below (k, x->ndim);
     a->start = below (k, (int) x->sizes[a->dim]);

@@ -435,6 +435,28 @@ make_movement (Maker *m, GmOp op)
     if (!some_slice (m, &type, &a))
       return GM_NO_ID;
     break;
+  case GM_OP_diagonal:
+    if (type.ndim < 2)
+      return GM_NO_ID;
+    a.mask = BIT (DIMS) | BIT (START);
+    a.n_list = 2;
+    a.list[0] = below (m, type.ndim);
+    a.list[1] = (a.list[0] + 1 + below (m, type.ndim - 1)) % type.ndim;
+    a.start = below (m, (int) type.sizes[a.list[1]] + 1);
+    if (m->options->no_empty && (a.start >= type.sizes[a.list[1]] || type.sizes[a.list[0]] == 0))
+      return GM_NO_ID;
+    break;
+  case GM_OP_unfold:
+    if (type.ndim == 0 || type.ndim > 3)
+      return GM_NO_ID;
+    a.mask = BIT (DIM) | BIT (SIZES) | BIT (STEP);
+    a.dim = below (m, type.ndim);
+    if (type.sizes[a.dim] == 0)
+      return GM_NO_ID;
+    a.n_list = 1;
+    a.list[0] = 1 + below (m, (int) type.sizes[a.dim]);
+    a.step = 1 + below (m, 3);
+    break;
   default: break;
   }
   return add (m, op, &x, 1, a.mask ? &a : NULL);

@@ -399,6 +399,60 @@ START_TEST (slice_steps_from_start)
 }
 END_TEST
 
+START_TEST (diagonal_goes_down_two_dimensions)
+{
+  for (Layout layout = 0; layout < N_LAYOUTS; layout++)
+    for (int64_t start = 0; start < 6; start++) {
+      g_autoptr (GmTensor) x = new_filled (GM_F32, 3, (int64_t[]){ 3, 2, 4 }, layout, some_value);
+      GmAttrs attrs = { .mask = gm_op_attr_mask (GM_OP_diagonal), .n_list = 2, .list = { 0, 2 }, .start = start };
+      g_autoptr (GmTensor) y = run_all_ways (GM_OP_diagonal, &x, 1, &attrs);
+      int64_t n = MAX (MIN (3, 4 - start), 0);
+      assert_is_view (y, x);
+      ck_assert_int_eq (y->meta.ndim, 2);
+      ck_assert_int_eq (y->meta.sizes[0], 2);
+      ck_assert_int_eq (y->meta.sizes[1], n);
+      ck_assert (n > 0 || y->offset == x->offset);
+      for (int64_t a = 0; a < 2; a++)
+        for (int64_t k = 0; k < n; k++)
+          ck_assert_ptr_eq (element (y, (int64_t[]){ a, k }), element (x, (int64_t[]){ k, a, k + start }));
+    }
+}
+END_TEST
+
+START_TEST (unfold_takes_windows)
+{
+  for (Layout layout = 0; layout < N_LAYOUTS; layout++)
+    for (int64_t step = 1; step < 5; step++) {
+      g_autoptr (GmTensor) x = new_filled (GM_F64, 2, (int64_t[]){ 7, 2 }, layout, some_value);
+      GmAttrs attrs = { .mask = gm_op_attr_mask (GM_OP_unfold), .dim = 0, .n_list = 1, .list = { 3 }, .step = step };
+      g_autoptr (GmTensor) y = run_all_ways (GM_OP_unfold, &x, 1, &attrs);
+      assert_is_view (y, x);
+      ck_assert_int_eq (y->meta.sizes[0], 4 / step + 1);
+      ck_assert_int_eq (y->meta.sizes[2], 3);
+      ck_assert_int_eq (gm_meta_overlaps_itself (&y->meta), step < 3);
+      for (int64_t i = 0; i < y->meta.sizes[0]; i++)
+        for (int64_t a = 0; a < 2; a++)
+          for (int64_t k = 0; k < 3; k++)
+            ck_assert_ptr_eq (element (y, (int64_t[]){ i, a, k }), element (x, (int64_t[]){ i * step + k, a }));
+    }
+}
+END_TEST
+
+START_TEST (what_overlaps_itself_is_known_to_the_element)
+{
+  static const struct { int64_t size[3], stride[3]; bool overlaps; } cases[] = {
+    { { 3, 2, 1 }, { 2, 3, 0 }, false }, { { 3, 3, 1 }, { 2, 3, 0 }, false }, { { 4, 3, 1 }, { 2, 3, 0 }, true }, { { 2, 2, 2 }, { 1, 2, 3 }, true },
+    { { 2, 2, 2 }, { 1, 2, 4 }, false },  { { 1, 5, 1 }, { 0, 1, 0 }, false }, { { 2, 5, 1 }, { 0, 1, 0 }, true },  { { 2, 0, 1 }, { 0, 1, 0 }, false },
+    { { 4, 4, 1 }, { 1, 5, 9 }, false },  { { 5, 6, 1 }, { 1, 5, 1 }, false },  { { 6, 6, 1 }, { 1, 5, 1 }, true },
+  };
+  for (size_t i = 0; i < G_N_ELEMENTS (cases); i++) {
+    GmMeta m = gm_meta_make (GM_F32, 3, cases[i].size);
+    memcpy (m.strides, cases[i].stride, sizeof cases[i].stride);
+    ck_assert_msg (gm_meta_overlaps_itself (&m) == cases[i].overlaps, "case %zu", i);
+  }
+}
+END_TEST
+
 START_TEST (view_keeps_row_major_order)
 {
   static const struct { int ndim; int64_t sizes[4]; } to[] = {
@@ -544,6 +598,9 @@ main (void)
   tcase_add_test (t, permute_moves_dimensions);
   tcase_add_test (t, expand_repeats_with_stride_0);
   tcase_add_test (t, slice_steps_from_start);
+  tcase_add_test (t, diagonal_goes_down_two_dimensions);
+  tcase_add_test (t, unfold_takes_windows);
+  tcase_add_test (t, what_overlaps_itself_is_known_to_the_element);
   tcase_add_test (t, view_keeps_row_major_order);
   tcase_add_test (t, detach_shares_storage_and_has_no_base);
   tcase_add_test (t, matmul_rows_match_double_loops);

@@ -217,6 +217,17 @@ START_TEST (movement_out_of_range)
   refuse (GM_OP_expand, IN (&x), &grow, GM_ERROR_RUNTIME, SAYS ("[2, 3]", "[4, 3]"));
   refuse (GM_OP_expand, IN (&x), &few, GM_ERROR_RUNTIME, SAYS ("[2, 3]", "[3]"));
   refuse (GM_OP_expand, IN (&x), &huge, GM_ERROR_MEMORY, SAYS ("expand", "63 bits"));
+  GmAttrs same = LIST (GM_OP_diagonal, 1, 1), none = LIST (GM_OP_diagonal, 0), left = LIST (GM_OP_diagonal, 0, 1),
+          wide = LIST (GM_OP_unfold, 4), back = LIST (GM_OP_unfold, 1), negative_window = LIST (GM_OP_unfold, -1);
+  left.start = -1;
+  wide.dim = back.dim = negative_window.dim = 1;
+  wide.step = negative_window.step = 1;
+  refuse (GM_OP_diagonal, IN (&x), &same, GM_ERROR_RUNTIME, SAYS ("[1, 1]", "[2, 3]"));
+  refuse (GM_OP_diagonal, IN (&x), &none, GM_ERROR_RUNTIME, SAYS ("[0]", "[2, 3]"));
+  refuse (GM_OP_diagonal, IN (&x), &left, GM_ERROR_RUNTIME, SAYS ("-1", "negative"));
+  refuse (GM_OP_unfold, IN (&x), &wide, GM_ERROR_RUNTIME, SAYS ("[4]", "size 3"));
+  refuse (GM_OP_unfold, IN (&x), &back, GM_ERROR_RUNTIME, SAYS ("step of 0", "size 3"));
+  refuse (GM_OP_unfold, IN (&x), &negative_window, GM_ERROR_RUNTIME, SAYS ("[-1]", "size 3"));
   refuse (GM_OP_slice, IN (&x), &slice, GM_ERROR_INDEX, SAYS ("1:4", "size 3"));
   slice.stop = 3, slice.step = 0;
   refuse (GM_OP_slice, IN (&x), &slice, GM_ERROR_VALUE, SAYS ("step", "0"));
