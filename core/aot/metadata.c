@@ -327,7 +327,8 @@ rewrite_set (Rewrite *r, uint32_t node, GArray *overlaps, GError **error)
                  n->where ? n->where : "line unknown");
     return false;
   }
-  if (object == object_of (r->g, n->in[1])) { /* itself: nothing happens */
+  if (object == object_of (r->g, n->in[1])) { /* itself: nothing happens, and is counted */
+    lose (r, n);
     r->map[n->out] = r->map[n->in[1]];
     return true;
   }

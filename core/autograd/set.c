@@ -91,8 +91,12 @@ gm_view_give_up (GmTensor *view)
 bool
 gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
 {
-  if (dst == src)
+  if (dst == src) { /* a write of nothing */
+    if (gm_grad_enabled () && !gm_check_leaf (dst, error))
+      return false;
+    dst->storage->version++;
     return true;
+  }
   if (!check (dst, src, error))
     return false;
   bool is_on = gm_grad_enabled ();

@@ -28,6 +28,7 @@ run_pointwise (const GmApi *api, GmBuilder *b, GmArg *a)
 #define S GM_API_SIZES
 #define N GM_API_NUMBERS
 #define W GM_API_VIEWS
+#define Z GM_API_RESIZES
 static const GmApi named_rows[] = {
 #define API(row_name, row_run, row_where, row_signature, row_doc)                                  \
   {.name = #row_name,                                                                              \
@@ -45,6 +46,7 @@ static const GmApi named_rows[] = {
 #undef S
 #undef N
 #undef W
+#undef Z
 
 static GmApi *rows;
 static size_t n_rows;
@@ -303,6 +305,8 @@ write_back (const GmApi *api, GmBuilder *b, GmArg *a, GmArg result)
 {
   if (gm_b_failed (b) || result.kind != GM_ARG_TENSOR)
     return gm_give (NULL);
+  if (api->where & GM_API_RESIZES && result.v == a[0].v)
+    return result;
   if (api->where & GM_API_RESHAPES)
     return gm_give (gm_b_set (b, a[0].v, result.v));
   GmDtype from = (GmDtype) META (result.v)->dtype, to = (GmDtype) META (a[0].v)->dtype;

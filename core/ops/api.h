@@ -34,11 +34,13 @@ typedef struct GmArg {
 #define GM_API_MAX_ARGS 16
 
 typedef enum { GM_API_FUNCTION = 1, GM_API_METHOD = 2, GM_API_INPLACE = 4, GM_API_NN = 8, GM_API_RESHAPES = 16,
-  GM_API_SIZES = 32, GM_API_NUMBERS = 64, GM_API_VIEWS = 128 } GmApiWhere;
+  GM_API_SIZES = 32, GM_API_NUMBERS = 64, GM_API_VIEWS = 128,
+  GM_API_RESIZES = 256 } GmApiWhere;
 /* FUNCTION: gramme.name.  METHOD: Tensor.name (self is the first argument).  INPLACE: also Tensor.name_, whose
  * result is written into self.  NN: gramme.nn.functional.name.  RESHAPES: Tensor.name_ does not write: self becomes the result.
  * SIZES: sizes of its tensors, and in its lists of ints, may be expressions.  NUMBERS: and so may its ints.  VIEWS: where a result
- * would be an argument, it is a view of it: another tensor, of the same shape. */
+ * would be an argument, it is a view of it: another tensor, of the same shape.  RESIZES: Tensor.name_
+ * that changes nothing is no write; else it is one, as in torch. */
 
 typedef enum { GM_AUTOCAST_NONE, GM_AUTOCAST_LOWER, GM_AUTOCAST_F32, GM_AUTOCAST_WIDEST } GmAutocast; /* autocast.def */
 

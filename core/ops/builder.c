@@ -34,8 +34,8 @@ gm_b_op (GmBuilder *b, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
 GmVal
 gm_b_set (GmBuilder *b, GmVal dst, GmVal src)
 {
-  if (b->error || dst == src)
-    return b->error ? NULL : dst;
+  if (b->error)
+    return NULL;
   if (!b->vt->set)
     return gm_b_fail (b, GM_ERROR_UNSUPPORTED, "a change of a tensor's shape or memory in place cannot be recorded here");
   return b->vt->set (b, dst, src);

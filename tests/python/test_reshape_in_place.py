@@ -25,6 +25,51 @@ def test_other_views_stay_and_see_the_elements():
     assert row.tolist() == [1, 0, 0] and row.shape == (3,)
 
 
+VERSIONS = {  # what nothing changes counts as a write, too, but for resize_
+    "squeeze_()": 1, "squeeze_(0)": 1, "squeeze_(-1)": 1, "squeeze_((0,))": 1, "t_()": 1, "transpose_(0, 0)": 1, "transpose_(0, -1)": 1, "swapaxes_(0, -1)": 1,
+    "swapdims_(0, 0)": 1, "unsqueeze_(0)": 1, "as_strided_(x.shape, x.stride())": 1, "set_(x)": 1, "set_(x.detach())": 1, "resize_(x.shape)": 0,
+    "resize_as_(x)": 0, "t_().t_()": 2, "squeeze_().squeeze_()": 2, "squeeze_().mul_(2).squeeze_()": 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", [None, "eager", "tcc"])
+@pytest.mark.parametrize("text", VERSIONS)
+@pytest.mark.parametrize("shape", [(4, 6), (1, 4), (6,), (), (3, 1)])
+def test_versions_advance_where_nothing_changes(text, shape, backend):
+    for way in ("x", "x.detach()[:]", "x.unsqueeze(0)[0]", "(x * 1)"):
+        if way == "x.detach()[:]" and not shape:
+            continue
+        scope = {"torch": torch}
+        exec(f"def f(x):\n    y = {way}\n    y.{text.replace('(x', '(y').replace(' x.', ' y.')}\n    return y, x * 1", scope)
+        f = torch.compile(scope["f"], backend=backend, fullgraph=True) if backend else scope["f"]
+        x = torch.zeros(shape)
+        y, _ = f(x)
+        assert y._version == VERSIONS[text] and x._version == (VERSIONS[text] if way != "(x * 1)" else 0)
+
+
+@pytest.mark.parametrize("compile", [False, True])
+def test_a_leaf_is_not_changed_in_place_where_nothing_changes(compile):
+    def f(x):
+        return x.squeeze_() * 2
+
+    x = torch.zeros(2, 3, requires_grad=True)
+    f = torch.compile(f, backend="eager") if compile else f
+    with pytest.raises(RuntimeError, match="leaf"):
+        f(x)
+    with torch.no_grad():
+        f(x)
+    assert x._version == 1
+
+
+def test_a_gradient_sees_that_its_operand_was_changed_by_nothing():
+    w = torch.ones(2, 3, requires_grad=True)
+    x = w * 2
+    y = x * x
+    x.squeeze_()
+    with pytest.raises(RuntimeError, match="changed"):
+        y.sum().backward()
+
+
 def test_set_takes_the_memory_of_another():
     x, y = torch.zeros(3), torch.ones(2, 2)
     x.set_(y)
@@ -151,3 +196,14 @@ def test_a_view_whose_memory_was_given_a_history_is_not_resized():
     x.add_(torch.ones(12).requires_grad_())
     with pytest.raises(RuntimeError, match="requires grad"):
         v.resize_(12)
+
+
+def test_a_view_taken_after_its_base_left_has_the_view_that_it_was_taken_of_as_its_base():
+    def f(part, whole):
+        whole.set_(part * 1)
+        return part[0], part[1:]
+
+    for g in (f, torch.compile(f, backend="eager")):
+        whole = torch.zeros(4)
+        part = whole[:3]
+        assert [v._base is part for v in g(part, whole)] == [True, True]
