@@ -186,21 +186,47 @@ def tail_of_powers(s, y):
     return total
 
 
-def polygamma(n, input):
-    """The derivative of order n of digamma; from n = 2 on for input above 0, NaN elsewhere.
+def _whole_sum(n, x):
+    """The sum of (x + k) ** -(n + 1) over all whole k, for x that is not whole: the derivative of order n of pi cot (pi x), but for (-1)^n n!.
 
-    There it is a sum over the inverse powers of input, input + 1 ...: sixteen of them, and the Euler-Maclaurin formula for the rest.
+    That is a polynomial in cot, as the derivative of cot is -(1 + cot^2): with the signs of powers of -1 aside all its coefficients have one.
+    """
+    c = [0, 1]
+    for _ in range(n):
+        slope = [k * v for k, v in enumerate(c)][1:] + [0, 0]
+        c = [v + (slope[k - 2] if k > 1 else 0) for k, v in enumerate(slope)]
+    rest = x - x.round()
+    steep = rest.abs() < 0.25
+    tangent = (gramme.where(steep, rest, 0.5 - rest.abs()) * math.pi).tan()
+    cot = gramme.where(steep, 1 / gramme.where(steep, tangent, 1.0), gramme.where(rest < 0, -tangent, tangent))
+    square, powers = cot * cot, c[::-2]  # every other coefficient is 0
+    total = gramme.full_like(cot, powers[0] / math.factorial(n))
+    for v in powers[1:]:
+        total = total * square + v / math.factorial(n)
+    return (total if len(c) % 2 else total * cot) * math.pi ** (n + 1)
+
+
+def polygamma(n, input):
+    """The derivative of order n of digamma.
+
+    From n = 2 on, above 0, it is a sum over the inverse powers of input, input + 1 ...: sixteen of them, and the Euler-Maclaurin formula for the
+    rest.  Below, that sum over all whole numbers is known, and what is missing is one above 0 again: Abramowitz and Stegun, 6.4.7 and 6.4.10.
+    At 0, -1 ... it is infinite, of the sign that the last term has from above.
     """
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     if n < 2:
         return gramme.digamma(input) if n == 0 else gramme._trigamma(input)
     dtype = input.dtype if input.is_floating_point() else get_default_dtype()
-    x = gramme.where(input > 0, input, math.nan).to(gramme.float64)
-    total = tail_of_powers(n + 1, x + 16)
+    x = input.to(gramme.float64)
+    below, pole = x <= 0, (x <= 0) & (x == x.floor())
+    above = gramme.where(below, 1 - x, x)
+    total = tail_of_powers(n + 1, above + 16)
     for k in range(15, -1, -1):
-        total = total + (x + k) ** -(n + 1)
-    return (total * ((-1) ** (n + 1) * math.factorial(n))).to(dtype)
+        total = total + (above + k) ** -(n + 1)
+    turned = _whole_sum(n, gramme.where(below & ~pole, x, 0.5)) - (total if n % 2 else -total)
+    total = gramme.where(pole, math.inf, gramme.where(below, turned, total))
+    return (total * ((-1) ** (n + 1) * (float(math.factorial(n)) if n <= 170 else math.inf))).to(dtype)
 
 
 def _polygamma_of(input, n):

@@ -10,12 +10,13 @@ from gramme.functions import mvlgamma as multigammaln
 from gramme.incomplete_gamma import gammainc, gammaincc
 
 expit, gammaln, psi = gramme.sigmoid, gramme.lgamma, digamma
+bessel_j0, bessel_j1, bessel_y0, bessel_y1 = gramme._bessel_j0, gramme._bessel_j1, gramme._bessel_y0, gramme._bessel_y1
 erfcx, i0e, i1, i1e = gramme._erfcx, gramme._i0e, gramme._i1, gramme._i1e
 modified_bessel_i0, modified_bessel_i1 = i0, i1
 
 __all__ = [
-    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc", "gammaln", "i0", "i0e", "i1", "i1e",
-    "log1p", "log_ndtr", "log_softmax", "logit", "logsumexp", "modified_bessel_i0", "modified_bessel_i1", "multigammaln", "ndtr", "ndtri",
+    "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1",
+    "gammainc", "gammaincc", "gammaln", "i0", "i0e", "i1", "i1e", "log1p", "log_ndtr", "log_softmax", "logit", "logsumexp", "modified_bessel_i0", "modified_bessel_i1", "multigammaln", "ndtr", "ndtri",
     "polygamma", "psi", "round", "sinc", "softmax", "spherical_bessel_j0", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
 
