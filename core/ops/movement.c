@@ -43,8 +43,10 @@ moving_dims (const GmMeta *m, Dim dims[GM_MAX_DIMS])
   int n = 0;
 
   for (int d = m->ndim; d-- > 0;) {
-    Dim dim = { gm_size_guess (m->sizes[d], 1), gm_size_guess (m->strides[d], 1) };
+    Dim dim = { m->sizes[d], m->strides[d] };
     int k = n;
+    if (!gm_sizes_are_numbers (dim.size, dim.stride))
+      dim = (Dim){ gm_size_guess (dim.size, 1), gm_size_guess (dim.stride, 1) };
     if (dim.size == 0)
       return -1;
     if (dim.size == 1)

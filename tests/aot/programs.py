@@ -36,7 +36,7 @@ QUIET = ["with G.no_grad(): {a}.mul_(2)", "with G.no_grad(): {a}.add_({b})", "wi
 
 
 class Program:
-    EXPRESSIONS, VIEWS, WRITES, SHAPES_IN_PLACE, QUIET = EXPRESSIONS, VIEWS, WRITES, SHAPES_IN_PLACE, QUIET
+    WAYS, EXPRESSIONS, VIEWS, WRITES, SHAPES_IN_PLACE, QUIET = WAYS, EXPRESSIONS, VIEWS, WRITES, SHAPES_IN_PLACE, QUIET
     KINDS = [(0.30, "EXPRESSIONS"), (0.55, "VIEWS"), (0.85, "WRITES"), (0.92, "SHAPES_IN_PLACE"), (1, "QUIET")]
     AFTER = [None, "backward", "backward", "outside", "grad", "double", "retain"]
 
@@ -64,7 +64,7 @@ class Program:
             if kind != "leaf":
                 written.append(f"b{i}")
             bases.append(f"b{i}")
-        inputs = [r.choice(WAYS).format(a=r.choice(bases)) for _ in range(r.choice([1, 2, 2, 3]))]
+        inputs = [r.choice(self.WAYS).format(a=r.choice(bases)) for _ in range(r.choice([1, 2, 2, 3]))]
         if len(getattr(self, "names", [])) > 0:
             inputs = (inputs * 3)[: len(self.names)]
         self.names = [f"x{i}" for i in range(len(inputs))]
@@ -161,3 +161,17 @@ class Program:
     def __str__(self):
         setups = "\n--\n".join(self.setups)
         return f"seed {self.seed}, then {self.after}\n{setups}\n{self.text}"
+
+
+class Diagonals(Program):
+    """Among all else the views that are no slices: diagonals, and windows that may overlap."""
+
+    WAYS = WAYS + ["{a}.view(3, 4).diagonal()", "{a}.view(4, 3).diagonal(-1)", "{a}.view(2, 3, 2).diagonal(0, 0, 2)", "{a}.unfold(0, 2, 3)", "{a}.unfold(0, 4, 2)"]
+    VIEWS = VIEWS + [
+        "{a}.diagonal()", "{a}.diagonal()", "{a}.diagonal(1)", "{a}.diagonal(-1, -1, 0)", "{a}.view(3, 4).diagonal(1)", "{a}.view(2, 3, 2).diagonal(0, 0, 2)",
+        "{a}.unfold(0, 2, 2)", "{a}.unfold(-1, 2, 1)", "{a}.unfold(0, 2, 3)", "{a}.as_strided((3, 3), (4, 1), 1)", "G.einsum('ii->i', {a})",
+    ]  # fmt: skip
+    WRITES = WRITES + [
+        "{a}.diagonal().mul_(2)", "{a}.diagonal().zero_()", "{a}.diagonal(1).add_({b}.sum())", "{a}.diagonal(-1).copy_({b})", "{a}.view(3, 4).diagonal().sin_()",
+        "{a}.unfold(0, 2, 2).mul_(-1)", "{a}.unfold(0, 2, 3).copy_({b})", "{a}.fill_diagonal_(0.5)", "{a}.diagonal()[1:].copy_({a}.diagonal()[:-1])",
+    ]  # fmt: skip

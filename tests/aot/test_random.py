@@ -3,7 +3,7 @@
 
 Values and gradients to the bit, strides, whose memory each result and input is, identity, version counters, what hooks saw, the
 random numbers that come next.  A graph break is fine, a different result is not, but for EXCEPTIONS.  Kinds of programs: about memory (programs.py), with all else (wide.py),
-and a third of as many with what takes one element of each row (wide.py), cut in two functions, and in pieces of which some stay plain.  GM_RANDOM_MEMORY: how many of each; GM_RANDOM_MEMORY_FROM: the first seed.
+and a third of as many with diagonals and windows (programs.py), with what takes one element of each row (wide.py), cut in two functions, and in pieces of which some stay plain.  GM_RANDOM_MEMORY: how many of each; GM_RANDOM_MEMORY_FROM: the first seed.
 """
 
 import os
@@ -11,7 +11,7 @@ import warnings
 
 import afterwards
 import pytest
-from programs import Program
+from programs import Diagonals, Program
 from same import bits, describe, flatten, gradients
 from stress import counted
 from wide import Picks, Wide
@@ -91,13 +91,13 @@ def difference(program, backend, counts=None, cut=None):
     return None
 
 
-@pytest.mark.parametrize("kind", [Program, Wide, Picks])
+@pytest.mark.parametrize("kind", [Program, Wide, Picks, Diagonals])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs(part, kind):
     counts = {"whole": 0, "all": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for seed in range(FIRST + part, FIRST + (N // 3 if kind is Picks else N), PARTS):
+        for seed in range(FIRST + part, FIRST + (N if kind in (Program, Wide) else N // 3), PARTS):
             program = kind(seed)
             wrong = difference(program, "eager" if seed % 2 else "tcc", counts)
             assert not wrong, f"{program}\n{wrong}"

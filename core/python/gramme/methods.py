@@ -65,15 +65,14 @@ def fill_diagonal_(input, fill_value, wrap=False):
         raise RuntimeError("fill_diagonal_() needs at least 2 dimensions")
     if input.dim() > 2 and any([n != input.shape[0] for n in input.shape]):
         raise RuntimeError("fill_diagonal_(): all dimensions must be of equal length")
-    if input.dim() == 2 and wrap:
+    if input.dim() == 2 and wrap and input.shape[0] > input.shape[1] + 1:
         rows, columns = input.shape
-        where = (gramme.arange(rows * columns, device=input.device) % (columns + 1) == 0).reshape(rows, columns)
-    else:
-        places = [gramme.arange(n, device=input.device).reshape([-1] + [1] * (input.dim() - 1 - i)) for i, n in enumerate(input.shape)]
-        where = places[0] == places[1]
-        for place in places[2:]:
-            where = where.logical_and(places[0] == place)
-    return input.masked_fill_(where, fill_value)
+        return input.masked_fill_((gramme.arange(rows * columns, device=input.device) % (columns + 1) == 0).reshape(rows, columns), fill_value)
+    line = input
+    while line.dim() > 1:
+        line = line.diagonal()
+    line.fill_(fill_value)
+    return input
 
 
 def apply_(input, callable):
