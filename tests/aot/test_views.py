@@ -177,6 +177,19 @@ def test_gradients_move_the_bits_alone():
     assert repr(g.tolist()) == "[[-0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -2.0]]" and g.is_contiguous()
 
 
+@backends
+@pytest.mark.parametrize("view", ["x.diagonal(1)", "x.unfold(0, 2, 2)", "x.diagonal()[::2]"])
+def test_what_arrives_at_a_tensor_that_was_written_to_keeps_its_signs(view, backend):
+    scope = {"G": G}
+    exec(f"def f(x):\n    x = x * 1\n    {view}.fill_(2.5)\n    return x", scope)
+
+    def inputs():
+        leaf = matrix(3, 3).requires_grad_()
+        return [leaf], [leaf]
+
+    check(inputs, scope["f"], backend, after=lambda y: y.backward(G.full((3, 3), -0.0)))
+
+
 @pytest.mark.parametrize("backend", ["eager", "tcc", "cc"])
 def test_of_any_size(backend):
     def f(x):
