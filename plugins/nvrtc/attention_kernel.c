@@ -38,22 +38,34 @@ nv_attention_offset (NvUnit *u, const char *name, const NvOperand *o, uint32_t n
   put (t, ";\n");
 }
 
+/* Are n rows so many times `rows`?  Then nobody has to ask where they end. */
+static bool
+is_whole (int64_t n, int rows)
+{
+  return !codegen_is_symbolic (n) && n % rows == 0;
+}
+
 /* `rows` rows from `first` on, of `width` elements, into shared memory; `by`, `along`: strides of rows and of elements. */
 static void
 put_rows (NvUnit *u, const NvOperand *o, const char *to, const char *offset, int rows, const char *first, int64_t n, int64_t width, int64_t by,
           int64_t along)
 {
-  char memory[200], value[280], guard[32] = "";
+  char memory[200], value[280], guard[32] = "", inside[80] = "", at[128];
   long long elements = rows * (long long) width;
   snprintf (memory, sizeof memory, "p%u[%s + (%s + y) * (gm_index) %s + x * (gm_index) %s]", o->arg, offset, first, NVZ (u, by),
             NVZ (u, along));
   nv_load (value, sizeof value, o->v->dtype, memory);
   if (elements % BLOCK)
     snprintf (guard, sizeof guard, "if (y < %d)\n      ", rows);
+  if (BLOCK % width == 0) /* a thread stays in its column */
+    snprintf (at, sizeof at, "const int y = j * %d + tid / %d, x = tid %% %d;", (int) (BLOCK / width), (int) width, (int) width);
+  else
+    snprintf (at, sizeof at, "const int at = j * %d + tid, y = at / %d, x = at %% %d;", BLOCK, (int) width, (int) width);
+  if (!is_whole (n, rows))
+    snprintf (inside, sizeof inside, "%s + y >= %s ? 0 : ", first, NVZ (u, n));
   put (&u->k.text,
-       "#pragma unroll 4\n  for (int j = 0; j < %lld; j++) {\n    const int at = j * %d + tid, y = at / %lld, x = at %% %lld;\n"
-       "    %s%s[y][x] = %s + y < %s ? %s : 0;\n  }\n",
-       (elements + BLOCK - 1) / BLOCK, BLOCK, (long long) width, (long long) width, guard, to, first, NVZ (u, n), value);
+       "#pragma unroll 4\n  for (int j = 0; j < %lld; j++) {\n    %s\n    %s%s[y][x] = %s%s;\n  }\n",
+       (elements + BLOCK - 1) / BLOCK, at, guard, to, inside, value);
 }
 
 void
@@ -136,7 +148,11 @@ put_scores (NvUnit *u, const NvAttention *a, const Shape *h, const NvOperand *ma
        h->rows / DOWN, KEYS / ACROSS, DOWN, ACROSS, NVZ (u, h->s), NVZ (u, h->l));
   nv_attention_scale (u, a);
   nv_attention_mask (u, a, mask);
-  put (t, "    sp[down + y * %d][across + z * %d] = s < %s ? a : -GM_INF;\n  }\n", DOWN, ACROSS, NVZ (u, h->s));
+  put (t, "    sp[down + y * %d][across + z * %d] = ", DOWN, ACROSS);
+  if (is_whole (h->s, KEYS))
+    put (t, "a;\n  }\n");
+  else
+    put (t, "s < %s ? a : -GM_INF;\n  }\n", NVZ (u, h->s));
 }
 
 /* sp = weights relative to the largest score so far, sf = what scales down those that were relative to the last one. */
@@ -218,13 +234,12 @@ print_floats (NvUnit *u, const NvAttention *a)
   /* A sum is at least 1; of a row without a visible score it is 0, and 0 times infinity no number. */
   nv_store (value, sizeof value, out->dtype, "(acc[y][c] * inverse)");
   if (h.width % ACROSS != 0)
-    snprintf (inside, sizeof inside, " && across + c * %d < %lld", ACROSS, (long long) h.width);
+    snprintf (inside, sizeof inside, "if (across + c * %d < %lld)\n        ", ACROSS, (long long) h.width);
   put (t,
        "#pragma unroll\n  for (int y = 0; y < %d; y++) {\n    const gm_index i = r0 + (gm_index) (down + y * %d);\n"
-       "    const E_f32 inverse = reciprocal_f32 (sum[y]);\n"
-       "#pragma unroll\n    for (int c = 0; c < %lld; c++)\n      if (i < %s%s)\n"
-       "        p%u[oo + i * (gm_index) %s + (gm_index) (across + c * %d) * (gm_index) %s] = %s;\n  }\n",
-       h.rows / DOWN, DOWN, h.columns, NVZ (u, h.l), inside, o.arg, NVZ (u, o.row), ACROSS, NVZ (u, o.col), value);
+       "    const E_f32 inverse = reciprocal_f32 (sum[y]);\n    E_%s *const to = p%u + (oo + i * (gm_index) %s + (gm_index) across * (gm_index) %s);\n"
+       "    if (i < %s)\n#pragma unroll\n      for (int c = 0; c < %lld; c++)\n        %sto[c * %d * (gm_index) %s] = %s;\n  }\n",
+       h.rows / DOWN, DOWN, nv_elem (out->dtype), o.arg, NVZ (u, o.row), NVZ (u, o.col), NVZ (u, h.l), h.columns, inside, ACROSS, NVZ (u, o.col), value);
   nv_end (u, blocks);
 }
 
