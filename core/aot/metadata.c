@@ -267,17 +267,24 @@ may_be_view (const GmGraph *g, uint32_t i, uint32_t input)
          && (a->shares == of || b->shares == v || (a->shares != GM_NO_ID && a->shares == b->shares));
 }
 
-/* Whether the object of n, which is no view, has views: others, that is, than the one that it becomes. */
+/* Whether the object of n is no view, so that its views get another history with it. */
+static bool
+is_base (const Rewrite *r, const GmNode *n)
+{
+  GmValueId object = gm_views_object (r->out, r->map[n->in[0]]);
+  uint32_t input = input_index (r->out, object);
+
+  return gm_views_parent (r->out, object) == GM_NO_ID
+         && (input == GM_NO_ID || (alias_of (r->g, input)->base == GM_NO_ID && !alias_of (r->g, input)->has_base_meta));
+}
+
+/* Whether that, a base, has views: others, that is, than the one that it becomes. */
 static bool
 has_views (const Rewrite *r, const GmNode *n)
 {
   const GmGraph *g = r->g;
-  GmValueId root = gm_views_object (r->out, r->map[n->in[0]]);
-  uint32_t input = input_index (r->out, root);
+  uint32_t input = input_index (r->out, gm_views_object (r->out, r->map[n->in[0]]));
 
-  if (gm_views_parent (r->out, root) != GM_NO_ID
-      || (input != GM_NO_ID && (alias_of (g, input)->base != GM_NO_ID || alias_of (g, input)->has_base_meta)))
-    return false;
   for (uint32_t i = 0; i < g->inputs->len && input != GM_NO_ID; i++)
     if (may_be_view (g, i, input))
       return true;
@@ -295,7 +302,10 @@ has_views (const Rewrite *r, const GmNode *n)
 static bool
 is_two_with_histories (const Rewrite *r, const GmNode *n)
 {
-  return gm_graph_meta (r->g, n->in[1])->requires_grad && ((has_writes (r->g) && is_seen_apart (r, n)) || has_views (r, n));
+  bool base = is_base (r, n), becomes_view = gm_views_root (r->out, r->map[n->in[1]]) == gm_views_root (r->out, r->map[n->in[0]]);
+
+  return gm_graph_meta (r->g, n->in[1])->requires_grad
+         && (((has_writes (r->g) || (base && becomes_view)) && is_seen_apart (r, n)) || (base && has_views (r, n)));
 }
 
 /* A view that was taken to become the tensor itself, with all of its elements, is marked: whoever writes to it writes to no view. */
@@ -334,8 +344,8 @@ rewrite_set (Rewrite *r, uint32_t node, GArray *overlaps, GError **error)
   }
   if (is_two_with_histories (r, n)) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "cannot compile a tensor that becomes another one in place (%s), where that one is used too and memory is written to, or the tensor has "
-                 "views, and both take part in the gradient: keep this statement out of the compiled function",
+                 "cannot compile a tensor that becomes another one in place (%s), where that one is used too and memory is written to or it is a view of the "
+                 "tensor, or that has other views, and both take part in the gradient: keep this statement out of the compiled function",
                  n->where ? n->where : "line unknown");
     return false;
   }

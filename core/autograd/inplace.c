@@ -377,7 +377,8 @@ gm_check_leaf (GmTensor *dst, GError **error)
                  "under no_grad (), or on a clone ()");
     return false;
   }
-  if (base && base->meta.requires_grad && gm_tensor_is_leaf (base)) {
+  /* a base that requires none has a leaf among its views, whose history goes no further */
+  if (base && (base->meta.requires_grad || dst->meta.requires_grad) && gm_tensor_is_leaf (base)) {
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
                  "a view of a leaf tensor that requires grad is changed by an in-place operation; "
                  "do it under no_grad (), or on a "

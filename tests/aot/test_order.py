@@ -258,6 +258,34 @@ def test_a_view_of_what_became_another_tensor_has_that_one_as_its_base():
         assert v._base is y
 
 
+def turned_beside_its_view(x):
+    y = -x
+    z = y.t()
+    y.set_(z)
+    return (y / z).tanh()
+
+
+def turned_and_given_out_with_its_view(x):
+    y = -x
+    z = y.t()
+    y.set_(z)
+    return (y / z) * z
+
+
+@pytest.mark.parametrize("f", [turned_beside_its_view, turned_and_given_out_with_its_view])
+def test_second_gradients_of_what_became_a_view_of_itself_are_added_as_in_plain_python(f):
+    """The view has its history from the tensor that became it, from then on."""
+
+    def second(f, seed):
+        x = numbers((3, 3), seed).requires_grad_()
+        (first,) = G.autograd.grad(f(x).sum(), [x], create_graph=True)
+        return bits(G.autograd.grad((first * first).sum(), [x])[0])
+
+    compiled = G.compile(f, backend="eager")
+    for seed in range(TRIES):
+        assert second(compiled, seed) == second(f, seed)
+
+
 def view_of_a_view_whose_base_left(x, other, v):
     x.set_(other)
     return v.t()

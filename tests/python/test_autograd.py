@@ -336,3 +336,15 @@ def test_final_callbacks_run_when_the_backward_is_over():
     with pytest.raises(KeyError, match="late"):
         (z * 2).backward()
     assert z.grad.tolist() == [2.0]
+
+
+@pytest.mark.parametrize("write", [lambda x: x.mul_(2), lambda x: x[0].mul_(2), lambda x: x.zero_()])
+def test_a_view_of_a_leaf_that_is_itself_a_view_is_not_written_to(write):
+    """Its base requires no gradient, so the history of a write would not lead to the leaf."""
+    for f in (write, gramme.compile(write, backend="eager")):
+        leaf = gramme.arange(6).float().view(2, 3).requires_grad_()
+        with pytest.raises(RuntimeError, match="view of a leaf"):
+            f(leaf.t())
+        with gramme.no_grad():
+            write(leaf.t())
+        assert leaf.flatten().tolist() != list(range(6)) and leaf.is_leaf
