@@ -32,6 +32,8 @@ gm_movement_run (GmOp op, GmTensor *x, const GmAttrs *attrs, const GmMeta *meta)
 
 /* -- Memory that is there twice ---------------------------------------------------------------------------- */
 
+enum { MOST_TRIED = 1 << 30 };
+
 typedef struct {
   int64_t size, stride;
 } Dim;
@@ -59,7 +61,7 @@ moving_dims (const GmMeta *m, Dim dims[GM_MAX_DIMS])
   return n;
 }
 
-/* Whether some address below `extent` is that of two elements: all are tried. */
+/* Whether some address below `extent` is that of two elements: all are tried; where that is further than tensors reach, it is said to be. */
 static bool
 meet (const Dim *dims, int n, int64_t extent)
 {
@@ -68,6 +70,8 @@ meet (const Dim *dims, int n, int64_t extent)
   for (int k = 0; k < n; k++)
     if (__builtin_mul_overflow (numel, dims[k].size, &numel) || numel > extent)
       return true;
+  if (extent > MOST_TRIED)
+    return true;
   g_autofree uint8_t *seen = g_malloc0 ((size_t) extent / 8 + 1);
   for (int64_t i = 0; i < numel; i++) {
     if (seen[address / 8] >> (address % 8) & 1)
@@ -96,7 +100,9 @@ gm_meta_overlaps_itself (const GmMeta *m)
     if (dims[k].stride == 0)
       return true;
     crosses |= dims[k].stride <= reach; /* else a step along it is more than all before it together */
-    reach += (dims[k].size - 1) * dims[k].stride;
+    int64_t most;
+    if (__builtin_mul_overflow (dims[k].size - 1, dims[k].stride, &most) || __builtin_add_overflow (reach, most, &reach))
+      return true; /* no memory is like that */
   }
   return crosses && meet (dims, n, reach + 1);
 }

@@ -364,11 +364,27 @@ kit_destroy (Kit *k, GrammeExecutable *e)
 static double
 tolerance (GmDtype d)
 {
-  return d == GM_F64 ? 0x1p-30 : d == GM_F32 ? 0x1p-12 : d == GM_F16 ? 0x1p-6 : 0x1p-3;
+  return !gm_dtype_is_float (d) ? 0 : d == GM_F64 ? 0x1p-30 : d == GM_F32 ? 0x1p-12 : d == GM_F16 ? 0x1p-6 : 0x1p-3;
+}
+
+/* Per value: that of the least exact dtype that it is computed in, on the way.  The caller frees. */
+static double *
+tolerances (const GmGraph *g)
+{
+  double *near = g_new (double, g->values->len + 1);
+
+  for (GmValueId v = 0; v < g->values->len; v++)
+    near[v] = tolerance ((GmDtype) gm_graph_meta (g, v)->dtype);
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    for (uint32_t k = 0; k < n->n_in; k++)
+      near[n->out] = MAX (near[n->out], near[n->in[k]]);
+  }
+  return near;
 }
 
 static bool
-is_near (const GmTensor *want, const GmTensor *got, char **why)
+is_near (const GmTensor *want, const GmTensor *got, double near, char **why)
 {
   const GmMeta *m = &want->meta;
   int64_t index[GM_MAX_DIMS] = { 0 };
@@ -376,7 +392,7 @@ is_near (const GmTensor *want, const GmTensor *got, char **why)
     return gm_random_equal (want, got, false, why);
   for (int64_t i = 0, n = gm_meta_numel (m); i < n; i++) {
     double a = gm_scalar_as_double (gm_tensor_get (want, index)), b = gm_scalar_as_double (gm_tensor_get (got, index));
-    bool same = a == b || (isnan (a) && isnan (b)) || fabs (a - b) <= tolerance ((GmDtype) m->dtype) * (1 + fabs (a));
+    bool same = a == b || (isnan (a) && isnan (b)) || fabs (a - b) <= near * (1 + fabs (a));
     if (!same && isfinite (a) && fabs (a) < 1e30) {
       *why = g_strdup_printf ("element %" G_GINT64_FORMAT ": %.17g and %.17g", i, a, b);
       return false;
@@ -388,7 +404,7 @@ is_near (const GmTensor *want, const GmTensor *got, char **why)
 }
 
 static bool
-compare (Kit *k, const GmMeta *m, KitMem *out, const GmTensor *want, uint32_t i, GmTensor **made, char **why)
+compare (Kit *k, const GmMeta *m, KitMem *out, const GmTensor *want, double near, uint32_t i, GmTensor **made, char **why)
 {
   g_autoptr (GmTensor) got = gm_tensor_new_foreign (m, out->data, out->bytes, false, release_nothing, NULL);
   g_autofree char *what = NULL;
@@ -396,7 +412,7 @@ compare (Kit *k, const GmMeta *m, KitMem *out, const GmTensor *want, uint32_t i,
     made[i] = gm_tensor_new (m, NULL);
     lay_out (m, got, gm_tensor_data (made[i]));
   }
-  if (!want || (k->manifest->bit_exact ? gm_random_equal (want, got, false, &what) : is_near (want, got, &what)))
+  if (!want || (k->manifest->bit_exact ? gm_random_equal (want, got, false, &what) : is_near (want, got, near, &what)))
     return true;
   *why = g_strdup_printf ("output %u is not the reference's: %s (the plugin's is the second)", i, what);
   return false;
@@ -467,10 +483,11 @@ kit_try_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTen
   bool same = code == GRAMME_OK;
   if (code != GRAMME_OK)
     *why = g_strdup_printf ("run answers %d%s%s", code, status ? ": " : "", status ? gm_status_text (status, code) : "");
+  g_autofree double *near = tolerances (g);
   for (uint32_t i = 0; i < outs.n; i++) {
     kit_mem_check (k, &outs.buffers[i]);
     if (same)
-      same = compare (k, &metas[i], &outs.buffers[i], want ? want[i] : NULL, i, made, why);
+      same = compare (k, &metas[i], &outs.buffers[i], want ? want[i] : NULL, near[g_array_index (g->outputs, GmGraphOutput, i).value], i, made, why);
   }
   tensors_take_away (k, &ins);
   tensors_take_away (k, &outs);
