@@ -370,10 +370,23 @@ gm_tensor_version (const GmTensor *t)
   return t->storage->version;
 }
 
+/* Whether the view, whose base requires grad by now, lies in that for certain: then it has a history at the next look. */
+static bool
+lies_in_base (const GmTensor *t)
+{
+  const GmTensor *base = t->base;
+
+  return base->storage == t->storage && gm_meta_is_dense (&base->meta) && t->offset >= base->offset
+         && t->offset + gm_meta_extent (&t->meta) <= base->offset + gm_meta_extent (&base->meta);
+}
+
 bool
 gm_tensor_would_require_grad (const GmTensor *t)
 {
-  return is_stale (t) && t->base->meta.requires_grad && t->meta.requires_grad ? true : gm_tracked ((GmTensor *) t);
+  if (!is_stale (t) || !t->base->meta.requires_grad || (!t->meta.requires_grad && !lies_in_base (t)))
+    return gm_tracked ((GmTensor *) t);
+  ((GmTensor *) t)->meta.requires_grad = 1; /* so that nobody has to look to know */
+  return true;
 }
 
 uint64_t

@@ -821,3 +821,23 @@ def test_a_hook_on_a_view_that_gets_its_history_in_the_call_runs_where_the_progr
             G.autograd.backward(list(results), [G.ones_like(t) for t in results])
             lines.append([bits(t.grad) for t in leaves])
     assert want == have
+
+
+def test_to_record_a_function_is_no_look_at_what_it_reads_without_one():
+    """The base of the view got a history after the view was taken; the function reads the view with gradients off."""
+
+    def f(v):
+        with G.no_grad():
+            return v[1:] * 2.0
+
+    def run(f):
+        lines, leaf, base = [], G.arange(4.0).requires_grad_(), G.zeros(6)
+        u, v = base[:3], base.view(2, 3)[1]
+        base[1:5].mul_(leaf)
+        f(v)
+        for name, t in (("u", u), ("v", v)):
+            t.register_hook(lambda g, name=name: lines.append(name))
+        G.autograd.backward([u, v], [G.ones(3), G.ones(3)])
+        return lines
+
+    assert run(G.compile(f, backend="eager", fullgraph=True)) == run(f) == ["v", "u"]
