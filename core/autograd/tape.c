@@ -558,6 +558,27 @@ is_shared (const GmAgNode *n, uint32_t known)
   return (n->kind == GM_NODE_OP || gm_is_view_made_late (n)) && __atomic_load_n (&n->refs, __ATOMIC_RELAXED) > known;
 }
 
+/* Whether something waits on the way from `at`, a view's node, through those of the views that it was taken of, to its base's. */
+static bool
+is_awaited_before (GmEdge at, const GmAutograd *base)
+{
+  while (at.node != base->node && at.node->n_in == 1 && at.node->edges[0].node) {
+    at = at.node->edges[0]; /* what it was taken of */
+    bool is_base = at.node == base->node && at.nr == base->nr; /* a region's node has more outputs */
+    if (!is_base && at.node->kind != GM_NODE_LEAF && is_awaited_at (at.node, at.nr))
+      return true;
+  }
+  /* made inside of a function: one of the places that this leads to is what it was taken of */
+  for (uint32_t i = 0; at.node != base->node && at.node->n_in > 1 && at.node->kind == GM_NODE_FUNCTION && i < at.node->n_in; i++) {
+    GmEdge to = at.node->edges[i];
+    if (!to.node || to.node->kind == GM_NODE_LEAF || (to.node == base->node && to.nr == base->nr))
+      continue;
+    if (is_awaited_at (to.node, to.nr) || (to.node->n_in == 1 && is_awaited_before (to, base)))
+      return true;
+  }
+  return false;
+}
+
 bool
 gm_tensor_is_awaited (const GmTensor *t)
 {
@@ -574,13 +595,7 @@ gm_tensor_is_awaited (const GmTensor *t)
     return true;
   if (at.node == base->autograd->node && at.nr != base->autograd->nr && at.node->inside >> MIN (at.nr, 63) & 1)
     return true; /* what reads it has no edge here: it is in the function that made both */
-  while (at.node != base->autograd->node && at.node->n_in == 1 && at.node->edges[0].node) {
-    at = at.node->edges[0]; /* what it was taken of */
-    bool is_base = at.node == base->autograd->node && at.nr == base->autograd->nr; /* a region's node has more outputs */
-    if (!is_base && at.node->kind != GM_NODE_LEAF && is_awaited_at (at.node, at.nr))
-      return true;
-  }
-  return false;
+  return is_awaited_before (at, base->autograd);
 }
 
 uint64_t

@@ -841,3 +841,25 @@ def test_to_record_a_function_is_no_look_at_what_it_reads_without_one():
         return lines
 
     assert run(G.compile(f, backend="eager", fullgraph=True)) == run(f) == ["v", "u"]
+
+
+def test_a_hook_on_what_a_result_was_taken_of_sees_what_is_written_to_the_result_next():
+    """By another compiled function: the result's own history is inside of the first one, and what it was taken of is beside others there."""
+
+    def take(x, w):
+        v = x[1:]
+        return v, (v * 2.0).sum() - w.sum()
+
+    def write(v):
+        v.mul_(2.0)
+        return v
+
+    def run(take, write):
+        leaf, w = G.arange(12.0).requires_grad_(), G.ones(3).requires_grad_()
+        x = (leaf * 1.25)[::2]
+        v, total = take(x, w * 1)
+        x.register_hook(lambda g: g * 2)
+        (write(v).sum() * 0.5 + total).backward()
+        return leaf.grad.tolist()
+
+    assert run(G.compile(take, backend="eager"), G.compile(write, backend="eager")) == run(take, write)
