@@ -558,6 +558,12 @@ is_shared (const GmAgNode *n, uint32_t known)
   return (n->kind == GM_NODE_OP || gm_is_view_made_late (n)) && __atomic_load_n (&n->refs, __ATOMIC_RELAXED) > known;
 }
 
+static bool
+is_view_node (const GmAgNode *n)
+{
+  return n->kind == GM_NODE_OP && gm_ops[n->op].family == GM_FAMILY_MOVEMENT;
+}
+
 /* Whether something waits on the way from `at`, a view's node, through those of the views that it was taken of, to its base's. */
 static bool
 is_awaited_before (GmEdge at, const GmAutograd *base)
@@ -573,8 +579,13 @@ is_awaited_before (GmEdge at, const GmAutograd *base)
     GmEdge to = at.node->edges[i];
     if (!to.node || to.node->kind == GM_NODE_LEAF || (to.node == base->node && to.nr == base->nr))
       continue;
-    if (is_awaited_at (to.node, to.nr) || (to.node->n_in == 1 && is_awaited_before (to, base)))
+    if (is_awaited_at (to.node, to.nr))
       return true;
+    while (is_view_node (to.node) && to.node->edges[0].node && to.node->edges[0].node != base->node) { /* no further than through views */
+      to = to.node->edges[0];
+      if (to.node->kind != GM_NODE_LEAF && is_awaited_at (to.node, to.nr))
+        return true;
+    }
   }
   return false;
 }
