@@ -42,9 +42,13 @@ typedef struct {
 NvOperand nv_attention_operand (NvUnit *u, uint32_t value, uint32_t ndim, int64_t past, bool writes);
 /* Where the batch b0, b1 ... begins. */
 void nv_attention_offset (NvUnit *u, const char *name, const NvOperand *o, uint32_t ndim);
-/* Statements on the score `a` of row i and column s; mask: it is added only if `there`. */
+/* Are n rows so many times `rows`?  Then nobody has to ask where they end. */
+bool nv_attention_is_whole (int64_t n, int rows);
+/* n, but not beyond the last row of `all`: what is read there is read once more, and dropped.  A piece of text in out. */
+void nv_attention_clamp (NvUnit *u, char *out, size_t room, const char *n, int64_t all, int rows);
+/* Statements on the score `a` of row i and column s, both of which there are; row: where the row begins in the mask. */
 void nv_attention_scale (NvUnit *u, const NvAttention *a);
-void nv_attention_mask (NvUnit *u, const NvAttention *a, const NvOperand *mask);
+void nv_attention_mask (NvUnit *u, const NvAttention *a, const NvOperand *mask, const char *row);
 
 /* attention_mma.c */
 bool nv_attention_is_mma (const NvUnit *u, const NvAttention *a);

@@ -38,34 +38,50 @@ nv_attention_offset (NvUnit *u, const char *name, const NvOperand *o, uint32_t n
   put (t, ";\n");
 }
 
-/* Are n rows so many times `rows`?  Then nobody has to ask where they end. */
-static bool
-is_whole (int64_t n, int rows)
+bool
+nv_attention_is_whole (int64_t n, int rows)
 {
   return !codegen_is_symbolic (n) && n % rows == 0;
 }
 
-/* `rows` rows from `first` on, of `width` elements, into shared memory; `by`, `along`: strides of rows and of elements. */
+void
+nv_attention_clamp (NvUnit *u, char *out, size_t room, const char *n, int64_t all, int rows)
+{
+  if (nv_attention_is_whole (all, rows))
+    snprintf (out, room, "%s", n);
+  else
+    snprintf (out, room, "(%s < %s ? %s : %s - 1)", n, NVZ (u, all), n, NVZ (u, all));
+}
+
+/* `rows` rows from `first` on, of `width` elements, into shared memory; `by`, `along`: strides of rows and of elements.  Floats come while the
+ * thread goes on, and are there after the next GM_COPIES_END and GM_COPIES_WAIT. */
 static void
 put_rows (NvUnit *u, const NvOperand *o, const char *to, const char *offset, int rows, const char *first, int64_t n, int64_t width, int64_t by,
           int64_t along)
 {
-  char memory[200], value[280], guard[32] = "", inside[80] = "", at[128];
+  CgText *t = &u->k.text;
+  char memory[64], value[280], there[80] = "";
   long long elements = rows * (long long) width;
-  snprintf (memory, sizeof memory, "p%u[%s + (%s + y) * (gm_index) %s + x * (gm_index) %s]", o->arg, offset, first, NVZ (u, by),
-            NVZ (u, along));
-  nv_load (value, sizeof value, o->v->dtype, memory);
-  if (elements % BLOCK)
-    snprintf (guard, sizeof guard, "if (y < %d)\n      ", rows);
+  bool copies = o->v->dtype == GRAMME_DTYPE_F32;
+  put (t, "#pragma unroll %d\n  for (int j = 0; j < %lld; j++) {\n", copies ? 1 : 4, (elements + BLOCK - 1) / BLOCK);
   if (BLOCK % width == 0) /* a thread stays in its column */
-    snprintf (at, sizeof at, "const int y = j * %d + tid / %d, x = tid %% %d;", (int) (BLOCK / width), (int) width, (int) width);
+    put (t, "    const int y = j * %d + tid / %d, x = tid %% %d;\n", (int) (BLOCK / width), (int) width, (int) width);
   else
-    snprintf (at, sizeof at, "const int at = j * %d + tid, y = at / %d, x = at %% %d;", BLOCK, (int) width, (int) width);
-  if (!is_whole (n, rows))
-    snprintf (inside, sizeof inside, "%s + y >= %s ? 0 : ", first, NVZ (u, n));
-  put (&u->k.text,
-       "#pragma unroll 4\n  for (int j = 0; j < %lld; j++) {\n    %s\n    %s%s[y][x] = %s%s;\n  }\n",
-       (elements + BLOCK - 1) / BLOCK, at, guard, to, inside, value);
+    put (t, "    const int place = j * %d + tid, y = place / %d, x = place %% %d;\n", BLOCK, (int) width, (int) width);
+  if (elements % BLOCK)
+    put (t, "    if (y >= %d)\n      break;\n", rows);
+  if (!nv_attention_is_whole (n, rows)) {
+    put (t, "    const int there = %s + (gm_index) y < %s;\n", first, NVZ (u, n));
+    snprintf (there, sizeof there, "there");
+  }
+  put (t, "    const gm_index at = %s%s + (%s + (gm_index) y) * (gm_index) %s + (gm_index) x * (gm_index) %s;\n", *there ? "!there ? 0 : " : "", offset, first,
+       NVZ (u, by), NVZ (u, along));
+  snprintf (memory, sizeof memory, "p%u[at]", o->arg);
+  nv_load (value, sizeof value, o->v->dtype, memory);
+  if (copies)
+    put (t, "    copy_4 (&%s[y][x], &%s, %s);\n  }\n", to, memory, *there ? there : "1");
+  else
+    put (t, "    %s[y][x] = %s%s;\n  }\n", to, *there ? "!there ? 0 : " : "", value);
 }
 
 void
@@ -79,23 +95,23 @@ nv_attention_scale (NvUnit *u, const NvAttention *a)
 }
 
 void
-nv_attention_mask (NvUnit *u, const NvAttention *a, const NvOperand *mask)
+nv_attention_mask (NvUnit *u, const NvAttention *a, const NvOperand *mask, const char *row)
 {
   CgText *t = &u->k.text;
   char memory[200], value[280];
   if (mask->v) {
-    snprintf (memory, sizeof memory, "p%u[om + i * (gm_index) %s + s * (gm_index) %s]", mask->arg, NVZ (u, mask->row), NVZ (u, mask->col));
+    snprintf (memory, sizeof memory, "p%u[%s + s * (gm_index) %s]", mask->arg, row, NVZ (u, mask->col));
     nv_load (value, sizeof value, mask->v->dtype, memory);
   }
   switch (a->kind) {
   case NV_MASK_KEEPS:
-    put (t, "    a = !there || %s ? a : -GM_INF;\n", value);
+    put (t, "    a = %s ? a : -GM_INF;\n", value);
     break;
   case NV_MASK_DROPS:
-    put (t, "    a = !there || !%s ? a : -GM_INF;\n", value);
+    put (t, "    a = %s ? -GM_INF : a;\n", value);
     break;
   case NV_MASK_ADDED:
-    put (t, "    a = there ? a + %s : a;\n", value);
+    put (t, "    a = a + %s;\n", value);
     break;
   case NV_MASK_CAUSAL:
     put (t, "    a = i >= s ? a : -GM_INF;\n");
@@ -129,9 +145,9 @@ shape_of (const NvUnit *u, const NvAttention *a)
   return h;
 }
 
-/* sp = a tile of scores, masked. */
+/* sp = a tile of scores. */
 static void
-put_scores (NvUnit *u, const NvAttention *a, const Shape *h, const NvOperand *mask)
+put_scores (NvUnit *u, const Shape *h)
 {
   CgText *t = &u->k.text;
   put (t,
@@ -142,29 +158,41 @@ put_scores (NvUnit *u, const NvAttention *a, const Shape *h, const NvOperand *ma
        "#pragma unroll\n      for (int z = 0; z < %d; z++)\n        scores[y][z] = mad_f32 (q, k[z], scores[y][z]);\n    }\n  }\n",
        h->rows / DOWN, KEYS / ACROSS, (long long) h->e, KEYS / ACROSS, KEYS / ACROSS, ACROSS, h->rows / DOWN, DOWN, KEYS / ACROSS);
   put (t,
-       "#pragma unroll\n  for (int y = 0; y < %d; y++)\n#pragma unroll\n  for (int z = 0; z < %d; z++) {\n"
-       "    const gm_index i = r0 + (gm_index) (down + y * %d), s = s0 + (gm_index) (across + z * %d);\n"
-       "    const int there = s < %s && i < %s;\n    E_f32 a = scores[y][z];\n    (void) there;\n",
-       h->rows / DOWN, KEYS / ACROSS, DOWN, ACROSS, NVZ (u, h->s), NVZ (u, h->l));
-  nv_attention_scale (u, a);
-  nv_attention_mask (u, a, mask);
-  put (t, "    sp[down + y * %d][across + z * %d] = ", DOWN, ACROSS);
-  if (is_whole (h->s, KEYS))
-    put (t, "a;\n  }\n");
-  else
-    put (t, "s < %s ? a : -GM_INF;\n  }\n", NVZ (u, h->s));
+       "#pragma unroll\n  for (int y = 0; y < %d; y++)\n#pragma unroll\n    for (int z = 0; z < %d; z++)\n"
+       "      sp[down + y * %d][across + z * %d] = scores[y][z];\n",
+       h->rows / DOWN, KEYS / ACROSS, DOWN, ACROSS);
 }
 
-/* sp = weights relative to the largest score so far, sf = what scales down those that were relative to the last one. */
+/* sp = scores, masked, and then weights relative to the largest score so far; sf = what scales down those that were relative to the last one.  Neighbours
+ * share a row. */
 static void
-put_weights (NvUnit *u, const Shape *h)
+put_weights (NvUnit *u, const NvAttention *a, const Shape *h, const NvOperand *mask)
 {
-  put (&u->k.text,
-       "  E_f32 now = top;\n#pragma unroll 4\n  for (int key = 0; key < %d; key++)\n    now = larger_f32 (now, sp[own][key]);\n"
-       "  const int none = now == -GM_INF;\n  if (part == 0)\n    sf[own] = none ? 1 : below_exp_f32 (top - now);\n  top = now;\n  GM_BARRIER ();\n"
-       "#pragma unroll 2\n  for (int j = 0; j < %d; j++)\n    sp[own][j * %d + part] = none ? 0 : below_exp_f32 (sp[own][j * %d + part] - now);\n"
-       "  GM_BARRIER ();\n",
-       KEYS, KEYS / h->parts, h->parts, h->parts);
+  CgText *t = &u->k.text;
+  char i[80], s[80];
+  put (t,
+       "  E_f32 now = top;\n#pragma unroll 1\n  for (int key = part; key < %d; key += %d) {\n    E_f32 a = sp[own][key];\n"
+       "    const gm_index row = r0 + (gm_index) own, col = s0 + (gm_index) key;\n    (void) row;\n    (void) col;\n",
+       KEYS, h->parts);
+  nv_attention_scale (u, a);
+  if (a->kind == NV_MASK_CAUSAL)
+    put (t, "    const gm_index i = row, s = col;\n");
+  else if (mask->v) {
+    nv_attention_clamp (u, i, sizeof i, "row", h->l, h->rows);
+    nv_attention_clamp (u, s, sizeof s, "col", h->s, KEYS);
+    put (t, "    const gm_index from = om + %s * (gm_index) %s, s = %s;\n", i, NVZ (u, mask->row), s);
+  }
+  nv_attention_mask (u, a, mask, "from");
+  if (!nv_attention_is_whole (h->s, KEYS))
+    put (t, "    a = col < %s ? a : -GM_INF;\n", NVZ (u, h->s));
+  put (t, "    sp[own][key] = a;\n    now = larger_f32 (now, a);\n  }\n");
+  for (int by = 1; by < h->parts; by *= 2)
+    put (t, "  now = larger_f32 (now, from_f32 (now, (tid ^ %d) %% 32));\n", by);
+  put (t,
+       "  const int none = now == -GM_INF;\n  if (part == 0)\n    sf[own] = none ? 1 : below_exp_f32 (top - now);\n  top = now;\n"
+       "#pragma unroll 1\n  for (int key = part; key < %d; key += %d)\n    sp[own][key] = none ? 0 : below_exp_f32 (sp[own][key] - now);\n"
+       "  GM_COPIES_END ();\n  GM_COPIES_WAIT (0);\n  GM_BARRIER ();\n",
+       KEYS, h->parts);
 }
 
 /* acc and sum, of a tile of results. */
@@ -223,11 +251,11 @@ print_floats (NvUnit *u, const NvAttention *a)
     put (t, "  const gm_index end = %s;\n", NVZ (u, h.s));
   put (t, "  for (gm_index s0 = 0; s0 < end; s0 += %d) {\n", KEYS);
   put_rows (u, &k, "skv", "ok", KEYS, "s0", h.s, h.e, k.col, k.row);
-  put (t, "  GM_BARRIER ();\n");
-  put_scores (u, a, &h, &mask);
+  put (t, "  GM_COPIES_END ();\n  GM_COPIES_WAIT (0);\n  GM_BARRIER ();\n");
+  put_scores (u, &h);
   put (t, "  GM_BARRIER ();\n");
   put_rows (u, &v, "skv", "ov", KEYS, "s0", h.s, h.width, v.row, v.col);
-  put_weights (u, &h);
+  put_weights (u, a, &h, &mask);
   put_results (u, &h);
   put (t, "  GM_BARRIER ();\n  }\n");
   char value[128], inside[64] = "";
@@ -237,7 +265,7 @@ print_floats (NvUnit *u, const NvAttention *a)
     snprintf (inside, sizeof inside, "if (across + c * %d < %lld)\n        ", ACROSS, (long long) h.width);
   put (t,
        "#pragma unroll\n  for (int y = 0; y < %d; y++) {\n    const gm_index i = r0 + (gm_index) (down + y * %d);\n"
-       "    const E_f32 inverse = reciprocal_f32 (sum[y]);\n    E_%s *const to = p%u + (oo + i * (gm_index) %s + (gm_index) across * (gm_index) %s);\n"
+       "    const E_f32 inverse = GM_RCP (sum[y]);\n    E_%s *const to = p%u + (oo + i * (gm_index) %s + (gm_index) across * (gm_index) %s);\n"
        "    if (i < %s)\n#pragma unroll\n      for (int c = 0; c < %lld; c++)\n        %sto[c * %d * (gm_index) %s] = %s;\n  }\n",
        h.rows / DOWN, DOWN, nv_elem (out->dtype), o.arg, NVZ (u, o.row), NVZ (u, o.col), NVZ (u, h.l), h.columns, inside, ACROSS, NVZ (u, o.col), value);
   nv_end (u, blocks);

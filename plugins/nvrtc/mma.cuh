@@ -9,59 +9,83 @@
 
 #ifndef GM_SIM
 
-#define GM_MMA(T, NAME)                                                                                                     \
-  GM_FN void mma_##T (float *c, const gm_u32 *a, gm_u32 b0, gm_u32 b1)                                                      \
+/* A lane's place in a tile in shared memory: one number, so that what lies further on costs an addition at most. */
+typedef gm_u32 gm_place;
+#define GM_FURTHER(place, elements) ((place) + 2u * (gm_u32) (elements))
+GM_FN gm_place
+place_of (const E_f16 *tile)
+{
+  return (gm_u32) __cvta_generic_to_shared (tile);
+}
+/* Of the 16 x 16 matrix a: rows that lie `ld` apart. */
+GM_FN gm_place
+place_of_rows (const E_f16 *tile, int ld, int lane)
+{
+  return place_of (tile + lane % 16 * ld + lane / 16 * 8);
+}
+/* Of b, for two neighbouring results: 16 columns, 16 deep; the tile is dense along the depth, its columns lie `ld` apart. */
+GM_FN gm_place
+place_of_columns (const E_f16 *tile, int ld, int lane)
+{
+  return place_of (tile + (lane % 8 + lane / 16 * 8) * ld + lane / 8 % 2 * 8);
+}
+/* The same of a tile that is dense along the columns: 16 deep, depths lie `ld` apart, 16 columns. */
+GM_FN gm_place
+place_of_depths (const E_f16 *tile, int ld, int lane)
+{
+  return place_of (tile + (lane % 8 + lane / 8 % 2 * 8) * ld + lane / 16 * 8);
+}
+
+GM_FN void
+a_of_rows (gm_u32 *a, gm_place at, int ld)
+{
+  (void) ld;
+  asm volatile ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(at));
+}
+
+/* c += a b and d += a b', where b' is the next 8 columns.  One statement: compilers take their time for each. */
+#define GM_MMA(T, NAME, FORM, LOAD)                                                                                         \
+  GM_FN void mma_##FORM##_##T (float *c, float *d, const gm_u32 *a, gm_place at, int ld)                                    \
   {                                                                                                                         \
-    asm volatile ("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "        \
-                  "{%8, %9}, {%0, %1, %2, %3};"                                                                             \
-                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                          \
-                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                          \
+    (void) ld;                                                                                                              \
+    asm volatile ("{\n.reg .b32 b0, b1, b2, b3;\n" LOAD " {b0, b1, b2, b3}, [%12];\n"                                       \
+                  "mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 {%0, %1, %2, %3}, {%8, %9, %10, %11}, "      \
+                  "{b0, b1}, {%0, %1, %2, %3};\n"                                                                           \
+                  "mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 {%4, %5, %6, %7}, {%8, %9, %10, %11}, "      \
+                  "{b2, b3}, {%4, %5, %6, %7};\n}"                                                                          \
+                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])          \
+                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(at));                                                   \
   }
-GM_MMA (f16, "f16")
-GM_MMA (bf16, "bf16")
+#define GM_LDMATRIX "ldmatrix.sync.aligned.m8n8.x4"
+GM_MMA (f16, "f16", columns, GM_LDMATRIX ".shared.b16")
+GM_MMA (bf16, "bf16", columns, GM_LDMATRIX ".shared.b16")
+GM_MMA (f16, "f16", depths, GM_LDMATRIX ".trans.shared.b16")
+GM_MMA (bf16, "bf16", depths, GM_LDMATRIX ".trans.shared.b16")
 
-GM_FN void
-load_4 (gm_u32 *r, const E_f16 *row)
-{
-  gm_u32 at = (gm_u32) __cvta_generic_to_shared (row);
-  asm volatile ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
-}
-GM_FN void
-load_4_turned (gm_u32 *r, const E_f16 *row)
-{
-  gm_u32 at = (gm_u32) __cvta_generic_to_shared (row);
-  asm volatile ("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
-}
-/* b's pairs for two neighbouring results, from 16 rows of columns, 16 deep: `tile` is dense along the depth. */
-GM_FN void
-b_of_columns (gm_u32 *r, const E_f16 *tile, int ld, int lane)
-{
-  load_4 (r, tile + (lane % 8 + lane / 16 * 8) * ld + lane / 8 % 2 * 8);
-}
-/* The same from 16 rows of depth, 16 columns wide: `tile` is dense along the columns. */
-GM_FN void
-b_of_depths (gm_u32 *r, const E_f16 *tile, int ld, int lane)
-{
-  load_4_turned (r, tile + (lane % 8 + lane / 8 % 2 * 8) * ld + lane / 16 * 8);
-}
-
-/* 16 bytes into shared memory, which are there after copied (...) and a barrier; zeros, if it is not there to be read. */
-GM_FN void
-copy_16 (E_f16 *to, const E_f16 *from, int there)
-{
-  asm volatile ("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"((gm_u32) __cvta_generic_to_shared (to)), "l"(from), "r"(there ? 16 : 0));
-}
-#define GM_COPIES_END() asm volatile ("cp.async.commit_group;" : :)
-/* All groups but the youngest, or all. */
-#define GM_COPIES_WAIT_1() asm volatile ("cp.async.wait_group 1;" : : : "memory")
-#define GM_COPIES_WAIT_0() asm volatile ("cp.async.wait_group 0;" : : : "memory")
+#define GM_ANY(condition) __any_sync (0xffffffffu, condition)
 
 #else
 
+/* The tile itself: who reads what is worked out where it is read. */
+typedef const E_f16 *gm_place;
+#define GM_FURTHER(place, elements) ((place) + (elements))
+#define place_of_rows(tile, ld, lane) (tile)
+#define place_of_columns(tile, ld, lane) (tile)
+#define place_of_depths(tile, ld, lane) (tile)
+
+GM_FN void
+a_of_rows (gm_u32 *a, gm_place at, int ld)
+{
+  int lane = (int) (GM_THREAD % 32);
+  for (int i = 0; i < 4; i++) {
+    const E_f16 *pair = at + (lane / 4 + i % 2 * 8) * ld + lane % 4 * 2 + i / 2 * 8;
+    a[i] = (gm_u32) pair[0] | (gm_u32) pair[1] << 16;
+  }
+}
+
 #define GM_MMA(T)                                                                                                           \
-  GM_FN void mma_##T (float *c, const gm_u32 *a, gm_u32 b0, gm_u32 b1)                                                      \
+  GM_FN void one_mma_##T (float *c, const gm_u32 *a, const gm_u32 *b)                                                       \
   {                                                                                                                         \
-    const gm_u32 b[2] = { b0, b1 };                                                                                         \
     int lane = (int) (GM_THREAD % 32), g = lane / 4, t = lane % 4;                                                          \
     for (int part = 0; part < 2; part++)                                                                                    \
       for (int u = 0; u < 4; u++) {                                                                                         \
@@ -76,34 +100,50 @@ copy_16 (E_f16 *to, const E_f16 *from, int there)
           c[3] += y * r;                                                                                                    \
         }                                                                                                                   \
       }                                                                                                                     \
+  }                                                                                                                         \
+  GM_FN void mma_columns_##T (float *c, float *d, const gm_u32 *a, gm_place at, int ld)                                     \
+  {                                                                                                                         \
+    gm_u32 b[4];                                                                                                            \
+    b_of_columns (b, at, ld);                                                                                               \
+    one_mma_##T (c, a, b);                                                                                                  \
+    one_mma_##T (d, a, b + 2);                                                                                              \
+  }                                                                                                                         \
+  GM_FN void mma_depths_##T (float *c, float *d, const gm_u32 *a, gm_place at, int ld)                                      \
+  {                                                                                                                         \
+    gm_u32 b[4];                                                                                                            \
+    b_of_depths (b, at, ld);                                                                                                \
+    one_mma_##T (c, a, b);                                                                                                  \
+    one_mma_##T (d, a, b + 2);                                                                                              \
   }
-GM_MMA (f16)
-GM_MMA (bf16)
 
 GM_FN void
-b_of_columns (gm_u32 *r, const E_f16 *tile, int ld, int lane)
+b_of_columns (gm_u32 *r, const E_f16 *tile, int ld)
 {
+  int lane = (int) (GM_THREAD % 32);
   for (int i = 0; i < 4; i++) {
     const E_f16 *at = tile + (lane / 4 + i / 2 * 8) * ld + lane % 4 * 2 + i % 2 * 8;
     r[i] = (gm_u32) at[0] | (gm_u32) at[1] << 16;
   }
 }
 GM_FN void
-b_of_depths (gm_u32 *r, const E_f16 *tile, int ld, int lane)
+b_of_depths (gm_u32 *r, const E_f16 *tile, int ld)
 {
+  int lane = (int) (GM_THREAD % 32);
   for (int i = 0; i < 4; i++) {
     const E_f16 *at = tile + (lane % 4 * 2 + i % 2 * 8) * ld + lane / 4 + i / 2 * 8;
     r[i] = (gm_u32) at[0] | (gm_u32) at[ld] << 16;
   }
 }
-GM_FN void
-copy_16 (E_f16 *to, const E_f16 *from, int there)
+GM_MMA (f16)
+GM_MMA (bf16)
+
+GM_FN int
+GM_ANY (int condition)
 {
-  for (int i = 0; i < 8; i++)
-    to[i] = there ? from[i] : 0;
+  int any = 0;
+  for (unsigned lane = 0; lane < 32; lane++)
+    any |= (int) gm_sim->from ((unsigned) condition, lane);
+  return any;
 }
-#define GM_COPIES_END()
-#define GM_COPIES_WAIT_1()
-#define GM_COPIES_WAIT_0()
 
 #endif

@@ -18,6 +18,7 @@ static const struct {
   { "bf16", { "_bf16" } }, { "e4m3", { "_e4m3" } }, { "e5m2", { "_e5m2" } },
   { "exp", { "EXP (", "TANH (", "exp_", "tanh_", "quick_" } },
   { "half", { "half_" } },
+  { "copies", { "copy_", "GM_COPIES" } },
   { "random", { "philox", "uniform_", "normal_" } },
 };
 

@@ -712,6 +712,37 @@ GM_WIDE_ACROSS (f64, GM_BITS_F64, GM_F64_BITS)
 GM_WIDE_ACROSS (i64, (gm_u64), (E_i64))
 #endif
 
+/* -- Copies into shared memory that the thread does not wait for ------------------------------------ */
+
+#ifdef GM_USES_copies
+/* copy_<n>: n bytes, or zeros if it is not there to be read.  They are there after GM_COPIES_WAIT (how many groups may still be on their
+ * way) and a barrier; GM_COPIES_END ends a group.  Before compute capability 8.0 the thread does wait. */
+#if !defined(GM_SIM) && __CUDA_ARCH__ >= 800
+#define GM_COPY(n, CACHE)                                                                          \
+  GM_FN void copy_##n (void *to, const void *from, int there)                                      \
+  {                                                                                                \
+    asm volatile ("cp.async." CACHE ".shared.global [%0], [%1], " #n ", %2;"                       \
+                  :                                                                                \
+                  : "r"((gm_u32) __cvta_generic_to_shared (to)), "l"(from), "r"(there ? n : 0));   \
+  }
+GM_COPY (4, "ca")
+GM_COPY (16, "cg")
+#define GM_COPIES_END() asm volatile ("cp.async.commit_group;" : :)
+#define GM_COPIES_WAIT(on_their_way) asm volatile ("cp.async.wait_group " #on_their_way ";" : : : "memory")
+#else
+#define GM_COPY(n)                                                                                 \
+  GM_FN void copy_##n (void *to, const void *from, int there)                                      \
+  {                                                                                                \
+    for (int i = 0; i < n / 4; i++)                                                                \
+      ((gm_u32 *) to)[i] = there ? ((const gm_u32 *) from)[i] : 0;                                 \
+  }
+GM_COPY (4)
+GM_COPY (16)
+#define GM_COPIES_END()
+#define GM_COPIES_WAIT(on_their_way)
+#endif
+#endif
+
 /* -- Random numbers: Philox4x32-10 (Salmon and others, SC 2011) ----------------------------------- */
 
 #ifdef GM_USES_random

@@ -828,6 +828,40 @@ START_TEST (attention_is_one_kernel_and_near_the_reference)
 }
 END_TEST
 
+/* Scores of even rows rise from -32 to 32, key by key, so that what weights are relative to is left behind again and again; those of odd rows
+ * fall.  Row 3 is infinite.  Where a mask says what is seen, row 0 sees nothing, and row 1 only the last key: long before it there is nothing that
+ * weights could be relative to.  Rows 0 and 3 are no numbers then. */
+START_TEST (attention_follows_scores_that_rise_and_fall)
+{
+  GError *error = NULL;
+  const __typeof__ (attentions[0]) *a = &attentions[_i];
+  g_autofree char *text = attention_text ((size_t) _i);
+  g_autoptr (GPtrArray) graphs = gm_graph_parse (text, &error);
+  ck_assert_msg (graphs != NULL, "%s\n%s", error ? error->message : "", text);
+  GmGraph *g = graphs->pdata[0];
+  g_autofree GmTensor **in = g_new0 (GmTensor *, g->inputs->len + 1);
+  gm_random_inputs (g, 7, GM_RANDOM_TAME, in);
+  int64_t at[4];
+  for (at[0] = 0; at[0] < a->batch; at[0]++)
+    for (at[1] = 0; at[1] < a->heads; at[1]++)
+      for (at[3] = 0; at[3] < a->head; at[3]++) { /* only the first elements count: whole numbers, which no dtype rounds */
+        for (at[2] = 0; at[2] < a->rows; at[2]++)
+          gm_tensor_set (in[0], at, gm_scalar_float (at[3] ? 0 : at[2] == 3 ? INFINITY : at[2] % 2 ? -1 : 1));
+        for (at[2] = 0; at[2] < a->keys; at[2]++)
+          gm_tensor_set (in[1], at, gm_scalar_float (at[3] ? 0 : 4 * (at[2] * 64 / a->keys - 32)));
+      }
+  for (int64_t i = 0; a->mask == KEEPS && i < a->keys; i++)
+    for (int64_t row = 0; row < 2; row++)
+      gm_tensor_set (in[3], (int64_t[]){ row, i }, gm_scalar_bool (row == 1 && i == a->keys - 1));
+  for (at[0] = 0; a->mask == ADDED && at[0] < a->heads; at[0]++)
+    for (at[1] = 0; at[1] < a->rows; at[1]++)
+      for (at[2] = 0; at[2] < a->keys; at[2]++)
+        gm_tensor_set (in[3], at, gm_scalar_float (at[1] % 5 - at[2] % 3));
+  compare (g, (uint64_t) _i, in, a->tolerance);
+  free_inputs (g, in);
+}
+END_TEST
+
 /* Whose weights are a result: they have to be in memory. */
 START_TEST (attention_whose_weights_are_wanted_stays_written_out)
 {
@@ -887,6 +921,7 @@ main (void)
   }
   tcase_add_loop_test (t, numbers_in_order_are_computed_where_they_are_read, 0, G_N_ELEMENTS (counted));
   tcase_add_loop_test (t, attention_is_one_kernel_and_near_the_reference, 0, G_N_ELEMENTS (attentions));
+  tcase_add_loop_test (t, attention_follows_scores_that_rise_and_fall, 0, G_N_ELEMENTS (attentions));
   tcase_add_test (t, attention_whose_weights_are_wanted_stays_written_out);
   tcase_add_loop_test (t, convolutions_of_whole_numbers_give_the_reference_bits, 0, G_N_ELEMENTS (window_dtypes));
   tcase_add_loop_test (t, pools_give_the_reference_bits, 0, G_N_ELEMENTS (window_dtypes));
