@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * rows_whole.c -- one kernel for all phases of a row.
+ *
+ * Rows that begin anywhere are walked from one boundary of 16 bytes to the next; what lies before and behind, fewer than 16 bytes each, is
+ * one element of each of the first threads (point.h).
+ */
+#include "plugins/nvrtc/rows_parts.h"
+
+#define WARPS_BLOCK 128 /* threads of a block whose rows are smaller than it */
+
+/* Is a warp at several rows?  Then all of it goes on where some rows are none: they are not `live`. */
+static bool
+shares_warp (const Rows *r)
+{
+  return r->threads > 1 && r->threads < 32;
+}
+
+/* The beginning of a loop over a thread's steps, `some` of them at a time; those in the middle lie inside of the row. */
+static void
+put_steps (Rows *r, int64_t some)
+{
+  int64_t stride = (int64_t) r->threads * r->pt.lanes, fewest = r->pt.peels ? r->l.n - (r->pt.lanes - 1) : r->l.n;
+  const char *step = some < r->steps ? "(turn + j)" : "j";
+  if (some < r->steps)
+    put (r->t, "#pragma unroll 1\n  for (int turn = 0; turn < %lld; turn += %lld) {\n", (long long) r->steps, (long long) some);
+  put (r->t, "#pragma unroll\n  for (int j = 0; j < %lld; j++) {\n    const gm_index e = %s(gm_index) (%s * %d + tid) * %d;\n", (long long) some,
+       r->pt.peels ? "first + " : "", step, r->threads, r->pt.lanes);
+  if (r->pt.peels || r->steps * stride != r->l.n)
+    put (r->t, "    if (%s < %lld || e < %s) {\n", step, (long long) (fewest / stride), r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n));
+  else
+    put (r->t, "    {\n");
+}
+
+static void
+put_round (Rows *r, uint32_t k, int64_t by)
+{
+  const char *elem = nv_elem (r->l.p->values[r->l.access[k].value].dtype);
+  long long n = r->steps, lanes = r->pt.lanes;
+  if (r->pt.form[k] == NV_VECTOR)
+    put (r->t, "  GM_GO_ROUND (V%d_%s, w%u, %lld, %lld);\n", r->pt.lanes, elem, k, n, (long long) by);
+  else
+    put (r->t, "  GM_GO_ROUND (E_%s, w%u, %lld, %lld);\n", elem, k, n * lanes, (long long) by * lanes);
+}
+
+/* The end of a turn: the next ones come to the front. */
+static void
+put_turn_end (Rows *r, const NvPass *pass, int phase)
+{
+  long long n = r->steps, by = r->some[phase], lanes = r->pt.lanes;
+  for (uint32_t k = 0; k < r->l.n_access; k++)
+    if (nv_rows_reads_held (r, pass, phase, k))
+      put_round (r, k, by);
+  for (uint32_t m = 0; m < r->l.s->n_members; m++) {
+    bool kept = pass->kept & bit (m) && nv_rows_uses_kept (r, pass, m);
+    if (r->pt.onto[m] && kept)
+      put_round (r, r->pt.onto[m] - 1u, by);
+    else if (!r->pt.onto[m] && (kept || pass->keep & bit (m)) && nv_point_is_paired (&r->pt, m))
+      put (r->t, "  GM_GO_ROUND (gm_u32, c%u, %lld, %lld);\n", m, n * lanes / 2, by * lanes / 2);
+    else if (!r->pt.onto[m] && (kept || pass->keep & bit (m)))
+      put (r->t, "  GM_GO_ROUND (E_%s, c%u, %lld, %lld);\n", nv_work (r->l.p->values[loop_member (&r->l, m)->out].dtype), m, n * lanes, by * lanes);
+  }
+  put (r->t, "  }\n");
+}
+
+/* The same for the ends: those before come first. */
+static void
+put_end_steps (Rows *r)
+{
+  put (r->t,
+       "#pragma unroll\n  for (int j = 0; j < %d; j++) {\n    const gm_index at = (gm_index) (j * %d + tid), e = at < first ? at : end - first + at;\n"
+       "    if (at < ends) {\n",
+       r->end_steps, r->threads);
+}
+
+/* Before what may go round a part of the loads, all that are held are begun. */
+static void
+put_holds (Rows *r, const NvPass *pass, const NvPass *of_ends)
+{
+  bool goes_round = r->pt.peels || r->steps * r->threads * r->pt.lanes != r->l.n;
+  if (!goes_round || !nv_point_holds (&r->pt, pass))
+    return;
+  put_steps (r, r->steps);
+  nv_point_hold (&r->pt, pass);
+  put (r->t, "    }\n  }\n");
+  if (r->pt.peels) {
+    put_end_steps (r);
+    nv_point_hold (&r->ends, of_ends);
+    put (r->t, "    }\n  }\n");
+  }
+}
+
+static void
+put_elements (Rows *r, int phase)
+{
+  NvPass pass = nv_rows_pass (r, phase), of_ends = pass;
+  int lanes = r->pt.lanes;
+  char index[48];
+  if (!(pass.stores | pass.folds | pass.keep))
+    return;
+  snprintf (index, sizeof index, "j * %d", lanes);
+  pass.index = index;
+  of_ends.index = pass.step = of_ends.step = "j";
+  if (shares_warp (r))
+    put (r->t, "  if (live) {\n");
+  if (r->keeps) {
+    put_holds (r, &pass, &of_ends);
+    put_steps (r, r->some[phase]);
+    nv_point_pass (&r->pt, &pass);
+    put (r->t, "    }\n  }\n");
+    if (r->some[phase] < r->steps)
+      put_turn_end (r, &pass, phase);
+  } else {
+    put (r->t, "  for (gm_index e = %s(gm_index) tid * %d; e < %s; e += %lld) {\n", r->pt.peels ? "first + " : "", lanes,
+         r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n), (long long) r->threads * lanes);
+    nv_point_pass (&r->pt, &pass);
+    put (r->t, "  }\n");
+  }
+  if (r->pt.peels) {
+    put_end_steps (r);
+    nv_point_pass (&r->ends, &of_ends);
+    put (r->t, "    }\n  }\n");
+  }
+  if (shares_warp (r))
+    put (r->t, "  }\n");
+}
+
+static void
+put_kept (Rows *r)
+{
+  for (uint32_t k = 0; k < r->l.n_access; k++) {
+    const char *elem = nv_elem (r->l.p->values[r->l.access[k].value].dtype);
+    if (r->pt.held[k] && r->pt.form[k] == NV_VECTOR)
+      put (r->t, "  V%d_%s w%u[%lld];\n", r->pt.lanes, elem, k, (long long) r->steps);
+    else if (r->pt.held[k])
+      put (r->t, "  E_%s w%u[%lld];\n", elem, k, (long long) r->steps * r->pt.lanes);
+    if (r->pt.held[k] && r->pt.peels)
+      put (r->t, "  E_%s t%u[%d];\n", elem, k, r->end_steps);
+  }
+  for (uint32_t m = 0; r->keeps && m < r->l.s->n_members; m++)
+    if (r->crossing & bit (m)) {
+      const char *work = nv_work (r->l.p->values[loop_member (&r->l, m)->out].dtype);
+      int64_t elements = r->steps * r->pt.lanes;
+      if (nv_point_is_paired (&r->pt, m))
+        put (r->t, "  gm_u32 c%u[%lld];\n", m, (long long) elements / 2);
+      else if (!r->pt.onto[m])
+        put (r->t, "  E_%s c%u[%lld];\n", work, m, (long long) elements);
+      if (r->pt.peels)
+        put (r->t, "  E_%s g%u[%d];\n", work, m, r->end_steps);
+    }
+}
+
+void
+nv_rows_print_whole (Rows *r, NvUnit *u, int64_t n_rows)
+{
+  char label[64];
+  int block = r->threads > 32 ? r->threads : WARPS_BLOCK, per_block = block / r->threads;
+  nv_point_label (&r->l, label, sizeof label);
+  r->t = nv_begin (u, label, (uint32_t) block, (int32_t) r->l.members[0]);
+  u->k.beside = r->pt.again ? 2 : 0;
+  CgSizes *sizes = u->p->sizes;
+  int stride = r->threads * r->pt.lanes;
+  nv_point_reach (u, &r->l, codegen_size_mul (sizes, codegen_size_add (sizes, n_rows, per_block), stride));
+  nv_reach (u, codegen_size_add (sizes, r->l.n, stride));
+  if (per_block == 1)
+    put (r->t, "  const gm_index row = GM_BLOCK;\n  const int tid = (int) GM_THREAD;\n");
+  else
+    put (r->t,
+         "  const gm_index row%s = (gm_index) GM_BLOCK * %d + GM_THREAD / %d;\n  const int tid = (int) (GM_THREAD %% %d);\n",
+         shares_warp (r) ? "_" : "", per_block, r->threads, r->threads);
+  if (shares_warp (r))
+    put (r->t, "  const int live = row_ < %s;\n  const gm_index row = live ? row_ : %s - 1;\n", NVZ (u, n_rows), NVZ (u, n_rows));
+  else if (per_block > 1)
+    put (r->t, "  if (row >= %s)\n    return;\n", NVZ (u, n_rows));
+  nv_point_head (&r->pt, r->t, "row");
+  r->ends = nv_point_ends (&r->pt);
+  put_kept (r);
+  for (int phase = 0; phase < r->l.n_phases; phase++) {
+    uint64_t f = nv_rows_folds (r, phase);
+    nv_rows_put_members (r, phase);
+    nv_rows_put_accumulators (r, f);
+    put_elements (r, phase);
+    nv_rows_put_combine (r, f);
+    nv_rows_put_results (r, f);
+    nv_rows_put_stores (r, nv_rows_members (r, phase) | f, shares_warp (r) ? "live && tid == 0" : "tid == 0");
+  }
+  nv_end (u, codegen_size_div_up (sizes, n_rows, per_block));
+}
