@@ -43,7 +43,8 @@ NVRTC_SOURCES = plugins/nvrtc/nvrtc.c plugins/nvrtc/attention.c plugins/nvrtc/at
   plugins/nvrtc/point_value.c plugins/nvrtc/points.c plugins/nvrtc/point.h plugins/nvrtc/prelude.c plugins/nvrtc/prelude.cuh plugins/nvrtc/prelude.h plugins/nvrtc/product.c \
   plugins/nvrtc/product.h plugins/nvrtc/product_run.c plugins/nvrtc/program.c plugins/nvrtc/program.h plugins/nvrtc/replay.c \
   plugins/nvrtc/replay.h plugins/nvrtc/rows.c plugins/nvrtc/rows_keep.c plugins/nvrtc/rows_members.c plugins/nvrtc/rows_parts.h \
-  plugins/nvrtc/rows_softmax.c plugins/nvrtc/rows_split.c plugins/nvrtc/rows_whole.c plugins/nvrtc/signals.c plugins/nvrtc/signals.h plugins/nvrtc/tile.c \
+  plugins/nvrtc/rows_softmax.c plugins/nvrtc/rows_split.c plugins/nvrtc/rows_walk.c plugins/nvrtc/rows_whole.c \
+  plugins/nvrtc/signals.c plugins/nvrtc/signals.h plugins/nvrtc/tile.c \
   plugins/nvrtc/tile.h plugins/nvrtc/unit.c plugins/nvrtc/unit.h $(CODEGEN_SOURCES)
 plugin_LTLIBRARIES += plugins/libgramme-nvrtc.la
 plugins_libgramme_nvrtc_la_SOURCES = $(NVRTC_SOURCES)

@@ -40,9 +40,26 @@ static void
 place (NvPoint *pt, char *out, size_t room, uint32_t k, bool guarded, const char *lane)
 {
   char at[256];
+  if (pt->from && pt->l->access[k].inner == 1) {
+    bool one = pt->lanes == 1;
+    snprintf (out, room, "(p%u + (o%u + %s))[%s%s%s]", pt->arg[k], k, pt->from, pt->on, one ? "" : " + ", one ? "" : lane);
+    return;
+  }
   distance (pt, at, k, guarded, lane);
   snprintf (out, room, "p%u[%s]", pt->arg[k], at);
 }
+
+/* The address of a vector. */
+static const char *
+vector_at (const NvPoint *pt, uint32_t k, char text[96])
+{
+  if (pt->from)
+    snprintf (text, 96, "p%u + (o%u + %s) + %s", pt->arg[k], k, pt->from, pt->on);
+  else
+    snprintf (text, 96, "p%u + (o%u + e)", pt->arg[k], k);
+  return text;
+}
+#define VECTOR_AT(pt, k) vector_at ((pt), (k), (char[96]){ 0 })
 
 /* Where access k is held in registers: a vector, or one element. */
 static void
@@ -70,8 +87,8 @@ nv_point_put_load (NvPoint *pt, const NvPass *pass, uint32_t k)
     put (pt->t, "    V%d_%s w%u;\n", pt->lanes, elem, k);
   if (pt->tail)
     put (pt->t, "    if (full)\n  ");
-  put (pt->t, nv_point_is_paired_access (pt, k) ? "    %s = read_%d_%s (p%u + (o%u + e));\n" : "    %s = *(const V%d_%s *) (p%u + (o%u + e));\n", w, pt->lanes,
-       elem, pt->arg[k], k);
+  put (pt->t, nv_point_is_paired_access (pt, k) ? "    %s = read_%d_%s (%s);\n" : "    %s = *(const V%d_%s *) (%s);\n", w, pt->lanes, elem,
+       VECTOR_AT (pt, k));
   if (pt->tail) {
     put (pt->t, "    else\n#pragma unroll\n      for (int l = 0; l < %d; l++)\n", pt->lanes);
     if (nv_point_is_paired_access (pt, k))
@@ -142,7 +159,7 @@ nv_point_put_store (NvPoint *pt, uint32_t k)
          "    if (!full)\n#pragma unroll\n      for (int l = 0; l < %d; l++) {\n        if (%s)\n          "
          "p%u[o%u + e + l] = (E_%s) (y%u.%s);\n      }\n    else\n  ",
          pt->lanes, IN (pt, "l"), pt->arg[k], k, elem, k, nv_point_is_paired_access (pt, k) ? "p[l / 2] >> l % 2 * 16" : "e[l]");
-  put (pt->t, "    *(V%d_%s *) (p%u + (o%u + e)) = y%u;\n", pt->lanes, elem, pt->arg[k], k, k);
+  put (pt->t, "    *(V%d_%s *) (%s) = y%u;\n", pt->lanes, elem, VECTOR_AT (pt, k), k);
 }
 
 void

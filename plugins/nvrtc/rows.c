@@ -15,12 +15,12 @@
  */
 #include "plugins/nvrtc/rows_parts.h"
 
-#define BYTES_OF_THREAD 32 /* that it reads of a row */
+#define BYTES_OF_THREAD 32 /* of a row, in memory */
 #define SYMBOLIC_BLOCK 128 /* threads of a row whose length only the run knows */
 #define SPLIT_FROM 65536   /* elements of a row */
 #define SPLIT_ROWS 64      /* with so many rows the GPU is busy without */
 
-/* bytes: of an element of the widest memory that is read at every point. */
+/* bytes: of an element of the widest memory that is read or written at every point. */
 static int
 threads_for (int64_t n, uint32_t bytes)
 {
@@ -33,12 +33,12 @@ threads_for (int64_t n, uint32_t bytes)
 }
 
 static uint32_t
-bytes_read (const Loop *l)
+widest (const Loop *l)
 {
   uint32_t most = 1;
   for (uint32_t k = 0; k < l->n_access; k++) {
     uint32_t bytes = l->p->values[l->access[k].value].elem_bytes;
-    if (!l->access[k].store && !l->access[k].as_row && l->access[k].inner == 1 && bytes > most)
+    if (!l->access[k].as_row && l->access[k].inner == 1 && bytes > most)
       most = bytes;
   }
   return most;
@@ -53,7 +53,7 @@ nv_print_rows (NvUnit *u, uint32_t step)
   if (u->p->steps[step].rows == 0)
     return;
   int limit = 16;
-  r.threads = threads_for (r.l.n, bytes_read (&r.l));
+  r.threads = threads_for (r.l.n, widest (&r.l));
   bool number = !codegen_is_symbolic (r.l.n);
   while (number && limit > 1 && (int64_t) limit * r.threads > r.l.n)
     limit /= 2;
@@ -68,5 +68,6 @@ nv_print_rows (NvUnit *u, uint32_t step)
     r.threads = 32; /* such rows take long as it is: without a barrier */
   nv_rows_find_softmax (&r);
   nv_rows_plan_kept (&r, number);
+  nv_rows_plan_walk (&r);
   nv_rows_print_whole (&r, u, n_rows);
 }

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * rows_parts.h -- what the files that print rows share: rows.c the step, rows_members.c what is there once in a row, rows_softmax.c what a
- * softmax may do, rows_keep.c what stays in registers, rows_whole.c and rows_split.c the kernels.
+ * softmax may do, rows_keep.c what stays in registers, rows_walk.c how a thread goes through its steps, rows_whole.c and rows_split.c the kernels.
  */
 #ifndef NVRTC_ROWS_PARTS_H
 #define NVRTC_ROWS_PARTS_H
 
 #include "plugins/nvrtc/point.h"
+
+/* How a thread goes through its steps: in turns of so many, which are unrolled as registers have no index; or, of a phase that has nothing
+ * in registers from another one, in a loop over stretches of so many, which are read at once. */
+typedef struct {
+  int64_t turn; /* `steps`: there is one; 0: stretches */
+  int stretch;
+} NvWalk;
 
 typedef struct {
   NvPoint pt, ends; /* ends: where rows begin anywhere */
@@ -16,7 +23,8 @@ typedef struct {
   bool keeps;      /* crossing members are in c<m>, and memory of several phases in w<k> */
   uint64_t crossing;
   int first[CG_MAX_MEMBERS * 4], last[CG_MAX_MEMBERS * 4]; /* the phases that read what is held of an access */
-  int64_t some[CG_MAX_MEMBERS + 1]; /* steps that are unrolled in a phase */
+  NvWalk walk[CG_MAX_MEMBERS + 1]; /* per phase */
+  char on[48];     /* NvPoint.on */
   int end_steps;   /* of a thread through the ends */
   int64_t chunks, chunk; /* split: blocks of a row, elements of each */
   NvArg partial[CG_MAX_MEMBERS];
@@ -59,8 +67,16 @@ void nv_rows_plan_kept (Rows *r, bool number);
 /* What is computed at every point in a phase, and what is there from earlier ones. */
 NvPass nv_rows_pass (Rows *r, int phase);
 bool nv_rows_uses_kept (Rows *r, const NvPass *pass, uint32_t m);
-/* Is access k in registers before this pass, which reads it? */
-bool nv_rows_reads_held (Rows *r, const NvPass *pass, int phase, uint32_t k);
+/* Does this pass read access k, which is held in registers? */
+bool nv_rows_reads_held (Rows *r, const NvPass *pass, uint32_t k);
+/* Registers of a thread for what crosses phases; bytes of member m's element; about how many instructions it is. */
+int64_t nv_rows_room (const Rows *r);
+uint32_t nv_rows_bytes (const Rows *r, uint32_t m);
+int nv_rows_cost (Rows *r, uint32_t m);
+
+/* -- rows_walk.c --------------------------------------------------------------------------------------- */
+
+void nv_rows_plan_walk (Rows *r);
 
 /* -- rows_whole.c, rows_split.c -------------------------------------------------------------------------- */
 

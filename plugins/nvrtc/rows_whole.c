@@ -15,20 +15,29 @@ shares_warp (const Rows *r)
   return r->threads > 1 && r->threads < 32;
 }
 
-/* The beginning of a loop over a thread's steps, `some` of them at a time; those in the middle lie inside of the row. */
+/* The beginning of a loop over a thread's steps, `some` of them at a time.  All but the last ones lie inside of the row. */
 static void
 put_steps (Rows *r, int64_t some)
 {
-  int64_t stride = (int64_t) r->threads * r->pt.lanes, fewest = r->pt.peels ? r->l.n - (r->pt.lanes - 1) : r->l.n;
-  const char *step = some < r->steps ? "(turn + j)" : "j";
+  int64_t stride = (int64_t) r->threads * r->pt.lanes, fewest = r->pt.peels ? r->l.n - (r->pt.lanes - 1) : r->l.n, sure = fewest / stride;
   if (some < r->steps)
     put (r->t, "#pragma unroll 1\n  for (int turn = 0; turn < %lld; turn += %lld) {\n", (long long) r->steps, (long long) some);
-  put (r->t, "#pragma unroll\n  for (int j = 0; j < %lld; j++) {\n    const gm_index e = %s(gm_index) (%s * %d + tid) * %d;\n", (long long) some,
-       r->pt.peels ? "first + " : "", step, r->threads, r->pt.lanes);
+  snprintf (r->on, sizeof r->on, "%s * %lld", some < r->steps ? "(turn + j)" : "j", (long long) stride);
+  r->pt.from = "b";
+  r->pt.on = r->on;
+  put (r->t, "#pragma unroll\n  for (int j = 0; j < %lld; j++) {\n    const gm_index b = %s(gm_index) tid * %d, e = b + (gm_index) (%s);\n", (long long) some,
+       r->pt.peels ? "first + " : "", r->pt.lanes, r->on);
   if (r->pt.peels || r->steps * stride != r->l.n)
-    put (r->t, "    if (%s < %lld || e < %s) {\n", step, (long long) (fewest / stride), r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n));
+    put (r->t, "    if (j < %lld || e < %s) {\n", (long long) (some - (r->steps - sure)), r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n));
   else
     put (r->t, "    {\n");
+}
+
+static void
+put_steps_end (Rows *r)
+{
+  put (r->t, "    }\n  }\n");
+  r->pt.from = r->pt.on = NULL;
 }
 
 static void
@@ -44,11 +53,11 @@ put_round (Rows *r, uint32_t k, int64_t by)
 
 /* The end of a turn: the next ones come to the front. */
 static void
-put_turn_end (Rows *r, const NvPass *pass, int phase)
+put_turn_end (Rows *r, const NvPass *pass, int64_t by)
 {
-  long long n = r->steps, by = r->some[phase], lanes = r->pt.lanes;
+  long long n = r->steps, lanes = r->pt.lanes;
   for (uint32_t k = 0; k < r->l.n_access; k++)
-    if (nv_rows_reads_held (r, pass, phase, k))
+    if (nv_rows_reads_held (r, pass, k))
       put_round (r, k, by);
   for (uint32_t m = 0; m < r->l.s->n_members; m++) {
     bool kept = pass->kept & bit (m) && nv_rows_uses_kept (r, pass, m);
@@ -74,14 +83,14 @@ put_end_steps (Rows *r)
 
 /* Before what may go round a part of the loads, all that are held are begun. */
 static void
-put_holds (Rows *r, const NvPass *pass, const NvPass *of_ends)
+put_holds (Rows *r, const NvPass *pass, const NvPass *of_ends, bool turns)
 {
-  bool goes_round = r->pt.peels || r->steps * r->threads * r->pt.lanes != r->l.n;
+  bool goes_round = turns || r->pt.peels || r->steps * r->threads * r->pt.lanes != r->l.n;
   if (!goes_round || !nv_point_holds (&r->pt, pass))
     return;
   put_steps (r, r->steps);
   nv_point_hold (&r->pt, pass);
-  put (r->t, "    }\n  }\n");
+  put_steps_end (r);
   if (r->pt.peels) {
     put_end_steps (r);
     nv_point_hold (&r->ends, of_ends);
@@ -90,31 +99,86 @@ put_holds (Rows *r, const NvPass *pass, const NvPass *of_ends)
 }
 
 static void
+put_turns (Rows *r, NvPass *pass, const NvPass *of_ends, int64_t some)
+{
+  char index[48];
+  snprintf (index, sizeof index, "j * %d", r->pt.lanes);
+  pass->index = index;
+  pass->step = "j";
+  put_holds (r, pass, of_ends, some < r->steps);
+  put_steps (r, some);
+  nv_point_pass (&r->pt, pass);
+  put_steps_end (r);
+  if (some < r->steps)
+    put_turn_end (r, pass, some);
+}
+
+/* The beginning of the loop over a stretch' steps. */
+static void
+put_stretch (Rows *r, int n, const char *end)
+{
+  snprintf (r->on, sizeof r->on, "j * %d", r->threads * r->pt.lanes);
+  r->pt.from = "at";
+  r->pt.on = r->on;
+  put (r->t, "  for (int j = 0; j < %d; j++) {\n    const gm_index e = at + (gm_index) (%s);\n    if (e < %s) {\n", n, r->on, end);
+}
+
+/* A loop whose length only the run knows: vectors of a stretch are read at once, and come to the front one after the other. */
+static void
+put_stretches (Rows *r, NvPass *pass, int n)
+{
+  const char *begin = r->pt.peels ? "first + " : "", *end = r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n);
+  long long stride = (long long) r->threads * r->pt.lanes;
+  bool held[CG_MAX_MEMBERS * 4] = { false }, any = false;
+  for (uint32_t k = 0; k < r->l.n_access && n > 1; k++) {
+    held[k] = r->pt.form[k] == NV_VECTOR && !r->l.access[k].store && nv_point_reads (&r->pt, pass->compute | pass->folds, k);
+    any = any || held[k];
+  }
+  if (!any) {
+    put (r->t, "#pragma unroll %d\n  for (gm_index e = %s(gm_index) tid * %d; e < %s; e += %lld) {\n", n, begin, r->pt.lanes, end, stride);
+    nv_point_pass (&r->pt, pass);
+    put (r->t, "  }\n");
+    return;
+  }
+  put (r->t, "#pragma unroll 1\n  for (gm_index at = %s(gm_index) tid * %d; at < %s; at += %lld) {\n", begin, r->pt.lanes, end, n * stride);
+  for (uint32_t k = 0; k < r->l.n_access; k++)
+    if (held[k]) {
+      put (r->t, "  V%d_%s w%u[%d];\n", r->pt.lanes, nv_elem (r->l.p->values[r->l.access[k].value].dtype), k, n);
+      r->pt.held[k] = NV_HOLD;
+    }
+  pass->step = "j";
+  put (r->t, "#pragma unroll\n");
+  put_stretch (r, n, end);
+  nv_point_hold (&r->pt, pass);
+  put_steps_end (r);
+  put (r->t, "#pragma unroll 1\n");
+  pass->step = "0";
+  put_stretch (r, n, end);
+  nv_point_pass (&r->pt, pass);
+  put (r->t, "    }\n");
+  for (uint32_t k = 0; k < r->l.n_access; k++)
+    if (held[k]) {
+      for (int i = 1; i < n; i++)
+        put (r->t, "    w%u[%d] = w%u[%d];\n", k, i - 1, k, i);
+      r->pt.held[k] = 0;
+    }
+  put (r->t, "  }\n  }\n");
+  r->pt.from = r->pt.on = NULL;
+}
+
+static void
 put_elements (Rows *r, int phase)
 {
   NvPass pass = nv_rows_pass (r, phase), of_ends = pass;
-  int lanes = r->pt.lanes;
-  char index[48];
   if (!(pass.stores | pass.folds | pass.keep))
     return;
-  snprintf (index, sizeof index, "j * %d", lanes);
-  pass.index = index;
-  of_ends.index = pass.step = of_ends.step = "j";
+  of_ends.index = of_ends.step = "j";
   if (shares_warp (r))
     put (r->t, "  if (live) {\n");
-  if (r->keeps) {
-    put_holds (r, &pass, &of_ends);
-    put_steps (r, r->some[phase]);
-    nv_point_pass (&r->pt, &pass);
-    put (r->t, "    }\n  }\n");
-    if (r->some[phase] < r->steps)
-      put_turn_end (r, &pass, phase);
-  } else {
-    put (r->t, "  for (gm_index e = %s(gm_index) tid * %d; e < %s; e += %lld) {\n", r->pt.peels ? "first + " : "", lanes,
-         r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n), (long long) r->threads * lanes);
-    nv_point_pass (&r->pt, &pass);
-    put (r->t, "  }\n");
-  }
+  if (r->walk[phase].turn)
+    put_turns (r, &pass, &of_ends, r->walk[phase].turn);
+  else
+    put_stretches (r, &pass, r->walk[phase].stretch);
   if (r->pt.peels) {
     put_end_steps (r);
     nv_point_pass (&r->ends, &of_ends);

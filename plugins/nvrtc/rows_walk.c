@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * rows_walk.c -- how a thread goes through its steps of a row, phase by phase.
+ *
+ * Unrolled steps are the most that a GPU can mix, but a compiler takes its time for text.  Where all phases together would be more
+ * than BUDGET, the longest ones become loops: over turns of a few steps, at whose end what is kept in registers goes round, so that the turn's
+ * part is always in the same ones; or over stretches, where nothing is kept.
+ */
+#include "plugins/nvrtc/rows_parts.h"
+
+#define BUDGET 760    /* instructions */
+#define OF_PHASE 110  /* that a phase is without its elements: what combines threads, */
+#define OF_LOOP 60    /* a loop around turns, */
+#define OF_BRANCH 6   /* a step that may lie outside of its row, */
+#define OF_VECTOR 6   /* what reads or writes one, */
+#define OF_ELEMENT 5  /* an element alone, */
+#define OF_COSTLY 18  /* and what nv_rows_cost knows only as costly: a compiler takes long for functions */
+#define COSTLY 8
+#define TURN 192      /* of a turn, where that is short enough */
+#define FEW_STEPS 8   /* where nothing is kept */
+#define ON_ITS_WAY 32 /* bytes that each of 1024 threads reads at once */
+#define ELEMENTS_ALONE 4 /* steps at once where there are no vectors */
+
+/* -- How much text there is -------------------------------------------------------------------------------- */
+
+static bool
+reads (Rows *r, const NvPass *pass, uint32_t k)
+{
+  const Access *a = &r->l.access[k];
+  return !a->store && !a->as_row && a->inner != 0 && nv_point_reads (&r->pt, pass->compute | pass->folds, k);
+}
+
+/* About how many instructions a step is, and one of the ends. */
+static void
+count_step (Rows *r, const NvPass *pass, int64_t *step, int64_t *end)
+{
+  int64_t members = 0, vectors = 0, elements = 0;
+  for (uint32_t m = 0; m < r->l.s->n_members; m++) {
+    int cost = pass->compute & bit (m) && !loop_is_row (&r->l, m) ? nv_rows_cost (r, m) : 0;
+    members += (cost < COSTLY ? cost : OF_COSTLY) + (pass->folds & bit (m) ? 1 : 0);
+    if (pass->stores & bit (m))
+      *(r->pt.form[loop_access (&r->l, loop_member (&r->l, m)->out, false, true)] == NV_VECTOR ? &vectors : &elements) += 1;
+  }
+  for (uint32_t k = 0; k < r->l.n_access; k++)
+    if (reads (r, pass, k) && !r->pt.held[k])
+      *(r->pt.form[k] == NV_VECTOR ? &vectors : &elements) += 1;
+  *step = (members + elements * OF_ELEMENT) * r->pt.lanes + vectors * OF_VECTOR + (r->pt.peels ? OF_BRANCH : 0);
+  *end = r->pt.peels ? members + (elements + vectors) * OF_ELEMENT + OF_BRANCH : 0;
+}
+
+/* -- Turns --------------------------------------------------------------------------------------------------- */
+
+/* What this pass keeps takes the registers of what it reads for the last time. */
+static void
+find_onto (Rows *r, const NvPass *pass, int phase)
+{
+  for (uint32_t k = 0; k < r->l.n_access; k++) {
+    uint32_t m = 0;
+    if (!nv_rows_reads_held (r, pass, k) || r->first[k] == phase || r->last[k] != phase || r->pt.form[k] != NV_VECTOR || r->pt.pairs
+        || r->l.p->values[r->l.access[k].value].dtype != GRAMME_DTYPE_F32)
+      continue;
+    while (m < r->l.s->n_members
+           && (!(pass->keep & bit (m)) || r->pt.onto[m] || r->l.p->values[loop_member (&r->l, m)->out].dtype != GRAMME_DTYPE_F32))
+      m++;
+    if (m < r->l.s->n_members)
+      r->pt.onto[m] = (uint8_t) (k + 1);
+  }
+}
+
+static int64_t
+of_access (const Rows *r, uint32_t k)
+{
+  int64_t bytes = r->l.p->values[r->l.access[k].value].elem_bytes, elements = r->steps * r->pt.lanes;
+  return r->pt.form[k] == NV_VECTOR ? (elements * bytes + 3) / 4 : elements * ((bytes + 3) / 4);
+}
+
+static int64_t
+of_member (const Rows *r, uint32_t m)
+{
+  int64_t elements = r->steps * r->pt.lanes;
+  return nv_point_is_paired (&r->pt, m) ? elements / 2 : elements * (nv_rows_bytes (r, m) > 4 ? 2 : 1);
+}
+
+/* Registers of all that is held or kept, whichever phase it is for. */
+static int64_t
+count_all (const Rows *r)
+{
+  int64_t all = 0;
+  for (uint32_t k = 0; k < r->l.n_access; k++)
+    all += r->pt.held[k] ? of_access (r, k) : 0;
+  for (uint32_t m = 0; m < r->l.s->n_members; m++)
+    all += r->crossing & bit (m) && !r->pt.onto[m] ? of_member (r, m) : 0;
+  return all;
+}
+
+/* Registers that this pass has from another one, or for it. */
+static int64_t
+count_registers (Rows *r, const NvPass *pass)
+{
+  int64_t all = 0;
+  for (uint32_t k = 0; k < r->l.n_access; k++)
+    all += nv_rows_reads_held (r, pass, k) ? of_access (r, k) : 0;
+  for (uint32_t m = 0; m < r->l.s->n_members; m++)
+    all += pass->keep & bit (m) || (pass->kept & bit (m) && nv_rows_uses_kept (r, pass, m)) ? of_member (r, m) : 0;
+  return all;
+}
+
+/* -- Stretches ----------------------------------------------------------------------------------------------- */
+
+/* So many steps that enough is on its way: of 1024 threads a multiprocessor has room for one block, of fewer for 2048 threads. */
+static int
+stretch_of (Rows *r, const NvPass *pass)
+{
+  uint32_t bytes = 0;
+  for (uint32_t k = 0; k < r->l.n_access; k++)
+    if (reads (r, pass, k) && r->pt.form[k] == NV_VECTOR)
+      bytes += r->l.p->values[r->l.access[k].value].elem_bytes * (uint32_t) r->pt.lanes;
+  return bytes == 0 ? ELEMENTS_ALONE : bytes >= ON_ITS_WAY || r->threads < 1024 ? 1 : 2;
+}
+
+/* -- The plan ------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  NvPass pass;
+  int64_t step;      /* instructions */
+  int64_t registers; /* that go round */
+} Phase;
+
+static int64_t
+count_walk (const Rows *r, const Phase *phase, NvWalk walk)
+{
+  return phase->step * (walk.turn ? walk.turn : walk.stretch) + (walk.turn && walk.turn < r->steps ? phase->registers + OF_LOOP : 0);
+}
+
+/* The next shorter walk of a phase; the same if there is none. */
+static NvWalk
+shorter (const Rows *r, const Phase *phase, NvWalk walk)
+{
+  int64_t most = walk.turn < r->steps ? 1 : r->steps / 4; /* what goes round takes its time: in large turns first */
+  if (walk.turn <= 1)
+    return walk;
+  if (phase->registers == 0)
+    return (NvWalk){ 0, walk.stretch };
+  while (most > 1 && (phase->step * most > TURN || r->steps % most))
+    most--;
+  return (NvWalk){ most > 1 ? most : 1, walk.stretch };
+}
+
+/* Shortens what this makes shortest. */
+static bool
+shorten (Rows *r, Phase *phases)
+{
+  int64_t most = 0;
+  int best = -1;
+  for (int i = 0; i < r->l.n_phases; i++) {
+    int64_t saved = count_walk (r, &phases[i], r->walk[i]) - count_walk (r, &phases[i], shorter (r, &phases[i], r->walk[i]));
+    if (saved > most) {
+      most = saved;
+      best = i;
+    }
+  }
+  if (best < 0)
+    return false;
+  NvWalk less = shorter (r, &phases[best], r->walk[best]);
+  if (less.turn)
+    find_onto (r, &phases[best].pass, best);
+  if (!less.turn || count_all (r) <= nv_rows_room (r))
+    r->walk[best] = less;
+  else
+    phases[best].registers = INT32_MAX; /* there are too few for this */
+  return true;
+}
+
+void
+nv_rows_plan_walk (Rows *r)
+{
+  Phase phases[CG_MAX_MEMBERS + 1] = { 0 };
+  int64_t fixed = 0, all;
+  for (int i = 0; i < r->l.n_phases; i++) {
+    int64_t end;
+    phases[i].pass = nv_rows_pass (r, i);
+    count_step (r, &phases[i].pass, &phases[i].step, &end);
+    phases[i].registers = count_registers (r, &phases[i].pass);
+    fixed += OF_PHASE + end * r->end_steps;
+    bool in_stretches = !r->keeps || (phases[i].registers == 0 && r->steps > FEW_STEPS);
+    r->walk[i] = (NvWalk){ in_stretches ? 0 : r->steps, stretch_of (r, &phases[i].pass) };
+  }
+  do {
+    all = fixed;
+    for (int i = 0; i < r->l.n_phases; i++)
+      all += count_walk (r, &phases[i], r->walk[i]);
+  } while (r->keeps && all > BUDGET && shorten (r, phases));
+}
