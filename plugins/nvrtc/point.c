@@ -160,6 +160,7 @@ one_by_one (const NvPoint *pt)
   one.lanes = 1;
   one.tail = one.quick = one.pairs = false;
   one.ahead = 0;
+  one.from = one.on = NULL;
   for (uint32_t k = 0; k < pt->l->n_access; k++)
     one.form[k] = pt->form[k] == NV_VECTOR ? NV_EACH : pt->form[k];
   return one;

@@ -38,7 +38,8 @@ typedef struct {
   bool is_ends; /* this is about the ends of rows */
   bool again; /* halves that are held are widened in each phase again: registers are for two blocks */
   bool quick; /* ops take their quick forms */
-  const char *from, *on; /* e is `from` + `on`, which is a number where steps are unrolled: addresses that share `from` are one, and distances.  NULL: it is not */
+  /* e is `from` + `on`, a number where steps are unrolled: then one address and distances from it are enough.  NULL: e alone. */
+  const char *from, *on;
   int64_t ahead; /* so many elements further on memory is brought near, for a block that comes later; 0: it is not */
   uint32_t leader;
   uint8_t form[CG_MAX_MEMBERS * 4];

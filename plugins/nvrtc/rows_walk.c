@@ -18,7 +18,7 @@
 #define TURN 192      /* of a turn, where that is short enough */
 #define FEW_STEPS 8   /* where nothing is kept */
 #define ON_ITS_WAY 32 /* bytes that each of 1024 threads reads at once */
-#define ELEMENTS_ALONE 4 /* steps at once where there are no vectors */
+#define ALONE 4       /* elements that are read at once, where there are no vectors */
 
 /* -- How much text there is -------------------------------------------------------------------------------- */
 
@@ -104,17 +104,24 @@ count_registers (Rows *r, const NvPass *pass)
   return all;
 }
 
-/* -- Stretches ----------------------------------------------------------------------------------------------- */
+/* -- What is on its way ---------------------------------------------------------------------------------------- */
 
-/* So many steps that enough is on its way: of 1024 threads a multiprocessor has room for one block, of fewer for 2048 threads. */
-static int
-stretch_of (Rows *r, const NvPass *pass)
+/* Bytes of vectors that a step reads, of those that are not held. */
+static uint32_t
+count_bytes (Rows *r, const NvPass *pass)
 {
   uint32_t bytes = 0;
   for (uint32_t k = 0; k < r->l.n_access; k++)
-    if (reads (r, pass, k) && r->pt.form[k] == NV_VECTOR)
+    if (reads (r, pass, k) && r->pt.form[k] == NV_VECTOR && !r->pt.held[k])
       bytes += r->l.p->values[r->l.access[k].value].elem_bytes * (uint32_t) r->pt.lanes;
-  return bytes == 0 ? ELEMENTS_ALONE : bytes >= ON_ITS_WAY || r->threads < 1024 ? 1 : 2;
+  return bytes;
+}
+
+/* So many steps that enough is on its way: of 1024 threads a multiprocessor has room for one block, of fewer for 2048 threads. */
+static int
+at_once (const Rows *r, uint32_t bytes)
+{
+  return bytes >= ON_ITS_WAY || r->threads < 1024 ? 1 : 2;
 }
 
 /* -- The plan ------------------------------------------------------------------------------------------------ */
@@ -123,12 +130,13 @@ typedef struct {
   NvPass pass;
   int64_t step;      /* instructions */
   int64_t registers; /* that go round */
+  int64_t least;     /* steps of a turn */
 } Phase;
 
 static int64_t
 count_walk (const Rows *r, const Phase *phase, NvWalk walk)
 {
-  return phase->step * (walk.turn ? walk.turn : walk.stretch) + (walk.turn && walk.turn < r->steps ? phase->registers + OF_LOOP : 0);
+  return phase->step * (walk.turn ? walk.turn : 1) + (walk.turn && walk.turn < r->steps ? phase->registers + OF_LOOP : 0);
 }
 
 /* The next shorter walk of a phase; the same if there is none. */
@@ -140,9 +148,10 @@ shorter (const Rows *r, const Phase *phase, NvWalk walk)
     return walk;
   if (phase->registers == 0)
     return (NvWalk){ 0, walk.stretch };
-  while (most > 1 && (phase->step * most > TURN || r->steps % most))
+  most = most > phase->least ? most : phase->least;
+  while (most > phase->least && (phase->step * most > TURN || r->steps % most))
     most--;
-  return (NvWalk){ most > 1 ? most : 1, walk.stretch };
+  return r->steps % most == 0 && most < walk.turn ? (NvWalk){ most, walk.stretch } : walk;
 }
 
 /* Shortens what this makes shortest. */
@@ -161,7 +170,7 @@ shorten (Rows *r, Phase *phases)
   if (best < 0)
     return false;
   NvWalk less = shorter (r, &phases[best], r->walk[best]);
-  if (less.turn)
+  if (less.turn && r->walk[best].turn == r->steps)
     find_onto (r, &phases[best].pass, best);
   if (!less.turn || count_all (r) <= nv_rows_room (r))
     r->walk[best] = less;
@@ -181,8 +190,10 @@ nv_rows_plan_walk (Rows *r)
     count_step (r, &phases[i].pass, &phases[i].step, &end);
     phases[i].registers = count_registers (r, &phases[i].pass);
     fixed += OF_PHASE + end * r->end_steps;
+    uint32_t bytes = count_bytes (r, &phases[i].pass);
+    phases[i].least = bytes ? at_once (r, bytes) : 1;
     bool in_stretches = !r->keeps || (phases[i].registers == 0 && r->steps > FEW_STEPS);
-    r->walk[i] = (NvWalk){ in_stretches ? 0 : r->steps, stretch_of (r, &phases[i].pass) };
+    r->walk[i] = (NvWalk){ in_stretches ? 0 : r->steps, bytes ? at_once (r, bytes) : ALONE };
   }
   do {
     all = fixed;

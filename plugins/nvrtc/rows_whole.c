@@ -123,7 +123,7 @@ put_stretch (Rows *r, int n, const char *end)
   put (r->t, "  for (int j = 0; j < %d; j++) {\n    const gm_index e = at + (gm_index) (%s);\n    if (e < %s) {\n", n, r->on, end);
 }
 
-/* A loop whose length only the run knows: vectors of a stretch are read at once, and come to the front one after the other. */
+/* A loop over stretches: the vectors of one are read at once, and come to the front one after the other. */
 static void
 put_stretches (Rows *r, NvPass *pass, int n)
 {
@@ -131,7 +131,7 @@ put_stretches (Rows *r, NvPass *pass, int n)
   long long stride = (long long) r->threads * r->pt.lanes;
   bool held[CG_MAX_MEMBERS * 4] = { false }, any = false;
   for (uint32_t k = 0; k < r->l.n_access && n > 1; k++) {
-    held[k] = r->pt.form[k] == NV_VECTOR && !r->l.access[k].store && nv_point_reads (&r->pt, pass->compute | pass->folds, k);
+    held[k] = r->pt.form[k] == NV_VECTOR && !r->l.access[k].store && !r->l.access[k].as_row && nv_point_reads (&r->pt, pass->compute | pass->folds, k);
     any = any || held[k];
   }
   if (!any) {

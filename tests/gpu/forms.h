@@ -84,6 +84,27 @@
   "  %4 = reciprocal %3\n"                                                                         \
   "  %5 = mul %2 %4\n"                                                                             \
   "}\n"
+/* With what a gradient needs, which is wider than halves. */
+#define TRAINED_LOG_SOFTMAX(T, R, N)                                                               \
+  "forward (%x: " T "[" R ", " N "]) -> (%7, %3, %4) {\n"                                          \
+  "  %0 = cast %x dtype=f32\n"                                                                     \
+  "  %1 = amax %0 dims=[1] keepdim=true\n"                                                         \
+  "  %2 = sub %0 %1\n"                                                                             \
+  "  %3 = exp %2\n"                                                                                \
+  "  %4 = sum %3 dims=[1] keepdim=true\n"                                                          \
+  "  %5 = log %4\n"                                                                                \
+  "  %6 = sub %2 %5\n"                                                                             \
+  "  %7 = cast %6 dtype=" T "\n"                                                                   \
+  "}\n"
+/* The first phase is the long one; registers go round there, too, as x is there to the end. */
+#define SHARES(T, R, N)                                                                            \
+  "forward (%x: " T "[" R ", " N "]) -> (%5) {\n"                                                  \
+  "  %0 = exp %x\n"                                                                                \
+  "  %1 = tanh %0\n"                                                                               \
+  "  %2 = sum %1 dims=[1] keepdim=true\n"                                                          \
+  "  %4 = div %1 %2\n"                                                                             \
+  "  %5 = mul %4 %x\n"                                                                             \
+  "}\n"
 #define SUMS(T, R, N)                                                                              \
   "forward (%x: " T "[" R ", " N "], %w: " T "[" N "]) -> (%1, %2, %3, %4, %5) {\n"                \
   "  %0 = mul %x %w : " T "[" R ", " N "]\n"                                                       \
@@ -148,6 +169,14 @@ static const struct {
   { SOFTMAX ("f32", "3", "30000"), 1e-6 },     { SCALED_SOFTMAX ("f32", "3", "32767"), 1e-6 },
   { GATED_SOFTMAX ("f32", "3", "20480"), 1e-6 }, { GATED_SOFTMAX ("f32", "3", "20479"), 1e-6 },
   { GATED_SOFTMAX ("f16", "3", "32768"), 2e-3 }, { GATED_SOFTMAX ("bf16", "3", "32760"), 1e-2 },
+  /* What a thread has no registers for, and what registers go round for. */
+  { SOFTMAX ("f32", "3", "60000"), 1e-6 },     { LAYER_NORM ("f32", "3", "60001"), 1e-5 },
+  { LAYER_NORM ("f32", "3", "32767"), 1e-5 },  { HALF_LAYER_NORM ("bf16", "3", "32767"), 2e-2 },
+  { SCALED_SOFTMAX ("f64", "2", "30001"), 1e-14 }, { SOFTMAX ("bf16", "66", "70001"), 1e-2 },
+  { TRAINED_LOG_SOFTMAX ("f16", "5", "1023"), 2e-3 }, { TRAINED_LOG_SOFTMAX ("bf16", "3", "32767"), 1e-2 },
+  { TRAINED_LOG_SOFTMAX ("f16", "3", "32768"), 2e-3 }, { TRAINED_LOG_SOFTMAX ("bf16", "3", "65535"), 1e-2 },
+  { SHARES ("f32", "3", "20480"), 1e-5 },      { SHARES ("f32", "3", "20479"), 1e-5 },
+  { SHARES ("f16", "3", "32768"), 4e-3 },
   { SUMS ("f32", "1100", "70"), 1e-5 },        { SUMS ("f32", "70", "1100"), 1e-5 },
   { SUMS ("f32", "3", "100000"), 1e-5 },       { SUMS ("f16", "300", "33"), 2e-3 },
   { SUMS ("i64", "300", "33"), 0 },            { PRODUCT ("f32", "65", "33", "70"), 1e-5 },

@@ -194,6 +194,8 @@ static const struct {
   { HALF_LAYER_NORM ("bf16", "1024", "32768"), "ld.global.nc.v4", "st.global.v4", 12 },
   { HALF_SOFTMAX ("bf16", "1024", "32768"), "ld.global.nc.v4", "st.global.v4", 4 },
   { HALF_SOFTMAX ("f16", "1024", "32768"), "ld.global.nc.v4", "st.global.v4", 4 },
+  { LAYER_NORM ("f32", "1024", "32767"), "ld.global.nc.v4", "st.global.v4", 8 },
+  { HALF_LAYER_NORM ("bf16", "1024", "32767"), "ld.global.nc.v4", "st.global.v4", 4 },
 };
 
 START_TEST (rows_are_read_once_in_wide_accesses)
@@ -284,6 +286,62 @@ START_TEST (much_of_a_row_is_taken_in_turns)
   g_autofree char *ptx = ptx_of (g);
   ck_assert_msg (!strstr (ptx, ".local"), "%s", texts[_i]);
   ck_assert_msg (count (ptx, "fma.rn.f32") <= most[_i], "%d of fma.rn.f32: %s", count (ptx, "fma.rn.f32"), texts[_i]);
+}
+END_TEST
+
+/* Lines of the code. */
+static int
+count_instructions (const char *ptx)
+{
+  return count (ptx, ";\n");
+}
+
+/* What a row is in text has a budget, however long it is and whatever is stored: a compiler's time is that text's.  `most` is a little more than
+ * there is; with all steps unrolled these are from a quarter more to four times as much. */
+static const struct {
+  const char *text;
+  int most;
+} budgets[] = {
+  { SOFTMAX ("f32", "1024", "100000"), 500 },
+  { LAYER_NORM ("f32", "1024", "100000"), 340 },
+  { LAYER_NORM ("f32", "1024", "32767"), 500 },
+  { HALF_LAYER_NORM ("bf16", "1024", "1023"), 500 },
+  { HALF_LAYER_NORM ("f16", "1024", "32767"), 580 },
+  { TRAINED_LOG_SOFTMAX ("f16", "1024", "1023"), 720 },
+  { TRAINED_LOG_SOFTMAX ("bf16", "1024", "32767"), 670 },
+  { TRAINED_LOG_SOFTMAX ("f32", "1024", "32768"), 680 },
+};
+
+START_TEST (text_of_rows_has_a_budget)
+{
+  g_autoptr (GmGraph) g = parse (budgets[_i].text);
+  g_autofree char *ptx = ptx_of (g);
+  ck_assert_msg (count (ptx, ".entry") == 1, "%d kernels: %s", count (ptx, ".entry"), budgets[_i].text);
+  ck_assert_msg (!strstr (ptx, ".local"), "%s", budgets[_i].text);
+  ck_assert_msg (count_instructions (ptx) <= budgets[_i].most, "%d instructions: %s", count_instructions (ptx), budgets[_i].text);
+}
+END_TEST
+
+/* Where a thread has not the registers for its part of a row, every phase reads it again, two times 16 bytes at once. */
+START_TEST (long_rows_are_read_two_vectors_at_a_time)
+{
+  static const char *const texts[] = { SOFTMAX ("f32", "1024", "100000"), SOFTMAX ("f32", "1024", "99999"), HALF_SOFTMAX ("bf16", "1024", "100000") };
+  g_autoptr (GmGraph) g = parse (texts[_i]);
+  g_autofree char *ptx = ptx_of (g);
+  ck_assert_msg (count (ptx, "ld.global.nc.v4") == 3 * 2, "%d wide reads: %s", count (ptx, "ld.global.nc.v4"), texts[_i]);
+  ck_assert_msg (count (ptx, "st.global.v4") == 1, "%d wide writes: %s", count (ptx, "st.global.v4"), texts[_i]);
+}
+END_TEST
+
+/* The steps of a thread are numbers behind one address of each memory. */
+START_TEST (steps_of_a_row_share_an_address)
+{
+  static const char *const texts[] = { SOFTMAX ("f32", "1024", "4096"), SOFTMAX ("f32", "1024", "1023"), HALF_LAYER_NORM ("bf16", "1024", "4096") };
+  static const int most[] = { 2, 4, 4 }; /* x and the result, and the same of the ends; weights and a bias */
+  g_autoptr (GmGraph) g = parse (texts[_i]);
+  g_autofree char *ptx = ptx_of (g);
+  int n = count (ptx, "mul.wide.u32");
+  ck_assert_msg (n <= most[_i], "%d addresses: %s", n, texts[_i]);
 }
 END_TEST
 
@@ -451,6 +509,9 @@ main (void)
   tcase_add_loop_test (t, functions_of_halves_are_short, 0, 2);
   tcase_add_loop_test (t, two_wide_rows_of_halves_are_in_work, 0, 4);
   tcase_add_loop_test (t, much_of_a_row_is_taken_in_turns, 0, 6);
+  tcase_add_loop_test (t, text_of_rows_has_a_budget, 0, G_N_ELEMENTS (budgets));
+  tcase_add_loop_test (t, long_rows_are_read_two_vectors_at_a_time, 0, 3);
+  tcase_add_loop_test (t, steps_of_a_row_share_an_address, 0, 3);
   tcase_add_loop_test (t, softmax_of_halves_alone_estimates, 0, G_N_ELEMENTS (exponentials));
   tcase_add_test (t, products_and_sums_are_not_contracted);
   tcase_add_test (t, elementary_functions_take_fast_instructions);
