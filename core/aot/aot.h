@@ -86,6 +86,8 @@ GmValueId gm_views_parent (const GmGraph *g, GmValueId v);
 /* The object whose memory `v` looks at: an input, or the result of a node that is neither a
  * view nor a write. */
 GmValueId gm_views_root (const GmGraph *g, GmValueId v);
+/* The object whose version counts writes to `v`: its root, or the x.data that it is a view of. */
+GmValueId gm_views_counter (const GmGraph *g, GmValueId v);
 /* Whether n ran while gradients were off: an operand requires grad, the result could, and does
  * not. */
 bool gm_views_no_grad (const GmGraph *g, const GmNode *n);
@@ -183,6 +185,7 @@ typedef struct {
   bool no_grad;  /* it was taken while gradients were off */
   uint32_t history; /* its number, or GM_NO_ID */
   uint32_t slot; /* what it is a view of */
+  uint32_t n_writes; /* of x.data: how often the function writes to it */
   GmAttrs attrs;
 } GmReplay;
 

@@ -120,7 +120,7 @@ gm_donate_take (GmTensor *t, int refs)
     return NULL;
   GmTensor *out = gm_tensor_new_alias (t);
   out->meta.requires_grad = 0;
-  out->storage->version = 0; /* as fresh memory has it */
+  *gm_tensor_writes (out) = 0; /* as fresh memory has it */
   return out;
 }
 

@@ -12,6 +12,7 @@ typedef struct {
   GmVal *now;       /* per object of g: its value in the new graph */
   uint32_t *seen;   /* per object: the count of writes to its root when `now` was taken */
   uint32_t *writes; /* per root: the count */
+  uint32_t *counted; /* per root, and per x.data: the writes that its version counts */
   uint32_t *taken;  /* per view: the count of writes to its root when it was taken */
   GmVal *first;     /* per view: its value when it was taken */
   GmVal *peeked;    /* per view: its value as read by who does not look, at the count of writes `peeked_at` */

@@ -73,6 +73,17 @@ producer (const GmGraph *g, GmValueId v)
   return node == GM_NO_ID ? NULL : gm_graph_node (g, node);
 }
 
+/* What the bitcast n is taken of, so that elements of the other size are side by side. */
+static GmVal
+as_bytes (Rewrite *r, const GmNode *n, GmVal base)
+{
+  GmMeta is;
+
+  base = with_strides_of (r, base, gm_graph_meta (r->g, n->in[0]));
+  return !base || gm_op_infer (n->op, (const GmMeta *[]){ gm_b_meta (&r->b.base, base) }, 1, n->attrs, &is, NULL)
+           ? base : gm_b_contiguous (&r->b.base, base);
+}
+
 /* The view `n` of `base`.  A value may be laid out otherwise than the tensor that was recorded,
  * so `view` may have to copy. */
 static GmVal
@@ -80,11 +91,13 @@ take_view (Rewrite *r, const GmNode *n, GmVal base)
 {
   if (n->op == GM_OP_view && gm_views_no_grad (r->g, n))
     base = add (r, GM_OP_detach, &base, 1, NULL); /* the reshape may be two nodes, or none */
+  if (n->op == GM_OP_bitcast)
+    base = as_bytes (r, n, base);
   if (n->op == GM_OP_view) {
     GmVal v = gm_b_reshape (&r->b.base, base, n->attrs->n_list, n->attrs->list);
     return v == base ? add (r, GM_OP_view, &base, 1, n->attrs) : v; /* what arrives is summed there, too */
   }
-  return as_recorded (r, n, add (r, n->op, &base, 1, n->attrs));
+  return as_recorded (r, n, add (r, n->op == GM_OP_data ? GM_OP_detach : n->op, &base, 1, n->attrs));
 }
 
 /* All views from the root, whose value is `base`, to `object`. */
@@ -138,7 +151,7 @@ adds_up_in_root (Rewrite *r, GmValueId object)
       || !gm_meta_overlaps_itself (gm_graph_meta (r->g, object)))
     return false;
   for (GmValueId v = object; v != root; v = gm_views_parent (r->g, v))
-    if (producer (r->g, v)->op == GM_OP_detach || gm_views_no_grad (r->g, producer (r->g, v)))
+    if (gm_op_detaches (producer (r->g, v)->op) || gm_views_no_grad (r->g, producer (r->g, v)))
       return false;
   return true;
 }
@@ -233,13 +246,30 @@ refuse (Rewrite *r, const GmNode *n, const char *what)
                     what, r->b.where ? r->b.where : "line unknown", gm_ops[n->op].name);
 }
 
-/* What the operand of view `n` becomes when the view's elements become `elements`. */
+/* One slice of what an expand repeats, as its operand's elements. */
 static GmVal
-scatter_back (Rewrite *r, const GmNode *n, GmVal base, GmVal elements)
+first_of (Rewrite *r, GmVal elements, const GmMeta *of)
+{
+  GmBuilder *b = &r->b.base;
+  int lead = gm_b_meta (b, elements)->ndim - of->ndim;
+
+  for (int d = 0; elements && d < lead + of->ndim; d++)
+    if (d < lead || gm_size_same (of->sizes[d - lead], 1))
+      elements = gm_b_slice (b, elements, d, 0, 1, 1);
+  return gm_b_reshape (b, elements, of->ndim, of->sizes);
+}
+
+/* What the operand of view `n` becomes when the view's elements become `elements`.  one: these are all the same, of which nothing is left
+ * after a view of a part. */
+static GmVal
+scatter_back (Rewrite *r, const GmNode *n, GmVal base, GmVal elements, bool *one)
 {
   GmBuilder *b = &r->b.base;
   const GmMeta *m = gm_b_meta (b, base);
   int64_t inverse[GM_MAX_DIMS];
+  bool same = *one;
+
+  *one = same && (n->op == GM_OP_permute || n->op == GM_OP_view || n->op == GM_OP_expand);
 
   switch (n->op) {
   case GM_OP_permute:
@@ -253,11 +283,16 @@ scatter_back (Rewrite *r, const GmNode *n, GmVal base, GmVal elements)
   case GM_OP_expand:
     if (gm_meta_same_shape (m, gm_b_meta (b, elements)))
       return elements;
+    if (same && !gm_meta_is_symbolic (m) && !gm_size_same (gm_meta_numel (gm_b_meta (b, elements)), 0))
+      return first_of (r, elements, m);
     return refuse (r, n, "to an expanded tensor, where several elements are one place in memory");
   case GM_OP_detach:
+  case GM_OP_data:
     if (gm_b_meta (b, elements)->requires_grad)
       return refuse (r, n, "through detach () of what takes part in the gradient");
     return elements;
+  case GM_OP_bitcast:
+    return gm_b_bitcast (b, gm_b_contiguous (b, elements), (GmDtype) m->dtype);
   case GM_OP_diagonal:
     return gm_b_embed (b, n->op, n->attrs, base, elements);
   case GM_OP_unfold:
@@ -279,7 +314,7 @@ is_quiet (const Rewrite *r, const GmNode *write)
     return true;
   for (GmValueId v = gm_views_object (g, write->in[0]), parent;
        (parent = gm_views_parent (g, v)) != GM_NO_ID; v = parent)
-    if (producer (g, v)->op == GM_OP_detach || gm_views_no_grad (g, producer (g, v)))
+    if (gm_op_detaches (producer (g, v)->op) || gm_views_no_grad (g, producer (g, v)))
       return true;
   return false;
 }
@@ -292,7 +327,7 @@ has_quiet_views (const GmGraph *g, GmValueId root)
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
 
-    if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT && n->op != GM_OP_detach
+    if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT && !gm_op_detaches (n->op)
         && gm_views_no_grad (g, n) && gm_views_root (g, n->out) == root)
       return true;
   }
@@ -301,10 +336,10 @@ has_quiet_views (const GmGraph *g, GmValueId root)
 
 /* `base`, a value of the root's shape, with `elements` where `object` looks at it. */
 static GmVal
-scatter_all (Rewrite *r, GmValueId object, GmVal base, GmVal elements)
+scatter_all (Rewrite *r, GmValueId object, GmVal base, GmVal elements, bool one)
 {
   for (GmValueId parent; (parent = gm_views_parent (r->g, object)) != GM_NO_ID; object = parent)
-    elements = scatter_back (r, producer (r->g, object), take_views (r, parent, base), elements);
+    elements = scatter_back (r, producer (r->g, object), take_views (r, parent, base), elements, &one);
   return elements;
 }
 
@@ -341,7 +376,7 @@ is_itself (const Rewrite *r, GmValueId v)
  * put together from parts; in eager it is what arrives, with zeros in the view's places, to the
  * bit.  So places are computed, and chosen by. */
 static GmVal
-scatter_recorded (Rewrite *r, GmValueId object, GmVal base, GmVal elements)
+scatter_recorded (Rewrite *r, GmValueId object, GmVal base, GmVal elements, bool one)
 {
   GmBuilder *b = &r->b.base;
   const GmMeta m = *gm_b_meta (b, base), part = *gm_b_meta (b, elements);
@@ -352,25 +387,26 @@ scatter_recorded (Rewrite *r, GmValueId object, GmVal base, GmVal elements)
     n_slices += op == GM_OP_slice ? 1 : op == GM_OP_diagonal || op == GM_OP_unfold ? 2 : 0; /* these are put back by several */
   }
   if (n_slices == 1 || is_itself (r, object))
-    return scatter_all (r, object, base, elements);
+    return scatter_all (r, object, base, elements, one);
   if (n_slices == 0)
-    return replace_all (r, base, scatter_all (r, object, base, elements));
+    return replace_all (r, base, scatter_all (r, object, base, elements, one));
   GmVal nowhere = gm_b_full_like (b, gm_scalar_bool (false), GM_BOOL, &m),
         here = gm_b_full_like (b, gm_scalar_bool (true), GM_BOOL, &part),
         nothing = gm_b_full_like (b, gm_scalar_int (0), (GmDtype) m.dtype, &m);
-  GmVal in[3] = { scatter_all (r, object, nowhere, here),
-                  scatter_all (r, object, nothing, elements), base };
+  GmVal in[3] = { scatter_all (r, object, nowhere, here, true),
+                  scatter_all (r, object, nothing, elements, one), base };
   return add (r, GM_OP_where, in, 3, NULL);
 }
 
-/* The object `v` now holds `elements`, which have its shape and dtype. */
+/* The object `v` now holds `elements`, which have its shape and dtype; one: they are all the same. */
 static void
-store (Rewrite *r, GmValueId v, GmVal elements)
+store (Rewrite *r, GmValueId v, GmVal elements, bool one)
 {
   GmBuilder *b = &r->b.base;
   GmValueId object = gm_views_object (r->g, v), root = gm_views_root (r->g, v), parent;
   const GmNode *n = producer (r->g, root);
   GmVal old = r->now[root], part = elements;
+  bool still = one;
 
   if (n && n->op == GM_OP_constant) {
     refuse (r, n, "to a constant of the graph");
@@ -382,14 +418,15 @@ store (Rewrite *r, GmValueId v, GmVal elements)
     r->when[o] = r->writes[root] + 1;
     parent = gm_views_parent (r->g, o);
     if (parent != root || !recorded)
-      part = scatter_back (r, producer (r->g, o), parent == root ? old : elements_of (r, parent), part);
+      part = scatter_back (r, producer (r->g, o), parent == root ? old : elements_of (r, parent), part, &still);
   }
   if (recorded)
-    part = scatter_recorded (r, object, old, elements);
+    part = scatter_recorded (r, object, old, elements, one);
   r->written[root] = part;
   r->when[root] = r->writes[root] + 1;
   r->now[root] = with_strides_of (r, part, gm_graph_meta (r->g, root));
   r->writes[root]++;
+  r->counted[gm_views_counter (r->g, v)]++;
 }
 
 /* Operand i of n is read as something with a history that it no longer has. */
@@ -452,7 +489,7 @@ rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
     src = add (r, GM_OP_overwrite, (const GmVal[]){ current (r, n->in[0]), src }, 2, NULL);
   if (quiet && !r->quiet[root])
     remember (r, root);
-  store (r, n->in[0], src);
+  store (r, n->in[0], src, gm_graph_meta (r->g, n->in[1])->ndim == 0);
   if (!quiet && r->differentiate && !gm_b_failed (b) && gm_b_meta (b, r->now[root])->requires_grad)
     current (r, n->in[0]); /* eager looks at what it has written to */
   if (!quiet || !is_input || !protects || gm_b_failed (b))
@@ -520,7 +557,7 @@ count_writes (const Rewrite *r, GmArena *arena)
   for (uint32_t i = 0; i < gm_graph_n_elements (g); i++) {
     GmValueId root = gm_views_root (g, g_array_index (g->outputs, GmGraphOutput, i).value);
     bool is_input = gm_graph_value (g, root)->node == GM_NO_ID;
-    any |= n[i] = is_input ? 0 : r->writes[root];
+    any |= n[i] = is_input ? 0 : r->counted[root];
   }
   return any ? n : NULL;
 }
@@ -552,11 +589,11 @@ add_outputs (Rewrite *r, const bool *elsewhere, GmArena *arena, GmFunctionalLaye
                    "cannot compile a write with gradients off to inputs that share memory and take "
                    "part in the gradient: keep it out of the compiled function");
       mutations[layer->n_mutations++] =
-          (GmMutation){ { i }, { GM_NO_ID }, r->writes[input], false };
+          (GmMutation){ { i }, { GM_NO_ID }, r->counted[input], false };
       continue;
     }
     mutations[layer->n_mutations++] = (GmMutation){
-      { i }, { r->b.graph->outputs->len }, r->writes[input], r->quiet[input]
+      { i }, { r->b.graph->outputs->len }, r->counted[input], r->quiet[input]
     };
     gm_graph_add_output (r->b.graph, gm_id_from_val (r->now[input]), GM_OUTPUT_MUTATION);
   }
@@ -571,6 +608,7 @@ gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere, G
                 .now = gm_arena_newn (arena, GmVal, g->values->len),
                 .seen = gm_arena_newn (arena, uint32_t, g->values->len),
                 .writes = gm_arena_newn (arena, uint32_t, g->values->len),
+                .counted = gm_arena_newn (arena, uint32_t, g->values->len),
                 .taken = gm_arena_newn (arena, uint32_t, g->values->len),
                 .first = gm_arena_newn (arena, GmVal, g->values->len),
                 .peeked = gm_arena_newn (arena, GmVal, g->values->len),
@@ -648,13 +686,13 @@ gm_functionalize_write_back (const GmFunctionalLayer *l, GmTensor *const *inputs
                              GmTensor *const *inner, GError **error)
 {
   for (uint32_t i = 0; l->n_writes && i < l->n_outer; i++)
-    inner[i]->storage->version += l->n_writes[i];
+    *gm_tensor_writes (inner[i]) += l->n_writes[i];
   for (uint32_t i = 0; i < l->n_mutations; i++) {
     const GmMutation *m = &l->mutations[i];
     GmTensor *input = inputs[m->input.i];
 
     if (m->output.i == GM_NO_ID) { /* whoever gives the contents out counts none */
-      input->storage->version += m->n_writes;
+      *gm_tensor_writes (input) += m->n_writes;
       continue;
     }
     bool was = gm_grad_set_enabled (gm_grad_enabled () && !m->no_grad);
@@ -662,7 +700,7 @@ gm_functionalize_write_back (const GmFunctionalLayer *l, GmTensor *const *inputs
     gm_grad_set_enabled (was);
     if (!ok)
       return false;
-    input->storage->version += m->n_writes - 1;
+    *gm_tensor_writes (input) += m->n_writes - 1;
   }
   return true;
 }

@@ -415,7 +415,7 @@ base_of (const Rewrite *r, GmValueId v)
   for (v = gm_views_object (g, r->map[v]);;) {
     uint32_t node = gm_graph_value (g, v)->node;
     GmValueId parent = gm_views_parent (g, v);
-    if (parent == GM_NO_ID || gm_graph_node (g, node)->op == GM_OP_detach)
+    if (parent == GM_NO_ID || gm_op_detaches (gm_graph_node (g, node)->op))
       break;
     v = parent;
   }
@@ -612,7 +612,7 @@ gm_metadata_leave (const GmMetadataLayer *l, GmTensor *const *inputs, GmTensor *
 
   for (uint32_t k = 0; k < l->n_touched; k++) {
     const GmTouched *t = &l->touched[k];
-    (t->is_input ? inputs[t->input.i] : inner[t->output.i])->storage->version++;
+    (*gm_tensor_writes (t->is_input ? inputs[t->input.i] : inner[t->output.i]))++;
   }
   for (uint32_t k = 0; ok && k < l->n_renamed; k++) {
     const GmRenamed *r = &l->renamed[k];
@@ -620,7 +620,7 @@ gm_metadata_leave (const GmMetadataLayer *l, GmTensor *const *inputs, GmTensor *
     GmTensor *src = inner[r->becomes.i];
     bool late = gm_autograd_is_late (src); /* to become it is a look, and in the program nobody looked after the last write */
     if (object == src) /* by way of another tensor that had become this one */
-      object->storage->version++;
+      (*gm_tensor_writes (object))++;
     else
       ok = gm_autograd_set (object, src, error);
     if (late && ok) {

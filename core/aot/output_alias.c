@@ -41,7 +41,7 @@ is_attached (const GmGraph *g, GmValueId v)
   for (GmValueId o = gm_views_object (g, v), parent; (parent = gm_views_parent (g, o)) != GM_NO_ID;
        o = parent) {
     const GmNode *n = gm_graph_node (g, gm_graph_value (g, o)->node);
-    if (n->op == GM_OP_detach || gm_views_no_grad (g, n))
+    if (gm_op_detaches (n->op) || gm_views_no_grad (g, n))
       return false;
   }
   return true;
@@ -67,6 +67,19 @@ has_history (const Rewrite *r, GmValueId object)
   return gm_graph_meta (r->g, object)->requires_grad && is_attached (r->g, object);
 }
 
+/* How often the function writes to the x.data `object`, or to a view of it. */
+static uint32_t
+count_writes (const GmGraph *g, GmValueId object)
+{
+  uint32_t n = 0;
+
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *write = gm_graph_node (g, i);
+    n += gm_ops[write->op].family == GM_FAMILY_MUTATE && gm_views_counter (g, write->in[0]) == object;
+  }
+  return n;
+}
+
 /* The views, in the order in which the program took them: gradients that meet are summed in the
  * order of their histories. */
 static void
@@ -83,6 +96,8 @@ add_replays (Rewrite *r)
 
     if (n->attrs)
       replay.attrs = *n->attrs;
+    if (n->op == GM_OP_data)
+      replay.n_writes = count_writes (r->g, v);
     if (has_history (r, v)) {
       replay.history = r->histories->len;
       g_array_append_val (r->histories, v);
@@ -288,7 +303,7 @@ gm_output_alias_replay (const GmAliasLayer *l, GmTensor *const *inputs, GmTensor
     const GmReplay *r = &l->replays[n_made];
     GmTensor *in = SLOT (r->slot);
 
-    if (recorded[n_made] && r->op != GM_OP_detach && !r->no_grad) /* these take a view without a look */
+    if (recorded[n_made] && !gm_op_detaches (r->op) && !r->no_grad) /* these take a view without a look */
       look_before (histories, r, in);
     bool grad = (r->no_grad || !recorded[n_made]) && gm_grad_set_enabled (false);
     made[n_made] = gm_autograd_op (r->op, &in, 1, &r->attrs, error);
@@ -298,6 +313,8 @@ gm_output_alias_replay (const GmAliasLayer *l, GmTensor *const *inputs, GmTensor
       ok = false;
       break;
     }
+    if (r->op == GM_OP_data)
+      *gm_tensor_writes (made[n_made]) = r->n_writes;
     bool has = histories->node && r->history != GM_NO_ID, placed = histories->places && r->history != GM_NO_ID;
     if (has && histories->late[r->history] && histories->of[r->history] < 0) {
       gm_autograd_make_late (made[n_made]);

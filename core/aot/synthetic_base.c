@@ -299,7 +299,7 @@ gm_synthetic_base_leave (const GmBaseLayer *l, GmTensor *const *outer, GmTensor 
     gm_grad_set_enabled (was);
     if (!ok)
       return false;
-    target->storage->version = version;
+    *gm_tensor_writes (target) = version;
   }
   for (uint32_t k = 0; histories->node && k < l->n_histories; k++) {
     const GmBaseHistory *h = &l->histories[k];

@@ -32,6 +32,17 @@ gm_views_parent (const GmGraph *g, GmValueId v)
   return gm_views_object (g, gm_graph_node (g, gm_graph_value (g, v)->node)->in[0]);
 }
 
+GmValueId
+gm_views_counter (const GmGraph *g, GmValueId v)
+{
+  GmValueId object = gm_views_object (g, v), parent;
+
+  while ((parent = gm_views_parent (g, object)) != GM_NO_ID
+         && gm_graph_node (g, gm_graph_value (g, object)->node)->op != GM_OP_data)
+    object = parent;
+  return object;
+}
+
 bool
 gm_views_no_grad (const GmGraph *g, const GmNode *n)
 {

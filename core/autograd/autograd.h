@@ -173,6 +173,8 @@ GmTensor *gm_tensor_grad (GmTensor *t); /* borrowed or NULL */
 void gm_tensor_set_grad (GmTensor *t, GmTensor *grad); /* takes a new reference; NULL clears */
 void gm_tensor_retain_grad (GmTensor *t);
 GmTensor *gm_tensor_detach (GmTensor *t); /* shares storage and version, no history */
+/* t itself has no history from now on; nothing is written, and views of it keep theirs.  Errors: GM_ERROR_RUNTIME for a view. */
+bool gm_autograd_cut_off (GmTensor *t, GError **error);
 /* The same without a look: a view whose base was rewritten does not get its history because of the question. */
 bool gm_tensor_would_require_grad (const GmTensor *t);
 /* A larger number: its history was made later; 0: it has none, or is a leaf; UINT64_MAX: it is made at the next look. */

@@ -109,7 +109,7 @@ gm_region_unref (GmRegion *r)
 void
 gm_region_watch (GmRegion *r, GmTensor *t)
 {
-  Watched w = { gm_tensor_ref (t), gm_tensor_new_alias (t), t->storage->version };
+  Watched w = { gm_tensor_ref (t), gm_tensor_new_alias (t), *gm_tensor_writes (t) };
 
   g_array_append_val (r->watched, w);
 }
@@ -263,7 +263,7 @@ check_watched (const GmRegion *r, GError **error)
 {
   for (guint i = 0; i < r->watched->len; i++) {
     const Watched *w = &g_array_index (r->watched, Watched, i);
-    uint32_t now = w->was->storage->version;
+    uint32_t now = *gm_tensor_writes (w->was);
     if (now == w->version && is_as_it_was (w))
       continue;
     g_autofree char *text = gm_meta_text (&w->was->meta), *is = gm_meta_text (&w->t->meta);

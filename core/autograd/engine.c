@@ -265,7 +265,7 @@ fail_freed (const GmAgNode *n, GError **error)
 static bool
 check_version (const GmAgNode *n, const GmSaved *s, int input, GError **error)
 {
-  if (!s->t || s->is_packed || G_LIKELY (s->t->storage->version == s->version))
+  if (!s->t || s->is_packed || G_LIKELY (*gm_tensor_writes (s->t) == s->version))
     return true;
   g_autofree char *who = g_strdup_printf ("the gradient of %s", gm_ops[n->op].name),
                   *which = input < 0 ? g_strdup ("its result") : g_strdup_printf ("input %d", input);

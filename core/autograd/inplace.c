@@ -347,8 +347,9 @@ rewrite_base (GmTensor *view, GmTensor *contents, GError **error)
 
 /* -- The write --------------------------------------------------------------------------------- */
 
+/* one: all elements become the same, so that it does not matter if several are one. */
 static bool
-check_writable (GmTensor *dst, GError **error)
+check_writable (GmTensor *dst, bool one, GError **error)
 {
   if (dst->storage->readonly) {
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
@@ -356,11 +357,11 @@ check_writable (GmTensor *dst, GError **error)
                  "buffer); clone () it first");
     return false;
   }
-  if (gm_meta_overlaps_itself (&dst->meta)) {
+  if (!one && gm_meta_overlaps_itself (&dst->meta)) {
     g_autofree char *text = gm_meta_text (&dst->meta);
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "an in-place operation on %s, where more than one element refers to one place in memory (it was "
-                 "expanded, or is made of windows); clone () it first",
+                 "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+                 "Please clone() the tensor before performing the operation (%s, expanded or made of windows)",
                  text);
     return false;
   }
@@ -463,7 +464,7 @@ write_plain (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttr
   if (can_run_into (dst, op, in, n_in, result)) {
     if (!gm_op_run_into (op, in, n_in, attrs, dst, error))
       return false;
-    dst->storage->version++;
+    (*gm_tensor_writes (dst))++;
     return true;
   }
   g_autoptr (GmTensor) contents = gm_op_run (op, in, n_in, attrs, error);
@@ -547,7 +548,7 @@ bool
 gm_autograd_may_write (GmTensor *t, bool grad, GError **error)
 {
   bool late = gm_autograd_is_late (t); /* no leaf, and to ask is no look */
-  if (!check_writable (t, error) || (grad && !late && !gm_check_leaf (t, error)))
+  if (!check_writable (t, false, error) || (grad && !late && !gm_check_leaf (t, error)))
     return false;
   if (!grad || !gm_history_base (t) || !gm_tensor_is_awaited (t))
     return true;
@@ -557,12 +558,61 @@ gm_autograd_may_write (GmTensor *t, bool grad, GError **error)
   return false;
 }
 
+static GmTensor *
+slice_of (GmTensor *t, int dim, int64_t i, GError **error)
+{
+  GmAttrs at = {.mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_START | 1u << GM_ATTR_STOP | 1u << GM_ATTR_STEP,
+                .dim = dim, .start = i, .stop = i + 1, .step = 1};
+  return gm_autograd_op (GM_OP_slice, &t, 1, &at, error);
+}
+
+/* All of dst, several of whose elements are one, becomes src's element: of a dimension that repeats the first slice is all there is; what
+ * windows share is written once for each slice of a dimension, and the slices do not repeat. */
+static bool
+fill_slices (GmTensor *dst, GmTensor *src, GError **error)
+{
+  g_autoptr (GmTensor) part = gm_tensor_ref (dst);
+  int dim = 0;
+  bool ok = true;
+  for (int d = 0; d < dst->meta.ndim; d++) {
+    if (dst->meta.strides[d] != 0 || dst->meta.sizes[d] <= 1)
+      continue;
+    GmTensor *first = slice_of (part, d, 0, error);
+    gm_tensor_unref (part);
+    if (!(part = first))
+      return false;
+  }
+  if (!gm_meta_overlaps_itself (&part->meta))
+    return gm_autograd_into (part, GM_OP_copy, &src, 1, NULL, error);
+  while (part->meta.sizes[dim] <= 1)
+    dim++;
+  for (int64_t i = 0; ok && i < part->meta.sizes[dim]; i++) {
+    g_autoptr (GmTensor) slice = slice_of (part, dim, i, error);
+    ok = slice && fill_slices (slice, src, error);
+  }
+  return ok;
+}
+
+static bool
+fill_overlapping (GmTensor *dst, GmTensor *src, GError **error)
+{
+  uint32_t version = *gm_tensor_writes (dst);
+  if (!fill_slices (dst, src, error))
+    return false;
+  *gm_tensor_writes (dst) = version + 1; /* one write, for who looks */
+  gm_tracked (dst);
+  return true;
+}
+
 bool
 gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
                   GError **error)
 {
-  if (!check_writable (dst, error))
+  bool one = op == GM_OP_copy && in[0]->meta.ndim == 0;
+  if (!check_writable (dst, one, error))
     return false;
+  if (one && gm_meta_overlaps_itself (&dst->meta))
+    return fill_overlapping (dst, in[0], error);
   bool track = false;
   if (gm_grad_enabled ()) {
     if (!gm_check_leaf (dst, error))
@@ -660,7 +710,7 @@ gm_autograd_become (GmTensor *dst, GmTensor *src, GError **error)
 
   if (!whole)
     return gm_autograd_into (dst, GM_OP_copy, &src, 1, NULL, error);
-  if (!check_writable (dst, error) || !gm_check_leaf (dst, error) || !check_apart (dst, error)
+  if (!check_writable (dst, false, error) || !gm_check_leaf (dst, error) || !check_apart (dst, error)
       || !copy_values (dst, src, error))
     return false;
   gm_history_set (dst, gm_node_ref (src->autograd->node), src->autograd->nr);

@@ -97,13 +97,13 @@ gm_saved_pack (GmSaved *s, GError **error)
   if (!s->t || s->is_packed || !h)
     return true;
   GmTensor *alias = gm_tensor_new_alias (s->t);
-  uint32_t version = alias->storage->version;
+  uint32_t version = *gm_tensor_writes (alias);
   bool grad = gm_grad_set_enabled (false);
   gm_saved_hooks_now = NULL;
   void *object = h->type->pack (h->data, alias, error);
   gm_saved_hooks_now = h;
   gm_grad_set_enabled (grad);
-  if (object && alias->storage->version != version) {
+  if (object && *gm_tensor_writes (alias) != version) {
     g_set_error_literal (error, GM_ERROR, GM_ERROR_RUNTIME,
                          "a pack hook changed the tensor that it was given in place, and the program "
                          "still uses it: change a clone () instead");

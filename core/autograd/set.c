@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * set.c -- a tensor object that becomes another tensor: t_, squeeze_, resize_, set_.
+ * set.c -- a tensor object that becomes another tensor: t_, squeeze_, resize_, set_; or loses its history: detach_.
  *
  * No element is written.  What the object was, a shape over memory and a history, is replaced by
  * what `src` is; the object, its base and whoever waits for its gradient stay.  Nodes keep aliases
@@ -94,7 +94,7 @@ gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
   if (dst == src) { /* a write of nothing */
     if (gm_grad_enabled () && !gm_check_leaf (dst, error))
       return false;
-    dst->storage->version++;
+    (*gm_tensor_writes (dst))++;
     return true;
   }
   if (!check (dst, src, error))
@@ -113,5 +113,22 @@ gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
     gm_history_set (dst, NULL, 0);
     dst->autograd->quiet = gm_tensor_view_base (dst) != NULL; /* what src has no part in, dst has none in any more */
   }
+  return true;
+}
+
+bool
+gm_autograd_cut_off (GmTensor *t, GError **error)
+{
+  if (gm_tensor_view_base (t)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "Can't detach views in-place. Use detach() instead");
+    return false;
+  }
+  if (gm_tracked (t) && !gm_tensor_is_leaf (t)) {
+    gm_history_set (t, NULL, 0);
+    t->autograd->quiet = false;
+  }
+  if (t->meta.requires_grad)
+    gm_tensor_meta_changed (t);
+  t->meta.requires_grad = 0;
   return true;
 }

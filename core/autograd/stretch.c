@@ -118,7 +118,7 @@ has_post_hooks (const GmAgNode *n)
 static bool
 is_unchanged (const GmSaved *saved)
 {
-  return !saved->t || saved->is_packed || saved->t->storage->version == saved->version;
+  return !saved->t || saved->is_packed || *gm_tensor_writes (saved->t) == saved->version;
 }
 
 static bool

@@ -123,9 +123,9 @@ record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *at
   uint32_t saves = gm_op_saves (op, n_in, need);
   for (int i = 0; i < GM_NODE_INLINE && i < n_in; i++)
     if (saves >> i & 1)
-      n->saved_in[i] = (GmSaved){.t = saved_input (in[i]), .version = in[i]->storage->version};
+      n->saved_in[i] = (GmSaved){.t = saved_input (in[i]), .version = *gm_tensor_writes (in[i])};
   if (saves & GM_SAVES_OUT)
-    n->saved_out = (GmSaved){.t = gm_tensor_new_alias (out), .version = out->storage->version};
+    n->saved_out = (GmSaved){.t = gm_tensor_new_alias (out), .version = *gm_tensor_writes (out)};
   if (needs_extra (op, in, n_in, &out->meta, need))
     n->extra = extra_make (in, n_in, attrs);
   if (G_UNLIKELY (gm_saved_hooks_now != NULL) && !pack_all (n, error)) {
@@ -211,6 +211,8 @@ gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GE
     return run_mutate (op, in, n_in, error);
   if (G_UNLIKELY (op == GM_OP_detach) && n_in == 1)
     return gm_tensor_detach (in[0]);
+  if (G_UNLIKELY (gm_op_detaches (op)) && n_in == 1)
+    return gm_op_run (op, in, n_in, attrs, error);
   GmTensor *out = gm_op_run (op, in, n_in, attrs, error);
   if (!out)
     return NULL;
@@ -367,7 +369,7 @@ gm_tensor_detach (GmTensor *t)
 uint32_t
 gm_tensor_version (const GmTensor *t)
 {
-  return t->storage->version;
+  return *gm_tensor_writes (t);
 }
 
 /* Whether the view, whose base requires grad by now, lies in that for certain: then it has a history at the next look. */

@@ -97,7 +97,7 @@ fold_view (GmSimplifyWork *w, GmNode *n)
 {
   const GmNode *inner = maker (w, n->in[0]);
   GmAttrs both;
-  if (inner && inner->op == n->op && n->op != GM_OP_detach && compose (inner, n, &both)
+  if (inner && inner->op == n->op && !gm_op_detaches (n->op) && compose (inner, n, &both)
       && gives_result (w, n, inner->in[0], &both)) {
     n->in = inner->in;
     n->attrs = gm_arena_copy (w->arena, &both, sizeof both);

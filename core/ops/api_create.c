@@ -297,9 +297,22 @@ write_into (GmBuilder *b, GmVal dst, GmVal src)
   return gm_give (b->vt->into (b, dst, GM_OP_copy, &src, 1, NULL));
 }
 
+bool
+gm_check_apart (GmBuilder *b, GmVal v)
+{
+  if (gm_b_failed (b) || !gm_meta_overlaps_itself (META (v)))
+    return !gm_b_failed (b);
+  g_autofree char *text = gm_meta_text (META (v));
+  gm_b_fail (b, GM_ERROR_RUNTIME, "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+             "Please clone() the tensor before performing the operation (%s, expanded or made of windows)", text);
+  return false;
+}
+
 RUN (copy_)
 {
   GmVal dst = TENSOR (0);
+  if (!gm_check_apart (b, dst))
+    return gm_give (NULL);
   GmVal src = gm_arg_is_number (&a[1]) && dst ? gm_as_dtype (b, &a[1], (GmDtype) META (dst)->dtype)
                                               : TENSOR (1);
   return write_into (b, dst, src);

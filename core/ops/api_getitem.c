@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_getitem.c -- subscripts: x[key] and x[key] = value.
  *
- * A key is a tuple of ints, slices, None, one Ellipsis, lists of ints and integer tensors.  First
+ * A key is a tuple of ints, slices, None, one Ellipsis, bools, lists of ints and integer tensors.  First
  * the basic part is taken, as views; the tensors stand at dimensions of that view.  One tensor is
  * an index_select with its own shape put in.  Several are broadcast and taken one after the other:
  * the first selects, each next one gathers along its dimension, so that every index is checked
- * against its own size.  As in torch, their shape comes first if something stands between them. A
- * bool mask that is read by becomes index tensors, where somebody can count what it selects.  Writing through tensors makes one
+ * against its own size.  As in torch, their shape comes first if a dimension of the view stands between them; those of no dimension
+ * are ints to that rule. A
+ * bool mask that is read by becomes index tensors, where somebody can count what it selects.  A bool is the mask of a new dimension of
+ * size 1.  Writing through tensors makes one
  * long dimension of those that they index.
  */
 #include "core/ops/api_private.h"
@@ -16,13 +18,20 @@
 typedef struct {
   GmVal view;               /* after ints, slices and None */
   GmVal index[GM_MAX_DIMS]; /* int64 tensors, */
-  int at[GM_MAX_DIMS];      /* the dimensions of `view` they stand at, */
-  int place[GM_MAX_DIMS];   /* and their places in the key */
+  int at[GM_MAX_DIMS];      /* and the dimensions of `view` they stand at */
   int n;
   GmVal mask; /* a bool tensor, alone in the key; or NULL */
+  bool nothing; /* the key is False, which selects nothing */
 } Subscript;
 
 /* -- Parsing a key ----------------------------------------------------------------------------- */
+
+/* Torch reads bytes as bools here. */
+static bool
+is_mask (GmBuilder *b, const GmArg *k)
+{
+  return k->kind == GM_ARG_TENSOR && (META (k->v)->dtype == GM_BOOL || META (k->v)->dtype == GM_U8);
+}
 
 /* How many dimensions of the input a part takes. */
 static int
@@ -31,9 +40,10 @@ takes (GmBuilder *b, const GmArg *k)
   switch (k->kind) {
   case GM_ARG_NONE:
   case GM_ARG_ELLIPSIS:
+  case GM_ARG_BOOL:
     return 0;
   case GM_ARG_TENSOR:
-    return META (k->v)->dtype == GM_BOOL ? META (k->v)->ndim : 1;
+    return is_mask (b, k) ? META (k->v)->ndim : 1;
   default:
     return 1;
   }
@@ -98,65 +108,122 @@ wrap_index (GmBuilder *b, GmVal index, int64_t size)
                index);
 }
 
-/* The numbers of a list become a constant; of a size that is an expression, those that count from the end are
- * wrapped by the graph. */
+/* A constant of n numbers. */
 static GmVal
-list_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
+positions (GmBuilder *b, const int64_t *of, int64_t n)
 {
-  bool wrap = false;
-  GmMeta m = gm_meta_make (GM_I64, 1, (const int64_t[]){k->n});
+  GmMeta m = gm_meta_make (GM_I64, 1, &n);
   GError *error = NULL;
   g_autoptr (GmTensor) t = gm_tensor_new (&m, &error);
   if (!t) {
     b->error = error;
     return NULL;
   }
+  for (int64_t i = 0; i < n; i++)
+    ((int64_t *) gm_tensor_data (t))[i] = of[i];
+  return b->vt->constant (b, t);
+}
+
+/* A list of bools is the mask of a dimension. */
+static GmVal
+bools_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
+{
+  g_autofree int64_t *at = g_new (int64_t, k->n);
+  int64_t n = 0;
+  if (!gm_size_eq (size, k->n))
+    return gm_b_fail (b, GM_ERROR_INDEX, "a list of %d bools cannot index dimension %d with size " FMT, k->n, dim,
+                      gm_size_number (size));
+  for (int i = 0; i < k->n; i++)
+    if (k->items[i].i)
+      at[n++] = i;
+  return positions (b, at, n);
+}
+
+/* The numbers of a list become a constant; of a size that is an expression, those that count from the end are
+ * wrapped by the graph. */
+static GmVal
+list_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
+{
+  g_autofree int64_t *at = g_new (int64_t, k->n);
+  bool wrap = false;
+  int n_bools = 0;
+  for (int i = 0; i < k->n; i++)
+    n_bools += k->items[i].kind == GM_ARG_BOOL;
+  if (n_bools && n_bools == k->n)
+    return bools_index (b, k, dim, size);
   for (int i = 0; i < k->n; i++) {
-    GmArg own = k->items[i], *x = &own;
-    x->i = x->kind == GM_ARG_INT ? gm_size_number (x->i) : x->i;
-    if (x->kind != GM_ARG_INT)
+    const GmArg *x = &k->items[i];
+    if (x->kind != GM_ARG_INT && x->kind != GM_ARG_BOOL)
       return gm_b_fail (b, GM_ERROR_INDEX,
                         "a list used as an index must hold ints, but element %d is %s", i,
                         gm_arg_kind_name (x));
-    if (gm_size_lt (x->i, gm_size_sub (0, size)) || gm_size_le (size, x->i))
+    int64_t number = x->kind == GM_ARG_INT ? gm_size_number (x->i) : x->i != 0;
+    if (gm_size_lt (number, gm_size_sub (0, size)) || gm_size_le (size, number))
       return gm_b_fail (b, GM_ERROR_INDEX,
-                        "index " FMT " is out of bounds for dimension %d with size " FMT, x->i, dim,
+                        "index " FMT " is out of bounds for dimension %d with size " FMT, number, dim,
                         gm_size_number (size));
-    bool later = x->i < 0 && gm_size_is_symbolic (size);
+    bool later = number < 0 && gm_size_is_symbolic (size);
     wrap |= later;
-    ((int64_t *) gm_tensor_data (t))[i] = x->i < 0 && !later ? x->i + size : x->i;
+    at[i] = number < 0 && !later ? number + size : number;
   }
-  GmVal index = b->vt->constant (b, t);
+  GmVal index = positions (b, at, k->n);
   return wrap && index ? wrap_index (b, index, size) : index;
 }
 
 static void
-take_index (GmBuilder *b, Subscript *s, const GmArg *k, int dim, int place)
+add_index (Subscript *s, GmVal index, int dim)
 {
-  int64_t size = META (s->view)->sizes[dim];
-  if (k->kind == GM_ARG_LIST) {
-    s->index[s->n] = list_index (b, k, dim, size);
-  } else {
-    GmDtype d = (GmDtype) META (k->v)->dtype;
-    if (gm_dtypes[d].category != GM_CATEGORY_INT) {
-      gm_b_fail (b, GM_ERROR_INDEX,
-                 "tensors used as indices must be int32, int64, uint8 or bool tensors, not %s",
-                 gm_dtypes[d].torch_name);
-      return;
-    }
-    s->index[s->n] = wrap_index (b, gm_b_cast (b, k->v, GM_I64), size);
-  }
-  s->place[s->n] = place;
+  s->index[s->n] = index;
   s->at[s->n++] = dim;
 }
 
+static void
+take_index (GmBuilder *b, Subscript *s, const GmArg *k, int dim)
+{
+  int64_t size = META (s->view)->sizes[dim];
+  if (k->kind == GM_ARG_LIST) {
+    add_index (s, list_index (b, k, dim, size), dim);
+    return;
+  }
+  GmDtype d = (GmDtype) META (k->v)->dtype;
+  if (gm_dtypes[d].category != GM_CATEGORY_INT)
+    gm_b_fail (b, GM_ERROR_INDEX,
+               "tensors used as indices must be int32, int64, uint8 or bool tensors, not %s",
+               gm_dtypes[d].torch_name);
+  else
+    add_index (s, wrap_index (b, gm_b_cast (b, k->v, GM_I64), size), dim);
+}
+
+/* A bool: of a new dimension of size 1, its element or nothing. */
+static void
+take_bool (GmBuilder *b, Subscript *s, const GmArg *k, int dim)
+{
+  static const int64_t zero, one = 1;
+  bool yes = k->i != 0;
+  GmVal index[GM_MAX_DIMS] = { NULL };
+  if (META (s->view)->ndim == GM_MAX_DIMS || s->n == GM_MAX_DIMS) {
+    gm_b_fail (b, GM_ERROR_INDEX, "a bool as an index makes a dimension, and a tensor has at most %d", GM_MAX_DIMS);
+    return;
+  }
+  if (k->kind == GM_ARG_TENSOR && b->vt->count) {
+    gm_mask_places (b, gm_b_view (b, k->v, 1, &one), index);
+  } else {
+    GmScalar here = { 0 };
+    if (k->kind == GM_ARG_TENSOR && b->vt->item (b, gm_b_cast (b, k->v, GM_BOOL), &here))
+      yes = here.i != 0;
+    index[0] = gm_b_failed (b) ? NULL : positions (b, &zero, yes);
+  }
+  s->view = gm_unsqueeze (b, s->view, dim);
+  add_index (s, index[0], dim);
+}
+
 static bool
-parse (GmBuilder *b, GmVal v, const GmArg *key, Subscript *s)
+parse (GmBuilder *b, GmVal v, const GmArg *key, Subscript *s, bool writes)
 {
   bool is_tuple = key->kind == GM_ARG_LIST && key->is_tuple;
   const GmArg *k = is_tuple ? key->items : key;
   int n = is_tuple ? key->n : 1, ndim = META (v)->ndim, used = 0, dots = 0, dim = 0;
-  *s = (Subscript){.view = v};
+  *s = (Subscript){.view = v, .nothing = n == 1 && k->kind == GM_ARG_BOOL && !k->i};
   for (int i = 0; i < n; i++) {
     used += takes (b, &k[i]);
     dots += k[i].kind == GM_ARG_ELLIPSIS;
@@ -182,19 +249,24 @@ parse (GmBuilder *b, GmVal v, const GmArg *key, Subscript *s)
     case GM_ARG_SLICE:
       s->view = take_slice (b, s->view, dim++, &k[i]);
       break;
+    case GM_ARG_BOOL:
+      take_bool (b, s, &k[i], dim++);
+      break;
     case GM_ARG_LIST:
-      take_index (b, s, &k[i], dim++, i);
+      take_index (b, s, &k[i], dim++);
       break;
     case GM_ARG_TENSOR:
-      if (META (k[i].v)->dtype == GM_BOOL) {
+      if (is_mask (b, &k[i]) && META (k[i].v)->ndim == 0 && !(writes && n == 1 && b->vt->count)) {
+        take_bool (b, s, &k[i], dim++);
+      } else if (is_mask (b, &k[i])) {
         if (n > 1) {
           gm_b_fail (b, GM_ERROR_UNSUPPORTED,
                      "a bool mask must be the only index; use where or masked_fill");
           return false;
         }
-        s->mask = k[i].v;
+        s->mask = gm_b_cast (b, k[i].v, GM_BOOL);
       } else {
-        take_index (b, s, &k[i], dim++, i);
+        take_index (b, s, &k[i], dim++);
       }
       break;
     default:
@@ -247,22 +319,30 @@ broadcast_indices (GmBuilder *b, Subscript *s, GmMeta *shape)
   return !gm_b_failed (b);
 }
 
-/* Where the subscripts' dimensions go: theirs first, in order[0 .. n).  True if they stand together. */
-static bool
-front_order (const Subscript *s, int ndim, int64_t order[GM_MAX_DIMS])
+/* Where the subscripts' dimensions go: theirs first, in order[0 .. n).  Result: before which of the other dimensions the shape of the
+ * indices comes. */
+static int
+front_order (GmBuilder *b, const Subscript *s, int ndim, int64_t order[GM_MAX_DIMS])
 {
   uint32_t indexed = 0;
   bool together = true;
+  int lead = -1, last = 0, before = 0; /* those of no dimension leave none, wherever they stand */
   for (int i = 0; i < s->n; i++) {
     indexed |= 1u << s->at[i];
-    together &= i == 0 || (s->place[i] == s->place[i - 1] + 1 && s->at[i] == s->at[i - 1] + 1);
     order[i] = s->at[i];
+    if (META (s->index[i])->ndim == 0) {
+      before++;
+      continue;
+    }
+    together &= lead < 0 || s->at[i] - before == last + 1;
+    last = s->at[i] - before;
+    lead = lead < 0 ? last : lead;
   }
   int rest = s->n;
   for (int d = 0; d < ndim; d++)
     if (!(indexed >> d & 1))
       order[rest++] = d;
-  return together;
+  return together ? MAX (lead, 0) : 0;
 }
 
 /* Several index tensors.  Their dimensions go to the front, the first is selected, each other
@@ -271,10 +351,11 @@ static GmVal
 select_many (GmBuilder *b, Subscript *s)
 {
   GmMeta shape, x = *META (s->view);
+  int64_t order[GM_MAX_DIMS];
+  int lead = front_order (b, s, x.ndim, order);
   if (!broadcast_indices (b, s, &shape))
     return NULL;
-  int64_t n = gm_meta_numel (&shape), order[GM_MAX_DIMS];
-  bool together = front_order (s, x.ndim, order);
+  int64_t n = gm_meta_numel (&shape);
   GmVal v = gm_b_permute (b, s->view, order);
   v = gm_index_select (b, v, 0, gm_b_reshape (b, s->index[0], 1, &n));
   for (int i = 1; i < s->n && !gm_b_failed (b); i++) { /* v: [n, size of this index, ...] */
@@ -286,10 +367,9 @@ select_many (GmBuilder *b, Subscript *s)
   }
   if (gm_b_failed (b))
     return NULL;
-  /* [n, rest] to [shape, rest], and the shape back to where the indices stood if they stood
-   * together. */
+  /* [n, rest] to [shape, rest], and the shape back to where the indices stood. */
   int64_t sizes[2 * GM_MAX_DIMS], back[2 * GM_MAX_DIMS];
-  int k = 0, lead = together ? s->at[0] : 0;
+  int k = 0;
   for (int d = 0; d < shape.ndim; d++)
     sizes[k++] = shape.sizes[d];
   for (int d = 1; d < META (v)->ndim; d++)
@@ -308,7 +388,7 @@ replace_masks (GmBuilder *b, const GmArg *key, GmArg *list, GArray *items)
   const GmArg *k = is_tuple ? key->items : key;
   for (int i = 0; i < (is_tuple ? key->n : 1); i++) {
     GmVal at[GM_MAX_DIMS];
-    bool mask = k[i].kind == GM_ARG_TENSOR && META (k[i].v)->dtype == GM_BOOL && META (k[i].v)->ndim > 0;
+    bool mask = is_mask (b, &k[i]) && META (k[i].v)->ndim > 0;
     int n = mask ? gm_mask_places (b, k[i].v, at) : 0;
     for (int d = 0; d < n; d++) {
       GmArg index = gm_tensor_arg (at[d]);
@@ -333,7 +413,7 @@ masks_fit (GmBuilder *b, GmVal v, const GmArg *key)
   for (int i = 0; i < n; i++)
     used += takes (b, &k[i]);
   for (int i = 0; i < n; i++) {
-    const GmMeta *mask = k[i].kind == GM_ARG_TENSOR && META (k[i].v)->dtype == GM_BOOL ? META (k[i].v) : NULL;
+    const GmMeta *mask = is_mask (b, &k[i]) ? META (k[i].v) : NULL;
     for (int d = 0; mask && d < mask->ndim; d++)
       if (dim + d >= m->ndim || !gm_size_eq (mask->sizes[d], m->sizes[dim + d]))
         return false;
@@ -356,7 +436,7 @@ RUN (getitem)
       return gm_run_getitem (api, b, again);
     }
   }
-  if (gm_b_failed (b) || !parse (b, v, &a[1], &s))
+  if (gm_b_failed (b) || !parse (b, v, &a[1], &s, false))
     return gm_give (NULL);
   if (s.mask)
     return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
@@ -374,10 +454,11 @@ static GmVal
 put_at (GmBuilder *b, Subscript *s, GmVal value, bool add)
 {
   GmMeta shape, x = *META (s->view);
+  int64_t order[GM_MAX_DIMS], back[GM_MAX_DIMS], places = 1, each = 1;
+  int lead = front_order (b, s, x.ndim, order);
   if (!broadcast_indices (b, s, &shape))
     return NULL;
-  int64_t n = gm_meta_numel (&shape), order[GM_MAX_DIMS], back[GM_MAX_DIMS], places = 1, each = 1;
-  bool together = front_order (s, x.ndim, order);
+  int64_t n = gm_meta_numel (&shape);
   GmVal at = NULL;
   for (int i = s->n; i-- > 0;) {
     int64_t size = x.sizes[s->at[i]];
@@ -388,7 +469,7 @@ put_at (GmBuilder *b, Subscript *s, GmVal value, bool add)
   }
   /* The shape that the value broadcasts to has the indices' shape where their dimensions stood, or in front. */
   int64_t sizes[2 * GM_MAX_DIMS], turn[2 * GM_MAX_DIMS];
-  int lead = together ? s->at[0] : 0, k = 0, rest = x.ndim - s->n, all = shape.ndim + rest;
+  int k = 0, rest = x.ndim - s->n, all = shape.ndim + rest;
   if (all > GM_MAX_DIMS)
     return gm_b_fail (b, GM_ERROR_RUNTIME, "x[indices] = value: what the indices select has %d dimensions; a tensor has at most %d", all, GM_MAX_DIMS);
   for (int d = 0; d < rest; d++) {
@@ -468,12 +549,14 @@ RUN (setitem)
 {
   Subscript s;
   GmVal v = TENSOR (0);
-  if (gm_b_failed (b) || !parse (b, v, &a[1], &s))
+  if (gm_b_failed (b) || !parse (b, v, &a[1], &s, true))
     return gm_give (NULL);
   if (a[2].kind != GM_ARG_TENSOR && !gm_arg_is_number (&a[2]))
     return gm_give (gm_arg_fail (api, b, a, 2, "Tensor or Number"));
   GmVal value = gm_as_dtype (b, &a[2], (GmDtype) META (v)->dtype);
   CHECK ();
+  if (s.nothing)
+    return gm_give (v);
   if (s.mask)
     return set_masked (b, v, s.mask, value);
   int index_dims = 0;
@@ -484,6 +567,8 @@ RUN (setitem)
   if (s.n)
     value = put_at (b, &s, beside (b, value, v), false);
   CHECK ();
+  if (!gm_check_apart (b, s.view))
+    return gm_give (NULL);
   return gm_give (b->vt->into (b, s.view, GM_OP_copy, &value, 1, NULL));
 }
 
@@ -530,7 +615,7 @@ RUN (index_put)
                                gm_dtypes[META (v)->dtype].torch_name, gm_dtypes[META (values)->dtype].torch_name));
   Subscript s;
   GmArg key = {.kind = GM_ARG_LIST, .is_tuple = true, .n = a[1].n, .items = keys};
-  if (!parse (b, v, &key, &s))
+  if (!parse (b, v, &key, &s, false))
     return gm_give (NULL);
   if (s.mask)
     return gm_give (put_masked (b, v, s.mask, values, add));

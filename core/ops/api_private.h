@@ -150,6 +150,8 @@ GmVal gm_reversed (GmBuilder *b, GmVal v, int dim);
 /* The diagonal of each matrix in d1 and d2, as the last dimension: a view. */
 GmVal gm_diagonal (GmBuilder *b, GmVal v, int64_t offset, int d1, int d2);
 /* Where a bool mask is True: index tensors, one for each of its dimensions; returns how many (api_counted.c). */
+/* Whether each element of v has a place of its own to be copied to; else the sticky error is set.  (A fill needs no such.) */
+bool gm_check_apart (GmBuilder *b, GmVal v);
 int gm_mask_places (GmBuilder *b, GmVal mask, GmVal out[GM_MAX_DIMS]);
 GmVal gm_at_least (GmBuilder *b, GmVal v, int ndim); /* leading dimensions of size 1; api_arrange.c */
 /* An integer tensor, as int64. */

@@ -54,7 +54,36 @@ run_reshape (const GmApi *api, GmBuilder *b, GmArg *a, bool may_copy)
 }
 
 RUN (reshape) { return run_reshape (api, b, a, true); }
-RUN (view) { return run_reshape (api, b, a, false); }
+
+/* The same bytes as elements of `dtype`. */
+static GmVal
+view_as_dtype (GmBuilder *b, GmVal v, GmDtype dtype)
+{
+  const GmMeta *m = META (v);
+  int64_t from = (int64_t) gm_dtype_size (m->dtype), to = (int64_t) gm_dtype_size (dtype);
+  if (from < to && !b->vt->offset)
+    return gm_b_fail (b, GM_ERROR_UNSUPPORTED, "view(dtype): where input lies in its storage is known to plain Python only");
+  int64_t offset = from < to ? b->vt->offset (b, v) : 0;
+  if (from < to && !gm_b_failed (b) && !gm_size_eq (gm_size_mod (offset, to / from), 0)) {
+    g_autofree char *text = gm_size_text (offset);
+    return gm_b_fail (b, GM_ERROR_RUNTIME, "view(): the input begins %s elements after the beginning of its memory; to view %s as %s that must be a multiple of %" G_GINT64_FORMAT,
+                      text, gm_dtypes[m->dtype].torch_name, gm_dtypes[dtype].torch_name, to / from);
+  }
+  return gm_b_bitcast (b, v, dtype);
+}
+
+RUN (view)
+{
+  const GmArg *size = &a[1];
+  CHECK ();
+  bool given = size->kind != GM_ARG_LIST || size->n > 0;
+  const GmArg *dtype = !IS_NONE (2) ? &a[2] : size->kind == GM_ARG_LIST && size->n == 1 ? size->items : size;
+  if (!IS_NONE (2) && given)
+    return gm_give (gm_b_fail (b, GM_ERROR_TYPE, "view() takes a size or a dtype, not both"));
+  if (!IS_NONE (2) && dtype->kind != GM_ARG_DTYPE)
+    return gm_give (gm_arg_fail (api, b, a, 2, "dtype"));
+  return dtype->kind == GM_ARG_DTYPE ? gm_give (view_as_dtype (b, TENSOR (0), dtype->dtype)) : run_reshape (api, b, a, false);
+}
 
 RUN (view_as)
 {

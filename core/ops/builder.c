@@ -151,6 +151,13 @@ too_many_dims (GmBuilder *b, int ndim)
 }
 
 GmVal
+gm_b_bitcast (GmBuilder *b, GmVal v, GmDtype dtype)
+{
+  GmAttrs at = { .mask = 1u << GM_ATTR_DTYPE, .dtype = (uint8_t) dtype };
+  return gm_b_op (b, GM_OP_bitcast, &v, 1, &at);
+}
+
+GmVal
 gm_b_permute (GmBuilder *b, GmVal v, const int64_t *dims)
 {
   if (b->error)

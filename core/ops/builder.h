@@ -72,6 +72,7 @@ GmVal gm_b_full_like (GmBuilder *b, GmScalar s, GmDtype dtype, const GmMeta *lik
 void gm_b_attrs_device (const GmBuilder *b, GmAttrs *attrs);
 GmVal gm_b_zeros_like (GmBuilder *b, GmVal v);
 GmVal gm_b_cast (GmBuilder *b, GmVal v, GmDtype dtype);
+GmVal gm_b_bitcast (GmBuilder *b, GmVal v, GmDtype dtype); /* a view of other elements; the bytes stay */
 GmVal gm_b_permute (GmBuilder *b, GmVal v, const int64_t *dims);
 GmVal gm_b_transpose (GmBuilder *b, GmVal v, int dim0, int dim1); /* negative dims count from the end */
 GmVal gm_b_expand (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes);

@@ -241,6 +241,30 @@ infer_unfold (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GErro
   return true;
 }
 
+/* Elements of another size: torch's rules.  Strides are counted in elements, and those of the last dimension lie side by side. */
+static bool
+infer_bitcast (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError **error)
+{
+  int64_t from = (int64_t) gm_dtype_size (x->dtype), to = (int64_t) gm_dtype_size ((GmDtype) attrs->dtype), times = MAX (to / from, 1);
+  int last = x->ndim - 1;
+  bool bad = from != to && (last < 0 || !gm_size_eq (x->strides[last], 1) || !gm_size_eq (gm_size_mod (x->sizes[last], times), 0));
+  *out = *x;
+  out->dtype = attrs->dtype;
+  for (int d = 0; d <= last && from != to && !bad; d++) {
+    bad |= d < last && !gm_size_eq (gm_size_mod (x->strides[d], times), 0);
+    if (d == last)
+      out->sizes[d] = from < to ? gm_size_floordiv (x->sizes[d], times) : gm_size_mul (x->sizes[d], from / to);
+    else
+      out->strides[d] = from < to ? gm_size_floordiv (x->strides[d], times) : gm_size_mul (x->strides[d], from / to);
+  }
+  if (bad) {
+    g_autofree char *text = gm_meta_layout_text (x);
+    return gm_infer_fail (error, GM_ERROR_RUNTIME, "view(dtype): %s as %s, whose elements have another size: the last dimension needs stride 1 and a multiple of " FMT
+                          " elements, the other strides too", text, gm_dtypes[attrs->dtype].torch_name, times);
+  }
+  return true;
+}
+
 bool
 gm_infer_movement (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError **error)
 {
@@ -251,7 +275,9 @@ gm_infer_movement (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, 
   case GM_OP_slice: return infer_slice (op, x, attrs, out, error);
   case GM_OP_diagonal: return infer_diagonal (op, x, attrs, out, error);
   case GM_OP_unfold: return infer_unfold (op, x, attrs, out, error);
-  case GM_OP_detach: *out = *x; return true;
+  case GM_OP_bitcast: return infer_bitcast (op, x, attrs, out, error);
+  case GM_OP_detach:
+  case GM_OP_data: *out = *x; return true;
   default: g_assert_not_reached ();
   }
 }

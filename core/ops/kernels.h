@@ -91,7 +91,7 @@ void gm_copy_strided (GmTensor *dst, const GmTensor *src);
 void gm_pointwise_run (GmOp op, GmTensor *const *in, int n_in, GmTensor *out);                       /* pointwise.c */
 void gm_reduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out);                /* reduce.c */
 void gm_argreduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out);             /* reduce.c */
-GmTensor *gm_movement_run (GmOp op, GmTensor *x, const GmAttrs *attrs, const GmMeta *meta);          /* movement.c */
+GmTensor *gm_movement_run (GmOp op, GmTensor *x, const GmAttrs *attrs, const GmMeta *meta, GError **error);          /* movement.c */
 bool gm_contract_run (GmTensor *a, GmTensor *b, GmTensor *out, GError **error);                      /* contract.c */
 bool gm_convolve_run (GmOp op, GmTensor *const *in, const GmAttrs *attrs, GmTensor *out, GError **error); /* convolve.c */
 bool gm_pool_run (GmOp op, GmTensor *const *in, const GmAttrs *attrs, GmTensor *out, GError **error);     /* pool.c */

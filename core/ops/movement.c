@@ -2,7 +2,7 @@
  * movement.c -- views: a new meta over the same storage.
  *
  * The meta is gm_op_infer's; only a slice and a diagonal move the first element.  A detached tensor shares storage and
- * version but is nobody's view, so that autograd does not follow it to the base.
+ * version but is nobody's view, so that autograd does not follow it to the base.  Other dtypes, and x.data, are detached tensors.
  */
 #include "core/ops/kernels.h"
 
@@ -17,12 +17,34 @@ gm_movement_offset (GmOp op, const GmMeta *x, const GmAttrs *attrs, const GmMeta
   }
 }
 
-GmTensor *
-gm_movement_run (GmOp op, GmTensor *x, const GmAttrs *attrs, const GmMeta *meta)
+/* The first element is to begin where one of the other size does. */
+static bool
+bitcast_offset (const GmTensor *x, const GmMeta *meta, int64_t *out, GError **error)
 {
-  if (op == GM_OP_detach) {
+  int64_t from = (int64_t) gm_dtype_size (x->meta.dtype), to = (int64_t) gm_dtype_size (meta->dtype);
+  if (x->offset * from % to == 0) {
+    *out = x->offset * from / to;
+    return true;
+  }
+  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+               "view(dtype): the input begins %" G_GINT64_FORMAT " elements of %s after the beginning of its memory, which is no multiple of the size of %s",
+               x->offset, gm_dtypes[x->meta.dtype].torch_name, gm_dtypes[meta->dtype].torch_name);
+  return false;
+}
+
+GmTensor *
+gm_movement_run (GmOp op, GmTensor *x, const GmAttrs *attrs, const GmMeta *meta, GError **error)
+{
+  int64_t offset = x->offset;
+  if (gm_op_detaches (op)) {
+    if (op == GM_OP_bitcast && !bitcast_offset (x, meta, &offset, error))
+      return NULL;
     GmTensor *alias = gm_tensor_new_alias (x);
+    alias->meta = *meta;
+    alias->offset = offset;
     alias->meta.requires_grad = 0;
+    if (op == GM_OP_data)
+      gm_tensor_count_apart (alias);
     return alias;
   }
   GmMeta view = *meta;

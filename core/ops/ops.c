@@ -134,7 +134,9 @@ gm_op_attr_mask (GmOp op)
   case GM_OP_view: return BIT (SIZES);
   case GM_OP_slice:
   case GM_OP_slice_scatter: return BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP);
-  case GM_OP_detach: return 0;
+  case GM_OP_detach:
+  case GM_OP_data: return 0;
+  case GM_OP_bitcast: return BIT (DTYPE);
   case GM_OP_diagonal: return BIT (DIMS) | BIT (START);
   case GM_OP_unfold: return BIT (DIM) | BIT (SIZES) | BIT (STEP);
   case GM_OP_gather:

@@ -63,6 +63,13 @@ gm_op_has_effects (GmOp op)
   return op == GM_OP_host_call;
 }
 
+/* Whether autograd does not follow the view to what it is taken of. */
+static inline bool
+gm_op_detaches (GmOp op)
+{
+  return op == GM_OP_detach || op == GM_OP_bitcast || op == GM_OP_data;
+}
+
 GmOp gm_op_find (const char *name, size_t len); /* GM_OP_NONE if there is none */
 
 /* Attribute keys, expanded from ATTR rows: GM_ATTR_DIM = 1 ... */

@@ -252,7 +252,7 @@ run_mutate (GmOp op, GmTensor *dst, GmTensor *src, GError **error)
     if (!copy_between (dst, copy ? copy : src, error))
       return NULL;
   }
-  dst->storage->version++;
+  (*gm_tensor_writes (dst))++;
   return gm_tensor_ref (dst);
 }
 
@@ -304,7 +304,7 @@ gm_op_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError 
   if (!infer_tensors (op, in, n_in, attrs, &meta, error))
     return NULL;
   if (gm_ops[op].family == GM_FAMILY_MOVEMENT)
-    return gm_movement_run (op, in[0], attrs, &meta);
+    return gm_movement_run (op, in[0], attrs, &meta, error);
   if (gm_ops[op].family == GM_FAMILY_MUTATE)
     return run_mutate (op, in[0], in[1], error);
   meta.requires_grad = 0;

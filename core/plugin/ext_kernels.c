@@ -275,6 +275,7 @@ header_init (Header *h, const GmMeta *meta, void *data)
   h->tensor.offset = 0;
   h->tensor.storage = &h->storage;
   h->tensor.base = NULL;
+  h->tensor.counter = NULL;
   h->tensor.autograd = NULL;
   h->tensor.wrapper = NULL;
   g_atomic_ref_count_init (&h->tensor.refs);

@@ -301,7 +301,7 @@ gm_py_host_try (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, G
   *out = (GmHostTrial){ 0 };
   for (uint32_t i = 0; ok && i < n_in; i++)
     if ((ok = (args[i] = stand_in (&in[i], grad, &error)) != NULL))
-      args[i]->storage->version = 0;
+      *gm_tensor_writes (args[i]) = 0;
   gm_random_get_state (before);
   bool was = gm_grad_set_enabled (grad);
   trying++;

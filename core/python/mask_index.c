@@ -79,7 +79,15 @@ static const GmTensor *
 mask_of (const GmArg *a)
 {
   const GmTensor *t = a->kind == GM_ARG_TENSOR ? gm_tensor_from_val (a->v) : NULL;
-  return t && t->meta.dtype == GM_BOOL && t->meta.ndim ? t : NULL;
+  return t && (t->meta.dtype == GM_BOOL || t->meta.dtype == GM_U8) && t->meta.ndim ? t : NULL;
+}
+
+/* A bool, or a tensor that is one. */
+static bool
+is_bool (const GmArg *a)
+{
+  const GmTensor *t = a->kind == GM_ARG_TENSOR ? gm_tensor_from_val (a->v) : NULL;
+  return a->kind == GM_ARG_BOOL || (t && (t->meta.dtype == GM_BOOL || t->meta.dtype == GM_U8) && !t->meta.ndim);
 }
 
 /* Dimensions of the tensor that one item of a key stands for. */
@@ -87,9 +95,7 @@ static int
 consumed (const GmArg *a)
 {
   const GmTensor *mask = mask_of (a);
-  return mask ? mask->meta.ndim
-         : a->kind == GM_ARG_NONE || a->kind == GM_ARG_ELLIPSIS || a->kind == GM_ARG_BOOL ? 0
-                                                                                          : 1;
+  return mask ? mask->meta.ndim : a->kind == GM_ARG_NONE || a->kind == GM_ARG_ELLIPSIS || is_bool (a) ? 0 : 1;
 }
 
 static bool

@@ -385,6 +385,16 @@ requires_grad_ (PyObject *self, PyObject *args, PyObject *kwargs)
 }
 
 static PyObject *
+detach_ (PyObject *self, PyObject *u)
+{
+  GError *error = NULL;
+  if (gm_autograd_cut_off (T (self), &error))
+    return Py_NewRef (self);
+  gm_py_raise (error);
+  return NULL;
+}
+
+static PyObject *
 get_is_leaf (PyObject *self, void *closure)
 {
   return PyBool_FromLong (gm_tensor_is_leaf (T (self)));
@@ -400,7 +410,9 @@ get_retains_grad (PyObject *self, void *closure)
 static PyObject *
 get_data (PyObject *self, void *closure)
 {
-  return gm_py_tensor_take (gm_tensor_new_alias (T (self)));
+  GmTensor *alias = gm_tensor_new_alias (T (self));
+  gm_tensor_count_apart (alias);
+  return gm_py_tensor_take (alias);
 }
 
 /* self shows another tensor's memory from now on; its place in autograd stays. */
@@ -424,13 +436,16 @@ set_data (PyObject *self, PyObject *value, void *closure)
   GmTensor *alias =
       gm_tensor_new_alias (from); /* a reference to the storage, which it swaps for ours */
   GmStorage *old = t->storage;
+  GmCounter *counter = t->counter;
   uint8_t requires_grad = t->meta.requires_grad;
   t->storage = alias->storage;
   t->offset = alias->offset;
   t->meta = alias->meta;
   t->meta.requires_grad = requires_grad;
   gm_tensor_meta_changed (t);
+  t->counter = alias->counter;
   alias->storage = old;
+  alias->counter = counter;
   gm_tensor_unref (alias);
   return 0;
 }
@@ -489,6 +504,8 @@ PyMethodDef gm_py_tensor_methods[] = {
     {"__reduce_ex__", reduce, METH_O, NULL},
     {"retain_grad", retain_grad, METH_NOARGS,
      "retain_grad()\n\nKeeps the gradient of a result in its grad, as of a leaf."},
+    {"detach_", detach_, METH_NOARGS,
+     "detach_()\n\nCuts the tensor itself off from what it was computed from.  Errors: RuntimeError for a view."},
     {"requires_grad_", KEYWORDS (requires_grad_),
      "requires_grad_(requires_grad=True)\n\nSets requires_grad; returns the tensor."},
     {"register_hook", gm_py_tensor_register_hook, METH_O,

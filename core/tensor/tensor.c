@@ -89,6 +89,21 @@ storage_unref (GmStorage *s)
   gm_block_give (s, sizeof *s);
 }
 
+static GmCounter *
+counter_ref (GmCounter *c)
+{
+  if (G_UNLIKELY (c != NULL))
+    REF (&c->refs);
+  return c;
+}
+
+static void
+counter_unref (GmCounter *c)
+{
+  if (G_UNLIKELY (c != NULL) && UNREF (&c->refs))
+    gm_block_give (c, sizeof *c);
+}
+
 /* -- Making ------------------------------------------------------------------------------------------------ */
 
 /* Takes the reference to `storage`. */
@@ -102,6 +117,7 @@ tensor_make (const GmMeta *m, int64_t offset, GmStorage *storage)
   t->offset = offset;
   t->storage = storage;
   t->base = NULL;
+  t->counter = NULL;
   t->autograd = NULL;
   t->wrapper = NULL;
   return t;
@@ -207,6 +223,7 @@ gm_tensor_new_view (GmTensor *t, const GmMeta *m, int64_t offset)
   REF (&t->storage->refs);
   GmTensor *v = tensor_make (m, offset, t->storage), *base = gm_tensor_view_base (t);
   v->base = gm_tensor_ref (base ? base : t);
+  v->counter = counter_ref (t->counter);
   return v;
 }
 
@@ -226,23 +243,35 @@ gm_tensor_new_alias (GmTensor *t)
   REF (&t->storage->refs);
   GmTensor *a = tensor_make (&t->meta, t->offset, t->storage);
   a->meta.requires_grad = 0;
+  a->counter = counter_ref (t->counter);
   return a;
+}
+
+void
+gm_tensor_count_apart (GmTensor *t)
+{
+  counter_unref (t->counter);
+  t->counter = gm_block_take (sizeof *t->counter);
+  *t->counter = (GmCounter){ .refs = 1 };
 }
 
 void
 gm_tensor_become (GmTensor *t, const GmTensor *src)
 {
   GmStorage *old = t->storage;
+  GmCounter *counter = t->counter;
   uint8_t requires_grad = t->meta.requires_grad;
   g_assert (t->meta.dtype == src->meta.dtype);
   REF (&src->storage->refs);
+  t->counter = counter_ref (src->counter);
+  counter_unref (counter);
   t->storage = src->storage;
   t->meta = src->meta;
   t->meta.requires_grad = requires_grad;
   t->offset = src->offset;
   gm_tensor_meta_changed (t);
   if (t->storage == old)
-    old->version++;
+    (*gm_tensor_writes (t))++;
   storage_unref (old);
 }
 
@@ -278,6 +307,7 @@ gm_tensor_unref (GmTensor *t)
     gm_tensor_autograd_free (ag);
   }
   storage_unref (t->storage);
+  counter_unref (t->counter);
   GmTensor *base = t->base;
   gm_block_give (t, sizeof *t);
   gm_tensor_unref (base);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tensor.h -- strided tensors over shared, reference-counted storage.
  *
- * A tensor is a meta, an offset and a storage; views share the storage.  The version counter is the storage's:
+ * A tensor is a meta, an offset and a storage; views share the storage.  The version counter is the storage's, but for what x.data gave:
  * any write through any view advances it, and autograd compares it.  Autograd's own state hangs off
  * `autograd`, which this room does not look into (core/autograd sets the destroy function).
  * Threads: reference counts are atomic; contents and metadata are the caller's to protect (Python: the GIL).
@@ -31,6 +31,12 @@ typedef struct GmStorage {
   GmCompanion *companion; /* owned, or NULL */
 } GmStorage;
 
+/* Writes that the storage's counter does not count: those to x.data and to its views. */
+typedef struct {
+  gatomicrefcount refs;
+  uint32_t version;
+} GmCounter;
+
 typedef struct GmAutograd GmAutograd; /* core/autograd */
 
 typedef struct GmTensor {
@@ -40,6 +46,7 @@ typedef struct GmTensor {
   int64_t offset; /* elements from storage->data to element [0, ..., 0] */
   GmStorage *storage;
   struct GmTensor *base; /* owned; the tensor this is a view of (never itself a view), or NULL */
+  GmCounter *counter;    /* owned, or NULL: the storage's version counts */
   GmAutograd *autograd;  /* owned through gm_tensor_autograd_free; NULL until something needs it */
   void *wrapper;         /* borrowed: the Python object of this tensor while one exists */
 } GmTensor;
@@ -90,6 +97,14 @@ GmTensor *gm_tensor_new_scalar (GmScalar s, GmDtype dtype, GError **error);
 GmTensor *gm_tensor_new_view (GmTensor *t, const GmMeta *m, int64_t offset);
 /* Another tensor on the same storage with no base relation and no autograd state (detach, DLPack). */
 GmTensor *gm_tensor_new_alias (GmTensor *t);
+/* Where writes to t are counted. */
+static inline uint32_t *
+gm_tensor_writes (const GmTensor *t)
+{
+  return G_UNLIKELY (t->counter != NULL) ? &t->counter->version : &t->storage->version;
+}
+/* t, an alias that nobody has seen, counts its writes apart from now on, from 0. */
+void gm_tensor_count_apart (GmTensor *t);
 /* t keeps its identity, its autograd state, requires_grad and its base; its memory, offset, shape and strides become those of `src`, of one
  * dtype.  In its own memory that advances the version, as a write does; other memory has its own. */
 void gm_tensor_become (GmTensor *t, const GmTensor *src);

@@ -43,7 +43,7 @@ has_views (const GmGraph *g, GmValueId root, bool quiet)
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
     if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT && root_of (g, n->out) == root
-        && (!quiet || (n->op != GM_OP_detach && !gm_graph_meta (g, n->out)->requires_grad
+        && (!quiet || (!gm_op_detaches (n->op) && !gm_graph_meta (g, n->out)->requires_grad
                        && gm_graph_meta (g, n->in[0])->requires_grad)))
       return true;
   }
@@ -94,7 +94,7 @@ is_detached (const GmGraph *g, GmValueId v, GmValueId root)
 {
   while (v != root) {
     const GmNode *n = gm_graph_node (g, gm_graph_value (g, v)->node);
-    if (n->op == GM_OP_detach)
+    if (gm_op_detaches (n->op))
       return true;
     v = n->in[0];
   }
@@ -181,6 +181,21 @@ is_kept_for_gradients (const GmGraph *g, GmValueId root)
   return false;
 }
 
+/* Whether another input has the same memory and counts writes elsewhere: x and x.data. */
+static bool
+is_counted_twice (const GmRecorder *r, GmValueId input)
+{
+  const GmTracker *t = tracker_of_input (r, input);
+  const GmTensor *real = t && t->real ? gm_host_tensor (t->real) : NULL;
+  for (uint32_t i = 0; real && i < r->inputs->len; i++) {
+    const GmTracker *o = g_array_index (r->inputs, GmInput, i).tracker;
+    const GmTensor *other = o && o->real && o->kind == &gm_kind_tensor ? gm_host_tensor (o->real) : NULL;
+    if (other && other->storage == real->storage && other->counter != real->counter)
+      return true;
+  }
+  return false;
+}
+
 /* With gradients off, or through a detach, the elements of an input that requires grad change and
  * its history does not: it keeps its value in the graph, which functionalize brings up to date.
  * Refused: what would change what other names of the memory require, or a history half way. */
@@ -204,7 +219,7 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
   bool refused = constant || (!is_input && !recorded && (root_had || had))
                  || (recorded && root_had && (!had || has_views (g, root, true)))
                  || (gains && !had && (id != root || has_views (g, root, false)))
-                 || is_kept_for_gradients (g, root);
+                 || is_kept_for_gradients (g, root) || (is_input && is_counted_twice (r, root));
   if (refused)
     gm_record_break (r, GM_BREAK_TENSOR_INPLACE_GRAD, gm_ops[op].name);
   if (refused || (is_input && !may_write_input (r, root, op, recorded))
@@ -277,6 +292,35 @@ record_item (GmBuilder *base, GmVal v, GmScalar *out)
   return false;
 }
 
+/* How many elements of its memory stand before v's first; where that is an input's memory, a guard says so. */
+static int64_t
+record_offset (GmBuilder *base, GmVal v)
+{
+  GmRecorder *r = recorder_of (base);
+  const GmGraph *g = r->graph;
+  GmValueId id = gm_id_from_val (v);
+  int64_t bytes = 0, bytes_each = (int64_t) gm_dtype_size (gm_graph_meta (g, id)->dtype);
+  uint32_t node;
+  for (; (node = gm_graph_value (g, id)->node) != GM_NO_ID; id = gm_graph_node (g, node)->in[0]) {
+    const GmNode *n = gm_graph_node (g, node);
+    const GmMeta *m = gm_graph_meta (g, n->in[0]);
+    if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT)
+      bytes = gm_size_add (bytes, gm_size_mul (gm_movement_offset (n->op, m, n->attrs, gm_graph_meta (g, n->out)), (int64_t) gm_dtype_size (m->dtype)));
+    else if (n->op == GM_OP_set_)
+      break;
+    else if (gm_ops[n->op].family != GM_FAMILY_MUTATE)
+      return gm_size_floordiv (bytes, bytes_each);
+  }
+  const GmTracker *t = node == GM_NO_ID ? tracker_of_input (r, id) : NULL;
+  if (t == NULL) {
+    gm_b_fail (base, GM_ERROR_UNSUPPORTED, "where the tensor lies in its storage is not known while recording");
+    return 0;
+  }
+  const GmTensor *real = gm_host_tensor (t->real);
+  gm_guard (r, OFFSET, t->source, .index = real->offset);
+  return gm_size_floordiv (gm_size_add (bytes, real->offset * (int64_t) gm_dtype_size (real->meta.dtype)), bytes_each);
+}
+
 /* A size that the run knows: the element of a value of the graph's own. */
 static bool
 record_count (GmBuilder *base, GmVal v, int64_t *out)
@@ -307,6 +351,7 @@ gm_api_builder_init (GmRecorder *r)
   r->vtable.random = record_random;
   r->vtable.item = record_item;
   r->vtable.count = record_count;
+  r->vtable.offset = record_offset;
   r->builder.base.vt = &r->vtable;
   r->builder.may_set = true;
 }
@@ -378,14 +423,14 @@ constant_to_arg (Conversion *c, const GmTracker *t, GmArg *out)
   return true;
 }
 
-/* A list of ints in a subscript: one of bools is a mask, one of lists a tensor. */
+/* A list of ints or bools in a subscript: one of tensors or lists is no index of its own. */
 static bool
 is_index_list (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *contents = gm_contents_of (r, t);
   for (uint32_t i = 0; i < contents->n; i++) {
     const GmTracker *item = gm_realize (r, contents->items[i]);
-    if (item->kind != &gm_kind_constant || !PyLong_CheckExact (item->real))
+    if (item->kind != &gm_kind_constant || !(PyLong_CheckExact (item->real) || PyBool_Check (item->real)))
       return false;
   }
   return contents->n > 0;

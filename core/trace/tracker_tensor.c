@@ -206,6 +206,37 @@ method_detach (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
                                                  : &gm_tracker_poison;
 }
 
+/* Whether v owns its memory, was made here, and nothing else looks at that. */
+static bool
+is_alone (const GmGraph *g, GmValueId v)
+{
+  uint32_t node;
+  while ((node = gm_graph_value (g, v)->node) != GM_NO_ID && gm_graph_node (g, node)->op == GM_OP_copy_)
+    v = gm_graph_node (g, node)->in[0];
+  for (uint32_t i = 0; i < g->nodes->len && node != GM_NO_ID; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (n->op == GM_OP_set_ || (gm_ops[n->op].family == GM_FAMILY_MOVEMENT && (n->out == v || n->in[0] == v)))
+      return false;
+  }
+  return node != GM_NO_ID;
+}
+
+/* The tensor is its own detached one from now on, where no one else can see that it was another. */
+static const GmTracker *
+method_detach_ (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (!gm_args_plain (r, "detach_", args, 0, 0))
+    return &gm_tracker_poison;
+  if (t->real != NULL || !is_alone (r->graph, value_of (r, t)))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "detach_", "tensor");
+  if (!meta_of (r, t)->requires_grad)
+    return t;
+  const GmTracker *cut = add_op (r, t, GM_OP_detach, NULL);
+  if (!r->stop)
+    gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = value_of (r, cut)));
+  return r->stop ? &gm_tracker_poison : t;
+}
+
 /* What changes nothing is nothing; else a leaf is made or unmade, which no graph says. */
 static const GmTracker *
 method_requires_grad_ (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
@@ -295,6 +326,7 @@ static const GmMethodRow methods[] = {
   { "item", method_item },
   { "tolist", method_tolist },
   { "detach", method_detach },
+  { "detach_", method_detach_ },
   { "requires_grad_", method_requires_grad_ },
   { "to", method_to },
   { "type", method_type },
@@ -368,7 +400,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   if (strcmp (s, "grad") == 0)
     return grad (r, t);
   if (strcmp (s, "data") == 0)
-    return add_op (r, t, GM_OP_detach, NULL);
+    return add_op (r, t, GM_OP_data, NULL);
   if (strcmp (s, "T") == 0 || strcmp (s, "H") == 0 || strcmp (s, "mT") == 0 || strcmp (s, "mH") == 0)
     return transposed (r, t, s[0] == 'm');
   if (strcmp (s, "is_cuda") == 0 || strcmp (s, "is_cpu") == 0)

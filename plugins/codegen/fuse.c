@@ -538,6 +538,7 @@ view_offset (const CgProgram *p, uint32_t node, int64_t *bytes, GrammeStatus *st
   case GRAMME_OP_expand:
   case GRAMME_OP_view:
   case GRAMME_OP_unfold:
+  case GRAMME_OP_bitcast:
   case GRAMME_OP_detach: *bytes = 0; return GRAMME_OK;
   default:
     return gramme_fail (status, GRAMME_UNSUPPORTED, (int32_t) node,

@@ -47,7 +47,9 @@ def test_it_is_a_view(text, backend):
         assert 0 <= y.data_ptr() - x.data_ptr() < 4 * 40 and y._version == x._version
         if any(name in text for name in TWICE):
             with pytest.raises(RuntimeError, match="more than one element"):
-                y.zero_()
+                y.add_(1)
+            at = y._version
+            assert y.fill_(2).tolist() == y.clone().fill_(2).tolist() and x._version == y._version == at + 1
             continue
         before, at = x.sum().item(), y._version
         y.add_(1)

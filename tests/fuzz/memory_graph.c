@@ -104,9 +104,20 @@ some_sizes (Maker *k, int64_t numel, GmAttrs *a)
     a->list[a->n_list++] = numel;
 }
 
-/* A view of something like x; whether it is one is for the trial to say. */
+/* Elements of another dtype.  None of float64's: what integers make of small numbers is no number often enough. */
 static GmOp
-some_view (Maker *k, const GmMeta *x, GmAttrs *a)
+some_bitcast (Maker *k, const GmMeta *x, GmAttrs *a)
+{
+  static const GmDtype to[] = { GM_I32, GM_I16, GM_I64, GM_U8, GM_F32, GM_F16 };
+  a->mask = BIT (DTYPE);
+  a->dtype = to[below (k, x->dtype == GM_I64 || gm_dtype_size (x->dtype) < 4 ? 4 : G_N_ELEMENTS (to))];
+  return GM_OP_bitcast;
+}
+
+/* A view of something like x; whether it is one is for the trial to say.  inside: of the graph, whose inputs count their writes as their
+ * buffers do. */
+static GmOp
+some_view (Maker *k, const GmMeta *x, GmAttrs *a, bool inside)
 {
   *a = (GmAttrs){ .mask = 0 };
   switch (below (k, 8)) {
@@ -134,7 +145,9 @@ some_view (Maker *k, const GmMeta *x, GmAttrs *a)
     return GM_OP_expand;
   case 5:
     if (chance (k, 35))
-      return GM_OP_detach;
+      return inside && chance (k, 40) ? GM_OP_data : GM_OP_detach;
+    if (inside && chance (k, 20))
+      return some_bitcast (k, x, a);
     /* fall through */
   default:
     if (x->ndim == 0)
@@ -191,7 +204,7 @@ choose_inputs (Maker *k)
       GmAttrs a;
       const GmMeta *x = &now;
       GmMeta next;
-      GmOp op = some_view (k, &now, &a);
+      GmOp op = some_view (k, &now, &a, false);
       if (!gm_op_infer (op, &x, 1, a.mask ? &a : NULL, &next, NULL))
         continue;
       m->inputs[i].chain[m->inputs[i].n].op = op;
@@ -358,7 +371,7 @@ add_view (Maker *k, bool quiet)
   GmAttrs a;
   if (x < 0)
     return false;
-  GmOp op = some_view (k, &k->real[x]->meta, &a);
+  GmOp op = some_view (k, &k->real[x]->meta, &a, true);
   return add_node (k, op, &x, 1, a.mask ? &a : NULL, quiet);
 }
 
@@ -385,8 +398,8 @@ add_set (Maker *k)
     y = partner (k, x);
   } else {
     GmAttrs a;
-    GmOp op = some_view (k, &k->real[x]->meta, &a);
-    y = op == GM_OP_detach || !add_node (k, op, &x, 1, a.mask ? &a : NULL, false) ? -1 : k->n - 1;
+    GmOp op = some_view (k, &k->real[x]->meta, &a, true);
+    y = gm_op_detaches (op) || !add_node (k, op, &x, 1, a.mask ? &a : NULL, false) ? -1 : k->n - 1;
   }
   return y >= 0 && add_node (k, GM_OP_set_, (int[]){ x, y }, 2, NULL, false);
 }

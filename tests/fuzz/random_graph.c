@@ -457,6 +457,18 @@ make_movement (Maker *m, GmOp op)
     a.list[0] = 1 + below (m, (int) type.sizes[a.dim]);
     a.step = 1 + below (m, 3);
     break;
+  case GM_OP_bitcast: { /* to integers, which have no numbers that are none; wider ones only where memory begins */
+    static const GmDtype to[] = { GM_U8, GM_I8, GM_I16, GM_I32, GM_I64 };
+    uint32_t node = gm_graph_value (m->g, x)->node;
+    a.mask = BIT (DTYPE);
+    a.dtype = to[below (m, G_N_ELEMENTS (to))];
+    if (!(m->options->dtypes >> a.dtype & 1)
+        || (gm_dtype_size (a.dtype) > gm_dtype_size (type.dtype)
+            && (node == GM_NO_ID || gm_ops[gm_graph_node (m->g, node)->op].family == GM_FAMILY_MOVEMENT || gm_graph_node (m->g, node)->op == GM_OP_constant)))
+      return GM_NO_ID;
+    break;
+  }
+  case GM_OP_data: return GM_NO_ID; /* never in a functional graph */
   default: break;
   }
   return add (m, op, &x, 1, a.mask ? &a : NULL);

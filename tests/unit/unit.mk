@@ -139,7 +139,7 @@ TEST_FILES = \
   tests/aot/test_as_strided.py tests/aot/test_donation.py tests/aot/test_histories.py tests/aot/test_moved_leaves.py tests/aot/test_order.py tests/aot/test_picks.py \
   tests/aot/test_walks.py tests/aot/test_when_compiled.py tests/aot/test_written_since.py \
   tests/aot/test_memory.py \
-  tests/aot/test_random.py tests/aot/test_views.py \
+  tests/aot/test_random.py tests/aot/test_reinterpret.py tests/aot/test_views.py \
   tests/aot/wide.py \
   tests/breaks.sh \
   tests/cpython.sh \
@@ -251,6 +251,7 @@ TEST_FILES = \
   tests/python/conftest.py \
   tests/python/test_auto.py \
   tests/python/test_autograd.py \
+  tests/python/test_bool_index.py \
   tests/python/test_bytecode.py \
   tests/python/test_cache.py \
   tests/python/test_cc.py \

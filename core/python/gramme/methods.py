@@ -18,11 +18,6 @@ def pin_memory(input, device=None):
     return input
 
 
-def detach_(input):
-    """Cuts the tensor itself off from what it was computed from."""
-    return input.set_(input.detach())
-
-
 def new_tensor(input, data, *, dtype=None, device=None, requires_grad=False):
     """A tensor made of data, of input's dtype and on its device unless others are named."""
     if isinstance(data, Tensor):
@@ -116,7 +111,7 @@ def __reversed__(input):
 METHODS = {
     **{f.__name__: f for f in (compare.allclose, compare.equal, compare.isclose)},
     **{f.__name__: f for f in (functions.is_nonzero, functions.is_signed, functions.is_complex, functions.is_same_size, functions.frexp)},
-    **{f.__name__: f for f in (get_device, pin_memory, detach_, new_tensor, new, sum_to_size, split_with_sizes, narrow_copy, fill_diagonal_)},
+    **{f.__name__: f for f in (get_device, pin_memory, new_tensor, new, sum_to_size, split_with_sizes, narrow_copy, fill_diagonal_)},
     **{f.__name__: f for f in (apply_, map_, adjoint, resize_as_, __reversed__, functions.angle)},
     "polygamma": functions._polygamma_of, "mvlgamma": functions.mvlgamma,
     "conj": itself, "conj_physical": itself, "resolve_conj": itself, "resolve_neg": itself, "to_dense": itself,
