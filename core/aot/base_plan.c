@@ -279,10 +279,13 @@ first_member (const GmBasePlan *p, uint32_t c)
 
 /* -- Who joins whom ---------------------------------------------------------------------------- */
 
-/* Whether several that overlap are written: then all of the base is copied back. */
+/* Whether several that overlap are written, or several elements of one that are one place: then all of the base is copied back. */
 static bool
 is_whole (const GmBasePlan *p, uint32_t c)
 {
+  for (uint32_t i = 0; i < p->n; i++)
+    if (p->members[i].base == c && p->members[i].written && gm_meta_overlaps_itself (gm_base_meta (p->g, i)))
+      return true;
   for (uint32_t i = 0; i < p->n; i++)
     for (uint32_t j = 0; j < i; j++)
       if (p->members[i].base == c && p->members[j].base == c && p->members[i].written

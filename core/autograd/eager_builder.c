@@ -5,7 +5,7 @@
  * clear; a caller keeps a result by taking its own reference before that.  Ops go through the tape,
  * so whether a program is differentiable is a matter of the grad mode alone.
  */
-#include "core/autograd/autograd.h"
+#include "core/autograd/node.h"
 
 #include "core/ops/api.h"
 #include "core/tensor/device.h"
@@ -106,8 +106,30 @@ eager_offset (GmBuilder *base, GmVal v)
   return gm_tensor_from_val (v)->offset;
 }
 
+/* What v is a view of, where their histories are one; for who needs none, all of its memory. */
+static GmVal
+eager_around (GmBuilder *base, GmVal v, int64_t *offset)
+{
+  GmTensor *t = gm_tensor_from_val (v), *whole = gm_tensor_view_base (t);
+  bool tracked = gm_tracked (t);
+  if (whole && gm_meta_is_dense (&whole->meta) && whole->meta.dtype == t->meta.dtype && gm_history_base (t) == whole
+      && tracked == gm_tracked (whole)) { /* a leaf between the two would be left out */
+    *offset = t->offset - whole->offset;
+    return gm_val_from_tensor (whole);
+  }
+  if (tracked)
+    return NULL;
+  int64_t n = (int64_t) (t->storage->bytes / gm_dtype_size (t->meta.dtype));
+  GmTensor *all = gm_tensor_new_alias (t);
+  all->meta = gm_meta_make ((GmDtype) t->meta.dtype, 1, &n);
+  all->meta.device = t->meta.device;
+  all->offset = 0;
+  *offset = t->offset;
+  return gm_val_from_tensor (own ((GmEagerBuilder *) base, all));
+}
+
 static const GmBuilderVtable eager_vtable = {.op = eager_op, .meta = eager_meta, .into = eager_into, .random = eager_random,
-                                             .constant = eager_constant, .item = eager_item, .set = eager_set,
+                                             .constant = eager_constant, .item = eager_item, .set = eager_set, .around = eager_around,
                                              .offset = eager_offset};
 
 void

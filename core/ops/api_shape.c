@@ -485,6 +485,13 @@ RUN (narrow)
   return gm_give (gm_b_slice (b, v, dim, start, gm_size_add (start, length), 1));
 }
 
+/* Whether elements that far from v's first one are v's own, one after the other in memory. */
+static bool
+is_inside (GmBuilder *b, GmVal v, int64_t offset, int64_t last, bool empty)
+{
+  return gm_meta_is_dense (META (v)) && offset >= 0 && (empty || last < gm_meta_numel (META (v)));
+}
+
 RUN (as_strided)
 {
   int64_t sizes[GM_MAX_DIMS], strides[GM_MAX_DIMS];
@@ -500,8 +507,8 @@ RUN (as_strided)
   if (n != n_strides)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "as_strided(): %d sizes and %d strides; give one stride for each size", n, n_strides));
   GmMeta want = gm_meta_make ((GmDtype) m->dtype, n, sizes);
-  int64_t last = offset, numel = gm_meta_numel (m);
-  bool bad = !gm_meta_is_dense (m), empty = false;
+  int64_t last = offset, before = 0;
+  bool bad = false, empty = false;
   for (int d = 0; d < n; d++) {
     bad |= sizes[d] < 0 || strides[d] < 0;
     empty |= sizes[d] == 0;
@@ -509,9 +516,17 @@ RUN (as_strided)
     int64_t reach;
     bad |= __builtin_mul_overflow (MAX (sizes[d] - 1, 0), strides[d], &reach) || __builtin_add_overflow (last, reach, &last);
   }
-  if (bad || offset < 0 || (!empty && last >= numel)) {
+  if (!bad && !is_inside (b, v, offset, last, empty)) { /* what lies in gaps, or beside it, is of what v is a part of */
+    GmVal around = b->vt->around ? b->vt->around (b, v, &before) : NULL;
+    bad = !around || !is_inside (b, around, offset + before, last + before, empty);
+    v = bad ? v : around;
+    offset += bad ? 0 : before;
+    CHECK ();
+    m = META (v);
+  }
+  if (bad) {
     g_autofree char *size = gm_shape_text (n, sizes), *stride = gm_shape_text (n, strides), *have = gm_meta_layout_text (m);
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "as_strided(): sizes %s with strides %s, %" G_GINT64_FORMAT " elements after the first, are not inside of the input (%s), or that has gaps; take it of the tensor that input is a view of", size, stride, offset, have));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "as_strided(): sizes %s with strides %s, %" G_GINT64_FORMAT " elements after the first, are not inside of the memory of the input (%s), or whose memory that is cannot be known here; take it of the tensor that input is a view of", size, stride, offset, have));
   }
   return gm_give (gm_b_strided (b, gm_b_flat (b, v), offset, &want));
 }

@@ -35,6 +35,9 @@ typedef struct {
   bool (*count) (GmBuilder *b, GmVal v, int64_t *out);
   /* How many elements of its storage stand before v's first.  NULL: nobody knows. */
   int64_t (*offset) (GmBuilder *b, GmVal v);
+  /* The tensor without gaps that v is a part of, with v's history or none; *offset: how many of its elements, in memory, stand before v's
+   * first.  NULL: there is none. */
+  GmVal (*around) (GmBuilder *b, GmVal v, int64_t *offset);
 } GmBuilderVtable;
 
 struct GmBuilder {

@@ -321,6 +321,23 @@ record_offset (GmBuilder *base, GmVal v)
   return gm_size_floordiv (gm_size_add (bytes, real->offset * (int64_t) gm_dtype_size (real->meta.dtype)), bytes_each);
 }
 
+/* The value that v is a view of through what autograd follows. */
+static GmVal
+record_around (GmBuilder *base, GmVal v, int64_t *offset)
+{
+  const GmGraph *g = recorder_of (base)->graph;
+  GmValueId id = gm_id_from_val (v);
+  uint32_t node;
+  for (*offset = 0; (node = gm_graph_value (g, id)->node) != GM_NO_ID; id = gm_graph_node (g, node)->in[0]) {
+    const GmNode *n = gm_graph_node (g, node);
+    const GmMeta *from = gm_graph_meta (g, n->in[0]), *m = gm_graph_meta (g, n->out);
+    if (gm_ops[n->op].family != GM_FAMILY_MOVEMENT || gm_op_detaches (n->op) || from->requires_grad != m->requires_grad)
+      break; /* a write, too: what was written has the history now */
+    *offset = gm_size_add (*offset, gm_movement_offset (n->op, from, n->attrs, m));
+  }
+  return id != gm_id_from_val (v) && gm_meta_is_dense (gm_graph_meta (g, id)) ? gm_val_from_id (id) : NULL;
+}
+
 /* A size that the run knows: the element of a value of the graph's own. */
 static bool
 record_count (GmBuilder *base, GmVal v, int64_t *out)
@@ -352,6 +369,7 @@ gm_api_builder_init (GmRecorder *r)
   r->vtable.item = record_item;
   r->vtable.count = record_count;
   r->vtable.offset = record_offset;
+  r->vtable.around = record_around;
   r->builder.base.vt = &r->vtable;
   r->builder.may_set = true;
 }

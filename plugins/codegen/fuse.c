@@ -558,7 +558,10 @@ place_node (CgProgram *p, uint32_t node, GrammeStatus *status)
     int32_t code = view_offset (p, node, &bytes, status);
     out->view_of = from;
     out->root = p->values[from].root;
+    out->recast = n->op == GRAMME_OP_bitcast || p->values[from].recast;
     out->view_bytes = codegen_size_add (p->sizes, p->values[from].view_bytes, bytes);
+    if (code == GRAMME_OK && out->recast && p->values[out->root].literal)
+      code = need_memory (p, from, status); /* now: who reads it may join a loop of before */
     return code;
   }
   if (n->op == GRAMME_OP_constant)

@@ -24,7 +24,7 @@ uint32_t
 codegen_literal (const CgProgram *p, uint32_t value)
 {
   uint32_t root = p->values[value].root;
-  return p->values[root].literal ? root : CG_NONE;
+  return p->values[root].literal && !p->values[value].recast ? root : CG_NONE;
 }
 
 static void

@@ -42,6 +42,7 @@ typedef struct {
   uint32_t view_of;   /* the MOVEMENT node's input, or CG_NONE */
   uint32_t root;      /* where the memory is: itself unless it is a view */
   int64_t view_bytes; /* from the root's first element */
+  bool recast;        /* a view of the root's bytes as other elements, or of such a one */
   /* of roots */
   uint8_t memory;       /* CgMemory */
   uint8_t role;         /* CgRole */
@@ -111,7 +112,7 @@ int32_t codegen_may_share (const CgProgram *p, uint32_t input, uint32_t output);
 
 /* The tile primitive of a POINTWISE, CAST or REDUCE (fold) node; NULL: there is none. */
 GrammeTileFn codegen_tile (const CgProgram *p, uint32_t node, char *name);
-/* The value behind views, if it is a `full` node; else CG_NONE. */
+/* The value behind views, if it is a `full` node and they show its elements; else CG_NONE. */
 uint32_t codegen_literal (const CgProgram *p, uint32_t value);
 /* The row value of step `s` that `value` is at every point of the space (rows of it if `as_row`),
  * seen through views that only repeat it; CG_NONE: it is none. */

@@ -154,3 +154,65 @@ def test_second_derivatives():
         return x.as_strided((3, 2, 2), (4, 0, 1))
 
     assert second(G.compile(f, backend="eager")) == second(f)
+
+
+# -- Inputs with gaps, or of which several elements are one place: what they are views of has the memory ---------------------------------
+
+PARTS = [
+    "m[::2]", "m.view(3, 4)[:, 1:3]", "m[:3].expand(4, 3)", "m.view(3, 4)[1]", "m.unfold(0, 3, 2)", "m[1:]", "m.view(3, 4).t()[1:]", "m.view(2, 6)[:, ::3]", "m.view(3, 4).diagonal()",
+]  # fmt: skip
+SHAPES = [((3, 2), (3, 1)), ((2, 3), (1, 1)), ((2, 2), (2, 2)), ((3,), (0,)), ((2,), (3,)), ((), ()), ((5,), (1,), 2), ((2, 2), (4, 1), 0)]
+
+
+@pytest.mark.parametrize("case", SHAPES, ids=str)
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("backend", [None, "eager", "tcc", "cc"])
+def test_parts_reach_what_they_are_part_of(part, case, backend):
+    scope = {"G": G}
+    exec(f"def f(x):\n    m = x * 1\n    y = {part}.as_strided(*{case})\n    return y * 2\n", scope)
+    f = G.compile(scope["f"], backend=backend, fullgraph=True) if backend else scope["f"]
+    x = base().requires_grad_()
+    y = f(x)
+    offset = case[2] if len(case) > 2 else eval(part, {"m": base()}).storage_offset()
+    places = numpy.lib.stride_tricks.as_strided(numpy.arange(40)[offset:], case[0], [8 * s for s in case[1]])
+    assert y.tolist() == (base().numpy()[places] * 2).tolist()
+    (y * G.arange(1.0, 1 + y.numel()).view(y.shape)).sum().backward()
+    slopes = numpy.zeros(12)
+    numpy.add.at(slopes, places.reshape(-1), 2 * numpy.arange(1.0, 1 + places.size))
+    assert x.grad.tolist() == slopes.tolist()
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("to", [".mul_(3)", ".zero_()"])
+def test_writes_to_what_parts_reach(part, to):
+    scope = {"G": G}
+    exec(f"def f(x):\n    m = x * 1\n    {part}.as_strided((2, 2), (2, 1)){to}\n    return m * 2\n", scope)
+    leaf = base().requires_grad_
+
+    def make():
+        x = leaf(True).detach().requires_grad_()
+        return [x], [x]
+
+    for backend in ("eager", "tcc"):
+        check(make, scope["f"], backend, lambda y: y.sum().backward())
+
+
+def test_the_view_is_of_what_has_the_memory():
+    x = base()
+    y = x[::2].as_strided((3, 3), (2, 1), 1)
+    assert y._base is x and y.data_ptr() == x.data_ptr() + 4
+    outside = x.detach()[1::3]
+    assert outside.as_strided((5,), (1,)).tolist() == x.tolist()[1:6]
+    for f in (lambda: x[::2].as_strided((7,), (2,)), lambda: x.as_strided((2,), (-1,), 3), lambda: x.as_strided((3,), (5,), 2), lambda: x.as_strided((2, 2), (1,))):
+        with pytest.raises(RuntimeError):
+            f()
+    leaf = x[::2].detach().requires_grad_()
+    with pytest.raises(RuntimeError, match="cannot be known|not inside"):
+        leaf[::2].as_strided((2,), (1,))  # the gap is of no history
+
+
+@backends
+def test_offsets_are_guarded(backend):
+    f = G.compile(lambda x: x.as_strided((2, 2), (2, 1), 3), backend=backend, fullgraph=True)
+    for first in (0, 1, 2, 0):
+        assert f(base()[first : first + 8].detach()).tolist() == by_numpy((2, 2), (2, 1), 3)

@@ -462,7 +462,7 @@ make_movement (Maker *m, GmOp op)
     uint32_t node = gm_graph_value (m->g, x)->node;
     a.mask = BIT (DTYPE);
     a.dtype = to[below (m, G_N_ELEMENTS (to))];
-    if (!(m->options->dtypes >> a.dtype & 1)
+    if (!(m->dtypes >> a.dtype & 1)
         || (gm_dtype_size (a.dtype) > gm_dtype_size (type.dtype)
             && (node == GM_NO_ID || gm_ops[gm_graph_node (m->g, node)->op].family == GM_FAMILY_MOVEMENT || gm_graph_node (m->g, node)->op == GM_OP_constant)))
       return GM_NO_ID;

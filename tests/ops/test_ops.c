@@ -494,7 +494,7 @@ START_TEST (bitcast_shows_the_same_bytes)
   static const GmDtype dtypes[] = { GM_U8, GM_I16, GM_I32, GM_F32, GM_F64 };
   for (size_t i = 0; i < G_N_ELEMENTS (dtypes); i++)
     for (size_t k = 0; k < G_N_ELEMENTS (dtypes); k++) {
-      g_autoptr (GmTensor) x = new_filled (dtypes[i], 2, (int64_t[]){ 3, 16 }, CONTIGUOUS, some_value);
+      g_autoptr (GmTensor) x = new_filled (dtypes[i], 2, (int64_t[]){ 3, 16 }, ROWS, some_value);
       GmAttrs attrs = { .mask = gm_op_attr_mask (GM_OP_bitcast), .dtype = dtypes[k] };
       g_autoptr (GmTensor) y = run_all_ways (GM_OP_bitcast, &x, 1, &attrs);
       ck_assert_ptr_eq (y->storage, x->storage);
@@ -503,7 +503,7 @@ START_TEST (bitcast_shows_the_same_bytes)
       ck_assert_int_eq (y->meta.sizes[1] * (int64_t) gm_dtype_size (dtypes[k]), 16 * (int64_t) gm_dtype_size (dtypes[i]));
       ck_assert_ptr_eq (element (y, (int64_t[]){ 2, 0 }), element (x, (int64_t[]){ 2, 0 }));
     }
-  g_autoptr (GmTensor) odd = new_filled (GM_F32, 1, (int64_t[]){ 6 }, CONTIGUOUS, some_value);
+  g_autoptr (GmTensor) odd = new_filled (GM_F32, 1, (int64_t[]){ 6 }, ROWS, some_value);
   GmAttrs slice = { .mask = gm_op_attr_mask (GM_OP_slice), .start = 1, .stop = 5, .step = 1 };
   GmAttrs wide = { .mask = gm_op_attr_mask (GM_OP_bitcast), .dtype = GM_F64 };
   g_autoptr (GmTensor) part = gm_op_run (GM_OP_slice, &odd, 1, &slice, NULL);
@@ -516,7 +516,7 @@ END_TEST
 
 START_TEST (data_counts_writes_apart)
 {
-  g_autoptr (GmTensor) x = new_filled (GM_F32, 2, (int64_t[]){ 2, 3 }, CONTIGUOUS, some_value);
+  g_autoptr (GmTensor) x = new_filled (GM_F32, 2, (int64_t[]){ 2, 3 }, ROWS, some_value);
   g_autoptr (GmTensor) y = gm_op_run (GM_OP_data, &x, 1, NULL, NULL);
   g_autoptr (GmTensor) done = gm_op_run (GM_OP_copy_, (GmTensor *const[]){ y, x }, 2, NULL, NULL);
   ck_assert_ptr_eq (y->storage, x->storage);

@@ -674,7 +674,7 @@ START_TEST (an_expanded_tensor_is_not_written)
   GmAttrs at = {.mask = BIT (SIZES), .n_list = 1, .list = {3}};
   g_autoptr (GmTensor) wide = gm_autograd_op (GM_OP_expand, &x, 1, &at, &error);
   ck_assert (!gm_autograd_into (wide, GM_OP_copy, &x, 1, NULL, &error));
-  expect_error (error, "clone ()");
+  expect_error (error, "clone()");
 }
 END_TEST
 

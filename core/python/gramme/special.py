@@ -103,16 +103,35 @@ def xlog1py(input, other):
     return gramme.where(none, input * 0.0, input * log1p(gramme.where(none, 0.0, other)) + 0.0)
 
 
+def _zeta(s, q, also=None, sign=0):
+    """For 1 < s, and q > 0: the sum of its powers, and those of another one times sign, term by term: equal ones leave nothing."""
+    endless = s == math.inf
+    finite = gramme.where(endless, 2.0, s)
+    total = gramme.functions.tail_of_powers(finite, q + 16)
+    if also is not None:
+        total = total + sign * gramme.functions.tail_of_powers(finite, also + 16)
+    total = gramme.where(endless, 0.0, total)
+    for k in range(15, -1, -1):
+        term = (q + k) ** -s
+        total = total + (term if also is None else term + sign * (also + k) ** -s)
+    return total
+
+
 def zeta(input, other):
-    """The sum of (other + k) ** -input, k = 0, 1 ..., for input > 1 and other > 0.  Infinite where input is 1 or other a whole number that is not
-    above 0, as long as input is not below 1; NaN elsewhere."""
+    """The sum of (other + k) ** -input, k = 0, 1 ..., for input > 1.  Infinite where input is 1, or above and other a whole number that is not
+    above 0; NaN where input is below 1, and where input is no whole number and other below 0: then there are roots of negative numbers."""
     dtype = gramme.result_type(input, other)
     s, q = [v.to(gramme.float64) if isinstance(v, gramme.Tensor) else gramme.scalar_tensor(v, dtype=gramme.float64) for v in (input, other)]
-    s0, q0 = s, q
+    whole = s == s.floor()
+    pole = (s == 1) | ~(s <= 1) & (q <= 0) & (q == q.floor())
+    left = (s > 1) & (q < 0) & whole & ~pole
     good = (s > 1) & (q > 0)
-    s, q = gramme.where(good, s, 2.0), gramme.where(good, q, 1.0)
-    total = gramme.functions.tail_of_powers(s, q + 16)
-    for k in range(15, -1, -1):
-        total = total + (q + k) ** -s
-    pole = (s0 == 1) | (s0 > 1) & (q0 <= 0) & (q0 == q0.floor())
-    return gramme.where(good, total, gramme.where(pole & (q0 == q0), math.inf, math.nan)).to(dtype if dtype.is_floating_point else gramme.get_default_dtype())
+    # from q < 0 on: the terms left of 0 are those of a sum from the distance to 0 on, without those beyond -q, and with the sign of their powers
+    away = gramme.where(left, -q, 0.5)
+    part = away - away.floor()
+    power = gramme.where(left & (s < math.inf), s, 2.0)
+    sign = 1 - 2 * (power % 2)
+    below = _zeta(power, 1 - part, part, sign) - sign * _zeta(power, 1 + away)
+    total = gramme.where(good, _zeta(gramme.where(good, s, 2.0), gramme.where(good, q, 1.0)), gramme.where(left, below, math.nan))
+    total = gramme.where(pole | left & (s == math.inf), math.inf, total)
+    return total.to(dtype if dtype.is_floating_point else gramme.get_default_dtype())
