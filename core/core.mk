@@ -549,6 +549,9 @@ package_PYTHON = \
   core/python/gramme/legacy.py \
   core/python/gramme/limits.py \
   core/python/gramme/incomplete_gamma.py \
+  core/python/gramme/copies.py \
+  core/python/gramme/numeric.py \
+  core/python/gramme/polynomials.py \
   core/python/gramme/special.py \
   core/python/gramme/methods.py \
   core/python/gramme/compiler.py \
@@ -671,6 +674,7 @@ package_optim_PYTHON = \
   core/python/gramme/optim/adam.py \
   core/python/gramme/optim/adam_kin.py \
   core/python/gramme/optim/adaptive.py \
+  core/python/gramme/optim/factored.py \
   core/python/gramme/optim/asgd.py \
   core/python/gramme/optim/lbfgs.py \
   core/python/gramme/optim/lr_scheduler.py \

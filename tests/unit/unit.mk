@@ -266,6 +266,7 @@ TEST_FILES = \
   tests/python/test_function_twice.py \
   tests/python/test_memory.py \
   tests/python/test_modes.py \
+  tests/python/test_more_functions.py \
   tests/python/test_func.py \
   tests/python/test_module_api.py \
   tests/python/test_nn.py \

@@ -52,6 +52,11 @@ from gramme._compile import compile
 from gramme.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from gramme.amp import autocast, get_autocast_dtype, is_autocast_available, is_autocast_enabled
 from gramme.compare import allclose, equal, is_floating_point, isclose, numel
+from gramme.copies import (
+    alias_copy, as_strided_, as_strided_copy, as_strided_scatter, detach_, detach_copy, diagonal_copy, empty_permuted, empty_strided, expand_copy, fill_,
+    permute_copy, resize_as_, select_copy, slice_copy, split_copy, split_with_sizes_copy, squeeze_copy, t_copy, transpose_copy, unbind_copy,
+    unfold_copy, unsafe_chunk, unsafe_split, unsafe_split_with_sizes, unsqueeze_copy, view_copy, zero_,
+)  # fmt: skip
 from gramme.functions import (
     angle, bartlett_window, binary_cross_entropy_with_logits, blackman_window, broadcast_shapes, can_cast, combinations, cosine_embedding_loss,
     frexp, hamming_window, hann_window, hinge_embedding_loss, is_complex, is_nonzero, is_same_size, is_signed, kl_div, margin_ranking_loss,
@@ -59,6 +64,9 @@ from gramme.functions import (
 )  # fmt: skip
 from gramme.higher_order import associative_scan, cond, scan, while_loop
 from gramme.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from gramme.numeric import (
+    gradient, gru_cell, histogram, index_reduce, kaiser_window, lstm_cell, nonzero_static, pca_lowrank, rnn_relu_cell, rnn_tanh_cell, svd_lowrank,
+)  # fmt: skip
 from gramme.legacy import (
     BFloat16Tensor, BoolTensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor, ShortTensor,
     set_default_tensor_type,

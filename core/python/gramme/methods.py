@@ -2,7 +2,7 @@
 """Methods of Tensor that are compositions of others: the functions of METHODS become methods when the package is imported."""
 
 import gramme
-from gramme import compare, functions
+from gramme import compare, copies, functions, numeric
 from gramme._core import Tensor
 
 
@@ -108,12 +108,36 @@ def __reversed__(input):
     return input.flip(0) if input.dim() else input
 
 
+def _is_view(input):
+    """Whether it is a view of another tensor, which autograd follows."""
+    return input._base is not None
+
+
+def is_set_to(input, tensor):
+    """Whether both are the same elements of the same memory, in one shape."""
+    same = input.data_ptr() == tensor.data_ptr() and input.storage_offset() == tensor.storage_offset()
+    return same and input.shape == tensor.shape and input.stride() == tensor.stride() and input.dtype == tensor.dtype
+
+
+def polygamma_(input, n):
+    """polygamma(n, input), in place."""
+    return input.copy_(functions._polygamma_of(input, n))
+
+
+def mvlgamma_(input, p):
+    """mvlgamma(p), in place."""
+    return input.copy_(functions.mvlgamma(input, p))
+
+
 METHODS = {
     **{f.__name__: f for f in (compare.allclose, compare.equal, compare.isclose)},
     **{f.__name__: f for f in (functions.is_nonzero, functions.is_signed, functions.is_complex, functions.is_same_size, functions.frexp)},
     **{f.__name__: f for f in (get_device, pin_memory, new_tensor, new, sum_to_size, split_with_sizes, narrow_copy, fill_diagonal_)},
     **{f.__name__: f for f in (apply_, map_, adjoint, resize_as_, __reversed__, functions.angle)},
+    **{f.__name__: f for f in (copies.as_strided_scatter, copies.new_empty_strided, numeric.histogram, numeric.index_reduce, numeric.index_reduce_)},
+    **{f.__name__: f for f in (numeric.nonzero_static, is_set_to, _is_view, polygamma_, mvlgamma_)},
+    "unsafe_chunk": Tensor.chunk, "unsafe_split": Tensor.split, "unsafe_split_with_sizes": Tensor.split,
     "polygamma": functions._polygamma_of, "mvlgamma": functions.mvlgamma,
     "conj": itself, "conj_physical": itself, "resolve_conj": itself, "resolve_neg": itself, "to_dense": itself,
-    "is_conj": no, "is_neg": no, "is_pinned": no, "is_shared": no,
+    "is_conj": no, "is_neg": no, "is_pinned": no, "is_shared": no, "is_inference": no,
 }  # fmt: skip

@@ -8,6 +8,11 @@ from gramme import digamma, erf, erfc, erfinv, exp2, expm1, i0, log1p, log_softm
 from gramme.autograd import Function
 from gramme.functions import mvlgamma as multigammaln
 from gramme.incomplete_gamma import gammainc, gammaincc
+from gramme.polynomials import (
+    chebyshev_polynomial_t, chebyshev_polynomial_u, chebyshev_polynomial_v, chebyshev_polynomial_w, hermite_polynomial_h, hermite_polynomial_he,
+    laguerre_polynomial_l, legendre_polynomial_p, shifted_chebyshev_polynomial_t, shifted_chebyshev_polynomial_u, shifted_chebyshev_polynomial_v,
+    shifted_chebyshev_polynomial_w,
+)  # fmt: skip
 
 expit, gammaln, psi = gramme.sigmoid, gramme.lgamma, digamma
 bessel_j0, bessel_j1, bessel_y0, bessel_y1 = gramme._bessel_j0, gramme._bessel_j1, gramme._bessel_y0, gramme._bessel_y1
@@ -15,6 +20,9 @@ erfcx, i0e, i1, i1e = gramme._erfcx, gramme._i0e, gramme._i1, gramme._i1e
 modified_bessel_i0, modified_bessel_i1 = i0, i1
 
 __all__ = [
+    "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w", "hermite_polynomial_h",
+    "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p", "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u",
+    "shifted_chebyshev_polynomial_v", "shifted_chebyshev_polynomial_w",
     "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1",
     "gammainc", "gammaincc", "gammaln", "i0", "i0e", "i1", "i1e", "log1p", "log_ndtr", "log_softmax", "logit", "logsumexp", "modified_bessel_i0", "modified_bessel_i1", "multigammaln", "ndtr", "ndtri",
     "polygamma", "psi", "round", "sinc", "softmax", "spherical_bessel_j0", "xlog1py", "xlogy", "zeta",

@@ -36,7 +36,7 @@ from gramme.nn.parallel import DataParallel
 from gramme.nn.parameter import Buffer, Parameter
 from gramme.nn.pooling import (
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, FractionalMaxPool2d,
-    FractionalMaxPool3d, LPPool1d, LPPool2d, MaxPool1d, MaxPool2d, MaxPool3d, MaxUnpool1d, MaxUnpool2d, MaxUnpool3d,
+    FractionalMaxPool3d, LPPool1d, LPPool2d, LPPool3d, MaxPool1d, MaxPool2d, MaxPool3d, MaxUnpool1d, MaxUnpool2d, MaxUnpool3d,
 )  # fmt: skip
 from gramme.nn.recurrent import GRUCell, LSTMCell, RNNCell
 from gramme.nn.rnn import GRU, LSTM, RNN, RNNBase

@@ -15,5 +15,5 @@ from gramme.nn.composed import (
 )  # fmt: skip
 from gramme.nn.sampling import affine_grid, grid_sample
 from gramme.nn.unpooling import (
-    fractional_max_pool2d, fractional_max_pool3d, lp_pool1d, lp_pool2d, max_unpool1d, max_unpool2d, max_unpool3d,
+    fractional_max_pool2d, fractional_max_pool3d, lp_pool1d, lp_pool2d, lp_pool3d, max_unpool1d, max_unpool2d, max_unpool3d,
 )  # fmt: skip

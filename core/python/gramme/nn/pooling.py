@@ -156,6 +156,12 @@ class LPPool2d(_LPPool):
     _pool = staticmethod(F.lp_pool2d)
 
 
+class LPPool3d(_LPPool):
+    """The norm_type-th root of the sum of powers in each window of (N, C, D, H, W)."""
+
+    _pool = staticmethod(F.lp_pool3d)
+
+
 class _MaxUnpool(Module):
     def __init__(self, kernel_size, stride=None, padding=0):
         super().__init__()

@@ -56,6 +56,12 @@ def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     return _rooted(F.avg_pool2d(input.pow(norm_type), kernel_size, stride, 0, ceil_mode), height * width, norm_type)
 
 
+def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """lp_pool1d over three dimensions."""
+    depth, height, width = _each(kernel_size, 3)
+    return _rooted(F.avg_pool3d(input.pow(norm_type), kernel_size, stride, 0, ceil_mode), depth * height * width, norm_type)
+
+
 def _starts(sample, length, window, n):
     """Where n windows begin, (..., n), for numbers drawn in [0, 1): Graham, "Fractional Max-Pooling" (2014)."""
     if n == 1:
