@@ -381,12 +381,14 @@ scatter_recorded (Rewrite *r, GmValueId object, GmVal base, GmVal elements, bool
   GmBuilder *b = &r->b.base;
   const GmMeta m = *gm_b_meta (b, base), part = *gm_b_meta (b, elements);
   int n_slices = 0;
+  bool recast = false;
 
   for (GmValueId v = object; gm_views_parent (r->g, v) != GM_NO_ID; v = gm_views_parent (r->g, v)) {
     GmOp op = producer (r->g, v)->op;
+    recast |= op == GM_OP_bitcast; /* parts of elements have no places, and no history */
     n_slices += op == GM_OP_slice ? 1 : op == GM_OP_diagonal || op == GM_OP_unfold ? 2 : 0; /* these are put back by several */
   }
-  if (n_slices == 1 || is_itself (r, object))
+  if (n_slices == 1 || recast || is_itself (r, object))
     return scatter_all (r, object, base, elements, one);
   if (n_slices == 0)
     return replace_all (r, base, scatter_all (r, object, base, elements, one));

@@ -175,3 +175,19 @@ class Diagonals(Program):
         "{a}.diagonal().mul_(2)", "{a}.diagonal().zero_()", "{a}.diagonal(1).add_({b}.sum())", "{a}.diagonal(-1).copy_({b})", "{a}.view(3, 4).diagonal().sin_()",
         "{a}.unfold(0, 2, 2).mul_(-1)", "{a}.unfold(0, 2, 3).copy_({b})", "{a}.fill_diagonal_(0.5)", "{a}.diagonal()[1:].copy_({a}.diagonal()[:-1])",
     ]  # fmt: skip
+
+
+class Recast(Program):
+    """Among all else views that autograd does not follow, other dtypes and x.data, fills where several elements are one place, parts that reach
+    what they are part of, and bools as subscripts."""
+
+    WAYS = WAYS + ["{a}.data", "{a}.view(3, 4).data[1:]", "{a}[:4].data"]
+    EXPRESSIONS = EXPRESSIONS + ["{a}.view(G.int32).sum()", "({a}.view(G.int32) & -65536).view(G.float32)", "{a}[True]", "{a}[:, None][{a}.sum() > 0]", "{a}[[True, False, True]]"]
+    VIEWS = VIEWS + [
+        "{a}.data", "{a}.data[1:]", "{a}.view(G.int32)", "{a}.view(G.int16)", "{a}.view(G.uint8)", "{a}.view(G.float32)", "{a}.data.view(G.int32)", "{a}.view(G.int64)",
+        "{a}[1:].as_strided((2, 2), (2, 1))", "{a}[::2].as_strided((2, 2), (1, 2))", "{a}[0].as_strided((3,), (2,))", "{a}[1:].as_strided((2,), (1,), 0)",
+    ]  # fmt: skip
+    WRITES = WRITES + [
+        "{a}.data.mul_(2)", "{a}.data[1:].zero_()", "{a}.view(G.int32).zero_()", "{a}.view(G.int16)[0] = 3", "{a}.view(G.int32).bitwise_and_(-65536)", "{a}[:1].expand(3, -1).fill_(0.5)",
+        "{a}[0].expand(2, 4).zero_()", "{a}.fill_(1.5)", "{a}[True] = {b}", "{a}[False] = 4.0", "{a}[{a}.sum() > 0] = 1.5", "{a}[::2].as_strided((2, 2), (1, 2)).mul_(2)", "{a}.detach_()",
+    ]  # fmt: skip

@@ -11,7 +11,7 @@ import warnings
 
 import afterwards
 import pytest
-from programs import Diagonals, Program
+from programs import Diagonals, Program, Recast
 from same import bits, describe, flatten, gradients
 from stress import counted
 from wide import Picks, Wide
@@ -91,7 +91,7 @@ def difference(program, backend, counts=None, cut=None):
     return None
 
 
-@pytest.mark.parametrize("kind", [Program, Wide, Picks, Diagonals])
+@pytest.mark.parametrize("kind", [Program, Wide, Picks, Diagonals, Recast])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs(part, kind):
     counts = {"whole": 0, "all": 0}
