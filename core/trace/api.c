@@ -235,6 +235,20 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
   return had ? dst : v;
 }
 
+/* Whether v is x.data, or a view of it: another shape of that would be counted as a write to x. */
+static bool
+is_counted_apart (const GmGraph *g, GmValueId v)
+{
+  for (uint32_t node; (node = gm_graph_value (g, v)->node) != GM_NO_ID; v = gm_graph_node (g, node)->in[0]) {
+    const GmNode *n = gm_graph_node (g, node);
+    if (n->op == GM_OP_data)
+      return true;
+    if (gm_ops[n->op].family != GM_FAMILY_MOVEMENT && gm_ops[n->op].family != GM_FAMILY_MUTATE)
+      return false;
+  }
+  return false;
+}
+
 /* What a tensor becomes is another value; who held the old one as a view keeps it. */
 static GmVal
 record_set (GmBuilder *base, GmVal dst, GmVal src)
@@ -243,6 +257,10 @@ record_set (GmBuilder *base, GmVal dst, GmVal src)
   if (base->error || dst == NULL || src == NULL)
     return NULL;
   GmValueId root = root_of (r->graph, gm_id_from_val (dst));
+  if (is_counted_apart (r->graph, gm_id_from_val (dst))) {
+    gm_record_break (r, GM_BREAK_CALL_METHOD, "set_", "x.data");
+    return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
+  }
   if (gm_graph_value (r->graph, root)->node == GM_NO_ID
       && gm_graph_meta (r->graph, root)->requires_grad
       && !may_write_input (r, root, GM_OP_set_, gm_grad_mode_get (r)))
