@@ -377,6 +377,19 @@ store_grad (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *
   return true;
 }
 
+static bool
+took_shape (const GmGraph *g, GmValueId v)
+{
+  for (uint32_t node; (node = gm_graph_value (g, v)->node) != GM_NO_ID && gm_graph_node (g, node)->n_in > 0; v = gm_graph_node (g, node)->in[0]) {
+    const GmNode *n = gm_graph_node (g, node);
+    if (n->op == GM_OP_set_)
+      return true;
+    if (gm_ops[n->op].family != GM_FAMILY_MOVEMENT && gm_ops[n->op].family != GM_FAMILY_MUTATE)
+      return false;
+  }
+  return false;
+}
+
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -399,8 +412,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   }
   if (strcmp (s, "grad") == 0)
     return grad (r, t);
-  if (strcmp (s, "data") == 0)
-    return add_op (r, t, GM_OP_data, NULL);
+  if (strcmp (s, "data") == 0) /* of what took another shape in place, versions would be counted together */
+    return took_shape (r->graph, value_of (r, t)) ? gm_record_break (r, GM_BREAK_TENSOR_ATTRIBUTE, s) : add_op (r, t, GM_OP_data, NULL);
   if (strcmp (s, "T") == 0 || strcmp (s, "H") == 0 || strcmp (s, "mT") == 0 || strcmp (s, "mH") == 0)
     return transposed (r, t, s[0] == 'm');
   if (strcmp (s, "is_cuda") == 0 || strcmp (s, "is_cpu") == 0)
