@@ -341,8 +341,8 @@ def case_tensor_mask_subscript(compile):
     return compile(lambda x: x[x > 1])(G.arange(4.0))
 
 
-# expect: graphs=0 breaks=1
-def case_tensor_list_mask_breaks(compile):
+# expect: graphs=1 breaks=0
+def case_tensor_list_mask(compile):
     return compile(lambda x: x[[True, False, True]])(G.arange(3.0))
 
 
