@@ -110,11 +110,6 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   if (type == &PyReversed_Type) {
     PLAIN ("reversed", 1, 1);
     const GmTracker *t = gm_realize (r, args->args[0]);
-    if (t->kind == &gm_kind_dict || t->kind == &gm_kind_view) { /* a copy: a change of size is seen
-                                                                    by nobody */
-      g_autoptr (GPtrArray) all = gm_iterate (r, t);
-      t = all ? gm_tuple_new (r, (const GmTracker *const *) all->pdata, all->len) : t;
-    }
     if (t->kind == &gm_kind_deque)
       return gm_call_n (r, gm_getattr (r, t, gm_record_take (r, PyUnicode_InternFromString ("__reversed__"))), NULL, 0);
     if (t->kind == &gm_kind_object) {
@@ -125,9 +120,11 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     if (t->kind == &gm_kind_constant && !PySequence_Check (t->real)
         && !gm_class_lookup_text (r, Py_TYPE (t->real), "__reversed__"))
       return gm_raise_new (r, PyExc_TypeError, "'%s' object is not reversible", Py_TYPE (t->real)->tp_name);
-    if (t->kind != &gm_kind_list && t->kind != &gm_kind_tuple && t->kind != &gm_kind_constant)
-      return gm_record_break (r, GM_BREAK_ITERATION, "reversed object");
-    return gm_iterator_new (r, GM_ITER_REVERSED, &t, 1, gm_len (r, t) - 1);
+    const GmTrackerKind *const kinds[] = { &gm_kind_list, &gm_kind_tuple, &gm_kind_constant, &gm_kind_dict, &gm_kind_view };
+    for (uint32_t i = 0; i < G_N_ELEMENTS (kinds); i++)
+      if (t->kind == kinds[i])
+        return gm_iterator_reversed (r, t);
+    return gm_record_break (r, GM_BREAK_ITERATION, "reversed object");
   }
   bool keeps_first = type == &PyMap_Type || type == &PyFilter_Type;
   if (keeps_first && (args->n < 2 || (type == &PyFilter_Type && args->n != 2)))

@@ -199,6 +199,9 @@ call_sum (GmRecorder *r, const GmCallArgs *args)
   const GmTracker *total = in[1] ? in[1] : gm_from_int (r, 0), *item;
   const GmTracker *it = gm_iter (r, in[0]), *start = gm_realize (r, total);
   PyObject *known = gm_record_take (r, PyList_New (0));
+  const GmTracker *text = r->stop ? start : gm_value_of (start);
+  if (text->kind == &gm_kind_constant && (PyUnicode_Check (text->real) || PyBytes_Check (text->real)))
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "sum() of texts");
   bool all_known = !r->stop && is_known_number (start);
   while (!r->stop && (item = gm_next (r, it)) != NULL) {
     const GmTracker *value = all_known ? gm_realize (r, item) : item;

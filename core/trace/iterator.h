@@ -8,7 +8,7 @@
 
 typedef enum {
   GM_ITER_SEQUENCE,   /* items[0]: a constant, tuple, list, dict or view */
-  GM_ITER_REVERSED,   /* items[0]: a constant, tuple or list */
+  GM_ITER_REVERSED,   /* likewise */
   GM_ITER_ENUMERATE,  /* items[0]: an iterator */
   GM_ITER_ZIP,        /* items: iterators */
   GM_ITER_ZIP_STRICT, /* likewise; all must end together */
@@ -46,6 +46,9 @@ void gm_iterator_move (GmRecorder *r, const GmTracker *t, int64_t position);
 
 const GmTracker *gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items,
                                   uint32_t n, int64_t start);
+
+/* reversed () of what has an order. */
+const GmTracker *gm_iterator_reversed (GmRecorder *r, const GmTracker *sequence);
 
 /* Another one after each change of a deque that its iterators do not survive, NULL before the first. */
 const GmTracker *gm_deque_change (GmRecorder *r, const GmTracker *t);

@@ -4,6 +4,7 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
+#include "core/trace/iterator.h"
 #include "core/trace/object.h"
 
 #include <string.h>
@@ -115,6 +116,12 @@ method_iter (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 }
 
 static const GmTracker *
+method_reversed (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_args_plain (r, "__reversed__", args, 0, 0) ? gm_iterator_reversed (r, t) : &gm_tracker_poison;
+}
+
+static const GmTracker *
 method_getitem (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   return gm_args_plain (r, "__getitem__", args, 1, 1) ? gm_getitem (r, t, args->args[0])
@@ -222,6 +229,7 @@ gm_operator_method (GmRecorder *r, const GmTracker *t, PyObject *name)
   static const GmMethodRow rows[] = {
     { "__len__", method_len },
     { "__iter__", method_iter },
+    { "__reversed__", method_reversed },
     { "__getitem__", method_getitem },
     { "__contains__", method_contains },
     { NULL, NULL },

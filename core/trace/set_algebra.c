@@ -146,14 +146,17 @@ change_by (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *othe
   return t;
 }
 
-/* An argument of a change: a set or dict as it is, else the elements of what is iterated over; NULL after a break. */
+/* An argument of a change: a set or dict as it is, else the elements of what is iterated over; NULL after a break.  `first`: CPython iterates before it
+ * changes anything, so that what is iterated may look at the set, which is `t`. */
 static const GmTracker *
-change_argument (GmRecorder *r, const char *name, const GmTracker *arg)
+change_argument (GmRecorder *r, const char *name, const GmTracker *t, const GmTracker *arg, bool first)
 {
-  const GmTracker *t = gm_set_inside (r, arg);
-  if (r->stop || t->kind == &gm_kind_set || t->kind == &gm_kind_dict)
-    return r->stop ? NULL : t;
-  g_autoptr (GPtrArray) all = gm_iterates_alone (t) ? gm_iterate (r, t) : NULL;
+  const GmTracker *from = gm_set_inside (r, arg), *contents = r->stop ? NULL : gm_contents_of (r, t);
+  if (r->stop || from->kind == &gm_kind_set || from->kind == &gm_kind_dict)
+    return r->stop ? NULL : from;
+  g_autoptr (GPtrArray) all = first || gm_iterates_alone (from) ? gm_iterate (r, from) : NULL;
+  if (r->stop || !gm_contents_still (r, t, contents))
+    return NULL;
   bool known = all != NULL;
   for (uint32_t i = 0; known && i < all->len; i++)
     known = gm_key_is_constant (gm_realize (r, all->pdata[i]));
@@ -164,17 +167,24 @@ change_argument (GmRecorder *r, const char *name, const GmTracker *arg)
   return gm_tuple_new (r, (const GmTracker *const *) all->pdata, all->len);
 }
 
+/* With several arguments intersection_update () reads them all before it changes the set, difference_update () changes it by one after the other. */
 static const GmTracker *
 change_by_arguments (GmRecorder *r, GmBinary op, const GmTracker *t, const GmCallArgs *args)
 {
-  bool one = op != GM_BIN_SUB;
-  if (!gm_args_plain (r, change_names[op], args, one, one ? 1 : UINT32_MAX))
+  const char *name = change_names[op];
+  g_autofree const GmTracker **others = gm_tracker_array_own (args->n);
+  if (!gm_args_plain (r, name, args, op != GM_BIN_SUB, op == GM_BIN_XOR ? 1 : UINT32_MAX))
     return &gm_tracker_poison;
   for (uint32_t i = 0; i < args->n && !r->stop; i++) {
-    const GmTracker *other = change_argument (r, change_names[op], args->args[i]);
-    if (other)
-      change_by (r, op, t, other);
+    others[i] = change_argument (r, name, t, args->args[i], op != GM_BIN_SUB && args->n == 1);
+    if (others[i] == t && args->n > 1 && op == GM_BIN_AND) /* as it was at first */
+      gm_record_break (r, GM_BREAK_CALL_METHOD, name, "set");
+    if (op == GM_BIN_SUB && others[i])
+      change_by (r, op, t, others[i]);
   }
+  for (uint32_t i = 0; op != GM_BIN_SUB && i < args->n && !r->stop; i++)
+    if (others[i])
+      change_by (r, op, t, others[i]);
   return gm_none (r);
 }
 

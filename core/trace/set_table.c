@@ -110,20 +110,19 @@ gm_set_table_copy (PyObject *set)
   return (PyObject *) to;
 }
 
-PyObject *
-gm_set_table_source (PyObject *set)
+static PyObject *
+copier (PyObject *self, PyObject *set)
 {
-  PyObject *of = ((const PySetObject *) set)->finger ? NULL : PyFrozenSet_New (set), *again = of ? PySet_New (of) : NULL;
-  if (of && !same_table (again, set)) {
-    Py_XSETREF (of, gm_set_elements (set));
-    Py_XSETREF (again, PySet_New (NULL));
-    for (Py_ssize_t i = 0; of && again && i < PyTuple_GET_SIZE (of); i++)
-      if (PySet_Add (again, PyTuple_GET_ITEM (of, i)) < 0)
-        Py_CLEAR (again);
-    if (!same_table (again, set))
-      Py_CLEAR (of);
-  }
-  Py_XDECREF (again);
-  PyErr_Clear ();
-  return of;
+  PyObject *copy = gm_set_table_copy (set);
+  return copy || PyErr_Occurred () ? copy : PyErr_NoMemory ();
+}
+
+PyObject *
+gm_set_table_copier (void)
+{
+  static PyMethodDef method = { .ml_name = "set", .ml_meth = copier, .ml_flags = METH_O };
+  static PyObject *function;
+  if (function == NULL)
+    function = PyCFunction_New (&method, NULL);
+  return function;
 }

@@ -15,8 +15,8 @@ int64_t gm_set_state (PyObject *set);
 bool gm_set_has_gaps (PyObject *set);
 /* A set in the same state; new, NULL: there is no memory. */
 PyObject *gm_set_table_copy (PyObject *set);
-/* What a set with this table is made of: a frozenset, by set (), or a tuple, by adding one after the other to an empty one; new, NULL: there is none. */
-PyObject *gm_set_table_source (PyObject *set);
+/* That, as a function of Python's; borrowed. */
+PyObject *gm_set_table_copier (void);
 /* What a frozenset is made of that has this one's table: its elements, or a set of what is returned; a new reference, NULL: neither does that. */
 PyObject *gm_set_made_of (PyObject *set, bool *as_set);
 

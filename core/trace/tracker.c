@@ -283,7 +283,9 @@ gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b, b
     v = b->kind->binary (r, op, b, a, true, false);
   if (v == NULL && a->kind->binary)
     v = a->kind->binary (r, op, a, b, false, inplace);
-  if (v == NULL && !r->stop && b->kind->binary)
+  PyTypeObject *right = v == NULL && inplace && op == GM_BIN_MUL && a->kind == &gm_kind_object ? gm_type_of (r, b) : NULL;
+  bool repeats = right && right->tp_as_sequence && right->tp_as_sequence->sq_repeat; /* in place, what a class statement made is not asked how often */
+  if (v == NULL && !r->stop && b->kind->binary && !repeats)
     v = b->kind->binary (r, op, b, a, true, false);
   if (v)
     return v;

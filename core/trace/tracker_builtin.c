@@ -2,9 +2,9 @@
  * tracker_builtin.c -- functions and methods of C: those that have a model, those that only compute on
  * constants, and the rest.  Classes of C are in builtin_class.c, functions of the module builtins in builtin_function.c.
  *
- * A tracker of this kind is a row of a kind's method table bound to a value (number 1; with a second
- * item: found in a base class, real is the descriptor and the item the object), a method of a
- * constant (number 2, real is its name), or an existing C function (number 0).  A function without a model is called
+ * A tracker of this kind is a row of a kind's method table bound to a value (number 1), a method of a
+ * constant (number 2, real is its name), either with a second item: found in a base class, real is the descriptor and the item the object; or an
+ * existing C function (number 0).  A function without a model is called
  * only if it is known to compute from its arguments alone and all of them are constants; otherwise it breaks.
  */
 #include "core/trace/body.h"
@@ -38,12 +38,12 @@ gm_builtin_method (GmRecorder *r, const char *name, const GmTracker *self)
 const GmTracker *
 gm_builtin_of (GmRecorder *r, const GmTracker *bound, PyObject *descriptor, const GmTracker *self)
 {
-  if (bound->kind != &gm_kind_builtin || bound->number != 1)
+  if (bound->kind != &gm_kind_builtin || bound->number == 0)
     return bound;
   const GmTracker **items = gm_tracker_array (r, 2);
   items[0] = bound->items[0];
   items[1] = self;
-  return gm_tracker (r, .kind = &gm_kind_builtin, .items = items, .n = 2, .number = 1,
+  return gm_tracker (r, .kind = &gm_kind_builtin, .items = items, .n = 2, .number = bound->number,
                      .data = bound->data, .real = descriptor);
 }
 
@@ -344,12 +344,13 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return bound;
   if (t->number == 0)
     return call_function (r, t->real, args);
+  PyObject *name = gm_builtin_method_name (r, t);
   if (t->items[0]->kind == &gm_kind_object || t->items[0]->kind == &gm_kind_tensor)
-    return call_c_method (r, t->items[0], t->real, args);
-  PyObject *method = gm_record_take (r, PyObject_GetAttr (t->items[0]->real, t->real));
+    return call_c_method (r, t->items[0], name, args);
+  PyObject *method = gm_record_take (r, PyObject_GetAttr (t->items[0]->real, name));
   const GmTracker *v = gm_builtin_fold (r, method, args);
   if (v == NULL && args->n == 1 && !args->names && !r->stop
-      && PyUnicode_CompareWithASCIIString (t->real, "join") == 0) { /* any iterable of strings */
+      && PyUnicode_CompareWithASCIIString (name, "join") == 0) { /* any iterable of strings */
     g_autoptr (GPtrArray) parts = gm_collect_fast (r, args->args[0], "can only join an iterable");
     if (parts == NULL)
       return &gm_tracker_poison;
@@ -359,10 +360,10 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     v = gm_builtin_fold (r, method, &(GmCallArgs){ &all, 1, NULL });
   }
   if (v == NULL && !r->stop && PyUnicode_CheckExact (t->items[0]->real)
-      && PyUnicode_CompareWithASCIIString (t->real, "format") == 0)
+      && PyUnicode_CompareWithASCIIString (name, "format") == 0)
     v = gm_str_format (r, t->items[0]->real, args);
   return v ? v
-           : gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (t->real),
+           : gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name),
                               gm_type_text (r, t->items[0]));
 }
 
@@ -381,7 +382,9 @@ gm_builtin_method_name (GmRecorder *r, const GmTracker *t)
 {
   if (t->number == 0)
     return NULL;
-  return t->number == 2 ? t->real : gm_record_take (r, PyUnicode_InternFromString (((const GmMethodRow *) t->data)->name));
+  if (t->number == 2)
+    return t->n == 2 ? ((PyDescrObject *) t->real)->d_name : t->real;
+  return gm_record_take (r, PyUnicode_InternFromString (((const GmMethodRow *) t->data)->name));
 }
 
 static bool

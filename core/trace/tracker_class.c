@@ -210,7 +210,15 @@ builtin_init (GmRecorder *r, PyTypeObject *type, const GmTracker *object, PyObje
   GmCallArgs rest = *args;
   if (gm_is_defaultdict (gm_layout_of (type))) { /* the factory comes first */
     PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("default_factory"));
-    gm_attrs_set (r, object, name, args->n ? args->args[0] : gm_none (r));
+    const GmTracker *factory = args->n ? gm_realize (r, args->args[0]) : gm_none (r);
+    PyTypeObject *kind = gm_type_of (r, factory);
+    if (r->stop)
+      return;
+    if (factory->real != Py_None && (kind ? kind->tp_call == NULL : factory->kind->call == NULL)) {
+      gm_raise_new (r, PyExc_TypeError, "first argument must be callable or None");
+      return;
+    }
+    gm_attrs_set (r, object, name, factory);
     if (args->n) {
       rest.args++;
       rest.n--;

@@ -35,16 +35,31 @@ dict_under (const GmTracker *of)
   return of->kind == &gm_kind_view ? of->items[0] : of;
 }
 
-const GmTracker *
-gm_iterator_over (GmRecorder *r, const GmTracker *sequence)
+static const GmTracker *
+iterator_over (GmRecorder *r, GmIterKind kind, const GmTracker *sequence, int64_t start)
 {
   const GmTracker *of = dict_under (sequence);
-  const GmTracker *t = gm_iterator_new (r, GM_ITER_SEQUENCE, &sequence, 1, 0);
+  const GmTracker *t = gm_iterator_new (r, kind, &sequence, 1, start);
   if (of->kind == &gm_kind_dict && !r->stop) /* remember what it held */
     gm_contents_set (r, t,
                      gm_tracker (r, .kind = &gm_kind_contents, .number = 0, .n = 0,
                                  .data = gm_contents_of (r, of)));
   return t;
+}
+
+const GmTracker *
+gm_iterator_over (GmRecorder *r, const GmTracker *sequence)
+{
+  return iterator_over (r, GM_ITER_SEQUENCE, sequence, 0);
+}
+
+const GmTracker *
+gm_iterator_reversed (GmRecorder *r, const GmTracker *sequence)
+{
+  const GmTracker *of = dict_under (sequence);
+  if (of->kind == &gm_kind_dict)
+    gm_dict_contents (r, of);
+  return r->stop ? &gm_tracker_poison : iterator_over (r, GM_ITER_REVERSED, sequence, gm_len (r, sequence) - 1);
 }
 
 void
@@ -76,18 +91,22 @@ keys_differ (const GmTracker *dict, const GmTracker *began, const GmTracker *now
   return differ;
 }
 
+/* Of a dict or view.  The position is the number of steps, also from the end. */
 static const GmTracker *
-dict_next (GmRecorder *r, const GmTracker *t, const GmTracker *of, int which)
+dict_next (GmRecorder *r, const GmTracker *t)
 {
-  const GmTracker *state = gm_contents_of (r, t), *value;
-  uint32_t i = 2 * (uint32_t) state->number;
+  const GmTracker *of = dict_under (t->items[0]), *state = gm_contents_of (r, t), *value;
+  int which = t->items[0] == of ? 0 : (int) t->items[0]->number;
+  uint32_t n = ((const GmTracker *) state->data)->n, i = 2 * (uint32_t) state->number;
+  if (t->number == GM_ITER_REVERSED && i < n)
+    i = n - 2 - i;
   if (gm_table_value_in (r, of, state->data, i / 2, &value)) { /* only values have been replaced */
     const GmTracker *pair[] = { ((const GmTracker *) state->data)->items[i], value };
     gm_iterator_move (r, t, state->number + 1);
     return which == 2 ? gm_tuple_new (r, pair, 2) : pair[which];
   }
   const GmTracker *contents = gm_contents_of (r, of);
-  if (of->number && i >= ((const GmTracker *) state->data)->n)
+  if (of->number && i >= n)
     return NULL; /* behind its last key an OrderedDict's iterator looks no more */
   if (keys_differ (of, state->data, contents)) {
     gm_raise_new (r, PyExc_RuntimeError,
@@ -170,14 +189,14 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
   const GmTracker *of = t->items[0], *item;
   switch ((GmIterKind) t->number) {
   case GM_ITER_SEQUENCE:
-    if (of->kind == &gm_kind_dict)
-      return dict_next (r, t, of, 0);
-    if (of->kind == &gm_kind_view)
-      return dict_next (r, t, of->items[0], (int) of->number);
+    if (dict_under (of)->kind == &gm_kind_dict)
+      return dict_next (r, t);
     if ((item = item_at (r, of, at)) != NULL)
       gm_iterator_move (r, t, at + 1);
     return item;
   case GM_ITER_REVERSED:
+    if (dict_under (of)->kind == &gm_kind_dict)
+      return dict_next (r, t);
     if ((item = item_at (r, of, at)) != NULL)
       gm_iterator_move (r, t, at - 1); /* below 0 is the end */
     return item;
@@ -499,7 +518,7 @@ build (GmResidualBuilder *b, const GmTracker *t)
 static const GmTracker *
 method_next (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  const GmTracker *item = gm_next (r, t);
+  const GmTracker *item = gm_args_plain (r, "__next__", args, 0, 0) ? gm_next (r, t) : NULL;
   return item || r->stop ? item : gm_raise_value (r, PyExc_StopIteration, NULL);
 }
 

@@ -364,6 +364,10 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   }
   if (!reflected)
     g_snprintf (name, sizeof name, "__%s__", names[op]);
+  const GmTracker *number = gm_value_of (t), *value = gm_value_of (other);
+  if (inplace && op == GM_BIN_MUL && number != t && PyNumber_Check (number->real) && value->kind == &gm_kind_constant
+      && PySequence_Check (value->real) && gm_object_how (r, t, name, NULL) == GM_HOW_C)
+    return NULL; /* see gm_binary */
   return one_operator (r, op, name, t, other, reflected, false);
 }
 

@@ -313,17 +313,18 @@ drop (GmRecorder *r, const GmTracker *t, uint32_t at, PyObject *table)
   gm_set_be (r, t, table, items, old->n - 1);
 }
 
-/* Of a small set. */
-static void
-discard (GmRecorder *r, const GmTracker *t, uint32_t at)
+/* CPython's own change of a copy of the table, where that is known and the set is small. */
+static bool
+discard_exactly (GmRecorder *r, const GmTracker *t, uint32_t at)
 {
   PyObject *table = gm_set_exact_small (r, t), *o = table ? gm_constant (r, gm_contents_of (r, t)->items[at]) : NULL;
   if (table)
     gm_record_take (r, table);
-  if (o == NULL || PySet_Discard (table, o) < 0)
-    table = NULL;
+  bool done = o && PySet_Discard (table, o) >= 0;
   PyErr_Clear ();
-  drop (r, t, at, table);
+  if (done)
+    drop (r, t, at, table);
+  return done;
 }
 
 static const GmTracker *
@@ -337,12 +338,13 @@ method_discard (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (!table)
     at = item ? find (r, gm_contents_of (r, t), item) : -1;
   if (at >= 0) {
-    if (!table)
+    bool done = !table && discard_exactly (r, t, (uint32_t) at);
+    if (!done && !table)
       table = gm_table_make (r, t, 1, 1);
-    if (table)
+    if (!done && table)
       gm_table_drop (r, table, at);
-    else
-      discard (r, t, (uint32_t) at);
+    else if (!done)
+      drop (r, t, (uint32_t) at, NULL);
     gm_set_effect (r, "discard", t, args->args, 1);
   }
   return gm_none (r);
@@ -458,34 +460,25 @@ build (GmResidualBuilder *b, const GmTracker *t)
   }
   const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);
   gm_set_see_table (gm_residual_recorder (b), t); /* whoever gets it does */
-  PyObject *of = contents->real; /* see gm_set_table_source */
-  if (of && !PyFrozenSet_Check (of) && (of = gm_set_table_source (of)) == NULL)
-    return false;
-  if (of && of != contents->real)
-    gm_record_take (gm_residual_recorder (b), of);
+  PyObject *of = contents->real;
   if (!gm_set_table_is_known (contents) && !any_identity (gm_residual_recorder (b), contents))
     return false; /* elements were removed: its order is not known */
   for (uint32_t i = 0; i < contents->n; i++)
     if (!gm_key_still (gm_residual_recorder (b), contents->items[i])
         || !gm_key_can_be_built (gm_residual_recorder (b), contents->items[i]))
       return false;
-  bool merged = of && PyFrozenSet_Check (of);
-  if (merged) {
+  if (of) {
     gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
-    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) &PySet_Type);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, PyFrozenSet_Check (of) ? (PyObject *) &PySet_Type : gm_set_table_copier ());
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, of);
     gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
   } else {
     gm_residual_emit (b, GM_INSN_BUILD_SET, 0, NULL); /* an element may refer to the set */
   }
   gm_residual_allocated (b, t);
-  uint32_t n_of = of ? (uint32_t) PyObject_Size (of) : 0;
-  for (uint32_t i = merged ? n_of : 0; i < contents->n; i++) {
+  for (uint32_t i = of ? (uint32_t) PySet_GET_SIZE (of) : 0; i < contents->n; i++) {
     gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
-    if (i < n_of)
-      gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, PyTuple_GET_ITEM (of, i));
-    else
-      gm_residual_value (b, contents->items[i]);
+    gm_residual_value (b, contents->items[i]);
     gm_residual_emit (b, GM_INSN_SET_ADD, 1, NULL);
     gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
   }

@@ -120,6 +120,113 @@ def case_order_of_changed_sets(compile):
     return compile(root)(s, G.ones(2)), list(s)
 
 
+# What leaves has the gaps of what was taken out, and its next pop begins where it would: what is added or taken later goes where it goes in plain Python
+# expect: graphs=1 breaks=0
+def case_sets_with_gaps_leave(compile):
+    def root(s, x):
+        new, many, words = {8, 16, 0, 24}, set(range(0, 320, 8)), {"a", "b", "c", "d"}
+        new.discard(16)
+        many.pop()
+        many.remove(64)
+        many -= {72, 80}
+        for w in sorted(words):
+            if w > "b":
+                words.remove(w)
+        s.remove(8)
+        empty = set()
+        empty.add(1)
+        empty.remove(1)
+        return x + 1, new, many, words, s | {64}, empty, {1, 2, 3}.difference([1])
+
+    s = {8, 0, 16}
+    y, *sets = compile(root)(s, G.ones(2))
+    seen = [list(s) for s in sets]
+    for s in sets:
+        s.update({40, 32, 128})
+        s.discard(0)
+        seen.append((s.pop(), list(s)))
+    return y, seen
+
+
+# expect: graphs=1 breaks=0
+def case_sets_changed_by_several(compile):
+    def root(s, x):
+        new = set(range(0, 80, 8))
+        new.intersection_update(range(0, 64, 8), {8, 16, 24, 40}, (40, 24, 8))
+        new.difference_update([8], (9,), {3: 1})
+        s.intersection_update([1, 2, 3], {3, 2})
+        a, b = {1, 2, 3}, {1, 2, 3}
+        a.intersection_update(v for v in (3, 4, 1))
+        b.symmetric_difference_update(v for v in (3, 4, 3))
+        a.update([7], {8: 1}, "q")
+        return x + 1, new, a, b
+
+    s = {1, 2, 3, 4}
+    return compile(root)(s, G.ones(2)), list(s)
+
+
+# The second is asked before the set is changed
+# expect: any
+def case_a_set_that_keeps_what_it_has_as_an_argument_is_no_iterable(compile):
+    def root(s, x):
+        try:
+            s.intersection_update([1], 5)
+        except TypeError as e:
+            return x + 1, str(e), s
+        return x
+
+    def looked_at(s, x):
+        s.intersection_update(v for v in (1, 2, 3) if s.add(v * 7) is None)
+        s.difference_update(len(s) for v in (1, 2, 3))
+        return x + 1, s
+
+    return compile(root)({1, 2}, G.ones(2)), compile(looked_at)({1, 2, 14}, G.ones(2))
+
+
+# expect: breaks=0
+def case_dicts_from_the_end(compile):
+    def root(d, x):
+        out = [list(reversed(d)), list(reversed(d.items())), d.__reversed__(), reversed(d.values())]
+        it = reversed(d)
+        out.append(next(it))
+        for k, v in reversed(d.items()):
+            d[k] = v + 1
+        return x + 1, out, it, [1, 2].__reversed__()
+
+    y, (keys, items, again, values), it, numbers = compile(lambda d, x: (lambda r: (r[0], r[1][:4], r[2], r[3]))(root(d, x)))({"a": 1, "b": 2, "c": 3}, G.ones(2))
+    kinds = [type(v).__name__ for v in (again, values, it, numbers)]
+    return y, keys, items, kinds, list(again), list(values), list(it), list(numbers)
+
+
+# expect: any
+def case_dicts_that_change_as_they_are_read_from_the_end(compile):
+    def grow(d):
+        for k in reversed(d):
+            d[k * 2] = 1
+
+    def shrink(d):
+        for k in reversed(d):
+            d.pop("a", None)
+
+    def ended(d):
+        it = reversed(d)
+        for k in it:
+            pass
+        d["q"] = 1
+        return next(it, "over")
+
+    results = []
+    for change in (grow, shrink, ended):
+        def root(d, x):
+            try:
+                return x + 1, change(d)
+            except RuntimeError as e:
+                return x + 2, str(e)
+        d = {"a": 1, "b": 2}
+        results.append((compile(root)(d, G.ones(2)), list(d)))
+    return results
+
+
 # Each element with its type: 1, 1.0 and True are equal
 # expect: graphs=4 breaks=0
 def case_sets_of_more_than_words_and_numbers(compile):

@@ -46,6 +46,7 @@ class Items(list): pass
 class Table(dict): pass
 class Group(set): pass
 class Word(str): pass
+class Whole(int): pass
 def two(a, b): return a
 def named(a, *, k): return a
 def first(a, /, b): return a
@@ -105,6 +106,21 @@ Color.RED.nope
 """.strip().split("\n")
 
 CALLS = r"""
+sum("ab", "")
+sum([b"a"], b"")
+sum([], word)
+collections.defaultdict(1)
+collections.defaultdict([], k=1)
+collections.defaultdict(iter([1]))
+type(many)("k")
+iter([1]).__next__(1)
+many.__reversed__(1)
+items.__reversed__(1)
+own.__reversed__(key=1)
+word.upper(*[1])
+word.join(*[1, 2])
+word.join([1])
+word.zfill(None)
 two()
 two(1)
 two(1, 2, 3)
@@ -203,6 +219,9 @@ Color["Q"]
 """.strip().split("\n")
 
 OPERATIONS = r"""
+more = Whole(3); more *= "a"
+more = Whole(3); more *= (1,)
+operator.imul(Whole(3), "a")
 1 + "a"
 "a" + 1
 [] + ()
