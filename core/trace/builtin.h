@@ -36,6 +36,7 @@ const GmTracker *gm_special_object_call (GmRecorder *r, const GmTracker *t, cons
 /* t.__call__, a method of Python, or a break. */
 const GmTracker *gm_object_call_method (GmRecorder *r, const GmTracker *t);
 bool gm_is_partial (PyTypeObject *type);
+bool gm_is_partial_member (PyObject *name); /* else an attribute in its dict */
 /* cached_call.c: the type of what functools.lru_cache makes, and a call of one. */
 bool gm_is_cached_function (PyTypeObject *type);
 const GmTracker *gm_cached_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args);

@@ -2,7 +2,7 @@
  * functools.c -- functools.partial and functools.reduce.
  *
  * A partial object is an object whose three members func, args and keywords say all; a new one
- * keeps them as attributes of its tracker and is made again by calling the class.
+ * keeps them as attributes of its tracker, with those of its dict, and is made again by calling the class.
  */
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"
@@ -23,6 +23,27 @@ gm_is_partial (PyTypeObject *type)
 {
   return strcmp (type->tp_name, "functools.partial") == 0
          && !(type->tp_flags & Py_TPFLAGS_BASETYPE && type->tp_base != &PyBaseObject_Type);
+}
+
+bool
+gm_is_partial_member (PyObject *name)
+{
+  for (uint32_t i = 0; i < G_N_ELEMENTS (members); i++)
+    if (PyUnicode_CompareWithASCIIString (name, members[i]) == 0)
+      return true;
+  return false;
+}
+
+/* Has it a dict?  Then CPython leaves it as it is inside of another. */
+static bool
+has_dict (GmRecorder *r, const GmTracker *t)
+{
+  PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
+  const GmTracker *contents = gm_contents_of (r, t);
+  bool any = dict && *dict;
+  for (uint32_t i = 0; contents && i < contents->n && !any; i += 2)
+    any = !gm_is_partial_member (contents->items[i]->real);
+  return any;
 }
 
 /* Positional arguments before, named ones after, those of the call winning. */
@@ -81,7 +102,7 @@ gm_partial_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     return &gm_tracker_poison;
   if (func->kind == &gm_kind_object ? !((PyTypeObject *) func->data)->tp_call : !func->kind->call)
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "partial() of what cannot be called");
-  if (func->kind == &gm_kind_object && gm_is_partial ((PyTypeObject *) func->data)) {
+  if (func->kind == &gm_kind_object && gm_is_partial ((PyTypeObject *) func->data) && !has_dict (r, func)) {
     before = member (r, func, 1);
     keywords = member (r, func, 2);
     func = member (r, func, 0);

@@ -450,19 +450,18 @@ build (GmResidualBuilder *b, const GmTracker *t)
   if (gm_residual_cached (b, t))
     return true;
   GmRecorder *r = gm_residual_recorder (b);
-  if (gm_is_partial ((PyTypeObject *) t->data)) {
-    if (!gm_partial_build (b, t))
-      return false;
-    gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
-    return true;
-  }
-  if (gm_is_namespace ((PyTypeObject *) t->data))
+  bool partial = gm_is_partial ((PyTypeObject *) t->data);
+  if (partial && !gm_partial_build (b, t))
+    return false;
+  if (partial)
+    ;
+  else if (gm_is_namespace ((PyTypeObject *) t->data))
     gm_namespace_build (b, t);
   else if (!gm_storage_build (b, t))
     return false;
   const GmTracker *contents = gm_contents_of (r, t);
   for (uint32_t i = 0; i < contents->n; i += 2)
-    if (contents->items[i + 1] != &gm_tracker_null)
+    if (contents->items[i + 1] != &gm_tracker_null && !(partial && gm_is_partial_member (contents->items[i]->real)))
       store_attribute (b, t, contents->items[i]->real, contents->items[i + 1]);
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
   return true;

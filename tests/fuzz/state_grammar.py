@@ -11,6 +11,8 @@ Types: i int, f float, s str, k key (a short str), b bool, t tensor, l list, d d
 import random
 import re
 
+import state_features
+
 PRELUDE = '''\
 import collections, contextlib, dataclasses, enum, functools, itertools, math, operator, types, typing
 import gramme as G
@@ -471,6 +473,11 @@ STATEMENTS = [
     # the world outside
     (2, "!print($s, $i)"), (1, "!print($a if $b else $i)"), (2, "!G._dynamo.graph_break()"), (1, "!out.append(float($t.sum()))"), (1, "!print($t.sum().item())"), (1, "!out.append(id(g_l) == id(g_d))"), (1, "!bisect.insort(g_sorted, $i)"), (1, "!out.append(opaque($a, $i))"), (1, "if $t.sum() > $i:\n$B"), (1, "!out.append($t.tolist())"),
 ]
+
+PRELUDE += state_features.PRELUDE
+STATEMENTS += state_features.STATEMENTS
+for kind, rules in state_features.EXPRESSIONS.items():
+    EXPRESSIONS[kind] += rules
 
 RAISED = ["Err($i, $a)", "ValueError($s)", "KeyError", "TypeError('t') from None", "IndexError($i)", "StopIteration($i)", "AttributeError"]
 

@@ -73,7 +73,7 @@ def run(text, seed, compiled, backend, skip=()):
     G.manual_seed(7)
     dice = random.Random(seed)
     fresh = dice.random() < 0.4
-    words = set(re.findall(r"\w+", text[text.index("def h0"):text.index("def make")]))
+    words = set(re.findall(r"\w+", text[text.index("def h0"):text.index("\ndef make(")]))
     named = re.search(r"def root\((.*)\)", text)[1].split(", ")
 
     def used(place):
@@ -174,10 +174,11 @@ def backward(result, G):
 def first_difference(a, b, path=""):
     """Where two descriptions part, in words."""
     if type(a) is type(b) and isinstance(a, (list, tuple)):
-        if len(a) == len(b):
-            for i, (x, y) in enumerate(zip(a, b)):
-                if x != y:
-                    return first_difference(x, y, f"{path}[{i}]")
+        for i, (x, y) in enumerate(zip(a, b)):
+            if x != y:
+                return first_difference(x, y, f"{path}[{i}]") if len(a) == len(b) else first_difference(str(a[i:]), str(b[i:]), f"{path}[{i}:]")
+        shared = min(len(a), len(b))
+        a, b = a[shared:], b[shared:]
     return f"{path or 'all'}: plain {str(a)[:900]}\n    compiled {str(b)[:900]}"
 
 

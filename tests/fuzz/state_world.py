@@ -25,7 +25,7 @@ AGAIN = re.compile(r"backward went through \w+ a second time")
 NEEDED = re.compile(r"a tensor that the (gradient of \w+|backward of the compiled function) needs was changed by an in-place operation: [^;]*;")
 ATOMS = (int, str, bytes, bool, type(None), type(Ellipsis), type(NotImplemented), complex, range)
 ATOM_KINDS = frozenset(ATOMS)
-HIDDEN = {"__builtins__", "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__", "__classdictcell__"}
+HIDDEN = {"__builtins__", "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__", "__classdictcell__", "__slotnames__"}  # the last is a note of copy's
 ITERATORS = (type(iter([])), type(iter(())), type(iter(range(1))), type(reversed([])), enumerate, zip, map, filter, reversed)
 BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType)
 

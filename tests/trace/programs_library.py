@@ -506,3 +506,26 @@ def case_names_of_functions_of_c_and_paths(compile):
         return x + 1, names, path, os.path.join("a", "b.txt"), os.path.splitext("x/y.z")
 
     return twice(compile(root), G.ones(2))
+
+
+# partialmethod keeps the object on the partial that it makes; one that has attributes is not taken apart by another
+# expect: graphs=1 breaks=0
+def case_partials_with_attributes(compile):
+    class Dial:
+        def turn(self, v):
+            self.at = v
+            return self
+
+        half = functools.partialmethod(turn, 5)
+
+    def root(x, outer):
+        p = Dial().half
+        q = functools.partial(max, 1)
+        q.note = 2
+        nested = functools.partial(q, 5), functools.partial(functools.partial(max, 2), 3)
+        return x + 1, p, q, nested, q.note, functools.partial(outer, 7)
+
+    own = functools.partial(min, 9)
+    own.note = "kept"
+    y, p, q, nested, note, around = compile(root)(G.ones(2), own)
+    return y, list(p.__dict__), p().at, q.__dict__, [n.args for n in nested], nested[0].func is q, note, around.func is own, around()

@@ -389,6 +389,7 @@ TEST_FILES = \
   tests/fuzz/fuzz.h \
   tests/fuzz/state_grammar.py \
   tests/fuzz/state_programs.py \
+  tests/fuzz/state_features.py \
   tests/fuzz/state_world.py \
   tests/trace/test_imports.py \
   tests/trace/test_interpreters.py \
