@@ -20,6 +20,7 @@ const GmTracker *gm_builtin_fold (GmRecorder *r, PyObject *fn, const GmCallArgs 
 const GmTracker *gm_builtin_plain_value (GmRecorder *r, const GmTracker *t);
 /* builtin_function.c: a function of the module builtins, called; `name` is its own.  NULL: it is none. */
 const GmTracker *gm_builtin_function_call (GmRecorder *r, PyObject *fn, const char *name, const GmCallArgs *args);
+const GmTracker *gm_math_prod (GmRecorder *r, const GmCallArgs *args);
 /* mode_call.c: one that asks for a mode or sets one; NULL: it does not, or after a break. */
 const GmTracker *gm_mode_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 /* Functions that ask a method of the object's class (abs, round ...), if that is one of Python: its result.  NULL, without a break: none. */

@@ -215,6 +215,22 @@ call_sum (GmRecorder *r, const GmCallArgs *args)
   return all_known ? sum_known (r, start, known) : total;
 }
 
+/* Of the module math. */
+const GmTracker *
+gm_math_prod (GmRecorder *r, const GmCallArgs *args)
+{
+  const GmTracker *total = gm_from_int (r, 1), *item;
+  bool start = gm_args_n_named (args) == 1 && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (args->names, 0), "start") == 0;
+  if (args->n != 1 || (args->names && !start))
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "prod() of more than an iterable and a start");
+  if (start)
+    total = args->args[1];
+  const GmTracker *it = gm_iter (r, args->args[0]);
+  while (!r->stop && (item = gm_next (r, it)) != NULL)
+    total = gm_binary (r, GM_BIN_MUL, total, item, false);
+  return total;
+}
+
 static const GmTracker *
 any_or_all (GmRecorder *r, const GmCallArgs *args, bool any)
 {

@@ -306,6 +306,14 @@ set_order_matches (PyObject *set, PyObject *want)
 
 /* Of classes made by Python; which: 0 __name__, 1 __qualname__. */
 static bool
+handles_nothing (void)
+{
+  PyObject *e = PyErr_GetHandledException ();
+  Py_XDECREF (e);
+  return e == NULL;
+}
+
+static bool
 class_name_is (PyTypeObject *type, PyObject *name, int64_t which)
 {
   const PyHeapTypeObject *heap = (const PyHeapTypeObject *) type;

@@ -204,6 +204,8 @@ found_text (const GmCheck *c, const GmCallEnv *env, PyObject *const *slots)
     return g_strdup ("the same object");
   case GM_GUARD_MEMORY:
     return g_strdup ("otherwise");
+  case GM_GUARD_HANDLES_NOTHING:
+    return g_strdup ("an exception");
   case GM_GUARD_SAVED_HOOKS:
     return g_strdup ("another pair, or something else that they read");
   case GM_GUARD_WRITABLE:

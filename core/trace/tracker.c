@@ -394,6 +394,30 @@ gm_contents_still (GmRecorder *r, const GmTracker *t, const GmTracker *contents)
   return !r->stop;
 }
 
+/* What a builtin value says of an instance of a subclass of its kind, which looks at what C put into it.  NULL: it declines. */
+static const GmTracker *
+compare_inside (GmRecorder *r, int op, const GmTracker *t, const GmTracker *object)
+{
+  const GmTracker *inside = gm_storage (object);
+  if (inside == NULL || t->kind == &gm_kind_object || inside->kind != t->kind || !t->kind->compare)
+    return NULL;
+  if (t->kind != &gm_kind_constant)
+    return t->kind->compare (r, op, t, inside);
+  richcmpfunc own = Py_TYPE (t->real)->tp_richcompare; /* not RichCompare, which would ask the other, too */
+  PyObject *v = own ? own (t->real, inside->real, op) : Py_NewRef (Py_NotImplemented);
+  if (v != Py_NotImplemented)
+    return gm_from_constant_take (r, v);
+  Py_DECREF (v);
+  return NULL;
+}
+
+/* Of a class derived from one of C whose instances are not looked into here: who knows what a builtin value finds in one. */
+static bool
+is_opaque (const GmTracker *t)
+{
+  return t->kind == &gm_kind_object && gm_storage (t) == NULL && gm_layout_of ((PyTypeObject *) t->data) != &PyBaseObject_Type;
+}
+
 const GmTracker *
 gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
 {
@@ -416,12 +440,17 @@ gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
     v = a->kind->compare (r, op, a, b);
   if (v == NULL && !r->stop && b->kind->compare && !swap)
     v = b->kind->compare (r, swapped[op], b, a);
+  if (v == NULL && !r->stop)
+    v = compare_inside (r, op, a, b);
+  if (v == NULL && !r->stop)
+    v = compare_inside (r, swapped[op], b, a);
   r->nesting--;
   if (v)
     return v;
   /* What no side implements is identity. */
+  bool inside = (is_opaque (a) && b->kind != &gm_kind_object) || (is_opaque (b) && a->kind != &gm_kind_object);
   if (!r->stop && (op == Py_EQ || op == Py_NE)
-      && (a->real == Py_None || b->real == Py_None || (compares_fully (a) && compares_fully (b)))) {
+      && (a->real == Py_None || b->real == Py_None || (!inside && compares_fully (a) && compares_fully (b)))) {
     v = gm_is (r, a, b);
     return r->stop ? POISON : gm_from_bool (r, (v->real == Py_True) == (op == Py_EQ));
   }

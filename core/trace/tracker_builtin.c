@@ -12,6 +12,7 @@
 #include "core/trace/class_made.h"
 #include "core/trace/control.h"
 #include "core/trace/draw.h"
+#include "core/trace/exception.h"
 #include "core/trace/iterator.h"
 #include "core/trace/object.h"
 
@@ -240,6 +241,25 @@ call_unbound (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
              : NULL;
 }
 
+/* sys.exc_info and sys.exception. */
+static const GmTracker *
+call_exc_info (GmRecorder *r, const char *name, const GmCallArgs *args)
+{
+  static const char *const parts[] = { "__class__", NULL, "__traceback__" };
+  PLAIN (name, 0, 0);
+  const GmTracker *handled = gm_exception_handled (r), *items[3];
+  PyObject *outside = handled ? NULL : PyErr_GetHandledException ();
+  if (outside) {
+    Py_DECREF (outside);
+    return gm_record_break (r, GM_BREAK_CALL_C, name);
+  }
+  if (handled == NULL)
+    gm_guard (r, HANDLES_NOTHING, NULL, .obj = NULL);
+  for (int i = 0; i < 3; i++)
+    items[i] = handled == NULL ? gm_none (r) : parts[i] ? gm_getattr (r, handled, gm_record_take (r, PyUnicode_InternFromString (parts[i]))) : handled;
+  return strcmp (name, "exception") == 0 ? items[1] : gm_tuple_new (r, items, 3);
+}
+
 static const GmTracker *
 call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -268,7 +288,7 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   else if (strcmp (name, "fspath") == 0 && (strcmp (module, "posix") == 0 || strcmp (module, "nt") == 0))
     v = call_fspath (r, fn, args);
   else if (strcmp (module, "math") == 0) {
-    v = gm_builtin_protocol (r, name, args);
+    v = strcmp (name, "prod") == 0 ? gm_math_prod (r, args) : gm_builtin_protocol (r, name, args);
     if (v == NULL && !r->stop)
       v = gm_builtin_fold (r, fn, args);
   }
@@ -286,6 +306,8 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     v = call_new (r, fn, args);
   else if (Py_IS_TYPE (fn, &PyMethodDescr_Type) || Py_IS_TYPE (fn, &PyWrapperDescr_Type))
     v = call_unbound (r, fn, args);
+  else if (strcmp (module, "sys") == 0 && (strcmp (name, "exc_info") == 0 || strcmp (name, "exception") == 0))
+    v = call_exc_info (r, name, args);
   else if (strcmp (module, "sys") == 0 && strcmp (name, "getsizeof") == 0)
     return gm_record_break (r, GM_BREAK_CALL_SIZE, "getsizeof()");
   else if (strcmp (module, "gramme._core") == 0 && g_str_has_prefix (name, "autograd_"))

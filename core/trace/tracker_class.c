@@ -397,6 +397,16 @@ const GmTrackerKind gm_kind_class = {
   .build = build,
 };
 
+/* What a method of Python of the class's metaclass answers: its truth; -1: there is none. */
+static int
+metaclass_says (GmRecorder *r, const GmTracker *cls, const char *hook, const GmTracker *of)
+{
+  if (Py_TYPE (cls->real) == &PyType_Type || strcmp (Py_TYPE (cls->real)->tp_name, "ABCMeta") == 0)
+    return -1; /* of which gm_is_subclass knows more */
+  const GmTracker *v = gm_call_special (r, cls, hook, &of, 1);
+  return v ? gm_truth (r, v) != 0 : r->stop ? 0 : -1;
+}
+
 /* isinstance with a class or a tuple of classes. */
 bool
 gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls)
@@ -422,7 +432,10 @@ gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls)
     gm_record_break (r, GM_BREAK_CALL_C, "isinstance() with a class that decides by itself");
     return false;
   }
-  return gm_is_subclass (r, type, cls->real, "__instancecheck__");
+  if (type == (PyTypeObject *) cls->real) /* nobody is asked */
+    return true;
+  int said = metaclass_says (r, cls, "__instancecheck__", t);
+  return said < 0 ? gm_is_subclass (r, type, cls->real, "__instancecheck__") : said;
 }
 
 /* issubclass, or isinstance by the object's type. */

@@ -311,6 +311,14 @@ declined (const GmTracker *v)
   return v && v->real == Py_NotImplemented ? NULL : v;
 }
 
+/* A TypeError of what is inside would name the class of that, and not the object's: Python raises it. */
+static void
+leave_type_error (GmRecorder *r)
+{
+  if (r->pending && PyType_IsSubtype ((PyTypeObject *) r->pending->data, (PyTypeObject *) PyExc_TypeError))
+    r->pending = NULL;
+}
+
 static const GmTracker *
 one_operator (GmRecorder *r, GmBinary op, const char *name, const GmTracker *t,
               const GmTracker *other, bool reflected, bool inplace)
@@ -328,6 +336,7 @@ one_operator (GmRecorder *r, GmBinary op, const char *name, const GmTracker *t,
     return gm_record_break (r, GM_BREAK_CALL_METHOD, name, gm_type_text (r, t));
   v = storage->kind->binary (r, op, storage, storage_or_self (gm_realize (r, other)), reflected,
                              inplace);
+  leave_type_error (r);
   if (v == storage && v->kind == &gm_kind_tuple) /* a tuple is a * 1, but not if its class is another */
     return gm_tuple_new (r, v->items, v->n);
   return v == storage ? t : v;
@@ -405,9 +414,9 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   const GmTracker *storage = left_to_storage (r, t, names[op]);
   if (storage == NULL)
     return &gm_tracker_poison;
-  return storage->kind->compare
-             ? storage->kind->compare (r, op, storage, storage_or_self (gm_realize (r, other)))
-             : NULL;
+  v = storage->kind->compare ? storage->kind->compare (r, op, storage, storage_or_self (gm_realize (r, other))) : NULL;
+  leave_type_error (r);
+  return v;
 }
 
 /* In the object's dict, or in the slot of that name: what the class says of storing has run while recording. */

@@ -10,6 +10,7 @@ import operator
 import os
 import random
 import stat
+import sys
 import types
 
 import gramme as G
@@ -529,3 +530,60 @@ def case_partials_with_attributes(compile):
     own.note = "kept"
     y, p, q, nested, note, around = compile(root)(G.ones(2), own)
     return y, list(p.__dict__), p().at, q.__dict__, [n.args for n in nested], nested[0].func is q, note, around.func is own, around()
+
+
+# expect: graphs=1 breaks=0
+def case_products_of_sizes(compile):
+    f = compile(lambda x: (x * math.prod(x.shape), math.prod([1, 2.5, 3]), math.prod([], start=2), math.prod((x, 2)), math.prod(range(1, 5))))
+    return f(G.ones(2, 3))
+
+
+class Quacks(type):
+    def __instancecheck__(cls, value):
+        return hasattr(value, "quack")
+
+
+class Duck(metaclass=Quacks):
+    pass
+
+
+# A metaclass of Python's is asked, unless the object is of the very class
+# expect: breaks=0
+def case_classes_that_decide_by_themselves(compile):
+    def root(x, what):
+        return x + 1, isinstance(what, Duck), isinstance(what, (int, Duck)), isinstance(x, Duck)
+
+    g = compile(root)
+    return [g(G.ones(1), what) for what in (types.SimpleNamespace(quack=1), 3, "a", Duck(), types.SimpleNamespace())]
+
+
+# expect: graphs=1 breaks=0
+def case_exit_stacks(compile):
+    def root(x):
+        out = []
+        with contextlib.ExitStack() as stack:
+            stack.callback(out.append, "last")
+            out.append(stack.enter_context(contextlib.nullcontext(3)))
+            stack.pop_all().close()
+        return x + 1, out
+
+    return twice(compile(root), G.ones(2))
+
+
+# What the caller handles, too
+# expect: any
+def case_the_exception_that_is_handled(compile):
+    def root(x):
+        return x + 1, sys.exc_info()[:2], sys.exc_info()[2] is None
+
+    g = compile(root)
+    results = []
+    for i in range(4):
+        try:
+            if i % 2:
+                raise KeyError(i)
+            results.append(g(G.ones(1)))
+        except KeyError as e:
+            y, (kind, value), none = g(G.ones(1))
+            results.append((y, kind.__name__, value is e, none))
+    return results

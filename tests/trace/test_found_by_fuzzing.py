@@ -718,3 +718,37 @@ def test_sum_adds_floats_as_this_python_does(items, start):
             return str(error), x
 
     assert repr(G.compile(program, backend="eager")(G.ones(1))[0]) == repr(program(G.ones(1))[0])
+
+
+VALUES = [[1], {1: 2}, {1}, (1,), "a", 1, 1.5, frozenset({1}), b"a", collections.deque([1])]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda v: type(v).__name__)
+def test_a_builtin_value_looks_into_what_declines_to_be_compared(value):
+    class Declines(type(value)):
+        def __eq__(self, other):
+            return NotImplemented
+
+        __ne__ = __lt__ = __eq__
+        __hash__ = type(value).__hash__
+
+    class Plain(type(value)):
+        pass
+
+    def root(k, v, plain):
+        return [k == v, v == k, k != v, v != k, k == k.__class__(v), k == None, k == plain, plain == v]  # noqa: E711
+
+    (want,), (got,) = both(root, lambda: (Declines(value), value, Plain(value)))
+    assert got == want
+
+
+@pytest.mark.parametrize("value", [v for v in VALUES if type(v) in (int, float, str, bytes)], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize("how", ["k < None", "k >= None", "k + None", "k | None", "None + k", "'a' * k", "k * k", "k @ 1"])
+def test_a_type_error_names_the_class_of_the_object(value, how):
+    class Named(type(value)):
+        pass
+
+    space = {}
+    exec(f"def root(k):\n    try:\n        return {how}\n    except TypeError as e:\n        return str(e)\n", space)
+    (want,), (got,) = both(space["root"], lambda: (Named(value),))
+    assert got == want
