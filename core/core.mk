@@ -335,6 +335,7 @@ EXTENSION_SOURCES = \
   core/trace/copying.c \
   core/trace/cached_call.c \
   core/trace/deepcopy.c \
+  core/trace/dispatch.c \
   core/trace/heap.c \
   core/trace/instance_dict.c \
   core/trace/insn_build.c \

@@ -63,6 +63,9 @@ GmFunctionModel gm_function_model (const GmTracker *f);
 /* deepcopy.c: whether a function is copy.deepcopy, and its call. */
 bool gm_is_deepcopy (const GmTracker *f);
 const GmTracker *gm_deepcopy (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
+/* dispatch.c: what functools.singledispatch finds a class's function by, and its call. */
+bool gm_is_dispatch (const GmTracker *f);
+const GmTracker *gm_dispatch (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
 /* tracker_tuple.c: a class of collections.namedtuple's that leaves to tuple how tuples work (guarded); hash (t), false: it is not known here. */
 bool gm_is_named_tuple (GmRecorder *r, PyTypeObject *type);
 bool gm_tuple_hash (GmRecorder *r, const GmTracker *t, Py_hash_t *hash);

@@ -206,6 +206,8 @@ gm_function_model (const GmTracker *f)
     return left_to_c;
   if (f->real && gm_host.is_whole ((PyCodeObject *) ((PyFunctionObject *) f->real)->func_code))
     return gm_host_call_record;
+  if (gm_is_dispatch (f))
+    return gm_dispatch;
   return gm_is_deepcopy (f) ? gm_deepcopy : gm_is_random_function (f) ? gm_random_function_call : NULL;
 }
 
@@ -268,6 +270,16 @@ member_get (GmRecorder *r, const GmTracker *t, PyObject *name)
   return value ? gm_wrap_lazy (r, value,
                                gm_source_member (r, t->source, (int64_t) members[i].offset, name))
                : NULL;
+}
+
+/* A dict that CPython makes of a tuple at the first look, or from nothing. */
+static const GmTracker *
+existing_annotations (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  PyObject *made = PyObject_GetAttr (t->real, name), *dict = ((PyFunctionObject *) t->real)->func_annotations;
+  PyErr_Clear ();
+  Py_XDECREF (made);
+  return dict == NULL || dict != made ? NULL : gm_wrap_lazy (r, dict, gm_source_member (r, t->source, offsetof (PyFunctionObject, func_annotations), name));
 }
 
 static bool
@@ -350,9 +362,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   v = gm_method_row (r, rows, t, name);
   if (v == NULL)
     v = member_get (r, t, name);
-  if (v == NULL && t->real == NULL
-      && PyUnicode_CompareWithASCIIString (name, "__annotations__") == 0)
-    v = annotations_get (r, t);
+  if (v == NULL && PyUnicode_CompareWithASCIIString (name, "__annotations__") == 0)
+    v = t->real ? existing_annotations (r, t, name) : annotations_get (r, t);
   if (v == NULL && is_type_params (name))
     v = type_params_get (r, t, name);
   return v ? v : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "function");

@@ -587,3 +587,59 @@ def case_the_exception_that_is_handled(compile):
             y, (kind, value), none = g(G.ones(1))
             results.append((y, kind.__name__, value is e, none))
     return results
+
+
+class Ground:
+    pass
+
+
+class Grown(Ground):
+    pass
+
+
+class Teller:
+    @functools.singledispatchmethod
+    def tell(self, value):
+        return "any"
+
+    @tell.register
+    def tell_ground(self, value: Ground):
+        return "ground"
+
+
+# By the class's MRO; what is registered later counts
+# expect: breaks=0
+def case_functions_by_class(compile):
+    @functools.singledispatch
+    def told(value):
+        return "any"
+
+    @told.register
+    def told_int(value: int):
+        return ("int", value)
+
+    told.register(Ground, lambda value: "ground")
+
+    def root(x, v):
+        return x + 1, told([1, True, "a", v]), Teller().tell(v), told.dispatch(bool) is told_int
+
+    f = compile(root)
+    results = [f(G.ones(1), v) for v in (Ground(), Grown(), 3, Grown())]
+    told.register(Grown, lambda value: "grown")
+    return results, f(G.ones(1), Grown()), f(G.ones(1), Ground())
+
+
+def annotated(value: int) -> str:
+    return value
+
+
+# expect: graphs=1 breaks=0
+def case_wrapped_functions_that_existed(compile):
+    def root(x):
+        @functools.wraps(annotated)
+        def inner(v):
+            return v
+
+        return inner(x), inner.__annotations__, inner.__name__, annotated.__annotations__ is inner.__annotations__, inner.__wrapped__ is annotated
+
+    return compile(root)(G.ones(1))
