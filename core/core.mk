@@ -368,6 +368,7 @@ EXTENSION_SOURCES = \
   core/trace/text.c \
   core/trace/tracker.c \
   core/trace/tracker_builtin.c \
+  core/trace/tracker_bytearray.c \
   core/trace/tracker_cell.c \
   core/trace/tracker_class.c \
   core/trace/tracker_constant.c \

@@ -87,6 +87,11 @@ const GmTracker *gm_min_or_max (GmRecorder *r, const GmCallArgs *args, bool max)
 const GmTracker *gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec);
 /* A class method of C, bound; NULL: no model. */
 const GmTracker *gm_class_method (GmRecorder *r, const GmTracker *cls, PyObject *name);
+/* tracker_bytearray.c: one of these contents; bytearray (), called: NULL, without a break, if an argument is no constant; a method; an item, or NULL. */
+const GmTracker *gm_bytearray_new (GmRecorder *r, PyObject *value);
+const GmTracker *gm_bytearray_made (GmRecorder *r, const GmCallArgs *args);
+const GmTracker *gm_bytearray_call (GmRecorder *r, const GmTracker *t, PyObject *name, const GmCallArgs *args);
+const GmTracker *gm_bytearray_item (GmRecorder *r, const GmTracker *t, int64_t i);
 /* collections.deque, called. */
 const GmTracker *gm_deque_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
 /* `str (t)` and `repr (t)`. */

@@ -197,6 +197,8 @@ gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args
     return make_sequence (r, type, args);
   if (type == &PyDict_Type)
     return make_dict (r, args);
+  if (type == &PyByteArray_Type)
+    return gm_bytearray_made (r, args);
   if (type == &PyEnum_Type || type == &PyZip_Type || type == &PyMap_Type || type == &PyFilter_Type
       || type == &PyReversed_Type)
     return make_iterator (r, type, args);

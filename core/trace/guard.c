@@ -68,6 +68,14 @@ deque_item (PyObject *deque, Py_ssize_t i)
   return item;
 }
 
+/* Of a bytearray, of which no memoryview keeps the size. */
+static bool
+bytes_are (PyObject *o, PyObject *want)
+{
+  Py_ssize_t n = PyBytes_GET_SIZE (want);
+  return ((PyByteArrayObject *) o)->ob_exports == 0 && PyByteArray_GET_SIZE (o) == n && memcmp (PyByteArray_AS_STRING (o), PyBytes_AS_STRING (want), (size_t) n) == 0;
+}
+
 /* The getter of C makes an int, which goes again. */
 static bool
 deque_max_equals (PyObject *deque, PyObject *want)

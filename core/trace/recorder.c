@@ -152,7 +152,7 @@ hash_tracker (const GmTracker *t)
   if (t->real && t->kind == &gm_kind_contents && (PyFrozenSet_CheckExact (t->real) || PySet_CheckExact (t->real))) /* made for its table; the elements are items, too */
     h = mix (h, (uint64_t) gm_set_state (t->real));
   else if (t->real && !value)
-    h = mix (h, t->kind == &gm_kind_constant ? hash_value (t->real) : (uintptr_t) t->real);
+    h = mix (h, t->kind == &gm_kind_constant || PyBytes_CheckExact (t->real) ? hash_value (t->real) : (uintptr_t) t->real);
   h = mix (h, t->n);
   for (uint32_t i = 0; i < t->n; i++)
     h = mix (h, hash_tracker (t->items[i]));

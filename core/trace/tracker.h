@@ -201,6 +201,7 @@ const GmTracker *gm_wrap_tuple (GmRecorder *r, PyObject *real, const GmSource *s
 const GmTracker *gm_wrap_list (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_dict (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_deque (GmRecorder *r, PyObject *real, const GmSource *source);
+const GmTracker *gm_wrap_bytearray (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_set (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_function (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_method (GmRecorder *r, PyObject *real, const GmSource *source);

@@ -369,6 +369,8 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   PyObject *name = gm_builtin_method_name (r, t);
   if (t->items[0]->kind == &gm_kind_object || t->items[0]->kind == &gm_kind_tensor)
     return call_c_method (r, t->items[0], name, args);
+  if (t->items[0]->kind == &gm_kind_bytearray)
+    return gm_bytearray_call (r, t->items[0], name, args);
   PyObject *method = gm_record_take (r, PyObject_GetAttr (t->items[0]->real, name));
   const GmTracker *v = gm_builtin_fold (r, method, args);
   if (v == NULL && args->n == 1 && !args->names && !r->stop

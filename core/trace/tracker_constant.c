@@ -67,6 +67,8 @@ gm_from_constant (GmRecorder *r, PyObject *value)
     return gm_slice_new (r, gm_from_constant (r, s->start), gm_from_constant (r, s->stop),
                          gm_from_constant (r, s->step));
   }
+  if (type == &PyByteArray_Type)
+    return gm_bytearray_new (r, value);
   bool holds = type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type || type == &PyFrozenSet_Type || type == &PySet_Type;
   if (holds && !gm_record_limit_items (r, PyObject_Size (value)))
     return &gm_tracker_poison;

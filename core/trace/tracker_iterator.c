@@ -8,6 +8,7 @@
  */
 #include "core/trace/iterator.h"
 
+#include "core/trace/builtin.h"
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
 #include "core/trace/row.h"
@@ -136,6 +137,8 @@ item_at (GmRecorder *r, const GmTracker *of, int64_t i)
     return i < of->n ? of->items[i] : NULL;
   if (of->kind == &gm_kind_list)
     return i < gm_row_length (r, of) ? gm_row_item (r, of, (uint32_t) i) : NULL;
+  if (of->kind == &gm_kind_bytearray)
+    return gm_bytearray_item (r, of, i);
   if (i >= PyObject_Size (of->real))
     return NULL;
   return gm_from_constant_take (r, PySequence_GetItem (of->real, i));
@@ -383,6 +386,8 @@ emit_at_position (GmResidualBuilder *b, const GmTracker *t, int64_t at)
     return false; /* made after the change, it would not see it */
   if (of->kind == &gm_kind_list && at > (int64_t) gm_row_length (r, of) - reversed)
     return false; /* __setstate__ goes no further than to the end of what the list holds now */
+  if (of->kind == &gm_kind_bytearray && at > gm_len (r, of))
+    return false;
   emit_new (b, t, reversed ? &PyReversed_Type : NULL, NULL);
   if (dict)
     for (int64_t i = 0; i < at; i++)
@@ -432,6 +437,8 @@ empty_of (const GmTracker *of)
     return PyList_New (0);
   if (of->kind == &gm_kind_dict)
     return PyDict_New ();
+  if (of->kind == &gm_kind_bytearray)
+    return PyByteArray_FromStringAndSize ("", 0);
   if (of->kind == &gm_kind_set)
     return PySet_New (NULL);
   if (of->kind == &gm_kind_view) {

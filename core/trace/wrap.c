@@ -106,6 +106,8 @@ gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
     return gm_wrap_set (r, real, source);
   if (strcmp (type->tp_name, "collections.deque") == 0 && !gm_is_user_type (type))
     return gm_wrap_deque (r, real, source);
+  if (type == &PyByteArray_Type)
+    return gm_wrap_bytearray (r, real, source);
   if (type == &PyFunction_Type)
     return gm_wrap_function (r, real, source);
   if (type == &PyMethod_Type)

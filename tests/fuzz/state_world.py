@@ -11,6 +11,7 @@ import math
 import re
 import sys
 import types
+import weakref
 
 import gramme as G
 
@@ -172,6 +173,8 @@ class World:
         if kind in ITERATORS:
             reduced = value.__reduce__()
             return (kind.__name__, [self.describe(part) for part in reduced[1:]])
+        if kind is weakref.WeakKeyDictionary:  # the cache of functools.singledispatch
+            return ("weak",)
         if kind in (type({}.keys()), type({}.values()), type({}.items())):
             return (kind.__name__, self.describe(value.mapping) if hasattr(value, "mapping") else None)
         return self.instance(value)

@@ -653,3 +653,53 @@ def case_tensors_made_of_numbers(compile):
 def case_tensors_made_of_guarded_numbers(compile):
     f = compile(lambda x, values: x * G.tensor(values))
     return [f(G.ones(2), v) for v in ([1.0, 2.0], [3.0, 4.0], [1.0, 2.0])]
+
+
+# expect: graphs=1 breaks=0
+def case_bytearrays(compile):
+    def root(a, x):
+        new = bytearray(b"abc")
+        new.append(100)
+        new += b"ef"
+        new[0] = 65
+        del new[1:3]
+        new.extend([1, 2])
+        new *= 2
+        a.insert(0, 7)
+        a[1:2] = new[:2]
+        a.reverse()
+        out = [v for v in new if v > 2], bytes(new), new[1], new[-2:], 65 in new, b"ef" in new, len(a), new == b"x", new < a, sum(a), max(new)
+        words = bytearray(b"a b").split(), b",".join([new[:1], b"z"]), new.upper(), a.hex(), str(new), f"{new!r:>40}", bytearray(3), new.find(b"e"), isinstance(a, bytearray)
+        it = iter(new)
+        next(it)
+        try:
+            new.append(300)
+        except ValueError as e:
+            words += (str(e), bytes(new))
+        try:
+            a[99]
+        except IndexError as e:
+            words += (str(e),)
+        return x + 1, new, new.copy(), out, words, it, b"q" + a, a + b"q", a
+
+    a = bytearray(b"xyz")
+    y, *rest, it, left, right, same = compile(root)(a, G.ones(2))
+    return y, rest, list(it), type(it).__name__, type(left).__name__, type(right).__name__, same is a, a
+
+
+# expect: any
+def case_bytearrays_that_are_guarded(compile):
+    def root(a, x):
+        a.append(len(a))
+        return x * a[0], bytes(a)
+
+    f, a, results = compile(root), bytearray(b"\x01\x02"), []
+    for i in range(4):
+        results.append((f(a, G.ones(1)), bytes(a)))
+    view = memoryview(a)
+    try:
+        results.append(f(a, G.ones(1)))
+    except BufferError as e:
+        results.append(str(e))
+    view.release()
+    return results, f(bytearray(b"\x05"), G.ones(1)), bytes(a)
