@@ -227,6 +227,12 @@ is_on_device (const GmGraph *g)
   return false;
 }
 
+bool
+gm_cut_is_default (const GmCut *c)
+{
+  return c->options->mode == GM_PARTITION_DEFAULT || (c->options->mode == GM_PARTITION_BY_DEVICE && !is_on_device (c->g));
+}
+
 void
 gm_cut_choose (GmCut *c)
 {
@@ -234,7 +240,7 @@ gm_cut_choose (GmCut *c)
   uint64_t weight;
   g_autofree bool *cut = g_new0 (bool, c->g->values->len + 1);
 
-  if (c->options->mode == GM_PARTITION_DEFAULT || (c->options->mode == GM_PARTITION_BY_DEVICE && !is_on_device (c->g))) {
+  if (gm_cut_is_default (c)) {
     choose_default (c);
     return;
   }

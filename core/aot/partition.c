@@ -215,10 +215,8 @@ build_forward (Build *b, GError **error)
 /* What was written in place has its saved contents beside it in the plain program: a later write
  * does not disturb them. */
 static bool
-is_written_output (const Build *b, uint32_t output)
+is_written_output (const GmFunctionalLayer *w, uint32_t output)
 {
-  const GmFunctionalLayer *w = b->writes;
-
   return w && w->n_writes && output < w->n_outer && w->n_writes[output] > 0;
 }
 
@@ -229,7 +227,7 @@ save (Build *b, GmValueId v, const char *name, GmSavedValue *saved, GError **err
   GmGraph *f = b->parts->forward;
   uint32_t index = find_output (f, b->fmap[v]);
 
-  if (index == GM_NO_ID || is_written_output (b, index)) {
+  if (index == GM_NO_ID || is_written_output (b->writes, index)) {
     index = f->outputs->len;
     if (!gm_cut_add_output (f, b->fmap[v], GM_OUTPUT_SAVED, error))
       return false;
@@ -527,6 +525,37 @@ find_apart (const GmJoint *joint)
   return apart;
 }
 
+/* What plain gradients read, and the forward computes, though the compiled backward does with something else: kept if it would have to be
+ * computed again of what the caller may write to before a backward that is taken apart (unfold.c).  apart: find_apart's. */
+static void
+keep_frail (GmCut *c, const GmFunctionalLayer *writes, const bool *apart, const GmValueId *map)
+{
+  const GmGraph *g = c->g;
+  g_autofree bool *read = g_new0 (bool, g->values->len + 1), *frail = g_new0 (bool, g->values->len + 1);
+
+  for (uint32_t v = 0; v < c->joint->graph->values->len; v++)
+    if (apart[v] && map[v] != GM_NO_ID)
+      read[gm_cut_value (g, map[v])] = true;
+  for (uint32_t i = 0; i < c->joint->n_inputs; i++) {
+    GmValueId v = g_array_index (g->inputs, GmValueId, i);
+    frail[v] = !(c->flags[v] & GM_CUT_SAVED && c->flags[v] & GM_CUT_WRITTEN); /* that is a copy */
+  }
+  for (uint32_t i = 0; i < c->joint->n_elements; i++)
+    frail[output_of (c, i)] = !is_written_output (writes, i);
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    GmValueId v = n->out;
+    if (c->flags[v] & (GM_CUT_OUTPUT | GM_CUT_SAVED | GM_CUT_TANGENT))
+      continue;
+    for (uint32_t k = 0; k < n->n_in; k++)
+      frail[v] |= frail[gm_cut_value (g, n->in[k])];
+    if (!read[v] || !frail[v] || !(c->flags[v] & GM_CUT_FORWARD) || gm_cut_is_free (n) || n->tag == GM_TAG_RECOMPUTE)
+      continue;
+    c->flags[v] |= GM_CUT_SAVED;
+    frail[v] = false;
+  }
+}
+
 /* also: inputs of the function that are saved whether the backward reads them or not. */
 static bool
 cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOptions *options,
@@ -566,6 +595,8 @@ cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOpt
   if (parts->backward) {
     decide (&b.cut);
     keep_effects (&b.cut, map);
+    if (gm_cut_is_default (&b.cut) && options->memory_budget == 1)
+      keep_frail (&b.cut, writes, apart, map);
   }
   for (uint32_t i = 0; parts->backward && also && i < joint->n_inputs; i++)
     if (also[i])

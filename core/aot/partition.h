@@ -64,6 +64,8 @@ enum { GM_CUT_SMALL = 4 };
 /* As much as a back end would allocate for v. */
 uint64_t gm_cut_bytes (const GmGraph *g, GmValueId v);
 
+/* Not the minimum cut: what is cheap is saved, too. */
+bool gm_cut_is_default (const GmCut *c);
 /* Sets SAVED on what is to be saved if the backward turns out to need it. Requires: all flags but
  * BACKWARD and SAVED. */
 void gm_cut_choose (GmCut *c);
