@@ -89,11 +89,22 @@ cut (GmBuilder *b, GmVal v, int64_t offset, const Dim *dims, int n, const GmMeta
   return gm_b_slice (b, v, 0, offset, offset + 1, 1);
 }
 
+/* The stride of a dimension of one element decides in which order results are laid out, so it becomes what it has to be, if the step in
+ * memory goes into it. */
+static GmVal
+stretch (GmBuilder *b, GmVal v, int dim, int64_t stride)
+{
+  int64_t is = gm_b_failed (b) ? 0 : gm_b_meta (b, v)->strides[dim];
+
+  return is > 0 && stride > is && stride % is == 0 ? gm_b_slice (b, v, dim, 0, 1, stride / is) : v;
+}
+
 GmVal
 gm_b_strided (GmBuilder *b, GmVal flat, int64_t offset, const GmMeta *want)
 {
-  int order[GM_MAX_DIMS], n = moving_dims (want, order);
+  int order[GM_MAX_DIMS], n = moving_dims (want, order), at = n;
   int64_t sizes[GM_MAX_DIMS], dims[GM_MAX_DIMS];
+  bool moves[GM_MAX_DIMS] = { false };
   Dim merged[GM_MAX_DIMS];
 
   if (gm_b_failed (b))
@@ -104,17 +115,21 @@ gm_b_strided (GmBuilder *b, GmVal flat, int64_t offset, const GmMeta *want)
   if (gm_meta_numel (want) == 0)
     return gm_b_view (b, gm_b_slice (b, flat, 0, 0, 0, 1), want->ndim, want->sizes);
   flat = cut (b, flat, offset, merged, merge_dims (want, order, n, merged), want);
-  for (int k = 0; k < n; k++)
+  for (int k = 0; k < n; k++) {
+    moves[order[k]] = true;
+    dims[order[k]] = k;
     sizes[k] = want->sizes[order[k]];
-  flat = gm_b_view (b, flat, n, sizes);
-  for (int d = 0, at = 0; d < want->ndim; d++) /* back into the order of want */
-    for (int k = 0; k < n; k++)
-      if (order[k] == d)
-        dims[at++] = k;
-  flat = gm_b_permute (b, flat, dims);
-  for (int d = 0; d < want->ndim; d++)
-    sizes[d] = want->strides[d] == 0 ? 1 : want->sizes[d];
+  }
+  for (int d = 0; d < want->ndim; d++) /* behind them those that do not move */
+    if (!moves[d]) {
+      dims[d] = at;
+      sizes[at++] = 1;
+    }
   flat = gm_b_view (b, flat, want->ndim, sizes);
+  for (int d = 0; d < want->ndim; d++)
+    if (!moves[d])
+      flat = stretch (b, flat, (int) dims[d], want->strides[d]);
+  flat = gm_b_permute (b, flat, dims); /* into the order of want */
   return gm_b_expand (b, flat, want->ndim, want->sizes);
 }
 

@@ -30,7 +30,7 @@ def test_elements_and_strides(size, stride, shape):
     y = base().view(shape).as_strided(size, stride)
     assert y.tolist() == by_numpy(size, stride)
     if (size, stride) in CASES:
-        assert all(have == want for have, want, n in zip(y.stride(), stride, size) if n > 1)
+        assert y.stride() == stride or 0 in size
 
 
 def test_the_offset_is_that_of_the_storage():

@@ -158,6 +158,38 @@ def test_inputs_that_overlap(first, second, backend):
             check(inputs, f, backend, fullgraph=False, after=lambda rs: (rs[0].sum() + (rs[1] * rs[1]).sum()).backward() if grad else None)
 
 
+ONE_ELEMENT = {
+    "windows": "x.view(2, 6).unfold(0, 2, 3)",
+    "one window": "x.view(2, 6).unfold(0, 2, 9).transpose(0, 1)",
+    "a slice": "x.view(2, 6)[::7].transpose(0, 1)",
+    "a column": "x.view(6, 2)[:, 1:].t()",
+    "of a spread one": "x.view(2, 6)[:, :, None].expand(2, 6, 3)[:, :, 1:2].permute(1, 2, 0)",
+    "selected": "x.view(3, 4).select(1, 2).unsqueeze(-1)",
+    "by strides": "x.as_strided((6, 1, 2), (1, 50, 6))",
+    "all of one": "x.view(3, 4)[2:, 3:]",
+}
+
+
+@backends
+@pytest.mark.parametrize("view", ONE_ELEMENT)
+def test_dimensions_of_one_element_keep_their_strides(view, backend):
+    """They say where a result has that dimension; the inputs overlap, so the view is taken again of their base."""
+
+    def f(a, b):
+        a.mul_(2)
+        return a.clone(), b + 1, a * 1.5
+
+    G.compiler.reset()  # each view is a kind of call of its own
+    for grad in (False, True):
+
+        def inputs():
+            leaf = (G.arange(12).float() * 0.37 - 1.5).requires_grad_(grad)
+            x = leaf * 1.25
+            return [eval(ONE_ELEMENT[view], {"x": x}), x[1:11]], [leaf] if grad else []
+
+        check(inputs, f, backend, after=lambda rs: sum((r * r).sum() for r in rs).backward() if grad else None)
+
+
 def test_whole_programs_are_compiled():
     """No break: neither for the view, nor for writes to it or to what it was taken of."""
 
