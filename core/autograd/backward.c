@@ -164,8 +164,9 @@ stay_apart (GmAgNode *n, uint32_t nr, GmEdge to)
   if (!n->apart)
     n->apart = g_new0 (GmEdge, n->n_out);
   move_waiting (n, nr, to);
-  gm_node_unref (n->apart[nr].node);
+  gm_edge_leave_front (&n->apart[nr]);
   n->apart[nr] = (GmEdge){gm_node_ref (to.node), to.nr};
+  to.node->front = n;
 }
 
 /* What waited at n's output nr for its gradient g, which may be NULL. */
@@ -224,18 +225,18 @@ gm_autograd_reach_back (GmAgNode *n, uint64_t edges)
   n->reaches_back = edges;
 }
 
-/* Whether somebody may know n as it is. */
+/* Whether somebody has left something with n, which no part of it has. */
 static bool
-is_known (const GmNodeUser *u)
+has_company (const GmAgNode *n)
 {
-  return u && (u->object || u->metadata || u->pre || u->post);
+  return n->user && (gm_node_is_hooked (n) || (n->user->metadata && !n->released));
 }
 
 void
 gm_walk_part (GmAgNode *n, bool asks)
 {
   bool able = n->kind == GM_NODE_FUNCTION && n->fn->parts && n->state && !n->slot && !n->apart && !n->region;
-  if (!able || (is_known (n->user) && (!n->released || gm_node_is_hooked (n)))) /* who has looked at it may look again, as long as it runs */
+  if (!able || has_company (n))
     return;
   bool beside = (n->hooks && has_turns_inside (n)) || (n->has_beside && (n->hooks || gm_autograd_leaf_waits (n))) || is_read_beside (n);
   bool astray = asks && n->n_out > 1 && (n->hooks || n->retained);

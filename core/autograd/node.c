@@ -142,6 +142,15 @@ hooks_free (GArray *hooks)
     g_array_unref (hooks);
 }
 
+void
+gm_edge_leave_front (GmEdge *e)
+{
+  if (!e->node)
+    return;
+  e->node->front = NULL;
+  gm_node_unref (e->node);
+}
+
 static void
 node_free (GmAgNode *n)
 {
@@ -165,7 +174,7 @@ node_free (GmAgNode *n)
   if (n->retained)
     g_array_unref (n->retained);
   for (uint32_t k = 0; n->apart && k < n->n_out; k++)
-    gm_node_unref (n->apart[k].node);
+    gm_edge_leave_front (&n->apart[k]);
   g_free (n->apart);
   if (pool.n_nodes >= MAX_SPARE) {
     g_free (n);

@@ -80,6 +80,7 @@ struct GmAgNode {
   };
   GmEdge *apart; /* a function that was taken apart for good (create_graph): per output, the node that makes it, if there is one;
                     whoever leads here leads there from then on.  NULL: it was not */
+  GmAgNode *front; /* weak: the function that this node is a part of, which is shown in its place while somebody holds that; or NULL */
   GmEdge own_edges[GM_NODE_INLINE];
   GmAgNode *next; /* in the free list, or among those waiting to be freed */
 };
@@ -114,6 +115,8 @@ GmAutograd *gm_ag_get (GmTensor *t); /* makes it if need be */
 
 /* *e leads to the node that n's output is made by, if n was taken apart. */
 void gm_edge_resolve (GmEdge *e);
+/* Drops what a function's output was made by. */
+void gm_edge_leave_front (GmEdge *e);
 /* The edge through which gradients reach t: its history, or its leaf node (made if need be).  A new
  * reference. */
 GmEdge gm_edge_to (GmTensor *t);

@@ -8,13 +8,29 @@
  */
 #include "core/autograd/node.h"
 
+/* Who has looked at a function's node sees it again, though it was taken apart since. */
+static GmEdge
+shown (GmEdge e)
+{
+  GmAgNode *f = e.node ? e.node->front : NULL;
+
+  for (uint32_t k = 0; f && f->user && f->user->object && k < f->n_out; k++)
+    if (f->apart[k].node == e.node && f->apart[k].nr == e.nr)
+      return (GmEdge){ f, k };
+  return e;
+}
+
 GmAgNode *
 gm_tensor_node (GmTensor *t, uint32_t *nr)
 {
-  GmEdge e = gm_tracked (t) ? gm_edge_to (t) : (GmEdge){ NULL, 0 };
+  GmEdge e = gm_tracked (t) ? gm_edge_to (t) : (GmEdge){ NULL, 0 }, show = shown (e);
 
-  *nr = e.nr;
-  return e.node;
+  if (show.node != e.node) {
+    gm_node_ref (show.node);
+    gm_node_unref (e.node);
+  }
+  *nr = show.nr;
+  return show.node;
 }
 
 const char *
@@ -33,8 +49,16 @@ GmAgNode *
 gm_node_edge (GmAgNode *n, uint32_t i, uint32_t *nr)
 {
   gm_edge_resolve (&n->edges[i]);
-  *nr = n->edges[i].node ? n->edges[i].nr : 0;
-  return n->edges[i].node;
+  GmEdge e = shown (n->edges[i]);
+
+  *nr = e.node ? e.nr : 0;
+  return e.node;
+}
+
+bool
+gm_node_is_apart (const GmAgNode *n)
+{
+  return n->apart != NULL;
 }
 
 uint32_t

@@ -13,6 +13,8 @@ const char *gm_node_text (const GmAgNode *n); /* "MulBackward0", "AccumulateGrad
 uint32_t gm_node_n_edges (const GmAgNode *n);
 GmAgNode *gm_node_edge (GmAgNode *n, uint32_t i, uint32_t *nr); /* borrowed; NULL: nothing flows there */
 uint32_t gm_node_n_outputs (const GmAgNode *n);
+/* An earlier walk has taken the function apart: no hook on the node runs any more. */
+bool gm_node_is_apart (const GmAgNode *n);
 GmTensor *gm_node_leaf (const GmAgNode *n); /* borrowed; NULL: it is no leaf's */
 /* A tensor with that history and without elements, like `meta` (NULL: a scalar), or the leaf: for who names a place in the history. */
 GmTensor *gm_node_stand_in (GmAgNode *n, uint32_t nr, const GmMeta *meta);

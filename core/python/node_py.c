@@ -220,6 +220,11 @@ add_hook (PyObject *self, PyObject *fn, bool before)
 
   if (!PyCallable_Check (fn))
     return PyErr_Format (PyExc_TypeError, "a hook must be callable, not %s", Py_TYPE (fn)->tp_name);
+  if (gm_node_is_apart (n)) {
+    PyErr_SetString (PyExc_RuntimeError, "a backward has taken this compiled function apart into its operations, so a hook on it would not run any more: "
+                                         "register hooks before the first backward, or on tensors");
+    return NULL;
+  }
   return gm_py_node_handle (n, before, gm_node_add_hook (n, before, before ? call_before : call_after, Py_NewRef (fn), drop_object));
 }
 

@@ -13,6 +13,7 @@ from stress import undisturbed
 
 import gramme as G
 from gramme._dynamo.utils import counters
+from gramme.autograd.graph import get_gradient_edge
 
 
 def numbers(scale=0.37):
@@ -142,6 +143,41 @@ def test_who_has_looked_at_the_node_may_walk_twice():
             backward(lines, results[k])
 
     walk(kept_and_not, after)
+
+
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+def test_who_holds_the_node_does_not_change_what_hooks_see(backend):
+    """Only a walk that comes to a result runs its hooks: one to another result of the same call, which it asks for, does not."""
+
+    def f(x):
+        return x * x, x.sin()
+
+    def seen(f):
+        lines, x = [], numbers().requires_grad_()
+        square, wave = f(x)
+        node = square.grad_fn
+        square.register_hook(lambda g: lines.append("square " + bits(g)))
+        wave.register_hook(lambda g: lines.append("wave " + bits(g)))
+        x.register_hook(lambda g: lines.append("x " + bits(g)))
+        for _ in range(2):
+            asked = G.autograd.grad(square.sum(), [wave], allow_unused=True, retain_graph=True)
+            lines += [str(asked)]
+            assert square.grad_fn is node and get_gradient_edge(square).output_nr == 0
+        (square.sum() + wave.sum()).backward()
+        return lines + [bits(x.grad)]
+
+    assert seen(G.compile(f, backend=backend, fullgraph=True)) == seen(f)
+
+
+def test_a_hook_on_the_node_of_what_was_taken_apart_is_refused():
+    square, wave = G.compile(lambda x: (x * x, x.sin()), backend="eager", fullgraph=True)(numbers().requires_grad_())
+    node = square.grad_fn
+    wave.register_hook(lambda g: None)
+    G.autograd.grad(square.sum(), [wave], allow_unused=True, retain_graph=True)
+    with pytest.raises(RuntimeError, match="taken this compiled function apart"):
+        node.register_hook(lambda inputs, outputs: None)
+    del node
+    assert square.grad_fn.name() == "MulBackward0"
 
 
 def test_a_checkpoint_and_a_function_of_the_users_are_used_up():
