@@ -54,12 +54,16 @@ history_free (void *data)
     g_free (h);
 }
 
+/* What hooks have something else for had better be dense: what they give back can't be laid out with gaps, nor so that it repeats, as the compiled
+ * backward reads it. */
 static bool
-is_unchanged (const GmHistory *h)
+is_as_saved (const GmHistory *h)
 {
-  for (int i = 0; i < h->plan->n_saved; i++)
-    if (!h->saved[i].is_packed && gm_tensor_version (h->saved[i].t) != h->saved[i].version)
+  for (int i = 0; i < h->plan->n_saved; i++) {
+    const GmSaved *s = &h->saved[i];
+    if (s->is_packed ? !gm_meta_is_dense (&h->plan->saved_metas[i]) : gm_tensor_version (s->t) != s->version)
       return false;
+  }
   return true;
 }
 
@@ -69,7 +73,7 @@ needs_unfolding (const GmHistory *h, const GmAgNode *n, GmTensor *const *grads, 
 {
   return create_graph || gm_autograd_is_awaited (n) || (h->plan->has_hooks && (gm_autograd_leaf_waits (n) || !gm_autograd_wants_all (n)))
          || gm_autograd_order_matters (n, h->plan->n_terms)
-         || !gm_unfold_can_fill (&h->plan->unfold, grads) || !is_unchanged (h) || gm_unfold_any_moved (&h->plan->unfold, n, h->saved);
+         || !gm_unfold_can_fill (&h->plan->unfold, grads) || !is_as_saved (h) || gm_unfold_any_moved (&h->plan->unfold, n, h->saved);
 }
 
 static bool

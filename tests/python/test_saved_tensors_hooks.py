@@ -179,3 +179,22 @@ def test_a_compiled_backward_refuses_another_shape():
         y = f(a, b)
     with pytest.raises(RuntimeError, match="dtype"):
         y.sum().backward()
+
+
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+@pytest.mark.parametrize("taken", ["x[::2]", "x.view(4, 6)[1:3, 1:4].t()", "x[:1].expand(6)", "x.view(4, 6)[:, :1].expand(4, 3)"])
+def test_what_stands_for_a_tensor_with_gaps_has_none(taken, backend):
+    """The hooks' tensor can't be laid out like that one, which takes more memory than its elements, or less."""
+
+    def gradient(f):
+        leaf = G.linspace(-1, 1, 24).requires_grad_()
+        x = eval(taken, {"x": leaf * 1.25})
+        with saved_tensors_hooks(lambda t: t.clone(), lambda t: t + 1):
+            y = f(x)
+        y.sum().backward()
+        return bits(leaf.grad)
+
+    def f(x):
+        return x * x.sin()
+
+    assert gradient(G.compile(f, backend=backend, fullgraph=True, dynamic=False)) == gradient(f)
