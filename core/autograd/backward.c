@@ -151,6 +151,8 @@ move_waiting (GmAgNode *n, uint32_t nr, GmEdge to)
     g_array_remove_index (n->retained, i);
     r.nr = to.nr;
     g_array_append_val (to.node->retained, r);
+    gm_node_hold (to.node);
+    gm_node_let_go (n);
     r.ag->node = gm_node_ref (to.node);
     r.ag->nr = to.nr;
     gm_node_unref (n);

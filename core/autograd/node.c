@@ -244,6 +244,7 @@ ag_free (GmAutograd *ag)
     pool.records = ag;
     pool.n_records++;
   }
+  gm_node_let_go (node);
   gm_node_unref (node);
   gm_tensor_unref (grad);
 }
@@ -304,6 +305,8 @@ gm_history_set (GmTensor *t, GmAgNode *n, uint32_t nr)
       g_array_append_val (n->retained, ((GmRetained){nr, ag}));
     }
   }
+  gm_node_hold (n);
+  gm_node_let_go (old);
   ag->node = n;
   ag->nr = nr;
   GmTensor *base = gm_tensor_view_base (t);
@@ -329,7 +332,7 @@ gm_alias_with_edge (GmTensor *t, GmEdge edge)
   alias->meta.requires_grad = 0;
   if (edge.node && edge.node->kind == GM_NODE_LEAF)
     /* A leaf is itself: an alias of it would accumulate elsewhere. */
-    gm_ag_get (alias)->node = gm_node_ref (edge.node), alias->meta.requires_grad = 1;
+    gm_node_hold (edge.node), gm_ag_get (alias)->node = gm_node_ref (edge.node), alias->meta.requires_grad = 1;
   else if (edge.node)
     gm_history_set (alias, gm_node_ref (edge.node), edge.nr);
   return alias;

@@ -60,6 +60,7 @@ struct GmAgNode {
   uint64_t hooked; /* outputs, by bit, on whose gradients a hook waits inside, which no list of the node's names */
   uint64_t reaches_back; /* edges, by bit, that older nodes among those that it stands for lead through (gm_autograd_reach_back) */
   uint32_t n_in, n_out;
+  uint32_t holders; /* atomic: tensors whose history it is; of refs */
   uint64_t seq;        /* order of creation; leaves: UINT64_MAX */
   GmEdge *edges;       /* n_in; own_edges where they fit */
   struct GmSlot *slot; /* the engine's, while it walks */
@@ -112,6 +113,23 @@ GmAgNode *gm_node_new (GmNodeKind kind, int n_in);
 void gm_node_release (
     GmAgNode *n); /* drops what is saved, after a backward that does not retain the graph */
 GmAutograd *gm_ag_get (GmTensor *t); /* makes it if need be */
+
+/* One more, or less, tensor has n, which may be NULL, as its history. */
+static inline void
+gm_node_hold (GmAgNode *n)
+{
+  if (n && G_LIKELY (__atomic_load_n (&n->refs, __ATOMIC_RELAXED) == 1))
+    n->holders++; /* nobody else has it yet */
+  else if (n)
+    __atomic_fetch_add (&n->holders, 1, __ATOMIC_RELAXED);
+}
+
+static inline void
+gm_node_let_go (GmAgNode *n)
+{
+  if (n && __atomic_load_n (&n->refs, __ATOMIC_RELAXED) != 1) /* else it goes, too */
+    __atomic_fetch_sub (&n->holders, 1, __ATOMIC_RELAXED);
+}
 
 /* *e leads to the node that n's output is made by, if n was taken apart. */
 void gm_edge_resolve (GmEdge *e);

@@ -61,6 +61,10 @@ gm_tracked (GmTensor *t)
   GmAutograd *ag = t->autograd;
   if (G_UNLIKELY (ag && ag->node && ag->node->apart)) {
     GmEdge e = {ag->node, ag->nr};
+    if (e.node->apart[e.nr].node) {
+      gm_node_hold (e.node->apart[e.nr].node);
+      gm_node_let_go (e.node);
+    }
     gm_edge_resolve (&e);
     ag->node = e.node;
     ag->nr = e.nr;
@@ -566,6 +570,13 @@ is_view_node (const GmAgNode *n)
   return n->kind == GM_NODE_OP && gm_ops[n->op].family == GM_FAMILY_MOVEMENT;
 }
 
+/* Whether something else than tensors, and than the view that we come from, has an edge to n. */
+static bool
+is_read_by_others (const GmAgNode *n)
+{
+  return is_view_node (n) && __atomic_load_n (&n->refs, __ATOMIC_RELAXED) > __atomic_load_n (&n->holders, __ATOMIC_RELAXED) + 1;
+}
+
 /* Whether something waits on the way from `at`, a view's node, through those of the views that it was taken of, to its base's. */
 static bool
 is_awaited_before (GmEdge at, const GmAutograd *base)
@@ -573,7 +584,7 @@ is_awaited_before (GmEdge at, const GmAutograd *base)
   while (at.node != base->node && at.node->n_in == 1 && at.node->edges[0].node) {
     at = at.node->edges[0]; /* what it was taken of */
     bool is_base = at.node == base->node && at.nr == base->nr; /* a region's node has more outputs */
-    if (!is_base && at.node->kind != GM_NODE_LEAF && is_awaited_at (at.node, at.nr))
+    if (!is_base && at.node->kind != GM_NODE_LEAF && (is_awaited_at (at.node, at.nr) || is_read_by_others (at.node)))
       return true;
   }
   /* made inside of a function: one of the places that this leads to is what it was taken of */

@@ -863,3 +863,36 @@ def test_a_hook_on_what_a_result_was_taken_of_sees_what_is_written_to_the_result
         return leaf.grad.tolist()
 
     assert run(G.compile(take, backend="eager"), G.compile(write, backend="eager")) == run(take, write)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("taken", ["t[1:]", "t[1:].view(-1)", "t[1:][:2]"])
+def test_what_a_view_was_taken_of_sums_what_reads_it_before_its_base_does(taken, kept):
+    """A compiled function takes the written view again of its base, where that sum would be another."""
+
+    def write(v):
+        v.sin_()
+
+    def run(write, seed):
+        leaf = numbers((3, 4), seed).requires_grad_()
+        base = leaf * 1.25
+        t, u = base.view(4, 3), base.view(4, 3)
+        total = ((t - u) * numbers((4, 3), seed + 1)).sum()
+        v = eval(taken, {"t": t})
+        if not kept:
+            del t
+        write(v)
+        (total + (u * numbers((4, 3), seed + 2)).sum() + (v * numbers(v.shape, seed + 3)).sum()).backward()
+        return leaf.grad.tolist()
+
+    compiled = G.compile(write, backend="eager")
+    for seed in range(TRIES):
+        assert run(compiled, 10 * seed) == run(write, 10 * seed)
+
+
+def test_a_view_of_a_view_that_nobody_else_reads_is_written_to_in_the_compiled_function():
+    base = numbers((3, 4), 0).requires_grad_() * 1.25
+    t = base.view(4, 3)
+    v = t[1:]
+    G.compile(lambda v: v.sin_(), backend="eager", fullgraph=True)(v)
+    assert t.requires_grad and v._version == 1
