@@ -5,6 +5,7 @@ A program is text: how its inputs are made, what the function does, what is done
 once in plain Python when it is chosen, and left out where it raises, so that nearly all programs run to their end.
 """
 
+import contextlib
 import random
 import re
 
@@ -39,6 +40,7 @@ class Program:
     WAYS, EXPRESSIONS, VIEWS, WRITES, SHAPES_IN_PLACE, QUIET = WAYS, EXPRESSIONS, VIEWS, WRITES, SHAPES_IN_PLACE, QUIET
     KINDS = [(0.30, "EXPRESSIONS"), (0.55, "VIEWS"), (0.85, "WRITES"), (0.92, "SHAPES_IN_PLACE"), (1, "QUIET")]
     AFTER = [None, "backward", "backward", "outside", "grad", "double", "retain"]
+    around = contextlib.nullcontext  # what the call is made in
 
     def __init__(self, seed):
         self.random = random.Random(seed)

@@ -3,7 +3,7 @@
 
 Values and gradients to the bit, strides, whose memory each result and input is, identity, version counters, what hooks saw, the
 random numbers that come next.  A graph break is fine, a different result is not, but for EXCEPTIONS.  Kinds of programs: about memory (programs.py), with all else (wide.py),
-and a third of as many with diagonals and windows (programs.py), with what takes one element of each row (wide.py), cut in two functions, and in pieces of which some stay plain.  GM_RANDOM_MEMORY: how many of each; GM_RANDOM_MEMORY_FROM: the first seed.
+and a third of as many with what these leave out (varied.py), with diagonals and windows (programs.py), with what takes one element of each row (wide.py), cut in two functions, and in pieces of which some stay plain.  GM_RANDOM_MEMORY: how many of each; GM_RANDOM_MEMORY_FROM: the first seed.
 """
 
 import os
@@ -14,6 +14,7 @@ import pytest
 from programs import Diagonals, Program, Recast
 from same import bits, describe, flatten, gradients
 from stress import counted
+from varied import Varied
 from wide import Picks, Wide
 
 import gramme as G
@@ -29,7 +30,8 @@ def outcome(program, f, k):
     program.seen.clear()
     inputs, leaves = program.make(k)
     try:
-        results = f(*inputs)
+        with program.around():
+            results = f(*inputs)
     except Exception as error:  # noqa: BLE001
         return [f"raises {type(error).__name__}"], False
     lines = describe(inputs + flatten(results))
@@ -91,7 +93,7 @@ def difference(program, backend, counts=None, cut=None):
     return None
 
 
-@pytest.mark.parametrize("kind", [Program, Wide, Picks, Diagonals, Recast])
+@pytest.mark.parametrize("kind", [Program, Wide, Picks, Diagonals, Recast, Varied])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs(part, kind):
     counts = {"whole": 0, "all": 0}
@@ -104,7 +106,7 @@ def test_random_programs(part, kind):
     assert counted(counts["whole"] * 2) >= counts["all"]  # most are one graph: the comparison says something
 
 
-@pytest.mark.parametrize("kind", [Program, Wide])
+@pytest.mark.parametrize("kind", [Program, Wide, Varied])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs_cut_in_two_functions(part, kind):
     """What the first one did to the memory that they share, the second one meets as it would in plain Python."""
@@ -116,7 +118,7 @@ def test_random_programs_cut_in_two_functions(part, kind):
             assert not wrong, f"{program}\n{program.halves()}\n{wrong}"
 
 
-@pytest.mark.parametrize("kind", [Program, Wide])
+@pytest.mark.parametrize("kind", [Program, Wide, Varied])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs_in_pieces_some_of_them_plain(part, kind):
     """What plain Python reads and writes between compiled functions comes between in gradients and hooks, too."""

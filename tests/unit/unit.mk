@@ -140,6 +140,7 @@ TEST_FILES = \
   tests/aot/test_walks.py tests/aot/test_when_compiled.py tests/aot/test_written_since.py \
   tests/aot/test_memory.py \
   tests/aot/test_random.py tests/aot/test_reinterpret.py tests/aot/test_views.py \
+  tests/aot/varied.py \
   tests/aot/wide.py \
   tests/breaks.sh \
   tests/cpython.sh \
