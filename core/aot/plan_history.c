@@ -536,7 +536,7 @@ gm_history_pack (GmHistory *h, GError **error)
 {
   if (G_LIKELY (gm_saved_hooks_top () == NULL) || h->plan->restore)
     return true;
-  for (int i = 0; i < h->plan->n_saved; i++)
+  for (int i = 0; i < h->plan->n_held; i++)
     if (!h->saved[i].t->storage->companion && !gm_saved_pack (&h->saved[i], error)) /* a ticket is nobody's tensor */
       return false;
   return true;

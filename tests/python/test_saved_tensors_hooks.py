@@ -198,3 +198,23 @@ def test_what_stands_for_a_tensor_with_gaps_has_none(taken, backend):
         return x * x.sin()
 
     assert gradient(G.compile(f, backend=backend, fullgraph=True, dynamic=False)) == gradient(f)
+
+
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+def test_what_second_gradients_read_alone_is_packed_too(backend):
+    """The compiled backward reads quotient and divisor; plain gradients read the input, which was written to, and have what pack gave."""
+
+    def gradients(f):
+        leaf = G.linspace(-1, 1, 6).requires_grad_()
+        x = leaf * 1.25
+        with saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
+            y = f(x)
+        with G.no_grad():
+            x.mul_(3)
+        (first,) = G.autograd.grad(y.sum(), [leaf], create_graph=True)
+        return bits(first), bits(G.autograd.grad(first.square().sum(), [leaf])[0])
+
+    def f(x):
+        return x / (x + 4)
+
+    assert gradients(G.compile(f, backend=backend, fullgraph=True)) == gradients(f)
