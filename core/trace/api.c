@@ -235,7 +235,7 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
   return had ? dst : v;
 }
 
-/* Whether v is x.data, or a view of it: another shape of that would be counted as a write to x. */
+/* Whether v is x.data, or a view of it. */
 static bool
 is_counted_apart (const GmGraph *g, GmValueId v)
 {
@@ -249,6 +249,16 @@ is_counted_apart (const GmGraph *g, GmValueId v)
   return false;
 }
 
+/* Whether what becomes another tensor within its memory counts its writes elsewhere before or afterwards: the layer that gives tensors other shapes counts
+ * the change as a write to the memory's owner.  Two inputs may be in one memory. */
+static bool
+changes_counter (const GmGraph *g, GmValueId dst, GmValueId src)
+{
+  GmValueId to = root_of (g, dst), from = root_of (g, src);
+  bool may_share = to == from || (gm_graph_value (g, to)->node == GM_NO_ID && gm_graph_value (g, from)->node == GM_NO_ID);
+  return is_counted_apart (g, dst) || (may_share && is_counted_apart (g, src));
+}
+
 /* What a tensor becomes is another value; who held the old one as a view keeps it. */
 static GmVal
 record_set (GmBuilder *base, GmVal dst, GmVal src)
@@ -257,7 +267,7 @@ record_set (GmBuilder *base, GmVal dst, GmVal src)
   if (base->error || dst == NULL || src == NULL)
     return NULL;
   GmValueId root = root_of (r->graph, gm_id_from_val (dst));
-  if (is_counted_apart (r->graph, gm_id_from_val (dst))) {
+  if (changes_counter (r->graph, gm_id_from_val (dst), gm_id_from_val (src))) {
     gm_record_break (r, GM_BREAK_CALL_METHOD, "set_", "x.data");
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
   }

@@ -154,6 +154,21 @@ def test_what_a_gradient_reads_may_be_written_through_data():
         y.sum().backward()
 
 
+@backends
+@pytest.mark.parametrize(
+    "text", ["v = x.transpose(0, 1); v.set_(x.data); return x", "v = x[:]; v.set_(y.data); return x, y", "x.data.t_(); return x", "v = x.mT; v.set_((y * 2).data); return x, v"]
+)
+@pytest.mark.filterwarnings("ignore::gramme.compiler.GraphBreakWarning")
+def test_what_becomes_data_counts_with_it(text, backend):
+    scope = {"G": G}
+    exec(f"def f(x, y):\n    {text}\n", scope)
+    x, same = G.arange(12.0).view(3, 4), G.arange(12.0).view(3, 4)
+    plain, compiled = scope["f"](x, x), G.compile(scope["f"], backend=backend)(same, same)
+    for a, b in zip(*([r] if isinstance(r, G.Tensor) else r for r in (plain, compiled))):
+        assert a.tolist() == b.tolist() and a.stride() == b.stride() and a._version == b._version
+    assert x._version == same._version == 0
+
+
 def test_detach_in_place_is_no_write():
     x = G.ones(2, requires_grad=True)
     y = x.exp()
