@@ -400,8 +400,8 @@ gm_autograd_view_number (const GmTensor *view)
 {
   const GmTensor *base = gm_tensor_view_base (view);
   const GmAgNode *end = base && base->autograd ? base->autograd->node : NULL;
-  if (!gm_tracked ((GmTensor *) view) || !view->autograd || !view->autograd->node)
-    return 0; /* no gradient goes through it: before all others */
+  if (!view->autograd || !view->autograd->node) /* nobody looked at it since its base has got a history, which is not the time to do it: */
+    return 0;                                   /* before all others */
   GmEdge at = { view->autograd->node, view->autograd->nr };
 
   while (at.node->n_in == 1 && at.node->edges[0].node && at.node->edges[0].node != end && at.node->edges[0].node->kind != GM_NODE_LEAF)
