@@ -116,7 +116,7 @@ live_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, uin
 }
 
 /* The function of the class behind a method of C that waits for its call: Python has it there, and says its name if the call fails.  NULL: none, or it
- * is not certain.  Of what is no container only at the call itself: what is behind the break knows such methods better as bound ones. */
+ * is not certain.  Of what is no container, nor of a subclass, only at the call itself: what is behind the break knows such methods better as bound ones. */
 static const GmTracker *
 unbound_method (GmRecorder *r, const GmInsn *i, uint32_t entries_above, const GmTracker *bound, const GmTracker **self)
 {
@@ -126,7 +126,7 @@ unbound_method (GmRecorder *r, const GmInsn *i, uint32_t entries_above, const Gm
     return NULL;
   const GmTracker *of = bound->items[0];
   bool container = of->kind == &gm_kind_list || of->kind == &gm_kind_dict || of->kind == &gm_kind_set;
-  if (!called && !container)
+  if (!called && !container && bound->n != 2)
     return NULL;
   const GmTracker *owner = bound->n == 2 ? bound->items[1] : container ? gm_storage_owner (r, of) : NULL;
   *self = owner ? owner : of;

@@ -83,7 +83,7 @@ a_of_rows (gm_u32 *a, gm_place at, int ld)
   }
 }
 
-#define GM_MMA(T)                                                                                                           \
+#define GM_ONE_MMA(T)                                                                                                       \
   GM_FN void one_mma_##T (float *c, const gm_u32 *a, const gm_u32 *b)                                                       \
   {                                                                                                                         \
     int lane = (int) (GM_THREAD % 32), g = lane / 4, t = lane % 4;                                                          \
@@ -100,18 +100,12 @@ a_of_rows (gm_u32 *a, gm_place at, int ld)
           c[3] += y * r;                                                                                                    \
         }                                                                                                                   \
       }                                                                                                                     \
-  }                                                                                                                         \
-  GM_FN void mma_columns_##T (float *c, float *d, const gm_u32 *a, gm_place at, int ld)                                     \
+  }
+#define GM_MMA(T, FORM)                                                                                                     \
+  GM_FN void mma_##FORM##_##T (float *c, float *d, const gm_u32 *a, gm_place at, int ld)                                    \
   {                                                                                                                         \
     gm_u32 b[4];                                                                                                            \
-    b_of_columns (b, at, ld);                                                                                               \
-    one_mma_##T (c, a, b);                                                                                                  \
-    one_mma_##T (d, a, b + 2);                                                                                              \
-  }                                                                                                                         \
-  GM_FN void mma_depths_##T (float *c, float *d, const gm_u32 *a, gm_place at, int ld)                                      \
-  {                                                                                                                         \
-    gm_u32 b[4];                                                                                                            \
-    b_of_depths (b, at, ld);                                                                                                \
+    b_of_##FORM (b, at, ld);                                                                                                \
     one_mma_##T (c, a, b);                                                                                                  \
     one_mma_##T (d, a, b + 2);                                                                                              \
   }
@@ -134,8 +128,12 @@ b_of_depths (gm_u32 *r, const E_f16 *tile, int ld)
     r[i] = (gm_u32) at[0] | (gm_u32) at[ld] << 16;
   }
 }
-GM_MMA (f16)
-GM_MMA (bf16)
+GM_ONE_MMA (f16)
+GM_ONE_MMA (bf16)
+GM_MMA (f16, columns)
+GM_MMA (bf16, columns)
+GM_MMA (f16, depths)
+GM_MMA (bf16, depths)
 
 GM_FN int
 GM_ANY (int condition)

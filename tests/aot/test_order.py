@@ -896,3 +896,23 @@ def test_a_view_of_a_view_that_nobody_else_reads_is_written_to_in_the_compiled_f
     v = t[1:]
     G.compile(lambda v: v.sin_(), backend="eager", fullgraph=True)(v)
     assert t.requires_grad and v._version == 1
+
+
+@kept_whole
+def test_a_view_that_nobody_looked_at_since_its_base_got_a_history_has_no_number(backend):
+    """It crashed where the call asked when the view had been taken."""
+
+    def f(x, row, view):
+        x[-1] = row
+        return view.detach()
+
+    results = []
+    for g in (f, G.compile(f, backend=backend, fullgraph=True)):
+        base, w = G.arange(12.0), G.arange(2.0).requires_grad_()
+        x = base.view(3, 4)[:, 1:3]
+        view, row = x[:, None], x[-1]
+        row += w
+        seen = g(x, row, view)
+        x.sum().backward()
+        results.append((seen.tolist(), x.tolist(), view.grad_fn.name(), x.grad_fn.name(), w.grad.tolist()))
+    assert results[0] == results[1]

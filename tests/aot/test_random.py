@@ -118,14 +118,6 @@ def test_random_programs_cut_in_two_functions(part, kind):
             assert not wrong, f"{program}\n{program.halves()}\n{wrong}"
 
 
-@pytest.mark.parametrize("backend", ["eager", "tcc"])
-def test_a_view_that_was_not_looked_at_since_its_base_got_a_history(backend):
-    """Seen as one program alone: the second function crashed where it asked when the view had been taken."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert not difference(Varied(70110924), backend, cut="in two")
-
-
 @pytest.mark.parametrize("kind", [Program, Wide, Varied])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs_in_pieces_some_of_them_plain(part, kind):
