@@ -52,7 +52,7 @@ NAMES = {"nn.functional.pad": None}
 RANDOM = {"bernoulli", "normal", "rand_like", "randn_like", "randint_like", "randn", "randint", "multinomial",
           "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout",
           "nn.functional.alpha_dropout", "nn.functional.rrelu", "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d",
-           "nn.functional.gumbel_softmax", "exponential", "geometric", "cauchy", "log_normal", "empty", "empty_like", "new_empty", "randperm", "uniform",
+           "nn.functional.gumbel_softmax", "exponential", "geometric", "cauchy", "log_normal", "empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted", "randperm", "uniform",
           "nn.functional.scaled_dot_product_attention"}  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def ours_of(name):
 def translate(value):
     """torch's value as ours; tensors keep their strides, in memory of their own."""
     if isinstance(value, torch.Tensor):
-        if value.dtype not in DTYPES or value.is_sparse or value.dim() > 8:
+        if value.dtype not in DTYPES or value.is_sparse or value.dim() > 8 or value.device.type != "cpu":
             raise Untranslatable(str(value))
         if value.dtype == torch.bfloat16:
             own = G.from_numpy(value.detach().float().numpy()).to(G.bfloat16)
