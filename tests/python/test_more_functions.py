@@ -38,7 +38,10 @@ def test_gradient_is_numpys(order, backend):
 
 def test_gradient_takes_integers_and_refuses():
     assert [t.dtype for t in G.gradient(G.arange(4) ** 2)] == [G.float32]
-    for bad in (lambda: G.gradient(G.ones(1)), lambda: G.gradient(G.ones(2), edge_order=2), lambda: G.gradient(G.ones(3, 3), spacing=[1.0]), lambda: G.gradient(G.ones(5), edge_order=3)):
+    assert G.gradient(G.tensor([1.0, 4.0, 9.0]), spacing=None)[0].tolist() == [3.0, 4.0, 5.0]
+    with pytest.raises(IndexError):
+        G.gradient(G.ones(3), dim=1)
+    for bad in (lambda: G.gradient(G.ones(1)), lambda: G.gradient(G.ones(2), edge_order=2), lambda: G.gradient(G.ones(3, 3), spacing=[1.0]), lambda: G.gradient(G.ones(5), edge_order=3), lambda: G.gradient(G.ones(3, 3), dim=(1, -1))):
         with pytest.raises(RuntimeError):
             bad()
 
@@ -72,6 +75,11 @@ def test_reductions_by_index(name, fold, itself, backend):
     close(y, want)
     leaves = [G.tensor(a + 1, dtype=G.float64, requires_grad=True) for a in (X, source + 0.5)]
     assert backend or G.autograd.gradcheck(f, leaves)
+
+
+def test_index_reduce_of_a_scalar():
+    assert G.tensor(2.0).index_reduce(0, G.tensor([0]), G.tensor(3.0), "prod").item() == 6.0
+    assert G.tensor(2.0).index_reduce(0, G.tensor(0), G.tensor(3.0), "amax", include_self=False).shape == ()
 
 
 def test_unknown_reductions_are_refused():

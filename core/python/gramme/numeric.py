@@ -46,17 +46,24 @@ def _along(input, h, dim, edge_order):
 
 def gradient(input, *, spacing=1, dim=None, edge_order=1):
     """Central differences along each dimension of dim (None: all), one-sided ones at the edges, of order edge_order (1 or 2): a tuple of tensors of
-    input's shape.  spacing: the distance of elements, a list of distances, or a list of tensors, where elements are.
+    input's shape.  spacing: the distance of elements (None: 1), a list of distances, or a list of tensors, where elements are.
 
-    Errors: RuntimeError for too few elements, or another number of spacings than of dimensions."""
-    dims = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
+    Errors: RuntimeError for too few elements, a dimension that comes twice, or another number of spacings than of dimensions; IndexError."""
+    n = input.dim()
+    dims = list(range(n)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    for d in dims:
+        if not -n <= d < n:
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {d})")
+    dims = [d % n for d in dims]
+    if len(set(dims)) < len(dims):
+        raise RuntimeError(f"gradient() takes each dimension once, not {dims}")
+    spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [1 if spacing is None else spacing] * len(dims)
     if len(spacings) != len(dims):
         raise RuntimeError(f"gradient() expected spacing to be a number, or one for each of the {len(dims)} dimensions, and got {len(spacings)}")
     if edge_order not in (1, 2):
         raise RuntimeError("gradient() only supports edge_order=1 and edge_order=2")
     x = input if input.is_floating_point() else input.to(gramme.get_default_dtype())
-    return tuple([_along(x, h, d % input.dim(), edge_order) for h, d in zip(spacings, dims)])
+    return tuple([_along(x, h, d, edge_order) for h, d in zip(spacings, dims)])
 
 
 # -- Counts
@@ -99,8 +106,10 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     include_self: and with what is there."""
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    if input.dim() == 0:
+        return index_reduce(input.reshape(1), dim, index, source.reshape(-1), reduce, include_self=include_self).reshape(())
     shape = [1] * source.dim()
-    shape[dim] = index.shape[0]
+    shape[dim] = index.numel()
     places = index.to(gramme.int64).reshape(shape).expand(source.shape)
     return input.scatter_reduce(dim, places, source, reduce, include_self=include_self)
 
