@@ -167,6 +167,12 @@ recall (const GmCheck *memo, PyObject **slots)
 }
 
 static inline void
+forget (const GmCheck *memo)
+{
+  ((GmCheck *) memo)->hash = 0;
+}
+
+static inline void
 save (GmCheck *memo, PyObject *o, PyObject **slots)
 {
   PyObject **dict = dict_place (o);

@@ -341,6 +341,7 @@ TEST_FILES = \
   tests/trace/programs_library.py \
   tests/trace/programs_objects.py \
   tests/trace/test_guard_trees.py \
+  tests/trace/test_objects_of_one_class.py \
   tests/trace/test_autocast.py \
   tests/trace/test_bodies.py \
   tests/trace/test_breaks.py \
