@@ -9,7 +9,8 @@
 
 #include "core/trace/break.h"
 
-/* The source line as linecache knows it, without its newline; NULL if there is none. */
+/* The source line as linecache knows it, without its newline; NULL if there is none.  The program
+ * may look at linecache's dict of files: a file that came in for this line alone leaves it again. */
 static char *
 source_line (const char *file, int line)
 {
@@ -17,7 +18,12 @@ source_line (const char *file, int line)
   PyObject *type, *value, *traceback;
   PyErr_Fetch (&type, &value, &traceback);
   PyObject *linecache = PyImport_ImportModule ("linecache");
+  PyObject *cache = linecache ? PyObject_GetAttrString (linecache, "cache") : NULL;
+  bool added = cache && PyDict_CheckExact (cache) && PyDict_GetItemString (cache, file) == NULL;
   PyObject *s = linecache ? PyObject_CallMethod (linecache, "getline", "si", file, line) : NULL;
+  if (added && PyDict_GetItemString (cache, file))
+    PyDict_DelItemString (cache, file);
+  Py_XDECREF (cache);
   const char *utf8 = s && PyUnicode_Check (s) ? PyUnicode_AsUTF8 (s) : NULL;
   if (utf8 && *utf8)
     text = g_strchomp (g_strdup (utf8));
