@@ -9,6 +9,7 @@
 #include "core/trace/class_made.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
+#include "core/trace/keys.h"
 #include "core/trace/number.h"
 #include "core/trace/object.h"
 
@@ -57,6 +58,10 @@ make_frozenset (GmRecorder *r, const GmCallArgs *args)
   const GmTracker *t = args->n == 1 && !args->names ? gm_realize (r, args->args[0]) : NULL;
   if (t && t->kind == &gm_kind_set && t->number)
     return t;
+  bool sequence = t && (t->kind == &gm_kind_list || t->kind == &gm_kind_tuple);
+  g_autoptr (GPtrArray) elements = sequence ? gm_iterate (r, t) : NULL;
+  for (uint32_t i = 0; elements && i < elements->len && !r->stop; i++)
+    gm_key_guard_nan (r, gm_realize (r, elements->pdata[i]));
   return gm_frozenset_made (r, convert_number (r, &PyFrozenSet_Type, args));
 }
 

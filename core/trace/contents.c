@@ -8,6 +8,7 @@
  */
 #include "core/trace/contents.h"
 #include "core/trace/builtin.h"
+#include "core/trace/keys.h"
 
 #include <string.h>
 
@@ -16,7 +17,7 @@ typedef struct {
   uint32_t used, cap;
   uint32_t indexed;  /* the items before are in the index */
   uint32_t mask;     /* places of the index less 1; 0: there is none */
-  bool mixed;        /* a key is no constant: no index */
+  bool mixed;        /* a key is neither a constant nor known by what it is: no index */
   uint32_t *places;  /* 1 + the place of a key; 0: free */
   const GmTracker *items[];
 } Buffer;
@@ -59,21 +60,33 @@ gm_key_is_constant (const GmTracker *key)
   return key->kind == &gm_kind_constant && gm_is_constant_type (Py_TYPE (key->real));
 }
 
-/* Where the index has the key, or where it would stand; NULL with an exception. */
+/* Where the index has the key, or where it would stand; NULL with an exception.  A key that is no
+ * constant is equal to itself alone. */
 static uint32_t *
-probe (const Buffer *b, PyObject *key)
+probe (const Buffer *b, const GmTracker *key)
 {
-  Py_hash_t hash = PyObject_Hash (key);
+  bool constant = gm_key_is_constant (key);
+  Py_hash_t hash = constant ? PyObject_Hash (key->real) : (Py_hash_t) (uintptr_t) key;
   if (hash == -1)
     return NULL;
   for (uint32_t i = (uint32_t) (((uint64_t) hash * 0x9e3779b97f4a7c15u) >> 32);; i++) {
     uint32_t *place = &b->places[i & b->mask];
     if (*place == 0)
       return place;
-    int same = PyObject_RichCompareBool (b->items[*place - 1]->real, key, Py_EQ);
+    const GmTracker *stored = b->items[*place - 1];
+    int same = stored == key;
+    if (!same && constant && gm_key_is_constant (stored))
+      same = PyObject_RichCompareBool (stored->real, key->real, Py_EQ);
     if (same != 0)
       return same < 0 ? NULL : place;
   }
+}
+
+/* True of a key that an index can hold. */
+static bool
+has_place (GmRecorder *r, const GmTracker *key)
+{
+  return gm_key_is_constant (key) || gm_key_is_identity (r, key);
 }
 
 /* Takes what has been appended into the index. */
@@ -91,7 +104,8 @@ extend (GmRecorder *r, Buffer *b, uint32_t stride)
     b->indexed = 0;
   }
   for (; b->indexed < b->used && !b->mixed; b->indexed += stride) {
-    uint32_t *place = gm_key_is_constant (b->items[b->indexed]) ? probe (b, b->items[b->indexed]->real) : NULL;
+    const GmTracker *key = b->items[b->indexed];
+    uint32_t *place = has_place (r, key) ? probe (b, key) : NULL;
     if (place)
       *place = b->indexed + 1;
     else
@@ -106,9 +120,10 @@ bool
 gm_contents_find (GmRecorder *r, const GmTracker *contents, uint32_t stride, const GmTracker *key, int64_t *at)
 {
   Buffer *b = (Buffer *) contents->data;
-  if (b == NULL || b->mixed || contents->n < stride * GM_MIN_KEYS || !gm_key_is_constant (key) || !extend (r, b, stride))
+  if (b == NULL || b->mixed || contents->n < stride * GM_MIN_KEYS || !has_place (r, key)
+      || !extend (r, b, stride))
     return false;
-  const uint32_t *place = probe (b, key->real);
+  const uint32_t *place = probe (b, key);
   if (place == NULL) {
     PyErr_Clear ();
     return false;

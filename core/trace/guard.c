@@ -13,6 +13,7 @@
 #include "core/trace/set_table.h"
 
 #include <string.h>
+#include <structmember.h>
 
 /* -- While recording ------------------------------------------------------- */
 
@@ -208,10 +209,26 @@ gm_size_of_int (PyObject *v)
   return overflow || x >= INT64_C (1) << 61 ? -1 : x;
 }
 
-/* Values of one exact builtin type. */
+/* Ranges with the same numbers may have been written in different ways, which attributes show. */
+static bool
+range_equals (PyObject *a, PyObject *b)
+{
+  for (const PyMemberDef *m = PyRange_Type.tp_members; m->name; m++)
+    if (!gm_long_equals (*(PyObject **) ((char *) a + m->offset),
+                         *(PyObject **) ((char *) b + m->offset)))
+      return false;
+  return true;
+}
+
+/* Values of one exact builtin type, which a program can tell apart by which object they are, and by
+ * nothing else. */
 static bool
 constant_equals (PyObject *a, PyObject *b)
 {
+  if (PyFloat_CheckExact (a) && PyFloat_CheckExact (b))
+    return gm_float_bits (a) == gm_float_bits (b);
+  if (PyRange_Check (a) && PyRange_Check (b))
+    return range_equals (a, b);
   if (PyComplex_CheckExact (a) && PyComplex_CheckExact (b)) { /* to the bit: signs of zero, NaN */
     Py_complex x = PyComplex_AsCComplex (a), y = PyComplex_AsCComplex (b);
     return memcmp (&x, &y, sizeof x) == 0;
@@ -220,6 +237,34 @@ constant_equals (PyObject *a, PyObject *b)
   if (same < 0)
     PyErr_Clear ();
   return same == 1;
+}
+
+GmApart *
+gm_guard_apart_new (uint32_t n)
+{
+  uint32_t size = 4;
+  while (size < 2 * n)
+    size *= 2;
+  GmApart *a = g_malloc0 (sizeof *a + size * sizeof a->entries[0]);
+  a->mask = size - 1;
+  return a;
+}
+
+/* False if the object is one of those that were added since `first`. */
+static inline bool
+apart_add (GmApart *a, bool first, const PyObject *o)
+{
+  a->stamp += first;
+  for (uint32_t i = (uint32_t) (((uint64_t) (uintptr_t) o * 0x9e3779b97f4a7c15u) >> 32);; i++) {
+    uint32_t at = i & a->mask;
+    if (a->entries[at].stamp != a->stamp) {
+      a->entries[at].object = o;
+      a->entries[at].stamp = a->stamp;
+      return true;
+    }
+    if (a->entries[at].object == o)
+      return false;
+  }
 }
 
 static inline bool
@@ -248,12 +293,13 @@ value_equals (PyObject *v, PyObject *want)
          && memcmp (PyBytes_AS_STRING (v), PyBytes_AS_STRING (want), (size_t) PyBytes_GET_SIZE (v)) == 0;
 }
 
-/* A tuple is the one that it was: who iterates gets that one. */
+/* A tuple is the one that it was: who iterates gets that one.  So is a NaN, which is found by what
+ * it is. */
 static bool
 key_equals (PyObject *a, PyObject *b)
 {
   return a == b || (Py_TYPE (a) == Py_TYPE (b) && gm_is_constant_type (Py_TYPE (a)) &&
-                    constant_equals (a, b));
+                    !gm_is_nan (a) && constant_equals (a, b));
 }
 
 static bool

@@ -7,6 +7,8 @@
 #include "core/trace/size_guard.h"
 #include "core/trace/source.h"
 
+#include <math.h>
+
 typedef struct {
   uint8_t kind; /* GmRecordKind */
   uint32_t in;  /* the slot that is looked at: a load's base, a check's value */
@@ -52,6 +54,18 @@ gm_float_bits (PyObject *v)
   double d = PyFloat_AS_DOUBLE (v);
   memcpy (&bits, &d, sizeof bits);
   return bits;
+}
+
+/* True of a NaN, which is equal to nothing; a container finds one object all the same. */
+static inline bool
+gm_is_nan (PyObject *v)
+{
+  if (PyFloat_CheckExact (v))
+    return isnan (PyFloat_AS_DOUBLE (v));
+  if (!PyComplex_CheckExact (v))
+    return false;
+  Py_complex c = PyComplex_AsCComplex (v);
+  return isnan (c.real) || isnan (c.imag);
 }
 
 static inline bool
@@ -121,6 +135,22 @@ uint32_t gm_guard_memo_n_looked (const GmGuardMemo *m);
 bool gm_guard_memo_agrees (const GmGuardMemo *m, PyObject *const *slots);
 /* The records from `first` up to `end` have just held. */
 void gm_guard_memo_save (GmGuardMemo *m, const GmCheck *first, const GmCheck *end, PyObject *const *slots);
+
+/* -- Objects that are all different ------------------------------------------------------------ */
+
+/* The objects of a group that a check has met so far: a table with open addressing, of which only
+ * entries with the table's own stamp count. */
+typedef struct {
+  uint64_t stamp;
+  uint32_t mask;
+  struct {
+    const PyObject *object;
+    uint64_t stamp;
+  } entries[];
+} GmApart;
+
+/* Of at most n objects; freed with g_free. */
+GmApart *gm_guard_apart_new (uint32_t n);
 
 /* -- Constants in a list, guard_run.c ---------------------------------------------------------- */
 

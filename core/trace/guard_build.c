@@ -121,6 +121,104 @@ in_tree (const GmGuard *g, Place *places, uint32_t *root)
   }
 }
 
+/* -- Objects that are all different ------------------------------------------------------------ */
+
+static uint32_t
+leader (uint32_t *of, uint32_t i)
+{
+  while (of[i] != i)
+    i = of[i] = of[of[i]];
+  return i;
+}
+
+/* Writes the guards APART of single look-ups as groups: a guard for each object that must be another
+ * one than all others of its group, those of one group beside each other, `index` being the group's
+ * number from 1 on; for a group of two, one guard DISTINCT.  Objects that were each compared with a
+ * third come into one group with that: all trackers are of different objects, so the guards hold of
+ * the call at hand. */
+static void
+group_apart (GmRecorder *r)
+{
+  GArray *all = r->guards;
+  uint32_t n_sources = r->sources->len, n_kept = 0, n_groups = 0;
+  g_autofree uint32_t *of = NULL, *count = NULL, *group = NULL;
+  g_autoptr (GArray) first = NULL; /* GmGuard: the look-up that made a source one of a group's */
+  for (uint32_t i = 0; i < all->len; i++) {
+    const GmGuard g = g_array_index (all, GmGuard, i);
+    if (g.kind != GM_GUARD_APART) {
+      g_array_index (all, GmGuard, n_kept++) = g;
+      continue;
+    }
+    if (of == NULL) {
+      of = g_new (uint32_t, n_sources);
+      first = g_array_new (FALSE, TRUE, sizeof (GmGuard));
+      g_array_set_size (first, n_sources);
+      for (uint32_t s = 0; s < n_sources; s++)
+        of[s] = s;
+    }
+    const GmKeyApart *apart = g.ptr;
+    for (uint32_t k = 0; k < apart->contents->n; k += apart->stride) {
+      const GmTracker *item = apart->contents->items[k];
+      if (!gm_key_is_apart (apart->key, item))
+        continue;
+      uint32_t pair[] = { g.source->number, item->source->number };
+      for (int side = 0; side < 2; side++)
+        if (g_array_index (first, GmGuard, pair[side]).source == NULL)
+          g_array_index (first, GmGuard, pair[side]) =
+              (GmGuard){ .kind = GM_GUARD_APART,
+                         .source = r->sources->pdata[pair[side]],
+                         .line = g.line,
+                         .file = g.file };
+      of[leader (of, pair[0])] = leader (of, pair[1]);
+    }
+  }
+  g_array_set_size (all, n_kept);
+  if (of == NULL)
+    return;
+  count = g_new0 (uint32_t, n_sources);
+  group = g_new0 (uint32_t, n_sources);
+  for (uint32_t s = 0; s < n_sources; s++)
+    count[leader (of, s)]++;
+  for (uint32_t s = 0; s < n_sources; s++) { /* sources in their order, groups by their first */
+    uint32_t l = leader (of, s);
+    if (count[l] < 2 || group[l])
+      continue;
+    group[l] = ++n_groups;
+    uint32_t from = all->len;
+    for (uint32_t m = s; m < n_sources; m++)
+      if (leader (of, m) == l) {
+        GmGuard g = g_array_index (first, GmGuard, m);
+        g.index = n_groups;
+        g_array_append_val (all, g);
+      }
+    if (count[l] == 2) {
+      GmGuard *pair = &g_array_index (all, GmGuard, from);
+      pair[0].kind = GM_GUARD_DISTINCT;
+      pair[0].other = pair[1].source;
+      pair[0].index = 0;
+      g_array_set_size (all, from + 1);
+    }
+  }
+}
+
+/* The number of guards of the group that the i-th begins, and the root of the tree that all of its
+ * objects are of; *in_tree: there is one. */
+static uint32_t
+group_of (const GmRecorder *r, uint32_t i, Place *places, bool *in_tree, uint32_t *root)
+{
+  uint32_t n = 0;
+  *in_tree = true;
+  for (uint32_t k = i; k < r->guards->len; k++, n++) {
+    const GmGuard *g = &g_array_index (r->guards, GmGuard, k);
+    if (g->kind != GM_GUARD_APART || g->index != g_array_index (r->guards, GmGuard, i).index)
+      break;
+    const Place *p = place_of (g->source, places);
+    *in_tree &= p->kind == PLACE_TREE && (n == 0 || p->root == *root);
+    *root = p->root;
+  }
+  return n;
+}
+
 /* -- Objects that the program needs ------------------------------------------------------------ */
 
 typedef struct {
@@ -132,6 +230,8 @@ typedef struct {
   uint32_t *slot_of;
   GHashTable *seen;   /* what is held already */
   PyObject *callback; /* of weak references */
+  int64_t group;      /* the last one of objects that are all different, and its table */
+  GmApart *apart;
 } Compiler;
 
 static PyObject *
@@ -194,8 +294,7 @@ add (Compiler *k, GmCheck c, const char *source, GmWhere where)
   if (c.kind == GM_GUARD_CLASS_LOOKUP || c.kind == GM_GUARD_CLASS_DICT || c.kind == GM_GUARD_SUBCLASS)
     hold (k, (PyObject *) c.ptr, true);
   bool of_cache = c.kind == GM_SOURCE_CACHED || c.kind == GM_GUARD_CACHED_ABSENT; /* constants, alone or in a tuple */
-  if (c.key && (of_cache || gm_key_is_fixed (c.key, GM_MAX_NESTING) || Py_TYPE (c.key) == gm_host.dtype_type
-                || PyFunction_Check (c.key) || (PyType_Check (c.key) && Py_TYPE (c.key)->tp_hash == PyType_Type.tp_hash)))
+  if (c.key && (of_cache || gm_key_kind (c.key) != GM_KEY_OTHER))
     c.hash = PyObject_Hash (c.key);
   g_array_append_val (k->checks, c);
   g_ptr_array_add (k->sources, source ? g_string_chunk_insert (k->g->text, source) : NULL);
@@ -214,6 +313,18 @@ load (Compiler *k, const GmSource *s)
   return out;
 }
 
+/* Loads all objects of a group: between its records nothing may run. */
+static void
+begin_group (Compiler *k, const GmGuard *gd)
+{
+  uint32_t n = 0;
+  const GmGuard *end = &g_array_index (k->r->guards, GmGuard, k->r->guards->len);
+  const GmGuard *g = gd;
+  for (; g < end && g->kind == GM_GUARD_APART && g->index == gd->index; g++, n++)
+    load (k, g->source);
+  k->apart = gm_guard_apart_new (n);
+}
+
 static void
 add_guard (Compiler *k, const GmGuard *gd)
 {
@@ -223,11 +334,18 @@ add_guard (Compiler *k, const GmGuard *gd)
     return;
   }
   GmCheck c = { .kind = gd->kind, .index = gd->index, .obj = gd->obj, .key = gd->key, .ptr = gd->ptr };
+  if (gd->kind == GM_GUARD_APART && gd->index != k->group)
+    begin_group (k, gd);
   if (gd->source)
     c.in = load (k, gd->source);
   if (gd->other) {
     c.index = load (k, gd->other);
     c.ptr2 = g_string_chunk_insert (g->text, gd->other->name);
+  }
+  if (gd->kind == GM_GUARD_APART) {
+    c.ptr = k->apart;
+    c.index = k->group != gd->index;
+    k->group = gd->index;
   }
   if (gd->kind == GM_GUARD_BACKEND_MATCH)
     c.ptr2 = g_string_chunk_insert (g->text, k->r->request->backend_text ? k->r->request->backend_text : "");
@@ -576,9 +694,18 @@ gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, ui
   for (uint32_t i = 0; i < r->sources->len; i++)
     slot_of[i] = UINT32_MAX;
   bool first = true; /* BACKEND_MATCH, MODES, ROOT_GLOBALS: before all else */
+  group_apart (r);
   for (uint32_t i = 0, root; i < r->guards->len; i++) {
     const GmGuard *gd = &g_array_index (r->guards, GmGuard, i);
-    if (in_tree (gd, p.places, &root))
+    if (gd->kind == GM_GUARD_APART) {
+      bool below;
+      for (uint32_t end = i + group_of (r, i, p.places, &below, &root); i < end; i++)
+        if (below)
+          give (&p, root, i);
+        else
+          g_array_append_val (rest, i);
+      i--;
+    } else if (in_tree (gd, p.places, &root))
       give (&p, root, i);
     else if (first && !gd->source)
       add_guard (&k, gd);
@@ -774,7 +901,9 @@ gm_guards_unref (GmGuards *g)
       g_free (((const GmMemoryFact *) c->ptr)->data);
     if (c->kind == GM_GUARD_SIZES)
       gm_size_check_free ((GmSizeCheck *) c->ptr);
-    if (c->kind == GM_GUARD_TENSOR || c->kind == GM_GUARD_MEMORY || c->kind == GM_SOURCE_RUN)
+    bool of_group = c->kind == GM_GUARD_APART && c->index != 0; /* the first has the table */
+    if (c->kind == GM_GUARD_TENSOR || c->kind == GM_GUARD_MEMORY || c->kind == GM_SOURCE_RUN
+        || of_group)
       g_free ((void *) c->ptr);
   }
   for (uint32_t i = 0; i < g->held->len; i++)

@@ -202,6 +202,8 @@ found_text (const GmCheck *c, const GmCallEnv *env, PyObject *const *slots)
     return g_strdup ("another object");
   case GM_GUARD_DISTINCT:
     return g_strdup ("the same object");
+  case GM_GUARD_APART:
+    return g_strdup ("one of them");
   case GM_GUARD_MEMORY:
     return g_strdup ("otherwise");
   case GM_GUARD_HANDLES_NOTHING:

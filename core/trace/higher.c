@@ -23,6 +23,7 @@
 #include "core/base/log.h"
 #include "core/graph/higher.h"
 #include "core/trace/body.h"
+#include "core/trace/keys.h"
 #include "core/trace/size.h"
 
 static void
@@ -173,6 +174,10 @@ touch (GmHigherTrace *c, const GArray *inputs, const GArray *guards)
   GmRecorder *r = c->r;
   for (uint32_t i = 0; i < guards->len && !r->stop; i++) {
     GmGuard g = g_array_index (guards, GmGuard, i);
+    if (g.kind == GM_GUARD_APART) {
+      gm_key_apart_again (r, g.ptr);
+      continue;
+    }
     g.source = gm_source_again (r, g.source);
     g.other = gm_source_again (r, g.other);
     gm_guard_add (r, &g);

@@ -7,12 +7,25 @@
  * the hashes are equal.
  */
 #include "core/trace/class_made.h"
+#include "core/trace/contents.h"
 #include "core/trace/exception.h"
 #include "core/trace/guard.h"
 #include "core/trace/keys.h"
 #include "core/trace/object.h"
 
 #include <string.h>
+
+/* True if the function is the __hash__ of Enum, which asks for the member's name alone. */
+static bool
+is_enum_hash (PyObject *function)
+{
+  if (function == NULL || !PyFunction_Check (function))
+    return false;
+  const PyFunctionObject *f = (PyFunctionObject *) function;
+  return f->func_module && PyUnicode_Check (f->func_module)
+         && PyUnicode_CompareWithASCIIString (f->func_module, "enum") == 0
+         && PyUnicode_CompareWithASCIIString (f->func_qualname, "Enum.__hash__") == 0;
+}
 
 /* An object that is equal to nothing but itself: its class has object's __eq__, and its __hash__ or
  * that of Enum. */
@@ -23,12 +36,9 @@ is_identity_object (GmRecorder *r, const GmTracker *k)
   if (k->kind != &gm_kind_object || gm_storage (k))
     return false;
   gm_object_how (r, k, "__eq__", &eq);
-  GmHow how = gm_object_how (r, k, "__hash__", &hash);
-  if (eq != gm_object_default ("__eq__"))
-    return false;
-  return hash == gm_object_default ("__hash__")
-         || (how == GM_HOW_PYTHON && strcmp (Py_TYPE (k->data)->tp_name, "EnumType") == 0)
-         || (how == GM_HOW_PYTHON && strcmp (Py_TYPE (k->data)->tp_name, "EnumMeta") == 0);
+  gm_object_how (r, k, "__hash__", &hash);
+  return eq == gm_object_default ("__eq__")
+         && (hash == gm_object_default ("__hash__") || is_enum_hash (hash));
 }
 
 bool
@@ -97,10 +107,20 @@ user_hash (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
   return k->kind == &gm_kind_object && gm_object_how (r, k, "__eq__", NULL) == GM_HOW_PYTHON && gm_key_hash_called (r, k, hash);
 }
 
+void
+gm_key_guard_nan (GmRecorder *r, const GmTracker *t)
+{
+  if (t->real && t->source && gm_is_nan (t->real))
+    gm_guard (r, IS, t->source, .obj = t->real);
+  for (uint32_t i = 0; t->kind == &gm_kind_tuple && i < t->n && !r->stop; i++)
+    gm_key_guard_nan (r, gm_realize (r, t->items[i]));
+}
+
 bool
 gm_key_hash (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
 {
   k = gm_realize (r, k);
+  gm_key_guard_nan (r, k);
   if (r->stop)
     return false;
   PyObject *o = key_value (r, k);
@@ -131,15 +151,11 @@ gm_key_known (GmRecorder *r, const GmTracker *key)
   return false;
 }
 
-bool
-gm_key_equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key)
+/* True if a look-up of `key` finds the entry of `stored`; both are known, and neither is known by
+ * what it is. */
+static bool
+equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key)
 {
-  stored = gm_realize (r, stored);
-  key = gm_realize (r, key);
-  if (stored == key)
-    return true;
-  if (r->stop || gm_key_is_identity (r, stored) || gm_key_is_identity (r, key))
-    return false;
   PyObject *x = key_value (r, stored), *y = key_value (r, key);
   if (x && y) {
     int same = PyObject_RichCompareBool (x, y, Py_EQ);
@@ -159,11 +175,73 @@ gm_key_equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key)
   }
   if (a != b)
     return false;
+  gm_told_apart (r, stored, key); /* one object is found before anything is compared */
   GmHeapMark m = gm_heap_mark (&r->heap);
   uint32_t n_effects = r->effects->len;
   bool same = gm_truth (r, gm_compare (r, Py_EQ, stored, key)) != 0;
   check_unchanged (r, m, n_effects, key);
   return same && !r->stop;
+}
+
+bool
+gm_key_is_apart (const GmTracker *key, const GmTracker *item)
+{
+  return item->real && item->source && item->kind == key->kind
+         && Py_TYPE (item->real) == Py_TYPE (key->real)
+         && (item->source->kind != GM_SOURCE_CONST || key->source->kind != GM_SOURCE_CONST);
+}
+
+/* Guards that a key which was found nowhere is none of the contents.  Keys in contents were looked
+ * up as they came, and those of a dict that exists are different objects: so all are apart. */
+static void
+guard_apart (GmRecorder *r, const GmTracker *contents, uint32_t stride, const GmTracker *key)
+{
+  bool any = false, constant = false;
+  if (key->real == NULL || key->source == NULL || gm_is_guarded_as_itself (key))
+    return;
+  for (uint32_t i = 0; i < contents->n; i += stride)
+    if (gm_key_is_apart (key, contents->items[i])) {
+      bool of_dict = contents->items[i]->source->kind == GM_SOURCE_CONST;
+      constant |= of_dict;
+      any |= !of_dict;
+    }
+  /* One guard in place of one for each key of a dict that exists. */
+  if (constant && key->source->kind != GM_SOURCE_CONST)
+    gm_guard (r, IS, key->source, .obj = key->real);
+  if (any) {
+    const GmKeyApart apart = { key, contents, stride };
+    gm_guard (r, APART, key->source, .ptr = gm_arena_copy (r->arena, &apart, sizeof apart));
+  }
+}
+
+void
+gm_key_apart_again (GmRecorder *r, const GmKeyApart *apart)
+{
+  const GmSource *key = gm_source_again (r, apart->key->source);
+  for (uint32_t i = 0; i < apart->contents->n; i += apart->stride)
+    if (gm_key_is_apart (apart->key, apart->contents->items[i]))
+      gm_guard (r, DISTINCT, key, .other = gm_source_again (r, apart->contents->items[i]->source));
+}
+
+int64_t
+gm_key_find (GmRecorder *r, const GmTracker *contents, uint32_t stride, const GmTracker *key)
+{
+  int64_t at = -1;
+  key = gm_realize (r, key);
+  if (r->stop)
+    return -1;
+  bool itself = gm_key_is_identity (r, key);
+  if (r->stop)
+    return -1;
+  if (!gm_contents_find (r, contents, stride, key, &at))
+    for (uint32_t i = 0; i < contents->n && at < 0 && !r->stop; i += stride) {
+      const GmTracker *stored = gm_realize (r, contents->items[i]);
+      if (stored == key || (!itself && !gm_key_is_identity (r, stored) && equals (r, stored, key)))
+        at = i;
+    }
+  if (itself && at < 0)
+    guard_apart (r, contents, stride, key);
+  return r->stop ? -1 : at;
 }
 
 bool
@@ -239,15 +317,35 @@ gm_key_is_plain (const PyTypeObject *type)
   return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !number;
 }
 
-bool
-gm_key_is_fixed (PyObject *key, uint32_t depth)
+static bool
+is_fixed (PyObject *key, uint32_t depth)
 {
   if (!PyTuple_CheckExact (key))
     return gm_is_constant_type (Py_TYPE (key));
   bool all = depth > 0;
   for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE (key); i++)
-    all = gm_key_is_fixed (PyTuple_GET_ITEM (key, i), depth - 1);
+    all = is_fixed (PyTuple_GET_ITEM (key, i), depth - 1);
   return all;
+}
+
+GmKeyKind
+gm_key_kind (PyObject *key)
+{
+  PyTypeObject *type = Py_TYPE (key);
+  if (is_fixed (key, GM_MAX_NESTING))
+    return GM_KEY_FIXED;
+  if (type == gm_host.dtype_type || PyFunction_Check (key))
+    return GM_KEY_IDENTITY;
+  if (PyType_Check (key))
+    return type->tp_hash == PyType_Type.tp_hash && type->tp_richcompare == PyType_Type.tp_richcompare
+               ? GM_KEY_IDENTITY
+               : GM_KEY_OTHER;
+  if (type->tp_richcompare != PyBaseObject_Type.tp_richcompare || !gm_is_user_type (type))
+    return GM_KEY_OTHER;
+  PyObject *name = PyUnicode_InternFromString ("__hash__");
+  bool member = name && is_enum_hash (_PyType_Lookup (type, name));
+  Py_XDECREF (name);
+  return member ? GM_KEY_IDENTITY : GM_KEY_OTHER;
 }
 
 bool

@@ -11,8 +11,23 @@
 bool gm_key_known (GmRecorder *r, const GmTracker *key);
 /* Equal to nothing but itself, and hashed by its address. */
 bool gm_key_is_identity (GmRecorder *r, const GmTracker *key);
-/* Whether a look-up of `key` finds the entry of `stored`; both are known. */
-bool gm_key_equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key);
+/* The place of the key among every `stride`th item of the contents, or -1; all are known.  Guards
+ * that keys which were told apart by what they are stay apart. */
+int64_t gm_key_find (GmRecorder *r, const GmTracker *contents, uint32_t stride,
+                     const GmTracker *key);
+/* The guard APART of a look-up that found nothing: the key is none of the items. */
+typedef struct {
+  const GmTracker *key, *contents;
+  uint32_t stride;
+} GmKeyApart;
+/* True if other guards do not imply that a key is another object than an item; both are known by
+ * what they are. */
+bool gm_key_is_apart (const GmTracker *key, const GmTracker *item);
+/* Such a guard once more, when a rollback has taken its sources. */
+void gm_key_apart_again (GmRecorder *r, const GmKeyApart *apart);
+/* Guards that the NaNs in a constant or tuple are the objects that they were: a container finds one
+ * by what it is, and no other guard tells two apart. */
+void gm_key_guard_nan (GmRecorder *r, const GmTracker *t);
 /* A container that is made here gets the key: what its __hash__ and __eq__ may see is remembered. */
 void gm_key_stored (GmRecorder *r, const GmTracker *key);
 /* Whether they see the same at the end, when the residual stores it. */
@@ -27,8 +42,14 @@ bool gm_key_can_be_built (GmRecorder *r, const GmTracker *key);
 
 /* Whether keys of the type say without code of the user's that they are equal to a constant, and are so only if they are constants. */
 bool gm_key_is_plain (const PyTypeObject *type);
-/* A constant, or a tuple of such: a guard can compare it without code of the user's. */
-bool gm_key_is_fixed (PyObject *key, uint32_t depth);
+/* The ways in which a guard can look up an object as a key of a dict that exists, without code of
+ * the user's. */
+typedef enum {
+  GM_KEY_OTHER,
+  GM_KEY_FIXED,    /* a constant, or a tuple of such: compared by value */
+  GM_KEY_IDENTITY, /* a function, a plain class, a dtype, a member of an Enum: it is itself */
+} GmKeyKind;
+GmKeyKind gm_key_kind (PyObject *key);
 /* Whether a look into a dict that exists runs no code of the user's, and finds a constant by nothing but a constant: what gm_dict_get does. */
 bool gm_dict_keys_are_plain (GmRecorder *r, PyObject *dict);
 

@@ -62,7 +62,7 @@ typedef struct {
   const GmSource *other;  /* SAME, DISTINCT */
   PyObject *obj, *key;
   int64_t index;
-  const void *ptr;
+  const void *ptr; /* APART: GmKeyApart, of keys.h */
   int line;
   const char *file;
 } GmGuard;

@@ -9,9 +9,10 @@
 #include "core/trace/row.h"
 #include "core/trace/table.h"
 #include "core/trace/exception.h"
+#include "core/trace/guard.h"
+#include "core/trace/keys.h"
 #include "core/trace/size.h"
 
-#include <math.h>
 #include <string.h>
 
 /* -- Making ---------------------------------------------------------------- */
@@ -322,18 +323,43 @@ compares_fully (const GmTracker *t)
 }
 
 bool
+gm_is_guarded_as_itself (const GmTracker *t)
+{
+  return t->kind == &gm_kind_class || t->kind == &gm_kind_builtin || t->kind == &gm_kind_module;
+}
+
+void
+gm_told_apart (GmRecorder *r, const GmTracker *a, const GmTracker *b)
+{
+  if (a->source == NULL || b->source == NULL || gm_is_guarded_as_itself (a))
+    return;
+  if (a->source->kind != GM_SOURCE_CONST || b->source->kind != GM_SOURCE_CONST)
+    gm_guard (r, DISTINCT, a->source, .other = b->source);
+}
+
+/* True of two NaNs, of which it is guarded then which objects they are. */
+static bool
+nans (GmRecorder *r, const GmTracker *a, const GmTracker *b)
+{
+  if (a->kind != &gm_kind_constant || b->kind != &gm_kind_constant || !gm_is_nan (a->real)
+      || !gm_is_nan (b->real))
+    return false;
+  gm_key_guard_nan (r, a);
+  gm_key_guard_nan (r, b);
+  return true;
+}
+
+bool
 gm_same_or_equal (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 {
   a = gm_realize (r, a);
   b = gm_realize (r, b);
-  if (r->stop || (a == b && !(a->kind == &gm_kind_constant && PyFloat_Check (a->real))))
+  if (r->stop || a == b)
     return !r->stop;
-  if (a->kind == &gm_kind_constant && b->kind == &gm_kind_constant && PyFloat_Check (a->real)
-      && PyFloat_Check (b->real) && isnan (PyFloat_AS_DOUBLE (a->real))
-      && isnan (PyFloat_AS_DOUBLE (b->real))) { /* one NaN object equals itself in a container */
-    gm_record_break (r, GM_BREAK_IDENTITY, "NaN", "NaN");
-    return false;
-  }
+  if (nans (r, a, b))
+    return a->real == b->real && !r->stop;
+  if (a->kind == b->kind && a->kind == &gm_kind_object) /* one object is not compared */
+    gm_told_apart (r, a, b);
   return gm_truth (r, gm_compare (r, Py_EQ, a, b)) && !r->stop;
 }
 
@@ -465,6 +491,32 @@ is_singleton (PyObject *o)
          || Py_TYPE (o) == gm_host.dtype_type;
 }
 
+static bool
+is_int (const GmTracker *t)
+{
+  return gm_is_size (t) || (t->kind == &gm_kind_constant && PyLong_CheckExact (t->real));
+}
+
+/* Decides `is` for two constants or ints of one type.  Different values are different objects;
+ * CPython has one object for each int from -5 to 256; of others nothing says which they are. */
+static const GmTracker *
+is_by_value (GmRecorder *r, const GmTracker *a, const GmTracker *b)
+{
+  int64_t value;
+  if (a->source && a->source == b->source)
+    return gm_from_bool (r, true);
+  bool compares = (is_int (a) && is_int (b))
+                  || (PyUnicode_CheckExact (a->real) && PyUnicode_CheckExact (b->real));
+  bool equal = !compares || gm_truth (r, gm_compare (r, Py_EQ, a, b)) != 0;
+  if (r->stop)
+    return POISON;
+  if (!equal)
+    return gm_from_bool (r, false);
+  if (compares && is_int (a) && gm_constant_int (r, a, &value) && value >= -5 && value <= 256)
+    return gm_from_bool (r, true);
+  return gm_record_break (r, GM_BREAK_IDENTITY, gm_type_text (r, a), gm_type_text (r, b));
+}
+
 const GmTracker *
 gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 {
@@ -489,8 +541,12 @@ gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b)
   if (a->kind == &gm_kind_constant && b->kind == &gm_kind_constant) {
     if (Py_TYPE (a->real) != Py_TYPE (b->real) || is_singleton (a->real) || is_singleton (b->real))
       return gm_from_bool (r, a->real == b->real);
-    return gm_record_break (r, GM_BREAK_IDENTITY, gm_type_text (r, a), gm_type_text (r, b));
+    if (nans (r, a, b))
+      return gm_from_bool (r, a->real == b->real);
+    return is_by_value (r, a, b);
   }
+  if (is_int (a) && is_int (b))
+    return is_by_value (r, a, b);
   if ((a->kind == &gm_kind_number || b->kind == &gm_kind_number) && gm_type_of (r, a) == gm_type_of (r, b))
     return gm_record_break (r, GM_BREAK_IDENTITY, gm_type_text (r, a), gm_type_text (r, b));
   if (a->kind != b->kind)
@@ -500,9 +556,7 @@ gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b)
     return gm_record_break (r, GM_BREAK_IDENTITY, gm_type_text (r, a), gm_type_text (r, b));
   if ((a->kind == &gm_kind_tuple && (a->n == 0 || b->n == 0)))
     return gm_record_break (r, GM_BREAK_IDENTITY, "tuple", "tuple");
-  if (a->source && b->source && a->kind != &gm_kind_class && a->kind != &gm_kind_builtin
-      && a->kind != &gm_kind_module)
-    gm_guard (r, DISTINCT, a->source, .other = b->source);
+  gm_told_apart (r, a, b);
   return gm_from_bool (r, false);
 }
 

@@ -287,6 +287,10 @@ const GmTracker *gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, cons
 const GmTracker *gm_unary (GmRecorder *r, GmUnary op, const GmTracker *t);
 const GmTracker *gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b);
 const GmTracker *gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b);
+/* Two values that the recording met as two objects are two objects in each call. */
+void gm_told_apart (GmRecorder *r, const GmTracker *a, const GmTracker *b);
+/* True if the guards of a value of this kind say which object it is. */
+bool gm_is_guarded_as_itself (const GmTracker *t);
 /* As containers compare: the same object, or equal.  False after a break. */
 bool gm_same_or_equal (GmRecorder *r, const GmTracker *a, const GmTracker *b);
 int64_t gm_len (GmRecorder *r, const GmTracker *t);

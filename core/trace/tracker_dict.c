@@ -104,18 +104,15 @@ gm_dict_contents (GmRecorder *r, const GmTracker *t)
   while (order ? i < n && (key = PyList_GET_ITEM (order, i)) != NULL
                      && (value = PyDict_GetItemWithError (t->real, key)) != NULL
                : PyDict_Next (t->real, &pos, &key, &value)) {
-    bool member = PyObject_TypeCheck (Py_TYPE (key), &PyType_Type)
-                  && strncmp (Py_TYPE (Py_TYPE (key))->tp_name, "Enum", 4) == 0;
-    bool constant = gm_key_is_fixed (key, GM_MAX_NESTING);
-    if (!constant && !member && !PyFunction_Check (key)
-        && !(PyType_Check (key) && Py_TYPE (key)->tp_hash == PyType_Type.tp_hash
-             && Py_TYPE (key)->tp_richcompare == PyType_Type.tp_richcompare))
+    GmKeyKind kind = gm_key_kind (key);
+    if (kind == GM_KEY_OTHER)
       return gm_record_break (r, GM_BREAK_VALUE_KIND,
-                              "dict with keys other than str, int, float, bytes, None, and tuples of such");
+                              "dict with keys other than str, int, float, bytes, None, tuples of "
+                              "such, functions, classes, dtypes, and members of an Enum");
     PyTuple_SET_ITEM (keys, i, Py_NewRef (key));
-    items[2 * i] = PyTuple_CheckExact (key) ? gm_tuple_constant (r, key)
-                   : constant               ? gm_from_constant (r, key)
-                            : gm_wrap (r, key, gm_source_const (r, key, "a key"));
+    items[2 * i] = PyTuple_CheckExact (key)   ? gm_tuple_constant (r, key)
+                   : kind == GM_KEY_FIXED     ? gm_from_constant (r, key)
+                                              : gm_wrap (r, key, gm_source_const (r, key, "a key"));
     items[2 * i + 1] = gm_wrap_lazy (r, value, gm_source_dict_item (r, t->source, key));
     i++;
   }
@@ -130,25 +127,27 @@ gm_dict_contents (GmRecorder *r, const GmTracker *t)
 
 /* -- Keys ------------------------------------------------------------------ */
 
-/* Place of the key in the contents, or -1. */
-static int64_t
-find (GmRecorder *r, const GmTracker *contents, const GmTracker *key)
-{
-  int64_t at;
-  if (!r->stop && gm_contents_find (r, contents, 2, gm_realize (r, key), &at))
-    return at;
-  for (uint32_t i = 0; i < contents->n && !r->stop; i += 2)
-    if (gm_key_equals (r, contents->items[i], key))
-      return i;
-  return -1;
-}
-
 /* The dict's table and the key's place in it, or -1; NULL: it has none, or that cannot be told. */
 static const GmTracker *
 find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t *at)
 {
   const GmTracker *table = t->n == 0 && !r->stop ? gm_table_of (r, t) : NULL;
   return table && gm_table_find (r, table, gm_realize (r, key), at) ? table : NULL;
+}
+
+/* True if a guard can look the key up in a dict that exists: a constant, or a key that is known by
+ * what it is, and is guarded to be that. */
+static bool
+is_looked_up (GmRecorder *r, const GmTracker *key)
+{
+  if (key->kind == &gm_kind_constant)
+    return true;
+  if (key->real == NULL || !gm_key_is_identity (r, key)
+      || gm_key_kind (key->real) != GM_KEY_IDENTITY)
+    return false;
+  if (key->source && key->source->kind != GM_SOURCE_CONST)
+    gm_guard (r, IS, key->source, .obj = key->real);
+  return true;
 }
 
 /* The value, or NULL if there is no such key (or after a break). */
@@ -174,7 +173,7 @@ gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
     gm_record_break (r, GM_BREAK_SUBSCRIPT, "dict of objects with an __eq__", gm_type_text (r, key));
     return NULL;
   }
-  if (t->n == 0 && contents == NULL && key->kind == &gm_kind_constant) {
+  if (t->n == 0 && contents == NULL && is_looked_up (r, key)) {
     PyObject *value = PyDict_GetItemWithError (t->real, key->real);
     if (value)
       return gm_wrap_present (r, value, gm_source_dict_item (r, t->source, key->real));
@@ -183,7 +182,7 @@ gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
     return NULL;
   }
   contents = gm_dict_contents (r, t);
-  at = r->stop ? -1 : find (r, contents, key);
+  at = r->stop ? -1 : gm_key_find (r, contents, 2, key);
   return at < 0 ? NULL : contents->items[at + 1];
 }
 
@@ -210,7 +209,7 @@ gm_dict_store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const Gm
   const GmTracker *table = find_in_table (r, t, key, &at), *old = table ? NULL : gm_dict_contents (r, t);
   if (r->stop)
     return;
-  if (!table && (at = find (r, old, key)) >= 0 && (table = gm_table_make (r, t, 2, 0)) != NULL)
+  if (!table && (at = gm_key_find (r, old, 2, key)) >= 0 && (table = gm_table_make (r, t, 2, 0)) != NULL)
     at /= 2;
   if (table && at < 0) {
     gm_table_append (r, t, gm_realize (r, key), value);
@@ -250,7 +249,7 @@ drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   int64_t at;
   const GmTracker *table = find_in_table (r, t, key, &at), *old = table ? NULL : gm_dict_contents (r, t);
   if (!table)
-    at = r->stop ? -1 : find (r, old, key);
+    at = r->stop ? -1 : gm_key_find (r, old, 2, key);
   if (at < 0)
     return NULL;
   if (t->n) {
@@ -329,7 +328,9 @@ static int64_t
 len (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *table = t->n ? NULL : gm_table_of (r, t);
-  return table ? gm_table_n_pairs (r, table) : gm_dict_contents (r, t)->n / 2;
+  if (table)
+    return gm_table_n_pairs (r, table);
+  return gm_dict_contents (r, t)->n / 2;
 }
 
 static const GmTracker *
@@ -563,7 +564,7 @@ method_move_to_end (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   const GmTracker *old = gm_dict_contents (r, t);
   if (r->stop || (old->n && !gm_key_known (r, in[0])))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "move_to_end", "OrderedDict");
-  int64_t at = old->n ? find (r, old, in[0]) : -1;
+  int64_t at = old->n ? gm_key_find (r, old, 2, in[0]) : -1;
   if (at < 0)
     return ordered_key_error (r, t, in[0]);
   const GmTracker **items = gm_tracker_array (r, old->n), **rest = items + (last ? 0 : 2);
@@ -634,10 +635,8 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   const GmTracker *a = gm_dict_contents (r, t), *b = gm_dict_contents (r, other);
   bool same = a->n == b->n, ordered = t->number && other->number; /* both OrderedDicts */
   for (uint32_t i = 0; i < a->n && same && !r->stop; i += 2) {
-    int64_t at = find (r, b, a->items[i]);
-    same = at >= 0 && (at == i || !ordered)
-           && (a->items[i + 1] == b->items[at + 1]
-               || gm_truth (r, gm_compare (r, Py_EQ, a->items[i + 1], b->items[at + 1])));
+    int64_t at = gm_key_find (r, b, 2, a->items[i]);
+    same = at >= 0 && (at == i || !ordered) && gm_same_or_equal (r, a->items[i + 1], b->items[at + 1]);
   }
   if (!gm_contents_still (r, t, a) || !gm_contents_still (r, other, b))
     return &gm_tracker_poison;

@@ -36,25 +36,12 @@ find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *item, int64_t
   return table && gm_table_find (r, table, item, at) ? table : NULL;
 }
 
-/* Which element of the contents it is, or -1. */
-static int64_t
-find (GmRecorder *r, const GmTracker *contents, const GmTracker *item)
-{
-  int64_t at;
-  if (gm_contents_find (r, contents, 1, item, &at))
-    return at;
-  for (uint32_t i = 0; i < contents->n && !r->stop; i++)
-    if (gm_key_equals (r, contents->items[i], item))
-      return i;
-  return -1;
-}
-
 bool
 gm_set_has (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
   int64_t at;
   if (!find_in_table (r, t, item, &at))
-    at = find (r, gm_contents_of (r, t), item);
+    at = gm_key_find (r, gm_contents_of (r, t), 1, item);
   return at >= 0;
 }
 
@@ -81,7 +68,7 @@ add (GmRecorder *r, const GmTracker *t, const GmTracker *item)
     return;
   }
   const GmTracker *old = gm_contents_of (r, t);
-  if (find (r, old, item) >= 0 || r->stop)
+  if (gm_key_find (r, old, 1, item) >= 0 || r->stop)
     return;
   const GmTracker *contents = gm_contents_append (r, old, &item, 1);
   gm_key_stored (r, item);
@@ -245,7 +232,7 @@ iter (GmRecorder *r, const GmTracker *t)
   Py_ssize_t pos = 0;
   Py_hash_t hash;
   while (_PySet_NextEntry (set, &pos, &o, &hash)) {
-    int64_t at = find (r, contents, gm_from_constant (r, o));
+    int64_t at = gm_key_find (r, contents, 1, gm_from_constant (r, o));
     if (r->stop || at < 0)
       return &gm_tracker_poison;
     g_ptr_array_add (items, (gpointer) contents->items[at]);
@@ -336,7 +323,7 @@ method_discard (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   int64_t at;
   const GmTracker *table = item ? find_in_table (r, t, item, &at) : NULL;
   if (!table)
-    at = item ? find (r, gm_contents_of (r, t), item) : -1;
+    at = item ? gm_key_find (r, gm_contents_of (r, t), 1, item) : -1;
   if (at >= 0) {
     bool done = !table && discard_exactly (r, t, (uint32_t) at);
     if (!done && !table)
@@ -360,7 +347,7 @@ method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (contents->n == 0)
     return gm_raise_new (r, PyExc_KeyError, "pop from an empty set");
   PyObject *table = gm_set_exact_small (r, t), *o = table ? PySet_Pop (gm_record_take (r, table)) : NULL;
-  int64_t at = o ? find (r, contents, gm_from_constant_take (r, o)) : -1;
+  int64_t at = o ? gm_key_find (r, contents, 1, gm_from_constant_take (r, o)) : -1;
   if (at < 0 || r->stop)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "pop", "set");
   gm_set_see_table (r, t);

@@ -27,7 +27,7 @@ contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
     return gm_kind_dict.contains (r, t->items[0], item);
   g_autoptr (GPtrArray) all = gm_iterate (r, t);
   for (uint32_t i = 0; all && i < all->len && !r->stop; i++)
-    if (all->pdata[i] == item || gm_truth (r, gm_compare (r, Py_EQ, all->pdata[i], item)))
+    if (gm_same_or_equal (r, all->pdata[i], item))
       return gm_from_bool (r, true);
   return gm_from_bool (r, false);
 }
