@@ -125,6 +125,74 @@ open_symbol (GmRecorder *r, const char *name, int64_t min, int64_t max, GmValueI
   return size;
 }
 
+/* -- Sizes that stay in 64 bits ---------------------------------------------------------------- */
+
+#define MOST_OF_AN_INT ((INT64_C (1) << 61) - 1) /* the guard SIZE lets no other ints through */
+#define MOST_OF_A_TENSOR (INT64_C (1) << 47) /* elements: an address space holds no more */
+#define FAR_AWAY ((__int128) 1 << 100)
+
+/* An upper bound of the size without its sign, by its operands.  *budget: rows that may yet be looked
+ * at; *any_int: set if an int of the program's is one of them. */
+static __int128
+magnitude (const GmRecorder *r, int64_t size, uint32_t *budget, bool *any_int)
+{
+  GmSizes *s = r->graph->sizes;
+  int64_t min, max;
+  if (!gm_size_is_symbolic (size))
+    return size < 0 ? -(__int128) size : size;
+  if (*budget == 0)
+    return FAR_AWAY;
+  --*budget;
+  const GmSymRow *row = gm_sym_row (s->sym, gm_size_row (size));
+  __int128 own, a = 0, b = 0;
+  if (row->kind == GM_SYM_CONST)
+    return row->value < 0 ? -(__int128) row->value : row->value;
+  if (row->kind != GM_SYM_SYMBOL) {
+    a = magnitude (r, gm_size_from_row (row->a), budget, any_int);
+    b = magnitude (r, gm_size_from_row (row->b), budget, any_int);
+  }
+  switch (row->kind) {
+  case GM_SYM_SYMBOL:
+    *any_int |= g_array_index (r->symbols, Symbol, row->a).value != NULL;
+    own = g_array_index (r->symbols, Symbol, row->a).value ? MOST_OF_AN_INT : MOST_OF_A_TENSOR;
+    break;
+  case GM_SYM_ADD:
+    own = a + b;
+    break;
+  case GM_SYM_MUL:
+    own = a == 0 || b <= FAR_AWAY / a ? a * b : FAR_AWAY;
+    break;
+  case GM_SYM_FLOORDIV:
+    own = a + 1;
+    break;
+  case GM_SYM_MOD:
+    own = b;
+    break;
+  default:
+    own = MAX (a, b);
+  }
+  if (own <= MOST_OF_AN_INT) /* no need to ask */
+    return own;
+  gm_size_facts_bounds (s->facts, size, &min, &max);
+  if (min == INT64_MIN || max == INT64_MAX)
+    return MIN (own, FAR_AWAY);
+  return MIN (own, MAX (max < 0 ? -(__int128) max : max, min < 0 ? -(__int128) min : min));
+}
+
+bool
+gm_size_bounded (GmRecorder *r, int64_t size)
+{
+  GmSizes *s = r->graph->sizes;
+  uint32_t budget = 64;
+  bool any_int = false;
+  int64_t hint;
+  if (!gm_size_is_symbolic (size) || !gm_sizes_has_hint (s, size)
+      || magnitude (r, size, &budget, &any_int) < INT64_MAX || (budget > 0 && !any_int))
+    return true;
+  return gm_sizes_hint (s, size, &hint) && ABS (hint) <= MOST_OF_AN_INT
+         && gm_size_le (size, MOST_OF_AN_INT) && gm_size_le (-MOST_OF_AN_INT, size);
+}
+
 int64_t
 gm_size_counted (GmRecorder *r, GmValueId v, const char *what, int64_t min, int64_t max)
 {

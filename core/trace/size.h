@@ -37,6 +37,12 @@ void gm_size_assume_range (GmRecorder *r, int64_t a, int64_t b, const char *mess
 /* Why something that only such sizes say cannot be recorded, and what would help.  Caller frees. */
 char *gm_size_open_text (GmRecorder *r, const char *question, const GmSizeFact *fact);
 
+/* True if the size, which the program computed, has a 64-bit value for each call that the guards let
+ * through.  Products of sizes of tensors are taken to have one; an expression of ints that could have
+ * none is bounded by a fact.  False: the value of this call is beyond the bound; the caller goes on
+ * with the numbers, which Python computes. */
+bool gm_size_bounded (GmRecorder *r, int64_t size);
+
 void gm_size_init (GmRecorder *r);
 uint32_t gm_size_n_symbols (const GmRecorder *r);
 /* A rollback has left the symbols from `first` on: where they come from is in the table of sources again. */

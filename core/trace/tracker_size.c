@@ -199,7 +199,11 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
       b = gm_size_mul (b, -1);
     if (!divides || !gm_size_eq (b, 0)) {
       int64_t v = gm_size_compute (kind, a, b);
-      return decided (r) ? gm_size_tracker (r, v) : &gm_tracker_poison;
+      bool bounded = gm_size_bounded (r, v);
+      if (!decided (r))
+        return &gm_tracker_poison;
+      if (bounded)
+        return gm_size_tracker (r, v);
     }
   }
   t = gm_size_settled (r, t);
