@@ -309,7 +309,7 @@ call_callable (GmRecorder *r, const GmCallArgs *args)
   PLAIN ("callable", 1, 1);
   const GmTracker *t = gm_realize (r, args->args[0]);
   if (t->kind == &gm_kind_object)
-    return gm_from_bool (r, ((PyTypeObject *) t->data)->tp_call != NULL);
+    return gm_from_bool (r, gm_class_lookup_text (r, (PyTypeObject *) t->data, "__call__") != NULL);
   return gm_from_bool (r, t->kind->call != NULL);
 }
 

@@ -100,7 +100,10 @@ gm_partial_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   const GmTracker *func = gm_realize (r, args->args[0]), *before = NULL, *keywords = NULL;
   if (r->stop)
     return &gm_tracker_poison;
-  if (func->kind == &gm_kind_object ? !((PyTypeObject *) func->data)->tp_call : !func->kind->call)
+  bool callable = func->kind == &gm_kind_object
+                      ? gm_class_lookup_text (r, (PyTypeObject *) func->data, "__call__") != NULL
+                      : func->kind->call != NULL;
+  if (!callable)
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "partial() of what cannot be called");
   if (func->kind == &gm_kind_object && gm_is_partial ((PyTypeObject *) func->data) && !has_dict (r, func)) {
     before = member (r, func, 1);

@@ -137,12 +137,15 @@ is_made_in_c (PyTypeObject *type)
 
 /* Why instances of the class cannot be made while recording; NULL: they can. */
 static const char *
-refusal (PyTypeObject *type)
+refusal (GmRecorder *r, PyTypeObject *type)
 {
   PyTypeObject *layout = gm_layout_of (type);
+  bool user = gm_is_user_type (type);
+  if (user)
+    gm_class_lookup_text (r, type, "__abstractmethods__"); /* which the flag follows */
   if (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT)
     return "it is abstract";
-  if (type->tp_del || type->tp_finalize)
+  if (type->tp_del || type->tp_finalize || (user && gm_class_lookup_text (r, type, "__del__")))
     return "it has a finalizer";
   if (is_made_in_c (type))
     return "its __new__ is C code";
@@ -161,7 +164,7 @@ refusal (PyTypeObject *type)
 const GmTracker *
 gm_class_new_instance (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 {
-  const char *why = refusal (type);
+  const char *why = refusal (r, type);
   if (why)
     return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name, why);
   if (PyType_IsSubtype (type, (PyTypeObject *) PyExc_BaseException)) {
@@ -214,7 +217,9 @@ builtin_init (GmRecorder *r, PyTypeObject *type, const GmTracker *object, PyObje
     PyTypeObject *kind = gm_type_of (r, factory);
     if (r->stop)
       return;
-    if (factory->real != Py_None && (kind ? kind->tp_call == NULL : factory->kind->call == NULL)) {
+    bool callable = kind ? gm_class_lookup_text (r, kind, "__call__") != NULL
+                         : factory->kind->call != NULL;
+    if (factory->real != Py_None && !callable) {
       gm_raise_new (r, PyExc_TypeError, "first argument must be callable or None");
       return;
     }
