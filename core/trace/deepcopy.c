@@ -98,7 +98,7 @@ static const GmTracker *
 copy_dict (Copying *c, const GmTracker *t)
 {
   GmRecorder *r = c->r;
-  gm_len (r, t); /* loads it whole */
+  gm_dict_contents (r, t);
   const GmTracker *contents = r->stop ? NULL : gm_contents_of (r, t), *copy = gm_dict_new (r);
   if (t->n && !r->stop)
     contents = gm_instance_dict_contents (r, t);

@@ -108,6 +108,7 @@ in_tree (const GmGuard *g, Place *places, uint32_t *root)
   case GM_GUARD_LIST_LEN:
     p->sized |= below && p->typed;
     return below && p->typed;
+  case GM_GUARD_DICT_LEN:
   case GM_GUARD_DICT_KEYS:
   case GM_GUARD_DICT_ABSENT:
     return below && p->typed;

@@ -312,6 +312,7 @@ add (GmGuardMemo *m, const GmCheck *c, PyObject *const *slots, uint8_t *seen)
     return !attributes_new || add_node (m, o, false, loose);
   case GM_SOURCE_DICT_ITEM:
   case GM_GUARD_DICT_ABSENT:
+  case GM_GUARD_DICT_LEN:
   case GM_GUARD_DICT_KEYS:
     seen[c->in] |= SEEN_ITEMS;
     return !items_new || add_node (m, o, true, loose);

@@ -196,6 +196,8 @@ found_text (const GmCheck *c, const GmCallEnv *env, PyObject *const *slots)
   case GM_GUARD_TUPLE_LEN:
   case GM_GUARD_LIST_LEN:
     return g_strdup_printf ("len == %zd", Py_SIZE (slots[c->in]));
+  case GM_GUARD_DICT_LEN:
+    return g_strdup_printf ("len == %zd", PyDict_GET_SIZE (slots[c->in]));
   case GM_GUARD_SIZES:
     return gm_size_check_found (c->ptr, slots);
   case GM_GUARD_SAME:

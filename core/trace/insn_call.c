@@ -101,7 +101,7 @@ gm_args_unpack (GmRecorder *r, const GmTracker *rest, const GmTracker *kwargs, G
       gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "** of something that is no dict");
       return false;
     }
-    gm_len (r, kwargs); /* loads it whole */
+    gm_dict_contents (r, kwargs);
     const GmTracker *contents = gm_contents_of (r, kwargs);
     if (r->stop)
       return false;

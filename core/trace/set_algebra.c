@@ -20,7 +20,7 @@ static PyObject *
 real_operand (GmRecorder *r, const GmTracker *t)
 {
   if (t->kind == &gm_kind_dict)
-    gm_len (r, t); /* loads it whole */
+    gm_dict_contents (r, t);
   if (r->stop)
     return NULL;
   const GmTracker *contents = gm_contents_of (r, t);

@@ -23,7 +23,10 @@ static const GmTracker *
 container_text (GmRecorder *r, const GmTracker *t)
 {
   bool dict = t->kind == &gm_kind_dict, tuple = t->kind == &gm_kind_tuple, size = tuple && t->data && t->data == gm_host.size_type;
-  gm_len (r, t); /* loads it whole */
+  if (dict)
+    gm_dict_contents (r, t);
+  else
+    gm_len (r, t); /* loads it whole */
   const GmTracker *contents = tuple ? t : gm_contents_of (r, t);
   if (r->stop || r->nesting >= GM_MAX_NESTING || contents == NULL || (tuple && !size && (t->data || t->number)))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "__repr__", gm_type_text (r, t));

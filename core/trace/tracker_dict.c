@@ -330,6 +330,10 @@ len (GmRecorder *r, const GmTracker *t)
   const GmTracker *table = t->n ? NULL : gm_table_of (r, t);
   if (table)
     return gm_table_n_pairs (r, table);
+  if (t->n == 0 && t->source && gm_contents_of (r, t) == NULL) { /* its keys were not asked for */
+    gm_guard (r, DICT_LEN, t->source, .index = PyDict_GET_SIZE (t->real));
+    return PyDict_GET_SIZE (t->real);
+  }
   return gm_dict_contents (r, t)->n / 2;
 }
 
