@@ -44,6 +44,8 @@ check-nightly: all $(check_PROGRAMS)
 	GM_FUZZ_SIZED=$${GM_FUZZ_SIZED:-20000} $(CAMPAIGN) ./in-tree tests/unit/test_plan_sized
 	GM_FUZZ_PLANS=$${GM_FUZZ_PLANS:-100000} $(CAMPAIGN) ./in-tree tests/unit/test_random_plans
 	GM_STATE_PROGRAMS=$${GM_STATE_PROGRAMS:-20000} $(srcdir)/build-aux/check-pythons "$(abs_builddir)/pythons"
+	GM_STATE_FIRST=$${GM_STATE_FIRST:-1000} GM_STATE_PROGRAMS=$${GM_STATE_PROGRAMS:-20000} ./in-tree sh $(srcdir)/tests/state.sh
+	GM_OBJECT_PROGRAMS=$${GM_OBJECT_PROGRAMS:-30000} ./in-tree sh $(srcdir)/tests/pytest.sh trace/test_objects_of_one_class.py
 	GM_SHAPE_PROGRAMS=$${GM_SHAPE_PROGRAMS:-5000} ./in-tree sh $(srcdir)/tests/pytest.sh trace/test_random_sizes.py
 	GM_RANDOM_MEMORY=$${GM_RANDOM_MEMORY:-100000} ./in-tree sh $(srcdir)/tests/aot.sh
 	GM_RANDOM_PROGRAMS=2000 ./in-tree sh $(srcdir)/tests/breaks.sh

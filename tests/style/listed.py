@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every source and test is named in a makefile: what is not would be missing from the tarball, and nobody would notice."""
+"""Every source and test is named in a makefile: what is not would be missing from the tarball, and nobody would notice.  What debug checks and stress
+modes switch off is named in tests/README.md: it is tested by random programs without them."""
 
 import glob
 import os
@@ -21,8 +22,28 @@ def makefiles():
     return words
 
 
+SWITCHES = ("GM_DEBUG_CHECKS", 'gm_stress (', 'gm_stress_number (', 'getenv ("GM_PARTS")')
+
+
+def switched():
+    """Files that do something else under debug checks or a stress mode, which tests/README.md does not name where it says what is off then."""
+    with open(os.path.join(ROOT, "tests", "README.md")) as file:
+        section = file.read().partition("## What a check switches off")[2]
+    for top in ("core", "plugins"):
+        for path in sorted(glob.glob(os.path.join(ROOT, top, "**", "*.[chd]*"), recursive=True)):
+            with open(path, errors="replace") as file:
+                text = file.read()
+            name = os.path.relpath(path, ROOT)
+            if any(switch in text for switch in SWITCHES) and name not in ("core/base/log.h",):
+                yield name, name in section
+
+
 def main():
     words, passed, failed = makefiles(), 0, 0
+    for name, named in switched():
+        if not named:
+            print(f"{name} asks for debug checks or a stress mode: say in tests/README.md what is off then, and what tests it")
+        passed, failed = passed + named, failed + (not named)
     for top in ("core", "plugins", "plugin-api", "tools", "tests", "bench", "examples"):
         for folder, inner, names in os.walk(os.path.join(ROOT, top)):
             inner[:] = [name for name in inner if not name.startswith((".", "__pycache__", "build"))]

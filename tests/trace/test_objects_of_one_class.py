@@ -200,13 +200,103 @@ def run(seed):
         assert_same(outcome(f, o, x), outcome(c, o, x), f"seed {seed}, step {step}: {kind} {questions}")
 
 
-@pytest.mark.parametrize("first", range(4))
-def test_random_programs_with_several_objects(first):
-    count = int(os.environ.get("GM_OBJECT_PROGRAMS", "240")) // 4
+class Node:
+    """One of many below a root: enough of them are checked as a tree, without a look at each record."""
+
+    b = 1.5
+
+    def scaled(self, x):
+        return x * self.w + getattr(self, "d", 0) if hasattr(self, "a") else x - self.w
+
+
+class OtherNode(Node):
+    def scaled(self, x):
+        return x + self.w
+
+
+def node(dice):
+    n = Node()
+    n.w = float(dice.randint(1, 3))
+    for name in ("a", "d"):
+        if dice.random() < 0.5:
+            setattr(n, name, 1.0)
+    return n
+
+
+def total(x, root):
+    for n in root.nodes.values() if isinstance(root.nodes, dict) else root.nodes:
+        x = n.scaled(x)
+    return x * getattr(root, "d", 1)
+
+
+def change_tree(dice, roots):
+    root = dice.choice(roots)
+    keys = list(root.nodes) if isinstance(root.nodes, dict) else range(len(root.nodes))
+    key, what = dice.choice(keys), dice.randrange(7)
+    n = root.nodes[key]
+    if what == 0:
+        n.w = float(dice.randint(1, 3))
+    elif what == 1:
+        vars(n).pop("a", None)
+    elif what == 2:
+        n.d = 2.0
+    elif what == 3:
+        n.__class__ = dice.choice((Node, OtherNode))
+    elif what == 4:
+        n.__dict__ = dict(vars(node(dice)))
+    elif what == 5 and not isinstance(root.nodes, tuple):
+        root.nodes[key] = n = None
+        root.nodes[key] = node(dice)
+    else:
+        root.d = float(dice.randint(1, 2))
+
+
+def run_tree(seed):
+    dice, x = random.Random(seed), G.ones(1)
+    shape = dice.choice((list, tuple, lambda nodes: dict(enumerate(nodes))))
+    roots = [Plain() for _ in range(dice.randint(1, 3))]
+    first = [node(dice) for _ in range(dice.choice((2, 9, 30)))]
+    for root in roots:
+        root.nodes = shape(dice.choice((first, [node(dice) for _ in first])))
+    f = (lambda x, root: total(x, root)) if dice.random() < 0.5 else (lambda x, root, others=roots: total(total(x, root), others[0]))
+    c = compiled(f)
+    for step in range(20):
+        if step >= 4 and dice.random() < 0.3:
+            change_tree(dice, roots)
+        root = dice.choice(roots)
+        assert c(x, root).tolist() == f(x, root).tolist(), f"tree {seed}, step {step}"
+
+
+CONSTANTS = (1, 2, True, 1.0, 2.5, -0.0, 0.0, "a", "bc", b"a", None, 2**70, (1,), 1j)
+
+
+def run_items(seed):
+    """Constants of one list are checked together."""
+    dice, x = random.Random(seed), G.ones(1)
+    items = [dice.choice(CONSTANTS) for _ in range(dice.randint(3, 12))]
+    holder = Plain()
+    holder.items = dice.choice((list, tuple))(items)
+    c = compiled(f := lambda x, holder: (x, [(type(i), i) for i in holder.items], holder.items[0]))
+    for step in range(14):
+        what = dice.random()
+        if what < 0.3:
+            items = [*holder.items]
+            items[dice.randrange(len(items))] = dice.choice(CONSTANTS)
+            holder.items = type(holder.items)(items)
+        elif what < 0.4 and isinstance(holder.items, list):
+            holder.items.append(1)
+        elif what < 0.5:
+            holder.items = type(holder.items)(eval(repr([*holder.items])))  # equal objects, but others
+        assert repr(c(x, holder)) == repr(f(x, holder)), f"items {seed}, step {step}"
+
+
+@pytest.mark.parametrize("program", [run, run_tree, run_items])
+def test_random_programs_with_several_objects(program):
+    count = int(os.environ.get("GM_OBJECT_PROGRAMS", "240")) // 3
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a program may fill the recompile limit
-        for seed in range(first * count, (first + 1) * count):
-            run(seed)
+        for seed in range(count):
+            program(seed)
 
 
 def test_a_deque_of_objects_is_asked_in_any_order():
