@@ -17,6 +17,9 @@ PyObject *gm_class_lookup_text (GmRecorder *r, PyTypeObject *type, const char *n
 /* type's text for C's PyBaseObject_Type.tp_dict["__eq__"] and the like. */
 PyObject *gm_object_default (const char *name);
 
+/* True if objects of the type may say by `o.__class__` that they are of another class. */
+bool gm_type_hides_class (GmRecorder *r, PyTypeObject *type);
+
 const GmTracker *gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject *name);
 void gm_object_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
 /* As object.__setattr__ does it, whatever the class overrides. */

@@ -96,6 +96,25 @@ plain_lookup (GmRecorder *r, PyTypeObject *type)
   return wraps (gm_class_lookup_text (r, type, "__getattribute__"), PyObject_GenericGetAttr);
 }
 
+/* True if `lookup` is a way of C's to look attributes up that finds object's __class__ in the type, like that of all objects. */
+static bool
+finds_own_class (getattrofunc lookup)
+{
+  return lookup == PyObject_GenericGetAttr || lookup == PyType_Type.tp_getattro || lookup == PyModule_Type.tp_getattro
+         || lookup == PySuper_Type.tp_getattro || lookup == PyMethod_Type.tp_getattro
+         || lookup == Py_GenericAliasType.tp_getattro || (gm_host.tensor_type && lookup == gm_host.tensor_type->tp_getattro);
+}
+
+bool
+gm_type_hides_class (GmRecorder *r, PyTypeObject *type)
+{
+  if (!gm_is_user_type (type))
+    return !finds_own_class (type->tp_getattro);
+  PyObject *hook = gm_class_lookup_text (r, type, "__getattribute__");
+  bool plain = hook && Py_IS_TYPE (hook, &PyWrapperDescr_Type) && finds_own_class ((getattrofunc) ((PyWrapperDescrObject *) hook)->d_wrapped);
+  return !plain || gm_class_lookup_text (r, type, "__class__") != gm_object_default ("__class__");
+}
+
 static const GmTracker *
 class_tracker (GmRecorder *r, PyTypeObject *type)
 {

@@ -174,9 +174,7 @@ gm_getattr_opt (GmRecorder *r, const GmTracker *t, PyObject *name)
     return POISON;
   if (PyUnicode_CompareWithASCIIString (name, "__class__") == 0) {
     PyTypeObject *type = gm_type_of (r, t);
-    bool own = type && t->kind == &gm_kind_object /* a class may say something else about it */
-               && gm_class_lookup (r, type, name) != gm_object_default ("__class__");
-    if (type && !own && !r->stop)
+    if (type && !gm_type_hides_class (r, type) && !r->stop)
       return gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name));
   }
   if (t->kind->getattr)

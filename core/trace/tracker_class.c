@@ -412,6 +412,38 @@ metaclass_says (GmRecorder *r, const GmTracker *cls, const char *hook, const GmT
   return v ? gm_truth (r, v) != 0 : r->stop ? 0 : -1;
 }
 
+/* The class that `t.__class__` names; `type` where it names none, or there is no such attribute.  NULL after a break or a raise. */
+static PyTypeObject *
+class_said (GmRecorder *r, const GmTracker *t, PyTypeObject *type, bool needed)
+{
+  if (!gm_type_hides_class (r, type) || r->stop)
+    return r->stop ? NULL : type;
+  const GmTracker *v = gm_getattr_opt (r, t, gm_record_take (r, PyUnicode_InternFromString ("__class__")));
+  if (!needed && gm_exception_caught (r, PyExc_AttributeError))
+    return type;
+  v = r->stop || v == NULL ? NULL : gm_realize (r, v);
+  if (r->stop)
+    return NULL;
+  return v && v->kind == &gm_kind_class ? (PyTypeObject *) v->real : type;
+}
+
+/* isinstance with one class whose metaclass does not decide it in Python: an object is of its type, and of the class that it says.
+ * An abstract class asks for what it says first, and always. */
+static bool
+is_instance (GmRecorder *r, const GmTracker *t, PyTypeObject *type, const GmTracker *cls)
+{
+  PyTypeObject *meta = Py_TYPE (cls->real);
+  bool abstract = meta != &PyType_Type
+                  && gm_class_lookup_text (r, meta, "__instancecheck__") != PyDict_GetItemString (gm_type_dict (&PyType_Type), "__instancecheck__");
+  bool plain = !abstract && gm_is_subclass (r, type, cls->real, "__instancecheck__");
+  PyTypeObject *said = plain || r->stop ? NULL : class_said (r, t, type, abstract);
+  if (said == NULL)
+    return plain && !r->stop;
+  if ((abstract || said != type) && gm_is_subclass (r, said, cls->real, "__instancecheck__"))
+    return true;
+  return abstract && said != type && !r->stop && gm_is_subclass (r, type, cls->real, "__instancecheck__");
+}
+
 /* isinstance with a class or a tuple of classes. */
 bool
 gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls)
@@ -420,10 +452,16 @@ gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls)
   if (r->stop)
     return false;
   if (cls->kind == &gm_kind_tuple) {
-    for (uint32_t i = 0; i < cls->n; i++)
-      if (gm_is_instance (r, t, cls->items[i]))
-        return true;
-    return false;
+    if (r->nesting >= GM_MAX_NESTING) {
+      gm_record_break (r, GM_BREAK_CALL_C, "isinstance() with a deep tuple of classes");
+      return false;
+    }
+    r->nesting++;
+    bool any = false;
+    for (uint32_t i = 0; i < cls->n && !any && !r->stop; i++)
+      any = gm_is_instance (r, t, cls->items[i]);
+    r->nesting--;
+    return any;
   }
   if ((cls->kind == &gm_kind_object || cls->kind == &gm_kind_constant) && cls->real
       && strcmp (Py_TYPE (cls->real)->tp_name, "types.UnionType") == 0) {
@@ -440,7 +478,7 @@ gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls)
   if (type == (PyTypeObject *) cls->real) /* nobody is asked */
     return true;
   int said = metaclass_says (r, cls, "__instancecheck__", t);
-  return said < 0 ? gm_is_subclass (r, type, cls->real, "__instancecheck__") : said;
+  return said < 0 ? !r->stop && is_instance (r, t, type, cls) : said;
 }
 
 /* issubclass, or isinstance by the object's type. */
