@@ -85,6 +85,7 @@ const GmTracker *gm_sorted (GmRecorder *r, const GmTracker *const *items, uint32
                             const char *name, const GmCallArgs *args);
 const GmTracker *gm_min_or_max (GmRecorder *r, const GmCallArgs *args, bool max);
 const GmTracker *gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec);
+const GmTracker *gm_ascii (GmRecorder *r, const GmCallArgs *args);
 /* A class method of C, bound; NULL: no model. */
 const GmTracker *gm_class_method (GmRecorder *r, const GmTracker *cls, PyObject *name);
 /* tracker_bytearray.c: one of these contents; bytearray (), called: NULL, without a break, if an argument is no constant; a method; an item, or NULL. */

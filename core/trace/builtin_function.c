@@ -361,7 +361,7 @@ static const struct {
   { "delattr", call_delattr },
   { "vars", call_vars },
   { "hash", call_hash },
-  { "ascii", NULL },
+  { "ascii", gm_ascii },
 };
 
 const GmTracker *

@@ -6,15 +6,18 @@
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
 
+/* The text that a method of Python gives; `asked` is the function's name for messages: str () may end in __repr__. */
 static const GmTracker *
-method_text (GmRecorder *r, const GmTracker *t, const char *name, PyObject *found)
+method_text (GmRecorder *r, const GmTracker *t, const char *name, PyObject *found, const char *asked)
 {
   PyObject *key = gm_record_take (r, PyUnicode_InternFromString (name));
   const GmTracker *method = gm_class_value (r, (PyTypeObject *) t->data, key, found, t);
   const GmTracker *v = gm_realize (r, gm_call_n (r, method, NULL, 0));
   if (r->stop || (v->kind == &gm_kind_constant && PyUnicode_CheckExact (v->real)))
     return v;
-  return gm_raise_new (r, PyExc_TypeError, "%s returned non-string (type %s)", name,
+  if (v->kind == &gm_kind_object) /* of a subclass of str, or what Python names in its TypeError */
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, name, gm_type_text (r, t));
+  return gm_raise_new (r, PyExc_TypeError, "%s returned non-string (type %s)", asked,
                        gm_type_text (r, v));
 }
 
@@ -44,6 +47,13 @@ container_text (GmRecorder *r, const GmTracker *t)
                  : gm_from_constant_take (r, PyUnicode_FromStringAndSize (s->str, (Py_ssize_t) s->len));
 }
 
+/* True if a method of C takes the value inside of an instance of a subclass: the value's class has it. */
+static bool
+is_of_value (const GmTracker *t, PyObject *found)
+{
+  return Py_IS_TYPE (found, &PyWrapperDescr_Type) && ((PyDescrObject *) found)->d_type == Py_TYPE (gm_storage (t)->real);
+}
+
 const GmTracker *
 gm_text_of (GmRecorder *r, const GmTracker *t, bool repr)
 {
@@ -55,26 +65,27 @@ gm_text_of (GmRecorder *r, const GmTracker *t, bool repr)
     return gm_from_constant_take (r, repr ? PyObject_Repr (o) : PyObject_Str (o));
   if (gm_value_of (t) != t) {
     GmHow how = gm_object_how (r, t, repr ? "__repr__" : "__str__", &found);
-    PyObject *value = gm_storage (t)->real;
-    if (how == GM_HOW_C && found != gm_object_default ("__str__"))
-      return gm_from_constant_take (r, PyObject_CallOneArg (found, value));
+    if (how == GM_HOW_C && found == gm_object_default ("__str__"))
+      how = gm_object_how (r, t, "__repr__", &found);
+    if (how == GM_HOW_C && is_of_value (t, found))
+      return gm_from_constant_take (r, PyObject_CallOneArg (found, gm_storage (t)->real));
   }
   if (t->kind == &gm_kind_tuple && !t->number && t->data && gm_is_user_type ((PyTypeObject *) t->data)) { /* a named tuple */
     found = repr ? NULL : gm_class_lookup_text (r, (PyTypeObject *) t->data, "__str__");
     if (found && PyFunction_Check (found))
-      return method_text (r, t, "__str__", found);
+      return method_text (r, t, "__str__", found, "__str__");
     found = gm_class_lookup_text (r, (PyTypeObject *) t->data, "__repr__");
     if (found && PyFunction_Check (found))
-      return method_text (r, t, "__repr__", found);
+      return method_text (r, t, "__repr__", found, repr ? "__repr__" : "__str__");
   }
   if (t->kind == &gm_kind_list || t->kind == &gm_kind_tuple || t->kind == &gm_kind_dict)
     return container_text (r, t);
   if (t->kind == &gm_kind_object) {
     if (!repr && gm_object_how (r, t, "__str__", &found) == GM_HOW_PYTHON)
-      return method_text (r, t, "__str__", found);
+      return method_text (r, t, "__str__", found, "__str__");
     bool inherited = repr || found == gm_object_default ("__str__");
     if (inherited && gm_object_how (r, t, "__repr__", &found) == GM_HOW_PYTHON)
-      return method_text (r, t, "__repr__", found);
+      return method_text (r, t, "__repr__", found, repr ? "__repr__" : "__str__");
     if (!inherited && gm_exception_storage (t))
       return gm_exception_text (r, t);
     PyObject *base = gm_type_dict (((PyTypeObject *) PyExc_BaseException));
@@ -85,38 +96,76 @@ gm_text_of (GmRecorder *r, const GmTracker *t, bool repr)
                           gm_type_text (r, t));
 }
 
+/* What a class says of formats: a method of Python, called with the text of `spec`. */
+static const GmTracker *
+method_format (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *spec)
+{
+  PyObject *key = gm_record_take (r, PyUnicode_InternFromString ("__format__"));
+  const GmTracker *arg = gm_from_constant (r, spec ? spec : gm_record_take (r, PyUnicode_FromString ("")));
+  const GmTracker *v = gm_realize (r, gm_call_n (r, gm_class_value (r, (PyTypeObject *) t->data, key, found, t), &arg, 1));
+  PyTypeObject *type = r->stop ? NULL : gm_type_of (r, v);
+  if (r->stop || (type && PyType_IsSubtype (type, &PyUnicode_Type)))
+    return r->stop ? &gm_tracker_poison : v;
+  return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "TypeError: __format__ must return a str");
+}
+
+/* format () of an object.  Formats of numbers and texts take the value inside; without a spec they are str () of the whole object. */
+static const GmTracker *
+object_format (GmRecorder *r, const GmTracker *t, PyObject *spec)
+{
+  PyObject *found;
+  bool plain = spec == NULL || PyUnicode_GET_LENGTH (spec) == 0;
+  GmHow how = gm_object_how (r, t, "__format__", &found);
+  if (how == GM_HOW_PYTHON)
+    return method_format (r, t, found, spec);
+  bool of_value = how == GM_HOW_C && gm_value_of (t) != t && Py_IS_TYPE (found, &PyMethodDescr_Type)
+                  && ((PyDescrObject *) found)->d_type == Py_TYPE (gm_storage (t)->real);
+  if (plain && (of_value || found == gm_object_default ("__format__")))
+    return gm_text_of (r, t, false);
+  return of_value ? gm_from_constant_take (r, PyObject_Format (gm_storage (t)->real, spec))
+                  : gm_record_break (r, GM_BREAK_CALL_METHOD, "__format__", gm_type_text (r, t));
+}
+
+/* ascii (t) */
+static const GmTracker *
+ascii_of (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_realize (r, gm_text_of (r, t, true));
+  PyObject *text = r->stop ? NULL : gm_constant (r, t);
+  if (text == NULL || !PyUnicode_CheckExact (text))
+    return gm_record_break (r, GM_BREAK_CALL_C, "ascii");
+  PyObject *bytes = PyUnicode_AsEncodedString (text, "ascii", "backslashreplace");
+  PyObject *v = bytes ? PyUnicode_FromEncodedObject (bytes, "ascii", NULL) : NULL;
+  Py_XDECREF (bytes);
+  return gm_from_constant_take (r, v);
+}
+
 /* format (t, spec) after the conversion 0, 1 str, 2 repr, 3 ascii. */
 const GmTracker *
 gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec)
 {
   t = gm_realize (r, t);
+  if (conversion && !r->stop)
+    t = gm_realize (r, conversion == 3 ? ascii_of (r, t) : gm_text_of (r, t, conversion == 2));
   if (r->stop)
     return &gm_tracker_poison;
-  if (conversion == 1 || conversion == 2)
-    t = gm_text_of (r, t, conversion == 2);
-  PyObject *found, *o = gm_constant (r, t);
-  if (o && conversion == 3)
-    o = gm_record_take (r, PyObject_ASCII (o));
+  PyObject *o = gm_constant (r, t);
   if (o)
     return gm_from_constant_take (r, PyObject_Format (o, spec));
+  if (r->stop)
+    return &gm_tracker_poison;
   bool container = t->kind == &gm_kind_list || t->kind == &gm_kind_tuple || t->kind == &gm_kind_dict;
-  if (!r->stop && container && conversion == 0 && (spec == NULL || PyUnicode_GET_LENGTH (spec) == 0))
+  if (container && (spec == NULL || PyUnicode_GET_LENGTH (spec) == 0))
     return gm_text_of (r, t, false);
-  if (!r->stop && t->kind == &gm_kind_object && conversion != 3) {
-    if (gm_object_how (r, t, "__format__", &found) == GM_HOW_PYTHON) {
-      PyObject *key = gm_record_take (r, PyUnicode_InternFromString ("__format__"));
-      const GmTracker *arg =
-          gm_from_constant (r, spec ? spec : gm_record_take (r, PyUnicode_FromString ("")));
-      return gm_call_n (r, gm_class_value (r, (PyTypeObject *) t->data, key, found, t), &arg, 1);
-    }
-    if (gm_value_of (t) != t && gm_object_how (r, t, "__format__", &found) == GM_HOW_C
-        && found != gm_object_default ("__format__"))
-      return gm_from_constant_take (r, PyObject_Format (gm_storage (t)->real, spec));
-    if (found == gm_object_default ("__format__")
-        && (spec == NULL || PyUnicode_GET_LENGTH (spec) == 0))
-      return gm_text_of (r, t, false);
-  }
-  return gm_record_break (r, GM_BREAK_CALL_METHOD, "__format__", gm_type_text (r, t));
+  return t->kind == &gm_kind_object ? object_format (r, t, spec)
+                                    : gm_record_break (r, GM_BREAK_CALL_METHOD, "__format__", gm_type_text (r, t));
+}
+
+/* ascii (), called. */
+const GmTracker *
+gm_ascii (GmRecorder *r, const GmCallArgs *args)
+{
+  return gm_args_plain (r, "ascii", args, 1, 1) ? ascii_of (r, args->args[0]) : &gm_tracker_poison;
 }
 
 /* -- Formats that name their values -------------------------------------------------------------- */

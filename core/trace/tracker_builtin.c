@@ -356,6 +356,16 @@ call_c_method (GmRecorder *r, const GmTracker *self, PyObject *name, const GmCal
   return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), gm_type_text (r, self));
 }
 
+/* False if an argument is an instance of a subclass, which may say by methods what the value inside would say. */
+static bool
+are_exact (GmRecorder *r, const GmCallArgs *args)
+{
+  for (uint32_t i = 0; i < args->n + gm_args_n_named (args) && !r->stop; i++)
+    if (gm_realize (r, args->args[i])->kind == &gm_kind_object)
+      return false;
+  return true;
+}
+
 static const GmTracker *
 call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -372,7 +382,8 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (t->items[0]->kind == &gm_kind_bytearray)
     return gm_bytearray_call (r, t->items[0], name, args);
   PyObject *method = gm_record_take (r, PyObject_GetAttr (t->items[0]->real, name));
-  const GmTracker *v = gm_builtin_fold (r, method, args);
+  bool format = PyUnicode_CheckExact (t->items[0]->real) && PyUnicode_CompareWithASCIIString (name, "format") == 0;
+  const GmTracker *v = format && !are_exact (r, args) ? NULL : gm_builtin_fold (r, method, args);
   if (v == NULL && args->n == 1 && !args->names && !r->stop
       && PyUnicode_CompareWithASCIIString (name, "join") == 0) { /* any iterable of strings */
     g_autoptr (GPtrArray) parts = gm_collect_fast (r, args->args[0], "can only join an iterable");
@@ -383,8 +394,7 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     const GmTracker *all = gm_tuple_new (r, (const GmTracker *const *) parts->pdata, parts->len);
     v = gm_builtin_fold (r, method, &(GmCallArgs){ &all, 1, NULL });
   }
-  if (v == NULL && !r->stop && PyUnicode_CheckExact (t->items[0]->real)
-      && PyUnicode_CompareWithASCIIString (name, "format") == 0)
+  if (v == NULL && !r->stop && format)
     v = gm_str_format (r, t->items[0]->real, args);
   return v ? v
            : gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name),
