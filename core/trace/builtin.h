@@ -83,6 +83,9 @@ const GmTracker *gm_operator_function (GmRecorder *r, const char *name, const Gm
 /* sorted, with the named arguments key and reverse of `args`: a new list. */
 const GmTracker *gm_sorted (GmRecorder *r, const GmTracker *const *items, uint32_t n,
                             const char *name, const GmCallArgs *args);
+/* list.sort: a new list of the items in their order; `list` has its own still. */
+const GmTracker *gm_list_sorted (GmRecorder *r, const GmTracker *list, const GmCallArgs *args);
+bool gm_sorts_alike (const GmTracker *const *items, uint32_t n);
 const GmTracker *gm_min_or_max (GmRecorder *r, const GmCallArgs *args, bool max);
 const GmTracker *gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec);
 const GmTracker *gm_ascii (GmRecorder *r, const GmCallArgs *args);

@@ -260,10 +260,9 @@ call_sorted (GmRecorder *r, const GmCallArgs *args)
   if (args->n != 1)
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "sorted()");
   const GmTracker *t = gm_realize (r, args->args[0]);
-  if (!r->stop && t->kind == &gm_kind_set && args->names == NULL) { /* whatever its order is */
-    const GmTracker *contents = gm_contents_of (r, t);
+  const GmTracker *contents = !r->stop && t->kind == &gm_kind_set && args->names == NULL ? gm_contents_of (r, t) : NULL;
+  if (contents && gm_sorts_alike (contents->items, contents->n))
     return gm_sorted (r, contents->items, contents->n, "sorted", args);
-  }
   g_autoptr (GPtrArray) items = gm_collect (r, t);
   return items ? gm_sorted (r, (const GmTracker *const *) items->pdata, items->len, "sorted", args)
                : &gm_tracker_poison;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sort.c -- sorted, list.sort, min and max.
  *
- * Keys that are constants are compared by CPython's own sort, so the order is exactly its order,
- * NaN and all.  Other keys are inserted one by one by their own `<`, which is stable as well.
+ * All sorting is done by CPython's own sort, so the order and the comparisons are exactly its own, NaN and
+ * all.  Keys that are constants are sorted as they are; others are sorted as objects of a type of this
+ * file, whose `<` is recorded.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
+
+#include <math.h>
 
 static const GmTracker *
 key_of (GmRecorder *r, const GmTracker *key, const GmTracker *item)
@@ -13,25 +16,77 @@ key_of (GmRecorder *r, const GmTracker *key, const GmTracker *item)
   return key ? gm_call_n (r, key, &item, 1) : item;
 }
 
-/* Places of the keys in order, or NULL if they are no constants (or after a raise). */
+/* A key that is no constant, while CPython sorts it. */
+typedef struct {
+  PyObject_HEAD
+  GmRecorder *r;
+  const GmTracker *tracker;
+} Key;
+
 static PyObject *
-order_of_constants (GmRecorder *r, const GmTracker *const *keys, uint32_t n, bool reverse)
+compare_keys (PyObject *a, PyObject *b, int op)
 {
-  PyObject *values = gm_record_take (r, PyList_New (n)), *places = PyList_New (n);
-  gm_record_take (r, places);
-  for (uint32_t i = 0; i < n; i++) {
+  GmRecorder *r = ((Key *) a)->r;
+  int less = op == Py_LT ? gm_truth (r, gm_compare (r, Py_LT, ((Key *) a)->tracker, ((Key *) b)->tracker)) : 0;
+  if (op == Py_LT && !r->stop)
+    return PyBool_FromLong (less);
+  PyErr_SetString (PyExc_RuntimeError, "the recording has ended"); /* ends the sort, and is cleared by it */
+  return NULL;
+}
+
+/* Only made and freed in this file. */
+static PyTypeObject key_type = {
+  PyVarObject_HEAD_INIT (NULL, 0)
+  .tp_name = "gramme.sort_key",
+  .tp_basicsize = sizeof (Key),
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+  .tp_richcompare = compare_keys,
+  .tp_hash = PyObject_HashNotImplemented,
+};
+
+/* The keys as real objects, constants all or none; NULL after an error of Python's. */
+static PyObject *
+real_keys (GmRecorder *r, const GmTracker *const *keys, uint32_t n)
+{
+  PyObject *values = gm_record_take (r, PyList_New (n));
+  bool known = true;
+  for (uint32_t i = 0; i < n && known; i++) {
     PyObject *o = gm_constant (r, keys[i]);
-    if (o == NULL)
-      return NULL;
-    PyList_SET_ITEM (values, i, Py_NewRef (o));
-    PyList_SET_ITEM (places, i, PyLong_FromLong ((long) i));
+    known = o != NULL;
+    PyList_SET_ITEM (values, i, known ? Py_NewRef (o) : NULL);
   }
+  if (known || r->stop)
+    return r->stop ? NULL : values;
+  if (PyType_Ready (&key_type) < 0)
+    return NULL;
+  for (uint32_t i = 0; i < n; i++) {
+    Key *k = PyObject_New (Key, &key_type);
+    if (k == NULL || PyList_SetItem (values, i, (PyObject *) k) < 0)
+      return NULL;
+    k->r = r;
+    k->tracker = keys[i];
+  }
+  return values;
+}
+
+/* Places of the keys in order, or NULL after a raise or a break. */
+static PyObject *
+order_of (GmRecorder *r, const GmTracker *const *keys, uint32_t n, bool reverse)
+{
+  PyObject *places = gm_record_take (r, PyList_New (n)), *values = real_keys (r, keys, n);
+  if (values == NULL)
+    return r->stop ? NULL : (gm_record_break_exception (r), NULL);
+  for (uint32_t i = 0; i < n; i++)
+    PyList_SET_ITEM (places, i, PyLong_FromLong ((long) i));
   PyObject *sort = gm_record_take (r, PyObject_GetAttrString (places, "sort"));
   PyObject *named = gm_record_take (
       r, Py_BuildValue ("{sNsO}", "key", PyObject_GetAttrString (values, "__getitem__"), "reverse",
                         reverse ? Py_True : Py_False));
-  PyObject *none = gm_record_take (r, PyTuple_New (0));
-  PyObject *done = PyObject_Call (sort, none, named);
+  PyObject *done = PyObject_Call (sort, gm_record_take (r, PyTuple_New (0)), named);
+  if (done == NULL && r->stop) { /* what the user's comparison raised, or could not be recorded */
+    PyErr_Clear ();
+    return NULL;
+  }
   if (done == NULL) {
     gm_record_break_exception (r);
     return NULL;
@@ -40,36 +95,21 @@ order_of_constants (GmRecorder *r, const GmTracker *const *keys, uint32_t n, boo
   return places;
 }
 
-static void
-insert_by_key (GmRecorder *r, const GmTracker **keys, const GmTracker **items, uint32_t n)
+/* key= and reverse= of a sort; false after a break. */
+static bool
+take_options (GmRecorder *r, const char *name, const GmCallArgs *args, const GmTracker **key, bool *reverse)
 {
-  for (uint32_t i = 1; i < n && !r->stop; i++) {
-    const GmTracker *key = keys[i], *item = items[i];
-    uint32_t low = 0, high = i;
-    while (low < high && !r->stop) {
-      uint32_t middle = low + (high - low) / 2;
-      if (gm_truth (r, gm_compare (r, Py_LT, key, keys[middle])))
-        high = middle;
-      else
-        low = middle + 1;
-    }
-    for (uint32_t k = i; k > low; k--) {
-      keys[k] = keys[k - 1];
-      items[k] = items[k - 1];
-    }
-    keys[low] = key;
-    items[low] = item;
+  for (uint32_t k = 0; k < gm_args_n_named (args) && !r->stop; k++) {
+    const char *option = PyUnicode_AsUTF8 (PyTuple_GET_ITEM (args->names, k));
+    const GmTracker *value = gm_realize (r, args->args[args->n + k]);
+    if (strcmp (option, "key") == 0)
+      *key = value->real == Py_None ? NULL : value;
+    else if (strcmp (option, "reverse") == 0 && value->kind == &gm_kind_constant && PyLong_Check (value->real))
+      *reverse = gm_truth (r, value) != 0;
+    else
+      gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, name);
   }
-}
-
-static void
-turn_round (const GmTracker **items, uint32_t n)
-{
-  for (uint32_t i = 0; i < n / 2; i++) {
-    const GmTracker *x = items[i];
-    items[i] = items[n - 1 - i];
-    items[n - 1 - i] = x;
-  }
+  return !r->stop;
 }
 
 const GmTracker *
@@ -78,39 +118,49 @@ gm_sorted (GmRecorder *r, const GmTracker *const *items, uint32_t n, const char 
 {
   const GmTracker *key = NULL;
   bool reverse = false;
-  for (uint32_t k = 0; k < gm_args_n_named (args) && !r->stop; k++) {
-    const char *option = PyUnicode_AsUTF8 (PyTuple_GET_ITEM (args->names, k));
-    const GmTracker *value = args->args[args->n + k];
-    if (strcmp (option, "key") == 0)
-      key = gm_realize (r, value)->real == Py_None ? NULL : value;
-    else if (strcmp (option, "reverse") == 0)
-      reverse = gm_truth (r, value) != 0;
-    else
-      gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, name);
-  }
+  if (!take_options (r, name, args, &key, &reverse))
+    return &gm_tracker_poison;
   g_autofree const GmTracker **keys = gm_tracker_array_own (n);
   g_autofree const GmTracker **sorted = gm_tracker_array_own (n);
   for (uint32_t i = 0; i < n && !r->stop; i++)
     keys[i] = gm_realize (r, key_of (r, key, items[i]));
-  if (r->stop)
+  PyObject *places = r->stop ? NULL : order_of (r, keys, n, reverse);
+  if (places == NULL)
     return &gm_tracker_poison;
-  PyObject *places = order_of_constants (r, keys, n, reverse);
-  if (r->stop)
-    return &gm_tracker_poison;
-  if (places) {
-    for (uint32_t i = 0; i < n; i++)
-      sorted[i] = items[PyLong_AsLong (PyList_GET_ITEM (places, i))];
-    return gm_list_new (r, sorted, n);
+  for (uint32_t i = 0; i < n; i++)
+    sorted[i] = items[PyLong_AsLong (PyList_GET_ITEM (places, i))];
+  return gm_list_new (r, sorted, n);
+}
+
+/* While it is sorted a list is empty, as keys and comparisons see it.  What they put in, and in which order
+ * the items are if one of them raises, is left to Python. */
+const GmTracker *
+gm_list_sorted (GmRecorder *r, const GmTracker *list, const GmCallArgs *args)
+{
+  const GmTracker *old = gm_contents_of (r, list), *empty = gm_contents (r, NULL, 0);
+  gm_contents_set (r, list, empty);
+  const GmTracker *sorted = gm_sorted (r, old->items, old->n, "sort", args);
+  bool same = gm_contents_of (r, list) == empty;
+  if (r->pending || (!r->stop && !same)) {
+    r->pending = NULL;
+    r->stop = NULL;
+    return gm_record_break (r, GM_BREAK_SIDE_EFFECT, "a list that changes while it is sorted, or whose sort raises");
   }
-  gm_tracker_copy (sorted, items, n);
-  if (reverse) { /* equal ones keep their order: turned round, sorted, turned round */
-    turn_round (keys, n);
-    turn_round (sorted, n);
+  gm_contents_set (r, list, old);
+  return sorted;
+}
+
+/* Sorted, a set of distinct numbers or texts of one type is the same in whatever order it is read. */
+bool
+gm_sorts_alike (const GmTracker *const *items, uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    PyObject *o = items[i]->kind == &gm_kind_constant ? items[i]->real : NULL;
+    bool ordered = o && (PyLong_CheckExact (o) || PyUnicode_CheckExact (o) || PyBytes_CheckExact (o) || PyFloat_CheckExact (o));
+    if (!ordered || Py_TYPE (o) != Py_TYPE (items[0]->real) || (PyFloat_Check (o) && isnan (PyFloat_AS_DOUBLE (o))))
+      return false;
   }
-  insert_by_key (r, keys, sorted, n);
-  if (reverse)
-    turn_round (sorted, n);
-  return r->stop ? &gm_tracker_poison : gm_list_new (r, sorted, n);
+  return true;
 }
 
 /* The first of the least, or of the greatest. */

@@ -355,8 +355,7 @@ method_sort (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (args->n)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "sort", "list");
-  const GmTracker *old = gm_contents_of (r, t);
-  const GmTracker *sorted = gm_sorted (r, old->items, old->n, "sort", args);
+  const GmTracker *sorted = gm_list_sorted (r, t, args);
   if (r->stop)
     return &gm_tracker_poison;
   const GmTracker *contents = gm_contents_of (r, sorted);
