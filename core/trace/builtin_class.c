@@ -43,12 +43,15 @@ convert_number (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     const char *name = type == &PyLong_Type ? "__int__" : "__float__";
     v = gm_call_special (r, t, name, NULL, 0);
     if (v && !r->stop && (v = gm_realize (r, v)) && !(v->real && Py_IS_TYPE (v->real, type)))
-      v = NULL;
+      return gm_record_break (r, GM_BREAK_CALL_METHOD, name, gm_type_text (r, t)); /* a warning or a TypeError */
+  }
+  if (v == NULL && !r->stop && type == &PyComplex_Type && !args->names) {
+    v = gm_builtin_protocol (r, "complex", args);
+    if (v && !r->stop && gm_type_of (r, v) != &PyComplex_Type)
+      return gm_record_break (r, GM_BREAK_CALL_METHOD, "__complex__", gm_type_text (r, t));
   }
   if (v == NULL && !r->stop && args->names == NULL)
-    v = type == &PyComplex_Type ? gm_builtin_protocol (r, "complex", args)
-        : type == &PyRange_Type || type == &PyLong_Type ? gm_builtin_with_index (r, (PyObject *) type, args)
-                                                        : NULL;
+    v = type == &PyRange_Type || type == &PyLong_Type ? gm_builtin_with_index (r, (PyObject *) type, args) : NULL;
   return v ? v : gm_record_break (r, GM_BREAK_CALL_C, type->tp_name);
 }
 

@@ -324,10 +324,56 @@ call_id (GmRecorder *r, const GmCallArgs *args)
   return gm_record_break (r, GM_BREAK_CALL_ID, "id()");
 }
 
-/* `fold`: computes from its arguments alone; called on constants. */
+static const GmTracker *
+call_divmod (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("divmod", 2, 2);
+  return gm_divmod (r, args->args[0], args->args[1]);
+}
+
+/* With two arguments the operator; a third one asks the first alone. */
+static const GmTracker *
+call_pow (GmRecorder *r, const GmCallArgs *args)
+{
+  static const char *const names[] = { "base", "exp", "mod" };
+  const GmTracker *in[3];
+  if (!gm_args_take (r, "pow", args, names, 3, in))
+    return &gm_tracker_poison;
+  if (in[0] == NULL || in[1] == NULL)
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "pow()");
+  bool exact = true;
+  for (int i = 0; i < 3; i++) {
+    in[i] = in[i] ? gm_realize (r, in[i]) : gm_none (r);
+    exact = exact && in[i]->kind == &gm_kind_constant;
+  }
+  if (r->stop || exact)
+    return r->stop ? &gm_tracker_poison : gm_builtin_fold (r, PyDict_GetItemString (PyEval_GetBuiltins (), "pow"), &(GmCallArgs){ in, 3, NULL });
+  if (in[2]->real == Py_None)
+    return gm_binary (r, GM_BIN_POW, in[0], in[1], false);
+  const GmTracker *v = in[0]->kind == &gm_kind_object ? gm_call_special (r, in[0], "__pow__", in + 1, 2) : NULL;
+  return v && !r->stop && gm_realize (r, v)->real == Py_NotImplemented ? NULL : v;
+}
+
+static const GmTracker *
+call_round (GmRecorder *r, const GmCallArgs *args)
+{
+  static const char *const names[] = { "number", "ndigits" };
+  const GmTracker *in[2];
+  if (!gm_args_take (r, "round", args, names, 2, in))
+    return &gm_tracker_poison;
+  if (in[0] == NULL)
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "round()");
+  bool digits = in[1] && gm_realize (r, in[1])->real != Py_None; /* None is the same as no argument */
+  GmCallArgs plain = { in, digits ? 2 : 1, NULL };
+  const GmTracker *v = r->stop ? &gm_tracker_poison : gm_builtin_protocol (r, "round", &plain);
+  return v || r->stop ? v : gm_builtin_fold (r, PyDict_GetItemString (PyEval_GetBuiltins (), "round"), &plain);
+}
+
+/* Without a model: computes from its argument alone, and is called on constants; `index`: it takes what __index__ gives. */
 static const struct {
   const char *name;
   Model model;
+  bool index;
 } functions[] = {
   { "len", call_len },
   { "isinstance", call_isinstance },
@@ -347,14 +393,14 @@ static const struct {
   { "min", call_min },
   { "max", call_max },
   { "sorted", call_sorted },
-  { "divmod", NULL },
-  { "pow", NULL },
-  { "round", NULL },
-  { "chr", NULL },
+  { "divmod", call_divmod },
+  { "pow", call_pow },
+  { "round", call_round },
+  { "chr", NULL, true },
   { "ord", NULL },
-  { "hex", NULL },
-  { "oct", NULL },
-  { "bin", NULL },
+  { "hex", NULL, true },
+  { "oct", NULL, true },
+  { "bin", NULL, true },
   { "repr", call_repr },
   { "format", call_format },
   { "delattr", call_delattr },
@@ -368,10 +414,8 @@ gm_builtin_function_call (GmRecorder *r, PyObject *fn, const char *name, const G
 {
   for (size_t i = 0; i < G_N_ELEMENTS (functions); i++)
     if (fn == PyDict_GetItemString (PyEval_GetBuiltins (), functions[i].name)) {
-      const GmTracker *v = functions[i].model ? functions[i].model (r, args) : gm_builtin_protocol (r, name, args);
-      if (v == NULL && !r->stop && functions[i].model == NULL)
-        v = gm_builtin_fold (r, fn, args);
-      if (v == NULL && !r->stop && args->names == NULL && functions[i].model == NULL)
+      const GmTracker *v = functions[i].model ? functions[i].model (r, args) : gm_builtin_fold (r, fn, args);
+      if (v == NULL && !r->stop && args->names == NULL && functions[i].index)
         v = gm_builtin_with_index (r, fn, args);
       return v ? v : gm_record_break (r, GM_BREAK_CALL_C, functions[i].name);
     }

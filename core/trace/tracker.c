@@ -5,6 +5,7 @@
  * Each operation realizes lazy trackers first, so kinds never meet one; a kind without an entry
  * breaks with the operation's row.
  */
+#include "core/trace/builtin.h"
 #include "core/trace/object.h"
 #include "core/trace/row.h"
 #include "core/trace/table.h"
@@ -238,7 +239,7 @@ index_of (GmRecorder *r, const GmTracker *key)
     return key->items[0];
   if (r->stop || key->kind != &gm_kind_object || gm_value_of (key) != key)
     return gm_value_of (key); /* of an int's subclass C takes the number, whatever __index__ says */
-  const GmTracker *index = gm_call_special (r, key, "__index__", NULL, 0);
+  const GmTracker *index = gm_index_called (r, key);
   return index ? index : key;
 }
 
@@ -294,6 +295,25 @@ gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b, b
     return gm_binary (r, op, x, y, inplace);
   return gm_record_break (r, GM_BREAK_OPERATOR, binary_names[op], gm_type_text (r, a),
                           gm_type_text (r, b));
+}
+
+static bool
+takes_divmod (const GmTracker *t)
+{
+  return t->kind == &gm_kind_object || t->kind == &gm_kind_constant;
+}
+
+const GmTracker *
+gm_divmod (GmRecorder *r, const GmTracker *a, const GmTracker *b)
+{
+  a = gm_realize (r, a);
+  b = gm_realize (r, b);
+  if (r->stop || !takes_divmod (a) || !takes_divmod (b))
+    return r->stop ? POISON : NULL;
+  const GmTracker *v = a->kind->binary (r, GM_BIN_DIVMOD, a, b, false, false);
+  if (v == NULL && !r->stop && b->kind == &gm_kind_object)
+    v = b->kind->binary (r, GM_BIN_DIVMOD, b, a, true, false);
+  return v;
 }
 
 const GmTracker *

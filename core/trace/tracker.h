@@ -55,6 +55,7 @@ typedef enum {
   GM_BIN_DIV,
   GM_BIN_XOR,
   GM_N_BIN,
+  GM_BIN_DIVMOD = GM_N_BIN, /* of objects and constants alone: no instruction */
 } GmBinary;
 typedef enum { GM_UN_POS, GM_UN_NEG, GM_UN_INVERT } GmUnary;
 
@@ -284,6 +285,8 @@ const GmTracker *gm_getitem (GmRecorder *r, const GmTracker *t, const GmTracker 
 void gm_setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value);
 const GmTracker *gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b,
                             bool inplace);
+/* divmod (a, b); NULL without a break: left to Python. */
+const GmTracker *gm_divmod (GmRecorder *r, const GmTracker *a, const GmTracker *b);
 const GmTracker *gm_unary (GmRecorder *r, GmUnary op, const GmTracker *t);
 const GmTracker *gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b);
 const GmTracker *gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b);

@@ -81,9 +81,8 @@ gm_builtin_protocol (GmRecorder *r, const char *name, const GmCallArgs *args)
     const char *name, *method;
     uint32_t max;
   } rows[] = {
-    { "abs", "__abs__", 1 },     { "round", "__round__", 2 }, { "divmod", "__divmod__", 2 },
-    { "pow", "__pow__", 3 },     { "floor", "__floor__", 1 }, { "ceil", "__ceil__", 1 },
-    { "trunc", "__trunc__", 1 }, { "complex", "__complex__", 1 },
+    { "abs", "__abs__", 1 },   { "round", "__round__", 2 }, { "floor", "__floor__", 1 },
+    { "ceil", "__ceil__", 1 }, { "trunc", "__trunc__", 1 }, { "complex", "__complex__", 1 },
   };
   const GmTracker *t = args->n ? gm_realize (r, args->args[0]) : NULL;
   if (t == NULL || t->kind != &gm_kind_object || args->names)
@@ -98,6 +97,16 @@ gm_builtin_protocol (GmRecorder *r, const char *name, const GmCallArgs *args)
 }
 
 const GmTracker *
+gm_index_called (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *v = gm_call_special (r, t, "__index__", NULL, 0);
+  PyTypeObject *type = v && !r->stop ? gm_type_of (r, v) : NULL;
+  if (v == NULL || r->stop || type == &PyLong_Type)
+    return v;
+  return gm_record_break (r, GM_BREAK_CALL_METHOD, "__index__", gm_type_text (r, t)); /* a warning or a TypeError */
+}
+
+const GmTracker *
 gm_builtin_with_index (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
   const GmTracker **copy = gm_tracker_array_own (args->n);
@@ -106,7 +115,7 @@ gm_builtin_with_index (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     copy[i] = gm_realize (r, args->args[i]);
     const GmTracker *index = NULL;
     if (copy[i]->kind == &gm_kind_object && gm_value_of (copy[i]) == copy[i])
-      index = gm_call_special (r, copy[i], "__index__", NULL, 0);
+      index = gm_index_called (r, copy[i]);
     else if (copy[i]->kind == &gm_kind_scalar && PyLong_CheckExact (copy[i]->items[0]->real))
       index = copy[i]->items[0];
     any |= index != NULL;
@@ -320,7 +329,11 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 static PyTypeObject *
 type (GmRecorder *r, const GmTracker *t)
 {
-  return t->number == 0 ? Py_TYPE (t->real) : &PyCFunction_Type;
+  if (t->number == 0)
+    return Py_TYPE (t->real);
+  PyTypeObject *of = t->n == 2 ? NULL : gm_type_of (r, t->items[0]);
+  PyObject *found = of ? _PyType_Lookup (of, gm_builtin_method_name (r, t)) : t->n == 2 ? t->real : NULL;
+  return found && Py_IS_TYPE (found, &PyWrapperDescr_Type) ? gm_host.method_wrapper_type : &PyCFunction_Type;
 }
 
 static int

@@ -6,6 +6,7 @@
  * no user code runs.  If it raises, plain Python will raise the same: a break.
  */
 #include "core/trace/builtin.h"
+#include "core/trace/object.h"
 #include "core/trace/size.h"
 
 #include <string.h>
@@ -192,10 +193,10 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
 {
   typedef PyObject *(*Function) (PyObject *, PyObject *);
   /* in place they differ in what they say when they refuse */
-  static const Function functions[2][GM_N_BIN] = {
+  static const Function functions[2][GM_N_BIN + 1] = {
     { PyNumber_Add, PyNumber_And, PyNumber_FloorDivide, PyNumber_Lshift,
       PyNumber_MatrixMultiply, PyNumber_Multiply, PyNumber_Remainder, PyNumber_Or, NULL,
-      PyNumber_Rshift, PyNumber_Subtract, PyNumber_TrueDivide, PyNumber_Xor },
+      PyNumber_Rshift, PyNumber_Subtract, PyNumber_TrueDivide, PyNumber_Xor, PyNumber_Divmod },
     { PyNumber_InPlaceAdd, PyNumber_InPlaceAnd, PyNumber_InPlaceFloorDivide,
       PyNumber_InPlaceLshift, PyNumber_InPlaceMatrixMultiply, PyNumber_InPlaceMultiply,
       PyNumber_InPlaceRemainder, PyNumber_InPlaceOr, NULL, PyNumber_InPlaceRshift,
@@ -204,6 +205,9 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   if (other->kind != &gm_kind_constant
       && !(op == GM_BIN_MOD && PyUnicode_Check (t->real) && !reflected))
     return NULL;
+  if (other->kind == &gm_kind_object && PyType_IsSubtype ((PyTypeObject *) other->data, Py_TYPE (t->real))
+      && gm_object_how (r, other, "__rmod__", NULL) != GM_HOW_C)
+    return NULL; /* the reflected method of a subclass comes first */
   PyObject *o = gm_constant (r, other);
   if (o == NULL)
     return op == GM_BIN_MOD && !reflected && !r->stop ? gm_percent (r, t, other) : NULL;

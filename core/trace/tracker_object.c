@@ -346,9 +346,9 @@ static const GmTracker *
 binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
         bool inplace)
 {
-  static const char *const names[GM_N_BIN] = {
+  static const char *const names[GM_N_BIN + 1] = {
     "add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
-    "or",  "pow", "rshift",   "sub",    "truediv", "xor",
+    "or",  "pow", "rshift",   "sub",    "truediv", "xor", "divmod",
   };
   char name[32];
   if (inplace && !reflected) {
