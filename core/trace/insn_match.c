@@ -4,6 +4,7 @@
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
 #include "core/trace/insns.h"
+#include "core/trace/keys.h"
 
 /* The bit of the type that CPython asks; classes of the user's have it through their bases. */
 static void
@@ -40,11 +41,15 @@ gm_insn_match_keys (GmRecorder *r, const GmInsn *i)
     return;
   }
   g_autofree const GmTracker **values = gm_tracker_array_own (keys->n);
-  for (uint32_t k = 0; k < keys->n && !r->stop; k++)
-    if ((values[k] = gm_dict_lookup (r, subject, keys->items[k])) == NULL) {
+  for (uint32_t k = 0; k < keys->n && !r->stop; k++) {
+    for (uint32_t i = 0; i < k && !r->stop; i++)
+      if (gm_key_equals (r, keys->items[i], keys->items[k]))
+        gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "ValueError: mapping pattern checks duplicate key");
+    if (!r->stop && (values[k] = gm_dict_lookup (r, subject, keys->items[k])) == NULL) {
       gm_push (r, gm_none (r));
       return;
     }
+  }
   gm_push (r, gm_tuple_new (r, values, keys->n));
 }
 
@@ -73,7 +78,7 @@ gm_insn_match_class (GmRecorder *r, const GmInsn *i)
   if (r->stop)
     return;
   if (cls->kind != &gm_kind_class || names->kind != &gm_kind_tuple) {
-    gm_raise_new (r, PyExc_TypeError, "called match pattern must be a class");
+    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "TypeError: called match pattern must be a class");
     return;
   }
   bool instance = gm_is_instance (r, subject, cls);
@@ -81,7 +86,7 @@ gm_insn_match_class (GmRecorder *r, const GmInsn *i)
     gm_push (r, gm_none (r));
     return;
   }
-  g_autoptr (GPtrArray) values = g_ptr_array_new ();
+  g_autoptr (GPtrArray) values = g_ptr_array_new (), seen = g_ptr_array_new ();
   uint32_t n = i->arg;
   PyObject *key = gm_record_take (r, PyUnicode_InternFromString ("__match_args__"));
   const GmTracker *fields = n ? attribute (r, cls, key) : NULL;
@@ -101,6 +106,12 @@ gm_insn_match_class (GmRecorder *r, const GmInsn *i)
       gm_record_break (r, GM_BREAK_UNSUPPORTED_INSN, "match with names that are no strings");
       return;
     }
+    for (uint32_t j = 0; j < seen->len; j++)
+      if (gm_str_equal (seen->pdata[j], name)) {
+        gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "TypeError: multiple sub-patterns for an attribute");
+        return;
+      }
+    g_ptr_array_add (seen, name);
     const GmTracker *v = attribute (r, subject, name);
     if (v == NULL && !r->stop) {
       gm_push (r, gm_none (r));
