@@ -58,6 +58,14 @@ gm_object_default (const char *name)
   return PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), name);
 }
 
+/* Of C, and made for objects of another class: calling it raises. */
+static bool
+is_foreign (PyTypeObject *type, PyObject *o)
+{
+  bool typed = Py_IS_TYPE (o, &PyWrapperDescr_Type) || Py_IS_TYPE (o, &PyMethodDescr_Type);
+  return typed && !PyType_IsSubtype (type, ((PyDescrObject *) o)->d_type);
+}
+
 static bool
 is_c_descriptor (PyObject *o)
 {
@@ -76,7 +84,7 @@ gm_object_how (GmRecorder *r, const GmTracker *t, const char *name, PyObject **f
     return GM_HOW_ABSENT;
   if (PyFunction_Check (o))
     return GM_HOW_PYTHON;
-  return is_c_descriptor (o) ? GM_HOW_C : GM_HOW_OTHER;
+  return is_c_descriptor (o) && !is_foreign ((PyTypeObject *) t->data, o) ? GM_HOW_C : GM_HOW_OTHER;
 }
 
 /* A method of C that is nothing but this function: object's own, or list's ... of the same. */
@@ -199,6 +207,28 @@ user_get (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *found, co
   return gm_call_n (r, gm_wrap (r, get, gm_source_class_attr (r, kind, key)), args, 3);
 }
 
+/* A function, and what is called and bound like one. */
+static bool
+binds_like_function (PyObject *o)
+{
+  PyTypeObject *kind = Py_TYPE (o);
+  return PyFunction_Check (o) || (gm_host.compiled_type && (PyObject *) kind == gm_host.compiled_type)
+         || (gm_host.marked_type && kind == gm_host.marked_type);
+}
+
+/* What a classmethod gives: until 3.12 it hands the class to __get__ of what it is put over, if that has one. */
+static const GmTracker *
+class_method_get (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *inner, const char *label)
+{
+  PyTypeObject *kind = Py_TYPE (inner);
+  bool binds = PY_VERSION_HEX < 0x030d0000 && kind->tp_descr_get && !PyCFunction_Check (inner);
+  if (binds && kind == &PyProperty_Type)
+    return property_get (r, class_tracker (r, type), inner, name);
+  if ((binds && !binds_like_function (inner)) || kind->tp_call == NULL)
+    return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), type->tp_name);
+  return gm_method_new (r, gm_wrap (r, inner, gm_source_const (r, inner, label)), class_tracker (r, type));
+}
+
 const GmTracker *
 gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObject *name,
                    PyObject *found, const GmTracker *self)
@@ -208,16 +238,15 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
   g_autofree char *label = g_strdup_printf ("%s.%s", owner->tp_name, text);
   const GmSource *source =
       owner == type ? gm_source_class_attr (r, type, name) : gm_source_const (r, found, label);
-  if (PyFunction_Check (found)
-      || (gm_host.compiled_type && (PyObject *) kind == gm_host.compiled_type)
-      || (gm_host.marked_type && kind == gm_host.marked_type)) {
+  if (binds_like_function (found)) {
     const GmTracker *f = gm_wrap (r, found, source);
     return self ? gm_method_new (r, f, self) : f;
   }
   if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) {
     PyObject *inner = gm_record_take (r, PyObject_GetAttrString (found, "__func__"));
-    const GmTracker *f = gm_wrap (r, inner, gm_source_const (r, inner, label));
-    return kind == &PyStaticMethod_Type ? f : gm_method_new (r, f, class_tracker (r, type));
+    if (kind == &PyClassMethod_Type)
+      return class_method_get (r, type, name, inner, label);
+    return gm_wrap (r, inner, gm_source_const (r, inner, label));
   }
   if (kind == &PyProperty_Type)
     return self ? property_get (r, self, found, name) : gm_wrap_lazy (r, found, source);
@@ -430,6 +459,20 @@ user_set (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name,
   gm_call_n (r, gm_wrap (r, set, gm_source_class_attr (r, kind, key)), args, value ? 3 : 2);
 }
 
+/* Raises what a property without a setter, or deleter, says: the property knows its name, which need not be the one that was asked. */
+static void
+property_refuses (GmRecorder *r, const GmTracker *t, PyObject *property, bool set)
+{
+  PyTypeObject *type = (PyTypeObject *) t->data;
+  PyObject *object = t->real ? Py_NewRef (t->real) : gm_layout_of (type) == &PyBaseObject_Type ? PyType_GenericAlloc (type, 0) : NULL;
+  if (object && PyProperty_Type.tp_descr_set (property, object, set ? Py_None : NULL) < 0)
+    gm_raise_pending (r);
+  else
+    gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, "a property", gm_type_text (r, t));
+  PyErr_Clear ();
+  Py_XDECREF (object);
+}
+
 static void
 property_set (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name,
               const GmTracker *value)
@@ -440,8 +483,7 @@ property_set (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name
   if (PyFunction_Check (setter))
     gm_call_n (r, gm_wrap (r, setter, gm_source_const (r, setter, text)), args, value ? 2 : 1);
   else if (setter == Py_None)
-    gm_raise_new (r, PyExc_AttributeError, "property '%s' of '%s' object has no %s", text,
-                  ((PyTypeObject *) t->data)->tp_name, value ? "setter" : "deleter");
+    property_refuses (r, t, found, value != NULL);
   else
     gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, text, gm_type_text (r, t));
 }
