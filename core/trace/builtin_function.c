@@ -8,6 +8,7 @@
 #include "core/trace/object.h"
 #include "core/trace/size.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef const GmTracker *(*Model) (GmRecorder *r, const GmCallArgs *args);
@@ -131,6 +132,8 @@ call_hash (GmRecorder *r, const GmCallArgs *args)
   PLAIN ("hash", 1, 1);
   Py_hash_t hash;
   const GmTracker *t = gm_realize (r, args->args[0]);
+  if (!r->stop && t->kind == &gm_kind_constant && PyFloat_Check (t->real) && isnan (PyFloat_AS_DOUBLE (t->real)))
+    return gm_record_break (r, GM_BREAK_CALL_ID, "hash() of NaN"); /* it is the object's */
   if (gm_key_hash (r, t, &hash) || (!r->stop && t->kind == &gm_kind_tuple && gm_tuple_hash (r, t, &hash))
       || (!r->stop && gm_key_hash_called (r, t, &hash)))
     return gm_from_int (r, hash);

@@ -13,6 +13,7 @@
 #include "core/trace/keys.h"
 #include "core/trace/object.h"
 
+#include <math.h>
 #include <string.h>
 
 /* True if the function is the __hash__ of Enum, which asks for the member's name alone. */
@@ -53,11 +54,14 @@ static PyObject *
 key_value (GmRecorder *r, const GmTracker *k)
 {
   const GmTracker *value = gm_value_of (k);
+  PyObject *hash, *eq;
   if (value != k
-      && (gm_object_how (r, k, "__hash__", NULL) != GM_HOW_C
-          || gm_object_how (r, k, "__eq__", NULL) != GM_HOW_C))
+      && (gm_object_how (r, k, "__hash__", &hash) != GM_HOW_C || gm_object_how (r, k, "__eq__", &eq) != GM_HOW_C
+          || hash == gm_object_default ("__hash__") || eq == gm_object_default ("__eq__")))
     return NULL;
-  return gm_constant (r, value);
+  PyObject *o = gm_constant (r, value);
+  bool nan = value != k && o && PyFloat_Check (o) && isnan (PyFloat_AS_DOUBLE (o)); /* the object's, not the number's */
+  return nan ? NULL : o;
 }
 
 /* -- Keys of the user's ---------------------------------------------------- */
