@@ -5,6 +5,8 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/contents.h"
+#include "core/trace/exception.h"
+#include "core/trace/object.h"
 #include "core/trace/set.h"
 
 static int64_t
@@ -20,11 +22,25 @@ iter (GmRecorder *r, const GmTracker *t)
   return gm_iterator_over (r, t);
 }
 
+/* A pair is among the items if its first is a key, under which a value stands that is equal to its second. */
+static const GmTracker *
+contains_pair (GmRecorder *r, const GmTracker *dict, const GmTracker *item)
+{
+  item = gm_realize (r, item);
+  const GmTracker *pair = r->stop || gm_storage (item) == NULL ? item : gm_storage (item);
+  if (r->stop || pair->kind != &gm_kind_tuple || pair->n != 2)
+    return r->stop ? &gm_tracker_poison : gm_from_bool (r, false);
+  const GmTracker *value = gm_dict_lookup (r, dict, pair->items[0]);
+  return gm_from_bool (r, value && !r->stop && gm_same_or_equal (r, value, pair->items[1]));
+}
+
 static const GmTracker *
 contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
   if (t->number == 0)
     return gm_kind_dict.contains (r, t->items[0], item);
+  if (t->number == 2)
+    return contains_pair (r, t->items[0], item);
   g_autoptr (GPtrArray) all = gm_iterate (r, t);
   for (uint32_t i = 0; all && i < all->len && !r->stop; i++)
     if (gm_same_or_equal (r, all->pdata[i], item))
@@ -53,8 +69,15 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
       || (op != GM_BIN_AND && op != GM_BIN_OR && op != GM_BIN_SUB && op != GM_BIN_XOR))
     return NULL;
   const GmTracker *a = as_set (r, t), *b = r->stop ? NULL : as_set (r, other);
+  if (r->pending && (op == GM_BIN_AND || op == GM_BIN_XOR)) { /* CPython adds no more to a set than comes out */
+    r->pending = NULL;
+    r->stop = NULL;
+    return gm_record_break (r, GM_BREAK_OPERATOR, "& or ^", gm_type_text (r, t), gm_type_text (r, other));
+  }
   if (a == NULL || b == NULL)
     return r->stop ? &gm_tracker_poison : NULL;
+  if (reflected && b->number) /* of a frozenset and a view comes a set */
+    b = gm_set_of (r, b);
   const GmTracker *v = reflected ? gm_binary (r, op, b, a, false) : gm_binary (r, op, a, b, false);
   if (!r->stop && v->kind == &gm_kind_set && !v->number) { /* CPython fills it in another way */
     const GmTracker *contents = gm_contents_of (r, v);
@@ -63,15 +86,33 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   return v;
 }
 
+static bool
+is_set (const GmTracker *t)
+{
+  return t->kind == &gm_kind_set || (t->kind == &gm_kind_view && t->number != 1);
+}
+
+/* Every item of `a` is looked up in `b`, up to the first that is not there: what is not looked up need not be hashable. */
+static bool
+is_within (GmRecorder *r, const GmTracker *a, const GmTracker *b)
+{
+  const GmTracker *it = gm_iter (r, a), *item;
+  while (!r->stop && (item = gm_next (r, it)) != NULL)
+    if (!gm_truth (r, gm_contains (r, b, item)))
+      return false;
+  return !r->stop;
+}
+
 static const GmTracker *
 compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {
-  if (t->number == 1 || (other->kind != &gm_kind_set && other->kind != &gm_kind_view))
+  if (!is_set (t) || !is_set (other))
     return NULL;
-  const GmTracker *a = as_set (r, t), *b = r->stop ? NULL : as_set (r, other);
-  if (a == NULL || b == NULL)
-    return r->stop ? &gm_tracker_poison : NULL;
-  return gm_compare (r, op, a, b);
+  int64_t n = gm_len (r, t), m = gm_len (r, other);
+  bool sizes = op == Py_LT ? n < m : op == Py_LE ? n <= m : op == Py_GT ? n > m : op == Py_GE ? n >= m : n == m;
+  bool larger = op == Py_GT || op == Py_GE;
+  bool holds = sizes && !r->stop && is_within (r, larger ? other : t, larger ? t : other);
+  return r->stop ? &gm_tracker_poison : gm_from_bool (r, holds != (op == Py_NE));
 }
 
 static const GmTracker *
@@ -79,9 +120,14 @@ isdisjoint (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "isdisjoint", args, 1, 1))
     return &gm_tracker_poison;
-  g_autoptr (GPtrArray) all = gm_iterate (r, args->args[0]);
-  for (uint32_t i = 0; all && i < all->len && !r->stop; i++)
-    if (gm_truth (r, contains (r, t, all->pdata[i])))
+  const GmTracker *other = gm_realize (r, args->args[0]), *in = t, *item;
+  if (!r->stop && is_set (other) && gm_len (r, other) > gm_len (r, t)) { /* the shorter one is read */
+    in = other;
+    other = t;
+  }
+  const GmTracker *it = gm_iter (r, other);
+  while (!r->stop && (item = gm_next (r, it)) != NULL)
+    if (gm_truth (r, gm_contains (r, in, item)))
       return gm_from_bool (r, false);
   return gm_from_bool (r, true);
 }
