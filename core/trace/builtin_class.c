@@ -183,6 +183,17 @@ make_super (GmRecorder *r, const GmCallArgs *args)
 }
 
 static const GmTracker *
+make_method (GmRecorder *r, const GmCallArgs *args)
+{
+  const GmTracker *f = gm_realize (r, args->args[0]), *self = gm_realize (r, args->args[1]);
+  if (r->stop)
+    return &gm_tracker_poison;
+  bool callable = f->kind == &gm_kind_object ? gm_class_lookup_text (r, (PyTypeObject *) f->data, "__call__") != NULL : f->kind->call != NULL;
+  return callable && self->real != Py_None ? gm_method_new (r, f, self)
+                                           : gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "a method of what cannot be called, or of None");
+}
+
+static const GmTracker *
 make_slice (GmRecorder *r, const GmCallArgs *args)
 {
   PLAIN ("slice", 1, 3);
@@ -222,7 +233,7 @@ gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args
   if (gm_is_namespace (type))
     return gm_namespace_new (r, type, args);
   if (type == &PyMethod_Type && args->n == 2 && args->names == NULL)
-    return gm_method_new (r, args->args[0], args->args[1]);
+    return make_method (r, args);
   const GmTracker *descriptor = gm_descriptor_new (r, type, args);
   if (descriptor)
     return descriptor;

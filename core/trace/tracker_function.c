@@ -336,6 +336,13 @@ method_get (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop || self->real == Py_None ? t : gm_method_new (r, t, self);
 }
 
+/* A method that is bound stays so. */
+static const GmTracker *
+bound_get (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_args_plain (r, "__get__", args, 1, 2) ? t : &gm_tracker_poison;
+}
+
 static const GmTracker *
 method_call_self (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -528,7 +535,11 @@ method_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return t->items[0];
   if (PyUnicode_CompareWithASCIIString (name, "__self__") == 0)
     return t->items[1];
-  return gm_getattr_opt (r, t->items[0], name);
+  if (_PyType_Lookup (&PyMethod_Type, name) == NULL || PyUnicode_CompareWithASCIIString (name, "__doc__") == 0)
+    return gm_getattr_opt (r, t->items[0], name); /* what methods do not have themselves is the function's */
+  static const GmMethodRow rows[] = { { "__get__", bound_get }, { "__call__", method_call_self }, { NULL, NULL } };
+  const GmTracker *v = gm_method_row (r, rows, t, name);
+  return v ? v : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "method");
 }
 
 static bool

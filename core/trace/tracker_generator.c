@@ -222,9 +222,12 @@ close_generator (GmRecorder *r, const GmTracker *t)
       throw_into (r, t, gm_exception_new (r, (PyTypeObject *) PyExc_GeneratorExit, NULL, 0));
   if (value && !r->stop)
     return gm_raise_new (r, PyExc_RuntimeError, "generator ignored GeneratorExit");
+  bool returned = !r->stop; /* since 3.13 the caller sees with what */
   if (r->pending && !gm_exception_caught (r, PyExc_GeneratorExit))
     gm_exception_caught (r, PyExc_StopIteration);
-  return r->stop ? &gm_tracker_poison : gm_none (r);
+  return r->stop                                        ? &gm_tracker_poison
+         : returned && PY_VERSION_HEX >= 0x030d0000 ? r->stopped_value
+                                                        : gm_none (r);
 }
 
 /* -- Methods --------------------------------------------------------------- */
