@@ -115,9 +115,32 @@ call_delattr (GmRecorder *r, const GmCallArgs *args)
   return gm_none (r);
 }
 
+/* Until 3.12 a frame has one dict of its variables, which keeps what the program puts into it: a second look in the same function may find that. */
+static bool
+may_look_again (const GmCode *code)
+{
+  static const char *const names[] = { "locals", "vars", "dir", "eval", "exec" };
+  uint32_t looks = 0;
+  for (uint32_t i = 0; i < code->n_insns && PY_VERSION_HEX < 0x030d0000; i++) {
+    const GmInsn *insn = &code->insns[i];
+    for (size_t k = 0; k < G_N_ELEMENTS (names) && insn->op == GM_INSN_LOAD_GLOBAL; k++)
+      looks += PyUnicode_CompareWithASCIIString (insn->obj, names[k]) == 0;
+    looks += gm_insns[insn->op].operand == GM_OPERAND_JUMP && insn->target <= i;
+  }
+  return looks > 1;
+}
+
+static const GmTracker *
+call_locals (GmRecorder *r, const GmCallArgs *args)
+{
+  return args->n < 2 && may_look_again (r->frame->code) ? gm_record_break (r, GM_BREAK_CALL_LOCALS, "locals(), vars(), eval() or exec()") : NULL;
+}
+
 static const GmTracker *
 call_vars (GmRecorder *r, const GmCallArgs *args)
 {
+  if (args->n == 0 && call_locals (r, args))
+    return &gm_tracker_poison;
   PLAIN ("vars", 1, 1);
   const GmTracker *dict =
       gm_getattr_opt (r, args->args[0], gm_record_take (r, PyUnicode_InternFromString ("__dict__")));
@@ -408,6 +431,9 @@ static const struct {
   { "format", call_format },
   { "delattr", call_delattr },
   { "vars", call_vars },
+  { "locals", call_locals },
+  { "eval", call_locals },
+  { "exec", call_locals },
   { "hash", call_hash },
   { "ascii", gm_ascii },
 };

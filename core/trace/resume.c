@@ -96,13 +96,13 @@ finds_no_name (GmRecorder *r, const GmFrame *f, uint32_t insn)
          && gm_global_load (r, f->builtins, i->obj) == NULL;
 }
 
-/* The slots of the bound variables that are live or held. */
+/* The slots of the bound variables that are live or held; all of a frame that called one which looks at its callers. */
 static uint32_t
 live_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, uint32_t *locals)
 {
   const GmCode *code = f->code;
   const GmLiveness *live = gm_liveness_get (code);
-  bool all = f == r->frame && finds_no_name (r, f, insn);
+  bool all = f == r->frame ? finds_no_name (r, f, insn) : gm_liveness_sees_frame (r->frame->code);
   uint32_t n = 0;
   for (uint32_t s = 0; s < code->n_slots; s++) {
     const GmTracker *t = gm_heap_load (&r->heap, f->id, s);
@@ -269,8 +269,8 @@ static bool
 is_final (GmBreak id)
 {
   return id == GM_BREAK_LOOP_LIMIT || id == GM_BREAK_GRAPH_LIMIT ||
-         id == GM_BREAK_MEMORY_LIMIT || id == GM_BREAK_CALL_SIZE || id == GM_BREAK_STATE_DIFFERS ||
-         id == GM_BREAK_GUARD_FAILED_AT_BIRTH;
+         id == GM_BREAK_MEMORY_LIMIT || id == GM_BREAK_CALL_SIZE || id == GM_BREAK_CALL_LOCALS || id == GM_BREAK_CELLS_SEEN ||
+         id == GM_BREAK_STATE_DIFFERS || id == GM_BREAK_GUARD_FAILED_AT_BIRTH;
 }
 
 /* Where the lines of the frames and of the root begin that have been reached, the newest first. */

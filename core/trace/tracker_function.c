@@ -373,6 +373,10 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     v = t->real ? existing_annotations (r, t, name) : annotations_get (r, t);
   if (v == NULL && is_type_params (name))
     v = type_params_get (r, t, name);
+  PyObject *globals, *builtins;
+  const GmCode *code = v == NULL && t->real == NULL ? gm_function_code (r, t, &globals, &builtins) : NULL;
+  if (code && code->n_free && PyUnicode_CompareWithASCIIString (name, "__closure__") == 0)
+    return gm_record_break (r, GM_BREAK_CELLS_SEEN, PyUnicode_AsUTF8 (code->code->co_name));
   return v ? v : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "function");
 }
 

@@ -269,6 +269,7 @@ PROGRAMS = {
     "MEMORY_LIMIT": copies,
     "SIZE_PROMISE": (lambda x: x + 1, promised()),
     "CALL_SIZE": lambda x: x + sys.getsizeof([1]),
+    "CELLS_SEEN": lambda x: (lambda: x).__closure__[0] and x,
     "GRAPH_LIMIT": many_nodes,
     "ATTRIBUTE_MISSING": lambda x: delattr(Plain(), "nothing"),
     "ATTRIBUTE_HOOK": (lambda x, h: x + h.a, X, Hooked()),
@@ -324,6 +325,11 @@ ELSEWHERE = {
     "STATE_DIFFERS": "a fault of ours, found by GM_STRESS=rollback",
     "TENSOR_LAYOUT": "tensors of Python have at most 8 dimensions",
 }
+
+if sys.version_info < (3, 13):
+    PROGRAMS["CALL_LOCALS"] = lambda x: (locals(), x + len(vars()))
+else:
+    ELSEWHERE["CALL_LOCALS"] = "each call gives a dict of its own"
 
 
 def rows():
