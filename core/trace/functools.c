@@ -68,7 +68,10 @@ join (GmRecorder *r, const GmTracker *before, const GmTracker *keywords, const G
   gm_tracker_copy (items + n_before, args->args, args->n);
   PyObject *names = gm_record_take (r, PyTuple_New (n_named));
   for (uint32_t k = 0; k < n_named; k++) {
-    PyTuple_SET_ITEM (names, k, Py_NewRef (contents->items[2 * k]->real));
+    const GmTracker *name = gm_realize (r, contents->items[2 * k]);
+    if (r->stop || name->kind != &gm_kind_constant || !PyUnicode_CheckExact (name->real)) /* the program may put anything in there */
+      return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "partial() with a keyword that is no text");
+    PyTuple_SET_ITEM (names, k, Py_NewRef (name->real));
     items[n_before + args->n + k] = contents->items[2 * k + 1];
   }
   *all = (GmCallArgs){ items, n_before + args->n, n_named ? names : NULL };
@@ -130,6 +133,9 @@ gm_partial_build (GmResidualBuilder *b, const GmTracker *t)
   if (parts[0] == NULL || parts[1] == NULL || parts[2] == NULL)
     return false;
   const GmTracker *named = gm_contents_of (r, parts[2]);
+  for (uint32_t i = 0; i < named->n; i += 2)
+    if (named->items[i]->kind != &gm_kind_constant || !PyUnicode_CheckExact (named->items[i]->real))
+      return false;
   gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
   gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) t->data);
   gm_residual_value (b, parts[0]);

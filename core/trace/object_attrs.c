@@ -129,12 +129,12 @@ class_tracker (GmRecorder *r, PyTypeObject *type)
   return gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name));
 }
 
-/* False of what a class of C made of a dict says anew, as defaultdict's __init__ and __repr__. */
+/* False of what a class of C made of a dict says anew, as defaultdict's __init__ and __repr__, and of dict's methods where an OrderedDict has its own. */
 static bool
 knows_descriptor (const GmTracker *storage, PyObject *found)
 {
   bool descriptor = storage->kind == &gm_kind_dict && (Py_IS_TYPE (found, &PyWrapperDescr_Type) || Py_IS_TYPE (found, &PyMethodDescr_Type));
-  return !descriptor || PyType_IsSubtype (gm_dict_owner (storage), ((PyDescrObject *) found)->d_type);
+  return !descriptor || _PyType_Lookup (gm_dict_owner (storage), ((PyDescrObject *) found)->d_name) == found;
 }
 
 /* OrderedDict's and defaultdict's copy (): their class, called. */

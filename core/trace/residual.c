@@ -40,7 +40,10 @@ struct GmResidualBuilder {
   GPtrArray *unfilled; /* GmTracker: cells and classes whose contents are still to be stored */
   GHashTable *busy;    /* tuples being built: a tuple cannot be allocated before its items */
   int depth, max_depth, line;
+  uint32_t nesting; /* of the value that is being built */
 };
+
+#define MAX_NESTING 2000 /* values in values: the C stack holds the way down */
 
 GmRecorder *
 gm_residual_recorder (GmResidualBuilder *b)
@@ -144,6 +147,11 @@ gm_residual_value (GmResidualBuilder *b, const GmTracker *t)
   bool tuple = t->kind == &gm_kind_tuple, anew = t->kind->builds_anew;
   if (anew && gm_residual_cached (b, t))
     return;
+  if (b->nesting == MAX_NESTING) {
+    gm_record_break (r, GM_BREAK_ESCAPE, "value that is nested so deep");
+    return;
+  }
+  b->nesting++;
   if ((tuple && !g_hash_table_add (b->busy, (gpointer) t)) || t->kind->build == NULL ||
       !t->kind->build (b, t))
     gm_record_break (r, GM_BREAK_ESCAPE, gm_type_text (r, t));
@@ -153,6 +161,7 @@ gm_residual_value (GmResidualBuilder *b, const GmTracker *t)
   }
   if (tuple)
     g_hash_table_remove (b->busy, t);
+  b->nesting--;
 }
 
 /* -- Effects --------------------------------------------------------------- */

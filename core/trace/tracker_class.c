@@ -375,6 +375,10 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   PyObject *both = PyNumber_Or (t->real, other->real);
   if (both == NULL)
     return gm_record_break_exception (r);
+  if (PyType_Check (both)) { /* int | int is int */
+    gm_record_take (r, both);
+    return both == t->real ? t : other;
+  }
   return gm_tracker (r, .kind = &gm_kind_constant, .real = gm_record_take (r, both));
 }
 

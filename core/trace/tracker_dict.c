@@ -101,7 +101,7 @@ gm_dict_contents (GmRecorder *r, const GmTracker *t)
     gm_record_take (r, order);
   Py_ssize_t pos = 0;
   PyObject *key, *value;
-  while (order ? i < n && (key = PyList_GET_ITEM (order, i)) != NULL
+  while (order ? i < n && i < PyList_GET_SIZE (order) && (key = PyList_GET_ITEM (order, i)) != NULL
                      && (value = PyDict_GetItemWithError (t->real, key)) != NULL
                : PyDict_Next (t->real, &pos, &key, &value)) {
     GmKeyKind kind = gm_key_kind (key);
@@ -116,6 +116,9 @@ gm_dict_contents (GmRecorder *r, const GmTracker *t)
     items[2 * i + 1] = gm_wrap_lazy (r, value, gm_source_dict_item (r, t->source, key));
     i++;
   }
+  PyErr_Clear ();
+  if (i != n)
+    return gm_record_break (r, GM_BREAK_VALUE_KIND, "OrderedDict that methods of dict have changed");
   if (t->number)
     gm_guard (r, ORDERED_KEYS, t->source, .obj = keys);
   else
