@@ -367,6 +367,8 @@ TEST_FILES = \
   tests/trace/test_capture_all.py \
   tests/trace/test_control.py \
   tests/trace/test_cpython_bugs.py \
+  tests/trace/test_data_model.py \
+  tests/trace/test_objects_that_pretend.py \
   tests/trace/test_fact_table.py \
   tests/trace/facts.py \
   tests/trace/facts_values.py \
