@@ -285,7 +285,7 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
   }
   /* A method of C without a model: its call breaks. */
   if (self && self->real && self->source && kind == &PyMethodDescr_Type && (!gm_is_user_type (type) || gm_is_random (self)))
-    return gm_builtin_method (r, text, self);
+    return gm_builtin_of (r, gm_builtin_method (r, text, self), found, self);
   return gm_record_break (r, GM_BREAK_ATTRIBUTE, text, type->tp_name);
 }
 
