@@ -25,7 +25,8 @@ const GmTracker *gm_math_prod (GmRecorder *r, const GmCallArgs *args);
 const GmTracker *gm_mode_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 /* Functions that ask a method of the object's class (abs, round ...), if that is one of Python: its result.  NULL, without a break: none. */
 const GmTracker *gm_builtin_protocol (GmRecorder *r, const char *name, const GmCallArgs *args);
-/* What the __index__ of an object's class gives, an exact int; NULL, without a break, if that is no method of Python. */
+/* Returns what the __index__ of an object's class gives, an exact int; NULL, without a break, if
+ * that is no method of Python. */
 const GmTracker *gm_index_called (GmRecorder *r, const GmTracker *t);
 /* Functions that take an index, on an object of the user's with an __index__; NULL, without a break: there is none among the arguments. */
 const GmTracker *gm_builtin_with_index (GmRecorder *r, PyObject *fn, const GmCallArgs *args);

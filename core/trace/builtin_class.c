@@ -43,7 +43,8 @@ convert_number (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     const char *name = type == &PyLong_Type ? "__int__" : "__float__";
     v = gm_call_special (r, t, name, NULL, 0);
     if (v && !r->stop && (v = gm_realize (r, v)) && !(v->real && Py_IS_TYPE (v->real, type)))
-      return gm_record_break (r, GM_BREAK_CALL_METHOD, name, gm_type_text (r, t)); /* a warning or a TypeError */
+      return gm_record_break (r, GM_BREAK_CALL_METHOD, name,
+                              gm_type_text (r, t)); /* a warning or a TypeError */
   }
   if (v == NULL && !r->stop && type == &PyComplex_Type && !args->names) {
     v = gm_builtin_protocol (r, "complex", args);
@@ -51,7 +52,9 @@ convert_number (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
       return gm_record_break (r, GM_BREAK_CALL_METHOD, "__complex__", gm_type_text (r, t));
   }
   if (v == NULL && !r->stop && args->names == NULL)
-    v = type == &PyRange_Type || type == &PyLong_Type ? gm_builtin_with_index (r, (PyObject *) type, args) : NULL;
+    v = type == &PyRange_Type || type == &PyLong_Type
+            ? gm_builtin_with_index (r, (PyObject *) type, args)
+            : NULL;
   return v ? v : gm_record_break (r, GM_BREAK_CALL_C, type->tp_name);
 }
 
@@ -188,9 +191,13 @@ make_method (GmRecorder *r, const GmCallArgs *args)
   const GmTracker *f = gm_realize (r, args->args[0]), *self = gm_realize (r, args->args[1]);
   if (r->stop)
     return &gm_tracker_poison;
-  bool callable = f->kind == &gm_kind_object ? gm_class_lookup_text (r, (PyTypeObject *) f->data, "__call__") != NULL : f->kind->call != NULL;
-  return callable && self->real != Py_None ? gm_method_new (r, f, self)
-                                           : gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "a method of what cannot be called, or of None");
+  bool callable = f->kind == &gm_kind_object
+                      ? gm_class_lookup_text (r, (PyTypeObject *) f->data, "__call__") != NULL
+                      : f->kind->call != NULL;
+  return callable && self->real != Py_None
+             ? gm_method_new (r, f, self)
+             : gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                                "a method of what cannot be called, or of None");
 }
 
 static const GmTracker *

@@ -115,7 +115,8 @@ call_delattr (GmRecorder *r, const GmCallArgs *args)
   return gm_none (r);
 }
 
-/* Until 3.12 a frame has one dict of its variables, which keeps what the program puts into it: a second look in the same function may find that. */
+/* Until 3.12 a frame has one dict of its variables, which keeps what the program puts into it: a
+ * second look in the same function may find that. */
 static bool
 may_look_again (const GmCode *code)
 {
@@ -133,7 +134,9 @@ may_look_again (const GmCode *code)
 static const GmTracker *
 call_locals (GmRecorder *r, const GmCallArgs *args)
 {
-  return args->n < 2 && may_look_again (r->frame->code) ? gm_record_break (r, GM_BREAK_CALL_LOCALS, "locals(), vars(), eval() or exec()") : NULL;
+  return args->n < 2 && may_look_again (r->frame->code)
+             ? gm_record_break (r, GM_BREAK_CALL_LOCALS, "locals(), vars(), eval() or exec()")
+             : NULL;
 }
 
 static const GmTracker *
@@ -155,7 +158,8 @@ call_hash (GmRecorder *r, const GmCallArgs *args)
   PLAIN ("hash", 1, 1);
   Py_hash_t hash;
   const GmTracker *t = gm_realize (r, args->args[0]);
-  if (!r->stop && t->kind == &gm_kind_constant && PyFloat_Check (t->real) && isnan (PyFloat_AS_DOUBLE (t->real)))
+  if (!r->stop && t->kind == &gm_kind_constant && PyFloat_Check (t->real)
+      && isnan (PyFloat_AS_DOUBLE (t->real)))
     return gm_record_break (r, GM_BREAK_CALL_ID, "hash() of NaN"); /* it is the object's */
   if (gm_key_hash (r, t, &hash) || (!r->stop && t->kind == &gm_kind_tuple && gm_tuple_hash (r, t, &hash))
       || (!r->stop && gm_key_hash_called (r, t, &hash)))
@@ -286,7 +290,8 @@ call_sorted (GmRecorder *r, const GmCallArgs *args)
   if (args->n != 1)
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "sorted()");
   const GmTracker *t = gm_realize (r, args->args[0]);
-  const GmTracker *contents = !r->stop && t->kind == &gm_kind_set && args->names == NULL ? gm_contents_of (r, t) : NULL;
+  const GmTracker *contents =
+      !r->stop && t->kind == &gm_kind_set && args->names == NULL ? gm_contents_of (r, t) : NULL;
   if (contents && gm_sorts_alike (contents->items, contents->n))
     return gm_sorted (r, contents->items, contents->n, "sorted", args);
   g_autoptr (GPtrArray) items = gm_collect (r, t);
@@ -373,10 +378,13 @@ call_pow (GmRecorder *r, const GmCallArgs *args)
     exact = exact && in[i]->kind == &gm_kind_constant;
   }
   if (r->stop || exact)
-    return r->stop ? &gm_tracker_poison : gm_builtin_fold (r, PyDict_GetItemString (PyEval_GetBuiltins (), "pow"), &(GmCallArgs){ in, 3, NULL });
+    return r->stop ? &gm_tracker_poison
+                   : gm_builtin_fold (r, PyDict_GetItemString (PyEval_GetBuiltins (), "pow"),
+                                      &(GmCallArgs){ in, 3, NULL });
   if (in[2]->real == Py_None)
     return gm_binary (r, GM_BIN_POW, in[0], in[1], false);
-  const GmTracker *v = in[0]->kind == &gm_kind_object ? gm_call_special (r, in[0], "__pow__", in + 1, 2) : NULL;
+  const GmTracker *v =
+      in[0]->kind == &gm_kind_object ? gm_call_special (r, in[0], "__pow__", in + 1, 2) : NULL;
   return v && !r->stop && gm_realize (r, v)->real == Py_NotImplemented ? NULL : v;
 }
 
@@ -389,13 +397,17 @@ call_round (GmRecorder *r, const GmCallArgs *args)
     return &gm_tracker_poison;
   if (in[0] == NULL)
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "round()");
-  bool digits = in[1] && gm_realize (r, in[1])->real != Py_None; /* None is the same as no argument */
+  bool digits =
+      in[1] && gm_realize (r, in[1])->real != Py_None; /* None is the same as no argument */
   GmCallArgs plain = { in, digits ? 2 : 1, NULL };
   const GmTracker *v = r->stop ? &gm_tracker_poison : gm_builtin_protocol (r, "round", &plain);
-  return v || r->stop ? v : gm_builtin_fold (r, PyDict_GetItemString (PyEval_GetBuiltins (), "round"), &plain);
+  return v || r->stop
+             ? v
+             : gm_builtin_fold (r, PyDict_GetItemString (PyEval_GetBuiltins (), "round"), &plain);
 }
 
-/* Without a model: computes from its argument alone, and is called on constants; `index`: it takes what __index__ gives. */
+/* Without a model: computes from its argument alone, and is called on constants; `index`: it takes
+ * what __index__ gives. */
 static const struct {
   const char *name;
   Model model;
@@ -443,7 +455,8 @@ gm_builtin_function_call (GmRecorder *r, PyObject *fn, const char *name, const G
 {
   for (size_t i = 0; i < G_N_ELEMENTS (functions); i++)
     if (fn == PyDict_GetItemString (PyEval_GetBuiltins (), functions[i].name)) {
-      const GmTracker *v = functions[i].model ? functions[i].model (r, args) : gm_builtin_fold (r, fn, args);
+      const GmTracker *v =
+          functions[i].model ? functions[i].model (r, args) : gm_builtin_fold (r, fn, args);
       if (v == NULL && !r->stop && args->names == NULL && functions[i].index)
         v = gm_builtin_with_index (r, fn, args);
       return v ? v : gm_record_break (r, GM_BREAK_CALL_C, functions[i].name);

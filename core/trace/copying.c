@@ -20,11 +20,13 @@ is_silent (GmRecorder *r, PyTypeObject *type)
   return silent && !r->stop;
 }
 
-/* Attributes beside the dict: slots of Python classes, members of C, and those that a class names for copyreg, which notes there that there are none. */
+/* Attributes beside the dict: slots of Python classes, members of C, and those that a class names
+ * for copyreg, which notes there that there are none. */
 static bool
 has_slots (PyTypeObject *type)
 {
-  PyObject *mro = type->tp_mro, *key, *value, *named = PyDict_GetItemString (gm_type_dict (type), "__slotnames__");
+  PyObject *mro = type->tp_mro, *key, *value,
+           *named = PyDict_GetItemString (gm_type_dict (type), "__slotnames__");
   if (named && (!PyList_CheckExact (named) || PyList_GET_SIZE (named)))
     return true;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (mro); i++) {

@@ -69,8 +69,10 @@ join (GmRecorder *r, const GmTracker *before, const GmTracker *keywords, const G
   PyObject *names = gm_record_take (r, PyTuple_New (n_named));
   for (uint32_t k = 0; k < n_named; k++) {
     const GmTracker *name = gm_realize (r, contents->items[2 * k]);
-    if (r->stop || name->kind != &gm_kind_constant || !PyUnicode_CheckExact (name->real)) /* the program may put anything in there */
-      return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "partial() with a keyword that is no text");
+    if (r->stop || name->kind != &gm_kind_constant
+        || !PyUnicode_CheckExact (name->real)) /* the program may put anything in there */
+      return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                              "partial() with a keyword that is no text");
     PyTuple_SET_ITEM (names, k, Py_NewRef (name->real));
     items[n_before + args->n + k] = contents->items[2 * k + 1];
   }

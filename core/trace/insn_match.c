@@ -44,7 +44,8 @@ gm_insn_match_keys (GmRecorder *r, const GmInsn *i)
   for (uint32_t k = 0; k < keys->n && !r->stop; k++) {
     for (uint32_t i = 0; i < k && !r->stop; i++)
       if (gm_key_equals (r, keys->items[i], keys->items[k]))
-        gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "ValueError: mapping pattern checks duplicate key");
+        gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
+                         "ValueError: mapping pattern checks duplicate key");
     if (!r->stop && (values[k] = gm_dict_lookup (r, subject, keys->items[k])) == NULL) {
       gm_push (r, gm_none (r));
       return;
@@ -78,7 +79,8 @@ gm_insn_match_class (GmRecorder *r, const GmInsn *i)
   if (r->stop)
     return;
   if (cls->kind != &gm_kind_class || names->kind != &gm_kind_tuple) {
-    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "TypeError: called match pattern must be a class");
+    gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
+                     "TypeError: called match pattern must be a class");
     return;
   }
   bool instance = gm_is_instance (r, subject, cls);
@@ -108,7 +110,8 @@ gm_insn_match_class (GmRecorder *r, const GmInsn *i)
     }
     for (uint32_t j = 0; j < seen->len; j++)
       if (gm_str_equal (seen->pdata[j], name)) {
-        gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "TypeError: multiple sub-patterns for an attribute");
+        gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
+                         "TypeError: multiple sub-patterns for an attribute");
         return;
       }
     g_ptr_array_add (seen, name);

@@ -56,11 +56,13 @@ key_value (GmRecorder *r, const GmTracker *k)
   const GmTracker *value = gm_value_of (k);
   PyObject *hash, *eq;
   if (value != k
-      && (gm_object_how (r, k, "__hash__", &hash) != GM_HOW_C || gm_object_how (r, k, "__eq__", &eq) != GM_HOW_C
+      && (gm_object_how (r, k, "__hash__", &hash) != GM_HOW_C
+          || gm_object_how (r, k, "__eq__", &eq) != GM_HOW_C
           || hash == gm_object_default ("__hash__") || eq == gm_object_default ("__eq__")))
     return NULL;
   PyObject *o = gm_constant (r, value);
-  bool nan = value != k && o && PyFloat_Check (o) && isnan (PyFloat_AS_DOUBLE (o)); /* the object's, not the number's */
+  bool nan = value != k && o && PyFloat_Check (o)
+             && isnan (PyFloat_AS_DOUBLE (o)); /* the object's, not the number's */
   return nan ? NULL : o;
 }
 

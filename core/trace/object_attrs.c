@@ -58,7 +58,7 @@ gm_object_default (const char *name)
   return PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), name);
 }
 
-/* Of C, and made for objects of another class: calling it raises. */
+/* True of a method of C that is made for objects of another class: calling it raises. */
 static bool
 is_foreign (PyTypeObject *type, PyObject *o)
 {
@@ -104,13 +104,15 @@ plain_lookup (GmRecorder *r, PyTypeObject *type)
   return wraps (gm_class_lookup_text (r, type, "__getattribute__"), PyObject_GenericGetAttr);
 }
 
-/* True if `lookup` is a way of C's to look attributes up that finds object's __class__ in the type, like that of all objects. */
+/* True if `lookup` is a way of C's to look attributes up that finds object's __class__ in the type,
+ * like that of all objects. */
 static bool
 finds_own_class (getattrofunc lookup)
 {
-  return lookup == PyObject_GenericGetAttr || lookup == PyType_Type.tp_getattro || lookup == PyModule_Type.tp_getattro
-         || lookup == PySuper_Type.tp_getattro || lookup == PyMethod_Type.tp_getattro
-         || lookup == Py_GenericAliasType.tp_getattro || (gm_host.tensor_type && lookup == gm_host.tensor_type->tp_getattro);
+  return lookup == PyObject_GenericGetAttr || lookup == PyType_Type.tp_getattro
+         || lookup == PyModule_Type.tp_getattro || lookup == PySuper_Type.tp_getattro
+         || lookup == PyMethod_Type.tp_getattro || lookup == Py_GenericAliasType.tp_getattro
+         || (gm_host.tensor_type && lookup == gm_host.tensor_type->tp_getattro);
 }
 
 bool
@@ -119,7 +121,8 @@ gm_type_hides_class (GmRecorder *r, PyTypeObject *type)
   if (!gm_is_user_type (type))
     return !finds_own_class (type->tp_getattro);
   PyObject *hook = gm_class_lookup_text (r, type, "__getattribute__");
-  bool plain = hook && Py_IS_TYPE (hook, &PyWrapperDescr_Type) && finds_own_class ((getattrofunc) ((PyWrapperDescrObject *) hook)->d_wrapped);
+  bool plain = hook && Py_IS_TYPE (hook, &PyWrapperDescr_Type)
+               && finds_own_class ((getattrofunc) ((PyWrapperDescrObject *) hook)->d_wrapped);
   return !plain || gm_class_lookup_text (r, type, "__class__") != gm_object_default ("__class__");
 }
 
@@ -129,12 +132,14 @@ class_tracker (GmRecorder *r, PyTypeObject *type)
   return gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name));
 }
 
-/* False of what a class of C made of a dict says anew, as defaultdict's __init__ and __repr__, and of dict's methods where an OrderedDict has its own. */
+/* False of what a class of C made of a dict says anew, as defaultdict's __init__ and __repr__, and
+ * of dict's methods where an OrderedDict has its own. */
 static bool
 knows_descriptor (const GmTracker *storage, PyObject *found)
 {
   bool descriptor = storage->kind == &gm_kind_dict && (Py_IS_TYPE (found, &PyWrapperDescr_Type) || Py_IS_TYPE (found, &PyMethodDescr_Type));
-  return !descriptor || _PyType_Lookup (gm_dict_owner (storage), ((PyDescrObject *) found)->d_name) == found;
+  return !descriptor
+         || _PyType_Lookup (gm_dict_owner (storage), ((PyDescrObject *) found)->d_name) == found;
 }
 
 /* OrderedDict's and defaultdict's copy (): their class, called. */
@@ -212,13 +217,16 @@ static bool
 binds_like_function (PyObject *o)
 {
   PyTypeObject *kind = Py_TYPE (o);
-  return PyFunction_Check (o) || (gm_host.compiled_type && (PyObject *) kind == gm_host.compiled_type)
+  return PyFunction_Check (o)
+         || (gm_host.compiled_type && (PyObject *) kind == gm_host.compiled_type)
          || (gm_host.marked_type && kind == gm_host.marked_type);
 }
 
-/* What a classmethod gives: until 3.12 it hands the class to __get__ of what it is put over, if that has one. */
+/* Reads a classmethod: until 3.12 it hands the class to __get__ of what it is put over, if that has
+ * one. */
 static const GmTracker *
-class_method_get (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *inner, const char *label)
+class_method_get (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *inner,
+                  const char *label)
 {
   PyTypeObject *kind = Py_TYPE (inner);
   bool binds = PY_VERSION_HEX < 0x030d0000 && kind->tp_descr_get && !PyCFunction_Check (inner);
@@ -226,7 +234,8 @@ class_method_get (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *i
     return property_get (r, class_tracker (r, type), inner, name);
   if ((binds && !binds_like_function (inner)) || kind->tp_call == NULL)
     return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), type->tp_name);
-  return gm_method_new (r, gm_wrap (r, inner, gm_source_const (r, inner, label)), class_tracker (r, type));
+  return gm_method_new (r, gm_wrap (r, inner, gm_source_const (r, inner, label)),
+                        class_tracker (r, type));
 }
 
 const GmTracker *
@@ -459,12 +468,15 @@ user_set (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name,
   gm_call_n (r, gm_wrap (r, set, gm_source_class_attr (r, kind, key)), args, value ? 3 : 2);
 }
 
-/* Raises what a property without a setter, or deleter, says: the property knows its name, which need not be the one that was asked. */
+/* Raises what a property without a setter, or deleter, says: the property knows its name, which
+ * need not be the one that was asked. */
 static void
 property_refuses (GmRecorder *r, const GmTracker *t, PyObject *property, bool set)
 {
   PyTypeObject *type = (PyTypeObject *) t->data;
-  PyObject *object = t->real ? Py_NewRef (t->real) : gm_layout_of (type) == &PyBaseObject_Type ? PyType_GenericAlloc (type, 0) : NULL;
+  PyObject *object = t->real                                     ? Py_NewRef (t->real)
+                     : gm_layout_of (type) == &PyBaseObject_Type ? PyType_GenericAlloc (type, 0)
+                                                                 : NULL;
   if (object && PyProperty_Type.tp_descr_set (property, object, set ? Py_None : NULL) < 0)
     gm_raise_pending (r);
   else

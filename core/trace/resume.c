@@ -96,7 +96,8 @@ finds_no_name (GmRecorder *r, const GmFrame *f, uint32_t insn)
          && gm_global_load (r, f->builtins, i->obj) == NULL;
 }
 
-/* The slots of the bound variables that are live or held; all of a frame that called one which looks at its callers. */
+/* The slots of the bound variables that are live or held; all of a frame that called one which
+ * looks at its callers. */
 static uint32_t
 live_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, uint32_t *locals)
 {
@@ -268,9 +269,9 @@ gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording 
 static bool
 is_final (GmBreak id)
 {
-  return id == GM_BREAK_LOOP_LIMIT || id == GM_BREAK_GRAPH_LIMIT ||
-         id == GM_BREAK_MEMORY_LIMIT || id == GM_BREAK_CALL_SIZE || id == GM_BREAK_CALL_LOCALS || id == GM_BREAK_CELLS_SEEN ||
-         id == GM_BREAK_STATE_DIFFERS || id == GM_BREAK_GUARD_FAILED_AT_BIRTH;
+  return id == GM_BREAK_LOOP_LIMIT || id == GM_BREAK_GRAPH_LIMIT || id == GM_BREAK_MEMORY_LIMIT
+         || id == GM_BREAK_CALL_SIZE || id == GM_BREAK_CALL_LOCALS || id == GM_BREAK_CELLS_SEEN
+         || id == GM_BREAK_STATE_DIFFERS || id == GM_BREAK_GUARD_FAILED_AT_BIRTH;
 }
 
 /* Where the lines of the frames and of the root begin that have been reached, the newest first. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sort.c -- sorted, list.sort, min and max.
  *
- * All sorting is done by CPython's own sort, so the order and the comparisons are exactly its own, NaN and
- * all.  Keys that are constants are sorted as they are; others are sorted as objects of a type of this
- * file, whose `<` is recorded.
+ * All sorting is done by CPython's own sort, so the order and the comparisons are exactly its own,
+ * NaN and all.  Keys that are constants are sorted as they are; others are sorted as objects of a
+ * type of this file, whose `<` is recorded.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
@@ -27,10 +27,13 @@ static PyObject *
 compare_keys (PyObject *a, PyObject *b, int op)
 {
   GmRecorder *r = ((Key *) a)->r;
-  int less = op == Py_LT ? gm_truth (r, gm_compare (r, Py_LT, ((Key *) a)->tracker, ((Key *) b)->tracker)) : 0;
+  int less = op == Py_LT
+                 ? gm_truth (r, gm_compare (r, Py_LT, ((Key *) a)->tracker, ((Key *) b)->tracker))
+                 : 0;
   if (op == Py_LT && !r->stop)
     return PyBool_FromLong (less);
-  PyErr_SetString (PyExc_RuntimeError, "the recording has ended"); /* ends the sort, and is cleared by it */
+  PyErr_SetString (PyExc_RuntimeError,
+                   "the recording has ended"); /* ends the sort, and is cleared by it */
   return NULL;
 }
 
@@ -97,14 +100,16 @@ order_of (GmRecorder *r, const GmTracker *const *keys, uint32_t n, bool reverse)
 
 /* key= and reverse= of a sort; false after a break. */
 static bool
-take_options (GmRecorder *r, const char *name, const GmCallArgs *args, const GmTracker **key, bool *reverse)
+take_options (GmRecorder *r, const char *name, const GmCallArgs *args, const GmTracker **key,
+              bool *reverse)
 {
   for (uint32_t k = 0; k < gm_args_n_named (args) && !r->stop; k++) {
     const char *option = PyUnicode_AsUTF8 (PyTuple_GET_ITEM (args->names, k));
     const GmTracker *value = gm_realize (r, args->args[args->n + k]);
     if (strcmp (option, "key") == 0)
       *key = value->real == Py_None ? NULL : value;
-    else if (strcmp (option, "reverse") == 0 && value->kind == &gm_kind_constant && PyLong_Check (value->real))
+    else if (strcmp (option, "reverse") == 0 && value->kind == &gm_kind_constant
+             && PyLong_Check (value->real))
       *reverse = gm_truth (r, value) != 0;
     else
       gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, name);
@@ -132,8 +137,8 @@ gm_sorted (GmRecorder *r, const GmTracker *const *items, uint32_t n, const char 
   return gm_list_new (r, sorted, n);
 }
 
-/* While it is sorted a list is empty, as keys and comparisons see it.  What they put in, and in which order
- * the items are if one of them raises, is left to Python. */
+/* While it is sorted a list is empty, as keys and comparisons see it.  What they put in, and in
+ * which order the items are if one of them raises, is left to Python. */
 const GmTracker *
 gm_list_sorted (GmRecorder *r, const GmTracker *list, const GmCallArgs *args)
 {
@@ -144,20 +149,25 @@ gm_list_sorted (GmRecorder *r, const GmTracker *list, const GmCallArgs *args)
   if (r->pending || (!r->stop && !same)) {
     r->pending = NULL;
     r->stop = NULL;
-    return gm_record_break (r, GM_BREAK_SIDE_EFFECT, "a list that changes while it is sorted, or whose sort raises");
+    return gm_record_break (r, GM_BREAK_SIDE_EFFECT,
+                            "a list that changes while it is sorted, or whose sort raises");
   }
   gm_contents_set (r, list, old);
   return sorted;
 }
 
-/* Sorted, a set of distinct numbers or texts of one type is the same in whatever order it is read. */
+/* Sorted, a set of distinct numbers or texts of one type is the same in whatever order it is read.
+ */
 bool
 gm_sorts_alike (const GmTracker *const *items, uint32_t n)
 {
   for (uint32_t i = 0; i < n; i++) {
     PyObject *o = items[i]->kind == &gm_kind_constant ? items[i]->real : NULL;
-    bool ordered = o && (PyLong_CheckExact (o) || PyUnicode_CheckExact (o) || PyBytes_CheckExact (o) || PyFloat_CheckExact (o));
-    if (!ordered || Py_TYPE (o) != Py_TYPE (items[0]->real) || (PyFloat_Check (o) && isnan (PyFloat_AS_DOUBLE (o))))
+    bool ordered = o
+                   && (PyLong_CheckExact (o) || PyUnicode_CheckExact (o) || PyBytes_CheckExact (o)
+                       || PyFloat_CheckExact (o));
+    if (!ordered || Py_TYPE (o) != Py_TYPE (items[0]->real)
+        || (PyFloat_Check (o) && isnan (PyFloat_AS_DOUBLE (o))))
       return false;
   }
   return true;

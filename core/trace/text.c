@@ -6,9 +6,11 @@
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
 
-/* The text that a method of Python gives; `asked` is the function's name for messages: str () may end in __repr__. */
+/* The text that a method of Python gives; `asked` is the function's name for messages: str () may
+ * end in __repr__. */
 static const GmTracker *
-method_text (GmRecorder *r, const GmTracker *t, const char *name, PyObject *found, const char *asked)
+method_text (GmRecorder *r, const GmTracker *t, const char *name, PyObject *found,
+             const char *asked)
 {
   PyObject *key = gm_record_take (r, PyUnicode_InternFromString (name));
   const GmTracker *method = gm_class_value (r, (PyTypeObject *) t->data, key, found, t);
@@ -47,11 +49,13 @@ container_text (GmRecorder *r, const GmTracker *t)
                  : gm_from_constant_take (r, PyUnicode_FromStringAndSize (s->str, (Py_ssize_t) s->len));
 }
 
-/* True if a method of C takes the value inside of an instance of a subclass: the value's class has it. */
+/* True if a method of C takes the value inside of an instance of a subclass: the value's class has
+ * it. */
 static bool
 is_of_value (const GmTracker *t, PyObject *found)
 {
-  return Py_IS_TYPE (found, &PyWrapperDescr_Type) && ((PyDescrObject *) found)->d_type == Py_TYPE (gm_storage (t)->real);
+  return Py_IS_TYPE (found, &PyWrapperDescr_Type)
+         && ((PyDescrObject *) found)->d_type == Py_TYPE (gm_storage (t)->real);
 }
 
 const GmTracker *
@@ -96,20 +100,23 @@ gm_text_of (GmRecorder *r, const GmTracker *t, bool repr)
                           gm_type_text (r, t));
 }
 
-/* What a class says of formats: a method of Python, called with the text of `spec`. */
+/* Returns what a __format__ of Python gives for the text of `spec`. */
 static const GmTracker *
 method_format (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *spec)
 {
   PyObject *key = gm_record_take (r, PyUnicode_InternFromString ("__format__"));
-  const GmTracker *arg = gm_from_constant (r, spec ? spec : gm_record_take (r, PyUnicode_FromString ("")));
-  const GmTracker *v = gm_realize (r, gm_call_n (r, gm_class_value (r, (PyTypeObject *) t->data, key, found, t), &arg, 1));
+  const GmTracker *arg =
+      gm_from_constant (r, spec ? spec : gm_record_take (r, PyUnicode_FromString ("")));
+  const GmTracker *v = gm_realize (
+      r, gm_call_n (r, gm_class_value (r, (PyTypeObject *) t->data, key, found, t), &arg, 1));
   PyTypeObject *type = r->stop ? NULL : gm_type_of (r, v);
   if (r->stop || (type && PyType_IsSubtype (type, &PyUnicode_Type)))
     return r->stop ? &gm_tracker_poison : v;
   return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "TypeError: __format__ must return a str");
 }
 
-/* format () of an object.  Formats of numbers and texts take the value inside; without a spec they are str () of the whole object. */
+/* format () of an object.  Formats of numbers and texts take the value inside; without a spec they
+ * are str () of the whole object. */
 static const GmTracker *
 object_format (GmRecorder *r, const GmTracker *t, PyObject *spec)
 {
@@ -157,8 +164,9 @@ gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec)
   bool container = t->kind == &gm_kind_list || t->kind == &gm_kind_tuple || t->kind == &gm_kind_dict;
   if (container && (spec == NULL || PyUnicode_GET_LENGTH (spec) == 0))
     return gm_text_of (r, t, false);
-  return t->kind == &gm_kind_object ? object_format (r, t, spec)
-                                    : gm_record_break (r, GM_BREAK_CALL_METHOD, "__format__", gm_type_text (r, t));
+  return t->kind == &gm_kind_object
+             ? object_format (r, t, spec)
+             : gm_record_break (r, GM_BREAK_CALL_METHOD, "__format__", gm_type_text (r, t));
 }
 
 /* ascii (), called. */

@@ -103,7 +103,8 @@ gm_index_called (GmRecorder *r, const GmTracker *t)
   PyTypeObject *type = v && !r->stop ? gm_type_of (r, v) : NULL;
   if (v == NULL || r->stop || type == &PyLong_Type)
     return v;
-  return gm_record_break (r, GM_BREAK_CALL_METHOD, "__index__", gm_type_text (r, t)); /* a warning or a TypeError */
+  return gm_record_break (r, GM_BREAK_CALL_METHOD, "__index__",
+                          gm_type_text (r, t)); /* a warning or a TypeError */
 }
 
 const GmTracker *
@@ -332,8 +333,11 @@ type (GmRecorder *r, const GmTracker *t)
   if (t->number == 0)
     return Py_TYPE (t->real);
   PyTypeObject *of = t->n == 2 ? NULL : gm_type_of (r, t->items[0]);
-  PyObject *found = of ? _PyType_Lookup (of, gm_builtin_method_name (r, t)) : t->n == 2 ? t->real : NULL;
-  return found && Py_IS_TYPE (found, &PyWrapperDescr_Type) ? gm_host.method_wrapper_type : &PyCFunction_Type;
+  PyObject *found = of          ? _PyType_Lookup (of, gm_builtin_method_name (r, t))
+                    : t->n == 2 ? t->real
+                                : NULL;
+  return found && Py_IS_TYPE (found, &PyWrapperDescr_Type) ? gm_host.method_wrapper_type
+                                                           : &PyCFunction_Type;
 }
 
 static int
@@ -369,7 +373,8 @@ call_c_method (GmRecorder *r, const GmTracker *self, PyObject *name, const GmCal
   return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), gm_type_text (r, self));
 }
 
-/* False if an argument is an instance of a subclass, which may say by methods what the value inside would say. */
+/* False if an argument is an instance of a subclass, which may say by methods what the value inside
+ * would say. */
 static bool
 are_exact (GmRecorder *r, const GmCallArgs *args)
 {
@@ -395,7 +400,8 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (t->items[0]->kind == &gm_kind_bytearray)
     return gm_bytearray_call (r, t->items[0], name, args);
   PyObject *method = gm_record_take (r, PyObject_GetAttr (t->items[0]->real, name));
-  bool format = PyUnicode_CheckExact (t->items[0]->real) && PyUnicode_CompareWithASCIIString (name, "format") == 0;
+  bool format = PyUnicode_CheckExact (t->items[0]->real)
+                && PyUnicode_CompareWithASCIIString (name, "format") == 0;
   const GmTracker *v = format && !are_exact (r, args) ? NULL : gm_builtin_fold (r, method, args);
   if (v == NULL && args->n == 1 && !args->names && !r->stop
       && PyUnicode_CompareWithASCIIString (name, "join") == 0) { /* any iterable of strings */

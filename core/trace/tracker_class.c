@@ -416,13 +416,15 @@ metaclass_says (GmRecorder *r, const GmTracker *cls, const char *hook, const GmT
   return v ? gm_truth (r, v) != 0 : r->stop ? 0 : -1;
 }
 
-/* The class that `t.__class__` names; `type` where it names none, or there is no such attribute.  NULL after a break or a raise. */
+/* The class that `t.__class__` names; `type` where it names none, or there is no such attribute.
+ * NULL after a break or a raise. */
 static PyTypeObject *
 class_said (GmRecorder *r, const GmTracker *t, PyTypeObject *type, bool needed)
 {
   if (!gm_type_hides_class (r, type) || r->stop)
     return r->stop ? NULL : type;
-  const GmTracker *v = gm_getattr_opt (r, t, gm_record_take (r, PyUnicode_InternFromString ("__class__")));
+  const GmTracker *v =
+      gm_getattr_opt (r, t, gm_record_take (r, PyUnicode_InternFromString ("__class__")));
   if (!needed && gm_exception_caught (r, PyExc_AttributeError))
     return type;
   v = r->stop || v == NULL ? NULL : gm_realize (r, v);
@@ -431,21 +433,23 @@ class_said (GmRecorder *r, const GmTracker *t, PyTypeObject *type, bool needed)
   return v && v->kind == &gm_kind_class ? (PyTypeObject *) v->real : type;
 }
 
-/* isinstance with one class whose metaclass does not decide it in Python: an object is of its type, and of the class that it says.
- * An abstract class asks for what it says first, and always. */
+/* isinstance with one class whose metaclass does not decide it in Python: an object is of its type,
+ * and of the class that it says. An abstract class asks for what it says first, and always. */
 static bool
 is_instance (GmRecorder *r, const GmTracker *t, PyTypeObject *type, const GmTracker *cls)
 {
   PyTypeObject *meta = Py_TYPE (cls->real);
   bool abstract = meta != &PyType_Type
-                  && gm_class_lookup_text (r, meta, "__instancecheck__") != PyDict_GetItemString (gm_type_dict (&PyType_Type), "__instancecheck__");
+                  && gm_class_lookup_text (r, meta, "__instancecheck__")
+                         != PyDict_GetItemString (gm_type_dict (&PyType_Type), "__instancecheck__");
   bool plain = !abstract && gm_is_subclass (r, type, cls->real, "__instancecheck__");
   PyTypeObject *said = plain || r->stop ? NULL : class_said (r, t, type, abstract);
   if (said == NULL)
     return plain && !r->stop;
   if ((abstract || said != type) && gm_is_subclass (r, said, cls->real, "__instancecheck__"))
     return true;
-  return abstract && said != type && !r->stop && gm_is_subclass (r, type, cls->real, "__instancecheck__");
+  return abstract && said != type && !r->stop
+         && gm_is_subclass (r, type, cls->real, "__instancecheck__");
 }
 
 /* isinstance with a class or a tuple of classes. */

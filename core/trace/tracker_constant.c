@@ -205,7 +205,8 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   if (other->kind != &gm_kind_constant
       && !(op == GM_BIN_MOD && PyUnicode_Check (t->real) && !reflected))
     return NULL;
-  if (other->kind == &gm_kind_object && PyType_IsSubtype ((PyTypeObject *) other->data, Py_TYPE (t->real))
+  if (other->kind == &gm_kind_object
+      && PyType_IsSubtype ((PyTypeObject *) other->data, Py_TYPE (t->real))
       && gm_object_how (r, other, "__rmod__", NULL) != GM_HOW_C)
     return NULL; /* the reflected method of a subclass comes first */
   PyObject *o = gm_constant (r, other);

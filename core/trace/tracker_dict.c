@@ -118,7 +118,8 @@ gm_dict_contents (GmRecorder *r, const GmTracker *t)
   }
   PyErr_Clear ();
   if (i != n)
-    return gm_record_break (r, GM_BREAK_VALUE_KIND, "OrderedDict that methods of dict have changed");
+    return gm_record_break (r, GM_BREAK_VALUE_KIND,
+                            "OrderedDict that methods of dict have changed");
   if (t->number)
     gm_guard (r, ORDERED_KEYS, t->source, .obj = keys);
   else

@@ -374,7 +374,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   if (v == NULL && is_type_params (name))
     v = type_params_get (r, t, name);
   PyObject *globals, *builtins;
-  const GmCode *code = v == NULL && t->real == NULL ? gm_function_code (r, t, &globals, &builtins) : NULL;
+  const GmCode *code =
+      v == NULL && t->real == NULL ? gm_function_code (r, t, &globals, &builtins) : NULL;
   if (code && code->n_free && PyUnicode_CompareWithASCIIString (name, "__closure__") == 0)
     return gm_record_break (r, GM_BREAK_CELLS_SEEN, PyUnicode_AsUTF8 (code->code->co_name));
   return v ? v : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "function");
@@ -539,9 +540,13 @@ method_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return t->items[0];
   if (PyUnicode_CompareWithASCIIString (name, "__self__") == 0)
     return t->items[1];
-  if (_PyType_Lookup (&PyMethod_Type, name) == NULL || PyUnicode_CompareWithASCIIString (name, "__doc__") == 0)
-    return gm_getattr_opt (r, t->items[0], name); /* what methods do not have themselves is the function's */
-  static const GmMethodRow rows[] = { { "__get__", bound_get }, { "__call__", method_call_self }, { NULL, NULL } };
+  if (_PyType_Lookup (&PyMethod_Type, name) == NULL
+      || PyUnicode_CompareWithASCIIString (name, "__doc__") == 0)
+    return gm_getattr_opt (r, t->items[0],
+                           name); /* what methods do not have themselves is the function's */
+  static const GmMethodRow rows[] = { { "__get__", bound_get },
+                                      { "__call__", method_call_self },
+                                      { NULL, NULL } };
   const GmTracker *v = gm_method_row (r, rows, t, name);
   return v ? v : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "method");
 }

@@ -2,10 +2,10 @@
  * tracker_getter.c -- callables of C that only remember their arguments: operator.itemgetter,
  * attrgetter, methodcaller, and functools.cmp_to_key with its keys.
  *
- * Items are the arguments, positional ones first; `data` says the class and the names of the others,
- * and is NULL for cmp_to_key's.  An existing object says by __reduce__ what it holds, and is guarded
- * by identity.
- * cmp_to_key: number 1 is the function that makes keys, 2 a key: the comparison and the value.
+ * Items are the arguments, positional ones first; `data` says the class and the names of the
+ * others, and is NULL for cmp_to_key's.  An existing object says by __reduce__ what it holds, and
+ * is guarded by identity. cmp_to_key: number 1 is the function that makes keys, 2 a key: the
+ * comparison and the value.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
@@ -49,15 +49,16 @@ make_key (GmRecorder *r, const GmTracker *const *items, uint32_t n, int number)
 
 /* real NULL: a new one.  names: borrowed, or NULL. */
 static const GmTracker *
-make_getter (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args, PyObject *real, const GmSource *source)
+make_getter (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args, PyObject *real,
+             const GmSource *source)
 {
   uint32_t n = args->n + gm_args_n_named (args);
   const GmTracker **copy = gm_tracker_array (r, n);
   gm_tracker_copy (copy, args->args, n);
   Getter g = { type, args->names ? gm_record_keep (r, args->names) : NULL };
   gm_record_keep (r, (PyObject *) type);
-  return gm_tracker (r, .kind = &gm_kind_getter, .real = real, .source = source, .items = copy, .n = n,
-                     .data = gm_arena_copy (r->arena, &g, sizeof g), .number = GETTER);
+  return gm_tracker (r, .kind = &gm_kind_getter, .real = real, .source = source, .items = copy,
+                     .n = n, .data = gm_arena_copy (r->arena, &g, sizeof g), .number = GETTER);
 }
 
 const GmTracker *
@@ -75,10 +76,11 @@ gm_getter_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   return make_getter (r, type, args, NULL, NULL);
 }
 
-/* What __reduce__ says: the arguments of the class, or those behind the ones that a partial of the
+/* Reads what __reduce__ says: the arguments of the class, or those behind the ones that a partial of the
  * class holds, with its keywords.  False: it says something else. */
 static bool
-read_reduced (PyObject *reduced, PyTypeObject *type, PyObject **first, PyObject **rest, PyObject **named)
+read_reduced (PyObject *reduced, PyTypeObject *type, PyObject **first, PyObject **rest,
+              PyObject **named)
 {
   if (reduced == NULL || !PyTuple_CheckExact (reduced) || PyTuple_GET_SIZE (reduced) != 2)
     return false;
@@ -94,8 +96,8 @@ read_reduced (PyObject *reduced, PyTypeObject *type, PyObject **first, PyObject 
   PyObject *func = PyObject_GetAttrString (made_by, "func");
   *first = PyObject_GetAttrString (made_by, "args");
   *named = PyObject_GetAttrString (made_by, "keywords");
-  bool good = func == (PyObject *) type && *first && PyTuple_CheckExact (*first) && PyTuple_GET_SIZE (*first) > 0 && *named
-              && PyDict_CheckExact (*named);
+  bool good = func == (PyObject *) type && *first && PyTuple_CheckExact (*first)
+              && PyTuple_GET_SIZE (*first) > 0 && *named && PyDict_CheckExact (*named);
   Py_XDECREF (func);
   if (!good) {
     Py_CLEAR (*first);
@@ -122,15 +124,18 @@ gm_wrap_getter (GmRecorder *r, PyObject *real, const GmSource *source)
     names = PyDict_GET_SIZE (named) ? gm_record_take (r, PySequence_Tuple (named)) : NULL;
   }
   gm_guard (r, IS, source, .obj = real);
-  uint32_t n = (uint32_t) PyTuple_GET_SIZE (values), n_named = names ? (uint32_t) PyTuple_GET_SIZE (names) : 0;
+  uint32_t n = (uint32_t) PyTuple_GET_SIZE (values),
+           n_named = names ? (uint32_t) PyTuple_GET_SIZE (names) : 0;
   g_autofree const GmTracker **items = gm_tracker_array_own (n + n_named);
   for (uint32_t i = 0; i < n + n_named && !r->stop; i++) {
-    PyObject *value = i < n ? PyTuple_GET_ITEM (values, i) : PyDict_GetItemWithError (named, PyTuple_GET_ITEM (names, i - n));
+    PyObject *value = i < n ? PyTuple_GET_ITEM (values, i)
+                            : PyDict_GetItemWithError (named, PyTuple_GET_ITEM (names, i - n));
     items[i] = gm_wrap (r, value, gm_source_const (r, value, "an argument"));
   }
   if (r->stop)
     return &gm_tracker_poison;
-  const GmTracker *t = make_getter (r, Py_TYPE (real), &(GmCallArgs){ items, n, names }, real, source);
+  const GmTracker *t =
+      make_getter (r, Py_TYPE (real), &(GmCallArgs){ items, n, names }, real, source);
   gm_know (r, t);
   return t;
 }
@@ -166,7 +171,8 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return gm_record_break (r, GM_BREAK_CALL_OBJECT, "key of cmp_to_key");
   PyTypeObject *type = class_of (t);
   if (is_named (type, "methodcaller")) { /* its name is one, whatever dots are in it */
-    PyObject *name = gm_record_keep (r, gm_constant (r, t->items[0])), *names = ((const Getter *) t->data)->names;
+    PyObject *name = gm_record_keep (r, gm_constant (r, t->items[0])),
+             *names = ((const Getter *) t->data)->names;
     GmCallArgs rest = { t->items + 1, t->n - 1, names };
     rest.n -= gm_args_n_named (&rest);
     return gm_call (r, gm_getattr (r, of, name), &rest);

@@ -30,7 +30,8 @@ module_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 static void
 module_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
-  PyObject *found = _PyType_Lookup (&PyModule_Type, name); /* __class__ and the like are no globals */
+  PyObject *found =
+      _PyType_Lookup (&PyModule_Type, name); /* __class__ and the like are no globals */
   if (value && !(found && Py_TYPE (found)->tp_descr_set))
     gm_global_store (r, PyModule_GetDict (t->real), name, value);
   else

@@ -22,7 +22,8 @@ iter (GmRecorder *r, const GmTracker *t)
   return gm_iterator_over (r, t);
 }
 
-/* A pair is among the items if its first is a key, under which a value stands that is equal to its second. */
+/* A pair is among the items if its first is a key, under which a value stands that is equal to its
+ * second. */
 static const GmTracker *
 contains_pair (GmRecorder *r, const GmTracker *dict, const GmTracker *item)
 {
@@ -69,10 +70,13 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
       || (op != GM_BIN_AND && op != GM_BIN_OR && op != GM_BIN_SUB && op != GM_BIN_XOR))
     return NULL;
   const GmTracker *a = as_set (r, t), *b = r->stop ? NULL : as_set (r, other);
-  if (r->pending && (op == GM_BIN_AND || op == GM_BIN_XOR)) { /* CPython adds no more to a set than comes out */
+  if (r->pending
+      && (op == GM_BIN_AND
+          || op == GM_BIN_XOR)) { /* CPython adds no more to a set than comes out */
     r->pending = NULL;
     r->stop = NULL;
-    return gm_record_break (r, GM_BREAK_OPERATOR, "& or ^", gm_type_text (r, t), gm_type_text (r, other));
+    return gm_record_break (r, GM_BREAK_OPERATOR, "& or ^", gm_type_text (r, t),
+                            gm_type_text (r, other));
   }
   if (a == NULL || b == NULL)
     return r->stop ? &gm_tracker_poison : NULL;
@@ -92,7 +96,8 @@ is_set (const GmTracker *t)
   return t->kind == &gm_kind_set || (t->kind == &gm_kind_view && t->number != 1);
 }
 
-/* Every item of `a` is looked up in `b`, up to the first that is not there: what is not looked up need not be hashable. */
+/* Every item of `a` is looked up in `b`, up to the first that is not there: what is not looked up
+ * need not be hashable. */
 static bool
 is_within (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 {
@@ -109,7 +114,11 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   if (!is_set (t) || !is_set (other))
     return NULL;
   int64_t n = gm_len (r, t), m = gm_len (r, other);
-  bool sizes = op == Py_LT ? n < m : op == Py_LE ? n <= m : op == Py_GT ? n > m : op == Py_GE ? n >= m : n == m;
+  bool sizes = op == Py_LT   ? n < m
+               : op == Py_LE ? n <= m
+               : op == Py_GT ? n > m
+               : op == Py_GE ? n >= m
+                             : n == m;
   bool larger = op == Py_GT || op == Py_GE;
   bool holds = sizes && !r->stop && is_within (r, larger ? other : t, larger ? t : other);
   return r->stop ? &gm_tracker_poison : gm_from_bool (r, holds != (op == Py_NE));
@@ -121,7 +130,8 @@ isdisjoint (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (!gm_args_plain (r, "isdisjoint", args, 1, 1))
     return &gm_tracker_poison;
   const GmTracker *other = gm_realize (r, args->args[0]), *in = t, *item;
-  if (!r->stop && is_set (other) && gm_len (r, other) > gm_len (r, t)) { /* the shorter one is read */
+  if (!r->stop && is_set (other)
+      && gm_len (r, other) > gm_len (r, t)) { /* the shorter one is read */
     in = other;
     other = t;
   }
