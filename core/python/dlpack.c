@@ -272,41 +272,66 @@ read_kind (const DlTensor *d, GmDtype *dtype)
   return false;
 }
 
-/* The meta of a foreign tensor and the bytes it reaches; false with BufferError. */
+/* Sizes and strides as the capsule says, in elements; false: they make no sense.  *last: the last element that the tensor reaches, -1: none. */
 static bool
-read_tensor (const DlTensor *d, GmMeta *meta, size_t *bytes)
+read_layout (const DlTensor *d, GmMeta *meta, int64_t *last)
+{
+  int64_t numel = 1, reach;
+  bool empty = false;
+  *last = 0;
+  for (int i = 0; i < d->ndim; i++) {
+    meta->sizes[i] = d->shape[i];
+    if (d->shape[i] < 0)
+      return false;
+    empty |= d->shape[i] == 0;
+  }
+  for (int i = 0; i < d->ndim && !empty; i++)
+    if (__builtin_mul_overflow (numel, d->shape[i], &numel))
+      return false;
+  gm_meta_set_contiguous (meta);
+  for (int i = 0; i < d->ndim && !empty; i++) {
+    if (d->strides && meta->sizes[i] > 1)
+      meta->strides[i] = d->strides[i];
+    if (meta->strides[i] < 0 || __builtin_mul_overflow (meta->strides[i], meta->sizes[i] - 1, &reach) ||
+        __builtin_add_overflow (*last, reach, last))
+      return false;
+  }
+  if (empty)
+    *last = -1;
+  return true;
+}
+
+/* The meta of a foreign tensor, where its elements begin and the bytes that they reach; false with BufferError.  A capsule may say
+ * anything: each field is looked at before it is used, but for an address, which nobody can judge that is not NULL. */
+static bool
+read_tensor (const DlTensor *d, GmMeta *meta, char **data, size_t *bytes)
 {
   GmDtype dtype;
+  int64_t last;
+  uintptr_t begin;
   if (!read_kind (d, &dtype))
     return false;
   *meta = gm_meta_make (dtype, 0, NULL);
   meta->device = (uint8_t) d->device.type;
   meta->ndim = (uint8_t) d->ndim;
-  int64_t last = 0;
-  bool empty = false, bad = false;
-  for (int i = 0; i < d->ndim; i++) {
-    meta->sizes[i] = d->shape[i];
-    bad |= d->shape[i] < 0;
-    empty |= d->shape[i] == 0;
-  }
-  if (!bad)
-    gm_meta_set_contiguous (meta);
-  for (int i = 0; i < d->ndim && !bad && !empty; i++) {
-    if (d->strides && meta->sizes[i] > 1)
-      meta->strides[i] = d->strides[i];
-    int64_t reach;
-    bad |= meta->strides[i] < 0 ||
-           __builtin_mul_overflow (meta->strides[i], meta->sizes[i] - 1, &reach) ||
-           __builtin_add_overflow (last, reach, &last);
-  }
   size_t size = gm_dtype_size (dtype);
-  if (bad || (uint64_t) last > PTRDIFF_MAX / size - 1) {
-    PyErr_SetString (PyExc_BufferError,
-                     "the tensor has negative strides or sizes that do not fit memory");
-    return false;
+  if (d->ndim > 0 && !d->shape)
+    PyErr_Format (PyExc_BufferError, "the capsule says %d dimensions, and has no shape (NULL)", d->ndim);
+  else if (!read_layout (d, meta, &last) || (uint64_t) (last + 1) > PTRDIFF_MAX / size)
+    PyErr_SetString (PyExc_BufferError, "the tensor has negative strides or sizes that do not fit memory");
+  else if (last >= 0 && !d->data)
+    PyErr_SetString (PyExc_BufferError, "the capsule says that there are elements, and has no memory for them (NULL)");
+  else if (__builtin_add_overflow ((uintptr_t) d->data, d->byte_offset, &begin) ||
+           begin > UINTPTR_MAX - (uintptr_t) (last + 1) * size)
+    PyErr_Format (PyExc_BufferError, "a byte offset of %llu does not lie in memory", (unsigned long long) d->byte_offset);
+  else if (begin % size != 0 && last >= 0)
+    PyErr_SetString (PyExc_BufferError, "memory that is not aligned to its elements cannot be shared: copy it before");
+  else {
+    *bytes = (size_t) (last + 1) * size;
+    *data = (char *) begin;
+    return true;
   }
-  *bytes = empty ? 0 : (size_t) (last + 1) * size;
-  return true;
+  return false;
 }
 
 static PyObject *
@@ -329,10 +354,11 @@ from_capsule (PyObject *capsule)
   }
   const DlTensor *d = versioned ? &v->tensor : &((Managed *) owner)->tensor;
   GmMeta meta;
+  char *data;
   size_t bytes;
-  if (!read_tensor (d, &meta, &bytes))
+  if (!read_tensor (d, &meta, &data, &bytes))
     return NULL;
-  GmTensor *t = gm_tensor_new_foreign (&meta, (char *) d->data + d->byte_offset, bytes,
+  GmTensor *t = gm_tensor_new_foreign (&meta, data, bytes,
                                        v && (v->flags & FLAG_READ_ONLY),
                                        versioned ? release_versioned : release_plain, owner);
   if (!t)
@@ -404,6 +430,8 @@ PyMethodDef gm_py_dlpack_functions[] = {
     {"from_dlpack", from_dlpack, METH_O,
      "from_dlpack(object)\n\nA tensor that shares the memory of a DLPack capsule or of an object "
      "with __dlpack__.\n"
-     "Raises BufferError for memory of other devices than the CPU and CUDA's first, and for an unknown dtype."},
+     "The capsule is consumed: ValueError for one that was consumed before.  Raises BufferError for memory of other devices than the CPU and "
+     "CUDA's first, for an unknown dtype, and for a description that cannot be one of memory: no shape, no elements where there should be "
+     "some, negative strides, sizes or an offset past the end of the address space."},
     {0},
 };
