@@ -44,7 +44,7 @@ class _Encoder:
         self.numbers[id(value)] = len(self.numbers)
         self.alive.append(value)  # so that no other gets its id
         if kind in (Tensor, Parameter):
-            return [kind.__name__, [self.add(path, value), value.requires_grad]]
+            return [kind.__name__, self.add(path, value)]
         if kind in (list, tuple, gramme.Size, collections.deque, set, frozenset):
             values = sorted(value, key=repr) if kind in (set, frozenset) else value
             return [kind.__name__, [self.encode(one, f"{path}.{i}", depth + 1) for i, one in enumerate(values)]]
@@ -55,8 +55,17 @@ class _Encoder:
 
 
 def encode(value, add):
-    """What JSON can hold of a value; add(name, tensor) takes each tensor's elements and gives the name under which they are."""
+    """What JSON can hold of a value; add(name, tensor) takes each tensor and gives the list that stands for it: [entry, requires_grad] or
+    [entry, requires_grad, geometry].  The list may be filled in later."""
     return _Encoder(add).encode(value, "obj")
+
+
+def _over(entry, dtype, shape, strides, offset):
+    """A tensor over the elements of an entry, which are a row; dtype: its name."""
+    dtype = gramme._core.dtypes[dtype]
+    if dtype is not entry.dtype:  # the entry is bytes
+        entry = entry[: entry.numel() // dtype.itemsize * dtype.itemsize].view(dtype)
+    return entry.as_strided(tuple(shape), tuple(strides), offset).detach()
 
 
 class _Decoder:
@@ -64,9 +73,11 @@ class _Decoder:
         self.tensors, self.used, self.numbered = tensors, set(), []
 
     def tensor(self, kind, payload):
-        name, requires_grad = payload
+        name, requires_grad, *geometry = payload
         tensor = self.tensors[name]
-        if name in self.used:
+        if geometry:
+            tensor = _over(tensor, *geometry[0])
+        elif name in self.used:
             tensor = tensor.detach()  # the same memory
         self.used.add(name)
         return Parameter(tensor, requires_grad=requires_grad) if kind == "Parameter" else tensor.requires_grad_(requires_grad)
@@ -128,5 +139,5 @@ def decode(text, tensors, name):
 
     try:
         return _Decoder(tensors).decode(json.loads(text))
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RuntimeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RuntimeError, RecursionError, OverflowError) as error:
         raise ValueError(f"{name} does not hold what save() writes: {type(error).__name__}: {error}") from None

@@ -2,7 +2,8 @@
 """save() and load(): tensors, and what is around them, in files of the safetensors format.  Nothing in such a file is executed.  Also how
 tensors are pickled.
 
-The format: 8 bytes little-endian n, n bytes of JSON {name: {dtype, shape, data_offsets}}, then the elements.
+The format: 8 bytes little-endian n, n bytes of JSON {name: {dtype, shape, data_offsets}}, then the elements.  The tensors lie one behind
+another: where two overlap, or bytes belong to none, a file could say one thing to one reader and another to the next, so it is refused.
 """
 
 import gramme
@@ -27,19 +28,41 @@ _HEADER_MAX = 100_000_000
 _DEVICES = "gramme.devices"  # in a file's metadata: where tensors were that are to be there again
 
 
+class _View:
+    """A tensor that is to be saved: where its memory begins and ends, and that of its storage."""
+
+    def __init__(self, name, tensor):
+        self.name, self.tensor, self.requires_grad = name, tensor.detach(), tensor.requires_grad
+        self.dtype, self.shape, self.strides = tensor.dtype, list(tensor.shape), list(tensor.stride())
+        self.node = []  # filled in by _Writer.lay_out()
+        reach = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides)) if tensor.numel() else -1
+        self.first = tensor.data_ptr() if tensor.numel() else 0
+        self.last = self.first + (reach + 1) * tensor.element_size()
+        self.storage = (str(tensor.device), self.first - tensor.storage_offset() * tensor.element_size())
+
+    def geometry(self):
+        return self.dtype, self.shape, self.strides, self.first
+
+
 class _Writer:
-    """A safetensors file in the making: the entries of the header and the tensors behind it, each memory once."""
+    """A safetensors file in the making: first the tensors that are to be in it, then its header, with each memory once.
+
+    Tensors that reach into each other's memory are one entry, from the first byte that one of them has to the last; each is that entry,
+    or a geometry over its elements.
+    """
 
     def __init__(self):
         self.header, self.tensors, self.size = {}, [], 0
         self.devices = {}  # of those tensors that are not on the CPU: name -> device
-        self._names = {}  # (memory, geometry) -> name
+        self.views = []
 
     def add(self, name, tensor):
-        """Gives the name under which the tensor's elements are: that of an earlier one, if they are the same memory."""
-        key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride())) if tensor.numel() else None
-        if key in self._names:
-            return self._names[key]
+        """A list that says where the elements are, [entry, requires_grad] or [entry, requires_grad, geometry], after lay_out()."""
+        self.views.append(_View(name, tensor))
+        return self.views[-1].node
+
+    def put(self, name, tensor):
+        """Makes an entry; its name."""
         while name in self.header:
             name += "'"
         size = tensor.numel() * tensor.element_size()
@@ -52,9 +75,43 @@ class _Writer:
         self.tensors.append(tensor.detach().cpu().contiguous())
         if tensor.is_cuda:
             self.devices[name] = str(tensor.device)
-        if key:
-            self._names[key] = name
         return name
+
+    def lay_out(self):
+        """Makes the entries of all tensors that were added, in their order."""
+        groups, ends = {}, {}  # by storage: lists of views that overlap; where the last of them ends
+        for view in sorted(self.views, key=lambda view: view.first):
+            of_storage = groups.setdefault(view.storage, [])
+            if view.last and of_storage and view.first < ends[view.storage]:
+                of_storage[-1].append(view)
+            else:
+                of_storage.append([view])
+            ends[view.storage] = max(ends.get(view.storage, 0), view.last)
+        order = {id(view): i for i, view in enumerate(self.views)}
+        merged = [sorted(group, key=lambda view: order[id(view)]) for of_storage in groups.values() for group in of_storage]
+        for group in sorted(merged, key=lambda group: order[id(group[0])]):
+            self._lay_out(group)
+
+    def _lay_out(self, group):
+        begin = group[0]
+        if all(view.geometry() == begin.geometry() for view in group):
+            name = self.put(begin.name, begin.tensor)
+            for view in group:
+                view.node[:] = [name, view.requires_grad]
+            return
+        step = max(view.dtype.itemsize for view in group)
+        first = min(view.first for view in group)
+        first -= (first - begin.storage[1]) % step
+        least = min(group, key=lambda view: view.dtype.itemsize)
+        size = least.dtype.itemsize
+        count = (max(view.last for view in group) - first) // size
+        elements = least.tensor.as_strided((count,), (1,), (first - begin.storage[1]) // size)
+        if any(view.dtype is not least.dtype for view in group):
+            elements = elements.view(gramme.uint8)
+        name = self.put(begin.name, elements)
+        for view in group:
+            dtype = str(view.dtype).partition(".")[2]
+            view.node[:] = [name, view.requires_grad, [dtype, view.shape, view.strides, (view.first - first) // view.dtype.itemsize]]
 
     def write(self, file):
         import json
@@ -73,23 +130,28 @@ def _is_flat(value):
 def save(obj, f, metadata=None):
     """Writes tensors, or lists, tuples, dicts, sets, numbers, strings, dtypes and None around them, to a path or a binary file.
 
-    What occurs twice is one object again when it is loaded; tensors over the same elements share memory.  A dict of name -> tensor
-    is a plain safetensors file, and `metadata`, a dict of strings, goes with it.  Errors: TypeError, before anything is written.
+    What occurs twice is one object again when it is loaded; tensors that share memory share it again, and what they share is in the file
+    once.  A dict of name -> tensor is a plain safetensors file, where each tensor has elements of its own, and `metadata`, a dict of
+    strings, goes with it.  Errors: TypeError, before anything is written.
     """
     import json
 
     writer = _Writer()
     metadata = dict(metadata or {})
+    for key, value in metadata.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"metadata of a safetensors file is strings: {key!r} is {value!r}")
     if _is_flat(obj):
         for name, tensor in obj.items():
             if name == "__metadata__":
                 raise ValueError("a tensor cannot be named '__metadata__' in a safetensors file")
-            if writer.add(name, tensor) != name:  # readers of such files know no second name
-                writer.add(name, tensor.detach().clone())
+            writer.put(name, tensor)
     else:
         from gramme import saved_tree
 
-        metadata[saved_tree.KEY] = json.dumps(saved_tree.encode(obj, writer.add), separators=(",", ":"))
+        tree = saved_tree.encode(obj, writer.add)
+        writer.lay_out()
+        metadata[saved_tree.KEY] = json.dumps(tree, separators=(",", ":"))
     if writer.devices:
         metadata[_DEVICES] = json.dumps(writer.devices, separators=(",", ":"))
     if metadata:
@@ -142,6 +204,54 @@ def _entry(name, info, room):
     return dtype, shape, first, last - first
 
 
+def _read_header(data, name):
+    """(header, where the elements begin) of a safetensors file's bytes, read as strictly as the format says; ValueError."""
+    import json
+
+    length = int.from_bytes(data[:8], "little")
+    if data[:4] == b"PK\x03\x04":
+        raise ValueError(f"{name} is a zip archive, as torch.save writes them: convert it to safetensors where torch is")
+    if len(data) > 2 and data[0] == 0x80 and 2 <= data[1] <= 5:
+        raise ValueError(f"{name} is a pickle, as torch.save wrote them before its version 1.6: a pickle can run any code, so it is not read; convert it to safetensors where torch is")
+    if len(data) < 8 or length > min(len(data) - 8, _HEADER_MAX):
+        raise ValueError(f"{name} is no safetensors file: {len(data)} bytes, a header of {length}")
+
+    def no_twins(pairs):
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            twins = sorted({key for key, _ in pairs if sum(other == key for other, _ in pairs) > 1})
+            raise ValueError(f"{twins[0]!r} occurs twice")
+        return made
+
+    def no_number(text):
+        raise ValueError(f"{text} is no JSON")
+
+    text = bytes(data[8 : 8 + length])
+    if text[:1] != b"{":
+        raise ValueError(f"the header of {name} does not begin with {{")
+    try:
+        header = json.loads(text.decode("utf-8"), object_pairs_hook=no_twins, parse_constant=no_number)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the header of {name} is not what a safetensors file has: {error}") from None
+    metadata = header.get("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise ValueError(f"the __metadata__ of {name} is no JSON object of strings")
+    return header, 8 + length
+
+
+def _check_order(entries, room, name):
+    """Each byte behind the header belongs to one tensor; ValueError.  entries: (first byte, behind the last, key)."""
+    end, before = 0, None
+    for first, last, key in sorted(entries):
+        if first < end:
+            raise ValueError(f"in {name}, the tensors {before!r} and {key!r} overlap: bytes {first} to {end} are of both")
+        if first > end:
+            raise ValueError(f"in {name}, bytes {end} to {first}, before the tensor {key!r}, belong to no tensor")
+        end, before = last, key
+    if end != room:
+        raise ValueError(f"in {name}, {room - end} bytes behind the last tensor belong to none")
+
+
 def _placed(tensor, saved, map_location, name):
     """The tensor where it shall be; saved: where it was."""
     place = saved if map_location is None else map_location
@@ -172,38 +282,26 @@ def load(f, map_location=None, *, weights_only=True):
 
     map_location: the device of the tensors, a dict of devices that stand for others, or a function of a tensor of the CPU and the device
     where it was, which gives the tensor to take; None: where they were.  Nothing in a file is executed, whatever weights_only says.
-    Errors: ValueError if the file is damaged or of another kind; RuntimeError for a device that is not there.
+    Errors: ValueError if the file is damaged, of another kind, or not as strict as the format is: tensors that overlap,
+    bytes that belong to none, a key that occurs twice; RuntimeError for a device that is not there.
     """
-    import json
-
     if hasattr(f, "read"):
         name, data = getattr(f, "name", "what was given"), bytearray(f.read())
     else:
         with open(f, "rb") as file:
             name, data = f, bytearray(file.read())
-    length = int.from_bytes(data[:8], "little")
-    if data[:4] == b"PK\x03\x04":
-        raise ValueError(f"{name} is a zip archive, as torch.save writes them: convert it to safetensors where torch is")
-    if len(data) < 8 or length > min(len(data) - 8, _HEADER_MAX):
-        raise ValueError(f"{name} is no safetensors file: {len(data)} bytes, a header of {length}")
-    try:
-        header = json.loads(data[8 : 8 + length])
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"the header of {name} is not JSON: {error}") from None
-    if not isinstance(header, dict):
-        raise ValueError(f"the header of {name} is no JSON object")
-    start = 8 + length
-    result, metadata = {}, header.get("__metadata__")
-    devices = _devices(metadata)
-    for key, info in header.items():
-        if key != "__metadata__":
-            dtype, shape, first, size = _entry(key, info, len(data) - start)
-            piece = data[start + first : start + first + size]
-            tensor = gramme.frombuffer(piece, dtype=dtype) if size else gramme.empty(0, dtype=dtype, device="cpu")
-            result[key] = _placed(tensor.reshape(shape), devices.get(key, "cpu"), map_location, name)
+    header, start = _read_header(data, name)
+    metadata = header.pop("__metadata__", {})
+    entries = {key: _entry(key, info, len(data) - start) for key, info in header.items()}
+    _check_order([(first, first + size, key) for key, (_, _, first, size) in entries.items()], len(data) - start, name)
+    result, devices = {}, _devices(metadata)
+    for key, (dtype, shape, first, size) in entries.items():
+        piece = data[start + first : start + first + size]
+        tensor = gramme.frombuffer(piece, dtype=dtype) if size else gramme.empty(0, dtype=dtype, device="cpu")
+        result[key] = _placed(tensor.reshape(shape), devices.get(key, "cpu"), map_location, name)
     from gramme import saved_tree
 
-    if isinstance(metadata, dict) and saved_tree.KEY in metadata:
+    if saved_tree.KEY in metadata:
         return saved_tree.decode(metadata[saved_tree.KEY], result, name)
     return result
 
