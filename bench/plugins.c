@@ -18,6 +18,7 @@
 
 #include "core/plugin/exec.h"
 #include "core/plugin/probe.h"
+#include "core/plugin/trust.h"
 
 static double
 now_us (void)
@@ -147,8 +148,9 @@ main (int argc, char **argv)
     char *fresh = copy_plugin (folder, bytes, length, 999);
     GmRefused why = { 0 };
     GmFileKey key;
-    FILE *f = fopen (fresh, "re");
-    gm_file_key_of (fileno (f), &key);
+    uint64_t libraries = 0;
+    g_autofree char *canonical = NULL;
+    gm_file_key_of (gm_trust_open (fresh, &canonical, &libraries, &why), libraries, &key);
     gm_quarantine_note (fresh, &key, &why);
     double start = now_us ();
     GmPlugin *p = gm_loader_load (fresh, &why);

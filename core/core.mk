@@ -235,6 +235,7 @@ CORE_SOURCES += \
   core/plugin/loader.c \
   core/plugin/manifest.c \
   core/plugin/near.c \
+  core/plugin/needed.c \
   core/plugin/places.c \
   core/plugin/probe.c \
   core/plugin/quarantine.c \
@@ -264,6 +265,7 @@ CORE_SOURCES += \
   core/plugin/loader.h \
   core/plugin/manifest.h \
   core/plugin/near.h \
+  core/plugin/needed.h \
   core/plugin/probe.h \
   core/plugin/quarantine.h \
   core/plugin/regions.h \

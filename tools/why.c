@@ -8,6 +8,7 @@
 
 #include "core/plugin/probe.h"
 #include "core/plugin/registry.h"
+#include "core/plugin/trust.h"
 #include "tools/tools.h"
 
 /* All files that answer to a name, an id or a path.  Keeps what it found in *all. */
@@ -68,7 +69,7 @@ print_one (const GmPluginInfo *info)
     printf ("  refused (%s): it %s\n  what to do: %s\n", gm_refusal_names[info->refused.code],
             info->refused.text, gm_refusal_remedies[info->refused.code]);
   if (info->tried == GM_TRIED_BAD) {
-    printf ("  tried on %s; it is tried again when the file changes, or by: gramme rescan %s\n", when,
+    printf ("  tried on %s; it is tried again when the file or a library that it needs changes, or by: gramme rescan %s\n", when,
             info->name);
     if (output) {
       printf ("  it printed:\n");
@@ -106,12 +107,16 @@ try_again (const GmPluginInfo *known)
     return false;
   }
   GmFileKey key;
-  int fd = open (info->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0)
-    return false;
-  gm_file_key_of (fd, &key);
-  close (fd);
+  uint64_t libraries;
   GmRefused why = { 0 };
+  g_autofree char *canonical = NULL;
+  int fd = gm_trust_open (info->file, &canonical, &libraries, &why);
+  if (fd < 0) { /* it has changed just now */
+    gm_refused_clear (&why);
+    return false;
+  }
+  gm_file_key_of (fd, libraries, &key);
+  close (fd);
   GmTried tried = gm_probe (info->file, &why);
   if (tried != GM_TRIED_NOT)
     gm_quarantine_note (info->file, &key, &why);

@@ -19,7 +19,7 @@
 #define MAX_SECTIONS 8192
 #define MAX_DYNAMIC 4096
 #define MAX_NOTES 256
-#define MAX_RUNPATH 4096
+#define MAX_TEXT 4096 /* of a run path or a library's name */
 
 #if defined(__x86_64__)
 #define THIS_MACHINE EM_X86_64
@@ -146,71 +146,200 @@ open_elf (Elf *e, int fd, GmRefused *why)
 
 /* -- The dynamic section ----------------------------------------------------------------------- */
 
+/* The loader maps whole pages, a later segment over an earlier one.  Where pages are not shared, an
+ * address is one place in the file, so that what is read here is what the loader sees. */
 static bool
-file_offset (const Elf *e, uint64_t address, uint64_t *offset)
+check_mapping (const Elf *e, GmRefused *why)
+{
+  uint64_t page = (uint64_t) sysconf (_SC_PAGESIZE), end = 0;
+  for (unsigned i = 0; i < e->header.e_phnum; i++) {
+    const Elf64_Phdr *p = &e->segments[i];
+    if (p->p_type != PT_LOAD)
+      continue;
+    uint64_t last;
+    if (__builtin_add_overflow (p->p_vaddr, p->p_memsz, &last) || last > UINT64_MAX - page ||
+        p->p_memsz < p->p_filesz || (p->p_vaddr - p->p_offset) % page != 0 ||
+        p->p_vaddr / page * page < end)
+      return gm_refuse (why, GM_REFUSAL_TRUNCATED,
+                        "segment %u lies over another one, or is not mapped as it is in the file", i);
+    end = (last + page - 1) / page * page;
+  }
+  return true;
+}
+
+/* False: the bytes at the address are not all from one segment of the file. */
+static bool
+file_offset (const Elf *e, uint64_t address, uint64_t bytes, uint64_t *offset)
 {
   for (unsigned i = 0; i < e->header.e_phnum; i++) {
     const Elf64_Phdr *p = &e->segments[i];
     if (p->p_type == PT_LOAD && address >= p->p_vaddr && address - p->p_vaddr < p->p_filesz) {
       *offset = p->p_offset + (address - p->p_vaddr);
-      return true;
+      return bytes <= p->p_filesz - (address - p->p_vaddr);
     }
   }
   return false;
 }
 
-/* Each folder of a run path is absolute or starts at the plugin's own place ($ORIGIN). */
-static bool
-check_runpath (const Elf *e, uint64_t strings, uint64_t at, GmRefused *why)
+/* The entry's text, which the caller frees, or NULL and *why. */
+static char *
+read_text (const Elf *e, uint64_t strings, uint64_t at, GmRefused *why)
 {
-  char text[MAX_RUNPATH];
+  char text[MAX_TEXT];
   uint64_t offset;
-  if (strings == 0 || at > UINT32_MAX || !file_offset (e, strings + at, &offset))
-    return gm_refuse (why, GM_REFUSAL_TRUNCATED,
-                      "its run path does not lie in the file; build or copy it again");
+  if (strings == 0 || at > UINT32_MAX || !file_offset (e, strings + at, 1, &offset)) {
+    gm_refuse (why, GM_REFUSAL_TRUNCATED,
+               "a name in its dynamic section does not lie in the file; build or copy it again");
+    return NULL;
+  }
   size_t room = (size_t) MIN (e->size - offset, (uint64_t) sizeof text);
-  if (!read_at (e, offset, text, room) || !memchr (text, 0, room))
-    return gm_refuse (why, GM_REFUSAL_RUNPATH, "the path has no end");
+  if (read_at (e, offset, text, room) && memchr (text, 0, room))
+    return g_strdup (text);
+  gm_refuse (why, GM_REFUSAL_RUNPATH, "a path in its dynamic section has no end");
+  return NULL;
+}
+
+/* "$ORIGIN" or "${ORIGIN}", and then nothing or a '/': how long that is, or 0. */
+size_t
+gm_elf_origin_length (const char *path)
+{
+  static const char *const spelled[] = { "$ORIGIN", "${ORIGIN}" };
+  for (unsigned i = 0; i < G_N_ELEMENTS (spelled); i++) {
+    size_t n = strlen (spelled[i]);
+    if (strncmp (path, spelled[i], n) == 0 && (path[n] == '/' || path[n] == 0))
+      return n;
+  }
+  return 0;
+}
+
+/* An absolute path, or one from the file's own folder on; no other of the loader's words is in it. */
+static bool
+is_fixed_path (const char *path)
+{
+  size_t n = gm_elf_origin_length (path);
+  return (path[0] == '/' || n > 0) && !strchr (path + n, '$');
+}
+
+static bool
+take_run_path (const char *text, GmElfNeeds *needs, GmRefused *why)
+{
   g_auto (GStrv) folders = g_strsplit (text, ":", -1);
   if (!folders[0])
     return gm_refuse (why, GM_REFUSAL_RUNPATH, "the path is empty; link it without -rpath");
-  for (char **f = folders; *f; f++)
-    if ((*f)[0] != '/' && !g_str_has_prefix (*f, "$ORIGIN") && !g_str_has_prefix (*f, "${ORIGIN}"))
+  for (char **f = folders; *f; f++) {
+    if (!is_fixed_path (*f))
       return gm_refuse (why, GM_REFUSAL_RUNPATH, "\"%s\"; use an absolute folder or $ORIGIN", *f);
+    g_ptr_array_add (needs->folders, g_strdup (*f));
+  }
   return true;
 }
 
 static bool
-check_dynamic (const Elf *e, const Elf64_Phdr *p, GmRefused *why)
+take_library (const char *name, GmElfNeeds *needs, GmRefused *why)
 {
-  uint64_t n = p->p_filesz / sizeof (Elf64_Dyn), strings = 0, paths[2];
-  unsigned n_paths = 0;
-  if (n > MAX_DYNAMIC)
-    return gm_refuse (why, GM_REFUSAL_TRUNCATED,
-                      "its dynamic section has %" G_GUINT64_FORMAT " entries", n);
-  for (uint64_t i = 0; i < n; i++) {
-    Elf64_Dyn d;
-    if (!read_at (e, p->p_offset + i * sizeof d, &d, sizeof d))
-      return gm_refuse (why, GM_REFUSAL_TRUNCATED, "its dynamic section cannot be read");
-    if (d.d_tag == DT_NULL)
-      break;
-    if (d.d_tag == DT_TEXTREL || (d.d_tag == DT_FLAGS && (d.d_un.d_val & DF_TEXTREL)))
-      return gm_refuse (why, GM_REFUSAL_TEXTREL, "compile it with -fPIC");
-    if (d.d_tag == DT_STRTAB)
-      strings = d.d_un.d_ptr;
-    if ((d.d_tag == DT_RUNPATH || d.d_tag == DT_RPATH) && n_paths < G_N_ELEMENTS (paths))
-      paths[n_paths++] = d.d_un.d_val;
-  }
-  for (unsigned i = 0; i < n_paths; i++)
-    if (!check_runpath (e, strings, paths[i], why))
-      return false;
+  if (strpbrk (name, "/$") && !is_fixed_path (name))
+    return gm_refuse (why, GM_REFUSAL_RUNPATH,
+                      "it needs \"%s\", which is another file in each folder; give that library a "
+                      "soname (-Wl,-soname), or name it with -l",
+                      name);
+  g_ptr_array_add (needs->libraries, g_strdup (name));
   return true;
+}
+
+/* True if the loader loads the file that such an entry names. */
+static bool
+names_a_library (int64_t tag)
+{
+  return tag == DT_NEEDED || tag == DT_FILTER || tag == DT_AUXILIARY;
+}
+
+/* The dynamic section up to its end, of the caller's; NULL and *why. */
+static Elf64_Dyn *
+read_entries (const Elf *e, const Elf64_Phdr *p, GmRefused *why)
+{
+  uint64_t n = p->p_filesz / sizeof (Elf64_Dyn), offset;
+  if (n > MAX_DYNAMIC) {
+    gm_refuse (why, GM_REFUSAL_TRUNCATED, "its dynamic section has %" G_GUINT64_FORMAT " entries", n);
+    return NULL;
+  }
+  if (!file_offset (e, p->p_vaddr, p->p_filesz, &offset) || offset != p->p_offset) {
+    gm_refuse (why, GM_REFUSAL_TRUNCATED,
+               "its dynamic section is not mapped from where it is in the file");
+    return NULL;
+  }
+  g_autofree Elf64_Dyn *entries = g_new (Elf64_Dyn, n + 1);
+  if (!read_at (e, offset, entries, n * sizeof *entries)) {
+    gm_refuse (why, GM_REFUSAL_TRUNCATED, "its dynamic section cannot be read");
+    return NULL;
+  }
+  for (uint64_t i = 0; i < n; i++)
+    if (entries[i].d_tag == DT_NULL)
+      return g_steal_pointer (&entries);
+  gm_refuse (why, GM_REFUSAL_TRUNCATED, "its dynamic section has no end");
+  return NULL;
+}
+
+static bool
+read_needs (const Elf *e, GmElfNeeds *needs, bool *text_relocations, GmRefused *why)
+{
+  const Elf64_Phdr *p = NULL;
+  for (unsigned i = 0; i < e->header.e_phnum; i++)
+    if (e->segments[i].p_type == PT_DYNAMIC) {
+      if (p)
+        return gm_refuse (why, GM_REFUSAL_TRUNCATED, "it has two dynamic sections");
+      p = &e->segments[i];
+    }
+  if (!check_mapping (e, why))
+    return false;
+  g_autofree Elf64_Dyn *entries = p ? read_entries (e, p, why) : NULL;
+  if (!entries)
+    return !p;
+  uint64_t strings = 0;
+  for (const Elf64_Dyn *d = entries; d->d_tag != DT_NULL; d++) {
+    if (d->d_tag == DT_STRTAB)
+      strings = d->d_un.d_ptr;
+    *text_relocations = *text_relocations || d->d_tag == DT_TEXTREL ||
+                        (d->d_tag == DT_FLAGS && (d->d_un.d_val & DF_TEXTREL));
+  }
+  for (const Elf64_Dyn *d = entries; d->d_tag != DT_NULL; d++) {
+    bool path = d->d_tag == DT_RUNPATH || d->d_tag == DT_RPATH;
+    if (!path && !names_a_library (d->d_tag))
+      continue;
+    g_autofree char *text = read_text (e, strings, d->d_un.d_val, why);
+    if (!text || !(path ? take_run_path (text, needs, why) : take_library (text, needs, why)))
+      return false;
+  }
+  return true;
+}
+
+static void
+needs_init (GmElfNeeds *needs)
+{
+  needs->libraries = g_ptr_array_new_with_free_func (g_free);
+  needs->folders = g_ptr_array_new_with_free_func (g_free);
+}
+
+void
+gm_elf_needs_clear (GmElfNeeds *needs)
+{
+  g_clear_pointer (&needs->libraries, g_ptr_array_unref);
+  g_clear_pointer (&needs->folders, g_ptr_array_unref);
+}
+
+bool
+gm_elf_read_needs (int fd, GmElfNeeds *out, GmRefused *why)
+{
+  Elf e;
+  bool ignored = false;
+  needs_init (out);
+  return open_elf (&e, fd, why) && read_needs (&e, out, &ignored, why);
 }
 
 bool
 gm_elf_check (int fd, GmRefused *why)
 {
   Elf e;
+  g_auto (GmElfNeeds) needs = { 0 };
   if (!open_elf (&e, fd, why))
     return false;
   const Elf64_Phdr *stack = NULL;
@@ -220,10 +349,12 @@ gm_elf_check (int fd, GmRefused *why)
   if (!stack || (stack->p_flags & PF_X))
     return gm_refuse (why, GM_REFUSAL_STACK, "%s; link it with -Wl,-z,noexecstack",
                       stack ? "PT_GNU_STACK is executable" : "it has no PT_GNU_STACK");
-  for (unsigned i = 0; i < e.header.e_phnum; i++)
-    if (e.segments[i].p_type == PT_DYNAMIC && !check_dynamic (&e, &e.segments[i], why))
-      return false;
-  return true;
+  bool text_relocations = false;
+  needs_init (&needs);
+  bool good = read_needs (&e, &needs, &text_relocations, why);
+  if (text_relocations)
+    return gm_refuse (why, GM_REFUSAL_TEXTREL, "compile it with -fPIC");
+  return good;
 }
 
 /* -- The note ---------------------------------------------------------------------------------- */

@@ -39,9 +39,22 @@ typedef struct {
 bool gm_refuse (GmRefused *r, GmRefusal code, const char *detail, ...) G_GNUC_PRINTF (3, 4);
 void gm_refused_clear (GmRefused *r);
 
-/* Checks headers, segments, stack, relocations and run path of the plugin open at fd; false and
- * *why if it is not to be loaded. */
+/* Checks headers, segments, stack, relocations, run paths and the names of needed libraries of the
+ * plugin open at fd; false and *why if it is not to be loaded. */
 bool gm_elf_check (int fd, GmRefused *why);
+
+/* The entries of a dynamic section that make the loader load other files. */
+typedef struct {
+  GPtrArray *libraries; /* char: names or paths, as they stand there */
+  GPtrArray *folders;   /* char: of all run paths: absolute, or they begin with $ORIGIN or ${ORIGIN} */
+} GmElfNeeds;
+/* Reads them as the loader does, through the addresses at which the file is mapped; false and *why
+ * if the file is not what the loader takes, or names a relative place.  Clear *out in both cases. */
+bool gm_elf_read_needs (int fd, GmElfNeeds *out, GmRefused *why);
+void gm_elf_needs_clear (GmElfNeeds *needs);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GmElfNeeds, gm_elf_needs_clear)
+/* How many characters "$ORIGIN" or "${ORIGIN}" at the beginning of a path has; 0: it does not begin so. */
+size_t gm_elf_origin_length (const char *path);
 /* The manifest in the note .note.gramme.plugin: NUL-terminated text that the caller frees, or NULL
  * and *why.  Needs no earlier check. */
 char *gm_elf_read_manifest (int fd, GmRefused *why);

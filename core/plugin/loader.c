@@ -117,10 +117,11 @@ gm_loader_negotiate (GmPlugin *p, void *handle, GmRefused *why)
 static GmManifest *
 read_manifest (const char *file, char **canonical, GmFileKey *key, GmRefused *why)
 {
-  int fd = gm_trust_open (file, canonical, why);
+  uint64_t libraries;
+  int fd = gm_trust_open (file, canonical, &libraries, why);
   if (fd < 0)
     return NULL;
-  gm_file_key_of (fd, key);
+  gm_file_key_of (fd, libraries, key);
   char *text = gm_manifest_read (fd, *canonical, why);
   close (fd);
   return text ? gm_manifest_parse (text, NULL, why) : NULL;

@@ -135,14 +135,15 @@ static char *
 key_text (const GmFileKey *k)
 {
   return g_strdup_printf ("%" G_GINT64_MODIFIER "x.%" G_GINT64_MODIFIER "x.%" G_GINT64_MODIFIER
-                          "x.%" G_GINT64_MODIFIER "x.%" G_GINT64_MODIFIER "x %s/%d.%d",
+                          "x.%" G_GINT64_MODIFIER "x.%" G_GINT64_MODIFIER
+                          "x.%" G_GINT64_MODIFIER "x %s/%d.%d",
                           k->device, k->inode, k->size, (uint64_t) k->mtime_ns,
-                          (uint64_t) k->ctime_ns, PACKAGE_VERSION, GRAMME_ABI_MAJOR,
+                          (uint64_t) k->ctime_ns, k->libraries, PACKAGE_VERSION, GRAMME_ABI_MAJOR,
                           GRAMME_ABI_MINOR);
 }
 
 void
-gm_file_key_of (int fd, GmFileKey *key)
+gm_file_key_of (int fd, uint64_t libraries, GmFileKey *key)
 {
   struct stat st;
   memset (key, 0, sizeof *key);
@@ -151,7 +152,8 @@ gm_file_key_of (int fd, GmFileKey *key)
                         .inode = st.st_ino,
                         .size = (uint64_t) st.st_size,
                         .mtime_ns = st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
-                        .ctime_ns = st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec };
+                        .ctime_ns = st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec,
+                        .libraries = libraries };
 }
 
 static GmTried

@@ -2,7 +2,8 @@
  * quarantine.h -- what came of trying a plugin, remembered from one process to the next.
  *
  * A key file, gramme/plugins-1.ini in the user's cache folder, replaced by rename.  A row belongs to a
- * file as it is: another size, time, inode or gramme, and it is tried again.  What cannot be written is
+ * file as it is, with the libraries that it needs: where one of them has come, has gone or is another, or
+ * the file has another size, time, inode or gramme, it is tried again.  What cannot be written is
  * remembered by this process.  A process with raised privileges neither reads nor writes it.
  */
 #ifndef GM_PLUGIN_QUARANTINE_H
@@ -13,8 +14,9 @@
 typedef struct {
   uint64_t device, inode, size;
   int64_t mtime_ns, ctime_ns;
+  uint64_t libraries; /* gm_trust_open's */
 } GmFileKey;
-void gm_file_key_of (int fd, GmFileKey *key);
+void gm_file_key_of (int fd, uint64_t libraries, GmFileKey *key);
 
 typedef enum { GM_TRIED_NOT, GM_TRIED_GOOD, GM_TRIED_BAD } GmTried;
 

@@ -98,12 +98,13 @@ GmPluginInfo *
 gm_registry_examine (const char *file)
 {
   GmPluginInfo *info = g_new0 (GmPluginInfo, 1);
-  int fd = gm_trust_open (file, &info->file, &info->refused);
+  uint64_t libraries;
+  int fd = gm_trust_open (file, &info->file, &libraries, &info->refused);
   if (!info->file)
     info->file = g_strdup (file);
   if (fd >= 0) {
     GmFileKey key;
-    gm_file_key_of (fd, &key);
+    gm_file_key_of (fd, libraries, &key);
     char *text = gm_manifest_read (fd, info->file, &info->refused);
     GmManifest *partial = NULL;
     GmManifest *whole = text ? gm_manifest_parse (text, &partial, &info->refused) : NULL;

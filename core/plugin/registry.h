@@ -7,7 +7,7 @@
  *   $XDG_DATA_HOME/gramme/plugins-1
  *   the install folder      PLUGINDIR, fixed when gramme was built
  * Files: libgramme-*.so, not in subfolders.  A scan reads manifests and headers and what is known from
- * trying them (quarantine.h), some 50 us a file; it starts no process.
+ * trying them (quarantine.h), some 150 us a file, most of it for the libraries that it needs; it starts no process.
  */
 #ifndef GM_PLUGIN_REGISTRY_H
 #define GM_PLUGIN_REGISTRY_H

@@ -5,6 +5,7 @@
  * target does.
  */
 #include "core/plugin/trust.h"
+#include "core/plugin/needed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -84,10 +85,11 @@ vouched_folder (const char *real)
   return NULL;
 }
 
+/* first: the lowest folder. */
 static bool
-check_parents (const char *path, const char *vouched, GmRefused *why)
+check_folders (const char *first, const char *vouched, GmRefused *why)
 {
-  g_autofree char *folder = g_path_get_dirname (path);
+  g_autofree char *folder = g_strdup (first);
   for (;;) {
     struct stat st;
     if (lstat (folder, &st) != 0 || !S_ISDIR (st.st_mode))
@@ -100,7 +102,7 @@ check_parents (const char *path, const char *vouched, GmRefused *why)
       return gm_refuse (
           why, GM_REFUSAL_PARENT,
           "%s has mode %04o; %s%s, or vouch for a folder below it with GRAMME_PLUGIN_TRUST", folder,
-          st.st_mode & 07777, st.st_mode & S_ISVTX ? "move the plugin out of " : "chmod go-w ",
+          st.st_mode & 07777, st.st_mode & S_ISVTX ? "move the file out of " : "chmod go-w ",
           folder);
     if (strcmp (folder, "/") == 0 || (vouched && strcmp (folder, vouched) == 0))
       return true;
@@ -117,13 +119,32 @@ check_file (int fd, const char *path, const char *vouched, GmRefused *why)
   if (fstat (fd, &st) != 0)
     return gm_refuse (why, GM_REFUSAL_OPEN, "%s", g_strerror (errno));
   if (!S_ISREG (st.st_mode))
-    return gm_refuse (why, GM_REFUSAL_NOT_REGULAR, "a plugin is a shared object");
+    return gm_refuse (why, GM_REFUSAL_NOT_REGULAR, "a plugin is a shared object, and what it needs");
   if (!owner_is_trusted (st.st_uid))
     return gm_refuse (why, GM_REFUSAL_OWNER, "user %u, not root or you; chown it if you trust it",
                       st.st_uid);
   if (others_may_write (&st, vouched != NULL))
     return gm_refuse (why, GM_REFUSAL_MODE, "mode %04o; chmod go-w %s", st.st_mode & 07777, path);
-  return check_parents (path, vouched, why);
+  g_autofree char *folder = g_path_get_dirname (path);
+  return check_folders (folder, vouched, why);
+}
+
+bool
+gm_trust_check_file (int fd, const char *real, bool of_system, GmRefused *why)
+{
+  char *vouched = of_system ? NULL : vouched_folder (real);
+  bool good = check_file (fd, real, of_system ? "/" : vouched, why);
+  free (vouched);
+  return good;
+}
+
+bool
+gm_trust_check_folder (const char *real, bool of_system, GmRefused *why)
+{
+  char *vouched = of_system ? NULL : vouched_folder (real);
+  bool good = check_folders (real, of_system ? "/" : vouched, why);
+  free (vouched);
+  return good;
 }
 
 static bool
@@ -136,13 +157,16 @@ is_installed (const char *real)
 }
 
 int
-gm_trust_open (const char *path, char **canonical, GmRefused *why)
+gm_trust_open (const char *path, char **canonical, uint64_t *libraries, GmRefused *why)
 {
+  uint64_t digest;
   int fd = gm_trust_open_plain (path, canonical, why);
-  if (fd >= 0 && !gm_elf_check (fd, why)) {
+  if (fd >= 0 && (!gm_elf_check (fd, why) || !gm_needed_check (fd, *canonical, &digest, why))) {
     close (fd);
     return -1;
   }
+  if (fd >= 0 && libraries)
+    *libraries = digest;
   return fd;
 }
 
@@ -165,10 +189,7 @@ gm_trust_open_plain (const char *path, char **canonical, GmRefused *why)
     gm_refuse (why, GM_REFUSAL_OPEN, "%s", g_strerror (errno));
     return -1;
   }
-  char *vouched = vouched_folder (real);
-  bool good = check_file (fd, real, vouched, why);
-  free (vouched);
-  if (!good) {
+  if (!gm_trust_check_file (fd, real, false, why)) {
     close (fd);
     return -1;
   }

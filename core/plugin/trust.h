@@ -21,11 +21,17 @@
 /* Does the process run with privileges that its caller lacks? */
 bool gm_trust_is_secure_mode (void);
 
-/* Opens the file and checks owner, mode, parents and ELF headers.  A descriptor that the caller
- * closes, or -1 and *why.  *canonical: the absolute path without links, which is what to load (NULL
- * if there is none); the caller frees it. */
-int gm_trust_open (const char *path, char **canonical, GmRefused *why);
-/* The same without the ELF headers. */
+/* Opens the file and checks owner, mode, parents, ELF headers, and the same of the libraries that it
+ * needs (needed.h).  A descriptor that the caller closes, or -1 and *why.  *canonical: the absolute
+ * path without links, which is what to load (NULL if there is none); the caller frees it.  *libraries,
+ * unless NULL: gm_needed_check's digest. */
+int gm_trust_open (const char *path, char **canonical, uint64_t *libraries, GmRefused *why);
+/* The same without the ELF headers and libraries. */
 int gm_trust_open_plain (const char *path, char **canonical, GmRefused *why);
+
+/* Checks owner, mode and parents of the file open at fd, or a folder and its parents; real: a path
+ * without links.  of_system: a group may write, too.  False and *why. */
+bool gm_trust_check_file (int fd, const char *real, bool of_system, GmRefused *why);
+bool gm_trust_check_folder (const char *real, bool of_system, GmRefused *why);
 
 #endif

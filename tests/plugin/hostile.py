@@ -18,8 +18,10 @@ import json
 import os
 import pathlib
 import random
+import shlex
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -191,6 +193,10 @@ KINDS = {
                         "descriptor-wild-table", "compile-gives-a-wild-pointer", "open-answers-4711"),
     "process state changed": ("signal-handler", "setenv", "leaves-file-open", "setlocale", "chdir", "umask", "child-process"),
     "manifest": ("manifest-of-noise", "manifest-beside-of-noise", "manifest-beside-stale", "name-with-an-escape"),
+    "libraries that others may change": ("library-that-everybody-may-write", "library-below-an-open-folder", "library-by-its-path",
+                                         "library-of-a-library-that-everybody-may-write", "folder-that-others-could-make"),
+    "libraries of the current folder": ("library-of-the-current-folder", "relative-runpath", "empty-runpath"),
+    "crafted dynamic sections": ("three-run-paths", "dynamic-section-elsewhere", "dynamic-section-without-end", "segments-over-each-other"),
     "file and folders": ("everybody-may-write", "below-an-open-folder", "fifo", "nowhere"),
 }
 AT_LEAST = 60
@@ -206,7 +212,7 @@ def build(row, folder, text_manifest=None):
     defines = [f"-D{k}={v}" for k, v in row.hooks.items()]
     done = subprocess.run([*os.environ.get("CC", "gcc").split(), "-std=gnu11", "-w", "-shared", "-fPIC", "-fvisibility=hidden",
                            "-I", str(ROOT / "plugin-api"), *(["-Wl,-z,noexecstack"] if "execstack" not in row.flags else []),
-                           *defines, *row.flags.split(), "-D_GNU_SOURCE", "-o", str(file), str(ROOT / "tests/plugin/wild.c")],
+                           *defines, "-D_GNU_SOURCE", "-o", str(file), str(ROOT / "tests/plugin/wild.c"), *shlex.split(row.flags)],
                           capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{row.name} does not compile:\n{done.stderr}")
@@ -261,6 +267,107 @@ def damaged(good, folder):
     return made
 
 
+LIBRARY = '__attribute__ ((constructor)) static void loaded (void) { fputs ("loaded: " FILE_NAME "\\n", stderr); }\nint of_library (void) { return 0; }\n'
+
+
+def library(file, flags=(), mode=0o755, owner=None):
+    file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    done = subprocess.run([*os.environ.get("CC", "gcc").split(), "-shared", "-fPIC", "-include", "stdio.h", f'-DFILE_NAME="{file}"', "-o", str(file), *flags, "-xc", "-"], input=LIBRARY,
+                          capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{file} does not compile:\n{done.stderr}")
+    file.chmod(mode)
+    if owner:
+        os.chown(file, owner, owner)
+    return file
+
+
+def dynamic_entries(data):
+    """(offset of a program header of type PT_DYNAMIC, offset and tag of each entry)."""
+    at = struct.unpack_from("<Q", data, 32)[0]
+    header = next(h for h in range(at, at + 56 * struct.unpack_from("<H", data, 56)[0], 56) if struct.unpack_from("<I", data, h)[0] == 2)
+    first, size = struct.unpack_from("<Q", data, header + 8)[0], struct.unpack_from("<Q", data, header + 32)[0]
+    return header, [(e, struct.unpack_from("<q", data, e)[0]) for e in range(first, first + size, 16)]
+
+
+def needing(folder):
+    """GPH-8.  Plugins that need libraries, which lie beside the corpus: (name, what must come of it, file)."""
+    place = folder / "libraries"
+    place.mkdir(mode=0o755)
+    good, far = place / "good", place / "open" / "inside"
+    library(good / "libsub.so", ["-Wl,-soname,libsub.so"])
+    library(place / "writable" / "libsub.so", ["-Wl,-soname,libsub.so"], 0o777)
+    library(far / "libsub.so", ["-Wl,-soname,libsub.so"])
+    far.parent.chmod(0o777)
+    library(place / "levels" / "glibc-hwcaps" / "x86-64-v2" / "libsub.so", mode=0o777)
+    library(place / "levels" / "libsub.so", ["-Wl,-soname,libsub.so"])
+    library(place / "old" / "tls" / "x86_64" / "libsub.so", mode=0o777)
+    library(place / "old" / "libsub.so", ["-Wl,-soname,libsub.so"])
+    chain = ["-Wl,--no-as-needed", f"-L{good}", "-lsub", "-Wl,-soname,libchain.so"]
+    library(place / "chain" / "libchain.so", [*chain, f"-Wl,-rpath,{place}/writable"])
+    library(place / "good-chain" / "libchain.so", [*chain, f"-Wl,-rpath,{good}"])
+    library(place / "whole" / "libwhole.so", [f"-Wl,-soname,{place}/writable/libsub.so"])
+    library(place / "whole" / "libhere.so", ["-Wl,-soname,./libsub.so"])
+    library(place / "cut" / "libsub.so", ["-Wl,-soname,libsub.so"])
+    os.truncate(place / "cut" / "libsub.so", 5000)
+    (place / "link").mkdir(mode=0o755)
+    (place / "link" / "libsub.so").symlink_to("../writable/libsub.so")
+    if os.geteuid() == 0:
+        library(place / "foreign" / "libsub.so", ["-Wl,-soname,libsub.so"], owner=12345)
+    sub = f"-Wl,--no-as-needed -L{good} -lsub -Wl,-rpath,"
+    rows = [
+        ("library-beside", "ok", sub + "'$ORIGIN/../libraries/good'"),
+        ("library-of-a-library", "ok", f"-Wl,--no-as-needed -L{place}/good-chain -lchain -Wl,-rpath,{place}/good-chain -Wl,-rpath-link,{good}"),
+        ("library-that-everybody-may-write", "NEEDED", sub + f"{place}/writable"),
+        ("library-that-everybody-may-write-by-a-link", "NEEDED", sub + f"{place}/link"),
+        ("library-below-an-open-folder", "NEEDED", sub + f"{far}"),
+        ("library-below-an-open-folder-by-origin", "NEEDED", sub + "'$ORIGIN/../libraries/open/inside'"),
+        ("library-for-a-processor", "NEEDED", sub + f"{place}/levels"),
+        ("library-for-an-old-loader", "NEEDED", sub + f"{place}/old"),
+        ("library-of-a-library-that-everybody-may-write", "NEEDED", f"-Wl,--no-as-needed -L{place}/chain -lchain -Wl,-rpath,{place}/chain -Wl,-rpath-link,{good}"),
+        ("library-by-its-path", "NEEDED", f"-Wl,--no-as-needed {place}/whole/libwhole.so"),
+        ("library-of-the-current-folder", "RUNPATH", f"-Wl,--no-as-needed {place}/whole/libhere.so"),
+        ("library-that-is-cut", "NEEDED", sub + f"{place}/cut"),
+        ("filter-that-everybody-may-write", "NEEDED", f"-Wl,-rpath,{place}/writable -Wl,-f,libsub.so"),
+        ("open-folder-first", "NEEDED", sub + f"{far.parent}:{good}"),
+        ("open-folder-last", "NEEDED", sub + f"{good}:{far.parent}"),
+        ("folder-that-others-could-make", "NEEDED", sub + f"{good}:{far.parent}/not/there"),
+        ("folder-that-is-not-there", "ok", sub + f"{good}:{place}/not/there"),
+        ("old-kind-of-run-path", "NEEDED", sub + f"{place}/writable -Wl,--disable-new-dtags"),
+        ("run-path-with-another-word", "RUNPATH", sub + f"{good}:'{place}/$LIB'"),
+    ]
+    rows += [("library-of-another-user", "NEEDED", sub + f"{place}/foreign")] if os.geteuid() == 0 else []
+    made = [(name, wants, build(Row(name, wants, {}, flags), folder)) for name, wants, flags in rows]
+
+    # Files that no linker writes, whose headers and mapping differ.
+    data = made[0][2].read_bytes()
+    header, entries = dynamic_entries(data)
+    paths = made[2][2].read_bytes()
+    dropped = [e for e, tag in dynamic_entries(paths)[1] if tag in (0x6FFFFFF9, 0x6FFFFFFB, 30)]  # RELACOUNT, FLAGS_1, FLAGS: nothing misses them
+    three = bytearray(paths)
+    path = next(e for e, tag in dynamic_entries(paths)[1] if tag == 29)
+    at_end = struct.unpack_from("<q", paths, path + 8)[0]
+    for e in dropped[:2]:
+        struct.pack_into("<qq", three, e, 29, at_end)
+    struct.pack_into("<qq", three, path, 29, 0)  # the first is the empty text
+    moved, endless = bytearray(data), bytearray(data)
+    struct.pack_into("<Q", moved, header + 8, 0)
+    end = next(e for e, tag in entries if tag == 0)
+    for e in range(end, entries[-1][0] + 16, 16):
+        struct.pack_into("<qq", endless, e, 0x6FFFFFF9, 0)
+    over = bytearray(data)
+    loads = [h for h in range(struct.unpack_from("<Q", data, 32)[0], header + 56 * 8, 56) if struct.unpack_from("<I", data, h)[0] == 1]
+    struct.pack_into("<Q", over, loads[-1] + 16, struct.unpack_from("<Q", data, loads[-1] + 16)[0] % 4096)
+    for name, wants, bytes_ in (("three-run-paths", {"RUNPATH", "NEEDED"}, three), ("dynamic-section-elsewhere", "TRUNCATED", moved),
+                                ("dynamic-section-without-end", "TRUNCATED", endless), ("segments-over-each-other", "TRUNCATED", over)):
+        file = folder / name / f"libgramme-{name}.so"
+        file.parent.mkdir(mode=0o755)
+        file.write_bytes(bytes_)
+        file.chmod(0o755)
+        made.append((name, wants, file))
+    return made
+
+
 def beside(folder):
     """Plugins whose manifest lies beside the file."""
     text = "[gramme-plugin]\nabi=0.1\nmin-host-minor=0\nid=org.example.wild\nname=wild\nversion=1\nbit-exact=true\ndevices=cpu;\n"
@@ -283,7 +390,7 @@ def corpus(folder, only):
     rows = [r for r in ROWS if not only or r.name in only or r.name == "honest"]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         made = [(r.name, r.wants, f) for r, f in zip(rows, pool.map(lambda r: build(r, folder), rows))]
-    made += beside(folder) + damaged(made[0][2].read_bytes(), folder)
+    made += beside(folder) + damaged(made[0][2].read_bytes(), folder) + needing(folder)
     return [m for m in made if not only or m[0] in only]
 
 
@@ -331,6 +438,23 @@ def accepts(wants, refusal):
     return wants is None or refusal == wants or (isinstance(wants, set) and refusal in wants)
 
 
+def installed_later(folder, env, check):
+    """A plugin whose library is missing is refused; once it is there, the plugin is tried again by itself, and so when it is gone."""
+    later = folder / "later"
+    stand_in = library(folder / "libraries" / "stand-in" / "liblater.so", ["-Wl,-soname,liblater.so"])
+    file = build(Row("misses-a-library", "LOAD", {}, f"-Wl,--no-as-needed -L{stand_in.parent} -llater -Wl,-rpath,{later}"), folder)
+
+    def answer():
+        host = subprocess.run([os.environ.get("PYTHON", sys.executable), "-c", HOST], input=json.dumps([str(file)]), capture_output=True, text=True, env=env)
+        return json.loads(host.stdout.splitlines()[-1])[str(file)] if host.returncode == 0 else host.stderr
+
+    for text, change in (("liblater.so", lambda: None), ("ok", lambda: library(later / "liblater.so", ["-Wl,-soname,liblater.so"])),
+                         ("liblater.so", lambda: (later / "liblater.so").unlink())):
+        change()
+        got = [answer(), answer()]
+        check.that(all(text in g for g in got), f"a plugin with a library that comes and goes: {got} instead of {text}")
+
+
 def run(folder, only):
     check = Check()
     made = corpus(folder, only)
@@ -362,6 +486,10 @@ def run(folder, only):
     check.that(host.returncode == 0, f"the host died of {host.returncode}: {host.stderr[-2000:]}")
     answers = json.loads(host.stdout.splitlines()[-1]) if host.returncode == 0 else {}
 
+    ran = {line.split()[1] for line in host.stderr.splitlines() if line.startswith("loaded: ")}
+    good = {str(folder / "libraries" / n) for n in ("good/libsub.so", "good-chain/libchain.so")}
+    check.that(ran <= good and (only or ran == good), f"libraries that ran: {sorted(ran)}")
+
     # GPH-7: each has its own reason, told by the error and by gramme why
     for name, wants, file in made:
         why = subprocess.run(["gramme", "why", str(file)], capture_output=True, text=True, env=env)
@@ -376,6 +504,8 @@ def run(folder, only):
         else:
             text = why.stdout.split("): it ", 1)[1].split("\n", 1)[0]
             check.that(text in answer, f"{name}: the error does not say \"{text}\": {answer}")
+    if not only:
+        installed_later(folder, env, check)
     for failure in check.failures:
         print("FAIL:", failure)
     print(f"hostile: {len(made)} files, {check.passed} passed, {len(check.failures)} failed; {len(KINDS)} kinds of hostility")

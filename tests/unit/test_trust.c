@@ -14,7 +14,7 @@ verdict (const char *file, char **text)
 {
   GmRefused why = { 0 };
   g_autofree char *canonical = NULL;
-  int fd = gm_trust_open (file, &canonical, &why);
+  int fd = gm_trust_open (file, &canonical, NULL, &why);
   ck_assert_int_eq (fd >= 0, why.code == GM_REFUSAL_NONE);
   if (fd >= 0) {
     ck_assert (g_path_is_absolute (canonical));
@@ -69,7 +69,7 @@ START_TEST (a_parent_that_everybody_may_write_is_refused_even_if_sticky)
   g_autofree char *file = hostile_build ("open/closed", "GOOD", NULL);
   g_autofree char *open_folder = g_build_filename (hostile_root, "open", NULL);
   ck_assert_int_eq (g_chmod (open_folder, 01777), 0);
-  expect (file, GM_REFUSAL_PARENT, "move the plugin out of"); /* nobody shall chmod /tmp */
+  expect (file, GM_REFUSAL_PARENT, "move the file out of"); /* nobody shall chmod /tmp */
   ck_assert_int_eq (g_chmod (open_folder, 0777), 0);
   expect (file, GM_REFUSAL_PARENT, "chmod go-w");
 }

@@ -456,7 +456,7 @@ static GmManifest *
 examine (const char *file, char **canonical, GmRefused *why)
 {
   g_autofree char *path = g_canonicalize_filename (file, NULL);
-  int fd = gm_trust_open (path, canonical, why);
+  int fd = gm_trust_open (path, canonical, NULL, why);
   if (fd < 0)
     return NULL;
   char *text = gm_manifest_read (fd, *canonical, why);
