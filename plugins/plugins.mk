@@ -26,7 +26,7 @@ TCC_SOURCES = plugins/tcc/tcc.c plugins/tcc/jit.c plugins/tcc/jit.h plugins/tcc/
 PLUGIN_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugin-api
 
 CC_SOURCES = plugins/cc/cc.c plugins/cc/folder.c plugins/cc/folder.h plugins/cc/job.c plugins/cc/job.h plugins/cc/keep.c plugins/cc/keep.h plugins/cc/load.c \
-  plugins/cc/load.h plugins/cc/unit.c plugins/cc/unit.h $(CODEGEN_SOURCES)
+  plugins/cc/load.h plugins/cc/object.c plugins/cc/object.h plugins/cc/unit.c plugins/cc/unit.h $(CODEGEN_SOURCES)
 plugin_LTLIBRARIES += plugins/libgramme-cc.la
 plugins_libgramme_cc_la_SOURCES = $(CC_SOURCES)
 plugins_libgramme_cc_la_CPPFLAGS = $(PLUGIN_CPPFLAGS) -DCC_DEFAULT_COMPILER='"$(CC)"'

@@ -7,6 +7,7 @@
  */
 #include "plugins/cc/job.h"
 #include "plugins/cc/keep.h"
+#include "plugins/cc/object.h"
 #include "plugins/cc/unit.h"
 #include "plugins/codegen/call.h"
 
@@ -354,6 +355,8 @@ cc_read (GrammeBackend *b, const GrammeCompileRequest *request, const void *byte
   drop_texts (e);
   if (code == GRAMME_OK)
     code = cc_kept_read (bytes, n, &e->text, &e->externals, &object, &e->bytes, status);
+  if (code == GRAMME_OK && cc_object_damage (object, e->bytes))
+    code = gramme_fail (status, GRAMME_DATA, -1, "the kept code %s", cc_object_damage (object, e->bytes));
   if (code == GRAMME_OK)
     code = bind (e, object, e->bytes, status);
   e->finished = GRAMME_OK + 1;

@@ -8,6 +8,7 @@
  */
 #include "plugins/cc/job.h"
 #include "plugins/cc/folder.h"
+#include "plugins/cc/object.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -151,6 +152,21 @@ compile (CcJob *job)
   return false;
 }
 
+/* A file that is not whole is as good as none. */
+static void
+check_artefact (CcJob *job)
+{
+  const char *damage = cc_object_damage (job->artefact, job->bytes);
+  if (!damage)
+    return;
+  snprintf (job->message, sizeof job->message,
+            "the C compiler `%s` said that all is well, but the file that it wrote %s; is the disk of TMPDIR full?",
+            job->command, damage);
+  free (job->artefact);
+  job->artefact = NULL;
+  job->bytes = 0;
+}
+
 static void
 build (CcJob *job)
 {
@@ -164,6 +180,8 @@ build (CcJob *job)
     job->artefact = cc_folder_read (job->folder, "unit.so", SIZE_MAX, &job->bytes);
     if (!job->artefact)
       say (job, "what the C compiler made cannot be read");
+    else
+      check_artefact (job);
   }
   cc_folder_remove (job->folder, files, sizeof files / sizeof *files);
 }
