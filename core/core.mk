@@ -225,6 +225,7 @@ CORE_SOURCES += \
   core/plugin/elf.c \
   core/plugin/exec.c \
   core/plugin/forked.c \
+  core/plugin/fpu.c \
   core/plugin/ext_kernels.c \
   core/plugin/device.c \
   core/plugin/ext_threads.c \
@@ -260,6 +261,7 @@ CORE_SOURCES += \
   core/plugin/elf.h \
   core/plugin/exec.h \
   core/plugin/forked.h \
+  core/plugin/fpu.h \
   core/plugin/host.h \
   core/plugin/hygiene.h \
   core/plugin/loader.h \

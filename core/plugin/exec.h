@@ -4,10 +4,9 @@
 #ifndef GM_PLUGIN_EXEC_H
 #define GM_PLUGIN_EXEC_H
 
-#include "core/base/log.h"
 #include "core/plugin/backend.h"
 #include "core/plugin/artefacts.h"
-#include "core/plugin/hygiene.h"
+#include "core/plugin/fpu.h"
 #include "core/plugin/loader.h"
 
 struct GmBackend {
@@ -176,23 +175,15 @@ gm_exec_copy (GmTensor *from, GmTensor *to, GError **error)
   return gm_op_run_into (GM_OP_copy, &from, 1, NULL, to, error);
 }
 
-/* What the plugin does to the floating-point mode would change all later results of this thread. */
 static inline int32_t
 gm_exec_call_unlocked (const GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args,
              GrammeStatus *status)
 {
-#ifdef GM_DEBUG_CHECKS
-  GmFpuControl before = gm_fpu_get ();
+  GmFpuControl before = gm_fpu_look ();
   int32_t result = e->backend->plugin->api.run (code, args, status);
-  if (!gm_fpu_equal (before, gm_fpu_get ())) {
-    gm_fpu_set (before);
-    gm_log_warn ("back end %s changed the floating-point mode in a run; it is restored",
-                 e->backend->name);
-  }
+  if (G_UNLIKELY (!gm_fpu_equal (before, gm_fpu_look ())))
+    gm_fpu_restore (e->backend->plugin, before, "in a run");
   return result;
-#else
-  return e->backend->plugin->api.run (code, args, status);
-#endif
 }
 
 /* One call of the plugin's run, with its lock. */

@@ -52,52 +52,6 @@ struct GmSnapshot {
   bool stack_executable;
 };
 
-/* -- Floating-point control -------------------------------------------------------------------- */
-
-#if defined(__x86_64__)
-#define MXCSR_STICKY 0x3fu
-
-GmFpuControl
-gm_fpu_get (void)
-{
-  GmFpuControl c;
-  __asm__ volatile("stmxcsr %0" : "=m"(c.mxcsr));
-  __asm__ volatile("fnstcw %0" : "=m"(c.x87));
-  c.mxcsr &= ~MXCSR_STICKY;
-  return c;
-}
-
-void
-gm_fpu_set (GmFpuControl c)
-{
-  __asm__ volatile("ldmxcsr %0" : : "m"(c.mxcsr));
-  __asm__ volatile("fldcw %0" : : "m"(c.x87));
-}
-#else
-#include <fpu_control.h>
-
-GmFpuControl
-gm_fpu_get (void)
-{
-  fpu_control_t word;
-  _FPU_GETCW (word);
-  return (GmFpuControl){ .mxcsr = (uint32_t) word };
-}
-
-void
-gm_fpu_set (GmFpuControl c)
-{
-  fpu_control_t word = c.mxcsr;
-  _FPU_SETCW (word);
-}
-#endif
-
-bool
-gm_fpu_equal (GmFpuControl a, GmFpuControl b)
-{
-  return a.mxcsr == b.mxcsr && a.x87 == b.x87;
-}
-
 /* -- Looking ----------------------------------------------------------------------------------- */
 
 static bool

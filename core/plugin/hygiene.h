@@ -8,16 +8,7 @@
 #define GM_PLUGIN_HYGIENE_H
 
 #include "core/plugin/elf.h"
-
-/* MXCSR without its sticky flags, and the x87 control word: what a library linked with fast-math
- * changes. */
-typedef struct {
-  uint32_t mxcsr;
-  uint16_t x87;
-} GmFpuControl;
-GmFpuControl gm_fpu_get (void);
-void gm_fpu_set (GmFpuControl c);
-bool gm_fpu_equal (GmFpuControl a, GmFpuControl b);
+#include "core/plugin/fpu.h"
 
 typedef struct GmSnapshot GmSnapshot;
 

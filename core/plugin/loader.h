@@ -11,7 +11,7 @@
 #include "core/plugin/registry.h"
 #include "plugin-api/gramme-plugin.h"
 
-typedef struct {
+typedef struct GmPlugin {
   char *file;
   GmManifest *manifest;
   const GrammeHost *host;

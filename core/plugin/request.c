@@ -68,8 +68,12 @@ call (const GmRequest *q, const GrammeCompileRequest *request, GrammeExecutable 
                     : gm_artefact_new (&b->artefacts, b->plugin, b->instance, request, how->cache_salt);
   int32_t code = kept ? gm_artefact_load (kept, out, status) : GRAMME_NOT_FOUND;
   bool compiles = code == GRAMME_NOT_FOUND && !how->cached_only;
-  if (compiles)
+  if (compiles) {
+    GmFpuControl before = gm_fpu_look ();
     code = b->plugin->api.compile (b->instance, request, out, status);
+    if (!gm_fpu_equal (before, gm_fpu_look ()))
+      gm_fpu_restore (b->plugin, before, "when it compiled");
+  }
   if (b->compile_serial)
     g_mutex_unlock (&b->compile_lock);
   if (compiles && kept && code == GRAMME_OK && *out)

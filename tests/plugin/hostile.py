@@ -46,6 +46,8 @@ ACTS = [
 ]
 PLACES = ["ON_LOAD", "ON_QUERY", "ON_OPEN", "ON_CLOSE", "ON_SUPPORT", "ON_COMPILE", "ON_RUN", "ON_DESTROY"]
 
+IN_HOST = 'if (strncmp (program_invocation_short_name, "python", 6) == 0) {{ {} }}'
+
 ROWS = [Row("honest", "ok")]
 ROWS += [hook(place, f"{act}-{place.lower().replace('_', '-')}", wants, code)
          for place in PLACES for act, wants, code in ACTS if act != "hang" or place in ("ON_LOAD", "ON_OPEN", "ON_RUN")]
@@ -90,6 +92,10 @@ ROWS += [
     hook("ON_LOAD", "flush-to-zero", "CHANGED_FPU", "_mm_setcsr (_mm_getcsr () | 0x8040u);"),
     hook("ON_LOAD", "rounding", "CHANGED_FPU", "unsigned short w = 0x0f7f; __asm__ volatile (\"fldcw %0\" : : \"m\" (w));"),
     hook("AFTER_RUN", "flush-to-zero-run", "CHANGED_FPU", "_mm_setcsr (_mm_getcsr () | 0x8040u);"),
+    # in the host alone, and not in a first run: nobody finds out before it has happened
+    hook("AFTER_RUN", "later-flush-to-zero-run", "CHANGED_FPU", IN_HOST.format("_mm_setcsr (_mm_getcsr () | 0x8040u);")),
+    hook("AFTER_RUN", "later-rounding-run", "CHANGED_FPU", IN_HOST.format('unsigned short w = 0x0f7f; __asm__ volatile ("fldcw %0" : : "m" (w));')),
+    hook("ON_COMPILE", "later-flush-to-zero-compile", "CHANGED_FPU", IN_HOST.format("_mm_setcsr (_mm_getcsr () | 0x8040u);")),
     hook("ON_LOAD", "stack-made-executable", "CHANGED_STACK",
          "mprotect ((void *) ((uintptr_t) environ & ~(uintptr_t) 4095), 4096, PROT_READ | PROT_WRITE | PROT_EXEC);"),
     hook("ON_LOAD", "page-of-the-stack-made-executable", "CHANGED_STACK",
@@ -405,6 +411,7 @@ for path in json.load(sys.stdin):
     try:
         f = gramme.compile(lambda a, b: a * b + a, backend=path)
         good = f(x, y).tolist() == [[2.0] * 3] * 2
+        good = good and 1e-310 * 0.5 != 0.0
         answers[path] = "ok" if good else "wrong result"
     except Exception as e:
         answers[path] = f"{type(e).__name__}: {e}"
@@ -499,7 +506,9 @@ def run(folder, only):
             check.that("what to do: " in why.stdout, f"{name}: gramme why does not say what to do: {why.stdout}")
         check.that(accepts(wants, refusal), f"{name}: {refusal} instead of {wants}: {why.stdout}{why.stderr}")
         answer = answers.get(str(file), "")
-        if refusal == "ok":
+        if name.startswith("later-"):  # the host that met it goes on, later ones refuse it
+            check.that(answer == "ok", f"{name}: {answer}")
+        elif refusal == "ok":
             check.that(answer == "ok" or wants is None or name.startswith(("run-", "workspace-of-")), f"{name}: {answer}")
         else:
             text = why.stdout.split("): it ", 1)[1].split("\n", 1)[0]
