@@ -8,12 +8,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,7 +29,20 @@
 #define MAX_DESCRIPTORS 4096
 #define SETTLE_MS 200 /* a thread that was joined is seen a little longer */
 
+#define THREAD_NAME_BYTES 16 /* of PR_GET_NAME */
+#define MAX_ATTRIBUTES 24
+
 extern char **environ;
+
+static const struct {
+  int which;
+  const char *what;
+} timers[] = {
+  { ITIMER_REAL, "an alarm" },
+  { ITIMER_VIRTUAL, "a timer of processor time (ITIMER_VIRTUAL)" },
+  { ITIMER_PROF, "a timer of processor time (ITIMER_PROF)" },
+};
+#define N_TIMERS G_N_ELEMENTS (timers)
 
 typedef struct {
   int fd;
@@ -41,7 +59,10 @@ struct GmSnapshot {
   char *locale;
   locale_t thread_locale;
   struct stat folder;
-  struct itimerval timer;
+  struct itimerval timers[N_TIMERS];
+  cpu_set_t processors;
+  char name[THREAD_NAME_BYTES];
+  long attributes[MAX_ATTRIBUTES];
   int folder_fd; /* to go back to; -1: none */
   unsigned umask;
   /* alone: */
@@ -148,7 +169,211 @@ stack_is_executable (void)
   return executable;
 }
 
-/* Running or dead, waited for or not. */
+/* -- Attributes -------------------------------------------------------------------------------- */
+
+static long
+get_niceness (void)
+{
+  return getpriority (PRIO_PROCESS, 0);
+}
+
+static void
+put_niceness (long was)
+{
+  setpriority (PRIO_PROCESS, 0, (int) was);
+}
+
+static long
+get_policy (void)
+{
+  return sched_getscheduler (0);
+}
+
+static void
+put_policy (long was)
+{
+  sched_setscheduler (0, (int) was, &(struct sched_param){ 0 });
+}
+
+static long
+get_io_priority (void)
+{
+  return syscall (SYS_ioprio_get, 1, 0); /* 1: a thread; 0: this one */
+}
+
+static void
+put_io_priority (long was)
+{
+  syscall (SYS_ioprio_set, 1, 0, was);
+}
+
+static long
+get_slack (void)
+{
+  return prctl (PR_GET_TIMERSLACK, 0, 0, 0, 0);
+}
+
+static void
+put_slack (long was)
+{
+  prctl (PR_SET_TIMERSLACK, was, 0, 0, 0);
+}
+
+static long
+get_personality (void)
+{
+  return personality (0xffffffff);
+}
+
+static void
+put_personality (long was)
+{
+  personality ((unsigned long) was);
+}
+
+static long
+get_dumpable (void)
+{
+  return prctl (PR_GET_DUMPABLE, 0, 0, 0, 0);
+}
+
+static void
+put_dumpable (long was)
+{
+  prctl (PR_SET_DUMPABLE, was, 0, 0, 0);
+}
+
+static long
+get_subreaper (void)
+{
+  int is = 0;
+  prctl (PR_GET_CHILD_SUBREAPER, &is, 0, 0, 0);
+  return is;
+}
+
+static void
+put_subreaper (long was)
+{
+  prctl (PR_SET_CHILD_SUBREAPER, was, 0, 0, 0);
+}
+
+static long
+get_death_signal (void)
+{
+  int is = 0;
+  prctl (PR_GET_PDEATHSIG, &is, 0, 0, 0);
+  return is;
+}
+
+static void
+put_death_signal (long was)
+{
+  prctl (PR_SET_PDEATHSIG, was, 0, 0, 0);
+}
+
+static long
+get_large_pages (void)
+{
+  return prctl (PR_GET_THP_DISABLE, 0, 0, 0, 0);
+}
+
+static void
+put_large_pages (long was)
+{
+  prctl (PR_SET_THP_DISABLE, was, 0, 0, 0);
+}
+
+static long
+get_no_new_privileges (void)
+{
+  return prctl (PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
+}
+
+static long
+get_filters (void)
+{
+  unsigned n = 0;
+  status_number ("Seccomp:", 10, &n);
+  return n;
+}
+
+static long
+get_user (void)
+{
+  return geteuid ();
+}
+
+static long
+get_group (void)
+{
+  return getegid ();
+}
+
+/* Memory of the process that stays in RAM, with a page that is mapped just now, since there is a mode in which all new ones do. */
+static long
+get_locked_memory (void)
+{
+  unsigned kilobytes = 0;
+  size_t bytes = (size_t) sysconf (_SC_PAGESIZE);
+  char *page = mmap (NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED)
+    return -1;
+  *(volatile char *) page = 1;
+  status_number ("VmLck:", 10, &kilobytes);
+  munmap (page, bytes);
+  return kilobytes;
+}
+
+/* How many timers timer_create has made, where the kernel tells. */
+static long
+get_timers (void)
+{
+  char line[256];
+  long n = 0;
+  FILE *f = fopen ("/proc/self/timers", "re");
+  while (f && fgets (line, sizeof line, f))
+    n += strncmp (line, "ID:", 3) == 0;
+  if (f)
+    fclose (f);
+  return n;
+}
+
+/* Numbers that the system knows of a thread or, alone, of a process.  put: NULL, or puts it back as far as it can be. */
+static const struct {
+  const char *what;
+  bool alone;
+  long (*get) (void);
+  void (*put) (long was);
+} attributes[] = {
+  { "its niceness", false, get_niceness, put_niceness },
+  { "its scheduling policy", false, get_policy, put_policy },
+  { "its priority for the disk", false, get_io_priority, put_io_priority },
+  { "its timer slack", false, get_slack, put_slack },
+  { "its personality", false, get_personality, put_personality },
+  { "whether its memory may be dumped", true, get_dumpable, put_dumpable },
+  { "whether it gets the children of its children", true, get_subreaper, put_subreaper },
+  { "the signal at its parent's end", false, get_death_signal, put_death_signal },
+  { "whether it has no large pages", true, get_large_pages, put_large_pages },
+  { "whether it may gain privileges", false, get_no_new_privileges, NULL },
+  { "its filter of system calls", false, get_filters, NULL },
+  { "its user", true, get_user, NULL },
+  { "its group", true, get_group, NULL },
+  { "its locked memory, in KiB,", true, get_locked_memory, NULL },
+  { "the number of its timers", true, get_timers, NULL },
+};
+G_STATIC_ASSERT (G_N_ELEMENTS (attributes) <= MAX_ATTRIBUTES);
+
+static void
+read_attributes (GmSnapshot *s)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS (attributes); i++)
+    s->attributes[i] = attributes[i].alone && !s->alone ? 0 : attributes[i].get ();
+  CPU_ZERO (&s->processors);
+  sched_getaffinity (0, sizeof s->processors, &s->processors);
+  prctl (PR_GET_NAME, s->name);
+}
+
+/* Running or dead, waited for or not; with PR_SET_CHILD_SUBREAPER children of children, too, whose parents have ended. */
 static bool
 has_children (void)
 {
@@ -165,7 +390,9 @@ gm_snapshot_new (bool alone)
   for (int i = 1; i < N_SIGNALS; i++)
     sigaction (i, NULL, &s->actions[i]);
   pthread_sigmask (SIG_SETMASK, NULL, &s->mask);
-  getitimer (ITIMER_REAL, &s->timer);
+  for (unsigned i = 0; i < N_TIMERS; i++)
+    getitimer (timers[i].which, &s->timers[i]);
+  read_attributes (s);
   for (int i = 0; i < (int) RLIM_NLIMITS; i++)
     getrlimit (i, &s->limits[i]);
   s->locale = g_strdup (setlocale (LC_ALL, NULL));
@@ -235,11 +462,13 @@ check_signals (const GmSnapshot *a, const char *when, GmRefused *why)
     gm_refuse (why, GM_REFUSAL_CHANGED_SIGNALS, "the handler of signal %d (%s), %s", i,
                strsignal (i), when);
   }
-  struct itimerval timer;
-  if (getitimer (ITIMER_REAL, &timer) == 0 &&
-      timerisset (&timer.it_value) != timerisset (&a->timer.it_value)) {
-    setitimer (ITIMER_REAL, &a->timer, NULL);
-    gm_refuse (why, GM_REFUSAL_CHANGED_SIGNALS, "an alarm is set or gone, %s", when);
+  for (unsigned i = 0; i < N_TIMERS; i++) {
+    struct itimerval timer;
+    if (getitimer (timers[i].which, &timer) == 0 &&
+        timerisset (&timer.it_value) != timerisset (&a->timers[i].it_value)) {
+      setitimer (timers[i].which, &a->timers[i], NULL);
+      gm_refuse (why, GM_REFUSAL_CHANGED_SIGNALS, "%s is set or gone, %s", timers[i].what, when);
+    }
   }
   sigset_t now;
   pthread_sigmask (SIG_SETMASK, NULL, &now);
@@ -291,6 +520,34 @@ check_limits (const GmSnapshot *a, const char *when, GmRefused *why)
       continue;
     setrlimit (i, &a->limits[i]);
     gm_refuse (why, GM_REFUSAL_CHANGED_LIMITS, "resource limit %d, %s", i, when);
+  }
+}
+
+static void
+check_attributes (const GmSnapshot *a, const char *when, GmRefused *why)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS (attributes); i++) {
+    long now = attributes[i].alone && !a->alone ? a->attributes[i] : attributes[i].get ();
+    if (now == a->attributes[i])
+      continue;
+    if (attributes[i].put)
+      attributes[i].put (a->attributes[i]);
+    gm_refuse (why, GM_REFUSAL_CHANGED_ATTRIBUTE, "%s from %ld to %ld, %s", attributes[i].what,
+               a->attributes[i], now, when);
+  }
+  cpu_set_t processors;
+  CPU_ZERO (&processors);
+  sched_getaffinity (0, sizeof processors, &processors);
+  if (!CPU_EQUAL (&processors, &a->processors)) {
+    sched_setaffinity (0, sizeof a->processors, &a->processors);
+    gm_refuse (why, GM_REFUSAL_CHANGED_ATTRIBUTE, "on which processors it runs: %d of them, not %d, %s",
+               CPU_COUNT (&processors), CPU_COUNT (&a->processors), when);
+  }
+  char name[THREAD_NAME_BYTES] = "";
+  prctl (PR_GET_NAME, name);
+  if (memcmp (name, a->name, sizeof name) != 0) {
+    prctl (PR_SET_NAME, a->name);
+    gm_refuse (why, GM_REFUSAL_CHANGED_ATTRIBUTE, "its name, %s", when);
   }
 }
 
@@ -354,6 +611,7 @@ gm_snapshot_check (const GmSnapshot *before, const char *when, GmRefused *why)
   check_locale (before, when, why);
   check_folder (before, when, why);
   check_limits (before, when, why);
+  check_attributes (before, when, why);
   if (before->alone) {
     check_threads (before, when, why);
     if (has_children () && !before->has_children)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * hygiene.h -- what of the process a plugin's code may not change: looked at before and after.
  *
- * Signal handlers and mask, environment, descriptors, threads, locale, current folder, umask, limits,
- * floating-point mode, and that the stack is not executable.
+ * Signal handlers and mask, timers, environment, descriptors, threads, children, locale, current folder, umask, limits,
+ * floating-point mode, processors, priorities and other attributes of a process (hygiene.c's table), and that the stack is not
+ * executable.
  */
 #ifndef GM_PLUGIN_HYGIENE_H
 #define GM_PLUGIN_HYGIENE_H
@@ -19,7 +20,7 @@ void gm_snapshot_free (GmSnapshot *s); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmSnapshot, gm_snapshot_free)
 
 /* Compares with now, puts back what can be put back (floating-point mode, handlers, mask, locale,
- * folder, umask), and refuses if anything had changed; `when` ends the sentence: "when it was loaded". */
+ * folder, umask, limits, attributes), and refuses if anything had changed; `when` ends the sentence: "when it was loaded". */
 bool gm_snapshot_check (const GmSnapshot *before, const char *when, GmRefused *why);
 
 #endif

@@ -2,7 +2,8 @@
  * probe.c -- both sides of a probe.
  *
  * The report is TOKEN, the refusal's name (or "good"), and its text, each ended by a NUL; the token is
- * made for one probe, so that what a plugin happens to write there is not taken for it.  After the
+ * made for one probe, so that what a plugin happens to write there is not taken for it.  Between the host and the
+ * process that tries stands one that ends what was started and left.  After the
  * report the process ends as any program does, so that what a plugin does at exit counts, too.  If there
  * is no program to start, nothing is tried in this process instead.
  */
@@ -38,6 +39,8 @@
 #define MEMORY_BYTES ((rlim_t) 2 << 30) /* of data: reserving addresses is free */
 #define FILE_BYTES ((rlim_t) 16 << 20)
 #define MAX_FILES 256
+#define MAX_ROUNDS 100
+#define GRACE_US 1000000
 
 extern char **environ;
 
@@ -76,6 +79,65 @@ report (const char *token, const GmRefused *why)
   g_string_free (text, TRUE);
 }
 
+/* -- The process between ----------------------------------------------------------------------- */
+
+/* Ends all children of this process.  Those of a child that ends become this one's, and are found the next time. */
+static void
+end_children (void)
+{
+  for (int round = 0; round < MAX_ROUNDS; round++) {
+    g_autofree char *text = NULL;
+    g_autofree char *path = g_strdup_printf ("/proc/self/task/%d/children", (int) getpid ());
+    if (!g_file_get_contents (path, &text, NULL, NULL) || !text[0])
+      return;
+    for (char *at = text, *end; *at; at = end) {
+      long pid = strtol (at, &end, 10);
+      if (end == at || pid <= 1)
+        break;
+      kill ((pid_t) pid, SIGKILL);
+      while (waitpid ((pid_t) pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+      end += strspn (end, " \n");
+    }
+  }
+}
+
+/* What a plugin starts may leave its group and its parent; this process becomes the parent then, and ends it.  Returns in a child of
+ * its own; this one ends as that does.  SIGTERM: its time is over. */
+static void
+stand_between (void)
+{
+  sigset_t awaited, old;
+  sigemptyset (&awaited);
+  sigaddset (&awaited, SIGCHLD);
+  sigaddset (&awaited, SIGTERM);
+  sigprocmask (SIG_BLOCK, &awaited, &old);
+  prctl (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  pid_t child = fork (), gone;
+  if (child <= 0) { /* none can be had: then without */
+    sigprocmask (SIG_SETMASK, &old, NULL);
+    prctl (PR_SET_PDEATHSIG, SIGKILL);
+    prctl (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    return;
+  }
+  close (REPORT_FD);
+  prctl (PR_SET_PDEATHSIG, SIGTERM);
+  int status = 0;
+  do {
+    if (sigwaitinfo (&awaited, NULL) == SIGTERM)
+      kill (child, SIGKILL);
+    while ((gone = waitpid (-1, &status, WNOHANG)) > 0 && gone != child)
+      ;
+  } while (gone != child && !(gone < 0 && errno == ECHILD));
+  end_children ();
+  if (WIFSIGNALED (status)) {
+    signal (WTERMSIG (status), SIG_DFL);
+    sigprocmask (SIG_SETMASK, &old, NULL);
+    kill (getpid (), WTERMSIG (status));
+  }
+  _exit (WIFEXITED (status) ? WEXITSTATUS (status) : 1);
+}
+
 void
 gm_probe_main (const char *file, const char *token)
 {
@@ -83,6 +145,7 @@ gm_probe_main (const char *file, const char *token)
   prctl (PR_SET_PDEATHSIG, SIGKILL);
   fcntl (REPORT_FD, F_SETFD, FD_CLOEXEC);
   limit (RLIMIT_CORE, 0);
+  stand_between ();
   limit (RLIMIT_CPU, DEADLINE_MS / 1000);
   limit (RLIMIT_FSIZE, FILE_BYTES);
   limit (RLIMIT_NOFILE, MAX_FILES);
@@ -218,14 +281,16 @@ wait_for (Probe *p)
     pid_t gone = ended ? 0 : waitpid (p->pid, &p->status, WNOHANG);
     if (gone == p->pid || (gone < 0 && errno == ECHILD)) /* ECHILD: the program ignores SIGCHLD */
       ended = true;
-    if (!ended && g_get_monotonic_time () > until) {
+    if (!ended && !p->late && g_get_monotonic_time () > until) {
       p->late = true;
+      kill (p->pid, SIGTERM); /* the process between ends what it has started */
+    } else if (!ended && g_get_monotonic_time () > until + GRACE_US) {
       kill (-p->pid, SIGKILL);
       while (waitpid (p->pid, &p->status, 0) < 0 && errno == EINTR)
         ;
       ended = true;
     }
-    if (ended && g_get_monotonic_time () > until + 1000000)
+    if (ended && g_get_monotonic_time () > until + 2 * GRACE_US)
       break; /* somebody goes on writing */
   }
   kill (-p->pid, SIGKILL); /* what it left behind */

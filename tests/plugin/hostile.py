@@ -20,6 +20,7 @@ import pathlib
 import random
 import shlex
 import shutil
+import signal
 import stat
 import struct
 import subprocess
@@ -48,6 +49,11 @@ PLACES = ["ON_LOAD", "ON_QUERY", "ON_OPEN", "ON_CLOSE", "ON_SUPPORT", "ON_COMPIL
 
 IN_HOST = 'if (strncmp (program_invocation_short_name, "python", 6) == 0) {{ {} }}'
 
+# Leaves its parent, its group and its session, and closes what it has open.
+DAEMON = ("if (fork () == 0) { setsid (); if (fork ()) _exit (0); for (int i = 0; i < 64; i++) close (i); "
+          'prctl (PR_SET_NAME, "gm-daemon"); for (;;) pause (); } ')
+HAS_TIMERS = os.path.exists("/proc/self/timers")
+
 ROWS = [Row("honest", "ok")]
 ROWS += [hook(place, f"{act}-{place.lower().replace('_', '-')}", wants, code)
          for place in PLACES for act, wants, code in ACTS if act != "hang" or place in ("ON_LOAD", "ON_OPEN", "ON_RUN")]
@@ -72,6 +78,26 @@ ROWS += [
     hook("ON_LOAD", "ignores-sigchld", "CHANGED_SIGNALS", "signal (SIGCHLD, SIG_IGN);"),
     hook("ON_LOAD", "blocks-signals", "CHANGED_SIGNALS", "sigset_t s; sigfillset (&s); sigprocmask (SIG_BLOCK, &s, NULL);"),
     hook("ON_LOAD", "alarm", "CHANGED_SIGNALS", "alarm (100);"),
+    hook("ON_LOAD", "timer-of-its-own-time", "CHANGED_SIGNALS", "struct itimerval t = { .it_value = { 100, 0 } }; setitimer (ITIMER_VIRTUAL, &t, NULL);"),
+    hook("ON_OPEN", "timer-for-profiles", "CHANGED_SIGNALS", "struct itimerval t = { .it_value = { 100, 0 } }; setitimer (ITIMER_PROF, &t, NULL);"),
+    hook("ON_LOAD", "timer-by-timer-create", {"CHANGED_ATTRIBUTE", "CHANGED_THREADS"} if HAS_TIMERS else None,
+         "timer_t t; struct sigevent e = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 }; timer_create (CLOCK_MONOTONIC, &e, &t);"),
+    hook("ON_LOAD", "affinity", "CHANGED_ATTRIBUTE" if os.cpu_count() > 1 else None,
+         "cpu_set_t s; CPU_ZERO (&s); CPU_SET (sched_getcpu (), &s); sched_setaffinity (0, sizeof s, &s);"),
+    hook("ON_OPEN", "nice", "CHANGED_ATTRIBUTE", "if (nice (1) < 0) {}"),
+    hook("ON_LOAD", "scheduling-policy", "CHANGED_ATTRIBUTE", "struct sched_param p = { 0 }; sched_setscheduler (0, SCHED_BATCH, &p);"),
+    hook("ON_LOAD", "locks-memory", {"CHANGED_ATTRIBUTE", "ok"}, "mlockall (MCL_CURRENT);"),
+    hook("ON_LOAD", "locks-later-memory", {"CHANGED_ATTRIBUTE", "ok"}, "mlockall (MCL_FUTURE);"),  # ok where the limit on locked memory is 0
+    hook("AFTER_RUN", "names-the-process", "CHANGED_ATTRIBUTE", 'prctl (PR_SET_NAME, "another");'),
+    hook("ON_LOAD", "forbids-privileges", "CHANGED_ATTRIBUTE", "prctl (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);"),
+    hook("ON_LOAD", "undumpable", "CHANGED_ATTRIBUTE", "prctl (PR_SET_DUMPABLE, 0, 0, 0, 0);"),
+    hook("ON_LOAD", "timer-slack", "CHANGED_ATTRIBUTE", "prctl (PR_SET_TIMERSLACK, 12345, 0, 0, 0);"),
+    hook("ON_LOAD", "daemon", "CHANGED_CHILDREN", DAEMON),
+    hook("ON_RUN", "daemon-of-a-run", "CHANGED_CHILDREN", DAEMON),
+    hook("ON_LOAD", "daemon-and-abort", CRASH, DAEMON + "abort ();"),
+    hook("ON_LOAD", "daemon-and-exit", EXIT, DAEMON + "_exit (3);"),
+    hook("ON_LOAD", "daemon-and-hang", HANG, DAEMON + "for (;;) pause ();"),
+    hook("ON_UNLOAD", "daemon-at-the-end", "ok", 'if (strncmp (program_invocation_short_name, "python", 6)) { ' + DAEMON + "}"),  # not by the host below
     hook("ON_OPEN", "signal-handler-open", "CHANGED_SIGNALS", "signal (SIGTERM, handler);"),
     hook("ON_LOAD", "setenv", "CHANGED_ENVIRONMENT", 'setenv ("A_NEW_ONE", "1", 1);'),
     hook("ON_LOAD", "unsetenv", "CHANGED_ENVIRONMENT", 'unsetenv ("PATH");'),
@@ -197,6 +223,8 @@ KINDS = {
                                 "compile-writes-into-the-image", "writes-into-an-input"),
     "returns garbage": ("writes-garbage", "writes-nan", "writes-nothing", "verdicts-of-noise", "query-wild-pointer",
                         "descriptor-wild-table", "compile-gives-a-wild-pointer", "open-answers-4711"),
+    "timers, processors, priorities": ("timer-of-its-own-time", "timer-for-profiles", "affinity", "nice", "names-the-process"),
+    "daemons": ("daemon", "daemon-and-abort", "daemon-and-exit", "daemon-and-hang"),
     "process state changed": ("signal-handler", "setenv", "leaves-file-open", "setlocale", "chdir", "umask", "child-process"),
     "manifest": ("manifest-of-noise", "manifest-beside-of-noise", "manifest-beside-stale", "name-with-an-escape"),
     "libraries that others may change": ("library-that-everybody-may-write", "library-below-an-open-folder", "library-by-its-path",
@@ -435,6 +463,13 @@ class Check:
             self.failures.append(text)
 
 
+def name_of(pid):
+    try:
+        return pathlib.Path("/proc", pid, "comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def inspect(env):
     done = subprocess.run(["gramme", "inspect", "--json"], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
@@ -513,6 +548,10 @@ def run(folder, only):
         else:
             text = why.stdout.split("): it ", 1)[1].split("\n", 1)[0]
             check.that(text in answer, f"{name}: the error does not say \"{text}\": {answer}")
+    left = [pid for pid in os.listdir("/proc") if pid.isdigit() and name_of(pid) == "gm-daemon"]
+    check.that(not left, f"daemons are left: {left}")
+    for pid in left:
+        os.kill(int(pid), signal.SIGKILL)
     if not only:
         installed_later(folder, env, check)
     for failure in check.failures:
