@@ -4,10 +4,12 @@
 CORE_SOURCES = core/compile.c core/compile.h core/counted.c core/counted.h core/pair.c core/pair.h core/plans.c core/plans.h core/gramme.c core/gramme.h core/breaks.def
 CORE_SOURCES += \
   core/base/arena.c \
+  core/base/environment.c \
   core/base/error.c \
   core/base/journal.c \
   core/base/log.c \
   core/base/arena.h \
+  core/base/environment.h \
   core/base/error.h \
   core/base/journal.h \
   core/base/log.h \

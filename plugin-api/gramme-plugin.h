@@ -244,7 +244,9 @@ typedef struct {
   uint32_t struct_size, flags;
   int32_t (*open) (const GrammeHost *host, const GrammeOption *options, uint32_t n_options,
                    GrammeBackend **out,
-                   GrammeStatus *status); /* [load]; may be called again after close */
+                   GrammeStatus *status); /* [load]; may be called again after close.  options: none,
+                                             n_options is 0: a function is compiled with options of its
+                                             own, which come with each request */
   void (*close) (GrammeBackend *b);       /* [load]; after the last executable is destroyed */
   /* [any] Device number `index`; NOT_FOUND ends the list.  NULL: one CPU. */
   int32_t (*device_info) (GrammeBackend *b, uint32_t index, GrammeDeviceInfo *out,

@@ -67,7 +67,9 @@ clear (void)
   if (n < 0)
     return off (why);
   printf ("%s: %" G_GINT64_FORMAT " entries removed\n", path, n);
-  return 0;
+  if (why)
+    fprintf (stderr, "gramme cache: %s: %s\n", path, why);
+  return why != NULL;
 }
 
 int

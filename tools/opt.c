@@ -168,13 +168,16 @@ print_image (const GmGraph *g, GError **error)
   return true;
 }
 
+#define KEEP_TEXT "keep-text=true"
+
 static bool
 print_generated (const Options *o, const GmGraph *g, GError **error)
 {
   const char *options[G_N_ELEMENTS (o->list)];
   memcpy (options, o->list, sizeof options);
-  options[o->n_list] = "keep-text=true";
   GmBackend *b = gm_backend_get (o->backend, error);
+  if (b && gm_backend_check_options (b, (const char *const[]){ KEEP_TEXT, NULL }, NULL)) /* some keep it only if they are told to */
+    options[o->n_list] = KEEP_TEXT;
   g_autoptr (GmExec) e = b ? gm_backend_compile (b, g, NULL, options, error) : NULL;
   g_autofree char *text = e ? gm_exec_text (e, o->emit ? o->emit : "cuda", error) : NULL;
   if (text)

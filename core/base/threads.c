@@ -9,6 +9,7 @@
  * Rejected: libgomp.  A child of a fork hangs in it for ever, and its regions stall when a neighbour takes the core.
  */
 #include "core/base/threads.h"
+#include "core/base/environment.h"
 
 #include <glib.h>
 #include <pthread.h>
@@ -52,9 +53,7 @@ gm_threads_count (void)
   uint32_t n = __atomic_load_n (&asked_for, __ATOMIC_RELAXED);
   if (G_LIKELY (n > 0))
     return n;
-  const char *s = g_getenv ("GRAMME_NUM_THREADS");
-  int64_t wanted = s ? g_ascii_strtoll (s, NULL, 10) : 0;
-  gm_threads_set_count (wanted > 0 ? (uint32_t) MIN (wanted, MAX_THREADS) : cores ());
+  gm_threads_set_count ((uint32_t) gm_environment_number ("GRAMME_NUM_THREADS", 1, MAX_THREADS, cores ()));
   return gm_threads_count ();
 }
 

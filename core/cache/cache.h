@@ -71,7 +71,7 @@ char *gm_cache_path (void);
  * gm_cache_rows_free. */
 GmCacheRow *gm_cache_list (bool check, size_t *n, char **why);
 void gm_cache_rows_free (GmCacheRow *rows, size_t n);
-/* Removes entries, temporary files and the secret.  How many entries; -1 and *why. */
+/* Removes entries, temporary files and the secret.  How many entries, with *why if some are still there; -1 and *why: off. */
 int64_t gm_cache_clear (char **why);
 
 #endif

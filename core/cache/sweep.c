@@ -5,6 +5,7 @@
  * gone already is no error, and at worst both remove a little more than one would have.
  */
 #include "core/cache/private.h"
+#include "core/base/environment.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -64,10 +65,7 @@ by_use (const void *a, const void *b)
 static uint64_t
 limit_bytes (void)
 {
-  const char *text = secure_getenv ("GRAMME_CACHE_MB");
-  char *end = NULL;
-  uint64_t mb = text ? g_ascii_strtoull (text, &end, 10) : DEFAULT_MB;
-  return (text && (end == text || *end || mb > UINT64_MAX >> 20) ? (uint64_t) DEFAULT_MB : mb) << 20;
+  return (uint64_t) gm_environment_number ("GRAMME_CACHE_MB", 0, INT64_MAX >> 20, DEFAULT_MB) << 20;
 }
 
 static void
@@ -145,13 +143,20 @@ remove_own (int folder, const char *name, const struct stat *st)
 int64_t
 gm_cache_clear (char **why)
 {
-  int folder = gm_cache_open (false, NULL, why);
-  int64_t n = 0;
+  int folder = gm_cache_open (false, NULL, why), failed = 0;
+  int64_t n = 0, kept = 0;
   if (folder < 0)
     return -1;
   g_autoptr (GArray) items = scan (folder, remove_own);
   for (guint i = 0; i < items->len; i++)
-    n += unlinkat (folder, g_array_index (items, Item, i).name, 0) == 0;
+    if (unlinkat (folder, g_array_index (items, Item, i).name, 0) == 0) {
+      n++;
+    } else if (errno != ENOENT) { /* another process was not faster */
+      kept++;
+      failed = errno;
+    }
   close (folder);
+  if (kept)
+    gm_cache_fail (why, "%" G_GINT64_FORMAT " of %u entries cannot be removed: %s", kept, items->len, g_strerror (failed));
   return n;
 }

@@ -15,7 +15,7 @@ get (GmBackend *b, GrammeExecutable *e, const char *kind, GError **error)
   uint64_t bytes = 0;
   gm_status_clear (&status);
   if (!texts) {
-    g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "back end %s shows no texts", b->name);
+    g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "back end %s has no text to show of what it generates; GRAMME_LOGS=output_code shows what it logs", b->name);
     return NULL;
   }
   int32_t code = texts->get (b->instance, e, kind, NULL, 0, &bytes, &status);

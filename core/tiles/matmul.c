@@ -17,6 +17,8 @@
 
 #include "core/tiles/tiles.h"
 
+#define MAX_BLAS_THREADS 1024
+
 enum {
 #define DTYPE(code, NAME, ...) TYPE_##NAME = code,
 #include "core/tensor/dtypes.def"
@@ -41,9 +43,14 @@ load_blas (void)
   /* OpenBLAS has it; with another BLAS the number of threads is that library's own affair. */
   void (*set_threads) (int n) = (void (*) (int)) dlsym (library, "openblas_set_num_threads");
   const char *s = getenv ("GRAMME_BLAS_THREADS");
-  int n = s ? atoi (s) : 1;
+  char *end = NULL;
+  long n = s && *s ? strtol (s, &end, 10) : 1;
+  if (n < 1 || n > MAX_BLAS_THREADS || (end && *end)) {
+    fprintf (stderr, "gramme: GRAMME_BLAS_THREADS=%s is not used: it takes a number from 1 to %d; 1 is taken\n", s, MAX_BLAS_THREADS);
+    n = 1;
+  }
   if (set_threads)
-    set_threads (n > 0 ? n : 1);
+    set_threads ((int) n);
   blas_library.sgemm = (__typeof__ (&cblas_sgemm)) dlsym (library, "cblas_sgemm");
   blas_library.dgemm = (__typeof__ (&cblas_dgemm)) dlsym (library, "cblas_dgemm");
 }

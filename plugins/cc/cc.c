@@ -27,7 +27,6 @@ struct GrammeBackend {
   const GrammeThreads *threads; /* or NULL */
   CgSource *declarations; /* atomic; NULL until somebody needs it */
   char *compiler, *flags;
-  bool wait;
 };
 
 typedef struct {
@@ -66,6 +65,8 @@ static int32_t
 cc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options,
          GrammeBackend **out, GrammeStatus *status)
 {
+  (void) options;
+  (void) n_options;
   const GrammeTiles *tiles = host->get_extension (host->ctx, GRAMME_TILES_ID);
   const GrammeKernels *kernels = host->get_extension (host->ctx, GRAMME_KERNELS_ID);
   const GrammeSource *source = host->get_extension (host->ctx, GRAMME_SOURCE_ID);
@@ -80,7 +81,6 @@ cc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options
   if (b) {
     *b = (GrammeBackend){ .host = host, .tiles = tiles, .kernels = kernels, .source = source,
                             .threads = host->get_extension (host->ctx, GRAMME_THREADS_ID) };
-    b->wait = gramme_option_bool (options, n_options, "wait", 0);
     b->compiler = strdup (named && *named ? named : CC_DEFAULT_COMPILER);
     b->flags = malloc (room);
   }
@@ -269,7 +269,7 @@ cc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecuta
   if (!e)
     return GRAMME_NO_MEMORY;
   int32_t code = start (e, request, status);
-  if (code == GRAMME_OK && gramme_option_bool (request->options, request->n_options, "wait", b->wait))
+  if (code == GRAMME_OK && gramme_option_bool (request->options, request->n_options, "wait", 0))
     code = finish (e, request->job, status);
   if (code != GRAMME_OK) {
     cc_destroy (e);

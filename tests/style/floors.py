@@ -16,7 +16,7 @@ BASE = {"base"}
 MAY = {
     "base": set(),
     "tiles": set(),
-    "cache": set(),
+    "cache": BASE,
     "plugin-api": set(),
     "tensor": BASE | {"sym"},
     "sym": BASE,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/plugin-reference.md, from the comments of plugin-api/ and the rules of rules.txt: reference.py [--write].
+"""docs/plugin-reference.md, from the comments of plugin-api/ and the rules of tools/kit/kit_rules.def: reference.py [--write].
 
 Without --write it is an error if the file is not what would be written.  So are: a function in a record of the ABI without a thread tag, a
 record, enumerator or function without a comment, a rule that is cited and does not exist, a plugin's rule without a case in
@@ -211,12 +211,7 @@ def render_header(header):
 
 
 def rules():
-    rows = {}
-    for line in statements.read("tests/style/rules.txt").splitlines():
-        if line and not line.startswith("#"):
-            number, text = line.split(" ", 1)
-            rows[number] = text
-    return rows
+    return dict(re.findall(r'^RULE \("(GP[PH]-\d+)", "(.*)"\)$', statements.read("tools/kit/kit_rules.def"), re.MULTILINE))
 
 
 def cases():
@@ -255,7 +250,7 @@ def rule_tables():
 
 def main():
     lines = ["# The plugin ABI: reference", "",
-             "Made by `tests/style/reference.py --write` from the comments of `plugin-api/`, `tools/kit/kit_cases.def`, `tests/style/rules.txt` and the",
+             "Made by `tests/style/reference.py --write` from the comments of `plugin-api/`, `tools/kit/kit_cases.def`, `tools/kit/kit_rules.def` and the",
              "tests; do not edit. [plugin-guide.md](plugin-guide.md) is where to begin.", "",
              "Contents: the rules, the cases that check them, then " + ", ".join(f"[{h}](#{h.replace('.', '')})" for h in HEADERS) + ".", ""]
     lines += rule_tables() + [""]

@@ -302,6 +302,10 @@ TEST_FILES = \
   tests/python/test_gradcheck.py \
   tests/python/test_tensor.py \
   tests/python/test_torch_names.py \
+  tests/python/test_damaged_objects.py \
+  tests/python/test_lying_capsules.py \
+  tests/python/test_saved_files.py \
+  tests/python/test_said_mistakes.py \
   tests/python/test_testing.py \
   tests/python/test_tools.py \
   tests/rollback.sh \
@@ -309,7 +313,6 @@ TEST_FILES = \
   tests/style/listed.py \
   tests/style/statements.py \
   tests/style/reference.py \
-  tests/style/rules.txt \
   tests/style/statements.txt \
   tests/tally.py \
   tests/torch/differences.tsv \
