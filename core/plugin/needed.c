@@ -275,6 +275,31 @@ judge (char whose, const char *path, GmRefused *why)
   return j;
 }
 
+static const Judged *
+find_judged (const char *path)
+{
+  g_mutex_lock (&judged_lock);
+  const Judged *j = judged ? g_hash_table_lookup (judged, path) : NULL;
+  g_mutex_unlock (&judged_lock);
+  return j;
+}
+
+/* Takes over `fresh`, and gives what is kept: another thread may have been first. */
+static const Judged *
+keep_judged (const char *path, Judged *fresh)
+{
+  g_mutex_lock (&judged_lock);
+  if (!judged)
+    judged = g_hash_table_new (g_str_hash, g_str_equal);
+  const Judged *j = g_hash_table_lookup (judged, path);
+  if (j)
+    judged_free (fresh);
+  else
+    g_hash_table_insert (judged, g_strdup (path), fresh);
+  g_mutex_unlock (&judged_lock);
+  return j ? j : fresh;
+}
+
 static bool
 check_library (Walk *w, char whose, const char *path)
 {
@@ -285,15 +310,13 @@ check_library (Walk *w, char whose, const char *path)
     judged_free (j);
     return good;
   }
-  g_mutex_lock (&judged_lock);
-  if (!judged)
-    judged = g_hash_table_new (g_str_hash, g_str_equal);
-  Judged *j = g_hash_table_lookup (judged, path);
-  if (!j && (j = judge (whose, path, w->why)))
-    g_hash_table_insert (judged, g_strdup (path), j);
-  g_mutex_unlock (&judged_lock);
-  if (!j)
-    return false;
+  const Judged *j = find_judged (path);
+  if (!j) {
+    Judged *fresh = judge (whose, path, w->why);
+    if (!fresh)
+      return false;
+    j = keep_judged (path, fresh);
+  }
   g_string_append (w->found, j->line);
   return find_needs (w, whose, &j->needs, path);
 }
