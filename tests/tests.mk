@@ -48,6 +48,7 @@ check-nightly: all $(check_PROGRAMS)
 	GM_OBJECT_PROGRAMS=$${GM_OBJECT_PROGRAMS:-30000} ./in-tree sh $(srcdir)/tests/pytest.sh trace/test_objects_of_one_class.py
 	GM_SHAPE_PROGRAMS=$${GM_SHAPE_PROGRAMS:-5000} ./in-tree sh $(srcdir)/tests/pytest.sh trace/test_random_sizes.py
 	GM_RANDOM_MEMORY=$${GM_RANDOM_MEMORY:-100000} ./in-tree sh $(srcdir)/tests/aot.sh
+	GM_FUZZ_CAPSULES=$${GM_FUZZ_CAPSULES:-5000000} ./in-tree sh $(srcdir)/tests/pytest.sh python/test_lying_capsules.py
 	GM_RANDOM_PROGRAMS=2000 ./in-tree sh $(srcdir)/tests/breaks.sh
 	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh trace
 	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh python
