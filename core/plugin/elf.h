@@ -18,7 +18,7 @@
 
 typedef enum {
   GM_REFUSAL_NONE = 0,
-#define REFUSAL(NAME, text, remedy) GM_REFUSAL_##NAME,
+#define REFUSAL(NAME, text, remedy, outside) GM_REFUSAL_##NAME,
 #include "core/plugin/refusals.def"
   GM_N_REFUSALS,
 } GmRefusal;
@@ -27,6 +27,8 @@ extern const char *const gm_refusal_texts[GM_N_REFUSALS]; /* NONE: "" */
 extern const char *const gm_refusal_remedies[GM_N_REFUSALS];
 /* The row's name: "NOT_ELF".  For --json and tests. */
 extern const char *const gm_refusal_names[GM_N_REFUSALS];
+/* What is installed beside the file can cure it. */
+extern const bool gm_refusal_is_outside[GM_N_REFUSALS];
 
 /* Why a file is refused: the row, and a whole sentence without the file's name.  Zeroed: not
  * refused. */

@@ -156,6 +156,25 @@ gm_file_key_of (int fd, uint64_t libraries, GmFileKey *key)
                         .libraries = libraries };
 }
 
+/* What is installed, as far as can be told at once: it changes whenever a package with a library comes or goes. */
+static char *
+installed_text (void)
+{
+  const char *other = secure_getenv ("GM_LOADER_CACHE"); /* for tests */
+  struct stat st;
+  if (stat (other ? other : "/etc/ld.so.cache", &st) != 0)
+    memset (&st, 0, sizeof st);
+  return g_strdup_printf ("%" G_GINT64_MODIFIER "x.%" G_GINT64_MODIFIER "x %ld.%ld", (guint64) st.st_ino, (guint64) st.st_size,
+                          (long) st.st_mtim.tv_sec, (long) st.st_mtim.tv_nsec);
+}
+
+static bool
+is_cured (GKeyFile *f, const char *group)
+{
+  g_autofree char *then = g_key_file_get_string (f, group, "installed", NULL), *now = installed_text ();
+  return g_strcmp0 (then, now) != 0;
+}
+
 static GmTried
 find_in (GKeyFile *f, const char *group, const char *key, GmRefused *why)
 {
@@ -167,7 +186,8 @@ find_in (GKeyFile *f, const char *group, const char *key, GmRefused *why)
   if (strcmp (result, "good") == 0)
     return GM_TRIED_GOOD;
   for (int code = GM_REFUSAL_NONE + 1; code < GM_N_REFUSALS; code++)
-    if (strcmp (result, gm_refusal_names[code]) == 0 && why->code == GM_REFUSAL_NONE) {
+    if (strcmp (result, gm_refusal_names[code]) == 0 && why->code == GM_REFUSAL_NONE &&
+        !(gm_refusal_is_outside[code] && is_cured (f, group))) {
       *why = (GmRefused){ (GmRefusal) code, g_utf8_make_valid (text ? text : "", -1) };
       return GM_TRIED_BAD;
     }
@@ -199,6 +219,10 @@ note_in (GKeyFile *f, const char *canonical, const char *group, const char *key,
   g_key_file_set_string (f, group, "result", why->code ? gm_refusal_names[why->code] : "good");
   if (why->code)
     g_key_file_set_string (f, group, "text", why->text);
+  if (gm_refusal_is_outside[why->code]) {
+    g_autofree char *installed = installed_text ();
+    g_key_file_set_string (f, group, "installed", installed);
+  }
   if (output)
     g_key_file_set_string (f, group, "output", output);
 }

@@ -497,6 +497,19 @@ def installed_later(folder, env, check):
         check.that(all(text in g for g in got), f"a plugin with a library that comes and goes: {got} instead of {text}")
 
 
+def cured_later(folder, env, check):
+    """A plugin that could not be started is tried again when something has been installed, which the loader's cache tells."""
+    cure, cache = folder / "cure", folder / "ld.so.cache"
+    cache.write_text("1")
+    file = build(Row("needs-a-cure", "OPENED", {"ON_OPEN": f'if (access ("{cure}", F_OK)) return gramme_fail (status, GRAMME_DEVICE, -1, "no cure");'}), folder)
+    env = dict(env, GM_LOADER_CACHE=str(cache))
+    for text, change in (("no cure", lambda: None), ("no cure", lambda: cure.touch()), ("ok", lambda: cache.write_text("22"))):
+        change()
+        host = subprocess.run([os.environ.get("PYTHON", sys.executable), "-c", HOST], input=json.dumps([str(file)]), capture_output=True, text=True, env=env)
+        got = json.loads(host.stdout.splitlines()[-1])[str(file)]
+        check.that(text in got, f"a plugin that something can cure: {got} instead of {text}")
+
+
 def run(folder, only):
     check = Check()
     made = corpus(folder, only)
@@ -554,6 +567,7 @@ def run(folder, only):
         os.kill(int(pid), signal.SIGKILL)
     if not only:
         installed_later(folder, env, check)
+        cured_later(folder, env, check)
     for failure in check.failures:
         print("FAIL:", failure)
     print(f"hostile: {len(made)} files, {check.passed} passed, {len(check.failures)} failed; {len(KINDS)} kinds of hostility")
