@@ -377,6 +377,58 @@ size_numel (PyObject *self, PyObject *unused)
   return PyLong_FromLongLong (n);
 }
 
+/* What tuple's function gave, as a Size; steals it.  TypeError unless all are ints. */
+static PyObject *
+as_size (PyObject *tuple)
+{
+  if (!tuple || !PyTuple_CheckExact (tuple))
+    return tuple;
+  Py_ssize_t n = PyTuple_GET_SIZE (tuple);
+  PyObject *o = gm_py_size_type.tp_alloc (&gm_py_size_type, n);
+  for (Py_ssize_t i = 0; o && i < n; i++) {
+    PyObject *item = PyTuple_GET_ITEM (tuple, i);
+    if (!PyLong_Check (item)) {
+      PyErr_Format (PyExc_TypeError, "a gramme.Size has ints, and item %zd is a %.100s", i, Py_TYPE (item)->tp_name);
+      Py_CLEAR (o);
+    } else {
+      PyTuple_SET_ITEM (o, i, Py_NewRef (item));
+    }
+  }
+  Py_DECREF (tuple);
+  return o;
+}
+
+static PyObject *
+size_subscript (PyObject *self, PyObject *key)
+{
+  return as_size (PyTuple_Type.tp_as_mapping->mp_subscript (self, key));
+}
+
+/* Also of a tuple and a Size, in this order. */
+static PyObject *
+size_add (PyObject *a, PyObject *b)
+{
+  if (!PyTuple_Check (a) || !PyTuple_Check (b))
+    return Py_NewRef (Py_NotImplemented);
+  return as_size (PyTuple_Type.tp_as_sequence->sq_concat (a, b));
+}
+
+static PyObject *
+size_concat (PyObject *self, PyObject *other)
+{
+  return as_size (PyTuple_Type.tp_as_sequence->sq_concat (self, other));
+}
+
+static PyObject *
+size_repeat (PyObject *self, Py_ssize_t n)
+{
+  return as_size (PyTuple_Type.tp_as_sequence->sq_repeat (self, n));
+}
+
+static PyNumberMethods size_number = {.nb_add = size_add};
+static PySequenceMethods size_sequence = {.sq_concat = size_concat, .sq_repeat = size_repeat};
+static PyMappingMethods size_mapping = {.mp_subscript = size_subscript};
+
 static PyMethodDef size_methods[] = {
     {"numel", size_numel, METH_NOARGS, "numel()\n\nThe product of the sizes."},
     {0},
@@ -384,7 +436,10 @@ static PyMethodDef size_methods[] = {
 
 PyTypeObject gm_py_size_type = {
     PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.Size",
-    .tp_doc = "A tensor's shape: a tuple of ints.",
+    .tp_doc = "A tensor's shape: a tuple of ints.  Slices, sums and multiples of one are Sizes, too.",
+    .tp_as_number = &size_number,
+    .tp_as_sequence = &size_sequence,
+    .tp_as_mapping = &size_mapping,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_base = &PyTuple_Type,
     .tp_repr = size_repr,

@@ -10,7 +10,9 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
+#include "core/trace/number.h"
 #include "core/trace/object.h"
+#include "core/trace/size.h"
 
 #include <structmember.h>
 #include <string.h>
@@ -148,6 +150,18 @@ iter (GmRecorder *r, const GmTracker *t)
   return gm_iterator_over (r, t);
 }
 
+/* Items as a tuple or, as Size's slices, sums and multiples are, a Size, which has ints only. */
+static const GmTracker *
+part_of (GmRecorder *r, bool size, const GmTracker *const *items, uint32_t n)
+{
+  for (uint32_t i = 0; size && i < n; i++) {
+    const GmTracker *item = gm_realize (r, items[i]);
+    if (!gm_is_size (item) && !gm_is_number (item) && !(item->kind == &gm_kind_constant && PyLong_Check (item->real)))
+      return gm_record_break (r, GM_BREAK_OPERATOR, "+", "Size", gm_type_text (r, item));
+  }
+  return size ? gm_tuple_new_of (r, gm_host.size_type, items, n) : gm_tuple_new (r, items, n);
+}
+
 static const GmTracker *
 getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
@@ -168,9 +182,7 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   const GmTracker **items = gm_tracker_array (r, (uint32_t) n);
   for (Py_ssize_t k = 0; k < n; k++)
     items[k] = t->items[start + k * step];
-  return gm_tuple_new (
-      r, items,
-      (uint32_t) n); /* also of a Size and of a named tuple, as tuple's own subscript does */
+  return part_of (r, t->data == gm_host.size_type, items, (uint32_t) n); /* of a named tuple a tuple, as tuple's own subscript does */
 }
 
 static const GmTracker *
@@ -264,23 +276,24 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   int64_t times;
   if (t->number || (t->data && t->data != gm_host.size_type))
     return NULL;
+  bool size = t->data || (other->kind == &gm_kind_tuple && other->data);
   if (op == GM_BIN_ADD && !reflected && other->kind == &gm_kind_tuple && !other->number
       && (other->data == NULL || other->data == gm_host.size_type)) {
     const GmTracker **items = gm_tracker_array (r, t->n + other->n);
     gm_tracker_copy (items, t->items, t->n);
     gm_tracker_copy (items + t->n, other->items, other->n);
-    if ((t->n == 0 && !other->data) || (other->n == 0 && !t->data)) /* one object, as in CPython */
+    if (!size && (t->n == 0 || other->n == 0)) /* one object, as in CPython */
       return t->n ? t : other;
-    return gm_tuple_new (r, items, t->n + other->n);
+    return part_of (r, size, items, t->n + other->n);
   }
-  if (op == GM_BIN_MUL && t->data == NULL && gm_constant_int (r, other, &times) && times <= 10000) {
+  if (op == GM_BIN_MUL && gm_constant_int (r, other, &times) && times <= 10000) {
     uint32_t n = times > 0 ? (uint32_t) times * t->n : 0;
-    if (times == 1)
+    if (times == 1 && !size)
       return t;
     const GmTracker **items = gm_tracker_array (r, n);
     for (uint32_t i = 0; i < n; i++)
       items[i] = t->items[i % t->n];
-    return gm_tuple_new (r, items, n);
+    return part_of (r, size, items, n);
   }
   return NULL;
 }
@@ -288,8 +301,11 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
 static PyObject *
 constant (GmRecorder *r, const GmTracker *t)
 {
-  if (t->number || t->data)
-    return t->data == gm_host.size_type && t->real ? Py_NewRef (t->real) : NULL;
+  bool size = t->data == gm_host.size_type;
+  if (t->number || (t->data && !size))
+    return NULL;
+  if (size && t->real)
+    return Py_NewRef (t->real);
   PyObject *tuple = PyTuple_New (t->n);
   for (uint32_t i = 0; i < t->n; i++) {
     PyObject *o = gm_constant (r, t->items[i]);
@@ -299,6 +315,8 @@ constant (GmRecorder *r, const GmTracker *t)
     }
     PyTuple_SET_ITEM (tuple, i, Py_NewRef (o));
   }
+  if (size)
+    Py_SETREF (tuple, PyObject_CallOneArg ((PyObject *) gm_host.size_type, tuple));
   return tuple;
 }
 
