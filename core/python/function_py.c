@@ -8,6 +8,7 @@
  * Invariant: a context has a node only as long as that node lives; the node owns the context.
  */
 #include "core/python/function_py.h"
+#include "core/python/types.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -258,7 +259,18 @@ gradients_in (Context *c, GmTensor *const *grads)
   return args;
 }
 
-/* What backward returned for argument i: None, or a tensor of the argument's shape, in whose dtype it goes on. */
+static bool
+broadcasts_to (const GmMeta *from, const GmMeta *to)
+{
+  int lead = to->ndim - from->ndim;
+  for (int d = 0; lead >= 0 && d < from->ndim; d++)
+    if (from->sizes[d] != 1 && from->sizes[d] != to->sizes[lead + d])
+      return false;
+  return lead >= 0;
+}
+
+/* What backward returned for argument i: None, or a tensor of the argument's shape, in whose dtype it goes on; one of a shape that the
+ * argument's broadcasts to is summed. */
 static bool
 gradient_out (const Context *c, PyObject *o, Py_ssize_t i, const GmMeta *want, GmTensor **result)
 {
@@ -273,6 +285,14 @@ gradient_out (const Context *c, PyObject *o, Py_ssize_t i, const GmMeta *want, G
   }
   if (PyTuple_GET_ITEM (c->needs_input_grad, i) != Py_True)
     return true;
+  if (!gm_meta_same_shape (&t->meta, want) && broadcasts_to (want, &t->meta)) {
+    PyObject *size = gm_py_size (want->ndim, want->sizes);
+    PyObject *sum = size ? PyObject_CallMethod (o, "sum_to_size", "O", size) : NULL;
+    bool ok = sum && gradient_out (c, sum, i, want, result);
+    Py_XDECREF (sum);
+    Py_XDECREF (size);
+    return ok;
+  }
   if (!gm_meta_same_shape (&t->meta, want)) {
     g_autofree char *have = gm_meta_text (&t->meta), *expected = gm_meta_text (want);
     PyErr_Format (PyExc_RuntimeError, "backward of %s returned a gradient of %s for argument %zd, which is %s", name, have, i,
