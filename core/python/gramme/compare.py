@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparisons whose result is a Python bool, or that need tolerances."""
 
+from gramme._core import get_default_dtype
+
 
 def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Whether |input - other| <= atol + rtol * |other|, elementwise; infinities are close to themselves only."""
+    """Whether |input - other| <= atol + rtol * |other|, elementwise; infinities are close to themselves only.  Integers and bools are compared
+    as numbers of the default dtype.  Errors: RuntimeError for a negative tolerance."""
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"tolerances are not negative, and these are rtol={rtol}, atol={atol}")
+    result = input == other
+    if equal_nan:
+        result = result.logical_or(input.isnan().logical_and(other.isnan()))
+    if rtol == 0 and atol == 0:
+        return result
+    if not input.is_floating_point():
+        input = input.to(get_default_dtype())
+    if not other.is_floating_point():
+        other = other.to(get_default_dtype())
     near = ((input - other).abs() <= atol + rtol * other.abs()).logical_and(other.isfinite())
-    result = near.logical_or(input == other)
-    return result.logical_or(input.isnan().logical_and(other.isnan())) if equal_nan else result
+    return near.logical_or(result)
 
 
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
