@@ -270,7 +270,7 @@ parse (GmBuilder *b, GmVal v, const GmArg *key, Subscript *s, bool writes)
       }
       break;
     default:
-      gm_b_fail (b, GM_ERROR_INDEX,
+      gm_b_fail (b, k[i].kind == GM_ARG_STR ? GM_ERROR_TYPE : GM_ERROR_INDEX, /* a str is a sequence of what is no number */
                  "only integers, slices (`:`), ellipsis (`...`), None and integer or bool tensors "
                  "are valid indices, not %s",
                  gm_arg_kind_name (&k[i]));

@@ -210,7 +210,7 @@ static PyObject *
 item (PyObject *self, PyObject *unused)
 {
   GmScalar s;
-  return gm_py_tensor_scalar (self, "item()", &s) ? gm_py_from_scalar (s) : NULL;
+  return gm_py_tensor_scalar (self, PyExc_RuntimeError, "item()", &s) ? gm_py_from_scalar (s) : NULL;
 }
 
 static PyObject *

@@ -142,12 +142,12 @@ gm_py_tensor_compare (PyObject *a, PyObject *b, int op)
 /* -- One element as a Python number ------------------------------------------------------------ */
 
 bool
-gm_py_tensor_scalar (PyObject *self, const char *what, GmScalar *out)
+gm_py_tensor_scalar (PyObject *self, PyObject *error, const char *what, GmScalar *out)
 {
   const GmTensor *t = gm_py_tensor_get (self);
   if (gm_meta_numel (&t->meta) != 1) {
     g_autofree char *shape = gm_shape_text (t->meta.ndim, t->meta.sizes);
-    PyErr_Format (PyExc_RuntimeError, "%s needs a tensor of one element, not of shape %s", what,
+    PyErr_Format (error, "%s needs a tensor of one element, not of shape %s", what,
                   shape);
     return false;
   }
@@ -169,7 +169,7 @@ truth (PyObject *self)
                   shape);
     return -1;
   }
-  if (!gm_py_tensor_scalar (self, "bool()", &s))
+  if (!gm_py_tensor_scalar (self, PyExc_RuntimeError, "bool()", &s))
     return -1;
   return s.kind == GM_CATEGORY_FLOAT ? s.d != 0 : s.i != 0;
 }
@@ -178,7 +178,7 @@ static PyObject *
 as_int (PyObject *self)
 {
   GmScalar s;
-  if (!gm_py_tensor_scalar (self, "int()", &s))
+  if (!gm_py_tensor_scalar (self, PyExc_ValueError, "int()", &s))
     return NULL;
   return s.kind == GM_CATEGORY_FLOAT ? PyLong_FromDouble (s.d) : PyLong_FromLongLong (s.i);
 }
@@ -187,7 +187,7 @@ static PyObject *
 as_float (PyObject *self)
 {
   GmScalar s;
-  return gm_py_tensor_scalar (self, "float()", &s) ? PyFloat_FromDouble (gm_scalar_as_double (s))
+  return gm_py_tensor_scalar (self, PyExc_ValueError, "float()", &s) ? PyFloat_FromDouble (gm_scalar_as_double (s))
                                                    : NULL;
 }
 
@@ -195,7 +195,7 @@ static PyObject *
 as_index (PyObject *self)
 {
   GmScalar s;
-  if (!gm_py_tensor_scalar (self, "an index", &s))
+  if (!gm_py_tensor_scalar (self, PyExc_TypeError, "an index", &s))
     return NULL;
   if (s.kind == GM_CATEGORY_FLOAT) {
     PyErr_SetString (PyExc_TypeError,

@@ -7,7 +7,7 @@
 #include "core/python/tensor_object.h"
 
 /* RuntimeError that names `what` and the shape unless the tensor has exactly one element. */
-bool gm_py_tensor_scalar (PyObject *self, const char *what, GmScalar *out);
+bool gm_py_tensor_scalar (PyObject *self, PyObject *error, const char *what, GmScalar *out);
 
 int gm_py_init_number (PyObject *module);
 
