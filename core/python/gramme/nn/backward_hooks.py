@@ -40,7 +40,7 @@ def _spread(gradients, values):
 
 def _checked(changed, gradients, what):
     """What a hook returned in the place of gradients, as a tuple."""
-    changed = changed if isinstance(changed, tuple) else (changed,)
+    changed = tuple(changed) if isinstance(changed, (tuple, list)) else (changed,)
     if len(changed) != len(gradients):
         raise RuntimeError(f"a backward hook returned {len(changed)} gradients of {what}, and there are {len(gradients)}")
     return changed
