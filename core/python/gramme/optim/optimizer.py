@@ -19,7 +19,10 @@ EXTRA = ("name", "param_names", "initial_lr", "max_lr", "min_lr", "base_momentum
 
 
 class State(MutableMapping):
-    """Parameter -> dict of what its steps remember: Optimizer.state.  Those that have made no step are not in it."""
+    """Parameter -> dict of what its steps remember: Optimizer.state.  Those that have made no step are not in it.
+
+    Programs may keep values of their own here, under any key: a key that is missing is a new dict when it is read.
+    """
 
     def __init__(self, memories):
         self.memories = memories
@@ -28,22 +31,28 @@ class State(MutableMapping):
         return self.memories.setdefault(parameter, {})
 
     def __setitem__(self, parameter, memory):
+        if not isinstance(parameter, Tensor):
+            self.memories[parameter] = memory
+            return
         own = self[parameter]
         if memory is not own:
             own.clear()
             own.update(memory)
 
     def __delitem__(self, parameter):
-        self.memories[parameter].clear()
+        if isinstance(parameter, Tensor):
+            self.memories[parameter].clear()
+        else:
+            del self.memories[parameter]
 
     def __iter__(self):
-        return iter([parameter for parameter, memory in self.memories.items() if memory])
+        return iter([key for key in self.memories if key in self])
 
     def __len__(self):
-        return sum(1 for memory in self.memories.values() if memory)
+        return sum(1 for key in self.memories if key in self)
 
     def __contains__(self, parameter):
-        return bool(self.memories.get(parameter))
+        return parameter in self.memories and (not isinstance(parameter, Tensor) or bool(self.memories[parameter]))
 
     def __repr__(self):
         return repr(dict(self))
@@ -107,9 +116,9 @@ class Optimizer:
 
     @state.setter
     def state(self, memories):
-        for memory in self._memories.values():
-            memory.clear()
-        self.state.update(memories)
+        state = self.state
+        state.clear()
+        state.update(memories)
 
     def zero_grad(self, set_to_none=True):
         """Forgets the gradients, or fills them with zeros."""
@@ -175,7 +184,8 @@ class Optimizer:
             for p in group["params"]:
                 number.setdefault(p, len(number))
             groups.append({**group, "params": [number[p] for p in group["params"]]})
-        state = {"state": {number[p]: dict(s) for p, s in self.state.items()}, "param_groups": groups}
+        memories = {number[p] if isinstance(p, Tensor) else p: dict(s) if isinstance(p, Tensor) else s for p, s in self.state.items()}
+        state = {"state": memories, "param_groups": groups}
         for entry in list(self._hooks.get("state_dict_post", ())):
             changed = entry.hook(self, state)
             if changed is not None:
@@ -199,7 +209,7 @@ class Optimizer:
             parameter.update(zip(group["params"], own["params"]))
             own.update({k: v.clone() if isinstance(v, Tensor) else v for k, v in group.items() if k not in ("params", "param_names")})
         self.state = {
-            parameter[n]: {name: _loaded(parameter[n], name, value) for name, value in state.items()}
+            parameter.get(n, n): {name: _loaded(parameter[n], name, value) for name, value in state.items()} if n in parameter else state
             for n, state in state_dict["state"].items()
         }
         for entry in list(self._hooks.get("load_post", ())):
