@@ -674,7 +674,7 @@ package_utils_data_PYTHON = \
   core/python/gramme/utils/data/__init__.py \
   core/python/gramme/utils/data/collate.py \
   core/python/gramme/utils/data/dataset.py \
-  core/python/gramme/utils/data/loader.py \
+  core/python/gramme/utils/data/dataloader.py \
   core/python/gramme/utils/data/sampler.py
 package_optimdir = $(pythondir)/gramme/optim
 package_optim_PYTHON = \

@@ -4,12 +4,15 @@
 import bisect
 import itertools
 import math
+from types import GenericAlias
 
 import gramme
 
 
 class Dataset:
     """The base of data sets with numbered samples: subclasses define __getitem__ and, for most samplers, __len__."""
+
+    __class_getitem__ = classmethod(GenericAlias)  # Dataset[Tensor] says what its samples are
 
     def __getitem__(self, index):
         raise NotImplementedError(f"{type(self).__name__} defines no __getitem__()")

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samplers: the order in which a loader asks for samples."""
 
+from types import GenericAlias
+
 import gramme
 
 
 class Sampler:
     """The base: subclasses define __iter__ over indices, and __len__ where it is known."""
+
+    __class_getitem__ = classmethod(GenericAlias)  # Sampler[int] says what it gives
 
     def __init__(self, data_source=None):
         pass
@@ -43,7 +47,9 @@ class RandomSampler(Sampler):
     def __iter__(self):
         n, left = len(self.data_source), self.num_samples
         if self.replacement:
-            yield from gramme.randint(0, n, (left,), generator=self.generator).tolist()
+            while left > 0:  # a few at a time: there may be more than memory holds
+                yield from gramme.randint(0, n, (min(left, 32),), generator=self.generator).tolist()
+                left -= 32
             return
         while left > 0:
             yield from gramme.randperm(n, generator=self.generator).tolist()[:left]

@@ -7,6 +7,7 @@ the order of the sampler, whoever made them, and an error is raised where its ba
 
 import collections
 import threading
+from types import GenericAlias
 
 import gramme
 from gramme.utils.data.collate import default_collate, default_convert
@@ -44,6 +45,8 @@ class DataLoader:
     worker_init_fn (id) runs in each.  generator draws the order.  timeout, in seconds: how long a batch may take; 0: for ever.
     pin_memory, multiprocessing_context and persistent_workers change nothing.
     """
+
+    __class_getitem__ = classmethod(GenericAlias)  # DataLoader[Tensor] says what its batches are
 
     def __init__(
         self,
