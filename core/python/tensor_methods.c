@@ -415,7 +415,7 @@ get_data (PyObject *self, void *closure)
   return gm_py_tensor_take (alias);
 }
 
-/* self shows another tensor's memory from now on; its place in autograd stays. */
+/* self shows another tensor's memory from now on; its place in autograd stays, and its count of changes. */
 static int
 set_data (PyObject *self, PyObject *value, void *closure)
 {
@@ -436,16 +436,13 @@ set_data (PyObject *self, PyObject *value, void *closure)
   GmTensor *alias =
       gm_tensor_new_alias (from); /* a reference to the storage, which it swaps for ours */
   GmStorage *old = t->storage;
-  GmCounter *counter = t->counter;
   uint8_t requires_grad = t->meta.requires_grad;
   t->storage = alias->storage;
   t->offset = alias->offset;
   t->meta = alias->meta;
   t->meta.requires_grad = requires_grad;
   gm_tensor_meta_changed (t);
-  t->counter = alias->counter;
   alias->storage = old;
-  alias->counter = counter;
   gm_tensor_unref (alias);
   return 0;
 }
