@@ -24,6 +24,8 @@
 
 #include "core/base/threads.h"
 #include "core/ops/api.h"
+#include <unistd.h>
+
 #include "core/tensor/device.h"
 #include "core/tiles/tiles.h"
 
@@ -284,6 +286,16 @@ check_cpu (PyObject *module)
   const char *why = NULL;
   if (gm_tiles_get (&why))
     return 0;
+/* A process that sets no seed has one of its own, of 53 bits, so that it survives as a float where it is noted down. */
+static void
+seed_of_process (void)
+{
+  uint64_t seed;
+  if (getentropy (&seed, sizeof seed) != 0)
+    seed = (uint64_t) g_get_real_time () * 0x9e3779b97f4a7c15u ^ (uint64_t) getpid ();
+  gm_random_seed (seed >> 11);
+}
+
   PyErr_Format (PyExc_ImportError, "gramme cannot run on this CPU: %s",
                 why ? why : "unknown reason");
   return -1;
@@ -294,6 +306,7 @@ static int (*const initialisers[]) (PyObject *module) = {
     gm_py_init_api, gm_py_init_autograd, gm_py_init_function, init_functions,   gm_py_init_frontend,
     gm_py_init_control, gm_py_init_graph, gm_py_init_callable_backend,
     gm_py_init_compiled_autograd, gm_py_init_builds, gm_py_init_device, gm_py_init_lapack, gm_py_init_anomaly,
+  seed_of_process ();
 };
 
 static struct PyModuleDef definition = {

@@ -4,7 +4,16 @@ import os
 os.environ.setdefault("GRAMME_AUTO", "then=none")  # no test starts a C compiler but those that are about it
 os.environ.setdefault("GRAMME_CACHE", "0")  # nor finds what another has left
 
+import gramme
+import pytest
+
 collect_ignore_glob = ["programs_*.py"]
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    """Each test draws the same numbers in each run."""
+    gramme.manual_seed(1871)
 
 
 def pytest_collection_modifyitems(config, items):
