@@ -355,6 +355,7 @@ EXTENSION_SOURCES = \
   core/trace/insns.c \
   core/trace/keys.c \
   core/trace/liveness.c \
+  core/trace/members.c core/trace/members.h \
   core/trace/span.c \
   core/trace/itertools.c \
   core/trace/object_attrs.c \
@@ -477,6 +478,7 @@ EXTENSION_SOURCES = \
   core/python/hook.c \
   core/python/hook_program.c \
   core/python/mask_index.c \
+  core/python/members_py.c core/python/members_py.h \
   core/python/kept_frame.c \
   core/python/lapack_py.c \
   core/python/lines.c \
@@ -638,7 +640,6 @@ package_nn_PYTHON = \
   core/python/gramme/nn/layers.py \
   core/python/gramme/nn/lazy.py \
   core/python/gramme/nn/loss.py \
-  core/python/gramme/nn/members.py \
   core/python/gramme/nn/module.py \
   core/python/gramme/nn/normalization.py \
   core/python/gramme/nn/padding.py \
@@ -654,6 +655,8 @@ package_nn_PYTHON = \
 package_nn_utilsdir = $(pythondir)/gramme/nn/utils
 package_nn_utils_PYTHON = \
   core/python/gramme/nn/utils/__init__.py \
+package_nn_modulesdir = $(pythondir)/gramme/nn/modules
+package_nn_modules_PYTHON = core/python/gramme/nn/modules/__init__.py
   core/python/gramme/nn/utils/fusion.py \
   core/python/gramme/nn/utils/gradients.py \
   core/python/gramme/nn/utils/norms.py \

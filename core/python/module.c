@@ -19,6 +19,8 @@
 #include "core/python/function_py.h"
 #include "core/python/anomaly_py.h"
 #include "core/python/lapack_py.h"
+#include "core/python/members_py.h"
+#include "core/python/overrides.h"
 #include "core/python/tensor_number.h"
 #include "core/python/types.h"
 
@@ -306,7 +308,7 @@ static int (*const initialisers[]) (PyObject *module) = {
     gm_py_init_api, gm_py_init_autograd, gm_py_init_function, init_functions,   gm_py_init_frontend,
     gm_py_init_control, gm_py_init_graph, gm_py_init_callable_backend,
     gm_py_init_compiled_autograd, gm_py_init_builds, gm_py_init_device, gm_py_init_lapack, gm_py_init_anomaly,
-  seed_of_process ();
+    gm_py_init_members,
 };
 
 static struct PyModuleDef definition = {

@@ -99,6 +99,7 @@ gm_trace_host_tell (void)
     .tensor_type = &gm_py_tensor_type,
     .tensor_offset = offsetof (GmPyTensor, t),
     .parameter_type = (PyTypeObject *) package_attr ("gramme.nn", "Parameter"),
+    .members_type = (PyTypeObject *) package_attr ("gramme.nn", "Module"),
     .api_type = &gm_py_api_function_type,
     .api_method_type = &gm_py_api_method_type,
     .api_get = api_get,

@@ -9,6 +9,7 @@
  */
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"
+#include "core/trace/members.h"
 #include "core/trace/object.h"
 
 typedef struct {
@@ -114,6 +115,15 @@ copy_dict (Copying *c, const GmTracker *t)
   return r->stop ? &gm_tracker_poison : copy;
 }
 
+/* True if attributes are object's, or those of an nn.Module. */
+static bool
+reads_plainly (GmRecorder *r, PyTypeObject *type)
+{
+  return type->tp_getattro == PyObject_GenericGetAttr
+         || (gm_is_members_method (gm_class_lookup_text (r, type, "__getattr__"))
+             && gm_class_lookup_text (r, type, "__getattribute__") == gm_object_default ("__getattribute__"));
+}
+
 /* Whether nothing but object's own __reduce_ex__ has a say in the copy; that it has none either is asked there. */
 static bool
 is_plain (Copying *c, const GmTracker *t)
@@ -121,11 +131,11 @@ is_plain (Copying *c, const GmTracker *t)
   GmRecorder *r = c->r;
   static const char *const names[] = { "__deepcopy__", "__setstate__", "__getattr__", "__reduce_ex__", "__getattribute__", "__new__" };
   PyTypeObject *type = t->kind == &gm_kind_object ? (PyTypeObject *) t->data : NULL;
-  if (type == NULL || !gm_is_user_type (type) || type->tp_new != PyBaseObject_Type.tp_new || type->tp_getattro != PyObject_GenericGetAttr)
+  if (type == NULL || !gm_is_user_type (type) || type->tp_new != PyBaseObject_Type.tp_new || !reads_plainly (r, type))
     return false;
   for (size_t i = 0; i < G_N_ELEMENTS (names); i++) {
     PyObject *found = gm_class_lookup_text (r, type, names[i]);
-    if (r->stop || (found && i < 3))
+    if (r->stop || (found && i < 3 && !gm_is_members_method (found)))
       return false;
     if (i < 4 && gm_instance_get (r, t, gm_record_take (r, PyUnicode_InternFromString (names[i]))))
       return false;

@@ -24,6 +24,8 @@ const GmTracker *gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject 
 void gm_object_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
 /* As object.__setattr__ does it, whatever the class overrides. */
 void gm_object_store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
+/* The same, of a value that a module's own __setattr__ stores and does nothing else about. */
+void gm_object_assign (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
 /* As object.__getattribute__ does it; NULL: there is none. */
 const GmTracker *gm_object_generic_get (GmRecorder *r, const GmTracker *t, PyObject *name);
 /* What the instance itself has, stored or real; NULL: nothing, guarded. */

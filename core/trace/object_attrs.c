@@ -13,6 +13,7 @@
 #include "core/trace/custom.h"
 #include "core/trace/class_made.h"
 #include "core/trace/exception.h"
+#include "core/trace/members.h"
 #include "core/trace/object.h"
 
 #include <structmember.h>
@@ -287,6 +288,8 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
   }
   if (gm_is_user_type (kind))
     return user_get (r, type, name, found, self);
+  if (self && gm_is_members_method (found))
+    return gm_builtin_of (r, gm_members_method (r, self, name), found, self);
   if (self && kind == &PyMethodDescr_Type && ((PyDescrObject *) found)->d_type == &PyBaseObject_Type) {
     const GmTracker *bound = gm_object_method (r, self, name);
     if (bound || r->stop)
@@ -447,6 +450,8 @@ gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     const GmTracker *args[2] = { t, gm_from_constant (r, name) };
     return gm_call_n (r, gm_wrap (r, hook, gm_source_class_attr (r, type, key)), args, 2);
   }
+  if (gm_is_members_method (hook))
+    return gm_members_get (r, t, name);
   return hook ? gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, type->tp_name, "__getattr__") : NULL;
 }
 
@@ -500,11 +505,11 @@ property_set (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name
     gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, text, gm_type_text (r, t));
 }
 
-/* The class may override how attributes are stored: then the replay must not go that way again. */
+/* The class may override how attributes are stored: then the replay must not go that way again, unless that stores and does no more (assigned). */
 static void
-store_effect (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
+store_effect (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value, bool assigned)
 {
-  if (((PyTypeObject *) t->data)->tp_setattro == PyObject_GenericSetAttr) {
+  if (assigned || ((PyTypeObject *) t->data)->tp_setattro == PyObject_GenericSetAttr) {
     const GmTracker *args[2] = { t, value };
     gm_effect (r, value ? GM_EFFECT_SETATTR : GM_EFFECT_DELATTR, NULL, name, args, value ? 2 : 1);
     return;
@@ -514,8 +519,8 @@ store_effect (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker
              args, value ? 3 : 2);
 }
 
-void
-gm_object_store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
+static void
+store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value, bool assigned)
 {
   PyTypeObject *type = (PyTypeObject *) t->data;
   const GmTracker *storage = gm_storage (t);
@@ -560,7 +565,19 @@ gm_object_store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTrac
     gm_dropped (r, gm_attrs_get (r, t, name));
   gm_attrs_set (r, t, name, value);
   if (t->real)
-    store_effect (r, t, name, value);
+    store_effect (r, t, name, value, assigned);
+}
+
+void
+gm_object_store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
+{
+  store (r, t, name, value, false);
+}
+
+void
+gm_object_assign (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
+{
+  store (r, t, name, value, gm_is_members_method (gm_class_lookup_text (r, (PyTypeObject *) t->data, "__setattr__")));
 }
 
 void
@@ -574,6 +591,10 @@ gm_object_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTr
       PyObject *key = gm_record_take (r, PyUnicode_InternFromString (hook));
       const GmTracker *args[3] = { t, gm_from_constant (r, name), value };
       gm_call_n (r, gm_wrap (r, found, gm_source_class_attr (r, type, key)), args, value ? 3 : 2);
+      return;
+    }
+    if (value && gm_is_members_method (found)) {
+      gm_members_set (r, t, name, value);
       return;
     }
     if (!wraps (found, PyObject_GenericSetAttr)) {

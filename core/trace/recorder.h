@@ -257,6 +257,8 @@ const GmSource *gm_source_member (GmRecorder *r, const GmSource *base, int64_t o
 const GmSource *gm_source_class_attr (GmRecorder *r, PyTypeObject *type, PyObject *name);
 const GmSource *gm_source_item (GmRecorder *r, const GmSource *base, GmRecordKind kind,
                                 int64_t index);
+/* True of what stands in one of an nn.Module's dicts of members. */
+bool gm_source_is_member (const GmSource *s);
 const GmSource *gm_source_dict_item (GmRecorder *r, const GmSource *base, PyObject *key);
 const GmSource *gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind,
                                 int64_t index, PyObject *key);

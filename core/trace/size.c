@@ -299,7 +299,7 @@ mark_of (PyObject *real, uint32_t d)
 static bool
 is_of_module (PyObject *real, const GmSource *source)
 {
-  return Py_TYPE (real) == gm_host.parameter_type || strstr (source->name, "_buffers") || strstr (source->name, "_parameters");
+  return Py_TYPE (real) == gm_host.parameter_type || gm_source_is_member (source);
 }
 
 /* How size d is to be recorded. */

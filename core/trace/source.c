@@ -172,12 +172,25 @@ gm_source_item (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t 
                         "%s[%" G_GINT64_FORMAT "]", base->name, index);
 }
 
+bool
+gm_source_is_member (const GmSource *s)
+{
+  static const char *const tables[] = { "_parameters", "_buffers", "_modules" };
+  bool item = s->kind == GM_SOURCE_DICT_ITEM && PyUnicode_Check (s->key) && s->base->kind == GM_SOURCE_ATTR;
+  for (size_t i = 0; item && i < G_N_ELEMENTS (tables); i++)
+    if (PyUnicode_CompareWithASCIIString (s->base->key, tables[i]) == 0)
+      return true;
+  return false;
+}
+
 const GmSource *
 gm_source_dict_item (GmRecorder *r, const GmSource *base, PyObject *key)
 {
+  const GmSource source = { .kind = GM_SOURCE_DICT_ITEM, .base = base, .key = key };
+  if (gm_source_is_member (&source)) /* of a module: named as the program names it */
+    return gm_source_add (r, &source, "%s.%s", base->base->name, PyUnicode_AsUTF8 (key));
   g_autofree char *text = key_text (key);
-  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_DICT_ITEM, .base = base, .key = key },
-                        "%s[%s]", base->name, text);
+  return gm_source_add (r, &source, "%s[%s]", base->name, text);
 }
 
 const GmSource *

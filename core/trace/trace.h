@@ -140,6 +140,7 @@ typedef struct {
   size_t tensor_offset;
   PyTypeObject
       *parameter_type; /* gramme.nn.Parameter or NULL while the package is being imported */
+  PyTypeObject *members_type; /* gramme.nn.Module, whose attributes members.c models; or NULL */
   /* Functions and methods that are API rows: *inplace for the "name_" form. */
   PyTypeObject *api_type, *api_method_type; /* the second is a subtype of the first */
   const GmApi *(*api_get) (PyObject *o, bool *inplace);

@@ -269,7 +269,11 @@ TEST_FILES = \
   tests/python/test_modes.py \
   tests/python/test_more_functions.py \
   tests/python/test_func.py \
+  tests/python/test_func_results.py \
   tests/python/test_module_api.py \
+  tests/python/test_module_members.py \
+  tests/python/test_torch_details.py \
+  tests/python/test_torch_function.py \
   tests/python/test_nn.py \
   tests/python/test_nn_composed.py \
   tests/python/test_nn_layers.py \

@@ -44,3 +44,4 @@ from gramme.nn.shape import (
     ChannelShuffle, Flatten, Fold, PixelShuffle, PixelUnshuffle, Unflatten, Unfold, Upsample, UpsamplingBilinear2d, UpsamplingNearest2d,
 )  # fmt: skip
 from gramme.nn.transformer import Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer
+from gramme.nn import modules  # the last: it has all that is here

@@ -30,16 +30,17 @@ class MultiheadAttention(Module):
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
         if self.kdim == embed_dim and self.vdim == embed_dim:
             self.in_proj_weight = Parameter(gramme.empty(3 * embed_dim, embed_dim, device=device, dtype=dtype))
-            self.q_proj_weight = self.k_proj_weight = self.v_proj_weight = None
+            for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
+                self.register_parameter(name, None)
         else:
-            self.in_proj_weight = None
+            self.register_parameter("in_proj_weight", None)
             self.q_proj_weight = Parameter(gramme.empty(embed_dim, embed_dim, device=device, dtype=dtype))
             self.k_proj_weight = Parameter(gramme.empty(embed_dim, self.kdim, device=device, dtype=dtype))
             self.v_proj_weight = Parameter(gramme.empty(embed_dim, self.vdim, device=device, dtype=dtype))
-        self.in_proj_bias = Parameter(gramme.zeros(3 * embed_dim, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("in_proj_bias", Parameter(gramme.zeros(3 * embed_dim, device=device, dtype=dtype)) if bias else None)
         self.out_proj = Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
-        self.bias_k = Parameter(gramme.empty(1, 1, embed_dim, device=device, dtype=dtype)) if add_bias_kv else None
-        self.bias_v = Parameter(gramme.empty(1, 1, embed_dim, device=device, dtype=dtype)) if add_bias_kv else None
+        self.register_parameter("bias_k", Parameter(gramme.empty(1, 1, embed_dim, device=device, dtype=dtype)) if add_bias_kv else None)
+        self.register_parameter("bias_v", Parameter(gramme.empty(1, 1, embed_dim, device=device, dtype=dtype)) if add_bias_kv else None)
         self._reset_parameters()
 
     def _reset_parameters(self):

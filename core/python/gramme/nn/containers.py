@@ -1,55 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules whose children, or parameters, are items.  One dict has them, name -> item; an attribute that is a module becomes an item, too."""
+"""Modules whose children, or parameters, are items."""
 
 from gramme._core import Tensor
 from gramme.nn.module import Module
 from gramme.nn.parameter import Parameter
 
 
-class _Container(Module):
-    """Items are attributes by their names, and what is set as an attribute of the kind of the items is one."""
+class _List(Module):
+    """Children by their places; a place is a name, as long as nothing else gives another.  An attribute that is a module is an item, too."""
 
-    _kind = Module  # what becomes an item when it is set as an attribute
-
-    def __init__(self, items):
+    def __init__(self, modules):
         super().__init__()
-        object.__setattr__(self, "_items", items)
-
-    def __getattr__(self, name):
-        items = vars(self).get("_items", ())
-        if name in items:
-            return items[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def __setattr__(self, name, value):
-        items = vars(self).get("_items")
-        if items is not None and (name in items or isinstance(value, self._kind)):
-            items[name] = value
-        else:
-            object.__setattr__(self, name, value)
-
-    def __delattr__(self, name):
-        if name in vars(self).get("_items", ()):
-            del self._items[name]
-        else:
-            object.__delattr__(self, name)
-
-    def __dir__(self):
-        return [*super().__dir__(), *self._items]
-
-    def _members(self):
-        return list(self._items.items()) + Module._members(self)
-
-    def __len__(self):
-        return len(self._items)
-
-
-class _List(_Container):
-    """Items by their places; a place is a name, as long as nobody gives another."""
-
-    def _make(self, value):
-        """What is kept of a value that is given as an item."""
-        return value
+        for i, module in enumerate(modules):
+            self.add_module(str(i), module)
 
     def _part(self, items):
         """Another of this kind, with these items: name -> item."""
@@ -57,7 +20,7 @@ class _List(_Container):
 
     def _names(self, index):
         """The name at an index, or a list of those in a slice."""
-        names = list(self._items)
+        names = list(self._modules)
         if isinstance(index, slice):
             return names[index]
         try:
@@ -68,38 +31,43 @@ class _List(_Container):
     def _put(self, values):
         """All items anew, named by their places."""
         values = list(values)
-        self._items.clear()
-        self._items.update({str(i): value for i, value in enumerate(values)})
+        self._modules.clear()
+        for i, value in enumerate(values):
+            self.add_module(str(i), value)
+
+    def __len__(self):
+        return len(self._modules)
 
     def __iter__(self):
-        return iter(self._items.values())
+        return iter(self._modules.values())
 
     def __getitem__(self, index):
         names = self._names(index)
         if isinstance(index, slice):
-            return self._part({name: self._items[name] for name in names})
-        return self._items[names]
+            return self._part({name: self._modules[name] for name in names})
+        return self._modules[names]
 
     def __setitem__(self, index, value):
         names = self._names(index)
         if not isinstance(index, slice):
-            self._items[names] = self._make(value)
+            self.add_module(names, value)
             return
-        values = [self._make(one) for one in value]
+        values = list(value)
         if len(names) != len(values):
             raise ValueError(f"{len(values)} items for the places of {len(names)}")
-        self._items.update(zip(names, values))
+        for name, one in zip(names, values):
+            self.add_module(name, one)
 
     def __delitem__(self, index):
         names = self._names(index)
         for name in names if isinstance(index, slice) else [names]:
-            del self._items[name]
-        if all([name.isdecimal() for name in self._items]):
-            self._put(self._items.values())
+            del self._modules[name]
+        if all([name.isdecimal() for name in self._modules]):
+            self._put(self._modules.values())
 
     def append(self, value):
         """Adds one at the end."""
-        self._items[str(len(self._items))] = self._make(value)
+        self.add_module(str(len(self._modules)), value)
         return self
 
     def extend(self, values):
@@ -110,8 +78,8 @@ class _List(_Container):
 
     def insert(self, index, value):
         """Puts one before the item at the index; all are named by their places then."""
-        values = list(self._items.values())
-        values.insert(index, self._make(value))
+        values = list(self._modules.values())
+        values.insert(index, value)
         self._put(values)
         return self
 
@@ -132,16 +100,17 @@ class Sequential(_List):
     """Sequential(*modules), or Sequential(dict of modules): each gets the result of the one before."""
 
     def __init__(self, *modules):
-        if len(modules) == 1 and isinstance(modules[0], dict):
-            super().__init__(dict(modules[0]))
-        else:
-            super().__init__({str(i): module for i, module in enumerate(modules)})
+        named = len(modules) == 1 and isinstance(modules[0], dict)
+        super().__init__(() if named else modules)
+        if named:
+            for name, module in modules[0].items():
+                self.add_module(name, module)
 
     def _part(self, items):
         return type(self)(items)
 
     def forward(self, input):
-        for module in self._items.values():
+        for module in self._modules.values():
             input = module(input)
         return input
 
@@ -149,8 +118,8 @@ class Sequential(_List):
 class ModuleList(_List):
     """ModuleList(modules): a list that parameters() looks into."""
 
-    def __init__(self, modules=()):
-        super().__init__({str(i): module for i, module in enumerate(modules or ())})
+    def __init__(self, modules=None):
+        super().__init__(() if modules is None else modules)
 
     def _repr_of_children(self):
         """Equal children in a row are shown once, with their number."""
@@ -164,32 +133,40 @@ class ModuleList(_List):
         return [(f"{a}-{b}", f"{b - a + 1} x {text}") if b > a else (str(a), text) for a, b, text in runs]
 
 
-class _Table(_Container):
-    """Items by their names."""
+class ModuleDict(Module):
+    """ModuleDict(modules): a dict that parameters() looks into."""
+
+    def __init__(self, modules=None):
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __len__(self):
+        return len(self._modules)
 
     def __iter__(self):
-        return iter(self._items)
+        return iter(self._modules)
 
     def __contains__(self, key):
-        return key in self._items
+        return key in self._modules
 
     def __getitem__(self, key):
-        return self._items[key]
+        return self._modules[key]
 
     def __setitem__(self, key, module):
-        self._items[key] = module
+        self.add_module(key, module)
 
     def __delitem__(self, key):
-        del self._items[key]
+        del self._modules[key]
 
     def keys(self):
-        return self._items.keys()
+        return self._modules.keys()
 
     def values(self):
-        return self._items.values()
+        return self._modules.values()
 
     def items(self):
-        return self._items.items()
+        return self._modules.items()
 
     def update(self, modules):
         for key, value in dict(modules).items():
@@ -197,22 +174,10 @@ class _Table(_Container):
 
     def pop(self, key):
         """Takes an item out and returns it."""
-        return self._items.pop(key)
+        return self._modules.pop(key)
 
     def clear(self):
-        self._items.clear()
-
-
-class ModuleDict(_Table):
-    """ModuleDict(modules): a dict that parameters() looks into."""
-
-    def __init__(self, modules=()):
-        super().__init__(dict(modules or ()))
-
-
-def _as_parameter(value):
-    """A tensor as a Parameter; what is none stays what it is."""
-    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
+        self._modules.clear()
 
 
 def _shown(value):
@@ -223,41 +188,167 @@ def _shown(value):
     return f"Object of type: {type(value).__name__}"
 
 
-class ParameterList(_List):
-    """ParameterList(values): a list that parameters() looks into; tensors become Parameters, other values stay what they are."""
+class _Parameters(Module):
+    """Values by name, in the order in which they came: tensors become Parameters, and are members; other values are attributes."""
 
-    _kind = Parameter
+    def __init__(self):
+        super().__init__()
+        object.__setattr__(self, "_keys", {})
 
-    def __init__(self, values=()):
-        super().__init__({str(i): _as_parameter(value) for i, value in enumerate(values or ())})
+    def _get(self, name):
+        return self._parameters[name] if name in self._parameters else vars(self)[name]
 
-    def _make(self, value):
-        return _as_parameter(value)
+    def _set(self, name, value):
+        if isinstance(value, Tensor) and not isinstance(value, Parameter):
+            value = Parameter(value)
+        self._keys[name] = None
+        if not isinstance(value, Parameter):
+            self._parameters.pop(name, None)
+            object.__setattr__(self, name, value)
+        elif name in self._parameters or not hasattr(self, name):
+            self.register_parameter(name, value)
+        else:  # a name that a method has, too: the item is found by its key
+            vars(self).pop(name, None)
+            self._parameters[name] = value
+
+    def _drop(self, name):
+        del self._keys[name]
+        del (self._parameters if name in self._parameters else vars(self))[name]
+
+    def __len__(self):
+        return len(self._keys)
 
     def extra_repr(self):
-        return "\n".join([f"  ({name}): {_shown(value)}" for name, value in self._items.items()])
+        return "\n".join([f"  ({name}): {_shown(self._get(name))}" for name in self._keys])
 
 
-class ParameterDict(_Table):
+class ParameterList(_Parameters):
+    """ParameterList(values): a list that parameters() looks into; tensors become Parameters, other values stay what they are."""
+
+    def __init__(self, values=None):
+        super().__init__()
+        self.extend(() if values is None else values)
+
+    def _name(self, index):
+        """The name at an index."""
+        n = len(self._keys)
+        if not -n <= index < n:
+            raise IndexError(f"there is no item {index} of {n}")
+        return str(index % n)
+
+    def _put(self, values):
+        """All items anew."""
+        values = list(values)
+        for name in list(self._keys):
+            self._drop(name)
+        self.extend(values)
+
+    def __iter__(self):
+        return iter([self._get(name) for name in self._keys])
+
+    def __getitem__(self, index):
+        return type(self)(list(self)[index]) if isinstance(index, slice) else self._get(self._name(index))
+
+    def __setitem__(self, index, value):
+        if not isinstance(index, slice):
+            self._set(self._name(index), value)
+            return
+        places, values = range(len(self._keys))[index], list(value)
+        if len(places) != len(values):
+            raise ValueError(f"{len(values)} items for the places of {len(places)}")
+        for i, one in zip(places, values):
+            self._set(str(i), one)
+
+    def __delitem__(self, index):
+        values = list(self)
+        del values[index]
+        self._put(values)
+
+    def append(self, value):
+        """Adds one at the end."""
+        self._set(str(len(self._keys)), value)
+        return self
+
+    def extend(self, values):
+        """Adds several at the end."""
+        for value in list(values):
+            self.append(value)
+        return self
+
+    def insert(self, index, value):
+        """Puts one before the item at the index."""
+        values = list(self)
+        values.insert(index, value)
+        self._put(values)
+        return self
+
+    def pop(self, index=-1):
+        """Takes an item out and returns it."""
+        item = self[index]
+        del self[index]
+        return item
+
+    def __add__(self, other):
+        return type(self)([*self, *other])
+
+    def __iadd__(self, other):
+        return self.extend(other)
+
+
+class ParameterDict(_Parameters):
     """ParameterDict(parameters): a dict that parameters() looks into; tensors become Parameters, other values stay what they are."""
 
-    _kind = Parameter
+    def __init__(self, parameters=None):
+        super().__init__()
+        if parameters is not None:
+            self.update(parameters)
 
-    def __init__(self, parameters=()):
-        super().__init__({key: _as_parameter(value) for key, value in dict(parameters or ()).items()})
+    def __iter__(self):
+        return iter(self._keys)
+
+    def __contains__(self, key):
+        return key in self._keys
+
+    def __getitem__(self, key):
+        if key not in self._keys:
+            raise KeyError(key)
+        return self._get(key)
 
     def __setitem__(self, key, value):
-        self._items[key] = _as_parameter(value)
+        self._set(key, value)
+
+    def __delitem__(self, key):
+        self._drop(key)
+
+    def keys(self):
+        return self._keys.keys()
+
+    def values(self):
+        return [self._get(key) for key in self._keys]
+
+    def items(self):
+        return [(key, self._get(key)) for key in self._keys]
+
+    def update(self, parameters):
+        for key, value in dict(parameters).items():
+            self[key] = value
+
+    def pop(self, key):
+        """Takes an item out and returns it."""
+        value = self[key]
+        self._drop(key)
+        return value
+
+    def clear(self):
+        for key in list(self._keys):
+            self._drop(key)
 
     def get(self, key, default=None):
         """The item of a key, or the default."""
-        return self._items.get(key, default)
+        return self._get(key) if key in self._keys else default
 
     def setdefault(self, key, default=None):
         """The item of a key; if there is none, the default becomes it."""
-        if key not in self._items:
+        if key not in self._keys:
             self[key] = default
-        return self._items[key]
-
-    def extra_repr(self):
-        return "\n".join([f"  ({key}): {_shown(value)}" for key, value in self._items.items()])
+        return self._get(key)

@@ -28,7 +28,7 @@ class Linear(Module):
         self.in_features = in_features
         self.out_features = out_features
         self.weight = Parameter(gramme.empty(out_features, in_features, device=device, dtype=dtype))
-        self.bias = Parameter(gramme.empty(out_features, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias", Parameter(gramme.empty(out_features, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self):

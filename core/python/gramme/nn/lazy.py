@@ -39,7 +39,7 @@ def is_lazy(value):
 
 def _take_shapes(module, state, prefix, metadata, strict, missing, unexpected, errors):
     """Before a state is loaded: parameters get its shapes."""
-    for name, value in list(vars(module).items()):
+    for name, value in module._parameters.items():
         if is_lazy(value) and prefix + name in state:
             value.materialize(state[prefix + name].shape)
     module._sized(state, prefix)
@@ -58,7 +58,7 @@ class _Lazy:
         pass
 
     def has_uninitialized_params(self):
-        return any([is_lazy(value) for value in vars(self).values()])
+        return any([is_lazy(value) for value in self._parameters.values()])
 
     def reset_parameters(self):
         if not self.has_uninitialized_params() and not getattr(self, "_waits", False):

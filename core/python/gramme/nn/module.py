@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Module: a tree of objects with parameters.
 
-Parameters, buffers and submodules are plain instance attributes.  Nothing intercepts attribute access: what a module
-has is found by walking vars(module) by type, so reading an attribute costs what Python charges for it, and a
-recorder sees ordinary objects.  Containers, whose children are items, say so in _members().
+A module's members stand in three dicts of its own: _parameters, _buffers and _modules.  What is stored in them is what parameters(),
+state_dict(), to(), train() and calls find, and nothing else is: an attribute that was set past Module.__setattr__ belongs to the module as
+any other attribute does.  Reading and setting attributes is C (core/python/members_py.c), of which the recorder has a model.
 """
 
 import gramme
-from gramme._core import Tensor
+from gramme._core import Tensor, add_members
+from gramme.functions import typename
 from gramme.grad_mode import no_grad
-from gramme.nn.members import Members
 from gramme.nn.parameter import Buffer, Parameter
 from gramme.utils.hooks import add_hook
 
@@ -26,6 +26,9 @@ class IncompatibleKeys(tuple):
         return f"IncompatibleKeys(missing_keys={self[0]}, unexpected_keys={self[1]})"
 
 
+_IncompatibleKeys = IncompatibleKeys  # torch's name
+
+
 def _destination(args, kwargs):
     """The device that arguments of Tensor.to() name, or None."""
     for value in (*args[:1], kwargs.get("device"), kwargs.get("other")):
@@ -40,13 +43,16 @@ class Module:
     """The base of all layers.  Subclasses call super().__init__(), set attributes and define forward()."""
 
     training = True
-    _hooks = None  # around calls: kind -> list of handles, as soon as there is one
+    _hooks = None  # around calls: kind -> list of handles, as soon as there is one; of the class: those of all modules
     _state_hooks = None  # around state_dict() and load_state_dict()
-    _buffer_names = None  # name -> persistent
     _compiled_call = None  # what calls run instead of _call_impl: compile() and gramme.compiler.disable() set it
 
     def __init__(self):
-        self.training = True
+        object.__setattr__(self, "training", True)
+        object.__setattr__(self, "_parameters", {})
+        object.__setattr__(self, "_buffers", {})
+        object.__setattr__(self, "_non_persistent_buffers_set", set())
+        object.__setattr__(self, "_modules", {})
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(f"{type(self).__name__} defines no forward()")
@@ -77,9 +83,14 @@ class Module:
         """What copy and pickle take: all but the compiled form, which belongs to this process and this module."""
         return {name: value for name, value in vars(self).items() if name != "_compiled_call"}
 
+    def _hooks_of(self, kind):
+        """The handles of one kind in the order in which they run: those of all modules, then the module's own."""
+        shared = Module._hooks
+        own = self._hooks.get(kind, ())
+        return list(own) if shared is None or self._hooks is shared else [*shared.get(kind, ()), *own]
+
     def _call_with_hooks(self, args, kwargs):
-        hooks = self._hooks
-        for entry in list(hooks.get("before", ())):
+        for entry in self._hooks_of("before"):
             if entry.with_kwargs:
                 changed = entry.hook(self, args, kwargs)
                 if changed is not None:
@@ -90,22 +101,22 @@ class Module:
                 changed = entry.hook(self, args)
                 if changed is not None:
                     args = changed if isinstance(changed, tuple) else (changed,)
-        if any([entry.always_call for entry in hooks.get("after", ())]):
+        if any([entry.always_call for entry in self._hooks_of("after")]):
             return self._forward_and_always(args, kwargs)
         return self._run_hooks_after(self._watched_forward(args, kwargs), args, kwargs)
 
     def _watched_forward(self, args, kwargs):
         """forward(), seen by the hooks of the backward."""
-        before, after = self._hooks.get("backward_before"), self._hooks.get("backward")
+        before, after = self._hooks_of("backward_before"), self._hooks_of("backward")
         if not before and not after:
             return self.forward(*args, **kwargs)
         from gramme.nn.backward_hooks import Watch
 
-        watch = Watch(self, before or (), after or ())
+        watch = Watch(self, before, after)
         return watch.outputs(self.forward(*watch.inputs(args), **kwargs))
 
     def _run_hooks_after(self, result, args, kwargs, always=False):
-        for entry in list(self._hooks.get("after", ())):
+        for entry in self._hooks_of("after"):
             if always and not entry.always_call:
                 continue
             changed = entry.hook(self, args, kwargs, result) if entry.with_kwargs else entry.hook(self, args, result)
@@ -123,7 +134,7 @@ class Module:
         return result
 
     def _add_hook(self, kind, hook, **options):
-        if self._hooks is None:
+        if "_hooks" not in vars(self):
             self._hooks = {}
         return add_hook(self._hooks.setdefault(kind, []), hook, **options)
 
@@ -152,86 +163,111 @@ class Module:
 
     # -- What a module has --------------------------------------------------------------------------------------
 
-    def _members(self):
-        """(name, value) of all that may be a parameter, buffer or submodule."""
-        return list(vars(self).items())
-
     def _set_member(self, name, value):
-        """Puts a parameter, buffer or submodule where _members() found it."""
-        setattr(self, name, value)
+        """Module.__setattr__ of what is a tensor or a module, and of a name that one of the three dicts has."""
+        tables = vars(self)
+        parameters, buffers, modules = tables.get("_parameters"), tables.get("_buffers"), tables.get("_modules")
+        if isinstance(value, Parameter):
+            if parameters is None:
+                raise AttributeError("cannot assign parameters before Module.__init__() call")
+            self._forget(name, parameters)
+            self.register_parameter(name, value)
+        elif parameters is not None and name in parameters:
+            if value is not None:
+                raise TypeError(f"cannot assign {typename(value)!r} as parameter {name!r} (gramme.nn.Parameter or None expected)")
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            if modules is None:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            self._forget(name, modules)
+            modules[name] = value
+        elif modules is not None and name in modules:
+            if value is not None:
+                raise TypeError(f"cannot assign {typename(value)!r} as child module {name!r} (gramme.nn.Module or None expected)")
+            modules[name] = value
+        elif isinstance(value, Buffer) or (buffers is not None and name in buffers):
+            if buffers is None:
+                raise AttributeError("cannot assign buffers before Module.__init__() call")
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(f"cannot assign {typename(value)!r} as buffer {name!r} (gramme.nn.Buffer, gramme.Tensor or None expected)")
+            self._forget(name, buffers)
+            persistent = value.persistent if isinstance(value, Buffer) else name not in self._non_persistent_buffers_set
+            self.register_buffer(name, value, persistent)
+        else:
+            object.__setattr__(self, name, value)
 
-    def _check_name(self, name, kind):
-        """KeyError unless this can be the name of a member."""
+    def _forget(self, name, kept):
+        """What else had the name of a new member lets it go: an attribute, and a member in another dict than `kept`."""
+        own = vars(self)
+        own.pop(name, None)
+        for table in (own["_parameters"], own["_buffers"], own["_modules"]):
+            if table is not kept:
+                table.pop(name, None)
+        if own["_buffers"] is not kept:
+            own["_non_persistent_buffers_set"].discard(name)
+
+    def __delattr__(self, name):
+        for table in (self._parameters, self._buffers, self._modules):
+            if name in table:
+                del table[name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self):
+        names = {*object.__dir__(self), *self._parameters, *self._buffers, *self._modules}
+        return sorted([name for name in names if name.isidentifier()])
+
+    def _check_name(self, name, kind, table):
+        """Raises unless this can be the name of a new member in the dict `table`."""
+        if table not in vars(self):
+            raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
         if not isinstance(name, str):
             raise TypeError(f"the name of a {kind} is a str, not a {type(name).__name__}")
         if "." in name or not name:
             raise KeyError(f"the name of a {kind} has no dots and is not empty, and this is {name!r}")
+        if name not in vars(self)[table] and hasattr(self, name):
+            raise KeyError(f"attribute {name!r} already exists")
 
-    def register_parameter(self, name, parameter):
-        """The same as setting the attribute; None stands for a parameter that is left out."""
-        self._check_name(name, "parameter")
-        if parameter is not None and not isinstance(parameter, Parameter):
-            raise TypeError(f"{name} must be a Parameter or None, not {type(parameter).__name__}")
-        setattr(self, name, parameter)
+    def register_parameter(self, name, param):
+        """Adds a Parameter; None stands for one that is left out.  Errors: KeyError if something else has the name, TypeError for what is no
+        Parameter, ValueError for a Parameter that was computed from others."""
+        self._check_name(name, "parameter", "_parameters")
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(f"cannot assign {typename(param)!r} object to parameter {name!r}: {name} must be a Parameter or None")
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(f"parameter {name!r} has a history: a model's parameters are leaves; compute the value in forward()")
+        self._parameters[name] = param
 
     def register_buffer(self, name, tensor, persistent=True):
-        """Makes a tensor part of state_dict() (if persistent) and to(), without training it.  An attribute that is a Buffer is one, too."""
-        self._check_name(name, "buffer")
+        """Makes a tensor part of state_dict() (if persistent) and to(), without training it.  An attribute that is a Buffer is one, too.
+        Errors: KeyError if something else has the name, TypeError for what is no tensor."""
+        self._check_name(name, "buffer", "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"{name} must be a Tensor or None, not {type(tensor).__name__}")
-        if self._buffer_names is None:
-            self._buffer_names = {}
-        self._buffer_names[name] = persistent
-        setattr(self, name, tensor)
+            raise TypeError(f"cannot assign {typename(tensor)!r} object to buffer {name!r}: {name} must be a Tensor or None")
+        self._buffers[name] = tensor
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name, module):
-        """The same as setting the attribute."""
-        self._check_name(name, "module")
+        """Adds a child; None stands for one that is left out.  Errors: KeyError if something else has the name, TypeError for what is no Module."""
+        self._check_name(name, "module", "_modules")
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{name} must be a Module or None, not {type(module).__name__}")
-        setattr(self, name, module)
+            raise TypeError(f"{typename(module)} is not a Module subclass: {name} must be a Module or None")
+        self._modules[name] = module
 
     register_module = add_module
 
-    def _own_buffers(self):
-        """(name, tensor, persistent) of this module's buffers.  A Buffer that was set as an attribute is registered when it is first seen."""
-        for name, value in self._members():
-            if isinstance(value, Buffer) and name not in (self._buffer_names or ()):
-                if self._buffer_names is None:
-                    self._buffer_names = {}
-                self._buffer_names[name] = value.persistent
-        for name, persistent in list((self._buffer_names or {}).items()):
-            value = getattr(self, name, None)
-            if value is not None:
-                yield name, value, persistent
-
-    def _members_of(self, kind):
-        """name -> member, of those that are of a class."""
-        return {name: value for name, value in self._members() if isinstance(value, kind)}
-
-    @property
-    def _parameters(self):
-        """The module's own parameters by name; what is changed there changes the module."""
-        return Members(self, lambda: self._members_of(Parameter), self.register_parameter)
-
-    @property
-    def _modules(self):
-        """The module's children by name; what is changed there changes the module."""
-        return Members(self, lambda: self._members_of(Module), self.add_module)
-
-    @property
-    def _buffers(self):
-        """The module's own buffers by name; what is changed there changes the module."""
-
-        def write(name, tensor):
-            self.register_buffer(name, tensor, (self._buffer_names or {}).get(name, True))
-
-        return Members(self, lambda: {name: value for name, value, _ in self._own_buffers()}, write)
+    def _replace(self, name, tensor):
+        """Puts a tensor, unchecked, where a parameter or buffer of this name stands."""
+        (self._parameters if name in self._parameters else self._buffers)[name] = tensor
 
     def named_children(self):
         seen = set()
-        for name, value in self._members():
-            if isinstance(value, Module) and value not in seen:
+        for name, value in self._modules.items():
+            if value is not None and value not in seen:
                 seen.add(value)
                 yield name, value
 
@@ -242,8 +278,8 @@ class Module:
     def _walk(self, prefix=""):
         """(prefix, module) of the whole tree, depth first; a module that is in two places comes twice."""
         yield prefix, self
-        for name, value in self._members():
-            if isinstance(value, Module):
+        for name, value in self._modules.items():
+            if value is not None:
                 yield from value._walk(f"{prefix}{name}.")
 
     def named_modules(self, memo=None, prefix="", remove_duplicate=True):
@@ -260,8 +296,8 @@ class Module:
     def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
         seen = set()
         for path, module in self._walk(prefix and prefix + ".") if recurse else [(prefix and prefix + ".", self)]:
-            for name, value in module._members():
-                if isinstance(value, Parameter) and (value not in seen or not remove_duplicate):
+            for name, value in module._parameters.items():
+                if value is not None and (value not in seen or not remove_duplicate):
                     seen.add(value)
                     yield path + name, value
 
@@ -272,8 +308,8 @@ class Module:
     def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
         seen = set()
         for path, module in self._walk(prefix and prefix + ".") if recurse else [(prefix and prefix + ".", self)]:
-            for name, value, _ in module._own_buffers():
-                if value not in seen or not remove_duplicate:
+            for name, value in module._buffers.items():
+                if value is not None and (value not in seen or not remove_duplicate):
                     seen.add(value)
                     yield path + name, value
 
@@ -286,7 +322,7 @@ class Module:
         path, _, name = target.rpartition(".")
         module = self
         for part in path.split(".") if path else ():
-            module = dict(module._members()).get(part)
+            module = getattr(module, part, None)
             if not isinstance(module, Module):
                 raise AttributeError(f"{type(self).__name__} has no {kind} {target!r}: there is no module {part!r}")
         return module, name
@@ -296,7 +332,7 @@ class Module:
         if not target:
             return self
         owner, name = self._owner(target, "submodule")
-        module = dict(owner._members()).get(name)
+        module = getattr(owner, name, None)
         if not isinstance(module, Module):
             raise AttributeError(f"{type(self).__name__} has no submodule {target!r}")
         return module
@@ -308,14 +344,14 @@ class Module:
         if not target:
             raise ValueError("a module cannot be put in its own place")
         owner, name = self._owner(target, "submodule")
-        if strict and not isinstance(dict(owner._members()).get(name), Module):
+        if strict and not isinstance(getattr(owner, name, None), Module):
             raise AttributeError(f"{type(self).__name__} has no submodule {target!r}")
-        owner._set_member(name, module)
+        setattr(owner, name, module)
 
     def get_parameter(self, target):
         """The parameter of a dotted name, as named_parameters() gives it."""
         owner, name = self._owner(target, "parameter")
-        parameter = dict(owner._members()).get(name)
+        parameter = getattr(owner, name, None)
         if not isinstance(parameter, Parameter):
             raise AttributeError(f"{type(self).__name__} has no parameter {target!r}")
         return parameter
@@ -323,10 +359,10 @@ class Module:
     def get_buffer(self, target):
         """The buffer of a dotted name, as named_buffers() gives it."""
         owner, name = self._owner(target, "buffer")
-        for own, tensor, _ in owner._own_buffers():
-            if own == name:
-                return tensor
-        raise AttributeError(f"{type(self).__name__} has no buffer {target!r}")
+        buffer = owner._buffers.get(name)
+        if buffer is None:
+            raise AttributeError(f"{type(self).__name__} has no buffer {target!r}")
+        return buffer
 
     # -- State --------------------------------------------------------------------------------------------------
 
@@ -343,11 +379,11 @@ class Module:
 
     def _own_state(self):
         """(name, tensor) of what state_dict() holds of this module alone, the tensors themselves."""
-        for name, value in self._members():
-            if isinstance(value, Parameter):
+        for name, value in self._parameters.items():
+            if value is not None:
                 yield name, value
-        for name, value, persistent in self._own_buffers():
-            if persistent:
+        for name, value in self._buffers.items():
+            if value is not None and name not in self._non_persistent_buffers_set:
                 yield name, value
 
     def _state_hooks_of(self, kind):
@@ -365,8 +401,8 @@ class Module:
             state[prefix + name] = tensor if keep_vars else tensor.detach()
         if self._has_extra_state():
             state[prefix + "_extra_state"] = self.get_extra_state()
-        for name, value in self._members():
-            if isinstance(value, Module):
+        for name, value in self._modules.items():
+            if value is not None:
                 value.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for entry in self._state_hooks_of("save_after"):
             changed = entry.hook(self, state, prefix, {})
@@ -416,7 +452,7 @@ class Module:
         """A loaded tensor itself becomes the parameter or buffer."""
         if isinstance(old, Parameter) and not isinstance(new, Parameter):
             new = Parameter(new.detach(), requires_grad=old.requires_grad)
-        self._set_member(name, new)
+        self._replace(name, new)
 
     def _raise_problems(self, problems, keys, strict):
         problems = list(problems)
@@ -444,6 +480,14 @@ class Module:
         """hook(module, state_dict, prefix, {}, strict, missing_keys, unexpected_keys, error_msgs) runs before load_state_dict() looks at
         this module's keys, in a copy of the dict that it may change."""
         return self._add_state_hook("load_before", hook)
+
+    def _register_load_state_dict_pre_hook(self, hook, with_module=False):
+        """The same of a hook that gets the module only if with_module."""
+        if with_module:
+            return self.register_load_state_dict_pre_hook(hook)
+        return self.register_load_state_dict_pre_hook(lambda module, *args: hook(*args))
+
+    _register_state_dict_hook = register_state_dict_post_hook
 
     def register_load_state_dict_post_hook(self, hook):
         """hook(module, incompatible_keys) runs when all is loaded; what it takes out of the two lists is no error."""
@@ -491,9 +535,10 @@ class Module:
                     parameter.grad = None
                     parameter.grad = function(gradient)
         for module in self.modules() if recurse else [self]:
-            for name, buffer, _ in module._own_buffers():
-                with no_grad():
-                    setattr(module, name, function(buffer))
+            for name, buffer in module._buffers.items():
+                if buffer is not None:
+                    with no_grad():
+                        module._buffers[name] = function(buffer)
         return self
 
     def to(self, *args, **kwargs):
@@ -547,7 +592,7 @@ class Module:
 
     def _repr_of_children(self):
         """(name, text) of what repr() shows inside."""
-        return [(name, repr(value)) for name, value in self._members() if isinstance(value, Module)]
+        return [(name, repr(value)) for name, value in self._modules.items()]
 
     def __repr__(self):
         extra = self.extra_repr()
@@ -557,3 +602,35 @@ class Module:
         if len(lines) <= 1 and not children:
             return f"{name}({extra})"
         return f"{name}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+
+add_members(Module)
+
+
+# -- Hooks of all modules -----------------------------------------------------------------------------------------
+
+
+def _add_shared_hook(kind, hook, **options):
+    if Module._hooks is None:
+        Module._hooks = {}
+    return add_hook(Module._hooks.setdefault(kind, []), hook, **options)
+
+
+def register_module_forward_pre_hook(hook):
+    """hook(module, args) runs before forward() of every module, ahead of the module's own hooks.  Returns a handle to remove it."""
+    return _add_shared_hook("before", hook)
+
+
+def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
+    """hook(module, args, result) runs after forward() of every module, ahead of the module's own hooks.  Returns a handle to remove it."""
+    return _add_shared_hook("after", hook, with_kwargs=with_kwargs, always_call=always_call)
+
+
+def register_module_full_backward_pre_hook(hook):
+    """hook(module, grad_output) runs in the backward of every module before the module's own.  Returns a handle to remove it."""
+    return _add_shared_hook("backward_before", hook)
+
+
+def register_module_full_backward_hook(hook):
+    """hook(module, grad_input, grad_output) runs when the gradients of a module's positional arguments are known.  Returns a handle to remove it."""
+    return _add_shared_hook("backward", hook)

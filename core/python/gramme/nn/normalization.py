@@ -5,6 +5,8 @@ Sources: Ioffe and Szegedy 2015 (batch), Ba et al. 2016 (layer), Ulyanov et al. 
 Sennrich 2019 (RMS), Krizhevsky et al. 2012 (local response).
 """
 
+import copy
+
 import gramme
 from gramme.nn import functional as F
 from gramme.nn import init
@@ -38,8 +40,8 @@ class LayerNorm(_Affine):
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        self.weight = _ones(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None
-        self.bias = _zeros(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine and bias else None
+        self.register_parameter("weight", _ones(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None)
+        self.register_parameter("bias", _zeros(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine and bias else None)
 
     def forward(self, input):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -56,7 +58,7 @@ class RMSNorm(_Affine):
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        self.weight = _ones(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None
+        self.register_parameter("weight", _ones(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None)
 
     def forward(self, input):
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
@@ -73,8 +75,8 @@ class GroupNorm(_Affine):
         if num_channels % num_groups:
             raise ValueError(f"{num_channels} channels cannot be divided into {num_groups} groups")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        self.weight = _ones(num_channels, device=device, dtype=dtype) if affine else None
-        self.bias = _zeros(num_channels, device=device, dtype=dtype) if affine and bias else None
+        self.register_parameter("weight", _ones(num_channels, device=device, dtype=dtype) if affine else None)
+        self.register_parameter("bias", _zeros(num_channels, device=device, dtype=dtype) if affine and bias else None)
 
     def forward(self, input):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -90,8 +92,8 @@ class _Running(_Affine):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        self.weight = _ones(num_features, device=device, dtype=dtype) if affine else None
-        self.bias = _zeros(num_features, device=device, dtype=dtype) if affine and bias else None
+        self.register_parameter("weight", _ones(num_features, device=device, dtype=dtype) if affine else None)
+        self.register_parameter("bias", _zeros(num_features, device=device, dtype=dtype) if affine and bias else None)
         self.register_buffer("running_mean", gramme.zeros(num_features, device=device, dtype=dtype) if track_running_stats else None)
         self.register_buffer("running_var", gramme.ones(num_features, device=device, dtype=dtype) if track_running_stats else None)
         self.register_buffer("num_batches_tracked", gramme.tensor(0, device=device) if track_running_stats else None)
@@ -136,13 +138,13 @@ class _BatchNorm(_Running):
         momentum = self.momentum
         if self.training and self.track_running_stats:
             with gramme.no_grad():
-                self.num_batches_tracked += 1
+                self.num_batches_tracked.add_(1)
             if momentum is None:
                 momentum = 1.0 / self.num_batches_tracked.item()
         use_batch = self.training or self.running_mean is None
-        return F.batch_norm(
-            input, self.running_mean, self.running_var, self.weight, self.bias, use_batch, momentum or 0.0, self.eps
-        )
+        kept = not self.training or self.track_running_stats  # torch's rule: values that are not followed are not written either
+        mean, var = (self.running_mean, self.running_var) if kept else (None, None)
+        return F.batch_norm(input, mean, var, self.weight, self.bias, use_batch, momentum or 0.0, self.eps)
 
 
 class BatchNorm1d(_BatchNorm):
@@ -176,11 +178,11 @@ class SyncBatchNorm(_BatchNorm):
         """The module with every BatchNorm in it as a SyncBatchNorm with the same parameters and buffers."""
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             new = cls.__new__(cls)
-            vars(new).update(vars(module))
+            vars(new).update({name: copy.copy(value) if isinstance(value, (dict, set)) else value for name, value in vars(module).items()})
             new.process_group = process_group
             return new
         for name, child in list(module.named_children()):
-            module._set_member(name, cls.convert_sync_batchnorm(child, process_group))
+            setattr(module, name, cls.convert_sync_batchnorm(child, process_group))
         return module
 
 

@@ -19,8 +19,8 @@ class _Cell(Module):
         rows = self._gates * hidden_size
         self.weight_ih = Parameter(gramme.empty(rows, input_size, device=device, dtype=dtype))
         self.weight_hh = Parameter(gramme.empty(rows, hidden_size, device=device, dtype=dtype))
-        self.bias_ih = Parameter(gramme.empty(rows, device=device, dtype=dtype)) if bias else None
-        self.bias_hh = Parameter(gramme.empty(rows, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias_ih", Parameter(gramme.empty(rows, device=device, dtype=dtype)) if bias else None)
+        self.register_parameter("bias_hh", Parameter(gramme.empty(rows, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self):

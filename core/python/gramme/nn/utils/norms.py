@@ -43,7 +43,6 @@ def _detach(module, name, kind, weight_of, others):
     entry.remove()
     for other in others:
         delattr(module, name + other)
-        (module._buffer_names or {}).pop(name + other, None)
     delattr(module, name)
     setattr(module, name, Parameter(weight.detach().clone()))
     return module

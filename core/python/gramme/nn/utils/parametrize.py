@@ -45,7 +45,7 @@ def _like(original, value):
 
 def is_parametrized(module, tensor_name=None):
     """Whether a parameter (None: any) of this module is computed."""
-    table = vars(module).get("parametrizations")
+    table = getattr(module, "parametrizations", None)
     return isinstance(table, ModuleDict) and (len(table) > 0 if tensor_name is None else tensor_name in table)
 
 
@@ -65,7 +65,7 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
         table = module.parametrizations[tensor_name]
         table.append(parametrization)
         return module
-    original = vars(module).get(tensor_name)
+    original = module._parameters.get(tensor_name, module._buffers.get(tensor_name))
     if original is None:
         raise ValueError(f"{type(module).__name__} has no parameter or buffer {tensor_name!r}")
     computed = ParametrizationList([parametrization], original)

@@ -28,23 +28,19 @@ def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, t
     try:
         for name, tensor in given.items():
             owner, member, _ = places[name]
-            owner._set_member(member, tensor)
+            owner._replace(member, tensor)
         return module(*args, **(kwargs or {}))
     finally:
         for name in given:
             owner, member, tensor = places[name]
-            owner._set_member(member, tensor)
+            owner._replace(member, tensor)
 
 
 def _places(module):
     """Dotted name -> (module, name, tensor) of all parameters and buffers."""
-    from gramme.nn.parameter import Parameter
-
     places = {}
     for path, owner in module._walk():
-        for name, value in owner._members():
-            if isinstance(value, Parameter):
+        for name, value in [*owner._parameters.items(), *owner._buffers.items()]:
+            if value is not None:
                 places[path + name] = (owner, name, value)
-        for name, value, _ in owner._own_buffers():
-            places[path + name] = (owner, name, value)
     return places

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * members_py.h -- the attributes of nn.Modules.
+ */
+#ifndef GM_PYTHON_MEMBERS_PY_H
+#define GM_PYTHON_MEMBERS_PY_H
+
+#include "core/python/cpython.h"
+
+int gm_py_init_members (PyObject *module);
+
+#endif

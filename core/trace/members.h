@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * members.h -- the attributes of nn.Modules.
+ */
+#ifndef GM_TRACE_MEMBERS_H
+#define GM_TRACE_MEMBERS_H
+
+#include "core/trace/recorder.h"
+
+/* As Members.__getattr__ and __setattr__ do it.  get: NULL if there is none, guarded, or after a break. */
+const GmTracker *gm_members_get (GmRecorder *r, const GmTracker *t, PyObject *name);
+void gm_members_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
+/* The method of this name, bound. */
+const GmTracker *gm_members_method (GmRecorder *r, const GmTracker *self, PyObject *name);
+
+/* True of what a class has as __getattr__ or __setattr__, if it is nn.Module's own. */
+static inline bool
+gm_is_members_method (PyObject *found)
+{
+  return found && Py_IS_TYPE (found, &PyMethodDescr_Type) && ((PyDescrObject *) found)->d_type == &PyBaseObject_Type && gm_host.members_type
+         && PyDict_GetItemWithError (gm_host.members_type->tp_dict, ((PyDescrObject *) found)->d_name) == found;
+}
+
+#endif
