@@ -140,6 +140,7 @@ gm_eager_builder_init (GmEagerBuilder *b)
   b->base.generator = NULL;
   b->base.device = 0;
   b->base.autocast = gm_autocast_mode ();
+  b->base.refuses_draws = gm_draws_refused ();
   b->owned = NULL;
   b->n_inline = 0;
 }

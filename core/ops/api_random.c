@@ -16,6 +16,9 @@
 static GmVal
 take (GmBuilder *b, int64_t n, int64_t *offset)
 {
+  if (b->refuses_draws)
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "vmap(): the function draws random numbers: say with randomness= whether they are the 'same' or 'different' for the examples");
   if (!b->generator)
     return b->vt->random (b, (uint64_t) n, offset);
   GmVal now = gm_b (b, copy, b->generator);

@@ -136,5 +136,8 @@ uint64_t gm_random_current_seed (void);
 uint64_t gm_random_take (uint64_t draws);
 void gm_random_get_state (int64_t state[2]); /* {seed, next draw} */
 void gm_random_set_state (const int64_t state[2]);
+/* True while functions that draw random numbers fail on this thread.  A builder that executes takes it over when it is made. */
+bool gm_draws_refused (void);
+bool gm_draws_refuse (bool refuse); /* returns the old one */
 
 #endif

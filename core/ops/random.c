@@ -7,6 +7,7 @@
  */
 #include "core/ops/kernels.h"
 
+#include "core/base/thread.h"
 
 static GMutex lock;
 static uint64_t seed = GM_DEFAULT_SEED, next_draw; /* under `lock` */
@@ -53,6 +54,22 @@ gm_random_set_state (const int64_t state[2])
   seed = (uint64_t) state[0];
   next_draw = (uint64_t) state[1];
   g_mutex_unlock (&lock);
+}
+
+static GM_THREAD bool refused;
+
+bool
+gm_draws_refused (void)
+{
+  return refused;
+}
+
+bool
+gm_draws_refuse (bool refuse)
+{
+  bool old = refused;
+  refused = refuse;
+  return old;
 }
 
 /* -- Random tensors ---------------------------------------------------------------------------------------- */

@@ -31,7 +31,7 @@ gm_target_env (const GmTarget *target)
 {
   GmCallEnv env = { .backend = target->config,
                     .modes = (gm_grad_enabled () ? GM_MODE_GRAD : 0) | (target->fullgraph ? GM_MODE_FULLGRAPH : 0)
-                             | (gm_break_raises_now ? GM_MODE_BREAK_RAISES : 0)
+                             | (gm_break_raises_now ? GM_MODE_BREAK_RAISES : 0) | (gm_draws_refused () ? GM_MODE_REFUSES_DRAWS : 0)
                              | (uint32_t) gm_default_dtype () << GM_MODE_DTYPE_SHIFT
                              | (uint32_t) gm_autocast_mode () << GM_MODE_AUTOCAST_SHIFT
                              | (gm_default_device () == GM_DEVICE_CPU ? 0 : (uint32_t) gm_default_device () << GM_MODE_DEVICE_SHIFT) };

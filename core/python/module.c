@@ -231,6 +231,23 @@ float_limits (PyObject *module, PyObject *o)
                         gm_dtype_smallest_normal (dtype));
 }
 
+static PyObject *
+refuse_draws (PyObject *module, PyObject *on)
+{
+  int refuse = PyObject_IsTrue (on);
+  return refuse < 0 ? NULL : PyBool_FromLong (gm_draws_refuse (refuse));
+}
+
+/* Compiled, in-place writes are values of a graph; the recorder answers for a tensor that was made in the graph. */
+static PyObject *
+untouched (PyObject *module, PyObject *o)
+{
+  if (gm_py_tensor_get (o))
+    return PyBool_FromLong (gm_tensor_version (gm_py_tensor_get (o)) == 0);
+  PyErr_SetString (PyExc_TypeError, "untouched() takes a Tensor");
+  return NULL;
+}
+
 static PyMethodDef functions[] = {
     {"live_bytes", live_bytes, METH_NOARGS, "live_bytes()\n\nBytes of tensor memory in use."},
     {"peak_bytes", peak_bytes, METH_NOARGS,
@@ -244,6 +261,9 @@ static PyMethodDef functions[] = {
      "get_rng_state()\n\nThe generator's state, an int64 tensor of 2 elements."},
     {"set_rng_state", set_rng_state, METH_O,
      "set_rng_state(state)\n\nRestores a state of get_rng_state()."},
+    {"refuse_draws", refuse_draws, METH_O,
+     "refuse_draws(refuse)\n\nWhether functions that draw random numbers raise RuntimeError on this thread from now on.  Returns the old value."},
+    {"untouched", untouched, METH_O, "untouched(tensor)\n\nWhether the tensor's memory has never been written in place."},
     {"get_num_threads", get_num_threads, METH_NOARGS,
      "get_num_threads()\n\nHow many threads one operation uses at most: GRAMME_NUM_THREADS, or the cores that there are."},
     {"set_num_threads", set_num_threads, METH_O,

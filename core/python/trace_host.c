@@ -116,6 +116,8 @@ gm_trace_host_tell (void)
     .set_grad_mode = package_attr ("gramme._core", "set_grad_enabled"),
     .set_autocast = package_attr ("gramme._core", "set_autocast"),
     .get_autocast = package_attr ("gramme._core", "get_autocast"),
+    .refuse_draws = package_attr ("gramme._core", "refuse_draws"),
+    .untouched = package_attr ("gramme._core", "untouched"),
     .get_default_dtype = package_attr ("gramme", "get_default_dtype"),
     .higher_order = package_attr ("gramme._core", "higher_order"),
     .checkpoint = package_attr ("gramme._core", "checkpoint"),

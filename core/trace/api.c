@@ -36,6 +36,16 @@ root_of (const GmGraph *g, GmValueId v)
   }
 }
 
+bool
+gm_api_was_written (GmRecorder *r, GmValueId v)
+{
+  GmValueId root = root_of (r->graph, v);
+  for (uint32_t i = 0; i < r->mutated->len; i++)
+    if (g_array_index (r->mutated, GmValueId, i) == root)
+      return true;
+  return false;
+}
+
 /* Whether there are views of root's memory; `quiet`: taken with gradients off, though it has one. */
 static bool
 has_views (const GmGraph *g, GmValueId root, bool quiet)
@@ -705,6 +715,7 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
   r->builder.base.autocast = gm_autocast_mode_get (r);
   r->counting = api->name;
   GmArg result = gm_api_call (api, inplace, &r->builder.base, positional, (int) args->n, names,
+  r->builder.base.refuses_draws = gm_refuses_draws_get (r);
                               keywords, n_keywords);
   if (r->builder.base.error) {
     const GError *e = r->builder.base.error;

@@ -76,6 +76,27 @@ call_set_autocast (GmRecorder *r, const GmCallArgs *args)
   return old;
 }
 
+static const GmTracker *
+call_refuse_draws (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("refuse_draws", 1, 1);
+  bool old = gm_refuses_draws_get (r);
+  gm_refuses_draws_set (r, gm_truth (r, args->args[0]));
+  return gm_from_bool (r, old);
+}
+
+/* Known of a tensor that was made in the region; NULL: the call breaks. */
+static const GmTracker *
+call_untouched (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("untouched", 1, 1);
+  const GmTracker *t = gm_realize (r, args->args[0]);
+  if (r->stop || t->kind != &gm_kind_tensor || t->real)
+    return NULL;
+  gm_tensor_look (r, t);
+  return gm_from_bool (r, gm_tensor_untouched (r, t));
+}
+
 const GmTracker *
 gm_mode_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -85,6 +106,10 @@ gm_mode_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     return call_set_autocast (r, args);
   if (fn == gm_host.get_autocast)
     return call_get_autocast (r, args);
+  if (fn == gm_host.refuse_draws)
+    return call_refuse_draws (r, args);
+  if (fn == gm_host.untouched)
+    return call_untouched (r, args);
   if (fn == gm_host.get_default_dtype)
     return call_get_default_dtype (r, args);
   if (fn == gm_host.set_grad_mode)

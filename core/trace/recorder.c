@@ -511,6 +511,18 @@ gm_autocast_mode_set (GmRecorder *r, uint8_t mode)
 }
 
 bool
+gm_refuses_draws_get (const GmRecorder *r)
+{
+  return gm_heap_load (&r->heap, r->modes_id, 3)->number != 0;
+}
+
+void
+gm_refuses_draws_set (GmRecorder *r, bool on)
+{
+  gm_heap_store (&r->heap, r->modes_id, 3, gm_tracker (r, .kind = &gm_kind_contents, .number = on));
+}
+
+bool
 gm_break_raises_get (const GmRecorder *r)
 {
   return gm_heap_load (&r->heap, r->modes_id, 1)->number != 0;
@@ -627,11 +639,12 @@ recorder_init (GmRecorder *r, const GmRecordRequest *req)
   r->stress = gm_stress ("rollback");
   r->break_every = req->resumable ? gm_stress_number ("break") : 0;
   gm_api_builder_init (r);
-  r->modes_id = gm_heap_add (&r->heap, 3);
+  r->modes_id = gm_heap_add (&r->heap, 4);
   r->generators_id = gm_heap_add (&r->heap, 1);
   gm_grad_mode_set (r, (req->env.modes & GM_MODE_GRAD) != 0);
   gm_break_raises_set (r, (req->env.modes & GM_MODE_BREAK_RAISES) != 0);
   gm_autocast_mode_set (r, (uint8_t) (req->env.modes >> GM_MODE_AUTOCAST_SHIFT));
+  gm_refuses_draws_set (r, (req->env.modes & GM_MODE_REFUSES_DRAWS) != 0);
 }
 
 static void

@@ -107,7 +107,7 @@ struct GmRecorder {
   uint32_t n_executed; /* instructions; the limit is on it */
   /* journaled */
   GmHeap heap;
-  uint32_t modes_id; /* heap object: key 0 = contents tracker of the grad mode, key 1 of whether a break raises */
+  uint32_t modes_id; /* heap object: contents trackers of the grad mode, whether a break raises, autocast, whether draws are refused */
   uint32_t generators_id; /* heap object: the list of all generators that were made */
   /* append-only */
   GArray *guards;     /* GmGuard */
@@ -308,6 +308,10 @@ bool gm_grad_mode_get (const GmRecorder *r);
 void gm_grad_mode_set (GmRecorder *r, bool on);
 uint8_t gm_autocast_mode_get (const GmRecorder *r); /* as gm_autocast_mode */
 void gm_autocast_mode_set (GmRecorder *r, uint8_t mode);
+bool gm_refuses_draws_get (const GmRecorder *r); /* as gm_draws_refused */
+void gm_refuses_draws_set (GmRecorder *r, bool on);
+/* True if a value's memory was written in place in the region. */
+bool gm_api_was_written (GmRecorder *r, GmValueId v);
 bool gm_break_raises_get (const GmRecorder *r);
 void gm_break_raises_set (GmRecorder *r, bool on);
 

@@ -450,6 +450,16 @@ leave_autocast (GmRecorder *r)
   }
 }
 
+static void
+leave_draws (GmRecorder *r)
+{
+  bool now = gm_refuses_draws_get (r);
+  if (now == ((r->request->env.modes & GM_MODE_REFUSES_DRAWS) != 0))
+    return;
+  const GmTracker *arg = gm_from_bool (r, now);
+  gm_effect (r, GM_EFFECT_CALL, gm_host.refuse_draws, NULL, &arg, 1);
+}
+
 /* What is replayed: operations on objects that existed before, checks of numbers that only the run knows, the mode of the thread.  Only the first
  * are left out. */
 static GPtrArray *
@@ -461,7 +471,7 @@ effects_to_replay (GmRecorder *r)
   kept = g_ptr_array_new ();
   for (uint32_t i = 0; i < all->len; i++) {
     const GmEffect *e = all->pdata[i];
-    if (e->kind == GM_EFFECT_CALL && (e->fn == gm_host.set_autocast || (e->n && e->args[0]->kind == &gm_kind_number)))
+    if (e->kind == GM_EFFECT_CALL && (e->fn == gm_host.set_autocast || e->fn == gm_host.refuse_draws || (e->n && e->args[0]->kind == &gm_kind_number)))
       g_ptr_array_add (kept, (gpointer) e);
   }
   g_ptr_array_free (all, TRUE);
@@ -546,6 +556,7 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
   rec->sets_grad = rec->grad != ((r->request->env.modes & GM_MODE_GRAD) != 0);
   gm_generators_finish (r);
   leave_autocast (r);
+  leave_draws (r);
   guard_distinct (r);
   g_autoptr (GPtrArray) effects = effects_to_replay (r);
   rec->n_effects = effects->len;

@@ -155,6 +155,7 @@ typedef struct {
   PyObject *no_grad, *enable_grad, *set_grad_enabled, *is_grad_enabled;
   PyObject *set_grad_mode; /* the C function that they call */
   PyObject *set_autocast, *get_autocast; /* those of autocast */
+  PyObject *refuse_draws, *untouched; /* C functions of vmap */
   PyObject *get_default_dtype;
   PyObject *function_apply, *context_type; /* of autograd.Function; borrowed, or NULL */
   PyObject *higher_order;  /* the C function behind gramme.cond and its kin; borrowed, or NULL */
@@ -254,6 +255,7 @@ typedef enum {
   GM_MODE_BREAK_RAISES = 4, /* the same, of this thread at this time: error_on_graph_break */
   GM_MODE_SAVED_HOOKS = 1 << 3, /* saved-tensor hooks are on that may become part of a graph */
   GM_MODE_DTYPE_SHIFT = 8, /* the default dtype stands in bits 8 to 15 */
+  GM_MODE_REFUSES_DRAWS = 1 << 4, /* gm_draws_refused */
   GM_MODE_AUTOCAST_SHIFT = 16, /* gm_autocast_mode in bits 16 to 23 */
   GM_MODE_DEVICE_SHIFT = 24,   /* the default device in bits 24 to 31; 0: the CPU */
 } GmMode;

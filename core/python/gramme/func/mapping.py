@@ -7,7 +7,7 @@ now: running the function once on tensors that hide a dimension, which needs a r
 """
 
 import gramme
-from gramme._core import Tensor, get_rng_state, set_rng_state
+from gramme._core import Tensor, get_rng_state, refuse_draws, set_rng_state, untouched
 from gramme.higher_order import _flatten, _unflatten
 
 
@@ -59,9 +59,51 @@ def _stacked(results, out_dims):
     joined = []
     for dim, *values in zip(dims, *columns):
         if dim is None:
-            raise ValueError("vmap(): out_dims may not be None: what is computed has the batch's dimension")
-        joined.append(gramme.stack(values, dim if dim >= 0 else dim + values[0].dim() + 1))
+            if not all([value is values[0] or gramme.equal(value, values[0]) for value in values[1:]]):
+                raise ValueError("vmap(): out_dims is None for a result that differs between the examples")
+            joined.append(values[0])
+        else:
+            joined.append(gramme.stack(values, dim if dim >= 0 else dim + values[0].dim() + 1))
     return _unflatten(specs[0], iter(joined), results[0])
+
+
+def _emptied(result, out_dims):
+    """What a batch of no example gives, of the result for one."""
+    stacked = _stacked([result], out_dims)
+    leaves = []
+    spec = _flatten(stacked, leaves)
+    dims = _dims_of(stacked, tuple(out_dims) if isinstance(out_dims, (tuple, list)) else out_dims, "out_dims")[2]
+    return _unflatten(spec, iter([x if d is None else x.narrow(d, 0, 0) for x, d in zip(leaves, dims)]), stacked)
+
+
+class _Refusing:
+    """With `refuse`, functions that draw random numbers raise RuntimeError inside of the block."""
+
+    def __init__(self, refuse):
+        self._refuse = refuse
+
+    def __enter__(self):
+        self._before = refuse_draws(True) if self._refuse else None
+
+    def __exit__(self, *exception):
+        if self._refuse:
+            refuse_draws(self._before)
+
+
+def _shared(leaves, dims):
+    """(leaves, those that all examples share): compiled, a shared one is a copy, of which it is known whether it was written."""
+    compiling = gramme.compiler.is_compiling()
+    leaves = [x.clone() if d is None and compiling else x for x, d in zip(leaves, dims)]
+    shared = [x for x, d in zip(leaves, dims) if d is None]
+    return leaves, [(x, None if compiling else x._version) for x in shared]
+
+
+def _check_shared(shared):
+    for x, version in shared:
+        if not (untouched(x) if version is None else x._version == version):
+            raise RuntimeError(
+                "vmap(): the function changes a tensor in place that all examples share (its in_dims is None): map it, or compute out of place"
+            )
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
@@ -69,8 +111,9 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
     in_dims: the batch's dimension in each argument, None for one that all examples share; a number for all, or in the arguments' structure.
     out_dims: where it is in the results.  randomness: "different" draws anew for each example, "same" gives all the same numbers, "error"
-    refuses to draw (which plain Python sees; in a compiled function "same" is a graph break).  chunk_size is taken, and has no effect: examples are computed one after the other.  Arguments by keyword have the
-    batch in dimension 0.  The time is that of the calls.
+    refuses to draw (in a compiled function "same" is a graph break).  chunk_size is taken, and has no effect: examples are computed one after
+    the other.  Arguments by keyword have the batch in dimension 0.  The time is that of the calls.  A batch of no example runs the function
+    once, on zeros, for the shapes of what it returns.  Errors: RuntimeError if the function writes to an argument that all examples share.
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"vmap(): randomness is 'error', 'different' or 'same', not {randomness!r}")
@@ -87,19 +130,18 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
             raise ValueError("vmap(): no argument has a batch" if not sizes else f"vmap(): batches of different sizes: {sorted(sizes)}")
         (n,) = sizes
         if n == 0:
-            raise RuntimeError("vmap(): a batch without examples does not tell what the function returns")
-        watched = randomness == "same" or (randomness == "error" and not gramme.compiler.is_compiling())
-        start = get_rng_state() if watched else None
+            leaves, named = [[x if d is None else x.sum(d, keepdim=True) for x, d in zip(*part)] for part in ((leaves, dims), (named, named_dims))]
+        leaves, shared = _shared(leaves, dims)
+        start = get_rng_state() if randomness == "same" else None
         results = []
-        for i in range(n):
-            one = _unflatten(spec, iter([x if d is None else x.select(d, i) for x, d in zip(leaves, dims)]), args)
-            keys = _unflatten(named_spec, iter([x if d is None else x.select(d, i) for x, d in zip(named, named_dims)]), kwargs)
-            if watched and i and randomness == "same":
-                set_rng_state(start)
-            results.append(func(*one, **keys))
-            if watched and randomness == "error" and get_rng_state().tolist() != start.tolist():
-                set_rng_state(start)
-                raise RuntimeError("vmap(): the function draws random numbers: say with randomness= whether they are the 'same' or 'different'")
-        return _stacked(results, out_dims)
+        with _Refusing(randomness == "error"):
+            for i in range(max(n, 1)):
+                one = _unflatten(spec, iter([x if d is None else x.select(d, i) for x, d in zip(leaves, dims)]), args)
+                keys = _unflatten(named_spec, iter([x if d is None else x.select(d, i) for x, d in zip(named, named_dims)]), kwargs)
+                if i and randomness == "same":
+                    set_rng_state(start)
+                results.append(func(*one, **keys))
+                _check_shared(shared)
+        return _stacked(results, out_dims) if n else _emptied(results[0], out_dims)
 
     return wrapper
