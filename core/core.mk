@@ -485,6 +485,7 @@ EXTENSION_SOURCES = \
   core/python/measure.c \
   core/python/module.c \
   core/python/numpy.c \
+  core/python/overrides.c core/python/overrides.h \
   core/python/raw_code.c \
   core/python/report.c \
   core/python/resume_call.c \
@@ -552,7 +553,9 @@ EXTENSION_SOURCES = \
 packagedir = $(pythondir)/gramme
 package_PYTHON = \
   core/python/gramme/__init__.py \
+  core/python/gramme/_C.py \
   core/python/gramme/_compile.py \
+  core/python/gramme/overrides.py \
   core/python/gramme/compare.py \
   core/python/gramme/functions.py \
   core/python/gramme/higher_order.py \
@@ -652,11 +655,11 @@ package_nn_PYTHON = \
   core/python/gramme/nn/shape.py \
   core/python/gramme/nn/transformer.py \
   core/python/gramme/nn/unpooling.py
+package_nn_modulesdir = $(pythondir)/gramme/nn/modules
+package_nn_modules_PYTHON = core/python/gramme/nn/modules/__init__.py
 package_nn_utilsdir = $(pythondir)/gramme/nn/utils
 package_nn_utils_PYTHON = \
   core/python/gramme/nn/utils/__init__.py \
-package_nn_modulesdir = $(pythondir)/gramme/nn/modules
-package_nn_modules_PYTHON = core/python/gramme/nn/modules/__init__.py
   core/python/gramme/nn/utils/fusion.py \
   core/python/gramme/nn/utils/gradients.py \
   core/python/gramme/nn/utils/norms.py \

@@ -11,6 +11,7 @@
 #include "core/python/device_py.h"
 
 #include "core/python/args.h"
+#include "core/python/overrides.h"
 #include "core/python/types.h"
 
 #include <stddef.h>
@@ -142,6 +143,9 @@ gm_py_api_run (const GmApi *api, bool inplace, const GmArg *args, int n)
 PyObject *
 gm_py_api_unary (const GmApi *api, GmOp op, PyObject *a)
 {
+  PyObject *result;
+  if (G_UNLIKELY (gm_py_overrides) && gm_py_override_operator (api, false, a, NULL, &result))
+    return result;
   GmTensor *t = gm_py_tensor_get (a);
   if (is_direct (op, &t, 1))
     return run_direct (op, false, &t, 1);
@@ -152,11 +156,14 @@ gm_py_api_unary (const GmApi *api, GmOp op, PyObject *a)
 PyObject *
 gm_py_api_binary (const GmApi *api, GmOp op, bool inplace, PyObject *a, PyObject *b)
 {
+  PyObject *result = NULL;
+  if (G_UNLIKELY (gm_py_overrides) && gm_py_override_operator (api, inplace, a, b, &result))
+    return result;
   GmTensor *in[2] = {gm_py_tensor_get (a), gm_py_tensor_get (b)};
   if (in[0] && in[1] && is_direct (op, in, 2))
     return run_direct (op, inplace, in, 2);
   if (op && (!in[0] != !in[1])) {
-    PyObject *result =
+    result =
         run_direct_number (op, inplace, in[0] ? in[0] : in[1], in[0] ? b : a, !in[0]);
     if (result || PyErr_Occurred ())
       return result;
@@ -164,7 +171,6 @@ gm_py_api_binary (const GmApi *api, GmOp op, bool inplace, PyObject *a, PyObject
   GmPyArgs x;
   gm_py_args_init (&x, GM_PY_ARGS_ARRAYS);
   GmArg args[2];
-  PyObject *result = NULL;
   if (gm_py_args_add (&x, a, &args[0]) && gm_py_args_add (&x, b, &args[1])) {
     GmArgKind other = in[0] ? args[1].kind : args[0].kind;
     if (other == GM_ARG_TENSOR || other == GM_ARG_INT || other == GM_ARG_FLOAT ||
@@ -174,7 +180,8 @@ gm_py_api_binary (const GmApi *api, GmOp op, bool inplace, PyObject *a, PyObject
       result = Py_NewRef (Py_NotImplemented);
   } else if (PyErr_ExceptionMatches (PyExc_TypeError)) {
     PyErr_Clear (); /* Python asks the other operand, then says which types do not go together */
-    result = Py_NewRef (Py_NotImplemented);
+    if (!(gm_py_is_override (a) || gm_py_is_override (b)) || !gm_py_override_operator (api, inplace, a, b, &result))
+      result = Py_NewRef (Py_NotImplemented);
   }
   gm_py_args_clear (&x);
   return result;
@@ -268,6 +275,25 @@ moves (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *k
   return true;
 }
 
+/* After a TypeError for an argument: true if its class, which is none of tensors, takes the call over. */
+static bool
+asks_another (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **result)
+{
+  if (!PyErr_ExceptionMatches (PyExc_TypeError))
+    return false;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch (&type, &value, &traceback);
+  bool taken = gm_py_override_call ((PyObject *) self, args, nargs, kwnames, result);
+  if (!taken) {
+    PyErr_Restore (type, value, traceback);
+    return false;
+  }
+  Py_XDECREF (type);
+  Py_XDECREF (value);
+  Py_XDECREF (traceback);
+  return true;
+}
+
 static PyObject *
 call_long (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -305,6 +331,8 @@ call_long (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObjec
       ok ? run_bound (api, self->inplace, positional, (int) nargs, names, keywords, n_keywords)
          : NULL;
   gm_py_args_clear (&x);
+  if (!ok && asks_another (self, args, nargs, kwnames, &result))
+    return result;
   if (result && extra.requires_grad) {
     GmTensor *t = gm_py_tensor_get (result);
     GError *error = NULL;
@@ -322,6 +350,9 @@ vectorcall (PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *
   const GmPyApi *self = (const GmPyApi *) callable;
   const GmApi *api = self->api;
   Py_ssize_t nargs = PyVectorcall_NARGS (nargsf);
+  PyObject *taken;
+  if (G_UNLIKELY (gm_py_overrides) && gm_py_override_call (callable, args, nargs, kwnames, &taken))
+    return taken;
   if (self->op && nargs == gm_ops[self->op].arity &&
       (!kwnames || PyTuple_GET_SIZE (kwnames) == 0)) {
     GmTensor *in[3] = {NULL};

@@ -20,6 +20,7 @@
 #include "core/python/frontend.h"
 #include "core/python/hook.h"
 #include "core/python/loan.h"
+#include "core/python/overrides.h"
 #include "core/python/report.h"
 #include "core/python/resume_call.h"
 #include "core/python/tensor_object.h"
@@ -34,6 +35,7 @@ gm_target_env (const GmTarget *target)
                              | (gm_break_raises_now ? GM_MODE_BREAK_RAISES : 0) | (gm_draws_refused () ? GM_MODE_REFUSES_DRAWS : 0)
                              | (uint32_t) gm_default_dtype () << GM_MODE_DTYPE_SHIFT
                              | (uint32_t) gm_autocast_mode () << GM_MODE_AUTOCAST_SHIFT
+                             | (gm_py_overrides && gm_py_function_mode_on () ? GM_MODE_FUNCTION_MODE : 0)
                              | (gm_default_device () == GM_DEVICE_CPU ? 0 : (uint32_t) gm_default_device () << GM_MODE_DEVICE_SHIFT) };
   /* Under compiled autograd pairs are called, marked or not; the mode guards the entry on that switch too. */
   if (G_UNLIKELY (gm_saved_hooks_top () != NULL) && (env.modes & GM_MODE_GRAD) && !gm_compiled_autograd_on ()

@@ -24,10 +24,10 @@
 #include "core/python/tensor_number.h"
 #include "core/python/types.h"
 
-#include "core/base/threads.h"
-#include "core/ops/api.h"
 #include <unistd.h>
 
+#include "core/base/threads.h"
+#include "core/ops/api.h"
 #include "core/tensor/device.h"
 #include "core/tiles/tiles.h"
 
@@ -286,6 +286,16 @@ static PyMethodDef functions[] = {
     {0},
 };
 
+/* A process that sets no seed has one of its own, of 53 bits, so that it survives as a float where it is noted down. */
+static void
+seed_of_process (void)
+{
+  uint64_t seed;
+  if (getentropy (&seed, sizeof seed) != 0)
+    seed = (uint64_t) g_get_real_time () * 0x9e3779b97f4a7c15u ^ (uint64_t) getpid ();
+  gm_random_seed (seed >> 11);
+}
+
 static int
 init_functions (PyObject *module)
 {
@@ -296,6 +306,7 @@ init_functions (PyObject *module)
       return -1;
   if (PyModule_AddIntConstant (module, "DEFAULT_SEED", GM_DEFAULT_SEED) < 0)
     return -1;
+  seed_of_process ();
   return PyModule_AddStringConstant (module, "__version__", PACKAGE_VERSION);
 }
 
@@ -308,22 +319,13 @@ check_cpu (PyObject *module)
   const char *why = NULL;
   if (gm_tiles_get (&why))
     return 0;
-/* A process that sets no seed has one of its own, of 53 bits, so that it survives as a float where it is noted down. */
-static void
-seed_of_process (void)
-{
-  uint64_t seed;
-  if (getentropy (&seed, sizeof seed) != 0)
-    seed = (uint64_t) g_get_real_time () * 0x9e3779b97f4a7c15u ^ (uint64_t) getpid ();
-  gm_random_seed (seed >> 11);
-}
-
   PyErr_Format (PyExc_ImportError, "gramme cannot run on this CPU: %s",
                 why ? why : "unknown reason");
   return -1;
 }
 
 static int (*const initialisers[]) (PyObject *module) = {
+    gm_py_init_overrides,
     check_cpu,      gm_py_init_errors,   gm_py_init_types, gm_py_init_tensor,   gm_py_init_number,
     gm_py_init_api, gm_py_init_autograd, gm_py_init_function, init_functions,   gm_py_init_frontend,
     gm_py_init_control, gm_py_init_graph, gm_py_init_callable_backend,

@@ -12,6 +12,7 @@
 #include "core/python/numpy.h"
 #include "core/python/tensor_number.h"
 #include "core/python/types.h"
+#include "core/python/overrides.h"
 
 #define T(self) gm_py_tensor_get (self)
 
@@ -524,6 +525,7 @@ PyMethodDef gm_py_tensor_methods[] = {
     {"__dlpack__", KEYWORDS (gm_py_tensor_dlpack), NULL},
     {"__dlpack_device__", gm_py_tensor_dlpack_device, METH_NOARGS, NULL},
     {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, NULL},
+    {"__init_subclass__", KEYWORDS (gm_py_tensor_init_subclass) | METH_CLASS, NULL},
     {0},
 };
 

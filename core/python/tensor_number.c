@@ -9,6 +9,7 @@
 #include "core/python/args.h"
 #include "core/python/construct.h"
 #include "core/python/mask_index.h"
+#include "core/python/overrides.h"
 
 /* -- Which row an operator is ------------------------------------------------------------------ */
 
@@ -270,6 +271,9 @@ is_one_for_all (const GmArg *key, const GmArg *value)
 static PyObject *
 subscript_run (PyObject *self, PyObject *key, PyObject *value)
 {
+  PyObject *taken, *all[3] = {self, key, value};
+  if (G_UNLIKELY (gm_py_overrides) && gm_py_override_subscript (all, value ? 3 : 2, &taken))
+    return taken;
   GmPyArgs x;
   gm_py_args_init (&x, GM_PY_ARGS_INDEX);
   GmArg args[3] = {{.kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (gm_py_tensor_get (self))}};
@@ -325,7 +329,7 @@ gm_py_tensor_iter (PyObject *self)
     PyErr_SetString (PyExc_TypeError, "iteration over a 0-d tensor");
     return NULL;
   }
-  PyObject *slices = unary (&rows.unbind, self);
+  PyObject *slices = gm_py_is_override (self) ? PyObject_CallMethod (self, "unbind", NULL) : unary (&rows.unbind, self);
   PyObject *iterator = slices ? PyObject_GetIter (slices) : NULL;
   Py_XDECREF (slices);
   return iterator;

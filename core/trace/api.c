@@ -711,11 +711,13 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
     if (!to_arg (&c, value, &keywords[n_keywords++]))
       return &gm_tracker_poison;
   }
+  if (r->request->env.modes & GM_MODE_FUNCTION_MODE)
+    return gm_record_break (r, GM_BREAK_LEFT_TO_PYTHON, api->name); /* the mode's __torch_function__ sees it */
   r->builder.where = gm_record_where (r);
   r->builder.base.autocast = gm_autocast_mode_get (r);
+  r->builder.base.refuses_draws = gm_refuses_draws_get (r);
   r->counting = api->name;
   GmArg result = gm_api_call (api, inplace, &r->builder.base, positional, (int) args->n, names,
-  r->builder.base.refuses_draws = gm_refuses_draws_get (r);
                               keywords, n_keywords);
   if (r->builder.base.error) {
     const GError *e = r->builder.base.error;

@@ -78,7 +78,7 @@ static char *
 modes_text (uint32_t modes)
 {
   g_autofree char *cpu = autocast_text (modes, GM_DEVICE_CPU), *cuda = autocast_text (modes, GM_DEVICE_CUDA);
-  return g_strdup_printf ("GRAD_MODE %s, FULLGRAPH %s%s%s%s, DEFAULT_DTYPE %s%s%s%s",
+  return g_strdup_printf ("GRAD_MODE %s, FULLGRAPH %s%s%s%s%s, DEFAULT_DTYPE %s%s%s%s",
                           modes & GM_MODE_GRAD ? "on" : "off",
                           modes & GM_MODE_FULLGRAPH ? "on" : "off",
                           modes & GM_MODE_BREAK_RAISES ? ", ERROR_ON_GRAPH_BREAK" : "",

@@ -253,9 +253,10 @@ typedef enum {
   GM_MODE_GRAD = 1,        /* grad mode is on */
   GM_MODE_FULLGRAPH = 2,   /* a break is an error */
   GM_MODE_BREAK_RAISES = 4, /* the same, of this thread at this time: error_on_graph_break */
+  GM_MODE_FUNCTION_MODE = 1 << 5, /* a mode with a __torch_function__ sees calls: none is recorded */
   GM_MODE_SAVED_HOOKS = 1 << 3, /* saved-tensor hooks are on that may become part of a graph */
-  GM_MODE_DTYPE_SHIFT = 8, /* the default dtype stands in bits 8 to 15 */
   GM_MODE_REFUSES_DRAWS = 1 << 4, /* gm_draws_refused */
+  GM_MODE_DTYPE_SHIFT = 8, /* the default dtype stands in bits 8 to 15 */
   GM_MODE_AUTOCAST_SHIFT = 16, /* gm_autocast_mode in bits 16 to 23 */
   GM_MODE_DEVICE_SHIFT = 24,   /* the default device in bits 24 to 31; 0: the CPU */
 } GmMode;

@@ -96,7 +96,7 @@ from gramme.functions import inclusive_range as range  # the last import: from h
 
 def __getattr__(name):
     """Modules that not every program needs are imported when they are first used."""
-    if name in ("nn", "optim", "func", "distributions", "_dynamo", "testing", "serialization", "utils", "fx", "cuda", "random"):
+    if name in ("_C", "nn", "optim", "func", "distributions", "_dynamo", "testing", "serialization", "utils", "fx", "cuda", "random"):
         import importlib
 
         return importlib.import_module("gramme." + name)

@@ -2,7 +2,7 @@
 """Methods of Tensor that are compositions of others: the functions of METHODS become methods when the package is imported."""
 
 import gramme
-from gramme import compare, copies, functions, numeric
+from gramme import compare, copies, functions, numeric, overrides
 from gramme._core import Tensor
 
 
@@ -138,6 +138,7 @@ METHODS = {
     **{f.__name__: f for f in (numeric.nonzero_static, is_set_to, _is_view, polygamma_, mvlgamma_)},
     "unsafe_chunk": Tensor.chunk, "unsafe_split": Tensor.split, "unsafe_split_with_sizes": Tensor.split,
     "polygamma": functions._polygamma_of, "mvlgamma": functions.mvlgamma,
+    "__torch_function__": classmethod(overrides._tensor_function), "as_subclass": overrides.as_subclass,
     "conj": itself, "conj_physical": itself, "resolve_conj": itself, "resolve_neg": itself, "to_dense": itself,
     "is_conj": no, "is_neg": no, "is_pinned": no, "is_shared": no, "is_inference": no,
 }  # fmt: skip

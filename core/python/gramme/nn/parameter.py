@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameter: a tensor that a Module trains.  Buffer: one that it keeps without training it."""
 
-from gramme._core import Tensor, tensor
+from gramme._core import Tensor, _disabled_torch_function_impl, tensor
 
 
 class Parameter(Tensor):
@@ -9,6 +9,8 @@ class Parameter(Tensor):
 
     Results of operations on it are plain Tensors.
     """
+
+    __torch_function__ = _disabled_torch_function_impl
 
     def __new__(cls, data=None, requires_grad=True):
         return Tensor._make_subclass(cls, tensor([]) if data is None else data, requires_grad)
