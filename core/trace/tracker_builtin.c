@@ -14,6 +14,7 @@
 #include "core/trace/draw.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
+#include "core/trace/members.h"
 #include "core/trace/object.h"
 
 #include <string.h>
@@ -238,7 +239,9 @@ call_unbound (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   if (r->stop || type == NULL || !PyType_IsSubtype (type, d->d_type))
     return NULL;
   const GmTracker *bound, *storage = gm_storage (self);
-  if (d->d_type == &PyBaseObject_Type)
+  if (gm_is_members_method (fn))
+    bound = gm_members_method (r, self, d->d_name);
+  else if (d->d_type == &PyBaseObject_Type)
     bound = gm_object_method (r, self, d->d_name);
   else if (storage && storage->kind == &gm_kind_dict) /* OrderedDict.copy is not dict.copy */
     bound = gm_class_value (r, type, d->d_name, fn, self);

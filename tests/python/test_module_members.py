@@ -264,3 +264,31 @@ def test_a_parameter_set_in_a_compiled_function():
     assert_bits_equal(plain[0], compiled[0])
     assert plain[1] == compiled[1] == (False, ["w"], ["child"])
     assert names(a) == names(b) == ["w"] and isinstance(b.w, nn.Parameter) and isinstance(b.child, nn.ReLU)
+
+
+def set_unbound(m, x):
+    nn.Module.__setattr__(m, "plain", x + 1)
+    nn.Module.__setattr__(m, "member", nn.Parameter(x))
+    return nn.Module.__getattr__(m, "member") * 2
+
+
+class Doubles(nn.Module):
+    """Has a __setattr__ of its own, which runs once for each assignment."""
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value * 2 if type(value) is int else value)
+
+    def forward(self, x):
+        self.factor = 3
+        self.seen = x
+        return x * self.factor
+
+
+def test_the_methods_by_their_names_and_overridden():
+    a, b, x = nn.Module(), nn.Module(), gramme.ones(2)
+    plain, compiled = set_unbound(a, x), gramme.compile(set_unbound, backend="eager")(b, x)
+    assert_bits_equal(plain, compiled)
+    assert names(a) == names(b) == ["member"] and sorted(vars(a)) == sorted(vars(b))
+    doubles = Doubles()
+    f = gramme.compile(doubles, backend="eager")
+    assert [f(x).tolist() for _ in range(2)] == [[6.0, 6.0]] * 2 and doubles.factor == 6 and doubles.seen is x
