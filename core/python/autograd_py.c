@@ -202,16 +202,35 @@ zeros_like (const GmTensor *t, GError **error)
   return gm_tensor_new_zeros (&m, error);
 }
 
+/* grad (is_grads_batched=True): once for each row of grad_outputs, in Python. */
+static PyObject *
+call_batched (PyObject *args, PyObject *options)
+{
+  PyObject *functional = PyImport_ImportModule ("gramme.autograd.functional");
+  PyObject *function = functional ? PyObject_GetAttrString (functional, "batched_grad") : NULL;
+  PyObject *result = function && args && options ? PyObject_Call (function, args, options) : NULL;
+  Py_XDECREF (function);
+  Py_XDECREF (functional);
+  Py_XDECREF (args);
+  Py_XDECREF (options);
+  return result;
+}
+
 static PyObject *
 autograd_grad (PyObject *module, PyObject *args, PyObject *kwargs)
 {
   static char *keywords[] = {
-      "outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused", "materialize_grads", NULL};
+      "outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused", "is_grads_batched",
+      "materialize_grads", NULL};
   PyObject *outputs, *inputs, *grads = Py_None, *retain_graph = Py_None, *unused = Py_None;
-  int create_graph = 0, only_inputs = 1, materialize = 0;
-  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "OO|OOppOp:grad", keywords, &outputs, &inputs,
-                                    &grads, &retain_graph, &create_graph, &only_inputs, &unused, &materialize))
+  int create_graph = 0, only_inputs = 1, batched = 0, materialize = 0;
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "OO|OOppOpp:grad", keywords, &outputs, &inputs,
+                                    &grads, &retain_graph, &create_graph, &only_inputs, &unused, &batched, &materialize))
     return NULL;
+  if (batched)
+    return call_batched (PyTuple_Pack (3, outputs, inputs, grads),
+                         Py_BuildValue ("{sOsNsOsN}", "retain_graph", retain_graph, "create_graph", PyBool_FromLong (create_graph), "allow_unused",
+                                        unused, "materialize_grads", PyBool_FromLong (materialize)));
   int allow_unused = unused == Py_None ? materialize : PyObject_IsTrue (unused);
   if (allow_unused < 0)
     return NULL;
@@ -703,9 +722,10 @@ PyMethodDef gm_py_autograd_functions[] = {
      "queue_callback(function)\n\nCalls function() at the end of the backward that is running, after everything else."},
     {"autograd_grad", (PyCFunction) (void *) autograd_grad, METH_VARARGS | METH_KEYWORDS,
      "grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None, "
-     "materialize_grads=False)\n\n"
+     "is_grads_batched=False, materialize_grads=False)\n\n"
      "The gradients of `outputs` with respect to `inputs`, as a tuple; touches no grad attribute.  Of an input that was not used: an error,\n"
-     "None with allow_unused, zeros with materialize_grads.  only_inputs is there for torch's sake and must be true."},
+     "None with allow_unused, zeros with materialize_grads.  is_grads_batched: grad_outputs have a dimension more in front, and so have the\n"
+     "gradients, which are computed one after the other.  only_inputs is there for torch's sake and must be true."},
     {"higher_order", higher_order, METH_VARARGS,
      "higher_order(op, functions, operands, n_carried, n_mapped, reverse)\n\n"
      "What gramme.cond and its kin are made of: (spec, results)."},

@@ -161,3 +161,22 @@ def test_states_of_modules_stacked():
         func.stack_module_state([])
     with pytest.raises(RuntimeError, match="one class"):
         func.stack_module_state([models[0], gramme.nn.ReLU()])
+
+
+def test_gradients_of_a_batch_of_directions():
+    x, w = gramme.tensor([1.0, 2.0], requires_grad=True), gramme.tensor(3.0, requires_grad=True)
+    y = x * x * w
+    by_x, by_w = gramme.autograd.grad(y, (x, w), gramme.eye(2), is_grads_batched=True)
+    assert by_x.tolist() == [[6.0, 0.0], [0.0, 12.0]] and by_w.tolist() == [1.0, 4.0]
+    with pytest.raises(RuntimeError):  # the history is gone, as after any grad()
+        gramme.autograd.grad(y, x, gramme.ones(2))
+    y = x * x
+    (found,) = gramme.autograd.grad([y], [x], [gramme.eye(2)], create_graph=True, is_grads_batched=True)
+    found.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+    y = x * 2
+    unused = gramme.ones(1, requires_grad=True)
+    assert gramme.autograd.grad(y, (x, unused), gramme.eye(2), allow_unused=True, is_grads_batched=True)[1] is None
+    assert gramme.autograd.grad(x * 2, x, gramme.zeros(0, 2), is_grads_batched=True)[0].shape == (0, 2)
+    with pytest.raises(RuntimeError, match="batch in dimension 0"):
+        gramme.autograd.grad(x * 2, x, is_grads_batched=True)

@@ -19,6 +19,25 @@ def _tuple(value, what):
     return one, values
 
 
+def batched_grad(outputs, inputs, grad_outputs, retain_graph=None, create_graph=False, **options):
+    """grad() of outputs once for each row of grad_outputs, which have one dimension more in front than the outputs; the gradients stacked."""
+    _, outputs = _tuple(outputs, "outputs")
+    _, inputs = _tuple(inputs, "inputs")
+    starts = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs or ())
+    sizes = {v.shape[0] if v.dim() else None for v in starts if v is not None}
+    if len(sizes) != 1 or None in sizes:
+        raise RuntimeError("is_grads_batched: grad_outputs are tensors with one batch in dimension 0")
+    (n,) = sizes
+    keep = create_graph if retain_graph is None else retain_graph
+    rows = []
+    for i in range(n):
+        row = [None if v is None else v[i] for v in starts]
+        rows.append(grad(outputs, inputs, row, retain_graph=keep or i + 1 < n, create_graph=create_graph, **options))
+    if not rows:
+        return tuple(x.new_zeros((0, *x.shape)) for x in inputs)
+    return tuple(None if column[0] is None else gramme.stack(column) for column in zip(*rows))
+
+
 def _begin(inputs, create_graph):
     """Leaves of their own; with create_graph what leads on to the inputs."""
     one, values = _tuple(inputs, "inputs")
