@@ -257,3 +257,18 @@ def test_data_keeps_the_version_of_the_tensor_that_takes_it():
     y.mul_(7)
     with pytest.raises(RuntimeError, match="in-place"):
         s.backward()
+
+
+# -- Modes
+
+
+@both
+@pytest.mark.parametrize("mode", [False, True])
+def test_set_grad_enabled_decorates(mode, compiled):
+    @gramme.set_grad_enabled(mode)
+    def scaled(x, by=2):
+        return x * by, gramme.is_grad_enabled()
+
+    assert gramme.is_grad_enabled() and scaled.__name__ == "scaled"
+    y, inside = run(compiled, lambda x: scaled(x, by=3), gramme.ones(1, requires_grad=True))
+    assert y.item() == 3.0 and y.requires_grad is inside is mode and gramme.is_grad_enabled()

@@ -52,7 +52,7 @@ def inference_mode(mode=True):
 
 
 class set_grad_enabled:
-    """set_grad_enabled(mode): sets the mode at once; as a context it puts the old one back at the end."""
+    """set_grad_enabled(mode): sets the mode at once; as a context it puts the old one back at the end, as a decorator after each call."""
 
     def __init__(self, mode):
         self.mode = mode
@@ -63,6 +63,19 @@ class set_grad_enabled:
 
     def __exit__(self, *exception):
         _core.set_grad_enabled(self.previous)
+
+    def __call__(self, function):
+        import functools
+
+        _core.set_grad_enabled(self.previous)  # it was meant for the calls
+        mode = self.mode
+
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            with set_grad_enabled(mode):
+                return function(*args, **kwargs)
+
+        return wrapper
 
 
 is_grad_enabled = _core.is_grad_enabled
