@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * members_py.c -- how attributes of gramme.nn.Module are read and set.
  *
- * A module's parameters, buffers and children stand in three dicts among its attributes.  __getattr__ looks into them for what is not found
- * otherwise, so a class may override it; __setattr__ stores at once what no dict is concerned with, and calls the method _set_member for the
- * rest.  core/trace/members.c is the recorder's model of both.  They are descriptors in Module's own dict: with a base in C, a module could not
- * take another class whose bases stand in another order.
+ * A module's parameters, buffers and children stand in three dicts among its attributes.
+ * __getattr__ looks into them for what is not found otherwise, so a class may override it;
+ * __setattr__ stores at once what no dict is concerned with, and calls the method _set_member for
+ * the rest.  core/trace/members.c is the recorder's model of both.  They are descriptors in
+ * Module's own dict: with a base in C, a module could not take another class whose bases stand in
+ * another order.
  */
 #include "core/python/members_py.h"
 
@@ -13,7 +15,8 @@
 static PyTypeObject *module_type; /* gramme.nn.Module, borrowed: it lives as long as the package */
 static PyObject *tables[3], *set_member; /* interned names */
 
-/* The item of a name in the module's dicts, borrowed; NULL, with an exception only if a look failed.  *table: the dict that has it. */
+/* The item of a name in the module's dicts, borrowed; NULL, with an exception only if a look
+ * failed.  *table: the dict that has it. */
 static PyObject *
 find (PyObject *self, PyObject *name, PyObject **table, int *which)
 {
@@ -32,8 +35,9 @@ find (PyObject *self, PyObject *name, PyObject **table, int *which)
 
 static PyObject *getattr_method, *object_getattribute; /* this file's __getattr__, and object's way to find the rest */
 
-/* tp_getattro of classes that have nothing but object.__getattribute__ and __getattr__ of this file: the same, without an AttributeError on the
- * way to a member.  CPython puts its own function back when the class gets one of the two anew. */
+/* tp_getattro of classes that have nothing but object.__getattribute__ and __getattr__ of this
+ * file: the same, without an AttributeError on the way to a member.  CPython puts its own
+ * function back when the class gets one of the two anew. */
 static PyObject *
 read_attribute (PyObject *self, PyObject *name)
 {

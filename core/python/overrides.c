@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * overrides.c -- __torch_function__.
  *
- * A class that has it is asked before a function runs: type (argument).__torch_function__ (func, types, args, kwargs), where func is what the
- * program called: a function of gramme, a method of Tensor, or the __get__ of one of its attributes.  Functions and methods of the API table and
- * operators look at their arguments when they are called.  Attributes and the methods written in C are found through the tp_getattro that
- * such a class gets when it is made, so plain tensors read theirs as ever.  What is written in Python asks through the functions that it
- * calls.
+ * A class that has it is asked before a function runs: type (argument).__torch_function__ (func,
+ * types, args, kwargs), where func is what the program called: a function of gramme, a method of
+ * Tensor, or the __get__ of one of its attributes.  Functions and methods of the API table and
+ * operators look at their arguments when they are called.  Attributes and the methods written in
+ * C are found through the tp_getattro that such a class gets when it is made, so plain tensors
+ * read theirs as ever.  What is written in Python asks through the functions that it calls.
  *
- * The order is torch's: the innermost mode; then arguments from left to right, those of subclasses before those of their bases, one for
- * each class.  Who returns NotImplemented passes the call on.
+ * The order is torch's: the innermost mode; then arguments from left to right, those of
+ * subclasses before those of their bases, one for each class.  Who returns NotImplemented passes
+ * the call on.
  */
 #include "core/python/overrides.h"
 
@@ -170,7 +172,8 @@ gm_py_override_call (PyObject *func, PyObject *const *args, Py_ssize_t nargs, Py
 
 /* -- Operators --------------------------------------------------------------------------------- */
 
-/* Rows whose operator is a method of another name; the last column is the method of the right operand. */
+/* Rows whose operator is a method of another name; the last column is the method of the right
+ * operand. */
 static const struct {
   const char *row, *method, *inplace, *reflected;
 } operators[] = {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * members.c -- the attributes of nn.Modules: the recorder's model of core/python/members_py.c.
  *
- * What a module's dict and class lack is looked up in its three dicts, _parameters, _buffers and _modules, each of which is an ordinary dict
- * to the recorder: absence is guarded in the ones before, presence in the one that has the name.
+ * What a module's dict and class lack is looked up in its three dicts, _parameters, _buffers and
+ * _modules, each of which is an ordinary dict to the recorder: absence is guarded in the ones
+ * before, presence in the one that has the name.
  */
 #include "core/trace/members.h"
 
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
 
-/* The item of a name and, in *table, the dict that has it; NULL if there is none, and after a break. */
+/* The item of a name and, in *table, the dict that has it; NULL if there is none, and after a
+ * break. */
 static const GmTracker *
 find (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker **table, int *which)
 {

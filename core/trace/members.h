@@ -6,7 +6,8 @@
 
 #include "core/trace/recorder.h"
 
-/* As Members.__getattr__ and __setattr__ do it.  get: NULL if there is none, guarded, or after a break. */
+/* As Members.__getattr__ and __setattr__ do it.  get: NULL if there is none, guarded, or after a
+ * break. */
 const GmTracker *gm_members_get (GmRecorder *r, const GmTracker *t, PyObject *name);
 void gm_members_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
 /* The method of this name, bound. */
