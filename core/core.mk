@@ -148,6 +148,7 @@ CORE_SOURCES += \
   core/graph/higher_run.c core/graph/higher_run.h \
   core/graph/prefixes.c \
   core/graph/blocks.c \
+  core/graph/checks.c core/graph/checks.h \
   core/graph/host.c \
   core/graph/fold.c \
   core/graph/graph.c \
@@ -468,6 +469,7 @@ EXTENSION_SOURCES = \
   core/python/loan.c \
   core/python/dlpack.c \
   core/python/errors.c \
+  core/python/failed.c \
   core/python/frontend.c \
   core/python/function_py.c \
   core/python/graph_object.c \
@@ -526,6 +528,7 @@ EXTENSION_SOURCES = \
   core/python/loan.h \
   core/python/dlpack.h \
   core/python/errors.h \
+  core/python/failed.h \
   core/python/frontend.h \
   core/python/function_py.h \
   core/python/graph_object.h \

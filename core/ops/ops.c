@@ -211,6 +211,16 @@ gm_op_index_input (GmOp op)
   }
 }
 
+bool
+gm_op_may_fail (GmOp op)
+{
+  static const bool fails[GM_N_OPS] = {
+#define FAILS(name) [GM_OP_##name] = true,
+#include "plugin-api/gramme-ops.def"
+  };
+  return fails[op];
+}
+
 /* One bit per input: whether its gradient column says anything but NONE.  Inputs past the third share bit 2's answer
  * only for rows of any arity, whose inputs are all alike. */
 static const uint8_t slopes[GM_N_OPS] = {

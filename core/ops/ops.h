@@ -63,6 +63,10 @@ gm_op_has_effects (GmOp op)
   return op == GM_OP_host_call;
 }
 
+/* True if running a node may fail for some values of its operands: the rows FAILS.  Bodies and functions of the host's are another matter
+ * (gm_graph_may_fail). */
+bool gm_op_may_fail (GmOp op);
+
 /* Whether autograd does not follow the view to what it is taken of. */
 static inline bool
 gm_op_detaches (GmOp op)

@@ -9,6 +9,7 @@
  * Objects that nothing refers to any more are never built. Where there are no effects and the value
  * is a tree, a GmReturn says the same without bytecode.
  */
+#include "core/graph/checks.h"
 #include "core/tensor/device.h"
 #include "core/trace/class_made.h"
 #include "core/trace/draw.h"
@@ -515,13 +516,21 @@ finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *
     gm_record_break (r, GM_BREAK_GUARD_FAILED_AT_BIRTH, failed);
 }
 
+/* A result that nothing reads. */
+static void
+give_out (GmRecorder *r, GmValueId v, GPtrArray *outputs)
+{
+  g_ptr_array_add (outputs, (gpointer) gm_tensor_new_tracker (r, v));
+  gm_graph_add_output (r->graph, v, GM_OUTPUT_USER);
+}
+
 /* A graph that gives nothing out does not run: what is called for what it does gives something out. */
 static void
-give_out_effects (GmGraph *g)
+give_out_effects (GmRecorder *r, GPtrArray *outputs)
 {
-  for (uint32_t i = 0; i < g->nodes->len; i++)
-    if (gm_op_has_effects (gm_graph_node (g, i)->op)) {
-      gm_graph_add_output (g, gm_graph_node (g, i)->out, GM_OUTPUT_USER);
+  for (uint32_t i = 0; i < r->graph->nodes->len && !r->stop; i++)
+    if (gm_op_has_effects (gm_graph_node (r->graph, i)->op)) {
+      give_out (r, gm_graph_node (r->graph, i)->out, outputs);
       return;
     }
 }
@@ -536,6 +545,22 @@ give_out_generator (GmRecorder *r, GPtrArray *outputs)
   g_ptr_array_add (outputs, (gpointer) gm_tensor_new_tracker (r, gm_id_from_val (gm_graph_builder_state (&r->builder))));
   r->builder.rng_taken = 0;
   return outputs->len - 1;
+}
+
+/* What fails where dead operations would. */
+static void
+give_out_checks (GmRecorder *r, GPtrArray *outputs)
+{
+  g_autoptr (GArray) checks = g_array_new (FALSE, FALSE, sizeof (GmValueId));
+  if (r->stop)
+    return;
+  gm_graph_add_checks (&r->builder, checks);
+  for (uint32_t i = 0; i < checks->len; i++)
+    give_out (r, g_array_index (checks, GmValueId, i), outputs);
+  if (gm_b_failed (&r->builder.base)) {
+    g_autoptr (GError) why = g_steal_pointer (&r->builder.base.error);
+    gm_record_break (r, GM_BREAK_ESCAPE, why->message);
+  }
 }
 
 void
@@ -572,8 +597,9 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
   for (uint32_t i = 0; i < b.outputs->len; i++)
     gm_graph_add_output (r->graph, (GmValueId) gm_contents_of (r, b.outputs->pdata[i])->number,
                          GM_OUTPUT_USER);
+  give_out_checks (r, b.outputs);
   if (b.outputs->len == 0)
-    give_out_effects (r->graph);
+    give_out_effects (r, b.outputs);
   uint32_t *slots = gm_arena_newn (r->arena, uint32_t, b.sources->len + 1);
   rec->fixed = gm_size_settle (r);
   rec->size_places = gm_arena_copy (r->arena, r->size_places->data, r->size_places->len * sizeof (GmSizePlace));

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * checks.c -- an operation that may fail is not dead because its result is not read.
+ *
+ * `x[i]` without a reader still says that i is inside of x.  What is kept of such a node is the check alone: a table of as many
+ * elements as the index may have values is indexed with it, and the results are reduced to one.  The check is an output of the recorded
+ * graph that the program does not get; so it is alive for all stages behind, and for back ends that never heard of it.
+ * An index that cannot be out of bounds (places that a sort or an argmax gave, constants) is not checked.  A call of graphs that may
+ * fail is kept whole.
+ *
+ * Values that are one memory live and die together here, and what is written to memory is read where that memory is.  So a result that
+ * is written somewhere and overwritten before it is read counts as read.
+ */
+#include "core/graph/checks.h"
+
+#include "core/graph/higher.h"
+
+/* -- What may fail ----------------------------------------------------------------------------- */
+
+static bool
+node_may_fail (const GmGraph *g, const GmNode *n)
+{
+  if (gm_op_may_fail (n->op) || gm_op_has_effects (n->op))
+    return true;
+  if (!gm_op_is_higher (n->op) || n->op == GM_OP_gradient_hook)
+    return false;
+  const GmHigher *h = gm_graph_higher (g, n);
+  bool any = false;
+  for (uint32_t i = 0; i < h->n_bodies && !any; i++)
+    any = h->bodies[i] && gm_graph_may_fail (h->bodies[i]);
+  return any;
+}
+
+bool
+gm_graph_may_fail (const GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++)
+    if (node_may_fail (g, gm_graph_node (g, i)))
+      return true;
+  return false;
+}
+
+/* -- What is read ------------------------------------------------------------------------------ */
+
+/* Per value, the first one in the same memory. */
+static GmValueId *
+find_roots (const GmGraph *g)
+{
+  GmValueId *root = g_new (GmValueId, g->values->len + 1);
+
+  for (uint32_t v = 0; v < g->values->len; v++)
+    root[v] = v;
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    GmFamily family = gm_ops[n->op].family;
+    if (family == GM_FAMILY_MOVEMENT || family == GM_FAMILY_MUTATE)
+      root[n->out] = root[n->in[0]];
+  }
+  return root;
+}
+
+/* Marks what n reads, if its result is read.  True if something was marked that was not. */
+static bool
+mark_operands (const GmNode *n, const GmValueId *root, bool *read)
+{
+  bool more = false, wanted = read[root[n->out]] || gm_op_has_effects (n->op);
+
+  for (uint32_t k = 0; wanted && k < n->n_in; k++) {
+    more |= !read[root[n->in[k]]];
+    read[root[n->in[k]]] = true;
+  }
+  return more;
+}
+
+/* Per value that is a root: an output, or what the caller sees of inputs' memory, rests on it. */
+static bool *
+find_read (const GmGraph *g, const GmValueId *root)
+{
+  bool *read = g_new0 (bool, g->values->len + 1), more = true;
+
+  for (uint32_t i = 0; i < g->inputs->len; i++)
+    read[g_array_index (g->inputs, GmValueId, i)] = true;
+  for (uint32_t i = 0; i < g->outputs->len; i++)
+    read[root[g_array_index (g->outputs, GmGraphOutput, i).value]] = true;
+  while (more) { /* once more where something is written before its memory is read */
+    more = false;
+    for (uint32_t i = g->nodes->len; i-- > 0;)
+      more |= mark_operands (gm_graph_node (g, i), root, read);
+  }
+  return read;
+}
+
+/* -- Indices that are right -------------------------------------------------------------------- */
+
+static bool
+is_below (int64_t n, int64_t bound)
+{
+  return n == bound || (!gm_size_is_symbolic (n) && !gm_size_is_symbolic (bound) && n <= bound);
+}
+
+static bool
+elements_fit (const GmTensor *t, int64_t bound)
+{
+  int64_t n = gm_meta_numel (&t->meta), at[GM_MAX_DIMS] = { 0 };
+
+  if (n > 1024 || gm_size_is_symbolic (bound) || t->meta.device != GM_DEVICE_CPU)
+    return false;
+  for (int64_t i = 0; i < n; i++) {
+    GmScalar s = gm_tensor_get (t, at);
+    if (s.kind != GM_CATEGORY_INT || s.i < 0 || s.i >= bound)
+      return false;
+    for (int d = t->meta.ndim - 1; d >= 0 && ++at[d] == t->meta.sizes[d]; d--)
+      at[d] = 0;
+  }
+  return true;
+}
+
+/* True if all elements of v are known to be from 0 to bound - 1. */
+static bool
+is_inside (const GmGraph *g, GmValueId v, int64_t bound)
+{
+  uint32_t node = gm_graph_value (g, v)->node;
+  const GmNode *n = node == GM_NO_ID ? NULL : gm_graph_node (g, node);
+
+  while (n && (gm_ops[n->op].family == GM_FAMILY_MOVEMENT || n->op == GM_OP_copy) && n->op != GM_OP_bitcast) {
+    node = gm_graph_value (g, n->in[0])->node;
+    n = node == GM_NO_ID ? NULL : gm_graph_node (g, node);
+  }
+  if (!n)
+    return false;
+  if (n->op == GM_OP_constant)
+    return elements_fit (g_ptr_array_index (g->constants, n->attrs->offset), bound);
+  if (n->op != GM_OP_argsort && n->op != GM_OP_argmax && n->op != GM_OP_argmin)
+    return false;
+  const GmMeta *m = gm_graph_meta (g, n->in[0]);
+  return n->attrs->mask & 1u << GM_ATTR_DIM && m->ndim > 0 && is_below (m->sizes[n->attrs->dim], bound);
+}
+
+/* -- Checks ------------------------------------------------------------------------------------ */
+
+typedef struct {
+  GmValueId index;
+  int64_t bound;
+} Checked;
+
+/* One element, which is there if all of `index` is inside of `bound`. */
+static GmVal
+check (GmGraphBuilder *to, const GmNode *n, GmValueId index, int64_t bound)
+{
+  GmBuilder *b = &to->base;
+  int64_t all = gm_meta_numel (gm_graph_meta (to->graph, index));
+  GmAttrs along = { .mask = 1u << GM_ATTR_DIM };
+
+  to->where = n->where;
+  GmVal flat = gm_b_reshape (b, gm_val_from_id (index), 1, &all);
+  GmVal in[2] = { gm_b_full_beside (b, gm_scalar_bool (false), GM_BOOL, 1, &bound, flat), flat };
+  return gm_b_reduce (b, GM_OP_any, gm_b_op (b, GM_OP_index_select, in, 2, &along), NULL, 0, false);
+}
+
+static bool
+is_checked (const GArray *checked, Checked c)
+{
+  for (uint32_t i = 0; i < checked->len; i++) {
+    const Checked *other = &g_array_index (checked, Checked, i);
+    if (other->index == c.index && other->bound == c.bound)
+      return true;
+  }
+  return false;
+}
+
+void
+gm_graph_add_checks (GmGraphBuilder *b, GArray *checks)
+{
+  GmGraph *g = b->graph;
+
+  if (!gm_graph_may_fail (g))
+    return;
+  g_autofree GmValueId *root = find_roots (g);
+  g_autofree bool *read = find_read (g, root);
+  g_autoptr (GArray) checked = g_array_new (FALSE, FALSE, sizeof (Checked));
+  uint32_t n_nodes = g->nodes->len;
+
+  for (uint32_t i = 0; i < n_nodes && !gm_b_failed (&b->base); i++) {
+    const GmNode n = *gm_graph_node (g, i); /* the array may move */
+    if (read[root[n.out]] || gm_op_has_effects (n.op) || !node_may_fail (g, &n))
+      continue;
+    GmValueId value = n.out;
+    if (!gm_op_is_higher (n.op)) {
+      Checked c = { n.in[gm_op_index_input (n.op)], gm_graph_meta (g, n.in[0])->sizes[n.attrs->dim] };
+      if (is_checked (checked, c) || is_inside (g, c.index, c.bound))
+        continue;
+      g_array_append_val (checked, c);
+      GmVal v = check (b, &n, c.index, c.bound);
+      value = v ? gm_id_from_val (v) : GM_NO_ID;
+    }
+    if (value != GM_NO_ID)
+      g_array_append_val (checks, value);
+  }
+}
