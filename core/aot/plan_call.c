@@ -119,8 +119,9 @@ static bool
 allocate_forward (const GmPlan *p, GmTensor *const *inner, GmTensor **out, GError **error)
 {
   const GmFunctionalLayer *l = &p->layers.functional;
+  bool packs = gm_saved_hooks_top () != NULL && !p->restore; /* hooks run behind the forward, and may raise: nothing is written before */
 
-  if (!p->written_in)
+  if (!p->written_in || packs)
     return gm_plan_allocate (p->forward_metas, p->n_forward, out, error);
   memset (out, 0, sizeof *out * (size_t) p->n_forward);
   for (uint32_t m = 0; m < l->n_mutations; m++) {
@@ -194,6 +195,13 @@ enter_random (const GmPlan *p, int64_t draws, GmTensor *const *inputs, GmTensor 
   return t;
 }
 
+/* As if nothing had been drawn. */
+static void
+undo_random (const GmTensor *state)
+{
+  gm_random_set_state (gm_tensor_data (state));
+}
+
 /* As far as the graph says. */
 static void
 leave_random (const GmPlan *p, int64_t first, GmTensor *const *outputs)
@@ -219,19 +227,25 @@ run_checked (GmPlan *p, GmTensor *const *inputs, GmTensor **boxed, GmTensor **ou
   int64_t first = ((const int64_t *) gm_tensor_data (state))[1];
   if (!boxed) {
     bool ok = run (p, in, NULL, outputs, error);
-    gm_tensor_unref (state);
     if (ok)
       leave_random (p, first, outputs);
+    else
+      undo_random (state);
+    gm_tensor_unref (state);
     return ok;
   }
   /* with the state among them, the references stand in other places */
   GmTensor *given[p->n_inputs];
   memcpy (given, in, sizeof given);
   memset (boxed, 0, sizeof *boxed * (size_t) gm_plan_n_inputs (p));
+  gm_tensor_ref (state); /* `given` has the other reference */
   bool ok = run (p, in, given, outputs, error);
   drop_inputs (p, given, true);
   if (ok)
     leave_random (p, first, outputs);
+  else
+    undo_random (state);
+  gm_tensor_unref (state);
   return ok;
 }
 
@@ -326,6 +340,8 @@ gm_plan_run_begun (GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b, GmT
   enter_layers (p, &in);
   if (!run_rest (p, inner, b, out, error)) {
     gm_plan_unref_all (inner, in.n_owned);
+    if (p->random.used)
+      undo_random (b->state);
     return false;
   }
   ok = end (p, &in, false, out, outputs, error);
@@ -333,6 +349,8 @@ gm_plan_run_begun (GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b, GmT
   gm_plan_unref_all (out, p->n_forward);
   if (ok && p->random.used)
     leave_random (p, ((const int64_t *) gm_tensor_data (b->state))[1], outputs);
+  if (!ok && p->random.used)
+    undo_random (b->state);
   if (!ok)
     memset (outputs, 0, sizeof *outputs * p->layers.n_outputs);
   return ok;

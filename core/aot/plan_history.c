@@ -333,6 +333,21 @@ note_walk (GmHistory *h, const GmAgNode *n, GmTensor *const *grads)
     h->walked = gm_unfold_walked (&h->plan->unfold, n, grads);
 }
 
+/* True if the plain backward may run where the compiled one has failed: nothing of what was saved is used up, and no function of the program's
+ * has been called.  What failed as an operation fails again, with its own text, and behind what it comes after; what memory was too short for may do. */
+static bool
+may_run_plainly (const GmHistory *h, const GError *error)
+{
+  const GmPlan *p = h->plan;
+
+  if (!p->graph || h->spent || p->has_hooks || p->restore || error->domain != GM_ERROR)
+    return false;
+  for (uint32_t i = 0; i < p->unfold.g->nodes->len; i++)
+    if (gm_op_has_effects (gm_graph_node (p->unfold.g, i)->op))
+      return false;
+  return true;
+}
+
 static bool
 compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **result,
                    bool create_graph, GError **error)
@@ -359,10 +374,20 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
   }
   if (!check_versions (h, error) || !gm_plan_prepare (p, error) || !take_inputs (h, grads, in, error))
     return false;
-  bool ok = run_backward (h, n, in, grads, result, error);
+  GError *failed = NULL;
+  bool ok = run_backward (h, n, in, grads, result, &failed);
   gm_plan_unref_all (in + p->n_saved, p->n_tangents);
   drop_unpacked (h, in, p->n_saved);
-  return ok;
+  if (G_LIKELY (ok))
+    return true;
+  if (may_run_plainly (h, failed)) {
+    g_error_free (failed);
+    ok = unfold (h, n, grads, result, false, error);
+    h->spent = !ok && gm_autograd_is_last (n); /* operations that did not fail have used up what they had saved */
+    return ok;
+  }
+  g_propagate_error (error, failed);
+  return false;
 }
 
 static bool

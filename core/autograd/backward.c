@@ -371,10 +371,8 @@ gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads
     ok = ok && (!awaited || serve_awaited (n, k, ends[n->n_in + k], error)); /* else it was served before n ran */
     gm_tensor_unref (ends[n->n_in + k]);
   }
-  for (uint32_t i = 0; i < n->n_in; i++) {
-    result[i] = ok ? g_steal_pointer (&ends[i]) : NULL;
-    gm_tensor_unref (ends[i]);
-  }
+  for (uint32_t i = 0; i < n->n_in; i++)
+    result[i] = ends[i]; /* without ok: what was complete before the failure */
   return ok;
 }
 

@@ -559,6 +559,22 @@ is_watched (const Slot *s)
          || (n->kind == GM_NODE_LEAF && n->saved_in[0].t->autograd && n->saved_in[0].t->autograd->hooks);
 }
 
+/* n, which stands for many operations, has failed in one of them: leaves whose gradient was complete before that have it.  Takes result.  Errors
+ * of theirs come too late to be told. */
+static void
+give_to_leaves (Walk *w, GmAgNode *n, GmTensor **result)
+{
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    GmAgNode *to = n->edges[i].node;
+    Slot *s = result[i] && to && to->kind == GM_NODE_LEAF && w->accumulate ? gm_walk_slot (w, to) : NULL;
+    GmTensor *g = g_steal_pointer (&result[i]);
+    if (!s)
+      gm_tensor_unref (g);
+    else if (deliver (w, n->edges[i], g, NULL) && s->waiting == 0)
+      gm_walk_run_node (w, s, NULL);
+  }
+}
+
 bool
 gm_walk_run_node (Walk *w, Slot *s, GError **error)
 {
@@ -601,6 +617,8 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
   } else {
     ok = (G_LIKELY (!n->region) || gm_region_give (n, error))
          && n->fn->backward (n, n->state, s->many ? s->many : &s->one, result, w->create, error);
+    if (G_UNLIKELY (!ok) && n->fn->parts)
+      give_to_leaves (w, n, result);
   }
   gm_walk_clear (s);
   ok = ok && (!arrived || gm_node_run_after (n, result, arrived, error));

@@ -6,6 +6,7 @@
  */
 #include "core/python/autograd_py.h"
 #include "core/python/compiled_autograd.h"
+#include "core/python/failed.h"
 #include "core/python/hook.h"
 #include "core/python/hook_program.h"
 #include "core/python/node_py.h"
@@ -502,6 +503,7 @@ call_pack (void *data, GmTensor *t, GError **error)
 {
   PyGILState_STATE gil = PyGILState_Ensure ();
   PyObject *o = gm_py_tensor_wrap (t);
+  gm_failed_program_calls++;
   PyObject *packed = o ? PyObject_CallOneArg (((SavedHooks *) data)->pack, o) : NULL;
   if (!packed)
     gm_py_error_set (error);

@@ -89,8 +89,9 @@ gm_entry_is_simple (const GmEntry *e)
 }
 
 static PyObject *
-run_simple (GmEntry *e, PyObject **slots)
+run_simple (const GmTarget *target, GmEntry *e, PyObject **slots, GmCallEnd *end)
 {
+  GmFailedMark mark = gm_failed_mark ();
   GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1), *out;
   for (uint32_t i = 0; i < e->n_inputs; i++)
     in[i] = ((GmPyTensor *) slots[e->input_slots[i]])->t;
@@ -103,7 +104,7 @@ run_simple (GmEntry *e, PyObject **slots)
   if (G_LIKELY (ran))
     return gm_py_tensor_take (out);
   gm_py_raise (error);
-  return NULL;
+  return gm_failed (target->func->func_qualname, mark, false, end);
 }
 
 /* The program's looks at its arguments.  False: the call has to be plain Python's. */
@@ -124,8 +125,11 @@ look (const GmTarget *target, const GmEntry *e, PyObject **slots)
 
 /* slots are borrowed from objects that the arguments keep alive; the plan runs no Python code. */
 static PyObject *
-run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail)
+run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail, GmCallEnd *end)
 {
+  GmFailedMark mark = gm_failed_mark ();
+  GmDrawn *drawn = NULL;
+  bool failed = true, undone = true; /* failed: before the first effect */
   gm_entry_ref (e); /* Python code in the ending may reset the cache */
   PyObject **outputs = g_newa (PyObject *, e->n_outputs + 1);
   PyObject *result = NULL;
@@ -139,15 +143,16 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail)
   PyObject **held_slots = slots;
   if (G_UNLIKELY (e->draws != NULL)) {
     slots = memcpy (g_newa (PyObject *, gm_guards_n_slots (e->guards) + 1), slots, gm_guards_n_slots (e->guards) * sizeof (PyObject *));
-    if (!gm_draws_make (e->draws, slots))
+    if (!gm_draws_make (e->draws, slots, &drawn))
       goto out;
   }
   if (e->direct) {
     gm_hook_suspend ();
-    bool ran = gm_direct_run (e->direct, slots, outputs);
+    bool ran = gm_direct_run (e->direct, slots, outputs, &undone);
     gm_hook_unsuspend ();
     if (!ran)
       goto out;
+    failed = false;
     n_wrapped = e->n_outputs;
   } else if (e->plan || e->plans) {
     GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1), **out = g_newa (GmTensor *, e->n_outputs + 1);
@@ -166,6 +171,7 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail)
       gm_py_raise (error);
       goto out;
     }
+    failed = false;
     for (; n_wrapped < e->n_outputs; n_wrapped++) {
       outputs[n_wrapped] = gm_py_tensor_take (out[n_wrapped]);
       if (!outputs[n_wrapped]) {
@@ -175,6 +181,7 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail)
       }
     }
   }
+  failed = false;
   result = e->ret ? gm_return_build (e->ret, slots, outputs) : finish_long (target, e, slots, outputs);
 out:
   while (n_wrapped > 0)
@@ -185,6 +192,13 @@ out:
     gm_grad_set_enabled (e->grad);
   if (result && e->rest)
     gm_tail_continue (tail, e, target->func->func_globals, g_steal_pointer (&result));
+  if (G_UNLIKELY (failed)) {
+    gm_drawn_put_back (drawn);
+    if (undone)
+      gm_failed (target->func->func_qualname, mark, e->config->callable != NULL, end);
+  }
+  if (G_UNLIKELY (drawn != NULL))
+    gm_drawn_free (drawn);
   gm_entry_unref (e);
   return result;
 }
@@ -246,8 +260,9 @@ is_first_call (GmCodeCache *cache)
 }
 
 static inline PyObject *
-call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool *plain)
+call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, GmCallEnd *end)
 {
+  static const GmCallEnd plainly = { GM_CALL_PLAIN, NULL };
   GmTarget forced;
   if (G_UNLIKELY (gm_control ()->forced != NULL)) {
     forced = *target;
@@ -259,9 +274,10 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool
   PyObject **slots = NULL;
   const GmSnapshot *s = target->cache->snapshot;
   const GmControl *control = gm_control ();
-  *plain = gm_control_is_plain ();
-  if (G_UNLIKELY (*plain))
+  if (G_UNLIKELY (gm_control_is_plain ())) {
+    *end = plainly;
     return NULL;
+  }
   for (uint32_t i = 0; i < s->n && !hit; i++) {
     GmEntry *e = s->entries[i];
     if (e->config != target->config)
@@ -271,38 +287,42 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool
       hit = e;
   }
   if (hit && G_UNLIKELY (!look (target, hit, slots))) {
-    *plain = true;
+    *end = plainly;
     return NULL;
   }
   if (hit) {
     hit->hits++;
-    return hit->simple ? run_simple (hit, slots) : run_entry (target, hit, slots, tail);
+    return hit->simple ? run_simple (target, hit, slots, end) : run_entry (target, hit, slots, tail, end);
   }
   if (G_UNLIKELY (control->stance == GM_STANCE_FAIL_ON_RECOMPILE || control->steady))
     return gm_frontend_refuse (target, &env, locals);
-  *plain = control->stance == GM_STANCE_EAGER_THEN_COMPILE ? is_first_call (target->cache) : control->stance != GM_STANCE_DEFAULT;
-  if (G_UNLIKELY (*plain))
-    return NULL;
-  hit = gm_frontend_compile (target, &env, locals);
-  if (!hit) {
-    *plain = !PyErr_Occurred ();
-    return NULL;
+  bool plain = control->stance == GM_STANCE_EAGER_THEN_COMPILE ? is_first_call (target->cache) : control->stance != GM_STANCE_DEFAULT;
+  if (!plain) {
+    hit = gm_frontend_compile (target, &env, locals);
+    if (!hit && PyErr_Occurred ())
+      return NULL;
   }
-  slots = g_newa (PyObject *, gm_guards_n_slots (hit->guards) + 1);
-  bool fresh = gm_guards_check (hit->guards, &env, locals, target->func, slots);
-  /* The recorder checked them on this very frame; but code that ran since (a back end in Python, a
-   * handler of warnings) may have changed what they are about, or let an object die. */
-  *plain = !fresh || !look (target, hit, slots);
-  PyObject *result = !*plain ? run_entry (target, hit, slots, tail) : NULL;
-  gm_entry_unref (hit);
+  PyObject *result = NULL;
+  if (hit) {
+    slots = g_newa (PyObject *, gm_guards_n_slots (hit->guards) + 1);
+    bool fresh = gm_guards_check (hit->guards, &env, locals, target->func, slots);
+    /* The recorder checked them on this very frame; but code that ran since (a back end in Python, a
+     * handler of warnings) may have changed what they are about, or let an object die. */
+    plain = !fresh || !look (target, hit, slots);
+    result = !plain ? run_entry (target, hit, slots, tail, end) : NULL;
+    gm_entry_unref (hit);
+  }
+  if (!hit || plain)
+    *end = plainly;
   return result;
 }
 
 PyObject *
-gm_target_call (const GmTarget *target, PyObject *const *locals, GmTail *tail, bool *plain)
+gm_target_call (const GmTarget *target, PyObject *const *locals, GmTail *tail, GmCallEnd *end)
 {
   guint mark = gm_loans_mark ();
-  PyObject *result = call_target (target, locals, tail, plain);
+  *end = (GmCallEnd){ GM_CALL_DONE, NULL };
+  PyObject *result = call_target (target, locals, tail, end);
   gm_loans_return (mark);
   return result;
 }
@@ -325,14 +345,15 @@ call_compiled (GmCompiled *self, PyObject *const *args, size_t nargsf, PyObject 
     return call_plain (self, args, nargsf, kwnames);
   GmTarget target = { self->func, cache, self->config, self->fullgraph, false };
   GmTail tail = { 0 };
-  bool plain;
-  PyObject *result = gm_target_call (&target, bound.locals, &tail, &plain);
+  GmCallEnd end;
+  PyObject *result = gm_target_call (&target, bound.locals, &tail, &end);
   gm_bind_clear (&bound);
-  if (G_UNLIKELY (plain)) {
-    GmHookScope scope = gm_hook_begin (self->config, self->code);
+  if (G_UNLIKELY (end.kind != GM_CALL_DONE)) {
+    bool again = end.kind == GM_CALL_AGAIN;
+    GmHookScope scope = gm_hook_begin (again ? NULL : self->config, self->code);
     result = call_plain (self, args, nargsf, kwnames);
     gm_hook_end (scope);
-    return result;
+    return again ? gm_failed_again (&end, self->func->func_qualname, result) : result;
   }
   if (G_UNLIKELY (gm_tail_pending (&tail)))
     return gm_tail_run (self->config, &tail);

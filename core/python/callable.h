@@ -5,6 +5,7 @@
 #define GM_PYTHON_CALLABLE_H
 
 #include "core/python/code_cache.h"
+#include "core/python/failed.h"
 
 /* What is called: the object of gramme.compile without its Python side, or a resume function.  All borrowed. */
 typedef struct {
@@ -34,9 +35,9 @@ bool gm_entry_is_simple (const GmEntry *e); /* for GmEntry.simple */
 /* The modes of a call made now, as guards compare them. */
 GmCallEnv gm_target_env (const GmTarget *target);
 /* Calls with bound arguments: the first entry that fits, or a new one.  New reference; NULL with an exception, or with the rest in *tail; or
- * NULL with *plain set: nothing has happened, call the plain function. */
+ * NULL with *end saying that the plain function is to be called.  *end need not be initialized. */
 struct GmTail;
-PyObject *gm_target_call (const GmTarget *target, PyObject *const *locals, struct GmTail *tail, bool *plain);
+PyObject *gm_target_call (const GmTarget *target, PyObject *const *locals, struct GmTail *tail, GmCallEnd *end);
 
 /* An int that a graph of symbols takes: a tensor whose size it is.  No memory belongs to its elements, and nobody reads them. */
 GmTensor *gm_py_int_as_size (PyObject *o);

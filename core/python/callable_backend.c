@@ -9,6 +9,9 @@
 
 #include "core/python/callable_backend.h"
 
+#include "core/autograd/autograd.h"
+#include "core/graph/checks.h"
+
 #include "core/python/graph_object.h"
 
 PyObject *gm_py_backend_failed;
@@ -132,6 +135,13 @@ gm_callable_compile (const GmConfig *config, const GmRecording *rec, const GmGra
   d->slots = g_new (uint32_t, rec->n_inputs + 1);
   for (uint32_t i = 0; i < rec->n_inputs; i++)
     d->slots[i] = rec->inputs[i].slot;
+  d->may_fail = gm_graph_may_fail (graph);
+  for (uint32_t i = 0; i < graph->nodes->len; i++)
+    d->changes_shapes |= gm_graph_node (graph, i)->op == GM_OP_set_;
+  d->written = g_new (uint32_t, rec->n_inputs + 1);
+  for (uint32_t i = 0; i < rec->n_inputs; i++)
+    if (rec->inputs[i].mutated)
+      d->written[d->n_written++] = i;
   d->rng_draws = rec->rng_taken;
   d->rng_output = rec->rng_output;
   d->n_outputs = graph->outputs->len;
@@ -154,6 +164,7 @@ gm_direct_free (GmDirect *d)
   Py_XDECREF (d->graph);
   g_free (d->name);
   g_free (d->slots);
+  g_free (d->written);
   g_free (d->outputs);
   g_free (d);
 }
@@ -240,12 +251,61 @@ call_plain (const GmDirect *d, PyObject *const *slots)
   return check_results (d->name, result, d->outputs, d->n_outputs);
 }
 
+/* What a graph writes to while it runs, as it was. */
+typedef struct {
+  GmTensor *copy; /* owned; NULL: it cannot be put back */
+  uint32_t writes;
+} Before;
+
+static GmTensor *
+written (const GmDirect *d, PyObject *const *slots, uint32_t k)
+{
+  return gm_py_tensor_get (slots[d->slots[d->written[k]]]);
+}
+
+/* before: per tensor that is written to.  A graph that fails for shapes alone, or never, is not worth the copies; one that gives what it
+ * writes to a history, or other memory, does more than copies can undo. */
+static void
+keep_written (const GmDirect *d, PyObject *const *slots, Before *before)
+{
+  for (uint32_t k = 0; k < d->n_written; k++) {
+    GmTensor *t = written (d, slots, k);
+    bool can = d->may_fail && !d->changes_shapes && gm_tensor_is_leaf (t) && (!t->base || !gm_tensor_requires_grad (t->base));
+    before[k] = (Before){ can ? gm_op_run (GM_OP_copy, &t, 1, NULL, NULL) : NULL, *gm_tensor_writes (t) };
+  }
+}
+
+/* False if some of it could not be put back. */
+static bool
+put_back (const GmDirect *d, PyObject *const *slots, const Before *before)
+{
+  bool all = true;
+  for (uint32_t k = 0; k < d->n_written; k++) {
+    GmTensor *t = written (d, slots, k);
+    if (*gm_tensor_writes (t) == before[k].writes)
+      continue; /* it failed before that */
+    bool done = before[k].copy && gm_tensor_is_leaf (t) && gm_op_run_into (GM_OP_copy, &before[k].copy, 1, NULL, t, NULL);
+    if (done)
+      *gm_tensor_writes (t) = before[k].writes;
+    all &= done;
+  }
+  return all;
+}
+
 bool
-gm_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs)
+gm_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs, bool *undone)
 {
   int64_t before[2];
+  g_autofree Before *kept = d->n_written ? g_new (Before, d->n_written) : NULL;
   gm_random_get_state (before);
+  keep_written (d, slots, kept);
   PyObject *result = d->graph ? call_sized (d, slots) : call_plain (d, slots);
+  if (!result) {
+    gm_random_set_state (before);
+    *undone = put_back (d, slots, kept);
+  }
+  for (uint32_t k = 0; k < d->n_written; k++)
+    gm_tensor_unref (kept[k].copy);
   if (!result)
     return false;
   for (uint32_t i = 0; i < d->n_outputs; i++)

@@ -22,6 +22,9 @@ struct GmDirect {
   uint32_t rng_output; /* the result that is its state afterwards; GM_NO_ID: none is */
   uint32_t n_outputs;
   GmMeta *outputs;
+  bool may_fail;       /* for some values */
+  bool changes_shapes; /* of inputs, or their memory */
+  uint32_t n_written, *written; /* inputs that it writes to */
   PyObject *graph;    /* owned: the graph object, where it has symbolic sizes; else NULL */
 };
 void gm_direct_free (GmDirect *d); /* NULL is fine */
@@ -30,8 +33,8 @@ void gm_direct_free (GmDirect *d); /* NULL is fine */
 bool gm_callable_is_aot (PyObject *fn);
 /* Calls fn for a recording whose inputs are slots[...].  NULL with BackendCompilerFailed. */
 GmDirect *gm_callable_compile (const GmConfig *config, const GmRecording *rec, const GmGraph *graph, PyObject *const *slots);
-/* outputs: new references.  False with an exception. */
-bool gm_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs);
+/* outputs: new references.  False with an exception; then *undone says if all that it had done is undone. */
+bool gm_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs, bool *undone);
 /* Fits GmCompile.ask.make_exec; data: the GmConfig. */
 bool gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *backward, bool at_once, GmPlanExec *out, GError **error);
 

@@ -9,6 +9,8 @@
 #include "core/python/draws.h"
 #include "core/python/loan.h"
 
+#include <string.h>
+
 struct GmDraws {
   uint32_t n;
   GmRecordDraw calls[];
@@ -76,11 +78,85 @@ draw (const GmRecordDraw *c, PyObject **slots)
   return good;
 }
 
-bool
-gm_draws_make (const GmDraws *d, PyObject **slots)
+/* -- The generators -------------------------------------------------------------------------------- */
+
+/* One generator: the words that C has of it, which are plain numbers, and its attribute gauss_next. */
+typedef struct Kept {
+  struct Kept *next;
+  PyObject *generator, *gauss_next; /* owned; gauss_next: NULL if there was none */
+  size_t bytes;
+  char words[];
+} Kept;
+
+struct GmDrawn {
+  Kept *first;
+};
+
+static void *
+words_of (PyObject *generator)
 {
-  for (uint32_t i = 0; i < d->n; i++)
+  return (char *) generator + sizeof (PyObject);
+}
+
+/* The object whose method the call is: core/trace/draw.c lets exact random.Random in. */
+static PyObject *
+generator_of (const GmRecordDraw *c, PyObject **slots)
+{
+  PyObject *fn = c->parts[0].obj ? c->parts[0].obj : slots[c->parts[0].slot];
+  if (PyCFunction_Check (fn))
+    return PyCFunction_GET_SELF (fn);
+  return c->parts[1].obj ? c->parts[1].obj : slots[c->parts[1].slot];
+}
+
+static void
+keep (GmDrawn *drawn, PyObject *generator)
+{
+  for (const Kept *k = drawn->first; k; k = k->next)
+    if (k->generator == generator)
+      return;
+  size_t bytes = (size_t) Py_TYPE (generator)->tp_base->tp_basicsize - sizeof (PyObject);
+  Kept *k = g_malloc (sizeof *k + bytes);
+  *k = (Kept){ drawn->first, Py_NewRef (generator), PyObject_GetAttrString (generator, "gauss_next"), bytes };
+  PyErr_Clear ();
+  memcpy (k->words, words_of (generator), bytes);
+  drawn->first = k;
+}
+
+void
+gm_drawn_put_back (const GmDrawn *drawn)
+{
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch (&type, &value, &traceback);
+  for (const Kept *k = drawn ? drawn->first : NULL; k; k = k->next) {
+    memcpy (words_of (k->generator), k->words, k->bytes);
+    if (PyObject_SetAttrString (k->generator, "gauss_next", k->gauss_next) < 0)
+      PyErr_Clear ();
+  }
+  PyErr_Restore (type, value, traceback);
+}
+
+void
+gm_drawn_free (GmDrawn *drawn)
+{
+  if (!drawn)
+    return;
+  for (Kept *k = drawn->first, *next; k; k = next) {
+    next = k->next;
+    Py_DECREF (k->generator);
+    Py_XDECREF (k->gauss_next);
+    g_free (k);
+  }
+  g_free (drawn);
+}
+
+bool
+gm_draws_make (const GmDraws *d, PyObject **slots, GmDrawn **drawn)
+{
+  *drawn = g_new0 (GmDrawn, 1);
+  for (uint32_t i = 0; i < d->n; i++) {
+    keep (*drawn, generator_of (&d->calls[i], slots));
     if (!draw (&d->calls[i], slots))
       return false;
+  }
   return true;
 }

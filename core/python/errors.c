@@ -13,6 +13,7 @@
 #include "core/python/errors.h"
 
 #include "core/plugin/host.h"
+#include "core/python/failed.h"
 
 PyObject *gm_py_backend_error;
 
@@ -91,6 +92,7 @@ gm_py_raise (GError *error)
   } else if (error->domain == parked_quark () && parked.type) {
     restore (&parked);
   } else {
+    gm_failed_operations++;
     PyErr_SetString (exception_of (error), error->message);
   }
   g_error_free (error);

@@ -242,11 +242,6 @@ static GmCodeCache *
 candidate (PyThreadState *ts, struct _PyInterpreterFrame *f)
 {
   PyCodeObject *code = FRAME_CODE (f);
-  if (code == thread.pass) {
-    thread.pass = NULL;
-    release ();
-    return NULL;
-  }
   if (f->owner != FRAME_OWNED_BY_THREAD || f->f_locals || is_traced (ts))
     return NULL;
   GmCodeCache *cache = gm_code_cache_get (code);
@@ -303,12 +298,29 @@ run_unhooked (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 }
 
 static PyObject *
+run_again (PyThreadState *ts, struct _PyInterpreterFrame *f, GmCallEnd *end)
+{
+  PyObject *name = Py_NewRef (FRAME_CODE (f)->co_qualname); /* the frame is gone when it has run */
+  GmHookScope scope = gm_hook_begin (NULL, NULL);
+  PyObject *result = run_frame (ts, f, 0);
+  gm_hook_end (scope);
+  result = gm_failed_again (end, name, result);
+  Py_DECREF (name);
+  return result;
+}
+
+static PyObject *
 evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 {
   const GmConfig *config = thread.config;
   GmCodeCache *cache = NULL;
   if (gm_hook_stack_is_low ())
     return run_unhooked (ts, f, throwflag);
+  if (FRAME_CODE (f) == thread.pass && !gm_hook_suspended && !throwflag) {
+    thread.pass = NULL;
+    release ();
+    return run_frame (ts, f, 0);
+  }
   if (config && !gm_hook_suspended && gm_code_is_whole (FRAME_CODE (f)))
     return run_whole (ts, f, throwflag);
   if (config && !gm_hook_suspended && !throwflag)
@@ -318,10 +330,12 @@ evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
     return run_frame (ts, f, throwflag);
   GmTarget target = { .func = FRAME_FUNC (f), .cache = cache, .config = config, .hooked = true };
   GmTail tail = { 0 };
-  bool plain;
-  PyObject *result = gm_target_call (&target, f->localsplus, &tail, &plain);
-  if (plain)
+  GmCallEnd end;
+  PyObject *result = gm_target_call (&target, f->localsplus, &tail, &end);
+  if (end.kind == GM_CALL_PLAIN)
     return run_frame (ts, f, 0);
+  if (G_UNLIKELY (end.kind == GM_CALL_AGAIN))
+    return run_again (ts, f, &end);
   const GmSnapshot *s = cache->snapshot;
   if (!thread.all && s->n == 1 && s->entries[0]->n_nodes == 0 && !s->entries[0]->rest)
     cache->hook = HOOK_SKIP; /* it computes nothing with tensors */

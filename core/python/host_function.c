@@ -10,6 +10,7 @@
 #include "core/autograd/autograd.h"
 #include "core/python/autograd_py.h"
 #include "core/python/errors.h"
+#include "core/python/failed.h"
 #include "core/python/hook.h"
 #include "core/python/tensor_object.h"
 
@@ -22,6 +23,7 @@ typedef struct {
   uint8_t *which;
   uint32_t n;
   char container; /* as in GmHostTrial; '?': nobody knows yet */
+  bool is_ours;   /* the package's own: nothing but its results is seen of a call */
 } Callee;
 
 static void
@@ -54,6 +56,7 @@ call_python (const Callee *c, GmTensor *const *in)
 
   for (uint32_t i = 0; ok && i < c->n; i++)
     ok = (args[i] = c->values[i] ? Py_NewRef (c->values[i]) : gm_py_tensor_wrap (in[c->which[i]])) != NULL;
+  gm_failed_program_calls += !c->is_ours;
   gm_hook_suspend ();
   if (ok)
     result = PyObject_Vectorcall (c->fn, args, (size_t) ((Py_ssize_t) c->n - n_names), c->names);
@@ -153,6 +156,15 @@ name_of (PyObject *fn)
   return kept;
 }
 
+static bool
+is_ours (PyObject *fn)
+{
+  PyObject *module = PyFunction_Check (fn) ? PyDict_GetItemString (PyFunction_GET_GLOBALS (fn), "__name__") : NULL;
+  const char *text = module && PyUnicode_Check (module) ? PyUnicode_AsUTF8 (module) : NULL;
+
+  return text && g_str_has_prefix (text, "gramme.");
+}
+
 static uint64_t
 mix (uint64_t h, uint64_t x)
 {
@@ -165,7 +177,7 @@ gm_py_host_function (PyObject *fn, PyObject *const *values, const uint8_t *which
   uint64_t key = mix (1, (uint64_t) (uintptr_t) fn);
   Callee *c = g_new (Callee, 1);
 
-  *c = (Callee){ Py_NewRef (fn), Py_XNewRef (names), g_new (PyObject *, n + 1), g_memdup2 (which, n), n, '?' };
+  *c = (Callee){ Py_NewRef (fn), Py_XNewRef (names), g_new (PyObject *, n + 1), g_memdup2 (which, n), n, '?', is_ours (fn) };
   for (uint32_t i = 0; i < n; i++) {
     c->values[i] = Py_XNewRef (values[i]);
     key = mix (key, values[i] ? (uint64_t) (uintptr_t) Py_TYPE (values[i]) : which[i]);

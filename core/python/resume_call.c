@@ -134,26 +134,27 @@ run_tail_once (const GmConfig *config, GmTail *now, GmTail *next)
     return run_part (now->entry, now->entry->rest->n - 1, now->globals, now->args, next);
   PyObject *const *locals = &PyTuple_GET_ITEM (now->args, now->first);
   PyObject *f = NULL, *result = NULL;
-  bool plain = now->plain || gm_hook_stack_is_low (); /* plain frames take none of it */
-  if (!plain) { /* the function stands for its globals and its closure, and is never run */
+  GmCallEnd end = { now->plain || gm_hook_stack_is_low () ? GM_CALL_PLAIN : GM_CALL_DONE }; /* plain frames take none of it */
+  if (end.kind == GM_CALL_DONE) { /* the function stands for its globals and its closure, and is never run */
     f = function_of (now->point->original->co, now->globals, now->closure);
     if (!f)
       return NULL;
     GmTarget target = { (PyFunctionObject *) f, now->point->cache, config, false, false };
-    result = gm_target_call (&target, locals, next, &plain);
+    result = gm_target_call (&target, locals, next, &end);
+    Py_DECREF (f);
+    if (end.kind == GM_CALL_DONE)
+      return result;
+  }
+  bool again = end.kind == GM_CALL_AGAIN;
+  f = function_of (gm_resume_code (now->point), now->globals, now->closure);
+  if (f) {
+    GmHookScope scope = gm_hook_begin (again ? NULL : config, now->point->code);
+    gm_hook_release (now->args, now->first, now->point->n_args);
+    result = PyObject_Vectorcall (f, locals, now->point->n_args, NULL);
+    gm_hook_end (scope);
     Py_DECREF (f);
   }
-  if (!plain)
-    return result;
-  f = function_of (gm_resume_code (now->point), now->globals, now->closure);
-  if (!f)
-    return NULL;
-  GmHookScope scope = gm_hook_begin (config, now->point->code);
-  gm_hook_release (now->args, now->first, now->point->n_args);
-  result = PyObject_Vectorcall (f, locals, now->point->n_args, NULL);
-  gm_hook_end (scope);
-  Py_DECREF (f);
-  return result;
+  return again ? gm_failed_again (&end, now->point->original->co->co_qualname, result) : result;
 }
 
 PyObject *

@@ -366,6 +366,7 @@ TEST_FILES = \
   tests/trace/test_comptime.py \
   tests/trace/test_cond.py \
   tests/trace/test_drawing_bodies.py \
+  tests/trace/test_failing_calls.py \
   tests/trace/test_host_calls.py \
   tests/trace/test_kept_exceptions.py \
   tests/trace/test_loops.py \
