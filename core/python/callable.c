@@ -85,13 +85,13 @@ bool
 gm_entry_is_simple (const GmEntry *e)
 {
   return (e->plan || e->plans) && !e->direct && !e->draws && e->n_ints == 0 && e->n_outputs == 1 && !e->config->callable && !e->sets_grad
-         && !e->rest && e->ret && e->ret->kind == GM_RETURN_OUTPUT;
+         && !e->calls_program && !e->rest && e->ret && e->ret->kind == GM_RETURN_OUTPUT;
 }
 
 static PyObject *
 run_simple (const GmTarget *target, GmEntry *e, PyObject **slots, GmCallEnd *end)
 {
-  GmFailedMark mark = gm_failed_mark ();
+  GmFailedMark mark = { .program_calls = gm_failed_program_calls }; /* no back end in Python is simple */
   GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1), *out;
   for (uint32_t i = 0; i < e->n_inputs; i++)
     in[i] = ((GmPyTensor *) slots[e->input_slots[i]])->t;
@@ -104,7 +104,7 @@ run_simple (const GmTarget *target, GmEntry *e, PyObject **slots, GmCallEnd *end
   if (G_LIKELY (ran))
     return gm_py_tensor_take (out);
   gm_py_raise (error);
-  return gm_failed (target->func->func_qualname, mark, false, end);
+  return gm_failed (target->func->func_qualname, mark, false, NULL, end);
 }
 
 /* The program's looks at its arguments.  False: the call has to be plain Python's. */
@@ -129,8 +129,11 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail, G
 {
   GmFailedMark mark = gm_failed_mark ();
   GmDrawn *drawn = NULL;
+  GmCallNotes notes;
   bool failed = true, undone = true; /* failed: before the first effect */
   gm_entry_ref (e); /* Python code in the ending may reset the cache */
+  if (G_UNLIKELY (e->calls_program))
+    gm_call_notes_begin (&notes);
   PyObject **outputs = g_newa (PyObject *, e->n_outputs + 1);
   PyObject *result = NULL;
   uint32_t n_wrapped = 0;
@@ -195,8 +198,10 @@ out:
   if (G_UNLIKELY (failed)) {
     gm_drawn_put_back (drawn);
     if (undone)
-      gm_failed (target->func->func_qualname, mark, e->config->callable != NULL, end);
+      gm_failed (target->func->func_qualname, mark, e->config->callable != NULL, e->calls_program ? &notes : NULL, end);
   }
+  if (G_UNLIKELY (e->calls_program))
+    gm_call_notes_end (&notes);
   if (G_UNLIKELY (drawn != NULL))
     gm_drawn_free (drawn);
   gm_entry_unref (e);
@@ -351,9 +356,13 @@ call_compiled (GmCompiled *self, PyObject *const *args, size_t nargsf, PyObject 
   if (G_UNLIKELY (end.kind != GM_CALL_DONE)) {
     bool again = end.kind == GM_CALL_AGAIN;
     GmHookScope scope = gm_hook_begin (again ? NULL : self->config, self->code);
+    if (again)
+      gm_failed_again_begin (&end);
     result = call_plain (self, args, nargsf, kwnames);
+    if (again)
+      result = gm_failed_again_end (&end, self->func->func_qualname, result);
     gm_hook_end (scope);
-    return again ? gm_failed_again (&end, self->func->func_qualname, result) : result;
+    return result;
   }
   if (G_UNLIKELY (gm_tail_pending (&tail)))
     return gm_tail_run (self->config, &tail);

@@ -57,6 +57,7 @@ typedef struct GmEntry {
   uint32_t *in_slots;
   struct GmContinuation *rest; /* the ending gave the values of a call that goes on in Python; NULL: it gave the call's value */
   bool sets_grad, grad;        /* the grad mode after the ending */
+  bool calls_program;          /* its graph calls functions of the program's */
   bool simple;                 /* nothing but a plan of tensors, or plans, and its one result: see callable.c */
   /* for explain and status */
   GmGraph *graph; /* as recorded */

@@ -308,6 +308,7 @@ assemble (GmCompile *c, GError **error)
     e->n_in_slots = rec->residual->n_in_slots;
     e->in_slots = g_memdup2 (rec->residual->in_slots, e->n_in_slots * sizeof (uint32_t));
   }
+  e->calls_program = gm_py_host_any_of_program (c->record.graph);
   e->simple = gm_entry_is_simple (e);
   e->n_nodes = c->record.graph->nodes->len;
   e->fixed = rec->fixed && *rec->fixed ? g_strdup (rec->fixed) : NULL;

@@ -297,14 +297,25 @@ run_unhooked (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
   return result;
 }
 
+/* True if a graph that has failed made this call: then the frame is gone. */
+static bool
+is_given_out (PyThreadState *ts, struct _PyInterpreterFrame *f, PyObject **result)
+{
+  bool is = gm_failed_give_out ((PyObject *) FRAME_CODE (f), result);
+  if (is)
+    frame_drop (ts, f);
+  return is;
+}
+
 static PyObject *
 run_again (PyThreadState *ts, struct _PyInterpreterFrame *f, GmCallEnd *end)
 {
   PyObject *name = Py_NewRef (FRAME_CODE (f)->co_qualname); /* the frame is gone when it has run */
   GmHookScope scope = gm_hook_begin (NULL, NULL);
+  gm_failed_again_begin (end);
   PyObject *result = run_frame (ts, f, 0);
+  result = gm_failed_again_end (end, name, result);
   gm_hook_end (scope);
-  result = gm_failed_again (end, name, result);
   Py_DECREF (name);
   return result;
 }
@@ -314,8 +325,11 @@ evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 {
   const GmConfig *config = thread.config;
   GmCodeCache *cache = NULL;
+  PyObject *result;
   if (gm_hook_stack_is_low ())
     return run_unhooked (ts, f, throwflag);
+  if (G_UNLIKELY (gm_failed_given_out != NULL) && !throwflag && is_given_out (ts, f, &result))
+    return result;
   if (FRAME_CODE (f) == thread.pass && !gm_hook_suspended && !throwflag) {
     thread.pass = NULL;
     release ();
@@ -331,7 +345,7 @@ evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
   GmTarget target = { .func = FRAME_FUNC (f), .cache = cache, .config = config, .hooked = true };
   GmTail tail = { 0 };
   GmCallEnd end;
-  PyObject *result = gm_target_call (&target, f->localsplus, &tail, &end);
+  result = gm_target_call (&target, f->localsplus, &tail, &end);
   if (end.kind == GM_CALL_PLAIN)
     return run_frame (ts, f, 0);
   if (G_UNLIKELY (end.kind == GM_CALL_AGAIN))

@@ -8,6 +8,7 @@
 #include "core/python/host_function.h"
 
 #include "core/autograd/autograd.h"
+#include "core/graph/higher.h"
 #include "core/python/autograd_py.h"
 #include "core/python/errors.h"
 #include "core/python/failed.h"
@@ -104,6 +105,8 @@ call_function (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, u
   const Callee *c = data;
   PyGILState_STATE gil = PyGILState_Ensure ();
   PyObject *o = call_python (c, in);
+  if (!c->is_ours)
+    gm_call_note (c->fn, o);
   char kind = o ? container_of (o) : '?';
   g_autoptr (GPtrArray) tensors = o && kind != '?' ? tensors_of (o, kind) : NULL;
   bool ok = tensors && kind == c->container && tensors->len == n_out;
@@ -208,6 +211,18 @@ PyObject *
 gm_py_host_callable (const GmHostFunction *f)
 {
   return f && f->destroy == destroy ? ((const Callee *) f->data)->fn : NULL;
+}
+
+bool
+gm_py_host_any_of_program (const GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    const GmHostFunction *f = n->op == GM_OP_host_call ? gm_graph_higher (g, n)->host : NULL;
+    if (f && f->destroy == destroy && !((const Callee *) f->data)->is_ours)
+      return true;
+  }
+  return false;
 }
 
 /* -- Trying ------------------------------------------------------------------------------------ */

@@ -14,5 +14,7 @@ bool gm_py_host_try (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool gr
 bool gm_py_host_is_trying (void);
 /* The Python function behind f, borrowed; NULL: there is none. */
 PyObject *gm_py_host_callable (const GmHostFunction *f);
+/* True if a node of the graph calls a function of the program's, not of the package's own. */
+bool gm_py_host_any_of_program (const GmGraph *g);
 
 #endif

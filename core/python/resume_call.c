@@ -150,11 +150,15 @@ run_tail_once (const GmConfig *config, GmTail *now, GmTail *next)
   if (f) {
     GmHookScope scope = gm_hook_begin (again ? NULL : config, now->point->code);
     gm_hook_release (now->args, now->first, now->point->n_args);
+    if (G_UNLIKELY (again))
+      gm_failed_again_begin (&end);
     result = PyObject_Vectorcall (f, locals, now->point->n_args, NULL);
+    if (G_UNLIKELY (again))
+      result = gm_failed_again_end (&end, now->point->original->co->co_qualname, result);
     gm_hook_end (scope);
     Py_DECREF (f);
   }
-  return again ? gm_failed_again (&end, now->point->original->co->co_qualname, result) : result;
+  return result;
 }
 
 PyObject *

@@ -638,7 +638,6 @@ def moody(x):
         ("longer", r"moody: result 0 is .*\[6\].*, but it was .*\[3\]"),
         ("tuple", "gave a tuple of tensors"),
         ("double", "moody: result 0 is f64"),
-        ("detached", "moody: result 0 requires no grad"),
         ("itself", "moody: result 0 lies in the memory of an argument"),
     ],
 )
@@ -654,6 +653,21 @@ def test_a_call_that_differs_is_an_error_that_names_the_function(mood, text):
     finally:
         MOOD[0] = "plain"
     assert compiled(x).item() == 6
+
+
+@undisturbed
+def test_a_call_that_gives_no_history_where_it_gave_one_is_plain_pythons_and_told():
+    MOOD[0] = "plain"
+    compiled = G.compile(lambda x: moody(x).sum(), backend="tcc", fullgraph=True)
+    x = G.ones(3).requires_grad_()
+    assert compiled(x).requires_grad
+    MOOD[0] = "detached"
+    try:
+        with pytest.warns(G.compiler.GraphBreakWarning, match="moody: result 0 requires no grad"):
+            result = compiled(x)
+        assert result.item() == 6 and not result.requires_grad
+    finally:
+        MOOD[0] = "plain"
 
 
 @undisturbed
