@@ -144,16 +144,20 @@ typedef struct {
 
 /* One element, which is there if all of `index` is inside of `bound`. */
 static GmVal
-check (GmGraphBuilder *to, const GmNode *n, GmValueId index, int64_t bound)
+check (GmGraphBuilder *to, GmVal index, int64_t bound)
 {
   GmBuilder *b = &to->base;
-  int64_t all = gm_meta_numel (gm_graph_meta (to->graph, index));
+  int64_t all = gm_meta_numel (gm_b_meta (b, index));
   GmAttrs along = { .mask = 1u << GM_ATTR_DIM };
-
-  to->where = n->where;
-  GmVal flat = gm_b_reshape (b, gm_val_from_id (index), 1, &all);
+  GmVal flat = gm_b_reshape (b, index, 1, &all);
   GmVal in[2] = { gm_b_full_beside (b, gm_scalar_bool (false), GM_BOOL, 1, &bound, flat), flat };
   return gm_b_reduce (b, GM_OP_any, gm_b_op (b, GM_OP_index_select, in, 2, &along), NULL, 0, false);
+}
+
+GmVal
+gm_graph_check_truth (GmGraphBuilder *b, GmVal truth)
+{
+  return check (b, gm_b_cast (&b->base, gm_b_op (&b->base, GM_OP_logical_not, &truth, 1, NULL), GM_I64), 1);
 }
 
 static bool
@@ -189,7 +193,8 @@ gm_graph_add_checks (GmGraphBuilder *b, GArray *checks)
       if (is_checked (checked, c) || is_inside (g, c.index, c.bound))
         continue;
       g_array_append_val (checked, c);
-      GmVal v = check (b, &n, c.index, c.bound);
+      b->where = n.where;
+      GmVal v = check (b, gm_val_from_id (c.index), c.bound);
       value = v ? gm_id_from_val (v) : GM_NO_ID;
     }
     if (value != GM_NO_ID)

@@ -13,4 +13,7 @@ bool gm_graph_may_fail (const GmGraph *g);
  * (GmValueId), for the caller to make an output.  Adds nodes; the outputs that the graph has count. */
 void gm_graph_add_checks (GmGraphBuilder *b, GArray *checks);
 
+/* A value that fails if `truth`, a bool without dimensions, is false. */
+GmVal gm_graph_check_truth (GmGraphBuilder *b, GmVal truth);
+
 #endif

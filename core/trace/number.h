@@ -26,6 +26,8 @@ const GmTracker *gm_float_argument (GmRecorder *r, PyObject *real, const GmSourc
 bool gm_is_number (const GmTracker *t);
 /* A comparison of a number that what is known of it does not decide. */
 bool gm_is_condition (const GmTracker *t);
+/* Its truth as a value of the graph, a bool without dimensions; NULL: it is decided by a number that the element's dtype has not. */
+GmVal gm_number_truth (GmRecorder *r, const GmTracker *condition);
 /* It holds from here on: whoever says so has it checked at run time. */
 void gm_number_assume (GmRecorder *r, const GmTracker *condition);
 

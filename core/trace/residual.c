@@ -15,6 +15,7 @@
 #include "core/trace/draw.h"
 #include "core/trace/exception.h"
 #include "core/trace/guard.h"
+#include "core/trace/number.h"
 #include "core/trace/recorder.h"
 #include "core/trace/size.h"
 
@@ -547,6 +548,20 @@ give_out_generator (GmRecorder *r, GPtrArray *outputs)
   return outputs->len - 1;
 }
 
+/* What the call checks of numbers stands among the effects, and the graph's writes to arguments are done by then.  So the graph fails
+ * there, too, if it has any. */
+static void
+give_out_truths (GmRecorder *r, GPtrArray *outputs)
+{
+  for (uint32_t i = 0; i < r->effects->len && r->mutated->len && !r->stop; i++) {
+    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
+    GmVal truth = e->kind == GM_EFFECT_CALL && e->n == 2 && gm_is_condition (e->args[0]) ? gm_number_truth (r, e->args[0]) : NULL;
+    GmVal check = truth ? gm_graph_check_truth (&r->builder, truth) : NULL;
+    if (check)
+      give_out (r, gm_id_from_val (check), outputs);
+  }
+}
+
 /* What fails where dead operations would. */
 static void
 give_out_checks (GmRecorder *r, GPtrArray *outputs)
@@ -554,6 +569,7 @@ give_out_checks (GmRecorder *r, GPtrArray *outputs)
   g_autoptr (GArray) checks = g_array_new (FALSE, FALSE, sizeof (GmValueId));
   if (r->stop)
     return;
+  give_out_truths (r, outputs);
   gm_graph_add_checks (&r->builder, checks);
   for (uint32_t i = 0; i < checks->len; i++)
     give_out (r, g_array_index (checks, GmValueId, i), outputs);

@@ -179,6 +179,26 @@ holds (GmDtype dtype, Wide lo, Wide hi)
   return lo >= (dtype == GM_U8 ? 0 : -(Wide) top - 1) && hi <= top;
 }
 
+GmVal
+gm_number_truth (GmRecorder *r, const GmTracker *t)
+{
+  static const GmOp ops[] = { GM_OP_lt, GM_OP_le, GM_OP_eq, GM_OP_ne, GM_OP_gt, GM_OP_ge };
+  static const int swapped[] = { Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE };
+  GmVal x = value_of (r, t->items[TENSOR]);
+  GmDtype dtype = (GmDtype) gm_b_meta (&r->builder.base, x)->dtype;
+  int op = factor (t) < 0 ? swapped[t->number] : (int) t->number;
+  Wide a = factor (t), b = term (t), limit = -(a < 0 ? -b : b); /* |a| * x is compared with limit */
+  a = a < 0 ? -a : a;
+  bool exact = limit % a == 0, up = op == Py_LT || op == Py_GE; /* x < ceiling, x >= ceiling, x <= floor, x > floor */
+  if (!exact && (op == Py_EQ || op == Py_NE))
+    return NULL;
+  limit = up ? -floor_div (-limit, a) : floor_div (limit, a);
+  if (!holds (dtype, limit, limit))
+    return NULL;
+  GmVal in[2] = { x, gm_b_scalar (&r->builder.base, gm_scalar_int ((int64_t) limit), dtype) };
+  return gm_b_op (&r->builder.base, ops[op], in, 2, NULL);
+}
+
 const GmTracker *
 gm_number_as_tensor (GmRecorder *r, const GmTracker *t, GmDtype dtype, int64_t bound)
 {

@@ -160,6 +160,20 @@ def test_a_reader_of_the_shape_alone_and_a_value_that_is_written_over_keep_the_c
     compare("a = x[i]\nb = x[i]\nc = m[i]\nreturn 1", backend)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("condition", ["n > 0", "n >= 1", "-n < 0", "2 * n > 1", "3 * n - 1 >= 2", "n != -79", "2 * n == 2"])
+def test_a_check_of_a_number_stands_between_the_writes_around_it(condition, backend):
+    f = function_of(f"n = (i * -10 + 11).item()\ns.l.append(1)\ns.t.add_(1)\ng._check({condition})\ns.l.append(2)\ns.t.add_(2)\nreturn s.t * n")
+    before = g._dynamo.config.capture_scalar_outputs
+    g._dynamo.config.capture_scalar_outputs = True
+    try:
+        compiled = g.compile(f, backend=backend)
+        for fails in (False, True, False, True):
+            assert outcome(compiled, arguments(fails)) == outcome(f, arguments(fails))
+    finally:
+        g._dynamo.config.capture_scalar_outputs = before
+
+
 def test_an_index_that_cannot_be_out_of_bounds_is_not_checked():
     seen = []
 
