@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * checks.c -- an operation that may fail is not dead because its result is not read.
  *
- * `x[i]` without a reader still says that i is inside of x.  What is kept of such a node is the check alone: a table of as many
- * elements as the index may have values is indexed with it, and the results are reduced to one.  The check is an output of the recorded
- * graph that the program does not get; so it is alive for all stages behind, and for back ends that never heard of it.
- * An index that cannot be out of bounds (places that a sort or an argmax gave, constants) is not checked.  A call of graphs that may
- * fail is kept whole.
+ * `x[i]` without a reader still says that i is inside of x.  What is kept of such a node is the
+ * check alone: a table of as many elements as the index may have values is indexed with it, and
+ * the results are reduced to one.  The check is an output of the recorded graph that the program
+ * does not get; so it is alive for all stages behind, and for back ends that never heard of it. An
+ * index that cannot be out of bounds (places that a sort or an argmax gave, constants) is not
+ * checked.  A call of graphs that may fail is kept whole.
  *
- * Values that are one memory live and die together here, and what is written to memory is read where that memory is.  So a result that
- * is written somewhere and overwritten before it is read counts as read.
+ * Values that are one memory live and die together here, and what is written to memory is read
+ * where that memory is.  So a result that is written somewhere and overwritten before it is read
+ * counts as read.
  */
 #include "core/graph/checks.h"
 
@@ -121,7 +123,8 @@ is_inside (const GmGraph *g, GmValueId v, int64_t bound)
   uint32_t node = gm_graph_value (g, v)->node;
   const GmNode *n = node == GM_NO_ID ? NULL : gm_graph_node (g, node);
 
-  while (n && (gm_ops[n->op].family == GM_FAMILY_MOVEMENT || n->op == GM_OP_copy) && n->op != GM_OP_bitcast) {
+  while (n && n->op != GM_OP_bitcast
+         && (gm_ops[n->op].family == GM_FAMILY_MOVEMENT || n->op == GM_OP_copy)) {
     node = gm_graph_value (g, n->in[0])->node;
     n = node == GM_NO_ID ? NULL : gm_graph_node (g, node);
   }
@@ -132,7 +135,8 @@ is_inside (const GmGraph *g, GmValueId v, int64_t bound)
   if (n->op != GM_OP_argsort && n->op != GM_OP_argmax && n->op != GM_OP_argmin)
     return false;
   const GmMeta *m = gm_graph_meta (g, n->in[0]);
-  return n->attrs->mask & 1u << GM_ATTR_DIM && m->ndim > 0 && is_below (m->sizes[n->attrs->dim], bound);
+  return n->attrs->mask & 1u << GM_ATTR_DIM && m->ndim > 0
+         && is_below (m->sizes[n->attrs->dim], bound);
 }
 
 /* -- Checks ------------------------------------------------------------------------------------ */
@@ -157,7 +161,9 @@ check (GmGraphBuilder *to, GmVal index, int64_t bound)
 GmVal
 gm_graph_check_truth (GmGraphBuilder *b, GmVal truth)
 {
-  return check (b, gm_b_cast (&b->base, gm_b_op (&b->base, GM_OP_logical_not, &truth, 1, NULL), GM_I64), 1);
+  GmVal not = gm_b_op (&b->base, GM_OP_logical_not, &truth, 1, NULL);
+
+  return check (b, gm_b_cast (&b->base, not, GM_I64), 1);
 }
 
 static bool
@@ -189,7 +195,8 @@ gm_graph_add_checks (GmGraphBuilder *b, GArray *checks)
       continue;
     GmValueId value = n.out;
     if (!gm_op_is_higher (n.op)) {
-      Checked c = { n.in[gm_op_index_input (n.op)], gm_graph_meta (g, n.in[0])->sizes[n.attrs->dim] };
+      Checked c = { n.in[gm_op_index_input (n.op)],
+                    gm_graph_meta (g, n.in[0])->sizes[n.attrs->dim] };
       if (is_checked (checked, c) || is_inside (g, c.index, c.bound))
         continue;
       g_array_append_val (checked, c);

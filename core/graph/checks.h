@@ -6,11 +6,13 @@
 
 #include "core/graph/graph.h"
 
-/* True if running the graph may fail for some values of its inputs, bodies and functions of the host's included. */
+/* True if running the graph may fail for some values of its inputs, bodies and functions of the
+ * host's included. */
 bool gm_graph_may_fail (const GmGraph *g);
 
-/* For each node of b's graph that may fail and that no output rests on: appends a value that fails where the node does to `checks`
- * (GmValueId), for the caller to make an output.  Adds nodes; the outputs that the graph has count. */
+/* For each node of b's graph that may fail and that no output rests on: appends a value that fails
+ * where the node does to `checks` (GmValueId), for the caller to make an output.  Adds nodes; the
+ * outputs that the graph has count. */
 void gm_graph_add_checks (GmGraphBuilder *b, GArray *checks);
 
 /* A value that fails if `truth`, a bool without dimensions, is false. */

@@ -17,10 +17,11 @@
 typedef enum {
   GM_CALL_DONE,  /* nothing is left to be run: there is a result, an exception or a rest (GmTail) */
   GM_CALL_PLAIN, /* nothing has happened: the plain function, whose callees may be captured */
-  GM_CALL_AGAIN, /* the same after a graph that failed: the plain function, nothing of it captured */
+  GM_CALL_AGAIN, /* the same after a graph that failed: nothing of the plain function captured */
 } GmCallKind;
 
-/* What calls of the program's functions gave that a graph made, in their order: the plain run gets it instead of calling them again. */
+/* What calls of the program's functions gave that a graph made, in their order: the plain run gets
+ * it instead of calling them again. */
 typedef struct GmCallNotes GmCallNotes;
 struct GmCallNotes {
   GmCallNotes *around;
@@ -35,14 +36,16 @@ typedef struct {
   GmCallNotes notes; /* of GM_CALL_AGAIN, owned */
 } GmCallEnd;
 
-/* Between these two this thread notes such calls in *notes.  end: what they gave is gone, unless gm_failed has taken it. */
+/* Between these two this thread notes such calls in *notes.  end: what they gave is gone, unless
+ * gm_failed has taken it. */
 void gm_call_notes_begin (GmCallNotes *notes);
 void gm_call_notes_end (GmCallNotes *notes);
-/* A call of fn has ended with result (borrowed), or, NULL, with the exception that is set, which stays. */
+/* A call of fn has ended with result (borrowed), or, NULL, with the exception that is set, which
+ * stays. */
 void gm_call_note (PyObject *fn, PyObject *result);
 
-/* Counted up by each call of a function of the program's that a graph, or what follows it, makes: such a function is not called
- * twice for one call of the program. */
+/* Counted up by each call of a function of the program's that a graph, or what follows it, makes:
+ * such a function is not called twice for one call of the program. */
 extern GM_THREAD uint32_t gm_failed_program_calls;
 /* Counted up by each error of an operation that becomes an exception. */
 extern GM_THREAD uint32_t gm_failed_operations;
@@ -58,18 +61,21 @@ gm_failed_mark (void)
   return (GmFailedMark){ gm_failed_program_calls, gm_failed_operations };
 }
 
-/* To be called with the exception that a graph ended with, once what the region had done is undone.  Where the region may run
- * again, the exception is cleared and *end says GM_CALL_AGAIN; else the exception stays.  name: the function's; in_python: the back
- * end is a Python callable; notes: of the calls that the graph made, or NULL.  Always NULL. */
-PyObject *gm_failed (PyObject *name, GmFailedMark mark, bool in_python, GmCallNotes *notes, GmCallEnd *end);
+/* To be called with the exception that a graph ended with, once what the region had done is
+ * undone.  Where the region may run again, the exception is cleared and *end says GM_CALL_AGAIN;
+ * else the exception stays.  name: the function's; in_python: the back end is a Python callable;
+ * notes: of the calls that the graph made, or NULL.  Always NULL. */
+PyObject *gm_failed (PyObject *name, GmFailedMark mark, bool in_python, GmCallNotes *notes,
+                     GmCallEnd *end);
 
-/* Around the plain function's call for GM_CALL_AGAIN, inside of a scope of the hook (hook.h).  `result` (taken, may be NULL) is what the
- * call gave.  Result: the same; NULL with an exception, if the warning that the graph failed where plain Python did not is an error. */
+/* Around the plain function's call for GM_CALL_AGAIN, inside of a scope of the hook (hook.h). 
+ * `result` (taken, may be NULL) is what the call gave.  Result: the same; NULL with an exception,
+ * if the warning that the graph failed where plain Python did not is an error. */
 void gm_failed_again_begin (GmCallEnd *end);
 PyObject *gm_failed_again_end (GmCallEnd *end, PyObject *name, PyObject *result);
 
-/* For the hook: true if the frame of this code is not to run, because the graph has made this call: then *result is what it gave, a new
- * reference, or NULL with its exception. */
+/* For the hook: true if the frame of this code is not to run, because the graph has made this
+ * call: then *result is what it gave, a new reference, or NULL with its exception. */
 extern GM_THREAD GmCallNotes *gm_failed_given_out;
 bool gm_failed_give_out (PyObject *code, PyObject **result);
 

@@ -7,12 +7,8 @@ not differ from a call that hits.
 """
 
 import ctypes
-import gc
 import linecache
-import os
 import random
-import subprocess
-import sys
 import traceback
 import warnings
 import weakref
