@@ -27,17 +27,19 @@
  *   KeyboardInterrupt, SystemExit        it comes as if it had come before the region
  *   what a back end in Python raised of  the program's to see; an operation that fails in it is the
  *   its own                              graph's
+ *   BackendError                         a back end that cannot run at all is the user's to know
  *   cond and its kin outside of          run as a graph always: bodies have no effects but those of
  *   compiled code                        the graph
  *
- * A graph may fail where plain Python does not: memory that fusing or saving took, a fault of a
- * back end.  Then the call is right, and a warning tells.
+ * A graph may fail where plain Python does not: memory that fusing or saving took.  Then the call
+ * is right, and a warning tells.
  */
 #include "core/python/failed.h"
 
 #include "core/autograd/autograd.h"
 #include "core/base/log.h"
 #include "core/python/control.h"
+#include "core/python/errors.h"
 #include "core/python/frontend.h"
 #include "core/python/tensor_object.h"
 
@@ -167,6 +169,7 @@ PyObject *
 gm_failed (PyObject *name, GmFailedMark mark, bool in_python, GmCallNotes *notes, GmCallEnd *end)
 {
   bool again = !gm_control ()->always && PyErr_ExceptionMatches (PyExc_Exception)
+               && !PyErr_ExceptionMatches (gm_py_backend_error)
                && can_give_out (notes, mark)
                && (!in_python || mark.operations != gm_failed_operations);
 

@@ -150,8 +150,9 @@ def test_an_index_out_of_range_is_an_index_error_that_names_the_line():
     compiled = on_gpu(f)
     x = gramme.randn(4, 3)
     same(compiled(x, gramme.tensor([3, 0])), f(x, gramme.tensor([3, 0])))
-    with pytest.raises(IndexError, match=r"index_select at test_nvrtc.py:\d+: index 4 is out of bounds"):
+    with pytest.raises(IndexError, match="index 4 is out of bounds") as caught:
         compiled(x, gramme.tensor([0, 4]))
+    assert str(caught.traceback[-1].statement).strip() == "return y.index_select(0, i)"
     same(compiled(x, gramme.tensor([1, 2])), f(x, gramme.tensor([1, 2])))
 
 
@@ -361,9 +362,9 @@ def test_a_fault_of_a_kernel_names_it_and_the_line_and_the_cpu_goes_on(tmp_path)
 
 
 @simulated
-def test_memory_that_runs_out_is_a_memory_error_and_passes(tmp_path):
+def test_a_call_for_which_the_device_has_no_memory_is_plain_pythons_and_passes(tmp_path):
     first, second, still = run(tmp_path, GM_FAKE_FAIL="alloc:1").splitlines()
-    assert first.startswith("MemoryError") and "no memory on device cuda (simulated GPU 0) for 20 bytes" in first
+    assert first.startswith("result")
     assert second.startswith("result") and still == "still True"
 
 
