@@ -1,18 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kept_frame.c -- see kept_frame.h.
  *
- * In plain Python a caught exception that is kept (in a list, say) keeps the frame of the function that caught it, and with it all that the
- * function's variables hold, now and when it has returned.  A function that is taken up in its middle has several frames: the one that
- * caught the exception would hold what its variables were, and nothing would hold what they become.  So if the frame is kept, the rest runs
- * in a frame of its own as plain Python, which the kept one holds in the place of its variables.
+ * In plain Python a function has one frame.  What keeps the frame object (a caught exception in a list, a debugger, a helper that looked its
+ * caller up) finds in it what the variables are at any time, and what they were when the function has returned.  A function that is taken up
+ * in its middle has several frames, one after the other.  So if the frame object of a part is kept, the rest runs as plain Python in one frame,
+ * and that takes the object over: object and variables are one again.
+ * Tracebacks refer to an instruction of the frame's code by its number.  Those of the object are found among what the collector knows, the
+ * youngest first, and get the number that the same place of the source has in the new code.
  * Invariant: a frame that nothing keeps is never made an object here.
  */
 #include "core/python/cpython.h"
+#include <frameobject.h>
+#include <glib.h>
 #include <internal/pycore_frame.h>
 
 #include "core/python/kept_frame.h"
 
-PyObject *gm_kept_frame_ask, *gm_kept_frame_follow;
+#include <string.h>
+
+PyObject *gm_kept_frame_ask, *gm_kept_frame_adopt;
+
+#if PY_VERSION_HEX >= 0x030d0000
+#define FRAME_CODE(f) ((PyCodeObject *) (f)->f_executable)
+#else
+#define FRAME_CODE(f) ((f)->f_code)
+#endif
+#if PY_VERSION_HEX < 0x030c0000
+#define FRAME_FUNC(f) ((f)->f_func)
+#else
+#define FRAME_FUNC(f) ((f)->f_funcobj)
+#endif
 
 static struct _PyInterpreterFrame *
 running (void)
@@ -25,36 +42,180 @@ running (void)
 #endif
 }
 
+/* -- Asking ---------------------------------------------------------------------------------------------------------- */
+
+#if PY_VERSION_HEX < 0x030d0000
+/* Before 3.13 a frame has one dict of its variables, which locals () gives and exec writes to.  True if the program could tell that dict
+ * from a new one: it holds it, or has put in it what is no variable. */
+static bool
+has_lasting_names (struct _PyInterpreterFrame *f)
+{
+  PyObject *names = f->f_locals, *key, *value;
+  Py_ssize_t at = 0;
+  if (names && (Py_REFCNT (names) > 1 || !PyDict_CheckExact (names)))
+    return true;
+  while (names && PyDict_Next (names, &at, &key, &value)) {
+    int is_variable = PySequence_Contains (f->f_code->co_localsplusnames, key);
+    if (is_variable <= 0) {
+      PyErr_Clear ();
+      return true;
+    }
+  }
+  return false;
+}
+#else
+static bool
+has_lasting_names (struct _PyInterpreterFrame *f)
+{
+  return f->frame_obj && f->frame_obj->f_extra_locals;
+}
+#endif
+
 static PyObject *
 ask (PyObject *module, PyObject *unused)
 {
-  PyFrameObject *f = running ()->frame_obj;
-  return Py_NewRef (f && Py_REFCNT (f) > 1 ? (PyObject *) f : Py_None);
+  struct _PyInterpreterFrame *f = running ();
+  bool names = has_lasting_names (f);
+  PyFrameObject *o = names ? PyEval_GetFrame () : f->frame_obj;
+  return Py_NewRef (o && (names || Py_REFCNT (o) > 1) ? (PyObject *) o : Py_None);
+}
+
+/* -- Tracebacks ------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  int at[4]; /* line, column, their ends */
+} Place;
+
+static bool
+place_of (PyCodeObject *code, int offset, Place *p)
+{
+  return PyCode_Addr2Location (code, offset, &p->at[0], &p->at[1], &p->at[2], &p->at[3]) && p->at[0] >= 0;
+}
+
+/* The number of the instruction of `to` that stands where that of `from` does, or else in its line; -1: there is none. */
+static int
+same_place (PyCodeObject *from, int offset, PyCodeObject *to)
+{
+  Place want, p;
+  int in_line = -1;
+  if (!place_of (from, offset, &want))
+    return -1;
+  for (int i = 0; i < (int) Py_SIZE (to); i++) {
+    int at = i * (int) sizeof (_Py_CODEUNIT);
+    if (!place_of (to, at, &p) || p.at[0] != want.at[0])
+      continue;
+    if (memcmp (&p, &want, sizeof p) == 0)
+      return at;
+    in_line = in_line < 0 ? at : in_line;
+  }
+  return in_line;
+}
+
+static void
+move_traceback (PyTracebackObject *tb, PyCodeObject *from, PyCodeObject *to)
+{
+  PyObject *line = PyObject_GetAttrString ((PyObject *) tb, "tb_lineno"); /* it may still be to be found by the old code */
+  int at = same_place (from, tb->tb_lasti, to);
+  if (line)
+    tb->tb_lineno = (int) PyLong_AsLong (line);
+  Py_XDECREF (line);
+  PyErr_Clear ();
+  if (at >= 0)
+    tb->tb_lasti = at;
+}
+
+/* How many of the objects of a generation, or of all (-1), are tracebacks of the frame: each gets its place in `to`. */
+static Py_ssize_t
+move_tracebacks (PyFrameObject *o, int generation, PyCodeObject *from, PyCodeObject *to)
+{
+  PyObject *gc = PyImport_ImportModule ("gc"), *all = NULL;
+  Py_ssize_t n = 0;
+  if (gc && generation < 0)
+    all = PyObject_CallMethod (gc, "get_referrers", "O", o);
+  else if (gc)
+    all = PyObject_CallMethod (gc, "get_objects", "i", generation);
+  for (Py_ssize_t i = 0; all && PyList_CheckExact (all) && i < PyList_GET_SIZE (all); i++) {
+    PyTracebackObject *tb = (PyTracebackObject *) PyList_GET_ITEM (all, i);
+    if (!PyTraceBack_Check (tb) || tb->tb_frame != o)
+      continue;
+    move_traceback (tb, from, to);
+    n++;
+  }
+  Py_XDECREF (all);
+  Py_XDECREF (gc);
+  PyErr_Clear ();
+  return n;
+}
+
+/* -- Adopting -------------------------------------------------------------------------------------------------------- */
+
+/* What a frame that has returned holds, which its object has. */
+typedef struct {
+  PyObject *func, *code, *names, *back;
+  PyObject **locals;
+  int n_locals;
+} Contents;
+
+static Contents
+take_contents (PyFrameObject *o)
+{
+  struct _PyInterpreterFrame *f = o->f_frame;
+  Contents c = { (PyObject *) FRAME_FUNC (f), (PyObject *) FRAME_CODE (f), f->f_locals, (PyObject *) o->f_back, NULL, f->stacktop };
+  c.locals = g_memdup2 (f->localsplus, (gsize) c.n_locals * sizeof (PyObject *));
+  o->f_back = NULL;
+  f->f_locals = NULL;
+  f->stacktop = 0;
+  return c;
+}
+
+static void
+drop_contents (Contents *c)
+{
+  for (int i = 0; i < c->n_locals; i++)
+    Py_XDECREF (c->locals[i]);
+  g_free (c->locals);
+  Py_XDECREF (c->func);
+  Py_XDECREF (c->back);
+  Py_XDECREF (c->code);
+}
+
+/* A frame object has room for the variables and the stack of the code that it was made for. */
+static bool
+has_room (const PyCodeObject *made_for, const PyCodeObject *code)
+{
+  return made_for->co_nlocalsplus + made_for->co_stacksize >= code->co_nlocalsplus;
 }
 
 static PyObject *
-follow (PyObject *module, PyObject *old)
+adopt (PyObject *module, PyObject *old)
 {
-  struct _PyInterpreterFrame *f = ((PyFrameObject *) old)->f_frame;
-  PyCodeObject *code = PyFrame_GetCode ((PyFrameObject *) old);
-  int n = code->co_nlocals;
-  Py_DECREF (code);
-  for (int i = 0; i < n; i++)
-    Py_CLEAR (f->localsplus[i]);
-  if (n > 0)
-    f->localsplus[n - 1] = Py_XNewRef (PyEval_GetFrame ());
+  bool raised = PyTuple_CheckExact (old);
+  PyFrameObject *o = (PyFrameObject *) (raised ? PyTuple_GET_ITEM (old, 0) : old);
+  struct _PyInterpreterFrame *f = running ();
+  PyCodeObject *from = FRAME_CODE (o->f_frame), *to = FRAME_CODE (f);
+  /* A tracer has seen the new frame already, and goes by that one. */
+  if (f->frame_obj || o->f_frame->owner != FRAME_OWNED_BY_FRAME_OBJECT || !has_room (from, to))
+    Py_RETURN_NONE;
+  if (raised && move_tracebacks (o, 0, from, to) == 0)
+    move_tracebacks (o, -1, from, to);
+  PyObject_GC_UnTrack (o); /* as all objects of running frames; it is tracked again when this one ends */
+  Contents contents = take_contents (o);
+  Py_XSETREF (f->f_locals, contents.names);
+  o->f_frame = f;
+  f->frame_obj = (PyFrameObject *) Py_NewRef (o);
+  drop_contents (&contents);
   Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
-  { "ask", ask, METH_NOARGS, "ask() -> the frame that calls this, if something keeps it, or None." },
-  { "follow", follow, METH_O, "follow(old): `old` keeps the frame that calls this in the place of its variables." },
+  { "ask", ask, METH_NOARGS, "ask() -> the frame that calls this, if something keeps it or the dict of its variables, or None." },
+  { "adopt", adopt, METH_O, "adopt(old): the object of the frame that calls this is `old`, that of a frame that has returned." },
 };
 
 int
 gm_py_init_kept_frame (void)
 {
   gm_kept_frame_ask = PyCFunction_New (&methods[0], NULL);
-  gm_kept_frame_follow = PyCFunction_New (&methods[1], NULL);
-  return gm_kept_frame_ask && gm_kept_frame_follow ? 0 : -1;
+  gm_kept_frame_adopt = PyCFunction_New (&methods[1], NULL);
+  return gm_kept_frame_ask && gm_kept_frame_adopt ? 0 : -1;
 }

@@ -7,9 +7,10 @@
 #include "core/python/cpython.h"
 
 /* Functions that the code of a resumed function calls.  Borrowed.
- * ask ():        its own frame, if something keeps that beyond its end; else None.
- * follow (old):  `old`, such a frame that has returned, gives up its variables and keeps the frame that calls this instead. */
-extern PyObject *gm_kept_frame_ask, *gm_kept_frame_follow;
+ * ask ():       its own frame object, if something keeps that beyond its end, or the dict of its variables; else None.
+ * adopt (old):  the frame that calls this gets `old`, such an object whose frame has returned, as its frame object.  In a tuple of one: that
+ *               frame may have caught an exception, whose traceback refers to it. */
+extern PyObject *gm_kept_frame_ask, *gm_kept_frame_adopt;
 
 int gm_py_init_kept_frame (void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * resume_code.c -- see resume_code.h.  A new code object is a prefix and what it can reach of the original: a suffix of it.
  *
- *   COPY_FREE_VARS, RESUME, the stack                    every kind; a KEPT first tells the frame before it
+ *   COPY_FREE_VARS, RESUME, the stack                    every kind; a KEPT first takes over the frame object before it
  *   JUMP_FORWARD to the instruction                      REST, KEPT, SPAN, LEAVE
  *   a copy of the instruction, or a call                 STEP, CALL: covered by the handlers of the original instruction
  *   store the stack; marker, frame, variables, stack;    once where it falls through, once where it jumps
@@ -293,11 +293,11 @@ put_callable (Writer *w, PyObject *f)
   return ok;
 }
 
-/* The frame before, the last argument, keeps this one. */
+/* The frame object of the part before, the last argument, becomes that of this frame. */
 static bool
-put_follow (Writer *w)
+put_adopt (Writer *w)
 {
-  bool ok = put_callable (w, gm_kept_frame_follow);
+  bool ok = put_callable (w, gm_kept_frame_adopt);
   put_move (w, w->place[w->n_places]);
   put_call_of (w, 1);
   put (w, POP_TOP, 0);
@@ -570,10 +570,6 @@ number (Writer *w, PyObject **varnames, PyObject **freenames)
   }
   w->n_places = n_places;
   failed = failed || !number_others (w, vars, &next);
-  if (!gm_point_is_rest (w->point) && !failed) { /* what keeps the next frame, see kept_frame.h */
-    next++;
-    failed |= append_place (vars, n_places + 1 + p->n_locals);
-  }
   w->n_locals = next;
   for (uint32_t i = 0; i < code->n_slots && !failed; i++)
     if (gm_is_cell_slot (&code->slots[i])) {
@@ -658,7 +654,7 @@ find_suffix (Writer *w)
   } else if (gm_point_is_rest (w->point)) {
     uint32_t first, last;
     step_range (w, w->point->at.insn, &first, &last);
-    w->low = w->o->low[first];
+    w->low = w->point->kind == GM_POINT_KEPT ? 0 : w->o->low[first]; /* the places of tracebacks are in all of it */
   } else {
     const GmRange *over = range_of_step (w);
     w->low = w->o->low[over ? gm_original_at (w->o, 2 * over->target) : w->o->raw->len];
@@ -675,7 +671,7 @@ put_prefix (Writer *w, uint32_t n_free)
   if (n_free)
     put (w, COPY_FREE_VARS, n_free);
   put (w, RESUME, 0);
-  if (p->kind == GM_POINT_KEPT && !put_follow (w))
+  if (p->kind == GM_POINT_KEPT && !put_adopt (w))
     return false;
   put_away (w);
   put_stack (w);
@@ -713,6 +709,8 @@ new_code (Writer *w, PyObject *varnames, PyObject *freenames)
   int flags = co->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS | CO_NESTED);
   flags |= CO_OPTIMIZED | CO_NEWLOCALS | (n_free ? CO_NESTED : 0);
   int stack = MAX ((int) w->point->at.depth + co->co_stacksize + 3, (int) (w->n_places + w->n_locals) + 6);
+  if (!gm_point_is_rest (w->point)) /* its frame object may become that of a KEPT, which has the more variables: see kept_frame.h */
+    stack = MAX (stack, (int) (2 * w->code->n_slots + w->n_places) + 2);
   if (none && consts && bytes && lines && handlers)
     made = GM_CODE_NEW ((int) w->point->n_args, 0, 0, (int) PyTuple_GET_SIZE (varnames), stack, flags, bytes, none, co->co_names,
                         varnames, freenames, none, co->co_filename, co->co_name, co->co_qualname, co->co_firstlineno, lines,

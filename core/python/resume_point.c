@@ -265,9 +265,11 @@ gm_resume_point_after (GmResumePoint *p, int marker, PyObject *result, PyObject 
   const char *why = NULL;
   GmResumePoint *next = NULL;
   *first = 0;
-  if (marker == 2) {
+  if (marker == 2) { /* a handler may have run: in a tuple, the frame is one that tracebacks may refer to */
+    PyObject *raised = frame ? PyTuple_Pack (1, frame) : NULL;
     next = point_behind (p, items, frame ? GM_POINT_KEPT : GM_POINT_REST);
-    *args = next ? move_values (items, 3, n, frame) : NULL;
+    *args = next && (raised || !frame) ? move_values (items, 3, n, raised) : NULL;
+    Py_XDECREF (raised);
   } else if (frame) {
     next = point_get (p->original, GM_POINT_KEPT, &p->next[marker]->at, &why);
     *args = next ? move_values (items, 2, n, frame) : NULL;

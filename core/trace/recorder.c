@@ -311,8 +311,8 @@ gm_record_stack (GmRecorder *r)
   return gm_arena_strdup (r->arena, s->str);
 }
 
-static bool
-is_ours (const GmFrame *f)
+bool
+gm_frame_is_ours (const GmFrame *f)
 {
   PyObject *name = PyDict_GetItemString (f->globals, "__name__");
   const char *text = name && PyUnicode_Check (name) ? PyUnicode_AsUTF8 (name) : NULL;
@@ -325,7 +325,7 @@ users_frame (const GmRecorder *r, uint32_t *pc)
 {
   *pc = r->pc;
   for (const GmFrame *f = r->frame; f; f = f->parent) {
-    if (!is_ours (f))
+    if (!gm_frame_is_ours (f))
       return f;
     *pc = f->return_pc;
   }

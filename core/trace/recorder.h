@@ -189,6 +189,7 @@ const char *gm_record_stack (GmRecorder *r); /* "  file:line in function\n" for 
 const char *gm_record_place (GmRecorder *r, const GmFrame *f, uint32_t pc); /* the same of a frame that goes on at pc */
 const char *gm_record_where (GmRecorder *r); /* "train.py:12", in the graph's arena */
 
+bool gm_frame_is_ours (const GmFrame *f); /* of the package's own Python code */
 void gm_push (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_pop (GmRecorder *r);
 const GmTracker *gm_peek (GmRecorder *r, uint32_t from_top); /* 1 = top */

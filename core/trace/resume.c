@@ -3,12 +3,19 @@
  *
  * Before each step of the root's loop a mark is taken.  A break goes back to the mark of its own
  * step: all that was recorded until there stays, and is finished like a whole function that returns
- * one tuple, the live variables, stack and cells of each frame, innermost first.  core/python makes
+ * one tuple, the variables, stack and cells of each frame, innermost first.  core/python makes
  * the functions that take it up.  Where the state cannot be rebuilt, or an exception is being
  * handled, the recording is cut at the last line where it can, Python executes the lines up to the
  * next one that can be taken up, and a resume function goes on there.
- * Invariant: a value that is dead at the break is neither an output of the graph nor in the tuple.
+ * A frame of the user's keeps all variables that are bound, as in plain Python, whether or not the
+ * code reads them again: a debugger, a traceback or a function that is called finds them by name.
+ * Of a frame that cannot be left so, of one with very many variables and of the package's own frames
+ * the live ones are kept.
+ * Invariant: a value of the package's own frames that is dead at the break is neither an output of
+ * the graph nor in the tuple.
  * Rejected: recording once more from the start up to the break; it cost time for each break.
+ * Rejected: to keep dead variables only where the step that breaks looks at frames; the parts that
+ * follow may look, too, and nothing tells before.
  */
 #include "core/base/log.h"
 #include "core/trace/attrs.h"
@@ -96,14 +103,19 @@ finds_no_name (GmRecorder *r, const GmFrame *f, uint32_t insn)
          && gm_global_load (r, f->builtins, i->obj) == NULL;
 }
 
-/* The slots of the bound variables that are live or held; all of a frame that called one which
- * looks at its callers. */
+/* A function with more variables than this keeps the live ones only: what each break keeps would make many breaks take time by
+ * their square. */
+#define MAX_KEPT_VARIABLES 250
+
+/* The slots of the bound variables: all, as also of a frame that called one which looks at its
+ * callers, or those that are live or held. */
 static uint32_t
-live_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, uint32_t *locals)
+bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, bool all, uint32_t *locals)
 {
   const GmCode *code = f->code;
   const GmLiveness *live = gm_liveness_get (code);
-  bool all = f == r->frame ? finds_no_name (r, f, insn) : gm_liveness_sees_frame (r->frame->code);
+  all = (all && code->n_slots <= MAX_KEPT_VARIABLES && !gm_frame_is_ours (f))
+        || (f == r->frame ? finds_no_name (r, f, insn) : gm_liveness_sees_frame (r->frame->code));
   uint32_t n = 0;
   for (uint32_t s = 0; s < code->n_slots; s++) {
     const GmTracker *t = gm_heap_load (&r->heap, f->id, s);
@@ -136,9 +148,9 @@ unbound_method (GmRecorder *r, const GmInsn *i, uint32_t entries_above, const Gm
   return found && Py_IS_TYPE (found, &PyMethodDescr_Type) ? gm_tracker (r, .kind = &gm_kind_builtin, .real = found) : NULL;
 }
 
-/* Appends the frame's values; false if the frame cannot be left and taken up at `insn`. */
+/* Appends the frame's values, with `all` those of dead variables, too; false if the frame cannot be left and taken up at `insn`. */
 static bool
-frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, GPtrArray *values,
+frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, bool all, GPtrArray *values,
              GmBreakFrame *out)
 {
   const GmCode *code = f->code;
@@ -152,7 +164,7 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, GPt
   *out = (GmBreakFrame){
     .code = code, .globals = f->globals, .insn = insn, .depth = depth, .locals = locals
   };
-  out->n_locals = live_locals (r, f, insn, depth, locals);
+  out->n_locals = bound_locals (r, f, insn, depth, all, locals);
   for (uint32_t i = 0; i < out->n_locals; i++)
     g_ptr_array_add (values, (gpointer) gm_heap_load (&r->heap, f->id, locals[i]));
   for (uint32_t k = 0; k < depth; k++) {
@@ -192,9 +204,9 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, GPt
   return r->stop == NULL;
 }
 
-/* All frames from the current one to the root; NULL if one of them cannot be taken up. */
+/* All frames from the current one to the root; NULL if one of them cannot be taken up.  all: as for frame_state. */
 static GmBreakPoint *
-describe (GmRecorder *r, GmResumeMode mode, GPtrArray *values)
+describe (GmRecorder *r, GmResumeMode mode, bool all, GPtrArray *values)
 {
   GmBreakPoint *point = gm_arena_new0 (r->arena, GmBreakPoint);
   GmBreakFrame *frames = gm_arena_newn (r->arena, GmBreakFrame, r->frame->level + 1);
@@ -209,7 +221,7 @@ describe (GmRecorder *r, GmResumeMode mode, GPtrArray *values)
     if (f->generator)
       return NULL;
     GmBreakFrame *out = &frames[point->n_frames++];
-    if (!frame_state (r, f, insn, depth, values, out))
+    if (!frame_state (r, f, insn, depth, all, values, out))
       return NULL;
     if (f->parent == NULL)
       break;
@@ -242,20 +254,21 @@ is_of_use (const GmRecorder *r, const GmBreakPoint *point)
   return exits->len > 0;
 }
 
-bool
-gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording *rec)
+/* all: with the dead variables, which may hold what cannot be built. */
+static bool
+resume_with (GmRecorder *r, const GmMark *mark, GmResumeMode mode, bool all, GmRecording *rec)
 {
   gm_record_rollback (r, mark);
   r->stop = NULL;
   r->pending = NULL;
   r->nesting = 0;
   g_autoptr (GPtrArray) values = g_ptr_array_new ();
-  GmBreakPoint *point = describe (r, mode, values);
+  GmBreakPoint *point = describe (r, mode, all, values);
   if (point == NULL || !is_of_use (r, point))
     return false;
-  const GmTracker *all = gm_tuple_new (r, (const GmTracker *const *) values->pdata, values->len);
+  const GmTracker *whole = gm_tuple_new (r, (const GmTracker *const *) values->pdata, values->len);
   r->frame = NULL;
-  gm_residual_finish (r, all, rec);
+  gm_residual_finish (r, whole, rec);
   if (r->stop) {
     gm_record_rollback (r, mark);
     r->stop = NULL;
@@ -263,6 +276,12 @@ gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording 
   }
   rec->point = point;
   return true;
+}
+
+bool
+gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording *rec)
+{
+  return resume_with (r, mark, mode, true, rec) || resume_with (r, mark, mode, false, rec);
 }
 
 /* Reasons that going on after the instruction would only meet again, or that are our own faults. */

@@ -298,10 +298,13 @@ def test_fullgraph_raises_at_the_users_line():
         f(G.ones(2))
 
 
-def test_side_21_dead_tensors_are_no_outputs():  # SIDE-21
+def test_side_21_tensors_that_no_variable_holds_are_no_outputs():  # SIDE-21
     def root(x):
         dead = x * 3
+        dropped = [dead * 2, 1]
         live = dead + 1
+        del dead
+        dropped = None
         tell()
         return live * 2
 
