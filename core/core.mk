@@ -355,6 +355,7 @@ EXTENSION_SOURCES = \
   core/trace/insn_stack.c \
   core/trace/insns.c \
   core/trace/keys.c \
+  core/trace/lifetime.c \
   core/trace/liveness.c \
   core/trace/members.c core/trace/members.h \
   core/trace/span.c \
@@ -431,6 +432,7 @@ EXTENSION_SOURCES = \
   core/trace/heap.h \
   core/trace/insns.h \
   core/trace/iterator.h \
+  core/trace/lifetime.h \
   core/trace/liveness.h \
   core/trace/span.h \
   core/trace/object.h \

@@ -114,6 +114,15 @@ gm_tail_continue (GmTail *tail, GmEntry *e, PyObject *globals, PyObject *values)
     *tail = (GmTail){ .entry = gm_entry_ref (e), .globals = Py_NewRef (globals), .args = values };
 }
 
+/* The variables of a frame die in their order, a tuple's items in the opposite one. */
+static void
+drop_in_order (PyObject *args)
+{
+  for (Py_ssize_t i = 0; Py_REFCNT (args) == 1 && i < PyTuple_GET_SIZE (args); i++)
+    Py_SETREF (PyTuple_GET_ITEM (args, i), Py_NewRef (Py_None));
+  Py_DECREF (args);
+}
+
 static void
 tail_clear (GmTail *tail)
 {
@@ -121,7 +130,8 @@ tail_clear (GmTail *tail)
   gm_entry_unref (tail->entry);
   Py_XDECREF (tail->globals);
   Py_XDECREF (tail->closure);
-  Py_XDECREF (tail->args);
+  if (tail->args)
+    drop_in_order (tail->args);
   *tail = (GmTail){ 0 };
 }
 

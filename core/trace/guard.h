@@ -162,4 +162,7 @@ GmGuardRun *gm_guard_run_new (const GmCheck *pairs, uint32_t n);
 bool gm_guard_run_holds (const GmGuardRun *run, PyObject *container);
 uint32_t gm_guard_run_n (const GmGuardRun *run);
 
+/* True for the callback of the weak references by which guards hold what they compare with. */
+bool gm_guards_own_callback (PyObject *callback);
+
 #endif

@@ -242,6 +242,12 @@ object_died (PyObject *capsule, PyObject *weakref)
   Py_RETURN_NONE;
 }
 
+bool
+gm_guards_own_callback (PyObject *callback)
+{
+  return PyCFunction_Check (callback) && PyCFunction_GET_FUNCTION (callback) == object_died;
+}
+
 static void
 flag_free (PyObject *capsule)
 {

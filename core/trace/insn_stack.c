@@ -20,7 +20,7 @@ gm_insn_nop (GmRecorder *r, const GmInsn *i)
 void
 gm_insn_pop_top (GmRecorder *r, const GmInsn *i)
 {
-  gm_dropped (r, gm_pop (r));
+  gm_pop (r);
 }
 
 void
@@ -90,22 +90,17 @@ gm_insn_load_fast_clear (GmRecorder *r, const GmInsn *i)
 void
 gm_insn_store_fast (GmRecorder *r, const GmInsn *i)
 {
-  const GmTracker *t = gm_pop (r), *old = gm_local (r, i->arg);
-  if (old != t) /* a resume function may be the last to hold it */
-    gm_dropped (r, old);
+  const GmTracker *t = gm_pop (r);
   gm_local_set (r, i->arg, t == &gm_tracker_unbound ? NULL : t);
 }
 
 void
 gm_insn_delete_fast (GmRecorder *r, const GmInsn *i)
 {
-  const GmTracker *old = gm_local (r, i->arg);
-  if (old == NULL) {
+  if (gm_local (r, i->arg) == NULL)
     raise_unbound (r, i->arg);
-    return;
-  }
-  gm_dropped (r, old);
-  gm_local_set (r, i->arg, NULL);
+  else
+    gm_local_set (r, i->arg, NULL);
 }
 
 /* -- Cells ----------------------------------------------------------------- */

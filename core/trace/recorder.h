@@ -121,6 +121,8 @@ struct GmRecorder {
   GArray *looks;      /* GmGraphLook */
   GPtrArray *refs;    /* PyObject: everything that must live as long as the recorder */
   size_t kept_bytes;  /* of the strings among them */
+  GArray *mortals;    /* see lifetime.c; NULL: there are none */
+  GPtrArray *own;     /* PyObject, borrowed: arguments of a part that nothing else refers to */
   /* see class_made.c: NULL until needed; nothing refers to what a rollback leaves in them */
   GHashTable *made;        /* PyTypeObject -> GmTracker */
   GHashTable *stand_ins;   /* PyObject -> GmTracker */
@@ -187,9 +189,9 @@ PyObject *gm_record_take (GmRecorder *r, PyObject *o);
 int gm_record_line (const GmRecorder *r);
 const char *gm_record_stack (GmRecorder *r); /* "  file:line in function\n" for each frame, outermost first; in the arena */
 const char *gm_record_place (GmRecorder *r, const GmFrame *f, uint32_t pc); /* the same of a frame that goes on at pc */
+bool gm_frame_is_ours (const GmFrame *f); /* of the package's own Python code */
 const char *gm_record_where (GmRecorder *r); /* "train.py:12", in the graph's arena */
 
-bool gm_frame_is_ours (const GmFrame *f); /* of the package's own Python code */
 void gm_push (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_pop (GmRecorder *r);
 const GmTracker *gm_peek (GmRecorder *r, uint32_t from_top); /* 1 = top */

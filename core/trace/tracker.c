@@ -381,54 +381,6 @@ gm_same_or_equal (GmRecorder *r, const GmTracker *a, const GmTracker *b)
   return gm_truth (r, gm_compare (r, Py_EQ, a, b)) && !r->stop;
 }
 
-#define MAX_HELD 1000 /* of what a dropped object holds, this much is looked at */
-
-static int visit_held (PyObject *o, void *n);
-
-/* Does the user's code run when it dies?  A generator that has not ended runs the ends of its blocks.  Containers and
- * iterators of Python's own may be the last to hold such a thing. */
-static bool
-has_finalizer (PyObject *o, uint32_t *n)
-{
-  PyTypeObject *type = Py_TYPE (o);
-  if (++*n > MAX_HELD)
-    return false;
-  if (PyGen_CheckExact (o)) {
-    PyObject *frame = PyObject_GetAttrString (o, "gi_frame");
-    bool ended = frame == Py_None;
-    if (frame == NULL)
-      PyErr_Clear ();
-    Py_XDECREF (frame);
-    return !ended;
-  }
-  bool holds = PyList_CheckExact (o) || PyTuple_CheckExact (o) || PyDict_CheckExact (o) || PyAnySet_CheckExact (o)
-               || ((type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && type->tp_iternext);
-  if (holds && type->tp_traverse)
-    return type->tp_traverse (o, visit_held, n) != 0;
-  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && (type->tp_finalize || type->tp_del);
-}
-
-static int
-visit_held (PyObject *o, void *n)
-{
-  return !PyType_Check (o) && has_finalizer (o, n);
-}
-
-void
-gm_dropped_object (GmRecorder *r, PyObject *old)
-{
-  uint32_t n = 0;
-  if (has_finalizer (old, &n))
-    gm_record_break (r, GM_BREAK_SIDE_EFFECT, "letting go of an object with a finalizer");
-}
-
-void
-gm_dropped (GmRecorder *r, const GmTracker *old)
-{
-  if (old && old->real)
-    gm_dropped_object (r, old->real);
-}
-
 bool
 gm_contents_still (GmRecorder *r, const GmTracker *t, const GmTracker *contents)
 {

@@ -141,7 +141,7 @@ gm_tracker_copy (const GmTracker **to, const GmTracker *const *from, uint32_t n)
 const GmTracker *gm_contents (GmRecorder *r, const GmTracker *const *items, uint32_t n);
 const GmTracker *gm_contents_of (GmRecorder *r, const GmTracker *t);
 void gm_contents_set (GmRecorder *r, const GmTracker *t, const GmTracker *contents);
-/* A container that exists lets go of a value: a break if that could run the user's __del__, as it is replayed later. */
+/* A container that exists lets go of a value: a break if the program could tell that it dies (see lifetime.c), as the change is replayed later. */
 void gm_dropped (GmRecorder *r, const GmTracker *old);
 void gm_dropped_object (GmRecorder *r, PyObject *old);
 /* False, with a break, if the user's code that ran since `contents` were read has changed them. */
