@@ -335,7 +335,7 @@ gm_target_call (const GmTarget *target, PyObject *const *locals, GmTail *tail, G
 static PyObject *
 call_compiled (GmCompiled *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-  if (G_UNLIKELY (gm_control_is_plain ()))
+  if (G_UNLIKELY (gm_control_is_plain () || gm_hook_is_traced ((PyCodeObject *) self->func->func_code)))
     return call_plain (self, args, nargsf, kwnames);
   GmCodeCache *cache = cache_of (self);
   if (!cache)

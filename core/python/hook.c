@@ -32,10 +32,10 @@
 
 #define FRAME_FUNC(f) ((f)->f_func)
 
-static bool
-is_traced (PyThreadState *ts)
+bool
+gm_hook_is_traced (const PyCodeObject *code)
 {
-  return ts->cframe->use_tracing;
+  return _PyThreadState_GET ()->cframe->use_tracing;
 }
 
 /* Whoever called the hook pops the frame; its objects go now. */
@@ -51,13 +51,22 @@ frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
 #define FRAME_FUNC(f) ((PyFunctionObject *) (f)->f_funcobj)
 
 static bool
-is_traced (PyThreadState *ts)
+any_tool (const uint8_t *tools, size_t n)
 {
-  const _Py_GlobalMonitors *monitors = &ts->interp->monitors;
   uint8_t any = 0;
-  for (size_t i = 0; i < G_N_ELEMENTS (monitors->tools); i++)
-    any |= monitors->tools[i];
+  for (size_t i = 0; i < n; i++)
+    any |= tools[i];
   return any;
+}
+
+bool
+gm_hook_is_traced (const PyCodeObject *code)
+{
+  const _Py_GlobalMonitors *all = &PyInterpreterState_Get ()->monitors;
+  if (G_UNLIKELY (any_tool (all->tools, G_N_ELEMENTS (all->tools))))
+    return true;
+  const _Py_LocalMonitors *own = code && code->_co_monitoring ? &code->_co_monitoring->local_monitors : NULL;
+  return G_UNLIKELY (own != NULL) && any_tool (own->tools, G_N_ELEMENTS (own->tools));
 }
 
 /* A frame that has not run: nothing but its references and its place on the thread's stack. */
@@ -242,7 +251,7 @@ static GmCodeCache *
 candidate (PyThreadState *ts, struct _PyInterpreterFrame *f)
 {
   PyCodeObject *code = FRAME_CODE (f);
-  if (f->owner != FRAME_OWNED_BY_THREAD || f->f_locals || is_traced (ts))
+  if (f->owner != FRAME_OWNED_BY_THREAD || f->f_locals || gm_hook_is_traced (code))
     return NULL;
   GmCodeCache *cache = gm_code_cache_get (code);
   if (!cache) {

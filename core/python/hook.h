@@ -49,6 +49,9 @@ bool gm_hook_all (void);
 
 /* Whether this thread's stack ends soon: whoever would go on with C frames leaves the work to plain frames, which take none of it. */
 bool gm_hook_stack_is_low (void);
+/* True if a tracer or a profiler of this thread, or since 3.12 a tool of sys.monitoring, sees the frames of `code` (NULL: of any code): what it
+ * sees must be the program's own code. */
+bool gm_hook_is_traced (const PyCodeObject *code);
 
 /* Frames of this code object run as they are. */
 void gm_hook_skip (PyCodeObject *code);

@@ -35,7 +35,8 @@ gm_continuation_new (const GmBreakPoint *point, PyObject *globals, const char **
   for (uint32_t i = 0; i < point->n_frames; i++) {
     const GmBreakFrame *f = &point->frames[i];
     static const GmPointKind kinds[] = {
-      [GM_RESUME_AFTER] = GM_POINT_STEP, [GM_RESUME_AT] = GM_POINT_REST, [GM_RESUME_SPAN] = GM_POINT_SPAN, [GM_RESUME_LEAVE] = GM_POINT_LEAVE
+      [GM_RESUME_AFTER] = GM_POINT_STEP, [GM_RESUME_AT] = GM_POINT_REST,     [GM_RESUME_PLAIN] = GM_POINT_REST,
+      [GM_RESUME_SPAN] = GM_POINT_SPAN,  [GM_RESUME_LEAVE] = GM_POINT_LEAVE,
     };
     GmPointKind kind = i > 0 ? GM_POINT_CALL : kinds[point->mode];
     Part *p = &c->parts[i];
@@ -43,6 +44,7 @@ gm_continuation_new (const GmBreakPoint *point, PyObject *globals, const char **
     p->plain = !p->point && *why && (kind == GM_POINT_SPAN || kind == GM_POINT_LEAVE); /* then all that is left */
     if (p->plain)
       p->point = gm_resume_point_get (f, GM_POINT_REST, why);
+    p->plain |= point->mode == GM_RESUME_PLAIN;
     if (!p->point) {
       gm_continuation_free (c);
       return NULL;
@@ -144,7 +146,9 @@ run_tail_once (const GmConfig *config, GmTail *now, GmTail *next)
     return run_part (now->entry, now->entry->rest->n - 1, now->globals, now->args, next);
   PyObject *const *locals = &PyTuple_GET_ITEM (now->args, now->first);
   PyObject *f = NULL, *result = NULL;
-  GmCallEnd end = { now->plain || gm_hook_stack_is_low () ? GM_CALL_PLAIN : GM_CALL_DONE }; /* plain frames take none of it */
+  /* plain frames take none of the stack; a tracer may have been started by the part before */
+  bool plain = now->plain || gm_hook_stack_is_low () || gm_hook_is_traced (NULL);
+  GmCallEnd end = { plain ? GM_CALL_PLAIN : GM_CALL_DONE };
   if (end.kind == GM_CALL_DONE) { /* the function stands for its globals and its closure, and is never run */
     f = function_of (now->point->original->co, now->globals, now->closure);
     if (!f)

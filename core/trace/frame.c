@@ -143,6 +143,10 @@ gm_frame_enter (GmRecorder *r, const GmTracker *func, const GmCallArgs *args, Gm
   const GmCode *code = gm_function_code (r, func, &globals, &builtins);
   if (code == NULL)
     return false;
+  if (gm_function_starts_tracer (globals)) {
+    gm_record_break (r, GM_BREAK_TRACER, PyUnicode_AsUTF8 (code->code->co_qualname));
+    return false;
+  }
   if (gm_function_left_alone (code->code, globals)) {
     gm_record_break (r, GM_BREAK_LEFT_TO_PYTHON, PyUnicode_AsUTF8 (code->code->co_qualname));
     return false;

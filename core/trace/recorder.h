@@ -205,6 +205,8 @@ const GmCode *gm_function_code (GmRecorder *r, const GmTracker *t, PyObject **gl
 
 /* A function of the library that is called as a whole, never inlined. */
 bool gm_function_left_alone (PyCodeObject *code, PyObject *globals);
+/* A function with these globals is a debugger's. */
+bool gm_function_starts_tracer (PyObject *globals);
 
 /* -- frame.c --------------------------------------------------------------- */
 /* Binds and enters a function tracker's code; the loop goes on inside.  False after a break. */

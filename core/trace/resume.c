@@ -315,6 +315,14 @@ resume_at_line (GmRecorder *r, GmResumeMode mode, GmRecording *rec)
   return done;
 }
 
+/* A tracer sees the frames that are there when it starts: from the line on that calls it, the whole function is in one frame of Python's. */
+static bool
+resume_plain (GmRecorder *r, GmRecording *rec)
+{
+  const GmMark line = r->lines[0];
+  return line.frame && gm_resume_at (r, &line, GM_RESUME_PLAIN, rec);
+}
+
 void
 gm_resume_after_break (GmRecorder *r, GmRecording *rec)
 {
@@ -322,9 +330,10 @@ gm_resume_after_break (GmRecorder *r, GmRecording *rec)
   if (is_final (why->id) || !r->marked)
     return;
   bool leave = why->id == GM_BREAK_TRY_BLOCK; /* what comes after it in the block would only break again */
+  bool traced = why->id == GM_BREAK_TRACER;
   GmMark mark = r->mark;
-  bool done = !leave && gm_resume_at (r, &mark, GM_RESUME_AFTER, rec);
-  done = done || resume_at_line (r, leave ? GM_RESUME_LEAVE : GM_RESUME_SPAN, rec);
+  bool done = traced ? resume_plain (r, rec) : !leave && gm_resume_at (r, &mark, GM_RESUME_AFTER, rec);
+  done = done || (!traced && resume_at_line (r, leave ? GM_RESUME_LEAVE : GM_RESUME_SPAN, rec));
   if (done)
     rec->broke = why;
   else

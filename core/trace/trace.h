@@ -371,6 +371,7 @@ typedef struct {
 typedef enum {
   GM_RESUME_AFTER, /* Python executes the instruction, a resume function goes on after it */
   GM_RESUME_AT,    /* a resume function starts with the instruction (GM_STRESS=break) */
+  GM_RESUME_PLAIN, /* the same, and all that is left of the function runs as plain Python in one frame; there is no other frame */
   GM_RESUME_SPAN,  /* Python executes the stretch that begins with it, see span.h; a resume function goes on after that */
   GM_RESUME_LEAVE, /* the same, and the stretch reaches beyond all handlers of the user's */
 } GmResumeMode;

@@ -273,6 +273,18 @@ call_exc_info (GmRecorder *r, const char *name, const GmCallArgs *args)
   return strcmp (name, "exception") == 0 ? items[1] : gm_tuple_new (r, items, 3);
 }
 
+/* True if tracers and debuggers start by a function of C. */
+static bool
+starts_tracer (PyObject *fn, const char *name)
+{
+  static const char *const names[] = { "breakpoint", "breakpointhook", "settrace", "setprofile" };
+  const char *module = module_of (fn);
+  for (size_t i = 0; i < G_N_ELEMENTS (names); i++)
+    if (strcmp (name, names[i]) == 0)
+      return strcmp (module, "sys") == 0 || strcmp (module, "builtins") == 0;
+  return false;
+}
+
 static const GmTracker *
 call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -281,6 +293,8 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   const char *name = PyCFunction_Check (fn) ? ((PyCFunctionObject *) fn)->m_ml->ml_name
                      : descriptor           ? PyUnicode_AsUTF8 (((PyDescrObject *) fn)->d_name)
                                             : Py_TYPE (fn)->tp_name;
+  if (starts_tracer (fn, name))
+    return gm_record_break (r, GM_BREAK_TRACER, name);
   if ((v = gm_control_call (r, fn, args)) != NULL || (v = gm_body_call (r, fn, args)) != NULL)
     return v;
   if ((v = gm_random_c_call (r, fn, args)) != NULL)

@@ -90,6 +90,14 @@ gm_function_left_alone (PyCodeObject *code, PyObject *globals)
   return false;
 }
 
+bool
+gm_function_starts_tracer (PyObject *globals)
+{
+  PyObject *module = PyDict_GetItemString (globals, "__name__");
+  return module && PyUnicode_Check (module)
+         && (PyUnicode_CompareWithASCIIString (module, "pdb") == 0 || PyUnicode_CompareWithASCIIString (module, "bdb") == 0);
+}
+
 const GmCode *
 gm_function_code (GmRecorder *r, const GmTracker *t, PyObject **globals, PyObject **builtins)
 {

@@ -275,6 +275,7 @@ PROGRAMS = {
     "ATTRIBUTE_HOOK": (lambda x, h: x + h.a, X, Hooked()),
     "OPERATOR": lambda x: x + (Plain() + 1),
     "UNARY": lambda x: x + (-Plain()),
+    "TRACER": lambda x: sys.setprofile(None) or x,
     "SUBSCRIPT": lambda x: x + [1][1.5],
     "SUBSCRIPT_STORE": store_in_an_object,
     "CONTAINS": lambda x: x in "abc",
