@@ -189,6 +189,7 @@ gm_code_cache_free (GmCodeCache *cache)
   if (!cache->point)
     gm_code_free (cache->decoded);
   g_array_free (cache->breaks, TRUE);
+  Py_XDECREF (cache->shown);
   gm_profile_free (cache->profile);
   g_clear_pointer (&cache->instances, g_ptr_array_unref);
   g_clear_pointer (&cache->hook_programs, g_ptr_array_unref);

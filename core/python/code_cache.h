@@ -101,6 +101,7 @@ typedef struct GmCodeCache {
   uint64_t unknown; /* of a resume function: see GmRecordRequest */
   bool limit_warned;
   bool called;            /* while the stance was eager_then_compile */
+  PyCodeObject *shown;     /* of a resume function's code: the same, with the arguments of the original; owned, or NULL */
   bool whole;              /* allow_in_graph: it is called, never recorded through */
   uint8_t hook_all;        /* the same while every function is captured */
   uint8_t counted;         /* see counters.c: what was counted of it ... */

@@ -22,10 +22,13 @@
 
 /* -- Frames by version --------------------------------------------------------------------------------------------- */
 
+/* Of a frame that has not run; FRAME_SET_CODE takes the reference. */
 #if PY_VERSION_HEX >= 0x030d0000
 #define FRAME_CODE(f) ((PyCodeObject *) (f)->f_executable)
+#define FRAME_SET_CODE(f, code) ((f)->f_executable = (code), (f)->instr_ptr = _PyCode_CODE (FRAME_CODE (f)))
 #else
 #define FRAME_CODE(f) ((f)->f_code)
+#define FRAME_SET_CODE(f, code) ((f)->f_code = (PyCodeObject *) (code), (f)->prev_instr = _PyCode_CODE (FRAME_CODE (f)) - 1)
 #endif
 
 #if PY_VERSION_HEX < 0x030c0000
@@ -246,6 +249,20 @@ release (void)
   }
 }
 
+/* A resume function is called with more than the original's arguments; its frame shows the original's, to whoever asks for them by its code. */
+static void
+show_arguments (struct _PyInterpreterFrame *f, PyCodeObject *code)
+{
+  const GmCodeCache *cache = gm_code_cache_get (code);
+  PyCodeObject *shown = cache ? cache->shown : NULL;
+  if (!cache)
+    PyErr_Clear ();
+  if (!shown)
+    return;
+  FRAME_SET_CODE (f, Py_NewRef (shown));
+  Py_DECREF (code);
+}
+
 /* The cache of the frame's code if it is to be captured, else NULL. */
 static GmCodeCache *
 candidate (PyThreadState *ts, struct _PyInterpreterFrame *f)
@@ -342,6 +359,7 @@ evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
   if (FRAME_CODE (f) == thread.pass && !gm_hook_suspended && !throwflag) {
     thread.pass = NULL;
     release ();
+    show_arguments (f, FRAME_CODE (f));
     return run_frame (ts, f, 0);
   }
   if (config && !gm_hook_suspended && gm_code_is_whole (FRAME_CODE (f)))
@@ -418,13 +436,15 @@ gm_hook_release (PyObject *tuple, uint32_t first, uint32_t n)
 }
 
 void
-gm_hook_skip (PyCodeObject *code)
+gm_hook_skip (PyCodeObject *code, PyCodeObject *shown)
 {
   GmCodeCache *cache = gm_code_cache_get (code);
-  if (cache)
-    cache->hook = cache->hook_all = HOOK_SKIP;
-  else
+  if (!cache) {
     PyErr_Clear ();
+    return;
+  }
+  cache->hook = cache->hook_all = HOOK_SKIP;
+  cache->shown = (PyCodeObject *) Py_XNewRef (shown);
 }
 
 void

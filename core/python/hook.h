@@ -53,8 +53,8 @@ bool gm_hook_stack_is_low (void);
  * sees must be the program's own code. */
 bool gm_hook_is_traced (const PyCodeObject *code);
 
-/* Frames of this code object run as they are. */
-void gm_hook_skip (PyCodeObject *code);
+/* Frames of this code object run as they are.  shown: the code that they have then, of the same variables and instructions, or NULL: itself. */
+void gm_hook_skip (PyCodeObject *code, PyCodeObject *shown);
 
 /* gramme.nn.Module (borrowed; it lives as long as the process): calls that take one may be captured. */
 void gm_hook_set_module (PyObject *type);

@@ -698,8 +698,20 @@ put_prefix (Writer *w, uint32_t n_free)
   return put_return (w, 1);
 }
 
+/* True if the variables begin with the original's arguments, all bound and none a cell. */
+static bool
+has_arguments (const Writer *w)
+{
+  const GmRecordStart *at = &w->point->at;
+  bool all = at->n_locals >= w->code->n_args;
+  for (uint32_t i = 0; i < w->code->n_args && all; i++)
+    all = at->locals[i] == i && !gm_is_cell_slot (&w->code->slots[i]);
+  return all;
+}
+
+/* The code, and in *shown the same with the original's arguments, which is what a frame shows, or NULL. */
 static PyCodeObject *
-new_code (Writer *w, PyObject *varnames, PyObject *freenames)
+new_code (Writer *w, PyObject *varnames, PyObject *freenames, PyCodeObject **shown)
 {
   PyCodeObject *co = w->o->co, *made = NULL;
   PyObject *none = PyTuple_New (0), *consts = PyList_AsTuple (w->consts);
@@ -715,6 +727,11 @@ new_code (Writer *w, PyObject *varnames, PyObject *freenames)
     made = GM_CODE_NEW ((int) w->point->n_args, 0, 0, (int) PyTuple_GET_SIZE (varnames), stack, flags, bytes, none, co->co_names,
                         varnames, freenames, none, co->co_filename, co->co_name, co->co_qualname, co->co_firstlineno, lines,
                         handlers);
+  if (made && has_arguments (w))
+    *shown = GM_CODE_NEW (co->co_argcount, co->co_posonlyargcount, co->co_kwonlyargcount, (int) PyTuple_GET_SIZE (varnames), stack,
+                          flags | (co->co_flags & (CO_VARARGS | CO_VARKEYWORDS)), bytes, none, co->co_names, varnames, freenames, none,
+                          co->co_filename, co->co_name, co->co_qualname, co->co_firstlineno, lines, handlers);
+  gm_assemble_consts (*shown, consts);
   gm_assemble_consts (made, consts);
   Py_XDECREF (none);
   Py_XDECREF (consts);
@@ -733,6 +750,7 @@ gm_resume_code (GmResumePoint *point)
   Writer w = { .code = o->code, .o = o, .point = point, .out = g_array_new (FALSE, FALSE, sizeof (GmRaw)),
                .catches = g_array_new (FALSE, FALSE, sizeof (Catch)) };
   PyObject *varnames = NULL, *freenames = NULL;
+  PyCodeObject *shown = NULL;
   find_suffix (&w);
   w.consts = w.whole ? PySequence_List (o->co->co_consts) : PyList_New (0);
   w.slot = g_new (uint32_t, o->code->n_slots + 1);
@@ -742,10 +760,11 @@ gm_resume_code (GmResumePoint *point)
     bool ok = put_original (&w);
     for (uint32_t i = 0; point->exits && i < point->exits->len && ok; i++)
       ok = put_exit (&w, i);
-    point->code = ok ? new_code (&w, varnames, freenames) : NULL;
+    point->code = ok ? new_code (&w, varnames, freenames, &shown) : NULL;
   }
   if (point->code)
-    gm_hook_skip (point->code);
+    gm_hook_skip (point->code, shown);
+  Py_XDECREF (shown);
   Py_XDECREF (varnames);
   Py_XDECREF (freenames);
   Py_XDECREF (w.consts);

@@ -4,7 +4,7 @@
 #include "core/trace/break.h"
 
 const GmBreakRow gm_breaks[GM_N_BREAKS] = {
-  [GM_BREAK_NONE] = { "NONE", "", "" },
-#define BREAK(ID, message, hint) [GM_BREAK_##ID] = { #ID, message, hint },
+  [GM_BREAK_NONE] = { "NONE", "", "", false },
+#define BREAK(ID, ...) [GM_BREAK_##ID] = { #ID, __VA_ARGS__ },
 #include "core/breaks.def"
 };

@@ -5,11 +5,12 @@
 #ifndef GM_TRACE_BREAK_H
 #define GM_TRACE_BREAK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef enum {
   GM_BREAK_NONE = 0,
-#define BREAK(ID, message, hint) GM_BREAK_##ID,
+#define BREAK(ID, ...) GM_BREAK_##ID,
 #include "core/breaks.def"
   GM_N_BREAKS,
 } GmBreak;
@@ -18,6 +19,7 @@ typedef struct {
   const char *id;      /* "DATA_DEPENDENT_BRANCH" */
   const char *message; /* a printf format whose arguments are all strings */
   const char *hint;
+  bool shows_frames; /* the step raises, or starts what looks at frames: all of their variables are wanted */
 } GmBreakRow;
 extern const GmBreakRow gm_breaks[GM_N_BREAKS];
 

@@ -87,20 +87,34 @@ gm_insn_load_fast_clear (GmRecorder *r, const GmInsn *i)
   gm_local_set (r, i->arg, NULL);
 }
 
+/* An object that the part was given and has not looked at goes: another call may have there one of a class with a finalizer.  Of C's classes
+ * nothing is said: a variable that goes through iterators of many kinds would need a recording for each. */
+static void
+guard_dropped (GmRecorder *r, const GmTracker *old)
+{
+  bool given = r->request->start && old && old->kind == &gm_kind_lazy && old->source && old->source->kind == GM_SOURCE_LOCAL;
+  if (given && (Py_TYPE (old->real)->tp_flags & Py_TPFLAGS_HEAPTYPE))
+    gm_guard (r, TYPE, old->source, .obj = (PyObject *) Py_TYPE (old->real));
+}
+
 void
 gm_insn_store_fast (GmRecorder *r, const GmInsn *i)
 {
   const GmTracker *t = gm_pop (r);
+  guard_dropped (r, gm_local (r, i->arg));
   gm_local_set (r, i->arg, t == &gm_tracker_unbound ? NULL : t);
 }
 
 void
 gm_insn_delete_fast (GmRecorder *r, const GmInsn *i)
 {
-  if (gm_local (r, i->arg) == NULL)
+  const GmTracker *old = gm_local (r, i->arg);
+  if (old == NULL) {
     raise_unbound (r, i->arg);
-  else
-    gm_local_set (r, i->arg, NULL);
+    return;
+  }
+  guard_dropped (r, old);
+  gm_local_set (r, i->arg, NULL);
 }
 
 /* -- Cells ----------------------------------------------------------------- */

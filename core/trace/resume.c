@@ -10,7 +10,8 @@
  * A frame of the user's keeps all variables that are bound, as in plain Python, whether or not the
  * code reads them again: a debugger, a traceback or a function that is called finds them by name.
  * Of a frame that cannot be left so, of one with very many variables and of the package's own frames
- * the live ones are kept.
+ * the live ones are kept.  A dead tensor with a history would cost time in each backward: it is kept
+ * where the step that breaks raises, or a function that is inlined looks at frames.
  * Invariant: a value of the package's own frames that is dead at the break is neither an output of
  * the graph nor in the tuple.
  * Rejected: recording once more from the start up to the break; it cost time for each break.
@@ -107,19 +108,42 @@ finds_no_name (GmRecorder *r, const GmFrame *f, uint32_t insn)
  * their square. */
 #define MAX_KEPT_VARIABLES 250
 
-/* The slots of the bound variables: all, as also of a frame that called one which looks at its
- * callers, or those that are live or held. */
-static uint32_t
-bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, bool all, uint32_t *locals)
+/* Which dead variables a break keeps: none, those that cost nothing in the backward, or all. */
+typedef enum { KEEP_LIVE, KEEP_CHEAP, KEEP_ALL } Keep;
+
+/* A tensor with a history that the region makes, or a new object that leads to one.  As an output of the graph it would take part in
+ * each backward. */
+static bool
+has_history (GmRecorder *r, const GmTracker *t, int nesting)
 {
+  if (t == NULL || t->source || t->real)
+    return false;
+  if (t->kind == &gm_kind_tensor)
+    return gm_graph_meta (r->graph, (GmValueId) gm_contents_of (r, t)->number)->requires_grad;
+  bool any = false;
+  for (uint32_t i = 0; i < t->n && nesting > 0 && !any; i++)
+    any = has_history (r, t->items[i], nesting - 1);
+  uint32_t n = t->id != GM_NO_OBJECT && nesting > 0 ? g_array_index (r->heap.objects, GmHeapObject, t->id).n : 0;
+  for (uint32_t k = 0; k < n && !any; k++)
+    any = has_history (r, gm_heap_load (&r->heap, t->id, k), nesting - 1);
+  return any;
+}
+
+/* The slots of the bound variables that are live, held or kept. */
+static uint32_t
+bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Keep keep, uint32_t *locals)
+{
+  enum { NESTING = 4 };
   const GmCode *code = f->code;
   const GmLiveness *live = gm_liveness_get (code);
-  all = (all && code->n_slots <= MAX_KEPT_VARIABLES && !gm_frame_is_ours (f))
-        || (f == r->frame ? finds_no_name (r, f, insn) : gm_liveness_sees_frame (r->frame->code));
+  bool all = f == r->frame ? finds_no_name (r, f, insn) : gm_liveness_sees_frame (r->frame->code);
+  if (code->n_slots > MAX_KEPT_VARIABLES || gm_frame_is_ours (f))
+    keep = KEEP_LIVE;
   uint32_t n = 0;
   for (uint32_t s = 0; s < code->n_slots; s++) {
     const GmTracker *t = gm_heap_load (&r->heap, f->id, s);
     bool held = t && (all || is_seen_to_die (t) || is_operand (r, f, depth, t));
+    held = held || keep == KEEP_ALL || (keep == KEEP_CHEAP && !has_history (r, t, NESTING));
     if (t == NULL || t == &gm_tracker_null || (!gm_liveness_live (live, insn, s) && !held)
         || (gm_is_cell_slot (&code->slots[s]) && (cell_in (r, f, s) || !gm_liveness_live (live, insn, s))))
       continue;
@@ -148,9 +172,9 @@ unbound_method (GmRecorder *r, const GmInsn *i, uint32_t entries_above, const Gm
   return found && Py_IS_TYPE (found, &PyMethodDescr_Type) ? gm_tracker (r, .kind = &gm_kind_builtin, .real = found) : NULL;
 }
 
-/* Appends the frame's values, with `all` those of dead variables, too; false if the frame cannot be left and taken up at `insn`. */
+/* Appends the frame's values; false if the frame cannot be left and taken up at `insn`. */
 static bool
-frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, bool all, GPtrArray *values,
+frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Keep keep, GPtrArray *values,
              GmBreakFrame *out)
 {
   const GmCode *code = f->code;
@@ -164,7 +188,7 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, boo
   *out = (GmBreakFrame){
     .code = code, .globals = f->globals, .insn = insn, .depth = depth, .locals = locals
   };
-  out->n_locals = bound_locals (r, f, insn, depth, all, locals);
+  out->n_locals = bound_locals (r, f, insn, depth, keep, locals);
   for (uint32_t i = 0; i < out->n_locals; i++)
     g_ptr_array_add (values, (gpointer) gm_heap_load (&r->heap, f->id, locals[i]));
   for (uint32_t k = 0; k < depth; k++) {
@@ -204,9 +228,9 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, boo
   return r->stop == NULL;
 }
 
-/* All frames from the current one to the root; NULL if one of them cannot be taken up.  all: as for frame_state. */
+/* All frames from the current one to the root; NULL if one of them cannot be taken up. */
 static GmBreakPoint *
-describe (GmRecorder *r, GmResumeMode mode, bool all, GPtrArray *values)
+describe (GmRecorder *r, GmResumeMode mode, Keep keep, GPtrArray *values)
 {
   GmBreakPoint *point = gm_arena_new0 (r->arena, GmBreakPoint);
   GmBreakFrame *frames = gm_arena_newn (r->arena, GmBreakFrame, r->frame->level + 1);
@@ -221,7 +245,7 @@ describe (GmRecorder *r, GmResumeMode mode, bool all, GPtrArray *values)
     if (f->generator)
       return NULL;
     GmBreakFrame *out = &frames[point->n_frames++];
-    if (!frame_state (r, f, insn, depth, all, values, out))
+    if (!frame_state (r, f, insn, depth, keep, values, out))
       return NULL;
     if (f->parent == NULL)
       break;
@@ -254,16 +278,15 @@ is_of_use (const GmRecorder *r, const GmBreakPoint *point)
   return exits->len > 0;
 }
 
-/* all: with the dead variables, which may hold what cannot be built. */
 static bool
-resume_with (GmRecorder *r, const GmMark *mark, GmResumeMode mode, bool all, GmRecording *rec)
+resume_with (GmRecorder *r, const GmMark *mark, GmResumeMode mode, Keep keep, GmRecording *rec)
 {
   gm_record_rollback (r, mark);
   r->stop = NULL;
   r->pending = NULL;
   r->nesting = 0;
   g_autoptr (GPtrArray) values = g_ptr_array_new ();
-  GmBreakPoint *point = describe (r, mode, all, values);
+  GmBreakPoint *point = describe (r, mode, keep, values);
   if (point == NULL || !is_of_use (r, point))
     return false;
   const GmTracker *whole = gm_tuple_new (r, (const GmTracker *const *) values->pdata, values->len);
@@ -278,10 +301,27 @@ resume_with (GmRecorder *r, const GmMark *mark, GmResumeMode mode, bool all, GmR
   return true;
 }
 
+static bool
+is_looked_at (const GmRecorder *r)
+{
+  bool looked_at = false;
+  for (const GmFrame *f = r->frame; f && !looked_at; f = f->parent)
+    looked_at = gm_liveness_sees_frame (f->code);
+  return looked_at;
+}
+
+/* why: the break, or NULL.  Dead variables may hold what cannot be built: then without them. */
+static bool
+resume_for (GmRecorder *r, const GmMark *mark, GmResumeMode mode, const GmBreakInfo *why, GmRecording *rec)
+{
+  bool shown = why && (gm_breaks[why->id].shows_frames || is_looked_at (r));
+  return resume_with (r, mark, mode, shown ? KEEP_ALL : KEEP_CHEAP, rec) || resume_with (r, mark, mode, KEEP_LIVE, rec);
+}
+
 bool
 gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording *rec)
 {
-  return resume_with (r, mark, mode, true, rec) || resume_with (r, mark, mode, false, rec);
+  return resume_for (r, mark, mode, NULL, rec);
 }
 
 /* Reasons that going on after the instruction would only meet again, or that are our own faults. */
@@ -295,7 +335,7 @@ is_final (GmBreak id)
 
 /* Where the lines of the frames and of the root begin that have been reached, the newest first. */
 static bool
-resume_at_line (GmRecorder *r, GmResumeMode mode, GmRecording *rec)
+resume_at_line (GmRecorder *r, GmResumeMode mode, const GmBreakInfo *why, GmRecording *rec)
 {
   uint32_t newest = r->n_executed; /* there is no way back to what a rollback has undone */
   bool done = false;
@@ -304,23 +344,23 @@ resume_at_line (GmRecorder *r, GmResumeMode mode, GmRecording *rec)
     parent = f->parent;
     if (line.frame == f && line.n_executed <= newest) {
       newest = line.n_executed;
-      done = gm_resume_at (r, &line, mode, rec);
+      done = resume_for (r, &line, mode, why, rec);
     }
   }
   for (uint32_t k = 0; !done && k < MIN (r->n_statements, GM_N_STATEMENTS); k++) {
     const GmMark line = r->statements[(r->n_statements - 1 - k) % GM_N_STATEMENTS];
     if (line.n_executed < newest)
-      done = gm_resume_at (r, &line, mode, rec);
+      done = resume_for (r, &line, mode, why, rec);
   }
   return done;
 }
 
 /* A tracer sees the frames that are there when it starts: from the line on that calls it, the whole function is in one frame of Python's. */
 static bool
-resume_plain (GmRecorder *r, GmRecording *rec)
+resume_plain (GmRecorder *r, const GmBreakInfo *why, GmRecording *rec)
 {
   const GmMark line = r->lines[0];
-  return line.frame && gm_resume_at (r, &line, GM_RESUME_PLAIN, rec);
+  return line.frame && resume_for (r, &line, GM_RESUME_PLAIN, why, rec);
 }
 
 void
@@ -332,8 +372,8 @@ gm_resume_after_break (GmRecorder *r, GmRecording *rec)
   bool leave = why->id == GM_BREAK_TRY_BLOCK; /* what comes after it in the block would only break again */
   bool traced = why->id == GM_BREAK_TRACER;
   GmMark mark = r->mark;
-  bool done = traced ? resume_plain (r, rec) : !leave && gm_resume_at (r, &mark, GM_RESUME_AFTER, rec);
-  done = done || (!traced && resume_at_line (r, leave ? GM_RESUME_LEAVE : GM_RESUME_SPAN, rec));
+  bool done = traced ? resume_plain (r, why, rec) : !leave && resume_for (r, &mark, GM_RESUME_AFTER, why, rec);
+  done = done || (!traced && resume_at_line (r, leave ? GM_RESUME_LEAVE : GM_RESUME_SPAN, why, rec));
   if (done)
     rec->broke = why;
   else

@@ -338,6 +338,46 @@ def test_a_frame_that_outlives_its_call_holds_what_the_variables_were_at_its_end
         assert variables(frame) == []
 
 
+def with_arguments_of_all_kinds(x, k=2, *more, last=3, **named):
+    y = x * k
+    stop()
+    z = y + 1
+    raise KeyError(1)
+
+
+def test_a_frame_shows_the_arguments_of_the_original():
+    def arguments(fn):
+        with pytest.raises(KeyError) as caught:
+            fn(G.ones(1), 2, 5, last=4, other=6)
+        tb = caught.value.__traceback__
+        while tb.tb_next:
+            tb = tb.tb_next
+        code = tb.tb_frame.f_code
+        return str(inspect.getargvalues(tb.tb_frame)), inspect.formatargvalues(*inspect.getargvalues(tb.tb_frame)), code.co_argcount, code.co_kwonlyargcount
+
+    def plainly(text):
+        return sorted(text[0].replace(")", ",").split(",")), text[1:]
+
+    compiled = G.compile(with_arguments_of_all_kinds, backend="eager")
+    want = arguments(with_arguments_of_all_kinds)
+    assert [plainly(arguments(compiled)), plainly(arguments(compiled))] == [plainly(want), plainly(want)]
+
+
+def test_a_tensor_with_a_history_is_kept_where_the_step_raises_or_looks():
+    def root(x):
+        y = x * 2
+        z = y + 1
+        return evaluate("y.requires_grad"), z
+
+    compiled = G.compile(root, backend="eager")
+    x = G.ones(1, requires_grad=True)
+    for _ in range(2):
+        seen, z = compiled(x)
+        z.backward()
+        assert seen is True and x.grad.tolist() == [2.0]
+        x.grad = None
+
+
 def test_a_debugger_after_the_failure_finds_each_variable():
     compiled = G.compile(raised_in_a_callee_behind_breaks, backend="eager")
     out = io.StringIO()

@@ -252,6 +252,21 @@ def test_objects_that_stand_for_files_tables_and_callbacks_die_at_their_place(fn
     assert agree(lambda: fn, "eager")[1]
 
 
+def test_another_call_may_have_a_finalizer_where_this_one_has_none():
+    def root(x, make):
+        o = make()
+        y = x + 1
+        stop()
+        o = 1
+        log.append("c")
+        return y
+
+    compiled = G.compile(root, backend="eager")
+    for make in (Plain, Finalized, Plain, Finalized):
+        want = shown(lambda x: root(x, G.compiler.disable(make)))
+        assert shown(lambda x: compiled(x, G.compiler.disable(make))) == want
+
+
 def test_an_object_that_something_else_holds_costs_no_break():
     holder = Plain()
     holder.o = Plain()
