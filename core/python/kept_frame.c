@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kept_frame.c -- see kept_frame.h.
  *
- * In plain Python a function has one frame.  What keeps the frame object (a caught exception in a list, a debugger, a helper that looked its
- * caller up) finds in it what the variables are at any time, and what they were when the function has returned.  A function that is taken up
- * in its middle has several frames, one after the other.  So if the frame object of a part is kept, the rest runs as plain Python in one frame,
- * and that takes the object over: object and variables are one again.
- * Tracebacks refer to an instruction of the frame's code by its number.  Those of the object are found among what the collector knows, the
- * youngest first, and get the number that the same place of the source has in the new code.
+ * In plain Python a function has one frame.  What keeps the frame object (a caught exception in a
+ * list, a debugger, a helper that looked its caller up) finds in it what the variables are at any
+ * time, and what they were when the function has returned.  A function that is taken up in its
+ * middle has several frames, one after the other.  So if the frame object of a part is kept, the
+ * rest runs as plain Python in one frame, and that takes the object over: object and variables are
+ * one again. Tracebacks refer to an instruction of the frame's code by its number.  The tracebacks
+ * of the object are found among what the collector knows, the youngest first, and get the number
+ * that the same place of the source has in the new code.
  * Invariant: a frame that nothing keeps is never made an object here.
  */
 #include "core/python/cpython.h"
@@ -42,11 +44,12 @@ running (void)
 #endif
 }
 
-/* -- Asking ---------------------------------------------------------------------------------------------------------- */
+/* -- Asking ------------------------------------------------------------------------------------ */
 
 #if PY_VERSION_HEX < 0x030d0000
-/* Before 3.13 a frame has one dict of its variables, which locals () gives and exec writes to.  True if the program could tell that dict
- * from a new one: it holds it, or has put in it what is no variable. */
+/* Before 3.13 a frame has one dict of its variables, which locals () gives and exec writes to. 
+ * True if the program could tell that dict from a new one: it holds it, or has put in it what is no
+ * variable. */
 static bool
 has_lasting_names (struct _PyInterpreterFrame *f)
 {
@@ -80,7 +83,7 @@ ask (PyObject *module, PyObject *unused)
   return Py_NewRef (o && (names || Py_REFCNT (o) > 1) ? (PyObject *) o : Py_None);
 }
 
-/* -- Tracebacks ------------------------------------------------------------------------------------------------------ */
+/* -- Tracebacks -------------------------------------------------------------------------------- */
 
 typedef struct {
   int at[4]; /* line, column, their ends */
@@ -92,7 +95,8 @@ place_of (PyCodeObject *code, int offset, Place *p)
   return PyCode_Addr2Location (code, offset, &p->at[0], &p->at[1], &p->at[2], &p->at[3]) && p->at[0] >= 0;
 }
 
-/* The number of the instruction of `to` that stands where that of `from` does, or else in its line; -1: there is none. */
+/* The number of the instruction of `to` that stands where that of `from` does, or else in its line;
+ * -1: there is none. */
 static int
 same_place (PyCodeObject *from, int offset, PyCodeObject *to)
 {
@@ -114,7 +118,8 @@ same_place (PyCodeObject *from, int offset, PyCodeObject *to)
 static void
 move_traceback (PyTracebackObject *tb, PyCodeObject *from, PyCodeObject *to)
 {
-  PyObject *line = PyObject_GetAttrString ((PyObject *) tb, "tb_lineno"); /* it may still be to be found by the old code */
+  /* The line may not have been asked for: then the old code knows it. */
+  PyObject *line = PyObject_GetAttrString ((PyObject *) tb, "tb_lineno");
   int at = same_place (from, tb->tb_lasti, to);
   if (line)
     tb->tb_lineno = (int) PyLong_AsLong (line);
@@ -124,7 +129,8 @@ move_traceback (PyTracebackObject *tb, PyCodeObject *from, PyCodeObject *to)
     tb->tb_lasti = at;
 }
 
-/* How many of the objects of a generation, or of all (-1), are tracebacks of the frame: each gets its place in `to`. */
+/* How many of the objects of a generation, or of all (-1), are tracebacks of the frame: each gets
+ * its place in `to`. */
 static Py_ssize_t
 move_tracebacks (PyFrameObject *o, int generation, PyCodeObject *from, PyCodeObject *to)
 {
@@ -147,7 +153,7 @@ move_tracebacks (PyFrameObject *o, int generation, PyCodeObject *from, PyCodeObj
   return n;
 }
 
-/* -- Adopting -------------------------------------------------------------------------------------------------------- */
+/* -- Adopting ---------------------------------------------------------------------------------- */
 
 /* What a frame that has returned holds, which its object has. */
 typedef struct {
@@ -160,7 +166,11 @@ static Contents
 take_contents (PyFrameObject *o)
 {
   struct _PyInterpreterFrame *f = o->f_frame;
-  Contents c = { (PyObject *) FRAME_FUNC (f), (PyObject *) FRAME_CODE (f), f->f_locals, (PyObject *) o->f_back, NULL, f->stacktop };
+  Contents c = { .func = (PyObject *) FRAME_FUNC (f),
+                 .code = (PyObject *) FRAME_CODE (f),
+                 .names = f->f_locals,
+                 .back = (PyObject *) o->f_back,
+                 .n_locals = f->stacktop };
   c.locals = g_memdup2 (f->localsplus, (gsize) c.n_locals * sizeof (PyObject *));
   o->f_back = NULL;
   f->f_locals = NULL;
@@ -198,7 +208,7 @@ adopt (PyObject *module, PyObject *old)
     Py_RETURN_NONE;
   if (raised && move_tracebacks (o, 0, from, to) == 0)
     move_tracebacks (o, -1, from, to);
-  PyObject_GC_UnTrack (o); /* as all objects of running frames; it is tracked again when this one ends */
+  PyObject_GC_UnTrack (o); /* as objects of running frames are; tracked again when this one ends */
   Contents contents = take_contents (o);
   Py_XSETREF (f->f_locals, contents.names);
   o->f_frame = f;
@@ -208,8 +218,10 @@ adopt (PyObject *module, PyObject *old)
 }
 
 static PyMethodDef methods[] = {
-  { "ask", ask, METH_NOARGS, "ask() -> the frame that calls this, if something keeps it or the dict of its variables, or None." },
-  { "adopt", adopt, METH_O, "adopt(old): the object of the frame that calls this is `old`, that of a frame that has returned." },
+  { "ask", ask, METH_NOARGS,
+    "ask() -> the frame that calls this, if something keeps it or the dict of its variables, or None." },
+  { "adopt", adopt, METH_O,
+    "adopt(old): the object of the frame that calls this is `old`, that of a frame that has returned." },
 };
 
 int

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * lifetime.c -- see lifetime.h.
  *
- * What a part of a function is given is held by a tuple until the part has ended, and a container that exists is changed after the graph has
- * run.  So an object whose death the program could tell must not lose its last reference inside of a region: the step that would drop it
- * breaks, and Python executes it, with nothing but the program's own references left.
- *   - An argument of a part is mortal if the part holds the only references to it, or its class has a finalizer.  After each step that leaves a
- *     mortal neither where it came in nor anywhere in reach of the frames and effects, the step breaks.
- *   - A container, a cell, an object or a dict of globals that exists breaks where it lets go of a value, see gm_dropped.
+ * What a part of a function is given is held by a tuple until the part has ended, and a container
+ * that exists is changed after the graph has run.  So an object whose death the program could tell
+ * must not lose its last reference inside of a region: the step that would drop it breaks, and
+ * Python executes it, with nothing but the program's own references left.
+ *   - An argument of a part is mortal if the part holds the only references to it, or its class has
+ *     a finalizer.  A step that leaves a mortal neither where it came in nor anywhere in reach of
+ *     the frames and effects breaks.
+ *   - A container, a cell, an object or a dict of globals that exists breaks where it lets go of a
+ *     value, see gm_dropped.
  * Edges that the walk does not know make it break too often, never too seldom.
  */
 #include "core/trace/lifetime.h"
@@ -43,9 +46,18 @@ is_referenced_weakly (PyObject *o)
   return false;
 }
 
+/* Containers and iterators of Python's own. */
+static bool
+is_container (PyObject *o)
+{
+  if (PyList_CheckExact (o) || PyTuple_CheckExact (o) || PyDict_CheckExact (o) || PyAnySet_CheckExact (o))
+    return true;
+  return (Py_TYPE (o)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && Py_TYPE (o)->tp_iternext;
+}
+
 typedef struct {
   uint32_t *n;
-  bool container;
+  bool container; /* what it holds goes with it, however many references there are */
 } Visit;
 
 static int
@@ -56,7 +68,8 @@ visit (PyObject *o, void *data)
   return (v->container || sole) && !PyType_Check (o) && !PyModule_Check (o) && dies (o, sole, v->n);
 }
 
-/* True if the user's code could run, or a weak reference could be found dead, when a reference to `o` goes.  sole: it may be the last. */
+/* True if the user's code could run, or a weak reference could be found dead, when a reference to
+ * `o` goes.  sole: it may be the last. */
 static bool
 dies (PyObject *o, bool sole, uint32_t *n)
 {
@@ -67,20 +80,26 @@ dies (PyObject *o, bool sole, uint32_t *n)
     return is_suspended (o);
   if (type->tp_finalize || type->tp_del || (sole && is_referenced_weakly (o)))
     return true;
-  bool container = PyList_CheckExact (o) || PyTuple_CheckExact (o) || PyDict_CheckExact (o) || PyAnySet_CheckExact (o)
-                   || ((type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && type->tp_iternext);
-  Visit v = { n, container };
-  return (container || sole) && type->tp_traverse && PyObject_IS_GC (o) && type->tp_traverse (o, visit, &v) != 0;
+  Visit v = { n, is_container (o) };
+  if ((!v.container && !sole) || !type->tp_traverse || !PyObject_IS_GC (o))
+    return false;
+  return type->tp_traverse (o, visit, &v) != 0;
 }
 
 /* -- Containers that exist ------------------------------------------------- */
+
+static void
+break_for_death (GmRecorder *r)
+{
+  gm_record_break (r, GM_BREAK_SIDE_EFFECT, "letting go of an object whose death the program can tell");
+}
 
 void
 gm_dropped_object (GmRecorder *r, PyObject *old)
 {
   uint32_t n = 0;
   if (!PyType_Check (old) && !PyModule_Check (old) && dies (old, true, &n))
-    gm_record_break (r, GM_BREAK_SIDE_EFFECT, "letting go of an object whose death the program can tell");
+    break_for_death (r);
 }
 
 void
@@ -103,7 +122,8 @@ gm_lifetime_add (GmRecorder *r, uint32_t i, uint32_t home)
 {
   PyObject *const *locals = r->request->locals, *o = locals[i];
   const GmRecordStart *start = r->request->start;
-  uint32_t n_values = start->n_locals + start->depth - (uint32_t) __builtin_popcountll (start->nulls | start->unbound), n = 0;
+  uint32_t n_nulls = (uint32_t) __builtin_popcountll (start->nulls | start->unbound);
+  uint32_t n_values = start->n_locals + start->depth - n_nulls, n = 0;
   Py_ssize_t own = 0;
   for (uint32_t k = 0; k < n_values; k++)
     own += locals[k] == o;
@@ -120,11 +140,13 @@ gm_lifetime_add (GmRecorder *r, uint32_t i, uint32_t home)
   g_array_append_val (r->mortals, m);
 }
 
-/* True if an effect gives its arguments to what outlives the part.  What a container of the part's own gets is among its contents. */
+/* True if an effect gives its arguments to what outlives the part.  What a container of the part's
+ * own gets is among its contents. */
 static bool
 gives_away (GmRecorder *r, const GmEffect *e)
 {
-  return e->n == 0 || e->args[0]->real == NULL || !g_ptr_array_find (r->own, e->args[0]->real, NULL);
+  PyObject *to = e->n > 0 ? e->args[0]->real : NULL;
+  return to == NULL || !g_ptr_array_find (r->own, to, NULL);
 }
 
 typedef struct {
@@ -204,6 +226,6 @@ gm_lifetime_check (GmRecorder *r)
     const Mortal *m = &g_array_index (r->mortals, Mortal, i);
     const GmTracker *at_home = gm_heap_load (&r->heap, root->id, m->home);
     if ((at_home == NULL || at_home->real != m->o) && !is_held (r, m->o))
-      gm_record_break (r, GM_BREAK_SIDE_EFFECT, "letting go of an object whose death the program can tell");
+      break_for_death (r);
   }
 }

@@ -9,9 +9,9 @@
  * next one that can be taken up, and a resume function goes on there.
  * A frame of the user's keeps all variables that are bound, as in plain Python, whether or not the
  * code reads them again: a debugger, a traceback or a function that is called finds them by name.
- * Of a frame that cannot be left so, of one with very many variables and of the package's own frames
- * the live ones are kept.  A dead tensor with a history would cost time in each backward: it is kept
- * where the step that breaks raises, or a function that is inlined looks at frames.
+ * Of a frame that cannot be left so, of one with very many variables and of the package's own
+ * frames the live ones are kept.  A dead tensor with a history would cost time in each backward: it
+ * is kept where the step that breaks raises, or a function that is inlined looks at frames.
  * Invariant: a value of the package's own frames that is dead at the break is neither an output of
  * the graph nor in the tuple.
  * Rejected: recording once more from the start up to the break; it cost time for each break.
@@ -111,8 +111,8 @@ finds_no_name (GmRecorder *r, const GmFrame *f, uint32_t insn)
 /* Which dead variables a break keeps: none, those that cost nothing in the backward, or all. */
 typedef enum { KEEP_LIVE, KEEP_CHEAP, KEEP_ALL } Keep;
 
-/* A tensor with a history that the region makes, or a new object that leads to one.  As an output of the graph it would take part in
- * each backward. */
+/* A tensor with a history that the region makes, or a new object that leads to one.  As an output
+ * of the graph it would take part in each backward. */
 static bool
 has_history (GmRecorder *r, const GmTracker *t, int nesting)
 {
