@@ -16,6 +16,8 @@ CORE_SOURCES += \
   core/base/logs.def \
   core/base/thread.h \
   core/base/threads.c \
+  core/base/yield.c \
+  core/base/yield.h \
   core/base/threads.h
 CORE_SOURCES += \
   core/cache/entry.c \
@@ -344,6 +346,8 @@ EXTENSION_SOURCES = \
   core/trace/deepcopy.c \
   core/trace/dispatch.c \
   core/trace/heap.c \
+  core/trace/interrupt.c \
+  core/trace/interrupt.h \
   core/trace/instance_dict.c \
   core/trace/insn_build.c \
   core/trace/insn_call.c \
@@ -561,6 +565,7 @@ package_PYTHON = \
   core/python/gramme/_C.py \
   core/python/gramme/_compile.py \
   core/python/gramme/overrides.py \
+  core/python/gramme/_ready.py \
   core/python/gramme/compare.py \
   core/python/gramme/functions.py \
   core/python/gramme/higher_order.py \

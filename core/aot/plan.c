@@ -391,7 +391,6 @@ gm_plan_new (const GmPlanSpec *s)
   gm_donate_plan (p, parts->forward);
   if (p->exec.prepare && p->n_backward > 0) {
     p->first = g_new0 (GmPlanFirst, 1);
-    g_mutex_init (&p->first->lock);
   } else {
     gm_donate_plan_backward (p);
   }
@@ -420,7 +419,7 @@ gm_plan_unref (GmPlan *p)
   if (p->exec.data)
     p->exec.unref (p->exec.data);
   if (p->first)
-    g_mutex_clear (&p->first->lock);
+    g_mutex_clear (&p->first->lock.mutex);
   g_free (p->first);
   gm_graph_free (p->graph);
   gm_graph_free (p->backward);

@@ -177,14 +177,16 @@ gm_plan_first_backward (GmPlan *p, GError **error)
   GmPlanFirst *first = p->first;
   bool ok = true;
 
-  g_mutex_lock (&first->lock); /* another thread may be at it */
+  gm_yield_lock (&first->lock); /* another thread may be at it */
+  gm_yield_allow ();
   if (!first->done) {
     ok = p->exec.prepare (p->exec.data, error);
     if (ok && !p->of) /* one that is made of another has sizes, so nobody lends */
       gm_donate_plan_backward (p);
     __atomic_store_n (&first->done, ok, __ATOMIC_RELEASE);
   }
-  g_mutex_unlock (&first->lock);
+  gm_yield_forbid ();
+  gm_yield_unlock (&first->lock);
   return ok;
 }
 

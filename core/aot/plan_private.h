@@ -8,11 +8,12 @@
 #include <string.h>
 
 #include "core/aot/plan.h"
+#include "core/base/yield.h"
 #include "core/aot/unfold.h"
 
 /* Done once, under the lock: whoever reads `done` first may read what was written. */
 typedef struct {
-  GMutex lock;
+  GmYieldLock lock;
   bool done; /* atomic */
 } GmPlanFirst;
 

@@ -516,24 +516,26 @@ add (PyObject *dict, PyTypeObject *type, const GmApi *api, bool inplace)
   return bad;
 }
 
-/* add_methods (dict): functions of Python's become methods of Tensor, beside the rows'.  The package calls it while it is imported. */
+/* add_methods (dict): functions of Python's become methods of Tensor, beside the rows'.  The package calls it while it is imported, and when it is
+ * loaded again, which replaces them. */
 static PyObject *
 add_methods (PyObject *module, PyObject *dict)
 {
+  static PyObject *added; /* the names, a set */
   PyObject *name, *function, *methods = gm_py_tensor_type.tp_dict;
   Py_ssize_t at = 0;
   if (!PyDict_Check (dict)) {
     PyErr_SetString (PyExc_TypeError, "add_methods() takes a dict of names and functions");
     return NULL;
   }
+  if (!added && !(added = PySet_New (NULL)))
+    return NULL;
   while (PyDict_Next (dict, &at, &name, &function)) {
-    int there = PyDict_Contains (methods, name);
-    if (there < 0 || (!there && PyDict_SetItem (methods, name, function) < 0))
+    int there = PyDict_Contains (methods, name), ours = PySet_Contains (added, name);
+    if (there > 0 && ours == 0)
+      return PyErr_Format (PyExc_ValueError, "Tensor.%U is there already", name);
+    if (there < 0 || ours < 0 || PyDict_SetItem (methods, name, function) < 0 || PySet_Add (added, name) < 0)
       return NULL;
-    if (there) {
-      PyErr_Format (PyExc_ValueError, "Tensor.%U is there already", name);
-      return NULL;
-    }
   }
   PyType_Modified (&gm_py_tensor_type);
   Py_RETURN_NONE;

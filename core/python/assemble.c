@@ -335,7 +335,7 @@ gm_assemble_residual (const GmResidual *res, PyCodeObject *original)
   for (uint32_t i = 0; i < res->n_slots; i++)
     if (res->slots[i].kind & GM_SLOT_CELL)
       put (&a, MAKE_CELL, place[i], 0);
-  put (&a, RESUME, 0, original->co_firstlineno);
+  put (&a, RESUME, GM_RESUME_QUIETLY, original->co_firstlineno);
   for (uint32_t i = 0; i < res->n_insns; i++) {
     if (!put_insn (&a, &res->insns[i], &a.nulls[i]))
       goto out;

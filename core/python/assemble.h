@@ -23,4 +23,8 @@ PyCodeObject *gm_assemble_residual (const GmResidual *res, PyCodeObject *origina
 /* Units of inline caches behind the opcode. */
 uint32_t gm_assemble_caches (uint8_t opcode);
 
+/* The argument of RESUME in code that goes on in the middle of a function or ends one: as after an await, no signal's handler runs there.  What
+ * a handler raises has to come to an instruction that the function's own handlers cover. */
+#define GM_RESUME_QUIETLY 3
+
 #endif

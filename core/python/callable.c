@@ -24,6 +24,7 @@
 #include "core/python/report.h"
 #include "core/python/resume_call.h"
 #include "core/python/tensor_object.h"
+#include "core/python/trace_host.h"
 #include "core/tensor/device.h"
 #include "core/trace/control.h"
 
@@ -60,7 +61,9 @@ finish_long (const GmTarget *target, GmEntry *e, PyObject **slots, PyObject **ou
     args[i] = Py_NewRef (slots[e->in_slots[i]]);
   memcpy (args + e->n_in_slots, outputs, e->n_outputs * sizeof (PyObject *));
   gm_hook_suspend (); /* what it does was recorded */
+  gm_interrupt_hold (); /* it makes what the graph and the effects do one step */
   PyObject *result = PyObject_Vectorcall (fn, args, n, NULL);
+  gm_interrupt_release ();
   gm_hook_unsuspend ();
   for (uint32_t i = 0; i < e->n_in_slots; i++)
     Py_DECREF (args[i]);
@@ -304,6 +307,8 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, GmCa
   bool plain = control->stance == GM_STANCE_EAGER_THEN_COMPILE ? is_first_call (target->cache) : control->stance != GM_STANCE_DEFAULT;
   if (!plain) {
     hit = gm_frontend_compile (target, &env, locals);
+    if (hit && gm_interrupt_poll ())
+      g_clear_pointer (&hit, gm_entry_unref);
     if (!hit && PyErr_Occurred ())
       return NULL;
   }
@@ -312,7 +317,8 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, GmCa
     slots = g_newa (PyObject *, gm_guards_n_slots (hit->guards) + 1);
     bool fresh = gm_guards_check (hit->guards, &env, locals, target->func, slots);
     /* The recorder checked them on this very frame; but code that ran since (a back end in Python, a
-     * handler of warnings) may have changed what they are about, or let an object die. */
+     * handler of signals or warnings, another thread) may have changed what they are about, or let an
+     * object die. */
     plain = !fresh || !look (target, hit, slots);
     result = !plain ? run_entry (target, hit, slots, tail, end) : NULL;
     gm_entry_unref (hit);
@@ -452,6 +458,8 @@ compiled_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
   }
   const char *text = PyUnicode_Check (backend) ? PyUnicode_AsUTF8 (backend) : NULL;
   if (PyErr_Occurred ())
+    return NULL;
+  if (!gm_trace_host_tell ())
     return NULL;
   const GmConfig *config = text ? gm_config_get (text, list) : gm_config_for (backend, extra == Py_None ? NULL : extra, list);
   GmCompiled *self = config ? (GmCompiled *) type->tp_alloc (type, 0) : NULL;

@@ -99,6 +99,8 @@ typedef struct GmCodeCache {
   uint32_t hook_tries;      /* recordings as such */
   uint32_t misses;
   uint64_t unknown; /* of a resume function: see GmRecordRequest */
+  unsigned long compiler; /* the thread that compiles an entry now; 0: none */
+  pid_t compiler_pid;     /* and its process */
   bool limit_warned;
   bool called;            /* while the stance was eager_then_compile */
   PyCodeObject *shown;     /* of a resume function's code: the same, with the arguments of the original; owned, or NULL */

@@ -7,11 +7,16 @@
  * parked at a time: an engine stops at the first error, and a second one that arrives while the
  * first is still parked replaces it, as a raise in an `except` block would.
  *
- * What a signal's handler raises while a plugin compiles is parked, too: the plugin is told to stop, and the error
- * that it then gives is replaced.  If it goes on and gives none, the exception comes at the next instruction.
+ * An exception that a signal's handler raises while a plugin compiles is parked by core/trace/interrupt.c: the plugin is
+ * told to stop, and the exception replaces the error that the plugin then gives.  If it goes on and gives none, the
+ * exception comes at the next instruction.
  */
+#include "core/python/cpython.h"
+#include <internal/pycore_runtime.h>
+
 #include "core/python/errors.h"
 
+#include "core/base/yield.h"
 #include "core/plugin/host.h"
 #include "core/python/failed.h"
 
@@ -21,7 +26,7 @@ typedef struct {
   PyObject *type, *value, *traceback;
 } Parked;
 
-static Parked parked, interrupt;
+static Parked parked;
 
 static void
 restore (Parked *p)
@@ -43,6 +48,10 @@ bool
 gm_py_error_set (GError **error)
 {
   PyObject *type, *value, *traceback;
+  if (gm_interrupt_take ()) { /* which gm_py_raise prefers to any error, and which comes back if nobody raises this one */
+    g_set_error_literal (error, parked_quark (), 0, "a signal's handler raised");
+    return false;
+  }
   PyErr_Fetch (&type, &value, &traceback);
   if (!error) { /* the caller does not want to know */
     Py_XDECREF (type);
@@ -87,13 +96,13 @@ PyObject *
 gm_py_raise (GError *error)
 {
   g_assert (error);
-  if (interrupt.type) {
-    restore (&interrupt);
-  } else if (error->domain == parked_quark () && parked.type) {
-    restore (&parked);
-  } else {
-    gm_failed_operations++;
-    PyErr_SetString (exception_of (error), error->message);
+  if (!gm_interrupt_raise ()) {
+    if (error->domain == parked_quark () && parked.type) {
+      restore (&parked);
+    } else {
+      gm_failed_operations++;
+      PyErr_SetString (exception_of (error), error->message);
+    }
   }
   g_error_free (error);
   return NULL;
@@ -101,34 +110,39 @@ gm_py_raise (GError *error)
 
 /* -- Signals during a compile ------------------------------------------------------------------ */
 
-/* At the next instruction of the main thread: the plugin did not stop, so nobody has raised it. */
-static int
-raise_late (void *unused)
-{
-  if (!interrupt.type)
-    return 0;
-  restore (&interrupt);
-  return -1;
-}
-
 /* Asked by plugins now and then (progress), also in threads of theirs, which cannot tell. */
 static bool
 is_interrupted (void)
 {
-  if (!PyGILState_Check ())
-    return false;
-  if (interrupt.type) /* once more, to one that did not stop */
-    return true;
-  if (PyErr_Occurred () || PyErr_CheckSignals () == 0)
-    return false;
-  PyErr_Fetch (&interrupt.type, &interrupt.value, &interrupt.traceback);
-  Py_AddPendingCall (raise_late, NULL);
-  return true;
+  return PyGILState_Check () && gm_interrupt_poll ();
+}
+
+static bool
+is_main_thread (void)
+{
+  return PyThread_get_thread_ident () == _PyRuntime.main_thread;
+}
+
+/* -- Waiting ------------------------------------------------------------------------------------- */
+
+static void *
+leave (void)
+{
+  return PyGILState_Check () ? PyEval_SaveThread () : NULL;
+}
+
+static void
+enter (void *left)
+{
+  PyEval_RestoreThread (left);
 }
 
 int
 gm_py_init_errors (PyObject *module)
 {
+  gm_yield_set (leave, enter);
+  if (gm_interrupt_init (is_main_thread) < 0)
+    return -1;
   gm_host_set_interrupt (is_interrupted);
   gm_py_backend_error = PyErr_NewExceptionWithDoc (
       "gramme.compiler.BackendError",

@@ -11,6 +11,7 @@
 #include <Python.h>
 
 #include "core/base/error.h"
+#include "core/trace/interrupt.h"
 
 #include <stdbool.h>
 

@@ -9,6 +9,7 @@
 #include "core/python/device_py.h"
 
 #include "core/base/log.h"
+#include "core/base/yield.h"
 #include "core/pair.h"
 #include "core/aot/looks.h"
 #include "core/python/api_object.h"
@@ -37,6 +38,7 @@
 #include "core/python/wrapped_calls.h"
 
 #include <time.h>
+#include <unistd.h>
 
 #define MAX_BREAKS 4 /* different arguments may take another path: try this often, then leave the function alone */
 
@@ -691,7 +693,8 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
     return NULL;
   if (gm_log_on (GM_LOG_RECOMPILES))
     log_recompile (&job);
-  gm_trace_host_tell ();
+  if (!gm_trace_host_tell ())
+    return NULL;
   gm_count_frame (cache);
 
   GError *error = NULL;
@@ -712,6 +715,8 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   job.keep_objects = target->fullgraph && !config_is_true ("replay_side_effects");
   if (run_stages (&job, c, &error) && !c->stopped && tell_effects (&job, job.effects))
     entry = finish (&job, c, g_steal_pointer (&reason), again);
+  else if (gm_interrupt_is_parked ()) /* it comes in plain Python */
+    PyErr_Clear ();
   else if (error && !c->stopped && c->record.graph && c->record.graph->sizes && !never_dynamic && !PyErr_Occurred ()) {
     gm_log (GM_LOG_RECOMPILES, "%s: its sizes stay numbers: %s", PyUnicode_AsUTF8 (cache->code->co_qualname), error->message);
     *again_static = true;
@@ -739,15 +744,32 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   return entry;
 }
 
+/* True if another thread of this process compiles the function: Python code that runs meanwhile gives this one a turn.  The child of a
+ * fork has none of its parent's other threads. */
+static bool
+is_being_compiled (const GmCodeCache *cache)
+{
+  return cache->compiler && cache->compiler != PyThread_get_thread_ident () && cache->compiler_pid == getpid ();
+}
+
 GmEntry *
 gm_frontend_compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
 {
+  GmCodeCache *cache = target->cache;
+  if (G_UNLIKELY (is_being_compiled (cache)))
+    return NULL;
+  unsigned long compiler = cache->compiler; /* this thread, if what it compiles calls the function */
+  cache->compiler = PyThread_get_thread_ident ();
+  cache->compiler_pid = getpid ();
   gm_hook_suspend ();
+  gm_yield_allow ();
   bool again_static = false;
   GmEntry *entry = compile (target, env, locals, false, &again_static);
   if (again_static)
     entry = compile (target, env, locals, true, &again_static);
+  gm_yield_forbid ();
   gm_hook_unsuspend ();
+  cache->compiler = compiler;
   return entry;
 }
 

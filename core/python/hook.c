@@ -16,6 +16,7 @@
 #include "core/python/hook.h"
 #include "core/python/resume_call.h"
 #include "core/python/tensor_object.h"
+#include "core/python/trace_host.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -482,7 +483,7 @@ capture_all_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
   if (!PyArg_ParseTuple (args, "O:CaptureAll", &backend))
     return NULL;
   const char *name = PyUnicode_Check (backend) ? PyUnicode_AsUTF8 (backend) : NULL;
-  if (PyErr_Occurred ())
+  if (PyErr_Occurred () || !gm_trace_host_tell ())
     return NULL;
   const GmConfig *config = name ? gm_config_get (name, NULL) : gm_config_for (backend, NULL, NULL);
   CaptureAll *self = config ? (CaptureAll *) type->tp_alloc (type, 0) : NULL;

@@ -248,7 +248,19 @@ untouched (PyObject *module, PyObject *o)
   return NULL;
 }
 
+static PyInterpreterState *owner; /* the one that has initialised the module */
+
+/* What is kept on code objects, and how callbacks find their thread, is of one interpreter. */
+static PyObject *
+check_interpreter (PyObject *module, PyObject *unused)
+{
+  if (PyInterpreterState_Get () != owner)
+    return PyErr_Format (PyExc_ImportError, "gramme works in one interpreter of a process alone, and another one has imported it");
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"check_interpreter", check_interpreter, METH_NOARGS, "check_interpreter()\n\nRaises ImportError in any interpreter but the first that has imported gramme."},
     {"live_bytes", live_bytes, METH_NOARGS, "live_bytes()\n\nBytes of tensor memory in use."},
     {"peak_bytes", peak_bytes, METH_NOARGS,
      "peak_bytes()\n\nThe highest live_bytes() since reset_peak_bytes()."},
@@ -344,6 +356,7 @@ PyMODINIT_FUNC
 PyInit__core (void)
 {
   PyObject *module = PyModule_Create (&definition);
+  owner = PyInterpreterState_Get ();
   for (size_t i = 0; module && i < G_N_ELEMENTS (initialisers); i++)
     if (initialisers[i] && initialisers[i](module) < 0)
       Py_CLEAR (module);

@@ -146,8 +146,8 @@ run_tail_once (const GmConfig *config, GmTail *now, GmTail *next)
     return run_part (now->entry, now->entry->rest->n - 1, now->globals, now->args, next);
   PyObject *const *locals = &PyTuple_GET_ITEM (now->args, now->first);
   PyObject *f = NULL, *result = NULL;
-  /* plain frames take none of the stack; a tracer may have been started by the part before */
-  bool plain = now->plain || gm_hook_stack_is_low () || gm_hook_is_traced (NULL);
+  /* plain frames take no stack and see the interrupt; a tracer may have been started by the part before */
+  bool plain = now->plain || gm_interrupt_is_parked () || gm_hook_stack_is_low () || gm_hook_is_traced (NULL);
   GmCallEnd end = { plain ? GM_CALL_PLAIN : GM_CALL_DONE };
   if (end.kind == GM_CALL_DONE) { /* the function stands for its globals and its closure, and is never run */
     f = function_of (now->point->original->co, now->globals, now->closure);

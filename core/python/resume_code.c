@@ -670,7 +670,7 @@ put_prefix (Writer *w, uint32_t n_free)
   w->here = g_array_index (w->o->raw, GmRaw, gm_original_at (w->o, w->code->insns[p->at.insn].step)).place;
   if (n_free)
     put (w, COPY_FREE_VARS, n_free);
-  put (w, RESUME, 0);
+  put (w, RESUME, GM_RESUME_QUIETLY);
   if (p->kind == GM_POINT_KEPT && !put_adopt (w))
     return false;
   put_away (w);

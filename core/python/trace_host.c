@@ -85,13 +85,27 @@ type_dict (PyTypeObject *type)
   return dict;
 }
 
-/* Once, at the first compilation: by then the package has been imported. */
-void
+/* False with an exception. */
+static bool
+load_modules (void)
+{
+  PyObject *ready = PyImport_ImportModule ("gramme._ready");
+  PyObject *loaded = ready ? PyObject_CallMethod (ready, "load", NULL) : NULL;
+  bool good = loaded != NULL;
+  Py_XDECREF (ready);
+  Py_XDECREF (loaded);
+  return good;
+}
+
+/* Once.  Importing gives other threads a turn, and one of them may come here: both tell the same. */
+bool
 gm_trace_host_tell (void)
 {
   static bool done;
   if (done)
-    return;
+    return true;
+  if (!load_modules ())
+    return false;
   done = true;
   gm_hook_set_module (package_attr ("gramme.nn", "Module"));
   PyObject *wrapper = PyObject_GetAttrString (Py_None, "__repr__");
@@ -158,4 +172,5 @@ gm_trace_host_tell (void)
   });
   gm_host.identity_epoch = gm_identity_epoch (); /* it reads dicts of types, which the host finds since 3.12 */
   Py_DECREF (wrapper);
+  return true;
 }

@@ -6,7 +6,10 @@
 
 #include "core/python/cpython.h"
 
-/* Once, before the first recording: by then the package has been imported. */
-void gm_trace_host_tell (void);
+#include <stdbool.h>
+
+/* Imports what recording needs and tells the recorder, once; called when a compiled function is made, so that no first call imports anything.
+ * False with an exception. */
+bool gm_trace_host_tell (void);
 
 #endif

@@ -94,6 +94,8 @@ const GmTracker *
 gm_raise_pending (GmRecorder *r)
 {
   PyObject *type, *value, *tb;
+  if (G_UNLIKELY (gm_interrupt_take ()))
+    return gm_record_interrupt (r);
   PyErr_Fetch (&type, &value, &tb);
   PyErr_NormalizeException (&type, &value, &tb);
   Py_XDECREF (tb);

@@ -349,16 +349,30 @@ place_of (GmBreakInfo *b, const GmCode *code, uint32_t pc)
   b->end_col = i->end_col;
 }
 
+/* The recording is dropped and the user is told nothing: the call runs as plain Python. */
+static GmBreakInfo interrupted = { .message = "a signal's handler has raised an exception" };
+
+const GmTracker *
+gm_record_interrupt (GmRecorder *r)
+{
+  if (!r->stop)
+    r->stop = &interrupted;
+  r->interrupted = true;
+  return &gm_tracker_poison;
+}
+
 const GmTracker *
 gm_record_break (GmRecorder *r, GmBreak why, ...)
 {
   if (r->stop) /* the first reason is the true one */
     return &gm_tracker_poison;
+  PyErr_Clear ();
+  if (G_UNLIKELY (gm_interrupt_is_parked ())) /* then the reason is another exception than the program's own */
+    return gm_record_interrupt (r);
   va_list args;
   va_start (args, why);
   g_autofree char *message = g_strdup_vprintf (gm_breaks[why].message, args);
   va_end (args);
-  PyErr_Clear ();
   GmBreakInfo *b = gm_arena_new0 (r->arena, GmBreakInfo);
   b->id = why;
   b->message = gm_arena_strdup (r->arena, message);
@@ -579,12 +593,18 @@ execute_twice (GmRecorder *r, const GmFrame *until)
     gm_record_break (r, GM_BREAK_STATE_DIFFERS, name);
 }
 
+#define POLL_EVERY 64 /* instructions: some 0.1 ms */
+
 void
 gm_record_loop (GmRecorder *r, const GmFrame *until, GmRecording *rec)
 {
   uint32_t max_nodes = r->request->max_nodes ? r->request->max_nodes : 100000;
   bool seal = gm_stress ("arena");
   while (!r->stop && r->frame && r->frame->level >= until->level) {
+    if (G_UNLIKELY (++r->polls % POLL_EVERY == 0 && gm_interrupt_poll ())) {
+      gm_record_interrupt (r);
+      break;
+    }
     if (rec && gm_resume_mark (r)) {
       GmMark here = r->mark;
       if (gm_resume_at (r, &here, GM_RESUME_AT, rec))
@@ -767,8 +787,10 @@ gm_record_function (const GmRecordRequest *req)
     r->frame = NULL;
     gm_residual_finish (r, r->stopped_value, rec);
   }
-  if (r->stop && req->resumable && !r->raised && !r->stop->error)
+  if (r->stop && req->resumable && !r->raised && !r->stop->error && !r->interrupted)
     gm_resume_after_break (r, rec);
+  if (G_UNLIKELY (r->interrupted && r->stop))
+    r->stop = &interrupted; /* what looked for a place to go on may have put another reason there */
   rec->stop = r->stop;
   rec->raised = r->raised;
   rec->n_insns_executed = r->n_executed;

@@ -153,6 +153,8 @@ struct GmRecorder {
   GArray *facts; /* GmFact: what the last one asked to be taken for granted; or NULL */
   /* sticky; taken back where an exception is caught */
   PyObject *raised; /* what comptime code raised, or NULL */
+  uint32_t polls;   /* of the loop: instructions executed, those that were undone included */
+  bool interrupted; /* by a signal's handler that raised: `stop` stays */
   GmBreakInfo *stop;
   const GmTracker *pending; /* the exception that `stop` stands for, within one instruction */
   bool stress;
@@ -175,6 +177,8 @@ uint64_t gm_record_effect_hash (GmRecorder *r, const GmEffect *e);
 
 /* Sets the break unless there is one; all arguments are strings.  Returns poison. */
 const GmTracker *gm_record_break (GmRecorder *r, GmBreak why, ...);
+/* Stops the recording because an exception of a signal's handler is parked (interrupt.h).  Returns poison. */
+const GmTracker *gm_record_interrupt (GmRecorder *r);
 /* Breaks when trackers and strings take too much memory: a container that grows in a loop is copied in each round. */
 void gm_record_limit_memory (GmRecorder *r);
 /* The same before so many items are taken apart; false after a break. */

@@ -22,6 +22,7 @@
 #include "core/ops/api.h"
 #include "core/sym/profile.h"
 #include "core/trace/break.h"
+#include "core/trace/interrupt.h"
 
 /* -- Decoded code ---------------------------------------------------------- */
 

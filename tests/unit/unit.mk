@@ -281,6 +281,8 @@ TEST_FILES = \
   tests/python/test_transformer.py \
   tests/python/test_num_threads.py \
   tests/python/test_process.py \
+  tests/python/test_interrupts.py \
+  tests/python/test_first_calls.py \
   tests/python/gpu.py tests/python/test_nvrtc.py tests/python/test_cuda_products.py tests/python/test_device.py \
   tests/python/test_operators.py \
   tests/python/test_anomaly.py \
@@ -412,6 +414,8 @@ TEST_FILES = \
   tests/fuzz/state_programs.py \
   tests/fuzz/state_features.py \
   tests/fuzz/state_world.py \
+  tests/fuzz/forks.py \
+  tests/fuzz/interrupts.py \
   tests/trace/test_imports.py \
   tests/trace/test_interpreters.py \
   tests/trace/check_leaks.py \

@@ -13,6 +13,7 @@ _as_it_was = os.environ.get("G_SLICE")
 os.environ.setdefault("G_SLICE", "always-malloc")
 from gramme import _core
 
+_core.check_interpreter()
 if _as_it_was is None:
     del os.environ["G_SLICE"]
 del os, _as_it_was
@@ -47,7 +48,7 @@ from gramme._core import (
 globals().update(_core.functions)  # add, matmul, zeros ...: one function for each row of the API table
 globals().update(_core.dtypes)  # float32, int64 ... and their aliases; from here on `float` is a dtype
 
-from gramme import autograd, compiler
+from gramme import _ready, autograd, compiler
 from gramme._compile import compile
 from gramme.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from gramme.amp import autocast, get_autocast_dtype, is_autocast_available, is_autocast_enabled
@@ -99,7 +100,8 @@ def __getattr__(name):
     if name in ("_C", "nn", "optim", "func", "distributions", "_dynamo", "testing", "serialization", "utils", "fx", "cuda", "random"):
         import importlib
 
-        return importlib.import_module("gramme." + name)
+        with _ready.lock:
+            return importlib.import_module("gramme." + name)
     if name == "vmap":
         from gramme.func import vmap
 

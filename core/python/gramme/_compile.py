@@ -3,7 +3,7 @@
 
 import os
 
-from gramme import _core
+from gramme import _core, _ready
 
 
 registered = {}  # name -> callable: gramme.compiler.register_backend
@@ -149,6 +149,7 @@ def compile(model=None, *, backend=None, mode=None, options=None, fullgraph=Fals
         return lambda fn: compile(fn, backend=backend, mode=mode, options=options, fullgraph=fullgraph, dynamic=dynamic, disable=disable)
     if disable:
         return model
+    _ready.load()
     if isinstance(model, _core.Marked) and model.disables:
         return model
     backend = backend_of(backend)
