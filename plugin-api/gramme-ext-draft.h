@@ -102,6 +102,20 @@ typedef struct {
   int32_t (*may_share) (GrammeExecutable *e, uint32_t role, uint32_t input, uint32_t output);
 } GrammeDonation;
 
+/* -- Waiting ----------------------------------------------------------------------------------- */
+
+#define GRAMME_WAIT_ID "gramme.wait/draft1"
+
+/* Of a plugin whose compile returns before there is code.  A host that asks before the first run lets its other threads work and looks for
+ * signals meanwhile; then it stores the code, if there is gramme.serialize/1. */
+typedef struct {
+  uint32_t struct_size, reserved;
+  /* [any] Returns when there is code, or after timeout_ms at the latest.  *done: 1: there is, and no run waits; 0: not yet.  Another code
+   * than OK: there will be none, for that reason. */
+  int32_t (*wait) (GrammeExecutable *e, uint32_t timeout_ms, int32_t *done, GrammeStatus *status);
+} GrammeWait;
+
+GRAMME_STATIC_ASSERT (sizeof (GrammeWait) == 16, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeDonation) == 16, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeText) == 16, "no padding");
 GRAMME_STATIC_ASSERT (sizeof (GrammeMemory) == 40, "no padding");

@@ -49,6 +49,9 @@ check-nightly: all $(check_PROGRAMS)
 	GM_SHAPE_PROGRAMS=$${GM_SHAPE_PROGRAMS:-5000} ./in-tree sh $(srcdir)/tests/pytest.sh trace/test_random_sizes.py
 	GM_RANDOM_MEMORY=$${GM_RANDOM_MEMORY:-100000} ./in-tree sh $(srcdir)/tests/aot.sh
 	GM_FUZZ_CAPSULES=$${GM_FUZZ_CAPSULES:-5000000} ./in-tree sh $(srcdir)/tests/pytest.sh python/test_lying_capsules.py
+	./in-tree python3 $(srcdir)/tests/fuzz/interrupts.py --count $${GM_FUZZ_INTERRUPTS:-10000}
+	./in-tree python3 $(srcdir)/tests/fuzz/forks.py --count $${GM_FUZZ_FORKS:-10000}
+	./in-tree python3 $(srcdir)/tests/fuzz/kills.py --count $${GM_FUZZ_KILLS:-10000}
 	GM_RANDOM_PROGRAMS=2000 ./in-tree sh $(srcdir)/tests/breaks.sh
 	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh trace
 	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh python

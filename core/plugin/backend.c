@@ -58,7 +58,6 @@ open_plugin (const char *file, GmRefused *why)
   gm_artefacts_init (&b->artefacts, p, instance);
   b->compile_serial = gm_manifest_has_flag (p->manifest, "compile-serial");
   b->run_concurrent = gm_manifest_has_flag (p->manifest, "run-concurrent");
-  g_mutex_init (&b->compile_lock);
   return b;
 }
 
@@ -73,7 +72,6 @@ open_auto (void)
   b->plugin = p;
   b->name = p->manifest->name;
   b->is_auto = true;
-  g_mutex_init (&b->compile_lock);
   return b;
 }
 

@@ -4,6 +4,8 @@
 #ifndef GM_PLUGIN_EXEC_H
 #define GM_PLUGIN_EXEC_H
 
+#include "core/base/log.h"
+#include "core/base/yield.h"
 #include "core/plugin/backend.h"
 #include "core/plugin/artefacts.h"
 #include "core/plugin/fpu.h"
@@ -14,7 +16,7 @@ struct GmBackend {
   GrammeBackend *instance;
   const char *name;
   GmArtefacts artefacts;
-  GMutex compile_lock; /* taken only if the manifest says compile-serial */
+  GmYieldLock compile_lock; /* taken only if the manifest says compile-serial */
   bool compile_serial, run_concurrent;
   bool is_auto; /* no plugin, but two of them: tiers.h */
 };

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/base/yield.h"
 #include "core/tensor/tensor.h"
 
 #define ALLOC_ALIGN 64 /* what gm_alloc gives */
@@ -100,6 +101,7 @@ host_progress (void *job, const char *phase, uint64_t done, uint64_t total)
   const GmCompileJob *j = job;
   if (j && j->stop) /* in the background, where signals are not looked for */
     return __atomic_load_n (j->stop, __ATOMIC_RELAXED) != 0;
+  gm_yield_enter (gm_yield_leave ()); /* a moment for others */
   bool (*fn) (void) = __atomic_load_n (&interrupt, __ATOMIC_RELAXED);
   return fn && fn ();
 }
@@ -108,6 +110,26 @@ void
 gm_host_set_interrupt (bool (*fn) (void))
 {
   __atomic_store_n (&interrupt, fn, __ATOMIC_RELAXED);
+}
+
+bool
+gm_host_is_interrupted (void)
+{
+  return host_progress (NULL, NULL, 0, 1);
+}
+
+bool
+gm_host_wait (GmCompileJob *job, bool (*step) (void *data), void *data)
+{
+  for (;;) {
+    void *left = gm_yield_leave ();
+    bool done = step (data);
+    gm_yield_enter (left);
+    if (done)
+      return true;
+    if (host_progress (job, NULL, 0, 1))
+      return false;
+  }
 }
 
 /* -- Memory ------------------------------------------------------------------------------------ */

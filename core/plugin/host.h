@@ -28,6 +28,12 @@ const GrammeHost *gm_host_new (const char *plugin_id);
 /* Asked by plugins between pieces of work; true stops the compile.  core/python looks for a pending
  * signal there.  NULL: never. */
 void gm_host_set_interrupt (bool (*fn) (void));
+/* Asks that function: true if what this thread compiles is to stop. */
+bool gm_host_is_interrupted (void);
+
+/* Calls step (data), which waits for a short time, until it says true; other threads get their turn meanwhile (core/base/yield.h).
+ * False: the compile is to stop. */
+bool gm_host_wait (GmCompileJob *job, bool (*step) (void *data), void *data);
 
 /* Extensions, each in its file: NULL if this machine has none. */
 const GrammeKernels *gm_host_kernels (void);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/plugin/status.h"
+#include "plugin-api/gramme-ext-draft.h"
 
 #define WORKSPACE_ALIGN 64
 
@@ -53,6 +54,38 @@ gm_request_part_clear (GmRequestPart *p)
   *p = (GmRequestPart){ 0 };
 }
 
+/* -- Waiting for code -------------------------------------------------------------------------- */
+
+#define STEP_MS 20
+
+typedef struct {
+  const GrammeWait *api;
+  GrammeExecutable *executable;
+  GrammeStatus *status;
+  int32_t code;
+} Wait;
+
+static bool
+wait_step (void *data)
+{
+  Wait *w = data;
+  int32_t done = 0;
+  w->code = w->api->wait (w->executable, STEP_MS, &done, w->status);
+  return done || w->code != GRAMME_OK;
+}
+
+/* For a plugin whose compile returns before there is code: here signals are seen and others may work, in a run neither. */
+static int32_t
+wait_for_code (const GmRequest *q, GrammeExecutable *e, GrammeStatus *status)
+{
+  const GrammeBackendApi *api = &q->backend->plugin->api;
+  Wait w = { .executable = e, .status = status, .code = GRAMME_OK };
+  w.api = gm_yield_is_set () && api->get_extension ? api->get_extension (q->backend->instance, GRAMME_WAIT_ID) : NULL;
+  if (w.api && GRAMME_HAS_FN (w.api, GrammeWait, wait) && !gm_host_wait (q->job, wait_step, &w))
+    return gm_status_set (status, GRAMME_CANCELLED, -1, "stopped while its compiler ran");
+  return w.code;
+}
+
 /* -- The call ---------------------------------------------------------------------------------- */
 
 static int32_t
@@ -61,7 +94,7 @@ call (const GmRequest *q, const GrammeCompileRequest *request, GrammeExecutable 
 {
   GmBackend *b = q->backend;
   if (b->compile_serial)
-    g_mutex_lock (&b->compile_lock);
+    gm_yield_lock (&b->compile_lock);
   const GmCompileHow none = { .no_cache = "" }, *how = q->how ? q->how : &none;
   g_autoptr (GmArtefact) kept =
       how->no_cache ? NULL
@@ -75,7 +108,9 @@ call (const GmRequest *q, const GrammeCompileRequest *request, GrammeExecutable 
       gm_fpu_restore (b->plugin, before, "when it compiled");
   }
   if (b->compile_serial)
-    g_mutex_unlock (&b->compile_lock);
+    gm_yield_unlock (&b->compile_lock);
+  if (compiles && code == GRAMME_OK && *out && (code = wait_for_code (q, *out, status)) != GRAMME_OK)
+    b->plugin->api.destroy (*out);
   if (compiles && kept && code == GRAMME_OK && *out)
     gm_artefact_save (kept, *out);
   if (how->cached_only && code == GRAMME_NOT_FOUND)

@@ -18,6 +18,7 @@
 
 #include "core/base/log.h"
 #include "core/plugin/builds.h"
+#include "core/plugin/host.h"
 
 #define MANY_FAILURES 3 /* in a row, and no success: the second back end is out for this process */
 
@@ -347,27 +348,27 @@ put (GmTiers *t, GmExec *better)
 /* Failures are counted for the table's row, whose only one is `cc`: a compiler that is missing would fail for
  * each function. */
 static void
-note_failure (const GmTiers *t, const char *why)
+note_failure (const GmBackend *then, const char *first, const char *why)
 {
   static int failures; /* atomic */
   static bool said;    /* atomic */
   Tier *row = NULL;
   for (size_t i = 0; i < G_N_ELEMENTS (table); i++)
-    if (strcmp (table[i].name, t->then->name) == 0)
+    if (strcmp (table[i].name, then->name) == 0)
       row = &table[i];
   if (!why) {
     __atomic_store_n (&failures, -1000000, __ATOMIC_RELAXED);
     return;
   }
   if (!__atomic_exchange_n (&said, true, __ATOMIC_RELAXED))
-    gm_log_warn ("back end auto: %s could not compile a function in the background, so the code of %s "
+    gm_log_warn ("back end auto: %s could not compile a function, so the code of %s "
                  "stays: %s (GRAMME_LOGS=plugins shows all such)",
-                 t->then->name, gm_exec_backend_name (t->first), why);
+                 then->name, first, why);
   else
     gm_log (GM_LOG_PLUGINS, "auto: %s", why);
   if (__atomic_add_fetch (&failures, 1, __ATOMIC_RELAXED) == MANY_FAILURES && row) {
     __atomic_store_n (&row->out, true, __ATOMIC_RELAXED);
-    gm_log (GM_LOG_PLUGINS, "auto: %s is not asked any more by this process", t->then->name);
+    gm_log (GM_LOG_PLUGINS, "auto: %s is not asked any more by this process", then->name);
   }
 }
 
@@ -403,10 +404,10 @@ work (void *data, const int *stop)
   /* Less of the graph than the first: then what there is, is better. */
   const char *fallback = made ? gm_exec_fallback_reason (better) : NULL;
   if (fallback && !gm_exec_fallback_reason (t->first)) {
-    note_failure (t, fallback);
+    note_failure (t->then, gm_exec_backend_name (t->first), fallback);
     made = false;
   } else
-    note_failure (t, made ? NULL : error->message);
+    note_failure (t->then, gm_exec_backend_name (t->first), made ? NULL : error->message);
   if (made && !keeps_promises (t, better)) {
     gm_log (GM_LOG_PLUGINS, "auto: %s's code writes outputs before it has read what lends them memory: the first one's stays",
             t->then->name);
@@ -572,9 +573,18 @@ gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
     return NULL;
   if (device)
     return gm_backend_compile_how (device, forward, backward, (const char *const *) c.given[DEVICE_TIER]->pdata, how, error);
-  if (c.wait && tiers[1])
-    return gm_backend_compile_how (tiers[1], forward, backward,
-                                   (const char *const *) c.given[1]->pdata, how, error);
+  if (c.wait && tiers[1]) {
+    GError *failed = NULL;
+    GmExec *better = gm_backend_compile_how (tiers[1], forward, backward, (const char *const *) c.given[1]->pdata, how, &failed);
+    if (better || gm_host_is_interrupted () || !g_error_matches (failed, GM_ERROR, GM_ERROR_BACKEND)) {
+      if (failed)
+        g_propagate_error (error, failed);
+      return better;
+    }
+    note_failure (tiers[1], tiers[0]->name, failed->message);
+    g_error_free (failed);
+    tiers[1] = NULL; /* as without auto.wait, the first one's code stays */
+  }
   if (tiers[1] && !how->no_cache) { /* what another process has compiled is there at once */
     g_autoptr (GError) not_there = NULL;
     GmExec *kept = gm_backend_compile_how (tiers[1], forward, backward,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cc.c -- the back end "cc": C with explicit vectors, through the machine's C compiler.
  *
- * Both graphs of a request become one unit of C (codegen), which a job compiles in the background (job.h).  Whoever calls the
- * function first waits for the job; the option `wait` does so when compiling, until `progress` says stop.  The arithmetic is the host's own text, inlined, so
+ * Both graphs of a request become one unit of C (codegen), which a job compiles in the background (job.h).  The host waits for the job
+ * (cc_wait), else the first run does; the option `wait` does so when compiling, until `progress` says stop.  The arithmetic is the host's own text, inlined, so
  * the bits are those of eager and tcc.
  */
+#include "plugins/cc/folder.h"
 #include "plugins/cc/job.h"
 #include "plugins/cc/keep.h"
 #include "plugins/cc/object.h"
@@ -18,6 +19,7 @@
 #include <string.h>
 
 #define POLL_MS 20
+#define CC_MAX_LIMIT_S 1000000 /* also in the manifest */
 
 struct GrammeBackend {
   const GrammeHost *host;
@@ -27,6 +29,7 @@ struct GrammeBackend {
   const GrammeThreads *threads; /* or NULL */
   CgSource *declarations; /* atomic; NULL until somebody needs it */
   char *compiler, *flags;
+  int limit_s; /* where a request does not say another one */
 };
 
 typedef struct {
@@ -61,6 +64,16 @@ cc_close (GrammeBackend *b)
   free (b);
 }
 
+/* What GRAMME_CC_LIMIT says, in seconds. */
+static int
+said_limit (void)
+{
+  const char *said = secure_getenv ("GRAMME_CC_LIMIT");
+  char *end = NULL;
+  long limit_s = said ? strtol (said, &end, 10) : 0;
+  return limit_s > 0 && *end == 0 && limit_s <= CC_MAX_LIMIT_S ? (int) limit_s : CC_JOB_LIMIT_S;
+}
+
 static int32_t
 cc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options,
          GrammeBackend **out, GrammeStatus *status)
@@ -81,6 +94,7 @@ cc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options
   if (b) {
     *b = (GrammeBackend){ .host = host, .tiles = tiles, .kernels = kernels, .source = source,
                             .threads = host->get_extension (host->ctx, GRAMME_THREADS_ID) };
+    b->limit_s = said_limit ();
     b->compiler = strdup (named && *named ? named : CC_DEFAULT_COMPILER);
     b->flags = malloc (room);
   }
@@ -90,6 +104,7 @@ cc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to open");
   }
   snprintf (b->flags, room, "%s %s", source->flags, CC_UNIT_FLAGS);
+  cc_folder_reap ();
   *out = b;
   return GRAMME_OK;
 }
@@ -198,7 +213,8 @@ start (GrammeExecutable *e, const GrammeCompileRequest *request, GrammeStatus *s
   drop_texts (e);
   if (!text)
     return code != GRAMME_OK ? code : GRAMME_NO_MEMORY;
-  e->job = cc_job_start (b->compiler, b->flags, text, len, status);
+  e->job = cc_job_start (b->compiler, b->flags, text, len,
+                         (int) gramme_option_int (request->options, request->n_options, "limit", b->limit_s), status);
   return e->job ? GRAMME_OK : status && status->code ? status->code : GRAMME_NO_MEMORY;
 }
 
@@ -286,6 +302,16 @@ cc_exec_info (GrammeExecutable *e, GrammeExecInfo *out, GrammeStatus *status)
   codegen_describe (out, e->bytes, &e->roles[0].program,
                     &e->roles[1].program);
   return GRAMME_OK;
+}
+
+/* -- Waiting ----------------------------------------------------------------------------------- */
+
+static int32_t
+cc_wait (GrammeExecutable *e, uint32_t timeout_ms, int32_t *done, GrammeStatus *status)
+{
+  bool there = __atomic_load_n (&e->finished, __ATOMIC_ACQUIRE) == GRAMME_OK + 1;
+  *done = there || cc_job_wait_for (e->job, timeout_ms < INT32_MAX ? (int) timeout_ms : INT32_MAX);
+  return there || !*done ? GRAMME_OK : finish (e, NULL, status);
 }
 
 /* -- Run --------------------------------------------------------------------------------------- */
@@ -381,9 +407,11 @@ cc_get_extension (GrammeBackend *b, const char *id)
     .struct_size = sizeof serialize, .size = cc_size, .write = cc_write, .read = cc_read
   };
   static const GrammeDonation donation = { .struct_size = sizeof donation, .may_share = cc_may_share };
+  static const GrammeWait waiting = { .struct_size = sizeof waiting, .wait = cc_wait };
   (void) b;
   return strcmp (id, GRAMME_SERIALIZE_ID) == 0 ? (const void *) &serialize
-         : strcmp (id, GRAMME_DONATION_ID) == 0 ? &donation
+         : strcmp (id, GRAMME_DONATION_ID) == 0 ? (const void *) &donation
+         : strcmp (id, GRAMME_WAIT_ID) == 0     ? &waiting
                                                 : NULL;
 }
 
@@ -417,4 +445,9 @@ GRAMME_PLUGIN_DEFINE (api,
                       "type=bool\n"
                       "default=false\n"
                       "changes-code=false\n"
-                      "help=compile returns when the compiler is done, not before\n");
+                      "help=compile returns when the compiler is done, not before\n"
+                      "[option limit]\n"
+                      "type=int\n"
+                      "range=1..1000000\n"
+                      "changes-code=false\n"
+                      "help=seconds that the compiler may take for one function; by default GRAMME_CC_LIMIT, else 600\n");

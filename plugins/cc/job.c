@@ -12,11 +12,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,7 +35,8 @@ struct CcJob {
   pid_t owner, child; /* child: 0 if none runs */
   char *command, *text;
   size_t len;
-  char folder[CC_FOLDER_BYTES];
+  CcFolder folder;
+  int limit_s;
   void *artefact;
   size_t bytes;
   char message[MAX_MESSAGE];
@@ -43,8 +46,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* a state, or the number of those that run */
 static CcJob *jobs;
 static int running;
-
-static const char *const files[] = { "unit.c", "unit.so", "log" };
 
 /* -- The compiler ------------------------------------------------------------------------------ */
 
@@ -68,7 +69,7 @@ child_environment (CcJob *job, char *tmpdir, size_t room)
     if (strncmp (environ[i], "TMPDIR=", 7) != 0 && strncmp (environ[i], "LC_ALL=", 7) != 0
         && strncmp (environ[i], "LD_PRELOAD=", 11) != 0)
       env[kept++] = environ[i];
-  snprintf (tmpdir, room, "TMPDIR=%s", job->folder);
+  snprintf (tmpdir, room, "TMPDIR=%s", job->folder.path);
   env[kept++] = tmpdir;
   env[kept++] = (char *) "LC_ALL=C";
   return env;
@@ -79,7 +80,7 @@ spawn (CcJob *job, char *const *args, pid_t *child)
 {
   char log[CC_FOLDER_BYTES + 16], tmpdir[CC_FOLDER_BYTES + 16];
   char **env = child_environment (job, tmpdir, sizeof tmpdir);
-  snprintf (log, sizeof log, "%s/log", job->folder);
+  snprintf (log, sizeof log, "%s/log", job->folder.path);
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attr;
   sigset_t none, all;
@@ -111,6 +112,32 @@ spawn (CcJob *job, char *const *args, pid_t *child)
   return ok;
 }
 
+static int64_t
+now_ms (void)
+{
+  struct timespec t;
+  clock_gettime (CLOCK_MONOTONIC, &t);
+  return t.tv_sec * INT64_C (1000) + t.tv_nsec / 1000000;
+}
+
+/* Waits until the child has ended; it stays a zombie.  False: its time is over. */
+static bool
+wait_for_end (pid_t child, int limit_s)
+{
+  int64_t until = now_ms () + limit_s * INT64_C (1000), left;
+  struct pollfd end = { (int) syscall (SYS_pidfd_open, child, 0), POLLIN, 0 }; /* -1 before Linux 5.3: then in short steps */
+  siginfo_t info;
+  bool ended = false;
+  while (!ended && (left = until - now_ms ()) > 0) {
+    poll (&end, 1, (int) (end.fd >= 0 || left < 5 ? left : 5));
+    info.si_pid = 0;
+    ended = waitid (P_PID, (id_t) child, &info, WEXITED | WNOWAIT | WNOHANG) == 0 ? info.si_pid == child : errno != EINTR;
+  }
+  if (end.fd >= 0)
+    close (end.fd);
+  return ended;
+}
+
 /* Runs the compiler to its end. */
 static bool
 compile (CcJob *job)
@@ -118,8 +145,8 @@ compile (CcJob *job)
   char *args[MAX_ARGS], *save = NULL, source[CC_FOLDER_BYTES + 16], product[CC_FOLDER_BYTES + 16];
   int n = 0, status = 0;
   pid_t child;
-  snprintf (source, sizeof source, "%s/unit.c", job->folder);
-  snprintf (product, sizeof product, "%s/unit.so", job->folder);
+  snprintf (source, sizeof source, "%s/unit.c", job->folder.path);
+  snprintf (product, sizeof product, "%s/unit.so", job->folder.path);
   for (char *word = strtok_r (job->command, " ", &save); word && n < MAX_ARGS - 4;
        word = strtok_r (NULL, " ", &save))
     args[n++] = word;
@@ -134,18 +161,27 @@ compile (CcJob *job)
   pthread_mutex_unlock (&lock);
   if (!ok)
     return false;
+  bool in_time = wait_for_end (child, job->limit_s);
+  if (!in_time)
+    kill (-child, SIGKILL);
   siginfo_t info;
-  while (waitid (P_PID, (id_t) child, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
+  while (!in_time && waitid (P_PID, (id_t) child, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
     ;
   pthread_mutex_lock (&lock);
   job->child = 0; /* from here on its number may be another's */
   pthread_mutex_unlock (&lock);
   while (waitpid (child, &status, 0) < 0 && errno == EINTR)
     ;
+  if (!in_time) {
+    snprintf (job->message, sizeof job->message,
+              "the C compiler `%s` was stopped after %d seconds; the option limit of the back end cc, or GRAMME_CC_LIMIT, gives it more",
+              args[0], job->limit_s);
+    return false;
+  }
   if (WIFEXITED (status) && WEXITSTATUS (status) == 0)
     return true;
   size_t bytes = 0;
-  char *log = cc_folder_read (job->folder, "log", MAX_MESSAGE - 200, &bytes);
+  char *log = cc_folder_read (&job->folder, "log", MAX_MESSAGE - 200, &bytes);
   snprintf (job->message, sizeof job->message, "the C compiler `%s` failed: %.*s", args[0],
             (int) bytes, log ? log : "");
   free (log);
@@ -170,20 +206,27 @@ check_artefact (CcJob *job)
 static void
 build (CcJob *job)
 {
-  if (!cc_folder_make (job->folder)) {
+  CcFolder folder;
+  if (!cc_folder_make (&folder)) {
     say (job, "no folder for temporary files can be made (is TMPDIR right?)");
     return;
   }
-  if (!cc_folder_write (job->folder, "unit.c", job->text, job->len))
+  pthread_mutex_lock (&lock);
+  job->folder = folder;
+  pthread_mutex_unlock (&lock);
+  if (!cc_folder_write (&folder, "unit.c", job->text, job->len))
     say (job, "generated text cannot be written to the folder for temporary files");
   else if (compile (job)) {
-    job->artefact = cc_folder_read (job->folder, "unit.so", SIZE_MAX, &job->bytes);
+    job->artefact = cc_folder_read (&folder, "unit.so", SIZE_MAX, &job->bytes);
     if (!job->artefact)
       say (job, "what the C compiler made cannot be read");
     else
       check_artefact (job);
   }
-  cc_folder_remove (job->folder, files, sizeof files / sizeof *files);
+  pthread_mutex_lock (&lock);
+  job->folder = CC_FOLDER_NONE; /* it is no business of stop_all's any more */
+  pthread_mutex_unlock (&lock);
+  cc_folder_remove (&folder);
 }
 
 /* -- Life -------------------------------------------------------------------------------------- */
@@ -250,6 +293,11 @@ static void
 in_child (void)
 {
   running = 0;
+  for (CcJob *job = jobs; job; job = job->next) {
+    if (job->folder.fd >= 0)
+      close (job->folder.fd); /* the parent's still holds it */
+    job->folder.fd = -1;
+  }
   pthread_cond_init (&changed, NULL);
   pthread_mutex_unlock (&lock);
 }
@@ -270,14 +318,13 @@ stop_all (void)
     if (!job->ended && job->owner == getpid ()) {
       job->let_go = true;
       stop (job);
-      if (job->folder[0])
-        cc_folder_remove (job->folder, files, sizeof files / sizeof *files);
+      cc_folder_delete (&job->folder);
     }
   pthread_mutex_unlock (&lock);
 }
 
 CcJob *
-cc_job_start (const char *compiler, const char *flags, char *text, size_t len, GrammeStatus *status)
+cc_job_start (const char *compiler, const char *flags, char *text, size_t len, int limit_s, GrammeStatus *status)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once (&once, at_first);
@@ -295,7 +342,7 @@ cc_job_start (const char *compiler, const char *flags, char *text, size_t len, G
     return NULL;
   }
   snprintf (command, room, "%s %s", compiler, flags);
-  *job = (CcJob){ .owner = getpid (), .command = command, .text = text, .len = len };
+  *job = (CcJob){ .owner = getpid (), .command = command, .text = text, .len = len, .folder = CC_FOLDER_NONE, .limit_s = limit_s };
   pthread_mutex_lock (&lock);
   job->next = jobs;
   job->self = &jobs;

@@ -20,9 +20,12 @@ typedef enum {
 
 typedef struct CcJob CcJob;
 
-/* `compiler`: a program and its first arguments, separated by spaces; `flags` likewise.  Takes over `text` (of malloc).  NULL, with
- * a status, if no thread can be had.  Thread: any, as for all functions here. */
-CcJob *cc_job_start (const char *compiler, const char *flags, char *text, size_t len,
+#define CC_JOB_LIMIT_S 600 /* of the compiler, where the user says no other */
+
+/* `compiler`: a program and its first arguments, separated by spaces; `flags` likewise.  Takes over `text` (of malloc).  A compiler that
+ * runs longer than limit_s is stopped, with its children, and the job fails.  NULL, with a status, if no thread can be had.  Thread: any, as
+ * for all functions here. */
+CcJob *cc_job_start (const char *compiler, const char *flags, char *text, size_t len, int limit_s,
                      GrammeStatus *status);
 CcState cc_job_state (CcJob *job);
 /* Until it is DONE or FAILED. */

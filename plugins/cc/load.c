@@ -53,19 +53,19 @@ load_from_memory (const void *bytes, size_t n)
 static void *
 load_from_folder (const void *bytes, size_t n, GrammeStatus *status)
 {
-  static const char *const names[] = { "kernel.so" };
-  char folder[CC_FOLDER_BYTES], path[CC_FOLDER_BYTES + 16];
+  CcFolder folder;
+  char path[CC_FOLDER_BYTES + 16];
   void *library = NULL;
-  if (!cc_folder_make (folder)) {
+  if (!cc_folder_make (&folder)) {
     gramme_fail (status, GRAMME_TOOLCHAIN, -1, "no folder to load code from: %s", strerror (errno));
     return NULL;
   }
-  snprintf (path, sizeof path, "%s/kernel.so", folder);
-  if (!cc_folder_write (folder, names[0], bytes, n))
+  snprintf (path, sizeof path, "%s/kernel.so", folder.path);
+  if (!cc_folder_write (&folder, "kernel.so", bytes, n))
     gramme_fail (status, GRAMME_TOOLCHAIN, -1, "code cannot be written to %s: %s", path, strerror (errno));
   else if (!(library = dlopen (path, RTLD_NOW | RTLD_LOCAL)))
     gramme_fail (status, GRAMME_TOOLCHAIN, -1, "compiled code cannot be loaded: %s", dlerror ());
-  cc_folder_remove (folder, names, 1);
+  cc_folder_remove (&folder);
   return library;
 }
 

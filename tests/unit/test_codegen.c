@@ -201,7 +201,7 @@ start (Kernel *kernels, uint32_t n, const CgSource *source, CgText *externals)
   g_autofree char *flags = g_strdup_printf ("%s %s", host->flags, CC_UNIT_FLAGS);
   const char *compiler = g_getenv ("GRAMME_CC") ? g_getenv ("GRAMME_CC") : CC_DEFAULT_COMPILER;
   gramme_status_init (&status);
-  CcJob *job = cc_job_start (compiler, flags, text, len, &status);
+  CcJob *job = cc_job_start (compiler, flags, text, len, CC_JOB_LIMIT_S, &status);
   ck_assert_msg (job != NULL, "%s", status.message);
   return job;
 }

@@ -283,6 +283,7 @@ TEST_FILES = \
   tests/python/test_process.py \
   tests/python/test_interrupts.py \
   tests/python/test_first_calls.py \
+  tests/python/test_left_behind.py \
   tests/python/gpu.py tests/python/test_nvrtc.py tests/python/test_cuda_products.py tests/python/test_device.py \
   tests/python/test_operators.py \
   tests/python/test_anomaly.py \
@@ -416,6 +417,7 @@ TEST_FILES = \
   tests/fuzz/state_world.py \
   tests/fuzz/forks.py \
   tests/fuzz/interrupts.py \
+  tests/fuzz/kills.py \
   tests/trace/test_imports.py \
   tests/trace/test_interpreters.py \
   tests/trace/check_leaks.py \
