@@ -15,6 +15,8 @@ CORE_SOURCES += \
   core/base/log.h \
   core/base/logs.def \
   core/base/thread.h \
+  core/base/home.c \
+  core/base/home.h \
   core/base/threads.c \
   core/base/yield.c \
   core/base/yield.h \

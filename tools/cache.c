@@ -59,7 +59,7 @@ static int
 clear (void)
 {
   g_autofree char *why = NULL, *path = gm_cache_path ();
-  if (!g_file_test (path, G_FILE_TEST_EXISTS)) {
+  if (path && !g_file_test (path, G_FILE_TEST_EXISTS)) {
     printf ("%s: not there\n", path);
     return 0;
   }

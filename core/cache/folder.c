@@ -5,6 +5,7 @@
  * a use.  The secret is made by whoever needs it first: written to a temporary file, then linked, which fails if another process was
  * quicker.
  */
+#include "core/base/home.h"
 #include "core/cache/private.h"
 
 #include <errno.h>
@@ -33,11 +34,11 @@ gm_cache_fail (char **why, const char *format, ...)
 char *
 gm_cache_path (void)
 {
-  const char *own = secure_getenv ("GRAMME_CACHE_DIR"), *xdg = secure_getenv ("XDG_CACHE_HOME");
+  const char *own = secure_getenv ("GRAMME_CACHE_DIR");
   if (own && *own)
     return g_strdup (own);
-  return xdg && xdg[0] == '/' ? g_build_filename (xdg, "gramme", "code-1", NULL)
-                              : g_build_filename (g_get_home_dir (), ".cache", "gramme", "code-1", NULL);
+  g_autofree char *caches = gm_home_folder ("XDG_CACHE_HOME", ".cache");
+  return caches ? g_build_filename (caches, "gramme", "code-1", NULL) : NULL;
 }
 
 static bool
@@ -111,6 +112,10 @@ gm_cache_open (bool make, uint8_t secret[GM_CACHE_SECRET_BYTES], char **why)
   if (!is_wanted (why))
     return -1;
   g_autofree char *path = gm_cache_path ();
+  if (!path) {
+    gm_cache_fail (why, "this user has no home, and neither GRAMME_CACHE_DIR nor XDG_CACHE_HOME is set");
+    return -1;
+  }
   if (path[0] != '/') {
     gm_cache_fail (why, "GRAMME_CACHE_DIR=%s is not absolute", path);
     return -1;

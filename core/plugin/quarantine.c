@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/home.h"
 #include "core/base/log.h"
 #include "core/plugin/trust.h"
 #include "plugin-api/gramme-plugin.h"
@@ -35,11 +36,11 @@ state_folder (void)
 {
   if (gm_trust_is_secure_mode ())
     return NULL;
-  const char *state = secure_getenv ("GM_STATE"), *cache = secure_getenv ("XDG_CACHE_HOME");
+  const char *state = secure_getenv ("GM_STATE");
   if (state && state[0] == '/')
     return g_strdup (state);
-  return cache && cache[0] == '/' ? g_build_filename (cache, "gramme", NULL)
-                                  : g_build_filename (g_get_home_dir (), ".cache", "gramme", NULL);
+  g_autofree char *caches = gm_home_folder ("XDG_CACHE_HOME", ".cache");
+  return caches ? g_build_filename (caches, "gramme", NULL) : NULL;
 }
 
 char *

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/error.h"
+#include "core/base/home.h"
 #include "core/base/log.h"
 #include "core/plugin/near.h"
 #include "core/plugin/sidecar.h"
@@ -40,8 +41,9 @@ gm_registry_folders (void)
         g_ptr_array_add (folders, g_strdup (*e));
       else if (**e)
         gm_log (GM_LOG_PLUGINS, "GRAMME_PLUGIN_PATH: \"%s\" is not absolute and not searched", *e);
-    g_ptr_array_add (folders,
-                     g_build_filename (g_get_user_data_dir (), "gramme", "plugins-1", NULL));
+    g_autofree char *data = gm_home_folder ("XDG_DATA_HOME", ".local/share");
+    if (data)
+      g_ptr_array_add (folders, g_build_filename (data, "gramme", "plugins-1", NULL));
   }
   g_ptr_array_add (folders, g_strdup (PLUGINDIR));
   g_ptr_array_add (folders, NULL);
@@ -222,6 +224,22 @@ answers_to (const GmPluginInfo *info, const char *name)
          (info->manifest && info->manifest->id && strcmp (info->manifest->id, name) == 0);
 }
 
+/* The folders, and why one that is there cannot be read: a process out of descriptors finds nothing. */
+static char *
+searched_text (void)
+{
+  g_auto (GStrv) folders = gm_registry_folders ();
+  GString *text = g_string_new (NULL);
+  for (char **f = folders; *f; f++) {
+    g_autoptr (GError) why = NULL;
+    g_autoptr (GDir) dir = g_dir_open (*f, 0, &why);
+    g_string_append_printf (text, "%s%s", f == folders ? "" : ", ", *f);
+    if (!dir && !g_error_matches (why, G_FILE_ERROR, G_FILE_ERROR_NOENT))
+      g_string_append_printf (text, ", which cannot be read: %s", why->message);
+  }
+  return g_string_free (text, FALSE);
+}
+
 static void
 fail_unknown (const GPtrArray *plugins, const char *name, GError **error)
 {
@@ -235,8 +253,7 @@ fail_unknown (const GPtrArray *plugins, const char *name, GError **error)
   g_ptr_array_add (names, NULL);
   g_autofree char *near = gm_near_text (name, (const char *const *) names->pdata);
   g_autofree char *all = g_strjoinv (", ", (char **) names->pdata);
-  g_auto (GStrv) folders = gm_registry_folders ();
-  g_autofree char *searched = g_strjoinv (", ", folders);
+  g_autofree char *searched = searched_text ();
   g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
                "there is no back end \"%s\"%s; installed: %s (searched %s)", name, near,
                all[0] ? all : "none", searched);
