@@ -205,8 +205,11 @@ gm_cache_write_file (int folder, const char *name, const GmCachePiece *pieces, s
 {
   static uint32_t serial; /* atomic */
   char temporary[64];
+  uint32_t number = 0; /* not g_random_int, whose lock the child of a fork may find taken */
+  if (getrandom (&number, sizeof number, 0) != sizeof number)
+    number = (uint32_t) g_get_monotonic_time ();
   snprintf (temporary, sizeof temporary, GM_CACHE_TEMPORARY "%ld-%u-%08x", (long) getpid (),
-            __atomic_add_fetch (&serial, 1, __ATOMIC_RELAXED), g_random_int ());
+            __atomic_add_fetch (&serial, 1, __ATOMIC_RELAXED), number);
   int fd = openat (folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   bool good = fd >= 0;
   for (size_t i = 0; i < n && good; i++)

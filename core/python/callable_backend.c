@@ -14,6 +14,8 @@
 
 #include "core/python/graph_object.h"
 
+#include <unistd.h>
+
 PyObject *gm_py_backend_failed;
 
 /* -- Failures ---------------------------------------------------------------------------------- */
@@ -327,6 +329,7 @@ typedef struct {
   GmGraph *backward;      /* that is not compiled yet; or NULL */
   PyThread_type_lock lock; /* of whoever compiles it, which may let go of the GIL; NULL: nobody has to */
   unsigned long maker;     /* that thread, or 0 */
+  pid_t maker_pid;         /* and its process */
 } Exec;
 
 static void
@@ -391,21 +394,44 @@ make_role (Exec *x, int role, const char *name, const GmGraph *g)
   return true;
 }
 
-/* Once, whichever threads ask; those that come second wait without the GIL, which who compiles needs. */
+#define WAIT_US 50000
+
+/* Waits without the GIL, which the thread that compiles needs, and looks for signals.  In the child of a fork the lock of a thread
+ * that is not there any more is replaced.  False with an exception. */
+static bool
+take_lock (Exec *x)
+{
+  if (PyThread_acquire_lock (x->lock, NOWAIT_LOCK))
+    return true;
+  for (;;) {
+    PyLockStatus status;
+    if (x->maker && x->maker_pid != getpid ()) {
+      x->lock = PyThread_allocate_lock (); /* the old one cannot be freed while it is taken */
+      x->maker = 0;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = PyThread_acquire_lock_timed (x->lock, WAIT_US, 0);
+    Py_END_ALLOW_THREADS
+    if (status == PY_LOCK_ACQUIRED)
+      return true;
+    if (PyErr_CheckSignals () < 0)
+      return false;
+  }
+}
+
+/* Once, whichever threads ask. */
 static bool
 make_backward (Exec *x)
 {
   unsigned long me = PyThread_get_thread_ident ();
-  if (x->maker == me) {
+  if (x->maker == me && x->maker_pid == getpid ()) {
     PyErr_Format (gm_py_backend_error, "the back end %s runs, while it compiles a backward, what needs that very backward", x->config->text);
     return false;
   }
-  if (!PyThread_acquire_lock (x->lock, NOWAIT_LOCK)) {
-    Py_BEGIN_ALLOW_THREADS
-    PyThread_acquire_lock (x->lock, WAIT_LOCK);
-    Py_END_ALLOW_THREADS
-  }
+  if (!take_lock (x))
+    return false;
   x->maker = me;
+  x->maker_pid = getpid ();
   bool made = x->fn[1] || make_role (x, 1, "compile_backward", x->backward);
   if (made)
     g_clear_pointer (&x->backward, gm_graph_free);

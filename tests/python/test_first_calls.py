@@ -90,6 +90,54 @@ first.join()
     assert run(text).stdout == "[1.0, 3.0, 5.0] 1\n0\n"
 
 
+BACKWARD = """
+import gramme, os, signal, sys, threading
+from gramme._dynamo.backends.common import aot_autograd
+inside, go_on = threading.Event(), threading.Event()
+def backward(gm, inputs):
+    inside.set()
+    go_on.wait(20)
+    return gm
+compiled = gramme.compile(lambda x: (x * x).sum(), backend=aot_autograd(fw_compiler=lambda gm, inputs: gm, bw_compiler=backward))
+x, y = gramme.ones(3, requires_grad=True), gramme.ones(3, requires_grad=True)
+losses = compiled(x), compiled(y)
+worker = threading.Thread(target=losses[0].backward)
+worker.start()
+inside.wait(20)
+"""
+
+
+def test_the_child_of_a_fork_compiles_the_backward_that_another_thread_of_its_parents_was_compiling():
+    text = """
+child = os.fork()
+if child == 0:
+    go_on.set()
+    losses[1].backward()
+    print(y.grad.tolist(), flush=True)
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+go_on.set()
+worker.join()
+print(x.grad.tolist())
+"""
+    assert run(BACKWARD + text).stdout == "[2.0, 2.0, 2.0]\n0\n[2.0, 2.0, 2.0]\n"
+
+
+def test_waiting_for_the_backward_that_another_thread_compiles_is_interrupted():
+    text = """
+def handler(number, frame): raise TimeoutError
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+try: losses[1].backward()
+except TimeoutError: print("interrupted")
+go_on.set()
+worker.join()
+losses[1].backward()
+print(y.grad.tolist())
+"""
+    assert run(BACKWARD + text).stdout == "interrupted\n[2.0, 2.0, 2.0]\n"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_no_child_of_a_fork_hangs_while_other_threads_compile():
     done = run("import forks, sys; print(forks.campaign(40, 2, 3))", env={"PYTHONPATH": os.path.join(HERE, "..", "fuzz") + ":" + os.environ.get("PYTHONPATH", "")})
