@@ -101,7 +101,6 @@ host_progress (void *job, const char *phase, uint64_t done, uint64_t total)
   const GmCompileJob *j = job;
   if (j && j->stop) /* in the background, where signals are not looked for */
     return __atomic_load_n (j->stop, __ATOMIC_RELAXED) != 0;
-  gm_yield_enter (gm_yield_leave ()); /* a moment for others */
   bool (*fn) (void) = __atomic_load_n (&interrupt, __ATOMIC_RELAXED);
   return fn && fn ();
 }

@@ -74,16 +74,39 @@ wait_step (void *data)
   return done || w->code != GRAMME_OK;
 }
 
-/* For a plugin whose compile returns before there is code: here signals are seen and others may work, in a run neither. */
+/* The extension of a plugin whose compile returns before there is code, if this host waits; or NULL. */
+static const GrammeWait *
+waiting_of (const GmBackend *b)
+{
+  const GrammeBackendApi *api = &b->plugin->api;
+  const GrammeWait *w =
+      gm_yield_is_set () && api->get_extension ? api->get_extension (b->instance, GRAMME_WAIT_ID) : NULL;
+  return w && GRAMME_HAS_FN (w, GrammeWait, wait) ? w : NULL;
+}
+
+/* Here signals are seen and others may work, in a run neither. */
 static int32_t
 wait_for_code (const GmRequest *q, GrammeExecutable *e, GrammeStatus *status)
 {
-  const GrammeBackendApi *api = &q->backend->plugin->api;
-  Wait w = { .executable = e, .status = status, .code = GRAMME_OK };
-  w.api = gm_yield_is_set () && api->get_extension ? api->get_extension (q->backend->instance, GRAMME_WAIT_ID) : NULL;
-  if (w.api && GRAMME_HAS_FN (w.api, GrammeWait, wait) && !gm_host_wait (q->job, wait_step, &w))
+  Wait w = { .api = waiting_of (q->backend), .executable = e, .status = status, .code = GRAMME_OK };
+  if (w.api && !gm_host_wait (q->job, wait_step, &w))
     return gm_status_set (status, GRAMME_CANCELLED, -1, "stopped while its compiler ran");
   return w.code;
+}
+
+/* The plugin's options: one called `wait` asks it to do what this host does itself.  The caller frees the rows. */
+static GrammeOption *
+options_of (const GmRequest *q, uint32_t *n)
+{
+  bool waits = waiting_of (q->backend) != NULL;
+  GrammeOption *rows = g_new (GrammeOption, q->options->len + 1);
+  *n = 0;
+  for (guint i = 0; i < q->options->len; i++) {
+    const GrammeOption *o = &g_array_index (q->options, GrammeOption, i);
+    if (!waits || strcmp (o->key, "wait") != 0)
+      rows[(*n)++] = *o;
+  }
+  return rows;
 }
 
 /* -- The call ---------------------------------------------------------------------------------- */
@@ -142,6 +165,8 @@ gm_request_compile (const GmRequest *q, GrammeExecutable **out, GrammeStatus *st
   for (int role = 0; role < 2; role++)
     for (guint i = 0; of[role] && i < of[role]->len; i++)
       gm_exec_describe (&constants[n++], of[role]->pdata[i]);
+  uint32_t n_options;
+  g_autofree GrammeOption *options = options_of (q, &n_options);
   const GrammeCompileRequest request = {
     .struct_size = sizeof request,
     .flags = GRAMME_REQUEST_DETERMINISTIC,
@@ -150,9 +175,9 @@ gm_request_compile (const GmRequest *q, GrammeExecutable **out, GrammeStatus *st
     .forward_debug = &f->debug,
     .backward_debug = k ? &k->debug : NULL,
     .constants = constants,
-    .options = (const GrammeOption *) (void *) q->options->data,
+    .options = options,
     .n_constants = n_constants,
-    .n_options = q->options->len,
+    .n_options = n_options,
     .device_type = device_of (f->graph),
     .max_threads = g_get_num_processors (),
     .work_dir_fd = -1,

@@ -13,6 +13,7 @@
 #include "core/trace/set_table.h"
 
 #include "core/base/log.h"
+#include "core/base/yield.h"
 #include "core/trace/exception.h"
 #include "core/trace/insns.h"
 #include "core/trace/lifetime.h"
@@ -593,7 +594,8 @@ execute_twice (GmRecorder *r, const GmFrame *until)
     gm_record_break (r, GM_BREAK_STATE_DIFFERS, name);
 }
 
-#define POLL_EVERY 64 /* instructions: some 0.1 ms */
+#define POLL_EVERY 64    /* instructions, some 0.1 ms: signals are looked for */
+#define YIELD_EVERY 4096 /* some 5 ms, as the interpreter does: other threads get a turn */
 
 void
 gm_record_loop (GmRecorder *r, const GmFrame *until, GmRecording *rec)
@@ -601,9 +603,13 @@ gm_record_loop (GmRecorder *r, const GmFrame *until, GmRecording *rec)
   uint32_t max_nodes = r->request->max_nodes ? r->request->max_nodes : 100000;
   bool seal = gm_stress ("arena");
   while (!r->stop && r->frame && r->frame->level >= until->level) {
-    if (G_UNLIKELY (++r->polls % POLL_EVERY == 0 && gm_interrupt_poll ())) {
-      gm_record_interrupt (r);
-      break;
+    if (G_UNLIKELY (++r->polls % POLL_EVERY == 0)) {
+      if (r->polls % YIELD_EVERY == 0)
+        gm_yield_enter (gm_yield_leave ()); /* the guards are checked before the entry runs */
+      if (gm_interrupt_poll ()) {
+        gm_record_interrupt (r);
+        break;
+      }
     }
     if (rec && gm_resume_mark (r)) {
       GmMark here = r->mark;
