@@ -31,19 +31,19 @@ def make(number):
     return space["f"]
 
 
-def write(seed, functions):
+def write(seed, first, functions):
     draw, x = random.Random(seed), gramme.arange(16.0)
     while True:
-        f = make(draw.randrange(functions))
+        f = make(first + draw.randrange(functions))
         if gramme.compile(f, backend="cc")(x).tolist() != f(x).tolist():
             os._exit(1)
 
 
-def start(seed, functions):
+def start(seed, first, functions):
     pid = os.fork()
     if pid == 0:
         try:
-            write(seed, functions)
+            write(seed, first, functions)
         finally:
             os._exit(2)
     return pid
@@ -54,7 +54,7 @@ import gramme, sys
 sys.path.insert(0, sys.argv[1])
 import kills
 x = gramme.arange(16.0)
-for number in range(int(sys.argv[2])):
+for number in range(int(sys.argv[2]), int(sys.argv[3])):
     f = kills.make(number)
     if gramme.compile(f, backend="cc")(x).tolist() != f(x).tolist():
         sys.exit("a stored function is wrong")
@@ -64,14 +64,14 @@ if counts["refused"]:
 """
 
 
-def check(program, functions):
+def check(program, first, functions):
     """What is wrong, a list of texts."""
     wrong = []
     verified = subprocess.run([program, "cache", "verify"], capture_output=True, text=True)
     if verified.returncode:
         wrong.append("cache verify: " + verified.stdout + verified.stderr)
     here = os.path.dirname(os.path.abspath(__file__))
-    read = subprocess.run([sys.executable, "-c", READ, here, str(functions)], capture_output=True, text=True)
+    read = subprocess.run([sys.executable, "-c", READ, here, str(first), str(first + functions)], capture_output=True, text=True)
     if read.returncode:
         wrong.append("reading: " + read.stderr)
     return wrong
@@ -90,9 +90,10 @@ def campaign(count, seed, program, every, functions):
     os.environ.update(GRAMME_CACHE="1", GRAMME_CACHE_DIR=cache, TMPDIR=temporary)
     wrong, most, running = [], 0, {}
     try:
+        gramme.compile(make(-1), backend="cc")(gramme.arange(16.0))  # so that writers need not load the back end
         for number in range(count):
             while len(running) < WRITERS:
-                running[start(draw.random(), functions)] = time.monotonic() + draw.uniform(0, 0.6)
+                running[start(draw.random(), number // WRITERS, functions)] = time.monotonic() + draw.uniform(0, 0.6)
             pid = min(running, key=running.get)
             time.sleep(max(0, running.pop(pid) - time.monotonic()))
             os.kill(pid, signal.SIGKILL)
@@ -101,13 +102,13 @@ def campaign(count, seed, program, every, functions):
                 wrong.append(f"a writer ended with {status}")
             most = max(most, len(leftovers(temporary)))
             if number % every == every - 1:
-                wrong += check(program, functions)
+                wrong += check(program, number // WRITERS, functions)
         for pid in running:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        wrong += check(program, functions)
+        wrong += check(program, count // WRITERS, functions)
         time.sleep(0.5)  # compilers of the dead end by themselves
-        wrong += check(program, functions)
+        wrong += check(program, count // WRITERS, functions)
         if leftovers(temporary):
             wrong.append(f"left behind: {leftovers(temporary)}")
         return most, wrong
@@ -122,7 +123,7 @@ def main():
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--every", type=int, default=200, help="kills between two checks")
-    parser.add_argument("--functions", type=int, default=40, help="so few that writers meet at one entry")
+    parser.add_argument("--functions", type=int, default=6, help="that the writers of one time compile: so few that they meet at one entry")
     parser.add_argument("--program", default=shutil.which("gramme") or "gramme")
     options = parser.parse_args()
     most, wrong = campaign(options.count, options.seed, options.program, options.every, options.functions)
