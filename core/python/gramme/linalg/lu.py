@@ -9,9 +9,8 @@ U has beyond that is the solution of a triangular system with it.
 from collections import namedtuple
 
 import gramme
-from gramme.autograd import Function
 from gramme.compiler import allow_in_graph
-from gramme.linalg.nodes import _INFO, LinAlgError, _check, _Cholesky, _PROBLEMS, _run, _same_batch, _Solve, _T, _triangular
+from gramme.linalg.nodes import _INFO, LinAlgError, _check, _Cholesky, _Node, _PROBLEMS, _run, _same_batch, _Solve, _T, _triangular
 
 _LUResult = namedtuple("linalg_lu", "P L U")
 _FactorResult = namedtuple("linalg_lu_factor", "LU pivots")
@@ -30,7 +29,7 @@ def _info_of(ctx, info):
     return info
 
 
-class _LU(Function):
+class _LU(_Node):
     @staticmethod
     def forward(ctx, a):
         lu, pivots, info = _run("lu", a, None, _INFO)
@@ -60,7 +59,7 @@ class _LU(Function):
         return _rows_back(of_rows, _rows(pivots, m))
 
 
-class _LUChecked(Function):
+class _LUChecked(_Node):
     @staticmethod
     def forward(ctx, a):
         lu, pivots = _run("lu", a)
@@ -74,7 +73,7 @@ class _LUChecked(Function):
         return _LU.backward(ctx, g)
 
 
-class _CholeskyEx(Function):
+class _CholeskyEx(_Node):
     @staticmethod
     def forward(ctx, a):
         lower, info = _run("cholesky", a, None, _INFO)
@@ -86,7 +85,7 @@ class _CholeskyEx(Function):
         return _Cholesky.backward(ctx, g)
 
 
-class _SolveEx(Function):
+class _SolveEx(_Node):
     @staticmethod
     def forward(ctx, a, b):
         x, info = _run("solve", a, b, _INFO)

@@ -68,7 +68,16 @@ def _T(x):
 # -- Factorizations with their gradients
 
 
-class _Cholesky(Function):
+class _Node(Function):
+    """A function whose gradients arrive row-major: the bits of products depend on how matrices lie, and a compiled function hands them so."""
+
+    def __init_subclass__(cls):
+        super().__init_subclass__()
+        of_rows = cls.backward
+        cls.backward = staticmethod(lambda ctx, *gs: of_rows(ctx, *[g if g is None else g.contiguous() for g in gs]))
+
+
+class _Cholesky(_Node):
     @staticmethod
     def forward(ctx, a):
         (lower,) = _run("cholesky", a)
@@ -85,7 +94,7 @@ class _Cholesky(Function):
         return _T(_triangular(_T(lower), _T(half), True, False))  # ... L^-1
 
 
-class _Solve(Function):
+class _Solve(_Node):
     @staticmethod
     def forward(ctx, a, b):
         (x,) = _run("solve", a, b)
@@ -99,7 +108,7 @@ class _Solve(Function):
         return -of_b @ _T(x), of_b
 
 
-class _Triangular(Function):
+class _Triangular(_Node):
     @staticmethod
     def forward(ctx, a, b, upper, unit):
         (x,) = _run("solve_triangular", a, b, (_UPPER if upper else 0) | (_UNIT if unit else 0))
@@ -125,7 +134,7 @@ def _cofactors(a):
     return (u * (others * sign).unsqueeze(-2)) @ vh
 
 
-class _Det(Function):
+class _Det(_Node):
     @staticmethod
     def forward(ctx, a):
         det = _run("det", a)[2]
@@ -140,7 +149,7 @@ class _Det(Function):
         return (g * det).unsqueeze(-1).unsqueeze(-1) * _T(_inverse(a))
 
 
-class _Slogdet(Function):
+class _Slogdet(_Node):
     @staticmethod
     def forward(ctx, a):
         sign, log_size, _ = _run("det", a)
@@ -154,7 +163,7 @@ class _Slogdet(Function):
         return g.unsqueeze(-1).unsqueeze(-1) * _T(_inverse(a))
 
 
-class _QR(Function):
+class _QR(_Node):
     """Of m >= n, reduced; or full, which has no gradient unless the matrix is square."""
 
     @staticmethod
@@ -174,7 +183,7 @@ class _QR(Function):
         return _T(_triangular(r, _T(gq + q @ m), True, False)), None  # X R^-T
 
 
-class _SVD(Function):
+class _SVD(_Node):
     @staticmethod
     def forward(ctx, a, full):
         u, s, vh = _run("svd", a, None, _FULL if full else 0)
@@ -204,7 +213,7 @@ class _SVD(Function):
         return u @ middle @ vh, None
 
 
-class _Eigh(Function):
+class _Eigh(_Node):
     @staticmethod
     def forward(ctx, a, upper):
         w, v = _run("eigh", a, None, _UPPER if upper else 0)
@@ -223,7 +232,7 @@ class _Eigh(Function):
         return v @ middle @ _T(v), None
 
 
-class _Pinv(Function):
+class _Pinv(_Node):
     """The inverse that was found, with the derivative that holds for all (Golub and Pereyra 1973): that of the singular vectors does not
     exist where values are equal."""
 
